@@ -1,0 +1,117 @@
+package des
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// NodeID names a destination of events: the index of its Handler.
+type NodeID uint32
+
+// Event is what a Handler is given. Kind and Arg mean what the handler and
+// whoever schedules for it agreed on.
+type Event struct {
+	At   units.Time
+	Arg  uint64
+	dst  NodeID
+	src  uint32
+	seq  uint32
+	Kind uint32
+}
+
+// Handler receives the events of one destination.
+type Handler interface {
+	// Handle is called at ev.At, which is also the engine's Now. It may
+	// schedule further events at ev.At or later.
+	Handle(ev Event)
+}
+
+// Source numbers the events that one creator of events schedules. The zero
+// value is not usable: Engine.NewSource makes one. Keep it with the state of its
+// owner, so that numbering an event touches no other memory.
+type Source struct {
+	id, seq uint32
+}
+
+// Engine holds the pending events of a simulation and the handlers they are for.
+// Make one with New.
+type Engine struct {
+	now      units.Time
+	queue    heap
+	handlers []Handler
+	sources  uint32
+	events   uint64
+	stopped  bool
+}
+
+// New returns an engine at time 0 with nothing scheduled.
+func New() *Engine { return &Engine{} }
+
+// AddHandler registers a destination. The order of registration is part of the
+// order of simultaneous events, so it must be the same from run to run.
+func (e *Engine) AddHandler(h Handler) NodeID {
+	e.handlers = append(e.handlers, h)
+	return NodeID(len(e.handlers) - 1)
+}
+
+// NewSource returns a source with a number of its own. Like AddHandler's, the
+// order of these calls must be the same from run to run.
+func (e *Engine) NewSource() Source {
+	e.sources++
+	return Source{id: e.sources}
+}
+
+// Now is the time of the event being handled, or of the last one.
+func (e *Engine) Now() units.Time { return e.now }
+
+// Events counts the events delivered so far.
+func (e *Engine) Events() uint64 { return e.events }
+
+// Pending counts the events that are scheduled.
+func (e *Engine) Pending() int { return len(e.queue) }
+
+// Schedule delivers an event to dst at the given time. It panics if that time
+// lies before Now: a model that tries has a bug that would corrupt its results.
+func (e *Engine) Schedule(at units.Time, src *Source, dst NodeID, kind uint32, arg uint64) {
+	if at < e.now {
+		panic(fmt.Sprintf("des: event of kind %d for node %d scheduled at %v, before now, %v", kind, dst, at, e.now))
+	}
+	src.seq++
+	e.queue.push(Event{At: at, Arg: arg, dst: dst, src: src.id, seq: src.seq, Kind: kind})
+}
+
+// Next returns the time of the earliest pending event, or units.Never.
+func (e *Engine) Next() units.Time {
+	if len(e.queue) == 0 {
+		return units.Never
+	}
+	return e.queue[0].At
+}
+
+// Step delivers the earliest event and reports whether there was one.
+func (e *Engine) Step() bool {
+	if len(e.queue) == 0 {
+		return false
+	}
+	ev := e.queue.pop()
+	e.now = ev.At
+	e.events++
+	e.handlers[ev.dst].Handle(ev)
+	return true
+}
+
+// RunUntil delivers every event up to and including the given time, in order,
+// and leaves Now there, unless Stop is called on the way.
+func (e *Engine) RunUntil(end units.Time) {
+	e.stopped = false
+	for !e.stopped && len(e.queue) > 0 && e.queue[0].At <= end {
+		e.Step()
+	}
+	if !e.stopped && e.now < end && end != units.Never {
+		e.now = end
+	}
+}
+
+// Stop makes RunUntil return after the event being handled.
+func (e *Engine) Stop() { e.stopped = true }
