@@ -1,0 +1,123 @@
+package verbs
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+)
+
+// Device is an opened device (ibv_context).
+type Device interface {
+	// Name is the name it was opened by, "sim:lab/h0".
+	Name() string
+	Attr() DeviceAttr
+	Port(num int) (PortAttr, error)
+	// GID returns an entry of a port's GID table: for RoCEv2 an IP address.
+	GID(port, index int) (netip.Addr, error)
+
+	AllocPD() (PD, error)
+	CreateCQ(CQInitAttr) (CQ, error)
+	CreateCompChannel() (CompChannel, error)
+
+	// AsyncEvent waits up to timeout for the next asynchronous event; zero
+	// does not wait. It returns ErrTimeout when none came.
+	AsyncEvent(timeout time.Duration) (AsyncEvent, error)
+
+	// Now reads the host's monotonic clock in the device's world: on a
+	// simulated device, simulated time.
+	Now() time.Duration
+
+	// Close frees the device. It fails with ErrBusy while objects made from
+	// it exist.
+	Close() error
+}
+
+// DeviceAttr says what a device can do (ibv_device_attr_ex).
+type DeviceAttr struct {
+	NodeGUID        uint64
+	VendorID        uint32
+	VendorPartID    uint32
+	FirmwareVersion string
+
+	MaxQP, MaxQPWR, MaxSGE  int
+	MaxCQ, MaxCQE           int
+	MaxMR                   int
+	MaxMRSize               uint64
+	MaxPD, MaxSRQ, MaxSRQWR int
+	MaxQPRdAtom             int // responder resources a QP may offer
+	MaxQPInitRdAtom         int // reads and atomics a QP may have outstanding
+	MaxInlineData           int
+	PhysPorts               int
+	Atomics                 bool
+
+	// CoreClockHz is the rate of the counter in WC.Timestamp and 0 where
+	// completions have no timestamps. ClockBits is its width.
+	CoreClockHz float64
+	ClockBits   int
+}
+
+// PortState is the state of a port (ibv_port_state).
+type PortState uint8
+
+// Port states.
+const (
+	PortDown   PortState = 1
+	PortInit   PortState = 2
+	PortArmed  PortState = 3
+	PortActive PortState = 4
+)
+
+// PortAttr describes a port (ibv_port_attr).
+type PortAttr struct {
+	State     PortState
+	ActiveMTU ib.MTU
+	MaxMTU    ib.MTU
+	// LinkRate is the line rate in bits per second.
+	LinkRate int64
+	GIDs     int // entries of the GID table
+	LinkName string
+	Netdev   string // the network interface, where there is one
+}
+
+// AsyncEvent is something that happened to an object outside any work request
+// (ibv_async_event). QP, CQ and SRQ are nil unless the event is about one.
+type AsyncEvent struct {
+	Type ib.EventType
+	QP   QP
+	CQ   CQ
+	SRQ  SRQ
+	Port int
+}
+
+// PD is a protection domain: memory and queue pairs of one PD may be used
+// together.
+type PD interface {
+	// RegMR registers buf for the accesses given; local reads are always
+	// allowed. It fails if buf is empty.
+	RegMR(buf []byte, access ib.AccessFlags) (MR, error)
+	CreateQP(QPInitAttr) (QP, error)
+	CreateSRQ(SRQInitAttr) (SRQ, error)
+	// Dealloc fails with ErrBusy while objects made from the PD exist.
+	Dealloc() error
+}
+
+// MR is a registered memory region.
+type MR interface {
+	// Addr is the address by which work requests, local and remote, name the
+	// region's first byte.
+	Addr() uint64
+	Length() int
+	LKey() uint32
+	RKey() uint32
+	Access() ib.AccessFlags
+	// Dereg makes both keys invalid. The buffer is the application's again
+	// once it returns.
+	Dereg() error
+}
+
+// SGEOf names length bytes of mr from offset on. It does not check bounds: the
+// device does, as the request is posted or carried out.
+func SGEOf(mr MR, offset, length int) SGE {
+	return SGE{Addr: mr.Addr() + uint64(offset), Length: uint32(length), LKey: mr.LKey()}
+}

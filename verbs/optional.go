@@ -1,0 +1,59 @@
+package verbs
+
+import (
+	"time"
+
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// ClockReader is a Device whose counter of WC.Timestamp can be read
+// (ibv_query_rt_values_ex). The reading lies between the call and its return;
+// package calibration brackets it with the host's clock.
+type ClockReader interface {
+	ReadClock() (ticks uint64, err error)
+}
+
+// PreciseClock is a Device whose host clock is finer than a nanosecond: a
+// simulated one.
+type PreciseClock interface {
+	NowPrecise() units.Time
+}
+
+// Telemetry is what the network reported about the packets of one request.
+type Telemetry struct {
+	MaxHopDelay        units.Time // valid with HasMaxDelay
+	ReverseMaxHopDelay units.Time // of the acknowledgement's way back
+	HasMaxDelay        bool
+	ECN, EIN           bool
+	Path               telemetry.Stack // N is 0 without per-hop records
+}
+
+// TelemetryQP is a QP that knows what the network reported about a completed
+// request. CompletionTelemetry fills t for a completion that the last Poll of
+// the QP's send CQ returned, and reports whether there was anything.
+type TelemetryQP interface {
+	CompletionTelemetry(wc *WC, t *Telemetry) bool
+}
+
+// RateLimitQP is a QP whose device paces its packets (ibv_modify_qp_rate_limit).
+type RateLimitQP interface {
+	// SetRateLimit sets the rate in bits per second; 0 takes the limit off.
+	SetRateLimit(bps int64) error
+}
+
+// CNPQP is a QP that counts the congestion notification packets it was sent.
+type CNPQP interface {
+	CNPs() uint64
+}
+
+// Runner is a Device in whose world time is simulated; see Run.
+type Runner interface {
+	// Run runs each function as an application and returns when all have.
+	Run(applications ...func() error) error
+	// Blocking runs f, which waits for something outside the device's world,
+	// as an application that does not hold simulated time up.
+	Blocking(f func())
+	// Sleep lets d of simulated time pass for the calling application.
+	Sleep(d time.Duration)
+}

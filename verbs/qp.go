@@ -1,0 +1,218 @@
+package verbs
+
+import (
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/ib"
+)
+
+// QPInitAttr says what queue pair to make (ibv_qp_init_attr).
+type QPInitAttr struct {
+	Type           ib.QPType
+	SendCQ, RecvCQ CQ
+	SRQ            SRQ // nil for a receive queue of its own
+	Cap            QPCap
+	SigAll         bool // every send request gives a completion
+}
+
+// QPCap is the capacity of a queue pair. Providers may round up.
+type QPCap struct {
+	MaxSendWR, MaxRecvWR   int
+	MaxSendSGE, MaxRecvSGE int
+	MaxInlineData          int
+}
+
+// QP is a queue pair.
+type QP interface {
+	Num() uint32
+	Type() ib.QPType
+	// PostSend posts requests in order and returns how many were taken: all of
+	// them, or those before the one that the error is about (ibv_post_send's
+	// bad_wr). The requests and their SGLs are not kept.
+	PostSend(wrs []SendWR) (int, error)
+	// PostRecv posts receives in order, like PostSend.
+	PostRecv(wrs []RecvWR) (int, error)
+	// Modify sets the attributes in mask. A change of state follows
+	// ib.QPState.CanBecome and needs the attributes that ibv_modify_qp needs.
+	Modify(attr QPAttr, mask QPAttrMask) error
+	Query() (QPAttr, error)
+	Destroy() error
+}
+
+// QPAttrMask names fields of QPAttr (ibv_qp_attr_mask).
+type QPAttrMask uint32
+
+// Attribute masks.
+const (
+	AttrState QPAttrMask = 1 << iota
+	AttrAccess
+	AttrPort
+	AttrPathMTU
+	AttrTimeout
+	AttrRetryCnt
+	AttrRNRRetry
+	AttrRQPSN
+	AttrSQPSN
+	AttrMaxQPRdAtomic
+	AttrMaxDestRdAtomic
+	AttrMinRNRTimer
+	AttrDestQPN
+	AttrAV
+	AttrQKey
+)
+
+// The attributes that each step to RTS of an RC queue pair must set
+// (ibv_modify_qp(3)).
+const (
+	ResetToInitRC = AttrState | AttrPort | AttrAccess
+	InitToRTRRC   = AttrState | AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrMaxDestRdAtomic | AttrMinRNRTimer
+	RTRToRTSRC    = AttrState | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrSQPSN | AttrMaxQPRdAtomic
+)
+
+// QPAttr is the attributes of a queue pair (ibv_qp_attr).
+type QPAttr struct {
+	State  ib.QPState
+	Access ib.AccessFlags // what the peer may do through this QP
+	Port   int            // from 1
+
+	PathMTU ib.MTU
+	DestQPN uint32
+	RQPSN   uint32 // first PSN expected from the peer, 24 bits
+	SQPSN   uint32 // first PSN sent, 24 bits
+	AV      AddressVector
+	QKey    uint32 // UD
+
+	Timeout         uint8 // ACK timeout 4.096us * 2^n, 0 to 31; 0 is none
+	RetryCnt        uint8 // 0 to 7
+	RNRRetry        uint8 // 0 to 7; 7 retries without end
+	MinRNRTimer     uint8 // 0 to 31, the code of IBA table 45
+	MaxRdAtomic     uint8 // reads and atomics outstanding as requester
+	MaxDestRdAtomic uint8 // the same as responder
+
+	Cap QPCap // Query only
+}
+
+// AddressVector says where a QP sends (ibv_ah_attr).
+type AddressVector struct {
+	GID          netip.Addr
+	SGIDIndex    int
+	TrafficClass uint8 // DSCP and ECN
+	HopLimit     uint8
+	FlowLabel    uint32 // 20 bits; for RoCEv2 the source port's entropy
+	SL           uint8  // service level: the priority, 0 to 7
+}
+
+// SendFlags qualify a send request (ibv_send_flags).
+type SendFlags uint32
+
+// Send flags. The values are libibverbs'.
+const (
+	SendFence     SendFlags = 1 << 0
+	SendSignaled  SendFlags = 1 << 1
+	SendSolicited SendFlags = 1 << 2
+	SendInline    SendFlags = 1 << 3
+)
+
+// SGE names a piece of registered memory (ibv_sge).
+type SGE struct {
+	Addr   uint64
+	Length uint32
+	LKey   uint32
+}
+
+// SendWR is a send work request (ibv_send_wr).
+type SendWR struct {
+	WRID   uint64
+	Opcode ib.WROpcode
+	Flags  SendFlags
+	SGL    []SGE
+	// Inline is the data of a request with SendInline, in place of an SGL. It
+	// is copied as the request is posted.
+	Inline []byte
+
+	RemoteAddr uint64
+	RKey       uint32
+	Imm        uint32 // immediate data, or with WRSendWithInv the key to invalidate
+
+	CompareAdd uint64 // atomics: compare with, or add
+	Swap       uint64
+}
+
+// Length is the bytes of the request's message.
+func (wr *SendWR) Length() int {
+	if wr.Flags&SendInline != 0 {
+		return len(wr.Inline)
+	}
+	n := 0
+	for _, s := range wr.SGL {
+		n += int(s.Length)
+	}
+	return n
+}
+
+// RecvWR is a receive work request (ibv_recv_wr).
+type RecvWR struct {
+	WRID uint64
+	SGL  []SGE
+}
+
+// SRQInitAttr says what shared receive queue to make.
+type SRQInitAttr struct {
+	MaxWR, MaxSGE int
+}
+
+// SRQ is a shared receive queue.
+type SRQ interface {
+	PostRecv(wrs []RecvWR) (int, error)
+	Destroy() error
+}
+
+// Endpoint is what the two ends of an RC connection tell each other before
+// they connect.
+type Endpoint struct {
+	GID netip.Addr
+	QPN uint32
+	PSN uint32
+}
+
+// RCParams are the attributes of an RC connection that both ends choose for
+// themselves. DefaultRC has what perftest uses.
+type RCParams struct {
+	Port                         int
+	PathMTU                      ib.MTU
+	Access                       ib.AccessFlags
+	Timeout, RetryCnt, RNRRetry  uint8
+	MinRNRTimer                  uint8
+	MaxRdAtomic, MaxDestRdAtomic uint8
+	SL                           uint8
+	FlowLabel                    uint32
+}
+
+// DefaultRC returns usual attributes: port 1, a path MTU of 1024, all remote
+// access, timeout code 14 (67 ms), 7 retries, an RNR timer of 0.64 ms, 16 reads.
+func DefaultRC() RCParams {
+	return RCParams{
+		Port: 1, PathMTU: 1024,
+		Access:  ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic,
+		Timeout: 14, RetryCnt: 7, RNRRetry: 7, MinRNRTimer: 12, MaxRdAtomic: 16, MaxDestRdAtomic: 16,
+	}
+}
+
+// ConnectRC takes a fresh RC queue pair from RESET to RTS, connected to remote;
+// local tells the PSN it starts to send from.
+func ConnectRC(qp QP, local, remote Endpoint, p RCParams) error {
+	if err := qp.Modify(QPAttr{State: ib.Init, Port: p.Port, Access: p.Access}, ResetToInitRC); err != nil {
+		return err
+	}
+	if err := qp.Modify(QPAttr{
+		State: ib.RTR, PathMTU: p.PathMTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
+		AV:              AddressVector{GID: remote.GID, HopLimit: 64, SL: p.SL, FlowLabel: p.FlowLabel},
+		MaxDestRdAtomic: p.MaxDestRdAtomic, MinRNRTimer: p.MinRNRTimer,
+	}, InitToRTRRC); err != nil {
+		return err
+	}
+	return qp.Modify(QPAttr{
+		State: ib.RTS, Timeout: p.Timeout, RetryCnt: p.RetryCnt, RNRRetry: p.RNRRetry,
+		SQPSN: local.PSN, MaxRdAtomic: p.MaxRdAtomic,
+	}, RTRToRTSRC)
+}
