@@ -1,0 +1,95 @@
+package rc
+
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is what a queue pair has to know to receive: the attributes of INIT
+// and of INIT to RTR (IBA 11.2.5.2), and the sizes of what New allocates.
+type Config struct {
+	// MTU is the path MTU in bytes of payload. The specification knows 256,
+	// 512, 1024, 2048 and 4096; models may use any value from 64 to 65535.
+	MTU ib.MTU
+	// SendDepth is how many requests the send queue holds, 1 to 65536.
+	SendDepth int
+	// Recv is the receive queue. It may be nil: then every packet that needs a
+	// receive is answered with an RNR NAK.
+	Recv *RecvQueue
+	// SharedRecv says that other queue pairs draw on Recv too: an SRQ. A queue
+	// pair that fails then leaves it alone, and raises EventQPLastWQE.
+	SharedRecv bool
+
+	// RemotePSN is the PSN that the first request will have (rq_psn).
+	RemotePSN units.PSN
+	// MaxDestRdAtomic is how many READ and atomic requests of the other side
+	// may be outstanding here, 0 to 255: the responder resources. A requester
+	// must not be given a larger MaxRdAtomic.
+	MaxDestRdAtomic int
+	// MinRNRTimer is the encoded time that an RNR NAK asks the other side to
+	// wait, 0 to 31: 0 is 655.36 ms, 1 is 0.01 ms, 31 is 491.52 ms (IBA table 47).
+	MinRNRTimer uint8
+	// Access says which remote operations the queue pair admits at all. What a
+	// memory region admits is for the driver's check.
+	Access ib.AccessFlags
+
+	// AckEvery makes the responder coalesce: of the packets that ask for an
+	// acknowledgement, it answers each that ends a message and else every
+	// AckEvery-th. 0 means 1, each. Where it is above 1, the other side's
+	// congestion window must not be smaller than so many packets. Whatever
+	// it is, a driver that calls NextResponse less often than Receive gets
+	// acknowledgements that cover several packets.
+	AckEvery int
+	// Credits turns on end-to-end flow control (IBA 9.7.7.2): the responder
+	// advertises its receives and the requester holds back what lacks one.
+	// Both sides must agree (REQ and REP of the connection manager say it).
+	// Without it the responder advertises SyndromeUnlimited and the requester
+	// ignores credits. It must be off where Recv is shared.
+	Credits bool
+}
+
+// SendConfig is what a queue pair has to know to send: the attributes of RTR to
+// RTS (IBA 11.2.5.2) and the choices that the specification leaves to a
+// requester.
+type SendConfig struct {
+	// InitialPSN is the PSN of the first request (sq_psn).
+	InitialPSN units.PSN
+	// Timeout is the encoded time without progress after which the requester
+	// sends again: 4.096 us * 2^Timeout; 0 is never, the largest is 31.
+	Timeout uint8
+	// RetryCount is how often in a row, without progress, the requester goes
+	// back after a timeout or a sequence error, 0 to 7. Seven is not infinite.
+	RetryCount uint8
+	// RNRRetry is the same for RNR NAKs, 0 to 7, but 7 is infinite.
+	RNRRetry uint8
+	// MaxRdAtomic is how many READ and atomic requests may be outstanding, 0
+	// to 255.
+	MaxRdAtomic int
+	// AckReqEvery sets AckReq on every so many packets of a message, beside
+	// its last one, which always has it. 0 means only the last and the packet
+	// that exhausts Window. A driver may set AckReq on any request itself.
+	AckReqEvery int
+	// Window bounds the PSNs that are sent and not acknowledged, 1 to 2^23; 0
+	// means 2^23. A READ may start as long as one PSN is free and reach beyond
+	// the window with its responses.
+	Window int
+}
+
+// TimeoutTime decodes a SendConfig.Timeout: 4.096 us * 2^n, or units.Never for
+// 0 (IBA 9.9.2.1.1). Only the low five bits count.
+func TimeoutTime(n uint8) units.Time {
+	if n &= 31; n == 0 {
+		return units.Never
+	}
+	return 4096 * units.Nanosecond << n
+}
+
+// rnrTimers is IBA table 47 in units of 10 us.
+var rnrTimers = [32]units.Time{
+	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+}
+
+// RNRTime decodes an RNR timer field (IBA table 47). Only the low five bits
+// count.
+func RNRTime(n uint8) units.Time { return rnrTimers[n&31] * 10 * units.Microsecond }
