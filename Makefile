@@ -1,0 +1,101 @@
+# Sluice needs Go and make, nothing else. `make` or `make help` lists the targets.
+
+GO ?= go
+BIN := bin
+
+# The linter is built once into bin/ from the version pinned here; CI and every
+# developer run the same one.
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
+
+# Packages that must read no clock and start no goroutine. .golangci.yml holds
+# the same list; tools/purity checks that the two agree.
+PURE := internal/detmath units ib telemetry des roce cc ratelimiter calibration completions verbs/paced fabric nicmodel
+
+# Packages with hot paths. Those that a checkout does not have are left out.
+BENCH := cc ratelimiter completions roce/rc des fabric
+COUNT ?= 1
+BENCHTIME ?= 1s
+
+# `make test GOTESTFLAGS=-count=1` and the like.
+GOTESTFLAGS ?=
+
+# What `make run` runs: built-in scenarios, and where the report goes.
+SCENARIOS ?= timely-table1 websearch
+REPORT ?= report.html
+
+# A C compiler is not required. Set CGO_ENABLED=1 where one is wanted.
+export CGO_ENABLED ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test race bench check fmt-check vet lint tidy-check generate-check purity clean need-go
+
+help: ## list the targets
+	@echo 'Sluice: make TARGET [VARIABLE=value]'
+	@echo
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	while IFS='|' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
+
+run: build ## run the main job on the built-in model: tables on screen, plots in report.html
+	$(BIN)/sluice run $(SCENARIOS) --report $(REPORT)
+
+build: need-go ## build bin/sluice
+	@mkdir -p $(BIN)
+	$(GO) build -o $(BIN)/sluice ./cmd/sluice
+
+test: need-go ## run all tests
+	@$(GO) test $(GOTESTFLAGS) ./...
+
+race: need-go ## run all tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race $(GOTESTFLAGS) ./...
+
+bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
+	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \
+		$(patsubst %,./%/...,$(wildcard $(BENCH)))
+
+check: fmt-check vet purity tidy-check lint generate-check ## everything CI checks besides the tests
+
+fmt-check: need-go ## all Go files are as gofmt writes them
+	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
+	if [ -n "$$bad" ]; then echo 'not as gofmt writes them:'; echo "$$bad"; exit 1; fi
+	@echo 'gofmt: ok'
+
+vet: need-go ## go vet
+	@$(GO) vet ./...
+	@echo 'go vet: ok'
+
+purity: need-go ## the pure packages start no goroutine and use no channel
+	@$(GO) run ./tools/purity $(wildcard $(PURE))
+
+tidy-check: need-go ## go.mod and go.sum are tidy
+	@$(GO) mod tidy -diff
+	@echo 'go mod tidy: ok'
+
+lint: need-go $(GOLANGCI) ## golangci-lint: import direction, clocks, random numbers, errors, comments
+	@$(GOLANGCI) config verify
+	@$(GOLANGCI) run ./...
+
+$(GOLANGCI):
+	@echo 'building golangci-lint $(GOLANGCI_VERSION) into $(BIN)/ (a minute or two, once)'
+	@mkdir -p $(BIN)/.golangci
+	@GOBIN="$(CURDIR)/$(BIN)/.golangci" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv $(BIN)/.golangci/golangci-lint $@ && rmdir $(BIN)/.golangci
+
+generate-check: need-go ## generated files are what go generate writes
+	@sums() { find . -name .git -prune -o -path ./$(BIN) -prune -o -type f -exec cksum {} + | sort -k 3; }; \
+	before=$$(sums) && $(GO) generate ./... && after=$$(sums) || exit 1; \
+	if [ "$$before" != "$$after" ]; then \
+		echo 'go generate changed files; they are fresh now, commit them. Now they read:'; \
+		printf '%s\n' "$$after" | while IFS= read -r line; do \
+			case "$$before" in *"$$line"*) ;; *) echo "  $${line##* }";; esac; done; \
+		exit 1; fi
+	@echo 'go generate: ok'
+
+clean: ## remove what the other targets wrote
+	rm -rf $(BIN) out $(REPORT)
+
+need-go:
+	@command -v $(GO) >/dev/null 2>&1 || { \
+		echo 'Sluice is built with Go, and "$(GO)" is not on the PATH.'; \
+		echo 'Install Go 1.26 or newer from https://go.dev/dl/, or name it: make GO=/path/to/go ...'; \
+		exit 1; } >&2
