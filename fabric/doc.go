@@ -1,0 +1,46 @@
+// Package fabric is a packet-level model of a datacentre network in simulated
+// time: hosts' ports, links, switches with shared buffers, and the topologies
+// that join them. It runs on package des and knows nothing of RDMA: what a
+// packet carries is the business of the Endpoints at its two ends.
+//
+// # The model
+//
+// A Topology is a graph of hosts and switches; New turns it into a Network.
+// Links are full duplex; each direction is an egress port with a rate, a
+// propagation delay and the framing its bytes need on the wire. Switches store
+// and forward: a packet is looked at when its last bit has arrived, plus the
+// switch's forwarding latency, which all packets pay alike and which therefore
+// is part of the arrival and costs no event.
+//
+// Switches queue at the output. An egress port has one FIFO for each priority,
+// served by strict priority, deficit round robin, or both; all queues of a
+// switch share its buffer, by Dynamic Thresholds (Choudhury and Hahne, 1998)
+// for lossy priorities and with priority flow control (IEEE 802.1Qbb) for
+// lossless ones. As a packet starts on the wire the switch may mark it (ECN) and
+// write telemetry on it. Paths are shortest by hops; where several are equally
+// short a hash of the packet's FlowHash chooses, with a salt for each switch.
+//
+// A packet leaves the buffer as its first bit leaves the port. One that finds
+// its port idle is never queued.
+//
+// # Limits
+//
+// Pause frames hold until revoked: their timers and refreshes are not modelled,
+// and neither is a watchdog. InfiniBand's credits are not modelled; on an
+// InfiniBand link a lossless priority is run by pause frames, too. There is no
+// cut-through switching, no contention inside a switch, and no failure of a
+// link beyond random loss. Switches forward from the start: there is no routing
+// protocol.
+//
+// # Events and determinism
+//
+// Each host and each switch is a destination of events of its own, and each
+// direction of a link has its own sources, so that the order of simultaneous
+// events does not depend on the order in which components run. At one instant a
+// switch first serves its ports and then takes arrivals. A packet costs one
+// event a hop, and a second one where it has to queue; of the packets in flight
+// on a link only the first has an event.
+//
+// Nothing here is safe for concurrent use: a Network belongs to the goroutine of
+// its engine.
+package fabric

@@ -1,0 +1,283 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Framing is what a kind of link adds to each frame on the wire.
+type Framing uint8
+
+// Framings.
+const (
+	Ethernet   Framing = iota // 8 bytes of preamble and 12 of inter-packet gap
+	InfiniBand                // nothing: its delimiters are part of the line code
+)
+
+// Bytes returns what a frame takes on the wire beyond its own bytes.
+func (f Framing) Bytes() units.Bytes {
+	if f == Ethernet {
+		return 20
+	}
+	return 0
+}
+
+func (f Framing) String() string {
+	if f == Ethernet {
+		return "ethernet"
+	}
+	return "infiniband"
+}
+
+// Link is what a full-duplex link is like, in each direction.
+type Link struct {
+	Rate    units.Rate // above 0
+	Delay   units.Time // of propagation, not negative
+	Framing Framing
+}
+
+// LinkID names one direction of a link. The two directions of a link are 2i and
+// 2i+1.
+type LinkID int32
+
+// Reverse returns the other direction of the same link.
+func (l LinkID) Reverse() LinkID { return l ^ 1 }
+
+// Node names a host or switch of a Topology.
+type Node int32
+
+// Topology is a graph of hosts and switches. Build one with Star, Dumbbell,
+// Chain, LeafSpine, ThreeTier or FatTree, or from an empty one with AddHost,
+// AddSwitch and Connect; New validates it. Hosts and switches are numbered, each
+// from 0, in the order they are added, and that is the order of paths and events.
+type Topology struct {
+	nodes  []node
+	edges  []edge
+	byName map[string]Node
+	byLink map[string]LinkID
+	hosts  []Node
+	errs   []error
+}
+
+type node struct {
+	name     string
+	isSwitch bool
+	index    int32    // among the hosts, or among the switches
+	ports    []LinkID // outgoing, in the order they were connected
+}
+
+type edge struct {
+	a, b Node
+	Link
+	ordinal int // 1 for the first link between a and b, 2 for the next
+}
+
+// AddHost adds a host. Its index among the hosts is the number of hosts added
+// before it.
+func (t *Topology) AddHost(name string) Node {
+	v := t.add(node{name: name, index: int32(len(t.hosts))})
+	t.hosts = append(t.hosts, v)
+	return v
+}
+
+// AddSwitch adds a switch.
+func (t *Topology) AddSwitch(name string) Node {
+	return t.add(node{name: name, isSwitch: true, index: int32(len(t.nodes) - len(t.hosts))})
+}
+
+func (t *Topology) add(v node) Node {
+	if t.byName == nil {
+		t.byName, t.byLink = map[string]Node{}, map[string]LinkID{}
+	}
+	id := Node(len(t.nodes))
+	if v.name == "" || strings.Contains(v.name, "->") || strings.ContainsAny(v.name, "# \t\n") {
+		t.errs = append(t.errs, fmt.Errorf("%q is no name for a node: use one without spaces, # and ->", v.name))
+	}
+	if _, ok := t.byName[v.name]; ok {
+		t.errs = append(t.errs, fmt.Errorf("two nodes are named %q: names must differ", v.name))
+	}
+	t.byName[v.name] = id
+	t.nodes = append(t.nodes, v)
+	return id
+}
+
+// Connect joins two nodes by a link and returns the direction from a to b. The
+// directions are named "a->b" and "b->a"; those of a second link between the
+// same nodes "a->b#2" and so on.
+func (t *Topology) Connect(a, b Node, l Link) LinkID {
+	if a < 0 || b < 0 || int(a) >= len(t.nodes) || int(b) >= len(t.nodes) {
+		t.errs = append(t.errs, fmt.Errorf("a link joins nodes %d and %d of a topology with %d nodes", a, b, len(t.nodes)))
+		return -1
+	}
+	id := LinkID(2 * len(t.edges))
+	e := edge{a: a, b: b, Link: l, ordinal: 1}
+	for _, p := range t.nodes[a].ports {
+		if t.head(p) == b {
+			e.ordinal++
+		}
+	}
+	t.edges = append(t.edges, e)
+	t.nodes[a].ports = append(t.nodes[a].ports, id)
+	t.nodes[b].ports = append(t.nodes[b].ports, id.Reverse())
+	t.byLink[t.LinkName(id)] = id
+	t.byLink[t.LinkName(id.Reverse())] = id.Reverse()
+	return id
+}
+
+// tail and head are the nodes that a direction of a link leaves and reaches.
+func (t *Topology) tail(l LinkID) Node { return t.head(l.Reverse()) }
+
+func (t *Topology) head(l LinkID) Node {
+	if e := &t.edges[l/2]; l&1 == 0 {
+		return e.b
+	} else {
+		return e.a
+	}
+}
+
+// Hosts counts the hosts.
+func (t *Topology) Hosts() int { return len(t.hosts) }
+
+// Switches counts the switches.
+func (t *Topology) Switches() int { return len(t.nodes) - len(t.hosts) }
+
+// Links counts the directions of links: every LinkID is below it.
+func (t *Topology) Links() int { return 2 * len(t.edges) }
+
+// Host returns the index of the host of that name.
+func (t *Topology) Host(name string) (int, error) {
+	v, ok := t.byName[name]
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("fabric: there is no host %q: the %d hosts are %s", name, len(t.hosts), t.span(t.hosts))
+	case t.nodes[v].isSwitch:
+		return 0, fmt.Errorf("fabric: %q is a switch: the %d hosts are %s", name, len(t.hosts), t.span(t.hosts))
+	}
+	return int(t.nodes[v].index), nil
+}
+
+func (t *Topology) span(vs []Node) string {
+	switch len(vs) {
+	case 0:
+		return "none"
+	case 1:
+		return t.nodes[vs[0]].name
+	}
+	return t.nodes[vs[0]].name + " to " + t.nodes[vs[len(vs)-1]].name
+}
+
+// HostName returns the name of a host by its index.
+func (t *Topology) HostName(host int) string { return t.nodes[t.hosts[host]].name }
+
+// SwitchNames returns the names of the switches in order.
+func (t *Topology) SwitchNames() []string {
+	var names []string
+	for i := range t.nodes {
+		if t.nodes[i].isSwitch {
+			names = append(names, t.nodes[i].name)
+		}
+	}
+	return names
+}
+
+// FindLink returns the direction of that name, such as "tor0->h3".
+func (t *Topology) FindLink(name string) (LinkID, error) {
+	if l, ok := t.byLink[name]; ok {
+		return l, nil
+	}
+	from, to, ok := strings.Cut(name, "->")
+	if !ok {
+		return 0, fmt.Errorf("fabric: %q is no name of a link: write it as tor0->h3", name)
+	}
+	to, _, _ = strings.Cut(to, "#")
+	for _, end := range []string{from, to} {
+		if _, ok := t.byName[end]; !ok {
+			return 0, fmt.Errorf("fabric: there is no link %q: no node is named %q", name, end)
+		}
+	}
+	var to2 []string
+	for _, p := range t.nodes[t.byName[from]].ports {
+		to2 = append(to2, t.LinkName(p))
+	}
+	if len(to2) > 4 {
+		to2 = append(to2[:2], "...", to2[len(to2)-1])
+	}
+	return 0, fmt.Errorf("fabric: there is no link %q: from %s lead %s", name, from, strings.Join(to2, ", "))
+}
+
+// LinkName returns the name of a direction of a link.
+func (t *Topology) LinkName(l LinkID) string {
+	name := t.nodes[t.tail(l)].name + "->" + t.nodes[t.head(l)].name
+	if o := t.edges[l/2].ordinal; o > 1 {
+		name = fmt.Sprintf("%s#%d", name, o)
+	}
+	return name
+}
+
+// Link returns what a link is like.
+func (t *Topology) Link(l LinkID) Link { return t.edges[l/2].Link }
+
+// Validate says what, if anything, keeps the graph from being a network: all
+// that is wrong, each with the node or link and what to do.
+func (t *Topology) Validate() error {
+	errs := append([]error(nil), t.errs...)
+	if len(t.hosts) < 2 {
+		errs = append(errs, fmt.Errorf("there are %d hosts: a network needs two", len(t.hosts)))
+	}
+	for i := range t.edges {
+		e, name := &t.edges[i], t.LinkName(LinkID(2*i))
+		if e.a == e.b {
+			errs = append(errs, fmt.Errorf("link %s leads from a node to itself", name))
+		}
+		if e.Rate <= 0 {
+			errs = append(errs, fmt.Errorf("link %s has a rate of %v: set one above 0", name, e.Rate))
+		}
+		if e.Delay < 0 || e.Delay > units.Second {
+			errs = append(errs, fmt.Errorf("link %s has a delay of %v: set one from 0 to 1s", name, e.Delay))
+		}
+		if e.Framing > InfiniBand {
+			errs = append(errs, fmt.Errorf("link %s has framing %d: set Ethernet or InfiniBand", name, e.Framing))
+		}
+	}
+	for _, h := range t.hosts {
+		if v := &t.nodes[h]; len(v.ports) != 1 {
+			errs = append(errs, fmt.Errorf("host %s has %d links: connect it by one (a server with several ports is several hosts)", v.name, len(v.ports)))
+		}
+	}
+	if len(errs) == 0 {
+		errs = t.unreachable(errs)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("fabric: topology: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// unreachable names a host that others can't reach. Hosts do not forward.
+func (t *Topology) unreachable(errs []error) []error {
+	seen := make([]bool, len(t.nodes))
+	queue := []Node{t.hosts[0]}
+	seen[t.hosts[0]] = true
+	for len(queue) > 0 {
+		v := queue[0]
+		queue = queue[1:]
+		if v != t.hosts[0] && !t.nodes[v].isSwitch {
+			continue
+		}
+		for _, p := range t.nodes[v].ports {
+			if w := t.head(p); !seen[w] {
+				seen[w] = true
+				queue = append(queue, w)
+			}
+		}
+	}
+	for v := range t.nodes {
+		if !seen[v] {
+			return append(errs, fmt.Errorf("no path joins %s and %s: connect them", t.nodes[t.hosts[0]].name, t.nodes[v].name))
+		}
+	}
+	return errs
+}
