@@ -1,0 +1,101 @@
+package paced
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config says how a Shim works. It is read once, by Wrap. DefaultConfig has
+// usable values; a zero field means its default where the field says so.
+type Config struct {
+	// Segment is the size into which Writes and Reads are cut: 4 KiB to 64 KiB.
+	// TIMELY's is 16 KB in section 6 and 64 KB at most (section 3.3).
+	Segment units.Bytes
+
+	// MaxOutstanding bounds the payload bytes that one queue pair has with the
+	// NIC and not completed: TIMELY's "static worst-case limit" (section 3.3).
+	// A request that is not cut and larger than this goes out alone. At least
+	// Segment.
+	MaxOutstanding units.Bytes
+
+	// Scheme names a rate engine registered with package cc, and SchemeConfig
+	// is a pointer to its configuration, as its DefaultConfig returns; nil takes
+	// the defaults. Without Scheme and Engine there is no congestion control:
+	// segments leave at line rate within MaxOutstanding.
+	Scheme       string
+	SchemeConfig any
+	// Engine makes the rate engine of one queue pair, in place of Scheme.
+	Engine func(cc.Env) (cc.Engine, error)
+
+	// LineRate is the NIC's line rate; 0 takes the port's.
+	LineRate units.Rate
+	// BaseRTT is the round trip of one packet on an idle network: the engine's
+	// cc.Env.BaseRTT and the minimum RTT by which updates are scaled.
+	BaseRTT units.Time
+
+	// NICRate makes the NIC pace each segment's packets at this rate, below the
+	// line rate, where the provider's queue pairs are verbs.RateLimitQP (the
+	// hybrid of TIMELY section 5). 0 leaves the NIC at line rate. Where the
+	// provider refuses, segments leave at line rate, and Stats.NICRateRefused
+	// says so.
+	NICRate units.Rate
+
+	// CalibrateEvery is how often the NIC's clock is read against the host's,
+	// for completion timestamps. 0 never reads it: completion times are then
+	// those of polling.
+	CalibrateEvery units.Time
+
+	// Batch is the most segments that are sent on one reading of the clock, and
+	// posted in one call: 1 to 256.
+	Batch int
+
+	// Observe, if set, is called after each engine update with what the engine
+	// was told and what it answered. It must not call the shim nor keep a.
+	Observe func(qp *QP, a *cc.Ack, c cc.Control)
+}
+
+// DefaultConfig returns TIMELY's 16 KiB segments, 64 KiB outstanding (four
+// segments; the paper gives no value, and the 658 us of its PFC row in Table 1
+// imply 41 KB a connection), a base RTT of 20 us, a calibration sample a
+// millisecond, batches of 16, and no engine.
+func DefaultConfig() Config {
+	return Config{
+		Segment:        16 * units.KiB,
+		MaxOutstanding: 64 * units.KiB,
+		BaseRTT:        20 * units.Microsecond,
+		CalibrateEvery: units.Millisecond,
+		Batch:          16,
+	}
+}
+
+// Validate reports the first field that is out of range.
+func (c *Config) Validate() error {
+	bad := func(field string, value any, mend string) error {
+		return fmt.Errorf("paced: %s is %v: %s", field, value, mend)
+	}
+	switch {
+	case c.Segment < 4*units.KiB || c.Segment > 64*units.KiB:
+		return bad("Segment", c.Segment, "give 4KiB to 64KiB, 16KiB if in doubt")
+	case c.MaxOutstanding < c.Segment || c.MaxOutstanding > units.GiB:
+		return bad("MaxOutstanding", c.MaxOutstanding, "give at least Segment and at most 1GiB")
+	case c.Scheme != "" && c.Engine != nil:
+		return bad("Scheme", c.Scheme, "Engine is set too; give one of them")
+	case c.Scheme == "" && c.SchemeConfig != nil:
+		return bad("SchemeConfig", c.SchemeConfig, "it needs Scheme, the engine's name")
+	case c.LineRate < 0:
+		return bad("LineRate", c.LineRate, "give the NIC's line rate, or 0 for the port's")
+	case c.BaseRTT <= 0 || c.BaseRTT > units.Second:
+		return bad("BaseRTT", c.BaseRTT, "give the round trip of the idle network, above 0 and at most 1s")
+	case c.NICRate < 0:
+		return bad("NICRate", c.NICRate, "give a rate below the line rate, or 0 for none")
+	case c.LineRate > 0 && c.NICRate >= c.LineRate:
+		return bad("NICRate", c.NICRate, "it must be below LineRate, "+c.LineRate.String())
+	case c.CalibrateEvery < 0:
+		return bad("CalibrateEvery", c.CalibrateEvery, "give a span, or 0 for no calibration")
+	case c.Batch < 1 || c.Batch > 256:
+		return bad("Batch", c.Batch, "give 1 to 256")
+	}
+	return nil
+}
