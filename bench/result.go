@@ -1,0 +1,252 @@
+package bench
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// FormatVersion is the version of the JSON that WriteJSON writes. It changes
+// when a field changes its meaning or goes, not when one is added.
+const FormatVersion = 1
+
+// Options is how to run a scenario.
+type Options struct {
+	// Seed replaces the scenario's seed unless it is nil.
+	Seed *uint64
+	// Progress, unless it is nil, is called now and then, never concurrently,
+	// with the share of the whole run that is done, from 0 to 1, and what is
+	// running: "TIMELY (2 of 3)".
+	Progress func(done float64, what string)
+}
+
+// Document is what a call of the program writes: the results of one or more
+// scenarios and where they came from. All that is not a function of scenarios
+// and seeds is in StartTime, Environment and the fields that end in wall_s.
+type Document struct {
+	Version     int         `json:"version"`    // FormatVersion
+	StartTime   string      `json:"start_time"` // RFC 3339, UTC
+	Arguments   []string    `json:"arguments"`
+	Environment Environment `json:"environment"`
+	Results     []*Result   `json:"results"`
+}
+
+// Environment is the machine and the program that ran.
+type Environment struct {
+	Sluice string `json:"sluice"` // version of the program
+	Go     string `json:"go"`
+	OS     string `json:"os"`
+	Arch   string `json:"arch"`
+	CPUs   int    `json:"cpus"`
+}
+
+// ClearWall empties every field that differs from run to run of one scenario
+// and seed, so that two documents can be compared byte by byte.
+func (d *Document) ClearWall() {
+	d.StartTime, d.Environment = "", Environment{}
+	for _, r := range d.Results {
+		r.WallS = 0
+		for _, s := range r.Systems {
+			s.WallS = 0
+		}
+	}
+}
+
+// Result is what one scenario gave.
+type Result struct {
+	Scenario    string `json:"scenario"`
+	Description string `json:"description,omitempty"`
+	Source      string `json:"source,omitempty"` // what the scenario restates: paper, table
+	// YAML is the scenario as it was run, with every default written out.
+	YAML string `json:"yaml,omitempty"`
+	Seed uint64 `json:"seed"`
+
+	Systems []*System `json:"systems"`
+
+	// Sums over the systems. Unlike theirs, these are also there for a run of
+	// one.
+	Events     uint64  `json:"events"`
+	PacketHops uint64  `json:"packet_hops"` // traversals of a link by a packet, data and ACK
+	SimS       Float   `json:"sim_s"`       // simulated seconds
+	WallS      float64 `json:"wall_s"`      // elapsed seconds
+
+	// Misses are the scenario's expectations that were not met; see Check.
+	Misses []Miss `json:"misses,omitempty"`
+}
+
+// System is what one system of a scenario gave.
+type System struct {
+	Name   string `json:"name"`
+	Engine string `json:"engine"`
+	Mode   string `json:"mode"` // where the engine ran: "host" or "offload"
+	// Config is the engine's configuration with its defaults, by the names it
+	// has in a scenario.
+	Config map[string]any `json:"config,omitempty"`
+
+	Flows
+	Network
+
+	// Labels are the same figures for the flows of each label, in the order in
+	// which the scenario first names them.
+	Labels []Label `json:"labels,omitempty"`
+	// Links are those that the scenario asked to measure.
+	Links []Link `json:"links,omitempty"`
+
+	Series        []Series       `json:"series,omitempty"`
+	Distributions []Distribution `json:"distributions,omitempty"`
+
+	Events     uint64  `json:"events"`
+	PacketHops uint64  `json:"packet_hops"`
+	SimS       Float   `json:"sim_s"`
+	WallS      float64 `json:"wall_s"`
+}
+
+// NewSystem returns a System whose measured values are all Unmeasured.
+func NewSystem(name, engine, mode string) *System {
+	return &System{Name: name, Engine: engine, Mode: mode, Flows: NewFlows(), Network: NewNetwork(), SimS: Unmeasured}
+}
+
+// Flows is what was measured at the ends of a set of flows. Rates, round trips
+// and bytes count from the end of the warm-up; flows and their completion times
+// count if the flow started after it.
+type Flows struct {
+	FlowsStarted uint64 `json:"flows_started"`
+	FlowsDone    uint64 `json:"flows_done"`
+	Bytes        int64  `json:"bytes"` // payload delivered, each byte once
+
+	ThroughputGbps Float `json:"throughput_gbps"` // of payload
+	WireGbps       Float `json:"wire_gbps"`       // all of the data packets: headers, preamble and gap included
+
+	RTTSamples uint64 `json:"rtt_samples"`
+	RTTAvgUs   Float  `json:"rtt_avg_us"`
+	RTTP50Us   Float  `json:"rtt_p50_us"`
+	RTTP99Us   Float  `json:"rtt_p99_us"`
+
+	// Jain is Jain's index of the payload throughput of flows, 1/n to 1.
+	Jain Float `json:"jain"`
+
+	FCTAvgUs Float `json:"fct_avg_us"` // of flows that end
+	FCTP50Us Float `json:"fct_p50_us"`
+	FCTP99Us Float `json:"fct_p99_us"`
+	// Slowdown is by size: completion time over what it is in an idle network.
+	Slowdown []SlowdownBin `json:"slowdown,omitempty"`
+
+	Retransmissions uint64 `json:"retransmissions"` // packets sent again
+	Timeouts        uint64 `json:"timeouts"`
+	CNPs            uint64 `json:"cnps"` // congestion notification packets received
+}
+
+// NewFlows returns a Flows whose measured values are all Unmeasured.
+func NewFlows() Flows {
+	u := Unmeasured
+	return Flows{
+		ThroughputGbps: u, WireGbps: u, RTTAvgUs: u, RTTP50Us: u, RTTP99Us: u, Jain: u,
+		FCTAvgUs: u, FCTP50Us: u, FCTP99Us: u,
+	}
+}
+
+// SlowdownBin is the slowdown of the flows of a range of sizes.
+type SlowdownBin struct {
+	FromBytes int64  `json:"from_bytes"` // above which
+	ToBytes   int64  `json:"to_bytes"`   // up to and including which
+	Flows     uint64 `json:"flows"`
+	P50       Float  `json:"slowdown_p50"`
+	P95       Float  `json:"slowdown_p95"`
+	P99       Float  `json:"slowdown_p99"`
+}
+
+// Network is what was measured inside the fabric, over all its ports, from the
+// end of the warm-up.
+type Network struct {
+	Drops         uint64 `json:"drops"` // packets that found no buffer or were lost by a fault
+	ECNMarks      uint64 `json:"ecn_marks"`
+	PauseFrames   uint64 `json:"pause_frames"`
+	PauseUs       Float  `json:"pause_us"`        // summed over ports and priorities
+	QueueMaxBytes int64  `json:"queue_max_bytes"` // of the port with the largest
+	// QueueAvgBytes is over time, of the port where it is largest.
+	QueueAvgBytes Float `json:"queue_avg_bytes"`
+}
+
+// NewNetwork returns a Network whose measured values are all Unmeasured.
+func NewNetwork() Network { return Network{PauseUs: Unmeasured, QueueAvgBytes: Unmeasured} }
+
+// Label is what the flows of one label did.
+type Label struct {
+	Label string `json:"label"`
+	Flows
+}
+
+// Link is what happened at one direction of a link, from the end of the
+// warm-up.
+type Link struct {
+	Link          string `json:"link"` // such as "tor0->h10"
+	RateGbps      Float  `json:"rate_gbps"`
+	WireGbps      Float  `json:"wire_gbps"`
+	Busy          Float  `json:"busy"`         // share of the time spent sending, 0 to 1
+	BusyMinimum   Float  `json:"busy_minimum"` // the least of any whole window
+	QueueMaxBytes int64  `json:"queue_max_bytes"`
+	QueueAvgBytes Float  `json:"queue_avg_bytes"`
+	Drops         uint64 `json:"drops"`
+	ECNMarks      uint64 `json:"ecn_marks"`
+	PauseUs       Float  `json:"pause_us"`
+}
+
+// Kinds of series.
+const (
+	SeriesRate  = "rate"  // payload throughput of a label's flows, Gbps, over the step that ends here
+	SeriesWire  = "wire"  // the same on the wire
+	SeriesRTT   = "rtt"   // mean round trip over the step that ends here, us
+	SeriesQueue = "queue" // bytes queued for a link, now
+	SeriesBusy  = "busy"  // share of the window that ends here in which a link was sending
+	SeriesFlows = "flows" // flows under way, now
+)
+
+// Series is a value at even steps of simulated time: point i is at StartUs +
+// i*StepUs.
+type Series struct {
+	Kind    string  `json:"kind"` // SeriesRate and so on
+	Name    string  `json:"name"` // of the label, or of the link
+	Unit    string  `json:"unit"` // as column headers and axes show it: "Gbps", "us", "B"
+	StartUs Float   `json:"start_us"`
+	StepUs  Float   `json:"step_us"`
+	Values  []Float `json:"values"`
+}
+
+// Distribution is the cumulative distribution of a measured value: the share
+// Share[i] of the samples is at or below Values[i].
+type Distribution struct {
+	Kind   string  `json:"kind"` // "rtt", "fct", "slowdown"
+	Name   string  `json:"name"` // of the label; "all" for all flows
+	Unit   string  `json:"unit"`
+	Values []Float `json:"values"`
+	Share  []Float `json:"share"`
+}
+
+// Float is a measured value. Unmeasured, any other NaN and the infinities are
+// null in JSON.
+type Float float64
+
+// Unmeasured is the value of what was not measured.
+var Unmeasured = Float(math.NaN())
+
+// Measured reports whether f is a number.
+func (f Float) Measured() bool { return !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0) }
+
+// MarshalJSON implements json.Marshaler.
+func (f Float) MarshalJSON() ([]byte, error) {
+	if !f.Measured() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (f *Float) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*f = Unmeasured
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	*f = Float(v)
+	return err
+}
