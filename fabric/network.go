@@ -1,6 +1,9 @@
 package fabric
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -18,112 +21,282 @@ type Endpoint interface {
 
 // Network is a running network. Make one with New.
 type Network struct {
-	packets []Packet
-	free    Handle
-	live    int
-	stacks  stackSlab
+	eng *des.Engine
+
+	packets  []Packet
+	links    []link   // by LinkID
+	queues   []queue  // by LinkID, then priority
+	holds    []hold   // what a link's far end holds of it, likewise; empty without PFC
+	treats   []treat  // see link.treat
+	routes   []route  // by switch, then by leaf
+	groups   []group  // see route
+	members  []uint32 // links; see group
+	hosts    []host
+	switches []switchState
+
+	prios uint32
+	free  Handle
+	live  int
+
+	totals Totals
+	stacks stackSlab
+	cold   []coldLink // by LinkID
+	ends   []Endpoint // by host
+	topo   *Topology
+	cfg    Config
+	leaves []int32 // the switches that have hosts; an index of it is a leaf number
+}
+
+// host is what Transmit and the last switch need to know of a host.
+type host struct {
+	up, down uint32 // links
+	leaf     int32  // -1 if its link leads to another host
+}
+
+// switchState is the hot part of a switch.
+type switchState struct {
+	shared  int64  // bytes of shared buffer
+	used    int64  // of these
+	routes  uint32 // where its row starts
+	salt    uint32
+	leaf    int32 // its leaf number, or -1
+	maxUsed int64
+}
+
+// Kinds of events. The argument is a link; for pauses, times 256, plus the mask.
+const (
+	arriveEvent uint32 = iota // the first packet on a link reaches its far end
+	freeEvent                 // the wire of a port on which packets wait is free
+	pauseEvent                // a pause frame for what feeds the link arrives there
+)
+
+// dispatcher is Network without Handle in its exported methods. It handles the
+// events of all hosts and switches; what belongs to which follows from the link.
+type dispatcher Network
+
+func (d *dispatcher) Handle(ev des.Event) {
+	n := (*Network)(d)
+	switch ev.Kind {
+	case arriveEvent:
+		n.arrive(ev.At, uint32(ev.Arg))
+	case freeEvent:
+		n.wireFree(ev.At, uint32(ev.Arg))
+	case pauseEvent:
+		n.pauseArrives(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
+	}
 }
 
 // New builds the network of a topology, with every queue empty, on an engine.
 // The seed decides the choice of paths, ECN marks and losses. The topology must
 // not be changed afterwards.
 func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, error) {
-	panic("being written")
+	if err := topo.Validate(); err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Network{
+		eng:      e,
+		topo:     topo,
+		cfg:      cfg,
+		prios:    uint32(cfg.Priorities),
+		packets:  make([]Packet, 1, 1024), // 0 is no packet
+		links:    make([]link, topo.Links()),
+		cold:     make([]coldLink, topo.Links()),
+		queues:   make([]queue, topo.Links()*cfg.Priorities),
+		hosts:    make([]host, topo.Hosts()),
+		ends:     make([]Endpoint, topo.Hosts()),
+		switches: make([]switchState, topo.Switches()),
+	}
+	if err := n.buildLinks(seed); err != nil {
+		return nil, err
+	}
+	if err := n.buildSwitches(seed); err != nil {
+		return nil, err
+	}
+	n.buildRoutes()
+	return n, nil
+}
+
+func (n *Network) buildLinks(seed uint64) error {
+	ids := make([]des.NodeID, len(n.topo.nodes))
+	for i := range ids {
+		ids[i] = n.eng.AddHandler((*dispatcher)(n))
+	}
+	for i := range n.links {
+		id := LinkID(i)
+		spec := n.topo.Link(id)
+		from, to := n.topo.tail(id), n.topo.head(id)
+		l := &n.links[i]
+		l.rate = spec.Rate
+		if ps := 8 * int64(units.Second) / int64(spec.Rate); ps*int64(spec.Rate) == 8*int64(units.Second) && ps <= 1<<31 {
+			l.psPerByte = uint32(ps)
+		}
+		l.framing = uint8(spec.Framing.Bytes())
+		l.delay = spec.Delay
+		l.fromNode, l.toNode = ids[from], ids[to]
+		l.from, l.to = n.topo.nodes[from].index, n.topo.nodes[to].index
+		if !n.topo.nodes[from].isSwitch {
+			l.flags |= fromHost
+		}
+		if n.topo.nodes[to].isSwitch {
+			l.delay += n.switchConfig(to).Latency
+		} else {
+			l.flags |= toHost
+		}
+		l.egress = n.eng.NewSource()
+	}
+	// Sources made later order their events later: at one instant a switch first
+	// serves its ports and then takes arrivals.
+	for i := range n.links {
+		n.links[i].arrivals = n.eng.NewSource()
+	}
+	for i, v := range n.topo.hosts {
+		up := n.topo.nodes[v].ports[0]
+		n.hosts[i] = host{up: uint32(up), down: uint32(up.Reverse()), leaf: -1}
+	}
+	return n.buildFaults(seed)
+}
+
+func (n *Network) buildFaults(seed uint64) error {
+	for _, f := range n.cfg.Faults {
+		first, last := LinkID(0), LinkID(len(n.links)-1)
+		if f.Link != "*" {
+			l, err := n.topo.FindLink(f.Link)
+			if err != nil {
+				return fmt.Errorf("in Faults: %w", err)
+			}
+			first, last = l, l
+		}
+		for l := first; l <= last; l++ {
+			n.links[l].flags &^= faulty
+			if n.cold[l].lossBelow = probability(f.Loss); f.Loss > 0 {
+				n.links[l].flags |= faulty
+				n.cold[l].loss = des.NewStream(seed, "loss/"+n.topo.LinkName(l))
+			}
+		}
+	}
+	return nil
+}
+
+// probability returns what 53 uniform bits stay below with probability p.
+func probability(p float64) uint64 { return uint64(float64(p * (1 << 53))) }
+
+func (n *Network) switchConfig(v Node) SwitchConfig {
+	if s, ok := n.cfg.Switches[n.topo.nodes[v].name]; ok {
+		return s
+	}
+	return n.cfg.Switch
+}
+
+func (n *Network) buildSwitches(seed uint64) error {
+	for _, name := range sortedKeys(n.cfg.Switches) {
+		if v, ok := n.topo.byName[name]; !ok || !n.topo.nodes[v].isSwitch {
+			return fmt.Errorf("fabric: Switches configures %q, which is no switch of the topology", name)
+		}
+	}
+	var errs []error
+	index := map[treatKey]uint16{}
+	for i := range n.topo.nodes {
+		v := &n.topo.nodes[i]
+		if !v.isSwitch {
+			continue
+		}
+		cfg := n.switchConfig(Node(i))
+		sw := &n.switches[v.index]
+		sw.shared = int64(cfg.Buffer)
+		sw.salt = uint32(des.NewStream(seed, "ecmp/"+v.name).Uint64())
+		sw.leaf = -1
+		for _, out := range v.ports {
+			l := &n.links[out]
+			key := treatKey{cfg, l.rate}
+			t, ok := index[key]
+			if !ok {
+				t = uint16(len(n.treats))
+				index[key] = t
+				n.treats = append(n.treats, newTreat(&n.cfg, key))
+			}
+			l.treat = t
+			if n.treats[t].random {
+				n.cold[out].ecn = des.NewStream(seed, "ecn/"+n.topo.LinkName(out))
+			}
+			if n.treats[t].lossless != 0 {
+				sw.shared -= n.buildHolds(&cfg, out.Reverse())
+			}
+			if h := n.topo.head(out); !n.topo.nodes[h].isSwitch && sw.leaf < 0 {
+				sw.leaf = int32(len(n.leaves))
+				n.leaves = append(n.leaves, v.index)
+			}
+		}
+		if sw.shared < int64(n.cfg.MaxFrame) {
+			errs = append(errs, fmt.Errorf("switch %s: the headroom of its %d ports leaves %v of its buffer of %v to share: raise Buffer, or lower Headroom or the number of lossless priorities",
+				v.name, len(v.ports), units.Bytes(sw.shared), cfg.Buffer))
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("fabric: %w", errors.Join(errs...))
+	}
+	for i := range n.hosts {
+		if l := &n.links[n.hosts[i].up]; l.flags&toHost == 0 {
+			n.hosts[i].leaf = n.switches[l.to].leaf
+		}
+	}
+	return nil
 }
 
 // Topology returns the topology that the network was built from.
-func (n *Network) Topology() *Topology { panic("being written") }
+func (n *Network) Topology() *Topology { return n.topo }
 
 // Attach puts an endpoint at a host's port. Packets for a host without one are
 // counted as delivered and freed.
-func (n *Network) Attach(host int, ep Endpoint) { panic("being written") }
+func (n *Network) Attach(host int, ep Endpoint) { n.ends[host] = ep }
 
 // Transmit starts to send h from a host at now, which is the engine's Now, and
 // returns when the wire is free for the next packet; the host must not call
 // again before. The packet belongs to the network from then on.
 //
 // If the wire is still taken by a pause frame of the host's own, the packet
-// follows it.
+// follows it. Transmit panics if the packet's fields can't be: a Size of 0 or
+// less, a Dst that is no host, or a Priority that is not configured.
 func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time) {
-	panic("being written")
+	p := &n.packets[h]
+	if p.Size <= 0 || uint32(p.Dst) >= uint32(len(n.hosts)) || uint32(p.Priority) >= n.prios || p.at == freed {
+		panic(fmt.Sprintf("fabric: host %d transmits packet %d, freed or with Size %d, Dst %d of %d hosts, Priority %d of %d",
+			host, h, p.Size, p.Dst, len(n.hosts), p.Priority, n.prios))
+	}
+	p.leaf = n.hosts[p.Dst].leaf
+	up := n.hosts[host].up
+	l := &n.links[up]
+	n.totals.Sent++
+	l.busyUntil = max(now, l.busyUntil)
+	n.put(l, up, h, p)
+	return l.busyUntil
 }
 
-// SendPause tells the switch at a host's port which priorities it must not send
-// to the host from now on: those whose bit is set in paused. A frame does that:
-// it waits for the packet on the host's uplink, and takes its time.
-func (n *Network) SendPause(now units.Time, host int, paused uint8) { panic("being written") }
-
-// Path appends to path the links that a packet of that hash takes from one host
-// to another, and returns it.
-func (n *Network) Path(path []LinkID, src, dst int, flowHash uint32) []LinkID {
-	panic("being written")
+// arrive takes the packet that was first on a link to its next port, or to the
+// endpoint.
+func (n *Network) arrive(now units.Time, in uint32) {
+	l := &n.links[in]
+	h := l.head
+	p := &n.packets[h]
+	l.head = p.next
+	if l.head != 0 {
+		n.eng.Schedule(n.packets[l.head].at, &l.arrivals, l.toNode, arriveEvent, uint64(in))
+	}
+	n.totals.PacketHops++
+	if l.flags&toHost != 0 {
+		n.totals.Delivered++
+		if ep := n.ends[l.to]; ep != nil {
+			ep.Arrive(now, h)
+		} else {
+			n.Free(h)
+		}
+		return
+	}
+	sw := &n.switches[l.to]
+	out := n.next(sw, p)
+	p.ingress = in
+	p.Hops++
+	n.forward(now, sw, out, h, p)
 }
-
-// HopCount returns how many links a packet crosses from one host to another.
-func (n *Network) HopCount(src, dst int) int { panic("being written") }
-
-// BaseDelay returns how long a packet of that Size takes from the first bit out
-// of one host to the last bit into another with empty queues: serialisation with
-// framing and propagation of each link, and the latency of each switch. Of
-// several paths it takes the slowest. Records that switches add on the way are
-// not counted; each step is rounded up to a picosecond.
-func (n *Network) BaseDelay(src, dst int, size units.Bytes) units.Time { panic("being written") }
-
-// BaseRTT returns BaseDelay of a data packet one way and of its acknowledgement
-// the other.
-func (n *Network) BaseRTT(src, dst int, data, ack units.Bytes) units.Time { panic("being written") }
-
-// MaxBaseRTT returns the largest BaseRTT of any pair of hosts.
-func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time { panic("being written") }
-
-// Port is an egress port: what feeds one direction of a link.
-type Port struct {
-	n  *Network
-	id LinkID
-}
-
-// Port returns the port that feeds a link.
-func (n *Network) Port(l LinkID) Port { return Port{n, l} }
-
-// Name returns the link's name, such as "tor0->h3".
-func (p Port) Name() string { panic("being written") }
-
-// Queue returns the bytes that wait at the port now, in all its queues. The
-// packet on the wire is not among them.
-func (p Port) Queue() units.Bytes { panic("being written") }
-
-// QueueOf returns the bytes that wait in the queue of one priority.
-func (p Port) QueueOf(priority int) units.Bytes { panic("being written") }
-
-// Stats returns the port's counters.
-func (p Port) Stats() PortStats { panic("being written") }
-
-// PortStats are the counters of an egress port since the start.
-type PortStats struct {
-	TxBytes   units.Bytes // frames whose sending has begun, without framing
-	TxPackets uint64
-	Busy      units.Time // time spent sending, framing and pause frames included
-	MaxQueue  units.Bytes
-	Drops     uint64 // packets that found no buffer
-	DropBytes units.Bytes
-	Marks     uint64 // packets marked CE
-	Lost      uint64 // packets lost on the link by a Fault
-	// Paused is how long each priority was forbidden to send, whether or not it
-	// had something to send.
-	Paused [MaxPriorities]units.Time
-	// PauseFrames counts those that this port sent.
-	PauseFrames uint64
-}
-
-// Totals are the counters of a network since the start.
-type Totals struct {
-	// PacketHops counts traversals of a link by a packet, pause frames apart.
-	PacketHops uint64
-	Sent       uint64 // packets given to Transmit
-	Delivered  uint64 // packets given to endpoints
-	Dropped    uint64 // packets that found no buffer
-	Lost       uint64 // packets lost by a Fault
-}
-
-// Totals returns the counters of the network.
-func (n *Network) Totals() Totals { panic("being written") }

@@ -1,0 +1,95 @@
+package fabric
+
+import (
+	"math"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// treat is a SwitchConfig made ready for the ports of one rate.
+type treat struct {
+	lossless, ecn, strict uint8 // priorities
+	telemetry             bool
+	random                bool // draws random numbers to mark
+	class                 [MaxPriorities]class
+}
+
+type treatKey struct {
+	cfg  SwitchConfig
+	rate units.Rate
+}
+
+// class is a Class in the units of the hot path.
+type class struct {
+	alpha      int64 // in units of 1/alphaOne
+	xoff, xon  int32 // 0: by alpha; slack below that
+	kmin, kmax int32
+	quantum    int32
+	pmax       float64
+}
+
+func newTreat(cfg *Config, key treatKey) treat {
+	t := treat{telemetry: key.cfg.INT}
+	least := math.MaxInt
+	for i := range cfg.Priorities {
+		if w := key.cfg.Classes[i].Weight; w > 0 {
+			least = min(least, w)
+		}
+	}
+	for i := range cfg.Priorities {
+		k, c, bit := &key.cfg.Classes[i], &t.class[i], uint8(1)<<i
+		c.alpha = int64(math.Round(float64(k.Alpha * alphaOne)))
+		if k.Weight == 0 {
+			t.strict |= bit
+		} else {
+			// A packet may have grown by its records beyond MaxFrame.
+			c.quantum = int32(int(cfg.MaxFrame+grown) * k.Weight / least)
+		}
+		if k.PFC.Lossless {
+			t.lossless |= bit
+			c.xoff, c.xon = int32(k.PFC.XOFF), int32(k.PFC.XON)
+			if c.xon == 0 {
+				c.xon = max(0, c.xoff-int32(2*cfg.MaxFrame))
+			}
+		}
+		if e := k.ECN; e.Kmax > 0 {
+			t.ecn |= bit
+			c.kmin, c.kmax, c.pmax = scale(e.Kmin, key.rate, e.AtRate), scale(e.Kmax, key.rate, e.AtRate), e.Pmax
+			t.random = t.random || c.kmin < c.kmax
+		}
+	}
+	return t
+}
+
+// scale returns n for a port of some rate, where it is meant for another.
+func scale(n units.Bytes, rate, atRate units.Rate) int32 {
+	if atRate > 0 {
+		n = units.Bytes(math.Round(float64(float64(n)*float64(rate)) / float64(atRate)))
+	}
+	return int32(min(n, math.MaxInt32))
+}
+
+// admit takes a packet into the buffer, or says that there is no room.
+func (n *Network) admit(now units.Time, sw *switchState, t *treat, q *queue, p *Packet) bool {
+	size := int64(p.Size)
+	unused := sw.shared - sw.used
+	c := &t.class[p.Priority]
+	if t.lossless&(1<<(p.Priority&7)) != 0 {
+		return n.admitLossless(now, sw, c, p, unused)
+	}
+	if size > unused || int64(q.bytes)+size > unused*c.alpha/alphaOne {
+		return false
+	}
+	sw.used += size
+	sw.maxUsed = max(sw.maxUsed, sw.used)
+	return true
+}
+
+// release gives back what a packet held.
+func (n *Network) release(now units.Time, sw *switchState, t *treat, p *Packet) {
+	if t.lossless&(1<<(p.Priority&7)) != 0 {
+		n.releaseLossless(now, sw, &t.class[p.Priority], p)
+		return
+	}
+	sw.used -= int64(p.Size)
+}

@@ -1,0 +1,154 @@
+package fabric
+
+import (
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Path appends to path the links that a packet of that hash takes from one host
+// to another, and returns it.
+func (n *Network) Path(path []LinkID, src, dst int, flowHash uint32) []LinkID {
+	p := Packet{Dst: int32(dst), FlowHash: flowHash, leaf: n.hosts[dst].leaf}
+	l := n.hosts[src].up
+	path = append(path, LinkID(l))
+	for n.links[l].flags&toHost == 0 {
+		l = n.next(&n.switches[n.links[l].to], &p)
+		path = append(path, LinkID(l))
+	}
+	return path
+}
+
+// HopCount returns how many links a packet crosses from one host to another.
+func (n *Network) HopCount(src, dst int) int { return len(n.Path(nil, src, dst, 0)) }
+
+// crossing returns how long a packet takes from the first bit into a link to the
+// last bit out of it, and through the switch it leads to.
+func (n *Network) crossing(l uint32, size units.Bytes) units.Time {
+	k := &n.links[l]
+	return k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
+}
+
+// inside returns the slowest crossing from a switch to a leaf.
+func (n *Network) inside(sw int32, leaf int32, size units.Bytes) units.Time {
+	s := &n.switches[sw]
+	if s.leaf == leaf {
+		return 0
+	}
+	r := n.routes[s.routes+uint32(leaf)]
+	if r&direct != 0 {
+		l := uint32(r &^ direct)
+		return n.crossing(l, size) + n.inside(n.links[l].to, leaf, size)
+	}
+	var slowest units.Time
+	g := n.groups[r]
+	for _, l := range n.members[g.first : g.first+g.count] {
+		slowest = max(slowest, n.crossing(l, size)+n.inside(n.links[l].to, leaf, size))
+	}
+	return slowest
+}
+
+// BaseDelay returns how long a packet of that Size takes from the first bit out
+// of one host to the last bit into another with empty queues: serialisation with
+// framing and propagation of each link, and the latency of each switch. Of
+// several paths it takes the slowest. Records that switches add on the way are
+// not counted; each step is rounded up to a picosecond.
+func (n *Network) BaseDelay(src, dst int, size units.Bytes) units.Time {
+	a, b := &n.hosts[src], &n.hosts[dst]
+	t := n.crossing(a.up, size)
+	if a.leaf < 0 {
+		return t
+	}
+	return t + n.inside(n.leaves[a.leaf], b.leaf, size) + n.crossing(b.down, size)
+}
+
+// BaseRTT returns BaseDelay of a data packet one way and of its acknowledgement
+// the other.
+func (n *Network) BaseRTT(src, dst int, data, ack units.Bytes) units.Time {
+	return n.BaseDelay(src, dst, data) + n.BaseDelay(dst, src, ack)
+}
+
+// MaxBaseRTT returns the largest BaseRTT of any pair of hosts.
+func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time {
+	if n.hosts[0].leaf < 0 {
+		return max(n.BaseRTT(0, 1, data, ack), n.BaseRTT(1, 0, data, ack))
+	}
+	// Only the hosts' own links tell hosts of a leaf apart. Of each leaf keep,
+	// as source and as destination, the two slowest: one may be the other end.
+	ends := make([]struct{ src, dst slowest }, len(n.leaves))
+	for i := range n.hosts {
+		h, e := &n.hosts[i], &ends[n.hosts[i].leaf]
+		e.src.add(int32(i), n.crossing(h.up, data)+n.crossing(h.down, ack))
+		e.dst.add(int32(i), n.crossing(h.down, data)+n.crossing(h.up, ack))
+	}
+	there := make([]units.Time, len(n.leaves)*len(n.leaves))
+	back := make([]units.Time, len(there))
+	for to := range n.leaves {
+		n.insideAll(int32(to), data, func(from int32, t units.Time) { there[int(from)*len(n.leaves)+to] = t })
+		n.insideAll(int32(to), ack, func(from int32, t units.Time) { back[to*len(n.leaves)+int(from)] = t })
+	}
+	var longest units.Time
+	for a := range ends {
+		for b := range ends {
+			t := there[a*len(ends)+b] + back[a*len(ends)+b]
+			for _, s := range ends[a].src.two {
+				for _, d := range ends[b].dst.two {
+					if s.t > 0 && d.t > 0 && s.host != d.host {
+						longest = max(longest, s.t+t+d.t)
+					}
+				}
+			}
+		}
+	}
+	return longest
+}
+
+// slowest keeps the two hosts of the largest times.
+type slowest struct {
+	two [2]struct {
+		host int32
+		t    units.Time
+	}
+}
+
+func (s *slowest) add(host int32, t units.Time) {
+	e := struct {
+		host int32
+		t    units.Time
+	}{host, t}
+	switch {
+	case t > s.two[0].t:
+		s.two[1], s.two[0] = s.two[0], e
+	case t > s.two[1].t:
+		s.two[1] = e
+	}
+}
+
+// insideAll calls report with inside of every other leaf, computing each switch
+// once.
+func (n *Network) insideAll(to int32, size units.Bytes, report func(from int32, t units.Time)) {
+	known := make([]units.Time, len(n.switches))
+	for i := range known {
+		known[i] = -1
+	}
+	var visit func(s int32) units.Time
+	visit = func(s int32) units.Time {
+		sw := &n.switches[s]
+		if known[s] >= 0 || sw.leaf == to {
+			return max(known[s], 0)
+		}
+		var slow units.Time
+		step := func(l uint32) { slow = max(slow, n.crossing(l, size)+visit(n.links[l].to)) }
+		if r := n.routes[sw.routes+uint32(to)]; r&direct != 0 {
+			step(uint32(r &^ direct))
+		} else {
+			g := n.groups[r]
+			for _, l := range n.members[g.first : g.first+g.count] {
+				step(l)
+			}
+		}
+		known[s] = slow
+		return slow
+	}
+	for leaf, s := range n.leaves {
+		report(int32(leaf), visit(s))
+	}
+}

@@ -1,0 +1,151 @@
+package fabric
+
+import (
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// forward takes a packet to an egress port of a switch: onto the wire if it can
+// go at once, else into its queue, else away.
+func (n *Network) forward(now units.Time, sw *switchState, out uint32, h Handle, p *Packet) {
+	l := &n.links[out]
+	bit := uint8(1) << (p.Priority & 7)
+	// With the wire free and no event to come, whatever waits is paused.
+	if l.flags&freePending == 0 && l.paused&bit == 0 && now >= l.busyUntil {
+		l.busyUntil = now
+		n.depart(now, l, out, h, p, 0, 0)
+		return
+	}
+	t := &n.treats[l.treat]
+	q := &n.queues[out*n.prios+uint32(p.Priority)]
+	if !n.admit(now, sw, t, q, p) {
+		l.drops++
+		n.cold[out].dropBytes += units.Bytes(p.Size)
+		n.totals.Dropped++
+		n.Free(h)
+		return
+	}
+	p.at, p.next = now, 0
+	if q.head == 0 {
+		q.head = h
+		l.active |= bit
+	} else {
+		n.packets[q.tail].next = h
+	}
+	q.tail = h
+	q.bytes += p.Size
+	l.queued += p.Size
+	l.maxQueue = max(l.maxQueue, l.queued)
+	if l.flags&freePending == 0 && l.paused&bit == 0 {
+		n.wake(now, l, out)
+	}
+}
+
+// wake schedules the moment at which the wire is free.
+func (n *Network) wake(now units.Time, l *link, id uint32) {
+	l.flags |= freePending
+	n.eng.Schedule(max(now, l.busyUntil), &l.egress, l.fromNode, freeEvent, uint64(id))
+}
+
+// wireFree sends the next of the packets that wait at a port.
+func (n *Network) wireFree(now units.Time, id uint32) {
+	l := &n.links[id]
+	l.flags &^= freePending
+	ready := l.active &^ l.paused
+	if ready == 0 {
+		return
+	}
+	if now < l.busyUntil { // a pause frame came first
+		n.wake(now, l, id)
+		return
+	}
+	t := &n.treats[l.treat]
+	prio := n.pick(l, t, id, ready)
+	q := &n.queues[id*n.prios+uint32(prio)]
+	h := q.head
+	p := &n.packets[h]
+	if q.head = p.next; q.head == 0 {
+		l.active &^= 1 << prio
+		q.deficit = 0
+	}
+	q.bytes -= p.Size
+	l.queued -= p.Size
+	n.release(now, &n.switches[l.from], t, p)
+	l.busyUntil = now
+	n.depart(now, l, id, h, p, q.bytes, now-p.at)
+	if l.active&^l.paused != 0 {
+		n.wake(now, l, id)
+	}
+}
+
+// pick chooses the priority to serve of those that are ready.
+func (n *Network) pick(l *link, t *treat, id uint32, ready uint8) uint8 {
+	if s := ready & t.strict; s != 0 {
+		return uint8(bits.Len8(s) - 1)
+	}
+	// Deficit round robin (Shreedhar and Varghese, 1995). A quantum holds a
+	// MaxFrame at least, so that each visit serves one.
+	for {
+		if ready&(1<<l.turn) != 0 {
+			q := &n.queues[id*n.prios+uint32(l.turn)]
+			if size := n.packets[q.head].Size; q.deficit >= size {
+				q.deficit -= size
+				return l.turn
+			}
+		}
+		l.turn = nextBit(ready, l.turn)
+		q := &n.queues[id*n.prios+uint32(l.turn)]
+		q.deficit += t.class[l.turn].quantum
+	}
+}
+
+// nextBit returns the position of the next bit of a non-zero mask after i,
+// wrapping around, and i itself at last.
+func nextBit(mask, i uint8) uint8 {
+	return (i + 1 + uint8(bits.TrailingZeros8(bits.RotateLeft8(mask, -int(i+1))))) & 7
+}
+
+// depart sends a packet from a switch at now, when the wire is free. behind is
+// what stays in its queue and waited how long it was there.
+func (n *Network) depart(now units.Time, l *link, id uint32, h Handle, p *Packet, behind int32, waited units.Time) {
+	t := &n.treats[l.treat]
+	if behind > 0 && t.ecn&(1<<(p.Priority&7)) != 0 && p.Flags&(ECT|CE) == ECT {
+		n.mark(l, id, &t.class[p.Priority], p, behind)
+	}
+	if p.Telemetry != telemetry.None && t.telemetry {
+		switch p.Telemetry {
+		case telemetry.MaxDelay:
+			p.MaxDelay = max(p.MaxDelay, waited)
+		case telemetry.PerHop:
+			n.record(now, l, p, behind)
+		}
+	}
+	n.put(l, id, h, p)
+}
+
+// mark sets CE with the probability that belongs to a queue of that many bytes.
+func (n *Network) mark(l *link, id uint32, c *class, p *Packet, queue int32) {
+	if queue <= c.kmin {
+		return
+	}
+	if queue <= c.kmax && n.cold[id].ecn.Float64() >= float64(c.pmax*float64(queue-c.kmin))/float64(c.kmax-c.kmin) {
+		return
+	}
+	p.Flags |= CE
+	l.marks++
+}
+
+// record appends what the port has to say to the packet's records, for which the
+// packet grows.
+func (n *Network) record(now units.Time, l *link, p *Packet, behind int32) {
+	if p.stack == 0 {
+		p.stack = n.stacks.alloc()
+	}
+	s := n.stacks.at(p.stack)
+	if s.N < telemetry.MaxHops {
+		p.Size += telemetry.PerHopBytes
+	}
+	s.Push(telemetry.Hop{TxBytes: units.Bytes(l.txBytes), QLen: units.Bytes(behind), Time: now, Rate: l.rate})
+}

@@ -1,0 +1,105 @@
+package fabric
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Port is an egress port: what feeds one direction of a link.
+type Port struct {
+	n  *Network
+	id LinkID
+}
+
+// Port returns the port that feeds a link.
+func (n *Network) Port(l LinkID) Port { return Port{n, l} }
+
+// Name returns the link's name, such as "tor0->h3".
+func (p Port) Name() string { return p.n.topo.LinkName(p.id) }
+
+// Queue returns the bytes that wait at the port now, in all its queues. The
+// packet on the wire is not among them.
+func (p Port) Queue() units.Bytes { return units.Bytes(p.n.links[p.id].queued) }
+
+// QueueOf returns the bytes that wait in the queue of one priority.
+func (p Port) QueueOf(priority int) units.Bytes {
+	return units.Bytes(p.n.queues[int(p.id)*p.n.cfg.Priorities+priority].bytes)
+}
+
+// Paused returns which priorities the far end has paused, a bit each.
+func (p Port) Paused() uint8 { return p.n.links[p.id].paused }
+
+// PortStats are the counters of an egress port since the start.
+type PortStats struct {
+	TxBytes   units.Bytes // frames whose sending has begun, without framing
+	TxPackets uint64
+	Busy      units.Time // time spent sending, framing and pause frames included
+	MaxQueue  units.Bytes
+	Drops     uint64 // packets that found no buffer
+	DropBytes units.Bytes
+	Marks     uint64 // packets marked CE
+	Lost      uint64 // packets lost on the link by a Fault
+	// Paused is how long each priority was forbidden to send, whether or not it
+	// had something to send.
+	Paused [MaxPriorities]units.Time
+	// PauseFrames counts those that this port sent.
+	PauseFrames uint64
+}
+
+// Stats returns the port's counters at the engine's Now.
+func (p Port) Stats() PortStats {
+	l, c, now := &p.n.links[p.id], &p.n.cold[p.id], p.n.eng.Now()
+	s := PortStats{
+		TxBytes:     units.Bytes(l.txBytes),
+		TxPackets:   l.txPackets,
+		MaxQueue:    units.Bytes(l.maxQueue),
+		Drops:       l.drops,
+		DropBytes:   c.dropBytes,
+		Marks:       l.marks,
+		Lost:        c.lost,
+		Paused:      c.paused,
+		PauseFrames: c.pauseFrames,
+	}
+	// All that was sent, less what is yet to leave. One pass over the bytes
+	// rather than a sum of spans: exact up to a picosecond.
+	wire := s.TxBytes + units.Bytes(l.framing)*units.Bytes(l.txPackets) + (pauseFrame+units.Bytes(l.framing))*units.Bytes(c.pauseFrames)
+	s.Busy, _ = l.rate.SerializeRem(wire, 0)
+	s.Busy = max(0, s.Busy-max(0, l.busyUntil-now))
+	for i := range s.Paused {
+		if l.paused&(1<<i) != 0 {
+			s.Paused[i] += now - c.pausedSince[i]
+		}
+	}
+	return s
+}
+
+// Totals are the counters of a network since the start.
+type Totals struct {
+	// PacketHops counts traversals of a link by a packet, pause frames apart.
+	PacketHops uint64
+	Sent       uint64 // packets given to Transmit
+	Delivered  uint64 // packets given to endpoints
+	Dropped    uint64 // packets that found no buffer
+	Lost       uint64 // packets lost by a Fault
+}
+
+// Totals returns the counters of the network.
+func (n *Network) Totals() Totals { return n.totals }
+
+// BufferStats is the state of a switch's shared buffer.
+type BufferStats struct {
+	// Shared is what Buffer leaves after headroom; Used is what of it is taken,
+	// and MaxUsed the most that ever was.
+	Shared, Used, MaxUsed units.Bytes
+}
+
+// Buffer returns the state of the buffer of a switch.
+func (n *Network) Buffer(name string) (BufferStats, error) {
+	v, ok := n.topo.byName[name]
+	if !ok || !n.topo.nodes[v].isSwitch {
+		return BufferStats{}, fmt.Errorf("fabric: there is no switch %q", name)
+	}
+	s := &n.switches[n.topo.nodes[v].index]
+	return BufferStats{units.Bytes(s.shared), units.Bytes(s.used), units.Bytes(s.maxUsed)}, nil
+}
