@@ -1,0 +1,316 @@
+package ratelimiter
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// FlowID names a flow of one Scheduler. IDs are small integers, counted from 0
+// and used again after RemoveFlow, so a caller can keep its own state of the
+// flows in a slice.
+type FlowID uint32
+
+// Unpaced is the rate of a flow that is never held back.
+const Unpaced units.Rate = math.MaxInt64
+
+// Config is what all flows of a Scheduler share.
+type Config struct {
+	// LineRate is the rate at and above which a flow is not paced: its segments
+	// go to the ring at once, never to the wheel. 0 means that only Unpaced
+	// flows are not.
+	LineRate units.Rate
+	// Burst is how much a flow that was idle may send ahead of its rate, but
+	// never more than its rate makes of an hour.
+	Burst units.Bytes
+	// CatchUp bounds how far a segment that left late counts as sent on time.
+	CatchUp units.Time
+	// PullIn is how much an increase of its rate must gain a waiting segment
+	// for it to be filed anew at once. Smaller is more exact and costs a
+	// division and a move in the wheel each time.
+	PullIn units.Time
+}
+
+// DefaultConfig paces every flow, gives idle flows no credit, makes up for up to
+// 10 us of a polling loop's delay, and leaves a segment's time as it is when an
+// increase of the rate would gain less than 10 us. TIMELY leaves all of them
+// open; the gaps it makes with 64 KB segments are from 52 us (10 Gbps) up.
+func DefaultConfig() Config {
+	return Config{CatchUp: 10 * units.Microsecond, PullIn: 10 * units.Microsecond}
+}
+
+// longest bounds the spans of a Config so that sums of times stay far from
+// overflow.
+const longest = 3600 * units.Second
+
+func (c Config) validate() error {
+	switch {
+	case c.LineRate < 0:
+		return fmt.Errorf("ratelimiter: LineRate is %v: give the port's rate, or 0 to pace all flows", c.LineRate)
+	case c.Burst < 0 || c.Burst > units.GiB:
+		return fmt.Errorf("ratelimiter: Burst is %v: it must be from 0 to 1GiB", c.Burst)
+	case c.CatchUp < 0 || c.CatchUp > longest:
+		return fmt.Errorf("ratelimiter: CatchUp is %v: it must be from 0 to %v", c.CatchUp, longest)
+	case c.PullIn < 0 || c.PullIn > longest:
+		return fmt.Errorf("ratelimiter: PullIn is %v: it must be from 0 to %v", c.PullIn, longest)
+	}
+	return nil
+}
+
+type state uint8
+
+const (
+	absent state = iota // the ID is free
+	idle                // nothing enqueued
+	queued              // in the ring if due by now, else in the wheel
+)
+
+type flow struct {
+	rate  units.Rate
+	filed units.Rate // the rate by which the head's due time was computed
+
+	// The last transmission: the next is due at anchor plus the time of last
+	// bytes, with the remainder rem brought along. Computing it is left until a
+	// segment is there, so that it is by the rate of that time.
+	anchor units.Time
+	rem    uint64
+
+	nextRem uint64     // the remainder after the head's due time
+	credit  units.Time // how far the head counts as sent before its due time
+	last    uint32
+	head    uint32 // size of the enqueued segment
+	state   state
+}
+
+// Scheduler paces flows. Make one with New. A now that lies before an earlier
+// one is taken as the earlier: time does not run backwards here.
+type Scheduler struct {
+	cfg   Config
+	now   units.Time
+	wheel wheel
+	ring  list
+	links []link
+	flows []flow
+	free  uint32 // removed IDs, through their links
+	queue int
+}
+
+// New returns a scheduler without flows, or says what is wrong with c.
+func New(c Config) (*Scheduler, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	s := &Scheduler{cfg: c, now: math.MinInt64, ring: list{none, none}, free: none}
+	s.wheel.base = s.now
+	s.wheel.init()
+	return s, nil
+}
+
+// AddFlow returns a new flow that may send its first segment at once. It fails if
+// the rate is not positive.
+func (s *Scheduler) AddFlow(r units.Rate) (FlowID, error) {
+	if r <= 0 {
+		return 0, rateError(r)
+	}
+	id := s.free
+	if id == none {
+		id = uint32(len(s.flows))
+		s.flows = append(s.flows, flow{})
+		s.links = append(s.links, link{})
+	} else {
+		s.free = s.links[id].next
+	}
+	s.flows[id] = flow{rate: r, anchor: math.MinInt64, state: idle}
+	return FlowID(id), nil
+}
+
+func rateError(r units.Rate) error {
+	return fmt.Errorf("ratelimiter: a flow can't have the rate %v: give at least 1bps, or ratelimiter.Unpaced", r)
+}
+
+// RemoveFlow forgets the flow, and its segment if one is enqueued. Its ID may
+// come back from the next AddFlow. It panics if there is no such flow, as every
+// method does.
+func (s *Scheduler) RemoveFlow(id FlowID) {
+	s.Withdraw(id)
+	s.flows[id].state = absent
+	s.links[id].next = s.free
+	s.free = uint32(id)
+}
+
+// flow returns the flow of that ID.
+func (s *Scheduler) flow(id FlowID) *flow {
+	if int(id) >= len(s.flows) || s.flows[id].state == absent {
+		misuse(id, "does not exist")
+	}
+	return &s.flows[id]
+}
+
+func misuse(id FlowID, what string) {
+	panic(fmt.Sprintf("ratelimiter: flow %d %s", id, what))
+}
+
+// Rate returns the flow's rate.
+func (s *Scheduler) Rate(id FlowID) units.Rate { return s.flow(id).rate }
+
+// Queued reports whether a segment of the flow is enqueued.
+func (s *Scheduler) Queued(id FlowID) bool { return s.flow(id).state == queued }
+
+// Len is how many flows have a segment enqueued.
+func (s *Scheduler) Len() int { return s.queue }
+
+// Enqueue says that the flow's next segment, of n bytes, wants to leave. For an
+// RDMA Read the bytes are those it asks for (TIMELY section 5). It panics if the
+// flow has a segment enqueued already or n is not from 0 to 4 GiB - 1.
+func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
+	f := s.flow(id)
+	if f.state == queued {
+		misuse(id, "has a segment enqueued already; enqueue the next one after Dequeue returned the flow")
+	}
+	if n < 0 || n > math.MaxUint32 {
+		misuse(id, "was given a segment of a size that none has")
+	}
+	// First the wheel, so that what came due before now is ahead in the ring.
+	now = s.advance(now)
+	s.queue++
+	f.state, f.head, f.credit = queued, uint32(n), 0
+	due := now
+	if !s.unpaced(f.rate) {
+		due, f.nextRem = f.due()
+		if due < now {
+			if s.cfg.Burst > 0 {
+				earliest := max(due, now-min(f.rate.Serialize(s.cfg.Burst), longest))
+				f.credit = now - earliest
+			}
+			due = now
+		}
+	}
+	s.put(uint32(id), f, due)
+}
+
+// Dequeue returns a flow whose segment is due and takes it out of the scheduler,
+// or false if no segment is due. The segment counts as sent.
+func (s *Scheduler) Dequeue(now units.Time) (FlowID, bool) {
+	now = s.advance(now)
+	for s.ring.head != none {
+		id := s.ring.head
+		s.ring.remove(s.links, id)
+		f := &s.flows[id]
+		due := s.links[id].due
+		if f.rate < f.filed && !s.unpaced(f.rate) {
+			if d, rem := f.due(); d > due {
+				due, f.nextRem, f.credit = d, rem, 0
+			}
+			if due > now {
+				s.put(id, f, due)
+				continue
+			}
+		}
+		f.state = idle
+		f.anchor = max(due, now-s.cfg.CatchUp) - f.credit
+		f.last, f.rem = f.head, f.nextRem
+		s.queue--
+		return FlowID(id), true
+	}
+	return 0, false
+}
+
+// NextDue returns the exact time at which the next segment is due, or Never if
+// none is enqueued; if one is due already, the last now that the scheduler was
+// told. If rates have decreased since their segments were filed, Dequeue may find
+// nothing to release at that time, and NextDue is later afterwards; no segment is
+// ever due before NextDue.
+func (s *Scheduler) NextDue() units.Time {
+	if s.ring.head != none {
+		return s.now
+	}
+	return s.wheel.earliest(s.links)
+}
+
+// SetRate changes the flow's rate. It fails, and changes nothing, if the rate is
+// not positive.
+func (s *Scheduler) SetRate(id FlowID, r units.Rate) error {
+	if r <= 0 {
+		return rateError(r)
+	}
+	f := s.flow(id)
+	f.rate = r
+	filed := s.links[id].due
+	if f.state != queued || filed <= s.now || r <= f.filed {
+		return nil
+	}
+	// No more than the whole gap can be gained: this spares most calls the
+	// division.
+	if filed <= f.anchor+s.cfg.PullIn {
+		return nil
+	}
+	due, rem := s.now, uint64(0)
+	if !s.unpaced(r) {
+		due, rem = f.due()
+		due = max(due, s.now)
+	}
+	if due < filed-s.cfg.PullIn {
+		s.wheel.remove(s.links, uint32(id))
+		f.nextRem = rem
+		s.put(uint32(id), f, due)
+	}
+	return nil
+}
+
+// Withdraw takes the flow's segment back, uncounted, and reports whether there
+// was one: for a window that closed, or a queue pair that went into error.
+func (s *Scheduler) Withdraw(id FlowID) bool {
+	f := s.flow(id)
+	if f.state != queued {
+		return false
+	}
+	if s.links[id].due > s.now {
+		s.wheel.remove(s.links, uint32(id))
+	} else {
+		s.ring.remove(s.links, uint32(id))
+	}
+	f.state = idle
+	s.queue--
+	return true
+}
+
+func (s *Scheduler) unpaced(r units.Rate) bool {
+	return r == Unpaced || s.cfg.LineRate > 0 && r >= s.cfg.LineRate
+}
+
+// due computes when the flow may send next by its present rate, and the
+// remainder after that.
+func (f *flow) due() (units.Time, uint64) {
+	rem := f.rem
+	if rem >= uint64(f.rate) {
+		rem = 0 // from a higher rate; worth less than a picosecond
+	}
+	gap, rem := f.rate.SerializeRem(units.Bytes(f.last), rem)
+	at := f.anchor + gap
+	if gap == units.Never || at < f.anchor {
+		return units.Never, 0
+	}
+	return at, rem
+}
+
+// put files the head segment for its due time.
+func (s *Scheduler) put(id uint32, f *flow, due units.Time) {
+	s.links[id].due = due
+	f.filed = f.rate
+	if due <= s.now {
+		s.ring.append(s.links, id)
+	} else {
+		s.wheel.file(s.links, id)
+	}
+}
+
+// advance turns the wheel to now and returns the time that counts as now.
+func (s *Scheduler) advance(now units.Time) units.Time {
+	if now <= s.now {
+		return s.now
+	}
+	s.now = now
+	s.wheel.expire(s.links, s.flows, now, &s.ring)
+	return now
+}
