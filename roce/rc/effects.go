@@ -73,8 +73,6 @@ const (
 	DoSend
 	// DoComplete: PollSend has completions, or PollRecv has flushed receives.
 	DoComplete
-	// DoTimer: Deadline has become earlier.
-	DoTimer
 )
 
 // Drop says why a packet was not accepted.

@@ -1,6 +1,10 @@
 package rc
 
 import (
+	"errors"
+	"fmt"
+	"math/bits"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -9,18 +13,88 @@ const maxDepth = 1 << 16
 
 // QP is one end of a reliable connection: a requester and a responder. It is
 // not safe for concurrent use.
+//
+// PSNs are kept as 64-bit numbers that do not wrap around; their low 24 bits
+// are what is on the wire. A PSN that arrives is taken as the nearest such
+// number to the one expected (IBA 9.7.2).
 type QP struct {
-	cfg   Config
-	state ib.QPState
-	ctr   Counters
+	state  ib.QPState
+	mtu    int64
+	cfg    Config
+	sender SendConfig
+
+	requester
+	responder
+
+	ctr Counters
 }
 
 // New returns a queue pair in state RTR, which receives and responds. All
 // memory that it will need is allocated here.
-func New(cfg Config) (*QP, error) { return &QP{cfg: cfg, state: ib.RTR}, nil }
+func New(cfg Config) (*QP, error) {
+	switch {
+	case cfg.MTU < 64 || cfg.MTU > 65535:
+		return nil, fmt.Errorf("rc: MTU %d: want 256, 512, 1024, 2048 or 4096 (a model may use 64 to 65535)", cfg.MTU)
+	case cfg.SendDepth < 1 || cfg.SendDepth > maxDepth:
+		return nil, fmt.Errorf("rc: SendDepth %d: want 1 to %d", cfg.SendDepth, maxDepth)
+	case cfg.RemotePSN > maxPSN:
+		return nil, fmt.Errorf("rc: RemotePSN %#x: want 24 bits", uint32(cfg.RemotePSN))
+	case cfg.MaxDestRdAtomic < 0 || cfg.MaxDestRdAtomic > 255:
+		return nil, fmt.Errorf("rc: MaxDestRdAtomic %d: want 0 to 255", cfg.MaxDestRdAtomic)
+	case cfg.MinRNRTimer > 31:
+		return nil, fmt.Errorf("rc: MinRNRTimer %d: want 0 to 31", cfg.MinRNRTimer)
+	case cfg.AckEvery < 0:
+		return nil, fmt.Errorf("rc: AckEvery %d: want 0 or more", cfg.AckEvery)
+	case cfg.SharedRecv && cfg.Recv == nil:
+		return nil, errors.New("rc: SharedRecv without Recv: give the shared receive queue")
+	case cfg.SharedRecv && cfg.Credits:
+		return nil, errors.New("rc: Credits with SharedRecv: a shared receive queue has no credits to promise (IBA 9.7.7.2)")
+	}
+	cfg.AckEvery = max(cfg.AckEvery, 1)
+	q := &QP{state: ib.RTR, cfg: cfg, mtu: int64(cfg.MTU)}
+	q.wqes = make([]wqe, 1<<bits.Len(uint(cfg.SendDepth-1)))
+	q.wqeMask = uint32(len(q.wqes) - 1)
+	q.deadline = units.Never
+	q.expected = int64(cfg.RemotePSN)
+	if n := cfg.MaxDestRdAtomic; n > 0 {
+		q.res = make([]resource, 1<<bits.Len(uint(n-1)))
+		q.resMask = uint32(len(q.res) - 1)
+	}
+	return q, nil
+}
 
 // ReadyToSend takes the queue pair from RTR to RTS.
-func (q *QP) ReadyToSend(cfg SendConfig) error { return nil }
+func (q *QP) ReadyToSend(cfg SendConfig) error {
+	switch {
+	case q.state != ib.RTR:
+		return fmt.Errorf("rc: ReadyToSend in state %v: want RTR", q.state)
+	case cfg.InitialPSN > maxPSN:
+		return fmt.Errorf("rc: InitialPSN %#x: want 24 bits", uint32(cfg.InitialPSN))
+	case cfg.Timeout > 31:
+		return fmt.Errorf("rc: Timeout %d: want 0 to 31", cfg.Timeout)
+	case cfg.RetryCount > 7:
+		return fmt.Errorf("rc: RetryCount %d: want 0 to 7", cfg.RetryCount)
+	case cfg.RNRRetry > 7:
+		return fmt.Errorf("rc: RNRRetry %d: want 0 to 7", cfg.RNRRetry)
+	case cfg.MaxRdAtomic < 0 || cfg.MaxRdAtomic > 255:
+		return fmt.Errorf("rc: MaxRdAtomic %d: want 0 to 255", cfg.MaxRdAtomic)
+	case cfg.AckReqEvery < 0:
+		return fmt.Errorf("rc: AckReqEvery %d: want 0 or more", cfg.AckReqEvery)
+	case cfg.Window < 0 || cfg.Window > maxOutstandingPSNs:
+		return fmt.Errorf("rc: Window %d: want 0 to %d", cfg.Window, maxOutstandingPSNs)
+	}
+	if cfg.Window == 0 {
+		cfg.Window = maxOutstandingPSNs
+	}
+	q.sender = cfg
+	q.state = ib.RTS
+	first := int64(cfg.InitialPSN)
+	q.una, q.next, q.sent, q.posted = first, first, first, first
+	q.window = int64(cfg.Window)
+	q.timeout = TimeoutTime(cfg.Timeout)
+	q.retries, q.rnrRetries = cfg.RetryCount, cfg.RNRRetry
+	return nil
+}
 
 // State returns RTR, RTS, SQD or Err.
 func (q *QP) State() ib.QPState { return q.state }
@@ -31,91 +105,83 @@ func (q *QP) Counters() *Counters { return &q.ctr }
 // Drain takes the queue pair from RTS to SQD: requests that have begun are
 // finished, no other is started. EventSQDrained follows, in eff or in that of
 // a later call, when the last one is acknowledged.
-func (q *QP) Drain(eff *Effects) error { return nil }
+func (q *QP) Drain(eff *Effects) error {
+	eff.reset()
+	if q.state != ib.RTS {
+		return fmt.Errorf("rc: Drain in state %v: want RTS", q.state)
+	}
+	q.state, q.drained = ib.SQD, false
+	q.checkDrained(eff)
+	return nil
+}
 
 // Resume takes the queue pair from SQD back to RTS.
-func (q *QP) Resume() error { return nil }
+func (q *QP) Resume() error {
+	if q.state != ib.SQD {
+		return fmt.Errorf("rc: Resume in state %v: want SQD", q.state)
+	}
+	q.state = ib.RTS
+	return nil
+}
 
 // ToError takes the queue pair to Err at the application's wish: nothing more
 // is sent or accepted, and all work requests are flushed.
-func (q *QP) ToError(eff *Effects) {}
+func (q *QP) ToError(eff *Effects) {
+	eff.reset()
+	q.answering = false
+	q.enterErr(eff)
+}
 
-// FailSend says that the driver could not do its part for the request in slot:
-// fetch its payload (WCLocProtErr), place what a READ or atomic brought back
-// (WCLocProtErr), invalidate a key (WCMWBindErr). Requests before it complete
-// in their own right, then it fails with that status and the queue pair goes
-// to Err.
-func (q *QP) FailSend(now units.Time, slot uint32, status ib.WCStatus, eff *Effects) {}
-
-// FailRecv says that the driver could not place the payload of the packet last
-// received, or perform its atomic. The peer gets a NAK (remote access error for
-// WCRemAccessErr, else remote operational error), the receive that the message
-// had taken completes with status in eff, and the queue pair goes to Err. If the
-// Effects of that packet carried DoRecv, the driver reports that completion
-// with its own status.
-func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {}
-
-// FailResponse says that the driver could not fetch the payload of the READ
-// response d. In its place the peer gets a NAK as with FailRecv, no response
-// after it is Fresh, and the queue pair goes to Err.
-func (q *QP) FailResponse(now units.Time, d *Descriptor, status ib.WCStatus, eff *Effects) {}
-
-// PostSend queues a request and returns its slot, which is free again when
-// PollSend has gone past it. It fails with ErrFull, or says what is wrong with r.
-// In state Err the request is taken, and flushed.
-func (q *QP) PostSend(r *Request) (slot uint32, err error) { return 0, nil }
-
-// PeekRequest returns what NextRequest would send, in bytes: the payload of the
-// packet, or what a READ will bring back. ok is false when nothing may be sent
-// now: the queue is empty, or a fence, the limit of outstanding READs and
-// atomics, the PSN window, missing credits, an RNR wait or the state forbid it.
-func (q *QP) PeekRequest(now units.Time) (bytes int, ok bool) { return 0, false }
-
-// NextRequest describes the next request packet in d and counts it as sent now,
-// or returns false as PeekRequest does. Packets must be sent in the order of
-// the calls.
-func (q *QP) NextRequest(now units.Time, d *Descriptor) bool { return false }
-
-// NextResponse describes the next response packet in d, or returns false.
-// Packets must be sent in the order of the calls.
-func (q *QP) NextResponse(now units.Time, d *Descriptor) bool { return false }
-
-// ResponseReady reports whether NextResponse has a packet.
-func (q *QP) ResponseReady() bool { return false }
+// enterErr ends everything but responses that were owed before (answering).
+func (q *QP) enterErr(eff *Effects) {
+	eff.Do |= DoComplete
+	if q.state == ib.Err {
+		return
+	}
+	q.state = ib.Err
+	q.epoch++
+	q.awaiting = awaitNothing
+	q.rnrUntil = 0
+	q.deadline = units.Never
+	q.inflight = 0
+	if q.cfg.SharedRecv {
+		eff.Events.add(ib.EventQPLastWQE)
+	}
+}
 
 // Fresh reports whether d, which NextRequest or NextResponse has filled, should
 // still be sent. It turns false when the requester went back, the responder
 // began a READ again or the queue pair failed after that call: the packet will
 // be described anew, or not be needed.
-func (q *QP) Fresh(d *Descriptor) bool { return false }
+func (q *QP) Fresh(d *Descriptor) bool {
+	if d.response {
+		return q.freshResponse(d)
+	}
+	return d.epoch == q.epoch && d.Header.PSN.Sub(wire(q.una)) >= 0
+}
+
+const maxPSN = 1<<24 - 1
+
+// wire returns the PSN that stands for p in packets.
+func wire(p int64) units.PSN { return units.MakePSN(uint32(p)) }
+
+// near returns the number nearest to ref that p stands for.
+func near(p units.PSN, ref int64) int64 { return ref + int64(p.Sub(wire(ref))) }
 
 // Receive takes one packet with good ICRC that came from the peer. h is not
 // kept. payload is its length in bytes without padding.
-func (q *QP) Receive(now units.Time, h *Header, payload int, eff *Effects) {}
-
-// Checked answers DoCheck.
-func (q *QP) Checked(now units.Time, ok bool, eff *Effects) {}
-
-// AtomicDone answers DoAtomic with the value that the memory had before.
-func (q *QP) AtomicDone(slot uint32, orig uint64) {}
-
-// PollSend returns the next completion in the order of posting. Requests that
-// succeeded and were not signaled are skipped; their slots are free after it.
-func (q *QP) PollSend(c *SendCompletion) bool { return false }
-
-// PollRecv returns the next receive that the queue pair flushes because it is in
-// state Err. It leaves a shared queue alone.
-func (q *QP) PollRecv(c *RecvCompletion) bool { return false }
-
-// Inflight returns the bytes that are sent, or requested by READs, and not yet
-// acknowledged or arrived; after going back it begins at zero again.
-func (q *QP) Inflight() units.Bytes { return 0 }
-
-// Deadline returns when to call Expire, or units.Never. It may turn out early:
-// progress moves the timer without moving the deadline, and Expire then only
-// sets it anew.
-func (q *QP) Deadline() units.Time { return units.Never }
-
-// Expire does what time demands: it goes back after a timeout, ends an RNR
-// wait, or nothing. Calling it early does no harm.
-func (q *QP) Expire(now units.Time, eff *Effects) {}
+func (q *QP) Receive(now units.Time, h *Header, payload int, eff *Effects) {
+	eff.reset()
+	switch op := h.Opcode; {
+	case q.state == ib.Err:
+		eff.Drop = DropState
+	case q.awaiting != awaitNothing:
+		eff.Drop = DropBusy
+	case op >= 32:
+		eff.Drop = DropOpcode
+	case op >= ib.ReadResponseFirst && op <= ib.AtomicAcknowledge:
+		q.receiveResponse(now, h, payload, eff)
+	default:
+		q.receiveRequest(h, payload, eff)
+	}
+}

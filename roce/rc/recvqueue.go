@@ -59,7 +59,12 @@ func (q *RecvQueue) Post(r Recv) (slot uint32, err error) {
 }
 
 // Len returns how many receives are posted and not yet taken by a message.
-func (q *RecvQueue) Len() int { return int(q.posted) }
+func (q *RecvQueue) Len() int {
+	if q == nil {
+		return 0
+	}
+	return int(q.posted)
+}
 
 // Free gives the slot of a completed receive back.
 func (q *RecvQueue) Free(slot uint32) { q.free = append(q.free, slot) }

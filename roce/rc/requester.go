@@ -1,0 +1,366 @@
+package rc
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// wqe is a request in the send queue.
+type wqe struct {
+	Request
+	psn, end int64  // the PSNs it uses: from psn up to end
+	ssn      int64  // its number among those that are messages, from 1 (IBA 9.7.7.2)
+	rdBefore uint32 // how many READs and atomics were posted before it
+	kind     kind
+	issued   bool        // a local invalidate was handed out
+	status   ib.WCStatus // why it failed, if it did; others are flushed
+}
+
+// kind is what matters of a WROpcode here.
+type kind uint8
+
+const (
+	kindNone kind = iota
+	kindSend
+	kindWrite
+	kindRead
+	kindAtomic
+	kindLocal
+)
+
+// returnsData says that an acknowledgement alone does not complete it.
+func (k kind) returnsData() bool { return k == kindRead || k == kindAtomic }
+
+// requester is the state of the send queue. Requests are numbered in the order
+// of posting; the number's low bits are the slot. poll <= head <= cur <= tail.
+//
+//	poll  the oldest whose completion was not polled
+//	head  the oldest not acknowledged
+//	cur   the one that the next packet belongs to
+//	tail  the next to be posted
+//
+// una <= sent and una <= next: una is the oldest PSN not acknowledged, or not
+// answered where an answer brings data; it lies in head. next is the PSN of the
+// next packet; it lies in cur. sent is one past the highest ever used. Going
+// back always goes back to una.
+type requester struct {
+	wqes                  []wqe
+	wqeMask               uint32
+	poll, head, cur, tail uint32
+	una, next, sent       int64
+	posted                int64 // the PSN of the next request to be posted
+	window                int64
+	ssn                   int64 // messages posted
+	limit                 int64 // LSN: what the peer's credits reach to (IBA 9.7.7.2)
+	unlimited             bool  // the peer said that it has no credits to count
+	rdPosted, rdDone      uint32
+	sinceAckReq           int
+	epoch                 uint32
+	retries, rnrRetries   uint8
+	recovering            bool // went back to una for a lost packet; further news of it are old
+	drained               bool // EventSQDrained was raised
+	inflight              int64
+	timeout               units.Time
+	progress              units.Time // when the timer was last started anew
+	rnrUntil              units.Time // end of an RNR wait, or 0
+	deadline              units.Time
+}
+
+// PostSend queues a request and returns its slot, which is free again when
+// PollSend has gone past it. It fails with ErrFull, or says what is wrong with r.
+// In state Err the request is taken, and flushed.
+func (q *QP) PostSend(r *Request) (slot uint32, err error) {
+	if q.state == ib.RTR {
+		return 0, fmt.Errorf("rc: PostSend in state RTR: call ReadyToSend first")
+	}
+	if q.tail-q.poll >= uint32(q.cfg.SendDepth) {
+		return 0, ErrFull
+	}
+	slot = q.tail & q.wqeMask
+	w := &q.wqes[slot]
+	*w = wqe{Request: *r, psn: q.posted, rdBefore: q.rdPosted}
+	packets := int64(1)
+	switch r.Op {
+	case ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv:
+		w.kind = kindSend
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:
+		w.kind = kindWrite
+	case ib.WRRDMARead:
+		w.kind = kindRead
+	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
+		w.kind = kindAtomic
+		w.Length = 8
+	case ib.WRLocalInv:
+		w.kind = kindLocal
+		w.Length = 0
+		packets = 0
+	default:
+		return 0, fmt.Errorf("rc: send work request with opcode %v: not one of a reliable connection", r.Op)
+	}
+	if w.Length > maxMessage {
+		return 0, fmt.Errorf("rc: %v of %d bytes: a message has at most 2^31", r.Op, r.Length)
+	}
+	if w.kind.returnsData() {
+		if q.sender.MaxRdAtomic == 0 {
+			return 0, fmt.Errorf("rc: %v on a queue pair with MaxRdAtomic 0", r.Op)
+		}
+		q.rdPosted++
+	}
+	if int64(w.Length) > q.mtu {
+		packets = (int64(w.Length) + q.mtu - 1) / q.mtu
+	}
+	if w.kind != kindLocal {
+		q.ssn++
+	}
+	w.ssn = q.ssn
+	q.posted += packets
+	w.end = q.posted
+	q.tail++
+	return slot, nil
+}
+
+// sendable returns the request that the next packet belongs to, or nil if none
+// may be sent now.
+func (q *QP) sendable(now units.Time) *wqe {
+	if q.rnrUntil != 0 {
+		if now < q.rnrUntil {
+			return nil
+		}
+		q.rnrUntil = 0
+	}
+	for q.cur != q.tail {
+		w := &q.wqes[q.cur&q.wqeMask]
+		if w.issued { // a local invalidate before which the requester went back
+			q.cur++
+			continue
+		}
+		if w.status != 0 {
+			return nil // FailSend: nothing goes out from here on
+		}
+		switch q.state {
+		case ib.RTS:
+		case ib.SQD:
+			if w.psn >= q.sent {
+				return nil
+			}
+		default:
+			return nil
+		}
+		if q.next == w.psn && !q.mayStart(w) {
+			return nil
+		}
+		if q.next-q.una >= q.window && w.kind != kindLocal {
+			return nil
+		}
+		if q.cfg.Credits && !q.hasCredit(w) {
+			return nil
+		}
+		return w
+	}
+	return nil
+}
+
+// mayStart applies what holds a whole request back: a fence (IBA 10.8.3.3), the
+// READs and atomics outstanding (9.7.7.1.2), and that a READ's responses must
+// fit into half of the PSN space (9.7.1).
+func (q *QP) mayStart(w *wqe) bool {
+	if outstanding := w.rdBefore - q.rdDone; outstanding > 0 {
+		if w.Fence || w.kind.returnsData() && outstanding >= uint32(q.sender.MaxRdAtomic) {
+			return false
+		}
+	}
+	return w.kind != kindRead || w.end-q.una <= maxOutstandingPSNs
+}
+
+// hasCredit applies the peer's credits (IBA 9.7.7.2): a request that consumes a
+// receive is free up to the limit sequence number. Of the one beyond it the
+// first packet may go, which asks for an acknowledgement; the rest once that
+// packet is acknowledged.
+func (q *QP) hasCredit(w *wqe) bool {
+	if q.unlimited || w.ssn <= q.limit || !w.Op.ConsumesRecv() {
+		return true
+	}
+	return w.ssn == q.limit+1 && (q.next == w.psn || q.una > w.psn)
+}
+
+// PeekRequest returns what NextRequest would send, in bytes: the payload of the
+// packet, or what a READ will bring back. ok is false when nothing may be sent
+// now: the queue is empty, or a fence, the limit of outstanding READs and
+// atomics, the PSN window, missing credits, an RNR wait or the state forbid it.
+func (q *QP) PeekRequest(now units.Time) (bytes int, ok bool) {
+	w := q.sendable(now)
+	if w == nil {
+		return 0, false
+	}
+	switch w.kind {
+	case kindSend, kindWrite:
+		return int(min(int64(w.Length)-(q.next-w.psn)*q.mtu, q.mtu)), true
+	case kindRead:
+		return int(int64(w.Length) - (q.next-w.psn)*q.mtu), true
+	}
+	return 0, true
+}
+
+// requestOpcode is the opcode of a packet by the work request's opcode and
+// whether the packet is the first (1) and the last (2) of its message.
+var requestOpcode = [16][4]ib.Opcode{
+	ib.WRSend:              {ib.SendMiddle, ib.SendFirst, ib.SendLast, ib.SendOnly},
+	ib.WRSendWithImm:       {ib.SendMiddle, ib.SendFirst, ib.SendLastImm, ib.SendOnlyImm},
+	ib.WRSendWithInv:       {ib.SendMiddle, ib.SendFirst, ib.SendLastInv, ib.SendOnlyInv},
+	ib.WRRDMAWrite:         {ib.WriteMiddle, ib.WriteFirst, ib.WriteLast, ib.WriteOnly},
+	ib.WRRDMAWriteWithImm:  {ib.WriteMiddle, ib.WriteFirst, ib.WriteLastImm, ib.WriteOnlyImm},
+	ib.WRAtomicCmpAndSwp:   {3: ib.CompareSwap},
+	ib.WRAtomicFetchAndAdd: {3: ib.FetchAdd},
+}
+
+// NextRequest describes the next request packet in d and counts it as sent now,
+// or returns false as PeekRequest does. Packets must be sent in the order of
+// the calls. After a SourceLocalInv there may be completions to poll.
+func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
+	w := q.sendable(now)
+	if w == nil {
+		return false
+	}
+	d.Slot = q.cur & q.wqeMask
+	d.VA, d.RKey = 0, 0
+	d.response, d.epoch = false, q.epoch
+	h := &d.Header
+	if w.kind == kindLocal {
+		*h = Header{PSN: wire(q.next), Imm: w.Imm}
+		d.Source, d.Payload, d.Offset, d.Expect = SourceLocalInv, 0, 0, 0
+		d.Last, d.Retransmit = true, false
+		w.issued = true
+		q.cur++
+		q.retire()
+		return true
+	}
+
+	at := q.next
+	offset := (at - w.psn) * q.mtu
+	left := int64(w.Length) - offset
+	var bytes int64
+	switch w.kind {
+	case kindRead:
+		*h = Header{
+			Opcode: ib.ReadRequest, PSN: wire(at), AckReq: true,
+			VA: w.RemoteAddr + uint64(offset), RKey: w.RKey, DMALen: uint32(left),
+		}
+		d.Source, d.Payload, d.Expect, d.Last = SourceNone, 0, uint32(left), true
+		q.next = w.end
+		bytes = left
+	case kindAtomic:
+		*h = Header{
+			Opcode: requestOpcode[w.Op][3], PSN: wire(at), AckReq: true,
+			VA: w.RemoteAddr, RKey: w.RKey, Swap: w.Swap, Compare: w.Compare,
+		}
+		d.Source, d.Payload, d.Expect, d.Last = SourceNone, 0, 0, true
+		q.next = at + 1
+	default:
+		bytes = min(left, q.mtu)
+		q.next = at + 1
+		var which int
+		if at == w.psn {
+			which = 1
+		}
+		last := q.next == w.end
+		if last {
+			which |= 2
+		}
+		*h = Header{Opcode: requestOpcode[w.Op&15][which], PSN: wire(at)}
+		if which&1 != 0 && w.kind == kindWrite {
+			h.VA, h.RKey, h.DMALen = w.RemoteAddr, w.RKey, w.Length
+		}
+		if last {
+			h.Imm = w.Imm
+			if w.Op == ib.WRSend || w.Op == ib.WRRDMAWrite {
+				h.Imm = 0
+			}
+			h.Solicited = w.Solicited && w.Op.ConsumesRecv()
+		}
+		h.AckReq = q.wantAck(w, last)
+		d.Source, d.Payload, d.Expect, d.Last = SourceRequest, int(bytes), 0, last
+		if bytes == 0 {
+			d.Source = SourceNone
+		}
+	}
+	d.Offset = uint32(offset)
+	d.Retransmit = at < q.sent
+	if d.Retransmit {
+		q.ctr.RetransmittedPackets++
+	}
+	q.ctr.SentPackets++
+	if at == q.una {
+		q.startTimer(now)
+	}
+	q.inflight += bytes
+	q.sent = max(q.sent, q.next)
+	if q.next == w.end {
+		q.cur++
+	}
+	return true
+}
+
+// wantAck decides AckReq for the packet before next (IBA 9.7.5.1.1 leaves it to
+// the requester). Without it on the packet that uses up the window, or that has
+// outrun the credits, nothing but a timeout could go on.
+func (q *QP) wantAck(w *wqe, last bool) bool {
+	q.sinceAckReq++
+	if last || q.sinceAckReq == q.sender.AckReqEvery || q.next-q.una >= q.window ||
+		q.cfg.Credits && w.ssn > q.limit {
+		q.sinceAckReq = 0
+		return true
+	}
+	return false
+}
+
+// Inflight returns the bytes that are sent, or requested by READs, and not yet
+// acknowledged or arrived; after going back it begins at zero again.
+func (q *QP) Inflight() units.Bytes { return units.Bytes(q.inflight) }
+
+// PollSend returns the next completion in the order of posting. Requests that
+// succeeded and were not signaled are skipped; their slots are free after it.
+func (q *QP) PollSend(c *SendCompletion) bool {
+	for q.poll != q.tail {
+		w := &q.wqes[q.poll&q.wqeMask]
+		status := w.status
+		if int32(q.poll-q.head) >= 0 { // not acknowledged
+			if q.state != ib.Err {
+				return false
+			}
+			if status == ib.WCSuccess {
+				status = ib.WCWRFlushErr
+			}
+		}
+		slot := q.poll & q.wqeMask
+		q.poll++
+		if status == ib.WCSuccess && !w.Signaled {
+			continue
+		}
+		*c = SendCompletion{ID: w.ID, Slot: slot, Bytes: w.Length, Status: status, Opcode: w.Op.Completion()}
+		return true
+	}
+	return false
+}
+
+// FailSend says that the driver could not do its part for the request in slot:
+// fetch its payload (WCLocProtErr), place what a READ or atomic brought back
+// (WCLocProtErr), invalidate a key (WCMWBindErr). Requests before it complete
+// in their own right, then it fails with that status and the queue pair goes
+// to Err. A request that PollSend has gone past can't fail any more.
+func (q *QP) FailSend(now units.Time, slot uint32, status ib.WCStatus, eff *Effects) {
+	eff.reset()
+	n := (slot - q.poll) & q.wqeMask
+	if n >= q.tail-q.poll || q.state == ib.Err || status == ib.WCSuccess {
+		return
+	}
+	i := q.poll + n
+	if w := &q.wqes[slot&q.wqeMask]; w.status == ib.WCSuccess {
+		w.status = status
+	}
+	if int32(i-q.head) <= 0 {
+		q.answering = false
+		q.enterErr(eff)
+	}
+}

@@ -1,0 +1,496 @@
+package rc
+
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// responder is the state of the receive side.
+type responder struct {
+	expected int64 // ePSN
+	msn      uint32
+
+	// The message that has begun and not ended.
+	message kind // kindSend or kindWrite, else kindNone
+	va      uint64
+	rkey    uint32
+	length  uint32 // WRITE: of the whole message
+	left    uint32 // WRITE: bytes to come
+	offset  uint32 // SEND: bytes received
+
+	// The receive that a SEND holds, or that failed and is to be flushed.
+	holds      bool
+	recvSlot   uint32
+	recv       Recv
+	recvStatus ib.WCStatus
+
+	// What waits for Checked.
+	awaiting     awaiting
+	pending      Header
+	pendingBytes int
+	pendingRes   uint32
+
+	// What is owed to the peer. One ACK stands for all before it, and one NAK
+	// for the current state, so neither needs a queue.
+	ackPending bool
+	gapNAKed   bool  // a NAK or RNR NAK was sent and the expected PSN has not come
+	nak        uint8 // syndrome, or 0
+	answering  bool  // in state Err: responses are still owed, a fatal NAK last
+	ackPSN     int64
+	nakPSN     int64 // of a fatal one; others carry the expected PSN
+	ackCount   int   // packets that asked since the last ACK
+
+	// res are the responder resources (IBA 9.7.7.1.1): one for each READ or atomic,
+	// numbered in order of arrival; the number's low bits are the place in
+	// the ring. resDone <= resNew: all before resDone were answered once.
+	// resSend is the oldest that has something to send.
+	res                      []resource
+	resMask                  uint32
+	resNew, resDone, resSend uint32
+	staleFrom, staleTo       int64 // a READ that was begun again: see freshResponse
+	resEpoch                 uint32
+	communicating            bool // EventCommEst was raised
+}
+
+// takesRecv is the set of opcodes of the packets that need a receive.
+const takesRecv = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.SendOnlyInv |
+	1<<ib.WriteLastImm | 1<<ib.WriteOnlyImm
+
+// awaiting says what Checked is to go on with.
+type awaiting uint8
+
+const (
+	awaitNothing awaiting = iota
+	awaitRequest
+	awaitDuplicate
+)
+
+// resource is a READ or atomic that was accepted, kept so that a duplicate can
+// be answered (IBA 9.7.5.1.3).
+type resource struct {
+	psn, end   int64 // the PSNs of its responses
+	from       int64 // where the responses begin this time
+	next, stop int64 // the response to send next, and one past the last
+	va         uint64
+	rkey       uint32
+	length     uint32
+	bytes      uint32 // of the message up to where the responses end this time
+	orig       uint64
+	msn        uint32
+	atomic     bool
+	waiting    bool // for AtomicDone
+}
+
+// receiveRequest takes a request packet (IBA 9.7.4).
+func (q *QP) receiveRequest(h *Header, payload int, eff *Effects) {
+	if q.state == ib.RTR && !q.communicating {
+		q.communicating = true
+		eff.Events.add(ib.EventCommEst)
+	}
+	if p := near(h.PSN, q.expected); p != q.expected {
+		if p < q.expected {
+			q.receiveDuplicate(h, p, eff)
+		} else {
+			q.outOfSequence(eff)
+		}
+		return
+	}
+	if bad := q.validate(h, payload); bad != 0 {
+		q.refuse(bad, eff)
+		return
+	}
+	if 1<<h.Opcode&takesRecv != 0 && q.cfg.Recv.Len() == 0 {
+		q.refuseNotReady(eff)
+		return
+	}
+	if q.needsCheck(h, &eff.Check) {
+		eff.Do |= DoCheck
+		q.awaiting, q.pending, q.pendingBytes = awaitRequest, *h, payload
+		return
+	}
+	q.execute(h, payload, eff)
+}
+
+// validate applies the checks of a request packet with the expected PSN that
+// need no memory table: sequence of opcodes, operations the queue pair admits,
+// lengths and alignment (IBA 9.7.4.1.2 to 9.7.4.1.6). It returns the syndrome
+// of the NAK, or 0.
+func (q *QP) validate(h *Header, payload int) uint8 {
+	const ok = 0
+	bytes := int64(payload)
+	if bytes < 0 || bytes > q.mtu {
+		return SyndromeInvalid
+	}
+	op := h.Opcode
+	switch op {
+	case ib.SendMiddle, ib.SendLast, ib.SendLastImm, ib.SendLastInv:
+		if q.message != kindSend {
+			return SyndromeInvalid
+		}
+	case ib.WriteMiddle, ib.WriteLast, ib.WriteLastImm:
+		if q.message != kindWrite {
+			return SyndromeInvalid
+		}
+	default:
+		if q.message != kindNone {
+			return SyndromeInvalid
+		}
+	}
+	switch op {
+	case ib.SendFirst, ib.SendMiddle:
+		if bytes != q.mtu || int64(q.offset)+bytes > maxMessage {
+			return SyndromeInvalid
+		}
+	case ib.SendLast, ib.SendLastImm, ib.SendLastInv:
+		if bytes == 0 || int64(q.offset)+bytes > maxMessage {
+			return SyndromeInvalid
+		}
+	case ib.SendOnly, ib.SendOnlyImm, ib.SendOnlyInv:
+	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm:
+		if q.cfg.Access&ib.AccessRemoteWrite == 0 || h.DMALen > maxMessage {
+			return SyndromeInvalid
+		}
+		if op == ib.WriteFirst {
+			if bytes != q.mtu || int64(h.DMALen) <= bytes {
+				return SyndromeInvalid
+			}
+		} else if int64(h.DMALen) != bytes {
+			return SyndromeInvalid
+		}
+		if wraps(h.VA, h.DMALen) {
+			return SyndromeAccess
+		}
+	case ib.WriteMiddle:
+		if bytes != q.mtu || int64(q.left) <= bytes {
+			return SyndromeInvalid
+		}
+	case ib.WriteLast, ib.WriteLastImm:
+		if bytes != int64(q.left) {
+			return SyndromeInvalid
+		}
+	case ib.ReadRequest:
+		if q.cfg.Access&ib.AccessRemoteRead == 0 || h.DMALen > maxMessage || bytes != 0 || !q.hasResource() {
+			return SyndromeInvalid
+		}
+		if wraps(h.VA, h.DMALen) {
+			return SyndromeAccess
+		}
+	case ib.CompareSwap, ib.FetchAdd:
+		if q.cfg.Access&ib.AccessRemoteAtomic == 0 || h.VA%8 != 0 || bytes != 0 || !q.hasResource() {
+			return SyndromeInvalid
+		}
+	default:
+		return SyndromeInvalid // a reserved opcode
+	}
+	return ok
+}
+
+// wraps reports whether a range goes past the end of the address space.
+func wraps(va uint64, length uint32) bool {
+	return length > 0 && va+uint64(length-1) < va
+}
+
+// needsCheck fills in what the driver must check before h can be executed.
+func (q *QP) needsCheck(h *Header, c *Check) bool {
+	switch h.Opcode {
+	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm:
+		*c = Check{Access: ib.AccessRemoteWrite, RKey: h.RKey, VA: h.VA, Length: h.DMALen}
+	case ib.ReadRequest:
+		*c = Check{Access: ib.AccessRemoteRead, RKey: h.RKey, VA: h.VA, Length: h.DMALen}
+	case ib.CompareSwap, ib.FetchAdd:
+		*c = Check{Access: ib.AccessRemoteAtomic, RKey: h.RKey, VA: h.VA, Length: 8}
+	case ib.SendLastInv, ib.SendOnlyInv:
+		*c = Check{Invalidate: true, RKey: h.Imm}
+		return true
+	default:
+		return false
+	}
+	return c.Length > 0 // the R_Key of a message without bytes is not looked at (IBA 9.7.4.1.5)
+}
+
+// Checked answers DoCheck.
+func (q *QP) Checked(now units.Time, ok bool, eff *Effects) {
+	eff.reset()
+	what := q.awaiting
+	q.awaiting = awaitNothing
+	switch {
+	case what == awaitNothing:
+	case !ok:
+		q.refusePSN(SyndromeAccess, near(q.pending.PSN, q.expected), eff)
+	case what == awaitDuplicate:
+		q.readAgain(eff)
+	default:
+		q.execute(&q.pending, q.pendingBytes, eff)
+	}
+}
+
+// execute accepts a valid request packet.
+func (q *QP) execute(h *Header, payload int, eff *Effects) {
+	bytes := uint32(payload)
+	switch op := h.Opcode; op {
+	case ib.SendFirst, ib.SendMiddle, ib.SendLast, ib.SendLastImm, ib.SendLastInv,
+		ib.SendOnly, ib.SendOnlyImm, ib.SendOnlyInv:
+		if !q.holds && !q.takeRecv(eff) {
+			q.refuseNotReady(eff)
+			return
+		}
+		if q.recv.Length-q.offset < bytes {
+			q.ctr.RespLocalLengthError++
+			q.recvStatus = ib.WCLocLenErr
+			q.refuse(SyndromeInvalid, eff)
+			return
+		}
+		if bytes > 0 {
+			eff.Do |= DoPlace
+			eff.Place = Place{Kind: PlaceRecv, Slot: q.recvSlot, Offset: q.offset, Length: bytes}
+		}
+		q.offset += bytes
+		if op == ib.SendFirst || op == ib.SendMiddle {
+			q.message = kindSend
+			q.accept(h, false, eff)
+			return
+		}
+		q.ctr.RxSendRequests++
+		q.completeRecv(h, ib.WCRecv, q.offset, eff)
+		q.accept(h, true, eff)
+
+	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm:
+		q.va, q.rkey, q.length, q.left = h.VA, h.RKey, h.DMALen, h.DMALen
+		q.write(h, bytes, eff)
+	case ib.WriteMiddle, ib.WriteLast, ib.WriteLastImm:
+		q.write(h, bytes, eff)
+
+	case ib.ReadRequest:
+		q.ctr.RxReadRequests++
+		q.msn++
+		packets := q.responses(h.DMALen)
+		q.addResource(resource{
+			psn: q.expected, end: q.expected + packets,
+			va: h.VA, rkey: h.RKey, length: h.DMALen, bytes: h.DMALen,
+		})
+		q.advanceExpected(packets)
+		eff.Do |= DoRespond
+	default: // atomics
+		q.ctr.RxAtomicRequests++
+		q.msn++
+		eff.Do |= DoAtomic
+		eff.Atomic = Atomic{
+			Op: op, Slot: q.resNew & q.resMask, RKey: h.RKey, VA: h.VA, Swap: h.Swap, Compare: h.Compare,
+		}
+		q.addResource(resource{psn: q.expected, end: q.expected + 1, va: h.VA, rkey: h.RKey, length: 8, atomic: true, waiting: true})
+		q.advanceExpected(1)
+	}
+}
+
+// write accepts a packet of a WRITE.
+func (q *QP) write(h *Header, bytes uint32, eff *Effects) {
+	imm := h.Opcode == ib.WriteLastImm || h.Opcode == ib.WriteOnlyImm
+	if imm && !q.takeRecv(eff) {
+		q.refuseNotReady(eff)
+		return
+	}
+	if bytes > 0 {
+		eff.Do |= DoPlace
+		eff.Place = Place{Kind: PlaceMemory, Length: bytes, VA: q.va, RKey: q.rkey}
+	}
+	q.va += uint64(bytes)
+	q.left -= bytes
+	if q.left > 0 {
+		q.message = kindWrite
+		q.accept(h, false, eff)
+		return
+	}
+	q.ctr.RxWriteRequests++
+	if imm {
+		q.completeRecv(h, ib.WCRecvRDMAWithImm, q.length, eff)
+	}
+	q.accept(h, true, eff)
+}
+
+// responses returns how many packets, and so PSNs, a READ of n bytes is
+// answered with (IBA 9.7.5.1.2).
+func (q *QP) responses(n uint32) int64 {
+	if int64(n) <= q.mtu {
+		return 1
+	}
+	return (int64(n) + q.mtu - 1) / q.mtu
+}
+
+// accept counts a packet of a SEND or WRITE as executed, and acknowledges it if
+// asked to (IBA 9.7.5.1.1).
+func (q *QP) accept(h *Header, last bool, eff *Effects) {
+	if last {
+		q.message = kindNone
+		q.offset = 0
+		q.msn++
+	}
+	q.advanceExpected(1)
+	if h.AckReq {
+		q.ackCount++
+		if last || q.ackCount >= q.cfg.AckEvery {
+			q.ackPending, q.ackPSN = true, q.expected-1
+			eff.Do |= DoRespond
+		}
+	}
+}
+
+func (q *QP) advanceExpected(n int64) {
+	q.expected += n
+	q.gapNAKed = false
+	if q.nak&syndromeKind == syndromeKindRNR {
+		q.nak = 0 // it was not sent yet, and is not true any more
+	}
+}
+
+// takeRecv takes the oldest receive.
+func (q *QP) takeRecv(eff *Effects) bool {
+	rq := q.cfg.Recv
+	slot, r, ok := rq.take()
+	if !ok {
+		return false
+	}
+	if rq.posted < rq.limit {
+		rq.limit = 0
+		eff.Events.add(ib.EventSRQLimit)
+	}
+	q.holds, q.recvSlot, q.recv, q.recvStatus = true, slot, r, ib.WCWRFlushErr
+	q.offset = 0
+	return true
+}
+
+func (q *QP) completeRecv(h *Header, op ib.WCOpcode, bytes uint32, eff *Effects) {
+	q.holds = false
+	c := &eff.Recv
+	*c = RecvCompletion{
+		ID: q.recv.ID, Slot: q.recvSlot, Bytes: bytes, Opcode: op, Solicited: h.Solicited,
+	}
+	switch h.Opcode {
+	case ib.SendLastImm, ib.SendOnlyImm, ib.WriteLastImm, ib.WriteOnlyImm:
+		c.HasImm, c.Imm = true, h.Imm
+	case ib.SendLastInv, ib.SendOnlyInv:
+		c.HasInvalidate, c.Imm = true, h.Imm
+	}
+	eff.Do |= DoRecv
+}
+
+// outOfSequence answers the first packet beyond a gap with a NAK and drops the
+// rest in silence until the expected PSN comes (IBA 9.7.5.1.3, 9.7.5.2.8).
+func (q *QP) outOfSequence(eff *Effects) {
+	q.ctr.OutOfSequence++
+	eff.Drop = DropSequence
+	if q.gapNAKed || q.nak != 0 {
+		return
+	}
+	q.nak = SyndromeSequence
+	eff.Do |= DoRespond
+}
+
+func (q *QP) refuseNotReady(eff *Effects) {
+	q.ctr.OutOfBuffer++
+	eff.Drop = DropNotReady
+	eff.Do |= DoRespond
+	q.nak = SyndromeRNR | q.cfg.MinRNRTimer
+}
+
+// refuse answers the packet with the expected PSN with a fatal NAK, behind all
+// responses owed before, and ends the queue pair (IBA 9.9.3, class C and A).
+func (q *QP) refuse(syndrome uint8, eff *Effects) { q.refusePSN(syndrome, q.expected, eff) }
+
+func (q *QP) refusePSN(syndrome uint8, psn int64, eff *Effects) {
+	eff.Do = eff.Do&^(DoPlace|DoRecv|DoAtomic) | DoRespond
+	switch syndrome {
+	case SyndromeInvalid:
+		q.ctr.RespRemoteInvalidRequest++
+		eff.Drop = DropInvalid
+		switch {
+		case !q.holds:
+			eff.Events.add(ib.EventQPReqErr)
+		case q.recvStatus == ib.WCWRFlushErr:
+			q.recvStatus = ib.WCRemInvReqErr
+		}
+	case SyndromeAccess:
+		q.ctr.RespRemoteAccessErrors++
+		eff.Drop = DropAccess
+		eff.Events.add(ib.EventQPAccessErr)
+	case SyndromeOperation:
+		if !q.holds {
+			eff.Events.add(ib.EventQPFatal)
+		}
+	}
+	q.nak, q.nakPSN = syndrome, psn
+	q.answering = true
+	q.enterErr(eff)
+}
+
+// FailRecv says that the driver could not place the payload of the packet last
+// received, or perform its atomic. The peer gets a NAK (remote access error for
+// WCRemAccessErr, else remote operational error), the receive that the message
+// holds is flushed with status, and the queue pair goes to Err. If the Effects
+// of that packet carried DoRecv, the driver reports that completion with its
+// own status.
+func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
+	eff.reset()
+	if q.state == ib.Err {
+		return
+	}
+	psn := q.expected - 1
+	// An atomic that was not performed has no answer.
+	if q.resNew != q.resDone && q.res[(q.resNew-1)&q.resMask].waiting {
+		q.resNew--
+	}
+	if q.ackPending && q.ackPSN >= psn {
+		q.ackPending = false
+	}
+	q.failResponder(psn, status, eff)
+}
+
+// FailResponse says that the driver could not fetch the payload of the READ
+// response d. In its place the peer gets a NAK as with FailRecv, no response
+// after it is Fresh, and the queue pair goes to Err.
+func (q *QP) FailResponse(now units.Time, d *Descriptor, status ib.WCStatus, eff *Effects) {
+	eff.reset()
+	if q.state == ib.Err && !q.answering {
+		return
+	}
+	psn := near(d.Header.PSN, q.expected)
+	q.resEpoch++
+	q.staleFrom, q.staleTo = psn, psn+maxOutstandingPSNs
+	q.resSend, q.resDone = q.resNew, q.resNew
+	q.ackPending = false
+	q.failResponder(psn, status, eff)
+}
+
+func (q *QP) failResponder(psn int64, status ib.WCStatus, eff *Effects) {
+	if q.holds {
+		q.recvStatus = status
+	}
+	if status == ib.WCRemAccessErr {
+		q.refusePSN(SyndromeAccess, psn, eff)
+	} else {
+		q.refusePSN(SyndromeOperation, psn, eff)
+	}
+	eff.Drop = DropNone
+}
+
+// PollRecv returns the next receive that the queue pair flushes because it is in
+// state Err: first the one that an unfinished message held, with the status of
+// the failure if it has one. It leaves a shared queue alone.
+func (q *QP) PollRecv(c *RecvCompletion) bool {
+	if q.state != ib.Err {
+		return false
+	}
+	if q.holds {
+		q.holds = false
+		*c = RecvCompletion{ID: q.recv.ID, Slot: q.recvSlot, Status: q.recvStatus, Opcode: ib.WCRecv}
+		return true
+	}
+	if q.cfg.SharedRecv {
+		return false
+	}
+	slot, r, ok := q.cfg.Recv.take()
+	if !ok {
+		return false
+	}
+	*c = RecvCompletion{ID: r.ID, Slot: slot, Status: ib.WCWRFlushErr, Opcode: ib.WCRecv}
+	return true
+}

@@ -1,0 +1,43 @@
+package rc
+
+import "github.com/sluice-rdma/sluice/units"
+
+// Deadline returns when to call Expire, or units.Never. NextRequest, Receive
+// and Expire may make it earlier. It may turn out too early: progress moves the
+// timer without moving the deadline, and Expire then only sets it anew.
+func (q *QP) Deadline() units.Time { return q.deadline }
+
+// startTimer starts the timer of the oldest unacknowledged packet.
+func (q *QP) startTimer(now units.Time) {
+	q.progress = now
+	if q.timeout != units.Never {
+		q.deadline = min(q.deadline, now+q.timeout)
+	}
+}
+
+// Expire does what time demands: it goes back after a timeout (IBA 9.9.2.1.1),
+// ends an RNR wait, or nothing. Calling it early does no harm.
+func (q *QP) Expire(now units.Time, eff *Effects) {
+	eff.reset()
+	if now < q.deadline {
+		return
+	}
+	q.deadline = units.Never
+	if q.rnrUntil != 0 {
+		if now < q.rnrUntil {
+			q.deadline = q.rnrUntil
+		} else {
+			q.rnrUntil = 0
+			eff.Do |= DoSend
+		}
+	}
+	if q.next == q.una || q.timeout == units.Never {
+		return // nothing is under way
+	}
+	if due := q.progress + q.timeout; now < due {
+		q.deadline = min(q.deadline, due)
+		return
+	}
+	q.ctr.LocalAckTimeoutErr++
+	q.retry(RewindTimeout, eff)
+}
