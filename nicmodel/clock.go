@@ -1,0 +1,60 @@
+package nicmodel
+
+import (
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Clock is the clock of a stage, by its frequency in hertz. Cycle c begins at
+// c/f; a period that is no whole number of picoseconds keeps its remainder,
+// because instants are computed from the cycle's number and never by adding
+// rounded periods.
+type Clock uint64
+
+const second = uint64(units.Second)
+
+// CycleAfter returns the first cycle that begins at or after t.
+func (f Clock) CycleAfter(t units.Time) int64 {
+	hi, lo := bits.Mul64(uint64(t), uint64(f))
+	q, r := bits.Div64(hi, lo, second)
+	if r > 0 {
+		q++
+	}
+	return int64(q)
+}
+
+// Begin returns the instant at which a cycle begins, rounded up to a picosecond
+// so that CycleAfter(Begin(c)) is c.
+func (f Clock) Begin(cycle int64) units.Time {
+	hi, lo := bits.Mul64(uint64(cycle), second)
+	q, r := bits.Div64(hi, lo, uint64(f))
+	if r > 0 {
+		q++
+	}
+	return units.Time(q)
+}
+
+// Counter is the free-running counter from which a NIC stamps completions: it
+// counts at a nominal rate that is off by so many parts per billion, and wraps.
+// It is a clock of its own, apart from the stages' clocks and from the host's.
+type Counter struct {
+	Hz    uint64     // nominal
+	PPB   int64      // deviation of the true rate from Hz, parts per billion
+	Bits  int        // width, up to 63
+	Phase units.Time // how long before time 0 it read zero
+}
+
+// Read returns the counter at t.
+func (c Counter) Read(t units.Time) uint64 {
+	// ticks = (t+phase) * Hz * (1 + PPB/1e9), in integers throughout.
+	hi, lo := bits.Mul64(uint64(t+c.Phase), c.Hz)
+	ticks, frac := bits.Div64(hi, lo, second)
+	hi, lo = bits.Mul64(ticks, uint64(1e9+c.PPB))
+	drifted, rem := bits.Div64(hi, lo, 1e9)
+	// What the whole ticks leave over, so that no tick is longer than others.
+	fhi, flo := bits.Mul64(frac, uint64(1e9+c.PPB))
+	sub, _ := bits.Div64(fhi, flo, second)
+	drifted += (rem + sub) / 1e9
+	return drifted & (1<<c.Bits - 1)
+}

@@ -1,0 +1,123 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Frames is what the NICs of one network know of the packets in flight beside
+// what the fabric does: their transport headers, and their payload where it is
+// real. It is a slab beside the fabric's, with the same handles. All NICs of a
+// network share one.
+type Frames struct {
+	net     *fabric.Network
+	frames  []frame
+	buffers [][]byte
+	idle    []uint32
+}
+
+// NewFrames returns the slab of a network.
+func NewFrames(net *fabric.Network) *Frames { return &Frames{net: net} }
+
+type frame struct {
+	desc           rc.Descriptor
+	srcQPN, dstQPN uint32
+	buffer         uint32 // of the payload, 0 where it is phantom
+	next           fabric.Handle
+	ready          units.Time // when the packetiser is done with it
+	sentAt         units.Time // when its first bit went on the wire
+
+	// An acknowledgement's echo of what the packet that it answers met.
+	echo echo
+}
+
+// echo is what a responder reports back about the packets that it has received
+// since it last did.
+type echo struct {
+	sentAt   units.Time // of the newest
+	maxDelay units.Time // of any
+	hasDelay bool
+	ecn, ein bool
+}
+
+func (s *Frames) alloc() (fabric.Handle, *frame) {
+	h := s.net.Alloc()
+	for len(s.frames) < s.net.Slots() {
+		s.frames = append(s.frames, frame{})
+	}
+	f := &s.frames[h]
+	f.buffer, f.next, f.echo = 0, 0, echo{}
+	return h, f
+}
+
+func (s *Frames) free(h fabric.Handle) {
+	f := &s.frames[h]
+	if f.buffer != 0 {
+		s.idle = append(s.idle, f.buffer)
+		f.buffer = 0
+	}
+	s.net.Free(h)
+}
+
+// buffer returns room for n bytes of payload, and its number.
+func (s *Frames) payload(n int) (uint32, []byte) {
+	if len(s.idle) == 0 {
+		s.buffers = append(s.buffers, nil)
+		s.idle = append(s.idle, uint32(len(s.buffers)))
+	}
+	i := s.idle[len(s.idle)-1]
+	s.idle = s.idle[:len(s.idle)-1]
+	if cap(s.buffers[i-1]) < n {
+		s.buffers[i-1] = make([]byte, max(n, 4096))
+	}
+	return i, s.buffers[i-1][:n]
+}
+
+func (s *Frames) content(f *frame) []byte {
+	if f.buffer == 0 {
+		return nil
+	}
+	return s.buffers[f.buffer-1][:f.desc.Payload]
+}
+
+const (
+	// frameOverhead is what RoCEv2 over IPv4 adds to the transport headers and
+	// the payload: Ethernet 14, IPv4 20, UDP 8, ICRC 4, FCS 4.
+	frameOverhead = 14 + 20 + 8 + 4 + 4
+	minFrame      = 64
+	// reflectedDelayBytes is Poseidon's echo of the forward path's delay
+	// (section 5.1).
+	reflectedDelayBytes = 2
+)
+
+// FrameBytes returns the size of a packet from MAC header to FCS without
+// telemetry. Payload is padded to four bytes.
+func FrameBytes(op ib.Opcode, payload int) units.Bytes {
+	return units.Bytes(max(minFrame, frameOverhead+rc.HeaderBytes(op)+(payload+3)&^3))
+}
+
+// fifo is a queue of frames, linked through the slab.
+type fifo struct {
+	head, tail fabric.Handle
+	n          int
+}
+
+func (q *fifo) push(s *Frames, h fabric.Handle) {
+	s.frames[h].next = 0
+	if q.head == 0 {
+		q.head = h
+	} else {
+		s.frames[q.tail].next = h
+	}
+	q.tail = h
+	q.n++
+}
+
+func (q *fifo) pop(s *Frames) fabric.Handle {
+	h := q.head
+	q.head = s.frames[h].next
+	q.n--
+	return h
+}

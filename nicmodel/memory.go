@@ -1,0 +1,97 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+)
+
+// memory is the NIC's table of memory regions, indexed by key. A key's lower
+// eight bits change with every use of its index, so that a stale key is not
+// honoured.
+type memory struct {
+	regions []region // by key >> 8
+	free    []uint32
+	next    uint64 // address of the next region
+}
+
+type region struct {
+	base, length uint64
+	access       ib.AccessFlags
+	pd           uint32
+	key          uint32
+	buf          []byte // nil for a phantom
+	live         bool
+}
+
+const (
+	firstAddress  = 1 << 32 // so that small numbers are never addresses
+	addressGap    = 1 << 20 // between regions, so that an overrun meets nothing
+	addressTop    = 1 << 62
+	regionAlign   = 4096
+	keyGeneration = 0xff
+)
+
+// register adds a region; buf is nil for one that has an extent but no content.
+func (m *memory) register(buf []byte, length uint64, access ib.AccessFlags, pd uint32) (region, error) {
+	if length == 0 {
+		return region{}, fmt.Errorf("a memory region needs at least one byte")
+	}
+	if m.next == 0 {
+		m.next = firstAddress
+	}
+	if length > addressTop-m.next {
+		return region{}, fmt.Errorf("a region of %d bytes is more than is left of the address space", length)
+	}
+	var i uint32
+	if n := len(m.free); n > 0 {
+		i, m.free = m.free[n-1], m.free[:n-1]
+	} else {
+		i = uint32(len(m.regions))
+		// The first key of an index is not 0: that would be the zero value.
+		m.regions = append(m.regions, region{key: (i+1)<<8 | 0x11})
+	}
+	r := &m.regions[i]
+	*r = region{base: m.next, length: length, access: access, pd: pd, key: r.key, buf: buf, live: true}
+	m.next += (length+regionAlign-1)/regionAlign*regionAlign + addressGap
+	return *r, nil
+}
+
+func (m *memory) deregister(key uint32) bool {
+	r := m.region(key)
+	if r == nil {
+		return false
+	}
+	i := key>>8 - 1
+	*r = region{key: key&^keyGeneration | (key+1)&keyGeneration}
+	m.free = append(m.free, i)
+	return true
+}
+
+func (m *memory) region(key uint32) *region {
+	i := key>>8 - 1
+	if int(i) >= len(m.regions) || !m.regions[i].live || m.regions[i].key != key {
+		return nil
+	}
+	return &m.regions[i]
+}
+
+// check returns the region if key, protection domain, access and bounds allow
+// n bytes at addr.
+func (m *memory) check(key, pd uint32, addr uint64, n uint64, want ib.AccessFlags) *region {
+	r := m.region(key)
+	if r == nil || r.pd != pd || r.access&want != want || addr < r.base || n > r.length || addr-r.base > r.length-n {
+		return nil
+	}
+	return r
+}
+
+// at returns n bytes of the region's content from addr on, or nil for a phantom.
+// The caller has checked the bounds.
+func (r *region) at(addr, n uint64) []byte {
+	if r.buf == nil {
+		return nil
+	}
+	off := addr - r.base
+	return r.buf[off : off+n]
+}

@@ -1,0 +1,246 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Kinds of events that a NIC schedules for itself.
+const (
+	evDoorbell   = iota // a doorbell has arrived; arg: QP number, WQEs, BlueFlame
+	evWQE               // work queue elements are in the NIC; arg: QP number, how many
+	evSchedule          // the scheduler is free
+	evLimiter           // a paced queue pair is due
+	evWire              // the wire is free and a frame may be ready
+	evReceive           // a received packet has reached the transport; arg: handle
+	evTimer             // a queue pair's transport timer; arg: QP number
+	evCompletion        // a completion has become visible; arg: CQ number, solicited
+)
+
+// NIC is one network adapter at a host's port. It belongs to the goroutine of its
+// engine. Everything a host does with it happens at the engine's Now.
+type NIC struct {
+	engine *des.Engine
+	net    *fabric.Network
+	frames *Frames
+	host   int
+	id     des.NodeID
+	src    des.Source
+	cfg    Config
+	line   units.Rate
+
+	doorbell, wqe, scheduler, packetiser, mac, parse, transport, cqe Stage
+
+	pcie    pcie
+	mem     memory
+	qps     []*qp
+	freeQPs []uint32
+	cqs     []*cq
+	events  []AsyncEvent
+	onEvent func(now units.Time)
+	pds     uint32
+
+	limiter   *ratelimiter.Scheduler
+	flows     []*qp // by ratelimiter.FlowID
+	limiterAt units.Time
+	schedAt   units.Time
+
+	responders []*qp // queue pairs with responses to send, in order
+	// Frames on their way to the MAC: acknowledgements and what else has no
+	// payload and does not wait, READ responses, requests.
+	control, responses, requests [fabric.MaxPriorities]fifo
+	inResponses, inRequests      int
+	turn                         bool // READ responses and requests take turns on the wire
+	wireFree                     units.Time
+	wireAt                       units.Time // of the pending evWire, or Never
+	paused                       uint8
+
+	desc      rc.Descriptor
+	eff       rc.Effects
+	ack       cc.Ack
+	onAck     func(qpn uint32, a *cc.Ack)
+	stat      Stats
+	frameSize units.Bytes // of the packet being handled
+}
+
+// Stats counts what a NIC did.
+type Stats struct {
+	TxPackets, RxPackets uint64
+	TxPayload            units.Bytes // payload sent, retransmissions included
+	RxPayload            units.Bytes // payload that arrived for a queue pair
+	NoQP                 uint64      // packets for a queue pair that does not exist
+	Stale                uint64      // packets built but not sent, since the queue pair went back
+}
+
+// AsyncEvent is an asynchronous event; QPN and CQ are valid where Type is about
+// one.
+type AsyncEvent struct {
+	Type ib.EventType
+	QPN  uint32
+	CQ   uint32
+}
+
+// New puts a NIC at a host's port. line is the rate of that port.
+func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config) (*NIC, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if line <= 0 {
+		return nil, fmt.Errorf("nic: line rate is %v; it must be positive", line)
+	}
+	limiter, err := ratelimiter.New(ratelimiter.Config{LineRate: line, PullIn: units.Microsecond})
+	if err != nil {
+		return nil, err
+	}
+	n := &NIC{
+		engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line,
+		pcie: pcie{PCIeConfig: cfg.PCIe}, limiter: limiter,
+		limiterAt: units.Never, schedAt: units.Never, wireAt: units.Never,
+	}
+	for _, s := range []struct {
+		stage *Stage
+		name  string
+	}{
+		{&n.doorbell, "doorbell"}, {&n.wqe, "wqe"}, {&n.scheduler, "scheduler"}, {&n.packetiser, "packetiser"},
+		{&n.parse, "parse"}, {&n.transport, "transport"}, {&n.cqe, "cqe"},
+	} {
+		*s.stage = Stage{Name: s.name, clock: cfg.CoreClock}
+	}
+	// The MAC's cycle is a picosecond: its work is measured in bit times, which
+	// the link keeps exactly.
+	n.mac = Stage{Name: "mac", clock: Clock(second)}
+	n.id = e.AddHandler(n)
+	net.Attach(host, n)
+	return n, nil
+}
+
+// Config returns the configuration that the NIC was made with.
+func (n *NIC) Config() Config { return n.cfg }
+
+// Host returns the index of the host that the NIC sits in.
+func (n *NIC) Host() int { return n.host }
+
+// LineRate returns the rate of the NIC's port.
+func (n *NIC) LineRate() units.Rate { return n.line }
+
+// Stats returns the counters.
+func (n *NIC) Stats() Stats { return n.stat }
+
+// ReadClock returns the counter of completion timestamps at now.
+func (n *NIC) ReadClock(now units.Time) uint64 { return n.cfg.Counter.Read(now) }
+
+// RegisterRead returns how long a processor's read of a register takes to reach
+// the NIC and to come back, on an idle link.
+func (n *NIC) RegisterRead() (there, back units.Time) {
+	header := n.cfg.PCIe.Rate.Serialize(units.Bytes(n.cfg.PCIe.RequestHeader))
+	answer := n.cfg.PCIe.Rate.Serialize(units.Bytes(n.cfg.PCIe.CompletionHeader + 8))
+	return header + n.cfg.PCIe.WriteLatency, answer + n.cfg.PCIe.WriteLatency
+}
+
+// AllocPD returns the number of a new protection domain.
+func (n *NIC) AllocPD() uint32 {
+	n.pds++
+	return n.pds
+}
+
+// Region is a registered memory region.
+type Region struct {
+	Addr   uint64
+	Length uint64
+	Key    uint32 // both L_Key and R_Key
+}
+
+// RegMR registers buf; or, if buf is nil, a phantom of so many bytes: memory that
+// has bounds and keys but no content, for workloads whose bytes nobody reads.
+func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
+	if buf != nil {
+		length = uint64(len(buf))
+	}
+	if access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0 {
+		return Region{}, fmt.Errorf("access %v needs LOCAL_WRITE too (ibv_reg_mr)", access)
+	}
+	r, err := n.mem.register(buf, length, access, pd)
+	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
+}
+
+// DeregMR makes a region's key invalid and reports whether there was one.
+func (n *NIC) DeregMR(key uint32) bool { return n.mem.deregister(key) }
+
+// TakeEvent returns the oldest asynchronous event that was not yet taken.
+func (n *NIC) TakeEvent() (AsyncEvent, bool) {
+	if len(n.events) == 0 {
+		return AsyncEvent{}, false
+	}
+	e := n.events[0]
+	n.events = n.events[1:]
+	return e, true
+}
+
+// OnAsyncEvent calls f when an asynchronous event has been raised.
+func (n *NIC) OnAsyncEvent(f func(now units.Time)) { n.onEvent = f }
+
+func (n *NIC) raise(now units.Time, e AsyncEvent) {
+	n.events = append(n.events, e)
+	if n.onEvent != nil {
+		n.onEvent(now)
+	}
+}
+
+// Accounts reports where each stage's cycles went until now.
+func (n *NIC) Accounts(now units.Time) []Account {
+	var all []Account
+	for _, s := range []*Stage{&n.doorbell, &n.wqe, &n.scheduler, &n.packetiser, &n.mac, &n.parse, &n.transport, &n.cqe} {
+		all = append(all, s.Account(now))
+	}
+	return all
+}
+
+// PCIeBytes reports the bytes that crossed the link to the host and from it, by
+// purpose.
+func (n *NIC) PCIeBytes() (toHost, fromHost map[string]units.Bytes) {
+	toHost, fromHost = map[string]units.Bytes{}, map[string]units.Bytes{}
+	for p := range numPurposes {
+		toHost[p.String()] = n.pcie.bytes[upstream][p]
+		fromHost[p.String()] = n.pcie.bytes[downstream][p]
+	}
+	return toHost, fromHost
+}
+
+// Handle implements des.Handler.
+func (n *NIC) Handle(ev des.Event) {
+	now := ev.At
+	switch ev.Kind {
+	case evDoorbell:
+		n.rung(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), ev.Arg>>63 != 0)
+	case evWQE:
+		n.fetched(now, uint32(ev.Arg), int(ev.Arg>>32))
+	case evSchedule:
+		if now == n.schedAt {
+			n.schedAt = units.Never
+		}
+		n.schedule(now)
+	case evLimiter:
+		if now == n.limiterAt {
+			n.limiterAt = units.Never
+		}
+		n.schedule(now)
+	case evWire:
+		n.wireAt = units.Never
+		n.send(now)
+	case evReceive:
+		n.receive(now, fabric.Handle(ev.Arg))
+	case evTimer:
+		n.expire(now, uint32(ev.Arg))
+	case evCompletion:
+		if h := n.cqs[ev.Arg>>1].handler; h != nil {
+			h(now, ev.Arg&1 != 0)
+		}
+	}
+}

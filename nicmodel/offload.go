@@ -1,0 +1,63 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// accounts lets the engine inside the NIC see what an acknowledgement or a timer
+// brought. f is the packet, or nil.
+//
+// READ responses acknowledge too, but say nothing about when what they answer
+// was asked for: an engine in the NIC steers what the NIC sends. READs are paced
+// from the host, by their requests.
+func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
+	eff := &n.eff
+	q.acked += eff.AckedBytes
+	if q.cong.Engine == nil {
+		return
+	}
+	switch eff.Rewind {
+	case rc.RewindSequence, rc.RewindImplied:
+		n.steer(now, q, q.cong.Engine.OnLoss(now))
+	case rc.RewindTimeout:
+		n.steer(now, q, q.cong.Engine.OnTimeout(now))
+	}
+	if f == nil || f.desc.Header.Opcode != ib.Acknowledge || eff.AckedBytes == 0 {
+		return
+	}
+	a := &n.ack
+	rtt := now - f.echo.sentAt
+	*a = cc.Ack{
+		Now: now, SentAt: f.echo.sentAt, RTT: rtt,
+		NetRTT: rtt - n.line.Serialize(units.Bytes(q.mtu)),
+		Bytes:  eff.AckedBytes, Packets: max(eff.AckedPackets, 1),
+		Acked: q.acked, Sent: q.sent,
+		ECN: f.echo.ecn, EIN: f.echo.ein,
+		MaxHopDelay: q.report.MaxHopDelay, ReverseMaxHopDelay: q.report.ReverseMaxHopDelay, HasMaxDelay: q.report.HasMaxDelay,
+		AppLimited: q.app.Limited(),
+		Scale:      q.scaler.Scale(now, q.cong.BaseRTT),
+	}
+	if q.report.Path.N > 0 {
+		a.Path = &q.report.Path
+	}
+	if n.onAck != nil {
+		n.onAck(q.num, a)
+	}
+	n.steer(now, q, q.cong.Engine.OnAck(a))
+}
+
+// steer puts an engine's verdict in force.
+func (n *NIC) steer(now units.Time, q *qp, c cc.Control) {
+	q.control = c
+	if q.hasFlow {
+		// An engine's rate is never zero, so this can't fail.
+		_ = n.limiter.SetRate(q.flow, c.Rate)
+	}
+}
+
+// OnAck calls f with each acknowledgement that an engine inside the NIC is given,
+// before the engine: for measurement. a is valid during the call.
+func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.onAck = f }

@@ -1,0 +1,445 @@
+package nicmodel
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// SGE names a piece of registered memory.
+type SGE struct {
+	Addr   uint64
+	Length uint32
+	Key    uint32
+}
+
+// QPConfig is what a queue pair is made with.
+type QPConfig struct {
+	PD                   uint32
+	SendCQ, RecvCQ       uint32
+	SendDepth, RecvDepth int
+	SGEs                 int // most pieces of a request
+	SigAll               bool
+	SRQ                  *SRQ // nil for a receive queue of its own
+}
+
+// Peer is where a queue pair sends.
+type Peer struct {
+	Host     int
+	QPN      uint32
+	FlowHash uint32 // entropy of the path, as a UDP source port has
+	Priority uint8
+}
+
+// Congestion is how a queue pair's sending is controlled inside the NIC, and
+// what its packets collect on their way.
+type Congestion struct {
+	// Engine decides rate and window in the NIC, from every acknowledgement.
+	// nil leaves the queue pair unpaced: a plain NIC.
+	Engine cc.Engine
+	// Telemetry is collected by the packets and reflected by the peer.
+	Telemetry telemetry.Kind
+	ECT       bool // switches may mark the packets
+	// AckPriority is the priority of acknowledgements that this queue pair
+	// sends as a responder.
+	AckPriority uint8
+	// BaseRTT is that of the path, for the engine's application limit and update
+	// scaling.
+	BaseRTT units.Time
+}
+
+// sendWQE is a send work queue element as the host wrote it.
+type sendWQE struct {
+	req    rc.Request
+	sgl    []SGE
+	inline []byte
+}
+
+type recvWQE struct{ sgl []SGE }
+
+// SRQ is a shared receive queue, or the receive queue of one queue pair.
+type SRQ struct {
+	queue *rc.RecvQueue
+	wqes  []recvWQE
+	sges  int
+	users int
+}
+
+// CreateSRQ returns a receive queue for several queue pairs.
+func (n *NIC) CreateSRQ(depth, sges int) (*SRQ, error) {
+	if sges < 1 || sges > n.cfg.MaxSGE {
+		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, n.cfg.MaxSGE)
+	}
+	q, err := rc.NewRecvQueue(depth)
+	if err != nil {
+		return nil, err
+	}
+	return &SRQ{queue: q, wqes: make([]recvWQE, depth), sges: sges}, nil
+}
+
+// PostRecv adds a receive to the queue. It returns rc.ErrFull when there is no
+// room.
+func (s *SRQ) PostRecv(id uint64, sgl []SGE) error {
+	if len(sgl) > s.sges {
+		return fmt.Errorf("%d pieces in a receive of a queue made for %d", len(sgl), s.sges)
+	}
+	total := uint64(0)
+	for _, e := range sgl {
+		total += uint64(e.Length)
+	}
+	if total > 1<<31 {
+		return fmt.Errorf("a receive of %d bytes is longer than a message can be, 2 GiB", total)
+	}
+	slot, err := s.queue.Post(rc.Recv{ID: id, Length: uint32(total)})
+	if err != nil {
+		return err
+	}
+	s.wqes[slot].sgl = append(s.wqes[slot].sgl[:0], sgl...)
+	return nil
+}
+
+type qp struct {
+	num   uint32
+	cfg   QPConfig
+	state ib.QPState
+	rc    *rc.QP // from RTR on
+	rcCfg rc.Config
+	peer  Peer
+	cong  Congestion
+	mtu   ib.MTU
+
+	// The send queue in host memory: a ring of elements, of which the oldest
+	// have been handed to the transport under slots.
+	sq                            []sendWQE
+	posted, asked, handed, reaped uint32 // running counts; asked: fetched by doorbell
+	fetching                      int    // doorbells whose elements have not arrived
+	recv                          *SRQ
+	flow                          ratelimiter.FlowID
+	hasFlow                       bool
+	queuedResponder               bool
+	timerAt                       units.Time
+	control                       cc.Control
+	scaler                        cc.UpdateScaler
+	app                           cc.AppLimit
+	sent, acked                   units.Bytes
+	delivered                     Delivered
+	echo                          echo
+	echoPacket                    fabric.Handle // holds the newest packet's per-hop records
+	reports                       []Report      // by slot, where telemetry is collected
+	report                        Report        // of the acknowledgement being handled
+}
+
+// wqe is the element with that running count.
+func (q *qp) wqe(count uint32) *sendWQE { return &q.sq[count&uint32(len(q.sq)-1)] }
+
+// Report is what the network reported about the packets of a request, at the
+// acknowledgement that completed it.
+type Report struct {
+	MaxHopDelay, ReverseMaxHopDelay units.Time
+	HasMaxDelay, ECN, EIN           bool
+	Path                            telemetry.Stack
+}
+
+// qpn numbers encode an index and a generation, so that a number is not reused
+// at once.
+const qpGenerationBits = 4
+
+func (n *NIC) qp(num uint32) *qp {
+	i := num>>qpGenerationBits - 1
+	if int(i) >= len(n.qps) || n.qps[i] == nil || n.qps[i].num != num {
+		return nil
+	}
+	return n.qps[i]
+}
+
+// CreateQP makes a queue pair in state RESET and returns its number.
+func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
+	switch {
+	case cfg.SendDepth < 1 || cfg.SendDepth > n.cfg.MaxQPWR:
+		return 0, fmt.Errorf("a send queue of %d requests: 1 to %d", cfg.SendDepth, n.cfg.MaxQPWR)
+	case cfg.SRQ == nil && (cfg.RecvDepth < 0 || cfg.RecvDepth > n.cfg.MaxQPWR):
+		return 0, fmt.Errorf("a receive queue of %d requests: 0 to %d", cfg.RecvDepth, n.cfg.MaxQPWR)
+	case cfg.SGEs < 1 || cfg.SGEs > n.cfg.MaxSGE:
+		return 0, fmt.Errorf("%d pieces a request: 1 to %d", cfg.SGEs, n.cfg.MaxSGE)
+	}
+	q := &qp{cfg: cfg, recv: cfg.SRQ, timerAt: units.Never}
+	if q.recv == nil {
+		recv, err := n.CreateSRQ(max(cfg.RecvDepth, 1), cfg.SGEs)
+		if err != nil {
+			return 0, err
+		}
+		q.recv = recv
+	}
+	// The transport numbers its slots likewise, so slot and place are the same.
+	q.sq = make([]sendWQE, 1<<bits.Len(uint(cfg.SendDepth-1)))
+	i := uint32(len(n.qps))
+	if k := len(n.freeQPs); k > 0 {
+		i = n.freeQPs[k-1] >> qpGenerationBits
+		q.num = (i+1)<<qpGenerationBits | (n.freeQPs[k-1]+1)&(1<<qpGenerationBits-1)
+		n.freeQPs = n.freeQPs[:k-1]
+		n.qps[i] = q
+	} else {
+		q.num = (i + 1) << qpGenerationBits
+		n.qps = append(n.qps, q)
+	}
+	n.cqs[cfg.SendCQ].users++
+	n.cqs[cfg.RecvCQ].users++
+	q.recv.users++
+	return q.num, nil
+}
+
+// DestroyQP frees a queue pair. Its outstanding requests end without completions,
+// and packets on their way to it meet no queue pair.
+func (n *NIC) DestroyQP(num uint32) {
+	q := n.qp(num)
+	n.reset(q)
+	n.cqs[q.cfg.SendCQ].users--
+	n.cqs[q.cfg.RecvCQ].users--
+	q.recv.users--
+	i := num>>qpGenerationBits - 1
+	n.qps[i] = nil
+	n.freeQPs = append(n.freeQPs, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
+}
+
+// reset takes a queue pair back to RESET.
+func (n *NIC) reset(q *qp) {
+	if q.hasFlow {
+		n.limiter.RemoveFlow(q.flow)
+		n.flows[q.flow] = nil
+		q.hasFlow = false
+	}
+	n.dropEcho(q)
+	q.rc, q.state = nil, ib.Reset
+	q.posted, q.asked, q.handed, q.reaped, q.fetching = 0, 0, 0, 0, 0
+	q.sent, q.acked, q.timerAt = 0, 0, units.Never
+}
+
+// Reset takes a queue pair back to RESET, with all that it had to do.
+func (n *NIC) Reset(num uint32) { n.reset(n.qp(num)) }
+
+// Init takes a queue pair from RESET to INIT.
+func (n *NIC) Init(num uint32) { n.qp(num).state = ib.Init }
+
+// ReadyToReceive takes a queue pair to RTR. The send depth and the receive queue
+// of cfg are the NIC's to fill in.
+func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Config) error {
+	q := n.qp(num)
+	cfg.SendDepth, cfg.Recv, cfg.SharedRecv = q.cfg.SendDepth, q.recv.queue, q.cfg.SRQ != nil
+	t, err := rc.New(cfg)
+	if err != nil {
+		return err
+	}
+	if peer.Host < 0 || peer.Host >= n.net.Topology().Hosts() {
+		return fmt.Errorf("host %d does not exist: the network has %d", peer.Host, n.net.Topology().Hosts())
+	}
+	q.rc, q.rcCfg, q.peer, q.cong, q.mtu, q.state = t, cfg, peer, cong, cfg.MTU, ib.RTR
+	if cong.Telemetry != telemetry.None && q.reports == nil {
+		q.reports = make([]Report, len(q.sq))
+	}
+	return nil
+}
+
+// ReadyToSend takes a queue pair from RTR to RTS.
+func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
+	q := n.qp(num)
+	if err := q.rc.ReadyToSend(cfg); err != nil {
+		return err
+	}
+	q.control = cc.Control{Rate: ratelimiter.Unpaced, Window: cc.Unlimited}
+	if q.cong.Engine != nil {
+		q.control = q.cong.Engine.Control()
+	}
+	flow, err := n.limiter.AddFlow(q.control.Rate)
+	if err != nil {
+		return err
+	}
+	q.flow, q.hasFlow, q.state = flow, true, ib.RTS
+	for int(flow) >= len(n.flows) {
+		n.flows = append(n.flows, nil)
+	}
+	n.flows[flow] = q
+	return nil
+}
+
+// Fail takes a queue pair to the error state, which flushes its requests.
+func (n *NIC) Fail(now units.Time, num uint32) {
+	q := n.qp(num)
+	if q.rc == nil {
+		q.state = ib.Err
+		return
+	}
+	n.eff = rc.Effects{}
+	q.rc.ToError(&n.eff)
+	n.effects(now, q, nil, 0)
+}
+
+// State returns the state of a queue pair.
+func (n *NIC) State(num uint32) ib.QPState { return n.qp(num).current() }
+
+func (q *qp) current() ib.QPState {
+	if q.rc != nil && q.rc.State() != ib.RTR {
+		return q.rc.State()
+	}
+	return q.state
+}
+
+// Delivered is what has arrived for a queue pair and was placed in memory, each
+// byte once.
+type Delivered struct {
+	Payload units.Bytes
+	Frames  units.Bytes // the frames that brought it, from MAC header to FCS
+	Packets uint64
+}
+
+// Delivered returns what has arrived for a queue pair so far.
+func (n *NIC) Delivered(num uint32) Delivered { return n.qp(num).delivered }
+
+// RecvQueue returns the receive queue of a queue pair.
+func (n *NIC) RecvQueue(num uint32) *SRQ { return n.qp(num).recv }
+
+// Control returns the rate and window in force for a queue pair.
+func (n *NIC) Control(num uint32) cc.Control { return n.qp(num).control }
+
+// Counters returns the transport counters of a queue pair from RTR on.
+func (n *NIC) Counters(num uint32) rc.Counters {
+	if q := n.qp(num); q.rc != nil {
+		return *q.rc.Counters()
+	}
+	return rc.Counters{}
+}
+
+// Reported returns what the network reported about a completed send request, on
+// a queue pair whose packets collect telemetry. It holds until the slot is used
+// again.
+func (n *NIC) Reported(num, slot uint32) *Report {
+	q := n.qp(num)
+	if q == nil || q.reports == nil {
+		return nil
+	}
+	return &q.reports[slot]
+}
+
+// SetRateLimit paces a plain queue pair's packets at a fixed rate; 0 takes the
+// limit off.
+func (n *NIC) SetRateLimit(now units.Time, num uint32, r units.Rate) error {
+	q := n.qp(num)
+	if q.cong.Engine != nil {
+		return fmt.Errorf("the rate of queue pair %d belongs to its engine", num)
+	}
+	if r == 0 {
+		r = ratelimiter.Unpaced
+	}
+	if r < 0 {
+		return fmt.Errorf("a rate limit of %v can't be", r)
+	}
+	q.control.Rate = r
+	if !q.hasFlow {
+		return nil
+	}
+	err := n.limiter.SetRate(q.flow, r)
+	n.schedule(now)
+	return err
+}
+
+// WR is a send work request as the host posts it.
+type WR struct {
+	Request rc.Request
+	SGL     []SGE
+	Inline  []byte // instead of an SGL
+}
+
+// Room returns how many send requests a queue pair can still take.
+func (n *NIC) Room(num uint32) int {
+	q := n.qp(num)
+	return q.cfg.SendDepth - int(q.posted-q.reaped)
+}
+
+// PostSend writes a request to the send queue in host memory. Ring then tells
+// the NIC. It returns rc.ErrFull when there is no room.
+func (n *NIC) PostSend(num uint32, wr *WR) error {
+	q := n.qp(num)
+	if int(q.posted-q.reaped) == q.cfg.SendDepth {
+		return rc.ErrFull
+	}
+	w := q.wqe(q.posted)
+	w.req = wr.Request
+	w.req.Signaled = w.req.Signaled || q.cfg.SigAll
+	w.sgl = append(w.sgl[:0], wr.SGL...)
+	w.inline = append(w.inline[:0], wr.Inline...)
+	q.posted++
+	return nil
+}
+
+// Ring writes the doorbell for the last count requests posted: their addresses, which the
+// NIC then fetches, or for a single request of an idle queue the element itself
+// (BlueFlame).
+func (n *NIC) Ring(now units.Time, num uint32, count int) {
+	if count == 0 {
+		return
+	}
+	q := n.qp(num)
+	const doorbellBytes = 8
+	blue := count == 1 && q.fetching == 0
+	bytes := doorbellBytes
+	if blue {
+		w := q.wqe(q.posted - 1)
+		bytes = n.cfg.WQEBytes + len(w.inline)
+	}
+	q.fetching++
+	arg := uint64(num) | uint64(count)<<32
+	if blue {
+		arg |= 1 << 63
+	}
+	n.engine.Schedule(n.pcie.mmio(now, bytes, ForDoorbell), &n.src, n.id, evDoorbell, arg)
+}
+
+// rung handles a doorbell as it reaches the NIC.
+func (n *NIC) rung(now units.Time, num uint32, count int, blue bool) {
+	q := n.qp(num)
+	if q == nil {
+		return
+	}
+	t := n.doorbell.Serve(now, now, StallNone, n.cfg.DoorbellCycles)
+	arrived := t
+	if !blue {
+		bytes := count * n.cfg.WQEBytes
+		for i := range count {
+			bytes += len(q.wqe(q.asked + uint32(i)).inline)
+		}
+		arrived = n.pcie.read(now, bytes, ForWQE)
+	}
+	q.asked += uint32(count)
+	done := n.wqe.Serve(t, arrived, StallPCIe, int64(count)*n.cfg.WQECycles)
+	n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(num)|uint64(count)<<32)
+}
+
+// fetched hands work queue elements to the transport.
+func (n *NIC) fetched(now units.Time, num uint32, count int) {
+	q := n.qp(num)
+	if q == nil || q.rc == nil || q.fetching == 0 {
+		return // destroyed or reset meanwhile
+	}
+	q.fetching--
+	for range count {
+		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
+		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
+			// The provider has checked the request, and the ring is no deeper
+			// than the transport's.
+			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
+		}
+		q.handed++
+	}
+	if q.rc.State() == ib.Err {
+		n.reap(now, q)
+		return
+	}
+	n.file(now, q)
+	n.schedule(now)
+}

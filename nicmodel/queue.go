@@ -1,0 +1,109 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// CQE is a completion as the NIC writes it to host memory.
+type CQE struct {
+	WRID      uint64
+	QPN       uint32
+	Slot      uint32 // of the send request; see NIC.Reported
+	ByteLen   uint32
+	Imm       uint32
+	Status    ib.WCStatus
+	Opcode    ib.WCOpcode
+	HasImm    bool
+	HasInv    bool
+	Solicited bool
+	Timestamp uint64     // the counter when the NIC had finished the operation
+	Visible   units.Time // when the host can see it
+}
+
+// cq is a completion queue in host memory: a ring that the NIC fills and the
+// host empties.
+type cq struct {
+	ring    []CQE
+	head, n int
+	handler func(now units.Time, solicited bool)
+	overrun bool
+	users   int
+}
+
+// CreateCQ returns the number of a new completion queue of at least so many
+// entries.
+func (n *NIC) CreateCQ(entries int) (uint32, error) {
+	if entries < 1 || entries > 1<<22 {
+		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, 1<<22)
+	}
+	n.cqs = append(n.cqs, &cq{ring: make([]CQE, entries)})
+	return uint32(len(n.cqs) - 1), nil
+}
+
+// DestroyCQ frees a completion queue. It fails while queue pairs use it.
+func (n *NIC) DestroyCQ(num uint32) error {
+	c := n.cqs[num]
+	if c.users > 0 {
+		return fmt.Errorf("%d queue pairs still use the completion queue", c.users)
+	}
+	*c = cq{}
+	return nil
+}
+
+// OnCompletion calls f whenever a completion has become visible in the queue,
+// as an event of the simulation: an interrupt, or the next turn of a polling
+// loop. solicited says that the completion was solicited or has failed. A nil
+// f takes it off.
+func (n *NIC) OnCompletion(num uint32, f func(now units.Time, solicited bool)) {
+	n.cqs[num].handler = f
+}
+
+// PollCQ moves visible completions to out and returns how many.
+func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
+	c := n.cqs[num]
+	i := 0
+	for i < len(out) && c.n > 0 && c.ring[c.head].Visible <= now {
+		out[i] = c.ring[c.head]
+		i++
+		if c.head++; c.head == len(c.ring) {
+			c.head = 0
+		}
+		c.n--
+	}
+	return i
+}
+
+// Overrun reports whether a completion was lost because the queue was full.
+func (n *NIC) Overrun(num uint32) bool { return n.cqs[num].overrun }
+
+// complete writes a completion to host memory.
+func (n *NIC) complete(now units.Time, num uint32, e CQE) {
+	c := n.cqs[num]
+	done := n.cqe.Serve(now, now, StallNone, n.cfg.CQECycles)
+	_, visible := n.pcie.write(done, n.cfg.CQEBytes, ForCQE)
+	e.Timestamp = n.cfg.Counter.Read(now)
+	e.Visible = visible
+	if c.n == len(c.ring) {
+		if !c.overrun {
+			c.overrun = true
+			n.events = append(n.events, AsyncEvent{Type: ib.EventCQErr, CQ: num})
+		}
+		return
+	}
+	at := c.head + c.n
+	if at >= len(c.ring) {
+		at -= len(c.ring)
+	}
+	c.ring[at] = e
+	c.n++
+	if c.handler != nil {
+		arg := uint64(num) << 1
+		if e.Solicited || e.Status != ib.WCSuccess {
+			arg |= 1
+		}
+		n.engine.Schedule(visible, &n.src, n.id, evCompletion, arg)
+	}
+}

@@ -1,0 +1,278 @@
+package nicmodel
+
+import (
+	"encoding/binary"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
+func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
+	parsed := n.parse.Serve(now, now, StallNone, n.cfg.ParseCycles)
+	done := n.transport.Serve(parsed, parsed, StallNone, n.cfg.TransportCycles) + n.cfg.PipelineLatency
+	n.engine.Schedule(done, &n.src, n.id, evReceive, uint64(h))
+}
+
+// receive takes a packet through the transport.
+func (n *NIC) receive(now units.Time, h fabric.Handle) {
+	n.stat.RxPackets++
+	f := &n.frames.frames[h]
+	q := n.qp(f.dstQPN)
+	p := n.net.Packet(h)
+	if q == nil || q.rc == nil || int(p.Src) != q.peer.Host || f.srcQPN != q.peer.QPN {
+		n.stat.NoQP++
+		n.frames.free(h)
+		return
+	}
+	n.stat.RxPayload += units.Bytes(f.desc.Payload)
+	n.frameSize = units.Bytes(p.Size)
+	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &n.eff)
+	switch f.desc.Header.Opcode {
+	case ib.Acknowledge, ib.AtomicAcknowledge:
+		q.report.fromAck(n.net, h, p, f)
+	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
+		q.report.fromData(n.net, h, p)
+	default:
+		n.noteEcho(q, h, p, f)
+		n.effects(now, q, f, h)
+		if q.echoPacket != h {
+			n.frames.free(h)
+		}
+		return
+	}
+	n.effects(now, q, f, h)
+	n.frames.free(h)
+}
+
+// noteEcho remembers what a request packet met, for the next acknowledgement.
+func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) {
+	e := &q.echo
+	e.sentAt = f.sentAt
+	e.ecn = e.ecn || p.Flags&fabric.CE != 0
+	e.ein = e.ein || p.Flags&fabric.EIN != 0
+	switch p.Telemetry {
+	case telemetry.MaxDelay:
+		e.hasDelay = true
+		e.maxDelay = max(e.maxDelay, p.MaxDelay)
+	case telemetry.PerHop:
+		n.dropEcho(q)
+		q.echoPacket = h
+	}
+}
+
+func (r *Report) fromAck(net *fabric.Network, h fabric.Handle, p *fabric.Packet, f *frame) {
+	r.ECN, r.EIN = f.echo.ecn, f.echo.ein
+	r.HasMaxDelay = f.echo.hasDelay
+	r.MaxHopDelay, r.ReverseMaxHopDelay = f.echo.maxDelay, p.MaxDelay
+	r.copyPath(net, h)
+}
+
+// fromData reads the telemetry of a READ response, whose way is the one that the
+// data takes.
+func (r *Report) fromData(net *fabric.Network, h fabric.Handle, p *fabric.Packet) {
+	r.ECN, r.EIN = p.Flags&fabric.CE != 0, p.Flags&fabric.EIN != 0
+	r.HasMaxDelay = p.Telemetry == telemetry.MaxDelay
+	r.MaxHopDelay, r.ReverseMaxHopDelay = p.MaxDelay, 0
+	r.copyPath(net, h)
+}
+
+func (r *Report) copyPath(net *fabric.Network, h fabric.Handle) {
+	r.Path.N = 0
+	if s := net.INT(h); s != nil {
+		r.Path.N, r.Path.Overflow = s.N, s.Overflow
+		copy(r.Path.Path(), s.Path())
+	}
+}
+
+// effects carries out what the transport asks for in n.eff. f and h are the
+// packet that it is about, or nil and 0.
+func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
+	eff := &n.eff
+	if eff.Do&rc.DoCheck != 0 {
+		c := &eff.Check
+		ok := false
+		if c.Invalidate {
+			r := n.mem.region(c.RKey)
+			if ok = r != nil && r.pd == q.cfg.PD; ok {
+				n.mem.deregister(c.RKey)
+			}
+		} else {
+			ok = n.mem.check(c.RKey, q.cfg.PD, c.VA, uint64(c.Length), c.Access) != nil
+		}
+		q.rc.Checked(now, ok, eff)
+	}
+	n.accounts(now, q, f)
+	do, recv, events := eff.Do, eff.Recv, eff.Events
+	if do&rc.DoPlace != 0 && !n.place(now, q, f, &eff.Place) {
+		// The transport's answer to that replaces what it said before.
+		do |= eff.Do
+		events |= eff.Events
+		if eff.Do&rc.DoRecv != 0 {
+			recv = eff.Recv
+		} else if recv.Status == ib.WCSuccess {
+			recv.Status = ib.WCLocProtErr
+		}
+	}
+	if do&rc.DoAtomic != 0 {
+		n.atomic(now, q, &eff.Atomic)
+		do |= eff.Do
+		events |= eff.Events
+	}
+	if do&rc.DoRecv != 0 {
+		n.received(now, q, &recv)
+	}
+	for t := range ib.EventType(32) {
+		if events == 0 {
+			break
+		}
+		if events.Has(t) {
+			n.raise(now, AsyncEvent{Type: t, QPN: q.num})
+		}
+	}
+	if do&rc.DoComplete != 0 {
+		n.reap(now, q)
+	}
+	if do&rc.DoRespond != 0 {
+		n.respond(now, q)
+	}
+	n.arm(now, q)
+	// An acknowledgement may have opened the window even where the transport
+	// had nothing to wait for.
+	n.file(now, q)
+	n.schedule(now)
+}
+
+// place moves a received payload to where it belongs. It returns false after
+// telling the transport if that memory may not be written.
+func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
+	n.pcie.write(now, int(p.Length), ForPayload)
+	if p.Kind != rc.PlaceAtomic {
+		q.delivered.Payload += units.Bytes(p.Length)
+		q.delivered.Frames += n.frameSize
+		q.delivered.Packets++
+	}
+	from := n.frames.content(f)
+	put := func(r *region, addr, length uint64, at int) {
+		b := r.at(addr, length)
+		if b == nil {
+			return
+		}
+		if from == nil {
+			clear(b) // a phantom's content reads as zero
+			return
+		}
+		copy(b, from[at:])
+	}
+	switch p.Kind {
+	case rc.PlaceMemory:
+		r := n.mem.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
+		if r == nil {
+			q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
+			return false
+		}
+		put(r, p.VA, uint64(p.Length), 0)
+	case rc.PlaceRecv:
+		if !n.walk(q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put) {
+			q.rc.FailRecv(now, ib.WCLocProtErr, &n.eff)
+			return false
+		}
+	case rc.PlaceRead, rc.PlaceAtomic:
+		if p.Kind == rc.PlaceAtomic {
+			var orig [8]byte
+			binary.LittleEndian.PutUint64(orig[:], f.desc.Header.Orig)
+			from = orig[:]
+		}
+		if !n.walk(q, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put) {
+			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, &n.eff)
+			return false
+		}
+	}
+	return true
+}
+
+// atomic performs an atomic operation on host memory: a read over PCIe and a
+// write.
+func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) {
+	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
+	if r == nil {
+		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
+		return
+	}
+	n.pcie.read(now, 8, ForPayload)
+	n.pcie.write(now, 8, ForPayload)
+	var orig uint64
+	if b := r.at(a.VA, 8); b != nil {
+		orig = binary.LittleEndian.Uint64(b)
+		switch {
+		case a.Op == ib.FetchAdd:
+			binary.LittleEndian.PutUint64(b, orig+a.Swap)
+		case orig == a.Compare:
+			binary.LittleEndian.PutUint64(b, a.Swap)
+		}
+	}
+	q.rc.AtomicDone(a.Slot, orig)
+	if q.rc.ResponseReady() {
+		n.respond(now, q)
+	}
+}
+
+func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion) {
+	q.recv.queue.Free(r.Slot)
+	n.complete(now, q.cfg.RecvCQ, CQE{
+		WRID: r.ID, QPN: q.num, ByteLen: r.Bytes, Imm: r.Imm, Status: r.Status, Opcode: r.Opcode,
+		HasImm: r.HasImm, HasInv: r.HasInvalidate, Solicited: r.Solicited,
+	})
+}
+
+// reap turns finished requests into completions.
+func (n *NIC) reap(now units.Time, q *qp) {
+	var c rc.SendCompletion
+	for q.rc.PollSend(&c) {
+		if q.reports != nil {
+			q.reports[c.Slot] = q.report
+		}
+		n.complete(now, q.cfg.SendCQ, CQE{
+			WRID: c.ID, QPN: q.num, Slot: c.Slot, ByteLen: c.Bytes, Status: c.Status, Opcode: c.Opcode,
+		})
+	}
+	var r rc.RecvCompletion
+	for q.rc.PollRecv(&r) {
+		n.received(now, q, &r)
+	}
+	q.reaped = q.handed - uint32(q.rc.SendQueued())
+}
+
+// failSend tells the transport that a request's memory may not be used.
+func (n *NIC) failSend(now units.Time, q *qp, slot uint32, status ib.WCStatus) {
+	n.eff = rc.Effects{}
+	q.rc.FailSend(now, slot, status, &n.eff)
+	n.effects(now, q, nil, 0)
+}
+
+// arm schedules the queue pair's transport timer. A deadline that has moved
+// later meanwhile costs a look when the old one comes, not a cancelled event.
+func (n *NIC) arm(now units.Time, q *qp) {
+	if at := q.rc.Deadline(); at < q.timerAt {
+		q.timerAt = max(at, now)
+		n.engine.Schedule(q.timerAt, &n.src, n.id, evTimer, uint64(q.num))
+	}
+}
+
+func (n *NIC) expire(now units.Time, num uint32) {
+	q := n.qp(num)
+	if q == nil || q.rc == nil || q.timerAt != now {
+		return
+	}
+	q.timerAt = units.Never
+	if q.rc.Deadline() <= now {
+		q.rc.Expire(now, &n.eff)
+		n.effects(now, q, nil, 0)
+	}
+	if q.rc != nil {
+		n.arm(now, q)
+	}
+}

@@ -1,0 +1,84 @@
+package nicmodel
+
+import "github.com/sluice-rdma/sluice/units"
+
+// Stall says why a stage with work in front of it did not begin it.
+type Stall uint8
+
+// Reasons for stalls. A wait is charged to the stage that waits, once, to the
+// resource that was last to come free.
+const (
+	StallNone     Stall = iota
+	StallPCIe           // data or a descriptor had not arrived over PCIe
+	StallWire           // the MAC was sending another frame
+	StallPause          // the peer paused the priority (PFC)
+	StallTxBuffer       // no room for another packet between scheduler and MAC
+	StallOrder          // an earlier unit of work had to go first
+	numStalls
+)
+
+var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx-buffer", "order"}
+
+func (s Stall) String() string { return stallNames[s] }
+
+// Stage is one unit of the pipeline that serves its work in order, each piece
+// for a whole number of cycles of its clock. It is driven by events: nothing
+// happens while it idles, and its account is brought up to date by what it
+// serves next. At any instant busy, stalled and idle cycles add up to those
+// elapsed.
+type Stage struct {
+	Name  string
+	clock Clock
+	free  int64 // first cycle not yet accounted for
+
+	busy    int64
+	idle    int64
+	stalled [numStalls]int64
+	served  uint64
+}
+
+// Serve accounts for a piece of work that reached the stage at ready, could not
+// begin before blocked because of why, and takes so many cycles. It returns the
+// instant at which the stage is done with it. Calls must come in the order in
+// which the stage serves.
+func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
+	at := s.clock.CycleAfter(ready)
+	if at > s.free {
+		s.idle += at - s.free
+		s.free = at
+	}
+	if b := s.clock.CycleAfter(blocked); b > s.free {
+		s.stalled[why] += b - s.free
+		s.free = b
+	}
+	s.free += cycles
+	s.busy += cycles
+	s.served++
+	return s.clock.Begin(s.free)
+}
+
+// Free returns the instant from which the stage can begin something.
+func (s *Stage) Free() units.Time { return s.clock.Begin(s.free) }
+
+// Account is where the cycles of a stage went up to some instant. A piece of
+// work in service counts as busy to its end, so Elapsed may lie a little after
+// the instant that was asked for.
+type Account struct {
+	Stage   string
+	Clock   Clock
+	Served  uint64
+	Elapsed int64
+	Busy    int64
+	Idle    int64
+	Stalled [numStalls]int64
+}
+
+// Account reports where the cycles until now went.
+func (s *Stage) Account(now units.Time) Account {
+	a := Account{Stage: s.Name, Clock: s.clock, Served: s.served, Busy: s.busy, Idle: s.idle, Stalled: s.stalled, Elapsed: s.free}
+	if c := s.clock.CycleAfter(now); c > s.free {
+		a.Idle += c - s.free
+		a.Elapsed = c
+	}
+	return a
+}

@@ -1,0 +1,340 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// file puts a queue pair before the scheduler if it has a packet that transport,
+// window and rate let it send. A queue pair that is held back is not there.
+func (n *NIC) file(now units.Time, q *qp) {
+	if !q.hasFlow || n.limiter.Queued(q.flow) {
+		return
+	}
+	bytes, ok := q.rc.PeekRequest(now)
+	if !ok {
+		return
+	}
+	if out := q.rc.Inflight(); out > 0 && out+units.Bytes(bytes) > q.control.Window {
+		return
+	}
+	n.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
+}
+
+// schedule chooses queue pairs for as long as there is room before the MAC, one
+// each time the scheduler is free.
+func (n *NIC) schedule(now units.Time) {
+	for n.inRequests < n.cfg.TxPackets {
+		if free := n.scheduler.Free(); free > now {
+			n.wakeScheduler(free)
+			return
+		}
+		flow, ok := n.limiter.Dequeue(now)
+		if !ok {
+			if due := n.limiter.NextDue(); due < n.limiterAt {
+				n.limiterAt = due
+				n.engine.Schedule(due, &n.src, n.id, evLimiter, 0)
+			}
+			return
+		}
+		q := n.flows[flow]
+		if q.rc.NextRequest(now, &n.desc) {
+			if !n.desc.Retransmit {
+				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)
+				q.sent += bytes
+				q.app.Sent(now, bytes, min(q.control.Rate, n.line), q.cong.BaseRTT)
+			}
+			n.build(now, q, false)
+			n.arm(now, q)
+		}
+		n.file(now, q)
+	}
+}
+
+func (n *NIC) wakeScheduler(at units.Time) {
+	if at < n.schedAt {
+		n.schedAt = at
+		n.engine.Schedule(at, &n.src, n.id, evSchedule, 0)
+	}
+}
+
+// respond sends what a queue pair owes as a responder, as far as there is room.
+func (n *NIC) respond(now units.Time, q *qp) {
+	if q != nil && !q.queuedResponder {
+		q.queuedResponder = true
+		n.responders = append(n.responders, q)
+	}
+	for len(n.responders) > 0 && n.inResponses < n.cfg.TxPackets {
+		q := n.responders[0]
+		n.responders = n.responders[:copy(n.responders, n.responders[1:])]
+		q.queuedResponder = false
+		if q.rc == nil || !q.rc.NextResponse(now, &n.desc) {
+			continue
+		}
+		n.build(now, q, true)
+		if q.rc.ResponseReady() {
+			q.queuedResponder = true
+			n.responders = append(n.responders, q)
+		}
+	}
+}
+
+// build makes a packet of the descriptor in n.desc, fetches its payload and
+// queues it for the MAC.
+func (n *NIC) build(now units.Time, q *qp, response bool) {
+	d := &n.desc
+	if d.Source == rc.SourceLocalInv {
+		if !n.mem.deregister(d.Header.Imm) {
+			n.failSend(now, q, d.Slot, ib.WCMWBindErr)
+		}
+		return
+	}
+	h, f := n.frames.alloc()
+	f.desc, f.srcQPN, f.dstQPN = *d, q.num, q.peer.QPN
+	p := n.net.Packet(h)
+	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(q.peer.Host), q.peer.FlowHash
+	size := FrameBytes(d.Header.Opcode, d.Payload)
+	p.Priority = q.peer.Priority
+	if q.cong.ECT {
+		p.Flags = fabric.ECT
+	}
+	data := d.Payload > 0 || !response
+	if data {
+		// Requests and READ responses collect telemetry; acknowledgements
+		// bring the forward path's back.
+		p.Telemetry = q.cong.Telemetry
+	} else {
+		p.Priority, p.Flags = q.cong.AckPriority, 0
+		size += n.attachEcho(q, h, f)
+	}
+	size += p.Telemetry.WireBytes(0)
+	p.Size = int32(size)
+
+	if !data {
+		// Acknowledgements leave by a path of their own.
+		f.ready = now + n.cfg.PipelineLatency
+		n.control[p.Priority].push(n.frames, h)
+		n.kick(now, f.ready)
+		return
+	}
+	chosen := now
+	if !response {
+		chosen = n.scheduler.Serve(now, now, StallNone, n.cfg.SchedulerCycles)
+	}
+	arrived := chosen
+	if d.Payload > 0 {
+		inline, ok := n.gather(q, d, f)
+		if !ok {
+			n.frames.free(h)
+			if response {
+				n.eff = rc.Effects{}
+				q.rc.FailResponse(now, d, ib.WCRemAccessErr, &n.eff)
+				n.effects(now, q, nil, 0)
+			} else {
+				n.failSend(now, q, d.Slot, ib.WCLocProtErr)
+			}
+			return
+		}
+		if !inline {
+			arrived = n.pcie.read(chosen, d.Payload, ForPayload)
+		}
+	}
+	f.ready = n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles) + n.cfg.PipelineLatency
+	if response {
+		n.responses[p.Priority].push(n.frames, h)
+		n.inResponses++
+	} else {
+		n.requests[p.Priority].push(n.frames, h)
+		n.inRequests++
+	}
+	n.kick(now, f.ready)
+}
+
+// attachEcho gives an acknowledgement what the packets since the last one met,
+// and returns how many bytes that takes.
+func (n *NIC) attachEcho(q *qp, h fabric.Handle, f *frame) units.Bytes {
+	f.echo = q.echo
+	q.echo = echo{sentAt: q.echo.sentAt}
+	var size units.Bytes
+	switch q.cong.Telemetry {
+	case telemetry.MaxDelay:
+		n.net.Packet(h).Telemetry = telemetry.MaxDelay // for the way back
+		size = reflectedDelayBytes
+	case telemetry.PerHop:
+		if q.echoPacket != 0 {
+			if s := n.net.INT(q.echoPacket); s != nil {
+				size = telemetry.PerHop.WireBytes(int(s.N))
+				n.net.MoveINT(q.echoPacket, h)
+			}
+		}
+	}
+	n.dropEcho(q)
+	return size
+}
+
+func (n *NIC) dropEcho(q *qp) {
+	if q.echoPacket != 0 {
+		n.frames.free(q.echoPacket)
+		q.echoPacket = 0
+	}
+}
+
+// gather checks and fetches the payload of a packet. inline says that it came
+// with the work queue element, so that PCIe is not asked again.
+func (n *NIC) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
+	if d.Source == rc.SourceMemory {
+		r := n.mem.check(d.RKey, q.cfg.PD, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
+		if r == nil {
+			return false, false
+		}
+		if b := r.at(d.VA, uint64(d.Payload)); b != nil {
+			var to []byte
+			f.buffer, to = n.frames.payload(d.Payload)
+			copy(to, b)
+		}
+		return false, true
+	}
+	w := &q.sq[d.Slot]
+	if len(w.inline) > 0 {
+		var to []byte
+		f.buffer, to = n.frames.payload(d.Payload)
+		copy(to, w.inline[d.Offset:])
+		return true, true
+	}
+	return false, n.walk(q, w.sgl, d.Offset, d.Payload, 0, func(r *region, addr, length uint64, at int) {
+		b := r.at(addr, length)
+		if b == nil {
+			return
+		}
+		if f.buffer == 0 {
+			f.buffer, _ = n.frames.payload(d.Payload)
+			clear(n.frames.buffers[f.buffer-1][:d.Payload])
+		}
+		copy(n.frames.buffers[f.buffer-1][at:d.Payload], b)
+	})
+}
+
+// walk visits the pieces of a scatter-gather list that hold length bytes from
+// offset on, and reports whether all of them may be accessed so.
+func (n *NIC) walk(q *qp, sgl []SGE, offset uint32, length int, want ib.AccessFlags, visit func(r *region, addr, length uint64, at int)) bool {
+	at := 0
+	for i := range sgl {
+		e := &sgl[i]
+		if offset >= e.Length {
+			offset -= e.Length
+			continue
+		}
+		take := min(uint64(e.Length-offset), uint64(length-at))
+		r := n.mem.check(e.Key, q.cfg.PD, e.Addr+uint64(offset), take, want)
+		if r == nil {
+			return false
+		}
+		visit(r, e.Addr+uint64(offset), take, at)
+		at += int(take)
+		offset = 0
+		if at == length {
+			return true
+		}
+	}
+	return at == length
+}
+
+// kick makes sure that the MAC looks at its queues when a frame is ready and the
+// wire free.
+func (n *NIC) kick(now, ready units.Time) {
+	at := max(now, ready, n.wireFree)
+	if at < n.wireAt {
+		n.wireAt = at
+		n.engine.Schedule(at, &n.src, n.id, evWire, 0)
+	}
+}
+
+// send puts the next frame on the wire. Within a priority acknowledgements go
+// first; READ responses and requests take turns.
+func (n *NIC) send(now units.Time) {
+	if now < n.wireFree {
+		n.kick(now, n.wireFree)
+		return
+	}
+	next := units.Never
+	for priority := fabric.MaxPriorities - 1; priority >= 0; priority-- {
+		if n.paused&(1<<priority) != 0 {
+			continue
+		}
+		first, second := &n.requests[priority], &n.responses[priority]
+		if n.turn {
+			first, second = second, first
+		}
+		for _, from := range [...]*fifo{&n.control[priority], first, second} {
+			for from.head != 0 {
+				h := from.head
+				f := &n.frames.frames[h]
+				if f.ready > now {
+					next = min(next, f.ready)
+					break
+				}
+				from.pop(n.frames)
+				if n.transmit(now, h, f, from) {
+					if n.control[priority] != *from {
+						n.turn = !n.turn
+					}
+					return
+				}
+			}
+		}
+	}
+	if next != units.Never {
+		n.kick(now, next)
+	}
+	n.refill(now)
+}
+
+// refill lets the stages before the MAC use the room that it has made.
+func (n *NIC) refill(now units.Time) {
+	if len(n.responders) > 0 {
+		n.respond(now, nil)
+	}
+	n.schedule(now)
+}
+
+// transmit puts one frame on the wire, unless its queue pair has gone back since
+// it was built.
+func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bool {
+	p := n.net.Packet(h)
+	switch from {
+	case &n.requests[p.Priority]:
+		n.inRequests--
+	case &n.responses[p.Priority]:
+		n.inResponses--
+	}
+	q := n.qp(f.srcQPN)
+	if q == nil || q.rc == nil || !q.rc.Fresh(&f.desc) {
+		n.stat.Stale++
+		n.frames.free(h)
+		return false
+	}
+	f.sentAt = now
+	n.stat.TxPackets++
+	n.stat.TxPayload += units.Bytes(f.desc.Payload)
+	ready := f.ready
+	n.wireFree = n.net.Transmit(now, n.host, h)
+	why := StallWire
+	n.mac.Serve(ready, now, why, int64(n.wireFree-now))
+	// The wire is looked at again when it is free: the frame that goes next
+	// may not be there yet, and this one makes room.
+	n.kick(now, n.wireFree)
+	n.refill(now)
+	return true
+}
+
+// Pause implements fabric.Endpoint.
+func (n *NIC) Pause(now units.Time, paused uint8) {
+	resumed := n.paused &^ paused
+	n.paused = paused
+	if resumed != 0 {
+		n.kick(now, now)
+	}
+}
