@@ -1,0 +1,164 @@
+package simverbs
+
+import (
+	"time"
+
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// CQ implements verbs.CQ.
+type CQ struct {
+	dev     *Device
+	num     uint32
+	cap     int
+	channel *CompChannel
+	armed   bool
+	sol     bool // armed for solicited completions only
+	users   int
+	gone    bool
+	// What the last Poll returned, for QP.CompletionTelemetry.
+	polled []nicmodel.CQE
+	n      int
+}
+
+const pollBatch = 64
+
+// CreateCQ implements verbs.Device.
+func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
+	if d.closed {
+		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrClosed, "")
+	}
+	num, err := d.nic.CreateCQ(a.CQE)
+	if err != nil {
+		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "%v", err)
+	}
+	c := &CQ{dev: d, num: num, cap: a.CQE, polled: make([]nicmodel.CQE, pollBatch)}
+	if a.Channel != nil {
+		ch, ok := a.Channel.(*CompChannel)
+		if !ok || ch.dev != d {
+			return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "the channel belongs to another device")
+		}
+		c.channel = ch
+		ch.users++
+	}
+	d.nic.OnCompletion(num, c.completion)
+	if d.cqs == nil {
+		d.cqs = map[uint32]*CQ{}
+	}
+	d.cqs[num] = c
+	d.objects++
+	return c, nil
+}
+
+// completion is called when a completion has become visible.
+func (c *CQ) completion(now units.Time, solicited bool) {
+	if c.armed && (solicited || !c.sol) {
+		c.armed = false
+		c.channel.fired = append(c.channel.fired, c)
+	}
+	if c.dev.onCompletion != nil {
+		c.dev.onCompletion(now)
+	}
+}
+
+// Poll implements verbs.CQ.
+func (c *CQ) Poll(wc []verbs.WC) (int, error) {
+	w := c.dev.world
+	if c.gone {
+		return 0, verbs.Errorf("poll_cq", c.dev.name, verbs.ErrClosed, "")
+	}
+	if c.dev.nic.Overrun(c.num) {
+		return 0, verbs.Errorf("poll_cq", c.dev.name, verbs.ErrQueueFull, "the queue of %d completions has overrun; make it as large as the work that may be outstanding", c.cap)
+	}
+	c.n = c.dev.nic.PollCQ(w.engine.Now(), c.num, c.polled[:min(len(wc), pollBatch)])
+	for i := range c.n {
+		e := &c.polled[i]
+		wc[i] = verbs.WC{
+			WRID: e.WRID, Status: e.Status, Opcode: e.Opcode, ByteLen: e.ByteLen, Imm: e.Imm, QPN: e.QPN, Timestamp: e.Timestamp,
+		}
+		if e.HasImm {
+			wc[i].Flags |= verbs.WCWithImm
+		}
+		if e.HasInv {
+			wc[i].Flags |= verbs.WCWithInv
+		}
+	}
+	if c.n == 0 && len(wc) > 0 && w.interactive {
+		// A loop that polls must not stop time.
+		if err := w.wait(w.engine.Now()+PollCost, nil); err != nil {
+			return 0, err
+		}
+	}
+	return c.n, nil
+}
+
+// ReqNotify implements verbs.CQ.
+func (c *CQ) ReqNotify(solicitedOnly bool) error {
+	if c.channel == nil {
+		return verbs.Errorf("req_notify_cq", c.dev.name, verbs.ErrInvalid, "the queue was made without a completion channel")
+	}
+	c.armed, c.sol = true, solicitedOnly
+	return nil
+}
+
+// Cap implements verbs.CQ.
+func (c *CQ) Cap() int { return c.cap }
+
+// Destroy implements verbs.CQ.
+func (c *CQ) Destroy() error {
+	if c.gone {
+		return verbs.Errorf("destroy_cq", c.dev.name, verbs.ErrClosed, "")
+	}
+	if c.users > 0 {
+		return verbs.Errorf("destroy_cq", c.dev.name, verbs.ErrBusy, "%d queue pairs use it", c.users)
+	}
+	if err := c.dev.nic.DestroyCQ(c.num); err != nil {
+		return verbs.Errorf("destroy_cq", c.dev.name, verbs.ErrBusy, "%v", err)
+	}
+	if c.channel != nil {
+		c.channel.users--
+	}
+	c.gone, c.armed = true, false
+	delete(c.dev.cqs, c.num)
+	c.dev.objects--
+	return nil
+}
+
+// CompChannel implements verbs.CompChannel.
+type CompChannel struct {
+	dev   *Device
+	fired []*CQ
+	users int
+	gone  bool
+}
+
+// Wait implements verbs.CompChannel.
+func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
+	w := h.dev.world
+	until := h.dev.deadline(timeout)
+	for len(h.fired) == 0 {
+		if w.engine.Now() >= until {
+			return nil, verbs.Errorf("get_cq_event", h.dev.name, verbs.ErrTimeout, "")
+		}
+		if err := w.wait(until, func() bool { return len(h.fired) > 0 }); err != nil {
+			return nil, verbs.Errorf("get_cq_event", h.dev.name, err, "")
+		}
+	}
+	c := h.fired[0]
+	h.fired = h.fired[:copy(h.fired, h.fired[1:])]
+	return c, nil
+}
+
+// Destroy implements verbs.CompChannel.
+func (h *CompChannel) Destroy() error {
+	if h.users > 0 {
+		return verbs.Errorf("destroy_comp_channel", h.dev.name, verbs.ErrBusy, "%d completion queues use it", h.users)
+	}
+	if !h.gone {
+		h.gone = true
+		h.dev.objects--
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package simverbs
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Device is a simulated NIC as a verbs.Device. It is also a verbs.Runner, a
+// verbs.ClockReader and a verbs.PreciseClock.
+type Device struct {
+	world      *World
+	nic        *nicmodel.NIC
+	name       string
+	congestion CongestionFor
+
+	objects int // PDs, CQs and channels not yet destroyed
+	closed  bool
+	qps     map[uint32]*QP
+	cqs     map[uint32]*CQ
+	events  []verbs.AsyncEvent
+
+	onCompletion func(now units.Time)
+
+	// The host clock runs on while a processor waits for a register read, though
+	// the simulation stands still: see ReadClock.
+	ahead   units.Time
+	aheadAt units.Time
+}
+
+// NIC returns the model behind the device.
+func (d *Device) NIC() *nicmodel.NIC { return d.nic }
+
+// OnCompletion calls f whenever a completion has become visible in any
+// completion queue of the device, as an event of the simulation. It is how a
+// simulator drives a host without a goroutine.
+func (d *Device) OnCompletion(f func(now units.Time)) { d.onCompletion = f }
+
+// Name implements verbs.Device.
+func (d *Device) Name() string { return d.name }
+
+// Attr implements verbs.Device.
+func (d *Device) Attr() verbs.DeviceAttr {
+	c := d.nic.Config()
+	return verbs.DeviceAttr{
+		NodeGUID: 0x5157_0000_0000_0000 | uint64(d.nic.Host()+1), FirmwareVersion: "model",
+		MaxQP: 1 << 20, MaxQPWR: c.MaxQPWR, MaxSGE: c.MaxSGE, MaxCQ: 1 << 24, MaxCQE: 1 << 22,
+		MaxMR: 1 << 24, MaxMRSize: 1 << 50, MaxPD: 1 << 24, MaxSRQ: 1 << 16, MaxSRQWR: c.MaxQPWR,
+		MaxQPRdAtom: c.MaxRdAtomic, MaxQPInitRdAtom: c.MaxRdAtomic, MaxInlineData: c.MaxInline,
+		PhysPorts: 1, Atomics: true,
+		CoreClockHz: float64(c.Counter.Hz), ClockBits: c.Counter.Bits,
+	}
+}
+
+// Port implements verbs.Device.
+func (d *Device) Port(num int) (verbs.PortAttr, error) {
+	if num != 1 {
+		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
+	}
+	return verbs.PortAttr{
+		State: verbs.PortActive, ActiveMTU: 4096, MaxMTU: 4096, LinkRate: int64(d.nic.LineRate()), GIDs: 1, LinkName: "Ethernet",
+	}, nil
+}
+
+// GID implements verbs.Device.
+func (d *Device) GID(port, index int) (netip.Addr, error) {
+	if port != 1 || index != 0 {
+		return netip.Addr{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "port %d has no GID %d: port 1 has GID 0", port, index)
+	}
+	return gidOf(d.nic.Host()), nil
+}
+
+// AllocPD implements verbs.Device.
+func (d *Device) AllocPD() (verbs.PD, error) {
+	if d.closed {
+		return nil, verbs.Errorf("alloc_pd", d.name, verbs.ErrClosed, "")
+	}
+	d.objects++
+	return &PD{dev: d, num: d.nic.AllocPD()}, nil
+}
+
+// CreateCompChannel implements verbs.Device.
+func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
+	if d.closed {
+		return nil, verbs.Errorf("create_comp_channel", d.name, verbs.ErrClosed, "")
+	}
+	d.objects++
+	return &CompChannel{dev: d}, nil
+}
+
+// AsyncEvent implements verbs.Device.
+func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+	until := d.deadline(timeout)
+	for len(d.events) == 0 {
+		if d.world.engine.Now() >= until {
+			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, verbs.ErrTimeout, "")
+		}
+		if err := d.world.wait(until, func() bool { return len(d.events) > 0 }); err != nil {
+			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, err, "")
+		}
+	}
+	e := d.events[0]
+	d.events = d.events[1:]
+	return e, nil
+}
+
+// deadline is when a wait of so long from now ends; a negative timeout is
+// endless.
+func (d *Device) deadline(timeout time.Duration) units.Time {
+	if timeout < 0 {
+		return units.Never
+	}
+	now, span := d.world.engine.Now(), units.FromDuration(timeout)
+	if span >= units.Never-now {
+		return units.Never
+	}
+	return now + span
+}
+
+// pumpEvents takes over what the NIC has raised.
+func (d *Device) pumpEvents() {
+	for {
+		e, ok := d.nic.TakeEvent()
+		if !ok {
+			return
+		}
+		ev := verbs.AsyncEvent{Type: e.Type}
+		if e.Type == ib.EventCQErr {
+			if c := d.cqs[e.CQ]; c != nil {
+				ev.CQ = c
+			}
+		} else if q := d.qps[e.QPN]; q != nil {
+			ev.QP = q
+		}
+		d.events = append(d.events, ev)
+	}
+}
+
+// Now implements verbs.Device.
+func (d *Device) Now() time.Duration { return d.NowPrecise().Duration() }
+
+// NowPrecise implements verbs.PreciseClock.
+func (d *Device) NowPrecise() units.Time {
+	now := d.world.engine.Now()
+	if d.aheadAt == now {
+		return now + d.ahead
+	}
+	return now
+}
+
+// ReadClock implements verbs.ClockReader: a register read over PCIe. For an
+// actor it takes simulated time. Where a simulator drives the device from
+// events, the host clock alone moves on by the time of the read, and is back with
+// the simulation at the next event.
+func (d *Device) ReadClock() (uint64, error) {
+	there, back := d.nic.RegisterRead()
+	if d.world.actors.running != nil {
+		now := d.world.engine.Now()
+		if err := d.world.wait(now+there, nil); err != nil {
+			return 0, err
+		}
+		ticks := d.nic.ReadClock(d.world.engine.Now())
+		return ticks, d.world.wait(now+there+back, nil)
+	}
+	now := d.NowPrecise()
+	ticks := d.nic.ReadClock(now + there)
+	d.aheadAt = d.world.engine.Now()
+	d.ahead = now + there + back - d.aheadAt
+	return ticks, nil
+}
+
+// Run implements verbs.Runner.
+func (d *Device) Run(applications ...func() error) error { return d.world.run(applications) }
+
+// Blocking implements verbs.Runner.
+func (d *Device) Blocking(f func()) { d.world.blocking(f) }
+
+// Sleep implements verbs.Runner.
+func (d *Device) Sleep(t time.Duration) {
+	// Its end is an instant, so the wait can't be idle.
+	_ = d.world.wait(d.deadline(max(t, 0)), nil)
+}
+
+// Close implements verbs.Device.
+func (d *Device) Close() error {
+	if d.objects > 0 {
+		return verbs.Errorf("close_device", d.name, verbs.ErrBusy, "%d objects made from it still exist", d.objects)
+	}
+	d.closed = true
+	return nil
+}
+
+// PD implements verbs.PD.
+type PD struct {
+	dev   *Device
+	num   uint32
+	users int
+	gone  bool
+}
+
+// RegMR implements verbs.PD. Addresses are the model's own, so that a run does
+// not depend on where the Go runtime puts a buffer.
+func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
+	if len(buf) == 0 {
+		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrInvalid, "the buffer is empty")
+	}
+	return p.register(buf, 0, access)
+}
+
+// RegPhantom registers length bytes that have bounds and keys but no content,
+// for workloads whose bytes nobody reads. What arrives there is dropped; what is
+// sent from there reads as zeros.
+func (p *PD) RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error) {
+	return p.register(nil, length, access)
+}
+
+func (p *PD) register(buf []byte, length uint64, access ib.AccessFlags) (verbs.MR, error) {
+	if p.gone {
+		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrClosed, "the protection domain is deallocated")
+	}
+	r, err := p.dev.nic.RegMR(p.num, buf, length, access)
+	if err != nil {
+		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrInvalid, "%v", err)
+	}
+	p.users++
+	return &MR{pd: p, region: r, access: access}, nil
+}
+
+// Dealloc implements verbs.PD.
+func (p *PD) Dealloc() error {
+	if p.users > 0 {
+		return verbs.Errorf("dealloc_pd", p.dev.name, verbs.ErrBusy, "%d regions and queue pairs made from it still exist", p.users)
+	}
+	if !p.gone {
+		p.gone = true
+		p.dev.objects--
+	}
+	return nil
+}
+
+// MR implements verbs.MR.
+type MR struct {
+	pd     *PD
+	region nicmodel.Region
+	access ib.AccessFlags
+	gone   bool
+}
+
+// Addr implements verbs.MR.
+func (m *MR) Addr() uint64 { return m.region.Addr }
+
+// Length implements verbs.MR.
+func (m *MR) Length() int { return int(m.region.Length) }
+
+// LKey implements verbs.MR.
+func (m *MR) LKey() uint32 { return m.region.Key }
+
+// RKey implements verbs.MR.
+func (m *MR) RKey() uint32 { return m.region.Key }
+
+// Access implements verbs.MR.
+func (m *MR) Access() ib.AccessFlags { return m.access }
+
+// Dereg implements verbs.MR.
+func (m *MR) Dereg() error {
+	if m.gone {
+		return verbs.Errorf("dereg_mr", m.pd.dev.name, verbs.ErrClosed, "the region was deregistered before")
+	}
+	// The peer may have had the key invalidated already.
+	m.pd.dev.nic.DeregMR(m.region.Key)
+	m.gone = true
+	m.pd.users--
+	return nil
+}

@@ -1,0 +1,395 @@
+package simverbs
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// QP implements verbs.QP, verbs.TelemetryQP and verbs.RateLimitQP.
+type QP struct {
+	pd     *PD
+	num    uint32
+	init   verbs.QPInitAttr
+	sendCQ *CQ
+	recvCQ *CQ
+	attr   verbs.QPAttr
+	srq    *SRQ
+	gone   bool
+	// everyAck is SendConfig.AckReqEvery, decided when the peer is known.
+	everyAck int
+
+	wr  nicmodel.WR
+	sgl []nicmodel.SGE
+}
+
+// CreateQP implements verbs.PD.
+func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
+	d := p.dev
+	bad := func(cause error, format string, args ...any) (verbs.QP, error) {
+		return nil, verbs.Errorf("create_qp", d.name, cause, format, args...)
+	}
+	if a.Type != ib.RC {
+		return bad(verbs.ErrNotSupported, "the model has RC queue pairs, not %v", a.Type)
+	}
+	send, ok1 := a.SendCQ.(*CQ)
+	recv, ok2 := a.RecvCQ.(*CQ)
+	if !ok1 || !ok2 || send.dev != d || recv.dev != d || send.gone || recv.gone {
+		return bad(verbs.ErrInvalid, "give a send and a receive CQ of this device")
+	}
+	if a.Cap.MaxInlineData > d.nic.Config().MaxInline {
+		return bad(verbs.ErrInvalid, "%d bytes of inline data are more than the device's %d", a.Cap.MaxInlineData, d.nic.Config().MaxInline)
+	}
+	cfg := nicmodel.QPConfig{
+		PD: p.num, SendCQ: send.num, RecvCQ: recv.num,
+		SendDepth: a.Cap.MaxSendWR, RecvDepth: a.Cap.MaxRecvWR,
+		SGEs: max(a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, 1), SigAll: a.SigAll,
+	}
+	q := &QP{pd: p, init: a, sendCQ: send, recvCQ: recv}
+	if a.SRQ != nil {
+		s, ok := a.SRQ.(*SRQ)
+		if !ok || s.pd != p {
+			return bad(verbs.ErrInvalid, "the SRQ belongs to another protection domain")
+		}
+		q.srq, cfg.SRQ = s, s.srq
+		s.users++
+	}
+	num, err := d.nic.CreateQP(cfg)
+	if err != nil {
+		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	q.num = num
+	q.attr.Cap = a.Cap
+	send.users++
+	recv.users++
+	p.users++
+	if d.qps == nil {
+		d.qps = map[uint32]*QP{}
+	}
+	d.qps[num] = q
+	return q, nil
+}
+
+func (q *QP) object() string { return fmt.Sprintf("qp %d of %s", q.num, q.pd.dev.name) }
+
+// Num implements verbs.QP.
+func (q *QP) Num() uint32 { return q.num }
+
+// Type implements verbs.QP.
+func (q *QP) Type() ib.QPType { return q.init.Type }
+
+// Query implements verbs.QP.
+func (q *QP) Query() (verbs.QPAttr, error) {
+	if q.gone {
+		return verbs.QPAttr{}, verbs.Errorf("query_qp", q.object(), verbs.ErrClosed, "")
+	}
+	a := q.attr
+	a.State = q.pd.dev.nic.State(q.num)
+	return a, nil
+}
+
+// Modify implements verbs.QP.
+func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	bad := func(cause error, format string, args ...any) error {
+		return verbs.Errorf("modify_qp", q.object(), cause, format, args...)
+	}
+	if q.gone {
+		return bad(verbs.ErrClosed, "")
+	}
+	nic := q.pd.dev.nic
+	now := q.pd.dev.world.engine.Now()
+	from := nic.State(q.num)
+	if mask&verbs.AttrState == 0 {
+		return bad(verbs.ErrNotSupported, "the model changes attributes only together with the state")
+	}
+	if !from.CanBecome(a.State) {
+		return bad(verbs.ErrState, "a queue pair in %v can't go to %v", from, a.State)
+	}
+	needs := map[ib.QPState]verbs.QPAttrMask{ib.Init: verbs.ResetToInitRC, ib.RTR: verbs.InitToRTRRC}[a.State]
+	if from == ib.RTR && a.State == ib.RTS {
+		needs = verbs.RTRToRTSRC
+	}
+	if missing := needs &^ mask; missing != 0 {
+		return bad(verbs.ErrInvalid, "going to %v needs more attributes (ibv_modify_qp(3)): mask %#x is missing", a.State, uint32(missing))
+	}
+	switch a.State {
+	case ib.Reset:
+		nic.Reset(q.num)
+		q.attr = verbs.QPAttr{Cap: q.init.Cap}
+	case ib.Err:
+		nic.Fail(now, q.num)
+	case ib.Init:
+		if a.Port != 1 {
+			return bad(verbs.ErrInvalid, "port %d does not exist: the device has port 1", a.Port)
+		}
+		nic.Init(q.num)
+		q.attr.Port, q.attr.Access = a.Port, a.Access
+	case ib.RTR:
+		return q.toRTR(a, bad)
+	case ib.RTS:
+		if from != ib.RTR {
+			return bad(verbs.ErrNotSupported, "the model does not come back from %v", from)
+		}
+		err := nic.ReadyToSend(q.num, rc.SendConfig{
+			InitialPSN: units.MakePSN(a.SQPSN), Timeout: a.Timeout, RetryCount: a.RetryCnt, RNRRetry: a.RNRRetry,
+			MaxRdAtomic: int(a.MaxRdAtomic), AckReqEvery: q.everyAck,
+		})
+		if err != nil {
+			return bad(verbs.ErrInvalid, "%v", err)
+		}
+		q.attr.SQPSN, q.attr.Timeout, q.attr.RetryCnt, q.attr.RNRRetry, q.attr.MaxRdAtomic = a.SQPSN, a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic
+	default:
+		return bad(verbs.ErrNotSupported, "the model has no state %v", a.State)
+	}
+	return nil
+}
+
+func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error {
+	d := q.pd.dev
+	host, err := d.world.hostOf(a.AV.GID)
+	if err != nil {
+		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	if a.PathMTU > 4096 {
+		return bad(verbs.ErrInvalid, "a path MTU of %d is above the port's 4096", a.PathMTU)
+	}
+	if a.AV.SL > 7 {
+		return bad(verbs.ErrInvalid, "service level %d: 0 to 7", a.AV.SL)
+	}
+	cong := nicmodel.Congestion{AckPriority: a.AV.SL}
+	q.everyAck = 0
+	if d.congestion != nil {
+		if cong, q.everyAck, err = d.congestion(host); err != nil {
+			return bad(verbs.ErrInvalid, "%v", err)
+		}
+	}
+	err = d.nic.ReadyToReceive(q.num,
+		nicmodel.Peer{Host: host, QPN: a.DestQPN, FlowHash: flowHash(d.nic.Host(), host, q.num, a.DestQPN, a.AV.FlowLabel), Priority: a.AV.SL},
+		cong,
+		rc.Config{
+			MTU: a.PathMTU, RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic),
+			MinRNRTimer: a.MinRNRTimer, Access: q.attr.Access,
+		})
+	if err != nil {
+		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	q.attr.PathMTU, q.attr.DestQPN, q.attr.RQPSN, q.attr.AV = a.PathMTU, a.DestQPN, a.RQPSN, a.AV
+	q.attr.MaxDestRdAtomic, q.attr.MinRNRTimer = a.MaxDestRdAtomic, a.MinRNRTimer
+	return nil
+}
+
+// flowHash stands for the five-tuple by which switches choose a path: the
+// addresses, and a UDP source port that depends on the connection and its flow
+// label (FNV-1a).
+func flowHash(src, dst int, qpn, peer, label uint32) uint32 {
+	h := uint32(2166136261)
+	for _, v := range [...]uint32{uint32(src), uint32(dst), qpn, peer, label} {
+		for range 4 {
+			h = (h ^ v&0xff) * 16777619
+			v >>= 8
+		}
+	}
+	return h
+}
+
+// PostSend implements verbs.QP.
+func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
+	d := q.pd.dev
+	if q.gone {
+		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrClosed, "")
+	}
+	if s := d.nic.State(q.num); s != ib.RTS && s != ib.Err && s != ib.SQD {
+		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to RTS first", s)
+	}
+	n := 0
+	var err error
+	for i := range wrs {
+		if err = q.post(&wrs[i]); err != nil {
+			break
+		}
+		n++
+	}
+	d.nic.Ring(d.world.engine.Now(), q.num, n)
+	return n, err
+}
+
+func (q *QP) post(wr *verbs.SendWR) error {
+	bad := func(cause error, format string, args ...any) error {
+		return verbs.Errorf("post_send", q.object(), cause, format, args...)
+	}
+	switch wr.Opcode {
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv,
+		ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRLocalInv:
+	default:
+		return bad(verbs.ErrInvalid, "no operation %v", wr.Opcode)
+	}
+	inline := wr.Flags&verbs.SendInline != 0
+	if inline {
+		if wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic() {
+			return bad(verbs.ErrInvalid, "%v can't be inline: it brings data back", wr.Opcode)
+		}
+		if len(wr.Inline) > q.init.Cap.MaxInlineData {
+			return bad(verbs.ErrInvalid, "%d bytes inline: the queue pair was made for %d", len(wr.Inline), q.init.Cap.MaxInlineData)
+		}
+	} else if len(wr.SGL) > max(q.init.Cap.MaxSendSGE, 1) {
+		return bad(verbs.ErrInvalid, "%d pieces: the queue pair was made for %d", len(wr.SGL), max(q.init.Cap.MaxSendSGE, 1))
+	}
+	length := wr.Length()
+	if length > 1<<31 {
+		return bad(verbs.ErrInvalid, "a message of %d bytes: the most is 2 GiB", length)
+	}
+	if wr.Opcode.IsAtomic() && (length != 8 || wr.RemoteAddr%8 != 0) {
+		return bad(verbs.ErrInvalid, "an atomic takes 8 bytes at a remote address that is a multiple of 8, not %d at %#x", length, wr.RemoteAddr)
+	}
+	q.wr.Request = rc.Request{
+		ID: wr.WRID, Op: wr.Opcode, Length: uint32(length), RemoteAddr: wr.RemoteAddr, RKey: wr.RKey, Imm: wr.Imm,
+		Signaled:  wr.Flags&verbs.SendSignaled != 0,
+		Solicited: wr.Flags&verbs.SendSolicited != 0,
+		Fence:     wr.Flags&verbs.SendFence != 0,
+	}
+	switch wr.Opcode {
+	case ib.WRAtomicCmpAndSwp:
+		q.wr.Request.Compare, q.wr.Request.Swap = wr.CompareAdd, wr.Swap
+	case ib.WRAtomicFetchAndAdd:
+		q.wr.Request.Swap = wr.CompareAdd
+	}
+	q.wr.SGL, q.wr.Inline = q.sgl[:0], nil
+	if inline {
+		q.wr.Inline = wr.Inline
+	} else {
+		for _, e := range wr.SGL {
+			if e.Length > 0 {
+				q.wr.SGL = append(q.wr.SGL, nicmodel.SGE{Addr: e.Addr, Length: e.Length, Key: e.LKey})
+			}
+		}
+		q.sgl = q.wr.SGL
+	}
+	if err := q.pd.dev.nic.PostSend(q.num, &q.wr); err != nil {
+		if errors.Is(err, rc.ErrFull) {
+			err = verbs.ErrQueueFull
+		}
+		return bad(err, "the send queue holds %d requests", q.init.Cap.MaxSendWR)
+	}
+	return nil
+}
+
+// PostRecv implements verbs.QP.
+func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if q.gone {
+		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrClosed, "")
+	}
+	if q.srq != nil {
+		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrInvalid, "the queue pair draws on an SRQ: post there")
+	}
+	d := q.pd.dev
+	if s := d.nic.State(q.num); s == ib.Reset {
+		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to INIT first", s)
+	}
+	return postRecv(d.nic.RecvQueue(q.num), q.object(), wrs, &q.sgl)
+}
+
+func postRecv(s *nicmodel.SRQ, object string, wrs []verbs.RecvWR, scratch *[]nicmodel.SGE) (int, error) {
+	for i := range wrs {
+		sgl := (*scratch)[:0]
+		for _, e := range wrs[i].SGL {
+			if e.Length > 0 {
+				sgl = append(sgl, nicmodel.SGE{Addr: e.Addr, Length: e.Length, Key: e.LKey})
+			}
+		}
+		*scratch = sgl
+		if err := s.PostRecv(wrs[i].WRID, sgl); err != nil {
+			cause := verbs.ErrInvalid
+			if errors.Is(err, rc.ErrFull) {
+				cause = verbs.ErrQueueFull
+			}
+			return i, verbs.Errorf("post_recv", object, cause, "%v", err)
+		}
+	}
+	return len(wrs), nil
+}
+
+// SetRateLimit implements verbs.RateLimitQP.
+func (q *QP) SetRateLimit(bps int64) error {
+	if err := q.pd.dev.nic.SetRateLimit(q.pd.dev.world.engine.Now(), q.num, units.Rate(bps)); err != nil {
+		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrInvalid, "%v", err)
+	}
+	return nil
+}
+
+// CompletionTelemetry implements verbs.TelemetryQP.
+func (q *QP) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
+	for i := range q.sendCQ.n {
+		e := &q.sendCQ.polled[i]
+		if e.QPN != q.num || e.WRID != wc.WRID {
+			continue
+		}
+		r := q.pd.dev.nic.Reported(q.num, e.Slot)
+		if r == nil {
+			return false
+		}
+		t.MaxHopDelay, t.ReverseMaxHopDelay, t.HasMaxDelay = r.MaxHopDelay, r.ReverseMaxHopDelay, r.HasMaxDelay
+		t.ECN, t.EIN = r.ECN, r.EIN
+		t.Path.N, t.Path.Overflow = r.Path.N, r.Path.Overflow
+		copy(t.Path.Path(), r.Path.Path())
+		return true
+	}
+	return false
+}
+
+// Destroy implements verbs.QP.
+func (q *QP) Destroy() error {
+	if q.gone {
+		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
+	}
+	q.pd.dev.nic.DestroyQP(q.num)
+	delete(q.pd.dev.qps, q.num)
+	q.gone = true
+	q.sendCQ.users--
+	q.recvCQ.users--
+	q.pd.users--
+	if q.srq != nil {
+		q.srq.users--
+	}
+	return nil
+}
+
+// SRQ implements verbs.SRQ.
+type SRQ struct {
+	pd    *PD
+	srq   *nicmodel.SRQ
+	sgl   []nicmodel.SGE
+	users int
+	gone  bool
+}
+
+// CreateSRQ implements verbs.PD.
+func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
+	s, err := p.dev.nic.CreateSRQ(a.MaxWR, max(a.MaxSGE, 1))
+	if err != nil {
+		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrInvalid, "%v", err)
+	}
+	p.users++
+	return &SRQ{pd: p, srq: s}, nil
+}
+
+// PostRecv implements verbs.SRQ.
+func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	return postRecv(s.srq, "srq of "+s.pd.dev.name, wrs, &s.sgl)
+}
+
+// Destroy implements verbs.SRQ.
+func (s *SRQ) Destroy() error {
+	if s.users > 0 {
+		return verbs.Errorf("destroy_srq", s.pd.dev.name, verbs.ErrBusy, "%d queue pairs draw on it", s.users)
+	}
+	if !s.gone {
+		s.gone = true
+		s.pd.users--
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package simverbs
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// PollCost is the simulated time that a Poll takes which finds nothing: the
+// order of a turn of a polling loop.
+const PollCost = 100 * units.Nanosecond
+
+// World is one simulated network and the devices on its hosts.
+type World struct {
+	engine  *des.Engine
+	net     *fabric.Network
+	devices []*Device // by host
+	actors  actors
+	// interactive: applications wait here, so an empty Poll takes time.
+	interactive bool
+}
+
+// NewWorld returns a world without devices, on an engine and a network that the
+// caller drives.
+func NewWorld(e *des.Engine, net *fabric.Network) *World {
+	w := &World{engine: e, net: net, devices: make([]*Device, net.Topology().Hosts())}
+	w.actors.world = w
+	return w
+}
+
+// AddDevice puts a device over a NIC of the world's network. CongestionFor
+// decides what each queue pair of the device gets when it is connected; nil
+// gives plain queue pairs without telemetry.
+func (w *World) AddDevice(name string, nic *nicmodel.NIC, congestion CongestionFor) *Device {
+	d := &Device{world: w, nic: nic, name: name, congestion: congestion}
+	nic.OnAsyncEvent(func(units.Time) { d.pumpEvents() })
+	w.devices[nic.Host()] = d
+	return d
+}
+
+// CongestionFor says how a queue pair's sending to a peer is controlled inside
+// the NIC, and how often its requests ask for an acknowledgement: every so many
+// packets, 0 for only the last of a message.
+type CongestionFor func(peerHost int) (c nicmodel.Congestion, ackReqEvery int, err error)
+
+// gidOf is the address of a host: 10.0.0.1 is the first.
+func gidOf(host int) netip.Addr {
+	i := host + 1
+	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+}
+
+// hostOf inverts gidOf.
+func (w *World) hostOf(gid netip.Addr) (int, error) {
+	gid = gid.Unmap()
+	if gid.Is4() {
+		if b := gid.As4(); b[0] == 10 {
+			if host := int(b[1])<<16 + int(b[2])<<8 + int(b[3]) - 1; host >= 0 && host < len(w.devices) {
+				return host, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("no host of the simulated network has the address %v: hosts are %v to %v", gid, gidOf(0), gidOf(len(w.devices)-1))
+}
