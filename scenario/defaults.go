@@ -1,0 +1,87 @@
+package scenario
+
+import (
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Default returns a scenario with every default and neither topology, systems
+// nor workloads. The defaults of a topology's and a workload's own keys are at
+// their kinds.
+func Default() *Scenario {
+	return &Scenario{
+		Seed:     1,
+		Duration: 10 * units.Millisecond,
+		Topology: Topology{
+			HostRate:  100 * units.Gbps,
+			HostDelay: 500 * units.Nanosecond,
+			Framing:   "ethernet",
+		},
+		Fabric: Fabric{
+			SwitchLatency: 600 * units.Nanosecond,
+			Buffer:        16 * units.MiB,
+			Alpha:         1,
+			INT:           true,
+			PFC:           PFC{Enabled: true},
+		},
+		NIC: NIC{
+			Preset:      "cx6dx",
+			Mode:        ModeAuto,
+			MTU:         1024,
+			AckEvery:    1,
+			Timeout:     14, // 67 ms, perftest's and many an application's
+			RetryCount:  7,
+			RNRRetry:    7,
+			SendDepth:   128,
+			MaxRdAtomic: 16,
+		},
+		Shim: Shim{
+			Segment:        16 * units.KiB,
+			Outstanding:    64 * units.KiB,
+			CalibrateEvery: units.Millisecond,
+		},
+		Measure: Measure{
+			Sample: 100 * units.Microsecond,
+			Window: 100 * units.Microsecond,
+		},
+	}
+}
+
+var topologyKinds = []string{"star", "dumbbell", "chain", "leaf-spine", "three-tier", "fat-tree"}
+
+func (*Topology) variantKinds() []string { return topologyKinds }
+
+func (*Topology) variantOf(kind string) any {
+	switch kind {
+	case "star":
+		return &Star{}
+	case "dumbbell":
+		return &Dumbbell{}
+	case "chain":
+		return &Chain{}
+	case "leaf-spine":
+		return &LeafSpine{ParallelLinks: 1}
+	case "three-tier":
+		return &ThreeTier{}
+	case "fat-tree":
+		return &FatTree{Oversubscription: 1}
+	}
+	return nil
+}
+
+var workloadKinds = []string{"incast", "permutation", "flows", "poisson"}
+
+func (*Workload) variantKinds() []string { return workloadKinds }
+
+func (*Workload) variantOf(kind string) any {
+	switch kind {
+	case "incast":
+		return &Incast{Senders: HostSet{All: true}, Connections: 1}
+	case "permutation":
+		return &Permutation{Hosts: HostSet{All: true}, Connections: 1}
+	case "flows":
+		return &FlowList{}
+	case "poisson":
+		return &Poisson{Hosts: HostSet{All: true}, LoadOn: "hosts", To: "any"}
+	}
+	return nil
+}

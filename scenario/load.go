@@ -1,0 +1,177 @@
+package scenario
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+//go:embed builtin/*.yaml
+var builtins embed.FS
+
+// Load reads a scenario: a built-in one by its name, or a file. A name with a
+// slash or the ending .yaml or .yml is a file's. Each of sets is an override
+// such as "nic.mtu=4096" or "systems[TIMELY].config.t_low=20us". The error is an
+// Errors, unless the file could not be read.
+func Load(name string, sets ...string) (*Scenario, error) {
+	src, file, err := read(name)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(file, src, sets...)
+}
+
+// Source returns the text of a scenario as it stands, comments and all.
+func Source(name string) ([]byte, error) {
+	src, _, err := read(name)
+	return src, err
+}
+
+// Parse is Load for a text; file is what errors call it, and what paths of
+// scenarios that it extends are relative to.
+func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
+	root, err := readTree(file, src, nil)
+	if err != nil {
+		return nil, asErrors(err)
+	}
+	for _, set := range sets {
+		if err := root.override(set); err != nil {
+			return nil, asErrors(err)
+		}
+	}
+	if err := root.applyParams(); err != nil {
+		return nil, asErrors(err)
+	}
+	s := Default()
+	s.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml")
+	d := &decoder{at: map[string]Pos{}, file: Pos{File: file}}
+	d.decode(root, "", reflect.ValueOf(s).Elem())
+	d.at = withoutRoot(d.at)
+	if len(d.errs) == 0 {
+		s.resolve(d)
+	}
+	if len(d.errs) > 0 {
+		return nil, d.errs
+	}
+	return s, nil
+}
+
+func withoutRoot(at map[string]Pos) map[string]Pos {
+	delete(at, "")
+	return at
+}
+
+func asErrors(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return Errors{e}
+	}
+	return err
+}
+
+func isFile(name string) bool {
+	return strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// read returns the text of a scenario and what errors call it.
+func read(name string) (src []byte, file string, err error) {
+	if !isFile(name) {
+		src, err := builtins.ReadFile("builtin/" + name + ".yaml")
+		if err != nil {
+			msg := fmt.Sprintf("there is no built-in scenario %q: take one of %s, or give a file's name with its ending .yaml", name, strings.Join(Builtins(), ", "))
+			if near := nearest(name, Builtins()); near != "" {
+				msg = fmt.Sprintf("there is no built-in scenario %q: is %q meant?", name, near)
+			}
+			return nil, "", errors.New(msg)
+		}
+		return src, name + ".yaml", nil
+	}
+	src, err = os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no file %s", name)
+	}
+	return src, name, err
+}
+
+// Builtins lists the names of the built-in scenarios.
+func Builtins() []string {
+	entries, err := builtins.ReadDir("builtin")
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return names
+}
+
+// maxExtends bounds how many scenarios stand on one another.
+const maxExtends = 8
+
+// readTree parses a scenario and lays it over the one that it extends.
+func readTree(file string, src []byte, above []string) (*node, error) {
+	root, err := parseYAML(Pos{File: file}, src)
+	if err != nil {
+		return nil, err
+	}
+	if root.kind != mappingNode {
+		return nil, &Error{Pos: Pos{File: file}, Msg: fmt.Sprintf("here stands %v where a scenario belongs, which is a mapping: begin with name:, topology: and so on", root.kind)}
+	}
+	base := root.take("extends")
+	if base == nil {
+		return root, nil
+	}
+	fail := func(format string, args ...any) (*node, error) {
+		return nil, &Error{Pos: base.pos, Key: "extends", Msg: fmt.Sprintf(format, args...)}
+	}
+	if base.kind != scalarNode {
+		return fail("here stands %v: name a built-in scenario or a file", base.kind)
+	}
+	if above = append(above, file); len(above) > maxExtends {
+		return fail("the scenarios %s extend one another: one of them must stand alone", strings.Join(above, ", "))
+	}
+	name := base.text
+	if isFile(name) && !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(file), name)
+		if !isFile(name) {
+			name = "./" + name
+		}
+	}
+	baseSrc, baseFile, err := read(name)
+	if err != nil {
+		return fail("%v", err)
+	}
+	under, err := readTree(baseFile, baseSrc, above)
+	if err != nil {
+		return nil, err
+	}
+	under.take("name") // a scenario that changes another is not that one
+	under.merge(root)
+	return under, nil
+}
+
+// applyParams puts the parameters where they are used.
+func (n *node) applyParams() error {
+	params := n.take("params")
+	if params != nil && params.kind != mappingNode {
+		return &Error{Pos: params.pos, Key: "params", Msg: fmt.Sprintf("here stands %v where a mapping of names to values belongs", params.kind)}
+	}
+	used := map[string]bool{}
+	if err := n.substitute(params, used); err != nil {
+		return err
+	}
+	if params != nil {
+		for _, f := range params.fields {
+			if !used[f.key] {
+				return &Error{Pos: f.pos, Key: "params." + f.key, Msg: "no value of the scenario is $" + f.key + ": use the parameter or leave it out"}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package scenario
+
+import (
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Scenario is what to simulate. The comments of the exported fields with a yaml
+// tag, here and in the types below, are the text of docs/scenarios.md.
+type Scenario struct {
+	// What the scenario is called in tables and reports. A file's default is its
+	// name without the ending.
+	Name string `yaml:"name" eg:"my-incast"`
+	// One paragraph on what it shows.
+	Description string `yaml:"description" eg:"Ten senders, one receiver."`
+	// The publication that it restates, if any.
+	Source string `yaml:"source" eg:"TIMELY (SIGCOMM 2015), table 1"`
+	// From which all random choices follow. `--seed` replaces it.
+	Seed uint64 `yaml:"seed" eg:"7"`
+	// Simulated time. The run ends earlier if all flows have ended.
+	Duration units.Time `yaml:"duration" eg:"20ms"`
+	// Measurements begin here: rates, round trips and queues before it do not
+	// count, nor do the completion times of flows that started before it.
+	Warmup units.Time `yaml:"warmup" eg:"5ms"`
+
+	// Hosts, switches and links.
+	Topology Topology `yaml:"topology"`
+	// How switches behave.
+	Fabric Fabric `yaml:"fabric"`
+	// The hosts' NICs and their queue pairs.
+	NIC NIC `yaml:"nic"`
+	// The pacing layer in the host, used where the engine runs there.
+	Shim Shim `yaml:"shim"`
+
+	// What to compare: each system runs the same workloads on the same network
+	// by itself, and has a row in the table.
+	Systems []*System `yaml:"systems"`
+	// Who sends what to whom, when.
+	Workloads []*Workload `yaml:"workloads"`
+	// What to sample over time.
+	Measure Measure `yaml:"measure"`
+	// Limits on results. A limit that is missed makes `sluice run` exit with
+	// status 3.
+	Expect []Expectation `yaml:"expect"`
+
+	graph  *fabric.Topology
+	labels []string
+	plans  []plan // of Workloads
+}
+
+// Graph returns the topology as a graph. It is shared and must not be changed.
+func (s *Scenario) Graph() *fabric.Topology { return s.graph }
+
+// Labels lists the labels of all flows, in the order in which the scenario first
+// names them. Flow.Label is an index into it.
+func (s *Scenario) Labels() []string { return s.labels }
+
+// System is one of the things compared: a rate engine with its parameters, and
+// whatever of fabric, NIC and shim is different for it.
+type System struct {
+	// Shown in tables; the default is the engine's name.
+	Name string `yaml:"name" eg:"TIMELY"`
+	// The rate engine; `sluice list` names them. `none` is no congestion control.
+	Engine string `yaml:"engine" eg:"timely"`
+	// Parameters of the engine, by its own keys, listed below; what is left out
+	// has the value of the engine's paper.
+	Config Raw `yaml:"config" eg:"{t_low: 50us}"`
+	// Keys of `fabric`, `nic` and `shim` that differ for this system.
+	Override Raw `yaml:"override" eg:"{nic: {mode: offload}}"`
+
+	// Scheme is what Engine names.
+	Scheme cc.Scheme `yaml:"-"`
+	// EngineConfig is a pointer to the engine's configuration, as
+	// Scheme.DefaultConfig returns it, with Config applied.
+	EngineConfig any `yaml:"-"`
+	// Fabric, NIC and Shim are the scenario's, with Override applied.
+	Fabric Fabric `yaml:"-"`
+	NIC    NIC    `yaml:"-"`
+	Shim   Shim   `yaml:"-"`
+}
+
+// Fabric is how the switches and links behave.
+type Fabric struct {
+	// From the last bit of a packet into a switch to its first bit out, where
+	// nothing waits.
+	SwitchLatency units.Time `yaml:"switch_latency" eg:"245ns"`
+	// Packet memory of each switch, shared by its ports.
+	Buffer units.Bytes `yaml:"buffer" eg:"64MiB"`
+	// Dynamic Thresholds: a queue may grow to this many times the shared buffer
+	// that is free.
+	Alpha float64 `yaml:"alpha" eg:"0.5"`
+	// Whether switches write telemetry on packets that ask for it.
+	INT bool `yaml:"int" eg:"false"`
+	// Priority flow control: lossless where enabled.
+	PFC PFC `yaml:"pfc"`
+	// Marking by queue length.
+	ECN ECN `yaml:"ecn"`
+	// Switches that differ, by name.
+	Switches map[string]Switch `yaml:"switches" eg:"{tor0: {int: false}}"`
+	// Links that lose packets at random.
+	Faults []Fault `yaml:"faults"`
+}
+
+// PFC is priority flow control (IEEE 802.1Qbb).
+type PFC struct {
+	// Whether the priorities in use are lossless.
+	Enabled bool `yaml:"enabled" eg:"false"`
+	// What an ingress port may hold before it pauses its sender; 0 makes that
+	// dynamic, by `alpha`.
+	XOFF units.Bytes `yaml:"xoff" eg:"100KiB"`
+	// Where the sender may resume; 0 is two packets below `xoff`.
+	XON units.Bytes `yaml:"xon" eg:"90KiB"`
+	// Set aside for each ingress port, for what arrives after it has paused its
+	// sender; 0 computes it from rate and length of the link.
+	Headroom units.Bytes `yaml:"headroom" eg:"40KiB"`
+}
+
+// ECN is marking by the length of the queue (RED without averaging).
+type ECN struct {
+	// Below this queue nothing is marked.
+	Kmin units.Bytes `yaml:"kmin" eg:"100KiB"`
+	// Above this queue everything is marked; 0 turns marking off. Equal to
+	// `kmin` it makes DCTCP's step.
+	Kmax units.Bytes `yaml:"kmax" eg:"400KiB"`
+	// Probability of a mark at `kmax`.
+	Pmax float64 `yaml:"pmax" eg:"0.2"`
+	// The link rate for which `kmin` and `kmax` are meant: ports of other rates
+	// get them in proportion. 0 is the same for all.
+	AtRate units.Rate `yaml:"at_rate" eg:"25Gbps"`
+}
+
+// Switch is what differs at one switch. What is not given is the fabric's.
+type Switch struct {
+	// Packet memory.
+	Buffer *units.Bytes `yaml:"buffer" eg:"32MiB"`
+	// Whether it writes telemetry.
+	INT *bool `yaml:"int" eg:"false"`
+	// Its latency.
+	SwitchLatency *units.Time `yaml:"switch_latency" eg:"1us"`
+}
+
+// Fault makes a direction of a link lose packets.
+type Fault struct {
+	// The direction, such as `tor0->h3`, or `*` for all.
+	Link string `yaml:"link" eg:"tor0->h3"`
+	// Probability of loss for each packet, 0 to 1.
+	Loss float64 `yaml:"loss" eg:"0.001"`
+}
+
+// Modes of a NIC.
+const (
+	ModeAuto    = "auto"
+	ModeHost    = "host"
+	ModeOffload = "offload"
+)
+
+// NIC is what the hosts have.
+type NIC struct {
+	// The NIC's stages and their costs; `sluice list` names the presets. Its line
+	// rate is that of the host's link.
+	Preset string `yaml:"preset" eg:"cx7"`
+	// Where the rate engine runs: `host` is a plain NIC under the pacing shim,
+	// which sees a completion a segment; `offload` is inside the NIC, which sees
+	// every acknowledgement; `auto` is offload for engines that need what
+	// switches report, and else host.
+	Mode string `yaml:"mode" eg:"offload"`
+	// Payload of a full packet, in bytes: 256, 512, 1024, 2048 or 4096, the path
+	// MTUs of InfiniBand, or any other number from 64 to 65535 for comparison
+	// with other simulators. No unit.
+	MTU int `yaml:"mtu" eg:"4096"`
+	// The receiver acknowledges each message's last packet and every so many
+	// in between. Where the engine runs in the NIC, 1 gives it all there is to
+	// know.
+	AckEvery int `yaml:"ack_every" eg:"4"`
+	// Priority of data packets, 0 to 7; 7 is the most urgent.
+	Priority int `yaml:"priority" eg:"3"`
+	// Priority of acknowledgements, 0 to 7.
+	AckPriority int `yaml:"ack_priority" eg:"4"`
+	// Retransmission timer as InfiniBand encodes it: 4.096 us * 2^n, n from 1 to
+	// 31; 0 is none.
+	Timeout int `yaml:"timeout" eg:"10"`
+	// Retries after a timeout or a sequence error without progress, 0 to 7.
+	RetryCount int `yaml:"retry_cnt" eg:"3"`
+	// Retries after a receiver was not ready, 0 to 6; 7 is without end.
+	RNRRetry int `yaml:"rnr_retry" eg:"3"`
+	// Work requests that a queue pair's send queue holds.
+	SendDepth int `yaml:"send_depth" eg:"256"`
+	// RDMA Reads and atomics that a queue pair may have outstanding.
+	MaxRdAtomic int `yaml:"max_rd_atomic" eg:"4"`
+}
+
+// Shim is the pacing layer in the host (verbs/paced).
+type Shim struct {
+	// Writes and Reads are cut into segments of this size, 4KiB to 64KiB; the
+	// engine sees one completion for each.
+	Segment units.Bytes `yaml:"segment" eg:"64KiB"`
+	// Most payload that a queue pair has with the NIC and not completed, whatever
+	// the engine says.
+	Outstanding units.Bytes `yaml:"outstanding" eg:"256KiB"`
+	// Rate at which the NIC paces the packets of a segment (TIMELY section 5, the
+	// hybrid); 0 is line rate.
+	NICRate units.Rate `yaml:"nic_rate" eg:"5Gbps"`
+	// How often the NIC's clock is read against the host's; 0 is never, and
+	// round trips are then those of polling.
+	CalibrateEvery units.Time `yaml:"calibrate_every" eg:"10ms"`
+}
+
+// Measure is what to sample over time.
+type Measure struct {
+	// Step of the series of rates, round trips and queues; 0 keeps no series.
+	Sample units.Time `yaml:"sample" eg:"20us"`
+	// Span over which the busy share of the links is taken.
+	Window units.Time `yaml:"window" eg:"50us"`
+	// Directions of links whose queue and busy share are kept.
+	Links []string `yaml:"links" eg:"[tor0->h10]"`
+}
+
+// Expectation is a limit on a figure of the results.
+type Expectation struct {
+	// The system it holds for; all if left out.
+	System string `yaml:"system" eg:"TIMELY"`
+	// The label of the flows it holds for; all flows together if left out.
+	Label string `yaml:"label" eg:"victim"`
+	// Name of the figure in the JSON.
+	Metric string `yaml:"metric" eg:"throughput_gbps"`
+	// The figure must not be below; no limit if left out.
+	Min *float64 `yaml:"min" eg:"14.5"`
+	// The figure must not be above; no limit if left out.
+	Max *float64 `yaml:"max" eg:"24.3"`
+}

@@ -1,0 +1,323 @@
+package scenario
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Topology is hosts, switches and links. Hosts are h0, h1, ...; the switches they
+// hang on tor0, tor1, ...
+type Topology struct {
+	// The shape; it decides which keys there are besides these.
+	Kind string `yaml:"kind" eg:"star"`
+	// Shape holds the keys of the kind: a *Star, *Dumbbell, *Chain, *LeafSpine,
+	// *ThreeTier or *FatTree.
+	Shape Shape `yaml:",variant"`
+	// Rate of the links from hosts to switches.
+	HostRate units.Rate `yaml:"host_rate" eg:"25Gbps"`
+	// Hosts whose link has another rate.
+	HostRates map[string]units.Rate `yaml:"host_rates" eg:"{h10: 20Gbps}"`
+	// Propagation delay of the links from hosts to switches.
+	HostDelay units.Time `yaml:"host_delay" eg:"245ns"`
+	// Rate of the links between switches; 0 is the rate of the hosts' links.
+	TrunkRate units.Rate `yaml:"trunk_rate" eg:"100Gbps"`
+	// Propagation delay of the links between switches; 0 is that of the hosts'
+	// links.
+	TrunkDelay units.Time `yaml:"trunk_delay" eg:"1us"`
+	// What links add to each frame: `ethernet`, preamble and gap, or `infiniband`,
+	// nothing.
+	Framing string `yaml:"framing" eg:"infiniband"`
+}
+
+// Shape is the kind of a topology with its dimensions.
+type Shape interface {
+	build(host, trunk fabric.Link) *fabric.Topology
+	sizes() (dims []size, hosts int)
+}
+
+// Star joins all hosts by one switch, `tor0`.
+type Star struct {
+	// Number of hosts.
+	Hosts int `yaml:"hosts" eg:"11"`
+}
+
+// Dumbbell has two switches, `tor0` and `tor1`, joined by one link.
+type Dumbbell struct {
+	// Hosts on `tor0`: `h0` and following.
+	Left int `yaml:"left" eg:"4"`
+	// Hosts on `tor1`, numbered after the left ones.
+	Right int `yaml:"right" eg:"4"`
+}
+
+// Chain is switches `tor0`, `tor1`, ... in a row: the parking lot. Hosts are
+// numbered switch by switch.
+type Chain struct {
+	// Number of switches.
+	Switches int `yaml:"switches" eg:"3"`
+	// Hosts on each switch.
+	HostsPerSwitch int `yaml:"hosts_per_switch" eg:"2"`
+}
+
+// LeafSpine joins each leaf, `tor0`, `tor1`, ..., with each spine, `spine0`, ... Hosts
+// are numbered leaf by leaf.
+type LeafSpine struct {
+	// Number of leaves.
+	Leaves int `yaml:"leaves" eg:"4"`
+	// Number of spines.
+	Spines int `yaml:"spines" eg:"2"`
+	// Hosts on each leaf.
+	HostsPerLeaf int `yaml:"hosts_per_leaf" eg:"16"`
+	// Links from a leaf to a spine.
+	ParallelLinks int `yaml:"parallel_links" eg:"2"`
+}
+
+// ThreeTier is pods of leaves `tor0`, ... and aggregation switches `agg0`, ..., each of
+// a pod's leaves joined with each of its aggregation switches, and core switches
+// `core0`, ... above them. Leaves, aggregation switches and hosts are numbered pod by
+// pod.
+type ThreeTier struct {
+	// Number of pods.
+	Pods int `yaml:"pods" eg:"4"`
+	// Leaves in a pod.
+	TorsPerPod int `yaml:"tors_per_pod" eg:"2"`
+	// Aggregation switches in a pod.
+	AggsPerPod int `yaml:"aggs_per_pod" eg:"2"`
+	// Core switches.
+	Cores int `yaml:"cores" eg:"2"`
+	// Hosts on each leaf.
+	HostsPerTor int `yaml:"hosts_per_tor" eg:"32"`
+	// Whether every core switch has a link to every aggregation switch. Otherwise
+	// it has one to each pod, as in a fat tree.
+	Mesh bool `yaml:"mesh" eg:"true"`
+	// Rate of the links to core switches; 0 is that of the other trunks.
+	CoreRate units.Rate `yaml:"core_rate" eg:"400Gbps"`
+	// Propagation delay of the links to core switches; 0 is that of the other
+	// trunks.
+	CoreDelay units.Time `yaml:"core_delay" eg:"5us"`
+}
+
+// FatTree is the k-ary fat tree of Al-Fares et al. (SIGCOMM 2008): k pods of k/2
+// leaves and k/2 aggregation switches, (k/2)^2 core switches, named as in
+// `three-tier`.
+type FatTree struct {
+	// Ports of a switch, an even number.
+	K int `yaml:"k" eg:"4"`
+	// A leaf has this many times k/2 hosts.
+	Oversubscription int `yaml:"oversubscription" eg:"2"`
+	// Rate of the links to core switches; 0 is that of the other trunks.
+	CoreRate units.Rate `yaml:"core_rate" eg:"400Gbps"`
+	// Propagation delay of the links to core switches; 0 is that of the other
+	// trunks.
+	CoreDelay units.Time `yaml:"core_delay" eg:"5us"`
+}
+
+// Build returns the topology as a graph. It must have been validated.
+func (t *Topology) Build() *fabric.Topology {
+	framing := fabric.Ethernet
+	if t.Framing == "infiniband" {
+		framing = fabric.InfiniBand
+	}
+	host := fabric.Link{Rate: t.HostRate, Delay: t.HostDelay, Framing: framing}
+	trunk := host
+	if t.TrunkRate > 0 {
+		trunk.Rate = t.TrunkRate
+	}
+	if t.TrunkDelay > 0 {
+		trunk.Delay = t.TrunkDelay
+	}
+	g := t.Shape.build(host, trunk)
+	if len(t.HostRates) > 0 && g.Validate() == nil {
+		g = t.withHostRates(g)
+	}
+	return g
+}
+
+// withHostRates builds the graph again, with the links of some hosts changed.
+func (t *Topology) withHostRates(g *fabric.Topology) *fabric.Topology {
+	changed := &fabric.Topology{}
+	nodes := map[string]fabric.Node{}
+	for h := range g.Hosts() {
+		nodes[g.HostName(h)] = changed.AddHost(g.HostName(h))
+	}
+	for _, name := range g.SwitchNames() {
+		nodes[name] = changed.AddSwitch(name)
+	}
+	for l := fabric.LinkID(0); int(l) < g.Links(); l += 2 {
+		from, to := linkEnds(g, l)
+		link := g.Link(l)
+		for _, end := range []string{from, to} {
+			if r, ok := t.HostRates[end]; ok {
+				link.Rate = r
+			}
+		}
+		changed.Connect(nodes[from], nodes[to], link)
+	}
+	return changed
+}
+
+// linkEnds returns the names of the nodes that a direction of a link joins.
+func linkEnds(g *fabric.Topology, l fabric.LinkID) (from, to string) {
+	name, _, _ := strings.Cut(g.LinkName(l), "#")
+	from, to, _ = strings.Cut(name, "->")
+	return from, to
+}
+
+// core is the link to core switches.
+func core(trunk fabric.Link, rate units.Rate, delay units.Time) fabric.Link {
+	if rate > 0 {
+		trunk.Rate = rate
+	}
+	if delay > 0 {
+		trunk.Delay = delay
+	}
+	return trunk
+}
+
+func (s *Star) build(host, _ fabric.Link) *fabric.Topology { return fabric.Star(s.Hosts, host) }
+
+func (s *Dumbbell) build(host, trunk fabric.Link) *fabric.Topology {
+	return fabric.Dumbbell(s.Left, s.Right, host, trunk)
+}
+
+func (s *Chain) build(host, trunk fabric.Link) *fabric.Topology {
+	return fabric.Chain(s.Switches, s.HostsPerSwitch, host, trunk)
+}
+
+func (s *LeafSpine) build(host, trunk fabric.Link) *fabric.Topology {
+	return fabric.LeafSpine(fabric.LeafSpineSpec{
+		Leaves: s.Leaves, Spines: s.Spines, HostsPerLeaf: s.HostsPerLeaf, Parallel: s.ParallelLinks, Host: host, Trunk: trunk,
+	})
+}
+
+func (s *ThreeTier) build(host, trunk fabric.Link) *fabric.Topology {
+	return fabric.ThreeTier(fabric.ThreeTierSpec{
+		Pods: s.Pods, TorsPerPod: s.TorsPerPod, AggsPerPod: s.AggsPerPod, Cores: s.Cores, HostsPerTor: s.HostsPerTor,
+		Mesh: s.Mesh, Host: host, Agg: trunk, Core: core(trunk, s.CoreRate, s.CoreDelay),
+	})
+}
+
+func (s *FatTree) build(host, trunk fabric.Link) *fabric.Topology {
+	return fabric.FatTree(s.K, s.Oversubscription, host, trunk, core(trunk, s.CoreRate, s.CoreDelay))
+}
+
+// maxHosts bounds a topology: more would be a slip of the pen.
+const maxHosts = 1 << 20
+
+// size is one dimension of a shape.
+type size struct {
+	key string
+	n   int
+}
+
+func (s *Star) sizes() (dims []size, hosts int) { return []size{{"hosts", s.Hosts}}, s.Hosts }
+
+func (s *Dumbbell) sizes() (dims []size, hosts int) {
+	return []size{{"left", s.Left}, {"right", s.Right}}, s.Left + s.Right
+}
+
+func (s *Chain) sizes() (dims []size, hosts int) {
+	return []size{{"switches", s.Switches}, {"hosts_per_switch", s.HostsPerSwitch}}, s.Switches * s.HostsPerSwitch
+}
+
+func (s *LeafSpine) sizes() (dims []size, hosts int) {
+	return []size{
+		{"leaves", s.Leaves}, {"spines", s.Spines}, {"hosts_per_leaf", s.HostsPerLeaf}, {"parallel_links", s.ParallelLinks},
+	}, s.Leaves * s.HostsPerLeaf
+}
+
+func (s *ThreeTier) sizes() (dims []size, hosts int) {
+	return []size{
+		{"pods", s.Pods}, {"tors_per_pod", s.TorsPerPod}, {"aggs_per_pod", s.AggsPerPod}, {"cores", s.Cores}, {"hosts_per_tor", s.HostsPerTor},
+	}, s.Pods * s.TorsPerPod * s.HostsPerTor
+}
+
+func (s *FatTree) sizes() (dims []size, hosts int) {
+	return []size{{"k", s.K}, {"oversubscription", s.Oversubscription}}, s.Oversubscription * s.K * s.K / 2 * s.K / 2
+}
+
+// validate checks the topology and returns its graph, or nil.
+func (t *Topology) validate(d *decoder) *fabric.Topology {
+	errs := len(d.errs)
+	if t.Shape == nil {
+		d.fail("topology", "there is none: give its kind, one of %s", strings.Join(topologyKinds, ", "))
+		return nil
+	}
+	dims, hosts := t.Shape.sizes()
+	for _, s := range dims {
+		switch path := "topology." + s.key; {
+		case s.n == 0 && !d.given(path):
+			d.fail(path, "a %s needs it: give a number", t.Kind)
+		case s.n < 1 || s.n > maxHosts:
+			d.fail(path, "is %d: choose a number from 1 to %d", s.n, maxHosts)
+		}
+	}
+	if k, ok := t.Shape.(*FatTree); ok && k.K%2 != 0 {
+		d.fail("topology.k", "is %d: choose an even number", k.K)
+	}
+	for _, r := range []struct {
+		key string
+		v   units.Rate
+	}{{"host_rate", t.HostRate}, {"trunk_rate", t.TrunkRate}} {
+		if r.v < 0 || r.v == 0 && r.key == "host_rate" {
+			d.fail("topology."+r.key, "is %v: choose a rate above 0, such as 100Gbps", r.v)
+		}
+	}
+	if t.Framing != "ethernet" && t.Framing != "infiniband" {
+		d.fail("topology.framing", "%q is none: choose ethernet or infiniband", t.Framing)
+	}
+	if len(d.errs) == errs && hosts > maxHosts {
+		d.fail("topology", "it has %d hosts: the most there can be is %d", hosts, maxHosts)
+	}
+	if len(d.errs) > errs {
+		return nil
+	}
+	g := t.Build()
+	if err := g.Validate(); err != nil {
+		d.fail("topology", "%s", plain(err))
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.HostRates)) {
+		path := "topology.host_rates." + name
+		if _, err := g.Host(name); err != nil {
+			d.fail(path, "%s", plain(err))
+		} else if t.HostRates[name] <= 0 {
+			d.fail(path, "is %v: choose a rate above 0", t.HostRates[name])
+		}
+	}
+	if len(d.errs) > errs {
+		return nil
+	}
+	return g
+}
+
+// plain takes the package's name off an error of fabric.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "fabric: ") }
+
+// racks returns for each host the number of the switch it hangs on and the rate
+// of its link, and for each switch the capacity of its links to other switches.
+func racks(g *fabric.Topology) (rack []int, line, uplink []units.Rate) {
+	number := map[string]int{}
+	for i, name := range g.SwitchNames() {
+		number[name] = i
+	}
+	rack, line = make([]int, g.Hosts()), make([]units.Rate, g.Hosts())
+	uplink = make([]units.Rate, len(number))
+	for l := fabric.LinkID(0); int(l) < g.Links(); l++ {
+		from, to := linkEnds(g, l)
+		f, fromSwitch := number[from]
+		t, toSwitch := number[to]
+		switch {
+		case fromSwitch && toSwitch:
+			uplink[f] += g.Link(l).Rate
+		case toSwitch:
+			if h, err := g.Host(from); err == nil {
+				rack[h], line[h] = t, g.Link(l).Rate
+			}
+		}
+	}
+	return rack, line, uplink
+}

@@ -1,0 +1,294 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// resolve completes a decoded scenario (the systems' configurations, the graph,
+// the workloads' plans) and checks it.
+func (s *Scenario) resolve(d *decoder) {
+	switch {
+	case s.Duration <= 0 || s.Duration > 1000*units.Second:
+		d.fail("duration", "is %v: choose a span above 0 and up to 1000s", s.Duration)
+	case s.Warmup < 0 || s.Warmup >= s.Duration:
+		d.fail("warmup", "is %v: choose a span from 0 to below the duration, %v", s.Warmup, s.Duration)
+	}
+	if s.Measure.Sample < 0 {
+		d.fail("measure.sample", "is %v: choose a positive span, or 0 for none", s.Measure.Sample)
+	} else if s.Measure.Sample > 0 && s.Duration/s.Measure.Sample > maxSamples {
+		d.fail("measure.sample", "is %v: that makes more than %d samples in %v; choose at least %v", s.Measure.Sample, maxSamples, s.Duration, s.Duration/maxSamples+1)
+	}
+	if s.Measure.Window <= 0 || s.Duration/max(s.Measure.Window, 1) > maxSamples {
+		d.fail("measure.window", "is %v: choose a span above 0 that the duration, %v, has at most %d of", s.Measure.Window, s.Duration, maxSamples)
+	}
+	if s.graph = s.Topology.validate(d); s.graph != nil {
+		s.planWorkloads(d)
+		for i, link := range s.Measure.Links {
+			if _, err := s.graph.FindLink(link); err != nil {
+				d.fail(fmt.Sprintf("measure.links[%d]", i), "%s", plain(err))
+			}
+		}
+	}
+	s.resolveSystems(d)
+	s.checkExpectations(d)
+}
+
+// maxSamples bounds the points of a series.
+const maxSamples = 1_000_000
+
+func (s *Scenario) resolveSystems(d *decoder) {
+	if len(s.Systems) == 0 {
+		d.fail("systems", "there are none: list at least one, such as - {engine: timely}")
+	}
+	names := map[string]bool{}
+	for i, sys := range s.Systems {
+		path := fmt.Sprintf("systems[%d]", i)
+		sys.resolve(d, path, s)
+		if names[sys.Name] {
+			d.fail(path+".name", "two systems are called %q: give each a name of its own", sys.Name)
+		}
+		names[sys.Name] = true
+	}
+}
+
+func (sys *System) resolve(d *decoder, path string, s *Scenario) {
+	errs := len(d.errs)
+	sys.Fabric, sys.NIC, sys.Shim = s.Fabric, s.NIC, s.Shim
+	if sys.Engine == "" {
+		d.fail(path+".engine", "it is missing: name one of %s", strings.Join(engineNames(), ", "))
+		return
+	}
+	if sys.Name == "" {
+		sys.Name = sys.Engine
+	}
+	var err error
+	if sys.Scheme, err = cc.Lookup(sys.Engine); err != nil {
+		d.fail(path+".engine", "%v", err)
+		return
+	}
+	sys.EngineConfig = sys.Scheme.DefaultConfig()
+	if sys.Config.n != nil {
+		d.decode(sys.Config.n, path+".config", reflect.ValueOf(sys.EngineConfig))
+	}
+	if sys.Override.n != nil {
+		d.decode(sys.Override.n, path+".override", reflect.ValueOf(&override{&sys.Fabric, &sys.NIC, &sys.Shim}).Elem())
+	}
+	if len(d.errs) > errs {
+		return
+	}
+	if v, ok := sys.EngineConfig.(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			d.failEngine(path+".config", sys.Engine, err)
+		}
+	}
+	// What the whole scenario says is wrong once, not once a system.
+	d.within("", path+".override", func(at func(key string) string) {
+		sys.checkNIC(d, at)
+		sys.checkShim(d, at)
+		sys.checkFabric(d, at, s.graph)
+	})
+	if sys.needsSwitches() && !sys.Offload() {
+		d.fail(path+".engine", "%s needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto", sys.Engine)
+	}
+}
+
+// override is the keys of System.Override.
+type override struct {
+	Fabric *Fabric `yaml:"fabric"`
+	NIC    *NIC    `yaml:"nic"`
+	Shim   *Shim   `yaml:"shim"`
+}
+
+// within runs check with a function that says where a key of fabric, NIC or shim
+// was given: in the override, or else for all systems. A fault of the latter
+// kind is noted once.
+func (d *decoder) within(all, one string, check func(at func(key string) string)) {
+	before := len(d.errs)
+	check(func(key string) string {
+		if p := join(one, key); d.given(p) {
+			return p
+		}
+		return join(all, key)
+	})
+	seen := map[string]bool{}
+	kept := d.errs[:before]
+	for _, e := range d.errs[:before] {
+		seen[e.Error()] = true
+	}
+	for _, e := range d.errs[before:] {
+		if !seen[e.Error()] {
+			kept = append(kept, e)
+		}
+	}
+	d.errs = kept
+}
+
+var engineField = regexp.MustCompile(`^(\w+)`)
+
+// failEngine points at the key that an engine's complaint begins with.
+func (d *decoder) failEngine(path, engine string, err error) {
+	msg := strings.TrimPrefix(err.Error(), engine+": ")
+	if key := engineField.FindString(msg); key != "" && d.given(path+"."+key) {
+		d.fail(path+"."+key, "%s", strings.TrimSpace(strings.TrimPrefix(msg, key)))
+		return
+	}
+	d.fail(path, "%s", msg)
+}
+
+func (sys *System) checkNIC(d *decoder, at func(string) string) {
+	n := &sys.NIC
+	if _, err := nicmodel.Preset(n.Preset); err != nil {
+		d.fail(at("nic.preset"), "%v", err)
+	}
+	if n.Mode != ModeAuto && n.Mode != ModeHost && n.Mode != ModeOffload {
+		d.fail(at("nic.mode"), "%q is none: choose auto, host or offload", n.Mode)
+	}
+	for _, r := range []struct {
+		key          string
+		v, low, high int
+	}{
+		{"mtu", n.MTU, 64, 65535},
+		{"ack_every", n.AckEvery, 1, 1 << 20},
+		{"priority", n.Priority, 0, fabric.MaxPriorities - 1},
+		{"ack_priority", n.AckPriority, 0, fabric.MaxPriorities - 1},
+		{"timeout", n.Timeout, 0, 31},
+		{"retry_cnt", n.RetryCount, 0, 7},
+		{"rnr_retry", n.RNRRetry, 0, 7},
+		{"send_depth", n.SendDepth, 1, 1 << 15},
+		{"max_rd_atomic", n.MaxRdAtomic, 1, 255},
+	} {
+		if r.v < r.low || r.v > r.high {
+			d.fail(at("nic."+r.key), "is %d: choose %d to %d", r.v, r.low, r.high)
+		}
+	}
+}
+
+func (sys *System) checkShim(d *decoder, at func(string) string) {
+	h := &sys.Shim
+	switch {
+	case h.Segment < 4*units.KiB || h.Segment > 64*units.KiB:
+		d.fail(at("shim.segment"), "is %v: choose 4KiB to 64KiB", h.Segment)
+	case h.Outstanding < h.Segment || h.Outstanding > units.GiB:
+		d.fail(at("shim.outstanding"), "is %v: choose at least a segment, %v, and at most 1GiB", h.Outstanding, h.Segment)
+	}
+	if h.NICRate < 0 {
+		d.fail(at("shim.nic_rate"), "is %v: choose a rate, or 0 for line rate", h.NICRate)
+	}
+	if h.CalibrateEvery < 0 {
+		d.fail(at("shim.calibrate_every"), "is %v: choose a span, or 0 for never", h.CalibrateEvery)
+	}
+}
+
+func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Topology) {
+	f := &sys.Fabric
+	errs := len(d.errs)
+	if f.SwitchLatency < 0 || f.SwitchLatency > units.Second {
+		d.fail(at("fabric.switch_latency"), "is %v: choose 0 to 1s", f.SwitchLatency)
+	}
+	if f.Buffer <= 0 || f.Buffer >= 2*units.GiB {
+		d.fail(at("fabric.buffer"), "is %v: choose a size above 0 and below 2GiB", f.Buffer)
+	}
+	if !(f.Alpha >= 1.0/1024 && f.Alpha <= 1<<20) {
+		d.fail(at("fabric.alpha"), "is %v: choose a number from 1/1024 to 2^20", f.Alpha)
+	}
+	for _, r := range []struct {
+		key string
+		v   units.Bytes
+	}{
+		{"pfc.xoff", f.PFC.XOFF}, {"pfc.xon", f.PFC.XON}, {"pfc.headroom", f.PFC.Headroom}, {"ecn.kmin", f.ECN.Kmin}, {"ecn.kmax", f.ECN.Kmax},
+	} {
+		if r.v < 0 || r.v >= 2*units.GiB {
+			d.fail(at("fabric."+r.key), "is %v: choose a size from 0 to below 2GiB", r.v)
+		}
+	}
+	if f.ECN.Kmax < f.ECN.Kmin {
+		d.fail(at("fabric.ecn.kmax"), "is %v: choose at least kmin, %v", f.ECN.Kmax, f.ECN.Kmin)
+	}
+	if !(f.ECN.Pmax >= 0 && f.ECN.Pmax <= 1) {
+		d.fail(at("fabric.ecn.pmax"), "is %v: choose a probability, 0 to 1", f.ECN.Pmax)
+	}
+	if f.ECN.AtRate < 0 {
+		d.fail(at("fabric.ecn.at_rate"), "is %v: choose a rate, or 0", f.ECN.AtRate)
+	}
+	if f.PFC.XON > 0 && f.PFC.XON >= f.PFC.XOFF {
+		d.fail(at("fabric.pfc.xon"), "is %v: choose less than xoff, %v", f.PFC.XON, f.PFC.XOFF)
+	}
+	for i, x := range f.Faults {
+		path := fmt.Sprintf("fabric.faults[%d]", i)
+		if !(x.Loss >= 0 && x.Loss <= 1) {
+			d.fail(at(path+".loss"), "is %v: choose a probability, 0 to 1", x.Loss)
+		}
+		if g != nil && x.Link != "*" {
+			if _, err := g.FindLink(x.Link); err != nil {
+				d.fail(at(path+".link"), "%s", plain(err))
+			}
+		}
+	}
+	if g != nil {
+		known := g.SwitchNames()
+		for _, name := range slices.Sorted(maps.Keys(f.Switches)) {
+			if !slices.Contains(known, name) {
+				d.fail(at("fabric.switches."+name), "there is no such switch: there are %s", few(known))
+			}
+		}
+	}
+	if len(d.errs) > errs {
+		return
+	}
+	c := sys.FabricConfig()
+	if err := c.Validate(); err != nil {
+		d.fail(at("fabric"), "%s", plain(err))
+	}
+}
+
+// few lists names, leaving out the middle of many.
+func few(names []string) string {
+	if len(names) > 6 {
+		names = append(append(slices.Clone(names[:3]), "..."), names[len(names)-1])
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *Scenario) checkExpectations(d *decoder) {
+	for i, e := range s.Expect {
+		path := fmt.Sprintf("expect[%d]", i)
+		if e.Metric == "" {
+			d.fail(path+".metric", "it is missing: name a figure of the JSON, such as throughput_gbps")
+		}
+		if e.Min == nil && e.Max == nil {
+			d.fail(path, "there is no limit: give min, max or both")
+		}
+		if e.System != "" && !slices.ContainsFunc(s.Systems, func(sys *System) bool { return sys.Name == e.System }) {
+			d.fail(path+".system", "there is no system %q: there are %s", e.System, systemNames(s.Systems))
+		}
+		if e.Label != "" && s.labels != nil && !slices.Contains(s.labels, e.Label) {
+			d.fail(path+".label", "no flow has the label %q: there are %s", e.Label, strings.Join(s.labels, ", "))
+		}
+	}
+}
+
+func systemNames(systems []*System) string {
+	var names []string
+	for _, sys := range systems {
+		names = append(names, sys.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func engineNames() []string {
+	var names []string
+	for _, s := range cc.Schemes() {
+		names = append(names, s.Name)
+	}
+	return names
+}
