@@ -1,6 +1,7 @@
 package cc
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -57,8 +58,9 @@ type Ack struct {
 	Bytes   units.Bytes // payload newly acknowledged
 	Packets int32       // the same in packets of the path MTU, at least 1
 	// Acked and Sent are the flow's payload bytes acknowledged and sent so
-	// far, this acknowledgement included. An engine that acts once a round
-	// trip remembers Sent and waits until Acked reaches it.
+	// far, this acknowledgement included; what is sent again does not count
+	// again. An engine that acts once a round trip remembers Sent and waits
+	// until Acked reaches it.
 	Acked, Sent units.Bytes
 
 	ECN bool // the acknowledged packet, or one of a burst, met a congestion mark
@@ -92,4 +94,17 @@ type Env struct {
 	LineRate units.Rate  // of the sender's port
 	BaseRTT  units.Time  // round trip of one packet over the longest path with empty queues
 	MTU      units.Bytes // payload of a full packet
+}
+
+// Validate reports a field that is not positive.
+func (e Env) Validate() error {
+	switch {
+	case e.LineRate <= 0:
+		return fmt.Errorf("the line rate is %v: set the rate of the sender's port", e.LineRate)
+	case e.BaseRTT <= 0:
+		return fmt.Errorf("the base RTT is %v: set the round trip of one packet with empty queues", e.BaseRTT)
+	case e.MTU <= 0:
+		return fmt.Errorf("the MTU is %v: set the payload of a full packet", e.MTU)
+	}
+	return nil
 }

@@ -1,0 +1,12 @@
+// Package all registers every built-in rate engine with package cc. A program
+// that lets its users choose an engine by name imports it for that effect.
+package all
+
+import (
+	// Each registers its Scheme.
+	_ "github.com/sluice-rdma/sluice/cc/none"
+	_ "github.com/sluice-rdma/sluice/cc/poseidon"
+	_ "github.com/sluice-rdma/sluice/cc/powertcp"
+	_ "github.com/sluice-rdma/sluice/cc/thetapowertcp"
+	_ "github.com/sluice-rdma/sluice/cc/timely"
+)

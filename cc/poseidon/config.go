@@ -1,0 +1,99 @@
+package poseidon
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is Poseidon's parameters. Sections are the paper's. All flows that
+// share links must have the same P, K, MinRate and MaxRate: their targets are
+// what they compete by.
+type Config struct {
+	// P is the range of the target delay: it is K for a flow at MaxRate and
+	// P + K for one at MinRate (equation 3).
+	P units.Time `yaml:"p"`
+	// K is the least target delay (equation 3).
+	K units.Time `yaml:"k"`
+	// M is how far one update goes, in (0, 2): at 1 a flow reaches the rate
+	// that the delay calls for in one round trip (equations 4 and 5).
+	M float64 `yaml:"m"`
+	// MinRate and MaxRate bound the rates whose targets differ (equation 3).
+	// MaxRate zero is the line rate; MinRate zero is MaxRate/10000, the
+	// paper's ratio.
+	MinRate units.Rate `yaml:"min_rate"`
+	MaxRate units.Rate `yaml:"max_rate"`
+	// MinMD and MaxMI bound the update ratio: MinMD in (0, 1), MaxMI above 1
+	// (Algorithm 1). The paper gives no values.
+	MinMD float64 `yaml:"min_md"`
+	MaxMI float64 `yaml:"max_mi"`
+	// MinCwnd and MaxCwnd bound the window, in packets (Algorithm 1). The
+	// paper gives no values. MinCwnd zero is the window that MinRate fills in
+	// one base RTT; MaxCwnd zero is the window that the line rate fills in the
+	// base RTT and the largest target, P + K.
+	MinCwnd float64 `yaml:"min_cwnd"`
+	MaxCwnd float64 `yaml:"max_cwnd"`
+	// InitialCwnd is the first window, in packets; zero is what the line rate
+	// fills in one base RTT. The paper gives none.
+	InitialCwnd float64 `yaml:"initial_cwnd"`
+	// RetxResetThreshold is how many retransmission timeouts without an
+	// acknowledgement take the window to MinCwnd (Algorithm 2). The paper
+	// gives no value.
+	RetxResetThreshold int `yaml:"retx_reset_threshold"`
+
+	// Brownfield adds what the switches without telemetry delay a packet to
+	// the signal (section 4.1).
+	Brownfield bool `yaml:"brownfield"`
+	// BaseDelay is the round trip with empty queues that Brownfield takes out
+	// of the measured one; zero takes the environment's base RTT.
+	BaseDelay units.Time `yaml:"base_delay"`
+}
+
+// DefaultConfig returns the paper's parameters (section 5 and Figure 7), and
+// where it has none those named in docs/engines/poseidon.md.
+func DefaultConfig() Config {
+	return Config{
+		P: 40 * units.Microsecond, K: 2 * units.Microsecond, M: 0.25,
+		MinMD: 0.5, MaxMI: 4,
+		RetxResetThreshold: 5,
+	}
+}
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case c.P <= 0:
+		return fmt.Errorf("poseidon: p is %v: choose a positive span, such as 40us", c.P)
+	case c.K <= 0:
+		return fmt.Errorf("poseidon: k is %v: choose a positive span, such as 2us", c.K)
+	case !(c.M > 0 && c.M < 2):
+		return fmt.Errorf("poseidon: m is %v: choose a number between 0 and 2, such as 0.25; from 2 on flows do not converge (equation 12)", c.M)
+	case c.MinRate < 0:
+		return fmt.Errorf("poseidon: min_rate is %v: choose a positive rate, or 0 for max_rate/10000", c.MinRate)
+	case c.MaxRate < 0:
+		return fmt.Errorf("poseidon: max_rate is %v: choose a positive rate, or 0 for the line rate", c.MaxRate)
+	case c.MaxRate > 0 && c.MinRate >= c.MaxRate:
+		return fmt.Errorf("poseidon: min_rate (%v) is not below max_rate (%v): lower min_rate or raise max_rate", c.MinRate, c.MaxRate)
+	case !(c.MinMD > 0 && c.MinMD < 1):
+		return fmt.Errorf("poseidon: min_md is %v: choose a number between 0 and 1, such as 0.5", c.MinMD)
+	case !(c.MaxMI > 1 && c.MaxMI <= 1e6):
+		return fmt.Errorf("poseidon: max_mi is %v: choose a number above 1, such as 4", c.MaxMI)
+	case !(c.MinCwnd >= 0 && c.MinCwnd <= maxPackets):
+		return fmt.Errorf("poseidon: min_cwnd is %v: choose a positive number of packets, or 0 for what min_rate fills", c.MinCwnd)
+	case !(c.MaxCwnd >= 0 && c.MaxCwnd <= maxPackets):
+		return fmt.Errorf("poseidon: max_cwnd is %v: choose a number of packets up to 1e9, or 0 for what the line rate fills", c.MaxCwnd)
+	case c.MaxCwnd > 0 && c.MaxCwnd < c.MinCwnd:
+		return fmt.Errorf("poseidon: max_cwnd (%v) is below min_cwnd (%v): raise max_cwnd or lower min_cwnd", c.MaxCwnd, c.MinCwnd)
+	case !(c.InitialCwnd >= 0 && c.InitialCwnd <= maxPackets):
+		return fmt.Errorf("poseidon: initial_cwnd is %v: choose a positive number of packets, or 0 for what the line rate fills", c.InitialCwnd)
+	case c.RetxResetThreshold < 1:
+		return fmt.Errorf("poseidon: retx_reset_threshold is %d: choose 1 or more timeouts", c.RetxResetThreshold)
+	case c.BaseDelay < 0:
+		return fmt.Errorf("poseidon: base_delay is %v: choose a positive span, or 0 for the environment's base RTT", c.BaseDelay)
+	}
+	return nil
+}
+
+// maxPackets keeps windows, in bytes, far from the end of their range.
+const maxPackets = 1e9

@@ -1,0 +1,58 @@
+package powertcp
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is PowerTCP's parameters. Sections are the paper's.
+type Config struct {
+	// Gamma is the weight of a new window in the moving average, in (0, 1]
+	// (section 3.3).
+	Gamma float64 `yaml:"gamma"`
+	// Flows is N, the expected number of flows that share the host's NIC
+	// (section 3.3): the additive increase is beta = HostBw tau / N. The
+	// paper gives no value.
+	Flows float64 `yaml:"flows"`
+	// Remember is how often in a round trip the window is remembered, so that
+	// the window when the acknowledged segment was sent is known to within
+	// 1/Remember of a round trip; from 1 to 8. Equation 7 wants it exactly;
+	// section 3.3 remembers once.
+	Remember int `yaml:"remember"`
+	// MinCurrent is a floor under a hop's current, as a share of its rate, in
+	// [0, 1). The paper has none (0); its simulator has one half.
+	MinCurrent float64 `yaml:"min_current"`
+	// BaseRTT is tau, the round trip with empty queues (section 3.3); zero
+	// takes the environment's.
+	BaseRTT units.Time `yaml:"base_rtt"`
+	// MaxWindow bounds the window; zero takes HostBw tau, the initial window.
+	// The paper gives no bound.
+	MaxWindow units.Bytes `yaml:"max_window"`
+}
+
+// DefaultConfig returns the paper's parameters (section 3.3), and where it has
+// none those named in docs/engines/powertcp.md.
+func DefaultConfig() Config {
+	return Config{Gamma: 0.9, Flows: 100, Remember: 4, MinCurrent: 0.5}
+}
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case !(c.Gamma > 0 && c.Gamma <= 1):
+		return fmt.Errorf("powertcp: gamma is %v: choose a number above 0 and up to 1, such as 0.9", c.Gamma)
+	case !(c.Flows >= 1 && c.Flows <= 1e9):
+		return fmt.Errorf("powertcp: flows is %v: choose the number of flows expected to share the NIC, from 1 to 1e9", c.Flows)
+	case c.Remember < 1 || c.Remember > maxRemember:
+		return fmt.Errorf("powertcp: remember is %d: choose from 1 (the paper's once a round trip) to %d", c.Remember, maxRemember)
+	case !(c.MinCurrent >= 0 && c.MinCurrent < 1):
+		return fmt.Errorf("powertcp: min_current is %v: choose a share from 0 (the paper's, no floor) up to but not 1", c.MinCurrent)
+	case c.BaseRTT < 0:
+		return fmt.Errorf("powertcp: base_rtt is %v: choose a positive span, or 0 for the environment's", c.BaseRTT)
+	case c.MaxWindow < 0:
+		return fmt.Errorf("powertcp: max_window is %v: choose a positive size, or 0 for the bandwidth-delay product", c.MaxWindow)
+	}
+	return nil
+}

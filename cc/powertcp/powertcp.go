@@ -1,0 +1,177 @@
+package powertcp
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func init() {
+	cc.Register(cc.Scheme{
+		Name:      "powertcp",
+		Summary:   "window from the power of the bottleneck; needs per-hop telemetry",
+		Source:    "Addanki et al., NSDI 2022, Algorithm 1",
+		Telemetry: telemetry.PerHop,
+	}, DefaultConfig, New)
+}
+
+// state is what a flow remembers between acknowledgements.
+type state struct {
+	cwnd   float64 // bytes
+	smooth float64 // normalised power, smoothed over tau
+
+	memory memory // of old windows (section 3.3)
+
+	prev   telemetry.Stack // records of the previous acknowledgement
+	primed bool            // prev is one
+}
+
+// params is a Config made ready, in the units of state.
+type params struct {
+	tau              float64 // picoseconds
+	gamma, beta      float64 // beta in bytes
+	minCurrent       float64
+	remember         units.Bytes // times a round trip
+	minCwnd, maxCwnd float64     // bytes
+	bitsPerSecond    float64     // of a byte each tau
+	mtu, perMTU      float64     // bytes, and one over it
+}
+
+const bytesPerPicosecond = 1 / 8e12 // per bit per second
+
+// power is lines 11 to 19 for one egress port: its power between two records,
+// normalised by e = b^2 tau, and the time between them. ok is false where the
+// pair says nothing: the port's clock or counter did not advance, or the
+// records are of two different ports.
+func power(prev, cur *telemetry.Hop, tau, minCurrent float64) (norm, dt float64, ok bool) {
+	elapsed := cur.Time - prev.Time
+	sent := cur.TxBytes - prev.TxBytes
+	if elapsed <= 0 || sent < 0 || cur.Rate != prev.Rate || cur.Rate <= 0 {
+		return 0, 0, false
+	}
+	dt = float64(elapsed)
+	b := float64(cur.Rate) * bytesPerPicosecond
+	bdp := float64(b * tau)
+	carried := float64(b * dt)
+	// lambda dt = dq + mu dt (lines 12 to 14); v = q + b tau (lines 15, 16).
+	arrived := float64(cur.QLen - prev.QLen + sent)
+	if least := float64(minCurrent * carried); arrived < least {
+		arrived = least
+	}
+	voltage := float64(cur.QLen) + bdp
+	return float64(arrived*voltage) / float64(carried*bdp), dt, true
+}
+
+// normPower is lines 8 to 25: the largest power of any hop, smoothed over tau.
+// It reports false, and leaves the smoothed power alone, without a usable pair
+// of records.
+func (p *params) normPower(s *state, path *telemetry.Stack) bool {
+	largest, dt, usable := 0.0, 0.0, false
+	// A different number of hops is a different path.
+	if s.primed && path.N == s.prev.N {
+		was := s.prev.Path()
+		for i := range was {
+			norm, d, ok := power(&was[i], &path.Hops[i], p.tau, p.minCurrent)
+			if ok && (norm > largest || !usable) {
+				largest, dt, usable = norm, d, true
+			}
+		}
+	}
+	s.prev.N = uint8(copy(s.prev.Hops[:], path.Path()))
+	s.primed = true
+	if usable {
+		// Line 24, with that hop's dt, at most tau. Queues do not go below
+		// zero, but garbled records can.
+		dt = min(dt, p.tau)
+		s.smooth = (float64(s.smooth*(p.tau-dt)) + float64(max(largest, 0)*dt)) / p.tau
+	}
+	return usable
+}
+
+// window is equation 7 (line 27).
+func window(cwnd, oldCwnd, power, gamma, beta float64) float64 {
+	return float64(gamma*(oldCwnd/power+beta)) + float64((1-gamma)*cwnd)
+}
+
+// next is NEWACK (lines 2 to 7).
+func (p *params) next(s *state, a *cc.Ack) {
+	old := s.memory.recall(a.Acked)
+	if a.Path != nil && p.normPower(s, a.Path) {
+		// A power of zero asks for an infinite window; the bound catches it.
+		cwnd := min(max(window(s.cwnd, old, s.smooth, p.gamma, p.beta), p.minCwnd), p.maxCwnd)
+		if cwnd <= s.cwnd || !a.AppLimited {
+			s.cwnd = cwnd
+		}
+	}
+	s.memory.remember(s.cwnd, a.Acked, a.Sent, p.remember)
+}
+
+type engine struct {
+	p        params
+	s        state
+	lineRate units.Rate
+	control  cc.Control
+}
+
+// New makes the engine of one flow.
+func New(c Config, env cc.Env) (cc.Engine, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := env.Validate(); err != nil {
+		return nil, fmt.Errorf("powertcp: %w", err)
+	}
+	tau := c.BaseRTT
+	if tau == 0 {
+		tau = env.BaseRTT
+	}
+	const byteTime = 8 * float64(units.Second) // bit/s times ps are bytes over this
+	bdp := float64(float64(env.LineRate)*float64(tau)) / byteTime
+	p := params{
+		tau: float64(tau), gamma: c.Gamma, beta: bdp / c.Flows, maxCwnd: bdp,
+		minCurrent: c.MinCurrent, remember: units.Bytes(c.Remember),
+		bitsPerSecond: byteTime / float64(tau),
+		mtu:           float64(env.MTU), perMTU: 1 / float64(env.MTU),
+	}
+	if c.MaxWindow > 0 {
+		p.maxCwnd = float64(c.MaxWindow)
+	}
+	// Equation 7 itself never goes below beta.
+	p.minCwnd = min(p.beta, p.maxCwnd)
+	start := min(bdp, p.maxCwnd) // section 3.3: cwnd_init = HostBw tau
+	// The smoothed power has no initial value in the paper; 1 is that of
+	// equilibrium.
+	e := &engine{p: p, lineRate: env.LineRate, s: state{cwnd: start, smooth: 1, memory: memory{old: start}}}
+	e.set()
+	return e, nil
+}
+
+// set derives the control from the window: rate = cwnd / tau (line 6). The
+// window is whole packets, rounded up: pacing carries the fraction, where a
+// window that a last packet does not fit into would cost up to one packet a
+// round trip.
+func (e *engine) set() cc.Control {
+	rate := units.Rate(float64(e.s.cwnd*e.p.bitsPerSecond) + 0.5)
+	packets := math.Ceil(float64(e.s.cwnd*e.p.perMTU) - 1e-9) // less what rounding adds
+	e.control = cc.Control{
+		Rate:   min(max(rate, 1), e.lineRate),
+		Window: units.Bytes(float64(packets * e.p.mtu)),
+	}
+	return e.control
+}
+
+func (e *engine) OnAck(a *cc.Ack) cc.Control {
+	e.p.next(&e.s, a)
+	return e.set()
+}
+
+// The paper's algorithm has no rule for losses, and its signals are the
+// records alone: the window keeps bounding what is in flight.
+
+func (e *engine) OnLoss(units.Time) cc.Control    { return e.control }
+func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
+func (e *engine) OnCNP(units.Time) cc.Control     { return e.control }
+func (e *engine) Control() cc.Control             { return e.control }

@@ -1,0 +1,50 @@
+package thetapowertcp
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is theta-PowerTCP's parameters. Sections are the paper's.
+type Config struct {
+	// Gamma is the weight of a new window in the moving average, in (0, 1]
+	// (section 3.3).
+	Gamma float64 `yaml:"gamma"`
+	// Flows is N, the expected number of flows that share the host's NIC
+	// (section 3.3): the additive increase is beta = HostBw tau / N. The
+	// paper gives no value.
+	Flows float64 `yaml:"flows"`
+	// MinCurrent is a floor under the current (1 + the RTT gradient), as a
+	// share of the bottleneck's rate, in [0, 1). The paper has none (0); its
+	// simulator has one half.
+	MinCurrent float64 `yaml:"min_current"`
+	// BaseRTT is tau, the round trip with empty queues (section 3.3); zero
+	// takes the environment's.
+	BaseRTT units.Time `yaml:"base_rtt"`
+	// MaxWindow bounds the window; zero takes HostBw tau, the initial window.
+	// The paper gives no bound.
+	MaxWindow units.Bytes `yaml:"max_window"`
+}
+
+// DefaultConfig returns the paper's parameters (section 3.3), and where it has
+// none those named in docs/engines/theta-powertcp.md.
+func DefaultConfig() Config { return Config{Gamma: 0.9, Flows: 100, MinCurrent: 0.5} }
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case !(c.Gamma > 0 && c.Gamma <= 1):
+		return fmt.Errorf("theta-powertcp: gamma is %v: choose a number above 0 and up to 1, such as 0.9", c.Gamma)
+	case !(c.Flows >= 1 && c.Flows <= 1e9):
+		return fmt.Errorf("theta-powertcp: flows is %v: choose the number of flows expected to share the NIC, from 1 to 1e9", c.Flows)
+	case !(c.MinCurrent >= 0 && c.MinCurrent < 1):
+		return fmt.Errorf("theta-powertcp: min_current is %v: choose a share from 0 (the paper's, no floor) up to but not 1", c.MinCurrent)
+	case c.BaseRTT < 0:
+		return fmt.Errorf("theta-powertcp: base_rtt is %v: choose a positive span, or 0 for the environment's", c.BaseRTT)
+	case c.MaxWindow < 0:
+		return fmt.Errorf("theta-powertcp: max_window is %v: choose a positive size, or 0 for the bandwidth-delay product", c.MaxWindow)
+	}
+	return nil
+}

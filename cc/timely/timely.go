@@ -1,0 +1,162 @@
+package timely
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func init() {
+	cc.Register(cc.Scheme{
+		Name:    "timely",
+		Summary: "rate from the gradient of the RTT; needs only NIC timestamps",
+		Source:  "Mittal et al., SIGCOMM 2015, Algorithm 1; patched: Zhu et al., CoNEXT 2016, Algorithm 2",
+	}, DefaultConfig, New)
+}
+
+// state is what a flow remembers between completions.
+type state struct {
+	rate    float64    // bits per second
+	prevRTT units.Time // of the previous completion
+	primed  bool       // prevRTT is one
+	rttDiff float64    // moving average of RTT differences, picoseconds
+	falling int        // negative gradients in a row
+}
+
+// params is a Config made ready: in the units of state, defaults resolved.
+type params struct {
+	tLow, tHigh       units.Time
+	delta, haiDelta   float64 // bits per second
+	haiCount          int
+	beta, alpha       float64
+	minRTT            float64 // picoseconds
+	minRate, maxRate  float64 // bits per second
+	keep              float64 // least share of the rate that an update leaves
+	patched           bool
+	patchedBeta, rRef float64 // rRef in picoseconds
+}
+
+// next is Algorithm 1: the state after a completion whose RTT, less the
+// segment's serialisation, is rtt. scale is the completion's share of a minimum
+// RTT's update (section 5). mayRise is false for an application-limited flow.
+func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) state {
+	// The first completion has no predecessor: its difference is zero.
+	diff := 0.0
+	if s.primed {
+		diff = float64(rtt - s.prevRTT)
+	}
+	s.prevRTT, s.primed = rtt, true
+	s.rttDiff = float64((1-p.alpha)*s.rttDiff) + float64(p.alpha*diff)
+	gradient := s.rttDiff / p.minRTT
+
+	// Section 4.3: "negative for several consecutive completion times".
+	if gradient < 0 {
+		s.falling = min(s.falling+1, p.haiCount)
+	} else {
+		s.falling = 0
+	}
+
+	rate := s.rate
+	switch {
+	case rtt < p.tLow:
+		rate += float64(scale * p.delta)
+	case rtt > p.tHigh:
+		// R (1 - beta (1 - Thigh/RTT)), section 4.3.
+		cut := p.beta * (1 - float64(p.tHigh)/float64(rtt))
+		rate *= 1 - float64(scale*cut)
+	case p.patched:
+		// Zhu et al., Algorithm 2: delta (1-w) + R (1 - beta w error).
+		w := weight(gradient)
+		off := (float64(rtt) - p.rRef) / p.rRef
+		cut := float64(p.patchedBeta*w) * off
+		rate = float64(scale*float64(p.delta*(1-w))) + float64(rate*(1-float64(scale*cut)))
+	case gradient <= 0:
+		step := p.delta
+		if s.falling >= p.haiCount {
+			step = p.haiDelta
+		}
+		rate += float64(scale * step)
+	default:
+		// R (1 - beta gradient): negative for a gradient above 1/beta, which
+		// the bounds below catch.
+		rate *= 1 - float64(scale*float64(p.beta*gradient))
+	}
+
+	rate = max(rate, float64(p.keep*s.rate))
+	if !mayRise {
+		rate = min(rate, s.rate)
+	}
+	s.rate = min(max(rate, p.minRate), p.maxRate)
+	return s
+}
+
+// weight is Zhu et al., section 4.3: how much of a step looks at the RTT itself,
+// against probing; it goes from 0 to 1 as the gradient goes from -1/4 to 1/4.
+func weight(gradient float64) float64 {
+	switch {
+	case gradient <= -0.25:
+		return 0
+	case gradient >= 0.25:
+		return 1
+	}
+	return float64(2*gradient) + 0.5
+}
+
+type engine struct {
+	p       params
+	s       state
+	control cc.Control
+}
+
+// New makes the engine of one flow.
+func New(c Config, env cc.Env) (cc.Engine, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := env.Validate(); err != nil {
+		return nil, fmt.Errorf("timely: %w", err)
+	}
+	orDefault := func(r, otherwise units.Rate) units.Rate {
+		if r == 0 {
+			return otherwise
+		}
+		return min(r, otherwise)
+	}
+	maxRate := orDefault(c.MaxRate, env.LineRate)
+	if c.MinRate > maxRate {
+		return nil, fmt.Errorf("timely: min_rate (%v) is above the line rate (%v): lower min_rate", c.MinRate, env.LineRate)
+	}
+	p := params{
+		tLow: c.TLow, tHigh: c.THigh,
+		delta: float64(c.Delta), haiDelta: float64(c.Delta) * float64(c.HAISteps), haiCount: c.HAICount,
+		beta: c.Beta, alpha: c.Alpha,
+		minRTT:  float64(c.MinRTT),
+		minRate: float64(c.MinRate), maxRate: float64(maxRate),
+		keep:    1 - c.MaxDecrease,
+		patched: c.Patched, patchedBeta: c.PatchedBeta, rRef: float64(c.RTTRef),
+	}
+	if c.MinRTT == 0 {
+		p.minRTT = float64(env.BaseRTT)
+	}
+	if c.RTTRef == 0 {
+		p.rRef = float64(c.TLow)
+	}
+	e := &engine{p: p, s: state{rate: float64(orDefault(c.InitialRate, maxRate))}}
+	e.control = cc.Control{Rate: units.Rate(e.s.rate), Window: cc.Unlimited}
+	return e, nil
+}
+
+func (e *engine) OnAck(a *cc.Ack) cc.Control {
+	e.s = e.p.next(e.s, max(a.NetRTT, 0), a.Scale, !a.AppLimited)
+	e.control.Rate = units.Rate(e.s.rate)
+	return e.control
+}
+
+// TIMELY knows no signal but the RTT: it "is not concerned with reliability"
+// (section 5), and its fabric loses nothing.
+
+func (e *engine) OnLoss(units.Time) cc.Control    { return e.control }
+func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
+func (e *engine) OnCNP(units.Time) cc.Control     { return e.control }
+func (e *engine) Control() cc.Control             { return e.control }
