@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// flow is a flow under way: a queue pair at each end, of which the poster's is
+// paced. A Read is posted by the data's destination.
+type flow struct {
+	scenario.Flow
+	poster, peer    *host
+	qp, peerQP      verbs.QP
+	local, remote   verbs.MR
+	sink            *nicmodel.NIC // where the data arrive, and by which queue pair
+	sinkQPN         uint32
+	posted, done    units.Bytes
+	outstanding     int                // messages
+	index           int                // in simulation.active
+	delivered       nicmodel.Delivered // as of the last look
+	atWarmup        nicmodel.Delivered
+	startedInWindow bool
+	countersSeen    uint64
+}
+
+// postAhead is how much a flow keeps posted, so that neither shim nor NIC runs
+// dry between a completion and the next post: four messages, or this.
+const postAhead = 256 * units.KiB
+
+// start connects a flow and posts its first messages.
+func (s *simulation) start(spec scenario.Flow) error {
+	f := &flow{Flow: spec, index: len(s.active)}
+	src, dst := s.hosts[spec.Src], s.hosts[spec.Dst]
+	f.poster, f.peer = src, dst
+	if spec.Operation == scenario.Read {
+		f.poster, f.peer = dst, src
+	}
+	n := &s.sys.NIC
+	cap := verbs.QPCap{MaxSendWR: n.SendDepth, MaxRecvWR: n.SendDepth, MaxSendSGE: 1, MaxRecvSGE: 1}
+	create := func(x *side) (verbs.QP, error) {
+		return x.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: x.cq, RecvCQ: x.cq, Cap: cap})
+	}
+	var err error
+	if f.qp, err = create(&f.poster.active); err != nil {
+		return err
+	}
+	if f.peerQP, err = create(&f.peer.passive); err != nil {
+		return err
+	}
+	f.local, f.remote = f.poster.active.mr, f.peer.passive.mr
+	f.sink, f.sinkQPN = f.peer.nic, f.peerQP.Num()
+	if spec.Operation == scenario.Read {
+		f.sink, f.sinkQPN = f.poster.nic, f.qp.Num()
+	}
+	f.poster.bind(f.qp.Num(), f)
+	f.peer.bind(f.peerQP.Num(), f)
+	params := verbs.RCParams{
+		Port: 1, PathMTU: ib.MTU(n.MTU),
+		Access:  ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite,
+		Timeout: uint8(n.Timeout), RetryCnt: uint8(n.RetryCount), RNRRetry: uint8(n.RNRRetry), MinRNRTimer: 1,
+		MaxRdAtomic: uint8(n.MaxRdAtomic), MaxDestRdAtomic: uint8(n.MaxRdAtomic), SL: uint8(n.Priority),
+		FlowLabel: uint32(spec.ID) & 0xfffff,
+	}
+	me, err := endpoint(f.poster.active.dev, f.qp)
+	if err != nil {
+		return err
+	}
+	other, err := endpoint(f.peer.passive.dev, f.peerQP)
+	if err != nil {
+		return err
+	}
+	if err := verbs.ConnectRC(f.qp, me, other, params); err != nil {
+		return err
+	}
+	if err := verbs.ConnectRC(f.peerQP, other, me, params); err != nil {
+		return err
+	}
+	if spec.Operation == scenario.Send {
+		for range min(n.SendDepth, postedAhead(f)) {
+			if err := f.postRecv(); err != nil {
+				return err
+			}
+		}
+	}
+	s.active = append(s.active, f)
+	if s.measure != nil {
+		s.measure.started(f)
+	}
+	if err := f.post(s.engine.Now()); err != nil {
+		return err
+	}
+	f.poster.alarm(s.engine.Now())
+	return nil
+}
+
+func endpoint(dev verbs.Device, qp verbs.QP) (verbs.Endpoint, error) {
+	gid, err := dev.GID(1, 0)
+	if err != nil {
+		return verbs.Endpoint{}, err
+	}
+	if !gid.IsValid() {
+		gid = netip.Addr{}
+	}
+	return verbs.Endpoint{GID: gid, QPN: qp.Num()}, nil
+}
+
+// postedAhead is how many messages a flow keeps posted.
+func postedAhead(f *flow) int { return int(max(4, (postAhead+f.Message-1)/f.Message)) }
+
+// post posts messages as long as there are some and enough are not under way.
+func (f *flow) post(now units.Time) error {
+	limit := min(postedAhead(f), f.poster.sim.sys.NIC.SendDepth)
+	op := map[scenario.Operation]ib.WROpcode{scenario.Write: ib.WRRDMAWrite, scenario.Read: ib.WRRDMARead, scenario.Send: ib.WRSend}[f.Operation]
+	for f.outstanding < limit {
+		n := f.Message
+		if f.Size > 0 {
+			n = min(n, f.Size-f.posted)
+		} else if now >= f.Stop {
+			n = 0
+		}
+		if n == 0 {
+			return nil
+		}
+		wr := [1]verbs.SendWR{{
+			WRID: uint64(n), Opcode: op, Flags: verbs.SendSignaled,
+			SGL: []verbs.SGE{verbs.SGEOf(f.local, 0, int(n))}, RemoteAddr: f.remote.Addr(), RKey: f.remote.RKey(),
+		}}
+		if _, err := f.qp.PostSend(wr[:]); err != nil {
+			return err
+		}
+		f.posted += n
+		f.outstanding++
+	}
+	return nil
+}
+
+func (f *flow) postRecv() error {
+	_, err := f.peerQP.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(f.remote, 0, int(f.Message))}}})
+	return err
+}
+
+// completed handles a completion at either end.
+func (h *host) completed(now units.Time, wc *verbs.WC) error {
+	f := h.flow(wc.QPN)
+	if f == nil {
+		return fmt.Errorf("a completion of queue pair %d, which belongs to no flow", wc.QPN)
+	}
+	if wc.Status != ib.WCSuccess {
+		return fmt.Errorf("flow %d from %s to %s: %v", f.ID, h.sim.name(f.Src), h.sim.name(f.Dst), wc.Status)
+	}
+	if wc.Opcode == ib.WCRecv {
+		return f.postRecv()
+	}
+	f.outstanding--
+	f.done += units.Bytes(wc.WRID)
+	if f.Size > 0 && f.done == f.Size || f.Size == 0 && f.outstanding == 0 && now >= f.Stop {
+		return h.sim.finished(f, now)
+	}
+	return f.post(now)
+}
+
+func (s *simulation) name(host int) string { return s.net.Topology().HostName(host) }
+
+// finished takes a flow down.
+func (s *simulation) finished(f *flow, now units.Time) error {
+	if s.measure != nil {
+		s.measure.ended(f, now)
+	}
+	if f.poster.onDone != nil {
+		f.poster.onDone(f, now)
+	}
+	f.poster.bind(f.qp.Num(), nil)
+	f.peer.bind(f.peerQP.Num(), nil)
+	if err := f.qp.Destroy(); err != nil {
+		return err
+	}
+	if err := f.peerQP.Destroy(); err != nil {
+		return err
+	}
+	last := len(s.active) - 1
+	s.active[f.index] = s.active[last]
+	s.active[f.index].index = f.index
+	s.active[last] = nil
+	s.active = s.active[:last]
+	if last == 0 && !s.pending {
+		// Not here: the caller is in the middle of something.
+		s.engine.Schedule(now, &s.src, s.id, evDone, 0)
+	}
+	return nil
+}

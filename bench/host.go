@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/simverbs"
+)
+
+// host is an application on a simulated machine: it posts what flows have to
+// send through the verbs layer and polls what completes, as events.
+type host struct {
+	sim  *simulation
+	nic  *nicmodel.NIC
+	id   des.NodeID
+	src  des.Source
+	wake units.Time // of the pending event, or Never
+
+	// active is what flows post to: the shim, or the NIC itself where the
+	// engine runs in it. passive is the NIC, for the other end of flows.
+	shim            *paced.Shim
+	active, passive side
+	flowOf          []*flow // by provider queue pair number, see index
+	onDone          func(f *flow, now units.Time)
+	wc              [32]verbs.WC
+	busy            bool
+}
+
+// side is what a host has made of a device.
+type side struct {
+	dev verbs.Device
+	pd  verbs.PD
+	cq  verbs.CQ
+	mr  verbs.MR // phantom
+}
+
+// memoryBytes is how large each host's region is: as large as a message can be.
+const memoryBytes = uint64(scenario.MaxMessage)
+
+// cqEntries holds the completions of all the flows of a host between two turns
+// of its polling loop.
+const cqEntries = 1 << 14
+
+func newHost(s *simulation, name string, nic *nicmodel.NIC) (*host, error) {
+	h := &host{sim: s, nic: nic, src: s.engine.NewSource(), wake: units.Never}
+	h.id = s.engine.AddHandler(h)
+	dev := s.world.AddDevice("sim:"+name, nic, s.congestion(nic.LineRate()))
+	dev.OnCompletion(h.progress)
+	var err error
+	if h.passive, err = newSide(dev); err != nil {
+		return nil, err
+	}
+	if s.sys.Offload() {
+		h.active = h.passive
+		nic.OnAck(h.acked)
+		return h, nil
+	}
+	if h.shim, err = paced.Wrap(dev, s.shimConfig(h, nic.LineRate())); err != nil {
+		return nil, err
+	}
+	h.active, err = newSide(h.shim)
+	return h, err
+}
+
+// phantomer is a protection domain of the model, or one that stands for it.
+type phantomer interface {
+	RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error)
+}
+
+func newSide(dev verbs.Device) (side, error) {
+	x := side{dev: dev}
+	var err error
+	if x.pd, err = dev.AllocPD(); err != nil {
+		return x, err
+	}
+	if x.cq, err = dev.CreateCQ(verbs.CQInitAttr{CQE: cqEntries}); err != nil {
+		return x, err
+	}
+	pd := x.pd
+	if u, ok := pd.(interface{ Unwrap() verbs.PD }); ok {
+		pd = u.Unwrap()
+	}
+	p, ok := pd.(phantomer)
+	if !ok {
+		return x, fmt.Errorf("bench: a %T has no phantom memory", pd)
+	}
+	x.mr, err = p.RegPhantom(memoryBytes, ib.AccessLocalWrite|ib.AccessRemoteRead|ib.AccessRemoteWrite)
+	return x, err
+}
+
+// Handle implements des.Handler: the shim has something to do.
+func (h *host) Handle(ev des.Event) {
+	if ev.At == h.wake {
+		h.wake = units.Never
+	}
+	h.progress(ev.At)
+}
+
+// progress polls until there is nothing, lets flows post more, and sets the
+// alarm for what the shim has to do next.
+func (h *host) progress(now units.Time) {
+	if h.busy {
+		return // a completion of the moment, which the loop below will see
+	}
+	h.busy = true
+	h.drain(now, h.active.cq)
+	if h.shim != nil {
+		h.drain(now, h.passive.cq)
+	}
+	h.busy = false
+	h.alarm(now)
+}
+
+func (h *host) drain(now units.Time, cq verbs.CQ) {
+	for {
+		n, err := cq.Poll(h.wc[:])
+		if err != nil {
+			h.sim.fail(err)
+			return
+		}
+		if n == 0 {
+			return
+		}
+		for i := range h.wc[:n] {
+			if err := h.completed(now, &h.wc[i]); err != nil {
+				h.sim.fail(err)
+				return
+			}
+		}
+	}
+}
+
+// alarm schedules the next turn, if the shim needs one though nothing completes.
+func (h *host) alarm(now units.Time) {
+	if h.shim == nil {
+		return
+	}
+	if at := h.shim.Deadline(); at < h.wake {
+		h.wake = max(at, now)
+		h.sim.engine.Schedule(h.wake, &h.src, h.id, 0, 0)
+	}
+}
+
+// index is the place of a queue pair number in host.flowOf: the model numbers
+// queue pairs densely, with a few bits of generation below.
+func index(qpn uint32) int { return int(qpn >> 4) }
+
+func (h *host) bind(qpn uint32, f *flow) {
+	for index(qpn) >= len(h.flowOf) {
+		h.flowOf = append(h.flowOf, nil)
+	}
+	h.flowOf[index(qpn)] = f
+}
+
+func (h *host) flow(qpn uint32) *flow {
+	if i := index(qpn); i < len(h.flowOf) {
+		return h.flowOf[i]
+	}
+	return nil
+}
+
+// observe takes a round trip from the shim, acked one from the NIC. What a host
+// sees is its completion less the segment's serialisation (TIMELY section 3.1);
+// what a NIC sees is the whole round trip of a packet.
+func (h *host) observe(qp *paced.QP, a *cc.Ack, _ cc.Control) {
+	if f := h.flow(qp.Num()); f != nil && h.sim.measure != nil {
+		h.sim.measure.roundTrip(f, h.sim.engine.Now(), a.NetRTT)
+	}
+}
+
+func (h *host) acked(qpn uint32, a *cc.Ack) {
+	if f := h.flow(qpn); f != nil && h.sim.measure != nil {
+		h.sim.measure.roundTrip(f, h.sim.engine.Now(), a.RTT)
+	}
+}
+
+// simDevice returns the model's device below whatever wraps it.
+func (h *host) simDevice() *simverbs.Device { return h.passive.dev.(*simverbs.Device) }

@@ -1,0 +1,466 @@
+package bench
+
+import (
+	"math"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// measurement observes a simulation: it has a clock of its own and changes
+// nothing.
+type measurement struct {
+	sim      *simulation
+	spec     *scenario.Measure
+	warmup   units.Time
+	warm     bool
+	labels   []label // one a label, and behind them all flows together
+	links    []link
+	ports    []portBaseline
+	framing  units.Bytes // of the links that lead to hosts
+	progress func(float64)
+
+	step       units.Time // between looks; divides sample and window
+	sampleAt   units.Time
+	windowAt   units.Time
+	progressAt units.Time
+	lastSample units.Time
+}
+
+// label is what the flows of a label have done.
+type label struct {
+	name      string
+	rtt, fct  *Recorder
+	slow      []*Recorder // by size bin; slowdown in thousandths of a second
+	started   uint64
+	finished  uint64
+	gone      nicmodel.Delivered // of flows that have ended, from the warm-up on
+	shares    []float64          // payload of each endless flow, from the warm-up on
+	retrans   uint64
+	timeouts  uint64
+	stepped   nicmodel.Delivered // since the last sample
+	rttSum    units.Time
+	rttCount  int64
+	rate      Series
+	wire      Series
+	rttSeries Series
+	active    Series
+	running   int
+}
+
+// slowdownBins are the upper edges of the size bins.
+var slowdownBins = []units.Bytes{10 * units.KB, 100 * units.KB, units.MB, 10 * units.MB, math.MaxInt64}
+
+// slowdownUnit is how a slowdown of 1 is recorded: Recorder holds times.
+const slowdownUnit = units.Millisecond
+
+// link is a direction of a link that the scenario asks to measure.
+type link struct {
+	id        fabric.LinkID
+	name      string
+	rate      units.Rate
+	base      fabric.PortStats // at the warm-up
+	queueSum  float64
+	queueMax  units.Bytes
+	samples   int64
+	busyAt    units.Time // Busy at the last window
+	busyMin   float64
+	queue     Series
+	busy      Series
+	busyKnown bool
+}
+
+// portBaseline is a port at the end of the warm-up.
+type portBaseline struct {
+	stats    fabric.PortStats
+	queueSum float64
+	queueMax units.Bytes
+}
+
+func newMeasurement(sim *simulation, s *scenario.Scenario) (*measurement, error) {
+	m := &measurement{sim: sim, spec: &s.Measure, warmup: s.Warmup}
+	topo := sim.net.Topology()
+	m.framing = topo.Link(0).Framing.Bytes()
+	for _, name := range append(s.Labels(), "all") {
+		l := label{name: name, rtt: NewRecorder(), fct: NewRecorder()}
+		for range slowdownBins {
+			l.slow = append(l.slow, nil)
+		}
+		m.labels = append(m.labels, l)
+	}
+	for _, name := range m.spec.Links {
+		id, err := topo.FindLink(name)
+		if err != nil {
+			return nil, err
+		}
+		m.links = append(m.links, link{id: id, name: name, rate: topo.Link(id).Rate, busyMin: math.Inf(1)})
+	}
+	m.ports = make([]portBaseline, topo.Links())
+	m.step = gcd(m.spec.Sample, m.spec.Window)
+	if m.step == 0 {
+		m.step = sim.duration / 100
+	}
+	m.step = max(m.step, units.Nanosecond)
+	return m, nil
+}
+
+func gcd(a, b units.Time) units.Time {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// begin starts the clock.
+func (m *measurement) begin() {
+	m.sampleAt, m.windowAt = m.spec.Sample, m.spec.Window
+	if m.warmup == 0 {
+		m.warmUp()
+	}
+	m.sim.engine.Schedule(min(m.step, m.sim.duration), &m.sim.src, m.sim.id, evMeasure, 0)
+}
+
+func (m *measurement) tick(now units.Time) {
+	if !m.warm && now >= m.warmup {
+		m.warmUp()
+	}
+	if m.spec.Sample > 0 && now >= m.sampleAt {
+		m.sample(now)
+		m.sampleAt = now + m.spec.Sample
+	}
+	if m.spec.Window > 0 && now >= m.windowAt {
+		m.window(now)
+		m.windowAt = now + m.spec.Window
+	}
+	if now >= m.progressAt {
+		m.progress(float64(now) / float64(m.sim.duration))
+		m.progressAt = now + m.sim.duration/200
+	}
+	next := now + m.step
+	if !m.warm {
+		next = min(next, max(m.warmup, now+1))
+	}
+	if next <= m.sim.duration {
+		m.sim.engine.Schedule(next, &m.sim.src, m.sim.id, evMeasure, 0)
+	}
+}
+
+// warmUp is where counting begins.
+func (m *measurement) warmUp() {
+	m.warm = true
+	for i := range m.ports {
+		m.ports[i].stats = m.sim.net.Port(fabric.LinkID(i)).Stats()
+	}
+	for i := range m.links {
+		l := &m.links[i]
+		l.base = m.sim.net.Port(l.id).Stats()
+		l.busyAt, l.busyKnown = l.base.Busy, true
+	}
+	for _, f := range m.sim.active {
+		f.atWarmup = f.sink.Delivered(f.sinkQPN)
+	}
+}
+
+// both calls f for a flow's label and for all flows together.
+func (m *measurement) both(f *flow, do func(*label)) {
+	do(&m.labels[f.Label])
+	do(&m.labels[len(m.labels)-1])
+}
+
+func (m *measurement) started(f *flow) {
+	f.startedInWindow = m.warm
+	m.both(f, func(l *label) {
+		l.running++
+		if m.warm {
+			l.started++
+		}
+	})
+}
+
+func (m *measurement) roundTrip(f *flow, now, rtt units.Time) {
+	m.both(f, func(l *label) {
+		l.rttSum += rtt
+		l.rttCount++
+		if m.warm {
+			l.rtt.Record(rtt)
+		}
+	})
+}
+
+// look brings what has been delivered of a flow up to date.
+func (m *measurement) look(f *flow) {
+	d := f.sink.Delivered(f.sinkQPN)
+	more := subtract(d, f.delivered)
+	f.delivered = d
+	m.both(f, func(l *label) { add(&l.stepped, more) })
+}
+
+// settle takes leave of a flow's counters, at its end or at the run's.
+func (m *measurement) settle(f *flow) {
+	m.look(f)
+	since := subtract(f.delivered, f.atWarmup)
+	c := f.poster.nic.Counters(f.qp.Num())
+	peer := f.peer.nic.Counters(f.peerQP.Num())
+	m.both(f, func(l *label) {
+		l.running--
+		if m.warm {
+			add(&l.gone, since)
+		}
+		l.retrans += c.RetransmittedPackets + peer.RetransmittedPackets
+		l.timeouts += c.LocalAckTimeoutErr + peer.LocalAckTimeoutErr
+		if f.Size == 0 {
+			l.shares = append(l.shares, float64(since.Payload))
+		}
+	})
+}
+
+func (m *measurement) ended(f *flow, now units.Time) {
+	m.settle(f)
+	if !f.startedInWindow || f.Size == 0 {
+		return
+	}
+	fct := now - f.Start
+	slow := units.Time(float64(fct) / float64(m.sim.idealFCT(&f.Flow)) * float64(slowdownUnit))
+	bin := 0
+	for f.Size > slowdownBins[bin] {
+		bin++
+	}
+	m.both(f, func(l *label) {
+		l.finished++
+		l.fct.Record(fct)
+		if l.slow[bin] == nil {
+			l.slow[bin] = NewRecorder()
+		}
+		l.slow[bin].Record(slow)
+	})
+}
+
+func subtract(a, b nicmodel.Delivered) nicmodel.Delivered {
+	return nicmodel.Delivered{Payload: a.Payload - b.Payload, Frames: a.Frames - b.Frames, Packets: a.Packets - b.Packets}
+}
+
+func add(a *nicmodel.Delivered, b nicmodel.Delivered) {
+	a.Payload += b.Payload
+	a.Frames += b.Frames
+	a.Packets += b.Packets
+}
+
+// wireBytes is what delivered data took on the wire.
+func (m *measurement) wireBytes(d nicmodel.Delivered) units.Bytes {
+	return d.Frames + units.Bytes(d.Packets)*m.framing
+}
+
+// sample appends a point to every series.
+func (m *measurement) sample(now units.Time) {
+	for _, f := range m.sim.active {
+		m.look(f)
+	}
+	span := now - m.lastSample
+	m.lastSample = now
+	for i := range m.labels {
+		l := &m.labels[i]
+		l.rate.Values = append(l.rate.Values, gbps(l.stepped.Payload, span))
+		l.wire.Values = append(l.wire.Values, gbps(m.wireBytes(l.stepped), span))
+		rtt := Unmeasured
+		if l.rttCount > 0 {
+			rtt = Float((l.rttSum / units.Time(l.rttCount)).Microseconds())
+		}
+		l.rttSeries.Values = append(l.rttSeries.Values, rtt)
+		l.active.Values = append(l.active.Values, Float(l.running))
+		l.stepped, l.rttSum, l.rttCount = nicmodel.Delivered{}, 0, 0
+	}
+	for i := range m.links {
+		l := &m.links[i]
+		q := m.sim.net.Port(l.id).Queue()
+		l.queue.Values = append(l.queue.Values, Float(q))
+		if m.warm {
+			l.queueSum += float64(q)
+			l.queueMax = max(l.queueMax, q)
+			l.samples++
+		}
+	}
+	if !m.warm {
+		return
+	}
+	for i := range m.ports {
+		q := m.sim.net.Port(fabric.LinkID(i)).Queue()
+		m.ports[i].queueSum += float64(q)
+		m.ports[i].queueMax = max(m.ports[i].queueMax, q)
+	}
+}
+
+// window takes the busy share of the links over the window that ends now.
+func (m *measurement) window(now units.Time) {
+	for i := range m.links {
+		l := &m.links[i]
+		busy := m.sim.net.Port(l.id).Stats().Busy
+		share := float64(busy-l.busyAt) / float64(m.spec.Window)
+		l.busyAt = busy
+		l.busy.Values = append(l.busy.Values, Float(min(share, 1)))
+		if m.warm && now-m.spec.Window >= m.warmup {
+			l.busyMin = min(l.busyMin, share)
+		}
+	}
+}
+
+func gbps(n units.Bytes, span units.Time) Float {
+	if span <= 0 {
+		return Unmeasured
+	}
+	return Float(float64(n) * 8 / float64(span) * 1000)
+}
+
+// finish closes the account of the flows that are still under way.
+func (m *measurement) finish() {
+	m.progress(1)
+	for _, f := range m.sim.active {
+		m.settle(f)
+	}
+}
+
+// queueMax is the longest queue of a port from the warm-up on: exact if it is
+// the longest of all, else the longest that was sampled.
+func queueMax(stats, base fabric.PortStats, sampled units.Bytes) units.Bytes {
+	if stats.MaxQueue > base.MaxQueue {
+		return stats.MaxQueue
+	}
+	return sampled
+}
+
+// report writes what was measured into out.
+func (m *measurement) report(out *System) {
+	span := m.sim.end - m.warmup
+	all := &m.labels[len(m.labels)-1]
+	out.Flows = m.flows(all, span)
+	if len(m.labels) > 2 {
+		for i := range m.labels[:len(m.labels)-1] {
+			l := &m.labels[i]
+			out.Labels = append(out.Labels, Label{Label: l.name, Flows: m.flows(l, span)})
+		}
+	}
+	out.Network = m.network()
+	for i := range m.links {
+		out.Links = append(out.Links, m.link(&m.links[i], span))
+	}
+	m.series(out)
+	for i := range m.labels {
+		l := &m.labels[i]
+		if i < len(m.labels)-1 && len(m.labels) == 2 {
+			continue // the same flows as all
+		}
+		for _, d := range []Distribution{l.rtt.Distribution("rtt", l.name), l.fct.Distribution("fct", l.name)} {
+			if len(d.Values) > 0 {
+				out.Distributions = append(out.Distributions, d)
+			}
+		}
+	}
+}
+
+func (m *measurement) flows(l *label, span units.Time) Flows {
+	f := NewFlows()
+	f.FlowsStarted, f.FlowsDone = l.started, l.finished
+	f.Bytes = int64(l.gone.Payload)
+	f.ThroughputGbps = gbps(l.gone.Payload, span)
+	f.WireGbps = gbps(m.wireBytes(l.gone), span)
+	f.RTTSamples = l.rtt.Count()
+	f.RTTAvgUs, f.RTTP50Us, f.RTTP99Us = l.rtt.MeanUs(), l.rtt.PercentileUs(50), l.rtt.PercentileUs(99)
+	f.FCTAvgUs, f.FCTP50Us, f.FCTP99Us = l.fct.MeanUs(), l.fct.PercentileUs(50), l.fct.PercentileUs(99)
+	f.Jain = Jain(l.shares)
+	from := units.Bytes(0)
+	for i, r := range l.slow {
+		if r != nil {
+			of := func(p float64) Float { return Float(float64(r.Percentile(p)) / float64(slowdownUnit)) }
+			to := slowdownBins[i]
+			f.Slowdown = append(f.Slowdown, SlowdownBin{
+				FromBytes: int64(from), ToBytes: int64(to), Flows: r.Count(), P50: of(50), P95: of(95), P99: of(99),
+			})
+		}
+		from = slowdownBins[i]
+	}
+	f.Retransmissions, f.Timeouts = l.retrans, l.timeouts
+	return f
+}
+
+func (m *measurement) network() Network {
+	n := NewNetwork()
+	var paused units.Time
+	longest := 0.0
+	samples := int64(0)
+	if m.spec.Sample > 0 {
+		samples = int64((m.sim.end - m.warmup) / m.spec.Sample)
+	}
+	for i := range m.ports {
+		b := &m.ports[i]
+		s := m.sim.net.Port(fabric.LinkID(i)).Stats()
+		n.Drops += s.Drops + s.Lost - b.stats.Drops - b.stats.Lost
+		n.ECNMarks += s.Marks - b.stats.Marks
+		n.PauseFrames += s.PauseFrames - b.stats.PauseFrames
+		for p := range s.Paused {
+			paused += s.Paused[p] - b.stats.Paused[p]
+		}
+		n.QueueMaxBytes = max(n.QueueMaxBytes, int64(queueMax(s, b.stats, b.queueMax)))
+		longest = max(longest, b.queueSum)
+	}
+	n.PauseUs = Float(paused.Microseconds())
+	if samples > 0 {
+		n.QueueAvgBytes = Float(longest / float64(samples))
+	}
+	return n
+}
+
+func (m *measurement) link(l *link, span units.Time) Link {
+	s := m.sim.net.Port(l.id).Stats()
+	out := Link{
+		Link: l.name, RateGbps: Float(l.rate.Gbps()), Busy: Unmeasured, BusyMinimum: Unmeasured, QueueAvgBytes: Unmeasured,
+		QueueMaxBytes: int64(queueMax(s, l.base, l.queueMax)),
+		Drops:         s.Drops + s.Lost - l.base.Drops - l.base.Lost,
+		ECNMarks:      s.Marks - l.base.Marks,
+	}
+	frames := s.TxBytes - l.base.TxBytes
+	framing := m.sim.net.Topology().Link(l.id).Framing.Bytes()
+	out.WireGbps = gbps(frames+units.Bytes(s.TxPackets-l.base.TxPackets)*framing, span)
+	if span > 0 {
+		out.Busy = Float(min(float64(s.Busy-l.base.Busy)/float64(span), 1))
+	}
+	if !math.IsInf(l.busyMin, 1) {
+		out.BusyMinimum = Float(min(l.busyMin, 1))
+	}
+	if l.samples > 0 {
+		out.QueueAvgBytes = Float(l.queueSum / float64(l.samples))
+	}
+	var paused units.Time
+	for p := range s.Paused {
+		paused += s.Paused[p] - l.base.Paused[p]
+	}
+	out.PauseUs = Float(paused.Microseconds())
+	return out
+}
+
+// series hands over the time series.
+func (m *measurement) series(out *System) {
+	put := func(s *Series, kind, name, unit string, step units.Time) {
+		if len(s.Values) == 0 {
+			return
+		}
+		s.Kind, s.Name, s.Unit = kind, name, unit
+		s.StartUs, s.StepUs = Float(step.Microseconds()), Float(step.Microseconds())
+		out.Series = append(out.Series, *s)
+	}
+	for i := range m.labels {
+		l := &m.labels[i]
+		if i < len(m.labels)-1 && len(m.labels) == 2 {
+			continue // the same flows as all
+		}
+		put(&l.rate, SeriesRate, l.name, "Gbps", m.spec.Sample)
+		put(&l.wire, SeriesWire, l.name, "Gbps", m.spec.Sample)
+		put(&l.rttSeries, SeriesRTT, l.name, "us", m.spec.Sample)
+		put(&l.active, SeriesFlows, l.name, "", m.spec.Sample)
+	}
+	for i := range m.links {
+		l := &m.links[i]
+		put(&l.queue, SeriesQueue, l.name, "B", m.spec.Sample)
+		put(&l.busy, SeriesBusy, l.name, "", m.spec.Window)
+	}
+}

@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Run runs every system of a scenario, one after the other, and returns what was
+// measured. It starts no goroutine; different scenarios may be run concurrently.
+func Run(s *scenario.Scenario, opt Options) (*Result, error) {
+	seed := s.Seed
+	if opt.Seed != nil {
+		seed = *opt.Seed
+	}
+	text, err := s.YAML()
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed}
+	var simulated units.Time
+	for i, sys := range s.Systems {
+		progress := func(done float64) {
+			if opt.Progress != nil {
+				opt.Progress((float64(i)+done)/float64(len(s.Systems)), fmt.Sprintf("%s (%d of %d)", sys.Name, i+1, len(s.Systems)))
+			}
+		}
+		// Elapsed time is the one thing about a run that is not a function of
+		// scenario and seed, and is reported as such.
+		start := time.Now()
+		one, end, err := runSystem(s, sys, seed, progress)
+		if err != nil {
+			return nil, fmt.Errorf("scenario %s, system %s: %w", s.Name, sys.Name, err)
+		}
+		one.WallS = time.Since(start).Seconds()
+		r.Systems = append(r.Systems, one)
+		r.Events += one.Events
+		r.PacketHops += one.PacketHops
+		r.WallS += one.WallS
+		simulated += end
+	}
+	r.SimS = Float(simulated.Seconds())
+	return r, nil
+}
+
+// runSystem simulates one system and returns what was measured and when it
+// ended.
+func runSystem(s *scenario.Scenario, sys *scenario.System, seed uint64, progress func(float64)) (*System, units.Time, error) {
+	overhead, err := idleOverhead(sys, s.Topology.HostRate)
+	if err != nil {
+		return nil, 0, err
+	}
+	sim, err := newSimulation(sys, s.Graph(), seed)
+	if err != nil {
+		return nil, 0, err
+	}
+	sim.flows = s.Flows(seed).Next
+	sim.duration = s.Duration
+	sim.idle = overhead
+	m, err := newMeasurement(sim, s)
+	if err != nil {
+		return nil, 0, err
+	}
+	sim.measure = m
+	m.progress = progress
+	if err := sim.run(); err != nil {
+		return nil, 0, err
+	}
+	mode := scenario.ModeHost
+	if sys.Offload() {
+		mode = scenario.ModeOffload
+	}
+	out := NewSystem(sys.Name, sys.Engine, mode)
+	out.Config = sys.ConfigMap()
+	out.Events = sim.engine.Events()
+	out.PacketHops = sim.net.Totals().PacketHops
+	out.SimS = Float(sim.end.Seconds())
+	m.report(out)
+	return out, sim.end, nil
+}

@@ -1,0 +1,223 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/simverbs"
+)
+
+// simulation is one system of a scenario as it runs: a network with a NIC and a
+// host at each port, and the flows under way. Hosts are driven by events; there
+// is no goroutine.
+type simulation struct {
+	sys    *scenario.System
+	engine *des.Engine
+	net    *fabric.Network
+	world  *simverbs.World
+	hosts  []*host
+	id     des.NodeID
+	src    des.Source
+
+	baseRTT  units.Time // of a full packet over the longest path, NICs included
+	flows    func() (scenario.Flow, bool)
+	duration units.Time
+	end      units.Time
+	idle     units.Time // see idleOverhead
+
+	next    scenario.Flow // the next to start
+	pending bool          // next is valid
+	active  []*flow
+	measure *measurement
+	err     error
+}
+
+// Kinds of the simulation's own events.
+const (
+	evStart   = iota // the next flow starts
+	evMeasure        // the measurement's clock
+	evDone           // the last flow has ended
+)
+
+func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*simulation, error) {
+	e := des.New()
+	net, err := fabric.New(e, graph, sys.FabricConfig(), seed)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := sys.NICConfig()
+	if err != nil {
+		return nil, err
+	}
+	s := &simulation{sys: sys, engine: e, net: net, world: simverbs.NewWorld(e, net), src: e.NewSource()}
+	s.id = e.AddHandler(s)
+	mtu := sys.NIC.MTU
+	s.baseRTT = net.MaxBaseRTT(s.dataFrame(mtu), s.ackFrame()) + cfg.RoundTripShare()
+	frames := nicmodel.NewFrames(net)
+	for h := range graph.Hosts() {
+		line := uplinkRate(net, h)
+		nic, err := nicmodel.New(e, net, frames, h, line, cfg)
+		if err != nil {
+			return nil, err
+		}
+		host, err := newHost(s, graph.HostName(h), nic)
+		if err != nil {
+			return nil, fmt.Errorf("host %s: %w", graph.HostName(h), err)
+		}
+		s.hosts = append(s.hosts, host)
+	}
+	return s, nil
+}
+
+// uplinkRate returns the rate of a host's link.
+func uplinkRate(net *fabric.Network, host int) units.Rate {
+	other := (host + 1) % net.Topology().Hosts()
+	return net.Topology().Link(net.Path(nil, host, other, 0)[0]).Rate
+}
+
+// dataFrame returns the size of the frame that carries n bytes of a Write, with
+// what its sender adds for telemetry.
+func (s *simulation) dataFrame(n int) units.Bytes {
+	return nicmodel.FrameBytes(ib.WriteMiddle, n) + s.sys.Scheme.Telemetry.WireBytes(0)
+}
+
+func (s *simulation) ackFrame() units.Bytes {
+	return nicmodel.FrameBytes(ib.Acknowledge, 0) + s.sys.Scheme.Telemetry.WireBytes(0)
+}
+
+// env is what an engine at a host is told about its place.
+func (s *simulation) env(line units.Rate) cc.Env {
+	return cc.Env{LineRate: line, BaseRTT: s.baseRTT, MTU: units.Bytes(s.sys.NIC.MTU)}
+}
+
+// congestion implements simverbs.CongestionFor for the NIC of a host.
+func (s *simulation) congestion(line units.Rate) simverbs.CongestionFor {
+	scheme := &s.sys.Scheme
+	return func(int) (nicmodel.Congestion, int, error) {
+		c := nicmodel.Congestion{
+			Telemetry: scheme.Telemetry, ECT: scheme.ECN,
+			AckPriority: uint8(s.sys.NIC.AckPriority), BaseRTT: s.baseRTT,
+		}
+		var err error
+		if s.sys.Offload() {
+			c.Engine, err = s.sys.NewEngine(s.env(line))
+		}
+		return c, s.sys.NIC.AckEvery, err
+	}
+}
+
+// shimConfig is how a host's shim is set up. It is used only where the engine
+// runs there.
+func (s *simulation) shimConfig(h *host, line units.Rate) paced.Config {
+	c := paced.DefaultConfig()
+	shim := &s.sys.Shim
+	c.Segment, c.MaxOutstanding = shim.Segment, shim.Outstanding
+	c.CalibrateEvery, c.NICRate = shim.CalibrateEvery, shim.NICRate
+	c.LineRate, c.BaseRTT = line, s.baseRTT
+	c.Engine = func(cc.Env) (cc.Engine, error) { return s.sys.NewEngine(s.env(line)) }
+	c.Observe = h.observe
+	return c
+}
+
+// run simulates until all flows have ended or the time is over.
+func (s *simulation) run() error {
+	if s.next, s.pending = s.flows(); s.pending {
+		s.engine.Schedule(s.next.Start, &s.src, s.id, evStart, 0)
+	}
+	if s.measure != nil {
+		s.measure.begin()
+	}
+	s.engine.RunUntil(s.duration)
+	s.end = s.engine.Now()
+	if s.measure != nil {
+		s.measure.finish()
+	}
+	return s.err
+}
+
+// Handle implements des.Handler.
+func (s *simulation) Handle(ev des.Event) {
+	switch ev.Kind {
+	case evStart:
+		for s.pending && s.next.Start == ev.At {
+			if err := s.start(s.next); err != nil {
+				s.fail(err)
+				return
+			}
+			s.next, s.pending = s.flows()
+		}
+		if s.pending {
+			s.engine.Schedule(s.next.Start, &s.src, s.id, evStart, 0)
+		}
+	case evMeasure:
+		s.measure.tick(ev.At)
+	case evDone:
+		if len(s.active) == 0 && !s.pending {
+			s.engine.Stop()
+		}
+	}
+}
+
+// fail ends the simulation with an error.
+func (s *simulation) fail(err error) {
+	if s.err == nil {
+		s.err = fmt.Errorf("at %v: %w", s.engine.Now(), err)
+	}
+	s.engine.Stop()
+}
+
+// idleOverhead measures what the hosts and NICs add to the completion time of a
+// flow beside what its path takes: one byte written between two hosts on an
+// otherwise idle switch, less the path. It is the same for every flow of a
+// system, and part of what an idle network would need.
+func idleOverhead(sys *scenario.System, rate units.Rate) (units.Time, error) {
+	s, err := newSimulation(sys, fabric.Star(2, fabric.Link{Rate: rate}), 0)
+	if err != nil {
+		return 0, err
+	}
+	first := true
+	s.flows = func() (scenario.Flow, bool) {
+		f := scenario.Flow{Src: 0, Dst: 1, Size: 1, Message: 1, Stop: units.Never}
+		ok := first
+		first = false
+		return f, ok
+	}
+	s.duration = units.Second
+	var fct units.Time
+	s.hosts[0].onDone = func(f *flow, now units.Time) { fct = now - f.Start }
+	if err := s.run(); err != nil {
+		return 0, err
+	}
+	if fct == 0 {
+		return 0, fmt.Errorf("a write of one byte over an idle switch did not complete in %v", s.duration)
+	}
+	return fct - s.net.BaseRTT(0, 1, nicmodel.FrameBytes(ib.WriteOnly, 1), s.ackFrame()), nil
+}
+
+// idealFCT returns how long a flow takes in an idle network, at the rate of its
+// slowest link.
+func (s *simulation) idealFCT(f *scenario.Flow) units.Time {
+	mtu := units.Bytes(s.sys.NIC.MTU)
+	slowest := units.Rate(0)
+	for _, l := range s.net.Path(nil, f.Src, f.Dst, 0) {
+		if r := s.net.Topology().Link(l).Rate; slowest == 0 || r < slowest {
+			slowest = r
+		}
+	}
+	framing := s.net.Topology().Link(0).Framing.Bytes()
+	full, rest := f.Size/mtu, f.Size%mtu
+	last := rest
+	if last == 0 {
+		last = mtu
+		full--
+	}
+	t := slowest.Serialize(full * (s.dataFrame(int(mtu)) + framing))
+	return s.idle + t + s.net.BaseRTT(f.Src, f.Dst, s.dataFrame(int(last)), s.ackFrame())
+}
