@@ -70,7 +70,7 @@ type Result struct {
 	SimS       Float   `json:"sim_s"`       // simulated seconds
 	WallS      float64 `json:"wall_s"`      // elapsed seconds
 
-	// Misses are the scenario's expectations that were not met; see Check.
+	// Misses are the scenario's expectations that were not met; see Misses.
 	Misses []Miss `json:"misses,omitempty"`
 }
 
@@ -201,11 +201,15 @@ const (
 	SeriesFlows = "flows" // flows under way, now
 )
 
+// SeriesAll is the name of a series that stands for all flows, or for the
+// deepest of all queues.
+const SeriesAll = "all"
+
 // Series is a value at even steps of simulated time: point i is at StartUs +
 // i*StepUs.
 type Series struct {
 	Kind    string  `json:"kind"` // SeriesRate and so on
-	Name    string  `json:"name"` // of the label, or of the link
+	Name    string  `json:"name"` // of the label, or of the link; or SeriesAll
 	Unit    string  `json:"unit"` // as column headers and axes show it: "Gbps", "us", "B"
 	StartUs Float   `json:"start_us"`
 	StepUs  Float   `json:"step_us"`

@@ -134,8 +134,7 @@ func (w *Workload) flow(label, src, dst int, size FlowSize, start units.Time) Fl
 	f := Flow{Label: label, Src: src, Dst: dst, Start: start, Stop: units.Never, Message: w.Message, Operation: w.Operation}
 	if size != Unlimited {
 		f.Size = units.Bytes(size)
-	}
-	if w.Stop > 0 {
+	} else if w.Stop > 0 {
 		f.Stop = w.Stop
 	}
 	switch {
@@ -225,8 +224,8 @@ func (n *network) hosts(d *decoder, path string, set HostSet, except int) []int 
 
 // list is a plan of flows that are known from the start, but for their jitter.
 type list struct {
-	flows  []Flow
-	jitter units.Time
+	w     *Workload
+	flows []Flow
 	// shuffle, if set, is called with the workload's stream before the flows
 	// are handed out, on a copy of them.
 	shuffle func(flows []Flow, stream des.Stream)
@@ -237,11 +236,14 @@ func (l *list) start(stream func(string) des.Stream) flowSource {
 	if l.shuffle != nil {
 		l.shuffle(flows, stream("pairs"))
 	}
-	if l.jitter > 0 {
+	if l.w.Jitter > 0 {
 		draw := stream("jitter")
 		for i := range flows {
-			flows[i].Start += units.Time(draw.Float64() * float64(l.jitter))
+			flows[i].Start += units.Time(draw.Float64() * float64(l.w.Jitter))
 		}
+	}
+	if l.w.Stop > 0 {
+		flows = slices.DeleteFunc(flows, func(f Flow) bool { return f.Start >= l.w.Stop })
 	}
 	slices.SortStableFunc(flows, func(a, b Flow) int { return cmp.Compare(a.Start, b.Start) })
 	return &listSource{flows}
@@ -267,7 +269,7 @@ func (p *Incast) plan(d *decoder, path string, w *Workload, net *network) plan {
 		return nil
 	}
 	label := net.label(w.Label)
-	l := &list{jitter: w.Jitter}
+	l := &list{w: w}
 	for _, from := range net.hosts(d, path+".senders", p.Senders, to) {
 		for range p.Connections {
 			l.flows = append(l.flows, w.flow(label, from, to, p.Size, w.Start))
@@ -288,7 +290,7 @@ func (p *Permutation) plan(d *decoder, path string, w *Workload, net *network) p
 		return nil
 	}
 	label := net.label(w.Label)
-	l := &list{jitter: w.Jitter}
+	l := &list{w: w}
 	for _, from := range hosts {
 		for range p.Connections {
 			l.flows = append(l.flows, w.flow(label, from, 0, p.Size, w.Start))
@@ -313,7 +315,7 @@ func (p *FlowList) plan(d *decoder, path string, w *Workload, net *network) plan
 	if len(p.Flows) == 0 {
 		d.fail(path+".flows", "there are none: list at least one, such as - {src: h0, dst: h1, size: 1MB}")
 	}
-	l := &list{jitter: w.Jitter}
+	l := &list{w: w}
 	for i := range p.Flows {
 		p.Flows[i].add(d, fmt.Sprintf("%s.flows[%d]", path, i), w, net, l)
 	}
@@ -340,6 +342,9 @@ func (f *FlowSpec) add(d *decoder, path string, w *Workload, net *network, l *li
 	}
 	if f.Stop < 0 || f.Stop > 0 && f.Stop <= f.Start {
 		d.fail(path+".stop", "is %v: choose a span above start, %v, or 0 for the workload's", f.Stop, f.Start)
+	}
+	if f.Stop > 0 && f.Size > 0 {
+		d.fail(path+".stop", "a flow of %v ends by itself: leave stop out, or make its size unlimited", units.Bytes(f.Size))
 	}
 	if len(d.errs) > errs {
 		return

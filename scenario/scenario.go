@@ -222,6 +222,8 @@ type Expectation struct {
 	System string `yaml:"system" eg:"TIMELY"`
 	// The label of the flows it holds for; all flows together if left out.
 	Label string `yaml:"label" eg:"victim"`
+	// The link it holds for, one of `measure.links`, if it is a figure of a link.
+	Link string `yaml:"link" eg:"tor0->h10"`
 	// Name of the figure in the JSON.
 	Metric string `yaml:"metric" eg:"throughput_gbps"`
 	// The figure must not be below; no limit if left out.

@@ -271,6 +271,12 @@ func (s *Scenario) checkExpectations(d *decoder) {
 		if e.System != "" && !slices.ContainsFunc(s.Systems, func(sys *System) bool { return sys.Name == e.System }) {
 			d.fail(path+".system", "there is no system %q: there are %s", e.System, systemNames(s.Systems))
 		}
+		if e.Link != "" && !slices.Contains(s.Measure.Links, e.Link) {
+			d.fail(path+".link", "%s is not measured: list it in measure.links", e.Link)
+		}
+		if e.Link != "" && e.Label != "" {
+			d.fail(path, "it names a label and a link: a figure belongs to one of them")
+		}
 		if e.Label != "" && s.labels != nil && !slices.Contains(s.labels, e.Label) {
 			d.fail(path+".label", "no flow has the label %q: there are %s", e.Label, strings.Join(s.labels, ", "))
 		}
