@@ -17,6 +17,7 @@ import (
 // resolve completes a decoded scenario (the systems' configurations, the graph,
 // the workloads' plans) and checks it.
 func (s *Scenario) resolve(d *decoder) {
+	s.Description = strings.TrimSpace(s.Description)
 	switch {
 	case s.Duration <= 0 || s.Duration > 1000*units.Second:
 		d.fail("duration", "is %v: choose a span above 0 and up to 1000s", s.Duration)

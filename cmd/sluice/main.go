@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit statuses.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitMissed = 3
+)
+
+// usageError is a fault of the caller's: a flag, an argument, a scenario.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// errMissed says that a limit which a scenario states was missed. What was missed
+// has been shown.
+var errMissed = errors.New("a limit that the scenario states was missed")
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	root := newRoot(args)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(stderr, "sluice: %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	var usage usageError
+	switch {
+	case errors.Is(err, errMissed):
+		return exitMissed
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func newRoot(args []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sluice",
+		Short: "Congestion control and pacing for RDMA, on a model of NICs and fabric",
+		Long: `Sluice runs scenarios: RDMA Writes, Reads and Sends, posted through the verbs
+layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
+		Example:       "  sluice run timely-table1\n  sluice run websearch --report websearch.html\n  sluice list",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q: see sluice help", args[0])}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
+	})
+	root.AddCommand(newRun(args), newList(), newShow(), newVersion())
+	return root
+}

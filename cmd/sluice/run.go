@@ -1,0 +1,198 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// runFlags is what sluice run is told.
+type runFlags struct {
+	sets      []string
+	seed      uint64
+	json, csv string
+	report    string
+	quiet     bool
+}
+
+func newRun(args []string) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run SCENARIO...",
+		Short: "Run scenarios and print what they gave",
+		Long: `Run scenarios, built-in ones by name or files, and print a table for each. What
+was measured over time goes to --report, --csv and --json.`,
+		Example: `  sluice run timely-table1
+  sluice run my.yaml --set systems[TIMELY].config.t_low=20us --set nic.mtu=4096
+  sluice run timely-table1 websearch --json results.json --report report.html`,
+		Args: someScenarios,
+		RunE: func(c *cobra.Command, names []string) error {
+			r := runner{runFlags: f, doc: bench.NewDocument(time.Now(), args), table: c.OutOrStdout(), stdout: c.OutOrStdout()}
+			if c.Flags().Changed("seed") {
+				r.options.Seed = &r.seed
+			}
+			if f.json == "-" {
+				r.table = c.ErrOrStderr() // standard output is for the JSON alone
+			}
+			if f.quiet {
+				r.table = io.Discard
+			} else {
+				r.progress = bench.NewProgress(os.Stderr)
+			}
+			return r.run(names)
+		},
+	}
+	flags := cmd.Flags()
+	addSet(cmd, &f.sets)
+	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random choices, in place of the scenario's")
+	flags.StringVar(&f.json, "json", "", "write results as JSON to `FILE`, or - for standard output")
+	flags.StringVar(&f.csv, "csv", "", "write figures and time series as CSV into `DIR`")
+	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
+	return cmd
+}
+
+// addSet adds the flag --set. Its values may hold commas.
+func addSet(cmd *cobra.Command, sets *[]string) {
+	cmd.Flags().StringArrayVar(sets, "set", nil, "change a `KEY=VALUE` of the scenario, such as nic.mtu=4096; may be repeated")
+}
+
+func someScenarios(c *cobra.Command, names []string) error {
+	if len(names) == 0 {
+		return usageError{fmt.Errorf("%s needs a scenario: a built-in one, which sluice list shows, or a file", c.CommandPath())}
+	}
+	return nil
+}
+
+func oneScenario(c *cobra.Command, names []string) error {
+	if len(names) > 1 {
+		return usageError{fmt.Errorf("%s takes one scenario, not %d", c.CommandPath(), len(names))}
+	}
+	return someScenarios(c, names)
+}
+
+// runner runs scenarios one after the other.
+type runner struct {
+	runFlags
+	options  bench.Options
+	doc      *bench.Document
+	table    io.Writer
+	stdout   io.Writer
+	progress *bench.Progress
+}
+
+func (r *runner) run(names []string) (err error) {
+	// Every scenario is read and every file opened before the first run: a run
+	// may take minutes.
+	var scenarios []*scenario.Scenario
+	for _, name := range names {
+		s, err := scenario.Load(name, r.sets...)
+		if err == nil {
+			err = bench.CheckExpectations(s)
+		}
+		if err != nil {
+			return usageError{err}
+		}
+		scenarios = append(scenarios, s)
+	}
+	outputs, err := r.open()
+	if err != nil {
+		return usageError{err}
+	}
+	defer func() { err = errors.Join(err, outputs.close()) }()
+
+	var failed error
+	for i, s := range scenarios {
+		if failed = r.one(s, i, len(scenarios)); failed != nil {
+			break // what there is so far is still written
+		}
+	}
+	if err := errors.Join(failed, r.write(outputs)); err != nil {
+		return err
+	}
+	for _, result := range r.doc.Results {
+		if len(result.Misses) > 0 {
+			return errMissed
+		}
+	}
+	return nil
+}
+
+// one runs scenario i of n and prints its table.
+func (r *runner) one(s *scenario.Scenario, i, n int) error {
+	o := r.options
+	o.Progress = func(done float64, what string) {
+		r.progress.Show((float64(i)+done)/float64(n), s.Name+": "+what)
+	}
+	result, err := bench.Run(s, o)
+	r.progress.Clear()
+	if err != nil {
+		return err
+	}
+	result.Misses = bench.Misses(s, result)
+	r.doc.Results = append(r.doc.Results, result)
+	if i > 0 {
+		if _, err := fmt.Fprintln(r.table); err != nil {
+			return err
+		}
+	}
+	return bench.Table(r.table, result)
+}
+
+// outputs are the files to write; nil where none is wanted.
+type outputs struct{ json, report *os.File }
+
+func (r *runner) open() (o outputs, err error) {
+	create := func(name string) *os.File {
+		if name == "" || name == "-" || err != nil {
+			return nil
+		}
+		var f *os.File
+		f, err = os.Create(name)
+		return f
+	}
+	o.json, o.report = create(r.json), create(r.report)
+	if err == nil && r.csv != "" {
+		err = os.MkdirAll(r.csv, 0o777)
+	}
+	if err != nil {
+		return o, errors.Join(err, o.close())
+	}
+	return o, nil
+}
+
+func (o *outputs) close() error {
+	var errs []error
+	for _, f := range []*os.File{o.json, o.report} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *runner) write(o outputs) error {
+	var errs []error
+	switch {
+	case r.json == "-":
+		errs = append(errs, bench.WriteJSON(r.stdout, r.doc))
+	case o.json != nil:
+		errs = append(errs, bench.WriteJSON(o.json, r.doc))
+	}
+	if o.report != nil {
+		errs = append(errs, bench.WriteHTML(o.report, r.doc))
+		_, err := fmt.Fprintf(r.table, "\nreport: %s\n", r.report)
+		errs = append(errs, err)
+	}
+	if r.csv != "" {
+		errs = append(errs, bench.WriteCSV(r.csv, r.doc.Results...))
+	}
+	return errors.Join(errs...)
+}
