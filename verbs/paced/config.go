@@ -15,9 +15,11 @@ type Config struct {
 	Segment units.Bytes
 
 	// MaxOutstanding bounds the payload bytes that one queue pair has with the
-	// NIC and not completed: TIMELY's "static worst-case limit" (section 3.3).
-	// A request that is not cut and larger than this goes out alone. At least
-	// Segment.
+	// NIC and not completed: TIMELY's "static worst-case limit" (section 3.3),
+	// to which it gives no value. At least Segment; a request that is not cut and
+	// larger than this goes out alone. 0 takes the larger of 64 KiB, four
+	// segments, and twice LineRate x BaseRTT, so that one queue pair can fill
+	// the link: 64 KiB at 10 Gbps, 500 KB at 100 Gbps and 20 us.
 	MaxOutstanding units.Bytes
 
 	// Scheme names a rate engine registered with package cc, and SchemeConfig
@@ -56,14 +58,17 @@ type Config struct {
 	Observe func(qp *QP, a *cc.Ack, c cc.Control)
 }
 
-// DefaultConfig returns TIMELY's 16 KiB segments, 64 KiB outstanding (four
-// segments; the paper gives no value, and the 658 us of its PFC row in Table 1
-// imply 41 KB a connection), a base RTT of 20 us, a calibration sample a
-// millisecond, batches of 16, and no engine.
+// leastOutstanding is the least that MaxOutstanding is by default. The 658 us of
+// the PFC row in TIMELY's Table 1 imply 41 KB for each of 40 connections, which
+// is what two to three segments of 16 KB come to.
+const leastOutstanding = 64 * units.KiB
+
+// DefaultConfig returns TIMELY's 16 KiB segments, the default bound on what is
+// outstanding, a base RTT of 20 us, a calibration sample a millisecond, batches
+// of 16, and no engine.
 func DefaultConfig() Config {
 	return Config{
 		Segment:        16 * units.KiB,
-		MaxOutstanding: 64 * units.KiB,
 		BaseRTT:        20 * units.Microsecond,
 		CalibrateEvery: units.Millisecond,
 		Batch:          16,
@@ -78,8 +83,8 @@ func (c *Config) Validate() error {
 	switch {
 	case c.Segment < 4*units.KiB || c.Segment > 64*units.KiB:
 		return bad("Segment", c.Segment, "give 4KiB to 64KiB, 16KiB if in doubt")
-	case c.MaxOutstanding < c.Segment || c.MaxOutstanding > units.GiB:
-		return bad("MaxOutstanding", c.MaxOutstanding, "give at least Segment and at most 1GiB")
+	case c.MaxOutstanding != 0 && c.MaxOutstanding < c.Segment || c.MaxOutstanding > units.GiB:
+		return bad("MaxOutstanding", c.MaxOutstanding, "give at least Segment and at most 1GiB, or 0 for the default")
 	case c.Scheme != "" && c.Engine != nil:
 		return bad("Scheme", c.Scheme, "Engine is set too; give one of them")
 	case c.Scheme == "" && c.SchemeConfig != nil:

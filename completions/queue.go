@@ -1,0 +1,57 @@
+package completions
+
+import "github.com/sluice-rdma/sluice/verbs"
+
+type entry struct {
+	wc    verbs.WC
+	table *Table
+}
+
+// Queue holds finished requests until the application polls them, in the order
+// in which they finished. The zero value is an empty queue.
+type Queue struct {
+	ring       []entry
+	head, tail uint32 // free-running
+}
+
+// Reserve makes room for n completions altogether, so that Push does not
+// allocate while there are no more. The sum of the requests that the queue
+// pairs hold is enough.
+func (q *Queue) Reserve(n int) {
+	if n <= len(q.ring) {
+		return
+	}
+	ring := make([]entry, ceilPow2(n))
+	for i, k := q.head, 0; i != q.tail; i, k = i+1, k+1 {
+		ring[k] = q.ring[i&uint32(len(q.ring)-1)]
+	}
+	q.ring, q.head, q.tail = ring, 0, q.tail-q.head
+}
+
+// Push appends a completion that t.Next returned.
+func (q *Queue) Push(wc *verbs.WC, t *Table) {
+	if int(q.tail-q.head) == len(q.ring) {
+		q.Reserve(max(16, 2*len(q.ring)))
+	}
+	e := &q.ring[q.tail&uint32(len(q.ring)-1)]
+	e.wc, e.table = *wc, t
+	q.tail++
+}
+
+// Pop moves the oldest completions to wc and releases them in their tables. It
+// returns how many.
+func (q *Queue) Pop(wc []verbs.WC) int {
+	n := 0
+	for n < len(wc) && q.head != q.tail {
+		e := &q.ring[q.head&uint32(len(q.ring)-1)]
+		wc[n] = e.wc
+		e.table.Release()
+		e.table = nil
+		q.head++
+		n++
+	}
+	return n
+}
+
+// Len is how many completions are waiting.
+func (q *Queue) Len() int { return int(q.tail - q.head) }

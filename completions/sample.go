@@ -1,0 +1,34 @@
+package completions
+
+import "github.com/sluice-rdma/sluice/units"
+
+// Sample is one measurement of a round trip.
+type Sample struct {
+	PostedAt, CompletedAt units.Time // on the host's clock
+	Bytes                 units.Bytes
+
+	// RTT is CompletedAt - PostedAt. NetRTT is RTT less the time that the
+	// segment takes to serialise: TIMELY's RTT, which is "propagation and
+	// queueing delay components only" (section 3.1), queueing in the NIC
+	// included (section 5).
+	RTT, NetRTT units.Time
+
+	// Clamped says that the segment completed in less time than it takes to
+	// serialise: the rate is not the NIC's, or the clocks disagree. RTT is then
+	// at least a picosecond and NetRTT 0.
+	Clamped bool
+}
+
+// Measure returns the sample of a segment that completed at completedAt on a NIC
+// that serialises at the given rate: its line rate or, where the NIC paces its
+// packets, the pacing rate, which section 5 takes for "a lower transmission line
+// rate". For a Read the bytes are those that came back.
+func Measure(s *Segment, completedAt units.Time, rate units.Rate) Sample {
+	m := Sample{PostedAt: s.PostedAt, CompletedAt: completedAt, Bytes: s.Bytes}
+	m.RTT = completedAt - s.PostedAt
+	m.NetRTT = m.RTT - rate.Serialize(s.Bytes)
+	if m.NetRTT < 0 || m.RTT < 1 {
+		m.RTT, m.NetRTT, m.Clamped = max(m.RTT, 1), max(m.NetRTT, 0), true
+	}
+	return m
+}

@@ -1,0 +1,268 @@
+package completions
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Message is a request of the application.
+type Message struct {
+	WRID     uint64
+	Opcode   ib.WROpcode
+	Signaled bool // it completes also when it succeeds
+}
+
+// Segment is what a Table knows of a segment that completed.
+type Segment struct {
+	Bytes    units.Bytes
+	PostedAt units.Time
+	// Acked and Sent are the payload bytes of the queue pair that completed and
+	// that were posted so far, this segment included.
+	Acked, Sent units.Bytes
+}
+
+type message struct {
+	wrid      uint64
+	timestamp uint64 // of the segment that completed last
+	placed    uint32 // by the segments that succeeded before the first that did not
+	vendorErr uint32
+	inFlight  uint32 // segments with the provider
+	opcode    ib.WROpcode
+	status    ib.WCStatus // of the first segment that failed
+	unposted  ib.WCStatus // of what was not posted, if not whole
+	signaled  bool
+	whole     bool // the last segment was posted
+}
+
+type segment struct {
+	postedAt units.Time
+	bytes    uint32
+	slot     uint32
+}
+
+// Table holds the requests of one queue pair, in order, from the application's
+// post until its poll, and the segments that the provider has of them. Requests
+// finish in the order in which they were added, each exactly once.
+type Table struct {
+	qpn  uint32
+	max  uint32 // requests held, which may be fewer than the ring has room for
+	held uint32 // finished requests whose completion is not yet polled
+
+	messages   []message
+	head, tail uint32 // of messages not finished, free-running
+
+	segments           []segment
+	segHead, segTail   uint32 // of segments with the provider, free-running
+	depth              uint32
+	reads              int
+	outstanding        units.Bytes
+	acked, sent        units.Bytes
+	aborted            bool
+	finished, failures uint64
+}
+
+// NewTable returns a table for the queue pair of number qpn that holds up to
+// messages requests and depth segments with the provider. It panics unless both
+// are from 1 to 2^20.
+func NewTable(qpn uint32, messages, depth int) *Table {
+	const most = 1 << 20
+	if messages < 1 || messages > most || depth < 1 || depth > most {
+		panic(fmt.Sprintf("completions: a table of %d messages and %d segments: both must be from 1 to %d", messages, depth, most))
+	}
+	return &Table{
+		qpn: qpn, max: uint32(messages), depth: uint32(depth),
+		messages: make([]message, ceilPow2(messages)), segments: make([]segment, ceilPow2(depth)),
+	}
+}
+
+func ceilPow2(n int) int {
+	p := 1
+	for p < n {
+		p *= 2
+	}
+	return p
+}
+
+// Slots is how many values Add returns: slots are from 0 to Slots-1, and follow
+// each other in a ring.
+func (t *Table) Slots() int { return len(t.messages) }
+
+// Add takes a request and returns its slot, which is the request's until Next
+// has returned it. It reports false if the table is full.
+func (t *Table) Add(m Message) (slot int, ok bool) {
+	if t.tail-t.head+t.held >= t.max {
+		return 0, false
+	}
+	slot = int(t.tail) & (len(t.messages) - 1)
+	t.messages[slot] = message{
+		wrid: m.WRID, opcode: m.Opcode, signaled: m.Signaled, unposted: ib.WCWRFlushErr,
+	}
+	t.tail++
+	return slot, true
+}
+
+// Post records that n bytes of the message in slot go to the provider at the
+// given time as one segment, the last one of the message or not, and returns
+// the segment's number. Numbers count up, modulo 2^32. It panics if the provider
+// has depth segments already.
+func (t *Table) Post(slot int, n units.Bytes, last bool, at units.Time) uint32 {
+	if t.InFlight() >= int(t.depth) {
+		panic("completions: more segments posted than the table was made for")
+	}
+	m := &t.messages[slot]
+	m.inFlight++
+	m.whole = last
+	seq := t.segTail
+	t.segments[seq&uint32(len(t.segments)-1)] = segment{postedAt: at, bytes: uint32(n), slot: uint32(slot)}
+	t.segTail++
+	t.outstanding += n
+	t.sent += n
+	if responds(m.opcode) {
+		t.reads++
+	}
+	return seq
+}
+
+// responds reports whether a request takes one of the responder's resources for
+// reads and atomics, and is what SendFence waits for.
+func responds(o ib.WROpcode) bool { return o == ib.WRRDMARead || o.IsAtomic() }
+
+// Unpost takes back the n segments posted last, which the provider refused.
+func (t *Table) Unpost(n int) {
+	for range n {
+		t.segTail--
+		s := &t.segments[t.segTail&uint32(len(t.segments)-1)]
+		m := &t.messages[s.slot]
+		m.inFlight--
+		m.whole = false
+		t.outstanding -= units.Bytes(s.bytes)
+		t.sent -= units.Bytes(s.bytes)
+		if responds(m.opcode) {
+			t.reads--
+		}
+	}
+}
+
+// Complete takes the provider's completion wc of the segment numbered seq and
+// fills out. Segments before it that have not completed have succeeded, as the
+// verbs have it for requests that give no completion; of them only the bytes
+// count. It reports false if there is no such segment with the provider.
+func (t *Table) Complete(seq uint32, wc *verbs.WC, out *Segment) bool {
+	if seq-t.segHead >= t.segTail-t.segHead {
+		return false
+	}
+	for t.segHead != seq {
+		t.retire(ib.WCSuccess, 0, wc.Timestamp)
+	}
+	s := t.retire(wc.Status, wc.VendorErr, wc.Timestamp)
+	if wc.Status != ib.WCSuccess {
+		t.aborted = true
+	}
+	*out = Segment{Bytes: units.Bytes(s.bytes), PostedAt: s.postedAt, Acked: t.acked, Sent: t.sent}
+	return true
+}
+
+// retire takes the oldest segment off the provider.
+func (t *Table) retire(status ib.WCStatus, vendorErr uint32, timestamp uint64) *segment {
+	s := &t.segments[t.segHead&uint32(len(t.segments)-1)]
+	t.segHead++
+	m := &t.messages[s.slot]
+	m.inFlight--
+	m.timestamp = timestamp
+	t.outstanding -= units.Bytes(s.bytes)
+	if responds(m.opcode) {
+		t.reads--
+	}
+	switch {
+	case m.status != ib.WCSuccess:
+	case status == ib.WCSuccess:
+		m.placed += s.bytes
+		t.acked += units.Bytes(s.bytes)
+	default:
+		m.status, m.vendorErr = status, vendorErr
+	}
+	return s
+}
+
+// Fail records why the rest of the message in slot can't be posted, and aborts
+// the table.
+func (t *Table) Fail(slot int, status ib.WCStatus) {
+	t.messages[slot].unposted = status
+	t.aborted = true
+}
+
+// Abort records that no segment will be posted any more: the queue pair is in
+// error. Messages then finish as soon as the provider has given their segments
+// back, those not posted in whole as flushed. A completion that did not succeed
+// has the same effect.
+func (t *Table) Abort() { t.aborted = true }
+
+// Aborted reports whether the queue pair is in error.
+func (t *Table) Aborted() bool { return t.aborted }
+
+// Next takes the oldest message if it has finished and fills wc with its
+// completion. Messages that succeed and are not signaled it takes without. It
+// reports false if the oldest message has not finished.
+//
+// ByteLen is the length of the message; of one that failed, the bytes that were
+// certainly placed: those of its segments that succeeded before the first that
+// did not. Status and VendorErr are those of that segment. Timestamp is that of
+// the segment that completed last.
+func (t *Table) Next(wc *verbs.WC) bool {
+	for t.head != t.tail {
+		m := &t.messages[t.head&uint32(len(t.messages)-1)]
+		if m.inFlight > 0 || !m.whole && !t.aborted {
+			return false
+		}
+		// What the provider flushed of a message whose rest it refused, it
+		// flushed for that refusal.
+		if !m.whole && (m.status == ib.WCSuccess || m.status == ib.WCWRFlushErr) {
+			m.status = m.unposted
+		}
+		t.head++
+		t.finished++
+		if m.status == ib.WCSuccess && !m.signaled {
+			continue
+		}
+		*wc = verbs.WC{
+			WRID: m.wrid, Status: m.status, Opcode: m.opcode.Completion(), ByteLen: m.placed,
+			QPN: t.qpn, VendorErr: m.vendorErr, Timestamp: m.timestamp,
+		}
+		if m.status != ib.WCSuccess {
+			t.failures++
+		}
+		t.held++
+		return true
+	}
+	return false
+}
+
+// Release gives back the place of a message that Next returned: the application
+// has polled its completion.
+func (t *Table) Release() { t.held-- }
+
+// Reset forgets all messages and segments without completions: the queue pair
+// was reset. Completions that Next returned stay to be released.
+func (t *Table) Reset() {
+	t.head, t.segHead = t.tail, t.segTail
+	t.reads, t.outstanding, t.aborted = 0, 0, false
+	t.sent = t.acked
+}
+
+// Unfinished is how many messages Next has yet to take.
+func (t *Table) Unfinished() int { return int(t.tail - t.head) }
+
+// InFlight is how many segments are with the provider.
+func (t *Table) InFlight() int { return int(t.segTail - t.segHead) }
+
+// Outstanding is the payload bytes of the segments with the provider.
+func (t *Table) Outstanding() units.Bytes { return t.outstanding }
+
+// Reads is how many reads and atomics are with the provider.
+func (t *Table) Reads() int { return t.reads }
+
+// Finished counts the messages that Next took, and those of them that failed.
+func (t *Table) Finished() (all, failed uint64) { return t.finished, t.failures }

@@ -1,0 +1,200 @@
+package paced
+
+import (
+	"errors"
+	"time"
+
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// nap bounds a sleep on a channel while work may turn up of which no event tells
+// the sleeper: completions that wake nobody because their CQ has another channel
+// or none, and segments that another goroutine posts while their flow's gap
+// lasts.
+const nap = 200 * units.Microsecond
+
+// channel is a completion channel of the application on a Shim.
+type channel struct {
+	shim    *Shim
+	inner   verbs.CompChannel
+	refs    int // CQs
+	waiting int // goroutines in Wait
+
+	first, last *CQ // with an event, in order, through nextEvent
+}
+
+// CreateCompChannel implements verbs.Device.
+func (s *Shim) CreateCompChannel() (verbs.CompChannel, error) {
+	inner, err := s.dev.CreateCompChannel()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects++
+	return &channel{shim: s, inner: inner}, nil
+}
+
+// add appends an event of c. A second one before the first was waited for adds
+// nothing.
+func (ch *channel) add(c *CQ) {
+	if c.pending {
+		return
+	}
+	c.pending, c.nextEvent = true, nil
+	if ch.last == nil {
+		ch.first = c
+	} else {
+		ch.last.nextEvent = c
+	}
+	ch.last = c
+}
+
+func (ch *channel) take() *CQ {
+	c := ch.first
+	if c == nil {
+		return nil
+	}
+	if ch.first = c.nextEvent; ch.first == nil {
+		ch.last = nil
+	}
+	c.pending = false
+	return c
+}
+
+// forget drops the event of a CQ that is destroyed.
+func (ch *channel) forget(c *CQ) {
+	first := ch.first
+	ch.first, ch.last = nil, nil
+	for first != nil {
+		next := first.nextEvent
+		first.pending = false
+		if first != c {
+			ch.add(first)
+		}
+		first = next
+	}
+}
+
+// Wait implements verbs.CompChannel. It makes the progress of the whole Shim
+// each time it wakes: when a segment completes, when one is due, and when a
+// receive completes on one of the channel's CQs.
+func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
+	s := ch.shim
+	now := s.Clock()
+	end := units.Never
+	if timeout >= 0 {
+		if end = now + units.FromDuration(timeout); end < now {
+			end = units.Never
+		}
+	}
+	s.mu.Lock()
+	ch.waiting++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		ch.waiting--
+		s.mu.Unlock()
+	}()
+	for first := true; ; first = false {
+		// Arm, then look: what completes after the look makes an event.
+		if err := ch.arm(); err != nil {
+			return nil, err
+		}
+		if err := s.progress(now, true); err != nil {
+			return nil, err
+		}
+		now = s.Clock()
+		s.mu.Lock()
+		c := ch.take()
+		wake := min(end, ch.wake(now))
+		s.mu.Unlock()
+		if c != nil {
+			return c, nil
+		}
+		if now >= end && !first {
+			return nil, &verbs.OpError{Op: "get_cq_event", Object: s.dev.Name(), Err: verbs.ErrTimeout}
+		}
+		inner, err := ch.inner.Wait(sleep(now, wake))
+		now = s.Clock()
+		switch {
+		case err == nil:
+			ch.fired(inner)
+		case !errors.Is(err, verbs.ErrTimeout):
+			return nil, err
+		}
+	}
+}
+
+// sleep is the span from now to wake for a provider's Wait, rounded up to whole
+// nanoseconds; negative if there is no end.
+func sleep(now, wake units.Time) time.Duration {
+	if wake == units.Never {
+		return -1
+	}
+	return (max(wake-now, 0) + units.Nanosecond - 1).Duration()
+}
+
+// arm arms the CQs of the provider whose segments wake this channel.
+func (ch *channel) arm() error {
+	ch.shim.mu.Lock()
+	defer ch.shim.mu.Unlock()
+	for _, g := range ch.shim.cqs {
+		if g.channel == ch && !g.armed {
+			if err := g.arm(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wake is when a goroutine that sleeps on the channel must look again.
+func (ch *channel) wake(now units.Time) units.Time {
+	s := ch.shim
+	at := s.deadline()
+	if s.gapsEnd > now {
+		at = min(at, now+nap)
+	}
+	for _, g := range s.cqs {
+		if g.channel != ch && g.inFlight > 0 {
+			at = min(at, max(g.polled+nap, now+units.Nanosecond))
+		}
+	}
+	return at
+}
+
+// fired takes an event of the provider: of a CQ of receives, which is the
+// application's, or of one of segments, which is not.
+func (ch *channel) fired(inner verbs.CQ) {
+	s := ch.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch c := s.byInner[inner].(type) {
+	case *sendCQ:
+		c.armed = false
+	case *CQ:
+		if c.armed != disarmed {
+			c.fire()
+		}
+	}
+}
+
+// Destroy implements verbs.CompChannel.
+func (ch *channel) Destroy() error {
+	s := ch.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ch.refs > 0 {
+		return verbs.Errorf("destroy_comp_channel", s.dev.Name(), verbs.ErrBusy, "%d CQs use it: destroy them first", ch.refs)
+	}
+	if err := s.destroySendCQs(ch); err != nil {
+		return err
+	}
+	if err := ch.inner.Destroy(); err != nil {
+		return err
+	}
+	s.objects--
+	return nil
+}

@@ -1,0 +1,264 @@
+package paced
+
+import (
+	"errors"
+
+	"github.com/sluice-rdma/sluice/completions"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// sendCQ is a CQ of the provider on which the segments of many QPs complete. The
+// application never sees it: its own CQs get the requests. It is apart from the
+// CQ for receives because a failed completion does not say which of the two it
+// belongs to.
+type sendCQ struct {
+	cq         verbs.CQ
+	channel    *channel // what it wakes, nil if nothing
+	timestamps bool
+	size, used int // entries; QPs' depths
+
+	inFlight int        // segments that will complete here
+	stale    bool       // there may be completions of QPs that were reset or destroyed
+	busy     bool       // being polled, without the lock
+	polled   units.Time // when it was last
+	armed    bool       // with an event to come
+	kicked   bool       // with a kick to come
+	buf      [64]verbs.WC
+}
+
+// kickRoom is what a sendCQ keeps for a kick.
+const kickRoom = 1
+
+// sendCQFor returns the sendCQ with room for n segments of a QP with these CQs.
+// Its events go to where the application sleeps: the channel of its send CQ or
+// else, since segments must go on while it waits for receives, of its receive CQ.
+func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
+	ch := send.channel
+	if ch == nil {
+		ch = recv.channel
+	}
+	size := 4096
+	for _, g := range s.cqs {
+		if g.channel != ch {
+			continue
+		}
+		if g.size-g.used >= n+kickRoom {
+			return g, nil
+		}
+		size = max(size, 2*g.size) // few CQs, since each is polled
+	}
+	size = max(size, n+kickRoom)
+	if most := s.attr.MaxCQE; most > 0 {
+		size = min(size, most)
+	}
+	g := &sendCQ{channel: ch, size: size, timestamps: s.time.available, polled: s.Clock()}
+	attr := verbs.CQInitAttr{CQE: size, Timestamps: g.timestamps}
+	if ch != nil {
+		attr.Channel = ch.inner
+	}
+	cq, err := s.dev.CreateCQ(attr)
+	if g.timestamps && errors.Is(err, verbs.ErrNotSupported) {
+		g.timestamps, attr.Timestamps = false, false
+		cq, err = s.dev.CreateCQ(attr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.cq = cq
+	if ch != nil {
+		// Someone may be asleep on the channel already.
+		if err := g.arm(); err != nil {
+			return nil, errors.Join(err, cq.Destroy())
+		}
+	}
+	s.cqs = append(s.cqs[:len(s.cqs):len(s.cqs)], g)
+	s.byInner[cq] = g
+	return g, nil
+}
+
+func (g *sendCQ) arm() error {
+	g.armed = true
+	return g.cq.ReqNotify(false)
+}
+
+// destroySendCQs destroys those of a channel, or those of none. The lock is held.
+func (s *Shim) destroySendCQs(ch *channel) error {
+	var keep []*sendCQ
+	var errs []error
+	for _, g := range s.cqs {
+		if g.channel == ch {
+			err := g.cq.Destroy()
+			if err == nil {
+				delete(s.byInner, g.cq)
+				continue
+			}
+			errs = append(errs, err)
+		}
+		keep = append(keep, g)
+	}
+	s.cqs = keep
+	return errors.Join(errs...)
+}
+
+// CQ is the application's completion queue on a Shim. It implements verbs.CQ.
+// Completions of sends wait in it until they are polled; there is always room
+// for them, since a queue pair takes no more requests than were polled. Those of
+// receives wait in a CQ of the provider.
+type CQ struct {
+	shim    *Shim
+	channel *channel
+	size    int
+	refs    int // queue pairs, counted for send and for receive
+
+	sends     completions.Queue
+	capacity  int      // of all queue pairs that send here, ever
+	recv      verbs.CQ // the provider's, of receives only
+	recvFirst bool     // whose turn it is
+
+	armed     arming
+	pending   bool // in channel.events
+	nextEvent *CQ
+}
+
+// arming is what event a CQ has been asked for.
+type arming uint8
+
+const (
+	disarmed arming = iota
+	armedSolicited
+	armedAny
+)
+
+// CreateCQ implements verbs.Device.
+func (s *Shim) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
+	c := &CQ{shim: s, size: a.CQE}
+	if a.Channel != nil {
+		ch, ok := a.Channel.(*channel)
+		if !ok || ch.shim != s {
+			return nil, verbs.Errorf("create_cq", s.dev.Name(), verbs.ErrInvalid, "Channel must be made by this device")
+		}
+		c.channel, a.Channel = ch, ch.inner
+	}
+	var err error
+	if c.recv, err = s.dev.CreateCQ(a); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects++
+	s.byInner[c.recv] = c
+	if c.channel != nil {
+		c.channel.refs++
+	}
+	return c, nil
+}
+
+// addQP makes room for a queue pair's completions.
+func (c *CQ) addQP(messages int) {
+	c.refs++
+	c.capacity += messages
+	c.sends.Reserve(c.capacity)
+}
+
+// Poll implements verbs.CQ. It makes the progress of the whole Shim.
+func (c *CQ) Poll(wc []verbs.WC) (int, error) {
+	s := c.shim
+	if err := s.progress(s.Clock(), true); err != nil {
+		return 0, err
+	}
+	// Sends and receives take turns, so that neither starves; the provider's
+	// CQ is not polled for receives if there is something to return already.
+	n := 0
+	if c.recvFirst {
+		var err error
+		if n, err = c.recv.Poll(wc); err != nil || n == len(wc) {
+			c.recvFirst = false
+			return n, err
+		}
+	}
+	s.mu.Lock()
+	sends := c.sends.Pop(wc[n:])
+	s.mu.Unlock()
+	n += sends
+	if n > 0 || c.recvFirst {
+		c.recvFirst = sends > 0
+		return n, nil
+	}
+	return c.recv.Poll(wc)
+}
+
+// ReqNotify implements verbs.CQ.
+func (c *CQ) ReqNotify(solicitedOnly bool) error {
+	s := c.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := c.recv.ReqNotify(solicitedOnly); err != nil {
+		return err
+	}
+	c.armed = armedAny
+	if solicitedOnly {
+		c.armed = armedSolicited
+	}
+	return nil
+}
+
+// Cap implements verbs.CQ.
+func (c *CQ) Cap() int { return c.recv.Cap() }
+
+// Destroy implements verbs.CQ.
+func (c *CQ) Destroy() error {
+	s := c.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.refs > 0 {
+		return verbs.Errorf("destroy_cq", s.dev.Name(), verbs.ErrBusy, "%d queue pairs use it: destroy them first", c.refs)
+	}
+	if err := c.recv.Destroy(); err != nil {
+		return err
+	}
+	delete(s.byInner, c.recv)
+	s.objects--
+	if c.channel != nil {
+		c.channel.refs--
+		c.channel.forget(c)
+	}
+	return nil
+}
+
+// push adds the completion of a request. fromNIC says that a completion of the
+// provider's caused it.
+func (c *CQ) push(wc *verbs.WC, q *QP, fromNIC bool) {
+	c.sends.Push(wc, q.table)
+	if c.armed == armedAny || c.armed == armedSolicited && wc.Status != ib.WCSuccess {
+		c.fire()
+		if !fromNIC && c.channel.waiting > 0 {
+			q.kick()
+		}
+	}
+}
+
+// fire puts the event that c was armed for on its channel.
+func (c *CQ) fire() {
+	c.armed = disarmed
+	if c.channel != nil {
+		c.channel.add(c)
+	}
+}
+
+// kick wakes a goroutine that sleeps on the channel of the QP's completions. The
+// QP is in error, so a request that names no memory comes back as flushed.
+func (q *QP) kick() {
+	g := q.sends
+	if g.kicked {
+		return
+	}
+	g.kicked = true
+	g.inFlight++
+	wr := verbs.SendWR{WRID: kickWRID, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}
+	if _, err := q.inner.PostSend([]verbs.SendWR{wr}); err != nil {
+		g.kicked = false
+		g.inFlight--
+	}
+}

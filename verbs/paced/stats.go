@@ -1,0 +1,25 @@
+package paced
+
+import "github.com/sluice-rdma/sluice/units"
+
+// Stats counts what a Shim did.
+type Stats struct {
+	Messages     uint64      // requests of the application that completed, however
+	Failed       uint64      // those of them that did not succeed
+	Segments     uint64      // taken by the provider
+	SegmentBytes units.Bytes // their payload
+	Posts        uint64      // PostSend calls to the provider
+
+	Samples  uint64 // RTT samples of segments that succeeded
+	NICTime  uint64 // of them, completion times by the NIC's timestamp
+	PollTime uint64 // by the time of polling: no timestamp, or no trusted calibration
+	// Clamped samples were shorter than their own serialisation: a wrong line
+	// rate, or a calibration error. They count as an RTT of zero.
+	Clamped uint64
+	CNPs    uint64 // congestion notifications that engines were told of
+
+	ProviderFull   uint64 // segments that the provider had no room for, and that were posted again
+	Stray          uint64 // provider completions of no segment that is outstanding
+	NICRateRefused uint64 // queue pairs whose NIC did not take Config.NICRate
+	ClockErrors    uint64 // readings of the NIC's clock that failed
+}

@@ -1,0 +1,187 @@
+package paced
+
+import (
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/completions"
+	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// longestGap keeps sums of spans far from overflow.
+const longestGap = 3600 * units.Second
+
+// steering is the part of a QP that measures and obeys the engine.
+type steering struct {
+	engine  cc.Engine // nil without congestion control, and before RTS
+	control cc.Control
+	line    units.Rate // of the port; 0 if not known
+	wire    units.Rate // at which the NIC sends a segment: its limiter's, else line
+
+	telemetry verbs.TelemetryQP // nil where the provider has none
+	cnps      verbs.CNPQP
+	limiter   verbs.RateLimitQP
+
+	lastAck units.Time
+	cnpSeen uint64
+	scale   cc.UpdateScaler
+
+	appLimit cc.AppLimit
+	gap      units.Time // after a full segment at the present rate
+	span     units.Time // over which the flow's rate is measured
+	// When the engine's window last held the flow back: the flow is then not
+	// limited by the application, however slow it is.
+	windowShut units.Time
+	everShut   bool
+}
+
+// spanSegments is how many segments' time the sending rate is measured over at
+// least, so that one segment more or less is not the 20 percent in question.
+const spanSegments = 4
+
+func (st *steering) init(q *QP) {
+	st.telemetry, _ = q.inner.(verbs.TelemetryQP)
+	st.cnps, _ = q.inner.(verbs.CNPQP)
+	st.limiter, _ = q.inner.(verbs.RateLimitQP)
+	st.line = q.shim.lineRate(q.port)
+	st.wire = st.line
+	st.control = cc.Control{Rate: max(st.line, 1), Window: cc.Unlimited}
+}
+
+// start makes the engine of a queue pair that is about to send.
+func (q *QP) start() error {
+	s := q.shim
+	line := s.lineRate(q.port)
+	if line <= 0 {
+		return q.errorf("modify_qp", verbs.ErrInvalid, "port %d tells no line rate: set Config.LineRate", q.port)
+	}
+	if scheme := s.scheme; scheme != nil && q.telemetry == nil &&
+		(scheme.Telemetry != telemetry.None || scheme.ECN || scheme.EIN) {
+		return q.errorf("modify_qp", verbs.ErrNotSupported, "the engine %s lives on %s, which this device does not report: take an engine that needs round trips only", scheme.Name, telemetryKind(scheme))
+	}
+	engine, err := s.newEngine(cc.Env{LineRate: line, BaseRTT: s.cfg.BaseRTT, MTU: units.Bytes(q.mtu)})
+	if err != nil {
+		return q.errorf("modify_qp", verbs.ErrInvalid, "no engine: %v", err)
+	}
+	q.line, q.wire = line, line
+	q.limit = s.maxOutstanding(line)
+	q.engine = engine
+	q.lastAck, q.scale, q.appLimit, q.everShut = s.Clock(), cc.UpdateScaler{}, cc.AppLimit{}, false
+	q.cnpSeen = q.CNPs()
+	control := cc.Control{Rate: line, Window: cc.Unlimited}
+	if engine != nil {
+		control = engine.Control()
+	}
+	q.control = cc.Control{}
+	q.obey(control)
+	return nil
+}
+
+// limitNIC sets the NIC's limiter; 0 takes it off.
+func (q *QP) limitNIC(r units.Rate) error {
+	if q.limiter == nil {
+		return q.errorf("modify_qp_rate_limit", verbs.ErrNotSupported, "the device has no rate limiter for queue pairs")
+	}
+	if err := q.limiter.SetRateLimit(int64(r)); err != nil {
+		return err
+	}
+	q.wire = q.line
+	if r > 0 && r < q.line {
+		q.wire = r
+	}
+	return nil
+}
+
+// sent takes note that n bytes leave now.
+func (q *QP) sent(now units.Time, n units.Bytes) {
+	if q.engine == nil {
+		return
+	}
+	q.appLimit.Sent(now, n, q.control.Rate, q.span)
+	s := q.shim
+	s.gapsEnd = max(s.gapsEnd, now+q.gap*units.Time((n+q.largest-1)/q.largest))
+}
+
+// steer takes the RTT sample of the segment that just succeeded, shim.segment,
+// to the engine.
+func (q *QP) steer(now units.Time, wc *verbs.WC) {
+	s := q.shim
+	seg := &s.segment
+	done, fromNIC := s.time.completed(q, wc, now)
+	m := completions.Measure(seg, done, q.wire)
+	s.stats.Samples++
+	if fromNIC {
+		s.stats.NICTime++
+	} else {
+		s.stats.PollTime++
+	}
+	if m.Clamped {
+		s.stats.Clamped++
+	}
+	if q.engine == nil && s.cfg.Observe == nil {
+		return
+	}
+
+	// The engine's time does not run backwards, whatever calibration does.
+	q.lastAck = max(q.lastAck, done)
+	if q.cnps != nil && q.engine != nil {
+		// Notifications that came since the last completion share its time, and
+		// to an engine those of one instant are one.
+		if seen := q.cnps.CNPs(); seen != q.cnpSeen {
+			s.stats.CNPs += seen - q.cnpSeen
+			q.cnpSeen = seen
+			q.obey(q.engine.OnCNP(q.lastAck))
+		}
+	}
+	a := &s.ack
+	*a = cc.Ack{
+		Now: q.lastAck, SentAt: m.PostedAt, RTT: m.RTT, NetRTT: m.NetRTT,
+		Bytes: m.Bytes, Packets: max(1, int32((m.Bytes+units.Bytes(q.mtu)-1)/units.Bytes(q.mtu))),
+		Acked: seg.Acked, Sent: seg.Sent,
+		AppLimited: q.appLimited(),
+		Scale:      q.scale.Scale(q.lastAck, s.cfg.BaseRTT),
+	}
+	if q.telemetry != nil && q.telemetry.CompletionTelemetry(wc, &s.report) {
+		t := &s.report
+		a.ECN, a.EIN = t.ECN, t.EIN
+		a.HasMaxDelay, a.MaxHopDelay, a.ReverseMaxHopDelay = t.HasMaxDelay, t.MaxHopDelay, t.ReverseMaxHopDelay
+		if t.Path.N > 0 {
+			a.Path = &t.Path
+		}
+	}
+	if q.engine != nil {
+		q.obey(q.engine.OnAck(a))
+	}
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(q, a, q.control)
+	}
+}
+
+// appLimited reports whether the flow sends at less than 80 percent of its rate
+// for another reason than the engine's own window.
+func (q *QP) appLimited() bool {
+	return q.appLimit.Limited() && !(q.everShut && q.lastAck-q.windowShut <= 2*q.span)
+}
+
+// obey applies what the engine says. The scheduler enforces a lower rate when
+// the segment it holds comes due (TIMELY section 5); a window that closed takes
+// the segment back.
+func (q *QP) obey(c cc.Control) {
+	s := q.shim
+	if c.Rate != q.control.Rate {
+		rate := max(c.Rate, 1)
+		q.gap = min(rate.Serialize(q.largest), longestGap)
+		q.span = max(s.cfg.BaseRTT, spanSegments*q.gap)
+		if rate >= q.line {
+			rate, q.gap = ratelimiter.Unpaced, 0
+		}
+		// The rate is positive, which is all that SetRate asks for.
+		_ = s.sched.SetRate(q.flow, rate)
+	}
+	smaller := c.Window < q.control.Window
+	q.control = c
+	if smaller && q.filed && !q.room(q.lastAck, units.Bytes(q.next())) {
+		q.withdraw()
+	}
+}
