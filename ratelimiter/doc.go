@@ -60,8 +60,9 @@
 // picosecond; a word of bits a level finds the first occupied slot. So there is
 // no granularity to choose and no horizon to overflow, and due times are exact,
 // as simulated time needs them. The levels below the first occupied one cost
-// nothing: a segment moves on average two to three times, not eleven, because
-// the wheel turns to the earliest segment and not to the next slot.
+// nothing, because the wheel turns to the earliest segment and not to the next
+// slot: with 1, 1,000 and 100,000 flows that share 400 Gbps in segments of 16 KiB, a
+// segment is filed 1, 2.6 and 3.6 times before it leaves, not eleven.
 //
 // A Scheduler is plain state: it reads no clock, starts no goroutine and is not
 // safe for concurrent use. Enqueue, Dequeue, NextDue, SetRate and Withdraw

@@ -193,7 +193,7 @@ func TestAgainstModel(t *testing.T) {
 				t.Fatalf("at %v: dequeued %v %v, want %v %v", now, id, ok, wantID, want)
 			}
 		}
-		t.Repeat(map[string]func(*rapid.T){
+		actions := map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				r := drawRate(t)
 				id, err := s.AddFlow(r)
@@ -260,6 +260,9 @@ func TestAgainstModel(t *testing.T) {
 					}
 				}
 			},
-		})
+		}
+		for range 10 { // one Repeat is some tens of actions
+			t.Repeat(actions)
+		}
 	})
 }

@@ -58,29 +58,24 @@ func (c Config) validate() error {
 	return nil
 }
 
-type state uint8
-
-const (
-	absent state = iota // the ID is free
-	idle                // nothing enqueued
-	queued              // in the ring if due by now, else in the wheel
-)
-
+// flow is the state of one flow. It fills a cache line.
 type flow struct {
-	rate  units.Rate
-	filed units.Rate // the rate by which the head's due time was computed
+	rate units.Rate // 0: the ID is free
 
-	// The last transmission: the next is due at anchor plus the time of last
-	// bytes, with the remainder rem brought along. Computing it is left until a
-	// segment is there, so that it is by the rate of that time.
-	anchor units.Time
-	rem    uint64
+	// The enqueued segment, of head bytes, is due at due by the rate filed (0:
+	// none is enqueued). It is in the ring if that time has come, else in the
+	// wheel. credit is how far it counts as sent before.
+	due    units.Time
+	filed  units.Rate
+	credit units.Time
 
-	nextRem uint64     // the remainder after the head's due time
-	credit  units.Time // how far the head counts as sent before its due time
-	last    uint32
-	head    uint32 // size of the enqueued segment
-	state   state
+	// The last transmission: the next segment is due at anchor plus the time of
+	// last bytes, with the remainder rem brought along and nextRem left over.
+	// Computing it is left until a segment is there, so that it is by the rate
+	// of that time.
+	anchor       units.Time
+	rem, nextRem uint64
+	last, head   uint32
 }
 
 // Scheduler paces flows. Make one with New. A now that lies before an earlier
@@ -90,9 +85,9 @@ type Scheduler struct {
 	now   units.Time
 	wheel wheel
 	ring  list
-	links []link
+	links []links
 	flows []flow
-	free  uint32 // removed IDs, through their links
+	free  uint32 // removed IDs, through links.next
 	queue int
 }
 
@@ -117,11 +112,11 @@ func (s *Scheduler) AddFlow(r units.Rate) (FlowID, error) {
 	if id == none {
 		id = uint32(len(s.flows))
 		s.flows = append(s.flows, flow{})
-		s.links = append(s.links, link{})
+		s.links = append(s.links, links{})
 	} else {
 		s.free = s.links[id].next
 	}
-	s.flows[id] = flow{rate: r, anchor: math.MinInt64, state: idle}
+	s.flows[id] = flow{rate: r, anchor: math.MinInt64}
 	return FlowID(id), nil
 }
 
@@ -134,14 +129,14 @@ func rateError(r units.Rate) error {
 // method does.
 func (s *Scheduler) RemoveFlow(id FlowID) {
 	s.Withdraw(id)
-	s.flows[id].state = absent
+	s.flows[id].rate = 0
 	s.links[id].next = s.free
 	s.free = uint32(id)
 }
 
 // flow returns the flow of that ID.
 func (s *Scheduler) flow(id FlowID) *flow {
-	if int(id) >= len(s.flows) || s.flows[id].state == absent {
+	if int(id) >= len(s.flows) || s.flows[id].rate == 0 {
 		misuse(id, "does not exist")
 	}
 	return &s.flows[id]
@@ -155,7 +150,7 @@ func misuse(id FlowID, what string) {
 func (s *Scheduler) Rate(id FlowID) units.Rate { return s.flow(id).rate }
 
 // Queued reports whether a segment of the flow is enqueued.
-func (s *Scheduler) Queued(id FlowID) bool { return s.flow(id).state == queued }
+func (s *Scheduler) Queued(id FlowID) bool { return s.flow(id).filed != 0 }
 
 // Len is how many flows have a segment enqueued.
 func (s *Scheduler) Len() int { return s.queue }
@@ -165,7 +160,7 @@ func (s *Scheduler) Len() int { return s.queue }
 // flow has a segment enqueued already or n is not from 0 to 4 GiB - 1.
 func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
 	f := s.flow(id)
-	if f.state == queued {
+	if f.filed != 0 {
 		misuse(id, "has a segment enqueued already; enqueue the next one after Dequeue returned the flow")
 	}
 	if n < 0 || n > math.MaxUint32 {
@@ -174,10 +169,10 @@ func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
 	// First the wheel, so that what came due before now is ahead in the ring.
 	now = s.advance(now)
 	s.queue++
-	f.state, f.head, f.credit = queued, uint32(n), 0
+	f.head, f.credit = uint32(n), 0
 	due := now
 	if !s.unpaced(f.rate) {
-		due, f.nextRem = f.due()
+		due, f.nextRem = f.next()
 		if due < now {
 			if s.cfg.Burst > 0 {
 				earliest := max(due, now-min(f.rate.Serialize(s.cfg.Burst), longest))
@@ -197,9 +192,9 @@ func (s *Scheduler) Dequeue(now units.Time) (FlowID, bool) {
 		id := s.ring.head
 		s.ring.remove(s.links, id)
 		f := &s.flows[id]
-		due := s.links[id].due
+		due := f.due
 		if f.rate < f.filed && !s.unpaced(f.rate) {
-			if d, rem := f.due(); d > due {
+			if d, rem := f.next(); d > due {
 				due, f.nextRem, f.credit = d, rem, 0
 			}
 			if due > now {
@@ -207,7 +202,7 @@ func (s *Scheduler) Dequeue(now units.Time) (FlowID, bool) {
 				continue
 			}
 		}
-		f.state = idle
+		f.filed = 0
 		f.anchor = max(due, now-s.cfg.CatchUp) - f.credit
 		f.last, f.rem = f.head, f.nextRem
 		s.queue--
@@ -225,7 +220,7 @@ func (s *Scheduler) NextDue() units.Time {
 	if s.ring.head != none {
 		return s.now
 	}
-	return s.wheel.earliest(s.links)
+	return s.wheel.earliest(s.links, s.flows)
 }
 
 // SetRate changes the flow's rate. It fails, and changes nothing, if the rate is
@@ -236,22 +231,21 @@ func (s *Scheduler) SetRate(id FlowID, r units.Rate) error {
 	}
 	f := s.flow(id)
 	f.rate = r
-	filed := s.links[id].due
-	if f.state != queued || filed <= s.now || r <= f.filed {
+	if f.filed == 0 || r <= f.filed || f.due <= s.now {
 		return nil
 	}
 	// No more than the whole gap can be gained: this spares most calls the
 	// division.
-	if filed <= f.anchor+s.cfg.PullIn {
+	if f.due <= f.anchor+s.cfg.PullIn {
 		return nil
 	}
 	due, rem := s.now, uint64(0)
 	if !s.unpaced(r) {
-		due, rem = f.due()
+		due, rem = f.next()
 		due = max(due, s.now)
 	}
-	if due < filed-s.cfg.PullIn {
-		s.wheel.remove(s.links, uint32(id))
+	if due < f.due-s.cfg.PullIn {
+		s.wheel.remove(s.links, uint32(id), f.due)
 		f.nextRem = rem
 		s.put(uint32(id), f, due)
 	}
@@ -262,15 +256,15 @@ func (s *Scheduler) SetRate(id FlowID, r units.Rate) error {
 // was one: for a window that closed, or a queue pair that went into error.
 func (s *Scheduler) Withdraw(id FlowID) bool {
 	f := s.flow(id)
-	if f.state != queued {
+	if f.filed == 0 {
 		return false
 	}
-	if s.links[id].due > s.now {
-		s.wheel.remove(s.links, uint32(id))
+	if f.due > s.now {
+		s.wheel.remove(s.links, uint32(id), f.due)
 	} else {
 		s.ring.remove(s.links, uint32(id))
 	}
-	f.state = idle
+	f.filed = 0
 	s.queue--
 	return true
 }
@@ -279,9 +273,9 @@ func (s *Scheduler) unpaced(r units.Rate) bool {
 	return r == Unpaced || s.cfg.LineRate > 0 && r >= s.cfg.LineRate
 }
 
-// due computes when the flow may send next by its present rate, and the
+// next computes when the flow may send next by its present rate, and the
 // remainder after that.
-func (f *flow) due() (units.Time, uint64) {
+func (f *flow) next() (units.Time, uint64) {
 	rem := f.rem
 	if rem >= uint64(f.rate) {
 		rem = 0 // from a higher rate; worth less than a picosecond
@@ -296,12 +290,11 @@ func (f *flow) due() (units.Time, uint64) {
 
 // put files the head segment for its due time.
 func (s *Scheduler) put(id uint32, f *flow, due units.Time) {
-	s.links[id].due = due
-	f.filed = f.rate
+	f.due, f.filed = due, f.rate
 	if due <= s.now {
 		s.ring.append(s.links, id)
 	} else {
-		s.wheel.file(s.links, id)
+		s.wheel.file(s.links, id, due)
 	}
 }
 

@@ -110,6 +110,26 @@ func TestIdleFlowsGetNoMoreThanBurst(t *testing.T) {
 	}
 }
 
+func TestBurstIsLostWhenTheRateShowsThatTheFlowWasNotIdle(t *testing.T) {
+	s := newScheduler(t, Config{Burst: 3000})
+	id := addFlow(t, s, 8*units.Gbps)
+	s.Enqueue(0, id, 1000)
+	s.Dequeue(0)
+	s.Enqueue(10*units.Microsecond, id, 1000) // idle for long by this rate
+	if err := s.SetRate(id, 400*units.Mbps); err != nil {
+		t.Fatal(err)
+	}
+	// The gap is 20 us now, and the first segment counts as sent at -3 us, for
+	// a new flow has its burst.
+	for _, want := range []units.Time{17 * units.Microsecond, 37 * units.Microsecond} {
+		s.Dequeue(10 * units.Microsecond)
+		if _, now := release(t, s); now != want {
+			t.Errorf("released at %v, want %v", now, want)
+		}
+		s.Enqueue(want, id, 1000)
+	}
+}
+
 // TestNeverAboveTheRate polls a flow at odd times and lets it pause, and holds
 // what it sends against the bound that doc.go states.
 func TestNeverAboveTheRate(t *testing.T) {
@@ -278,7 +298,7 @@ func TestAnIncreaseLeavesNoSegmentLateByMoreThanPullIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := units.Rate(rapid.Int64Range(int64(units.Mbps), int64(units.Gbps)).Draw(t, "rate"))
+		r := units.Rate(rapid.Int64Range(int64(units.Mbps), int64(20*units.Gbps)).Draw(t, "rate"))
 		id, err := s.AddFlow(r)
 		if err != nil {
 			t.Fatal(err)
@@ -287,7 +307,7 @@ func TestAnIncreaseLeavesNoSegmentLateByMoreThanPullIn(t *testing.T) {
 		s.Dequeue(0)
 		s.Enqueue(0, id, segment)
 		for range rapid.IntRange(1, 200).Draw(t, "increases") {
-			r += units.Rate(rapid.Int64Range(1, int64(100*units.Mbps)).Draw(t, "by"))
+			r += units.Rate(rapid.Int64Range(1, int64(units.Gbps)).Draw(t, "by"))
 			if err := s.SetRate(id, r); err != nil {
 				t.Fatal(err)
 			}

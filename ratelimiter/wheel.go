@@ -14,38 +14,36 @@ const (
 
 const none = ^uint32(0)
 
-// link is a flow's place in a slot or in the ready ring. Links are apart from
-// the rest of the flows' state because turning the wheel touches nothing else.
-type link struct {
-	due        units.Time
-	prev, next uint32
-}
+// links are the neighbours of a flow in its slot or in the ready ring. They are
+// apart from the rest of its state because walking a list waits for one link
+// after the other, while reads of the flows themselves overlap: so small, the
+// links of 100,000 flows stay in the cache.
+type links struct{ prev, next uint32 }
 
-// list is a queue of flows through their links.
+// list is a queue of flows.
 type list struct{ head, tail uint32 }
 
-func (q *list) append(links []link, id uint32) {
-	l := &links[id]
-	l.prev, l.next = q.tail, none
+func (q *list) append(ls []links, id uint32) {
+	ls[id] = links{q.tail, none}
 	if q.tail == none {
 		q.head = id
 	} else {
-		links[q.tail].next = id
+		ls[q.tail].next = id
 	}
 	q.tail = id
 }
 
-func (q *list) remove(links []link, id uint32) {
-	l := &links[id]
+func (q *list) remove(ls []links, id uint32) {
+	l := ls[id]
 	if l.prev == none {
 		q.head = l.next
 	} else {
-		links[l.prev].next = l.next
+		ls[l.prev].next = l.next
 	}
 	if l.next == none {
 		q.tail = l.prev
 	} else {
-		links[l.next].prev = l.prev
+		ls[l.next].prev = l.prev
 	}
 }
 
@@ -69,7 +67,12 @@ type wheel struct {
 	filled   [levels]uint64
 	stale    [levels]uint64 // slots that lost the flow that min was the time of
 	slots    [levels][slots]slot
-	touched  units.Rate // keeps the compiler from dropping reads; see expire
+	batch    [64]filing // of expire
+}
+
+type filing struct {
+	due units.Time
+	id  uint32
 }
 
 func (w *wheel) init() {
@@ -88,9 +91,8 @@ func (w *wheel) place(due units.Time) (level, k uint) {
 	return level, k
 }
 
-// file adds a flow whose due time is set and later than every now so far.
-func (w *wheel) file(links []link, id uint32) {
-	due := links[id].due
+// file adds a flow that is due then, later than every now so far.
+func (w *wheel) file(ls []links, id uint32, due units.Time) {
 	level, k := w.place(due)
 	s := &w.slots[level][k]
 	if s.head == none {
@@ -101,7 +103,7 @@ func (w *wheel) file(links []link, id uint32) {
 		s.min = due
 		w.stale[level] &^= 1 << k
 	}
-	s.append(links, id)
+	s.append(ls, id)
 }
 
 // vacate marks a slot that has lost its flows.
@@ -112,12 +114,11 @@ func (w *wheel) vacate(level, k uint) {
 	}
 }
 
-// remove takes a filed flow out.
-func (w *wheel) remove(links []link, id uint32) {
-	due := links[id].due
+// remove takes out a flow that was filed for that time.
+func (w *wheel) remove(ls []links, id uint32, due units.Time) {
 	level, k := w.place(due)
 	s := &w.slots[level][k]
-	s.remove(links, id)
+	s.remove(ls, id)
 	switch {
 	case s.head == none:
 		w.vacate(level, k)
@@ -133,7 +134,7 @@ func (w *wheel) first() (level, k uint) {
 }
 
 // earliest returns the earliest due time, exactly, or Never.
-func (w *wheel) earliest(links []link) units.Time {
+func (w *wheel) earliest(ls []links, flows []flow) units.Time {
 	if w.occupied == 0 {
 		return units.Never
 	}
@@ -142,8 +143,8 @@ func (w *wheel) earliest(links []link) units.Time {
 	if w.stale[level]&(1<<k) != 0 {
 		w.stale[level] &^= 1 << k
 		least := units.Never
-		for id := s.head; id != none; id = links[id].next {
-			least = min(least, links[id].due)
+		for id := s.head; id != none; id = ls[id].next {
+			least = min(least, flows[id].due)
 		}
 		s.min = least
 	}
@@ -152,12 +153,7 @@ func (w *wheel) earliest(links []link) units.Time {
 
 // expire moves the flows due at or before now to the end of ready, in order of
 // their due times. No later file may be for a time before now.
-//
-// On the way it reads the record of every flow that it moves. Nothing is done
-// with it here, but these reads overlap, and Dequeue then finds the record in the
-// cache where it would wait for memory: with 100,000 flows that is two thirds of
-// the time of a segment.
-func (w *wheel) expire(links []link, flows []flow, now units.Time, ready *list) {
+func (w *wheel) expire(ls []links, flows []flow, now units.Time, ready *list) {
 	for w.occupied != 0 {
 		level, k := w.first()
 		s := &w.slots[level][k]
@@ -171,14 +167,20 @@ func (w *wheel) expire(links []link, flows []flow, now units.Time, ready *list) 
 		s.list = list{none, none}
 		w.vacate(level, k)
 		for id != none {
-			next := links[id].next
-			w.touched += flows[id].rate
-			if links[id].due == w.base {
-				ready.append(links, id)
-			} else {
-				w.file(links, id)
+			// First the reads, which may miss the cache, then the branches that
+			// depend on them: so the reads overlap.
+			n := 0
+			for ; id != none && n < len(w.batch); n++ {
+				w.batch[n] = filing{flows[id].due, id}
+				id = ls[id].next
 			}
-			id = next
+			for _, f := range w.batch[:n] {
+				if f.due == w.base {
+					ready.append(ls, f.id)
+				} else {
+					w.file(ls, f.id, f.due)
+				}
+			}
 		}
 	}
 	w.base = now
