@@ -1,0 +1,40 @@
+package paced
+
+import "github.com/sluice-rdma/sluice/units"
+
+// appLimit tells whether a flow sends at more than 80 percent of its rate, which
+// it must for the rate to grow (TIMELY section 5). It adds up how long the pace
+// held each segment back; a flow whose rate it is that decides was held back all
+// the time. Comparing what was sent with the rate itself would not do: the rate
+// may have doubled meanwhile.
+type appLimit struct {
+	start   units.Time // of the window
+	held    units.Time // within it, by the pace
+	last    units.Time // the last send
+	bytes   units.Bytes
+	slowest units.Rate // in force since
+	limited bool
+	started bool
+}
+
+// slack is by how much a gap may count as longer than it was: polling makes some
+// gaps longer, and the scheduler others shorter to make up for it.
+const slack = 10 * units.Microsecond
+
+// sent records that n bytes leave now at the given rate, in windows of at least
+// span. Those bytes count in the gap that follows.
+func (l *appLimit) sent(now units.Time, n units.Bytes, rate units.Rate, span units.Time) {
+	if !l.started {
+		l.started, l.start = true, now
+	} else {
+		l.held += min(now-l.last+slack, l.slowest.Serialize(l.bytes))
+		if elapsed := now - l.start; elapsed >= span && elapsed > 0 {
+			l.limited = float64(l.held) < 0.8*float64(elapsed)
+			l.start, l.held = now, 0
+		}
+	}
+	l.last, l.bytes, l.slowest = now, n, rate
+}
+
+// rate records a change of rate.
+func (l *appLimit) rate(r units.Rate) { l.slowest = min(l.slowest, r) }
