@@ -58,18 +58,17 @@ const slowdownUnit = units.Millisecond
 
 // link is a direction of a link that the scenario asks to measure.
 type link struct {
-	id        fabric.LinkID
-	name      string
-	rate      units.Rate
-	base      fabric.PortStats // at the warm-up
-	queueSum  float64
-	queueMax  units.Bytes
-	samples   int64
-	busyAt    units.Time // Busy at the last window
-	busyMin   float64
-	queue     Series
-	busy      Series
-	busyKnown bool
+	id       fabric.LinkID
+	name     string
+	rate     units.Rate
+	base     fabric.PortStats // at the warm-up
+	queueSum float64
+	queueMax units.Bytes
+	samples  int64
+	busyAt   units.Time // Busy at the last window
+	busyMin  float64
+	queue    Series
+	busy     Series
 }
 
 // portBaseline is a port at the end of the warm-up.
@@ -156,7 +155,6 @@ func (m *measurement) warmUp() {
 	for i := range m.links {
 		l := &m.links[i]
 		l.base = m.sim.net.Port(l.id).Stats()
-		l.busyAt, l.busyKnown = l.base.Busy, true
 	}
 	for _, f := range m.sim.active {
 		f.atWarmup = f.sink.Delivered(f.sinkQPN)

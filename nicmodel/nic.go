@@ -221,19 +221,23 @@ func (n *NIC) Handle(ev des.Event) {
 		n.rung(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), ev.Arg>>63 != 0)
 	case evWQE:
 		n.fetched(now, uint32(ev.Arg), int(ev.Arg>>32))
+	// Of the events of each of these kinds only the one that is remembered
+	// counts: an earlier one has taken the place of any other.
 	case evSchedule:
 		if now == n.schedAt {
 			n.schedAt = units.Never
+			n.schedule(now)
 		}
-		n.schedule(now)
 	case evLimiter:
 		if now == n.limiterAt {
 			n.limiterAt = units.Never
+			n.schedule(now)
 		}
-		n.schedule(now)
 	case evWire:
-		n.wireAt = units.Never
-		n.send(now)
+		if now == n.wireAt {
+			n.wireAt = units.Never
+			n.send(now)
+		}
 	case evReceive:
 		n.receive(now, fabric.Handle(ev.Arg))
 	case evTimer:

@@ -37,9 +37,9 @@ func (n *NIC) receive(now units.Time, h fabric.Handle) {
 	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
 		q.report.fromData(n.net, h, p)
 	default:
-		n.noteEcho(q, h, p, f)
+		kept := n.noteEcho(q, h, p, f)
 		n.effects(now, q, f, h)
-		if q.echoPacket != h {
+		if !kept {
 			n.frames.free(h)
 		}
 		return
@@ -48,8 +48,9 @@ func (n *NIC) receive(now units.Time, h fabric.Handle) {
 	n.frames.free(h)
 }
 
-// noteEcho remembers what a request packet met, for the next acknowledgement.
-func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) {
+// noteEcho remembers what a request packet met, for the next acknowledgement. It
+// reports whether it keeps the packet, for its per-hop records.
+func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) (kept bool) {
 	e := &q.echo
 	e.sentAt = f.sentAt
 	e.ecn = e.ecn || p.Flags&fabric.CE != 0
@@ -61,7 +62,9 @@ func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) {
 	case telemetry.PerHop:
 		n.dropEcho(q)
 		q.echoPacket = h
+		return true
 	}
+	return false
 }
 
 func (r *Report) fromAck(net *fabric.Network, h fabric.Handle, p *fabric.Packet, f *frame) {
