@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -160,7 +161,11 @@ func (r *Result) slowdowns(b *strings.Builder) {
 	b.WriteString("\nslowdown by flow size: median / 95th / 99th percentile\n")
 	grid := [][]string{{"system"}}
 	for _, bin := range bins {
-		grid[0] = append(grid[0], "up to "+decimalBytes(bin.ToBytes))
+		if bin.ToBytes == math.MaxInt64 {
+			grid[0] = append(grid[0], "above "+decimalBytes(bin.FromBytes))
+		} else {
+			grid[0] = append(grid[0], "up to "+decimalBytes(bin.ToBytes))
+		}
 	}
 	for _, s := range r.Systems {
 		cells := []string{s.Name}

@@ -156,20 +156,26 @@ func checkSize(d *decoder, path string, size FlowSize) {
 	}
 }
 
-func checkConnections(d *decoder, path string, n int) {
-	if n < 1 || n > 1<<20 {
-		d.fail(path, "is %d: choose a number from 1 to %d", n, 1<<20)
+// maxListed bounds the flows of a workload that are known from the start.
+const maxListed = 1 << 20
+
+// checkConnections checks the number of flows between each pair of hosts.
+func checkConnections(d *decoder, path string, n, pairs int) {
+	if most := max(maxListed/max(pairs, 1), 1); n < 1 || n > most {
+		d.fail(path, "is %d: choose a number from 1 to %d", n, most)
 	}
 }
 
+// host returns the number of a host, or -1.
 func (n *network) host(d *decoder, path, name string) int {
 	if name == "" && !d.given(path) {
 		d.fail(path, "it is missing: name a host, from %s to %s", n.HostName(0), n.HostName(n.Hosts()-1))
-		return 0
+		return -1
 	}
 	h, err := n.Host(name)
 	if err != nil {
 		d.fail(path, "%s", plain(err))
+		return -1
 	}
 	return h
 }
@@ -264,13 +270,14 @@ func (p *Incast) plan(d *decoder, path string, w *Workload, net *network) plan {
 	errs := len(d.errs)
 	to := net.host(d, path+".receiver", p.Receiver)
 	checkSize(d, path+".size", p.Size)
-	checkConnections(d, path+".connections", p.Connections)
+	senders := net.hosts(d, path+".senders", p.Senders, to)
+	checkConnections(d, path+".connections", p.Connections, len(senders))
 	if len(d.errs) > errs {
 		return nil
 	}
 	label := net.label(w.Label)
 	l := &list{w: w}
-	for _, from := range net.hosts(d, path+".senders", p.Senders, to) {
+	for _, from := range senders {
 		for range p.Connections {
 			l.flows = append(l.flows, w.flow(label, from, to, p.Size, w.Start))
 		}
@@ -281,8 +288,8 @@ func (p *Incast) plan(d *decoder, path string, w *Workload, net *network) plan {
 func (p *Permutation) plan(d *decoder, path string, w *Workload, net *network) plan {
 	errs := len(d.errs)
 	checkSize(d, path+".size", p.Size)
-	checkConnections(d, path+".connections", p.Connections)
 	hosts := net.hosts(d, path+".hosts", p.Hosts, -1)
+	checkConnections(d, path+".connections", p.Connections, len(hosts))
 	if len(hosts) < 2 && len(d.errs) == errs {
 		d.fail(path+".hosts", "a permutation needs at least two hosts")
 	}
@@ -333,9 +340,13 @@ func (f *FlowSpec) add(d *decoder, path string, w *Workload, net *network, l *li
 	errs := len(d.errs)
 	src, dst := net.host(d, path+".src", f.Src), net.host(d, path+".dst", f.Dst)
 	checkSize(d, path+".size", f.Size)
-	checkConnections(d, path+".connections", f.Connections)
-	if f.Count < 0 || f.Count > 1<<20 {
-		d.fail(path+".count", "is %d: choose a number from 0 to %d", f.Count, 1<<20)
+	if left := maxListed - len(l.flows); f.Count < 0 || f.Count > left {
+		d.fail(path+".count", "is %d: choose a number from 0 to %d", f.Count, left)
+	} else {
+		checkConnections(d, path+".connections", f.Connections, f.Count)
+		if f.Connections*f.Count > left {
+			d.fail(path, "with it the workload has more than %d flows: choose fewer", maxListed)
+		}
 	}
 	if f.Start < 0 || f.StartStep < 0 {
 		d.fail(path+".start", "is %v and start_step %v: choose spans of 0 or more", f.Start, f.StartStep)

@@ -187,7 +187,29 @@ func atLine(at Pos, n ast.Node) Pos {
 type treeReader struct {
 	at      Pos
 	anchors map[string]*node
+	nodes   int // read so far, copies of aliases included
 	err     error
+}
+
+// maxNodes bounds a scenario: aliases of aliases could make it grow without end.
+const maxNodes = 1 << 20
+
+// count adds a tree to the nodes read, and reports whether there is room for it.
+func (r *treeReader) count(n *node) bool {
+	if r.nodes++; r.nodes > maxNodes {
+		return false
+	}
+	for _, f := range n.fields {
+		if !r.count(f.value) {
+			return false
+		}
+	}
+	for _, item := range n.items {
+		if !r.count(item) {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *treeReader) fail(n ast.Node, format string, args ...any) *node {
@@ -229,6 +251,9 @@ func (r *treeReader) read(n ast.Node) *node {
 		if !ok {
 			return r.fail(n, "*%s refers to an anchor that is not there: write &%[1]s before the value that is meant", n.Value.GetToken().Value)
 		}
+		if !r.count(v) {
+			return r.fail(n, "the aliases make this larger than %d values: write it without", maxNodes)
+		}
 		return v.clone()
 	}
 	return r.fail(n, "%s is of no use in a scenario: write plain mappings, lists and values", n.Type())
@@ -255,7 +280,7 @@ func (r *treeReader) mapping(pos Pos, values []*ast.MappingValueNode) *node {
 		if from.kind != mappingNode {
 			return r.fail(values[0], "<< takes an alias of a mapping")
 		}
-		for _, f := range from.fields {
+		for _, f := range from.fields { // already counted: it came by an alias
 			if m.get(f.key) == nil {
 				m.fields = append(m.fields, f)
 			}

@@ -25,7 +25,7 @@ type Scenario struct {
 	Warmup units.Time `yaml:"warmup" eg:"5ms"`
 
 	// Hosts, switches and links.
-	Topology Topology `yaml:"topology"`
+	Topology Topology `yaml:"topology" req:"yes"`
 	// How switches behave.
 	Fabric Fabric `yaml:"fabric"`
 	// The hosts' NICs and their queue pairs.
@@ -35,9 +35,9 @@ type Scenario struct {
 
 	// What to compare: each system runs the same workloads on the same network
 	// by itself, and has a row in the table.
-	Systems []*System `yaml:"systems"`
+	Systems []*System `yaml:"systems" req:"yes"`
 	// Who sends what to whom, when.
-	Workloads []*Workload `yaml:"workloads"`
+	Workloads []*Workload `yaml:"workloads" req:"yes"`
 	// What to sample over time.
 	Measure Measure `yaml:"measure"`
 	// Limits on results. A limit that is missed makes `sluice run` exit with
@@ -62,7 +62,7 @@ type System struct {
 	// Shown in tables; the default is the engine's name.
 	Name string `yaml:"name" eg:"TIMELY"`
 	// The rate engine; `sluice list` names them. `none` is no congestion control.
-	Engine string `yaml:"engine" eg:"timely"`
+	Engine string `yaml:"engine" eg:"timely" req:"yes"`
 	// Parameters of the engine, by its own keys, listed below; what is left out
 	// has the value of the engine's paper.
 	Config Raw `yaml:"config" eg:"{t_low: 50us}"`
@@ -143,9 +143,9 @@ type Switch struct {
 // Fault makes a direction of a link lose packets.
 type Fault struct {
 	// The direction, such as `tor0->h3`, or `*` for all.
-	Link string `yaml:"link" eg:"tor0->h3"`
+	Link string `yaml:"link" eg:"tor0->h3" req:"yes"`
 	// Probability of loss for each packet, 0 to 1.
-	Loss float64 `yaml:"loss" eg:"0.001"`
+	Loss float64 `yaml:"loss" eg:"0.001" req:"yes"`
 }
 
 // Modes of a NIC.
@@ -225,7 +225,7 @@ type Expectation struct {
 	// The link it holds for, one of `measure.links`, if it is a figure of a link.
 	Link string `yaml:"link" eg:"tor0->h10"`
 	// Name of the figure in the JSON.
-	Metric string `yaml:"metric" eg:"throughput_gbps"`
+	Metric string `yaml:"metric" eg:"throughput_gbps" req:"yes"`
 	// The figure must not be below; no limit if left out.
 	Min *float64 `yaml:"min" eg:"14.5"`
 	// The figure must not be above; no limit if left out.

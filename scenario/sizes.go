@@ -138,7 +138,7 @@ var distributions = []Distribution{
 		points: hadoop, whole: 100,
 	},
 	{
-		Name: "datamining", Summary: "data-mining cluster: four flows of five below 10 KB, nearly all bytes in flows above 100 MB",
+		Name: "datamining", Summary: "data-mining cluster: four flows of five below 10 KB, four bytes of five in flows above 100 MB",
 		Source: "Greenberg et al., VL2, SIGCOMM 2009, figure 2; points as in the simulator of PowerTCP (NSDI 2022)",
 		points: datamining, whole: 1,
 	},

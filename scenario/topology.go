@@ -13,7 +13,7 @@ import (
 // hang on tor0, tor1, ...
 type Topology struct {
 	// The shape; it decides which keys there are besides these.
-	Kind string `yaml:"kind" eg:"star"`
+	Kind string `yaml:"kind" eg:"star" req:"yes"`
 	// Shape holds the keys of the kind: a *Star, *Dumbbell, *Chain, *LeafSpine,
 	// *ThreeTier or *FatTree.
 	Shape Shape `yaml:",variant"`
@@ -36,41 +36,43 @@ type Topology struct {
 // Shape is the kind of a topology with its dimensions.
 type Shape interface {
 	build(host, trunk fabric.Link) *fabric.Topology
-	sizes() (dims []size, hosts int)
+	// sizes returns the dimensions, each at least 1, and how many links they make
+	// at most.
+	sizes() (dims []size, links float64)
 }
 
 // Star joins all hosts by one switch, `tor0`.
 type Star struct {
 	// Number of hosts.
-	Hosts int `yaml:"hosts" eg:"11"`
+	Hosts int `yaml:"hosts" eg:"11" req:"yes"`
 }
 
 // Dumbbell has two switches, `tor0` and `tor1`, joined by one link.
 type Dumbbell struct {
 	// Hosts on `tor0`: `h0` and following.
-	Left int `yaml:"left" eg:"4"`
+	Left int `yaml:"left" eg:"4" req:"yes"`
 	// Hosts on `tor1`, numbered after the left ones.
-	Right int `yaml:"right" eg:"4"`
+	Right int `yaml:"right" eg:"4" req:"yes"`
 }
 
 // Chain is switches `tor0`, `tor1`, ... in a row: the parking lot. Hosts are
 // numbered switch by switch.
 type Chain struct {
 	// Number of switches.
-	Switches int `yaml:"switches" eg:"3"`
+	Switches int `yaml:"switches" eg:"3" req:"yes"`
 	// Hosts on each switch.
-	HostsPerSwitch int `yaml:"hosts_per_switch" eg:"2"`
+	HostsPerSwitch int `yaml:"hosts_per_switch" eg:"2" req:"yes"`
 }
 
 // LeafSpine joins each leaf, `tor0`, `tor1`, ..., with each spine, `spine0`, ... Hosts
 // are numbered leaf by leaf.
 type LeafSpine struct {
 	// Number of leaves.
-	Leaves int `yaml:"leaves" eg:"4"`
+	Leaves int `yaml:"leaves" eg:"4" req:"yes"`
 	// Number of spines.
-	Spines int `yaml:"spines" eg:"2"`
+	Spines int `yaml:"spines" eg:"2" req:"yes"`
 	// Hosts on each leaf.
-	HostsPerLeaf int `yaml:"hosts_per_leaf" eg:"16"`
+	HostsPerLeaf int `yaml:"hosts_per_leaf" eg:"16" req:"yes"`
 	// Links from a leaf to a spine.
 	ParallelLinks int `yaml:"parallel_links" eg:"2"`
 }
@@ -81,15 +83,15 @@ type LeafSpine struct {
 // pod.
 type ThreeTier struct {
 	// Number of pods.
-	Pods int `yaml:"pods" eg:"4"`
+	Pods int `yaml:"pods" eg:"4" req:"yes"`
 	// Leaves in a pod.
-	TorsPerPod int `yaml:"tors_per_pod" eg:"2"`
+	TorsPerPod int `yaml:"tors_per_pod" eg:"2" req:"yes"`
 	// Aggregation switches in a pod.
-	AggsPerPod int `yaml:"aggs_per_pod" eg:"2"`
+	AggsPerPod int `yaml:"aggs_per_pod" eg:"2" req:"yes"`
 	// Core switches.
-	Cores int `yaml:"cores" eg:"2"`
+	Cores int `yaml:"cores" eg:"2" req:"yes"`
 	// Hosts on each leaf.
-	HostsPerTor int `yaml:"hosts_per_tor" eg:"32"`
+	HostsPerTor int `yaml:"hosts_per_tor" eg:"32" req:"yes"`
 	// Whether every core switch has a link to every aggregation switch. Otherwise
 	// it has one to each pod, as in a fat tree.
 	Mesh bool `yaml:"mesh" eg:"true"`
@@ -105,7 +107,7 @@ type ThreeTier struct {
 // `three-tier`.
 type FatTree struct {
 	// Ports of a switch, an even number.
-	K int `yaml:"k" eg:"4"`
+	K int `yaml:"k" eg:"4" req:"yes"`
 	// A leaf has this many times k/2 hosts.
 	Oversubscription int `yaml:"oversubscription" eg:"2"`
 	// Rate of the links to core switches; 0 is that of the other trunks.
@@ -204,8 +206,8 @@ func (s *FatTree) build(host, trunk fabric.Link) *fabric.Topology {
 	return fabric.FatTree(s.K, s.Oversubscription, host, trunk, core(trunk, s.CoreRate, s.CoreDelay))
 }
 
-// maxHosts bounds a topology: more would be a slip of the pen.
-const maxHosts = 1 << 20
+// maxLinks bounds a topology: more would be a slip of the pen.
+const maxLinks = 1 << 21
 
 // size is one dimension of a shape.
 type size struct {
@@ -213,30 +215,42 @@ type size struct {
 	n   int
 }
 
-func (s *Star) sizes() (dims []size, hosts int) { return []size{{"hosts", s.Hosts}}, s.Hosts }
-
-func (s *Dumbbell) sizes() (dims []size, hosts int) {
-	return []size{{"left", s.Left}, {"right", s.Right}}, s.Left + s.Right
+// product multiplies without overflow.
+func product(ns ...int) float64 {
+	p := 1.0
+	for _, n := range ns {
+		p *= float64(n)
+	}
+	return p
 }
 
-func (s *Chain) sizes() (dims []size, hosts int) {
-	return []size{{"switches", s.Switches}, {"hosts_per_switch", s.HostsPerSwitch}}, s.Switches * s.HostsPerSwitch
+func (s *Star) sizes() (dims []size, links float64) {
+	return []size{{"hosts", s.Hosts}}, product(s.Hosts)
 }
 
-func (s *LeafSpine) sizes() (dims []size, hosts int) {
+func (s *Dumbbell) sizes() (dims []size, links float64) {
+	return []size{{"left", s.Left}, {"right", s.Right}}, product(s.Left) + product(s.Right) + 1
+}
+
+func (s *Chain) sizes() (dims []size, links float64) {
+	return []size{{"switches", s.Switches}, {"hosts_per_switch", s.HostsPerSwitch}}, product(s.Switches, s.HostsPerSwitch+1)
+}
+
+func (s *LeafSpine) sizes() (dims []size, links float64) {
 	return []size{
 		{"leaves", s.Leaves}, {"spines", s.Spines}, {"hosts_per_leaf", s.HostsPerLeaf}, {"parallel_links", s.ParallelLinks},
-	}, s.Leaves * s.HostsPerLeaf
+	}, product(s.Leaves, s.HostsPerLeaf) + product(s.Leaves, s.Spines, s.ParallelLinks)
 }
 
-func (s *ThreeTier) sizes() (dims []size, hosts int) {
+func (s *ThreeTier) sizes() (dims []size, links float64) {
 	return []size{
-		{"pods", s.Pods}, {"tors_per_pod", s.TorsPerPod}, {"aggs_per_pod", s.AggsPerPod}, {"cores", s.Cores}, {"hosts_per_tor", s.HostsPerTor},
-	}, s.Pods * s.TorsPerPod * s.HostsPerTor
+			{"pods", s.Pods}, {"tors_per_pod", s.TorsPerPod}, {"aggs_per_pod", s.AggsPerPod}, {"cores", s.Cores}, {"hosts_per_tor", s.HostsPerTor},
+		}, product(s.Pods, s.TorsPerPod, s.HostsPerTor) + product(s.Pods, s.TorsPerPod, s.AggsPerPod) +
+			product(s.Pods, s.AggsPerPod, s.Cores)
 }
 
-func (s *FatTree) sizes() (dims []size, hosts int) {
-	return []size{{"k", s.K}, {"oversubscription", s.Oversubscription}}, s.Oversubscription * s.K * s.K / 2 * s.K / 2
+func (s *FatTree) sizes() (dims []size, links float64) {
+	return []size{{"k", s.K}, {"oversubscription", s.Oversubscription}}, product(s.K, s.K, s.K, s.Oversubscription+2) / 4
 }
 
 // validate checks the topology and returns its graph, or nil.
@@ -246,13 +260,13 @@ func (t *Topology) validate(d *decoder) *fabric.Topology {
 		d.fail("topology", "there is none: give its kind, one of %s", strings.Join(topologyKinds, ", "))
 		return nil
 	}
-	dims, hosts := t.Shape.sizes()
+	dims, links := t.Shape.sizes()
 	for _, s := range dims {
 		switch path := "topology." + s.key; {
 		case s.n == 0 && !d.given(path):
 			d.fail(path, "a %s needs it: give a number", t.Kind)
-		case s.n < 1 || s.n > maxHosts:
-			d.fail(path, "is %d: choose a number from 1 to %d", s.n, maxHosts)
+		case s.n < 1 || s.n > maxLinks:
+			d.fail(path, "is %d: choose a number from 1 to %d", s.n, maxLinks)
 		}
 	}
 	if k, ok := t.Shape.(*FatTree); ok && k.K%2 != 0 {
@@ -269,8 +283,8 @@ func (t *Topology) validate(d *decoder) *fabric.Topology {
 	if t.Framing != "ethernet" && t.Framing != "infiniband" {
 		d.fail("topology.framing", "%q is none: choose ethernet or infiniband", t.Framing)
 	}
-	if len(d.errs) == errs && hosts > maxHosts {
-		d.fail("topology", "it has %d hosts: the most there can be is %d", hosts, maxHosts)
+	if len(d.errs) == errs && links > maxLinks {
+		d.fail("topology", "it has some %.3g links: the most there can be is %d", links, maxLinks)
 	}
 	if len(d.errs) > errs {
 		return nil

@@ -24,14 +24,7 @@ func (s *Scenario) resolve(d *decoder) {
 	case s.Warmup < 0 || s.Warmup >= s.Duration:
 		d.fail("warmup", "is %v: choose a span from 0 to below the duration, %v", s.Warmup, s.Duration)
 	}
-	if s.Measure.Sample < 0 {
-		d.fail("measure.sample", "is %v: choose a positive span, or 0 for none", s.Measure.Sample)
-	} else if s.Measure.Sample > 0 && s.Duration/s.Measure.Sample > maxSamples {
-		d.fail("measure.sample", "is %v: that makes more than %d samples in %v; choose at least %v", s.Measure.Sample, maxSamples, s.Duration, s.Duration/maxSamples+1)
-	}
-	if s.Measure.Window <= 0 || s.Duration/max(s.Measure.Window, 1) > maxSamples {
-		d.fail("measure.window", "is %v: choose a span above 0 that the duration, %v, has at most %d of", s.Measure.Window, s.Duration, maxSamples)
-	}
+	s.Measure.check(d, s.Duration)
 	if s.graph = s.Topology.validate(d); s.graph != nil {
 		s.planWorkloads(d)
 		for i, link := range s.Measure.Links {
@@ -46,6 +39,26 @@ func (s *Scenario) resolve(d *decoder) {
 
 // maxSamples bounds the points of a series.
 const maxSamples = 1_000_000
+
+func (m *Measure) check(d *decoder, duration units.Time) {
+	errs := len(d.errs)
+	for _, span := range []struct {
+		key  string
+		v    units.Time
+		none bool // it may be 0
+	}{{"sample", m.Sample, true}, {"window", m.Window, false}} {
+		switch {
+		case span.v == 0 && span.none:
+		case span.v <= 0:
+			d.fail("measure."+span.key, "is %v: choose a span above 0", span.v)
+		case duration/span.v > maxSamples:
+			d.fail("measure."+span.key, "is %v: that makes more than %d points in %v; choose a longer span", span.v, maxSamples, duration)
+		}
+	}
+	if len(d.errs) == errs && m.Sample > 0 && m.Sample%m.Window != 0 && m.Window%m.Sample != 0 {
+		d.fail("measure.window", "is %v and sample %v: make one a multiple of the other", m.Window, m.Sample)
+	}
+}
 
 func (s *Scenario) resolveSystems(d *decoder) {
 	if len(s.Systems) == 0 {
@@ -196,8 +209,8 @@ func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Top
 	if f.SwitchLatency < 0 || f.SwitchLatency > units.Second {
 		d.fail(at("fabric.switch_latency"), "is %v: choose 0 to 1s", f.SwitchLatency)
 	}
-	if f.Buffer <= 0 || f.Buffer >= 2*units.GiB {
-		d.fail(at("fabric.buffer"), "is %v: choose a size above 0 and below 2GiB", f.Buffer)
+	if f.Buffer < sys.MaxFrame() || f.Buffer >= 2*units.GiB {
+		d.fail(at("fabric.buffer"), "is %v: choose a size of at least one packet, %v, and below 2GiB", f.Buffer, sys.MaxFrame())
 	}
 	if !(f.Alpha >= 1.0/1024 && f.Alpha <= 1<<20) {
 		d.fail(at("fabric.alpha"), "is %v: choose a number from 1/1024 to 2^20", f.Alpha)

@@ -10,7 +10,7 @@ type Workload struct {
 	// Distinguishes the workload's flows in results; the default is the kind.
 	Name string `yaml:"name" eg:"background"`
 	// The pattern; it decides which keys there are besides these.
-	Kind string `yaml:"kind" eg:"incast"`
+	Kind string `yaml:"kind" eg:"incast" req:"yes"`
 	// Pattern holds the keys of the kind: an *Incast, *Permutation, *FlowList or
 	// *Poisson.
 	Pattern Pattern `yaml:",variant"`
@@ -42,14 +42,14 @@ type Pattern interface {
 // Incast is many hosts that send to one, all from the workload's start on.
 type Incast struct {
 	// The host that all send to.
-	Receiver string `yaml:"receiver" eg:"h10"`
+	Receiver string `yaml:"receiver" eg:"h10" req:"yes"`
 	// Who sends: a number takes the first hosts that are not the receiver; or
 	// a list of names and ranges; or `all` others.
 	Senders HostSet `yaml:"senders" eg:"[h0..h8, h12]"`
 	// Flows of each sender.
 	Connections int `yaml:"connections" eg:"4"`
 	// Bytes of each flow, or `unlimited`.
-	Size FlowSize `yaml:"size" eg:"unlimited"`
+	Size FlowSize `yaml:"size" eg:"unlimited" req:"yes"`
 }
 
 // Permutation makes each host send to one other and receive from one other, at
@@ -60,23 +60,23 @@ type Permutation struct {
 	// Flows of each pair.
 	Connections int `yaml:"connections" eg:"2"`
 	// Bytes of each flow, or `unlimited`.
-	Size FlowSize `yaml:"size" eg:"2MB"`
+	Size FlowSize `yaml:"size" eg:"2MB" req:"yes"`
 }
 
 // FlowList is flows one by one.
 type FlowList struct {
 	// The flows.
-	Flows []FlowSpec `yaml:"flows"`
+	Flows []FlowSpec `yaml:"flows" req:"yes"`
 }
 
 // FlowSpec is one flow, or a row of them.
 type FlowSpec struct {
 	// Source of the data.
-	Src string `yaml:"src" eg:"h0"`
+	Src string `yaml:"src" eg:"h0" req:"yes"`
 	// Destination of the data.
-	Dst string `yaml:"dst" eg:"h1"`
+	Dst string `yaml:"dst" eg:"h1" req:"yes"`
 	// Bytes of the flow, or `unlimited`.
-	Size FlowSize `yaml:"size" eg:"1MB"`
+	Size FlowSize `yaml:"size" eg:"1MB" req:"yes"`
 	// When it starts, counted from the workload's start.
 	Start units.Time `yaml:"start" eg:"10us"`
 	// When it stops posting, counted from the workload's start; 0 is the
@@ -103,10 +103,10 @@ type Poisson struct {
 	// Who takes part, as at `senders`.
 	Hosts HostSet `yaml:"hosts" eg:"16"`
 	// The name of a size distribution, as `sluice list` shows them, or one size.
-	Sizes Sizes `yaml:"sizes" eg:"websearch"`
+	Sizes Sizes `yaml:"sizes" eg:"websearch" req:"yes"`
 	// Mean payload that the flows offer, as a share of the capacity of the links
 	// named by `load_on`, above 0.
-	Load float64 `yaml:"load" eg:"0.6"`
+	Load float64 `yaml:"load" eg:"0.6" req:"yes"`
 	// `hosts`: the load is that of each sender's own link. `uplinks`: it is the
 	// mean over the links that leave a leaf switch upwards, whose traffic is
 	// that between leaves.

@@ -1,0 +1,168 @@
+package scenario
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Section is a mapping of the schema: where it stands and its keys.
+type Section struct {
+	// Path is where it stands: "fabric.pfc", "systems[]", "fabric.switches.NAME";
+	// empty for the top.
+	Path string
+	// Kind says for which value of the key kind its keys are there beside those
+	// of the section without one.
+	Kind string
+	// Type is the Go type that holds it.
+	Type reflect.Type
+	Keys []Key
+}
+
+// Key is a key of the schema.
+type Key struct {
+	Name     string
+	Field    string // of the section's Type
+	Value    string // what it takes: "time", "whole number", "list of mappings"
+	Default  string // as YAML; empty if there is none
+	Required bool
+	Example  string // as YAML; empty for what has a section of its own
+}
+
+// Schema returns all that a scenario may say, in the order of the types.
+func Schema() []Section {
+	s := Default()
+	s.Topology.Shape, s.Systems, s.Workloads = nil, []*System{{}}, []*Workload{{}}
+	s.Fabric.Faults = []Fault{{}}
+	s.Fabric.Switches = map[string]Switch{"NAME": {}}
+	s.Expect = []Expectation{{}}
+	return sections(nil, "", "", reflect.ValueOf(s).Elem())
+}
+
+// EngineSchema returns the keys that an engine takes as config.
+func EngineSchema(s cc.Scheme) Section {
+	return sections(nil, "config", s.Name, reflect.ValueOf(s.DefaultConfig()).Elem())[0]
+}
+
+func sections(all []Section, path, kind string, v reflect.Value) []Section {
+	at := len(all)
+	all = append(all, Section{Path: path, Kind: kind, Type: v.Type()})
+	var keys []Key
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		tag := field.Tag.Get("yaml")
+		if tag == "" || tag == "-" || tag == ",variant" {
+			continue
+		}
+		k := Key{Name: tag, Field: field.Name, Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg")}
+		inner, innerPath := v.Field(i), join(path, tag)
+		k.Value, k.Default = describe(inner)
+		switch {
+		case isLeaf(inner):
+		case inner.Kind() == reflect.Struct:
+			all = sections(all, innerPath, "", inner)
+		case inner.Kind() == reflect.Slice && inner.Len() > 0:
+			all = sections(all, innerPath+"[]", "", reflect.Indirect(inner.Index(0)))
+		case inner.Kind() == reflect.Map && inner.Len() > 0:
+			one := reflect.New(inner.Type().Elem()).Elem()
+			all = sections(all, innerPath+".NAME", "", one)
+		}
+		keys = append(keys, k)
+	}
+	all[at].Keys = keys
+	if vr, ok := v.Addr().Interface().(variant); ok {
+		for _, kind := range vr.variantKinds() {
+			one := reflect.ValueOf(vr.variantOf(kind)).Elem()
+			if list, ok := one.Addr().Interface().(*FlowList); ok {
+				list.Flows = []FlowSpec{{Connections: 1, Count: 1}}
+			}
+			all = sections(all, path, kind, one)
+		}
+	}
+	return all
+}
+
+// isLeaf reports whether a value is written as one word or list of words.
+func isLeaf(v reflect.Value) bool {
+	switch v.Interface().(type) {
+	case encoding.TextMarshaler, HostSet, Raw, []string, map[string]units.Rate:
+		return true
+	}
+	switch v.Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Map:
+		return false
+	}
+	return true
+}
+
+// describe says what a value of that type is written as, and its default.
+func describe(v reflect.Value) (what, text string) {
+	switch x := v.Interface().(type) {
+	case units.Time:
+		return "time", zero(x == 0, x)
+	case units.Rate:
+		return "rate", zero(x == 0, x)
+	case units.Bytes:
+		return "size", zero(x == 0, x)
+	case *units.Time:
+		return "time", ""
+	case *units.Bytes:
+		return "size", ""
+	case *bool:
+		return "true or false", ""
+	case *float64:
+		return "number", ""
+	case FlowSize:
+		return "size or unlimited", ""
+	case Sizes:
+		return "word or size", ""
+	case Operation:
+		return "word", x.String()
+	case HostSet:
+		return "hosts", fmt.Sprint(x.yaml())
+	case Raw:
+		return "mapping", ""
+	case []string:
+		return "list", ""
+	case map[string]units.Rate:
+		return "rates by name", ""
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return "text", v.String()
+	case reflect.Bool:
+		return "true or false", fmt.Sprint(v.Bool())
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "whole number", fmt.Sprint(v.Interface())
+	case reflect.Float64:
+		return "number", fmt.Sprint(v.Interface())
+	case reflect.Slice:
+		return "list of mappings", ""
+	case reflect.Map:
+		return "mappings by name", ""
+	}
+	return "mapping", ""
+}
+
+func zero(is bool, x fmt.Stringer) string {
+	if is {
+		return "0"
+	}
+	return x.String()
+}
+
+// Title is how a section is called in prose: "topology with kind star".
+func (s *Section) Title() string {
+	name := strings.TrimSuffix(s.Path, "[]")
+	if name == "" {
+		name = "the top"
+	}
+	if s.Kind != "" {
+		return name + ", kind " + s.Kind
+	}
+	return name
+}
