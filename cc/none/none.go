@@ -32,8 +32,17 @@ func New(_ Config, env cc.Env) (cc.Engine, error) {
 	return &engine{cc.Control{Rate: env.LineRate, Window: cc.Unlimited}}, nil
 }
 
-func (e *engine) OnAck(*cc.Ack) cc.Control        { return e.control }
-func (e *engine) OnLoss(units.Time) cc.Control    { return e.control }
+// OnAck changes nothing.
+func (e *engine) OnAck(*cc.Ack) cc.Control { return e.control }
+
+// OnLoss changes nothing.
+func (e *engine) OnLoss(units.Time) cc.Control { return e.control }
+
+// OnTimeout changes nothing.
 func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
-func (e *engine) OnCNP(units.Time) cc.Control     { return e.control }
-func (e *engine) Control() cc.Control             { return e.control }
+
+// OnCNP changes nothing.
+func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
+
+// Control returns the line rate and no window.
+func (e *engine) Control() cc.Control { return e.control }

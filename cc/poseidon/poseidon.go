@@ -197,6 +197,7 @@ func (e *engine) derive() cc.Control {
 	return cc.Control{Rate: units.Rate(rate), Window: units.Bytes(e.mtu)}
 }
 
+// OnAck is ReceiveACK of Algorithm 1.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	mayGrow := e.p.receiveACK(&e.s, a)
 	c := e.derive()
@@ -208,12 +209,14 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	return c
 }
 
+// OnLoss is FastRecovery of Algorithm 2.
 func (e *engine) OnLoss(now units.Time) cc.Control {
 	e.p.fastRecovery(&e.s, now)
 	e.control = e.derive()
 	return e.control
 }
 
+// OnTimeout is RetransmitTimeout of Algorithm 2.
 func (e *engine) OnTimeout(now units.Time) cc.Control {
 	e.p.retransmitTimeout(&e.s, now)
 	e.control = e.derive()
@@ -223,4 +226,5 @@ func (e *engine) OnTimeout(now units.Time) cc.Control {
 // OnCNP changes nothing: Poseidon reads no ECN.
 func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
+// Control returns the rate and the window that hold.
 func (e *engine) Control() cc.Control { return e.control }

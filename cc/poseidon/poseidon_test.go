@@ -79,7 +79,7 @@ func TestReceiveACK(t *testing.T) {
 		a := ack
 		c.change(&a)
 		got := e.OnAck(&a)
-		if !close(e.s.cwnd, c.want) {
+		if !near(e.s.cwnd, c.want) {
 			t.Errorf("%s: the window is %v, want %v", c.name, e.s.cwnd, c.want)
 		}
 		if got.Rate != testEnv.LineRate || got.Window != units.Bytes(e.s.cwnd*4096) {
@@ -168,13 +168,13 @@ func TestTimeoutsAndLosses(t *testing.T) {
 // Lines 21 to 23: below one packet, rtt/cwnd between packets.
 func TestPacing(t *testing.T) {
 	e := at(t, 0.25)
-	if got, want := e.Control().Rate.Gbps(), 0.25*4096*8/6e-6/1e9; !close(got, want) || e.Control().Window != 4096 {
+	if got, want := e.Control().Rate.Gbps(), 0.25*4096*8/6e-6/1e9; !near(got, want) || e.Control().Window != 4096 {
 		t.Errorf("a quarter of a packet in 6 us is %+v, want %v Gbps and one packet", e.Control(), want)
 	}
 	// A longer round trip slows it down; a shorter one may not speed it up
 	// when nothing says that the path is free.
 	slow := e.OnAck(&cc.Ack{RTT: 60 * us, Packets: 1})
-	if want := 0.25 * 4096 * 8 / 60e-6 / 1e9; !close(slow.Rate.Gbps(), want) {
+	if want := 0.25 * 4096 * 8 / 60e-6 / 1e9; !near(slow.Rate.Gbps(), want) {
 		t.Errorf("in 60 us it is %v, want %v Gbps", slow.Rate, want)
 	}
 	if got := e.OnAck(&cc.Ack{RTT: 6 * us, Packets: 1}); got != slow {
@@ -318,10 +318,10 @@ func TestDefaultsOfTheEnvironment(t *testing.T) {
 	if e.p.maxRate != 200e9 || e.p.minRate != 20e6 {
 		t.Errorf("rates from %v to %v, want the paper's", e.p.minRate, e.p.maxRate)
 	}
-	if want := 20e6 * 6e-6 / 8 / 4096; !close(e.p.minCwnd, want) {
+	if want := 20e6 * 6e-6 / 8 / 4096; !near(e.p.minCwnd, want) {
 		t.Errorf("min_cwnd is %v, want what 20 Mbps fill in 6 us, %v", e.p.minCwnd, want)
 	}
-	if want := 200e9 * 48e-6 / 8 / 4096; !close(e.p.maxCwnd, want) {
+	if want := 200e9 * 48e-6 / 8 / 4096; !near(e.p.maxCwnd, want) {
 		t.Errorf("max_cwnd is %v, want what the line rate fills in 6 + 42 us, %v", e.p.maxCwnd, want)
 	}
 	c := DefaultConfig()

@@ -34,14 +34,22 @@ func (m *memory) recall(acked units.Bytes) float64 {
 	return m.old
 }
 
-// remember is UPDATEOLD, each time the share-th part of what was in flight has
-// come back. A full memory (a window that fell fast) waits, and is coarser for
-// it.
-func (m *memory) remember(cwnd float64, acked, sent units.Bytes, times units.Bytes) {
+// remember is UPDATEOLD, each time one of so many parts of what was in flight
+// has come back. While nothing is sent, a later window takes the place of the
+// one remembered before it: no byte left under that. A full memory waits, and
+// is coarser for it.
+func (m *memory) remember(cwnd float64, acked, sent, parts units.Bytes) {
+	if m.n > 0 {
+		last := &m.entries[(m.first+m.n-1)%memorySize]
+		if last.sent == sent {
+			last.cwnd = cwnd
+			return
+		}
+	}
 	if acked < m.due || m.n == memorySize {
 		return
 	}
 	m.entries[(m.first+m.n)%memorySize] = remembered{sent, cwnd}
 	m.n++
-	m.due = acked + max(sent-acked, 0)/times
+	m.due = acked + max(sent-acked, 0)/parts
 }

@@ -163,15 +163,21 @@ func (e *engine) set() cc.Control {
 	return e.control
 }
 
+// OnAck updates the window from the records of the path.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	e.p.next(&e.s, a)
 	return e.set()
 }
 
-// The paper's algorithm has no rule for losses, and its signals are the
-// records alone: the window keeps bounding what is in flight.
+// OnLoss changes nothing: the algorithm has no rule for losses, and the window
+// keeps bounding what is in flight.
+func (e *engine) OnLoss(units.Time) cc.Control { return e.control }
 
-func (e *engine) OnLoss(units.Time) cc.Control    { return e.control }
+// OnTimeout changes nothing, as OnLoss.
 func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
-func (e *engine) OnCNP(units.Time) cc.Control     { return e.control }
-func (e *engine) Control() cc.Control             { return e.control }
+
+// OnCNP changes nothing: the records of the path are the only signal.
+func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
+
+// Control returns the rate and the window that hold.
+func (e *engine) Control() cc.Control { return e.control }

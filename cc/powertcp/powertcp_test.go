@@ -68,7 +68,7 @@ func TestProperty1(t *testing.T) {
 			t.Fatalf("no power (%v, %v)", dt, ok)
 		}
 		// Normalised by b^2 tau, b w is w over the bandwidth-delay product.
-		if !near(norm, w/bdp, 1e-6) {
+		if !near(norm, w/bdp, 1e-4) { // bytes are whole
 			t.Fatalf("power %v, window %v BDP", norm, w/bdp)
 		}
 	})
@@ -305,6 +305,42 @@ func TestIncastDrainsWithoutIdling(t *testing.T) {
 	}
 }
 
+// Why the defaults are not section 3.3's alone: with the window remembered once
+// a round trip two flows leave an eighth of the link unused, and without a floor
+// under the current three keep a queue of a bandwidth-delay product, where
+// theorem 1 has full use and three hundredths.
+func TestDeparturesAreNeeded(t *testing.T) {
+	run := func(c Config, n int) (use, queue float64) {
+		l := link(t, c, n)
+		l.Run(4 * units.Millisecond)
+		before := l.Sent()
+		const samples = 1000
+		for range samples {
+			l.Run(l.Now() + 2*us)
+			queue += float64(l.Queue()) / 62_500 / samples
+		}
+		return units.RateOf(l.Sent()-before, samples*2*us).Gbps() / 25, queue
+	}
+	for name, s := range map[string]struct {
+		change  func(*Config)
+		flows   int
+		settles bool
+	}{
+		"remember 1":            {func(c *Config) { c.Remember = 1 }, 2, false},
+		"min_current 0":         {func(c *Config) { c.MinCurrent = 0 }, 3, false},
+		"defaults, two flows":   {func(*Config) {}, 2, true},
+		"defaults, three flows": {func(*Config) {}, 3, true},
+	} {
+		c := DefaultConfig()
+		s.change(&c)
+		use, queue := run(c, s.flows)
+		t.Logf("%s: %d flows use %.3f of the link and queue %.3f BDP", name, s.flows, use, queue)
+		if settled := use > 0.98 && queue < 0.1; settled != s.settles {
+			t.Errorf("%s: settled %v, want %v", name, settled, s.settles)
+		}
+	}
+}
+
 // When nine of ten flows leave, the tenth has the link within a few round trips.
 func TestSpareBandwidthIsTakenAtOnce(t *testing.T) {
 	l := link(t, DefaultConfig(), 10)
@@ -346,20 +382,46 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// A window that falls while much is in flight must not make the memory forget
-// or overflow.
-func TestMemoryOfAShrinkingFlight(t *testing.T) {
-	m := memory{old: 0}
-	acked, sent := units.Bytes(0), units.Bytes(100_000)
-	for acked < sent {
-		acked += 100
-		if got := m.recall(acked); got != 0 {
+// While what is in flight drains, nothing is sent under the windows of that
+// time but the last.
+func TestMemoryOfASenderThatWaits(t *testing.T) {
+	m := memory{old: -1}
+	const sent = 100_000
+	for acked := units.Bytes(100); acked <= sent; acked += 100 {
+		m.remember(float64(acked), acked, sent, maxRemember)
+		if got := m.recall(acked); got != -1 {
 			t.Fatalf("what was sent at first is recalled with window %v", got)
 		}
-		m.remember(float64(acked), acked, sent, maxRemember)
 	}
-	if got := m.recall(acked + 1); got <= 0 {
-		t.Errorf("what was sent since is recalled with window %v", got)
+	if got := m.recall(sent + 1); got != sent {
+		t.Errorf("what was sent since is recalled with window %v, want the last", got)
+	}
+}
+
+// A flight that shrinks makes for more windows in it than the memory holds:
+// what is recalled may be older than it should, never newer.
+func TestFullMemory(t *testing.T) {
+	m := memory{old: -1}
+	sentUnder := []units.Bytes{} // sentUnder[w]: bytes sent when window w came
+	acked, sent := units.Bytes(0), units.Bytes(100_000)
+	full := false
+	for acked+10 < sent {
+		acked += 10
+		sent++
+		window := float64(len(sentUnder))
+		sentUnder = append(sentUnder, sent)
+		got := m.recall(acked)
+		m.remember(window, acked, sent, maxRemember)
+		full = full || m.n == memorySize
+		if m.n > memorySize {
+			t.Fatalf("the memory holds %d windows", m.n)
+		}
+		if got >= 0 && sentUnder[int(got)] >= acked {
+			t.Fatalf("byte %d is recalled with window %v, which came when %d were sent", acked, got, sentUnder[int(got)])
+		}
+	}
+	if !full {
+		t.Error("the memory was never full: the test tests nothing")
 	}
 }
 

@@ -77,7 +77,10 @@ func (p *params) next(s *state, a *cc.Ack) {
 	if a.NetRTT > 0 {
 		rtt = a.NetRTT + p.packet
 	}
-	p.normPower(s, a.Now, max(rtt, 1))
+	if rtt <= 0 {
+		return // no sample
+	}
+	p.normPower(s, a.Now, rtt)
 	if a.Acked < s.lastUpdated {
 		return
 	}
@@ -145,15 +148,21 @@ func (e *engine) set() cc.Control {
 	return e.control
 }
 
+// OnAck updates the power from the RTT, and once a round trip the window.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	e.p.next(&e.s, a)
 	return e.set()
 }
 
-// The paper's algorithm has no rule for losses, and its only signal is the RTT:
-// the window keeps bounding what is in flight.
+// OnLoss changes nothing: the algorithm has no rule for losses, and the window
+// keeps bounding what is in flight.
+func (e *engine) OnLoss(units.Time) cc.Control { return e.control }
 
-func (e *engine) OnLoss(units.Time) cc.Control    { return e.control }
+// OnTimeout changes nothing, as OnLoss.
 func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
-func (e *engine) OnCNP(units.Time) cc.Control     { return e.control }
-func (e *engine) Control() cc.Control             { return e.control }
+
+// OnCNP changes nothing: the RTT is the only signal.
+func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
+
+// Control returns the rate and the window that hold.
+func (e *engine) Control() cc.Control { return e.control }

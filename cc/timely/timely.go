@@ -147,16 +147,25 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	return e, nil
 }
 
+// OnAck updates the rate from the RTT of a completed segment, if it has one.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
+	if a.RTT <= 0 && a.NetRTT <= 0 {
+		return e.control // no sample
+	}
 	e.s = e.p.next(e.s, max(a.NetRTT, 0), a.Scale, !a.AppLimited)
 	e.control.Rate = units.Rate(e.s.rate)
 	return e.control
 }
 
-// TIMELY knows no signal but the RTT: it "is not concerned with reliability"
-// (section 5), and its fabric loses nothing.
+// OnLoss changes nothing: TIMELY knows no signal but the RTT. It "is not
+// concerned with reliability" (section 5), and its fabric loses nothing.
+func (e *engine) OnLoss(units.Time) cc.Control { return e.control }
 
-func (e *engine) OnLoss(units.Time) cc.Control    { return e.control }
+// OnTimeout changes nothing, as OnLoss.
 func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
-func (e *engine) OnCNP(units.Time) cc.Control     { return e.control }
-func (e *engine) Control() cc.Control             { return e.control }
+
+// OnCNP changes nothing, as OnLoss.
+func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
+
+// Control returns the rate that holds; the window is unlimited.
+func (e *engine) Control() cc.Control { return e.control }

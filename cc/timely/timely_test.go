@@ -76,6 +76,7 @@ func TestBranches(t *testing.T) {
 			(R + d) * cut(0.875*2/20) * cut(0.125*0.875*2/20),
 		},
 		{"at Thigh the gradient decides", nil, []units.Time{500 * us, 500 * us}, R + 2*d},
+		{"just above it the excess does", nil, []units.Time{501 * us}, R * (1 - 0.8*(1-500.0/501))},
 		{"above Thigh: by the excess", nil, []units.Time{600 * us}, R * (1 - 0.8*(1-500.0/600))},
 		{"above Thigh although the RTT falls", nil, []units.Time{900 * us, 800 * us}, R * (1 - 0.8*(1-500.0/900)) * (1 - 0.8*(1-500.0/800))},
 		{"a gradient above 1/beta would go below zero", nil, []units.Time{300 * us, 340 * us}, 10e6},
