@@ -1,0 +1,348 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// sample is a document with something in every part.
+func sample() *Document {
+	d := NewDocument(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), []string{"run", "demo"})
+	pfc := NewSystem("PFC only", "none", "host")
+	pfc.ThroughputGbps, pfc.WireGbps = 19.5, 21.06
+	pfc.RTTAvgUs, pfc.RTTP50Us, pfc.RTTP99Us, pfc.RTTSamples = 658, 655.5, 1036, 1000
+	pfc.Jain = 0.909
+	pfc.QueueMaxBytes, pfc.QueueAvgBytes, pfc.PauseUs = 1<<20, 2048, 12.5
+	pfc.SimS, pfc.WallS = 0.2, 1.5
+	timely := NewSystem("TIMELY", "timely", "host")
+	timely.Config = map[string]any{"t_low": "50us", "beta": 0.8}
+	timely.ThroughputGbps, timely.WireGbps, timely.RTTAvgUs = 19.4, 20.95, 61
+	timely.QueueMaxBytes = 1536
+	timely.Slowdown = []SlowdownBin{
+		{0, 10_000, 12, 1.1, 2.25, 123.4},
+		{10_000, 1_500_000, 0, Unmeasured, Unmeasured, Unmeasured},
+		{1_500_000, math.MaxInt64, 3, 2, 3, 4},
+	}
+	timely.Labels = []Label{{"victim", NewFlows()}, {"other", NewFlows()}}
+	timely.Labels[0].ThroughputGbps, timely.Labels[0].WireGbps = 1.25, 1.35
+	timely.Links = []Link{{Link: "tor0->h1", RateGbps: 20, Busy: 0.99, BusyMinimum: 0.95, QueueMaxBytes: 1536, QueueAvgBytes: 3, PauseUs: 0, WireGbps: 19}}
+	timely.Series = []Series{
+		{SeriesRate, SeriesAll, "Gbps", 100, 100, []Float{19, 19.5, 20}},
+		{SeriesRate, "victim", "Gbps", 100, 100, []Float{1, Unmeasured}},
+		{SeriesQueue, "tor0->h1", "B", 0, 50, []Float{0, 1500, 0}},
+		{SeriesRTT, SeriesAll, "us", 100, 100, []Float{60, 61, 62}},
+	}
+	timely.Distributions = []Distribution{{"rtt", SeriesAll, "us", []Float{50, 60}, []Float{0.5, 1}}}
+	d.Results = append(d.Results, &Result{
+		Scenario: "demo", Description: "A <demo> & more.", Source: "table 1", YAML: "name: demo\n", Seed: 7,
+		Systems: []*System{pfc, timely}, Events: 10, PacketHops: 2_500_000, SimS: 0.4, WallS: 3.25,
+		Misses: []Miss{{System: "TIMELY", Label: "victim", Metric: "wire_gbps", Value: 1.35, Min: 2, Max: Unmeasured}},
+	})
+	return d
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := Table(&b, sample().Results...); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+demo (seed 7): 2 systems, 400 ms simulated in all, 2.5 million packet-hops, 3.2 s
+system    payload[Gbps]  wire[Gbps]  RTT avg[us]  RTT p50[us]  RTT p99[us]   Jain  queue avg[KiB]  queue max[KiB]  paused[us]  drops
+PFC only          19.50       21.06        658.0        655.5       1036.0  0.909             2.0          1024.0        12.5      0
+TIMELY            19.40       20.95         61.0            -            -      -               -             1.5           -      0
+  victim           1.25        1.35            -            -            -      -               -               -           -      -
+  other               -           -            -            -            -      -               -               -           -      -
+
+slowdown by flow size: median / 95th / 99th percentile
+system          up to 10 KB  up to 1.5 MB        above 1.5 MB
+PFC only                  -             -                   -
+TIMELY    1.10 / 2.25 / 123             -  2.00 / 3.00 / 4.00
+missed: TIMELY, victim: wire_gbps is 1.35, expected at least 2
+`
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteJSON(&b, sample()); err != nil {
+		t.Fatal(err)
+	}
+	// The order that readers may count on.
+	last := -1
+	for _, key := range []string{`"version": 1`, `"start_time": "2026-01-02T03:04:05Z"`, `"arguments"`, `"environment"`, `"results"`, `"scenario"`} {
+		at := strings.Index(b.String(), key)
+		if at <= last {
+			t.Errorf("%s is not where it belongs", key)
+		}
+		last = at
+	}
+	if !strings.Contains(b.String(), "A <demo> & more.") {
+		t.Error("text is escaped as for HTML")
+	}
+	var all map[string]any
+	if err := json.Unmarshal(b.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	systems := all["results"].([]any)[0].(map[string]any)["systems"].([]any)
+	timely := systems[1].(map[string]any)
+	for key, want := range map[string]any{"throughput_gbps": 19.4, "wire_gbps": 20.95, "rtt_avg_us": 61.0, "rtt_p99_us": nil, "jain": nil, "drops": 0.0, "engine": "timely"} {
+		if got, ok := timely[key]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+
+	again, err := ReadJSON(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b1, b2 bytes.Buffer
+	if err := WriteJSON(&b1, sample()); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteJSON(&b2, again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(b1.String(), b2.String()); diff != "" {
+		t.Errorf("what was written reads otherwise: %s", diff)
+	}
+}
+
+// What depends on the machine or the hour has fields of its own, and ClearWall
+// knows them all.
+func TestClearWall(t *testing.T) {
+	a, b := sample(), sample()
+	b.StartTime, b.Environment = "2027-01-01T00:00:00Z", Environment{Sluice: "x", CPUs: 99}
+	b.Results[0].WallS, b.Results[0].Systems[1].WallS = 99, 98
+	var ja, jb bytes.Buffer
+	for d, w := range map[*Document]*bytes.Buffer{a: &ja, b: &jb} {
+		d.ClearWall()
+		if err := WriteJSON(w, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(ja.String(), jb.String()); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(ja.String(), "2026") {
+		t.Error("the time is still there")
+	}
+}
+
+// Every number in a result has a name in snake case and, where it has one, its
+// unit in it; and a value that starts out as unmeasured is not 0.
+func TestMetricNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range append(metricsOf(NewSystem("", "", "")), metricsOf(&Link{})...) {
+		seen[m.name] = true
+		if m.name != strings.ToLower(m.name) || strings.ContainsAny(m.name, " -") || m.name == "" {
+			t.Errorf("a figure is called %q", m.name)
+		}
+	}
+	for _, name := range []string{"throughput_gbps", "wire_gbps", "rtt_avg_us", "rtt_p99_us", "jain", "events", "packet_hops", "sim_s", "wall_s", "fct_p99_us", "queue_max_bytes"} {
+		if !seen[name] {
+			t.Errorf("there is no figure %s", name)
+		}
+	}
+	for _, c := range columns {
+		if !seen[c.key] {
+			t.Errorf("the table has a column of %q, which is no figure", c.key)
+		}
+	}
+	v := reflect.ValueOf(NewSystem("", "", "")).Elem()
+	for _, part := range []reflect.Value{v, v.FieldByName("Flows"), v.FieldByName("Network")} {
+		for i := range part.NumField() {
+			if f, ok := part.Field(i).Interface().(Float); ok && f.Measured() {
+				t.Errorf("%s starts as %v", part.Type().Field(i).Name, f)
+			}
+		}
+	}
+}
+
+func TestFloatJSON(t *testing.T) {
+	for f, want := range map[Float]string{0: "0", 1.5: "1.5", 1e21: "1e+21", Float(math.Inf(1)): "null"} {
+		if b, err := json.Marshal(f); err != nil || string(b) != want {
+			t.Errorf("%v is %s, %v; want %s", float64(f), b, err, want)
+		}
+	}
+	if b, err := json.Marshal(Unmeasured); err != nil || string(b) != "null" {
+		t.Errorf("unmeasured is %s, %v", b, err)
+	}
+	var f Float
+	if err := json.Unmarshal([]byte("null"), &f); err != nil || f.Measured() {
+		t.Errorf("null is %v, %v", f, err)
+	}
+	if err := json.Unmarshal([]byte(`"x"`), &f); err == nil {
+		t.Error("a string passes for a number")
+	}
+}
+
+func TestCSV(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	if err := WriteCSV(dir, sample().Results...); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"demo.TIMELY.rate.csv":  "time [us],all [Gbps],victim [Gbps]\n100,19,1\n200,19.5,\n300,20,\n",
+		"demo.TIMELY.queue.csv": "time [us],tor0->h1 [B]\n0,0\n50,1500\n100,0\n",
+		"demo.TIMELY.rtt.csv":   "time [us],all [us]\n100,60\n200,61\n300,62\n",
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(want)+1 {
+		t.Errorf("files: %v", files)
+	}
+	for name, text := range want {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(text, string(got)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "demo.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(got), "\n")
+	if !strings.HasPrefix(lines[0], "system,label,flows_started,") || !strings.HasPrefix(lines[1], "PFC only,,0,") || !strings.HasPrefix(lines[3], "TIMELY,victim,") || len(lines) != 6 {
+		t.Errorf("demo.csv is\n%s", got)
+	}
+}
+
+// Series with steps of their own keep their own times.
+func TestCSVOfUnevenSeries(t *testing.T) {
+	s := NewSystem("x", "none", "host")
+	s.Series = []Series{{"busy", "a", "1", 10, 10, []Float{1, 2, 3, 4}}, {"busy", "b", "1", 20, 20, []Float{5, 6}}}
+	want := [][]string{{"time [us]", "a [1]", "b [1]"}, {"10", "1", ""}, {"20", "2", "5"}, {"30", "3", ""}, {"40", "4", "6"}}
+	if diff := cmp.Diff(want, s.seriesCSV("busy")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var b bytes.Buffer
+	now := time.Unix(0, 0)
+	p := newProgress(&b, func() time.Time { return now })
+	p.Show(0.1, "early")
+	if b.Len() > 0 {
+		t.Errorf("after no time it says %q", b.String())
+	}
+	now = now.Add(30 * time.Second)
+	p.Show(0.248, "demo: TIMELY (1 of 2)")
+	p.Show(0.249, "too soon after the last")
+	now = now.Add(time.Second)
+	p.Show(0.5, "short")
+	p.Clear()
+	p.Clear()
+	want := "\r[24.8%] demo: TIMELY (1 of 2) [eta 01m:31s]" +
+		"\r[50.0%] short [eta 00m:31s]                " +
+		"\r                           \r"
+	if got := b.String(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	var none *Progress
+	none.Show(0.5, "nobody")
+	none.Clear()
+	if got := eta(3*time.Hour, 0.5); got != " [eta 03h:00m:00s]" {
+		t.Errorf("half of six hours is %q", got)
+	}
+
+	file, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	if NewProgress(file) != nil {
+		t.Error("a file passes for a terminal")
+	}
+}
+
+func TestMisses(t *testing.T) {
+	ten, twenty := 10.0, 20.0
+	results := sample().Results[0]
+	cases := []struct {
+		expect scenario.Expectation
+		want   []string
+	}{
+		{scenario.Expectation{Metric: "throughput_gbps", Min: &ten, Max: &twenty}, nil},
+		{scenario.Expectation{Metric: "throughput_gbps", Max: &ten}, []string{
+			"PFC only: throughput_gbps is 19.5, expected at most 10", "TIMELY: throughput_gbps is 19.4, expected at most 10",
+		}},
+		{scenario.Expectation{System: "TIMELY", Metric: "jain", Min: &ten}, []string{"TIMELY: jain was not measured, expected at least 10"}},
+		{scenario.Expectation{System: "TIMELY", Label: "victim", Metric: "wire_gbps", Min: &ten, Max: &twenty}, []string{
+			"TIMELY, victim: wire_gbps is 1.35, expected at least 10 and at most 20",
+		}},
+		{scenario.Expectation{System: "TIMELY", Link: "tor0->h1", Metric: "rate_gbps", Min: &ten, Max: &twenty}, nil},
+		{scenario.Expectation{System: "PFC only", Link: "tor0->h1", Metric: "rate_gbps", Min: &ten}, []string{
+			"PFC only, tor0->h1: rate_gbps was not measured, expected at least 10",
+		}},
+		{scenario.Expectation{System: "TIMELY", Metric: "drops", Max: &ten}, nil},
+	}
+	for _, c := range cases {
+		s := &scenario.Scenario{Expect: []scenario.Expectation{c.expect}}
+		if err := CheckExpectations(s); err != nil {
+			t.Errorf("%+v: %v", c.expect, err)
+		}
+		var got []string
+		for _, m := range Misses(s, results) {
+			got = append(got, m.String())
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%+v: %s", c.expect, diff)
+		}
+	}
+	for _, e := range []scenario.Expectation{{Metric: "speed"}, {Label: "x", Metric: "drops"}, {Link: "x", Metric: "jain"}, {Metric: "name"}} {
+		err := CheckExpectations(&scenario.Scenario{Name: "demo", Expect: []scenario.Expectation{e}})
+		if err == nil || !strings.Contains(err.Error(), "there is no figure") {
+			t.Errorf("%+v: error %v", e, err)
+		}
+	}
+}
+
+func TestHTML(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteHTML(&b, sample()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<title>Sluice: demo", "sluice run demo", "PFC only", "tor0-", "RTT p99", "TIMELY, victim"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	vcs := func(s ...debug.BuildSetting) []debug.BuildSetting { return s }
+	cases := []struct {
+		info debug.BuildInfo
+		want string
+	}{
+		{debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, "v1.2.3"},
+		{debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
+		{debug.BuildInfo{Settings: vcs(debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef"})}, "devel-0123456789ab"},
+		{debug.BuildInfo{Settings: vcs(debug.BuildSetting{Key: "vcs.revision", Value: "01"}, debug.BuildSetting{Key: "vcs.modified", Value: "true"})}, "devel-01+dirty"},
+	}
+	for _, c := range cases {
+		if got := versionOf(&c.info); got != c.want {
+			t.Errorf("%+v is %q, want %q", c.info, got, c.want)
+		}
+	}
+}
