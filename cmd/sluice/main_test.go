@@ -1,0 +1,54 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sluice": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+		},
+	})
+}
+
+// exits runs a command and checks its exit status: exits 2 sluice run.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = err.Error()
+	}
+	if want := args[0]; got != want && got != "exit status "+want {
+		ts.Fatalf("%v: %s, want status %s", args[1:], got, want)
+	}
+}
+
+func TestExitStatusesAreDistinct(t *testing.T) {
+	seen := map[int]bool{}
+	for _, s := range []int{exitOK, exitFailed, exitUsage, exitMissed} {
+		if seen[s] {
+			t.Errorf("status %d has two meanings", s)
+		}
+		seen[s] = true
+	}
+	if code := run([]string{"version"}, os.Stderr, os.Stderr); code != exitOK {
+		t.Errorf("version exits with %d", code)
+	}
+}
