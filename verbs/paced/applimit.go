@@ -17,17 +17,18 @@ type appLimit struct {
 	started bool
 }
 
-// slack is by how much a gap may count as longer than it was: polling makes some
-// gaps longer, and the scheduler others shorter to make up for it.
+// slack is by how much a gap may at least count as longer than it was: polling
+// makes some gaps longer, and the scheduler others shorter to make up for it.
 const slack = 10 * units.Microsecond
 
-// sent records that n bytes leave now at the given rate, in windows of at least
-// span. Those bytes count in the gap that follows.
-func (l *appLimit) sent(now units.Time, n units.Bytes, rate units.Rate, span units.Time) {
+// sent records that n bytes leave now at the given rate, at which a full segment
+// takes gap, in windows of at least span. The bytes count in the gap that
+// follows.
+func (l *appLimit) sent(now units.Time, n units.Bytes, rate units.Rate, gap, span units.Time) {
 	if !l.started {
 		l.started, l.start = true, now
 	} else {
-		l.held += min(now-l.last+slack, l.slowest.Serialize(l.bytes))
+		l.held += min(now-l.last+max(slack, gap), l.slowest.Serialize(l.bytes))
 		if elapsed := now - l.start; elapsed >= span && elapsed > 0 {
 			l.limited = float64(l.held) < 0.8*float64(elapsed)
 			l.start, l.held = now, 0

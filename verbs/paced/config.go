@@ -44,9 +44,10 @@ type Config struct {
 	// says so.
 	NICRate units.Rate
 
-	// CalibrateEvery is how often the NIC's clock is read against the host's,
-	// for completion timestamps. 0 never reads it: completion times are then
-	// those of polling.
+	// CalibrateEvery is the longest that the NIC's clock goes without a reading
+	// against the host's while there is work; package calibration asks for
+	// readings earlier, at first every millisecond. 0 never reads it, and
+	// completion times are those of polling. At most 60 s.
 	CalibrateEvery units.Time
 
 	// Batch is the most segments that are sent on one reading of the clock, and
@@ -64,13 +65,13 @@ type Config struct {
 const leastOutstanding = 64 * units.KiB
 
 // DefaultConfig returns TIMELY's 16 KiB segments, the default bound on what is
-// outstanding, a base RTT of 20 us, a calibration sample a millisecond, batches
-// of 16, and no engine.
+// outstanding, a base RTT of 20 us, a calibration sample at least every 100 ms,
+// batches of 16, and no engine.
 func DefaultConfig() Config {
 	return Config{
 		Segment:        16 * units.KiB,
 		BaseRTT:        20 * units.Microsecond,
-		CalibrateEvery: units.Millisecond,
+		CalibrateEvery: 100 * units.Millisecond,
 		Batch:          16,
 	}
 }
@@ -97,8 +98,8 @@ func (c *Config) Validate() error {
 		return bad("NICRate", c.NICRate, "give a rate below the line rate, or 0 for none")
 	case c.LineRate > 0 && c.NICRate >= c.LineRate:
 		return bad("NICRate", c.NICRate, "it must be below LineRate, "+c.LineRate.String())
-	case c.CalibrateEvery < 0:
-		return bad("CalibrateEvery", c.CalibrateEvery, "give a span, or 0 for no calibration")
+	case c.CalibrateEvery < 0 || c.CalibrateEvery > 60*units.Second:
+		return bad("CalibrateEvery", c.CalibrateEvery, "give at most 60s, or 0 for no calibration")
 	case c.Batch < 1 || c.Batch > 256:
 		return bad("Batch", c.Batch, "give 1 to 256")
 	}

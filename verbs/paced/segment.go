@@ -43,7 +43,6 @@ func (q *QP) post(now units.Time, wrs []verbs.SendWR, live bool) (int, error) {
 		}
 	}
 	if n > 0 {
-		s.time.sample(s, now)
 		if q.state == ib.Err {
 			q.finish(false)
 		} else {

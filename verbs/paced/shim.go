@@ -26,12 +26,16 @@ type Shim struct {
 
 	mu    sync.Mutex // guards everything below, and the state of QPs, CQs and channels
 	sched *ratelimiter.Scheduler
-	time  timestamps
 	flows []*QP // by ratelimiter.FlowID
 	qps   []*QP // by the index in their WRIDs
 	gens  []uint8
 	cqs   []*sendCQ // replaced, never changed in place: progress iterates without the lock
 	stats Stats
+
+	clock     *completions.Clock // nil without timestamps
+	reader    verbs.ClockReader
+	reading   bool       // the NIC's counter, without the lock
+	readAgain units.Time // not before, after an error
 
 	inFlight int        // segments with the provider, of all queue pairs
 	gapsEnd  units.Time // when the last gap after a segment ends, of all queue pairs
@@ -92,7 +96,7 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	if s.precise, _ = dev.(verbs.PreciseClock); s.precise == nil {
 		s.epoch = units.FromDuration(dev.Now())
 	}
-	if err := s.time.init(s); err != nil {
+	if err := s.calibrate(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -143,7 +147,7 @@ func (s *Shim) Deadline() units.Time {
 func (s *Shim) deadline() units.Time {
 	due := s.sched.NextDue()
 	if s.inFlight > 0 || due != units.Never {
-		due = min(due, s.time.due)
+		due = min(due, max(s.clock.Due(), s.readAgain))
 	}
 	return due
 }
@@ -166,11 +170,15 @@ func (s *Shim) Stats() Stats {
 // progress is Progress; a live one reads the clock anew after each poll and
 // before each batch of posts, so that a long call does not smear the times.
 //
-// On a simulated device a poll lets time pass and other goroutines run, so the
-// lock is not held meanwhile; busy keeps the others off the CQ.
+// On a simulated device a poll, or a reading of the NIC's clock, lets time pass
+// and other goroutines run, so the lock is not held meanwhile; busy and reading
+// keep the others off.
 func (s *Shim) progress(now units.Time, live bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.inFlight > 0 || s.sched.Len() > 0 {
+		now = s.sample(now, live)
+	}
 	for _, g := range s.cqs {
 		if g.busy || g.inFlight == 0 && !g.stale {
 			continue
@@ -196,7 +204,6 @@ func (s *Shim) progress(now units.Time, live bool) error {
 		}
 		g.busy, g.stale, g.polled = false, false, now
 	}
-	s.time.sample(s, now)
 	s.release(now, live)
 	return nil
 }

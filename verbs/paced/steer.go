@@ -38,7 +38,7 @@ type steering struct {
 
 // spanSegments is how many segments' time the sending rate is measured over at
 // least, so that one segment more or less is not the 20 percent in question.
-const spanSegments = 4
+const spanSegments = 8
 
 func (st *steering) init(q *QP) {
 	st.telemetry, _ = q.inner.(verbs.TelemetryQP)
@@ -98,9 +98,10 @@ func (q *QP) sent(now units.Time, n units.Bytes) {
 	if q.engine == nil {
 		return
 	}
-	q.appLimit.sent(now, n, q.control.Rate, q.span)
-	s := q.shim
-	s.gapsEnd = max(s.gapsEnd, now+q.gap*units.Time((n+q.largest-1)/q.largest))
+	q.appLimit.sent(now, n, q.control.Rate, q.gap, q.span)
+	if s := q.shim; q.control.Rate < q.line {
+		s.gapsEnd = max(s.gapsEnd, now+q.gap*units.Time((n+q.largest-1)/q.largest))
+	}
 }
 
 // steer takes the RTT sample of the segment that just succeeded, shim.segment,
@@ -108,7 +109,10 @@ func (q *QP) sent(now units.Time, n units.Bytes) {
 func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	s := q.shim
 	seg := &s.segment
-	done, fromNIC := s.time.completed(q, wc, now)
+	done, fromNIC := now, false
+	if q.sends.timestamps {
+		done, fromNIC = s.clock.HostTime(wc.Timestamp, now)
+	}
 	m := completions.Measure(seg, done, q.wire)
 	s.stats.Samples++
 	if fromNIC {
@@ -175,7 +179,7 @@ func (q *QP) obey(c cc.Control) {
 		q.gap = min(rate.Serialize(q.largest), longestGap)
 		q.span = max(s.cfg.BaseRTT, spanSegments*q.gap)
 		if rate >= q.line {
-			rate, q.gap = ratelimiter.Unpaced, 0
+			rate = ratelimiter.Unpaced
 		}
 		// The rate is positive, which is all that SetRate asks for.
 		_ = s.sched.SetRate(q.flow, rate)

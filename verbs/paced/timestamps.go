@@ -1,26 +1,70 @@
 package paced
 
 import (
+	"github.com/sluice-rdma/sluice/calibration"
+	"github.com/sluice-rdma/sluice/completions"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// timestamps turns completions into times on the host's clock.
-type timestamps struct {
-	available bool       // the device timestamps completions, and its clock is calibrated
-	due       units.Time // when the next calibration sample is
-}
+// firstSamples are taken by Wrap, so that the first completions have times.
+const firstSamples = 8
 
-func (t *timestamps) init(s *Shim) error {
-	t.due = units.Never
+// calibrate prepares completion timestamps where the device has them and its
+// counter can be read. Elsewhere there is no clock.
+func (s *Shim) calibrate() error {
+	if s.reader, _ = s.dev.(verbs.ClockReader); s.reader == nil || s.attr.CoreClockHz <= 0 || s.cfg.CalibrateEvery <= 0 {
+		return nil
+	}
+	clock, err := completions.NewClock(s.attr.ClockBits, s.attr.CoreClockHz, s.cfg.CalibrateEvery)
+	if err != nil {
+		return err
+	}
+	for range firstSamples {
+		before := s.Clock()
+		ticks, err := s.reader.ReadClock()
+		if err != nil {
+			return nil // it can't be read after all
+		}
+		clock.Add(before, ticks, s.Clock())
+	}
+	s.clock = clock
 	return nil
 }
 
-// sample reads the NIC's clock if it is time.
-func (t *timestamps) sample(s *Shim, now units.Time) {}
+// sample reads the NIC's counter if it is time. Reading a simulated one takes
+// time, so the lock is not held meanwhile. It returns the time after.
+func (s *Shim) sample(now units.Time, live bool) units.Time {
+	if s.clock == nil || s.reading || now < s.clock.Due() || now < s.readAgain {
+		return now
+	}
+	s.reading = true
+	s.mu.Unlock()
+	before := s.Clock()
+	ticks, err := s.reader.ReadClock()
+	after := s.Clock()
+	s.mu.Lock()
+	s.reading = false
+	if err != nil {
+		s.stats.ClockErrors++
+		s.readAgain = now + s.cfg.CalibrateEvery
+		return now
+	}
+	s.clock.Add(before, ticks, after)
+	if s.clock.Due() <= after {
+		s.readAgain = after + units.Millisecond // a reading of no use
+	}
+	if live {
+		return after
+	}
+	return now
+}
 
-// completed returns when a segment completed, and whether that is by the NIC's
-// clock.
-func (t *timestamps) completed(q *QP, wc *verbs.WC, now units.Time) (units.Time, bool) {
-	return now, false
+// Calibration tells how well completion timestamps are known on the host's
+// clock. It is not trusted where there are none.
+func (s *Shim) Calibration() calibration.Status {
+	now := s.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock.Status(now)
 }

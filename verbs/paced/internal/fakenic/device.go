@@ -40,6 +40,8 @@ type Device struct {
 	PostError func(q *QP, wr *verbs.SendWR) error
 	// Telemetry, if set, is what queue pairs report, which otherwise report nothing.
 	Telemetry func(wc *verbs.WC, t *verbs.Telemetry) bool
+	// Plain hides what a queue pair may optionally do.
+	Plain bool
 	// Unlimited makes SetRateLimit fail.
 	Unlimited bool
 	// Attrs changes what Attr returns.

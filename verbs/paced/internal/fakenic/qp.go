@@ -41,6 +41,9 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	q := &QP{dev: p.dev, attr: a, num: uint32(len(w.qps))}
 	w.qps = append(w.qps, q)
 	p.dev.objects++
+	if p.dev.Plain {
+		return struct{ verbs.QP }{q}, nil
+	}
 	return q, nil
 }
 

@@ -51,6 +51,9 @@ func (e *events) Pop() any {
 	return x
 }
 
+// At lets something happen at time t.
+func (w *World) At(t units.Time, do func()) { w.at(t, do) }
+
 func (w *World) at(t units.Time, do func()) {
 	w.seq++
 	heap.Push(&w.events, event{max(t, w.now), w.seq, do})

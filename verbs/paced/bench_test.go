@@ -1,0 +1,246 @@
+package paced_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
+)
+
+// rig is many queue pairs over the null provider, each with writes of one
+// segment posted.
+type rig struct {
+	dev  *nullDevice
+	shim *paced.Shim
+	cq   verbs.CQ
+	qps  []*paced.QP // by number, from 1
+	wr   [1]verbs.SendWR
+	wc   [16]verbs.WC
+}
+
+// newRig paces each queue pair at rate, with an engine; without one if 0.
+func newRig(t testing.TB, n int, rate units.Rate) *rig {
+	c := paced.DefaultConfig()
+	if rate > 0 {
+		c.Engine = func(cc.Env) (cc.Engine, error) {
+			return &fixed{control: cc.Control{Rate: rate, Window: cc.Unlimited}, quiet: true}, nil
+		}
+	}
+	r := &rig{dev: &nullDevice{}, qps: []*paced.QP{nil}}
+	r.shim = must(paced.Wrap(r.dev, c))(t)
+	pd := must(r.shim.AllocPD())(t)
+	r.cq = must(r.shim.CreateCQ(verbs.CQInitAttr{CQE: 1 << 14}))(t)
+	r.wr[0] = verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{{Addr: 4096, Length: 16 << 10, LKey: 1}}}
+	var apart units.Time // so that segments come due one at a time
+	if rate > 0 {
+		apart = rate.Serialize(16*units.KiB) / units.Time(n+1)
+	}
+	for range n {
+		q := must(pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: r.cq, RecvCQ: r.cq, Cap: verbs.QPCap{MaxSendWR: 8, MaxSendSGE: 1}}))(t).(*paced.QP)
+		if err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{}, verbs.DefaultRC()); err != nil {
+			t.Fatal(err)
+		}
+		r.qps = append(r.qps, q)
+		r.dev.time += apart
+		for range 4 {
+			if _, err := q.PostSendAt(r.dev.time, r.wr[:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return r
+}
+
+// turn goes to when the next segment is due, releases it, polls what has
+// completed and posts as much again. It returns how many completed.
+func (r *rig) turn(t testing.TB) int {
+	if d := r.shim.Deadline(); d != units.Never {
+		r.dev.time = max(r.dev.time, d)
+	}
+	n, err := r.cq.Poll(r.wc[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if _, err := r.qps[r.wc[i].QPN].PostSendAt(r.dev.time, r.wr[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+var rigs = []struct {
+	name string
+	qps  int
+	rate units.Rate
+}{
+	{"unpaced/qps=1", 1, 0}, {"unpaced/qps=1000", 1000, 0},
+	{"paced/qps=1", 1, 20 * units.Gbps}, {"paced/qps=1000", 1000, 20 * units.Mbps},
+}
+
+func TestTheDataPathAllocatesNothing(t *testing.T) {
+	for _, c := range rigs {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, min(c.qps, 50), c.rate)
+			done := 0
+			if n := testing.AllocsPerRun(2000, func() { done += r.turn(t) }); n != 0 {
+				t.Errorf("%v allocations a turn", n)
+			}
+			if done < 1000 {
+				t.Errorf("only %d segments completed", done)
+			}
+		})
+	}
+}
+
+// A long write in many segments, with several SGEs, and a full queue.
+func TestSegmentationAllocatesNothing(t *testing.T) {
+	r := newRig(t, 1, 0)
+	q := r.qps[1]
+	wr := r.wr
+	wr[0].SGL = []verbs.SGE{{Addr: 4096, Length: 1 << 20, LKey: 1}}
+	for r.turnOnce(t) > 0 {
+	}
+	n := testing.AllocsPerRun(100, func() {
+		for range 9 {
+			q.PostSendAt(r.dev.time, wr[:])
+		}
+		for r.turnOnce(t) > 0 {
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations for 8 writes of 64 segments", n)
+	}
+	if got := r.shim.Stats().Segments; got < 100*8*64 {
+		t.Errorf("%d segments", got)
+	}
+}
+
+// turnOnce polls without posting anew, until a poll finds nothing three times.
+func (r *rig) turnOnce(t testing.TB) int {
+	sum := 0
+	for quiet := 0; quiet < 3; {
+		n, err := r.cq.Poll(r.wc[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum += n; n == 0 {
+			quiet++
+		}
+	}
+	return sum
+}
+
+// BenchmarkSegment is the whole way of one segment through the shim: posted,
+// scheduled, given to the provider, completed, told to the engine and polled.
+// The provider's share, which completes at once, is in it.
+func BenchmarkSegment(b *testing.B) {
+	for _, c := range rigs {
+		b.Run(c.name, func(b *testing.B) {
+			r := newRig(b, c.qps, c.rate)
+			ahead := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				for ahead <= 0 {
+					ahead += r.turn(b)
+				}
+				ahead--
+			}
+		})
+	}
+}
+
+// BenchmarkLongWrite is one segment of a write of 64, unpaced: posts go to the
+// provider in batches.
+func BenchmarkLongWrite(b *testing.B) {
+	r := newRig(b, 1, 0)
+	q := r.qps[1]
+	r.wr[0].SGL[0].Length = 1 << 20
+	ahead := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		for ahead <= 0 {
+			n, err := r.cq.Poll(r.wc[:])
+			if err != nil {
+				b.Fatal(err)
+			}
+			for range n {
+				q.PostSendAt(0, r.wr[:])
+			}
+			ahead += 64 * n
+		}
+		ahead--
+	}
+}
+
+// BenchmarkEmptyPoll is what an application pays for a Poll that finds nothing.
+func BenchmarkEmptyPoll(b *testing.B) {
+	r := newRig(b, 1, 0)
+	r.turnOnce(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if n, _ := r.cq.Poll(r.wc[:]); n != 0 {
+			b.Fatal("a completion")
+		}
+	}
+}
+
+// Goroutines with queue pairs and CQs of their own, as the verbs allow. The race
+// detector has an eye on it.
+func TestGoroutinesOnOneShim(t *testing.T) {
+	c := paced.DefaultConfig()
+	c.Engine = func(cc.Env) (cc.Engine, error) {
+		return &fixed{control: cc.Control{Rate: 90 * units.Gbps, Window: cc.Unlimited}, quiet: true}, nil
+	}
+	dev := &nullDevice{}
+	shim := must(paced.Wrap(dev, c))(t)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			pd, _ := shim.AllocPD()
+			cq, _ := shim.CreateCQ(verbs.CQInitAttr{CQE: 64})
+			q, err := pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 8, MaxSendSGE: 1}})
+			if err == nil {
+				err = verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{}, verbs.DefaultRC())
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			wr := []verbs.SendWR{{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{{Addr: 4096, Length: 50_000, LKey: 1}}}}
+			next := uint64(0)
+			for posted := uint64(0); next < 500; {
+				wr[0].WRID = uint64(g)<<32 | posted
+				if _, err := q.PostSend(wr); err == nil {
+					posted++
+				}
+				var wc [4]verbs.WC
+				n, err := cq.Poll(wc[:])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, w := range wc[:n] {
+					if w.WRID != uint64(g)<<32|next {
+						t.Errorf("goroutine %d: completion %#x, want %d", g, w.WRID, next)
+						return
+					}
+					next++
+				}
+				dev.mu.Lock()
+				dev.time += units.Microsecond
+				dev.mu.Unlock()
+				runtime.Gosched()
+			}
+		})
+	}
+	wg.Wait()
+	if s := shim.Stats(); s.Messages < 2000 || s.Stray != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}

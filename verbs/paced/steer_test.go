@@ -1,0 +1,419 @@
+package paced_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/paced/internal/fakenic"
+)
+
+// keepBusy drives the bench until t with the queue pair never out of requests.
+func (p *bench) keepBusy(q *paced.QP, until units.Time, wr verbs.SendWR) {
+	p.t.Helper()
+	for p.w.Now() < until {
+		for {
+			if _, err := q.PostSend([]verbs.SendWR{wr}); err != nil {
+				if !errors.Is(err, verbs.ErrQueueFull) {
+					p.t.Fatal(err)
+				}
+				break
+			}
+		}
+		p.run(min(until, p.w.Now()+100*us))
+		p.poll(p.cq)
+	}
+}
+
+func TestLongRunRatesAreExact(t *testing.T) {
+	send := func(p *bench) verbs.SendWR {
+		wr := p.write(1, 5000)
+		wr.Opcode = ib.WRSend
+		return wr
+	}
+	for name, c := range map[string]struct {
+		rate units.Rate
+		wr   func(*bench) verbs.SendWR
+	}{
+		"writes":            {1234567891, func(p *bench) verbs.SendWR { return p.write(1, 100_000) }},
+		"reads":             {3 * units.Gbps, func(p *bench) verbs.SendWR { return p.read(1, 100_001) }},
+		"whole segments":    {9_900_000_000, func(p *bench) verbs.SendWR { return p.write(1, 32*1024) }},
+		"small writes":      {777_777_777, func(p *bench) verbs.SendWR { return p.write(1, 999) }},
+		"sends, not cut":    {2 * units.Gbps, send},
+		"slow, 200 gaps":    {131_072_000, func(p *bench) verbs.SendWR { return p.write(1, 16*1024) }},
+		"with many batches": {5 * units.Gbps, func(p *bench) verbs.SendWR { return p.write(1, 4096) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &fixed{control: cc.Control{Rate: c.rate, Window: cc.Unlimited}, quiet: true}
+			cfg := steered(e)
+			cfg.MaxOutstanding = units.MiB
+			p := newBench(t, cfg, nil)
+			q, peer := p.connect(defaultCap())
+			wr := c.wr(p)
+			if wr.Opcode == ib.WRSend {
+				recvs := make([]verbs.RecvWR, 20000)
+				for i := range recvs {
+					recvs[i].SGL = []verbs.SGE{verbs.SGEOf(p.mrB, 0, 5000)}
+				}
+				peer.PostRecv(recvs)
+			}
+			p.keepBusy(q, 200*units.Millisecond/10, wr)
+			if len(p.posts) < 20 {
+				t.Fatalf("only %d segments", len(p.posts))
+			}
+			sent := 0
+			for _, s := range p.posts[:len(p.posts)-1] {
+				sent += s.len
+			}
+			span := p.posts[len(p.posts)-1].at - p.posts[0].at
+			got := float64(sent) * 8 / span.Seconds()
+			if off := got/float64(c.rate) - 1; math.Abs(off) > 1e-6 {
+				t.Errorf("sent at %v, the rate is %v: off by %.2g", units.Rate(got), c.rate, off)
+			}
+		})
+	}
+}
+
+func TestAtTheLineRateNothingIsHeldBack(t *testing.T) {
+	p := newBench(t, uncalibrated(), nil)
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 64<<10))
+	if len(p.posts) != 4 || p.posts[3].at != 0 {
+		t.Errorf("%d segments at once, want all 4", len(p.posts))
+	}
+	if s := p.shim.Stats(); s.Posts != 1 {
+		t.Errorf("%d calls for 4 segments that were due together, want 1", s.Posts)
+	}
+}
+
+func TestTheOutstandingBoundHolds(t *testing.T) {
+	p := newBench(t, uncalibrated(), nil)
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 1<<20))
+	if out := q.Outstanding(); out != 64*units.KiB {
+		t.Errorf("%v outstanding, the default at 10 Gbps is 64KiB", out)
+	}
+	p.a.LineRate = 100 * units.Gbps
+	q2, _ := p.connect(defaultCap())
+	p.post(q2, p.write(1, 1<<20))
+	// 30 segments: twice 100 Gbps x 20 us is 500 KB.
+	if out := q2.Outstanding(); out != 30*16*units.KiB {
+		t.Errorf("%v outstanding at 100 Gbps", out)
+	}
+	p.run(units.Never)
+	if q.Outstanding() != 0 || q2.Outstanding() != 0 {
+		t.Error("something is left outstanding")
+	}
+}
+
+func TestRoundTripsAreWithoutSerialisation(t *testing.T) {
+	for name, c := range map[string]struct {
+		size int
+		read bool
+		tune func(*bench)
+		nic  units.Rate
+	}{
+		"a write":                 {size: 16 << 10},
+		"a read":                  {size: 16 << 10, read: true},
+		"one byte":                {size: 1},
+		"no byte":                 {size: 0},
+		"NIC limiter at 700 Mbps": {size: 16 << 10, nic: 700 * units.Mbps},
+		"limiter refused":         {size: 16 << 10, nic: 700 * units.Mbps, tune: func(p *bench) { p.a.Unlimited = true }},
+		"no limiter":              {size: 16 << 10, nic: 700 * units.Mbps, tune: func(p *bench) { p.a.Plain = true }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &fixed{control: cc.Control{Rate: 100 * units.Mbps, Window: cc.Unlimited}}
+			cfg := steered(e)
+			cfg.NICRate = c.nic
+			p := newBench(t, cfg, c.tune)
+			q, _ := p.connect(defaultCap())
+			wr := p.write(1, c.size)
+			if c.read {
+				wr = p.read(1, c.size)
+			}
+			p.post(q, wr, wr)
+			p.run(units.Never)
+			if len(e.acks) != 2 {
+				t.Fatalf("%d samples", len(e.acks))
+			}
+			for _, a := range e.acks {
+				rate := line
+				if c.nic > 0 && c.tune == nil {
+					rate = c.nic
+				}
+				if a.NetRTT != latency || a.RTT != latency+rate.Serialize(units.Bytes(c.size)) || a.Now-a.SentAt != a.RTT {
+					t.Errorf("RTT %v, net %v, want %v and the serialisation", a.RTT, a.NetRTT, latency)
+				}
+			}
+			if refused := p.shim.Stats().NICRateRefused; (refused > 0) != (c.tune != nil) {
+				t.Errorf("the limiter was refused %d times", refused)
+			}
+		})
+	}
+}
+
+// Queueing in the NIC is part of the round trip (TIMELY section 5).
+func TestRoundTripsIncludeTheNICsQueue(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: line, Window: cc.Unlimited}}
+	p := newBench(t, steered(e), nil)
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 64<<10))
+	p.run(units.Never)
+	for i, a := range e.acks {
+		if want := latency + units.Time(i)*line.Serialize(16*units.KiB); a.NetRTT != want {
+			t.Errorf("sample %d: %v, want %v", i, a.NetRTT, want)
+		}
+	}
+}
+
+func TestWhatTheEngineIsTold(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: 5 * units.Gbps, Window: cc.Unlimited}}
+	var seen []units.Rate
+	cfg := steered(e)
+	cfg.BaseRTT = 12 * us
+	cfg.Observe = func(q *paced.QP, a *cc.Ack, c cc.Control) { seen = append(seen, c.Rate) }
+	p := newBench(t, cfg, func(p *bench) {
+		p.a.Telemetry = func(wc *verbs.WC, r *verbs.Telemetry) bool {
+			*r = verbs.Telemetry{ECN: true, EIN: true, HasMaxDelay: true, MaxHopDelay: 3 * us, ReverseMaxHopDelay: us}
+			r.Path.Push(telemetry.Hop{QLen: 77})
+			return wc.WRID&1 == 0 // every other segment
+		}
+	})
+	q, _ := p.connect(defaultCap())
+	if e.env != (cc.Env{LineRate: line, BaseRTT: 12 * us, MTU: 1024}) {
+		t.Errorf("environment %+v", e.env)
+	}
+	q.Unwrap().(*fakenic.QP).CNPCount = 3
+	p.post(q, p.write(1, 40_000))
+	p.run(units.Never)
+	if len(e.acks) != 3 || len(seen) != 3 || seen[2] != 5*units.Gbps {
+		t.Fatalf("%d acknowledgements, %d observed", len(e.acks), len(seen))
+	}
+	var acked units.Bytes
+	last := units.Time(0)
+	for i, a := range e.acks {
+		acked += a.Bytes
+		wantBytes, wantPackets := 16*units.KiB, int32(16)
+		if i == 2 {
+			wantBytes, wantPackets = 40_000-32*1024, 8 // 7232 bytes are 7.06 packets
+		}
+		if a.Bytes != wantBytes || a.Packets != wantPackets || a.Acked != acked || a.Sent < acked || a.Now <= last {
+			t.Errorf("acknowledgement %d: %+v", i, a)
+		}
+		if a.ECN != (i != 1) || a.EIN != (i != 1) || a.HasMaxDelay != (i != 1) || i != 1 && (a.MaxHopDelay != 3*us || a.ReverseMaxHopDelay != us) {
+			t.Errorf("telemetry of acknowledgement %d: %+v", i, a)
+		}
+		if (a.Path != nil) != (i != 1) || i != 1 && a.Path.Hops[0].QLen != 77 {
+			t.Errorf("path of acknowledgement %d: %+v", i, a.Path)
+		}
+		last = a.Now
+	}
+	if e.acks[2].Sent != 40_000 {
+		t.Errorf("sent %v by the last acknowledgement", e.acks[2].Sent)
+	}
+	if len(e.cnps) != 1 || p.shim.Stats().CNPs != 3 {
+		t.Errorf("the engine was told of CNPs %d times, of %d", len(e.cnps), p.shim.Stats().CNPs)
+	}
+}
+
+// TIMELY section 5: several completions in one minimum RTT share one update.
+func TestUpdatesAreScaled(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: 8 * units.Gbps, Window: cc.Unlimited}}
+	cfg := steered(e)
+	cfg.Segment = 4 * units.KiB
+	p := newBench(t, cfg, nil)
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 40*4096))
+	p.run(units.Never)
+	gap := (8 * units.Gbps).Serialize(4 * units.KiB) // 4.1 us
+	sum := 0.0
+	for _, a := range e.acks[1:] {
+		if want := float64(gap) / float64(20*us); math.Abs(a.Scale-want) > 1e-6 {
+			t.Errorf("scale %v, want %v", a.Scale, want)
+		}
+		sum += a.Scale
+	}
+	// All of them together count for the round trips they took.
+	if want := float64(e.acks[len(e.acks)-1].Now-e.acks[0].Now) / float64(20*us); math.Abs(sum-want) > 1e-6 {
+		t.Errorf("%v updates in %v round trips", sum, want)
+	}
+}
+
+// TIMELY section 5: a decrease is enforced when the segment comes due.
+func TestRateChangesMidGap(t *testing.T) {
+	for name, c := range map[string]struct {
+		to   units.Rate
+		want units.Time // of the segment that waits
+	}{
+		"decrease": {to: 100 * units.Mbps, want: (100 * units.Mbps).Serialize(16 * units.KiB)},
+		"the same": {to: units.Gbps, want: units.Gbps.Serialize(16 * units.KiB)},
+		"increase": {to: 2 * units.Gbps, want: (2 * units.Gbps).Serialize(16 * units.KiB)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &fixed{control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}}
+			p := newBench(t, steered(e), nil)
+			q, _ := p.connect(defaultCap())
+			p.post(q, p.write(1, 32<<10))
+			e.control.Rate = c.to // by the first completion, 23 us into a gap of 131
+			p.run(units.Never)
+			if len(p.posts) != 2 || p.posts[1].at != c.want {
+				t.Errorf("the second segment left at %v, want %v", p.posts[1].at, c.want)
+			}
+		})
+	}
+}
+
+func TestTheEnginesWindow(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: units.Gbps, Window: 32 * units.KiB}}
+	p := newBench(t, steered(e), func(p *bench) { p.a.Latency = units.Millisecond })
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 80<<10))
+	p.run(units.Millisecond)
+	if out := q.Outstanding(); out != 32*units.KiB {
+		t.Errorf("%v outstanding in a window of 32KiB", out)
+	}
+	// The window closes while the third segment waits for its time: it stays.
+	e.control.Window = 1
+	p.run(1100 * us)
+	if len(p.posts) != 2 || q.Outstanding() != 16*units.KiB {
+		t.Fatalf("%d segments were posted, %v outstanding", len(p.posts), q.Outstanding())
+	}
+	// A closed window still lets one segment be outstanding.
+	p.run(units.Never)
+	if len(p.posts) != 5 {
+		t.Fatalf("%d segments", len(p.posts))
+	}
+	for i, s := range p.posts[3:] {
+		if gap := s.at - p.posts[2+i].at; gap < units.Millisecond {
+			t.Errorf("segment %d followed after %v, before the one before was back", 3+i, gap)
+		}
+	}
+}
+
+// TIMELY section 5: the rate may grow only if the application sends at more than
+// 80 percent of it.
+func TestApplicationLimited(t *testing.T) {
+	const rate = units.Gbps
+	gap := rate.Serialize(16 * units.KiB)
+	// every lets the application post a segment at each interval.
+	every := func(interval units.Time) func(*bench, *paced.QP) {
+		return func(p *bench, q *paced.QP) {
+			for range 40 {
+				p.post(q, p.write(1, 16<<10))
+				p.run(p.w.Now() + interval)
+				p.poll(p.cq)
+			}
+		}
+	}
+	backlog := func(p *bench, q *paced.QP) { p.keepBusy(q, 400*gap, p.write(1, 100_000)) }
+	for name, c := range map[string]struct {
+		control cc.Control
+		latency units.Time
+		run     func(*bench, *paced.QP)
+		onAck   func(*fixed, *cc.Ack)
+		limited bool
+	}{
+		"always busy":        {run: backlog},
+		"at 90 percent":      {run: every(gap * 10 / 9)},
+		"at 70 percent":      {run: every(gap * 10 / 7), limited: true},
+		"at 10 percent":      {run: every(gap * 10), limited: true},
+		"one a round trip":   {run: backlog, control: cc.Control{Rate: rate, Window: 16 * units.KiB}, latency: 400 * us},
+		"by MaxOutstanding":  {run: backlog, latency: 4 * units.Millisecond, limited: true},
+		"while it doubles":   {run: backlog, onAck: func(e *fixed, _ *cc.Ack) { e.control.Rate = min(e.control.Rate*5/4, 8*units.Gbps) }},
+		"after a deep cut":   {run: backlog, onAck: func(e *fixed, _ *cc.Ack) { e.control.Rate = max(e.control.Rate*3/4, 50*units.Mbps) }},
+		"to and fro":         {run: backlog, onAck: func(e *fixed, a *cc.Ack) { e.control.Rate = rate * (1 + 3*units.Rate(len(e.acks)&1)) }},
+		"busy at line speed": {run: backlog, control: cc.Control{Rate: line, Window: cc.Unlimited}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &fixed{control: c.control}
+			if e.control == (cc.Control{}) {
+				e.control = cc.Control{Rate: rate, Window: cc.Unlimited}
+			}
+			if c.onAck != nil {
+				e.onAck = func(a *cc.Ack) { c.onAck(e, a) }
+			}
+			p := newBench(t, steered(e), func(p *bench) {
+				if c.latency > 0 {
+					p.a.Latency = c.latency
+				}
+			})
+			q, _ := p.connect(defaultCap())
+			c.run(p, q)
+			if len(e.acks) < 10 {
+				t.Fatalf("%d samples", len(e.acks))
+			}
+			limited, total := 0, 0
+			for _, a := range e.acks[len(e.acks)/2:] {
+				total++
+				if a.AppLimited {
+					limited++
+				}
+			}
+			if c.limited && limited != total || !c.limited && limited != 0 {
+				t.Errorf("limited by the application in %d of %d samples", limited, total)
+			}
+		})
+	}
+}
+
+func TestAnEngineThatCannotLiveHere(t *testing.T) {
+	cc.Register(cc.Scheme{Name: "paced-test-int", Telemetry: telemetry.PerHop},
+		func() int { return 0 }, func(int, cc.Env) (cc.Engine, error) { return &fixed{control: cc.Control{Rate: 1, Window: 1}}, nil })
+	cfg := uncalibrated()
+	cfg.Scheme = "paced-test-int"
+	p := newBench(t, cfg, func(p *bench) { p.a.Plain = true })
+	q := must(p.pdA.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: p.cq, RecvCQ: p.cq, Cap: defaultCap()}))(t)
+	err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{QPN: 1}, verbs.DefaultRC())
+	if !errors.Is(err, verbs.ErrNotSupported) {
+		t.Errorf("an engine that needs telemetry runs without: %v", err)
+	}
+	p2 := newBench(t, cfg, nil)
+	q2, _ := p2.connect(defaultCap())
+	if q2.Control().Rate != 1 {
+		t.Error("the named engine does not steer")
+	}
+}
+
+func TestTheNICsLimiterCanBeChanged(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: 50 * units.Mbps, Window: cc.Unlimited}}
+	p := newBench(t, steered(e), nil)
+	q, _ := p.connect(defaultCap())
+	for i, r := range []units.Rate{units.Gbps, 0, 200 * units.Gbps, 2 * units.Gbps} {
+		if err := q.SetRateLimit(int64(r)); err != nil {
+			t.Fatal(err)
+		}
+		if r > line {
+			q.Unwrap().(verbs.RateLimitQP).SetRateLimit(0) // a limiter above the line rate is none
+		}
+		p.post(q, p.write(1, 16<<10))
+		p.run(units.Never)
+		if got := e.acks[i].NetRTT; got != latency {
+			t.Errorf("limited to %v: round trip %v, want %v", r, got, latency)
+		}
+	}
+	p.a.Unlimited = true
+	if err := q.SetRateLimit(1); !errors.Is(err, verbs.ErrNotSupported) {
+		t.Errorf("refused with %v", err)
+	}
+}
+
+// A round trip that is shorter than its own serialisation is a fault of the
+// line rate given, and counted.
+func TestTooShortARoundTrip(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: 50 * units.Mbps, Window: cc.Unlimited}}
+	cfg := steered(e)
+	cfg.LineRate = units.Gbps
+	p := newBench(t, cfg, nil)
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 16<<10))
+	p.run(units.Never)
+	if s := p.shim.Stats(); s.Clamped != 1 || e.acks[0].NetRTT != 0 || e.acks[0].RTT <= 0 {
+		t.Errorf("%d clamped, %v", s.Clamped, e.acks[0].NetRTT)
+	}
+}
