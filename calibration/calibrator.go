@@ -98,6 +98,7 @@ func New(c Config) (*Calibrator, error) {
 // Add takes a sample. Samples must come in the order in which they were taken.
 func (c *Calibrator) Add(s Sample) Verdict {
 	if s.HostAfter < s.HostBefore || s.NIC > math.MaxUint64>>c.shift {
+		c.next = s.HostAfter + c.cfg.MinInterval // something is wrong: look again soon
 		return Ignored
 	}
 	// The counter turned to the value that was read at most one tick before it
@@ -161,9 +162,10 @@ func (c *Calibrator) growth(elapsed float64) float64 {
 
 // predict returns the possible host times dx ticks after the last sample.
 func (c *Calibrator) predict(dx int64) interval {
+	const far = 1 << 62 // a reading that is off by so much fits no sample
 	x := float64(dx)
 	spread := units.Time(math.Ceil(c.growth(math.Abs(x)*c.nominal))) + 1
-	moved := units.Time(math.Round(x * c.period))
+	moved := units.Time(math.Round(min(max(x*c.period, -far), far)))
 	return interval{c.last.ticks + dx, c.last.lo + moved - spread, c.last.hi + moved + spread}
 }
 

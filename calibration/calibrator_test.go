@@ -184,6 +184,9 @@ func TestStepWithinABracket(t *testing.T) {
 	if s := c.Status(host); s.Reason != Trusted || s.Generation != 1 {
 		t.Errorf("status %+v", s)
 	}
+	if next := c.NextSample(); next > host {
+		t.Errorf("the next sample is advised for %v, not soon after %v", next, host-units.Millisecond)
+	}
 }
 
 func TestDeviceResets(t *testing.T) {
@@ -202,6 +205,20 @@ func TestDeviceResets(t *testing.T) {
 			}
 			recovers(t, clocks, c, rng, done, AfterReset)
 		})
+	}
+}
+
+func TestWildReadings(t *testing.T) {
+	for _, off := range []uint64{1 << 20, 1 << 40, 1 << 62, 1 << 63, 3 << 62, 1<<63 + 1<<40, 1<<64 - 1<<40} {
+		clocks, c, rng, now := started(t, 64, 1e9, 1<<50)
+		sample, done := typical.read(clocks, rng, now)
+		sample.NIC += off
+		if v := c.Add(sample); v != Reset && v != Stepped {
+			t.Errorf("a reading %#x off was %v", off, v)
+		}
+		if _, ok := c.ToHost(clocks.counter(done)); ok {
+			t.Errorf("mapped after a reading %#x off", off)
+		}
 	}
 }
 
@@ -293,6 +310,21 @@ func TestSamplesThatSayNothing(t *testing.T) {
 		t.Errorf("a reading of 42 bits was %v", v)
 	}
 	if s := c.Status(clocks.hostTime(now)); s.Reason != Trusted {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestASampleTakenTwiceTellsNoDrift(t *testing.T) {
+	c, err := New(DefaultConfig(41, 156.25e6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if v := c.Add(Sample{0, 7, units.Microsecond}); v != Accepted {
+			t.Fatal(v)
+		}
+	}
+	if s := c.Status(0); s.DriftPPM != 0 || math.Abs(s.DriftBoundPPM-300) > 1e-9 || s.Reason != TooFewSamples {
 		t.Errorf("status %+v", s)
 	}
 }
