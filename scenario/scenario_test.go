@@ -404,12 +404,22 @@ func TestBuiltinFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	flows := take(s, s.Seed, 100)
-	rates := map[units.Rate]int{}
-	for l := range s.Graph().Links() {
-		rates[s.Graph().Link(fabric.LinkID(l)).Rate]++
+	_, line, _ := racks(s.Graph())
+	var server units.Rate
+	connections, receivers := map[int]int{}, map[int]bool{}
+	for _, f := range flows {
+		if !receivers[f.Dst] {
+			receivers[f.Dst], server = true, server+line[f.Dst]
+		}
+		connections[f.Src]++
 	}
-	if len(flows) != 40 || rates[10*units.Gbps] != 20 || rates[20*units.Gbps] != 2 {
-		t.Errorf("timely-table1 has %d flows and links of %v", len(flows), rates)
+	if len(flows) != 40 || len(connections) != 10 || server != 20*units.Gbps {
+		t.Errorf("timely-table1 has %d connections of %d clients to a server at %v", len(flows), len(connections), server)
+	}
+	for h, n := range connections {
+		if n != 4 || line[h] != 10*units.Gbps {
+			t.Errorf("timely-table1: client %d has %d connections at %v", h, n, line[h])
+		}
 	}
 	if off := []bool{s.Systems[0].Offload(), s.Systems[1].Offload()}; off[0] || off[1] {
 		t.Errorf("timely-table1 runs engines in the NIC: %v", off)
