@@ -37,7 +37,7 @@ func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
 		Acked: q.acked, Sent: q.sent,
 		ECN: f.echo.ecn, EIN: f.echo.ein,
 		MaxHopDelay: q.report.MaxHopDelay, ReverseMaxHopDelay: q.report.ReverseMaxHopDelay, HasMaxDelay: q.report.HasMaxDelay,
-		AppLimited: q.app.Limited(),
+		AppLimited: n.appLimited(now, q, eff.AckedBytes),
 		Scale:      q.scaler.Scale(now, q.cong.BaseRTT),
 	}
 	if q.report.Path.N > 0 {
@@ -47,6 +47,16 @@ func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
 		n.onAck(q.num, a)
 	}
 	n.steer(now, q, q.cong.Engine.OnAck(a))
+}
+
+// appLimited reports whether it is the application that keeps a flow slow: there
+// was nothing to send, neither the pace nor the window took up 80 percent of what
+// they may (TIMELY section 5; a window that is full limits as a rate does).
+func (n *NIC) appLimited(now units.Time, q *qp, acked units.Bytes) bool {
+	if _, more := q.rc.PeekRequest(now); more || q.posted != q.handed || !q.app.Limited() {
+		return false
+	}
+	return (q.rc.Inflight()+acked)/4 < q.control.Window/5
 }
 
 // steer puts an engine's verdict in force.

@@ -19,7 +19,9 @@ type Config struct {
 	// Beta is the multiplicative decrease factor, in (0, 1] (Algorithm 1).
 	Beta float64 `yaml:"beta"`
 	// Alpha is the weight of a new RTT difference in the moving average, in
-	// (0, 1] (Algorithm 1). The paper gives no value.
+	// (0, 1] (Algorithm 1). The paper gives no value. Zero takes 1/32, which its
+	// Table 1 bears out (docs/engines/timely.md shows what others give), or
+	// with Patched that paper's 0.875.
 	Alpha float64 `yaml:"alpha"`
 	// MinRTT normalises the gradient (section 4.3, "a fixed value"); zero
 	// takes the base RTT of the environment.
@@ -61,12 +63,11 @@ func DefaultConfig() Config {
 		THigh:       500 * units.Microsecond,
 		Delta:       10 * units.Mbps,
 		Beta:        0.8,
-		Alpha:       0.875,
 		MinRTT:      20 * units.Microsecond,
 		HAICount:    5,
 		HAISteps:    5,
 		MinRate:     10 * units.Mbps,
-		MaxDecrease: 1,
+		MaxDecrease: 0.5,
 		PatchedBeta: 0.008,
 	}
 }
@@ -113,10 +114,21 @@ func (c Config) Validate() error {
 	for _, f := range []struct {
 		name string
 		v    float64
-	}{{"beta", c.Beta}, {"alpha", c.Alpha}, {"max_decrease", c.MaxDecrease}, {"patched_beta", c.PatchedBeta}} {
+	}{{"beta", c.Beta}, {"alpha", c.weight()}, {"max_decrease", c.MaxDecrease}, {"patched_beta", c.PatchedBeta}} {
 		if err := share(f.name, f.v); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// weight is Alpha or what stands for zero.
+func (c Config) weight() float64 {
+	switch {
+	case c.Alpha != 0:
+		return c.Alpha
+	case c.Patched:
+		return 0.875
+	}
+	return 1.0 / 32
 }

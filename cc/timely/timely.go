@@ -130,7 +130,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	p := params{
 		tLow: c.TLow, tHigh: c.THigh,
 		delta: float64(c.Delta), haiDelta: float64(c.Delta) * float64(c.HAISteps), haiCount: c.HAICount,
-		beta: c.Beta, alpha: c.Alpha,
+		beta: c.Beta, alpha: c.weight(),
 		minRTT:  float64(c.MinRTT),
 		minRate: float64(c.MinRate), maxRate: float64(maxRate),
 		keep:    1 - c.MaxDecrease,

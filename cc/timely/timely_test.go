@@ -35,9 +35,9 @@ func feed(e cc.Engine, rtts ...units.Time) units.Rate {
 }
 
 func TestConforms(t *testing.T) {
-	half := func(c *Config) { c.MaxDecrease = 0.5 }
+	whole := func(c *Config) { c.MaxDecrease = 1 }
 	patched := func(c *Config) { c.Patched = true }
-	for name, change := range map[string]func(*Config){"default": func(*Config) {}, "bounded": half, "patched": patched} {
+	for name, change := range map[string]func(*Config){"default": func(*Config) {}, "unbounded": whole, "patched": patched} {
 		t.Run(name, func(t *testing.T) {
 			c := DefaultConfig()
 			change(&c)
@@ -89,7 +89,7 @@ func TestBranches(t *testing.T) {
 		{"or at max_rate", func(c *Config) { c.MaxRate = 1005 * units.Mbps }, []units.Time{10 * us}, 1005e6},
 	} {
 		config := DefaultConfig()
-		config.InitialRate = units.Gbps
+		config.InitialRate, config.Alpha, config.MaxDecrease = units.Gbps, 0.875, 1
 		if c.change != nil {
 			c.change(&config)
 		}
@@ -330,6 +330,9 @@ func TestValidate(t *testing.T) {
 		"patched_beta": func(c *Config) *float64 { return &c.PatchedBeta },
 	} {
 		for _, v := range []float64{0, -1, 1.01, math.NaN(), math.Inf(1)} {
+			if v == 0 && name == "alpha" {
+				continue // takes the default
+			}
 			refuses("timely: "+name+" is .* choose", func(c *Config) { *field(c) = v })
 		}
 	}
@@ -371,9 +374,9 @@ func ExampleNew() {
 	// Output:
 	// start: 10Gbps
 	// 60us: 10.00 Gbps
-	// 64us: 8.60 Gbps
-	// 700us: 6.63 Gbps
-	// 45us: 6.64 Gbps
+	// 64us: 9.95 Gbps
+	// 700us: 7.68 Gbps
+	// 45us: 7.69 Gbps
 }
 
 func benchmark(b *testing.B, c Config) {
