@@ -94,10 +94,10 @@ func TestTableSizes(t *testing.T) {
 // modelMessage is a request in the plainest terms.
 type modelMessage struct {
 	Message
-	size, posted, back, placed units.Bytes
-	sent, returned             int
-	whole                      bool
-	status, refused            ib.WCStatus
+	size, posted, placed units.Bytes
+	sent, returned       int
+	whole                bool
+	status, refused      ib.WCStatus
 }
 
 // A Table does what a list of requests and a list of segments do.

@@ -108,7 +108,7 @@ func TestSegmentationAllocatesNothing(t *testing.T) {
 	}
 	n := testing.AllocsPerRun(100, func() {
 		for range 9 {
-			q.PostSendAt(r.dev.time, wr[:])
+			_, _ = q.PostSendAt(r.dev.time, wr[:]) // the last finds the queue full
 		}
 		for r.turnOnce(t) > 0 {
 		}
@@ -170,7 +170,9 @@ func BenchmarkLongWrite(b *testing.B) {
 				b.Fatal(err)
 			}
 			for range n {
-				q.PostSendAt(0, r.wr[:])
+				if _, err := q.PostSendAt(0, r.wr[:]); err != nil {
+					b.Fatal(err)
+				}
 			}
 			ahead += 64 * n
 		}

@@ -101,6 +101,20 @@ func newBench(t tb, c paced.Config, tune func(*bench)) *bench {
 	return p
 }
 
+func (p *bench) recv(q verbs.QP, wrs ...verbs.RecvWR) {
+	p.t.Helper()
+	if n, err := q.PostRecv(wrs); err != nil || n != len(wrs) {
+		p.t.Fatalf("PostRecv took %d of %d: %v", n, len(wrs), err)
+	}
+}
+
+func (p *bench) arm(cq verbs.CQ, solicitedOnly bool) {
+	p.t.Helper()
+	if err := cq.ReqNotify(solicitedOnly); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 func must[V any](v V, err error) func(tb) V {
 	return func(t tb) V {
 		t.Helper()
@@ -262,7 +276,7 @@ func TestAWriteIsCutAndCompletesOnce(t *testing.T) {
 func TestFlagsAndImmediateRideOnTheRightSegment(t *testing.T) {
 	p := newBench(t, uncalibrated(), nil)
 	q, peer := p.connect(defaultCap())
-	peer.PostRecv([]verbs.RecvWR{{WRID: 1}})
+	p.recv(peer, verbs.RecvWR{WRID: 1})
 	wr := p.write(1, 40_000)
 	wr.Opcode, wr.Imm = ib.WRRDMAWriteWithImm, 0xfeed
 	wr.Flags |= verbs.SendSolicited | verbs.SendFence
@@ -291,7 +305,7 @@ func TestSendsAndInlineAreNotCut(t *testing.T) {
 	cap := defaultCap()
 	cap.MaxInlineData = 8 << 10
 	q, peer := p.connect(cap)
-	peer.PostRecv([]verbs.RecvWR{{WRID: 9, SGL: []verbs.SGE{verbs.SGEOf(p.mrB, 0, 200_000)}}})
+	p.recv(peer, verbs.RecvWR{WRID: 9, SGL: []verbs.SGE{verbs.SGEOf(p.mrB, 0, 200_000)}})
 	fill(p.bufA, 3)
 	send := p.write(1, 200_000)
 	send.Opcode = ib.WRSend

@@ -50,9 +50,7 @@ func TestAProgramThatSleeps(t *testing.T) {
 	cq := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 64, Channel: ch}))(t)
 	q, _ := p.connectOn(cq, cq, defaultCap())
 	fill(p.bufA, 4)
-	if err := cq.ReqNotify(false); err != nil {
-		t.Fatal(err)
-	}
+	p.arm(cq, false)
 	const n = 10
 	for i := range n {
 		p.post(q, p.write(uint64(i), 100_000))
@@ -70,9 +68,7 @@ func TestAProgramThatSleeps(t *testing.T) {
 		if polls > 60 {
 			t.Errorf("the channel polled %d times for one request", polls)
 		}
-		if err := cq.ReqNotify(false); err != nil {
-			t.Fatal(err)
-		}
+		p.arm(cq, false)
 		for {
 			var wc [4]verbs.WC
 			k, err := cq.Poll(wc[:])
@@ -125,14 +121,14 @@ func TestEvents(t *testing.T) {
 	send.Opcode = ib.WRSend
 	send.SGL = []verbs.SGE{verbs.SGEOf(p.mrB, 0, 10)}
 	recv := func() {
-		q.PostRecv([]verbs.RecvWR{{WRID: 7, SGL: []verbs.SGE{verbs.SGEOf(p.mrA, 0, 100)}}})
+		p.recv(q, verbs.RecvWR{WRID: 7, SGL: []verbs.SGE{verbs.SGEOf(p.mrA, 0, 100)}})
 	}
 
 	p.post(q, p.write(1, 10))
 	if wait() {
 		t.Error("an event without arming")
 	}
-	cq.ReqNotify(false)
+	p.arm(cq, false)
 	if wait() {
 		t.Error("an event for a completion before arming")
 	}
@@ -140,7 +136,7 @@ func TestEvents(t *testing.T) {
 	if !wait() || wait() {
 		t.Error("want one event for two completions")
 	}
-	cq.ReqNotify(true)
+	p.arm(cq, true)
 	p.post(q, p.write(4, 10))
 	if wait() {
 		t.Error("a send that succeeded is not solicited")
@@ -161,7 +157,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d completions, want 4 writes and 2 receives", len(wcs))
 	}
 	// A failure is always worth an event.
-	cq.ReqNotify(true)
+	p.arm(cq, true)
 	bad := p.write(8, 10)
 	bad.RKey = 99
 	p.post(q, bad)
@@ -173,25 +169,23 @@ func TestEvents(t *testing.T) {
 // A program whose send CQ has no channel sleeps until a receive: what it posted
 // must go on meanwhile.
 func TestSendsGoOnWhileAProgramSleepsForReceives(t *testing.T) {
-	for name, peerWaits := range map[string]bool{"on the QP's receive CQ": true, "on another CQ": false} {
+	for name, sameQP := range map[string]bool{"on the QP's receive CQ": true, "on another CQ": false} {
 		t.Run(name, func(t *testing.T) {
 			p := programs(t, units.Gbps)
 			ch := must(p.shim.CreateCompChannel())(t)
 			rcq := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 64, Channel: ch}))(t)
 			other, otherPeer := p.connectOn(rcq, rcq, defaultCap())
-			q, peer := other, otherPeer
-			if peerWaits {
+			// The answer comes back on the QP itself, or on the other one.
+			var q *paced.QP
+			replyTo, peer := other, otherPeer
+			if sameQP {
 				q, peer = p.connectOn(p.cq, rcq, defaultCap())
+				replyTo = q
 			} else {
 				q, _ = p.connectOn(p.cq, p.cq, defaultCap())
-				peer = otherPeer
 			}
-			replyTo := q
-			if !peerWaits {
-				replyTo = other
-			}
-			replyTo.PostRecv([]verbs.RecvWR{{WRID: 7, SGL: []verbs.SGE{verbs.SGEOf(p.mrA, 0, 100)}}})
-			rcq.ReqNotify(false)
+			p.recv(replyTo, verbs.RecvWR{WRID: 7, SGL: []verbs.SGE{verbs.SGEOf(p.mrA, 0, 100)}})
+			p.arm(rcq, false)
 			wr := p.write(1, 500_000)
 			wr.Flags = 0
 			fill(p.bufA, 1)
@@ -217,7 +211,7 @@ func TestSendsGoOnWhileAProgramSleepsForReceives(t *testing.T) {
 				t.Fatalf("%v, answered %v", err, answered)
 			}
 			want := 30*units.Gbps.Serialize(16*units.KiB) + 100*us
-			if !peerWaits {
+			if !sameQP {
 				want += 30 * 200 * us // a nap for each segment
 			}
 			if p.w.Now() > want {
@@ -249,17 +243,17 @@ func TestASleeperIsWokenForWhatOthersPost(t *testing.T) {
 	}
 	t.Run("a request that leaves at once", func(t *testing.T) {
 		p, q, ch, cq := setup(t)
-		cq.ReqNotify(false)
+		p.arm(cq, false)
 		p.w.At(units.Millisecond, func() { p.post(q, p.write(1, 100)) })
 		wait(t, p, ch, cq, units.Millisecond+15*us)
 	})
 	t.Run("a request within the gap of an earlier one", func(t *testing.T) {
 		p, q, ch, cq := setup(t)
 		p.post(q, p.write(1, 16<<10)) // a gap of 2.6 ms
-		cq.ReqNotify(false)
+		p.arm(cq, false)
 		wait(t, p, ch, cq, 100*us)
 		p.poll(cq)
-		cq.ReqNotify(false)
+		p.arm(cq, false)
 		p.w.At(units.Millisecond, func() { p.post(q, p.write(2, 100)) })
 		wait(t, p, ch, cq, 2622*us+200*us+15*us)
 	})
@@ -268,7 +262,7 @@ func TestASleeperIsWokenForWhatOthersPost(t *testing.T) {
 		if err := q.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
 			t.Fatal(err)
 		}
-		cq.ReqNotify(true)
+		p.arm(cq, true)
 		p.w.At(units.Millisecond, func() { p.post(q, p.write(1, 100)) })
 		wait(t, p, ch, cq, units.Millisecond+us)
 		if wcs := p.poll(cq); len(wcs) != 1 || wcs[0].Status != ib.WCWRFlushErr {

@@ -222,7 +222,7 @@ func (c *checker) postSome() {
 	for _, m := range ms[:n] {
 		m.wr.SGL, m.wr.Inline = nil, nil
 		if m.wr.Opcode.ConsumesRecv() {
-			c.peers[i].PostRecv([]verbs.RecvWR{{WRID: uint64(m.remote), SGL: []verbs.SGE{verbs.SGEOf(c.mrB, m.remote, m.length)}}})
+			c.recv(c.peers[i], verbs.RecvWR{WRID: uint64(m.remote), SGL: []verbs.SGE{verbs.SGEOf(c.mrB, m.remote, m.length)}})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package paced
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -160,8 +161,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		return nil, err
 	}
 	if q.flow, err = s.sched.AddFlow(ratelimiter.Unpaced); err != nil {
-		q.inner.Destroy()
-		return nil, err
+		return nil, errors.Join(err, q.inner.Destroy())
 	}
 	q.sends = sends
 	sends.used += q.depth
@@ -170,7 +170,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	q.requests = make([]request, slots)
 	q.sgl = make([]verbs.SGE, slots*q.cap.MaxSendSGE)
 	q.inline = make([]byte, slots*q.cap.MaxInlineData)
-	q.steering.init(q)
+	q.prepare()
 
 	s.adopt(q)
 	send.addQP(q.cap.MaxSendWR)

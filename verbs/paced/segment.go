@@ -283,8 +283,9 @@ func (q *QP) posted(now units.Time, first, taken int, err error) {
 	q.table.Fail(refused.at.slot, refusal(err))
 	q.fail()
 	// What the provider has must come back, and what comes from the peer must
-	// stop, as after any failure.
-	q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
+	// stop, as after any failure. If that is refused too, the provider's queue
+	// pair is in no state to keep anything.
+	_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
 	q.finish(false)
 }
 

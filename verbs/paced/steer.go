@@ -40,7 +40,9 @@ type steering struct {
 // least, so that one segment more or less is not the 20 percent in question.
 const spanSegments = 8
 
-func (st *steering) init(q *QP) {
+// prepare looks for what the provider's queue pair can do.
+func (q *QP) prepare() {
+	st := &q.steering
 	st.telemetry, _ = q.inner.(verbs.TelemetryQP)
 	st.cnps, _ = q.inner.(verbs.CNPQP)
 	st.limiter, _ = q.inner.(verbs.RateLimitQP)
@@ -165,7 +167,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 // appLimited reports whether the flow sends at less than 80 percent of its rate
 // for another reason than the engine's own window.
 func (q *QP) appLimited() bool {
-	return q.appLimit.limited && !(q.everShut && q.lastAck-q.windowShut <= 2*q.span)
+	return q.appLimit.limited && (!q.everShut || q.lastAck-q.windowShut > 2*q.span)
 }
 
 // obey applies what the engine says. The scheduler enforces a lower rate when

@@ -61,7 +61,7 @@ func TestLongRunRatesAreExact(t *testing.T) {
 				for i := range recvs {
 					recvs[i].SGL = []verbs.SGE{verbs.SGEOf(p.mrB, 0, 5000)}
 				}
-				peer.PostRecv(recvs)
+				p.recv(peer, recvs...)
 			}
 			p.keepBusy(q, 200*units.Millisecond/10, wr)
 			if len(p.posts) < 20 {
@@ -389,7 +389,10 @@ func TestTheNICsLimiterCanBeChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r > line {
-			q.Unwrap().(verbs.RateLimitQP).SetRateLimit(0) // a limiter above the line rate is none
+			// A limiter above the line rate is none, also to the fake.
+			if err := q.Unwrap().(verbs.RateLimitQP).SetRateLimit(0); err != nil {
+				t.Fatal(err)
+			}
 		}
 		p.post(q, p.write(1, 16<<10))
 		p.run(units.Never)

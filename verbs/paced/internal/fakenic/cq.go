@@ -101,6 +101,7 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 	return &channel{dev: d}, nil
 }
 
+// Wait implements verbs.CompChannel.
 func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	w := ch.dev.World
 	end := units.Never
@@ -125,6 +126,7 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	return nil, verbs.ErrTimeout
 }
 
+// Destroy implements verbs.CompChannel.
 func (ch *channel) Destroy() error {
 	ch.dev.objects--
 	return nil

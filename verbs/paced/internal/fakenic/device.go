@@ -134,13 +134,16 @@ func (d *Device) AllocPD() (verbs.PD, error) {
 	return &pd{d}, nil
 }
 
+// Dealloc implements verbs.PD.
 func (p *pd) Dealloc() error {
 	p.dev.objects--
 	return nil
 }
 
+// CreateSRQ implements verbs.PD.
 func (p *pd) CreateSRQ(verbs.SRQInitAttr) (verbs.SRQ, error) { return nil, verbs.ErrNotSupported }
 
+// RegMR implements verbs.PD.
 func (p *pd) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	if len(buf) == 0 {
 		return nil, verbs.ErrInvalid
