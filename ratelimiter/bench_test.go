@@ -112,8 +112,8 @@ func BenchmarkUnpaced(b *testing.B) {
 	}
 }
 
-// BenchmarkSetRate changes the rate of waiting flows up and down; every fourth
-// increase is large enough to file the segment anew.
+// BenchmarkSetRate moves the rates of waiting flows up and down a little, as a
+// rate engine does: nothing is filed anew.
 func BenchmarkSetRate(b *testing.B) {
 	for _, n := range population {
 		b.Run(fmt.Sprintf("flows=%d", n), func(b *testing.B) {
@@ -122,12 +122,34 @@ func BenchmarkSetRate(b *testing.B) {
 			i := 0
 			b.ReportAllocs()
 			for b.Loop() {
-				r := base + base/64*units.Rate(i&1)
-				if i&7 == 7 {
-					r = 2 * base
-				}
-				if err := s.SetRate(FlowID(i*7919%n), r); err != nil {
+				if err := s.SetRate(FlowID(i*7919%n), base+base/64*units.Rate(i&1)); err != nil {
 					b.Fatal(err)
+				}
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkPullIn takes a segment back, files it for far ahead at a low rate, and
+// raises the rate so that it is filed anew: four calls.
+func BenchmarkPullIn(b *testing.B) {
+	for _, n := range population {
+		b.Run(fmt.Sprintf("flows=%d", n), func(b *testing.B) {
+			s := loaded(b, n, DefaultConfig())
+			now, base := s.now, 400*units.Gbps/units.Rate(n)
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				id := FlowID(i * 7919 % n)
+				s.Withdraw(id)
+				for _, r := range []units.Rate{base / 100, base} {
+					if err := s.SetRate(id, r); err != nil {
+						b.Fatal(err)
+					}
+					if !s.Queued(id) {
+						s.Enqueue(now, id, segment)
+					}
 				}
 				i++
 			}
