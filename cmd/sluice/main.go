@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Exit statuses.
@@ -32,7 +31,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot(args)
-	root.SetArgs(args)
+	root.SetArgs(dashed(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.Execute()
@@ -40,7 +39,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(stderr, "sluice: %s\n", strings.TrimSuffix(line, "\n"))
+		// There is nowhere to say that standard error can't be written.
+		_, _ = fmt.Fprintf(stderr, "sluice: %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	var usage usageError
 	switch {
@@ -50,6 +50,26 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// dashed makes _ and - alike in the names of flags.
+func dashed(args []string) []string {
+	out := make([]string, len(args))
+	for i, arg := range args {
+		if arg == "--" {
+			copy(out[i:], args[i:])
+			break
+		}
+		if strings.HasPrefix(arg, "--") {
+			name, value, ok := strings.Cut(arg, "=")
+			arg = strings.ReplaceAll(name, "_", "-")
+			if ok {
+				arg += "=" + value
+			}
+		}
+		out[i] = arg
+	}
+	return out
 }
 
 func newRoot(args []string) *cobra.Command {
@@ -70,9 +90,6 @@ layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
-	})
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -37,6 +38,14 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if want := args[0]; got != want && got != "exit status "+want {
 		ts.Fatalf("%v: %s, want status %s", args[1:], got, want)
+	}
+}
+
+func TestDashed(t *testing.T) {
+	got := dashed([]string{"run", "a_b.yaml", "--gid_index", "x_y", "--tx_depth=a_b", "-q", "--", "--c_d"})
+	want := []string{"run", "a_b.yaml", "--gid-index", "x_y", "--tx-depth=a_b", "-q", "--", "--c_d"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
