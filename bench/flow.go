@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
@@ -26,7 +25,6 @@ type flow struct {
 	delivered       nicmodel.Delivered // as of the last look
 	atWarmup        nicmodel.Delivered
 	startedInWindow bool
-	countersSeen    uint64
 }
 
 // postAhead is how much a flow keeps posted, so that neither shim nor NIC runs
@@ -103,9 +101,6 @@ func endpoint(dev verbs.Device, qp verbs.QP) (verbs.Endpoint, error) {
 	gid, err := dev.GID(1, 0)
 	if err != nil {
 		return verbs.Endpoint{}, err
-	}
-	if !gid.IsValid() {
-		gid = netip.Addr{}
 	}
 	return verbs.Endpoint{GID: gid, QPN: qp.Num()}, nil
 }

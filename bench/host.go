@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
-	"github.com/sluice-rdma/sluice/verbs/simverbs"
 )
 
 // host is an application on a simulated machine: it posts what flows have to
@@ -180,6 +179,3 @@ func (h *host) acked(qpn uint32, a *cc.Ack) {
 		h.sim.measure.roundTrip(f, h.sim.engine.Now(), a.RTT)
 	}
 }
-
-// simDevice returns the model's device below whatever wraps it.
-func (h *host) simDevice() *simverbs.Device { return h.passive.dev.(*simverbs.Device) }

@@ -27,6 +27,7 @@ type measurement struct {
 	windowAt   units.Time
 	progressAt units.Time
 	lastSample units.Time
+	samples    int64 // from the warm-up on
 }
 
 // label is what the flows of a label have done.
@@ -276,12 +277,12 @@ func (m *measurement) sample(now units.Time) {
 		if m.warm {
 			l.queueSum += float64(q)
 			l.queueMax = max(l.queueMax, q)
-			l.samples++
 		}
 	}
 	if !m.warm {
 		return
 	}
+	m.samples++
 	for i := range m.ports {
 		q := m.sim.net.Port(fabric.LinkID(i)).Queue()
 		m.ports[i].queueSum += float64(q)
@@ -385,10 +386,6 @@ func (m *measurement) network() Network {
 	n := NewNetwork()
 	var paused units.Time
 	longest := 0.0
-	samples := int64(0)
-	if m.spec.Sample > 0 {
-		samples = int64((m.sim.end - m.warmup) / m.spec.Sample)
-	}
 	for i := range m.ports {
 		b := &m.ports[i]
 		s := m.sim.net.Port(fabric.LinkID(i)).Stats()
@@ -402,8 +399,8 @@ func (m *measurement) network() Network {
 		longest = max(longest, b.queueSum)
 	}
 	n.PauseUs = Float(paused.Microseconds())
-	if samples > 0 {
-		n.QueueAvgBytes = Float(longest / float64(samples))
+	if m.samples > 0 {
+		n.QueueAvgBytes = Float(longest / float64(m.samples))
 	}
 	return n
 }
@@ -425,8 +422,8 @@ func (m *measurement) link(l *link, span units.Time) Link {
 	if !math.IsInf(l.busyMin, 1) {
 		out.BusyMinimum = Float(min(l.busyMin, 1))
 	}
-	if l.samples > 0 {
-		out.QueueAvgBytes = Float(l.queueSum / float64(l.samples))
+	if m.samples > 0 {
+		out.QueueAvgBytes = Float(l.queueSum / float64(m.samples))
 	}
 	var paused units.Time
 	for p := range s.Paused {

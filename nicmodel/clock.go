@@ -24,14 +24,11 @@ func (f Clock) CycleAfter(t units.Time) int64 {
 	return int64(q)
 }
 
-// Begin returns the instant at which a cycle begins, rounded up to a picosecond
-// so that CycleAfter(Begin(c)) is c.
+// Begin returns the instant at which a cycle begins, rounded down to a
+// picosecond, so that CycleAfter(Begin(c)) is c.
 func (f Clock) Begin(cycle int64) units.Time {
 	hi, lo := bits.Mul64(uint64(cycle), second)
-	q, r := bits.Div64(hi, lo, uint64(f))
-	if r > 0 {
-		q++
-	}
+	q, _ := bits.Div64(hi, lo, uint64(f))
 	return units.Time(q)
 }
 

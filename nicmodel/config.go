@@ -29,7 +29,9 @@ type Config struct {
 	// receive pipeline beside the occupancies above: their depth.
 	PipelineLatency units.Time
 
-	// TxPackets is how many packets may be between the scheduler and the wire.
+	// TxPackets is how many packets may be between the scheduler and the wire:
+	// enough to cover the DMA's latency at the line rate, and not so many that
+	// they make a queue of their own.
 	TxPackets int
 	// WQEBytes and CQEBytes are what one takes in host memory and on PCIe.
 	WQEBytes, CQEBytes int
@@ -93,7 +95,7 @@ func base() Config {
 		DoorbellCycles: 2, WQECycles: 4, SchedulerCycles: 2, PacketiserCycles: 3,
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
-		TxPackets:       48, WQEBytes: 64, CQEBytes: 64, MaxInline: 220,
+		TxPackets:       16, WQEBytes: 64, CQEBytes: 64, MaxInline: 220,
 		MaxSGE: 16, MaxRdAtomic: 16, MaxQPWR: 1 << 15,
 	}
 }
@@ -105,6 +107,7 @@ var presets = map[string]func() Config{
 	// A 10 Gbps NIC with OS bypass, of the time of the TIMELY paper.
 	"timely10g": func() Config {
 		c := base()
+		c.TxPackets = 8
 		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
 		return c
 	},
@@ -118,6 +121,7 @@ var presets = map[string]func() Config{
 		c := base()
 		c.PCIe = gen4x16()
 		c.CoreClock = 1_000_000_000
+		c.TxPackets = 24
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		return c
 	},
@@ -126,7 +130,7 @@ var presets = map[string]func() Config{
 		c.PCIe = gen5x16()
 		c.CoreClock = 1_000_000_000
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
-		c.TxPackets = 96
+		c.TxPackets = 48
 		return c
 	},
 }

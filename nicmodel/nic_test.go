@@ -2,12 +2,15 @@ package nicmodel
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -312,5 +315,242 @@ func TestLossIsRepaired(t *testing.T) {
 	}
 	if live := b.net.Live(); live != 0 {
 		t.Errorf("%d packets were never freed", live)
+	}
+}
+
+// pacer is an engine that stays where it is put, and takes notes.
+type pacer struct {
+	control cc.Control
+	acks    int
+	last    cc.Ack
+	path    telemetry.Stack
+	losses  int
+}
+
+func (p *pacer) OnAck(a *cc.Ack) cc.Control {
+	p.acks++
+	p.last = *a
+	if a.Path != nil {
+		p.path = *a.Path
+	}
+	return p.control
+}
+func (p *pacer) OnLoss(units.Time) cc.Control    { p.losses++; return p.control }
+func (p *pacer) OnTimeout(units.Time) cc.Control { return p.control }
+func (p *pacer) OnCNP(units.Time) cc.Control     { return p.control }
+func (p *pacer) Control() cc.Control             { return p.control }
+
+// stream posts Writes of phantom memory from x to y without end.
+func (b *bed) stream(x, y end, size uint32, depth int) func() {
+	b.t.Helper()
+	lr, err := x.nic.RegMR(x.pd, nil, 1<<30, ib.AccessLocalWrite)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	rr, err := y.nic.RegMR(y.pd, nil, 1<<30, ib.AccessLocalWrite|ib.AccessRemoteWrite)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	wr := WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, size, lr.Key}}}
+	out := make([]CQE, 64)
+	post := func() {
+		if err := x.nic.PostSend(x.qpn, &wr); err != nil {
+			b.t.Fatal(err)
+		}
+		x.nic.Ring(b.e.Now(), x.qpn, 1)
+	}
+	x.nic.OnCompletion(x.cq, func(now units.Time, _ bool) {
+		for range x.nic.PollCQ(now, x.cq, out) {
+			post()
+		}
+	})
+	for range depth {
+		post()
+	}
+	return func() { x.nic.OnCompletion(x.cq, nil) }
+}
+
+// An engine inside the NIC has its rate and its window enforced, and is told what
+// the path was like.
+func TestEngineInTheNIC(t *testing.T) {
+	const rate = 100 * units.Gbps
+	cfg := preset(t, "cx6dx")
+	// From an acknowledgement that opens the window to the wire a packet takes
+	// its way through the NIC and the fetch of its payload; the round trip that
+	// the engine sees begins at the wire.
+	fetch := cfg.PCIe.ReadLatency + cfg.PCIe.Rate.Serialize(1024) + cfg.PipelineLatency + cfg.CoreClock.Begin(cfg.SchedulerCycles+cfg.PacketiserCycles)
+	for name, c := range map[string]struct {
+		control cc.Control
+		kind    telemetry.Kind
+		want    func(span units.Time, rtt units.Time) float64 // payload bytes
+	}{
+		"paced": {cc.Control{Rate: 7 * units.Gbps, Window: cc.Unlimited}, telemetry.MaxDelay,
+			func(span, _ units.Time) float64 { return 7e9 / 8 * span.Seconds() }},
+		"window of one packet": {cc.Control{Rate: rate, Window: 1}, telemetry.None,
+			func(span, rtt units.Time) float64 { return 1024 * float64(span) / float64(rtt+fetch) }},
+		"window of ten": {cc.Control{Rate: rate, Window: 10240}, telemetry.PerHop,
+			func(span, rtt units.Time) float64 { return 10240 * float64(span) / float64(rtt+fetch) }},
+	} {
+		b := newBed(t, 2, rate, cfg, nil)
+		p := &pacer{control: c.control}
+		cong := Congestion{Engine: p, Telemetry: c.kind, BaseRTT: 5 * units.Microsecond}
+		send := plainSend
+		send.AckReqEvery = 1
+		x, y := b.connect(0, 1, [2]Congestion{cong, {Telemetry: c.kind}}, send, 1024)
+		b.stream(x, y, 1<<20, 4)
+		const span = 2 * units.Millisecond
+		b.e.RunUntil(span)
+		got := float64(y.nic.Delivered(y.qpn).Payload)
+		if want := c.want(span, p.last.RTT); got < 0.97*want || got > 1.03*want {
+			t.Errorf("%s: %.0f bytes arrived, want %.0f (RTT %v)", name, got, want, p.last.RTT)
+		}
+		a := p.last
+		base := b.net.BaseRTT(0, 1, FrameBytes(ib.WriteMiddle, 1024)+c.kind.WireBytes(0), FrameBytes(ib.Acknowledge, 0)) + cfg.RoundTripShare()
+		if a.RTT < base-20*units.Nanosecond || a.RTT > base+base/4 {
+			t.Errorf("%s: RTT %v on an idle network, whose base is %v", name, a.RTT, base)
+		}
+		if a.Packets != 1 || a.Bytes != 1024 || a.Sent < a.Acked || a.AppLimited {
+			t.Errorf("%s: ack %+v", name, a)
+		}
+		if a.HasMaxDelay != (c.kind == telemetry.MaxDelay) || (p.path.N == 1) != (c.kind == telemetry.PerHop) {
+			t.Errorf("%s: telemetry %+v, %d hops", name, a, p.path.N)
+		}
+		if c.kind == telemetry.PerHop && p.path.Hops[0].Rate != rate {
+			t.Errorf("%s: the hop has a rate of %v", name, p.path.Hops[0].Rate)
+		}
+	}
+}
+
+func TestRateLimitOfAPlainQueuePair(t *testing.T) {
+	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+	if err := x.nic.SetRateLimit(0, x.qpn, 3*units.Gbps); err != nil {
+		t.Fatal(err)
+	}
+	b.stream(x, y, 1<<16, 4)
+	b.e.RunUntil(10 * units.Millisecond)
+	got, want := float64(y.nic.Delivered(y.qpn).Payload), 3e9/8*10e-3
+	if got < 0.99*want || got > 1.01*want {
+		t.Errorf("%.0f bytes at a limit that allows %.0f", got, want)
+	}
+}
+
+// Two queue pairs of one NIC share its wire evenly.
+func TestQueuePairsShareTheWire(t *testing.T) {
+	b := newBed(t, 3, 25*units.Gbps, preset(t, "cx5"), nil)
+	x1, y1 := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+	x2, y2 := b.connect(0, 2, [2]Congestion{}, plainSend, 1024)
+	b.stream(x1, y1, 1<<20, 2)
+	b.stream(x2, y2, 1<<16, 8)
+	b.e.RunUntil(5 * units.Millisecond)
+	one, two := y1.nic.Delivered(y1.qpn).Payload, y2.nic.Delivered(y2.qpn).Payload
+	if ratio := float64(one) / float64(two); ratio < 0.97 || ratio > 1.03 {
+		t.Errorf("one gets %v, the other %v", one, two)
+	}
+}
+
+func TestSteadyStateDoesNotAllocate(t *testing.T) {
+	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+	p := &pacer{control: cc.Control{Rate: 90 * units.Gbps, Window: 1 << 20}}
+	send := plainSend
+	send.AckReqEvery = 1
+	x, y := b.connect(0, 1, [2]Congestion{{Engine: p, Telemetry: telemetry.PerHop, BaseRTT: 5 * units.Microsecond}, {Telemetry: telemetry.PerHop}}, send, 1024)
+	b.stream(x, y, 1<<16, 8)
+	b.e.RunUntil(units.Millisecond)
+	if n := testing.AllocsPerRun(3, func() {
+		for range 20000 {
+			b.e.Step()
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations in 20000 events", n)
+	}
+}
+
+// BenchmarkWritePacket is a data packet and its acknowledgement through two NICs
+// and a switch: all events of it.
+func BenchmarkWritePacket(b *testing.B) {
+	bed := newBed(b, 2, 100*units.Gbps, preset(b, "cx6dx"), nil)
+	send := plainSend
+	send.AckReqEvery = 1
+	x, y := bed.connect(0, 1, [2]Congestion{}, send, 1024)
+	bed.stream(x, y, 1<<20, 4)
+	bed.e.RunUntil(units.Millisecond)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		for at := y.nic.Delivered(y.qpn).Packets; y.nic.Delivered(y.qpn).Packets == at; {
+			bed.e.Step()
+		}
+	}
+	b.ReportMetric(float64(bed.e.Events())/float64(y.nic.Delivered(y.qpn).Packets), "events/packet")
+}
+
+func TestStageAccount(t *testing.T) {
+	s := Stage{Name: "s", clock: 300_000_000} // a period of 3333 1/3 ps
+	// Idle to 10 ns (3 cycles), then 2 cycles.
+	if done := s.Serve(10*units.Nanosecond, 0, StallNone, 2); done != 16666 {
+		t.Errorf("done at %d ps; five periods end at 16666 2/3", done)
+	}
+	// Ready at once, but blocked until 30 ns.
+	s.Serve(0, 30*units.Nanosecond, StallPCIe, 1)
+	a := s.Account(40 * units.Nanosecond)
+	if a.Idle != 3+2 || a.Busy != 3 || a.Stalled[StallPCIe] != 4 || a.Elapsed != 12 || a.Served != 2 {
+		t.Errorf("account %+v", a)
+	}
+}
+
+func TestCounter(t *testing.T) {
+	for _, c := range []struct {
+		counter Counter
+		at      units.Time
+		want    uint64
+	}{
+		{Counter{Hz: 156_250_000, Bits: 41}, units.Second, 156_250_000},
+		{Counter{Hz: 156_250_000, PPB: 10_000, Bits: 41}, units.Second, 156_251_562}, // 10 ppm: 1562.5 more
+		{Counter{Hz: 1_000_000_000, Bits: 8}, 257 * units.Nanosecond, 1},
+		{Counter{Hz: 1_000_000_000, Bits: 48, Phase: units.Second}, 0, 1_000_000_000},
+	} {
+		if got := c.counter.Read(c.at); got != c.want {
+			t.Errorf("%+v at %v reads %d, want %d", c.counter, c.at, got, c.want)
+		}
+	}
+	// It never runs backwards, whatever the drift.
+	c := Counter{Hz: 427_000_000, PPB: -123_456, Bits: 48}
+	last := uint64(0)
+	for at := units.Time(0); at < 100*units.Microsecond; at += 777 {
+		now := c.Read(at)
+		if now < last {
+			t.Fatalf("at %v the counter goes from %d to %d", at, last, now)
+		}
+		last = now
+	}
+}
+
+func TestClockKeepsItsRemainder(t *testing.T) {
+	c := Clock(300_000_000)
+	for _, cycle := range []int64{0, 1, 2, 3, 299_999_999, 300_000_000, 1 << 40} {
+		if got := c.CycleAfter(c.Begin(cycle)); got != cycle {
+			t.Errorf("cycle %d begins at %v, which is cycle %d", cycle, c.Begin(cycle), got)
+		}
+	}
+	if got := c.Begin(300_000_000); got != units.Second {
+		t.Errorf("after 300 million cycles of 300 MHz it is %v", got)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
+	for name, change := range map[string]func(*Config){
+		"core_clock": func(c *Config) { c.CoreClock = 0 }, "pcie.mps": func(c *Config) { c.PCIe.MPS = -1 },
+		"counter.bits": func(c *Config) { c.Counter.Bits = 64 }, "tx_packets": func(c *Config) { c.TxPackets = 0 },
+	} {
+		c := preset(t, "cx5")
+		change(&c)
+		if _, err := New(b.e, b.net, NewFrames(b.net), 0, units.Gbps, c); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if _, err := Preset("cx9"); err == nil || !strings.Contains(err.Error(), "cx7") {
+		t.Errorf("an unknown preset: %v", err)
 	}
 }
