@@ -65,7 +65,6 @@ type link struct {
 	base     fabric.PortStats // at the warm-up
 	queueSum float64
 	queueMax units.Bytes
-	samples  int64
 	busyAt   units.Time // Busy at the last window
 	busyMin  float64
 	queue    Series

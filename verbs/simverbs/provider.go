@@ -87,7 +87,7 @@ func parseOptions(query string) (labOptions, error) {
 	o := labOptions{hosts: 8, rate: 100 * units.Gbps, delay: 500 * units.Nanosecond, nic: "cx6dx", seed: 1}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return o, fmt.Errorf("the options %q can't be read: %v; write hosts=4&rate=25Gbps", query, err)
+		return o, fmt.Errorf("the options %q can't be read: %w; write hosts=4&rate=25Gbps", query, err)
 	}
 	for key, v := range values {
 		text := v[len(v)-1]

@@ -167,12 +167,12 @@ func TestEventChannelAndReadBack(t *testing.T) {
 				return err
 			}
 			if n, err := got.Poll(wc); n != 1 || err != nil || wc[0].Status != ib.WCSuccess {
-				return fmt.Errorf("%d completions, %v, %v", n, wc[0].Status, err)
+				return fmt.Errorf("%d completions, %v, %w", n, wc[0].Status, err)
 			}
 		}
 		_, err := ch.Wait(time.Microsecond)
 		if !errors.Is(err, verbs.ErrTimeout) {
-			return fmt.Errorf("a wait for nothing gave %v", err)
+			return fmt.Errorf("a wait for nothing gave %w", err)
 		}
 		return nil
 	})
