@@ -220,7 +220,9 @@ func TestWhatTheProviderRefuses(t *testing.T) {
 }
 
 func TestAProviderThatIsFullIsTriedAgain(t *testing.T) {
-	p := newBench(t, uncalibrated(), func(p *bench) {
+	cfg := uncalibrated()
+	cfg.Batch = 1
+	p := newBench(t, cfg, func(p *bench) {
 		n := 0
 		p.a.PostError = func(q *fakenic.QP, _ *verbs.SendWR) error {
 			if n++; n%3 != 0 && q.Queued() > 0 {
@@ -239,6 +241,18 @@ func TestAProviderThatIsFullIsTriedAgain(t *testing.T) {
 	if s := p.shim.Stats(); s.ProviderFull == 0 || s.Segments != 31 || s.SegmentBytes != 500_000 {
 		t.Errorf("stats %+v", s)
 	}
+	// A provider with less room than it promised is no reason to spin.
+	p.a.PostError = func(q *fakenic.QP, _ *verbs.SendWR) error {
+		if q.Queued() >= 2 {
+			return verbs.ErrQueueFull
+		}
+		return nil
+	}
+	p.post(q, p.write(1, 500_000))
+	p.run(units.Never)
+	if wcs := p.poll(p.cq); len(wcs) != 1 || wcs[0].Status != ib.WCSuccess {
+		t.Errorf("completions %+v", wcs)
+	}
 	// One that is full with nothing outstanding will never have room.
 	p.a.PostError = func(*fakenic.QP, *verbs.SendWR) error { return verbs.ErrQueueFull }
 	p.post(q, p.write(2, 1))
@@ -254,6 +268,7 @@ func TestResetForgetsAndStartsAnew(t *testing.T) {
 	q, peer := p.connect(defaultCap())
 	p.post(q, p.write(1, 500_000), p.write(2, 1))
 	p.run(300 * us)
+	p.w.RunUntil(400 * us) // a segment has completed that no one has seen
 	if err := q.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
@@ -264,6 +279,11 @@ func TestResetForgetsAndStartsAnew(t *testing.T) {
 	if wcs := p.poll(p.cq); len(wcs) != 0 {
 		t.Errorf("completions of forgotten requests: %+v", wcs)
 	}
+	p.a.OnPoll = func() { t.Error("the provider is polled for nothing") }
+	if err := p.shim.Progress(p.w.Now()); err != nil {
+		t.Error(err)
+	}
+	p.a.OnPoll = nil
 	if err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{QPN: peer.Num()}, verbs.DefaultRC()); err != nil {
 		t.Fatal(err)
 	}
@@ -284,6 +304,7 @@ func TestDestroyWithWorkOutstanding(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.post(q, p.write(2, 500_000))
+	p.w.RunUntil(p.w.Now() + 30*us) // it has completed a segment that no one has seen
 	if err := q.Destroy(); err != nil {
 		t.Fatal(err)
 	}
@@ -297,6 +318,41 @@ func TestDestroyWithWorkOutstanding(t *testing.T) {
 	}
 	if s := p.shim.Stats(); s.Messages != 2 {
 		t.Errorf("stats %+v", s)
+	}
+}
+
+// Queue pairs come and go, with work outstanding, without filling a CQ.
+func TestComingAndGoing(t *testing.T) {
+	p := newBench(t, uncalibrated(), func(p *bench) {
+		p.a.Attrs = func(a *verbs.DeviceAttr) { a.MaxCQE = 70 }
+	})
+	for i := range 50 {
+		q, peer := p.connect(defaultCap())
+		for range 64 {
+			p.post(q, p.write(1, 1))
+		}
+		p.w.RunUntil(p.w.Now() + units.Millisecond) // completed, not seen
+		if i%2 == 0 {
+			if err := q.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState); err != nil {
+				t.Fatal(err)
+			}
+			if err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{QPN: peer.Num()}, verbs.DefaultRC()); err != nil {
+				t.Fatal(err)
+			}
+			for range 64 {
+				p.post(q, p.write(1, 1))
+			}
+			p.w.RunUntil(p.w.Now() + units.Millisecond)
+		}
+		if err := q.Destroy(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if wcs := p.poll(p.cq); len(wcs) != 0 {
+		t.Errorf("%d completions of forgotten requests", len(wcs))
+	}
+	if p.a.CQs != 2 {
+		t.Errorf("%d CQs of the provider, want one for segments and one for receives", p.a.CQs)
 	}
 }
 

@@ -47,10 +47,9 @@ type QP struct {
 	limit    units.Bytes // Config.MaxOutstanding
 	largest  units.Bytes // Config.Segment
 
-	filed        bool // the segment at the cursor is with the scheduler
-	providerFull bool // until something completes
-	firstClaim   int  // in shim.claims, or none
-	lastClaim    int
+	filed      bool // the segment at the cursor is with the scheduler
+	firstClaim int  // in shim.claims, or none
+	lastClaim  int
 
 	steering
 }
@@ -285,6 +284,25 @@ func (q *QP) SetRateLimit(bps int64) error {
 // on the way from RTR to RTS. RESET forgets requests without completions and
 // ERR flushes them, as the verbs have it; in SQD, nothing is sent.
 func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if err := q.modify(a, mask); err != nil {
+		return err
+	}
+	if mask&verbs.AttrState != 0 && a.State == ib.Reset {
+		return q.sweep()
+	}
+	return nil
+}
+
+// sweep takes what the provider completed of requests that are forgotten, so
+// that it does not fill the CQ.
+func (q *QP) sweep() error {
+	if !q.sends.stale {
+		return nil
+	}
+	return q.shim.progress(q.shim.Clock(), true)
+}
+
+func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	s := q.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +352,7 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 func (q *QP) clear() {
 	s := q.shim
 	q.withdraw()
-	q.unsent, q.providerFull = 0, false
+	q.unsent = 0
 	if n := q.table.InFlight(); n > 0 {
 		q.sends.inFlight -= n
 		q.sends.stale = true
@@ -361,6 +379,13 @@ func (q *QP) withdraw() {
 // Destroy implements verbs.QP. Requests outstanding are forgotten without
 // completions; those in the CQ already stay there.
 func (q *QP) Destroy() error {
+	if err := q.destroy(); err != nil {
+		return err
+	}
+	return q.sweep()
+}
+
+func (q *QP) destroy() error {
 	s := q.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()

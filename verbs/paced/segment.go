@@ -129,7 +129,7 @@ func (q *QP) next() uint32 {
 // far as everything but the pace is concerned. It is tried again whenever
 // something completes, so a segment that has to wait keeps its place.
 func (q *QP) file(now units.Time) {
-	if q.filed || q.unsent == 0 || q.state != ib.RTS || q.providerFull {
+	if q.filed || q.unsent == 0 || q.state != ib.RTS {
 		return
 	}
 	n := q.next()
@@ -277,8 +277,7 @@ func (q *QP) posted(now units.Time, first, taken int, err error) {
 	q.table.Unpost(n)
 	if errors.Is(err, verbs.ErrQueueFull) && q.table.InFlight() > 0 {
 		s.stats.ProviderFull += uint64(n)
-		q.providerFull = true
-		return
+		return // until something completes
 	}
 	q.table.Fail(refused.at.slot, refusal(err))
 	q.fail()

@@ -228,7 +228,6 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 	done := before - q.table.InFlight()
 	g.inFlight -= done
 	s.inFlight -= done
-	q.providerFull = false
 	if wc.Status == ib.WCSuccess {
 		q.steer(now, wc)
 	} else {

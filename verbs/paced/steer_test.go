@@ -284,6 +284,17 @@ func TestTheEnginesWindow(t *testing.T) {
 	if len(p.posts) != 2 || q.Outstanding() != 16*units.KiB {
 		t.Fatalf("%d segments were posted, %v outstanding", len(p.posts), q.Outstanding())
 	}
+	// The same while a segment is with the scheduler: it is taken back.
+	e2 := &fixed{control: cc.Control{Rate: units.Gbps, Window: 64 * units.KiB}}
+	p2 := newBench(t, steered(e2), func(p *bench) { p.a.Latency = 200 * us })
+	q2, _ := p2.connect(defaultCap())
+	p2.post(q2, p2.write(1, 48<<10))
+	e2.control.Window = 1
+	p2.run(units.Never)
+	if len(p2.posts) != 3 || p2.posts[2].at < p2.posts[1].at+200*us {
+		t.Errorf("the third segment left at %v, the second at %v and 200us to be back", p2.posts[2].at, p2.posts[1].at)
+	}
+
 	// A closed window still lets one segment be outstanding.
 	p.run(units.Never)
 	if len(p.posts) != 5 {

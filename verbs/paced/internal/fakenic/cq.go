@@ -31,6 +31,7 @@ func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 		return nil, verbs.Errorf("create_cq", d.Name(), verbs.ErrNotSupported, "no timestamps")
 	}
 	d.objects++
+	d.CQs++
 	c := &CQ{dev: d, size: a.CQE, timestamps: a.Timestamps}
 	if a.Channel != nil {
 		c.channel = a.Channel.(*channel)
@@ -71,6 +72,7 @@ func (c *CQ) Cap() int { return c.size }
 // Destroy implements verbs.CQ.
 func (c *CQ) Destroy() error {
 	c.dev.objects--
+	c.dev.CQs--
 	return nil
 }
 

@@ -47,6 +47,9 @@ type Device struct {
 	// Attrs changes what Attr returns.
 	Attrs func(*verbs.DeviceAttr)
 
+	// CQs is how many completion queues exist.
+	CQs int
+
 	name     string
 	wireFree units.Time
 	objects  int
