@@ -109,11 +109,10 @@ func (s *Shim) destroySendCQs(ch *channel) error {
 type CQ struct {
 	shim    *Shim
 	channel *channel
-	size    int
 	refs    int // queue pairs, counted for send and for receive
 
 	sends     completions.Queue
-	capacity  int      // of all queue pairs that send here, ever
+	capacity  int      // of all queue pairs that send here
 	recv      verbs.CQ // the provider's, of receives only
 	recvFirst bool     // whose turn it is
 
@@ -133,7 +132,7 @@ const (
 
 // CreateCQ implements verbs.Device.
 func (s *Shim) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
-	c := &CQ{shim: s, size: a.CQE}
+	c := &CQ{shim: s}
 	if a.Channel != nil {
 		ch, ok := a.Channel.(*channel)
 		if !ok || ch.shim != s {
@@ -160,6 +159,12 @@ func (c *CQ) addQP(messages int) {
 	c.refs++
 	c.capacity += messages
 	c.sends.Reserve(c.capacity)
+}
+
+// removeQP takes it back. Completions that are not polled yet stay.
+func (c *CQ) removeQP(messages int) {
+	c.refs--
+	c.capacity -= messages
 }
 
 // Poll implements verbs.CQ. It makes the progress of the whole Shim.

@@ -267,8 +267,8 @@ func TestResetForgetsAndStartsAnew(t *testing.T) {
 	p := newBench(t, steered(e), nil)
 	q, peer := p.connect(defaultCap())
 	p.post(q, p.write(1, 500_000), p.write(2, 1))
-	p.run(300 * us)
-	p.w.RunUntil(400 * us) // a segment has completed that no one has seen
+	p.run(270 * us)
+	p.w.RunUntil(290 * us) // the third segment has completed, and no one has seen it
 	if err := q.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
@@ -318,6 +318,33 @@ func TestDestroyWithWorkOutstanding(t *testing.T) {
 	}
 	if s := p.shim.Stats(); s.Messages != 2 {
 		t.Errorf("stats %+v", s)
+	}
+}
+
+// The same while another goroutine is about to poll the CQ in which its segments
+// complete: what that finds is not taken for another queue pair's.
+func TestDestroyWhileAnotherPolls(t *testing.T) {
+	p := newBench(t, uncalibrated(), nil)
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 100))
+	p.w.RunUntil(50 * us)
+	p.a.OnPoll = func() {
+		p.a.OnPoll = nil
+		if err := q.Destroy(); err != nil {
+			t.Error(err)
+		}
+		q2, _ := p.connect(defaultCap())
+		p.post(q2, p.write(9, 16<<10))
+	}
+	if err := p.shim.Progress(p.w.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if wcs := p.poll(p.cq); len(wcs) != 0 || p.shim.Stats().Stray != 1 {
+		t.Errorf("completions %+v, %d strays", wcs, p.shim.Stats().Stray)
+	}
+	p.run(units.Never)
+	if wcs := p.poll(p.cq); len(wcs) != 1 || wcs[0].WRID != 9 {
+		t.Errorf("completions %+v", wcs)
 	}
 }
 

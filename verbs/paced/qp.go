@@ -132,7 +132,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.qps) > maxQPs {
+	if len(s.qps)-len(s.vacant) >= maxQPs {
 		return bad(verbs.ErrInvalid, "a shim takes %d queue pairs", maxQPs)
 	}
 
@@ -183,14 +183,10 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 
 // adopt enters q in the shim's tables.
 func (s *Shim) adopt(q *QP) {
-	q.index = len(s.qps)
-	for i, other := range s.qps {
-		if other == nil {
-			q.index = i
-			break
-		}
-	}
-	if q.index == len(s.qps) {
+	if n := len(s.vacant); n > 0 {
+		q.index, s.vacant = s.vacant[n-1], s.vacant[:n-1]
+	} else {
+		q.index = len(s.qps)
 		s.qps = append(s.qps, nil)
 		s.gens = append(s.gens, 0)
 	}
@@ -402,9 +398,10 @@ func (q *QP) destroy() error {
 	s.sched.RemoveFlow(q.flow)
 	s.flows[q.flow] = nil
 	s.qps[q.index] = nil
+	s.vacant = append(s.vacant, q.index)
 	delete(s.byInner, q.inner)
 	q.sends.used -= q.depth
-	q.cq.refs--
+	q.cq.removeQP(q.cap.MaxSendWR)
 	q.recv.refs--
 	q.state = ib.Reset
 	return nil

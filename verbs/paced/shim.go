@@ -29,8 +29,10 @@ type Shim struct {
 	flows []*QP // by ratelimiter.FlowID
 	qps   []*QP // by the index in their WRIDs
 	gens  []uint8
-	cqs   []*sendCQ // replaced, never changed in place: progress iterates without the lock
-	stats Stats
+	// vacant indices of qps; gens goes on counting.
+	vacant []int
+	cqs    []*sendCQ // replaced, never changed in place: progress iterates without the lock
+	stats  Stats
 
 	clock     *completions.Clock // nil without timestamps
 	reader    verbs.ClockReader
