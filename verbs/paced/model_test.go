@@ -64,6 +64,9 @@ func (e *end) next() (verbs.WC, error) {
 	}
 }
 
+// played numbers the networks of one process, which last.
+var played int
+
 // Four programs on two shims over the model: one writes and one reads, one of
 // each pair polls and one sleeps, all at the same time, and always in the same
 // way.
@@ -144,8 +147,9 @@ func TestProgramsOnTheModel(t *testing.T) {
 		}
 		return fmt.Sprint(trace)
 	}
-	first := play(t, "paced1")
-	if second := play(t, "paced2"); first != second {
+	played++
+	first := play(t, fmt.Sprint("paced-a", played))
+	if second := play(t, fmt.Sprint("paced-b", played)); first != second {
 		t.Errorf("two runs differ:\n%s\n%s", first, second)
 	}
 }

@@ -373,9 +373,12 @@ func TestApplicationLimited(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatCannotLiveHere(t *testing.T) {
+func init() {
 	cc.Register(cc.Scheme{Name: "paced-test-int", Telemetry: telemetry.PerHop},
 		func() int { return 0 }, func(int, cc.Env) (cc.Engine, error) { return &fixed{control: cc.Control{Rate: 1, Window: 1}}, nil })
+}
+
+func TestAnEngineThatCannotLiveHere(t *testing.T) {
 	cfg := uncalibrated()
 	cfg.Scheme = "paced-test-int"
 	p := newBench(t, cfg, func(p *bench) { p.a.Plain = true })
