@@ -404,6 +404,36 @@ func TestSQDHoldsSegmentsBack(t *testing.T) {
 	}
 }
 
+// A CQ of the provider that fails holds up its own queue pairs only.
+func TestACQThatFails(t *testing.T) {
+	p := newBench(t, uncalibrated(), nil)
+	ch := must(p.shim.CreateCompChannel())(t)
+	cq := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 16, Channel: ch}))(t)
+	stuck, _ := p.connectOn(cq, cq, defaultCap())
+	fine, _ := p.connect(defaultCap())
+	p.post(stuck, p.write(1, 100_000))
+	p.post(fine, p.write(2, 100_000))
+	overrun := errors.New("overrun")
+	p.a.PollError = func(channel bool) error {
+		if channel {
+			return overrun
+		}
+		return nil
+	}
+	for range 100 {
+		p.w.RunUntil(p.w.Now() + 10*us)
+		if err := p.shim.Progress(p.w.Now()); !errors.Is(err, overrun) {
+			t.Fatalf("Progress: %v", err)
+		}
+	}
+	if fine.Outstanding() != 0 || stuck.Outstanding() == 0 {
+		t.Errorf("outstanding: %v and %v", fine.Outstanding(), stuck.Outstanding())
+	}
+	if _, err := p.cq.Poll(make([]verbs.WC, 1)); !errors.Is(err, overrun) {
+		t.Errorf("Poll: %v", err)
+	}
+}
+
 func TestManyQueuePairsShareFewCQs(t *testing.T) {
 	cqs := 0
 	p := newBench(t, uncalibrated(), func(p *bench) {

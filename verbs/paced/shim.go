@@ -134,7 +134,8 @@ func (s *Shim) Clock() units.Time {
 
 // Progress takes what the provider has completed and sends all that is due at
 // now, a reading of Clock. Completions of requests are then ready in their CQs.
-// It returns the error of a provider's CQ that can't be polled.
+// It returns the error of a provider's CQ that can't be polled; the queue pairs
+// of other CQs go on.
 func (s *Shim) Progress(now units.Time) error { return s.progress(now, false) }
 
 // Deadline is when Progress has something to do though nothing completes: a
@@ -181,6 +182,7 @@ func (s *Shim) progress(now units.Time, live bool) error {
 	if s.inFlight > 0 || s.sched.Len() > 0 {
 		now = s.sample(now, live)
 	}
+	var failed error
 	for _, g := range s.cqs {
 		if g.busy || g.inFlight == 0 && !g.stale {
 			continue
@@ -196,18 +198,17 @@ func (s *Shim) progress(now units.Time, live bool) error {
 			for i := range n {
 				s.take(g, now, &g.buf[i])
 			}
-			if err != nil {
-				g.busy = false
-				return err
+			if err != nil && failed == nil {
+				failed = err
 			}
-			if n == 0 {
+			if n == 0 || err != nil {
 				break
 			}
 		}
 		g.busy, g.stale, g.polled = false, false, now
 	}
 	s.release(now, live)
-	return nil
+	return failed
 }
 
 // take takes one completion of the provider.

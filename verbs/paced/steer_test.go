@@ -80,6 +80,35 @@ func TestLongRunRatesAreExact(t *testing.T) {
 	}
 }
 
+// A host that is up to 10 us late with each segment keeps the rate.
+func TestLatePollingCostsNoRate(t *testing.T) {
+	const rate = 5 * units.Gbps
+	e := &fixed{control: cc.Control{Rate: rate, Window: cc.Unlimited}, quiet: true}
+	p := newBench(t, steered(e), nil)
+	q, _ := p.connect(defaultCap())
+	for k := 0; p.w.Now() < 50*units.Millisecond; k++ {
+		for {
+			if _, err := q.PostSend([]verbs.SendWR{p.write(1, 100_000)}); err != nil {
+				break
+			}
+		}
+		late := units.Time(k*7919%10) * us
+		p.w.RunUntil(max(p.w.Now()+us, min(p.shim.Deadline(), p.w.Now()+20*us)+late))
+		if err := p.shim.Progress(p.w.Now()); err != nil {
+			t.Fatal(err)
+		}
+		p.poll(p.cq)
+	}
+	sent := 0
+	for _, s := range p.posts[:len(p.posts)-1] {
+		sent += s.len
+	}
+	span := p.posts[len(p.posts)-1].at - p.posts[0].at
+	if got := float64(sent) * 8 / span.Seconds() / float64(rate); math.Abs(got-1) > 1e-3 {
+		t.Errorf("sent at %v of the rate", got)
+	}
+}
+
 func TestAtTheLineRateNothingIsHeldBack(t *testing.T) {
 	p := newBench(t, uncalibrated(), nil)
 	q, _ := p.connect(defaultCap())

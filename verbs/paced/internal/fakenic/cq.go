@@ -44,6 +44,11 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	if c.dev.OnPoll != nil {
 		c.dev.OnPoll()
 	}
+	if c.dev.PollError != nil {
+		if err := c.dev.PollError(c.channel != nil); err != nil {
+			return 0, err
+		}
+	}
 	if len(c.entries) == 0 {
 		c.dev.World.RunUntil(c.dev.World.now + c.dev.World.PollCost)
 		return 0, nil

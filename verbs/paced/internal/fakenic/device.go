@@ -36,6 +36,8 @@ type Device struct {
 	OnPost func(q *QP, wr *verbs.SendWR)
 	// OnPoll, if set, is called by each Poll before it looks.
 	OnPoll func()
+	// PollError, if set, is asked in each Poll, of a CQ with a channel or without.
+	PollError func(channel bool) error
 	// PostError, if set, is asked about each request as it is posted.
 	PostError func(q *QP, wr *verbs.SendWR) error
 	// Telemetry, if set, is what queue pairs report, which otherwise report nothing.
