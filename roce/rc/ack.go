@@ -242,7 +242,10 @@ func (q *QP) notReady(now units.Time, syndrome uint8, eff *Effects) {
 	q.recovering = false
 	q.rewind(RewindNotReady, eff)
 	q.rnrUntil = now + RNRTime(syndrome)
-	q.deadline = min(q.deadline, q.rnrUntil)
+	if q.rnrUntil < q.deadline {
+		q.deadline = q.rnrUntil
+		eff.Do |= DoTimer
+	}
 }
 
 func (q *QP) rewind(why Rewind, eff *Effects) {

@@ -33,13 +33,6 @@ type Config struct {
 	// memory region admits is for the driver's check.
 	Access ib.AccessFlags
 
-	// AckEvery makes the responder coalesce: of the packets that ask for an
-	// acknowledgement, it answers each that ends a message and else every
-	// AckEvery-th. 0 means 1, each. Where it is above 1, the other side's
-	// congestion window must not be smaller than so many packets. Whatever
-	// it is, a driver that calls NextResponse less often than Receive gets
-	// acknowledgements that cover several packets.
-	AckEvery int
 	// Credits turns on end-to-end flow control (IBA 9.7.7.2): the responder
 	// advertises its receives and the requester holds back what lacks one.
 	// Both sides must agree (REQ and REP of the connection manager say it).

@@ -73,6 +73,9 @@ const (
 	DoSend
 	// DoComplete: PollSend has completions, or PollRecv has flushed receives.
 	DoComplete
+	// DoTimer: Deadline has become earlier. NextRequest, which has no
+	// Effects, may do that too.
+	DoTimer
 )
 
 // Drop says why a packet was not accepted.

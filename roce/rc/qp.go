@@ -43,14 +43,11 @@ func New(cfg Config) (*QP, error) {
 		return nil, fmt.Errorf("rc: MaxDestRdAtomic %d: want 0 to 255", cfg.MaxDestRdAtomic)
 	case cfg.MinRNRTimer > 31:
 		return nil, fmt.Errorf("rc: MinRNRTimer %d: want 0 to 31", cfg.MinRNRTimer)
-	case cfg.AckEvery < 0:
-		return nil, fmt.Errorf("rc: AckEvery %d: want 0 or more", cfg.AckEvery)
 	case cfg.SharedRecv && cfg.Recv == nil:
 		return nil, errors.New("rc: SharedRecv without Recv: give the shared receive queue")
 	case cfg.SharedRecv && cfg.Credits:
 		return nil, errors.New("rc: Credits with SharedRecv: a shared receive queue has no credits to promise (IBA 9.7.7.2)")
 	}
-	cfg.AckEvery = max(cfg.AckEvery, 1)
 	q := &QP{state: ib.RTR, cfg: cfg, mtu: int64(cfg.MTU)}
 	q.wqes = make([]wqe, 1<<bits.Len(uint(cfg.SendDepth-1)))
 	q.wqeMask = uint32(len(q.wqes) - 1)

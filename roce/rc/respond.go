@@ -199,7 +199,7 @@ func (q *QP) NextResponse(now units.Time, d *Descriptor) bool {
 		}
 		d.Header = Header{Opcode: ib.Acknowledge, PSN: wire(psn), Syndrome: q.nak, MSN: q.msn & maxPSN}
 		d.Source, d.Payload, d.Last, d.VA, d.RKey = SourceNone, 0, true, 0, 0
-		q.nak, q.ackPending, q.ackCount = 0, false, 0
+		q.nak, q.ackPending = 0, false
 		q.gapNAKed = true
 		q.ctr.SentNaks++
 	case q.ackPending:
@@ -213,7 +213,7 @@ func (q *QP) NextResponse(now units.Time, d *Descriptor) bool {
 func (q *QP) sendAck(d *Descriptor) {
 	d.Header = Header{Opcode: ib.Acknowledge, PSN: wire(q.ackPSN), Syndrome: q.syndrome(), MSN: q.msn & maxPSN}
 	d.Source, d.Payload, d.Last, d.VA, d.RKey = SourceNone, 0, true, 0, 0
-	q.ackPending, q.ackCount = false, 0
+	q.ackPending = false
 	q.ctr.SentAcks++
 }
 

@@ -38,7 +38,6 @@ type responder struct {
 	answering  bool  // in state Err: responses are still owed, a fatal NAK last
 	ackPSN     int64
 	nakPSN     int64 // of a fatal one; others carry the expected PSN
-	ackCount   int   // packets that asked since the last ACK
 
 	// res are the responder resources (IBA 9.7.7.1.1): one for each READ or atomic,
 	// numbered in order of arrival; the number's low bits are the place in
@@ -326,11 +325,8 @@ func (q *QP) accept(h *Header, last bool, eff *Effects) {
 	}
 	q.advanceExpected(1)
 	if h.AckReq {
-		q.ackCount++
-		if last || q.ackCount >= q.cfg.AckEvery {
-			q.ackPending, q.ackPSN = true, q.expected-1
-			eff.Do |= DoRespond
-		}
+		q.ackPending, q.ackPSN = true, q.expected-1
+		eff.Do |= DoRespond
 	}
 }
 

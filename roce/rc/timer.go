@@ -26,6 +26,7 @@ func (q *QP) Expire(now units.Time, eff *Effects) {
 	if q.rnrUntil != 0 {
 		if now < q.rnrUntil {
 			q.deadline = q.rnrUntil
+			eff.Do |= DoTimer
 		} else {
 			q.rnrUntil = 0
 			eff.Do |= DoSend
@@ -36,6 +37,7 @@ func (q *QP) Expire(now units.Time, eff *Effects) {
 	}
 	if due := q.progress + q.timeout; now < due {
 		q.deadline = min(q.deadline, due)
+		eff.Do |= DoTimer
 		return
 	}
 	q.ctr.LocalAckTimeoutErr++
