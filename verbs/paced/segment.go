@@ -31,6 +31,7 @@ func (q *QP) post(now units.Time, wrs []verbs.SendWR, live bool) (int, error) {
 	default:
 		return 0, q.errorf("post_send", verbs.ErrState, "the queue pair is in %s: take it to RTS", q.state)
 	}
+	s.release(now, live)
 	var err error
 	n := 0
 	for ; n < len(wrs); n++ {

@@ -182,6 +182,9 @@ func (s *Shim) progress(now units.Time, live bool) error {
 	if s.inFlight > 0 || s.sched.Len() > 0 {
 		now = s.sample(now, live)
 	}
+	// What is due by now goes before what the completions below let go, which
+	// the scheduler will hear of at a later time.
+	s.release(now, live)
 	var failed error
 	for _, g := range s.cqs {
 		if g.busy || g.inFlight == 0 && !g.stale {
@@ -240,21 +243,30 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 	q.file(now)
 }
 
-// release posts all segments that are due.
+// catchUp bounds how late progress may come without costing a flow its rate.
+const catchUp = 10 * units.Microsecond
+
+// release posts all segments that are due. The scheduler is told of each as if
+// it left on time, so that several gaps may lie between two calls; what it makes
+// up for is bounded by catchUp.
 func (s *Shim) release(now units.Time, live bool) {
 	for fresh := true; ; fresh = false {
 		if live && !fresh {
 			now = s.Clock()
 		}
 		for s.nClaims < len(s.claims) {
-			id, ok := s.sched.Dequeue(now)
-			if !ok {
+			at := max(s.sched.NextDue(), now-catchUp)
+			if at > now {
 				break
+			}
+			id, ok := s.sched.Dequeue(at)
+			if !ok {
+				continue // its rate has fallen, and it is due later
 			}
 			q := s.flows[id]
 			q.filed = false
 			q.claim(now)
-			q.file(now)
+			q.file(at)
 		}
 		if s.nClaims == 0 {
 			return

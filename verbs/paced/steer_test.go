@@ -80,32 +80,64 @@ func TestLongRunRatesAreExact(t *testing.T) {
 	}
 }
 
-// A host that is up to 10 us late with each segment keeps the rate.
+// A host that looks at odd times, up to 10 us apart, keeps the rate: also where
+// several gaps lie in between.
 func TestLatePollingCostsNoRate(t *testing.T) {
 	const rate = 5 * units.Gbps
-	e := &fixed{control: cc.Control{Rate: rate, Window: cc.Unlimited}, quiet: true}
-	p := newBench(t, steered(e), nil)
-	q, _ := p.connect(defaultCap())
-	for k := 0; p.w.Now() < 50*units.Millisecond; k++ {
-		for {
-			if _, err := q.PostSend([]verbs.SendWR{p.write(1, 100_000)}); err != nil {
-				break
+	for name, c := range map[string]struct {
+		size  int
+		flows int
+	}{"long": {100_000, 1}, "small": {1000, 1}, "several small": {1000, 5}} {
+		t.Run(name, func(t *testing.T) {
+			p := newBench(t, steered(&fixed{control: cc.Control{Rate: rate / units.Rate(c.flows), Window: cc.Unlimited}, quiet: true}), nil)
+			var qps []*paced.QP
+			for range c.flows {
+				q, _ := p.connect(defaultCap())
+				qps = append(qps, q)
 			}
-		}
-		late := units.Time(k*7919%10) * us
-		p.w.RunUntil(max(p.w.Now()+us, min(p.shim.Deadline(), p.w.Now()+20*us)+late))
-		if err := p.shim.Progress(p.w.Now()); err != nil {
-			t.Fatal(err)
-		}
-		p.poll(p.cq)
+			for k := 0; p.w.Now() < 20*units.Millisecond; k++ {
+				for _, q := range qps {
+					for {
+						if _, err := q.PostSend([]verbs.SendWR{p.write(1, c.size)}); err != nil {
+							break
+						}
+					}
+				}
+				p.w.RunUntil(p.w.Now() + units.Time(1+k*7919%10)*us)
+				if err := p.shim.Progress(p.w.Now()); err != nil {
+					t.Fatal(err)
+				}
+				p.poll(p.cq)
+			}
+			sent := 0
+			for _, s := range p.posts {
+				sent += s.len
+			}
+			span := p.posts[len(p.posts)-1].at - p.posts[0].at
+			if got := float64(sent) * 8 / span.Seconds() / float64(rate); got < 1 || got > 1.01 {
+				t.Errorf("sent at %v of the rate", got)
+			}
+		})
 	}
-	sent := 0
-	for _, s := range p.posts[:len(p.posts)-1] {
-		sent += s.len
+}
+
+// After a stall there is no burst: at most catchUp's worth is made up for.
+func TestAStallMakesNoBurst(t *testing.T) {
+	const rate = 5 * units.Gbps
+	p := newBench(t, steered(&fixed{control: cc.Control{Rate: rate, Window: cc.Unlimited}, quiet: true}), nil)
+	q, _ := p.connect(defaultCap())
+	for range 60 {
+		p.post(q, p.write(1, 1000))
 	}
-	span := p.posts[len(p.posts)-1].at - p.posts[0].at
-	if got := float64(sent) * 8 / span.Seconds() / float64(rate); math.Abs(got-1) > 1e-3 {
-		t.Errorf("sent at %v of the rate", got)
+	p.run(20 * us)
+	before := len(p.posts)
+	p.w.RunUntil(3 * units.Millisecond)
+	if err := p.shim.Progress(p.w.Now()); err != nil {
+		t.Fatal(err)
+	}
+	// 20 us at 1.6 us a gap, and one.
+	if burst := len(p.posts) - before; burst > 14 {
+		t.Errorf("%d requests left at once after a stall", burst)
 	}
 }
 
