@@ -6,38 +6,54 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// treat is a SwitchConfig made ready for the ports of one rate.
-type treat struct {
+// kind is what ports have in common that are of equal parameters: a few of them
+// serve a large network, so that they stay in the nearest cache.
+type kind struct {
+	delay     units.Time // of propagation, and the latency of the switch it leads to
+	rate      units.Rate
+	psPerByte uint64 // 0 if that is no whole number, and rate decides
+	framing   uint64 // bytes
+
 	lossless, ecn, strict uint8 // priorities
 	telemetry             bool
 	random                bool // draws random numbers to mark
 	class                 [MaxPriorities]class
 }
 
-type treatKey struct {
-	cfg  SwitchConfig
-	rate units.Rate
+type kindKey struct {
+	link    Link
+	from    SwitchConfig // zero at a host
+	latency units.Time   // of the switch it leads to
 }
 
 // class is a Class in the units of the hot path.
 type class struct {
 	alpha      int64 // in units of 1/alphaOne
-	xoff, xon  int32 // 0: by alpha; slack below that
+	xoff, xon  int32 // xoff of 0: by alpha
 	kmin, kmax int32
 	quantum    int32
 	pmax       float64
 }
 
-func newTreat(cfg *Config, key treatKey) treat {
-	t := treat{telemetry: key.cfg.INT}
+func newKind(cfg *Config, key *kindKey) kind {
+	rate := key.link.Rate
+	t := kind{
+		delay:     key.link.Delay + key.latency,
+		rate:      rate,
+		framing:   uint64(key.link.Framing.Bytes()),
+		telemetry: key.from.INT,
+	}
+	if ps := 8 * int64(units.Second) / int64(rate); ps*int64(rate) == 8*int64(units.Second) {
+		t.psPerByte = uint64(ps)
+	}
 	least := math.MaxInt
 	for i := range cfg.Priorities {
-		if w := key.cfg.Classes[i].Weight; w > 0 {
+		if w := key.from.Classes[i].Weight; w > 0 {
 			least = min(least, w)
 		}
 	}
 	for i := range cfg.Priorities {
-		k, c, bit := &key.cfg.Classes[i], &t.class[i], uint8(1)<<i
+		k, c, bit := &key.from.Classes[i], &t.class[i], uint8(1)<<i
 		c.alpha = int64(math.Round(float64(k.Alpha * alphaOne)))
 		if k.Weight == 0 {
 			t.strict |= bit
@@ -54,7 +70,7 @@ func newTreat(cfg *Config, key treatKey) treat {
 		}
 		if e := k.ECN; e.Kmax > 0 {
 			t.ecn |= bit
-			c.kmin, c.kmax, c.pmax = scale(e.Kmin, key.rate, e.AtRate), scale(e.Kmax, key.rate, e.AtRate), e.Pmax
+			c.kmin, c.kmax, c.pmax = scale(e.Kmin, rate, e.AtRate), scale(e.Kmax, rate, e.AtRate), e.Pmax
 			t.random = t.random || c.kmin < c.kmax
 		}
 	}
@@ -70,11 +86,11 @@ func scale(n units.Bytes, rate, atRate units.Rate) int32 {
 }
 
 // admit takes a packet into the buffer, or says that there is no room.
-func (n *Network) admit(now units.Time, sw *switchState, t *treat, q *queue, p *Packet) bool {
+func (n *Network) admit(now units.Time, sw *switchState, k *kind, q *queue, p *Packet) bool {
 	size := int64(p.Size)
 	unused := sw.shared - sw.used
-	c := &t.class[p.Priority]
-	if t.lossless&(1<<(p.Priority&7)) != 0 {
+	c := &k.class[p.Priority]
+	if k.lossless&(1<<(p.Priority&7)) != 0 {
 		return n.admitLossless(now, sw, c, p, unused)
 	}
 	if size > unused || int64(q.bytes)+size > unused*c.alpha/alphaOne {
@@ -86,9 +102,9 @@ func (n *Network) admit(now units.Time, sw *switchState, t *treat, q *queue, p *
 }
 
 // release gives back what a packet held.
-func (n *Network) release(now units.Time, sw *switchState, t *treat, p *Packet) {
-	if t.lossless&(1<<(p.Priority&7)) != 0 {
-		n.releaseLossless(now, sw, &t.class[p.Priority], p)
+func (n *Network) release(now units.Time, sw *switchState, k *kind, p *Packet) {
+	if k.lossless&(1<<(p.Priority&7)) != 0 {
+		n.releaseLossless(now, sw, &k.class[p.Priority], p)
 		return
 	}
 	sw.used -= int64(p.Size)

@@ -5,37 +5,23 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// link is one direction of a link with the egress port that feeds it: the hot
-// state, two cache lines. The first is what sending touches, the second what
-// arriving does.
+// link is one direction of a link with the egress port that feeds it: what every
+// packet touches, one cache line.
 type link struct {
 	busyUntil units.Time // when the wire is free
-	delay     units.Time // of propagation, and the latency of the switch it leads to
+	lastAt    units.Time // when the last packet put on the wire arrives
 	txBytes   int64
 	txPackets uint64
-	egress    des.Source // of events for the near end and of pause frames
-	queued    int32      // bytes in the port's queues
-	psPerByte uint32     // 0 if that is no whole number, and rate and rem decide
-	active    uint8      // priorities with packets waiting
-	paused    uint8      // priorities that the far end has paused
+	arrivals  des.Source // of events for the far end
+	head      Handle     // the first packet on the wire: the one with an event
+	tail      Handle     // the last one
+	to        int32      // index of the switch or host at the far end
+	toNode    des.NodeID
+	kind      uint16 // an index of Network.kinds
+	active    uint8  // priorities with packets waiting
+	paused    uint8  // priorities that the far end has paused
 	flags     uint8
-	framing   uint8
-	treat     uint16 // how the port treats packets: an index of Network.treats
-	turn      uint8  // the priority that round robin has come to
-	from      int32  // index of the switch or host
-	fromNode  des.NodeID
-	tail      Handle // the last packet on the wire
-
-	arrivals des.Source
-	head     Handle // the first packet on the wire: the one with an event
-	toNode   des.NodeID
-	to       int32
-	maxQueue int32
-	rate     units.Rate
-	rem      uint64 // of units.Rate.SerializeRem
-	drops    uint64
-	marks    uint64
-	_        [8]byte
+	turn      uint8 // the priority that round robin has come to
 }
 
 // Flags of a link.
@@ -45,6 +31,21 @@ const (
 	fromHost
 	faulty
 )
+
+// port is what packets touch that have to queue.
+type port struct {
+	egress   des.Source // of events for the near end and of pause frames
+	fromNode des.NodeID
+	from     int32 // index of the switch or host
+	queued   int32 // bytes in all queues
+	maxQueue int32
+	rem      uint64 // of units.Rate.SerializeRem
+
+	drops       uint64
+	dropBytes   units.Bytes
+	marks       uint64
+	pauseFrames uint64
+}
 
 // queue is the packets of one priority that wait at a port.
 type queue struct {
@@ -57,8 +58,6 @@ type queue struct {
 type coldLink struct {
 	paused      [MaxPriorities]units.Time // so far, without the pause that lasts
 	pausedSince [MaxPriorities]units.Time
-	pauseFrames uint64
-	dropBytes   units.Bytes
 	lost        uint64
 	lossBelow   uint64 // of 2^53
 	loss, ecn   des.Stream
@@ -66,19 +65,19 @@ type coldLink struct {
 }
 
 // serialize returns how long a frame takes on the wire.
-func (l *link) serialize(size int32) units.Time {
-	wire := uint64(uint32(size)) + uint64(l.framing)
-	if l.psPerByte != 0 {
-		return units.Time(wire * uint64(l.psPerByte))
+func (n *Network) serialize(k *kind, id uint32, size int32) units.Time {
+	wire := uint64(uint32(size)) + k.framing
+	if k.psPerByte != 0 {
+		return units.Time(wire * k.psPerByte)
 	}
 	var t units.Time
-	t, l.rem = l.rate.SerializeRem(units.Bytes(wire), l.rem)
+	t, n.ports[id].rem = k.rate.SerializeRem(units.Bytes(wire), n.ports[id].rem)
 	return t
 }
 
-// put starts a packet on the wire at l.busyUntil.
-func (n *Network) put(l *link, id uint32, h Handle, p *Packet) {
-	l.busyUntil += l.serialize(p.Size)
+// put starts a packet on the wire at start.
+func (n *Network) put(start units.Time, l *link, k *kind, id uint32, h Handle, p *Packet) {
+	l.busyUntil = start + n.serialize(k, id, p.Size)
 	l.txBytes += int64(p.Size)
 	l.txPackets++
 	if l.flags&faulty != 0 && n.cold[id].loss.Uint64()>>11 < n.cold[id].lossBelow {
@@ -87,12 +86,15 @@ func (n *Network) put(l *link, id uint32, h Handle, p *Packet) {
 		n.Free(h)
 		return
 	}
-	p.at, p.next = l.busyUntil+l.delay, 0
+	at := l.busyUntil + k.delay
+	p.at, p.next = at, 0
 	if l.head == 0 {
 		l.head = h
-		n.eng.Schedule(p.at, &l.arrivals, l.toNode, arriveEvent, uint64(id))
+		n.eng.Schedule(at, &l.arrivals, l.toNode, arriveEvent, uint64(id))
 	} else {
-		n.packets[l.tail].next = h
+		// The packet before is rarely in a cache by now: only write to it.
+		last := &n.packets[l.tail]
+		last.next, last.gap = h, uint32(min(at-l.lastAt, farGap))
 	}
-	l.tail = h
+	l.tail, l.lastAt = h, at
 }

@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/units"
@@ -25,9 +26,10 @@ type Network struct {
 
 	packets  []Packet
 	links    []link   // by LinkID
+	ports    []port   // likewise
 	queues   []queue  // by LinkID, then priority
 	holds    []hold   // what a link's far end holds of it, likewise; empty without PFC
-	treats   []treat  // see link.treat
+	kinds    []kind   // see link.kind
 	routes   []route  // by switch, then by leaf
 	groups   []group  // see route
 	members  []uint32 // links; see group
@@ -103,11 +105,17 @@ func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, erro
 		prios:    uint32(cfg.Priorities),
 		packets:  make([]Packet, 1, 1024), // 0 is no packet
 		links:    make([]link, topo.Links()),
+		ports:    make([]port, topo.Links()),
 		cold:     make([]coldLink, topo.Links()),
 		queues:   make([]queue, topo.Links()*cfg.Priorities),
 		hosts:    make([]host, topo.Hosts()),
 		ends:     make([]Endpoint, topo.Hosts()),
 		switches: make([]switchState, topo.Switches()),
+	}
+	for _, name := range sortedKeys(cfg.Switches) {
+		if v, ok := topo.byName[name]; !ok || !topo.nodes[v].isSwitch {
+			return nil, fmt.Errorf("fabric: Switches configures %q, which is no switch of the topology: its switches are %s", name, topo.span(topo.nodeOfSwitch()))
+		}
 	}
 	if err := n.buildLinks(seed); err != nil {
 		return nil, err
@@ -119,33 +127,42 @@ func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, erro
 	return n, nil
 }
 
+// buildLinks registers a destination of events for each node, and sources and a
+// kind for each link.
 func (n *Network) buildLinks(seed uint64) error {
 	ids := make([]des.NodeID, len(n.topo.nodes))
 	for i := range ids {
 		ids[i] = n.eng.AddHandler((*dispatcher)(n))
 	}
+	index := map[kindKey]uint16{}
 	for i := range n.links {
 		id := LinkID(i)
-		spec := n.topo.Link(id)
 		from, to := n.topo.tail(id), n.topo.head(id)
-		l := &n.links[i]
-		l.rate = spec.Rate
-		if ps := 8 * int64(units.Second) / int64(spec.Rate); ps*int64(spec.Rate) == 8*int64(units.Second) && ps <= 1<<31 {
-			l.psPerByte = uint32(ps)
-		}
-		l.framing = uint8(spec.Framing.Bytes())
-		l.delay = spec.Delay
-		l.fromNode, l.toNode = ids[from], ids[to]
-		l.from, l.to = n.topo.nodes[from].index, n.topo.nodes[to].index
-		if !n.topo.nodes[from].isSwitch {
+		l, p := &n.links[i], &n.ports[i]
+		p.fromNode, l.toNode = ids[from], ids[to]
+		p.from, l.to = n.topo.nodes[from].index, n.topo.nodes[to].index
+		key := kindKey{link: n.topo.Link(id)}
+		if n.topo.nodes[from].isSwitch {
+			key.from = n.switchConfig(from)
+		} else {
 			l.flags |= fromHost
 		}
 		if n.topo.nodes[to].isSwitch {
-			l.delay += n.switchConfig(to).Latency
+			key.latency = n.switchConfig(to).Latency
 		} else {
 			l.flags |= toHost
 		}
-		l.egress = n.eng.NewSource()
+		k, ok := index[key]
+		if !ok {
+			if len(n.kinds) > math.MaxUint16 {
+				return fmt.Errorf("fabric: there are more than %d kinds of port: let links and switches have fewer different parameters", len(n.kinds))
+			}
+			k = uint16(len(n.kinds))
+			index[key] = k
+			n.kinds = append(n.kinds, newKind(&n.cfg, &key))
+		}
+		l.kind = k
+		p.egress = n.eng.NewSource()
 	}
 	// Sources made later order their events later: at one instant a switch first
 	// serves its ports and then takes arrivals.
@@ -191,13 +208,7 @@ func (n *Network) switchConfig(v Node) SwitchConfig {
 }
 
 func (n *Network) buildSwitches(seed uint64) error {
-	for _, name := range sortedKeys(n.cfg.Switches) {
-		if v, ok := n.topo.byName[name]; !ok || !n.topo.nodes[v].isSwitch {
-			return fmt.Errorf("fabric: Switches configures %q, which is no switch of the topology", name)
-		}
-	}
 	var errs []error
-	index := map[treatKey]uint16{}
 	for i := range n.topo.nodes {
 		v := &n.topo.nodes[i]
 		if !v.isSwitch {
@@ -209,29 +220,21 @@ func (n *Network) buildSwitches(seed uint64) error {
 		sw.salt = uint32(des.NewStream(seed, "ecmp/"+v.name).Uint64())
 		sw.leaf = -1
 		for _, out := range v.ports {
-			l := &n.links[out]
-			key := treatKey{cfg, l.rate}
-			t, ok := index[key]
-			if !ok {
-				t = uint16(len(n.treats))
-				index[key] = t
-				n.treats = append(n.treats, newTreat(&n.cfg, key))
-			}
-			l.treat = t
-			if n.treats[t].random {
+			k := &n.kinds[n.links[out].kind]
+			if k.random {
 				n.cold[out].ecn = des.NewStream(seed, "ecn/"+n.topo.LinkName(out))
 			}
-			if n.treats[t].lossless != 0 {
+			if k.lossless != 0 {
 				sw.shared -= n.buildHolds(&cfg, out.Reverse())
 			}
-			if h := n.topo.head(out); !n.topo.nodes[h].isSwitch && sw.leaf < 0 {
+			if n.links[out].flags&toHost != 0 && sw.leaf < 0 {
 				sw.leaf = int32(len(n.leaves))
 				n.leaves = append(n.leaves, v.index)
 			}
 		}
 		if sw.shared < int64(n.cfg.MaxFrame) {
-			errs = append(errs, fmt.Errorf("switch %s: the headroom of its %d ports leaves %v of its buffer of %v to share: raise Buffer, or lower Headroom or the number of lossless priorities",
-				v.name, len(v.ports), units.Bytes(sw.shared), cfg.Buffer))
+			errs = append(errs, fmt.Errorf("switch %s: the headroom of its %d ports takes %v of its buffer of %v: raise Buffer, or lower Headroom or the number of lossless priorities",
+				v.name, len(v.ports), cfg.Buffer-units.Bytes(sw.shared), cfg.Buffer))
 		}
 	}
 	if len(errs) > 0 {
@@ -269,8 +272,7 @@ func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time)
 	up := n.hosts[host].up
 	l := &n.links[up]
 	n.totals.Sent++
-	l.busyUntil = max(now, l.busyUntil)
-	n.put(l, up, h, p)
+	n.put(max(now, l.busyUntil), l, &n.kinds[l.kind], up, h, p)
 	return l.busyUntil
 }
 
@@ -282,7 +284,13 @@ func (n *Network) arrive(now units.Time, in uint32) {
 	p := &n.packets[h]
 	l.head = p.next
 	if l.head != 0 {
-		n.eng.Schedule(n.packets[l.head].at, &l.arrivals, l.toNode, arriveEvent, uint64(in))
+		// The gap spares a look at the next packet, which at this time is
+		// rarely in a cache.
+		at := now + units.Time(p.gap)
+		if p.gap == farGap {
+			at = n.packets[l.head].at
+		}
+		n.eng.Schedule(at, &l.arrivals, l.toNode, arriveEvent, uint64(in))
 	}
 	n.totals.PacketHops++
 	if l.flags&toHost != 0 {

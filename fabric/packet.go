@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -47,6 +48,7 @@ type Packet struct {
 
 	at      units.Time // of enqueueing; on a link, of arrival; freed if free
 	next    Handle     // in a queue, on a link or in the free list
+	gap     uint32     // on a link, from at to that of next, or farGap
 	ingress uint32     // the link it came to this switch by
 	leaf    int32      // number of the switch that Dst is attached to
 	stack   uint32     // its per-hop records, 0 if none
@@ -59,6 +61,9 @@ type Packet struct {
 
 // freed marks a free slot of the slab in Packet.at.
 const freed units.Time = -1
+
+// farGap is a Packet.gap of that many picoseconds or more.
+const farGap = math.MaxUint32
 
 // Alloc returns a new packet, all zero.
 func (n *Network) Alloc() Handle {

@@ -23,7 +23,7 @@ func (n *Network) HopCount(src, dst int) int { return len(n.Path(nil, src, dst, 
 // crossing returns how long a packet takes from the first bit into a link to the
 // last bit out of it, and through the switch it leads to.
 func (n *Network) crossing(l uint32, size units.Bytes) units.Time {
-	k := &n.links[l]
+	k := &n.kinds[n.links[l].kind]
 	return k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
 }
 

@@ -47,11 +47,11 @@ func (n *Network) buildHolds(cfg *SwitchConfig, in LinkID) (sum int64) {
 // here with the switch's latency, are still to come. And the packet that made
 // the decision is in the headroom, too.
 func (n *Network) headroom(in LinkID) units.Bytes {
-	l, r := &n.links[in], n.topo.Link(in.Reverse())
+	k, r := &n.kinds[n.links[in].kind], n.topo.Link(in.Reverse())
 	largest := n.cfg.MaxFrame + grown
 	framing := r.Framing.Bytes()
 	wait := r.Rate.Serialize(largest+framing+MaxPriorities*(pauseFrame+framing)) + r.Delay
-	return 2*largest + l.rate.BytesIn(wait+l.delay)
+	return 2*largest + k.rate.BytesIn(wait+k.delay)
 }
 
 func (n *Network) admitLossless(now units.Time, sw *switchState, c *class, p *Packet, unused int64) bool {
@@ -101,12 +101,12 @@ func (n *Network) releaseLossless(now units.Time, sw *switchState, c *class, p *
 func (n *Network) assert(now units.Time, in uint32, mask uint8) {
 	n.cold[in].asserted = mask
 	back := in ^ 1
-	r := &n.links[back]
-	r.busyUntil = max(now, r.busyUntil) + r.serialize(pauseFrame)
-	n.cold[back].pauseFrames++
+	r, p := &n.links[back], &n.ports[back]
+	r.busyUntil = max(now, r.busyUntil) + n.serialize(&n.kinds[r.kind], back, pauseFrame)
+	p.pauseFrames++
 	// A pause frame ends in the MAC: the latency of the switch is not in its way.
 	at := r.busyUntil + n.topo.Link(LinkID(back)).Delay
-	n.eng.Schedule(at, &r.egress, r.toNode, pauseEvent, uint64(in)<<8|uint64(mask))
+	n.eng.Schedule(at, &p.egress, r.toNode, pauseEvent, uint64(in)<<8|uint64(mask))
 }
 
 // pauseArrives changes which priorities may feed a link.
@@ -122,7 +122,7 @@ func (n *Network) pauseArrives(now units.Time, id uint32, mask uint8) {
 	}
 	l.paused = mask
 	if l.flags&fromHost != 0 {
-		if ep := n.ends[l.from]; ep != nil {
+		if ep := n.ends[n.ports[id].from]; ep != nil {
 			ep.Pause(now, mask)
 		}
 		return

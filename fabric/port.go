@@ -11,18 +11,18 @@ import (
 // go at once, else into its queue, else away.
 func (n *Network) forward(now units.Time, sw *switchState, out uint32, h Handle, p *Packet) {
 	l := &n.links[out]
+	k := &n.kinds[l.kind]
 	bit := uint8(1) << (p.Priority & 7)
 	// With the wire free and no event to come, whatever waits is paused.
 	if l.flags&freePending == 0 && l.paused&bit == 0 && now >= l.busyUntil {
-		l.busyUntil = now
-		n.depart(now, l, out, h, p, 0, 0)
+		n.depart(now, l, k, out, h, p, 0, 0)
 		return
 	}
-	t := &n.treats[l.treat]
+	pt := &n.ports[out]
 	q := &n.queues[out*n.prios+uint32(p.Priority)]
-	if !n.admit(now, sw, t, q, p) {
-		l.drops++
-		n.cold[out].dropBytes += units.Bytes(p.Size)
+	if !n.admit(now, sw, k, q, p) {
+		pt.drops++
+		pt.dropBytes += units.Bytes(p.Size)
 		n.totals.Dropped++
 		n.Free(h)
 		return
@@ -36,8 +36,8 @@ func (n *Network) forward(now units.Time, sw *switchState, out uint32, h Handle,
 	}
 	q.tail = h
 	q.bytes += p.Size
-	l.queued += p.Size
-	l.maxQueue = max(l.maxQueue, l.queued)
+	pt.queued += p.Size
+	pt.maxQueue = max(pt.maxQueue, pt.queued)
 	if l.flags&freePending == 0 && l.paused&bit == 0 {
 		n.wake(now, l, out)
 	}
@@ -46,7 +46,7 @@ func (n *Network) forward(now units.Time, sw *switchState, out uint32, h Handle,
 // wake schedules the moment at which the wire is free.
 func (n *Network) wake(now units.Time, l *link, id uint32) {
 	l.flags |= freePending
-	n.eng.Schedule(max(now, l.busyUntil), &l.egress, l.fromNode, freeEvent, uint64(id))
+	n.eng.Schedule(max(now, l.busyUntil), &n.ports[id].egress, n.ports[id].fromNode, freeEvent, uint64(id))
 }
 
 // wireFree sends the next of the packets that wait at a port.
@@ -61,8 +61,8 @@ func (n *Network) wireFree(now units.Time, id uint32) {
 		n.wake(now, l, id)
 		return
 	}
-	t := &n.treats[l.treat]
-	prio := n.pick(l, t, id, ready)
+	k, pt := &n.kinds[l.kind], &n.ports[id]
+	prio := n.pick(l, k, id, ready)
 	q := &n.queues[id*n.prios+uint32(prio)]
 	h := q.head
 	p := &n.packets[h]
@@ -71,18 +71,17 @@ func (n *Network) wireFree(now units.Time, id uint32) {
 		q.deficit = 0
 	}
 	q.bytes -= p.Size
-	l.queued -= p.Size
-	n.release(now, &n.switches[l.from], t, p)
-	l.busyUntil = now
-	n.depart(now, l, id, h, p, q.bytes, now-p.at)
+	pt.queued -= p.Size
+	n.release(now, &n.switches[pt.from], k, p)
+	n.depart(now, l, k, id, h, p, q.bytes, now-p.at)
 	if l.active&^l.paused != 0 {
 		n.wake(now, l, id)
 	}
 }
 
 // pick chooses the priority to serve of those that are ready.
-func (n *Network) pick(l *link, t *treat, id uint32, ready uint8) uint8 {
-	if s := ready & t.strict; s != 0 {
+func (n *Network) pick(l *link, k *kind, id uint32, ready uint8) uint8 {
+	if s := ready & k.strict; s != 0 {
 		return uint8(bits.Len8(s) - 1)
 	}
 	// Deficit round robin (Shreedhar and Varghese, 1995). A quantum holds a
@@ -97,7 +96,7 @@ func (n *Network) pick(l *link, t *treat, id uint32, ready uint8) uint8 {
 		}
 		l.turn = nextBit(ready, l.turn)
 		q := &n.queues[id*n.prios+uint32(l.turn)]
-		q.deficit += t.class[l.turn].quantum
+		q.deficit += k.class[l.turn].quantum
 	}
 }
 
@@ -109,24 +108,23 @@ func nextBit(mask, i uint8) uint8 {
 
 // depart sends a packet from a switch at now, when the wire is free. behind is
 // what stays in its queue and waited how long it was there.
-func (n *Network) depart(now units.Time, l *link, id uint32, h Handle, p *Packet, behind int32, waited units.Time) {
-	t := &n.treats[l.treat]
-	if behind > 0 && t.ecn&(1<<(p.Priority&7)) != 0 && p.Flags&(ECT|CE) == ECT {
-		n.mark(l, id, &t.class[p.Priority], p, behind)
+func (n *Network) depart(now units.Time, l *link, k *kind, id uint32, h Handle, p *Packet, behind int32, waited units.Time) {
+	if behind > 0 && k.ecn&(1<<(p.Priority&7)) != 0 && p.Flags&(ECT|CE) == ECT {
+		n.mark(id, &k.class[p.Priority], p, behind)
 	}
-	if p.Telemetry != telemetry.None && t.telemetry {
+	if p.Telemetry != telemetry.None && k.telemetry {
 		switch p.Telemetry {
 		case telemetry.MaxDelay:
 			p.MaxDelay = max(p.MaxDelay, waited)
 		case telemetry.PerHop:
-			n.record(now, l, p, behind)
+			n.record(now, l, k, p, behind)
 		}
 	}
-	n.put(l, id, h, p)
+	n.put(now, l, k, id, h, p)
 }
 
 // mark sets CE with the probability that belongs to a queue of that many bytes.
-func (n *Network) mark(l *link, id uint32, c *class, p *Packet, queue int32) {
+func (n *Network) mark(id uint32, c *class, p *Packet, queue int32) {
 	if queue <= c.kmin {
 		return
 	}
@@ -134,12 +132,12 @@ func (n *Network) mark(l *link, id uint32, c *class, p *Packet, queue int32) {
 		return
 	}
 	p.Flags |= CE
-	l.marks++
+	n.ports[id].marks++
 }
 
 // record appends what the port has to say to the packet's records, for which the
 // packet grows.
-func (n *Network) record(now units.Time, l *link, p *Packet, behind int32) {
+func (n *Network) record(now units.Time, l *link, k *kind, p *Packet, behind int32) {
 	if p.stack == 0 {
 		p.stack = n.stacks.alloc()
 	}
@@ -147,5 +145,5 @@ func (n *Network) record(now units.Time, l *link, p *Packet, behind int32) {
 	if s.N < telemetry.MaxHops {
 		p.Size += telemetry.PerHopBytes
 	}
-	s.Push(telemetry.Hop{TxBytes: units.Bytes(l.txBytes), QLen: units.Bytes(behind), Time: now, Rate: l.rate})
+	s.Push(telemetry.Hop{TxBytes: units.Bytes(l.txBytes), QLen: units.Bytes(behind), Time: now, Rate: k.rate})
 }

@@ -20,7 +20,7 @@ func (p Port) Name() string { return p.n.topo.LinkName(p.id) }
 
 // Queue returns the bytes that wait at the port now, in all its queues. The
 // packet on the wire is not among them.
-func (p Port) Queue() units.Bytes { return units.Bytes(p.n.links[p.id].queued) }
+func (p Port) Queue() units.Bytes { return units.Bytes(p.n.ports[p.id].queued) }
 
 // QueueOf returns the bytes that wait in the queue of one priority.
 func (p Port) QueueOf(priority int) units.Bytes {
@@ -49,22 +49,23 @@ type PortStats struct {
 
 // Stats returns the port's counters at the engine's Now.
 func (p Port) Stats() PortStats {
-	l, c, now := &p.n.links[p.id], &p.n.cold[p.id], p.n.eng.Now()
+	l, pt, c, now := &p.n.links[p.id], &p.n.ports[p.id], &p.n.cold[p.id], p.n.eng.Now()
+	k := &p.n.kinds[l.kind]
 	s := PortStats{
 		TxBytes:     units.Bytes(l.txBytes),
 		TxPackets:   l.txPackets,
-		MaxQueue:    units.Bytes(l.maxQueue),
-		Drops:       l.drops,
-		DropBytes:   c.dropBytes,
-		Marks:       l.marks,
+		MaxQueue:    units.Bytes(pt.maxQueue),
+		Drops:       pt.drops,
+		DropBytes:   pt.dropBytes,
+		Marks:       pt.marks,
 		Lost:        c.lost,
 		Paused:      c.paused,
-		PauseFrames: c.pauseFrames,
+		PauseFrames: pt.pauseFrames,
 	}
 	// All that was sent, less what is yet to leave. One pass over the bytes
 	// rather than a sum of spans: exact up to a picosecond.
-	wire := s.TxBytes + units.Bytes(l.framing)*units.Bytes(l.txPackets) + (pauseFrame+units.Bytes(l.framing))*units.Bytes(c.pauseFrames)
-	s.Busy, _ = l.rate.SerializeRem(wire, 0)
+	wire := s.TxBytes + units.Bytes(k.framing)*units.Bytes(l.txPackets) + (pauseFrame+units.Bytes(k.framing))*units.Bytes(pt.pauseFrames)
+	s.Busy, _ = k.rate.SerializeRem(wire, 0)
 	s.Busy = max(0, s.Busy-max(0, l.busyUntil-now))
 	for i := range s.Paused {
 		if l.paused&(1<<i) != 0 {
