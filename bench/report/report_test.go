@@ -160,7 +160,8 @@ func TestWriteLoadsNothing(t *testing.T) {
 }
 
 func TestWriteIsDeterministic(t *testing.T) {
-	if write(t, sampleReport()) != write(t, sampleReport()) {
+	first, second := write(t, sampleReport()), write(t, sampleReport())
+	if first != second {
 		t.Error("two pages of one report differ")
 	}
 }

@@ -191,10 +191,10 @@ class Run {
     for (const q of this.quantities) {
       q.most = Math.max(...this.charts.filter((c) => c.q === q).map((c) => c.greatest(this.x)), 0) * 1.06 || 1;
     }
-    for (const {u} of this.charts) {
+    for (const {u, q} of this.charts) {
       u.batch(() => {
         u.setScale("x", {min: this.x[0], max: this.x[1]});
-        u.setScale("y", {min: 0, max: 1}); // its range function knows better
+        u.setScale("y", {min: 0, max: q.most});
       });
     }
   }
