@@ -27,17 +27,3 @@ func TestScalesWithinOneMinimumRTTAddUpToOne(t *testing.T) {
 		t.Errorf("a completion in the same batch counts %v; it must count a little", got)
 	}
 }
-
-func TestAppLimit(t *testing.T) {
-	const rate, span = 1 * units.Gbps, 100 * units.Microsecond
-	for share, want := range map[float64]bool{1: false, 0.9: false, 0.7: true, 0.1: true} {
-		var l AppLimit
-		gap := units.Time(float64(rate.Serialize(16*units.KiB)) / share)
-		for i := range 20 {
-			l.Sent(units.Time(i)*gap, 16*units.KiB, rate, span)
-		}
-		if l.Limited() != want {
-			t.Errorf("a flow at %v of its rate: limited %v", share, l.Limited())
-		}
-	}
-}

@@ -61,6 +61,9 @@ func (n *NIC) appLimited(now units.Time, q *qp, acked units.Bytes) bool {
 
 // steer puts an engine's verdict in force.
 func (n *NIC) steer(now units.Time, q *qp, c cc.Control) {
+	if c.Rate != q.control.Rate {
+		q.pace(n, c.Rate)
+	}
 	q.control = c
 	if q.hasFlow {
 		// An engine's rate is never zero, so this can't fail.
@@ -71,3 +74,15 @@ func (n *NIC) steer(now units.Time, q *qp, c cc.Control) {
 // OnAck calls f with each acknowledgement that an engine inside the NIC is given,
 // before the engine: for measurement. a is valid during the call.
 func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.onAck = f }
+
+// pace notes a change of rate for the application limit.
+func (q *qp) pace(n *NIC, r units.Rate) {
+	r = min(r, n.line)
+	q.app.Rate(r)
+	q.gap = r.Serialize(units.Bytes(q.mtu))
+	q.span = max(q.cong.BaseRTT, appLimitPackets*q.gap)
+}
+
+// appLimitPackets is how many packets' time a flow's rate is measured over at
+// least, so that one packet more or less is not the 20 percent in question.
+const appLimitPackets = 8

@@ -128,6 +128,7 @@ type qp struct {
 	control                       cc.Control
 	scaler                        cc.UpdateScaler
 	app                           cc.AppLimit
+	gap, span                     units.Time // of a full packet at the present rate; over which the rate is measured
 	sent, acked                   units.Bytes
 	delivered                     Delivered
 	echo                          echo
@@ -255,6 +256,7 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	q.control = cc.Control{Rate: ratelimiter.Unpaced, Window: cc.Unlimited}
 	if q.cong.Engine != nil {
 		q.control = q.cong.Engine.Control()
+		q.pace(n, q.control.Rate)
 	}
 	flow, err := n.limiter.AddFlow(q.control.Rate)
 	if err != nil {

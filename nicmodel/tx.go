@@ -45,7 +45,9 @@ func (n *NIC) schedule(now units.Time) {
 			if !n.desc.Retransmit {
 				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)
 				q.sent += bytes
-				q.app.Sent(now, bytes, min(q.control.Rate, n.line), q.cong.BaseRTT)
+				if q.cong.Engine != nil {
+					q.app.Sent(now, bytes, min(q.control.Rate, n.line), q.gap, q.span)
+				}
 			}
 			n.build(now, q, false)
 			n.arm(now, q)

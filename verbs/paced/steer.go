@@ -27,7 +27,7 @@ type steering struct {
 	cnpSeen uint64
 	scale   cc.UpdateScaler
 
-	appLimit appLimit
+	appLimit cc.AppLimit
 	gap      units.Time // after a full segment at the present rate
 	span     units.Time // over which the flow's rate is measured
 	// When the engine's window last held the flow back: the flow is then not
@@ -69,7 +69,7 @@ func (q *QP) start() error {
 	q.line, q.wire = line, line
 	q.limit = s.maxOutstanding(line)
 	q.engine = engine
-	q.lastAck, q.scale, q.appLimit, q.everShut = s.Clock(), cc.UpdateScaler{}, appLimit{}, false
+	q.lastAck, q.scale, q.appLimit, q.everShut = s.Clock(), cc.UpdateScaler{}, cc.AppLimit{}, false
 	q.cnpSeen = q.CNPs()
 	control := cc.Control{Rate: line, Window: cc.Unlimited}
 	if engine != nil {
@@ -100,7 +100,7 @@ func (q *QP) sent(now units.Time, n units.Bytes) {
 	if q.engine == nil {
 		return
 	}
-	q.appLimit.sent(now, n, q.control.Rate, q.gap, q.span)
+	q.appLimit.Sent(now, n, q.control.Rate, q.gap, q.span)
 	if s := q.shim; q.control.Rate < q.line {
 		s.gapsEnd = max(s.gapsEnd, now+q.gap*units.Time((n+q.largest-1)/q.largest))
 	}
@@ -167,7 +167,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 // appLimited reports whether the flow sends at less than 80 percent of its rate
 // for another reason than the engine's own window.
 func (q *QP) appLimited() bool {
-	return q.appLimit.limited && (!q.everShut || q.lastAck-q.windowShut > 2*q.span)
+	return q.appLimit.Limited() && (!q.everShut || q.lastAck-q.windowShut > 2*q.span)
 }
 
 // obey applies what the engine says. The scheduler enforces a lower rate when
@@ -177,7 +177,7 @@ func (q *QP) obey(c cc.Control) {
 	s := q.shim
 	if c.Rate != q.control.Rate {
 		rate := max(c.Rate, 1)
-		q.appLimit.rate(rate)
+		q.appLimit.Rate(rate)
 		q.gap = min(rate.Serialize(q.largest), longestGap)
 		q.span = max(s.cfg.BaseRTT, spanSegments*q.gap)
 		if rate >= q.line {
