@@ -151,15 +151,16 @@ class Run {
     for (const c of this.charts) this.resized.observe(c.plot);
   }
 
-  // A panel is what one chart shows: a title and lines, each {name, t, v, colour,
-  // width, dash}. Lines switch off together by name.
+  // A panel is what one chart shows: a title and lines, each {name, label, t, v,
+  // colour, width, dash}. Lines of one name switch off together, over all charts: a
+  // flow with its rate and its RTT, a system with all it has, but a total alone.
 
   split(q) {
     return this.run.systems.filter((s) => s.plots[q.key]).map((s) => {
       const {t, series} = s.plots[q.key];
       const lines = series.map(({label, summary, v}) => {
         const n = this.colours.get(label);
-        return {name: label, t, v, summary,
+        return {name: summary ? `${q.key} ${label}` : label, label, t, v, summary,
           colour: css(summary ? "--whole" : `--line-${n % COLOURS}`),
           width: summary ? 2 : 1,
           dash: summary ? null : DASHES[Math.floor(n / COLOURS) % DASHES.length]};
@@ -226,7 +227,7 @@ class Chart {
   constructor(run, q, panel, grid) {
     this.run = run;
     this.q = q;
-    this.lines = panel.lines.map((l) => ({label: l.name, ...l}));
+    this.lines = panel.lines;
     const last = this.lines.length - 1;
     this.drawn = (i) => last - i + 1; // index in uPlot of line i: the first is drawn last, on top
 
