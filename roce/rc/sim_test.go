@@ -698,8 +698,7 @@ func drawParams(t *rapid.T) params {
 	if rapid.Bool().Draw(t, "congestion window") {
 		p.maxInflight = p.mtu * rapid.IntRange(1, 10).Draw(t, "cwnd")
 	}
-	if p.credits {
-	} else {
+	if !p.credits { // a shared queue has none
 		p.shared = rapid.Bool().Draw(t, "shared")
 	}
 	return p
@@ -725,6 +724,53 @@ func TestAsOnAPerfectWire(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSeeds is the same property over fixed cases that are longer and worse than
+// rapid's, which lean to the small. It also sees to it that they meet what they
+// are meant to meet.
+func TestSeeds(t *testing.T) {
+	var sum rc.Counters
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		rd := 1 + rng.IntN(8)
+		p := params{
+			seed: seed, mtu: []int{64, 100, 256}[rng.IntN(3)], messages: 20 + rng.IntN(80), maxPackets: 1 + rng.IntN(20),
+			depth: 1 + rng.IntN(40), window: []int{0, 0, 1, 5, 128}[rng.IntN(5)],
+			rdInitiator: rd, rdResponder: rd + rng.IntN(3), ackReqEvery: rng.IntN(5),
+			drop: []float64{0, 0.01, 0.05}[rng.IntN(3)], duplicate: []float64{0, 0.01, 0.05}[rng.IntN(3)],
+			reorder: []float64{0, 0.01, 0.05}[rng.IntN(3)], timeout: 4, retry: 7, rnrRetry: 7,
+			recvDepth: 1 + rng.IntN(20), lateRecv: rng.IntN(3) == 0, credits: rng.IntN(3) == 0, ignoreFresh: rng.IntN(3) == 0,
+			psn: [2]uint32{rng.Uint32N(1 << 24), 1<<24 - 1 - rng.Uint32N(100)},
+		}
+		if rng.IntN(2) == 0 {
+			p.maxInflight = p.mtu * (1 + rng.IntN(20))
+		}
+		p.shared = !p.credits && rng.IntN(2) == 0
+		a, b := simulate(p, func(format string, args ...any) {
+			t.Fatalf("seed %d: %s", seed, fmt.Sprintf(format, args...))
+		})
+		for _, h := range []*host{a, b} {
+			if h.qp.State() != ib.RTS {
+				t.Errorf("seed %d: %s ended in %v: %+v", seed, h.name, h.qp.State(), *h.qp.Counters())
+			}
+			c := h.qp.Counters()
+			sum.PacketSeqErr += c.PacketSeqErr
+			sum.ImpliedNakSeqErr += c.ImpliedNakSeqErr
+			sum.LocalAckTimeoutErr += c.LocalAckTimeoutErr
+			sum.RNRNakRetryErr += c.RNRNakRetryErr
+			sum.GhostResponses += c.GhostResponses
+			sum.RetransmittedPackets += c.RetransmittedPackets
+			sum.SentPackets += c.SentPackets
+			sum.OutOfSequence += c.OutOfSequence
+			sum.DuplicateRequest += c.DuplicateRequest
+		}
+	}
+	t.Logf("%+v", sum)
+	if min(sum.PacketSeqErr, sum.ImpliedNakSeqErr, sum.LocalAckTimeoutErr, sum.RNRNakRetryErr, sum.GhostResponses,
+		sum.RetransmittedPackets, sum.OutOfSequence, sum.DuplicateRequest) < 100 {
+		t.Errorf("the cases hardly meet the rules: %+v", sum)
+	}
 }
 
 // TestNoLossNoRetransmission: on a clean channel nothing is sent twice.
