@@ -1,0 +1,183 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// DefaultPort is the TCP port of perftest's programs.
+const DefaultPort = 18515
+
+// DefaultTimeout is how long one message may take. perftest fills its buffers
+// between two messages, which on a slow machine takes seconds.
+const DefaultTimeout = time.Minute
+
+// ErrProtocol is the cause of an error about bytes that are not perftest's.
+var ErrProtocol = errors.New("not what perftest sends")
+
+// Conn is one end of an exchange.
+type Conn struct {
+	c       net.Conn
+	client  bool
+	timeout time.Duration
+}
+
+// New returns an end over a connection that exists. The client is the end that
+// connected. Each message may take until timeout; 0 takes DefaultTimeout.
+func New(c net.Conn, client bool, timeout time.Duration) *Conn {
+	e := &Conn{c: c, client: client}
+	e.SetTimeout(timeout)
+	return e
+}
+
+// Dial connects to a server. A host without a port gets DefaultPort.
+func Dial(ctx context.Context, host string, timeout time.Duration) (*Conn, error) {
+	address := host
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		address = net.JoinHostPort(host, strconv.Itoa(DefaultPort))
+	}
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	d := net.Dialer{Timeout: timeout}
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, &verbs.OpError{Op: "exchange", Object: address, Err: err}
+	}
+	return New(c, true, timeout), nil
+}
+
+// Listener waits for clients.
+type Listener struct{ l net.Listener }
+
+// Listen listens on a TCP address such as ":18515".
+func Listen(ctx context.Context, address string) (*Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, &verbs.OpError{Op: "exchange", Object: address, Err: err}
+	}
+	return &Listener{l}, nil
+}
+
+// Addr is the address that it listens on.
+func (l *Listener) Addr() net.Addr { return l.l.Addr() }
+
+// Accept waits, without end, for a client.
+func (l *Listener) Accept(timeout time.Duration) (*Conn, error) {
+	c, err := l.l.Accept()
+	if err != nil {
+		return nil, &verbs.OpError{Op: "exchange", Object: l.l.Addr().String(), Err: err}
+	}
+	return New(c, false, timeout), nil
+}
+
+// Close stops listening; an Accept that waits fails.
+func (l *Listener) Close() error { return l.l.Close() }
+
+// Client reports whether this end is the client.
+func (c *Conn) Client() bool { return c.client }
+
+// RemoteAddr is the other end's address.
+func (c *Conn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
+
+// SetTimeout says how long a message may take from now on; 0 takes
+// DefaultTimeout. An end that waits for the other to finish its test wants more.
+func (c *Conn) SetTimeout(d time.Duration) {
+	if d <= 0 {
+		d = DefaultTimeout
+	}
+	c.timeout = d
+}
+
+// Timeout is how long a message may take.
+func (c *Conn) Timeout() time.Duration { return c.timeout }
+
+// Close ends the exchange.
+func (c *Conn) Close() error { return c.c.Close() }
+
+// swap sends out and takes what the other end sends; take reads it and looks at
+// it before a server answers, so that an end that is no perftest is named even
+// if it did not wait for the answer. perftest reads a message with one call and
+// does not look for the rest, so each is written with one call.
+func (c *Conn) swap(what string, out []byte, take func() error) error {
+	if c.client {
+		if err := c.write(what, out); err != nil {
+			return err
+		}
+		return take()
+	}
+	if err := take(); err != nil {
+		return err
+	}
+	return c.write(what, out)
+}
+
+func (c *Conn) write(what string, b []byte) error {
+	if err := c.c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+		return c.errorf(what, err, "")
+	}
+	if _, err := c.c.Write(b); err != nil {
+		return c.failed(what, "send", err, 0, len(b))
+	}
+	return nil
+}
+
+func (c *Conn) read(what string, b []byte) error {
+	if err := c.c.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
+		return c.errorf(what, err, "")
+	}
+	if n, err := io.ReadFull(c.c, b); err != nil {
+		return c.failed(what, "receive", err, n, len(b))
+	}
+	return nil
+}
+
+func (c *Conn) failed(what, op string, err error, n, want int) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return c.errorf(what, verbs.ErrTimeout, "%s: %d of %d bytes in %v; is the other end the same test, with the same flags?", op, n, want, c.timeout)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return c.errorf(what, err, "the other end closed the connection after %d of %d bytes; see what it says", n, want)
+	}
+	return c.errorf(what, err, "%s", op)
+}
+
+// errorf returns an error about one kind of message.
+func (c *Conn) errorf(what string, cause error, format string, args ...any) error {
+	peer := "peer"
+	if a := c.c.RemoteAddr(); a != nil {
+		peer = a.String()
+	}
+	return verbs.Errorf("exchange", what+" with "+peer, cause, format, args...)
+}
+
+// Finish is the end of an exchange: a last barrier and the message "done". It
+// closes the connection.
+func (c *Conn) Finish(local Dest) error {
+	_, err := c.Swap(local)
+	if err == nil {
+		// Nobody needs it, and the other end may be gone. Taking its "done" out of
+		// the socket keeps our close from resetting the connection under it.
+		c.timeout = min(c.timeout, time.Second)
+		_ = c.swap("done", []byte("done\x00"), func() error { return c.read("done", make([]byte, 5)) })
+	}
+	return errors.Join(err, c.Close())
+}
+
+// quote shows the beginning of what came instead.
+func quote(b []byte) string {
+	const most = 64
+	if len(b) > most {
+		return fmt.Sprintf("%q...", b[:most])
+	}
+	return fmt.Sprintf("%q", b)
+}

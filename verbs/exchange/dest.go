@@ -1,0 +1,123 @@
+package exchange
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// DestSize is the length of an address message.
+const DestSize = 108
+
+// shortDest is its length on an InfiniBand link, where perftest leaves the GID out.
+const shortDest = 59
+
+// Dest is what one end tells about one of its queue pairs.
+type Dest struct {
+	LID      uint16 // 0 on Ethernet
+	OutReads uint16 // reads and atomics that it answers at a time; perftest says 1 where there are none
+	QPN      uint32 // 24 bits
+	PSN      uint32 // the first that it sends, 24 bits
+	RKey     uint32
+	VAddr    uint64 // where the other end writes and reads
+	GID      netip.Addr
+	SRQN     uint32
+}
+
+// Endpoint is the part that a connection needs.
+func (d *Dest) Endpoint() verbs.Endpoint {
+	return verbs.Endpoint{GID: d.GID, QPN: d.QPN, PSN: d.PSN}
+}
+
+// AppendText appends the message that tells d. It fails if a number is too wide
+// or the GID is not set.
+func (d *Dest) AppendText(b []byte) ([]byte, error) {
+	if d.QPN > 0xffffff || d.PSN > 0xffffff || !d.GID.IsValid() {
+		return b, fmt.Errorf("QPN %#x, PSN %#x, GID %v: numbers of 24 bits and an address are needed", d.QPN, d.PSN, d.GID)
+	}
+	b = fmt.Appendf(b, "%04x:%04x:%06x:%06x:%08x:%016x:", d.LID, d.OutReads, d.QPN, d.PSN, d.RKey, d.VAddr)
+	for _, x := range d.GID.As16() {
+		b = fmt.Appendf(b, "%02x:", x)
+	}
+	return fmt.Appendf(b, "%08x:\x00", d.SRQN), nil
+}
+
+// ParseDest reads an address message of DestSize bytes.
+func ParseDest(b []byte) (Dest, error) {
+	var d Dest
+	if len(b) != DestSize {
+		return d, fmt.Errorf("%w: an address has %d bytes, not %d", ErrProtocol, DestSize, len(b))
+	}
+	p := parser{rest: b}
+	d.LID = uint16(p.number(4))
+	d.OutReads = uint16(p.number(4))
+	d.QPN = uint32(p.number(6))
+	d.PSN = uint32(p.number(6))
+	d.RKey = uint32(p.number(8))
+	d.VAddr = p.number(16)
+	var gid [16]byte
+	for i := range gid {
+		gid[i] = byte(p.number(2))
+	}
+	d.SRQN = uint32(p.number(8))
+	if p.bad || p.rest[0] != 0 {
+		return Dest{}, fmt.Errorf("%w: %s is no address", ErrProtocol, quote(b))
+	}
+	d.GID = netip.AddrFrom16(gid).Unmap()
+	return d, nil
+}
+
+// parser takes fields of fixed width, each with its colon.
+type parser struct {
+	rest []byte
+	bad  bool
+}
+
+func (p *parser) number(digits int) uint64 {
+	var raw [8]byte
+	n, err := hex.Decode(raw[:], p.rest[:digits])
+	if err != nil || p.rest[digits] != ':' {
+		p.bad = true
+	}
+	p.rest = p.rest[digits+1:]
+	var v uint64
+	for _, x := range raw[:n] {
+		v = v<<8 | uint64(x)
+	}
+	return v
+}
+
+// Swap swaps addresses. Once the queue pairs are connected it is the barrier of
+// perftest: an end that has sent its address has got so far.
+func (c *Conn) Swap(local Dest) (Dest, error) {
+	out, err := local.AppendText(make([]byte, 0, DestSize))
+	if err != nil {
+		return Dest{}, c.errorf("address", verbs.ErrInvalid, "%v", err)
+	}
+	var remote Dest
+	err = c.swap("address", out, func() (err error) {
+		remote, err = c.readDest()
+		return err
+	})
+	return remote, err
+}
+
+func (c *Conn) readDest() (Dest, error) {
+	b := make([]byte, DestSize)
+	if err := c.read("address", b[:shortDest]); err != nil {
+		return Dest{}, err
+	}
+	if b[shortDest-1] == 0 {
+		return Dest{}, c.errorf("address", ErrProtocol, "the other end gives no GID, so it is on InfiniBand and not on Ethernet; give it one with its flag -x")
+	}
+	if err := c.read("address", b[shortDest:]); err != nil {
+		return Dest{}, err
+	}
+	d, err := ParseDest(b)
+	if err != nil {
+		return Dest{}, c.errorf("address", err, "does it run the same test, with the same flags?")
+	}
+	return d, nil
+}
