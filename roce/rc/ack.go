@@ -206,8 +206,11 @@ func (q *QP) checkDrained(eff *Effects) {
 
 // impliedNAK goes back to the first missing answer, once.
 func (q *QP) impliedNAK(eff *Effects) {
+	if q.state == ib.Err {
+		return // a request before it had failed locally
+	}
 	eff.Drop = DropOutOfOrder
-	if q.state == ib.Err || q.recovering || q.next == q.una {
+	if q.recovering || q.next == q.una {
 		return
 	}
 	q.ctr.ImpliedNakSeqErr++

@@ -39,11 +39,11 @@ func (q *QP) receiveDuplicate(h *Header, p int64, eff *Effects) {
 			// Up to the next READ or atomic: its own duplicate comes behind
 			// this one, and an acknowledgement beyond it would imply that
 			// its answer was lost.
-			q.ackPending, q.ackPSN = true, q.expected-1
+			q.ackPending, q.ackPSN, q.ackMSN = true, q.expected-1, q.msn
 			for i := q.resNew; i != q.oldest(); {
 				i--
 				if r := &q.res[i&q.resMask]; r.psn > p {
-					q.ackPSN = r.psn - 1
+					q.ackPSN, q.ackMSN = r.psn-1, r.msn-1
 				} else {
 					break
 				}
@@ -193,11 +193,11 @@ func (q *QP) NextResponse(now units.Time, d *Descriptor) bool {
 	}
 	switch {
 	case q.nak != 0: // it acknowledges all before it
-		psn := q.expected
+		psn, msn := q.expected, q.msn
 		if q.nak&syndromeKind == syndromeKindNAK && q.nak != SyndromeSequence {
-			psn = q.nakPSN
+			psn, msn = q.nakPSN, q.nakMSN
 		}
-		d.Header = Header{Opcode: ib.Acknowledge, PSN: wire(psn), Syndrome: q.nak, MSN: q.msn & maxPSN}
+		d.Header = Header{Opcode: ib.Acknowledge, PSN: wire(psn), Syndrome: q.nak, MSN: msn & maxPSN}
 		d.Source, d.Payload, d.Last, d.VA, d.RKey = SourceNone, 0, true, 0, 0
 		q.nak, q.ackPending = 0, false
 		q.gapNAKed = true
@@ -211,7 +211,7 @@ func (q *QP) NextResponse(now units.Time, d *Descriptor) bool {
 }
 
 func (q *QP) sendAck(d *Descriptor) {
-	d.Header = Header{Opcode: ib.Acknowledge, PSN: wire(q.ackPSN), Syndrome: q.syndrome(), MSN: q.msn & maxPSN}
+	d.Header = Header{Opcode: ib.Acknowledge, PSN: wire(q.ackPSN), Syndrome: q.syndrome(), MSN: q.ackMSN & maxPSN}
 	d.Source, d.Payload, d.Last, d.VA, d.RKey = SourceNone, 0, true, 0, 0
 	q.ackPending = false
 	q.ctr.SentAcks++

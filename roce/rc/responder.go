@@ -37,7 +37,9 @@ type responder struct {
 	nak        uint8 // syndrome, or 0
 	answering  bool  // in state Err: responses are still owed, a fatal NAK last
 	ackPSN     int64
-	nakPSN     int64 // of a fatal one; others carry the expected PSN
+	nakPSN     int64  // of a fatal one; others carry the expected PSN
+	ackMSN     uint32 // the messages completed up to ackPSN and nakPSN: a peer may
+	nakMSN     uint32 // complete requests by them (IBA 9.7.7.1)
 
 	// res are the responder resources (IBA 9.7.7.1.1): one for each READ or atomic,
 	// numbered in order of arrival; the number's low bits are the place in
@@ -214,8 +216,11 @@ func (q *QP) Checked(now units.Time, ok bool, eff *Effects) {
 	q.awaiting = awaitNothing
 	switch {
 	case what == awaitNothing:
+	case !ok && what == awaitDuplicate:
+		msn := q.res[q.pendingRes&q.resMask].msn - 1
+		q.refuseAt(SyndromeAccess, near(q.pending.PSN, q.expected), msn, eff)
 	case !ok:
-		q.refusePSN(SyndromeAccess, near(q.pending.PSN, q.expected), eff)
+		q.refuse(SyndromeAccess, eff)
 	case what == awaitDuplicate:
 		q.readAgain(eff)
 	default:
@@ -325,7 +330,7 @@ func (q *QP) accept(h *Header, last bool, eff *Effects) {
 	}
 	q.advanceExpected(1)
 	if h.AckReq {
-		q.ackPending, q.ackPSN = true, q.expected-1
+		q.ackPending, q.ackPSN, q.ackMSN = true, q.expected-1, q.msn
 		eff.Do |= DoRespond
 	}
 }
@@ -390,9 +395,11 @@ func (q *QP) refuseNotReady(eff *Effects) {
 
 // refuse answers the packet with the expected PSN with a fatal NAK, behind all
 // responses owed before, and ends the queue pair (IBA 9.9.3, class C and A).
-func (q *QP) refuse(syndrome uint8, eff *Effects) { q.refusePSN(syndrome, q.expected, eff) }
+func (q *QP) refuse(syndrome uint8, eff *Effects) {
+	q.refuseAt(syndrome, q.expected, q.msn, eff)
+}
 
-func (q *QP) refusePSN(syndrome uint8, psn int64, eff *Effects) {
+func (q *QP) refuseAt(syndrome uint8, psn int64, msn uint32, eff *Effects) {
 	eff.Do = eff.Do&^(DoPlace|DoRecv|DoAtomic) | DoRespond
 	switch syndrome {
 	case SyndromeInvalid:
@@ -413,7 +420,7 @@ func (q *QP) refusePSN(syndrome uint8, psn int64, eff *Effects) {
 			eff.Events.add(ib.EventQPFatal)
 		}
 	}
-	q.nak, q.nakPSN = syndrome, psn
+	q.nak, q.nakPSN, q.nakMSN = syndrome, psn, msn
 	q.answering = true
 	q.enterErr(eff)
 }
@@ -429,7 +436,10 @@ func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 	if q.state == ib.Err {
 		return
 	}
-	psn := q.expected - 1
+	psn, msn := q.expected-1, q.msn
+	if q.message == kindNone {
+		msn-- // it was the last packet of its message
+	}
 	// An atomic that was not performed has no answer.
 	if q.resNew != q.resDone && q.res[(q.resNew-1)&q.resMask].waiting {
 		q.resNew--
@@ -437,7 +447,7 @@ func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 	if q.ackPending && q.ackPSN >= psn {
 		q.ackPending = false
 	}
-	q.failResponder(psn, status, eff)
+	q.failResponder(psn, msn, status, eff)
 }
 
 // FailResponse says that the driver could not fetch the payload of the READ
@@ -448,22 +458,27 @@ func (q *QP) FailResponse(now units.Time, d *Descriptor, status ib.WCStatus, eff
 	if q.state == ib.Err && !q.answering {
 		return
 	}
-	psn := near(d.Header.PSN, q.expected)
+	psn, msn := near(d.Header.PSN, q.expected), q.msn
+	for i := q.resNew; i != q.oldest(); i-- {
+		if r := &q.res[(i-1)&q.resMask]; r.end > psn {
+			msn = r.msn - 1
+		}
+	}
 	q.resEpoch++
 	q.staleFrom, q.staleTo = psn, psn+maxOutstandingPSNs
 	q.resSend, q.resDone = q.resNew, q.resNew
 	q.ackPending = false
-	q.failResponder(psn, status, eff)
+	q.failResponder(psn, msn, status, eff)
 }
 
-func (q *QP) failResponder(psn int64, status ib.WCStatus, eff *Effects) {
+func (q *QP) failResponder(psn int64, msn uint32, status ib.WCStatus, eff *Effects) {
 	if q.holds {
 		q.recvStatus = status
 	}
 	if status == ib.WCRemAccessErr {
-		q.refusePSN(SyndromeAccess, psn, eff)
+		q.refuseAt(SyndromeAccess, psn, msn, eff)
 	} else {
-		q.refusePSN(SyndromeOperation, psn, eff)
+		q.refuseAt(SyndromeOperation, psn, msn, eff)
 	}
 	eff.Drop = DropNone
 }
