@@ -61,6 +61,7 @@ type NIC struct {
 	wireFree                     units.Time
 	wireAt                       units.Time // of the pending evWire, or Never
 	paused                       uint8
+	resumed                      [fabric.MaxPriorities]units.Time // when each was last let go
 
 	desc      rc.Descriptor
 	eff       rc.Effects

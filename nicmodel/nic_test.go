@@ -554,3 +554,31 @@ func TestConfigIsChecked(t *testing.T) {
 		t.Errorf("an unknown preset: %v", err)
 	}
 }
+
+// Two senders at line rate to one receiver over a lossless switch: the pauses
+// show up as such in the accounts of their MACs, and nothing is lost.
+func TestPausesAreAccountedFor(t *testing.T) {
+	b := newBed(t, 3, 25*units.Gbps, preset(t, "cx5"), func(c *fabric.Config) {
+		for i := range c.Switch.Classes {
+			c.Switch.Classes[i].PFC.XOFF = 64 * units.KiB
+		}
+	})
+	x1, y1 := b.connect(0, 2, [2]Congestion{}, plainSend, 1024)
+	x2, y2 := b.connect(1, 2, [2]Congestion{}, plainSend, 1024)
+	b.stream(x1, y1, 1<<20, 4)
+	b.stream(x2, y2, 1<<20, 4)
+	b.e.RunUntil(5 * units.Millisecond)
+	if d := b.net.Totals().Dropped; d > 0 {
+		t.Errorf("%d packets were dropped", d)
+	}
+	for _, x := range []end{x1, x2} {
+		a := x.nic.Accounts(b.e.Now())[4]
+		if a.Stage != "mac" || a.Busy+a.Idle+sumOf(a.Stalled[:]) != a.Elapsed {
+			t.Fatalf("account %+v", a)
+		}
+		// Each has half of the wire that it could fill.
+		if paused := float64(a.Stalled[StallPause]) / float64(a.Elapsed); paused < 0.4 || paused > 0.6 {
+			t.Errorf("the MAC was paused for %.2f of the time, want a half: %+v", paused, a)
+		}
+	}
+}

@@ -270,7 +270,7 @@ func (n *NIC) send(now units.Time) {
 		if n.turn {
 			first, second = second, first
 		}
-		for _, from := range [...]*fifo{&n.control[priority], first, second} {
+		for i, from := range [...]*fifo{&n.control[priority], first, second} {
 			for from.head != 0 {
 				h := from.head
 				f := &n.frames.frames[h]
@@ -280,7 +280,7 @@ func (n *NIC) send(now units.Time) {
 				}
 				from.pop(n.frames)
 				if n.transmit(now, h, f, from) {
-					if n.control[priority] != *from {
+					if i > 0 {
 						n.turn = !n.turn
 					}
 					return
@@ -321,9 +321,11 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	f.sentAt = now
 	n.stat.TxPackets++
 	n.stat.TxPayload += units.Bytes(f.desc.Payload)
-	ready := f.ready
+	ready, why := f.ready, StallWire
+	if n.resumed[p.Priority] > ready {
+		why = StallPause
+	}
 	n.wireFree = n.net.Transmit(now, n.host, h)
-	why := StallWire
 	n.mac.Serve(ready, now, why, int64(n.wireFree-now))
 	// The wire is looked at again when it is free: the frame that goes next
 	// may not be there yet, and this one makes room.
@@ -336,7 +338,13 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 func (n *NIC) Pause(now units.Time, paused uint8) {
 	resumed := n.paused &^ paused
 	n.paused = paused
-	if resumed != 0 {
-		n.kick(now, now)
+	if resumed == 0 {
+		return
 	}
+	for priority := range n.resumed {
+		if resumed&(1<<priority) != 0 {
+			n.resumed[priority] = now
+		}
+	}
+	n.kick(now, now)
 }
