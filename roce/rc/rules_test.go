@@ -76,6 +76,21 @@ var rules = []struct {
 		in READ_RESPONSE_LAST 2 88 => acked 88/1, place read 0+512 88
 		in ACK 3 => acked 1/1
 		poll => 0 success; 1 success`},
+	{name: "the longest READ takes half of the PSN space, and nothing goes beyond it (9.7.1)", script: `
+		post READ 2147483648
+		post SEND 1
+		post SEND 2
+		send => READ_REQUEST 0 0 va=0 len=2147483648 A
+		in READ_RESPONSE_FIRST 0 256 => acked 256/1, place read 0+0 256
+		send => SEND_ONLY 8388608 1 A
+		in READ_RESPONSE_LAST 8388607 256 => drop out of order, rewind implied
+		send => READ_REQUEST 1 0 va=256 len=2147483392 A R; SEND_ONLY 8388608 1 A R`},
+	{name: "a READ waits until its responses fit into half of the PSN space", script: `
+		post SEND 1
+		post READ 2147483648
+		send => SEND_ONLY 0 1 A
+		in ACK 0 => acked 1/1
+		send => READ_REQUEST 1 0 va=0 len=2147483648 A`},
 	{name: "PSNs wrap around", cfg: func(_ *rc.Config, s *rc.SendConfig) { s.InitialPSN = 0xffffff }, script: `
 		post SEND 600
 		post READ 300
@@ -451,6 +466,29 @@ var rules = []struct {
 		in READ_REQUEST 0 va=100 len=600 key=8 => drop duplicate
 		in FETCH_ADD 0 va=104 => drop duplicate
 		out`},
+	{name: "the longest READ at the responder", script: `
+		in READ_REQUEST 0 va=0 len=2147483648 => check read 0+2147483648 ok
+		out1 => READ_RESPONSE_FIRST 0 256 va=0 msn=1
+		in READ_REQUEST 0 va=0 len=2147483648 => drop duplicate, check read 0+2147483648 ok, drop duplicate
+		out1 => READ_RESPONSE_FIRST 0 256 va=0 msn=1
+		in READ_REQUEST 8388607 va=2147483392 len=256 => drop duplicate, check read 2147483392+256 ok, drop duplicate
+		out => READ_RESPONSE_ONLY 8388607 256 va=2147483392 msn=1
+		in WRITE_ONLY 8388608 0 va=0 len=0 A
+		out => ACK 8388608 syn=0x1f msn=2`},
+	{name: "a READ begun again makes a later one that is half answered start over", script: `
+		in READ_REQUEST 0 va=0 len=256 => check read 0+256 ok
+		in READ_REQUEST 1 va=1000 len=600 => check read 1000+600 ok
+		out1 => READ_RESPONSE_ONLY 0 256 va=0 msn=1
+		out1 => READ_RESPONSE_FIRST 1 256 va=1000 msn=2
+		in READ_REQUEST 0 va=0 len=256 => drop duplicate, check read 0+256 ok, drop duplicate
+		out => READ_RESPONSE_ONLY 0 256 va=0 msn=1; READ_RESPONSE_FIRST 1 256 va=1000 msn=2; READ_RESPONSE_MIDDLE 2 256 va=1256; READ_RESPONSE_LAST 3 88 va=1512 msn=2`},
+	{name: "a duplicate READ whose key has gone: NAK remote access error", script: `
+		in READ_REQUEST 0 va=100 len=256 => check read 100+256 ok
+		in WRITE_ONLY 1 0 va=0 len=0
+		out => READ_RESPONSE_ONLY 0 256 va=100 msn=1
+		deny
+		in READ_REQUEST 0 va=100 len=256 => drop duplicate, check read 100+256 denied, drop access, event local access violation work queue error
+		out => NAK 0 syn=0x62 msn=0`},
 	{name: "a duplicate atomic gets the saved result and is not executed (9.7.5.1.4)", script: `
 		in FETCH_ADD 0 va=104 => check atomic 104+8 ok, atomic FETCH_ADD 0 104
 		out
