@@ -1,0 +1,52 @@
+package endpoint
+
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// cnpInterval is the least time between two congestion notifications of one
+// connection: DCQCN's N (Zhu et al., SIGCOMM 2015, section 3.2).
+const cnpInterval = 50 * units.Microsecond
+
+// noteCongestion looks at what the network and the peer say about congestion
+// with a packet: a request or READ response that was marked calls for a CNP and
+// an echo in the next acknowledgement; a marked response marks its request.
+func (e *Endpoint) noteCongestion(now units.Time, q *QP, p *Packet, in *inbound) {
+	c := &q.congestion
+	response := in.Opcode >= ib.ReadResponseFirst && in.Opcode <= ib.AtomicAcknowledge
+	marked := p.TrafficClass&3 == ce
+	if response && (marked || in.becn) {
+		c.marked = true
+	}
+	if !marked {
+		return
+	}
+	e.Counters.ECNMarked++
+	if !response {
+		c.echo = true
+	}
+	if in.Opcode == ib.Acknowledge || c.cnpSent && now-c.cnpAt < cnpInterval {
+		return
+	}
+	c.cnpDue, c.cnpSent, c.cnpAt = true, true, now
+	q.wake()
+}
+
+// nextCNP writes a congestion notification packet (IBA annex A17.9.3): BECN set,
+// 16 zero bytes.
+func (e *Endpoint) nextCNP(_ units.Time, q *QP, buf []byte) int {
+	const zeros = 16
+	q.congestion.cnpDue = false
+	e.Counters.CNPsSent++
+	encodeBTH(buf, ib.CNP, false, false, 0, q.destQPN, 0)
+	setBECN(buf)
+	clear(buf[bthBytes : bthBytes+zeros])
+	return bthBytes + zeros + icrcBytes
+}
+
+func (e *Endpoint) receiveCNP(q *QP) {
+	e.Counters.CNPsHandled++
+	q.congestion.cnps.Add(1)
+	q.congestion.marked = true
+}

@@ -1,0 +1,157 @@
+package endpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Limits of a device.
+const (
+	MaxQP       = 1 << 16
+	MaxQPWR     = 1 << 14
+	MaxSGE      = 32
+	MaxRdAtomic = 128
+	MaxInline   = 1024
+
+	// MaxPacket is the most bytes from the Base Transport Header to the ICRC:
+	// the headers of any packet with payload fit in 64.
+	MaxPacket = 4096 + 64
+
+	maxMessage = 1 << 31 // IBA 9.7.6.1.1
+)
+
+// Config is what an Endpoint is made with.
+type Config struct {
+	Name string       // of the device, for errors: "soft:lo"
+	GIDs []netip.Addr // the addresses that packets may come to
+	MTU  ib.MTU       // the largest path MTU
+	// Rand is where queue pair numbers, keys and addresses come from:
+	// crypto/rand.Reader. A test that must repeat itself gives another.
+	Rand io.Reader
+	// Window is how many PSNs a queue pair may have sent and not acknowledged.
+	Window int
+	// Resolve finds the way to an address.
+	Resolve func(verbs.AddressVector) (Route, error)
+	// OnEvent is told of asynchronous events as they happen.
+	OnEvent func(Event)
+}
+
+// Route is where packets go.
+type Route struct {
+	Dst          netip.AddrPort
+	GID          int    // which of the device's addresses they come from
+	SrcPort      uint16 // 0xc000 and 14 bits of entropy; a UDP socket has its own
+	TrafficClass uint8  // DSCP and ECN
+	HopLimit     uint8
+}
+
+// Event is something that happened outside any work request.
+type Event struct {
+	Type ib.EventType
+	QP   *QP // one of the two, or neither
+	CQ   *CQ
+}
+
+// Endpoint is a device.
+type Endpoint struct {
+	cfg     Config
+	qps     table[QP]
+	regions table[MR]
+	objects int // protection domains, completion queues
+	gsi     gsi
+
+	ready  readyList
+	timers timerHeap
+
+	eff   rc.Effects    // of the call in hand
+	desc  rc.Descriptor // of the packet in hand
+	in    inbound       // the packet in hand
+	stamp uint64        // when it came, for completions
+	orig  [8]byte
+	grh   [GRHBytes]byte
+
+	Counters Counters
+}
+
+// New returns a device without objects.
+func New(cfg Config) (*Endpoint, error) {
+	switch {
+	case len(cfg.GIDs) == 0:
+		return nil, fmt.Errorf("%s: no address", cfg.Name)
+	case !cfg.MTU.Valid():
+		return nil, fmt.Errorf("%s: MTU %d: 256, 512, 1024, 2048 or 4096", cfg.Name, cfg.MTU)
+	case cfg.Window < 1 || cfg.Window > 1<<16:
+		return nil, fmt.Errorf("%s: a window of %d packets: 1 to %d", cfg.Name, cfg.Window, 1<<16)
+	case cfg.Rand == nil || cfg.Resolve == nil:
+		return nil, fmt.Errorf("%s: Rand and Resolve are needed", cfg.Name)
+	}
+	return &Endpoint{cfg: cfg}, nil
+}
+
+// Objects counts the protection domains and completion queues that exist.
+func (e *Endpoint) Objects() int { return e.objects }
+
+// random draws 64 bits.
+func (e *Endpoint) random() (uint64, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(e.cfg.Rand, b[:]); err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(b[:]), nil
+}
+
+func (e *Endpoint) raise(v Event) {
+	if e.cfg.OnEvent != nil {
+		e.cfg.OnEvent(v)
+	}
+}
+
+// Counters count what happened to the packets of a device. What its queue pairs
+// count is in rc.Counters.
+type Counters struct {
+	RxPackets, RxBytes uint64 // from the Base Transport Header to the ICRC
+	TxPackets, TxBytes uint64
+
+	// Packets that were dropped, by the first reason found.
+	Malformed       uint64 // too short for their headers, reserved opcode or version, wrong padding
+	BadPKey         uint64
+	NoQP            uint64 // no such queue pair, or not in a state to receive
+	WrongService    uint64 // opcode of another transport service than the queue pair's
+	WrongSource     uint64 // not from, or not to, the address that the queue pair is connected to
+	BadQKey         uint64 // qkey_viol_cntr
+	UDNoReceive     uint64 // datagrams without a receive
+	UDTooLong       uint64 // datagrams longer than their receive
+	MADsDropped     uint64 // to QP 1 with nobody listening or with a wrong size
+	DroppedByQP     uint64 // dropped by a connection for one of rc.Drop's reasons
+	CNPsSent        uint64 // np_cnp_sent
+	CNPsHandled     uint64 // rp_cnp_handled
+	CNPsIgnored     uint64 // rp_cnp_ignored: no such connection
+	ECNMarked       uint64 // np_ecn_marked_roce_packets
+	TimersEarly     uint64 // deadlines that had moved on
+	LocalFaults     uint64 // requests or receives whose memory the keys did not allow
+	RemoteKeyFaults uint64 // R_Key checks that failed
+}
+
+// Deadline is when to call Expire next, or units.Never.
+func (e *Endpoint) Deadline() units.Time { return e.timers.first() }
+
+// Expire does what time demands.
+func (e *Endpoint) Expire(now units.Time) {
+	for e.timers.first() <= now {
+		q := e.timers.pop()
+		if q.rc.Deadline() > now {
+			e.Counters.TimersEarly++
+			e.arm(q)
+			continue
+		}
+		q.rc.Expire(now, &e.eff)
+		e.effects(now, q, nil)
+	}
+}

@@ -1,0 +1,191 @@
+package endpoint
+
+import (
+	"unsafe"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// PD is a protection domain.
+type PD struct {
+	e     *Endpoint
+	users int
+	gone  bool
+}
+
+// AllocPD makes a protection domain.
+func (e *Endpoint) AllocPD() *PD {
+	e.objects++
+	return &PD{e: e}
+}
+
+// Dealloc frees the protection domain.
+func (p *PD) Dealloc() error {
+	if p.gone {
+		return verbs.Errorf("dealloc_pd", p.e.cfg.Name, verbs.ErrClosed, "")
+	}
+	if p.users > 0 {
+		return verbs.Errorf("dealloc_pd", p.e.cfg.Name, verbs.ErrBusy, "%d regions and queue pairs made from it still exist", p.users)
+	}
+	p.gone = true
+	p.e.objects--
+	return nil
+}
+
+// MR is a memory region.
+type MR struct {
+	pd     *PD
+	buf    []byte
+	base   uint64
+	key    uint32
+	access ib.AccessFlags
+	live   bool // false once its key is invalid
+	gone   bool
+}
+
+const pageBytes = 4096
+
+// RegMR registers buf. Its key and its address come from the random source: an
+// address says nothing about where the program's memory lies, and whoever guesses
+// needs both. The address has the buffer's offset within a page, so that
+// what is aligned in memory is aligned in the address too.
+func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (*MR, error) {
+	e := p.e
+	const remoteWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
+	switch {
+	case p.gone:
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrClosed, "the protection domain is deallocated")
+	case len(buf) == 0:
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "the buffer is empty")
+	case access&^(ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead) != 0:
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "access flags %#x: known are %v", uint32(access), ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead)
+	case access&remoteWrites != 0 && access&ib.AccessLocalWrite == 0:
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "access %v without LOCAL_WRITE: what the peer may write must be writable locally", access)
+	}
+	key, err := e.newKey()
+	if err != nil {
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, err, "no random key")
+	}
+	where, err := e.random()
+	if err != nil {
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, err, "no random address")
+	}
+	// From 2^32 to 2^62: small numbers are never addresses, and none wraps around.
+	base := (1<<32 + where%(1<<61)) &^ (pageBytes - 1)
+	base |= uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) & (pageBytes - 1)
+	m := &MR{pd: p, buf: buf, base: base, key: key, access: access, live: true}
+	e.regions.put(key, m)
+	p.users++
+	return m, nil
+}
+
+// newKey draws a key that is not 0 and not in use.
+func (e *Endpoint) newKey() (uint32, error) {
+	for {
+		r, err := e.random()
+		if err != nil {
+			return 0, err
+		}
+		if key := uint32(r); key != 0 && e.regions.get(key) == nil {
+			return key, nil
+		}
+	}
+}
+
+// Addr is the address of the region's first byte.
+func (m *MR) Addr() uint64 { return m.base }
+
+// Length is the region's size in bytes.
+func (m *MR) Length() int { return len(m.buf) }
+
+// Key is the region's L_Key and R_Key.
+func (m *MR) Key() uint32 { return m.key }
+
+// Access returns what the region was registered for.
+func (m *MR) Access() ib.AccessFlags { return m.access }
+
+// Dereg makes the key invalid. No byte of the buffer is touched afterwards.
+func (m *MR) Dereg() error {
+	if m.gone {
+		return verbs.Errorf("dereg_mr", m.pd.e.cfg.Name, verbs.ErrClosed, "the region was deregistered before")
+	}
+	m.invalidate()
+	m.gone, m.buf = true, nil
+	m.pd.users--
+	return nil
+}
+
+// invalidate ends the key. The region still has to be deregistered.
+func (m *MR) invalidate() {
+	if m.live {
+		m.live = false
+		m.pd.e.regions.remove(m.key)
+	}
+}
+
+// region returns the region if key, protection domain, access and bounds allow n
+// bytes at addr.
+func (e *Endpoint) region(key uint32, pd *PD, addr, n uint64, want ib.AccessFlags) *MR {
+	m := e.regions.get(key)
+	if m == nil || m.pd != pd || m.access&want != want {
+		return nil
+	}
+	if size := uint64(len(m.buf)); addr < m.base || n > size || addr-m.base > size-n {
+		return nil
+	}
+	return m
+}
+
+// at returns n bytes of the region from addr on. The caller has checked the
+// bounds.
+func (m *MR) at(addr uint64, n int) []byte {
+	off := addr - m.base
+	return m.buf[off : off+uint64(n) : off+uint64(n)]
+}
+
+// gather copies len(to) bytes from offset on of what the list names, and reports
+// whether it may be read.
+func (e *Endpoint) gather(pd *PD, sgl []verbs.SGE, offset uint32, to []byte) bool {
+	for i := range sgl {
+		if len(to) == 0 {
+			break
+		}
+		s := &sgl[i]
+		if offset >= s.Length {
+			offset -= s.Length
+			continue
+		}
+		n := min(int(s.Length-offset), len(to))
+		m := e.region(s.LKey, pd, s.Addr+uint64(offset), uint64(n), 0)
+		if m == nil {
+			return false
+		}
+		copy(to[:n], m.at(s.Addr+uint64(offset), n))
+		to, offset = to[n:], 0
+	}
+	return len(to) == 0
+}
+
+// scatter copies from to what the list names from offset on, and reports whether
+// it may be written.
+func (e *Endpoint) scatter(pd *PD, sgl []verbs.SGE, offset uint32, from []byte) bool {
+	for i := range sgl {
+		if len(from) == 0 {
+			break
+		}
+		s := &sgl[i]
+		if offset >= s.Length {
+			offset -= s.Length
+			continue
+		}
+		n := min(int(s.Length-offset), len(from))
+		m := e.region(s.LKey, pd, s.Addr+uint64(offset), uint64(n), ib.AccessLocalWrite)
+		if m == nil {
+			return false
+		}
+		copy(m.at(s.Addr+uint64(offset), n), from[:n])
+		from, offset = from[n:], 0
+	}
+	return len(from) == 0
+}

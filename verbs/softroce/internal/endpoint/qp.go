@@ -1,0 +1,426 @@
+package endpoint
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// QPInit says what queue pair to make.
+type QPInit struct {
+	Type           ib.QPType
+	SendCQ, RecvCQ *CQ
+	SRQ            *RecvQueue // nil for a receive queue of its own
+	Cap            verbs.QPCap
+	SigAll         bool
+}
+
+// QP is a queue pair.
+type QP struct {
+	Owner any // what the driver likes to find here
+
+	e       *Endpoint
+	pd      *PD
+	num     uint32
+	init    QPInit
+	state   ib.QPState // as long as there is no rc, which has its own
+	attr    verbs.QPAttr
+	route   Route
+	destQPN uint32
+	gone    bool
+	ready   readyLink
+
+	sq   sendQueue
+	recv *RecvQueue
+	rc   *rc.QP // RC: from RTR on
+	ud   *udQueue
+
+	timerAt    units.Time
+	timerIndex int
+
+	congestion congestion
+}
+
+// congestion is what a queue pair knows of marks.
+type congestion struct {
+	cnpDue  bool       // a CNP is to be sent
+	cnpSent bool       // one was, at cnpAt
+	cnpAt   units.Time // the earliest time for the next is cnpInterval later
+	echo    bool       // the next acknowledgement says that the network has marked what it acknowledges
+	marked  bool       // the peer or a READ response said so since the last completion
+	cnps    atomic.Uint64
+}
+
+// CreateQP makes a queue pair in state RESET.
+func (p *PD) CreateQP(a QPInit) (*QP, error) {
+	e := p.e
+	bad := func(cause error, format string, args ...any) (*QP, error) {
+		return nil, verbs.Errorf("create_qp", e.cfg.Name, cause, format, args...)
+	}
+	c := &a.Cap
+	switch {
+	case p.gone:
+		return bad(verbs.ErrClosed, "the protection domain is deallocated")
+	case a.Type != ib.RC && a.Type != ib.UD:
+		return bad(verbs.ErrNotSupported, "the device has RC and UD queue pairs, not %v", a.Type)
+	case a.SendCQ == nil || a.RecvCQ == nil || a.SendCQ.gone || a.RecvCQ.gone || a.SendCQ.e != e || a.RecvCQ.e != e:
+		return bad(verbs.ErrInvalid, "give a send and a receive CQ of this device")
+	case c.MaxSendWR < 1 || c.MaxSendWR > MaxQPWR:
+		return bad(verbs.ErrInvalid, "a send queue of %d requests: 1 to %d", c.MaxSendWR, MaxQPWR)
+	case c.MaxRecvWR < 0 || c.MaxRecvWR > MaxQPWR:
+		return bad(verbs.ErrInvalid, "a receive queue of %d requests: 0 to %d", c.MaxRecvWR, MaxQPWR)
+	case c.MaxSendSGE < 0 || c.MaxSendSGE > MaxSGE || c.MaxRecvSGE < 0 || c.MaxRecvSGE > MaxSGE:
+		return bad(verbs.ErrInvalid, "%d and %d pieces a request: 0 to %d", c.MaxSendSGE, c.MaxRecvSGE, MaxSGE)
+	case c.MaxInlineData < 0 || c.MaxInlineData > MaxInline:
+		return bad(verbs.ErrInvalid, "%d bytes of inline data: 0 to %d", c.MaxInlineData, MaxInline)
+	case a.SRQ != nil && (a.SRQ.pd != p || a.SRQ.gone):
+		return bad(verbs.ErrInvalid, "the SRQ belongs to another protection domain")
+	case a.SRQ != nil && a.Type == ib.UD:
+		return bad(verbs.ErrNotSupported, "a UD queue pair on an SRQ")
+	case e.qps.n >= MaxQP:
+		return bad(verbs.ErrInvalid, "the device has %d queue pairs and takes no more", MaxQP)
+	}
+	num, err := e.newQPN()
+	if err != nil {
+		return bad(err, "no random number")
+	}
+	q := &QP{e: e, pd: p, num: num, init: a, timerAt: units.Never, timerIndex: -1}
+	q.attr.Cap = a.Cap
+	q.sq.init(c.MaxSendWR)
+	switch {
+	case a.Type == ib.UD:
+		q.ud = newUDQueue(max(c.MaxRecvWR, 1), max(c.MaxRecvSGE, 1))
+	case a.SRQ != nil:
+		q.recv = a.SRQ
+		q.recv.users++
+	default:
+		// The depth is within the limits that were checked.
+		if q.recv, err = p.recvQueue(q.object(), max(c.MaxRecvWR, 1), c.MaxRecvSGE); err != nil {
+			return bad(verbs.ErrInvalid, "%v", err)
+		}
+	}
+	e.qps.put(num, q)
+	a.SendCQ.users++
+	a.RecvCQ.users++
+	p.users++
+	return q, nil
+}
+
+// newQPN draws a number above those that mean something (IBA 3.5.1: 0 and 1 are
+// the management queue pairs, 0xffffff is multicast).
+func (e *Endpoint) newQPN() (uint32, error) {
+	for {
+		r, err := e.random()
+		if err != nil {
+			return 0, err
+		}
+		if n := uint32(r) & maxPSN; n > 1 && n < 0xffffff && e.qps.get(n) == nil {
+			return n, nil
+		}
+	}
+}
+
+const maxPSN = 1<<24 - 1
+
+func (q *QP) object() string { return fmt.Sprintf("qp %#x of %s", q.num, q.e.cfg.Name) }
+
+// Num is the queue pair number: 24 random bits.
+func (q *QP) Num() uint32 { return q.num }
+
+// Type is the transport service.
+func (q *QP) Type() ib.QPType { return q.init.Type }
+
+// SendCQ is where its send completions go.
+func (q *QP) SendCQ() *CQ { return q.init.SendCQ }
+
+// CNPs counts the congestion notifications that came for the queue pair. Any
+// goroutine may ask.
+func (q *QP) CNPs() uint64 { return q.congestion.cnps.Load() }
+
+// Transport returns the connection's counters.
+func (q *QP) Transport() rc.Counters {
+	if q.rc == nil {
+		return rc.Counters{}
+	}
+	return *q.rc.Counters()
+}
+
+// State is the state of the queue pair.
+func (q *QP) State() ib.QPState {
+	if q.rc != nil && q.rc.State() != ib.RTR {
+		return q.rc.State()
+	}
+	return q.state
+}
+
+// Query returns the attributes in force.
+func (q *QP) Query() (verbs.QPAttr, error) {
+	if q.gone {
+		return verbs.QPAttr{}, verbs.Errorf("query_qp", q.object(), verbs.ErrClosed, "")
+	}
+	a := q.attr
+	a.State = q.State()
+	return a, nil
+}
+
+// The attributes that a UD queue pair needs on its way (ibv_modify_qp(3)).
+const (
+	resetToInitUD = verbs.AttrState | verbs.AttrPort | verbs.AttrQKey
+	rtrToRTSUD    = verbs.AttrState | verbs.AttrSQPSN
+)
+
+func (q *QP) needs(from, to ib.QPState) verbs.QPAttrMask {
+	udQP := q.init.Type == ib.UD
+	switch {
+	case from == ib.Reset && to == ib.Init && udQP:
+		return resetToInitUD
+	case from == ib.Reset && to == ib.Init:
+		return verbs.ResetToInitRC
+	case from == ib.Init && to == ib.RTR && !udQP:
+		return verbs.InitToRTRRC
+	case from == ib.RTR && to == ib.RTS && udQP:
+		return rtrToRTSUD
+	case from == ib.RTR && to == ib.RTS:
+		return verbs.RTRToRTSRC
+	}
+	return verbs.AttrState
+}
+
+// Modify sets the attributes in mask.
+func (q *QP) Modify(now units.Time, a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if q.gone {
+		return q.bad(verbs.ErrClosed, "")
+	}
+	from := q.State()
+	if mask&verbs.AttrState == 0 {
+		a.State = from // attributes alone
+	}
+	if !from.CanBecome(a.State) || from == ib.Reset && mask&verbs.AttrState == 0 {
+		return q.bad(verbs.ErrState, "a queue pair in %v can't go to %v", from, a.State)
+	}
+	if missing := q.needs(from, a.State) &^ (mask | verbs.AttrState); missing != 0 {
+		return q.bad(verbs.ErrInvalid, "going to %v needs more attributes (ibv_modify_qp(3)): mask %#x is missing", a.State, uint32(missing))
+	}
+	switch a.State {
+	case ib.Reset:
+		q.reset()
+	case ib.Err:
+		q.fail(now)
+	case ib.Init:
+		return q.toInit(a, mask)
+	case ib.RTR:
+		if q.init.Type == ib.UD {
+			q.state = ib.RTR
+			return nil
+		}
+		return q.toRTR(a, mask)
+	case ib.RTS:
+		return q.toRTS(now, from, a, mask)
+	case ib.SQD:
+		return q.drain(now, from)
+	default:
+		return q.bad(verbs.ErrInvalid, "no application brings a queue pair to %v", a.State)
+	}
+	return nil
+}
+
+func (q *QP) bad(cause error, format string, args ...any) error {
+	return verbs.Errorf("modify_qp", q.object(), cause, format, args...)
+}
+
+func (q *QP) toInit(a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if mask&verbs.AttrPort != 0 {
+		if a.Port != 1 {
+			return q.bad(verbs.ErrInvalid, "port %d does not exist: the device has port 1", a.Port)
+		}
+		q.attr.Port = a.Port
+	}
+	if mask&verbs.AttrAccess != 0 {
+		q.attr.Access = a.Access
+	}
+	if mask&verbs.AttrQKey != 0 {
+		q.attr.QKey = a.QKey
+	}
+	q.state = ib.Init
+	return nil
+}
+
+func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	e := q.e
+	route, err := e.cfg.Resolve(a.AV)
+	switch {
+	case err != nil:
+		return q.bad(verbs.ErrInvalid, "%v", err)
+	case !a.PathMTU.Valid():
+		return q.bad(verbs.ErrInvalid, "a path MTU of %d: 256, 512, 1024, 2048 or 4096", a.PathMTU)
+	case a.PathMTU > e.cfg.MTU:
+		return q.bad(verbs.ErrInvalid, "a path MTU of %d is above the port's %d", a.PathMTU, e.cfg.MTU)
+	case a.DestQPN > maxPSN:
+		return q.bad(verbs.ErrInvalid, "peer queue pair %#x: 24 bits", a.DestQPN)
+	case a.MaxDestRdAtomic > MaxRdAtomic:
+		return q.bad(verbs.ErrInvalid, "%d responder resources: 0 to %d", a.MaxDestRdAtomic, MaxRdAtomic)
+	}
+	if mask&verbs.AttrAccess != 0 {
+		q.attr.Access = a.Access
+	}
+	t, err := rc.New(rc.Config{
+		MTU: a.PathMTU, SendDepth: len(q.sq.parts), Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil,
+		RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic), MinRNRTimer: a.MinRNRTimer,
+		Access: q.attr.Access,
+	})
+	if err != nil {
+		return q.bad(verbs.ErrInvalid, "%v", err)
+	}
+	route.SrcPort = srcPort(q.num, a.DestQPN, a.AV.FlowLabel)
+	q.rc, q.route, q.destQPN, q.state = t, route, a.DestQPN, ib.RTR
+	q.attr.PathMTU, q.attr.DestQPN, q.attr.RQPSN, q.attr.AV = a.PathMTU, a.DestQPN, a.RQPSN&maxPSN, a.AV
+	q.attr.MaxDestRdAtomic, q.attr.MinRNRTimer = a.MaxDestRdAtomic, a.MinRNRTimer
+	return nil
+}
+
+// srcPort spreads connections over source ports, and so over paths: RoCEv2 gives
+// it 14 bits of entropy, from the flow label if there is one.
+func srcPort(qpn, peer, label uint32) uint16 {
+	if label == 0 {
+		label = (qpn ^ bits.RotateLeft32(peer, 12)) * 0x9e3779b1 >> 12
+	}
+	return 0xc000 | uint16(label^label>>14)&0x3fff
+}
+
+func (q *QP) toRTS(now units.Time, from ib.QPState, a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	switch {
+	case q.init.Type == ib.UD:
+		if from == ib.RTR {
+			q.ud.psn = units.MakePSN(a.SQPSN)
+			q.attr.SQPSN = a.SQPSN & maxPSN
+		}
+		if mask&verbs.AttrQKey != 0 {
+			q.attr.QKey = a.QKey
+		}
+		q.state = ib.RTS
+	case from == ib.SQD:
+		if err := q.rc.Resume(); err != nil {
+			return q.bad(verbs.ErrState, "%v", err)
+		}
+	case from == ib.RTS:
+		return q.bad(verbs.ErrNotSupported, "the attributes of a connection are fixed: bring the queue pair to RESET and connect it anew")
+	default:
+		if a.MaxRdAtomic > MaxRdAtomic {
+			return q.bad(verbs.ErrInvalid, "%d outstanding reads and atomics: 0 to %d", a.MaxRdAtomic, MaxRdAtomic)
+		}
+		if err := q.rc.ReadyToSend(rc.SendConfig{
+			InitialPSN: units.MakePSN(a.SQPSN), Timeout: a.Timeout, RetryCount: a.RetryCnt, RNRRetry: a.RNRRetry,
+			MaxRdAtomic: int(a.MaxRdAtomic), AckReqEvery: max(1, q.e.cfg.Window/4), Window: q.e.cfg.Window,
+		}); err != nil {
+			return q.bad(verbs.ErrInvalid, "%v", err)
+		}
+		// A long READ is asked for in parts: nothing but the requester holds the
+		// responder back, and what comes must find room here.
+		part := q.e.cfg.Window / max(1, min(4, int(a.MaxRdAtomic)))
+		q.sq.readPart = uint32(max(1, part)) * uint32(q.attr.PathMTU)
+		q.attr.SQPSN, q.attr.Timeout, q.attr.RetryCnt = a.SQPSN&maxPSN, a.Timeout, a.RetryCnt
+		q.attr.RNRRetry, q.attr.MaxRdAtomic = a.RNRRetry, a.MaxRdAtomic
+	}
+	q.wake()
+	return nil
+}
+
+func (q *QP) drain(now units.Time, from ib.QPState) error {
+	if q.init.Type == ib.UD {
+		return q.bad(verbs.ErrNotSupported, "a UD queue pair sends at once and has nothing to drain")
+	}
+	if from == ib.SQD {
+		return nil
+	}
+	if err := q.rc.Drain(&q.e.eff); err != nil {
+		return q.bad(verbs.ErrState, "%v", err)
+	}
+	q.e.effects(now, q, nil)
+	return nil
+}
+
+// fail takes the queue pair to the error state, which flushes its requests.
+func (q *QP) fail(now units.Time) {
+	if q.ud != nil {
+		q.state = ib.Err
+		q.flushUD()
+		return
+	}
+	if q.rc == nil {
+		// Not connected yet. A transport in error flushes its receives too.
+		q.rc, _ = rc.New(rc.Config{MTU: 256, SendDepth: 1, Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil})
+	}
+	q.rc.ToError(&q.e.eff)
+	q.e.effects(now, q, nil)
+}
+
+// reset takes the queue pair back to RESET. What it had to do ends without a
+// completion.
+func (q *QP) reset() {
+	e := q.e
+	e.timers.remove(q)
+	e.ready.remove(q)
+	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
+	q.sq.clear()
+	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.echo, q.congestion.marked = false, false, false, false
+	switch {
+	case q.ud != nil:
+		q.ud.clear()
+	case q.init.SRQ == nil:
+		// The depth is as it was.
+		q.recv, _ = q.pd.recvQueue(q.recv.object, len(q.recv.sgls), q.recv.sges)
+	}
+	q.attr = verbs.QPAttr{Cap: q.init.Cap}
+}
+
+// Destroy frees the queue pair. Its requests end without completions, and
+// packets on their way to it meet no queue pair.
+func (q *QP) Destroy() error {
+	if q.gone {
+		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
+	}
+	q.reset()
+	q.gone = true
+	q.e.qps.remove(q.num)
+	q.init.SendCQ.users--
+	q.init.RecvCQ.users--
+	q.pd.users--
+	if q.init.SRQ != nil {
+		q.init.SRQ.users--
+	}
+	return nil
+}
+
+// PostRecv adds receives and returns how many were taken.
+func (q *QP) PostRecv(now units.Time, wrs []verbs.RecvWR) (int, error) {
+	switch {
+	case q.gone:
+		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrClosed, "")
+	case q.init.SRQ != nil:
+		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrInvalid, "the queue pair draws on an SRQ: post there")
+	}
+	s := q.State()
+	if s == ib.Reset {
+		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to INIT first", s)
+	}
+	var n int
+	var err error
+	if q.ud != nil {
+		n, err = q.postRecvUD(wrs)
+	} else {
+		n, err = q.recv.PostRecv(wrs)
+	}
+	if s == ib.Err {
+		if q.ud != nil {
+			q.flushUD()
+		} else {
+			q.e.reap(q)
+		}
+	}
+	return n, err
+}

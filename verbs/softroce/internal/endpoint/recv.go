@@ -1,0 +1,85 @@
+package endpoint
+
+import (
+	"errors"
+
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// RecvQueue is a receive queue with its scatter lists: of one queue pair, or
+// shared by several (an SRQ).
+type RecvQueue struct {
+	e      *Endpoint
+	pd     *PD
+	queue  *rc.RecvQueue
+	sgls   [][]verbs.SGE // by slot
+	sges   int
+	users  int
+	gone   bool
+	object string
+}
+
+// CreateSRQ makes a shared receive queue.
+func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (*RecvQueue, error) {
+	if p.gone {
+		return nil, verbs.Errorf("create_srq", p.e.cfg.Name, verbs.ErrClosed, "the protection domain is deallocated")
+	}
+	r, err := p.recvQueue("srq of "+p.e.cfg.Name, a.MaxWR, a.MaxSGE)
+	if err != nil {
+		return nil, verbs.Errorf("create_srq", p.e.cfg.Name, verbs.ErrInvalid, "%v", err)
+	}
+	p.users++
+	return r, nil
+}
+
+func (p *PD) recvQueue(object string, depth, sges int) (*RecvQueue, error) {
+	q, err := rc.NewRecvQueue(depth)
+	if err != nil {
+		return nil, err
+	}
+	return &RecvQueue{e: p.e, pd: p, queue: q, sgls: make([][]verbs.SGE, depth), sges: max(sges, 1), object: object}, nil
+}
+
+// PostRecv adds receives and returns how many were taken.
+func (r *RecvQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if r.gone {
+		return 0, verbs.Errorf("post_recv", r.object, verbs.ErrClosed, "")
+	}
+	for i := range wrs {
+		wr := &wrs[i]
+		if len(wr.SGL) > r.sges {
+			return i, verbs.Errorf("post_recv", r.object, verbs.ErrInvalid, "%d pieces: the queue was made for %d", len(wr.SGL), r.sges)
+		}
+		total := uint64(0)
+		for _, s := range wr.SGL {
+			total += uint64(s.Length)
+		}
+		if total > maxMessage {
+			return i, verbs.Errorf("post_recv", r.object, verbs.ErrInvalid, "a receive of %d bytes is longer than a message can be, 2 GiB", total)
+		}
+		slot, err := r.queue.Post(rc.Recv{ID: wr.WRID, Length: uint32(total)})
+		if err != nil {
+			cause := verbs.ErrInvalid
+			if errors.Is(err, rc.ErrFull) {
+				cause = verbs.ErrQueueFull
+			}
+			return i, verbs.Errorf("post_recv", r.object, cause, "it holds %d receives", len(r.sgls))
+		}
+		r.sgls[slot] = append(r.sgls[slot][:0], wr.SGL...)
+	}
+	return len(wrs), nil
+}
+
+// Destroy frees a shared receive queue.
+func (r *RecvQueue) Destroy() error {
+	if r.gone {
+		return verbs.Errorf("destroy_srq", r.object, verbs.ErrClosed, "")
+	}
+	if r.users > 0 {
+		return verbs.Errorf("destroy_srq", r.object, verbs.ErrBusy, "%d queue pairs draw on it", r.users)
+	}
+	r.gone = true
+	r.pd.users--
+	return nil
+}

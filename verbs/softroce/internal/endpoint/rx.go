@@ -1,0 +1,201 @@
+package endpoint
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Packet is a packet that came, with an ICRC that the driver has found good.
+type Packet struct {
+	Data         []byte // from the Base Transport Header to the end of the padding, without the ICRC
+	Src          netip.AddrPort
+	GID          int    // the address it came to
+	Stamp        uint64 // when it came, on the device's counter
+	TrafficClass uint8
+	HopLimit     uint8
+}
+
+// ce is the ECN code point of a packet that met congestion (RFC 3168).
+const ce = 3
+
+// Receive takes one packet. It does not keep p.
+func (e *Endpoint) Receive(now units.Time, p *Packet) {
+	e.Counters.RxPackets++
+	e.Counters.RxBytes += uint64(len(p.Data) + icrcBytes)
+	e.stamp = p.Stamp
+	in := &e.in
+	if !decode(p.Data, in) {
+		e.Counters.Malformed++
+		return
+	}
+	if in.pkey&0x7fff != pkey&0x7fff {
+		e.Counters.BadPKey++
+		return
+	}
+	if in.destQPN == 1 {
+		e.receiveMAD(p, in)
+		return
+	}
+	q := e.qps.get(in.destQPN)
+	if q == nil {
+		if in.Opcode == ib.CNP {
+			e.Counters.CNPsIgnored++
+		}
+		e.Counters.NoQP++
+		return
+	}
+	if q.ud != nil {
+		e.receiveDatagram(q, p, in)
+		return
+	}
+	switch {
+	case q.rc == nil:
+		e.Counters.NoQP++
+		return
+	case p.Src.Addr() != q.route.Dst.Addr() || p.GID != q.route.GID:
+		e.Counters.WrongSource++
+		return
+	case in.Opcode == ib.CNP:
+		e.receiveCNP(q)
+		return
+	case in.Opcode.Service() != ib.ServiceRC:
+		e.Counters.WrongService++
+		return
+	}
+	q.rc.Receive(now, &in.Header, len(in.payload), &e.eff)
+	e.noteCongestion(now, q, p, in)
+	if e.eff.Drop != rc.DropNone {
+		e.Counters.DroppedByQP++
+	}
+	e.effects(now, q, in)
+}
+
+// effects carries out what the transport asks for in e.eff. in is the packet that
+// it is about, or nil.
+func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
+	eff := &e.eff
+	if in == nil {
+		e.stamp = stampOf(now)
+	}
+	events := eff.Events
+	if eff.Do&rc.DoCheck != 0 {
+		ok := e.check(q, &eff.Check)
+		if !ok {
+			e.Counters.RemoteKeyFaults++
+		}
+		q.rc.Checked(now, ok, eff)
+		events |= eff.Events
+	}
+	do, recv := eff.Do, eff.Recv
+	if do&rc.DoPlace != 0 && !e.place(now, q, in, &eff.Place) {
+		// The transport's answer to that replaces what it said before.
+		events |= eff.Events
+		if eff.Do&rc.DoRecv != 0 {
+			recv = eff.Recv
+		} else if recv.Status == ib.WCSuccess {
+			recv.Status = ib.WCLocProtErr
+		}
+		do |= eff.Do
+	}
+	if do&rc.DoAtomic != 0 {
+		e.atomic(now, q, &eff.Atomic)
+		do |= eff.Do
+		events |= eff.Events
+	}
+	if do&rc.DoRecv != 0 {
+		e.received(q, &recv)
+	}
+	if do&rc.DoComplete != 0 {
+		e.reap(q)
+	}
+	for t := ib.EventType(0); events>>t != 0; t++ {
+		if events.Has(t) {
+			e.raise(Event{Type: t, QP: q})
+		}
+	}
+	e.arm(q)
+	if do&(rc.DoRespond|rc.DoSend|rc.DoComplete) != 0 {
+		q.wake()
+	}
+}
+
+// check makes the access check that the transport asks for. An invalidate that
+// is allowed is carried out: nothing of its message can fail any more.
+func (e *Endpoint) check(q *QP, c *rc.Check) bool {
+	if !c.Invalidate {
+		return e.region(c.RKey, q.pd, c.VA, uint64(c.Length), c.Access) != nil
+	}
+	m := e.regions.get(c.RKey)
+	if m == nil || m.pd != q.pd || m.access&remoteAccess == 0 {
+		return false
+	}
+	m.invalidate()
+	return true
+}
+
+const remoteAccess = ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
+
+// place copies what came to where it belongs. It returns false after telling the
+// transport if that memory may not be written.
+func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
+	switch p.Kind {
+	case rc.PlaceMemory:
+		m := e.region(p.RKey, q.pd, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
+		if m == nil {
+			e.Counters.RemoteKeyFaults++
+			q.rc.FailRecv(now, ib.WCRemAccessErr, &e.eff)
+			return false
+		}
+		copy(m.at(p.VA, int(p.Length)), in.payload)
+	case rc.PlaceRecv:
+		if !e.scatter(q.pd, q.recv.sgls[p.Slot], p.Offset, in.payload[:p.Length]) {
+			e.Counters.LocalFaults++
+			q.rc.FailRecv(now, ib.WCLocProtErr, &e.eff)
+			return false
+		}
+	default: // what a READ or an atomic brought
+		from := in.payload
+		if p.Kind == rc.PlaceAtomic {
+			binary.NativeEndian.PutUint64(e.orig[:], in.Orig)
+			from = e.orig[:]
+		}
+		part := q.sq.part(p.Slot)
+		if !e.scatter(q.pd, q.sq.at(part.wr).sgl, part.offset+p.Offset, from[:p.Length]) {
+			e.Counters.LocalFaults++
+			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, &e.eff)
+			return false
+		}
+	}
+	return true
+}
+
+// atomic performs an atomic operation, atomic for the program's own sync/atomic
+// too: the address is a multiple of eight, and registered memory keeps that.
+func (e *Endpoint) atomic(now units.Time, q *QP, a *rc.Atomic) {
+	m := e.region(a.RKey, q.pd, a.VA, 8, ib.AccessRemoteAtomic)
+	if m == nil {
+		e.Counters.RemoteKeyFaults++
+		q.rc.FailRecv(now, ib.WCRemAccessErr, &e.eff)
+		return
+	}
+	word := (*uint64)(unsafe.Pointer(unsafe.SliceData(m.at(a.VA, 8))))
+	var orig uint64
+	if a.Op == ib.FetchAdd {
+		orig = atomic.AddUint64(word, a.Swap) - a.Swap
+	} else {
+		for orig = a.Compare; !atomic.CompareAndSwapUint64(word, a.Compare, a.Swap); {
+			if orig = atomic.LoadUint64(word); orig != a.Compare {
+				break
+			}
+			// It changed in between, to what was wanted: once more.
+		}
+	}
+	q.rc.AtomicDone(a.Slot, orig)
+	q.wake()
+}

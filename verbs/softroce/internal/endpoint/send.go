@@ -1,0 +1,290 @@
+package endpoint
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// sendQueue is the requests of a queue pair, oldest first, by running count:
+// freed <= fed <= posted. The transport gets them from fed on, long READs in
+// parts.
+type sendQueue struct {
+	wqes   []wqe // by count
+	mask   uint32
+	depth  uint32
+	posted uint32
+	fed    uint32
+	freed  uint32
+
+	offset   uint32 // how far the request at fed has been handed over
+	readPart uint32 // bytes of a READ that the transport gets at a time
+	parts    []part // by the transport's slot, which is its count
+	handed   uint32 // parts handed over
+}
+
+type wqe struct {
+	id       uint64
+	op       ib.WROpcode
+	flags    verbs.SendFlags
+	signaled bool
+	failed   bool
+	length   uint32
+	sgl      []verbs.SGE
+	inline   []byte
+
+	remoteAddr    uint64
+	rkey, imm     uint32
+	compare, swap uint64
+
+	to        Route // UD
+	qpn, qkey uint32
+}
+
+// part is a piece of a request that is one request to the transport.
+type part struct {
+	wr     uint32 // count of the request
+	offset uint32
+}
+
+const minParts = 16 // so that the parts of a READ overlap on a short send queue too
+
+func (s *sendQueue) init(depth int) {
+	s.depth = uint32(depth)
+	s.wqes = make([]wqe, 1<<bits.Len(uint(depth-1)))
+	s.mask = uint32(len(s.wqes) - 1)
+	s.parts = make([]part, max(len(s.wqes), minParts))
+}
+
+// clear drops everything.
+func (s *sendQueue) clear() {
+	s.posted, s.fed, s.freed, s.offset, s.handed = 0, 0, 0, 0, 0
+}
+
+func (s *sendQueue) at(count uint32) *wqe { return &s.wqes[count&s.mask] }
+
+func (s *sendQueue) part(slot uint32) *part { return &s.parts[slot&uint32(len(s.parts)-1)] }
+
+// Destination is where a datagram goes.
+type Destination struct {
+	AV   verbs.AddressVector
+	QPN  uint32
+	QKey uint32
+}
+
+// PostSend posts requests in order and returns how many were taken. to is where
+// they go from a UD queue pair, else nil.
+func (q *QP) PostSend(now units.Time, wrs []verbs.SendWR, to *Destination) (int, error) {
+	if q.gone {
+		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrClosed, "")
+	}
+	state := q.State()
+	switch state {
+	case ib.RTS, ib.SQD, ib.SQE, ib.Err:
+	default:
+		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to RTS first", state)
+	}
+	var route Route
+	switch {
+	case to != nil && q.ud == nil:
+		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a connection sends to its peer only")
+	case to == nil && q.ud != nil:
+		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a UD queue pair needs to be told where to send: use PostSendTo")
+	case to != nil:
+		var err error
+		if route, err = q.e.cfg.Resolve(to.AV); err != nil {
+			return 0, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "%v", err)
+		}
+		route.SrcPort = srcPort(q.num, to.QPN, to.AV.FlowLabel)
+	}
+	n := 0
+	var err error
+	for i := range wrs {
+		if err = q.post(&wrs[i]); err != nil {
+			break
+		}
+		if to != nil {
+			w := q.sq.at(q.sq.posted - 1)
+			w.to, w.qpn, w.qkey = route, to.QPN&maxPSN, to.QKey
+			if w.qkey&(1<<31) != 0 { // IBA 10.2.5: the queue pair's own instead
+				w.qkey = q.attr.QKey
+			}
+		}
+		n++
+	}
+	if n > 0 {
+		if q.ud == nil {
+			q.feed()
+		}
+		q.wake()
+		if state == ib.Err || state == ib.SQE {
+			q.e.reap(q)
+		}
+	}
+	return n, err
+}
+
+// post takes one request.
+func (q *QP) post(wr *verbs.SendWR) error {
+	bad := func(cause error, format string, args ...any) error {
+		return verbs.Errorf("post_send", q.object(), cause, format, args...)
+	}
+	c := &q.attr.Cap
+	s := &q.sq
+	if s.posted-s.freed == s.depth {
+		return bad(verbs.ErrQueueFull, "the send queue holds %d requests", s.depth)
+	}
+	switch wr.Opcode {
+	case ib.WRSend, ib.WRSendWithImm:
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSendWithInv, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRLocalInv:
+		if q.ud != nil {
+			return bad(verbs.ErrInvalid, "%v on a UD queue pair, which only sends", wr.Opcode)
+		}
+	default:
+		return bad(verbs.ErrInvalid, "no operation %v", wr.Opcode)
+	}
+	returns := wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic()
+	inline := wr.Flags&verbs.SendInline != 0
+	total := uint64(0)
+	switch {
+	case inline && returns:
+		return bad(verbs.ErrInvalid, "%v can't be inline: it brings data back", wr.Opcode)
+	case inline && len(wr.Inline) > c.MaxInlineData:
+		return bad(verbs.ErrInvalid, "%d bytes inline: the queue pair was made for %d", len(wr.Inline), c.MaxInlineData)
+	case inline:
+		total = uint64(len(wr.Inline))
+	case len(wr.SGL) > max(c.MaxSendSGE, 1):
+		return bad(verbs.ErrInvalid, "%d pieces: the queue pair was made for %d", len(wr.SGL), max(c.MaxSendSGE, 1))
+	default:
+		for i := range wr.SGL {
+			total += uint64(wr.SGL[i].Length)
+		}
+	}
+	switch {
+	case wr.Opcode.IsAtomic() && total != 8:
+		return bad(verbs.ErrInvalid, "%v of %d bytes: it has 8", wr.Opcode, total)
+	case wr.Opcode.IsAtomic() && wr.RemoteAddr%8 != 0:
+		return bad(verbs.ErrInvalid, "%v at %#x: the address must be a multiple of 8", wr.Opcode, wr.RemoteAddr)
+	case returns && q.attr.MaxRdAtomic == 0 && q.State() != ib.Err:
+		return bad(verbs.ErrInvalid, "%v on a queue pair with MaxRdAtomic 0", wr.Opcode)
+	case q.ud != nil && total > uint64(q.e.cfg.MTU):
+		return bad(verbs.ErrInvalid, "a datagram of %d bytes: the port's MTU is %d", total, q.e.cfg.MTU)
+	case total > maxMessage:
+		return bad(verbs.ErrInvalid, "%v of %d bytes: a message has at most 2^31", wr.Opcode, total)
+	}
+	w := s.at(s.posted)
+	w.id, w.op, w.flags, w.failed = wr.WRID, wr.Opcode, wr.Flags, false
+	w.signaled = q.init.SigAll || wr.Flags&verbs.SendSignaled != 0
+	w.length = uint32(total)
+	w.remoteAddr, w.rkey, w.imm = wr.RemoteAddr, wr.RKey, wr.Imm
+	w.compare, w.swap = wr.CompareAdd, wr.Swap
+	w.sgl, w.inline = w.sgl[:0], w.inline[:0]
+	if inline {
+		w.inline = append(w.inline, wr.Inline...)
+	} else {
+		w.sgl = append(w.sgl, wr.SGL...)
+	}
+	s.posted++
+	return nil
+}
+
+// feed hands requests to the transport as long as it takes them.
+func (q *QP) feed() {
+	s := &q.sq
+	for s.fed != s.posted && q.rc.State() != ib.Err {
+		w := s.at(s.fed)
+		r := rc.Request{
+			ID: uint64(s.fed), Op: w.op, Signaled: w.signaled,
+			Solicited: w.flags&verbs.SendSolicited != 0,
+			Fence:     w.flags&verbs.SendFence != 0 && s.offset == 0,
+			Length:    w.length - s.offset, RKey: w.rkey, Imm: w.imm,
+			RemoteAddr: w.remoteAddr + uint64(s.offset), Swap: w.swap, Compare: w.compare,
+		}
+		if w.op == ib.WRAtomicFetchAndAdd {
+			r.Swap = w.compare
+		}
+		last := true
+		if w.op == ib.WRRDMARead && r.Length > s.readPart {
+			r.Length, r.Signaled, last = s.readPart, false, false
+		}
+		slot, err := q.rc.PostSend(&r)
+		if err != nil {
+			if err != rc.ErrFull { //nolint:errorlint // rc returns it as it is
+				panic(fmt.Sprintf("endpoint: the transport refused what was checked: %v", err))
+			}
+			return
+		}
+		*s.part(slot) = part{wr: s.fed, offset: s.offset}
+		s.handed++
+		if last {
+			s.fed++
+			s.offset = 0
+		} else {
+			s.offset += r.Length
+		}
+	}
+}
+
+// reap turns finished requests and flushed receives into completions.
+func (e *Endpoint) reap(q *QP) {
+	if q.ud != nil {
+		q.flushUD()
+		return
+	}
+	s := &q.sq
+	var c rc.SendCompletion
+	for q.rc.PollSend(&c) {
+		count := uint32(c.ID)
+		w := s.at(count)
+		if w.failed {
+			continue // the other parts of a READ
+		}
+		w.failed = c.Status != ib.WCSuccess
+		q.completeSend(w, c.Status)
+	}
+	if n := uint32(q.rc.SendQueued()); n > 0 {
+		s.freed = s.part(s.handed - n).wr
+	} else {
+		s.freed = s.fed
+	}
+	if q.rc.State() == ib.Err {
+		for ; s.fed != s.posted; s.fed++ { // what the transport has not got
+			if w := s.at(s.fed); !w.failed {
+				q.completeSend(w, ib.WCWRFlushErr)
+			}
+		}
+		s.freed, s.offset = s.fed, 0
+		var r rc.RecvCompletion
+		for q.rc.PollRecv(&r) {
+			e.received(q, &r)
+		}
+		return
+	}
+	q.feed()
+}
+
+func (q *QP) completeSend(w *wqe, status ib.WCStatus) {
+	q.init.SendCQ.push(&verbs.WC{
+		WRID: w.id, Status: status, Opcode: w.op.Completion(), ByteLen: w.length, QPN: q.num, Timestamp: q.e.stamp,
+	}, q.congestion.marked, false)
+	q.congestion.marked = false
+}
+
+// received reports a receive that has ended.
+func (e *Endpoint) received(q *QP, r *rc.RecvCompletion) {
+	q.recv.queue.Free(r.Slot)
+	wc := verbs.WC{
+		WRID: r.ID, Status: r.Status, Opcode: r.Opcode, ByteLen: r.Bytes, Imm: r.Imm, QPN: q.num, Timestamp: e.stamp,
+	}
+	if r.HasImm {
+		wc.Flags |= verbs.WCWithImm
+	}
+	if r.HasInvalidate {
+		wc.Flags |= verbs.WCWithInv
+	}
+	q.init.RecvCQ.push(&wc, false, r.Solicited)
+}

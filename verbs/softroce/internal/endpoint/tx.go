@@ -1,0 +1,131 @@
+package endpoint
+
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Pending reports whether Next may have a packet.
+func (e *Endpoint) Pending() bool { return e.gsi.n > 0 || e.ready.first != nil }
+
+// Next writes the next packet to send to buf, from its Base Transport Header to
+// the four bytes of the ICRC, which the driver fills in: only it knows the IP
+// header. It returns the length and the way, which holds until the next call, or
+// 0 when there is nothing to send. buf must hold MaxPacket bytes.
+//
+// Packets of one queue pair come in turns of up to 64.
+func (e *Endpoint) Next(now units.Time, buf []byte) (int, *Route) {
+	if e.gsi.n > 0 {
+		n, to := e.nextMAD(buf)
+		return e.sent(n), to
+	}
+	for q := e.ready.first; q != nil; q = e.ready.first {
+		if q.ready.sent >= turn && e.ready.last != q {
+			e.ready.remove(q)
+			e.ready.push(q)
+			continue
+		}
+		if n := e.nextOf(now, q, buf); n > 0 {
+			q.ready.sent++
+			to := &q.route
+			if q.ud != nil {
+				to = &q.ud.to
+			}
+			return e.sent(n), to
+		}
+		e.ready.remove(q)
+	}
+	return 0, nil
+}
+
+func (e *Endpoint) sent(n int) int {
+	e.Counters.TxPackets++
+	e.Counters.TxBytes += uint64(n)
+	return n
+}
+
+// nextOf writes the next packet of one queue pair: notifications first, then
+// what it owes as a responder, then its requests.
+func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
+	if q.ud != nil {
+		return e.nextDatagram(now, q, buf)
+	}
+	if q.rc == nil {
+		return 0
+	}
+	if q.congestion.cnpDue {
+		return e.nextCNP(now, q, buf)
+	}
+	d := &e.desc
+	for {
+		if !q.rc.NextResponse(now, d) && !q.rc.NextRequest(now, d) {
+			e.arm(q)
+			return 0
+		}
+		if d.Source == rc.SourceLocalInv {
+			e.invalidateLocal(now, q, d)
+			continue
+		}
+		n, payload := encode(buf, &d.Header, q.destQPN, d.Payload)
+		if d.Header.Opcode == ib.Acknowledge || d.Header.Opcode == ib.AtomicAcknowledge {
+			if q.congestion.echo {
+				q.congestion.echo = false
+				setBECN(buf)
+			}
+		}
+		if d.Payload > 0 && !e.fetch(now, q, d, payload) {
+			continue
+		}
+		e.arm(q)
+		return n
+	}
+}
+
+// fetch copies the payload of a packet. It returns false after telling the
+// transport that its memory may not be read.
+func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) bool {
+	if d.Source == rc.SourceMemory {
+		m := e.region(d.RKey, q.pd, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
+		if m == nil {
+			e.Counters.RemoteKeyFaults++
+			q.rc.FailResponse(now, d, ib.WCRemAccessErr, &e.eff)
+			e.effects(now, q, nil)
+			return false
+		}
+		copy(to, m.at(d.VA, d.Payload))
+		return true
+	}
+	p := q.sq.part(d.Slot)
+	w := q.sq.at(p.wr)
+	if w.flags&verbs.SendInline != 0 {
+		copy(to, w.inline[d.Offset:])
+		return true
+	}
+	if !e.gather(q.pd, w.sgl, d.Offset, to) {
+		e.Counters.LocalFaults++
+		e.stamp = stampOf(now)
+		q.rc.FailSend(now, d.Slot, ib.WCLocProtErr, &e.eff)
+		e.effects(now, q, nil)
+		return false
+	}
+	return true
+}
+
+// invalidateLocal carries out a local invalidate whose turn has come.
+func (e *Endpoint) invalidateLocal(now units.Time, q *QP, d *rc.Descriptor) {
+	e.stamp = stampOf(now)
+	m := e.regions.get(d.Header.Imm)
+	if m == nil || m.pd != q.pd {
+		e.Counters.LocalFaults++
+		q.rc.FailSend(now, d.Slot, ib.WCMWBindErr, &e.eff)
+		e.effects(now, q, nil)
+		return
+	}
+	m.invalidate()
+	e.reap(q)
+}
+
+// stampOf is the device's counter at an instant: nanoseconds.
+func stampOf(now units.Time) uint64 { return uint64(now / units.Nanosecond) }
