@@ -46,7 +46,9 @@ type Network struct {
 	ends   []Endpoint // by host
 	topo   *Topology
 	cfg    Config
-	leaves []int32 // the switches that have hosts; an index of it is a leaf number
+	leaves []int32    // the switches that have hosts; an index of it is a leaf number
+	slow   []slowPath // by switch
+	query  uint64
 }
 
 // host is what Transmit and the last switch need to know of a host.
@@ -124,6 +126,7 @@ func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, erro
 		return nil, err
 	}
 	n.buildRoutes()
+	n.slow = make([]slowPath, topo.Switches())
 	return n, nil
 }
 

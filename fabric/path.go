@@ -27,22 +27,34 @@ func (n *Network) crossing(l uint32, size units.Bytes) units.Time {
 	return k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
 }
 
-// inside returns the slowest crossing from a switch to a leaf.
+// slowPath is what is known of the slowest way from a switch to the leaf, and for
+// the size, that a query is about.
+type slowPath struct {
+	query uint64
+	t     units.Time
+}
+
+// inside returns the slowest crossing from a switch to a leaf, visiting each
+// switch once in a query; a new query starts with n.query++.
 func (n *Network) inside(sw int32, leaf int32, size units.Bytes) units.Time {
-	s := &n.switches[sw]
+	s, known := &n.switches[sw], &n.slow[sw]
 	if s.leaf == leaf {
 		return 0
 	}
-	r := n.routes[s.routes+uint32(leaf)]
-	if r&direct != 0 {
-		l := uint32(r &^ direct)
-		return n.crossing(l, size) + n.inside(n.links[l].to, leaf, size)
+	if known.query == n.query {
+		return known.t
 	}
 	var slowest units.Time
-	g := n.groups[r]
-	for _, l := range n.members[g.first : g.first+g.count] {
+	r := n.routes[s.routes+uint32(leaf)]
+	links := []uint32{uint32(r &^ direct)}
+	if r&direct == 0 {
+		g := n.groups[r]
+		links = n.members[g.first : g.first+g.count]
+	}
+	for _, l := range links {
 		slowest = max(slowest, n.crossing(l, size)+n.inside(n.links[l].to, leaf, size))
 	}
+	*known = slowPath{n.query, slowest}
 	return slowest
 }
 
@@ -57,6 +69,7 @@ func (n *Network) BaseDelay(src, dst int, size units.Bytes) units.Time {
 	if a.leaf < 0 {
 		return t
 	}
+	n.query++
 	return t + n.inside(n.leaves[a.leaf], b.leaf, size) + n.crossing(b.down, size)
 }
 
@@ -73,7 +86,7 @@ func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time {
 	}
 	// Only the hosts' own links tell hosts of a leaf apart. Of each leaf keep,
 	// as source and as destination, the two slowest: one may be the other end.
-	ends := make([]struct{ src, dst slowest }, len(n.leaves))
+	ends := make([]struct{ src, dst slowTwo }, len(n.leaves))
 	for i := range n.hosts {
 		h, e := &n.hosts[i], &ends[n.hosts[i].leaf]
 		e.src.add(int32(i), n.crossing(h.up, data)+n.crossing(h.down, ack))
@@ -82,8 +95,14 @@ func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time {
 	there := make([]units.Time, len(n.leaves)*len(n.leaves))
 	back := make([]units.Time, len(there))
 	for to := range n.leaves {
-		n.insideAll(int32(to), data, func(from int32, t units.Time) { there[int(from)*len(n.leaves)+to] = t })
-		n.insideAll(int32(to), ack, func(from int32, t units.Time) { back[to*len(n.leaves)+int(from)] = t })
+		n.query++
+		for from, sw := range n.leaves {
+			there[from*len(n.leaves)+to] = n.inside(sw, int32(to), data)
+		}
+		n.query++
+		for from, sw := range n.leaves {
+			back[to*len(n.leaves)+from] = n.inside(sw, int32(to), ack)
+		}
 	}
 	var longest units.Time
 	for a := range ends {
@@ -101,15 +120,15 @@ func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time {
 	return longest
 }
 
-// slowest keeps the two hosts of the largest times.
-type slowest struct {
+// slowTwo keeps the two hosts of the largest times.
+type slowTwo struct {
 	two [2]struct {
 		host int32
 		t    units.Time
 	}
 }
 
-func (s *slowest) add(host int32, t units.Time) {
+func (s *slowTwo) add(host int32, t units.Time) {
 	e := struct {
 		host int32
 		t    units.Time
@@ -119,36 +138,5 @@ func (s *slowest) add(host int32, t units.Time) {
 		s.two[1], s.two[0] = s.two[0], e
 	case t > s.two[1].t:
 		s.two[1] = e
-	}
-}
-
-// insideAll calls report with inside of every other leaf, computing each switch
-// once.
-func (n *Network) insideAll(to int32, size units.Bytes, report func(from int32, t units.Time)) {
-	known := make([]units.Time, len(n.switches))
-	for i := range known {
-		known[i] = -1
-	}
-	var visit func(s int32) units.Time
-	visit = func(s int32) units.Time {
-		sw := &n.switches[s]
-		if known[s] >= 0 || sw.leaf == to {
-			return max(known[s], 0)
-		}
-		var slow units.Time
-		step := func(l uint32) { slow = max(slow, n.crossing(l, size)+visit(n.links[l].to)) }
-		if r := n.routes[sw.routes+uint32(to)]; r&direct != 0 {
-			step(uint32(r &^ direct))
-		} else {
-			g := n.groups[r]
-			for _, l := range n.members[g.first : g.first+g.count] {
-				step(l)
-			}
-		}
-		known[s] = slow
-		return slow
-	}
-	for leaf, s := range n.leaves {
-		report(int32(leaf), visit(s))
 	}
 }

@@ -67,15 +67,16 @@ func (n *Network) admitLossless(now units.Time, sw *switchState, c *class, p *Pa
 		sw.maxUsed = max(sw.maxUsed, sw.used)
 		return true
 	}
-	if !hd.paused {
+	fits := int64(hd.over)+size <= int64(hd.headroom)
+	if fits {
+		hd.over += p.Size
+	}
+	// One that holds nothing would have nothing to release, and never resume.
+	if !hd.paused && hd.shared+hd.over > 0 {
 		hd.paused = true
 		n.assert(now, p.ingress, n.cold[p.ingress].asserted|1<<(p.Priority&7))
 	}
-	if int64(hd.over)+size > int64(hd.headroom) {
-		return false
-	}
-	hd.over += p.Size
-	return true
+	return fits
 }
 
 func (n *Network) releaseLossless(now units.Time, sw *switchState, c *class, p *Packet) {
