@@ -238,6 +238,27 @@ func TestFreshResponses(t *testing.T) {
 	}
 }
 
+// TestAtomicHoldsBack: an atomic that was not performed has no answer to give.
+func TestAtomicHoldsBack(t *testing.T) {
+	p := newPair(t, 1)
+	h := Header{Opcode: ib.FetchAdd}
+	p.b.Receive(0, &h, 0, &p.eff)
+	p.b.Checked(0, true, &p.eff)
+	if p.b.ResponseReady() || p.b.NextResponse(0, &p.d) {
+		t.Fatalf("an answer before the atomic was performed: %+v", p.d.Header)
+	}
+	p.b.AtomicDone(99, 1)
+	p.b.AtomicDone(1, 1)
+	if p.b.ResponseReady() {
+		t.Fatal("an answer after other atomics")
+	}
+	p.b.AtomicDone(0, 42)
+	p.b.AtomicDone(0, 43)
+	if !p.b.NextResponse(0, &p.d) || p.d.Header.Orig != 42 {
+		t.Errorf("answer %+v, want 42", p.d.Header)
+	}
+}
+
 // TestInflight counts what a congestion window must bound: payload sent and
 // bytes that READs will bring.
 func TestInflight(t *testing.T) {

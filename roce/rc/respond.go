@@ -18,6 +18,7 @@ func (q *QP) addResource(r resource) {
 		// The oldest is being answered again, though its requester has gone
 		// on: that was a stale duplicate.
 		q.resSend++
+		q.resourceSent()
 	}
 	q.res[q.resNew&q.resMask] = r
 	q.resNew++
@@ -246,7 +247,7 @@ func (q *QP) sendRead(r *resource, d *Descriptor) {
 	}
 }
 
-// resourceSent moves on from a resource that is answered to the next that is not.
+// resourceSent moves on to the oldest resource that has something to send.
 func (q *QP) resourceSent() {
 	for q.resSend != q.resNew {
 		if r := &q.res[q.resSend&q.resMask]; r.next < r.stop {

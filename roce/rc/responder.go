@@ -355,7 +355,6 @@ func (q *QP) takeRecv(eff *Effects) bool {
 		eff.Events.add(ib.EventSRQLimit)
 	}
 	q.holds, q.recvSlot, q.recv, q.recvStatus = true, slot, r, ib.WCWRFlushErr
-	q.offset = 0
 	return true
 }
 
@@ -444,9 +443,6 @@ func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 	if q.resNew != q.resDone && q.res[(q.resNew-1)&q.resMask].waiting {
 		q.resNew--
 	}
-	if q.ackPending && q.ackPSN >= psn {
-		q.ackPending = false
-	}
 	q.failResponder(psn, msn, status, eff)
 }
 
@@ -467,7 +463,6 @@ func (q *QP) FailResponse(now units.Time, d *Descriptor, status ib.WCStatus, eff
 	q.resEpoch++
 	q.staleFrom, q.staleTo = psn, psn+maxOutstandingPSNs
 	q.resSend, q.resDone = q.resNew, q.resNew
-	q.ackPending = false
 	q.failResponder(psn, msn, status, eff)
 }
 

@@ -22,6 +22,7 @@ import (
 //	done SLOT VALUE             AtomicDone
 //	poll                        => send completions, then flushed receives
 //	at TIME                     => what Expire does then
+//	now TIME                    time passes without Expire
 //	deadline                    => the deadline
 //	state                       => the state
 //
@@ -134,6 +135,19 @@ var rules = []struct {
 		send => SEND_MIDDLE 1 256 R; SEND_MIDDLE 2 256 R; SEND_LAST 3 232 A R
 		in ACK 1 syn=0x60 => drop ghost
 		in ACK 3 => acked 744/3`},
+	{name: "a NAK after progress goes back again", script: `
+		post SEND 600
+		send => SEND_FIRST 0 256; SEND_MIDDLE 1 256; SEND_LAST 2 88 A
+		in ACK 0 syn=0x60 => rewind sequence
+		send => SEND_FIRST 0 256 R; SEND_MIDDLE 1 256 R; SEND_LAST 2 88 A R
+		in ACK 0 => acked 256/1
+		in ACK 1 syn=0x60 => rewind sequence`},
+	{name: "a NAK after a timeout is news", script: `
+		post SEND 300
+		send => SEND_FIRST 0 256; SEND_LAST 1 44 A
+		at 66us => rewind timeout
+		send => SEND_FIRST 0 256 R; SEND_LAST 1 44 A R
+		in ACK 0 syn=0x60 => rewind sequence`},
 	{name: "an ACK for what was sent before going back counts", script: `
 		post SEND 1000
 		send => SEND_FIRST 0 256; SEND_MIDDLE 1 256; SEND_MIDDLE 2 256; SEND_LAST 3 232 A
@@ -176,6 +190,25 @@ var rules = []struct {
 		at 66us
 		deadline => 115.536us
 		at 116us => rewind timeout`},
+	{name: "the timer is that of the oldest packet", script: `
+		post SEND 1
+		send => SEND_ONLY 0 1 A
+		at 50us
+		post SEND 2
+		send => SEND_ONLY 1 2 A
+		at 66us => rewind timeout`},
+	{name: "nothing under way, no timeout", script: `
+		post SEND 1
+		send => SEND_ONLY 0 1 A
+		in ACK 0 => acked 1/1
+		deadline => 65.536us
+		at 66us
+		deadline => never`},
+	{name: "timeout 0 waits for ever", cfg: func(_ *rc.Config, s *rc.SendConfig) { s.Timeout = 0 }, script: `
+		post SEND 1
+		send => SEND_ONLY 0 1 A
+		deadline => never
+		at 1000000s`},
 	{name: "a lost READ response: ask again from it on, once (9.7.5.1.2, implied NAK)", script: `
 		post READ 1000 va=4096
 		post SEND 1
@@ -231,6 +264,18 @@ var rules = []struct {
 		send => SEND_ONLY 0 1 A R; SEND_ONLY 1 2 A R
 		in ACK 0 => acked 1/1
 		poll => 0 success; 1 success`},
+	{name: "a local invalidate does not complete before it was handed out", script: `
+		post SEND 1
+		send => SEND_ONLY 0 1 A
+		post LOCAL_INV 0 imm=9
+		in ACK 0 => acked 1/1
+		poll => 0 success
+		send => LOCAL_INV 9
+		poll => 1 success`},
+	{name: "only what consumes a receive is solicited", script: `
+		post WRITE 1 S
+		post WRITE_WITH_IMM 1 imm=3 S
+		send => WRITE_ONLY 0 1 va=0 len=1 A; WRITE_ONLY_IMM 1 1 va=0 len=1 imm=3 A S`},
 	{name: "RNR NAK: wait, then again (9.7.5.2.8)", script: `
 		post SEND 1
 		post WRITE 2
@@ -244,6 +289,16 @@ var rules = []struct {
 		send
 		at 30us
 		send => SEND_ONLY 0 1 A R; WRITE_ONLY 1 2 va=0 len=2 A R`},
+	{name: "the wait is over at its time, also before Expire says so; progress gives the RNR retries back",
+		cfg: func(_ *rc.Config, s *rc.SendConfig) { s.RNRRetry = 1 }, script: `
+		post SEND 1
+		post SEND 2
+		send => SEND_ONLY 0 1 A; SEND_ONLY 1 2 A
+		in ACK 0 syn=0x23 => rewind not ready
+		now 30us
+		send => SEND_ONLY 0 1 A R; SEND_ONLY 1 2 A R
+		in ACK 0 => acked 1/1
+		in ACK 1 syn=0x23 => rewind not ready`},
 	{name: "RNR retries run out", cfg: func(_ *rc.Config, s *rc.SendConfig) { s.RNRRetry = 1 }, script: `
 		post SEND 1
 		send => SEND_ONLY 0 1 A
@@ -300,6 +355,16 @@ var rules = []struct {
 		send => READ_REQUEST 0 0 va=0 len=100 A
 		in READ_RESPONSE_ONLY 0 101 => drop bad response
 		poll => 0 local length error`},
+	{name: "a READ response with too few bytes", script: `
+		post READ 100
+		send => READ_REQUEST 0 0 va=0 len=100 A
+		in READ_RESPONSE_ONLY 0 99 => drop bad response
+		poll => 0 local length error`},
+	{name: "an atomic's answer for something else", script: `
+		post READ 8
+		send => READ_REQUEST 0 0 va=0 len=8 A
+		in ATOMIC_ACKNOWLEDGE 0 => drop bad response
+		poll => 0 bad response error`},
 	{name: "after an error requests are taken and flushed", script: `
 		post SEND 1
 		send => SEND_ONLY 0 1 A
@@ -346,6 +411,28 @@ var rules = []struct {
 		in ACK 1 syn=0x60 => acked 1/1
 		poll => 0 success; 1 local protection error; 2 work request flushed
 		state => ERR`},
+	{name: "a request that failed locally with none before it", script: `
+		post SEND 1
+		send => SEND_ONLY 0 1 A
+		failsend 0
+		poll => 0 local protection error
+		state => ERR`},
+	{name: "a READ whose data can't be placed fails before it is polled", script: `
+		post READ 8
+		send => READ_REQUEST 0 0 va=0 len=8 A
+		in READ_RESPONSE_ONLY 0 8 => acked 8/1, place read 0+0 8
+		failsend 0
+		poll => 0 local protection error
+		state => ERR`},
+	{name: "credits beyond what was posted are not believed", cfg: func(c *rc.Config, s *rc.SendConfig) { c.Credits = true }, script: `
+		post SEND 1
+		post SEND 2
+		post SEND 3
+		send => SEND_ONLY 0 1 A
+		in ACK 0 syn=1 msn=100 => acked 1/1
+		send
+		in ACK 0 syn=1 msn=1 => drop ghost
+		send => SEND_ONLY 1 2 A; SEND_ONLY 2 3 A`},
 	{name: "credits: one packet beyond the limit (9.7.7.2)", cfg: func(c *rc.Config, s *rc.SendConfig) { c.Credits = true }, script: `
 		post SEND 300
 		post SEND 1
@@ -406,6 +493,10 @@ var rules = []struct {
 		recv 10
 		in SEND_ONLY 0 1 A => place recv 0+0 1, recv 0 RECV 1
 		out => ACK 0 syn=0x1f msn=1`},
+	{name: "a WRITE with immediate without a receive is not checked", script: `
+		in WRITE_ONLY_IMM 0 1 va=5 len=1 => drop not ready
+		in WRITE_ONLY 1 1 va=5 len=1 => drop sequence
+		out => RNR 0 syn=0x21 msn=0`},
 	{name: "an RNR NAK that was not sent yet is overtaken by the receive", script: `
 		in SEND_ONLY 0 1 A => drop not ready
 		recv 10
@@ -453,10 +544,25 @@ var rules = []struct {
 		out => READ_RESPONSE_FIRST 1 256 va=356 msn=1; READ_RESPONSE_LAST 2 88 va=612 msn=1
 		in READ_REQUEST 2 va=612 len=88 => drop duplicate, check read 612+88 ok, drop duplicate
 		out => READ_RESPONSE_ONLY 2 88 va=612 msn=1
-		in READ_REQUEST 0 va=100 len=256 => drop duplicate, check read 100+256 ok, drop duplicate
-		out => READ_RESPONSE_ONLY 0 256 va=100 msn=1
+		in READ_REQUEST 0 va=100 len=200 => drop duplicate, check read 100+200 ok, drop duplicate
+		out => READ_RESPONSE_ONLY 0 200 va=100 msn=1
 		in READ_REQUEST 0 va=100 len=600 => drop duplicate, check read 100+600 ok, drop duplicate
 		out => READ_RESPONSE_FIRST 0 256 va=100 msn=1; READ_RESPONSE_MIDDLE 1 256 va=356; READ_RESPONSE_LAST 2 88 va=612 msn=1`},
+	{name: "a duplicate READ that is not the turn of waits for those before it", script: `
+		in READ_REQUEST 0 va=100 len=600 => check read 100+600 ok
+		in READ_REQUEST 3 va=0 len=1 => check read 0+1 ok
+		out1 => READ_RESPONSE_FIRST 0 256 va=100 msn=1
+		in READ_REQUEST 3 va=0 len=1 => drop duplicate, check read 0+1 ok, drop duplicate
+		out => READ_RESPONSE_MIDDLE 1 256 va=356; READ_RESPONSE_LAST 2 88 va=612 msn=1; READ_RESPONSE_ONLY 3 1 va=0 msn=2`},
+	{name: "a stale duplicate READ does not use up the resources", cfg: func(c *rc.Config, _ *rc.SendConfig) {
+		c.MaxDestRdAtomic = 2
+	}, script: `
+		in READ_REQUEST 0 va=100 len=1 => check read 100+1 ok
+		in READ_REQUEST 1 va=101 len=1 => check read 101+1 ok
+		out => READ_RESPONSE_ONLY 0 1 va=100 msn=1; READ_RESPONSE_ONLY 1 1 va=101 msn=2
+		in READ_REQUEST 0 va=100 len=1 => drop duplicate, check read 100+1 ok, drop duplicate
+		in READ_REQUEST 2 va=102 len=1 => check read 102+1 ok
+		out => READ_RESPONSE_ONLY 2 1 va=102 msn=3`},
 	{name: "a duplicate READ of anything else is dropped", script: `
 		in READ_REQUEST 0 va=100 len=600 => check read 100+600 ok
 		out => READ_RESPONSE_FIRST 0 256 va=100 msn=1; READ_RESPONSE_MIDDLE 1 256 va=356; READ_RESPONSE_LAST 2 88 va=612 msn=1
@@ -578,6 +684,12 @@ var rules = []struct {
 		in WRITE_ONLY 1 1 va=5 len=1 A => drop busy
 		checked => place memory 5 1
 		out => ACK 0 syn=0x1f msn=1`},
+	{name: "an answer to a check that came too late", script: `
+		wait
+		in WRITE_ONLY 0 1 va=5 len=1 A => check write 5+1
+		error
+		checked
+		out`},
 	{name: "real credits in the AETH, with the receive that is in use (9.7.7.2.3)",
 		cfg: func(c *rc.Config, _ *rc.SendConfig) { c.Credits = true }, script: `
 		recv 300
@@ -599,6 +711,16 @@ var rules = []struct {
 		out => NAK 0 syn=0x63 msn=0
 		poll => recv 0 local protection error
 		state => ERR`},
+	{name: "the driver can't place a whole message: the NAK is for it, and counts what came before", script: `
+		in WRITE_ONLY 0 1 va=5 len=1 A => check write 5+1 ok, place memory 5 1
+		in WRITE_ONLY 1 1 va=5 len=1 A => check write 5+1 ok, place memory 5 1
+		failrecv local protection error => event local work queue catastrophic error
+		out => NAK 1 syn=0x63 msn=1`},
+	{name: "the driver can't perform an atomic", script: `
+		in READ_REQUEST 0 va=100 len=1 => check read 100+1 ok
+		in FETCH_ADD 1 va=104 => check atomic 104+8 ok, atomic FETCH_ADD 1 104
+		failrecv local protection error => event local work queue catastrophic error
+		out => READ_RESPONSE_ONLY 0 1 va=100 msn=1; NAK 1 syn=0x63 msn=1`},
 	{name: "the driver can't fetch a READ response: the NAK takes its place", script: `
 		in READ_REQUEST 0 va=100 len=600 => check read 100+600 ok
 		in WRITE_ONLY 3 1 va=5 len=1 A => check write 5+1 ok, place memory 5 1
@@ -641,7 +763,8 @@ var rules = []struct {
 func TestInvalidRequests(t *testing.T) {
 	begin := map[string]string{
 		"nothing": "", "a SEND": "in SEND_FIRST 0 256 => place recv 0+0 256",
-		"a WRITE": "in WRITE_FIRST 0 256 va=0 len=600 => check write 0+600 ok, place memory 0 256",
+		"a WRITE":                "in WRITE_FIRST 0 256 va=0 len=600 => check write 0+600 ok, place memory 0 256",
+		"a WRITE of two packets": "in WRITE_FIRST 0 256 va=0 len=512 => check write 0+512 ok, place memory 0 256",
 	}
 	for after, lines := range map[string][]string{
 		"nothing": {
@@ -661,6 +784,7 @@ func TestInvalidRequests(t *testing.T) {
 			"WRITE_FIRST 256 len=600", "WRITE_ONLY 1 len=1", "SEND_FIRST 256", "SEND_MIDDLE 256", "SEND_LAST 1", "SEND_ONLY 1",
 			"READ_REQUEST 0 len=1", "COMPARE_SWAP 0 va=8", "WRITE_MIDDLE 255", "WRITE_LAST 88", "WRITE_LAST 0",
 		},
+		"a WRITE of two packets": {"WRITE_MIDDLE 256", "WRITE_LAST 255", "WRITE_LAST 257"},
 	} {
 		for _, l := range lines {
 			t.Run(l+" after "+after, func(t *testing.T) {
@@ -884,6 +1008,13 @@ func (s *script) do(action string) string {
 		s.now = at
 		s.qp.Expire(s.now, &s.eff)
 		return s.effects()
+	case "now":
+		at, err := units.ParseTime(words[1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now = at
+		return ""
 	case "deadline":
 		return s.qp.Deadline().String()
 	case "state":
