@@ -28,7 +28,7 @@ REPORT ?= report.html
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race bench check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build test test-rxe race bench check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -45,6 +45,9 @@ build: need-go ## build bin/sluice
 
 test: need-go ## run all tests
 	@$(GO) test $(GOTESTFLAGS) ./...
+
+test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (docs/soft-roce-in-ci.md)
+	@$(GO) test -count=1 -v ./rxetest
 
 race: need-go ## run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race $(GOTESTFLAGS) ./...

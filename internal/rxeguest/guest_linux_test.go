@@ -29,7 +29,11 @@ func TestGuest(t *testing.T) {
 	}
 	check(t, err)
 	defer func() { check(t, h.Close()) }()
-	link, _ := h.NewWire(1500)
+	// A tap device takes more rights than guests do.
+	link, noTap := h.NewTap(t.Context(), "tap0", 1500, netip.MustParsePrefix("192.0.2.2/24"), netip.MustParsePrefix("2001:db8::2/64"))
+	if noTap != nil {
+		link, _ = h.NewWire(1500)
+	}
 	work, root, capture := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "a,b.pcap")
 	check(t, os.Mkdir(filepath.Join(root, "proc"), 0o755))
 	addr4, addr6 := netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("2001:db8::1/64")
@@ -148,13 +152,29 @@ func TestGuest(t *testing.T) {
 		if !errors.As(err, &exit) || exit.ExitCode() != 5 {
 			t.Errorf("%v, want status 5", err)
 		}
-		if n := strings.Count(string(out), ":"); n != 1 || !strings.Contains(string(out), "lo:") {
-			t.Errorf("the host side has other devices than lo:\n%s", out)
+		for line := range strings.Lines(string(out)) {
+			name, _, device := strings.Cut(strings.TrimSpace(line), ":")
+			if device && name != "lo" && name != "tap0" {
+				t.Errorf("the host side has a device %s", name)
+			}
 		}
 		soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 		if err := h.Command(soon, "sh", "-c", "sleep 4321 & sleep 4321").Run(); err == nil {
 			t.Error("a command outlives its context")
+		}
+	})
+	t.Run("tap", func(t *testing.T) {
+		if noTap != nil {
+			t.Skipf("%v", noTap)
+		}
+		// Full frames: 1500 less the headers of IP and ICMP.
+		_, err := g.Run(ctx, "sh", "-c", "ping -c 2 -i 0.2 -s 1472 192.0.2.2 && ping -6 -c 2 -i 0.2 -s 1452 2001:db8::2")
+		check(t, err)
+		b, err := os.ReadFile(h.Proc() + "/net/dev")
+		check(t, err)
+		if !strings.Contains(string(b), "tap0:") {
+			t.Errorf("the host side has no tap0:\n%s", b)
 		}
 	})
 	t.Run("capture", func(t *testing.T) {

@@ -43,9 +43,17 @@ var (
 	qemuFirmware = []string{
 		"usr/share/seabios/bios-256k.bin", "usr/share/qemu/linuxboot_dma.bin", "usr/share/qemu/kvmvapic.bin",
 	}
+	// Files that the guest needs besides programs and the libraries they name:
+	// libibverbs' driver and what says that it exists.
+	guestFiles = []string{
+		"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", libgcc,
+	}
 	// Programs that run on the host side.
 	hostPrograms = []string{"usr/bin/qemu-system-x86_64", "bin/ip"}
 )
+
+// libgcc is opened by pthread_exit, when there is a thread to exit.
+const libgcc = "lib/x86_64-linux-gnu/libgcc_s.so.1"
 
 // recipe is raised when the way an image is made changes in another way than by
 // the lists above.
@@ -54,7 +62,7 @@ const recipe = 1
 // key names the image that these lists make.
 func key() string {
 	h := sha256.New()
-	fmt.Fprintln(h, recipe, release, guestPackages, otherPackages, guestModules, qemuModules, qemuFirmware, hostPrograms)
+	fmt.Fprintln(h, recipe, release, guestPackages, otherPackages, guestModules, guestFiles, qemuModules, qemuFirmware, hostPrograms)
 	return fmt.Sprintf("%x", h.Sum(nil)[:6])
 }
 
@@ -253,7 +261,7 @@ func wanted(file string) bool {
 	if slices.Contains(libDirs, dir) {
 		return strings.Contains(base, ".so")
 	}
-	return strings.HasPrefix(file, "boot/vmlinuz-") || dir == "etc/libibverbs.d" || strings.HasSuffix(dir, "/libibverbs")
+	return strings.HasPrefix(file, "boot/vmlinuz-") || slices.Contains(guestFiles, file)
 }
 
 // copy copies a file of the tree, through links.
@@ -286,6 +294,7 @@ func (t tree) makeHost(dir string) error {
 	if err != nil {
 		return err
 	}
+	libs[path.Base(libgcc)] = libgcc
 	for name, file := range libs {
 		if err := t.copy(file, filepath.Join(dir, "lib", name), 0o755); err != nil {
 			return err
@@ -308,19 +317,12 @@ func (t tree) makeInitramfs(to string, programs []string, version string) error 
 			elves = append(elves, p)
 		}
 	}
-	for _, pattern := range []string{"etc/libibverbs.d/rxe.driver", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-*"} {
-		found, err := t.glob(pattern)
-		if err != nil {
+	for _, f := range guestFiles {
+		files[f] = f
+		if ok, err := t.isELF(f); err != nil {
 			return err
-		}
-		if len(found) == 0 {
-			return fmt.Errorf("no file %s in the packages", pattern)
-		}
-		for _, f := range found {
-			files[f] = f
-			if strings.Contains(f, ".so") {
-				elves = append(elves, f)
-			}
+		} else if ok {
+			elves = append(elves, f)
 		}
 	}
 	libs, err := t.libraries(elves)
