@@ -1,0 +1,81 @@
+package cm
+
+import (
+	"github.com/sluice-rdma/sluice/roce"
+)
+
+// EventType says what happened to a connection.
+type EventType uint8
+
+// Events. Rejected, Unreachable and Disconnected end a connection: each has
+// exactly one of them, or none if it never reached the application or the
+// application refused it itself. TimeWaitExit follows the end.
+const (
+	// EventRequest: a REQ came; call Accept or Reject with the new ID.
+	EventRequest EventType = iota + 1
+	// EventReply: the REP came; bring the queue pair to RTS with Parameters and
+	// call Ready, or Reject.
+	EventReply
+	// EventEstablished: the RTU came, or Established was called.
+	EventEstablished
+	// EventRejected: the other side refused, or gave up; Reason says why.
+	EventRejected
+	// EventUnreachable: no answer to REQ or REP.
+	EventUnreachable
+	// EventDisconnected: the connection is released.
+	EventDisconnected
+	// EventTimeWaitExit: the connection is forgotten; the number of its queue
+	// pair may be used again.
+	EventTimeWaitExit
+)
+
+var eventNames = [...]string{
+	"", "request", "reply", "established", "rejected", "unreachable", "disconnected", "timewait exit",
+}
+
+func (t EventType) String() string { return eventNames[min(int(t), len(eventNames)-1)] }
+
+// Ends reports whether the event ends a connection.
+func (t EventType) Ends() bool { return t >= EventRejected && t <= EventDisconnected }
+
+// Event is something that happened to a connection.
+type Event struct {
+	Type EventType
+	ID   uint32 // the connection: its local communication ID
+	// ServiceID is that of the listener (EventRequest).
+	ServiceID uint64
+	// Parameters are as far as they are known: all of them with EventReply and
+	// after, those of the REQ with EventRequest: MaxRdAtomic and MaxDestRdAtomic
+	// are then the most that Accept may settle on.
+	Parameters Parameters
+	Reason     roce.RejectReason // EventRejected
+	Info       []byte            // EventRejected: additional reject information
+	// Private is the other application's data, all the room of the message.
+	Private []byte
+}
+
+// Outgoing is a management datagram to send to queue pair 1 of the path's remote
+// address.
+type Outgoing struct {
+	Path Path
+	MAD  [roce.MADBytes]byte
+}
+
+// Counters count what came, what went, and what was wrong with it.
+type Counters struct {
+	Received, Sent [7]uint64 // by attribute, from roce.AttrREQ on
+	Malformed      [roce.NumMalformed]uint64
+
+	Retransmitted uint64 // REQs, REPs and DREQs sent again for lack of an answer
+	Duplicates    uint64 // messages that had come before
+	Unmatched     uint64 // messages for no connection
+	WrongSource   uint64 // messages from another address than the connection's, REQs from another than they name
+	WrongState    uint64 // messages that the state of their connection has no use for
+	BadField      uint64 // messages with a field that can't be
+	Stale         uint64 // REQs and REPs for a queue pair that an older connection still had
+	NoListener    uint64 // REQs refused because nothing listens
+	Backlog       uint64 // REQs dropped because the listener's queue was full
+	TableFull     uint64 // REQs dropped because of Config.MaxConnections
+}
+
+func index(a roce.Attribute) int { return int(a - roce.AttrREQ) }

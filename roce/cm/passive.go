@@ -1,0 +1,217 @@
+package cm
+
+import (
+	"bytes"
+
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// receiveREQ takes a request for a connection (IBA 12.9.8.2).
+func (m *Manager) receiveREQ(now units.Time, path Path, mad roce.MAD) {
+	var r roce.REQ
+	if !m.decoded(r.Decode(mad)) {
+		return
+	}
+	switch {
+	case r.Primary.LocalGID.Addr() != path.Remote:
+		// The queue pair would send to whom the REQ names: it must be who sent it.
+		m.Counters.WrongSource++
+		return
+	case r.LocalQPN < 2:
+		m.Counters.BadField++
+		return
+	}
+	if c := m.byPeer[peerID{path.Remote, r.LocalCAGUID, r.LocalCommID}]; c != nil {
+		m.Counters.Duplicates++
+		if c.path == path && c.req.LocalQPN == r.LocalQPN && c.req.StartingPSN == r.StartingPSN && c.req.ServiceID == r.ServiceID {
+			m.duplicateREQ(c)
+			return
+		}
+		// The other side has lost its memory and uses the ID anew.
+		m.refuseREQ(path, mad, roce.RejStaleConnection, nil)
+		m.stale(now, c)
+		return
+	}
+	if c := m.byQP[peerQP{path.Remote, r.LocalCAGUID, r.LocalQPN}]; c != nil {
+		m.Counters.Stale++
+		m.refuseREQ(path, mad, roce.RejStaleConnection, nil)
+		m.stale(now, c)
+		return
+	}
+	l := m.listeners[r.ServiceID]
+	mtu := roce.MTUOf(r.PathMTU)
+	switch {
+	case l == nil:
+		m.Counters.NoListener++
+		m.refuseREQ(path, mad, roce.RejInvalidServiceID, nil)
+	case r.TransportType != roce.TransportRC:
+		m.refuseREQ(path, mad, roce.RejInvalidTransport, nil)
+	case r.Primary.RemoteGID.Addr() != path.Local:
+		gid := roce.GIDOf(path.Local)
+		m.refuseREQ(path, mad, roce.RejInvalidGID, gid[:])
+	case mtu == 0 || mtu > m.cfg.MTU:
+		m.refuseREQ(path, mad, roce.RejInvalidMTU, []byte{roce.MTUCode(m.cfg.MTU)})
+	case l.waiting >= l.most:
+		m.Counters.Backlog++
+	default:
+		m.requested(path, mad, &r, l)
+	}
+}
+
+// requested makes a connection of a REQ that is new and in order.
+func (m *Manager) requested(path Path, mad roce.MAD, r *roce.REQ, l *listener) {
+	c, err := m.newConn(path)
+	if err != nil {
+		m.Counters.TableFull++
+		return
+	}
+	private := bytes.Clone(r.Private)
+	c.state, c.remoteID, c.guid, c.tid = REQReceived, r.LocalCommID, r.LocalCAGUID, mad.TransactionID()
+	c.req = *r
+	c.req.Private = nil
+	c.par = Parameters{
+		Path: path, RemoteQPN: r.LocalQPN, RemotePSN: r.StartingPSN, PathMTU: roce.MTUOf(r.PathMTU),
+		MaxRdAtomic: r.ResponderResources, MaxDestRdAtomic: r.InitiatorDepth,
+		Timeout: r.Primary.LocalAckTimeout, RetryCount: r.RetryCount, RNRRetryCount: r.RNRRetryCount,
+		FlowControl: r.FlowControl, RemoteSRQ: r.SRQ, FlowLabel: r.Primary.FlowLabel,
+		TrafficClass: r.Primary.TrafficClass, HopLimit: r.Primary.HopLimit, SL: r.Primary.SL,
+	}
+	if c.par.Timeout == 0 {
+		// No timeout at all would leave a queue pair waiting for ever.
+		c.par.Timeout = ackTimeout(m.cfg.AckDelay, m.cfg.PacketLifetime)
+	}
+	l.waiting++
+	c.backlog = l
+	m.byPeer[c.peerID()] = c
+	m.claim(c)
+	m.raise(c, Event{Type: EventRequest, ServiceID: r.ServiceID, Private: private})
+}
+
+// duplicateREQ answers a REQ that came before.
+func (m *Manager) duplicateREQ(c *conn) {
+	switch {
+	case c.state == REQReceived:
+		m.delay(c, roce.AnswersREQ)
+	case c.state == REPSent:
+		m.send(c.path, c.sent[:])
+	case c.state == TimeWait && c.answered:
+		m.send(c.path, c.answer[:])
+	}
+}
+
+// refuseREQ answers a REQ that makes no connection.
+func (m *Manager) refuseREQ(path Path, mad roce.MAD, reason roce.RejectReason, info []byte) {
+	m.reply(path, mad.TransactionID(), &roce.REJ{
+		RemoteCommID: mad.LocalCommID(), Message: roce.AnswersREQ, Reason: reason, Info: info, InfoLength: uint8(len(info)),
+	})
+}
+
+// delay answers a duplicate for whose answer the application needs time.
+func (m *Manager) delay(c *conn, message uint8) {
+	m.reply(c.path, c.tid, &roce.MRA{
+		LocalCommID: c.id, RemoteCommID: c.remoteID, Message: message, ServiceTimeout: m.cfg.ServiceTimeout,
+	})
+}
+
+// Accept sends the REP to a REQ and returns what both sides agree on, once the
+// RTU or a packet comes: EventEstablished, EventRejected or EventUnreachable
+// follows. The queue pair must be ready to receive: bring it to RTS with Offer's
+// result before. e.Private has room for roce.REPPrivateBytes.
+func (m *Manager) Accept(now units.Time, id uint32, e Endpoint) (Parameters, error) {
+	c, err := m.find("accept", id, REQReceived)
+	if err != nil {
+		return Parameters{}, err
+	}
+	if err := e.validate(roce.REPPrivateBytes); err != nil {
+		return Parameters{}, err
+	}
+	p := c.par.agree(e)
+	rep := roce.REP{
+		LocalCommID: c.id, RemoteCommID: c.remoteID, LocalQPN: e.QPN, StartingPSN: e.PSN,
+		ResponderResources: p.MaxDestRdAtomic, InitiatorDepth: p.MaxRdAtomic,
+		TargetAckDelay: m.cfg.AckDelay, FlowControl: e.FlowControl, RNRRetryCount: e.RNRRetryCount, SRQ: e.SRQ,
+		LocalCAGUID: m.cfg.CAGUID, Private: e.Private,
+	}
+	if _, err := rep.Put(c.sent[:], c.tid); err != nil {
+		return Parameters{}, err
+	}
+	e.Private = nil
+	c.local, c.par, c.state = e, p, REPSent
+	c.leaveBacklog()
+	lifetime := c.req.Primary.LocalAckTimeout
+	if lifetime > 0 {
+		lifetime-- // it is twice the lifetime, and the device's delay
+	}
+	c.retries, c.every = int(c.req.MaxCMRetries), wait(c.req.LocalCMTimeout, lifetime)
+	m.transmit(now, c)
+	return p, nil
+}
+
+// Offer returns what both sides would agree on if the connection were accepted
+// with e.
+func (m *Manager) Offer(id uint32, e Endpoint) (Parameters, error) {
+	c, err := m.find("offer", id, REQReceived)
+	if err != nil {
+		return Parameters{}, err
+	}
+	return c.par.agree(e), nil
+}
+
+// agree turns what a REQ offers into what both sides have, given this side's
+// part.
+func (p Parameters) agree(e Endpoint) Parameters {
+	p.QPN, p.PSN = e.QPN, e.PSN
+	p.MaxRdAtomic = min(p.MaxRdAtomic, e.InitiatorDepth)
+	p.MaxDestRdAtomic = min(p.MaxDestRdAtomic, e.ResponderResources)
+	p.FlowControl = p.FlowControl && e.FlowControl
+	return p
+}
+
+// Established says that a packet came on the queue pair of an accepted
+// connection: the RTU must have been lost (IBA 12.9.8.4).
+func (m *Manager) Established(now units.Time, id uint32) error {
+	c, err := m.find("established", id, REPSent)
+	if err != nil {
+		return err
+	}
+	m.establish(now, c, nil)
+	return nil
+}
+
+func (m *Manager) establish(now units.Time, c *conn, private []byte) {
+	c.state = Established
+	m.schedule(c, units.Never)
+	if c.closing {
+		m.release(now, c, nil)
+		return
+	}
+	m.raise(c, Event{Type: EventEstablished, Private: private})
+}
+
+// receiveRTU takes the answer to a REP.
+func (m *Manager) receiveRTU(now units.Time, path Path, mad roce.MAD) {
+	var r roce.RTU
+	if !m.decoded(r.Decode(mad)) {
+		return
+	}
+	c, ok := m.match(path, mad)
+	if !ok {
+		return
+	}
+	switch {
+	case c == nil:
+		m.unknown(path, mad, roce.AnswersNone)
+	case c.active:
+		m.Counters.WrongState++
+	case c.state == REPSent:
+		m.establish(now, c, bytes.Clone(r.Private))
+	case c.state == TimeWait && c.answered:
+		m.Counters.Duplicates++
+		m.send(c.path, c.answer[:])
+	case c.state == REQReceived:
+		m.Counters.WrongState++
+	default:
+		m.Counters.Duplicates++
+	}
+}
