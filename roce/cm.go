@@ -52,17 +52,19 @@ type CMPath struct {
 }
 
 func (p *CMPath) move(f *fields, off int, which string) {
+	f.in = which
 	f.u16(&p.LocalLID, off)
 	f.u16(&p.RemoteLID, off+2)
 	f.gid(&p.LocalGID, off+4)
 	f.gid(&p.RemoteGID, off+20)
-	p.FlowLabel = uint32(f.part(which+".FlowLabel", uint64(p.FlowLabel), off+36, 3, 0, 20))
-	f.u8(which+".PacketRate", &p.PacketRate, off+39, 2, 6)
+	p.FlowLabel = uint32(f.part("FlowLabel", uint64(p.FlowLabel), off+36, 3, 0, 20))
+	f.u8("PacketRate", &p.PacketRate, off+39, 2, 6)
 	f.u8("", &p.TrafficClass, off+40, 0, 8)
 	f.u8("", &p.HopLimit, off+41, 0, 8)
-	f.u8(which+".SL", &p.SL, off+42, 0, 4)
+	f.u8("SL", &p.SL, off+42, 0, 4)
 	f.flag(&p.SubnetLocal, off+42, 4)
-	f.u8(which+".LocalAckTimeout", &p.LocalAckTimeout, off+43, 0, 5)
+	f.u8("LocalAckTimeout", &p.LocalAckTimeout, off+43, 0, 5)
+	f.in = ""
 }
 
 // Transport service types of a REQ.
@@ -122,8 +124,8 @@ func (r *REQ) move(f *fields) {
 	f.u8("MaxCMRetries", &r.MaxCMRetries, 51, 0, 4)
 	f.flag(&r.SRQ, 51, 4)
 	f.u8("ExtendedTransport", &r.ExtendedTransport, 51, 5, 3)
-	r.Primary.move(f, 52, "Primary")
-	r.Alternate.move(f, 96, "Alternate")
+	r.Primary.move(f, 52, "Primary.")
+	r.Alternate.move(f, 96, "Alternate.")
 	f.data("Private", &r.Private, 140, REQPrivateBytes)
 }
 

@@ -14,7 +14,8 @@ type fields struct {
 	mad MAD
 	b   []byte // mad behind its header
 	put bool
-	err error // the first field that does not fit
+	in  string // the struct that the fields are in, for err
+	err error  // the first field that does not fit
 }
 
 // part moves the width bits at bit from of the big-endian number in the size bytes
@@ -31,7 +32,7 @@ func (f *fields) part(name string, v uint64, off, size, from, width int) uint64 
 		return whole >> shift & mask
 	}
 	if v > mask && f.err == nil {
-		f.err = fmt.Errorf("roce: %v: %s is %#x, which is more than %d bits", f.mad.Attribute(), name, v, width)
+		f.err = fmt.Errorf("roce: %v: %s%s is %#x, which is more than %d bits", f.mad.Attribute(), f.in, name, v, width)
 	}
 	whole = whole&^(mask<<shift) | v&mask<<shift
 	for i := range b {
