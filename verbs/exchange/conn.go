@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-rdma/sluice/verbs"
@@ -171,6 +172,33 @@ func (c *Conn) Finish(local Dest) error {
 		_ = c.swap("done", []byte("done\x00"), func() error { return c.read("done", make([]byte, 5)) })
 	}
 	return errors.Join(err, c.Close())
+}
+
+// Watch returns a function that reports whether the other end has closed the
+// connection. From now on nothing but Close may be called.
+func (c *Conn) Watch() (gone func() bool) {
+	if g, ok := c.c.(interface{ Gone() bool }); ok {
+		return g.Gone // a connection that may not be read from elsewhere
+	}
+	var closed atomic.Bool
+	_ = c.c.SetReadDeadline(time.Time{}) // a connection without deadlines has none to take off
+	go func() {
+		_, _ = c.c.Read(make([]byte, 1))
+		closed.Store(true)
+	}()
+	return closed.Load
+}
+
+// Leave is the end of an exchange that has no last barrier: it says that this end
+// is done, waits for the other to be so, for a second at most, and closes the
+// connection. A queue pair must stay until then: the other end's last request may
+// have arrived and its acknowledgement not have left.
+func (c *Conn) Leave() error {
+	if half, ok := c.c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		c.timeout = min(c.timeout, time.Second)
+		_ = c.read("end", make([]byte, 1)) // whatever comes, or does not, it is over
+	}
+	return c.Close()
 }
 
 // quote shows the beginning of what came instead.

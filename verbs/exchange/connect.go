@@ -10,10 +10,12 @@ import (
 // ConnectRC greets, swaps addresses, takes a fresh RC queue pair to RTS, and
 // returns once both ends have done so. Both ends must call it: it is a set-up of
 // its own, of the messages of perftest but in none of its programs' orders.
+// Unless it is nil, ready is called before the other end is told that this one is
+// connected: it is the place to post receives.
 //
 // local.OutReads becomes p.MaxDestRdAtomic; the path MTU and the reads
 // outstanding are the smaller of what p says and what the other end takes.
-func (c *Conn) ConnectRC(qp verbs.QP, local Dest, p verbs.RCParams) (Dest, error) {
+func (c *Conn) ConnectRC(qp verbs.QP, local Dest, p verbs.RCParams, ready func() error) (Dest, error) {
 	g, err := c.Greet(DefaultGreeting(p.PathMTU))
 	if err != nil {
 		return Dest{}, err
@@ -30,6 +32,11 @@ func (c *Conn) ConnectRC(qp verbs.QP, local Dest, p verbs.RCParams) (Dest, error
 	p.MaxRdAtomic = uint8(min(uint16(p.MaxRdAtomic), remote.OutReads))
 	if err := verbs.ConnectRC(qp, local.Endpoint(), remote.Endpoint(), p); err != nil {
 		return Dest{}, err
+	}
+	if ready != nil {
+		if err := ready(); err != nil {
+			return Dest{}, err
+		}
 	}
 	_, err = c.Swap(local)
 	return remote, err

@@ -1,0 +1,341 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/exchange"
+)
+
+// end is one end of a run.
+type end struct {
+	cfg       Config
+	dev       verbs.Device
+	precise   verbs.PreciseClock // nil if the device's clock counts nanoseconds
+	simulated bool
+	conn      *exchange.Conn
+	client    bool
+	result    *Result
+
+	greeting exchange.Greeting
+	gidIndex int
+	gid      netip.Addr
+	inline   int
+	outReads int
+
+	pd             verbs.PD
+	mr             verbs.MR
+	buf            []byte
+	slot           int // bytes of one queue pair's half of the buffer
+	channel        verbs.CompChannel
+	sendCQ, recvCQ verbs.CQ // one and the same where nothing is received
+	qps            []verbs.QP
+	local, remote  []exchange.Dest
+
+	wc    [16]verbs.WC
+	start units.Time // of the run
+	last  units.Time // when something happened
+	armed bool
+}
+
+// simulated reports whether time is simulated on a device. A shim over a real
+// device has the methods of verbs.Runner too.
+func simulated(dev verbs.Device) bool {
+	for {
+		u, ok := dev.(interface{ Unwrap() verbs.Device })
+		if !ok {
+			break
+		}
+		dev = u.Unwrap()
+	}
+	_, ok := dev.(verbs.Runner)
+	return ok
+}
+
+func newEnd(dev verbs.Device, conn *exchange.Conn, cfg Config) *end {
+	e := &end{cfg: cfg.settle(), dev: dev, conn: conn, client: conn.Client(), simulated: simulated(dev)}
+	e.precise, _ = dev.(verbs.PreciseClock)
+	if e.cfg.Stall == 0 {
+		e.cfg.Stall = time.Minute
+		if e.simulated {
+			e.cfg.Stall = 2 * time.Second
+		}
+	}
+	return e
+}
+
+// now reads the device's clock.
+func (e *end) now() units.Time {
+	if e.precise != nil {
+		return e.precise.NowPrecise()
+	}
+	return units.FromDuration(e.dev.Now())
+}
+
+// receives reports whether this end posts receives.
+func (e *end) receives() bool {
+	return e.cfg.Test.Verb == Send && (e.cfg.Test.Latency || e.cfg.Bidirectional || !e.client)
+}
+
+// prepare finds out what the device has, and settles the rest with the other end.
+func (e *end) prepare() error {
+	c := &e.cfg
+	port, err := e.dev.Port(c.Port)
+	if err != nil {
+		return err
+	}
+	if port.State != verbs.PortActive {
+		return verbs.Errorf("query_port", e.dev.Name(), verbs.ErrState, "port %d is not active", c.Port)
+	}
+	mtu := c.MTU
+	switch {
+	case mtu == 0:
+		mtu = port.ActiveMTU
+	case mtu > port.ActiveMTU:
+		return verbs.Errorf("query_port", e.dev.Name(), verbs.ErrInvalid, "a path MTU of %d is above the active MTU of port %d, %d", mtu, c.Port, port.ActiveMTU)
+	}
+	if e.gidIndex, e.gid, err = chooseGID(e.dev, c, port.GIDs); err != nil {
+		return err
+	}
+	attr := e.dev.Attr()
+	if c.Test.Verb == Atomic && !attr.Atomics {
+		return verbs.Errorf("query_device", e.dev.Name(), verbs.ErrNotSupported, "it has no atomics")
+	}
+	e.inline = e.inlineSize(attr)
+	e.outReads = 1
+	if c.Test.Verb == Read || c.Test.Verb == Atomic {
+		e.outReads = min(attr.MaxQPRdAtom, 255)
+		if c.OutReads > 0 {
+			e.outReads = min(c.OutReads, e.outReads)
+		}
+	}
+	e.greeting, err = e.conn.Greet(exchange.DefaultGreeting(mtu))
+	return err
+}
+
+// chooseGID returns the GID by which this end is reached.
+func chooseGID(dev verbs.Device, c *Config, n int) (int, netip.Addr, error) {
+	if c.GID >= 0 {
+		gid, err := dev.GID(c.Port, c.GID)
+		return c.GID, gid, err
+	}
+	best, at := netip.Addr{}, -1
+	for i := range n {
+		gid, err := dev.GID(c.Port, i)
+		if err != nil || gid.IsUnspecified() || gid.Unmap().Is4() == c.IPv6 {
+			continue
+		}
+		if at < 0 || best.IsLinkLocalUnicast() && !gid.IsLinkLocalUnicast() {
+			best, at = gid, i
+		}
+	}
+	switch {
+	case at >= 0:
+		return at, best, nil
+	case c.IPv6:
+		return 0, best, verbs.Errorf("query_gid", dev.Name(), verbs.ErrInvalid, "port %d has no IPv6 address", c.Port)
+	}
+	gid, err := dev.GID(c.Port, 0)
+	return 0, gid, err
+}
+
+// Largest messages that perftest sends inline in latency tests.
+const (
+	inlineWrite = 220
+	inlineSend  = 236
+)
+
+func (e *end) inlineSize(attr verbs.DeviceAttr) int {
+	want := e.cfg.Inline
+	switch {
+	case e.cfg.Test.Verb != Write && e.cfg.Test.Verb != Send:
+		return 0
+	case want >= 0:
+		return want // the device says if it is too much
+	case !e.cfg.Test.Latency:
+		return 0
+	case e.cfg.Test.Verb == Write:
+		return min(inlineWrite, attr.MaxInlineData)
+	}
+	return min(inlineSend, attr.MaxInlineData)
+}
+
+// allocate makes buffer and queue pairs. The first half of the buffer is what
+// this end sends from and reads into, a slot for each queue pair; the second is
+// what the other end writes and reads, and where receives go.
+func (e *end) allocate() (err error) {
+	c := &e.cfg
+	line := e.greeting.CacheLine
+	e.slot = roundUp(max(c.largest(), e.greeting.CycleBuffer), line)
+	if 2*int64(c.QPs)*int64(e.slot) > maxMemory {
+		return verbs.Errorf("reg_mr", e.dev.Name(), verbs.ErrInvalid, "%d queue pairs with %d bytes each way, as the other end has it, need more than %d GiB", c.QPs, e.slot, maxMemory>>30)
+	}
+	if e.pd, err = e.dev.AllocPD(); err != nil {
+		return err
+	}
+	e.buf = make([]byte, 2*c.QPs*e.slot)
+	if e.mr, err = e.pd.RegMR(e.buf, c.Test.access()); err != nil {
+		return err
+	}
+	if c.Events {
+		if e.channel, err = e.dev.CreateCompChannel(); err != nil {
+			return err
+		}
+	}
+	if e.sendCQ, err = e.dev.CreateCQ(verbs.CQInitAttr{CQE: max(c.TxDepth*c.QPs, 16), Channel: e.channel}); err != nil {
+		return err
+	}
+	e.recvCQ = e.sendCQ
+	rx := 1
+	if e.receives() {
+		rx = c.RxDepth
+		if e.recvCQ, err = e.dev.CreateCQ(verbs.CQInitAttr{CQE: max(rx*c.QPs, 16), Channel: e.channel}); err != nil {
+			return err
+		}
+	}
+	for range c.QPs {
+		qp, err := e.pd.CreateQP(verbs.QPInitAttr{
+			Type: c.Service, SendCQ: e.sendCQ, RecvCQ: e.recvCQ,
+			Cap: verbs.QPCap{MaxSendWR: c.TxDepth, MaxRecvWR: rx, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: e.inline},
+		})
+		if err != nil {
+			return err
+		}
+		i := len(e.qps)
+		e.qps = append(e.qps, qp)
+		e.local = append(e.local, exchange.Dest{
+			OutReads: uint16(e.outReads), QPN: qp.Num(), PSN: e.firstPSN(i), RKey: e.mr.RKey(),
+			VAddr: e.mr.Addr() + uint64((c.QPs+i)*e.slot), GID: e.gid,
+		})
+	}
+	e.remote = make([]exchange.Dest, c.QPs)
+	return nil
+}
+
+// firstPSN is what queue pair i starts from: the same in every simulated run, and
+// what nobody can guess elsewhere.
+func (e *end) firstPSN(i int) uint32 {
+	if e.simulated {
+		role := uint64(0)
+		if e.client {
+			role = 1
+		}
+		return rand.New(rand.NewPCG(role, uint64(i))).Uint32() & 0xffffff
+	}
+	return exchange.RandomPSN()
+}
+
+// free gives everything back, in the reverse order.
+func (e *end) free() error {
+	var errs []error
+	for _, qp := range e.qps {
+		errs = append(errs, qp.Destroy())
+	}
+	if e.recvCQ != nil && e.recvCQ != e.sendCQ {
+		errs = append(errs, e.recvCQ.Destroy())
+	}
+	if e.sendCQ != nil {
+		errs = append(errs, e.sendCQ.Destroy())
+	}
+	if e.channel != nil {
+		errs = append(errs, e.channel.Destroy())
+	}
+	if e.mr != nil {
+		errs = append(errs, e.mr.Dereg())
+	}
+	if e.pd != nil {
+		errs = append(errs, e.pd.Dealloc())
+	}
+	return errors.Join(errs...)
+}
+
+// poll takes completions from a CQ. Each has succeeded, or it is an error.
+func (e *end) poll(cq verbs.CQ) ([]verbs.WC, error) {
+	n, err := cq.Poll(e.wc[:])
+	if err != nil {
+		return nil, err
+	}
+	for i := range e.wc[:n] {
+		if wc := &e.wc[i]; wc.Status != ib.WCSuccess {
+			return nil, e.failed(wc)
+		}
+	}
+	if n > 0 {
+		e.last = e.now()
+	}
+	return e.wc[:n], nil
+}
+
+func (e *end) failed(wc *verbs.WC) error {
+	hint := ""
+	switch wc.Status {
+	case ib.WCRetryExcErr:
+		hint = "the other end does not answer; is it still there, and does the path carry packets of this MTU?"
+	case ib.WCRemAccessErr, ib.WCRemInvReqErr, ib.WCLocLenErr:
+		hint = "do both ends run the same test with the same size?"
+	case ib.WCRemOpErr:
+		hint = "see what the other end says"
+	}
+	if wc.VendorErr != 0 {
+		hint += fmt.Sprintf(" (the provider's code is %#x)", wc.VendorErr)
+	}
+	return verbs.Errorf("poll_cq", fmt.Sprintf("qp %#x of %s", wc.QPN, e.dev.Name()), &verbs.StatusError{WC: *wc}, "%s", hint)
+}
+
+// idle is called when there was nothing to do. It fails if that has been so for
+// too long.
+func (e *end) idle() error {
+	stall := units.FromDuration(e.cfg.Stall)
+	if e.now()-e.last > stall {
+		return verbs.Errorf("poll_cq", e.dev.Name(), verbs.ErrTimeout, "nothing has completed for %v; is the other end still there, and does it run the same test with the same flags?", e.cfg.Stall)
+	}
+	switch {
+	case e.channel == nil:
+		if !e.simulated {
+			runtime.Gosched() // the other end, or the provider, may be in this process
+		}
+	case !e.armed:
+		// What came before is polled once more before the wait.
+		e.armed = true
+		if e.recvCQ != e.sendCQ {
+			if err := e.recvCQ.ReqNotify(false); err != nil {
+				return err
+			}
+		}
+		return e.sendCQ.ReqNotify(false)
+	default:
+		e.armed = false
+		if _, err := e.channel.Wait(e.cfg.Stall); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin is called when a run begins.
+func (e *end) begin() {
+	e.start = e.now()
+	e.last = e.start
+}
+
+// progress tells how far a run is in which so many messages of so many queue
+// pairs are done.
+func (e *end) progress(done, qps uint64, size int) {
+	if e.cfg.Progress == nil {
+		return
+	}
+	share := float64(done) / float64(uint64(max(e.cfg.Iterations, 1))*qps)
+	if d := e.cfg.Duration; d > 0 {
+		share = (e.now() - e.start).Seconds() / d.Seconds()
+	}
+	e.cfg.Progress(min(share, 1), fmt.Sprintf("%v, %d bytes", e.cfg.Test, size))
+}
+
+func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }

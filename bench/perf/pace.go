@@ -1,0 +1,97 @@
+package perf
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
+)
+
+// Pacing says what paces the requests of a device. The zero value is nothing.
+type Pacing struct {
+	Engine   string   // name of a rate engine, as cc.Schemes has them
+	Settings []string // of the engine, as its page names them: "t_low=50us"
+	// Rate is a fixed rate of payload for each queue pair, in place of an engine;
+	// 0 for none.
+	Rate units.Rate
+	// Segment is the size that Writes and Reads are cut into, 4 KiB to 64 KiB, and
+	// BaseRTT the round trip of the idle network; 0 takes paced.DefaultConfig's.
+	Segment units.Bytes
+	BaseRTT units.Time
+}
+
+// String says what it is in a word or two.
+func (p Pacing) String() string {
+	switch {
+	case p.Rate > 0:
+		return "fixed " + p.Rate.String()
+	case p.Engine != "":
+		return strings.Join(append([]string{p.Engine}, p.Settings...), " ")
+	}
+	return ""
+}
+
+// Wrap returns a device whose queue pairs are paced as p says; dev itself if p
+// is nothing.
+func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
+	c := paced.DefaultConfig()
+	switch {
+	case p.Rate < 0:
+		return nil, fmt.Errorf("a rate of %v: it must be positive", p.Rate)
+	case p.Rate > 0 && p.Engine != "":
+		return nil, fmt.Errorf("a rate of %v and the engine %s: choose one", p.Rate, p.Engine)
+	case p.Rate > 0:
+		c.Engine = func(cc.Env) (cc.Engine, error) { return fixed{cc.Control{Rate: p.Rate, Window: cc.Unlimited}}, nil }
+	case p.Engine != "":
+		scheme, err := cc.Lookup(p.Engine)
+		if err != nil {
+			return nil, err
+		}
+		c.Scheme, c.SchemeConfig = p.Engine, scheme.DefaultConfig()
+		for _, s := range p.Settings {
+			if err := set(c.SchemeConfig, s); err != nil {
+				return nil, fmt.Errorf("%s: setting %q: %w", p.Engine, s, err)
+			}
+		}
+	case len(p.Settings) > 0:
+		return nil, fmt.Errorf("the setting %q is for no engine: name one", p.Settings[0])
+	default:
+		return dev, nil
+	}
+	if p.Segment > 0 {
+		c.Segment = p.Segment
+	}
+	if p.BaseRTT > 0 {
+		c.BaseRTT = p.BaseRTT
+	}
+	return paced.Wrap(dev, c)
+}
+
+// set changes one setting of an engine's configuration.
+func set(config any, setting string) error {
+	key, value, ok := strings.Cut(setting, "=")
+	if !ok || key == "" {
+		return fmt.Errorf("write it as KEY=VALUE")
+	}
+	err := yaml.UnmarshalWithOptions([]byte(key+": "+value), config, yaml.Strict())
+	if err == nil {
+		return nil
+	}
+	// The excerpt of the text that the error shows is a line that the user knows.
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("%s", line)
+}
+
+// fixed is a rate engine that keeps a rate.
+type fixed struct{ control cc.Control }
+
+func (f fixed) OnAck(*cc.Ack) cc.Control        { return f.control }
+func (f fixed) OnLoss(units.Time) cc.Control    { return f.control }
+func (f fixed) OnTimeout(units.Time) cc.Control { return f.control }
+func (f fixed) OnCNP(units.Time) cc.Control     { return f.control }
+func (f fixed) Control() cc.Control             { return f.control }

@@ -1,0 +1,447 @@
+package perf
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/exchange"
+)
+
+// rping's limits and numbers (rdmacm-utils 44).
+const (
+	PingPort    = 7174
+	MinPingSize = 26
+	MaxPingSize = 65535
+
+	pingSQ   = 16
+	pingRQ   = 2
+	pingInfo = 16 // bytes of a message: address, R_Key, size, big-endian
+)
+
+// PingConfig is how to play rping.
+type PingConfig struct {
+	Size     int  // bytes of a ping, MinPingSize to MaxPingSize; the server takes any
+	Count    int  // pings of the client, 0 for no end
+	Validate bool // compare what came back
+	// Data, if set, is where the text of each ping is written.
+	Data io.Writer
+	// Stop, if set, is asked now and then whether the other end is gone. Over a TCP
+	// exchange it need not be set.
+	Stop func() bool
+	// Stall ends a game in which nothing happens for so long; 0 takes a minute.
+	Stall time.Duration
+
+	Port, GID int // as in Config
+	IPv6      bool
+}
+
+// DefaultPingConfig returns rping's: 64 bytes, without end.
+func DefaultPingConfig() PingConfig { return PingConfig{Size: 64, Port: 1, GID: -1} }
+
+// Pinger is one end of rping's game. The client advertises memory; the server
+// reads it and says so; the client advertises other memory; the server writes
+// there what it read and says so. The messages are rping's, so either end may be
+// the real one once the two queue pairs are connected, which is not the Pinger's
+// affair: Over does it by TCP, and a connection manager takes QP and calls Ready
+// before it tells the other end.
+type Pinger struct {
+	cfg     PingConfig
+	dev     verbs.Device
+	pd      verbs.PD
+	channel verbs.CompChannel
+	cq      verbs.CQ
+	qp      verbs.QP
+	mr      verbs.MR
+	buf     []byte         // what is sent, what is received, the source, the sink
+	got     [pingInfo]byte // the last message received
+	times   *samples
+}
+
+// Where things are in the buffer.
+const (
+	pingSend   = 0
+	pingRecv   = 64
+	pingSource = 4096
+	pingSink   = pingSource + 65536
+	pingBuf    = pingSink + 65536
+)
+
+// errStopped is the end that Stop asked for.
+var errStopped = errors.New("stopped")
+
+// NewPinger makes the queue pair and the memory of one end.
+func NewPinger(dev verbs.Device, cfg PingConfig) (*Pinger, error) {
+	if cfg.Size < MinPingSize || cfg.Size > MaxPingSize {
+		return nil, fmt.Errorf("a ping of %d bytes: give %d to %d", cfg.Size, MinPingSize, MaxPingSize)
+	}
+	if cfg.Count < 0 {
+		return nil, fmt.Errorf("%d pings: give how many, or 0 for no end", cfg.Count)
+	}
+	if cfg.Stall == 0 {
+		cfg.Stall = time.Minute
+	}
+	p := &Pinger{cfg: cfg, dev: dev, buf: make([]byte, pingBuf), times: newSamples()}
+	if err := p.make(); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func (p *Pinger) make() (err error) {
+	if p.pd, err = p.dev.AllocPD(); err != nil {
+		return err
+	}
+	if p.mr, err = p.pd.RegMR(p.buf, ib.AccessLocalWrite|ib.AccessRemoteRead|ib.AccessRemoteWrite); err != nil {
+		return err
+	}
+	if p.channel, err = p.dev.CreateCompChannel(); err != nil {
+		return err
+	}
+	if p.cq, err = p.dev.CreateCQ(verbs.CQInitAttr{CQE: 2 * pingSQ, Channel: p.channel}); err != nil {
+		return err
+	}
+	p.qp, err = p.pd.CreateQP(verbs.QPInitAttr{
+		Type: ib.RC, SendCQ: p.cq, RecvCQ: p.cq,
+		Cap: verbs.QPCap{MaxSendWR: pingSQ, MaxRecvWR: pingRQ, MaxSendSGE: 1, MaxRecvSGE: 1},
+	})
+	return err
+}
+
+// QP is the queue pair, in RESET.
+func (p *Pinger) QP() verbs.QP { return p.qp }
+
+// Ready posts the first receive. The queue pair must have left RESET.
+func (p *Pinger) Ready() error {
+	_, err := p.qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(p.mr, pingRecv, pingInfo)}}})
+	return err
+}
+
+// Over connects over a TCP exchange.
+func (p *Pinger) Over(conn *exchange.Conn) error {
+	port, err := p.dev.Port(p.cfg.Port)
+	if err != nil {
+		return err
+	}
+	_, gid, err := chooseGID(p.dev, &Config{Port: p.cfg.Port, GID: p.cfg.GID, IPv6: p.cfg.IPv6}, port.GIDs)
+	if err != nil {
+		return err
+	}
+	params := verbs.DefaultRC()
+	params.Port, params.PathMTU = p.cfg.Port, port.ActiveMTU
+	// rping asks for one read at a time.
+	params.MaxRdAtomic, params.MaxDestRdAtomic = 1, 1
+	psn := exchange.RandomPSN()
+	if simulated(p.dev) {
+		psn = p.qp.Num() & 0xffffff // so that runs are alike
+	}
+	_, err = conn.ConnectRC(p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: gid}, params, p.Ready)
+	return err
+}
+
+// Close gives everything back.
+func (p *Pinger) Close() error {
+	var errs []error
+	if p.qp != nil {
+		errs = append(errs, p.qp.Destroy())
+	}
+	if p.cq != nil {
+		errs = append(errs, p.cq.Destroy())
+	}
+	if p.channel != nil {
+		errs = append(errs, p.channel.Destroy())
+	}
+	if p.mr != nil {
+		errs = append(errs, p.mr.Dereg())
+	}
+	if p.pd != nil {
+		errs = append(errs, p.pd.Dealloc())
+	}
+	return errors.Join(errs...)
+}
+
+// PingResult is what a client has seen.
+type PingResult struct {
+	Pings uint64      `json:"pings"`
+	Bytes int         `json:"bytes"` // of a ping
+	MinUs bench.Float `json:"t_min_us"`
+	AvgUs bench.Float `json:"t_avg_us"`
+	MaxUs bench.Float `json:"t_max_us"`
+}
+
+func (p *Pinger) result() *PingResult {
+	l := p.times.latency()
+	return &PingResult{p.times.n, p.cfg.Size, l.MinUs, l.AvgUs, l.MaxUs}
+}
+
+// Client plays the client. It returns what it has seen also if it fails.
+func (p *Pinger) Client() (*PingResult, error) {
+	source := p.buf[pingSource:][:p.cfg.Size]
+	sink := p.buf[pingSink:][:p.cfg.Size]
+	letter := byte('A')
+	for ping := 0; p.cfg.Count == 0 || ping < p.cfg.Count; ping++ {
+		letter = pingText(source, ping, letter)
+		start := p.now()
+		for _, at := range []int{pingSource, pingSink} {
+			if err := p.advertise(at); err != nil {
+				return p.result(), p.lost(err)
+			}
+			if _, err := p.await(ib.WCRecv); err != nil {
+				return p.result(), p.lost(err)
+			}
+		}
+		p.times.add(p.now() - start)
+		if p.cfg.Validate && !bytes.Equal(source, sink) {
+			at := 0
+			for source[at] == sink[at] {
+				at++
+			}
+			return p.result(), fmt.Errorf("ping %d came back changed: byte %d is %#x, and was %#x", ping, at, sink[at], source[at])
+		}
+		p.show("ping data", sink)
+	}
+	return p.result(), nil
+}
+
+// lost says that the server went away before its client was done.
+func (p *Pinger) lost(err error) error {
+	if over(err) == nil {
+		return fmt.Errorf("the server ended the connection after %d pings", p.times.n)
+	}
+	return err
+}
+
+// pingText writes a ping: its number, and letters from a first on that differs
+// from ping to ping. It returns the next one's.
+func pingText(b []byte, ping int, letter byte) byte {
+	n := copy(b, fmt.Sprintf("rdma-ping-%d: ", ping))
+	c := letter
+	for i := n; i < len(b); i++ {
+		b[i] = c
+		if c++; c > 'z' {
+			c = 'A'
+		}
+	}
+	b[len(b)-1] = 0
+	if letter++; letter > 'z' {
+		letter = 'A'
+	}
+	return letter
+}
+
+// Serve plays the server until the other end is gone.
+func (p *Pinger) Serve() error {
+	for {
+		source, err := p.offered()
+		if err != nil {
+			return over(err)
+		}
+		if err := p.carry(ib.WRRDMARead, source, int(source.size)); err != nil {
+			return over(err)
+		}
+		data := p.buf[pingSink:][:source.size]
+		p.show("server ping data", data)
+		if err := p.goAhead(); err != nil {
+			return over(err)
+		}
+		sink, err := p.offered()
+		if err != nil {
+			return over(err)
+		}
+		// As rping's, the pong is the text with the NUL at its end.
+		n := bytes.IndexByte(data, 0) + 1
+		if n == 0 {
+			n = len(data)
+		}
+		if err := p.carry(ib.WRRDMAWrite, sink, min(n, int(sink.size))); err != nil {
+			return over(err)
+		}
+		if err := p.goAhead(); err != nil {
+			return over(err)
+		}
+	}
+}
+
+// over tells an end that was asked for, or that the other end made, from a
+// failure.
+func over(err error) error {
+	var status *verbs.StatusError
+	flushed := errors.As(err, &status) && status.WC.Status == ib.WCWRFlushErr
+	if errors.Is(err, errStopped) || flushed {
+		return nil
+	}
+	return err
+}
+
+// region is memory that the other end offers.
+type region struct {
+	addr uint64
+	rkey uint32
+	size uint32
+}
+
+// offered waits for the client's next offer.
+func (p *Pinger) offered() (region, error) {
+	wc, err := p.await(ib.WCRecv)
+	if err != nil {
+		return region{}, err
+	}
+	b := p.got[:]
+	r := region{binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])}
+	if wc.ByteLen != pingInfo || r.size < 1 || r.size > MaxPingSize {
+		return r, fmt.Errorf("the client offers %d bytes in a message of %d: it must be 1 to %d in %d", r.size, wc.ByteLen, MaxPingSize, pingInfo)
+	}
+	return r, nil
+}
+
+// carry reads from the client's memory, or writes to it.
+func (p *Pinger) carry(op ib.WROpcode, r region, n int) error {
+	_, err := p.qp.PostSend([]verbs.SendWR{{
+		Opcode: op, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(p.mr, pingSink, n)}, RemoteAddr: r.addr, RKey: r.rkey,
+	}})
+	if err == nil {
+		_, err = p.await(op.Completion())
+	}
+	return err
+}
+
+// goAhead tells the client to continue. What it says does not matter, but its
+// length does.
+func (p *Pinger) goAhead() error { return p.send() }
+
+// advertise offers the client's memory.
+func (p *Pinger) advertise(at int) error {
+	b := p.buf[pingSend:]
+	binary.BigEndian.PutUint64(b, p.mr.Addr()+uint64(at))
+	binary.BigEndian.PutUint32(b[8:], p.mr.RKey())
+	binary.BigEndian.PutUint32(b[12:], uint32(p.cfg.Size))
+	return p.send()
+}
+
+func (p *Pinger) send() error {
+	_, err := p.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(p.mr, pingSend, pingInfo)}}})
+	return err
+}
+
+// await waits for a completion of a kind, and posts the next receive if it was
+// one. Completions of sends are passed over: what the other end does tells more.
+func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
+	const slice = 100 * time.Millisecond // between questions to Stop
+	for idle := time.Duration(0); ; {
+		if err := p.cq.ReqNotify(false); err != nil {
+			return verbs.WC{}, err
+		}
+		var wc [1]verbs.WC
+		for {
+			n, err := p.cq.Poll(wc[:])
+			if err != nil {
+				return wc[0], err
+			}
+			if n == 0 {
+				break
+			}
+			idle = 0
+			switch {
+			case wc[0].Status != ib.WCSuccess:
+				return wc[0], verbs.Errorf("poll_cq", fmt.Sprintf("qp %#x of %s", p.qp.Num(), p.dev.Name()), &verbs.StatusError{WC: wc[0]}, "")
+			case wc[0].Opcode == ib.WCRecv && op == ib.WCRecv:
+				copy(p.got[:], p.buf[pingRecv:])
+				return wc[0], p.Ready()
+			case wc[0].Opcode == op:
+				return wc[0], nil
+			case wc[0].Opcode != ib.WCSend:
+				return wc[0], fmt.Errorf("the other end does not play rping: a %v came in place of a %v", wc[0].Opcode, op)
+			}
+		}
+		if p.cfg.Stop != nil && p.cfg.Stop() {
+			return wc[0], errStopped
+		}
+		_, err := p.channel.Wait(slice)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, verbs.ErrTimeout) {
+			return wc[0], err
+		}
+		if idle += slice; idle >= p.cfg.Stall {
+			return wc[0], verbs.Errorf("poll_cq", p.dev.Name(), verbs.ErrTimeout, "nothing has happened for %v; is the other end still there?", p.cfg.Stall)
+		}
+	}
+}
+
+func (p *Pinger) show(what string, text []byte) {
+	if p.cfg.Data == nil {
+		return
+	}
+	text, _, _ = bytes.Cut(text, []byte{0})
+	fmt.Fprintf(p.cfg.Data, "%s: %s\n", what, text)
+}
+
+// now reads the device's clock.
+func (p *Pinger) now() units.Time {
+	if c, ok := p.dev.(verbs.PreciseClock); ok {
+		return c.NowPrecise()
+	}
+	return units.FromDuration(p.dev.Now())
+}
+
+// PingClient connects over a TCP exchange and plays the client. It closes conn.
+func PingClient(dev verbs.Device, conn *exchange.Conn, cfg PingConfig) (*PingResult, error) {
+	var result *PingResult
+	err := ping(dev, conn, cfg, func(p *Pinger) (err error) {
+		result, err = p.Client()
+		return err
+	})
+	return result, err
+}
+
+// PingServe connects over a TCP exchange and plays the server until the client
+// closes it. It closes conn.
+func PingServe(dev verbs.Device, conn *exchange.Conn, cfg PingConfig) error {
+	return ping(dev, conn, cfg, (*Pinger).Serve)
+}
+
+func ping(dev verbs.Device, conn *exchange.Conn, cfg PingConfig, play func(*Pinger) error) error {
+	p, err := NewPinger(dev, cfg)
+	if err == nil {
+		if err = p.Over(conn); err == nil {
+			if p.cfg.Stop == nil {
+				p.cfg.Stop = conn.Watch()
+			}
+			err = play(p)
+		}
+	}
+	// The other end learns that this one is done before its queue pair goes.
+	_ = conn.Close()
+	if p != nil {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
+
+// PingPair plays both ends in this process and returns what the client has seen.
+// The text of the pings is written as the client sees it.
+func PingPair(client, server verbs.Device, cfg PingConfig) (*PingResult, error) {
+	a, b, err := connection(client, server)
+	if err != nil {
+		return nil, err
+	}
+	served := cfg
+	served.Data = nil
+	var result *PingResult
+	err = bothEnds(client,
+		func() (err error) {
+			result, err = PingClient(client, exchange.New(a, true, 0), cfg)
+			return err
+		},
+		func() error { return PingServe(server, exchange.New(b, false, 0), served) },
+	)
+	return result, err
+}
