@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -22,6 +23,8 @@ type source struct {
 	prio     uint8
 	paused   uint8
 	idle     bool
+
+	telemetry bool
 }
 
 func newSource(e *des.Engine, n *Network, host, dst int, size int32, interval units.Time) *source {
@@ -53,6 +56,9 @@ func (s *source) Handle(ev des.Event) {
 	h := s.n.Alloc()
 	p := s.n.Packet(h)
 	p.Size, p.Src, p.Dst, p.FlowHash, p.Priority = s.size, int32(s.host), s.dst, s.hash, s.prio
+	if s.telemetry {
+		p.Telemetry, p.Flags = telemetry.PerHop, ECT
+	}
 	free := s.n.Transmit(ev.At, s.host, h)
 	s.e.Schedule(max(free, ev.At+s.interval), &s.src, s.id, 0, 0)
 }

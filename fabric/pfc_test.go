@@ -141,6 +141,20 @@ func TestDynamicXOFFIsLossless(t *testing.T) {
 	}
 }
 
+// An XOFF above all the shared buffer there is comes to the same: what does not
+// fit there is for the headroom.
+func TestStaticXOFFAboveTheBufferIsLossless(t *testing.T) {
+	cfg := losslessConfig(PFC{XOFF: units.GB})
+	cfg.Switch.Buffer = units.MB
+	r := newRig(t, Star(17, gig(100, units.Microsecond)), cfg, 1)
+	r.incast(500, 1000)
+	r.run()
+	b, _ := r.n.Buffer("tor0")
+	if tot := r.n.Totals(); tot.Dropped != 0 || b.MaxUsed > b.Shared || b.MaxUsed < b.Shared-1000 {
+		t.Errorf("%+v, buffer %+v", tot, b)
+	}
+}
+
 // With headroom and XOFF below a packet nothing can be admitted; the sender must
 // not be left paused for ever.
 func TestAbsurdThresholdsDoNotHang(t *testing.T) {

@@ -170,6 +170,11 @@ func (r *rig) drained(t *rapid.T) {
 			t.Fatalf("buffer of %s: %+v", name, b)
 		}
 	}
+	for i, q := range r.n.queues {
+		if q != (queue{tail: q.tail}) {
+			t.Fatalf("queue %d of an idle network: %+v", i, q)
+		}
+	}
 	for _, h := range r.n.holds {
 		if h.shared != 0 || h.over != 0 || h.paused {
 			t.Fatalf("an ingress port holds %+v", h)

@@ -58,6 +58,37 @@ func TestBackToBackPacketsKeepTheWireBusy(t *testing.T) {
 	}
 }
 
+func TestBusyCountsWhatHasLeft(t *testing.T) {
+	r := newRig(t, Star(2, gig(100, units.Microsecond)), Default(), 1)
+	up := r.n.Port(r.link(t, "h0->tor0"))
+	for range 3 {
+		r.send(100*units.Nanosecond, Packet{Size: 1480, Dst: 1}) // 120 ns with framing
+	}
+	for _, c := range []struct{ at, busy units.Time }{{50, 0}, {100, 0}, {130, 30}, {220, 120}, {221, 121}, {460, 360}, {900, 360}} {
+		r.e.RunUntil(c.at * units.Nanosecond)
+		if busy := up.Stats().Busy; busy != c.busy*units.Nanosecond {
+			t.Errorf("at %d ns the port has been busy for %v, want %d ns", c.at, busy, c.busy)
+		}
+	}
+}
+
+// Packets may follow each other on a long link at any distance.
+func TestLongLinks(t *testing.T) {
+	const ms = units.Millisecond
+	r := newRig(t, backToBack(gig(100, 30*ms)), Default(), 1)
+	times := []units.Time{0, 0, 4 * ms, 9 * ms, 9*ms + 1, 29 * ms, 60 * ms}
+	for _, at := range times {
+		r.send(at, Packet{Size: 105, Dst: 1}) // 10 ns with framing
+	}
+	r.run()
+	want := []units.Time{10, 20, 4_000_010, 9_000_010, 9_000_020, 29_000_010, 60_000_010}
+	for i, a := range r.nics[1].got {
+		if at := a.At - 30*ms; at != want[i]*units.Nanosecond {
+			t.Errorf("packet %d arrives at %v, want %d ns", i, at, want[i])
+		}
+	}
+}
+
 // At a rate at which a byte takes no whole number of picoseconds, the remainder
 // is carried and nothing drifts.
 func TestRemaindersAddUp(t *testing.T) {
