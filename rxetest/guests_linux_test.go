@@ -70,7 +70,7 @@ func TestBetweenGuests(t *testing.T) {
 			}
 			server, err := guest[0].Start(command(0, pair.server)...)
 			check(t, err)
-			defer server.Signal("KILL")
+			defer func() { _ = server.Signal("KILL") }()
 			check(t, guest[0].Await(ctx, pair.ready))
 			atClient, err := guest[1].Run(ctx, command(1, pair.client)...)
 			if err != nil {

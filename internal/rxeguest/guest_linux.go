@@ -37,7 +37,7 @@ type Options struct {
 	Loss    float64        // percent of frames lost, each way: see SetLoss
 	Capture string         // if not empty, a file that gets all frames of eth0, as pcap
 	Dir     string         // if not empty, a folder of the host that the guest has at /work, read and write
-	Root    string         // if not empty, a folder of the host that the guest has at /host, read only
+	Root    string         // if not empty, a folder of the host that the guest has at /host, read only, with the guest's dev, proc, run, sys and tmp in it
 }
 
 // A Guest is a running machine. It is safe for concurrent use.
@@ -75,7 +75,7 @@ func (im *Image) Boot(ctx context.Context, h *Host, o Options) (_ *Guest, err er
 	if err != nil {
 		return nil, err
 	}
-	defer agent.Close()
+	defer func() { _ = agent.Close() }()
 
 	// QEMU outlives ctx, which is about booting.
 	life, stop := context.WithCancel(context.Background())
@@ -93,7 +93,7 @@ func (im *Image) Boot(ctx context.Context, h *Host, o Options) (_ *Guest, err er
 	go func() {
 		qemuErr = g.qemu.Wait()
 		close(g.gone)
-		agent.Close() // ends Accept
+		_ = agent.Close() // ends Accept
 	}()
 	defer func() {
 		if err == nil {
@@ -105,11 +105,11 @@ func (im *Image) Boot(ctx context.Context, h *Host, o Options) (_ *Guest, err er
 		if cause != nil {
 			err = fmt.Errorf("%w\n%w", err, cause)
 		}
-		if said.Len() > 0 {
-			err = fmt.Errorf("%w\nQEMU (%v) said: %s", err, qemuErr, said.String())
+		if qemuErr != nil && said.Len() > 0 {
+			err = fmt.Errorf("%w\nQEMU (%w) said: %s", err, qemuErr, said.String())
 		}
 	}()
-	unblock := context.AfterFunc(ctx, func() { agent.Close() })
+	unblock := context.AfterFunc(ctx, func() { _ = agent.Close() })
 	defer unblock()
 	if g.conn, err = agent.Accept(); err != nil {
 		return nil, fmt.Errorf("no connection to its agent: %w", err)
@@ -157,12 +157,12 @@ func (im *Image) writeInitramfs(to string, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer base.Close()
+	defer func() { _ = base.Close() }()
 	f, err := os.Create(to)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if _, err := io.Copy(f, io.MultiReader(base, &b)); err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (g *Guest) path(elem ...string) string {
 // Close shuts the guest down.
 func (g *Guest) Close() error {
 	// Its agent powers the machine off when the connection ends.
-	g.conn.Close()
+	_ = g.conn.Close()
 	select {
 	case <-g.gone:
 	case <-time.After(10 * time.Second):
@@ -264,7 +264,7 @@ func (g *Guest) kill() {
 	g.stop()
 	<-g.gone
 	if g.conn != nil {
-		g.conn.Close()
+		_ = g.conn.Close()
 	}
 }
 

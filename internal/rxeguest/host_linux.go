@@ -58,8 +58,8 @@ func (im *Image) NewHost(ctx context.Context) (*Host, error) {
 		return nil, err
 	}
 	if err := holder.Start(); err != nil {
-		alive.Close()
-		os.RemoveAll(dir)
+		_ = alive.Close()
+		_ = os.RemoveAll(dir)
 		return nil, &UnavailableError{
 			Reason: "no namespaces for network and processes (a container needs --privileged; an ordinary user, unprivileged user namespaces)",
 			Err:    err,
@@ -81,7 +81,7 @@ func (im *Image) NewHost(ctx context.Context) (*Host, error) {
 // Close kills everything that runs inside and removes the namespaces, and with
 // them all links.
 func (h *Host) Close() error {
-	h.alive.Close()
+	_ = h.alive.Close()
 	err := h.holder.Process.Kill()
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil

@@ -147,10 +147,10 @@ func lock(ctx context.Context, name string, logf func(string, ...any)) (unlock f
 	for tries := 0; ; tries++ {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { f.Close() }, nil
+			return func() { _ = f.Close() }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			f.Close()
+			_ = f.Close()
 			return nil, &os.PathError{Op: "lock", Path: name, Err: err}
 		}
 		if tries == 0 {
@@ -158,7 +158,7 @@ func lock(ctx context.Context, name string, logf func(string, ...any)) (unlock f
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
+			_ = f.Close()
 			return nil, fmt.Errorf("lock %s: %w", name, context.Cause(ctx))
 		case <-time.After(200 * time.Millisecond):
 		}
@@ -182,7 +182,7 @@ func (im *Image) make(ctx context.Context, cacheDir string, logf func(string, ..
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }()
 
 	logf("downloading Debian %s packages (some 130 MB, once)", release)
 	debs, err := download(ctx, filepath.Join(work, "apt"), append(slices.Clone(guestPackages), otherPackages...))
@@ -200,7 +200,7 @@ func (im *Image) make(ctx context.Context, cacheDir string, logf func(string, ..
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	t := tree{root}
 	var programs []string // of guestPackages
 	var manifest strings.Builder
@@ -347,7 +347,7 @@ func (t tree) makeInitramfs(to string, programs []string, version string) error 
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		return moduleDepends(f)
 	})
 	if err != nil {
@@ -361,7 +361,7 @@ func (t tree) makeInitramfs(to string, programs []string, version string) error 
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	w := bufio.NewWriter(f)
 	if err := t.archive(w, files, strings.Join(order, "\n")+"\n"); err != nil {
 		return err
@@ -393,7 +393,7 @@ func (t tree) isELF(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	magic := make([]byte, 4)
 	if _, err := io.ReadFull(f, magic); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return false, err

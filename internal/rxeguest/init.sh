@@ -35,7 +35,7 @@ share job /job rw
 if grep -q work /etc/shares; then share work /work rw; fi
 if grep -q host /etc/shares; then
 	share host /host ro
-	for d in dev proc sys tmp job work; do
+	for d in dev proc run sys tmp; do
 		# A root without the folder does without it.
 		[ -d "/host/$d" ] && mount -o rbind "/$d" "/host/$d"
 	done

@@ -121,7 +121,7 @@ func (t tree) libraries(programs []string) (map[string]string, error) {
 			return nil, err
 		}
 		needed, interpreter, err := neededBy(f)
-		f.Close()
+		_ = f.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -18,7 +18,7 @@ func TestUntar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	tr := tree{root}
 	archive := tarOf(t,
 		tar.Header{Name: "./usr/", Typeflag: tar.TypeDir, Mode: 0o755},
@@ -65,7 +65,7 @@ func TestUntarStaysInside(t *testing.T) {
 		if err := (tree{root}).untar(tarOf(t, h), func(string) bool { return true }); err == nil {
 			t.Errorf("%s: unpacked", h.Name)
 		}
-		root.Close()
+		_ = root.Close()
 		if entries, err := os.ReadDir(top); err != nil || len(entries) != 1 {
 			t.Errorf("%s: beside the tree are now %v, %v", h.Name, entries, err)
 		}
