@@ -14,8 +14,8 @@ func (q *QP) receiveResponse(now units.Time, h *Header, payload int, eff *Effect
 	}
 	p := near(h.PSN, q.una)
 	if p < q.una || p >= q.sent {
-		// A ghost (9.7.5.1.4), or a positive acknowledgement repeated to
-		// bring more credits (9.7.7.2.5).
+		// A ghost (9.7.5.1), or a positive acknowledgement repeated to
+		// bring more credits (9.7.7.2).
 		q.ctr.GhostResponses++
 		eff.Drop = DropGhost
 		if p < q.una && h.Opcode == ib.Acknowledge {
@@ -218,7 +218,7 @@ func (q *QP) impliedNAK(eff *Effects) {
 }
 
 // retry goes back for a lost packet if the retry counter allows (IBA
-// 9.9.2.4.1), else it fails the oldest request.
+// 9.9.2), else it fails the oldest request.
 func (q *QP) retry(why Rewind, eff *Effects) {
 	if q.retries == 0 {
 		q.ctr.RetryExceeded++
@@ -274,7 +274,7 @@ func (q *QP) badResponse(status ib.WCStatus, eff *Effects) {
 }
 
 // takeCredits raises the limit sequence number by what an AETH grants (IBA
-// 9.7.7.2.4).
+// 9.7.7.2).
 func (q *QP) takeCredits(h *Header, eff *Effects) {
 	if !q.cfg.Credits || h.Syndrome&syndromeKind != syndromeKindACK {
 		return
@@ -293,7 +293,7 @@ func (q *QP) takeCredits(h *Header, eff *Effects) {
 	}
 }
 
-// credits decodes a credit count (IBA table 45): 0, 1, 2, 3, 4, 6, 8, 12, ...
+// credits decodes a credit count (IBA 9.7.7.2): 0, 1, 2, 3, 4, 6, 8, 12, ...
 func credits(code uint8) int64 {
 	if code < 2 {
 		return int64(code)

@@ -6,7 +6,7 @@ import (
 )
 
 // Config is what a queue pair has to know to receive: the attributes of INIT
-// and of INIT to RTR (IBA 11.2.5.2), and the sizes of what New allocates.
+// and of INIT to RTR (IBA chapter 11), and the sizes of what New allocates.
 type Config struct {
 	// MTU is the path MTU in bytes of payload. The specification knows 256,
 	// 512, 1024, 2048 and 4096; models may use any value from 64 to 65535.
@@ -27,7 +27,7 @@ type Config struct {
 	// must not be given a larger MaxRdAtomic.
 	MaxDestRdAtomic int
 	// MinRNRTimer is the encoded time that an RNR NAK asks the other side to
-	// wait, 0 to 31: 0 is 655.36 ms, 1 is 0.01 ms, 31 is 491.52 ms (IBA table 47).
+	// wait, 0 to 31: 0 is 655.36 ms, 1 is 0.01 ms, 31 is 491.52 ms (IBA table 45).
 	MinRNRTimer uint8
 	// Access says which remote operations the queue pair admits at all. What a
 	// memory region admits is for the driver's check.
@@ -42,7 +42,7 @@ type Config struct {
 }
 
 // SendConfig is what a queue pair has to know to send: the attributes of RTR to
-// RTS (IBA 11.2.5.2) and the choices that the specification leaves to a
+// RTS (IBA chapter 11) and the choices that the specification leaves to a
 // requester.
 type SendConfig struct {
 	// InitialPSN is the PSN of the first request (sq_psn).
@@ -69,7 +69,7 @@ type SendConfig struct {
 }
 
 // TimeoutTime decodes a SendConfig.Timeout: 4.096 us * 2^n, or units.Never for
-// 0 (IBA 9.9.2.1.1). Only the low five bits count.
+// 0 (IBA 9.7.6.1.3). Only the low five bits count.
 func TimeoutTime(n uint8) units.Time {
 	if n &= 31; n == 0 {
 		return units.Never
@@ -77,12 +77,12 @@ func TimeoutTime(n uint8) units.Time {
 	return 4096 * units.Nanosecond << n
 }
 
-// rnrTimers is IBA table 47 in units of 10 us.
+// rnrTimers is IBA table 45 in units of 10 us.
 var rnrTimers = [32]units.Time{
 	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }
 
-// RNRTime decodes an RNR timer field (IBA table 47). Only the low five bits
+// RNRTime decodes an RNR timer field (IBA table 45). Only the low five bits
 // count.
 func RNRTime(n uint8) units.Time { return rnrTimers[n&31] * 10 * units.Microsecond }

@@ -1,4 +1,117 @@
-// Package rc is the reliable-connection transport (IBA volume 1, chapter 9) as
-// a plain state machine: one QP is the requester and the responder of one queue
-// pair. The cycle-level NIC model and the user-space endpoint both drive it.
+// Package rc is the reliable-connection transport (InfiniBand Architecture
+// volume 1, cited as IBA, chapter 9) as a plain state machine. One QP is the
+// requester and the responder of one queue pair. The cycle-level NIC model and
+// the user-space endpoint both drive it, so what an application runs is what
+// the simulator exercises.
+//
+// A QP deals in descriptors, never in bytes. It reads no clock, starts no
+// goroutine and draws no random number; after New it allocates nothing. It is
+// told what arrived and when, and says what to send, where a payload goes and
+// what has completed. Everything that touches the world belongs to the driver:
+// packets and their ICRC, memory tables and copying, pacing, congestion
+// control, CNPs, completion queues.
+//
+// # How to drive it
+//
+// Make a [RecvQueue] and a QP with [New]; it is in state RTR and responds.
+// [QP.ReadyToSend] takes it to RTS. Work requests come in by [QP.PostSend] and
+// [RecvQueue.Post]; each returns a slot, by which the driver keeps its scatter
+// and gather lists. A send slot is free when [QP.PollSend] has gone past it, a
+// receive slot when the driver says [RecvQueue.Free].
+//
+// To send: whenever the wire is free, first take responses by
+// [QP.NextResponse], then, as pacing and window allow, requests by
+// [QP.NextRequest]. [QP.PeekRequest] tells the size of the next one beforehand
+// and [QP.Inflight] what is outstanding. For each [Descriptor], fetch Payload
+// bytes from where Source says, ask [QP.Fresh] whether the packet is still
+// wanted, and send it. Fetches may take their time; packets leave in the order
+// of the calls. A SourceLocalInv is no packet: invalidate the key and go on.
+// When a fetch fails, say [QP.FailSend] or [QP.FailResponse]. A driver that
+// wants to hear of a packet early (its window is full, say) may set AckReq in
+// the header of any request.
+//
+// To receive: hand each packet with a good ICRC from the peer to
+// [QP.Receive], and do what [Effects].Do says, in this order:
+//
+//  1. DoCheck: look up the key, protection domain, bounds and access of
+//     Effects.Check, and answer by [QP.Checked], which fills the same Effects
+//     in anew. Until then the QP drops what else arrives. A range is checked
+//     once for a whole message; a driver whose memory may be deregistered in
+//     the middle of one looks again at each placement.
+//  2. DoPlace: move the payload to Effects.Place. It is never outside what was
+//     checked, the receive's length, or the request. When that fails, say
+//     [QP.FailRecv] for places of the responder (PlaceMemory, PlaceRecv) and
+//     [QP.FailSend] for those of the requester (PlaceRead, PlaceAtomic).
+//  3. DoAtomic: perform Effects.Atomic on memory as a peer of all other
+//     accesses, now or later but in order with placements; then say
+//     [QP.AtomicDone]. Responses to later requests wait for it.
+//  4. DoRecv: report Effects.Recv when all that was placed for it is in
+//     memory. If it has invalidated a key (HasInvalidate), do that before.
+//  5. DoComplete: take completions by [QP.PollSend], and in state Err flushed
+//     receives by [QP.PollRecv]. A READ's or atomic's completion may be given
+//     out only when what it brought is in memory.
+//  6. DoRespond and DoSend: there may be something to send.
+//
+// Rewind, AckedBytes, AckedPackets and Drop are for congestion control and
+// statistics; Events are asynchronous events to raise.
+//
+// To keep time: after NextRequest, Receive and Expire look at [QP.Deadline],
+// and call [QP.Expire] at that time. An event or timer that is already set for
+// an earlier time need not be moved: one timer is enough, and it is set anew
+// once a timeout, not once a packet.
+//
+// The Example is a driver complete with bytes.
+//
+// # The requester
+//
+// PSNs are given out when a request is posted; a READ takes one for each
+// response (9.7.2). An acknowledgement stands for all before it, as does any
+// response (9.7.5.1.2). Recovery is go-back-N from one place, the oldest PSN
+// that was not acknowledged or not answered: after a NAK for a sequence error,
+// an implied NAK, a timeout (9.7.6.1.3) or an RNR wait (9.7.5.2.8). A READ that
+// is in the middle of its answer is asked for from the first missing response
+// on. The retry counter counts timeouts, sequence errors and implied NAKs in a
+// row without progress (9.9.2); RNR NAKs have their own. What an earlier
+// loss already explains (more responses behind a gap, a NAK repeated) does not
+// go back twice. Outstanding READs and atomics, fences (10.8), PSNs (9.7.2)
+// and end-to-end credits (9.7.7.2) hold requests back.
+//
+// A failure completes the oldest request with its status; later ones are
+// flushed (WCWRFlushErr), and the QP is in state Err.
+//
+// # The responder
+//
+// A request with the expected PSN goes through the checks of 9.7.4: sequence
+// of opcodes, operations admitted, length, receive, resources, R_Key. One NAK
+// answers a gap, until the expected PSN comes (9.7.5.1). Duplicates are
+// acknowledged, executed again (READ) or answered with the saved result
+// (atomics) from the responder resources (9.7.5.1); those that are not among
+// them are dropped. Fatal NAKs go out behind all responses owed before, and
+// the QP is in state Err at once.
+//
+// Acknowledgements are a state, not a queue: a driver that takes responses
+// after each Receive sends one for each packet that asks, one that takes them
+// after a batch coalesces (9.7.5.1.2).
+//
+// # Choices and departures
+//
+//   - A timeout comes after exactly 4.096 us * 2^n without progress; 9.7.6.1.3
+//     allows up to four times that.
+//   - RetryCount 7 is seven retries, as in the specification; some
+//     implementations take it for infinite.
+//   - A READ response is accepted with First for Middle and the other way
+//     round; only the last of a message must say so, and sizes must fit. That is
+//     all that its place needs, and restarted READs begin with First anywhere.
+//   - A duplicate READ must lie within the original, fit its PSN and carry the
+//     same R_Key; others are dropped, so that a guessed duplicate reads nothing.
+//   - A duplicate SEND or WRITE is acknowledged up to the next READ or atomic at
+//     most; 9.7.5.1 would allow the latest PSN, which would imply the loss of
+//     answers that are on their way.
+//   - A message broken off by an invalid packet flushes the receive that it held
+//     with WCRemInvReqErr.
+//   - The responder never sends an acknowledgement unasked, not even for new
+//     credits: a requester without credits learns of them from its one packet
+//     beyond the limit.
+//   - Automatic path migration, atomic extensions and flush operations are not
+//     there.
 package rc

@@ -62,7 +62,7 @@ func HeaderBytes(op ib.Opcode) int {
 	return int(headerBytes[op])
 }
 
-// AETH syndromes (IBA 9.7.5.2.4, table 46). The values below SyndromeRNR are
+// AETH syndromes (IBA 9.7.5.2). The values below SyndromeRNR are
 // acknowledgements; their low five bits are an encoded credit count.
 const (
 	SyndromeUnlimited  = 0x1f // ACK, no end-to-end credits
@@ -76,6 +76,6 @@ const (
 	syndromeKindRNR    = 0x20
 	syndromeKindNAK    = 0x60
 	syndromeValue      = 0x1f
-	maxMessage         = 1 << 31 // IBA 9.7.6.1.1: the longest message in bytes
-	maxOutstandingPSNs = 1 << 23 // IBA 9.7.1: half of the PSN space
+	maxMessage         = 1 << 31 // IBA 9.7: the longest message in bytes
+	maxOutstandingPSNs = 1 << 23 // IBA 9.7.2: half of the PSN space
 )

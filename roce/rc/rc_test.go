@@ -113,7 +113,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestCredits checks the code of IBA table 45 at its ends and that encoding
+// TestCredits checks the code of IBA 9.7.7.2 at its ends and that encoding
 // never promises more than there is.
 func TestCredits(t *testing.T) {
 	for code, want := range map[uint8]int64{0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 7: 12, 14: 128, 15: 192, 30: 32768} {

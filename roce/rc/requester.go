@@ -162,9 +162,9 @@ func (q *QP) sendable(now units.Time) *wqe {
 	return nil
 }
 
-// mayStart applies what holds a whole request back: a fence (IBA 10.8.3.3), the
-// READs and atomics outstanding (9.7.7.1.2), and that a READ's responses must
-// fit into half of the PSN space (9.7.1).
+// mayStart applies what holds a whole request back: a fence (IBA 10.8), the
+// READs and atomics outstanding (9.7.7), and that a READ's responses must
+// fit into half of the PSN space (9.7.2).
 func (q *QP) mayStart(w *wqe) bool {
 	if outstanding := w.rdBefore - q.rdDone; outstanding > 0 {
 		if w.Fence || w.kind.returnsData() && outstanding >= uint32(q.sender.MaxRdAtomic) {
@@ -302,7 +302,7 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 	return true
 }
 
-// wantAck decides AckReq for the packet before next (IBA 9.7.5.1.1 leaves it to
+// wantAck decides AckReq for the packet before next (IBA 9.7.5.1 leaves it to
 // the requester). Without it on the packet that uses up the window, or that has
 // outrun the credits, nothing but a timeout could go on.
 func (q *QP) wantAck(w *wqe, last bool) bool {

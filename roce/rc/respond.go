@@ -7,7 +7,7 @@ import (
 
 // hasResource reports whether another READ or atomic may be taken. A requester
 // that keeps to its MaxRdAtomic never finds them all in use by requests that
-// were not answered (IBA 9.7.7.1.1).
+// were not answered (IBA 9.7.7).
 func (q *QP) hasResource() bool {
 	return q.resNew-q.resDone < uint32(q.cfg.MaxDestRdAtomic)
 }
@@ -24,7 +24,7 @@ func (q *QP) addResource(r resource) {
 	q.resNew++
 }
 
-// receiveDuplicate takes a request that was executed before (IBA 9.7.5.1.4,
+// receiveDuplicate takes a request that was executed before (IBA 9.7.5.1,
 // C9-105 and following): a SEND or WRITE is acknowledged again, a READ is
 // executed again, an atomic is answered with the result that was saved. One
 // that is not among the resources is dropped.
@@ -262,7 +262,7 @@ func (q *QP) resourceSent() {
 
 // syndrome is the AETH syndrome of a positive answer: with end-to-end flow
 // control the number of receives that the requester may count on beyond the
-// messages completed (IBA 9.7.7.2.3).
+// messages completed (IBA 9.7.7.2).
 func (q *QP) syndrome() uint8 {
 	if !q.cfg.Credits {
 		return SyndromeUnlimited

@@ -39,9 +39,9 @@ type responder struct {
 	ackPSN     int64
 	nakPSN     int64  // of a fatal one; others carry the expected PSN
 	ackMSN     uint32 // the messages completed up to ackPSN and nakPSN: a peer may
-	nakMSN     uint32 // complete requests by them (IBA 9.7.7.1)
+	nakMSN     uint32 // complete requests by them (IBA 9.7.7)
 
-	// res are the responder resources (IBA 9.7.7.1.1): one for each READ or atomic,
+	// res are the responder resources (IBA 9.7.7): one for each READ or atomic,
 	// numbered in order of arrival; the number's low bits are the place in
 	// the ring. resDone <= resNew: all before resDone were answered once.
 	// resSend is the oldest that has something to send.
@@ -67,7 +67,7 @@ const (
 )
 
 // resource is a READ or atomic that was accepted, kept so that a duplicate can
-// be answered (IBA 9.7.5.1.3).
+// be answered (IBA 9.7.5.1).
 type resource struct {
 	psn, end   int64 // the PSNs of its responses
 	from       int64 // where the responses begin this time
@@ -114,7 +114,7 @@ func (q *QP) receiveRequest(h *Header, payload int, eff *Effects) {
 
 // validate applies the checks of a request packet with the expected PSN that
 // need no memory table: sequence of opcodes, operations the queue pair admits,
-// lengths and alignment (IBA 9.7.4.1.2 to 9.7.4.1.6). It returns the syndrome
+// lengths and alignment (IBA 9.7.4). It returns the syndrome
 // of the NAK, or 0.
 func (q *QP) validate(h *Header, payload int) uint8 {
 	const ok = 0
@@ -206,7 +206,7 @@ func (q *QP) needsCheck(h *Header, c *Check) bool {
 	default:
 		return false
 	}
-	return c.Length > 0 // the R_Key of a message without bytes is not looked at (IBA 9.7.4.1.5)
+	return c.Length > 0 // the R_Key of a message without bytes is not looked at (IBA 9.7.4)
 }
 
 // Checked answers DoCheck.
@@ -321,7 +321,7 @@ func (q *QP) responses(n uint32) int64 {
 }
 
 // accept counts a packet of a SEND or WRITE as executed, and acknowledges it if
-// asked to (IBA 9.7.5.1.1).
+// asked to (IBA 9.7.5.1).
 func (q *QP) accept(h *Header, last bool, eff *Effects) {
 	if last {
 		q.message = kindNone
@@ -374,7 +374,7 @@ func (q *QP) completeRecv(h *Header, op ib.WCOpcode, bytes uint32, eff *Effects)
 }
 
 // outOfSequence answers the first packet beyond a gap with a NAK and drops the
-// rest in silence until the expected PSN comes (IBA 9.7.5.1.3, 9.7.5.2.8).
+// rest in silence until the expected PSN comes (IBA 9.7.5.1, 9.7.5.2.8).
 func (q *QP) outOfSequence(eff *Effects) {
 	q.ctr.OutOfSequence++
 	eff.Drop = DropSequence

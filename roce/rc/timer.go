@@ -15,7 +15,7 @@ func (q *QP) startTimer(now units.Time) {
 	}
 }
 
-// Expire does what time demands: it goes back after a timeout (IBA 9.9.2.1.1),
+// Expire does what time demands: it goes back after a timeout (IBA 9.7.6.1.3),
 // ends an RNR wait, or nothing. Calling it early does no harm.
 func (q *QP) Expire(now units.Time, eff *Effects) {
 	eff.reset()
