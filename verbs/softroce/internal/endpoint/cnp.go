@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -15,8 +16,8 @@ const cnpInterval = 50 * units.Microsecond
 func (e *Endpoint) noteCongestion(now units.Time, q *QP, p *Packet, in *inbound) {
 	c := &q.congestion
 	response := in.Opcode >= ib.ReadResponseFirst && in.Opcode <= ib.AtomicAcknowledge
-	marked := p.TrafficClass&3 == ce
-	if response && (marked || in.becn) {
+	marked := ecn(p.TrafficClass) == roce.ECNCE
+	if response && (marked || in.BECN) {
 		c.marked = true
 	}
 	if !marked {
@@ -33,17 +34,17 @@ func (e *Endpoint) noteCongestion(now units.Time, q *QP, p *Packet, in *inbound)
 	q.wake()
 }
 
-// nextCNP writes a congestion notification packet (IBA annex A17.9.3): BECN set,
-// 16 zero bytes.
-func (e *Endpoint) nextCNP(_ units.Time, q *QP, buf []byte) int {
-	const zeros = 16
+// nextCNP writes a congestion notification packet.
+func (e *Endpoint) nextCNP(q *QP, buf []byte) int {
 	q.congestion.cnpDue = false
 	e.Counters.CNPsSent++
-	encodeBTH(buf, ib.CNP, false, false, 0, q.destQPN, 0)
-	setBECN(buf)
-	clear(buf[bthBytes : bthBytes+zeros])
-	return bthBytes + zeros + icrcBytes
+	e.out = roce.CNP(q.destQPN, roce.DefaultPKey)
+	n, _ := e.put(buf, 0)
+	return n
 }
+
+// ecn is the ECN code point of a traffic class.
+func ecn(trafficClass uint8) uint8 { return trafficClass & 3 }
 
 func (e *Endpoint) receiveCNP(q *QP) {
 	e.Counters.CNPsHandled++

@@ -8,8 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// maxCQE bounds a completion queue.
-const maxCQE = 1 << 20
+// MaxCQE bounds a completion queue.
 
 // CQ is a completion queue: a ring with one writer, the owner of the Endpoint,
 // and one reader, whoever polls.
@@ -51,8 +50,8 @@ const (
 // called, by the owner of the Endpoint, when a completion comes for which the
 // queue is armed; nil if it can't be armed.
 func (e *Endpoint) CreateCQ(cqe int, notify func()) (*CQ, error) {
-	if cqe < 1 || cqe > maxCQE {
-		return nil, verbs.Errorf("create_cq", e.cfg.Name, verbs.ErrInvalid, "%d completions: 1 to %d", cqe, maxCQE)
+	if cqe < 1 || cqe > MaxCQE {
+		return nil, verbs.Errorf("create_cq", e.cfg.Name, verbs.ErrInvalid, "%d completions: 1 to %d", cqe, MaxCQE)
 	}
 	size := uint64(1) << bits.Len(uint(cqe-1))
 	e.objects++

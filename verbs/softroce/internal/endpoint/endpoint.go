@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -19,10 +20,10 @@ const (
 	MaxSGE      = 32
 	MaxRdAtomic = 128
 	MaxInline   = 1024
+	MaxCQE      = 1 << 20
 
-	// MaxPacket is the most bytes from the Base Transport Header to the ICRC:
-	// the headers of any packet with payload fit in 64.
-	MaxPacket = 4096 + 64
+	// MaxPacket is the most bytes from the Base Transport Header to the ICRC.
+	MaxPacket = 4096 + roce.MaxHeaderBytes + roce.ICRCBytes
 
 	maxMessage = 1 << 31 // IBA 9.7.6.1.1
 )
@@ -73,7 +74,8 @@ type Endpoint struct {
 	eff   rc.Effects    // of the call in hand
 	desc  rc.Descriptor // of the packet in hand
 	in    inbound       // the packet in hand
-	stamp uint64        // when it came, for completions
+	out   roce.Packet
+	stamp uint64 // when it came, for completions
 	orig  [8]byte
 	grh   [GRHBytes]byte
 

@@ -4,18 +4,13 @@ import (
 	"net/netip"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// The general services interface (IBA 13.5.1): queue pair 1, which takes and
-// sends management datagrams of 256 bytes under a Q_Key that all know.
-const (
-	gsiQKey  = 0x80010000
-	MADBytes = 256
-)
-
-// gsi is queue pair 1.
+// gsi is the general services interface, queue pair 1 (IBA 13.5.1), which takes and
+// sends management datagrams under a Q_Key that all know.
 type gsi struct {
 	handler MADHandler
 	queue   [gsiDepth]mad
@@ -30,7 +25,7 @@ const gsiDepth = 64
 type mad struct {
 	to   Route
 	qpn  uint32
-	data [MADBytes]byte
+	data [roce.MADBytes]byte
 }
 
 // MADHandler is given the management datagrams that come. data is valid until it
@@ -42,8 +37,8 @@ func (e *Endpoint) OnMAD(h MADHandler) { e.gsi.handler = h }
 
 // SendMAD queues a management datagram to queue pair qpn, usually 1.
 func (e *Endpoint) SendMAD(to verbs.AddressVector, qpn uint32, data []byte) error {
-	if len(data) != MADBytes {
-		return verbs.Errorf("send_mad", e.cfg.Name, verbs.ErrInvalid, "%d bytes: a management datagram has %d", len(data), MADBytes)
+	if len(data) != roce.MADBytes {
+		return verbs.Errorf("send_mad", e.cfg.Name, verbs.ErrInvalid, "%d bytes: a management datagram has %d", len(data), roce.MADBytes)
 	}
 	g := &e.gsi
 	if g.n == gsiDepth {
@@ -53,7 +48,7 @@ func (e *Endpoint) SendMAD(to verbs.AddressVector, qpn uint32, data []byte) erro
 	if err != nil {
 		return verbs.Errorf("send_mad", e.cfg.Name, verbs.ErrInvalid, "%v", err)
 	}
-	route.SrcPort = srcPort(1, qpn, to.FlowLabel)
+	route.SrcPort = srcPort(roce.GSIQP, qpn, to.FlowLabel)
 	m := &g.queue[(g.first+g.n)%gsiDepth]
 	m.to, m.qpn = route, qpn&maxPSN
 	copy(m.data[:], data)
@@ -68,7 +63,9 @@ func (e *Endpoint) nextMAD(buf []byte) (int, *Route) {
 	g.n--
 	g.to = m.to
 	g.psn = g.psn.Add(1)
-	n, payload := encodeUD(buf, ib.ServiceUD|ib.SendOnly, m.qpn, gsiQKey, 1, g.psn, 0, false, MADBytes)
+	e.out = roce.GSI(g.psn, roce.DefaultPKey)
+	e.out.DestQP = m.qpn
+	n, payload := e.put(buf, roce.MADBytes)
 	copy(payload, m.data[:])
 	return n, &g.to
 }
@@ -77,11 +74,11 @@ func (e *Endpoint) receiveMAD(p *Packet, in *inbound) {
 	switch {
 	case in.Opcode != ib.ServiceUD|ib.SendOnly:
 		e.Counters.WrongService++
-	case in.qkey != gsiQKey:
+	case in.QKey != roce.GSIQKey:
 		e.Counters.BadQKey++
-	case e.gsi.handler == nil || len(in.payload) != MADBytes:
+	case e.gsi.handler == nil || len(in.payload) != roce.MADBytes:
 		e.Counters.MADsDropped++
 	default:
-		e.gsi.handler(e.cfg.GIDs[p.GID], p.Src, in.srcQPN, in.payload)
+		e.gsi.handler(e.cfg.GIDs[p.GID], p.Src, in.SrcQP, in.payload)
 	}
 }

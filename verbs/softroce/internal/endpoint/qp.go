@@ -2,10 +2,10 @@ package endpoint
 
 import (
 	"fmt"
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -283,13 +283,13 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// srcPort spreads connections over source ports, and so over paths: RoCEv2 gives
-// it 14 bits of entropy, from the flow label if there is one.
+// srcPort spreads connections over source ports, and so over paths: by the flow
+// label, or by what stands for it.
 func srcPort(qpn, peer, label uint32) uint16 {
 	if label == 0 {
-		label = (qpn ^ bits.RotateLeft32(peer, 12)) * 0x9e3779b1 >> 12
+		label = roce.FlowLabel(qpn, peer)
 	}
-	return 0xc000 | uint16(label^label>>14)&0x3fff
+	return roce.SrcPort(label)
 }
 
 func (q *QP) toRTS(now units.Time, from ib.QPState, a verbs.QPAttr, mask verbs.QPAttrMask) error {

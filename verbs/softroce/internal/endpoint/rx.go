@@ -7,13 +7,14 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // Packet is a packet that came, with an ICRC that the driver has found good.
 type Packet struct {
-	Data         []byte // from the Base Transport Header to the end of the padding, without the ICRC
+	Data         []byte // from the Base Transport Header to the ICRC
 	Src          netip.AddrPort
 	GID          int    // the address it came to
 	Stamp        uint64 // when it came, on the device's counter
@@ -21,28 +22,36 @@ type Packet struct {
 	HopLimit     uint8
 }
 
-// ce is the ECN code point of a packet that met congestion (RFC 3168).
-const ce = 3
+// inbound is a packet in decoded form.
+type inbound struct {
+	roce.Packet
+	payload []byte
+}
+
+// fullMember is the P_Key's bits without the one that tells full members from
+// limited ones (IBA 10.9.3).
+const fullMember = 0x7fff
 
 // Receive takes one packet. It does not keep p.
 func (e *Endpoint) Receive(now units.Time, p *Packet) {
 	e.Counters.RxPackets++
-	e.Counters.RxBytes += uint64(len(p.Data) + icrcBytes)
+	e.Counters.RxBytes += uint64(len(p.Data))
 	e.stamp = p.Stamp
 	in := &e.in
-	if !decode(p.Data, in) {
+	var err error
+	if in.payload, err = in.Decode(p.Data); err != nil {
 		e.Counters.Malformed++
 		return
 	}
-	if in.pkey&0x7fff != pkey&0x7fff {
+	if in.PKey&fullMember != roce.DefaultPKey&fullMember {
 		e.Counters.BadPKey++
 		return
 	}
-	if in.destQPN == 1 {
+	if in.DestQP == roce.GSIQP {
 		e.receiveMAD(p, in)
 		return
 	}
-	q := e.qps.get(in.destQPN)
+	q := e.qps.get(in.DestQP)
 	if q == nil {
 		if in.Opcode == ib.CNP {
 			e.Counters.CNPsIgnored++

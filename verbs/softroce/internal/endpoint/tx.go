@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -56,7 +57,7 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 		return 0
 	}
 	if q.congestion.cnpDue {
-		return e.nextCNP(now, q, buf)
+		return e.nextCNP(q, buf)
 	}
 	d := &e.desc
 	for {
@@ -68,19 +69,27 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 			e.invalidateLocal(now, q, d)
 			continue
 		}
-		n, payload := encode(buf, &d.Header, q.destQPN, d.Payload)
-		if d.Header.Opcode == ib.Acknowledge || d.Header.Opcode == ib.AtomicAcknowledge {
-			if q.congestion.echo {
-				q.congestion.echo = false
-				setBECN(buf)
-			}
+		e.out = roce.Packet{Header: d.Header, DestQP: q.destQPN, PKey: roce.DefaultPKey}
+		if q.congestion.echo && (d.Header.Opcode == ib.Acknowledge || d.Header.Opcode == ib.AtomicAcknowledge) {
+			q.congestion.echo, e.out.BECN = false, true
 		}
+		n, payload := e.put(buf, d.Payload)
 		if d.Payload > 0 && !e.fetch(now, q, d, payload) {
 			continue
 		}
 		e.arm(q)
 		return n
 	}
+}
+
+// put writes the headers in e.out and the padding of n bytes of payload. It
+// returns the packet's length and where its payload goes.
+func (e *Endpoint) put(buf []byte, n int) (total int, payload []byte) {
+	e.out.Pad = roce.Pad(n)
+	at := e.out.Put(buf)
+	end := at + n
+	end += roce.PutPad(buf[end:], e.out.Pad)
+	return end + roce.ICRCBytes, buf[at : at+n]
 }
 
 // fetch copies the payload of a packet. It returns false after telling the

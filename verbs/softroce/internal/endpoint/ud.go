@@ -1,9 +1,9 @@
 package endpoint
 
 import (
-	"encoding/binary"
-
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -70,11 +70,14 @@ func (e *Endpoint) nextDatagram(now units.Time, q *QP, buf []byte) int {
 	w := s.at(s.fed)
 	e.stamp = stampOf(now)
 	q.ud.to = w.to
-	op := ib.ServiceUD | ib.SendOnly
-	if w.op == ib.WRSendWithImm {
-		op = ib.ServiceUD | ib.SendOnlyImm
+	e.out = roce.Packet{
+		Header: rc.Header{Opcode: ib.ServiceUD | ib.SendOnly, PSN: q.ud.psn, Solicited: w.flags&verbs.SendSolicited != 0},
+		DestQP: w.qpn, PKey: roce.DefaultPKey, QKey: w.qkey, SrcQP: q.num,
 	}
-	n, payload := encodeUD(buf, op, w.qpn, w.qkey, q.num, q.ud.psn, w.imm, w.flags&verbs.SendSolicited != 0, int(w.length))
+	if w.op == ib.WRSendWithImm {
+		e.out.Opcode, e.out.Imm = ib.ServiceUD|ib.SendOnlyImm, w.imm
+	}
+	n, payload := e.put(buf, int(w.length))
 	ok := true
 	if w.flags&verbs.SendInline != 0 {
 		copy(payload, w.inline)
@@ -108,7 +111,7 @@ func (e *Endpoint) receiveDatagram(q *QP, p *Packet, in *inbound) {
 	case q.state != ib.RTR && q.state != ib.RTS && q.state != ib.SQE:
 		e.Counters.NoQP++
 		return
-	case in.qkey != q.attr.QKey:
+	case in.QKey != q.attr.QKey:
 		e.Counters.BadQKey++
 		return
 	case q.ud.n == 0:
@@ -129,7 +132,7 @@ func (e *Endpoint) receiveDatagram(q *QP, p *Packet, in *inbound) {
 	q.ud.take()
 	wc := verbs.WC{
 		WRID: r.id, Opcode: ib.WCRecv, Flags: verbs.WCGRH, ByteLen: uint32(GRHBytes + len(in.payload)),
-		QPN: q.num, SrcQP: in.srcQPN, Timestamp: e.stamp,
+		QPN: q.num, SrcQP: in.SrcQP, Timestamp: e.stamp,
 	}
 	if op.Operation() == ib.SendOnlyImm {
 		wc.Flags |= verbs.WCWithImm
@@ -140,7 +143,7 @@ func (e *Endpoint) receiveDatagram(q *QP, p *Packet, in *inbound) {
 		e.Counters.LocalFaults++
 		wc.Status = ib.WCLocProtErr
 	}
-	q.init.RecvCQ.push(&wc, p.TrafficClass&3 == ce, in.Solicited)
+	q.init.RecvCQ.push(&wc, ecn(p.TrafficClass) == roce.ECNCE, in.Solicited)
 	if wc.Status != ib.WCSuccess {
 		q.state = ib.Err
 		q.flushUD()
@@ -153,24 +156,16 @@ func (e *Endpoint) writeGRH(p *Packet) {
 	g := &e.grh
 	*g = [GRHBytes]byte{}
 	src, dst := p.Src.Addr(), e.cfg.GIDs[p.GID]
-	length := len(p.Data) + icrcBytes + 8 // with the UDP header
-	const udp = 17
+	length := len(p.Data) + roce.UDPBytes
 	if dst.Is4() {
-		h := g[20:]
-		h[0], h[1], h[8], h[9] = 0x45, p.TrafficClass, p.HopLimit, udp
-		binary.BigEndian.PutUint16(h[2:], uint16(20+length))
-		h[6] = 0x40 // don't fragment
-		a, b := src.As4(), dst.As4()
-		copy(h[12:], a[:])
-		copy(h[16:], b[:])
+		h := roce.IPv4Fields{
+			TOS: p.TrafficClass, TotalLen: roce.IPv4Bytes + length, DontFragment: true, TTL: p.HopLimit, Src: src, Dst: dst,
+		}
+		h.Put(g[GRHBytes-roce.IPv4Bytes:])
 		return
 	}
-	binary.BigEndian.PutUint32(g[0:], 6<<28|uint32(p.TrafficClass)<<20)
-	binary.BigEndian.PutUint16(g[4:], uint16(length))
-	g[6], g[7] = udp, p.HopLimit
-	a, b := src.As16(), dst.As16()
-	copy(g[8:], a[:])
-	copy(g[24:], b[:])
+	h := roce.IPv6Fields{TrafficClass: p.TrafficClass, PayloadLen: length, HopLimit: p.HopLimit, Src: src, Dst: dst}
+	h.Put(g[:])
 }
 
 // flushUD ends what is queued on a datagram queue pair in error.

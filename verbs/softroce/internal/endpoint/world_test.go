@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/softroce/internal/icrc"
 )
 
 // This file is a wire in memory, in simulated time: devices joined by a network
@@ -23,7 +23,6 @@ type world struct {
 	events eventHeap
 	rng    *rand.Rand
 	hosts  []*host
-	calc   icrc.Calc
 	free   []*flight
 
 	// What the wire does, as probabilities.
@@ -140,7 +139,7 @@ func (h *host) pump() {
 			break
 		}
 		f.n = n
-		w.calc.Put(h.addr, to.Dst, 0, f.data[:n])
+		putICRC(h.addr, to.Dst, f.data[:n])
 		if w.tap == nil || w.tap(h, to, f.data[:n]) {
 			w.carry(h.addr, to, f)
 		}
@@ -168,6 +167,16 @@ func (w *world) release(f *flight) {
 	}
 }
 
+func putICRC(src, dst netip.AddrPort, b []byte) {
+	p, _ := roce.NewPath(src, dst)
+	p.PutICRC(b, 0)
+}
+
+func goodICRC(src, dst netip.AddrPort, b []byte) bool {
+	p, err := roce.NewPath(src, dst)
+	return err == nil && p.CheckICRC(b, 0)
+}
+
 func (w *world) host(a netip.Addr) *host {
 	for _, h := range w.hosts {
 		if h.addr.Addr() == a {
@@ -186,7 +195,7 @@ func (w *world) carry(src netip.AddrPort, to *Route, f *flight) {
 	}
 	f.p = Packet{Src: src, TrafficClass: to.TrafficClass, HopLimit: to.HopLimit}
 	if to.TrafficClass&3 != 0 && w.rng.Float64() < w.mark {
-		f.p.TrafficClass |= ce
+		f.p.TrafficClass |= roce.ECNCE
 	}
 	if w.rng.Float64() < w.corrupt {
 		f.data[w.rng.IntN(f.n)] ^= 1 << w.rng.IntN(8)
@@ -209,7 +218,7 @@ func (w *world) carry(src netip.AddrPort, to *Route, f *flight) {
 func (w *world) inject(src netip.AddrPort, to *host, packet []byte) {
 	f := w.flight()
 	f.n = copy(f.data[:], packet)
-	w.calc.Put(src, to.addr, 0, f.data[:f.n])
+	putICRC(src, to.addr, f.data[:f.n])
 	w.carry(src, &Route{Dst: to.addr}, f)
 	w.release(f)
 }
@@ -231,8 +240,8 @@ func (w *world) step(until units.Time) bool {
 		return true
 	}
 	f := v.f
-	if w.calc.Good(f.p.Src, f.to.addr, f.data[:f.n]) {
-		f.p.Data, f.p.Stamp = f.data[:f.n-icrcBytes], stampOf(w.now)
+	if goodICRC(f.p.Src, f.to.addr, f.data[:f.n]) {
+		f.p.Data, f.p.Stamp = f.data[:f.n], stampOf(w.now)
 		f.to.e.Receive(w.now, &f.p)
 		f.to.pump()
 	} else {

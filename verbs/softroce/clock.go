@@ -1,0 +1,34 @@
+package softroce
+
+import (
+	"time"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// clock is the device's counter: the host's monotonic clock, in nanoseconds since
+// the device was opened.
+type clock struct{ start time.Time }
+
+func (c *clock) now() units.Time { return units.FromDuration(time.Since(c.start)) }
+
+// since returns the instants that both clocks show at t.
+func (c *clock) since(t time.Time) (wall, monotonic int64) {
+	return t.UnixNano(), int64(t.Sub(c.start))
+}
+
+// longestQueue bounds the age of a packet in a socket's buffer. A time stamp that
+// says more is from before somebody set the wall clock.
+const longestQueue = int64(time.Second)
+
+// stamp converts the kernel's receive time stamp, on the wall clock, to the
+// device's counter, by a reading of both clocks. Only the packet's age is taken
+// from the wall clock, so that setting it spoils no more than the packets under
+// way.
+func stamp(kernel, wall, monotonic int64) uint64 {
+	age := wall - kernel
+	if kernel == 0 || age < 0 || age > longestQueue {
+		age = 0
+	}
+	return uint64(max(0, monotonic-age))
+}

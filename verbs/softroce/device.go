@@ -1,0 +1,339 @@
+package softroce
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
+)
+
+// device is a network interface as a verbs.Device. It is also a
+// verbs.ClockReader, and has methods that no interface of package verbs asks for:
+// see the package's documentation.
+type device struct {
+	name  string
+	link  link
+	opt   options
+	mtu   ib.MTU
+	gids  []netip.Addr
+	clock clock
+	wire  wire
+
+	counters wireCounters
+	polls    atomic.Uint64 // applications' polls that looked at the network
+
+	// mu guards what follows and the endpoint.
+	mu      sync.Mutex
+	core    *endpoint.Endpoint
+	sending bool // somebody empties the endpoint; he alone has batch
+	batch   batch
+	timer   *time.Timer
+	timerAt units.Time
+	closed  bool
+	objects int // completion channels
+
+	helper chan struct{} // wakes the goroutine that sends what an application's calls leave over
+	done   chan struct{} // closed by Close
+	tasks  sync.WaitGroup
+
+	events     []verbs.AsyncEvent
+	eventReady chan struct{}
+
+	madHandler MADHandler
+	mads       []mad // that came and were not handled yet
+}
+
+// portZone marks the UDP port in a GID whose device has another than 4791.
+const portZone = "port"
+
+func open(name string, l link, o options) (*device, error) {
+	bad := func(cause error, format string, args ...any) (*device, error) {
+		return nil, verbs.Errorf("open", name, cause, format, args...)
+	}
+	mtu, err := l.pathMTU()
+	if err != nil {
+		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	d := &device{
+		name: name, link: l, opt: o, mtu: mtu, timerAt: units.Never,
+		helper: make(chan struct{}, 1), done: make(chan struct{}), eventReady: make(chan struct{}, 1),
+	}
+	d.clock.start = time.Now()
+	for _, a := range l.addrs {
+		if o.port != roce.Port {
+			a = netip.AddrFrom16(a.As16()).WithZone(portZone + strconv.Itoa(int(o.port)))
+		}
+		d.gids = append(d.gids, a)
+	}
+	d.core, err = endpoint.New(endpoint.Config{
+		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, Window: o.window, Resolve: d.resolve, OnEvent: d.raise,
+	})
+	if err != nil {
+		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	if d.wire, err = d.openWire(); err != nil {
+		var op *verbs.OpError
+		if errors.As(err, &op) {
+			return nil, err
+		}
+		return bad(err, "")
+	}
+	d.batch.init()
+	d.timer = time.AfterFunc(time.Hour, d.expire)
+	d.timer.Stop()
+	d.tasks.Go(d.help)
+	d.tasks.Go(d.receive)
+	return d, nil
+}
+
+// resolve finds the way to an address: which of the device's own addresses it
+// goes from, and the peer's port.
+func (d *device) resolve(av verbs.AddressVector) (endpoint.Route, error) {
+	r := endpoint.Route{TrafficClass: av.TrafficClass, HopLimit: av.HopLimit, GID: av.SGIDIndex}
+	if r.TrafficClass == 0 {
+		r.TrafficClass = d.opt.tclass
+	}
+	if r.HopLimit == 0 {
+		r.HopLimit = 64
+	}
+	to, port := av.GID, uint16(roce.Port)
+	if text, ok := strings.CutPrefix(to.Zone(), portZone); ok {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return r, fmt.Errorf("the zone of the peer's address %v is no UDP port: write %%%s14791", to, portZone)
+		}
+		port = uint16(n)
+	}
+	to = to.WithZone("").Unmap()
+	switch {
+	case !to.IsValid() || to.IsUnspecified() || to.IsMulticast():
+		return r, fmt.Errorf("%v is not the address of a peer", av.GID)
+	case av.SL > 7:
+		return r, fmt.Errorf("service level %d: 0 to 7", av.SL)
+	case r.GID < 0 || r.GID >= len(d.link.addrs):
+		return r, fmt.Errorf("the port has no GID %d: it has %d", r.GID, len(d.link.addrs))
+	}
+	r.Dst = netip.AddrPortFrom(to, port)
+	if matches(d.link.addrs[r.GID], to) {
+		return r, nil
+	}
+	if r.GID == 0 { // not chosen, perhaps
+		for i, a := range d.link.addrs {
+			if matches(a, to) {
+				r.GID = i
+				return r, nil
+			}
+		}
+	}
+	return r, fmt.Errorf("%v can't be reached from GID %d, %v: they are of different kinds", to, r.GID, d.link.addrs[r.GID])
+}
+
+// matches reports whether packets can go from one address to the other as far as
+// their kinds go.
+func matches(from, to netip.Addr) bool {
+	return from.Is4() == to.Is4() && (from.Is4() || from.IsLinkLocalUnicast() == to.IsLinkLocalUnicast())
+}
+
+// Name implements verbs.Device.
+func (d *device) Name() string { return d.name }
+
+// Attr implements verbs.Device.
+func (d *device) Attr() verbs.DeviceAttr {
+	guid := uint64(0)
+	for _, b := range d.link.mac {
+		guid = guid<<8 | uint64(b)
+	}
+	if len(d.link.mac) == 6 { // EUI-64
+		guid = guid>>24<<40 | 0xfffe<<24 | guid&0xffffff
+		guid ^= 2 << 56
+	}
+	return verbs.DeviceAttr{
+		NodeGUID: guid, FirmwareVersion: "soft",
+		MaxQP: endpoint.MaxQP, MaxQPWR: endpoint.MaxQPWR, MaxSGE: endpoint.MaxSGE,
+		MaxCQ: 1 << 20, MaxCQE: endpoint.MaxCQE, MaxMR: 1 << 24, MaxMRSize: 1 << 46, MaxPD: 1 << 20,
+		MaxSRQ: 1 << 16, MaxSRQWR: endpoint.MaxQPWR,
+		MaxQPRdAtom: endpoint.MaxRdAtomic, MaxQPInitRdAtom: endpoint.MaxRdAtomic, MaxInlineData: endpoint.MaxInline,
+		PhysPorts: 1, Atomics: true, CoreClockHz: 1e9, ClockBits: 63,
+	}
+}
+
+// Port implements verbs.Device.
+func (d *device) Port(num int) (verbs.PortAttr, error) {
+	if num != 1 {
+		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
+	}
+	state, speed := linkState(d.link.name)
+	if d.opt.rate > 0 {
+		speed = d.opt.rate
+	}
+	return verbs.PortAttr{
+		State: state, ActiveMTU: d.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(d.gids), LinkName: "Ethernet", Netdev: d.link.name,
+	}, nil
+}
+
+// GID implements verbs.Device.
+func (d *device) GID(port, index int) (netip.Addr, error) {
+	if port != 1 || index < 0 || index >= len(d.gids) {
+		return netip.Addr{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "port %d has no GID %d: port 1 has GIDs 0 to %d", port, index, len(d.gids)-1)
+	}
+	return d.gids[index], nil
+}
+
+// Now implements verbs.Device.
+func (d *device) Now() time.Duration { return time.Since(d.clock.start) }
+
+// ReadClock implements verbs.ClockReader.
+func (d *device) ReadClock() (uint64, error) { return uint64(time.Since(d.clock.start)), nil }
+
+// Close implements verbs.Device.
+func (d *device) Close() error {
+	d.mu.Lock()
+	n := d.core.Objects() + d.objects
+	switch {
+	case d.closed:
+		d.mu.Unlock()
+		return verbs.Errorf("close_device", d.name, verbs.ErrClosed, "")
+	case n > 0:
+		d.mu.Unlock()
+		return verbs.Errorf("close_device", d.name, verbs.ErrBusy, "%d objects made from it still exist", n)
+	}
+	d.closed = true
+	d.timer.Stop()
+	d.mu.Unlock()
+	close(d.done)
+	d.wire.stop()
+	d.tasks.Wait()
+	for { // the timer's function may be at it
+		d.mu.Lock()
+		busy := d.sending
+		d.mu.Unlock()
+		if !busy {
+			break
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	d.wire.close()
+	return nil
+}
+
+// raise takes an event of the endpoint, which runs with the lock held.
+func (d *device) raise(v endpoint.Event) {
+	e := verbs.AsyncEvent{Type: v.Type, Port: 1}
+	if v.QP != nil {
+		e.QP = v.QP.Owner.(*queuePair)
+	}
+	if v.CQ != nil {
+		e.CQ = v.CQ.Owner.(*completionQueue)
+	}
+	d.events = append(d.events, e)
+	signal(d.eventReady)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// AsyncEvent implements verbs.Device.
+func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+	var e verbs.AsyncEvent
+	err := wait(timeout, d.eventReady, d.done, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if len(d.events) == 0 {
+			return false
+		}
+		e = d.events[0]
+		d.events = d.events[1:]
+		if len(d.events) > 0 {
+			signal(d.eventReady)
+		}
+		return true
+	})
+	if err != nil {
+		return e, verbs.Errorf("get_async_event", d.name, err, "")
+	}
+	return e, nil
+}
+
+// wait waits up to timeout, without end if it is negative, until take succeeds,
+// which it may after ready was signalled.
+func wait(timeout time.Duration, ready, done <-chan struct{}, take func() bool) error {
+	if take() {
+		return nil
+	}
+	if timeout == 0 {
+		return verbs.ErrTimeout
+	}
+	var late <-chan time.Time
+	if timeout > 0 {
+		t := time.NewTimer(timeout)
+		defer t.Stop()
+		late = t.C
+	}
+	for {
+		select {
+		case <-ready:
+			if take() {
+				return nil
+			}
+		case <-late:
+			if take() {
+				return nil
+			}
+			return verbs.ErrTimeout
+		case <-done:
+			return verbs.ErrClosed
+		}
+	}
+}
+
+// MADHandler is given a management datagram: the address that it came to, the sender's
+// address and queue pair, and its 256 bytes, which it may keep.
+type MADHandler = func(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte)
+
+// HandleMAD sets who gets the management datagrams for queue pair 1, the general
+// services interface; nil for nobody. f runs on the goroutine that receives, so
+// it must be quick; it may call the device.
+func (d *device) HandleMAD(f MADHandler) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.madHandler = f
+	if f == nil {
+		d.core.OnMAD(nil)
+		return
+	}
+	d.core.OnMAD(func(local netip.Addr, src netip.AddrPort, srcQPN uint32, data []byte) {
+		d.mads = append(d.mads, mad{local, src, srcQPN, bytes.Clone(data)})
+	})
+}
+
+type mad struct {
+	local  netip.Addr
+	src    netip.AddrPort
+	srcQPN uint32
+	data   []byte
+}
+
+// SendMAD sends a management datagram of 256 bytes from queue pair 1 to queue pair qpn,
+// usually 1, at to.
+func (d *device) SendMAD(to verbs.AddressVector, qpn uint32, mad []byte) error {
+	d.mu.Lock()
+	err := d.core.SendMAD(to, qpn, mad)
+	d.flush()
+	return err
+}

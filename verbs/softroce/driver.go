@@ -1,0 +1,162 @@
+package softroce
+
+import (
+	"time"
+
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
+)
+
+// wire is how packets come and go. What comes, with a good ICRC, is handed to
+// device.deliver.
+type wire interface {
+	// segments returns the most packets of one size that send takes as one
+	// message, 1 without segmentation offload.
+	segments() int
+	// send puts packets on the wire, with their ICRCs. It may wait for room.
+	// What can't be sent is lost: the transport sends it again. One goroutine at
+	// a time calls it.
+	send(*batch)
+	// receive waits for packets and hands them over. It returns false once stop
+	// was called. One goroutine calls it.
+	receive() bool
+	// poll hands over the packets that are there, and reports whether there were
+	// any. It does not wait: neither for packets nor for another goroutine that is
+	// at it.
+	poll() bool
+	// stop makes receive return; close frees the sockets, which nobody may use
+	// any more.
+	stop()
+	close()
+}
+
+// callRounds is how many batches an application's call sends before it leaves the
+// rest to the helper.
+const callRounds = 2
+
+// flush sends what there is to send. The caller holds the lock, and flush
+// releases it. If somebody is sending already, he goes on until nothing is left.
+func (d *device) flush() {
+	if d.sending || !d.core.Pending() || d.closed {
+		d.rearm()
+		d.mu.Unlock()
+		return
+	}
+	if !d.empty(callRounds) {
+		signal(d.helper)
+	}
+}
+
+// empty sends up to so many batches, and reports whether nothing is left. The
+// caller holds the lock; it is released in between and on return.
+func (d *device) empty(rounds int) bool {
+	d.sending = true
+	for ; rounds != 0 && !d.closed; rounds-- {
+		d.batch.fill(d.core, d.clock.now(), d.wire.segments())
+		if len(d.batch.messages) == 0 {
+			break
+		}
+		d.mu.Unlock()
+		d.wire.send(&d.batch)
+		d.mu.Lock()
+	}
+	d.sending = false
+	left := d.core.Pending()
+	d.rearm()
+	d.mu.Unlock()
+	return !left
+}
+
+// help sends what applications' calls have left over.
+func (d *device) help() {
+	for {
+		select {
+		case <-d.helper:
+		case <-d.done:
+			return
+		}
+		d.mu.Lock()
+		if d.sending || d.closed {
+			d.mu.Unlock()
+			continue
+		}
+		d.empty(-1)
+	}
+}
+
+// rearm sets the timer to the endpoint's earliest deadline if that is earlier than
+// what it is set to. The caller holds the lock.
+func (d *device) rearm() {
+	if at := d.core.Deadline(); at < d.timerAt && !d.closed {
+		d.timerAt = at
+		d.timer.Reset(max(0, at-d.clock.now()).Duration())
+	}
+}
+
+// expire runs when the timer is due.
+func (d *device) expire() {
+	d.mu.Lock()
+	d.timerAt = units.Never
+	if d.closed {
+		d.mu.Unlock()
+		return
+	}
+	d.core.Expire(d.clock.now())
+	d.flush()
+}
+
+// pollNap is how long the goroutine that receives stays away while an application polls
+// and so receives itself. It bounds what stands still when that stops.
+const pollNap = 500 * time.Microsecond
+
+// receive takes packets in until the device is closed.
+func (d *device) receive() {
+	nap := time.NewTimer(pollNap)
+	defer nap.Stop()
+	for polls := d.polls.Load(); d.wire.receive(); {
+		if now := d.polls.Load(); now != polls {
+			polls = now
+			nap.Reset(pollNap)
+			select {
+			case <-nap.C:
+			case <-d.done:
+			}
+		}
+	}
+}
+
+// deliver takes packets to the endpoint and sends what they bring about.
+func (d *device) deliver(packets []endpoint.Packet) {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return
+	}
+	now := d.clock.now()
+	for i := range packets {
+		d.core.Receive(now, &packets[i])
+	}
+	if len(d.mads) > 0 {
+		d.deliverMADs()
+	}
+	d.flush()
+}
+
+// deliverMADs hands management datagrams to whom they are for, without the lock.
+func (d *device) deliverMADs() {
+	mads, f := d.mads, d.madHandler
+	d.mads = nil
+	d.mu.Unlock()
+	for _, m := range mads {
+		if f != nil {
+			f(m.local, m.src, m.srcQPN, m.data)
+		}
+	}
+	d.mu.Lock()
+}
+
+// pollWire takes in what has come, and reports whether there was anything.
+func (d *device) pollWire() bool {
+	d.polls.Add(1)
+	return d.wire.poll()
+}

@@ -1,0 +1,354 @@
+package softroce
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
+)
+
+// What is here locks the device around the endpoint's objects.
+
+type domain struct {
+	dev  *device
+	core *endpoint.PD
+}
+
+// AllocPD implements verbs.Device.
+func (d *device) AllocPD() (verbs.PD, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.Errorf("alloc_pd", d.name, verbs.ErrClosed, "")
+	}
+	return &domain{dev: d, core: d.core.AllocPD()}, nil
+}
+
+// Dealloc implements verbs.PD.
+func (p *domain) Dealloc() error {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	return p.core.Dealloc()
+}
+
+type region struct {
+	dev  *device
+	core *endpoint.MR
+}
+
+// RegMR implements verbs.PD.
+func (p *domain) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	m, err := p.core.RegMR(buf, access)
+	if err != nil {
+		return nil, err
+	}
+	return &region{p.dev, m}, nil
+}
+
+func (m *region) Addr() uint64           { return m.core.Addr() }
+func (m *region) Length() int            { return m.core.Length() }
+func (m *region) LKey() uint32           { return m.core.Key() }
+func (m *region) RKey() uint32           { return m.core.Key() }
+func (m *region) Access() ib.AccessFlags { return m.core.Access() }
+
+// Dereg implements verbs.MR. Payload is copied under the lock, so nobody is still
+// at it afterwards.
+func (m *region) Dereg() error {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	return m.core.Dereg()
+}
+
+type sharedQueue struct {
+	dev  *device
+	core *endpoint.RecvQueue
+}
+
+// CreateSRQ implements verbs.PD.
+func (p *domain) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	s, err := p.core.CreateSRQ(a)
+	if err != nil {
+		return nil, err
+	}
+	return &sharedQueue{p.dev, s}, nil
+}
+
+// PostRecv implements verbs.SRQ.
+func (s *sharedQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	return s.core.PostRecv(wrs)
+}
+
+// Destroy implements verbs.SRQ.
+func (s *sharedQueue) Destroy() error {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	return s.core.Destroy()
+}
+
+// queuePair implements verbs.QP, verbs.TelemetryQP and verbs.CNPQP.
+type queuePair struct {
+	dev  *device
+	core *endpoint.QP
+}
+
+// CreateQP implements verbs.PD.
+func (p *domain) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
+	d := p.dev
+	init := endpoint.QPInit{Type: a.Type, Cap: a.Cap, SigAll: a.SigAll}
+	send, ok1 := a.SendCQ.(*completionQueue)
+	recv, ok2 := a.RecvCQ.(*completionQueue)
+	if !ok1 || !ok2 || send.dev != d || recv.dev != d {
+		return nil, verbs.Errorf("create_qp", d.name, verbs.ErrInvalid, "give a send and a receive CQ of this device")
+	}
+	init.SendCQ, init.RecvCQ = send.core, recv.core
+	if a.SRQ != nil {
+		s, ok := a.SRQ.(*sharedQueue)
+		if !ok || s.dev != d {
+			return nil, verbs.Errorf("create_qp", d.name, verbs.ErrInvalid, "the SRQ belongs to another device")
+		}
+		init.SRQ = s.core
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q, err := p.core.CreateQP(init)
+	if err != nil {
+		return nil, err
+	}
+	out := &queuePair{d, q}
+	q.Owner = out
+	return out, nil
+}
+
+func (q *queuePair) Num() uint32     { return q.core.Num() }
+func (q *queuePair) Type() ib.QPType { return q.core.Type() }
+
+// CNPs implements verbs.CNPQP.
+func (q *queuePair) CNPs() uint64 { return q.core.CNPs() }
+
+// PostSend implements verbs.QP. It puts on the wire what may go at once.
+func (q *queuePair) PostSend(wrs []verbs.SendWR) (int, error) { return q.post(wrs, nil) }
+
+// PostSendTo posts sends on a UD queue pair, all to queue pair qpn at av with the
+// Q_Key given, or the queue pair's own if its top bit is set.
+func (q *queuePair) PostSendTo(wrs []verbs.SendWR, av verbs.AddressVector, qpn, qkey uint32) (int, error) {
+	return q.post(wrs, &endpoint.Destination{AV: av, QPN: qpn, QKey: qkey})
+}
+
+func (q *queuePair) post(wrs []verbs.SendWR, to *endpoint.Destination) (int, error) {
+	d := q.dev
+	d.mu.Lock()
+	n, err := q.core.PostSend(d.clock.now(), wrs, to)
+	d.flush()
+	return n, err
+}
+
+// PostRecv implements verbs.QP.
+func (q *queuePair) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return q.core.PostRecv(d.clock.now(), wrs)
+}
+
+// Modify implements verbs.QP.
+func (q *queuePair) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	d := q.dev
+	d.mu.Lock()
+	err := q.core.Modify(d.clock.now(), a, mask)
+	d.flush()
+	return err
+}
+
+// Query implements verbs.QP.
+func (q *queuePair) Query() (verbs.QPAttr, error) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	return q.core.Query()
+}
+
+// Destroy implements verbs.QP.
+func (q *queuePair) Destroy() error {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	return q.core.Destroy()
+}
+
+// CompletionTelemetry implements verbs.TelemetryQP: whether the network has marked
+// the request's packets, or its responses.
+func (q *queuePair) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
+	if !q.core.SendCQ().Marked(wc) {
+		return false
+	}
+	*t = verbs.Telemetry{ECN: true}
+	return true
+}
+
+// completionQueue implements verbs.CQ.
+type completionQueue struct {
+	dev     *device
+	core    *endpoint.CQ
+	channel *channel
+	empty   int // polls in a row that found nothing; belongs to who polls
+}
+
+// CreateCQ implements verbs.Device.
+func (d *device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrClosed, "")
+	}
+	c := &completionQueue{dev: d}
+	var notify func()
+	if a.Channel != nil {
+		ch, ok := a.Channel.(*channel)
+		if !ok || ch.dev != d || ch.gone {
+			return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "the channel belongs to another device")
+		}
+		c.channel = ch
+		notify = func() { ch.fire(c) }
+	}
+	core, err := d.core.CreateCQ(a.CQE, notify)
+	if err != nil {
+		return nil, err
+	}
+	c.core, core.Owner = core, c
+	if c.channel != nil {
+		c.channel.users++
+	}
+	return c, nil
+}
+
+// yieldEvery is after how many polls that found nothing the goroutine lets others
+// run: often enough for them, seldom enough for itself.
+const yieldEvery = 64
+
+// Poll implements verbs.CQ. When it finds nothing it looks at the network itself:
+// a loop that polls moves its own packets, without a change of goroutine.
+func (c *completionQueue) Poll(wc []verbs.WC) (int, error) {
+	n, err := c.core.Poll(wc)
+	if n > 0 || err != nil || len(wc) == 0 {
+		c.empty = 0
+		return n, err
+	}
+	if c.dev.pollWire() {
+		if n, err = c.core.Poll(wc); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	if c.empty++; c.empty == yieldEvery {
+		c.empty = 0
+		runtime.Gosched()
+	}
+	return 0, nil
+}
+
+// ReqNotify implements verbs.CQ.
+func (c *completionQueue) ReqNotify(solicitedOnly bool) error { return c.core.ReqNotify(solicitedOnly) }
+
+// Cap implements verbs.CQ.
+func (c *completionQueue) Cap() int { return c.core.Cap() }
+
+// Destroy implements verbs.CQ.
+func (c *completionQueue) Destroy() error {
+	d := c.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := c.core.Destroy(); err != nil {
+		return err
+	}
+	if c.channel != nil {
+		c.channel.users--
+		c.channel.forget(c)
+	}
+	return nil
+}
+
+// channel implements verbs.CompChannel.
+type channel struct {
+	dev   *device
+	users int // guarded by the device's lock
+	gone  bool
+
+	mu    sync.Mutex // guards fired
+	fired []*completionQueue
+	ready chan struct{}
+}
+
+// CreateCompChannel implements verbs.Device.
+func (d *device) CreateCompChannel() (verbs.CompChannel, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.Errorf("create_comp_channel", d.name, verbs.ErrClosed, "")
+	}
+	d.objects++
+	return &channel{dev: d, ready: make(chan struct{}, 1)}, nil
+}
+
+func (h *channel) fire(c *completionQueue) {
+	h.mu.Lock()
+	h.fired = append(h.fired, c)
+	h.mu.Unlock()
+	signal(h.ready)
+}
+
+// forget drops the events of a queue that is destroyed.
+func (h *channel) forget(c *completionQueue) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept := h.fired[:0]
+	for _, f := range h.fired {
+		if f != c {
+			kept = append(kept, f)
+		}
+	}
+	h.fired = kept
+}
+
+// Wait implements verbs.CompChannel.
+func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
+	var c *completionQueue
+	err := wait(timeout, h.ready, h.dev.done, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.fired) == 0 {
+			return false
+		}
+		c = h.fired[0]
+		h.fired = h.fired[:copy(h.fired, h.fired[1:])]
+		if len(h.fired) > 0 {
+			signal(h.ready)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, verbs.Errorf("get_cq_event", h.dev.name, err, "")
+	}
+	return c, nil
+}
+
+// Destroy implements verbs.CompChannel.
+func (h *channel) Destroy() error {
+	d := h.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case h.gone:
+		return verbs.Errorf("destroy_comp_channel", d.name, verbs.ErrClosed, "")
+	case h.users > 0:
+		return verbs.Errorf("destroy_comp_channel", d.name, verbs.ErrBusy, "%d completion queues use it", h.users)
+	}
+	h.gone = true
+	d.objects--
+	return nil
+}

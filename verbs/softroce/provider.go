@@ -1,0 +1,220 @@
+package softroce
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+func init() { verbs.Register("soft", provider{}) }
+
+type provider struct{}
+
+// options are what the query of a device's name may say.
+type options struct {
+	port   uint16 // UDP port
+	packet bool   // mode=packet
+	gso    bool
+	window int   // PSNs
+	tclass uint8 // traffic class of what an address vector leaves at 0
+	rate   int64 // bits per second, 0 for what the interface says
+}
+
+const (
+	defaultWindow = 64
+	defaultRate   = 40_000_000_000
+	maxWindow     = 1 << 16
+)
+
+// Open implements verbs.Provider: INTERFACE or ADDRESS, and options behind a
+// question mark.
+func (provider) Open(name string) (verbs.Device, error) {
+	object := "soft:" + name
+	where, query, _ := strings.Cut(name, "?")
+	o, err := parseOptions(query)
+	if err != nil {
+		return nil, verbs.Errorf("open", object, verbs.ErrInvalid, "%v", err)
+	}
+	link, err := findLink(where)
+	if err != nil {
+		return nil, verbs.Errorf("open", object, verbs.ErrNoDevice, "%v", err)
+	}
+	return open(object, link, o)
+}
+
+// Devices implements verbs.Provider: the interfaces that are up and have an
+// address.
+func (provider) Devices() ([]string, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range interfaces {
+		if l, err := newLink(&interfaces[i]); err == nil {
+			names = append(names, "soft:"+l.name)
+		}
+	}
+	return names, nil
+}
+
+func parseOptions(query string) (options, error) {
+	o := options{port: roce.Port, gso: true, window: defaultWindow}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return o, fmt.Errorf("the options %q can't be read: %v; write window=128&gso=off", query, err)
+	}
+	for key, v := range values {
+		text := v[len(v)-1]
+		var err error
+		switch key {
+		case "port":
+			var n uint64
+			if n, err = strconv.ParseUint(text, 10, 16); err == nil && n == 0 {
+				err = errors.New("0 is no port")
+			}
+			o.port = uint16(n)
+		case "mode":
+			if o.packet = text == "packet"; text != "packet" && text != "udp" {
+				err = fmt.Errorf("%q: take udp or packet", text)
+			}
+		case "gso":
+			if o.gso = text == "on"; text != "on" && text != "off" {
+				err = fmt.Errorf("%q: take on or off", text)
+			}
+		case "window":
+			if o.window, err = strconv.Atoi(text); err == nil && (o.window < 1 || o.window > maxWindow) {
+				err = fmt.Errorf("%d packets: 1 to %d", o.window, maxWindow)
+			}
+		case "tclass":
+			var n uint64
+			n, err = strconv.ParseUint(text, 0, 8)
+			o.tclass = uint8(n)
+		case "rate":
+			var r units.Rate
+			if err = r.UnmarshalText([]byte(text)); err == nil && r <= 0 {
+				err = fmt.Errorf("a rate of %v: it must be positive", r)
+			}
+			o.rate = int64(r)
+		default:
+			err = errors.New("no such option: take port, mode, gso, window, tclass or rate")
+		}
+		if err != nil {
+			return o, fmt.Errorf("option %s: %w", key, err)
+		}
+	}
+	return o, nil
+}
+
+// link is a network interface with those of its addresses that a device uses.
+type link struct {
+	name  string
+	index int
+	mtu   int
+	mac   net.HardwareAddr
+	addrs []netip.Addr
+	up    bool
+}
+
+// newLink describes an interface that is up and has an address.
+func newLink(i *net.Interface) (link, error) {
+	l := link{name: i.Name, index: i.Index, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&net.FlagUp != 0}
+	if !l.up {
+		return l, fmt.Errorf("interface %s is down", i.Name)
+	}
+	list, err := i.Addrs()
+	if err != nil {
+		return l, err
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			if addr, ok := netip.AddrFromSlice(n.IP); ok {
+				l.addrs = append(l.addrs, addr.Unmap())
+			}
+		}
+	}
+	if len(l.addrs) == 0 {
+		return l, fmt.Errorf("interface %s has no IP address", i.Name)
+	}
+	// IPv4 first, as the addresses that most will write; link-local ones last.
+	slices.SortStableFunc(l.addrs, func(a, b netip.Addr) int { return addrRank(a) - addrRank(b) })
+	return l, nil
+}
+
+func addrRank(a netip.Addr) int {
+	switch {
+	case a.Is4():
+		return 0
+	case a.IsLinkLocalUnicast():
+		return 2
+	}
+	return 1
+}
+
+// findLink finds the interface of that name, or the one with that address, which
+// is then the device's only one. Any address of a network that a loopback
+// interface has is its own: 127.0.0.2.
+func findLink(where string) (link, error) {
+	addr, notAddr := netip.ParseAddr(where)
+	addr = addr.Unmap()
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return link{}, err
+	}
+	var known []string
+	for i := range interfaces {
+		l, err := newLink(&interfaces[i])
+		switch {
+		case notAddr != nil && l.name == where:
+			return l, err
+		case err != nil:
+			continue
+		case notAddr == nil && l.has(&interfaces[i], addr):
+			l.addrs = []netip.Addr{addr}
+			return l, nil
+		}
+		known = append(known, l.name)
+	}
+	if notAddr == nil {
+		return link{}, fmt.Errorf("no interface that is up has the address %v", addr)
+	}
+	return link{}, fmt.Errorf("there is no interface %s: take one of %s, or an address of one", where, strings.Join(known, ", "))
+}
+
+func (l *link) has(i *net.Interface, addr netip.Addr) bool {
+	if slices.Contains(l.addrs, addr) {
+		return true
+	}
+	list, err := i.Addrs()
+	if i.Flags&net.FlagLoopback == 0 || err != nil {
+		return false
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok && addr.Is4() && n.Contains(addr.AsSlice()) {
+			return true
+		}
+	}
+	return false
+}
+
+// pathMTU is the largest path MTU that fits an interface: the Linux driver's rule,
+// which leaves 80 bytes for headers.
+func (l *link) pathMTU() (ib.MTU, error) {
+	const headers = 80
+	for _, m := range []ib.MTU{4096, 2048, 1024, 512, 256} {
+		if int(m)+headers <= l.mtu {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("the MTU of %s is %d: at least %d is needed", l.name, l.mtu, 256+headers)
+}
