@@ -1,0 +1,212 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/roce/cm"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Backlog is how many requests wait for Listener.Accept. Further ones are
+// dropped; the other side sends them again.
+const Backlog = 128
+
+// Listener takes requests for connections to a port.
+type Listener struct {
+	d       *driver
+	addr    netip.AddrPort
+	service uint64
+	queue   chan *Request
+	closed  chan struct{}
+	once    sync.Once
+}
+
+// Listen takes requests for a port, to one address of the device or, with
+// 0.0.0.0 or ::, to all of them. Ports here have nothing to do with those of TCP
+// sockets.
+func Listen(dev verbs.Device, addr netip.AddrPort) (*Listener, error) {
+	d, err := driverOf("listen", dev)
+	if err != nil {
+		return nil, err
+	}
+	a := plain(addr.Addr())
+	if !a.IsUnspecified() {
+		if _, _, err := gidIndex(dev, func(g netip.Addr) bool { return g == a }); err != nil {
+			d.release()
+			return nil, verbs.Errorf("listen", addr.String(), verbs.ErrInvalid, "%v: take one of its own, 0.0.0.0 or ::", err)
+		}
+	}
+	l := &Listener{
+		d: d, addr: addr, service: roce.PortSpaceTCP.ServiceID(addr.Port()),
+		queue: make(chan *Request, Backlog), closed: make(chan struct{}),
+	}
+	d.mu.Lock()
+	err = d.core.Listen(l.service, Backlog)
+	if err == nil {
+		d.listeners[l.service] = l
+	}
+	d.mu.Unlock()
+	if err != nil {
+		d.release()
+		return nil, verbs.Errorf("listen", addr.String(), verbs.ErrBusy, "another listener of %s has the port", dev.Name())
+	}
+	return l, nil
+}
+
+// Addr returns the address that Listen was given.
+func (l *Listener) Addr() netip.AddrPort { return l.addr }
+
+// offer queues a request, with the driver's lock held. It returns false if the
+// request is not for the listener.
+func (l *Listener) offer(e cm.Event) bool {
+	var ip roce.IPCM
+	private, err := ip.Decode(e.Private)
+	if err != nil {
+		return false
+	}
+	path := e.Parameters.Path
+	if a := plain(l.addr.Addr()); !a.IsUnspecified() && a != path.Local {
+		return false
+	}
+	r := &Request{
+		l: l, id: e.ID, private: private, offer: e.Parameters,
+		local: netip.AddrPortFrom(path.Local, l.addr.Port()), remote: netip.AddrPortFrom(path.Remote, ip.SrcPort),
+	}
+	select {
+	case l.queue <- r:
+		return true
+	default:
+		return false // the manager admits no more than the queue has room for
+	}
+}
+
+// Accept waits for the next request, until ctx is done or the listener closed
+// (verbs.ErrClosed).
+func (l *Listener) Accept(ctx context.Context) (*Request, error) {
+	select {
+	case r := <-l.queue:
+		return r, nil
+	default:
+	}
+	select {
+	case r := <-l.queue:
+		return r, nil
+	case <-l.closed:
+		return nil, verbs.Errorf("accept", l.addr.String(), verbs.ErrClosed, "")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close refuses the requests that wait and all further ones. Connections stay.
+func (l *Listener) Close() error {
+	err := verbs.Errorf("close_listener", l.addr.String(), verbs.ErrClosed, "")
+	l.once.Do(func() {
+		err = nil
+		d := l.d
+		close(l.closed)
+		d.mu.Lock()
+		d.core.Unlisten(l.service)
+		delete(d.listeners, l.service)
+		for len(l.queue) > 0 {
+			r := <-l.queue
+			_ = d.core.Reject(d.now(), r.id, roce.RejInvalidServiceID, nil, nil)
+		}
+		d.unlock()
+		d.release()
+	})
+	return err
+}
+
+// Request is a peer's wish to connect. One of Accept and Reject must be called.
+type Request struct {
+	l             *Listener
+	id            uint32
+	local, remote netip.AddrPort
+	offer         cm.Parameters
+	private       []byte
+}
+
+// Private returns the other application's private data: all the room of the
+// message, zeros included.
+func (r *Request) Private() []byte { return r.private }
+
+// LocalAddr returns the address and port that the request came to.
+func (r *Request) LocalAddr() netip.AddrPort { return r.local }
+
+// RemoteAddr returns the other side's address and port.
+func (r *Request) RemoteAddr() netip.AddrPort { return r.remote }
+
+// Offer returns what the other side asks for; MaxRdAtomic and MaxDestRdAtomic are
+// the most that the sides may settle on.
+func (r *Request) Offer() cm.Parameters { return r.offer }
+
+// Accept connects qp, which must be in RESET or INIT, to who asked, and waits until
+// the other side is ready, or ctx is done. See Init.
+func (r *Request) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, error) {
+	d := r.l.d
+	bad := func(cause error, format string, args ...any) (*Conn, error) {
+		return nil, verbs.Errorf("accept", r.remote.String(), cause, format, args...)
+	}
+	ep := p.endpoint(qp, d.dev.Attr())
+	d.mu.Lock()
+	par, err := d.core.Offer(r.id, ep)
+	d.mu.Unlock()
+	if err != nil {
+		return bad(verbs.ErrState, "%v", err)
+	}
+	c := newConn(d, r.id, qp, r.local, r.remote)
+	if err := c.adopt(cm.Event{Parameters: par, Private: r.private}, &p); err != nil {
+		_ = r.reject(roce.RejNoQP, nil)
+		return bad(err, "the queue pair can't be connected")
+	}
+	d.mu.Lock()
+	_, err = d.core.Accept(d.now(), r.id, ep)
+	if err == nil {
+		d.conns[r.id] = c
+	}
+	d.unlock()
+	if err != nil {
+		toError(qp)
+		if errors.Is(err, cm.ErrState) {
+			return bad(verbs.ErrState, "%v", err)
+		}
+		_ = r.reject(roce.RejNoResources, nil)
+		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	if _, err := c.wait(ctx); err != nil {
+		return bad(err, "")
+	}
+	return c, nil
+}
+
+// Established says that a packet has come on the queue pair
+// (ib.EventCommEst) while Accept waits: it need not wait for a lost message.
+func (r *Request) Established() {
+	d := r.l.d
+	d.mu.Lock()
+	_ = d.core.Established(d.now(), r.id)
+	d.unlock()
+}
+
+// Reject refuses the request, with at most RejectPrivateBytes for the other
+// application.
+func (r *Request) Reject(private []byte) error { return r.reject(roce.RejConsumer, private) }
+
+func (r *Request) reject(reason roce.RejectReason, private []byte) error {
+	d := r.l.d
+	d.mu.Lock()
+	err := d.core.Reject(d.now(), r.id, reason, nil, private)
+	d.unlock()
+	switch {
+	case errors.Is(err, cm.ErrState):
+		return verbs.Errorf("reject", r.remote.String(), verbs.ErrState, "%v", err)
+	case err != nil:
+		return verbs.Errorf("reject", r.remote.String(), verbs.ErrInvalid, "%v", err)
+	}
+	return nil
+}
