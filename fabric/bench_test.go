@@ -138,7 +138,7 @@ func BenchmarkPermutation(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			topo := FatTree(c.k, 1, l, l, l)
 			cfg := Default()
-			cfg.Switch.Buffer = 4 * units.MiB
+			cfg.Switch.Buffer = 2 * units.MiB
 			c.set(&cfg)
 			perm := make([]int, topo.Hosts())
 			for i := range perm {
