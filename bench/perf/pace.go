@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -82,9 +83,12 @@ func set(config any, setting string) error {
 	if err == nil {
 		return nil
 	}
-	// The excerpt of the text that the error shows is a line that the user knows.
+	// Where in the text, and the text itself, the user knows: "[1:1] ...\n> 1 | ...".
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("%s", line)
+	if _, rest, ok := strings.Cut(line, "] "); ok {
+		line = rest
+	}
+	return errors.New(line)
 }
 
 // fixed is a rate engine that keeps a rate.

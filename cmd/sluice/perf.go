@@ -1,0 +1,423 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/cc"
+	_ "github.com/sluice-rdma/sluice/cc/all" // --cc takes any
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/exchange"
+	_ "github.com/sluice-rdma/sluice/verbs/simverbs" // sim:NETWORK/HOST
+)
+
+// perfFlags is what sluice perf is told, as far as perf.Config does not have it.
+type perfFlags struct {
+	ends    endFlags
+	pacing  pacingFlags
+	tcp     int
+	size    string
+	dur     string
+	margin  string
+	conn    string
+	mtu     int
+	outs    int
+	atomic  string
+	gbits   bool
+	timeout time.Duration
+	json    bool
+	quiet   bool
+}
+
+// endFlags say which devices are the ends.
+type endFlags struct{ dev, peer string }
+
+func (f *endFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.dev, "ib-dev", "d", "", "`DEVICE` to use, as sluice devices lists them (default sim:lab/h0)")
+	cmd.Flags().StringVar(&f.peer, "peer", "", "the other end's `DEVICE`: both ends run in this process (default, of sim: devices only, the network's h1 or h0)")
+}
+
+// pacingFlags say what paces requests.
+type pacingFlags struct {
+	engine        string
+	settings      []string
+	rate, unit    string
+	segment, base string
+}
+
+func (f *pacingFlags) add(cmd *cobra.Command) {
+	var names []string
+	for _, s := range cc.Schemes() {
+		names = append(names, s.Name)
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.engine, "cc", "", "let a rate `ENGINE` pace the requests: "+strings.Join(names, ", "))
+	flags.StringArrayVar(&f.settings, "cc-set", nil, "a setting of the engine, `KEY=VALUE`; may be repeated")
+	flags.StringVar(&f.rate, "rate-limit", "", "pace each queue pair at a fixed `RATE`: 10Gbps, or a number in the unit of --rate-units")
+	flags.StringVar(&f.unit, "rate-units", "g", "unit of a bare --rate-limit: g for Gbit/s, M for MiB/s")
+	flags.StringVar(&f.segment, "segment", "", "cut paced Writes and Reads into segments of `SIZE` (default 16KiB)")
+	flags.StringVar(&f.base, "base-rtt", "", "round trip `TIME` of the idle network, for the engine (default 20us)")
+}
+
+// pacing is what the flags say.
+func (f *pacingFlags) pacing() (perf.Pacing, error) {
+	p := perf.Pacing{Engine: f.engine, Settings: f.settings}
+	var errs []error
+	if f.rate != "" {
+		if number, err := strconv.ParseFloat(f.rate, 64); err == nil {
+			unit, ok := map[string]float64{"g": 1e9, "M": 8 << 20}[f.unit]
+			if !ok {
+				errs = append(errs, fmt.Errorf("--rate-units %s: take g or M", f.unit))
+			}
+			p.Rate = units.Rate(number * unit)
+		} else if err := p.Rate.UnmarshalText([]byte(f.rate)); err != nil {
+			errs = append(errs, fmt.Errorf("--rate-limit: %w", err))
+		}
+		if p.Rate <= 0 && len(errs) == 0 {
+			errs = append(errs, fmt.Errorf("--rate-limit %s: it must be positive", f.rate))
+		}
+	}
+	if f.segment != "" {
+		if err := p.Segment.UnmarshalText([]byte(f.segment)); err != nil {
+			errs = append(errs, fmt.Errorf("--segment: %w", err))
+		}
+	}
+	if f.base != "" {
+		if err := p.BaseRTT.UnmarshalText([]byte(f.base)); err != nil {
+			errs = append(errs, fmt.Errorf("--base-rtt: %w", err))
+		}
+	}
+	return p, errors.Join(errs...)
+}
+
+func newPerf(args []string) *cobra.Command {
+	var f perfFlags
+	var c perf.Config
+	var names []string
+	for _, t := range perf.Tests() {
+		names = append(names, t.String())
+	}
+	cmd := &cobra.Command{
+		Use:   "perf TEST [HOST]",
+		Short: "Measure bandwidth or latency, as perftest does",
+		Long: `Measure bandwidth or latency with the tests, flags and rows of perftest.
+TEST is one of ` + strings.Join(names, ", ") + `.
+
+With a HOST it is the client of the server there, without one it is the server:
+each may be perftest's own program (4.5 or newer), such as ib_write_bw. On a
+simulated device, and with --peer, both ends run in this process.`,
+		Example: `  sluice perf write_bw                              # on the model
+  sluice perf read_lat -d 'sim:lab/h0?rate=25Gbps' -s 4096
+  sluice perf write_bw --cc timely -q 4
+  sluice perf send_bw -d soft:eth0                  # a server for ib_send_bw
+  sluice perf send_bw -d soft:eth0 10.0.0.2         # its client`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usageError{fmt.Errorf("sluice perf needs a test, %s, and for a client the server's host", strings.Join(names, ", "))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, operands []string) error {
+			t, err := perf.ParseTest(operands[0])
+			if err != nil {
+				return usageError{err}
+			}
+			if err := f.settle(&c, t, cmd); err != nil {
+				return usageError{err}
+			}
+			host := ""
+			if len(operands) > 1 {
+				host = operands[1]
+			}
+			r := perfRun{perfFlags: f, cfg: c, host: host, args: args, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr()}
+			return r.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	f.ends.add(cmd)
+	flags.IntVarP(&c.Port, "ib-port", "i", 1, "port of the device")
+	flags.IntVarP(&c.GID, "gid-index", "x", -1, "index in the port's table of addresses (default the first IPv4 one)")
+	flags.BoolVar(&c.IPv6, "ipv6", false, "without -x, take an IPv6 address")
+	flags.StringVarP(&f.size, "size", "s", "", "`BYTES` of a message (default 65536, of latency tests 2, of atomics 8)")
+	flags.BoolVarP(&c.All, "all", "a", false, "run all sizes from 2 to 2^23")
+	flags.IntVarP(&c.Iterations, "iters", "n", 0, "messages of each queue pair (default 1000, of write_bw 5000)")
+	flags.StringVarP(&f.dur, "duration", "D", "", "run for a `TIME` in place of -n: 5s, 10ms, or a number of seconds")
+	flags.StringVarP(&f.margin, "margin", "f", "", "`TIME` at beginning and end of -D that does not count (default a quarter)")
+	flags.IntVarP(&c.QPs, "qp", "q", 1, "queue pairs")
+	flags.IntVarP(&c.TxDepth, "tx-depth", "t", 0, "requests outstanding on a queue pair (default 128, of latency tests 1)")
+	flags.IntVarP(&c.RxDepth, "rx-depth", "r", 512, "receives posted, of tests with sends")
+	flags.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU, 256 to 4096 (default the port's)")
+	flags.IntVarP(&c.CQMod, "cq-mod", "Q", 0, "ask for a completion of every so many requests (default 100, above 8 KiB 1)")
+	flags.IntVarP(&c.PostList, "post-list", "l", 1, "requests posted by one call")
+	flags.IntVarP(&c.Inline, "inline-size", "I", -1, "post messages up to so many bytes inline")
+	flags.IntVarP(&f.outs, "outs", "o", 0, "reads and atomics outstanding (default what the device can)")
+	flags.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
+	flags.StringVarP(&f.conn, "connection", "c", "RC", "RC or UC")
+	flags.BoolVarP(&c.Bidirectional, "bidirectional", "b", false, "both ends send at once")
+	flags.BoolVarP(&c.Events, "events", "e", false, "wait for completion events in place of polling")
+	flags.BoolVarP(&c.NoPeak, "noPeak", "N", false, "leave out the peak")
+	flags.Uint8VarP(&c.SL, "sl", "S", 0, "service level")
+	flags.Uint8Var(&c.TClass, "tclass", 0, "traffic class: DSCP and ECN")
+	flags.Uint8VarP(&c.QPTimeout, "qp-timeout", "u", 14, "acknowledgement timeout, 4.096us * 2^n")
+	f.pacing.add(cmd)
+	flags.IntVarP(&f.tcp, "port", "p", exchange.DefaultPort, "TCP port of the server")
+	flags.DurationVar(&f.timeout, "timeout", time.Hour, "wait so long for the other end to finish its test")
+	flags.BoolVar(&f.gbits, "report-gbits", false, "tell a perftest at the other end Gbit/s in place of MiB/s; rows here have Gbit/s always")
+	flags.BoolP("CPU-freq", "F", false, "no effect: perftest's flag against a warning that is not given here")
+	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
+	flags.BoolVar(&f.quiet, "quiet", false, "print the rows alone")
+	return cmd
+}
+
+// settle fills in what the test decides and what flags have as text.
+func (f *perfFlags) settle(c *perf.Config, t perf.Test, cmd *cobra.Command) error {
+	d := perf.DefaultConfig(t)
+	c.Test, c.Size = t, d.Size
+	changed := cmd.Flags().Changed
+	if !changed("iters") {
+		c.Iterations = d.Iterations
+	}
+	if !changed("tx-depth") {
+		c.TxDepth = d.TxDepth
+	}
+	if f.size != "" {
+		n, err := parseSize(f.size)
+		if err != nil {
+			return fmt.Errorf("--size: %w", err)
+		}
+		c.Size = n
+	}
+	for _, x := range []struct {
+		flag, text string
+		to         *time.Duration
+	}{{"--duration", f.dur, &c.Duration}, {"--margin", f.margin, &c.Margin}} {
+		if x.text == "" {
+			continue
+		}
+		v, err := parseSpan(x.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", x.flag, err)
+		}
+		*x.to = v
+	}
+	switch strings.ToUpper(f.conn) {
+	case "RC":
+		c.Service = ib.RC
+	case "UC":
+		c.Service = ib.UC
+	default:
+		return fmt.Errorf("--connection %s: take RC or UC", f.conn)
+	}
+	switch f.atomic {
+	case "FETCH_AND_ADD":
+	case "CMP_AND_SWAP":
+		c.CompareSwap = true
+	default:
+		return fmt.Errorf("--atomic-type %s: take FETCH_AND_ADD or CMP_AND_SWAP", f.atomic)
+	}
+	if changed("outs") && f.outs < 1 {
+		return fmt.Errorf("--outs %d: give 1 to 255", f.outs)
+	}
+	if changed("mtu") && f.mtu == 0 {
+		return fmt.Errorf("--mtu 0: take 256, 512, 1024, 2048 or 4096")
+	}
+	if f.tcp < 1 || f.tcp > 65535 {
+		return fmt.Errorf("--port %d: give 1 to 65535", f.tcp)
+	}
+	c.OutReads, c.MTU, c.Patience, c.MiBytes = f.outs, ib.MTU(f.mtu), f.timeout, !f.gbits
+	return c.Validate()
+}
+
+// parseSize reads bytes: a number, as perftest has it, or with a unit.
+func parseSize(s string) (int, error) {
+	if n, err := strconv.Atoi(s); err == nil {
+		return n, nil
+	}
+	n, err := units.ParseBytes(s)
+	return int(n), err
+}
+
+// parseSpan reads a time: seconds, as perftest has it, or with a unit.
+func parseSpan(s string) (time.Duration, error) {
+	if n, err := strconv.Atoi(s); err == nil {
+		if n < 1 || n > 1e6 {
+			return 0, fmt.Errorf("%d seconds: give 1 to 1000000", n)
+		}
+		return time.Duration(n) * time.Second, nil
+	}
+	t, err := units.ParseTime(s)
+	if err == nil && (t <= 0 || t == units.Never) {
+		err = fmt.Errorf("%q: it must be positive", s)
+	}
+	return t.Duration(), err
+}
+
+// perfRun is one run of sluice perf.
+type perfRun struct {
+	perfFlags
+	cfg        perf.Config
+	host       string
+	args       []string
+	out, notes io.Writer
+	progress   *bench.Progress
+}
+
+func (r *perfRun) run(ctx context.Context) error {
+	start := time.Now()
+	pacing, err := r.pacing.pacing()
+	if err != nil {
+		return usageError{err}
+	}
+	ends, err := r.ends.open(r.host, pacing)
+	if err != nil {
+		return usageError{err}
+	}
+	if !r.quiet {
+		r.progress = bench.NewProgress(os.Stderr)
+		r.cfg.Progress = r.progress.Show
+	}
+	if !r.json {
+		r.cfg.Started = func(res *perf.Result) {
+			res.Pacing = pacing.String()
+			if !r.quiet {
+				_ = perf.Head(r.out, r.cfg.Test, res)
+			}
+		}
+		r.cfg.Row = func(row *perf.Row) {
+			r.progress.Clear()
+			_ = perf.Line(r.out, row)
+		}
+	}
+	result, err := r.test(ctx, ends)
+	r.progress.Clear()
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.json:
+		result.Pacing = pacing.String()
+		err = r.writeJSON(start, result)
+	case !r.quiet:
+		err = perf.Foot(r.out)
+	}
+	return errors.Join(err, ends.close())
+}
+
+// test runs the end or ends that this process has.
+func (r *perfRun) test(ctx context.Context, e *ends) (*perf.Result, error) {
+	if e.peer != nil {
+		return perf.Pair(e.dev, e.peer, r.cfg)
+	}
+	var conn *exchange.Conn
+	var err error
+	if r.host != "" {
+		conn, err = exchange.Dial(ctx, net.JoinHostPort(r.host, strconv.Itoa(r.tcp)), 0)
+	} else {
+		conn, err = accept(ctx, r.tcp, r.notes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return perf.Run(e.dev, conn, r.cfg)
+}
+
+// accept waits for one client.
+func accept(ctx context.Context, port int, notes io.Writer) (*exchange.Conn, error) {
+	l, err := exchange.Listen(ctx, ":"+strconv.Itoa(port))
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(notes, "waiting for a client on TCP port %d\n", port)
+	conn, err := l.Accept(0)
+	return conn, errors.Join(err, l.Close())
+}
+
+func (r *perfRun) writeJSON(start time.Time, result *perf.Result) error {
+	doc := bench.NewDocument(start, r.args)
+	e := json.NewEncoder(r.out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(perf.Document{
+		Version: perf.FormatVersion, StartTime: doc.StartTime, Arguments: doc.Arguments, Environment: doc.Environment,
+		Results: []*perf.Result{result},
+	})
+}
+
+// ends are the devices of a run; peer is nil if the other end is elsewhere.
+type ends struct{ dev, peer verbs.Device }
+
+// open opens the devices that the flags name.
+func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
+	name, peer := f.dev, f.peer
+	if name == "" {
+		name = "sim:lab/h0"
+	}
+	simulated := strings.HasPrefix(name, "sim:")
+	switch {
+	case host != "" && peer != "":
+		return nil, fmt.Errorf("the host %s and --peer %s: the other end is there or here, not both", host, peer)
+	case host != "" && simulated:
+		return nil, fmt.Errorf("the simulated device %s can't reach the host %s: name a real one with -d, such as soft:eth0, or leave the host out", name, host)
+	case peer == "" && simulated:
+		peer = simPeer(name)
+	}
+	e := &ends{}
+	var err error
+	if e.dev, err = openPaced(name, pacing); err != nil {
+		return nil, err
+	}
+	if peer != "" {
+		if e.peer, err = openPaced(peer, pacing); err != nil {
+			return nil, errors.Join(err, e.dev.Close())
+		}
+	}
+	return e, nil
+}
+
+func openPaced(name string, pacing perf.Pacing) (verbs.Device, error) {
+	dev, err := verbs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	wrapped, err := pacing.Wrap(dev)
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	return wrapped, nil
+}
+
+// simPeer is another host of the network of a simulated one: h1, or h0 for h1.
+func simPeer(name string) string {
+	path, _, _ := strings.Cut(name, "?")
+	network, host := path, ""
+	if i := strings.LastIndexAny(path, "/:"); i >= 0 {
+		network, host = path[:i+1], path[i+1:]
+	}
+	if host == "h1" {
+		return network + "h0"
+	}
+	return network + "h1"
+}
+
+func (e *ends) close() error {
+	var errs []error
+	if e.peer != nil {
+		errs = append(errs, e.peer.Close())
+	}
+	return errors.Join(append(errs, e.dev.Close())...)
+}
