@@ -22,8 +22,8 @@
 // the connection ends, Conn.Done is closed and the queue pair is in the error
 // state, so that what is still posted comes back flushed.
 //
-// A device that wraps another, such as package paced's, makes the queue pair;
-// the device inside is the one to give to Listen and Dial.
+// The queue pair may be that of a device that wraps another, such as package
+// paced's: Listen and Dial take either device.
 //
 // # Concurrency
 //

@@ -40,8 +40,27 @@ var drivers struct {
 	by map[verbs.Device]*driver
 }
 
+// Supported reports whether Listen and Dial work on a device: whether it, or the
+// device that it wraps, can send management datagrams.
+func Supported(dev verbs.Device) bool {
+	_, ok := inner(dev).(verbs.MADDevice)
+	return ok
+}
+
+// inner returns the device that is at the bottom of others that wrap it.
+func inner(dev verbs.Device) verbs.Device {
+	for {
+		u, ok := dev.(interface{ Unwrap() verbs.Device })
+		if !ok {
+			return dev
+		}
+		dev = u.Unwrap()
+	}
+}
+
 // driverOf returns the device's driver, which the caller has to release.
 func driverOf(op string, dev verbs.Device) (*driver, error) {
+	dev = inner(dev)
 	mads, ok := dev.(verbs.MADDevice)
 	if !ok {
 		return nil, verbs.Errorf(op, dev.Name(), verbs.ErrNotSupported, "it can't send management datagrams; exchange queue pair numbers by other means and use verbs.ConnectRC")
