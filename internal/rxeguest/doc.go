@@ -7,8 +7,8 @@
 // and takes from them a kernel, an initramfs, QEMU and the libraries these need.
 // Nothing is installed, and neither root nor a particular release is required.
 //
-// A [Host] is the near end of the wire: a network and PID namespace of its own,
-// in which QEMU runs and in which the caller's commands run ([Host.Command]). A
+// A [Host] is the near end of the wire: namespaces of its own for network and
+// processes, in which QEMU runs and in which the caller's commands run ([Host.Command]). A
 // guest reaches it through a tap device ([Host.NewTap]), or reaches another guest
 // through a wire ([Host.NewWire]). When the Host is closed, or the process that
 // made it dies of whatever cause, the kernel kills all that ran inside and

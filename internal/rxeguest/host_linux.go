@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +18,8 @@ import (
 )
 
 // A Host is the near end of the wire: a network namespace with a loopback device
-// and the links that it is given, and a PID namespace. It is safe for concurrent
+// and the links that it is given, a PID namespace, and a mount namespace, which has
+// the file systems of the system but for the /sys that goes with that network. It is safe for concurrent
 // use.
 type Host struct {
 	im     *Image
@@ -41,8 +43,8 @@ func (im *Image) NewHost(ctx context.Context) (*Host, error) {
 	// This one ends with its standard input, which the kernel closes when the
 	// process that made it dies. It must not be tied to a context.
 	holder := exec.Command("cat")
-	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID}
-	enter := []string{nsenter, "--net", "--pid"}
+	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	enter := []string{nsenter, "--net", "--mount", "--pid"}
 	if os.Geteuid() != 0 {
 		enter = append(enter, "--user", "--preserve-credentials")
 		holder.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -69,9 +71,14 @@ func (im *Image) NewHost(ctx context.Context) (*Host, error) {
 		im: im, dir: dir, holder: holder, alive: alive,
 		enter: append(enter, "--target", strconv.Itoa(holder.Process.Pid), "--"),
 	}
-	if err := h.ip(ctx, "link set lo up"); err != nil {
+	err = h.ip(ctx, "link set lo up")
+	if err == nil {
+		// Where this is seen, /sys/class/net lists the host side's devices.
+		err = h.run(ctx, "sh", "-c", "mount --make-rprivate / && mount -t sysfs sysfs /sys")
+	}
+	if err != nil {
 		return nil, errors.Join(&UnavailableError{
-			Reason: "the network namespace can't be configured (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run as root)",
+			Reason: "the namespaces can't be configured (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or run as root)",
 			Err:    err,
 		}, h.Close())
 	}
@@ -91,10 +98,16 @@ func (h *Host) Close() error {
 	return errors.Join(err, os.RemoveAll(h.dir))
 }
 
-// Command returns a command that will run on the host side. When ctx ends, it is
-// killed with all that it started.
+// Command returns a command that will run on the host side, in the folder that is
+// now the current one. When ctx ends, it is killed with all that it started.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	argv := append(append(append([]string(nil), h.enter...), name), args...)
+	// Entering a mount namespace leads to its root.
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/"
+	}
+	argv := append(slices.Clone(h.enter), "sh", "-c", `cd "$0" && exec "$@"`, dir, name)
+	argv = append(argv, args...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -108,10 +121,17 @@ func (h *Host) Proc() string { return fmt.Sprintf("/proc/%d", h.holder.Process.P
 
 // ip runs iproute2's ip on the host side.
 func (h *Host) ip(ctx context.Context, args string) error {
-	argv := append(h.im.program("ip"), strings.Fields(args)...)
+	if err := h.run(ctx, append(h.im.program("ip"), strings.Fields(args)...)...); err != nil {
+		return fmt.Errorf("ip %s: %w", args, err)
+	}
+	return nil
+}
+
+// run runs a command on the host side; its output goes into the error.
+func (h *Host) run(ctx context.Context, argv ...string) error {
 	out, err := h.Command(ctx, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("ip %s: %w\n%s", args, err, out)
+		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
 }
