@@ -253,7 +253,7 @@ func (q *QP) notReady(now units.Time, syndrome uint8, eff *Effects) {
 
 func (q *QP) rewind(why Rewind, eff *Effects) {
 	q.epoch++
-	q.next, q.cur, q.inflight = q.una, q.head, 0
+	q.next, q.cur, q.inflight, q.asked = q.una, q.head, 0, q.una
 	eff.Rewind = why
 	eff.Do |= DoSend
 }

@@ -59,14 +59,17 @@ type SendConfig struct {
 	// to 255.
 	MaxRdAtomic int
 	// AckReqEvery sets AckReq on every so many packets of a message, beside
-	// its last one, which always has it. 0 means only the last and the packet
-	// that exhausts Window. A driver may set AckReq on any request itself.
+	// its last one and the one that exhausts Window, which always have it. 0
+	// means 64. 1 is for congestion control that acts on each packet. A
+	// driver may set AckReq on any request itself.
 	AckReqEvery int
 	// Window bounds the PSNs that are sent and not acknowledged, 1 to 2^23; 0
 	// means 2^23. A READ may start as long as one PSN is free and reach beyond
 	// the window with its responses.
 	Window int
 }
+
+const defaultAckReqEvery = 64
 
 // TimeoutTime decodes a SendConfig.Timeout: 4.096 us * 2^n, or units.Never for
 // 0 (IBA 9.7.6.1.3). Only the low five bits count.

@@ -83,10 +83,13 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	if cfg.Window == 0 {
 		cfg.Window = maxOutstandingPSNs
 	}
+	if cfg.AckReqEvery == 0 {
+		cfg.AckReqEvery = defaultAckReqEvery
+	}
 	q.sender = cfg
 	q.state = ib.RTS
 	first := int64(cfg.InitialPSN)
-	q.una, q.next, q.sent, q.posted = first, first, first, first
+	q.una, q.next, q.sent, q.posted, q.asked = first, first, first, first, first
 	q.window = int64(cfg.Window)
 	q.timeout = TimeoutTime(cfg.Timeout)
 	q.retries, q.rnrRetries = cfg.RetryCount, cfg.RNRRetry

@@ -50,6 +50,7 @@ type requester struct {
 	wqeMask               uint32
 	poll, head, cur, tail uint32
 	una, next, sent       int64
+	asked                 int64 // one past the last packet under way that asks for an answer
 	posted                int64 // the PSN of the next request to be posted
 	window                int64
 	ssn                   int64 // messages posted
@@ -291,8 +292,11 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 		q.ctr.RetransmittedPackets++
 	}
 	q.ctr.SentPackets++
-	if at == q.una {
+	if q.asked <= q.una { // no answer is due yet: the timer waits for the one to come
 		q.startTimer(now)
+	}
+	if h.AckReq {
+		q.asked = q.next
 	}
 	q.inflight += bytes
 	q.sent = max(q.sent, q.next)

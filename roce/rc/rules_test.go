@@ -16,6 +16,7 @@ import (
 //
 //	post OP LENGTH [flags]      => error, if any
 //	send                        => request packets: OPCODE PSN PAYLOAD [va] [A: AckReq] [S: solicited] [R: again]
+//	send1                       the same, one packet only
 //	recv LENGTH                 a receive is posted; they are numbered from 0
 //	in OPCODE PSN [PAYLOAD] [key=value] [A] [S]  => effects, with Checked answered by ok or, after "deny", refused
 //	out                         => response packets: OPCODE PSN ...
@@ -197,6 +198,31 @@ var rules = []struct {
 		post SEND 2
 		send => SEND_ONLY 1 2 A
 		at 66us => rewind timeout`},
+	{name: "a slow sender: while no packet under way asks for an ACK, none is late",
+		cfg: func(_ *rc.Config, s *rc.SendConfig) { s.AckReqEvery = 3 }, script: `
+		post SEND 1500
+		send1 => SEND_FIRST 0 256
+		at 60us
+		send1 => SEND_MIDDLE 1 256
+		at 120us
+		send1 => SEND_MIDDLE 2 256 A
+		at 180us
+		send1 => SEND_MIDDLE 3 256
+		at 186us => rewind timeout
+		send1 => SEND_FIRST 0 256 R
+		at 250us
+		at 252us => rewind timeout`},
+	{name: "every 64th packet asks for an ACK if nothing else is said", script: `
+		post SEND 20000
+		send => SEND_FIRST 0 256` + func() (s string) {
+		for i := 1; i < 78; i++ {
+			s += fmt.Sprintf("; SEND_MIDDLE %d 256", i)
+			if i == 63 {
+				s += " A"
+			}
+		}
+		return s
+	}() + `; SEND_LAST 78 32 A`},
 	{name: "nothing under way, no timeout", script: `
 		post SEND 1
 		send => SEND_ONLY 0 1 A
@@ -921,10 +947,13 @@ func (s *script) do(action string) string {
 		}
 		s.recvs++
 		return ""
-	case "send":
+	case "send", "send1":
 		var out []string
 		for s.qp.NextRequest(s.now, &s.d) {
 			out = append(out, request2string(&s.d))
+			if words[0] == "send1" {
+				break
+			}
 		}
 		return strings.Join(out, "; ")
 	case "out", "out1":

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/heap"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -273,7 +274,7 @@ func (h *host) push() {
 	for h.posted < len(h.work) {
 		r := &h.work[h.posted]
 		slot, err := h.qp.PostSend(&r.Request)
-		if err == rc.ErrFull {
+		if errors.Is(err, rc.ErrFull) {
 			break
 		}
 		if err != nil {

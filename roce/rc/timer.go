@@ -7,7 +7,9 @@ import "github.com/sluice-rdma/sluice/units"
 // timer without moving the deadline, and Expire then only sets it anew.
 func (q *QP) Deadline() units.Time { return q.deadline }
 
-// startTimer starts the timer of the oldest unacknowledged packet.
+// startTimer starts the timer: that of the oldest packet that asks for an answer
+// or, while none under way does, of the last one sent. So a driver may set AckReq
+// itself, and a sender slower than the timeout is not taken for a loss.
 func (q *QP) startTimer(now units.Time) {
 	q.progress = now
 	if q.timeout != units.Never {
