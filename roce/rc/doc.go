@@ -71,11 +71,12 @@
 // an implied NAK, a timeout (9.7.6.1.3) or an RNR wait (9.7.5.2.8). A READ that
 // is in the middle of its answer is asked for from the first missing response
 // on. The timer is that of the oldest packet under way that asks for an answer;
-// while there is none, it is started anew by each that is sent. The retry counter counts timeouts, sequence errors and implied NAKs in a
-// row without progress (9.9.2); RNR NAKs have their own. What an earlier
-// loss already explains (more responses behind a gap, a NAK repeated) does not
-// go back twice. Outstanding READs and atomics, fences (10.8), PSNs (9.7.2)
-// and end-to-end credits (9.7.7.2) hold requests back.
+// while there is none, it is started anew by each that is sent. The retry
+// counter counts timeouts, sequence errors and implied NAKs in a row without
+// progress (9.9.2); RNR NAKs have their own. What an earlier loss already
+// explains (more responses behind a gap, a NAK repeated) does not go back
+// twice. Outstanding READs and atomics, fences (10.8), PSNs (9.7.2) and
+// end-to-end credits (9.7.7.2) hold requests back.
 //
 // A failure completes the oldest request with its status; later ones are
 // flushed (WCWRFlushErr), and the QP is in state Err.
