@@ -33,7 +33,7 @@ func (m *Manager) Connect(now units.Time, r Request) (uint32, error) {
 	c.active, c.state, c.local = true, REQSent, r.Endpoint
 	c.tid = m.tidHigh | uint64(c.id)
 	c.req = roce.REQ{
-		LocalCommID: c.id, ServiceID: r.ServiceID, LocalCAGUID: m.cfg.CAGUID, LocalQPN: r.QPN, StartingPSN: r.PSN,
+		LocalCommID: c.id, ServiceID: r.ServiceID, LocalCAGUID: m.cfg.CAGUID, LocalQPN: r.QPN, StartingPSN: r.StartingPSN,
 		ResponderResources: r.ResponderResources, InitiatorDepth: r.InitiatorDepth,
 		RemoteCMTimeout: m.cfg.RemoteTimeout, LocalCMTimeout: m.cfg.LocalTimeout, MaxCMRetries: m.cfg.MaxRetries,
 		FlowControl: r.FlowControl, SRQ: r.SRQ, RetryCount: r.RetryCount, RNRRetryCount: r.RNRRetryCount,
@@ -52,7 +52,7 @@ func (m *Manager) Connect(now units.Time, r Request) (uint32, error) {
 	}
 	c.req.Private, c.local.Private = nil, nil
 	c.par = Parameters{
-		Path: r.Path, QPN: r.QPN, PSN: r.PSN, PathMTU: r.PathMTU, RetryCount: r.RetryCount,
+		Path: r.Path, QPN: r.QPN, RQPSN: r.StartingPSN, PathMTU: r.PathMTU, RetryCount: r.RetryCount,
 		FlowLabel: r.FlowLabel, TrafficClass: r.TrafficClass, HopLimit: r.HopLimit, SL: r.SL,
 	}
 	c.retries, c.every = int(m.cfg.MaxRetries), wait(m.cfg.RemoteTimeout, m.cfg.PacketLifetime)
@@ -120,7 +120,7 @@ func (m *Manager) accepted(now units.Time, c *conn, r *roce.REP) {
 	c.remoteID, c.guid = r.LocalCommID, r.LocalCAGUID
 	old := m.byQP[peerQP{c.path.Remote, r.LocalCAGUID, r.LocalQPN}]
 	p := &c.par
-	p.RemoteQPN, p.RemotePSN = r.LocalQPN, r.StartingPSN
+	p.RemoteQPN, p.SQPSN = r.LocalQPN, r.StartingPSN
 	if old != nil {
 		m.Counters.Stale++
 		_ = m.refuse(now, c, roce.REJ{Message: roce.AnswersREP, Reason: roce.RejStaleConnection})

@@ -110,7 +110,9 @@ func ackTimeout(delay, lifetime uint8) uint8 {
 // Endpoint is what one side of a connection brings.
 type Endpoint struct {
 	QPN uint32 // of its queue pair, 2 to 2^24-1
-	PSN units.PSN
+	// StartingPSN is the one that the other side's first packet shall have (IBA
+	// 12.7.31): a queue pair's rq_psn.
+	StartingPSN units.PSN
 	// ResponderResources is how many READs and atomics of the other side it
 	// can serve at once, InitiatorDepth how many it would issue at once.
 	ResponderResources, InitiatorDepth uint8
@@ -126,8 +128,8 @@ func (e *Endpoint) validate(private int) error {
 	switch {
 	case e.QPN < 2 || e.QPN > 1<<24-1:
 		return fmt.Errorf("cm: queue pair number %d: 2 to 2^24-1", e.QPN)
-	case e.PSN > 1<<24-1:
-		return fmt.Errorf("cm: PSN %#x: it has 24 bits", uint32(e.PSN))
+	case e.StartingPSN > 1<<24-1:
+		return fmt.Errorf("cm: StartingPSN %#x: it has 24 bits", uint32(e.StartingPSN))
 	case e.RNRRetryCount > 7:
 		return fmt.Errorf("cm: RNRRetryCount is %d: 0 to 7", e.RNRRetryCount)
 	case len(e.Private) > private:
@@ -156,7 +158,7 @@ type Request struct {
 type Parameters struct {
 	Path                         Path
 	QPN, RemoteQPN               uint32
-	PSN, RemotePSN               units.PSN // of the first packet sent, and of the first expected
+	SQPSN, RQPSN                 units.PSN // of the first packet sent, and of the first expected
 	PathMTU                      ib.MTU
 	MaxRdAtomic, MaxDestRdAtomic uint8
 	Timeout                      uint8

@@ -167,14 +167,14 @@ func clientRequest() cm.Request {
 	return cm.Request{
 		Path: toServer, ServiceID: service,
 		Endpoint: cm.Endpoint{
-			QPN: 0x16, PSN: 0x398466, ResponderResources: 1, InitiatorDepth: 1, RNRRetryCount: 7, Private: clientPrivate(),
+			QPN: 0x16, StartingPSN: 0x398466, ResponderResources: 1, InitiatorDepth: 1, RNRRetryCount: 7, Private: clientPrivate(),
 		},
 		PathMTU: 1024, RetryCount: 7, FlowLabel: 0xb44fc, HopLimit: 64,
 	}
 }
 
 func serverEndpoint() cm.Endpoint {
-	return cm.Endpoint{QPN: 0x16, PSN: 0x1ebc1b, ResponderResources: 1, InitiatorDepth: 1, RNRRetryCount: 7}
+	return cm.Endpoint{QPN: 0x16, StartingPSN: 0x1ebc1b, ResponderResources: 1, InitiatorDepth: 1, RNRRetryCount: 7}
 }
 
 // TestActiveAsCaptured plays "rping -c" against the captured server.
@@ -190,8 +190,9 @@ func TestActiveAsCaptured(t *testing.T) {
 
 	h.Receive(1, toServer, mads["REP"])
 	p := h.event(cm.EventReply).Parameters
+	// In the capture the client's first packet has the PSN 0x1ebc1b.
 	want := cm.Parameters{
-		Path: toServer, QPN: 0x16, RemoteQPN: 0x16, PSN: 0x398466, RemotePSN: 0x1ebc1b, PathMTU: 1024,
+		Path: toServer, QPN: 0x16, RemoteQPN: 0x16, SQPSN: 0x1ebc1b, RQPSN: 0x398466, PathMTU: 1024,
 		MaxRdAtomic: 1, MaxDestRdAtomic: 1, Timeout: 19, RetryCount: 7, RNRRetryCount: 7, FlowLabel: 0xb44fc, HopLimit: 64,
 	}
 	if p != want {
@@ -235,7 +236,7 @@ func TestPassiveAsCaptured(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := cm.Parameters{
-		Path: toClient, QPN: 0x16, RemoteQPN: 0x16, PSN: 0x1ebc1b, RemotePSN: 0x398466, PathMTU: 1024,
+		Path: toClient, QPN: 0x16, RemoteQPN: 0x16, SQPSN: 0x398466, RQPSN: 0x1ebc1b, PathMTU: 1024,
 		MaxRdAtomic: 1, MaxDestRdAtomic: 1, Timeout: 19, RetryCount: 7, RNRRetryCount: 7, FlowLabel: 0xb44fc, HopLimit: 64,
 	}
 	if p != want {

@@ -71,7 +71,7 @@ func (m *Manager) requested(path Path, mad roce.MAD, r *roce.REQ, l *listener) {
 	c.req = *r
 	c.req.Private = nil
 	c.par = Parameters{
-		Path: path, RemoteQPN: r.LocalQPN, RemotePSN: r.StartingPSN, PathMTU: roce.MTUOf(r.PathMTU),
+		Path: path, RemoteQPN: r.LocalQPN, SQPSN: r.StartingPSN, PathMTU: roce.MTUOf(r.PathMTU),
 		MaxRdAtomic: r.ResponderResources, MaxDestRdAtomic: r.InitiatorDepth,
 		Timeout: r.Primary.LocalAckTimeout, RetryCount: r.RetryCount, RNRRetryCount: r.RNRRetryCount,
 		FlowControl: r.FlowControl, RemoteSRQ: r.SRQ, FlowLabel: r.Primary.FlowLabel,
@@ -128,7 +128,7 @@ func (m *Manager) Accept(now units.Time, id uint32, e Endpoint) (Parameters, err
 	}
 	p := c.par.agree(e)
 	rep := roce.REP{
-		LocalCommID: c.id, RemoteCommID: c.remoteID, LocalQPN: e.QPN, StartingPSN: e.PSN,
+		LocalCommID: c.id, RemoteCommID: c.remoteID, LocalQPN: e.QPN, StartingPSN: e.StartingPSN,
 		ResponderResources: p.MaxDestRdAtomic, InitiatorDepth: p.MaxRdAtomic,
 		TargetAckDelay: m.cfg.AckDelay, FlowControl: e.FlowControl, RNRRetryCount: e.RNRRetryCount, SRQ: e.SRQ,
 		LocalCAGUID: m.cfg.CAGUID, Private: e.Private,
@@ -161,7 +161,7 @@ func (m *Manager) Offer(id uint32, e Endpoint) (Parameters, error) {
 // agree turns what a REQ offers into what both sides have, given this side's
 // part.
 func (p Parameters) agree(e Endpoint) Parameters {
-	p.QPN, p.PSN = e.QPN, e.PSN
+	p.QPN, p.RQPSN = e.QPN, e.StartingPSN
 	p.MaxRdAtomic = min(p.MaxRdAtomic, e.InitiatorDepth)
 	p.MaxDestRdAtomic = min(p.MaxDestRdAtomic, e.ResponderResources)
 	p.FlowControl = p.FlowControl && e.FlowControl

@@ -61,7 +61,7 @@ func DefaultParams() Params {
 // endpoint turns p into the protocol's terms.
 func (p *Params) endpoint(qp verbs.QP, attr verbs.DeviceAttr) cm.Endpoint {
 	return cm.Endpoint{
-		QPN: qp.Num(), PSN: randomPSN(),
+		QPN: qp.Num(), StartingPSN: randomPSN(),
 		ResponderResources: uint8(min(int(p.ResponderResources), attr.MaxQPRdAtom)),
 		InitiatorDepth:     uint8(min(int(p.InitiatorDepth), attr.MaxQPInitRdAtom)),
 		RNRRetryCount:      p.RNRRetryCount, FlowControl: p.FlowControl, SRQ: p.SRQ, Private: p.Private,
@@ -108,14 +108,14 @@ func transition(qp verbs.QP, gid int, a *cm.Parameters, p *Params) error {
 		mask verbs.QPAttrMask
 	}{
 		{verbs.QPAttr{
-			State: ib.RTR, PathMTU: a.PathMTU, DestQPN: a.RemoteQPN, RQPSN: uint32(a.RemotePSN),
+			State: ib.RTR, PathMTU: a.PathMTU, DestQPN: a.RemoteQPN, RQPSN: uint32(a.RQPSN),
 			AV: verbs.AddressVector{
 				GID: a.Path.Remote, SGIDIndex: gid, TrafficClass: a.TrafficClass, HopLimit: a.HopLimit, FlowLabel: a.FlowLabel, SL: a.SL,
 			},
 			MaxDestRdAtomic: a.MaxDestRdAtomic, MinRNRTimer: p.MinRNRTimer,
 		}, verbs.InitToRTRRC},
 		{verbs.QPAttr{
-			State: ib.RTS, Timeout: timeout, RetryCnt: a.RetryCount, RNRRetry: a.RNRRetryCount, SQPSN: uint32(a.PSN),
+			State: ib.RTS, Timeout: timeout, RetryCnt: a.RetryCount, RNRRetry: a.RNRRetryCount, SQPSN: uint32(a.SQPSN),
 			MaxRdAtomic: a.MaxRdAtomic,
 		}, verbs.RTRToRTSRC},
 	} {

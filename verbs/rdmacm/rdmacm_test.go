@@ -149,7 +149,7 @@ func TestConnectTalkDisconnect(t *testing.T) {
 		t.Errorf("the reply has %q", got)
 	}
 	a, b := c.Parameters(), s.Parameters()
-	if a.QPN != cqp.Num() || a.QPN != b.RemoteQPN || a.RemoteQPN != b.QPN || a.PSN != b.RemotePSN || a.RemotePSN != b.PSN ||
+	if a.QPN != cqp.Num() || a.QPN != b.RemoteQPN || a.RemoteQPN != b.QPN || a.SQPSN != b.RQPSN || a.RQPSN != b.SQPSN ||
 		a.PathMTU != b.PathMTU || a.MaxRdAtomic != b.MaxDestRdAtomic || b.MaxRdAtomic != a.MaxDestRdAtomic {
 		t.Errorf("the sides disagree:\n%+v\n%+v", a, b)
 	}
