@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ func BenchmarkWriteBandwidth(b *testing.B) {
 func BenchmarkReadBandwidth(b *testing.B) { bandwidth(b, ib.WRRDMARead, 4096, "") }
 
 func bandwidth(b *testing.B, op ib.WROpcode, mtu ib.MTU, opt string) {
+	opt += os.Getenv("BOPT")
 	x, y := openPair(b, "soft:127.0.0.1"+opt, "soft:127.0.0.2"+opt, mtu)
 	ms, md := x.reg(make([]byte, benchMessage)), y.reg(make([]byte, benchMessage))
 	wr := []verbs.SendWR{{

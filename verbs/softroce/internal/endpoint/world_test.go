@@ -372,3 +372,6 @@ func fill(r *rand.Rand, b []byte) {
 		b[i] = byte(r.Uint32())
 	}
 }
+
+// rcExpected is the PSN that the queue pair expects next.
+func (q *QP) rcExpected() units.PSN { return units.MakePSN(q.attr.RQPSN) }

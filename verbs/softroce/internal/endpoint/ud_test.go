@@ -1,0 +1,205 @@
+package endpoint
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+const testQKey = 0x11111111
+
+// newUD makes a datagram queue pair that is ready to send.
+func (w *world) newUD(h *host, qkey uint32) *QP {
+	w.t.Helper()
+	q := w.newQP(h, ib.UD, nil)
+	for _, m := range []struct {
+		a    verbs.QPAttr
+		mask verbs.QPAttrMask
+	}{
+		{verbs.QPAttr{State: ib.Init, Port: 1, QKey: qkey}, resetToInitUD},
+		{verbs.QPAttr{State: ib.RTR}, verbs.AttrState},
+		{verbs.QPAttr{State: ib.RTS, SQPSN: 0xfffffe}, rtrToRTSUD},
+	} {
+		if err := q.Modify(w.now, m.a, m.mask); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return q
+}
+
+func (h *host) sendTo(q *QP, wr verbs.SendWR, to *host, qpn, qkey uint32) {
+	h.w.t.Helper()
+	d := &Destination{AV: verbs.AddressVector{GID: to.addr.Addr(), TrafficClass: 0x68, HopLimit: 64}, QPN: qpn, QKey: qkey}
+	if _, err := q.PostSend(h.w.now, []verbs.SendWR{wr}, d); err != nil {
+		h.w.t.Fatal(err)
+	}
+	h.pump()
+}
+
+func TestDatagrams(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a, b := w.hosts[0], w.hosts[1]
+	six := [2]*host{w.add(netip.MustParseAddr("fd00::1")), w.add(netip.MustParseAddr("fd00::2"))}
+	for _, h := range [][2]*host{{a, b}, six} {
+		a, b := h[0], h[1]
+		x, y := w.newUD(a, testQKey), w.newUD(b, testQKey)
+		ml, local := a.reg(5000, 0)
+		mr, remote := b.reg(5000, allAccess)
+		fill(w.rng, local)
+		for i, n := range []int{0, 1, 1000, 4096} {
+			clear(remote)
+			b.recv(y, verbs.RecvWR{WRID: 9, SGL: []verbs.SGE{sge(mr, 0, 45)[0], sge(mr, 45, 4500)[0]}})
+			wr := verbs.SendWR{WRID: uint64(i), Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: sge(ml, 0, n)}
+			want := verbs.WC{WRID: 9, Opcode: ib.WCRecv, Flags: verbs.WCGRH, ByteLen: uint32(n + GRHBytes), QPN: y.Num(), SrcQP: x.Num()}
+			if i%2 == 1 {
+				wr.Opcode, wr.Imm = ib.WRSendWithImm, 77
+				want.Flags, want.Imm = verbs.WCGRH|verbs.WCWithImm, 77
+			}
+			a.sendTo(x, wr, b, y.Num(), 1<<31) // its own Q_Key
+			if got := a.poll(); len(got) != 1 || got[0].Status != ib.WCSuccess || got[0].WRID != uint64(i) {
+				t.Fatalf("sent: %+v", got)
+			}
+			w.settle()
+			got := b.poll()
+			if len(got) == 1 {
+				want.Timestamp = got[0].Timestamp
+			}
+			if len(got) != 1 || got[0] != want {
+				t.Fatalf("received %+v, want %+v", got, want)
+			}
+			if !bytes.Equal(remote[GRHBytes:GRHBytes+n], local[:n]) || remote[GRHBytes+n] != 0 {
+				t.Error("wrong bytes")
+			}
+			if a.addr.Addr().Is4() {
+				ip := roce.IPv4(remote[20:40])
+				if ip.Src() != a.addr.Addr() || ip.Dst() != b.addr.Addr() || ip.TOS() != 0x68 || !ip.ChecksumOK() {
+					t.Errorf("GRH % x", remote[:40])
+				}
+			} else if ip := roce.IPv6(remote[:40]); ip.Src() != a.addr.Addr() || ip.Dst() != b.addr.Addr() || ip.TrafficClass() != 0x68 {
+				t.Errorf("GRH % x", remote[:40])
+			}
+		}
+	}
+}
+
+// A datagram that does not belong is dropped and counted, and does no harm.
+func TestDatagramsThatAreDropped(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a, b := w.hosts[0], w.hosts[1]
+	x, y := w.newUD(a, testQKey), w.newUD(b, testQKey)
+	mr, _ := b.reg(5000, allAccess)
+	b.recv(y, verbs.RecvWR{SGL: sge(mr, 0, 100)})
+	c := &b.e.Counters
+	for name, d := range map[string]struct {
+		qpn, qkey uint32
+		bytes     int
+		counter   *uint64
+	}{
+		"wrong Q_Key":       {y.Num(), testQKey + 1, 0, &c.BadQKey},
+		"no queue pair":     {y.Num() ^ 1, testQKey, 0, &c.NoQP},
+		"too long":          {y.Num(), testQKey, 61, &c.UDTooLong},
+		"QP 1, wrong Q_Key": {1, testQKey, 0, &c.BadQKey},
+		"QP 1, wrong size":  {1, roce.GSIQKey &^ (1 << 31), 0, &c.BadQKey},
+	} {
+		before := *d.counter
+		a.sendTo(x, verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendInline, Inline: make([]byte, d.bytes)}, b, d.qpn, d.qkey)
+		w.settle()
+		if *d.counter != before+1 {
+			t.Errorf("%s: not counted: %+v", name, *c)
+		}
+	}
+	if got := b.poll(); len(got) != 0 || y.State() != ib.RTS {
+		t.Errorf("completions %+v, state %v", got, y.State())
+	}
+	// The receive is still there for one that fits.
+	a.sendTo(x, verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendInline, Inline: make([]byte, 60)}, b, y.Num(), testQKey)
+	w.settle()
+	if got := b.poll(); len(got) != 1 || got[0].Status != ib.WCSuccess {
+		t.Errorf("completions %+v", got)
+	}
+	a.sendTo(x, verbs.SendWR{Opcode: ib.WRSend}, b, y.Num(), testQKey)
+	w.settle()
+	if c.UDNoReceive != 1 {
+		t.Errorf("without a receive: %+v", *c)
+	}
+}
+
+// A send whose memory is wrong brings the send queue down, not the receives.
+func TestSendQueueError(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a, b := w.hosts[0], w.hosts[1]
+	x, y := w.newUD(a, testQKey), w.newUD(b, testQKey)
+	m, _ := a.reg(100, allAccess)
+	bad := sge(m, 0, 100)
+	bad[0].LKey++
+	if _, err := x.PostSend(w.now, []verbs.SendWR{{Opcode: ib.WRSend, SGL: bad}, {Opcode: ib.WRSend}},
+		&Destination{AV: verbs.AddressVector{GID: b.addr.Addr()}, QPN: y.Num(), QKey: testQKey}); err != nil {
+		t.Fatal(err)
+	}
+	a.pump()
+	if got := statuses(a.poll()); !slices.Equal(got, []ib.WCStatus{ib.WCLocProtErr, ib.WCWRFlushErr}) || x.State() != ib.SQE {
+		t.Fatalf("completions %v, state %v", got, x.State())
+	}
+	a.recv(x, verbs.RecvWR{WRID: 4, SGL: sge(m, 0, 100)})
+	b.sendTo(y, verbs.SendWR{Opcode: ib.WRSend}, a, x.Num(), testQKey)
+	w.settle()
+	if got := a.poll(); len(got) != 1 || got[0].WRID != 4 || got[0].Status != ib.WCSuccess {
+		t.Errorf("receives %+v", got)
+	}
+	if err := x.Modify(w.now, verbs.QPAttr{State: ib.RTS}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	a.sendTo(x, verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendSignaled}, b, y.Num(), testQKey)
+	if got := statuses(a.poll()); !slices.Equal(got, []ib.WCStatus{ib.WCSuccess}) {
+		t.Errorf("after it went on: %v", got)
+	}
+	a.recv(x, verbs.RecvWR{WRID: 5})
+	if err := x.Modify(w.now, verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	a.sendTo(x, verbs.SendWR{Opcode: ib.WRSend}, b, y.Num(), testQKey)
+	if got := statuses(a.poll()); !slices.Equal(got, []ib.WCStatus{ib.WCWRFlushErr, ib.WCWRFlushErr}) {
+		t.Errorf("in error: %v", got)
+	}
+}
+
+func TestManagementDatagrams(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a, b := w.hosts[0], w.hosts[1]
+	data := make([]byte, roce.MADBytes)
+	fill(w.rng, data)
+	av := verbs.AddressVector{GID: b.addr.Addr()}
+	if err := a.e.SendMAD(av, 1, data); err != nil {
+		t.Fatal(err)
+	}
+	a.pump()
+	w.settle()
+	if b.e.Counters.MADsDropped != 1 {
+		t.Error("a datagram that nobody wants is not counted")
+	}
+	got := 0
+	b.e.OnMAD(func(local netip.Addr, src netip.AddrPort, qpn uint32, d []byte) {
+		got++
+		if local != b.addr.Addr() || src != a.addr || qpn != 1 || !bytes.Equal(d, data) {
+			t.Errorf("to %v from %v, QP %d", local, src, qpn)
+		}
+	})
+	for range gsiDepth {
+		if err := a.e.SendMAD(av, 1, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.e.SendMAD(av, 1, data) == nil || a.e.SendMAD(av, 1, data[1:]) == nil {
+		t.Error("too many, or too few bytes, is no error")
+	}
+	a.pump()
+	w.settle()
+	if got != gsiDepth {
+		t.Errorf("%d datagrams came, want %d", got, gsiDepth)
+	}
+}
