@@ -1,6 +1,8 @@
 package perf
 
 import (
+	"errors"
+
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
@@ -134,7 +136,7 @@ func (s *sender) post() error {
 					s.posted = append(s.posted, now)
 				}
 			}
-			if _, err := s.e.qps[k].PostSend(s.wrs); err != nil {
+			if err := s.e.postSend(k, s.wrs); err != nil {
 				return err
 			}
 			f.sent += list
@@ -261,7 +263,7 @@ func (e *end) newReceiver(size int) (*receiver, error) {
 		wrs: make([]verbs.RecvWR, len(e.wc)), sgl: make([]verbs.SGE, len(e.wc)),
 		posted: make([]uint64, c.QPs), taken: make([]uint64, c.QPs),
 	}
-	r.step, r.steps = e.walk(size)
+	r.step, r.steps = e.walk(size + e.head)
 	if c.Duration > 0 {
 		r.each = 1 << 63
 	}
@@ -282,7 +284,7 @@ func (r *receiver) post(k int, n uint64) error {
 	e := r.e
 	for j := range n {
 		at := (e.cfg.QPs+k)*e.slot + int((r.posted[k]+j)%uint64(r.steps))*r.step
-		r.sgl[j] = verbs.SGEOf(e.mr, at, r.size)
+		r.sgl[j] = verbs.SGEOf(e.mr, at, r.size+e.head)
 		r.wrs[j] = verbs.RecvWR{WRID: uint64(k), SGL: r.sgl[j : j+1]}
 	}
 	r.posted[k] += n
@@ -328,12 +330,40 @@ func (r *receiver) over() bool {
 	return r.done >= r.each*uint64(len(r.posted))
 }
 
+// lost is how many messages have not come, of those that an unreliable service
+// may lose.
+func (r *receiver) lost() uint64 {
+	if all := r.each * uint64(len(r.posted)); r.e.cfg.Duration == 0 && r.done < all {
+		return all - r.done
+	}
+	return 0
+}
+
 func (r *receiver) row() *Row {
-	return &Row{Bytes: r.size, Iterations: r.first + r.meter.count, Bandwidth: r.meter.bandwidth(r.size)}
+	return &Row{Bytes: r.size, Iterations: r.first + r.meter.count, Lost: r.lost(), Bandwidth: r.meter.bandwidth(r.size)}
+}
+
+// waited looks at what idle says: that nothing more comes is no error where
+// messages may be lost and some have come.
+func (r *receiver) waited(err error) (over bool, _ error) {
+	if err != nil && r.started && r.e.cfg.Service != ib.RC && errors.Is(err, verbs.ErrTimeout) {
+		return true, nil
+	}
+	return false, err
+}
+
+// unreliable shortens the wait for what may be lost.
+func (e *end) unreliable() (restore func()) {
+	before := e.stall
+	if e.cfg.Service != ib.RC {
+		e.stall /= 10
+	}
+	return func() { e.stall = before }
 }
 
 // receive runs a bandwidth test in which this end only receives.
 func (e *end) receive(r *receiver) (*Row, error) {
+	defer e.unreliable()()
 	e.begin()
 	for turn := uint64(0); !r.over(); turn++ {
 		wcs, err := e.poll(e.recvCQ)
@@ -344,8 +374,8 @@ func (e *end) receive(r *receiver) (*Row, error) {
 			return nil, err
 		}
 		if len(wcs) == 0 {
-			if err := e.idle(); err != nil {
-				return nil, err
+			if over, err := r.waited(e.idle()); over || err != nil {
+				return r.row(), err
 			}
 		}
 		if turn%1024 == 0 {
@@ -359,6 +389,7 @@ func (e *end) receive(r *receiver) (*Row, error) {
 // server begins when it has received something, as perftest's does.
 func (e *end) exchangeSends(r *receiver) (*Row, error) {
 	s := e.newSender(r.size)
+	defer e.unreliable()()
 	e.begin()
 	begun := false
 	for !begun || !s.over() || !(r.over() || e.cfg.Duration > 0) {
@@ -384,10 +415,16 @@ func (e *end) exchangeSends(r *receiver) (*Row, error) {
 		}
 		s.take(got, e.last)
 		if received+len(got) == 0 {
-			if err := e.idle(); err != nil {
+			over, err := r.waited(e.idle())
+			if err != nil {
 				return nil, err
+			}
+			if over {
+				break
 			}
 		}
 	}
-	return s.row(), nil
+	row := s.row()
+	row.Lost = r.lost()
+	return row, nil
 }

@@ -13,8 +13,9 @@ import (
 type Config struct {
 	Test Test
 
-	// Size is the bytes of a message, 1 to 1 GiB; an atomic has 8. With All, the
-	// sizes are 2 to 8388608, doubling. Both ends must agree.
+	// Size is the bytes of a message, 1 to 1 GiB; an atomic has 8, a datagram at most
+	// the path MTU, which 0 stands for. With All, the sizes are 2 to 8388608, or to
+	// the path MTU, doubling. Both ends must agree.
 	Size int
 	All  bool
 	// Iterations is how many messages each queue pair sends, 5 to 100 million. With
@@ -25,7 +26,7 @@ type Config struct {
 	Duration, Margin time.Duration
 
 	QPs     int       // 1 to 16384; latency tests use the first. Both ends must agree.
-	Service ib.QPType // RC; UC for writes and sends. Both ends must agree.
+	Service ib.QPType // RC; UC for writes and sends; UD for sends. Both ends must agree.
 	MTU     ib.MTU    // path MTU, 0 for the port's; the smaller of both ends' counts
 	Port    int       // from 1
 	GID     int       // index in the port's table; -1 takes the first IPv4 address, or with IPv6 the first global IPv6 one
@@ -34,7 +35,7 @@ type Config struct {
 	TClass  uint8     // traffic class: DSCP and ECN
 
 	TxDepth  int // requests that a queue pair has outstanding, 1 to 15000
-	RxDepth  int // receives posted, of tests with sends
+	RxDepth  int // receives posted, of tests with sends; DefaultRxDepth is more where what finds none is lost
 	PostList int // requests of one call; bandwidth tests only
 	// CQMod asks for a completion of every so many requests only, up to TxDepth.
 	// 0 takes PostList if that is above 1, else 1 for messages above 8 KiB, else
@@ -61,7 +62,8 @@ type Config struct {
 	MiBytes bool
 
 	// Stall ends a test in which nothing has completed, or come in, for so long, of
-	// the device's time; 0 takes 60 s, and on simulated devices 2 s.
+	// the device's time; 0 takes 60 s, and on simulated devices 2 s. What UC and UD
+	// lose never comes: there, receiving ends after a tenth of it, without error.
 	Stall time.Duration
 	// Patience is how long one end waits for the other to finish; 0 takes an hour.
 	Patience time.Duration
@@ -79,7 +81,7 @@ type Config struct {
 func DefaultConfig(t Test) Config {
 	c := Config{
 		Test: t, Size: 65536, Iterations: 1000, QPs: 1, Service: ib.RC, Port: 1, GID: -1,
-		TxDepth: 128, RxDepth: 512, PostList: 1, Inline: -1, QPTimeout: 14,
+		TxDepth: 128, RxDepth: DefaultRxDepth, PostList: 1, Inline: -1, QPTimeout: 14,
 	}
 	switch {
 	case t.Verb == Atomic:
@@ -96,6 +98,10 @@ func DefaultConfig(t Test) Config {
 	return c
 }
 
+// DefaultRxDepth is perftest's; with UC and UD it has as many receives as there
+// are messages, up to 16000.
+const DefaultRxDepth = 512
+
 const (
 	maxSize    = 1 << 30
 	maxMemory  = 16 << 30 // of one end's buffer
@@ -108,7 +114,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("%s: "+format, append([]any{c.Test}, args...)...)
 	}
 	switch {
-	case c.Size < 1 || c.Size > maxSize:
+	case (c.Size < 1 || c.Size > maxSize) && !(c.Size == 0 && c.Service == ib.UD):
 		return bad("a message of %d bytes: give 1 to %d", c.Size, maxSize)
 	case c.Test.Verb == Atomic && c.Size != 8:
 		return bad("a size of %d: an atomic has 8 bytes", c.Size)
@@ -120,10 +126,14 @@ func (c *Config) Validate() error {
 		return bad("a duration and all sizes: choose one")
 	case c.QPs < 1 || c.QPs > 16384:
 		return bad("%d queue pairs: give 1 to 16384", c.QPs)
-	case c.Service != ib.RC && c.Service != ib.UC:
-		return bad("the service %v: take RC or UC", c.Service)
-	case c.Service == ib.UC && (c.Test.Verb == Read || c.Test.Verb == Atomic):
-		return bad("%ss need RC: UC has none", c.Test.Verb)
+	case c.Service != ib.RC && c.Service != ib.UC && c.Service != ib.UD:
+		return bad("the service %v: take RC, UC or UD", c.Service)
+	case c.Service != ib.RC && (c.Test.Verb == Read || c.Test.Verb == Atomic):
+		return bad("%ss need RC: %v has none", c.Test.Verb, c.Service)
+	case c.Service == ib.UD && c.Test.Verb == Write:
+		return bad("writes need RC or UC: UD has none")
+	case c.Service == ib.UD && c.Size > 4096:
+		return bad("a datagram of %d bytes: give at most the path MTU", c.Size)
 	case c.MTU != 0 && !c.MTU.Valid():
 		return bad("a path MTU of %d: take 256, 512, 1024, 2048 or 4096", c.MTU)
 	case c.Port < 1 || c.Port > 255:
@@ -160,34 +170,42 @@ func (c *Config) Validate() error {
 		return bad("a timeout code of %d: give 0 to 31", c.QPTimeout)
 	case c.Stall < 0 || c.Patience < 0:
 		return bad("a negative timeout")
-	case 2*int64(c.QPs)*int64(max(c.largest(), 4096)) > maxMemory:
-		return bad("%d queue pairs with messages of %d bytes need more than %d GiB of buffer", c.QPs, c.largest(), maxMemory>>30)
+	case 2*int64(c.QPs)*int64(max(c.largest(4096), 4096)) > maxMemory:
+		return bad("%d queue pairs with messages of %d bytes need more than %d GiB of buffer", c.QPs, c.largest(4096), maxMemory>>30)
 	}
 	return nil
 }
 
-// sizes are the message sizes, in order.
-func (c *Config) sizes() []int {
-	if !c.All || c.Test.Verb == Atomic {
-		return []int{c.Size}
+// sizes are the message sizes, in order, at a path MTU.
+func (c *Config) sizes(mtu ib.MTU) []int {
+	switch {
+	case c.All && c.Test.Verb != Atomic:
+		most := largestAll
+		if c.Service == ib.UD {
+			most = int(mtu)
+		}
+		var all []int
+		for s := 2; s <= most; s *= 2 {
+			all = append(all, s)
+		}
+		return all
+	case c.Size == 0:
+		return []int{int(mtu)}
 	}
-	var all []int
-	for s := 2; s <= largestAll; s *= 2 {
-		all = append(all, s)
-	}
-	return all
+	return []int{c.Size}
 }
 
 // largest is the largest message.
-func (c *Config) largest() int {
-	if s := c.sizes(); len(s) > 0 {
-		return s[len(s)-1]
-	}
-	return c.Size
+func (c *Config) largest(mtu ib.MTU) int {
+	s := c.sizes(mtu)
+	return s[len(s)-1]
 }
 
 // settle returns c with what depends on other fields.
 func (c Config) settle() Config {
+	if c.Service != ib.RC && c.RxDepth == DefaultRxDepth {
+		c.RxDepth = 16000
+	}
 	if c.Duration > 0 {
 		c.Iterations = 0
 		if c.Margin == 0 {

@@ -25,6 +25,7 @@ type end struct {
 	result    *Result
 
 	greeting exchange.Greeting
+	sizes    []int
 	gidIndex int
 	gid      netip.Addr
 	inline   int
@@ -34,11 +35,13 @@ type end struct {
 	mr             verbs.MR
 	buf            []byte
 	slot           int // bytes of one queue pair's half of the buffer
+	head           int // bytes before a message in what is received: the GRH of a datagram
 	channel        verbs.CompChannel
 	sendCQ, recvCQ verbs.CQ // one and the same where nothing is received
 	qps            []verbs.QP
 	local, remote  []exchange.Dest
 
+	stall units.Time // how long nothing may happen
 	wc    [16]verbs.WC
 	start units.Time // of the run
 	last  units.Time // when something happened
@@ -68,6 +71,7 @@ func newEnd(dev verbs.Device, conn *exchange.Conn, cfg Config) *end {
 			e.cfg.Stall = 2 * time.Second
 		}
 	}
+	e.stall = units.FromDuration(e.cfg.Stall)
 	return e
 }
 
@@ -116,9 +120,21 @@ func (e *end) prepare() error {
 			e.outReads = min(c.OutReads, e.outReads)
 		}
 	}
-	e.greeting, err = e.conn.Greet(exchange.DefaultGreeting(mtu))
-	return err
+	if e.greeting, err = e.conn.Greet(exchange.DefaultGreeting(mtu)); err != nil {
+		return err
+	}
+	e.sizes = c.sizes(e.greeting.MTU)
+	if c.Service == ib.UD {
+		e.head = grhBytes
+		if c.Size > int(e.greeting.MTU) {
+			return verbs.Errorf("query_port", e.dev.Name(), verbs.ErrInvalid, "a datagram of %d bytes is above the path MTU of both ends, %d", c.Size, e.greeting.MTU)
+		}
+	}
+	return nil
 }
+
+// grhBytes is what a datagram's receive holds before the message (IBA 11.4.2.1).
+const grhBytes = 40
 
 // chooseGID returns the GID by which this end is reached.
 func chooseGID(dev verbs.Device, c *Config, n int) (int, netip.Addr, error) {
@@ -173,7 +189,7 @@ func (e *end) inlineSize(attr verbs.DeviceAttr) int {
 func (e *end) allocate() (err error) {
 	c := &e.cfg
 	line := e.greeting.CacheLine
-	e.slot = roundUp(max(c.largest(), e.greeting.CycleBuffer), line)
+	e.slot = roundUp(max(e.sizes[len(e.sizes)-1]+e.head, e.greeting.CycleBuffer), line)
 	if 2*int64(c.QPs)*int64(e.slot) > maxMemory {
 		return verbs.Errorf("reg_mr", e.dev.Name(), verbs.ErrInvalid, "%d queue pairs with %d bytes each way, as the other end has it, need more than %d GiB", c.QPs, e.slot, maxMemory>>30)
 	}
@@ -292,9 +308,8 @@ func (e *end) failed(wc *verbs.WC) error {
 // idle is called when there was nothing to do. It fails if that has been so for
 // too long.
 func (e *end) idle() error {
-	stall := units.FromDuration(e.cfg.Stall)
-	if e.now()-e.last > stall {
-		return verbs.Errorf("poll_cq", e.dev.Name(), verbs.ErrTimeout, "nothing has completed for %v; is the other end still there, and does it run the same test with the same flags?", e.cfg.Stall)
+	if e.now()-e.last > e.stall {
+		return verbs.Errorf("poll_cq", e.dev.Name(), verbs.ErrTimeout, "nothing has completed for %v; is the other end still there, and does it run the same test with the same flags?", e.stall)
 	}
 	switch {
 	case e.channel == nil:
@@ -312,7 +327,7 @@ func (e *end) idle() error {
 		return e.sendCQ.ReqNotify(false)
 	default:
 		e.armed = false
-		if _, err := e.channel.Wait(e.cfg.Stall); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := e.channel.Wait(e.stall.Duration()); err != nil && !errors.Is(err, verbs.ErrTimeout) {
 			return err
 		}
 	}

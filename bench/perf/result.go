@@ -34,6 +34,8 @@ type Result struct {
 type Row struct {
 	Bytes      int    `json:"bytes"`      // of a message
 	Iterations uint64 `json:"iterations"` // messages that count, of all queue pairs
+	// Lost is how many messages did not come, of UC and UD, where this end receives.
+	Lost uint64 `json:"lost,omitempty"`
 
 	*Bandwidth // nil in a latency test
 	*Latency   // nil in a bandwidth test

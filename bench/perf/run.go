@@ -138,7 +138,7 @@ func (e *end) finish(err error) error {
 
 // each runs a test with each size.
 func (e *end) each(run func(size int) (*Row, error)) error {
-	for _, size := range e.cfg.sizes() {
+	for _, size := range e.sizes {
 		row, err := run(size)
 		if err != nil {
 			return err

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs" // sim:NETWORK/HOST
+	_ "github.com/sluice-rdma/sluice/verbs/softroce" // soft:INTERFACE
 )
 
 // perfFlags is what sluice perf is told, as far as perf.Config does not have it.
@@ -167,7 +168,7 @@ simulated device, and with --peer, both ends run in this process.`,
 	flags.IntVarP(&c.Inline, "inline-size", "I", -1, "post messages up to so many bytes inline")
 	flags.IntVarP(&f.outs, "outs", "o", 0, "reads and atomics outstanding (default what the device can)")
 	flags.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
-	flags.StringVarP(&f.conn, "connection", "c", "RC", "RC or UC")
+	flags.StringVarP(&f.conn, "connection", "c", "RC", "RC, UC or UD")
 	flags.BoolVarP(&c.Bidirectional, "bidirectional", "b", false, "both ends send at once")
 	flags.BoolVarP(&c.Events, "events", "e", false, "wait for completion events in place of polling")
 	flags.BoolVarP(&c.NoPeak, "noPeak", "N", false, "leave out the peak")
@@ -220,8 +221,13 @@ func (f *perfFlags) settle(c *perf.Config, t perf.Test, cmd *cobra.Command) erro
 		c.Service = ib.RC
 	case "UC":
 		c.Service = ib.UC
+	case "UD":
+		c.Service = ib.UD
+		if f.size == "" && !t.Latency {
+			c.Size = 0
+		}
 	default:
-		return fmt.Errorf("--connection %s: take RC or UC", f.conn)
+		return fmt.Errorf("--connection %s: take RC, UC or UD", f.conn)
 	}
 	switch f.atomic {
 	case "FETCH_AND_ADD":
@@ -381,7 +387,10 @@ func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
 	if e.dev, err = openPaced(name, pacing); err != nil {
 		return nil, err
 	}
-	if peer != "" {
+	switch {
+	case peer == name:
+		e.peer = e.dev
+	case peer != "":
 		if e.peer, err = openPaced(peer, pacing); err != nil {
 			return nil, errors.Join(err, e.dev.Close())
 		}
@@ -416,7 +425,7 @@ func simPeer(name string) string {
 
 func (e *ends) close() error {
 	var errs []error
-	if e.peer != nil {
+	if e.peer != nil && e.peer != e.dev {
 		errs = append(errs, e.peer.Close())
 	}
 	return errors.Join(append(errs, e.dev.Close())...)

@@ -1,0 +1,149 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+	_ "github.com/sluice-rdma/sluice/verbs/softroce"
+)
+
+// soft opens two devices of the user-space provider on this machine's loopback.
+func soft(t *testing.T) (a, b verbs.Device) {
+	t.Helper()
+	for i, d := range []*verbs.Device{&a, &b} {
+		var err error
+		if *d, err = verbs.Open(fmt.Sprintf("soft:127.0.0.%d", i+2)); err != nil {
+			t.Skipf("no RoCEv2 over this machine's loopback: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := (*d).Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+	return a, b
+}
+
+// Every test runs over UDP sockets and a TCP exchange, in real time: what is
+// checked is that all messages come, not how fast.
+func TestSoft(t *testing.T) {
+	for _, service := range []ib.QPType{ib.RC, ib.UC, ib.UD} {
+		for _, test := range Tests() {
+			for name, change := range map[string]func(*Config){
+				"plain":         func(*Config) {},
+				"bidirectional": func(c *Config) { c.Bidirectional = !test.Latency },
+				"events":        func(c *Config) { c.Events = test != Test{Write, true} },
+				"queue pairs":   func(c *Config) { c.QPs = 3 },
+				"duration":      func(c *Config) { c.Duration, c.Iterations = 40*time.Millisecond, 0 },
+			} {
+				c := DefaultConfig(test)
+				c.Iterations, c.Service, c.Stall = 100, service, 20*time.Second
+				if service == ib.UD {
+					c.Size = min(c.Size, 1024)
+				}
+				if change(&c); c.Validate() != nil {
+					continue // the service does not have the operation
+				}
+				t.Run(fmt.Sprintf("%v/%v/%s", service, test, name), func(t *testing.T) {
+					a, b := soft(t)
+					r, err := Pair(a, b, c)
+					if errors.Is(err, verbs.ErrNotSupported) {
+						t.Skipf("%v", err)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					row := r.Rows[0]
+					if c.Duration > 0 {
+						return // on a machine busy elsewhere none may fall into the window
+					}
+					want := uint64(c.Iterations)
+					if !test.Latency {
+						want *= uint64(c.QPs)
+					}
+					if row.Iterations+row.Lost != want {
+						t.Errorf("%d messages and %d lost, want %d", row.Iterations, row.Lost, want)
+					}
+					if service == ib.RC && row.Lost > 0 {
+						t.Errorf("%d messages of RC are lost", row.Lost)
+					}
+					if l := row.Latency; l != nil && !(l.MinUs > 0 && l.MinUs <= l.TypicalUs && l.TypicalUs <= l.MaxUs) {
+						t.Errorf("%+v", l)
+					}
+					if b := row.Bandwidth; b != nil && !(b.ThroughputGbps > 0) {
+						t.Errorf("%+v", b)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestSoftAllSizes(t *testing.T) {
+	for _, test := range []Test{{Write, false}, {Send, false}, {Write, true}, {Send, true}} {
+		a, b := soft(t)
+		c := DefaultConfig(test)
+		c.All, c.Iterations = true, 5
+		r, err := Pair(a, b, c)
+		if err != nil {
+			t.Fatalf("%v: %v", test, err)
+		}
+		if len(r.Rows) != 23 {
+			t.Errorf("%v: %d rows", test, len(r.Rows))
+		}
+		if err := errors.Join(a.Close(), b.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A device can be both ends.
+func TestSoftItself(t *testing.T) {
+	dev, err := verbs.Open("soft:127.0.0.4")
+	if err != nil {
+		t.Skipf("no RoCEv2 over this machine's loopback: %v", err)
+	}
+	c := DefaultConfig(Test{Verb: Write})
+	c.Iterations = 100
+	if _, err := Pair(dev, dev, c); err != nil {
+		t.Error(err)
+	}
+	if err := dev.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSoftPaced(t *testing.T) {
+	a, b := soft(t)
+	p := Pacing{Engine: "timely", Settings: []string{"t_high=50ms"}, BaseRTT: 200_000_000}
+	pa, err := p.Wrap(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := DefaultConfig(Test{Verb: Write})
+	c.Iterations, c.Bidirectional = 200, false
+	r, err := Pair(pa, b, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pa.Close(); err != nil {
+		t.Error(err)
+	}
+	if row := r.Rows[0]; row.Iterations != 200 || !(row.ThroughputGbps > 0) {
+		t.Errorf("%+v", row)
+	}
+}
+
+func TestSoftPing(t *testing.T) {
+	a, b := soft(t)
+	c := DefaultPingConfig()
+	c.Count, c.Validate = 50, true
+	r, err := PingPair(a, b, c)
+	if err != nil || r.Pings != 50 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
