@@ -5,7 +5,6 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,7 +35,7 @@ func BenchmarkReadBandwidth(b *testing.B) { bandwidth(b, ib.WRRDMARead, 4096, ""
 
 func bandwidth(b *testing.B, op ib.WROpcode, mtu ib.MTU, opt string) {
 	opt += os.Getenv("BOPT")
-	x, y := openPair(b, "soft:127.0.0.1"+opt, "soft:127.0.0.2"+opt, mtu)
+	x, y := openPair(b, here+opt, there+opt, mtu)
 	ms, md := x.reg(make([]byte, benchMessage)), y.reg(make([]byte, benchMessage))
 	wr := []verbs.SendWR{{
 		Opcode: op, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(ms, 0, benchMessage)}, RemoteAddr: md.Addr(), RKey: md.RKey(),
@@ -76,7 +75,7 @@ func bandwidth(b *testing.B, op ib.WROpcode, mtu ib.MTU, opt string) {
 
 // BenchmarkMessages is how many inline Writes of 8 bytes complete in a second.
 func BenchmarkMessages(b *testing.B) {
-	x, y := openPair(b, "soft:127.0.0.1", "soft:127.0.0.2", 1024)
+	x, y := openPair(b, here, there, 1024)
 	md := y.reg(make([]byte, 64))
 	wr := make([]verbs.SendWR, 16)
 	for i := range wr {
@@ -114,7 +113,7 @@ func BenchmarkMessages(b *testing.B) {
 // BenchmarkLatency is half a round trip of Writes of 8 bytes that both ends poll
 // memory for.
 func BenchmarkLatency(b *testing.B) {
-	x, y := openPair(b, "soft:127.0.0.1", "soft:127.0.0.2", 1024)
+	x, y := openPair(b, here, there, 1024)
 	var word [2]uint64 // 0 is written by y, 1 by x
 	bytesOf := func(i int) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&word[i])), 8) }
 	mx, my := x.reg(bytesOf(0)), y.reg(bytesOf(1))
@@ -179,15 +178,19 @@ func BenchmarkPlainUDP(b *testing.B) {
 
 func plainUDP(b *testing.B, size int, gso bool) {
 	var counters wireCounters
-	clock := &clock{time.Now()}
-	socket := func(a string, deliver func([]endpoint.Packet)) *udpSocket {
-		s := &udpSocket{local: netip.MustParseAddrPort(a), deliver: deliver, clock: clock, counters: &counters}
-		if err := s.open(1); err != nil {
+	socket := func(a string) *udpSocket {
+		s := &udpSocket{local: netip.MustParseAddrPort(a)}
+		fd, err := newUDPSocket(s.local, 1)
+		if err == nil {
+			err = setUDPOptions(fd, false)
+		}
+		if err != nil {
 			b.Fatal(err)
 		}
+		s.inbox.init(fd)
 		return s
 	}
-	from, to := socket("127.0.0.1:4791", nil), socket("127.0.0.2:4791", nil)
+	from, to := socket("127.47.91.3:4791"), socket("127.47.91.4:4791")
 	w := &udpWire{sockets: []*udpSocket{from}, gso: gso, counters: &counters}
 
 	// The message of BenchmarkWriteBandwidth, in the same pieces.
@@ -214,15 +217,14 @@ func plainUDP(b *testing.B, size int, gso bool) {
 		defer close(over)
 		fds := []unix.PollFd{{Fd: int32(to.fd), Events: unix.POLLIN}}
 		for !stop.Load() {
-			n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(to.fd), uintptr(unsafe.Pointer(&to.headers)), rxMessages, unix.MSG_DONTWAIT, 0, 0)
-			if errno != 0 {
+			n := to.inbox.receive()
+			if n == 0 {
 				_, _ = unix.Poll(fds, 10)
 				continue
 			}
 			sum := 0
-			for i := range int(n) {
+			for i := range n {
 				sum += int(to.headers[i].len)
-				to.rearm(&to.headers[i].hdr)
 			}
 			received.Add(int64(sum))
 		}
@@ -239,7 +241,7 @@ func plainUDP(b *testing.B, size int, gso bool) {
 					sent, stuck = received.Load(), 0
 				}
 			}
-			w.transmit(from, batch.messages, 0)
+			transmit(from.fd, w.headers[:len(batch.messages)], &w.waiter, &counters, func(int, unix.Errno) {})
 			sent += int64(batch.used)
 			n += int64(batch.used)
 		}

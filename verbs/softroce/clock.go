@@ -12,11 +12,6 @@ type clock struct{ start time.Time }
 
 func (c *clock) now() units.Time { return units.FromDuration(time.Since(c.start)) }
 
-// since returns the instants that both clocks show at t.
-func (c *clock) since(t time.Time) (wall, monotonic int64) {
-	return t.UnixNano(), int64(t.Sub(c.start))
-}
-
 // longestQueue bounds the age of a packet in a socket's buffer. A time stamp that
 // says more is from before somebody set the wall clock.
 const longestQueue = int64(time.Second)

@@ -108,11 +108,18 @@ func (h *end) do(wr verbs.SendWR) (verbs.WC, error) {
 	return wc[0], err
 }
 
+// Addresses and ports that no other package's tests use, as those may run at the
+// same time.
+const (
+	here  = "soft:127.47.91.1"
+	there = "soft:127.47.91.2"
+)
+
 var pairs = map[string][2]string{
-	"IPv4":          {"soft:127.0.0.1", "soft:127.0.0.2"},
-	"IPv6":          {"soft:::1?port=14791", "soft:::1?port=14792"},
-	"IPv4 by ports": {"soft:lo?port=14791", "soft:127.0.0.1?port=14792"},
-	"without GSO":   {"soft:127.0.0.1?gso=off", "soft:127.0.0.2?gso=off"},
+	"IPv4":          {here, there},
+	"IPv6":          {"soft:::1?port=54791", "soft:::1?port=54792"},
+	"IPv4 by ports": {here + "?port=54791", here + "?port=54792"},
+	"without GSO":   {here + "?gso=off", there + "?gso=off"},
 }
 
 func TestReadBack(t *testing.T) {

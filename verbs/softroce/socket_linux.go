@@ -1,0 +1,308 @@
+package softroce
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
+)
+
+const (
+	rxMessages = 16
+	rxBytes    = 64<<10 + 128 // of a message: what GRO puts together, with headers
+	rxChunk    = 60 << 10     // payload that is delivered at a time, so that acknowledgements go out while more comes
+	rxPackets  = 128          // in a chunk
+	controlLen = 128
+	// socketBytes is the buffer that is asked for; without privileges the kernel
+	// gives up to net.core.rmem_max.
+	socketBytes = 8 << 20
+	defaultTTL  = 64
+)
+
+// mmsghdr is the kernel's struct mmsghdr.
+type mmsghdr struct {
+	hdr unix.Msghdr
+	len uint32
+}
+
+// wireCounters count what happens below the endpoint.
+type wireCounters struct {
+	badICRC    atomic.Uint64
+	malformed  atomic.Uint64 // not whole, or no RoCEv2 at all
+	sendErrors atomic.Uint64 // messages that the kernel refused
+	sendCalls  atomic.Uint64
+}
+
+// waiter waits for any of several sockets. They are not in the runtime's poller:
+// while an application polls, nobody should be woken by what it takes in itself.
+type waiter struct {
+	fds     []unix.PollFd
+	event   int // an eventfd that stop writes to
+	stopped atomic.Bool
+}
+
+func (w *waiter) init(fds ...int) error {
+	var err error
+	if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	for _, fd := range append(fds, w.event) {
+		w.fds = append(w.fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	return nil
+}
+
+// wait returns when a socket may have something, or stop was called.
+func (w *waiter) wait() { _, _ = unix.Poll(w.fds, -1) }
+
+func (w *waiter) stop() {
+	w.stopped.Store(true)
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _ = unix.Write(w.event, one[:])
+}
+
+// close frees what init has made, and the sockets.
+func (w *waiter) close() {
+	for _, p := range w.fds {
+		_ = unix.Close(int(p.Fd))
+	}
+}
+
+// inbox is what receiving several messages by one call takes.
+type inbox struct {
+	fd       int
+	headers  [rxMessages]mmsghdr
+	iovs     [rxMessages]unix.Iovec
+	names    [rxMessages]unix.RawSockaddrInet6 // the larger of the two
+	controls [rxMessages][controlLen]byte
+	buf      []byte
+	used     int // headers that the last call has written
+}
+
+func (b *inbox) init(fd int) {
+	b.fd, b.used = fd, rxMessages
+	b.buf = make([]byte, rxMessages*rxBytes)
+	for i := range b.headers {
+		h := &b.headers[i].hdr
+		b.iovs[i].Base = &b.buf[i*rxBytes]
+		b.iovs[i].SetLen(rxBytes)
+		h.Iov = &b.iovs[i]
+		h.SetIovlen(1)
+		h.Name = (*byte)(unsafe.Pointer(&b.names[i]))
+		h.Control = &b.controls[i][0]
+	}
+}
+
+// rearm readies the headers of the last messages for the next.
+func (b *inbox) rearm() {
+	for i := range b.used {
+		h := &b.headers[i].hdr
+		h.Namelen, h.Flags = unix.SizeofSockaddrInet6, 0
+		h.SetControllen(controlLen)
+	}
+	b.used = 0
+}
+
+// receive takes the messages that are there, and returns how many.
+func (b *inbox) receive() int {
+	for {
+		b.rearm()
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(b.fd), uintptr(unsafe.Pointer(&b.headers)), rxMessages, unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			b.used = int(n)
+			return b.used
+		case unix.EINTR:
+		default: // EAGAIN, or the news that a peer's port is closed
+			return 0
+		}
+	}
+}
+
+// message returns what receive has put at i; ok is false if it was cut.
+func (b *inbox) message(i int) (data []byte, c control, ok bool) {
+	h := &b.headers[i]
+	at := i * rxBytes
+	return b.buf[at : at+int(h.len)], parseControl(b.controls[i][:h.hdr.Controllen]), h.hdr.Flags&unix.MSG_TRUNC == 0
+}
+
+// source is where message i came from, for sockets of the IP families.
+func (b *inbox) source(i int) netip.AddrPort {
+	if b.names[i].Family == unix.AF_INET {
+		from := (*unix.RawSockaddrInet4)(unsafe.Pointer(&b.names[i]))
+		return netip.AddrPortFrom(netip.AddrFrom4(from.Addr), networkOrder(from.Port))
+	}
+	from := &b.names[i]
+	return netip.AddrPortFrom(netip.AddrFrom16(from.Addr), networkOrder(from.Port))
+}
+
+func networkOrder(v uint16) uint16 {
+	var b [2]byte
+	binary.NativeEndian.PutUint16(b[:], v)
+	return binary.BigEndian.Uint16(b[:])
+}
+
+// collector hands packets on, many at a time.
+type collector struct {
+	deliver func([]endpoint.Packet)
+	packets []endpoint.Packet
+	bytes   int
+}
+
+func newCollector(deliver func([]endpoint.Packet)) collector {
+	return collector{deliver: deliver, packets: make([]endpoint.Packet, 0, rxPackets)}
+}
+
+func (c *collector) add(p *endpoint.Packet) {
+	c.packets = append(c.packets, *p)
+	if c.bytes += len(p.Data); c.bytes >= rxChunk || len(c.packets) == rxPackets {
+		c.flush()
+	}
+}
+
+func (c *collector) flush() {
+	if len(c.packets) > 0 {
+		c.deliver(c.packets)
+		c.packets, c.bytes = c.packets[:0], 0
+	}
+}
+
+// pathCache keeps the last path, as packets come in runs.
+type pathCache struct {
+	src, dst netip.AddrPort
+	path     roce.Path
+}
+
+func (c *pathCache) get(src, dst netip.AddrPort) *roce.Path {
+	if c.src != src || c.dst != dst {
+		// Both are of one family: a socket has only one.
+		c.path, _ = roce.NewPath(src, dst)
+		c.src, c.dst = src, dst
+	}
+	return &c.path
+}
+
+// transmit sends messages by one call or more. One that the kernel refuses is
+// lost; refused is told of it. It waits for room in the socket's buffer.
+func transmit(fd int, headers []mmsghdr, w *waiter, counters *wireCounters, refused func(i int, errno unix.Errno)) {
+	for done := 0; done < len(headers); {
+		counters.sendCalls.Add(1)
+		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&headers[done])), uintptr(len(headers)-done), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			done += int(n)
+		case unix.EINTR:
+		case unix.EAGAIN:
+			if w.stopped.Load() {
+				return
+			}
+			room := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+			_, _ = unix.Poll(room, roomWait)
+		default:
+			counters.sendErrors.Add(1)
+			refused(done, errno)
+			done++
+		}
+	}
+}
+
+// roomWait bounds a wait for room, in milliseconds.
+const roomWait = 100
+
+// appendControl appends a control message with a value of 2 or 4 bytes.
+func appendControl(c []byte, level, typ, size int, v uint32) []byte {
+	at := len(c)
+	c = c[:at+unix.CmsgSpace(size)]
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&c[at]))
+	h.Level, h.Type = int32(level), int32(typ)
+	h.SetLen(unix.CmsgLen(size))
+	data := c[at+unix.CmsgLen(0):]
+	if size == 2 {
+		binary.NativeEndian.PutUint16(data, uint16(v))
+	} else {
+		binary.NativeEndian.PutUint32(data, v)
+	}
+	return c
+}
+
+// control is what the control messages of a datagram say.
+type control struct {
+	trafficClass, hopLimit uint8
+	segment                int   // size of the packets that GRO has put together, 0 for one
+	stamp                  int64 // nanoseconds on the wall clock, 0 for none
+}
+
+func parseControl(b []byte) (c control) {
+	header := unix.CmsgLen(0)
+	for len(b) >= header {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+		n := int(h.Len)
+		if n < header || n > len(b) {
+			return c
+		}
+		data := b[header:n]
+		v := 0
+		if len(data) >= 4 {
+			v = int(int32(binary.NativeEndian.Uint32(data)))
+		} else if len(data) > 0 {
+			v = int(data[0])
+		}
+		switch {
+		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_TOS, h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_TCLASS:
+			c.trafficClass = uint8(v)
+		case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_TTL, h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_HOPLIMIT:
+			c.hopLimit = uint8(v)
+		case h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_GRO:
+			c.segment = v
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS && len(data) >= int(unsafe.Sizeof(unix.Timespec{})):
+			ts := (*unix.Timespec)(unsafe.Pointer(&data[0]))
+			c.stamp = ts.Nano()
+		}
+		b = b[min(len(b), unix.CmsgSpace(n-header)):]
+	}
+	return c
+}
+
+// growBuffers asks for large buffers: first as root may, then as all may.
+func growBuffers(fd int) {
+	for _, o := range [][2]int{{unix.SO_RCVBUF, unix.SO_RCVBUFFORCE}, {unix.SO_SNDBUF, unix.SO_SNDBUFFORCE}} {
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, o[1], socketBytes) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, o[0], socketBytes)
+		}
+	}
+}
+
+// readings of the two clocks for the time stamps of messages that came together.
+func (c *clock) readings() (wall, monotonic int64) {
+	t := time.Now()
+	return t.UnixNano(), int64(t.Sub(c.start))
+}
+
+// linkState asks the system about an interface: its state, and its rate in bits
+// per second. One that knows no rate, as the loopback, counts as defaultRate.
+func linkState(name string) (verbs.PortState, int64) {
+	state, speed := verbs.PortActive, int64(0)
+	if b, err := os.ReadFile("/sys/class/net/" + name + "/operstate"); err != nil || string(b) == "down\n" {
+		state = verbs.PortDown
+	}
+	if b, err := os.ReadFile("/sys/class/net/" + name + "/speed"); err == nil {
+		if mbps, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
+			speed = mbps * 1_000_000
+		}
+	}
+	if speed <= 0 {
+		speed = defaultRate
+	}
+	return state, speed
+}
