@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"testing"
 	"time"
 
@@ -26,6 +27,9 @@ func openEnd(t testing.TB, name string) *end {
 	h := &end{t: t}
 	var err error
 	if h.dev, err = verbs.Open(name); err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			t.Skipf("not allowed here: %v", err)
+		}
 		t.Fatal(err)
 	}
 	if h.pd, err = h.dev.AllocPD(); err != nil {
@@ -120,6 +124,9 @@ var pairs = map[string][2]string{
 	"IPv6":          {"soft:::1?port=54791", "soft:::1?port=54792"},
 	"IPv4 by ports": {here + "?port=54791", here + "?port=54792"},
 	"without GSO":   {here + "?gso=off", there + "?gso=off"},
+	"packet mode":   {here + "?mode=packet", there + "?mode=packet"},
+	"packet to UDP": {here + "?mode=packet", there},
+	"UDP to packet": {here, there + "?mode=packet"},
 }
 
 func TestReadBack(t *testing.T) {
@@ -154,5 +161,14 @@ func readBack(t *testing.T, p [2]string, mtu ib.MTU) {
 			t.Fatal("the bytes read differ")
 		}
 		clear(src)
+	}
+	for _, h := range []*end{x, y} {
+		d := h.dev.(*device)
+		if n := d.counters.badICRC.Load() + d.counters.malformed.Load() + d.counters.sendErrors.Load(); n > 0 {
+			t.Errorf("%s: %d bad ICRCs, %d malformed, %d errors in sending", d.name, d.counters.badICRC.Load(), d.counters.malformed.Load(), d.counters.sendErrors.Load())
+		}
+		if c := d.core.Counters; c.Malformed+c.NoQP+c.WrongSource > 0 {
+			t.Errorf("%s: %+v", d.name, c)
+		}
 	}
 }
