@@ -81,6 +81,9 @@ func TestHeadersAgainstGopacket(t *testing.T) {
 			ip := b[start:n]
 			udp.Checksum = UDPChecksum(ip)
 			udp.Put(b[n-len(payload)-UDPBytes:])
+			if again := UDPChecksum(ip); again != udp.Checksum {
+				t.Fatalf("checksum %#x, and %#x once it is in place", udp.Checksum, again)
+			}
 		}
 		theirs = append(theirs, theirUDP, gopacket.Payload(payload))
 		buffer := gopacket.NewSerializeBuffer()
@@ -166,13 +169,15 @@ func TestMalformedFrames(t *testing.T) {
 		change func(b []byte) []byte
 		want   error
 	}{
-		"empty":              {good, func(b []byte) []byte { return b[:0] }, ErrNotRoCE},
-		"addresses only":     {good, func(b []byte) []byte { return b[:13] }, ErrNotRoCE},
-		"no IP":              {good, func(b []byte) []byte { return b[:ip] }, ErrNotRoCE},
-		"half an IP header":  {good, func(b []byte) []byte { return b[:ip+19] }, ErrNotRoCE},
-		"half a UDP header":  {good, func(b []byte) []byte { return b[:udp+7] }, ErrNotRoCE},
-		"ends in a tag":      {good, func(b []byte) []byte { b[12], b[13] = 0x81, 0; return b[:16] }, ErrNotRoCE},
-		"three tags":         {good, func(b []byte) []byte { copy(b[12:], "\x81\x00\x00\x01\x81\x00\x00\x01\x81\x00"); return b }, ErrNotRoCE},
+		"empty":             {good, func(b []byte) []byte { return b[:0] }, ErrNotRoCE},
+		"addresses only":    {good, func(b []byte) []byte { return b[:13] }, ErrNotRoCE},
+		"no IP":             {good, func(b []byte) []byte { return b[:ip] }, ErrNotRoCE},
+		"half an IP header": {good, func(b []byte) []byte { return b[:ip+19] }, ErrNotRoCE},
+		"half a UDP header": {good, func(b []byte) []byte { return b[:udp+7] }, ErrNotRoCE},
+		"ends in a tag":     {good, func(b []byte) []byte { b[12], b[13] = 0x81, 0; return b[:16] }, ErrNotRoCE},
+		"three tags": {good, func(b []byte) []byte {
+			return append(append(bytes.Clone(b[:12]), bytes.Repeat([]byte{0x81, 0, 0, 1}, 3)...), b[12:]...)
+		}, ErrNotRoCE},
 		"ARP":                {good, func(b []byte) []byte { b[13] = 6; return b }, ErrNotRoCE},
 		"IPv6 as IPv4":       {good, func(b []byte) []byte { b[ip] = 0x60; return b }, ErrNotRoCE},
 		"TCP":                {good, func(b []byte) []byte { b[ip+9] = 6; return b }, ErrNotRoCE},

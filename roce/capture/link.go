@@ -1,0 +1,58 @@
+package capture
+
+import (
+	"encoding/binary"
+
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/sluice-rdma/sluice/roce"
+)
+
+// Lengths of the pseudo headers that captures put before a packet, in bytes.
+const (
+	nullBytes = 4  // address family
+	sllBytes  = 16 // Linux cooked, version 1: of "any" interface
+	sll2Bytes = 20 // version 2
+)
+
+// supported reports whether parse knows a link type.
+func supported(link layers.LinkType) bool {
+	switch link {
+	case layers.LinkTypeEthernet, layers.LinkTypeNull, layers.LinkTypeLoop, layers.LinkTypeLinuxSLL, layers.LinkTypeLinuxSLL2,
+		layers.LinkTypeRaw, layers.LinkTypeIPv4, layers.LinkTypeIPv6, 12, 14: // the last two are raw IP on some systems
+		return true
+	}
+	return false
+}
+
+// parse finds the RoCEv2 packet in a record of a supported link type.
+func parse(f *roce.Frame, rec *Record) error {
+	b := rec.Data
+	switch rec.Link {
+	case layers.LinkTypeEthernet:
+		return f.ParseEthernet(b)
+	case layers.LinkTypeNull, layers.LinkTypeLoop:
+		b = b[min(nullBytes, len(b)):]
+	case layers.LinkTypeLinuxSLL:
+		b = cooked(b, sllBytes, 14)
+	case layers.LinkTypeLinuxSLL2:
+		b = cooked(b, sll2Bytes, 0)
+	}
+	return f.ParseIP(b)
+}
+
+// cooked returns the IP packet behind a cooked header whose EtherType is at an
+// offset, and behind VLAN tags; nil if there is none.
+func cooked(b []byte, header, etherTypeAt int) []byte {
+	if len(b) < header {
+		return nil
+	}
+	etherType, b := binary.BigEndian.Uint16(b[etherTypeAt:]), b[header:]
+	for (etherType == roce.EtherTypeVLAN || etherType == roce.EtherTypeQinQ) && len(b) >= roce.VLANBytes {
+		etherType, b = binary.BigEndian.Uint16(b[2:]), b[roce.VLANBytes:]
+	}
+	if etherType != roce.EtherTypeIPv4 && etherType != roce.EtherTypeIPv6 {
+		return nil
+	}
+	return b
+}
