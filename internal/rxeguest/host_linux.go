@@ -44,7 +44,7 @@ func (im *Image) NewHost(ctx context.Context) (*Host, error) {
 	// process that made it dies. It must not be tied to a context.
 	holder := exec.Command("cat")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
-	enter := []string{nsenter, "--net", "--mount", "--pid"}
+	enter := []string{nsenter, "--net", "--mount", "--pid", "--root", "--wd"}
 	if os.Geteuid() != 0 {
 		enter = append(enter, "--user", "--preserve-credentials")
 		holder.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -73,8 +73,8 @@ func (im *Image) NewHost(ctx context.Context) (*Host, error) {
 	}
 	err = h.ip(ctx, "link set lo up")
 	if err == nil {
-		// Where this is seen, /sys/class/net lists the host side's devices.
-		err = h.run(ctx, "sh", "-c", "mount --make-rprivate / && mount -t sysfs sysfs /sys")
+		// /sys/class/net is to list the host side's devices, here alone.
+		err = h.run(ctx, "sh", "-c", "{ mount --make-private /sys || mount --make-private /; } && mount -t sysfs sysfs /sys")
 	}
 	if err != nil {
 		return nil, errors.Join(&UnavailableError{
@@ -98,16 +98,11 @@ func (h *Host) Close() error {
 	return errors.Join(err, os.RemoveAll(h.dir))
 }
 
-// Command returns a command that will run on the host side, in the folder that is
-// now the current one. When ctx ends, it is killed with all that it started.
+// Command returns a command that will run on the host side, in the folder that was
+// the current one when the host side was made. When ctx ends, it is killed with all
+// that it started.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	// Entering a mount namespace leads to its root.
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = "/"
-	}
-	argv := append(slices.Clone(h.enter), "sh", "-c", `cd "$0" && exec "$@"`, dir, name)
-	argv = append(argv, args...)
+	argv := append(append(slices.Clone(h.enter), name), args...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
