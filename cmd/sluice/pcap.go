@@ -89,7 +89,7 @@ func readCapture(name string, in io.Reader) (*capture.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }() // it was only read
 		in = file
 	}
 	report, err := capture.Summarize(in)

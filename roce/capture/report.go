@@ -111,8 +111,6 @@ type NAKs struct {
 	Other     int64 `json:"other"`
 }
 
-func (n *NAKs) total() int64 { return n.Sequence + n.Invalid + n.Access + n.Operation + n.Other }
-
 // RTT is the time from requests that ask for an acknowledgement, READs and atomics
 // included, to the response with the same PSN, at the place of the capture. Requests
 // that were sent again give no sample (Karn's rule).
