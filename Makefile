@@ -13,7 +13,7 @@ GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 PURE := internal/detmath units ib telemetry des roce cc ratelimiter calibration completions verbs/paced fabric nicmodel
 
 # Packages with hot paths. Those that a checkout does not have are left out.
-BENCH := cc ratelimiter completions roce/rc des fabric
+BENCH := cc ratelimiter completions calibration roce des fabric nicmodel verbs/paced
 COUNT ?= 1
 BENCHTIME ?= 1s
 

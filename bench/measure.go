@@ -127,17 +127,17 @@ func (m *measurement) tick(now units.Time) {
 	}
 	if m.spec.Sample > 0 && now >= m.sampleAt {
 		m.sample(now)
-		m.sampleAt = now + m.spec.Sample
+		m.sampleAt += m.spec.Sample
 	}
 	if m.spec.Window > 0 && now >= m.windowAt {
 		m.window(now)
-		m.windowAt = now + m.spec.Window
+		m.windowAt += m.spec.Window
 	}
 	if now >= m.progressAt {
 		m.progress(float64(now) / float64(m.sim.duration))
 		m.progressAt = now + m.sim.duration/200
 	}
-	next := now + m.step
+	next := (now/m.step + 1) * m.step // the warm-up's end need not be on the grid
 	if !m.warm {
 		next = min(next, max(m.warmup, now+1))
 	}
@@ -208,7 +208,7 @@ func (m *measurement) settle(f *flow) {
 		}
 		l.retrans += c.RetransmittedPackets + peer.RetransmittedPackets
 		l.timeouts += c.LocalAckTimeoutErr + peer.LocalAckTimeoutErr
-		if f.Size == 0 {
+		if f.Size == 0 && m.warm {
 			l.shares = append(l.shares, float64(since.Payload))
 		}
 	})

@@ -204,3 +204,21 @@ workloads: [{kind: permutation, size: 5MB}, {kind: permutation, name: reads, ope
 		}
 	}
 }
+
+// The points of a series lie where it says, also after a warm-up off the grid.
+func TestSeriesKeepTheirGrid(t *testing.T) {
+	s := parse(t, `
+duration: 100us
+warmup: 15us
+topology: {kind: star, hosts: 2, host_rate: 25Gbps}
+nic: {mode: offload}
+systems: [{engine: none}]
+measure: {sample: 10us, window: 10us, links: ["tor0->h1"]}
+workloads: [{kind: flows, message: 1MB, flows: [{src: h0, dst: h1, size: unlimited}]}]
+`)
+	for _, x := range run(t, s).Systems[0].Series {
+		if x.StartUs != 10 || x.StepUs != 10 || len(x.Values) != 10 {
+			t.Errorf("%s of %s: %d points from %v us on, every %v us; want 10 from 10 on", x.Kind, x.Name, len(x.Values), x.StartUs, x.StepUs)
+		}
+	}
+}

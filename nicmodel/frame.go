@@ -24,6 +24,7 @@ func NewFrames(net *fabric.Network) *Frames { return &Frames{net: net} }
 type frame struct {
 	desc           rc.Descriptor
 	srcQPN, dstQPN uint32
+	resets         uint8  // of the queue pair when it was built
 	buffer         uint32 // of the payload, 0 where it is phantom
 	next           fabric.Handle
 	ready          units.Time // when the packetiser is done with it
@@ -48,6 +49,9 @@ func (s *Frames) alloc() (fabric.Handle, *frame) {
 		s.frames = append(s.frames, frame{})
 	}
 	f := &s.frames[h]
+	if f.buffer != 0 { // the fabric dropped the packet, and knows of no payload
+		s.idle = append(s.idle, f.buffer)
+	}
 	f.buffer, f.next, f.echo = 0, 0, echo{}
 	return h, f
 }

@@ -219,9 +219,9 @@ func (n *NIC) Handle(ev des.Event) {
 	now := ev.At
 	switch ev.Kind {
 	case evDoorbell:
-		n.rung(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), ev.Arg>>63 != 0)
+		n.rung(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f), ev.Arg>>63 != 0)
 	case evWQE:
-		n.fetched(now, uint32(ev.Arg), int(ev.Arg>>32))
+		n.fetched(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f))
 	// Of the events of each of these kinds only the one that is remembered
 	// counts: an earlier one has taken the place of any other.
 	case evSchedule:

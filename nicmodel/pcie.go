@@ -64,7 +64,8 @@ func tlps(n, limit int) int { return max(1, (n+limit-1)/limit) }
 // byte has arrived.
 func (p *pcie) read(t units.Time, n int, why Purpose) units.Time {
 	asked := p.occupy(upstream, t, tlps(n, p.MRRS)*p.RequestHeader, why)
-	return p.occupy(downstream, asked+p.ReadLatency, n+tlps(n, p.MPS)*p.CompletionHeader, why)
+	// The latency is not the link's: other TLPs go meanwhile.
+	return p.occupy(downstream, asked, n+tlps(n, p.MPS)*p.CompletionHeader, why) + p.ReadLatency
 }
 
 // write stores n bytes in host memory from t on. It returns when the NIC has

@@ -120,6 +120,8 @@ type qp struct {
 	sq                            []sendWQE
 	posted, asked, handed, reaped uint32 // running counts; asked: fetched by doorbell
 	fetching                      int    // doorbells whose elements have not arrived
+	resets                        uint8  // seven bits: tells doorbells and frames of before a reset
+	responding                    int    // frames in NIC.responses
 	recv                          *SRQ
 	flow                          ratelimiter.FlowID
 	hasFlow                       bool
@@ -217,6 +219,19 @@ func (n *NIC) reset(q *qp) {
 		q.hasFlow = false
 	}
 	n.dropEcho(q)
+	if q.rc != nil {
+		// The receive that a broken-off message holds goes back to a shared queue.
+		var eff rc.Effects
+		q.rc.ToError(&eff)
+		var r rc.RecvCompletion
+		for q.rc.PollRecv(&r) {
+			q.recv.queue.Free(r.Slot)
+		}
+	} else if q.cfg.SRQ == nil {
+		q.recv.queue, _ = rc.NewRecvQueue(len(q.recv.wqes)) // the depth was good before
+	}
+	q.resets = (q.resets + 1) & 0x7f
+	q.responding, q.control, q.echo = 0, cc.Control{}, echo{}
 	q.rc, q.state = nil, ib.Reset
 	q.posted, q.asked, q.handed, q.reaped, q.fetching = 0, 0, 0, 0, 0
 	q.sent, q.acked, q.timerAt = 0, 0, units.Never
@@ -253,7 +268,10 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err
 	}
-	q.control = cc.Control{Rate: ratelimiter.Unpaced, Window: cc.Unlimited}
+	q.control.Window = cc.Unlimited
+	if q.control.Rate == 0 { // no limit was set before
+		q.control.Rate = ratelimiter.Unpaced
+	}
 	if q.cong.Engine != nil {
 		q.control = q.cong.Engine.Control()
 		q.pace(n, q.control.Rate)
@@ -280,6 +298,13 @@ func (n *NIC) Fail(now units.Time, num uint32) {
 	n.eff = rc.Effects{}
 	q.rc.ToError(&n.eff)
 	n.effects(now, q, nil, 0)
+}
+
+// Flush completes what has been posted to a queue pair in the error state.
+func (n *NIC) Flush(now units.Time, num uint32) {
+	if q := n.qp(num); q.rc != nil && q.rc.State() == ib.Err {
+		n.reap(now, q)
+	}
 }
 
 // State returns the state of a queue pair.
@@ -395,7 +420,7 @@ func (n *NIC) Ring(now units.Time, num uint32, count int) {
 		bytes = n.cfg.WQEBytes + len(w.inline)
 	}
 	q.fetching++
-	arg := uint64(num) | uint64(count)<<32
+	arg := uint64(num) | uint64(count)<<32 | uint64(q.resets)<<56
 	if blue {
 		arg |= 1 << 63
 	}
@@ -403,9 +428,9 @@ func (n *NIC) Ring(now units.Time, num uint32, count int) {
 }
 
 // rung handles a doorbell as it reaches the NIC.
-func (n *NIC) rung(now units.Time, num uint32, count int, blue bool) {
+func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue bool) {
 	q := n.qp(num)
-	if q == nil {
+	if q == nil || q.resets != resets {
 		return
 	}
 	t := n.doorbell.Serve(now, now, StallNone, n.cfg.DoorbellCycles)
@@ -419,13 +444,13 @@ func (n *NIC) rung(now units.Time, num uint32, count int, blue bool) {
 	}
 	q.asked += uint32(count)
 	done := n.wqe.Serve(t, arrived, StallPCIe, int64(count)*n.cfg.WQECycles)
-	n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(num)|uint64(count)<<32)
+	n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(num)|uint64(count)<<32|uint64(resets)<<56)
 }
 
 // fetched hands work queue elements to the transport.
-func (n *NIC) fetched(now units.Time, num uint32, count int) {
+func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8) {
 	q := n.qp(num)
-	if q == nil || q.rc == nil || q.fetching == 0 {
+	if q == nil || q.rc == nil || q.resets != resets {
 		return // destroyed or reset meanwhile
 	}
 	q.fetching--

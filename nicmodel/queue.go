@@ -89,7 +89,7 @@ func (n *NIC) complete(now units.Time, num uint32, e CQE) {
 	if c.n == len(c.ring) {
 		if !c.overrun {
 			c.overrun = true
-			n.events = append(n.events, AsyncEvent{Type: ib.EventCQErr, CQ: num})
+			n.raise(now, AsyncEvent{Type: ib.EventCQErr, CQ: num})
 		}
 		return
 	}

@@ -121,9 +121,12 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		}
 	}
 	if do&rc.DoAtomic != 0 {
-		n.atomic(now, q, &eff.Atomic)
-		do |= eff.Do
-		events |= eff.Events
+		if n.atomic(now, q, &eff.Atomic) {
+			do |= rc.DoRespond
+		} else {
+			do |= eff.Do
+			events |= eff.Events
+		}
 	}
 	if do&rc.DoRecv != 0 {
 		n.received(now, q, &recv)
@@ -198,12 +201,13 @@ func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
 }
 
 // atomic performs an atomic operation on host memory: a read over PCIe and a
-// write.
-func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) {
+// write. It returns false after telling the transport if that memory may not be
+// touched.
+func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) bool {
 	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
-		return
+		return false
 	}
 	n.pcie.read(now, 8, ForPayload)
 	n.pcie.write(now, 8, ForPayload)
@@ -218,9 +222,7 @@ func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) {
 		}
 	}
 	q.rc.AtomicDone(a.Slot, orig)
-	if q.rc.ResponseReady() {
-		n.respond(now, q)
-	}
+	return true
 }
 
 func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion) {

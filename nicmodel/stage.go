@@ -17,7 +17,7 @@ const (
 	numStalls
 )
 
-var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx-buffer", "order"}
+var stallNames = [numStalls]string{"none", "pcie", "wire", "pause"}
 
 func (s Stall) String() string { return stallNames[s] }
 

@@ -89,13 +89,16 @@ func (n *NIC) respond(now units.Time, q *qp) {
 func (n *NIC) build(now units.Time, q *qp, response bool) {
 	d := &n.desc
 	if d.Source == rc.SourceLocalInv {
-		if !n.mem.deregister(d.Header.Imm) {
+		if r := n.mem.region(d.Header.Imm); r == nil || r.pd != q.cfg.PD {
 			n.failSend(now, q, d.Slot, ib.WCMWBindErr)
+			return
 		}
+		n.mem.deregister(d.Header.Imm)
+		n.reap(now, q) // nothing comes back that would
 		return
 	}
 	h, f := n.frames.alloc()
-	f.desc, f.srcQPN, f.dstQPN = *d, q.num, q.peer.QPN
+	f.desc, f.srcQPN, f.dstQPN, f.resets = *d, q.num, q.peer.QPN, q.resets
 	p := n.net.Packet(h)
 	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(q.peer.Host), q.peer.FlowHash
 	size := FrameBytes(d.Header.Opcode, d.Payload)
@@ -109,7 +112,10 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 		// bring the forward path's back.
 		p.Telemetry = q.cong.Telemetry
 	} else {
-		p.Priority, p.Flags = q.cong.AckPriority, 0
+		p.Flags = 0
+		if q.responding == 0 {
+			p.Priority = q.cong.AckPriority
+		}
 		size += n.attachEcho(q, h, f)
 	}
 	size += p.Telemetry.WireBytes(0)
@@ -118,6 +124,14 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 	if !data {
 		// Acknowledgements leave by a path of their own.
 		f.ready = now + n.cfg.PipelineLatency
+		if q.responding > 0 {
+			// Responses leave in order: overtaking a READ's would say that it was lost.
+			q.responding++
+			n.responses[p.Priority].push(n.frames, h)
+			n.inResponses++
+			n.kick(now, f.ready)
+			return
+		}
 		n.control[p.Priority].push(n.frames, h)
 		n.kick(now, f.ready)
 		return
@@ -146,6 +160,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 	}
 	f.ready = n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles) + n.cfg.PipelineLatency
 	if response {
+		q.responding++
 		n.responses[p.Priority].push(n.frames, h)
 		n.inResponses++
 	} else {
@@ -306,14 +321,17 @@ func (n *NIC) refill(now units.Time) {
 // it was built.
 func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bool {
 	p := n.net.Packet(h)
+	q := n.qp(f.srcQPN)
 	switch from {
 	case &n.requests[p.Priority]:
 		n.inRequests--
 	case &n.responses[p.Priority]:
 		n.inResponses--
+		if q != nil && q.resets == f.resets {
+			q.responding--
+		}
 	}
-	q := n.qp(f.srcQPN)
-	if q == nil || q.rc == nil || !q.rc.Fresh(&f.desc) {
+	if q == nil || q.rc == nil || q.resets != f.resets || !q.rc.Fresh(&f.desc) {
 		n.stat.Stale++
 		n.frames.free(h)
 		return false

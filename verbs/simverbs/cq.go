@@ -1,6 +1,7 @@
 package simverbs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sluice-rdma/sluice/nicmodel"
@@ -30,18 +31,21 @@ func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	if d.closed {
 		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrClosed, "")
 	}
+	c := &CQ{dev: d, cap: a.CQE, polled: make([]nicmodel.CQE, pollBatch)}
+	if a.Channel != nil {
+		ch, ok := a.Channel.(*CompChannel)
+		if !ok || ch.dev != d || ch.gone {
+			return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "give a completion channel of this device")
+		}
+		c.channel = ch
+	}
 	num, err := d.nic.CreateCQ(a.CQE)
 	if err != nil {
 		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "%v", err)
 	}
-	c := &CQ{dev: d, num: num, cap: a.CQE, polled: make([]nicmodel.CQE, pollBatch)}
-	if a.Channel != nil {
-		ch, ok := a.Channel.(*CompChannel)
-		if !ok || ch.dev != d {
-			return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "the channel belongs to another device")
-		}
-		c.channel = ch
-		ch.users++
+	c.num = num
+	if c.channel != nil {
+		c.channel.users++
 	}
 	d.nic.OnCompletion(num, c.completion)
 	if d.cqs == nil {
@@ -119,6 +123,7 @@ func (c *CQ) Destroy() error {
 	}
 	if c.channel != nil {
 		c.channel.users--
+		c.channel.fired = slices.DeleteFunc(c.channel.fired, func(f *CQ) bool { return f == c })
 	}
 	c.gone, c.armed = true, false
 	delete(c.dev.cqs, c.num)

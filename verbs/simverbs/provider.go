@@ -77,8 +77,8 @@ func (p *provider) Open(name string) (verbs.Device, error) {
 	return d, nil
 }
 
-// Devices implements verbs.Provider: the hosts of the networks made so far, or of
-// the default one.
+// Devices implements verbs.Provider: two hosts of the default network. Any
+// network's hosts can be opened; naming one makes it.
 func (p *provider) Devices() ([]string, error) {
 	return []string{"sim:lab/h0", "sim:lab/h1"}, nil
 }

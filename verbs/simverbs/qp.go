@@ -34,6 +34,9 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	bad := func(cause error, format string, args ...any) (verbs.QP, error) {
 		return nil, verbs.Errorf("create_qp", d.name, cause, format, args...)
 	}
+	if p.gone {
+		return bad(verbs.ErrClosed, "the protection domain is deallocated")
+	}
 	if a.Type != ib.RC {
 		return bad(verbs.ErrNotSupported, "the model has RC queue pairs, not %v", a.Type)
 	}
@@ -53,11 +56,10 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	q := &QP{pd: p, init: a, sendCQ: send, recvCQ: recv}
 	if a.SRQ != nil {
 		s, ok := a.SRQ.(*SRQ)
-		if !ok || s.pd != p {
+		if !ok || s.pd != p || s.gone {
 			return bad(verbs.ErrInvalid, "the SRQ belongs to another protection domain")
 		}
 		q.srq, cfg.SRQ = s, s.srq
-		s.users++
 	}
 	num, err := d.nic.CreateQP(cfg)
 	if err != nil {
@@ -68,6 +70,9 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	send.users++
 	recv.users++
 	p.users++
+	if q.srq != nil {
+		q.srq.users++
+	}
 	if d.qps == nil {
 		d.qps = map[uint32]*QP{}
 	}
@@ -228,6 +233,9 @@ func (q *QP) post(wr *verbs.SendWR) error {
 	default:
 		return bad(verbs.ErrInvalid, "no operation %v", wr.Opcode)
 	}
+	if (wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic()) && q.attr.MaxRdAtomic == 0 {
+		return bad(verbs.ErrInvalid, "%v on a queue pair connected with MaxRdAtomic 0", wr.Opcode)
+	}
 	inline := wr.Flags&verbs.SendInline != 0
 	if inline {
 		if wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic() {
@@ -290,7 +298,9 @@ func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if s := d.nic.State(q.num); s == ib.Reset {
 		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to INIT first", s)
 	}
-	return postRecv(d.nic.RecvQueue(q.num), q.object(), wrs, &q.sgl)
+	n, err := postRecv(d.nic.RecvQueue(q.num), q.object(), wrs, &q.sgl)
+	d.nic.Flush(d.world.engine.Now(), q.num)
+	return n, err
 }
 
 func postRecv(s *nicmodel.SRQ, object string, wrs []verbs.RecvWR, scratch *[]nicmodel.SGE) (int, error) {
@@ -315,6 +325,9 @@ func postRecv(s *nicmodel.SRQ, object string, wrs []verbs.RecvWR, scratch *[]nic
 
 // SetRateLimit implements verbs.RateLimitQP.
 func (q *QP) SetRateLimit(bps int64) error {
+	if q.gone {
+		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrClosed, "")
+	}
 	if err := q.pd.dev.nic.SetRateLimit(q.pd.dev.world.engine.Now(), q.num, units.Rate(bps)); err != nil {
 		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrInvalid, "%v", err)
 	}
@@ -369,6 +382,9 @@ type SRQ struct {
 
 // CreateSRQ implements verbs.PD.
 func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
+	if p.gone {
+		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrClosed, "the protection domain is deallocated")
+	}
 	s, err := p.dev.nic.CreateSRQ(a.MaxWR, max(a.MaxSGE, 1))
 	if err != nil {
 		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrInvalid, "%v", err)

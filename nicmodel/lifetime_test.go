@@ -1,0 +1,149 @@
+package nicmodel
+
+import (
+	"testing"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// joined is two hosts with a plain connection.
+func joined(t *testing.T) (*bed, end, end) {
+	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+	return b, x, y
+}
+
+func TestLocalInvalidateCompletes(t *testing.T) {
+	b, x, _ := joined(t)
+	r := x.region(t, make([]byte, 100))
+	b.post(x, WR{Request: rc.Request{ID: 1, Op: ib.WRLocalInv, Signaled: true, Imm: r.Key}})
+	b.e.RunUntil(units.Second)
+	if got := b.poll(x); len(got) != 1 {
+		t.Errorf("completions %v", got)
+	}
+}
+
+func TestLocalInvalidateStaysInItsProtectionDomain(t *testing.T) {
+	b, x, _ := joined(t)
+	other, _ := x.nic.RegMR(x.nic.AllocPD(), make([]byte, 100), 0, ib.AccessLocalWrite)
+	b.post(x, WR{Request: rc.Request{ID: 1, Op: ib.WRLocalInv, Signaled: true, Imm: other.Key}})
+	b.e.RunUntil(units.Second)
+	if x.nic.mem.region(other.Key) == nil {
+		t.Error("another PD's region invalidated")
+	}
+}
+
+func TestAcknowledgementsDoNotOvertakeReads(t *testing.T) {
+	b, x, y := joined(t)
+	l, r := x.region(t, make([]byte, 20000)), y.region(t, make([]byte, 20000))
+	for i := range 8 {
+		b.post(x,
+			WR{Request: rc.Request{ID: uint64(2 * i), Op: ib.WRRDMARead, Signaled: true, Length: 2000, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 2000, l.Key}}},
+			WR{Request: rc.Request{ID: uint64(2*i + 1), Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+	}
+	b.e.RunUntil(10 * units.Millisecond)
+	got := b.poll(x)
+	c := x.nic.Counters(x.qpn)
+	if len(got) != 16 || c.ImpliedNakSeqErr+c.RetransmittedPackets != 0 {
+		t.Errorf("%d of 16 completions, %d implied NAKs and %d retransmissions on a lossless network", len(got), c.ImpliedNakSeqErr, c.RetransmittedPackets)
+	}
+}
+
+func TestResetForgetsWhatWasPosted(t *testing.T) {
+	b, x, y := joined(t)
+	l, r := x.region(t, make([]byte, 20000)), y.region(t, make([]byte, 20000))
+	w := func(id uint64) WR {
+		return WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{l.Addr, 8, l.Key}}}
+	}
+	b.post(x, w(1), w(2), w(3))
+	x.nic.Reset(x.qpn)
+	x.nic.Init(x.qpn)
+	if err := x.nic.ReadyToReceive(x.qpn, Peer{Host: 1, QPN: y.qpn}, Congestion{}, rc.Config{MTU: 1024}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.nic.ReadyToSend(x.qpn, plainSend); err != nil {
+		t.Fatal(err)
+	}
+	b.post(x, w(9))
+	b.e.RunUntil(10 * units.Millisecond)
+	got := b.poll(x)
+	if len(got) != 1 || got[0].WRID != 9 {
+		t.Errorf("completions %+v", got)
+	}
+	if room := x.nic.Room(x.qpn); room != 64 {
+		t.Errorf("room %d", room)
+	}
+}
+
+func TestOverrunRaisesAnEvent(t *testing.T) {
+	b, x, _ := joined(t)
+	called := 0
+	x.nic.OnAsyncEvent(func(units.Time) { called++ })
+	for range 1100 {
+		x.nic.complete(b.e.Now(), x.cq, CQE{})
+	}
+	if called == 0 {
+		t.Error("overrun event raised without a call")
+	}
+}
+
+func TestRateLimitSetBeforeRTSHolds(t *testing.T) {
+	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+	n := b.nics[0]
+	cq, _ := n.CreateCQ(16)
+	q, _ := n.CreateQP(QPConfig{PD: 1, SendCQ: cq, RecvCQ: cq, SendDepth: 4, RecvDepth: 4, SGEs: 1})
+	n.Init(q)
+	if err := n.ReadyToReceive(q, Peer{Host: 1}, Congestion{}, rc.Config{MTU: 1024}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.SetRateLimit(0, q, units.Gbps); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.ReadyToSend(q, plainSend); err != nil {
+		t.Fatal(err)
+	}
+	if n.Control(q).Rate != units.Gbps {
+		t.Errorf("rate %v", n.Control(q).Rate)
+	}
+}
+
+func TestStoresDoNotWaitForReads(t *testing.T) {
+	c := preset(t, "cx6dx").PCIe
+	idle, busy := pcie{PCIeConfig: c}, pcie{PCIeConfig: c}
+	a := idle.mmio(units.Nanosecond, 8, ForDoorbell)
+	busy.read(0, 64, ForPayload)
+	d := busy.mmio(units.Nanosecond, 8, ForDoorbell)
+	if d-a > 10*units.Nanosecond {
+		t.Errorf("a doorbell takes %v on an idle link and %v with a read outstanding", a, d)
+	}
+}
+
+func TestResetDropsReceives(t *testing.T) {
+	_, x, _ := joined(t)
+	for i := range 64 {
+		if err := x.nic.RecvQueue(x.qpn).PostRecv(uint64(i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.nic.Reset(x.qpn)
+	if k := x.nic.RecvQueue(x.qpn).queue.Len(); k != 0 {
+		t.Errorf("%d receives after reset", k)
+	}
+}
+
+func TestDroppedPacketsLoseNoBuffers(t *testing.T) {
+	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+	x, _ := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+	// The fabric drops a packet by freeing it; it knows of no payload.
+	n := x.nic
+	for range 100 {
+		h, f := n.frames.alloc()
+		f.buffer, _ = n.frames.payload(1024)
+		b.net.Free(h)
+	}
+	if k := len(n.frames.buffers); k > 2 {
+		t.Errorf("%d buffers for frames freed by the fabric", k)
+	}
+}

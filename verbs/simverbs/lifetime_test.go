@@ -1,0 +1,78 @@
+package simverbs_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+func TestReadWithoutResourcesIsAnError(t *testing.T) {
+	a, b := open(t, "sim:noread/h0"), open(t, "sim:noread/h1")
+	p := verbs.DefaultRC()
+	p.MaxRdAtomic = 0
+	if err := verbs.ConnectRC(a.qp, a.me, b.me, p); err != nil {
+		t.Fatal(err)
+	}
+	mr, err := a.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMARead, SGL: []verbs.SGE{verbs.SGEOf(mr, 0, 8)}}})
+	if !errors.Is(err, verbs.ErrInvalid) {
+		t.Errorf("a Read on a queue pair that may have none: %v", err)
+	}
+}
+
+func TestUseAfterDestroyIsAnError(t *testing.T) {
+	a, _ := pair(t, "gone")
+	if err := a.qp.Destroy(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.qp.(verbs.RateLimitQP).SetRateLimit(1e9); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("rate limit of a destroyed queue pair: %v", err)
+	}
+	pd, err := a.dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pd.Dealloc(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: a.cq, RecvCQ: a.cq, Cap: verbs.QPCap{MaxSendWR: 4}})
+	if !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("a queue pair in a deallocated PD: %v", err)
+	}
+}
+
+func TestFailedCreateHoldsNothing(t *testing.T) {
+	a, _ := pair(t, "srq")
+	s, err := a.pd.CreateSRQ(verbs.SRQInitAttr{MaxWR: 4, MaxSGE: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = a.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: a.cq, RecvCQ: a.cq, SRQ: s, Cap: verbs.QPCap{MaxSendWR: 0}}); err == nil {
+		t.Fatal("a queue pair without a send queue was made")
+	}
+	if err := s.Destroy(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A queue pair in ERR flushes what is posted to it, so that a program can drain it.
+func TestReceivesInErrAreFlushed(t *testing.T) {
+	a, _ := pair(t, "drain")
+	if err := a.qp.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.qp.PostRecv([]verbs.RecvWR{{WRID: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	verbs.Sleep(a.dev, time.Millisecond)
+	wc := make([]verbs.WC, 4)
+	if n, err := a.cq.Poll(wc); n != 1 || err != nil || wc[0].WRID != 5 || wc[0].Status != ib.WCWRFlushErr {
+		t.Errorf("%d completions, %v: %+v", n, err, wc[0])
+	}
+}
