@@ -37,6 +37,7 @@ type device struct {
 	// mu guards what follows and the endpoint.
 	mu      sync.Mutex
 	core    *endpoint.Endpoint
+	out     sender // the wire, or in a test one with faults
 	sending bool // somebody empties the endpoint; he alone has batch
 	batch   batch
 	timer   *time.Timer
@@ -90,6 +91,7 @@ func open(name string, l link, o options) (*device, error) {
 		}
 		return bad(err, "")
 	}
+	d.out = d.wire
 	d.batch.init()
 	d.timer = time.AfterFunc(time.Hour, d.expire)
 	d.timer.Stop()

@@ -10,13 +10,7 @@ import (
 // wire is how packets come and go. What comes, with a good ICRC, is handed to
 // device.deliver.
 type wire interface {
-	// segments returns the most packets of one size that send takes as one
-	// message, 1 without segmentation offload.
-	segments() int
-	// send puts packets on the wire, with their ICRCs. It may wait for room.
-	// What can't be sent is lost: the transport sends it again. One goroutine at
-	// a time calls it.
-	send(*batch)
+	sender
 	// receive waits for packets and hands them over. It returns false once stop
 	// was called. One goroutine calls it.
 	receive() bool
@@ -28,6 +22,17 @@ type wire interface {
 	// any more.
 	stop()
 	close()
+}
+
+// sender puts packets on the wire.
+type sender interface {
+	// segments returns the most packets of one size that send takes as one
+	// message, 1 without segmentation offload.
+	segments() int
+	// send puts packets on the wire, with their ICRCs. It may wait for room.
+	// What can't be sent is lost: the transport sends it again. One goroutine at
+	// a time calls it.
+	send(*batch)
 }
 
 // callRounds is how many batches an application's call sends before it leaves the
@@ -52,12 +57,13 @@ func (d *device) flush() {
 func (d *device) empty(rounds int) bool {
 	d.sending = true
 	for ; rounds != 0 && !d.closed; rounds-- {
-		d.batch.fill(d.core, d.clock.now(), d.wire.segments())
+		out := d.out
+		d.batch.fill(d.core, d.clock.now(), out.segments())
 		if len(d.batch.messages) == 0 {
 			break
 		}
 		d.mu.Unlock()
-		d.wire.send(&d.batch)
+		out.send(&d.batch)
 		d.mu.Lock()
 	}
 	d.sending = false

@@ -3,11 +3,9 @@ package softroce
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"unsafe"
 
@@ -50,10 +48,6 @@ func (d *device) openPacketWire() (wire, error) {
 	}
 	w := &packetWire{
 		counters: &d.counters, clock: &d.clock, addrs: d.link.addrs, link: d.link.index, raw: [2]int{-1, -1}, out: newCollector(d.deliver),
-	}
-	var err error
-	if w.ethernet, err = hasEthernet(d.link.name); err != nil {
-		return nil, verbs.Errorf("open", d.name, verbs.ErrNotSupported, "%v", err)
 	}
 	var fds []int
 	fail := func(err error) (wire, error) {
@@ -101,21 +95,23 @@ func (d *device) openPacketWire() (wire, error) {
 	return w, nil
 }
 
-// hasEthernet reports whether the frames of an interface begin with an Ethernet
-// header, rather than with the IP header.
-func hasEthernet(name string) (bool, error) {
-	b, err := os.ReadFile("/sys/class/net/" + name + "/type")
+// errKind is the error for interfaces whose frames are not understood.
+var errKind = errors.New("mode=packet knows Ethernet, loopback and tunnel interfaces only: leave the mode out")
+
+// hasEthernet reports whether the frames of the interface that a packet socket is
+// bound to begin with an Ethernet header, rather than with the IP header.
+func hasEthernet(fd int) (bool, error) {
+	a, err := unix.Getsockname(fd)
 	if err != nil {
-		return false, err
+		return false, os.NewSyscallError("getsockname", err)
 	}
-	switch t := strings.TrimSpace(string(b)); t {
-	case fmt.Sprint(unix.ARPHRD_ETHER), fmt.Sprint(unix.ARPHRD_LOOPBACK):
+	switch a.(*unix.SockaddrLinklayer).Hatype {
+	case unix.ARPHRD_ETHER, unix.ARPHRD_LOOPBACK:
 		return true, nil
-	case fmt.Sprint(unix.ARPHRD_NONE):
+	case unix.ARPHRD_NONE:
 		return false, nil
-	default:
-		return false, fmt.Errorf("mode=packet knows no interfaces of the kind of %s (type %s): leave the mode out", name, t)
 	}
+	return false, errKind
 }
 
 // openSocket opens the packet socket.
@@ -127,6 +123,14 @@ func (w *packetWire) openSocket() (int, error) {
 	fail := func(call string, err error) (int, error) {
 		_ = unix.Close(fd)
 		return -1, os.NewSyscallError(call, err)
+	}
+	// Without a protocol nothing comes yet.
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: w.link}); err != nil {
+		return fail("bind", err)
+	}
+	if w.ethernet, err = hasEthernet(fd); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
 	}
 	ip := 0
 	if w.ethernet {

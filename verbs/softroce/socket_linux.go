@@ -293,7 +293,7 @@ func (c *clock) readings() (wall, monotonic int64) {
 // per second. One that knows no rate, as the loopback, counts as defaultRate.
 func linkState(name string) (verbs.PortState, int64) {
 	state, speed := verbs.PortActive, int64(0)
-	if b, err := os.ReadFile("/sys/class/net/" + name + "/operstate"); err != nil || string(b) == "down\n" {
+	if b, err := os.ReadFile("/sys/class/net/" + name + "/operstate"); err == nil && string(b) == "down\n" {
 		state = verbs.PortDown
 	}
 	if b, err := os.ReadFile("/sys/class/net/" + name + "/speed"); err == nil {
