@@ -26,7 +26,7 @@ func loopback() (a, b net.Conn, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	// The listener's queue holds the connection until it is accepted.
 	if a, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		return nil, nil, err

@@ -133,7 +133,7 @@ func (f *rpingFlags) serve(ctx context.Context, dev verbs.Device, c perf.PingCon
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	fmt.Fprintf(notes, "waiting for a client on TCP port %d\n", f.port)
 	for {
 		conn, err := l.Accept(0)
