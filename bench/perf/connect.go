@@ -11,6 +11,11 @@ import (
 // or between, and each swap is also a barrier.
 func (e *end) connect() error {
 	t := e.cfg.Test
+	if e.connectCM != nil {
+		if err := e.connectAllCM(); err != nil {
+			return err
+		}
+	}
 	if t.Latency && t.Verb != Send {
 		if err := e.barrier(); err != nil {
 			return err
@@ -23,12 +28,14 @@ func (e *end) connect() error {
 		}
 		e.remote[i] = remote
 	}
-	if err := exchange.CheckFamilies(e.local[0], e.remote[0]); err != nil {
-		return err
-	}
-	for i, qp := range e.qps {
-		if err := e.connectQP(qp, e.local[i], e.remote[i]); err != nil {
+	if e.connectCM == nil {
+		if err := exchange.CheckFamilies(e.local[0], e.remote[0]); err != nil {
 			return err
+		}
+		for i, qp := range e.qps {
+			if err := e.connectQP(qp, e.local[i], e.remote[i]); err != nil {
+				return err
+			}
 		}
 	}
 	if t.Verb == Send {

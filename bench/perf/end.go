@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
+	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 
 // end is one end of a run.
@@ -40,6 +42,9 @@ type end struct {
 	sendCQ, recvCQ verbs.CQ // one and the same where nothing is received
 	qps            []verbs.QP
 	local, remote  []exchange.Dest
+	// connectCM, if set, connects a queue pair by rdma_cm; conns are what it made.
+	connectCM func(ctx context.Context, qp verbs.QP, p rdmacm.Params) (*rdmacm.Conn, error)
+	conns     []*rdmacm.Conn
 
 	stall units.Time // how long nothing may happen
 	wc    [16]verbs.WC
@@ -251,6 +256,7 @@ func (e *end) firstPSN(i int) uint32 {
 // free gives everything back, in the reverse order.
 func (e *end) free() error {
 	var errs []error
+	part(e.conns)
 	for _, qp := range e.qps {
 		errs = append(errs, qp.Destroy())
 	}

@@ -23,10 +23,14 @@ func Run(dev verbs.Device, conn *exchange.Conn, cfg Config) (*Result, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	e := newEnd(dev, conn, cfg)
+	return newEnd(dev, conn, cfg).runAll()
+}
+
+// runAll runs the test and gives everything back.
+func (e *end) runAll() (*Result, error) {
 	err := e.run()
 	// The exchange is over or has failed; closing it twice says nothing new.
-	_ = conn.Close()
+	_ = e.conn.Close()
 	return e.result, errors.Join(err, e.free())
 }
 

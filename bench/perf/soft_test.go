@@ -3,11 +3,13 @@ package perf
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 	_ "github.com/sluice-rdma/sluice/verbs/softroce"
 )
 
@@ -145,5 +147,43 @@ func TestSoftPing(t *testing.T) {
 	r, err := PingPair(a, b, c)
 	if err != nil || r.Pings != 50 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Over rdma_cm both the queue pairs and the exchange are RDMA's.
+func TestSoftCM(t *testing.T) {
+	for _, test := range Tests() {
+		t.Run(test.String(), func(t *testing.T) {
+			a, b := soft(t)
+			l, err := rdmacm.Listen(b, netip.MustParseAddrPort("0.0.0.0:18515"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := DefaultConfig(test)
+			c.Iterations, c.QPs, c.Stall = 50, 2, 20*time.Second
+			var client, server *Result
+			err = bothEnds(a,
+				func() (err error) {
+					client, err = DialCM(t.Context(), a, netip.MustParseAddrPort("127.0.0.3:18515"), c)
+					return err
+				},
+				func() (err error) {
+					server, err = AcceptCM(t.Context(), l, b, c)
+					return err
+				})
+			if err := errors.Join(err, l.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if len(client.Rows) != 1 || client.Peer != "127.0.0.3" || server.Peer != "127.0.0.2" {
+				t.Errorf("client %+v, server %+v", client, server)
+			}
+		})
+	}
+	a, _ := soft(t)
+	c := DefaultConfig(Test{Verb: Send})
+	c.Service = ib.UD
+	c.Size = 64
+	if _, err := DialCM(t.Context(), a, netip.MustParseAddrPort("127.0.0.3:18515"), c); err == nil {
+		t.Error("rdma_cm connects UD")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
+	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs" // sim:NETWORK/HOST
 	_ "github.com/sluice-rdma/sluice/verbs/softroce" // soft:INTERFACE
 )
@@ -42,6 +44,7 @@ type perfFlags struct {
 	timeout time.Duration
 	json    bool
 	quiet   bool
+	cm      bool
 }
 
 // endFlags say which devices are the ends.
@@ -176,7 +179,8 @@ simulated device, and with --peer, both ends run in this process.`,
 	flags.Uint8Var(&c.TClass, "tclass", 0, "traffic class: DSCP and ECN")
 	flags.Uint8VarP(&c.QPTimeout, "qp-timeout", "u", 14, "acknowledgement timeout, 4.096us * 2^n")
 	f.pacing.add(cmd)
-	flags.IntVarP(&f.tcp, "port", "p", exchange.DefaultPort, "TCP port of the server")
+	flags.BoolVarP(&f.cm, "rdma-cm", "R", false, "connect by rdma_cm, and exchange data over it in place of TCP")
+	flags.IntVarP(&f.tcp, "port", "p", exchange.DefaultPort, "port of the server, of TCP or rdma_cm")
 	flags.DurationVar(&f.timeout, "timeout", time.Hour, "wait so long for the other end to finish its test")
 	flags.BoolVar(&f.gbits, "report-gbits", false, "tell a perftest at the other end Gbit/s in place of MiB/s; rows here have Gbit/s always")
 	flags.BoolP("CPU-freq", "F", false, "no effect: perftest's flag against a warning that is not given here")
@@ -327,7 +331,13 @@ func (r *perfRun) run(ctx context.Context) error {
 // test runs the end or ends that this process has.
 func (r *perfRun) test(ctx context.Context, e *ends) (*perf.Result, error) {
 	if e.peer != nil {
+		if r.cm {
+			return nil, usageError{errors.New("-R needs its other end in another process: leave --peer out, or name a real device with -d")}
+		}
 		return perf.Pair(e.dev, e.peer, r.cfg)
+	}
+	if r.cm {
+		return r.testCM(ctx, e)
 	}
 	var conn *exchange.Conn
 	var err error
@@ -340,6 +350,31 @@ func (r *perfRun) test(ctx context.Context, e *ends) (*perf.Result, error) {
 		return nil, err
 	}
 	return perf.Run(e.dev, conn, r.cfg)
+}
+
+// testCM runs an end whose connections rdma_cm makes.
+func (r *perfRun) testCM(ctx context.Context, e *ends) (*perf.Result, error) {
+	if !rdmacm.Supported(e.dev) {
+		return nil, usageError{fmt.Errorf("-R: the device %s can't carry rdma_cm's messages: leave -R out", e.dev.Name())}
+	}
+	if r.host != "" {
+		addr, err := resolvePing(ctx, r.host, r.tcp, r.cfg.IPv6)
+		if err != nil {
+			return nil, err
+		}
+		return perf.DialCM(ctx, e.dev, addr, r.cfg)
+	}
+	any := netip.IPv4Unspecified()
+	if r.cfg.IPv6 {
+		any = netip.IPv6Unspecified()
+	}
+	l, err := rdmacm.Listen(e.dev, netip.AddrPortFrom(any, uint16(r.tcp)))
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(r.notes, "waiting for a client on port %d of %s\n", r.tcp, e.dev.Name())
+	result, err := perf.AcceptCM(ctx, l, e.dev, r.cfg)
+	return result, errors.Join(err, l.Close())
 }
 
 // accept waits for one client.

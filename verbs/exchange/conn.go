@@ -28,6 +28,7 @@ var ErrProtocol = errors.New("not what perftest sends")
 type Conn struct {
 	c       net.Conn
 	client  bool
+	binary  bool // addresses are binary, and nobody says "done"
 	timeout time.Duration
 }
 
@@ -36,6 +37,16 @@ type Conn struct {
 func New(c net.Conn, client bool, timeout time.Duration) *Conn {
 	e := &Conn{c: c, client: client}
 	e.SetTimeout(timeout)
+	return e
+}
+
+// NewMessages is New over a connection of rdma_cm's, which perftest uses with its
+// flags -R and -z in place of TCP: each write of c is one message, and so is what a
+// read begins with. Addresses are binary there, BinaryDestSize bytes, and nobody
+// says "done".
+func NewMessages(c net.Conn, client bool, timeout time.Duration) *Conn {
+	e := New(c, client, timeout)
+	e.binary = true
 	return e
 }
 
@@ -165,7 +176,7 @@ func (c *Conn) errorf(what string, cause error, format string, args ...any) erro
 // closes the connection.
 func (c *Conn) Finish(local Dest) error {
 	_, err := c.Swap(local)
-	if err == nil {
+	if err == nil && !c.binary {
 		// Nobody needs it, and the other end may be gone. Taking its "done" out of
 		// the socket keeps our close from resetting the connection under it.
 		c.timeout = min(c.timeout, time.Second)
@@ -189,12 +200,12 @@ func (c *Conn) Watch() (gone func() bool) {
 	return closed.Load
 }
 
-// Leave is the end of an exchange that has no last barrier: it says that this end
-// is done, waits for the other to be so, for a second at most, and closes the
-// connection. A queue pair must stay until then: the other end's last request may
-// have arrived and its acknowledgement not have left.
+// Leave is the end of an exchange that has no last barrier, as write_lat's. The
+// client closes the connection; the server waits, for a second at most, until it
+// has. What the client sent last has arrived when the server is done, but its
+// acknowledgement may not have left: the server's queue pair must stay until then.
 func (c *Conn) Leave() error {
-	if half, ok := c.c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+	if !c.client {
 		c.timeout = min(c.timeout, time.Second)
 		_ = c.read("end", make([]byte, 1)) // whatever comes, or does not, it is over
 	}

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"net/netip"
@@ -13,6 +14,11 @@ const DestSize = 108
 
 // shortDest is its length on an InfiniBand link, where perftest leaves the GID out.
 const shortDest = 59
+
+// BinaryDestSize is the length of an address message over rdma_cm: LID, reads, QPN,
+// PSN and R_Key in 32 bits each, a gap of as many, the address, the GID, the SRQ
+// number and the index of the GID; big-endian.
+const BinaryDestSize = 56
 
 // Dest is what one end tells about one of its queue pairs.
 type Dest struct {
@@ -42,6 +48,36 @@ func (d *Dest) AppendText(b []byte) ([]byte, error) {
 		b = fmt.Appendf(b, "%02x:", x)
 	}
 	return fmt.Appendf(b, "%08x:\x00", d.SRQN), nil
+}
+
+// AppendBinary appends the message that tells d over rdma_cm.
+func (d *Dest) AppendBinary(b []byte) ([]byte, error) {
+	if d.QPN > 0xffffff || d.PSN > 0xffffff || !d.GID.IsValid() {
+		return b, fmt.Errorf("QPN %#x, PSN %#x, GID %v: numbers of 24 bits and an address are needed", d.QPN, d.PSN, d.GID)
+	}
+	for _, v := range [...]uint32{uint32(d.LID), uint32(d.OutReads), d.QPN, d.PSN, d.RKey, 0} {
+		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	b = binary.BigEndian.AppendUint64(b, d.VAddr)
+	gid := d.GID.As16()
+	b = append(b, gid[:]...)
+	b = binary.BigEndian.AppendUint32(b, d.SRQN)
+	return binary.BigEndian.AppendUint32(b, 0), nil // the index of the GID, which means nothing elsewhere
+}
+
+// ParseBinaryDest reads an address message of BinaryDestSize bytes.
+func ParseBinaryDest(b []byte) (Dest, error) {
+	if len(b) != BinaryDestSize {
+		return Dest{}, fmt.Errorf("%w: an address has %d bytes, not %d", ErrProtocol, BinaryDestSize, len(b))
+	}
+	word := func(at int) uint32 { return binary.BigEndian.Uint32(b[at:]) }
+	if word(0) > 0xffff || word(4) > 0xffff || word(8) > 0xffffff || word(12) > 0xffffff {
+		return Dest{}, fmt.Errorf("%w: %s is no address", ErrProtocol, quote(b))
+	}
+	return Dest{
+		LID: uint16(word(0)), OutReads: uint16(word(4)), QPN: word(8), PSN: word(12), RKey: word(16),
+		VAddr: binary.BigEndian.Uint64(b[24:]), GID: netip.AddrFrom16([16]byte(b[32:48])).Unmap(), SRQN: word(48),
+	}, nil
 }
 
 // ParseDest reads an address message of DestSize bytes.
@@ -92,7 +128,11 @@ func (p *parser) number(digits int) uint64 {
 // Swap swaps addresses. Once the queue pairs are connected it is the barrier of
 // perftest: an end that has sent its address has got so far.
 func (c *Conn) Swap(local Dest) (Dest, error) {
-	out, err := local.AppendText(make([]byte, 0, DestSize))
+	form := local.AppendText
+	if c.binary {
+		form = local.AppendBinary
+	}
+	out, err := form(make([]byte, 0, DestSize))
 	if err != nil {
 		return Dest{}, c.errorf("address", verbs.ErrInvalid, "%v", err)
 	}
@@ -105,6 +145,17 @@ func (c *Conn) Swap(local Dest) (Dest, error) {
 }
 
 func (c *Conn) readDest() (Dest, error) {
+	if c.binary {
+		b := make([]byte, BinaryDestSize)
+		if err := c.read("address", b); err != nil {
+			return Dest{}, err
+		}
+		d, err := ParseBinaryDest(b)
+		if err != nil {
+			err = c.errorf("address", err, "does it run the same test, with the same flags?")
+		}
+		return d, err
+	}
 	b := make([]byte, DestSize)
 	if err := c.read("address", b[:shortDest]); err != nil {
 		return Dest{}, err

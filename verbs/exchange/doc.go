@@ -24,6 +24,9 @@
 // comes in which order is the test's affair: package bench/perf has the orders of
 // perftest's.
 //
+// With its flags -R and -z perftest sends the same messages over a queue pair that
+// rdma_cm has connected, addresses in binary and no "done": NewMessages.
+//
 // Source: the behaviour of perftest 4.5+0.17 (version 6.06) as Debian 12 has it,
 // whose messages between two hosts are in testdata. A perftest whose version is
 // below 5.70 speaks differently and is refused, as it refuses us.

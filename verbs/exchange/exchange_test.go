@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -219,6 +220,54 @@ func TestDestRoundTrip(t *testing.T) {
 	})
 }
 
+func TestBinaryDestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := genDest(t)
+		b, err := d.AppendBinary(nil)
+		if err != nil || len(b) != BinaryDestSize {
+			t.Fatalf("%d bytes, %v", len(b), err)
+		}
+		got, err := ParseBinaryDest(b)
+		if err != nil || got != d {
+			t.Fatalf("%+v became %+v, %v", d, got, err)
+		}
+	})
+	for _, b := range [][]byte{nil, make([]byte, 55), make([]byte, 57), bytes.Repeat([]byte{0xff}, 56)} {
+		if _, err := ParseBinaryDest(b); !errors.Is(err, ErrProtocol) {
+			t.Errorf("%x: error %v", b, err)
+		}
+	}
+}
+
+// Over rdma_cm an address is binary, and the end is silent.
+func TestMessages(t *testing.T) {
+	a, b := net.Pipe()
+	d := Dest{OutReads: 1, QPN: 0x11, PSN: 0x4b6c9e, RKey: 0x237, VAddr: 0x55d8eb4cb000, GID: netip.MustParseAddr("10.77.0.3"), SRQN: 7}
+	done := make(chan error, 1)
+	go func() {
+		c := NewMessages(a, true, time.Second)
+		_, err := c.Swap(d)
+		done <- errors.Join(err, c.Finish(d))
+	}()
+	// Words of 32 bits, a gap before the 64-bit address, the GID, two words.
+	want := "00000000" + "00000001" + "00000011" + "004b6c9e" + "00000237" + "00000000" + "000055d8eb4cb000" +
+		"00000000000000000000ffff0a4d0003" + "00000007" + "00000000"
+	for range 2 {
+		got := make([]byte, 100)
+		n, err := b.Read(got)
+		if fmt.Sprintf("%x", got[:n]) != want || err != nil {
+			t.Fatalf("%x, %v, want %s", got[:n], err, want)
+		}
+		b.Write(got[:n])
+	}
+	if n, err := b.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("at the end %d bytes, %v", n, err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRandomPSN(t *testing.T) {
 	seen := map[uint32]bool{}
 	for range 100 {
@@ -236,8 +285,14 @@ func TestRandomPSN(t *testing.T) {
 // Whatever an address message holds, it parses to what it would be written as,
 // or not at all.
 func FuzzParseDest(f *testing.F) {
+	f.Add(make([]byte, BinaryDestSize))
 	f.Add([]byte("0000:0080:000012:7d18d2:00000309:000055ca96591000:00:00:00:00:00:00:00:00:00:00:ff:ff:0a:4d:00:03:00000000:\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if d, err := ParseBinaryDest(b); err == nil {
+			if out, err := d.AppendBinary(nil); err != nil || len(out) != len(b) {
+				t.Errorf("%x became %x, %v", b, out, err)
+			}
+		}
 		d, err := ParseDest(b)
 		if err != nil {
 			return
