@@ -83,8 +83,8 @@ func (h *host) one() verbs.WC {
 	return wc[0]
 }
 
-func context5(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+func patience(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -101,7 +101,7 @@ var at = netip.MustParseAddrPort("127.0.77.2:7174")
 
 func TestConnectTalkDisconnect(t *testing.T) {
 	server, client := newHost(t, serverDev), newHost(t, clientDev)
-	ctx := context5(t)
+	ctx := patience(t)
 	l, err := rdmacm.Listen(server.dev, at)
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestConnectTalkDisconnect(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	server, client := newHost(t, serverDev), newHost(t, clientDev)
-	ctx := context5(t)
+	ctx := patience(t)
 	l, err := rdmacm.Listen(server.dev, netip.MustParseAddrPort("0.0.0.0:7175"))
 	if err != nil {
 		t.Fatal(err)

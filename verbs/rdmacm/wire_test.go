@@ -66,7 +66,7 @@ func (f *filter) quiet() bool {
 // The server learns of the connection by the first packet.
 func TestLostAndDoubled(t *testing.T) {
 	server, client := newHost(t, serverDev), newHost(t, clientDev)
-	ctx := context5(t)
+	ctx := patience(t)
 	sdev := newFilter(server.dev, func(roce.Attribute, int) int { return 2 })
 	cdev := newFilter(client.dev, func(a roce.Attribute, n int) int {
 		if a == roce.AttrREQ && n == 1 || a == roce.AttrRTU {
@@ -129,7 +129,7 @@ func TestLostAndDoubled(t *testing.T) {
 // TestListenerCloses: a request that nobody has taken is refused.
 func TestListenerCloses(t *testing.T) {
 	server, client := newHost(t, serverDev), newHost(t, clientDev)
-	ctx := context5(t)
+	ctx := patience(t)
 	l, err := rdmacm.Listen(server.dev, at)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestAlone(t *testing.T) {
 // at once.
 func meet(t *testing.T, server *host, client verbs.Device, qp verbs.QP) {
 	t.Helper()
-	ctx := context5(t)
+	ctx := patience(t)
 	l, err := rdmacm.Listen(server.dev, at)
 	if err != nil {
 		t.Fatal(err)
