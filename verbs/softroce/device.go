@@ -38,7 +38,7 @@ type device struct {
 	mu      sync.Mutex
 	core    *endpoint.Endpoint
 	out     sender // the wire, or in a test one with faults
-	sending bool // somebody empties the endpoint; he alone has batch
+	sending bool   // somebody empties the endpoint; he alone has batch
 	batch   batch
 	timer   *time.Timer
 	timerAt units.Time
@@ -79,7 +79,7 @@ func open(name string, l link, o options) (*device, error) {
 		d.gids = append(d.gids, a)
 	}
 	d.core, err = endpoint.New(endpoint.Config{
-		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, Window: o.window, Resolve: d.resolve, OnEvent: d.raise,
+		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Window: o.window, Resolve: d.resolve, OnEvent: d.raise,
 	})
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
@@ -163,7 +163,7 @@ func (d *device) Attr() verbs.DeviceAttr {
 	}
 	return verbs.DeviceAttr{
 		NodeGUID: guid, FirmwareVersion: "soft",
-		MaxQP: endpoint.MaxQP, MaxQPWR: endpoint.MaxQPWR, MaxSGE: endpoint.MaxSGE,
+		MaxQP: d.opt.maxQP, MaxQPWR: endpoint.MaxQPWR, MaxSGE: endpoint.MaxSGE,
 		MaxCQ: 1 << 20, MaxCQE: endpoint.MaxCQE, MaxMR: 1 << 24, MaxMRSize: 1 << 46, MaxPD: 1 << 20,
 		MaxSRQ: 1 << 16, MaxSRQWR: endpoint.MaxQPWR,
 		MaxQPRdAtom: endpoint.MaxRdAtomic, MaxQPInitRdAtom: endpoint.MaxRdAtomic, MaxInlineData: endpoint.MaxInline,

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
 func init() { verbs.Register("soft", provider{}) }
@@ -26,6 +27,7 @@ type options struct {
 	packet bool   // mode=packet
 	gso    bool
 	window int   // PSNs
+	maxQP  int   // queue pairs
 	tclass uint8 // traffic class of what an address vector leaves at 0
 	rate   int64 // bits per second, 0 for what the interface says
 }
@@ -69,7 +71,7 @@ func (provider) Devices() ([]string, error) {
 }
 
 func parseOptions(query string) (options, error) {
-	o := options{port: roce.Port, gso: true, window: defaultWindow}
+	o := options{port: roce.Port, gso: true, window: defaultWindow, maxQP: endpoint.MaxQP}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("the options %q can't be read: %v; write window=128&gso=off", query, err)
@@ -96,6 +98,10 @@ func parseOptions(query string) (options, error) {
 			if o.window, err = strconv.Atoi(text); err == nil && (o.window < 1 || o.window > maxWindow) {
 				err = fmt.Errorf("%d packets: 1 to %d", o.window, maxWindow)
 			}
+		case "maxqp":
+			if o.maxQP, err = strconv.Atoi(text); err == nil && (o.maxQP < 1 || o.maxQP > endpoint.MaxQP) {
+				err = fmt.Errorf("%d queue pairs: 1 to %d", o.maxQP, endpoint.MaxQP)
+			}
 		case "tclass":
 			var n uint64
 			n, err = strconv.ParseUint(text, 0, 8)
@@ -107,7 +113,7 @@ func parseOptions(query string) (options, error) {
 			}
 			o.rate = int64(r)
 		default:
-			err = errors.New("no such option: take port, mode, gso, window, tclass or rate")
+			err = errors.New("no such option: take port, mode, gso, window, maxqp, tclass or rate")
 		}
 		if err != nil {
 			return o, fmt.Errorf("option %s: %w", key, err)

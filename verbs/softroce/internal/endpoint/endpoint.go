@@ -36,6 +36,8 @@ type Config struct {
 	// Rand is where queue pair numbers, keys and addresses come from:
 	// crypto/rand.Reader. A test that must repeat itself gives another.
 	Rand io.Reader
+	// MaxQPs is how many queue pairs there may be, up to MaxQP.
+	MaxQPs int
 	// Window is how many PSNs a queue pair may have sent and not acknowledged.
 	Window int
 	// Resolve finds the way to an address.
@@ -91,6 +93,8 @@ func New(cfg Config) (*Endpoint, error) {
 		return nil, fmt.Errorf("%s: MTU %d: 256, 512, 1024, 2048 or 4096", cfg.Name, cfg.MTU)
 	case cfg.Window < 1 || cfg.Window > 1<<16:
 		return nil, fmt.Errorf("%s: a window of %d packets: 1 to %d", cfg.Name, cfg.Window, 1<<16)
+	case cfg.MaxQPs < 1 || cfg.MaxQPs > MaxQP:
+		return nil, fmt.Errorf("%s: %d queue pairs: 1 to %d", cfg.Name, cfg.MaxQPs, MaxQP)
 	case cfg.Rand == nil || cfg.Resolve == nil:
 		return nil, fmt.Errorf("%s: Rand and Resolve are needed", cfg.Name)
 	}

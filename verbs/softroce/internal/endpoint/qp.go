@@ -82,8 +82,8 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 		return bad(verbs.ErrInvalid, "the SRQ belongs to another protection domain")
 	case a.SRQ != nil && a.Type == ib.UD:
 		return bad(verbs.ErrNotSupported, "a UD queue pair on an SRQ")
-	case e.qps.n >= MaxQP:
-		return bad(verbs.ErrInvalid, "the device has %d queue pairs and takes no more", MaxQP)
+	case e.qps.n >= e.cfg.MaxQPs:
+		return bad(verbs.ErrBusy, "the device has %d queue pairs and takes no more", e.qps.n)
 	}
 	num, err := e.newQPN()
 	if err != nil {

@@ -104,7 +104,7 @@ func (w *world) add(addr netip.Addr) *host {
 	h := &host{w: w, addr: netip.AddrPortFrom(addr, 4791), timer: units.Never}
 	var err error
 	h.e, err = New(Config{
-		Name: "test:" + addr.String(), GIDs: []netip.Addr{addr}, MTU: 4096, Window: 64,
+		Name: "test:" + addr.String(), GIDs: []netip.Addr{addr}, MTU: 4096, Window: 64, MaxQPs: MaxQP,
 		Rand: seeded(w.rng.Uint64(), 1),
 		Resolve: func(av verbs.AddressVector) (Route, error) {
 			return Route{Dst: netip.AddrPortFrom(av.GID, 4791), TrafficClass: av.TrafficClass, HopLimit: 64}, nil
