@@ -79,7 +79,7 @@ func open(name string, l link, o options) (*device, error) {
 		d.gids = append(d.gids, a)
 	}
 	d.core, err = endpoint.New(endpoint.Config{
-		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Window: o.window, Resolve: d.resolve, OnEvent: d.raise,
+		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
 	})
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)

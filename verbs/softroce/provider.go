@@ -26,17 +26,26 @@ type options struct {
 	port   uint16 // UDP port
 	packet bool   // mode=packet
 	gso    bool
-	window int   // PSNs
+	window int   // PSNs, 0 for what windowOf says
 	maxQP  int   // queue pairs
 	tclass uint8 // traffic class of what an address vector leaves at 0
 	rate   int64 // bits per second, 0 for what the interface says
 }
 
 const (
-	defaultWindow = 64
-	defaultRate   = 40_000_000_000
-	maxWindow     = 1 << 16
+	defaultRate = 40_000_000_000
+	maxWindow   = 1 << 16
 )
+
+// windowOf is how many packets a connection may have under way. Unless somebody
+// knows better it is 128, as with the kernel's soft-RoCE driver, but no more than
+// 256 KiB: what the receive buffer holds that a program without privileges gets from most systems.
+func windowOf(chosen int, mtu ib.MTU) int {
+	if chosen > 0 {
+		return chosen
+	}
+	return min(128, 256<<10/int(mtu))
+}
 
 // Open implements verbs.Provider: INTERFACE or ADDRESS, and options behind a
 // question mark.
@@ -71,7 +80,7 @@ func (provider) Devices() ([]string, error) {
 }
 
 func parseOptions(query string) (options, error) {
-	o := options{port: roce.Port, gso: true, window: defaultWindow, maxQP: endpoint.MaxQP}
+	o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("the options %q can't be read: %v; write window=128&gso=off", query, err)

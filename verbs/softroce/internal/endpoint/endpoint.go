@@ -38,8 +38,9 @@ type Config struct {
 	Rand io.Reader
 	// MaxQPs is how many queue pairs there may be, up to MaxQP.
 	MaxQPs int
-	// Window is how many PSNs a queue pair may have sent and not acknowledged.
-	Window int
+	// Window is how many PSNs a queue pair with a path MTU may have sent and not
+	// acknowledged, at least 1.
+	Window func(ib.MTU) int
 	// Resolve finds the way to an address.
 	Resolve func(verbs.AddressVector) (Route, error)
 	// OnEvent is told of asynchronous events as they happen.
@@ -91,12 +92,10 @@ func New(cfg Config) (*Endpoint, error) {
 		return nil, fmt.Errorf("%s: no address", cfg.Name)
 	case !cfg.MTU.Valid():
 		return nil, fmt.Errorf("%s: MTU %d: 256, 512, 1024, 2048 or 4096", cfg.Name, cfg.MTU)
-	case cfg.Window < 1 || cfg.Window > 1<<16:
-		return nil, fmt.Errorf("%s: a window of %d packets: 1 to %d", cfg.Name, cfg.Window, 1<<16)
 	case cfg.MaxQPs < 1 || cfg.MaxQPs > MaxQP:
 		return nil, fmt.Errorf("%s: %d queue pairs: 1 to %d", cfg.Name, cfg.MaxQPs, MaxQP)
-	case cfg.Rand == nil || cfg.Resolve == nil:
-		return nil, fmt.Errorf("%s: Rand and Resolve are needed", cfg.Name)
+	case cfg.Rand == nil || cfg.Resolve == nil || cfg.Window == nil:
+		return nil, fmt.Errorf("%s: Rand, Resolve and Window are needed", cfg.Name)
 	}
 	return &Endpoint{cfg: cfg}, nil
 }

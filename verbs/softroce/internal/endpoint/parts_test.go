@@ -86,7 +86,7 @@ func TestTurns(t *testing.T) {
 	a, b := w.hosts[0], w.hosts[1]
 	ml, _ := a.reg(1<<20, allAccess)
 	mr, _ := b.reg(1<<20, allAccess)
-	a.e.cfg.Window = 1 << 12
+	w.window = 1 << 12
 	for range 3 {
 		x, y := w.newQP(a, ib.RC, nil), w.newQP(b, ib.RC, nil)
 		w.connect(x, y, a, b, patient(1024), 0)

@@ -28,6 +28,7 @@ type world struct {
 	// What the wire does, as probabilities.
 	drop, duplicate, reorder, corrupt, mark float64
 	latency                                 units.Time
+	window                                  int // of queue pairs that are connected from now on
 
 	// tap sees every packet before the wire does, and may change it; it returns
 	// whether it goes on.
@@ -80,7 +81,7 @@ type host struct {
 }
 
 func newWorld(t testing.TB, seed uint64, hosts int) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 3)), latency: 5 * units.Microsecond}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 3)), latency: 5 * units.Microsecond, window: 64}
 	for i := range hosts {
 		w.add(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}))
 	}
@@ -104,7 +105,7 @@ func (w *world) add(addr netip.Addr) *host {
 	h := &host{w: w, addr: netip.AddrPortFrom(addr, 4791), timer: units.Never}
 	var err error
 	h.e, err = New(Config{
-		Name: "test:" + addr.String(), GIDs: []netip.Addr{addr}, MTU: 4096, Window: 64, MaxQPs: MaxQP,
+		Name: "test:" + addr.String(), GIDs: []netip.Addr{addr}, MTU: 4096, Window: func(ib.MTU) int { return w.window }, MaxQPs: MaxQP,
 		Rand: seeded(w.rng.Uint64(), 1),
 		Resolve: func(av verbs.AddressVector) (Route, error) {
 			return Route{Dst: netip.AddrPortFrom(av.GID, 4791), TrafficClass: av.TrafficClass, HopLimit: 64}, nil
