@@ -339,3 +339,30 @@ func (d *device) SendMAD(to verbs.AddressVector, qpn uint32, mad []byte) error {
 	d.flush()
 	return err
 }
+
+// Counters returns what happened to the device's packets, by name: those of the
+// kernel's hw_counters where it has one for it. Transport counters are sums over
+// the queue pairs that exist.
+func (d *device) Counters() map[string]uint64 {
+	d.mu.Lock()
+	c, t := d.core.Counters, d.core.Transport()
+	d.mu.Unlock()
+	return map[string]uint64{
+		"rcvd_pkts": c.RxPackets, "rcvd_bytes": c.RxBytes, "sent_pkts": c.TxPackets, "sent_bytes": c.TxBytes,
+		"rx_icrc_encapsulated": d.counters.badICRC.Load(), "rx_malformed": d.counters.malformed.Load() + c.Malformed,
+		"tx_refused": d.counters.sendErrors.Load(), "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP,
+		"rx_wrong_service": c.WrongService, "rx_wrong_source": c.WrongSource, "rx_mads_dropped": c.MADsDropped,
+		"qkey_viol_cntr": c.BadQKey, "rx_ud_no_receive": c.UDNoReceive, "rx_ud_too_long": c.UDTooLong,
+		"rx_dropped_by_qp": c.DroppedByQP, "local_key_faults": c.LocalFaults, "remote_key_faults": c.RemoteKeyFaults,
+		"np_cnp_sent": c.CNPsSent, "rp_cnp_handled": c.CNPsHandled, "rp_cnp_ignored": c.CNPsIgnored,
+		"np_ecn_marked_roce_packets": c.ECNMarked,
+		"packet_seq_err":             t.PacketSeqErr, "implied_nak_seq_err": t.ImpliedNakSeqErr,
+		"local_ack_timeout_err": t.LocalAckTimeoutErr, "rnr_nak_retry_err": t.RNRNakRetryErr,
+		"out_of_sequence": t.OutOfSequence, "duplicate_request": t.DuplicateRequest, "out_of_buffer": t.OutOfBuffer,
+		"retransmitted_pkts": t.RetransmittedPackets, "rx_write_requests": t.RxWriteRequests,
+		"rx_read_requests": t.RxReadRequests, "rx_atomic_requests": t.RxAtomicRequests,
+		"req_remote_invalid_request": t.ReqRemoteInvalid, "req_remote_access_errors": t.ReqRemoteAccessErrors,
+		"resp_remote_access_errors": t.RespRemoteAccessErrors, "resp_local_length_error": t.RespLocalLengthError,
+		"retry_exceeded_err": t.RetryExceeded, "rnr_nak_retry_exceeded_err": t.RNRRetryExceeded,
+	}
+}

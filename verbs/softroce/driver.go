@@ -1,6 +1,7 @@
 package softroce
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-rdma/sluice/units"
@@ -33,6 +34,14 @@ type sender interface {
 	// What can't be sent is lost: the transport sends it again. One goroutine at
 	// a time calls it.
 	send(*batch)
+}
+
+// wireCounters count what happens below the endpoint.
+type wireCounters struct {
+	badICRC    atomic.Uint64
+	malformed  atomic.Uint64 // not whole, or no RoCEv2 at all
+	sendErrors atomic.Uint64 // messages that the kernel refused
+	sendCalls  atomic.Uint64
 }
 
 // callRounds is how many batches an application's call sends before it leaves the

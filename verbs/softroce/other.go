@@ -4,8 +4,6 @@ package softroce
 
 import "github.com/sluice-rdma/sluice/verbs"
 
-type wireCounters struct{}
-
 func (d *device) openWire() (wire, error) {
 	return nil, verbs.Errorf("open", d.name, verbs.ErrNotSupported, "sockets that send what RoCEv2 needs are known on Linux only")
 }

@@ -83,7 +83,7 @@ func parseOptions(query string) (options, error) {
 	o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return o, fmt.Errorf("the options %q can't be read: %v; write window=128&gso=off", query, err)
+		return o, fmt.Errorf("the options %q can't be read: %w; write window=128&gso=off", query, err)
 	}
 	for key, v := range values {
 		text := v[len(v)-1]

@@ -35,14 +35,6 @@ type mmsghdr struct {
 	len uint32
 }
 
-// wireCounters count what happens below the endpoint.
-type wireCounters struct {
-	badICRC    atomic.Uint64
-	malformed  atomic.Uint64 // not whole, or no RoCEv2 at all
-	sendErrors atomic.Uint64 // messages that the kernel refused
-	sendCalls  atomic.Uint64
-}
-
 // waiter waits for any of several sockets. They are not in the runtime's poller:
 // while an application polls, nobody should be woken by what it takes in itself.
 type waiter struct {

@@ -82,6 +82,7 @@ type Endpoint struct {
 	orig  [8]byte
 	grh   [GRHBytes]byte
 
+	past     rc.Counters // of connections that are gone
 	Counters Counters
 }
 
@@ -116,32 +117,6 @@ func (e *Endpoint) raise(v Event) {
 	if e.cfg.OnEvent != nil {
 		e.cfg.OnEvent(v)
 	}
-}
-
-// Counters count what happened to the packets of a device. What its queue pairs
-// count is in rc.Counters.
-type Counters struct {
-	RxPackets, RxBytes uint64 // from the Base Transport Header to the ICRC
-	TxPackets, TxBytes uint64
-
-	// Packets that were dropped, by the first reason found.
-	Malformed       uint64 // too short for their headers, reserved opcode or version, wrong padding
-	BadPKey         uint64
-	NoQP            uint64 // no such queue pair, or not in a state to receive
-	WrongService    uint64 // opcode of another transport service than the queue pair's
-	WrongSource     uint64 // not from, or not to, the address that the queue pair is connected to
-	BadQKey         uint64 // qkey_viol_cntr
-	UDNoReceive     uint64 // datagrams without a receive
-	UDTooLong       uint64 // datagrams longer than their receive
-	MADsDropped     uint64 // to QP 1 with nobody listening or with a wrong size
-	DroppedByQP     uint64 // dropped by a connection for one of rc.Drop's reasons
-	CNPsSent        uint64 // np_cnp_sent
-	CNPsHandled     uint64 // rp_cnp_handled
-	CNPsIgnored     uint64 // rp_cnp_ignored: no such connection
-	ECNMarked       uint64 // np_ecn_marked_roce_packets
-	TimersEarly     uint64 // deadlines that had moved on
-	LocalFaults     uint64 // requests or receives whose memory the keys did not allow
-	RemoteKeyFaults uint64 // R_Key checks that failed
 }
 
 // Deadline is when to call Expire next, or units.Never.

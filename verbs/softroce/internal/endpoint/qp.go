@@ -366,6 +366,9 @@ func (q *QP) reset() {
 	e := q.e
 	e.timers.remove(q)
 	e.ready.remove(q)
+	if q.rc != nil {
+		add(&e.past, q.rc.Counters())
+	}
 	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
 	q.sq.clear()
 	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.echo, q.congestion.marked = false, false, false, false

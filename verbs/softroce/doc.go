@@ -1,0 +1,60 @@
+// Package softroce is the verbs provider for any network interface: RoCEv2 in user
+// space, over a UDP socket, without privileges and without a kernel module. Real
+// RDMA devices, the kernel's soft-RoCE driver and programs written for them can be the other
+// end.
+//
+//	import _ "github.com/sluice-rdma/sluice/verbs/softroce"
+//	dev, err := verbs.Open("soft:eth0")
+//
+// # Names
+//
+// A device is named by an interface ("soft:eth0", "soft:lo") or by an address of
+// one ("soft:10.0.0.5", "soft:127.0.0.2"), which is then its only GID. Options
+// follow a question mark, "soft:eth0?window=256&gso=off":
+//
+//	port    UDP port, 4791. With another the device's GIDs carry it as a zone,
+//	        "::ffff:127.0.0.1%port14791", by which a peer finds it: two devices
+//	        can share an address, but only devices of this package understand it
+//	mode    udp, or packet: packet sockets, for root; see below
+//	gso     on or off: let the kernel cut messages into packets (UDP_SEGMENT)
+//	window  packets that a connection may have under way: by default 128, at most
+//	        256 KiB
+//	maxqp   queue pairs that the device takes: 65536
+//	tclass  traffic class (DSCP and ECN) of what an address vector leaves at 0
+//	rate    line rate that the port shows: by default what the interface says, or
+//	        40Gbps where it says nothing
+//
+// # What there is
+//
+// RC and UD queue pairs, SRQs, completion channels, asynchronous events, all
+// operations of package verbs. The path MTU is the largest that fits the
+// interface's MTU less 80, as with the kernel's driver. Atomics are atomic for the
+// program's own sync/atomic too.
+//
+// Time stamps (verbs.WC.Timestamp) are the kernel's receive time stamps of the
+// packet that completed the request, on a counter of nanoseconds since the device
+// was opened that setting the wall clock does not move; the device is a
+// verbs.ClockReader of the same counter. It is a verbs.MADDevice. Queue pairs are
+// verbs.CNPQP and verbs.TelemetryQP, which reports ECN marks. A UD queue pair
+// has a method that package verbs knows nothing of, as its requests name no
+// destination:
+//
+//	PostSendTo(wrs []verbs.SendWR, av verbs.AddressVector, qpn, qkey uint32) (int, error)
+//
+// and a device has Counters() map[string]uint64, named as the kernel's hw_counters
+// where it has them.
+//
+// # Polling and waiting
+//
+// A device has a goroutine that receives. A CQ.Poll that finds nothing receives too,
+// so that a loop that polls moves its own packets without a change of goroutine;
+// while somebody polls, the goroutine looks only every 500 us. CompChannel.Wait
+// sleeps. PostSend sends in the caller's goroutine what the connection's window
+// allows.
+//
+// One lock guards a device: connections that should not share it go on devices
+// of their own, one for each address.
+//
+// docs/softroce.md has the ICRC, what a UDP socket hides from it and what is
+// therefore checked, and what protects a device from whom.
+package softroce
