@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,8 +24,8 @@ import (
 // soft-RoCE, the other is the command sluice on the host side, over Sluice's own.
 //
 // In the commands HOST4, HOST6, GUEST4 and GUEST6 are addresses, GID4 and GID6
-// indexes of the guest's GIDs, and SOFT is Sluice's device on the interface that
-// the guest is behind.
+// indexes of the guest's GIDs. SOFT is Sluice's device on the interface that the
+// guest is behind, and PACKET the same with packet sockets in place of UDP ones.
 type pair struct {
 	name           string
 	server, client string  // a command that begins with sluice runs on the host side
@@ -34,22 +35,21 @@ type pair struct {
 }
 
 // perftest returns the two pairs of a test of perftest's: Sluice is the client in
-// one, the server in the other. The flags are for both ends.
-func perftest(name, test, flags, row string, loss float64) []pair {
-	gid := "-x GID4"
+// one, the server in the other. The flags are for both ends; those of host, which
+// may be none, are for Sluice.
+func perftest(name, test, flags, row string, loss float64, host ...string) []pair {
+	gid, ipv6 := "-x GID4", ""
 	if strings.Contains(name, "IPv6") {
-		gid = "-x GID6"
+		gid, ipv6 = "-x GID6", "--ipv6"
 	}
-	guest := fmt.Sprintf("ib_%s -F %s %s", test, gid, flags)
-	host := fmt.Sprintf("sluice perf %s -d SOFT %s", test, flags)
-	if strings.Contains(name, "IPv6") {
-		host += " --ipv6"
-	}
+	flags = patient + " " + flags
+	tool := fmt.Sprintf("ib_%s -F %s %s", test, gid, flags)
+	ours := fmt.Sprintf("sluice perf %s -d SOFT %s %s %s", test, ipv6, flags, strings.Join(host, " "))
 	// Whose memory is read learns nothing of latencies.
 	both := test != "read_lat" && test != "atomic_lat"
 	return []pair{
-		{"ib_" + test + " to sluice perf, " + name, host, guest + " HOST4", row, both, loss},
-		{"sluice perf to ib_" + test + ", " + name, guest, host + " GUEST4", row, both, loss},
+		{"ib_" + test + " to sluice perf, " + name, ours, tool + " HOST4", row, both, loss},
+		{"sluice perf to ib_" + test + ", " + name, tool, ours + " GUEST4", row, both, loss},
 	}
 }
 
@@ -89,6 +89,21 @@ func pairs() []pair {
 			add(perftest("MTU "+mtu, test, "-m "+mtu+" -s 10001 -n 20", " 10001 +20 ", 0))
 		}
 	}
+	for _, ip := range []string{"IPv4", "IPv6"} {
+		add(perftest(ip+", packet sockets", "write_bw", "-s 65536 -n 100", " 65536 +100 ", 0, "-d PACKET"))
+		add(perftest(ip+", packet sockets", "read_bw", "-s 65536 -n 100", " 65536 +100 ", 0, "-d PACKET"))
+		add(perftest(ip+", packet sockets", "send_bw", "-s 65536 -n 100", " 65536 +100 ", 0, "-d PACKET"))
+	}
+	for _, test := range []string{"write_bw", "read_bw", "send_bw"} {
+		add(perftest("rdma_cm", test, "-R -s 65536 -n 100", " 65536 +100 ", 0))
+		add(perftest("4 queue pairs", test, "-q 4 -s 16384 -n 50", " 16384 +200 ", 0))
+	}
+	add(perftest("both ways", "write_bw", "-b -s 65536 -n 100", " 65536 +100 ", 0))
+	add(perftest("both ways", "send_bw", "-b -s 65536 -n 100", " 65536 +100 ", 0))
+	for _, test := range []string{"write_bw", "read_bw"} {
+		// The client alone has something to pace.
+		add(perftest("paced by TIMELY", test, "-s 65536 -n 100", " 65536 +100 ", 0, "--cc timely")[1:])
+	}
 	const lossy = "1 percent loss each way"
 	add(rping(lossy, "-S 4096", 1))
 	for _, test := range []string{"write_bw", "read_bw", "send_bw"} {
@@ -108,13 +123,22 @@ func TestSluice(t *testing.T) {
 	}
 	link, err := h.NewTap(t.Context(), "tap0", 4200, m.host...)
 	skipUnavailable(t, err)
-	if out, err := h.Command(t.Context(), m.sluice, "devices", "-d", "soft:tap0").CombinedOutput(); err != nil {
-		t.Skipf("the sluice command of this checkout does not open soft:tap0: %v\n%s", err, out)
-	}
 	m.at = boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Addrs: m.guest})[0]
 	for _, p := range pairs() {
 		t.Run(p.name, func(t *testing.T) { m.run(t, p) })
 	}
+	if m.loss == 0 {
+		return // the lossy pairs were not asked for
+	}
+	t.Run("frames were lost each way", func(t *testing.T) {
+		for _, dev := range []string{"eth0", "ifb-in"} {
+			r, err := m.at.Run(pairContext(t), "tc", "-s", "qdisc", "show", "dev", dev)
+			check(t, err)
+			if !regexp.MustCompile(`netem.*loss 1%\s+Sent .*dropped [1-9]`).MatchString(r.Output) {
+				t.Errorf("no losses: %s", r.Output)
+			}
+		}
+	})
 }
 
 // buildSluice builds the command from this checkout.
@@ -190,12 +214,12 @@ func (m *meeting) start(t *testing.T, ctx context.Context, command string) proce
 	argv := strings.Fields(strings.NewReplacer(
 		"HOST4", m.host[0].Addr().String(), "HOST6", m.host[1].Addr().String(),
 		"GUEST4", m.guest[0].Addr().String(), "GUEST6", m.guest[1].Addr().String(),
-		"GID4", strconv.Itoa(m.gids[0]), "GID6", strconv.Itoa(m.gids[1]), "SOFT", "soft:tap0",
+		"GID4", strconv.Itoa(m.gids[0]), "GID6", strconv.Itoa(m.gids[1]), "SOFT", "soft:tap0", "PACKET", "soft:tap0?mode=packet",
 	).Replace(command))
 	if argv[0] != "sluice" {
 		p, err := m.at.Start(argv...)
 		check(t, err)
-		return guestProcess{p, m.at, argv[0]}
+		return guestProcess{p, m.at, argv[0], argv[0] == "rping" || slices.Contains(argv, "-R")}
 	}
 	p := &hostProcess{argv: argv, cmd: m.h.Command(ctx, m.sluice, argv[1:]...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
@@ -211,13 +235,14 @@ type guestProcess struct {
 	p       *rxeguest.Process
 	at      *rxeguest.Guest
 	program string
+	rdmaCM  bool // listens by rdma_cm, not by TCP
 }
 
 func (p guestProcess) name() string { return "the guest's " + p.program }
 
 func (p guestProcess) ready(ctx context.Context) error {
 	condition := perftestListens
-	if p.program == "rping" {
+	if p.rdmaCM {
 		condition = rpingListens
 	}
 	return p.at.Await(ctx, condition)
