@@ -97,6 +97,12 @@ func (l *link) Close() error {
 // Gone reports whether the other end has closed.
 func (l *link) Gone() bool { return l.in.closed }
 
+// CloseWrite closes one direction, as that of a TCP connection.
+func (l *link) CloseWrite() error {
+	l.out.closed = true
+	return nil
+}
+
 // SetReadDeadline takes how far the deadline is from now as simulated time.
 func (l *link) SetReadDeadline(t time.Time) error {
 	l.deadline = l.dev.Now() + time.Until(t)

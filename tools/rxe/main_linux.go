@@ -269,10 +269,11 @@ func (s *settings) startOtherEnd(ctx context.Context, h *rxeguest.Host, far *rxe
 	if s.ready == "" {
 		return stop, nil
 	}
+	wait := []string{"sh", "-c", "until " + s.ready + "; do sleep 0.1; done >/dev/null 2>&1"}
 	if far != nil {
-		err = far.Await(ctx, s.ready)
+		_, err = far.Run(ctx, s.inGuest(wait)...)
 	} else {
-		err = h.Command(ctx, "sh", "-c", "until "+s.ready+"; do sleep 0.1; done >/dev/null 2>&1").Run()
+		err = h.Command(ctx, wait[0], wait[1:]...).Run()
 	}
 	if err != nil {
 		stop()

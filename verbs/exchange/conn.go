@@ -200,17 +200,22 @@ func (c *Conn) Watch() (gone func() bool) {
 	return closed.Load
 }
 
-// Leave is the end of an exchange that has no last barrier, as write_lat's. The
-// client closes the connection; the server waits, for a second at most, until it
-// has. What the client sent last has arrived when the server is done, but its
-// acknowledgement may not have left: the server's queue pair must stay until then.
+// Leave is the end of an exchange that has no last barrier, as write_lat's: it
+// says that this end is done, waits until the other is, for leaveTime at most, and
+// closes the connection. The queue pair must stay until then: what the other end
+// sent last may have arrived and its acknowledgement not have left, and in a test
+// by time the other end may still be sending.
 func (c *Conn) Leave() error {
-	if !c.client {
-		c.timeout = min(c.timeout, time.Second)
-		_ = c.read("end", make([]byte, 1)) // whatever comes, or does not, it is over
+	if half, ok := c.c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // if it fails, closing says the same later
 	}
+	c.timeout = min(c.timeout, leaveTime)
+	_ = c.read("end", make([]byte, 1)) // whatever comes, or does not, it is over
 	return c.Close()
 }
+
+// leaveTime bounds the wait of Leave.
+const leaveTime = 2 * time.Second
 
 // quote shows the beginning of what came instead.
 func quote(b []byte) string {

@@ -364,3 +364,43 @@ func ExampleConn_Greet() {
 	fmt.Println(agreed.Version, agreed.MTU, err)
 	// Output: 6.06 1024 <nil>
 }
+
+// Who leaves first waits for the other, and neither for long.
+func TestLeave(t *testing.T) {
+	ctx := context.Background()
+	l, err := Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	early, err := Dial(ctx, l.Addr().String(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, err := l.Accept(time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lateLeaves, ended time.Time
+	done := make(chan error)
+	go func() {
+		err := early.Leave()
+		ended = time.Now()
+		done <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	lateLeaves = time.Now()
+	if err := errors.Join(late.Leave(), <-done); err != nil {
+		t.Error(err)
+	}
+	if ended.Before(lateLeaves) {
+		t.Error("one end left before the other was done")
+	}
+
+	alone, silent := net.Pipe()
+	defer silent.Close()
+	start := time.Now()
+	if err := New(alone, true, 20*time.Millisecond).Leave(); err != nil || time.Since(start) > 10*time.Second {
+		t.Errorf("beside a silent end it took %v, %v", time.Since(start), err)
+	}
+}
