@@ -98,6 +98,11 @@ type PD interface {
 	RegMR(buf []byte, access ib.AccessFlags) (MR, error)
 	CreateQP(QPInitAttr) (QP, error)
 	CreateSRQ(SRQInitAttr) (SRQ, error)
+	// CreateAH makes an address handle, which names the destination of UD sends
+	// (ibv_create_ah). It fails with ErrInvalid for an address that can't be
+	// reached from the GID at SGIDIndex, and with ErrNotSupported on a device
+	// without UD queue pairs.
+	CreateAH(AddressVector) (AH, error)
 	// Dealloc fails with ErrBusy while objects made from the PD exist.
 	Dealloc() error
 }

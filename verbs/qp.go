@@ -61,12 +61,20 @@ const (
 	AttrQKey
 )
 
-// The attributes that each step to RTS of an RC queue pair must set
+// The attributes that each step to RTS of a queue pair must set, by its type
 // (ibv_modify_qp(3)).
 const (
 	ResetToInitRC = AttrState | AttrPort | AttrAccess
 	InitToRTRRC   = AttrState | AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrMaxDestRdAtomic | AttrMinRNRTimer
 	RTRToRTSRC    = AttrState | AttrTimeout | AttrRetryCnt | AttrRNRRetry | AttrSQPSN | AttrMaxQPRdAtomic
+
+	ResetToInitUC = AttrState | AttrPort | AttrAccess
+	InitToRTRUC   = AttrState | AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN
+	RTRToRTSUC    = AttrState | AttrSQPSN
+
+	ResetToInitUD = AttrState | AttrPort | AttrQKey
+	InitToRTRUD   = AttrState
+	RTRToRTSUD    = AttrState | AttrSQPSN
 )
 
 // QPAttr is the attributes of a queue pair (ibv_qp_attr).
@@ -80,7 +88,7 @@ type QPAttr struct {
 	RQPSN   uint32 // first PSN expected from the peer, 24 bits
 	SQPSN   uint32 // first PSN sent, 24 bits
 	AV      AddressVector
-	QKey    uint32 // UD
+	QKey    uint32 // UD: what datagrams must carry to be received
 
 	Timeout         uint8 // ACK timeout 4.096us * 2^n, 0 to 31; 0 is none
 	RetryCnt        uint8 // 0 to 7
@@ -136,6 +144,13 @@ type SendWR struct {
 
 	CompareAdd uint64 // atomics: compare with, or add
 	Swap       uint64
+
+	// Where a datagram goes (ibv_send_wr.wr.ud): needed by a UD queue pair,
+	// refused by the others, which send to their peer. The AH is of the queue
+	// pair's PD. RemoteQPN has 24 bits. If the top bit of RemoteQKey is set, the
+	// queue pair's own Q_Key is sent instead (IBA 10.2.5).
+	AH                    AH
+	RemoteQPN, RemoteQKey uint32
 }
 
 // Length is the bytes of the request's message.

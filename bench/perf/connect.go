@@ -60,30 +60,17 @@ func (e *end) barrier() error {
 	return err
 }
 
-// The attributes that each step to RTS of a UC queue pair must set
-// (ibv_modify_qp(3)); the numbers of verbs.ResetToInitRC hold for it too.
-const (
-	initToRTRUC = verbs.AttrState | verbs.AttrAV | verbs.AttrPathMTU | verbs.AttrDestQPN | verbs.AttrRQPSN
-	rtrToRTSUC  = verbs.AttrState | verbs.AttrSQPSN
-)
-
-// datagramQP is a UD queue pair that is told with each post where it goes.
-type datagramQP interface {
-	PostSendTo(wrs []verbs.SendWR, av verbs.AddressVector, qpn, qkey uint32) (int, error)
-}
-
 // qkey is the Q_Key of perftest's datagrams.
 const qkey = 0x11111111
 
 // postSend posts requests on queue pair k.
 func (e *end) postSend(k int, wrs []verbs.SendWR) error {
-	var err error
 	if e.cfg.Service == ib.UD {
-		// connectQP has seen that it is one.
-		_, err = e.qps[k].(datagramQP).PostSendTo(wrs, e.addressVector(e.remote[k]), e.remote[k].QPN, qkey)
-	} else {
-		_, err = e.qps[k].PostSend(wrs)
+		for i := range wrs {
+			wrs[i].AH, wrs[i].RemoteQPN, wrs[i].RemoteQKey = e.handles[k], e.remote[k].QPN, qkey
+		}
 	}
+	_, err := e.qps[k].PostSend(wrs)
 	return err
 }
 
@@ -91,23 +78,26 @@ func (e *end) addressVector(remote exchange.Dest) verbs.AddressVector {
 	return verbs.AddressVector{GID: remote.GID, SGIDIndex: e.gidIndex, HopLimit: 64, SL: e.cfg.SL, TrafficClass: e.cfg.TClass}
 }
 
-// connectUD takes a UD queue pair from RESET to RTS.
-func (e *end) connectUD(qp verbs.QP, local exchange.Dest) error {
-	if _, ok := qp.(datagramQP); !ok {
-		return verbs.Errorf("create_ah", e.dev.Name(), verbs.ErrNotSupported, "its UD queue pairs can't be told where to send")
-	}
+// connectUD takes a UD queue pair from RESET to RTS, and makes the handle of its
+// peer's address.
+func (e *end) connectUD(qp verbs.QP, local, remote exchange.Dest) error {
 	for _, step := range []struct {
 		attr verbs.QPAttr
 		mask verbs.QPAttrMask
 	}{
-		{verbs.QPAttr{State: ib.Init, Port: e.cfg.Port, QKey: qkey}, verbs.AttrState | verbs.AttrPort | verbs.AttrQKey},
-		{verbs.QPAttr{State: ib.RTR}, verbs.AttrState},
-		{verbs.QPAttr{State: ib.RTS, SQPSN: local.PSN}, verbs.AttrState | verbs.AttrSQPSN},
+		{verbs.QPAttr{State: ib.Init, Port: e.cfg.Port, QKey: qkey}, verbs.ResetToInitUD},
+		{verbs.QPAttr{State: ib.RTR}, verbs.InitToRTRUD},
+		{verbs.QPAttr{State: ib.RTS, SQPSN: local.PSN}, verbs.RTRToRTSUD},
 	} {
 		if err := qp.Modify(step.attr, step.mask); err != nil {
 			return err
 		}
 	}
+	ah, err := e.pd.CreateAH(e.addressVector(remote))
+	if err != nil {
+		return err
+	}
+	e.handles = append(e.handles, ah)
 	return nil
 }
 
@@ -115,12 +105,9 @@ func (e *end) connectUD(qp verbs.QP, local exchange.Dest) error {
 func (e *end) connectQP(qp verbs.QP, local, remote exchange.Dest) error {
 	c := &e.cfg
 	if c.Service == ib.UD {
-		return e.connectUD(qp, local)
+		return e.connectUD(qp, local, remote)
 	}
 	access := c.Test.access()
-	if err := qp.Modify(verbs.QPAttr{State: ib.Init, Port: c.Port, Access: access}, verbs.ResetToInitRC); err != nil {
-		return err
-	}
 	rtr := verbs.QPAttr{
 		State: ib.RTR, PathMTU: e.greeting.MTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
 		AV:              e.addressVector(remote),
@@ -130,9 +117,12 @@ func (e *end) connectQP(qp verbs.QP, local, remote exchange.Dest) error {
 		State: ib.RTS, SQPSN: local.PSN, Timeout: c.QPTimeout, RetryCnt: 7, RNRRetry: 7,
 		MaxRdAtomic: uint8(max(1, min(int(remote.OutReads), e.dev.Attr().MaxQPInitRdAtom, 255))),
 	}
-	rtrMask, rtsMask := verbs.InitToRTRRC, verbs.RTRToRTSRC
+	initMask, rtrMask, rtsMask := verbs.ResetToInitRC, verbs.InitToRTRRC, verbs.RTRToRTSRC
 	if c.Service == ib.UC {
-		rtrMask, rtsMask = initToRTRUC, rtrToRTSUC
+		initMask, rtrMask, rtsMask = verbs.ResetToInitUC, verbs.InitToRTRUC, verbs.RTRToRTSUC
+	}
+	if err := qp.Modify(verbs.QPAttr{State: ib.Init, Port: c.Port, Access: access}, initMask); err != nil {
+		return err
 	}
 	if err := qp.Modify(rtr, rtrMask); err != nil {
 		return err

@@ -41,6 +41,7 @@ type end struct {
 	channel        verbs.CompChannel
 	sendCQ, recvCQ verbs.CQ // one and the same where nothing is received
 	qps            []verbs.QP
+	handles        []verbs.AH // UD: of each queue pair's peer
 	local, remote  []exchange.Dest
 	// connectCM, if set, connects a queue pair by rdma_cm; conns are what it made.
 	connectCM func(ctx context.Context, qp verbs.QP, p rdmacm.Params) (*rdmacm.Conn, error)
@@ -268,6 +269,9 @@ func (e *end) free() error {
 	}
 	if e.channel != nil {
 		errs = append(errs, e.channel.Destroy())
+	}
+	for _, ah := range e.handles {
+		errs = append(errs, ah.Destroy())
 	}
 	if e.mr != nil {
 		errs = append(errs, e.mr.Dereg())

@@ -393,6 +393,11 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	return &SRQ{pd: p, srq: s}, nil
 }
 
+// CreateAH implements verbs.PD: it fails, as the model has no UD queue pairs.
+func (p *PD) CreateAH(verbs.AddressVector) (verbs.AH, error) {
+	return nil, verbs.Errorf("create_ah", p.dev.name, verbs.ErrNotSupported, "the model has RC queue pairs only, which need none")
+}
+
 // PostRecv implements verbs.SRQ.
 func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return postRecv(s.srq, "srq of "+s.pd.dev.name, wrs, &s.sgl)

@@ -35,14 +35,9 @@
 // packet that completed the request, on a counter of nanoseconds since the device
 // was opened that setting the wall clock does not move; the device is a
 // verbs.ClockReader of the same counter. It is a verbs.MADDevice. Queue pairs are
-// verbs.CNPQP and verbs.TelemetryQP, which reports ECN marks. A UD queue pair
-// has a method that package verbs knows nothing of, as its requests name no
-// destination:
-//
-//	PostSendTo(wrs []verbs.SendWR, av verbs.AddressVector, qpn, qkey uint32) (int, error)
-//
-// and a device has Counters() map[string]uint64, named as the kernel's hw_counters
-// where it has them.
+// verbs.CNPQP and verbs.TelemetryQP, which reports ECN marks. A device
+// has Counters() map[string]uint64, named as the kernel's hw_counters where it has
+// them.
 //
 // # Polling and waiting
 //

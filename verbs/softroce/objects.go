@@ -94,6 +94,30 @@ func (s *sharedQueue) Destroy() error {
 	return s.core.Destroy()
 }
 
+// addressHandle implements verbs.AH. The endpoint finds its own in it.
+type addressHandle struct {
+	*endpoint.AH
+	dev *device
+}
+
+// CreateAH implements verbs.PD.
+func (p *domain) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	a, err := p.core.CreateAH(av)
+	if err != nil {
+		return nil, err
+	}
+	return &addressHandle{a, p.dev}, nil
+}
+
+// Destroy implements verbs.AH.
+func (a *addressHandle) Destroy() error {
+	a.dev.mu.Lock()
+	defer a.dev.mu.Unlock()
+	return a.AH.Destroy()
+}
+
 // queuePair implements verbs.QP, verbs.TelemetryQP and verbs.CNPQP.
 type queuePair struct {
 	dev  *device
@@ -135,18 +159,10 @@ func (q *queuePair) Type() ib.QPType { return q.core.Type() }
 func (q *queuePair) CNPs() uint64 { return q.core.CNPs() }
 
 // PostSend implements verbs.QP. It puts on the wire what may go at once.
-func (q *queuePair) PostSend(wrs []verbs.SendWR) (int, error) { return q.post(wrs, nil) }
-
-// PostSendTo posts sends on a UD queue pair, all to queue pair qpn at av with the
-// Q_Key given, or the queue pair's own if its top bit is set.
-func (q *queuePair) PostSendTo(wrs []verbs.SendWR, av verbs.AddressVector, qpn, qkey uint32) (int, error) {
-	return q.post(wrs, &endpoint.Destination{AV: av, QPN: qpn, QKey: qkey})
-}
-
-func (q *queuePair) post(wrs []verbs.SendWR, to *endpoint.Destination) (int, error) {
+func (q *queuePair) PostSend(wrs []verbs.SendWR) (int, error) {
 	d := q.dev
 	d.mu.Lock()
-	n, err := q.core.PostSend(d.clock.now(), wrs, to)
+	n, err := q.core.PostSend(d.clock.now(), wrs)
 	d.flush()
 	return n, err
 }

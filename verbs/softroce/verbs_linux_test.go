@@ -80,7 +80,12 @@ func TestWrongUseIsAnError(t *testing.T) {
 		"short atomic":       {send(verbs.SendWR{Opcode: ib.WRAtomicFetchAndAdd, SGL: []verbs.SGE{{Length: 4}}}), verbs.ErrInvalid},
 		"too long":           {send(verbs.SendWR{Opcode: ib.WRRDMAWrite, SGL: []verbs.SGE{{Length: 1 << 31}, {Length: 1}}}), verbs.ErrInvalid},
 		"send to from RC": {func() error {
-			_, err := a.qp.(*queuePair).PostSendTo([]verbs.SendWR{{Opcode: ib.WRSend}}, verbs.AddressVector{GID: b.me.GID}, 1, 0)
+			ah, err := a.pd.CreateAH(verbs.AddressVector{GID: b.me.GID})
+			if err != nil {
+				t.Error(err)
+			}
+			defer ah.Destroy()
+			_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRSend, AH: ah, RemoteQPN: 1}})
 			return err
 		}, verbs.ErrInvalid},
 		"arm without a channel": {func() error { return a.cq.ReqNotify(false) }, verbs.ErrInvalid},
@@ -299,9 +304,9 @@ func TestDatagrams(t *testing.T) {
 			a    verbs.QPAttr
 			mask verbs.QPAttrMask
 		}{
-			{verbs.QPAttr{State: ib.Init, Port: 1, QKey: qkey}, verbs.AttrState | verbs.AttrPort | verbs.AttrQKey},
+			{verbs.QPAttr{State: ib.Init, Port: 1, QKey: qkey}, verbs.ResetToInitUD},
 			{verbs.QPAttr{State: ib.RTR}, verbs.AttrState},
-			{verbs.QPAttr{State: ib.RTS}, verbs.AttrState | verbs.AttrSQPSN},
+			{verbs.QPAttr{State: ib.RTS}, verbs.RTRToRTSUD},
 		} {
 			if err := q.Modify(m.a, m.mask); err != nil {
 				t.Fatal(err)
@@ -316,7 +321,15 @@ func TestDatagrams(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := a.reg(bytes.Repeat([]byte("datagram"), 100))
-	if _, err := x.(*queuePair).PostSendTo([]verbs.SendWR{{Opcode: ib.WRSend, SGL: []verbs.SGE{verbs.SGEOf(out, 0, 800)}}}, verbs.AddressVector{GID: b.me.GID}, y.Num(), qkey); err != nil {
+	ah, err := a.pd.CreateAH(verbs.AddressVector{GID: b.me.GID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wr := verbs.SendWR{Opcode: ib.WRSend, SGL: []verbs.SGE{verbs.SGEOf(out, 0, 800)}, AH: ah, RemoteQPN: y.Num(), RemoteQKey: qkey}
+	if _, err := x.PostSend([]verbs.SendWR{wr}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ah.Destroy(); err != nil {
 		t.Fatal(err)
 	}
 	wc := make([]verbs.WC, 1)

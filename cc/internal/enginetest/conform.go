@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"math"
+	"regexp"
 	"testing"
 
 	"pgregory.net/rapid" //nolint:depguard // a test helper: tests alone import it
@@ -146,7 +147,16 @@ func (h *history) check(t failer, got cc.Control) {
 	if got.Window < 1 {
 		t.Fatalf("the window is %v", got.Window)
 	}
+	if e, ok := h.e.(cc.Inspector); ok {
+		e.Inspect(func(name string, value float64) {
+			if !variableName.MatchString(name) || math.IsNaN(value) || math.IsInf(value, 0) {
+				t.Fatalf("the variable %q is %v", name, value)
+			}
+		})
+	}
 }
+
+var variableName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 func (s Subject) bounds(t *rapid.T) {
 	env := cc.Env{

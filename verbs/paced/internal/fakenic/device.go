@@ -148,6 +148,11 @@ func (p *pd) Dealloc() error {
 // CreateSRQ implements verbs.PD.
 func (p *pd) CreateSRQ(verbs.SRQInitAttr) (verbs.SRQ, error) { return nil, verbs.ErrNotSupported }
 
+// CreateAH implements verbs.PD.
+func (p *pd) CreateAH(verbs.AddressVector) (verbs.AH, error) {
+	return nil, fmt.Errorf("fakenic: RC queue pairs only: %w", verbs.ErrNotSupported)
+}
+
 // RegMR implements verbs.PD.
 func (p *pd) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	if len(buf) == 0 {

@@ -211,7 +211,7 @@ func makePlan(r *rand.Rand, h, peer *host, q *QP, n int) *plan {
 
 func (p *plan) push() {
 	for p.posted < len(p.wr) {
-		if _, err := p.q.PostSend(p.h.w.now, p.wr[p.posted:p.posted+1], nil); err != nil {
+		if _, err := p.q.PostSend(p.h.w.now, p.wr[p.posted:p.posted+1]); err != nil {
 			break
 		}
 		p.posted++

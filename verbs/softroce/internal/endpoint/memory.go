@@ -26,7 +26,7 @@ func (p *PD) Dealloc() error {
 		return verbs.Errorf("dealloc_pd", p.e.cfg.Name, verbs.ErrClosed, "")
 	}
 	if p.users > 0 {
-		return verbs.Errorf("dealloc_pd", p.e.cfg.Name, verbs.ErrBusy, "%d regions and queue pairs made from it still exist", p.users)
+		return verbs.Errorf("dealloc_pd", p.e.cfg.Name, verbs.ErrBusy, "%d regions, queue pairs, SRQs and address handles made from it still exist", p.users)
 	}
 	p.gone = true
 	p.e.objects--

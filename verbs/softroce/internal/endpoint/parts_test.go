@@ -90,7 +90,7 @@ func TestTurns(t *testing.T) {
 	for range 3 {
 		x, y := w.newQP(a, ib.RC, nil), w.newQP(b, ib.RC, nil)
 		w.connect(x, y, a, b, patient(1024), 0)
-		if _, err := x.PostSend(w.now, []verbs.SendWR{{Opcode: ib.WRRDMAWrite, SGL: sge(ml, 0, 1<<20), RemoteAddr: mr.Addr(), RKey: mr.Key()}}, nil); err != nil {
+		if _, err := x.PostSend(w.now, []verbs.SendWR{{Opcode: ib.WRRDMAWrite, SGL: sge(ml, 0, 1<<20), RemoteAddr: mr.Addr(), RKey: mr.Key()}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestNoAllocation(t *testing.T) {
 		if _, err := l.y.PostRecv(w.now, recv); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.x.PostSend(w.now, wr, nil); err != nil {
+		if _, err := l.x.PostSend(w.now, wr); err != nil {
 			t.Fatal(err)
 		}
 		for move(l.a, l.b) || move(l.b, l.a) {
@@ -179,7 +179,7 @@ func BenchmarkPacket(b *testing.B) {
 	packets := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := l.x.PostSend(w.now, wr, nil); err != nil {
+		if _, err := l.x.PostSend(w.now, wr); err != nil {
 			b.Fatal(err)
 		}
 		for from, to := l.a, l.b; ; from, to = to, from {

@@ -168,23 +168,17 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 	return a, nil
 }
 
-// The attributes that a UD queue pair needs on its way (ibv_modify_qp(3)).
-const (
-	resetToInitUD = verbs.AttrState | verbs.AttrPort | verbs.AttrQKey
-	rtrToRTSUD    = verbs.AttrState | verbs.AttrSQPSN
-)
-
 func (q *QP) needs(from, to ib.QPState) verbs.QPAttrMask {
 	udQP := q.init.Type == ib.UD
 	switch {
 	case from == ib.Reset && to == ib.Init && udQP:
-		return resetToInitUD
+		return verbs.ResetToInitUD
 	case from == ib.Reset && to == ib.Init:
 		return verbs.ResetToInitRC
 	case from == ib.Init && to == ib.RTR && !udQP:
 		return verbs.InitToRTRRC
 	case from == ib.RTR && to == ib.RTS && udQP:
-		return rtrToRTSUD
+		return verbs.RTRToRTSUD
 	case from == ib.RTR && to == ib.RTS:
 		return verbs.RTRToRTSRC
 	}

@@ -69,16 +69,8 @@ func (s *sendQueue) at(count uint32) *wqe { return &s.wqes[count&s.mask] }
 
 func (s *sendQueue) part(slot uint32) *part { return &s.parts[slot&uint32(len(s.parts)-1)] }
 
-// Destination is where a datagram goes.
-type Destination struct {
-	AV   verbs.AddressVector
-	QPN  uint32
-	QKey uint32
-}
-
-// PostSend posts requests in order and returns how many were taken. to is where
-// they go from a UD queue pair, else nil.
-func (q *QP) PostSend(now units.Time, wrs []verbs.SendWR, to *Destination) (int, error) {
+// PostSend posts requests in order and returns how many were taken.
+func (q *QP) PostSend(now units.Time, wrs []verbs.SendWR) (int, error) {
 	if q.gone {
 		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrClosed, "")
 	}
@@ -88,31 +80,11 @@ func (q *QP) PostSend(now units.Time, wrs []verbs.SendWR, to *Destination) (int,
 	default:
 		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to RTS first", state)
 	}
-	var route Route
-	switch {
-	case to != nil && q.ud == nil:
-		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a connection sends to its peer only")
-	case to == nil && q.ud != nil:
-		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a UD queue pair needs to be told where to send: use PostSendTo")
-	case to != nil:
-		var err error
-		if route, err = q.e.cfg.Resolve(to.AV); err != nil {
-			return 0, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "%v", err)
-		}
-		route.SrcPort = srcPort(q.num, to.QPN, to.AV.FlowLabel)
-	}
 	n := 0
 	var err error
 	for i := range wrs {
 		if err = q.post(&wrs[i]); err != nil {
 			break
-		}
-		if to != nil {
-			w := q.sq.at(q.sq.posted - 1)
-			w.to, w.qpn, w.qkey = route, to.QPN&maxPSN, to.QKey
-			if w.qkey&(1<<31) != 0 { // IBA 10.2.5: the queue pair's own instead
-				w.qkey = q.attr.QKey
-			}
 		}
 		n++
 	}
@@ -177,6 +149,13 @@ func (q *QP) post(wr *verbs.SendWR) error {
 		return bad(verbs.ErrInvalid, "%v of %d bytes: a message has at most 2^31", wr.Opcode, total)
 	}
 	w := s.at(s.posted)
+	if q.ud != nil {
+		if err := q.address(w, wr); err != nil {
+			return err
+		}
+	} else if wr.AH != nil {
+		return bad(verbs.ErrInvalid, "an address handle, but a connection sends to its peer only: leave AH nil")
+	}
 	w.id, w.op, w.flags, w.failed = wr.WRID, wr.Opcode, wr.Flags, false
 	w.signaled = q.init.SigAll || wr.Flags&verbs.SendSignaled != 0
 	w.length = uint32(total)

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -21,9 +22,9 @@ func (w *world) newUD(h *host, qkey uint32) *QP {
 		a    verbs.QPAttr
 		mask verbs.QPAttrMask
 	}{
-		{verbs.QPAttr{State: ib.Init, Port: 1, QKey: qkey}, resetToInitUD},
+		{verbs.QPAttr{State: ib.Init, Port: 1, QKey: qkey}, verbs.ResetToInitUD},
 		{verbs.QPAttr{State: ib.RTR}, verbs.AttrState},
-		{verbs.QPAttr{State: ib.RTS, SQPSN: 0xfffffe}, rtrToRTSUD},
+		{verbs.QPAttr{State: ib.RTS, SQPSN: 0xfffffe}, verbs.RTRToRTSUD},
 	} {
 		if err := q.Modify(w.now, m.a, m.mask); err != nil {
 			w.t.Fatal(err)
@@ -34,11 +35,15 @@ func (w *world) newUD(h *host, qkey uint32) *QP {
 
 func (h *host) sendTo(q *QP, wr verbs.SendWR, to *host, qpn, qkey uint32) {
 	h.w.t.Helper()
-	d := &Destination{AV: verbs.AddressVector{GID: to.addr.Addr(), TrafficClass: 0x68, HopLimit: 64}, QPN: qpn, QKey: qkey}
-	if _, err := q.PostSend(h.w.now, []verbs.SendWR{wr}, d); err != nil {
+	ah, err := h.pd.CreateAH(verbs.AddressVector{GID: to.addr.Addr(), TrafficClass: 0x68, HopLimit: 64})
+	if err != nil {
 		h.w.t.Fatal(err)
 	}
-	h.pump()
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, qpn, qkey
+	h.post(q, wr)
+	if err := ah.Destroy(); err != nil {
+		h.w.t.Fatal(err)
+	}
 }
 
 func TestDatagrams(t *testing.T) {
@@ -137,8 +142,14 @@ func TestSendQueueError(t *testing.T) {
 	m, _ := a.reg(100, allAccess)
 	bad := sge(m, 0, 100)
 	bad[0].LKey++
-	if _, err := x.PostSend(w.now, []verbs.SendWR{{Opcode: ib.WRSend, SGL: bad}, {Opcode: ib.WRSend}},
-		&Destination{AV: verbs.AddressVector{GID: b.addr.Addr()}, QPN: y.Num(), QKey: testQKey}); err != nil {
+	ah, err := a.pd.CreateAH(verbs.AddressVector{GID: b.addr.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := verbs.SendWR{Opcode: ib.WRSend, AH: ah, RemoteQPN: y.Num(), RemoteQKey: testQKey}
+	first := send
+	first.SGL = bad
+	if _, err := x.PostSend(w.now, []verbs.SendWR{first, send}); err != nil {
 		t.Fatal(err)
 	}
 	a.pump()
@@ -201,5 +212,56 @@ func TestManagementDatagrams(t *testing.T) {
 	w.settle()
 	if got != gsiDepth {
 		t.Errorf("%d datagrams came, want %d", got, gsiDepth)
+	}
+}
+
+// An address handle belongs to a protection domain, which it keeps, and only UD
+// queue pairs send by one.
+func TestAddressHandles(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a, b := w.hosts[0], w.hosts[1]
+	x := w.newUD(a, testQKey)
+	connected := w.newQP(a, ib.RC, nil)
+	peer := w.newQP(b, ib.RC, nil)
+	w.connect(connected, peer, a, b, verbs.DefaultRC(), 0)
+	av := verbs.AddressVector{GID: b.addr.Addr()}
+	other := a.e.AllocPD()
+	handle := func(p *PD) *AH {
+		ah, err := p.CreateAH(av)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ah
+	}
+	good, foreign, gone := handle(a.pd), handle(other), handle(a.pd)
+	if err := gone.Destroy(); err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Destroy(); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("destroyed twice: %v", err)
+	}
+	for name, c := range map[string]struct {
+		q  *QP
+		wr verbs.SendWR
+	}{
+		"no handle":         {x, verbs.SendWR{Opcode: ib.WRSend}},
+		"another domain's":  {x, verbs.SendWR{Opcode: ib.WRSend, AH: foreign}},
+		"destroyed":         {x, verbs.SendWR{Opcode: ib.WRSend, AH: gone}},
+		"25 bits":           {x, verbs.SendWR{Opcode: ib.WRSend, AH: good, RemoteQPN: 1 << 24}},
+		"on a connection":   {connected, verbs.SendWR{Opcode: ib.WRSend, AH: good}},
+		"a write by handle": {x, verbs.SendWR{Opcode: ib.WRRDMAWrite, AH: good}},
+	} {
+		if n, err := c.q.PostSend(w.now, []verbs.SendWR{c.wr}); n != 0 || !errors.Is(err, verbs.ErrInvalid) {
+			t.Errorf("%s: %d posted, %v", name, n, err)
+		}
+	}
+	if err := other.Dealloc(); !errors.Is(err, verbs.ErrBusy) {
+		t.Errorf("Dealloc with a handle: %v", err)
+	}
+	if err := errors.Join(foreign.Destroy(), other.Dealloc()); err != nil {
+		t.Error(err)
+	}
+	if _, err := other.CreateAH(av); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("a handle of a domain that is gone: %v", err)
 	}
 }

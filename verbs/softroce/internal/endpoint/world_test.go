@@ -338,7 +338,7 @@ func sge(m *MR, off, n int) []verbs.SGE {
 // post posts one request and lets it out.
 func (h *host) post(q *QP, wr verbs.SendWR) {
 	h.w.t.Helper()
-	if _, err := q.PostSend(h.w.now, []verbs.SendWR{wr}, nil); err != nil {
+	if _, err := q.PostSend(h.w.now, []verbs.SendWR{wr}); err != nil {
 		h.w.t.Fatal(err)
 	}
 	h.pump()

@@ -1,0 +1,61 @@
+package endpoint
+
+import "github.com/sluice-rdma/sluice/verbs"
+
+// AH is an address handle: a destination of datagrams, resolved.
+type AH struct {
+	pd    *PD
+	route Route
+	label uint32
+	gone  bool
+}
+
+// CreateAH makes an address handle.
+func (p *PD) CreateAH(av verbs.AddressVector) (*AH, error) {
+	name := p.e.cfg.Name
+	if p.gone {
+		return nil, verbs.Errorf("create_ah", name, verbs.ErrClosed, "the protection domain is deallocated")
+	}
+	route, err := p.e.cfg.Resolve(av)
+	if err != nil {
+		return nil, verbs.Errorf("create_ah", name, verbs.ErrInvalid, "%v", err)
+	}
+	p.users++
+	return &AH{pd: p, route: route, label: av.FlowLabel}, nil
+}
+
+// Destroy implements verbs.AH.
+func (a *AH) Destroy() error {
+	if a.gone {
+		return verbs.Errorf("destroy_ah", a.pd.e.cfg.Name, verbs.ErrClosed, "")
+	}
+	a.gone = true
+	a.pd.users--
+	return nil
+}
+
+// handle finds the AH in what a driver has made of it by embedding.
+func (a *AH) handle() *AH { return a }
+
+// address notes in w where the datagram of a UD queue pair goes.
+func (q *QP) address(w *wqe, wr *verbs.SendWR) error {
+	h, ok := wr.AH.(interface{ handle() *AH })
+	if !ok {
+		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a UD queue pair needs to be told where to send: set AH to an address handle of its PD's CreateAH")
+	}
+	a := h.handle()
+	switch {
+	case a.gone:
+		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "the address handle is destroyed")
+	case a.pd != q.pd:
+		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "the address handle belongs to another protection domain")
+	case wr.RemoteQPN > maxPSN:
+		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "peer queue pair %#x: 24 bits", wr.RemoteQPN)
+	}
+	w.to, w.qpn, w.qkey = a.route, wr.RemoteQPN, wr.RemoteQKey
+	w.to.SrcPort = srcPort(q.num, w.qpn, a.label)
+	if w.qkey&(1<<31) != 0 { // IBA 10.2.5: the queue pair's own instead
+		w.qkey = q.attr.QKey
+	}
+	return nil
+}
