@@ -20,6 +20,7 @@ type channel struct {
 	inner   verbs.CompChannel
 	refs    int // CQs
 	waiting int // goroutines in Wait
+	adopted bool
 
 	first, last *CQ // with an event, in order, through nextEvent
 }
@@ -192,8 +193,10 @@ func (ch *channel) Destroy() error {
 	if err := s.destroySendCQs(ch); err != nil {
 		return err
 	}
-	if err := ch.inner.Destroy(); err != nil {
-		return err
+	if !ch.adopted {
+		if err := ch.inner.Destroy(); err != nil {
+			return err
+		}
 	}
 	s.objects--
 	return nil

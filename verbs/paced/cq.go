@@ -115,6 +115,7 @@ type CQ struct {
 	capacity  int      // of all queue pairs that send here
 	recv      verbs.CQ // the provider's, of receives only
 	recvFirst bool     // whose turn it is
+	adopted   bool     // recv is the program's to destroy
 
 	armed     arming
 	pending   bool // in channel.events
@@ -146,11 +147,7 @@ func (s *Shim) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.objects++
-	s.byInner[c.recv] = c
-	if c.channel != nil {
-		c.channel.refs++
-	}
+	s.enter(c)
 	return c, nil
 }
 
@@ -220,8 +217,10 @@ func (c *CQ) Destroy() error {
 	if c.refs > 0 {
 		return verbs.Errorf("destroy_cq", s.dev.Name(), verbs.ErrBusy, "%d queue pairs use it: destroy them first", c.refs)
 	}
-	if err := c.recv.Destroy(); err != nil {
-		return err
+	if !c.adopted {
+		if err := c.recv.Destroy(); err != nil {
+			return err
+		}
 	}
 	delete(s.byInner, c.recv)
 	s.objects--
@@ -238,7 +237,7 @@ func (c *CQ) push(wc *verbs.WC, q *QP, fromNIC bool) {
 	c.sends.Push(wc, q.table)
 	if c.armed == armedAny || c.armed == armedSolicited && wc.Status != ib.WCSuccess {
 		c.fire()
-		if !fromNIC && c.channel.waiting > 0 {
+		if ch := c.channel; !fromNIC && ch != nil && (ch.waiting > 0 || ch.adopted) {
 			q.kick()
 		}
 	}

@@ -64,8 +64,10 @@ func (s *Shim) AllocPD() (verbs.PD, error) {
 
 // Dealloc implements verbs.PD.
 func (p *pd) Dealloc() error {
-	if err := p.PD.Dealloc(); err != nil {
-		return err
+	if !p.adopted {
+		if err := p.PD.Dealloc(); err != nil {
+			return err
+		}
 	}
 	p.shim.mu.Lock()
 	defer p.shim.mu.Unlock()

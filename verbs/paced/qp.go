@@ -110,7 +110,8 @@ const maxDepth = 4096
 
 type pd struct {
 	verbs.PD
-	shim *Shim
+	shim    *Shim
+	adopted bool
 }
 
 // CreateQP implements verbs.PD.

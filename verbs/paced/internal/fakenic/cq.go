@@ -138,3 +138,7 @@ func (ch *channel) Destroy() error {
 	ch.dev.objects--
 	return nil
 }
+
+// Readable reports whether an event waits on a channel of CreateCompChannel, as
+// its file descriptor would show.
+func Readable(ch verbs.CompChannel) bool { return len(ch.(*channel).events) > 0 }

@@ -1,0 +1,68 @@
+package paced
+
+import "github.com/sluice-rdma/sluice/verbs"
+
+// Adoption puts a Shim under a program that made its objects at the provider
+// before, or that makes them there without knowing of a Shim. An adopted object
+// stays its owner's: destroying what is returned here forgets it, and the inner
+// object is then to be destroyed by whoever made it.
+
+// AdoptPD returns inner, a protection domain of the provider's device, as one of
+// the Shim. Its CreateQP returns a *QP, given CQs of the Shim; everything else it
+// passes on. Dealloc leaves inner alone.
+func (s *Shim) AdoptPD(inner verbs.PD) verbs.PD {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects++
+	return &pd{PD: inner, shim: s, adopted: true}
+}
+
+// AdoptChannel returns inner, a completion channel of the provider's device, as
+// one of the Shim. Events of inner are to be fetched by the returned channel's
+// Wait alone. A program may sleep on inner's own file descriptor, and then call
+// Wait(0): the descriptor is readable when Wait has an event, and for each
+// segment that completes, of which Wait makes progress and returns ErrTimeout. A
+// program that so sleeps needs someone to call Progress at Deadline.
+//
+// Destroy leaves inner alone, but for the Shim's own CQs on it, which it destroys.
+func (s *Shim) AdoptChannel(inner verbs.CompChannel) verbs.CompChannel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects++
+	return &channel{shim: s, inner: inner, adopted: true}
+}
+
+// AdoptCQ returns inner, a CQ of the provider's device, as one of the Shim, for
+// queue pairs that its CreateQP makes. Receives complete on inner, and so does
+// all that is not paced; Poll of the returned CQ returns these too, so inner is to
+// be polled and armed through it alone. ch is the Shim's channel over that of
+// inner, made or adopted, and nil if inner has none.
+//
+// It fails with ErrInvalid if ch is not the Shim's or inner is adopted already.
+// Destroy leaves inner alone.
+func (s *Shim) AdoptCQ(inner verbs.CQ, ch verbs.CompChannel) (*CQ, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &CQ{shim: s, recv: inner, adopted: true}
+	if ch != nil {
+		own, ok := ch.(*channel)
+		if !ok || own.shim != s {
+			return nil, verbs.Errorf("adopt_cq", s.dev.Name(), verbs.ErrInvalid, "the channel must be made or adopted by this device")
+		}
+		c.channel = own
+	}
+	if _, taken := s.byInner[inner]; taken {
+		return nil, verbs.Errorf("adopt_cq", s.dev.Name(), verbs.ErrInvalid, "the CQ is the shim's already")
+	}
+	s.enter(c)
+	return c, nil
+}
+
+// enter counts a CQ. The lock is held.
+func (s *Shim) enter(c *CQ) {
+	s.objects++
+	s.byInner[c.recv] = c
+	if c.channel != nil {
+		c.channel.refs++
+	}
+}
