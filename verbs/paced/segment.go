@@ -254,9 +254,11 @@ func (q *QP) posted(now units.Time, first, taken int, err error) {
 			break
 		}
 		s.stats.SegmentBytes += units.Bytes(s.claims[c].n)
+		q.tally.segmentBytes += units.Bytes(s.claims[c].n)
 		c = int(s.claims[c].next)
 	}
 	s.stats.Segments += uint64(taken)
+	q.tally.segments += uint64(taken)
 	q.sends.inFlight += taken
 	s.inFlight += taken
 	if c == none {

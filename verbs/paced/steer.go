@@ -23,6 +23,8 @@ type steering struct {
 	cnps      verbs.CNPQP
 	limiter   verbs.RateLimitQP
 
+	tally tally
+
 	lastAck units.Time
 	cnpSeen uint64
 	scale   cc.UpdateScaler
@@ -117,6 +119,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	}
 	m := completions.Measure(seg, done, q.wire)
 	s.stats.Samples++
+	q.tally.rtt.add(m.RTT)
 	if fromNIC {
 		s.stats.NICTime++
 	} else {
@@ -136,6 +139,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 		// to an engine those of one instant are one.
 		if seen := q.cnps.CNPs(); seen != q.cnpSeen {
 			s.stats.CNPs += seen - q.cnpSeen
+			q.tally.cnps += seen - q.cnpSeen
 			q.cnpSeen = seen
 			q.obey(q.engine.OnCNP(q.lastAck))
 		}

@@ -1,0 +1,87 @@
+package paced
+
+import (
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// QPStats is what a queue pair has done since it was made, and how it stands.
+type QPStats struct {
+	QPN    uint32
+	State  ib.QPState
+	Engine string // its scheme; empty without congestion control
+
+	Rate        units.Rate  // that the engine allows; the line rate without one
+	Window      units.Bytes // that the engine allows; 0 if it sets none
+	Outstanding units.Bytes // with the NIC
+
+	Messages, Failed uint64 // requests that completed; those that did not succeed
+	Segments         uint64 // taken by the provider
+	SegmentBytes     units.Bytes
+	CNPs             uint64 // that the engine was told of
+
+	// RTT counts the round trips of segments, serialisation included.
+	RTT RTTHistogram
+	// Variables are what a cc.Inspector tells.
+	Variables []Variable
+}
+
+// Variable is one of an engine's, with its unit at the end of the name.
+type Variable struct {
+	Name  string
+	Value float64
+}
+
+// tally is the part of QPStats that a queue pair counts.
+type tally struct {
+	segments     uint64
+	segmentBytes units.Bytes
+	cnps         uint64
+	rtt          RTTHistogram
+}
+
+// QPs returns the queue pairs that exist, in no particular order.
+func (s *Shim) QPs() []*QP {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	qps := make([]*QP, 0, len(s.qps))
+	for _, q := range s.qps {
+		if q != nil {
+			qps = append(qps, q)
+		}
+	}
+	return qps
+}
+
+// Stats fills out, reusing its Variables. It may be called at any time, also on
+// a queue pair that is destroyed.
+func (q *QP) Stats(out *QPStats) {
+	s := q.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, failed := q.table.Finished()
+	*out = QPStats{
+		QPN: q.inner.Num(), State: q.state,
+		Rate: q.control.Rate, Outstanding: q.table.Outstanding(),
+		Messages: all, Failed: failed,
+		Segments: q.tally.segments, SegmentBytes: q.tally.segmentBytes, CNPs: q.tally.cnps,
+		RTT:       q.tally.rtt,
+		Variables: out.Variables[:0],
+	}
+	if q.control.Window != cc.Unlimited {
+		out.Window = q.control.Window
+	}
+	if q.engine == nil {
+		return
+	}
+	out.Engine = s.cfg.Scheme
+	if out.Engine == "" {
+		out.Engine = "custom"
+	}
+	if e, ok := q.engine.(cc.Inspector); ok {
+		e.Inspect(func(name string, value float64) {
+			out.Variables = append(out.Variables, Variable{name, value})
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package paced
+
+import (
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// RTTHistogram counts round trips in buckets whose width is a quarter of a power
+// of two, so that a value is known to better than a fifth; from 262 ns (2^18 ps)
+// to 4.4 s (2^42 ps), and what is shorter or longer in the first and the last.
+type RTTHistogram struct {
+	Counts [rttBuckets]uint64
+	Sum    units.Time
+}
+
+const (
+	rttLeast   = 18 // log2 of the first octave, in ps
+	rttOctaves = 24
+	rttBuckets = 4 * rttOctaves
+)
+
+func (h *RTTHistogram) add(rtt units.Time) {
+	h.Sum += rtt
+	v := uint64(max(rtt, 1<<rttLeast))
+	octave := bits.Len64(v) - 1
+	i := (octave-rttLeast)<<2 | int(v>>(octave-2))&3
+	h.Counts[min(i, rttBuckets-1)]++
+}
+
+// Bound is where bucket i ends; values in it are below.
+func (h *RTTHistogram) Bound(i int) units.Time {
+	return units.Time(4+i&3+1) << (rttLeast - 2 + i>>2)
+}
+
+// Count is the number of round trips.
+func (h *RTTHistogram) Count() uint64 {
+	var n uint64
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// Quantile returns the upper bound of the bucket in which the q-th part of the
+// round trips ends, 0 without any; q is from 0 to 1.
+func (h *RTTHistogram) Quantile(q float64) units.Time {
+	n := h.Count()
+	if n == 0 {
+		return 0
+	}
+	rank := max(uint64(q*float64(n)+0.5), 1)
+	for i, c := range h.Counts {
+		if rank <= c {
+			return h.Bound(i)
+		}
+		rank -= c
+	}
+	return h.Bound(rttBuckets - 1)
+}

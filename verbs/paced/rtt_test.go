@@ -1,0 +1,40 @@
+package paced
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// A value lies below its bucket's bound, not below the bound before, and the bound
+// is at most a quarter above it.
+func TestRTTBuckets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := units.Time(rapid.Int64Range(1<<rttLeast, 1<<(rttLeast+rttOctaves)-1).Draw(t, "rtt"))
+		var h RTTHistogram
+		h.add(v)
+		for i, c := range h.Counts {
+			if c == 0 {
+				continue
+			}
+			if v >= h.Bound(i) || i > 0 && v < h.Bound(i-1) || h.Bound(i) > v+v/4+1 {
+				t.Fatalf("%v is in bucket %d, which ends at %v", v, i, h.Bound(i))
+			}
+		}
+		if got := h.Quantile(0.5); got <= v || h.Count() != 1 || h.Sum != v {
+			t.Fatalf("quantile %v, count %d, sum %v", got, h.Count(), h.Sum)
+		}
+	})
+	var h RTTHistogram
+	if h.Quantile(0.5) != 0 {
+		t.Error("a quantile of nothing")
+	}
+	for _, v := range []units.Time{0, 1, 1 << 50} { // beyond either end
+		h.add(v)
+	}
+	if h.Counts[0] != 2 || h.Counts[rttBuckets-1] != 1 {
+		t.Error("values beyond the ends are not in the first and last bucket")
+	}
+}
