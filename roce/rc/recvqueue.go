@@ -3,6 +3,8 @@ package rc
 import (
 	"errors"
 	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
 )
 
 // Recv is a receive work request.
@@ -73,6 +75,25 @@ func (q *RecvQueue) Free(slot uint32) { q.free = append(q.free, slot) }
 // left, EventSRQLimit is raised, once (ibv_modify_srq with IBV_SRQ_LIMIT). 0
 // disarms it.
 func (q *RecvQueue) SetLimit(n int) { q.limit = uint32(max(n, 0)) }
+
+// Peek returns the oldest receive and leaves it where it is.
+func (q *RecvQueue) Peek() (r Recv, ok bool) {
+	if q.Len() == 0 {
+		return Recv{}, false
+	}
+	return q.entries[q.order[q.head]], true
+}
+
+// Take removes the oldest receive for a message, and adds EventSRQLimit to
+// events when SetLimit says so. A QP takes its receives itself; this is for
+// datagrams, which have no state to keep here.
+func (q *RecvQueue) Take(events *EventSet) (slot uint32, r Recv, ok bool) {
+	if slot, r, ok = q.take(); ok && q.posted < q.limit {
+		q.limit = 0
+		events.add(ib.EventSRQLimit)
+	}
+	return slot, r, ok
+}
 
 // take removes the oldest receive.
 func (q *RecvQueue) take() (slot uint32, r Recv, ok bool) {

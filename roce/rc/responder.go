@@ -345,14 +345,9 @@ func (q *QP) advanceExpected(n int64) {
 
 // takeRecv takes the oldest receive.
 func (q *QP) takeRecv(eff *Effects) bool {
-	rq := q.cfg.Recv
-	slot, r, ok := rq.take()
+	slot, r, ok := q.cfg.Recv.Take(&eff.Events)
 	if !ok {
 		return false
-	}
-	if rq.posted < rq.limit {
-		rq.limit = 0
-		eff.Events.add(ib.EventSRQLimit)
 	}
 	q.holds, q.recvSlot, q.recv, q.recvStatus = true, slot, r, ib.WCWRFlushErr
 	return true

@@ -38,7 +38,7 @@ type QP struct {
 	sq   sendQueue
 	recv *RecvQueue
 	rc   *rc.QP // RC: from RTR on
-	ud   *udQueue
+	ud   *udState
 
 	timerAt    units.Time
 	timerIndex int
@@ -80,8 +80,6 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 		return bad(verbs.ErrInvalid, "%d bytes of inline data: 0 to %d", c.MaxInlineData, MaxInline)
 	case a.SRQ != nil && (a.SRQ.pd != p || a.SRQ.gone):
 		return bad(verbs.ErrInvalid, "the SRQ belongs to another protection domain")
-	case a.SRQ != nil && a.Type == ib.UD:
-		return bad(verbs.ErrNotSupported, "a UD queue pair on an SRQ")
 	case e.qps.n >= e.cfg.MaxQPs:
 		return bad(verbs.ErrBusy, "the device has %d queue pairs and takes no more", e.qps.n)
 	}
@@ -92,17 +90,14 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 	q := &QP{e: e, pd: p, num: num, init: a, timerAt: units.Never, timerIndex: -1}
 	q.attr.Cap = a.Cap
 	q.sq.init(c.MaxSendWR)
-	switch {
-	case a.Type == ib.UD:
-		q.ud = newUDQueue(max(c.MaxRecvWR, 1), max(c.MaxRecvSGE, 1))
-	case a.SRQ != nil:
+	if a.Type == ib.UD {
+		q.ud = &udState{}
+	}
+	if a.SRQ != nil {
 		q.recv = a.SRQ
 		q.recv.users++
-	default:
-		// The depth is within the limits that were checked.
-		if q.recv, err = p.recvQueue(q.object(), max(c.MaxRecvWR, 1), c.MaxRecvSGE); err != nil {
-			return bad(verbs.ErrInvalid, "%v", err)
-		}
+	} else if q.recv, err = p.recvQueue(q.object(), max(c.MaxRecvWR, 1), c.MaxRecvSGE); err != nil {
+		return bad(verbs.ErrInvalid, "%v", err) // the depth is within the limits that were checked
 	}
 	e.qps.put(num, q)
 	a.SendCQ.users++
@@ -342,8 +337,7 @@ func (q *QP) drain(now units.Time, from ib.QPState) error {
 // fail takes the queue pair to the error state, which flushes its requests.
 func (q *QP) fail(now units.Time) {
 	if q.ud != nil {
-		q.state = ib.Err
-		q.flushUD()
+		q.failUD()
 		return
 	}
 	if q.rc == nil {
@@ -366,10 +360,7 @@ func (q *QP) reset() {
 	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
 	q.sq.clear()
 	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.echo, q.congestion.marked = false, false, false, false
-	switch {
-	case q.ud != nil:
-		q.ud.clear()
-	case q.init.SRQ == nil:
+	if q.init.SRQ == nil {
 		// The depth is as it was.
 		q.recv, _ = q.pd.recvQueue(q.recv.object, len(q.recv.sgls), q.recv.sges)
 	}
@@ -406,19 +397,9 @@ func (q *QP) PostRecv(now units.Time, wrs []verbs.RecvWR) (int, error) {
 	if s == ib.Reset {
 		return 0, verbs.Errorf("post_recv", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to INIT first", s)
 	}
-	var n int
-	var err error
-	if q.ud != nil {
-		n, err = q.postRecvUD(wrs)
-	} else {
-		n, err = q.recv.PostRecv(wrs)
-	}
+	n, err := q.recv.PostRecv(wrs)
 	if s == ib.Err {
-		if q.ud != nil {
-			q.flushUD()
-		} else {
-			q.e.reap(q)
-		}
+		q.e.reap(q)
 	}
 	return n, err
 }

@@ -13,52 +13,12 @@ import (
 // A17.4.5.2).
 const GRHBytes = 40
 
-// udQueue is the state of an unreliable datagram queue pair beside its send
+// udState is the state of an unreliable datagram queue pair beside its send
 // queue: no connection, no acknowledgement. A datagram completes as it is handed
 // to the driver.
-type udQueue struct {
+type udState struct {
 	psn units.PSN
 	to  Route // of the datagram in hand
-
-	recvs    []udRecv // a ring
-	first, n int
-	sges     int
-}
-
-type udRecv struct {
-	id  uint64
-	sgl []verbs.SGE
-}
-
-func newUDQueue(depth, sges int) *udQueue {
-	return &udQueue{recvs: make([]udRecv, depth), sges: sges}
-}
-
-func (u *udQueue) clear() { u.first, u.n = 0, 0 }
-
-func (q *QP) postRecvUD(wrs []verbs.RecvWR) (int, error) {
-	u := q.ud
-	for i := range wrs {
-		wr := &wrs[i]
-		if len(wr.SGL) > u.sges {
-			return i, verbs.Errorf("post_recv", q.object(), verbs.ErrInvalid, "%d pieces: the queue was made for %d", len(wr.SGL), u.sges)
-		}
-		if u.n == len(u.recvs) {
-			return i, verbs.Errorf("post_recv", q.object(), verbs.ErrQueueFull, "it holds %d receives", u.n)
-		}
-		r := &u.recvs[(u.first+u.n)%len(u.recvs)]
-		r.id = wr.WRID
-		r.sgl = append(r.sgl[:0], wr.SGL...)
-		u.n++
-	}
-	return len(wrs), nil
-}
-
-func (u *udQueue) take() *udRecv {
-	r := &u.recvs[u.first]
-	u.first = (u.first + 1) % len(u.recvs)
-	u.n--
-	return r
 }
 
 // nextDatagram writes the next datagram of a queue pair.
@@ -114,24 +74,22 @@ func (e *Endpoint) receiveDatagram(q *QP, p *Packet, in *inbound) {
 	case in.QKey != q.attr.QKey:
 		e.Counters.BadQKey++
 		return
-	case q.ud.n == 0:
+	}
+	r, ok := q.recv.queue.Peek()
+	if !ok {
 		e.Counters.UDNoReceive++
 		return
 	}
-	r := &q.ud.recvs[q.ud.first]
-	room := 0
-	for _, s := range r.sgl {
-		room += int(s.Length)
-	}
-	if room < GRHBytes+len(in.payload) {
+	if int64(r.Length) < int64(GRHBytes+len(in.payload)) {
 		// Dropped, so that no stranger can bring the queue pair down (IBA
 		// 9.9.3.1.2, class E).
 		e.Counters.UDTooLong++
 		return
 	}
-	q.ud.take()
+	var events rc.EventSet
+	slot, _, _ := q.recv.queue.Take(&events)
 	wc := verbs.WC{
-		WRID: r.id, Opcode: ib.WCRecv, Flags: verbs.WCGRH, ByteLen: uint32(GRHBytes + len(in.payload)),
+		WRID: r.ID, Opcode: ib.WCRecv, Flags: verbs.WCGRH, ByteLen: uint32(GRHBytes + len(in.payload)),
 		QPN: q.num, SrcQP: in.SrcQP, Timestamp: e.stamp,
 	}
 	if op.Operation() == ib.SendOnlyImm {
@@ -139,14 +97,18 @@ func (e *Endpoint) receiveDatagram(q *QP, p *Packet, in *inbound) {
 		wc.Imm = in.Imm
 	}
 	e.writeGRH(p)
-	if !e.scatter(q.pd, r.sgl, 0, e.grh[:]) || !e.scatter(q.pd, r.sgl, GRHBytes, in.payload) {
+	sgl := q.recv.sgls[slot]
+	if !e.scatter(q.pd, sgl, 0, e.grh[:]) || !e.scatter(q.pd, sgl, GRHBytes, in.payload) {
 		e.Counters.LocalFaults++
 		wc.Status = ib.WCLocProtErr
 	}
+	q.recv.queue.Free(slot)
 	q.init.RecvCQ.push(&wc, ecn(p.TrafficClass) == roce.ECNCE, in.Solicited)
+	if events.Has(ib.EventSRQLimit) {
+		e.raise(Event{Type: ib.EventSRQLimit, QP: q})
+	}
 	if wc.Status != ib.WCSuccess {
-		q.state = ib.Err
-		q.flushUD()
+		q.failUD()
 	}
 }
 
@@ -168,7 +130,17 @@ func (e *Endpoint) writeGRH(p *Packet) {
 	h.Put(g[:])
 }
 
-// flushUD ends what is queued on a datagram queue pair in error.
+// failUD takes a datagram queue pair to the error state.
+func (q *QP) failUD() {
+	if q.state != ib.Err && q.init.SRQ != nil {
+		q.e.raise(Event{Type: ib.EventQPLastWQE, QP: q})
+	}
+	q.state = ib.Err
+	q.flushUD()
+}
+
+// flushUD ends what is queued on a datagram queue pair in error. What an SRQ holds
+// stays there.
 func (q *QP) flushUD() {
 	s := &q.sq
 	if q.state == ib.SQE || q.state == ib.Err {
@@ -179,13 +151,18 @@ func (q *QP) flushUD() {
 			q.completeSend(w, ib.WCWRFlushErr)
 		}
 	}
-	if q.state != ib.Err {
+	if q.state != ib.Err || q.init.SRQ != nil {
 		return
 	}
-	for q.ud.n > 0 {
-		r := q.ud.take()
+	var none rc.EventSet
+	for {
+		slot, r, ok := q.recv.queue.Take(&none)
+		if !ok {
+			return
+		}
+		q.recv.queue.Free(slot)
 		q.init.RecvCQ.push(&verbs.WC{
-			WRID: r.id, Status: ib.WCWRFlushErr, Opcode: ib.WCRecv, QPN: q.num, Timestamp: q.e.stamp,
+			WRID: r.ID, Status: ib.WCWRFlushErr, Opcode: ib.WCRecv, QPN: q.num, Timestamp: q.e.stamp,
 		}, false, false)
 	}
 }

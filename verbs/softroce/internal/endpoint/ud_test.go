@@ -17,7 +17,11 @@ const testQKey = 0x11111111
 // newUD makes a datagram queue pair that is ready to send.
 func (w *world) newUD(h *host, qkey uint32) *QP {
 	w.t.Helper()
-	q := w.newQP(h, ib.UD, nil)
+	return w.readyUD(w.newQP(h, ib.UD, nil), qkey)
+}
+
+func (w *world) readyUD(q *QP, qkey uint32) *QP {
+	w.t.Helper()
 	for _, m := range []struct {
 		a    verbs.QPAttr
 		mask verbs.QPAttrMask
@@ -263,5 +267,91 @@ func TestAddressHandles(t *testing.T) {
 	}
 	if _, err := other.CreateAH(av); !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("a handle of a domain that is gone: %v", err)
+	}
+}
+
+// Datagram queue pairs and connections draw on one SRQ, in the order in which
+// messages come; one that fails leaves it to the others.
+func TestDatagramsOnSRQ(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a, b := w.hosts[0], w.hosts[1]
+	srq, err := b.pd.CreateSRQ(verbs.SRQInitAttr{MaxWR: 8, MaxSGE: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := w.newUD(a, testQKey)
+	y1, y2 := w.readyUD(w.newQP(b, ib.UD, srq), testQKey), w.readyUD(w.newQP(b, ib.UD, srq), testQKey)
+	rx, ry := w.newQP(a, ib.RC, nil), w.newQP(b, ib.RC, srq)
+	w.connect(rx, ry, a, b, verbs.DefaultRC(), 0)
+	m, buf := b.reg(8*100, allAccess)
+	for i := range 5 {
+		if _, err := srq.PostRecv([]verbs.RecvWR{{WRID: uint64(i), SGL: sge(m, 100*i, 100)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inline := func(text string) verbs.SendWR {
+		return verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendInline, Inline: []byte(text)}
+	}
+	want := []verbs.WC{}
+	got := []verbs.WC{}
+	for i, q := range []*QP{y1, ry, y2, y1} {
+		text := string(rune('a' + i))
+		wc := verbs.WC{WRID: uint64(i), Opcode: ib.WCRecv, QPN: q.Num(), ByteLen: 1}
+		at := 100 * i
+		if q == ry {
+			a.post(rx, inline(text))
+		} else {
+			a.sendTo(x, inline(text), b, q.Num(), testQKey)
+			wc.SrcQP, wc.Flags, wc.ByteLen = x.Num(), verbs.WCGRH, GRHBytes+1
+			at += GRHBytes
+		}
+		w.settle()
+		got = append(got, b.poll()...)
+		got[len(got)-1].Timestamp = 0
+		want = append(want, wc)
+		if string(buf[at]) != text {
+			t.Errorf("message %d is not where its receive is", i)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	if err := y1.Modify(w.now, verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	if flushed := b.poll(); len(flushed) != 0 || len(b.events) == 0 || b.events[len(b.events)-1] != (Event{Type: ib.EventQPLastWQE, QP: y1}) {
+		t.Errorf("completions %+v, events %+v", flushed, b.events)
+	}
+	a.sendTo(x, inline("z"), b, y2.Num(), testQKey)
+	w.settle()
+	if last := b.poll(); len(last) != 1 || last[0].WRID != 4 || last[0].Status != ib.WCSuccess {
+		t.Errorf("%+v", last)
+	}
+}
+
+// What was posted to a queue pair in INIT is flushed when it goes to ERR.
+func TestFlushFromInit(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	a := w.hosts[0]
+	for _, typ := range []ib.QPType{ib.RC, ib.UD} {
+		q := w.newQP(a, typ, nil)
+		if err := q.Modify(w.now, verbs.QPAttr{State: ib.Init, Port: 1}, verbs.ResetToInitRC|verbs.ResetToInitUD); err != nil {
+			t.Fatal(err)
+		}
+		a.recv(q, verbs.RecvWR{WRID: 1})
+		a.recv(q, verbs.RecvWR{WRID: 2})
+		if err := q.Modify(w.now, verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+			t.Fatal(err)
+		}
+		a.recv(q, verbs.RecvWR{WRID: 3})
+		got := a.poll()
+		if len(got) != 3 {
+			t.Fatalf("%v: %d completions", typ, len(got))
+		}
+		for i, wc := range got {
+			if wc.WRID != uint64(i+1) || wc.Status != ib.WCWRFlushErr || wc.QPN != q.Num() {
+				t.Errorf("%v: %+v", typ, wc)
+			}
+		}
 	}
 }
