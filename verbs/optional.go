@@ -29,11 +29,27 @@ type Telemetry struct {
 	Path               telemetry.Stack // N is 0 without per-hop records
 }
 
+// TelemetryKinds is which parts of Telemetry a queue pair can report.
+type TelemetryKinds uint8
+
+// Kinds of telemetry.
+const (
+	ReportsECN      TelemetryKinds = 1 << iota // Telemetry.ECN
+	ReportsEIN                                 // Telemetry.EIN
+	ReportsMaxDelay                            // MaxHopDelay and ReverseMaxHopDelay
+	ReportsPath                                // Path
+)
+
 // TelemetryQP is a QP that knows what the network reported about a completed
 // request. CompletionTelemetry fills t for a completion that the last Poll of
 // the QP's send CQ returned, and reports whether there was anything.
+//
+// TelemetryKinds is what it can report at all, on the path to the present peer:
+// it is known from RTR on. What is absent from a Telemetry that could have it
+// did not happen; what a QP can't report says nothing.
 type TelemetryQP interface {
 	CompletionTelemetry(wc *WC, t *Telemetry) bool
+	TelemetryKinds() TelemetryKinds
 }
 
 // RateLimitQP is a QP whose device paces its packets (ibv_modify_qp_rate_limit).

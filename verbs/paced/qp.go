@@ -9,7 +9,6 @@ import (
 	"github.com/sluice-rdma/sluice/completions"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/ratelimiter"
-	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -410,15 +409,4 @@ func (q *QP) destroy() error {
 
 func (q *QP) errorf(op string, cause error, format string, args ...any) error {
 	return verbs.Errorf(op, fmt.Sprintf("qp %d of %s", q.inner.Num(), q.shim.dev.Name()), cause, format, args...)
-}
-
-// telemetryKind says what a scheme needs in words.
-func telemetryKind(s *cc.Scheme) string {
-	switch {
-	case s.Telemetry != telemetry.None:
-		return s.Telemetry.String() + " telemetry"
-	case s.EIN:
-		return "early incast notices"
-	}
-	return "ECN marks"
 }

@@ -20,6 +20,7 @@ type steering struct {
 	wire    units.Rate // at which the NIC sends a segment: its limiter's, else line
 
 	telemetry verbs.TelemetryQP // nil where the provider has none
+	reported  bool              // it has something for the engine
 	cnps      verbs.CNPQP
 	limiter   verbs.RateLimitQP
 
@@ -60,9 +61,8 @@ func (q *QP) start() error {
 	if line <= 0 {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "port %d tells no line rate: set Config.LineRate", q.port)
 	}
-	if scheme := s.scheme; scheme != nil && q.telemetry == nil &&
-		(scheme.Telemetry != telemetry.None || scheme.ECN || scheme.EIN) {
-		return q.errorf("modify_qp", verbs.ErrNotSupported, "the engine %s lives on %s, which this device does not report: take an engine that needs round trips only", scheme.Name, telemetryKind(scheme))
+	if missing := q.starves(); missing != "" {
+		return q.errorf("modify_qp", verbs.ErrNotSupported, "the engine %s lives on %s, which this device does not report: take an engine that needs round trips only", s.scheme.Name, missing)
 	}
 	engine, err := s.newEngine(cc.Env{LineRate: line, BaseRTT: s.cfg.BaseRTT, MTU: units.Bytes(q.mtu)})
 	if err != nil {
@@ -73,6 +73,7 @@ func (q *QP) start() error {
 	q.engine = engine
 	q.lastAck, q.scale, q.appLimit, q.everShut = s.Clock(), cc.UpdateScaler{}, cc.AppLimit{}, false
 	q.cnpSeen = q.CNPs()
+	q.reported = q.telemetry != nil && q.telemetry.TelemetryKinds() != 0
 	control := cc.Control{Rate: line, Window: cc.Unlimited}
 	if engine != nil {
 		control = engine.Control()
@@ -80,6 +81,29 @@ func (q *QP) start() error {
 	q.control = cc.Control{}
 	q.obey(control)
 	return nil
+}
+
+// starves names, in words, what the configured scheme lives on and the queue pair
+// does not report; it is empty if there is nothing.
+func (q *QP) starves() string {
+	scheme := q.shim.scheme
+	if scheme == nil {
+		return "" // an engine of the program's own, which must know
+	}
+	var kinds verbs.TelemetryKinds
+	if q.telemetry != nil {
+		kinds = q.telemetry.TelemetryKinds()
+	}
+	switch {
+	case scheme.Telemetry == telemetry.MaxDelay && kinds&verbs.ReportsMaxDelay == 0,
+		scheme.Telemetry == telemetry.PerHop && kinds&verbs.ReportsPath == 0:
+		return scheme.Telemetry.String() + " telemetry"
+	case scheme.EIN && kinds&verbs.ReportsEIN == 0:
+		return "early incast notices"
+	case scheme.ECN && kinds&verbs.ReportsECN == 0:
+		return "ECN marks"
+	}
+	return ""
 }
 
 // limitNIC sets the NIC's limiter; 0 takes it off.
@@ -152,7 +176,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 		AppLimited: q.appLimited(),
 		Scale:      q.scale.Scale(q.lastAck, s.cfg.BaseRTT),
 	}
-	if q.telemetry != nil && q.telemetry.CompletionTelemetry(wc, &s.report) {
+	if q.reported && q.telemetry.CompletionTelemetry(wc, &s.report) {
 		t := &s.report
 		a.ECN, a.EIN = t.ECN, t.EIN
 		a.HasMaxDelay, a.MaxHopDelay, a.ReverseMaxHopDelay = t.HasMaxDelay, t.MaxHopDelay, t.ReverseMaxHopDelay

@@ -3,6 +3,7 @@ package paced_test
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -240,6 +241,7 @@ func TestWhatTheEngineIsTold(t *testing.T) {
 	cfg.BaseRTT = 12 * us
 	cfg.Observe = func(q *paced.QP, a *cc.Ack, c cc.Control) { seen = append(seen, c.Rate) }
 	p := newBench(t, cfg, func(p *bench) {
+		p.a.Kinds = verbs.ReportsECN | verbs.ReportsEIN | verbs.ReportsMaxDelay | verbs.ReportsPath
 		p.a.Telemetry = func(wc *verbs.WC, r *verbs.Telemetry) bool {
 			*r = verbs.Telemetry{ECN: true, EIN: true, HasMaxDelay: true, MaxHopDelay: 3 * us, ReverseMaxHopDelay: us}
 			r.Path.Push(telemetry.Hop{QLen: 77})
@@ -435,23 +437,53 @@ func TestApplicationLimited(t *testing.T) {
 }
 
 func init() {
-	cc.Register(cc.Scheme{Name: "paced-test-int", Telemetry: telemetry.PerHop},
-		func() int { return 0 }, func(int, cc.Env) (cc.Engine, error) { return &fixed{control: cc.Control{Rate: 1, Window: 1}}, nil })
+	for _, scheme := range []cc.Scheme{
+		{Name: "paced-test-path", Telemetry: telemetry.PerHop, ECN: true},
+		{Name: "paced-test-delay", Telemetry: telemetry.MaxDelay},
+		{Name: "paced-test-ein", EIN: true},
+		{Name: "paced-test-ecn", ECN: true},
+	} {
+		cc.Register(scheme, func() int { return 0 },
+			func(int, cc.Env) (cc.Engine, error) { return &fixed{control: cc.Control{Rate: 1, Window: 1}}, nil })
+	}
 }
 
+// An engine runs only where all that it lives on is reported.
 func TestAnEngineThatCannotLiveHere(t *testing.T) {
-	cfg := uncalibrated()
-	cfg.Scheme = "paced-test-int"
-	p := newBench(t, cfg, func(p *bench) { p.a.Plain = true })
-	q := must(p.pdA.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: p.cq, RecvCQ: p.cq, Cap: defaultCap()}))(t)
-	err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{QPN: 1}, verbs.DefaultRC())
-	if !errors.Is(err, verbs.ErrNotSupported) {
-		t.Errorf("an engine that needs telemetry runs without: %v", err)
-	}
-	p2 := newBench(t, cfg, nil)
-	q2, _ := p2.connect(defaultCap())
-	if q2.Control().Rate != 1 {
-		t.Error("the named engine does not steer")
+	const all = verbs.ReportsECN | verbs.ReportsEIN | verbs.ReportsMaxDelay | verbs.ReportsPath
+	for _, c := range []struct {
+		scheme  string
+		kinds   verbs.TelemetryKinds
+		plain   bool
+		missing string // nothing if the engine runs
+	}{
+		{scheme: "paced-test-path", plain: true, missing: "per-hop telemetry"},
+		{scheme: "paced-test-path", missing: "per-hop telemetry"},
+		{scheme: "paced-test-path", kinds: all &^ verbs.ReportsPath, missing: "per-hop telemetry"},
+		{scheme: "paced-test-path", kinds: all &^ verbs.ReportsECN, missing: "ECN marks"},
+		{scheme: "paced-test-path", kinds: verbs.ReportsPath | verbs.ReportsECN},
+		{scheme: "paced-test-delay", kinds: verbs.ReportsECN, missing: "max-delay telemetry"},
+		{scheme: "paced-test-delay", kinds: verbs.ReportsMaxDelay},
+		{scheme: "paced-test-ein", kinds: all &^ verbs.ReportsEIN, missing: "early incast notices"},
+		{scheme: "paced-test-ein", kinds: verbs.ReportsEIN},
+		{scheme: "paced-test-ecn", plain: true, missing: "ECN marks"},
+		{scheme: "paced-test-ecn", kinds: verbs.ReportsECN},
+		{scheme: "timely"},
+		{scheme: "timely", plain: true},
+	} {
+		cfg := uncalibrated()
+		cfg.Scheme = c.scheme
+		p := newBench(t, cfg, func(p *bench) { p.a.Plain, p.a.Kinds = c.plain, c.kinds })
+		q := must(p.pdA.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: p.cq, RecvCQ: p.cq, Cap: defaultCap()}))(t).(*paced.QP)
+		err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{QPN: 1}, verbs.DefaultRC())
+		switch {
+		case c.missing == "" && err != nil:
+			t.Errorf("%s with %04b: %v", c.scheme, c.kinds, err)
+		case c.missing == "" && c.scheme != "timely" && q.Control().Rate != 1:
+			t.Errorf("%s does not steer", c.scheme)
+		case c.missing != "" && (!errors.Is(err, verbs.ErrNotSupported) || !strings.Contains(err.Error(), c.missing)):
+			t.Errorf("%s with %04b: %v, want that it lacks %s", c.scheme, c.kinds, err, c.missing)
+		}
 	}
 }
 

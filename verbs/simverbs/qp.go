@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -23,6 +24,7 @@ type QP struct {
 	gone   bool
 	// everyAck is SendConfig.AckReqEvery, decided when the peer is known.
 	everyAck int
+	kinds    verbs.TelemetryKinds // known with the peer, too
 
 	wr  nicmodel.WR
 	sgl []nicmodel.SGE
@@ -183,6 +185,7 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
+	q.kinds = reports(&cong)
 	q.attr.PathMTU, q.attr.DestQPN, q.attr.RQPSN, q.attr.AV = a.PathMTU, a.DestQPN, a.RQPSN, a.AV
 	q.attr.MaxDestRdAtomic, q.attr.MinRNRTimer = a.MaxDestRdAtomic, a.MinRNRTimer
 	return nil
@@ -352,6 +355,23 @@ func (q *QP) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 		return true
 	}
 	return false
+}
+
+// TelemetryKinds implements verbs.TelemetryQP: what the packets to the present
+// peer collect. Switches of the model set no early incast notices.
+func (q *QP) TelemetryKinds() verbs.TelemetryKinds { return q.kinds }
+
+func reports(c *nicmodel.Congestion) (k verbs.TelemetryKinds) {
+	switch c.Telemetry {
+	case telemetry.MaxDelay:
+		k = verbs.ReportsMaxDelay
+	case telemetry.PerHop:
+		k = verbs.ReportsPath
+	}
+	if c.ECT {
+		k |= verbs.ReportsECN
+	}
+	return k
 }
 
 // Destroy implements verbs.QP.

@@ -23,11 +23,17 @@ type host struct {
 
 func open(t testing.TB, name string) *host {
 	t.Helper()
-	h := &host{}
-	var err error
-	if h.dev, err = verbs.Open(name); err != nil {
+	dev, err := verbs.Open(name)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return newHost(t, dev)
+}
+
+func newHost(t testing.TB, dev verbs.Device) *host {
+	t.Helper()
+	h := &host{dev: dev}
+	var err error
 	if h.pd, err = h.dev.AllocPD(); err != nil {
 		t.Fatal(err)
 	}

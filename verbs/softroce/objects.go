@@ -208,6 +208,10 @@ func (q *queuePair) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 	return true
 }
 
+// TelemetryKinds implements verbs.TelemetryQP: switches mark packets, and report
+// nothing else to this endpoint.
+func (q *queuePair) TelemetryKinds() verbs.TelemetryKinds { return verbs.ReportsECN }
+
 // completionQueue implements verbs.CQ.
 type completionQueue struct {
 	dev     *device

@@ -282,6 +282,9 @@ func TestMarks(t *testing.T) {
 			if !a.qp.(verbs.TelemetryQP).CompletionTelemetry(&wc[0], &report) || !report.ECN {
 				t.Error("the completion does not show the mark")
 			}
+			if k := a.qp.(verbs.TelemetryQP).TelemetryKinds(); k != verbs.ReportsECN {
+				t.Errorf("it says that it reports %04b, want ECN alone", k)
+			}
 			b.dev.(*device).mu.Lock()
 			defer b.dev.(*device).mu.Unlock()
 			if c := b.dev.(*device).core.Counters; c.ECNMarked < 2 || c.CNPsSent < 1 {

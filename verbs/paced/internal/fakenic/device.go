@@ -42,6 +42,8 @@ type Device struct {
 	PostError func(q *QP, wr *verbs.SendWR) error
 	// Telemetry, if set, is what queue pairs report, which otherwise report nothing.
 	Telemetry func(wc *verbs.WC, t *verbs.Telemetry) bool
+	// Kinds is what they say that they can report.
+	Kinds verbs.TelemetryKinds
 	// Plain hides what a queue pair may optionally do.
 	Plain bool
 	// Unlimited makes SetRateLimit fail.

@@ -76,6 +76,9 @@ func (q *QP) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 	return q.dev.Telemetry != nil && q.dev.Telemetry(wc, t)
 }
 
+// TelemetryKinds implements verbs.TelemetryQP.
+func (q *QP) TelemetryKinds() verbs.TelemetryKinds { return q.dev.Kinds }
+
 // Modify implements verbs.QP.
 func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrState != 0 {
