@@ -30,6 +30,8 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte{byte(ib.SendOnly), 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 64, 0, byte(ib.ReadRequest), 0, 0, 0, 0, 0x11, 200, 0, 0, 0, 0, 0,
 		byte(ib.ReadRequest), 0xfc, 0, 0, 0, 0x11, 200, 0, 0, 0, 0, 0, byte(ib.Acknowledge), 2, 0, 0, 31, 0x21, 0, 0, 0, 0, 0, 0})
 	seed(Header{Opcode: ib.ReadResponseOnly, PSN: 4}, Header{Opcode: ib.AtomicAcknowledge, PSN: 5}, Header{Opcode: ib.Acknowledge, Syndrome: SyndromeRNR})
+	// A WRITE to the very end of the address space, whose end is 0 in 64 bits.
+	f.Add([]byte{byte(ib.WriteFirst), 0, 0, 0, 127, 0x12, 128, 0, 0, 0, 64, 0, byte(ib.WriteLast), 0, 0, 0, 127, 0x12, 0, 0, 0, 0, 64, 0})
 	const record = 12
 	f.Fuzz(func(t *testing.T, b []byte) {
 		recv, err := NewRecvQueue(4)
@@ -64,7 +66,7 @@ func FuzzReceive(f *testing.F) {
 			now   units.Time
 			d     Descriptor
 			eff   Effects
-			grant struct{ va, end uint64 }
+			grant struct{ va, n uint64 }
 			sent  SendCompletion
 			rcv   RecvCompletion
 		)
@@ -95,12 +97,12 @@ func FuzzReceive(f *testing.F) {
 			q.Receive(now, &h, int(binary.LittleEndian.Uint16(b[10:12]))&127, &eff)
 			if eff.Do&DoCheck != 0 {
 				c := eff.Check
-				if !c.Invalidate && c.VA+uint64(c.Length) < c.VA {
+				if !c.Invalidate && wrapsAround(c.VA, uint64(c.Length)) {
 					t.Fatalf("a check that wraps around: %+v", c)
 				}
 				ok := b[5]&4 == 0
 				if ok && !c.Invalidate {
-					grant.va, grant.end = c.VA, c.VA+uint64(c.Length)
+					grant.va, grant.n = c.VA, uint64(c.Length)
 				}
 				q.Checked(now, ok, &eff)
 			}
@@ -108,8 +110,8 @@ func FuzzReceive(f *testing.F) {
 				p := eff.Place
 				switch p.Kind {
 				case PlaceMemory:
-					if p.VA < grant.va || p.VA+uint64(p.Length) > grant.end {
-						t.Fatalf("%d bytes placed at %#x, granted %#x to %#x", p.Length, p.VA, grant.va, grant.end)
+					if n := uint64(p.Length); p.VA < grant.va || n > grant.n || p.VA-grant.va > grant.n-n {
+						t.Fatalf("%d bytes placed at %#x, granted %d at %#x", n, p.VA, grant.n, grant.va)
 					}
 				case PlaceRecv:
 					if p.Offset+p.Length > 100 {
@@ -146,3 +148,7 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// wrapsAround reports whether n bytes from va on do not fit 64 bits of addresses. The
+// last of them may have the highest address.
+func wrapsAround(va, n uint64) bool { return n > 0 && n-1 > ^va }
