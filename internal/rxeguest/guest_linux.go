@@ -36,7 +36,7 @@ type Options struct {
 	Addrs   []netip.Prefix // of eth0; the GIDs of rxe0 follow from them
 	Loss    float64        // percent of frames lost, each way: see SetLoss
 	Capture string         // if not empty, a file that gets all frames of eth0, as pcap
-	Dir     string         // if not empty, a folder of the host that the guest has at /work, read and write
+	Dir     string         // if not empty, a folder of the host that the guest has at /job, read and write
 	Root    string         // if not empty, a folder of the host that the guest has at /host, read only, with the guest's dev, proc, run, sys and tmp in it
 }
 
@@ -65,7 +65,7 @@ func (im *Image) Boot(ctx context.Context, h *Host, o Options) (_ *Guest, err er
 		return nil, err
 	}
 	g := &Guest{name: o.Name, dir: dir, gone: make(chan struct{}), jobs: make(map[int]*Process)}
-	if err := os.Mkdir(g.path("job"), 0o755); err != nil {
+	if err := os.Mkdir(g.path("runs"), 0o755); err != nil {
 		return nil, err
 	}
 	if err := im.writeInitramfs(g.path("initramfs"), o); err != nil {
@@ -143,7 +143,7 @@ func (im *Image) writeInitramfs(to string, o Options) error {
 	c.file("etc/hostname", 0o644, []byte(o.Name+"\n"))
 	var shares string
 	if o.Dir != "" {
-		shares += "work\n"
+		shares += "job\n"
 	}
 	if o.Root != "" {
 		shares += "host\n"
@@ -188,9 +188,9 @@ func (im *Image) arguments(g *Guest, o Options) []string {
 	share := func(tag, dir, more string) {
 		args = append(args, "-virtfs", "local,security_model=none,multidevs=remap,mount_tag="+tag+",path="+quoteOption(dir)+more)
 	}
-	share("job", g.path("job"), "")
+	share("runs", g.path("runs"), "")
 	if o.Dir != "" {
-		share("work", o.Dir, "")
+		share("job", o.Dir, "")
 	}
 	if o.Root != "" {
 		share("host", o.Root, ",readonly=on")
@@ -440,5 +440,5 @@ func (p *Process) Output() string {
 }
 
 func (p *Process) path(elem ...string) string {
-	return p.g.path(append([]string{"job", strconv.Itoa(p.id)}, elem...)...)
+	return p.g.path(append([]string{"runs", strconv.Itoa(p.id)}, elem...)...)
 }

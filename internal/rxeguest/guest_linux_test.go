@@ -34,11 +34,11 @@ func TestGuest(t *testing.T) {
 	if noTap != nil {
 		link, _ = h.NewWire(1500)
 	}
-	work, root, capture := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "a,b.pcap")
+	shared, root, capture := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "a,b.pcap")
 	check(t, os.Mkdir(filepath.Join(root, "proc"), 0o755))
 	addr4, addr6 := netip.MustParsePrefix("192.0.2.1/24"), netip.MustParsePrefix("2001:db8::1/64")
 	g, err := image.Boot(t.Context(), h, Options{
-		Name: "alpha", Link: link, Dir: work, Root: root, Capture: capture,
+		Name: "alpha", Link: link, Dir: shared, Root: root, Capture: capture,
 		Addrs: []netip.Prefix{addr4, addr6},
 	})
 	check(t, err)
@@ -106,11 +106,11 @@ func TestGuest(t *testing.T) {
 		}
 	})
 	t.Run("folders", func(t *testing.T) {
-		check(t, os.WriteFile(filepath.Join(work, "in"), []byte("from the host"), 0o644))
-		_, err := g.Run(ctx, "sh", "-c", "cat /work/in /etc/hostname >/work/out && ! touch /host/x && [ -e /host/proc/self ]")
+		check(t, os.WriteFile(filepath.Join(shared, "in"), []byte("from the host"), 0o644))
+		_, err := g.Run(ctx, "sh", "-c", "cat /job/in /etc/hostname >/job/out && ! touch /host/x && [ -e /host/proc/self ]")
 		check(t, err)
-		if b, err := os.ReadFile(filepath.Join(work, "out")); string(b) != "from the hostalpha\n" {
-			t.Errorf("/work/out holds %q, %v", b, err)
+		if b, err := os.ReadFile(filepath.Join(shared, "out")); string(b) != "from the hostalpha\n" {
+			t.Errorf("/job/out holds %q, %v", b, err)
 		}
 	})
 	t.Run("device", func(t *testing.T) {

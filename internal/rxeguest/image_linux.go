@@ -57,7 +57,7 @@ const libgcc = "lib/x86_64-linux-gnu/libgcc_s.so.1"
 
 // recipe is raised when the way an image is made changes in another way than by
 // the lists above.
-const recipe = 1
+const recipe = 2
 
 // key names the image that these lists make.
 func key() string {
@@ -412,7 +412,7 @@ func (t tree) archive(w io.Writer, files map[string]string, loadOrder string) er
 		"etc/passwd":        "root:x:0:0:root:/root:/bin/sh\n",
 	}
 	var names []string
-	for _, d := range []string{"applets", "dev", "host", "job", "proc", "root", "run", "sys", "tmp", "work"} {
+	for _, d := range []string{"applets", "dev", "host", "job", "proc", "root", "run", "runs", "sys", "tmp"} {
 		names = append(names, d+"/")
 	}
 	add := func(name string) {

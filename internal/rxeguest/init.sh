@@ -2,7 +2,7 @@
 # The guest's first process: it loads the modules, mounts the folders that the
 # host shares, and then does what the host writes to the virtio serial port.
 #
-#   run ID         run the script /job/ID/cmd, its output to /job/ID/out;
+#   run ID         run the script /runs/ID/cmd, its output to /runs/ID/out;
 #                  "exit ID STATUS" comes back
 #   kill ID NAME   send the signal to all processes of that job
 #
@@ -31,8 +31,8 @@ done </etc/modules
 share() {
 	mount -t 9p -o "trans=virtio,version=9p2000.L,msize=262144,$3" "$1" "$2" || die "$2 is not shared"
 }
-share job /job rw
-if grep -q work /etc/shares; then share work /work rw; fi
+share runs /runs rw
+if grep -q job /etc/shares; then share job /job rw; fi
 if grep -q host /etc/shares; then
 	share host /host ro
 	for d in dev proc run sys tmp; do
@@ -53,7 +53,7 @@ done
 exec 3<>"$port"
 
 run() {
-	setsid /bin/sh "/job/$1/cmd" </dev/null >"/job/$1/out" 2>&1 3>&- &
+	setsid /bin/sh "/runs/$1/cmd" </dev/null >"/runs/$1/out" 2>&1 3>&- &
 	pid=$!
 	echo $pid >"/run/$1"
 	wait $pid

@@ -8,7 +8,7 @@
 //	rxe -root / ./my-rdma-tests
 //
 // The guest has perftest 4.5, rping and the other utilities of rdma-core, iproute2
-// and busybox. Its working folder is /work, which is the current folder of the
+// and busybox. Its working folder is /job, which is the current folder of the
 // caller (-dir names another). With -root / the commands run on the file system
 // of this machine instead, in that same folder under its own name: programs that
 // were built here find their libraries. All but that folder and /tmp is read only.

@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&s.server, "server", "", "shell `command` that a second guest runs meanwhile")
 	flag.StringVar(&s.host, "host", "", "shell `command` that this machine runs meanwhile, on the guest's network")
 	flag.StringVar(&s.ready, "ready", "", "shell `command`, run until it succeeds where the other end runs, before the guest's command starts")
-	flag.StringVar(&s.dir, "dir", ".", "`folder` that the guests have at /work, read and write")
+	flag.StringVar(&s.dir, "dir", ".", "`folder` that the guests have at /job, read and write")
 	flag.StringVar(&s.root, "root", "", "`folder` that the commands in guests have as their root, read only; / for this machine's")
 	flag.StringVar(&s.capture, "capture", "", "write the frames that the guest sends and receives to a pcap `file`")
 	flag.IntVar(&s.mtu, "mtu", 4200, "MTU of the Ethernet in `bytes`; rxe0's is the largest of 256 to 4096 that fits less 80")
@@ -204,21 +204,21 @@ func (s *settings) boot(ctx context.Context, image *rxeguest.Image, h *rxeguest.
 	return near, far, nil
 }
 
-// share makes the folder of -dir, which the guest has at /work, appear in the root of
+// share makes the folder of -dir, which the guest has at /job, appear in the root of
 // -root as well, at the place where it is on this machine.
 func (s *settings) share(ctx context.Context, g *rxeguest.Guest) error {
 	if s.root == "" {
 		return nil
 	}
-	_, err := g.Run(ctx, "sh", "-c", `mkdir -p "$1" && mount -o bind /work "$1"`, "sh", "/host"+s.inRoot())
+	_, err := g.Run(ctx, "sh", "-c", `mkdir -p "$1" && mount -o bind /job "$1"`, "sh", "/host"+s.inRoot())
 	return err
 }
 
-// inRoot is the path of -dir as seen in -root. A folder outside of it is at /work.
+// inRoot is the path of -dir as seen in -root. A folder outside of it is at /job.
 func (s *settings) inRoot() string {
 	rel, err := filepath.Rel(s.root, s.dir)
 	if err != nil || !filepath.IsLocal(rel) {
-		return "/work"
+		return "/job"
 	}
 	return filepath.Join("/", rel)
 }
@@ -226,7 +226,7 @@ func (s *settings) inRoot() string {
 // inGuest is the command line that runs a command in the guest's root and folder.
 func (s *settings) inGuest(command []string) []string {
 	if s.root == "" {
-		return append([]string{"sh", "-c", `cd /work && exec "$@"`, "sh"}, command...)
+		return append([]string{"sh", "-c", `cd /job && exec "$@"`, "sh"}, command...)
 	}
 	return append([]string{"chroot", "/host", "/bin/sh", "-c", `cd "$0" && exec "$@"`, s.inRoot()}, command...)
 }
