@@ -17,6 +17,9 @@ BENCH := cc ratelimiter completions calibration roce des fabric nicmodel verbs/p
 COUNT ?= 1
 BENCHTIME ?= 1s
 
+# How long `make fuzz` is at each target.
+FUZZTIME ?= 5m
+
 # `make test GOTESTFLAGS=-count=1` and the like.
 GOTESTFLAGS ?=
 
@@ -28,7 +31,7 @@ REPORT ?= report.html
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-rxe race bench check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build test test-rxe fuzz race bench check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -44,15 +47,25 @@ build: need-go ## build bin/sluice
 	$(GO) build -o $(BIN)/sluice ./cmd/sluice
 
 # What emulates a guest runs last and by itself: beside other tests its processor
-# stands still for longer than protocols wait.
+# stands still for longer than protocols wait. It runs each time: that the command
+# which these tests build has changed, Go's test cache does not see.
 GUESTS := ./internal/rxeguest ./rxetest
 
 test: need-go ## run all tests
 	@$(GO) test $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
-	@$(GO) test $(GOTESTFLAGS) -p 1 $(GUESTS)
+	@$(GO) test $(GOTESTFLAGS) -count=1 -p 1 $(GUESTS)
 
 test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (docs/soft-roce-in-ci.md)
 	@$(GO) test -count=1 -v ./rxetest
+
+fuzz: need-go ## run each fuzz target for FUZZTIME=5m; what one finds lies in its package's testdata/fuzz
+	@list=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+	echo "$$list" | awk '/^Fuzz/ { names = names " " $$1 } \
+		/^ok/ { n = split(names, name, " "); for (i = 1; i <= n; i++) print $$2, name[i]; names = "" }' | \
+	while read -r package name; do \
+		echo "$$package $$name"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$package" </dev/null || exit 1; \
+	done
 
 race: need-go ## run all tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race $(GOTESTFLAGS) ./...
