@@ -63,6 +63,16 @@ type CNPQP interface {
 	CNPs() uint64
 }
 
+// SentTimestampQP is a QP that knows when the packets of a request left the host:
+// what lies between posting and that is the host's delay, not the network's.
+type SentTimestampQP interface {
+	// SentTimestamps returns when the first and the last packet of a completed
+	// request left, in the ticks of WC.Timestamp; of packets that were sent again,
+	// the first time. It is for a completion that the last Poll of the QP's send
+	// CQ returned, and reports false where it does not know.
+	SentTimestamps(wc *WC) (first, last uint64, ok bool)
+}
+
 // Runner is a Device in whose world time is simulated; see Run.
 type Runner interface {
 	// Run runs each function as an application and returns when all have.

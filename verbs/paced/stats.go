@@ -13,6 +13,7 @@ type Stats struct {
 	Samples  uint64 // RTT samples of segments that succeeded
 	NICTime  uint64 // of them, completion times by the NIC's timestamp
 	PollTime uint64 // by the time of polling: no timestamp, or no trusted calibration
+	SentTime uint64 // reckoned from when the segment left the host, not from posting
 	// Clamped samples were shorter than their own serialisation: a wrong line
 	// rate, or a calibration error. They count as an RTT of zero.
 	Clamped uint64

@@ -23,6 +23,7 @@ type steering struct {
 	reported  bool              // it has something for the engine
 	cnps      verbs.CNPQP
 	limiter   verbs.RateLimitQP
+	departs   verbs.SentTimestampQP
 
 	tally tally
 
@@ -49,6 +50,7 @@ func (q *QP) prepare() {
 	st.telemetry, _ = q.inner.(verbs.TelemetryQP)
 	st.cnps, _ = q.inner.(verbs.CNPQP)
 	st.limiter, _ = q.inner.(verbs.RateLimitQP)
+	st.departs, _ = q.inner.(verbs.SentTimestampQP)
 	st.line = q.shim.lineRate(q.port)
 	st.wire = st.line
 	st.control = cc.Control{Rate: max(st.line, 1), Window: cc.Unlimited}
@@ -140,6 +142,9 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	done, fromNIC := now, false
 	if q.sends.timestamps {
 		done, fromNIC = s.clock.HostTime(wc.Timestamp, now)
+	}
+	if fromNIC && q.departs != nil {
+		q.departed(now, wc)
 	}
 	m := completions.Measure(seg, done, q.wire)
 	s.stats.Samples++
