@@ -1,0 +1,98 @@
+//go:build ibverbs
+
+package ibverbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// CompChannel is a completion channel. Any number of goroutines may wait on it;
+// each wait holds a thread.
+type CompChannel struct {
+	dev     *Device
+	ch      *C.struct_ibv_comp_channel
+	adopted bool
+	gone    atomic.Bool
+	reading sync.Mutex
+	users   int // guarded by the device's lock
+}
+
+// CreateCompChannel implements verbs.Device.
+func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
+	if err := d.add("create_comp_channel"); err != nil {
+		return nil, err
+	}
+	h := &CompChannel{dev: d}
+	if e := C.sluice_create_channel(d.calls, d.ctx, &h.ch); e != 0 {
+		d.remove()
+		return nil, fail("create_comp_channel", d.name, int(e), "")
+	}
+	return h, nil
+}
+
+// AdoptChannel makes a CompChannel of a struct ibv_comp_channel * of the device's
+// context. Destroy leaves it alone. Events of CQs that the device does not know are
+// acknowledged and dropped.
+func (d *Device) AdoptChannel(ch unsafe.Pointer) verbs.CompChannel {
+	return &CompChannel{dev: d, ch: (*C.struct_ibv_comp_channel)(ch), adopted: true}
+}
+
+// Handle is the struct ibv_comp_channel *.
+func (h *CompChannel) Handle() unsafe.Pointer { return unsafe.Pointer(h.ch) }
+
+// Wait implements verbs.CompChannel.
+func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
+	if h.gone.Load() {
+		return nil, closed("get_cq_event", h.dev.name)
+	}
+	var out *CQ
+	err := await(h.ch.fd, timeout, &h.reading, h.gone.Load, func() (bool, error) {
+		var cq *C.struct_ibv_cq
+		if e := C.sluice_get_cq_event(h.dev.calls, h.ch, &cq); e != 0 {
+			if e == C.EAGAIN {
+				return false, nil
+			}
+			return false, &cause{syscall.Errno(e), meanings[syscall.Errno(e)]}
+		}
+		h.dev.mu.Lock()
+		out = h.dev.cqs[cq]
+		h.dev.mu.Unlock()
+		return out != nil, nil
+	})
+	if err != nil {
+		return nil, verbs.Errorf("get_cq_event", h.dev.name, err, "")
+	}
+	return out, nil
+}
+
+// Destroy implements verbs.CompChannel. Nobody may be waiting.
+func (h *CompChannel) Destroy() error {
+	d := h.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case h.gone.Load():
+		return closed("destroy_comp_channel", d.name)
+	case h.users > 0:
+		return verbs.Errorf("destroy_comp_channel", d.name, verbs.ErrBusy, "%d completion queues use it", h.users)
+	}
+	h.gone.Store(true)
+	if h.adopted {
+		return nil
+	}
+	if e := C.sluice_destroy_channel(d.calls, h.ch); e != 0 {
+		h.gone.Store(false)
+		return fail("destroy_comp_channel", d.name, int(e), "")
+	}
+	d.objects--
+	return nil
+}

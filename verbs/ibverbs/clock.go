@@ -1,0 +1,81 @@
+//go:build ibverbs
+
+package ibverbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"syscall"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// clockErrno reads the counter and says what came of it.
+func (d *Device) clockErrno() int {
+	var s, ns C.int64_t
+	return int(C.sluice_read_clock(d.calls, d.ctx, &s, &ns))
+}
+
+// ReadClock implements verbs.ClockReader: the counter of WC.Timestamp, by
+// ibv_query_rt_values_ex. Drivers return the counter as it stands in tv_nsec, with
+// tv_sec 0 (mlx4 and mlx5 do); a driver that splits it counts nanoseconds. On
+// a device opened with timestamps=wallclock the counter is turned into
+// nanoseconds as its timestamps are, by mlx5dv_get_clock_info, and ReadClock fails where that is not
+// there.
+func (d *Device) ReadClock() (uint64, error) {
+	var s, ns C.int64_t
+	if e := C.sluice_read_clock(d.calls, d.ctx, &s, &ns); e != 0 {
+		return 0, fail("query_rt_values", d.name, int(e), "")
+	}
+	ticks := uint64(s)*1e9 + uint64(ns)
+	if d.mode != wallclock {
+		return ticks, nil
+	}
+	c, err := d.MLX5Clock()
+	if err != nil {
+		return 0, err
+	}
+	return c.Nanoseconds(ticks), nil
+}
+
+// MLX5Clock says how the counter of an mlx5 device and its clock are related
+// (struct mlx5dv_clock_info). The kernel renews it every few seconds.
+type MLX5Clock struct {
+	Nanoseconds0     uint64 // the clock when the counter was LastCycles
+	LastCycles, Frac uint64
+	Mult, Shift      uint32
+	Mask             uint64
+}
+
+// MLX5Clock asks the driver, for devices of mlx5's (mlx5dv_get_clock_info).
+// libmlx5 is loaded at run time: programs need not be linked with it.
+func (d *Device) MLX5Clock() (MLX5Clock, error) {
+	var c C.struct_sluice_mlx5_clock
+	if e := C.sluice_mlx5_clock(d.ctx, &c); e != 0 {
+		switch syscall.Errno(e) {
+		case syscall.ENOSYS:
+			return MLX5Clock{}, fail("mlx5dv_get_clock_info", d.name, int(e), "libmlx5.so.1 can't be loaded: install ibverbs-providers (rdma-core)")
+		case syscall.EOPNOTSUPP:
+			return MLX5Clock{}, fail("mlx5dv_get_clock_info", d.name, int(e), "only devices of mlx5 have it")
+		}
+		return MLX5Clock{}, fail("mlx5dv_get_clock_info", d.name, int(e), "")
+	}
+	return MLX5Clock{
+		Nanoseconds0: uint64(c.nsec), LastCycles: uint64(c.last_cycles), Frac: uint64(c.frac),
+		Mult: uint32(c.mult), Shift: uint32(c.shift), Mask: uint64(c.mask),
+	}, nil
+}
+
+// Nanoseconds is the clock when the counter was at ticks: the kernel's rule for
+// a timecounter, nsec + ((delta*mult + frac) >> shift), and for ticks up to half
+// a turn of the counter before LastCycles the same backwards.
+func (c MLX5Clock) Nanoseconds(ticks uint64) uint64 {
+	after := (ticks - c.LastCycles) & c.Mask
+	if before := (c.LastCycles - ticks) & c.Mask; before < after {
+		return c.Nanoseconds0 - (before*uint64(c.Mult)-c.Frac)>>c.Shift
+	}
+	return c.Nanoseconds0 + (after*uint64(c.Mult)+c.Frac)>>c.Shift
+}
+
+var _ verbs.ClockReader = (*Device)(nil)

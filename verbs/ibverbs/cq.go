@@ -1,0 +1,157 @@
+//go:build ibverbs
+
+package ibverbs
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// CQ is a completion queue.
+type CQ struct {
+	dev     *Device
+	c       *C.struct_sluice_cq
+	cap     int
+	channel *CompChannel
+	adopted bool
+	gone    atomic.Bool
+}
+
+// C writes completions where they are wanted: the layouts are the same.
+var (
+	_ = [1]struct{}{}[unsafe.Sizeof(verbs.WC{})-C.sizeof_struct_sluice_wc]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Opcode)-unsafe.Offsetof(C.struct_sluice_wc{}.opcode)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Flags)-unsafe.Offsetof(C.struct_sluice_wc{}.flags)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.ByteLen)-unsafe.Offsetof(C.struct_sluice_wc{}.byte_len)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Imm)-unsafe.Offsetof(C.struct_sluice_wc{}.imm)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.QPN)-unsafe.Offsetof(C.struct_sluice_wc{}.qpn)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.SrcQP)-unsafe.Offsetof(C.struct_sluice_wc{}.src_qp)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.VendorErr)-unsafe.Offsetof(C.struct_sluice_wc{}.vendor_err)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Timestamp)-unsafe.Offsetof(C.struct_sluice_wc{}.timestamp)]
+)
+
+// CreateCQ implements verbs.Device.
+func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
+	q := &CQ{dev: d}
+	var channel *C.struct_ibv_comp_channel
+	if a.Channel != nil {
+		ch, ok := a.Channel.(*CompChannel)
+		if !ok || ch.dev != d || ch.gone.Load() {
+			return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "the channel belongs to another device, or is destroyed")
+		}
+		q.channel, channel = ch, ch.ch
+	}
+	if a.CQE < 1 || a.CQE > d.attr.MaxCQE {
+		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "%d entries: 1 to %d", a.CQE, d.attr.MaxCQE)
+	}
+	var flag C.uint64_t
+	if a.Timestamps {
+		if flag = d.timestampFlag(); flag == 0 {
+			return nil, verbs.Errorf("create_cq", d.name, verbs.ErrNotSupported, "completion timestamps: %s", d.timestampsWhyNot())
+		}
+	}
+	if err := d.add("create_cq"); err != nil {
+		return nil, err
+	}
+	q.c = (*C.struct_sluice_cq)(C.calloc(1, C.sizeof_struct_sluice_cq))
+	if e := C.sluice_create_cq(d.calls, d.ctx, C.int(a.CQE), channel, flag, q.c); e != 0 {
+		C.free(unsafe.Pointer(q.c))
+		d.remove()
+		return nil, fail("create_cq", d.name, int(e), "")
+	}
+	q.cap = int(q.c.cq.cqe)
+	d.register(q)
+	return q, nil
+}
+
+func (d *Device) register(q *CQ) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cqs[q.c.cq] = q
+	if q.channel != nil {
+		q.channel.users++
+	}
+}
+
+// AdoptCQ makes a CQ of a struct ibv_cq * of the device's context. Destroy
+// leaves it alone. It is polled by poll_cq and gives no timestamps.
+func (d *Device) AdoptCQ(cq unsafe.Pointer) verbs.CQ {
+	q := &CQ{dev: d, adopted: true, c: (*C.struct_sluice_cq)(C.calloc(1, C.sizeof_struct_sluice_cq))}
+	q.c.cq = (*C.struct_ibv_cq)(cq)
+	q.c.poll_cq, q.c.req_notify_cq = d.calls.poll_cq, d.calls.req_notify_cq
+	q.cap = int(q.c.cq.cqe)
+	d.register(q)
+	return q
+}
+
+// Handle is the struct ibv_cq *.
+func (q *CQ) Handle() unsafe.Pointer { return unsafe.Pointer(q.c.cq) }
+
+// Poll implements verbs.CQ: one call into C takes all completions for which
+// there is room.
+func (q *CQ) Poll(wc []verbs.WC) (int, error) {
+	if len(wc) == 0 {
+		return 0, nil
+	}
+	if q.gone.Load() {
+		return 0, closed("poll_cq", q.dev.name)
+	}
+	n := C.sluice_poll(q.c, (*C.struct_sluice_wc)(unsafe.Pointer(&wc[0])), C.int(len(wc)))
+	if n < 0 {
+		return 0, fail("poll_cq", q.dev.name, int(-n), "")
+	}
+	return int(n), nil
+}
+
+// ReqNotify implements verbs.CQ.
+func (q *CQ) ReqNotify(solicitedOnly bool) error {
+	if q.gone.Load() {
+		return closed("req_notify_cq", q.dev.name)
+	}
+	var solicited C.int
+	if solicitedOnly {
+		solicited = 1
+	}
+	if e := C.sluice_req_notify(q.c, solicited); e != 0 {
+		return fail("req_notify_cq", q.dev.name, int(e), "")
+	}
+	return nil
+}
+
+// Cap implements verbs.CQ.
+func (q *CQ) Cap() int { return q.cap }
+
+// Destroy implements verbs.CQ.
+func (q *CQ) Destroy() error {
+	d := q.dev
+	if !q.gone.CompareAndSwap(false, true) {
+		return closed("destroy_cq", d.name)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !q.adopted {
+		if e := C.sluice_destroy_cq(d.calls, q.c); e != 0 {
+			q.gone.Store(false)
+			return fail("destroy_cq", d.name, int(e), "")
+		}
+		d.objects--
+	}
+	delete(d.cqs, q.c.cq)
+	if q.channel != nil {
+		q.channel.users--
+	}
+	C.free(unsafe.Pointer(q.c))
+	return nil
+}
+
+// errnoOf returns what a post tells: how many requests were taken, and an errno.
+func taken(r C.int64_t) (n int, errno syscall.Errno) {
+	return int(int32(r)), syscall.Errno(r >> 32)
+}

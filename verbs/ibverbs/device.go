@@ -1,0 +1,406 @@
+//go:build ibverbs
+
+package ibverbs
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/Mellanox/rdmamap"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+func init() { verbs.Register("ibv", provider{}) }
+
+type provider struct{}
+
+// timestampMode says which of a device's clocks WC.Timestamp has.
+type timestampMode int
+
+const (
+	raw       timestampMode = iota // the free-running counter, in ticks of the core clock
+	wallclock                      // the device's clock, in nanoseconds
+	off
+)
+
+var timestampModes = map[string]timestampMode{"raw": raw, "wallclock": wallclock, "off": off}
+
+// Device is an opened device, or one adopted from a C program. It is a
+// verbs.Device and a verbs.ClockReader; where the device has no clock that can be read,
+// ReadClock says so.
+type Device struct {
+	name    string // with the scheme
+	ibdev   string // the kernel's name
+	ctx     *C.struct_ibv_context
+	calls   *C.struct_sluice_calls
+	adopted bool
+	mode    timestampMode
+	start   time.Time
+	attr    verbs.DeviceAttr
+	caps    Capabilities
+
+	reading sync.Mutex // of asynchronous events
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	objects int // made and not yet destroyed
+	cqs     map[*C.struct_ibv_cq]*CQ
+	qps     map[*C.struct_ibv_qp]*QP
+	srqs    map[*C.struct_ibv_srq]*SRQ
+}
+
+// Open implements verbs.Provider: a device's name, and options behind a question
+// mark.
+func (provider) Open(name string) (verbs.Device, error) {
+	object := "ibv:" + name
+	ibdev, query, _ := cutOptions(name)
+	mode, err := parseOptions(query)
+	if err != nil {
+		return nil, verbs.Errorf("open", object, verbs.ErrInvalid, "%v", err)
+	}
+	cname := C.CString(ibdev)
+	defer C.free(unsafe.Pointer(cname))
+	var ctx *C.struct_ibv_context
+	if e := C.sluice_open(cname, &ctx); e != 0 {
+		return nil, openFailed(object, ibdev, int(e))
+	}
+	return newDevice(object, ctx, nil, mode)
+}
+
+// Devices implements verbs.Provider: those that libibverbs lists.
+func (provider) Devices() ([]string, error) {
+	all := names()
+	for i := range all {
+		all[i] = "ibv:" + all[i]
+	}
+	return all, nil
+}
+
+// names lists the devices that libibverbs has drivers for, none on a machine
+// whose kernel has no RDMA.
+func names() []string {
+	list := C.ibv_get_device_list(nil)
+	if list == nil {
+		return nil
+	}
+	defer C.ibv_free_device_list(list)
+	var all []string
+	for d := list; *d != nil; d = (**C.struct_ibv_device)(unsafe.Add(unsafe.Pointer(d), unsafe.Sizeof(*d))) {
+		all = append(all, C.GoString(C.ibv_get_device_name(*d)))
+	}
+	return all
+}
+
+func openFailed(object, ibdev string, errno int) error {
+	names := names()
+	switch {
+	case slices.Contains(rdmamap.GetRdmaDeviceList(), ibdev) && !slices.Contains(names, ibdev):
+		return fail("open", object, errno, "the kernel has the device, but libibverbs no driver for it, or no access to /dev/infiniband: install ibverbs-providers (rdma-core)")
+	case len(names) == 0:
+		return fail("open", object, int(syscall.ENODEV), "this machine has no RDMA device that libibverbs can use: see ibv_devices")
+	case errno == int(syscall.ENODEV):
+		return fail("open", object, errno, "there is no device %q: take one of %v", ibdev, names)
+	}
+	return fail("open", object, errno, "")
+}
+
+func cutOptions(name string) (ibdev, query string, found bool) {
+	for i := range len(name) {
+		if name[i] == '?' {
+			return name[:i], name[i+1:], true
+		}
+	}
+	return name, "", false
+}
+
+func parseOptions(query string) (timestampMode, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return raw, fmt.Errorf("the options %q can't be read: %w; write timestamps=wallclock", query, err)
+	}
+	mode := raw
+	for key, v := range values {
+		if key != "timestamps" {
+			return raw, fmt.Errorf("option %s: no such option: take timestamps", key)
+		}
+		var ok bool
+		if mode, ok = timestampModes[v[len(v)-1]]; !ok {
+			return raw, fmt.Errorf("option timestamps: %q: take raw, wallclock or off", v[len(v)-1])
+		}
+	}
+	return mode, nil
+}
+
+// Adopt makes a Device of a context (struct ibv_context *) that somebody else
+// has opened. calls may be nil, as may any function in it; it is copied. Close
+// leaves the context open. Asynchronous events go to whoever asks first, the
+// device or the context's owner.
+func Adopt(ctx unsafe.Pointer, calls *Calls) (*Device, error) {
+	if ctx == nil {
+		return nil, verbs.Errorf("adopt", "ibv_context", verbs.ErrInvalid, "it is NULL")
+	}
+	c := (*C.struct_ibv_context)(ctx)
+	if calls == nil {
+		calls = &Calls{}
+	}
+	return newDevice("ibv:"+C.GoString(&c.device.name[0]), c, calls, raw)
+}
+
+// newDevice asks a context what it can do. Without calls it is the device's own,
+// and closed with it.
+func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, mode timestampMode) (*Device, error) {
+	d := &Device{
+		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), adopted: calls != nil, mode: mode, start: time.Now(),
+		calls: (*C.struct_sluice_calls)(C.calloc(1, C.sizeof_struct_sluice_calls)),
+		cqs:   map[*C.struct_ibv_cq]*CQ{}, qps: map[*C.struct_ibv_qp]*QP{}, srqs: map[*C.struct_ibv_srq]*SRQ{},
+	}
+	if calls != nil {
+		*(*Calls)(unsafe.Pointer(d.calls)) = *calls
+	}
+	C.sluice_calls_complete(d.calls, ctx)
+	if err := d.query(); err != nil {
+		_ = d.release() // the error that matters is the first
+		return nil, err
+	}
+	return d, nil
+}
+
+// query fills in attr and caps.
+func (d *Device) query() error {
+	var a C.struct_ibv_device_attr_ex
+	var extended C.int
+	if e := C.sluice_query_device(d.ctx, &a, &extended); e != 0 {
+		return fail("query_device", d.name, int(e), "")
+	}
+	o := &a.orig_attr
+	d.attr = verbs.DeviceAttr{
+		NodeGUID: be64(uint64(o.node_guid)), VendorID: uint32(o.vendor_id), VendorPartID: uint32(o.vendor_part_id),
+		FirmwareVersion: C.GoString(&o.fw_ver[0]),
+		MaxQP:           int(o.max_qp), MaxQPWR: int(o.max_qp_wr), MaxSGE: int(o.max_sge),
+		MaxCQ: int(o.max_cq), MaxCQE: int(o.max_cqe), MaxMR: int(o.max_mr), MaxMRSize: uint64(o.max_mr_size),
+		MaxPD: int(o.max_pd), MaxSRQ: int(o.max_srq), MaxSRQWR: int(o.max_srq_wr),
+		MaxQPRdAtom: int(o.max_qp_rd_atom), MaxQPInitRdAtom: int(o.max_qp_init_rd_atom),
+		PhysPorts: int(max(C.uint32_t(o.phys_port_cnt), a.phys_port_cnt_ex)),
+		Atomics:   o.atomic_cap != C.IBV_ATOMIC_NONE,
+	}
+	d.probe(&a, extended != 0)
+	return nil
+}
+
+// be64 reads what C holds as a big-endian number.
+func be64(v uint64) uint64 {
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], v)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// Handle is the context: struct ibv_context *.
+func (d *Device) Handle() unsafe.Pointer { return unsafe.Pointer(d.ctx) }
+
+// Name implements verbs.Device.
+func (d *Device) Name() string { return d.name }
+
+// Attr implements verbs.Device. MaxInlineData is what the device took when it
+// was opened and asked for a queue pair: libibverbs has no attribute for it.
+func (d *Device) Attr() verbs.DeviceAttr { return d.attr }
+
+// Now implements verbs.Device.
+func (d *Device) Now() time.Duration { return time.Since(d.start) }
+
+// Port implements verbs.Device.
+func (d *Device) Port(num int) (verbs.PortAttr, error) {
+	p, err := d.queryPort(num)
+	if err != nil {
+		return verbs.PortAttr{}, err
+	}
+	netdev := netdevOf(d.ibdev, num)
+	return verbs.PortAttr{
+		State: verbs.PortState(p.state), ActiveMTU: mtuOf(p.active_mtu), MaxMTU: mtuOf(p.max_mtu),
+		LinkRate: linkRate(netdev, uint8(p.active_speed), uint8(p.active_width)),
+		GIDs:     int(p.gid_tbl_len), LinkName: linkName(uint8(p.link_layer)), Netdev: netdev,
+	}, nil
+}
+
+func (d *Device) queryPort(num int) (C.struct_ibv_port_attr, error) {
+	var p C.struct_ibv_port_attr
+	if num < 1 || num > d.attr.PhysPorts {
+		return p, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has ports 1 to %d", num, d.attr.PhysPorts)
+	}
+	if e := C.sluice_query_port(d.ctx, C.int(num), &p); e != 0 {
+		return p, fail("query_port", d.name, int(e), "")
+	}
+	return p, nil
+}
+
+// mtuOf is the MTU of an enum ibv_mtu, 0 for none that is known.
+func mtuOf(code uint32) ib.MTU {
+	if code < 1 || code > 5 {
+		return 0
+	}
+	return ib.MTU(128 << code)
+}
+
+// mtuCode is the enum ibv_mtu of an MTU.
+func mtuCode(m ib.MTU) (uint32, bool) {
+	for code := uint32(1); code <= 5; code++ {
+		if mtuOf(code) == m {
+			return code, true
+		}
+	}
+	return 0, false
+}
+
+func linkName(layer uint8) string {
+	switch layer {
+	case C.IBV_LINK_LAYER_ETHERNET:
+		return "Ethernet"
+	case C.IBV_LINK_LAYER_INFINIBAND:
+		return "InfiniBand"
+	}
+	return "unspecified"
+}
+
+// Close implements verbs.Device.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		return verbs.Errorf("close_device", d.name, verbs.ErrClosed, "")
+	case d.objects > 0:
+		return verbs.Errorf("close_device", d.name, verbs.ErrBusy, "%d objects made from it still exist", d.objects)
+	}
+	d.closed = true
+	return d.release()
+}
+
+func (d *Device) release() error {
+	C.free(unsafe.Pointer(d.calls))
+	d.calls = nil
+	if d.adopted {
+		return nil
+	}
+	if e := C.ibv_close_device(d.ctx); e != 0 {
+		return fail("close_device", d.name, int(syscall.EIO), "")
+	}
+	return nil
+}
+
+// add counts an object, and refuses it if the device is closed.
+func (d *Device) add(op string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return verbs.Errorf(op, d.name, verbs.ErrClosed, "")
+	}
+	d.objects++
+	return nil
+}
+
+func (d *Device) remove() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.objects--
+}
+
+// eventPoll is how long a wait for an event stays in the kernel at a time; then
+// it sees whether the device was closed.
+const eventPoll = 100 * time.Millisecond
+
+// await waits up to timeout for take to get something, of which fd tells.
+func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, take func() (bool, error)) error {
+	deadline := time.Now().Add(timeout)
+	for {
+		if gone() {
+			return verbs.ErrClosed
+		}
+		lock.Lock()
+		r := C.sluice_readable(fd, 0)
+		got, err := false, error(nil)
+		if r > 0 {
+			got, err = take()
+		}
+		lock.Unlock()
+		switch {
+		case r < 0:
+			return &cause{syscall.Errno(-r), nil}
+		case got || err != nil:
+			return err
+		case r > 0:
+			continue // it was no event, or none of ours
+		}
+		left := eventPoll
+		if timeout >= 0 {
+			left = min(left, time.Until(deadline))
+			if left <= 0 {
+				return verbs.ErrTimeout
+			}
+		}
+		// Rounded up: 0 would not wait.
+		if r := C.sluice_readable(fd, C.int((left+time.Millisecond-1)/time.Millisecond)); r < 0 {
+			return &cause{syscall.Errno(-r), nil}
+		}
+	}
+}
+
+// AsyncEvent implements verbs.Device.
+func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+	var out verbs.AsyncEvent
+	err := await(d.ctx.async_fd, timeout, &d.reading, d.isClosed, func() (bool, error) {
+		var kind, port C.int
+		var element unsafe.Pointer
+		if e := C.sluice_get_async_event(d.calls, d.ctx, &kind, &element, &port); e != 0 {
+			if e == C.EAGAIN {
+				return false, nil
+			}
+			return false, &cause{syscall.Errno(e), meanings[syscall.Errno(e)]}
+		}
+		out = d.event(ib.EventType(kind), element, int(port))
+		return true, nil
+	})
+	if err != nil {
+		return out, verbs.Errorf("get_async_event", d.name, err, "")
+	}
+	return out, nil
+}
+
+func (d *Device) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
+// event names the object of an event. Events about objects that are gone, or are
+// the context's owner's, come without one.
+func (d *Device) event(kind ib.EventType, element unsafe.Pointer, port int) verbs.AsyncEvent {
+	out := verbs.AsyncEvent{Type: kind, Port: port}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch kind {
+	case ib.EventCQErr:
+		if c := d.cqs[(*C.struct_ibv_cq)(element)]; c != nil {
+			out.CQ = c
+		}
+	case ib.EventSRQErr, ib.EventSRQLimit:
+		if s := d.srqs[(*C.struct_ibv_srq)(element)]; s != nil {
+			out.SRQ = s
+		}
+	default:
+		if q := d.qps[(*C.struct_ibv_qp)(element)]; q != nil {
+			out.QP = q
+		}
+	}
+	return out
+}

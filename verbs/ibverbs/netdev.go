@@ -1,0 +1,84 @@
+//go:build ibverbs
+
+package ibverbs
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/Mellanox/rdmamap"
+)
+
+// netdevOf finds the network interface of a device's port, "" if there is none.
+func netdevOf(ibdev string, port int) string {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	var of []string
+	for i := range interfaces {
+		if interfaces[i].Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		if dev, err := rdmamap.GetRdmaDeviceForNetdevice(interfaces[i].Name); err == nil && dev == ibdev {
+			of = append(of, interfaces[i].Name)
+		}
+	}
+	if len(of) == 1 && len(rdmamap.GetPorts(ibdev)) == 1 {
+		return of[0]
+	}
+	// VLANs and bonds on top, or several ports: the first GID is the port's own.
+	own := sysfs(rdmamap.RdmaClassDir, ibdev, "ports", strconv.Itoa(port), "gid_attrs", "ndevs", "0")
+	for _, name := range of {
+		if name == own {
+			return own
+		}
+	}
+	return ""
+}
+
+// sysfs reads a file of one line, "" if it can't be read.
+func sysfs(elem ...string) string {
+	text, err := os.ReadFile(filepath.Join(elem...))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// Lanes and the rate of one, by the codes of the PortInfo attribute (IBA
+// 14.2.5.6 and its successors): what goes over a lane after its encoding.
+var (
+	lanes    = map[uint8]int64{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+	laneRate = map[uint8]int64{1: 2e9, 2: 4e9, 4: 8e9, 8: 10e9, 16: 13.64e9, 32: 25e9, 64: 50e9, 128: 100e9}
+)
+
+// linkRate is a port's line rate in bits per second: the network interface's
+// speed, or what the port says of its lanes; 0 if neither does.
+func linkRate(netdev string, speed, width uint8) int64 {
+	if netdev != "" {
+		if mbps, err := strconv.ParseInt(sysfs("/sys/class/net", netdev, "speed"), 10, 64); err == nil && mbps > 0 {
+			return mbps * 1e6
+		}
+	}
+	return lanes[width] * laneRate[speed]
+}
+
+// Statistics returns what the kernel counts of a port, by the kernel's names: its
+// counters and, where it has any, those of its hardware.
+func (d *Device) Statistics(port int) (map[string]uint64, error) {
+	counters, err := rdmamap.GetRdmaSysfsStats(d.ibdev, port)
+	if err != nil {
+		return nil, fail("statistics", d.name, int(syscall.ENODEV), "%v", err)
+	}
+	hardware, _ := rdmamap.GetRdmaSysfsHwStats(d.ibdev, port) // not all devices have any
+	out := map[string]uint64{}
+	for _, e := range append(counters, hardware...) {
+		out[e.Name] = e.Value
+	}
+	return out, nil
+}

@@ -1,0 +1,131 @@
+//go:build ibverbs
+
+package ibverbs
+
+// #include "shim.h"
+import "C"
+
+import (
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// PD is a protection domain.
+type PD struct {
+	dev     *Device
+	pd      *C.struct_ibv_pd
+	adopted bool
+	gone    atomic.Bool
+}
+
+// closed is the error of a call on an object that was destroyed.
+func closed(op, object string) error { return verbs.Errorf(op, object, verbs.ErrClosed, "") }
+
+// AllocPD implements verbs.Device.
+func (d *Device) AllocPD() (verbs.PD, error) {
+	if err := d.add("alloc_pd"); err != nil {
+		return nil, err
+	}
+	p := &PD{dev: d}
+	if e := C.sluice_alloc_pd(d.calls, d.ctx, &p.pd); e != 0 {
+		d.remove()
+		return nil, fail("alloc_pd", d.name, int(e), "")
+	}
+	return p, nil
+}
+
+// AdoptPD makes a PD of a struct ibv_pd * of the device's context. Dealloc leaves
+// it alone.
+func (d *Device) AdoptPD(pd unsafe.Pointer) verbs.PD {
+	return &PD{dev: d, pd: (*C.struct_ibv_pd)(pd), adopted: true}
+}
+
+// Handle is the struct ibv_pd *.
+func (p *PD) Handle() unsafe.Pointer { return unsafe.Pointer(p.pd) }
+
+// Dealloc implements verbs.PD.
+func (p *PD) Dealloc() error {
+	if !p.gone.CompareAndSwap(false, true) {
+		return closed("dealloc_pd", p.dev.name)
+	}
+	if p.adopted {
+		return nil
+	}
+	if e := C.sluice_dealloc_pd(p.dev.calls, p.pd); e != 0 {
+		p.gone.Store(false)
+		return fail("dealloc_pd", p.dev.name, int(e), "")
+	}
+	p.dev.remove()
+	return nil
+}
+
+// MR is a memory region.
+type MR struct {
+	dev    *Device
+	mr     *C.struct_ibv_mr
+	pin    runtime.Pinner
+	access ib.AccessFlags
+	gone   atomic.Bool
+}
+
+// RegMR implements verbs.PD. The memory of buf stays where it is and in use until
+// Dereg, whoever else refers to it. It need not be Go's: what mmap returned may be
+// registered too, and unmapped only after Dereg.
+func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
+	d := p.dev
+	switch {
+	case p.gone.Load():
+		return nil, closed("reg_mr", d.name)
+	case len(buf) == 0:
+		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrInvalid, "the buffer is empty")
+	case access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0:
+		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrInvalid, "access %v: remote writes and atomics need LOCAL_WRITE too", access)
+	}
+	if err := d.add("reg_mr"); err != nil {
+		return nil, err
+	}
+	m := &MR{dev: d, access: access}
+	m.pin.Pin(&buf[0])
+	if e := C.sluice_reg_mr(d.calls, p.pd, unsafe.Pointer(&buf[0]), C.size_t(len(buf)), C.int(access), &m.mr); e != 0 {
+		m.pin.Unpin()
+		d.remove()
+		if e == C.ENOMEM || e == C.EPERM || e == C.EAGAIN {
+			return nil, fail("reg_mr", d.name, int(e), "%d bytes: %s", len(buf), locked)
+		}
+		return nil, fail("reg_mr", d.name, int(e), "")
+	}
+	return m, nil
+}
+
+// Addr implements verbs.MR.
+func (m *MR) Addr() uint64 { return uint64(uintptr(m.mr.addr)) }
+
+// Length implements verbs.MR.
+func (m *MR) Length() int { return int(m.mr.length) }
+
+// LKey implements verbs.MR.
+func (m *MR) LKey() uint32 { return uint32(m.mr.lkey) }
+
+// RKey implements verbs.MR.
+func (m *MR) RKey() uint32 { return uint32(m.mr.rkey) }
+
+// Access implements verbs.MR.
+func (m *MR) Access() ib.AccessFlags { return m.access }
+
+// Dereg implements verbs.MR.
+func (m *MR) Dereg() error {
+	if !m.gone.CompareAndSwap(false, true) {
+		return closed("dereg_mr", m.dev.name)
+	}
+	if e := C.sluice_dereg_mr(m.dev.calls, m.mr); e != 0 {
+		m.gone.Store(false)
+		return fail("dereg_mr", m.dev.name, int(e), "")
+	}
+	m.pin.Unpin()
+	m.dev.remove()
+	return nil
+}

@@ -1,0 +1,475 @@
+//go:build ibverbs
+
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Some drivers return -1 and set errno, some -errno, most errno. */
+static int code(int r)
+{
+	if (r == -1)
+		return errno ? errno : EIO;
+	return r < 0 ? -r : r;
+}
+
+static int failed(void)
+{
+	return errno ? errno : EIO;
+}
+
+/* ibv_reg_mr is a macro around two functions. */
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr(pd, addr, length, access);
+}
+
+#define DEFAULT(call, f) do { if (!c->call) c->call = (f); } while (0)
+
+void sluice_calls_complete(struct sluice_calls *c, struct ibv_context *ctx)
+{
+	DEFAULT(post_send, ctx->ops.post_send);
+	DEFAULT(post_recv, ctx->ops.post_recv);
+	DEFAULT(post_srq_recv, ctx->ops.post_srq_recv);
+	DEFAULT(poll_cq, ctx->ops.poll_cq);
+	DEFAULT(req_notify_cq, ctx->ops.req_notify_cq);
+	DEFAULT(alloc_pd, ibv_alloc_pd);
+	DEFAULT(dealloc_pd, ibv_dealloc_pd);
+	DEFAULT(reg_mr, reg_mr);
+	DEFAULT(dereg_mr, ibv_dereg_mr);
+	DEFAULT(create_cq, ibv_create_cq);
+	DEFAULT(create_cq_ex, ibv_create_cq_ex);
+	DEFAULT(destroy_cq, ibv_destroy_cq);
+	DEFAULT(create_comp_channel, ibv_create_comp_channel);
+	DEFAULT(destroy_comp_channel, ibv_destroy_comp_channel);
+	DEFAULT(get_cq_event, ibv_get_cq_event);
+	DEFAULT(ack_cq_events, ibv_ack_cq_events);
+	DEFAULT(create_qp, ibv_create_qp);
+	DEFAULT(modify_qp, ibv_modify_qp);
+	DEFAULT(query_qp, ibv_query_qp);
+	DEFAULT(destroy_qp, ibv_destroy_qp);
+	DEFAULT(modify_qp_rate_limit, ibv_modify_qp_rate_limit);
+	DEFAULT(create_srq, ibv_create_srq);
+	DEFAULT(destroy_srq, ibv_destroy_srq);
+	DEFAULT(create_ah, ibv_create_ah);
+	DEFAULT(destroy_ah, ibv_destroy_ah);
+	DEFAULT(get_async_event, ibv_get_async_event);
+	DEFAULT(ack_async_event, ibv_ack_async_event);
+	DEFAULT(query_rt_values, ibv_query_rt_values_ex);
+}
+
+int sluice_open(const char *name, struct ibv_context **out)
+{
+	int r = ENODEV;
+	errno = 0;
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	if (!list)
+		return failed();
+	for (struct ibv_device **d = list; *d; d++) {
+		if (strcmp(ibv_get_device_name(*d), name))
+			continue;
+		errno = 0;
+		*out = ibv_open_device(*d);
+		r = *out ? 0 : failed();
+		break;
+	}
+	ibv_free_device_list(list);
+	return r;
+}
+
+int sluice_query_device(struct ibv_context *ctx, struct ibv_device_attr_ex *a, int *extended)
+{
+	struct verbs_context *v = verbs_get_ctx_op(ctx, query_device_ex);
+	*extended = v != NULL;
+	memset(a, 0, sizeof(*a));
+	return code(ibv_query_device_ex(ctx, NULL, a));
+}
+
+int sluice_query_port(struct ibv_context *ctx, int port, struct ibv_port_attr *a)
+{
+	memset(a, 0, sizeof(*a));
+	return code(ibv_query_port(ctx, (uint8_t)port, a));
+}
+
+int sluice_query_gid(struct ibv_context *ctx, int port, int index, struct ibv_gid_entry *e)
+{
+	memset(e, 0, sizeof(*e));
+	return code(ibv_query_gid_ex(ctx, (uint32_t)port, (uint32_t)index, e, 0));
+}
+
+int sluice_readable(int fd, int milliseconds)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int r = poll(&p, 1, milliseconds);
+	if (r < 0)
+		return errno == EINTR ? 0 : -errno;
+	return r;
+}
+
+#define MADE(out, expression) do { errno = 0; *(out) = (expression); return *(out) ? 0 : failed(); } while (0)
+
+int sluice_alloc_pd(const struct sluice_calls *c, struct ibv_context *ctx, struct ibv_pd **out)
+{
+	MADE(out, c->alloc_pd(ctx));
+}
+
+int sluice_dealloc_pd(const struct sluice_calls *c, struct ibv_pd *pd) { return code(c->dealloc_pd(pd)); }
+
+int sluice_reg_mr(const struct sluice_calls *c, struct ibv_pd *pd, void *addr, size_t length, int access, struct ibv_mr **out)
+{
+	MADE(out, c->reg_mr(pd, addr, length, access));
+}
+
+int sluice_dereg_mr(const struct sluice_calls *c, struct ibv_mr *mr) { return code(c->dereg_mr(mr)); }
+
+int sluice_create_ah(const struct sluice_calls *c, struct ibv_pd *pd, struct ibv_ah_attr *a, struct ibv_ah **out)
+{
+	MADE(out, c->create_ah(pd, a));
+}
+
+int sluice_destroy_ah(const struct sluice_calls *c, struct ibv_ah *ah) { return code(c->destroy_ah(ah)); }
+
+int sluice_create_channel(const struct sluice_calls *c, struct ibv_context *ctx, struct ibv_comp_channel **out)
+{
+	MADE(out, c->create_comp_channel(ctx));
+}
+
+int sluice_destroy_channel(const struct sluice_calls *c, struct ibv_comp_channel *ch)
+{
+	return code(c->destroy_comp_channel(ch));
+}
+
+int sluice_get_cq_event(const struct sluice_calls *c, struct ibv_comp_channel *ch, struct ibv_cq **cq)
+{
+	void *cq_context;
+	errno = 0;
+	if (c->get_cq_event(ch, cq, &cq_context))
+		return failed();
+	c->ack_cq_events(*cq, 1);
+	return 0;
+}
+
+int sluice_get_async_event(const struct sluice_calls *c, struct ibv_context *ctx, int *type, void **element, int *port)
+{
+	struct ibv_async_event e;
+	memset(&e, 0, sizeof(e));
+	errno = 0;
+	if (c->get_async_event(ctx, &e))
+		return failed();
+	*type = e.event_type;
+	*element = NULL;
+	*port = 0;
+	switch (e.event_type) {
+	case IBV_EVENT_CQ_ERR:
+		*element = e.element.cq;
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		*element = e.element.qp;
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		*element = e.element.srq;
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		*port = e.element.port_num;
+		break;
+	default:
+		break;
+	}
+	c->ack_async_event(&e);
+	return 0;
+}
+
+int sluice_create_cq(const struct sluice_calls *c, struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
+		     uint64_t timestamp, struct sluice_cq *out)
+{
+	out->poll_cq = c->poll_cq;
+	out->req_notify_cq = c->req_notify_cq;
+	errno = 0;
+	if (!timestamp) {
+		out->cq = c->create_cq(ctx, cqe, NULL, channel, 0);
+		return out->cq ? 0 : failed();
+	}
+	struct ibv_cq_init_attr_ex a = {
+		.cqe = (uint32_t)cqe,
+		.channel = channel,
+		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_SRC_QP | timestamp,
+	};
+	out->ex = c->create_cq_ex(ctx, &a);
+	if (!out->ex)
+		return failed();
+	out->cq = ibv_cq_ex_to_cq(out->ex);
+	out->wallclock = timestamp == IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	return 0;
+}
+
+int sluice_destroy_cq(const struct sluice_calls *c, struct sluice_cq *cq) { return code(c->destroy_cq(cq->cq)); }
+
+int sluice_req_notify(struct sluice_cq *cq, int solicited) { return code(cq->req_notify_cq(cq->cq, solicited)); }
+
+enum { KEPT_FLAGS = IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV };
+
+static int poll_plain(struct sluice_cq *cq, struct sluice_wc *out, int n)
+{
+	struct ibv_wc wc[32];
+	int done = 0;
+	while (done < n) {
+		int want = n - done < 32 ? n - done : 32;
+		int got = cq->poll_cq(cq->cq, want, wc);
+		if (got < 0) /* the number says nothing: drivers differ */
+			return done ? done : -EIO;
+		for (int i = 0; i < got; i++) {
+			const struct ibv_wc *w = &wc[i];
+			struct sluice_wc *o = &out[done++];
+			memset(o, 0, sizeof(*o));
+			o->wr_id = w->wr_id;
+			o->status = (uint8_t)w->status;
+			o->qpn = w->qp_num;
+			if (w->status != IBV_WC_SUCCESS) { /* the rest is not valid */
+				o->vendor_err = w->vendor_err;
+				continue;
+			}
+			o->opcode = (uint8_t)w->opcode;
+			o->flags = w->wc_flags & KEPT_FLAGS;
+			o->byte_len = w->byte_len;
+			o->src_qp = w->src_qp;
+			if (w->wc_flags & IBV_WC_WITH_IMM)
+				o->imm = ntohl(w->imm_data);
+			else if (w->wc_flags & IBV_WC_WITH_INV)
+				o->imm = w->invalidated_rkey;
+		}
+		if (got < want)
+			break;
+	}
+	return done;
+}
+
+static int poll_extended(struct sluice_cq *cq, struct sluice_wc *out, int n)
+{
+	struct ibv_cq_ex *x = cq->ex;
+	struct ibv_poll_cq_attr attr = {0};
+	int done = 0;
+	int r = ibv_start_poll(x, &attr);
+	if (r)
+		return r == ENOENT ? 0 : -code(r);
+	for (;;) {
+		struct sluice_wc *o = &out[done++];
+		memset(o, 0, sizeof(*o));
+		o->wr_id = x->wr_id;
+		o->status = (uint8_t)x->status;
+		o->qpn = ibv_wc_read_qp_num(x);
+		if (x->status != IBV_WC_SUCCESS) {
+			o->vendor_err = ibv_wc_read_vendor_err(x);
+		} else {
+			unsigned int flags = ibv_wc_read_wc_flags(x);
+			o->opcode = (uint8_t)ibv_wc_read_opcode(x);
+			o->flags = flags & KEPT_FLAGS;
+			o->byte_len = ibv_wc_read_byte_len(x);
+			if (flags & IBV_WC_WITH_IMM)
+				o->imm = ntohl(ibv_wc_read_imm_data(x));
+			else if (flags & IBV_WC_WITH_INV)
+				o->imm = ibv_wc_read_invalidated_rkey(x);
+			if (o->opcode & IBV_WC_RECV)
+				o->src_qp = ibv_wc_read_src_qp(x);
+			o->timestamp = cq->wallclock ? ibv_wc_read_completion_wallclock_ns(x) : ibv_wc_read_completion_ts(x);
+		}
+		if (done == n || ibv_next_poll(x))
+			break; /* what next_poll has to report, the next start_poll does */
+	}
+	ibv_end_poll(x);
+	return done;
+}
+
+int sluice_poll(struct sluice_cq *cq, struct sluice_wc *out, int n)
+{
+	if (n <= 0)
+		return 0;
+	return cq->ex ? poll_extended(cq, out, n) : poll_plain(cq, out, n);
+}
+
+int sluice_create_qp(const struct sluice_calls *c, struct ibv_pd *pd, struct ibv_qp_init_attr *a, struct ibv_qp **out)
+{
+	MADE(out, c->create_qp(pd, a));
+}
+
+int sluice_destroy_qp(const struct sluice_calls *c, struct ibv_qp *qp) { return code(c->destroy_qp(qp)); }
+
+static int rq_init(struct sluice_rq *rq, int batch, int sge)
+{
+	rq->batch = batch;
+	rq->wr = calloc((size_t)batch, sizeof(*rq->wr));
+	rq->sge = calloc((size_t)batch * (size_t)(sge ? sge : 1), sizeof(*rq->sge));
+	if (!rq->wr || !rq->sge)
+		return ENOMEM;
+	for (int i = 0; i < batch; i++) {
+		rq->wr[i].next = i + 1 < batch ? &rq->wr[i + 1] : NULL;
+		rq->wr[i].sg_list = &rq->sge[i * sge];
+	}
+	return 0;
+}
+
+static void rq_fini(struct sluice_rq *rq)
+{
+	free(rq->wr);
+	free(rq->sge);
+}
+
+struct sluice_qp *sluice_qp_new(const struct sluice_calls *c, struct ibv_qp *qp, int batch, int send_sge, int recv_sge, int inline_bytes)
+{
+	struct sluice_qp *q = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	q->qp = q->rq.qp = qp;
+	q->post_send = c->post_send;
+	q->rq.post_recv = c->post_recv;
+	q->batch = batch;
+	q->wr = calloc((size_t)batch, sizeof(*q->wr));
+	q->sge = calloc((size_t)batch * (size_t)(send_sge ? send_sge : 1), sizeof(*q->sge));
+	q->inline_data = calloc((size_t)batch, (size_t)(inline_bytes ? inline_bytes : 1));
+	if (!q->wr || !q->sge || !q->inline_data || rq_init(&q->rq, batch, recv_sge)) {
+		sluice_qp_free(q);
+		return NULL;
+	}
+	for (int i = 0; i < batch; i++) {
+		q->wr[i].next = i + 1 < batch ? &q->wr[i + 1] : NULL;
+		q->wr[i].sg_list = &q->sge[i * send_sge];
+	}
+	return q;
+}
+
+void sluice_qp_free(struct sluice_qp *q)
+{
+	free(q->wr);
+	free(q->sge);
+	free(q->inline_data);
+	rq_fini(&q->rq);
+	free(q);
+}
+
+int sluice_create_srq(const struct sluice_calls *c, struct ibv_pd *pd, struct ibv_srq_init_attr *a, struct ibv_srq **out)
+{
+	MADE(out, c->create_srq(pd, a));
+}
+
+int sluice_destroy_srq(const struct sluice_calls *c, struct ibv_srq *srq) { return code(c->destroy_srq(srq)); }
+
+struct sluice_rq *sluice_srq_new(const struct sluice_calls *c, struct ibv_srq *srq, int batch, int sge)
+{
+	struct sluice_rq *rq = calloc(1, sizeof(*rq));
+	if (!rq)
+		return NULL;
+	rq->srq = srq;
+	rq->post_srq_recv = c->post_srq_recv;
+	if (rq_init(rq, batch, sge)) {
+		sluice_srq_free(rq);
+		return NULL;
+	}
+	return rq;
+}
+
+void sluice_srq_free(struct sluice_rq *rq)
+{
+	rq_fini(rq);
+	free(rq);
+}
+
+int sluice_modify_qp(const struct sluice_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
+{
+	return code(c->modify_qp(qp, a, mask));
+}
+
+int sluice_query_qp(const struct sluice_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, struct ibv_qp_init_attr *init)
+{
+	const int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU |
+			 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
+			 IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN | IBV_QP_CAP;
+	return code(c->query_qp(qp, a, mask, init));
+}
+
+int sluice_rate_limit(const struct sluice_calls *c, struct ibv_qp *qp, uint32_t kbps)
+{
+	struct ibv_qp_rate_limit_attr a = {.rate_limit = kbps};
+	return code(c->modify_qp_rate_limit(qp, &a));
+}
+
+int64_t sluice_post_send(struct sluice_qp *q, int n)
+{
+	struct ibv_send_wr *bad = q->wr, *next = q->wr[n - 1].next;
+	q->wr[n - 1].next = NULL;
+	int r = q->post_send(q->qp, q->wr, &bad);
+	q->wr[n - 1].next = next;
+	if (!r)
+		return n;
+	return (int64_t)code(r) << 32 | (bad ? bad - q->wr : 0);
+}
+
+int64_t sluice_post_recv(struct sluice_rq *rq, int n)
+{
+	struct ibv_recv_wr *bad = rq->wr, *next = rq->wr[n - 1].next;
+	rq->wr[n - 1].next = NULL;
+	int r = rq->srq ? rq->post_srq_recv(rq->srq, rq->wr, &bad) : rq->post_recv(rq->qp, rq->wr, &bad);
+	rq->wr[n - 1].next = next;
+	if (!r)
+		return n;
+	return (int64_t)code(r) << 32 | (bad ? bad - rq->wr : 0);
+}
+
+int sluice_read_clock(const struct sluice_calls *c, struct ibv_context *ctx, int64_t *seconds, int64_t *nanoseconds)
+{
+	struct ibv_values_ex v = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
+	int r = code(c->query_rt_values(ctx, &v));
+	if (r)
+		return r;
+	if (!(v.comp_mask & IBV_VALUES_MASK_RAW_CLOCK))
+		return EOPNOTSUPP;
+	*seconds = v.raw_clock.tv_sec;
+	*nanoseconds = v.raw_clock.tv_nsec;
+	return 0;
+}
+
+static struct {
+	pthread_once_t once;
+	bool (*is_supported)(struct ibv_device *);
+	int (*get_clock_info)(struct ibv_context *, struct sluice_mlx5_clock *);
+} mlx5 = {PTHREAD_ONCE_INIT, NULL, NULL};
+
+static void load_mlx5(void)
+{
+	void *lib = dlopen("libmlx5.so.1", RTLD_NOW);
+	if (!lib)
+		return;
+	/* POSIX's way to make a function of what dlsym returns. */
+	*(void **)&mlx5.is_supported = dlsym(lib, "mlx5dv_is_supported");
+	*(void **)&mlx5.get_clock_info = dlsym(lib, "mlx5dv_get_clock_info");
+}
+
+int sluice_mlx5_clock(struct ibv_context *ctx, struct sluice_mlx5_clock *out)
+{
+	pthread_once(&mlx5.once, load_mlx5);
+	if (!mlx5.is_supported || !mlx5.get_clock_info)
+		return ENOSYS;
+	if (!mlx5.is_supported(ctx->device))
+		return EOPNOTSUPP;
+	memset(out, 0, sizeof(*out));
+	return code(mlx5.get_clock_info(ctx, out));
+}

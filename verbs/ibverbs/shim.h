@@ -1,0 +1,149 @@
+/* What of libibverbs Go calls, cut so that a crossing does a batch of work.
+ * Functions return 0 or an errno unless they say otherwise. */
+#ifndef SLUICE_IBVERBS_SHIM_H
+#define SLUICE_IBVERBS_SHIM_H
+
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+/* In the order of Calls in calls.go. */
+struct sluice_calls {
+	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+	int (*post_srq_recv)(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
+	int (*req_notify_cq)(struct ibv_cq *, int);
+
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *);
+	int (*dealloc_pd)(struct ibv_pd *);
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *, void *, size_t, int);
+	int (*dereg_mr)(struct ibv_mr *);
+
+	struct ibv_cq *(*create_cq)(struct ibv_context *, int, void *, struct ibv_comp_channel *, int);
+	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+	int (*destroy_cq)(struct ibv_cq *);
+	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *);
+	int (*destroy_comp_channel)(struct ibv_comp_channel *);
+	int (*get_cq_event)(struct ibv_comp_channel *, struct ibv_cq **, void **);
+	void (*ack_cq_events)(struct ibv_cq *, unsigned int);
+
+	struct ibv_qp *(*create_qp)(struct ibv_pd *, struct ibv_qp_init_attr *);
+	int (*modify_qp)(struct ibv_qp *, struct ibv_qp_attr *, int);
+	int (*query_qp)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
+	int (*destroy_qp)(struct ibv_qp *);
+	int (*modify_qp_rate_limit)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *);
+
+	struct ibv_srq *(*create_srq)(struct ibv_pd *, struct ibv_srq_init_attr *);
+	int (*destroy_srq)(struct ibv_srq *);
+	struct ibv_ah *(*create_ah)(struct ibv_pd *, struct ibv_ah_attr *);
+	int (*destroy_ah)(struct ibv_ah *);
+
+	int (*get_async_event)(struct ibv_context *, struct ibv_async_event *);
+	void (*ack_async_event)(struct ibv_async_event *);
+	int (*query_rt_values)(struct ibv_context *, struct ibv_values_ex *);
+};
+
+/* Fills in what is NULL: libibverbs' own functions, and the context's for those
+ * which a driver provides. */
+void sluice_calls_complete(struct sluice_calls *, struct ibv_context *);
+
+int sluice_open(const char *name, struct ibv_context **);
+int sluice_query_device(struct ibv_context *, struct ibv_device_attr_ex *, int *extended);
+int sluice_query_port(struct ibv_context *, int port, struct ibv_port_attr *);
+int sluice_query_gid(struct ibv_context *, int port, int index, struct ibv_gid_entry *);
+/* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. */
+int sluice_readable(int fd, int milliseconds);
+
+int sluice_alloc_pd(const struct sluice_calls *, struct ibv_context *, struct ibv_pd **);
+int sluice_dealloc_pd(const struct sluice_calls *, struct ibv_pd *);
+int sluice_reg_mr(const struct sluice_calls *, struct ibv_pd *, void *, size_t, int access, struct ibv_mr **);
+int sluice_dereg_mr(const struct sluice_calls *, struct ibv_mr *);
+int sluice_create_ah(const struct sluice_calls *, struct ibv_pd *, struct ibv_ah_attr *, struct ibv_ah **);
+int sluice_destroy_ah(const struct sluice_calls *, struct ibv_ah *);
+
+int sluice_create_channel(const struct sluice_calls *, struct ibv_context *, struct ibv_comp_channel **);
+int sluice_destroy_channel(const struct sluice_calls *, struct ibv_comp_channel *);
+/* Takes an event and acknowledges it. */
+int sluice_get_cq_event(const struct sluice_calls *, struct ibv_comp_channel *, struct ibv_cq **);
+int sluice_get_async_event(const struct sluice_calls *, struct ibv_context *, int *type, void **element, int *port);
+
+/* A completion queue. ex is NULL unless it is an extended one. */
+struct sluice_cq {
+	struct ibv_cq *cq;
+	struct ibv_cq_ex *ex;
+	int wallclock; /* timestamps are nanoseconds */
+	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
+	int (*req_notify_cq)(struct ibv_cq *, int);
+};
+
+/* The layout of verbs.WC. */
+struct sluice_wc {
+	uint64_t wr_id;
+	uint8_t status, opcode;
+	uint32_t flags, byte_len, imm, qpn, src_qp, vendor_err;
+	uint64_t timestamp;
+};
+
+/* timestamp is 0, or a flag of enum ibv_create_cq_wc_flags. */
+int sluice_create_cq(const struct sluice_calls *, struct ibv_context *, int cqe, struct ibv_comp_channel *,
+		     uint64_t timestamp, struct sluice_cq *);
+int sluice_destroy_cq(const struct sluice_calls *, struct sluice_cq *);
+/* The number of completions, or -errno. */
+int sluice_poll(struct sluice_cq *, struct sluice_wc *, int);
+int sluice_req_notify(struct sluice_cq *, int solicited);
+
+/* A receive queue, of a queue pair or shared, with the requests to be posted.
+ * wr[i].next is &wr[i+1] between calls, wr[i].sg_list the i-th part of sge. */
+struct sluice_rq {
+	struct ibv_qp *qp;
+	struct ibv_srq *srq;
+	struct ibv_recv_wr *wr;
+	struct ibv_sge *sge;
+	int batch;
+	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+	int (*post_srq_recv)(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+};
+
+/* A queue pair, and likewise its sends, with room for inline data of each. */
+struct sluice_qp {
+	struct ibv_qp *qp;
+	struct ibv_send_wr *wr;
+	struct ibv_sge *sge;
+	uint8_t *inline_data;
+	int batch;
+	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+	struct sluice_rq rq;
+};
+
+int sluice_create_qp(const struct sluice_calls *, struct ibv_pd *, struct ibv_qp_init_attr *, struct ibv_qp **);
+/* Arrays for lists of up to batch requests; NULL if there is no memory. */
+struct sluice_qp *sluice_qp_new(const struct sluice_calls *, struct ibv_qp *, int batch, int send_sge, int recv_sge, int inline_bytes);
+void sluice_qp_free(struct sluice_qp *);
+int sluice_create_srq(const struct sluice_calls *, struct ibv_pd *, struct ibv_srq_init_attr *, struct ibv_srq **);
+struct sluice_rq *sluice_srq_new(const struct sluice_calls *, struct ibv_srq *, int batch, int sge);
+void sluice_srq_free(struct sluice_rq *);
+int sluice_destroy_srq(const struct sluice_calls *, struct ibv_srq *);
+int sluice_destroy_qp(const struct sluice_calls *, struct ibv_qp *);
+int sluice_modify_qp(const struct sluice_calls *, struct ibv_qp *, struct ibv_qp_attr *, int mask);
+int sluice_query_qp(const struct sluice_calls *, struct ibv_qp *, struct ibv_qp_attr *, struct ibv_qp_init_attr *);
+int sluice_rate_limit(const struct sluice_calls *, struct ibv_qp *, uint32_t kbps);
+
+/* Post the first n requests of the array: how many were taken in the lower 32
+ * bits, the errno in the upper ones. */
+int64_t sluice_post_send(struct sluice_qp *, int n);
+int64_t sluice_post_recv(struct sluice_rq *, int n);
+
+int sluice_read_clock(const struct sluice_calls *, struct ibv_context *, int64_t *seconds, int64_t *nanoseconds);
+
+/* What mlx5dv_get_clock_info tells. */
+struct sluice_mlx5_clock {
+	uint64_t nsec, last_cycles, frac;
+	uint32_t mult, shift;
+	uint64_t mask;
+};
+
+/* libmlx5 is loaded when it is first asked for; ENOSYS if it is not there,
+ * EOPNOTSUPP if the device is not one of its. */
+int sluice_mlx5_clock(struct ibv_context *, struct sluice_mlx5_clock *);
+
+#endif

@@ -1,0 +1,215 @@
+//go:build ibverbs
+
+package ibverbs
+
+// #cgo noescape sluice_post_recv
+// #cgo nocallback sluice_post_recv
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// recvArray is the receives about to be posted: an array in C, by its layout.
+type recvArray struct {
+	c      *C.struct_sluice_rq
+	wr     []recvWR
+	sge    []verbs.SGE
+	maxSGE int
+}
+
+func (r *recvArray) of(c *C.struct_sluice_rq, maxSGE int) {
+	r.c, r.maxSGE = c, maxSGE
+	r.wr = unsafe.Slice((*recvWR)(unsafe.Pointer(c.wr)), int(c.batch))
+	r.sge = unsafe.Slice((*verbs.SGE)(unsafe.Pointer(c.sge)), int(c.batch)*maxSGE)
+}
+
+// post posts receives, and returns how many were taken and why not all: an errno
+// of the device's, or what is wrong with the request.
+func (r *recvArray) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
+	done := 0
+	for done < len(wrs) {
+		part := wrs[done:min(len(wrs), done+len(r.wr))]
+		var err error
+		n := len(part)
+		for i := range part {
+			if len(part[i].SGL) > r.maxSGE {
+				n, err = i, fmt.Errorf("%d pieces of memory: the queue was made for %d", len(part[i].SGL), r.maxSGE)
+				break
+			}
+			r.wr[i].wrID = part[i].WRID
+			r.wr[i].numSGE = int32(copy(r.sge[i*r.maxSGE:(i+1)*r.maxSGE], part[i].SGL))
+		}
+		if n > 0 {
+			posted, errno := taken(C.sluice_post_recv(r.c, C.int(n)))
+			done += posted
+			if errno != 0 {
+				return done, errno, nil
+			}
+		}
+		if err != nil {
+			return done, 0, err
+		}
+	}
+	return done, 0, nil
+}
+
+// SRQ is a shared receive queue. Its PostRecv must be called by one goroutine at
+// a time.
+type SRQ struct {
+	dev  *Device
+	c    *C.struct_sluice_rq
+	recv recvArray
+	gone atomic.Bool
+}
+
+// CreateSRQ implements verbs.PD.
+func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
+	d := p.dev
+	switch {
+	case p.gone.Load():
+		return nil, closed("create_srq", d.name)
+	case a.MaxWR < 1 || a.MaxWR > d.attr.MaxSRQWR || a.MaxSGE < 1 || a.MaxSGE > d.attr.MaxSGE:
+		return nil, verbs.Errorf("create_srq", d.name, verbs.ErrInvalid, "%d requests with %d pieces of memory: 1 to %d with 1 to %d",
+			a.MaxWR, a.MaxSGE, d.attr.MaxSRQWR, d.attr.MaxSGE)
+	}
+	if err := d.add("create_srq"); err != nil {
+		return nil, err
+	}
+	init := C.struct_ibv_srq_init_attr{attr: C.struct_ibv_srq_attr{max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE)}}
+	var srq *C.struct_ibv_srq
+	if e := C.sluice_create_srq(d.calls, p.pd, &init, &srq); e != 0 {
+		d.remove()
+		return nil, fail("create_srq", d.name, int(e), "")
+	}
+	s := &SRQ{dev: d, c: C.sluice_srq_new(d.calls, srq, C.int(min(a.MaxWR, maxBatch)), C.int(a.MaxSGE))}
+	if s.c == nil {
+		C.sluice_destroy_srq(d.calls, srq)
+		d.remove()
+		return nil, fail("create_srq", d.name, int(syscall.ENOMEM), "")
+	}
+	s.recv.of(s.c, a.MaxSGE)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.srqs[srq] = s
+	return s, nil
+}
+
+// Handle is the struct ibv_srq *.
+func (s *SRQ) Handle() unsafe.Pointer { return unsafe.Pointer(s.c.srq) }
+
+// PostRecv implements verbs.SRQ.
+func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if s.gone.Load() {
+		return 0, closed("post_srq_recv", s.dev.name)
+	}
+	n, errno, err := s.recv.post(wrs)
+	switch {
+	case errno == syscall.ENOMEM || errno == syscall.ENOSPC || errno == syscall.EAGAIN:
+		return n, verbs.Errorf("post_srq_recv", s.dev.name, &cause{errno, verbs.ErrQueueFull}, "the queue is full: wait until receives are consumed")
+	case errno != 0:
+		return n, fail("post_srq_recv", s.dev.name, int(errno), "")
+	case err != nil:
+		return n, verbs.Errorf("post_srq_recv", s.dev.name, verbs.ErrInvalid, "%v", err)
+	}
+	return n, nil
+}
+
+// Destroy implements verbs.SRQ.
+func (s *SRQ) Destroy() error {
+	d := s.dev
+	if !s.gone.CompareAndSwap(false, true) {
+		return closed("destroy_srq", d.name)
+	}
+	srq := s.c.srq
+	if e := C.sluice_destroy_srq(d.calls, srq); e != 0 {
+		s.gone.Store(false)
+		return fail("destroy_srq", d.name, int(e), "")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.srqs[srq] == s {
+		delete(d.srqs, srq)
+	}
+	d.objects--
+	C.sluice_srq_free(s.c)
+	return nil
+}
+
+// AH is an address handle.
+type AH struct {
+	dev  *Device
+	ah   *C.struct_ibv_ah
+	gone atomic.Bool
+}
+
+// CreateAH implements verbs.PD. It is for the first port that is Ethernet, is
+// active and has a GID that reaches the address: AddressVector names no port.
+func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
+	d := p.dev
+	if p.gone.Load() {
+		return nil, closed("create_ah", d.name)
+	}
+	attr, err := d.route("create_ah", d.portFor(av), av)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.add("create_ah"); err != nil {
+		return nil, err
+	}
+	a := &AH{dev: d}
+	if e := C.sluice_create_ah(d.calls, p.pd, &attr, &a.ah); e != 0 {
+		d.remove()
+		return nil, fail("create_ah", d.name, int(e), "%v can't be reached from GID %d, or there is no memory: see ip route get", av.GID, int(attr.grh.sgid_index))
+	}
+	return a, nil
+}
+
+// portFor is the port of an address handle.
+func (d *Device) portFor(av verbs.AddressVector) int {
+	for port := 1; port <= d.attr.PhysPorts; port++ {
+		p, err := d.queryPort(port)
+		if err != nil || verbs.PortState(p.state) != verbs.PortActive || p.link_layer != C.IBV_LINK_LAYER_ETHERNET {
+			continue
+		}
+		if _, err := d.gidFor(port, av.GID.WithZone("")); err == nil {
+			return port
+		}
+	}
+	return 1
+}
+
+// Handle is the struct ibv_ah *.
+func (a *AH) Handle() unsafe.Pointer { return unsafe.Pointer(a.ah) }
+
+// Destroy implements verbs.AH.
+func (a *AH) Destroy() error {
+	if !a.gone.CompareAndSwap(false, true) {
+		return closed("destroy_ah", a.dev.name)
+	}
+	if e := C.sluice_destroy_ah(a.dev.calls, a.ah); e != 0 {
+		a.gone.Store(false)
+		return fail("destroy_ah", a.dev.name, int(e), "")
+	}
+	a.dev.remove()
+	return nil
+}
+
+// What a provider implements.
+var (
+	_ verbs.Device      = (*Device)(nil)
+	_ verbs.PD          = (*PD)(nil)
+	_ verbs.MR          = (*MR)(nil)
+	_ verbs.CQ          = (*CQ)(nil)
+	_ verbs.CompChannel = (*CompChannel)(nil)
+	_ verbs.QP          = (*QP)(nil)
+	_ verbs.RateLimitQP = (*QP)(nil)
+	_ verbs.SRQ         = (*SRQ)(nil)
+	_ verbs.AH          = (*AH)(nil)
+)
