@@ -1,6 +1,6 @@
-// Package rc is the reliable-connection transport (InfiniBand Architecture
-// volume 1, cited as IBA, chapter 9) as a plain state machine. One QP is the
-// requester and the responder of one queue pair. The cycle-level NIC model and
+// Package rc is the transport of reliable and unreliable connections (InfiniBand
+// Architecture volume 1, cited as IBA, chapter 9) as a plain state machine. One QP
+// is the requester and the responder of one queue pair. The cycle-level NIC model and
 // the user-space endpoint both drive it, so what an application runs is what
 // the simulator exercises.
 //
@@ -25,7 +25,8 @@
 // and [QP.Inflight] what is outstanding. For each [Descriptor], fetch Payload
 // bytes from where Source says, ask [QP.Fresh] whether the packet is still
 // wanted, and send it. Fetches may take their time; packets leave in the order
-// of the calls. A SourceLocalInv is no packet: invalidate the key and go on.
+// of the calls. On an unreliable connection say [QP.Sent] of each when it has
+// left. A SourceLocalInv is no packet: invalidate the key and go on.
 // When a fetch fails, say [QP.FailSend] or [QP.FailResponse]. A driver that
 // wants to hear of a packet early (its window is full, say) may set AckReq in
 // the header of any request.
@@ -95,8 +96,23 @@
 // after each Receive sends one for each packet that asks, one that takes them
 // after a batch coalesces (9.7.5.1.2).
 //
+// # Unreliable connections
+//
+// With [Config].Type ib.UC the QP has SENDs and WRITEs, with or without immediate
+// data, and answers nothing (9.8). A request completes as its last packet is Sent. A
+// local error ends the send queue alone, in state SQE, and [QP.Resume] goes on from
+// there. The responder drops a message of which a packet is missing, or which a
+// reliable connection would refuse, and goes on with the next First or Only; only
+// memory of its own that it may not write brings it to Err (9.9.3).
+//
 // # Choices and departures
 //
+//   - A packet of an unreliable connection whose PSN is up to 65536 before the
+//     expected one is dropped as a duplicate. 9.8.3 knows only the expected PSN
+//     and a gap, so a doubled or late First or Only would be a message again.
+//   - A receive that a dropped message of an unreliable connection held is for the
+//     next message, also from a shared queue, where 9.9.3 (class E) completes it in
+//     error.
 //   - A timeout comes after exactly 4.096 us * 2^n without progress; 9.7.6.1.3
 //     allows up to four times that.
 //   - RetryCount 7 is seven retries, as in the specification; some

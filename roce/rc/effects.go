@@ -86,12 +86,12 @@ const (
 	DropNone        Drop = iota
 	DropState            // the queue pair is not in a state to take it
 	DropBusy             // the driver owes a Checked
-	DropOpcode           // no RC opcode
+	DropOpcode           // no opcode of the connection's transport service
 	DropDuplicate        // a request that was executed before; acknowledged or answered again where the rules say so
-	DropSequence         // a request beyond the expected PSN
-	DropNotReady         // no receive: RNR NAK
-	DropInvalid          // NAK: invalid request
-	DropAccess           // NAK: remote access error
+	DropSequence         // a request beyond the expected PSN; on an unreliable connection the rest of a dropped message
+	DropNotReady         // no receive: RNR NAK, if reliable
+	DropInvalid          // NAK: invalid request, if reliable
+	DropAccess           // NAK: remote access error, if reliable
 	DropGhost            // a response outside of what is outstanding, or one with a reserved syndrome
 	DropOutOfOrder       // a response that follows a missing one
 	DropBadResponse      // a response that its request can't have: the request fails

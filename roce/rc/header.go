@@ -54,12 +54,13 @@ var headerBytes = [32]uint8{
 }
 
 // HeaderBytes returns the length on the wire of the Base Transport Header and
-// the extended headers of an RC opcode, or 0 if op is none.
+// the extended headers of an RC or UC opcode, or 0 if op is none.
 func HeaderBytes(op ib.Opcode) int {
-	if op.Service() != ib.ServiceRC {
+	operation := op.Operation()
+	if s := op.Service(); s != ib.ServiceRC && (s != ib.ServiceUC || 1<<operation&ucOpcodes == 0) {
 		return 0
 	}
-	return int(headerBytes[op])
+	return int(headerBytes[operation])
 }
 
 // AETH syndromes (IBA 9.7.5.2). The values below SyndromeRNR are

@@ -11,17 +11,18 @@ import (
 
 const maxDepth = 1 << 16
 
-// QP is one end of a reliable connection: a requester and a responder. It is
-// not safe for concurrent use.
+// QP is one end of a connection, reliable or unreliable: a requester and a
+// responder. It is not safe for concurrent use.
 //
 // PSNs are kept as 64-bit numbers that do not wrap around; their low 24 bits
 // are what is on the wire. A PSN that arrives is taken as the nearest such
 // number to the one expected (IBA 9.7.2).
 type QP struct {
-	state  ib.QPState
-	mtu    int64
-	cfg    Config
-	sender SendConfig
+	state   ib.QPState
+	service ib.Opcode // ServiceRC or ServiceUC: what its opcodes begin with
+	mtu     int64
+	cfg     Config
+	sender  SendConfig
 
 	requester
 	responder
@@ -32,7 +33,14 @@ type QP struct {
 // New returns a queue pair in state RTR, which receives and responds. All
 // memory that it will need is allocated here.
 func New(cfg Config) (*QP, error) {
+	if cfg.Type == 0 {
+		cfg.Type = ib.RC
+	}
 	switch {
+	case cfg.Type != ib.RC && cfg.Type != ib.UC:
+		return nil, fmt.Errorf("rc: Type %v: want RC or UC", cfg.Type)
+	case cfg.Type == ib.UC && (cfg.MaxDestRdAtomic != 0 || cfg.MinRNRTimer != 0 || cfg.Credits):
+		return nil, errors.New("rc: MaxDestRdAtomic, MinRNRTimer or Credits with UC: nothing is answered there, leave them zero")
 	case cfg.MTU < 64 || cfg.MTU > 65535:
 		return nil, fmt.Errorf("rc: MTU %d: want 256, 512, 1024, 2048 or 4096 (a model may use 64 to 65535)", cfg.MTU)
 	case cfg.SendDepth < 1 || cfg.SendDepth > maxDepth:
@@ -51,6 +59,9 @@ func New(cfg Config) (*QP, error) {
 	q := &QP{state: ib.RTR, cfg: cfg, mtu: int64(cfg.MTU)}
 	q.wqes = make([]wqe, 1<<bits.Len(uint(cfg.SendDepth-1)))
 	q.wqeMask = uint32(len(q.wqes) - 1)
+	if cfg.Type == ib.UC {
+		q.service = ib.ServiceUC
+	}
 	q.deadline = units.Never
 	q.expected = int64(cfg.RemotePSN)
 	if n := cfg.MaxDestRdAtomic; n > 0 {
@@ -65,6 +76,8 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	switch {
 	case q.state != ib.RTR:
 		return fmt.Errorf("rc: ReadyToSend in state %v: want RTR", q.state)
+	case q.unreliable() && cfg != SendConfig{InitialPSN: cfg.InitialPSN, Window: cfg.Window}:
+		return errors.New("rc: an unreliable connection waits for nothing: of SendConfig, set InitialPSN and Window only")
 	case cfg.InitialPSN > maxPSN:
 		return fmt.Errorf("rc: InitialPSN %#x: want 24 bits", uint32(cfg.InitialPSN))
 	case cfg.Timeout > 31:
@@ -96,7 +109,7 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	return nil
 }
 
-// State returns RTR, RTS, SQD or Err.
+// State returns RTR, RTS, SQD, SQE or Err.
 func (q *QP) State() ib.QPState { return q.state }
 
 // Counters returns the counters, which the driver may read and not write.
@@ -115,10 +128,10 @@ func (q *QP) Drain(eff *Effects) error {
 	return nil
 }
 
-// Resume takes the queue pair from SQD back to RTS.
+// Resume takes the queue pair from SQD or SQE back to RTS.
 func (q *QP) Resume() error {
-	if q.state != ib.SQD {
-		return fmt.Errorf("rc: Resume in state %v: want SQD", q.state)
+	if q.state != ib.SQD && q.state != ib.SQE {
+		return fmt.Errorf("rc: Resume in state %v: want SQD or SQE", q.state)
 	}
 	q.state = ib.RTS
 	return nil
@@ -177,8 +190,10 @@ func (q *QP) Receive(now units.Time, h *Header, payload int, eff *Effects) {
 		eff.Drop = DropState
 	case q.awaiting != awaitNothing:
 		eff.Drop = DropBusy
-	case op >= 32:
+	case op.Service() != q.service:
 		eff.Drop = DropOpcode
+	case q.service != ib.ServiceRC:
+		q.receiveUnreliable(h, payload, eff)
 	case op >= ib.ReadResponseFirst && op <= ib.AtomicAcknowledge:
 		q.receiveResponse(now, h, payload, eff)
 	default:

@@ -35,6 +35,12 @@ func TestConfigErrors(t *testing.T) {
 		{"MaxRdAtomic", func(_ *Config, s *SendConfig) { s.MaxRdAtomic = 256 }},
 		{"AckReqEvery", func(_ *Config, s *SendConfig) { s.AckReqEvery = -1 }},
 		{"Window", func(_ *Config, s *SendConfig) { s.Window = 1<<23 + 1 }},
+		{"Type", func(c *Config, _ *SendConfig) { c.Type = ib.UD }},
+		{"MinRNRTimer", func(c *Config, _ *SendConfig) { c.Type, c.MinRNRTimer = ib.UC, 1 }},
+		{"MaxDestRdAtomic", func(c *Config, _ *SendConfig) { c.Type, c.MaxDestRdAtomic = ib.UC, 1 }},
+		{"Credits", func(c *Config, _ *SendConfig) { c.Type, c.Credits = ib.UC, true }},
+		{"unreliable", func(c *Config, s *SendConfig) { c.Type, s.Timeout = ib.UC, 1 }},
+		{"unreliable", func(c *Config, s *SendConfig) { c.Type, s.MaxRdAtomic = ib.UC, 1 }},
 	} {
 		cfg, send := Config{MTU: 1024, SendDepth: 1}, SendConfig{}
 		c.set(&cfg, &send)
@@ -92,7 +98,9 @@ func TestHeaderBytes(t *testing.T) {
 	for op, want := range map[ib.Opcode]int{
 		ib.SendMiddle: 12, ib.SendOnlyImm: 16, ib.SendLastInv: 16, ib.WriteFirst: 28, ib.WriteMiddle: 12, ib.WriteLastImm: 16,
 		ib.WriteOnlyImm: 32, ib.ReadRequest: 28, ib.ReadResponseFirst: 16, ib.ReadResponseMiddle: 12, ib.Acknowledge: 16,
-		ib.AtomicAcknowledge: 24, ib.CompareSwap: 40, ib.FetchAdd: 40, 21: 0, 24: 0, ib.ServiceUD | ib.SendOnly: 0, ib.CNP: 0,
+		ib.AtomicAcknowledge: 24, ib.CompareSwap: 40, ib.FetchAdd: 40, 21: 0, 24: 0,
+		ib.ServiceUC | ib.WriteFirst: 28, ib.ServiceUC | ib.SendLastImm: 16, ib.ServiceUC | ib.ReadRequest: 0, ib.ServiceUC | ib.SendOnlyInv: 0,
+		ib.ServiceUD | ib.SendOnly: 0, ib.CNP: 0,
 	} {
 		if got := HeaderBytes(op); got != want {
 			t.Errorf("%v has %d bytes of headers, want %d", op, got, want)

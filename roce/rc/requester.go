@@ -71,7 +71,7 @@ type requester struct {
 
 // PostSend queues a request and returns its slot, which is free again when
 // PollSend has gone past it. It fails with ErrFull, or says what is wrong with r.
-// In state Err the request is taken, and flushed.
+// In state Err or SQE the request is taken, and flushed.
 func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 	if q.state == ib.RTR {
 		return 0, fmt.Errorf("rc: PostSend in state RTR: call ReadyToSend first")
@@ -82,16 +82,19 @@ func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 	slot = q.tail & q.wqeMask
 	w := &q.wqes[slot]
 	*w = wqe{Request: *r, psn: q.posted, rdBefore: q.rdPosted}
-	packets := int64(1)
+	packets, reliable := int64(1), false
 	switch r.Op {
-	case ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv:
+	case ib.WRSend, ib.WRSendWithImm:
 		w.kind = kindSend
+	case ib.WRSendWithInv:
+		w.kind = kindSend
+		reliable = true
 	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:
 		w.kind = kindWrite
 	case ib.WRRDMARead:
-		w.kind = kindRead
+		w.kind, reliable = kindRead, true
 	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
-		w.kind = kindAtomic
+		w.kind, reliable = kindAtomic, true
 		w.Length = 8
 	case ib.WRLocalInv:
 		w.kind = kindLocal
@@ -99,6 +102,9 @@ func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 		packets = 0
 	default:
 		return 0, fmt.Errorf("rc: send work request with opcode %v: not one of a reliable connection", r.Op)
+	}
+	if reliable && q.unreliable() {
+		return 0, fmt.Errorf("rc: %v on an unreliable connection, which has SEND and RDMA WRITE, with or without immediate data", r.Op)
 	}
 	if w.Length > maxMessage {
 		return 0, fmt.Errorf("rc: %v of %d bytes: a message has at most 2^31", r.Op, r.Length)
@@ -119,6 +125,9 @@ func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 	q.posted += packets
 	w.end = q.posted
 	q.tail++
+	if q.state == ib.SQE {
+		q.flushSends()
+	}
 	return slot, nil
 }
 
@@ -269,7 +278,7 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 		if last {
 			which |= 2
 		}
-		*h = Header{Opcode: requestOpcode[w.Op&15][which], PSN: wire(at)}
+		*h = Header{Opcode: q.service | requestOpcode[w.Op&15][which], PSN: wire(at)}
 		if which&1 != 0 && w.kind == kindWrite {
 			h.VA, h.RKey, h.DMALen = w.RemoteAddr, w.RKey, w.Length
 		}
@@ -310,6 +319,9 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 // the requester). Without it on the packet that uses up the window, or that has
 // outrun the credits, nothing but a timeout could go on.
 func (q *QP) wantAck(w *wqe, last bool) bool {
+	if q.unreliable() {
+		return false
+	}
 	q.sinceAckReq++
 	if last || q.sinceAckReq == q.sender.AckReqEvery || q.next-q.una >= q.window ||
 		q.cfg.Credits && w.ssn > q.limit {
@@ -352,18 +364,23 @@ func (q *QP) PollSend(c *SendCompletion) bool {
 // fetch its payload (WCLocProtErr), place what a READ or atomic brought back
 // (WCLocProtErr), invalidate a key (WCMWBindErr). Requests before it complete
 // in their own right, then it fails with that status and the queue pair goes
-// to Err. A request that PollSend has gone past can't fail any more.
+// to Err, an unreliable one to SQE. A request that PollSend has gone past can't
+// fail any more.
 func (q *QP) FailSend(now units.Time, slot uint32, status ib.WCStatus, eff *Effects) {
 	eff.reset()
 	n := (slot - q.poll) & q.wqeMask
-	if n >= q.tail-q.poll || q.state == ib.Err || status == ib.WCSuccess {
+	if n >= q.tail-q.poll || q.state == ib.Err || q.state == ib.SQE || status == ib.WCSuccess {
 		return
 	}
 	i := q.poll + n
 	if w := &q.wqes[slot&q.wqeMask]; w.status == ib.WCSuccess {
 		w.status = status
 	}
-	if int32(i-q.head) <= 0 {
+	switch {
+	case int32(i-q.head) > 0:
+	case q.unreliable():
+		q.enterSQE(eff)
+	default:
 		q.answering = false
 		q.enterErr(eff)
 	}

@@ -96,11 +96,16 @@ func (q *QP) receiveRequest(h *Header, payload int, eff *Effects) {
 		}
 		return
 	}
+	q.receiveValid(h, payload, eff)
+}
+
+// receiveValid takes the packet with the expected PSN.
+func (q *QP) receiveValid(h *Header, payload int, eff *Effects) {
 	if bad := q.validate(h, payload); bad != 0 {
 		q.refuse(bad, eff)
 		return
 	}
-	if 1<<h.Opcode&takesRecv != 0 && q.cfg.Recv.Len() == 0 {
+	if 1<<h.Opcode.Operation()&takesRecv != 0 && q.cfg.Recv.Len() == 0 && !q.holds {
 		q.refuseNotReady(eff)
 		return
 	}
@@ -122,7 +127,7 @@ func (q *QP) validate(h *Header, payload int) uint8 {
 	if bytes < 0 || bytes > q.mtu {
 		return SyndromeInvalid
 	}
-	op := h.Opcode
+	op := h.Opcode.Operation()
 	switch op {
 	case ib.SendMiddle, ib.SendLast, ib.SendLastImm, ib.SendLastInv:
 		if q.message != kindSend {
@@ -193,7 +198,7 @@ func wraps(va uint64, length uint32) bool {
 
 // needsCheck fills in what the driver must check before h can be executed.
 func (q *QP) needsCheck(h *Header, c *Check) bool {
-	switch h.Opcode {
+	switch h.Opcode.Operation() {
 	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm:
 		*c = Check{Access: ib.AccessRemoteWrite, RKey: h.RKey, VA: h.VA, Length: h.DMALen}
 	case ib.ReadRequest:
@@ -231,7 +236,7 @@ func (q *QP) Checked(now units.Time, ok bool, eff *Effects) {
 // execute accepts a valid request packet.
 func (q *QP) execute(h *Header, payload int, eff *Effects) {
 	bytes := uint32(payload)
-	switch op := h.Opcode; op {
+	switch op := h.Opcode.Operation(); op {
 	case ib.SendFirst, ib.SendMiddle, ib.SendLast, ib.SendLastImm, ib.SendLastInv,
 		ib.SendOnly, ib.SendOnlyImm, ib.SendOnlyInv:
 		if !q.holds && !q.takeRecv(eff) {
@@ -240,7 +245,9 @@ func (q *QP) execute(h *Header, payload int, eff *Effects) {
 		}
 		if q.recv.Length-q.offset < bytes {
 			q.ctr.RespLocalLengthError++
-			q.recvStatus = ib.WCLocLenErr
+			if !q.unreliable() {
+				q.recvStatus = ib.WCLocLenErr
+			}
 			q.refuse(SyndromeInvalid, eff)
 			return
 		}
@@ -288,8 +295,9 @@ func (q *QP) execute(h *Header, payload int, eff *Effects) {
 
 // write accepts a packet of a WRITE.
 func (q *QP) write(h *Header, bytes uint32, eff *Effects) {
-	imm := h.Opcode == ib.WriteLastImm || h.Opcode == ib.WriteOnlyImm
-	if imm && !q.takeRecv(eff) {
+	op := h.Opcode.Operation()
+	imm := op == ib.WriteLastImm || op == ib.WriteOnlyImm
+	if imm && !q.holds && !q.takeRecv(eff) {
 		q.refuseNotReady(eff)
 		return
 	}
@@ -329,7 +337,7 @@ func (q *QP) accept(h *Header, last bool, eff *Effects) {
 		q.msn++
 	}
 	q.advanceExpected(1)
-	if h.AckReq {
+	if h.AckReq && !q.unreliable() {
 		q.ackPending, q.ackPSN, q.ackMSN = true, q.expected-1, q.msn
 		eff.Do |= DoRespond
 	}
@@ -359,7 +367,7 @@ func (q *QP) completeRecv(h *Header, op ib.WCOpcode, bytes uint32, eff *Effects)
 	*c = RecvCompletion{
 		ID: q.recv.ID, Slot: q.recvSlot, Bytes: bytes, Opcode: op, Solicited: h.Solicited,
 	}
-	switch h.Opcode {
+	switch h.Opcode.Operation() {
 	case ib.SendLastImm, ib.SendOnlyImm, ib.WriteLastImm, ib.WriteOnlyImm:
 		c.HasImm, c.Imm = true, h.Imm
 	case ib.SendLastInv, ib.SendOnlyInv:
@@ -382,6 +390,10 @@ func (q *QP) outOfSequence(eff *Effects) {
 
 func (q *QP) refuseNotReady(eff *Effects) {
 	q.ctr.OutOfBuffer++
+	if q.unreliable() {
+		q.dropMessage(DropNotReady, eff)
+		return
+	}
 	eff.Drop = DropNotReady
 	eff.Do |= DoRespond
 	q.nak = SyndromeRNR | q.cfg.MinRNRTimer
@@ -390,6 +402,10 @@ func (q *QP) refuseNotReady(eff *Effects) {
 // refuse answers the packet with the expected PSN with a fatal NAK, behind all
 // responses owed before, and ends the queue pair (IBA 9.9.3, class C and A).
 func (q *QP) refuse(syndrome uint8, eff *Effects) {
+	if q.unreliable() {
+		q.refuseMessage(syndrome, eff)
+		return
+	}
 	q.refuseAt(syndrome, q.expected, q.msn, eff)
 }
 
@@ -424,10 +440,15 @@ func (q *QP) refuseAt(syndrome uint8, psn int64, msn uint32, eff *Effects) {
 // WCRemAccessErr, else remote operational error), the receive that the message
 // holds is flushed with status, and the queue pair goes to Err. If the Effects
 // of that packet carried DoRecv, the driver reports that completion with its
-// own status.
+// own status. On an unreliable connection there is no NAK, and WCRemAccessErr only
+// drops the message.
 func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 	eff.reset()
 	if q.state == ib.Err {
+		return
+	}
+	if q.unreliable() {
+		q.failUnreliable(status, eff)
 		return
 	}
 	psn, msn := q.expected-1, q.msn

@@ -21,6 +21,7 @@ import (
 //	in OPCODE PSN [PAYLOAD] [key=value] [A] [S]  => effects, with Checked answered by ok or, after "deny", refused
 //	out                         => response packets: OPCODE PSN ...
 //	done SLOT VALUE             AtomicDone
+//	sent N                      => the next N request packets have left
 //	poll                        => send completions, then flushed receives
 //	at TIME                     => what Expire does then
 //	now TIME                    time passes without Expire
@@ -856,6 +857,7 @@ type script struct {
 	wait  bool
 	sends uint64
 	recvs uint64
+	under []rc.Descriptor // described and not yet sent
 }
 
 func newScript(t *testing.T, cfg func(*rc.Config, *rc.SendConfig)) *script {
@@ -901,6 +903,7 @@ var opcodes = func() map[string]ib.Opcode {
 	m := map[string]ib.Opcode{"ACK": ib.Acknowledge}
 	for op := range ib.Opcode(32) {
 		m[strings.TrimPrefix(op.String(), "RC_")] = op
+		m[(ib.ServiceUC | op).String()] = ib.ServiceUC | op
 	}
 	return m
 }()
@@ -951,6 +954,9 @@ func (s *script) do(action string) string {
 		var out []string
 		for s.qp.NextRequest(s.now, &s.d) {
 			out = append(out, request2string(&s.d))
+			if s.d.Source != rc.SourceLocalInv {
+				s.under = append(s.under, s.d)
+			}
 			if words[0] == "send1" {
 				break
 			}
@@ -1064,6 +1070,19 @@ func (s *script) do(action string) string {
 	case "failsend":
 		s.qp.FailSend(s.now, uint32(n[0]), ib.WCLocProtErr, &s.eff)
 		return s.effects()
+	case "sent":
+		var out []string
+		for range n[0] {
+			s.qp.Sent(&s.under[0], &s.eff)
+			s.under = s.under[1:]
+			if e := s.effects(); e != "" {
+				out = append(out, e)
+			}
+		}
+		return strings.Join(out, "; ")
+	case "failaccess":
+		s.qp.FailRecv(s.now, ib.WCRemAccessErr, &s.eff)
+		return s.effects()
 	case "failrecv":
 		s.qp.FailRecv(s.now, ib.WCLocProtErr, &s.eff)
 		return s.effects()
@@ -1084,7 +1103,7 @@ func request2string(d *rc.Descriptor) string {
 		return fmt.Sprintf("LOCAL_INV %d", h.Imm)
 	}
 	s := fmt.Sprintf("%s %d %d", strings.TrimPrefix(h.Opcode.String(), "RC_"), h.PSN, d.Payload)
-	switch h.Opcode {
+	switch h.Opcode.Operation() {
 	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm, ib.ReadRequest:
 		s += fmt.Sprintf(" va=%d len=%d", h.VA, h.DMALen)
 	case ib.FetchAdd, ib.CompareSwap:
