@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluice-rdma/sluice/metrics"
 )
 
 // Exit statuses.
@@ -27,7 +31,28 @@ func (e usageError) Unwrap() error { return e.error }
 // has been shown.
 var errMissed = errors.New("a limit that the scenario states was missed")
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	level := slog.LevelWarn
+	if debug, _ := strconv.ParseBool(os.Getenv("SLUICE_DEBUG")); debug {
+		level = slog.LevelDebug
+	}
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+	devices, stop, err := metrics.FromEnvironment()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "sluice: %v\n", err)
+		os.Exit(exitUsage)
+	}
+	published = devices
+	status := run(os.Args[1:], os.Stdout, os.Stderr)
+	if err := stop(); err != nil {
+		slog.Warn("metrics", "error", err)
+	}
+	os.Exit(status)
+}
+
+// published are the devices whose metrics `sluice exporter` finds if SLUICE_METRICS
+// asks for that.
+var published = metrics.NewDevices()
 
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot(args)
@@ -93,6 +118,6 @@ layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
 	})
-	root.AddCommand(newRun(args), newList(), newShow(), newPcap(args), newVersion(), newPerf(args), newRping(), newDevices())
+	root.AddCommand(newRun(args), newList(), newShow(), newPcap(args), newVersion(), newPerf(args), newRping(), newDevices(), newExporter())
 	return root
 }

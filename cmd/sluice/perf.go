@@ -400,7 +400,10 @@ func (r *perfRun) writeJSON(start time.Time, result *perf.Result) error {
 }
 
 // ends are the devices of a run; peer is nil if the other end is elsewhere.
-type ends struct{ dev, peer verbs.Device }
+type ends struct {
+	dev, peer verbs.Device
+	unpublish []func()
+}
 
 // open opens the devices that the flags name.
 func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
@@ -429,7 +432,9 @@ func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
 		if e.peer, err = openPaced(peer, pacing); err != nil {
 			return nil, errors.Join(err, e.dev.Close())
 		}
+		e.unpublish = append(e.unpublish, published.Add(e.peer))
 	}
+	e.unpublish = append(e.unpublish, published.Add(e.dev))
 	return e, nil
 }
 
@@ -459,6 +464,9 @@ func simPeer(name string) string {
 }
 
 func (e *ends) close() error {
+	for _, unpublish := range e.unpublish {
+		unpublish()
+	}
 	var errs []error
 	if e.peer != nil && e.peer != e.dev {
 		errs = append(errs, e.peer.Close())
