@@ -159,7 +159,29 @@ func (s *Scheduler) Len() int { return s.queue }
 // RDMA Read the bytes are those it asks for (TIMELY section 5). It panics if the
 // flow has a segment enqueued already or n is not from 0 to 4 GiB - 1.
 func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
-	f := s.flow(id)
+	f, due := s.admit(now, id, n)
+	s.queue++
+	s.put(uint32(id), f, due)
+}
+
+// Offer is Enqueue, and the Dequeue that follows if that would return this very
+// flow: it reports whether the segment leaves at once, and counts as sent. If not,
+// it is enqueued.
+func (s *Scheduler) Offer(now units.Time, id FlowID, n units.Bytes) bool {
+	f, due := s.admit(now, id, n)
+	if due > s.now || s.ring.head != none {
+		s.queue++
+		s.put(uint32(id), f, due)
+		return false
+	}
+	f.anchor = due - f.credit
+	f.last, f.rem = f.head, f.nextRem
+	return true
+}
+
+// admit takes a segment in and returns when it is due, not before now.
+func (s *Scheduler) admit(now units.Time, id FlowID, n units.Bytes) (f *flow, due units.Time) {
+	f = s.flow(id)
 	if f.filed != 0 {
 		misuse(id, "has a segment enqueued already; enqueue the next one after Dequeue returned the flow")
 	}
@@ -168,20 +190,19 @@ func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
 	}
 	// First the wheel, so that what came due before now is ahead in the ring.
 	now = s.advance(now)
-	s.queue++
 	f.head, f.credit = uint32(n), 0
-	due := now
-	if !s.unpaced(f.rate) {
-		due, f.nextRem = f.next()
-		if due < now {
-			if s.cfg.Burst > 0 {
-				earliest := max(due, now-min(f.rate.Serialize(s.cfg.Burst), longest))
-				f.credit = now - earliest
-			}
-			due = now
-		}
+	if s.unpaced(f.rate) {
+		return f, now
 	}
-	s.put(uint32(id), f, due)
+	due, f.nextRem = f.next()
+	if due < now {
+		if s.cfg.Burst > 0 {
+			earliest := max(due, now-min(f.rate.Serialize(s.cfg.Burst), longest))
+			f.credit = now - earliest
+		}
+		due = now
+	}
+	return f, due
 }
 
 // Dequeue returns a flow whose segment is due and takes it out of the scheduler,

@@ -92,10 +92,12 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	}
 	s.mu.Lock()
 	ch.waiting++
+	s.waiting++
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		ch.waiting--
+		s.waiting--
 		s.mu.Unlock()
 	}()
 	for first := true; ; first = false {
@@ -103,11 +105,12 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		if err := ch.arm(); err != nil {
 			return nil, err
 		}
-		if err := s.progress(now, true); err != nil {
+		s.mu.Lock()
+		if err := s.turn(now, true); err != nil {
+			s.mu.Unlock()
 			return nil, err
 		}
 		now = s.Clock()
-		s.mu.Lock()
 		c := ch.take()
 		wake := min(end, ch.wake(now))
 		s.mu.Unlock()

@@ -167,26 +167,33 @@ func (c *CQ) removeQP(messages int) {
 // Poll implements verbs.CQ. It makes the progress of the whole Shim.
 func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	s := c.shim
-	if err := s.progress(s.Clock(), true); err != nil {
-		return 0, err
-	}
 	// Sends and receives take turns, so that neither starves; the provider's
 	// CQ is not polled for receives if there is something to return already.
-	n := 0
 	if c.recvFirst {
-		var err error
-		if n, err = c.recv.Poll(wc); err != nil || n == len(wc) {
+		if err := s.progress(0, true); err != nil {
+			return 0, err
+		}
+		n, err := c.recv.Poll(wc)
+		if err != nil || n == len(wc) {
 			c.recvFirst = false
 			return n, err
 		}
+		s.mu.Lock()
+		sends := c.sends.Pop(wc[n:])
+		s.mu.Unlock()
+		c.recvFirst = sends > 0
+		return n + sends, nil
 	}
 	s.mu.Lock()
-	sends := c.sends.Pop(wc[n:])
+	if err := s.turn(0, true); err != nil {
+		s.mu.Unlock()
+		return 0, err
+	}
+	sends := c.sends.Pop(wc)
 	s.mu.Unlock()
-	n += sends
-	if n > 0 || c.recvFirst {
-		c.recvFirst = sends > 0
-		return n, nil
+	if sends > 0 {
+		c.recvFirst = true
+		return sends, nil
 	}
 	return c.recv.Poll(wc)
 }

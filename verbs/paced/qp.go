@@ -295,7 +295,7 @@ func (q *QP) sweep() error {
 	if !q.sends.stale {
 		return nil
 	}
-	return q.shim.progress(q.shim.Clock(), true)
+	return q.shim.progress(0, true)
 }
 
 func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
@@ -330,7 +330,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 			s.stats.NICRateRefused++
 		}
 		now := s.Clock()
-		q.file(now)
+		q.offer(now, now)
 		s.release(now, true)
 	case ib.Reset:
 		q.clear()

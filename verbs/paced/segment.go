@@ -31,7 +31,9 @@ func (q *QP) post(now units.Time, wrs []verbs.SendWR, live bool) (int, error) {
 	default:
 		return 0, q.errorf("post_send", verbs.ErrState, "the queue pair is in %s: take it to RTS", q.state)
 	}
-	s.release(now, live)
+	if s.sched.Len() > 0 {
+		s.release(now, live)
+	}
 	var err error
 	n := 0
 	for ; n < len(wrs); n++ {
@@ -47,7 +49,7 @@ func (q *QP) post(now units.Time, wrs []verbs.SendWR, live bool) (int, error) {
 		if q.state == ib.Err {
 			q.finish(false)
 		} else {
-			q.file(now)
+			q.offer(now, now)
 			s.release(now, live)
 		}
 	}
@@ -130,27 +132,53 @@ func (q *QP) next() uint32 {
 // far as everything but the pace is concerned. It is tried again whenever
 // something completes, so a segment that has to wait keeps its place.
 func (q *QP) file(now units.Time) {
+	if n, ok := q.ready(now); ok {
+		q.shim.sched.Enqueue(now, q.flow, units.Bytes(n))
+		q.filed = true
+	}
+}
+
+// offer is file where the shim sends what is due: segments that the scheduler lets
+// go at once are claimed at now. It is told the time at, not after now.
+func (q *QP) offer(now, at units.Time) {
+	s := q.shim
+	for s.nClaims < len(s.claims) {
+		n, ok := q.ready(at)
+		if !ok {
+			return
+		}
+		if !s.sched.Offer(at, q.flow, units.Bytes(n)) {
+			q.filed = true
+			return
+		}
+		q.claim(now)
+	}
+	q.file(at)
+}
+
+// ready returns the size of the segment at the cursor, and whether anything but
+// the pace is against its leaving now.
+func (q *QP) ready(now units.Time) (uint32, bool) {
 	if q.filed || q.unsent == 0 || q.state != ib.RTS {
-		return
+		return 0, false
 	}
 	n := q.next()
 	if q.table.InFlight() >= q.depth || !q.room(now, units.Bytes(n)) {
-		return
+		return 0, false
 	}
 	// A fenced request waits for reads and atomics before it, and one of those
 	// for its turn at the responder's resources. The NIC would see to both, but
 	// then the wait would look like congestion.
-	r := &q.requests[q.at.slot]
 	if reads := q.table.Reads(); reads > 0 {
+		r := &q.requests[q.at.slot]
 		if r.flags&verbs.SendFence != 0 && q.at.off == 0 {
-			return
+			return 0, false
 		}
 		if q.rdMax > 0 && reads >= q.rdMax && (r.opcode == ib.WRRDMARead || r.opcode.IsAtomic()) {
-			return
+			return 0, false
 		}
 	}
-	q.shim.sched.Enqueue(now, q.flow, units.Bytes(n))
-	q.filed = true
+	return n, true
 }
 
 // room reports whether n more bytes may be outstanding. One segment always may.

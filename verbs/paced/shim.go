@@ -39,6 +39,7 @@ type Shim struct {
 	reading   bool       // the NIC's counter, without the lock
 	readAgain units.Time // not before, after an error
 
+	waiting  int        // goroutines in Wait, of all channels
 	inFlight int        // segments with the provider, of all queue pairs
 	gapsEnd  units.Time // when the last gap after a segment ends, of all queue pairs
 	objects  int        // PDs, CQs and channels that exist
@@ -170,15 +171,29 @@ func (s *Shim) Stats() Stats {
 	return stats
 }
 
-// progress is Progress; a live one reads the clock anew after each poll and
-// before each batch of posts, so that a long call does not smear the times.
-//
-// On a simulated device a poll, or a reading of the NIC's clock, lets time pass
-// and other goroutines run, so the lock is not held meanwhile; busy and reading
-// keep the others off.
+// manyCompletions are so many that taking them may smear the time at which they
+// were polled by more than a reading of the clock costs.
+const manyCompletions = 16
+
+// progress is Progress; now means nothing to a live one.
 func (s *Shim) progress(now units.Time, live bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.turn(now, live)
+}
+
+// turn is progress with the lock held, which it gives up for a while. A live one
+// reads the clock itself, where it must know the time and may have lost it since
+// the last reading, so that a long call does not smear the times.
+//
+// On a simulated device a poll that finds nothing, or a reading of the NIC's
+// clock, lets time pass and other goroutines run, so the lock is not held
+// meanwhile; busy and reading keep the others off.
+func (s *Shim) turn(now units.Time, live bool) error {
+	fresh := !live
+	if live && (s.sched.Len() > 0 || s.inFlight > 0 && s.clock != nil) {
+		now, fresh = s.Clock(), true
+	}
 	if s.inFlight > 0 || s.sched.Len() > 0 {
 		now = s.sample(now, live)
 	}
@@ -194,23 +209,31 @@ func (s *Shim) progress(now units.Time, live bool) error {
 		for {
 			s.mu.Unlock()
 			n, err := g.cq.Poll(g.buf[:])
-			if live {
-				now = s.Clock()
-			}
 			s.mu.Lock()
+			if n == 0 {
+				fresh = !live
+			}
+			if live && (n >= manyCompletions || !fresh && (n > 0 || s.waiting > 0)) {
+				now, fresh = s.Clock(), true
+			}
 			for i := range n {
 				s.take(g, now, &g.buf[i])
 			}
 			if err != nil && failed == nil {
 				failed = err
 			}
-			if n == 0 || err != nil {
+			if n < len(g.buf) || err != nil {
 				break
 			}
 		}
 		g.busy, g.stale, g.polled = false, false, now
 	}
-	s.release(now, live)
+	if s.sched.Len() > 0 {
+		if !fresh {
+			now = s.Clock()
+		}
+		s.release(now, live)
+	}
 	return failed
 }
 
@@ -246,14 +269,12 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 // catchUp bounds how late progress may come without costing a flow its rate.
 const catchUp = 10 * units.Microsecond
 
-// release posts all segments that are due. The scheduler is told of each as if
-// it left on time, so that several gaps may lie between two calls; what it makes
-// up for is bounded by catchUp.
+// release posts the claims there are and all segments that are due. The scheduler
+// is told of each as if it left on time, so that several gaps may lie between two
+// calls; what it makes up for is bounded by catchUp. A live one reads the clock
+// anew after each full batch.
 func (s *Shim) release(now units.Time, live bool) {
-	for fresh := true; ; fresh = false {
-		if live && !fresh {
-			now = s.Clock()
-		}
+	for {
 		for s.nClaims < len(s.claims) {
 			at := max(s.sched.NextDue(), now-catchUp)
 			if at > now {
@@ -266,12 +287,19 @@ func (s *Shim) release(now units.Time, live bool) {
 			q := s.flows[id]
 			q.filed = false
 			q.claim(now)
-			q.file(at)
+			q.offer(now, at)
 		}
-		if s.nClaims == 0 {
+		n := s.nClaims
+		if n == 0 {
 			return
 		}
 		s.flush(now)
+		if n < len(s.claims) {
+			return
+		}
+		if live {
+			now = s.Clock()
+		}
 	}
 }
 
