@@ -28,14 +28,33 @@ func (q *Queue) Reserve(n int) {
 	q.ring, q.head, q.tail = ring, 0, q.tail-q.head
 }
 
-// Push appends a completion that t.Next returned.
-func (q *Queue) Push(wc *verbs.WC, t *Table) {
+// Push appends the completion of the next request of t that finished, as t.Next
+// returns it. It returns the completion, which is the queue's and valid until the
+// next call, or nil if there is none.
+func (q *Queue) Push(t *Table) *verbs.WC {
 	if int(q.tail-q.head) == len(q.ring) {
+		// It grows for a completion, not for a look.
+		var wc verbs.WC
+		if !t.Next(&wc) {
+			return nil
+		}
 		q.Reserve(max(16, 2*len(q.ring)))
+		e := q.put(t)
+		e.wc = wc
+		return &e.wc
 	}
+	if !t.Next(&q.ring[q.tail&uint32(len(q.ring)-1)].wc) {
+		return nil
+	}
+	return &q.put(t).wc
+}
+
+// put appends an entry of t, for which there is room.
+func (q *Queue) put(t *Table) *entry {
 	e := &q.ring[q.tail&uint32(len(q.ring)-1)]
-	e.wc, e.table = *wc, t
+	e.table = t
 	q.tail++
+	return e
 }
 
 // Pop moves the oldest completions to wc and releases them in their tables. It

@@ -24,9 +24,15 @@ type Sample struct {
 // packets, the pacing rate, which section 5 takes for "a lower transmission line
 // rate". For a Read the bytes are those that came back.
 func Measure(s *Segment, completedAt units.Time, rate units.Rate) Sample {
+	return MeasureSerialized(s, completedAt, rate.Serialize(s.Bytes))
+}
+
+// MeasureSerialized is Measure for a caller who knows how long the segment takes
+// to serialise, which takes a division.
+func MeasureSerialized(s *Segment, completedAt, serialization units.Time) Sample {
 	m := Sample{PostedAt: s.PostedAt, CompletedAt: completedAt, Bytes: s.Bytes}
 	m.RTT = completedAt - s.PostedAt
-	m.NetRTT = m.RTT - rate.Serialize(s.Bytes)
+	m.NetRTT = m.RTT - serialization
 	if m.NetRTT < 0 || m.RTT < 1 {
 		m.RTT, m.NetRTT, m.Clamped = max(m.RTT, 1), max(m.NetRTT, 0), true
 	}

@@ -161,7 +161,7 @@ func (t *Table) Complete(seq uint32, wc *verbs.WC, out *Segment) bool {
 	if wc.Status != ib.WCSuccess {
 		t.aborted = true
 	}
-	*out = Segment{Bytes: units.Bytes(s.bytes), PostedAt: s.postedAt, Acked: t.acked, Sent: t.sent}
+	out.Bytes, out.PostedAt, out.Acked, out.Sent = units.Bytes(s.bytes), s.postedAt, t.acked, t.sent
 	return true
 }
 
@@ -227,10 +227,10 @@ func (t *Table) Next(wc *verbs.WC) bool {
 		if m.status == ib.WCSuccess && !m.signaled {
 			continue
 		}
-		*wc = verbs.WC{
-			WRID: m.wrid, Status: m.status, Opcode: m.opcode.Completion(), ByteLen: m.placed,
-			QPN: t.qpn, VendorErr: m.vendorErr, Timestamp: m.timestamp,
-		}
+		// Field by field: a literal would be made elsewhere and copied.
+		wc.WRID, wc.Status, wc.Opcode, wc.ByteLen = m.wrid, m.status, m.opcode.Completion(), m.placed
+		wc.QPN, wc.VendorErr, wc.Timestamp = t.qpn, m.vendorErr, m.timestamp
+		wc.Flags, wc.Imm, wc.SrcQP = 0, 0, 0
 		if m.status != ib.WCSuccess {
 			t.failures++
 		}

@@ -266,8 +266,18 @@ func TestQueueKeepsOrder(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
 				for range rapid.IntRange(1, 9).Draw(t, "n") {
-					q.Push(&verbs.WC{WRID: in}, tab)
-					tab.held++
+					// One that succeeds unsignaled before, which gives no completion.
+					for _, signaled := range []bool{false, true} {
+						slot, _ := tab.Add(Message{WRID: in, Signaled: signaled})
+						seq := tab.Post(slot, 1, true, 0)
+						tab.Complete(seq, &verbs.WC{}, &Segment{})
+					}
+					if wc := q.Push(tab); wc == nil || wc.WRID != in {
+						t.Fatalf("pushed %+v, want %d", wc, in)
+					}
+					if room := len(q.ring); q.Push(tab) != nil || len(q.ring) != room {
+						t.Fatal("pushed a request that there is not, or made room for it")
+					}
 					in++
 				}
 			},
@@ -326,8 +336,7 @@ func (w *work) turn() {
 		if !m.Clamped {
 			panic("16 KiB in 100 ps")
 		}
-		for w.tab.Next(&w.wc[0]) {
-			w.q.Push(&w.wc[0], w.tab)
+		for w.q.Push(w.tab) != nil {
 		}
 	}
 	w.q.Pop(w.wc[:])

@@ -238,10 +238,10 @@ func (c *CQ) Destroy() error {
 	return nil
 }
 
-// push adds the completion of a request. fromNIC says that a completion of the
-// provider's caused it.
-func (c *CQ) push(wc *verbs.WC, q *QP, fromNIC bool) {
-	c.sends.Push(wc, q.table)
+// notify puts the event that c was armed for on its channel, if the completion wc
+// of a request is one to tell of. fromNIC says that a completion of the provider's
+// caused it.
+func (c *CQ) notify(wc *verbs.WC, q *QP, fromNIC bool) {
 	if c.armed == armedAny || c.armed == armedSolicited && wc.Status != ib.WCSuccess {
 		c.fire()
 		if ch := c.channel; !fromNIC && ch != nil && (ch.waiting > 0 || ch.adopted) {

@@ -315,7 +315,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		q.port = a.Port
 	}
 	if mask&verbs.AttrPathMTU != 0 && a.PathMTU > 0 {
-		q.mtu = a.PathMTU
+		q.mtu, q.size.bytes = a.PathMTU, -1
 	}
 	if mask&verbs.AttrMaxQPRdAtomic != 0 {
 		q.rdMax = int(a.MaxRdAtomic)

@@ -93,10 +93,9 @@ func (q *QP) accept(wr *verbs.SendWR) bool {
 		return true // it will be flushed
 	}
 	r := &q.requests[slot]
-	*r = request{
-		opcode: wr.Opcode, flags: wr.Flags, length: uint32(wr.Length()),
-		remoteAddr: wr.RemoteAddr, rkey: wr.RKey, imm: wr.Imm, compareAdd: wr.CompareAdd, swap: wr.Swap,
-	}
+	r.opcode, r.flags, r.length = wr.Opcode, wr.Flags, uint32(wr.Length())
+	r.remoteAddr, r.rkey, r.imm = wr.RemoteAddr, wr.RKey, wr.Imm
+	r.compareAdd, r.swap, r.sges = wr.CompareAdd, wr.Swap, 0
 	if wr.Flags&verbs.SendInline != 0 {
 		copy(q.inlineOf(slot), wr.Inline)
 	} else {
@@ -236,11 +235,12 @@ func (q *QP) claim(now units.Time) {
 // build makes the provider's request for a claim. sges is scratch.
 func (q *QP) build(c *claim, wr *verbs.SendWR, sges []verbs.SGE) {
 	r := &q.requests[c.at.slot]
-	*wr = verbs.SendWR{
-		WRID: q.wrid | uint64(c.seq), Opcode: r.opcode, Flags: r.flags | verbs.SendSignaled,
-		RemoteAddr: r.remoteAddr + uint64(c.at.off), RKey: r.rkey,
-		Imm: r.imm, CompareAdd: r.compareAdd, Swap: r.swap,
-	}
+	// Field by field: a literal would be made elsewhere and copied. Those of
+	// datagrams are never set.
+	wr.WRID, wr.Opcode, wr.Flags = q.wrid|uint64(c.seq), r.opcode, r.flags|verbs.SendSignaled
+	wr.SGL, wr.Inline = nil, nil
+	wr.RemoteAddr, wr.RKey = r.remoteAddr+uint64(c.at.off), r.rkey
+	wr.Imm, wr.CompareAdd, wr.Swap = r.imm, r.compareAdd, r.swap
 	if c.at.off != 0 {
 		wr.Flags &^= verbs.SendFence
 	}
@@ -336,7 +336,13 @@ func refusal(err error) ib.WCStatus {
 // finish moves requests that have finished to the application's CQ. fromNIC says
 // that a completion of the provider's is the cause.
 func (q *QP) finish(fromNIC bool) {
-	for q.table.Next(&q.shim.wc) {
-		q.cq.push(&q.shim.wc, q, fromNIC)
+	for {
+		wc := q.cq.sends.Push(q.table)
+		if wc == nil {
+			return
+		}
+		if q.cq.armed != disarmed {
+			q.cq.notify(wc, q, fromNIC)
+		}
 	}
 }

@@ -52,9 +52,10 @@ type Shim struct {
 	sges    []verbs.SGE // maxSGE for each of wrs
 	maxSGE  int
 	segment completions.Segment
-	wc      verbs.WC
 	ack     cc.Ack
 	report  verbs.Telemetry
+	// ack has something of a report.
+	reported bool
 }
 
 // claim is a segment that the scheduler released and that is about to be posted.

@@ -26,6 +26,7 @@ type steering struct {
 	departs   verbs.SentTimestampQP
 
 	tally tally
+	size  size // of the last segment; bytes is -1 if wire or the MTU changed since
 
 	lastAck units.Time
 	cnpSeen uint64
@@ -52,7 +53,7 @@ func (q *QP) prepare() {
 	st.limiter, _ = q.inner.(verbs.RateLimitQP)
 	st.departs, _ = q.inner.(verbs.SentTimestampQP)
 	st.line = q.shim.lineRate(q.port)
-	st.wire = st.line
+	st.wire, st.size.bytes = st.line, -1
 	st.control = cc.Control{Rate: max(st.line, 1), Window: cc.Unlimited}
 }
 
@@ -70,7 +71,7 @@ func (q *QP) start() error {
 	if err != nil {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "no engine: %v", err)
 	}
-	q.line, q.wire = line, line
+	q.line, q.wire, q.size.bytes = line, line, -1
 	q.limit = s.maxOutstanding(line)
 	q.engine = engine
 	q.lastAck, q.scale, q.appLimit, q.everShut = s.Clock(), cc.UpdateScaler{}, cc.AppLimit{}, false
@@ -116,7 +117,7 @@ func (q *QP) limitNIC(r units.Rate) error {
 	if err := q.limiter.SetRateLimit(int64(r)); err != nil {
 		return err
 	}
-	q.wire = q.line
+	q.wire, q.size.bytes = q.line, -1
 	if r > 0 && r < q.line {
 		q.wire = r
 	}
@@ -146,7 +147,8 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	if fromNIC && q.departs != nil {
 		q.departed(now, wc)
 	}
-	m := completions.Measure(seg, done, q.wire)
+	size := q.sizeOf(seg.Bytes)
+	m := completions.MeasureSerialized(seg, done, size.wire)
 	s.stats.Samples++
 	q.tally.rtt.add(m.RTT)
 	if fromNIC {
@@ -174,15 +176,19 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 		}
 	}
 	a := &s.ack
-	*a = cc.Ack{
-		Now: q.lastAck, SentAt: m.PostedAt, RTT: m.RTT, NetRTT: m.NetRTT,
-		Bytes: m.Bytes, Packets: max(1, int32((m.Bytes+units.Bytes(q.mtu)-1)/units.Bytes(q.mtu))),
-		Acked: seg.Acked, Sent: seg.Sent,
-		AppLimited: q.appLimited(),
-		Scale:      q.scale.Scale(q.lastAck, s.cfg.BaseRTT),
+	// Field by field: a literal would be made elsewhere and copied. The report's
+	// are zero unless there is one.
+	a.Now, a.SentAt, a.RTT, a.NetRTT = q.lastAck, m.PostedAt, m.RTT, m.NetRTT
+	a.Bytes, a.Packets, a.Acked, a.Sent = m.Bytes, size.packets, seg.Acked, seg.Sent
+	a.AppLimited = q.appLimited()
+	a.Scale = q.scale.Scale(q.lastAck, s.cfg.BaseRTT)
+	if s.reported {
+		s.reported = false
+		a.ECN, a.EIN, a.HasMaxDelay, a.MaxHopDelay, a.ReverseMaxHopDelay, a.Path = false, false, false, 0, 0, nil
 	}
 	if q.reported && q.telemetry.CompletionTelemetry(wc, &s.report) {
 		t := &s.report
+		s.reported = true
 		a.ECN, a.EIN = t.ECN, t.EIN
 		a.HasMaxDelay, a.MaxHopDelay, a.ReverseMaxHopDelay = t.HasMaxDelay, t.MaxHopDelay, t.ReverseMaxHopDelay
 		if t.Path.N > 0 {
@@ -195,6 +201,22 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	if s.cfg.Observe != nil {
 		s.cfg.Observe(q, a, q.control)
 	}
+}
+
+// size is what follows from a segment's size, by divisions that most segments,
+// being of one size, are spared.
+type size struct {
+	bytes   units.Bytes
+	wire    units.Time // that it takes to serialise at the rate wire
+	packets int32      // of the path MTU
+}
+
+func (q *QP) sizeOf(n units.Bytes) *size {
+	if n != q.size.bytes {
+		mtu := units.Bytes(q.mtu)
+		q.size = size{n, q.wire.Serialize(n), max(1, int32((n+mtu-1)/mtu))}
+	}
+	return &q.size
 }
 
 // appLimited reports whether the flow sends at less than 80 percent of its rate
