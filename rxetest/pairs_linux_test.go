@@ -76,6 +76,8 @@ func pairs() []pair {
 		add(perftest(ip, "write_bw", "-s 65536 -n 100", " 65536 +100 ", 0))
 		add(perftest(ip, "read_bw", "-s 65536 -n 100", " 65536 +100 ", 0))
 		add(perftest(ip, "send_bw", "-s 65536 -n 100", " 65536 +100 ", 0))
+		add(perftest(ip+", UC", "write_bw", "-c UC -s 65536 -n 100", " 65536 +100 ", 0))
+		add(perftest(ip+", UC", "send_bw", "-c UC -s 4096 -n 100", " 4096 +100 ", 0))
 		add(perftest(ip+", UD", "send_bw", "-c UD -s 1024 -n 100", " 1024 +100 ", 0))
 		add(perftest(ip, "atomic_bw", "-n 100", " 8 +100 ", 0))
 	}

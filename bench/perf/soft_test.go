@@ -53,9 +53,6 @@ func TestSoft(t *testing.T) {
 				t.Run(fmt.Sprintf("%v/%v/%s", service, test, name), func(t *testing.T) {
 					a, b := soft(t)
 					r, err := Pair(a, b, c)
-					if errors.Is(err, verbs.ErrNotSupported) {
-						t.Skipf("%v", err)
-					}
 					if err != nil {
 						t.Fatal(err)
 					}

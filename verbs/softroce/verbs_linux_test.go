@@ -64,7 +64,7 @@ func TestWrongUseIsAnError(t *testing.T) {
 		"INIT without port":  {func() error { return fresh.Modify(verbs.QPAttr{State: ib.Init}, verbs.AttrState) }, verbs.ErrInvalid},
 		"INIT on port 2":     {func() error { return fresh.Modify(verbs.QPAttr{State: ib.Init, Port: 2}, verbs.ResetToInitRC) }, verbs.ErrInvalid},
 		"attributes in RTS":  {func() error { return a.qp.Modify(verbs.QPAttr{Timeout: 1}, verbs.AttrTimeout) }, verbs.ErrNotSupported},
-		"UC":                 {func() error { return create(a, verbs.QPInitAttr{Type: ib.UC, SendCQ: a.cq, RecvCQ: a.cq, Cap: caps}) }, verbs.ErrNotSupported},
+		"raw packets":        {func() error { return create(a, verbs.QPInitAttr{Type: 8, SendCQ: a.cq, RecvCQ: a.cq, Cap: caps}) }, verbs.ErrNotSupported},
 		"no CQ":              {func() error { return create(a, verbs.QPInitAttr{Type: ib.RC, Cap: caps}) }, verbs.ErrInvalid},
 		"another's CQ":       {func() error { return create(a, verbs.QPInitAttr{Type: ib.RC, SendCQ: b.cq, RecvCQ: a.cq, Cap: caps}) }, verbs.ErrInvalid},
 		"no send queue":      {func() error { return create(a, verbs.QPInitAttr{Type: ib.RC, SendCQ: a.cq, RecvCQ: a.cq}) }, verbs.ErrInvalid},
@@ -289,6 +289,58 @@ func TestMarks(t *testing.T) {
 			defer b.dev.(*device).mu.Unlock()
 			if c := b.dev.(*device).core.Counters; c.ECNMarked < 2 || c.CNPsSent < 1 {
 				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+func TestUnreliableConnection(t *testing.T) {
+	for name, where := range pairs {
+		t.Run(name, func(t *testing.T) {
+			a, b := openPair(t, where[0], where[1], 1024)
+			caps := verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1}
+			var q [2]verbs.QP
+			for i, h := range []*end{a, b} {
+				var err error
+				if q[i], err = h.pd.CreateQP(verbs.QPInitAttr{Type: ib.UC, SendCQ: h.cq, RecvCQ: h.cq, Cap: caps}); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { q[i].Destroy() })
+			}
+			for i, h := range []*end{b, a} { // the other one
+				for _, m := range []struct {
+					a    verbs.QPAttr
+					mask verbs.QPAttrMask
+				}{
+					{verbs.QPAttr{State: ib.Init, Port: 1, Access: ib.AccessRemoteWrite}, verbs.ResetToInitUC},
+					{verbs.QPAttr{State: ib.RTR, PathMTU: 1024, DestQPN: q[1-i].Num(), RQPSN: 5, AV: verbs.AddressVector{GID: h.me.GID}}, verbs.InitToRTRUC},
+					{verbs.QPAttr{State: ib.RTS, SQPSN: 5}, verbs.RTRToRTSUC},
+				} {
+					if err := q[i].Modify(m.a, m.mask); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			in, data := make([]byte, 10000), bytes.Repeat([]byte("unreliable"), 1000)
+			from, to := a.reg(data), b.reg(in)
+			if _, err := q[1].PostRecv([]verbs.RecvWR{{WRID: 4}}); err != nil {
+				t.Fatal(err)
+			}
+			wr := verbs.SendWR{
+				WRID: 3, Opcode: ib.WRRDMAWriteWithImm, Imm: 9, Flags: verbs.SendSignaled,
+				SGL: []verbs.SGE{verbs.SGEOf(from, 0, 10000)}, RemoteAddr: to.Addr(), RKey: to.RKey(),
+			}
+			if _, err := q[0].PostSend([]verbs.SendWR{wr}); err != nil {
+				t.Fatal(err)
+			}
+			wc := make([]verbs.WC, 1)
+			for _, h := range []*end{a, b} {
+				if _, err := verbs.Drain(h.dev, h.cq, wc, 10*time.Second); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if wc[0].WRID != 4 || wc[0].Imm != 9 || wc[0].ByteLen != 10000 || !bytes.Equal(in, data) {
+				t.Errorf("%+v", wc[0])
 			}
 		})
 	}

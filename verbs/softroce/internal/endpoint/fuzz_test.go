@@ -21,7 +21,7 @@ import (
 func FuzzReceive(f *testing.F) {
 	const (
 		toConnection = 1 << iota // set the destination to the connected queue pair
-		toDatagrams              // or to that for datagrams
+		toDatagrams              // or to that for datagrams; with both to the unreliable connection
 		expected                 // set the PSN to the one that fits
 		goodKey                  // set key and address to those of the writable region
 		fromPeer                 // the source is the peer
@@ -30,10 +30,10 @@ func FuzzReceive(f *testing.F) {
 	add := func(mend byte, ps ...roce.Packet) {
 		var in []byte
 		for _, p := range ps {
-			var b [200]byte
+			var b [400]byte
 			n := p.Put(b[:])
 			if roce.HasPayload(p.Opcode) {
-				n += int(p.DMALen) &^ 3
+				n += min(int(p.DMALen), 256) &^ 3
 			}
 			n += roce.ICRCBytes
 			in = append(in, mend, byte(n>>8), byte(n))
@@ -51,6 +51,11 @@ func FuzzReceive(f *testing.F) {
 	}
 	add(usual, pk(ib.WriteFirst, 100), pk(ib.WriteMiddle, 0), pk(ib.SendLast, 4))
 	add(usual, pk(ib.ReadRequest, 1<<31), pk(ib.ReadRequest, 100))
+	for op := ib.ServiceUC; op < ib.ServiceUC+12; op++ {
+		add(usual|toDatagrams, pk(op, 0), pk(op, 256))
+		add(usual|toDatagrams, pk(ib.ServiceUC|ib.SendFirst, 256), pk(op, 64))
+		add(usual|toDatagrams, pk(ib.ServiceUC|ib.WriteFirst, 300), pk(op, 44))
+	}
 	ud := pk(ib.ServiceUD|ib.SendOnly, 64)
 	ud.QKey = testQKey
 	add(toDatagrams, ud, ud)
@@ -63,6 +68,8 @@ func FuzzReceive(f *testing.F) {
 		x, y := w.newQP(a, ib.RC, nil), w.newQP(b, ib.RC, nil)
 		w.connect(x, y, a, b, patient(256), 0)
 		dg := w.newUD(a, testQKey)
+		uc, ucPeer := w.newQP(a, ib.UC, nil), w.newQP(b, ib.UC, nil)
+		w.connectUC(uc, ucPeer, a, b, 256)
 		// Memory with walls: only the middle may change.
 		const wall, room = 512, 1024
 		arena := bytes.Repeat([]byte{0xa5}, 4*wall+3*room)
@@ -79,27 +86,34 @@ func FuzzReceive(f *testing.F) {
 		for i := range uint64(8) {
 			a.recv(x, verbs.RecvWR{WRID: 100 + i, SGL: sge(recv, 0, room)})
 			a.recv(dg, verbs.RecvWR{WRID: 200 + i, SGL: sge(recv, 0, room)})
+			a.recv(uc, verbs.RecvWR{WRID: 300 + i, SGL: sge(recv, 0, room)})
 		}
 		a.post(x, verbs.SendWR{WRID: 1, Opcode: ib.WRRDMARead, Flags: verbs.SendSignaled, SGL: sge(open, 0, room), RemoteAddr: 4096, RKey: 1})
 		a.post(x, verbs.SendWR{WRID: 2, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: sge(open, 0, room), RemoteAddr: 4096, RKey: 1})
 
-		next := x.rcExpected()
+		next, nextUC := x.rcExpected(), uc.rcExpected()
 		for len(in) >= 3 {
 			mend, n := in[0], int(in[1])<<8|int(in[2])
 			in = in[3:]
 			p := bytes.Clone(in[:min(n, len(in))])
 			in = in[len(p):]
 			if len(p) >= roce.BTHBytes {
-				if mend&toConnection != 0 {
+				unreliable := mend&toConnection != 0 && mend&toDatagrams != 0
+				if unreliable {
+					binary.BigEndian.PutUint32(p[4:], uc.Num()|uint32(p[4])<<24)
+				} else if mend&toConnection != 0 {
 					binary.BigEndian.PutUint32(p[4:], x.Num()|uint32(p[4])<<24)
 				} else if mend&toDatagrams != 0 {
 					binary.BigEndian.PutUint32(p[4:], dg.Num()|uint32(p[4])<<24)
 				}
-				if mend&expected != 0 {
+				if mend&expected != 0 && unreliable {
+					binary.BigEndian.PutUint32(p[8:], uint32(nextUC)|uint32(p[8])<<24)
+					nextUC = nextUC.Add(1)
+				} else if mend&expected != 0 {
 					binary.BigEndian.PutUint32(p[8:], uint32(next)|uint32(p[8])<<24)
 					next = next.Add(1)
 				}
-				if op := ib.Opcode(p[0]); mend&goodKey != 0 && len(p) >= roce.BTHBytes+12 && (op <= 31) {
+				if op := ib.Opcode(p[0]); mend&goodKey != 0 && len(p) >= roce.BTHBytes+12 && op.Operation() == op&^ib.ServiceUC {
 					binary.BigEndian.PutUint64(p[roce.BTHBytes:], open.Addr())
 					binary.BigEndian.PutUint32(p[roce.BTHBytes+8:], open.Key())
 				}

@@ -26,6 +26,7 @@ type QP struct {
 
 	e       *Endpoint
 	pd      *PD
+	service ib.Opcode // what the opcodes of its packets begin with
 	num     uint32
 	init    QPInit
 	state   ib.QPState // as long as there is no rc, which has its own
@@ -37,7 +38,7 @@ type QP struct {
 
 	sq   sendQueue
 	recv *RecvQueue
-	rc   *rc.QP // RC: from RTR on
+	rc   *rc.QP // RC and UC: from RTR on
 	ud   *udState
 
 	timerAt    units.Time
@@ -66,8 +67,8 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 	switch {
 	case p.gone:
 		return bad(verbs.ErrClosed, "the protection domain is deallocated")
-	case a.Type != ib.RC && a.Type != ib.UD:
-		return bad(verbs.ErrNotSupported, "the device has RC and UD queue pairs, not %v", a.Type)
+	case a.Type != ib.RC && a.Type != ib.UC && a.Type != ib.UD:
+		return bad(verbs.ErrNotSupported, "the device has RC, UC and UD queue pairs, not %v", a.Type)
 	case a.SendCQ == nil || a.RecvCQ == nil || a.SendCQ.gone || a.RecvCQ.gone || a.SendCQ.e != e || a.RecvCQ.e != e:
 		return bad(verbs.ErrInvalid, "give a send and a receive CQ of this device")
 	case c.MaxSendWR < 1 || c.MaxSendWR > MaxQPWR:
@@ -90,8 +91,11 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 	q := &QP{e: e, pd: p, num: num, init: a, timerAt: units.Never, timerIndex: -1}
 	q.attr.Cap = a.Cap
 	q.sq.init(c.MaxSendWR)
-	if a.Type == ib.UD {
-		q.ud = &udState{}
+	switch a.Type {
+	case ib.UC:
+		q.service = ib.ServiceUC
+	case ib.UD:
+		q.service, q.ud = ib.ServiceUD, &udState{}
 	}
 	if a.SRQ != nil {
 		q.recv = a.SRQ
@@ -163,19 +167,18 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 	return a, nil
 }
 
+// steps are the attributes that each step to RTS needs, by type: from RESET, from
+// INIT and from RTR.
+var steps = map[ib.QPType][3]verbs.QPAttrMask{
+	ib.RC: {verbs.ResetToInitRC, verbs.InitToRTRRC, verbs.RTRToRTSRC},
+	ib.UC: {verbs.ResetToInitUC, verbs.InitToRTRUC, verbs.RTRToRTSUC},
+	ib.UD: {verbs.ResetToInitUD, verbs.InitToRTRUD, verbs.RTRToRTSUD},
+}
+
 func (q *QP) needs(from, to ib.QPState) verbs.QPAttrMask {
-	udQP := q.init.Type == ib.UD
 	switch {
-	case from == ib.Reset && to == ib.Init && udQP:
-		return verbs.ResetToInitUD
-	case from == ib.Reset && to == ib.Init:
-		return verbs.ResetToInitRC
-	case from == ib.Init && to == ib.RTR && !udQP:
-		return verbs.InitToRTRRC
-	case from == ib.RTR && to == ib.RTS && udQP:
-		return verbs.RTRToRTSUD
-	case from == ib.RTR && to == ib.RTS:
-		return verbs.RTRToRTSRC
+	case from == ib.Reset && to == ib.Init, from == ib.Init && to == ib.RTR, from == ib.RTR && to == ib.RTS:
+		return steps[q.init.Type][from]
 	}
 	return verbs.AttrState
 }
@@ -257,8 +260,11 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrAccess != 0 {
 		q.attr.Access = a.Access
 	}
+	if q.init.Type == ib.UC {
+		a.MaxDestRdAtomic, a.MinRNRTimer = 0, 0
+	}
 	t, err := rc.New(rc.Config{
-		MTU: a.PathMTU, SendDepth: len(q.sq.parts), Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil,
+		Type: q.init.Type, MTU: a.PathMTU, SendDepth: len(q.sq.parts), Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil,
 		RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic), MinRNRTimer: a.MinRNRTimer,
 		Access: q.attr.Access,
 	})
@@ -292,10 +298,15 @@ func (q *QP) toRTS(now units.Time, from ib.QPState, a verbs.QPAttr, mask verbs.Q
 			q.attr.QKey = a.QKey
 		}
 		q.state = ib.RTS
-	case from == ib.SQD:
+	case from == ib.SQD || from == ib.SQE:
 		if err := q.rc.Resume(); err != nil {
 			return q.bad(verbs.ErrState, "%v", err)
 		}
+	case q.init.Type == ib.UC && from == ib.RTR:
+		if err := q.rc.ReadyToSend(rc.SendConfig{InitialPSN: units.MakePSN(a.SQPSN)}); err != nil {
+			return q.bad(verbs.ErrInvalid, "%v", err)
+		}
+		q.attr.SQPSN = a.SQPSN & maxPSN
 	case from == ib.RTS:
 		return q.bad(verbs.ErrNotSupported, "the attributes of a connection are fixed: bring the queue pair to RESET and connect it anew")
 	default:

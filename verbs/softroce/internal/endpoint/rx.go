@@ -73,7 +73,7 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 	case in.Opcode == ib.CNP:
 		e.receiveCNP(q)
 		return
-	case in.Opcode.Service() != ib.ServiceRC:
+	case in.Opcode.Service() != q.service:
 		e.Counters.WrongService++
 		return
 	}

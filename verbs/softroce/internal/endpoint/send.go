@@ -119,6 +119,9 @@ func (q *QP) post(wr *verbs.SendWR) error {
 	default:
 		return bad(verbs.ErrInvalid, "no operation %v", wr.Opcode)
 	}
+	if q.service == ib.ServiceUC && !onUC(wr.Opcode) {
+		return bad(verbs.ErrInvalid, "%v on a UC queue pair, which sends, writes and invalidates locally", wr.Opcode)
+	}
 	returns := wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic()
 	inline := wr.Flags&verbs.SendInline != 0
 	total := uint64(0)
@@ -171,6 +174,15 @@ func (q *QP) post(wr *verbs.SendWR) error {
 	return nil
 }
 
+// onUC reports whether an unreliable connection has op.
+func onUC(op ib.WROpcode) bool {
+	switch op {
+	case ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRLocalInv:
+		return true
+	}
+	return false
+}
+
 // feed hands requests to the transport as long as it takes them.
 func (q *QP) feed() {
 	s := &q.sq
@@ -214,6 +226,30 @@ func (e *Endpoint) reap(q *QP) {
 		q.flushUD()
 		return
 	}
+	q.reapSends()
+	s := &q.sq
+	if q.rc.State() == ib.Err {
+		for ; s.fed != s.posted; s.fed++ { // what the transport has not got
+			if w := s.at(s.fed); !w.failed {
+				q.completeSend(w, ib.WCWRFlushErr)
+			}
+		}
+		s.freed, s.offset = s.fed, 0
+		var r rc.RecvCompletion
+		for q.rc.PollRecv(&r) {
+			e.received(q, &r)
+		}
+		return
+	}
+	q.feed()
+	for q.rc.State() == ib.SQE && q.rc.SendQueued() > 0 { // flushed as it was handed over
+		q.reapSends()
+		q.feed()
+	}
+}
+
+// reapSends turns requests that the transport has ended into completions.
+func (q *QP) reapSends() {
 	s := &q.sq
 	var c rc.SendCompletion
 	for q.rc.PollSend(&c) {
@@ -230,20 +266,6 @@ func (e *Endpoint) reap(q *QP) {
 	} else {
 		s.freed = s.fed
 	}
-	if q.rc.State() == ib.Err {
-		for ; s.fed != s.posted; s.fed++ { // what the transport has not got
-			if w := s.at(s.fed); !w.failed {
-				q.completeSend(w, ib.WCWRFlushErr)
-			}
-		}
-		s.freed, s.offset = s.fed, 0
-		var r rc.RecvCompletion
-		for q.rc.PollRecv(&r) {
-			e.received(q, &r)
-		}
-		return
-	}
-	q.feed()
 }
 
 func (q *QP) completeSend(w *wqe, status ib.WCStatus) {

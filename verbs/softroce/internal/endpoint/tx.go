@@ -77,8 +77,19 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 		if d.Payload > 0 && !e.fetch(now, q, d, payload) {
 			continue
 		}
+		if q.service == ib.ServiceUC {
+			e.left(now, q, d)
+		}
 		e.arm(q)
 		return n
+	}
+}
+
+// left tells an unreliable connection that a packet is on its way, which may
+// complete its request.
+func (e *Endpoint) left(now units.Time, q *QP, d *rc.Descriptor) {
+	if q.rc.Sent(d, &e.eff); e.eff.Do != 0 || e.eff.Events != 0 {
+		e.effects(now, q, nil)
 	}
 }
 
