@@ -19,38 +19,41 @@ import (
 // A request counts against Cap.MaxSendWR from PostSend until its completion is
 // polled; one that is not signaled, until it has succeeded.
 type QP struct {
+	// First what each segment needs, close together: with many queue pairs, most
+	// of what a segment costs is fetching this.
 	shim  *Shim
 	inner verbs.QP
 	sends *sendCQ // where the provider completes the segments
 	cq    *CQ     // where the application gets its completions
-	recv  *CQ
+	wrid  uint64  // the upper half of its segments' WRIDs
 	flow  ratelimiter.FlowID
-	index int
-	wrid  uint64 // the upper half of its segments' WRIDs
+	state ib.QPState
+	filed bool // the segment at the cursor is with the scheduler
 
-	sigAll bool
-	cap    verbs.QPCap
-	depth  int // segments that the provider takes
-	port   int
-	mtu    ib.MTU
-	rdMax  int // reads and atomics that the NIC has outstanding; 0 if not known
-	state  ib.QPState
+	sigAll     bool
+	cap        verbs.QPCap
+	depth      int         // segments that the provider takes
+	rdMax      int         // reads and atomics that the NIC has outstanding; 0 if not known
+	limit      units.Bytes // Config.MaxOutstanding
+	largest    units.Bytes // Config.Segment
+	firstClaim int         // in shim.claims, or none
+	lastClaim  int
 
 	// Requests, and where the next segment begins.
-	table    *completions.Table
+	at       cursor      // valid while unsent is not 0
+	unsent   int         // requests that are not claimed to their end
 	requests []request   // by slot
 	sgl      []verbs.SGE // MaxSendSGE for each slot
 	inline   []byte      // MaxInlineData for each slot
-	at       cursor      // valid while unsent is not 0
-	unsent   int         // requests that are not claimed to their end
-	limit    units.Bytes // Config.MaxOutstanding
-	largest  units.Bytes // Config.Segment
-
-	filed      bool // the segment at the cursor is with the scheduler
-	firstClaim int  // in shim.claims, or none
-	lastClaim  int
+	table    completions.Table
 
 	steering
+
+	recv  *CQ
+	index int
+	port  int
+	mtu   ib.MTU
+	tally tally
 }
 
 // request is what a queue pair keeps of a request that is not wholly posted.
@@ -164,7 +167,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	}
 	q.sends = sends
 	sends.used += q.depth
-	q.table = completions.NewTable(q.inner.Num(), q.cap.MaxSendWR, q.depth)
+	q.table = *completions.NewTable(q.inner.Num(), q.cap.MaxSendWR, q.depth)
 	slots := q.table.Slots()
 	q.requests = make([]request, slots)
 	q.sgl = make([]verbs.SGE, slots*q.cap.MaxSendSGE)

@@ -46,9 +46,10 @@ func (q *QP) post(now units.Time, wrs []verbs.SendWR, live bool) (int, error) {
 		}
 	}
 	if n > 0 {
-		if q.state == ib.Err {
+		switch {
+		case q.state == ib.Err:
 			q.finish(false)
-		} else {
+		case !q.filed:
 			q.offer(now, now)
 			s.release(now, live)
 		}
@@ -337,7 +338,7 @@ func refusal(err error) ib.WCStatus {
 // that a completion of the provider's is the cause.
 func (q *QP) finish(fromNIC bool) {
 	for {
-		wc := q.cq.sends.Push(q.table)
+		wc := q.cq.sends.Push(&q.table)
 		if wc == nil {
 			return
 		}

@@ -19,14 +19,7 @@ type steering struct {
 	line    units.Rate // of the port; 0 if not known
 	wire    units.Rate // at which the NIC sends a segment: its limiter's, else line
 
-	telemetry verbs.TelemetryQP // nil where the provider has none
-	reported  bool              // it has something for the engine
-	cnps      verbs.CNPQP
-	limiter   verbs.RateLimitQP
-	departs   verbs.SentTimestampQP
-
-	tally tally
-	size  size // of the last segment; bytes is -1 if wire or the MTU changed since
+	size size // of the last segment; bytes is -1 if wire or the MTU changed since
 
 	lastAck units.Time
 	cnpSeen uint64
@@ -39,6 +32,12 @@ type steering struct {
 	// limited by the application, however slow it is.
 	windowShut units.Time
 	everShut   bool
+
+	reported  bool              // telemetry has something for the engine
+	telemetry verbs.TelemetryQP // nil where the provider has none
+	cnps      verbs.CNPQP
+	departs   verbs.SentTimestampQP
+	limiter   verbs.RateLimitQP
 }
 
 // spanSegments is how many segments' time the sending rate is measured over at
