@@ -13,7 +13,7 @@ import (
 // BECN and six reserved bits. It goes on the wire little-endian.
 //
 // The masked headers are fed to the CRC as eight-byte words, so that neither they
-// nor the packet are copied; the rest goes through hash/crc32.
+// nor the packet are copied.
 
 // Bytes that count as ones, as masks over the little-endian words of the packet.
 const (
@@ -54,9 +54,26 @@ func word(s uint32, w uint64) uint32 {
 		slicing[3][byte(w>>32)] ^ slicing[2][byte(w>>40)] ^ slicing[1][byte(w>>48)] ^ slicing[0][byte(w>>56)]
 }
 
+// tinyBytes is from how many bytes on hash/crc32 is faster than words here.
+const tinyBytes = 64
+
+// crcShort moves the state s of a CRC on by b: by hash/crc32 if it is not tiny.
+func crcShort(s uint32, b []byte) uint32 {
+	if len(b) >= tinyBytes {
+		return ^crc32.Update(^s, crc32.IEEETable, b)
+	}
+	for ; len(b) >= 8; b = b[8:] {
+		s = word(s, binary.LittleEndian.Uint64(b))
+	}
+	for _, v := range b {
+		s = slicing[0][byte(s)^v] ^ s>>8
+	}
+	return s
+}
+
 // finish feeds the rest of a packet, less the ICRC, to the CRC.
 func finish(s uint32, rest []byte) uint32 {
-	return crc32.Update(^s, crc32.IEEETable, rest[:len(rest)-ICRCBytes])
+	return ^crcUpdate(s, rest[:len(rest)-ICRCBytes])
 }
 
 // ICRC returns the invariant CRC of ip, which reaches from the IP header (IPv4
@@ -95,3 +112,17 @@ func CheckICRC(ip []byte) bool {
 func PutICRC(ip []byte) {
 	binary.LittleEndian.PutUint32(ip[len(ip)-ICRCBytes:], ICRC(ip))
 }
+
+// ICRCState is the ICRC of the first part of a packet, which Path.BeginICRC starts:
+// for who puts a packet together and wants its bytes read once.
+type ICRCState uint32
+
+// Add returns the state after b, which follows.
+func (s ICRCState) Add(b []byte) ICRCState { return ICRCState(crcUpdate(uint32(s), b)) }
+
+// Copy copies src to dst, which is as long or longer, and returns the state after
+// it. If somebody changes src meanwhile, the state is still that of what is in dst.
+func (s ICRCState) Copy(dst, src []byte) ICRCState { return ICRCState(crcCopy(uint32(s), dst, src)) }
+
+// Put writes the ICRC to the first four bytes of b, after all that goes before it.
+func (s ICRCState) Put(b []byte) { binary.LittleEndian.PutUint32(b, ^uint32(s)) }

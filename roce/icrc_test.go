@@ -123,7 +123,7 @@ func TestICRCOfTooLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	short := make([]byte, 15)
-	if _, ok := p.RecoverID(short); ok || p.CheckICRC(short, 0) || p.ICRC(short, 0) != 0 {
+	if _, ok := p.RecoverID(short, 0); ok || p.CheckICRC(short, 0) || p.ICRC(short, 0) != 0 {
 		t.Error("15 bytes have an ICRC")
 	}
 	for _, c := range [][2]string{{"10.0.0.1:1", "[::1]:1"}, {"[::1]:1", "10.0.0.1:1"}} {
@@ -167,8 +167,23 @@ func TestPathAgreesWithPacket(t *testing.T) {
 		if !path.CheckICRC(f.IB, id) {
 			t.Fatalf("path: %#x, packet: %#x", path.ICRC(f.IB, id), ICRC(ip))
 		}
-		if got, ok := path.RecoverID(f.IB); !ok || got != id {
+		if got, ok := path.RecoverID(f.IB, 0); !ok || got != id {
 			t.Fatalf("identification %d, %v; want %d", got, ok, id)
+		}
+		likely := rapid.OneOf(rapid.Just(id), rapid.Uint16()).Draw(t, "likely")
+		if got, ok := path.RecoverID(f.IB, likely); !ok || got != id {
+			t.Fatalf("identification %d, %v, with %d the likely one; want %d", got, ok, likely, id)
+		}
+		// In three parts: the first by itself, the second copied, the third where it is.
+		end := len(f.IB) - ICRCBytes
+		i := rapid.IntRange(BTHBytes, end).Draw(t, "first part")
+		j := rapid.IntRange(i, end).Draw(t, "second part")
+		parts := bytes.Clone(f.IB)
+		clear(parts[i:j])
+		clear(parts[end:])
+		path.BeginICRC(parts[:i], len(parts), id).Copy(parts[i:], f.IB[i:j]).Add(parts[j:end]).Put(parts[end:])
+		if !bytes.Equal(parts, f.IB) {
+			t.Fatal("the ICRC in parts differs from the packet's")
 		}
 		again := bytes.Clone(f.IB)
 		clear(again[len(again)-ICRCBytes:])
@@ -194,7 +209,7 @@ func TestRecoverIDOfSoftRoCE(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := IPv4(f.IP).ID()
-		if id, ok := path.RecoverID(f.IB); !ok || id != want || want == 0 {
+		if id, ok := path.RecoverID(f.IB, 0); !ok || id != want || want == 0 {
 			t.Errorf("identification %d, %v; want %d", id, ok, want)
 		}
 		if path.CheckICRC(f.IB, 0) {
@@ -203,7 +218,7 @@ func TestRecoverIDOfSoftRoCE(t *testing.T) {
 		for i := range f.IB {
 			b := bytes.Clone(f.IB)
 			b[i] ^= 0x10
-			if _, ok := path.RecoverID(b); ok && i != 4 {
+			if _, ok := path.RecoverID(b, 0); ok && i != 4 {
 				wrong++
 			}
 		}
@@ -247,7 +262,7 @@ func BenchmarkICRC(b *testing.B) {
 	b.Run("recover", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, ok := path.RecoverID(body); !ok {
+			if _, ok := path.RecoverID(body, 0); !ok {
 				b.Fatal("wrong ICRC")
 			}
 		}

@@ -152,7 +152,7 @@ func TestNoAllocations(t *testing.T) {
 			if _, err := p.Decode(f.IB); err != nil {
 				t.Fatal(err)
 			}
-			path.RecoverID(f.IB)
+			path.RecoverID(f.IB, 0)
 		},
 		"refuse": func() {
 			var f Frame

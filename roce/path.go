@@ -63,8 +63,16 @@ func (p *Path) ICRC(b []byte, id uint16) uint32 {
 	if len(b) < BTHBytes+ICRCBytes {
 		return 0
 	}
+	return ^uint32(p.BeginICRC(b[:len(b)-ICRCBytes], len(b), id))
+}
+
+// BeginICRC returns the state of the ICRC after b, with which a packet of n bytes
+// from the BTH to the ICRC begins: its headers, or all but the ICRC. b has at least
+// a BTH's 12 bytes; id is as for ICRC.
+func (p *Path) BeginICRC(b []byte, n int, id uint16) ICRCState {
 	le := binary.LittleEndian
-	udp := UDPBytes + len(b)
+	udp := UDPBytes + n
+	_ = b[BTHBytes-1]
 	if p.v6 {
 		s := word(icrcSeed, 6<<4|mask6Word0|be16(udp)<<32|protocolUDP<<48)
 		for _, w := range p.addrs {
@@ -72,14 +80,14 @@ func (p *Path) ICRC(b []byte, id uint16) uint32 {
 		}
 		s = word(s, p.ports|be16(udp)<<32|mask6Word5)
 		s = word(s, le.Uint64(b)|mask6Word6)
-		return finish(s, b[8:])
+		return ICRCState(crcUpdate(s, b[8:]))
 	}
 	s := word(icrcSeed, 0x45|mask4Word0|be16(IPv4Bytes+udp)<<16|be16(int(id))<<32|0x40<<48)
 	s = word(s, p.w1)
 	s = word(s, p.w2)
 	s = word(s, be16(udp)|mask4Word3|uint64(le.Uint32(b))<<32)
 	s = word(s, le.Uint64(b[4:])|mask4Word4)
-	return finish(s, b[12:])
+	return ICRCState(crcUpdate(s, b[BTHBytes:]))
 }
 
 // CheckICRC reports whether the ICRC at the end of b is right for a packet that
@@ -100,22 +108,28 @@ func (p *Path) PutICRC(b []byte, id uint16) {
 // wrong packet has a matching identification in one case of 2^16, where the
 // full check lets one of 2^32 through. Over IPv6 it is the full check.
 //
+// It is fastest where the identification is the likely one: 0, 1, 2 and so on in
+// what a sender's segmentation offload cuts, 0 otherwise. Any other is found too.
+//
 // The CRC is linear, so the difference that the identification makes, taken back over the
 // bytes that follow it, must fit the field's 16 bits.
-func (p *Path) RecoverID(b []byte) (id uint16, ok bool) {
+func (p *Path) RecoverID(b []byte, likely uint16) (id uint16, ok bool) {
 	if len(b) < BTHBytes+ICRCBytes {
 		return 0, false
 	}
-	diff := p.ICRC(b, 0) ^ binary.LittleEndian.Uint32(b[len(b)-ICRCBytes:])
-	if diff == 0 || p.v6 {
+	diff := p.ICRC(b, likely) ^ binary.LittleEndian.Uint32(b[len(b)-ICRCBytes:])
+	if p.v6 {
 		return 0, diff == 0
+	}
+	if diff == 0 {
+		return likely, true
 	}
 	const behindID = IPv4Bytes - 4 + UDPBytes // of the headers, the field itself counted
 	if n := behindID + len(b) - ICRCBytes; n != p.backBytes {
 		p.backBytes, p.backFactor = n, back(n)
 	}
 	diff = mulMod(p.backFactor, diff)
-	return bits.ReverseBytes16(uint16(diff)), diff>>16 == 0
+	return likely ^ bits.ReverseBytes16(uint16(diff)), diff>>16 == 0
 }
 
 // The polynomials over GF(2) modulo CRC-32's, in its reflected form: bit 31 is

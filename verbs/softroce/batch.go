@@ -1,6 +1,7 @@
 package softroce
 
 import (
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
@@ -36,21 +37,45 @@ func (b *batch) init() {
 }
 
 // fill takes packets from the endpoint until there are no more or the batch is
-// full.
-func (b *batch) fill(e *endpoint.Endpoint, now units.Time, segments int) {
-	b.segments = segments
+// full. The caller holds the device's lock: so a buffer is the application's again
+// the moment that its request completes or its region is deregistered.
+func (b *batch) fill(e *endpoint.Endpoint, now units.Time, to sender) {
+	b.segments = to.segments()
 	b.used, b.messages = 0, b.messages[:0]
 	for len(b.buf)-b.used >= endpoint.MaxPacket && len(b.messages) < batchMessages {
-		n, to := e.Next(now, b.buf[b.used:b.used+endpoint.MaxPacket])
-		if n == 0 {
+		at := b.used
+		o := e.NextOutgoing(now, b.buf[at:at+endpoint.MaxPacket])
+		if o == nil {
 			return
 		}
-		b.add(n, to)
+		id := b.add(o.Len, o.To)
+		put(b.buf[at:at+o.Len], o, to.path(o.To), id)
 	}
 }
 
-// add takes a packet of n bytes that lies at used.
-func (b *batch) add(n int, to *endpoint.Route) {
+// put completes a packet with its payload and, if a path is given, its ICRC: in
+// one go, so that a READ of memory that its owner is changing has an ICRC that
+// fits what is sent.
+func put(p []byte, o *endpoint.Outgoing, path *roce.Path, id int) {
+	at := o.Header
+	if path == nil {
+		for _, from := range o.Pieces {
+			at += copy(p[at:], from)
+		}
+		return
+	}
+	sum := path.BeginICRC(p[:at], o.Len, uint16(id))
+	for _, from := range o.Pieces {
+		sum = sum.Copy(p[at:], from)
+		at += len(from)
+	}
+	end := len(p) - roce.ICRCBytes
+	sum.Add(p[at:end]).Put(p[end:])
+}
+
+// add takes a packet of n bytes that lies at used, and returns which of its message
+// it is.
+func (b *batch) add(n int, to *endpoint.Route) int {
 	at := b.used
 	b.used += n
 	if k := len(b.messages); k > 0 {
@@ -59,8 +84,9 @@ func (b *batch) add(n int, to *endpoint.Route) {
 		if whole && n <= m.size && m.segments < b.segments && m.n+n <= datagramBytes && m.route == *to {
 			m.n += n
 			m.segments++
-			return
+			return m.segments - 1
 		}
 	}
 	b.messages = append(b.messages, message{route: *to, at: at, n: n, size: n, segments: 1})
+	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
@@ -30,7 +31,12 @@ type sender interface {
 	// segments returns the most packets of one size that send takes as one
 	// message, 1 without segmentation offload.
 	segments() int
-	// send puts packets on the wire, with their ICRCs. It may wait for room.
+	// path returns what stands for a packet's IP and UDP headers where the sender
+	// knows them beforehand: then packets come to send with their ICRCs, the k-th
+	// of a message with identification k. It returns nil where send puts them
+	// in.
+	path(*endpoint.Route) *roce.Path
+	// send puts packets on the wire. It may wait for room.
 	// What can't be sent is lost: the transport sends it again. One goroutine at
 	// a time calls it.
 	send(*batch)
@@ -67,7 +73,7 @@ func (d *device) empty(rounds int) bool {
 	d.sending = true
 	for ; rounds != 0 && !d.closed; rounds-- {
 		out := d.out
-		d.batch.fill(d.core, d.clock.now(), out.segments())
+		d.batch.fill(d.core, d.clock.now(), out)
 		if len(d.batch.messages) == 0 {
 			break
 		}

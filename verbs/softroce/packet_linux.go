@@ -195,6 +195,8 @@ func attachFilter(fd int, f []unix.SockFilter) error {
 
 func (w *packetWire) segments() int { return 1 }
 
+func (w *packetWire) path(*endpoint.Route) *roce.Path { return nil }
+
 // send implements wire.
 func (w *packetWire) send(b *batch) {
 	for i := 0; i < len(b.messages); {

@@ -162,15 +162,15 @@ func (w *udpWire) segments() int {
 	return 1
 }
 
-// send implements wire.
+// path implements sender. Segmentation numbers the packets it makes from 0.
+func (w *udpWire) path(r *endpoint.Route) *roce.Path {
+	return w.paths.get(w.sockets[r.GID].local, r.Dst)
+}
+
+// send implements sender.
 func (w *udpWire) send(b *batch) {
 	for i := range b.messages {
 		m := &b.messages[i]
-		path := w.paths.get(w.sockets[m.route.GID].local, m.route.Dst)
-		for k := range m.segments {
-			p := b.buf[m.at+k*m.size : min(m.at+(k+1)*m.size, m.at+m.n)]
-			path.PutICRC(p, uint16(k)) // segmentation numbers the packets it makes
-		}
 		w.prepare(i, m, b.buf[m.at:m.at+m.n])
 	}
 	for i := 0; i < len(b.messages); {
@@ -293,14 +293,14 @@ func (s *udpSocket) parse(data []byte, c control, src netip.AddrPort, stamp uint
 		size = c.segment
 	}
 	path := s.paths.get(src, s.local)
-	for len(data) > 0 {
+	for k := 0; len(data) > 0; k++ {
 		p.Data = data[:min(size, len(data))]
 		data = data[len(p.Data):]
 		if len(p.Data) < roce.BTHBytes+roce.ICRCBytes {
 			s.counters.malformed.Add(1)
 			continue
 		}
-		if _, ok := path.RecoverID(p.Data); !ok {
+		if _, ok := path.RecoverID(p.Data, uint16(k)); !ok {
 			s.counters.badICRC.Add(1)
 			continue
 		}

@@ -74,10 +74,15 @@ type Endpoint struct {
 	ready  readyList
 	timers timerHeap
 
-	eff   rc.Effects    // of the call in hand
-	desc  rc.Descriptor // of the packet in hand
-	in    inbound       // the packet in hand
-	out   roce.Packet
+	eff  rc.Effects    // of the call in hand
+	desc rc.Descriptor // of the packet in hand
+	in   inbound       // the packet in hand
+	out  roce.Packet
+
+	deferring bool     // NextOutgoing asks
+	pieces    [][]byte // of the packet in hand
+	outgoing  Outgoing
+
 	stamp uint64 // when it came, for completions
 	orig  [8]byte
 	grh   [GRHBytes]byte

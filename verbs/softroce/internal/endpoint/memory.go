@@ -144,7 +144,7 @@ func (m *MR) at(addr uint64, n int) []byte {
 	return m.buf[off : off+uint64(n) : off+uint64(n)]
 }
 
-// gather copies len(to) bytes from offset on of what the list names, and reports
+// gather loads len(to) bytes from offset on of what the list names, and reports
 // whether it may be read.
 func (e *Endpoint) gather(pd *PD, sgl []verbs.SGE, offset uint32, to []byte) bool {
 	for i := range sgl {
@@ -161,7 +161,7 @@ func (e *Endpoint) gather(pd *PD, sgl []verbs.SGE, offset uint32, to []byte) boo
 		if m == nil {
 			return false
 		}
-		copy(to[:n], m.at(s.Addr+uint64(offset), n))
+		e.load(to[:n], m.at(s.Addr+uint64(offset), n))
 		to, offset = to[n:], 0
 	}
 	return len(to) == 0

@@ -96,6 +96,7 @@ func (e *Endpoint) left(now units.Time, q *QP, d *rc.Descriptor) {
 // put writes the headers in e.out and the padding of n bytes of payload. It
 // returns the packet's length and where its payload goes.
 func (e *Endpoint) put(buf []byte, n int) (total int, payload []byte) {
+	e.pieces = e.pieces[:0]
 	e.out.Pad = roce.Pad(n)
 	at := e.out.Put(buf)
 	end := at + n
@@ -103,7 +104,7 @@ func (e *Endpoint) put(buf []byte, n int) (total int, payload []byte) {
 	return end + roce.ICRCBytes, buf[at : at+n]
 }
 
-// fetch copies the payload of a packet. It returns false after telling the
+// fetch loads the payload of a packet. It returns false after telling the
 // transport that its memory may not be read.
 func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) bool {
 	if d.Source == rc.SourceMemory {
@@ -114,7 +115,7 @@ func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) boo
 			e.effects(now, q, nil)
 			return false
 		}
-		copy(to, m.at(d.VA, d.Payload))
+		e.load(to, m.at(d.VA, d.Payload))
 		return true
 	}
 	p := q.sq.part(d.Slot)

@@ -17,6 +17,7 @@ import (
 // that drops, duplicates, reorders, corrupts and marks.
 
 type world struct {
+	pumped int // packets asked for
 	t      testing.TB
 	now    units.Time
 	seq    int
@@ -129,12 +130,29 @@ func (w *world) at(t units.Time, v event) {
 	heap.Push(&w.events, v)
 }
 
+// next takes a packet by Next and by NextOutgoing in turns.
+func (h *host) next(buf []byte) (int, *Route) {
+	h.w.pumped++
+	if h.w.pumped%2 == 0 {
+		return h.e.Next(h.w.now, buf)
+	}
+	o := h.e.NextOutgoing(h.w.now, buf)
+	if o == nil {
+		return 0, nil
+	}
+	at := o.Header
+	for _, p := range o.Pieces {
+		at += copy(buf[at:], p)
+	}
+	return o.Len, o.To
+}
+
 // pump puts on the wire what h has to send, and sets its timer.
 func (h *host) pump() {
 	w := h.w
 	for {
 		f := w.flight()
-		n, to := h.e.Next(w.now, f.data[:])
+		n, to := h.next(f.data[:])
 		if n == 0 {
 			w.release(f)
 			break

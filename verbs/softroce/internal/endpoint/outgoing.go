@@ -1,0 +1,49 @@
+package endpoint
+
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Outgoing is a packet to send whose payload may still lie in the application's
+// memory, so that the driver reads it once: to copy it and to compute the ICRC.
+type Outgoing struct {
+	To     *Route   // as Next has it
+	Len    int      // from the Base Transport Header to the end of the ICRC
+	Header int      // bytes of the buffer that are written, from its start on
+	Pieces [][]byte // what follows them; then come pad bytes, which are written, and the ICRC
+}
+
+// NextOutgoing is Next without the copying. The pieces are the driver's to read
+// until it lets go of the lock that keeps others from the endpoint: later their
+// request may complete. It returns nil when there is nothing to send; what it
+// returns holds until the next call.
+func (e *Endpoint) NextOutgoing(now units.Time, buf []byte) *Outgoing {
+	e.deferring = true
+	n, to := e.Next(now, buf)
+	e.deferring = false
+	if n == 0 {
+		return nil
+	}
+	o := &e.outgoing
+	o.To, o.Len, o.Header, o.Pieces = to, n, n-roce.ICRCBytes, e.pieces
+	if len(e.pieces) > 0 {
+		o.Header -= int(e.out.Pad)
+		for _, p := range e.pieces {
+			o.Header -= len(p)
+		}
+	}
+	return o
+}
+
+// load brings payload into the packet in hand: what from holds, or the news where
+// it lies. An unreliable request completes as it leaves, and then its memory is
+// the application's.
+func (e *Endpoint) load(to, from []byte) {
+	if e.deferring && e.out.Opcode.Service() == ib.ServiceRC {
+		e.pieces = append(e.pieces, from)
+		return
+	}
+	copy(to, from)
+}
