@@ -38,7 +38,7 @@ type Source struct {
 // Make one with New.
 type Engine struct {
 	now      units.Time
-	queue    heap
+	queue    calendar
 	handlers []Handler
 	sources  uint32
 	events   uint64
@@ -46,7 +46,7 @@ type Engine struct {
 }
 
 // New returns an engine at time 0 with nothing scheduled.
-func New() *Engine { return &Engine{} }
+func New() *Engine { return &Engine{queue: newCalendar()} }
 
 // AddHandler registers a destination. The order of registration is part of the
 // order of simultaneous events, so it must be the same from run to run.
@@ -69,7 +69,7 @@ func (e *Engine) Now() units.Time { return e.now }
 func (e *Engine) Events() uint64 { return e.events }
 
 // Pending counts the events that are scheduled.
-func (e *Engine) Pending() int { return len(e.queue) }
+func (e *Engine) Pending() int { return e.queue.len() }
 
 // Schedule delivers an event to dst at the given time. It panics if that time
 // lies before Now: a model that tries has a bug that would corrupt its results.
@@ -78,35 +78,46 @@ func (e *Engine) Schedule(at units.Time, src *Source, dst NodeID, kind uint32, a
 		panic(fmt.Sprintf("des: event of kind %d for node %d scheduled at %v, before now, %v", kind, dst, at, e.now))
 	}
 	src.seq++
-	e.queue.push(Event{At: at, Arg: arg, dst: dst, src: src.id, seq: src.seq, Kind: kind})
+	e.queue.push(&Event{At: at, Arg: arg, dst: dst, src: src.id, seq: src.seq, Kind: kind})
 }
 
 // Next returns the time of the earliest pending event, or units.Never.
 func (e *Engine) Next() units.Time {
-	if len(e.queue) == 0 {
-		return units.Never
+	if ev := e.queue.min(); ev != nil {
+		return ev.At
 	}
-	return e.queue[0].At
+	return units.Never
 }
 
 // Step delivers the earliest event and reports whether there was one.
 func (e *Engine) Step() bool {
-	if len(e.queue) == 0 {
+	ev := e.queue.min()
+	if ev == nil {
 		return false
 	}
-	ev := e.queue.pop()
+	e.deliver(ev)
+	return true
+}
+
+// deliver delivers the earliest event.
+func (e *Engine) deliver(first *Event) {
+	ev := *first
+	e.queue.drop(first)
 	e.now = ev.At
 	e.events++
 	e.handlers[ev.dst].Handle(ev)
-	return true
 }
 
 // RunUntil delivers every event up to and including the given time, in order,
 // and leaves Now there, unless Stop is called on the way.
 func (e *Engine) RunUntil(end units.Time) {
 	e.stopped = false
-	for !e.stopped && len(e.queue) > 0 && e.queue[0].At <= end {
-		e.Step()
+	for !e.stopped {
+		ev := e.queue.min()
+		if ev == nil || ev.At > end {
+			break
+		}
+		e.deliver(ev)
 	}
 	if !e.stopped && e.now < end && end != units.Never {
 		e.now = end
