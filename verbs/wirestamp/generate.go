@@ -1,0 +1,3 @@
+package wirestamp
+
+//go:generate go run ./internal/bpfgen
