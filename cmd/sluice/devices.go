@@ -52,7 +52,7 @@ type portInfo struct {
 	RateGbps  float64  `json:"rate_gbps"`
 	Link      string   `json:"link_layer"`
 	Netdev    string   `json:"netdev,omitempty"`
-	GIDs      []string `json:"gids"`
+	GIDs      []string `json:"gids"` // by index, "" for those that can't be used
 }
 
 func newDevices() *cobra.Command {
@@ -112,7 +112,7 @@ func describe(name string) (*deviceInfo, error) {
 		name string
 		has  bool
 	}{
-		{"clock that can be read", is[verbs.ClockReader](dev)},
+		{"clock that can be read", readable(dev)},
 		{"simulated time", is[verbs.Runner](dev)},
 	} {
 		if ability.has {
@@ -131,12 +131,22 @@ func describe(name string) (*deviceInfo, error) {
 		}
 		for i := range p.GIDs {
 			if gid, err := dev.GID(num, i); err == nil {
-				port.GIDs = append(port.GIDs, gid.String())
+				port.GIDs = append(append(port.GIDs, make([]string, i-len(port.GIDs))...), gid.String())
 			}
 		}
 		info.Ports = append(info.Ports, port)
 	}
 	return info, dev.Close()
+}
+
+// readable reports whether a device's clock can be read.
+func readable(dev verbs.Device) bool {
+	r, ok := dev.(verbs.ClockReader)
+	if !ok {
+		return false
+	}
+	_, err := r.ReadClock()
+	return err == nil
 }
 
 func is[T any](v any) bool {
@@ -199,6 +209,9 @@ func writeDevices(w io.Writer, infos []*deviceInfo, verbose bool) error {
 				line("netdev", p.Netdev)
 			}
 			for i, gid := range p.GIDs {
+				if gid == "" {
+					continue
+				}
 				line(fmt.Sprintf("GID[%d]", i), gid)
 			}
 		}

@@ -5,8 +5,8 @@ package ibverbs
 // #cgo pkg-config: libibverbs
 // #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
 // #cgo LDFLAGS: -ldl
-// #cgo noescape sluice_poll
-// #cgo nocallback sluice_poll
+// #cgo noescape shim_poll
+// #cgo nocallback shim_poll
 // #include "shim.h"
 import "C"
 
@@ -38,6 +38,6 @@ type Calls struct {
 
 // The Go and the C layouts of what both sides touch are the same.
 var (
-	_ = [1]struct{}{}[unsafe.Sizeof(Calls{})-C.sizeof_struct_sluice_calls]
-	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.QueryRTValuesEx)-unsafe.Offsetof(C.struct_sluice_calls{}.query_rt_values)]
+	_ = [1]struct{}{}[unsafe.Sizeof(Calls{})-C.sizeof_struct_shim_calls]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.QueryRTValuesEx)-unsafe.Offsetof(C.struct_shim_calls{}.query_rt_values)]
 )

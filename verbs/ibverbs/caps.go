@@ -98,8 +98,8 @@ func (d *Device) probe(a *C.struct_ibv_device_attr_ex, extended bool) {
 	c.RawTimestamps = d.probeTimestamps(C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 	c.WallclockTimestamps = d.probeTimestamps(C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 	c.ClockQuery = ability("query_rt_values", d.clockErrno())
-	var m C.struct_sluice_mlx5_clock
-	switch e := int(C.sluice_mlx5_clock(d.ctx, &m)); syscall.Errno(e) {
+	var m C.struct_shim_mlx5_clock
+	switch e := int(C.shim_mlx5_clock(d.ctx, &m)); syscall.Errno(e) {
 	case syscall.ENOSYS:
 		c.MLX5Clock = Ability{Why: "libmlx5.so.1 is not installed"}
 	case syscall.EOPNOTSUPP:
@@ -123,12 +123,12 @@ func ability(what string, errno int) Ability {
 
 // probeTimestamps makes a completion queue with timestamps and destroys it.
 func (d *Device) probeTimestamps(flag C.uint64_t) Ability {
-	q := (*C.struct_sluice_cq)(C.calloc(1, C.sizeof_struct_sluice_cq))
+	q := (*C.struct_shim_cq)(C.calloc(1, C.sizeof_struct_shim_cq))
 	defer C.free(unsafe.Pointer(q))
-	if e := C.sluice_create_cq(d.calls, d.ctx, 1, nil, flag, q); e != 0 {
+	if e := C.shim_create_cq(d.calls, d.ctx, 1, nil, flag, q); e != 0 {
 		return ability("create_cq_ex with the flag", int(e))
 	}
-	C.sluice_destroy_cq(d.calls, q)
+	C.shim_destroy_cq(d.calls, q)
 	return ability("create_cq_ex with the flag", 0)
 }
 
@@ -244,23 +244,23 @@ func (d *Device) probeODP(a *C.struct_ibv_device_attr_ex, extended bool) {
 // queue pairs: libibverbs has no attribute for it.
 func (d *Device) probeInline() int {
 	var pd *C.struct_ibv_pd
-	if C.sluice_alloc_pd(d.calls, d.ctx, &pd) != 0 {
+	if C.shim_alloc_pd(d.calls, d.ctx, &pd) != 0 {
 		return 0
 	}
-	defer C.sluice_dealloc_pd(d.calls, pd)
-	q := (*C.struct_sluice_cq)(C.calloc(1, C.sizeof_struct_sluice_cq))
+	defer C.shim_dealloc_pd(d.calls, pd)
+	q := (*C.struct_shim_cq)(C.calloc(1, C.sizeof_struct_shim_cq))
 	defer C.free(unsafe.Pointer(q))
-	if C.sluice_create_cq(d.calls, d.ctx, 1, nil, 0, q) != 0 {
+	if C.shim_create_cq(d.calls, d.ctx, 1, nil, 0, q) != 0 {
 		return 0
 	}
-	defer C.sluice_destroy_cq(d.calls, q)
+	defer C.shim_destroy_cq(d.calls, q)
 	for bytes := 512; bytes > 0; bytes /= 2 {
 		init := C.struct_ibv_qp_init_attr{send_cq: q.cq, recv_cq: q.cq, qp_type: uint32(ib.RC), cap: C.struct_ibv_qp_cap{
 			max_send_wr: 1, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline_data: C.uint32_t(bytes),
 		}}
 		var qp *C.struct_ibv_qp
-		if C.sluice_create_qp(d.calls, pd, &init, &qp) == 0 {
-			C.sluice_destroy_qp(d.calls, qp)
+		if C.shim_create_qp(d.calls, pd, &init, &qp) == 0 {
+			C.shim_destroy_qp(d.calls, qp)
 			return bytes
 		}
 	}

@@ -32,7 +32,7 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 		return nil, err
 	}
 	h := &CompChannel{dev: d}
-	if e := C.sluice_create_channel(d.calls, d.ctx, &h.ch); e != 0 {
+	if e := C.shim_create_channel(d.calls, d.ctx, &h.ch); e != 0 {
 		d.remove()
 		return nil, fail("create_comp_channel", d.name, int(e), "")
 	}
@@ -57,7 +57,7 @@ func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	var out *CQ
 	err := await(h.ch.fd, timeout, &h.reading, h.gone.Load, func() (bool, error) {
 		var cq *C.struct_ibv_cq
-		if e := C.sluice_get_cq_event(h.dev.calls, h.ch, &cq); e != 0 {
+		if e := C.shim_get_cq_event(h.dev.calls, h.ch, &cq); e != 0 {
 			if e == C.EAGAIN {
 				return false, nil
 			}
@@ -89,7 +89,7 @@ func (h *CompChannel) Destroy() error {
 	if h.adopted {
 		return nil
 	}
-	if e := C.sluice_destroy_channel(d.calls, h.ch); e != 0 {
+	if e := C.shim_destroy_channel(d.calls, h.ch); e != 0 {
 		h.gone.Store(false)
 		return fail("destroy_comp_channel", d.name, int(e), "")
 	}

@@ -14,7 +14,7 @@ import (
 // clockErrno reads the counter and says what came of it.
 func (d *Device) clockErrno() int {
 	var s, ns C.int64_t
-	return int(C.sluice_read_clock(d.calls, d.ctx, &s, &ns))
+	return int(C.shim_read_clock(d.calls, d.ctx, &s, &ns))
 }
 
 // ReadClock implements verbs.ClockReader: the counter of WC.Timestamp, by
@@ -25,7 +25,7 @@ func (d *Device) clockErrno() int {
 // there.
 func (d *Device) ReadClock() (uint64, error) {
 	var s, ns C.int64_t
-	if e := C.sluice_read_clock(d.calls, d.ctx, &s, &ns); e != 0 {
+	if e := C.shim_read_clock(d.calls, d.ctx, &s, &ns); e != 0 {
 		return 0, fail("query_rt_values", d.name, int(e), "")
 	}
 	ticks := uint64(s)*1e9 + uint64(ns)
@@ -51,8 +51,8 @@ type MLX5Clock struct {
 // MLX5Clock asks the driver, for devices of mlx5's (mlx5dv_get_clock_info).
 // libmlx5 is loaded at run time: programs need not be linked with it.
 func (d *Device) MLX5Clock() (MLX5Clock, error) {
-	var c C.struct_sluice_mlx5_clock
-	if e := C.sluice_mlx5_clock(d.ctx, &c); e != 0 {
+	var c C.struct_shim_mlx5_clock
+	if e := C.shim_mlx5_clock(d.ctx, &c); e != 0 {
 		switch syscall.Errno(e) {
 		case syscall.ENOSYS:
 			return MLX5Clock{}, fail("mlx5dv_get_clock_info", d.name, int(e), "libmlx5.so.1 can't be loaded: install ibverbs-providers (rdma-core)")

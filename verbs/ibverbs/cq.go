@@ -17,7 +17,7 @@ import (
 // CQ is a completion queue.
 type CQ struct {
 	dev     *Device
-	c       *C.struct_sluice_cq
+	c       *C.struct_shim_cq
 	cap     int
 	channel *CompChannel
 	adopted bool
@@ -26,15 +26,15 @@ type CQ struct {
 
 // C writes completions where they are wanted: the layouts are the same.
 var (
-	_ = [1]struct{}{}[unsafe.Sizeof(verbs.WC{})-C.sizeof_struct_sluice_wc]
-	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Opcode)-unsafe.Offsetof(C.struct_sluice_wc{}.opcode)]
-	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Flags)-unsafe.Offsetof(C.struct_sluice_wc{}.flags)]
-	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.ByteLen)-unsafe.Offsetof(C.struct_sluice_wc{}.byte_len)]
-	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Imm)-unsafe.Offsetof(C.struct_sluice_wc{}.imm)]
-	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.QPN)-unsafe.Offsetof(C.struct_sluice_wc{}.qpn)]
-	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.SrcQP)-unsafe.Offsetof(C.struct_sluice_wc{}.src_qp)]
-	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.VendorErr)-unsafe.Offsetof(C.struct_sluice_wc{}.vendor_err)]
-	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Timestamp)-unsafe.Offsetof(C.struct_sluice_wc{}.timestamp)]
+	_ = [1]struct{}{}[unsafe.Sizeof(verbs.WC{})-C.sizeof_struct_shim_wc]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Opcode)-unsafe.Offsetof(C.struct_shim_wc{}.opcode)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Flags)-unsafe.Offsetof(C.struct_shim_wc{}.flags)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.ByteLen)-unsafe.Offsetof(C.struct_shim_wc{}.byte_len)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Imm)-unsafe.Offsetof(C.struct_shim_wc{}.imm)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.QPN)-unsafe.Offsetof(C.struct_shim_wc{}.qpn)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.SrcQP)-unsafe.Offsetof(C.struct_shim_wc{}.src_qp)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.VendorErr)-unsafe.Offsetof(C.struct_shim_wc{}.vendor_err)]
+	_ = [1]struct{}{}[unsafe.Offsetof(verbs.WC{}.Timestamp)-unsafe.Offsetof(C.struct_shim_wc{}.timestamp)]
 )
 
 // CreateCQ implements verbs.Device.
@@ -60,8 +60,8 @@ func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	if err := d.add("create_cq"); err != nil {
 		return nil, err
 	}
-	q.c = (*C.struct_sluice_cq)(C.calloc(1, C.sizeof_struct_sluice_cq))
-	if e := C.sluice_create_cq(d.calls, d.ctx, C.int(a.CQE), channel, flag, q.c); e != 0 {
+	q.c = (*C.struct_shim_cq)(C.calloc(1, C.sizeof_struct_shim_cq))
+	if e := C.shim_create_cq(d.calls, d.ctx, C.int(a.CQE), channel, flag, q.c); e != 0 {
 		C.free(unsafe.Pointer(q.c))
 		d.remove()
 		return nil, fail("create_cq", d.name, int(e), "")
@@ -83,7 +83,7 @@ func (d *Device) register(q *CQ) {
 // AdoptCQ makes a CQ of a struct ibv_cq * of the device's context. Destroy
 // leaves it alone. It is polled by poll_cq and gives no timestamps.
 func (d *Device) AdoptCQ(cq unsafe.Pointer) verbs.CQ {
-	q := &CQ{dev: d, adopted: true, c: (*C.struct_sluice_cq)(C.calloc(1, C.sizeof_struct_sluice_cq))}
+	q := &CQ{dev: d, adopted: true, c: (*C.struct_shim_cq)(C.calloc(1, C.sizeof_struct_shim_cq))}
 	q.c.cq = (*C.struct_ibv_cq)(cq)
 	q.c.poll_cq, q.c.req_notify_cq = d.calls.poll_cq, d.calls.req_notify_cq
 	q.cap = int(q.c.cq.cqe)
@@ -103,7 +103,7 @@ func (q *CQ) Poll(wc []verbs.WC) (int, error) {
 	if q.gone.Load() {
 		return 0, closed("poll_cq", q.dev.name)
 	}
-	n := C.sluice_poll(q.c, (*C.struct_sluice_wc)(unsafe.Pointer(&wc[0])), C.int(len(wc)))
+	n := C.shim_poll(q.c, (*C.struct_shim_wc)(unsafe.Pointer(&wc[0])), C.int(len(wc)))
 	if n < 0 {
 		return 0, fail("poll_cq", q.dev.name, int(-n), "")
 	}
@@ -119,7 +119,7 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	if solicitedOnly {
 		solicited = 1
 	}
-	if e := C.sluice_req_notify(q.c, solicited); e != 0 {
+	if e := C.shim_req_notify(q.c, solicited); e != 0 {
 		return fail("req_notify_cq", q.dev.name, int(e), "")
 	}
 	return nil
@@ -137,7 +137,7 @@ func (q *CQ) Destroy() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !q.adopted {
-		if e := C.sluice_destroy_cq(d.calls, q.c); e != 0 {
+		if e := C.shim_destroy_cq(d.calls, q.c); e != 0 {
 			q.gone.Store(false)
 			return fail("destroy_cq", d.name, int(e), "")
 		}

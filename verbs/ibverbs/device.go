@@ -44,7 +44,7 @@ type Device struct {
 	name    string // with the scheme
 	ibdev   string // the kernel's name
 	ctx     *C.struct_ibv_context
-	calls   *C.struct_sluice_calls
+	calls   *C.struct_shim_calls
 	adopted bool
 	mode    timestampMode
 	start   time.Time
@@ -73,7 +73,7 @@ func (provider) Open(name string) (verbs.Device, error) {
 	cname := C.CString(ibdev)
 	defer C.free(unsafe.Pointer(cname))
 	var ctx *C.struct_ibv_context
-	if e := C.sluice_open(cname, &ctx); e != 0 {
+	if e := C.shim_open(cname, &ctx); e != 0 {
 		return nil, openFailed(object, ibdev, int(e))
 	}
 	return newDevice(object, ctx, nil, mode)
@@ -163,13 +163,13 @@ func Adopt(ctx unsafe.Pointer, calls *Calls) (*Device, error) {
 func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, mode timestampMode) (*Device, error) {
 	d := &Device{
 		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), adopted: calls != nil, mode: mode, start: time.Now(),
-		calls: (*C.struct_sluice_calls)(C.calloc(1, C.sizeof_struct_sluice_calls)),
+		calls: (*C.struct_shim_calls)(C.calloc(1, C.sizeof_struct_shim_calls)),
 		cqs:   map[*C.struct_ibv_cq]*CQ{}, qps: map[*C.struct_ibv_qp]*QP{}, srqs: map[*C.struct_ibv_srq]*SRQ{},
 	}
 	if calls != nil {
 		*(*Calls)(unsafe.Pointer(d.calls)) = *calls
 	}
-	C.sluice_calls_complete(d.calls, ctx)
+	C.shim_calls_complete(d.calls, ctx)
 	if err := d.query(); err != nil {
 		_ = d.release() // the error that matters is the first
 		return nil, err
@@ -181,7 +181,7 @@ func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, mode timest
 func (d *Device) query() error {
 	var a C.struct_ibv_device_attr_ex
 	var extended C.int
-	if e := C.sluice_query_device(d.ctx, &a, &extended); e != 0 {
+	if e := C.shim_query_device(d.ctx, &a, &extended); e != 0 {
 		return fail("query_device", d.name, int(e), "")
 	}
 	o := &a.orig_attr
@@ -238,7 +238,7 @@ func (d *Device) queryPort(num int) (C.struct_ibv_port_attr, error) {
 	if num < 1 || num > d.attr.PhysPorts {
 		return p, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has ports 1 to %d", num, d.attr.PhysPorts)
 	}
-	if e := C.sluice_query_port(d.ctx, C.int(num), &p); e != 0 {
+	if e := C.shim_query_port(d.ctx, C.int(num), &p); e != 0 {
 		return p, fail("query_port", d.name, int(e), "")
 	}
 	return p, nil
@@ -327,7 +327,7 @@ func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, 
 			return verbs.ErrClosed
 		}
 		lock.Lock()
-		r := C.sluice_readable(fd, 0)
+		r := C.shim_readable(fd, 0)
 		got, err := false, error(nil)
 		if r > 0 {
 			got, err = take()
@@ -349,7 +349,7 @@ func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, 
 			}
 		}
 		// Rounded up: 0 would not wait.
-		if r := C.sluice_readable(fd, C.int((left+time.Millisecond-1)/time.Millisecond)); r < 0 {
+		if r := C.shim_readable(fd, C.int((left+time.Millisecond-1)/time.Millisecond)); r < 0 {
 			return &cause{syscall.Errno(-r), nil}
 		}
 	}
@@ -361,7 +361,7 @@ func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	err := await(d.ctx.async_fd, timeout, &d.reading, d.isClosed, func() (bool, error) {
 		var kind, port C.int
 		var element unsafe.Pointer
-		if e := C.sluice_get_async_event(d.calls, d.ctx, &kind, &element, &port); e != 0 {
+		if e := C.shim_get_async_event(d.calls, d.ctx, &kind, &element, &port); e != 0 {
 			if e == C.EAGAIN {
 				return false, nil
 			}

@@ -56,7 +56,7 @@ func (d *Device) GIDEntry(port, index int) (GIDEntry, error) {
 	if index < 0 {
 		return GIDEntry{}, verbs.Errorf("query_gid", d.name, verbs.ErrInvalid, "GID %d: they count from 0", index)
 	}
-	if e := C.sluice_query_gid(d.ctx, C.int(port), C.int(index), &c); e != 0 {
+	if e := C.shim_query_gid(d.ctx, C.int(port), C.int(index), &c); e != 0 {
 		return GIDEntry{}, fail("query_gid", d.name, int(e), "port %d has no GID %d, or the entry is empty", port, index)
 	}
 	out := GIDEntry{Index: index, Type: GIDType(c.gid_type), Addr: netip.AddrFrom16(c.gid).Unmap()}

@@ -76,7 +76,7 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 			return err
 		}
 	}
-	if e := C.sluice_modify_qp(q.dev.calls, q.c.qp, &c, bits); e != 0 {
+	if e := C.shim_modify_qp(q.dev.calls, q.c.qp, &c, bits); e != 0 {
 		return q.modifyFailed(a, mask, int(e))
 	}
 	return nil
@@ -107,7 +107,7 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 	}
 	var c C.struct_ibv_qp_attr
 	var init C.struct_ibv_qp_init_attr
-	if e := C.sluice_query_qp(q.dev.calls, q.c.qp, &c, &init); e != 0 {
+	if e := C.shim_query_qp(q.dev.calls, q.c.qp, &c, &init); e != 0 {
 		return verbs.QPAttr{}, fail("query_qp", q.object(), int(e), "")
 	}
 	a := verbs.QPAttr{

@@ -31,7 +31,7 @@ func (d *Device) AllocPD() (verbs.PD, error) {
 		return nil, err
 	}
 	p := &PD{dev: d}
-	if e := C.sluice_alloc_pd(d.calls, d.ctx, &p.pd); e != 0 {
+	if e := C.shim_alloc_pd(d.calls, d.ctx, &p.pd); e != 0 {
 		d.remove()
 		return nil, fail("alloc_pd", d.name, int(e), "")
 	}
@@ -55,7 +55,7 @@ func (p *PD) Dealloc() error {
 	if p.adopted {
 		return nil
 	}
-	if e := C.sluice_dealloc_pd(p.dev.calls, p.pd); e != 0 {
+	if e := C.shim_dealloc_pd(p.dev.calls, p.pd); e != 0 {
 		p.gone.Store(false)
 		return fail("dealloc_pd", p.dev.name, int(e), "")
 	}
@@ -90,7 +90,7 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	}
 	m := &MR{dev: d, access: access}
 	m.pin.Pin(&buf[0])
-	if e := C.sluice_reg_mr(d.calls, p.pd, unsafe.Pointer(&buf[0]), C.size_t(len(buf)), C.int(access), &m.mr); e != 0 {
+	if e := C.shim_reg_mr(d.calls, p.pd, unsafe.Pointer(&buf[0]), C.size_t(len(buf)), C.int(access), &m.mr); e != 0 {
 		m.pin.Unpin()
 		d.remove()
 		if e == C.ENOMEM || e == C.EPERM || e == C.EAGAIN {
@@ -121,7 +121,7 @@ func (m *MR) Dereg() error {
 	if !m.gone.CompareAndSwap(false, true) {
 		return closed("dereg_mr", m.dev.name)
 	}
-	if e := C.sluice_dereg_mr(m.dev.calls, m.mr); e != 0 {
+	if e := C.shim_dereg_mr(m.dev.calls, m.mr); e != 0 {
 		m.gone.Store(false)
 		return fail("dereg_mr", m.dev.name, int(e), "")
 	}

@@ -2,8 +2,8 @@
 
 package ibverbs
 
-// #cgo noescape sluice_post_send
-// #cgo nocallback sluice_post_send
+// #cgo noescape shim_post_send
+// #cgo nocallback shim_post_send
 // #include "shim.h"
 import "C"
 
@@ -24,7 +24,7 @@ const maxBatch = 64
 // limit, SetRateLimit fails with ErrNotSupported.
 type QP struct {
 	dev     *Device
-	c       *C.struct_sluice_qp
+	c       *C.struct_shim_qp
 	num     uint32
 	kind    ib.QPType
 	cap     verbs.QPCap
@@ -131,13 +131,13 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		return nil, err
 	}
 	var qp *C.struct_ibv_qp
-	if e := C.sluice_create_qp(d.calls, p.pd, &init, &qp); e != 0 {
+	if e := C.shim_create_qp(d.calls, p.pd, &init, &qp); e != 0 {
 		d.remove()
 		return nil, fail("create_qp", d.name, int(e), "")
 	}
 	q := &QP{dev: d, num: uint32(qp.qp_num), kind: a.Type, cap: capOf(&init.cap)}
 	if err := q.prepare(qp); err != nil {
-		C.sluice_destroy_qp(d.calls, qp)
+		C.shim_destroy_qp(d.calls, qp)
 		d.remove()
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (d *Device) AdoptQP(qp unsafe.Pointer) (*QP, error) {
 	c := (*C.struct_ibv_qp)(qp)
 	var attr C.struct_ibv_qp_attr
 	var init C.struct_ibv_qp_init_attr
-	if e := C.sluice_query_qp(d.calls, c, &attr, &init); e != 0 {
+	if e := C.shim_query_qp(d.calls, c, &attr, &init); e != 0 {
 		return nil, fail("query_qp", d.name, int(e), "")
 	}
 	q := &QP{dev: d, num: uint32(c.qp_num), kind: ib.QPType(c.qp_type), cap: capOf(&init.cap), adopted: true}
@@ -171,7 +171,7 @@ func capOf(c *C.struct_ibv_qp_cap) verbs.QPCap {
 func (q *QP) prepare(qp *C.struct_ibv_qp) error {
 	d := q.dev
 	batch := min(max(q.cap.MaxSendWR, q.cap.MaxRecvWR, 1), maxBatch)
-	q.c = C.sluice_qp_new(d.calls, qp, C.int(batch), C.int(q.cap.MaxSendSGE), C.int(q.cap.MaxRecvSGE), C.int(q.cap.MaxInlineData))
+	q.c = C.shim_qp_new(d.calls, qp, C.int(batch), C.int(q.cap.MaxSendSGE), C.int(q.cap.MaxRecvSGE), C.int(q.cap.MaxInlineData))
 	if q.c == nil {
 		return fail("create_qp", d.name, int(syscall.ENOMEM), "")
 	}
@@ -206,7 +206,7 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 	for done < len(wrs) {
 		n, err := q.fill(wrs[done:min(len(wrs), done+len(q.wr))])
 		if n > 0 {
-			posted, errno := taken(C.sluice_post_send(q.c, C.int(n)))
+			posted, errno := taken(C.shim_post_send(q.c, C.int(n)))
 			done += posted
 			if errno != 0 {
 				return done, q.postFailed("post_send", errno)
@@ -333,7 +333,7 @@ func (q *QP) Destroy() error {
 	}
 	// Without the lock: it waits until events are acknowledged.
 	if !q.adopted {
-		if e := C.sluice_destroy_qp(d.calls, q.c.qp); e != 0 {
+		if e := C.shim_destroy_qp(d.calls, q.c.qp); e != 0 {
 			q.gone.Store(false)
 			return fail("destroy_qp", q.object(), int(e), "")
 		}
@@ -344,7 +344,7 @@ func (q *QP) Destroy() error {
 	if d.qps[q.c.qp] == q { // C may have used the address again
 		delete(d.qps, q.c.qp)
 	}
-	C.sluice_qp_free(q.c)
+	C.shim_qp_free(q.c)
 	return nil
 }
 
@@ -358,7 +358,7 @@ func (q *QP) SetRateLimit(bps int64) error {
 	if bps < 0 || bps > 0 && kbps == 0 || kbps > 1<<32-1 {
 		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrInvalid, "%d bit/s: 0 for none, or 1 kbit/s to 4.29 Tbit/s", bps)
 	}
-	if e := C.sluice_rate_limit(q.dev.calls, q.c.qp, C.uint32_t(kbps)); e != 0 {
+	if e := C.shim_rate_limit(q.dev.calls, q.c.qp, C.uint32_t(kbps)); e != 0 {
 		err := fail("modify_qp_rate_limit", q.object(), int(e), "%s", q.dev.rateLimitWhyNot(q.kind, bps))
 		if syscall.Errno(e) == syscall.EINVAL && q.dev.refusesRates(q.kind) {
 			return as(err, verbs.ErrNotSupported)

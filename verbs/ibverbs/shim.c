@@ -33,7 +33,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int a
 
 #define DEFAULT(call, f) do { if (!c->call) c->call = (f); } while (0)
 
-void sluice_calls_complete(struct sluice_calls *c, struct ibv_context *ctx)
+void shim_calls_complete(struct shim_calls *c, struct ibv_context *ctx)
 {
 	DEFAULT(post_send, ctx->ops.post_send);
 	DEFAULT(post_recv, ctx->ops.post_recv);
@@ -65,7 +65,7 @@ void sluice_calls_complete(struct sluice_calls *c, struct ibv_context *ctx)
 	DEFAULT(query_rt_values, ibv_query_rt_values_ex);
 }
 
-int sluice_open(const char *name, struct ibv_context **out)
+int shim_open(const char *name, struct ibv_context **out)
 {
 	int r = ENODEV;
 	errno = 0;
@@ -84,7 +84,7 @@ int sluice_open(const char *name, struct ibv_context **out)
 	return r;
 }
 
-int sluice_query_device(struct ibv_context *ctx, struct ibv_device_attr_ex *a, int *extended)
+int shim_query_device(struct ibv_context *ctx, struct ibv_device_attr_ex *a, int *extended)
 {
 	struct verbs_context *v = verbs_get_ctx_op(ctx, query_device_ex);
 	*extended = v != NULL;
@@ -92,19 +92,19 @@ int sluice_query_device(struct ibv_context *ctx, struct ibv_device_attr_ex *a, i
 	return code(ibv_query_device_ex(ctx, NULL, a));
 }
 
-int sluice_query_port(struct ibv_context *ctx, int port, struct ibv_port_attr *a)
+int shim_query_port(struct ibv_context *ctx, int port, struct ibv_port_attr *a)
 {
 	memset(a, 0, sizeof(*a));
 	return code(ibv_query_port(ctx, (uint8_t)port, a));
 }
 
-int sluice_query_gid(struct ibv_context *ctx, int port, int index, struct ibv_gid_entry *e)
+int shim_query_gid(struct ibv_context *ctx, int port, int index, struct ibv_gid_entry *e)
 {
 	memset(e, 0, sizeof(*e));
 	return code(ibv_query_gid_ex(ctx, (uint32_t)port, (uint32_t)index, e, 0));
 }
 
-int sluice_readable(int fd, int milliseconds)
+int shim_readable(int fd, int milliseconds)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	int r = poll(&p, 1, milliseconds);
@@ -115,38 +115,38 @@ int sluice_readable(int fd, int milliseconds)
 
 #define MADE(out, expression) do { errno = 0; *(out) = (expression); return *(out) ? 0 : failed(); } while (0)
 
-int sluice_alloc_pd(const struct sluice_calls *c, struct ibv_context *ctx, struct ibv_pd **out)
+int shim_alloc_pd(const struct shim_calls *c, struct ibv_context *ctx, struct ibv_pd **out)
 {
 	MADE(out, c->alloc_pd(ctx));
 }
 
-int sluice_dealloc_pd(const struct sluice_calls *c, struct ibv_pd *pd) { return code(c->dealloc_pd(pd)); }
+int shim_dealloc_pd(const struct shim_calls *c, struct ibv_pd *pd) { return code(c->dealloc_pd(pd)); }
 
-int sluice_reg_mr(const struct sluice_calls *c, struct ibv_pd *pd, void *addr, size_t length, int access, struct ibv_mr **out)
+int shim_reg_mr(const struct shim_calls *c, struct ibv_pd *pd, void *addr, size_t length, int access, struct ibv_mr **out)
 {
 	MADE(out, c->reg_mr(pd, addr, length, access));
 }
 
-int sluice_dereg_mr(const struct sluice_calls *c, struct ibv_mr *mr) { return code(c->dereg_mr(mr)); }
+int shim_dereg_mr(const struct shim_calls *c, struct ibv_mr *mr) { return code(c->dereg_mr(mr)); }
 
-int sluice_create_ah(const struct sluice_calls *c, struct ibv_pd *pd, struct ibv_ah_attr *a, struct ibv_ah **out)
+int shim_create_ah(const struct shim_calls *c, struct ibv_pd *pd, struct ibv_ah_attr *a, struct ibv_ah **out)
 {
 	MADE(out, c->create_ah(pd, a));
 }
 
-int sluice_destroy_ah(const struct sluice_calls *c, struct ibv_ah *ah) { return code(c->destroy_ah(ah)); }
+int shim_destroy_ah(const struct shim_calls *c, struct ibv_ah *ah) { return code(c->destroy_ah(ah)); }
 
-int sluice_create_channel(const struct sluice_calls *c, struct ibv_context *ctx, struct ibv_comp_channel **out)
+int shim_create_channel(const struct shim_calls *c, struct ibv_context *ctx, struct ibv_comp_channel **out)
 {
 	MADE(out, c->create_comp_channel(ctx));
 }
 
-int sluice_destroy_channel(const struct sluice_calls *c, struct ibv_comp_channel *ch)
+int shim_destroy_channel(const struct shim_calls *c, struct ibv_comp_channel *ch)
 {
 	return code(c->destroy_comp_channel(ch));
 }
 
-int sluice_get_cq_event(const struct sluice_calls *c, struct ibv_comp_channel *ch, struct ibv_cq **cq)
+int shim_get_cq_event(const struct shim_calls *c, struct ibv_comp_channel *ch, struct ibv_cq **cq)
 {
 	void *cq_context;
 	errno = 0;
@@ -156,7 +156,7 @@ int sluice_get_cq_event(const struct sluice_calls *c, struct ibv_comp_channel *c
 	return 0;
 }
 
-int sluice_get_async_event(const struct sluice_calls *c, struct ibv_context *ctx, int *type, void **element, int *port)
+int shim_get_async_event(const struct shim_calls *c, struct ibv_context *ctx, int *type, void **element, int *port)
 {
 	struct ibv_async_event e;
 	memset(&e, 0, sizeof(e));
@@ -200,8 +200,8 @@ int sluice_get_async_event(const struct sluice_calls *c, struct ibv_context *ctx
 	return 0;
 }
 
-int sluice_create_cq(const struct sluice_calls *c, struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
-		     uint64_t timestamp, struct sluice_cq *out)
+int shim_create_cq(const struct shim_calls *c, struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
+		     uint64_t timestamp, struct shim_cq *out)
 {
 	out->poll_cq = c->poll_cq;
 	out->req_notify_cq = c->req_notify_cq;
@@ -223,13 +223,13 @@ int sluice_create_cq(const struct sluice_calls *c, struct ibv_context *ctx, int 
 	return 0;
 }
 
-int sluice_destroy_cq(const struct sluice_calls *c, struct sluice_cq *cq) { return code(c->destroy_cq(cq->cq)); }
+int shim_destroy_cq(const struct shim_calls *c, struct shim_cq *cq) { return code(c->destroy_cq(cq->cq)); }
 
-int sluice_req_notify(struct sluice_cq *cq, int solicited) { return code(cq->req_notify_cq(cq->cq, solicited)); }
+int shim_req_notify(struct shim_cq *cq, int solicited) { return code(cq->req_notify_cq(cq->cq, solicited)); }
 
 enum { KEPT_FLAGS = IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV };
 
-static int poll_plain(struct sluice_cq *cq, struct sluice_wc *out, int n)
+static int poll_plain(struct shim_cq *cq, struct shim_wc *out, int n)
 {
 	struct ibv_wc wc[32];
 	int done = 0;
@@ -240,7 +240,7 @@ static int poll_plain(struct sluice_cq *cq, struct sluice_wc *out, int n)
 			return done ? done : -EIO;
 		for (int i = 0; i < got; i++) {
 			const struct ibv_wc *w = &wc[i];
-			struct sluice_wc *o = &out[done++];
+			struct shim_wc *o = &out[done++];
 			memset(o, 0, sizeof(*o));
 			o->wr_id = w->wr_id;
 			o->status = (uint8_t)w->status;
@@ -264,7 +264,7 @@ static int poll_plain(struct sluice_cq *cq, struct sluice_wc *out, int n)
 	return done;
 }
 
-static int poll_extended(struct sluice_cq *cq, struct sluice_wc *out, int n)
+static int poll_extended(struct shim_cq *cq, struct shim_wc *out, int n)
 {
 	struct ibv_cq_ex *x = cq->ex;
 	struct ibv_poll_cq_attr attr = {0};
@@ -273,7 +273,7 @@ static int poll_extended(struct sluice_cq *cq, struct sluice_wc *out, int n)
 	if (r)
 		return r == ENOENT ? 0 : -code(r);
 	for (;;) {
-		struct sluice_wc *o = &out[done++];
+		struct shim_wc *o = &out[done++];
 		memset(o, 0, sizeof(*o));
 		o->wr_id = x->wr_id;
 		o->status = (uint8_t)x->status;
@@ -300,21 +300,21 @@ static int poll_extended(struct sluice_cq *cq, struct sluice_wc *out, int n)
 	return done;
 }
 
-int sluice_poll(struct sluice_cq *cq, struct sluice_wc *out, int n)
+int shim_poll(struct shim_cq *cq, struct shim_wc *out, int n)
 {
 	if (n <= 0)
 		return 0;
 	return cq->ex ? poll_extended(cq, out, n) : poll_plain(cq, out, n);
 }
 
-int sluice_create_qp(const struct sluice_calls *c, struct ibv_pd *pd, struct ibv_qp_init_attr *a, struct ibv_qp **out)
+int shim_create_qp(const struct shim_calls *c, struct ibv_pd *pd, struct ibv_qp_init_attr *a, struct ibv_qp **out)
 {
 	MADE(out, c->create_qp(pd, a));
 }
 
-int sluice_destroy_qp(const struct sluice_calls *c, struct ibv_qp *qp) { return code(c->destroy_qp(qp)); }
+int shim_destroy_qp(const struct shim_calls *c, struct ibv_qp *qp) { return code(c->destroy_qp(qp)); }
 
-static int rq_init(struct sluice_rq *rq, int batch, int sge)
+static int rq_init(struct shim_rq *rq, int batch, int sge)
 {
 	rq->batch = batch;
 	rq->wr = calloc((size_t)batch, sizeof(*rq->wr));
@@ -328,15 +328,15 @@ static int rq_init(struct sluice_rq *rq, int batch, int sge)
 	return 0;
 }
 
-static void rq_fini(struct sluice_rq *rq)
+static void rq_fini(struct shim_rq *rq)
 {
 	free(rq->wr);
 	free(rq->sge);
 }
 
-struct sluice_qp *sluice_qp_new(const struct sluice_calls *c, struct ibv_qp *qp, int batch, int send_sge, int recv_sge, int inline_bytes)
+struct shim_qp *shim_qp_new(const struct shim_calls *c, struct ibv_qp *qp, int batch, int send_sge, int recv_sge, int inline_bytes)
 {
-	struct sluice_qp *q = calloc(1, sizeof(*q));
+	struct shim_qp *q = calloc(1, sizeof(*q));
 	if (!q)
 		return NULL;
 	q->qp = q->rq.qp = qp;
@@ -347,7 +347,7 @@ struct sluice_qp *sluice_qp_new(const struct sluice_calls *c, struct ibv_qp *qp,
 	q->sge = calloc((size_t)batch * (size_t)(send_sge ? send_sge : 1), sizeof(*q->sge));
 	q->inline_data = calloc((size_t)batch, (size_t)(inline_bytes ? inline_bytes : 1));
 	if (!q->wr || !q->sge || !q->inline_data || rq_init(&q->rq, batch, recv_sge)) {
-		sluice_qp_free(q);
+		shim_qp_free(q);
 		return NULL;
 	}
 	for (int i = 0; i < batch; i++) {
@@ -357,7 +357,7 @@ struct sluice_qp *sluice_qp_new(const struct sluice_calls *c, struct ibv_qp *qp,
 	return q;
 }
 
-void sluice_qp_free(struct sluice_qp *q)
+void shim_qp_free(struct shim_qp *q)
 {
 	free(q->wr);
 	free(q->sge);
@@ -366,39 +366,39 @@ void sluice_qp_free(struct sluice_qp *q)
 	free(q);
 }
 
-int sluice_create_srq(const struct sluice_calls *c, struct ibv_pd *pd, struct ibv_srq_init_attr *a, struct ibv_srq **out)
+int shim_create_srq(const struct shim_calls *c, struct ibv_pd *pd, struct ibv_srq_init_attr *a, struct ibv_srq **out)
 {
 	MADE(out, c->create_srq(pd, a));
 }
 
-int sluice_destroy_srq(const struct sluice_calls *c, struct ibv_srq *srq) { return code(c->destroy_srq(srq)); }
+int shim_destroy_srq(const struct shim_calls *c, struct ibv_srq *srq) { return code(c->destroy_srq(srq)); }
 
-struct sluice_rq *sluice_srq_new(const struct sluice_calls *c, struct ibv_srq *srq, int batch, int sge)
+struct shim_rq *shim_srq_new(const struct shim_calls *c, struct ibv_srq *srq, int batch, int sge)
 {
-	struct sluice_rq *rq = calloc(1, sizeof(*rq));
+	struct shim_rq *rq = calloc(1, sizeof(*rq));
 	if (!rq)
 		return NULL;
 	rq->srq = srq;
 	rq->post_srq_recv = c->post_srq_recv;
 	if (rq_init(rq, batch, sge)) {
-		sluice_srq_free(rq);
+		shim_srq_free(rq);
 		return NULL;
 	}
 	return rq;
 }
 
-void sluice_srq_free(struct sluice_rq *rq)
+void shim_srq_free(struct shim_rq *rq)
 {
 	rq_fini(rq);
 	free(rq);
 }
 
-int sluice_modify_qp(const struct sluice_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
+int shim_modify_qp(const struct shim_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 {
 	return code(c->modify_qp(qp, a, mask));
 }
 
-int sluice_query_qp(const struct sluice_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, struct ibv_qp_init_attr *init)
+int shim_query_qp(const struct shim_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, struct ibv_qp_init_attr *init)
 {
 	const int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU |
 			 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
@@ -406,13 +406,13 @@ int sluice_query_qp(const struct sluice_calls *c, struct ibv_qp *qp, struct ibv_
 	return code(c->query_qp(qp, a, mask, init));
 }
 
-int sluice_rate_limit(const struct sluice_calls *c, struct ibv_qp *qp, uint32_t kbps)
+int shim_rate_limit(const struct shim_calls *c, struct ibv_qp *qp, uint32_t kbps)
 {
 	struct ibv_qp_rate_limit_attr a = {.rate_limit = kbps};
 	return code(c->modify_qp_rate_limit(qp, &a));
 }
 
-int64_t sluice_post_send(struct sluice_qp *q, int n)
+int64_t shim_post_send(struct shim_qp *q, int n)
 {
 	struct ibv_send_wr *bad = q->wr, *next = q->wr[n - 1].next;
 	q->wr[n - 1].next = NULL;
@@ -423,7 +423,7 @@ int64_t sluice_post_send(struct sluice_qp *q, int n)
 	return (int64_t)code(r) << 32 | (bad ? bad - q->wr : 0);
 }
 
-int64_t sluice_post_recv(struct sluice_rq *rq, int n)
+int64_t shim_post_recv(struct shim_rq *rq, int n)
 {
 	struct ibv_recv_wr *bad = rq->wr, *next = rq->wr[n - 1].next;
 	rq->wr[n - 1].next = NULL;
@@ -434,7 +434,7 @@ int64_t sluice_post_recv(struct sluice_rq *rq, int n)
 	return (int64_t)code(r) << 32 | (bad ? bad - rq->wr : 0);
 }
 
-int sluice_read_clock(const struct sluice_calls *c, struct ibv_context *ctx, int64_t *seconds, int64_t *nanoseconds)
+int shim_read_clock(const struct shim_calls *c, struct ibv_context *ctx, int64_t *seconds, int64_t *nanoseconds)
 {
 	struct ibv_values_ex v = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
 	int r = code(c->query_rt_values(ctx, &v));
@@ -450,7 +450,7 @@ int sluice_read_clock(const struct sluice_calls *c, struct ibv_context *ctx, int
 static struct {
 	pthread_once_t once;
 	bool (*is_supported)(struct ibv_device *);
-	int (*get_clock_info)(struct ibv_context *, struct sluice_mlx5_clock *);
+	int (*get_clock_info)(struct ibv_context *, struct shim_mlx5_clock *);
 } mlx5 = {PTHREAD_ONCE_INIT, NULL, NULL};
 
 static void load_mlx5(void)
@@ -463,7 +463,7 @@ static void load_mlx5(void)
 	*(void **)&mlx5.get_clock_info = dlsym(lib, "mlx5dv_get_clock_info");
 }
 
-int sluice_mlx5_clock(struct ibv_context *ctx, struct sluice_mlx5_clock *out)
+int shim_mlx5_clock(struct ibv_context *ctx, struct shim_mlx5_clock *out)
 {
 	pthread_once(&mlx5.once, load_mlx5);
 	if (!mlx5.is_supported || !mlx5.get_clock_info)

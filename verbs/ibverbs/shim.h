@@ -1,13 +1,14 @@
 /* What of libibverbs Go calls, cut so that a crossing does a batch of work.
- * Functions return 0 or an errno unless they say otherwise. */
-#ifndef SLUICE_IBVERBS_SHIM_H
-#define SLUICE_IBVERBS_SHIM_H
+ * Functions return 0 or an errno unless they say otherwise. Their names are not
+ * libsluice's, into which this is linked. */
+#ifndef IBVERBS_SHIM_H
+#define IBVERBS_SHIM_H
 
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
 /* In the order of Calls in calls.go. */
-struct sluice_calls {
+struct shim_calls {
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
 	int (*post_srq_recv)(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
@@ -45,30 +46,30 @@ struct sluice_calls {
 
 /* Fills in what is NULL: libibverbs' own functions, and the context's for those
  * which a driver provides. */
-void sluice_calls_complete(struct sluice_calls *, struct ibv_context *);
+void shim_calls_complete(struct shim_calls *, struct ibv_context *);
 
-int sluice_open(const char *name, struct ibv_context **);
-int sluice_query_device(struct ibv_context *, struct ibv_device_attr_ex *, int *extended);
-int sluice_query_port(struct ibv_context *, int port, struct ibv_port_attr *);
-int sluice_query_gid(struct ibv_context *, int port, int index, struct ibv_gid_entry *);
+int shim_open(const char *name, struct ibv_context **);
+int shim_query_device(struct ibv_context *, struct ibv_device_attr_ex *, int *extended);
+int shim_query_port(struct ibv_context *, int port, struct ibv_port_attr *);
+int shim_query_gid(struct ibv_context *, int port, int index, struct ibv_gid_entry *);
 /* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. */
-int sluice_readable(int fd, int milliseconds);
+int shim_readable(int fd, int milliseconds);
 
-int sluice_alloc_pd(const struct sluice_calls *, struct ibv_context *, struct ibv_pd **);
-int sluice_dealloc_pd(const struct sluice_calls *, struct ibv_pd *);
-int sluice_reg_mr(const struct sluice_calls *, struct ibv_pd *, void *, size_t, int access, struct ibv_mr **);
-int sluice_dereg_mr(const struct sluice_calls *, struct ibv_mr *);
-int sluice_create_ah(const struct sluice_calls *, struct ibv_pd *, struct ibv_ah_attr *, struct ibv_ah **);
-int sluice_destroy_ah(const struct sluice_calls *, struct ibv_ah *);
+int shim_alloc_pd(const struct shim_calls *, struct ibv_context *, struct ibv_pd **);
+int shim_dealloc_pd(const struct shim_calls *, struct ibv_pd *);
+int shim_reg_mr(const struct shim_calls *, struct ibv_pd *, void *, size_t, int access, struct ibv_mr **);
+int shim_dereg_mr(const struct shim_calls *, struct ibv_mr *);
+int shim_create_ah(const struct shim_calls *, struct ibv_pd *, struct ibv_ah_attr *, struct ibv_ah **);
+int shim_destroy_ah(const struct shim_calls *, struct ibv_ah *);
 
-int sluice_create_channel(const struct sluice_calls *, struct ibv_context *, struct ibv_comp_channel **);
-int sluice_destroy_channel(const struct sluice_calls *, struct ibv_comp_channel *);
+int shim_create_channel(const struct shim_calls *, struct ibv_context *, struct ibv_comp_channel **);
+int shim_destroy_channel(const struct shim_calls *, struct ibv_comp_channel *);
 /* Takes an event and acknowledges it. */
-int sluice_get_cq_event(const struct sluice_calls *, struct ibv_comp_channel *, struct ibv_cq **);
-int sluice_get_async_event(const struct sluice_calls *, struct ibv_context *, int *type, void **element, int *port);
+int shim_get_cq_event(const struct shim_calls *, struct ibv_comp_channel *, struct ibv_cq **);
+int shim_get_async_event(const struct shim_calls *, struct ibv_context *, int *type, void **element, int *port);
 
 /* A completion queue. ex is NULL unless it is an extended one. */
-struct sluice_cq {
+struct shim_cq {
 	struct ibv_cq *cq;
 	struct ibv_cq_ex *ex;
 	int wallclock; /* timestamps are nanoseconds */
@@ -77,7 +78,7 @@ struct sluice_cq {
 };
 
 /* The layout of verbs.WC. */
-struct sluice_wc {
+struct shim_wc {
 	uint64_t wr_id;
 	uint8_t status, opcode;
 	uint32_t flags, byte_len, imm, qpn, src_qp, vendor_err;
@@ -85,16 +86,16 @@ struct sluice_wc {
 };
 
 /* timestamp is 0, or a flag of enum ibv_create_cq_wc_flags. */
-int sluice_create_cq(const struct sluice_calls *, struct ibv_context *, int cqe, struct ibv_comp_channel *,
-		     uint64_t timestamp, struct sluice_cq *);
-int sluice_destroy_cq(const struct sluice_calls *, struct sluice_cq *);
+int shim_create_cq(const struct shim_calls *, struct ibv_context *, int cqe, struct ibv_comp_channel *,
+		     uint64_t timestamp, struct shim_cq *);
+int shim_destroy_cq(const struct shim_calls *, struct shim_cq *);
 /* The number of completions, or -errno. */
-int sluice_poll(struct sluice_cq *, struct sluice_wc *, int);
-int sluice_req_notify(struct sluice_cq *, int solicited);
+int shim_poll(struct shim_cq *, struct shim_wc *, int);
+int shim_req_notify(struct shim_cq *, int solicited);
 
 /* A receive queue, of a queue pair or shared, with the requests to be posted.
  * wr[i].next is &wr[i+1] between calls, wr[i].sg_list the i-th part of sge. */
-struct sluice_rq {
+struct shim_rq {
 	struct ibv_qp *qp;
 	struct ibv_srq *srq;
 	struct ibv_recv_wr *wr;
@@ -105,38 +106,38 @@ struct sluice_rq {
 };
 
 /* A queue pair, and likewise its sends, with room for inline data of each. */
-struct sluice_qp {
+struct shim_qp {
 	struct ibv_qp *qp;
 	struct ibv_send_wr *wr;
 	struct ibv_sge *sge;
 	uint8_t *inline_data;
 	int batch;
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
-	struct sluice_rq rq;
+	struct shim_rq rq;
 };
 
-int sluice_create_qp(const struct sluice_calls *, struct ibv_pd *, struct ibv_qp_init_attr *, struct ibv_qp **);
+int shim_create_qp(const struct shim_calls *, struct ibv_pd *, struct ibv_qp_init_attr *, struct ibv_qp **);
 /* Arrays for lists of up to batch requests; NULL if there is no memory. */
-struct sluice_qp *sluice_qp_new(const struct sluice_calls *, struct ibv_qp *, int batch, int send_sge, int recv_sge, int inline_bytes);
-void sluice_qp_free(struct sluice_qp *);
-int sluice_create_srq(const struct sluice_calls *, struct ibv_pd *, struct ibv_srq_init_attr *, struct ibv_srq **);
-struct sluice_rq *sluice_srq_new(const struct sluice_calls *, struct ibv_srq *, int batch, int sge);
-void sluice_srq_free(struct sluice_rq *);
-int sluice_destroy_srq(const struct sluice_calls *, struct ibv_srq *);
-int sluice_destroy_qp(const struct sluice_calls *, struct ibv_qp *);
-int sluice_modify_qp(const struct sluice_calls *, struct ibv_qp *, struct ibv_qp_attr *, int mask);
-int sluice_query_qp(const struct sluice_calls *, struct ibv_qp *, struct ibv_qp_attr *, struct ibv_qp_init_attr *);
-int sluice_rate_limit(const struct sluice_calls *, struct ibv_qp *, uint32_t kbps);
+struct shim_qp *shim_qp_new(const struct shim_calls *, struct ibv_qp *, int batch, int send_sge, int recv_sge, int inline_bytes);
+void shim_qp_free(struct shim_qp *);
+int shim_create_srq(const struct shim_calls *, struct ibv_pd *, struct ibv_srq_init_attr *, struct ibv_srq **);
+struct shim_rq *shim_srq_new(const struct shim_calls *, struct ibv_srq *, int batch, int sge);
+void shim_srq_free(struct shim_rq *);
+int shim_destroy_srq(const struct shim_calls *, struct ibv_srq *);
+int shim_destroy_qp(const struct shim_calls *, struct ibv_qp *);
+int shim_modify_qp(const struct shim_calls *, struct ibv_qp *, struct ibv_qp_attr *, int mask);
+int shim_query_qp(const struct shim_calls *, struct ibv_qp *, struct ibv_qp_attr *, struct ibv_qp_init_attr *);
+int shim_rate_limit(const struct shim_calls *, struct ibv_qp *, uint32_t kbps);
 
 /* Post the first n requests of the array: how many were taken in the lower 32
  * bits, the errno in the upper ones. */
-int64_t sluice_post_send(struct sluice_qp *, int n);
-int64_t sluice_post_recv(struct sluice_rq *, int n);
+int64_t shim_post_send(struct shim_qp *, int n);
+int64_t shim_post_recv(struct shim_rq *, int n);
 
-int sluice_read_clock(const struct sluice_calls *, struct ibv_context *, int64_t *seconds, int64_t *nanoseconds);
+int shim_read_clock(const struct shim_calls *, struct ibv_context *, int64_t *seconds, int64_t *nanoseconds);
 
 /* What mlx5dv_get_clock_info tells. */
-struct sluice_mlx5_clock {
+struct shim_mlx5_clock {
 	uint64_t nsec, last_cycles, frac;
 	uint32_t mult, shift;
 	uint64_t mask;
@@ -144,6 +145,6 @@ struct sluice_mlx5_clock {
 
 /* libmlx5 is loaded when it is first asked for; ENOSYS if it is not there,
  * EOPNOTSUPP if the device is not one of its. */
-int sluice_mlx5_clock(struct ibv_context *, struct sluice_mlx5_clock *);
+int shim_mlx5_clock(struct ibv_context *, struct shim_mlx5_clock *);
 
 #endif

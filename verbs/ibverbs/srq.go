@@ -2,8 +2,8 @@
 
 package ibverbs
 
-// #cgo noescape sluice_post_recv
-// #cgo nocallback sluice_post_recv
+// #cgo noescape shim_post_recv
+// #cgo nocallback shim_post_recv
 // #include "shim.h"
 import "C"
 
@@ -18,13 +18,13 @@ import (
 
 // recvArray is the receives about to be posted: an array in C, by its layout.
 type recvArray struct {
-	c      *C.struct_sluice_rq
+	c      *C.struct_shim_rq
 	wr     []recvWR
 	sge    []verbs.SGE
 	maxSGE int
 }
 
-func (r *recvArray) of(c *C.struct_sluice_rq, maxSGE int) {
+func (r *recvArray) of(c *C.struct_shim_rq, maxSGE int) {
 	r.c, r.maxSGE = c, maxSGE
 	r.wr = unsafe.Slice((*recvWR)(unsafe.Pointer(c.wr)), int(c.batch))
 	r.sge = unsafe.Slice((*verbs.SGE)(unsafe.Pointer(c.sge)), int(c.batch)*maxSGE)
@@ -47,7 +47,7 @@ func (r *recvArray) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
 			r.wr[i].numSGE = int32(copy(r.sge[i*r.maxSGE:(i+1)*r.maxSGE], part[i].SGL))
 		}
 		if n > 0 {
-			posted, errno := taken(C.sluice_post_recv(r.c, C.int(n)))
+			posted, errno := taken(C.shim_post_recv(r.c, C.int(n)))
 			done += posted
 			if errno != 0 {
 				return done, errno, nil
@@ -64,7 +64,7 @@ func (r *recvArray) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
 // a time.
 type SRQ struct {
 	dev  *Device
-	c    *C.struct_sluice_rq
+	c    *C.struct_shim_rq
 	recv recvArray
 	gone atomic.Bool
 }
@@ -84,13 +84,13 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	}
 	init := C.struct_ibv_srq_init_attr{attr: C.struct_ibv_srq_attr{max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE)}}
 	var srq *C.struct_ibv_srq
-	if e := C.sluice_create_srq(d.calls, p.pd, &init, &srq); e != 0 {
+	if e := C.shim_create_srq(d.calls, p.pd, &init, &srq); e != 0 {
 		d.remove()
 		return nil, fail("create_srq", d.name, int(e), "")
 	}
-	s := &SRQ{dev: d, c: C.sluice_srq_new(d.calls, srq, C.int(min(a.MaxWR, maxBatch)), C.int(a.MaxSGE))}
+	s := &SRQ{dev: d, c: C.shim_srq_new(d.calls, srq, C.int(min(a.MaxWR, maxBatch)), C.int(a.MaxSGE))}
 	if s.c == nil {
-		C.sluice_destroy_srq(d.calls, srq)
+		C.shim_destroy_srq(d.calls, srq)
 		d.remove()
 		return nil, fail("create_srq", d.name, int(syscall.ENOMEM), "")
 	}
@@ -128,7 +128,7 @@ func (s *SRQ) Destroy() error {
 		return closed("destroy_srq", d.name)
 	}
 	srq := s.c.srq
-	if e := C.sluice_destroy_srq(d.calls, srq); e != 0 {
+	if e := C.shim_destroy_srq(d.calls, srq); e != 0 {
 		s.gone.Store(false)
 		return fail("destroy_srq", d.name, int(e), "")
 	}
@@ -138,7 +138,7 @@ func (s *SRQ) Destroy() error {
 		delete(d.srqs, srq)
 	}
 	d.objects--
-	C.sluice_srq_free(s.c)
+	C.shim_srq_free(s.c)
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 		return nil, err
 	}
 	a := &AH{dev: d}
-	if e := C.sluice_create_ah(d.calls, p.pd, &attr, &a.ah); e != 0 {
+	if e := C.shim_create_ah(d.calls, p.pd, &attr, &a.ah); e != 0 {
 		d.remove()
 		return nil, fail("create_ah", d.name, int(e), "%v can't be reached from GID %d, or there is no memory: see ip route get", av.GID, int(attr.grh.sgid_index))
 	}
@@ -193,7 +193,7 @@ func (a *AH) Destroy() error {
 	if !a.gone.CompareAndSwap(false, true) {
 		return closed("destroy_ah", a.dev.name)
 	}
-	if e := C.sluice_destroy_ah(a.dev.calls, a.ah); e != 0 {
+	if e := C.shim_destroy_ah(a.dev.calls, a.ah); e != 0 {
 		a.gone.Store(false)
 		return fail("destroy_ah", a.dev.name, int(e), "")
 	}

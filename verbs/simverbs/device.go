@@ -235,10 +235,11 @@ func (p *PD) Dealloc() error {
 	if p.users > 0 {
 		return verbs.Errorf("dealloc_pd", p.dev.name, verbs.ErrBusy, "%d regions and queue pairs made from it still exist", p.users)
 	}
-	if !p.gone {
-		p.gone = true
-		p.dev.objects--
+	if p.gone {
+		return verbs.Errorf("dealloc_pd", p.dev.name, verbs.ErrClosed, "")
 	}
+	p.gone = true
+	p.dev.objects--
 	return nil
 }
 

@@ -1,0 +1,140 @@
+package rxetest
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/internal/rxeguest"
+)
+
+// buildWithIBVerbs builds the command with verbs/ibverbs from this checkout, into
+// a folder that guests get as their /job. It skips the test where libibverbs' headers or a C
+// compiler are missing.
+func buildWithIBVerbs(t *testing.T) (dir string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "pkg-config", "--exists", "libibverbs", "librdmacm").CombinedOutput(); err != nil {
+		t.Skipf("libibverbs-dev and librdmacm-dev are not installed: pkg-config: %v %s", err, out)
+	}
+	dir = t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "ibverbs", "-o", filepath.Join(dir, "sluice"), "github.com/sluice-rdma/sluice/cmd/sluice")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build -tags ibverbs: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// ibvPairs are the pairs of TestIBVerbs: in the guest sluice runs over the
+// kernel's soft-RoCE through libibverbs. It meets Sluice's own RoCEv2 on the host
+// side, and perftest in the same guest, whose rxe0 then talks to itself.
+func ibvPairs() []pair {
+	var all []pair
+	const guest = "/job/sluice perf "
+	add := func(name, test, flags, row string) {
+		flags = patient + " " + flags
+		host := "sluice perf " + test + " -d SOFT " + flags
+		ibv := guest + test + " -d ibv:rxe0 -x GID4 " + flags
+		tool := "ib_" + test + " -F -x GID4 " + flags
+		both := test != "read_lat" && test != "atomic_lat"
+		all = append(all,
+			pair{name + ", ibv to soft", host, ibv + " HOST4", row, both, 0},
+			pair{name + ", soft to ibv", ibv, host + " GUEST4", row, both, 0},
+			pair{name + ", ibv to ib_" + test, tool, ibv + " GUEST4", row, both, 0},
+			pair{name + ", ib_" + test + " to ibv", ibv, tool + " GUEST4", row, both, 0},
+		)
+	}
+	for _, test := range []string{"write_bw", "read_bw", "send_bw"} {
+		add(test, test, "-s 65536 -n 100", " 65536 +100 ")
+	}
+	add("send_bw, UD", "send_bw", "-c UD -s 1024 -n 100", " 1024 +100 ")
+	add("fetch and add", "atomic_bw", "-n 100", " 8 +100 ")
+	add("compare and swap", "atomic_bw", "-A CMP_AND_SWAP -n 100", " 8 +100 ")
+	add("write_lat", "write_lat", "-n 100", " 2 +100 ")
+	add("events", "send_bw", "-e -s 65536 -n 100", " 65536 +100 ")
+	for _, test := range []string{"write_bw", "read_bw"} {
+		flags := patient + " -s 65536 -n 100"
+		all = append(all, pair{test + " paced by TIMELY", "sluice perf " + test + " -d SOFT " + flags,
+			guest + test + " -d ibv:rxe0 -x GID4 --cc timely " + flags + " HOST4", " 65536 +100 ", true, 0})
+	}
+	return all
+}
+
+// TestIBVerbs runs sluice over libibverbs in a guest.
+func TestIBVerbs(t *testing.T) {
+	image, h := prepare(t)
+	m := &meeting{
+		h: h, sluice: buildSluice(t),
+		host:  prefixes("192.0.2.1/24", "2001:db8::1/64"),
+		guest: prefixes("192.0.2.2/24", "2001:db8::2/64"),
+	}
+	dir := buildWithIBVerbs(t)
+	link, err := h.NewTap(t.Context(), "tap0", 4200, m.host...)
+	skipUnavailable(t, err)
+	m.at = boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Addrs: m.guest, Dir: dir})[0]
+	t.Run("sluice devices", func(t *testing.T) {
+		r, err := m.at.Run(pairContext(t), "/job/sluice", "devices", "-d", "ibv:rxe0", "-v")
+		check(t, err)
+		for _, want := range []string{"device: ibv:rxe0", "PORT_ACTIVE", "netdev:      eth0", "192.0.2.2", "2001:db8::2", "completions have no timestamps"} {
+			if !strings.Contains(r.Output, want) {
+				t.Errorf("no %q in\n%s", want, r.Output)
+			}
+		}
+	})
+	for _, p := range ibvPairs() {
+		t.Run(p.name, func(t *testing.T) { m.run(t, p) })
+	}
+	t.Run("paced at a set rate", func(t *testing.T) { pacedRate(t, m) })
+}
+
+// pacedRate paces writes at a rate far below what the guest can do, and expects
+// what arrives within 2 percent of it. A guest whose processor stands still
+// misses segments' times and does not make up for them, so being slow is tried again; being
+// fast is a failure at once.
+func pacedRate(t *testing.T, m *meeting) {
+	const mbps, tolerance, attempts = 8.0, 0.02, 4
+	var got float64
+	for range attempts {
+		ctx := pairContext(t)
+		server := m.start(t, ctx, "sluice perf write_bw -d SOFT "+patient+" -s 65536 -n 60")
+		check(t, server.ready(ctx))
+		client := m.start(t, ctx, "/job/sluice perf write_bw -d ibv:rxe0 -x GID4 "+patient+" -s 65536 -n 60 --quiet --json --rate_limit "+
+			strconv.FormatFloat(mbps, 'f', -1, 64)+"Mbps HOST4")
+		for _, end := range []process{client, server} {
+			if err := end.wait(ctx); err != nil {
+				t.Fatalf("%v\n--- server: %s\n--- client: %s", err, server.output(), client.output())
+			}
+		}
+		got = average(t, client.output())
+		t.Logf("%.4g Mbit/s", got)
+		if got > mbps*(1+tolerance) {
+			break
+		}
+		if math.Abs(got-mbps) <= mbps*tolerance {
+			return
+		}
+	}
+	t.Errorf("%.4g Mbit/s, set to %g", got, mbps)
+}
+
+// average is the average bandwidth in Mbit/s that a JSON document of sluice perf
+// tells.
+func average(t *testing.T, output string) float64 {
+	t.Helper()
+	var doc struct {
+		Results []struct {
+			Rows []struct {
+				Average float64 `json:"throughput_gbps"`
+			} `json:"rows"`
+		} `json:"results"`
+	}
+	if err := json.Unmarshal([]byte(output[strings.Index(output, "{"):]), &doc); err != nil || len(doc.Results) != 1 || len(doc.Results[0].Rows) != 1 {
+		t.Fatalf("no result (%v) in\n%s", err, output)
+	}
+	return doc.Results[0].Rows[0].Average * 1000
+}

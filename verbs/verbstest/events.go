@@ -1,0 +1,99 @@
+package verbstest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// eventTests wait in place of polling.
+var eventTests = []test{
+	{"completion channel", func(r *rig) error {
+		channel, err := r.B.CreateCompChannel()
+		if err != nil {
+			return err
+		}
+		r.later(channel.Destroy)
+		cq, err := r.B.CreateCQ(verbs.CQInitAttr{CQE: cqe, Channel: channel})
+		if err != nil {
+			return err
+		}
+		r.later(cq.Destroy)
+		r.b.cq = cq
+		qa, qb, err := r.connected(nil)
+		if err != nil {
+			return err
+		}
+		if err := expect("destroy of a channel in use", channel.Destroy(), verbs.ErrBusy); err != nil {
+			return err
+		}
+		_, lmr, err := r.register(&r.a, 64, 1)
+		if err != nil {
+			return err
+		}
+		_, rmr, err := r.register(&r.b, 64, 2)
+		if err != nil {
+			return err
+		}
+		for range 4 {
+			if err := postRecv(qb, verbs.RecvWR{SGL: []verbs.SGE{verbs.SGEOf(rmr, 0, 64)}}); err != nil {
+				return err
+			}
+		}
+		if _, err := channel.Wait(time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+			return expect("a wait with nothing to come", err, verbs.ErrTimeout)
+		}
+		send := func(flags verbs.SendFlags) error {
+			if err := post(qa, verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendSignaled | flags, SGL: []verbs.SGE{verbs.SGEOf(lmr, 0, 8)}}); err != nil {
+				return err
+			}
+			_, err := succeed(&r.a, 1)
+			return err
+		}
+		for range 2 {
+			if err := errors.Join(cq.ReqNotify(false), send(0)); err != nil {
+				return err
+			}
+			got, err := channel.Wait(patience)
+			if err != nil {
+				return err
+			}
+			if got != cq {
+				return fmt.Errorf("the event names %v", got)
+			}
+			if _, err := succeed(&r.b, 1); err != nil {
+				return err
+			}
+		}
+		// One arming, one event; and a solicited one only if asked for.
+		if err := errors.Join(cq.ReqNotify(true), send(0)); err != nil {
+			return err
+		}
+		if _, err := succeed(&r.b, 1); err != nil {
+			return err
+		}
+		if _, err := channel.Wait(time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+			return expect("a completion that is not solicited", err, verbs.ErrTimeout)
+		}
+		if err := send(verbs.SendSolicited); err != nil {
+			return err
+		}
+		if _, err := channel.Wait(patience); err != nil {
+			return err
+		}
+		_, err = succeed(&r.b, 1)
+		return err
+	}},
+	{"asynchronous events", func(r *rig) error {
+		// Those that came before are about other tests.
+		for range 1000 {
+			if _, err := r.A.AsyncEvent(0); err != nil {
+				return expect("no event", err, verbs.ErrTimeout)
+			}
+		}
+		return errors.New("events without end")
+	}},
+}

@@ -1,0 +1,56 @@
+package verbstest_test
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/verbs"
+	_ "github.com/sluice-rdma/sluice/verbs/simverbs"
+	_ "github.com/sluice-rdma/sluice/verbs/softroce"
+	"github.com/sluice-rdma/sluice/verbs/verbstest"
+)
+
+var (
+	device = flag.String("device", "", "run the tests over this `DEVICE`, such as ibv:mlx5_0")
+	peer   = flag.String("peer", "", "the other end's `DEVICE`; the same one if empty")
+	port   = flag.Int("port", 1, "port of both")
+	gid    = flag.Int("gid", -1, "index of the GID; the first IPv4 one if negative")
+)
+
+func open(t *testing.T, name string) verbs.Device {
+	t.Helper()
+	dev, err := verbs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
+
+func run(t *testing.T, a, b string, port, gid int) {
+	e := verbstest.Ends{A: open(t, a), Port: port, GIDA: gid, GIDB: gid}
+	if e.B = e.A; b != a {
+		e.B = open(t, b)
+	}
+	verbstest.Run(t, e)
+}
+
+func TestModel(t *testing.T) { run(t, "sim:verbstest/h0", "sim:verbstest/h1", 1, -1) }
+
+func TestSoftRoCE(t *testing.T) { run(t, "soft:127.0.7.1", "soft:127.0.7.2", 1, -1) }
+
+// TestDevice is what make test-hw runs.
+func TestDevice(t *testing.T) {
+	if *device == "" {
+		t.Skipf("no -device was given")
+	}
+	other := *peer
+	if other == "" {
+		other = *device
+	}
+	run(t, *device, other, *port, *gid)
+}
