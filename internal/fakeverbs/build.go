@@ -45,7 +45,7 @@ func Compile(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(src)
+	defer func() { _ = os.RemoveAll(src) }()
 	if err := os.CopyFS(src, sources); err != nil {
 		return err
 	}

@@ -17,8 +17,14 @@ static inline void consumed(const struct fv_cqe *e)
 
 /* cq_push adds a completion. Those of queue pairs with different rates come in
  * the order of their instants; without rates or latency that is the call's. */
-void cq_push(struct fv_cq *cq, struct fv_cqe *e)
+void cq_push(struct fv_cq *cq, const struct fv_cqe *e, uint64_t due)
 {
+	struct fv_when w = {due, 0, 0};
+	if (unlikely(cq->timestamps)) {
+		uint64_t t = due ? due : now_ns();
+		w.ticks = ticks_at(cq->ctx, t);
+		w.wall = wall_at(cq->ctx, t);
+	}
 	spin_lock(&cq->lock, cq->locks);
 	if (unlikely(cq->head - cq->tail > cq->mask)) {
 		bool first = !cq->overrun;
@@ -28,11 +34,17 @@ void cq_push(struct fv_cq *cq, struct fv_cqe *e)
 			raise_event(cq->ctx, IBV_EVENT_CQ_ERR, NULL, cq, NULL, 1);
 		return;
 	}
-	uint32_t i = cq->head++;
-	if (unlikely(e->due))
-		for (; i != cq->tail && cq->ring[(i - 1) & cq->mask].due > e->due; i--)
+	uint32_t i = cq->head;
+	if (unlikely(due || cq->timed || cq->timestamps)) {
+		cq->timed |= due != 0;
+		for (; i != cq->tail && cq->when[(i - 1) & cq->mask].due > due; i--) {
 			cq->ring[i & cq->mask] = cq->ring[(i - 1) & cq->mask];
+			cq->when[i & cq->mask] = cq->when[(i - 1) & cq->mask];
+		}
+		cq->when[i & cq->mask] = w;
+	}
 	cq->ring[i & cq->mask] = *e;
+	__atomic_store_n(&cq->head, cq->head + 1, __ATOMIC_RELEASE);
 	bool notify = cq->armed && (cq->armed == 1 || e->solicited || e->status);
 	if (unlikely(notify)) {
 		cq->armed = 0;
@@ -40,7 +52,7 @@ void cq_push(struct fv_cq *cq, struct fv_cqe *e)
 	}
 	spin_unlock(&cq->lock, cq->locks);
 	if (unlikely(notify))
-		evq_push(&container(cq->ex.channel, struct fv_channel, ch)->q, cq, 0, e->due);
+		evq_push(&container(cq->ex.channel, struct fv_channel, ch)->q, cq, 0, due);
 }
 
 /* cq_clean takes out what a queue pair that goes away left. */
@@ -49,8 +61,10 @@ void cq_clean(struct fv_cq *cq, struct fv_qp *qp)
 	spin_lock(&cq->lock, cq->locks);
 	uint32_t to = cq->tail;
 	for (uint32_t i = cq->tail; i != cq->head; i++)
-		if (cq->ring[i & cq->mask].qp != qp)
-			cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
+		if (cq->ring[i & cq->mask].qp != qp) {
+			cq->ring[to & cq->mask] = cq->ring[i & cq->mask];
+			cq->when[to++ & cq->mask] = cq->when[i & cq->mask];
+		}
 	cq->head = to;
 	spin_unlock(&cq->lock, cq->locks);
 }
@@ -69,18 +83,23 @@ int fv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	int got = 0;
 	for (; got < n && cq->tail != cq->head; got++) {
 		const struct fv_cqe *e = &cq->ring[cq->tail & cq->mask];
-		if (unlikely(e->due)) {
-			if (!now)
-				now = now_ns();
-			if (e->due > now)
+		if (unlikely(cq->timed) && cq->when[cq->tail & cq->mask].due > now) {
+			now = now_ns();
+			if (cq->when[cq->tail & cq->mask].due > now)
 				break;
 		}
-		wc[got] = (struct ibv_wc){
-			.wr_id = e->wr_id, .status = e->status,
-			.opcode = e->opcode, .byte_len = e->byte_len, .imm_data = e->imm,
-			.qp_num = e->qp_num, .src_qp = e->src_qp, .wc_flags = e->wc_flags,
-			.vendor_err = e->status ? 0xfa : 0,
-		};
+		struct ibv_wc *w = &wc[got];
+		w->wr_id = e->wr_id;
+		w->status = e->status;
+		w->opcode = e->opcode;
+		w->vendor_err = e->status ? 0xfa : 0;
+		w->byte_len = e->byte_len;
+		w->imm_data = e->imm;
+		w->qp_num = e->qp_num;
+		w->src_qp = e->src_qp;
+		w->wc_flags = e->wc_flags;
+		w->pkey_index = w->slid = 0;
+		w->sl = w->dlid_path_bits = 0;
 		consumed(e);
 		cq->tail++;
 	}
@@ -115,7 +134,7 @@ static int show(struct fv_cq *cq)
 	if (cq->tail == cq->head)
 		return ENOENT;
 	struct fv_cqe *e = current_cqe(&cq->ex);
-	if (unlikely(e->due) && e->due > now_ns())
+	if (unlikely(cq->timed) && cq->when[cq->tail & cq->mask].due > now_ns())
 		return ENOENT;
 	cq->ex.wr_id = e->wr_id;
 	cq->ex.status = e->status;
@@ -160,6 +179,12 @@ static void end_poll(struct ibv_cq_ex *ex)
 	spin_unlock(&cq->lock, cq->locks);
 }
 
+static struct fv_when *current_when(struct ibv_cq_ex *ex)
+{
+	struct fv_cq *cq = (struct fv_cq *)ex;
+	return &cq->when[cq->tail & cq->mask];
+}
+
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex) { return current_cqe(ex)->opcode; }
 static uint32_t read_vendor_err(struct ibv_cq_ex *ex) { return current_cqe(ex)->status ? 0xfa : 0; }
 static uint32_t read_byte_len(struct ibv_cq_ex *ex) { return current_cqe(ex)->byte_len; }
@@ -170,8 +195,8 @@ static unsigned int read_wc_flags(struct ibv_cq_ex *ex) { return current_cqe(ex)
 static uint32_t read_slid(struct ibv_cq_ex *ex) { (void)ex; return 0; }
 static uint8_t read_sl(struct ibv_cq_ex *ex) { (void)ex; return 0; }
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex) { (void)ex; return 0; }
-static uint64_t read_completion_ts(struct ibv_cq_ex *ex) { return current_cqe(ex)->ticks; }
-static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex) { return current_cqe(ex)->wall; }
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex) { return current_when(ex)->ticks; }
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex) { return current_when(ex)->wall; }
 
 struct ibv_cq_ex *fv_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
 {
@@ -198,6 +223,7 @@ struct ibv_cq_ex *fv_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 	cq->ctx = c;
 	cq->mask = size - 1;
 	cq->ring = calloc(size, sizeof *cq->ring);
+	cq->when = calloc(size, sizeof *cq->when);
 	cq->locks = c->cfg.locks;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
 	    attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
@@ -280,10 +306,14 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return EINVAL;
 	}
 	struct fv_cqe *ring = calloc(size, sizeof *ring);
-	for (uint32_t i = 0; i < n; i++)
+	struct fv_when *when = calloc(size, sizeof *when);
+	for (uint32_t i = 0; i < n; i++) {
 		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
+		when[i] = cq->when[(cq->tail + i) & cq->mask];
+	}
 	free(cq->ring);
-	cq->ring = ring, cq->mask = size - 1, cq->tail = 0, cq->head = n;
+	free(cq->when);
+	cq->ring = ring, cq->when = when, cq->mask = size - 1, cq->tail = 0, cq->head = n;
 	cq->ex.cqe = size;
 	spin_unlock(&cq->lock, cq->locks);
 	return 0;
@@ -315,6 +345,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	}
 	atomic_fetch_sub(&c->objects, 1);
 	free(cq->ring);
+	free(cq->when);
 	free(cq);
 	return 0;
 }

@@ -114,25 +114,13 @@ static bool take_receive(struct fv_qp *peer, struct rwqe *out, bool wait)
 	return got;
 }
 
-static void stamp(struct fv_cq *cq, struct fv_cqe *e)
+static void complete_receive(struct fv_qp *peer, const struct rwqe *r, struct fv_cqe e,
+			     uint64_t due)
 {
-	if (likely(!cq->timestamps))
-		return;
-	uint64_t t = e->due ? e->due : now_ns();
-	if (cq->timestamps & TS_RAW)
-		e->ticks = ticks_at(cq->ctx, t);
-	if (cq->timestamps & TS_WALLCLOCK)
-		e->wall = wall_at(cq->ctx, t);
-}
-
-static void complete_receive(struct fv_qp *peer, const struct rwqe *r, struct fv_cqe e)
-{
-	struct fv_cq *cq = (struct fv_cq *)peer->ex.qp_base.recv_cq;
 	e.wr_id = r->wr_id;
 	e.qp = peer;
 	e.qp_num = peer->ex.qp_base.qp_num;
-	stamp(cq, &e);
-	cq_push(cq, &e);
+	cq_push((struct fv_cq *)peer->ex.qp_base.recv_cq, &e, due);
 }
 
 /* deliver carries a request out at the peer. The process's world is held. */
@@ -143,7 +131,7 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 	bool ud = qp->ex.qp_base.qp_type == IBV_QPT_UD;
 	char *mem;
 	struct rwqe r;
-	struct fv_cqe e = {.due = due, .opcode = IBV_WC_RECV, .byte_len = len,
+	struct fv_cqe e = {.opcode = IBV_WC_RECV, .byte_len = len,
 			   .solicited = wr->send_flags & IBV_SEND_SOLICITED,
 			   .src_qp = qp->ex.qp_base.qp_num};
 	switch (wr->opcode) {
@@ -162,7 +150,7 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 			e.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 			e.imm = wr->imm_data;
 			e.wc_flags = IBV_WC_WITH_IMM;
-			complete_receive(peer, &r, e);
+			complete_receive(peer, &r, e, due);
 		}
 		return 0;
 	case IBV_WR_RDMA_READ:
@@ -223,7 +211,7 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 		} else {
 			e.status = IBV_WC_LOC_LEN_ERR;
 		}
-		complete_receive(peer, &r, e);
+		complete_receive(peer, &r, e, due);
 		return ud ? 0 : IBV_WC_REM_INV_REQ_ERR;
 	}
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -233,12 +221,12 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 		if (s->length && (!from || move(r.sge, r.num_sge, false, skip, from, s->length, true))) {
 			e.status = IBV_WC_LOC_PROT_ERR;
 			qp->hurt = peer;
-			complete_receive(peer, &r, e);
+			complete_receive(peer, &r, e, due);
 			return IBV_WC_REM_OP_ERR;
 		}
 		skip += s->length;
 	}
-	complete_receive(peer, &r, e);
+	complete_receive(peer, &r, e, due);
 	return 0;
 not_ready:
 	if (ud || qp->ex.qp_base.qp_type == IBV_QPT_UC)
@@ -310,13 +298,12 @@ static inline void complete_send(struct fv_qp *qp, const struct ibv_send_wr *wr,
 		return;
 	struct fv_cq *cq = (struct fv_cq *)qp->ex.qp_base.send_cq;
 	struct fv_cqe e = {
-		.wr_id = wr->wr_id, .due = due, .qp = qp, .sq_index = index,
+		.wr_id = wr->wr_id, .qp = qp, .sq_index = index,
 		.byte_len = len, .qp_num = qp->ex.qp_base.qp_num,
 		.status = status, .opcode = has_opcode(wr->opcode) ? wc_opcodes[wr->opcode] : 0,
 		.is_send = true,
 	};
-	stamp(cq, &e);
-	cq_push(cq, &e);
+	cq_push(cq, &e, due);
 }
 
 static void fail_qp(struct fv_qp *qp);
@@ -400,7 +387,7 @@ static void flush_receives(struct fv_qp *qp)
 		if (!got)
 			return;
 		complete_receive(qp, &r, (struct fv_cqe){.opcode = IBV_WC_RECV,
-							  .status = IBV_WC_WR_FLUSH_ERR});
+							  .status = IBV_WC_WR_FLUSH_ERR}, 0);
 	}
 }
 

@@ -127,12 +127,18 @@ struct fv_channel {
 };
 
 struct fv_cqe {
-	uint64_t wr_id, due, wall, ticks;
+	uint64_t wr_id;
 	struct fv_qp *qp;
 	uint32_t sq_index; /* what of the send queue is free once it is polled */
 	uint32_t byte_len, imm, src_qp, qp_num;
 	uint8_t status, opcode, wc_flags;
-	bool is_send, solicited;
+	bool is_send : 1, solicited : 1;
+};
+
+/* When a completion is seen (0: at once) and how it is stamped; beside the
+ * completions, since most have none. */
+struct fv_when {
+	uint64_t due, ticks, wall;
 };
 
 struct fv_cq {
@@ -146,6 +152,8 @@ struct fv_cq {
 	bool taken; /* next_poll came to the end */
 	uint32_t head, tail, mask; /* tail is the oldest */
 	struct fv_cqe *ring;
+	struct fv_when *when;
+	bool timed; /* one of when was not 0 */
 	uint32_t comp_reported, async_reported;
 	atomic_int users;
 };
@@ -276,7 +284,7 @@ int fv_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *v);
 int fv_req_notify_cq(struct ibv_cq *cq, int solicited);
 struct ibv_cq_ex *fv_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
 int fv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
-void cq_push(struct fv_cq *cq, struct fv_cqe *e);
+void cq_push(struct fv_cq *cq, const struct fv_cqe *e, uint64_t due);
 void cq_clean(struct fv_cq *cq, struct fv_qp *qp);
 
 /* qp.c */
@@ -289,7 +297,14 @@ int fv_get_srq_num(struct ibv_srq *srq, uint32_t *num);
  * pairs holds world for reading, what takes an object away for writing. */
 extern pthread_rwlock_t world;
 extern struct fv_qp *qps[MAX_QPS];
-struct fv_mr *mr_of_key(uint32_t key);
+extern struct fv_mr *mrs[MAX_MRS];
+
+static inline struct fv_mr *mr_of_key(uint32_t key)
+{
+	struct fv_mr *m = mrs[key >> 8 & (MAX_MRS - 1)];
+	return likely(m && m->mr.lkey == key) ? m : NULL;
+}
+
 struct fv_qp *qp_of_number(uint32_t number);
 uint32_t process_tag(void);
 void pd_use(struct ibv_pd *pd, int n);

@@ -9,7 +9,7 @@
 
 pthread_rwlock_t world = PTHREAD_RWLOCK_INITIALIZER;
 struct fv_qp *qps[MAX_QPS];
-static struct fv_mr *mrs[MAX_MRS];
+struct fv_mr *mrs[MAX_MRS];
 static uint32_t next_mr = 1;
 
 /* Keys and queue pair numbers of two processes differ, so that neither takes
@@ -20,12 +20,6 @@ uint32_t process_tag(void)
 	if (!tag)
 		tag = ((uint32_t)getpid() * 2654435761u >> 20 & 0xffe) | 1;
 	return tag;
-}
-
-struct fv_mr *mr_of_key(uint32_t key)
-{
-	struct fv_mr *m = mrs[key >> 8 & (MAX_MRS - 1)];
-	return likely(m && m->mr.lkey == key) ? m : NULL;
 }
 
 struct fv_qp *qp_of_number(uint32_t number)
