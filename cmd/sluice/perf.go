@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs" // sim:NETWORK/HOST
 	_ "github.com/sluice-rdma/sluice/verbs/softroce" // soft:INTERFACE
+	"github.com/sluice-rdma/sluice/verbs/wirestamp"
 )
 
 // perfFlags is what sluice perf is told, as far as perf.Config does not have it.
@@ -48,11 +49,12 @@ type perfFlags struct {
 }
 
 // endFlags say which devices are the ends.
-type endFlags struct{ dev, peer string }
+type endFlags struct{ dev, peer, stamps string }
 
 func (f *endFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.dev, "ib-dev", "d", "", "`DEVICE` to use, as sluice devices lists them (default sim:lab/h0)")
 	cmd.Flags().StringVar(&f.peer, "peer", "", "the other end's `DEVICE`: both ends run in this process (default, of sim: devices only, the network's h1 or h0)")
+	cmd.Flags().StringVar(&f.stamps, "timestamps", "device", "completion timestamps of a paced run: the `SOURCE` device, or wire for soft: and soft-RoCE, by eBPF on its network interface (docs/timestamps.md)")
 }
 
 // pacingFlags say what paces requests.
@@ -422,14 +424,14 @@ func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
 	}
 	e := &ends{}
 	var err error
-	if e.dev, err = openPaced(name, pacing); err != nil {
+	if e.dev, err = f.openPaced(name, pacing); err != nil {
 		return nil, err
 	}
 	switch {
 	case peer == name:
 		e.peer = e.dev
 	case peer != "":
-		if e.peer, err = openPaced(peer, pacing); err != nil {
+		if e.peer, err = f.openPaced(peer, pacing); err != nil {
 			return nil, errors.Join(err, e.dev.Close())
 		}
 		e.unpublish = append(e.unpublish, published.Add(e.peer))
@@ -438,10 +440,20 @@ func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
 	return e, nil
 }
 
-func openPaced(name string, pacing perf.Pacing) (verbs.Device, error) {
+func (f *endFlags) openPaced(name string, pacing perf.Pacing) (verbs.Device, error) {
+	if f.stamps != "device" && f.stamps != "wire" {
+		return nil, fmt.Errorf("--timestamps %s: take device or wire", f.stamps)
+	}
 	dev, err := verbs.Open(name)
 	if err != nil {
 		return nil, err
+	}
+	if f.stamps == "wire" {
+		stamped, err := wirestamp.Wrap(dev, "")
+		if err != nil {
+			return nil, errors.Join(err, dev.Close())
+		}
+		dev = stamped
 	}
 	wrapped, err := pacing.Wrap(dev)
 	if err != nil {
