@@ -335,6 +335,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		now := s.Clock()
 		q.offer(now, now)
 		s.release(now, true)
+		s.alert()
 	case ib.Reset:
 		q.clear()
 		q.renew()

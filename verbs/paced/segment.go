@@ -53,6 +53,7 @@ func (q *QP) post(now units.Time, wrs []verbs.SendWR, live bool) (int, error) {
 			q.offer(now, now)
 			s.release(now, live)
 		}
+		s.alert()
 	}
 	return n, err
 }

@@ -43,6 +43,7 @@ type Shim struct {
 	inFlight int        // segments with the provider, of all queue pairs
 	gapsEnd  units.Time // when the last gap after a segment ends, of all queue pairs
 	objects  int        // PDs, CQs and channels that exist
+	rest     rest
 	byInner  map[any]any
 
 	// Scratch, so that nothing on the data path allocates.
@@ -235,6 +236,7 @@ func (s *Shim) turn(now units.Time, live bool) error {
 		}
 		s.release(now, live)
 	}
+	s.alert()
 	return failed
 }
 
