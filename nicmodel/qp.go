@@ -211,8 +211,11 @@ func (n *NIC) DestroyQP(num uint32) {
 	n.freeQPs = append(n.freeQPs, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
 }
 
-// reset takes a queue pair back to RESET.
+// reset takes a queue pair back to RESET. Its completions that nobody has polled
+// are gone.
 func (n *NIC) reset(q *qp) {
+	n.cqs[q.cfg.SendCQ].drop(q.num)
+	n.cqs[q.cfg.RecvCQ].drop(q.num)
 	if q.hasFlow {
 		n.limiter.RemoveFlow(q.flow)
 		n.flows[q.flow] = nil
@@ -292,8 +295,8 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 func (n *NIC) Fail(now units.Time, num uint32) {
 	q := n.qp(num)
 	if q.rc == nil {
-		q.state = ib.Err
-		return
+		// Not connected yet. A transport in error flushes its receives too.
+		q.rc, _ = rc.New(rc.Config{MTU: 256, SendDepth: q.cfg.SendDepth, Recv: q.recv.queue, SharedRecv: q.cfg.SRQ != nil})
 	}
 	n.eff = rc.Effects{}
 	q.rc.ToError(&n.eff)

@@ -76,6 +76,19 @@ func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
 	return i
 }
 
+// drop takes the completions of a queue pair out of a queue.
+func (c *cq) drop(qpn uint32) {
+	kept := 0
+	for i := range c.n {
+		e := &c.ring[(c.head+i)%len(c.ring)]
+		if e.QPN != qpn {
+			c.ring[(c.head+kept)%len(c.ring)] = *e
+			kept++
+		}
+	}
+	c.n = kept
+}
+
 // Overrun reports whether a completion was lost because the queue was full.
 func (n *NIC) Overrun(num uint32) bool { return n.cqs[num].overrun }
 

@@ -76,3 +76,70 @@ func TestReceivesInErrAreFlushed(t *testing.T) {
 		t.Errorf("%d completions, %v: %+v", n, err, wc[0])
 	}
 }
+
+// What was posted to a queue pair in INIT is flushed when it goes to ERR, and what
+// is posted then.
+func TestFlushFromInit(t *testing.T) {
+	a := open(t, "sim:initerr/h0")
+	if err := a.qp.Modify(verbs.QPAttr{State: ib.Init, Port: 1}, verbs.ResetToInitRC); err != nil {
+		t.Fatal(err)
+	}
+	recv := func(id uint64) {
+		if _, err := a.qp.PostRecv([]verbs.RecvWR{{WRID: id}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recv(1)
+	recv(2)
+	if err := a.qp.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	recv(3)
+	for id := uint64(4); id < 8; id++ {
+		if _, err := a.qp.PostSend([]verbs.SendWR{{WRID: id, Opcode: ib.WRSend}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wc := make([]verbs.WC, 8)
+	verbs.Sleep(a.dev, time.Millisecond)
+	if n, err := a.cq.Poll(wc); n != 7 || err != nil {
+		t.Fatalf("%d completions, %v", n, err)
+	}
+	for i, c := range wc[:7] {
+		if c.WRID != uint64(i+1) || c.Status != ib.WCWRFlushErr || c.QPN != a.qp.Num() {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// What a queue pair has completed is gone with it (ibv_destroy_qp), another's on
+// the same queue is not.
+func TestDestroyTakesCompletions(t *testing.T) {
+	a := open(t, "sim:destroyed/h0")
+	other, err := a.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: a.cq, RecvCQ: a.cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range []verbs.QP{a.qp, other, a.qp, other} {
+		if err := q.Modify(verbs.QPAttr{State: ib.Init, Port: 1}, verbs.ResetToInitRC); i < 2 && err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.PostRecv([]verbs.RecvWR{{WRID: uint64(i)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verbs.Sleep(a.dev, time.Millisecond)
+	if err := a.qp.Destroy(); err != nil {
+		t.Fatal(err)
+	}
+	wc := make([]verbs.WC, 8)
+	if n, err := a.cq.Poll(wc); n != 2 || err != nil || wc[0].WRID != 1 || wc[1].WRID != 3 || wc[0].QPN != other.Num() {
+		t.Errorf("%d completions, %v: %+v", n, err, wc[:n])
+	}
+	if err := other.Destroy(); err != nil {
+		t.Error(err)
+	}
+}

@@ -26,7 +26,7 @@
 //
 // # What there is
 //
-// RC and UD queue pairs, SRQs, completion channels, asynchronous events, all
+// RC, UC and UD queue pairs, SRQs, completion channels, asynchronous events, all
 // operations of package verbs. The path MTU is the largest that fits the
 // interface's MTU less 80, as with the kernel's driver. Atomics are atomic for the
 // program's own sync/atomic too.

@@ -26,6 +26,10 @@ type CQ struct {
 	users      int
 	gone       bool
 
+	// drops are the completions that nobody shall get, those of queue pairs that
+	// are gone; nil for none. The writer adds to it, the reader clears it.
+	drops atomic.Pointer[[]drop]
+
 	// What of the completions of the last Poll had met congestion.
 	marked []mark
 }
@@ -33,6 +37,12 @@ type CQ struct {
 type completion struct {
 	wc  verbs.WC
 	ecn bool
+}
+
+// drop stands for the completions of a queue pair before a count.
+type drop struct {
+	qpn    uint32
+	before uint64
 }
 
 type mark struct {
@@ -64,9 +74,12 @@ func (c *CQ) Cap() int { return int(c.cap) }
 // Poll moves completions to wc, oldest first. One goroutine at a time may call
 // it.
 func (c *CQ) Poll(wc []verbs.WC) (int, error) {
+	c.marked = c.marked[:0]
+	if d := c.drops.Load(); d != nil {
+		c.skip(d)
+	}
 	head := c.head.Load()
 	n := min(uint64(len(wc)), c.tail.Load()-head)
-	c.marked = c.marked[:0]
 	for i := range n {
 		from := &c.ring[(head+i)&c.mask]
 		wc[i] = from.wc
@@ -82,6 +95,54 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 		return 0, verbs.Errorf("poll_cq", c.e.cfg.Name, verbs.ErrQueueFull, "the queue of %d completions has overrun; make it as large as the work that may be outstanding", c.cap)
 	}
 	return 0, nil
+}
+
+// drop sees to it that no completion of the queue pair that is in the queue now is
+// polled (ibv_destroy_qp).
+func (c *CQ) drop(qpn uint32) {
+	for {
+		head, tail := c.head.Load(), c.tail.Load()
+		if head == tail {
+			return
+		}
+		old := c.drops.Load()
+		list := []drop{{qpn, tail}}
+		if old != nil {
+			for _, d := range *old {
+				if d.before > head {
+					list = append(list, d)
+				}
+			}
+		}
+		if c.drops.CompareAndSwap(old, &list) {
+			return
+		}
+	}
+}
+
+// skip moves the completions that are to be polled together at the tail's end of
+// those that were there, and the head to the first of them. The entries between head
+// and tail belong to the reader.
+func (c *CQ) skip(list *[]drop) {
+	head := c.head.Load()
+	until := head
+	for _, d := range *list {
+		until = max(until, d.before)
+	}
+	to := until
+	for at := until; at != head; at-- {
+		from := &c.ring[(at-1)&c.mask]
+		gone := false
+		for _, d := range *list {
+			gone = gone || d.qpn == from.wc.QPN && at <= d.before
+		}
+		if !gone {
+			to--
+			c.ring[to&c.mask] = *from
+		}
+	}
+	c.head.Store(to)
+	c.drops.CompareAndSwap(list, nil) // if there is more by now, the next Poll sees to it
 }
 
 // Marked reports whether the network has marked packets of the request whose

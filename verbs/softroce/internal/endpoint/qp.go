@@ -360,9 +360,11 @@ func (q *QP) fail(now units.Time) {
 }
 
 // reset takes the queue pair back to RESET. What it had to do ends without a
-// completion.
+// completion, and completions that nobody has polled are gone.
 func (q *QP) reset() {
 	e := q.e
+	q.init.SendCQ.drop(q.num)
+	q.init.RecvCQ.drop(q.num)
 	e.timers.remove(q)
 	e.ready.remove(q)
 	if q.rc != nil {
@@ -378,8 +380,8 @@ func (q *QP) reset() {
 	q.attr = verbs.QPAttr{Cap: q.init.Cap}
 }
 
-// Destroy frees the queue pair. Its requests end without completions, and
-// packets on their way to it meet no queue pair.
+// Destroy frees the queue pair. Its requests end without completions, those that
+// nobody has polled are gone, and packets on their way to it meet no queue pair.
 func (q *QP) Destroy() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")

@@ -1,0 +1,144 @@
+package endpoint
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// A completion queue is a list, from which the completions of a queue pair can be
+// taken out.
+func TestCQ(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	rapid.Check(t, func(t *rapid.T) {
+		c, err := w.hosts[0].e.CreateCQ(8, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []verbs.WC
+		// The places that dropped ones take are free after the next Poll.
+		used := 0
+		id := uint64(0)
+		qpn := rapid.Uint32Range(1, 3)
+		t.Repeat(map[string]func(*rapid.T){
+			"push": func(t *rapid.T) {
+				if used == 8 {
+					return
+				}
+				id++
+				used++
+				wc := verbs.WC{WRID: id, QPN: qpn.Draw(t, "qpn")}
+				c.push(&wc, id%2 == 0, false)
+				want = append(want, wc)
+			},
+			"drop": func(t *rapid.T) {
+				q := qpn.Draw(t, "gone")
+				c.drop(q)
+				want = slices.DeleteFunc(want, func(wc verbs.WC) bool { return wc.QPN == q })
+			},
+			"poll": func(t *rapid.T) {
+				wc := make([]verbs.WC, rapid.IntRange(0, 10).Draw(t, "n"))
+				n, err := c.Poll(wc)
+				if err != nil || n != min(len(wc), len(want)) || !slices.Equal(wc[:n], want[:n]) {
+					t.Fatalf("polled %v, %v, want %v", wc[:n], err, want)
+				}
+				for i := range wc[:n] {
+					if c.Marked(&wc[i]) != (wc[i].WRID%2 == 0) {
+						t.Fatalf("completion %d has lost its mark", wc[i].WRID)
+					}
+				}
+				want = want[n:]
+				used = len(want)
+			},
+		})
+	})
+}
+
+// One goroutine polls while the device completes and drops: the others' completions
+// all come, in order.
+func TestCQDropsWhilePolled(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	const n, size = 20_000, 64
+	c, err := w.hosts[0].e.CreateCQ(size, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		wc := make([]verbs.WC, 5)
+		for next := uint64(0); next < n; {
+			got, err := c.Poll(wc)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got == 0 {
+				runtime.Gosched()
+			}
+			for _, wc := range wc[:got] {
+				if wc.QPN == 1 {
+					if wc.WRID != next {
+						t.Errorf("completion %d, want %d", wc.WRID, next)
+						return
+					}
+					next++
+				}
+			}
+		}
+	})
+	for i := uint64(0); i < n; {
+		if c.tail.Load()-c.head.Load() > size-2 {
+			runtime.Gosched()
+			continue
+		}
+		c.push(&verbs.WC{WRID: i, QPN: 1}, false, false)
+		c.push(&verbs.WC{WRID: i, QPN: 2}, false, false)
+		if i++; i%7 == 0 {
+			c.drop(2)
+		}
+	}
+	done.Wait()
+}
+
+// What a queue pair has completed is gone with it, and after RESET too
+// (ibv_destroy_qp); another's on the same queue is not.
+func TestDestroyTakesCompletions(t *testing.T) {
+	l := newPair(t, 1, verbs.DefaultRC())
+	w := l.w
+	other := w.newUD(l.a, testQKey)
+	for _, end := range []func() error{
+		func() error { return l.x.Modify(w.now, verbs.QPAttr{State: ib.Reset}, verbs.AttrState) },
+		l.x.Destroy,
+	} {
+		if l.x.State() == ib.Reset {
+			if err := l.x.Modify(w.now, verbs.QPAttr{State: ib.Init, Port: 1}, verbs.ResetToInitRC); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range uint64(3) {
+			l.a.recv(l.x, verbs.RecvWR{WRID: i})
+			l.a.sendTo(other, verbs.SendWR{WRID: 10 + i, Opcode: ib.WRSend, Flags: verbs.SendSignaled}, l.b, 5, 6)
+		}
+		if err := l.x.Modify(w.now, verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		got := l.a.poll()
+		if len(got) != 3 {
+			t.Fatalf("completions %+v", got)
+		}
+		for i, wc := range got {
+			if wc.WRID != 10+uint64(i) || wc.QPN != other.Num() {
+				t.Errorf("%+v", wc)
+			}
+		}
+	}
+}
