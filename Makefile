@@ -27,11 +27,30 @@ GOTESTFLAGS ?=
 SCENARIOS ?= timely-table1 websearch
 REPORT ?= report.html
 
-# A C compiler is not required. Set CGO_ENABLED=1 where one is wanted.
+# A C compiler is not required. With one, and libibverbs and librdmacm, devices of
+# libibverbs are built in (verbs/ibverbs); `make IBVERBS=no` leaves them out.
+ifndef IBVERBS
+IBVERBS := $(shell command -v $(or $(CC),cc) >/dev/null 2>&1 && pkg-config --exists libibverbs librdmacm 2>/dev/null && echo yes || echo no)
+endif
+ifeq ($(IBVERBS),yes)
+export CGO_ENABLED ?= 1
+TAGS := -tags ibverbs
+CHOSEN := libibverbs: built in (make IBVERBS=no leaves it out)
+else
 export CGO_ENABLED ?= 0
+TAGS :=
+CHOSEN := libibverbs: left out (IBVERBS=no, or no C compiler, pkg-config, libibverbs-dev or librdmacm-dev)
+endif
+
+# What `make test-hw` tests: a device of libibverbs on this machine, its peer if that is
+# another, and where the report goes.
+DEV ?=
+PEER ?=
+GID ?= -1
+HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-rxe fuzz race bench check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build test test-rxe test-hw fuzz race bench check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -44,7 +63,8 @@ run: build ## run the main job on the built-in model: tables on screen, plots in
 
 build: need-go ## build bin/sluice
 	@mkdir -p $(BIN)
-	$(GO) build -o $(BIN)/sluice ./cmd/sluice
+	@echo '$(CHOSEN)'
+	$(GO) build $(TAGS) -o $(BIN)/sluice ./cmd/sluice
 
 # What emulates a guest runs last and by itself: beside other tests its processor
 # stands still for longer than protocols wait. It runs each time: that the command
@@ -52,7 +72,8 @@ build: need-go ## build bin/sluice
 GUESTS := ./internal/rxeguest ./rxetest
 
 test: need-go ## run all tests
-	@$(GO) test $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
+	@echo '$(CHOSEN)'
+	@$(GO) test $(TAGS) $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
 	@$(GO) test $(GOTESTFLAGS) -count=1 -p 1 $(GUESTS)
 
 test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (docs/soft-roce-in-ci.md)
@@ -67,8 +88,18 @@ fuzz: need-go ## run each fuzz target for FUZZTIME=5m; what one finds lies in it
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$package" </dev/null || exit 1; \
 	done
 
+test-hw: need-go ## run the provider tests on your own NIC: make test-hw DEV=mlx5_0 [PEER=mlx5_1] (docs/real-nic.md)
+	@[ -n "$(DEV)" ] || { echo 'name a device of ibv_devices: make test-hw DEV=mlx5_0'; exit 2; }
+	@[ "$(IBVERBS)" = yes ] || { echo '$(CHOSEN)'; exit 1; }
+	@{ date -u; uname -sr; $(GO) version; echo "DEV=$(DEV) PEER=$(PEER) GID=$(GID)"; \
+	$(GO) run $(TAGS) ./cmd/sluice devices -v -d 'ibv:$(DEV)'; \
+	$(GO) test $(TAGS) -count=1 -v -run '^TestDevice$$' ./verbs/verbstest -device 'ibv:$(DEV)' $(if $(PEER),-peer 'ibv:$(PEER)') -gid $(GID); \
+	echo "exit status $$?"; } 2>&1 | tee $(HWREPORT)
+	@echo 'the report is in $(HWREPORT)'
+	@tail -n 1 $(HWREPORT) | grep -qx 'exit status 0'
+
 race: need-go ## run all tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race $(GOTESTFLAGS) ./...
+	CGO_ENABLED=1 $(GO) test $(TAGS) -race $(GOTESTFLAGS) ./...
 
 bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
 	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \
@@ -83,6 +114,7 @@ fmt-check: need-go ## all Go files are as gofmt writes them
 
 vet: need-go ## go vet
 	@$(GO) vet ./...
+	@[ "$(IBVERBS)" = no ] || $(GO) vet $(TAGS) ./...
 	@echo 'go vet: ok'
 
 purity: need-go ## the pure packages start no goroutine and use no channel
@@ -95,6 +127,7 @@ tidy-check: need-go ## go.mod and go.sum are tidy
 lint: need-go $(GOLANGCI) ## golangci-lint: import direction, clocks, random numbers, errors, comments
 	@$(GOLANGCI) config verify
 	@$(GOLANGCI) run ./...
+	@[ "$(IBVERBS)" = no ] || $(GOLANGCI) run --build-tags ibverbs ./...
 
 $(GOLANGCI):
 	@echo 'building golangci-lint $(GOLANGCI_VERSION) into $(BIN)/ (a minute or two, once)'
