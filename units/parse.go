@@ -3,6 +3,7 @@ package units
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 )
@@ -39,8 +40,25 @@ func parse(s, what, example string, scale func(suffix string) (float64, bool)) (
 		return 0, fmt.Errorf("%q has the unit %q, which is no unit of %s: write for example %s%s", s, suffix, what, number, example)
 	}
 	v = math.Round(v * unit)
-	if math.Abs(v) >= math.MaxInt64 {
-		return 0, fmt.Errorf("%q is too large for a %s", s, what)
+	if math.Abs(v) < 1<<53 {
+		return int64(v), nil
 	}
-	return int64(v), nil
+	if n, ok := exactly(number, unit); ok && math.Abs(v) < 1<<64 {
+		return n, nil
+	}
+	return 0, fmt.Errorf("%q is too large for a %s", s, what)
+}
+
+// exactly rounds number units to the nearest integer where a float64 has too few
+// digits for that, so that what is printed reads back as the same. The number is
+// one that strconv.ParseFloat takes.
+func exactly(number string, unit float64) (int64, bool) {
+	const digits = 256 // bits: all that 64 need, before and behind the point
+	f, _, err := big.ParseFloat(number, 10, digits, big.ToNearestEven)
+	if err != nil {
+		return 0, false
+	}
+	half := big.NewFloat(math.Copysign(0.5, float64(f.Sign())))
+	n, _ := f.Add(f.Mul(f, big.NewFloat(unit)), half).Int(nil)
+	return n.Int64(), n.IsInt64() && n.Int64() != math.MinInt64
 }
