@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-rxe test-hw fuzz race bench check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build test test-rxe test-hw fuzz race bench bench-roce check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -104,6 +104,11 @@ race: need-go ## run all tests under the race detector (needs a C compiler)
 bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
 	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \
 		$(patsubst %,./%/...,$(wildcard $(BENCH)))
+
+bench-roce: need-go ## softroce on the loopback beside plain UDP by the same calls: a table
+	@mkdir -p $(BIN)
+	@$(GO) test -c -o $(BIN)/bench-roce ./verbs/softroce
+	@$(BIN)/bench-roce -beside-udp -test.benchtime $(BENCHTIME)
 
 check: fmt-check vet purity tidy-check lint generate-check ## everything CI checks besides the tests
 

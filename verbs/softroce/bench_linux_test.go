@@ -1,120 +1,232 @@
 package softroce
 
 import (
+	"flag"
+	"fmt"
+	"io"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"text/tabwriter"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
-// BenchmarkGoodput is the payload that RDMA Writes and Reads bring from one
-// device to another on the loopback interface, beside the limit: datagrams without
-// meaning through sockets with the same options, in messages of the same sizes
-// by the same calls, with as many bytes under way. The two alternate, a few
-// milliseconds each, and the medians are reported, so that what else the machine
-// does weighs on both.
-func BenchmarkGoodput(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		op   ib.WROpcode
-		mtu  ib.MTU
-		opt  string
-	}{
-		{"Write, MTU 4096", ib.WRRDMAWrite, 4096, ""},
-		{"Write, MTU 4096, window 256", ib.WRRDMAWrite, 4096, "window=256"},
-		{"Write, MTU 1024", ib.WRRDMAWrite, 1024, ""},
-		{"Write, MTU 4096, no GSO", ib.WRRDMAWrite, 4096, "gso=off"},
-		{"Write, MTU 1024, no GSO", ib.WRRDMAWrite, 1024, "gso=off"},
-		{"Read, MTU 4096", ib.WRRDMARead, 4096, ""},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			x, y := openPair(b, here+"?"+c.opt, there+"?"+c.opt, c.mtu)
-			s := newStream(x, y, c.op)
-			o, err := parseOptions(c.opt)
-			if err != nil {
-				b.Fatal(err)
-			}
-			p := newPlain(b, int(c.mtu), o.gso, windowOf(o.window, c.mtu))
-			defer p.close()
-			var roce, plain []float64
-			const messages = 32
-			b.SetBytes(messages * streamMessage)
-			b.ReportAllocs()
-			for b.Loop() {
-				start := time.Now()
-				s.run(messages)
-				roce = append(roce, gbps(messages*streamMessage, time.Since(start)))
-				b.StopTimer()
-				plain = append(plain, p.run(messages*streamMessage))
-				b.StartTimer()
-			}
-			slices.Sort(roce)
-			slices.Sort(plain)
-			mid := len(roce) / 2
-			b.ReportMetric(roce[mid], "Gbps")
-			b.ReportMetric(plain[mid], "UDP-Gbps")
-			b.ReportMetric(roce[mid]/plain[mid]*100, "%")
-		})
+// contest is a kind of transfer from one device to another on the loopback
+// interface beside the limit: datagrams without meaning through sockets with the same
+// options, in packets of the same size, as many of them to a call by the same
+// segmentation, with as many under way. The two alternate, a few milliseconds each,
+// so that what else the machine does weighs on both.
+type contest struct {
+	op      ib.WROpcode
+	size    int // of a message, in bytes
+	mtu     ib.MTU
+	options string // of the devices
+	list    int    // requests that are posted together, the last of them signaled
+	round   int    // requests of a round
+}
+
+var contests = []contest{
+	{ib.WRRDMAWrite, 1 << 20, 4096, "", 1, 32},
+	{ib.WRRDMAWrite, 1 << 20, 4096, "window=256", 1, 32},
+	{ib.WRRDMAWrite, 1 << 20, 1024, "", 1, 32},
+	{ib.WRRDMAWrite, 1 << 20, 4096, "gso=off", 1, 16},
+	{ib.WRRDMAWrite, 1 << 20, 1024, "gso=off", 1, 4},
+	{ib.WRRDMAWrite, 64 << 10, 4096, "", 1, 512},
+	{ib.WRRDMARead, 1 << 20, 4096, "", 1, 32},
+	{ib.WRRDMARead, 1 << 20, 4096, "gso=off", 1, 16},
+	{ib.WRRDMAWrite, 8, 1024, "", 32, 8192},
+	{ib.WRRDMAWrite, 8, 1024, "gso=off", 32, 2048},
+}
+
+// small is whether messages are counted, not bytes.
+func (c *contest) small() bool { return c.size < int(c.mtu) }
+
+func (c *contest) String() string {
+	op := "Write"
+	if c.op == ib.WRRDMARead {
+		op = "Read"
+	}
+	size := fmt.Sprintf("%d B", c.size)
+	if c.size >= 1<<10 {
+		size = fmt.Sprintf("%d KiB", c.size>>10)
+	}
+	options := c.options
+	if options == "" {
+		options = "-"
+	}
+	return fmt.Sprintf("%s\t%s\t%d\t%s", op, size, c.mtu, options)
+}
+
+const (
+	metricSoft, metricLimit, metricShare = "softroce", "UDP", "%" // Gbps, or million messages a second
+)
+
+func (c *contest) run(b *testing.B) {
+	x, y := openPair(b, here+"?"+c.options, there+"?"+c.options, c.mtu)
+	s := newStream(x, y, c)
+	o, err := parseOptions(c.options)
+	if err != nil {
+		b.Fatal(err)
+	}
+	packet, window := min(c.size, int(c.mtu)), windowOf(o.window, c.mtu)
+	together := window / 4 // what an acknowledgement lets go
+	if c.small() {
+		together = c.list
+		packet += roce.RETHBytes
+	}
+	p := newPlain(b, packet, o.gso, window, together)
+	defer p.close()
+	var soft, limit, share []float64
+	b.SetBytes(int64(c.round * c.size))
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		s.run(c.round)
+		took := time.Since(start)
+		b.StopTimer()
+		packets := c.round * ((c.size + int(c.mtu) - 1) / int(c.mtu))
+		plain := p.run(packets)
+		unit := float64(c.round*c.size*8) / 1e9
+		if c.small() {
+			unit = float64(c.round) / 1e6
+		}
+		// The limit lost datagrams if it took no time.
+		if plain > 0 {
+			soft = append(soft, unit/took.Seconds())
+			limit = append(limit, unit/plain.Seconds())
+			share = append(share, plain.Seconds()/took.Seconds()*100)
+		}
+		b.StartTimer()
+	}
+	if len(share) == 0 {
+		b.Fatal("the limit lost datagrams in each round")
+	}
+	b.ReportMetric(median(soft), metricSoft)
+	b.ReportMetric(median(limit), metricLimit)
+	b.ReportMetric(median(share), metricShare)
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// BenchmarkBesideUDP is what softroce reaches beside plain UDP: Gbps of payload, or
+// million messages a second, the medians of all rounds, and the median of the rounds'
+// ratios.
+func BenchmarkBesideUDP(b *testing.B) {
+	for i := range contests {
+		c := &contests[i]
+		b.Run(strings.ReplaceAll(c.String(), "\t", ","), c.run)
 	}
 }
 
-func gbps(bytes int, d time.Duration) float64 { return float64(bytes) * 8 / float64(d.Nanoseconds()) }
+var besideUDP = flag.Bool("beside-udp", false, "print a table of softroce's speed beside plain UDP's, and run nothing else (make bench-roce)")
 
-const streamMessage = 1 << 20
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *besideUDP {
+		os.Exit(printTable(os.Stdout))
+	}
+	os.Exit(m.Run())
+}
 
-// stream is requests of 1 MiB, several under way.
+// printTable runs all contests and returns what the process ends with.
+func printTable(to io.Writer) int {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(w, "op\tmessage\tMTU\toptions\tsoftroce\tplain UDP\t\tshare\trounds\t")
+	for i := range contests {
+		c := &contests[i]
+		r := testing.Benchmark(c.run)
+		if r.N == 0 {
+			_ = w.Flush()
+			_, _ = fmt.Fprintf(to, "%v: failed\n", c)
+			return 1
+		}
+		unit := "Gb/s"
+		if c.small() {
+			unit = "M/s"
+		}
+		_, _ = fmt.Fprintf(w, "%v\t%.2f\t%.2f\t%s\t%.0f %%\t%d\t\n", c, r.Extra[metricSoft], r.Extra[metricLimit], unit, r.Extra[metricShare], r.N)
+	}
+	_ = w.Flush()
+	_, _ = fmt.Fprintln(to, "Gb/s of payload, M/s million messages a second: medians of alternating rounds; share: the median of the rounds' ratios.")
+	return 0
+}
+
+// stream is requests of one kind, several under way.
 type stream struct {
-	x  *end
-	wr []verbs.SendWR
-	wc []verbs.WC
+	x     *end
+	wr    []verbs.SendWR
+	wc    []verbs.WC
+	depth int // requests under way
 }
 
-func newStream(x, y *end, op ib.WROpcode) *stream {
-	ms, md := x.reg(make([]byte, streamMessage)), y.reg(make([]byte, streamMessage))
-	return &stream{x: x, wc: make([]verbs.WC, 8), wr: []verbs.SendWR{{
-		Opcode: op, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(ms, 0, streamMessage)}, RemoteAddr: md.Addr(), RKey: md.RKey(),
-	}}}
+func newStream(x, y *end, c *contest) *stream {
+	ms, md := x.reg(make([]byte, c.size)), y.reg(make([]byte, c.size))
+	s := &stream{x: x, wc: make([]verbs.WC, 8), wr: make([]verbs.SendWR, c.list), depth: max(8, 3*c.list)}
+	for i := range s.wr {
+		wr := &s.wr[i]
+		*wr = verbs.SendWR{Opcode: c.op, RemoteAddr: md.Addr(), RKey: md.RKey()}
+		if c.small() {
+			wr.Flags, wr.Inline = verbs.SendInline, make([]byte, c.size)
+		} else {
+			wr.SGL = []verbs.SGE{verbs.SGEOf(ms, 0, c.size)}
+		}
+	}
+	s.wr[c.list-1].Flags |= verbs.SendSignaled
+	return s
 }
 
-func (s *stream) run(messages int) {
-	const depth = 8
-	for posted, done := 0, 0; done < messages; {
-		for posted < messages && posted-done < depth {
+// run carries out so many requests.
+func (s *stream) run(requests int) {
+	for posted, done := 0, 0; done < requests; {
+		for posted < requests && posted-done < s.depth {
 			if _, err := s.x.qp.PostSend(s.wr); err != nil {
 				s.x.t.Fatal(err)
 			}
-			posted++
+			posted += len(s.wr)
 		}
 		n, err := s.x.cq.Poll(s.wc)
 		if err != nil || n > 0 && s.wc[0].Status != ib.WCSuccess {
 			s.x.t.Fatal(err, s.wc[0].Status)
 		}
-		done += n
+		done += n * len(s.wr)
 	}
 }
 
-// plain sends datagrams.
+// plain sends datagrams, from a buffer that is as large as a large message.
 type plain struct {
-	w         *udpWire
-	from, to  *udpSocket
-	batch     batch
-	size, mtu int
-	window    int64
-	received  atomic.Int64
-	stop      atomic.Bool
-	stopped   chan struct{}
+	w        *udpWire
+	from, to *udpSocket
+	batch    batch
+	source   []byte
+	at       int // in source, where the next batch begins
+	size     int // of a packet
+	window   int64
+	received atomic.Int64
+	stop     atomic.Bool
+	stopped  chan struct{}
 }
 
-func newPlain(b *testing.B, mtu int, gso bool, window int) *plain {
-	p := &plain{size: mtu + 16, mtu: mtu, window: int64(window * (mtu + 16)), stopped: make(chan struct{})}
+const plainSource = 1 << 20
+
+// newPlain prepares packets of so much payload, with BTH and ICRC, of which as
+// many as together go by one call.
+func newPlain(b *testing.B, payload int, gso bool, window, together int) *plain {
+	p := &plain{size: payload + roce.BTHBytes + roce.ICRCBytes, stopped: make(chan struct{})}
+	p.window = int64(window * p.size)
 	socket := func(a string) *udpSocket {
 		s := &udpSocket{local: netip.MustParseAddrPort(a)}
 		fd, err := newUDPSocket(s.local, 1)
@@ -129,16 +241,16 @@ func newPlain(b *testing.B, mtu int, gso bool, window int) *plain {
 	}
 	p.from, p.to = socket("127.47.91.3:4791"), socket("127.47.91.4:4791")
 	p.w = &udpWire{sockets: []*udpSocket{p.from}, gso: gso, counters: &wireCounters{}}
-	// What an acknowledgement lets go: a quarter of the window.
 	p.batch.init()
 	p.batch.segments = p.w.segments()
 	route := &endpoint.Route{Dst: p.to.local, HopLimit: defaultTTL}
-	for range min(window/4, len(p.batch.buf)/p.size, batchMessages) {
+	for range min(together, len(p.batch.buf)/p.size, batchMessages) {
 		p.batch.add(p.size, route)
 	}
+	p.source = make([]byte, plainSource+p.batch.used)
 	for i := range p.batch.messages {
 		m := &p.batch.messages[i]
-		p.w.prepare(i, m, p.batch.buf[m.at:m.at+m.n])
+		p.w.prepare(i, m, p.source[m.at:m.at+m.n])
 	}
 	go p.receive()
 	return p
@@ -161,16 +273,21 @@ func (p *plain) receive() {
 	}
 }
 
-// run sends so many bytes of payload and returns the rate of what came, in Gbps.
-func (p *plain) run(bytes int) float64 {
-	total := int64(bytes / p.mtu * p.size)
+// run sends so many packets and returns how long it took until all had come, 0 if
+// they have not.
+func (p *plain) run(packets int) time.Duration {
+	total := int64(packets * p.size)
 	start, from := time.Now(), p.received.Load()
 	for sent := int64(0); sent < total; sent += int64(p.batch.used) {
 		for spin := 0; sent+int64(p.batch.used)-(p.received.Load()-from) > p.window; spin++ {
 			if spin > 100_000_000 {
-				return 0 // datagrams were lost
+				return 0
 			}
 		}
+		for i := range p.batch.messages {
+			p.w.iovs[i].Base = &p.source[p.at+p.batch.messages[i].at]
+		}
+		p.at = (p.at + p.batch.used) % plainSource
 		transmit(p.from.fd, p.w.headers[:len(p.batch.messages)], &p.w.waiter, p.w.counters, func(int, unix.Errno) {})
 	}
 	for p.received.Load()-from < total {
@@ -178,7 +295,7 @@ func (p *plain) run(bytes int) float64 {
 			return 0
 		}
 	}
-	return gbps(bytes, time.Since(start))
+	return time.Since(start)
 }
 
 func (p *plain) close() {
@@ -186,51 +303,6 @@ func (p *plain) close() {
 	<-p.stopped
 	_ = unix.Close(p.from.fd)
 	_ = unix.Close(p.to.fd)
-}
-
-// BenchmarkMessages is how many inline Writes of 8 bytes complete in a second,
-// beside datagrams of the same size by the same calls.
-func BenchmarkMessages(b *testing.B) {
-	x, y := openPair(b, here, there, 1024)
-	md := y.reg(make([]byte, 64))
-	wr := make([]verbs.SendWR, 16)
-	for i := range wr {
-		wr[i] = verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendInline, Inline: make([]byte, 8), RemoteAddr: md.Addr(), RKey: md.RKey()}
-	}
-	wr[15].Flags |= verbs.SendSignaled
-	wc := make([]verbs.WC, 8)
-	// A Write of 8 bytes has 28 of headers and 4 of ICRC.
-	p := newPlain(b, 8+16, true, windowOf(0, 1024))
-	defer p.close()
-	const messages = 16 * 256
-	var roce, plain []float64
-	b.ReportAllocs()
-	for b.Loop() {
-		start := time.Now()
-		for posted, done := 0, 0; done < messages; {
-			for posted < messages && posted-done < 7*16 {
-				if _, err := x.qp.PostSend(wr); err != nil {
-					b.Fatal(err)
-				}
-				posted += 16
-			}
-			n, err := x.cq.Poll(wc)
-			if err != nil {
-				b.Fatal(err)
-			}
-			done += 16 * n
-		}
-		roce = append(roce, messages/time.Since(start).Seconds()/1e6)
-		b.StopTimer()
-		plain = append(plain, p.run(messages*p.mtu)/8*1e3/float64(p.mtu))
-		b.StartTimer()
-	}
-	slices.Sort(roce)
-	slices.Sort(plain)
-	mid := len(roce) / 2
-	b.ReportMetric(roce[mid], "Mmessages/s")
-	b.ReportMetric(plain[mid], "UDP-Mmessages/s")
-	b.ReportMetric(roce[mid]/plain[mid]*100, "%")
 }
 
 // BenchmarkLatency is half a round trip of Writes of 8 bytes that both ends poll

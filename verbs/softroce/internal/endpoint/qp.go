@@ -316,13 +316,13 @@ func (q *QP) toRTS(now units.Time, from ib.QPState, a verbs.QPAttr, mask verbs.Q
 		window := q.e.cfg.Window(q.attr.PathMTU)
 		if err := q.rc.ReadyToSend(rc.SendConfig{
 			InitialPSN: units.MakePSN(a.SQPSN), Timeout: a.Timeout, RetryCount: a.RetryCnt, RNRRetry: a.RNRRetry,
-			MaxRdAtomic: int(a.MaxRdAtomic), AckReqEvery: max(1, window/4), Window: window,
+			MaxRdAtomic: int(a.MaxRdAtomic), AckReqEvery: max(1, window/2), Window: window,
 		}); err != nil {
 			return q.bad(verbs.ErrInvalid, "%v", err)
 		}
 		// A long READ is asked for in parts: nothing but the requester holds the
 		// responder back, and what comes must find room here.
-		part := window / max(1, min(4, int(a.MaxRdAtomic)))
+		part := window / max(1, min(2, int(a.MaxRdAtomic)))
 		q.sq.readPart = uint32(max(1, part)) * uint32(q.attr.PathMTU)
 		q.attr.SQPSN, q.attr.Timeout, q.attr.RetryCnt = a.SQPSN&maxPSN, a.Timeout, a.RetryCnt
 		q.attr.RNRRetry, q.attr.MaxRdAtomic = a.RNRRetry, a.MaxRdAtomic
