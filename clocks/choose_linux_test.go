@@ -162,8 +162,20 @@ func worldOf(dev verbs.Device) *world {
 
 func TestChooseSimulated(t *testing.T) {
 	d := runner{&device{w: &world{rng: rand.New(rand.NewPCG(3, 4))}, netdev: "eth7"}}
-	c, err := choose(d, Options{}, kernelOf(d.w, []uint{unix.PTP_SYS_OFFSET}, func() {}))
+	ptp := kernelOf(d.w, []uint{unix.PTP_SYS_OFFSET}, func() {})
+	c, err := choose(d, Options{}, ptp)
 	if err != nil || c.Source.Kind != Host || len(c.Passed) != 3 || !strings.Contains(c.Passed[1].Why, "simulated") {
 		t.Errorf("%+v, %v", c, err)
 	}
+	// Both clocks of a model begin at 0.
+	d.attr = verbs.DeviceAttr{CoreClockHz: 1e9, ClockBits: 41}
+	d.hostClock = true
+	if c, err = choose(simulatedNIC{d}, Options{}, ptp); err != nil || c.Source.Kind != NIC || c.PTP != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
 }
+
+// simulatedNIC is a runner whose counter can be read.
+type simulatedNIC struct{ runner }
+
+func (s simulatedNIC) ReadClock() (uint64, error) { return readable{s.device}.ReadClock() }
