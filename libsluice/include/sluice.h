@@ -24,6 +24,7 @@ extern "C" {
 
 #define SLUICE_VERSION_MAJOR 0
 #define SLUICE_VERSION_MINOR 1
+#define SLUICE_VERSION "0.1"
 
 /*
  * How a queue pair is paced. sluice_options_init() sets every field to its
@@ -132,7 +133,7 @@ int sluice_query_stats(struct ibv_qp *qp, struct sluice_stats *stats);
 
 /* The engines, NULL-terminated; static. */
 const char *const *sluice_schemes(void);
-/* "0.1.0"; static. */
+/* SLUICE_VERSION of the library; static. */
 const char *sluice_version(void);
 /* What the last failed call of this thread failed on, and what would mend it;
  * "" if none did. Valid until the thread's next call. */

@@ -1,0 +1,92 @@
+package paced
+
+import (
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// What a hook under a C program needs beyond Adopt: it polls the program's CQs
+// and takes the events of its channels itself, in C, and turns to the Shim for
+// what that knows.
+
+// PollSends is Poll without the receives: it makes the progress of the Shim and
+// returns completions of paced requests. idle says that there is nothing more to
+// come from here until something is posted, modified or destroyed: the Shim has
+// nothing outstanding on any queue pair, and c holds no completion.
+func (c *CQ) PollSends(wc []verbs.WC) (n int, idle bool, err error) {
+	s := c.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.turn(0, true); err != nil {
+		return 0, false, err
+	}
+	n = c.sends.Pop(wc)
+	return n, c.sends.Len() == 0 && s.idle(), nil
+}
+
+// idle reports whether nothing is with the provider and nothing can be sent. What
+// a queue pair keeps in SQD waits for a change of state.
+func (s *Shim) idle() bool {
+	if s.inFlight > 0 || s.sched.Len() > 0 {
+		return false
+	}
+	for _, g := range s.cqs {
+		if g.inFlight > 0 || g.stale {
+			return false
+		}
+	}
+	return true
+}
+
+// Unwrap returns the provider's CQ, of receives.
+func (c *CQ) Unwrap() verbs.CQ { return c.recv }
+
+// SendCQ returns the provider's CQ on which the segments of q complete.
+func (q *QP) SendCQ() verbs.CQ { return q.sends.cq }
+
+// Look is the Wait of ch, a channel of the Shim's, for a program that takes the
+// provider's events itself and never lets Wait do so. It arms the Shim's own CQs
+// on ch, makes progress and returns the CQ that has an event, nil if none has; wake
+// is then when to look again though no event of the provider comes.
+func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, wake units.Time, err error) {
+	own, ok := ch.(*channel)
+	if !ok || own.shim != s {
+		return nil, 0, verbs.Errorf("get_cq_event", s.dev.Name(), verbs.ErrInvalid, "the channel must be made or adopted by this device")
+	}
+	if err := own.arm(); err != nil {
+		return nil, 0, err
+	}
+	if err := s.progress(s.Clock(), true); err != nil {
+		return nil, 0, err
+	}
+	now := s.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return own.take(), own.wake(now), nil
+}
+
+// Fired tells that an event of inner, a CQ of the provider's, was taken. For one
+// of the Shim's own it is nothing of the program's: Look is to follow. For an
+// adopted one it is the event that the program armed it for.
+func (s *Shim) Fired(inner verbs.CQ) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch c := s.byInner[inner].(type) {
+	case *sendCQ:
+		c.armed = false
+	case *CQ:
+		c.armed = disarmed
+	}
+}
+
+// CloseAdopted is Close for a device that others keep using: it destroys the
+// Shim's own CQs and leaves the device alone. Queue pairs, CQs, channels and PDs
+// are to be destroyed before.
+func (s *Shim) CloseAdopted() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objects > 0 {
+		return verbs.Errorf("close_device", s.dev.Name(), verbs.ErrBusy, "%d PDs, CQs and channels exist: free them first", s.objects)
+	}
+	return s.destroySendCQs(nil)
+}
