@@ -109,6 +109,52 @@ func TestAProgramThatSleepsOnItsDescriptor(t *testing.T) {
 	}
 }
 
+// Two CQs have an event by one of the provider's, which Wait has taken when it
+// returns the first: the descriptor must be readable still.
+func TestNoEventIsForgotten(t *testing.T) {
+	a := adopt(t, line)
+	other := must(a.a.CreateCQ(verbs.CQInitAttr{CQE: 64, Channel: a.innerCh}))(t)
+	cq2 := must(a.shim.AdoptCQ(other, a.ch))(t)
+	q1, _ := a.connectOn(a.cq, a.cq, defaultCap())
+	q2, _ := a.connectOn(cq2, cq2, defaultCap())
+	for round := range 3 {
+		a.arm(a.cq, false)
+		a.arm(cq2, false)
+		a.post(q1, a.write(1, 10))
+		a.post(q2, a.write(2, 10))
+		// Both complete while Wait looks, between its poll and its sleep.
+		a.w.RunUntil(a.w.Now() + latency - 100*units.Nanosecond)
+		if fakenic.Readable(a.innerCh) {
+			t.Fatal("they complete too early for the test")
+		}
+		c, err := a.ch.Wait(0)
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		got := map[verbs.CQ]bool{c: true}
+		if c, err = a.sleep(a.w.Now() + units.Second); err != nil {
+			t.Fatalf("round %d, the second event: %v", round, err)
+		}
+		got[c] = true
+		if !got[a.cq] || !got[cq2] {
+			t.Errorf("events of %v", got)
+		}
+		a.poll(a.cq)
+		a.poll(cq2)
+		if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) || fakenic.Readable(a.innerCh) {
+			t.Fatalf("round %d: a third event of %v, %v", round, c, err)
+		}
+	}
+	for _, free := range []func() error{
+		q1.Destroy, q2.Destroy, a.cq.Destroy, cq2.Destroy, a.ch.Destroy, a.pdA.Dealloc, a.bench.cq.Destroy,
+		other.Destroy, a.innerCQ.Destroy, a.innerCh.Destroy, a.innerPD.Dealloc,
+	} {
+		if err := free(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What is adopted stays its owner's, and goes on afterwards.
 func TestWhatIsAdoptedIsLeftToItsOwner(t *testing.T) {
 	a := adopt(t, line)

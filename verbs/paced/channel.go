@@ -14,6 +14,9 @@ import (
 // lasts.
 const nap = 200 * units.Microsecond
 
+// settleNap is for how long another goroutine's poll is awaited at a time.
+const settleNap = units.Microsecond
+
 // channel is a completion channel of the application on a Shim.
 type channel struct {
 	shim    *Shim
@@ -112,12 +115,23 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		}
 		now = s.Clock()
 		c := ch.take()
-		wake := min(end, ch.wake(now))
-		s.mu.Unlock()
+		wake, settled := min(end, ch.wake(now)), ch.settled()
 		if c != nil {
+			err := ch.remind()
+			if err != nil {
+				ch.add(c)
+			}
+			s.mu.Unlock()
+			if err != nil {
+				return nil, err
+			}
 			return c, nil
 		}
-		if now >= end && !first {
+		s.mu.Unlock()
+		if !settled {
+			// Even a Wait that is not to wait: what it would miss makes no event.
+			wake = now + settleNap
+		} else if now >= end && !first {
 			return nil, &verbs.OpError{Op: "get_cq_event", Object: s.dev.Name(), Err: verbs.ErrTimeout}
 		}
 		inner, err := ch.inner.Wait(sleep(now, wake))
@@ -154,12 +168,42 @@ func (ch *channel) arm() error {
 	return nil
 }
 
+// settled reports whether nobody is about to take completions that came before
+// the channel was armed.
+func (ch *channel) settled() bool {
+	for _, g := range ch.shim.cqs {
+		if g.channel == ch && !g.settled() {
+			return false
+		}
+	}
+	return true
+}
+
+// remind sees to it that someone comes back for the events that are left: one of
+// the provider's may have brought about several, and may be spent. It is for
+// programs that sleep on the descriptor of an adopted channel and fetch one event
+// each time it is readable, and for a second goroutine in Wait.
+func (ch *channel) remind() error {
+	if ch.first == nil || !ch.adopted && ch.waiting < 2 {
+		return nil
+	}
+	for _, g := range ch.shim.cqs {
+		if g.channel == ch {
+			return g.wake(ch.shim.dev)
+		}
+	}
+	return nil // no segment has brought about anything
+}
+
 // wake is when a goroutine that sleeps on the channel must look again.
 func (ch *channel) wake(now units.Time) units.Time {
 	s := ch.shim
 	at := s.deadline()
 	if s.gapsEnd > now {
 		at = min(at, now+nap)
+	}
+	if !ch.settled() {
+		at = min(at, now+settleNap)
 	}
 	for _, g := range s.cqs {
 		if g.channel != ch && g.inFlight > 0 {

@@ -2,6 +2,7 @@ package paced
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sluice-rdma/sluice/completions"
 	"github.com/sluice-rdma/sluice/ib"
@@ -18,6 +19,15 @@ type sendCQ struct {
 	channel    *channel // what it wakes, nil if nothing
 	timestamps bool
 	size, used int // entries; QPs' depths
+
+	// rounds counts the polls that ended. What one took that ran while the CQ was
+	// armed made no event, and shows when lookAfter rounds have ended.
+	rounds, lookAfter uint64
+
+	// waker is a queue pair of the shim's own, in error: what is posted to it
+	// completes at once, which makes an event. nil until one is needed.
+	waker   verbs.QP
+	wakerPD verbs.PD
 
 	inFlight int        // segments that will complete here
 	stale    bool       // there may be completions of QPs that were reset or destroyed
@@ -70,7 +80,7 @@ func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 	if ch != nil {
 		// Someone may be asleep on the channel already.
 		if err := g.arm(); err != nil {
-			return nil, errors.Join(err, cq.Destroy())
+			return nil, errors.Join(err, g.destroy())
 		}
 	}
 	s.cqs = append(s.cqs[:len(s.cqs):len(s.cqs)], g)
@@ -80,17 +90,75 @@ func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 
 func (g *sendCQ) arm() error {
 	g.armed = true
+	if g.lookAfter = g.rounds; g.busy {
+		g.lookAfter++
+	}
 	return g.cq.ReqNotify(false)
 }
 
-// destroySendCQs destroys those of a channel, or those of none. The lock is held.
+// settled reports whether everything that completed before g was armed has been
+// taken, if it has been looked for since.
+func (g *sendCQ) settled() bool { return g.rounds >= g.lookAfter }
+
+// wake makes an event on g's channel, whatever goes on on its queue pairs.
+func (g *sendCQ) wake(dev verbs.Device) (err error) {
+	if g.wakerPD == nil {
+		if g.wakerPD, err = dev.AllocPD(); err != nil {
+			return err
+		}
+	}
+	if g.waker == nil {
+		q, err := g.wakerPD.CreateQP(verbs.QPInitAttr{
+			Type: ib.RC, SendCQ: g.cq, RecvCQ: g.cq, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1},
+		})
+		if err != nil {
+			return err
+		}
+		if err = q.Modify(verbs.QPAttr{State: ib.Init, Port: 1}, verbs.ResetToInitRC); err == nil {
+			err = q.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
+		}
+		if err != nil {
+			return errors.Join(err, q.Destroy())
+		}
+		g.waker = q
+	}
+	g.kick(g.waker)
+	return nil
+}
+
+// destroy destroys what g has at the provider, from the last on: what could not
+// be stays for the next try.
+func (g *sendCQ) destroy() error {
+	if g.waker != nil {
+		if err := g.waker.Destroy(); err != nil {
+			return err
+		}
+		g.waker = nil
+	}
+	if g.wakerPD != nil {
+		if err := g.wakerPD.Dealloc(); err != nil {
+			return err
+		}
+		g.wakerPD = nil
+	}
+	return g.cq.Destroy()
+}
+
+// destroySendCQs destroys those of a channel, or those of none. The lock is held;
+// while another goroutine polls one of them it is given up.
 func (s *Shim) destroySendCQs(ch *channel) error {
+	for s.polling(ch) {
+		s.mu.Unlock()
+		verbs.Sleep(s.dev, time.Microsecond)
+		s.mu.Lock()
+	}
 	var keep []*sendCQ
 	var errs []error
 	for _, g := range s.cqs {
 		if g.channel == ch {
-			err := g.cq.Destroy()
+			err := g.destroy()
 			if err == nil {
+				g.busy = true // for who goes through an earlier list of them
 				delete(s.byInner, g.cq)
 				continue
 			}
@@ -100,6 +168,15 @@ func (s *Shim) destroySendCQs(ch *channel) error {
 	}
 	s.cqs = keep
 	return errors.Join(errs...)
+}
+
+func (s *Shim) polling(ch *channel) bool {
+	for _, g := range s.cqs {
+		if g.channel == ch && g.busy {
+			return true
+		}
+	}
+	return false
 }
 
 // CQ is the application's completion queue on a Shim. It implements verbs.CQ.
@@ -258,17 +335,20 @@ func (c *CQ) fire() {
 	}
 }
 
-// kick wakes a goroutine that sleeps on the channel of the QP's completions. The
-// QP is in error, so a request that names no memory comes back as flushed.
-func (q *QP) kick() {
-	g := q.sends
+// kick wakes who sleeps on the channel of the QP's completions. The QP is in
+// error.
+func (q *QP) kick() { q.sends.kick(q.inner) }
+
+// kick makes an event on g's channel by a request to q, a queue pair in error: one
+// that names no memory comes back as flushed.
+func (g *sendCQ) kick(q verbs.QP) {
 	if g.kicked {
 		return
 	}
 	g.kicked = true
 	g.inFlight++
 	wr := verbs.SendWR{WRID: kickWRID, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}
-	if _, err := q.inner.PostSend([]verbs.SendWR{wr}); err != nil {
+	if _, err := q.PostSend([]verbs.SendWR{wr}); err != nil {
 		g.kicked = false
 		g.inFlight--
 	}

@@ -29,6 +29,7 @@ type QP struct {
 	flow  ratelimiter.FlowID
 	state ib.QPState
 	filed bool // the segment at the cursor is with the scheduler
+	going bool // Destroy is at work
 
 	sigAll     bool
 	cap        verbs.QPCap
@@ -295,10 +296,13 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 // sweep takes what the provider completed of requests that are forgotten, so
 // that it does not fill the CQ.
 func (q *QP) sweep() error {
+	s := q.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !q.sends.stale {
 		return nil
 	}
-	return q.shim.progress(0, true)
+	return s.turn(0, true)
 }
 
 func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
@@ -392,7 +396,23 @@ func (q *QP) destroy() error {
 	if s.qps[q.index] != q {
 		return q.errorf("destroy_qp", verbs.ErrClosed, "")
 	}
-	if err := q.inner.Destroy(); err != nil {
+	if q.going {
+		return q.errorf("destroy_qp", verbs.ErrBusy, "another call is destroying it")
+	}
+	// A provider's may wait for the program to acknowledge the queue pair's events,
+	// and the program for the lock. Meanwhile nothing is sent.
+	q.withdraw()
+	state := q.state
+	q.going, q.state = true, ib.Reset
+	s.mu.Unlock()
+	err := q.inner.Destroy()
+	s.mu.Lock()
+	q.going = false
+	if err != nil {
+		if q.state == ib.Reset {
+			q.state = state
+			q.file(s.Clock())
+		}
 		return err
 	}
 	q.clear()

@@ -173,10 +173,6 @@ func (s *Shim) Stats() Stats {
 	return stats
 }
 
-// manyCompletions are so many that taking them may smear the time at which they
-// were polled by more than a reading of the clock costs.
-const manyCompletions = 16
-
 // progress is Progress; now means nothing to a live one.
 func (s *Shim) progress(now units.Time, live bool) error {
 	s.mu.Lock()
@@ -215,7 +211,10 @@ func (s *Shim) turn(now units.Time, live bool) error {
 			if n == 0 {
 				fresh = !live
 			}
-			if live && (n >= manyCompletions || !fresh && (n > 0 || s.waiting > 0)) {
+			// Also after a reading before the poll: posting and polling take time, and
+			// what was polled is at least as old as that, which no round trip may
+			// leave out.
+			if live && (n > 0 || !fresh && s.waiting > 0) {
 				now, fresh = s.Clock(), true
 			}
 			for i := range n {
@@ -229,6 +228,7 @@ func (s *Shim) turn(now units.Time, live bool) error {
 			}
 		}
 		g.busy, g.stale, g.polled = false, false, now
+		g.rounds++
 	}
 	if s.sched.Len() > 0 {
 		if !fresh {
