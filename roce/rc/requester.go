@@ -289,7 +289,7 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 			}
 			h.Solicited = w.Solicited && w.Op.ConsumesRecv()
 		}
-		h.AckReq = q.wantAck(w, last)
+		h.AckReq = q.service == ib.ServiceRC && q.wantAck(w, last)
 		d.Source, d.Payload, d.Expect, d.Last = SourceRequest, int(bytes), 0, last
 		if bytes == 0 {
 			d.Source = SourceNone
@@ -319,9 +319,6 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 // the requester). Without it on the packet that uses up the window, or that has
 // outrun the credits, nothing but a timeout could go on.
 func (q *QP) wantAck(w *wqe, last bool) bool {
-	if q.unreliable() {
-		return false
-	}
 	q.sinceAckReq++
 	if last || q.sinceAckReq == q.sender.AckReqEvery || q.next-q.una >= q.window ||
 		q.cfg.Credits && w.ssn > q.limit {
