@@ -14,6 +14,7 @@ func FuzzPerfFlags(f *testing.F) {
 	f.Add("send_lat", "1KiB", "10ms", "", "UD", "CMP_AND_SWAP", "2.5", "M", "", "")
 	f.Add("atomic_bw", "-1", "never", "0", "uc", "", "1e300", "g", "-4KiB", "never")
 	f.Add("read_bw", "9e9TiB", "1e-30s", "106d", "rc", "FETCH_AND_ADD", "NaN", "M", "0", "-1us")
+	f.Add("send_lat", "1KiB", "10ps", "", "UD", "CMP_AND_SWAP", "2.5", "M", "", "")
 	f.Add("read_lat", "", "", "", "RC", "FETCH_AND_ADD", "Inf", "g", "", "")
 	f.Fuzz(func(t *testing.T, test, size, duration, margin, conn, atomic, rate, unit, segment, base string) {
 		p, err := (&pacingFlags{rate: rate, unit: unit, segment: segment, base: base}).pacing()

@@ -273,8 +273,12 @@ func parseSpan(s string) (time.Duration, error) {
 		return time.Duration(n) * time.Second, nil
 	}
 	t, err := units.ParseTime(s)
-	if err == nil && (t <= 0 || t == units.Never) {
+	switch {
+	case err != nil:
+	case t <= 0 || t == units.Never:
 		err = fmt.Errorf("%q: it must be positive", s)
+	case t < units.Nanosecond:
+		err = fmt.Errorf("%q is less than a nanosecond", s)
 	}
 	return t.Duration(), err
 }
