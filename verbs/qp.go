@@ -202,6 +202,7 @@ type RCParams struct {
 	Timeout, RetryCnt, RNRRetry  uint8
 	MinRNRTimer                  uint8
 	MaxRdAtomic, MaxDestRdAtomic uint8
+	SGIDIndex                    int // the entry of the port's GID table to send from
 	SL                           uint8
 	FlowLabel                    uint32
 }
@@ -224,7 +225,7 @@ func ConnectRC(qp QP, local, remote Endpoint, p RCParams) error {
 	}
 	if err := qp.Modify(QPAttr{
 		State: ib.RTR, PathMTU: p.PathMTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
-		AV:              AddressVector{GID: remote.GID, HopLimit: 64, SL: p.SL, FlowLabel: p.FlowLabel},
+		AV:              AddressVector{GID: remote.GID, SGIDIndex: p.SGIDIndex, HopLimit: 64, SL: p.SL, FlowLabel: p.FlowLabel},
 		MaxDestRdAtomic: p.MaxDestRdAtomic, MinRNRTimer: p.MinRNRTimer,
 	}, InitToRTRRC); err != nil {
 		return err

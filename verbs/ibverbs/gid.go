@@ -12,36 +12,6 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// GIDType is how packets from a GID look on the wire (enum ibv_gid_type).
-type GIDType uint32
-
-// Types of GIDs.
-const (
-	GIDInfiniBand GIDType = 0
-	GIDRoCEv1     GIDType = 1
-	GIDRoCEv2     GIDType = 2
-)
-
-func (t GIDType) String() string {
-	switch t {
-	case GIDInfiniBand:
-		return "IB"
-	case GIDRoCEv1:
-		return "RoCE v1"
-	case GIDRoCEv2:
-		return "RoCE v2"
-	}
-	return "unknown"
-}
-
-// GIDEntry is an entry of a port's GID table (struct ibv_gid_entry).
-type GIDEntry struct {
-	Index  int
-	Addr   netip.Addr
-	Type   GIDType
-	Netdev string // the interface whose address it is, where the kernel says so
-}
-
 // reaches reports whether packets for an address can be sent from the entry: in
 // RoCEv2, with an address of the same kind.
 func (e GIDEntry) reaches(to netip.Addr) bool {
