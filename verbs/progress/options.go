@@ -13,8 +13,8 @@ import (
 // field takes its default.
 type Options struct {
 	// Spin is how long before a deadline the thread stops sleeping and looks at
-	// the clock instead. It should cover how late a sleep ends, some 5 to 60 us;
-	// a flow whose segments are less than Spin apart keeps a processor busy. The
+	// the clock instead. It should cover how late the kernel wakes a thread; a
+	// flow whose segments are less than Spin apart keeps a processor busy. The
 	// default is 30 us; a negative one never spins, and deadlines are met as well
 	// as the kernel wakes the thread. At most 1 ms.
 	Spin time.Duration
