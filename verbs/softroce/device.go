@@ -33,6 +33,9 @@ type device struct {
 
 	counters wireCounters
 	polls    atomic.Uint64 // applications' polls that looked at the network
+	waiting  atomic.Int32  // applications in CompChannel.Wait
+	nap      atomic.Int64  // nanoseconds; see pollNap
+	wake     chan struct{} // ends a nap
 
 	// mu guards what follows and the endpoint.
 	mu      sync.Mutex
@@ -69,9 +72,10 @@ func open(name string, l link, o options) (*device, error) {
 	}
 	d := &device{
 		name: name, link: l, opt: o, mtu: mtu, timerAt: units.Never,
-		helper: make(chan struct{}, 1), done: make(chan struct{}), eventReady: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), helper: make(chan struct{}, 1), done: make(chan struct{}), eventReady: make(chan struct{}, 1),
 	}
 	d.clock.start = time.Now()
+	d.nap.Store(int64(pollNap))
 	for _, a := range l.addrs {
 		if o.port != roce.Port {
 			a = netip.AddrFrom16(a.As16()).WithZone(portZone + strconv.Itoa(int(o.port)))

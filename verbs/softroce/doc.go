@@ -43,8 +43,8 @@
 //
 // A device has a goroutine that receives. A CQ.Poll that finds nothing receives too,
 // so that a loop that polls moves its own packets without a change of goroutine;
-// while somebody polls, the goroutine looks only every 500 us. CompChannel.Wait
-// sleeps. PostSend sends in the caller's goroutine what the connection's window
+// while somebody polls and nobody is in CompChannel.Wait, which sleeps, the goroutine
+// looks only every 500 us. PostSend sends in the caller's goroutine what the connection's window
 // allows.
 //
 // One lock guards a device: connections that should not share it go on devices

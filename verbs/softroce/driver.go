@@ -127,7 +127,8 @@ func (d *device) expire() {
 }
 
 // pollNap is how long the goroutine that receives stays away while an application polls
-// and so receives itself. It bounds what stands still when that stops.
+// and so receives itself. It bounds what stands still when that stops without going
+// to wait, which ends the nap.
 const pollNap = 500 * time.Microsecond
 
 // receive takes packets in until the device is closed.
@@ -135,13 +136,23 @@ func (d *device) receive() {
 	nap := time.NewTimer(pollNap)
 	defer nap.Stop()
 	for polls := d.polls.Load(); d.wire.receive(); {
-		if now := d.polls.Load(); now != polls {
-			polls = now
-			nap.Reset(pollNap)
-			select {
-			case <-nap.C:
-			case <-d.done:
-			}
+		now := d.polls.Load()
+		if now == polls {
+			continue
+		}
+		polls = now
+		select {
+		case <-d.wake: // of who came to wait before the nap
+		default:
+		}
+		if d.waiting.Load() > 0 {
+			continue // it polled before it went to wait
+		}
+		nap.Reset(time.Duration(d.nap.Load()))
+		select {
+		case <-nap.C:
+		case <-d.wake:
+		case <-d.done:
 		}
 	}
 }

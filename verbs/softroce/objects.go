@@ -337,6 +337,11 @@ func (h *channel) forget(c *completionQueue) {
 
 // Wait implements verbs.CompChannel.
 func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
+	if timeout != 0 { // nobody polls for who sleeps
+		h.dev.waiting.Add(1)
+		defer h.dev.waiting.Add(-1)
+		signal(h.dev.wake)
+	}
 	var c *completionQueue
 	err := wait(timeout, h.ready, h.dev.done, func() bool {
 		h.mu.Lock()

@@ -175,6 +175,14 @@ func TestInjectionFromElsewhere(t *testing.T) {
 	v.unharmed("injection from elsewhere")
 }
 
+// retransmitted counts the packets that h's connection has sent again.
+func (h *end) retransmitted() uint64 {
+	d := h.dev.(*device)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return h.qp.(*queuePair).core.Transport().RetransmittedPackets
+}
+
 // A1: an attacker who sends in the peer's name (it takes a network that lets him)
 // has to guess 24 bits of queue pair number and 24 bits of PSN.
 func TestInjectionInThePeersName(t *testing.T) {
@@ -198,8 +206,10 @@ func TestInjectionInThePeersName(t *testing.T) {
 		v.inject(peer, v.write(v.expected(1).Add(d)), loot)
 	}
 	c := v.server.qp.(*queuePair).core.Transport()
-	if c.DuplicateRequest != 3 || c.OutOfSequence != 4 {
-		t.Errorf("%d duplicates, %d out of sequence", c.DuplicateRequest, c.OutOfSequence)
+	// On a busy machine the peer itself may send again what was only late.
+	again := v.client.retransmitted()
+	if c.DuplicateRequest < 3 || c.DuplicateRequest > 3+again || c.OutOfSequence != 4 {
+		t.Errorf("%d duplicates, %d sent again, %d out of sequence", c.DuplicateRequest, again, c.OutOfSequence)
 	}
 	v.unharmed("guesses of the PSN")
 }

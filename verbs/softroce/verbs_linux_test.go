@@ -867,3 +867,98 @@ func TestEthernet(t *testing.T) {
 		}
 	})
 }
+
+// Who polls once and then sleeps gets what comes at once: the goroutine that receives
+// does not stay away because of that poll, as it does from who only polls.
+func TestWaitEndsTheNap(t *testing.T) {
+	const text = "ping"
+	var ends [2]*end
+	var queues [2]verbs.CQ
+	var channels [2]verbs.CompChannel
+	var bufs [2]verbs.MR
+	for i, where := range []string{here, there} {
+		h := openEnd(t, where)
+		h.dev.(*device).nap.Store(int64(time.Hour))
+		ch, err := h.dev.CreateCompChannel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cq, err := h.dev.CreateCQ(verbs.CQInitAttr{CQE: 16, Channel: ch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.qp.Destroy(); err != nil {
+			t.Fatal(err)
+		}
+		own := h.cq
+		h.cq = cq
+		h.qp = h.newQP()
+		h.me.QPN = h.qp.Num()
+		h.cq = own
+		ends[i], queues[i], channels[i], bufs[i] = h, cq, ch, h.reg(make([]byte, 64))
+		t.Cleanup(func() {
+			if err := errors.Join(h.qp.Destroy(), cq.Destroy(), ch.Destroy()); err != nil {
+				t.Error(err)
+			}
+			h.qp = h.newQP()
+		})
+	}
+	x, y := ends[0], ends[1]
+	if err := errors.Join(verbs.ConnectRC(x.qp, x.me, y.me, params(1024)), verbs.ConnectRC(y.qp, y.me, x.me, params(1024))); err != nil {
+		t.Fatal(err)
+	}
+	// take waits for the receive as programs do that sleep: arm, look, wait.
+	take := func(i int) error {
+		for {
+			if err := queues[i].ReqNotify(false); err != nil {
+				return err
+			}
+			var wc [4]verbs.WC
+			n, err := queues[i].Poll(wc[:])
+			if err != nil {
+				return err
+			}
+			for _, c := range wc[:n] {
+				if c.Status != ib.WCSuccess {
+					return &verbs.StatusError{WC: c}
+				}
+				if c.Opcode == ib.WCRecv {
+					return nil
+				}
+			}
+			if _, err := channels[i].Wait(30 * time.Second); err != nil {
+				return err
+			}
+		}
+	}
+	send := []verbs.SendWR{{Opcode: ib.WRSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte(text)}}
+	const rounds = 200
+	play := func(i int) error {
+		h := ends[i]
+		recv := []verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(bufs[i], 0, 64)}}}
+		for range rounds {
+			if _, err := h.qp.PostRecv(recv); err != nil {
+				return err
+			}
+			if i == 0 {
+				if _, err := h.qp.PostSend(send); err != nil {
+					return err
+				}
+			}
+			if err := take(i); err != nil {
+				return err
+			}
+			if i == 1 {
+				if _, err := h.qp.PostSend(send); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	other := make(chan error, 1)
+	go func() { other <- play(1) }()
+	if err := errors.Join(play(0), <-other); err != nil {
+		t.Fatal(err)
+	}
+}
