@@ -1,11 +1,13 @@
 package rxetest
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,8 +15,8 @@ import (
 	"github.com/sluice-rdma/sluice/internal/rxeguest"
 )
 
-// buildWithIBVerbs builds the command with verbs/ibverbs from this checkout, into
-// a folder that guests get as their /job. It skips the test where libibverbs' headers or a C
+// buildWithIBVerbs builds the command and the tests of providers with verbs/ibverbs
+// from this checkout, into a folder that guests get as their /job. It skips the test where libibverbs' headers or a C
 // compiler are missing.
 func buildWithIBVerbs(t *testing.T) (dir string) {
 	t.Helper()
@@ -22,10 +24,15 @@ func buildWithIBVerbs(t *testing.T) (dir string) {
 		t.Skipf("libibverbs-dev and librdmacm-dev are not installed: pkg-config: %v %s", err, out)
 	}
 	dir = t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "ibverbs", "-o", filepath.Join(dir, "sluice"), "github.com/sluice-rdma/sluice/cmd/sluice")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build -tags ibverbs: %v\n%s", err, out)
+	for _, args := range [][]string{
+		{"build", "-o", filepath.Join(dir, "sluice"), "github.com/sluice-rdma/sluice/cmd/sluice"},
+		{"test", "-c", "-o", filepath.Join(dir, "verbstest"), "github.com/sluice-rdma/sluice/verbs/verbstest"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "go", slices.Insert(args, 1, "-tags", "ibverbs")...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", args, err, out)
+		}
 	}
 	return dir
 }
@@ -36,27 +43,36 @@ func buildWithIBVerbs(t *testing.T) (dir string) {
 func ibvPairs() []pair {
 	var all []pair
 	const guest = "/job/sluice perf "
-	add := func(name, test, flags, row string) {
+	const (
+		toSoft = 1 << iota
+		fromSoft
+		toTool
+		fromTool
+	)
+	add := func(which int, name, test, flags, row string) {
 		flags = patient + " " + flags
 		host := "sluice perf " + test + " -d SOFT " + flags
 		ibv := guest + test + " -d ibv:rxe0 -x GID4 " + flags
 		tool := "ib_" + test + " -F -x GID4 " + flags
-		both := test != "read_lat" && test != "atomic_lat"
-		all = append(all,
-			pair{name + ", ibv to soft", host, ibv + " HOST4", row, both, 0},
-			pair{name + ", soft to ibv", ibv, host + " GUEST4", row, both, 0},
-			pair{name + ", ibv to ib_" + test, tool, ibv + " GUEST4", row, both, 0},
-			pair{name + ", ib_" + test + " to ibv", ibv, tool + " GUEST4", row, both, 0},
-		)
+		for i, p := range []pair{
+			{name + ", ibv to soft", host, ibv + " HOST4", row, true, 0},
+			{name + ", soft to ibv", ibv, host + " GUEST4", row, true, 0},
+			{name + ", ibv to ib_" + test, tool, ibv + " GUEST4", row, true, 0},
+			{name + ", ib_" + test + " to ibv", ibv, tool + " GUEST4", row, true, 0},
+		} {
+			if which&(1<<i) != 0 {
+				all = append(all, p)
+			}
+		}
 	}
-	for _, test := range []string{"write_bw", "read_bw", "send_bw"} {
-		add(test, test, "-s 65536 -n 100", " 65536 +100 ")
-	}
-	add("send_bw, UD", "send_bw", "-c UD -s 1024 -n 100", " 1024 +100 ")
-	add("fetch and add", "atomic_bw", "-n 100", " 8 +100 ")
-	add("compare and swap", "atomic_bw", "-A CMP_AND_SWAP -n 100", " 8 +100 ")
-	add("write_lat", "write_lat", "-n 100", " 2 +100 ")
-	add("events", "send_bw", "-e -s 65536 -n 100", " 65536 +100 ")
+	add(toSoft|fromSoft|toTool|fromTool, "write_bw", "write_bw", "-s 65536 -n 100", " 65536 +100 ")
+	add(toSoft|fromSoft|toTool, "read_bw", "read_bw", "-s 65536 -n 100", " 65536 +100 ")
+	add(toSoft|fromSoft|toTool, "send_bw", "send_bw", "-s 65536 -n 100", " 65536 +100 ")
+	add(toSoft|fromSoft|toTool, "send_bw, UD", "send_bw", "-c UD -s 1024 -n 100", " 1024 +100 ")
+	add(toSoft|fromSoft|toTool, "fetch and add", "atomic_bw", "-n 100", " 8 +100 ")
+	add(toSoft, "compare and swap", "atomic_bw", "-A CMP_AND_SWAP -n 100", " 8 +100 ")
+	add(toSoft|toTool, "write_lat", "write_lat", "-n 20", " 2 +20 ")
+	add(toSoft|toTool, "events", "send_bw", "-e -s 65536 -n 100", " 65536 +100 ")
 	for _, test := range []string{"write_bw", "read_bw"} {
 		flags := patient + " -s 65536 -n 100"
 		all = append(all, pair{test + " paced by TIMELY", "sluice perf " + test + " -d SOFT " + flags,
@@ -76,7 +92,7 @@ func TestIBVerbs(t *testing.T) {
 	dir := buildWithIBVerbs(t)
 	link, err := h.NewTap(t.Context(), "tap0", 4200, m.host...)
 	skipUnavailable(t, err)
-	m.at = boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Addrs: m.guest, Dir: dir})[0]
+	m.at = boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Addrs: m.guest, Dir: dir, CPUs: 2})[0]
 	t.Run("sluice devices", func(t *testing.T) {
 		r, err := m.at.Run(pairContext(t), "/job/sluice", "devices", "-d", "ibv:rxe0", "-v")
 		check(t, err)
@@ -84,6 +100,18 @@ func TestIBVerbs(t *testing.T) {
 			if !strings.Contains(r.Output, want) {
 				t.Errorf("no %q in\n%s", want, r.Output)
 			}
+		}
+	})
+	t.Run("what a provider promises", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*pairTime)
+		defer cancel()
+		gid, err := m.at.GIDIndex(ctx, m.guest[0].Addr())
+		check(t, err)
+		r, err := m.at.Run(ctx, "/job/verbstest", "-test.v", "-test.run", "TestDevice", "-device", "ibv:rxe0", "-gid", strconv.Itoa(gid))
+		t.Log(r.Output)
+		check(t, err)
+		if !strings.Contains(r.Output, "--- PASS: TestDevice/writes_and_reads_of_all_sizes") {
+			t.Error("it tested nothing")
 		}
 	})
 	for _, p := range ibvPairs() {

@@ -36,6 +36,7 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 		d.remove()
 		return nil, fail("create_comp_channel", d.name, int(e), "")
 	}
+	_ = syscall.SetNonblock(int(h.ch.fd), true) // as in newDevice
 	return h, nil
 }
 

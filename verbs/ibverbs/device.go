@@ -170,6 +170,11 @@ func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, mode timest
 		*(*Calls)(unsafe.Pointer(d.calls)) = *calls
 	}
 	C.shim_calls_complete(d.calls, ctx)
+	if !d.adopted {
+		// An event may be gone between poll and read: destroying its object takes
+		// it back.
+		_ = syscall.SetNonblock(int(ctx.async_fd), true) // then it blocks in that case
+	}
 	if err := d.query(); err != nil {
 		_ = d.release() // the error that matters is the first
 		return nil, err
