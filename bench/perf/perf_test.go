@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
@@ -45,7 +46,11 @@ func model(t testing.TB, options string) (a, b verbs.Device) {
 // run runs both ends on the model, and checks that they leave nothing behind.
 func run(t testing.TB, c Config, p Pacing) *Result {
 	t.Helper()
-	a, b := model(t, "")
+	options := ""
+	if scheme, err := cc.Lookup(p.Engine); err == nil {
+		options = "?telemetry=" + scheme.Telemetry.String()
+	}
+	a, b := model(t, options)
 	for _, d := range []*verbs.Device{&a, &b} {
 		var err error
 		if *d, err = p.Wrap(*d); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all" // --cc takes any
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
@@ -416,6 +417,10 @@ func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
 	name, peer := f.dev, f.peer
 	if name == "" {
 		name = "sim:lab/h0"
+		// The network that nobody chose collects what the engine lives on.
+		if scheme, err := cc.Lookup(pacing.Engine); err == nil && scheme.Telemetry != telemetry.None {
+			name += "?telemetry=" + scheme.Telemetry.String()
+		}
 	}
 	simulated := strings.HasPrefix(name, "sim:")
 	switch {

@@ -64,7 +64,7 @@ func (q *QP) start() error {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "port %d tells no line rate: set Config.LineRate", q.port)
 	}
 	if missing := q.starves(); missing != "" {
-		return q.errorf("modify_qp", verbs.ErrNotSupported, "the engine %s lives on %s, which this device does not report: take an engine that needs round trips only", s.scheme.Name, missing)
+		return q.errorf("modify_qp", verbs.ErrNotSupported, "the engine %s lives on %s, which this device does not report: take an engine that needs round trips only, or a device that reports it (on the model, sim:lab/h0?telemetry=per-hop)", s.scheme.Name, missing)
 	}
 	engine, err := s.newEngine(cc.Env{LineRate: line, BaseRTT: s.cfg.BaseRTT, MTU: units.Bytes(q.mtu)})
 	if err != nil {

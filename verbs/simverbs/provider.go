@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -24,8 +25,9 @@ type provider struct {
 
 // lab is a star network, made by the first device that is opened on it.
 type lab struct {
-	options string
-	world   *World
+	options    string
+	congestion CongestionFor
+	world      *World
 }
 
 // labOptions are what the query of a device's name may say.
@@ -35,9 +37,11 @@ type labOptions struct {
 	delay units.Time
 	nic   string
 	seed  uint64
+	// collects is what the packets of all hosts collect on their way.
+	collects telemetry.Kind
 }
 
-// Open implements verbs.Provider: [NETWORK/]HOST[?hosts=&rate=&delay=&nic=&seed=].
+// Open implements verbs.Provider: [NETWORK/]HOST[?hosts=&rate=&delay=&nic=&seed=&telemetry=].
 func (p *provider) Open(name string) (verbs.Device, error) {
 	path, query, _ := strings.Cut(name, "?")
 	network, host, ok := strings.Cut(path, "/")
@@ -60,7 +64,7 @@ func (p *provider) Open(name string) (verbs.Device, error) {
 		if err != nil {
 			return bad(verbs.ErrInvalid, "%v", err)
 		}
-		l = &lab{options: query, world: w}
+		l = &lab{options: query, congestion: o.congestion, world: w}
 		p.labs[network] = l
 	} else if query != "" && query != l.options {
 		return bad(verbs.ErrInvalid, "the network %s exists already, made with the options %q: give the same, or none", network, l.options)
@@ -73,7 +77,7 @@ func (p *provider) Open(name string) (verbs.Device, error) {
 		return d, nil
 	}
 	// Opened again after Close: the NIC is the same.
-	d := l.world.AddDevice(l.world.devices[i].name, l.world.devices[i].nic, nil)
+	d := l.world.AddDevice(l.world.devices[i].name, l.world.devices[i].nic, l.congestion)
 	return d, nil
 }
 
@@ -109,14 +113,30 @@ func parseOptions(query string) (labOptions, error) {
 			o.nic = text
 		case "seed":
 			o.seed, err = strconv.ParseUint(text, 0, 64)
+		case "telemetry":
+			o.collects, err = parseTelemetry(text)
 		default:
-			err = fmt.Errorf("no such option: take hosts, rate, delay, nic or seed")
+			err = fmt.Errorf("no such option: take hosts, rate, delay, nic, seed or telemetry")
 		}
 		if err != nil {
 			return o, fmt.Errorf("option %s: %w", key, err)
 		}
 	}
 	return o, nil
+}
+
+func parseTelemetry(text string) (telemetry.Kind, error) {
+	for _, k := range []telemetry.Kind{telemetry.None, telemetry.MaxDelay, telemetry.PerHop} {
+		if text == k.String() {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("%q: take %v, %v or %v", text, telemetry.None, telemetry.MaxDelay, telemetry.PerHop)
+}
+
+// congestion is what each queue pair gets, a CongestionFor.
+func (o *labOptions) congestion(int) (nicmodel.Congestion, int, error) {
+	return nicmodel.Congestion{Telemetry: o.collects}, 0, nil
 }
 
 // build makes a lossless star of hosts h0, h1, ... around one switch.
@@ -142,7 +162,7 @@ func (o *labOptions) build(network string) (*World, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.AddDevice(fmt.Sprintf("sim:%s/%s", network, net.Topology().HostName(host)), nic, nil)
+		w.AddDevice(fmt.Sprintf("sim:%s/%s", network, net.Topology().HostName(host)), nic, o.congestion)
 	}
 	return w, nil
 }
