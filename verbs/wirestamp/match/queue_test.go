@@ -166,6 +166,16 @@ func TestAcknowledgementLostBehindTheHook(t *testing.T) {
 	complete(t, q, 2, Stamps{First: 2, Last: 2, Acked: 105, Retransmitted: true})
 }
 
+// If no other one comes, it was that one after all.
+func TestAcknowledgementThatCrossedARetransmission(t *testing.T) {
+	q := fresh()
+	post(t, q, 1, ib.WRSend, 10, 0xfffffe)
+	q.Sent(1, 0xfffffe, ib.SendOnly, 0)
+	q.Received(5, 0xfffffe, ib.Acknowledge, 0x1f)
+	q.Sent(6, 0xfffffe, ib.SendOnly, 0)
+	complete(t, q, 1, Stamps{First: 1, Last: 1, Acked: 5, Retransmitted: true})
+}
+
 func TestUnsignaledAndLocal(t *testing.T) {
 	q := fresh()
 	q.Post(1, ib.WRRDMAWrite, 10, false)
