@@ -13,7 +13,7 @@ GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 PURE := internal/detmath units ib telemetry des roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match fabric nicmodel
 
 # Packages with hot paths. Those that a checkout does not have are left out.
-BENCH := cc ratelimiter completions calibration roce des fabric nicmodel verbs/paced
+BENCH := cc ratelimiter completions calibration roce des fabric nicmodel verbs/paced verbs/wirestamp/match
 COUNT ?= 1
 BENCHTIME ?= 1s
 
@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-rxe test-hw fuzz race bench bench-roce check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build test test-rxe test-hw fuzz race bench bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -109,6 +109,9 @@ bench-roce: need-go ## softroce on the loopback beside plain UDP by the same cal
 	@mkdir -p $(BIN)
 	@$(GO) test -c -o $(BIN)/bench-roce ./verbs/softroce
 	@$(BIN)/bench-roce -beside-udp -test.benchtime $(BENCHTIME)
+
+bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/timestamps.md)
+	@$(GO) test -run '^$$' -bench RTTSpread -benchtime 1x ./verbs/wirestamp
 
 check: fmt-check vet purity tidy-check lint generate-check ## everything CI checks besides the tests
 
