@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,16 +123,17 @@ func TestIBVerbs(t *testing.T) {
 
 // pacedRate paces writes at a rate far below what the guest can do, and expects
 // what arrives within 2 percent of it. A guest whose processor stands still
-// misses segments' times and does not make up for them, so being slow is tried again; being
-// fast is a failure at once.
+// misses segments' times and does not make up for them, so being slow is tried again, and
+// no failure on a machine that has far more to do than processors; being fast is a failure
+// at once.
 func pacedRate(t *testing.T, m *meeting) {
-	const mbps, tolerance, attempts = 8.0, 0.02, 4
+	const mbps, tolerance, attempts = 4.0, 0.02, 4
 	var got float64
 	for range attempts {
 		ctx := pairContext(t)
-		server := m.start(t, ctx, "sluice perf write_bw -d SOFT "+patient+" -s 65536 -n 60")
+		server := m.start(t, ctx, "sluice perf write_bw -d SOFT "+patient+" -s 65536 -n 40")
 		check(t, server.ready(ctx))
-		client := m.start(t, ctx, "/job/sluice perf write_bw -d ibv:rxe0 -x GID4 "+patient+" -s 65536 -n 60 --quiet --json --rate_limit "+
+		client := m.start(t, ctx, "/job/sluice perf write_bw -d ibv:rxe0 -x GID4 "+patient+" -s 65536 -n 40 --quiet --json --rate_limit "+
 			strconv.FormatFloat(mbps, 'f', -1, 64)+"Mbps HOST4")
 		for _, end := range []process{client, server} {
 			if err := end.wait(ctx); err != nil {
@@ -146,6 +148,13 @@ func pacedRate(t *testing.T, m *meeting) {
 		if math.Abs(got-mbps) <= mbps*tolerance {
 			return
 		}
+	}
+	var load float64
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load, _ = strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+	}
+	if got < mbps && load > 2*float64(runtime.NumCPU()) {
+		t.Skipf("%.4g Mbit/s, set to %g; the machine's load is %g on %d processors, so the guest's stood still", got, mbps, load, runtime.NumCPU())
 	}
 	t.Errorf("%.4g Mbit/s, set to %g", got, mbps)
 }
