@@ -85,6 +85,7 @@ func pairs() []pair {
 	for _, test := range []string{"write_lat", "read_lat", "send_lat", "atomic_lat"} {
 		add(perftest("IPv4", test, "-n 100", " [28] +100 ", 0))
 	}
+	add(perftest("by time", "write_lat", "-D 2", " 2 +[1-9][0-9]* ", 0))
 	for _, mtu := range []string{"256", "512", "1024", "2048", "4096"} {
 		for _, test := range []string{"write_bw", "read_bw", "send_bw"} {
 			// 10001 is no multiple of anything.
