@@ -105,10 +105,12 @@ bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
 	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \
 		$(patsubst %,./%/...,$(wildcard $(BENCH)))
 
+ROUNDS ?= 60
+
 bench-roce: need-go ## softroce on the loopback beside plain UDP by the same calls: a table
 	@mkdir -p $(BIN)
 	@$(GO) test -c -o $(BIN)/bench-roce ./verbs/softroce
-	@$(BIN)/bench-roce -beside-udp -test.benchtime $(BENCHTIME)
+	@$(BIN)/bench-roce -beside-udp -test.benchtime $(ROUNDS)x
 
 bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/timestamps.md)
 	@$(GO) test -run '^$$' -bench RTTSpread -benchtime 1x ./verbs/wirestamp
