@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-rxe test-hw fuzz race bench bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build test test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -61,10 +61,38 @@ help: ## list the targets
 run: build ## run the main job on the built-in model: tables on screen, plots in report.html
 	$(BIN)/sluice run $(SCENARIOS) --report $(REPORT)
 
-build: need-go ## build bin/sluice
+build: need-go $(if $(filter yes,$(IBVERBS)),libsluice) ## build bin/sluice, and the C library where libibverbs is
 	@mkdir -p $(BIN)
 	@echo '$(CHOSEN)'
 	$(GO) build $(TAGS) -o $(BIN)/sluice ./cmd/sluice
+
+# The C library (docs/c-api.md) and the one to preload (docs/preload.md). Where they go,
+# and where `make install-libsluice` puts them.
+LIB ?= $(BIN)/lib
+PREFIX ?= /usr/local
+DESTDIR ?=
+LIBSLUICE_VERSION := 0.1
+LIBSLUICE_CC := $(or $(CC),cc) -std=gnu11 -O2 -Wall -Wextra
+# $(call pc,PREFIX,LIBDIR,INCLUDEDIR) is sluice.pc.
+pc = sed -e 's|@PREFIX@|$1|' -e 's|@LIBDIR@|$2|' -e 's|@INCLUDEDIR@|$3|' -e 's|@VERSION@|$(LIBSLUICE_VERSION)|' libsluice/sluice.pc.in
+
+libsluice: need-go ## build libsluice.so and libsluice-preload.so, for C programs, into bin/lib
+	@[ "$(IBVERBS)" = yes ] || { echo '$(CHOSEN)'; exit 1; }
+	@mkdir -p $(LIB)
+	CGO_ENABLED=1 $(GO) build -tags ibverbs -buildmode=c-shared -ldflags "-extldflags '-Wl,-soname,libsluice.so.0 -Wl,--version-script=$(CURDIR)/libsluice/libsluice.map'" -o $(LIB)/libsluice.so.0 ./libsluice
+	@rm -f $(LIB)/libsluice.so.h # what cgo exports is not for programs
+	@ln -sf libsluice.so.0 $(LIB)/libsluice.so
+	$(LIBSLUICE_CC) -fPIC -shared -o $(LIB)/libsluice-preload.so libsluice/preload/preload.c -Wl,--version-script=libsluice/preload/preload.map -ldl -lpthread
+	@$(call pc,$(CURDIR),$(abspath $(LIB)),$(CURDIR)/libsluice/include) >$(LIB)/sluice.pc
+
+install-libsluice: libsluice ## install the C library under PREFIX=/usr/local (DESTDIR= for packages)
+	@install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3 $(DESTDIR)$(PREFIX)/share/man/man7
+	@install -m 755 $(LIB)/libsluice.so.0 $(LIB)/libsluice-preload.so $(DESTDIR)$(PREFIX)/lib
+	@ln -sf libsluice.so.0 $(DESTDIR)$(PREFIX)/lib/libsluice.so
+	@install -m 644 libsluice/include/sluice.h $(DESTDIR)$(PREFIX)/include
+	@install -m 644 libsluice/man/sluice.3 $(DESTDIR)$(PREFIX)/share/man/man3
+	@install -m 644 libsluice/man/libsluice-preload.7 $(DESTDIR)$(PREFIX)/share/man/man7
+	@$(call pc,$(PREFIX),$(PREFIX)/lib,$(PREFIX)/include) >$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
 
 # What emulates a guest runs last and by itself: beside other tests its processor
 # stands still for longer than protocols wait. It runs each time: that the command
@@ -80,7 +108,8 @@ test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (d
 	@$(GO) test -count=1 -v ./rxetest
 
 fuzz: need-go ## run each fuzz target for FUZZTIME=5m; what one finds lies in its package's testdata/fuzz
-	@list=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+	@packages=$$(grep -rl --include='*_test.go' '^func Fuzz' . | sed 's|/[^/]*$$||' | sort -u); \
+	list=$$($(GO) test -list '^Fuzz' $$packages) || { echo "$$list"; exit 1; }; \
 	echo "$$list" | awk '/^Fuzz/ { names = names " " $$1 } \
 		/^ok/ { n = split(names, name, " "); for (i = 1; i <= n; i++) print $$2, name[i]; names = "" }' | \
 	while read -r package name; do \
@@ -105,15 +134,21 @@ bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
 	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \
 		$(patsubst %,./%/...,$(wildcard $(BENCH)))
 
+bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/timestamps.md)
+	@$(GO) test -run '^$$' -bench RTTSpread -benchtime 1x ./verbs/wirestamp
+
+bench-pacing: need-go ## how well paced segments keep their times, beside loops that spin and sleep (docs/perf.md)
+	@$(GO) test -run '^$$' -bench Pacing -benchtime 5x ./verbs/softroce
+
+bench-c: libsluice ## what the C library and its preload add to raw libibverbs calls, on a null device (docs/c-api.md)
+	@LIBSLUICE=$(abspath $(LIB)) $(GO) test -count=1 -run '^TestOverhead$$' -v ./libsluice -overhead
+
 ROUNDS ?= 60
 
 bench-roce: need-go ## softroce on the loopback beside plain UDP by the same calls: a table
 	@mkdir -p $(BIN)
 	@$(GO) test -c -o $(BIN)/bench-roce ./verbs/softroce
 	@$(BIN)/bench-roce -beside-udp -test.benchtime $(ROUNDS)x
-
-bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/timestamps.md)
-	@$(GO) test -run '^$$' -bench RTTSpread -benchtime 1x ./verbs/wirestamp
 
 check: fmt-check vet purity tidy-check lint generate-check ## everything CI checks besides the tests
 

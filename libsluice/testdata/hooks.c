@@ -1,7 +1,8 @@
 /*
  * What a C program does with libibverbs, test by test: hooks TEST. The same source
  * is an unmodified program, run under libsluice-preload.so, and with SLUICE_API
- * one that calls libsluice itself. Devices are those of package fakeverbs.
+ * one that calls libsluice itself. Devices are those of package fakeverbs, or all
+ * TEST_DEVICE, with the GID TEST_GID.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -68,6 +69,8 @@ static struct ibv_context *open_device(const char *name)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	CHECK(list);
 	struct ibv_context *ctx = NULL;
+	if (getenv("TEST_DEVICE"))
+		name = getenv("TEST_DEVICE");
 	for (int i = 0; list[i]; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), name))
 			ctx = ibv_open_device(list[i]);
@@ -79,19 +82,21 @@ static struct ibv_context *open_device(const char *name)
 static int to_rts(struct ibv_qp *qp, uint32_t dest)
 {
 	union ibv_gid gid;
-	CHECK(!ibv_query_gid(qp->context, 1, 0, &gid));
+	const char *index = getenv("TEST_GID");
+	uint8_t sgid = index ? (uint8_t)atoi(index) : 0;
+	CHECK(!ibv_query_gid(qp->context, 1, sgid, &gid));
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1,
 		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
 	int r = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (r)
 		return r;
 	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = dest, .max_dest_rd_atomic = 4,
-		.min_rnr_timer = 12, .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 1}}};
+		.min_rnr_timer = 12, .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .sgid_index = sgid, .hop_limit = 64}}};
 	r = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	if (r)
 		return r;
-	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
+	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 17, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
 	return ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 			     IBV_QP_MAX_QP_RD_ATOMIC);
 }
@@ -424,8 +429,7 @@ static void t_turns(void)
 
 static void post_one(struct pair *p, uint64_t id, uint32_t length)
 {
-	static struct ibv_sge s;
-	s = piece(p, 0, 0, length);
+	struct ibv_sge s = piece(p, 0, 0, length);
 	struct ibv_send_wr wr = rdma(p, id, IBV_WR_RDMA_WRITE, &s, 1, 0), *bad;
 	CHECK(!ibv_post_send(p->qp[0], &wr, &bad));
 }
