@@ -18,7 +18,7 @@ import "unsafe"
 // there, give the function that it replaced. The others are of the names with
 // ibv_ before them.
 //
-// No callback into Go may be among PollCQ's callees.
+// The posting and polling ones must not call back into Go.
 type Calls struct {
 	PostSend, PostRecv, PostSRQRecv, PollCQ, ReqNotifyCQ unsafe.Pointer
 
