@@ -179,3 +179,32 @@ func TestChooseSimulated(t *testing.T) {
 type simulatedNIC struct{ runner }
 
 func (s simulatedNIC) ReadClock() (uint64, error) { return readable{s.device}.ReadClock() }
+
+// Of a sample's readings the tightest counts, and an error of any is the sample's.
+func TestCounterSample(t *testing.T) {
+	d := &device{w: &world{rng: rand.New(rand.NewPCG(3, 4)), nicHz: 1e9, nicBits: 64}, attr: verbs.DeviceAttr{CoreClockHz: 1e9, ClockBits: 64}}
+	src, err := counter(readable{d}, NIC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum units.Time
+	for range 100 {
+		x, err := src.Sample()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := units.Time(x.NIC) * units.Nanosecond; at < x.HostBefore-units.Nanosecond || at > x.HostAfter {
+			t.Errorf("read %v, bracket %v to %v", at, x.HostBefore, x.HostAfter)
+		}
+		sum += x.HostAfter - x.HostBefore
+	}
+	// A bracket holds three waits that average 1.02 us; the least of five is well
+	// below that.
+	if mean := sum / 100; mean > 2500*units.Nanosecond {
+		t.Errorf("brackets of %v on average", mean)
+	}
+	d.fails = errTest
+	if _, err := src.Sample(); err != errTest {
+		t.Error(err)
+	}
+}
