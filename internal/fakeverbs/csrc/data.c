@@ -196,8 +196,11 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 		room += r.sge[i].length;
 	if (ud) {
 		struct ibv_grh grh = {.next_hdr = 27, .hop_limit = 64};
-		grh.sgid = qp->ctx->cfg.gids[0];
-		grh.dgid = peer->ctx->cfg.gids[0];
+		if (wr->wr.ud.ah) {
+			const struct ibv_ah_attr *a = &((struct fv_ah *)wr->wr.ud.ah)->attr;
+			grh.sgid = qp->ctx->cfg.gids[a->grh.sgid_index];
+			grh.dgid = a->grh.dgid;
+		}
 		skip = sizeof grh;
 		e.byte_len += skip;
 		e.wc_flags |= IBV_WC_GRH;
@@ -205,12 +208,9 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 			move(r.sge, r.num_sge, false, 0, (char *)&grh, skip, true);
 	}
 	if (room < len + skip) {
-		if (!ud) {
-			e.status = IBV_WC_LOC_LEN_ERR;
+		e.status = IBV_WC_LOC_LEN_ERR;
+		if (!ud)
 			qp->hurt = peer;
-		} else {
-			e.status = IBV_WC_LOC_LEN_ERR;
-		}
 		complete_receive(peer, &r, e, due);
 		return ud ? 0 : IBV_WC_REM_INV_REQ_ERR;
 	}

@@ -295,6 +295,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	if (err || ctx->cmd_fd < 0) {
 		evq_free(&c->async);
 		close(ctx->cmd_fd);
+		if (c->cfg.logfd >= 0)
+			close(c->cfg.logfd);
 		free(c);
 		return errno = err ? err : EMFILE, NULL;
 	}

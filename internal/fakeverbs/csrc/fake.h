@@ -10,6 +10,11 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+#if defined __x86_64__ || defined __i386__
+#define PAUSE() __builtin_ia32_pause()
+#else
+#define PAUSE() ((void)0)
+#endif
 #define container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 /* Every call that can be counted, made to fail, or made to raise an event. */
@@ -233,7 +238,7 @@ static inline void spin_lock(atomic_int *l, bool on)
 				sched_yield();
 				spins = 0;
 			}
-			__builtin_ia32_pause();
+			PAUSE();
 		}
 	}
 }

@@ -286,6 +286,9 @@ static void shared(void)
 	struct ibv_wc wc = one(cq, 1, IBV_WC_SUCCESS);
 	CHECK(wc.byte_len == 48 && wc.wc_flags & IBV_WC_GRH && wc.src_qp == a->qp_num);
 	CHECK(!memcmp(buf + 40, "datagram", 8));
+	union ibv_gid gid;
+	NEED(!ibv_query_gid(ctx, 1, 3, &gid));
+	CHECK(!memcmp(&((struct ibv_grh *)buf)->sgid, &gid, sizeof gid));
 	one(cq, 2, IBV_WC_SUCCESS);
 	wr.wr.ud.remote_qkey++; /* the wrong key: lost */
 	NEED(!ibv_post_send(a, &wr, &bad));
