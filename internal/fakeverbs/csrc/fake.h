@@ -137,7 +137,7 @@ struct fv_cqe {
 	uint32_t sq_index; /* what of the send queue is free once it is polled */
 	uint32_t byte_len, imm, src_qp, qp_num;
 	uint8_t status, opcode, wc_flags;
-	bool is_send : 1, solicited : 1;
+	bool is_send, solicited;
 };
 
 /* When a completion is seen (0: at once) and how it is stamped; beside the
