@@ -50,6 +50,12 @@ type Config struct {
 	// completion times are those of polling. At most 60 s.
 	CalibrateEvery units.Time
 
+	// CatchUp bounds how late progress may come without costing a flow its rate: a
+	// segment that leaves later than that counts as sent CatchUp before it did. More
+	// holds a rate on a host that wakes late, and lets a flow send as much in a row
+	// after a stall. 0 makes up for nothing; at most 1 s.
+	CatchUp units.Time
+
 	// Batch is the most segments that are sent on one reading of the clock, and
 	// posted in one call: 1 to 256.
 	Batch int
@@ -66,12 +72,13 @@ const leastOutstanding = 64 * units.KiB
 
 // DefaultConfig returns TIMELY's 16 KiB segments, the default bound on what is
 // outstanding, a base RTT of 20 us, a calibration sample at least every 100 ms,
-// batches of 16, and no engine.
+// up to 10 us of lateness made up for, batches of 16, and no engine.
 func DefaultConfig() Config {
 	return Config{
 		Segment:        16 * units.KiB,
 		BaseRTT:        20 * units.Microsecond,
 		CalibrateEvery: 100 * units.Millisecond,
+		CatchUp:        10 * units.Microsecond,
 		Batch:          16,
 	}
 }
@@ -100,6 +107,8 @@ func (c *Config) Validate() error {
 		return bad("NICRate", c.NICRate, "it must be below LineRate, "+c.LineRate.String())
 	case c.CalibrateEvery < 0 || c.CalibrateEvery > 60*units.Second:
 		return bad("CalibrateEvery", c.CalibrateEvery, "give at most 60s, or 0 for no calibration")
+	case c.CatchUp < 0 || c.CatchUp > units.Second:
+		return bad("CatchUp", c.CatchUp, "give at most 1s, or 0 for none")
 	case c.Batch < 1 || c.Batch > 256:
 		return bad("Batch", c.Batch, "give 1 to 256")
 	}

@@ -25,6 +25,7 @@ func TestAConfigurationIsChecked(t *testing.T) {
 		"NICRate":        func(c *paced.Config) { c.NICRate = -1 },
 		"NICRate ":       func(c *paced.Config) { c.LineRate, c.NICRate = line, line },
 		"CalibrateEvery": func(c *paced.Config) { c.CalibrateEvery = -1 },
+		"CatchUp":        func(c *paced.Config) { c.CatchUp = 2 * units.Second },
 		"Batch":          func(c *paced.Config) { c.Batch = 0 },
 		"no rate engine": func(c *paced.Config) { c.Scheme = "no such engine" },
 		"a bad engine": func(c *paced.Config) {

@@ -78,7 +78,9 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	sched, err := ratelimiter.New(ratelimiter.DefaultConfig())
+	pacing := ratelimiter.DefaultConfig()
+	pacing.CatchUp = c.CatchUp
+	sched, err := ratelimiter.New(pacing)
 	if err != nil {
 		return nil, err
 	}
@@ -269,17 +271,14 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 	q.file(now)
 }
 
-// catchUp bounds how late progress may come without costing a flow its rate.
-const catchUp = 10 * units.Microsecond
-
 // release posts the claims there are and all segments that are due. The scheduler
 // is told of each as if it left on time, so that several gaps may lie between two
-// calls; what it makes up for is bounded by catchUp. A live one reads the clock
+// calls; what it makes up for is bounded by Config.CatchUp. A live one reads the clock
 // anew after each full batch.
 func (s *Shim) release(now units.Time, live bool) {
 	for {
 		for s.nClaims < len(s.claims) {
-			at := max(s.sched.NextDue(), now-catchUp)
+			at := max(s.sched.NextDue(), now-s.cfg.CatchUp)
 			if at > now {
 				break
 			}

@@ -122,23 +122,28 @@ func TestLatePollingCostsNoRate(t *testing.T) {
 	}
 }
 
-// After a stall there is no burst: at most catchUp's worth is made up for.
+// After a stall a flow makes up for CatchUp's worth, and for no more.
 func TestAStallMakesNoBurst(t *testing.T) {
 	const rate = 5 * units.Gbps
-	p := newBench(t, steered(&fixed{control: cc.Control{Rate: rate, Window: cc.Unlimited}, quiet: true}), nil)
-	q, _ := p.connect(defaultCap())
-	for range 60 {
-		p.post(q, p.write(1, 1000))
-	}
-	p.run(20 * us)
-	before := len(p.posts)
-	p.w.RunUntil(3 * units.Millisecond)
-	if err := p.shim.Progress(p.w.Now()); err != nil {
-		t.Fatal(err)
-	}
-	// 20 us at 1.6 us a gap, and one.
-	if burst := len(p.posts) - before; burst > 14 {
-		t.Errorf("%d requests left at once after a stall", burst)
+	for catchUp, most := range map[units.Time]int{ // at 1.6 us a gap, and one
+		0: 1, 20 * us: 14, 64 * us: 42,
+	} {
+		cfg := steered(&fixed{control: cc.Control{Rate: rate, Window: cc.Unlimited}, quiet: true})
+		cfg.CatchUp = catchUp
+		p := newBench(t, cfg, nil)
+		q, _ := p.connect(defaultCap())
+		for range 60 {
+			p.post(q, p.write(1, 1000))
+		}
+		p.run(20 * us)
+		before := len(p.posts)
+		p.w.RunUntil(3 * units.Millisecond)
+		if err := p.shim.Progress(p.w.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if burst := len(p.posts) - before; burst > most || burst < most-3 {
+			t.Errorf("CatchUp %v: %d requests left at once after a stall, want %d", catchUp, burst, most)
+		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -57,6 +56,7 @@ func openPaced(tb testing.TB, name string, rate units.Rate, segment units.Bytes,
 	}
 	e := &pacedEnd{engine: &atRate{control: cc.Control{Rate: rate, Window: cc.Unlimited}}, buf: make([]byte, size)}
 	cfg := paced.DefaultConfig()
+	cfg.CatchUp = pacingCatchUp
 	cfg.Segment = segment
 	cfg.Engine = func(cc.Env) (cc.Engine, error) { return e.engine, nil }
 	if e.shim, err = paced.Wrap(dev, cfg); err != nil {
@@ -233,6 +233,9 @@ func spinUntil(until time.Time) {
 
 func sleepUntil(until time.Time) { time.Sleep(time.Until(until)) }
 
+// pacingCatchUp is what sluice perf has for a fixed rate, which nobody adapts.
+const pacingCatchUp = 20 * units.Millisecond
+
 // errorsOf returns by how much each segment after the first left late, by its schedule.
 // That is a gap after the schedule of the one before; but a segment that left later
 // than catchUp counts as scheduled for catchUp before it left. The schedule of a loop, with
@@ -292,7 +295,6 @@ func BenchmarkPacing(b *testing.B) {
 		b.Run(c.rate.String(), func(b *testing.B) {
 			const n = 1001
 			gap := c.rate.Serialize(c.segment)
-			catchUp := 2 * ratelimiter.DefaultConfig().CatchUp // the shim's own, and the scheduler's
 			x, y := pacedPair(b, [2]string{here, there}, c.rate, c.segment, n*int(c.segment))
 			l := newLoop(b, int(c.segment))
 			shim := func(wait func([]verbs.WC) (int, error)) func() []units.Time {
@@ -305,9 +307,9 @@ func BenchmarkPacing(b *testing.B) {
 				return func() []units.Time { return l.run(b, n, gap.Duration(), wait) }
 			}
 			pacers := []*pacer{
-				{name: "shim, polling", run: shim(x.polling), own: catchUp},
+				{name: "shim, polling", run: shim(x.polling), own: pacingCatchUp},
 				{name: "spinning loop", run: plain(spinUntil), own: units.Never},
-				{name: "shim, waiting", run: shim(x.sleeping), own: catchUp},
+				{name: "shim, waiting", run: shim(x.sleeping), own: pacingCatchUp},
 				{name: "sleeping loop", run: plain(sleepUntil), own: units.Never},
 			}
 			for b.Loop() {
