@@ -339,6 +339,7 @@ func (m *measurement) report(out *System) {
 		}
 	}
 	out.Network = m.network()
+	out.LinkUse = m.linkUse()
 	for i := range m.links {
 		out.Links = append(out.Links, m.link(&m.links[i], span))
 	}

@@ -61,6 +61,9 @@ type Result struct {
 	YAML string `json:"yaml,omitempty"`
 	Seed uint64 `json:"seed"`
 
+	// Topology is nil in results of versions that did not write it.
+	Topology *Topology `json:"topology,omitempty"`
+
 	Systems []*System `json:"systems"`
 
 	// Sums over the systems. Unlike theirs, these are also there for a run of
@@ -91,6 +94,8 @@ type System struct {
 	Labels []Label `json:"labels,omitempty"`
 	// Links are those that the scenario asked to measure.
 	Links []Link `json:"links,omitempty"`
+	// LinkUse is of every link of the topology.
+	LinkUse *LinkUse `json:"link_use,omitempty"`
 
 	Series        []Series       `json:"series,omitempty"`
 	Distributions []Distribution `json:"distributions,omitempty"`

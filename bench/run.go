@@ -19,7 +19,7 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed}
+	r := &Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Topology: topologyOf(s.Graph())}
 	var simulated units.Time
 	for i, sys := range s.Systems {
 		progress := func(done float64) {
