@@ -68,7 +68,7 @@ func (*Topology) variantOf(kind string) any {
 	return nil
 }
 
-var workloadKinds = []string{"incast", "permutation", "flows", "poisson"}
+var workloadKinds = []string{"incast", "permutation", "flows", "poisson", "trace"}
 
 func (*Workload) variantKinds() []string { return workloadKinds }
 
@@ -82,6 +82,8 @@ func (*Workload) variantOf(kind string) any {
 		return &FlowList{}
 	case "poisson":
 		return &Poisson{Hosts: HostSet{All: true}, LoadOn: "hosts", To: "any"}
+	case "trace":
+		return &Trace{Format: traceAuto, Hosts: HostSet{All: true}}
 	}
 	return nil
 }

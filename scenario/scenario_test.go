@@ -69,8 +69,8 @@ func TestErrors(t *testing.T) {
 		{"too many hosts", "[h0..h2]", "4", "small.yaml:22: workloads[0].senders: is 4: there are only 3"},
 		{"no choice of hosts", "[h0..h2]", "some", "write a number of hosts, a list"},
 		{"no link", "tor0->h3", "tor0->h7", `small.yaml:25: measure.links[0]: there is no link "tor0->h7"`},
-		{"unknown engine", "timely", "timley", `small.yaml:14: systems[0].engine: no rate engine is called "timley": take one of none, `},
-		{"engine missing", "    engine: none\n", "", "small.yaml:17: systems[1].engine: it is missing: name one of none, "},
+		{"unknown engine", "timely", "timley", `small.yaml:14: systems[0].engine: no rate engine is called "timley": take one of `},
+		{"engine missing", "    engine: none\n", "", "small.yaml:17: systems[1].engine: it is missing: name one of "},
 		{"unknown preset", "mtu: 1024", "preset: cx9", `small.yaml:11: nic.preset: no NIC preset is called "cx9": take one of `},
 		{"unknown mode", "mtu: 1024", "mode: on", `nic.mode: "on" is none: choose auto, host or offload`},
 		{"mtu out of range", "mtu: 1024", "mtu: 12", "nic.mtu: is 12: choose 64 to 65535"},
@@ -604,7 +604,7 @@ func TestSchemaIsWhole(t *testing.T) {
 	}
 	for _, v := range []any{
 		Scenario{}, System{}, Fabric{}, PFC{}, ECN{}, Switch{}, Fault{}, NIC{}, Shim{}, Measure{}, Expectation{}, Topology{}, Star{}, Dumbbell{},
-		Chain{}, LeafSpine{}, ThreeTier{}, FatTree{}, Workload{}, Incast{}, Permutation{}, FlowList{}, FlowSpec{}, Poisson{},
+		Chain{}, LeafSpine{}, ThreeTier{}, FatTree{}, Workload{}, Incast{}, Permutation{}, FlowList{}, FlowSpec{}, Poisson{}, Trace{},
 	} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumField() {

@@ -11,8 +11,7 @@ type Workload struct {
 	Name string `yaml:"name" eg:"background"`
 	// The pattern; it decides which keys there are besides these.
 	Kind string `yaml:"kind" eg:"incast" req:"yes"`
-	// Pattern holds the keys of the kind: an *Incast, *Permutation, *FlowList or
-	// *Poisson.
+	// Pattern holds the keys of the kind, such as an *Incast.
 	Pattern Pattern `yaml:",variant"`
 	// What carries the data: `write`, `read` or `send`. The data of a Read come from
 	// the flow's source, too: its destination posts it.
