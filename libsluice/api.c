@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -361,8 +362,9 @@ int sluice_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, vo
 		if (c) {
 			void *got = NULL;
 			int64_t wake = -1;
+			int settled = 1;
 			int state = sl_enter();
-			int r = slLook(c->id, &got, &wake);
+			int r = slLook(c->id, &got, &wake, &settled);
 			sl_leave(state);
 			if (r) {
 				errno = r;
@@ -376,6 +378,10 @@ int sluice_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, vo
 				*cq = mine->cq;
 				*cq_context = mine->cq->cq_context;
 				return 0;
+			}
+			if (!settled) {
+				sched_yield();
+				continue;
 			}
 			int flags = fcntl(channel->fd, F_GETFL);
 			if (flags >= 0 && !(flags & O_NONBLOCK)) {

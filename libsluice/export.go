@@ -402,15 +402,20 @@ func slReqNotify(id C.uint32_t, solicited C.int) C.int {
 }
 
 // slLook finds the CQ of a channel that has an event, NULL if none has; wake is
-// then in how many nanoseconds to look again, -1 for never.
+// then in how many nanoseconds to look again, -1 for never. Unless settled, look
+// again at once.
 //
 //export slLook
-func slLook(id C.uint32_t, out *unsafe.Pointer, wake *C.int64_t) C.int {
+func slLook(id C.uint32_t, out *unsafe.Pointer, wake *C.int64_t, settled *C.int) C.int {
 	at := int64(-1)
+	*settled = 1
 	for _, a := range world.channels.get(id).shims {
-		got, w, err := a.shim.s.Look(a.paced)
+		got, w, calm, err := a.shim.s.Look(a.paced)
 		if err != nil {
 			return failed(err)
+		}
+		if !calm {
+			*settled = 0
 		}
 		if got != nil {
 			*out = got.Unwrap().(*ibverbs.CQ).Handle()

@@ -371,7 +371,10 @@ func TestOverhead(t *testing.T) {
 	}
 	const rounds, batches = 11, "20000"
 	env := []string{"FAKEVERBS_DATA=null", "FAKEVERBS_SINGLE_THREADED=1", "SLUICE_MAX_OUTSTANDING=1MiB"}
-	fast := "900000000000" // far above what it reaches, so each segment is scheduled and none waits
+	// TIMELY that no round trip bothers stays at the line rate: steered, not
+	// paced. A rate far above what the program reaches makes each segment pass the
+	// scheduler, and none wait.
+	const calm = "t_low: 1s, t_high: 2s"
 	modes := []struct {
 		name    string
 		binary  string
@@ -381,10 +384,10 @@ func TestOverhead(t *testing.T) {
 	}{
 		{"raw", "bench", false, "0", nil},
 		{"sluice.h, no engine", "bench-api", false, "1", nil},
-		{"sluice.h, timely", "bench-api", false, "1", []string{"TEST_ENGINE=timely"}},
+		{"sluice.h, timely", "bench-api", false, "1", []string{"TEST_ENGINE=timely", "TEST_ENGINE_CONFIG=" + calm}},
 		{"preload, no engine", "bench", true, "1", []string{"SLUICE_CC=none"}},
-		{"preload, timely", "bench", true, "1", []string{"SLUICE_CC=timely"}},
-		{"preload, fixed rate", "bench", true, "1", []string{"SLUICE_RATE=" + fast + "bps", "SLUICE_LINE_RATE=1000Gbps"}},
+		{"preload, timely", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm}},
+		{"preload, paced", "bench", true, "1", []string{"SLUICE_RATE=90Tbps", "SLUICE_LINE_RATE=100Tbps"}},
 	}
 	for _, what := range []string{"cut", "whole", "poll"} {
 		ns := make([][]float64, len(modes))

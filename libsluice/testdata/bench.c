@@ -49,6 +49,7 @@ int main(int argc, char **argv)
 	const char *rate = getenv("TEST_RATE");
 	o.rate = rate ? strtoull(rate, NULL, 10) : 0;
 	o.engine = getenv("TEST_ENGINE");
+	o.engine_config = getenv("TEST_ENGINE_CONFIG");
 	struct ibv_qp *qp = sluice_create_qp(pd, &init, &o);
 #else
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);

@@ -759,7 +759,10 @@ static void t_cq_ex(void)
 		}
 		int taken = 0;
 		do {
-			CHECK(cq->status == IBV_WC_SUCCESS && ibv_wc_read_qp_num(cq) == p->qp[0]->qp_num);
+			if (cq->status)
+				fprintf(stderr, "%s\n", ibv_wc_status_str(cq->status));
+			CHECK(cq->status == IBV_WC_SUCCESS);
+			CHECK(ibv_wc_read_qp_num(cq) == p->qp[0]->qp_num);
 			if (ibv_wc_read_opcode(cq) & IBV_WC_RECV) {
 				CHECK(cq->wr_id == 1000 && ibv_wc_read_byte_len(cq) == 100 && ibv_wc_read_imm_data(cq) == htonl(5));
 				receives++;

@@ -46,23 +46,32 @@ func (q *QP) SendCQ() verbs.CQ { return q.sends.cq }
 
 // Look is the Wait of ch, a channel of the Shim's, for a program that takes the
 // provider's events itself and never lets Wait do so. It arms the Shim's own CQs
-// on ch, makes progress and returns the CQ that has an event, nil if none has; wake
-// is then when to look again though no event of the provider comes.
-func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, wake units.Time, err error) {
+// on ch, makes progress and returns the CQ that has an event, nil if none has. wake
+// is then when to look again though no event of the provider comes. Unless settled,
+// that is as soon as can be, also for who does not want to wait: someone else has
+// taken completions and not told of them yet, which no event will do.
+func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, wake units.Time, settled bool, err error) {
 	own, ok := ch.(*channel)
 	if !ok || own.shim != s {
-		return nil, 0, verbs.Errorf("get_cq_event", s.dev.Name(), verbs.ErrInvalid, "the channel must be made or adopted by this device")
+		return nil, 0, false, verbs.Errorf("get_cq_event", s.dev.Name(), verbs.ErrInvalid, "the channel must be made or adopted by this device")
 	}
 	if err := own.arm(); err != nil {
-		return nil, 0, err
+		return nil, 0, false, err
 	}
-	if err := s.progress(s.Clock(), true); err != nil {
-		return nil, 0, err
-	}
-	now := s.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return own.take(), own.wake(now), nil
+	if err := s.turn(0, true); err != nil {
+		return nil, 0, false, err
+	}
+	now := s.Clock()
+	wake, settled = own.wake(now), own.settled()
+	if cq = own.take(); cq != nil {
+		if err := own.remind(); err != nil {
+			own.add(cq)
+			return nil, 0, false, err
+		}
+	}
+	return cq, wake, settled, nil
 }
 
 // Fired tells that an event of inner, a CQ of the provider's, was taken. For one
