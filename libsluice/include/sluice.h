@@ -36,7 +36,8 @@ struct sluice_options {
 
 	/* Rate engine, a name of sluice_schemes(); NULL or "" for none. */
 	const char *engine;
-	/* Its configuration as YAML, "t_low: 50us"; NULL for the defaults. */
+	/* Its configuration as YAML, "{t_low: 60us, t_high: 400us}"; NULL for the
+	 * defaults. */
 	const char *engine_config;
 
 	/* Bits per second, at most which a queue pair sends; 0 is the line rate.

@@ -51,6 +51,8 @@ int main(int argc, char **argv)
 	o.engine = getenv("TEST_ENGINE");
 	o.engine_config = getenv("TEST_ENGINE_CONFIG");
 	struct ibv_qp *qp = sluice_create_qp(pd, &init, &o);
+	if (!qp)
+		fprintf(stderr, "%s\n", sluice_error());
 #else
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 #endif
