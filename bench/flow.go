@@ -25,6 +25,7 @@ type flow struct {
 	delivered       nicmodel.Delivered // as of the last look
 	atWarmup        nicmodel.Delivered
 	startedInWindow bool
+	tally           flowTally
 }
 
 // postAhead is how much a flow keeps posted, so that neither shim nor NIC runs

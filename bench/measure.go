@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/sluice-rdma/sluice/fabric"
@@ -21,6 +22,7 @@ type measurement struct {
 	ports    []portBaseline
 	framing  units.Bytes // of the links that lead to hosts
 	progress func(float64)
+	log      *flowLog // nil if nobody asked
 
 	step       units.Time // between looks; divides sample and window
 	sampleAt   units.Time
@@ -178,6 +180,7 @@ func (m *measurement) started(f *flow) {
 }
 
 func (m *measurement) roundTrip(f *flow, now, rtt units.Time) {
+	f.tally.roundTrip(rtt)
 	m.both(f, func(l *label) {
 		l.rttSum += rtt
 		l.rttCount++
@@ -201,13 +204,15 @@ func (m *measurement) settle(f *flow) {
 	since := subtract(f.delivered, f.atWarmup)
 	c := f.poster.nic.Counters(f.qp.Num())
 	peer := f.peer.nic.Counters(f.peerQP.Num())
+	f.tally.retrans = c.RetransmittedPackets + peer.RetransmittedPackets
+	f.tally.timeouts = c.LocalAckTimeoutErr + peer.LocalAckTimeoutErr
 	m.both(f, func(l *label) {
 		l.running--
 		if m.warm {
 			add(&l.gone, since)
 		}
-		l.retrans += c.RetransmittedPackets + peer.RetransmittedPackets
-		l.timeouts += c.LocalAckTimeoutErr + peer.LocalAckTimeoutErr
+		l.retrans += f.tally.retrans
+		l.timeouts += f.tally.timeouts
 		if f.Size == 0 && m.warm {
 			l.shares = append(l.shares, float64(since.Payload))
 		}
@@ -216,6 +221,7 @@ func (m *measurement) settle(f *flow) {
 
 func (m *measurement) ended(f *flow, now units.Time) {
 	m.settle(f)
+	m.record(f, now, true)
 	if !f.startedInWindow || f.Size == 0 {
 		return
 	}
@@ -315,6 +321,17 @@ func (m *measurement) finish() {
 	m.progress(1)
 	for _, f := range m.sim.active {
 		m.settle(f)
+		m.record(f, m.sim.end, false)
+	}
+}
+
+// record puts a flow into the flow log.
+func (m *measurement) record(f *flow, now units.Time, ended bool) {
+	if m.log == nil {
+		return
+	}
+	if err := m.log.flow(m, f, now, ended); err != nil {
+		m.sim.fail(fmt.Errorf("flow log: %w", err))
 	}
 }
 

@@ -18,6 +18,10 @@ type Options struct {
 	// with the share of the whole run that is done, from 0 to 1, and what is
 	// running: "TIMELY (2 of 3)".
 	Progress func(done float64, what string)
+	// Flows, unless it is nil, is called with the record of each flow when it has
+	// ended, and of those still under way at the end of a system's run; never
+	// concurrently. The record is valid during the call. An error ends the run.
+	Flows func(*FlowRecord) error
 }
 
 // Document is what a call of the program writes: the results of one or more

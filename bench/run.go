@@ -30,7 +30,7 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 		// Elapsed time is the one thing about a run that is not a function of
 		// scenario and seed, and is reported as such.
 		start := time.Now()
-		one, end, err := runSystem(s, sys, seed, progress)
+		one, end, err := runSystem(s, sys, seed, progress, opt.Flows)
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s, system %s: %w", s.Name, sys.Name, err)
 		}
@@ -47,7 +47,7 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 
 // runSystem simulates one system and returns what was measured and when it
 // ended.
-func runSystem(s *scenario.Scenario, sys *scenario.System, seed uint64, progress func(float64)) (*System, units.Time, error) {
+func runSystem(s *scenario.Scenario, sys *scenario.System, seed uint64, progress func(float64), flows func(*FlowRecord) error) (*System, units.Time, error) {
 	overhead, err := idleOverhead(sys, s.Topology.HostRate)
 	if err != nil {
 		return nil, 0, err
@@ -65,6 +65,7 @@ func runSystem(s *scenario.Scenario, sys *scenario.System, seed uint64, progress
 	}
 	sim.measure = m
 	m.progress = progress
+	m.log = newFlowLog(flows, s.Name, sys.Name)
 	if err := sim.run(); err != nil {
 		return nil, 0, err
 	}

@@ -19,6 +19,7 @@ type runFlags struct {
 	seed      uint64
 	json, csv string
 	report    string
+	flows     string
 	quiet     bool
 }
 
@@ -55,6 +56,7 @@ was measured over time goes to --report, --csv and --json.`,
 	flags.StringVar(&f.json, "json", "", "write results as JSON to `FILE`, or - for standard output")
 	flags.StringVar(&f.csv, "csv", "", "write figures and time series as CSV into `DIR`")
 	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
+	flags.StringVar(&f.flows, "flows-out", "", "write a row for each flow, as it ends, to `FILE`: .csv, .jsonl or .parquet")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
 	return cmd
 }
@@ -108,6 +110,9 @@ func (r *runner) run(names []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, outputs.close()) }()
 
+	if outputs.flows != nil {
+		r.options.Flows = outputs.flows.Write
+	}
 	var failed error
 	for i, s := range scenarios {
 		if failed = r.one(s, i, len(scenarios)); failed != nil {
@@ -147,7 +152,10 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 }
 
 // outputs are the files to write; nil where none is wanted.
-type outputs struct{ json, report *os.File }
+type outputs struct {
+	json, report *os.File
+	flows        *bench.FlowLog
+}
 
 func (r *runner) open() (o outputs, err error) {
 	create := func(name string) *os.File {
@@ -162,6 +170,9 @@ func (r *runner) open() (o outputs, err error) {
 	if err == nil && r.csv != "" {
 		err = os.MkdirAll(r.csv, 0o777)
 	}
+	if err == nil && r.flows != "" {
+		o.flows, err = bench.CreateFlowLog(r.flows)
+	}
 	if err != nil {
 		return o, errors.Join(err, o.close())
 	}
@@ -174,6 +185,9 @@ func (o *outputs) close() error {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
+	}
+	if o.flows != nil {
+		errs = append(errs, o.flows.Close())
 	}
 	return errors.Join(errs...)
 }

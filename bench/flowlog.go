@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// FlowRecord is what one flow did: one row of a flow log. Flows that were under
+// way when the run ended, and flows without end, have a row too, written at the
+// end. Fields that were not measured are null in JSON lines and Parquet, and
+// empty in CSV.
+type FlowRecord struct {
+	Scenario  string `json:"scenario" parquet:"scenario,dict"`
+	System    string `json:"system" parquet:"system,dict"`
+	Flow      int64  `json:"flow" parquet:"flow"` // counts the scenario's flows from 0 in the order of their starts
+	Label     string `json:"label" parquet:"label,dict"`
+	Src       string `json:"src" parquet:"src,dict"` // where the data come from
+	Dst       string `json:"dst" parquet:"dst,dict"`
+	Operation string `json:"operation" parquet:"operation,dict"` // write, read or send
+	// SizeBytes is 0 for a flow without end.
+	SizeBytes int64   `json:"size_bytes" parquet:"size_bytes"`
+	StartUs   float64 `json:"start_us" parquet:"start_us"`
+	// Counted is whether the flow started after the warm-up, and so is in the
+	// scenario's figures.
+	Counted bool `json:"counted" parquet:"counted"`
+	// FCTUs is from the start to the last completion, IdealUs what that takes on
+	// an idle network, and Slowdown the one over the other; of flows that ended.
+	FCTUs    *float64 `json:"fct_us" parquet:"fct_us,optional"`
+	IdealUs  *float64 `json:"ideal_us" parquet:"ideal_us,optional"`
+	Slowdown *float64 `json:"slowdown" parquet:"slowdown,optional"`
+
+	DeliveredBytes int64    `json:"delivered_bytes" parquet:"delivered_bytes"` // payload, each byte once
+	Packets        uint64   `json:"packets" parquet:"packets"`                 // that brought it
+	ThroughputGbps *float64 `json:"throughput_gbps" parquet:"throughput_gbps,optional"`
+
+	RTTSamples uint64   `json:"rtt_samples" parquet:"rtt_samples"`
+	RTTAvgUs   *float64 `json:"rtt_avg_us" parquet:"rtt_avg_us,optional"`
+	RTTMaxUs   *float64 `json:"rtt_max_us" parquet:"rtt_max_us,optional"`
+
+	Retransmissions uint64 `json:"retransmissions" parquet:"retransmissions"`
+	Timeouts        uint64 `json:"timeouts" parquet:"timeouts"`
+}
+
+// flowColumns are the names of a FlowRecord's fields, in order.
+var flowColumns = []string{
+	"scenario", "system", "flow", "label", "src", "dst", "operation", "size_bytes", "start_us", "counted",
+	"fct_us", "ideal_us", "slowdown", "delivered_bytes", "packets", "throughput_gbps",
+	"rtt_samples", "rtt_avg_us", "rtt_max_us", "retransmissions", "timeouts",
+}
+
+// FlowLog writes FlowRecords to a file as they come. It holds a bounded buffer,
+// whatever the number of flows. Make one with CreateFlowLog.
+type FlowLog struct {
+	file  *os.File
+	buf   *bufio.Writer
+	write func(*FlowRecord) error
+	end   func() error
+}
+
+// parquetRows is how many rows make a row group: as many as a FlowLog holds in
+// memory.
+const parquetRows = 1 << 15
+
+// CreateFlowLog makes a file for flow records. The ending of its name chooses the
+// format: .csv, .jsonl or .parquet.
+func CreateFlowLog(path string) (*FlowLog, error) {
+	make, ok := map[string]func(*FlowLog){".csv": (*FlowLog).csv, ".jsonl": (*FlowLog).jsonl, ".parquet": (*FlowLog).parquet}[filepath.Ext(path)]
+	if !ok {
+		return nil, fmt.Errorf("%s: the ending of the name is the format: take .csv, .jsonl or .parquet", path)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &FlowLog{file: f, buf: bufio.NewWriterSize(f, 1<<16), end: func() error { return nil }}
+	make(l)
+	return l, nil
+}
+
+// Write appends a record. It keeps no reference to r.
+func (l *FlowLog) Write(r *FlowRecord) error { return l.write(r) }
+
+// Close finishes the file. Errors of a write may show only here.
+func (l *FlowLog) Close() error {
+	return errors.Join(l.end(), l.buf.Flush(), l.file.Close())
+}
+
+func (l *FlowLog) jsonl() {
+	e := json.NewEncoder(l.buf)
+	e.SetEscapeHTML(false)
+	l.write = func(r *FlowRecord) error { return e.Encode(r) }
+}
+
+func (l *FlowLog) csv() {
+	w := csv.NewWriter(l.buf)
+	cells := make([]string, 0, len(flowColumns))
+	header := w.Write(flowColumns)
+	l.write = func(r *FlowRecord) error {
+		if header != nil {
+			return header
+		}
+		cells = r.cells(cells[:0])
+		return w.Write(cells)
+	}
+	l.end = func() error {
+		w.Flush()
+		return w.Error()
+	}
+}
+
+// cells appends the fields as text, by flowColumns.
+func (r *FlowRecord) cells(to []string) []string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	maybe := func(x *float64) string {
+		if x == nil {
+			return ""
+		}
+		return number(*x)
+	}
+	count := func(x uint64) string { return strconv.FormatUint(x, 10) }
+	return append(to,
+		r.Scenario, r.System, strconv.FormatInt(r.Flow, 10), r.Label, r.Src, r.Dst, r.Operation,
+		strconv.FormatInt(r.SizeBytes, 10), number(r.StartUs), strconv.FormatBool(r.Counted),
+		maybe(r.FCTUs), maybe(r.IdealUs), maybe(r.Slowdown),
+		strconv.FormatInt(r.DeliveredBytes, 10), count(r.Packets), maybe(r.ThroughputGbps),
+		count(r.RTTSamples), maybe(r.RTTAvgUs), maybe(r.RTTMaxUs), count(r.Retransmissions), count(r.Timeouts))
+}
+
+func (l *FlowLog) parquet() {
+	w := parquet.NewGenericWriter[FlowRecord](l.buf, parquet.Compression(&parquet.Snappy), parquet.MaxRowsPerRowGroup(parquetRows))
+	var row [1]FlowRecord
+	l.write = func(r *FlowRecord) error {
+		row[0] = *r
+		_, err := w.Write(row[:])
+		return err
+	}
+	l.end = w.Close
+}
+
+// flowTally is what is counted of a flow for its record.
+type flowTally struct {
+	rttSum, rttMax units.Time
+	rttCount       uint64
+	retrans        uint64
+	timeouts       uint64
+}
+
+func (t *flowTally) roundTrip(rtt units.Time) {
+	t.rttSum += rtt
+	t.rttMax = max(t.rttMax, rtt)
+	t.rttCount++
+}
+
+// flowLog hands records of a system's flows to Options.Flows.
+type flowLog struct {
+	write  func(*FlowRecord) error
+	record FlowRecord // reused
+	fct, ideal, slowdown,
+	throughput, avg, max float64
+}
+
+func newFlowLog(write func(*FlowRecord) error, scenario, system string) *flowLog {
+	if write == nil {
+		return nil
+	}
+	return &flowLog{write: write, record: FlowRecord{Scenario: scenario, System: system}}
+}
+
+// flow writes the record of a flow that ended now, or that is under way at the
+// end of the run.
+func (l *flowLog) flow(m *measurement, f *flow, now units.Time, ended bool) error {
+	r := &l.record
+	r.Flow, r.Label = f.ID, m.labels[f.Label].name
+	r.Src, r.Dst, r.Operation = m.sim.name(f.Src), m.sim.name(f.Dst), f.Operation.String()
+	r.SizeBytes, r.StartUs, r.Counted = int64(f.Size), f.Start.Microseconds(), f.startedInWindow
+	r.DeliveredBytes, r.Packets = int64(f.delivered.Payload), f.delivered.Packets
+	r.RTTSamples, r.Retransmissions, r.Timeouts = f.tally.rttCount, f.tally.retrans, f.tally.timeouts
+	r.FCTUs, r.IdealUs, r.Slowdown, r.ThroughputGbps, r.RTTAvgUs, r.RTTMaxUs = nil, nil, nil, nil, nil, nil
+	if ended && f.Size > 0 {
+		ideal := m.sim.idealFCT(&f.Flow)
+		l.fct, l.ideal, l.slowdown = (now - f.Start).Microseconds(), ideal.Microseconds(), float64(now-f.Start)/float64(ideal)
+		r.FCTUs, r.IdealUs, r.Slowdown = &l.fct, &l.ideal, &l.slowdown
+	}
+	if span := now - f.Start; span > 0 {
+		l.throughput = float64(gbps(f.delivered.Payload, span))
+		r.ThroughputGbps = &l.throughput
+	}
+	if n := f.tally.rttCount; n > 0 {
+		l.avg, l.max = (f.tally.rttSum / units.Time(n)).Microseconds(), f.tally.rttMax.Microseconds()
+		r.RTTAvgUs, r.RTTMaxUs = &l.avg, &l.max
+	}
+	return l.write(r)
+}
