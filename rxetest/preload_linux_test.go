@@ -72,8 +72,11 @@ func TestPreload(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) { m.run(t, p) })
 	}
 	// perftest takes to the ibv_wr_* calls on no device of rxe's, whatever the driver
-	// can do, so the unmodified program of libsluice's own tests does.
-	for _, test := range []string{"wr", "list", "bad_wr", "inline", "two_sided", "srq", "events", "recv_events", "epoll", "cancel", "fork", "error", "cq_ex", "contexts"} {
+	// can do, so the unmodified program of libsluice's own tests does. Its test of
+	// extended CQs is not among these: rxe's ibv_end_poll, after an ibv_next_poll
+	// that found nothing, leaves rdma-core 44's queue with a consumer ahead of its
+	// producer, with Sluice and without.
+	for _, test := range []string{"wr", "list", "bad_wr", "inline", "two_sided", "srq", "events", "recv_events", "epoll", "cancel", "fork", "error", "contexts"} {
 		t.Run("hooks "+test, func(t *testing.T) {
 			ctx := pairContext(t)
 			_, err := m.at.Run(ctx, "env", "LD_PRELOAD=/job/libsluice-preload.so", "SLUICE_SEGMENT=4KiB", "SLUICE_RATE=100Mbps",
