@@ -19,6 +19,7 @@ func TestEverySchemeMakesAnEngineFromItsDefaults(t *testing.T) {
 	want := map[string]telemetry.Kind{
 		"none": telemetry.None, "timely": telemetry.None, "theta-powertcp": telemetry.None,
 		"powertcp": telemetry.PerHop, "poseidon": telemetry.MaxDelay,
+		"hpcc": telemetry.PerHop, "swift": telemetry.None,
 	}
 	for _, s := range cc.Schemes() {
 		kind, ok := want[s.Name]

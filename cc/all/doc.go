@@ -4,9 +4,11 @@ package all
 
 import (
 	// Each registers its Scheme.
+	_ "github.com/sluice-rdma/sluice/cc/hpcc"
 	_ "github.com/sluice-rdma/sluice/cc/none"
 	_ "github.com/sluice-rdma/sluice/cc/poseidon"
 	_ "github.com/sluice-rdma/sluice/cc/powertcp"
+	_ "github.com/sluice-rdma/sluice/cc/swift"
 	_ "github.com/sluice-rdma/sluice/cc/thetapowertcp"
 	_ "github.com/sluice-rdma/sluice/cc/timely"
 )

@@ -1,0 +1,54 @@
+package hpcc
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is HPCC's parameters. Sections are the paper's.
+type Config struct {
+	// Eta is the utilisation that a link is held at, in (0, 1) (section 3.2).
+	Eta float64 `yaml:"eta"`
+	// MaxStage is after how many round trips of additive increase the window is
+	// set by the utilisation even below Eta, to take spare bandwidth quickly
+	// (section 3.3). 0 does so at once.
+	MaxStage int `yaml:"max_stage"`
+	// Flows is N, the number of flows expected to share a link, where the
+	// additive increase W_AI is the initial window times (1 - Eta)/N, so that N
+	// flows' increases fit into what Eta leaves (section 3.3).
+	Flows float64 `yaml:"flows"`
+	// AdditiveIncrease is W_AI itself; zero computes it from Flows.
+	AdditiveIncrease units.Bytes `yaml:"additive_increase"`
+	// BaseRTT is T, the round trip with empty queues, the same for all flows
+	// (section 3.2); zero takes the environment's.
+	BaseRTT units.Time `yaml:"base_rtt"`
+	// MaxWindow bounds the window; zero takes the initial window, HostBw T.
+	MaxWindow units.Bytes `yaml:"max_window"`
+}
+
+// DefaultConfig returns the paper's parameters, and where it has none those
+// named in docs/engines/hpcc.md.
+func DefaultConfig() Config {
+	return Config{Eta: 0.95, MaxStage: 5, Flows: 100}
+}
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case !(c.Eta > 0 && c.Eta < 1):
+		return fmt.Errorf("hpcc: eta is %v: choose a utilisation above 0 and below 1, such as 0.95", c.Eta)
+	case c.MaxStage < 0:
+		return fmt.Errorf("hpcc: max_stage is %d: choose a number of round trips, such as 5, or 0 for none", c.MaxStage)
+	case !(c.Flows >= 1 && c.Flows <= 1e9):
+		return fmt.Errorf("hpcc: flows is %v: choose the number of flows expected to share a link, from 1 to 1e9", c.Flows)
+	case c.AdditiveIncrease < 0:
+		return fmt.Errorf("hpcc: additive_increase is %v: choose a positive size, or 0 for what flows gives", c.AdditiveIncrease)
+	case c.BaseRTT < 0:
+		return fmt.Errorf("hpcc: base_rtt is %v: choose a positive span, or 0 for the environment's", c.BaseRTT)
+	case c.MaxWindow < 0:
+		return fmt.Errorf("hpcc: max_window is %v: choose a positive size, or 0 for the bandwidth-delay product", c.MaxWindow)
+	}
+	return nil
+}

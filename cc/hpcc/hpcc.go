@@ -1,0 +1,200 @@
+package hpcc
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func init() {
+	cc.Register(cc.Scheme{
+		Name:      "hpcc",
+		Summary:   "window from what is in flight through the busiest hop; needs per-hop telemetry",
+		Source:    "Li et al., SIGCOMM 2019, Algorithm 1",
+		Telemetry: telemetry.PerHop,
+	}, DefaultConfig, New)
+}
+
+// state is what a flow remembers between acknowledgements.
+type state struct {
+	cwnd       float64     // W, bytes
+	reference  float64     // W_c, bytes
+	inflight   float64     // U, normalised, smoothed over T
+	stage      int         // incStage
+	lastUpdate units.Bytes // lastUpdateSeq
+
+	prev   telemetry.Stack // L, the records of the previous acknowledgement
+	primed bool            // prev is one
+}
+
+// params is a Config made ready, in the units of state.
+type params struct {
+	t                float64 // T, picoseconds
+	eta              float64
+	maxStage         int
+	wAI              float64 // bytes
+	minCwnd, maxCwnd float64 // bytes
+	bitsPerSecond    float64 // of a byte each T
+	mtu, perMTU      float64 // bytes, and one over it
+}
+
+const bytesPerPicosecond = 1 / 8e12 // per bit per second
+
+// utilisation is lines 4 and 5 for one egress port: what is in flight through it,
+// normalised by its bandwidth-delay product, and the time between its records.
+// ok is false where the pair says nothing: the port's clock or counter did not
+// advance, or the records are of two different ports.
+func utilisation(prev, cur *telemetry.Hop, t float64) (u, dt float64, ok bool) {
+	elapsed := cur.Time - prev.Time
+	sent := cur.TxBytes - prev.TxBytes
+	if elapsed <= 0 || sent < 0 || cur.Rate != prev.Rate || cur.Rate <= 0 {
+		return 0, 0, false
+	}
+	dt = float64(elapsed)
+	b := float64(cur.Rate) * bytesPerPicosecond
+	// The lesser of the two queues filters what a single packet meets. q/(b T)
+	// + txRate/b has one division as (q dt + sent T)/(b T dt).
+	queue := float64(min(cur.QLen, prev.QLen))
+	return (float64(queue*dt) + float64(float64(sent)*t)) / float64(float64(b*t)*dt), dt, true
+}
+
+// measureInflight is MEASUREINFLIGHT (lines 1 to 10): U from the hop that is
+// used most, smoothed over T. It reports false, and leaves U alone, without a
+// usable pair of records.
+func (p *params) measureInflight(s *state, path *telemetry.Stack) bool {
+	largest, tau, usable := 0.0, 0.0, false
+	// A different number of hops is a different path.
+	if s.primed && path.N == s.prev.N {
+		was := s.prev.Path()
+		for i := range was {
+			u, dt, ok := utilisation(&was[i], &path.Hops[i], p.t)
+			if ok && (u > largest || !usable) {
+				largest, tau, usable = u, dt, true
+			}
+		}
+	}
+	s.prev.N = uint8(copy(s.prev.Hops[:], path.Path())) // line 27, L = ack.L
+	s.primed = true
+	if usable {
+		tau = min(tau, p.t)
+		// Queues do not go below zero, but garbled records can.
+		s.inflight = (float64(s.inflight*(p.t-tau)) + float64(max(largest, 0)*tau)) / p.t
+	}
+	return usable
+}
+
+// computeWind is COMPUTEWIND (lines 11 to 20): the window from the reference, and
+// the stage that the reference is in if it takes that window.
+func (p *params) computeWind(reference, inflight float64, stage int) (cwnd float64, next int) {
+	if inflight >= p.eta || stage >= p.maxStage {
+		// With nothing in flight this asks for an infinite window; the bound
+		// catches it.
+		cwnd = float64(float64(reference*p.eta)/inflight) + p.wAI
+	} else {
+		cwnd, next = reference+p.wAI, stage+1
+	}
+	return min(max(cwnd, p.minCwnd), p.maxCwnd), next
+}
+
+// next is NEWACK (lines 21 to 27).
+func (p *params) next(s *state, a *cc.Ack) {
+	if a.Path == nil || a.Path.N == 0 {
+		return
+	}
+	first := !s.primed
+	if !p.measureInflight(s, a.Path) {
+		if first {
+			// The first round trip of a flow ends when what is sent by now
+			// comes back.
+			s.lastUpdate = a.Sent
+		}
+		return
+	}
+	cwnd, stage := p.computeWind(s.reference, s.inflight, s.stage)
+	if a.AppLimited && cwnd > s.cwnd {
+		return
+	}
+	s.cwnd = cwnd
+	if a.Acked > s.lastUpdate {
+		s.reference, s.stage, s.lastUpdate = cwnd, stage, a.Sent
+	}
+}
+
+type engine struct {
+	p        params
+	s        state
+	lineRate units.Rate
+	control  cc.Control
+}
+
+// New makes the engine of one flow.
+func New(c Config, env cc.Env) (cc.Engine, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := env.Validate(); err != nil {
+		return nil, fmt.Errorf("hpcc: %w", err)
+	}
+	t := c.BaseRTT
+	if t == 0 {
+		t = env.BaseRTT
+	}
+	const byteTime = 8 * float64(units.Second) // bit/s times ps are bytes over this
+	bdp := float64(float64(env.LineRate)*float64(t)) / byteTime
+	p := params{
+		t: float64(t), eta: c.Eta, maxStage: c.MaxStage,
+		wAI:           float64(bdp*(1-c.Eta)) / c.Flows,
+		maxCwnd:       bdp,
+		bitsPerSecond: byteTime / float64(t),
+		mtu:           float64(env.MTU), perMTU: 1 / float64(env.MTU),
+	}
+	if c.AdditiveIncrease > 0 {
+		p.wAI = float64(c.AdditiveIncrease)
+	}
+	if c.MaxWindow > 0 {
+		p.maxCwnd = float64(c.MaxWindow)
+	}
+	// Line 13 itself never goes below W_AI.
+	p.minCwnd = min(p.wAI, p.maxCwnd)
+	start := min(bdp, p.maxCwnd) // section 3.2: W_init = B_NIC T
+	// U has no initial value in Algorithm 1; 1 is what a flow that starts at
+	// its port's rate makes of that port.
+	e := &engine{p: p, lineRate: env.LineRate, s: state{cwnd: start, reference: start, inflight: 1}}
+	e.set()
+	return e, nil
+}
+
+// set derives the control from the window: R = W/T (line 27). The window is whole
+// packets, rounded up: pacing carries the fraction, where a window that a last
+// packet does not fit into would cost up to one packet a round trip.
+func (e *engine) set() cc.Control {
+	rate := units.Rate(float64(e.s.cwnd*e.p.bitsPerSecond) + 0.5)
+	packets := max(math.Ceil(float64(e.s.cwnd*e.p.perMTU)-1e-9), 1) // less what rounding adds
+	e.control = cc.Control{
+		Rate:   min(max(rate, 1), e.lineRate),
+		Window: units.Bytes(float64(packets * e.p.mtu)),
+	}
+	return e.control
+}
+
+// OnAck updates the window from the records of the path.
+func (e *engine) OnAck(a *cc.Ack) cc.Control {
+	e.p.next(&e.s, a)
+	return e.set()
+}
+
+// OnLoss changes nothing: the algorithm has no rule for losses, and the window
+// keeps bounding what is in flight.
+func (e *engine) OnLoss(units.Time) cc.Control { return e.control }
+
+// OnTimeout changes nothing, as OnLoss.
+func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
+
+// OnCNP changes nothing: the records of the path are the only signal.
+func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
+
+// Control returns the rate and the window that hold.
+func (e *engine) Control() cc.Control { return e.control }

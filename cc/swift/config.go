@@ -1,0 +1,110 @@
+package swift
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is Swift's parameters. Sections are the paper's. All flows that share
+// links should have the same: their targets are what they compete by.
+type Config struct {
+	// BaseTarget is the target delay of a large window over no hop, the base
+	// round trip included (section 3.5). Zero is 25us, as Poseidon's section
+	// 5.1 has it, or five quarters of the environment's base RTT if that is
+	// more.
+	BaseTarget units.Time `yaml:"base_target"`
+	// HopScale is what each hop adds to the target (topology scaling, section
+	// 3.5).
+	HopScale units.Time `yaml:"hop_scale"`
+	// Hops is the number of switches on the forward path, for topology scaling,
+	// where acknowledgements bring no record of each. The paper takes it from
+	// the IP TTL.
+	Hops int `yaml:"hops"`
+	// FSRange is the most that flow scaling adds to the target (section 3.5);
+	// zero turns flow scaling off.
+	FSRange units.Time `yaml:"fs_range"`
+	// FSMinCwnd and FSMaxCwnd are the windows, in packets, between which flow
+	// scaling goes from all of FSRange to nothing, as 1/sqrt(cwnd) does
+	// (section 3.5).
+	FSMinCwnd float64 `yaml:"fs_min_cwnd"`
+	FSMaxCwnd float64 `yaml:"fs_max_cwnd"`
+	// AI is the additive increase, in packets a round trip (Algorithm 1).
+	AI float64 `yaml:"ai"`
+	// Beta is the multiplicative decrease for each part by which the delay
+	// exceeds the target (Algorithm 1), above 0.
+	Beta float64 `yaml:"beta"`
+	// MaxMDF is the largest share of the window that one decrease takes, in
+	// (0, 1) (Algorithm 1).
+	MaxMDF float64 `yaml:"max_mdf"`
+	// MinCwnd and MaxCwnd bound the window, in packets (Algorithm 1). MaxCwnd
+	// zero is the window that the line rate fills in the target delay without
+	// flow scaling, or one packet if that is more.
+	MinCwnd float64 `yaml:"min_cwnd"`
+	MaxCwnd float64 `yaml:"max_cwnd"`
+	// InitialCwnd is the first window, in packets; zero is what the line rate
+	// fills in one base RTT, or one packet if that is more.
+	InitialCwnd float64 `yaml:"initial_cwnd"`
+	// RetxResetThreshold is how many retransmission timeouts without an
+	// acknowledgement take the window to MinCwnd (Algorithm 1).
+	RetxResetThreshold int `yaml:"retx_reset_threshold"`
+}
+
+// DefaultConfig returns the parameters that docs/engines/swift.md gives the
+// source of.
+func DefaultConfig() Config {
+	return Config{
+		HopScale: units.Microsecond, Hops: 5,
+		FSRange: 100 * units.Microsecond, FSMinCwnd: 0.1, FSMaxCwnd: 100,
+		AI: 1, Beta: 0.8, MaxMDF: 0.5,
+		MinCwnd: 0.01, RetxResetThreshold: 5,
+	}
+}
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case c.BaseTarget < 0:
+		return fmt.Errorf("swift: base_target is %v: choose a positive span, such as 25us, or 0 for one that suits the base RTT", c.BaseTarget)
+	case c.HopScale < 0:
+		return fmt.Errorf("swift: hop_scale is %v: choose a span such as 1us, or 0 for no topology scaling", c.HopScale)
+	case c.Hops < 0 || c.Hops > maxHops:
+		return fmt.Errorf("swift: hops is %d: choose the number of switches on the path, 0 to %d", c.Hops, maxHops)
+	case c.FSRange < 0:
+		return fmt.Errorf("swift: fs_range is %v: choose a positive span, such as 100us, or 0 for no flow scaling", c.FSRange)
+	case max(c.BaseTarget, c.HopScale, c.FSRange) > maxSpan:
+		return fmt.Errorf("swift: base_target, hop_scale or fs_range is above %v: choose less", maxSpan)
+	case !(c.FSMinCwnd > 0 && c.FSMinCwnd <= maxPackets):
+		return fmt.Errorf("swift: fs_min_cwnd is %v: choose a positive number of packets, such as 0.1", c.FSMinCwnd)
+	case !(1/math.Sqrt(c.FSMaxCwnd) < 1/math.Sqrt(c.FSMinCwnd) && c.FSMaxCwnd <= maxPackets):
+		return fmt.Errorf("swift: fs_max_cwnd (%v) is not above fs_min_cwnd (%v) and up to 1e9: choose such as 100", c.FSMaxCwnd, c.FSMinCwnd)
+	case !(c.AI > 0 && c.AI <= maxPackets):
+		return fmt.Errorf("swift: ai is %v: choose a positive number of packets, such as 1", c.AI)
+	case !(c.Beta > 0 && c.Beta <= maxPackets):
+		return fmt.Errorf("swift: beta is %v: choose a positive number, such as 0.8", c.Beta)
+	case !(c.MaxMDF > 0 && c.MaxMDF < 1):
+		return fmt.Errorf("swift: max_mdf is %v: choose a number between 0 and 1, such as 0.5", c.MaxMDF)
+	case !(c.MinCwnd > 0 && c.MinCwnd <= maxPackets):
+		return fmt.Errorf("swift: min_cwnd is %v: choose a positive number of packets, such as 0.01", c.MinCwnd)
+	case !(c.MaxCwnd >= 0 && c.MaxCwnd <= maxPackets):
+		return fmt.Errorf("swift: max_cwnd is %v: choose a number of packets up to 1e9, or 0 for what the line rate fills", c.MaxCwnd)
+	case c.MaxCwnd > 0 && c.MaxCwnd < c.MinCwnd:
+		return fmt.Errorf("swift: max_cwnd (%v) is below min_cwnd (%v): raise max_cwnd or lower min_cwnd", c.MaxCwnd, c.MinCwnd)
+	case !(c.InitialCwnd >= 0 && c.InitialCwnd <= maxPackets):
+		return fmt.Errorf("swift: initial_cwnd is %v: choose a positive number of packets, or 0 for what the line rate fills", c.InitialCwnd)
+	case c.RetxResetThreshold < 1:
+		return fmt.Errorf("swift: retx_reset_threshold is %d: choose 1 or more timeouts", c.RetxResetThreshold)
+	}
+	return nil
+}
+
+const (
+	// maxPackets keeps windows, in bytes, far from the end of their range.
+	maxPackets = 1e9
+	// maxHops is the largest TTL.
+	maxHops = 255
+	// maxSpan keeps targets far from the end of theirs.
+	maxSpan = units.Second
+)

@@ -1,0 +1,66 @@
+package swift_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+func run(t *testing.T, text string) *bench.System {
+	t.Helper()
+	s, err := scenario.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bench.Run(s, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Systems[0]
+}
+
+// want is the delay, in us, that n flows on one link of 25 Gbps settle at with
+// the defaults over one switch: the target of the window that fills their share
+// in it. Packets are 1024 bytes of 1106 on the wire.
+func want(n float64) float64 {
+	target := 26.0
+	for range 100 {
+		cwnd := 25e9 / 8 / 1106 * target * 1e-6 / n
+		target = 26 + max(0, min(32.653*(1/math.Sqrt(cwnd)-0.1), 100))
+	}
+	return target
+}
+
+// Two flows, the second of which joins, and a ten-to-one incast on a long flow,
+// over the model's NIC and switch: the delay is on target, the link full, and all
+// flows alike.
+func TestOnTheModel(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		count string
+		flows float64
+	}{{"two flows", "1", 2}, {"incast", "10", 11}} {
+		sys := run(t, `
+duration: 8ms
+warmup: 4ms
+topology: {kind: star, hosts: 12, host_rate: 25Gbps, host_delay: 2us}
+nic: {preset: cx6dx, mode: offload, mtu: 1024}
+systems: [{engine: swift, config: {hops: 1}}]
+workloads:
+  - {kind: flows, flows: [{src: h1, dst: h0, size: unlimited}]}
+  - {kind: flows, name: others, start: 1ms, flows: [{src: h2, src_step: 1, dst: h0, count: `+c.count+`, size: unlimited}]}
+measure: {window: 100us, links: [tor0->h0]}
+`)
+		if target := want(c.flows); math.Abs(float64(sys.RTTAvgUs)-target) > 0.06*target || float64(sys.RTTP99Us) > 1.15*target {
+			t.Errorf("%s: the RTT is %v us, its 99th percentile %v, the target of their share %.1f", c.name, sys.RTTAvgUs, sys.RTTP99Us, target)
+		}
+		if sys.Links[0].BusyMinimum < 0.99 {
+			t.Errorf("%s: the link is busy for %v of the worst 100 us", c.name, sys.Links[0].BusyMinimum)
+		}
+		if sys.Jain < 0.99 || sys.Drops != 0 {
+			t.Errorf("%s: Jain's index is %v, %d drops", c.name, sys.Jain, sys.Drops)
+		}
+	}
+}
