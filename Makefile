@@ -102,10 +102,10 @@ GUESTS := ./internal/rxeguest ./rxetest
 test: need-go ## run all tests
 	@echo '$(CHOSEN)'
 	@$(GO) test $(TAGS) $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
-	@$(GO) test $(GOTESTFLAGS) -count=1 -p 1 $(GUESTS)
+	@$(GO) test $(GOTESTFLAGS) -count=1 -timeout 40m -p 1 $(GUESTS)
 
 test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (docs/soft-roce-in-ci.md)
-	@$(GO) test -count=1 -v ./rxetest
+	@$(GO) test -count=1 -timeout 40m -v ./rxetest
 
 fuzz: need-go ## run each fuzz target for FUZZTIME=5m; what one finds lies in its package's testdata/fuzz
 	@packages=$$(grep -rl --include='*_test.go' '^func Fuzz' . | sed 's|/[^/]*$$||' | sort -u); \

@@ -76,8 +76,10 @@ func ibvPairs() []pair {
 	add(toSoft|toTool, "events", "send_bw", "-e -s 65536 -n 100", " 65536 +100 ")
 	for _, test := range []string{"write_bw", "read_bw"} {
 		flags := patient + " -s 65536 -n 100"
-		all = append(all, pair{test + " paced by TIMELY", "sluice perf " + test + " -d SOFT " + flags,
-			guest + test + " -d ibv:rxe0 -x GID4 --cc timely " + flags + " HOST4", " 65536 +100 ", true, 0})
+		for name, stamps := range map[string]string{" paced by TIMELY": "", " paced by TIMELY, round trips from packets": "--timestamps wire "} {
+			all = append(all, pair{test + name, "sluice perf " + test + " -d SOFT " + flags,
+				guest + test + " -d ibv:rxe0 -x GID4 --cc timely " + stamps + flags + " HOST4", " 65536 +100 ", true, 0})
+		}
 	}
 	return all
 }
@@ -119,6 +121,7 @@ func TestIBVerbs(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) { m.run(t, p) })
 	}
 	t.Run("paced at a set rate", func(t *testing.T) { pacedRate(t, m) })
+	tools(t, m, dir)
 }
 
 // pacedRate paces writes at a rate far below what the guest can do, and expects

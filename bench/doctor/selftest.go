@@ -168,7 +168,7 @@ func (e *examination) copyBack() (err error) {
 	var qp [2]verbs.QP
 	var end [2]verbs.Endpoint
 	for i := range qp {
-		if qp[i], err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 1}}); err != nil {
+		if qp[i], err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}); err != nil {
 			return err
 		}
 		free = append(free, qp[i].Destroy)

@@ -30,7 +30,7 @@ var (
 	guestModules = []string{
 		"virtio_pci", "virtio_console", "virtio_net", "9pnet_virtio", "9p",
 		"crc32_generic", "crc32c_generic", "rdma_rxe", "ib_uverbs", "rdma_ucm", "ib_umad",
-		"sch_netem", "sch_ingress", "cls_matchall", "act_mirred", "ifb", "veth", "tun",
+		"sch_netem", "sch_ingress", "cls_matchall", "cls_bpf", "act_mirred", "ifb", "veth", "tun",
 	}
 	// Folders of the kernel package, below lib/modules/VERSION/kernel, that these
 	// and what they depend on are in.
