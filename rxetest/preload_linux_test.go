@@ -113,9 +113,9 @@ func gid4(t *testing.T, ctx context.Context, m *meeting) string {
 // expects what leaves the guest within 2 percent of it. perftest's own figure is no
 // measure: it takes time from the processor's cycles, whose number in a second an
 // emulated guest does not keep. So the interface's counter is read twice, some 115
-// segments apart, when a segment has just left. Being slow is tried again, as in
-// pacedRate: while other programs have the host's processors, segments are late by
-// milliseconds, and the gap is 262 ms for that reason.
+// segments apart, when a segment has just left. Being off is tried again: while other
+// programs have the host's processors, segments are late by milliseconds (the gap is
+// 262 ms for that reason), and so is the shell that reads the counter.
 func preloadRate(t *testing.T, m *meeting, preload, how string) {
 	const mbps, tolerance, attempts = 0.5, 0.02, 4
 	const segment = 16384
@@ -159,9 +159,6 @@ func preloadRate(t *testing.T, m *meeting, preload, how string) {
 		wire := segment + segment/mtu*(14+20+8+12+4) + 16
 		got = (sent[1] - sent[0]) * float64(segment) / float64(wire) * 8 / (at[1] - at[0]) / 1e6
 		t.Logf("%.4g Mbit/s", got)
-		if got > mbps*(1+tolerance) {
-			break
-		}
 		if math.Abs(got-mbps) <= mbps*tolerance {
 			return
 		}
