@@ -25,6 +25,7 @@ type flow struct {
 	delivered       nicmodel.Delivered // as of the last look
 	atWarmup        nicmodel.Delivered
 	startedInWindow bool
+	kept            *kept // nil if the flow posts its messages back to back
 	tally           flowTally
 }
 
@@ -34,7 +35,24 @@ const postAhead = 256 * units.KiB
 
 // start connects a flow and posts its first messages.
 func (s *simulation) start(spec scenario.Flow) error {
-	f := &flow{Flow: spec, index: len(s.active)}
+	f := &flow{Flow: spec}
+	if err := s.connect(f); err != nil {
+		return err
+	}
+	if s.measure != nil {
+		s.measure.started(f)
+	}
+	if err := f.post(s.engine.Now()); err != nil {
+		return err
+	}
+	f.poster.alarm(s.engine.Now())
+	return nil
+}
+
+// connect makes the queue pairs of a flow.
+func (s *simulation) connect(f *flow) error {
+	spec := &f.Flow
+	f.index = len(s.active)
 	src, dst := s.hosts[spec.Src], s.hosts[spec.Dst]
 	f.poster, f.peer = src, dst
 	if spec.Operation == scenario.Read {
@@ -80,22 +98,27 @@ func (s *simulation) start(spec scenario.Flow) error {
 	if err := verbs.ConnectRC(f.peerQP, other, me, params); err != nil {
 		return err
 	}
-	if spec.Operation == scenario.Send {
-		for range min(n.SendDepth, postedAhead(f)) {
+	if spec.Operation == scenario.Send || f.kept.notifies() {
+		for range f.depth() {
 			if err := f.postRecv(); err != nil {
 				return err
 			}
 		}
 	}
 	s.active = append(s.active, f)
-	if s.measure != nil {
-		s.measure.started(f)
-	}
-	if err := f.post(s.engine.Now()); err != nil {
-		return err
-	}
-	f.poster.alarm(s.engine.Now())
 	return nil
+}
+
+// depth is how many messages may be under way.
+func (f *flow) depth() int {
+	most := f.poster.sim.sys.NIC.SendDepth
+	switch {
+	case f.kept == nil:
+		return min(most, postedAhead(f))
+	case f.kept.Depth > 0:
+		return min(most, f.kept.Depth)
+	}
+	return most
 }
 
 func endpoint(dev verbs.Device, qp verbs.QP) (verbs.Endpoint, error) {
@@ -111,8 +134,7 @@ func postedAhead(f *flow) int { return int(max(4, (postAhead+f.Message-1)/f.Mess
 
 // post posts messages as long as there are some and enough are not under way.
 func (f *flow) post(now units.Time) error {
-	limit := min(postedAhead(f), f.poster.sim.sys.NIC.SendDepth)
-	op := map[scenario.Operation]ib.WROpcode{scenario.Write: ib.WRRDMAWrite, scenario.Read: ib.WRRDMARead, scenario.Send: ib.WRSend}[f.Operation]
+	limit := f.depth()
 	for f.outstanding < limit {
 		n := f.Message
 		if f.Size > 0 {
@@ -123,16 +145,28 @@ func (f *flow) post(now units.Time) error {
 		if n == 0 {
 			return nil
 		}
-		wr := [1]verbs.SendWR{{
-			WRID: uint64(n), Opcode: op, Flags: verbs.SendSignaled,
-			SGL: []verbs.SGE{verbs.SGEOf(f.local, 0, int(n))}, RemoteAddr: f.remote.Addr(), RKey: f.remote.RKey(),
-		}}
-		if _, err := f.qp.PostSend(wr[:]); err != nil {
+		if err := f.postMessage(n, uint64(n)); err != nil {
 			return err
 		}
-		f.posted += n
-		f.outstanding++
 	}
+	return nil
+}
+
+// postMessage posts one message.
+func (f *flow) postMessage(n units.Bytes, id uint64) error {
+	op := [...]ib.WROpcode{scenario.Write: ib.WRRDMAWrite, scenario.Read: ib.WRRDMARead, scenario.Send: ib.WRSend}[f.Operation]
+	if op == ib.WRRDMAWrite && f.kept.notifies() {
+		op = ib.WRRDMAWriteWithImm
+	}
+	wr := [1]verbs.SendWR{{
+		WRID: id, Opcode: op, Flags: verbs.SendSignaled,
+		SGL: []verbs.SGE{verbs.SGEOf(f.local, 0, int(n))}, RemoteAddr: f.remote.Addr(), RKey: f.remote.RKey(),
+	}}
+	if _, err := f.qp.PostSend(wr[:]); err != nil {
+		return err
+	}
+	f.posted += n
+	f.outstanding++
 	return nil
 }
 
@@ -150,10 +184,16 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 	if wc.Status != ib.WCSuccess {
 		return fmt.Errorf("flow %d from %s to %s: %v", f.ID, h.sim.name(f.Src), h.sim.name(f.Dst), wc.Status)
 	}
-	if wc.Opcode == ib.WCRecv {
-		return f.postRecv()
+	if wc.Opcode == ib.WCRecv || wc.Opcode == ib.WCRecvRDMAWithImm {
+		if err := f.postRecv(); err != nil {
+			return err
+		}
+		return f.kept.received(now)
 	}
 	f.outstanding--
+	if f.kept != nil {
+		return f.kept.completed(now, int(wc.WRID))
+	}
 	f.done += units.Bytes(wc.WRID)
 	if f.Size > 0 && f.done == f.Size || f.Size == 0 && f.outstanding == 0 && now >= f.Stop {
 		return h.sim.finished(f, now)
@@ -184,7 +224,7 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 	s.active[f.index].index = f.index
 	s.active[last] = nil
 	s.active = s.active[:last]
-	if last == 0 && !s.pending {
+	if last == 0 && s.allOver() {
 		// Not here: the caller is in the middle of something.
 		s.engine.Schedule(now, &s.src, s.id, evDone, 0)
 	}

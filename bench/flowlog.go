@@ -20,13 +20,17 @@ import (
 // end. Fields that were not measured are null in JSON lines and Parquet, and
 // empty in CSV.
 type FlowRecord struct {
-	Scenario  string `json:"scenario" parquet:"scenario,dict"`
-	System    string `json:"system" parquet:"system,dict"`
-	Flow      int64  `json:"flow" parquet:"flow"` // counts the scenario's flows from 0 in the order of their starts
+	Scenario string `json:"scenario" parquet:"scenario,dict"`
+	System   string `json:"system" parquet:"system,dict"`
+	// Flow counts the scenario's flows from 0 in the order of their starts. A
+	// workload that keeps its connections has a row for each of these, without
+	// end, counted down from -2, and a row with -1 for each task (a request, a block, a
+	// burst, an iteration), from when it should have started.
+	Flow      int64  `json:"flow" parquet:"flow"`
 	Label     string `json:"label" parquet:"label,dict"`
 	Src       string `json:"src" parquet:"src,dict"` // where the data come from
 	Dst       string `json:"dst" parquet:"dst,dict"`
-	Operation string `json:"operation" parquet:"operation,dict"` // write, read or send
+	Operation string `json:"operation" parquet:"operation,dict"` // write, read or send; what a task is
 	// SizeBytes is 0 for a flow without end.
 	SizeBytes int64   `json:"size_bytes" parquet:"size_bytes"`
 	StartUs   float64 `json:"start_us" parquet:"start_us"`
@@ -147,11 +151,15 @@ func (l *FlowLog) parquet() {
 	l.end = w.Close
 }
 
-// flowTally is what is counted of a flow for its record.
+// flowTally is what measurement keeps of a flow.
 type flowTally struct {
+	started        bool // it is one of the flows under way
+	windowed       bool // it was at the last window, with atWindow delivered
+	atWindow       units.Bytes
+	path           []int // of its data, once somebody asked
 	rttSum, rttMax units.Time
 	rttCount       uint64
-	retrans        uint64
+	retrans        uint64 // at its end
 	timeouts       uint64
 }
 

@@ -213,7 +213,7 @@ func (m *measurement) settle(f *flow) {
 		}
 		l.retrans += f.tally.retrans
 		l.timeouts += f.tally.timeouts
-		if f.Size == 0 && m.warm {
+		if f.Size == 0 && m.warm && f.kept.shares() {
 			l.shares = append(l.shares, float64(since.Payload))
 		}
 	})

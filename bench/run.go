@@ -57,6 +57,7 @@ func runSystem(s *scenario.Scenario, sys *scenario.System, seed uint64, progress
 		return nil, 0, err
 	}
 	sim.flows = s.Flows(seed).Next
+	sim.traffic = s.Traffic(seed)
 	sim.duration = s.Duration
 	sim.idle = overhead
 	m, err := newMeasurement(sim, s)

@@ -28,6 +28,7 @@ type simulation struct {
 
 	baseRTT  units.Time // of a full packet over the longest path, NICs included
 	flows    func() (scenario.Flow, bool)
+	traffic  []*scenario.Traffic
 	duration units.Time
 	end      units.Time
 	idle     units.Time // see idleOverhead
@@ -35,6 +36,7 @@ type simulation struct {
 	next    scenario.Flow // the next to start
 	pending bool          // next is valid
 	active  []*flow
+	driven  []*driven
 	measure *measurement
 	err     error
 }
@@ -44,6 +46,7 @@ const (
 	evStart   = iota // the next flow starts
 	evMeasure        // the measurement's clock
 	evDone           // the last flow has ended
+	evTraffic        // a workload that is no plain flows has something to do
 )
 
 func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*simulation, error) {
@@ -131,6 +134,7 @@ func (s *simulation) run() error {
 	if s.next, s.pending = s.flows(); s.pending {
 		s.engine.Schedule(s.next.Start, &s.src, s.id, evStart, 0)
 	}
+	s.beginTraffic()
 	if s.measure != nil {
 		s.measure.begin()
 	}
@@ -156,10 +160,12 @@ func (s *simulation) Handle(ev des.Event) {
 		if s.pending {
 			s.engine.Schedule(s.next.Start, &s.src, s.id, evStart, 0)
 		}
+	case evTraffic:
+		s.driven[ev.Arg].wakeUp(ev.At)
 	case evMeasure:
 		s.measure.tick(ev.At)
 	case evDone:
-		if len(s.active) == 0 && !s.pending {
+		if len(s.active) == 0 && s.allOver() {
 			s.engine.Stop()
 		}
 	}

@@ -189,6 +189,8 @@ func keysOf(v reflect.Value) (keys []keyed) {
 			if f := v.Field(i); !f.IsNil() {
 				keys = append(keys, keysOf(f.Elem().Elem())...)
 			}
+		case ",inline":
+			keys = append(keys, keysOf(v.Field(i))...)
 		default:
 			keys = append(keys, keyed{tag, v.Field(i)})
 		}

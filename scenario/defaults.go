@@ -68,7 +68,7 @@ func (*Topology) variantOf(kind string) any {
 	return nil
 }
 
-var workloadKinds = []string{"incast", "permutation", "flows", "poisson", "trace"}
+var workloadKinds = []string{"incast", "permutation", "flows", "poisson", "trace", "rotating-incast", "all-to-all", "all-reduce", "rpc", "storage", "on-off"}
 
 func (*Workload) variantKinds() []string { return workloadKinds }
 
@@ -84,6 +84,18 @@ func (*Workload) variantOf(kind string) any {
 		return &Poisson{Hosts: HostSet{All: true}, LoadOn: "hosts", To: "any"}
 	case "trace":
 		return &Trace{Format: traceAuto, Hosts: HostSet{All: true}}
+	case "rotating-incast":
+		return &RotatingIncast{Hosts: HostSet{All: true}}
+	case "all-to-all":
+		return &AllToAll{Hosts: HostSet{All: true}, Algorithm: "direct", Iterations: 1}
+	case "all-reduce":
+		return &AllReduce{Hosts: HostSet{All: true}, Algorithm: "ring", Chunks: 1, Iterations: 1}
+	case "rpc":
+		return &RPC{Clients: HostSet{All: true}, Servers: HostSet{All: true}, Loop: Loop{Arrivals: "poisson"}}
+	case "storage":
+		return &Storage{Clients: HostSet{All: true}, Targets: HostSet{All: true}, Reads: 0.5, Loop: Loop{Arrivals: "poisson"}}
+	case "on-off":
+		return &OnOff{Senders: HostSet{All: true}}
 	}
 	return nil
 }

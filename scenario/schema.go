@@ -27,6 +27,7 @@ type Section struct {
 type Key struct {
 	Name     string
 	Field    string // of the section's Type
+	In       string // the name of the type that declares it: that of Type, or of one inlined in it
 	Value    string // what it takes: "time", "whole number", "list of mappings"
 	Default  string // as YAML; empty if there is none
 	Required bool
@@ -55,10 +56,14 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		tag := field.Tag.Get("yaml")
+		if tag == ",inline" {
+			keys = append(keys, sections(nil, path, kind, v.Field(i))[0].Keys...)
+			continue
+		}
 		if tag == "" || tag == "-" || tag == ",variant" {
 			continue
 		}
-		k := Key{Name: tag, Field: field.Name, Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg")}
+		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg")}
 		inner, innerPath := v.Field(i), join(path, tag)
 		k.Value, k.Default = describe(inner)
 		switch {

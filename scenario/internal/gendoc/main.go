@@ -105,7 +105,7 @@ func (g *generator) engine(e cc.Scheme) error {
 func (g *generator) table(s *scenario.Section, docs comments) error {
 	g.b.WriteString("| key | value | default | example | meaning |\n|---|---|---|---|---|\n")
 	for _, k := range s.Keys {
-		text := docs[s.Type.Name()+"."+k.Field]
+		text := docs[k.In+"."+k.Field]
 		if s.Path == "config" { // written for readers of the Go package
 			text = byKey(text, s.Keys)
 		}

@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Tasks are what Traffic does on its connections, and count as flows do: begun,
+// ended, under way, and the time from when one should have started to its end. What
+// the connections carry is counted by the connections.
+
+// ofTask calls do for a task's label and for all flows together.
+func (m *measurement) ofTask(t *scenario.Task, do func(*label)) {
+	do(&m.labels[t.Label])
+	do(&m.labels[len(m.labels)-1])
+}
+
+func (m *measurement) taskBegun(t *scenario.Task) {
+	m.ofTask(t, func(l *label) {
+		l.running++
+		if t.Start >= m.warmup {
+			l.started++
+		}
+	})
+}
+
+func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
+	m.ofTask(t, func(l *label) { l.running-- })
+	fct, ideal := now-t.Start, units.Time(0)
+	if t.Single {
+		ideal = m.sim.idealFCT(&scenario.Flow{Src: t.Src, Dst: t.Dst, Size: t.Size})
+	}
+	if m.log != nil {
+		if err := m.log.task(m, t, fct, ideal); err != nil {
+			m.sim.fail(fmt.Errorf("flow log: %w", err))
+		}
+	}
+	if t.Start < m.warmup {
+		return
+	}
+	m.ofTask(t, func(l *label) {
+		l.finished++
+		l.fct.Record(fct)
+	})
+	if ideal == 0 {
+		return
+	}
+	slow := units.Time(float64(fct) / float64(ideal) * float64(slowdownUnit))
+	bin := 0
+	for t.Size > slowdownBins[bin] {
+		bin++
+	}
+	m.ofTask(t, func(l *label) {
+		if l.slow[bin] == nil {
+			l.slow[bin] = NewRecorder()
+		}
+		l.slow[bin].Record(slow)
+	})
+}
+
+// task writes the record of a task that has ended: its Flow is -1, and what was
+// measured of packets is in the records of the connections.
+func (l *flowLog) task(m *measurement, t *scenario.Task, fct, ideal units.Time) error {
+	l.fct = fct.Microseconds()
+	r := &l.record
+	*r = FlowRecord{
+		Scenario: r.Scenario, System: r.System, Flow: -1, Label: m.labels[t.Label].name, Src: m.sim.name(t.Src), Dst: m.sim.name(t.Dst),
+		Operation: t.What, SizeBytes: int64(t.Size), StartUs: t.Start.Microseconds(), Counted: t.Start >= m.warmup, FCTUs: &l.fct,
+	}
+	if ideal > 0 {
+		l.ideal, l.slowdown = ideal.Microseconds(), float64(fct)/float64(ideal)
+		r.IdealUs, r.Slowdown = &l.ideal, &l.slowdown
+	}
+	return l.write(r)
+}
+
+// connectionCloses makes up for what settling a flow takes off: a connection was
+// never among the flows under way.
+func (m *measurement) connectionCloses(f *flow) {
+	m.both(f, func(l *label) { l.running++ })
+}
