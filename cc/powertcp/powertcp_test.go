@@ -522,3 +522,14 @@ func ExampleNew() {
 	// queue 62500B: 8.35 Gbps
 	// queue 0B: 25.00 Gbps
 }
+
+// A window that has shrunk to less than rounding can tell is still a packet.
+func TestTheLeastWindowIsAPacket(t *testing.T) {
+	c := DefaultConfig()
+	c.Flows = 1e9
+	e := mustNew(t, c, testEnv)
+	e.s.cwnd = 1e-9 * float64(testEnv.MTU)
+	if got := e.set(); got.Window != testEnv.MTU || got.Rate < 1 {
+		t.Errorf("%+v, want a packet", got)
+	}
+}

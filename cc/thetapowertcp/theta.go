@@ -140,7 +140,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 // round trip.
 func (e *engine) set() cc.Control {
 	rate := units.Rate(float64(e.s.cwnd*e.p.bitsPerSecond) + 0.5)
-	packets := math.Ceil(float64(e.s.cwnd*e.p.perMTU) - 1e-9) // less what rounding adds
+	packets := max(math.Ceil(float64(e.s.cwnd*e.p.perMTU)-1e-9), 1) // less what rounding adds
 	e.control = cc.Control{
 		Rate:   min(max(rate, 1), e.lineRate),
 		Window: units.Bytes(float64(packets * e.p.mtu)),

@@ -319,3 +319,14 @@ func BenchmarkOnAck(b *testing.B) {
 		e.OnAck(&a)
 	}
 }
+
+// A window that has shrunk to less than rounding can tell is still a packet.
+func TestTheLeastWindowIsAPacket(t *testing.T) {
+	c := DefaultConfig()
+	c.Flows = 1e9
+	e := mustNew(t, c, testEnv)
+	e.s.cwnd = 1e-9 * float64(testEnv.MTU)
+	if got := e.set(); got.Window != testEnv.MTU || got.Rate < 1 {
+		t.Errorf("%+v, want a packet", got)
+	}
+}
