@@ -21,6 +21,7 @@ type calendar struct {
 	// that were scheduled after the sort.
 	sorted []Event
 	late   heap
+	fresh  bool // sorted was loaded and not yet announced
 
 	shift uint  // a bucket is 2^shift ps wide
 	turn  int64 // the bucket that is being delivered, counted from time 0
@@ -200,6 +201,7 @@ func (c *calendar) load(slot uint) {
 		q[j] = ev
 	}
 	c.sorted = q
+	c.fresh = true
 }
 
 // retune gives buckets another width or number, if what was loaded since the last

@@ -27,6 +27,18 @@ type Handler interface {
 	Handle(ev Event)
 }
 
+// Early is a Handler that is told of events shortly before Handle is, so that it
+// can have the memory that they will touch brought near (package
+// internal/prefetch). It must not change anything: events may come between, and
+// not every event is announced.
+type Early interface {
+	Handler
+	// Soon announces an event for the first time, Next once more when only a few
+	// are before it.
+	Soon(kind uint32, arg uint64)
+	Next(kind uint32, arg uint64)
+}
+
 // Source numbers the events that one creator of events schedules. The zero
 // value is not usable: Engine.NewSource makes one. Keep it with the state of its
 // owner, so that numbering an event touches no other memory.
@@ -40,6 +52,7 @@ type Engine struct {
 	now      units.Time
 	queue    calendar
 	handlers []Handler
+	early    []Early // likewise, nil for those that are none
 	sources  uint32
 	events   uint64
 	stopped  bool
@@ -52,6 +65,8 @@ func New() *Engine { return &Engine{queue: newCalendar()} }
 // order of simultaneous events, so it must be the same from run to run.
 func (e *Engine) AddHandler(h Handler) NodeID {
 	e.handlers = append(e.handlers, h)
+	early, _ := h.(Early)
+	e.early = append(e.early, early)
 	return NodeID(len(e.handlers) - 1)
 }
 
@@ -117,10 +132,36 @@ func (e *Engine) RunUntil(end units.Time) {
 		if ev == nil || ev.At > end {
 			break
 		}
+		if e.queue.fresh {
+			e.announce()
+		}
 		e.deliver(ev)
 	}
 	if !e.stopped && e.now < end && end != units.Never {
 		e.now = end
+	}
+}
+
+// announce tells of the events of the bucket that has just been loaded, and of
+// those of the one after it.
+func (e *Engine) announce() {
+	c := &e.queue
+	c.fresh = false
+	for i := len(c.sorted) - 1; i >= 0; i-- {
+		ev := &c.sorted[i]
+		if h := e.early[ev.dst]; h != nil {
+			h.Next(ev.Kind, ev.Arg)
+		}
+	}
+	if c.near == 0 {
+		return
+	}
+	slot := uint(c.turn+c.distance()) & uint(len(c.heads)-1)
+	for i := c.heads[slot]; i != 0; i = c.nodes[i].next {
+		ev := &c.nodes[i].ev
+		if h := e.early[ev.dst]; h != nil {
+			h.Soon(ev.Kind, ev.Arg)
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ type kind struct {
 type kindKey struct {
 	link    Link
 	from    SwitchConfig // zero at a host
-	latency units.Time   // of the switch it leads to
+	latency units.Time   // of the switch it leads to, and of hosts
 }
 
 // class is a Class in the units of the hot path.

@@ -24,6 +24,11 @@ type Config struct {
 	Switches map[string]SwitchConfig
 	// Faults make links lose packets.
 	Faults []Fault
+	// HostSend and HostReceive are what a host adds to each packet beside its
+	// link: between Transmit and the first bit on the wire, and from the last bit
+	// to Endpoint.Arrive. Like a switch's latency they cost no event. Packets
+	// that are in between are not stopped by a pause.
+	HostSend, HostReceive units.Time
 }
 
 // SwitchConfig is how one switch behaves.
@@ -119,6 +124,9 @@ func (c *Config) Validate() error {
 			s := c.Switches[name]
 			errs = append(errs, s.validate(c, name)...)
 		}
+	}
+	if c.HostSend < 0 || c.HostSend > units.Second || c.HostReceive < 0 || c.HostReceive > units.Second {
+		bad("HostSend is %v and HostReceive %v: set 0 to 1s", c.HostSend, c.HostReceive)
 	}
 	for _, f := range c.Faults {
 		if !(f.Loss >= 0 && f.Loss <= 1) {

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"unsafe"
 
 	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/internal/prefetch"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -90,6 +93,32 @@ func (d *dispatcher) Handle(ev des.Event) {
 	}
 }
 
+// Soon implements des.Early: what an event touches first is its link.
+func (d *dispatcher) Soon(kind uint32, arg uint64) {
+	n := (*Network)(d)
+	switch kind {
+	case arriveEvent:
+		prefetch.Line(unsafe.Pointer(&n.links[arg]))
+	case freeEvent:
+		prefetch.Line(unsafe.Pointer(&n.links[arg]))
+		prefetch.Line(unsafe.Pointer(&n.ports[arg]))
+		prefetch.Line(unsafe.Pointer(&n.queues[uint32(arg)*n.prios]))
+	}
+}
+
+// Next implements des.Early: then the packet, to which the link leads.
+func (d *dispatcher) Next(kind uint32, arg uint64) {
+	n := (*Network)(d)
+	switch kind {
+	case arriveEvent:
+		prefetch.Line(unsafe.Pointer(&n.packets[n.links[arg].head]))
+	case freeEvent:
+		// Of several priorities it is mostly this one that is next.
+		prio := uint32(bits.Len8(n.links[arg].active|1)) - 1
+		prefetch.Line(unsafe.Pointer(&n.packets[n.queues[uint32(arg)*n.prios+prio].head]))
+	}
+}
+
 // New builds the network of a topology, with every queue empty, on an engine.
 // The seed decides the choice of paths, ECN marks and losses. The topology must
 // not be changed afterwards.
@@ -149,11 +178,13 @@ func (n *Network) buildLinks(seed uint64) error {
 			key.from = n.switchConfig(from)
 		} else {
 			l.flags |= fromHost
+			key.latency = n.cfg.HostSend
 		}
 		if n.topo.nodes[to].isSwitch {
-			key.latency = n.switchConfig(to).Latency
+			key.latency += n.switchConfig(to).Latency
 		} else {
 			l.flags |= toHost
+			key.latency += n.cfg.HostReceive
 		}
 		k, ok := index[key]
 		if !ok {
@@ -258,12 +289,15 @@ func (n *Network) Topology() *Topology { return n.topo }
 // counted as delivered and freed.
 func (n *Network) Attach(host int, ep Endpoint) { n.ends[host] = ep }
 
+// LineRate returns the rate of a host's link.
+func (n *Network) LineRate(host int) units.Rate { return n.kinds[n.links[n.hosts[host].up].kind].rate }
+
 // Transmit starts to send h from a host at now, which is the engine's Now, and
-// returns when the wire is free for the next packet; the host must not call
-// again before. The packet belongs to the network from then on.
+// returns when the wire is free for the next packet. The packet belongs to the
+// network from then on.
 //
-// If the wire is still taken by a pause frame of the host's own, the packet
-// follows it. Transmit panics if the packet's fields can't be: a Size of 0 or
+// If the wire is still taken, by a packet or a pause frame of the host's own, the
+// packet follows, whatever its priority. Transmit panics if the packet's fields can't be: a Size of 0 or
 // less, a Dst that is no host, or a Priority that is not configured.
 func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time) {
 	p := &n.packets[h]

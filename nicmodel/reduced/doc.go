@@ -1,0 +1,37 @@
+// Package reduced is a NIC of which only the timing that a fabric study sees is
+// left: the line rate and three fixed latencies. It has no PCIe, no stages and no
+// memory; package nicmodel has those. What decides who sends what when is the
+// same: the transport is roce/rc, the engines are those of package cc, and what a
+// queue pair is told about congestion is nicmodel.Congestion.
+//
+// All NICs of a network are one Fleet. A flow is a queue pair at each end, made
+// by Start; it posts Writes of its message size, a few ahead, and is gone, with
+// its state, when the last is acknowledged.
+//
+// # The model
+//
+// The latencies of sending and receiving are the fabric's (Config.HostSend and
+// HostReceive of package fabric): parts of the host's link, so that they cost no
+// event. That of completions is added to the time at which a flow is reported
+// done; it holds back no message, because several are posted ahead.
+//
+// The host's wire carries acknowledgements first and, between them, the flow that
+// has been due longest: flows that are not paced take turns. A data frame is
+// chosen when the one before has left, and follows the acknowledgements that came
+// meanwhile. Pacing and window are those of nicmodel: a rate at or above the line
+// rate is none, and a flow may always have one packet outstanding.
+//
+// # What it costs
+//
+// A data packet costs an event at its sender where another is to follow it, and
+// none at its receiver beside the fabric's arrival; an acknowledgement costs none
+// at all: it is sent from the arrival of what it answers, in the same slot of the
+// packet slab. A NIC has one event for all its retransmission timers. Nothing is
+// allocated for a packet; a flow takes two queue pairs (about 3 KiB) while it
+// lasts.
+//
+// # Limits
+//
+// Writes only: no Reads, no Sends. A frame that has been put behind others on
+// the wire is sent although a pause arrives before its first bit.
+package reduced

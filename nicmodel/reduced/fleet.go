@@ -1,0 +1,231 @@
+package reduced
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config holds for all NICs of a Fleet.
+type Config struct {
+	// MTU is the payload of a full packet in bytes: a path MTU of InfiniBand, or
+	// for comparison with other simulators anything from 64 to 65535.
+	MTU ib.MTU
+	// AckEvery is how many packets an acknowledgement stands for at most, at
+	// least 1. The last packet of a message is always acknowledged.
+	AckEvery int
+	// Priority is that of data packets.
+	Priority uint8
+	// Timeout and RetryCount are those of rc.SendConfig.
+	Timeout, RetryCount uint8
+	// SendDepth bounds the messages that a flow has posted, at least 1.
+	SendDepth int
+	// Completion is from the arrival of the last acknowledgement to the host's
+	// knowledge of it.
+	Completion units.Time
+}
+
+func (c *Config) validate(net *fabric.Network) error {
+	switch {
+	case c.MTU < 64 || c.MTU > 65535:
+		return fmt.Errorf("reduced: MTU is %d: set 64 to 65535", c.MTU)
+	case c.AckEvery < 1:
+		return fmt.Errorf("reduced: AckEvery is %d: set 1 or more", c.AckEvery)
+	case c.Priority >= fabric.MaxPriorities:
+		return fmt.Errorf("reduced: Priority is %d: set 0 to %d", c.Priority, fabric.MaxPriorities-1)
+	case c.SendDepth < 1:
+		return fmt.Errorf("reduced: SendDepth is %d: set 1 or more", c.SendDepth)
+	case c.Completion < 0:
+		return fmt.Errorf("reduced: Completion is %v: set 0 or more", c.Completion)
+	case net.Topology().Hosts() > 1<<24:
+		return fmt.Errorf("reduced: there are %d hosts, and 2^24 at most", net.Topology().Hosts())
+	}
+	return nil
+}
+
+// Fleet is the NICs of all hosts of a network. It belongs to the goroutine of its
+// engine.
+type Fleet struct {
+	engine *des.Engine
+	net    *fabric.Network
+	cfg    Config
+	nics   []nic
+	frames []frame // beside the packets of the network, by handle
+
+	onDone func(*Done)
+	onAck  func(id uint64, a *cc.Ack)
+	stats  Stats
+
+	// Scratch of the packet being handled.
+	header rc.Header
+	desc   rc.Descriptor
+	eff    rc.Effects
+	ack    cc.Ack
+}
+
+// frame is what a NIC knows of a packet beside what the fabric does.
+type frame struct {
+	sentAt units.Time // when its first bit went on the wire, or that of the packet it answers
+	delay  units.Time // an acknowledgement's: the largest hop delay on the way there
+	to     uint32     // the receiver or sender it is for: its slot and generation
+	flags  uint8
+}
+
+// Flags of a frame: what the packets that an acknowledgement answers met.
+const (
+	metCE uint8 = 1 << iota
+	metEIN
+	hasDelay
+)
+
+// Stats counts what the NICs of a fleet did.
+type Stats struct {
+	TxPackets, RxPackets uint64 // acknowledgements included
+	Stale                uint64 // packets that came for a flow that had ended
+	Payload              units.Bytes
+}
+
+// New puts a NIC at every host of a network. Its events come after those of the
+// network at one instant.
+func New(e *des.Engine, net *fabric.Network, cfg Config) (*Fleet, error) {
+	if err := cfg.validate(net); err != nil {
+		return nil, err
+	}
+	f := &Fleet{engine: e, net: net, cfg: cfg, nics: make([]nic, net.Topology().Hosts())}
+	for host := range f.nics {
+		n := &f.nics[host]
+		*n = nic{fleet: f, host: int32(host), line: net.LineRate(host), wireAt: units.Never, timerAt: units.Never}
+		n.id, n.src = e.AddHandler(n), e.NewSource()
+		net.Attach(host, n)
+	}
+	return f, nil
+}
+
+// Stats returns the counters of all NICs together.
+func (f *Fleet) Stats() Stats { return f.stats }
+
+// OnDone calls fn when a flow has ended. The Done is valid during the call. fn may
+// start flows.
+func (f *Fleet) OnDone(fn func(*Done)) { f.onDone = fn }
+
+// OnAck calls fn with each acknowledgement that an engine is given, before the
+// engine: for measurement. a is valid during the call.
+func (f *Fleet) OnAck(fn func(id uint64, a *cc.Ack)) { f.onAck = fn }
+
+// Flow is what a sender is to write to another host's memory.
+type Flow struct {
+	ID       uint64 // the caller's
+	Src, Dst int    // hosts
+	// Size is the bytes of the flow; 0 is without end, until Stop.
+	Size units.Bytes
+	// Message is the bytes of a Write, above 0 and at most 2^31; the last of a
+	// flow may have fewer.
+	Message units.Bytes
+	Stop    units.Time
+	// FlowHash is the entropy of its path.
+	FlowHash   uint32
+	Congestion nicmodel.Congestion
+}
+
+// Done says how a flow ended.
+type Done struct {
+	ID        uint64
+	At        units.Time // when the host knows of it, later than the engine's Now by Config.Completion
+	Status    ib.WCStatus
+	Delivered nicmodel.Delivered
+	Counters  *rc.Counters // of the sender
+}
+
+// Ref names a flow that has not ended.
+type Ref struct {
+	src, dst         int32
+	sender, receiver uint32
+}
+
+// postAhead is how much a flow keeps posted: four messages, or this.
+const postAhead = 256 * units.KiB
+
+// Start starts a flow at the engine's Now.
+func (f *Fleet) Start(flow *Flow) (Ref, error) {
+	if flow.Src == flow.Dst || uint(flow.Src) >= uint(len(f.nics)) || uint(flow.Dst) >= uint(len(f.nics)) {
+		return Ref{}, fmt.Errorf("reduced: a flow from host %d to host %d of %d: name two different ones", flow.Src, flow.Dst, len(f.nics))
+	}
+	if flow.Message <= 0 || flow.Message > units.GiB*2 || flow.Size < 0 {
+		return Ref{}, fmt.Errorf("reduced: a flow of %v in messages of %v: set 0 or more, in messages above 0 and up to 2GiB", flow.Size, flow.Message)
+	}
+	depth := min(max(4, int((postAhead+flow.Message-1)/flow.Message)), f.cfg.SendDepth)
+	if flow.Size > 0 {
+		depth = min(depth, int((flow.Size+flow.Message-1)/flow.Message))
+	}
+	tx, err := rc.New(rc.Config{MTU: f.cfg.MTU, SendDepth: depth})
+	if err != nil {
+		return Ref{}, err
+	}
+	if err := tx.ReadyToSend(rc.SendConfig{Timeout: f.cfg.Timeout, RetryCount: f.cfg.RetryCount, AckReqEvery: f.cfg.AckEvery}); err != nil {
+		return Ref{}, err
+	}
+	rx, err := rc.New(rc.Config{MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteWrite})
+	if err != nil {
+		return Ref{}, err
+	}
+	src, dst := &f.nics[flow.Src], &f.nics[flow.Dst]
+	s, from := src.newSender()
+	r, to := dst.newReceiver()
+	*r = receiver{qp: rx, gen: r.gen, peer: from, telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority}
+	*s = sender{
+		qp: tx, gen: s.gen, id: flow.ID, dst: int32(flow.Dst), peer: to, hash: flow.FlowHash,
+		telemetry: flow.Congestion.Telemetry, size: flow.Size, message: flow.Message, stop: flow.Stop, depth: int32(depth),
+		control: cc.Control{Rate: src.line, Window: cc.Unlimited},
+	}
+	if flow.Congestion.ECT {
+		s.packetFlags = fabric.ECT
+	}
+	if flow.Congestion.Engine != nil {
+		s.steering = &steering{engine: flow.Congestion.Engine, baseRTT: flow.Congestion.BaseRTT}
+		s.control = s.steering.engine.Control()
+		s.steering.pace(src.line, f.cfg.MTU, s.control.Rate)
+	}
+	now := f.engine.Now()
+	src.post(now, s)
+	src.offer(now, slotOf(from), s)
+	src.turn(now)
+	return Ref{src: int32(flow.Src), dst: int32(flow.Dst), sender: from, receiver: to}, nil
+}
+
+// Delivered returns what has arrived of a flow that has not ended.
+func (f *Fleet) Delivered(r Ref) nicmodel.Delivered {
+	if x := f.nics[r.dst].receiver(r.receiver); x != nil {
+		return x.delivered
+	}
+	return nicmodel.Delivered{}
+}
+
+// Counters returns the sender's counters of a flow that has not ended, or nil.
+func (f *Fleet) Counters(r Ref) *rc.Counters {
+	if s := f.nics[r.src].sender(r.sender); s != nil {
+		return s.qp.Counters()
+	}
+	return nil
+}
+
+// alloc returns a new packet and its frame.
+func (f *Fleet) alloc() (fabric.Handle, *frame) {
+	h := f.net.Alloc()
+	if int(h) >= len(f.frames) {
+		f.grow()
+	}
+	return h, &f.frames[h]
+}
+
+// grow makes the frames as many as the packets have room for.
+func (f *Fleet) grow() {
+	frames := make([]frame, max(f.net.Slots(), 1024, len(f.frames)+len(f.frames)/4))
+	copy(frames, f.frames)
+	f.frames = frames
+}

@@ -1,0 +1,107 @@
+package reduced
+
+import (
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// receiver is a flow at its destination.
+type receiver struct {
+	qp          *rc.QP // nil where there is none
+	peer        uint32 // the sender
+	gen         uint8
+	ackPriority uint8
+	telemetry   telemetry.Kind
+	met         uint8      // flags of a frame, since the last acknowledgement
+	delay       units.Time // the largest, likewise
+	delivered   nicmodel.Delivered
+}
+
+// reflectedDelayBytes is Poseidon's echo of the forward path's delay (section
+// 5.1).
+const reflectedDelayBytes = 2
+
+// Arrive implements fabric.Endpoint: a packet has reached the transport.
+func (n *nic) Arrive(now units.Time, h fabric.Handle) {
+	fl := n.fleet
+	fl.stats.RxPackets++
+	p := fl.net.Packet(h)
+	op := ib.Opcode(p.User & opcodeBits)
+	if op == ib.Acknowledge {
+		n.acknowledged(now, h, p)
+		return
+	}
+	f := &fl.frames[h]
+	r := n.receiver(f.to)
+	if r == nil {
+		fl.stats.Stale++
+		fl.net.Free(h)
+		return
+	}
+	payload := int(p.User >> 32)
+	fl.header = rc.Header{Opcode: op, PSN: units.MakePSN(uint32(p.User) >> 8), AckReq: p.User&ackReq != 0}
+	switch op {
+	case ib.WriteFirst:
+		fl.header.DMALen = uint32(payload)
+		payload = int(fl.cfg.MTU)
+	case ib.WriteOnly:
+		fl.header.DMALen = uint32(payload)
+	}
+	eff := &fl.eff
+	r.qp.Receive(now, &fl.header, payload, eff)
+	if eff.Do&rc.DoCheck != 0 {
+		r.qp.Checked(now, true, eff) // memory is not modelled
+	}
+	if eff.Do&rc.DoPlace != 0 {
+		r.delivered.Payload += units.Bytes(payload)
+		r.delivered.Frames += units.Bytes(p.Size)
+		r.delivered.Packets++
+		fl.stats.Payload += units.Bytes(payload)
+	}
+	if p.Flags&(fabric.CE|fabric.EIN) != 0 {
+		if p.Flags&fabric.CE != 0 {
+			r.met |= metCE
+		}
+		if p.Flags&fabric.EIN != 0 {
+			r.met |= metEIN
+		}
+	}
+	if p.Telemetry == telemetry.MaxDelay {
+		r.met |= hasDelay
+		r.delay = max(r.delay, p.MaxDelay)
+	}
+	if eff.Do&rc.DoRespond == 0 || !r.qp.NextResponse(now, &fl.desc) {
+		fl.net.Free(h)
+		return
+	}
+	n.answer(now, r, h, p, f)
+}
+
+// answer makes an acknowledgement of the packet that it answers: its slot, and
+// its per-hop records, go back with it.
+func (n *nic) answer(now units.Time, r *receiver, h fabric.Handle, p *fabric.Packet, f *frame) {
+	fl := n.fleet
+	d := &fl.desc.Header
+	p.User = uint64(ib.Acknowledge) | uint64(d.PSN)<<8 | uint64(d.Syndrome)<<32 | uint64(d.MSN)<<40
+	p.Src, p.Dst = p.Dst, p.Src
+	p.Priority, p.Flags, p.Telemetry = r.ackPriority, 0, telemetry.None
+	p.MaxDelay, p.Hops = 0, 0
+	size := nicmodel.FrameBytes(ib.Acknowledge, 0)
+	switch r.telemetry {
+	case telemetry.MaxDelay:
+		p.Telemetry = telemetry.MaxDelay // for the way back
+		size += reflectedDelayBytes + telemetry.MaxDelayBytes
+	case telemetry.PerHop:
+		if s := fl.net.INT(h); s != nil {
+			size += telemetry.PerHop.WireBytes(int(s.N))
+		}
+	}
+	p.Size = int32(size)
+	f.to, f.delay, f.flags = r.peer, r.delay, r.met
+	r.met, r.delay = 0, 0
+	n.transmit(now, h, p)
+}

@@ -1,0 +1,287 @@
+package reduced
+
+import (
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// sender is a flow at its source.
+type sender struct {
+	qp          *rc.QP // nil where there is none
+	next        units.Time
+	paceFrom    units.Time // where the pace's last gap began
+	paceBytes   int32      // and what it is for
+	place       int32      // in nic.due, from 1
+	control     cc.Control
+	dst         int32
+	peer        uint32 // the receiver
+	hash        uint32
+	gen         uint8
+	packetFlags fabric.Flags
+	telemetry   telemetry.Kind
+	steering    *steering // nil without an engine
+
+	id            uint64
+	sent, acked   units.Bytes
+	size, message units.Bytes
+	posted        units.Bytes
+	stop          units.Time
+	outstanding   int32 // messages
+	depth         int32
+}
+
+// steering is what only a flow with an engine needs.
+type steering struct {
+	engine    cc.Engine
+	baseRTT   units.Time
+	scaler    cc.UpdateScaler
+	app       cc.AppLimit
+	gap, span units.Time // of a full packet at the present rate; over which the rate is measured
+}
+
+const (
+	// catchUp is how much of a lost start a pace makes up for, as in nicmodel.
+	catchUp = units.Microsecond
+	// appLimitPackets is nicmodel's.
+	appLimitPackets = 8
+)
+
+// pace notes a change of rate for the application limit.
+func (c *steering) pace(line units.Rate, mtu ib.MTU, r units.Rate) {
+	r = min(r, line)
+	c.app.Rate(r)
+	c.gap = r.Serialize(units.Bytes(mtu))
+	c.span = max(c.baseRTT, appLimitPackets*c.gap)
+}
+
+// A packet's transport header is in its User: the opcode and AckReq, the PSN, and
+// either what a request's receiver must know, the length of the message (First,
+// Only) or of the payload (Middle, Last), or an acknowledgement's syndrome and MSN.
+const (
+	opcodeBits = 0x7f
+	ackReq     = 0x80
+)
+
+// post posts messages as long as there are some and few are under way.
+func (n *nic) post(now units.Time, s *sender) {
+	for s.outstanding < s.depth {
+		m := s.message
+		if s.size > 0 {
+			m = min(m, s.size-s.posted)
+		} else if now >= s.stop {
+			m = 0
+		}
+		if m == 0 {
+			return
+		}
+		// There is room: depth is that of the queue.
+		_, _ = s.qp.PostSend(&rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: uint32(m)})
+		s.posted += m
+		s.outstanding++
+	}
+}
+
+// ready reports whether transport and window let a packet go.
+func (s *sender) ready(now units.Time) bool {
+	bytes, ok := s.qp.PeekRequest(now)
+	if !ok {
+		return false
+	}
+	out := s.qp.Inflight()
+	return out == 0 || out+units.Bytes(bytes) <= s.control.Window
+}
+
+// offer puts a flow in line if it has a packet that may go.
+func (n *nic) offer(now units.Time, slot uint32, s *sender) {
+	if s.place == 0 && s.ready(now) {
+		n.push(slot, max(s.next, now))
+	}
+}
+
+// send sends a packet of the flow that is first in line.
+func (n *nic) send(now units.Time, slot uint32, s *sender) {
+	fl := n.fleet
+	d := &fl.desc
+	if !s.ready(now) || !s.qp.NextRequest(now, d) { // the window has shrunk, or the transport waits
+		n.remove(slot)
+		return
+	}
+	h, f := fl.alloc()
+	p := fl.net.Packet(h)
+	op := d.Header.Opcode
+	value := uint32(d.Payload)
+	if op == ib.WriteFirst {
+		value = d.Header.DMALen
+	}
+	p.User = uint64(op) | uint64(d.Header.PSN)<<8 | uint64(value)<<32
+	if d.Header.AckReq {
+		p.User |= ackReq
+	}
+	p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
+	p.Src, p.Dst, p.FlowHash = n.host, s.dst, s.hash
+	p.Priority, p.Flags, p.Telemetry = fl.cfg.Priority, s.packetFlags, s.telemetry
+	*f = frame{sentAt: max(now, n.wireFree), to: s.peer}
+	fl.stats.TxPackets++
+	n.wireFree = fl.net.Transmit(now, int(n.host), h)
+	n.dataFree = n.wireFree
+
+	if !d.Retransmit {
+		s.sent += units.Bytes(d.Payload)
+		if c := s.steering; c != nil {
+			c.app.Sent(now, units.Bytes(d.Payload), min(s.control.Rate, n.line), c.gap, c.span)
+		}
+	}
+	s.paceFrom, s.paceBytes = max(s.next, now-catchUp), int32(d.Payload)
+	s.pace(n.line)
+	n.arm(now, s.qp.Deadline())
+	if s.ready(now) {
+		n.push(slot, max(s.next, now))
+	} else {
+		n.remove(slot)
+	}
+}
+
+// pace sets when the next packet may go, from the last and the rate.
+func (s *sender) pace(line units.Rate) {
+	s.next = s.paceFrom
+	if s.control.Rate < line {
+		s.next += s.control.Rate.Serialize(units.Bytes(s.paceBytes))
+	}
+}
+
+// steer puts an engine's verdict in force.
+func (n *nic) steer(slot uint32, s *sender, c cc.Control) {
+	changed := c.Rate != s.control.Rate
+	s.control = c
+	if !changed {
+		return
+	}
+	s.steering.pace(n.line, n.fleet.cfg.MTU, c.Rate)
+	s.pace(n.line)
+	if s.place != 0 {
+		n.push(slot, max(s.next, n.fleet.engine.Now()))
+	}
+}
+
+// acknowledged takes an acknowledgement.
+func (n *nic) acknowledged(now units.Time, h fabric.Handle, p *fabric.Packet) {
+	fl := n.fleet
+	f := &fl.frames[h]
+	s := n.sender(f.to)
+	if s == nil {
+		fl.stats.Stale++
+		fl.net.Free(h)
+		return
+	}
+	fl.header = rc.Header{
+		Opcode: ib.Acknowledge, PSN: units.MakePSN(uint32(p.User) >> 8),
+		Syndrome: uint8(p.User >> 32), MSN: uint32(p.User >> 40),
+	}
+	slot := slotOf(f.to)
+	s.qp.Receive(now, &fl.header, 0, &fl.eff)
+	s.acked += fl.eff.AckedBytes
+	if s.steering != nil && fl.eff.AckedBytes > 0 {
+		n.inform(now, slot, s, h, p, f)
+	}
+	fl.net.Free(h)
+	n.effects(now, slot, s)
+	n.turn(now)
+}
+
+// inform tells the engine of an acknowledgement.
+func (n *nic) inform(now units.Time, slot uint32, s *sender, h fabric.Handle, p *fabric.Packet, f *frame) {
+	fl, c := n.fleet, s.steering
+	rtt := now - f.sentAt
+	a := &fl.ack
+	*a = cc.Ack{
+		Now: now, SentAt: f.sentAt, RTT: rtt,
+		NetRTT: rtt - n.line.Serialize(units.Bytes(fl.cfg.MTU)),
+		Bytes:  fl.eff.AckedBytes, Packets: max(fl.eff.AckedPackets, 1),
+		Acked: s.acked, Sent: s.sent,
+		ECN: f.flags&metCE != 0, EIN: f.flags&metEIN != 0,
+		MaxHopDelay: f.delay, ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: f.flags&hasDelay != 0,
+		AppLimited: n.appLimited(now, s),
+		Scale:      c.scaler.Scale(now, c.baseRTT),
+	}
+	if path := fl.net.INT(h); path != nil && path.N > 0 {
+		a.Path = path
+	}
+	if fl.onAck != nil {
+		fl.onAck(s.id, a)
+	}
+	n.steer(slot, s, c.engine.OnAck(a))
+}
+
+// appLimited is nicmodel's: nothing to send, and neither pace nor window took up
+// 80 percent of what they may.
+func (n *nic) appLimited(now units.Time, s *sender) bool {
+	if _, more := s.qp.PeekRequest(now); more || s.size > 0 && s.posted < s.size || !s.steering.app.Limited() {
+		return false
+	}
+	return (s.qp.Inflight()+n.fleet.eff.AckedBytes)/4 < s.control.Window/5
+}
+
+// effects carries out what the transport of a sender asks for in Fleet.eff.
+func (n *nic) effects(now units.Time, slot uint32, s *sender) {
+	eff := &n.fleet.eff
+	if eff.Rewind != rc.RewindNone && s.steering != nil {
+		switch eff.Rewind {
+		case rc.RewindSequence, rc.RewindImplied:
+			n.steer(slot, s, s.steering.engine.OnLoss(now))
+		case rc.RewindTimeout:
+			n.steer(slot, s, s.steering.engine.OnTimeout(now))
+		}
+	}
+	if eff.Do&rc.DoComplete != 0 && n.reap(now, slot, s) {
+		return
+	}
+	n.offer(now, slot, s)
+	n.arm(now, s.qp.Deadline())
+}
+
+// reap takes completions, posts what follows, and reports whether the flow has
+// ended.
+func (n *nic) reap(now units.Time, slot uint32, s *sender) (ended bool) {
+	var c rc.SendCompletion
+	finished := false
+	for s.qp.PollSend(&c) {
+		s.outstanding--
+		finished = true
+		if c.Status != ib.WCSuccess {
+			n.end(now, slot, s, c.Status)
+			return true
+		}
+	}
+	if !finished {
+		return false
+	}
+	n.post(now, s)
+	if s.outstanding == 0 {
+		n.end(now, slot, s, ib.WCSuccess)
+		return true
+	}
+	return false
+}
+
+// end takes a flow down at both ends and says so.
+func (n *nic) end(now units.Time, slot uint32, s *sender, status ib.WCStatus) {
+	fl := n.fleet
+	done := Done{ID: s.id, At: now + fl.cfg.Completion, Status: status, Counters: s.qp.Counters()}
+	n.remove(slot)
+	to := &fl.nics[s.dst]
+	if r := to.receiver(s.peer); r != nil {
+		done.Delivered = r.delivered
+		*r = receiver{gen: r.gen}
+		to.freeReceivers = append(to.freeReceivers, slotOf(s.peer))
+	}
+	*s = sender{gen: s.gen}
+	n.freeSenders = append(n.freeSenders, slot)
+	if fl.onDone != nil {
+		fl.onDone(&done)
+	}
+}

@@ -1,0 +1,68 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// cpu returns the CPU time of this process in seconds.
+func cpu() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return seconds(&u)
+}
+
+func seconds(u *syscall.Rusage) float64 {
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// peakMiB returns the most memory of this process that was resident.
+func peakMiB() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return mib(&u)
+}
+
+func mib(u *syscall.Rusage) float64 {
+	if runtime.GOOS == "darwin" {
+		return float64(u.Maxrss) / (1 << 20)
+	}
+	return float64(u.Maxrss) / (1 << 10)
+}
+
+// runHTSim runs htsim on the same flows. Its hops are ours: both carry the same
+// packets over paths of the same length.
+func runHTSim(dir string, opt options, ours *result) (*result, error) {
+	common := []string{"-nodes", fmt.Sprint(ours.Hosts), "-tm", opt.File, "-linkspeed", "100000", "-mtu", fmt.Sprint(opt.MTU), "-q", "60000", "-end", "60000", "-o", os.DevNull}
+	program := map[string]string{"none": "htsim_roce", "hpcc": "htsim_hpcc", "swift": "htsim_swift"}[opt.Engine]
+	switch program {
+	case "":
+		return nil, fmt.Errorf("it has nothing to compare with engine %s", opt.Engine)
+	case "htsim_swift":
+		common = append(common, "-cwnd", "15", "-tsample", "1000000")
+	default:
+		common = append(common, "-strat", "ecmp_host", //nolint:misspell // htsim's spelling
+			"-paths", "1", "-pfc_thresholds", "160", "200")
+	}
+	c := exec.Command(filepath.Join(dir, program), common...)
+	start := time.Now()
+	if err := c.Run(); err != nil {
+		return nil, err
+	}
+	r := &result{Workload: ours.Workload, Engine: program[len("htsim_"):], Hosts: ours.Hosts, Flows: ours.Flows, Hops: ours.Hops, WallS: time.Since(start).Seconds()}
+	if u, ok := c.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		r.CPUS, r.MiB = seconds(u), mib(u)
+	}
+	return r, nil
+}
