@@ -4,20 +4,35 @@ import "fmt"
 
 // Report is what one page shows.
 type Report struct {
-	Title   string // heading of the page
-	Command string // command line that made it; may be empty
-	Version string // version of the program that made it; may be empty
-	Runs    []Run  // in the order shown
+	Title   string  // heading of the page
+	Command string  // command line that made it; may be empty
+	Version string  // version of the program that made it; may be empty
+	Inputs  []Input // the earlier runs that a comparison is of; else empty
+	Runs    []Run   // in the order shown
+}
+
+// Input is an earlier call of the program, whose results a page compares.
+type Input struct {
+	Name    string // what the page calls it
+	Command string // command line; may be empty
+	Version string // of the program; may be empty
+	Made    string // when, and on what; may be empty
 }
 
 // Run is one scenario and the systems that ran it.
 type Run struct {
 	Scenario    string // name of the scenario
 	Description string // a sentence or two; may be empty
-	YAML        string // text of the scenario as run; may be empty
+	Texts       []Text // the scenario as it ran; several if it ran in several forms
 	Facts       []Fact // what holds for the run as a whole: seed, simulated time, events
 	Columns     []Column
 	Systems     []System // in the order shown
+}
+
+// Text is the text of a scenario.
+type Text struct {
+	Name string // whose it is, where there are several
+	YAML string
 }
 
 // Fact is one line about a run, formatted by the caller.
@@ -31,19 +46,38 @@ type Column struct {
 	Digits int    // digits after the decimal point, 0 or more
 }
 
-// System is one row of a run's table, and its plots. Quantities without series
-// have no plot.
+// System is one row of a run's table, and its plots. What it lacks is not shown.
 type System struct {
+	Name string
+	// Of and Input are what a comparison pairs by: the system's name in its own
+	// input, and that input's. They may be empty.
+	Of, Input string
+	Values    []float64 // one a column, in the column's unit; NaN where not measured
+	Parts     []Part    // rows below the system's own: of its labels or classes
+	Plots     []Plot
+	CDFs      []CDF
+	Slowdowns []Slowdown // the first is of all flows
+	Network   *Network
+}
+
+// Part is a row of the table for a part of a system's flows.
+type Part struct {
 	Name   string
-	Values []float64 // one a column, in the column's unit; NaN where not measured
-	Rate   []Series  // bits per second
-	RTT    []Series  // seconds
-	Queue  []Series  // bytes
+	Values []float64 // as System.Values
+}
+
+// Plot is a quantity over time.
+type Plot struct {
+	Key    string // rate; one name, unit and rank for all systems of a run
+	Name   string // Rate
+	Unit   string // of the values: bps, s and B get decimal or binary prefixes; share is shown in percent
+	More   bool   // shown folded, behind the others
+	Series []Series
 }
 
 // Series is one quantity over time: of a flow, of a port, or of the whole
 // system. It may have any number of points; Write thins it to what a screen can
-// show (see MaxPoints).
+// show (see MaxPoints), and shows many series by their spread (see MaxLines).
 type Series struct {
 	Label string // flow 3; total; leaf0 port 2. One label has one colour within a run.
 	// Summary marks what stands for the whole system: the total rate, a
@@ -54,27 +88,107 @@ type Series struct {
 	V       []float64 // one a time; what is not finite is left out, and the line spans it
 }
 
+// CDF is the cumulative distribution of a measured quantity.
+type CDF struct {
+	Key   string // rtt; one name and unit for all systems of a run
+	Name  string // RTT
+	Unit  string // as Plot.Unit; empty for a pure number
+	Lines []CDFLine
+}
+
+// CDFLine is a distribution: the share Share[i] of the samples is at or below
+// V[i]. Neither decreases.
+type CDFLine struct {
+	Label   string
+	Summary bool // of all flows
+	V       []float64
+	Share   []float64 // 0 to 1
+}
+
+// Slowdown is the slowdown of flows by their size.
+type Slowdown struct {
+	Label string
+	Bins  []SlowdownBin // in the order of sizes
+}
+
+// SlowdownBin is the slowdown of flows above From and up to and including To
+// bytes; To may be math.MaxInt64. Percentiles are NaN where not measured.
+type SlowdownBin struct {
+	From, To      int64
+	Flows         uint64
+	P50, P95, P99 float64
+}
+
 // check says what is wrong with a report's shape.
 func (r *Report) check() error {
 	for _, run := range r.Runs {
-		for _, c := range run.Columns {
-			if c.Digits < 0 {
-				return fmt.Errorf("report: run %q, column %q: %d digits", run.Scenario, c.Key, c.Digits)
+		if err := run.check(); err != nil {
+			return fmt.Errorf("report: run %q, %w", run.Scenario, err)
+		}
+	}
+	return nil
+}
+
+func (run *Run) check() error {
+	for _, c := range run.Columns {
+		if c.Digits < 0 {
+			return fmt.Errorf("column %q: %d digits", c.Key, c.Digits)
+		}
+	}
+	plots, cdfs := map[string]Plot{}, map[string]CDF{}
+	for i := range run.Systems {
+		s := &run.Systems[i]
+		if err := s.check(len(run.Columns)); err != nil {
+			return fmt.Errorf("system %q%w", s.Name, err)
+		}
+		for _, p := range s.Plots {
+			if first, ok := plots[p.Key]; ok && (first.Name != p.Name || first.Unit != p.Unit || first.More != p.More) {
+				return fmt.Errorf("system %q: plot %q is %q in %q, and elsewhere %q in %q", s.Name, p.Key, p.Name, p.Unit, first.Name, first.Unit)
+			}
+			plots[p.Key] = p
+		}
+		for _, c := range s.CDFs {
+			if first, ok := cdfs[c.Key]; ok && (first.Name != c.Name || first.Unit != c.Unit) {
+				return fmt.Errorf("system %q: distribution %q is %q in %q, and elsewhere %q in %q", s.Name, c.Key, c.Name, c.Unit, first.Name, first.Unit)
+			}
+			cdfs[c.Key] = c
+		}
+	}
+	return nil
+}
+
+// check is for a table of so many columns.
+func (s *System) check(columns int) error {
+	if len(s.Values) != columns {
+		return fmt.Errorf(": %d values for %d columns", len(s.Values), columns)
+	}
+	for _, p := range s.Parts {
+		if len(p.Values) != columns {
+			return fmt.Errorf(", part %q: %d values for %d columns", p.Name, len(p.Values), columns)
+		}
+	}
+	seen := map[string]bool{}
+	for _, p := range s.Plots {
+		if seen[p.Key] {
+			return fmt.Errorf(": two plots are named %q", p.Key)
+		}
+		seen[p.Key] = true
+		for _, series := range p.Series {
+			if err := series.check(); err != nil {
+				return fmt.Errorf(", %s of %q: %w", p.Key, series.Label, err)
 			}
 		}
-		for _, s := range run.Systems {
-			if len(s.Values) != len(run.Columns) {
-				return fmt.Errorf("report: run %q, system %q: %d values for %d columns",
-					run.Scenario, s.Name, len(s.Values), len(run.Columns))
+	}
+	for _, c := range s.CDFs {
+		for _, line := range c.Lines {
+			if err := line.check(); err != nil {
+				return fmt.Errorf(", distribution %s of %q: %w", c.Key, line.Label, err)
 			}
-			for _, q := range quantities {
-				for _, series := range q.of(&s) {
-					if err := series.check(); err != nil {
-						return fmt.Errorf("report: run %q, system %q, %s of %q: %w",
-							run.Scenario, s.Name, q.name, series.Label, err)
-					}
-				}
-			}
+		}
+	}
+	if s.Network != nil {
+		if err := s.Network.check(); err != nil {
+			return fmt.Errorf(", network: %w", err)
 		}
 	}
 	return nil
@@ -95,16 +209,20 @@ func (s *Series) check() error {
 	return nil
 }
 
-// quantity is one of the kinds of series that a system has.
-type quantity struct {
-	key  string // in the JSON
-	name string // in messages and headings
-	unit string
-	of   func(*System) []Series
-}
-
-var quantities = []quantity{
-	{"rate", "rate", "bps", func(s *System) []Series { return s.Rate }},
-	{"rtt", "RTT", "s", func(s *System) []Series { return s.RTT }},
-	{"queue", "queue", "B", func(s *System) []Series { return s.Queue }},
+func (l *CDFLine) check() error {
+	if len(l.V) != len(l.Share) {
+		return fmt.Errorf("%d values and %d shares", len(l.V), len(l.Share))
+	}
+	for i, share := range l.Share {
+		if !(share >= 0 && share <= 1) {
+			return fmt.Errorf("share %d is %v: it must be from 0 to 1", i, share)
+		}
+		if !finite(l.V[i]) {
+			return fmt.Errorf("value %d is %v", i, l.V[i])
+		}
+		if i > 0 && (share < l.Share[i-1] || l.V[i] < l.V[i-1]) {
+			return fmt.Errorf("point %d, %v at %v, is below the one ahead of it, %v at %v", i, share, l.V[i], l.Share[i-1], l.V[i-1])
+		}
+	}
+	return nil
 }

@@ -6,18 +6,32 @@ import (
 )
 
 // MaxPoints is how many points of one series a page holds at most: more than a
-// plot has columns of pixels. Where a plot has many series each gets fewer, down
-// to minPoints, so that a page stays small and quick.
+// plot has columns of pixels. Where a page has many series each gets fewer, down
+// to minPoints, so that the page stays small and quick.
 const MaxPoints = 2000
 
 const (
-	minPoints  = 200
-	plotPoints = 40_000 // of all series of a plot together
+	minPoints  = 100
+	pagePoints = 160_000 // of all series of a page together
 )
 
-// points is how many points each of n series of a plot gets.
+// points is how many points each series of a report gets, if n lines are drawn in
+// all.
 func points(n int) int {
-	return min(MaxPoints, max(minPoints, plotPoints/max(n, 1)))
+	return min(MaxPoints, max(minPoints, pagePoints/max(n, 1)))
+}
+
+// lines counts what a report draws over time.
+func (r *Report) lines() int {
+	n := 0
+	for _, run := range r.Runs {
+		for _, s := range run.Systems {
+			for _, p := range s.Plots {
+				n += min(len(p.Series), MaxLines)
+			}
+		}
+	}
+	return n
 }
 
 // aligned is the series of one plot over common times.

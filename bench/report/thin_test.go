@@ -130,7 +130,7 @@ func TestThinLeavesFewPointsAlone(t *testing.T) {
 }
 
 func TestPoints(t *testing.T) {
-	for _, tt := range []struct{ series, want int }{{0, 2000}, {1, 2000}, {20, 2000}, {40, 1000}, {1000, 200}} {
+	for _, tt := range []struct{ series, want int }{{0, 2000}, {1, 2000}, {80, 2000}, {160, 1000}, {1000, 160}, {10_000, 100}} {
 		if got := points(tt.series); got != tt.want {
 			t.Errorf("points(%d) = %d, want %d", tt.series, got, tt.want)
 		}

@@ -35,6 +35,13 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 		}
 		return strconv.FormatFloat(v, 'f', c.Digits, 64)
 	},
+	// The number itself, for whoever computes with it.
+	"number":  func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) },
+	"si":      si,
+	"percent": percent,
+	"size":    size,
+	"figure":  figure,
+	"at":      valueAt,
 }).Parse(pageTemplate))
 
 // Write writes r as one HTML page. It fails if r is not well formed (the error
@@ -43,37 +50,48 @@ func Write(w io.Writer, r *Report) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	// json.Marshal writes <, > and & as escapes, so that no text of the report
-	// can end the script element that holds it.
+	// json.Marshal writes <, > and & as escapes, and the line separators that
+	// JavaScript once knew, so that no text of the report can end the script
+	// element that holds it.
 	data, err := json.Marshal(dataOf(r))
 	if err != nil {
 		return err
 	}
 	return page.Execute(w, map[string]any{
-		"Report":  r,
-		"Data":    template.JS(data),
-		"CSS":     template.CSS(uplotCSS + "\n" + pageCSS),
-		"Uplot":   template.JS("/*!\n" + uplotLicense + "*/\n" + uplotJS),
-		"JS":      template.JS(pageJS),
-		"Summary": summaries(r),
+		"Report":   r,
+		"Data":     template.JS(data),
+		"CSS":      template.CSS(uplotCSS + "\n" + pageCSS),
+		"Uplot":    template.JS("/*!\n" + uplotLicense + "*/\n" + uplotJS),
+		"JS":       template.JS(pageJS),
+		"Views":    viewsOf(r),
+		"Overview": overviewOf(r),
+		"Percents": tablePercents,
 	})
 }
 
 // What the page's JSON holds. Its names are those that docs/report.md gives.
 type (
 	pageData struct {
-		Title   string    `json:"title"`
-		Command string    `json:"command"`
-		Version string    `json:"version"`
-		Runs    []runData `json:"runs"`
+		Title   string      `json:"title"`
+		Command string      `json:"command"`
+		Version string      `json:"version"`
+		Inputs  []inputData `json:"inputs"`
+		Runs    []runData   `json:"runs"`
+	}
+	inputData struct {
+		Name    string `json:"name"`
+		Command string `json:"command"`
+		Version string `json:"version"`
+		Made    string `json:"made"`
 	}
 	runData struct {
-		Scenario    string       `json:"scenario"`
-		Description string       `json:"description"`
-		YAML        string       `json:"yaml"`
-		Facts       []factData   `json:"facts"`
-		Columns     []columnData `json:"columns"`
-		Systems     []systemData `json:"systems"`
+		Scenario    string         `json:"scenario"`
+		Description string         `json:"description"`
+		Facts       []factData     `json:"facts"`
+		Columns     []columnData   `json:"columns"`
+		Quantities  []quantityData `json:"quantities"`
+		CDFs        []quantityData `json:"cdfs"`
+		Systems     []systemData   `json:"systems"`
 	}
 	factData struct {
 		Name  string `json:"name"`
@@ -84,13 +102,20 @@ type (
 		Label string `json:"label"`
 		Unit  string `json:"unit"`
 	}
+	quantityData struct {
+		Key  string `json:"key"`
+		Name string `json:"name"`
+		Unit string `json:"unit"`
+		More bool   `json:"more,omitempty"`
+	}
 	systemData struct {
-		Name   string              `json:"name"`
-		Values json.RawMessage     `json:"values"`
-		Plots  map[string]plotData `json:"plots"`
+		Name     string               `json:"name"`
+		Values   json.RawMessage      `json:"values"`
+		Plots    map[string]plotData  `json:"plots"`
+		CDFs     map[string][]cdfData `json:"cdfs"`
+		Slowdown []binData            `json:"slowdown"`
 	}
 	plotData struct {
-		Unit   string          `json:"unit"`
 		T      json.RawMessage `json:"t"`
 		Series []seriesData    `json:"series"`
 	}
@@ -98,6 +123,18 @@ type (
 		Label   string          `json:"label"`
 		Summary bool            `json:"summary"`
 		V       json.RawMessage `json:"v"`
+	}
+	cdfData struct {
+		Label   string          `json:"label"`
+		Summary bool            `json:"summary"`
+		V       json.RawMessage `json:"v"`
+		Share   json.RawMessage `json:"share"`
+	}
+	binData struct {
+		From  int64           `json:"from"`
+		To    *int64          `json:"to"` // null: without end
+		Flows uint64          `json:"flows"`
+		P     json.RawMessage `json:"p"` // 50th, 95th, 99th percentile
 	}
 )
 
@@ -122,104 +159,86 @@ func numbers(v []float64, digits int) json.RawMessage {
 const (
 	exact  = -1 // as many digits as it takes to read the same number back
 	timing = 9  // a microsecond in a quarter of an hour
-	sample = 6  // more than a plot can show
+	sample = 5  // more than a plot can show
 )
 
 func dataOf(r *Report) pageData {
-	d := pageData{Title: r.Title, Command: r.Command, Version: r.Version, Runs: []runData{}}
-	for _, run := range r.Runs {
-		rd := runData{Scenario: run.Scenario, Description: run.Description, YAML: run.YAML,
-			Facts: []factData{}, Columns: []columnData{}, Systems: []systemData{}}
+	d := pageData{Title: r.Title, Command: r.Command, Version: r.Version, Inputs: []inputData{}, Runs: []runData{}}
+	for _, in := range r.Inputs {
+		d.Inputs = append(d.Inputs, inputData(in))
+	}
+	n := points(r.lines())
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		rd := runData{Scenario: run.Scenario, Description: run.Description,
+			Facts: []factData{}, Columns: []columnData{}, Quantities: []quantityData{}, CDFs: []quantityData{}, Systems: []systemData{}}
 		for _, f := range run.Facts {
 			rd.Facts = append(rd.Facts, factData(f))
 		}
 		for _, c := range run.Columns {
 			rd.Columns = append(rd.Columns, columnData{c.Key, c.Label, c.Unit})
 		}
-		for _, s := range run.Systems {
-			rd.Systems = append(rd.Systems, systemOf(&s))
+		for _, p := range run.plots() {
+			rd.Quantities = append(rd.Quantities, quantityData{p.Key, p.Name, p.Unit, p.More})
+		}
+		for _, c := range run.cdfs() {
+			rd.CDFs = append(rd.CDFs, quantityData{Key: c.Key, Name: c.Name, Unit: c.Unit})
+		}
+		for j := range run.Systems {
+			rd.Systems = append(rd.Systems, systemOf(&run.Systems[j], n))
 		}
 		d.Runs = append(d.Runs, rd)
 	}
 	return d
 }
 
-func systemOf(s *System) systemData {
-	d := systemData{Name: s.Name, Values: numbers(s.Values, exact), Plots: map[string]plotData{}}
-	for _, q := range quantities {
-		series := q.of(s)
-		if len(series) == 0 {
+// systemOf is a system with so many points a series.
+func systemOf(s *System, points int) systemData {
+	d := systemData{Name: s.Name, Values: numbers(s.Values, exact), Plots: map[string]plotData{},
+		CDFs: map[string][]cdfData{}, Slowdown: []binData{}}
+	for _, p := range s.Plots {
+		if len(p.Series) == 0 {
 			continue
 		}
-		a := thin(series, points(len(series)))
-		p := plotData{Unit: q.unit, T: numbers(a.t, timing)}
+		series, a := spread(p.Series, points)
+		pd := plotData{T: numbers(a.t, timing)}
 		for i, one := range series {
-			p.Series = append(p.Series, seriesData{one.Label, one.Summary, numbers(a.v[i], sample)})
+			pd.Series = append(pd.Series, seriesData{one.Label, one.Summary, numbers(a.v[i], sample)})
 		}
-		d.Plots[q.key] = p
+		d.Plots[p.Key] = pd
+	}
+	for _, c := range s.CDFs {
+		for _, l := range c.Lines[:min(MaxLines, len(c.Lines))] {
+			v, share := thinCDF(l.V, l.Share)
+			d.CDFs[c.Key] = append(d.CDFs[c.Key], cdfData{l.Label, l.Summary, numbers(v, sample), numbers(share, timing)})
+		}
+	}
+	if len(s.Slowdowns) > 0 {
+		for _, b := range s.Slowdowns[0].Bins {
+			bd := binData{From: b.From, Flows: b.Flows, P: numbers([]float64{b.P50, b.P95, b.P99}, sample)}
+			if b.To != math.MaxInt64 {
+				bd.To = &b.To
+			}
+			d.Slowdown = append(d.Slowdown, bd)
+		}
 	}
 	return d
 }
 
-// summary is one line of the table that says in words what the plots show.
-type summary struct {
-	System, Quantity, Label string
-	Least, Greatest, Last   string
-}
-
-// summaries are the lines of each run: the summary series of each plot, or all
-// where none is marked.
-func summaries(r *Report) [][]summary {
-	all := make([][]summary, len(r.Runs))
-	for i, run := range r.Runs {
-		for _, s := range run.Systems {
-			for _, q := range quantities {
-				for _, one := range shown(q.of(&s)) {
-					least, greatest, last := extremes(one.V)
-					all[i] = append(all[i], summary{s.Name, q.name, one.Label,
-						si(least, q.unit), si(greatest, q.unit), si(last, q.unit)})
-				}
-			}
-		}
-	}
-	return all
-}
-
-func shown(series []Series) []Series {
-	var marked []Series
-	for _, s := range series {
-		if s.Summary {
-			marked = append(marked, s)
-		}
-	}
-	if marked == nil {
-		return series
-	}
-	return marked
-}
-
-// extremes are NaN where v holds nothing finite.
-func extremes(v []float64) (least, greatest, last float64) {
-	least, greatest, last = math.NaN(), math.NaN(), math.NaN()
-	for _, x := range v {
-		switch {
-		case !finite(x):
-			continue
-		case math.IsNaN(last):
-			least, greatest = x, x
-		default:
-			least, greatest = min(least, x), max(greatest, x)
-		}
-		last = x
-	}
-	return least, greatest, last
-}
-
-// si writes x with three significant digits and a decimal prefix, or, for bytes, a
-// binary one.
+// si writes x with three significant digits and, if it is bps or s, a decimal
+// prefix, or, if bytes, a binary one.
 func si(x float64, unit string) string {
 	if !finite(x) {
 		return "none"
+	}
+	switch unit {
+	case "":
+		return figure(x)
+	case "share":
+		return percent(x)
+	case "bps", "s", "B":
+	default:
+		return figure(x) + " " + unit
 	}
 	step, small, large := 1000.0, []string{"m", "µ", "n", "p"}, []string{"k", "M", "G", "T"}
 	if unit == "B" {

@@ -1,0 +1,55 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// MaxLines is how many series of a plot are drawn each by itself, beside those
+// that stand for the whole. More are shown by their spread.
+const MaxLines = 24
+
+// spread brings the series of a plot to common times, at most n, and replaces
+// what is not a summary, if it is more than MaxLines series, by three: the least,
+// the median and the greatest of their values at each time.
+func spread(series []Series, n int) ([]Series, aligned) {
+	a := thin(series, n)
+	var kept, many []int
+	for i, s := range series {
+		if s.Summary {
+			kept = append(kept, i)
+		} else {
+			many = append(many, i)
+		}
+	}
+	if len(many) <= MaxLines {
+		return series, a
+	}
+	out, to := []Series{}, aligned{t: a.t}
+	for _, i := range kept {
+		out = append(out, series[i])
+		to.v = append(to.v, a.v[i])
+	}
+	least, median, greatest := make([]float64, len(a.t)), make([]float64, len(a.t)), make([]float64, len(a.t))
+	at := make([]float64, 0, len(many))
+	for j := range a.t {
+		at = at[:0]
+		for _, i := range many {
+			if finite(a.v[i][j]) {
+				at = append(at, a.v[i][j])
+			}
+		}
+		least[j], median[j], greatest[j] = math.NaN(), math.NaN(), math.NaN()
+		if len(at) > 0 {
+			slices.Sort(at)
+			least[j], median[j], greatest[j] = at[0], at[(len(at)-1)/2], at[len(at)-1]
+		}
+	}
+	for i, v := range [][]float64{greatest, median, least} {
+		name := [...]string{"greatest", "median", "least"}[i]
+		out = append(out, Series{Label: fmt.Sprintf("%s of %d", name, len(many)), T: a.t, V: v})
+		to.v = append(to.v, v)
+	}
+	return out, to
+}
