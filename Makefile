@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -99,7 +99,16 @@ install-libsluice: libsluice ## install the C library under PREFIX=/usr/local (D
 # which these tests build has changed, Go's test cache does not see.
 GUESTS := ./internal/rxeguest ./rxetest
 
-test: need-go ## run all tests
+test: need-go deps ## run all tests
+	@$(MAKE) --no-print-directory run-tests
+
+# Debian packages that tests want, where root; DEPS=no leaves them out.
+DEPS ?= yes
+deps:
+	@[ '$(DEPS)' = no ] || tools/deps/install.sh
+
+# A make of its own, so that what deps installed is seen.
+run-tests:
 	@echo '$(CHOSEN)'
 	@$(GO) test $(TAGS) $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
 	@$(GO) test $(GOTESTFLAGS) -count=1 -timeout 40m -p 1 $(GUESTS)
