@@ -15,6 +15,8 @@ type kind struct {
 	framing   uint64 // bytes
 
 	lossless, ecn, strict uint8 // priorities
+	ein                   uint8 // priorities
+	watched, forwards     uint8 // priorities with a watchdog, and those it sends
 	telemetry             bool
 	random                bool // draws random numbers to mark
 	class                 [MaxPriorities]class
@@ -32,6 +34,9 @@ type class struct {
 	xoff, xon  int32 // xoff of 0: by alpha
 	kmin, kmax int32
 	quantum    int32
+	einOn      int32
+	einOff     int32
+	watchdog   units.Time
 	pmax       float64
 }
 
@@ -43,9 +48,7 @@ func newKind(cfg *Config, key *kindKey) kind {
 		framing:   uint64(key.link.Framing.Bytes()),
 		telemetry: key.from.INT,
 	}
-	if ps := 8 * int64(units.Second) / int64(rate); ps*int64(rate) == 8*int64(units.Second) {
-		t.psPerByte = uint64(ps)
-	}
+	t.setRate(rate)
 	least := math.MaxInt
 	for i := range cfg.Priorities {
 		if w := key.from.Classes[i].Weight; w > 0 {
@@ -64,9 +67,19 @@ func newKind(cfg *Config, key *kindKey) kind {
 		if k.PFC.Lossless {
 			t.lossless |= bit
 			c.xoff, c.xon = int32(k.PFC.XOFF), int32(k.PFC.XON)
+			if c.watchdog = k.PFC.Watchdog; c.watchdog > 0 {
+				t.watched |= bit
+				if k.PFC.WatchdogForwards {
+					t.forwards |= bit
+				}
+			}
 			if c.xon == 0 {
 				c.xon = max(0, c.xoff-int32(2*cfg.MaxFrame))
 			}
+		}
+		if e := k.EIN; e.On > 0 {
+			t.ein |= bit
+			c.einOn, c.einOff = int32(e.On), int32(e.Off)
 		}
 		if e := k.ECN; e.Kmax > 0 {
 			t.ecn |= bit
@@ -75,6 +88,13 @@ func newKind(cfg *Config, key *kindKey) kind {
 		}
 	}
 	return t
+}
+
+func (k *kind) setRate(rate units.Rate) {
+	k.rate, k.psPerByte = rate, 0
+	if ps := 8 * int64(units.Second) / int64(rate); ps*int64(rate) == 8*int64(units.Second) {
+		k.psPerByte = uint64(ps)
+	}
 }
 
 // scale returns n for a port of some rate, where it is meant for another.

@@ -24,6 +24,11 @@ type Config struct {
 	Switches map[string]SwitchConfig
 	// Faults make links lose packets.
 	Faults []Fault
+	// Failures are links that are down, slow or lossy for a while.
+	Failures []Failure
+	// Reroute is the time from when a link goes down or comes up until switches
+	// have other paths; 0 is never.
+	Reroute units.Time
 	// HostSend and HostReceive are what a host adds to each packet beside its
 	// link: between Transmit and the first bit on the wire, and from the last bit
 	// to Endpoint.Arrive. Like a switch's latency they cost no event. Packets
@@ -56,8 +61,14 @@ type Class struct {
 	// to Alpha times the shared buffer that is free. It is kept to 1/1024.
 	Alpha float64
 	ECN   ECN
+	EIN   Notice
 	PFC   PFC
 }
+
+// Notice is when packets are marked EIN, Pulser's explicit incast notification: all
+// that leave a queue from the first that leaves more than On bytes
+// behind to the one that leaves Off or less. An On of 0 turns it off.
+type Notice struct{ On, Off units.Bytes }
 
 // ECN is random early marking. A packet that leaves a queue, more than Kmin
 // bytes of which stay behind, is marked with a probability that rises linearly
@@ -85,6 +96,12 @@ type PFC struct {
 	// Headroom is set aside for each ingress port, for what arrives after it has
 	// decided to pause; 0 computes it from the link so that nothing is lost.
 	Headroom units.Bytes
+	// Watchdog is for how long an egress queue may be paused without a break
+	// before the switch takes it for a storm or a deadlock: it drops what is in
+	// the queue and what comes until the pause ends. 0 is for ever.
+	Watchdog units.Time
+	// WatchdogForwards makes the watchdog send in spite of the pause instead.
+	WatchdogForwards bool
 }
 
 // Fault makes a direction of a link lose packets, as if their FCS were wrong:
@@ -128,6 +145,14 @@ func (c *Config) Validate() error {
 	if c.HostSend < 0 || c.HostSend > units.Second || c.HostReceive < 0 || c.HostReceive > units.Second {
 		bad("HostSend is %v and HostReceive %v: set 0 to 1s", c.HostSend, c.HostReceive)
 	}
+	if c.Reroute < 0 || c.Reroute > 1000*units.Second {
+		bad("Reroute is %v: set 0 (never) to 1000s", c.Reroute)
+	}
+	for i := range c.Failures {
+		if err := c.Failures[i].validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	for _, f := range c.Faults {
 		if !(f.Loss >= 0 && f.Loss <= 1) {
 			bad("loss on link %s is %v: set 0 to 1", f.Link, f.Loss)
@@ -163,7 +188,13 @@ func (s *SwitchConfig) validate(c *Config, name string) (errs []error) {
 		if e := k.ECN; !(e.Pmax >= 0 && e.Pmax <= 1) || e.AtRate < 0 {
 			bad("priority %d: ECN has Pmax %v and AtRate %v: set a probability and a rate, or 0", i, e.Pmax, e.AtRate)
 		}
+		if e := k.EIN; e.Off < 0 || e.Off > e.On || e.On >= 2*units.GiB {
+			bad("priority %d: EIN has On %v and Off %v: set 0 <= Off <= On < 2GiB", i, e.On, e.Off)
+		}
 		p := k.PFC
+		if p.Watchdog < 0 || p.Watchdog > 1000*units.Second {
+			bad("priority %d: Watchdog is %v: set 0 (none) to 1000s", i, p.Watchdog)
+		}
 		if p.XOFF < 0 || p.XON < 0 || p.Headroom < 0 || p.XOFF >= 2*units.GiB || p.Headroom >= 2*units.GiB {
 			bad("priority %d: PFC has XOFF %v, XON %v, Headroom %v: set 0 to 2GiB", i, p.XOFF, p.XON, p.Headroom)
 		}

@@ -25,12 +25,11 @@
 //
 // # Limits
 //
-// Pause frames hold until revoked: their timers and refreshes are not modelled,
-// and neither is a watchdog. InfiniBand's credits are not modelled; on an
-// InfiniBand link a lossless priority is run by pause frames, too. There is no
-// cut-through switching, no contention inside a switch, and no failure of a
-// link beyond random loss. Switches forward from the start: there is no routing
-// protocol.
+// Pause frames hold until revoked: their timers and refreshes are not modelled.
+// InfiniBand's credits are not modelled; on an InfiniBand link a lossless
+// priority is run by pause frames, too. There is no cut-through switching and no
+// contention inside a switch. Links fail as Config.Failures says, and all
+// switches know of it Config.Reroute later: there is no routing protocol.
 //
 // # Events and determinism
 //

@@ -30,6 +30,8 @@ const (
 	toHost
 	fromHost
 	faulty
+	cut   // some packets on it were there when the link went down
+	storm // the watchdog drops some priority
 )
 
 // port is what packets touch that have to queue.
@@ -62,6 +64,16 @@ type coldLink struct {
 	lossBelow   uint64 // of 2^53
 	loss, ecn   des.Stream
 	asserted    uint8 // priorities that the far end wants paused
+
+	down       bool
+	cutFrom    units.Time // after which packets arrive that were cut off
+	cutUntil   units.Time // when the last of them does
+	before     rateSpan
+	tripped    uint8 // priorities whose pause the watchdog ended
+	incast     uint8 // priorities whose packets get EIN
+	trips      uint64
+	stormDrops uint64
+	notices    uint64
 }
 
 // serialize returns how long a frame takes on the wire.

@@ -75,6 +75,7 @@ const (
 	arriveEvent uint32 = iota // the first packet on a link reaches its far end
 	freeEvent                 // the wire of a port on which packets wait is free
 	pauseEvent                // a pause frame for what feeds the link arrives there
+	watchEvent                // a pause is as old as the watchdog allows; the argument is as for pauses
 )
 
 // dispatcher is Network without Handle in its exported methods. It handles the
@@ -90,6 +91,8 @@ func (d *dispatcher) Handle(ev des.Event) {
 		n.wireFree(ev.At, uint32(ev.Arg))
 	case pauseEvent:
 		n.pauseArrives(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
+	case watchEvent:
+		n.watchdog(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
 	}
 }
 
@@ -154,7 +157,10 @@ func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, erro
 	if err := n.buildSwitches(seed); err != nil {
 		return nil, err
 	}
-	n.buildRoutes()
+	n.buildRoutes(func(uint32) bool { return true })
+	if err := n.buildFailures(seed); err != nil {
+		return nil, err
+	}
 	n.slow = make([]slowPath, topo.Switches())
 	return n, nil
 }
@@ -188,8 +194,8 @@ func (n *Network) buildLinks(seed uint64) error {
 		}
 		k, ok := index[key]
 		if !ok {
-			if len(n.kinds) > math.MaxUint16 {
-				return fmt.Errorf("fabric: there are more than %d kinds of port: let links and switches have fewer different parameters", len(n.kinds))
+			if len(n.kinds) >= maxKinds {
+				return errManyKinds()
 			}
 			k = uint16(len(n.kinds))
 			index[key] = k
@@ -208,6 +214,13 @@ func (n *Network) buildLinks(seed uint64) error {
 		n.hosts[i] = host{up: uint32(up), down: uint32(up.Reverse()), leaf: -1}
 	}
 	return n.buildFaults(seed)
+}
+
+// maxKinds is how many link.kind can tell apart.
+const maxKinds = math.MaxUint16 + 1
+
+func errManyKinds() error {
+	return fmt.Errorf("fabric: there are more than %d kinds of port: let links and switches have fewer different parameters", maxKinds)
 }
 
 func (n *Network) buildFaults(seed uint64) error {
@@ -328,6 +341,9 @@ func (n *Network) arrive(now units.Time, in uint32) {
 			at = n.packets[l.head].at
 		}
 		n.eng.Schedule(at, &l.arrivals, l.toNode, arriveEvent, uint64(in))
+	}
+	if l.flags&cut != 0 && n.severed(now, in, h) {
+		return
 	}
 	n.totals.PacketHops++
 	if l.flags&toHost != 0 {

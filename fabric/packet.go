@@ -16,8 +16,7 @@ type Handle uint32
 type Flags uint8
 
 // Flags. ECT says that the sender understands congestion marks; switches mark
-// only such packets. EIN is Pulser's early incast notice: carried, but set by no
-// switch of this package.
+// only such packets with CE. EIN is Pulser's explicit incast notification.
 const (
 	ECT Flags = 1 << iota
 	CE

@@ -103,6 +103,9 @@ func (n *Network) assert(now units.Time, in uint32, mask uint8) {
 	n.cold[in].asserted = mask
 	back := in ^ 1
 	r, p := &n.links[back], &n.ports[back]
+	if n.cold[back].down {
+		return // when the link is up it says so again
+	}
 	r.busyUntil = max(now, r.busyUntil) + n.serialize(&n.kinds[r.kind], back, pauseFrame)
 	p.pauseFrames++
 	// A pause frame ends in the MAC: the latency of the switch is not in its way.
@@ -110,9 +113,23 @@ func (n *Network) assert(now units.Time, in uint32, mask uint8) {
 	n.eng.Schedule(at, &p.egress, r.toNode, pauseEvent, uint64(in)<<8|uint64(mask))
 }
 
-// pauseArrives changes which priorities may feed a link.
+// pauseArrives takes a pause frame.
 func (n *Network) pauseArrives(now units.Time, id uint32, mask uint8) {
 	l, c := &n.links[id], &n.cold[id]
+	if n.cold[id^1].down || c.down {
+		return
+	}
+	if c.tripped &= mask; c.tripped == 0 {
+		l.flags &^= storm
+	}
+	// What the watchdog sends in spite of a pause is not paused again by it.
+	n.setPaused(now, id, mask&^(c.tripped&n.kinds[l.kind].forwards))
+}
+
+// setPaused changes which priorities may feed a link.
+func (n *Network) setPaused(now units.Time, id uint32, mask uint8) {
+	l, c := &n.links[id], &n.cold[id]
+	fresh := mask &^ l.paused
 	for m := l.paused ^ mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros8(m)
 		if mask&(1<<i) != 0 {
@@ -127,6 +144,9 @@ func (n *Network) pauseArrives(now units.Time, id uint32, mask uint8) {
 			ep.Pause(now, mask)
 		}
 		return
+	}
+	if fresh != 0 {
+		n.watch(now, l, id, fresh)
 	}
 	if l.flags&freePending == 0 && l.active&^mask != 0 {
 		n.wake(now, l, id)

@@ -20,6 +20,10 @@ func (n *Network) forward(now units.Time, sw *switchState, out uint32, h Handle,
 	}
 	pt := &n.ports[out]
 	q := &n.queues[out*n.prios+uint32(p.Priority)]
+	if l.flags&storm != 0 && n.cold[out].tripped&^k.forwards&bit != 0 {
+		n.dropInStorm(out, h, p)
+		return
+	}
 	if !n.admit(now, sw, k, q, p) {
 		pt.drops++
 		pt.dropBytes += units.Bytes(p.Size)
@@ -111,6 +115,9 @@ func nextBit(mask, i uint8) uint8 {
 func (n *Network) depart(now units.Time, l *link, k *kind, id uint32, h Handle, p *Packet, behind int32, waited units.Time) {
 	if behind > 0 && k.ecn&(1<<(p.Priority&7)) != 0 && p.Flags&(ECT|CE) == ECT {
 		n.mark(id, &k.class[p.Priority], p, behind)
+	}
+	if k.ein&(1<<(p.Priority&7)) != 0 {
+		n.notice(id, &k.class[p.Priority], p, behind)
 	}
 	if p.Telemetry != telemetry.None && k.telemetry {
 		switch p.Telemetry {

@@ -33,11 +33,13 @@ func mix(x uint32) uint32 {
 }
 
 // buildRoutes finds for every switch and leaf the links that start a shortest
-// path. Leaves and links are visited in order, so that the tables are the same
-// every time.
-func (n *Network) buildRoutes() {
+// path, of those that are up. Where no path is, the route stays what it was. Leaves
+// and links are visited in order, so that the tables are the same every time.
+func (n *Network) buildRoutes(up func(link uint32) bool) {
 	nodes := n.topo.nodeOfSwitch()
-	n.routes = make([]route, len(n.switches)*len(n.leaves))
+	if n.routes == nil {
+		n.routes = make([]route, len(n.switches)*len(n.leaves))
+	}
 	for i := range n.switches {
 		n.switches[i].routes = uint32(i * len(n.leaves))
 	}
@@ -58,7 +60,7 @@ func (n *Network) buildRoutes() {
 			for _, out := range n.topo.nodes[nodes[s]].ports {
 				l := &n.links[out]
 				switch {
-				case l.flags&toHost != 0:
+				case l.flags&toHost != 0 || !up(uint32(out)):
 				case dist[l.to] < 0:
 					dist[l.to] = dist[s] + 1
 					queue = append(queue, l.to)

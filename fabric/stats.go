@@ -39,7 +39,11 @@ type PortStats struct {
 	Drops     uint64 // packets that found no buffer
 	DropBytes units.Bytes
 	Marks     uint64 // packets marked CE
-	Lost      uint64 // packets lost on the link by a Fault
+	EINMarks  uint64 // packets marked EIN
+	Lost      uint64 // packets lost on the link by a Fault or a Failure
+	// WatchdogTrips counts pauses that the watchdog ended, and WatchdogDrops the
+	// packets that it dropped; these are among the Drops.
+	WatchdogTrips, WatchdogDrops uint64
 	// Paused is how long each priority was forbidden to send, whether or not it
 	// had something to send.
 	Paused [MaxPriorities]units.Time
@@ -58,15 +62,19 @@ func (p Port) Stats() PortStats {
 		Drops:       pt.drops,
 		DropBytes:   pt.dropBytes,
 		Marks:       pt.marks,
+		EINMarks:    c.notices,
 		Lost:        c.lost,
 		Paused:      c.paused,
 		PauseFrames: pt.pauseFrames,
+
+		WatchdogTrips: c.trips, WatchdogDrops: c.stormDrops,
 	}
 	// All that was sent, less what is yet to leave. One pass over the bytes
 	// rather than a sum of spans: exact up to a picosecond.
-	wire := s.TxBytes + units.Bytes(k.framing)*units.Bytes(l.txPackets) + (pauseFrame+units.Bytes(k.framing))*units.Bytes(pt.pauseFrames)
+	wire := units.Bytes(l.txBytes-c.before.bytes) + units.Bytes(k.framing)*units.Bytes(l.txPackets-c.before.packets) +
+		(pauseFrame+units.Bytes(k.framing))*units.Bytes(pt.pauseFrames-c.before.pauses)
 	s.Busy, _ = k.rate.SerializeRem(wire, 0)
-	s.Busy = max(0, s.Busy-max(0, l.busyUntil-now))
+	s.Busy = max(0, c.before.busy+s.Busy-max(0, l.busyUntil-now))
 	for i := range s.Paused {
 		if l.paused&(1<<i) != 0 {
 			s.Paused[i] += now - c.pausedSince[i]
@@ -82,7 +90,7 @@ type Totals struct {
 	Sent       uint64 // packets given to Transmit
 	Delivered  uint64 // packets given to endpoints
 	Dropped    uint64 // packets that found no buffer
-	Lost       uint64 // packets lost by a Fault
+	Lost       uint64 // packets lost by a Fault or a Failure
 }
 
 // Totals returns the counters of the network.
