@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -142,6 +142,14 @@ race: need-go ## run all tests under the race detector (needs a C compiler)
 bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
 	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \
 		$(patsubst %,./%/...,$(wildcard $(BENCH)))
+
+# bench-sim's own flags: make bench-sim SIMFLAGS='-workloads perm1024 -flows FILE.cm'.
+SIMFLAGS ?=
+
+bench-sim: need-go ## measure the simulator on the standard speed workloads (docs/performance.md)
+	@mkdir -p $(BIN)
+	@$(GO) build -o $(BIN)/benchsim ./tools/benchsim
+	@$(BIN)/benchsim $(SIMFLAGS)
 
 bench-wirestamp: need-go ## TIMELY's round trips on a loaded host, polled and stamped at the wire (root; docs/timestamps.md)
 	@$(GO) test -run '^$$' -bench RTTSpread -benchtime 1x ./verbs/wirestamp

@@ -30,8 +30,8 @@ var standard = []workload{
 	{Name: "incast255", K: 12, Flows: matrix},
 	{Name: "perm128", K: 8, Flows: matrix},
 	{Name: "perm1024", K: 16, Flows: "{kind: permutation, size: 2MB}"},
-	{Name: "perm8192", K: 32, Flows: "{kind: permutation, size: 2MB}"},
-	{Name: "websearch256", K: 8, Flows: "{kind: poisson, sizes: websearch, load: 0.6, stop: 10ms}", Duration: "1s"},
+	{Name: "perm8192", K: 32, Flows: "{kind: permutation, size: 500kB}"},
+	{Name: "websearch256", K: 8, Flows: "{kind: poisson, sizes: websearch, load: 0.6, stop: 1ms}", Duration: "1s"},
 }
 
 // matrix is the workload of a connection matrix.
