@@ -23,6 +23,7 @@ type measurement struct {
 	framing  units.Bytes // of the links that lead to hosts
 	progress func(float64)
 	log      *flowLog // nil if nobody asked
+	fairness *fairness
 
 	step       units.Time // between looks; divides sample and window
 	sampleAt   units.Time
@@ -51,6 +52,7 @@ type label struct {
 	rttSeries Series
 	active    Series
 	running   int
+	fairness  labelFairness
 }
 
 // slowdownBins are the upper edges of the size bins.
@@ -99,6 +101,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario) (*measurement, error)
 		m.links = append(m.links, link{id: id, name: name, rate: topo.Link(id).Rate, busyMin: math.Inf(1)})
 	}
 	m.ports = make([]portBaseline, topo.Links())
+	m.fairness = m.newFairness()
 	m.step = gcd(m.spec.Sample, m.spec.Window)
 	if m.step == 0 {
 		m.step = sim.duration / 100
@@ -170,7 +173,7 @@ func (m *measurement) both(f *flow, do func(*label)) {
 }
 
 func (m *measurement) started(f *flow) {
-	f.startedInWindow = m.warm
+	f.startedInWindow, f.tally.started = m.warm, true
 	m.both(f, func(l *label) {
 		l.running++
 		if m.warm {
@@ -221,6 +224,9 @@ func (m *measurement) settle(f *flow) {
 
 func (m *measurement) ended(f *flow, now units.Time) {
 	m.settle(f)
+	if err := f.audit(true); err != nil {
+		m.sim.fail(err)
+	}
 	m.record(f, now, true)
 	if !f.startedInWindow || f.Size == 0 {
 		return
@@ -295,8 +301,11 @@ func (m *measurement) sample(now units.Time) {
 	}
 }
 
-// window takes the busy share of the links over the window that ends now.
+// window takes the busy share of the links, and how fairly they were shared, over the window that ends now.
 func (m *measurement) window(now units.Time) {
+	if err := m.fairShares(now); err != nil {
+		m.sim.fail(err)
+	}
 	for i := range m.links {
 		l := &m.links[i]
 		busy := m.sim.net.Port(l.id).Stats().Busy
@@ -322,6 +331,12 @@ func (m *measurement) finish() {
 	for _, f := range m.sim.active {
 		m.settle(f)
 		m.record(f, m.sim.end, false)
+		if err := f.audit(false); err != nil {
+			m.sim.fail(err)
+		}
+	}
+	if err := m.sim.audit(); err != nil {
+		m.sim.fail(err)
 	}
 }
 
@@ -384,6 +399,7 @@ func (m *measurement) flows(l *label, span units.Time) Flows {
 	f.RTTAvgUs, f.RTTP50Us, f.RTTP99Us = l.rtt.MeanUs(), l.rtt.PercentileUs(50), l.rtt.PercentileUs(99)
 	f.FCTAvgUs, f.FCTP50Us, f.FCTP99Us = l.fct.MeanUs(), l.fct.PercentileUs(50), l.fct.PercentileUs(99)
 	f.Jain = Jain(l.shares)
+	f.JainWindow, f.MaxMinDistance = l.fairness.means()
 	from := units.Bytes(0)
 	for i, r := range l.slow {
 		if r != nil {
@@ -469,6 +485,10 @@ func (m *measurement) series(out *System) {
 		put(&l.wire, SeriesWire, l.name, "Gbps", m.spec.Sample)
 		put(&l.rttSeries, SeriesRTT, l.name, "us", m.spec.Sample)
 		put(&l.active, SeriesFlows, l.name, "", m.spec.Sample)
+		if measured(l.fairness.distance.Values) {
+			put(&l.fairness.jain, SeriesJain, l.name, "", m.spec.Window)
+			put(&l.fairness.distance, SeriesMaxMin, l.name, "", m.spec.Window)
+		}
 	}
 	for i := range m.links {
 		l := &m.links[i]

@@ -133,6 +133,11 @@ type Flows struct {
 
 	// Jain is Jain's index of the payload throughput of flows, 1/n to 1.
 	Jain Float `json:"jain"`
+	// JainWindow and MaxMinDistance are means over measure.window of flows
+	// without end: Jain's index within a window, and how far the flows' rates are
+	// from the max-min fair ones, 0 for exactly those (maxmin.Distance).
+	JainWindow     Float `json:"jain_window"`
+	MaxMinDistance Float `json:"maxmin_distance"`
 
 	FCTAvgUs Float `json:"fct_avg_us"` // of flows that end
 	FCTP50Us Float `json:"fct_p50_us"`
@@ -149,7 +154,7 @@ type Flows struct {
 func NewFlows() Flows {
 	u := Unmeasured
 	return Flows{
-		ThroughputGbps: u, WireGbps: u, RTTAvgUs: u, RTTP50Us: u, RTTP99Us: u, Jain: u,
+		ThroughputGbps: u, WireGbps: u, RTTAvgUs: u, RTTP50Us: u, RTTP99Us: u, Jain: u, JainWindow: u, MaxMinDistance: u,
 		FCTAvgUs: u, FCTP50Us: u, FCTP99Us: u,
 	}
 }
@@ -208,6 +213,9 @@ const (
 	SeriesQueue = "queue" // bytes queued for a link, now
 	SeriesBusy  = "busy"  // share of the window that ends here in which a link was sending
 	SeriesFlows = "flows" // flows under way, now
+	// Of a label's flows without end, over the window that ends here.
+	SeriesJain   = "jain"   // Jain's index of their throughput
+	SeriesMaxMin = "maxmin" // distance from their max-min fair rates
 )
 
 // SeriesAll is the name of a series that stands for all flows, or for the

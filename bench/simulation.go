@@ -31,7 +31,7 @@ type simulation struct {
 	traffic  []*scenario.Traffic
 	duration units.Time
 	end      units.Time
-	idle     units.Time // see idleOverhead
+	idle     idleTimes
 
 	next    scenario.Flow // the next to start
 	pending bool          // next is valid
@@ -177,53 +177,4 @@ func (s *simulation) fail(err error) {
 		s.err = fmt.Errorf("at %v: %w", s.engine.Now(), err)
 	}
 	s.engine.Stop()
-}
-
-// idleOverhead measures what the hosts and NICs add to the completion time of a
-// flow beside what its path takes: one byte written between two hosts on an
-// otherwise idle switch, less the path. It is the same for every flow of a
-// system, and part of what an idle network would need.
-func idleOverhead(sys *scenario.System, rate units.Rate) (units.Time, error) {
-	s, err := newSimulation(sys, fabric.Star(2, fabric.Link{Rate: rate}), 0)
-	if err != nil {
-		return 0, err
-	}
-	first := true
-	s.flows = func() (scenario.Flow, bool) {
-		f := scenario.Flow{Src: 0, Dst: 1, Size: 1, Message: 1, Stop: units.Never}
-		ok := first
-		first = false
-		return f, ok
-	}
-	s.duration = units.Second
-	var fct units.Time
-	s.hosts[0].onDone = func(f *flow, now units.Time) { fct = now - f.Start }
-	if err := s.run(); err != nil {
-		return 0, err
-	}
-	if fct == 0 {
-		return 0, fmt.Errorf("a write of one byte over an idle switch did not complete in %v", s.duration)
-	}
-	return fct - s.net.BaseRTT(0, 1, nicmodel.FrameBytes(ib.WriteOnly, 1), s.ackFrame()), nil
-}
-
-// idealFCT returns how long a flow takes in an idle network, at the rate of its
-// slowest link.
-func (s *simulation) idealFCT(f *scenario.Flow) units.Time {
-	mtu := units.Bytes(s.sys.NIC.MTU)
-	slowest := units.Rate(0)
-	for _, l := range s.net.Path(nil, f.Src, f.Dst, 0) {
-		if r := s.net.Topology().Link(l).Rate; slowest == 0 || r < slowest {
-			slowest = r
-		}
-	}
-	framing := s.net.Topology().Link(0).Framing.Bytes()
-	full, rest := f.Size/mtu, f.Size%mtu
-	last := rest
-	if last == 0 {
-		last = mtu
-		full--
-	}
-	t := slowest.Serialize(full * (s.dataFrame(int(mtu)) + framing))
-	return s.idle + t + s.net.BaseRTT(f.Src, f.Dst, s.dataFrame(int(last)), s.ackFrame())
 }

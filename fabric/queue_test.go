@@ -46,6 +46,9 @@ func TestConservation(t *testing.T) {
 			if tot.Sent != tot.Delivered+tot.Dropped+tot.Lost+uint64(r.n.Live()) {
 				t.Fatalf("%+v with %d packets in the network", tot, r.n.Live())
 			}
+			if packets, bytes := r.n.InFlight(); packets != r.n.Live() || bytes < units.Bytes(packets) {
+				t.Fatalf("%d packets of %v are in flight, %d live", packets, bytes, r.n.Live())
+			}
 		}
 		r.drained(t)
 		r.inOrder(t)

@@ -331,6 +331,9 @@ type Delivered struct {
 // Delivered returns what has arrived for a queue pair so far.
 func (n *NIC) Delivered(num uint32) Delivered { return n.qp(num).delivered }
 
+// Peer returns the far end of a queue pair, from RTR on.
+func (n *NIC) Peer(num uint32) Peer { return n.qp(num).peer }
+
 // RecvQueue returns the receive queue of a queue pair.
 func (n *NIC) RecvQueue(num uint32) *SRQ { return n.qp(num).recv }
 

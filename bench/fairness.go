@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/maxmin"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// fairness compares, window by window, what flows without end got with what they
+// would get if they shared the network fairly: Jain's index, and the distance from
+// the max-min fair rates. A flow counts in a window if it was under way in all of
+// it. Flows that end are left out: who has nothing more to send wants no share.
+type fairness struct {
+	capacity []float64 // payload bytes of each link in a window, in full packets
+	links    []fabric.LinkID
+
+	// Of the window at hand, a place a flow.
+	labels     []int
+	got, fair  []float64
+	paths      [][]int
+	ofLabel    []float64 // of one label
+	fairOfThat []float64
+}
+
+// labelFairness is what is kept of a label.
+type labelFairness struct {
+	jain, distance       Series
+	jainSum, distanceSum float64
+	windows              int
+}
+
+func (m *measurement) newFairness() *fairness {
+	topo := m.sim.net.Topology()
+	mtu := m.sim.sys.NIC.MTU
+	f := &fairness{capacity: make([]float64, topo.Links())}
+	for i := range f.capacity {
+		l := topo.Link(fabric.LinkID(i))
+		payload := float64(mtu) / float64(m.sim.dataFrame(mtu)+l.Framing.Bytes())
+		f.capacity[i] = float64(l.Rate) / 8 * m.spec.Window.Seconds() * payload
+	}
+	return f
+}
+
+// fairShares takes stock of the window that ends now.
+func (m *measurement) fairShares(now units.Time) error {
+	s := m.fairness
+	s.labels, s.got, s.paths = s.labels[:0], s.got[:0], s.paths[:0]
+	for _, f := range m.sim.active {
+		if !f.tally.started || f.Size > 0 {
+			continue
+		}
+		m.look(f)
+		if f.tally.windowed && f.Stop >= now {
+			s.labels = append(s.labels, f.Label)
+			s.got = append(s.got, float64(f.delivered.Payload-f.tally.atWindow))
+			s.paths = append(s.paths, m.path(f))
+		}
+		f.tally.windowed, f.tally.atWindow = true, f.delivered.Payload
+	}
+	fair, err := maxmin.Rates(s.capacity, s.paths)
+	if err != nil {
+		return err
+	}
+	s.fair = fair
+	all := len(m.labels) - 1
+	for i := range m.labels {
+		s.ofLabel, s.fairOfThat = s.ofLabel[:0], s.fairOfThat[:0]
+		for j, label := range s.labels {
+			if label == i || i == all {
+				s.ofLabel, s.fairOfThat = append(s.ofLabel, s.got[j]), append(s.fairOfThat, s.fair[j])
+			}
+		}
+		m.labels[i].fairness.add(Jain(s.ofLabel), Float(maxmin.Distance(s.ofLabel, s.fairOfThat)), m.warm && now-m.spec.Window >= m.warmup)
+	}
+	return nil
+}
+
+// path returns the links that a flow's data take.
+func (m *measurement) path(f *flow) []int {
+	if f.tally.path == nil {
+		from, qp := f.poster, f.qp
+		if f.poster != m.sim.hosts[f.Src] { // a Read
+			from, qp = f.peer, f.peerQP
+		}
+		m.fairness.links = m.sim.net.Path(m.fairness.links[:0], f.Src, f.Dst, from.nic.Peer(qp.Num()).FlowHash)
+		for _, l := range m.fairness.links {
+			f.tally.path = append(f.tally.path, int(l))
+		}
+	}
+	return f.tally.path
+}
+
+func (f *labelFairness) add(jain, distance Float, counts bool) {
+	f.jain.Values = append(f.jain.Values, jain)
+	f.distance.Values = append(f.distance.Values, distance)
+	if counts && distance.Measured() && jain.Measured() {
+		f.jainSum += float64(jain)
+		f.distanceSum += float64(distance)
+		f.windows++
+	}
+}
+
+// means returns the means over the windows after the warm-up.
+func (f *labelFairness) means() (jain, distance Float) {
+	if f.windows == 0 {
+		return Unmeasured, Unmeasured
+	}
+	return Float(f.jainSum / float64(f.windows)), Float(f.distanceSum / float64(f.windows))
+}
+
+// measured reports whether there is a point to show.
+func measured(values []Float) bool {
+	for _, v := range values {
+		if v.Measured() {
+			return true
+		}
+	}
+	return false
+}
