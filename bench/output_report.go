@@ -300,6 +300,9 @@ var kinds = []struct {
 	{SeriesWire, "Rate on the wire", true},
 	{SeriesBusy, "Link busy", true},
 	{SeriesFlows, "Flows under way", true},
+	{"pause", "Paused", true},
+	{"jain", "Fairness among endless flows (Jain's index)", true},
+	{"maxmin", "Distance from max-min fair rates", true},
 	{"fct", "FCT", true},
 	{"slowdown", "Slowdown", true},
 }

@@ -80,5 +80,6 @@ func runSystem(s *scenario.Scenario, sys *scenario.System, seed uint64, progress
 	out.PacketHops = sim.net.Totals().PacketHops
 	out.SimS = Float(sim.end.Seconds())
 	m.report(out)
+	out.Distributions = append(out.Distributions, m.slowdowns()...)
 	return out, sim.end, nil
 }

@@ -250,11 +250,11 @@ func (d *drawing) place() {
 	}
 	d.wide = max(leastWide, x-nodeGap+margin)
 	for _, row := range rows[2:] {
-		need := 2 * margin
+		widest := 0.0
 		for _, i := range row {
-			need += d.boxes[i].wide + nodeGap
+			widest = max(widest, d.boxes[i].wide)
 		}
-		d.wide = max(d.wide, need)
+		d.wide = max(d.wide, float64(float64(len(row))*(widest+nodeGap)))
 	}
 	// The two lower rows stand in the middle of a drawing that is wider.
 	shift := (d.wide - (x - nodeGap + margin)) / 2
