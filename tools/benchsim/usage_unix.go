@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -41,6 +43,8 @@ func mib(u *syscall.Rusage) float64 {
 	return float64(u.Maxrss) / (1 << 10)
 }
 
+var flowSize = regexp.MustCompile(`\bsize (\d+)`)
+
 // runHTSim runs htsim on the same flows. Its hops are ours: both carry the same
 // packets over paths of the same length.
 func runHTSim(dir string, opt options, ours *result) (*result, error) {
@@ -50,7 +54,20 @@ func runHTSim(dir string, opt options, ours *result) (*result, error) {
 	case "":
 		return nil, fmt.Errorf("it has nothing to compare with engine %s", opt.Engine)
 	case "htsim_swift":
-		common = append(common, "-cwnd", "15", "-tsample", "1000000")
+		// It takes the size of all flows from its command line, in packets.
+		text, err := os.ReadFile(opt.File)
+		if err != nil {
+			return nil, err
+		}
+		size := flowSize.FindSubmatch(text)
+		if size == nil {
+			return nil, fmt.Errorf("%s has no flow with a size", opt.File)
+		}
+		bytes, err := strconv.Atoi(string(size[1]))
+		if err != nil {
+			return nil, err
+		}
+		common = append(common, "-cwnd", "15", "-tsample", "1000000", "-flowsize", strconv.Itoa((bytes+opt.MTU-1)/opt.MTU))
 	default:
 		common = append(common, "-strat", "ecmp_host", //nolint:misspell // htsim's spelling
 			"-paths", "1", "-pfc_thresholds", "160", "200")
