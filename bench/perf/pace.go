@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/signals"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -24,6 +25,8 @@ type Pacing struct {
 	// BaseRTT the round trip of the idle network; 0 takes paced.DefaultConfig's.
 	Segment units.Bytes
 	BaseRTT units.Time
+	// Record, unless it is nil, takes what the engines are told and answer.
+	Record *signals.Recorder
 }
 
 // String says what it is in a word or two.
@@ -55,11 +58,9 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Scheme, c.SchemeConfig = p.Engine, scheme.DefaultConfig()
-		for _, s := range p.Settings {
-			if err := set(c.SchemeConfig, s); err != nil {
-				return nil, fmt.Errorf("%s: setting %q: %w", p.Engine, s, err)
-			}
+		c.Scheme = p.Engine
+		if c.SchemeConfig, err = EngineConfig(&scheme, p.Settings); err != nil {
+			return nil, err
 		}
 	case len(p.Settings) > 0:
 		return nil, fmt.Errorf("the setting %q is for no engine: name one", p.Settings[0])
@@ -72,7 +73,21 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 	if p.BaseRTT > 0 {
 		c.BaseRTT = p.BaseRTT
 	}
+	if p.Record != nil {
+		record(p.Record, dev, &c, p)
+	}
 	return paced.Wrap(dev, c)
+}
+
+// EngineConfig returns a scheme's configuration, a pointer, with settings changed.
+func EngineConfig(scheme *cc.Scheme, settings []string) (any, error) {
+	config := scheme.DefaultConfig()
+	for _, s := range settings {
+		if err := set(config, s); err != nil {
+			return nil, fmt.Errorf("%s: setting %q: %w", scheme.Name, s, err)
+		}
+	}
+	return config, nil
 }
 
 // set changes one setting of an engine's configuration.

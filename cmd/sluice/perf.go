@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all" // --cc takes any
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -47,6 +48,7 @@ type perfFlags struct {
 	json    bool
 	quiet   bool
 	cm      bool
+	record  string
 }
 
 // endFlags say which devices are the ends.
@@ -187,6 +189,7 @@ simulated device, and with --peer, both ends run in this process.`,
 	flags.DurationVar(&f.timeout, "timeout", time.Hour, "wait so long for the other end to finish its test")
 	flags.BoolVar(&f.gbits, "report-gbits", false, "tell a perftest at the other end Gbit/s in place of MiB/s; rows here have Gbit/s always")
 	flags.BoolP("CPU-freq", "F", false, "no effect: perftest's flag against a warning that is not given here")
+	flags.StringVar(&f.record, "record", "", "write what paced queue pairs' engines are told and answer to `FILE`, for sluice replay")
 	flags.BoolVar(&f.json, "json", false, "print the result as JSON")
 	flags.BoolVar(&f.quiet, "quiet", false, "print the rows alone")
 	return cmd
@@ -294,11 +297,22 @@ type perfRun struct {
 	progress   *bench.Progress
 }
 
-func (r *perfRun) run(ctx context.Context) error {
+func (r *perfRun) run(ctx context.Context) (failed error) {
 	start := time.Now()
 	pacing, err := r.pacing.pacing()
 	if err != nil {
 		return usageError{err}
+	}
+	if r.record != "" {
+		if pacing.Engine == "" && pacing.Rate == 0 {
+			return usageError{errors.New("--record needs something that paces: give --cc or --rate-limit")}
+		}
+		f, err := os.Create(r.record)
+		if err != nil {
+			return usageError{err}
+		}
+		pacing.Record = signals.NewRecorder(f)
+		defer func() { failed = errors.Join(failed, pacing.Record.Close(), f.Close()) }()
 	}
 	ends, err := r.ends.open(r.host, pacing)
 	if err != nil {
