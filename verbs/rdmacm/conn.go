@@ -12,13 +12,14 @@ import (
 
 // Conn is a connection.
 type Conn struct {
-	d             *driver
-	id            uint32
 	qp            verbs.QP
 	local, remote netip.AddrPort
 	par           cm.Parameters
 	private       []byte
+	leave         func() // asks the other side to part
 
+	d        *driver // nil if a Manager made it, as is progress
+	id       uint32
 	progress chan cm.Event // a reply, an establishment
 	done     chan struct{}
 	once     sync.Once // for done
@@ -26,16 +27,24 @@ type Conn struct {
 	err      error
 }
 
-func newConn(d *driver, id uint32, qp verbs.QP, local, remote netip.AddrPort) *Conn {
-	return &Conn{
-		d: d, id: id, qp: qp, local: local, remote: remote, progress: make(chan cm.Event, 2), done: make(chan struct{}),
-	}
+func newConn(qp verbs.QP, local, remote netip.AddrPort) *Conn {
+	return &Conn{qp: qp, local: local, remote: remote, done: make(chan struct{})}
+}
+
+// newConn makes a connection of the driver's.
+func (d *driver) newConn(id uint32, qp verbs.QP, local, remote netip.AddrPort) *Conn {
+	c := newConn(qp, local, remote)
+	c.d, c.id, c.progress, c.leave = d, id, make(chan cm.Event, 2), func() { d.leave(c) }
+	return c
 }
 
 // Dial connects qp, which must be in RESET or INIT, to who listens at addr. It waits for
 // the answer, until ctx is done. If the other side refuses, the error is a
 // *RejectError; if nobody answers, verbs.ErrTimeout after about 20 s.
 func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.QP, p Params) (*Conn, error) {
+	if m := managerOf(inner(dev)); m != nil {
+		return m.Dial(ctx, inner(dev), addr, qp, p)
+	}
 	d, err := driverOf("dial", dev)
 	if err != nil {
 		return nil, err
@@ -77,7 +86,7 @@ func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.Q
 		d.mu.Unlock()
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
-	c := newConn(d, id, qp, netip.AddrPortFrom(path.Local, src), netip.AddrPortFrom(path.Remote, addr.Port()))
+	c := d.newConn(id, qp, netip.AddrPortFrom(path.Local, src), netip.AddrPortFrom(path.Remote, addr.Port()))
 	d.conns[id] = c
 	d.unlock()
 
@@ -174,7 +183,12 @@ func (c *Conn) Err() error {
 // state. It does not wait: Done is closed once the other side has answered.
 // Disconnecting twice does nothing.
 func (c *Conn) Disconnect() {
-	d := c.d
+	c.leave()
+	c.toError()
+}
+
+// leave is Conn.Disconnect but for the queue pair.
+func (d *driver) leave(c *Conn) {
 	d.mu.Lock()
 	early := false
 	switch d.core.State(c.id) {
@@ -183,7 +197,6 @@ func (c *Conn) Disconnect() {
 	}
 	_ = d.core.Disconnect(d.now(), c.id, nil)
 	d.unlock()
-	c.toError()
 	if early {
 		c.end(ErrDisconnected)()
 	}

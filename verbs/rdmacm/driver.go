@@ -40,11 +40,11 @@ var drivers struct {
 	by map[verbs.Device]*driver
 }
 
-// Supported reports whether Listen and Dial work on a device: whether it, or the
-// device that it wraps, can send management datagrams.
+// Supported reports whether Listen and Dial are for a device: whether it, or the
+// device that it wraps, can send management datagrams or has a Manager.
 func Supported(dev verbs.Device) bool {
 	_, ok := inner(dev).(verbs.MADDevice)
-	return ok
+	return ok || managerOf(inner(dev)) != nil
 }
 
 // inner returns the device that is at the bottom of others that wrap it.
@@ -185,7 +185,7 @@ const hopLimit = 64
 func (d *driver) event(e cm.Event) func() {
 	if e.Type == cm.EventRequest {
 		l := d.listeners[e.ServiceID]
-		if l == nil || !l.offer(e) {
+		if l == nil || !l.offer(d, e) {
 			_ = d.core.Reject(d.now(), e.ID, roce.RejInvalidServiceID, nil, nil)
 			// The REJ is in the manager's queue: go round once more.
 			return func() { d.mu.Lock(); d.unlock() }

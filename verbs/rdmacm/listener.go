@@ -17,18 +17,24 @@ const Backlog = 128
 
 // Listener takes requests for connections to a port.
 type Listener struct {
-	d       *driver
-	addr    netip.AddrPort
-	service uint64
-	queue   chan *Request
-	closed  chan struct{}
-	once    sync.Once
+	addr   netip.AddrPort
+	queue  chan *Request
+	closed chan struct{}
+	once   sync.Once
+	shut   func() // stops the requests
+}
+
+func newListener(addr netip.AddrPort) *Listener {
+	return &Listener{addr: addr, queue: make(chan *Request, Backlog), closed: make(chan struct{})}
 }
 
 // Listen takes requests for a port, to one address of the device or, with
 // 0.0.0.0 or ::, to all of them. Ports here have nothing to do with those of TCP
 // sockets.
 func Listen(dev verbs.Device, addr netip.AddrPort) (*Listener, error) {
+	if m := managerOf(inner(dev)); m != nil {
+		return m.Listen(inner(dev), addr)
+	}
 	d, err := driverOf("listen", dev)
 	if err != nil {
 		return nil, err
@@ -40,14 +46,12 @@ func Listen(dev verbs.Device, addr netip.AddrPort) (*Listener, error) {
 			return nil, verbs.Errorf("listen", addr.String(), verbs.ErrInvalid, "%v: take one of its own, 0.0.0.0 or ::", err)
 		}
 	}
-	l := &Listener{
-		d: d, addr: addr, service: roce.PortSpaceTCP.ServiceID(addr.Port()),
-		queue: make(chan *Request, Backlog), closed: make(chan struct{}),
-	}
+	l, service := newListener(addr), roce.PortSpaceTCP.ServiceID(addr.Port())
+	l.shut = func() { d.unlisten(l, service) }
 	d.mu.Lock()
-	err = d.core.Listen(l.service, Backlog)
+	err = d.core.Listen(service, Backlog)
 	if err == nil {
-		d.listeners[l.service] = l
+		d.listeners[service] = l
 	}
 	d.mu.Unlock()
 	if err != nil {
@@ -60,9 +64,21 @@ func Listen(dev verbs.Device, addr netip.AddrPort) (*Listener, error) {
 // Addr returns the address that Listen was given.
 func (l *Listener) Addr() netip.AddrPort { return l.addr }
 
+// unlisten ends a listener, so that the port is as if nobody had listened.
+func (d *driver) unlisten(l *Listener, service uint64) {
+	d.mu.Lock()
+	d.core.Unlisten(service)
+	delete(d.listeners, service)
+	for r := l.next(); r != nil; r = l.next() {
+		_ = d.core.Reject(d.now(), r.answer.(*answer).id, roce.RejInvalidServiceID, nil, nil)
+	}
+	d.unlock()
+	d.release()
+}
+
 // offer queues a request, with the driver's lock held. It returns false if the
 // request is not for the listener.
-func (l *Listener) offer(e cm.Event) bool {
+func (l *Listener) offer(d *driver, e cm.Event) bool {
 	var ip roce.IPCM
 	private, err := ip.Decode(e.Private)
 	if err != nil {
@@ -73,24 +89,29 @@ func (l *Listener) offer(e cm.Event) bool {
 		return false
 	}
 	r := &Request{
-		l: l, id: e.ID, private: private, offer: e.Parameters,
+		private: private, offer: e.Parameters,
 		local: netip.AddrPortFrom(path.Local, l.addr.Port()), remote: netip.AddrPortFrom(path.Remote, ip.SrcPort),
 	}
+	r.answer = &answer{d, e.ID, r}
+	return l.enqueue(r)
+}
+
+// enqueue returns false if there is no room. The driver's manager admits no more than
+// there is room for.
+func (l *Listener) enqueue(r *Request) bool {
 	select {
 	case l.queue <- r:
 		return true
 	default:
-		return false // the manager admits no more than the queue has room for
+		return false
 	}
 }
 
 // Accept waits for the next request, until ctx is done or the listener closed
 // (verbs.ErrClosed).
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
-	select {
-	case r := <-l.queue:
+	if r := l.next(); r != nil {
 		return r, nil
-	default:
 	}
 	select {
 	case r := <-l.queue:
@@ -107,28 +128,31 @@ func (l *Listener) Close() error {
 	err := verbs.Errorf("close_listener", l.addr.String(), verbs.ErrClosed, "")
 	l.once.Do(func() {
 		err = nil
-		d := l.d
 		close(l.closed)
-		d.mu.Lock()
-		d.core.Unlisten(l.service)
-		delete(d.listeners, l.service)
-		for len(l.queue) > 0 {
-			r := <-l.queue
-			_ = d.core.Reject(d.now(), r.id, roce.RejInvalidServiceID, nil, nil)
+		l.shut()
+		for r := l.next(); r != nil; r = l.next() {
+			_ = r.Reject(nil) // fails if the peer has given up
 		}
-		d.unlock()
-		d.release()
 	})
 	return err
 }
 
+// next takes a request that waits, nil if there is none.
+func (l *Listener) next() *Request {
+	select {
+	case r := <-l.queue:
+		return r
+	default:
+		return nil
+	}
+}
+
 // Request is a peer's wish to connect. One of Accept and Reject must be called.
 type Request struct {
-	l             *Listener
-	id            uint32
 	local, remote netip.AddrPort
 	offer         cm.Parameters
 	private       []byte
+	answer        Answer
 }
 
 // Private returns the other application's private data: all the room of the
@@ -148,26 +172,45 @@ func (r *Request) Offer() cm.Parameters { return r.offer }
 // Accept connects qp, which must be in RESET or INIT, to who asked, and waits until
 // the other side is ready, or ctx is done. See Init.
 func (r *Request) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, error) {
-	d := r.l.d
+	return r.answer.Accept(ctx, qp, p)
+}
+
+// Established says that a packet has come on the queue pair
+// (ib.EventCommEst) while Accept waits: it need not wait for a lost message.
+func (r *Request) Established() { r.answer.Established() }
+
+// Reject refuses the request, with at most RejectPrivateBytes for the other
+// application.
+func (r *Request) Reject(private []byte) error { return r.answer.Reject(private) }
+
+// answer is the driver's Answer.
+type answer struct {
+	d  *driver
+	id uint32
+	r  *Request
+}
+
+func (a *answer) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, error) {
+	d, r := a.d, a.r
 	bad := func(cause error, format string, args ...any) (*Conn, error) {
 		return nil, verbs.Errorf("accept", r.remote.String(), cause, format, args...)
 	}
 	ep := p.endpoint(qp, d.dev.Attr())
 	d.mu.Lock()
-	par, err := d.core.Offer(r.id, ep)
+	par, err := d.core.Offer(a.id, ep)
 	d.mu.Unlock()
 	if err != nil {
 		return bad(verbs.ErrState, "%v", err)
 	}
-	c := newConn(d, r.id, qp, r.local, r.remote)
+	c := d.newConn(a.id, qp, r.local, r.remote)
 	if err := c.adopt(cm.Event{Parameters: par, Private: r.private}, &p); err != nil {
-		_ = r.reject(roce.RejNoQP, nil)
+		_ = a.reject(roce.RejNoQP, nil)
 		return bad(err, "the queue pair can't be connected")
 	}
 	d.mu.Lock()
-	_, err = d.core.Accept(d.now(), r.id, ep)
+	_, err = d.core.Accept(d.now(), a.id, ep)
 	if err == nil {
-		d.conns[r.id] = c
+		d.conns[a.id] = c
 	}
 	d.unlock()
 	if err != nil {
@@ -175,7 +218,7 @@ func (r *Request) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, err
 		if errors.Is(err, cm.ErrState) {
 			return bad(verbs.ErrState, "%v", err)
 		}
-		_ = r.reject(roce.RejNoResources, nil)
+		_ = a.reject(roce.RejNoResources, nil)
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
 	if _, err := c.wait(ctx); err != nil {
@@ -184,23 +227,19 @@ func (r *Request) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, err
 	return c, nil
 }
 
-// Established says that a packet has come on the queue pair
-// (ib.EventCommEst) while Accept waits: it need not wait for a lost message.
-func (r *Request) Established() {
-	d := r.l.d
+func (a *answer) Established() {
+	d := a.d
 	d.mu.Lock()
-	_ = d.core.Established(d.now(), r.id)
+	_ = d.core.Established(d.now(), a.id)
 	d.unlock()
 }
 
-// Reject refuses the request, with at most RejectPrivateBytes for the other
-// application.
-func (r *Request) Reject(private []byte) error { return r.reject(roce.RejConsumer, private) }
+func (a *answer) Reject(private []byte) error { return a.reject(roce.RejConsumer, private) }
 
-func (r *Request) reject(reason roce.RejectReason, private []byte) error {
-	d := r.l.d
+func (a *answer) reject(reason roce.RejectReason, private []byte) error {
+	d, r := a.d, a.r
 	d.mu.Lock()
-	err := d.core.Reject(d.now(), r.id, reason, nil, private)
+	err := d.core.Reject(d.now(), a.id, reason, nil, private)
 	d.unlock()
 	switch {
 	case errors.Is(err, cm.ErrState):
