@@ -28,6 +28,7 @@ func buildWithIBVerbs(t *testing.T) (dir string) {
 	for _, args := range [][]string{
 		{"build", "-o", filepath.Join(dir, "sluice"), "github.com/sluice-rdma/sluice/cmd/sluice"},
 		{"test", "-c", "-o", filepath.Join(dir, "verbstest"), "github.com/sluice-rdma/sluice/verbs/verbstest"},
+		{"test", "-c", "-o", filepath.Join(dir, "librdmacmtest"), "github.com/sluice-rdma/sluice/verbs/ibverbs/librdmacm"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", slices.Insert(args, 1, "-tags", "ibverbs")...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
@@ -117,7 +118,8 @@ func TestIBVerbs(t *testing.T) {
 			t.Error("it tested nothing")
 		}
 	})
-	for _, p := range ibvPairs() {
+	t.Run("librdmacm", func(t *testing.T) { connectByLibrdmacm(t, m) })
+	for _, p := range append(ibvPairs(), ibvCMPairs()...) {
 		t.Run(p.name, func(t *testing.T) { m.run(t, p) })
 	}
 	t.Run("paced at a set rate", func(t *testing.T) { pacedRate(t, m) })

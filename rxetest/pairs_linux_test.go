@@ -222,7 +222,7 @@ func (m *meeting) start(t *testing.T, ctx context.Context, command string) proce
 	if argv[0] != "sluice" {
 		p, err := m.at.Start(argv...)
 		check(t, err)
-		return guestProcess{p, m.at, argv[0], argv[0] == "rping" || slices.Contains(argv, "-R")}
+		return guestProcess{p, m.at, argv[0], slices.Contains(argv, "rping") || slices.Contains(argv, "-R")}
 	}
 	p := &hostProcess{argv: argv, cmd: m.h.Command(ctx, m.sluice, argv[1:]...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out

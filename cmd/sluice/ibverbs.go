@@ -2,4 +2,7 @@
 
 package main
 
-import _ "github.com/sluice-rdma/sluice/verbs/ibverbs" // ibv:DEVICE
+import (
+	_ "github.com/sluice-rdma/sluice/verbs/ibverbs"           // ibv:DEVICE
+	_ "github.com/sluice-rdma/sluice/verbs/ibverbs/librdmacm" // and their connections
+)
