@@ -77,11 +77,15 @@ func (s *simulation) connect(f *flow) error {
 	}
 	f.poster.bind(f.qp.Num(), f)
 	f.peer.bind(f.peerQP.Num(), f)
+	priority := n.Priority
+	if spec.Class > 0 {
+		priority = spec.Class - 1
+	}
 	params := verbs.RCParams{
 		Port: 1, PathMTU: ib.MTU(n.MTU),
 		Access:  ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite,
 		Timeout: uint8(n.Timeout), RetryCnt: uint8(n.RetryCount), RNRRetry: uint8(n.RNRRetry), MinRNRTimer: 1,
-		MaxRdAtomic: uint8(n.MaxRdAtomic), MaxDestRdAtomic: uint8(n.MaxRdAtomic), SL: uint8(n.Priority),
+		MaxRdAtomic: uint8(n.MaxRdAtomic), MaxDestRdAtomic: uint8(n.MaxRdAtomic), SL: uint8(priority),
 		FlowLabel: uint32(spec.ID) & 0xfffff,
 	}
 	me, err := endpoint(f.poster.active.dev, f.qp)

@@ -21,7 +21,7 @@ func Default() *Scenario {
 			Buffer:        16 * units.MiB,
 			Alpha:         1,
 			INT:           true,
-			PFC:           PFC{Enabled: true},
+			PFC:           PFC{Enabled: true, WatchdogAction: watchdogDrop},
 		},
 		NIC: NIC{
 			Preset:      "cx6dx",
@@ -46,7 +46,7 @@ func Default() *Scenario {
 	}
 }
 
-var topologyKinds = []string{"star", "dumbbell", "chain", "leaf-spine", "three-tier", "fat-tree"}
+var topologyKinds = []string{"star", "dumbbell", "chain", "leaf-spine", "three-tier", "fat-tree", "graph"}
 
 func (*Topology) variantKinds() []string { return topologyKinds }
 
@@ -64,6 +64,8 @@ func (*Topology) variantOf(kind string) any {
 		return &ThreeTier{}
 	case "fat-tree":
 		return &FatTree{Oversubscription: 1}
+	case "graph":
+		return &Graph{}
 	}
 	return nil
 }

@@ -30,6 +30,9 @@ func structYAML(v reflect.Value) yaml.MapSlice {
 // valueYAML returns nil for what is left out: empty collections, and limits and
 // overrides that are not there.
 func valueYAML(v reflect.Value) any {
+	if v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil
+	}
 	switch x := v.Interface().(type) {
 	case Raw:
 		return x.n.toYAML()
@@ -46,9 +49,6 @@ func valueYAML(v reflect.Value) any {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		if v.IsNil() {
-			return nil
-		}
 		return valueYAML(v.Elem())
 	case reflect.Struct:
 		return structYAML(v)

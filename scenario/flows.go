@@ -122,6 +122,9 @@ func (s *Scenario) planWorkloads(d *decoder) {
 		if w.Stop < 0 || w.Stop > 0 && w.Stop <= w.Start {
 			d.fail(path+".stop", "is %v: choose a span above start, %v, or 0 for never", w.Stop, w.Start)
 		}
+		if w.Priority != nil && (*w.Priority < 0 || *w.Priority >= fabric.MaxPriorities) {
+			d.fail(path+".priority", "is %d: choose 0 to %d", *w.Priority, fabric.MaxPriorities-1)
+		}
 		if w.Jitter < 0 {
 			d.fail(path+".jitter", "is %v: choose a span of 0 or more", w.Jitter)
 		}
@@ -131,7 +134,7 @@ func (s *Scenario) planWorkloads(d *decoder) {
 
 // flow returns a flow of the workload with what all of its flows share.
 func (w *Workload) flow(label, src, dst int, size FlowSize, start units.Time) Flow {
-	f := Flow{Label: label, Src: src, Dst: dst, Start: start, Stop: units.Never, Message: w.Message, Operation: w.Operation}
+	f := Flow{Label: label, Src: src, Dst: dst, Start: start, Stop: units.Never, Message: w.Message, Operation: w.Operation, Class: w.class()}
 	if size != Unlimited {
 		f.Size = units.Bytes(size)
 	} else if w.Stop > 0 {
@@ -144,6 +147,14 @@ func (w *Workload) flow(label, src, dst int, size FlowSize, start units.Time) Fl
 		f.Message = min(f.Size, MaxMessage)
 	}
 	return f
+}
+
+// class returns what Flow.Class and Conn.Class are.
+func (w *Workload) class() int {
+	if w.Priority == nil {
+		return 0
+	}
+	return *w.Priority + 1
 }
 
 // checkSize refuses a flow's size that is missing or makes no sense.

@@ -78,6 +78,8 @@ type System struct {
 	Fabric Fabric `yaml:"-"`
 	NIC    NIC    `yaml:"-"`
 	Shim   Shim   `yaml:"-"`
+
+	priority int // the most urgent of the workloads'
 }
 
 // Fabric is how the switches and links behave.
@@ -98,8 +100,17 @@ type Fabric struct {
 	ECN ECN `yaml:"ecn"`
 	// Switches that differ, by name.
 	Switches map[string]Switch `yaml:"switches" eg:"{tor0: {int: false}}"`
+	// Marking of incasts.
+	EIN EIN `yaml:"ein"`
+	// Priorities that differ.
+	Classes []Class `yaml:"classes"`
 	// Links that lose packets at random.
 	Faults []Fault `yaml:"faults"`
+	// Links that are down, slow or lossy for a while.
+	Failures []Failure `yaml:"failures"`
+	// Time from when a link goes down or comes up until switches have other paths;
+	// 0 is never.
+	Reroute units.Time `yaml:"reroute" eg:"1ms"`
 }
 
 // PFC is priority flow control (IEEE 802.1Qbb).
@@ -114,6 +125,12 @@ type PFC struct {
 	// Set aside for each ingress port, for what arrives after it has paused its
 	// sender; 0 computes it from rate and length of the link.
 	Headroom units.Bytes `yaml:"headroom" eg:"40KiB"`
+	// How long an egress queue may be paused without a break before the switch
+	// takes it for a deadlock; 0 is for ever.
+	Watchdog units.Time `yaml:"watchdog" eg:"200us"`
+	// What it does then, until the pause ends: `drop` what is in the queue and what
+	// comes, or `forward` in spite of it.
+	WatchdogAction string `yaml:"watchdog_action" eg:"forward"`
 }
 
 // ECN is marking by the length of the queue (RED without averaging).

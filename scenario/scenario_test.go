@@ -605,7 +605,7 @@ func TestSchemaIsWhole(t *testing.T) {
 	for _, v := range []any{
 		Scenario{}, System{}, Fabric{}, PFC{}, ECN{}, Switch{}, Fault{}, NIC{}, Shim{}, Measure{}, Expectation{}, Topology{}, Star{}, Dumbbell{},
 		Chain{}, LeafSpine{}, ThreeTier{}, FatTree{}, Workload{}, Incast{}, Permutation{}, FlowList{}, FlowSpec{}, Poisson{}, Trace{}, RotatingIncast{},
-		AllToAll{}, AllReduce{}, RPC{}, Storage{}, Loop{}, OnOff{},
+		AllToAll{}, AllReduce{}, RPC{}, Storage{}, Loop{}, OnOff{}, Graph{}, GraphLink{}, Failure{}, Class{}, EIN{},
 	} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumField() {

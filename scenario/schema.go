@@ -38,7 +38,7 @@ type Key struct {
 func Schema() []Section {
 	s := Default()
 	s.Topology.Shape, s.Systems, s.Workloads = nil, []*System{{}}, []*Workload{{}}
-	s.Fabric.Faults = []Fault{{}}
+	s.Fabric.Faults, s.Fabric.Failures, s.Fabric.Classes = []Fault{{}}, []Failure{{Both: true}}, []Class{{}}
 	s.Fabric.Switches = map[string]Switch{"NAME": {}}
 	s.Expect = []Expectation{{}}
 	return sections(nil, "", "", reflect.ValueOf(s).Elem())
@@ -82,8 +82,11 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 	if vr, ok := v.Addr().Interface().(variant); ok {
 		for _, kind := range vr.variantKinds() {
 			one := reflect.ValueOf(vr.variantOf(kind)).Elem()
-			if list, ok := one.Addr().Interface().(*FlowList); ok {
+			switch list := one.Addr().Interface().(type) {
+			case *FlowList:
 				list.Flows = []FlowSpec{{Connections: 1, Count: 1}}
+			case *Graph:
+				list.Links = []GraphLink{{Count: 1}}
 			}
 			all = sections(all, path, kind, one)
 		}
@@ -117,6 +120,8 @@ func describe(v reflect.Value) (what, text string) {
 		return "time", ""
 	case *units.Bytes:
 		return "size", ""
+	case *int:
+		return "whole number", ""
 	case *bool:
 		return "true or false", ""
 	case *float64:

@@ -47,18 +47,14 @@ func (s *System) MaxFrame() units.Bytes {
 }
 
 // FabricConfig returns the system's fabric as package fabric takes it. Of its
-// priorities those up to the most urgent in use exist, all of one kind.
+// priorities those up to the most urgent in use exist.
 func (s *System) FabricConfig() fabric.Config {
 	f := &s.Fabric
 	sw := fabric.SwitchConfig{Latency: f.SwitchLatency, Buffer: f.Buffer, INT: f.INT}
 	for i := range sw.Classes {
-		sw.Classes[i] = fabric.Class{
-			Alpha: f.Alpha,
-			ECN:   fabric.ECN{Kmin: f.ECN.Kmin, Kmax: f.ECN.Kmax, Pmax: f.ECN.Pmax, AtRate: f.ECN.AtRate},
-			PFC:   fabric.PFC{Lossless: f.PFC.Enabled, XOFF: f.PFC.XOFF, XON: f.PFC.XON, Headroom: f.PFC.Headroom},
-		}
+		sw.Classes[i] = f.class(i)
 	}
-	c := fabric.Config{Priorities: max(s.NIC.Priority, s.NIC.AckPriority) + 1, MaxFrame: s.MaxFrame(), Switch: sw}
+	c := fabric.Config{Priorities: max(s.NIC.Priority, s.NIC.AckPriority, s.priority) + 1, Reroute: f.Reroute, MaxFrame: s.MaxFrame(), Switch: sw}
 	for name, differs := range f.Switches {
 		one := sw
 		if differs.Buffer != nil {
@@ -78,7 +74,22 @@ func (s *System) FabricConfig() fabric.Config {
 	for _, x := range f.Faults {
 		c.Faults = append(c.Faults, fabric.Fault{Link: x.Link, Loss: x.Loss})
 	}
+	for _, x := range f.Failures {
+		one := fabric.Failure{Link: x.Link, Both: x.Both, From: x.At, Down: x.Down, Rate: x.Rate, Loss: x.Loss}
+		if x.For > 0 {
+			one.To = x.At + x.For
+		}
+		c.Failures = append(c.Failures, one)
+	}
 	return c
+}
+
+// Elsewhere returns the system without what names switches and links: for a network
+// that is not the scenario's.
+func (s *System) Elsewhere() *System {
+	one := *s
+	one.Fabric.Switches, one.Fabric.Faults, one.Fabric.Failures = nil, nil, nil
+	return &one
 }
 
 // NICConfig returns the system's NIC preset.

@@ -9,13 +9,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Topology is hosts, switches and links. Hosts are h0, h1, ...; the switches they
-// hang on tor0, tor1, ...
+// Topology is hosts, switches and links. But in a `graph`, hosts are h0, h1, ...; the
+// switches they hang on tor0, tor1, ...
 type Topology struct {
 	// The shape; it decides which keys there are besides these.
 	Kind string `yaml:"kind" eg:"star" req:"yes"`
-	// Shape holds the keys of the kind: a *Star, *Dumbbell, *Chain, *LeafSpine,
-	// *ThreeTier or *FatTree.
+	// Shape holds the keys of the kind, such as a *Star.
 	Shape Shape `yaml:",variant"`
 	// Rate of the links from hosts to switches.
 	HostRate units.Rate `yaml:"host_rate" eg:"25Gbps"`
@@ -260,6 +259,9 @@ func (t *Topology) validate(d *decoder) *fabric.Topology {
 		d.fail("topology", "there is none: give its kind, one of %s", strings.Join(topologyKinds, ", "))
 		return nil
 	}
+	if g, ok := t.Shape.(*Graph); ok {
+		g.check(d)
+	}
 	dims, links := t.Shape.sizes()
 	for _, s := range dims {
 		switch path := "topology." + s.key; {
@@ -327,9 +329,9 @@ func racks(g *fabric.Topology) (rack []int, line, uplink []units.Rate) {
 		switch {
 		case fromSwitch && toSwitch:
 			uplink[f] += g.Link(l).Rate
-		case toSwitch:
+		case !fromSwitch:
 			if h, err := g.Host(from); err == nil {
-				rack[h], line[h] = t, g.Link(l).Rate
+				rack[h], line[h] = t, g.Link(l).Rate // t is 0 where hosts are joined directly
 			}
 		}
 	}

@@ -20,6 +20,7 @@ type Traffic struct {
 	Start units.Time
 
 	machine machine
+	conns   []Conn
 	act     Actions
 }
 
@@ -37,6 +38,8 @@ type Conn struct {
 	// Notify says that Dst must learn of each message: a Write carries immediate
 	// data. A Read is known to Dst by its completion, and a Send by its receive.
 	Notify bool
+	// Class is one more than the priority of the data packets; 0 is the NIC's.
+	Class int
 	// Share says that the connection sends all it can, and so has a share of the
 	// network that may be fair or not.
 	Share bool
@@ -98,16 +101,21 @@ func (s *Scenario) Traffic(seed uint64) []*Traffic {
 	var all []*Traffic
 	for i, p := range s.plans {
 		if p, ok := p.(*traffic); ok {
-			all = append(all, &Traffic{Workload: i, Start: p.w.Start, machine: p.make(func(entity string) des.Stream {
+			t := &Traffic{Workload: i, Start: p.w.Start, machine: p.make(func(entity string) des.Stream {
 				return des.NewStream(seed, "workload/"+s.Workloads[i].Name+"/"+entity)
-			})})
+			})}
+			t.conns = t.machine.connections()
+			for j := range t.conns {
+				t.conns[j].Class = p.w.class()
+			}
+			all = append(all, t)
 		}
 	}
 	return all
 }
 
 // Connections lists the connections, in the order in which to open them.
-func (t *Traffic) Connections() []Conn { return t.machine.connections() }
+func (t *Traffic) Connections() []Conn { return t.conns }
 
 // Next is when Tick wants to be called: units.Never if only a message can change
 // anything. It may change with every call.

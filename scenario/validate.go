@@ -78,6 +78,11 @@ func (s *Scenario) resolveSystems(d *decoder) {
 func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	errs := len(d.errs)
 	sys.Fabric, sys.NIC, sys.Shim = s.Fabric, s.NIC, s.Shim
+	for _, w := range s.Workloads {
+		if w.Priority != nil {
+			sys.priority = max(sys.priority, min(*w.Priority, fabric.MaxPriorities-1))
+		}
+	}
 	if sys.Engine == "" {
 		d.fail(path+".engine", "it is missing: name one of %s", strings.Join(engineNames(), ", "))
 		return
@@ -236,6 +241,24 @@ func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Top
 	}
 	if f.PFC.XON > 0 && f.PFC.XON >= f.PFC.XOFF {
 		d.fail(at("fabric.pfc.xon"), "is %v: choose less than xoff, %v", f.PFC.XON, f.PFC.XOFF)
+	}
+	if f.EIN.On < 0 || f.EIN.On >= 2*units.GiB {
+		d.fail(at("fabric.ein.on"), "is %v: choose a size from 0 to below 2GiB", f.EIN.On)
+	} else if f.EIN.Off < 0 || f.EIN.Off > f.EIN.On {
+		d.fail(at("fabric.ein.off"), "is %v: choose a size from 0 to on, %v", f.EIN.Off, f.EIN.On)
+	}
+	if f.PFC.Watchdog < 0 || f.PFC.Watchdog > 1000*units.Second {
+		d.fail(at("fabric.pfc.watchdog"), "is %v: choose a span up to 1000s, or 0 for none", f.PFC.Watchdog)
+	}
+	if a := f.PFC.WatchdogAction; a != watchdogDrop && a != watchdogForward {
+		d.fail(at("fabric.pfc.watchdog_action"), "%q is none: choose drop or forward", a)
+	}
+	if f.Reroute < 0 || f.Reroute > 1000*units.Second {
+		d.fail(at("fabric.reroute"), "is %v: choose a span up to 1000s, or 0 for never", f.Reroute)
+	}
+	f.checkClasses(d, at)
+	for i := range f.Failures {
+		f.Failures[i].check(d, at, fmt.Sprintf("fabric.failures[%d]", i), g)
 	}
 	for i, x := range f.Faults {
 		path := fmt.Sprintf("fabric.faults[%d]", i)

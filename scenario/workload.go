@@ -19,6 +19,8 @@ type Workload struct {
 	// Label of the flows: each has rows and curves of its own. The default is the
 	// workload's name.
 	Label string `yaml:"label" eg:"victim"`
+	// Priority of the data packets, 0 to 7; if left out, `nic.priority`.
+	Priority *int `yaml:"priority" eg:"5"`
 	// Size of the messages that make up a flow; the last one may be smaller. 0 is
 	// one message a flow, and 1MiB for flows without end.
 	Message units.Bytes `yaml:"message" eg:"64KiB"`
@@ -145,6 +147,8 @@ type Flow struct {
 	Start     units.Time
 	Stop      units.Time // when a flow without end stops posting; units.Never if it does not
 	Operation Operation
+	// Class is one more than the priority of the data packets; 0 is the NIC's.
+	Class int
 }
 
 // MaxMessage is the largest message of RC (IBA 9.7.7): 2^31 bytes. A flow of one

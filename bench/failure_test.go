@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
+
+// Flows of a network whose links fail deliver every byte once, whatever is lost, and
+// two runs are the same.
+func TestFlowsSurviveFailures(t *testing.T) {
+	text := `
+duration: 200ms
+topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 4, host_rate: 25Gbps}
+fabric:
+  reroute: 50us
+  pfc: {watchdog: 200us}
+  ein: {on: 100KiB, off: 50KiB}
+  failures:
+    - {link: tor0->spine0, at: 100us, for: 300us, down: true}
+    - {link: spine1->tor1, at: 300us, for: 400us, down: true, both: false}
+    - {link: tor0->h1, at: 200us, for: 500us, rate: 1Gbps}
+    - {link: tor1->h5, at: 0s, for: 1ms, loss: 0.02}
+nic: {timeout: 5}
+systems: [{engine: timely}, {engine: poseidon}]
+workloads:
+  - {kind: permutation, size: 3MB}
+  - {kind: all-reduce, size: 800KB}
+  - {kind: storage, block: 16KiB, requests: 20}
+`
+	document := func() []byte {
+		r := run(t, parse(t, text))
+		for _, sys := range r.Systems {
+			if want := int64(8*3_000_000 + 14*800_000 + 8*20*16384); sys.Bytes != want || sys.FlowsDone != 8+1+160 || sys.FlowsDone != sys.FlowsStarted {
+				t.Errorf("%s: %d bytes, want %d; %d of %d flows done", sys.Name, sys.Bytes, want, sys.FlowsDone, sys.FlowsStarted)
+			}
+			if sys.Drops == 0 || sys.Retransmissions == 0 {
+				t.Errorf("%s: nothing was lost, so nothing was tested", sys.Name)
+			}
+		}
+		d := &Document{Results: []*Result{r}}
+		d.ClearWall()
+		b, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	if !bytes.Equal(document(), document()) {
+		t.Error("two runs of one seed differ")
+	}
+}
+
+// In link-failure the dead link carries nothing, the others what it carried, and
+// when it is back it is used again.
+func TestLinkFailure(t *testing.T) {
+	sys := run(t, load(t, "link-failure")).Systems[1]
+	at := func(s *Series, us float64) float64 { return float64(s.Values[int(us/float64(s.StepUs))-1]) }
+	for i := range sys.Series {
+		switch s := &sys.Series[i]; {
+		case s.Kind == SeriesRate && len(s.Values) > 40:
+			if before, during := at(s, 900), at(s, 1800); during < before*0.95 {
+				t.Errorf("%s: %.1f Gbps before and %.1f with a path less", s.Name, before, during)
+			}
+		case s.Kind == SeriesBusy && s.Name == "tor0->spine0":
+			if before, during, slow, after := at(s, 900), at(s, 1800), at(s, 2900), at(s, 3900); before < 0.2 || during != 0 || slow < 0.95 || after < 0.2 || after > 0.3 {
+				t.Errorf("%s is busy for %.2f, %.2f, %.2f, %.2f of the time", s.Name, before, during, slow, after)
+			}
+		}
+	}
+}
+
+// Priorities of workloads reach the switches: the more urgent goes first, and
+// weights share what is left.
+func TestWorkloadPriorities(t *testing.T) {
+	share := func(classes string) (urgent, other float64) {
+		s := parse(t, `
+duration: 2ms
+warmup: 500us
+topology: {kind: star, hosts: 3, host_rate: 25Gbps}
+fabric: {classes: `+classes+`}
+nic: {mode: offload, timeout: 0}
+systems: [{engine: none}]
+workloads:
+  - {kind: flows, name: urgent, priority: 2, flows: [{src: h0, dst: h2, size: unlimited}]}
+  - {kind: flows, name: other, priority: 1, flows: [{src: h1, dst: h2, size: unlimited}]}
+`)
+		labels := run(t, s).Systems[0].Labels
+		return float64(labels[0].ThroughputGbps), float64(labels[1].ThroughputGbps)
+	}
+	if urgent, other := share("[]"); urgent < 20 || other > 2.5 {
+		t.Errorf("strict: %.1f and %.1f Gbps", urgent, other)
+	}
+	urgent, other := share("[{priority: 1, weight: 1}, {priority: 2, weight: 1}]")
+	if urgent < 8 || other < 8 {
+		t.Errorf("even weights: %.1f and %.1f Gbps", urgent, other)
+	}
+}

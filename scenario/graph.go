@@ -1,0 +1,126 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Graph is any hosts and switches, joined link by link. A host has one link.
+type Graph struct {
+	// Names of the hosts, in the order in which numbers and ranges of hosts mean
+	// them.
+	Hosts []string `yaml:"hosts" eg:"[client, server]" req:"yes"`
+	// Names of the switches.
+	Switches []string `yaml:"switches" eg:"[left, right]"`
+	// What joins them.
+	Links []GraphLink `yaml:"links" req:"yes"`
+}
+
+// GraphLink joins two nodes, in both directions.
+type GraphLink struct {
+	// A host or switch.
+	A string `yaml:"a" eg:"client" req:"yes"`
+	// Another one.
+	B string `yaml:"b" eg:"left" req:"yes"`
+	// Its rate; 0 is `host_rate` where it leads to a host, and else `trunk_rate`.
+	Rate units.Rate `yaml:"rate" eg:"40Gbps"`
+	// Its propagation delay; if left out, `host_delay` where it leads to a host, and
+	// else `trunk_delay`.
+	Delay *units.Time `yaml:"delay" eg:"2us"`
+	// So many links between the two.
+	Count int `yaml:"count" eg:"2"`
+}
+
+// decodeNode sets the defaults of a link before its keys are read.
+func (l *GraphLink) decodeNode(d *decoder, n *node, path string) {
+	type plain GraphLink // without this method
+	*l = GraphLink{Count: 1}
+	d.decodeInto(n, path, (*plain)(l))
+}
+
+func (*Graph) sizes() (dims []size, links float64) { return nil, 0 }
+
+// check refuses what build could not make sense of; fabric checks the graph.
+func (g *Graph) check(d *decoder) {
+	if len(g.Hosts) == 0 {
+		d.fail("topology.hosts", "there are none: list their names")
+	}
+	if len(g.Links) == 0 {
+		d.fail("topology.links", "there are none: list them, such as - {a: %s, b: s0}", strings.Join(g.Hosts[:min(1, len(g.Hosts))], ""))
+	}
+	known := map[string]bool{}
+	for _, list := range []struct {
+		key   string
+		names []string
+	}{{"hosts", g.Hosts}, {"switches", g.Switches}} {
+		for i, name := range list.names {
+			path := fmt.Sprintf("topology.%s[%d]", list.key, i)
+			switch {
+			case known[name]:
+				d.fail(path, "%q is there twice: give each host and switch a name of its own", name)
+			case name == "" || name == "all" || strings.ContainsAny(name, "# \t\n,[]{}*") || strings.Contains(name, "->") || strings.Contains(name, ".."):
+				d.fail(path, "%q is no name: use letters and digits", name)
+			}
+			known[name] = true
+		}
+	}
+	total, degree := 0, map[string]int{}
+	for i := range g.Links {
+		l, path := &g.Links[i], fmt.Sprintf("topology.links[%d]", i)
+		for _, end := range []struct{ key, name string }{{"a", l.A}, {"b", l.B}} {
+			if !known[end.name] {
+				d.fail(path+"."+end.key, "there is no host or switch %q: list it in hosts or switches", end.name)
+			}
+			degree[end.name] += l.Count
+		}
+		if l.A == l.B {
+			d.fail(path+".b", "the link leads from %q to itself: name another node", l.A)
+		}
+		if l.Rate < 0 {
+			d.fail(path+".rate", "is %v: choose a rate above 0", l.Rate)
+		}
+		if l.Delay != nil && (*l.Delay < 0 || *l.Delay > units.Second) {
+			d.fail(path+".delay", "is %v: choose 0 to 1s", *l.Delay)
+		}
+		if total += max(l.Count, 0); l.Count < 1 || total > maxLinks {
+			d.fail(path+".count", "is %d: choose 1 or more, so that there are at most %d links", l.Count, maxLinks)
+			return
+		}
+	}
+	for i, name := range g.Hosts {
+		if n := degree[name]; n != 1 && len(g.Links) > 0 {
+			d.fail(fmt.Sprintf("topology.hosts[%d]", i), "%s has %d links: give it one (a server with several ports is several hosts)", name, n)
+		}
+	}
+}
+
+func (g *Graph) build(host, trunk fabric.Link) *fabric.Topology {
+	t := &fabric.Topology{}
+	nodes := map[string]fabric.Node{}
+	for _, name := range g.Hosts {
+		nodes[name] = t.AddHost(name)
+	}
+	for _, name := range g.Switches {
+		nodes[name] = t.AddSwitch(name)
+	}
+	for _, l := range g.Links {
+		link := trunk
+		if slices.Contains(g.Hosts, l.A) || slices.Contains(g.Hosts, l.B) {
+			link = host
+		}
+		if l.Rate > 0 {
+			link.Rate = l.Rate
+		}
+		if l.Delay != nil {
+			link.Delay = *l.Delay
+		}
+		for range l.Count {
+			t.Connect(nodes[l.A], nodes[l.B], link)
+		}
+	}
+	return t
+}

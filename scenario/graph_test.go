@@ -1,0 +1,135 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+const graphTop = `topology:
+  kind: graph
+  host_rate: 10Gbps
+  trunk_rate: 40Gbps
+  hosts: [client, server, other]
+  switches: [left, right]
+  links:
+    - {a: client, b: left}
+    - {a: right, b: server, rate: 25Gbps, delay: 0s}
+    - {a: other, b: right, delay: 3us}
+    - {a: left, b: right, count: 2}
+`
+
+const graphRest = "systems: [{engine: none}]\nworkloads: [{kind: incast, receiver: server, senders: [client..other], size: 1MB}]\n"
+
+func TestGraph(t *testing.T) {
+	s := parse(t, graphTop+strings.Replace(graphRest, "[client..other]", "[client, other]", 1))
+	g := s.Graph()
+	want := map[string]fabric.Link{
+		"client->left": {Rate: 10 * units.Gbps, Delay: 500 * units.Nanosecond}, "server->right": {Rate: 25 * units.Gbps},
+		"right->other": {Rate: 10 * units.Gbps, Delay: 3 * units.Microsecond}, "right->left#2": {Rate: 40 * units.Gbps, Delay: 500 * units.Nanosecond},
+	}
+	for name, link := range want {
+		l, err := g.FindLink(name)
+		if err != nil || g.Link(l) != link {
+			t.Errorf("%s is %+v, want %+v: %v", name, g.Link(l), link, err)
+		}
+	}
+	if g.Links() != 10 || g.Hosts() != 3 || len(take(s, 1, 10)) != 2 {
+		t.Errorf("%d links, %d hosts", g.Links(), g.Hosts())
+	}
+	text, err := s.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := parse(t, string(text)).Graph(); again.Links() != 10 || again.Link(2) != g.Link(2) {
+		t.Errorf("read back: %d links, %+v", again.Links(), again.Link(2))
+	}
+	// Two hosts need no switch, and load each other's link.
+	s = parse(t, "topology: {kind: graph, hosts: [a, b], links: [{a: a, b: b, rate: 1Gbps}]}\nsystems: [{engine: none}]\nworkloads: [{kind: poisson, sizes: 125B, load: 0.5, stop: 1ms}]")
+	if n := len(take(s, 1, 10_000)); n < 900 || n > 1100 {
+		t.Errorf("%d flows, want some 1000", n)
+	}
+}
+
+func TestGraphErrors(t *testing.T) {
+	for _, c := range []struct{ from, to, want string }{
+		{"[client, server, other]", "[client, server]", `graph.yaml:10: topology.links[2].a: there is no host or switch "other"`},
+		{"[client, server, other]", "[client, server, other, fourth]", "graph.yaml:5: topology.hosts[3]: fourth has 0 links"},
+		{"[left, right]", "[left, right, left]", `topology.switches[2]: "left" is there twice`},
+		{"[left, right]", "[left, right, 'a->b']", `topology.switches[2]: "a->b" is no name`},
+		{"b: left}", "b: client}", `topology.links[0].b: the link leads from "client" to itself`},
+		{"count: 2", "count: 0", "topology.links[3].count: is 0"},
+		{"count: 2", "count: 9999999", "topology.links[3].count: is 9999999"},
+		{"rate: 25Gbps", "rate: -1Gbps", "topology.links[1].rate: is -1Gbps"},
+		{"delay: 3us", "delay: 3s", "topology.links[2].delay: is 3s"},
+		{"delay: 3us", "dealy: 3us", `topology.links[2].dealy: there is no such key here: is "delay" meant?`},
+		{"a: client, ", "", `topology.links[0].a: there is no host or switch ""`},
+		{"    - {a: left, b: right, count: 2}\n", "", "graph.yaml:1: topology: topology: no path joins client and"},
+		{"  hosts: [client, server, other]\n", "", "topology.hosts: there are none"},
+	} {
+		text := strings.Replace(graphTop, c.from, c.to, 1) + graphRest
+		_, err := Parse("graph.yaml", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", c.to, err, c.want)
+		}
+	}
+}
+
+func TestFailureKeys(t *testing.T) {
+	s := parse(t, small, "fabric.reroute=1ms", "fabric.ein={on: 200KiB, off: 100KiB}", "fabric.pfc={watchdog: 100us, watchdog_action: forward}",
+		"fabric.failures=[{link: tor0->h1, at: 1ms, for: 2ms, down: true}, {link: h0->tor0, rate: 1Gbps, loss: 0.5, both: false}]",
+		"workloads[0].priority=2", "fabric.classes=[{priority: 2, weight: 3, alpha: 0.5, lossless: false, kmin: 1KiB, pmax: 1}, {priority: 0, weight: 1}]")
+	c := s.Systems[0].FabricConfig()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	const ms = units.Millisecond
+	want := []fabric.Failure{{Link: "tor0->h1", Both: true, From: ms, To: 3 * ms, Down: true}, {Link: "h0->tor0", Rate: units.Gbps, Loss: 0.5}}
+	if len(c.Failures) != 2 || c.Failures[0] != want[0] || c.Failures[1] != want[1] || c.Reroute != ms {
+		t.Errorf("failures %+v, reroute %v", c.Failures, c.Reroute)
+	}
+	two, one := c.Switch.Classes[2], c.Switch.Classes[1]
+	if c.Priorities != 3 || two.Weight != 3 || two.Alpha != 0.5 || two.PFC.Lossless || two.ECN.Kmin != units.KiB || two.ECN.Kmax != 20*units.KiB || two.ECN.Pmax != 1 {
+		t.Errorf("%d priorities; priority 2: %+v", c.Priorities, two)
+	}
+	if one.Weight != 0 || one.Alpha != 1 || !one.PFC.Lossless || one.PFC.Watchdog != 100*units.Microsecond || !one.PFC.WatchdogForwards || one.EIN.On != 200*units.KiB || one.EIN.Off != 100*units.KiB {
+		t.Errorf("priority 1: %+v", one)
+	}
+	if f := take(s, 1, 1)[0]; f.Class != 3 {
+		t.Errorf("flow %+v", f)
+	}
+	if c := s.Systems[0].Elsewhere().FabricConfig(); len(c.Failures) != 0 || len(s.Systems[0].Fabric.Failures) != 2 {
+		t.Errorf("elsewhere: %+v", c.Failures)
+	}
+}
+
+func TestFailureErrors(t *testing.T) {
+	for set, want := range map[string]string{
+		"fabric.failures=[{link: tor0->h9, down: true}]":           `failures[0].link: there is no link "tor0->h9"`,
+		"fabric.failures=[{link: tor0->h1}]":                       "failures[0]: it changes nothing: give down, rate or loss",
+		"fabric.failures=[{link: tor0->h1, rate: 10Gbps}]":         "failures[0].rate: is 10Gbps: choose less than the link has",
+		"fabric.failures=[{link: tor0->h1, rate: -1Gbps}]":         "failures[0].rate: is -1Gbps",
+		"fabric.failures=[{link: tor0->h1, loss: 2}]":              "failures[0].loss: is 2",
+		"fabric.failures=[{link: tor0->h1, down: true, at: -1us}]": "failures[0].at: is -1us",
+		"fabric.failures=[{link: tor0->h1, down: true, for: -1s}]": "failures[0].for: is -1s",
+		"fabric.reroute=-1us":                                      "reroute: is -1us",
+		"fabric.ein={on: 1KiB, off: 2KiB}":                         "ein.off: is 2KiB",
+		"fabric.ein={on: -1B}":                                     "ein.on: is -1B",
+		"fabric.pfc.watchdog=-1us":                                 "pfc.watchdog: is -1us",
+		"fabric.pfc.watchdog_action=cry":                           `pfc.watchdog_action: "cry" is none: choose drop or forward`,
+		"fabric.classes=[{priority: 8}]":                           "classes[0].priority: is 8: choose 0 to 7",
+		"fabric.classes=[{priority: 1}, {priority: 1}]":            "classes[1].priority: priority 1 is there twice",
+		"fabric.classes=[{priority: 1, weight: -1}]":               "classes[0].weight: is -1",
+		"fabric.classes=[{priority: 1, alpha: 0}]":                 "classes[0].alpha: is 0",
+		"fabric.classes=[{priority: 1, kmax: 1B}]":                 "classes[0].kmax: is 1B and kmin 10KiB",
+		"fabric.classes=[{priority: 1, pmax: 7}]":                  "classes[0].pmax: is 7",
+		"workloads[0].priority=9":                                  "workloads[0].priority: is 9: choose 0 to 7",
+	} {
+		_, err := Parse("small.yaml", []byte(small), set)
+		if err == nil || !strings.Contains(err.Error(), "--set "+set+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", set, err, want)
+		}
+	}
+}
