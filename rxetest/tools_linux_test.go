@@ -44,7 +44,7 @@ func tools(t *testing.T, m *meeting, dir string) {
 	}
 	t.Run("sluice doctor", func(t *testing.T) {
 		// Pacing may come out as a warning: time means nothing here.
-		in(t, "/job/sluice doctor -d ibv:rxe0 -x GID4 --duration 1s",
+		in(t, "/job/sluice doctor -d ibv:rxe0 -x GID4 --duration 4s",
 			"  ok    data: 1MiB written, read back and the same", "  ok    the engine timely: ",
 			"  note  raw completion timestamps: none", "  note  rate limit: none in hardware", "\n0 failed, ")
 	})

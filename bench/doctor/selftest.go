@@ -52,12 +52,17 @@ func (e *examination) config(t perf.Test) perf.Config {
 
 func (e *examination) bandwidth(dev verbs.Device) (gbps float64, err error) {
 	cfg := e.config(perf.Test{Verb: perf.Write})
-	cfg.Size, cfg.Iterations, cfg.Duration, cfg.NoPeak = 65536, 0, e.options.Duration, true
+	// Few outstanding, so that a slow device completes some in the time there is.
+	cfg.Size, cfg.Iterations, cfg.Duration, cfg.NoPeak, cfg.TxDepth = 65536, 0, e.options.Duration, true, 16
 	r, err := perf.Pair(dev, dev, cfg)
 	if err != nil {
 		return 0, err
 	}
-	return float64(r.Rows[0].ThroughputGbps), nil
+	gbps = float64(r.Rows[0].ThroughputGbps)
+	if !(gbps > 0) { // unmeasured is no number
+		return 0, fmt.Errorf("no write of 64KiB completed in the middle half of %v: give a longer --duration", cfg.Duration)
+	}
+	return gbps, nil
 }
 
 // paced sends at a fixed rate that the device can surely keep, and compares.
