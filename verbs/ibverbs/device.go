@@ -279,6 +279,9 @@ func linkName(layer uint8) string {
 
 // Close implements verbs.Device.
 func (d *Device) Close() error {
+	// Who waits for an asynchronous event is not to be reading one.
+	d.reading.Lock()
+	defer d.reading.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -328,10 +331,11 @@ const eventPoll = 100 * time.Millisecond
 func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, take func() (bool, error)) error {
 	deadline := time.Now().Add(timeout)
 	for {
+		lock.Lock()
 		if gone() {
+			lock.Unlock()
 			return verbs.ErrClosed
 		}
-		lock.Lock()
 		r := C.shim_readable(fd, 0)
 		got, err := false, error(nil)
 		if r > 0 {
@@ -363,7 +367,14 @@ func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, 
 // AsyncEvent implements verbs.Device.
 func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	var out verbs.AsyncEvent
-	err := await(d.ctx.async_fd, timeout, &d.reading, d.isClosed, func() (bool, error) {
+	d.reading.Lock()
+	if d.isClosed() {
+		d.reading.Unlock()
+		return out, verbs.Errorf("get_async_event", d.name, verbs.ErrClosed, "")
+	}
+	fd := d.ctx.async_fd // the context goes with Close
+	d.reading.Unlock()
+	err := await(fd, timeout, &d.reading, d.isClosed, func() (bool, error) {
 		var kind, port C.int
 		var element unsafe.Pointer
 		if e := C.shim_get_async_event(d.calls, d.ctx, &kind, &element, &port); e != 0 {

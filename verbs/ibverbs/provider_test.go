@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -465,5 +466,35 @@ func TestDestroyEndsWait(t *testing.T) {
 	check(t, ch.Destroy())
 	if err := <-done; !errors.Is(err, verbs.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// Close may come while other goroutines ask for events.
+func TestCloseWhileWaiting(t *testing.T) {
+	for range 100 {
+		opened, err := verbs.Open("ibv:fake0")
+		dev := must(t, opened, err).(*Device)
+		var started, done sync.WaitGroup
+		for range 2 {
+			started.Add(1)
+			done.Go(func() {
+				started.Done()
+				for {
+					_, err := dev.AsyncEvent(0)
+					if errors.Is(err, verbs.ErrClosed) {
+						return
+					}
+					if !errors.Is(err, verbs.ErrTimeout) {
+						t.Errorf("AsyncEvent: %v", err)
+						return
+					}
+				}
+			})
+		}
+		started.Wait()
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+		done.Wait()
 	}
 }
