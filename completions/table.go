@@ -104,6 +104,9 @@ func (t *Table) Add(m Message) (slot int, ok bool) {
 	return slot, true
 }
 
+// Room is how many messages Add would take.
+func (t *Table) Room() int { return int(t.max - (t.tail - t.head + t.held)) }
+
 // Post records that n bytes of the message in slot go to the provider at the
 // given time as one segment, the last one of the message or not, and returns
 // the segment's number. Numbers count up, modulo 2^32. It panics if the provider

@@ -82,6 +82,26 @@ static int enter_hidden(struct ibv_cq *hidden, struct sl_shim *shim)
 	return 0;
 }
 
+/* Registers what Go has attached for a queue pair, which is undone with the CQs and
+ * channels, also if the queue pair came to nothing. Threads that make queue pairs
+ * of one CQ come here one at a time. */
+static int enter(const struct sl_create *c)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&lock);
+	int r = c->qp ? enter_hidden(c->qp->send_cq, c->shim) : 0;
+	if (c->send_id) {
+		int e = enter_cq(c->attr->send_cq, c->send_id, c->channel_id[0], c->shim);
+		r = r ? r : e;
+	}
+	if (c->recv_id) {
+		int e = enter_cq(c->attr->recv_cq, c->recv_id, c->channel_id[1], c->shim);
+		r = r ? r : e;
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
 			     struct ibv_qp_init_attr_ex *ex, const struct sluice_options *options, bool environment)
 {
@@ -120,6 +140,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_pd *pd, str
 		r = slCreateQP(&c);
 		sl_pending = (struct sl_pending){0};
 	}
+	int entered = enter(&c);
 	if (r) {
 		sl_leave(state);
 		free(q);
@@ -134,11 +155,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_pd *pd, str
 	q->cap = c.cap;
 	q->sq_sig_all = attr->sq_sig_all;
 	q->id = c.qp_id;
-	r = enter_hidden(qp->send_cq, c.shim);
-	if (!r)
-		r = enter_cq(attr->send_cq, c.send_id, c.channel_id[0], c.shim);
-	if (!r)
-		r = enter_cq(attr->recv_cq, c.recv_id, c.channel_id[1], c.shim);
+	r = entered;
 	if (!r && ex && ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(qp);
 		q->builder = qx ? sl_builder_new(q, qx) : NULL;
@@ -253,7 +270,22 @@ int sluice_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 	return r;
 }
 
+int sl_post_whole(struct sl_qp *q, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+	if (forked())
+		return q->calls->post_send(q->qp, wr, &bad);
+	int state = sl_enter();
+	int r = slPostWhole(q->id, wr);
+	changed(q->shim);
+	sl_leave(state);
+	return r;
+}
+
 /* ---- completions */
+
+/* Go knows it no more: it is being destroyed, and waits for acknowledgements. */
+static bool forgotten(struct sl_cq *c) { return !__atomic_load_n(&c->shims, __ATOMIC_ACQUIRE); }
 
 static bool busy(struct sl_cq *c)
 {
@@ -318,7 +350,7 @@ int sluice_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 int sluice_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	struct sl_cq *c = sl_get(SL_CQ, cq);
-	if (!c || forked())
+	if (!c || forked() || forgotten(c))
 		return sl_calls_of(cq->context)->req_notify_cq(cq, solicited_only);
 	int state = sl_enter();
 	int r = slReqNotify(c->id, solicited_only);
@@ -328,14 +360,13 @@ int sluice_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 /* ---- events */
 
-/* Sleeps until the descriptor is readable or so many nanoseconds have passed; a
- * negative number has no end. A place where a thread may be cancelled, as
- * ibv_get_cq_event is. */
+/* Sleeps until the descriptor is readable or so many nanoseconds have passed. A
+ * place where a thread may be cancelled, as ibv_get_cq_event is. */
 static void sleep_on(int fd, int64_t ns)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-	ppoll(&p, 1, ns < 0 ? NULL : &t, NULL);
+	ppoll(&p, 1, &t, NULL);
 }
 
 bool sluice_interpose_took_event(struct ibv_cq *cq)
@@ -347,7 +378,7 @@ bool sluice_interpose_took_event(struct ibv_cq *cq)
 		slFired(hidden->shim->id, cq);
 	} else {
 		struct sl_cq *mine = sl_get(SL_CQ, cq);
-		if (mine)
+		if (mine && !forgotten(mine))
 			slReceived(mine->id);
 	}
 	sl_leave(state);
@@ -383,7 +414,9 @@ int sluice_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, vo
 				sched_yield();
 				continue;
 			}
-			int flags = fcntl(channel->fd, F_GETFL);
+			/* Where there is nothing to look for, the wait is libibverbs' own: a
+			 * signal ends it, or not, as its handler was installed. */
+			int flags = wake < 0 ? O_NONBLOCK : fcntl(channel->fd, F_GETFL);
 			if (flags >= 0 && !(flags & O_NONBLOCK)) {
 				struct pollfd p = {.fd = channel->fd, .events = POLLIN};
 				sleep_on(channel->fd, wake);
@@ -404,6 +437,10 @@ int sluice_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, vo
 	}
 }
 
+/* Signalled when a CQ's synthetic is 0 again. */
+static pthread_cond_t acked = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t acked_lock = PTHREAD_MUTEX_INITIALIZER;
+
 void sluice_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 {
 	struct sl_cq *c = sl_get(SL_CQ, cq);
@@ -413,6 +450,11 @@ void sluice_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 			uint32_t take = have < n ? have : n;
 			if (__atomic_compare_exchange_n(&c->synthetic, &have, have - take, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 				n -= take;
+				if (have == take) { /* somebody may be destroying it */
+					pthread_mutex_lock(&acked_lock);
+					pthread_cond_broadcast(&acked);
+					pthread_mutex_unlock(&acked_lock);
+				}
 				break;
 			}
 		}
@@ -423,15 +465,23 @@ void sluice_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 
 /* ---- the end of what a queue pair was made with */
 
-static int forget_cq(struct ibv_cq *cq)
+/* With wait, as ibv_destroy_cq does, until all events are acknowledged. */
+static int forget_cq(struct ibv_cq *cq, bool wait)
 {
 	struct sl_cq *c = sl_get(SL_CQ, cq);
 	int r = slForgetCQ(c->id);
-	if (!r) {
-		sl_set(SL_CQ, cq, NULL);
-		free(c);
+	if (r)
+		return r;
+	__atomic_store_n(&c->shims, 0, __ATOMIC_RELEASE);
+	if (wait) {
+		pthread_mutex_lock(&acked_lock);
+		while (__atomic_load_n(&c->synthetic, __ATOMIC_SEQ_CST))
+			pthread_cond_wait(&acked, &acked_lock);
+		pthread_mutex_unlock(&acked_lock);
 	}
-	return r;
+	sl_set(SL_CQ, cq, NULL);
+	free(c);
+	return 0;
 }
 
 static int forget_channel(struct ibv_comp_channel *channel)
@@ -450,7 +500,7 @@ int sluice_destroy_cq(struct ibv_cq *cq)
 	const struct sluice_calls *calls = sl_calls_of(cq->context);
 	if (sl_get(SL_CQ, cq) && !forked()) {
 		int state = sl_enter();
-		int r = forget_cq(cq);
+		int r = forget_cq(cq, true);
 		sl_leave(state);
 		if (r) {
 			errno = r;
@@ -493,7 +543,7 @@ int sluice_close_device(struct ibv_context *context)
 		while (!r && (left = sl_any(SL_QP, context)))
 			r = sluice_destroy_qp(left);
 		while (!r && (left = sl_any(SL_CQ, context)))
-			r = forget_cq(left);
+			r = forget_cq(left, false);
 		while (!r && (left = sl_any(SL_CHANNEL, context)))
 			r = forget_channel(left);
 		if (!r)
@@ -527,7 +577,10 @@ int sluice_query_stats(struct ibv_qp *qp, struct sluice_stats *stats)
 
 const char *const *sluice_schemes(void)
 {
+	static const char *const none[] = {NULL};
 	static const char *const *schemes;
+	if (forked())
+		return schemes ? schemes : none;
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	pthread_mutex_lock(&lock);
 	if (!schemes)

@@ -74,6 +74,8 @@ static struct ibv_qp *go_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a
 	mine.cap.max_send_wr = a->cap.max_send_wr;
 	mine.cap.max_send_sge = a->cap.max_send_sge;
 	mine.sq_sig_all = 0;
+	if (mine.srq) /* what the program has there may be anything, and Go gets it back */
+		mine.cap.max_recv_wr = mine.cap.max_recv_sge = 0;
 	struct ibv_qp *qp = p.attr_ex ? calls->create_qp_ex(p.context, &mine)
 				      : calls->create_qp(pd, (struct ibv_qp_init_attr *)&mine);
 	if (qp)

@@ -112,6 +112,10 @@ void sl_builder_free(struct sl_builder *);
 
 /* ---- api.c */
 
+/* sluice_post_send of all requests or, with an error, of none. The caller keeps
+ * others from calling it for the same queue pair. */
+int sl_post_whole(struct sl_qp *, struct ibv_send_wr *);
+
 /* A CQ of sluice's is about to go. */
 void sl_hidden_gone(struct ibv_cq *);
 

@@ -2,6 +2,7 @@
 
 package main
 
+// #include <errno.h>
 // #include <stdlib.h>
 // #include "core.h"
 import "C"
@@ -30,14 +31,16 @@ func slForgetCQ(id C.uint32_t) C.int {
 	defer world.mu.Unlock()
 	c := world.cqs.get(id)
 	var errs []error
+	var left []attachment
 	for _, a := range c.shims {
 		if err := a.paced.Destroy(); err != nil {
-			errs = append(errs, err)
+			errs, left = append(errs, err), append(left, a)
 			continue
 		}
 		errs = append(errs, a.inner.Destroy())
 	}
 	if err := errors.Join(errs...); err != nil {
+		world.cqs.set(uint32(id), &cq{handle: c.handle, channel: c.channel, shims: left})
 		return failed(err)
 	}
 	delete(world.cqIDs, c.handle)
@@ -53,14 +56,16 @@ func slForgetChannel(id C.uint32_t) C.int {
 	defer world.mu.Unlock()
 	c := world.channels.get(id)
 	var errs []error
+	var left []chanAttachment
 	for _, a := range c.shims {
 		if err := a.paced.Destroy(); err != nil {
-			errs = append(errs, err)
+			errs, left = append(errs, err), append(left, a)
 			continue
 		}
 		errs = append(errs, a.inner.Destroy())
 	}
 	if err := errors.Join(errs...); err != nil {
+		world.channels.set(uint32(id), &channel{handle: c.handle, shims: left})
 		return failed(err)
 	}
 	delete(world.chanIDs, c.handle)
@@ -229,7 +234,8 @@ func slWanted(ctx *C.struct_ibv_context, stats *C.int) C.int {
 	e, err := environment()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sluice:", err)
-		return -failed(err)
+		failed(err)
+		return -C.EINVAL
 	}
 	if e.Stats {
 		*stats = 1

@@ -112,10 +112,13 @@ func slCreateQP(c *C.struct_sl_create) C.int {
 	if err != nil {
 		return failed(err)
 	}
+	// What is attached C is to know of, also if the rest fails.
+	c.send_id, c.channel_id[0] = C.uint32_t(send), C.uint32_t(sendChannel)
 	recv, recvChannel, recvCQ, err := s.attach(a.recv_cq)
 	if err != nil {
 		return failed(err)
 	}
+	c.recv_id, c.channel_id[1] = C.uint32_t(recv), C.uint32_t(recvChannel)
 	pd := s.s.AdoptPD(s.dev.ibv.AdoptPD(unsafe.Pointer(c.pd)))
 	init := verbs.QPInitAttr{
 		Type: ib.RC, SendCQ: sendCQ, RecvCQ: recvCQ, SigAll: a.sq_sig_all != 0,
@@ -124,6 +127,9 @@ func slCreateQP(c *C.struct_sl_create) C.int {
 			MaxSendSGE: int(a.cap.max_send_sge), MaxRecvSGE: int(a.cap.max_recv_sge),
 			MaxInlineData: int(a.cap.max_inline_data),
 		},
+	}
+	if a.srq != nil { // ibv_create_qp(3): they are ignored then
+		init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = 0, 0
 	}
 	made, err := pd.CreateQP(init)
 	if err != nil {
@@ -138,9 +144,7 @@ func slCreateQP(c *C.struct_sl_create) C.int {
 		max_send_sge: C.uint32_t(max(got.MaxSendSGE, 1)), max_recv_sge: C.uint32_t(have.MaxRecvSGE),
 		max_inline_data: C.uint32_t(got.MaxInlineData),
 	}
-	c.send_id, c.recv_id = C.uint32_t(send), C.uint32_t(recv)
-	c.channel_id = [2]C.uint32_t{C.uint32_t(sendChannel), C.uint32_t(recvChannel)}
-	c.qp_id = C.uint32_t(world.qps.add(&qp{s, pd, q}))
+	c.qp_id = C.uint32_t(world.qps.add(&qp{shim: s, pd: pd, q: q}))
 	c.qp = (*C.struct_ibv_qp)(inner.Handle())
 	hidden := q.SendCQ().(*ibverbs.CQ)
 	s.hidden[hidden.Handle()] = hidden
@@ -184,14 +188,16 @@ func mtu(code uint32) ib.MTU {
 
 //export slDestroyQP
 func slDestroyQP(id C.uint32_t) C.int {
-	world.mu.Lock()
-	defer world.mu.Unlock()
 	q := world.qps.get(id)
 	var stats paced.QPStats
 	q.q.Stats(&stats)
+	// Without the lock: the device waits until the program has acknowledged the
+	// queue pair's events, and the program may make another one before it does.
 	if err := q.q.Destroy(); err != nil {
 		return failed(err)
 	}
+	world.mu.Lock()
+	defer world.mu.Unlock()
 	q.shim.totals.add(&stats)
 	world.qps.remove(uint32(id))
 	if err := q.pd.Dealloc(); err != nil {
@@ -242,6 +248,29 @@ func slPostSend(id C.uint32_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_send
 	return 0
 }
 
+// slPostWhole posts a list if there is room for all of it, and else nothing. The
+// caller sees to it that it is called for a queue pair once at a time.
+//
+//export slPostWhole
+func slPostWhole(id C.uint32_t, wr *C.struct_ibv_send_wr) C.int {
+	q := world.qps.get(id)
+	defer func() { clear(q.list[:cap(q.list)]) }() // it points into the program's memory
+	q.list = q.list[:0]
+	for ; wr != nil; wr = wr.next {
+		q.list = append(q.list, verbs.SendWR{})
+		if err := read(wr, &q.list[len(q.list)-1]); err != nil {
+			return failed(err)
+		}
+	}
+	switch err := q.q.PostWhole(q.list); {
+	case errors.Is(err, verbs.ErrQueueFull):
+		return C.int(syscall.ENOMEM)
+	case err != nil:
+		return failed(err)
+	}
+	return 0
+}
+
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(verbs.SGE{})-C.sizeof_struct_ibv_sge]
 	_ = [1]struct{}{}[unsafe.Offsetof(verbs.SGE{}.Length)-unsafe.Offsetof(C.struct_ibv_sge{}.length)]
@@ -288,7 +317,12 @@ func read(wr *C.struct_ibv_send_wr, to *verbs.SendWR) error {
 	} else {
 		to.Imm = *(*uint32)(unsafe.Pointer(imm))
 	}
-	sges := unsafe.Slice((*verbs.SGE)(unsafe.Pointer(wr.sg_list)), int(wr.num_sge))
+	// Nothing may be pointed to that is not there: a program need not set sg_list
+	// then, and Go's runtime stops at a pointer that can't be one.
+	var sges []verbs.SGE
+	if wr.num_sge > 0 {
+		sges = unsafe.Slice((*verbs.SGE)(unsafe.Pointer(wr.sg_list)), int(wr.num_sge))
+	}
 	if to.Flags&verbs.SendInline == 0 {
 		to.SGL = sges
 		return nil
@@ -297,7 +331,7 @@ func read(wr *C.struct_ibv_send_wr, to *verbs.SendWR) error {
 		if err := inlineable(&sges[0]); err != nil {
 			return err
 		}
-		to.Inline = unsafe.Slice((*byte)(at(sges[0].Addr)), int(sges[0].Length))
+		to.Inline = data(&sges[0])
 		return nil
 	}
 	n := 0
@@ -311,8 +345,8 @@ func read(wr *C.struct_ibv_send_wr, to *verbs.SendWR) error {
 	}
 	// Pieces have to be put together. That is rare enough to allocate.
 	to.Inline = make([]byte, 0, n)
-	for _, s := range sges {
-		to.Inline = append(to.Inline, unsafe.Slice((*byte)(at(s.Addr)), int(s.Length))...)
+	for i := range sges {
+		to.Inline = append(to.Inline, data(&sges[i])...)
 	}
 	return nil
 }
@@ -328,6 +362,14 @@ func inlineable(s *verbs.SGE) error {
 		return bad("inline data at address 0")
 	}
 	return nil
+}
+
+// data is what s names of the program's memory.
+func data(s *verbs.SGE) []byte {
+	if s.Length == 0 {
+		return nil // wherever Addr points
+	}
+	return unsafe.Slice((*byte)(at(s.Addr)), int(s.Length))
 }
 
 // at is a program's address as a pointer, which Go's vet takes for a mistake in

@@ -68,6 +68,7 @@ type qp struct {
 	shim *shim
 	pd   verbs.PD
 	q    *paced.QP
+	list []verbs.SendWR // scratch of slPostWhole
 }
 
 // list is objects by small numbers from 1, which C keeps. Reading takes no lock.
@@ -98,10 +99,14 @@ func (l *list[T]) add(v *T) uint32 {
 	return id
 }
 
-func (l *list[T]) remove(id uint32) {
+func (l *list[T]) set(id uint32, v *T) {
 	all := append([]*T(nil), *l.all.Load()...)
-	all[id] = nil
+	all[id] = v
 	l.all.Store(&all)
+}
+
+func (l *list[T]) remove(id uint32) {
+	l.set(id, nil)
 	l.free = append(l.free, id)
 }
 
@@ -200,9 +205,7 @@ func (s *shim) attach(handle *C.struct_ibv_cq) (id, channelID uint32, _ *paced.C
 	// Pollers read shims without a lock.
 	next := &cq{handle: key, channel: c.channel, shims: append(c.shims[:len(c.shims):len(c.shims)], attachment{s, inner, p})}
 	if known {
-		all := append([]*cq(nil), *world.cqs.all.Load()...)
-		all[id] = next
-		world.cqs.all.Store(&all)
+		world.cqs.set(id, next)
 	} else {
 		id = world.cqs.add(next)
 		world.cqIDs[key] = id
@@ -227,9 +230,7 @@ func (s *shim) attachChannel(key unsafe.Pointer) (*channel, uint32, verbs.CompCh
 	p := s.s.AdoptChannel(inner)
 	next := &channel{handle: key, shims: append(c.shims[:len(c.shims):len(c.shims)], chanAttachment{s, inner, p})}
 	if known {
-		all := append([]*channel(nil), *world.channels.all.Load()...)
-		all[id] = next
-		world.channels.all.Store(&all)
+		world.channels.set(id, next)
 	} else {
 		id = world.channels.add(next)
 		world.chanIDs[key] = id

@@ -224,8 +224,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 			if (wr->send_flags & IBV_SEND_INLINE)
 				wr->sg_list->addr = (uintptr_t)&b->inline_data[(size_t)i * (size_t)b->max_inline];
 		}
-		struct ibv_send_wr *bad;
-		r = sluice_post_send(&ex->qp_base, b->wr, &bad);
+		r = sl_post_whole(b->qp, b->wr);
 	}
 	pthread_mutex_unlock(&b->lock);
 	return r;

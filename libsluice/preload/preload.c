@@ -186,6 +186,7 @@ static void *open_core(void)
 
 static bool load_core(void)
 {
+	pthread_atfork(NULL, NULL, in_child); /* first: loading starts threads */
 	void *lib = open_core();
 	if (!lib) {
 		fprintf(stderr, "sluice: %s: install libsluice.so.0 beside libsluice-preload.so, or name it in SLUICE_LIBRARY\n", dlerror());
@@ -222,7 +223,6 @@ static bool load_core(void)
 			return false;
 		}
 	}
-	pthread_atfork(NULL, NULL, in_child);
 	atexit(at_exit);
 	return true;
 }
@@ -381,13 +381,26 @@ static int ex_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 static int ex_next_poll(struct ibv_cq_ex *cq)
 {
 	struct cq_ex *c = cq_ex_of(cq);
-	if (!c->ours)
-		return c->was.next_poll(cq);
-	if (++c->at < c->n || fetch(c)) {
-		show(c);
-		return 0;
+	/* ENOENT says that the CQ is empty, and a program may sleep then: the other kind
+	 * is looked for before. */
+	if (c->ours) {
+		if (++c->at < c->n) {
+			show(c);
+			return 0;
+		}
+		if (fetch(c))
+			return 0;
+		struct ibv_poll_cq_attr attr = {0};
+		int r = c->was.start_poll(cq, &attr);
+		c->ours = r != 0;
+		return r;
 	}
-	return ENOENT;
+	int r = c->was.next_poll(cq);
+	if (r != ENOENT || !c->locked)
+		return r;
+	c->was.end_poll(cq); /* our end_poll has nothing to end then */
+	c->ours = true;
+	return fetch(c) ? 0 : ENOENT;
 }
 
 static void ex_end_poll(struct ibv_cq_ex *cq)
@@ -474,6 +487,18 @@ static struct ibv_cq_ex *hook_create_cq_ex(struct ibv_context *context, struct i
 
 /* ---- functions of libibverbs */
 
+/* The end of a context: its address may be another's as soon as it is free. */
+static int close_context(struct ibv_context *context)
+{
+	struct context *c = context_of(context);
+	if (c)
+		atomic_store(&c->open, false);
+	int r = real.calls.close_device(context);
+	if (r && c)
+		atomic_store(&c->open, true);
+	return r;
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	originals();
@@ -497,6 +522,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct ibv_context_ops *ops = &context->ops;
 	c->ops = *ops;
 	c->calls = real.calls;
+	c->calls.close_device = close_context;
 	c->calls.post_send = ops->post_send;
 	c->calls.post_recv = ops->post_recv;
 	c->calls.post_srq_recv = ops->post_srq_recv;
@@ -525,10 +551,7 @@ int ibv_close_device(struct ibv_context *context)
 	struct context *c = context_of(context);
 	if (!c)
 		return originals()->close_device(context);
-	int r = active() ? core.close_device(context) : c->calls.close_device(context);
-	if (!r)
-		atomic_store(&c->open, false);
-	return r;
+	return active() ? core.close_device(context) : c->calls.close_device(context);
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)

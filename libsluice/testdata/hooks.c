@@ -6,11 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -730,6 +732,185 @@ static void t_wr(void)
 	teardown(p);
 }
 
+/* What a queue pair that is refused was to have can be destroyed as ever. */
+static void t_refused(void)
+{
+	struct ibv_context *ctx = open_device("fake0");
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
+	struct ibv_cq *cq[2] = {ibv_create_cq(ctx, 16, NULL, channel, 0), ibv_create_cq(ctx, 16, NULL, NULL, 0)};
+	CHECK(pd && channel && cq[0] && cq[1]);
+	struct ibv_qp_init_attr a = {.send_cq = cq[0], .recv_cq = cq[1], .qp_type = IBV_QPT_RC, .cap = {16, 16, 1000, 1, 0}};
+	CHECK(!ibv_create_qp(pd, &a) && errno == EINVAL);
+	CHECK(!ibv_destroy_cq(cq[0]) && !ibv_destroy_cq(cq[1]) && !ibv_destroy_comp_channel(channel));
+	CHECK(!ibv_dealloc_pd(pd) && !ibv_close_device(ctx));
+}
+
+/* Beside an SRQ the size of the receive queue means nothing. */
+static void t_srq_cap(void)
+{
+	struct ibv_context *ctx = open_device("fake0");
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_cq *cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+	struct ibv_srq_init_attr sa = {.attr = {.max_wr = 16, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(pd, &sa);
+	struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC, .cap = {16, 0x7fffffff, 1, 0x7fffffff, 0}};
+	struct ibv_qp *qp = ibv_create_qp(pd, &a);
+	CHECK(qp && !ibv_destroy_qp(qp) && !ibv_destroy_srq(srq));
+	CHECK(!ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));
+}
+
+/* Fields that a request has no use for may hold anything. */
+static void *unused_fields(void *arg)
+{
+	struct pair *p = arg;
+	struct ibv_sge empty = {.addr = 8, .length = 0};
+	struct ibv_wc wc;
+	for (uint64_t i = 0; i < 400; i++) {
+		struct ibv_send_wr wr = rdma(p, i, IBV_WR_RDMA_WRITE, (struct ibv_sge *)8, 0, 0), *bad;
+		if (i & 1) {
+			wr.send_flags |= IBV_SEND_INLINE;
+			wr.sg_list = &empty;
+			wr.num_sge = i & 2 ? 1 : 0;
+		}
+		CHECK(!ibv_post_send(p->qp[0], &wr, &bad));
+		await(p->cq[0], &wc, 1);
+		CHECK(wc.wr_id == i && wc.status == IBV_WC_SUCCESS);
+	}
+	return NULL;
+}
+
+static void t_unused(void)
+{
+	struct pair *p = setup(0);
+	for (int i = 0; i < 20; i++) { /* threads that are new to whatever is called */
+		pthread_t t;
+		CHECK(!pthread_create(&t, NULL, unused_fields, p));
+		CHECK(!pthread_join(t, NULL));
+	}
+	teardown(p);
+}
+
+/* A list of ibv_wr_* calls for which there is no room posts nothing. */
+static void t_wr_room(void)
+{
+	struct pair *p = setup(WITH_WR);
+	struct ibv_qp_ex *q = ibv_qp_to_qp_ex(p->qp[0]);
+	enum { LONG = 20 };
+	const int lists[] = {DEPTH - 1, 2, LONG, 1};
+	for (int i = 0; i < 4; i++) {
+		ibv_wr_start(q);
+		for (int n = 0; n < lists[i]; n++) {
+			q->wr_id = (uint64_t)(100 * i + n);
+			q->wr_flags = IBV_SEND_SIGNALED;
+			ibv_wr_rdma_write(q, p->mr[1]->rkey, (uintptr_t)p->buf[1]);
+			ibv_wr_set_sge(q, p->mr[0]->lkey, (uintptr_t)p->buf[0], 8);
+		}
+		CHECK(ibv_wr_complete(q) == (i == 1 || i == 2 ? ENOMEM : 0));
+	}
+	struct ibv_wc wc[DEPTH];
+	await(p->cq[0], wc, DEPTH);
+	for (int i = 0; i < DEPTH; i++)
+		CHECK(wc[i].status == IBV_WC_SUCCESS && wc[i].wr_id == (uint64_t)(i < DEPTH - 1 ? i : 300));
+	teardown(p);
+}
+
+static int destroyed;
+
+static void *destroy_cq_thread(void *arg)
+{
+	CHECK(!ibv_destroy_cq(arg));
+	__atomic_store_n(&destroyed, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* A CQ is not destroyed while somebody has an event of it. */
+static void t_unacked(void)
+{
+	struct pair *p = setup(WITH_CHANNEL);
+	CHECK(!ibv_req_notify_cq(p->cq[0], 0));
+	post_one(p, 1, 20000);
+	struct ibv_cq *cq;
+	void *context;
+	CHECK(!ibv_get_cq_event(p->channel, &cq, &context) && cq == p->cq[0]);
+	struct ibv_wc wc;
+	await(p->cq[0], &wc, 1);
+	for (int i = 0; i < 2; i++)
+		CHECK(!ibv_destroy_qp(p->qp[i]));
+	pthread_t t;
+	CHECK(!pthread_create(&t, NULL, destroy_cq_thread, cq));
+	usleep(100000);
+	CHECK(!__atomic_load_n(&destroyed, __ATOMIC_SEQ_CST));
+	ibv_ack_cq_events(cq, 1);
+	CHECK(!pthread_join(t, NULL) && destroyed);
+	CHECK(!ibv_destroy_cq(p->cq[1]) && !ibv_destroy_comp_channel(p->channel));
+	for (int i = 0; i < 2; i++)
+		CHECK(!ibv_dereg_mr(p->mr[i]));
+	CHECK(!ibv_dealloc_pd(p->pd) && !ibv_close_device(p->ctx));
+}
+
+static int interrupted;
+
+static void on_signal(int s) { (void)s; }
+
+static void *interrupted_thread(void *arg)
+{
+	struct pair *p = arg;
+	struct ibv_cq *cq;
+	void *context;
+	CHECK(ibv_get_cq_event(p->channel, &cq, &context) == -1 && errno == EINTR);
+	__atomic_store_n(&interrupted, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* A signal ends a wait, if its handler was installed so. */
+static void t_signal(void)
+{
+	struct pair *p = setup(WITH_CHANNEL);
+	struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+	CHECK(!sigaction(SIGUSR1, &a, NULL));
+	pthread_t t;
+	CHECK(!pthread_create(&t, NULL, interrupted_thread, p));
+	for (time_t end = time(NULL) + LIMIT; !__atomic_load_n(&interrupted, __ATOMIC_SEQ_CST); usleep(1000)) {
+		CHECK(time(NULL) < end);
+		CHECK(!pthread_kill(t, SIGUSR1));
+	}
+	CHECK(!pthread_join(t, NULL));
+	teardown(p);
+}
+
+static void *destroy_qp_thread(void *arg)
+{
+	CHECK(!ibv_destroy_qp(arg));
+	return NULL;
+}
+
+/* Who handles a queue pair's event may make another before acknowledging it,
+ * while a third thread destroys the first. */
+static void t_async(void)
+{
+	int (*raise_event)(struct ibv_context *, const char *, void *);
+	*(void **)&raise_event = dlsym(RTLD_DEFAULT, "fakeverbs_raise");
+	struct pair *p = setup(WITH_CHANNEL);
+	if (!raise_event) { /* not the fake */
+		teardown(p);
+		return;
+	}
+	struct ibv_async_event e;
+	CHECK(!raise_event(p->ctx, "comm_est", p->qp[0]));
+	CHECK(!ibv_get_async_event(p->ctx, &e) && e.element.qp == p->qp[0]);
+	pthread_t t;
+	CHECK(!pthread_create(&t, NULL, destroy_qp_thread, p->qp[0]));
+	usleep(100000); /* it waits for the acknowledgement */
+	struct ibv_qp_init_attr a = {.send_cq = p->cq[0], .recv_cq = p->cq[0], .qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 0}};
+	struct ibv_qp *another = ibv_create_qp(p->pd, &a);
+	CHECK(another);
+	ibv_ack_async_event(&e);
+	CHECK(!pthread_join(t, NULL));
+	p->qp[0] = another;
+	teardown(p);
+}
+
 #ifndef SLUICE_API
 /* An extended CQ, read field by field. */
 static void t_cq_ex(void)
@@ -777,6 +958,44 @@ static void t_cq_ex(void)
 	teardown(p);
 }
 
+/* ibv_next_poll has no more only when the CQ has neither kind: a program may sleep
+ * then. */
+static void t_cq_ex_both(void)
+{
+	struct pair *p = setup(WITH_EX_CQ);
+	struct ibv_cq_ex *cq = (struct ibv_cq_ex *)p->cq[0];
+	struct ibv_poll_cq_attr attr = {0};
+	struct ibv_sge into = piece(p, 0, 0, 100), from = piece(p, 1, 0, 100);
+	for (int round = 0; round < 4; round++) {
+		for (int i = 0; i < 2; i++) {
+			struct ibv_recv_wr rwr = {.wr_id = 1000, .sg_list = &into, .num_sge = 1}, *bad_recv;
+			CHECK(!ibv_post_recv(p->qp[0], &rwr, &bad_recv));
+			struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &from, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED}, *bad;
+			CHECK(!ibv_post_send(p->qp[1], &wr, &bad));
+			struct ibv_wc wc;
+			await(p->cq[1], &wc, 1);
+			post_one(p, 1, 100);
+		}
+		usleep(20000); /* all has completed, also where that takes time */
+		int sends = 0, receives = 0;
+		CHECK(!ibv_start_poll(cq, &attr));
+		do {
+			CHECK(cq->status == IBV_WC_SUCCESS);
+			if (ibv_wc_read_opcode(cq) == IBV_WC_RECV) {
+				CHECK(cq->wr_id == 1000 && ibv_wc_read_byte_len(cq) == 100);
+				receives++;
+			} else {
+				CHECK(cq->wr_id == 1 && ibv_wc_read_opcode(cq) == IBV_WC_RDMA_WRITE);
+				sends++;
+			}
+		} while (!ibv_next_poll(cq));
+		ibv_end_poll(cq);
+		CHECK(sends == 2 && receives == 2);
+		CHECK(ibv_start_poll(cq, &attr) == ENOENT);
+	}
+	teardown(p);
+}
+
 /* UD is libibverbs' alone. */
 static void t_ud(void)
 {
@@ -789,6 +1008,96 @@ static void t_ud(void)
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(ctx));
 }
 #else
+/* A CQ with queue pairs of two sets of options, of which one is left. */
+static void t_options(void)
+{
+	struct ibv_context *ctx = open_device("fake0");
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
+	struct ibv_cq *cq = ibv_create_cq(ctx, 64, NULL, channel, 0);
+	struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = {16, 16, 1, 1, 0}};
+	struct ibv_qp *qp[2];
+	for (int i = 0; i < 2; i++) {
+		struct sluice_options o;
+		sluice_options_init(&o);
+		o.batch = 16 + (uint32_t)i;
+		CHECK((qp[i] = sluice_create_qp(pd, &a, &o)));
+	}
+	for (int i = 0; i < 2; i++) {
+		CHECK(sluice_destroy_comp_channel(channel) == EBUSY);
+		CHECK(sluice_destroy_cq(cq) == EBUSY);
+		CHECK(!sluice_destroy_qp(qp[i]));
+		if (!i) { /* the first set again */
+			CHECK(sluice_destroy_cq(cq) == EBUSY);
+			struct sluice_options o;
+			sluice_options_init(&o);
+			CHECK((qp[0] = sluice_create_qp(pd, &a, &o)) && !sluice_destroy_qp(qp[0]));
+		}
+	}
+	CHECK(!sluice_destroy_cq(cq));
+	CHECK(!sluice_destroy_comp_channel(channel));
+	CHECK(!ibv_dealloc_pd(pd) && !sluice_close_device(ctx));
+}
+
+/* Queue pairs of one CQ that threads make at the same time, each with its options. */
+enum { MAKERS = 8 };
+static struct pair *made[MAKERS];
+static struct ibv_cq *made_cq;
+static pthread_barrier_t start;
+
+static void *maker(void *arg)
+{
+	int i = (int)(uintptr_t)arg;
+	struct pair *p = made[i];
+	struct sluice_options o;
+	sluice_options_init(&o);
+	o.batch = 1 + (uint32_t)i;
+	struct ibv_qp_init_attr a = {.send_cq = made_cq, .recv_cq = made_cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1, .cap = {16, 16, 1, 1, 0}};
+	pthread_barrier_wait(&start);
+	CHECK((p->qp[0] = sluice_create_qp(p->pd, &a, &o)));
+	return NULL;
+}
+
+static void t_makers(void)
+{
+	struct ibv_context *ctx = open_device("fake0");
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	uint8_t *buf = calloc(1, 8192);
+	struct ibv_mr *mr = ibv_reg_mr(pd, buf, 8192, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	for (int round = 0; round < 20; round++) {
+		pthread_t t[MAKERS];
+		made_cq = ibv_create_cq(ctx, 4 * DEPTH, NULL, NULL, 0);
+		pthread_barrier_init(&start, NULL, MAKERS);
+		for (int i = 0; i < MAKERS; i++) {
+			made[i] = calloc(1, sizeof(*made[i]));
+			made[i]->pd = pd;
+			CHECK(!pthread_create(&t[i], NULL, maker, (void *)(uintptr_t)i));
+		}
+		for (int i = 0; i < MAKERS; i++)
+			CHECK(!pthread_join(t[i], NULL));
+		for (int i = 0; i < MAKERS; i++) {
+			struct ibv_qp *qp = made[i]->qp[0];
+			CHECK(!to_rts(qp, qp->qp_num));
+			struct ibv_sge s = {.addr = (uintptr_t)buf, .length = 4096, .lkey = mr->lkey};
+			struct ibv_send_wr wr = {.wr_id = (uint64_t)i, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &s, .num_sge = 1}, *bad;
+			wr.wr.rdma.remote_addr = (uintptr_t)buf + 4096;
+			wr.wr.rdma.rkey = mr->rkey;
+			CHECK(!sluice_post_send(qp, &wr, &bad));
+			struct ibv_wc wc;
+			await(made_cq, &wc, 1);
+			CHECK(wc.wr_id == (uint64_t)i && wc.status == IBV_WC_SUCCESS);
+		}
+		for (int i = 0; i < MAKERS; i++) {
+			CHECK(!sluice_destroy_qp(made[i]->qp[0]));
+			free(made[i]);
+		}
+		CHECK(!sluice_destroy_cq(made_cq));
+		pthread_barrier_destroy(&start);
+	}
+	CHECK(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) && !sluice_close_device(ctx));
+	free(buf);
+}
+
 static void t_refusals(void)
 {
 	struct ibv_context *ctx = open_device("fake0");
@@ -915,11 +1224,12 @@ static const struct {
 	{"list", t_list}, {"bad_wr", t_bad_wr}, {"full", t_full}, {"inline", t_inline}, {"two_sided", t_two_sided}, {"srq", t_srq},
 	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"cancel", t_cancel}, {"fork", t_fork},
 	{"contexts", t_contexts}, {"error", t_error}, {"flush", t_flush}, {"wr", t_wr}, {"threads", t_threads}, {"sharing", t_sharing},
-	{"rate", t_rate},
+	{"rate", t_rate}, {"refused", t_refused}, {"srq_cap", t_srq_cap}, {"unused", t_unused}, {"wr_room", t_wr_room}, {"unacked", t_unacked},
+	{"signal", t_signal}, {"async", t_async},
 #ifdef SLUICE_API
-	{"refusals", t_refusals},
+	{"refusals", t_refusals}, {"options", t_options}, {"makers", t_makers},
 #else
-	{"cq_ex", t_cq_ex}, {"ud", t_ud},
+	{"cq_ex", t_cq_ex}, {"cq_ex_both", t_cq_ex_both}, {"ud", t_ud},
 #endif
 };
 

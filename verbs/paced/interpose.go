@@ -44,6 +44,12 @@ func (c *CQ) Unwrap() verbs.CQ { return c.recv }
 // SendCQ returns the provider's CQ on which the segments of q complete.
 func (q *QP) SendCQ() verbs.CQ { return q.sends.cq }
 
+// PostWhole is PostSend of all requests or, with an error, of none.
+func (q *QP) PostWhole(wrs []verbs.SendWR) error {
+	_, err := q.post(q.shim.Clock(), wrs, true, true)
+	return err
+}
+
 // Look is the Wait of ch, a channel of the Shim's, for a program that takes the
 // provider's events itself and never lets Wait do so. It arms the Shim's own CQs
 // on ch, makes progress and returns the CQ that has an event, nil if none has. wake

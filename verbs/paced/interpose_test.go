@@ -121,3 +121,28 @@ func (a *adopted) ok(err error) {
 		a.t.Fatal(err)
 	}
 }
+
+func TestPostWholeTakesAllOrNothing(t *testing.T) {
+	a := adopt(t, units.Gbps)
+	q, _ := a.connectOn(a.cq, a.cq, verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1})
+	list := func(n int) []verbs.SendWR {
+		wrs := make([]verbs.SendWR, n)
+		for i := range wrs {
+			wrs[i] = a.write(uint64(i), 100)
+		}
+		return wrs
+	}
+	a.ok(q.PostWhole(list(3)))
+	if err := q.PostWhole(list(2)); !errors.Is(err, verbs.ErrQueueFull) {
+		t.Errorf("two requests where one fits: %v", err)
+	}
+	wrong := list(1)
+	wrong[0].Opcode = ib.WROpcode(99)
+	if err := q.PostWhole(wrong); !errors.Is(err, verbs.ErrInvalid) {
+		t.Errorf("an opcode that is none: %v", err)
+	}
+	a.ok(q.PostWhole(list(1)))
+	if err := q.PostWhole(list(1)); !errors.Is(err, verbs.ErrQueueFull) {
+		t.Errorf("a full queue: %v", err)
+	}
+}

@@ -14,15 +14,17 @@ import (
 // the NIC to be wrong with a request; that memory is not registered as the
 // request has it may show in the completion only.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
-	return q.post(q.shim.Clock(), wrs, true)
+	return q.post(q.shim.Clock(), wrs, true, false)
 }
 
 // PostSendAt is PostSend at the time now, a reading of Shim.Clock.
 func (q *QP) PostSendAt(now units.Time, wrs []verbs.SendWR) (int, error) {
-	return q.post(now, wrs, false)
+	return q.post(now, wrs, false, false)
 }
 
-func (q *QP) post(now units.Time, wrs []verbs.SendWR, live bool) (int, error) {
+// post takes requests up to the first that is wrong or has no room; if whole, all or
+// none.
+func (q *QP) post(now units.Time, wrs []verbs.SendWR, live, whole bool) (int, error) {
 	s := q.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,6 +37,16 @@ func (q *QP) post(now units.Time, wrs []verbs.SendWR, live bool) (int, error) {
 		s.release(now, live)
 	}
 	var err error
+	if whole {
+		for i := range wrs {
+			if err = q.check(&wrs[i]); err != nil {
+				return 0, err
+			}
+		}
+		if len(wrs) > q.table.Room() {
+			return 0, errQueueFull
+		}
+	}
 	n := 0
 	for ; n < len(wrs); n++ {
 		if err = q.check(&wrs[n]); err != nil {

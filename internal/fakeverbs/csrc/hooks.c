@@ -169,7 +169,8 @@ int fakeverbs_raise(struct ibv_context *ctx, const char *event, void *object)
 	int type = event_by_name(event);
 	if (type < 0)
 		return EINVAL;
-	raise_event(to_ctx(ctx), type, object, object, object, 1);
+	bool of_cq = type == IBV_EVENT_CQ_ERR, of_srq = type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_SRQ_LIMIT_REACHED;
+	raise_event(to_ctx(ctx), type, of_cq || of_srq ? NULL : object, of_cq ? object : NULL, of_srq ? object : NULL, 1);
 	return 0;
 }
 

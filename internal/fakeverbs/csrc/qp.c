@@ -38,8 +38,8 @@ struct ibv_qp *fv_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 		err = err ? err : EOPNOTSUPP;
 	}
 	if (!err && (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq ||
-		     a->cap.max_send_wr > cfg->max_qp_wr || a->cap.max_recv_wr > cfg->max_qp_wr ||
-		     a->cap.max_send_sge > cfg->max_sge || a->cap.max_recv_sge > cfg->max_sge ||
+		     a->cap.max_send_wr > cfg->max_qp_wr || a->cap.max_send_sge > cfg->max_sge ||
+		     (!a->srq && (a->cap.max_recv_wr > cfg->max_qp_wr || a->cap.max_recv_sge > cfg->max_sge)) ||
 		     a->cap.max_inline_data > cfg->max_inline))
 		err = EINVAL;
 	if (err)
