@@ -104,6 +104,9 @@ func (d *drawing) marks(b *strings.Builder, num func(float64) string, class stri
 	type place struct{ x, y, wide float64 }
 	var taken []place
 	for _, l := range some[:min(marked, len(some))] {
+		if of(l) < of(some[0])/2 {
+			break // no bottleneck beside the first
+		}
 		t := text(of(l))
 		at := place{wide: float64(6.6*float64(len([]rune(t)))) + 8}
 		// In the middle, or where no other mark is; lines that meet at a switch

@@ -306,6 +306,7 @@ class Cumulative extends Group {
     if (first > 0 && first < last / 3) first = 0; // from 0, unless that pushes all to one side
     if (first === last) { first = Math.min(0, first); last = last * 1.1 || 1; }
     if (!(least < last)) least = last / 10;
+    last += (last - first) * 0.02; // a line that rises at the end is seen
     super(host, id, {name: q.name, size, label, full: [first, last], least});
     this.run = run;
     this.q = q;
@@ -337,7 +338,7 @@ class Cumulative extends Group {
           x: v, v: this.tail ? share.map((p) => p < 1 ? 100 * (1 - p) : null) : share.map((p) => 100 * p)};
       });
     });
-    const q = {name: this.tail ? "Samples above" : "Samples at or below", size: 1, label: "%", log: this.tail,
+    const q = {name: this.tail ? "Samples above" : "Samples at or below", size: 1, label: "%", log: this.tail, start: this.tail ? 100 : 0,
       fixed: this.tail ? [Math.max(100 * end, 1e-6) * 0.8, 100] : [0, 100]};
     const grid = element("div", {class: "single"});
     this.body.append(grid);
@@ -425,7 +426,7 @@ class Chart {
     const tables = [], known = new Map(); // lines of one system share their times
     for (const l of [...this.lines].reverse()) {
       let xs = l.x, vs = l.v;
-      if (this.tall) [xs, vs] = rising(xs, vs, x.log);
+      if (this.tall) [xs, vs] = rising(xs, vs, x.log, (x.full[1] - x.full[0]) * x.size * 1e-6, this.q.start);
       if (!known.has(xs)) {
         known.set(xs, tables.length);
         tables.push([scaled(xs, x.size)]);
@@ -523,15 +524,23 @@ class Chart {
   }
 }
 
-// rising leaves of each value of a distribution the last point, as a horizontal
-// axis has each place once, and for logarithms what is above 0.
-function rising(xs, vs, log) {
+// rising makes a line of a distribution. Where several points have one value it
+// has two, the first and the last, a hair apart, as a horizontal axis has each
+// place once; so it has where it begins above start. Logarithms have only what is
+// above 0.
+function rising(xs, vs, log, hair, start) {
   const x = [], v = [];
-  xs.forEach((at, i) => {
-    if (log && !(at > 0)) return;
-    if (x.length && x[x.length - 1] === at) v[v.length - 1] = vs[i] ?? v[v.length - 1];
-    else { x.push(at); v.push(vs[i]); }
-  });
+  const put = (at, share) => {
+    if (log && !(at > 0) || x.length && at <= x[x.length - 1]) return;
+    x.push(at);
+    v.push(share);
+  };
+  for (let i = 0, j; i < xs.length; i = j) {
+    for (j = i + 1; j < xs.length && xs[j] === xs[i]; j++);
+    if (i === 0 && vs[0] !== start) put(xs[0] - hair, start);
+    else if (j > i + 1) put(xs[i] - hair, vs[i]);
+    put(xs[i], vs[j - 1]);
+  }
   return [x, v];
 }
 
