@@ -207,8 +207,13 @@ func (s *Scheduler) admit(now units.Time, id FlowID, n units.Bytes) (f *flow, du
 
 // Dequeue returns a flow whose segment is due and takes it out of the scheduler,
 // or false if no segment is due. The segment counts as sent.
-func (s *Scheduler) Dequeue(now units.Time) (FlowID, bool) {
-	now = s.advance(now)
+func (s *Scheduler) Dequeue(now units.Time) (FlowID, bool) { return s.DequeueAt(now, now) }
+
+// DequeueAt is Dequeue at a time that has passed, for who comes late, at now, and
+// goes through what came due meanwhile in the order of time. CatchUp counts from now.
+func (s *Scheduler) DequeueAt(at, now units.Time) (FlowID, bool) {
+	at = s.advance(at)
+	now = max(now, at)
 	for s.ring.head != none {
 		id := s.ring.head
 		s.ring.remove(s.links, id)
@@ -218,7 +223,7 @@ func (s *Scheduler) Dequeue(now units.Time) (FlowID, bool) {
 			if d, rem := f.next(); d > due {
 				due, f.nextRem, f.credit = d, rem, 0
 			}
-			if due > now {
+			if due > at {
 				s.put(id, f, due)
 				continue
 			}

@@ -482,3 +482,29 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations a segment", n)
 	}
 }
+
+// Who comes late and goes through what came due in the order of time makes up for
+// CatchUp from now, and not once more from each of those times.
+func TestDequeueAtCatchesUpOnce(t *testing.T) {
+	const gap, late, catchUp = 100 * units.Microsecond, 50 * units.Microsecond, 10 * units.Microsecond
+	s, err := New(Config{CatchUp: catchUp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.AddFlow(units.Gbps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Offer(0, id, 12_500)
+	s.Enqueue(0, id, 12_500)
+	if _, ok := s.DequeueAt(gap-1, gap+late); ok {
+		t.Error("a segment that was not due yet at the time given left")
+	}
+	if _, ok := s.DequeueAt(gap+late-catchUp, gap+late); !ok {
+		t.Fatal("nothing is due")
+	}
+	s.Enqueue(gap+late, id, 12_500)
+	if got, want := s.NextDue(), gap+late-catchUp+gap; got != want {
+		t.Errorf("the next is due at %v, want %v", got, want)
+	}
+}

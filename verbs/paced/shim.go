@@ -282,7 +282,7 @@ func (s *Shim) release(now units.Time, live bool) {
 			if at > now {
 				break
 			}
-			id, ok := s.sched.Dequeue(at)
+			id, ok := s.sched.DequeueAt(at, now)
 			if !ok {
 				continue // its rate has fallen, and it is due later
 			}

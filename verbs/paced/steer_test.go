@@ -147,6 +147,36 @@ func TestAStallMakesNoBurst(t *testing.T) {
 	}
 }
 
+// A segment that leaves more than CatchUp late counts as sent CatchUp before it did,
+// however late, also where gaps are longer than that.
+func TestALateSegmentMovesTheSchedule(t *testing.T) {
+	const gap, catchUp = 100 * us, 10 * us
+	for _, late := range []units.Time{0, 1 * us, catchUp, catchUp + 1, 15 * us, 2 * catchUp, 50 * us, 1000 * us} {
+		cfg := uncalibrated()
+		cfg.Engine = func(cc.Env) (cc.Engine, error) {
+			return &fixed{control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}, quiet: true}, nil
+		}
+		cfg.CatchUp = catchUp
+		p := newBench(t, cfg, nil)
+		q, _ := p.connect(defaultCap())
+		for range 3 {
+			p.post(q, p.write(1, 12_500))
+		}
+		due := p.shim.Deadline()
+		if len(p.posts) != 1 || due-p.posts[0].at != gap {
+			t.Fatalf("%d segments, the next is due at %v", len(p.posts), due)
+		}
+		p.w.RunUntil(due + late)
+		if err := p.shim.Progress(p.w.Now()); err != nil {
+			t.Fatal(err)
+		}
+		want := due + max(0, late-catchUp) + gap
+		if got := p.shim.Deadline(); len(p.posts) != 2 || got != want {
+			t.Errorf("%v late: the segment after is due at %v, want %v", late, got, want)
+		}
+	}
+}
+
 func TestAtTheLineRateNothingIsHeldBack(t *testing.T) {
 	p := newBench(t, uncalibrated(), nil)
 	q, _ := p.connect(defaultCap())
