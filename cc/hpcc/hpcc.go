@@ -171,11 +171,15 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 // packets, rounded up: pacing carries the fraction, where a window that a last
 // packet does not fit into would cost up to one packet a round trip.
 func (e *engine) set() cc.Control {
-	rate := units.Rate(float64(e.s.cwnd*e.p.bitsPerSecond) + 0.5)
+	// A max_window of any size is allowed, so each is bounded before it is converted.
+	rate := e.lineRate
+	if r := float64(e.s.cwnd*e.p.bitsPerSecond) + 0.5; r < float64(e.lineRate) {
+		rate = max(units.Rate(r), 1)
+	}
 	packets := max(math.Ceil(float64(e.s.cwnd*e.p.perMTU)-1e-9), 1) // less what rounding adds
-	e.control = cc.Control{
-		Rate:   min(max(rate, 1), e.lineRate),
-		Window: units.Bytes(float64(packets * e.p.mtu)),
+	e.control = cc.Control{Rate: rate, Window: cc.Unlimited}
+	if w := float64(packets * e.p.mtu); w < float64(cc.Unlimited) {
+		e.control.Window = units.Bytes(w)
 	}
 	return e.control
 }

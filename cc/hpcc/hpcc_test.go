@@ -302,6 +302,22 @@ func TestBoundsOfTheWindow(t *testing.T) {
 	}
 }
 
+// A max_window far beyond any network's is no bound, and not a rate of nothing.
+func TestAHugeMaxWindow(t *testing.T) {
+	for _, most := range []units.Bytes{1 << 50, math.MaxInt64} {
+		c := DefaultConfig()
+		c.MaxWindow, c.MaxStage = most, 0
+		p := path{e: mustNew(t, c, testEnv)}
+		var got cc.Control
+		for range 100 {
+			got = p.ack(0, 0, 0, 1) // nothing is in flight: the window is what max_window says
+		}
+		if got.Rate != testEnv.LineRate || got.Window < most-1000 {
+			t.Errorf("max_window %v: %+v", most, got)
+		}
+	}
+}
+
 func link(t testing.TB, c Config, n int) *enginetest.Link {
 	l := &enginetest.Link{Rate: testEnv.LineRate, Env: testEnv}
 	for i := range n {
