@@ -89,9 +89,15 @@ func NewProcesses(dir string, log *slog.Logger) *Processes { return &Processes{d
 
 // Gather implements prometheus.Gatherer.
 func (p *Processes) Gather() ([]*dto.MetricFamily, error) {
-	paths, err := filepath.Glob(filepath.Join(p.dir, "*.sock"))
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %s: %w", p.dir, err)
+	entries, err := os.ReadDir(p.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".sock" {
+			paths = append(paths, filepath.Join(p.dir, e.Name()))
+		}
 	}
 	type answer struct {
 		families map[string]*dto.MetricFamily

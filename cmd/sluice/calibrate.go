@@ -136,7 +136,7 @@ func (f *calibrateFlags) run(c *cobra.Command, args []string) error {
 		flag, text string
 		to         *units.Time
 	}{{"--duration", f.duration, &duration}, {"--interval", f.interval, &interval}, {"--max-bound", f.maximum, &most}} {
-		if x.text == "" {
+		if x.text == "" && x.to == &most {
 			continue
 		}
 		if *x.to, err = units.ParseTime(x.text); err != nil {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
+	"path"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,7 +26,7 @@ import (
 const exporterPort = 9861
 
 func newExporter() *cobra.Command {
-	var listen, path, dir string
+	var listen, where, dir string
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "exporter",
@@ -42,8 +44,8 @@ SLUICE_METRICS=1, or call metrics.Publish. docs/observability.md lists the names
 			if once {
 				return writeMetrics(c.OutOrStdout(), all)
 			}
-			if path == "" || path[0] != '/' {
-				return usageError{fmt.Errorf("--web.telemetry-path %q: it begins with a slash, as /metrics", path)}
+			if err := checkMetricsPath(where); err != nil {
+				return usageError{err}
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
@@ -51,11 +53,11 @@ SLUICE_METRICS=1, or call metrics.Publish. docs/observability.md lists the names
 			if err != nil {
 				return usageError{fmt.Errorf("--web.listen-address %s: %w", listen, err)}
 			}
-			if _, err := fmt.Fprintf(c.OutOrStdout(), "metrics are at http://%s%s\n", l.Addr(), path); err != nil {
+			if _, err := fmt.Fprintf(c.OutOrStdout(), "metrics are at http://%s%s\n", l.Addr(), where); err != nil {
 				return errors.Join(err, l.Close())
 			}
 			mux := http.NewServeMux()
-			mux.Handle("GET "+path, promhttp.HandlerFor(all, promhttp.HandlerOpts{
+			mux.Handle("GET "+where, promhttp.HandlerFor(all, promhttp.HandlerOpts{
 				ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
 			}))
 			return serve(ctx, l, mux)
@@ -63,10 +65,18 @@ SLUICE_METRICS=1, or call metrics.Publish. docs/observability.md lists the names
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "web.listen-address", fmt.Sprintf(":%d", exporterPort), "`ADDRESS` and port to serve on")
-	f.StringVar(&path, "web.telemetry-path", "/metrics", "`PATH` of the metrics")
+	f.StringVar(&where, "web.telemetry-path", "/metrics", "`PATH` of the metrics")
 	f.StringVar(&dir, "run-dir", metrics.Directory(), "`DIRECTORY` where processes publish")
 	f.BoolVar(&once, "once", false, "print the metrics once and exit")
 	return cmd
+}
+
+// checkMetricsPath refuses what http.ServeMux does not take for one plain path.
+func checkMetricsPath(p string) error {
+	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "{}?#% \t") {
+		return fmt.Errorf("--web.telemetry-path %q: give a plain path that begins with a slash, as /metrics", p)
+	}
+	return nil
 }
 
 // serve answers requests until ctx ends, and finishes those at hand.

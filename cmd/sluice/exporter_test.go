@@ -35,3 +35,19 @@ func TestServeEndsWithItsRequests(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A path that no handler can be registered for is refused, and not a panic.
+func TestMetricsPath(t *testing.T) {
+	for p, good := range map[string]bool{
+		"/metrics": true, "/": true, "/a/b.txt": true,
+		"": false, "metrics": false, "//x": false, "/x/": false, "/../x": false, "/{x": false, "/{x}": false, "/{$}": false,
+		"/a b": false, "/a?b": false, "/a%20b": false,
+	} {
+		if err := checkMetricsPath(p); (err == nil) != good {
+			t.Errorf("%q: %v", p, err)
+		}
+		if good {
+			http.NewServeMux().Handle("GET "+p, http.NotFoundHandler()) // it panics of a bad one
+		}
+	}
+}
