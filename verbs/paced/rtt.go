@@ -2,6 +2,7 @@ package paced
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -11,7 +12,11 @@ import (
 // to 4.4 s (2^42 ps), and what is shorter or longer in the first and the last.
 type RTTHistogram struct {
 	Counts [rttBuckets]uint64
-	Sum    units.Time
+	// Sum is that of all round trips: for as many seconds as have passed, each of
+	// the segments outstanding adds one. So it is of nanoseconds, which last for
+	// centuries, where picoseconds last for days; with the fractions kept behind it.
+	Sum  time.Duration
+	rest units.Time // below a nanosecond
 }
 
 const (
@@ -21,7 +26,10 @@ const (
 )
 
 func (h *RTTHistogram) add(rtt units.Time) {
-	h.Sum += rtt
+	h.rest += rtt
+	whole := h.rest / units.Nanosecond
+	h.Sum += time.Duration(whole)
+	h.rest -= whole * units.Nanosecond
 	v := uint64(max(rtt, 1<<rttLeast))
 	octave := bits.Len64(v) - 1
 	i := (octave-rttLeast)<<2 | int(v>>(octave-2))&3

@@ -2,6 +2,7 @@ package paced
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -23,7 +24,7 @@ func TestRTTBuckets(t *testing.T) {
 				t.Fatalf("%v is in bucket %d, which ends at %v", v, i, h.Bound(i))
 			}
 		}
-		if got := h.Quantile(0.5); got <= v || h.Count() != 1 || h.Sum != v {
+		if got := h.Quantile(0.5); got <= v || h.Count() != 1 || units.FromDuration(h.Sum)+h.rest != v {
 			t.Fatalf("quantile %v, count %d, sum %v", got, h.Count(), h.Sum)
 		}
 	})
@@ -36,5 +37,18 @@ func TestRTTBuckets(t *testing.T) {
 	}
 	if h.Counts[0] != 2 || h.Counts[rttBuckets-1] != 1 {
 		t.Error("values beyond the ends are not in the first and last bucket")
+	}
+}
+
+// The sum of a busy queue pair's round trips goes on for years: with 64 segments
+// outstanding it grows by 64 s a second.
+func TestSumOfRoundTripsDoesNotOverflow(t *testing.T) {
+	var h RTTHistogram
+	const rtt = 4*units.Second + 1
+	for range 3_000_000 { // 139 days, beyond what picoseconds hold
+		h.add(rtt)
+	}
+	if want := 12_000_000*time.Second + 3*time.Microsecond; h.Sum != want {
+		t.Errorf("the sum is %v, want %v", h.Sum, want)
 	}
 }
