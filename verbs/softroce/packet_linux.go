@@ -270,7 +270,14 @@ func (w *packetWire) poll() bool {
 		return false
 	}
 	defer w.mu.Unlock()
-	return w.take()
+	return !w.stopped.Load() && w.take()
+}
+
+// close implements wire. Somebody may still poll.
+func (w *packetWire) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiter.close()
 }
 
 func (w *packetWire) take() bool {

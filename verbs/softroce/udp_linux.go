@@ -255,6 +255,10 @@ func (w *udpWire) poll() bool {
 		return false
 	}
 	any := false
+	if w.stopped.Load() { // the sockets' numbers may be others' by now
+		w.mu.Unlock()
+		return false
+	}
 	for _, s := range w.sockets {
 		if s.active {
 			any = s.take() || any
@@ -262,6 +266,13 @@ func (w *udpWire) poll() bool {
 	}
 	w.mu.Unlock()
 	return any
+}
+
+// close implements wire. Somebody may still poll.
+func (w *udpWire) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiter.close()
 }
 
 // take delivers what has come, and reports whether there was anything. The caller

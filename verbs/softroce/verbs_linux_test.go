@@ -674,6 +674,45 @@ func TestCloseEndsWaits(t *testing.T) {
 	}
 }
 
+// A completion queue that is polled though its device is closed leaves alone what
+// has got the numbers of the device's sockets since.
+func TestPollAfterClose(t *testing.T) {
+	a, b := openPair(t, here, there, 1024)
+	if _, err := a.do(verbs.SendWR{Opcode: ib.WRRDMAWrite}); err != nil {
+		t.Fatal(err)
+	}
+	cq := a.cq
+	fd := a.dev.(*device).wire.(*udpWire).sockets[0].fd
+	for _, h := range []*end{a, b} {
+		if err := errors.Join(h.qp.Destroy(), h.cq.Destroy(), h.pd.Dealloc(), h.dev.Close()); err != nil {
+			t.Fatal(err)
+		}
+		h.dev, h.pd, h.cq, h.qp = closed{}, closed{}, closed{}, closed{}
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pair[0] != fd { // another has taken it meanwhile, or not
+		if err := unix.Dup3(pair[0], fd, unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		for _, x := range []int{pair[0], pair[1], fd} {
+			_ = unix.Close(x)
+		}
+	}()
+	if _, err := unix.Write(pair[1], []byte("for another")); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = cq.Poll(make([]verbs.WC, 1))
+	got := make([]byte, 64)
+	if n, err := unix.Read(pair[0], got); err != nil || string(got[:n]) != "for another" {
+		t.Errorf("%q, %v: the poll has taken it", got[:max(n, 0)], err)
+	}
+}
+
 func TestDevices(t *testing.T) {
 	names, err := verbs.Devices()
 	if err != nil || !slices.Contains(names, "soft:lo") {
