@@ -14,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -201,7 +202,7 @@ func slStats(id C.uint32_t, out *C.struct_sluice_stats) C.int {
 	if n := h.Count(); n > 0 {
 		ns := func(t units.Time) C.uint64_t { return C.uint64_t(t / units.Nanosecond) }
 		out.rtt_samples = C.uint64_t(n)
-		out.rtt_mean_ns = ns(h.Sum / units.Time(n))
+		out.rtt_mean_ns = ns(units.FromDuration(h.Sum / time.Duration(n)))
 		out.rtt_p50_ns, out.rtt_p90_ns, out.rtt_p99_ns = ns(h.Quantile(0.5)), ns(h.Quantile(0.9)), ns(h.Quantile(0.99))
 		out.rtt_max_ns = ns(h.Quantile(1))
 	}

@@ -74,7 +74,7 @@ SLUICE_METRICS=1, or call metrics.Publish. docs/observability.md lists the names
 // checkMetricsPath refuses what http.ServeMux does not take for one plain path.
 func checkMetricsPath(p string) error {
 	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "{}?#% \t") {
-		return fmt.Errorf("--web.telemetry-path %q: give a plain path that begins with a slash, as /metrics", p)
+		return fmt.Errorf("--web.telemetry-path %q: it begins with a slash and is plain, as /metrics", p)
 	}
 	return nil
 }
