@@ -30,7 +30,11 @@ func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
 	m.ofTask(t, func(l *label) { l.running-- })
 	fct, ideal := now-t.Start, units.Time(0)
 	if t.Single {
-		ideal = m.sim.idealFCT(&scenario.Flow{Src: t.Src, Dst: t.Dst, Size: t.Size})
+		op := scenario.Write
+		if t.What == scenario.Read.String() {
+			op = scenario.Read
+		}
+		ideal = m.sim.idealFCT(&scenario.Flow{Src: t.Src, Dst: t.Dst, Size: t.Size, Operation: op})
 	}
 	if m.log != nil {
 		if err := m.log.task(m, t, fct, ideal); err != nil {
