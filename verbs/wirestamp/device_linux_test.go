@@ -129,9 +129,15 @@ func TestStamps(t *testing.T) {
 				repeated = repeated || s.Retransmitted
 			})
 			st := a.Stats()
+			// A packet socket gets an acknowledgement before the ingress hook does, so
+			// that a completion can be polled before its stamp is there.
+			early := 0
+			if c.options == "?mode=packet" {
+				early = int(st.Unstamped)
+			}
 			// A busy machine may lose packets in a socket's buffer; then the rare
 			// acknowledgement is one that its requester dropped.
-			if len(bad) > 0 && !repeated && st.Lost == 0 {
+			if len(bad) > early && !repeated && st.Lost == 0 {
 				t.Errorf("%d of %d, such as: %s", len(bad), n, bad[0])
 			}
 			if st.Stamped+st.Unstamped != n || st.Stamped < n*9/10 || st.Others != 0 || st.Lost != 0 {

@@ -160,9 +160,9 @@ type end struct {
 const (
 	region = 1 << 20
 
-	// Acknowledgement timeouts: 67 ms where packets are lost, else 4 s, which no
+	// Acknowledgement timeouts: 0.3 s where packets are lost, else 4 s, which no
 	// machine is late by.
-	lossy   = 14
+	lossy   = 16
 	lasting = 20
 )
 
