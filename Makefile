@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build command deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -58,10 +58,12 @@ help: ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	while IFS='|' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 
-run: build ## run the main job on the built-in model: tables on screen, plots in report.html
+run: command ## run the main job on the built-in model: tables on screen, plots in report.html
 	$(BIN)/sluice run $(SCENARIOS) --report $(REPORT)
 
-build: need-go $(if $(filter yes,$(IBVERBS)),libsluice) ## build bin/sluice, and the C library where libibverbs is
+build: command $(if $(filter yes,$(IBVERBS)),libsluice) ## build bin/sluice, and the C library where libibverbs is
+
+command: need-go
 	@mkdir -p $(BIN)
 	@echo '$(CHOSEN)'
 	$(GO) build $(TAGS) -o $(BIN)/sluice ./cmd/sluice
