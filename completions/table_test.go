@@ -143,7 +143,7 @@ func TestTableAgainstAModel(t *testing.T) {
 			"post": func(t *rapid.T) {
 				m := next()
 				if m == nil || len(flight) == depth || aborted {
-					t.Skip()
+					t.Skip("nothing is left to post, or no room to post it")
 				}
 				n := min(m.size-m.posted, units.Bytes(rapid.IntRange(1, 16).Draw(t, "bytes")))
 				m.posted += n
@@ -166,7 +166,7 @@ func TestTableAgainstAModel(t *testing.T) {
 			},
 			"complete": func(t *rapid.T) {
 				if len(flight) == 0 {
-					t.Skip()
+					t.Skip("nothing is in flight")
 				}
 				s := flight[0]
 				flight = flight[1:]
@@ -192,7 +192,7 @@ func TestTableAgainstAModel(t *testing.T) {
 			"refuse": func(t *rapid.T) {
 				m := next()
 				if m == nil || aborted || rapid.IntRange(0, 5).Draw(t, "really") > 0 {
-					t.Skip()
+					t.Skip("there is no request to refuse, or none is refused this time")
 				}
 				aborted, m.refused = true, ib.WCLocProtErr
 				tab.Fail(slots[m], ib.WCLocProtErr)
@@ -211,7 +211,7 @@ func TestTableAgainstAModel(t *testing.T) {
 			},
 			"release": func(t *rapid.T) {
 				if held == 0 {
-					t.Skip()
+					t.Skip("nothing is held")
 				}
 				held--
 				tab.Release()

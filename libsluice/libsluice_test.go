@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 func build(t *testing.T) (dir, lib string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("-short: the C library takes a while to build")
+		t.Skip("-short was given, and building the C library takes a minute: run without it")
 	}
 	for _, tool := range []string{"gcc", "make", "pkg-config"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -95,7 +95,7 @@ func TestEquation2(t *testing.T) {
 		a, b := drawRate(t, &l, "a"), drawRate(t, &l, "b")
 		a, b = min(a, b), max(a, b)
 		if b/a < 1+1e-6 {
-			t.Skip("the rates are equal but for rounding")
+			t.Skip("equation 2 is about different rates, and these are equal but for rounding")
 		}
 		delay := rapid.Float64Range(0, 3*(l.p+l.k)).Draw(t, "delay")
 		got := l.ratio(b, delay) / l.ratio(a, delay)
