@@ -50,8 +50,7 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 	case p.Rate > 0 && p.Engine != "":
 		return nil, fmt.Errorf("a rate of %v and the engine %s: choose one", p.Rate, p.Engine)
 	case p.Rate > 0:
-		// A host that wakes late shall hold a rate that nobody adapts.
-		c.CatchUp = 20 * units.Millisecond
+		c.CatchUp = paced.FixedRateCatchUp
 		c.Engine = func(cc.Env) (cc.Engine, error) { return fixed{cc.Control{Rate: p.Rate, Window: cc.Unlimited}}, nil }
 	case p.Engine != "":
 		scheme, err := cc.Lookup(p.Engine)

@@ -70,6 +70,10 @@ type Config struct {
 // is what two to three segments of 16 KB come to.
 const leastOutstanding = 64 * units.KiB
 
+// FixedRateCatchUp is a Config.CatchUp for a rate that nobody adapts: a host that
+// wakes late shall hold it.
+const FixedRateCatchUp = 20 * units.Millisecond
+
 // DefaultConfig returns TIMELY's 16 KiB segments, the default bound on what is
 // outstanding, a base RTT of 20 us, a calibration sample at least every 100 ms,
 // up to 10 us of lateness made up for, batches of 16, and no engine.

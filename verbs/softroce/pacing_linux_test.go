@@ -56,7 +56,7 @@ func openPaced(tb testing.TB, name string, rate units.Rate, segment units.Bytes,
 	}
 	e := &pacedEnd{engine: &atRate{control: cc.Control{Rate: rate, Window: cc.Unlimited}}, buf: make([]byte, size)}
 	cfg := paced.DefaultConfig()
-	cfg.CatchUp = pacingCatchUp
+	cfg.CatchUp = paced.FixedRateCatchUp
 	cfg.Segment = segment
 	cfg.Engine = func(cc.Env) (cc.Engine, error) { return e.engine, nil }
 	if e.shim, err = paced.Wrap(dev, cfg); err != nil {
@@ -238,9 +238,6 @@ func spinUntil(until time.Time) {
 
 func sleepUntil(until time.Time) { time.Sleep(time.Until(until)) }
 
-// pacingCatchUp is what sluice perf has for a fixed rate, which nobody adapts.
-const pacingCatchUp = 20 * units.Millisecond
-
 // errorsOf returns by how much each segment after the first left late, by its schedule.
 // That is a gap after the schedule of the one before; but a segment that left later
 // than catchUp counts as scheduled for catchUp before it left. The schedule of a loop, with
@@ -312,9 +309,9 @@ func BenchmarkPacing(b *testing.B) {
 				return func() []units.Time { return l.run(b, n, gap.Duration(), wait) }
 			}
 			pacers := []*pacer{
-				{name: "shim, polling", run: shim(x.polling), own: pacingCatchUp},
+				{name: "shim, polling", run: shim(x.polling), own: paced.FixedRateCatchUp},
 				{name: "spinning loop", run: plain(spinUntil), own: units.Never},
-				{name: "shim, waiting", run: shim(x.sleeping), own: pacingCatchUp},
+				{name: "shim, waiting", run: shim(x.sleeping), own: paced.FixedRateCatchUp},
 				{name: "sleeping loop", run: plain(sleepUntil), own: units.Never},
 			}
 			for b.Loop() {

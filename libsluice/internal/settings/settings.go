@@ -64,8 +64,7 @@ func (s Settings) engine(c *paced.Config) error {
 			return errors.New("cc_config is set without cc, the engine that it is for")
 		}
 		if s.Rate > 0 {
-			// A host that wakes late shall hold a rate that nobody adapts.
-			c.CatchUp = 20 * units.Millisecond
+			c.CatchUp = paced.FixedRateCatchUp
 			c.Engine = func(cc.Env) (cc.Engine, error) { return &capped{rate: s.Rate}, nil }
 		}
 		return nil
