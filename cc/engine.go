@@ -37,6 +37,10 @@ type Control struct {
 	// is Unlimited. It is at least one byte; a sender may always have one
 	// packet (or segment, where it sends segments) outstanding.
 	Window units.Bytes
+	// Class is the fabric's priority for the flow's next packets, plus one; 0
+	// leaves them at the flow's own. Only schemes that say so (Scheme.Classes)
+	// set it.
+	Class uint8
 }
 
 // Unlimited is the Window of an engine that has none.
@@ -89,14 +93,18 @@ type Ack struct {
 	Scale float64
 }
 
-// Env is what an engine must know about where it runs. All fields are set.
+// Env is what an engine must know about where it runs. All fields are set, save
+// where they say what zero means.
 type Env struct {
 	LineRate units.Rate  // of the sender's port
 	BaseRTT  units.Time  // round trip of one packet over the longest path with empty queues
 	MTU      units.Bytes // payload of a full packet
+
+	// FlowSize is the payload of the whole flow, 0 if nobody knows it ahead.
+	FlowSize units.Bytes
 }
 
-// Validate reports a field that is not positive.
+// Validate reports a field that can't be.
 func (e Env) Validate() error {
 	switch {
 	case e.LineRate <= 0:
@@ -105,6 +113,8 @@ func (e Env) Validate() error {
 		return fmt.Errorf("the base RTT is %v: set the round trip of one packet with empty queues", e.BaseRTT)
 	case e.MTU <= 0:
 		return fmt.Errorf("the MTU is %v: set the payload of a full packet", e.MTU)
+	case e.FlowSize < 0:
+		return fmt.Errorf("the flow's size is %v: set 0, for unknown, or more", e.FlowSize)
 	}
 	return nil
 }

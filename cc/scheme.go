@@ -21,11 +21,21 @@ type Scheme struct {
 	Telemetry telemetry.Kind
 	ECN       bool
 	EIN       bool
+	// CNP asks that a receiver answers marked packets with congestion
+	// notification packets (IBA annex A17), for Engine.OnCNP. It implies ECN.
+	CNP bool
+	// Classes is how many priorities of the fabric the engine's packets use, by
+	// Control.Class and Grant.Class from 1 up, 0 if the flow's own alone.
+	Classes int
 
 	// DefaultConfig returns a pointer to a new configuration with the paper's
 	// defaults, for a decoder to fill. New makes an engine from it.
 	DefaultConfig func() any
 	New           func(config any, env Env) (Engine, error)
+	// NewReceiver makes what decides at a host that receives what its senders may
+	// send, one for all flows to it. It is nil where senders decide alone; else
+	// engines of the scheme implement Granted.
+	NewReceiver func(config any, env Env) (Receiver, error)
 }
 
 var registry struct {
@@ -49,6 +59,23 @@ func Register[C any](s Scheme, defaults func() C, make func(C, Env) (Engine, err
 		}
 		return make(*c, env)
 	}
+	register(s)
+}
+
+// RegisterReceiver is Register for a scheme whose receivers have a say; receiver
+// makes a host's from the same configuration.
+func RegisterReceiver[C any](s Scheme, defaults func() C, make func(C, Env) (Engine, error), receiver func(C, Env) (Receiver, error)) {
+	s.NewReceiver = func(config any, env Env) (Receiver, error) {
+		c, ok := config.(*C)
+		if !ok {
+			return nil, fmt.Errorf("cc: scheme %s takes a %T, not a %T", s.Name, c, config)
+		}
+		return receiver(*c, env)
+	}
+	Register(s, defaults, make)
+}
+
+func register(s Scheme) {
 	registry.Lock()
 	defer registry.Unlock()
 	if _, taken := registry.schemes[s.Name]; taken || s.Name == "" {

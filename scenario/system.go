@@ -21,7 +21,8 @@ func (s *System) Offload() bool {
 // needsSwitches reports whether the engine needs something that only an
 // acknowledgement of a packet carries.
 func (s *System) needsSwitches() bool {
-	return s.Scheme.Telemetry != telemetry.None || s.Scheme.ECN || s.Scheme.EIN
+	c := &s.Scheme
+	return c.Telemetry != telemetry.None || c.ECN || c.EIN || c.CNP || c.NewReceiver != nil
 }
 
 // NewEngine makes the system's engine for one flow.

@@ -1,0 +1,53 @@
+package cc
+
+import "github.com/sluice-rdma/sluice/units"
+
+// Granted is an Engine whose flow's receiver has a say in how far it may send.
+type Granted interface {
+	Engine
+	// OnGrant takes a grant. Grants may come late or in another order than they
+	// were given, and not every one comes.
+	OnGrant(now units.Time, g Grant) Control
+}
+
+// Grant is what a receiver lets one flow send.
+type Grant struct {
+	// Limit counts payload bytes from the flow's first: those below it may be sent.
+	Limit units.Bytes
+	// Class is that of Control for what the grant lets go.
+	Class uint8
+}
+
+// Data is what one data packet tells the receiver that it came to.
+type Data struct {
+	Now units.Time // when it arrived
+	// Flow names the flow among those to this host: small numbers, used again
+	// when a flow has ended.
+	Flow uint32
+	// Size is the payload of the whole flow, 0 if that is not known.
+	Size units.Bytes
+	// Bytes is the packet's payload, and Arrived the flow's so far, it included;
+	// what came twice counts once.
+	Bytes, Arrived units.Bytes
+	SentAt         units.Time // when the packet was handed to the wire
+	ECN            bool       // it met a congestion mark
+}
+
+// Receiver decides at one host what the senders of its flows may send. It belongs
+// to the goroutine of its driver.
+type Receiver interface {
+	// OnStart says that a flow begins, before its first packet if the transport
+	// announces flows, else with it. OnEnd says that the last byte has arrived, or
+	// that the sender has given up.
+	OnStart(now units.Time, flow uint32, size units.Bytes)
+	OnEnd(now units.Time, flow uint32)
+	// OnData takes one data packet, once for each that is placed.
+	OnData(d *Data)
+	// Deadline is when OnTimer wants to be called, or units.Never.
+	Deadline() units.Time
+	OnTimer(now units.Time)
+	// Next returns a grant to send, until there is none. The driver calls it after
+	// each of the calls above; a grant travels as a packet of its own, or on an
+	// acknowledgement that leaves at that moment.
+	Next() (flow uint32, g Grant, ok bool)
+}
