@@ -39,8 +39,8 @@ func ReadJSON(r io.Reader) (*Document, error) {
 	return &d, nil
 }
 
-// ProgramVersion is the version of the module, or the commit that it was built
-// from.
+// ProgramVersion is the version of Sluice in this program, or the commit that it was
+// built from.
 func ProgramVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -49,7 +49,23 @@ func ProgramVersion() string {
 	return versionOf(info)
 }
 
+// module is Sluice's path.
+const module = "github.com/sluice-rdma/sluice"
+
 func versionOf(info *debug.BuildInfo) string {
+	for _, dep := range info.Deps {
+		if dep.Path != module {
+			continue
+		}
+		// The program is another module's, and info.Main is that module.
+		if dep.Replace != nil {
+			dep = dep.Replace
+		}
+		if dep.Version == "" {
+			return "devel"
+		}
+		return dep.Version
+	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}

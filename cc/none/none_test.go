@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/cc/internal/enginetest"
+	"github.com/sluice-rdma/sluice/cc/enginetest"
 	"github.com/sluice-rdma/sluice/cc/none"
 	"github.com/sluice-rdma/sluice/units"
 )

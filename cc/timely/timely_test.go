@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/cc/internal/enginetest"
+	"github.com/sluice-rdma/sluice/cc/enginetest"
 	"github.com/sluice-rdma/sluice/units"
 )
 

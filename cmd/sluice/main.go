@@ -1,123 +1,14 @@
+// Command sluice runs scenarios of RDMA congestion control on the built-in model
+// and shows what came out.
+//
+//	sluice run timely-table1                 # a built-in scenario
+//	sluice run my.yaml --set nic.mtu=4096    # a file, with a key changed
+//	sluice list                              # what there is to run and to name
+//	sluice show timely-table1                # the scenario itself
+//
+// Package cli is all of it.
 package main
 
-import (
-	"errors"
-	"fmt"
-	"io"
-	"log/slog"
-	"os"
-	"strconv"
-	"strings"
+import "github.com/sluice-rdma/sluice/cli"
 
-	"github.com/spf13/cobra"
-
-	"github.com/sluice-rdma/sluice/metrics"
-)
-
-// Exit statuses.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-	exitMissed = 3
-)
-
-// usageError is a fault of the caller's: a flag, an argument, a scenario.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// errMissed says that a limit which a scenario states was missed. What was missed
-// has been shown.
-var errMissed = errors.New("a limit that the scenario states was missed")
-
-func main() {
-	level := slog.LevelWarn
-	if debug, _ := strconv.ParseBool(os.Getenv("SLUICE_DEBUG")); debug {
-		level = slog.LevelDebug
-	}
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
-	devices, stop, err := metrics.FromEnvironment()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "sluice: %v\n", err)
-		os.Exit(exitUsage)
-	}
-	published = devices
-	status := run(os.Args[1:], os.Stdout, os.Stderr)
-	if err := stop(); err != nil {
-		slog.Warn("metrics", "error", err)
-	}
-	os.Exit(status)
-}
-
-// published are the devices whose metrics `sluice exporter` finds if SLUICE_METRICS
-// asks for that.
-var published = metrics.NewDevices()
-
-func run(args []string, stdout, stderr io.Writer) int {
-	root := newRoot(args)
-	root.SetArgs(dashed(args))
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.Execute()
-	if err == nil {
-		return exitOK
-	}
-	for line := range strings.Lines(err.Error()) {
-		// There is nowhere to say that standard error can't be written.
-		_, _ = fmt.Fprintf(stderr, "sluice: %s\n", strings.TrimSuffix(line, "\n"))
-	}
-	var usage usageError
-	switch {
-	case errors.Is(err, errMissed):
-		return exitMissed
-	case errors.As(err, &usage):
-		return exitUsage
-	}
-	return exitFailed
-}
-
-// dashed makes _ and - alike in the names of flags.
-func dashed(args []string) []string {
-	out := make([]string, len(args))
-	for i, arg := range args {
-		if arg == "--" {
-			copy(out[i:], args[i:])
-			break
-		}
-		if strings.HasPrefix(arg, "--") {
-			name, value, ok := strings.Cut(arg, "=")
-			arg = strings.ReplaceAll(name, "_", "-")
-			if ok {
-				arg += "=" + value
-			}
-		}
-		out[i] = arg
-	}
-	return out
-}
-
-func newRoot(args []string) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "sluice",
-		Short: "Congestion control and pacing for RDMA, on a model of NICs and fabric",
-		Long: `Sluice runs scenarios: RDMA Writes, Reads and Sends, posted through the verbs
-layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
-		Example:       "  sluice run timely-table1\n  sluice run websearch --report websearch.html\n  sluice list",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q: see sluice help", args[0])}
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
-	})
-	root.AddCommand(newRun(args), newList(), newShow(), newPcap(args), newVersion(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args))
-	return root
-}
+func main() { cli.Main() }

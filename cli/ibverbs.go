@@ -1,6 +1,6 @@
 //go:build ibverbs
 
-package main
+package cli
 
 import (
 	_ "github.com/sluice-rdma/sluice/verbs/ibverbs"           // ibv:DEVICE

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const rxeCapture = "../../roce/testdata/rxe.pcap"
+const rxeCapture = "../roce/testdata/rxe.pcap"
 
 // pcap runs sluice pcap and returns its exit status and what it printed.
 func pcap(args ...string) (status int, stdout, stderr string) {
@@ -75,7 +75,7 @@ func TestPcapJSON(t *testing.T) {
 func TestPcapWholeCapture(t *testing.T) {
 	name := os.Getenv("SLUICE_RXE_CAPTURE")
 	if name == "" {
-		name = filepath.FromSlash("../../../shared/data/rxe/basic.pcap.gz")
+		name = filepath.FromSlash("../../shared/data/rxe/basic.pcap.gz")
 	}
 	if _, err := os.Stat(name); err != nil {
 		t.Skipf("the whole capture is not here (%v): set SLUICE_RXE_CAPTURE to its name", err)

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"flag"
@@ -12,7 +12,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sluice": main})
+	testscript.Main(m, map[string]func(){"sluice": Main})
 }
 
 func TestScripts(t *testing.T) {

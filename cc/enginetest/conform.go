@@ -15,7 +15,8 @@ import (
 // Subject is an engine under test.
 type Subject struct {
 	New func(cc.Env) (cc.Engine, error)
-	// MinRate is the least rate that the engine may answer with.
+	// MinRate is the least rate that the engine may answer with; nil is any above
+	// zero.
 	MinRate func(cc.Env) units.Rate
 	// Share is how much of a free path a flow must end with; zero is 0.95. An
 	// engine that leaves some of each link unused on purpose states less.
@@ -24,8 +25,8 @@ type Subject struct {
 
 // Conform checks what package cc promises of every engine: whatever it is told,
 // its answers stay within bounds; an acknowledgement of an application-limited
-// flow, or one without any signal, raises nothing; once the path is free it finds back to the line rate; and no event
-// allocates.
+// flow, or one without any signal, raises nothing; once the path is free it finds
+// back to the line rate; and no event allocates.
 func Conform(t *testing.T, s Subject) {
 	t.Run("refuses an empty environment", func(t *testing.T) {
 		if _, err := s.New(cc.Env{}); err == nil {
@@ -144,7 +145,11 @@ func (h *history) ack(t *rapid.T) cc.Ack {
 }
 
 func (h *history) check(t failer, got cc.Control) {
-	if least := h.s.MinRate(h.env); got.Rate < least || got.Rate > h.env.LineRate {
+	least := units.Rate(1)
+	if h.s.MinRate != nil {
+		least = h.s.MinRate(h.env)
+	}
+	if got.Rate < least || got.Rate > h.env.LineRate {
 		t.Fatalf("the rate is %v, not within %v and the line rate %v", got.Rate, least, h.env.LineRate)
 	}
 	if got.Window < 1 {
