@@ -15,7 +15,7 @@ topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 4, host_rate:
 fabric:
   reroute: 50us
   pfc: {watchdog: 200us}
-  ein: {on: 100KiB, off: 50KiB}
+  ein: {gradient: 0.25, high_water: 50KiB}
   failures:
     - {link: tor0->spine0, at: 100us, for: 300us, down: true}
     - {link: spine1->tor1, at: 300us, for: 400us, down: true, both: false}

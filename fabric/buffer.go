@@ -34,10 +34,9 @@ type class struct {
 	xoff, xon  int32 // xoff of 0: by alpha
 	kmin, kmax int32
 	quantum    int32
-	einOn      int32
-	einOff     int32
 	watchdog   units.Time
 	pmax       float64
+	ein        incastRule
 }
 
 func newKind(cfg *Config, key *kindKey) kind {
@@ -77,9 +76,9 @@ func newKind(cfg *Config, key *kindKey) kind {
 				c.xon = max(0, c.xoff-int32(2*cfg.MaxFrame))
 			}
 		}
-		if e := k.EIN; e.On > 0 {
+		if e := k.EIN; e.Gradient > 0 {
 			t.ein |= bit
-			c.einOn, c.einOff = int32(e.On), int32(e.Off)
+			c.ein = newIncastRule(e, rate, k.ECN.AtRate)
 		}
 		if e := k.ECN; e.Kmax > 0 {
 			t.ecn |= bit

@@ -66,9 +66,22 @@ type Class struct {
 }
 
 // Notice is when packets are marked EIN, Pulser's explicit incast notification: all
-// that leave a queue from the first that leaves more than On bytes
-// behind to the one that leaves Off or less. An On of 0 turns it off.
-type Notice struct{ On, Off units.Bytes }
+// that leave a queue from when its gradient, averaged over the last Window of them, is
+// above Gradient, to the first that leaves HighWater or less behind while it is not.
+type Notice struct {
+	// Gradient is by what share of the port's rate the queue grows in an incast: 0.25
+	// is Pulser's. 0 turns EIN off.
+	Gradient float64
+	// Window is how many dequeues the gradient is averaged over, 1 to 4096: 50 is
+	// Pulser's.
+	Window int
+	// HighWater is the queue that ends an incast. It should be above the threshold of
+	// ECN, and ECN.AtRate goes for it as well.
+	HighWater units.Bytes
+}
+
+// maxNoticeWindow keeps the sum of a window's gradients exact.
+const maxNoticeWindow = 4096
 
 // ECN is random early marking. A packet that leaves a queue, more than Kmin
 // bytes of which stay behind, is marked with a probability that rises linearly
@@ -188,8 +201,12 @@ func (s *SwitchConfig) validate(c *Config, name string) (errs []error) {
 		if e := k.ECN; !(e.Pmax >= 0 && e.Pmax <= 1) || e.AtRate < 0 {
 			bad("priority %d: ECN has Pmax %v and AtRate %v: set a probability and a rate, or 0", i, e.Pmax, e.AtRate)
 		}
-		if e := k.EIN; e.Off < 0 || e.Off > e.On || e.On >= 2*units.GiB {
-			bad("priority %d: EIN has On %v and Off %v: set 0 <= Off <= On < 2GiB", i, e.On, e.Off)
+		if e := k.EIN; !(e.Gradient >= 0 && e.Gradient <= 1000) {
+			bad("priority %d: EIN has Gradient %v: set a share of the port's rate up to 1000, such as 0.25, or 0", i, e.Gradient)
+		} else if e.Gradient > 0 && (e.Window < 1 || e.Window > maxNoticeWindow) {
+			bad("priority %d: EIN has a Window of %d: set 1 to %d dequeues, such as 50", i, e.Window, maxNoticeWindow)
+		} else if e.HighWater < 0 || e.HighWater >= 2*units.GiB {
+			bad("priority %d: EIN has HighWater %v: set 0 to 2GiB", i, e.HighWater)
 		}
 		p := k.PFC
 		if p.Watchdog < 0 || p.Watchdog > 1000*units.Second {

@@ -202,9 +202,11 @@ func TestFailureErrors(t *testing.T) {
 	cfg := Default()
 	cfg.Reroute = -1
 	cfg.Switch.Classes[0].PFC.Watchdog = -1
-	cfg.Switch.Classes[1].EIN = Notice{On: 5, Off: 6}
+	cfg.Switch.Classes[1].EIN = Notice{Gradient: -1}
+	cfg.Switch.Classes[2].EIN = Notice{Gradient: 0.25}
+	cfg.Switch.Classes[3].EIN = Notice{Gradient: 0.25, Window: 50, HighWater: -1}
 	err := cfg.Validate()
-	for _, want := range []string{"Reroute is", "Watchdog is", "EIN has On 5B and Off 6B"} {
+	for _, want := range []string{"Reroute is", "Watchdog is", "EIN has Gradient -1: set", "EIN has a Window of 0: set", "EIN has HighWater -1B: set"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -294,27 +296,33 @@ func TestWatchdogBreaksADeadlock(t *testing.T) {
 	}
 }
 
-// EIN begins with the packet that leaves more than On behind, and ends with the one
-// that leaves no more than Off.
+// EIN begins with the first packet that leaves a growing queue behind, of three that
+// send to one, and ends with the one that leaves no more than HighWater.
 func TestEIN(t *testing.T) {
 	cfg := Default()
-	cfg.Switch.Classes[0].EIN = Notice{On: 20_000, Off: 5_000}
+	cfg.Switch.Classes[0].EIN = Notice{Gradient: 0.25, Window: 5, HighWater: 5_000}
 	r := newRig(t, Star(4, gig(100, us)), cfg, 1)
 	r.incast(20, 1000)
 	r.run()
-	// Three send one packet each in the time in which one leaves: the queue grows to
-	// some 40 packets and drains.
-	queue, on, marked := 0, false, 0
+	// Three send one packet each in the time in which one leaves: the queue grows by
+	// two packets of 1000 bytes in what takes 1020, 40 times, and drains.
+	gradients, queue, on, marked := []float64{0, 0, 0, 0, 0}, 0, false, 0
 	got := r.nics[0].got
 	for i, a := range got {
 		// Arrivals are three at a time until 20 have come from each, and at one
 		// instant departures go first.
 		come := min(3*i, 60)
-		queue = (come - i - 1) * 1000
-		if i == 0 {
+		before := queue
+		if queue = (come - i - 1) * 1000; i == 0 {
 			queue = 0 // the first found its port idle
+		} else {
+			gradients = append(gradients[1:], float64(queue-before)/1020)
 		}
-		if queue > 20_000 {
+		mean := 0.0
+		for _, g := range gradients {
+			mean += g / 5
+		}
+		if mean > 0.25 {
 			on = true
 		} else if queue <= 5_000 {
 			on = false
@@ -326,7 +334,7 @@ func TestEIN(t *testing.T) {
 			marked++
 		}
 	}
-	if s := r.n.Port(r.link(t, "tor0->h0")).Stats(); marked == 0 || s.EINMarks != uint64(marked) || s.Marks != 0 {
-		t.Errorf("%d marked, the port says %d", marked, s.EINMarks)
+	if s := r.n.Port(r.link(t, "tor0->h0")).Stats(); marked == 0 || marked == len(got) || s.EINMarks != uint64(marked) || s.Marks != 0 {
+		t.Errorf("%d of %d marked, the port says %d", marked, len(got), s.EINMarks)
 	}
 }

@@ -69,8 +69,8 @@ type coldLink struct {
 	cutFrom    units.Time // after which packets arrive that were cut off
 	cutUntil   units.Time // when the last of them does
 	before     rateSpan
-	tripped    uint8 // priorities whose pause the watchdog ended
-	incast     uint8 // priorities whose packets get EIN
+	tripped    uint8    // priorities whose pause the watchdog ended
+	incasts    []incast // by priority, where packets get EIN
 	trips      uint64
 	stormDrops uint64
 	notices    uint64

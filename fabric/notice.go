@@ -1,16 +1,18 @@
 package fabric
 
-// notice sets EIN on the packets that leave a queue in an incast: from the one
-// that leaves more than On behind to the one that leaves Off or less.
-func (n *Network) notice(id uint32, c *class, p *Packet, queue int32) {
-	cold, bit := &n.cold[id], uint8(1)<<(p.Priority&7)
-	switch {
-	case queue > c.einOn:
-		cold.incast |= bit
-	case queue <= c.einOff:
-		cold.incast &^= bit
+import "github.com/sluice-rdma/sluice/units"
+
+// notice sets EIN on the packets that leave a queue in an incast.
+func (n *Network) notice(now units.Time, id uint32, c *class, p *Packet, queue int32) {
+	cold := &n.cold[id]
+	if cold.incasts == nil {
+		cold.incasts = make([]incast, n.prios)
 	}
-	if cold.incast&bit != 0 {
+	s := &cold.incasts[p.Priority]
+	if s.gradients == nil {
+		s.gradients = make([]int64, c.ein.window)
+	}
+	if s.dequeue(&c.ein, now, queue) {
 		p.Flags |= EIN
 		cold.notices++
 	}

@@ -117,7 +117,7 @@ func (n *Network) depart(now units.Time, l *link, k *kind, id uint32, h Handle, 
 		n.mark(id, &k.class[p.Priority], p, behind)
 	}
 	if k.ein&(1<<(p.Priority&7)) != 0 {
-		n.notice(id, &k.class[p.Priority], p, behind)
+		n.notice(now, id, &k.class[p.Priority], p, behind)
 	}
 	if p.Telemetry != telemetry.None && k.telemetry {
 		switch p.Telemetry {

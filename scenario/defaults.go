@@ -22,6 +22,7 @@ func Default() *Scenario {
 			Alpha:         1,
 			INT:           true,
 			PFC:           PFC{Enabled: true, WatchdogAction: watchdogDrop},
+			EIN:           EIN{Window: 50},
 		},
 		NIC: NIC{
 			Preset:      "cx6dx",

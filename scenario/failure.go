@@ -26,14 +26,18 @@ type Failure struct {
 	Loss float64 `yaml:"loss" eg:"0.01"`
 }
 
-// EIN is Pulser's explicit incast notification, by the length of a queue: on every
-// packet from the first that leaves more than `on` behind to the one that leaves
-// `off` or less.
+// EIN is Pulser's explicit incast notification (its Algorithm 1): on every packet from
+// when the queue that it leaves grows faster than `gradient`, to the first that leaves
+// `high_water` or less behind while it does not.
 type EIN struct {
-	// Above this queue marks begin; 0 turns them off.
-	On units.Bytes `yaml:"on" eg:"200KiB"`
-	// At or below this queue they end.
-	Off units.Bytes `yaml:"off" eg:"100KiB"`
+	// Share of the link's rate by which a queue grows in an incast; Pulser has
+	// 0.25. 0 turns marking off.
+	Gradient float64 `yaml:"gradient" eg:"0.25"`
+	// Dequeues that the gradient is averaged over, 1 to 4096.
+	Window int `yaml:"window" eg:"50"`
+	// Queue at or below which an incast ends: more than ECN's threshold, and
+	// `ecn.at_rate` goes for it as well.
+	HighWater units.Bytes `yaml:"high_water" eg:"120KiB"`
 }
 
 // Class is what differs for one priority.
@@ -148,7 +152,7 @@ func (f *Fabric) class(priority int) fabric.Class {
 	k := fabric.Class{
 		Weight: c.Weight, Alpha: f.Alpha,
 		ECN: fabric.ECN{Kmin: ecn.Kmin, Kmax: ecn.Kmax, Pmax: ecn.Pmax, AtRate: ecn.AtRate},
-		EIN: fabric.Notice{On: f.EIN.On, Off: f.EIN.Off},
+		EIN: fabric.Notice{Gradient: f.EIN.Gradient, Window: f.EIN.Window, HighWater: f.EIN.HighWater},
 		PFC: fabric.PFC{
 			Lossless: f.PFC.Enabled, XOFF: f.PFC.XOFF, XON: f.PFC.XON, Headroom: f.PFC.Headroom,
 			Watchdog: f.PFC.Watchdog, WatchdogForwards: f.PFC.WatchdogAction == watchdogForward,

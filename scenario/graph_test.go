@@ -78,7 +78,7 @@ func TestGraphErrors(t *testing.T) {
 }
 
 func TestFailureKeys(t *testing.T) {
-	s := parse(t, small, "fabric.reroute=1ms", "fabric.ein={on: 200KiB, off: 100KiB}", "fabric.pfc={watchdog: 100us, watchdog_action: forward}",
+	s := parse(t, small, "fabric.reroute=1ms", "fabric.ein={gradient: 0.5, high_water: 100KiB}", "fabric.pfc={watchdog: 100us, watchdog_action: forward}",
 		"fabric.failures=[{link: tor0->h1, at: 1ms, for: 2ms, down: true}, {link: h0->tor0, rate: 1Gbps, loss: 0.5, both: false}]",
 		"workloads[0].priority=2", "fabric.classes=[{priority: 2, weight: 3, alpha: 0.5, lossless: false, kmin: 1KiB, pmax: 1}, {priority: 0, weight: 1}]")
 	c := s.Systems[0].FabricConfig()
@@ -94,7 +94,7 @@ func TestFailureKeys(t *testing.T) {
 	if c.Priorities != 3 || two.Weight != 3 || two.Alpha != 0.5 || two.PFC.Lossless || two.ECN.Kmin != units.KiB || two.ECN.Kmax != 20*units.KiB || two.ECN.Pmax != 1 {
 		t.Errorf("%d priorities; priority 2: %+v", c.Priorities, two)
 	}
-	if one.Weight != 0 || one.Alpha != 1 || !one.PFC.Lossless || one.PFC.Watchdog != 100*units.Microsecond || !one.PFC.WatchdogForwards || one.EIN.On != 200*units.KiB || one.EIN.Off != 100*units.KiB {
+	if one.Weight != 0 || one.Alpha != 1 || !one.PFC.Lossless || one.PFC.Watchdog != 100*units.Microsecond || !one.PFC.WatchdogForwards || one.EIN != (fabric.Notice{Gradient: 0.5, Window: 50, HighWater: 100 * units.KiB}) {
 		t.Errorf("priority 1: %+v", one)
 	}
 	if f := take(s, 1, 1)[0]; f.Class != 3 {
@@ -115,8 +115,9 @@ func TestFailureErrors(t *testing.T) {
 		"fabric.failures=[{link: tor0->h1, down: true, at: -1us}]": "failures[0].at: is -1us",
 		"fabric.failures=[{link: tor0->h1, down: true, for: -1s}]": "failures[0].for: is -1s",
 		"fabric.reroute=-1us":                                      "reroute: is -1us",
-		"fabric.ein={on: 1KiB, off: 2KiB}":                         "ein.off: is 2KiB",
-		"fabric.ein={on: -1B}":                                     "ein.on: is -1B",
+		"fabric.ein={gradient: -1}":                                "ein.gradient: is -1: choose",
+		"fabric.ein={window: 0}":                                   "ein.window: is 0: choose",
+		"fabric.ein={high_water: -1B}":                             "ein.high_water: is -1B: choose",
 		"fabric.pfc.watchdog=-1us":                                 "pfc.watchdog: is -1us",
 		"fabric.pfc.watchdog_action=cry":                           `pfc.watchdog_action: "cry" is none: choose drop or forward`,
 		"fabric.classes=[{priority: 8}]":                           "classes[0].priority: is 8: choose 0 to 7",

@@ -242,10 +242,14 @@ func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Top
 	if f.PFC.XON > 0 && f.PFC.XON >= f.PFC.XOFF {
 		d.fail(at("fabric.pfc.xon"), "is %v: choose less than xoff, %v", f.PFC.XON, f.PFC.XOFF)
 	}
-	if f.EIN.On < 0 || f.EIN.On >= 2*units.GiB {
-		d.fail(at("fabric.ein.on"), "is %v: choose a size from 0 to below 2GiB", f.EIN.On)
-	} else if f.EIN.Off < 0 || f.EIN.Off > f.EIN.On {
-		d.fail(at("fabric.ein.off"), "is %v: choose a size from 0 to on, %v", f.EIN.Off, f.EIN.On)
+	if e := f.EIN; !(e.Gradient >= 0 && e.Gradient <= 1000) {
+		d.fail(at("fabric.ein.gradient"), "is %v: choose a share of the link's rate, such as 0.25, or 0 for no marks", e.Gradient)
+	}
+	if e := f.EIN; e.Window < 1 || e.Window > 4096 {
+		d.fail(at("fabric.ein.window"), "is %d: choose 1 to 4096 dequeues, such as 50", e.Window)
+	}
+	if e := f.EIN; e.HighWater < 0 || e.HighWater >= 2*units.GiB {
+		d.fail(at("fabric.ein.high_water"), "is %v: choose a size from 0 to below 2GiB, above ecn.kmax", e.HighWater)
 	}
 	if f.PFC.Watchdog < 0 || f.PFC.Watchdog > 1000*units.Second {
 		d.fail(at("fabric.pfc.watchdog"), "is %v: choose a span up to 1000s, or 0 for none", f.PFC.Watchdog)
