@@ -41,7 +41,7 @@ func (m Miss) String() string {
 
 // CheckExpectations reports an expectation of a figure that no result has.
 func CheckExpectations(s *scenario.Scenario) error {
-	for _, e := range s.Expect {
+	for i, e := range s.Expect {
 		var figures any = &System{}
 		switch {
 		case e.Label != "":
@@ -50,7 +50,7 @@ func CheckExpectations(s *scenario.Scenario) error {
 			figures = &Link{}
 		}
 		if _, ok := metricOf(figures, e.Metric); !ok {
-			return fmt.Errorf("%s: expect: there is no figure %q: take one of %s", s.Name, e.Metric, strings.Join(metricNames(figures), ", "))
+			return s.Errorf(fmt.Sprintf("expect[%d].metric", i), "there is no figure %q: take one of %s", e.Metric, strings.Join(metricNames(figures), ", "))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,8 +31,10 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 		// Elapsed time is the one thing about a run that is not a function of
 		// scenario and seed, and is reported as such.
 		start := time.Now()
-		one, end, err := runSystem(s, sys, seed, progress, opt.Flows)
-		if err != nil {
+		one, end, err := runSystem(s, i, seed, progress, opt.Flows)
+		if at := (scenario.Errors)(nil); errors.As(err, &at) {
+			return nil, err
+		} else if err != nil {
 			return nil, fmt.Errorf("scenario %s, system %s: %w", s.Name, sys.Name, err)
 		}
 		one.WallS = time.Since(start).Seconds()
@@ -45,16 +48,20 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 	return r, nil
 }
 
-// runSystem simulates one system and returns what was measured and when it
-// ended.
-func runSystem(s *scenario.Scenario, sys *scenario.System, seed uint64, progress func(float64), flows func(*FlowRecord) error) (*System, units.Time, error) {
+// runSystem simulates system i and returns what was measured and when it ended.
+func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64), flows func(*FlowRecord) error) (*System, units.Time, error) {
+	sys := s.Systems[i]
+	// What the model can't be built from, the scenario says.
+	refuse := func(err error) (*System, units.Time, error) {
+		return nil, 0, s.Errorf(fmt.Sprintf("systems[%d]", i), "%s: %v", sys.Name, err)
+	}
 	overhead, err := idleOverhead(sys, s.Topology.HostRate)
 	if err != nil {
-		return nil, 0, err
+		return refuse(err)
 	}
 	sim, err := newSimulation(sys, s.Graph(), seed)
 	if err != nil {
-		return nil, 0, err
+		return refuse(err)
 	}
 	sim.flows = s.Flows(seed).Next
 	sim.traffic = s.Traffic(seed)
@@ -62,7 +69,7 @@ func runSystem(s *scenario.Scenario, sys *scenario.System, seed uint64, progress
 	sim.idle = overhead
 	m, err := newMeasurement(sim, s)
 	if err != nil {
-		return nil, 0, err
+		return refuse(err)
 	}
 	sim.measure = m
 	m.progress = progress

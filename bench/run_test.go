@@ -170,8 +170,8 @@ func TestPowerTCPIncast(t *testing.T) {
 func TestConservation(t *testing.T) {
 	for _, name := range scenario.Builtins() {
 		s := load(t, name, "duration=2ms", "warmup=0", "expect=[]")
-		for _, sys := range s.Systems {
-			out, _, err := runSystem(s, sys, 3, func(float64) {}, nil)
+		for i, sys := range s.Systems {
+			out, _, err := runSystem(s, i, 3, func(float64) {}, nil)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue

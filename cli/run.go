@@ -138,7 +138,9 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 	}
 	result, err := bench.Run(s, o)
 	r.progress.Clear()
-	if err != nil {
+	if at := (scenario.Errors)(nil); errors.As(err, &at) {
+		return usageError{err}
+	} else if err != nil {
 		return err
 	}
 	result.Misses = bench.Misses(s, result)

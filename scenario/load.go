@@ -53,6 +53,7 @@ func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
 	d := &decoder{at: map[string]Pos{}, file: Pos{File: file}}
 	d.decode(root, "", reflect.ValueOf(s).Elem())
 	d.at = withoutRoot(d.at)
+	s.source = d
 	if len(d.errs) == 0 {
 		s.resolve(d)
 	}

@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"fmt"
+
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -47,6 +49,20 @@ type Scenario struct {
 	graph  *fabric.Topology
 	labels []string
 	plans  []plan // of Workloads
+	source *decoder
+}
+
+// Errorf says that what stands at a key, such as "systems[0].config", is wrong, with
+// the file and line where the scenario has it or what contains it: for checks that
+// only a run can make.
+func (s *Scenario) Errorf(key, format string, args ...any) error {
+	e := &Error{Key: key, Msg: fmt.Sprintf(format, args...)}
+	if s.source != nil {
+		e.Pos = s.source.pos(key)
+	} else {
+		e.Pos = Pos{File: s.Name}
+	}
+	return Errors{e}
 }
 
 // Graph returns the topology as a graph. It is shared and must not be changed.

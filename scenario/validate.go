@@ -110,6 +110,9 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 			d.failEngine(path+".config", sys.Engine, err)
 		}
 	}
+	if len(d.errs) == errs {
+		sys.checkEngine(d, path+".config", s)
+	}
 	// What the whole scenario says is wrong once, not once a system.
 	d.within("", path+".override", func(at func(key string) string) {
 		sys.checkNIC(d, at)
@@ -150,6 +153,22 @@ func (d *decoder) within(all, one string, check func(at func(key string) string)
 		}
 	}
 	d.errs = kept
+}
+
+// checkEngine makes the engine as each host will: what it refuses, or can't do at
+// the hosts' rates, is found before anything runs. The round trip is not known yet;
+// engines take any above zero.
+func (sys *System) checkEngine(d *decoder, path string, s *Scenario) {
+	if sys.NIC.MTU <= 0 || s.graph == nil {
+		return
+	}
+	_, lines, _ := racks(s.graph)
+	for _, line := range slices.Compact(slices.Sorted(slices.Values(lines))) {
+		if _, err := sys.NewEngine(cc.Env{LineRate: line, BaseRTT: 10 * units.Microsecond, MTU: units.Bytes(sys.NIC.MTU)}); err != nil {
+			d.failEngine(path, sys.Engine, err)
+			return
+		}
+	}
 }
 
 var engineField = regexp.MustCompile(`^(\w+)`)
