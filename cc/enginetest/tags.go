@@ -17,6 +17,7 @@ func Tags(t *testing.T, config any) {
 	allowed := map[reflect.Type]bool{
 		reflect.TypeFor[units.Time](): true, reflect.TypeFor[units.Rate](): true, reflect.TypeFor[units.Bytes](): true,
 		reflect.TypeFor[float64](): true, reflect.TypeFor[int](): true, reflect.TypeFor[bool](): true,
+		reflect.TypeFor[string](): true,
 	}
 	seen := map[string]bool{}
 	for f := range reflect.TypeOf(config).Fields() {

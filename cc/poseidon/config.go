@@ -1,7 +1,9 @@
 package poseidon
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -47,7 +49,52 @@ type Config struct {
 	// BaseDelay is the round trip with empty queues that Brownfield takes out
 	// of the measured one; zero takes the environment's base RTT.
 	BaseDelay units.Time `yaml:"base_delay"`
+
+	// Signal is what is held against the target: mpd, the largest delay of any
+	// hop, or rtt, what queues add to the round trip (section 5.6.1 takes the
+	// first away to show what it is for). BaseDelay is taken out of the latter.
+	Signal string `yaml:"signal"`
+	// Target is how the target falls as the rate rises: log (equation 3), power
+	// (appendix C, as the rate to the Q), or fixed, not at all (section 5.6.1).
+	Target string `yaml:"target"`
+	// Scaling is what the target falls with: rate, or cwnd (appendix C), the
+	// window, as if every round trip took one base RTT.
+	Scaling string `yaml:"scaling"`
+	// Q is the exponent of Target power, from -2 to below 0; -0.5 is Swift's.
+	Q float64 `yaml:"q"`
+	// FixedTarget is that of Target fixed; zero is K + P/2, the target of the
+	// geometric mean of MinRate and MaxRate. The paper gives none.
+	FixedTarget units.Time `yaml:"fixed_target"`
+	// Update is how far the window goes: distance (equation 4), ratio
+	// (equation 13 of appendix B.3), or aimd, which is Swift's additive increase
+	// and multiplicative decrease (section 5.6.1).
+	Update string `yaml:"update"`
+	// RatioM is m of equation 13, a delay. The paper gives no value; equation 2
+	// asks for more than P/(2 ln(MaxRate/MinRate)) - K.
+	RatioM units.Time `yaml:"ratio_m"`
+	// AI and Beta are of Update aimd: packets that a round trip adds, and the
+	// share of the window that goes for each part by which the delay exceeds the
+	// target.
+	AI   float64 `yaml:"ai"`
+	Beta float64 `yaml:"beta"`
 }
+
+// What Signal, Target, Scaling and Update may say.
+const (
+	SignalMPD = "mpd"
+	SignalRTT = "rtt"
+
+	TargetLog   = "log"
+	TargetPower = "power"
+	TargetFixed = "fixed"
+
+	ScalingRate = "rate"
+	ScalingCwnd = "cwnd"
+
+	UpdateDistance = "distance"
+	UpdateRatio    = "ratio"
+	UpdateAIMD     = "aimd"
+)
 
 // DefaultConfig returns the paper's parameters (section 5 and Figure 7), and
 // where it has none those named in docs/engines/poseidon.md.
@@ -56,6 +103,8 @@ func DefaultConfig() Config {
 		P: 40 * units.Microsecond, K: 2 * units.Microsecond, M: 0.25,
 		MinMD: 0.5, MaxMI: 4,
 		RetxResetThreshold: 5,
+		Signal:             SignalMPD, Target: TargetLog, Scaling: ScalingRate, Q: -0.5,
+		Update: UpdateDistance, RatioM: units.Microsecond, AI: 1, Beta: 0.8,
 	}
 }
 
@@ -91,6 +140,26 @@ func (c Config) Validate() error {
 		return fmt.Errorf("poseidon: retx_reset_threshold is %d: choose 1 or more timeouts", c.RetxResetThreshold)
 	case c.BaseDelay < 0:
 		return fmt.Errorf("poseidon: base_delay is %v: choose a positive span, or 0 for the environment's base RTT", c.BaseDelay)
+	case !slices.Contains([]string{SignalMPD, SignalRTT}, c.Signal):
+		return fmt.Errorf("poseidon: signal is %q: choose mpd or rtt", c.Signal)
+	case c.Signal == SignalRTT && c.Brownfield:
+		return errors.New("poseidon: signal rtt has no use for brownfield: set one of them")
+	case !slices.Contains([]string{TargetLog, TargetPower, TargetFixed}, c.Target):
+		return fmt.Errorf("poseidon: target is %q: choose log, power or fixed", c.Target)
+	case !slices.Contains([]string{ScalingRate, ScalingCwnd}, c.Scaling):
+		return fmt.Errorf("poseidon: scaling is %q: choose rate or cwnd", c.Scaling)
+	case !(c.Q >= -2 && c.Q < 0):
+		return fmt.Errorf("poseidon: q is %v: choose a number from -2 to below 0, such as -0.5 (appendix C)", c.Q)
+	case c.FixedTarget < 0:
+		return fmt.Errorf("poseidon: fixed_target is %v: choose a positive span, or 0 for k + p/2", c.FixedTarget)
+	case !slices.Contains([]string{UpdateDistance, UpdateRatio, UpdateAIMD}, c.Update):
+		return fmt.Errorf("poseidon: update is %q: choose distance, ratio or aimd", c.Update)
+	case c.RatioM < 0:
+		return fmt.Errorf("poseidon: ratio_m is %v: choose a span of 0 or more, such as 1us", c.RatioM)
+	case !(c.AI > 0 && c.AI <= maxPackets):
+		return fmt.Errorf("poseidon: ai is %v: choose a positive number of packets, such as 1", c.AI)
+	case !(c.Beta > 0 && c.Beta <= maxPackets):
+		return fmt.Errorf("poseidon: beta is %v: choose a positive number, such as 0.8", c.Beta)
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ type law struct {
 	slope            float64 // p / alpha, alpha = ln maxRate - ln minRate
 	gain             float64 // alpha m / p
 	atNoDelay        float64 // m ln maxRate + gain k
-	quarter          bool    // m is 1/4
+	quarter          bool    // m is 1/4, and the functions are the paper's
+	*alternatives            // nil for the paper's
 }
 
 func newLaw(p, k, m, minRate, maxRate float64) law {
@@ -34,21 +35,30 @@ func newLaw(p, k, m, minRate, maxRate float64) law {
 // minRate to maxRate; others have the target of the nearer end.
 func (l *law) target(rate float64) float64 {
 	rate = min(max(rate, l.minRate), l.maxRate)
+	if l.alternatives != nil {
+		switch l.shape {
+		case power:
+			return l.powerTarget(rate)
+		case fixed:
+			return l.fixedTarget
+		}
+	}
 	return float64(l.slope*(l.lnMax-detmath.Log(rate))) + l.k
 }
 
-// ratio is U(T(rate), delay), equation 4 with equation 3 put in:
+// distanceRatio is U(T(rate), delay), equation 4. It is at least one just where
+// delay <= T(rate) (equation 1).
+func (l *law) distanceRatio(rate, delay float64) float64 {
+	return detmath.Exp(float64(l.gain * (l.target(rate) - delay)))
+}
+
+// quarterRatio is distanceRatio with equation 3 put in, for the default m = 1/4:
 //
 //	U = exp((T(rate) - delay) alpha m / p)
 //	  = (maxRate/rate)^m exp((k - delay) alpha m / p)
 //
-// It is at least one just where delay <= T(rate) (equation 1). The second form
-// lets the default m = 1/4 do with two square roots in place of a logarithm in
-// front of the exponential.
-func (l *law) ratio(rate, delay float64) float64 {
-	if l.quarter {
-		rate = min(max(rate, l.minRate), l.maxRate)
-		return detmath.Exp(l.atNoDelay-float64(l.gain*delay)) / math.Sqrt(math.Sqrt(rate))
-	}
-	return detmath.Exp(float64(l.gain * (l.target(rate) - delay)))
+// which does with two square roots in place of a logarithm.
+func (l *law) quarterRatio(rate, delay float64) float64 {
+	rate = min(max(rate, l.minRate), l.maxRate)
+	return detmath.Exp(l.atNoDelay-float64(l.gain*delay)) / math.Sqrt(math.Sqrt(rate))
 }

@@ -32,17 +32,30 @@ type params struct {
 	minMD, maxMI     float64
 	minCwnd, maxCwnd float64 // packets
 	resetAfter       int
-	mtuBits          float64    // bits times picoseconds per second
-	brownfield       bool       // take the delay between the ends into account
+	mtuBits          float64 // bits times picoseconds per second
+	source           source
 	unqueued         units.Time // NetRTT of a packet that meets no queue
 }
 
+// source says what the signal is.
+type source uint8
+
+const (
+	fromHops    source = iota
+	fromBoth           // brownfield: the delay between the ends counts too
+	fromTheEnds        // the ablation: that alone
+)
+
 // signal is the delay that the flow reacts to, and whether there is one: the
 // largest of any hop, and in brownfield (section 4.1) what the path added
-// beyond the largest hops of both directions, if that is more.
+// beyond the largest hops of both directions, if that is more. Without per-hop
+// delays (section 5.6.1) it is what queues added to the whole round trip.
 func (p *params) signal(a *cc.Ack) (units.Time, bool) {
-	if !p.brownfield {
+	if p.source == fromHops {
 		return a.MaxHopDelay, a.HasMaxDelay
+	}
+	if p.source == fromTheEnds {
+		return max(0, a.NetRTT-p.unqueued), a.NetRTT > 0
 	}
 	var hop, reverse units.Time
 	if a.HasMaxDelay {
@@ -69,8 +82,12 @@ func (p *params) receiveACK(s *state, a *cc.Ack) (mayGrow bool) {
 	if !ok {
 		return false
 	}
-	rate := float64(s.cwnd*p.mtuBits) / float64(s.rtt)
-	ratio := p.ratio(rate, float64(delay))
+	var ratio float64
+	if p.quarter {
+		ratio = p.quarterRatio(float64(s.cwnd*p.mtuBits)/float64(s.rtt), float64(delay))
+	} else {
+		ratio = p.anyRatio(s, float64(delay))
+	}
 	before := s.cwnd
 	switch {
 	case ratio < 1: // mpd > mpt
@@ -162,15 +179,20 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 		return v
 	}
 	p := params{
-		law:        newLaw(float64(c.P), float64(c.K), c.M, float64(minRate), float64(maxRate)),
+		law:        newLaw(float64(c.P), float64(c.K), c.M, float64(minRate), float64(maxRate)).with(c, env.BaseRTT),
 		minMD:      c.MinMD,
 		maxMI:      c.MaxMI,
 		minCwnd:    orDefault(c.MinCwnd, min(packets(minRate, env.BaseRTT), 1)),
 		maxCwnd:    orDefault(c.MaxCwnd, min(max(packets(env.LineRate, env.BaseRTT+c.P+c.K), 1), maxPackets)),
 		resetAfter: c.RetxResetThreshold,
 		mtuBits:    float64(8*env.MTU) * float64(units.Second),
-		brownfield: c.Brownfield,
 		unqueued:   baseDelay - env.LineRate.Serialize(env.MTU),
+	}
+	switch {
+	case c.Brownfield:
+		p.source = fromBoth
+	case c.Signal == SignalRTT:
+		p.source = fromTheEnds
 	}
 	if p.maxCwnd < p.minCwnd {
 		return nil, fmt.Errorf("poseidon: the largest window (%v packets) is below the smallest (%v): set max_cwnd or min_cwnd", p.maxCwnd, p.minCwnd)

@@ -29,6 +29,10 @@ func TestConforms(t *testing.T) {
 		"default":     func(*Config) {},
 		"brownfield":  func(c *Config) { c.Brownfield = true },
 		"other steps": func(c *Config) { c.M = 0.5 },
+		"rtt":         func(c *Config) { c.Signal = SignalRTT },
+		"fixed":       func(c *Config) { c.Target = TargetFixed },
+		"ratio":       func(c *Config) { c.Update, c.RatioM = UpdateRatio, 0 },
+		"aimd":        func(c *Config) { c.Update = UpdateAIMD },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := DefaultConfig()
@@ -374,6 +378,16 @@ func TestValidate(t *testing.T) {
 	refuses("poseidon: initial_cwnd is .* choose", func(c *Config) { c.InitialCwnd = -1 }, func(c *Config) { c.InitialCwnd = inf })
 	refuses("poseidon: retx_reset_threshold is .* choose", func(c *Config) { c.RetxResetThreshold = 0 })
 	refuses("poseidon: base_delay is .* choose", func(c *Config) { c.BaseDelay = -1 })
+	refuses("poseidon: signal is .* choose", func(c *Config) { c.Signal = "" }, func(c *Config) { c.Signal = "MPD" })
+	refuses("poseidon: signal rtt has no use", func(c *Config) { c.Signal, c.Brownfield = SignalRTT, true })
+	refuses("poseidon: target is .* choose", func(c *Config) { c.Target = "x" })
+	refuses("poseidon: scaling is .* choose", func(c *Config) { c.Scaling = "x" })
+	refuses("poseidon: q is .* choose", func(c *Config) { c.Q = 0 }, func(c *Config) { c.Q = -2.1 }, func(c *Config) { c.Q = nan })
+	refuses("poseidon: fixed_target is .* choose", func(c *Config) { c.FixedTarget = -1 })
+	refuses("poseidon: update is .* choose", func(c *Config) { c.Update = "x" })
+	refuses("poseidon: ratio_m is .* choose", func(c *Config) { c.RatioM = -1 })
+	refuses("poseidon: ai is .* choose", func(c *Config) { c.AI = 0 }, func(c *Config) { c.AI = nan })
+	refuses("poseidon: beta is .* choose", func(c *Config) { c.Beta = 0 }, func(c *Config) { c.Beta = inf })
 	if _, err := New(Config{}, testEnv); err == nil {
 		t.Error("New accepted a configuration that Validate refuses")
 	}

@@ -1,0 +1,70 @@
+package poseidon_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// victims returns the wire rate of the multi-hop victim with each configuration.
+func victims(t *testing.T, text string) map[string]float64 {
+	t.Helper()
+	s, err := scenario.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bench.Run(s, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, sys := range r.Systems {
+		for _, l := range sys.Labels {
+			if l.Label == "victim" {
+				got[sys.Name] = float64(l.WireGbps)
+			}
+		}
+	}
+	return got
+}
+
+// Figure 21a and Figure 23: a victim that meets 5 flows at one hop and 9 at the
+// next keeps its 20 Gbps with max per-hop delay and a target that falls with the
+// rate, by whatever update, and with either alternative target; it loses its
+// share when the signal is the round trip or the target fixed, and part of it when
+// the target goes by the window.
+func TestAblation(t *testing.T) {
+	got := victims(t, `
+extends: poseidon-multihop
+duration: 8ms
+warmup: 4ms
+params: {m: 5, n: 9}
+systems:
+  - {name: poseidon, engine: poseidon}
+  - {name: aimd, engine: poseidon, config: {update: aimd}}
+  - {name: ratio, engine: poseidon, config: {update: ratio}}
+  - {name: power, engine: poseidon, config: {target: power}}
+  - {name: rtt, engine: poseidon, config: {signal: rtt}}
+  - {name: fixed, engine: poseidon, config: {target: fixed}}
+  - {name: fixed aimd, engine: poseidon, config: {target: fixed, update: aimd}}
+  - {name: cwnd, engine: poseidon, config: {scaling: cwnd}}
+  - {name: power cwnd, engine: poseidon, config: {target: power, scaling: cwnd}}
+`)
+	for _, name := range []string{"poseidon", "aimd", "ratio", "power"} {
+		if math.Abs(got[name]-20) > 2.4 {
+			t.Errorf("%s: the victim has %v Gbps, its share is 20", name, got[name])
+		}
+	}
+	for _, name := range []string{"rtt", "fixed", "fixed aimd"} {
+		if got[name] > 5 {
+			t.Errorf("%s: the victim has %v Gbps, and should have lost its share of 20", name, got[name])
+		}
+	}
+	for with, by := range map[string]string{"cwnd": "poseidon", "power cwnd": "power"} {
+		if got[with] > 0.85*got[by] || got[with] < 5 {
+			t.Errorf("%s: the victim has %v Gbps, by rate %v", with, got[with], got[by])
+		}
+	}
+}
