@@ -18,15 +18,8 @@ func (s *simulation) audit() error {
 	if t.Sent != t.Delivered+t.Dropped+t.Lost+uint64(inside) {
 		return fmt.Errorf("conservation: %d packets were sent, but %d delivered, %d dropped, %d lost and %d inside the network", t.Sent, t.Delivered, t.Dropped, t.Lost, inside)
 	}
-	var sent, received, stray uint64
-	var sentPayload, receivedPayload units.Bytes
-	for _, h := range s.hosts {
-		st := h.nic.Stats()
-		sent, received, stray = sent+st.TxPackets, received+st.RxPackets, stray+st.NoQP
-		sentPayload, receivedPayload = sentPayload+st.TxPayload, receivedPayload+st.RxPayload
-	}
-	if sent != t.Sent || received > t.Delivered {
-		return fmt.Errorf("conservation: NICs sent %d packets and received %d, the network took %d and delivered %d", sent, received, t.Sent, t.Delivered)
+	if err := s.auditNICs(t); err != nil {
+		return err
 	}
 	var dropped, lost uint64
 	for i := range s.net.Topology().Links() {
@@ -36,11 +29,43 @@ func (s *simulation) audit() error {
 	if dropped != t.Dropped || lost != t.Lost {
 		return fmt.Errorf("conservation: ports dropped %d packets and lost %d, the network %d and %d", dropped, lost, t.Dropped, t.Lost)
 	}
+	return nil
+}
+
+// auditNICs checks what NICs sent and received against what the network took and
+// delivered, and bytes of payload: staged NICs' against one another, reduced ones',
+// which count what they placed in memory, against what the flows got.
+func (s *simulation) auditNICs(t fabric.Totals) error {
+	packets := func(sent, received uint64) error {
+		if sent != t.Sent || received > t.Delivered {
+			return fmt.Errorf("conservation: NICs sent %d packets and received %d, the network took %d and delivered %d", sent, received, t.Sent, t.Delivered)
+		}
+		return nil
+	}
+	if s.fleet != nil {
+		st := s.fleet.Stats()
+		placed := s.fleet.placed
+		for _, f := range s.active {
+			placed += f.arrived().Payload
+		}
+		if placed != st.Payload {
+			return fmt.Errorf("conservation: NICs placed %d bytes of payload in memory, and flows got %d", int64(st.Payload), int64(placed))
+		}
+		return packets(st.TxPackets, st.RxPackets)
+	}
+	var sent, received, stray uint64
+	var sentPayload, receivedPayload units.Bytes
+	for _, h := range s.hosts {
+		st := h.nic.Stats()
+		sent, received, stray = sent+st.TxPackets, received+st.RxPackets, stray+st.NoQP
+		sentPayload, receivedPayload = sentPayload+st.TxPayload, receivedPayload+st.RxPayload
+	}
+	inside, _ := s.net.InFlight()
 	nothingGone := t.Dropped+t.Lost+stray == 0 && inside == 0 && received == t.Delivered
 	if receivedPayload > sentPayload || nothingGone && receivedPayload != sentPayload {
 		return fmt.Errorf("conservation: NICs sent %d bytes of payload and received %d, with %d packets dropped, %d lost and %d inside the network", int64(sentPayload), int64(receivedPayload), t.Dropped, t.Lost, inside)
 	}
-	return nil
+	return packets(sent, received)
 }
 
 // audit checks that what was placed in memory for a flow is no less than what its

@@ -35,7 +35,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 100KB}, {src: h2, dst
 
 // A run is stopped in the middle of everything and still adds up.
 func TestAudit(t *testing.T) {
-	for _, sets := range [][]string{nil, {"fabric.buffer=100KB", "fabric.pfc.enabled=false"}, {`fabric.faults=[{link: "*", loss: 0.01}]`}, {"nic.mode=offload"}} {
+	for _, sets := range [][]string{nil, {"fabric.buffer=100KB", "fabric.pfc.enabled=false"}, {`fabric.faults=[{link: "*", loss: 0.01}]`}, {"nic.mode=offload"}, {"nic.model=reduced"}, {"nic.model=reduced", `fabric.faults=[{link: "*", loss: 0.01}]`}} {
 		sim := conserved(t, sets...)
 		if err := sim.run(); err != nil {
 			t.Errorf("%v: %v", sets, err)

@@ -78,11 +78,7 @@ func (m *measurement) fairShares(now units.Time) error {
 // path returns the links that a flow's data take.
 func (m *measurement) path(f *flow) []int {
 	if f.tally.path == nil {
-		from, qp := f.poster, f.qp
-		if f.poster != m.sim.hosts[f.Src] { // a Read
-			from, qp = f.peer, f.peerQP
-		}
-		m.fairness.links = m.sim.net.Path(m.fairness.links[:0], f.Src, f.Dst, from.nic.Peer(qp.Num()).FlowHash)
+		m.fairness.links = m.sim.net.Path(m.fairness.links[:0], f.Src, f.Dst, f.flowHash())
 		for _, l := range m.fairness.links {
 			f.tally.path = append(f.tally.path, int(l))
 		}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -10,15 +11,11 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// flow is a flow under way: a queue pair at each end, of which the poster's is
-// paced. A Read is posted by the data's destination.
+// flow is a flow under way.
 type flow struct {
 	scenario.Flow
-	poster, peer    *host
-	qp, peerQP      verbs.QP
-	local, remote   verbs.MR
-	sink            *nicmodel.NIC // where the data arrive, and by which queue pair
-	sinkQPN         uint32
+	pair                       // what carries it between staged NICs
+	light           *lightFlow // between reduced ones, or nil
 	posted, done    units.Bytes
 	outstanding     int                // messages
 	index           int                // in simulation.active
@@ -29,6 +26,45 @@ type flow struct {
 	tally           flowTally
 }
 
+// pair is a queue pair at each end, of which the poster's is paced. A Read is
+// posted by the data's destination.
+type pair struct {
+	poster, peer  *host
+	qp, peerQP    verbs.QP
+	local, remote verbs.MR
+	sink          *nicmodel.NIC // where the data arrive, and by which queue pair
+	sinkQPN       uint32
+}
+
+// arrived is what has been delivered of a flow.
+func (f *flow) arrived() nicmodel.Delivered {
+	if f.light != nil {
+		return f.light.arrived()
+	}
+	return f.sink.Delivered(f.sinkQPN)
+}
+
+// resent returns how many packets of a flow were sent again, and how many times
+// its timers ran out.
+func (f *flow) resent() (retransmissions, timeouts uint64) {
+	if f.light != nil {
+		return f.light.resent()
+	}
+	c, peer := f.poster.nic.Counters(f.qp.Num()), f.peer.nic.Counters(f.peerQP.Num())
+	return c.RetransmittedPackets + peer.RetransmittedPackets, c.LocalAckTimeoutErr + peer.LocalAckTimeoutErr
+}
+
+// flowHash is the entropy of the path of a flow's data.
+func (f *flow) flowHash() uint32 {
+	if f.light != nil {
+		return f.light.hash
+	}
+	if f.Operation == scenario.Read {
+		return f.peer.nic.Peer(f.peerQP.Num()).FlowHash
+	}
+	return f.poster.nic.Peer(f.qp.Num()).FlowHash
+}
+
 // postAhead is how much a flow keeps posted, so that neither shim nor NIC runs
 // dry between a completion and the next post: four messages, or this.
 const postAhead = 256 * units.KiB
@@ -36,6 +72,9 @@ const postAhead = 256 * units.KiB
 // start connects a flow and posts its first messages.
 func (s *simulation) start(spec scenario.Flow) error {
 	f := &flow{Flow: spec}
+	if s.fleet != nil {
+		return s.fleet.start(f)
+	}
 	if err := s.connect(f); err != nil {
 		return err
 	}
@@ -53,6 +92,8 @@ func (s *simulation) start(spec scenario.Flow) error {
 func (s *simulation) connect(f *flow) error {
 	spec := &f.Flow
 	f.index = len(s.active)
+	s.opening = f
+	defer func() { s.opening = nil }()
 	src, dst := s.hosts[spec.Src], s.hosts[spec.Dst]
 	f.poster, f.peer = src, dst
 	if spec.Operation == scenario.Read {
@@ -207,21 +248,19 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 
 func (s *simulation) name(host int) string { return s.net.Topology().HostName(host) }
 
-// finished takes a flow down.
+// finished takes leave of a flow that ended at now, which with reduced NICs is a
+// little later than the engine's.
 func (s *simulation) finished(f *flow, now units.Time) error {
 	if s.measure != nil {
 		s.measure.ended(f, now)
 	}
-	if f.poster.onDone != nil {
-		f.poster.onDone(f, now)
+	if s.onDone != nil {
+		s.onDone(f, now)
 	}
-	f.poster.bind(f.qp.Num(), nil)
-	f.peer.bind(f.peerQP.Num(), nil)
-	if err := f.qp.Destroy(); err != nil {
-		return err
-	}
-	if err := f.peerQP.Destroy(); err != nil {
-		return err
+	if f.light == nil {
+		if err := f.disconnect(); err != nil {
+			return err
+		}
 	}
 	last := len(s.active) - 1
 	s.active[f.index] = s.active[last]
@@ -230,7 +269,14 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 	s.active = s.active[:last]
 	if last == 0 && s.allOver() {
 		// Not here: the caller is in the middle of something.
-		s.engine.Schedule(now, &s.src, s.id, evDone, 0)
+		s.engine.Schedule(s.engine.Now(), &s.src, s.id, evDone, 0)
 	}
 	return nil
+}
+
+// disconnect takes the queue pairs of a flow down.
+func (f *flow) disconnect() error {
+	f.poster.bind(f.qp.Num(), nil)
+	f.peer.bind(f.peerQP.Num(), nil)
+	return errors.Join(f.qp.Destroy(), f.peerQP.Destroy())
 }

@@ -168,9 +168,9 @@ topology: {kind: star, hosts: 4, host_rate: 100Gbps}
 systems: [{engine: none}]
 workloads: [{kind: poisson, sizes: 1KB, load: 0.05, flows: 1}]
 `
-	for _, mode := range []string{"host", "offload"} {
+	for _, mode := range []string{"mode=host", "mode=offload", "model=reduced"} {
 		live := func(flows int) int64 {
-			s, err := scenario.Parse("test.yaml", []byte(strings.Replace(text, "flows: 1}", "flows: "+strconv.Itoa(flows)+"}", 1)), "nic.mode="+mode)
+			s, err := scenario.Parse("test.yaml", []byte(strings.Replace(text, "flows: 1}", "flows: "+strconv.Itoa(flows)+"}", 1)), "nic."+mode)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/simverbs"
 )
 
 // host is an application on a simulated machine: it posts what flows have to
@@ -27,7 +28,6 @@ type host struct {
 	shim            *paced.Shim
 	active, passive side
 	flowOf          []*flow // by provider queue pair number, see index
-	onDone          func(f *flow, now units.Time)
 	wc              [32]verbs.WC
 	busy            bool
 }
@@ -47,10 +47,10 @@ const memoryBytes = uint64(scenario.MaxMessage)
 // of its polling loop.
 const cqEntries = 1 << 14
 
-func newHost(s *simulation, name string, nic *nicmodel.NIC) (*host, error) {
+func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NIC) (*host, error) {
 	h := &host{sim: s, nic: nic, src: s.engine.NewSource(), wake: units.Never}
 	h.id = s.engine.AddHandler(h)
-	dev := s.world.AddDevice("sim:"+name, nic, s.congestion(nic.LineRate()))
+	dev := world.AddDevice("sim:"+name, nic, s.congestionFor(nic.LineRate()))
 	dev.OnCompletion(h.progress)
 	var err error
 	if h.passive, err = newSide(dev); err != nil {

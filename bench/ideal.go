@@ -22,6 +22,9 @@ type idleTimes [3]struct{ byte, packet units.Time }
 func idleOverhead(sys *scenario.System, rate units.Rate) (idleTimes, error) {
 	var all idleTimes
 	for op := range all {
+		if sys.Reduced() && scenario.Operation(op) != scenario.Write {
+			continue // it has no others
+		}
 		for _, x := range []struct {
 			size units.Bytes
 			to   *units.Time
@@ -52,9 +55,7 @@ func singlePacket(sys *scenario.System, rate units.Rate, op scenario.Operation, 
 	}
 	s.duration = units.Second
 	var fct units.Time
-	for _, h := range s.hosts {
-		h.onDone = func(f *flow, now units.Time) { fct = now - f.Start }
-	}
+	s.onDone = func(f *flow, now units.Time) { fct = now - f.Start }
 	if err := s.run(); err != nil {
 		return 0, err
 	}

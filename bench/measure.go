@@ -162,7 +162,7 @@ func (m *measurement) warmUp() {
 		l.base = m.sim.net.Port(l.id).Stats()
 	}
 	for _, f := range m.sim.active {
-		f.atWarmup = f.sink.Delivered(f.sinkQPN)
+		f.atWarmup = f.arrived()
 	}
 }
 
@@ -195,7 +195,7 @@ func (m *measurement) roundTrip(f *flow, now, rtt units.Time) {
 
 // look brings what has been delivered of a flow up to date.
 func (m *measurement) look(f *flow) {
-	d := f.sink.Delivered(f.sinkQPN)
+	d := f.arrived()
 	more := subtract(d, f.delivered)
 	f.delivered = d
 	m.both(f, func(l *label) { add(&l.stepped, more) })
@@ -205,10 +205,7 @@ func (m *measurement) look(f *flow) {
 func (m *measurement) settle(f *flow) {
 	m.look(f)
 	since := subtract(f.delivered, f.atWarmup)
-	c := f.poster.nic.Counters(f.qp.Num())
-	peer := f.peer.nic.Counters(f.peerQP.Num())
-	f.tally.retrans = c.RetransmittedPackets + peer.RetransmittedPackets
-	f.tally.timeouts = c.LocalAckTimeoutErr + peer.LocalAckTimeoutErr
+	f.tally.retrans, f.tally.timeouts = f.resent()
 	m.both(f, func(l *label) {
 		l.running--
 		if m.warm {

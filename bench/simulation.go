@@ -15,14 +15,14 @@ import (
 )
 
 // simulation is one system of a scenario as it runs: a network with a NIC and a
-// host at each port, and the flows under way. Hosts are driven by events; there
-// is no goroutine.
+// host at each port, or with a fleet of reduced NICs, and the flows under way.
+// Hosts are driven by events; there is no goroutine.
 type simulation struct {
 	sys    *scenario.System
 	engine *des.Engine
 	net    *fabric.Network
-	world  *simverbs.World
-	hosts  []*host
+	hosts  []*host // with staged NICs
+	fleet  *fleet  // of reduced NICs, or nil
 	id     des.NodeID
 	src    des.Source
 
@@ -36,7 +36,9 @@ type simulation struct {
 	next    scenario.Flow // the next to start
 	pending bool          // next is valid
 	active  []*flow
+	opening *flow // whose queue pairs are being connected
 	driven  []*driven
+	onDone  func(f *flow, now units.Time)
 	measure *measurement
 	err     error
 }
@@ -59,30 +61,33 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &simulation{sys: sys, engine: e, net: net, world: simverbs.NewWorld(e, net), src: e.NewSource()}
+	s := &simulation{sys: sys, engine: e, net: net, src: e.NewSource()}
 	s.id = e.AddHandler(s)
-	mtu := sys.NIC.MTU
-	s.baseRTT = net.MaxBaseRTT(s.dataFrame(mtu), s.ackFrame()) + cfg.RoundTripShare()
-	frames := nicmodel.NewFrames(net)
-	for h := range graph.Hosts() {
-		line := uplinkRate(net, h)
-		nic, err := nicmodel.New(e, net, frames, h, line, cfg)
+	// The latencies of reduced NICs are the network's.
+	s.baseRTT = net.MaxBaseRTT(s.dataFrame(sys.NIC.MTU), s.ackFrame())
+	if sys.Reduced() {
+		return s, s.addFleet()
+	}
+	s.baseRTT += cfg.RoundTripShare()
+	return s, s.addHosts(cfg)
+}
+
+// addHosts puts a staged NIC and a host at each port.
+func (s *simulation) addHosts(cfg nicmodel.Config) error {
+	world := simverbs.NewWorld(s.engine, s.net)
+	frames := nicmodel.NewFrames(s.net)
+	for h := range s.net.Topology().Hosts() {
+		nic, err := nicmodel.New(s.engine, s.net, frames, h, s.net.LineRate(h), cfg)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		host, err := newHost(s, graph.HostName(h), nic)
+		host, err := newHost(s, world, s.name(h), nic)
 		if err != nil {
-			return nil, fmt.Errorf("host %s: %w", graph.HostName(h), err)
+			return fmt.Errorf("host %s: %w", s.name(h), err)
 		}
 		s.hosts = append(s.hosts, host)
 	}
-	return s, nil
-}
-
-// uplinkRate returns the rate of a host's link.
-func uplinkRate(net *fabric.Network, host int) units.Rate {
-	other := (host + 1) % net.Topology().Hosts()
-	return net.Topology().Link(net.Path(nil, host, other, 0)[0]).Rate
+	return nil
 }
 
 // dataFrame returns the size of the frame that carries n bytes of a Write, with
@@ -97,21 +102,31 @@ func (s *simulation) ackFrame() units.Bytes {
 
 // env is what an engine at a host is told about its place.
 func (s *simulation) env(line units.Rate) cc.Env {
-	return cc.Env{LineRate: line, BaseRTT: s.baseRTT, MTU: units.Bytes(s.sys.NIC.MTU)}
+	e := cc.Env{LineRate: line, BaseRTT: s.baseRTT, MTU: units.Bytes(s.sys.NIC.MTU)}
+	if s.opening != nil {
+		e.FlowSize = s.opening.Size
+	}
+	return e
 }
 
-// congestion implements simverbs.CongestionFor for the NIC of a host.
-func (s *simulation) congestion(line units.Rate) simverbs.CongestionFor {
+// congestion is what a NIC is told about a queue pair that is being connected.
+func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
 	scheme := &s.sys.Scheme
+	c := nicmodel.Congestion{
+		Telemetry: scheme.Telemetry, ECT: scheme.ECN,
+		AckPriority: uint8(s.sys.NIC.AckPriority), BaseRTT: s.baseRTT,
+	}
+	var err error
+	if s.sys.Offload() {
+		c.Engine, err = s.sys.NewEngine(s.env(line))
+	}
+	return c, err
+}
+
+// congestionFor implements simverbs.CongestionFor for the NIC of a host.
+func (s *simulation) congestionFor(line units.Rate) simverbs.CongestionFor {
 	return func(int) (nicmodel.Congestion, int, error) {
-		c := nicmodel.Congestion{
-			Telemetry: scheme.Telemetry, ECT: scheme.ECN,
-			AckPriority: uint8(s.sys.NIC.AckPriority), BaseRTT: s.baseRTT,
-		}
-		var err error
-		if s.sys.Offload() {
-			c.Engine, err = s.sys.NewEngine(s.env(line))
-		}
+		c, err := s.congestion(line)
 		return c, s.sys.NIC.AckEvery, err
 	}
 }

@@ -9,3 +9,22 @@ import "github.com/sluice-rdma/sluice/units"
 func (c *Config) RoundTripShare() units.Time {
 	return 2*c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + 3*c.PipelineLatency
 }
+
+// FixedLatencies is what a NIC adds to packets and completions where nothing
+// waits, beside the wire.
+type FixedLatencies struct {
+	Send       units.Time // the transmit pipeline
+	Receive    units.Time // the receive pipeline, parsing and transport
+	Completion units.Time // a completion written, until the host sees it
+}
+
+// FixedLatencies returns those of the NIC: all that a reduced NIC has of it. The
+// way of a request to the NIC, and that of its data over PCIe, are not among them:
+// with several messages posted they overlap with sending.
+func (c *Config) FixedLatencies() FixedLatencies {
+	return FixedLatencies{
+		Send:       c.PipelineLatency,
+		Receive:    c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + c.PipelineLatency,
+		Completion: c.CoreClock.Begin(c.CQECycles) + c.PCIe.Rate.Serialize(units.Bytes(c.CQEBytes+tlps(c.CQEBytes, c.PCIe.MPS)*c.PCIe.RequestHeader)) + c.PCIe.WriteLatency,
+	}
+}

@@ -25,6 +25,7 @@ func Default() *Scenario {
 			EIN:           EIN{Window: 50},
 		},
 		NIC: NIC{
+			Model:       ModelStaged,
 			Preset:      "cx6dx",
 			Mode:        ModeAuto,
 			MTU:         1024,

@@ -188,19 +188,29 @@ const (
 	ModeOffload = "offload"
 )
 
+// Models of a NIC.
+const (
+	ModelStaged  = "staged"
+	ModelReduced = "reduced"
+)
+
 // NIC is what the hosts have.
 type NIC struct {
+	// How much of the NIC is modelled: `staged` is all of it, `reduced` the line rate
+	// and the fixed latencies below, for studies of the fabric. Reduced NICs carry
+	// flows of Writes of one priority, and run the engine themselves.
+	Model string `yaml:"model" eg:"reduced"`
 	// The NIC's stages and their costs; `sluice list` names the presets. Its line
 	// rate is that of the host's link.
 	Preset string `yaml:"preset" eg:"cx7"`
 	// Where the rate engine runs: `host` is a plain NIC under the pacing shim,
 	// which sees a completion a segment; `offload` is inside the NIC, which sees
 	// every acknowledgement; `auto` is offload for engines that need what
-	// switches report, and else host.
+	// switches report and in reduced NICs, and else host.
 	Mode string `yaml:"mode" eg:"offload"`
 	// Payload of a full packet, in bytes: 256, 512, 1024, 2048 or 4096, the path
-	// MTUs of InfiniBand, or any other number from 64 to 65535 for comparison
-	// with other simulators. No unit.
+	// MTUs of InfiniBand, or with `model: reduced` any number from 64 to 65535, for
+	// comparison with other simulators. No unit.
 	MTU int `yaml:"mtu" eg:"4096"`
 	// The receiver acknowledges each message's last packet and every so many
 	// in between. Where the engine runs in the NIC, 1 gives it all there is to
@@ -221,6 +231,16 @@ type NIC struct {
 	SendDepth int `yaml:"send_depth" eg:"256"`
 	// RDMA Reads and atomics that a queue pair may have outstanding.
 	MaxRdAtomic int `yaml:"max_rd_atomic" eg:"4"`
+	// Of reduced NICs: from the NIC's choice of a packet to its first bit on the
+	// wire. If left out, the preset's transmit pipeline.
+	HostSend *units.Time `yaml:"host_send" eg:"100ns"`
+	// Of reduced NICs: from a packet's last bit to its transport. If left out, the
+	// preset's receive pipeline and the time of its stages.
+	HostReceive *units.Time `yaml:"host_receive" eg:"150ns"`
+	// Of reduced NICs: from the arrival of a flow's last acknowledgement to the
+	// host's knowledge of it. If left out, the time in which the preset writes a
+	// completion.
+	Completion *units.Time `yaml:"completion" eg:"300ns"`
 }
 
 // Shim is the pacing layer in the host (verbs/paced).

@@ -51,7 +51,7 @@ func TestErrors(t *testing.T) {
 		want     string
 	}{
 		{"unknown key", "buffer:", "bufer:", `small.yaml:8: fabric.bufer: there is no such key here: is "buffer" meant?`},
-		{"unknown key far from all", "mtu: 1024", "colour: red", "small.yaml:11: nic.colour: there is no such key here: the keys are preset, mode, mtu, "},
+		{"unknown key far from all", "mtu: 1024", "colour: red", "small.yaml:11: nic.colour: there is no such key here: the keys are model, preset, mode, mtu, "},
 		{"unknown key at the top", "measure:", "mesure:", `small.yaml:24: mesure: there is no such key here: is "measure" meant?`},
 		{"unknown key of a kind", "hosts: 4", "leaves: 4", "small.yaml:5: topology.leaves: there is no such key with kind star: the keys are kind, hosts, "},
 		{"unknown key of an engine", "t_low: 20us", "tlow: 20us", `small.yaml:16: systems[0].config.tlow: there is no such key here: is "t_low" meant?`},
@@ -74,6 +74,12 @@ func TestErrors(t *testing.T) {
 		{"unknown preset", "mtu: 1024", "preset: cx9", `small.yaml:11: nic.preset: no NIC preset is called "cx9": take one of `},
 		{"unknown mode", "mtu: 1024", "mode: on", `nic.mode: "on" is none: choose auto, host or offload`},
 		{"mtu out of range", "mtu: 1024", "mtu: 12", "nic.mtu: is 12: choose 64 to 65535"},
+		{"mtu of no queue pair", "mtu: 1024", "mtu: 1000", "small.yaml:11: nic.mtu: is 1000, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced"},
+		{"unknown model", "mtu: 1024", "model: tiny", `small.yaml:11: nic.model: "tiny" is none: choose staged or reduced`},
+		{"latency of a staged NIC", "mtu: 1024", "mtu: 1024\n  host_send: 1us", "small.yaml:12: nic.host_send: the staged NIC has the latencies of its preset"},
+		{"negative latency", "mtu: 1024", "model: reduced\n  completion: -1us", "small.yaml:12: nic.completion: is -1us: choose 0 to 1s"},
+		{"engine above a reduced NIC", "mtu: 1024", "model: reduced\n  mode: host", "small.yaml:12: nic.mode: reduced NICs run the engine themselves"},
+		{"engine above one system's reduced NIC", "engine: none", "engine: none\n    override: {nic: {model: reduced, mode: host}}", "small.yaml:19: systems[1].override.nic.mode: reduced NICs run"},
 		{"mtu with a unit", "mtu: 1024", "mtu: 1KiB", `nic.mtu: "1KiB" is not a whole number`},
 		{"no topology kind", "  kind: star\n", "", "small.yaml:3: topology: the key kind is missing: it is one of star, "},
 		{"unknown topology kind", "kind: star", "kind: ring", `small.yaml:4: topology.kind: there is no kind "ring": it is one of star, `},

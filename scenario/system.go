@@ -13,9 +13,28 @@ import (
 // Offload reports whether the system's engine runs inside the NIC.
 func (s *System) Offload() bool {
 	if s.NIC.Mode == ModeAuto {
-		return s.needsSwitches()
+		return s.Reduced() || s.needsSwitches()
 	}
 	return s.NIC.Mode == ModeOffload
+}
+
+// Reduced reports whether the system's NICs are reduced ones.
+func (s *System) Reduced() bool { return s.NIC.Model == ModelReduced }
+
+// ReducedLatencies returns the fixed latencies of the system's reduced NICs: those
+// of the scenario, and where it says nothing the preset's.
+func (s *System) ReducedLatencies() (nicmodel.FixedLatencies, error) {
+	preset, err := s.NICConfig()
+	if err != nil {
+		return nicmodel.FixedLatencies{}, err
+	}
+	l := preset.FixedLatencies()
+	for i, to := range []*units.Time{&l.Send, &l.Receive, &l.Completion} {
+		if v := *s.NIC.latencies()[i].v; v != nil {
+			*to = *v
+		}
+	}
+	return l, nil
 }
 
 // needsSwitches reports whether the engine needs something that only an
@@ -56,6 +75,12 @@ func (s *System) FabricConfig() fabric.Config {
 		sw.Classes[i] = f.class(i)
 	}
 	c := fabric.Config{Priorities: max(s.NIC.Priority, s.NIC.AckPriority, s.priority) + 1, Reroute: f.Reroute, MaxFrame: s.MaxFrame(), Switch: sw}
+	if s.Reduced() {
+		// A preset that there is not is an error of its own.
+		if l, err := s.ReducedLatencies(); err == nil {
+			c.HostSend, c.HostReceive = l.Send, l.Receive
+		}
+	}
 	for name, differs := range f.Switches {
 		one := sw
 		if differs.Buffer != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -77,7 +78,7 @@ func (s *Scenario) resolveSystems(d *decoder) {
 
 func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	errs := len(d.errs)
-	sys.Fabric, sys.NIC, sys.Shim = s.Fabric, s.NIC, s.Shim
+	sys.Fabric, sys.NIC, sys.Shim = s.Fabric, s.NIC.clone(), s.Shim
 	for _, w := range s.Workloads {
 		if w.Priority != nil {
 			sys.priority = max(sys.priority, min(*w.Priority, fabric.MaxPriorities-1))
@@ -116,9 +117,15 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	// What the whole scenario says is wrong once, not once a system.
 	d.within("", path+".override", func(at func(key string) string) {
 		sys.checkNIC(d, at)
+		if sys.Reduced() {
+			sys.checkReduced(d, at, s)
+		}
 		sys.checkShim(d, at)
 		sys.checkFabric(d, at, s.graph)
 	})
+	if x := &sys.Scheme; sys.Reduced() && (x.NewReceiver != nil || x.CNP || x.Classes > 0) {
+		d.fail(path+".engine", "%s needs grants, notification packets or priorities of its own, which reduced NICs do not have: set nic.model to staged", sys.Engine)
+	}
 	if sys.needsSwitches() && !sys.Offload() {
 		d.fail(path+".engine", "%s needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto", sys.Engine)
 	}
@@ -188,6 +195,19 @@ func (sys *System) checkNIC(d *decoder, at func(string) string) {
 	if _, err := nicmodel.Preset(n.Preset); err != nil {
 		d.fail(at("nic.preset"), "%v", err)
 	}
+	if n.Model != ModelStaged && n.Model != ModelReduced {
+		d.fail(at("nic.model"), "%q is none: choose staged or reduced", n.Model)
+	}
+	if !sys.Reduced() {
+		if m := n.MTU; m >= 64 && m <= 65535 && !ib.MTU(m).Valid() {
+			d.fail(at("nic.mtu"), "is %d, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced", m)
+		}
+		for _, x := range n.latencies() {
+			if *x.v != nil {
+				d.fail(at(x.key), "the staged NIC has the latencies of its preset: leave it out, or set nic.model to reduced")
+			}
+		}
+	}
 	if n.Mode != ModeAuto && n.Mode != ModeHost && n.Mode != ModeOffload {
 		d.fail(at("nic.mode"), "%q is none: choose auto, host or offload", n.Mode)
 	}
@@ -207,6 +227,54 @@ func (sys *System) checkNIC(d *decoder, at func(string) string) {
 	} {
 		if r.v < r.low || r.v > r.high {
 			d.fail(at("nic."+r.key), "is %d: choose %d to %d", r.v, r.low, r.high)
+		}
+	}
+}
+
+// clone returns a copy that an override can be decoded into.
+func (n NIC) clone() NIC {
+	for _, x := range n.latencies() {
+		if *x.v != nil {
+			v := **x.v
+			*x.v = &v
+		}
+	}
+	return n
+}
+
+// latency is a key of a NIC that gives one.
+type latency struct {
+	key string
+	v   **units.Time
+}
+
+func (n *NIC) latencies() []latency {
+	return []latency{{"nic.host_send", &n.HostSend}, {"nic.host_receive", &n.HostReceive}, {"nic.completion", &n.Completion}}
+}
+
+// checkReduced refuses what reduced NICs can't do.
+func (sys *System) checkReduced(d *decoder, at func(string) string, s *Scenario) {
+	n := &sys.NIC
+	if n.Mode == ModeHost {
+		d.fail(at("nic.mode"), "reduced NICs run the engine themselves: choose auto or offload, or set nic.model to staged")
+	}
+	for _, x := range n.latencies() {
+		if v := *x.v; v != nil && (*v < 0 || *v > units.Second) {
+			d.fail(at(x.key), "is %v: choose 0 to 1s", *v)
+		}
+	}
+	for i, w := range s.Workloads {
+		path := fmt.Sprintf("workloads[%d]", i)
+		if w.Operation != Write {
+			d.fail(path+".operation", "is %v: reduced NICs have Writes only; choose write, or set nic.model to staged", w.Operation)
+		}
+		if w.Priority != nil && *w.Priority != n.Priority {
+			d.fail(path+".priority", "is %d: reduced NICs have one priority for all data, nic.priority, %d; leave it out, or set nic.model to staged", *w.Priority, n.Priority)
+		}
+		if i < len(s.plans) {
+			if _, connections := s.plans[i].(*traffic); connections {
+				d.fail(path+".kind", "reduced NICs carry flows, and a workload of kind %s keeps connections: choose another kind, or set nic.model to staged", w.Kind)
+			}
 		}
 	}
 }

@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/nicmodel/reduced"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// fleet is the reduced NICs of a simulation and the flows that they carry.
+type fleet struct {
+	*reduced.Fleet
+	sim    *simulation
+	flows  []*flow // by slot, which is what the NICs know them by
+	free   []int   // slots
+	placed units.Bytes
+}
+
+// lightFlow is a flow as a reduced NIC has it.
+type lightFlow struct {
+	fleet *fleet
+	slot  int
+	hash  uint32
+	ref   reduced.Ref
+
+	// Once it has ended, the NIC knows nothing of it any more.
+	ended                     bool
+	delivered                 nicmodel.Delivered
+	retransmissions, timeouts uint64
+}
+
+func (s *simulation) addFleet() error {
+	l, err := s.sys.ReducedLatencies()
+	if err != nil {
+		return err
+	}
+	n := &s.sys.NIC
+	fl, err := reduced.New(s.engine, s.net, reduced.Config{
+		MTU: ib.MTU(n.MTU), AckEvery: n.AckEvery, Priority: uint8(n.Priority),
+		Timeout: uint8(n.Timeout), RetryCount: uint8(n.RetryCount), SendDepth: n.SendDepth, Completion: l.Completion,
+	})
+	if err != nil {
+		return err
+	}
+	s.fleet = &fleet{Fleet: fl, sim: s}
+	fl.OnDone(s.fleet.ended)
+	fl.OnAck(s.fleet.acked)
+	return nil
+}
+
+// start has the NICs carry a flow.
+func (x *fleet) start(f *flow) error {
+	s := x.sim
+	if len(x.free) == 0 {
+		x.flows = append(x.flows, nil)
+		x.free = append(x.free, len(x.flows)-1)
+	}
+	// The same entropy as the flow label of staged NICs.
+	f.light = &lightFlow{fleet: x, slot: x.free[len(x.free)-1], hash: uint32(f.ID) & 0xfffff}
+	s.opening = f
+	c, err := s.congestion(s.net.LineRate(f.Src))
+	s.opening = nil
+	if err != nil {
+		return err
+	}
+	f.light.ref, err = x.Start(&reduced.Flow{
+		ID: uint64(f.light.slot), Src: f.Src, Dst: f.Dst, Size: f.Size, Message: f.Message, Stop: f.Stop,
+		FlowHash: f.light.hash, Congestion: c,
+	})
+	if err != nil {
+		return err
+	}
+	x.free = x.free[:len(x.free)-1]
+	x.flows[f.light.slot] = f
+	f.index = len(s.active)
+	s.active = append(s.active, f)
+	// What an endless flow has posted only its NIC knows.
+	if f.posted = f.Size; f.Size == 0 {
+		f.posted = units.Bytes(1<<63 - 1)
+	}
+	if s.measure != nil {
+		s.measure.started(f)
+	}
+	return nil
+}
+
+// ended takes leave of a flow.
+func (x *fleet) ended(d *reduced.Done) {
+	f := x.flows[d.ID]
+	l := f.light
+	l.ended, l.delivered = true, d.Delivered
+	l.retransmissions, l.timeouts = d.Counters.RetransmittedPackets, d.Counters.LocalAckTimeoutErr
+	x.placed += d.Delivered.Payload
+	x.flows[d.ID] = nil
+	x.free = append(x.free, l.slot)
+	if d.Status != ib.WCSuccess {
+		x.sim.fail(fmt.Errorf("flow %d from %s to %s: %v", f.ID, x.sim.name(f.Src), x.sim.name(f.Dst), d.Status))
+		return
+	}
+	f.done = f.Size
+	if err := x.sim.finished(f, d.At); err != nil {
+		x.sim.fail(err)
+	}
+}
+
+// acked takes the round trip of a packet.
+func (x *fleet) acked(slot uint64, a *cc.Ack) {
+	if m := x.sim.measure; m != nil {
+		m.roundTrip(x.flows[slot], x.sim.engine.Now(), a.RTT)
+	}
+}
+
+func (l *lightFlow) arrived() nicmodel.Delivered {
+	if l.ended {
+		return l.delivered
+	}
+	return l.fleet.Delivered(l.ref)
+}
+
+func (l *lightFlow) resent() (retransmissions, timeouts uint64) {
+	if !l.ended {
+		if c := l.fleet.Counters(l.ref); c != nil {
+			return c.RetransmittedPackets, c.LocalAckTimeoutErr
+		}
+	}
+	return l.retransmissions, l.timeouts
+}

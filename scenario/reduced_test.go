@@ -1,0 +1,94 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/cc/none"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// What reduced NICs can't do is refused where it is asked for.
+func TestReducedRefuses(t *testing.T) {
+	for _, c := range []struct{ from, to, want string }{
+		{"size: 1MB", "size: 1MB\n    operation: read", "small.yaml:24: workloads[0].operation: is read: reduced NICs have Writes only"},
+		{"size: 1MB", "size: 1MB\n    operation: send", "small.yaml:24: workloads[0].operation: is send: reduced NICs have Writes only"},
+		{"size: 1MB", "size: 1MB\n    priority: 2", "small.yaml:24: workloads[0].priority: is 2: reduced NICs have one priority for all data, nic.priority, 0"},
+		{"incast\n    receiver: h3\n    senders: [h0..h2]", "all-reduce", "small.yaml:20: workloads[0].kind: reduced NICs carry flows, and a workload of kind all-reduce keeps connections"},
+		{"incast\n    receiver: h3\n    senders: [h0..h2]\n    size: 1MB", "storage\n    block: 4KiB", "small.yaml:20: workloads[0].kind: reduced NICs carry flows, and a workload of kind storage keeps"},
+	} {
+		text := strings.Replace(small, c.from, c.to, 1)
+		if text == small {
+			t.Fatalf("%q is not in the scenario", c.from)
+		}
+		if _, err := Parse("small.yaml", []byte(text)); err != nil {
+			t.Errorf("%s: staged NICs refuse it: %v", c.to, err)
+		}
+		for _, set := range []string{"nic.model=reduced", "systems[B].override.nic.model=reduced"} {
+			_, err := Parse("small.yaml", []byte(text), set)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %s: error %v, want %s", c.to, set, err, c.want)
+			}
+		}
+	}
+}
+
+// Engines that ask for what reduced NICs do not have are refused.
+func TestReducedRefusesEngines(t *testing.T) {
+	cc.Register(cc.Scheme{Name: "notified", Summary: "of a test", CNP: true}, none.DefaultConfig, none.New)
+	text := strings.Replace(small, "engine: none", "engine: notified", 1)
+	if _, err := Parse("small.yaml", []byte(text)); err != nil {
+		t.Error(err)
+	}
+	_, err := Parse("small.yaml", []byte(text), "nic.model=reduced")
+	if want := "small.yaml:18: systems[1].engine: notified needs grants, notification packets"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// The latencies are the preset's where the scenario says nothing, and those of one
+// system are its own.
+func TestReducedLatencies(t *testing.T) {
+	s := parse(t, small, "nic={model: reduced, mtu: 9000, host_send: 70ns, ack_priority: 1}", "systems[B].override.nic={host_send: 1us, completion: 0s}",
+		"systems[A].override.nic.preset=timely10g")
+	for i, want := range []nicmodel.FixedLatencies{
+		// The receiver's pipeline, 50 ns, and five cycles of 2 ns; three cycles for
+		// the completion, 88 bytes at 63 Gbps and 250 ns until they are seen.
+		{Send: 70 * units.Nanosecond, Receive: 60 * units.Nanosecond, Completion: 6*units.Nanosecond + 11175 + 250*units.Nanosecond},
+		{Send: units.Microsecond, Receive: 55 * units.Nanosecond, Completion: 0},
+	} {
+		sys := s.Systems[i]
+		got, err := sys.ReducedLatencies()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", sys.Name, diff)
+		}
+		c := sys.FabricConfig()
+		if c.HostSend != want.Send || c.HostReceive != want.Receive || c.MaxFrame < 9062 || !sys.Offload() {
+			t.Errorf("%s: %v to send and %v to receive, frames of up to %v, offload %v", sys.Name, c.HostSend, c.HostReceive, c.MaxFrame, sys.Offload())
+		}
+	}
+	if c := parse(t, small).Systems[0].FabricConfig(); c.HostSend != 0 || c.HostReceive != 0 {
+		t.Errorf("staged NICs have %v and %v", c.HostSend, c.HostReceive)
+	}
+
+	text, err := s.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse("again.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Systems {
+		if diff := cmp.Diff(s.Systems[i].NIC, again.Systems[i].NIC); diff != "" {
+			t.Errorf("written and read: %s", diff)
+		}
+	}
+}
