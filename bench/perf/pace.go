@@ -51,7 +51,7 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 		return nil, fmt.Errorf("a rate of %v and the engine %s: choose one", p.Rate, p.Engine)
 	case p.Rate > 0:
 		c.CatchUp = paced.FixedRateCatchUp
-		c.Engine = func(cc.Env) (cc.Engine, error) { return fixed{cc.Control{Rate: p.Rate, Window: cc.Unlimited}}, nil }
+		c.Engine = func(cc.Env) (cc.Engine, error) { return cc.Fixed{Keep: cc.Control{Rate: p.Rate, Window: cc.Unlimited}}, nil }
 	case p.Engine != "":
 		scheme, err := cc.Lookup(p.Engine)
 		if err != nil {
@@ -106,12 +106,3 @@ func set(config any, setting string) error {
 	}
 	return errors.New(line)
 }
-
-// fixed is a rate engine that keeps a rate.
-type fixed struct{ control cc.Control }
-
-func (f fixed) OnAck(*cc.Ack) cc.Control        { return f.control }
-func (f fixed) OnLoss(units.Time) cc.Control    { return f.control }
-func (f fixed) OnTimeout(units.Time) cc.Control { return f.control }
-func (f fixed) OnCNP(units.Time) cc.Control     { return f.control }
-func (f fixed) Control() cc.Control             { return f.control }

@@ -1,6 +1,7 @@
 package paced
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -92,6 +93,9 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 		scheme, err := cc.Lookup(c.Scheme)
 		if err != nil {
 			return nil, err
+		}
+		if scheme.NewReceiver != nil {
+			return nil, fmt.Errorf("paced: the receivers of %s have a say, and no verbs provider carries it: choose an engine that decides at the sender, or run it on the reduced NIC of the model", scheme.Name)
 		}
 		s.scheme = &scheme
 	}

@@ -522,6 +522,17 @@ func TestAnEngineThatCannotLiveHere(t *testing.T) {
 	}
 }
 
+func TestAnEngineWhoseReceiversHaveASay(t *testing.T) {
+	cc.RegisterReceiver(cc.Scheme{Name: "paced-test-receiver"}, func() int { return 0 },
+		func(int, cc.Env) (cc.Engine, error) { return cc.Fixed{Keep: cc.Control{Rate: 1, Window: 1}}, nil },
+		func(int, cc.Env) (cc.Receiver, error) { return nil, nil })
+	cfg := uncalibrated()
+	cfg.Scheme = "paced-test-receiver"
+	if _, err := paced.Wrap(fakenic.New().NewDevice("a", line, latency), cfg); err == nil || !strings.Contains(err.Error(), "paced-test-receiver have a say") {
+		t.Errorf("wrapped with an engine that no provider can serve: %v", err)
+	}
+}
+
 func TestTheNICsLimiterCanBeChanged(t *testing.T) {
 	e := &fixed{control: cc.Control{Rate: 50 * units.Mbps, Window: cc.Unlimited}}
 	p := newBench(t, steered(e), nil)

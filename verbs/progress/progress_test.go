@@ -90,14 +90,6 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	return len(wrs), nil
 }
 
-type fixedRate units.Rate
-
-func (r fixedRate) OnAck(*cc.Ack) cc.Control        { return r.Control() }
-func (r fixedRate) OnLoss(units.Time) cc.Control    { return r.Control() }
-func (r fixedRate) OnTimeout(units.Time) cc.Control { return r.Control() }
-func (r fixedRate) OnCNP(units.Time) cc.Control     { return r.Control() }
-func (r fixedRate) Control() cc.Control             { return cc.Control{Rate: units.Rate(r), Window: cc.Unlimited} }
-
 // newShim returns a shim over a new device, with queue pairs paced at these rates.
 func newShim(t testing.TB, rates ...units.Rate) (*device, *paced.Shim, []verbs.QP) {
 	d := &device{start: time.Now()}
@@ -105,7 +97,7 @@ func newShim(t testing.TB, rates ...units.Rate) (*device, *paced.Shim, []verbs.Q
 	made := -1 // Wrap makes one to see whether it can
 	c.Engine = func(cc.Env) (cc.Engine, error) {
 		made++
-		return fixedRate(rates[max(made-1, 0)]), nil
+		return cc.Fixed{Keep: cc.Control{Rate: rates[max(made-1, 0)], Window: cc.Unlimited}}, nil
 	}
 	s, err := paced.Wrap(d, c)
 	if err != nil {

@@ -65,7 +65,9 @@ func (s Settings) engine(c *paced.Config) error {
 		}
 		if s.Rate > 0 {
 			c.CatchUp = paced.FixedRateCatchUp
-			c.Engine = func(cc.Env) (cc.Engine, error) { return &capped{rate: s.Rate}, nil }
+			c.Engine = func(cc.Env) (cc.Engine, error) {
+				return cc.Fixed{Keep: cc.Control{Rate: s.Rate, Window: cc.Unlimited}}, nil
+			}
 		}
 		return nil
 	}
@@ -73,7 +75,7 @@ func (s Settings) engine(c *paced.Config) error {
 	if err != nil {
 		return err
 	}
-	if scheme.Telemetry != telemetry.None || scheme.EIN {
+	if scheme.Telemetry != telemetry.None || scheme.EIN || scheme.NewReceiver != nil {
 		return fmt.Errorf("the engine %s lives on what switches report, which libibverbs does not tell: take an engine that needs round trips only, such as timely", scheme.Name)
 	}
 	config := scheme.DefaultConfig()
@@ -91,7 +93,7 @@ func (s Settings) engine(c *paced.Config) error {
 		if err != nil {
 			return nil, err
 		}
-		return &capped{engine: e, rate: s.Rate}, nil
+		return &capped{Engine: e, rate: s.Rate}, nil
 	}
 	return nil
 }
@@ -107,10 +109,10 @@ func (s Settings) EngineName() string {
 	return s.CC
 }
 
-// capped bounds the rate of an engine; without an engine it keeps the rate.
+// capped bounds the rate of an engine.
 type capped struct {
-	engine cc.Engine
-	rate   units.Rate
+	cc.Engine
+	rate units.Rate
 }
 
 func (c *capped) bound(k cc.Control) cc.Control {
@@ -118,44 +120,15 @@ func (c *capped) bound(k cc.Control) cc.Control {
 	return k
 }
 
-func (c *capped) OnAck(a *cc.Ack) cc.Control {
-	if c.engine == nil {
-		return c.Control()
-	}
-	return c.bound(c.engine.OnAck(a))
-}
-
-func (c *capped) OnLoss(now units.Time) cc.Control {
-	if c.engine == nil {
-		return c.Control()
-	}
-	return c.bound(c.engine.OnLoss(now))
-}
-
-func (c *capped) OnTimeout(now units.Time) cc.Control {
-	if c.engine == nil {
-		return c.Control()
-	}
-	return c.bound(c.engine.OnTimeout(now))
-}
-
-func (c *capped) OnCNP(now units.Time) cc.Control {
-	if c.engine == nil {
-		return c.Control()
-	}
-	return c.bound(c.engine.OnCNP(now))
-}
-
-func (c *capped) Control() cc.Control {
-	if c.engine == nil {
-		return cc.Control{Rate: c.rate, Window: cc.Unlimited}
-	}
-	return c.bound(c.engine.Control())
-}
+func (c *capped) OnAck(a *cc.Ack) cc.Control          { return c.bound(c.Engine.OnAck(a)) }
+func (c *capped) OnLoss(now units.Time) cc.Control    { return c.bound(c.Engine.OnLoss(now)) }
+func (c *capped) OnTimeout(now units.Time) cc.Control { return c.bound(c.Engine.OnTimeout(now)) }
+func (c *capped) OnCNP(now units.Time) cc.Control     { return c.bound(c.Engine.OnCNP(now)) }
+func (c *capped) Control() cc.Control                 { return c.bound(c.Engine.Control()) }
 
 // Inspect implements cc.Inspector.
 func (c *capped) Inspect(visit func(name string, value float64)) {
-	if e, ok := c.engine.(cc.Inspector); ok {
+	if e, ok := c.Engine.(cc.Inspector); ok {
 		e.Inspect(visit)
 	}
 }
