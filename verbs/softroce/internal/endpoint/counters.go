@@ -16,7 +16,7 @@ type Counters struct {
 	WrongSource     uint64 // not from, or not to, the address that the queue pair is connected to
 	BadQKey         uint64 // qkey_viol_cntr
 	UDNoReceive     uint64 // datagrams without a receive
-	UDTooLong       uint64 // datagrams longer than their receive
+	UDTooLong       uint64 // datagrams longer than their receive, or than the port's MTU
 	MADsDropped     uint64 // to QP 1 with nobody listening or with a wrong size
 	DroppedByQP     uint64 // dropped by a connection for one of rc.Drop's reasons
 	CNPsSent        uint64 // np_cnp_sent

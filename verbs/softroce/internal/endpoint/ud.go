@@ -80,7 +80,7 @@ func (e *Endpoint) receiveDatagram(q *QP, p *Packet, in *inbound) {
 		e.Counters.UDNoReceive++
 		return
 	}
-	if int64(r.Length) < int64(GRHBytes+len(in.payload)) {
+	if int64(r.Length) < int64(GRHBytes+len(in.payload)) || len(in.payload) > int(e.cfg.MTU) {
 		// Dropped, so that no stranger can bring the queue pair down (IBA
 		// 9.9.3.1.2, class E).
 		e.Counters.UDTooLong++

@@ -96,6 +96,24 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
+// A port takes no datagram above its MTU, though the receive has room.
+func TestADatagramAboveThePortsMTU(t *testing.T) {
+	w := newWorld(t, 1, 2)
+	a, b := w.hosts[0], w.hosts[1]
+	b.e.cfg.MTU = 256
+	x, y := w.newUD(a, testQKey), w.newUD(b, testQKey)
+	mr, _ := b.reg(5000, allAccess)
+	from, _ := a.reg(1000, allAccess)
+	for _, bytes := range []int{256, 257} {
+		b.recv(y, verbs.RecvWR{SGL: sge(mr, 0, 1000)})
+		a.sendTo(x, verbs.SendWR{Opcode: ib.WRSend, SGL: sge(from, 0, bytes)}, b, y.Num(), testQKey)
+		w.settle()
+		if got, want := b.e.Counters.UDTooLong, uint64(bytes-256); got != want {
+			t.Errorf("after %d bytes %d are counted as too long, want %d", bytes, got, want)
+		}
+	}
+}
+
 // A datagram that does not belong is dropped and counted, and does no harm.
 func TestDatagramsThatAreDropped(t *testing.T) {
 	w := newWorld(t, 1, 2)
