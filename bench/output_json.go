@@ -61,7 +61,7 @@ func versionOf(info *debug.BuildInfo) string {
 		if dep.Replace != nil {
 			dep = dep.Replace
 		}
-		if dep.Version == "" {
+		if dep.Version == "" || dep.Version == "(devel)" {
 			return "devel"
 		}
 		return dep.Version

@@ -1,10 +1,10 @@
-// Command engine is sluice with one more engine in it, aimd: the end of
-// docs/tutorial.md.
+// Command engine is sluice with one more rate engine in it.
 package main
 
 import (
 	"github.com/sluice-rdma/sluice/cli"
-	_ "github.com/sluice-rdma/sluice/examples/engine/aimd" // registers the engine
+
+	_ "github.com/sluice-rdma/sluice/examples/engine/aimd" // registers itself
 )
 
 func main() { cli.Main() }
