@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -307,5 +308,53 @@ func TestEnvironment(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Errorf("%q: %v", value, err)
 		}
+	}
+}
+
+// Another user's directory could answer in this process's name.
+func TestPublishInAnothersDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if stop, err := Publish(prometheus.NewRegistry(), dir); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
+		t.Errorf("published where another could: %v", err)
+		if stop != nil {
+			_ = stop()
+		}
+	}
+}
+
+// The directory holds the socket while it answers, and nothing afterwards.
+func TestPublishLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	names := func() (all []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			all = append(all, e.Name())
+		}
+		return all
+	}
+	stop, err := Publish(prometheus.NewRegistry(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(), []string{strconv.Itoa(os.Getpid()) + ".sock"}; !slices.Equal(got, want) {
+		t.Errorf("the directory holds %v, want %v", got, want)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if got := names(); len(got) > 0 {
+		t.Errorf("left behind: %v", got)
 	}
 }

@@ -49,11 +49,11 @@ func Publish(g prometheus.Gatherer, dir string) (stop func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("metrics: %w: name another directory with SLUICE_RUN", err)
 	}
-	path := filepath.Join(dir, strconv.Itoa(os.Getpid())+".sock")
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("metrics: %w", err)
+	if err := trusted(dir); err != nil {
+		return nil, err
 	}
-	l, err := net.Listen("unix", path)
+	path := filepath.Join(dir, strconv.Itoa(os.Getpid())+".sock")
+	l, err := listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -64,12 +64,43 @@ func Publish(g prometheus.Gatherer, dir string) (stop func() error, err error) {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	return func() error {
-		err := server.Close() // it closes the listener, which removes the socket
+		err := errors.Join(os.Remove(path), server.Close())
 		if served := <-done; !errors.Is(served, http.ErrServerClosed) {
 			err = errors.Join(err, served)
 		}
 		return err
 	}, nil
+}
+
+// trusted refuses a directory of another user's, who could answer in this
+// process's name.
+func trusted(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
+		return fmt.Errorf("metrics: %s belongs to user %d: remove it, or name another directory with SLUICE_RUN", dir, owner)
+	}
+	return nil
+}
+
+// listen makes the socket under another name and renames it: whoever looks
+// between bind and listen would take it for that of a process that was killed.
+func listen(path string) (net.Listener, error) {
+	early := path + ".new"
+	if err := os.Remove(early); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: early, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	if err := os.Rename(early, path); err != nil {
+		return nil, errors.Join(err, l.Close(), os.Remove(early))
+	}
+	return l, nil
 }
 
 // scrapeTimeout bounds the collection of one process, well below Prometheus'
