@@ -26,7 +26,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 100KB}, {src: h2, dst
 		t.Fatal(err)
 	}
 	sim.flows, sim.duration = s.Flows(1).Next, s.Duration
-	if sim.measure, err = newMeasurement(sim, s); err != nil {
+	if sim.measure, err = newMeasurement(sim, s, &Options{}); err != nil {
 		t.Fatal(err)
 	}
 	sim.measure.progress = func(float64) {}

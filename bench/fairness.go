@@ -24,7 +24,7 @@ type fairness struct {
 
 // labelFairness is what is kept of a label.
 type labelFairness struct {
-	jain, distance       Series
+	jain, distance       Float // in the last window
 	jainSum, distanceSum float64
 	windows              int
 }
@@ -72,6 +72,9 @@ func (m *measurement) fairShares(now units.Time) error {
 		}
 		m.labels[i].fairness.add(Jain(s.ofLabel), Float(maxmin.Distance(s.ofLabel, s.fairOfThat)), m.warm && now-m.spec.Window >= m.warmup)
 	}
+	for at, i := range m.shown {
+		m.jain.row[at], m.distance.row[at] = m.labels[i].fairness.jain, m.labels[i].fairness.distance
+	}
 	return nil
 }
 
@@ -87,8 +90,7 @@ func (m *measurement) path(f *flow) []int {
 }
 
 func (f *labelFairness) add(jain, distance Float, counts bool) {
-	f.jain.Values = append(f.jain.Values, jain)
-	f.distance.Values = append(f.distance.Values, distance)
+	f.jain, f.distance = jain, distance
 	if counts && distance.Measured() && jain.Measured() {
 		f.jainSum += float64(jain)
 		f.distanceSum += float64(distance)
@@ -102,14 +104,4 @@ func (f *labelFairness) means() (jain, distance Float) {
 		return Unmeasured, Unmeasured
 	}
 	return Float(f.jainSum / float64(f.windows)), Float(f.distanceSum / float64(f.windows))
-}
-
-// measured reports whether there is a point to show.
-func measured(values []Float) bool {
-	for _, v := range values {
-		if v.Measured() {
-			return true
-		}
-	}
-	return false
 }

@@ -180,7 +180,7 @@ workloads: [{kind: poisson, sizes: 1KB, load: 0.05, flows: 1}]
 				t.Fatal(err)
 			}
 			sim.flows, sim.duration = s.Flows(1).Next, s.Duration
-			m, err := newMeasurement(sim, s)
+			m, err := newMeasurement(sim, s, &Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

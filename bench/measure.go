@@ -25,6 +25,17 @@ type measurement struct {
 	log      *flowLog // nil if nobody asked
 	fairness *fairness
 
+	shown      []int // labels that have series
+	rate, wire *seriesTable
+	rtt        *seriesTable
+	underWay   *seriesTable
+	jain       *seriesTable
+	distance   *seriesTable
+	queue      *seriesTable
+	busy       *seriesTable
+	rows       func(*SeriesRow) error // nil if nobody asked
+	seriesRow  SeriesRow
+
 	step       units.Time // between looks; divides sample and window
 	sampleAt   units.Time
 	windowAt   units.Time
@@ -35,24 +46,20 @@ type measurement struct {
 
 // label is what the flows of a label have done.
 type label struct {
-	name      string
-	rtt, fct  *Recorder
-	slow      []*Recorder // by size bin; slowdown in thousandths of a second
-	started   uint64
-	finished  uint64
-	gone      nicmodel.Delivered // of flows that have ended, from the warm-up on
-	shares    []float64          // payload of each endless flow, from the warm-up on
-	retrans   uint64
-	timeouts  uint64
-	stepped   nicmodel.Delivered // since the last sample
-	rttSum    units.Time
-	rttCount  int64
-	rate      Series
-	wire      Series
-	rttSeries Series
-	active    Series
-	running   int
-	fairness  labelFairness
+	name     string
+	rtt, fct *Recorder
+	slow     []*Recorder // by size bin; slowdown in thousandths of a second
+	started  uint64
+	finished uint64
+	gone     nicmodel.Delivered // of flows that have ended, from the warm-up on
+	shares   []float64          // payload of each endless flow, from the warm-up on
+	retrans  uint64
+	timeouts uint64
+	stepped  nicmodel.Delivered // since the last sample
+	rttSum   units.Time
+	rttCount int64
+	running  int
+	fairness labelFairness
 }
 
 // slowdownBins are the upper edges of the size bins.
@@ -71,8 +78,6 @@ type link struct {
 	queueMax units.Bytes
 	busyAt   units.Time // Busy at the last window
 	busyMin  float64
-	queue    Series
-	busy     Series
 }
 
 // portBaseline is a port at the end of the warm-up.
@@ -82,8 +87,12 @@ type portBaseline struct {
 	queueMax units.Bytes
 }
 
-func newMeasurement(sim *simulation, s *scenario.Scenario) (*measurement, error) {
-	m := &measurement{sim: sim, spec: &s.Measure, warmup: s.Warmup}
+// newMeasurement observes a simulation of a scenario. Of the options it takes those
+// that say what becomes of what is measured as the run goes.
+func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measurement, error) {
+	m := &measurement{sim: sim, spec: &s.Measure, warmup: s.Warmup, progress: func(float64) {}, rows: opt.Series}
+	m.log = newFlowLog(opt.Flows, s.Name, sim.sys.Name)
+	m.seriesRow.Scenario, m.seriesRow.System = s.Name, sim.sys.Name
 	topo := sim.net.Topology()
 	m.framing = topo.Link(0).Framing.Bytes()
 	for _, name := range append(s.Labels(), "all") {
@@ -100,6 +109,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario) (*measurement, error)
 		}
 		m.links = append(m.links, link{id: id, name: name, rate: topo.Link(id).Rate, busyMin: math.Inf(1)})
 	}
+	m.newSeries(!opt.NoSeries)
 	m.ports = make([]portBaseline, topo.Links())
 	m.fairness = m.newFairness()
 	m.step = gcd(m.spec.Sample, m.spec.Window)
@@ -259,33 +269,33 @@ func (m *measurement) wireBytes(d nicmodel.Delivered) units.Bytes {
 	return d.Frames + units.Bytes(d.Packets)*m.framing
 }
 
-// sample appends a point to every series.
+// sample adds a point to every series.
 func (m *measurement) sample(now units.Time) {
 	for _, f := range m.sim.active {
 		m.look(f)
 	}
 	span := now - m.lastSample
 	m.lastSample = now
-	for i := range m.labels {
+	for at, i := range m.shown {
 		l := &m.labels[i]
-		l.rate.Values = append(l.rate.Values, gbps(l.stepped.Payload, span))
-		l.wire.Values = append(l.wire.Values, gbps(m.wireBytes(l.stepped), span))
-		rtt := Unmeasured
+		m.rate.row[at], m.wire.row[at] = gbps(l.stepped.Payload, span), gbps(m.wireBytes(l.stepped), span)
+		m.rtt.row[at], m.underWay.row[at] = Unmeasured, Float(l.running)
 		if l.rttCount > 0 {
-			rtt = Float((l.rttSum / units.Time(l.rttCount)).Microseconds())
+			m.rtt.row[at] = Float((l.rttSum / units.Time(l.rttCount)).Microseconds())
 		}
-		l.rttSeries.Values = append(l.rttSeries.Values, rtt)
-		l.active.Values = append(l.active.Values, Float(l.running))
 		l.stepped, l.rttSum, l.rttCount = nicmodel.Delivered{}, 0, 0
 	}
 	for i := range m.links {
 		l := &m.links[i]
 		q := m.sim.net.Port(l.id).Queue()
-		l.queue.Values = append(l.queue.Values, Float(q))
+		m.queue.row[i] = Float(q)
 		if m.warm {
 			l.queueSum += float64(q)
 			l.queueMax = max(l.queueMax, q)
 		}
+	}
+	for _, t := range []*seriesTable{m.rate, m.wire, m.rtt, m.underWay, m.queue} {
+		m.endRow(t, now)
 	}
 	if !m.warm {
 		return
@@ -308,10 +318,13 @@ func (m *measurement) window(now units.Time) {
 		busy := m.sim.net.Port(l.id).Stats().Busy
 		share := float64(busy-l.busyAt) / float64(m.spec.Window)
 		l.busyAt = busy
-		l.busy.Values = append(l.busy.Values, Float(min(share, 1)))
+		m.busy.row[i] = Float(min(share, 1))
 		if m.warm && now-m.spec.Window >= m.warmup {
 			l.busyMin = min(l.busyMin, share)
 		}
+	}
+	for _, t := range []*seriesTable{m.jain, m.distance, m.busy} {
+		m.endRow(t, now)
 	}
 }
 
@@ -461,35 +474,4 @@ func (m *measurement) link(l *link, span units.Time) Link {
 	}
 	out.PauseUs = Float(paused.Microseconds())
 	return out
-}
-
-// series hands over the time series.
-func (m *measurement) series(out *System) {
-	put := func(s *Series, kind, name, unit string, step units.Time) {
-		if len(s.Values) == 0 {
-			return
-		}
-		s.Kind, s.Name, s.Unit = kind, name, unit
-		s.StartUs, s.StepUs = Float(step.Microseconds()), Float(step.Microseconds())
-		out.Series = append(out.Series, *s)
-	}
-	for i := range m.labels {
-		l := &m.labels[i]
-		if i < len(m.labels)-1 && len(m.labels) == 2 {
-			continue // the same flows as all
-		}
-		put(&l.rate, SeriesRate, l.name, "Gbps", m.spec.Sample)
-		put(&l.wire, SeriesWire, l.name, "Gbps", m.spec.Sample)
-		put(&l.rttSeries, SeriesRTT, l.name, "us", m.spec.Sample)
-		put(&l.active, SeriesFlows, l.name, "", m.spec.Sample)
-		if measured(l.fairness.distance.Values) {
-			put(&l.fairness.jain, SeriesJain, l.name, "", m.spec.Window)
-			put(&l.fairness.distance, SeriesMaxMin, l.name, "", m.spec.Window)
-		}
-	}
-	for i := range m.links {
-		l := &m.links[i]
-		put(&l.queue, SeriesQueue, l.name, "B", m.spec.Sample)
-		put(&l.busy, SeriesBusy, l.name, "", m.spec.Window)
-	}
 }

@@ -2,31 +2,33 @@ package bench
 
 import (
 	"encoding/csv"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
 
-// WriteCSV writes results into a directory, which it makes if need be: for each
-// system and kind of series SCENARIO.SYSTEM.KIND.csv, with a column a label or
-// link, and SCENARIO.csv with the figures of each system and label.
+// WriteCSV writes figures into a directory, which it makes if need be: SCENARIO.csv
+// with those of each system and label, SCENARIO.slowdown.csv with those by size of
+// flows, SCENARIO.links.csv with those of the links that the scenario measures, and
+// SCENARIO.link_use.csv with what is known of every link; of the last three those
+// that have a row. Series are a SeriesLog's.
 func WriteCSV(dir string, results ...*Result) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	for _, r := range results {
 		base := filepath.Join(dir, fileName(r.Scenario))
-		if err := writeCSVFile(base+".csv", r.figuresCSV()); err != nil {
-			return err
-		}
-		for _, s := range r.Systems {
-			for _, kind := range s.seriesKinds() {
-				if err := writeCSVFile(base+"."+fileName(s.Name)+"."+kind+".csv", s.seriesCSV(kind)); err != nil {
-					return err
-				}
+		for _, f := range []struct {
+			ending string
+			rows   [][]string
+			always bool
+		}{{".csv", r.figuresCSV(), true}, {".slowdown.csv", r.slowdownCSV(), false}, {".links.csv", r.linksCSV(), false}, {".link_use.csv", r.linkUseCSV(), false}} {
+			if len(f.rows) < 2 && !f.always {
+				continue
+			}
+			if err := writeCSVFile(base+f.ending, f.rows); err != nil {
+				return err
 			}
 		}
 	}
@@ -65,51 +67,55 @@ func (r *Result) figuresCSV() [][]string {
 	return rows
 }
 
-func (s *System) seriesKinds() []string {
-	var kinds []string
-	for i := range s.Series {
-		if !slices.Contains(kinds, s.Series[i].Kind) {
-			kinds = append(kinds, s.Series[i].Kind)
+func (r *Result) slowdownCSV() [][]string {
+	rows := [][]string{{"system", "label", "from_bytes", "to_bytes", "flows", "slowdown_p50", "slowdown_p95", "slowdown_p99"}}
+	add := func(system, label string, f *Flows) {
+		for _, b := range f.Slowdown {
+			rows = append(rows, []string{
+				system, label, strconv.FormatInt(b.FromBytes, 10), strconv.FormatInt(b.ToBytes, 10), strconv.FormatUint(b.Flows, 10),
+				csvNumber(b.P50), csvNumber(b.P95), csvNumber(b.P99),
+			})
 		}
 	}
-	return kinds
+	for _, s := range r.Systems {
+		add(s.Name, "", &s.Flows)
+		for i := range s.Labels {
+			add(s.Name, s.Labels[i].Label, &s.Labels[i].Flows)
+		}
+	}
+	return rows
 }
 
-// seriesCSV lays the series of a kind side by side. Series with other steps than
-// the first have cells only where their times meet its own.
-func (s *System) seriesCSV(kind string) [][]string {
-	var series []*Series
-	points := 0
-	for i := range s.Series {
-		if s.Series[i].Kind == kind {
-			series = append(series, &s.Series[i])
-			points = max(points, len(s.Series[i].Values))
+func (r *Result) linksCSV() [][]string {
+	rows := [][]string{append([]string{"system", "link"}, metricNames(&Link{})...)}
+	for _, s := range r.Systems {
+		for i := range s.Links {
+			cells := []string{s.Name, s.Links[i].Link}
+			for _, m := range metricsOf(&s.Links[i]) {
+				cells = append(cells, csvNumber(m.value))
+			}
+			rows = append(rows, cells)
 		}
 	}
-	header := []string{"time [us]"}
-	for _, one := range series {
-		header = append(header, fmt.Sprintf("%s [%s]", one.Name, one.Unit))
+	return rows
+}
+
+func (r *Result) linkUseCSV() [][]string {
+	rows := [][]string{{"system", "link", "rate_gbps", "busy", "queue_max_bytes", "drops", "pause_us"}}
+	if r.Topology == nil {
+		return rows
 	}
-	rows := [][]string{header}
-	first := series[0]
-	for i := range points {
-		at := first.StartUs + Float(float64(i)*float64(first.StepUs))
-		cells := []string{csvNumber(at)}
-		for _, one := range series {
-			j := i
-			if one.StartUs != first.StartUs || one.StepUs != first.StepUs {
-				steps := float64(at-one.StartUs) / float64(one.StepUs)
-				if j = int(steps); float64(j) != steps {
-					j = -1
-				}
-			}
-			cell := ""
-			if j >= 0 && j < len(one.Values) {
-				cell = csvNumber(one.Values[j])
-			}
-			cells = append(cells, cell)
+	for _, s := range r.Systems {
+		u := s.LinkUse
+		if u == nil {
+			continue
 		}
-		rows = append(rows, cells)
+		for i, l := range r.Topology.Links {
+			rows = append(rows, []string{
+				s.Name, l.Link, csvNumber(l.RateGbps), csvNumber(u.Busy[i]), strconv.FormatInt(u.QueueMaxBytes[i], 10),
+				strconv.FormatUint(u.Drops[i], 10), csvNumber(u.PauseUs[i]),
+			})
+		}
 	}
 	return rows
 }

@@ -226,6 +226,11 @@ func facts(sources []source) []report.Fact {
 				add("labels", "%d of %d shown for %s; the JSON has all", shownLabels, n, s.Name)
 			}
 		}
+		for _, s := range r.Systems {
+			if n := s.thinned(); n > 0 {
+				add("over time", "of %s, each value is of up to %d steps of the measurement", s.Name, n)
+			}
+		}
 		for _, m := range r.Misses {
 			add("missed", "%v", m)
 		}
@@ -269,6 +274,15 @@ func facts(sources []source) []report.Fact {
 		out = append(out, report.Fact{Name: name, Value: strings.Join(parts, ", ")})
 	}
 	return out
+}
+
+// thinned is the most steps that a value of a series is of, if some is of several.
+func (s *System) thinned() int {
+	most := 0
+	for i := range s.Series {
+		most = max(most, s.Series[i].Thinned)
+	}
+	return most
 }
 
 // texts are the forms in which a scenario ran, each once.

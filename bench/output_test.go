@@ -39,10 +39,10 @@ func sample() *Document {
 	timely.Labels[0].ThroughputGbps, timely.Labels[0].WireGbps = 1.25, 1.35
 	timely.Links = []Link{{Link: "tor0->h1", RateGbps: 20, Busy: 0.99, BusyMinimum: 0.95, QueueMaxBytes: 1536, QueueAvgBytes: 3, PauseUs: 0, WireGbps: 19}}
 	timely.Series = []Series{
-		{SeriesRate, SeriesAll, "Gbps", 100, 100, []Float{19, 19.5, 20}},
-		{SeriesRate, "victim", "Gbps", 100, 100, []Float{1, Unmeasured}},
-		{SeriesQueue, "tor0->h1", "B", 0, 50, []Float{0, 1500, 0}},
-		{SeriesRTT, SeriesAll, "us", 100, 100, []Float{60, 61, 62}},
+		{Kind: SeriesRate, Name: SeriesAll, Unit: "Gbps", StartUs: 100, StepUs: 100, Values: []Float{19, 19.5, 20}},
+		{Kind: SeriesRate, Name: "victim", Unit: "Gbps", StartUs: 100, StepUs: 100, Values: []Float{1, Unmeasured}},
+		{Kind: SeriesQueue, Name: "tor0->h1", Unit: "B", StartUs: 0, StepUs: 50, Values: []Float{0, 1500, 0}},
+		{Kind: SeriesRTT, Name: SeriesAll, Unit: "us", StartUs: 100, StepUs: 100, Values: []Float{60, 61, 62}},
 	}
 	timely.Distributions = []Distribution{{"rtt", SeriesAll, "us", []Float{50, 60}, []Float{0.5, 1}}}
 	d.Results = append(d.Results, &Result{
@@ -193,19 +193,22 @@ func TestFloatJSON(t *testing.T) {
 
 func TestCSV(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	if err := WriteCSV(dir, sample().Results...); err != nil {
+	d := sample()
+	d.Results[0].Topology = &Topology{Links: []TopologyLink{{Link: "h1->tor0", RateGbps: 25}, {Link: "tor0->h1", RateGbps: 20}}}
+	d.Results[0].Systems[1].LinkUse = &LinkUse{Busy: []Float{0.5, Unmeasured}, QueueMaxBytes: []int64{1, 2}, Drops: []uint64{0, 3}, PauseUs: []Float{0, 1.5}}
+	if err := WriteCSV(dir, d.Results...); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"demo.TIMELY.rate.csv":  "time [us],all [Gbps],victim [Gbps]\n100,19,1\n200,19.5,\n300,20,\n",
-		"demo.TIMELY.queue.csv": "time [us],tor0->h1 [B]\n0,0\n50,1500\n100,0\n",
-		"demo.TIMELY.rtt.csv":   "time [us],all [us]\n100,60\n200,61\n300,62\n",
+		"demo.slowdown.csv": "system,label,from_bytes,to_bytes,flows,slowdown_p50,slowdown_p95,slowdown_p99\n" +
+			"TIMELY,,0,10000,12,1.1,2.25,123.4\nTIMELY,,10000,1500000,0,,,\nTIMELY,,1500000,9223372036854775807,3,2,3,4\n",
+		"demo.link_use.csv": "system,link,rate_gbps,busy,queue_max_bytes,drops,pause_us\nTIMELY,h1->tor0,25,0.5,1,0,0\nTIMELY,tor0->h1,20,,2,3,1.5\n",
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != len(want)+1 {
+	if len(files) != len(want)+2 {
 		t.Errorf("files: %v", files)
 	}
 	for name, text := range want {
@@ -225,15 +228,13 @@ func TestCSV(t *testing.T) {
 	if !strings.HasPrefix(lines[0], "system,label,flows_started,") || !strings.HasPrefix(lines[1], "PFC only,,0,") || !strings.HasPrefix(lines[3], "TIMELY,victim,") || len(lines) != 6 {
 		t.Errorf("demo.csv is\n%s", got)
 	}
-}
-
-// Series with steps of their own keep their own times.
-func TestCSVOfUnevenSeries(t *testing.T) {
-	s := NewSystem("x", "none", "host")
-	s.Series = []Series{{"busy", "a", "1", 10, 10, []Float{1, 2, 3, 4}}, {"busy", "b", "1", 20, 20, []Float{5, 6}}}
-	want := [][]string{{"time [us]", "a [1]", "b [1]"}, {"10", "1", ""}, {"20", "2", "5"}, {"30", "3", ""}, {"40", "4", "6"}}
-	if diff := cmp.Diff(want, s.seriesCSV("busy")); diff != "" {
-		t.Error(diff)
+	got, err = os.ReadFile(filepath.Join(dir, "demo.links.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines = strings.Split(string(got), "\n")
+	if !strings.HasPrefix(lines[0], "system,link,rate_gbps,wire_gbps,busy,busy_minimum,") || !strings.HasPrefix(lines[1], "TIMELY,tor0->h1,20,19,0.99,0.95,1536,3,") || len(lines) != 3 {
+		t.Errorf("demo.links.csv is\n%s", got)
 	}
 }
 

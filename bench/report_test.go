@@ -181,3 +181,16 @@ func FuzzLoadJSON(f *testing.F) {
 		}
 	})
 }
+
+// A page says that what it shows over time was thinned.
+func TestThinnedSeriesAreSaid(t *testing.T) {
+	d := sample()
+	d.Results[0].Systems[1].Series[2].Thinned = 8
+	var b bytes.Buffer
+	if err := WriteHTML(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "of TIMELY, each value is of up to 8 steps of the measurement") {
+		t.Error("the page does not say so")
+	}
+}

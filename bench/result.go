@@ -22,6 +22,12 @@ type Options struct {
 	// ended, and of those still under way at the end of a system's run; never
 	// concurrently. The record is valid during the call. An error ends the run.
 	Flows func(*FlowRecord) error
+	// Series, unless it is nil, is called with every point of the time series as
+	// the run comes to it; never concurrently. The row is valid during the call. An
+	// error ends the run.
+	Series func(*SeriesRow) error
+	// NoSeries leaves series out of the result, and so holds none in memory.
+	NoSeries bool
 }
 
 // Document is what a call of the program writes: the results of one or more
@@ -231,6 +237,10 @@ type Series struct {
 	StartUs Float   `json:"start_us"`
 	StepUs  Float   `json:"step_us"`
 	Values  []Float `json:"values"`
+	// Thinned is how many steps of the measurement a value is of, where the run had
+	// more than a result keeps: of queues and flows under way it is their largest
+	// value, of everything else their mean.
+	Thinned int `json:"thinned,omitempty"`
 }
 
 // Distribution is the cumulative distribution of a measured value: the share

@@ -31,7 +31,7 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 		// Elapsed time is the one thing about a run that is not a function of
 		// scenario and seed, and is reported as such.
 		start := time.Now()
-		one, end, err := runSystem(s, i, seed, progress, opt.Flows)
+		one, end, err := runSystem(s, i, seed, progress, &opt)
 		if at := (scenario.Errors)(nil); errors.As(err, &at) {
 			return nil, err
 		} else if err != nil {
@@ -49,7 +49,7 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 }
 
 // runSystem simulates system i and returns what was measured and when it ended.
-func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64), flows func(*FlowRecord) error) (*System, units.Time, error) {
+func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64), opt *Options) (*System, units.Time, error) {
 	sys := s.Systems[i]
 	// What the model can't be built from, the scenario says.
 	refuse := func(err error) (*System, units.Time, error) {
@@ -67,13 +67,12 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	sim.traffic = s.Traffic(seed)
 	sim.duration = s.Duration
 	sim.idle = overhead
-	m, err := newMeasurement(sim, s)
+	m, err := newMeasurement(sim, s, opt)
 	if err != nil {
 		return refuse(err)
 	}
 	sim.measure = m
 	m.progress = progress
-	m.log = newFlowLog(flows, s.Name, sys.Name)
 	if err := sim.run(); err != nil {
 		return nil, 0, err
 	}

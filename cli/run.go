@@ -54,7 +54,7 @@ was measured over time goes to --report, --csv and --json.`,
 	addSet(cmd, &f.sets)
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random choices, in place of the scenario's")
 	flags.StringVar(&f.json, "json", "", "write results as JSON to `FILE`, or - for standard output")
-	flags.StringVar(&f.csv, "csv", "", "write figures and time series as CSV into `DIR`")
+	flags.StringVar(&f.csv, "csv", "", "write figures, and time series as the run goes, as CSV into `DIR`")
 	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
 	flags.StringVar(&f.flows, "flows-out", "", "write a row for each flow, as it ends, to `FILE`: .csv, .jsonl or .parquet")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
@@ -113,9 +113,17 @@ func (r *runner) run(names []string) (err error) {
 	if outputs.flows != nil {
 		r.options.Flows = outputs.flows.Write
 	}
+	if outputs.series != nil {
+		r.options.Series = outputs.series.Write
+	}
+	r.options.NoSeries = r.json == "" && r.report == ""
 	var failed error
 	for i, s := range scenarios {
-		if failed = r.one(s, i, len(scenarios)); failed != nil {
+		failed = r.one(s, i, len(scenarios))
+		if outputs.series != nil { // one of the same name has files of its own
+			failed = errors.Join(failed, outputs.series.Close())
+		}
+		if failed != nil {
 			break // what there is so far is still written
 		}
 	}
@@ -157,6 +165,7 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 type outputs struct {
 	json, report *os.File
 	flows        *bench.FlowLog
+	series       *bench.SeriesLog
 }
 
 func (r *runner) open() (o outputs, err error) {
@@ -170,7 +179,7 @@ func (r *runner) open() (o outputs, err error) {
 	}
 	o.json, o.report = create(r.json), create(r.report)
 	if err == nil && r.csv != "" {
-		err = os.MkdirAll(r.csv, 0o777)
+		o.series, err = bench.CreateSeriesLog(r.csv)
 	}
 	if err == nil && r.flows != "" {
 		o.flows, err = bench.CreateFlowLog(r.flows)
@@ -190,6 +199,9 @@ func (o *outputs) close() error {
 	}
 	if o.flows != nil {
 		errs = append(errs, o.flows.Close())
+	}
+	if o.series != nil {
+		errs = append(errs, o.series.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,210 @@
+package bench
+
+import (
+	"encoding/csv"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// The rows that come as a run goes are the series of its result, file by file.
+func TestSeriesLog(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	log, err := CreateSeriesLog(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := parse(t, `
+name: two parts
+duration: 300us
+topology: {kind: star, hosts: 4, host_rate: 25Gbps}
+nic: {mode: offload}
+systems: [{engine: timely}, {name: a/b, engine: powertcp}]
+measure: {sample: 10us, window: 20us, links: [tor0->h3, h0->tor0]}
+workloads:
+  - {kind: incast, receiver: h3, size: unlimited, message: 16KiB, start: 55us}
+  - {kind: flows, name: short, flows: [{src: h0, dst: h1, size: 50KB}]}
+`)
+	r, err := Run(s, Options{Series: log.Write})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for i, name := range []string{"timely", "a_b"} {
+		columns := map[string][]*Series{}
+		for j := range r.Systems[i].Series {
+			x := &r.Systems[i].Series[j]
+			columns[x.Kind] = append(columns[x.Kind], x)
+		}
+		if len(columns) != 8 {
+			t.Errorf("%s has %d kinds of series", name, len(columns))
+		}
+		for kind, series := range columns {
+			files++
+			f, err := os.Open(filepath.Join(dir, "two_parts."+name+"."+kind+".csv"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := csv.NewReader(f).ReadAll()
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			// Fairness begins where there is some.
+			skipped := len(series[0].Values) + 1 - len(rows)
+			if fair := kind == SeriesJain || kind == SeriesMaxMin; fair != (skipped > 0) {
+				t.Errorf("%s, %s: %d rows for %d points", name, kind, len(rows)-1, len(series[0].Values))
+			}
+			at := map[string]int{}
+			for j, cell := range rows[0] {
+				at[cell] = j
+			}
+			for _, x := range series {
+				column, ok := at[x.Name+" ["+x.Unit+"]"]
+				if !ok {
+					t.Fatalf("%s, %s: no column for %s in %q", name, kind, x.Name, rows[0])
+				}
+				for j, v := range x.Values {
+					if j < skipped {
+						if v.Measured() {
+							t.Errorf("%s, %s of %s: point %d is not in the file", name, kind, x.Name, j)
+						}
+						continue
+					}
+					row := rows[1+j-skipped]
+					if now := x.StartUs + Float(j)*x.StepUs; row[column] != csvNumber(v) || row[0] != csvNumber(now) {
+						t.Errorf("%s, %s of %s at %v us: %q at %q, want %v", name, kind, x.Name, now, row[column], row[0], v)
+					}
+				}
+			}
+		}
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != files {
+		t.Errorf("%d files, want %d: %v", len(all), files, err)
+	}
+
+	// Who takes them from there needs none in the result.
+	rows := 0
+	none, err := Run(s, Options{NoSeries: true, Series: func(*SeriesRow) error { rows++; return nil }})
+	if err != nil || rows == 0 {
+		t.Fatalf("%d rows: %v", rows, err)
+	}
+	for i, sys := range none.Systems {
+		if len(sys.Series) > 0 {
+			t.Errorf("%s has %d series", sys.Name, len(sys.Series))
+		}
+		sys.Series, sys.WallS = r.Systems[i].Series, r.Systems[i].WallS
+		if diff := cmp.Diff(r.Systems[i], sys, cmp.Comparer(same)); diff != "" {
+			t.Errorf("without series: %s", diff)
+		}
+	}
+
+	full := errors.New("no space")
+	if _, err := Run(s, Options{Series: func(*SeriesRow) error { return full }}); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// same compares measured values, and takes all that were not measured for one.
+func same(a, b Float) bool { return a == b || !a.Measured() && !b.Measured() }
+
+// Files of a directory that is a file are refused.
+func TestSeriesLogErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	writeFile(t, file, "")
+	if _, err := CreateSeriesLog(file); err == nil {
+		t.Error("no error")
+	}
+	if err := (&SeriesLog{dir: file, files: map[string]*seriesFile{}}).Write(&SeriesRow{Kind: "rate"}); err == nil {
+		t.Error("no error of a row")
+	}
+}
+
+// A series never has more points than its limit; what there is of n steps is the
+// mean or the largest of each so many, as few as the limit allows.
+func TestTrace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := 2 * rapid.IntRange(1, 8).Draw(t, "half the limit")
+		largest := rapid.Bool().Draw(t, "largest")
+		steps := rapid.SliceOfN(rapid.IntRange(0, 1000), 0, 200).Draw(t, "values")
+		x := trace{limit: limit, largest: largest, stride: 1}
+		for _, v := range steps {
+			x.add(Float(v))
+		}
+		stride := 1
+		for len(steps)/stride > limit {
+			stride *= 2
+		}
+		// A point that would be one too many makes room even if it is not complete.
+		if x.stride != stride && !(len(steps)/stride == limit && x.stride == 2*stride) || len(x.values) > limit || len(x.values) != len(steps)/x.stride {
+			t.Fatalf("%d values of %d steps each for %d, limit %d", len(x.values), x.stride, len(steps), limit)
+		}
+		for i, got := range x.values {
+			want, sum := 0.0, 0.0
+			for _, v := range steps[i*x.stride : (i+1)*x.stride] {
+				want, sum = max(want, float64(v)), sum+float64(v)
+			}
+			if !largest {
+				want = sum / float64(x.stride)
+			}
+			if math.Abs(float64(got)-want) > 1e-9*want {
+				t.Fatalf("value %d is %v, want %v", i, got, want)
+			}
+		}
+	})
+	// What was not measured counts for nothing.
+	x := trace{limit: 2, stride: 1}
+	for _, v := range []Float{1, Unmeasured, Unmeasured, Unmeasured, 3, 5, Unmeasured, 7} {
+		x.add(v)
+	}
+	if diff := cmp.Diff([]Float{1, 5}, x.values, cmp.Comparer(same)); diff != "" || x.stride != 4 {
+		t.Errorf("strides of %d: %s", x.stride, diff)
+	}
+}
+
+// A run of more steps than a result keeps says how many a value is of, and its file
+// has them all.
+func TestThinnedSeries(t *testing.T) {
+	s := parse(t, `
+duration: 2ms
+topology: {kind: star, hosts: 2, host_rate: 25Gbps}
+nic: {model: reduced}
+systems: [{engine: none}]
+measure: {sample: 100ns, window: 100us}
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: unlimited}]}]
+`)
+	rows := 0
+	r, err := Run(s, Options{Series: func(row *SeriesRow) error {
+		if row.Kind == SeriesRate {
+			rows++
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := r.Systems[0].Series[0]
+	if rows != 20_000 || x.Kind != SeriesRate || x.Thinned != 2 || len(x.Values) != 10_000 || !within(x.StepUs, 0.2, 1e-9) || x.StartUs != x.StepUs {
+		t.Errorf("%d rows; %s: %d points from %v us on, every %v us, each of %d", rows, x.Kind, len(x.Values), x.StartUs, x.StepUs, x.Thinned)
+	}
+	sum := 0.0
+	for _, v := range x.Values {
+		sum += float64(v)
+	}
+	if mean := sum / float64(len(x.Values)); !within(r.Systems[0].ThroughputGbps, mean, 1e-6) {
+		t.Errorf("the mean of the series is %v Gbps, the throughput %v", mean, r.Systems[0].ThroughputGbps)
+	}
+	for _, x := range r.Systems[0].Series {
+		if x.Kind == SeriesJain && (x.Thinned != 0 || len(x.Values) != 20) {
+			t.Errorf("%s has %s points, thinned %d", x.Kind, strconv.Itoa(len(x.Values)), x.Thinned)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// SeriesLog writes the rows of series into a directory as they come: for each
+// system and kind SCENARIO.SYSTEM.KIND.csv, with a column a label or link and a row
+// a step. It holds a few KiB a file, of one system at a time. Make one with
+// CreateSeriesLog.
+type SeriesLog struct {
+	dir      string
+	scenario string // whose files are open
+	system   string
+	files    map[string]*seriesFile // by kind
+}
+
+type seriesFile struct {
+	file  *os.File
+	csv   *csv.Writer
+	cells []string
+}
+
+// CreateSeriesLog writes into a directory, which it makes if need be.
+func CreateSeriesLog(dir string) (*SeriesLog, error) {
+	return &SeriesLog{dir: dir, files: map[string]*seriesFile{}}, os.MkdirAll(dir, 0o777)
+}
+
+// Write appends a row to the file of its kind. It keeps no reference to r.
+func (l *SeriesLog) Write(r *SeriesRow) error {
+	if r.Scenario != l.scenario || r.System != l.system {
+		if err := l.Close(); err != nil {
+			return err
+		}
+		l.scenario, l.system = r.Scenario, r.System
+	}
+	f := l.files[r.Kind]
+	if f == nil {
+		var err error
+		if f, err = l.create(r); err != nil {
+			return err
+		}
+		l.files[r.Kind] = f
+	}
+	f.cells = append(f.cells[:0], csvNumber(r.AtUs))
+	for _, v := range r.Values {
+		f.cells = append(f.cells, csvNumber(v))
+	}
+	return f.csv.Write(f.cells)
+}
+
+func (l *SeriesLog) create(r *SeriesRow) (*seriesFile, error) {
+	file, err := os.Create(filepath.Join(l.dir, fileName(r.Scenario)+"."+fileName(r.System)+"."+r.Kind+".csv"))
+	if err != nil {
+		return nil, err
+	}
+	f := &seriesFile{file: file, csv: csv.NewWriter(file)}
+	header := []string{"time [us]"}
+	for _, name := range r.Names {
+		header = append(header, fmt.Sprintf("%s [%s]", name, r.Unit))
+	}
+	return f, f.csv.Write(header)
+}
+
+// Close finishes the files. Errors of a write may show only here.
+func (l *SeriesLog) Close() error {
+	var errs []error
+	for kind, f := range l.files {
+		f.csv.Flush()
+		errs = append(errs, f.csv.Error(), f.file.Close())
+		delete(l.files, kind)
+	}
+	return errors.Join(errs...)
+}
