@@ -126,6 +126,13 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	if x := &sys.Scheme; sys.Reduced() && (x.NewReceiver != nil || x.CNP || x.Classes > 0) {
 		d.fail(path+".engine", "%s needs grants, notification packets or priorities of its own, which reduced NICs do not have: set nic.model to staged", sys.Engine)
 	}
+	own := sys.Fabric.class(sys.NIC.Priority)
+	if (sys.Scheme.ECN || sys.Scheme.CNP) && own.ECN.Kmax == 0 {
+		d.fail(path+".engine", "%s lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax", sys.Engine)
+	}
+	if sys.Scheme.EIN && own.EIN.Gradient == 0 {
+		d.fail(path+".engine", "%s lives on incast notices, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water", sys.Engine)
+	}
 	if sys.needsSwitches() && !sys.Offload() {
 		d.fail(path+".engine", "%s needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto", sys.Engine)
 	}

@@ -16,18 +16,23 @@ import (
 var env = cc.Env{LineRate: 100 * units.Gbps, BaseRTT: 10 * units.Microsecond, MTU: 4096}
 
 func TestEverySchemeMakesAnEngineFromItsDefaults(t *testing.T) {
-	want := map[string]telemetry.Kind{
-		"none": telemetry.None, "timely": telemetry.None, "theta-powertcp": telemetry.None,
-		"powertcp": telemetry.PerHop, "poseidon": telemetry.MaxDelay,
-		"hpcc": telemetry.PerHop, "swift": telemetry.None,
+	type needs struct {
+		kind          telemetry.Kind
+		ecn, ein, cnp bool
+	}
+	want := map[string]needs{
+		"none": {}, "timely": {}, "theta-powertcp": {}, "swift": {},
+		"powertcp": {kind: telemetry.PerHop}, "hpcc": {kind: telemetry.PerHop},
+		"poseidon": {kind: telemetry.MaxDelay},
+		"dctcp":    {ecn: true}, "pulser": {ecn: true, ein: true},
 	}
 	for _, s := range cc.Schemes() {
-		kind, ok := want[s.Name]
+		needed, ok := want[s.Name]
 		if !ok {
 			continue // another package's test may register its own
 		}
 		delete(want, s.Name)
-		if s.Telemetry != kind || s.ECN || s.EIN || s.Summary == "" || s.Source == "" {
+		if (needs{s.Telemetry, s.ECN, s.EIN, s.CNP}) != needed || s.Summary == "" || s.Source == "" {
 			t.Errorf("%s is described as %+v", s.Name, s)
 		}
 		e, err := s.New(s.DefaultConfig(), env)

@@ -4,10 +4,12 @@ package all
 
 import (
 	// Each registers its Scheme.
+	_ "github.com/sluice-rdma/sluice/cc/dctcp"
 	_ "github.com/sluice-rdma/sluice/cc/hpcc"
 	_ "github.com/sluice-rdma/sluice/cc/none"
 	_ "github.com/sluice-rdma/sluice/cc/poseidon"
 	_ "github.com/sluice-rdma/sluice/cc/powertcp"
+	_ "github.com/sluice-rdma/sluice/cc/pulser"
 	_ "github.com/sluice-rdma/sluice/cc/swift"
 	_ "github.com/sluice-rdma/sluice/cc/thetapowertcp"
 	_ "github.com/sluice-rdma/sluice/cc/timely"

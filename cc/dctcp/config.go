@@ -1,0 +1,30 @@
+package dctcp
+
+import "github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+
+// Config is DCTCP's parameters. Sections are the paper's.
+type Config struct {
+	// G is the weight of a new fraction of marked packets in the moving average, in
+	// (0, 1] (section 3.3).
+	G float64 `yaml:"g"`
+	// InitialAlpha is that average before the first window of data, 0 to 1. The paper
+	// gives none; 1 makes the first mark halve the window.
+	InitialAlpha float64 `yaml:"initial_alpha"`
+	// InitialCwnd is the first window, in packets, from which slow start doubles it
+	// each round trip. The paper gives none; 0 is TCP's of its time (RFC 3390): 4380
+	// bytes, but from two to four packets.
+	InitialCwnd float64 `yaml:"initial_cwnd"`
+	// MinCwnd is the least window that marks and losses leave, in packets, from 1. A
+	// timeout leaves one packet.
+	MinCwnd float64 `yaml:"min_cwnd"`
+}
+
+// DefaultConfig returns the parameters that docs/engines/dctcp.md gives the source
+// of.
+func DefaultConfig() Config {
+	return Config{G: 1.0 / 16, InitialAlpha: 1, MinCwnd: 2}
+}
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error { return dctcplaw.Params(c).Validate("dctcp") }

@@ -1,0 +1,65 @@
+package dctcp
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func init() {
+	cc.Register(cc.Scheme{
+		Name:    "dctcp",
+		Summary: "TCP-like window, cut by the share of packets that are marked; needs ECN",
+		Source:  "Alizadeh et al., SIGCOMM 2010, section 3.3; RFC 8257",
+		ECN:     true,
+	}, DefaultConfig, New)
+}
+
+type engine struct {
+	w       dctcplaw.Window
+	control cc.Control
+}
+
+// New makes the engine of one flow.
+func New(c Config, env cc.Env) (cc.Engine, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := env.Validate(); err != nil {
+		return nil, fmt.Errorf("dctcp: %w", err)
+	}
+	e := &engine{w: dctcplaw.New(dctcplaw.Params(c), env.MTU), control: cc.Control{Rate: env.LineRate}}
+	e.set()
+	return e, nil
+}
+
+func (e *engine) set() cc.Control {
+	e.control.Window = e.w.Bytes()
+	return e.control
+}
+
+// OnAck counts marks, cuts the window for one, and else lets it grow.
+func (e *engine) OnAck(a *cc.Ack) cc.Control {
+	e.w.Ack(a, false)
+	return e.set()
+}
+
+// OnLoss halves the window, once a window of data.
+func (e *engine) OnLoss(units.Time) cc.Control {
+	e.w.Loss()
+	return e.set()
+}
+
+// OnTimeout starts again from one packet.
+func (e *engine) OnTimeout(units.Time) cc.Control {
+	e.w.Timeout()
+	return e.set()
+}
+
+// OnCNP changes nothing: acknowledgements bring the marks.
+func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
+
+// Control returns the window that holds; the rate is the line's.
+func (e *engine) Control() cc.Control { return e.control }

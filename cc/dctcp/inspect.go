@@ -1,0 +1,12 @@
+package dctcp
+
+// Inspect implements cc.Inspector.
+func (e *engine) Inspect(visit func(name string, value float64)) {
+	slowStart := 0.0
+	if e.w.SlowStart() {
+		slowStart = 1
+	}
+	visit("cwnd_bytes", e.w.Cwnd)
+	visit("alpha", e.w.Alpha)
+	visit("slow_start", slowStart)
+}

@@ -1,0 +1,45 @@
+package dctcp_test
+
+import (
+	"testing"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+func run(t *testing.T, text string) []*bench.System {
+	t.Helper()
+	s, err := scenario.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bench.Run(s, bench.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Systems
+}
+
+// The claim of the paper's section 4.1 (figure 13, table 1): two long flows fill a
+// link of 10 Gbps with a queue about K, of 65 packets.
+func TestQueueStaysAtK(t *testing.T) {
+	sys := run(t, `
+duration: 60ms
+warmup: 20ms
+topology: {kind: star, hosts: 3, host_rate: 10Gbps, host_delay: 20us}
+fabric: {pfc: {enabled: false}, ecn: {kmin: 97500B, kmax: 97500B}}
+nic: {preset: cx5, mtu: 1440}
+systems: [{engine: dctcp}]
+workloads: [{kind: flows, flows: [{src: h1, src_step: 1, dst: h0, count: 2, size: unlimited}]}]
+measure: {window: 1ms, links: [tor0->h0]}
+`)[0]
+	link := sys.Links[0]
+	// What a flow takes from its window is little, and what it adds before it hears of
+	// a mark a few packets.
+	if float64(link.QueueAvgBytes) < 0.8*97_500 || link.QueueMaxBytes > 97_500+6*1522 {
+		t.Errorf("the queue is %v bytes, at most %d, K is 97500", link.QueueAvgBytes, link.QueueMaxBytes)
+	}
+	if link.BusyMinimum < 0.999 || sys.Jain < 0.99 {
+		t.Errorf("the link is busy for %v of the worst millisecond, Jain's index is %v", link.BusyMinimum, sys.Jain)
+	}
+}
