@@ -1,0 +1,198 @@
+package all_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/nicmodel/reduced"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// network is flows of one engine over the fabric and the reduced NIC.
+type network struct {
+	t       testing.TB
+	scheme  cc.Scheme
+	engine  *des.Engine
+	net     *fabric.Network
+	fleet   *reduced.Fleet
+	base    units.Time // RTT of the longest path
+	flows   []*netFlow
+	ended   int
+	failed  int        // flows that ended with an error
+	timeout units.Time // of the transport
+}
+
+type netFlow struct {
+	reduced.Flow
+	ref    reduced.Ref
+	engine *witness
+}
+
+const (
+	netMTU       = 4096
+	sharedBuffer = 64 * units.MiB
+	// ackFrame is without what telemetry adds.
+	ackFrame = 66
+)
+
+// witness holds an engine to what package cc promises of its answers, and notes
+// the least of them.
+type witness struct {
+	cc.Engine
+	t    testing.TB
+	name string
+	line units.Rate
+}
+
+func (w *witness) see(c cc.Control) cc.Control {
+	if c.Rate <= 0 || c.Rate > w.line || c.Window < 1 {
+		w.t.Fatalf("%s answered %+v on a link of %v", w.name, c, w.line)
+	}
+	if e, ok := w.Engine.(cc.Inspector); ok {
+		e.Inspect(func(name string, value float64) {
+			if math.IsNaN(value) || math.IsInf(value, 0) {
+				w.t.Fatalf("%s: %s is %v", w.name, name, value)
+			}
+		})
+	}
+	return c
+}
+
+func (w *witness) OnAck(a *cc.Ack) cc.Control          { return w.see(w.Engine.OnAck(a)) }
+func (w *witness) OnLoss(now units.Time) cc.Control    { return w.see(w.Engine.OnLoss(now)) }
+func (w *witness) OnTimeout(now units.Time) cc.Control { return w.see(w.Engine.OnTimeout(now)) }
+func (w *witness) OnCNP(now units.Time) cc.Control     { return w.see(w.Engine.OnCNP(now)) }
+
+// allows is the rate that the engine's answer comes to over the base RTT.
+func (w *witness) allows(base units.Time) units.Rate {
+	c := w.Control()
+	if c.Window >= units.GiB {
+		return c.Rate
+	}
+	return min(c.Rate, units.RateOf(max(c.Window, netMTU), base))
+}
+
+// netSchemes returns the schemes that the reduced NIC can drive.
+func netSchemes(t testing.TB) (all []cc.Scheme) {
+	for _, s := range cc.Schemes() {
+		if s.NewReceiver != nil || s.CNP {
+			t.Logf("%s is left out: the reduced NIC has no receivers that grant or notify", s.Name)
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// newNetwork puts a scheme on a topology. rate is what ECN's thresholds are for.
+func newNetwork(t testing.TB, s cc.Scheme, topo *fabric.Topology, rate units.Rate, change func(*fabric.Config)) *network {
+	n := &network{t: t, scheme: s, engine: des.New()}
+	c := fabric.Default()
+	c.Priorities = 2 // acknowledgements go before data
+	c.MaxFrame = netMTU + 400
+	// What is shared, and headroom for what a link holds.
+	c.Switch.Buffer = sharedBuffer
+	for l := range fabric.LinkID(topo.Links()) {
+		link := topo.Link(l)
+		c.Switch.Buffer += units.Bytes(c.Priorities) * (link.Rate.BytesIn(2*link.Delay) + 64*units.KiB)
+	}
+	for i := range c.Switch.Classes {
+		k := &c.Switch.Classes[i]
+		k.PFC.Lossless = true
+		k.EIN = fabric.Notice{Gradient: 0.25, Window: 50, HighWater: units.MB}
+	}
+	probe, err := fabric.New(des.New(), topo, c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := nicmodel.FrameBytes(ib.WriteMiddle, netMTU)
+	n.base = probe.MaxBaseRTT(data, ackFrame)
+	for i := range c.Switch.Classes {
+		// DCTCP's step, a seventh of the path's content (SIGCOMM 2010, section
+		// 3.4), and no less than a few packets.
+		k := &c.Switch.Classes[i]
+		mark := max(rate.BytesIn(n.base)/7, 5*netMTU)
+		k.ECN = fabric.ECN{Kmin: mark, Kmax: mark, Pmax: 1, AtRate: rate}
+		k.EIN.HighWater = 4 * mark
+	}
+	if change != nil {
+		change(&c)
+	}
+	if n.net, err = fabric.New(n.engine, topo, c, 1); err != nil {
+		t.Fatal(err)
+	}
+	// Well above the round trip with the buffer full, or the transport would take
+	// queues for losses.
+	timeout := uint8(1)
+	for n.timeout = 8192 * units.Nanosecond; n.timeout < 2*(n.base+rate.Serialize(sharedBuffer)); n.timeout *= 2 {
+		timeout++
+	}
+	n.fleet, err = reduced.New(n.engine, n.net, reduced.Config{MTU: netMTU, AckEvery: 1, Timeout: timeout, RetryCount: 7, SendDepth: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.fleet.OnDone(func(d *reduced.Done) {
+		n.ended++
+		if d.Status != ib.WCSuccess {
+			n.failed++
+		}
+	})
+	return n
+}
+
+// add starts a flow of that size, 0 for one without end, at the engine's Now.
+func (n *network) add(src, dst int, size units.Bytes) *netFlow {
+	line := n.net.LineRate(src)
+	e, err := n.scheme.New(n.scheme.DefaultConfig(), cc.Env{LineRate: line, BaseRTT: n.base, MTU: netMTU})
+	if err != nil {
+		n.t.Fatalf("%s: %v", n.scheme.Name, err)
+	}
+	f := &netFlow{engine: &witness{Engine: e, t: n.t, name: n.scheme.Name, line: line}}
+	f.Flow = reduced.Flow{
+		ID: uint64(len(n.flows)), Src: src, Dst: dst, Size: size, Message: units.MiB, Stop: units.Never,
+		FlowHash: uint32(len(n.flows)) * 2654435761,
+		Congestion: nicmodel.Congestion{
+			Engine: f.engine, Telemetry: n.scheme.Telemetry, ECT: n.scheme.ECN, AckPriority: 1, BaseRTT: n.base,
+		},
+	}
+	if f.ref, err = n.fleet.Start(&f.Flow); err != nil {
+		n.t.Fatal(err)
+	}
+	n.flows = append(n.flows, f)
+	return f
+}
+
+func (n *network) delivered(f *netFlow) units.Bytes { return n.fleet.Delivered(f.ref).Payload }
+
+// capacities returns the payload that each link carries, in bits per second, and
+// paths the links of each flow.
+func (n *network) capacities() (capacity []float64, paths [][]int) {
+	topo := n.net.Topology()
+	frame := nicmodel.FrameBytes(ib.WriteMiddle, netMTU) + n.scheme.Telemetry.WireBytes(0)
+	for l := range fabric.LinkID(topo.Links()) {
+		link := topo.Link(l)
+		capacity = append(capacity, float64(link.Rate)*netMTU/float64(frame+link.Framing.Bytes()))
+	}
+	for _, f := range n.flows {
+		var path []int
+		for _, l := range n.net.Path(nil, f.Src, f.Dst, f.FlowHash) {
+			path = append(path, int(l))
+		}
+		paths = append(paths, path)
+	}
+	return capacity, paths
+}
+
+// large reports whether the long variants are asked for.
+func large() bool { return os.Getenv("SLUICE_LARGE") != "" }
+
+func percent(part, whole int) string {
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(max(whole, 1)))
+}

@@ -1,0 +1,151 @@
+package all_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// cell is a place of the sweep: that many flows to one host over links of that
+// rate, and a round trip of propagation, of whose data packets that share is lost.
+type cell struct {
+	rate  units.Rate
+	rtt   units.Time
+	flows int
+	loss  float64
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%v, %v, %d flows, loss %v", c.rate, c.rtt, c.flows, c.loss)
+}
+
+// aftermath is how the flow fares that is left when the others have ended.
+type aftermath struct {
+	share         float64    // of the link, in the last quarter
+	before, after units.Rate // what its engine allowed at the end of congestion, and in the end
+	failed        int        // flows that the transport gave up
+	unfinished    int        // flows that did not end in the time they were given
+}
+
+// stuck reports whether the flow has not found out of where congestion left it.
+func (a aftermath) stuck() bool { return a.share < 0.5 && float64(a.after) < 1.05*float64(a.before) }
+
+const (
+	// senders is how many hosts the flows come from at most.
+	senders = 16
+	// patience is how many times as long as with equal shares the others may take.
+	patience = 100
+)
+
+// play has flows of one size, which together take congested, and one without end
+// share the link. When the others have ended so has the loss, and the last may
+// grow. packets bounds how many the link carries in each part, unless that were
+// less than ten rounds.
+func (c cell) play(t testing.TB, s cc.Scheme, packets int) aftermath {
+	topo := fabric.Star(min(c.flows, senders)+1, fabric.Link{Rate: c.rate, Delay: c.rtt / 4})
+	packet := c.rate.Serialize(netMTU)
+	bounded := func(want, least units.Time) units.Time {
+		return max(min(want, units.Time(packets)*packet), least)
+	}
+	round := c.rtt + units.Time(c.flows)*packet
+	congested := bounded(50*round, 10*round)
+	n := newNetwork(t, s, topo, c.rate, func(f *fabric.Config) {
+		f.Switch.Latency = 0
+		if c.loss > 0 {
+			f.Failures = []fabric.Failure{{Link: "tor0->h0", To: congested, Loss: c.loss}}
+		}
+	})
+	size := c.rate.BytesIn(congested) / units.Bytes(c.flows)
+	for i := range c.flows {
+		of := size
+		if i == 0 {
+			of = 0
+		}
+		n.add(1+i%min(c.flows, senders), 0, of)
+	}
+	left := n.flows[0]
+	end := congested
+	for n.engine.RunUntil(end); n.ended < c.flows-1 && end < patience*congested && n.fleet.Stats().TxPackets < 40*uint64(packets); {
+		end += congested / 4
+		n.engine.RunUntil(end)
+	}
+	before := left.engine.allows(n.base)
+	// If the flow's last packet was lost its timer has to run out.
+	end += n.timeout
+	rest := bounded(200*n.base, 10*n.base)
+	n.engine.RunUntil(end + rest*3/4)
+	at := n.delivered(left)
+	n.engine.RunUntil(end + rest)
+	got := units.RateOf(n.delivered(left)-at, rest/4)
+	capacity, _ := n.capacities()
+	return aftermath{
+		share: float64(got) / capacity[0], before: before, after: left.engine.allows(n.base),
+		failed: n.failed, unfinished: c.flows - 1 - n.ended,
+	}
+}
+
+// own says why a scheme can't fare well in a cell with its paper's parameters, if
+// it can't.
+func (c cell) own(s cc.Scheme) string {
+	if s.Name == "timely" && c.rtt >= 500*units.Microsecond {
+		return "t_high, 500us, is not above the round trip with empty queues"
+	}
+	return ""
+}
+
+// Whatever the link, the round trip, the number of flows and the loss, every
+// engine's answers are within bounds and finite, all flows live, and when
+// congestion ends the flow that is left does not stay where it was. SLUICE_LARGE
+// asks for the whole range.
+func TestSweep(t *testing.T) {
+	cells, packets := []cell{
+		{units.Gbps, units.Microsecond, 100, 0.01},
+		{10 * units.Gbps, 100 * units.Microsecond, 10, 0},
+		{25 * units.Gbps, 10 * units.Microsecond, 200, 0.001},
+		{100 * units.Gbps, 500 * units.Microsecond, 1, 0},
+		{800 * units.Gbps, units.Microsecond, 20, 0},
+		{800 * units.Gbps, 20 * units.Microsecond, 50, 0.001},
+	}, 5_000
+	if large() {
+		cells, packets = nil, 60_000
+		for _, rate := range []units.Rate{1, 10, 100, 800} {
+			for _, rtt := range []units.Time{1, 10, 100, 500} {
+				for _, flows := range []int{1, 10, 100, 1000} {
+					for _, loss := range []float64{0, 0.001, 0.01} {
+						cells = append(cells, cell{rate * units.Gbps, rtt * units.Microsecond, flows, loss})
+					}
+				}
+			}
+		}
+	}
+	for _, s := range netSchemes(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			full, slow, excused := 0, 0, 0
+			for _, c := range cells {
+				a := c.play(t, s, packets)
+				if why := c.own(s); why != "" && a.failed == 0 {
+					excused++
+					continue
+				}
+				switch {
+				case a.failed > 0:
+					t.Errorf("%v: the transport gave up %d flows", c, a.failed)
+				case a.unfinished > 0:
+					t.Errorf("%v: %d flows have not ended after %d times as long as equal shares take", c, a.unfinished, patience)
+				case a.stuck():
+					t.Errorf("%v: the flow that is left has %.4f of the link; it was allowed %v, and is allowed %v", c, a.share, a.before, a.after)
+				case a.share >= 0.5:
+					full++
+				default:
+					slow++
+					t.Logf("%v: %.4f of the link, from %v to %v", c, a.share, a.before, a.after)
+				}
+			}
+			t.Logf("%d cells: in %d the flow that is left has half of the link or more in the end, in %d it is on its way; %d are beyond the scheme's parameters",
+				len(cells), full, slow, excused)
+		})
+	}
+}
