@@ -28,7 +28,7 @@ duration: 60ms
 warmup: 20ms
 topology: {kind: star, hosts: 3, host_rate: 10Gbps, host_delay: 20us}
 fabric: {pfc: {enabled: false}, ecn: {kmin: 97500B, kmax: 97500B}}
-nic: {preset: cx5, mtu: 1440}
+nic: {preset: cx5, mtu: 1024}
 systems: [{engine: dctcp}]
 workloads: [{kind: flows, flows: [{src: h1, src_step: 1, dst: h0, count: 2, size: unlimited}]}]
 measure: {window: 1ms, links: [tor0->h0]}

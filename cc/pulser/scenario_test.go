@@ -20,7 +20,7 @@ fabric:
   buffer: 4MiB
   ecn: {kmin: 97500B, kmax: 97500B}
   ein: {gradient: 0.25, high_water: 150KB}
-nic: {preset: cx5, mtu: 1440}
+nic: {preset: cx5, mtu: 1024}
 systems: [{engine: dctcp}, {engine: pulser}]
 workloads:
   - {kind: flows, name: long, flows: [{label: long, src: h1, dst: h0, size: unlimited}]}
