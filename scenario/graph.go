@@ -17,7 +17,7 @@ type Graph struct {
 	// Names of the switches.
 	Switches []string `yaml:"switches" eg:"[left, right]"`
 	// What joins them.
-	Links []GraphLink `yaml:"links" req:"yes"`
+	Links []GraphLink `yaml:"links" eg:"[{a: client, b: left}, {a: left, b: right, rate: 40Gbps, delay: 2us, count: 2}, {a: right, b: server}]" req:"yes"`
 }
 
 // GraphLink joins two nodes, in both directions.

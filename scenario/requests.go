@@ -52,9 +52,9 @@ type Loop struct {
 	// have started.
 	Outstanding int `yaml:"outstanding" eg:"32"`
 	// Requests a second that each client starts; 0 is a closed loop.
-	Rate float64 `yaml:"rate" eg:"200000"`
+	Rate float64 `yaml:"rate" apart:"200000"`
 	// With `rate`: `poisson`, at exponential intervals, or `even`, at equal ones.
-	Arrivals string `yaml:"arrivals" eg:"even"`
+	Arrivals string `yaml:"arrivals" apart:"even"`
 	// In a closed loop: time from an answer to the next request.
 	Think units.Time `yaml:"think" eg:"5us"`
 	// Requests of each client; 0 is as many as there is time for.

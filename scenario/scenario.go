@@ -9,7 +9,9 @@ import (
 )
 
 // Scenario is what to simulate. The comments of the exported fields with a yaml
-// tag, here and in the types below, are the text of docs/scenarios.md.
+// tag, here and in the types below, are the text of docs/scenarios.md, and the tags eg
+// its examples; the tag apart is the value in a second item of a list, for what does
+// not go with the others.
 type Scenario struct {
 	// What the scenario is called in tables and reports. A file's default is its
 	// name without the ending.
@@ -264,7 +266,7 @@ type Measure struct {
 	// Step of the series of rates, round trips and queues; 0 keeps no series.
 	Sample units.Time `yaml:"sample" eg:"20us"`
 	// Span over which the busy share of the links is taken.
-	Window units.Time `yaml:"window" eg:"50us"`
+	Window units.Time `yaml:"window" eg:"40us"`
 	// Directions of links whose queue and busy share are kept.
 	Links []string `yaml:"links" eg:"[tor0->h10]"`
 }
@@ -276,11 +278,11 @@ type Expectation struct {
 	// The label of the flows it holds for; all flows together if left out.
 	Label string `yaml:"label" eg:"victim"`
 	// The link it holds for, one of `measure.links`, if it is a figure of a link.
-	Link string `yaml:"link" eg:"tor0->h10"`
+	Link string `yaml:"link" apart:"tor0->h10"`
 	// Name of the figure in the JSON.
-	Metric string `yaml:"metric" eg:"throughput_gbps" req:"yes"`
+	Metric string `yaml:"metric" eg:"throughput_gbps" apart:"busy" req:"yes"`
 	// The figure must not be below; no limit if left out.
 	Min *float64 `yaml:"min" eg:"14.5"`
 	// The figure must not be above; no limit if left out.
-	Max *float64 `yaml:"max" eg:"24.3"`
+	Max *float64 `yaml:"max" eg:"24.3" apart:"0.9"`
 }

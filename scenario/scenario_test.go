@@ -572,6 +572,9 @@ func TestSchemaExamples(t *testing.T) {
 	for _, s := range Schema() {
 		for _, k := range s.Keys {
 			if k.Example == "" {
+				k.Example = k.Apart
+			}
+			if k.Example == "" {
 				if !strings.Contains(k.Value, "mapping") {
 					t.Errorf("%s: the key %s has no example", s.Title(), k.Name)
 				}

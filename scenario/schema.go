@@ -32,6 +32,9 @@ type Key struct {
 	Default  string // as YAML; empty if there is none
 	Required bool
 	Example  string // as YAML; empty for what has a section of its own
+	// Apart is its example in a second item of a list, with other keys than those
+	// that have the first one; empty for most.
+	Apart string
 }
 
 // Schema returns all that a scenario may say, in the order of the types.
@@ -63,7 +66,7 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		if tag == "" || tag == "-" || tag == ",variant" {
 			continue
 		}
-		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg")}
+		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart")}
 		inner, innerPath := v.Field(i), join(path, tag)
 		k.Value, k.Default = describe(inner)
 		switch {

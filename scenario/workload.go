@@ -67,7 +67,7 @@ type Permutation struct {
 // FlowList is flows one by one.
 type FlowList struct {
 	// The flows.
-	Flows []FlowSpec `yaml:"flows" req:"yes"`
+	Flows []FlowSpec `yaml:"flows" eg:"[{src: h0, dst: h1, size: 1MB}]" req:"yes"`
 }
 
 // FlowSpec is one flow, or a row of them.
@@ -77,23 +77,23 @@ type FlowSpec struct {
 	// Destination of the data.
 	Dst string `yaml:"dst" eg:"h1" req:"yes"`
 	// Bytes of the flow, or `unlimited`.
-	Size FlowSize `yaml:"size" eg:"1MB" req:"yes"`
+	Size FlowSize `yaml:"size" eg:"1MB" apart:"unlimited" req:"yes"`
 	// When it starts, counted from the workload's start.
 	Start units.Time `yaml:"start" eg:"10us"`
 	// When it stops posting, counted from the workload's start; 0 is the
 	// workload's stop.
-	Stop units.Time `yaml:"stop" eg:"500us"`
+	Stop units.Time `yaml:"stop" apart:"500us"`
 	// Its label; the default is the workload's.
 	Label string `yaml:"label" eg:"victim"`
 	// So many flows between the same hosts.
 	Connections int `yaml:"connections" eg:"4"`
 	// So many flows (each with its connections), which differ by the steps
 	// below; 0 is no flow.
-	Count int `yaml:"count" eg:"9"`
+	Count int `yaml:"count" eg:"4"`
 	// Flow i leaves the host that comes i times so many after `src`.
 	SrcStep int `yaml:"src_step" eg:"1"`
 	// Flow i goes to the host that comes i times so many after `dst`.
-	DstStep int `yaml:"dst_step" eg:"10"`
+	DstStep int `yaml:"dst_step" eg:"2"`
 	// Flow i starts i times this later.
 	StartStep units.Time `yaml:"start_step" eg:"1ms"`
 }

@@ -9,22 +9,22 @@ import (
 // Config is HPCC's parameters. Sections are the paper's.
 type Config struct {
 	// Eta is the utilisation that a link is held at, in (0, 1) (section 3.2).
-	Eta float64 `yaml:"eta"`
+	Eta float64 `yaml:"eta" eg:"0.98"`
 	// MaxStage is after how many round trips of additive increase the window is
 	// set by the utilisation even below Eta, to take spare bandwidth quickly
 	// (section 3.3). 0 does so at once.
-	MaxStage int `yaml:"max_stage"`
+	MaxStage int `yaml:"max_stage" eg:"0"`
 	// Flows is N, the number of flows expected to share a link, where the
 	// additive increase W_AI is the initial window times (1 - Eta)/N, so that N
 	// flows' increases fit into what Eta leaves (section 3.3).
-	Flows float64 `yaml:"flows"`
+	Flows float64 `yaml:"flows" eg:"16"`
 	// AdditiveIncrease is W_AI itself; zero computes it from Flows.
-	AdditiveIncrease units.Bytes `yaml:"additive_increase"`
+	AdditiveIncrease units.Bytes `yaml:"additive_increase" eg:"80B"`
 	// BaseRTT is T, the round trip with empty queues, the same for all flows
 	// (section 3.2); zero takes the environment's.
-	BaseRTT units.Time `yaml:"base_rtt"`
+	BaseRTT units.Time `yaml:"base_rtt" eg:"12us"`
 	// MaxWindow bounds the window; zero takes the initial window, HostBw T.
-	MaxWindow units.Bytes `yaml:"max_window"`
+	MaxWindow units.Bytes `yaml:"max_window" eg:"300KB"`
 }
 
 // DefaultConfig returns the paper's parameters, and where it has none those

@@ -14,69 +14,69 @@ import (
 type Config struct {
 	// P is the range of the target delay: it is K for a flow at MaxRate and
 	// P + K for one at MinRate (equation 3).
-	P units.Time `yaml:"p"`
+	P units.Time `yaml:"p" eg:"100us"`
 	// K is the least target delay (equation 3).
-	K units.Time `yaml:"k"`
+	K units.Time `yaml:"k" eg:"3us"`
 	// M is how far one update goes, in (0, 2): at 1 a flow reaches the rate
 	// that the delay calls for in one round trip (equations 4 and 5).
-	M float64 `yaml:"m"`
+	M float64 `yaml:"m" eg:"0.5"`
 	// MinRate and MaxRate bound the rates whose targets differ (equation 3).
 	// MaxRate zero is the line rate; MinRate zero is MaxRate/10000, the
 	// paper's ratio.
-	MinRate units.Rate `yaml:"min_rate"`
-	MaxRate units.Rate `yaml:"max_rate"`
+	MinRate units.Rate `yaml:"min_rate" eg:"100Mbps"`
+	MaxRate units.Rate `yaml:"max_rate" eg:"100Gbps"`
 	// MinMD and MaxMI bound the update ratio: MinMD in (0, 1), MaxMI above 1
 	// (Algorithm 1). The paper gives no values.
-	MinMD float64 `yaml:"min_md"`
-	MaxMI float64 `yaml:"max_mi"`
+	MinMD float64 `yaml:"min_md" eg:"0.25"`
+	MaxMI float64 `yaml:"max_mi" eg:"2"`
 	// MinCwnd and MaxCwnd bound the window, in packets (Algorithm 1). The
 	// paper gives no values. MinCwnd zero is the window that MinRate fills in
 	// one base RTT; MaxCwnd zero is the window that the line rate fills in the
 	// base RTT and the largest target, P + K.
-	MinCwnd float64 `yaml:"min_cwnd"`
-	MaxCwnd float64 `yaml:"max_cwnd"`
+	MinCwnd float64 `yaml:"min_cwnd" eg:"0.1"`
+	MaxCwnd float64 `yaml:"max_cwnd" eg:"1000"`
 	// InitialCwnd is the first window, in packets; zero is what the line rate
 	// fills in one base RTT. The paper gives none.
-	InitialCwnd float64 `yaml:"initial_cwnd"`
+	InitialCwnd float64 `yaml:"initial_cwnd" eg:"10"`
 	// RetxResetThreshold is how many retransmission timeouts without an
 	// acknowledgement take the window to MinCwnd (Algorithm 2). The paper
 	// gives no value.
-	RetxResetThreshold int `yaml:"retx_reset_threshold"`
+	RetxResetThreshold int `yaml:"retx_reset_threshold" eg:"3"`
 
 	// Brownfield adds what the switches without telemetry delay a packet to
 	// the signal (section 4.1).
-	Brownfield bool `yaml:"brownfield"`
+	Brownfield bool `yaml:"brownfield" eg:"true"`
 	// BaseDelay is the round trip with empty queues that Brownfield takes out
 	// of the measured one; zero takes the environment's base RTT.
-	BaseDelay units.Time `yaml:"base_delay"`
+	BaseDelay units.Time `yaml:"base_delay" eg:"12us"`
 
 	// Signal is what is held against the target: mpd, the largest delay of any
 	// hop, or rtt, what queues add to the round trip (section 5.6.1 takes the
 	// first away to show what it is for). BaseDelay is taken out of the latter.
-	Signal string `yaml:"signal"`
+	Signal string `yaml:"signal" eg:"mpd"`
 	// Target is how the target falls as the rate rises: log (equation 3), power
 	// (appendix C, as the rate to the Q), or fixed, not at all (section 5.6.1).
-	Target string `yaml:"target"`
+	Target string `yaml:"target" eg:"power"`
 	// Scaling is what the target falls with: rate, or cwnd (appendix C), the
 	// window, as if every round trip took one base RTT.
-	Scaling string `yaml:"scaling"`
+	Scaling string `yaml:"scaling" eg:"cwnd"`
 	// Q is the exponent of Target power, from -2 to below 0; -0.5 is Swift's.
-	Q float64 `yaml:"q"`
+	Q float64 `yaml:"q" eg:"-0.25"`
 	// FixedTarget is that of Target fixed; zero is K + P/2, the target of the
 	// geometric mean of MinRate and MaxRate. The paper gives none.
-	FixedTarget units.Time `yaml:"fixed_target"`
+	FixedTarget units.Time `yaml:"fixed_target" eg:"10us"`
 	// Update is how far the window goes: distance (equation 4), ratio
 	// (equation 13 of appendix B.3), or aimd, which is Swift's additive increase
 	// and multiplicative decrease (section 5.6.1).
-	Update string `yaml:"update"`
+	Update string `yaml:"update" eg:"aimd"`
 	// RatioM is m of equation 13, a delay. The paper gives no value; equation 2
 	// asks for more than P/(2 ln(MaxRate/MinRate)) - K.
-	RatioM units.Time `yaml:"ratio_m"`
+	RatioM units.Time `yaml:"ratio_m" eg:"20us"`
 	// AI and Beta are of Update aimd: packets that a round trip adds, and the
 	// share of the window that goes for each part by which the delay exceeds the
 	// target.
-	AI   float64 `yaml:"ai"`
-	Beta float64 `yaml:"beta"`
+	AI   float64 `yaml:"ai" eg:"2"`
+	Beta float64 `yaml:"beta" eg:"0.5"`
 }
 
 // What Signal, Target, Scaling and Update may say.

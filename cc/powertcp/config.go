@@ -10,25 +10,25 @@ import (
 type Config struct {
 	// Gamma is the weight of a new window in the moving average, in (0, 1]
 	// (section 3.3).
-	Gamma float64 `yaml:"gamma"`
+	Gamma float64 `yaml:"gamma" eg:"0.8"`
 	// Flows is N, the expected number of flows that share the host's NIC
 	// (section 3.3): the additive increase is beta = HostBw tau / N. The
 	// paper gives no value.
-	Flows float64 `yaml:"flows"`
+	Flows float64 `yaml:"flows" eg:"16"`
 	// Remember is how often in a round trip the window is remembered, so that
 	// the window when the acknowledged segment was sent is known to within
 	// 1/Remember of a round trip; from 1 to 8. Equation 7 wants it exactly;
 	// section 3.3 remembers once.
-	Remember int `yaml:"remember"`
+	Remember int `yaml:"remember" eg:"8"`
 	// MinCurrent is a floor under a hop's current, as a share of its rate, in
 	// [0, 1). The paper has none (0); its simulator has one half.
-	MinCurrent float64 `yaml:"min_current"`
+	MinCurrent float64 `yaml:"min_current" eg:"0"`
 	// BaseRTT is tau, the round trip with empty queues (section 3.3); zero
 	// takes the environment's.
-	BaseRTT units.Time `yaml:"base_rtt"`
+	BaseRTT units.Time `yaml:"base_rtt" eg:"12us"`
 	// MaxWindow bounds the window; zero takes HostBw tau, the initial window.
 	// The paper gives no bound.
-	MaxWindow units.Bytes `yaml:"max_window"`
+	MaxWindow units.Bytes `yaml:"max_window" eg:"300KB"`
 }
 
 // DefaultConfig returns the paper's parameters (section 3.3), and where it has

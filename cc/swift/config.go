@@ -14,41 +14,41 @@ type Config struct {
 	// round trip included (section 3.5). Zero is 25us, as Poseidon's section
 	// 5.1 has it, or five quarters of the environment's base RTT if that is
 	// more.
-	BaseTarget units.Time `yaml:"base_target"`
+	BaseTarget units.Time `yaml:"base_target" eg:"30us"`
 	// HopScale is what each hop adds to the target (topology scaling, section
 	// 3.5).
-	HopScale units.Time `yaml:"hop_scale"`
+	HopScale units.Time `yaml:"hop_scale" eg:"2us"`
 	// Hops is the number of switches on the forward path, for topology scaling,
 	// where acknowledgements bring no record of each. The paper takes it from
 	// the IP TTL.
-	Hops int `yaml:"hops"`
+	Hops int `yaml:"hops" eg:"3"`
 	// FSRange is the most that flow scaling adds to the target (section 3.5);
 	// zero turns flow scaling off.
-	FSRange units.Time `yaml:"fs_range"`
+	FSRange units.Time `yaml:"fs_range" eg:"50us"`
 	// FSMinCwnd and FSMaxCwnd are the windows, in packets, between which flow
 	// scaling goes from all of FSRange to nothing, as 1/sqrt(cwnd) does
 	// (section 3.5).
-	FSMinCwnd float64 `yaml:"fs_min_cwnd"`
-	FSMaxCwnd float64 `yaml:"fs_max_cwnd"`
+	FSMinCwnd float64 `yaml:"fs_min_cwnd" eg:"0.2"`
+	FSMaxCwnd float64 `yaml:"fs_max_cwnd" eg:"50"`
 	// AI is the additive increase, in packets a round trip (Algorithm 1).
-	AI float64 `yaml:"ai"`
+	AI float64 `yaml:"ai" eg:"2"`
 	// Beta is the multiplicative decrease for each part by which the delay
 	// exceeds the target (Algorithm 1), above 0.
-	Beta float64 `yaml:"beta"`
+	Beta float64 `yaml:"beta" eg:"0.5"`
 	// MaxMDF is the largest share of the window that one decrease takes, in
 	// (0, 1) (Algorithm 1).
-	MaxMDF float64 `yaml:"max_mdf"`
+	MaxMDF float64 `yaml:"max_mdf" eg:"0.4"`
 	// MinCwnd and MaxCwnd bound the window, in packets (Algorithm 1). MaxCwnd
 	// zero is the window that the line rate fills in the target delay without
 	// flow scaling, or one packet if that is more.
-	MinCwnd float64 `yaml:"min_cwnd"`
-	MaxCwnd float64 `yaml:"max_cwnd"`
+	MinCwnd float64 `yaml:"min_cwnd" eg:"0.02"`
+	MaxCwnd float64 `yaml:"max_cwnd" eg:"256"`
 	// InitialCwnd is the first window, in packets; zero is what the line rate
 	// fills in one base RTT, or one packet if that is more.
-	InitialCwnd float64 `yaml:"initial_cwnd"`
+	InitialCwnd float64 `yaml:"initial_cwnd" eg:"16"`
 	// RetxResetThreshold is how many retransmission timeouts without an
 	// acknowledgement take the window to MinCwnd (Algorithm 1).
-	RetxResetThreshold int `yaml:"retx_reset_threshold"`
+	RetxResetThreshold int `yaml:"retx_reset_threshold" eg:"3"`
 }
 
 // DefaultConfig returns the parameters that docs/engines/swift.md gives the

@@ -10,21 +10,21 @@ import (
 type Config struct {
 	// Gamma is the weight of a new window in the moving average, in (0, 1]
 	// (section 3.3).
-	Gamma float64 `yaml:"gamma"`
+	Gamma float64 `yaml:"gamma" eg:"0.8"`
 	// Flows is N, the expected number of flows that share the host's NIC
 	// (section 3.3): the additive increase is beta = HostBw tau / N. The
 	// paper gives no value.
-	Flows float64 `yaml:"flows"`
+	Flows float64 `yaml:"flows" eg:"16"`
 	// MinCurrent is a floor under the current (1 + the RTT gradient), as a
 	// share of the bottleneck's rate, in [0, 1). The paper has none (0); its
 	// simulator has one half.
-	MinCurrent float64 `yaml:"min_current"`
+	MinCurrent float64 `yaml:"min_current" eg:"0"`
 	// BaseRTT is tau, the round trip with empty queues (section 3.3); zero
 	// takes the environment's.
-	BaseRTT units.Time `yaml:"base_rtt"`
+	BaseRTT units.Time `yaml:"base_rtt" eg:"12us"`
 	// MaxWindow bounds the window; zero takes HostBw tau, the initial window.
 	// The paper gives no bound.
-	MaxWindow units.Bytes `yaml:"max_window"`
+	MaxWindow units.Bytes `yaml:"max_window" eg:"300KB"`
 }
 
 // DefaultConfig returns the paper's parameters (section 3.3), and where it has

@@ -12,47 +12,47 @@ type Config struct {
 	// TLow and THigh bound the zone in which the gradient decides (section
 	// 4.3): below TLow the rate always rises, above THigh it always falls.
 	// Equal, they make the queue-size scheme of section 4.4.
-	TLow  units.Time `yaml:"t_low"`
-	THigh units.Time `yaml:"t_high"`
+	TLow  units.Time `yaml:"t_low" eg:"20us"`
+	THigh units.Time `yaml:"t_high" eg:"200us"`
 	// Delta is the additive step, in bits per second (Algorithm 1).
-	Delta units.Rate `yaml:"delta"`
+	Delta units.Rate `yaml:"delta" eg:"50Mbps"`
 	// Beta is the multiplicative decrease factor, in (0, 1] (Algorithm 1).
-	Beta float64 `yaml:"beta"`
+	Beta float64 `yaml:"beta" eg:"0.5"`
 	// Alpha is the weight of a new RTT difference in the moving average, in
 	// (0, 1] (Algorithm 1). The paper gives no value. Zero takes 1/32, which its
 	// Table 1 bears out (docs/engines/timely.md shows what others give), or
 	// with Patched that paper's 0.875.
-	Alpha float64 `yaml:"alpha"`
+	Alpha float64 `yaml:"alpha" eg:"0.1"`
 	// MinRTT normalises the gradient (section 4.3, "a fixed value"); zero
 	// takes the base RTT of the environment.
-	MinRTT units.Time `yaml:"min_rtt"`
+	MinRTT units.Time `yaml:"min_rtt" eg:"10us"`
 	// After HAICount consecutive negative gradients, an additive step is
 	// HAISteps times Delta (hyperactive increase, section 4.3). HAISteps 1
 	// turns it off.
-	HAICount int `yaml:"hai_count"`
-	HAISteps int `yaml:"hai_steps"`
+	HAICount int `yaml:"hai_count" eg:"3"`
+	HAISteps int `yaml:"hai_steps" eg:"8"`
 
 	// InitialRate is where a flow starts; zero is MaxRate. The paper gives
 	// none.
-	InitialRate units.Rate `yaml:"initial_rate"`
+	InitialRate units.Rate `yaml:"initial_rate" eg:"10Gbps"`
 	// MinRate is the lowest rate. The paper gives none.
-	MinRate units.Rate `yaml:"min_rate"`
+	MinRate units.Rate `yaml:"min_rate" eg:"50Mbps"`
 	// MaxRate caps the rate (section 5); zero, or anything above it, is the
 	// line rate.
-	MaxRate units.Rate `yaml:"max_rate"`
+	MaxRate units.Rate `yaml:"max_rate" eg:"20Gbps"`
 	// MaxDecrease is the largest share of the rate that one completion may
 	// take, in (0, 1]. 1 is Algorithm 1, which has no bound: a gradient above
 	// 1/Beta takes the rate to MinRate.
-	MaxDecrease float64 `yaml:"max_decrease"`
+	MaxDecrease float64 `yaml:"max_decrease" eg:"0.25"`
 
 	// Patched selects the patched TIMELY of Zhu et al. (CoNEXT 2016,
 	// Algorithm 2): a weighted step around RTTRef replaces the gradient
 	// branch.
-	Patched bool `yaml:"patched"`
+	Patched bool `yaml:"patched" eg:"true"`
 	// PatchedBeta is the decrease factor of that step, in (0, 1].
-	PatchedBeta float64 `yaml:"patched_beta"`
+	PatchedBeta float64 `yaml:"patched_beta" eg:"0.01"`
 	// RTTRef is the RTT that the step steers towards; zero takes TLow.
-	RTTRef units.Time `yaml:"rtt_ref"`
+	RTTRef units.Time `yaml:"rtt_ref" eg:"30us"`
 }
 
 // DefaultConfig returns the paper's parameters (sections 4.3 and 6), and where

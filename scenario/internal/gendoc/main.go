@@ -103,7 +103,7 @@ func (g *generator) engine(e cc.Scheme) error {
 }
 
 func (g *generator) table(s *scenario.Section, docs comments) error {
-	g.b.WriteString("| key | value | default | example | meaning |\n|---|---|---|---|---|\n")
+	g.b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
 	for _, k := range s.Keys {
 		text := docs[k.In+"."+k.Field]
 		if s.Path == "config" { // written for readers of the Go package
@@ -119,13 +119,12 @@ func (g *generator) table(s *scenario.Section, docs comments) error {
 		case k.Default == "":
 			def = ""
 		}
-		example := ""
-		if k.Example != "" {
-			example = "`" + k.Example + "`"
-		}
-		fmt.Fprintf(&g.b, "| `%s` | %s | %s | %s | %s |\n", k.Name, k.Value, def, example, strings.ReplaceAll(text, "|", "\\|"))
+		fmt.Fprintf(&g.b, "| `%s` | %s | %s | %s |\n", k.Name, k.Value, def, strings.ReplaceAll(text, "|", "\\|"))
 	}
 	g.b.WriteString("\n")
+	if text := example(s); text != "" {
+		g.b.WriteString("```yaml\n" + text + "```\n\n")
+	}
 	return nil
 }
 

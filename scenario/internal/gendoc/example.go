@@ -1,0 +1,101 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// A topology's example has a workload on it, and a workload's a topology below it, so
+// that each kind has a whole scenario.
+const (
+	onTopology = "systems: [{engine: none}]\nworkloads: [{kind: permutation, size: 100KB}]\n"
+	belowLoads = "topology: {kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 4}\nsystems: [{engine: none}]\n"
+)
+
+// example returns every key of a section with its example, where it stands in a
+// scenario; empty if no key has one.
+func example(s *scenario.Section) string {
+	var keys, apart []string
+	second := false
+	for _, k := range s.Keys {
+		if k.Name == "kind" && s.Kind == "" {
+			continue
+		}
+		if k.Example != "" {
+			keys = append(keys, k.Name+": "+k.Example)
+		}
+		switch {
+		case k.Apart != "":
+			apart, second = append(apart, k.Name+": "+k.Apart), true
+		case k.Required && k.Example != "":
+			apart = append(apart, k.Name+": "+k.Example)
+		}
+	}
+	if !second {
+		apart = nil
+	}
+	switch {
+	case len(keys) == 0:
+		return ""
+	case s.Path == "config":
+		keys = append([]string{"engine: " + s.Kind, "config:"}, indent(keys)...)
+		return place("systems[]", keys, nil)
+	case s.Kind != "":
+		keys = append([]string{"kind: " + s.Kind}, keys...)
+		if second {
+			apart = append([]string{"kind: " + s.Kind, "name: another"}, apart...)
+		}
+	case s.Path == "topology":
+		keys = append([]string{"kind: leaf-spine", "leaves: 2", "spines: 2", "hosts_per_leaf: 16"}, keys...)
+	case s.Path == "topology.links[]":
+		return "" // the graph has it
+	case s.Path == "workloads[]":
+		keys = append([]string{"kind: permutation", "size: 1MB"}, keys...)
+	case s.Path == "workloads[].flows[]":
+		return place("workloads[]", append([]string{"kind: flows", "flows:"}, append(item(keys), item(apart)...)...), nil)
+	}
+	text := place(s.Path, keys, apart)
+	switch {
+	case s.Kind == "":
+		return text
+	case s.Path == "topology":
+		return text + onTopology
+	}
+	return belowLoads + text
+}
+
+// place puts keys where a path is; apart is a second item of its list.
+func place(path string, keys, apart []string) string {
+	steps := strings.Split(path, ".")
+	for i := len(steps) - 1; i >= 0 && path != ""; i-- {
+		name, list := strings.CutSuffix(steps[i], "[]")
+		if name == "NAME" {
+			name = "tor0"
+		}
+		if list {
+			keys = item(keys)
+			keys = append(keys, item(apart)...)
+			apart = nil
+		}
+		keys = append([]string{name + ":"}, indent(keys)...)
+	}
+	return strings.Join(keys, "\n") + "\n"
+}
+
+func indent(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = "  " + line
+	}
+	return out
+}
+
+// item makes an item of a list.
+func item(lines []string) []string {
+	out := indent(lines)
+	if len(out) > 0 {
+		out[0] = "- " + lines[0]
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// around is what the examples stand in that are no whole scenarios.
+const around = `
+topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 16}
+systems: [{name: TIMELY, engine: timely}]
+workloads: [{kind: incast, label: victim, receiver: h10, size: unlimited}]
+measure: {links: [tor0->h10]}
+`
+
+// parse reads an example. What it lacks comes from around.
+func parse(t *testing.T, text string) (*scenario.Scenario, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"around.yaml": around,
+		"flows.txt":   "Nodes 8\nConnections 1\n0->1 start 2000000000000 size 1000\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(text, "extends:") && !whole(text) {
+		text = "extends: around.yaml\n" + text
+	}
+	s, err := scenario.Parse(filepath.Join(dir, "example.yaml"), []byte(text), "warmup=0", "duration=20us")
+	if err == nil {
+		err = bench.CheckExpectations(s)
+	}
+	return s, err
+}
+
+func whole(text string) bool {
+	return strings.Contains("\n"+text, "\ntopology:") && strings.Contains(text, "\nworkloads:")
+}
+
+// Every block of YAML on the page is read without an error; those of each kind of
+// topology and workload, which are whole scenarios, run.
+func TestExamplesRun(t *testing.T) {
+	page, err := generate("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, block := range strings.Split(page, "```yaml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		s, err := parse(t, text)
+		if err != nil {
+			t.Errorf("%v\n%s", err, text)
+			continue
+		}
+		if !whole(text) {
+			continue
+		}
+		ran++
+		r, err := bench.Run(s, bench.Options{})
+		if err != nil {
+			t.Errorf("%v\n%s", err, text)
+		} else if r.Events == 0 {
+			t.Errorf("nothing happens in\n%s", text)
+		}
+	}
+	if ran < 18 {
+		t.Errorf("only %d whole scenarios were found", ran)
+	}
+}
+
+// Every key has an example.
+func TestEveryKeyHasAnExample(t *testing.T) {
+	page, err := generate("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := scenario.Schema()
+	for _, e := range cc.Schemes() {
+		all = append(all, scenario.EngineSchema(e))
+	}
+	n := 0
+	for _, s := range all {
+		text := example(&s)
+		if s.Path == "topology.links[]" {
+			text = page // the graph's
+		}
+		for _, k := range s.Keys {
+			switch {
+			case k.Example == "" && k.Apart == "" && !strings.Contains(k.Value, "mapping"):
+				t.Errorf("%s: the key %s has no example: give its field the tag eg", s.Title(), k.Name)
+			case k.Example == "" && k.Apart == "":
+				continue // it has a section of its own
+			case !strings.Contains(text, k.Name+": "):
+				t.Errorf("%s: no %s in\n%s", s.Title(), k.Name, text)
+			}
+			n++
+		}
+	}
+	if n < 200 {
+		t.Errorf("only %d keys have examples", n)
+	}
+}
