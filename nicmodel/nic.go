@@ -47,6 +47,8 @@ type NIC struct {
 	onEvent func(now units.Time)
 	pds     uint32
 
+	stampSends bool
+
 	limiter   *ratelimiter.Scheduler
 	flows     []*qp // by ratelimiter.FlowID
 	limiterAt units.Time

@@ -137,6 +137,7 @@ type qp struct {
 	echoPacket                    fabric.Handle // holds the newest packet's per-hop records
 	reports                       []Report      // by slot, where telemetry is collected
 	report                        Report        // of the acknowledgement being handled
+	departures                    []departure   // by slot, where sends are stamped
 }
 
 // wqe is the element with that running count.
@@ -182,6 +183,9 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	}
 	// The transport numbers its slots likewise, so slot and place are the same.
 	q.sq = make([]sendWQE, 1<<bits.Len(uint(cfg.SendDepth-1)))
+	if n.stampSends {
+		q.departures = make([]departure, len(q.sq))
+	}
 	i := uint32(len(n.qps))
 	if k := len(n.freeQPs); k > 0 {
 		i = n.freeQPs[k-1] >> qpGenerationBits
@@ -466,6 +470,9 @@ func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8) {
 			// The provider has checked the request, and the ring is no deeper
 			// than the transport's.
 			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
+		}
+		if q.departures != nil {
+			q.departures[slot] = departure{}
 		}
 		q.handed++
 	}

@@ -337,6 +337,9 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 		return false
 	}
 	f.sentAt = now
+	if q.departures != nil && from == &n.requests[p.Priority] {
+		q.departures[f.desc.Slot].leaves(n.ReadClock(now), &f.desc)
+	}
 	n.stat.TxPackets++
 	n.stat.TxPayload += units.Bytes(f.desc.Payload)
 	ready, why := f.ready, StallWire

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/hostmodel"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
@@ -30,6 +32,12 @@ type Device struct {
 	// the simulation stands still: see ReadClock.
 	ahead   units.Time
 	aheadAt units.Time
+
+	stamps bool // of sending
+
+	core *hostmodel.Core // nil for one that nothing else is on
+	src  des.Source
+	id   des.NodeID // for doorbells to come
 }
 
 // NIC returns the model behind the device.
@@ -168,8 +176,11 @@ func (d *Device) ReadClock() (uint64, error) {
 	}
 	now := d.NowPrecise()
 	ticks := d.nic.ReadClock(now + there)
-	d.aheadAt = d.world.engine.Now()
-	d.ahead = now + there + back - d.aheadAt
+	after := now + there + back
+	if d.core != nil {
+		after = d.core.Free(after) // an instruction is not interrupted, but followed by what came
+	}
+	d.setNow(after)
 	return ticks, nil
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// QP implements verbs.QP, verbs.TelemetryQP and verbs.RateLimitQP.
+// QP implements verbs.QP, verbs.TelemetryQP, verbs.RateLimitQP and
+// verbs.SentTimestampQP.
 type QP struct {
 	pd     *PD
 	num    uint32
@@ -22,6 +23,8 @@ type QP struct {
 	attr   verbs.QPAttr
 	srq    *SRQ
 	gone   bool
+	resets uint8 // tells doorbells of before a reset
+	stamps bool  // of sending
 	// everyAck is SendConfig.AckReqEvery, decided when the peer is known.
 	everyAck int
 	kinds    verbs.TelemetryKinds // known with the peer, too
@@ -55,7 +58,7 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		SendDepth: a.Cap.MaxSendWR, RecvDepth: a.Cap.MaxRecvWR,
 		SGEs: max(a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, 1), SigAll: a.SigAll,
 	}
-	q := &QP{pd: p, init: a, sendCQ: send, recvCQ: recv}
+	q := &QP{pd: p, init: a, sendCQ: send, recvCQ: recv, stamps: d.stamps}
 	if a.SRQ != nil {
 		s, ok := a.SRQ.(*SRQ)
 		if !ok || s.pd != p || s.gone {
@@ -127,6 +130,7 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	switch a.State {
 	case ib.Reset:
 		nic.Reset(q.num)
+		q.resets++
 		q.attr = verbs.QPAttr{Cap: q.init.Cap}
 	case ib.Err:
 		nic.Fail(now, q.num)
@@ -222,7 +226,7 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 		}
 		n++
 	}
-	d.nic.Ring(d.world.engine.Now(), q.num, n)
+	d.ring(q, n)
 	return n, err
 }
 

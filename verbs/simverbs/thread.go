@@ -1,0 +1,73 @@
+package simverbs
+
+import (
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/hostmodel"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// A simulator that drives a device from events calls it within one event, at one
+// instant of the simulation. Where the host has a core, what it does there takes time
+// all the same, and can be interrupted: the host's clock runs on, and what it hands to
+// the NIC gets there when that clock says so. The simulator leaves the device alone
+// until then (NowPrecise); what completes meanwhile is seen after that.
+
+// RunOn makes the thread that uses the device run on a core: a post takes it
+// hostmodel.Config.Post, and other work may come between the reading of a clock and
+// what follows. It is for simulators that drive the device from events; actors have a
+// core to themselves.
+func (d *Device) RunOn(core *hostmodel.Core) {
+	d.core = core
+	d.src, d.id = d.world.engine.NewSource(), d.world.engine.AddHandler(d)
+}
+
+// StampSends makes queue pairs that are created from then on tell when requests left
+// the NIC (verbs.SentTimestampQP).
+func (d *Device) StampSends() {
+	d.stamps = true
+	d.nic.StampSends()
+}
+
+// setNow moves the host's clock on, within an event.
+func (d *Device) setNow(to units.Time) {
+	d.aheadAt = d.world.engine.Now()
+	d.ahead = to - d.aheadAt
+}
+
+// ring writes the doorbell for the last count requests posted to q, when the thread
+// gets there.
+func (d *Device) ring(q *QP, count int) {
+	now := d.world.engine.Now()
+	if d.core != nil && count > 0 {
+		at := d.core.Run(d.NowPrecise(), d.core.Config().Post)
+		d.setNow(at)
+		if at > now {
+			d.world.engine.Schedule(at, &d.src, d.id, 0, uint64(q.num)|uint64(count)<<32|uint64(q.resets)<<56)
+			return
+		}
+	}
+	d.nic.Ring(now, q.num, count)
+}
+
+// Handle implements des.Handler: a doorbell is written.
+func (d *Device) Handle(ev des.Event) {
+	q := d.qps[uint32(ev.Arg)]
+	if q == nil || q.resets != uint8(ev.Arg>>56) {
+		return // destroyed or reset meanwhile
+	}
+	d.nic.Ring(ev.At, q.num, int(ev.Arg>>32&0xffffff))
+}
+
+// SentTimestamps implements verbs.SentTimestampQP; see Device.StampSends.
+func (q *QP) SentTimestamps(wc *verbs.WC) (first, last uint64, ok bool) {
+	if !q.stamps {
+		return 0, 0, false
+	}
+	for i := range q.sendCQ.n {
+		if e := &q.sendCQ.polled[i]; e.QPN == q.num && e.WRID == wc.WRID {
+			return q.pd.dev.nic.Departed(q.num, e.Slot)
+		}
+	}
+	return 0, 0, false
+}
