@@ -50,6 +50,16 @@ func (c *Clock) HostTime(timestamp uint64, polled units.Time) (units.Time, bool)
 	return min(m.Host, polled), true
 }
 
+// Mapping returns what HostTime is made from: when by the host's clock the counter
+// showed that timestamp, and how far off that can be; or false, if the calibration
+// can't be trusted for it.
+func (c *Clock) Mapping(timestamp uint64) (calibration.Mapping, bool) {
+	if c == nil {
+		return calibration.Mapping{}, false
+	}
+	return c.cal.ToHost(timestamp)
+}
+
 // Status tells how the calibration stands.
 func (c *Clock) Status(now units.Time) calibration.Status {
 	if c == nil {

@@ -50,6 +50,9 @@ type Config struct {
 	// completion times are those of polling. At most 60 s.
 	CalibrateEvery units.Time
 
+	// Clock says by which clocks round trips are taken.
+	Clock RTTClock
+
 	// CatchUp bounds how late progress may come without costing a flow its rate: a
 	// segment that leaves later than that counts as sent CatchUp before it did. More
 	// holds a rate on a host that wakes late, and lets a flow send as much in a row
@@ -111,6 +114,8 @@ func (c *Config) Validate() error {
 		return bad("NICRate", c.NICRate, "it must be below LineRate, "+c.LineRate.String())
 	case c.CalibrateEvery < 0 || c.CalibrateEvery > 60*units.Second:
 		return bad("CalibrateEvery", c.CalibrateEvery, "give at most 60s, or 0 for no calibration")
+	case c.Clock > SoftwareClock:
+		return bad("Clock", uint8(c.Clock), "give CalibratedClock, NICClock or SoftwareClock")
 	case c.CatchUp < 0 || c.CatchUp > units.Second:
 		return bad("CatchUp", c.CatchUp, "give at most 1s, or 0 for none")
 	case c.Batch < 1 || c.Batch > 256:

@@ -63,7 +63,7 @@ func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 	if most := s.attr.MaxCQE; most > 0 {
 		size = min(size, most)
 	}
-	g := &sendCQ{channel: ch, size: size, timestamps: s.clock != nil, polled: s.Clock()}
+	g := &sendCQ{channel: ch, size: size, timestamps: s.stamped(), polled: s.Clock()}
 	attr := verbs.CQInitAttr{CQE: size, Timestamps: g.timestamps}
 	if ch != nil {
 		attr.Channel = ch.inner

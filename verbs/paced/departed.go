@@ -15,10 +15,17 @@ import (
 // if the host tore packets apart, as much before the last as the rest takes at
 // line rate. Queueing behind the hook, in the NIC, stays part of it (TIMELY
 // section 5). Of a Read one packet left, and all of its bytes come back.
-func (q *QP) departed(now units.Time, wc *verbs.WC) {
+//
+// By NICClock it begins when the first packet left, before done.
+func (q *QP) departed(now, done units.Time, wc *verbs.WC) {
 	s := q.shim
 	first, last, ok := q.departs.SentTimestamps(wc)
 	if !ok {
+		return
+	}
+	if s.cfg.Clock == NICClock {
+		s.segment.PostedAt = done - s.ticksPassed(first, wc.Timestamp)
+		s.stats.SentTime++
 		return
 	}
 	from, ok1 := s.clock.HostTime(first, now)

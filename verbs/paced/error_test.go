@@ -27,6 +27,7 @@ func TestAConfigurationIsChecked(t *testing.T) {
 		"CalibrateEvery": func(c *paced.Config) { c.CalibrateEvery = -1 },
 		"CatchUp":        func(c *paced.Config) { c.CatchUp = 2 * units.Second },
 		"Batch":          func(c *paced.Config) { c.Batch = 0 },
+		"Clock":          func(c *paced.Config) { c.Clock = 3 },
 		"no rate engine": func(c *paced.Config) { c.Scheme = "no such engine" },
 		"a bad engine": func(c *paced.Config) {
 			c.Engine = func(cc.Env) (cc.Engine, error) { return nil, errors.New("a bad engine") }

@@ -143,8 +143,8 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	if q.sends.timestamps {
 		done, fromNIC = s.clock.HostTime(wc.Timestamp, now)
 	}
-	if fromNIC && q.departs != nil {
-		q.departed(now, wc)
+	if q.departs != nil && (fromNIC || q.sends.timestamps && s.cfg.Clock == NICClock) {
+		q.departed(now, done, wc)
 	}
 	size := q.sizeOf(seg.Bytes)
 	m := completions.MeasureSerialized(seg, done, size.wire)

@@ -13,7 +13,10 @@ const firstSamples = 8
 // calibrate prepares completion timestamps where the device has them and its
 // counter can be read. Elsewhere there is no clock.
 func (s *Shim) calibrate() error {
-	if s.reader, _ = s.dev.(verbs.ClockReader); s.reader == nil || s.attr.CoreClockHz <= 0 || s.cfg.CalibrateEvery <= 0 {
+	if s.cfg.Clock == SoftwareClock || s.attr.CoreClockHz <= 0 {
+		return nil
+	}
+	if s.reader, _ = s.dev.(verbs.ClockReader); s.reader == nil || s.cfg.CalibrateEvery <= 0 {
 		return nil
 	}
 	clock, err := completions.NewClock(s.attr.ClockBits, s.attr.CoreClockHz, s.cfg.CalibrateEvery)
@@ -58,6 +61,15 @@ func (s *Shim) sample(now units.Time, live bool) units.Time {
 		return after
 	}
 	return now
+}
+
+// ToHost maps a timestamp of the NIC to the host's clock (Clock), and says how far off
+// that can be. It is refused, with false, without calibration, and where calibration
+// can't be trusted for it.
+func (s *Shim) ToHost(timestamp uint64) (calibration.Mapping, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock.Mapping(timestamp)
 }
 
 // Calibration tells how well completion timestamps are known on the host's

@@ -74,6 +74,12 @@ func TestNICTimestampsBeatPolling(t *testing.T) {
 				if st := p.shim.Calibration(); st.Reason != calibration.Trusted || st.Bound > 100*units.Nanosecond {
 					t.Errorf("calibration %+v", st)
 				}
+				now := p.w.Now()
+				ticks, err := p.shim.ReadClock()
+				m, ok := p.shim.ToHost(ticks)
+				if off := m.Host - now; err != nil || !ok || off > m.Bound || -off > m.Bound {
+					t.Errorf("the counter of %v is mapped to %v, give or take %v, %v, %v", now, m.Host, m.Bound, ok, err)
+				}
 				return
 			}
 			if s.NICTime > s.PollTime/10 {
@@ -84,6 +90,9 @@ func TestNICTimestampsBeatPolling(t *testing.T) {
 			}
 			if st := p.shim.Calibration(); st.Reason == calibration.Trusted {
 				t.Errorf("calibration %+v", st)
+			}
+			if m, ok := p.shim.ToHost(1); ok {
+				t.Errorf("a timestamp is mapped to %+v", m)
 			}
 		})
 	}
