@@ -81,7 +81,7 @@ func (s *simulation) start(spec scenario.Flow) error {
 	if s.measure != nil {
 		s.measure.started(f)
 	}
-	if err := f.post(s.engine.Now()); err != nil {
+	if err := f.postsMore(s.engine.Now()); err != nil {
 		return err
 	}
 	f.poster.alarm(s.engine.Now())

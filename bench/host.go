@@ -19,6 +19,7 @@ import (
 type host struct {
 	sim  *simulation
 	nic  *nicmodel.NIC
+	dev  *simverbs.Device
 	id   des.NodeID
 	src  des.Source
 	wake units.Time // of the pending event, or Never
@@ -30,6 +31,7 @@ type host struct {
 	flowOf          []*flow // by provider queue pair number, see index
 	wc              [32]verbs.WC
 	busy            bool
+	thread          *thread // nil: all is done at once
 }
 
 // side is what a host has made of a device.
@@ -52,7 +54,17 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 	h.id = s.engine.AddHandler(h)
 	dev := world.AddDevice("sim:"+name, nic, s.congestionFor(nic.LineRate()))
 	dev.OnCompletion(h.progress)
+	h.dev = dev
 	var err error
+	if h.thread, err = newThread(s, name); err != nil {
+		return nil, err
+	}
+	if h.thread != nil {
+		dev.RunOn(h.thread.core)
+	}
+	if s.sys.Shim.Clock == scenario.ClockNIC {
+		dev.StampSends()
+	}
 	if h.passive, err = newSide(dev); err != nil {
 		return nil, err
 	}
@@ -94,17 +106,30 @@ func newSide(dev verbs.Device) (side, error) {
 	return x, err
 }
 
-// Handle implements des.Handler: the shim has something to do.
+// Handle implements des.Handler.
 func (h *host) Handle(ev des.Event) {
+	if ev.Kind == evTurn {
+		h.turn(ev.At)
+		return
+	}
 	if ev.At == h.wake {
 		h.wake = units.Never
 	}
 	h.progress(ev.At)
 }
 
-// progress polls until there is nothing, lets flows post more, and sets the
-// alarm for what the shim has to do next.
+// progress is what a completion or the alarm brings about.
 func (h *host) progress(now units.Time) {
+	if h.thread != nil {
+		h.wakeUp(now)
+		return
+	}
+	h.poll(now)
+}
+
+// poll polls until there is nothing, lets flows post more, and sets the alarm for
+// what the shim has to do next.
+func (h *host) poll(now units.Time) {
 	if h.busy {
 		return // a completion of the moment, which the loop below will see
 	}
@@ -143,7 +168,7 @@ func (h *host) alarm(now units.Time) {
 	}
 	if at := h.shim.Deadline(); at < h.wake {
 		h.wake = max(at, now)
-		h.sim.engine.Schedule(h.wake, &h.src, h.id, 0, 0)
+		h.sim.engine.Schedule(h.wake, &h.src, h.id, evWake, 0)
 	}
 }
 

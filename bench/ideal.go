@@ -42,7 +42,9 @@ func idleOverhead(sys *scenario.System, rate units.Rate) (idleTimes, error) {
 // singlePacket returns how long a message of one packet takes over an otherwise
 // idle switch, beyond what its path takes.
 func singlePacket(sys *scenario.System, rate units.Rate, op scenario.Operation, size units.Bytes) (units.Time, error) {
-	s, err := newSimulation(sys.Elsewhere(), fabric.Star(2, fabric.Link{Rate: rate}), 0)
+	idle := sys.Elsewhere()
+	idle.Host.Load = 0
+	s, err := newSimulation(idle, fabric.Star(2, fabric.Link{Rate: rate}), 0)
 	if err != nil {
 		return 0, err
 	}

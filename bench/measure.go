@@ -24,6 +24,8 @@ type measurement struct {
 	progress func(float64)
 	log      *flowLog // nil if nobody asked
 	fairness *fairness
+	// clockLooks is nil where no clock is calibrated.
+	clockLooks *clockLooks
 
 	shown      []int // labels that have series
 	rate, wire *seriesTable
@@ -112,6 +114,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	m.newSeries(!opt.NoSeries)
 	m.ports = make([]portBaseline, topo.Links())
 	m.fairness = m.newFairness()
+	m.clockLooks = newClockLooks(sim.sys)
 	m.step = gcd(m.spec.Sample, m.spec.Window)
 	if m.step == 0 {
 		m.step = sim.duration / 100
@@ -147,6 +150,9 @@ func (m *measurement) tick(now units.Time) {
 	if m.spec.Window > 0 && now >= m.windowAt {
 		m.window(now)
 		m.windowAt += m.spec.Window
+	}
+	if m.warm {
+		m.clockLooks.look(m.sim.hosts, now)
 	}
 	if now >= m.progressAt {
 		m.progress(float64(now) / float64(m.sim.duration))
@@ -381,6 +387,7 @@ func (m *measurement) report(out *System) {
 		}
 	}
 	out.Network = m.network()
+	out.Clocks = m.clocks()
 	out.LinkUse = m.linkUse()
 	for i := range m.links {
 		out.Links = append(out.Links, m.link(&m.links[i], span))
@@ -407,6 +414,8 @@ func (m *measurement) flows(l *label, span units.Time) Flows {
 	f.WireGbps = gbps(m.wireBytes(l.gone), span)
 	f.RTTSamples = l.rtt.Count()
 	f.RTTAvgUs, f.RTTP50Us, f.RTTP99Us = l.rtt.MeanUs(), l.rtt.PercentileUs(50), l.rtt.PercentileUs(99)
+	f.RTTP1Us = l.rtt.PercentileUs(1)
+	f.RTTSpreadUs = f.RTTP99Us - f.RTTP1Us
 	f.FCTAvgUs, f.FCTP50Us, f.FCTP99Us = l.fct.MeanUs(), l.fct.PercentileUs(50), l.fct.PercentileUs(99)
 	f.Jain = Jain(l.shares)
 	f.JainWindow, f.MaxMinDistance = l.fairness.means()

@@ -126,6 +126,7 @@ func (r *Result) table(w io.Writer) error {
 	}
 	writeGrid(&b, grid)
 	r.slowdowns(&b)
+	r.clocks(&b)
 	for _, m := range r.Misses {
 		fmt.Fprintf(&b, "missed: %v\n", m)
 	}

@@ -98,6 +98,7 @@ type System struct {
 
 	Flows
 	Network
+	Clocks
 
 	// Labels are the same figures for the flows of each label, in the order in
 	// which the scenario first names them.
@@ -118,7 +119,7 @@ type System struct {
 
 // NewSystem returns a System whose measured values are all Unmeasured.
 func NewSystem(name, engine, mode string) *System {
-	return &System{Name: name, Engine: engine, Mode: mode, Flows: NewFlows(), Network: NewNetwork(), SimS: Unmeasured}
+	return &System{Name: name, Engine: engine, Mode: mode, Flows: NewFlows(), Network: NewNetwork(), Clocks: NewClocks(), SimS: Unmeasured}
 }
 
 // Flows is what was measured at the ends of a set of flows. Rates, round trips
@@ -136,6 +137,9 @@ type Flows struct {
 	RTTAvgUs   Float  `json:"rtt_avg_us"`
 	RTTP50Us   Float  `json:"rtt_p50_us"`
 	RTTP99Us   Float  `json:"rtt_p99_us"`
+	RTTP1Us    Float  `json:"rtt_p1_us"`
+	// RTTSpreadUs is from the 1st to the 99th percentile.
+	RTTSpreadUs Float `json:"rtt_spread_us"`
 
 	// Jain is Jain's index of the payload throughput of flows, 1/n to 1.
 	Jain Float `json:"jain"`
@@ -160,7 +164,7 @@ type Flows struct {
 func NewFlows() Flows {
 	u := Unmeasured
 	return Flows{
-		ThroughputGbps: u, WireGbps: u, RTTAvgUs: u, RTTP50Us: u, RTTP99Us: u, Jain: u, JainWindow: u, MaxMinDistance: u,
+		ThroughputGbps: u, WireGbps: u, RTTAvgUs: u, RTTP50Us: u, RTTP99Us: u, RTTP1Us: u, RTTSpreadUs: u, Jain: u, JainWindow: u, MaxMinDistance: u,
 		FCTAvgUs: u, FCTP50Us: u, FCTP99Us: u,
 	}
 }

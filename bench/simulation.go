@@ -19,6 +19,7 @@ import (
 // Hosts are driven by events; there is no goroutine.
 type simulation struct {
 	sys    *scenario.System
+	seed   uint64
 	engine *des.Engine
 	net    *fabric.Network
 	hosts  []*host // with staged NICs
@@ -61,7 +62,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &simulation{sys: sys, engine: e, net: net, src: e.NewSource()}
+	s := &simulation{sys: sys, seed: seed, engine: e, net: net, src: e.NewSource()}
 	s.id = e.AddHandler(s)
 	// The latencies of reduced NICs are the network's.
 	s.baseRTT = net.MaxBaseRTT(s.dataFrame(sys.NIC.MTU), s.ackFrame())
@@ -138,10 +139,15 @@ func (s *simulation) shimConfig(h *host, line units.Rate) paced.Config {
 	shim := &s.sys.Shim
 	c.Segment, c.MaxOutstanding = shim.Segment, shim.Outstanding
 	c.CalibrateEvery, c.NICRate = shim.CalibrateEvery, shim.NICRate
+	c.Clock = rttClocks[shim.Clock]
 	c.LineRate, c.BaseRTT = line, s.baseRTT
 	c.Engine = func(cc.Env) (cc.Engine, error) { return s.sys.NewEngine(s.env(line)) }
 	c.Observe = h.observe
 	return c
+}
+
+var rttClocks = map[string]paced.RTTClock{
+	scenario.ClockCalibrated: paced.CalibratedClock, scenario.ClockNIC: paced.NICClock, scenario.ClockSoftware: paced.SoftwareClock,
 }
 
 // run simulates until all flows have ended or the time is over.

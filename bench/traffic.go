@@ -116,7 +116,7 @@ func (d *driven) carryOut(now units.Time, act *scenario.Actions) error {
 	for _, p := range act.Posts {
 		f := d.flows[p.Conn]
 		f.kept.waiting = append(f.kept.waiting, p)
-		if err := f.kept.post(); err != nil {
+		if err := f.postsMore(now); err != nil {
 			return err
 		}
 		f.poster.alarm(now)

@@ -40,7 +40,9 @@ func Default() *Scenario {
 			Segment:        16 * units.KiB,
 			Outstanding:    64 * units.KiB,
 			CalibrateEvery: units.Millisecond,
+			Clock:          ClockCalibrated,
 		},
+		Host: Host{Burst: 20 * units.Microsecond},
 		Measure: Measure{
 			Sample: 100 * units.Microsecond,
 			Window: 100 * units.Microsecond,

@@ -36,6 +36,8 @@ type Scenario struct {
 	NIC NIC `yaml:"nic"`
 	// The pacing layer in the host, used where the engine runs there.
 	Shim Shim `yaml:"shim"`
+	// The hosts' processors.
+	Host Host `yaml:"host"`
 
 	// What to compare: each system runs the same workloads on the same network
 	// by itself, and has a row in the table.
@@ -84,7 +86,7 @@ type System struct {
 	// Parameters of the engine, by its own keys, listed below; what is left out
 	// has the value of the engine's paper.
 	Config Raw `yaml:"config" eg:"{t_low: 50us}"`
-	// Keys of `fabric`, `nic` and `shim` that differ for this system.
+	// Keys of `fabric`, `nic`, `shim` and `host` that differ for this system.
 	Override Raw `yaml:"override" eg:"{nic: {mode: offload}}"`
 
 	// Scheme is what Engine names.
@@ -92,10 +94,11 @@ type System struct {
 	// EngineConfig is a pointer to the engine's configuration, as
 	// Scheme.DefaultConfig returns it, with Config applied.
 	EngineConfig any `yaml:"-"`
-	// Fabric, NIC and Shim are the scenario's, with Override applied.
+	// Fabric, NIC, Shim and Host are the scenario's, with Override applied.
 	Fabric Fabric `yaml:"-"`
 	NIC    NIC    `yaml:"-"`
 	Shim   Shim   `yaml:"-"`
+	Host   Host   `yaml:"-"`
 
 	priority int // the most urgent of the workloads'
 }
@@ -259,6 +262,11 @@ type Shim struct {
 	// How often the NIC's clock is read against the host's; 0 is never, and
 	// round trips are then those of polling.
 	CalibrateEvery units.Time `yaml:"calibrate_every" eg:"10ms"`
+	// By which clocks round trips are taken: `calibrated`, from the host's post to
+	// the NIC's timestamp of the completion, which calibration maps to the host's
+	// clock; `nic`, by the NIC's timestamps of a segment's first packet leaving and
+	// of its completion; `software`, from the host's post to its poll.
+	Clock string `yaml:"clock" eg:"software"`
 }
 
 // Measure is what to sample over time.

@@ -102,6 +102,10 @@ func TestErrors(t *testing.T) {
 		{"engine needs the NIC", "engine: none", "engine: poseidon\n    override: {nic: {mode: host}}", "systems[1].engine: poseidon needs what switches report"},
 		{"override of an unknown part", "engine: none", "engine: none\n    override: {topology: {}}", "systems[1].override.topology: there is no such key"},
 		{"override out of range", "engine: none", "engine: none\n    override: {nic: {timeout: 32}}", "small.yaml:19: systems[1].override.nic.timeout: is 32: choose 0 to 31"},
+		{"clock that is none", "name: B", "name: B\n    override: {shim: {clock: sundial}}", `small.yaml:18: systems[1].override.shim.clock: "sundial" is none: choose calibrated, nic or software`},
+		{"host without a rest", "mtu: 1024", "mtu: 1024\nhost:\n  load: 1", "small.yaml:13: host.load: is 1: choose a share from 0 to 0.95"},
+		{"host's work without length", "engine: none", "engine: none\n    override: {host: {load: 0.5, burst: 0}}", "small.yaml:19: systems[1].override.host.burst: is 0s: choose 100ns to 1s"},
+		{"host above a reduced NIC", "mtu: 1024", "model: reduced\nhost: {wakeup: 1us}", "small.yaml:12: host.wakeup: no host works on what reduced NICs carry"},
 		{"two systems of one name", "name: B", "name: A", `two systems are called "A"`},
 		{"no systems", "systems:\n", "systems: []\nx:\n", `systems`},
 		{"warm-up as long as the run", "duration: 10ms", "duration: 10ms\nwarmup: 10ms", "small.yaml:3: warmup: is 10ms: choose a span from 0 to below the duration, 10ms"},
@@ -612,7 +616,7 @@ func TestSchemaIsWhole(t *testing.T) {
 		}
 	}
 	for _, v := range []any{
-		Scenario{}, System{}, Fabric{}, PFC{}, ECN{}, Switch{}, Fault{}, NIC{}, Shim{}, Measure{}, Expectation{}, Topology{}, Star{}, Dumbbell{},
+		Scenario{}, System{}, Fabric{}, PFC{}, ECN{}, Switch{}, Fault{}, NIC{}, Shim{}, Host{}, Measure{}, Expectation{}, Topology{}, Star{}, Dumbbell{},
 		Chain{}, LeafSpine{}, ThreeTier{}, FatTree{}, Workload{}, Incast{}, Permutation{}, FlowList{}, FlowSpec{}, Poisson{}, Trace{}, RotatingIncast{},
 		AllToAll{}, AllReduce{}, RPC{}, Storage{}, Loop{}, OnOff{}, Graph{}, GraphLink{}, Failure{}, Class{}, EIN{},
 	} {

@@ -78,7 +78,7 @@ func (s *Scenario) resolveSystems(d *decoder) {
 
 func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	errs := len(d.errs)
-	sys.Fabric, sys.NIC, sys.Shim = s.Fabric, s.NIC.clone(), s.Shim
+	sys.Fabric, sys.NIC, sys.Shim, sys.Host = s.Fabric, s.NIC.clone(), s.Shim, s.Host
 	for _, w := range s.Workloads {
 		if w.Priority != nil {
 			sys.priority = max(sys.priority, min(*w.Priority, fabric.MaxPriorities-1))
@@ -101,7 +101,7 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 		d.decode(sys.Config.n, path+".config", reflect.ValueOf(sys.EngineConfig))
 	}
 	if sys.Override.n != nil {
-		d.decode(sys.Override.n, path+".override", reflect.ValueOf(&override{&sys.Fabric, &sys.NIC, &sys.Shim}).Elem())
+		d.decode(sys.Override.n, path+".override", reflect.ValueOf(&override{&sys.Fabric, &sys.NIC, &sys.Shim, &sys.Host}).Elem())
 	}
 	if len(d.errs) > errs {
 		return
@@ -121,6 +121,7 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 			sys.checkReduced(d, at, s)
 		}
 		sys.checkShim(d, at)
+		sys.checkHost(d, at)
 		sys.checkFabric(d, at, s.graph)
 	})
 	if x := &sys.Scheme; sys.Reduced() && (x.NewReceiver != nil || x.CNP || x.Classes > 0) {
@@ -143,9 +144,10 @@ type override struct {
 	Fabric *Fabric `yaml:"fabric"`
 	NIC    *NIC    `yaml:"nic"`
 	Shim   *Shim   `yaml:"shim"`
+	Host   *Host   `yaml:"host"`
 }
 
-// within runs check with a function that says where a key of fabric, NIC or shim
+// within runs check with a function that says where a key of fabric, NIC, shim or host
 // was given: in the override, or else for all systems. A fault of the latter
 // kind is noted once.
 func (d *decoder) within(all, one string, check func(at func(key string) string)) {
@@ -296,6 +298,9 @@ func (sys *System) checkShim(d *decoder, at func(string) string) {
 	}
 	if h.NICRate < 0 {
 		d.fail(at("shim.nic_rate"), "is %v: choose a rate, or 0 for line rate", h.NICRate)
+	}
+	if c := h.Clock; c != ClockCalibrated && c != ClockNIC && c != ClockSoftware {
+		d.fail(at("shim.clock"), "%q is none: choose calibrated, nic or software", c)
 	}
 	if h.CalibrateEvery < 0 {
 		d.fail(at("shim.calibrate_every"), "is %v: choose a span, or 0 for never", h.CalibrateEvery)
