@@ -202,3 +202,22 @@ workloads:
 		t.Error("runs of two seeds are the same")
 	}
 }
+
+// What a pause holds back has not been sent, whenever the run is stopped.
+func TestReducedAuditWhilePaused(t *testing.T) {
+	for _, duration := range []string{"40us", "57us", "91us", "133us"} {
+		s := parse(t, `
+duration: `+duration+`
+topology: {kind: star, hosts: 6, host_rate: 25Gbps}
+fabric: {pfc: {xoff: 20KB, xon: 10KB}}
+nic: {model: reduced}
+systems: [{engine: none}]
+workloads:
+  - {kind: incast, receiver: h5, size: unlimited}
+  - {kind: flows, name: back, flows: [{src: h5, dst: h0, size: unlimited, count: 5, dst_step: 1}]}
+`)
+		if sys := run(t, s).Systems[0]; sys.PauseFrames == 0 {
+			t.Errorf("%s: no pause, so nothing was tested", duration)
+		}
+	}
+}

@@ -15,8 +15,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // shorter are overrides for the built-in scenarios that take seconds.
 var shorter = map[string][]string{
-	"timely-table1": {"duration=60ms", "warmup=20ms"},
-	"websearch":     {"duration=8ms", "warmup=1ms", "workloads[0].stop=6ms"},
+	"timely-table1":     {"duration=60ms", "warmup=20ms"},
+	"websearch":         {"duration=8ms", "warmup=1ms", "workloads[0].stop=6ms"},
+	"websearch-million": {"duration=50ms", "warmup=1ms", "workloads[0].stop=40ms"},
 }
 
 // Every built-in scenario gives the figures that it gave when the golden file was

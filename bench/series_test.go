@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,6 +35,12 @@ workloads:
 	r, err := Run(s, Options{Series: log.Write})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := log.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "two_parts.a_b.busy.csv")); err != nil || strings.Count(string(text), "\n") != 16 {
+		t.Errorf("before the end there is %q: %v", text, err)
 	}
 	if err := log.Close(); err != nil {
 		t.Fatal(err)

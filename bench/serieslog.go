@@ -66,6 +66,16 @@ func (l *SeriesLog) create(r *SeriesRow) (*seriesFile, error) {
 	return f, f.csv.Write(header)
 }
 
+// Flush writes what is still in memory, for those who read along.
+func (l *SeriesLog) Flush() error {
+	var errs []error
+	for _, f := range l.files {
+		f.csv.Flush()
+		errs = append(errs, f.csv.Error())
+	}
+	return errors.Join(errs...)
+}
+
 // Close finishes the files. Errors of a write may show only here.
 func (l *SeriesLog) Close() error {
 	var errs []error

@@ -88,6 +88,7 @@ type runner struct {
 	table    io.Writer
 	stdout   io.Writer
 	progress *bench.Progress
+	series   *bench.SeriesLog // nil if none is wanted
 }
 
 func (r *runner) run(names []string) (err error) {
@@ -113,15 +114,15 @@ func (r *runner) run(names []string) (err error) {
 	if outputs.flows != nil {
 		r.options.Flows = outputs.flows.Write
 	}
-	if outputs.series != nil {
-		r.options.Series = outputs.series.Write
+	if r.series = outputs.series; r.series != nil {
+		r.options.Series = r.series.Write
 	}
 	r.options.NoSeries = r.json == "" && r.report == ""
 	var failed error
 	for i, s := range scenarios {
 		failed = r.one(s, i, len(scenarios))
-		if outputs.series != nil { // one of the same name has files of its own
-			failed = errors.Join(failed, outputs.series.Close())
+		if r.series != nil { // one of the same name has files of its own
+			failed = errors.Join(failed, r.series.Close())
 		}
 		if failed != nil {
 			break // what there is so far is still written
@@ -143,6 +144,9 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 	o := r.options
 	o.Progress = func(done float64, what string) {
 		r.progress.Show((float64(i)+done)/float64(n), s.Name+": "+what)
+		if r.series != nil {
+			_ = r.series.Flush() // an error is also the next row's
+		}
 	}
 	result, err := bench.Run(s, o)
 	r.progress.Clear()

@@ -102,6 +102,7 @@ func (n *nic) Pause(now units.Time, paused uint8) {
 				kept = append(kept, h)
 				continue
 			}
+			n.fleet.stats.TxPackets++
 			n.wireFree = n.fleet.net.Transmit(now, int(n.host), h)
 		}
 		n.held = kept
@@ -111,11 +112,11 @@ func (n *nic) Pause(now units.Time, paused uint8) {
 
 // transmit puts an acknowledgement on the wire, behind what is there.
 func (n *nic) transmit(now units.Time, h fabric.Handle, p *fabric.Packet) {
-	n.fleet.stats.TxPackets++
 	if n.paused&(1<<(p.Priority&7)) != 0 {
 		n.held = append(n.held, h)
 		return
 	}
+	n.fleet.stats.TxPackets++
 	n.wireFree = n.fleet.net.Transmit(now, int(n.host), h)
 }
 
