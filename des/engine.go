@@ -167,3 +167,34 @@ func (e *Engine) announce() {
 
 // Stop makes RunUntil return after the event being handled.
 func (e *Engine) Stop() { e.stopped = true }
+
+// NewSources returns the number of the first of n sources in a row, for those who
+// number their events themselves (Post). It orders them as NewSource would.
+func (e *Engine) NewSources(n int) (first uint32) {
+	first = e.sources + 1
+	e.sources += uint32(n)
+	return first
+}
+
+// Post is Schedule for a source that numbers its events itself, by seq: the lower
+// goes first among those of a source for one time and destination. Those of equal
+// numbers, too, go in any order.
+func (e *Engine) Post(at units.Time, src, seq uint32, dst NodeID, kind uint32, arg uint64) {
+	if at < e.now {
+		panic(fmt.Sprintf("des: event of kind %d for node %d scheduled at %v, before now, %v", kind, dst, at, e.now))
+	}
+	e.queue.push(&Event{At: at, Arg: arg, dst: dst, src: src, seq: seq, Kind: kind})
+}
+
+// Advance moves Now to a time before which nothing is pending. It panics if
+// something is, or if that time has passed: it is for who runs part of a model
+// beside the engine, and has come to that time.
+func (e *Engine) Advance(to units.Time) {
+	if to < e.now || e.Next() < to {
+		panic(fmt.Sprintf("des: moved from %v to %v past an event at %v", e.now, to, e.Next()))
+	}
+	e.now = to
+}
+
+// Stopped reports whether Stop was called since RunUntil was.
+func (e *Engine) Stopped() bool { return e.stopped }

@@ -78,7 +78,7 @@ func benchmark(b *testing.B, topo *Topology, cfg Config, load float64, dst func(
 	}
 	const size = 1078
 	for h := range topo.Hosts() {
-		rate := topo.Link(LinkID(n.hosts[h].up)).Rate
+		rate := n.LineRate(h)
 		interval := units.Time(0)
 		if load < 1 {
 			interval = units.Time(float64(rate.Serialize(size+20)) / load)

@@ -105,12 +105,12 @@ func scale(n units.Bytes, rate, atRate units.Rate) int32 {
 }
 
 // admit takes a packet into the buffer, or says that there is no room.
-func (n *Network) admit(now units.Time, sw *switchState, k *kind, q *queue, p *Packet) bool {
-	size := int64(p.Size)
+func (x *Lane) admit(now units.Time, sw *switchState, k *kind, q *queue, e *entry) bool {
+	size := int64(e.size)
 	unused := sw.shared - sw.used
-	c := &k.class[p.Priority]
-	if k.lossless&(1<<(p.Priority&7)) != 0 {
-		return n.admitLossless(now, sw, c, p, unused)
+	c := &k.class[e.prio&7]
+	if k.lossless&(1<<(e.prio&7)) != 0 {
+		return x.admitLossless(now, sw, c, e, unused)
 	}
 	if size > unused || int64(q.bytes)+size > unused*c.alpha/alphaOne {
 		return false
@@ -121,10 +121,10 @@ func (n *Network) admit(now units.Time, sw *switchState, k *kind, q *queue, p *P
 }
 
 // release gives back what a packet held.
-func (n *Network) release(now units.Time, sw *switchState, k *kind, p *Packet) {
-	if k.lossless&(1<<(p.Priority&7)) != 0 {
-		n.releaseLossless(now, sw, &k.class[p.Priority], p)
+func (x *Lane) release(now units.Time, sw *switchState, k *kind, e *entry) {
+	if k.lossless&(1<<(e.prio&7)) != 0 {
+		x.releaseLossless(now, sw, &k.class[e.prio&7], e)
 		return
 	}
-	sw.used -= int64(p.Size)
+	sw.used -= int64(e.size)
 }

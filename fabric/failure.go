@@ -50,8 +50,8 @@ type failing struct {
 	n     *Network
 	id    des.NodeID
 	src   des.Source
-	links map[uint32]*failingLink // read by key only
-	of    [][]uint32              // links of each of Config.Failures
+	links map[uint32]*failingLink // by port, read by key only
+	of    [][]uint32              // ports of each of Config.Failures
 }
 
 // failingLink is a link that some failures are about.
@@ -87,9 +87,9 @@ func (n *Network) buildFailures(seed uint64) error {
 		if err != nil {
 			return fmt.Errorf("in Failures: %w", err)
 		}
-		both := []uint32{uint32(l)}
+		both := []uint32{n.portOf[l]}
 		if f.Both {
-			both = append(both, uint32(l.Reverse()))
+			both = append(both, n.portOf[l.Reverse()])
 		}
 		x.of = append(x.of, both)
 		for _, id := range both {
@@ -110,9 +110,9 @@ func (x *failing) add(id uint32, f *Failure, seed uint64) error {
 	fl, ok := x.links[id]
 	if !ok {
 		c := &n.cold[id]
-		fl = &failingLink{kind: n.links[id].kind, loss: c.lossBelow, stats: n.Port(LinkID(id)).Stats}
-		if n.links[id].flags&faulty == 0 {
-			c.loss = des.NewStream(seed, "loss/"+n.topo.LinkName(LinkID(id)))
+		fl = &failingLink{kind: n.ports[id].kind, loss: c.lossBelow, stats: n.Port(n.linkOf(id)).Stats}
+		if n.ports[id].flags&faulty == 0 {
+			c.loss = des.NewStream(seed, "loss/"+n.topo.LinkName(n.linkOf(id)))
 		}
 		x.links[id] = fl
 	}
@@ -164,11 +164,12 @@ func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
 			}
 		}
 	}
-	l, c := &n.links[id], &n.cold[id]
+	l, c := &n.ports[id], &n.cold[id]
+	back := l.peer
 	if kind != l.kind {
 		s := fl.stats()
-		c.before = rateSpan{busy: s.Busy + max(0, l.busyUntil-now), bytes: l.txBytes, packets: l.txPackets, pauses: n.ports[id].pauseFrames}
-		l.kind, n.ports[id].rem = kind, 0
+		c.before = rateSpan{busy: s.Busy + max(0, l.busyUntil-now), bytes: l.txBytes, packets: l.txPackets, pauses: c.pauseFrames}
+		l.kind, c.rem = kind, 0
 	}
 	was := c.down
 	c.down = down
@@ -181,21 +182,21 @@ func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
 	}
 	switch {
 	case down && !was:
-		if l.head != 0 {
+		if l.onWire != n.inlets[back].taken {
 			l.flags |= cut
 			// Who has arrived is inside the switch, for its latency.
-			c.cutFrom = now + n.kinds[fl.kind].delay - n.topo.Link(LinkID(id)).Delay
-			c.cutUntil = l.lastAt
+			c.cutFrom = now + n.kinds[fl.kind].delay - n.topo.Link(n.linkOf(id)).Delay
+			c.cutUntil = c.lastAt
 		}
-		n.setPaused(now, id, 0)
-		n.setPaused(now, id^1, 0)
+		n.lanes[0].setPaused(now, id, 0)
+		n.lanes[0].setPaused(now, back, 0)
 	case was && !down:
 		// Say again what the other end may not send.
-		if back := id ^ 1; n.cold[back].asserted != n.links[back].paused {
-			n.assert(now, back, n.cold[back].asserted)
+		if n.cold[id].asserted != n.ports[back].paused {
+			n.lanes[0].assert(now, id, n.cold[id].asserted)
 		}
-		if n.cold[id].asserted != 0 && !n.cold[id^1].down {
-			n.assert(now, id, n.cold[id].asserted)
+		if n.cold[back].asserted != 0 && !n.cold[back].down {
+			n.lanes[0].assert(now, back, n.cold[back].asserted)
 		}
 	}
 	return was != down
@@ -212,21 +213,27 @@ type rateSpan struct {
 	pauses  uint64
 }
 
-// severed takes a packet that was on a link when it was cut.
-func (n *Network) severed(now units.Time, id uint32, h Handle) bool {
-	c := &n.cold[id]
+// severed takes a packet from a port that was on its link when that was cut.
+func (n *Network) severed(now units.Time, at uint32, x *Lane, e *entry) bool {
+	l, c := &n.ports[at], &n.cold[at]
+	if l.flags&cut == 0 {
+		return false
+	}
 	if now > c.cutUntil {
-		n.links[id].flags &^= cut
+		l.flags &^= cut
 		return false
 	}
 	if now <= c.cutFrom {
 		return false
 	}
 	c.lost++
-	n.totals.Lost++
-	n.Free(h)
+	x.totals.Lost++
+	x.Free(e.h)
 	return true
 }
+
+// linkOf returns the link that leads out of a port.
+func (n *Network) linkOf(at uint32) LinkID { return n.inlets[at].link.Reverse() }
 
 // reroute finds the shortest paths again, by links of which both directions are up.
 // Where none is left the path stays what it would be with all links up, and ends
@@ -234,5 +241,5 @@ func (n *Network) severed(now units.Time, id uint32, h Handle) bool {
 func (n *Network) reroute() {
 	n.groups, n.members = n.groups[:0], n.members[:0]
 	n.buildRoutes(func(uint32) bool { return true })
-	n.buildRoutes(func(l uint32) bool { return !n.cold[l].down && !n.cold[l^1].down })
+	n.buildRoutes(func(at uint32) bool { return !n.cold[at].down && !n.cold[n.ports[at].peer].down })
 }

@@ -114,7 +114,7 @@ func TestDegradedRate(t *testing.T) {
 	if s := r.n.Port(r.link(t, "tor0->h1")).Stats(); s.Busy != 2200*units.Nanosecond {
 		t.Errorf("busy for %v, want 2.2us", s.Busy)
 	}
-	if rate := r.n.kinds[r.n.links[r.link(t, "tor0->h1")].kind].rate; rate != 100*units.Gbps {
+	if rate := r.n.kinds[r.n.ports[r.n.portOf[r.link(t, "tor0->h1")]].kind].rate; rate != 100*units.Gbps {
 		t.Errorf("afterwards the link has %v", rate)
 	}
 }

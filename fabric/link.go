@@ -5,18 +5,23 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// link is one direction of a link with the egress port that feeds it: what every
-// packet touches, one cache line.
-type link struct {
+// A node's ports are numbered from 0 in the order of its links, and those of all
+// nodes, node by node, give each its place in Network.ports and in the slices
+// beside it. A place stands for both directions of its link: what it sends goes by
+// the link that leads out of it, and what its peer sends comes in by the other. So
+// what a node touches lies together, and nothing of it is written by another node
+// but what sync says.
+
+// port is the sending side of a port, one cache line.
+type port struct {
 	busyUntil units.Time // when the wire is free
-	lastAt    units.Time // when the last packet put on the wire arrives
 	txBytes   int64
 	txPackets uint64
-	arrivals  des.Source // of events for the far end
-	head      Handle     // the first packet on the wire: the one with an event
-	tail      Handle     // the last one
-	to        int32      // index of the switch or host at the far end
-	toNode    des.NodeID
+	wire      outlet
+	onWire    uint32 // entries put on the wire, modulo 2^32
+	peer      uint32 // the port at the link's other end
+	queued    int32  // bytes in all queues
+	maxQueue  int32
 	kind      uint16 // an index of Network.kinds
 	active    uint8  // priorities with packets waiting
 	paused    uint8  // priorities that the far end has paused
@@ -24,50 +29,36 @@ type link struct {
 	turn      uint8 // the priority that round robin has come to
 }
 
-// Flags of a link.
+// Flags of a port.
 const (
 	freePending uint8 = 1 << iota // a freeEvent is scheduled
-	toHost
-	fromHost
 	faulty
-	cut   // some packets on it were there when the link went down
+	cut   // some packets on its wire were there when the link went down
 	storm // the watchdog drops some priority
+	told  // what has been put on its wire is on the lane's list
 )
 
-// port is what packets touch that have to queue.
-type port struct {
-	egress   des.Source // of events for the near end and of pause frames
-	fromNode des.NodeID
-	from     int32 // index of the switch or host
-	queued   int32 // bytes in all queues
-	maxQueue int32
-	rem      uint64 // of units.Rate.SerializeRem
-
+// coldPort is what packets rarely touch of a port.
+type coldPort struct {
+	rem         uint64                    // of units.Rate.SerializeRem
+	paused      [MaxPriorities]units.Time // so far, without the pause that lasts
+	pausedSince [MaxPriorities]units.Time
 	drops       uint64
 	dropBytes   units.Bytes
 	marks       uint64
 	pauseFrames uint64
-}
-
-// queue is the packets of one priority that wait at a port.
-type queue struct {
-	head, tail Handle
-	bytes      int32
-	deficit    int32 // of deficit round robin
-}
-
-// coldLink is what packets rarely touch.
-type coldLink struct {
-	paused      [MaxPriorities]units.Time // so far, without the pause that lasts
-	pausedSince [MaxPriorities]units.Time
 	lost        uint64
 	lossBelow   uint64 // of 2^53
 	loss, ecn   des.Stream
-	asserted    uint8 // priorities that the far end wants paused
+
+	pauses     outlet // pause frames on the wire, in a divided network
+	pausesSent uint32
+	asserted   uint8 // priorities that this end wants the far end to pause
 
 	down       bool
 	cutFrom    units.Time // after which packets arrive that were cut off
 	cutUntil   units.Time // when the last of them does
+	lastAt     units.Time // arrival of the packet put on the wire last; kept where there are Failures
 	before     rateSpan
 	tripped    uint8    // priorities whose pause the watchdog ended
 	incasts    []incast // by priority, where packets get EIN
@@ -77,36 +68,45 @@ type coldLink struct {
 }
 
 // serialize returns how long a frame takes on the wire.
-func (n *Network) serialize(k *kind, id uint32, size int32) units.Time {
+func (n *Network) serialize(k *kind, at uint32, size int32) units.Time {
 	wire := uint64(uint32(size)) + k.framing
 	if k.psPerByte != 0 {
 		return units.Time(wire * k.psPerByte)
 	}
 	var t units.Time
-	t, n.ports[id].rem = k.rate.SerializeRem(units.Bytes(wire), n.ports[id].rem)
+	t, n.cold[at].rem = k.rate.SerializeRem(units.Bytes(wire), n.cold[at].rem)
 	return t
 }
 
-// put starts a packet on the wire at start.
-func (n *Network) put(start units.Time, l *link, k *kind, id uint32, h Handle, p *Packet) {
-	l.busyUntil = start + n.serialize(k, id, p.Size)
-	l.txBytes += int64(p.Size)
+// put starts a packet on the wire of a port at start.
+func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e *entry) {
+	n := x.n
+	l.busyUntil = start + n.serialize(k, at, e.size)
+	l.txBytes += int64(e.size)
 	l.txPackets++
-	if l.flags&faulty != 0 && n.cold[id].loss.Uint64()>>11 < n.cold[id].lossBelow {
-		n.cold[id].lost++
-		n.totals.Lost++
-		n.Free(h)
+	if l.flags&faulty != 0 && n.cold[at].loss.Uint64()>>11 < n.cold[at].lossBelow {
+		n.cold[at].lost++
+		x.totals.Lost++
+		x.Free(e.h)
 		return
 	}
-	at := l.busyUntil + k.delay
-	p.at, p.next = at, 0
-	if l.head == 0 {
-		l.head = h
-		n.eng.Schedule(at, &l.arrivals, l.toNode, arriveEvent, uint64(id))
-	} else {
-		// The packet before is rarely in a cache by now: only write to it.
-		last := &n.packets[l.tail]
-		last.next, last.gap = h, uint32(min(at-l.lastAt, farGap))
+	arrival := l.busyUntil + k.delay
+	to := l.wire.put(x, &n.inlets[l.peer].head)
+	*to = *e
+	to.at = arrival
+	l.onWire++
+	if x.divided {
+		if l.flags&told == 0 {
+			l.flags |= told
+			x.news = append(x.news, news{at, arrival})
+		}
+		return
 	}
-	l.tail, l.lastAt = h, at
+	in := &n.inlets[l.peer]
+	if in.known++; in.known-in.taken == 1 {
+		n.post(arrival, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(l.peer))
+	}
+	if n.failing {
+		n.cold[at].lastAt = arrival
+	}
 }

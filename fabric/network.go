@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/internal/prefetch"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -25,39 +26,52 @@ type Endpoint interface {
 
 // Network is a running network. Make one with New.
 type Network struct {
-	eng *des.Engine
+	eng  *des.Engine
+	slab *slab
 
-	packets  []Packet
-	links    []link   // by LinkID
-	ports    []port   // likewise
-	queues   []queue  // by LinkID, then priority
-	holds    []hold   // what a link's far end holds of it, likewise; empty without PFC
-	kinds    []kind   // see link.kind
+	ports    []port     // see port
+	inlets   []inlet    // by port
+	queues   []queue    // by port, then priority
+	holds    []hold     // what a port holds of what came by it, likewise; empty without PFC
+	cold     []coldPort // by port
+	kinds    []kind     // see port.kind
+	nodes    []nodeState
 	routes   []route  // by switch, then by leaf
 	groups   []group  // see route
-	members  []uint32 // links; see group
+	members  []uint32 // ports; see group
 	hosts    []host
 	switches []switchState
 
-	prios uint32
-	free  Handle
-	live  int
+	prios   uint32
+	failing bool // there are Failures
 
-	totals Totals
-	stacks stackSlab
-	cold   []coldLink // by LinkID
-	ends   []Endpoint // by host
-	topo   *Topology
-	cfg    Config
-	leaves []int32    // the switches that have hosts; an index of it is a leaf number
-	slow   []slowPath // by switch
-	query  uint64
+	// Where the numbers of destinations and sources of events start: of nodes, and
+	// of what links send, and of arrivals.
+	firstNode         des.NodeID
+	departs, arrivals uint32
+
+	lanes    []Lane
+	division *Division  // nil while all is one
+	ends     []Endpoint // by host
+	topo     *Topology
+	cfg      Config
+	portOf   []uint32   // by LinkID
+	leaves   []int32    // the switches that have hosts; an index of it is a leaf number
+	slow     []slowPath // by switch
+	query    uint64
+}
+
+// nodeState is where the state of a node is.
+type nodeState struct {
+	first, count uint32 // its ports
+	index        int32  // among the hosts, or among the switches
+	isSwitch     bool
 }
 
 // host is what Transmit and the last switch need to know of a host.
 type host struct {
-	up, down uint32 // links
-	leaf     int32  // -1 if its link leads to another host
+	port, down uint32 // the host's, and that at the other end
+	leaf       int32  // -1 if its link leads to another host
 }
 
 // switchState is the hot part of a switch.
@@ -65,61 +79,121 @@ type switchState struct {
 	shared  int64  // bytes of shared buffer
 	used    int64  // of these
 	routes  uint32 // where its row starts
+	ports   uint32 // likewise
 	salt    uint32
 	leaf    int32 // its leaf number, or -1
 	maxUsed int64
 }
 
-// Kinds of events. The argument is a link; for pauses, times 256, plus the mask.
+// Kinds of events. The argument is a port; for pauses and the watchdog, times 256,
+// plus the mask or the priority.
 const (
-	arriveEvent uint32 = iota // the first packet on a link reaches its far end
-	freeEvent                 // the wire of a port on which packets wait is free
-	pauseEvent                // a pause frame for what feeds the link arrives there
-	watchEvent                // a pause is as old as the watchdog allows; the argument is as for pauses
+	arriveEvent uint32 = iota // the first packet on the link to a port arrives there
+	freeEvent                 // the wire of a port at which packets wait is free
+	pauseEvent                // a pause frame arrives at a port
+	watchEvent                // a pause is as old as the watchdog allows
 )
 
-// dispatcher is Network without Handle in its exported methods. It handles the
-// events of all hosts and switches; what belongs to which follows from the link.
-type dispatcher Network
+// Lane is what one worker needs to take packets through a network: free packets
+// and room for queues, and counters. What it hands out belongs to the network: any
+// lane may free it. A network that is not divided has one lane, which the methods
+// of Network use.
+type Lane struct {
+	n       *Network
+	index   int
+	totals  Totals
+	live    int
+	packets []Handle
+	chunks  []uint32
+	stack   telemetry.Stack // what INT returned last
 
-func (d *dispatcher) Handle(ev des.Event) {
-	n := (*Network)(d)
-	switch ev.Kind {
-	case arriveEvent:
-		n.arrive(ev.At, uint32(ev.Arg))
-	case freeEvent:
-		n.wireFree(ev.At, uint32(ev.Arg))
-	case pauseEvent:
-		n.pauseArrives(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
-	case watchEvent:
-		n.watchdog(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
+	// In a divided network:
+	divided bool
+	news    []news
+	agenda
+	_ [64]byte // lanes of two workers share no cache line
+}
+
+// Index is the number of the lane among those of its network.
+func (x *Lane) Index() int { return x.index }
+
+func (x *Lane) newChunk() *chunk {
+	if len(x.chunks) == 0 {
+		x.chunks = x.n.slab.chunksFor(x.chunks)
+	}
+	k := len(x.chunks) - 1
+	c := x.chunk(x.chunks[k])
+	x.chunks = x.chunks[:k]
+	return c
+}
+
+func (x *Lane) freeChunk(c *chunk) {
+	x.chunks = append(x.chunks, c.id)
+	if k := len(x.chunks); k > 4*batch && len(x.n.lanes) > 1 {
+		x.n.slab.takeChunks(x.chunks[k-batch:])
+		x.chunks = x.chunks[:k-batch]
 	}
 }
 
-// Soon implements des.Early: what an event touches first is its link.
+func (x *Lane) chunk(id uint32) *chunk {
+	return &x.n.slab.chunks[id>>chunkShift][id&(blockChunks-1)]
+}
+
+// dispatcher is Network without Handle in its exported methods. It handles the
+// events of all hosts and switches; what belongs to which follows from the port.
+type dispatcher Network
+
+func (d *dispatcher) Handle(ev des.Event) {
+	x := &d.lanes[0]
+	switch ev.Kind {
+	case arriveEvent:
+		x.arrive(ev.At, uint32(ev.Arg))
+	case freeEvent:
+		x.wireFree(ev.At, uint32(ev.Arg))
+	case pauseEvent:
+		x.pauseArrives(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
+	case watchEvent:
+		x.watchdog(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
+	}
+}
+
+// Soon implements des.Early: what an event touches first is its port.
 func (d *dispatcher) Soon(kind uint32, arg uint64) {
 	n := (*Network)(d)
 	switch kind {
 	case arriveEvent:
-		prefetch.Line(unsafe.Pointer(&n.links[arg]))
+		prefetch.Line(unsafe.Pointer(&n.inlets[arg]))
 	case freeEvent:
-		prefetch.Line(unsafe.Pointer(&n.links[arg]))
 		prefetch.Line(unsafe.Pointer(&n.ports[arg]))
 		prefetch.Line(unsafe.Pointer(&n.queues[uint32(arg)*n.prios]))
 	}
 }
 
-// Next implements des.Early: then the packet, to which the link leads.
+// Next implements des.Early: then the packet, to which the port leads.
 func (d *dispatcher) Next(kind uint32, arg uint64) {
 	n := (*Network)(d)
 	switch kind {
 	case arriveEvent:
-		prefetch.Line(unsafe.Pointer(&n.packets[n.links[arg].head]))
+		if in := &n.inlets[arg]; in.n < chunkEntries {
+			prefetch.Line(unsafe.Pointer(&in.head.e[in.n]))
+		}
 	case freeEvent:
 		// Of several priorities it is mostly this one that is next.
-		prio := uint32(bits.Len8(n.links[arg].active|1)) - 1
-		prefetch.Line(unsafe.Pointer(&n.packets[n.queues[uint32(arg)*n.prios+prio].head]))
+		prio := uint32(bits.Len8(n.ports[arg].active|1)) - 1
+		if q := &n.queues[uint32(arg)*n.prios+prio]; q.count > 0 {
+			prefetch.Line(unsafe.Pointer(&q.head.e[q.out]))
+		}
 	}
+}
+
+// post schedules an event of a network that is not divided. A source has one event
+// at a time for a destination, but for those of the watchdog.
+func (n *Network) post(at units.Time, src uint32, node int32, kind uint32, arg uint64) {
+	seq := uint32(0)
+	if kind == watchEvent {
+		seq = 1 + uint32(arg&0xff)
+	}
+	n.eng.Post(at, src, seq, n.firstNode+des.NodeID(node), kind, arg)
 }
 
 // New builds the network of a topology, with every queue empty, on an engine.
@@ -134,24 +208,29 @@ func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, erro
 	}
 	n := &Network{
 		eng:      e,
+		slab:     &slab{},
 		topo:     topo,
 		cfg:      cfg,
 		prios:    uint32(cfg.Priorities),
-		packets:  make([]Packet, 1, 1024), // 0 is no packet
-		links:    make([]link, topo.Links()),
 		ports:    make([]port, topo.Links()),
-		cold:     make([]coldLink, topo.Links()),
+		inlets:   make([]inlet, topo.Links()),
+		cold:     make([]coldPort, topo.Links()),
 		queues:   make([]queue, topo.Links()*cfg.Priorities),
+		portOf:   make([]uint32, topo.Links()),
+		nodes:    make([]nodeState, len(topo.nodes)),
 		hosts:    make([]host, topo.Hosts()),
 		ends:     make([]Endpoint, topo.Hosts()),
 		switches: make([]switchState, topo.Switches()),
+		lanes:    make([]Lane, 1),
+		failing:  len(cfg.Failures) > 0,
 	}
+	n.lanes[0].n = n
 	for _, name := range sortedKeys(cfg.Switches) {
 		if v, ok := topo.byName[name]; !ok || !topo.nodes[v].isSwitch {
 			return nil, fmt.Errorf("fabric: Switches configures %q, which is no switch of the topology: its switches are %s", name, topo.span(topo.nodeOfSwitch()))
 		}
 	}
-	if err := n.buildLinks(seed); err != nil {
+	if err := n.buildPorts(seed); err != nil {
 		return nil, err
 	}
 	if err := n.buildSwitches(seed); err != nil {
@@ -165,31 +244,45 @@ func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, erro
 	return n, nil
 }
 
-// buildLinks registers a destination of events for each node, and sources and a
-// kind for each link.
-func (n *Network) buildLinks(seed uint64) error {
-	ids := make([]des.NodeID, len(n.topo.nodes))
-	for i := range ids {
-		ids[i] = n.eng.AddHandler((*dispatcher)(n))
+// buildPorts registers a destination of events for each node, and two sources for
+// each link, and finds the place and the kind of each port.
+func (n *Network) buildPorts(seed uint64) error {
+	var ports uint32
+	for i := range n.topo.nodes {
+		v := &n.topo.nodes[i]
+		id := n.eng.AddHandler((*dispatcher)(n))
+		if i == 0 {
+			n.firstNode = id
+		}
+		n.nodes[i] = nodeState{first: ports, count: uint32(len(v.ports)), index: v.index, isSwitch: v.isSwitch}
+		if len(v.ports) > math.MaxUint16 {
+			return fmt.Errorf("fabric: %s has %d links: connect it by %d at most", v.name, len(v.ports), math.MaxUint16)
+		}
+		for _, out := range v.ports {
+			n.portOf[out] = ports
+			ports++
+		}
 	}
+	// Sources made later order their events later: at one instant a switch first
+	// serves its ports and then takes arrivals.
+	n.departs = n.eng.NewSources(len(n.ports))
+	n.arrivals = n.eng.NewSources(len(n.ports))
 	index := map[kindKey]uint16{}
-	for i := range n.links {
-		id := LinkID(i)
-		from, to := n.topo.tail(id), n.topo.head(id)
-		l, p := &n.links[i], &n.ports[i]
-		p.fromNode, l.toNode = ids[from], ids[to]
-		p.from, l.to = n.topo.nodes[from].index, n.topo.nodes[to].index
-		key := kindKey{link: n.topo.Link(id)}
+	for i := range n.ports {
+		out := LinkID(i)
+		at := n.portOf[out]
+		from, to := n.topo.tail(out), n.topo.head(out)
+		n.ports[at].peer = n.portOf[out.Reverse()]
+		n.inlets[at].node, n.inlets[at].link = int32(from), out.Reverse()
+		key := kindKey{link: n.topo.Link(out)}
 		if n.topo.nodes[from].isSwitch {
 			key.from = n.switchConfig(from)
 		} else {
-			l.flags |= fromHost
 			key.latency = n.cfg.HostSend
 		}
 		if n.topo.nodes[to].isSwitch {
 			key.latency += n.switchConfig(to).Latency
 		} else {
-			l.flags |= toHost
 			key.latency += n.cfg.HostReceive
 		}
 		k, ok := index[key]
@@ -201,20 +294,17 @@ func (n *Network) buildLinks(seed uint64) error {
 			index[key] = k
 			n.kinds = append(n.kinds, newKind(&n.cfg, &key))
 		}
-		l.kind = k
-		p.egress = n.eng.NewSource()
-	}
-	// Sources made later order their events later: at one instant a switch first
-	// serves its ports and then takes arrivals.
-	for i := range n.links {
-		n.links[i].arrivals = n.eng.NewSource()
+		n.ports[at].kind = k
 	}
 	for i, v := range n.topo.hosts {
-		up := n.topo.nodes[v].ports[0]
-		n.hosts[i] = host{up: uint32(up), down: uint32(up.Reverse()), leaf: -1}
+		at := n.nodes[v].first
+		n.hosts[i] = host{port: at, down: n.ports[at].peer, leaf: -1}
 	}
 	return n.buildFaults(seed)
 }
+
+// toHost reports whether what a port sends arrives at a host.
+func (n *Network) toHost(at uint32) bool { return !n.nodes[n.inlets[n.ports[at].peer].node].isSwitch }
 
 // maxKinds is how many link.kind can tell apart.
 const maxKinds = math.MaxUint16 + 1
@@ -225,7 +315,7 @@ func errManyKinds() error {
 
 func (n *Network) buildFaults(seed uint64) error {
 	for _, f := range n.cfg.Faults {
-		first, last := LinkID(0), LinkID(len(n.links)-1)
+		first, last := LinkID(0), LinkID(len(n.ports)-1)
 		if f.Link != "*" {
 			l, err := n.topo.FindLink(f.Link)
 			if err != nil {
@@ -234,10 +324,11 @@ func (n *Network) buildFaults(seed uint64) error {
 			first, last = l, l
 		}
 		for l := first; l <= last; l++ {
-			n.links[l].flags &^= faulty
-			if n.cold[l].lossBelow = probability(f.Loss); f.Loss > 0 {
-				n.links[l].flags |= faulty
-				n.cold[l].loss = des.NewStream(seed, "loss/"+n.topo.LinkName(l))
+			at := n.portOf[l]
+			n.ports[at].flags &^= faulty
+			if n.cold[at].lossBelow = probability(f.Loss); f.Loss > 0 {
+				n.ports[at].flags |= faulty
+				n.cold[at].loss = des.NewStream(seed, "loss/"+n.topo.LinkName(l))
 			}
 		}
 	}
@@ -266,15 +357,17 @@ func (n *Network) buildSwitches(seed uint64) error {
 		sw.shared = int64(cfg.Buffer)
 		sw.salt = uint32(des.NewStream(seed, "ecmp/"+v.name).Uint64())
 		sw.leaf = -1
-		for _, out := range v.ports {
-			k := &n.kinds[n.links[out].kind]
+		sw.ports = n.nodes[i].first
+		for j, out := range v.ports {
+			at := sw.ports + uint32(j)
+			k := &n.kinds[n.ports[at].kind]
 			if k.random {
-				n.cold[out].ecn = des.NewStream(seed, "ecn/"+n.topo.LinkName(out))
+				n.cold[at].ecn = des.NewStream(seed, "ecn/"+n.topo.LinkName(out))
 			}
 			if k.lossless != 0 {
-				sw.shared -= n.buildHolds(&cfg, out.Reverse())
+				sw.shared -= n.buildHolds(&cfg, at)
 			}
-			if n.links[out].flags&toHost != 0 && sw.leaf < 0 {
+			if n.toHost(at) && sw.leaf < 0 {
 				sw.leaf = int32(len(n.leaves))
 				n.leaves = append(n.leaves, v.index)
 			}
@@ -287,9 +380,12 @@ func (n *Network) buildSwitches(seed uint64) error {
 	if len(errs) > 0 {
 		return fmt.Errorf("fabric: %w", errors.Join(errs...))
 	}
+	if len(n.leaves) > math.MaxUint16 {
+		return fmt.Errorf("fabric: %d switches have hosts: let %d at most", len(n.leaves), math.MaxUint16)
+	}
 	for i := range n.hosts {
-		if l := &n.links[n.hosts[i].up]; l.flags&toHost == 0 {
-			n.hosts[i].leaf = n.switches[l.to].leaf
+		if v := &n.nodes[n.inlets[n.hosts[i].down].node]; v.isSwitch {
+			n.hosts[i].leaf = n.switches[v.index].leaf
 		}
 	}
 	return nil
@@ -303,7 +399,9 @@ func (n *Network) Topology() *Topology { return n.topo }
 func (n *Network) Attach(host int, ep Endpoint) { n.ends[host] = ep }
 
 // LineRate returns the rate of a host's link.
-func (n *Network) LineRate(host int) units.Rate { return n.kinds[n.links[n.hosts[host].up].kind].rate }
+func (n *Network) LineRate(host int) units.Rate {
+	return n.kinds[n.ports[n.hosts[host].port].kind].rate
+}
 
 // Transmit starts to send h from a host at now, which is the engine's Now, and
 // returns when the wire is free for the next packet. The packet belongs to the
@@ -313,51 +411,72 @@ func (n *Network) LineRate(host int) units.Rate { return n.kinds[n.links[n.hosts
 // packet follows, whatever its priority. Transmit panics if the packet's fields can't be: a Size of 0 or
 // less, a Dst that is no host, or a Priority that is not configured.
 func (n *Network) Transmit(now units.Time, host int, h Handle) (free units.Time) {
-	p := &n.packets[h]
-	if p.Size <= 0 || uint32(p.Dst) >= uint32(len(n.hosts)) || uint32(p.Priority) >= n.prios || p.at == freed {
+	return n.lanes[0].Transmit(now, host, h)
+}
+
+// Transmit sends a packet, as Network.Transmit does.
+func (x *Lane) Transmit(now units.Time, host int, h Handle) (free units.Time) {
+	n := x.n
+	p := n.packet(h)
+	if p.Size <= 0 || uint32(p.Dst) >= uint32(len(n.hosts)) || uint32(p.Priority) >= n.prios || p.freed {
 		panic(fmt.Sprintf("fabric: host %d transmits packet %d, freed or with Size %d, Dst %d of %d hosts, Priority %d of %d",
 			host, h, p.Size, p.Dst, len(n.hosts), p.Priority, n.prios))
 	}
-	p.leaf = n.hosts[p.Dst].leaf
-	up := n.hosts[host].up
-	l := &n.links[up]
-	n.totals.Sent++
-	n.put(max(now, l.busyUntil), l, &n.kinds[l.kind], up, h, p)
+	e := entry{
+		h: h, size: p.Size, dst: p.Dst, hash: p.FlowHash, leaf: uint16(n.hosts[p.Dst].leaf),
+		prio: p.Priority, flags: p.Flags, tel: uint8(p.Telemetry)&kindMask | p.records, hops: p.Hops,
+	}
+	at := n.hosts[host].port
+	l := &n.ports[at]
+	x.totals.Sent++
+	x.put(max(now, l.busyUntil), at, l, &n.kinds[l.kind], &e)
 	return l.busyUntil
 }
 
-// arrive takes the packet that was first on a link to its next port, or to the
-// endpoint.
-func (n *Network) arrive(now units.Time, in uint32) {
-	l := &n.links[in]
-	h := l.head
-	p := &n.packets[h]
-	l.head = p.next
-	if l.head != 0 {
-		// The gap spares a look at the next packet, which at this time is
-		// rarely in a cache.
-		at := now + units.Time(p.gap)
-		if p.gap == farGap {
-			at = n.packets[l.head].at
-		}
-		n.eng.Schedule(at, &l.arrivals, l.toNode, arriveEvent, uint64(in))
+// arrive takes the packet that is first on the link to a port to its next port, or
+// to the endpoint.
+func (x *Lane) arrive(now units.Time, at uint32) {
+	n := x.n
+	in := &n.inlets[at]
+	e := *in.first(x)
+	in.take()
+	if in.taken != in.known {
+		n.post(in.first(x).at, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(at))
 	}
-	if l.flags&cut != 0 && n.severed(now, in, h) {
+	if n.failing && n.severed(now, n.ports[at].peer, x, &e) {
 		return
 	}
-	n.totals.PacketHops++
-	if l.flags&toHost != 0 {
-		n.totals.Delivered++
-		if ep := n.ends[l.to]; ep != nil {
-			ep.Arrive(now, h)
-		} else {
-			n.Free(h)
-		}
+	v := &n.nodes[in.node]
+	if !v.isSwitch {
+		x.deliver(now, v.index, &e)
 		return
 	}
-	sw := &n.switches[l.to]
-	out := n.next(sw, p)
-	p.ingress = in
-	p.Hops++
-	n.forward(now, sw, out, h, p)
+	x.pass(now, &n.switches[v.index], at, &e)
+}
+
+// pass takes a packet that has arrived at a port of a switch to its next port.
+func (x *Lane) pass(now units.Time, sw *switchState, at uint32, e *entry) {
+	x.totals.PacketHops++
+	e.in = uint16(at - sw.ports)
+	e.hops++
+	x.forward(now, sw, x.n.next(sw, e), e)
+}
+
+// deliver takes a packet that has arrived at a host to the endpoint.
+func (x *Lane) deliver(now units.Time, host int32, e *entry) {
+	x.arrived(e)
+	if ep := x.n.ends[host]; ep != nil {
+		ep.Arrive(now, e.h)
+	} else {
+		x.Free(e.h)
+	}
+}
+
+// arrived counts a packet that has arrived at a host, and writes down what became
+// of it.
+func (x *Lane) arrived(e *entry) {
+	x.totals.PacketHops++
+	x.totals.Delivered++
+	p := x.n.packet(e.h)
+	p.Size, p.Flags, p.Hops, p.records = e.size, e.flags, e.hops, e.tel&^kindMask
 }

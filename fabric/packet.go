@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -25,7 +24,8 @@ const (
 
 // Packet is what the network knows of a packet. The sender fills in Size, Src,
 // Dst, FlowHash, Priority, Flags and Telemetry; switches change Size, Flags,
-// MaxDelay and Hops.
+// MaxDelay and Hops. While the packet is inside the network only MaxDelay is kept
+// here; the others are written when it arrives.
 //
 // It fits a cache line and holds no pointer.
 type Packet struct {
@@ -42,113 +42,103 @@ type Packet struct {
 	// telemetry.MaxDelay.
 	MaxDelay units.Time
 
-	// User is the endpoints': the network neither reads nor writes it.
-	User uint64
-
-	at      units.Time // of enqueueing; on a link, of arrival; freed if free
-	next    Handle     // in a queue, on a link or in the free list
-	gap     uint32     // on a link, from at to that of next, or farGap
-	ingress uint32     // the link it came to this switch by
-	leaf    int32      // number of the switch that Dst is attached to
-	stack   uint32     // its per-hop records, 0 if none
+	// User and Notes are the endpoints': the network neither reads nor writes
+	// them.
+	User  uint64
+	Notes [2]uint64
+	Note  uint32
 
 	Priority  uint8 // 0 to Config.Priorities-1
 	Flags     Flags
 	Telemetry telemetry.Kind
 	Hops      uint8 // switches passed so far
+
+	records uint8 // how many per-hop records it has, and overflow, as in entry.tel
+	freed   bool
+	_       [6]byte
 }
-
-// freed marks a free slot of the slab in Packet.at.
-const freed units.Time = -1
-
-// farGap is a Packet.gap of that many picoseconds or more.
-const farGap = math.MaxUint32
 
 // Alloc returns a new packet, all zero.
-func (n *Network) Alloc() Handle {
-	n.live++
-	if h := n.free; h != 0 {
-		p := &n.packets[h]
-		n.free = p.next
-		*p = Packet{}
-		return h
+func (n *Network) Alloc() Handle { return n.lanes[0].Alloc() }
+
+// Alloc returns a new packet, all zero.
+func (x *Lane) Alloc() Handle {
+	if len(x.packets) == 0 {
+		x.packets = x.n.slab.packetsFor(x.packets)
 	}
-	n.packets = append(n.packets, Packet{})
-	return Handle(len(n.packets) - 1)
+	k := len(x.packets) - 1
+	h := x.packets[k]
+	x.packets = x.packets[:k]
+	*x.n.packet(h) = Packet{}
+	x.live++
+	return h
 }
 
-// Packet returns the packet of that handle. The pointer is valid until the next
-// Alloc.
-func (n *Network) Packet(h Handle) *Packet { return &n.packets[h] }
+// Packet returns the packet of that handle. The pointer is valid for as long as
+// the network is.
+func (n *Network) Packet(h Handle) *Packet { return n.packet(h) }
+
+// Packet returns the packet of that handle, as Network.Packet does.
+func (x *Lane) Packet(h Handle) *Packet { return x.n.packet(h) }
 
 // Free returns a packet and its per-hop records. It panics if the packet is
 // already free: whoever frees twice will sooner or later free another's packet.
-func (n *Network) Free(h Handle) {
-	p := &n.packets[h]
-	if p.at == freed {
+func (n *Network) Free(h Handle) { n.lanes[0].Free(h) }
+
+// Free returns a packet, as Network.Free does.
+func (x *Lane) Free(h Handle) {
+	p := x.n.packet(h)
+	if p.freed {
 		panic(fmt.Sprintf("fabric: packet %d freed twice", h))
 	}
-	if p.stack != 0 {
-		n.stacks.free(p.stack)
+	p.freed = true
+	x.live--
+	x.packets = append(x.packets, h)
+	if k := len(x.packets); k > 4*batch && len(x.n.lanes) > 1 {
+		x.n.slab.takePackets(x.packets[k-batch:])
+		x.packets = x.packets[:k-batch]
 	}
-	p.at, p.next = freed, n.free
-	n.free = h
-	n.live--
 }
 
 // Slots is the size of the packet slab: every Handle is below it. Who keeps data
 // beside packets in a slab of their own sizes it by this.
-func (n *Network) Slots() int { return len(n.packets) }
+func (n *Network) Slots() int { return int(n.slab.slots) }
 
 // Live counts the packets allocated and not freed.
-func (n *Network) Live() int { return n.live }
+func (n *Network) Live() int {
+	live := 0
+	for i := range n.lanes {
+		live += n.lanes[i].live
+	}
+	return live
+}
 
 // INT returns the per-hop records that a packet has collected, oldest first, or
-// nil if it has none. They are valid until the packet is freed or its records
-// are moved.
-func (n *Network) INT(h Handle) *telemetry.Stack {
-	if s := n.packets[h].stack; s != 0 {
-		return n.stacks.at(s)
+// nil if it has none. They are valid until the next call.
+func (n *Network) INT(h Handle) *telemetry.Stack { return n.lanes[0].INT(h) }
+
+// INT returns the records of a packet, as Network.INT does.
+func (x *Lane) INT(h Handle) *telemetry.Stack {
+	r := x.n.packet(h).records
+	if r == 0 {
+		return nil
 	}
-	return nil
+	s, from := &x.stack, x.n.slab.recordsOf(h)
+	s.N, s.Overflow = r&recordsMask>>recordsShift, r&overflowBit != 0
+	for i := range s.Path() {
+		f := &from[i]
+		s.Hops[i] = telemetry.Hop{TxBytes: units.Bytes(f.txBytes), QLen: units.Bytes(f.qlen), Time: f.time, Rate: x.n.kinds[f.kind].rate}
+	}
+	return s
 }
 
 // MoveINT hands the records of one packet to another, whose own are lost: so a
-// receiver echoes them without a copy. If the second is of kind
-// telemetry.PerHop, the switches on its way append to them.
+// receiver echoes them. If the second is of kind telemetry.PerHop, the switches on
+// its way append to them.
 func (n *Network) MoveINT(from, to Handle) {
-	f, t := &n.packets[from], &n.packets[to]
-	if t.stack != 0 {
-		n.stacks.free(t.stack)
+	f, t := n.packet(from), n.packet(to)
+	t.records, f.records = f.records, 0
+	if k := t.records & recordsMask >> recordsShift; k > 0 {
+		copy(n.slab.recordsOf(to)[:k], n.slab.recordsOf(from)[:k])
 	}
-	t.stack, f.stack = f.stack, 0
 }
-
-// stackSlab holds per-hop records in chunks that never move, numbered from 1.
-type stackSlab struct {
-	chunks []*[stackChunk]telemetry.Stack
-	idle   []uint32
-}
-
-const stackChunk = 256
-
-func (s *stackSlab) at(i uint32) *telemetry.Stack {
-	i--
-	return &s.chunks[i/stackChunk][i%stackChunk]
-}
-
-func (s *stackSlab) alloc() uint32 {
-	if len(s.idle) == 0 {
-		s.chunks = append(s.chunks, new([stackChunk]telemetry.Stack))
-		for i := len(s.chunks) * stackChunk; i > (len(s.chunks)-1)*stackChunk; i-- {
-			s.idle = append(s.idle, uint32(i))
-		}
-	}
-	i := s.idle[len(s.idle)-1]
-	s.idle = s.idle[:len(s.idle)-1]
-	t := s.at(i)
-	t.N, t.Overflow = 0, false
-	return i
-}
-
-func (s *stackSlab) free(i uint32) { s.idle = append(s.idle, i) }

@@ -7,23 +7,26 @@ import (
 // Path appends to path the links that a packet of that hash takes from one host
 // to another, and returns it.
 func (n *Network) Path(path []LinkID, src, dst int, flowHash uint32) []LinkID {
-	p := Packet{Dst: int32(dst), FlowHash: flowHash, leaf: n.hosts[dst].leaf}
-	l := n.hosts[src].up
-	path = append(path, LinkID(l))
-	for n.links[l].flags&toHost == 0 {
-		l = n.next(&n.switches[n.links[l].to], &p)
-		path = append(path, LinkID(l))
+	e := entry{dst: int32(dst), hash: flowHash, leaf: uint16(n.hosts[dst].leaf)}
+	at := n.hosts[src].port
+	for {
+		in := &n.inlets[n.ports[at].peer]
+		path = append(path, in.link)
+		v := &n.nodes[in.node]
+		if !v.isSwitch {
+			return path
+		}
+		at = n.next(&n.switches[v.index], &e)
 	}
-	return path
 }
 
 // HopCount returns how many links a packet crosses from one host to another.
 func (n *Network) HopCount(src, dst int) int { return len(n.Path(nil, src, dst, 0)) }
 
-// crossing returns how long a packet takes from the first bit into a link to the
-// last bit out of it, and through the switch it leads to.
-func (n *Network) crossing(l uint32, size units.Bytes) units.Time {
-	k := &n.kinds[n.links[l].kind]
+// crossing returns how long a packet takes from the first bit out of a port to the
+// last bit out of its link, and through the switch that leads to.
+func (n *Network) crossing(at uint32, size units.Bytes) units.Time {
+	k := &n.kinds[n.ports[at].kind]
 	return k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
 }
 
@@ -52,7 +55,7 @@ func (n *Network) inside(sw int32, leaf int32, size units.Bytes) units.Time {
 		links = n.members[g.first : g.first+g.count]
 	}
 	for _, l := range links {
-		slowest = max(slowest, n.crossing(l, size)+n.inside(n.links[l].to, leaf, size))
+		slowest = max(slowest, n.crossing(l, size)+n.inside(n.nodes[n.inlets[n.ports[l].peer].node].index, leaf, size))
 	}
 	*known = slowPath{n.query, slowest}
 	return slowest
@@ -65,7 +68,7 @@ func (n *Network) inside(sw int32, leaf int32, size units.Bytes) units.Time {
 // not counted; each step is rounded up to a picosecond.
 func (n *Network) BaseDelay(src, dst int, size units.Bytes) units.Time {
 	a, b := &n.hosts[src], &n.hosts[dst]
-	t := n.crossing(a.up, size)
+	t := n.crossing(a.port, size)
 	if a.leaf < 0 {
 		return t
 	}
@@ -89,8 +92,8 @@ func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time {
 	ends := make([]struct{ src, dst slowTwo }, len(n.leaves))
 	for i := range n.hosts {
 		h, e := &n.hosts[i], &ends[n.hosts[i].leaf]
-		e.src.add(int32(i), n.crossing(h.up, data)+n.crossing(h.down, ack))
-		e.dst.add(int32(i), n.crossing(h.down, data)+n.crossing(h.up, ack))
+		e.src.add(int32(i), n.crossing(h.port, data)+n.crossing(h.down, ack))
+		e.dst.add(int32(i), n.crossing(h.down, data)+n.crossing(h.port, ack))
 	}
 	there := make([]units.Time, len(n.leaves)*len(n.leaves))
 	back := make([]units.Time, len(there))

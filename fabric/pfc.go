@@ -22,8 +22,8 @@ const (
 	grown = telemetry.MaxHops * telemetry.PerHopBytes
 )
 
-// buildHolds sets the headroom of a link's far end and returns its sum.
-func (n *Network) buildHolds(cfg *SwitchConfig, in LinkID) (sum int64) {
+// buildHolds sets the headroom of a port and returns its sum.
+func (n *Network) buildHolds(cfg *SwitchConfig, at uint32) (sum int64) {
 	if n.holds == nil {
 		n.holds = make([]hold, len(n.queues))
 	}
@@ -31,104 +31,113 @@ func (n *Network) buildHolds(cfg *SwitchConfig, in LinkID) (sum int64) {
 		if pfc := cfg.Classes[i].PFC; pfc.Lossless {
 			room := pfc.Headroom
 			if room == 0 {
-				room = n.headroom(in)
+				room = n.headroom(at)
 			}
-			n.holds[int(in)*n.cfg.Priorities+i].headroom = int32(room)
+			n.holds[int(at)*n.cfg.Priorities+i].headroom = int32(room)
 			sum += int64(room)
 		}
 	}
 	return sum
 }
 
-// headroom returns what may arrive by a link once its far end has decided to
-// pause a priority. Until the near end acts on it, pass: what is on the reverse
+// headroom returns what may arrive at a port once it has decided to pause a
+// priority. Until the near end acts on it, pass: what is on the reverse
 // wire, a packet and a pause frame for each other priority; the pause frame
 // itself; the way there. Then the packet that has just started, and the way
 // here with the switch's latency, are still to come. And the packet that made
 // the decision is in the headroom, too.
-func (n *Network) headroom(in LinkID) units.Bytes {
-	k, r := &n.kinds[n.links[in].kind], n.topo.Link(in.Reverse())
+func (n *Network) headroom(at uint32) units.Bytes {
+	k, r := &n.kinds[n.ports[n.ports[at].peer].kind], n.topo.Link(n.inlets[at].link)
 	largest := n.cfg.MaxFrame + grown
 	framing := r.Framing.Bytes()
 	wait := r.Rate.Serialize(largest+framing+MaxPriorities*(pauseFrame+framing)) + r.Delay
 	return 2*largest + k.rate.BytesIn(wait+k.delay)
 }
 
-func (n *Network) admitLossless(now units.Time, sw *switchState, c *class, p *Packet, unused int64) bool {
-	hd := &n.holds[p.ingress*n.prios+uint32(p.Priority)]
-	size := int64(p.Size)
+func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e *entry, unused int64) bool {
+	in := sw.ports + uint32(e.in)
+	hd := &x.n.holds[in*x.n.prios+uint32(e.prio)]
+	size := int64(e.size)
 	limit := int64(c.xoff)
 	if limit == 0 {
 		limit = unused * c.alpha / alphaOne
 	}
 	if size <= unused && int64(hd.shared)+size <= limit {
-		hd.shared += p.Size
+		hd.shared += e.size
 		sw.used += size
 		sw.maxUsed = max(sw.maxUsed, sw.used)
 		return true
 	}
 	fits := int64(hd.over)+size <= int64(hd.headroom)
 	if fits {
-		hd.over += p.Size
+		hd.over += e.size
 	}
 	// One that holds nothing would have nothing to release, and never resume.
 	if !hd.paused && hd.shared+hd.over > 0 {
 		hd.paused = true
-		n.assert(now, p.ingress, n.cold[p.ingress].asserted|1<<(p.Priority&7))
+		x.assert(now, in, x.n.cold[in].asserted|1<<(e.prio&7))
 	}
 	return fits
 }
 
-func (n *Network) releaseLossless(now units.Time, sw *switchState, c *class, p *Packet) {
-	hd := &n.holds[p.ingress*n.prios+uint32(p.Priority)]
-	over := min(hd.over, p.Size)
+func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e *entry) {
+	in := sw.ports + uint32(e.in)
+	hd := &x.n.holds[in*x.n.prios+uint32(e.prio)]
+	over := min(hd.over, e.size)
 	hd.over -= over
-	hd.shared -= p.Size - over
-	sw.used -= int64(p.Size - over)
+	hd.shared -= e.size - over
+	sw.used -= int64(e.size - over)
 	if !hd.paused || hd.over > 0 {
 		return
 	}
 	resume := int64(c.xon)
 	if c.xoff == 0 {
-		resume = max(0, (sw.shared-sw.used)*c.alpha/alphaOne-int64(2*n.cfg.MaxFrame))
+		resume = max(0, (sw.shared-sw.used)*c.alpha/alphaOne-int64(2*x.n.cfg.MaxFrame))
 	}
 	if int64(hd.shared) <= resume {
 		hd.paused = false
-		n.assert(now, p.ingress, n.cold[p.ingress].asserted&^(1<<(p.Priority&7)))
+		x.assert(now, in, x.n.cold[in].asserted&^(1<<(e.prio&7)))
 	}
 }
 
-// assert sends a pause frame from the far end of a link to what feeds it.
-func (n *Network) assert(now units.Time, in uint32, mask uint8) {
-	n.cold[in].asserted = mask
-	back := in ^ 1
-	r, p := &n.links[back], &n.ports[back]
-	if n.cold[back].down {
+// assert sends a pause frame from a port to its peer.
+func (x *Lane) assert(now units.Time, at uint32, mask uint8) {
+	n := x.n
+	l, c := &n.ports[at], &n.cold[at]
+	c.asserted = mask
+	if c.down {
 		return // when the link is up it says so again
 	}
-	r.busyUntil = max(now, r.busyUntil) + n.serialize(&n.kinds[r.kind], back, pauseFrame)
-	p.pauseFrames++
+	l.busyUntil = max(now, l.busyUntil) + n.serialize(&n.kinds[l.kind], at, pauseFrame)
+	c.pauseFrames++
 	// A pause frame ends in the MAC: the latency of the switch is not in its way.
-	at := r.busyUntil + n.topo.Link(LinkID(back)).Delay
-	n.eng.Schedule(at, &p.egress, r.toNode, pauseEvent, uint64(in)<<8|uint64(mask))
+	to := &n.inlets[l.peer]
+	arrival := l.busyUntil + n.topo.Link(to.link).Delay
+	if x.divided {
+		x.putPause(arrival, at, l, c, mask)
+		return
+	}
+	n.post(arrival, n.departs+uint32(to.link), to.node, pauseEvent, uint64(l.peer)<<8|uint64(mask))
 }
 
-// pauseArrives takes a pause frame.
-func (n *Network) pauseArrives(now units.Time, id uint32, mask uint8) {
-	l, c := &n.links[id], &n.cold[id]
-	if n.cold[id^1].down || c.down {
+// pauseArrives takes a pause frame that has come to a port.
+func (x *Lane) pauseArrives(now units.Time, at uint32, mask uint8) {
+	n := x.n
+	l, c := &n.ports[at], &n.cold[at]
+	if n.failing && (n.cold[l.peer].down || c.down) {
 		return
 	}
 	if c.tripped &= mask; c.tripped == 0 {
 		l.flags &^= storm
 	}
 	// What the watchdog sends in spite of a pause is not paused again by it.
-	n.setPaused(now, id, mask&^(c.tripped&n.kinds[l.kind].forwards))
+	x.setPaused(now, at, mask&^(c.tripped&n.kinds[l.kind].forwards))
 }
 
-// setPaused changes which priorities may feed a link.
-func (n *Network) setPaused(now units.Time, id uint32, mask uint8) {
-	l, c := &n.links[id], &n.cold[id]
+// setPaused changes which priorities a port may send.
+func (x *Lane) setPaused(now units.Time, at uint32, mask uint8) {
+	n := x.n
+	l, c := &n.ports[at], &n.cold[at]
 	fresh := mask &^ l.paused
 	for m := l.paused ^ mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros8(m)
@@ -139,17 +148,21 @@ func (n *Network) setPaused(now units.Time, id uint32, mask uint8) {
 		}
 	}
 	l.paused = mask
-	if l.flags&fromHost != 0 {
-		if ep := n.ends[n.ports[id].from]; ep != nil {
+	if v := &n.nodes[n.inlets[at].node]; !v.isSwitch {
+		if x.divided {
+			if ep := n.division.ends[v.index]; ep != nil {
+				ep.PauseOn(x, now, mask)
+			}
+		} else if ep := n.ends[v.index]; ep != nil {
 			ep.Pause(now, mask)
 		}
 		return
 	}
 	if fresh != 0 {
-		n.watch(now, l, id, fresh)
+		n.watch(now, l, at, fresh)
 	}
 	if l.flags&freePending == 0 && l.active&^mask != 0 {
-		n.wake(now, l, id)
+		x.wake(now, l, at)
 	}
 }
 
@@ -157,5 +170,5 @@ func (n *Network) setPaused(now units.Time, id uint32, mask uint8) {
 // to the host from now on: those whose bit is set in paused. A frame does that:
 // it waits for the packet on the host's uplink, and takes its time.
 func (n *Network) SendPause(now units.Time, host int, paused uint8) {
-	n.assert(now, n.hosts[host].down, paused)
+	n.lanes[0].assert(now, n.hosts[host].port, paused)
 }

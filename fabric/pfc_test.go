@@ -41,9 +41,9 @@ func TestPFCKeepsAnIncastLossless(t *testing.T) {
 		var paused units.Time
 		var frames uint64
 		for h := 1; h < 17; h++ {
-			paused += r.n.Port(LinkID(r.n.hosts[h].up)).Stats().Paused[0]
-			frames += r.n.Port(LinkID(r.n.hosts[h].down)).Stats().PauseFrames
-			if s := r.n.Port(LinkID(r.n.hosts[h].up)).Stats(); s.Paused[1] != 0 {
+			paused += r.n.Port(r.n.linkOf(r.n.hosts[h].port)).Stats().Paused[0]
+			frames += r.n.Port(r.n.linkOf(r.n.hosts[h].down)).Stats().PauseFrames
+			if s := r.n.Port(r.n.linkOf(r.n.hosts[h].port)).Stats(); s.Paused[1] != 0 {
 				t.Errorf("%s: priority 1 was paused for %v", name, s.Paused[1])
 			}
 		}

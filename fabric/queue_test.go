@@ -213,7 +213,7 @@ func TestDynamicThresholds(t *testing.T) {
 		r.e.RunUntil(150 * units.Microsecond)
 		want := c.alpha / (1 + float64(c.queues)*c.alpha) * (1 << 20)
 		for i := range c.queues {
-			p := r.n.Port(LinkID(r.n.hosts[i].down))
+			p := r.n.Port(r.n.linkOf(r.n.hosts[i].down))
 			if q, s := p.Queue(), p.Stats(); float64(q) > want+1000 || float64(q) < want-3000 || s.Drops == 0 || s.DropBytes != 1000*units.Bytes(s.Drops) {
 				t.Errorf("alpha %v, %d queues: %v in queue %d, want %.0f; %d drops", c.alpha, c.queues, q, i, want, s.Drops)
 			}

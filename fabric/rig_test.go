@@ -158,7 +158,7 @@ func (r *rig) drained(t *rapid.T) {
 		p := r.n.Port(l)
 		s := p.Stats()
 		tx, lost, drops = tx+s.TxPackets, lost+s.Lost, drops+s.Drops
-		if p.Queue() != 0 || p.Paused() != 0 || r.n.links[l].active != 0 || r.n.links[l].head != 0 {
+		if p.Queue() != 0 || p.Paused() != 0 || r.n.ports[p.at].active != 0 {
 			t.Fatalf("an idle network holds %v at %s, pauses %b", p.Queue(), p.Name(), p.Paused())
 		}
 	}
@@ -170,8 +170,11 @@ func (r *rig) drained(t *rapid.T) {
 			t.Fatalf("buffer of %s: %+v", name, b)
 		}
 	}
+	if packets, _ := r.n.InFlight(); packets != 0 {
+		t.Fatalf("%d packets in an idle network", packets)
+	}
 	for i, q := range r.n.queues {
-		if q != (queue{tail: q.tail}) {
+		if q.count != 0 || q.bytes != 0 || q.deficit != 0 || q.head != nil {
 			t.Fatalf("queue %d of an idle network: %+v", i, q)
 		}
 	}

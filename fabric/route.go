@@ -1,6 +1,6 @@
 package fabric
 
-// route is where a switch sends packets for a leaf: a link if direct is set in
+// route is where a switch sends packets for a leaf: a port if direct is set in
 // it, else a group of equally good ones.
 type route uint32
 
@@ -9,17 +9,17 @@ const direct route = 1 << 31
 // group is a run of Network.members.
 type group struct{ first, count uint32 }
 
-// next returns the link by which a packet leaves a switch.
-func (n *Network) next(sw *switchState, p *Packet) uint32 {
-	if p.leaf == sw.leaf {
-		return n.hosts[p.Dst].down
+// next returns the port by which a packet leaves a switch.
+func (n *Network) next(sw *switchState, e *entry) uint32 {
+	if int32(e.leaf) == sw.leaf {
+		return n.hosts[e.dst].down
 	}
-	r := n.routes[sw.routes+uint32(p.leaf)]
+	r := n.routes[sw.routes+uint32(e.leaf)]
 	if r&direct != 0 {
 		return uint32(r &^ direct)
 	}
 	g := n.groups[r]
-	return n.members[g.first+uint32(uint64(mix(p.FlowHash^sw.salt))*uint64(g.count)>>32)]
+	return n.members[g.first+uint32(uint64(mix(e.hash^sw.salt))*uint64(g.count)>>32)]
 }
 
 // mix is a permutation of 32 bits of which every output bit depends on every
@@ -32,10 +32,10 @@ func mix(x uint32) uint32 {
 	return x ^ x>>16
 }
 
-// buildRoutes finds for every switch and leaf the links that start a shortest
+// buildRoutes finds for every switch and leaf the ports that start a shortest
 // path, of those that are up. Where no path is, the route stays what it was. Leaves
-// and links are visited in order, so that the tables are the same every time.
-func (n *Network) buildRoutes(up func(link uint32) bool) {
+// and ports are visited in order, so that the tables are the same every time.
+func (n *Network) buildRoutes(up func(port uint32) bool) {
 	nodes := n.topo.nodeOfSwitch()
 	if n.routes == nil {
 		n.routes = make([]route, len(n.switches)*len(n.leaves))
@@ -57,15 +57,16 @@ func (n *Network) buildRoutes(up func(link uint32) bool) {
 			s := queue[0]
 			queue = queue[1:]
 			links = links[:0]
-			for _, out := range n.topo.nodes[nodes[s]].ports {
-				l := &n.links[out]
+			v := &n.nodes[nodes[s]]
+			for out := v.first; out < v.first+v.count; out++ {
+				to := &n.nodes[n.inlets[n.ports[out].peer].node]
 				switch {
-				case l.flags&toHost != 0 || !up(uint32(out)):
-				case dist[l.to] < 0:
-					dist[l.to] = dist[s] + 1
-					queue = append(queue, l.to)
-				case dist[l.to] == dist[s]-1:
-					links = append(links, uint32(out))
+				case !to.isSwitch || !up(out):
+				case dist[to.index] < 0:
+					dist[to.index] = dist[s] + 1
+					queue = append(queue, to.index)
+				case dist[to.index] == dist[s]-1:
+					links = append(links, out)
 				}
 			}
 			if s != root {

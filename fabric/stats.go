@@ -8,27 +8,28 @@ import (
 
 // Port is an egress port: what feeds one direction of a link.
 type Port struct {
-	n  *Network
-	id LinkID
+	n    *Network
+	at   uint32
+	link LinkID
 }
 
 // Port returns the port that feeds a link.
-func (n *Network) Port(l LinkID) Port { return Port{n, l} }
+func (n *Network) Port(l LinkID) Port { return Port{n, n.portOf[l], l} }
 
 // Name returns the link's name, such as "tor0->h3".
-func (p Port) Name() string { return p.n.topo.LinkName(p.id) }
+func (p Port) Name() string { return p.n.topo.LinkName(p.link) }
 
 // Queue returns the bytes that wait at the port now, in all its queues. The
 // packet on the wire is not among them.
-func (p Port) Queue() units.Bytes { return units.Bytes(p.n.ports[p.id].queued) }
+func (p Port) Queue() units.Bytes { return units.Bytes(p.n.ports[p.at].queued) }
 
 // QueueOf returns the bytes that wait in the queue of one priority.
 func (p Port) QueueOf(priority int) units.Bytes {
-	return units.Bytes(p.n.queues[int(p.id)*p.n.cfg.Priorities+priority].bytes)
+	return units.Bytes(p.n.queues[int(p.at)*p.n.cfg.Priorities+priority].bytes)
 }
 
 // Paused returns which priorities the far end has paused, a bit each.
-func (p Port) Paused() uint8 { return p.n.links[p.id].paused }
+func (p Port) Paused() uint8 { return p.n.ports[p.at].paused }
 
 // PortStats are the counters of an egress port since the start.
 type PortStats struct {
@@ -53,26 +54,26 @@ type PortStats struct {
 
 // Stats returns the port's counters at the engine's Now.
 func (p Port) Stats() PortStats {
-	l, pt, c, now := &p.n.links[p.id], &p.n.ports[p.id], &p.n.cold[p.id], p.n.eng.Now()
+	l, c, now := &p.n.ports[p.at], &p.n.cold[p.at], p.n.eng.Now()
 	k := &p.n.kinds[l.kind]
 	s := PortStats{
 		TxBytes:     units.Bytes(l.txBytes),
 		TxPackets:   l.txPackets,
-		MaxQueue:    units.Bytes(pt.maxQueue),
-		Drops:       pt.drops,
-		DropBytes:   pt.dropBytes,
-		Marks:       pt.marks,
+		MaxQueue:    units.Bytes(l.maxQueue),
+		Drops:       c.drops,
+		DropBytes:   c.dropBytes,
+		Marks:       c.marks,
 		EINMarks:    c.notices,
 		Lost:        c.lost,
 		Paused:      c.paused,
-		PauseFrames: pt.pauseFrames,
+		PauseFrames: c.pauseFrames,
 
 		WatchdogTrips: c.trips, WatchdogDrops: c.stormDrops,
 	}
 	// All that was sent, less what is yet to leave. One pass over the bytes
 	// rather than a sum of spans: exact up to a picosecond.
 	wire := units.Bytes(l.txBytes-c.before.bytes) + units.Bytes(k.framing)*units.Bytes(l.txPackets-c.before.packets) +
-		(pauseFrame+units.Bytes(k.framing))*units.Bytes(pt.pauseFrames-c.before.pauses)
+		(pauseFrame+units.Bytes(k.framing))*units.Bytes(c.pauseFrames-c.before.pauses)
 	s.Busy, _ = k.rate.SerializeRem(wire, 0)
 	s.Busy = max(0, c.before.busy+s.Busy-max(0, l.busyUntil-now))
 	for i := range s.Paused {
@@ -94,7 +95,18 @@ type Totals struct {
 }
 
 // Totals returns the counters of the network.
-func (n *Network) Totals() Totals { return n.totals }
+func (n *Network) Totals() Totals {
+	var t Totals
+	for i := range n.lanes {
+		x := &n.lanes[i].totals
+		t.PacketHops += x.PacketHops
+		t.Sent += x.Sent
+		t.Delivered += x.Delivered
+		t.Dropped += x.Dropped
+		t.Lost += x.Lost
+	}
+	return t
+}
 
 // BufferStats is the state of a switch's shared buffer.
 type BufferStats struct {

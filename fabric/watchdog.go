@@ -11,17 +11,19 @@ import (
 // each pause by itself, when that is as old as Watchdog says.
 
 // watch sets the watchdog on priorities that have just been paused.
-func (n *Network) watch(now units.Time, l *link, id uint32, fresh uint8) {
+func (n *Network) watch(now units.Time, l *port, at uint32, fresh uint8) {
 	k := &n.kinds[l.kind]
 	for m := fresh & k.watched; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros8(m)
-		n.eng.Schedule(now+k.class[i].watchdog, &n.ports[id].egress, n.ports[id].fromNode, watchEvent, uint64(id)<<8|uint64(i))
+		in := &n.inlets[at]
+		n.post(now+k.class[i].watchdog, n.departs+uint32(in.link^1), in.node, watchEvent, uint64(at)<<8|uint64(i))
 	}
 }
 
 // watchdog looks at a pause that began as long ago as the watchdog allows.
-func (n *Network) watchdog(now units.Time, id uint32, prio uint8) {
-	l, c, pt := &n.links[id], &n.cold[id], &n.ports[id]
+func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
+	n := x.n
+	l, c := &n.ports[at], &n.cold[at]
 	bit := uint8(1) << (prio & 7)
 	k := &n.kinds[l.kind]
 	if l.paused&bit == 0 || c.pausedSince[prio] != now-k.class[prio].watchdog {
@@ -30,31 +32,30 @@ func (n *Network) watchdog(now units.Time, id uint32, prio uint8) {
 	c.trips++
 	c.tripped |= bit
 	if k.forwards&bit != 0 {
-		n.setPaused(now, id, l.paused&^bit)
+		x.setPaused(now, at, l.paused&^bit)
 		return
 	}
 	l.flags |= storm
-	sw := &n.switches[pt.from]
-	q := &n.queues[id*n.prios+uint32(prio)]
-	for q.head != 0 {
-		h := q.head
-		p := &n.packets[h]
-		q.head = p.next
-		q.bytes -= p.Size
-		pt.queued -= p.Size
-		n.release(now, sw, k, p)
-		n.dropInStorm(id, h, p)
+	sw := &n.switches[n.nodes[n.inlets[at].node].index]
+	q := &n.queues[at*n.prios+uint32(prio)]
+	for q.count > 0 {
+		e := *q.first()
+		q.drop(x)
+		q.bytes -= e.size
+		l.queued -= e.size
+		x.release(now, sw, k, &e)
+		x.dropInStorm(at, &e)
 	}
 	q.deficit = 0
 	l.active &^= bit
 }
 
 // dropInStorm drops a packet for which the watchdog has no patience left.
-func (n *Network) dropInStorm(id uint32, h Handle, p *Packet) {
-	pt := &n.ports[id]
-	pt.drops++
-	pt.dropBytes += units.Bytes(p.Size)
-	n.cold[id].stormDrops++
-	n.totals.Dropped++
-	n.Free(h)
+func (x *Lane) dropInStorm(at uint32, e *entry) {
+	c := &x.n.cold[at]
+	c.drops++
+	c.dropBytes += units.Bytes(e.size)
+	c.stormDrops++
+	x.totals.Dropped++
+	x.Free(e.h)
 }

@@ -1,0 +1,459 @@
+package fabric
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Process is an Endpoint of a divided network. What it does may touch its own
+// host's state, and the lane's, only.
+type Process interface {
+	// ArriveOn and PauseOn are Endpoint's Arrive and Pause.
+	ArriveOn(x *Lane, now units.Time, h Handle)
+	PauseOn(x *Lane, now units.Time, paused uint8)
+	// Next is when Wake is to be called next, or units.Never. At one instant
+	// pauses and arrivals go first.
+	Next() units.Time
+	Wake(x *Lane, now units.Time)
+}
+
+// Division runs a network in windows of time, node by node: within a window no
+// host and no switch can learn what another does, because every link delays it for
+// longer. So the nodes of a window may be run in any order and by any number of
+// workers, each with a lane, and the results are those of the undivided network.
+// It also means that what a node touches stays in the nearest cache while all
+// that happens to it in a window is done, that nodes need no queue of events
+// beyond the window, and that what is due on a link or at a port is found without
+// one.
+//
+// A window: Begin, then Run for each node by whatever lane, then End. All Runs
+// must have returned before End, and happen after Begin. Between windows the
+// engine of the network may deliver its events, which see the network as it is
+// after all that came before and at their time.
+type Division struct {
+	n      *Network
+	window units.Time
+	ends   []Process // by host
+
+	start, end units.Time
+	parity     int // of the window, or between two, of the one before
+
+	next []units.Time // by node: nothing is due before
+	due  []units.Time // three a port: see alarm
+	// What has been put on the links to ports in windows of a parity, and how much
+	// of it the ports know of; the first of it arrives by mail, by node.
+	told  [2][]tally
+	known []tally
+	mail  [2][]atomic.Int64
+
+	pausesSent []uint32 // by port
+	pauses     []inlet  // by port, of pause frames
+}
+
+// tally counts packets and pause frames, modulo 2^32.
+type tally struct{ packets, pauses uint32 }
+
+// news is a port on whose wire something has been put in this window, the first
+// of which arrives then.
+type news struct {
+	port    uint32
+	arrival units.Time
+}
+
+// Divide makes a new network one that is run by windows, with a number of lanes.
+// Nothing must have been sent. The error says what of the network stands against
+// it: a link without delay, failures, or a watchdog.
+func (n *Network) Divide(lanes int) (*Division, error) {
+	window := n.Lookahead()
+	switch {
+	case lanes < 1:
+		return nil, fmt.Errorf("fabric: a network divided among %d lanes: set 1 or more", lanes)
+	case window <= 0:
+		return nil, fmt.Errorf("fabric: a link without delay: a network is divided where links delay what nodes tell each other")
+	case slices.ContainsFunc(n.nodes, func(v nodeState) bool { return v.count > maxDegree }):
+		return nil, fmt.Errorf("fabric: a switch of more than %d ports: a network that has one can't be divided", maxDegree)
+	case n.failing:
+		return nil, fmt.Errorf("fabric: Failures: they change many nodes at a time, for which the network must be one")
+	}
+	for i := range n.kinds {
+		if n.kinds[i].watched != 0 {
+			return nil, fmt.Errorf("fabric: a PFC watchdog: a network that has one can't be divided")
+		}
+	}
+	d := &Division{
+		n: n, window: window, ends: make([]Process, len(n.hosts)),
+		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
+		known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
+	}
+	for i := range d.next {
+		d.next[i] = units.Never
+	}
+	for i := range d.due {
+		d.due[i] = units.Never
+	}
+	for p := range d.told {
+		d.told[p] = make([]tally, len(n.ports))
+		d.mail[p] = make([]atomic.Int64, len(n.nodes))
+		for i := range d.mail[p] {
+			d.mail[p][i].Store(int64(units.Never))
+		}
+	}
+	most := uint32(0)
+	for i := range n.nodes {
+		most = max(most, n.nodes[i].count)
+	}
+	n.lanes = append(n.lanes[:1:1], make([]Lane, lanes-1)...)
+	for i := range n.lanes {
+		x := &n.lanes[i]
+		x.n, x.index, x.divided = n, i, true
+		x.agenda = newAgenda(window, 3*most)
+	}
+	n.division = d
+	return d, nil
+}
+
+// Lookahead is the least delay of any link: for so long nothing that a node does
+// reaches another. It is 0 if a link has none.
+func (n *Network) Lookahead() units.Time {
+	least := units.Never
+	for i := range n.topo.edges {
+		least = min(least, n.topo.edges[i].Delay)
+	}
+	return least
+}
+
+// Lane returns a lane by its number.
+func (n *Network) Lane(i int) *Lane { return &n.lanes[i] }
+
+// Nodes is how many nodes there are to run in a window.
+func (d *Division) Nodes() int { return len(d.next) }
+
+// Window is how long a window lasts at most.
+func (d *Division) Window() units.Time { return d.window }
+
+// Attach puts a process at a host's port, in place of Network.Attach. Packets for
+// a host without one are counted as delivered and freed.
+func (d *Division) Attach(host int, p Process) { d.ends[host] = p }
+
+// Wake says that Process.Next of a host has changed between windows.
+func (d *Division) Wake(host int, at units.Time) {
+	node := d.n.inlets[d.n.hosts[host].port].node
+	d.next[node] = min(d.next[node], at)
+	x := &d.n.lanes[0]
+	x.least = min(x.least, at)
+}
+
+// Next is when something is due, between windows, or units.Never.
+func (d *Division) Next() units.Time {
+	least := units.Never
+	d.n.lanes[0].publish()
+	for i := range d.n.lanes {
+		least = min(least, d.n.lanes[i].least)
+	}
+	return least
+}
+
+// Begin begins the window that starts with what is due next and ends before the
+// given time at the latest.
+func (d *Division) Begin(before units.Time) {
+	d.start = d.Next()
+	d.end = min(d.start+d.window, before)
+	d.parity ^= 1
+	for i := range d.n.lanes {
+		x := &d.n.lanes[i]
+		x.least, x.start, x.end = units.Never, d.start, d.end
+	}
+}
+
+// End ends a window and returns the time before which all is done.
+func (d *Division) End() units.Time { return d.end }
+
+// Run runs the nodes from first to before last on a lane, up to the end of the
+// window.
+func (d *Division) Run(lane, first, last int) {
+	x := &d.n.lanes[lane]
+	mail := d.mail[d.parity^1]
+	for v := first; v < last; v++ {
+		due := d.next[v]
+		if m := units.Time(mail[v].Load()); m != units.Never {
+			mail[v].Store(int64(units.Never))
+			x.absorb(int32(v))
+			due = min(due, m)
+		}
+		if due < d.end {
+			if d.n.nodes[v].isSwitch {
+				due = x.runSwitch(int32(v))
+			} else {
+				due = x.runHost(int32(v))
+			}
+			x.publish()
+		}
+		d.next[v] = due
+		x.least = min(x.least, due)
+	}
+}
+
+// absorb takes notice of what was put on the links to a node in the last window.
+func (x *Lane) absorb(node int32) {
+	n, d := x.n, x.n.division
+	v := &n.nodes[node]
+	told, known := d.told[d.parity^1][v.first:v.first+v.count], d.known[v.first:v.first+v.count]
+	due := d.due[3*v.first:]
+	for p := range told {
+		if told[p] == known[p] {
+			continue
+		}
+		at := v.first + uint32(p)
+		// A port that had nothing to say of late may have said more before.
+		if int32(told[p].packets-known[p].packets) > 0 {
+			in := &n.inlets[at]
+			idle := in.taken == known[p].packets
+			known[p].packets = told[p].packets
+			if idle {
+				due[2*v.count+uint32(p)] = in.first(x).at
+			}
+		}
+		if int32(told[p].pauses-known[p].pauses) > 0 {
+			in := &d.pauses[at]
+			idle := in.taken == known[p].pauses
+			known[p].pauses = told[p].pauses
+			if idle {
+				due[n.alarm(at, uint32(p))^1] = in.first(x).at
+			}
+		}
+	}
+}
+
+// publish tells the far ends of links what has been put on them.
+func (x *Lane) publish() {
+	n, d := x.n, x.n.division
+	for i := range x.news {
+		w := &x.news[i]
+		l := &n.ports[w.port]
+		l.flags &^= told
+		d.told[d.parity][l.peer] = tally{l.onWire, d.pausesSent[w.port]}
+		mail := &d.mail[d.parity][n.inlets[l.peer].node]
+		for {
+			old := mail.Load()
+			if old <= int64(w.arrival) || mail.CompareAndSwap(old, int64(w.arrival)) {
+				break
+			}
+		}
+		x.least = min(x.least, w.arrival)
+	}
+	x.news = x.news[:0]
+}
+
+// putPause puts a pause frame on the wire of a port.
+func (x *Lane) putPause(arrival units.Time, at uint32, l *port, c *coldPort, mask uint8) {
+	d := x.n.division
+	*c.pauses.put(x, &d.pauses[l.peer].head) = entry{at: arrival, prio: mask}
+	d.pausesSent[at]++
+	if l.flags&told != 0 {
+		for i := range x.news {
+			if w := &x.news[i]; w.port == at {
+				w.arrival = min(w.arrival, arrival)
+			}
+		}
+		return
+	}
+	l.flags |= told
+	x.news = append(x.news, news{at, arrival})
+}
+
+// alarm is the number of the alarm at which a port may send, among those of its
+// node; with the last bit turned, it is that of the next pause frame. After both of
+// all ports come those of arrivals. At one instant they go by these numbers, which
+// is the order of events of a network that is not divided.
+func (n *Network) alarm(at, p uint32) uint32 { return 2*p + uint32(n.inlets[at].link&1^1) }
+
+// agenda is when what is due at the node that a lane runs, within a window: a
+// calendar of one turn, whose buckets hold alarms by their number.
+type agenda struct {
+	start, end units.Time // of the window
+	least      units.Time // when something is due after it, at any node of the lane's
+
+	shift   uint
+	first   uint32       // the node's first port
+	due     []units.Time // by alarm; Never if it is not set
+	later   units.Time   // the first that is due after the window
+	nexts   []uint16     // by alarm: the next in its bucket, plus 1
+	buckets [agendaBuckets]uint16
+	full    [agendaBuckets / 64]uint64
+	words   uint64 // that are not 0 in full
+}
+
+const (
+	agendaBuckets = 1024
+	maxDegree     = 1<<14 - 1 // so that numbers of alarms fit 16 bits
+)
+
+func newAgenda(window units.Time, alarms uint32) agenda {
+	a := agenda{least: units.Never, nexts: make([]uint16, alarms)}
+	for (int64(window)-1)>>a.shift >= agendaBuckets {
+		a.shift++
+	}
+	return a
+}
+
+// set sets an alarm that is not set.
+func (a *agenda) set(i uint32, t units.Time) {
+	a.due[i] = t
+	if t >= a.end {
+		a.later = min(a.later, t)
+		return
+	}
+	a.file(i, t)
+}
+
+func (a *agenda) file(i uint32, t units.Time) {
+	b := uint(t-a.start) >> a.shift & (agendaBuckets - 1)
+	if w := b / 64; a.full[w]&(1<<(b%64)) != 0 {
+		a.nexts[i] = a.buckets[b]
+	} else {
+		a.full[w] |= 1 << (b % 64)
+		a.words |= 1 << w
+		a.nexts[i] = 0
+	}
+	a.buckets[b] = uint16(i + 1)
+}
+
+// pop takes out the alarm that is due first and returns its number plus 1, or 0.
+func (a *agenda) pop() uint32 {
+	if a.words == 0 {
+		return 0
+	}
+	w := uint(bits.TrailingZeros64(a.words)) & (agendaBuckets/64 - 1)
+	b := w*64 + uint(bits.TrailingZeros64(a.full[w]))&63
+	i := a.buckets[b]
+	if next := a.nexts[i-1]; next != 0 {
+		return a.popOf(b, i, next)
+	}
+	if a.full[w] &= a.full[w] - 1; a.full[w] == 0 {
+		a.words &= a.words - 1
+	}
+	return uint32(i)
+}
+
+// popOf takes the first alarm out of a bucket that holds several.
+func (a *agenda) popOf(b uint, first, next uint16) uint32 {
+	best, before := first, uint16(0)
+	for prev := first; next != 0; prev, next = next, a.nexts[next-1] {
+		if t, u := a.due[next-1], a.due[best-1]; t < u || t == u && next < best {
+			best, before = next, prev
+		}
+	}
+	if before == 0 {
+		a.buckets[b] = a.nexts[best-1]
+	} else {
+		a.nexts[before-1] = a.nexts[best-1]
+	}
+	return uint32(best)
+}
+
+// setAlarm sets when a port may send.
+func (x *Lane) setAlarm(at uint32, t units.Time) { x.set(x.n.alarm(at, at-x.first), t) }
+
+// runSwitch runs a switch to the end of the window and returns when something is
+// due then.
+func (x *Lane) runSwitch(node int32) units.Time {
+	n, d := x.n, x.n.division
+	v := &n.nodes[node]
+	sw := &n.switches[v.index]
+	x.first, x.later = v.first, units.Never
+	x.due = d.due[3*v.first : 3*(v.first+v.count)]
+	for i, t := range x.due {
+		if t < x.end {
+			x.file(uint32(i), t)
+		} else {
+			x.later = min(x.later, t)
+		}
+	}
+	arrivals := 2 * v.count
+	for {
+		i := x.pop()
+		if i == 0 {
+			return x.later
+		}
+		i--
+		now := x.due[i]
+		x.due[i] = units.Never
+		if i >= arrivals {
+			at := v.first + i - arrivals
+			in := &n.inlets[at]
+			e := *in.first(x)
+			if in.take(); in.taken != d.known[at].packets {
+				x.set(i, in.first(x).at)
+			}
+			x.pass(now, sw, at, &e)
+			continue
+		}
+		at := v.first + i/2
+		if i&1 == uint32(n.inlets[at].link&1^1) {
+			x.wireFree(now, at)
+			continue
+		}
+		x.takePause(now, at, i)
+	}
+}
+
+// takePause takes the pause frame that is first on the link to a port.
+func (x *Lane) takePause(now units.Time, at, alarm uint32) {
+	d := x.n.division
+	in := &d.pauses[at]
+	mask := in.first(x).prio
+	if in.take(); in.taken != d.known[at].pauses {
+		x.set(alarm, in.first(x).at)
+	}
+	x.pauseArrives(now, at, mask)
+}
+
+// runHost runs a host likewise. It has one port.
+func (x *Lane) runHost(node int32) units.Time {
+	n, d := x.n, x.n.division
+	v := &n.nodes[node]
+	at := v.first
+	x.first, x.later = at, units.Never
+	x.due = d.due[3*at : 3*at+3]
+	end := x.end
+	// What is due is found without the calendar: there are three alarms.
+	x.end = 0
+	pause := n.alarm(at, 0) ^ 1
+	p0 := d.ends[v.index]
+	for {
+		own := units.Never
+		if p0 != nil {
+			own = p0.Next()
+		}
+		p, a := x.due[pause], x.due[2]
+		now := min(p, a, own)
+		if now >= end {
+			x.end = end
+			return now
+		}
+		switch now {
+		case p:
+			x.due[pause] = units.Never
+			x.takePause(now, at, pause)
+		case a:
+			in := &n.inlets[at]
+			e := *in.first(x)
+			x.due[2] = units.Never
+			if in.take(); in.taken != d.known[at].packets {
+				x.due[2] = in.first(x).at
+			}
+			x.arrived(&e)
+			if p0 != nil {
+				p0.ArriveOn(x, now, e.h)
+			} else {
+				x.Free(e.h)
+			}
+		default:
+			p0.Wake(x, now)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package fabric
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// slab is the memory of packets, of what waits and flies, and of per-hop records.
+// It is in blocks that never move, so that lanes use it side by side; only what
+// hands out more of it takes a lock. Nothing in it is a pointer.
+type slab struct {
+	packets [maxBlocks]*[blockPackets]Packet
+	records [maxBlocks]atomic.Pointer[[blockPackets]records]
+	chunks  [maxBlocks]*[blockChunks]chunk
+
+	mu         sync.Mutex
+	slots      uint32   // packets handed to lanes so far; 0 is no packet
+	freeSlots  []Handle // of these, those that lanes gave back
+	chunkCount uint32
+	freeChunks []uint32
+}
+
+const (
+	blockShift   = 11
+	blockPackets = 1 << blockShift
+	chunkShift   = 9
+	blockChunks  = 1 << chunkShift
+	maxBlocks    = 1 << 14 // 33 million packets, and 4 GiB of entries
+
+	// batch is how many packets or chunks a lane gets at a time, and gives back
+	// when it has kept more than four batches.
+	batch = 32
+)
+
+// records is what the switches on its way wrote for a packet.
+type records [8]record
+
+// record is a telemetry.Hop, packed.
+type record struct {
+	time    units.Time
+	txBytes int64
+	qlen    int32
+	kind    uint16 // of the port, which has the rate
+}
+
+func (n *Network) packet(h Handle) *Packet {
+	return &n.slab.packets[h>>blockShift][h&(blockPackets-1)]
+}
+
+func (s *slab) recordsOf(h Handle) *records {
+	b := s.records[h>>blockShift].Load()
+	if b == nil {
+		b = s.moreRecords(h)
+	}
+	return &b[h&(blockPackets-1)]
+}
+
+func (s *slab) moreRecords(h Handle) *[blockPackets]records {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.records[h>>blockShift]
+	if p.Load() == nil {
+		p.Store(new([blockPackets]records))
+	}
+	return p.Load()
+}
+
+// packetsFor appends a batch of free packets.
+func (s *slab) packetsFor(free []Handle) []Handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := len(s.freeSlots); k >= batch {
+		free = append(free, s.freeSlots[k-batch:]...)
+		s.freeSlots = s.freeSlots[:k-batch]
+		return free
+	}
+	first := s.slots
+	if first == 0 {
+		first = 1
+	}
+	// The lowest is handed out first.
+	last := (first | (batch - 1)) + 1
+	for h := last - 1; h >= first; h-- {
+		if b := &s.packets[h>>blockShift]; *b == nil {
+			*b = new([blockPackets]Packet)
+		}
+		free = append(free, Handle(h))
+	}
+	s.slots = last
+	return free
+}
+
+// takePackets takes free packets back.
+func (s *slab) takePackets(hs []Handle) {
+	s.mu.Lock()
+	s.freeSlots = append(s.freeSlots, hs...)
+	s.mu.Unlock()
+}
+
+func (s *slab) chunksFor(free []uint32) []uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := len(s.freeChunks); k >= batch {
+		free = append(free, s.freeChunks[k-batch:]...)
+		s.freeChunks = s.freeChunks[:k-batch]
+		return free
+	}
+	first := s.chunkCount
+	s.chunkCount += batch
+	for i := s.chunkCount - 1; ; i-- {
+		b := &s.chunks[i>>chunkShift]
+		if *b == nil {
+			*b = new([blockChunks]chunk)
+		}
+		(*b)[i&(blockChunks-1)].id = i
+		free = append(free, i)
+		if i == first {
+			return free
+		}
+	}
+}
+
+func (s *slab) takeChunks(ids []uint32) {
+	s.mu.Lock()
+	s.freeChunks = append(s.freeChunks, ids...)
+	s.mu.Unlock()
+}
