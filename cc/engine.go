@@ -35,7 +35,8 @@ type Control struct {
 	Rate units.Rate
 	// Window bounds the payload bytes that are sent and not acknowledged, or
 	// is Unlimited. It is at least one byte; a sender may always have one
-	// packet (or segment, where it sends segments) outstanding.
+	// packet (or segment, where it sends segments) outstanding. A Granted
+	// engine's may be 0: then nothing goes until it says otherwise.
 	Window units.Bytes
 	// Class is the fabric's priority for the flow's next packets, plus one; 0
 	// leaves them at the flow's own. Only schemes that say so (Scheme.Classes)

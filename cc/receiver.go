@@ -6,8 +6,9 @@ import "github.com/sluice-rdma/sluice/units"
 type Granted interface {
 	Engine
 	// OnGrant takes a grant. Grants may come late or in another order than they
-	// were given, and not every one comes.
-	OnGrant(now units.Time, g Grant) Control
+	// were given, and not every one comes. sent is Ack.Sent at that moment, for
+	// engines that treat what has been granted unlike what needs no grant.
+	OnGrant(now units.Time, sent units.Bytes, g Grant) Control
 }
 
 // Grant is what a receiver lets one flow send.
@@ -37,8 +38,8 @@ type Data struct {
 // to the goroutine of its driver.
 type Receiver interface {
 	// OnStart says that a flow begins, before its first packet if the transport
-	// announces flows, else with it. OnEnd says that the last byte has arrived, or
-	// that the sender has given up.
+	// announces flows, else with it; size is as Data.Size. OnEnd says that the last
+	// byte has arrived, or that the sender has given up.
 	OnStart(now units.Time, flow uint32, size units.Bytes)
 	OnEnd(now units.Time, flow uint32)
 	// OnData takes one data packet, once for each that is placed.

@@ -1,0 +1,107 @@
+package homa
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is HOMA's parameters. Senders and receivers of a network must have the
+// same.
+type Config struct {
+	// RTTBytes is what a sender sends unasked, and what a receiver keeps granted
+	// ahead of each flow that it grants to (section 3.2). Zero is the line rate
+	// times the base RTT. It is rounded up to whole packets. Where hosts have
+	// different line rates it has to be set.
+	RTTBytes units.Bytes `yaml:"rtt_bytes" eg:"60KB"`
+	// Overcommit is the degree of overcommitment: how many flows a receiver grants
+	// to at one time (section 3.5).
+	Overcommit int `yaml:"overcommit" eg:"1"`
+	// UnscheduledClasses and ScheduledClasses are how many of the fabric's
+	// priorities carry unscheduled and granted packets; the former are the more
+	// urgent (section 3.4).
+	UnscheduledClasses int `yaml:"unscheduled_classes" eg:"4"`
+	ScheduledClasses   int `yaml:"scheduled_classes" eg:"4"`
+	// UnscheduledCutoff is the largest message whose unscheduled packets are not
+	// in the least urgent of the unscheduled classes. Zero is RTTBytes.
+	UnscheduledCutoff units.Bytes `yaml:"unscheduled_cutoff" eg:"10KB"`
+	// CutoffStep is by which factor the largest message of a class exceeds that
+	// of the next more urgent one, where there are more than two, above 1.
+	CutoffStep float64 `yaml:"cutoff_step" eg:"10"`
+	// Resend is for how long a flow may be silent before its grant is sent again
+	// and stops to count.
+	Resend units.Time `yaml:"resend" eg:"500us"`
+}
+
+// classes bounds the priorities in use: a fabric has eight.
+const classes = 8
+
+// DefaultConfig returns the parameters that docs/engines/homa.md gives the source
+// of.
+func DefaultConfig() Config {
+	return Config{
+		Overcommit:         6,
+		UnscheduledClasses: 2,
+		ScheduledClasses:   6,
+		CutoffStep:         4,
+		Resend:             units.Millisecond,
+	}
+}
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case c.RTTBytes < 0 || c.RTTBytes > units.GiB:
+		return fmt.Errorf("homa: rtt_bytes is %v: choose up to 1GiB, or 0 for the line rate times the base RTT", c.RTTBytes)
+	case c.Overcommit < 1 || c.Overcommit > maxOvercommit:
+		return fmt.Errorf("homa: overcommit is %d: choose 1 to %d flows", c.Overcommit, maxOvercommit)
+	case c.UnscheduledClasses < 1 || c.ScheduledClasses < 1 || c.UnscheduledClasses+c.ScheduledClasses > classes:
+		return fmt.Errorf("homa: unscheduled_classes is %d and scheduled_classes %d: choose 1 or more of each, %d together at most", c.UnscheduledClasses, c.ScheduledClasses, classes)
+	case c.UnscheduledCutoff < 0:
+		return fmt.Errorf("homa: unscheduled_cutoff is %v: choose a size, or 0 for rtt_bytes", c.UnscheduledCutoff)
+	case !(c.CutoffStep > 1 && c.CutoffStep <= 1e9):
+		return fmt.Errorf("homa: cutoff_step is %v: choose a factor above 1, such as 4", c.CutoffStep)
+	case c.Resend <= 0 || c.Resend > 1000*units.Second:
+		return fmt.Errorf("homa: resend is %v: choose a span above 0, such as 1ms", c.Resend)
+	}
+	return nil
+}
+
+// maxOvercommit keeps what a packet costs bounded.
+const maxOvercommit = 64
+
+// rttBytes is RTTBytes in whole packets.
+func (c Config) rttBytes(env cc.Env) units.Bytes {
+	n := c.RTTBytes
+	if n == 0 {
+		n = min(env.LineRate.BytesIn(env.BaseRTT), units.GiB)
+	}
+	return max(1, (n+env.MTU-1)/env.MTU) * env.MTU
+}
+
+// unscheduledClass is the class of the unscheduled packets of a message, 0 bytes
+// for one of unknown length.
+func (c Config) unscheduledClass(size, rttBytes units.Bytes) uint8 {
+	class, top := c.ScheduledClasses+1, c.ScheduledClasses+c.UnscheduledClasses
+	cutoff := float64(c.UnscheduledCutoff)
+	if c.UnscheduledCutoff == 0 {
+		cutoff = float64(rttBytes)
+	}
+	for size > 0 && class < top && float64(size) <= cutoff {
+		class++
+		cutoff /= c.CutoffStep
+	}
+	return uint8(class)
+}
+
+func (c Config) check(env cc.Env) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := env.Validate(); err != nil {
+		return fmt.Errorf("homa: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package homa
+
+import (
+	"math"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// receiver decides at one host whose turn it is.
+//
+// A flow that is longer than RTTBytes wants grants until it is granted to its
+// end. Of those that do, the Overcommit shortest are active: granted to, in the
+// order of their remaining bytes. The others wait in a heap.
+type receiver struct {
+	rttBytes, mtu units.Bytes
+	allowance     units.Bytes // that the sum of outstanding grants may reach
+	scheduled     uint8       // classes
+	highest       uint8       // where the shortest begins: one is left for a shorter one that comes
+	resend        units.Time
+
+	flows   []flow   // by number
+	active  []uint32 // the shortest first
+	waiting []uint32 // a binary heap
+
+	outstanding units.Bytes // granted beyond RTTBytes and not arrived, of flows that are heard from
+	incomplete  int         // flows of which not all has arrived
+	starts      uint64
+	alarm       units.Time
+	pending     []uint32 // flows with a grant to be sent, from the head
+	head        int
+}
+
+type flow struct {
+	size           units.Bytes // unknown counts as the largest
+	arrived, limit units.Bytes
+	told           units.Bytes // the limit that the sender was sent
+	start          uint64      // order of beginning
+	heard          units.Time  // when data came, or a grant was sent
+	place          int32       // in the heap
+	where          place
+	class          uint8
+	silent         bool // for longer than Resend
+	queued         bool // in pending
+	again          bool // send the grant though it was sent
+}
+
+// place is where a flow is kept.
+type place uint8
+
+const (
+	nowhere place = iota // no such flow
+	apart                // gets no grant: short, granted to its end, silent or over
+	inActive
+	inWaiting
+)
+
+const unknown units.Bytes = math.MaxInt64 / 4
+
+// NewReceiver makes the receiver of one host.
+func NewReceiver(c Config, env cc.Env) (cc.Receiver, error) {
+	if err := c.check(env); err != nil {
+		return nil, err
+	}
+	rttBytes := c.rttBytes(env)
+	return &receiver{
+		rttBytes: rttBytes, mtu: env.MTU,
+		allowance: rttBytes * units.Bytes(c.Overcommit),
+		scheduled: uint8(c.ScheduledClasses),
+		highest:   uint8(max(1, min(c.Overcommit, c.ScheduledClasses-1))),
+		resend:    c.Resend,
+		active:    make([]uint32, 0, c.Overcommit),
+		alarm:     units.Never,
+	}, nil
+}
+
+// outstanding is what a flow has been granted beyond its unscheduled bytes and
+// has not arrived.
+func (r *receiver) outstandingOf(f *flow) units.Bytes {
+	return max(0, f.limit-max(f.arrived, r.rttBytes))
+}
+
+// OnStart implements cc.Receiver.
+func (r *receiver) OnStart(now units.Time, number uint32, size units.Bytes) {
+	for int(number) >= len(r.flows) {
+		r.flows = append(r.flows, flow{})
+	}
+	f := &r.flows[number]
+	if f.where != nowhere {
+		return
+	}
+	if size <= 0 {
+		size = unknown
+	}
+	r.starts++
+	first := min(size, r.rttBytes)
+	*f = flow{
+		size: size, limit: first, told: first, start: r.starts, heard: now,
+		where: apart, queued: f.queued,
+	}
+	r.incomplete++
+	r.alarm = min(r.alarm, now+r.resend)
+	// Nothing is granted before something has arrived: the sender has enough to
+	// send until then.
+}
+
+// OnData implements cc.Receiver.
+func (r *receiver) OnData(d *cc.Data) {
+	if int(d.Flow) >= len(r.flows) || r.flows[d.Flow].where == nowhere {
+		r.OnStart(d.Now, d.Flow, d.Size)
+	}
+	f := &r.flows[d.Flow]
+	before := r.outstandingOf(f)
+	if f.silent {
+		f.silent, before = false, 0 // its grants count again
+	}
+	was := f.arrived
+	f.arrived, f.heard = min(max(f.arrived, d.Arrived), f.size), d.Now
+	f.limit = max(f.limit, f.arrived) // the sender may send a packet too much
+	f.told = max(f.told, f.arrived)
+	r.outstanding += r.outstandingOf(f) - before
+	switch {
+	case f.arrived == f.size:
+		if was < f.size {
+			r.incomplete--
+		}
+		r.take(d.Flow, f)
+	case f.where == apart && f.limit < f.size:
+		r.wait(d.Flow)
+	case f.where == inActive:
+		r.rise(d.Flow)
+	case f.where == inWaiting:
+		r.up(int(f.place), d.Flow)
+	}
+	r.grant(d.Now)
+}
+
+// OnEnd implements cc.Receiver.
+func (r *receiver) OnEnd(now units.Time, number uint32) {
+	if int(number) >= len(r.flows) || r.flows[number].where == nowhere {
+		return
+	}
+	f := &r.flows[number]
+	if !f.silent {
+		r.outstanding -= r.outstandingOf(f)
+	}
+	if f.arrived < f.size {
+		r.incomplete--
+	}
+	r.take(number, f)
+	f.where = nowhere
+	r.grant(now)
+}
+
+// Deadline implements cc.Receiver.
+func (r *receiver) Deadline() units.Time { return r.alarm }
+
+// OnTimer sends the grants of silent flows again, since no later one makes up for a
+// loss, and gives their place and their share of the allowance to others until
+// they are heard from.
+func (r *receiver) OnTimer(now units.Time) {
+	if now < r.alarm {
+		return
+	}
+	for i := range r.flows {
+		f := &r.flows[i]
+		if f.where == nowhere || f.arrived == f.size || now-f.heard < r.resend {
+			continue
+		}
+		if f.limit == f.size && f.limit <= r.rttBytes {
+			// A short flow whose sender knows of fewer RTTBytes would wait for ever.
+			f.class = r.scheduled
+		} else if r.outstandingOf(f) == 0 {
+			continue
+		}
+		if !f.silent {
+			r.outstanding -= r.outstandingOf(f)
+			r.take(uint32(i), f)
+			f.silent = true
+		}
+		f.heard, f.again = now, true
+		r.tell(uint32(i), f)
+	}
+	r.alarm = units.Never
+	if r.incomplete > 0 {
+		r.alarm = now + r.resend
+	}
+	r.grant(now)
+}
+
+// Next implements cc.Receiver.
+func (r *receiver) Next() (number uint32, g cc.Grant, ok bool) {
+	for r.head < len(r.pending) {
+		number = r.pending[r.head]
+		r.head++
+		f := &r.flows[number]
+		f.queued = false
+		if f.where != nowhere && (f.limit > f.told || f.again) {
+			f.told, f.again = f.limit, false
+			return number, cc.Grant{Limit: f.limit, Class: f.class}, true
+		}
+	}
+	r.pending, r.head = r.pending[:0], 0
+	return 0, cc.Grant{}, false
+}
+
+// grant gives out what the allowance has left, to the shortest first.
+func (r *receiver) grant(now units.Time) {
+	r.promote()
+	above := uint8(0) // the class of the next shorter flow
+	for i := 0; i < len(r.active); {
+		left := r.allowance - r.outstanding
+		if left <= 0 {
+			return
+		}
+		number := r.active[i]
+		f := &r.flows[number]
+		class, wait := r.class(i, f, above)
+		if !wait {
+			if limit := r.cut(f, min(f.arrived+r.rttBytes, f.limit+left)); limit > f.limit {
+				r.outstanding += limit - f.limit // which is above what has arrived, and RTTBytes
+				f.limit, f.class, f.heard = limit, class, now
+				r.tell(number, f)
+			}
+		}
+		if f.limit == f.size { // it wants no more
+			r.take(number, f)
+			r.promote()
+			continue
+		}
+		above = class
+		i++
+	}
+}
+
+// cut ends a limit with the flow, or else with a whole packet.
+func (r *receiver) cut(f *flow, limit units.Bytes) units.Bytes {
+	if limit < f.size {
+		return limit - limit%r.mtu
+	}
+	return f.size
+}
+
+// class is that of what the active flow of a rank is granted next, and whether
+// that has to wait.
+//
+// Each flow has a class below that of the next shorter one, as long as there are
+// any. A class may fall at any time, but rises only when all that was granted has
+// arrived: what overtakes other packets of its flow is a loss to a transport that
+// goes back. So the classes go down as flows end, until the shortest is among
+// others in the lowest; then it waits for its packets, and is lifted.
+func (r *receiver) class(rank int, f *flow, above uint8) (class uint8, wait bool) {
+	if rank > 0 {
+		below := max(2, above) - 1
+		if f.class > 0 {
+			below = min(below, f.class)
+		}
+		return below, false
+	}
+	others := uint8(0)
+	for _, x := range r.active[1:] {
+		others = max(others, r.flows[x].class)
+	}
+	switch {
+	case f.class > 1 || f.class == 1 && (others == 0 || r.scheduled == 1):
+		return f.class, false // the others give way
+	case f.class == 0 || f.arrived == f.limit:
+		return min(r.scheduled, max(r.highest, others+1)), false
+	}
+	return f.class, true
+}
+
+func (r *receiver) tell(number uint32, f *flow) {
+	if !f.queued {
+		f.queued = true
+		r.pending = append(r.pending, number)
+	}
+}
