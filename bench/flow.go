@@ -54,6 +54,16 @@ func (f *flow) resent() (retransmissions, timeouts uint64) {
 	return c.RetransmittedPackets + peer.RetransmittedPackets, c.LocalAckTimeoutErr + peer.LocalAckTimeoutErr
 }
 
+// notifications returns how many congestion notification packets a flow's sender was
+// sent.
+func (f *flow) notifications() uint64 {
+	if f.light != nil {
+		return 0
+	}
+	_, handled := f.poster.nic.Notifications(f.qp.Num())
+	return handled
+}
+
 // flowHash is the entropy of the path of a flow's data.
 func (f *flow) flowHash() uint32 {
 	if f.light != nil {

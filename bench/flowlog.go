@@ -160,6 +160,7 @@ type flowTally struct {
 	rttSum, rttMax units.Time
 	rttCount       uint64
 	retrans        uint64 // at its end
+	cnps           uint64 // likewise
 	timeouts       uint64
 }
 

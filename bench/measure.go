@@ -56,6 +56,7 @@ type label struct {
 	gone     nicmodel.Delivered // of flows that have ended, from the warm-up on
 	shares   []float64          // payload of each endless flow, from the warm-up on
 	retrans  uint64
+	cnps     uint64
 	timeouts uint64
 	stepped  nicmodel.Delivered // since the last sample
 	rttSum   units.Time
@@ -222,12 +223,14 @@ func (m *measurement) settle(f *flow) {
 	m.look(f)
 	since := subtract(f.delivered, f.atWarmup)
 	f.tally.retrans, f.tally.timeouts = f.resent()
+	f.tally.cnps = f.notifications()
 	m.both(f, func(l *label) {
 		l.running--
 		if m.warm {
 			add(&l.gone, since)
 		}
 		l.retrans += f.tally.retrans
+		l.cnps += f.tally.cnps
 		l.timeouts += f.tally.timeouts
 		if f.Size == 0 && m.warm && f.kept.shares() {
 			l.shares = append(l.shares, float64(since.Payload))
@@ -430,7 +433,7 @@ func (m *measurement) flows(l *label, span units.Time) Flows {
 		}
 		from = slowdownBins[i]
 	}
-	f.Retransmissions, f.Timeouts = l.retrans, l.timeouts
+	f.Retransmissions, f.Timeouts, f.CNPs = l.retrans, l.timeouts, l.cnps
 	return f
 }
 

@@ -114,8 +114,11 @@ func (s *simulation) env(line units.Rate) cc.Env {
 func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
 	scheme := &s.sys.Scheme
 	c := nicmodel.Congestion{
-		Telemetry: scheme.Telemetry, ECT: scheme.ECN,
+		Telemetry: scheme.Telemetry, ECT: scheme.ECN || scheme.CNP,
 		AckPriority: uint8(s.sys.NIC.AckPriority), BaseRTT: s.baseRTT,
+	}
+	if scheme.CNP {
+		c.CNPInterval = s.sys.NIC.CNPInterval
 	}
 	var err error
 	if s.sys.Offload() {

@@ -47,6 +47,9 @@ type Congestion struct {
 	// Telemetry is collected by the packets and reflected by the peer.
 	Telemetry telemetry.Kind
 	ECT       bool // switches may mark the packets
+	// CNPInterval is the least time between two congestion notification packets
+	// with which this queue pair, as a responder, answers marked ones; 0 sends none.
+	CNPInterval units.Time
 	// AckPriority is the priority of acknowledgements that this queue pair
 	// sends as a responder.
 	AckPriority uint8
@@ -133,6 +136,8 @@ type qp struct {
 	gap, span                     units.Time // of a full packet at the present rate; over which the rate is measured
 	sent, acked                   units.Bytes
 	delivered                     Delivered
+	cnpAfter                      units.Time // when the next CNP may be sent
+	cnpsSent, cnpsHandled         uint64
 	echo                          echo
 	echoPacket                    fabric.Handle // holds the newest packet's per-hop records
 	reports                       []Report      // by slot, where telemetry is collected
@@ -242,6 +247,7 @@ func (n *NIC) reset(q *qp) {
 	q.rc, q.state = nil, ib.Reset
 	q.posted, q.asked, q.handed, q.reaped, q.fetching = 0, 0, 0, 0, 0
 	q.sent, q.acked, q.timerAt = 0, 0, units.Never
+	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
 }
 
 // Reset takes a queue pair back to RESET, with all that it had to do.

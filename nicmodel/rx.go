@@ -28,6 +28,11 @@ func (n *NIC) receive(now units.Time, h fabric.Handle) {
 		n.frames.free(h)
 		return
 	}
+	if f.desc.Header.Opcode == ib.CNP {
+		n.frames.free(h)
+		n.notified(now, q)
+		return
+	}
 	n.stat.RxPayload += units.Bytes(f.desc.Payload)
 	n.frameSize = units.Bytes(p.Size)
 	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &n.eff)
@@ -37,10 +42,14 @@ func (n *NIC) receive(now units.Time, h fabric.Handle) {
 	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
 		q.report.fromData(n.net, h, p)
 	default:
+		notify := marked(p, &f.desc)
 		kept := n.noteEcho(q, h, p, f)
 		n.effects(now, q, f, h)
 		if !kept {
 			n.frames.free(h)
+		}
+		if notify {
+			n.notify(now, q)
 		}
 		return
 	}

@@ -331,7 +331,7 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 			q.responding--
 		}
 	}
-	if q == nil || q.rc == nil || q.resets != f.resets || !q.rc.Fresh(&f.desc) {
+	if q == nil || q.rc == nil || q.resets != f.resets || f.desc.Header.Opcode != ib.CNP && !q.rc.Fresh(&f.desc) {
 		n.stat.Stale++
 		n.frames.free(h)
 		return false

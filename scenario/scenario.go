@@ -225,6 +225,10 @@ type NIC struct {
 	Priority int `yaml:"priority" eg:"3"`
 	// Priority of acknowledgements, 0 to 7.
 	AckPriority int `yaml:"ack_priority" eg:"4"`
+	// Least time between two congestion notification packets with which a queue pair
+	// answers marked ones, for engines that live on them. They have the priority of
+	// acknowledgements.
+	CNPInterval units.Time `yaml:"cnp_interval" eg:"50us"`
 	// Retransmission timer as InfiniBand encodes it: 4.096 us * 2^n, n from 1 to
 	// 31; 0 is none.
 	Timeout int `yaml:"timeout" eg:"10"`

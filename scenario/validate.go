@@ -238,6 +238,9 @@ func (sys *System) checkNIC(d *decoder, at func(string) string) {
 			d.fail(at("nic."+r.key), "is %d: choose %d to %d", r.v, r.low, r.high)
 		}
 	}
+	if n.CNPInterval <= 0 || n.CNPInterval > units.Second {
+		d.fail(at("nic.cnp_interval"), "is %v: choose a span above 0 and up to 1s, such as 50us", n.CNPInterval)
+	}
 }
 
 // clone returns a copy that an override can be decoded into.

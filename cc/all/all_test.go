@@ -24,6 +24,7 @@ func TestEverySchemeMakesAnEngineFromItsDefaults(t *testing.T) {
 		"none": {}, "timely": {}, "theta-powertcp": {}, "swift": {},
 		"powertcp": {kind: telemetry.PerHop}, "hpcc": {kind: telemetry.PerHop},
 		"poseidon": {kind: telemetry.MaxDelay},
+		"dcqcn":    {cnp: true},
 		"dctcp":    {ecn: true}, "pulser": {ecn: true, ein: true},
 	}
 	for _, s := range cc.Schemes() {

@@ -4,6 +4,7 @@ package all
 
 import (
 	// Each registers its Scheme.
+	_ "github.com/sluice-rdma/sluice/cc/dcqcn"
 	_ "github.com/sluice-rdma/sluice/cc/dctcp"
 	_ "github.com/sluice-rdma/sluice/cc/hpcc"
 	_ "github.com/sluice-rdma/sluice/cc/none"

@@ -1,0 +1,78 @@
+package dcqcn
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is DCQCN's parameters. Sections and figures are the paper's.
+type Config struct {
+	// G is the weight of a notification in alpha, the estimate of congestion, in (0,
+	// 1] (equation 1).
+	G float64 `yaml:"g"`
+	// AlphaTimer is K: for each such span without a notification alpha falls
+	// (equation 2). It must exceed what lies between two notifications.
+	AlphaTimer units.Time `yaml:"alpha_timer"`
+	// IncreaseTimer and ByteCounter are T and B: the rate rises for each such span, and
+	// for each so many bytes sent (section 3.1).
+	IncreaseTimer units.Time  `yaml:"increase_timer"`
+	ByteCounter   units.Bytes `yaml:"byte_counter"`
+	// FastRecovery is F: how many rises go halfway back to the rate before the cut
+	// (section 3.1).
+	FastRecovery int `yaml:"fast_recovery"`
+	// AdditiveIncrease is R_AI, by which the target then rises (section 3.1).
+	AdditiveIncrease units.Rate `yaml:"additive_increase"`
+	// HyperIncrease is R_HAI, by which it does when timer and byte counter have both
+	// made more than F steps (section 3.1). The paper gives no value.
+	HyperIncrease units.Rate `yaml:"hyper_increase"`
+	// MinRate is the lowest rate. The paper gives none.
+	MinRate units.Rate `yaml:"min_rate"`
+	// Window bounds what is in flight by what the line rate fills in a base round
+	// trip. The paper has no window.
+	Window bool `yaml:"window"`
+}
+
+// DefaultConfig returns the parameters that docs/engines/dcqcn.md gives the source
+// of.
+func DefaultConfig() Config {
+	return Config{
+		G: 1.0 / 256, AlphaTimer: 55 * units.Microsecond,
+		IncreaseTimer: 55 * units.Microsecond, ByteCounter: 10 * units.MB, FastRecovery: 5,
+		AdditiveIncrease: 40 * units.Mbps, HyperIncrease: 400 * units.Mbps,
+		MinRate: 10 * units.Mbps,
+	}
+}
+
+const (
+	// maxSpan and minBytes keep what is caught up with after a pause countable.
+	maxSpan  = units.Second
+	minSpan  = 100 * units.Nanosecond
+	minBytes = units.KB
+	// maxStages is far above any use.
+	maxStages = 1000
+)
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case !(c.G > 0 && c.G <= 1):
+		return fmt.Errorf("dcqcn: g is %v: choose a number above 0 and up to 1, such as 0.00390625", c.G)
+	case c.AlphaTimer < minSpan || c.AlphaTimer > maxSpan:
+		return fmt.Errorf("dcqcn: alpha_timer is %v: choose %v to %v, such as 55us", c.AlphaTimer, minSpan, maxSpan)
+	case c.IncreaseTimer < minSpan || c.IncreaseTimer > maxSpan:
+		return fmt.Errorf("dcqcn: increase_timer is %v: choose %v to %v, such as 55us", c.IncreaseTimer, minSpan, maxSpan)
+	case c.ByteCounter < minBytes:
+		return fmt.Errorf("dcqcn: byte_counter is %v: choose %v or more, such as 10MB", c.ByteCounter, minBytes)
+	case c.FastRecovery < 0 || c.FastRecovery > maxStages:
+		return fmt.Errorf("dcqcn: fast_recovery is %d: choose 0 to %d rises, such as 5", c.FastRecovery, maxStages)
+	case c.AdditiveIncrease <= 0:
+		return fmt.Errorf("dcqcn: additive_increase is %v: choose a positive rate, such as 40Mbps", c.AdditiveIncrease)
+	case c.HyperIncrease <= 0:
+		return fmt.Errorf("dcqcn: hyper_increase is %v: choose a positive rate, such as 400Mbps", c.HyperIncrease)
+	case c.MinRate <= 0:
+		return fmt.Errorf("dcqcn: min_rate is %v: choose a positive rate; a flow without one would stop for good", c.MinRate)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// CNPBytes is the size of a congestion notification packet from MAC header to FCS:
+// behind the BTH, of 12 bytes, come 16 reserved ones (IBA annex A17).
+const CNPBytes units.Bytes = frameOverhead + 12 + 16
+
+// notify is DCQCN's notification point (SIGCOMM 2015, section 3.1): a request's packet
+// that met a congestion mark is answered with a CNP, unless the queue pair has sent
+// one less than Congestion.CNPInterval ago. The data of READs are not answered: no
+// engine steers them (see the package's Limits).
+func (n *NIC) notify(now units.Time, q *qp) {
+	if q.rc == nil || q.cong.CNPInterval <= 0 || now < q.cnpAfter {
+		return
+	}
+	q.cnpAfter = now + q.cong.CNPInterval
+	q.cnpsSent++
+	h, f := n.frames.alloc()
+	f.desc = rc.Descriptor{Header: rc.Header{Opcode: ib.CNP}}
+	f.srcQPN, f.dstQPN, f.resets = q.num, q.peer.QPN, q.resets
+	p := n.net.Packet(h)
+	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(q.peer.Host), q.peer.FlowHash
+	p.Priority, p.Size = q.cong.AckPriority, int32(CNPBytes)
+	// It leaves as acknowledgements do.
+	f.ready = now + n.cfg.PipelineLatency
+	n.control[p.Priority].push(n.frames, h)
+	n.kick(now, f.ready)
+}
+
+// notified takes a CNP at the reaction point.
+func (n *NIC) notified(now units.Time, q *qp) {
+	q.cnpsHandled++
+	if q.cong.Engine == nil || !q.hasFlow {
+		return
+	}
+	n.steer(now, q, q.cong.Engine.OnCNP(now))
+	n.file(now, q)
+	n.schedule(now)
+}
+
+// Notifications returns how many congestion notification packets a queue pair has
+// sent as a receiver of data (np_cnp_sent), and how many it has been sent
+// (rp_cnp_handled).
+func (n *NIC) Notifications(num uint32) (sent, handled uint64) {
+	q := n.qp(num)
+	return q.cnpsSent, q.cnpsHandled
+}
+
+// marked reports whether a packet is one that notify answers.
+func marked(p *fabric.Packet, d *rc.Descriptor) bool {
+	return p.Flags&fabric.CE != 0 && d.Payload > 0
+}
