@@ -200,6 +200,28 @@ func (n *Network) post(at units.Time, src uint32, node int32, kind uint32, arg u
 // The seed decides the choice of paths, ECN marks and losses. The topology must
 // not be changed afterwards.
 func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, error) {
+	n, err := newSwitches(e, topo, cfg, seed)
+	if err != nil {
+		return nil, err
+	}
+	n.buildRoutes(func(uint32) bool { return true })
+	if err := n.buildFailures(seed); err != nil {
+		return nil, err
+	}
+	n.slow = make([]slowPath, topo.Switches())
+	return n, nil
+}
+
+// Check reports what is wrong with a configuration for a topology, as New does, but
+// builds no routes. The error is a *BufferError, or wraps one, if a switch has not the
+// memory for the headroom of its ports.
+func Check(topo *Topology, cfg Config) error {
+	_, err := newSwitches(des.New(), topo, cfg, 0)
+	return err
+}
+
+// newSwitches returns a network that has links and switches and as yet no routes.
+func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, error) {
 	if err := topo.Validate(); err != nil {
 		return nil, err
 	}
@@ -236,12 +258,19 @@ func New(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, erro
 	if err := n.buildSwitches(seed); err != nil {
 		return nil, err
 	}
-	n.buildRoutes(func(uint32) bool { return true })
-	if err := n.buildFailures(seed); err != nil {
-		return nil, err
-	}
-	n.slow = make([]slowPath, topo.Switches())
 	return n, nil
+}
+
+// BufferError says that a switch has not the memory for the headroom of its ports.
+type BufferError struct {
+	Switch           string
+	Ports            int
+	Headroom, Buffer units.Bytes
+}
+
+func (e *BufferError) Error() string {
+	return fmt.Sprintf("switch %s: the headroom of its %d ports takes %v of its buffer of %v: raise Buffer, or lower Headroom or the number of lossless priorities",
+		e.Switch, e.Ports, e.Headroom, e.Buffer)
 }
 
 // buildPorts registers a destination of events for each node, and two sources for
@@ -373,8 +402,7 @@ func (n *Network) buildSwitches(seed uint64) error {
 			}
 		}
 		if sw.shared < int64(n.cfg.MaxFrame) {
-			errs = append(errs, fmt.Errorf("switch %s: the headroom of its %d ports takes %v of its buffer of %v: raise Buffer, or lower Headroom or the number of lossless priorities",
-				v.name, len(v.ports), cfg.Buffer-units.Bytes(sw.shared), cfg.Buffer))
+			errs = append(errs, &BufferError{Switch: v.name, Ports: len(v.ports), Headroom: cfg.Buffer - units.Bytes(sw.shared), Buffer: cfg.Buffer})
 		}
 	}
 	if len(errs) > 0 {

@@ -50,7 +50,7 @@ func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
 	}
 	s := Default()
 	s.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml")
-	d := &decoder{at: map[string]Pos{}, file: Pos{File: file}}
+	d := &decoder{at: map[string]Pos{}, file: Pos{File: file, Line: 1}}
 	d.decode(root, "", reflect.ValueOf(s).Elem())
 	d.at = withoutRoot(d.at)
 	s.source = d
@@ -124,7 +124,7 @@ func readTree(file string, src []byte, above []string) (*node, error) {
 		return nil, err
 	}
 	if root.kind != mappingNode {
-		return nil, &Error{Pos: Pos{File: file}, Msg: fmt.Sprintf("here stands %v where a scenario belongs, which is a mapping: begin with name:, topology: and so on", root.kind)}
+		return nil, &Error{Pos: root.pos, Msg: fmt.Sprintf("here stands %v where a scenario belongs, which is a mapping: begin with name:, topology: and so on", root.kind)}
 	}
 	base := root.take("extends")
 	if base == nil {
@@ -166,7 +166,7 @@ func (n *node) applyParams() error {
 		return &Error{Pos: params.pos, Key: "params", Msg: fmt.Sprintf("here stands %v where a mapping of names to values belongs", params.kind)}
 	}
 	used := map[string]bool{}
-	if err := n.substitute(params, used); err != nil {
+	if err := n.substitute(params, used, ""); err != nil {
 		return err
 	}
 	if params != nil {

@@ -187,7 +187,8 @@ func atLine(at Pos, n ast.Node) Pos {
 type treeReader struct {
 	at      Pos
 	anchors map[string]*node
-	nodes   int // read so far, copies of aliases included
+	nodes   int    // read so far, copies of aliases included
+	path    string // of what is read
 	err     error
 }
 
@@ -214,7 +215,7 @@ func (r *treeReader) count(n *node) bool {
 
 func (r *treeReader) fail(n ast.Node, format string, args ...any) *node {
 	if r.err == nil {
-		r.err = &Error{Pos: atLine(r.at, n), Msg: fmt.Sprintf(format, args...)}
+		r.err = &Error{Pos: atLine(r.at, n), Key: r.path, Msg: fmt.Sprintf(format, args...)}
 	}
 	return &node{pos: atLine(r.at, n)}
 }
@@ -234,8 +235,8 @@ func (r *treeReader) read(n ast.Node) *node {
 		return &node{kind: scalarNode, text: n.GetToken().Value, pos: pos}
 	case *ast.SequenceNode:
 		s := &node{kind: sequenceNode, pos: pos}
-		for _, v := range n.Values {
-			s.items = append(s.items, r.read(v))
+		for i, v := range n.Values {
+			s.items = append(s.items, r.within(fmt.Sprintf("%s[%d]", r.path, i), v))
 		}
 		return s
 	case *ast.MappingNode:
@@ -259,6 +260,15 @@ func (r *treeReader) read(n ast.Node) *node {
 	return r.fail(n, "%s is of no use in a scenario: write plain mappings, lists and values", n.Type())
 }
 
+// within reads what stands at a path.
+func (r *treeReader) within(path string, n ast.Node) *node {
+	outer := r.path
+	r.path = path
+	v := r.read(n)
+	r.path = outer
+	return v
+}
+
 func (r *treeReader) mapping(pos Pos, values []*ast.MappingValueNode) *node {
 	m := &node{kind: mappingNode, pos: pos}
 	var merged []*node
@@ -274,7 +284,7 @@ func (r *treeReader) mapping(pos Pos, values []*ast.MappingValueNode) *node {
 		if m.get(key.text) != nil {
 			return r.fail(v.Key, "the key %q is there twice: remove one", key.text)
 		}
-		m.fields = append(m.fields, field{key.text, key.pos, r.read(v.Value)})
+		m.fields = append(m.fields, field{key.text, key.pos, r.within(join(r.path, key.text), v.Value)})
 	}
 	for _, from := range merged {
 		if from.kind != mappingNode {

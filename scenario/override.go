@@ -164,7 +164,7 @@ func otherKind(base, over *node) bool {
 
 // substitute replaces each value that is "$name" by the parameter of that name,
 // and says which were used.
-func (n *node) substitute(params *node, used map[string]bool) error {
+func (n *node) substitute(params *node, used map[string]bool, path string) error {
 	if n.kind == scalarNode && !n.quoted && strings.HasPrefix(n.text, "$") {
 		name := n.text[1:]
 		v := params.get(name)
@@ -175,19 +175,19 @@ func (n *node) substitute(params *node, used map[string]bool) error {
 					names = append(names, f.key)
 				}
 			}
-			return &Error{Pos: n.pos, Msg: fmt.Sprintf("there is no parameter %q: params has %s", name, orNone(names))}
+			return &Error{Pos: n.pos, Key: path, Msg: fmt.Sprintf("there is no parameter %q: params has %s", name, orNone(names))}
 		}
 		used[name] = true
 		*n = *v.clone()
 		return nil
 	}
 	for _, f := range n.fields {
-		if err := f.value.substitute(params, used); err != nil {
+		if err := f.value.substitute(params, used, join(path, f.key)); err != nil {
 			return err
 		}
 	}
-	for _, item := range n.items {
-		if err := item.substitute(params, used); err != nil {
+	for i, item := range n.items {
+		if err := item.substitute(params, used, fmt.Sprintf("%s[%d]", path, i)); err != nil {
 			return err
 		}
 	}

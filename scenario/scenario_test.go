@@ -76,6 +76,10 @@ func TestErrors(t *testing.T) {
 		{"mtu out of range", "mtu: 1024", "mtu: 12", "nic.mtu: is 12: choose 64 to 65535"},
 		{"mtu of no queue pair", "mtu: 1024", "mtu: 1000", "small.yaml:11: nic.mtu: is 1000, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced"},
 		{"unknown model", "mtu: 1024", "model: tiny", `small.yaml:11: nic.model: "tiny" is none: choose staged or reduced`},
+		{"headroom beyond the buffer", "buffer: 1MiB", "buffer: 16KiB", "small.yaml:8: fabric.buffer: is 16KiB, and the headroom of the 4 ports of switch tor0 takes "},
+		{"engine that the hosts' rate is too low for", "10Gbps", "1Mbps", "small.yaml:15: systems[0].config: min_rate (10Mbps) is above the line rate (1Mbps)"},
+		{"clock read too seldom", "mtu: 1024", "mtu: 1024\nshim: {calibrate_every: 100s}", "small.yaml:12: shim.calibrate_every: is 100s: choose a span of up to 60s"},
+		{"alias of nothing", "mtu: 1024", "mtu: *m", "small.yaml:11: nic.mtu: *m refers to an anchor that is not there"},
 		{"latency of a staged NIC", "mtu: 1024", "mtu: 1024\n  host_send: 1us", "small.yaml:12: nic.host_send: the staged NIC has the latencies of its preset"},
 		{"negative latency", "mtu: 1024", "model: reduced\n  completion: -1us", "small.yaml:12: nic.completion: is -1us: choose 0 to 1s"},
 		{"engine above a reduced NIC", "mtu: 1024", "model: reduced\n  mode: host", "small.yaml:12: nic.mode: reduced NICs run the engine themselves"},
@@ -120,7 +124,7 @@ func TestErrors(t *testing.T) {
 		{"not true or false", "buffer: 1MiB", "int: yes", `fabric.int: "yes" is neither true nor false`},
 		{"key twice", "mtu: 1024", "mtu: 1024\n  mtu: 2048", "small.yaml:12: not YAML: mapping key \"mtu\" already defined"},
 		{"not YAML", "name: small", "name: [", "small.yaml:"},
-		{"a list at the top", small, "- a\n- b", "small.yaml: here stands a list where a scenario belongs"},
+		{"a list at the top", small, "- a\n- b", "small.yaml:1: here stands a list where a scenario belongs"},
 		{"empty", small, "# nothing\n", "small.yaml: here stands nothing where a scenario belongs"},
 		{"two documents", "measure:", "---\nmeasure:", "a second document begins here"},
 		{"expectation of no system", "measure:", "expect: [{system: C, metric: jain, min: 1}]\nmeasure:", `expect[0].system: there is no system "C": there are A, B`},
@@ -130,7 +134,7 @@ func TestErrors(t *testing.T) {
 		{"switch that is not there", "buffer: 1MiB", "switches: {tor9: {int: false}}", "fabric.switches.tor9: there is no such switch: there are tor0"},
 		{"fault on no link", "buffer: 1MiB", "faults: [{link: h0->h1, loss: 0.1}]", "fabric.faults[0].link: "},
 		{"loss above 1", "buffer: 1MiB", "faults: [{link: '*', loss: 2}]", "fabric.faults[0].loss: is 2: choose a probability"},
-		{"parameter that is not there", "mtu: 1024", "mtu: $m", `small.yaml:11: there is no parameter "m": params has none`},
+		{"parameter that is not there", "mtu: 1024", "mtu: $m", `small.yaml:11: nic.mtu: there is no parameter "m": params has none`},
 		{"parameter that nothing uses", "name: small", "params: {m: 1}", "small.yaml:1: params.m: no value of the scenario is $m"},
 	}
 	for _, c := range cases {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -116,6 +117,7 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	}
 	// What the whole scenario says is wrong once, not once a system.
 	d.within("", path+".override", func(at func(key string) string) {
+		errs := len(d.errs)
 		sys.checkNIC(d, at)
 		if sys.Reduced() {
 			sys.checkReduced(d, at, s)
@@ -123,6 +125,9 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 		sys.checkShim(d, at)
 		sys.checkHost(d, at)
 		sys.checkFabric(d, at, s.graph)
+		if len(d.errs) == errs {
+			sys.checkNetwork(d, at, s.graph)
+		}
 	})
 	if x := &sys.Scheme; sys.Reduced() && (x.NewReceiver != nil || x.CNP || x.Classes > 0) {
 		d.fail(path+".engine", "%s needs grants, notification packets or priorities of its own, which reduced NICs do not have: set nic.model to staged", sys.Engine)
@@ -305,14 +310,13 @@ func (sys *System) checkShim(d *decoder, at func(string) string) {
 	if c := h.Clock; c != ClockCalibrated && c != ClockNIC && c != ClockSoftware {
 		d.fail(at("shim.clock"), "%q is none: choose calibrated, nic or software", c)
 	}
-	if h.CalibrateEvery < 0 {
-		d.fail(at("shim.calibrate_every"), "is %v: choose a span, or 0 for never", h.CalibrateEvery)
+	if h.CalibrateEvery < 0 || h.CalibrateEvery > 60*units.Second {
+		d.fail(at("shim.calibrate_every"), "is %v: choose a span of up to 60s, or 0 for never", h.CalibrateEvery)
 	}
 }
 
 func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Topology) {
 	f := &sys.Fabric
-	errs := len(d.errs)
 	if f.SwitchLatency < 0 || f.SwitchLatency > units.Second {
 		d.fail(at("fabric.switch_latency"), "is %v: choose 0 to 1s", f.SwitchLatency)
 	}
@@ -385,12 +389,31 @@ func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Top
 			}
 		}
 	}
-	if len(d.errs) > errs {
-		return
-	}
+}
+
+// checkNetwork holds a fabric that is right by itself against the network: every
+// switch must have memory for the headroom of its ports.
+func (sys *System) checkNetwork(d *decoder, at func(string) string, g *fabric.Topology) {
 	c := sys.FabricConfig()
 	if err := c.Validate(); err != nil {
 		d.fail(at("fabric"), "%s", plain(err))
+		return
+	}
+	if g == nil {
+		return
+	}
+	if err := fabric.Check(g, c); err != nil {
+		var size *fabric.BufferError
+		if !errors.As(err, &size) {
+			d.fail(at("fabric"), "%s", plain(err))
+			return
+		}
+		key := "fabric.buffer"
+		if one := "fabric.switches." + size.Switch + ".buffer"; d.given(at(one)) {
+			key = one
+		}
+		d.fail(at(key), "is %v, and the headroom of the %d ports of switch %s takes %v: raise it, or lower pfc.headroom or the number of lossless priorities",
+			size.Buffer, size.Ports, size.Switch, size.Headroom)
 	}
 }
 

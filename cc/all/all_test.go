@@ -56,7 +56,8 @@ func TestEverySchemeMakesAnEngineFromItsDefaults(t *testing.T) {
 	}
 }
 
-// The page of each engine names each of its settings.
+// The page of each engine names each of its settings, and each has an example for
+// docs/scenarios.md.
 func TestDocumentationNamesEverySetting(t *testing.T) {
 	for _, s := range cc.Schemes() {
 		page, err := os.ReadFile("../../docs/engines/" + s.Name + ".md")
@@ -64,7 +65,7 @@ func TestDocumentationNamesEverySetting(t *testing.T) {
 			t.Errorf("%s: %v", s.Name, err)
 			continue
 		}
-		for _, name := range settings(s.DefaultConfig()) {
+		for _, name := range settings(t, s.DefaultConfig()) {
 			if !strings.Contains(string(page), "`"+name+"`") {
 				t.Errorf("docs/engines/%s.md does not say what %s is", s.Name, name)
 			}

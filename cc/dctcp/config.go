@@ -6,17 +6,17 @@ import "github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
 type Config struct {
 	// G is the weight of a new fraction of marked packets in the moving average, in
 	// (0, 1] (section 3.3).
-	G float64 `yaml:"g"`
+	G float64 `yaml:"g" eg:"0.0625"`
 	// InitialAlpha is that average before the first window of data, 0 to 1. The paper
 	// gives none; 1 makes the first mark halve the window.
-	InitialAlpha float64 `yaml:"initial_alpha"`
+	InitialAlpha float64 `yaml:"initial_alpha" eg:"0.5"`
 	// InitialCwnd is the first window, in packets, from which slow start doubles it
 	// each round trip. The paper gives none; 0 is TCP's of its time (RFC 3390): 4380
 	// bytes, but from two to four packets.
-	InitialCwnd float64 `yaml:"initial_cwnd"`
+	InitialCwnd float64 `yaml:"initial_cwnd" eg:"20"`
 	// MinCwnd is the least window that marks and losses leave, in packets, from 1. A
 	// timeout leaves one packet.
-	MinCwnd float64 `yaml:"min_cwnd"`
+	MinCwnd float64 `yaml:"min_cwnd" eg:"1"`
 }
 
 // DefaultConfig returns the parameters that docs/engines/dctcp.md gives the source

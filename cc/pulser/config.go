@@ -9,13 +9,13 @@ import (
 // Config is Pulser's parameters: its own, and DCTCP's. Sections are Pulser's.
 type Config struct {
 	// SafeCwnd is the window during an incast, in packets, from 1 (section 3.2).
-	SafeCwnd float64 `yaml:"safe_cwnd"`
+	SafeCwnd float64 `yaml:"safe_cwnd" eg:"2"`
 	// G, InitialAlpha, InitialCwnd and MinCwnd are DCTCP's, between incasts (section
 	// 4: its recommended settings).
-	G            float64 `yaml:"g"`
-	InitialAlpha float64 `yaml:"initial_alpha"`
-	InitialCwnd  float64 `yaml:"initial_cwnd"`
-	MinCwnd      float64 `yaml:"min_cwnd"`
+	G            float64 `yaml:"g" eg:"0.125"`
+	InitialAlpha float64 `yaml:"initial_alpha" eg:"0.5"`
+	InitialCwnd  float64 `yaml:"initial_cwnd" eg:"20"`
+	MinCwnd      float64 `yaml:"min_cwnd" eg:"1"`
 }
 
 // DefaultConfig returns the parameters that docs/engines/pulser.md gives the source

@@ -13,11 +13,14 @@ import (
 
 // around is what the examples stand in that are no whole scenarios.
 const around = `
-topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 16}
+topology: {kind: leaf-spine, leaves: 1, spines: 1, hosts_per_leaf: 12}
+fabric: {ecn: {kmin: 100KiB, kmax: 400KiB, pmax: 0.2}, ein: {gradient: 0.25, high_water: 120KiB}}
 systems: [{name: TIMELY, engine: timely}]
 workloads: [{kind: incast, label: victim, receiver: h10, size: unlimited}]
 measure: {links: [tor0->h10]}
 `
+
+const flowsText = "Nodes 8\nConnections 1\n0->1 start 2000000000000 size 1000\n"
 
 // parse reads an example. What it lacks comes from around.
 func parse(t *testing.T, text string) (*scenario.Scenario, error) {
@@ -25,7 +28,7 @@ func parse(t *testing.T, text string) (*scenario.Scenario, error) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"around.yaml": around,
-		"flows.txt":   "Nodes 8\nConnections 1\n0->1 start 2000000000000 size 1000\n",
+		"flows.txt":   flowsText,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
