@@ -7,8 +7,9 @@ import (
 
 // Clocks is by which clocks round trips were taken where the engine runs in the host,
 // and how well the NICs' clocks were known there. The calibration's figures are of
-// looks at the counter of every host at even times from the end of the warm-up on: what
-// the shim says when it was, against when it was in the simulation.
+// looks at the NICs' counters at even times from the end of the warm-up on, at each
+// host that took a round trip since the last look: what the shim says when it was,
+// against when it was in the simulation.
 type Clocks struct {
 	RTTClock string  `json:"rtt_clock,omitempty"` // shim.clock: "calibrated", "nic" or "software"
 	HostLoad float64 `json:"host_load,omitempty"` // host.load
@@ -52,12 +53,16 @@ func newClockLooks(sys *scenario.System) *clockLooks {
 	return &clockLooks{bound: NewRecorder(), err: NewRecorder()}
 }
 
-// look asks the shim of each host when its NIC's counter showed what it shows now.
+// look asks the shim of each host that took a round trip since the last look when its NIC's counter showed what it shows now.
 func (l *clockLooks) look(hosts []*host, now units.Time) {
 	if l == nil {
 		return
 	}
 	for _, h := range hosts {
+		if !h.measures {
+			continue // its calibration may have lapsed
+		}
+		h.measures = false
 		m, ok := h.shim.ToHost(h.nic.ReadClock(now))
 		if !ok {
 			l.refused++
@@ -86,7 +91,7 @@ func (m *measurement) clocks() Clocks {
 		c.CalibrationGenerations = max(c.CalibrationGenerations, uint64(h.shim.Calibration().Generation))
 	}
 	if l := m.clockLooks; l != nil {
-		ns := func(t units.Time) Float { return Float(t.Microseconds() * 1e3) }
+		ns := func(t units.Time) Float { return Float(float64(t) / float64(units.Nanosecond)) }
 		c.CalibrationOutside, c.CalibrationRefused = l.outside, l.refused
 		if l.bound.Count() > 0 {
 			c.CalibrationBoundP50Ns, c.CalibrationBoundP99Ns, c.CalibrationBoundMaxNs = ns(l.bound.Percentile(50)), ns(l.bound.Percentile(99)), ns(l.bound.Max())

@@ -18,6 +18,7 @@ var shorter = map[string][]string{
 	"timely-table1":     {"duration=60ms", "warmup=20ms"},
 	"websearch":         {"duration=8ms", "warmup=1ms", "workloads[0].stop=6ms"},
 	"websearch-million": {"duration=50ms", "warmup=1ms", "workloads[0].stop=40ms"},
+	"timely-fig11":      {"duration=60ms"},
 }
 
 // Every built-in scenario gives the figures that it gave when the golden file was

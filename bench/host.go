@@ -32,6 +32,7 @@ type host struct {
 	wc              [32]verbs.WC
 	busy            bool
 	thread          *thread // nil: all is done at once
+	measures        bool    // it has taken a round trip
 }
 
 // side is what a host has made of a device.
@@ -194,6 +195,7 @@ func (h *host) flow(qpn uint32) *flow {
 // sees is its completion less the segment's serialisation (TIMELY section 3.1);
 // what a NIC sees is the whole round trip of a packet.
 func (h *host) observe(qp *paced.QP, a *cc.Ack, _ cc.Control) {
+	h.measures = true
 	if f := h.flow(qp.Num()); f != nil && h.sim.measure != nil {
 		h.sim.measure.roundTrip(f, h.sim.engine.Now(), a.NetRTT)
 	}

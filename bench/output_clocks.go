@@ -19,6 +19,17 @@ func (r *Result) comparesClocks() bool {
 	return false
 }
 
+// clockColumns are what a page shows beside columns of a result about clocks.
+var clockColumns = []column{
+	{key: "host_load", title: "host load", digits: 2},
+	{key: "rtt_p1_us", title: "RTT p1", unit: "us", digits: 1},
+	{key: "rtt_spread_us", title: "RTT p1 to p99", unit: "us", digits: 1},
+	{key: "rtt_polled", title: "RTTs polled"},
+	{key: "calibration_bound_p99_ns", title: "calibration bound p99", unit: "ns", digits: 0},
+	{key: "calibration_error_p99_ns", title: "calibration error p99", unit: "ns", digits: 0},
+	{key: "calibration_error_max_ns", title: "calibration error max", unit: "ns", digits: 0},
+}
+
 // clocks writes a table of the clocks by which round trips were taken.
 func (r *Result) clocks(b *strings.Builder) {
 	if !r.comparesClocks() {

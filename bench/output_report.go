@@ -145,6 +145,9 @@ func reportRun(sources []source) report.Run {
 		all.Systems = append(all.Systems, s.r.Systems...)
 	}
 	shown := columnsOf(all)
+	if all.comparesClocks() {
+		shown = append(shown, clockColumns...)
+	}
 	for _, c := range shown {
 		run.Columns = append(run.Columns, report.Column{Key: c.key, Label: c.title, Unit: c.unit, Digits: c.digits})
 	}
