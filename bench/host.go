@@ -74,7 +74,7 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 		nic.OnAck(h.acked)
 		return h, nil
 	}
-	if h.shim, err = paced.Wrap(dev, s.shimConfig(h, nic.LineRate())); err != nil {
+	if h.shim, err = paced.Wrap(dev, s.shimConfig(h, name, nic.LineRate())); err != nil {
 		return nil, err
 	}
 	h.active, err = newSide(h.shim)

@@ -137,14 +137,14 @@ func (s *simulation) congestionFor(line units.Rate) simverbs.CongestionFor {
 
 // shimConfig is how a host's shim is set up. It is used only where the engine
 // runs there.
-func (s *simulation) shimConfig(h *host, line units.Rate) paced.Config {
+func (s *simulation) shimConfig(h *host, name string, line units.Rate) paced.Config {
 	c := paced.DefaultConfig()
 	shim := &s.sys.Shim
 	c.Segment, c.MaxOutstanding = shim.Segment, shim.Outstanding
 	c.CalibrateEvery, c.NICRate = shim.CalibrateEvery, shim.NICRate
 	c.Clock = rttClocks[shim.Clock]
 	c.LineRate, c.BaseRTT = line, s.baseRTT
-	c.Engine = func(cc.Env) (cc.Engine, error) { return s.sys.NewEngine(s.env(line)) }
+	c.Engine = s.noisy(name, func(cc.Env) (cc.Engine, error) { return s.sys.NewEngine(s.env(line)) })
 	c.Observe = h.observe
 	return c
 }

@@ -42,6 +42,7 @@ func writeList(w io.Writer, all *scenario.Catalogue) error {
 		entries []scenario.Entry
 	}{
 		{"Scenarios: sluice run NAME", all.Scenarios},
+		{"Systems of papers: systems[].use", all.Systems},
 		{"Engines: systems[].engine", all.Engines},
 		{"NICs: nic.preset", all.NICs},
 		{"Flow sizes: workloads[].sizes", all.Sizes},

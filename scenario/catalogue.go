@@ -18,9 +18,11 @@ type Entry struct {
 // Catalogue is all that scenarios can name.
 type Catalogue struct {
 	Scenarios []Entry `json:"scenarios"`
-	Engines   []Entry `json:"engines"`
-	NICs      []Entry `json:"nic_presets"`
-	Sizes     []Entry `json:"size_distributions"`
+	// Systems are those of papers, which use takes.
+	Systems []Entry `json:"systems"`
+	Engines []Entry `json:"engines"`
+	NICs    []Entry `json:"nic_presets"`
+	Sizes   []Entry `json:"size_distributions"`
 }
 
 // List returns what there is.
@@ -32,6 +34,13 @@ func List() (*Catalogue, error) {
 			return nil, err
 		}
 		c.Scenarios = append(c.Scenarios, Entry{name, firstSentence(s.Description), s.Source})
+	}
+	for _, name := range PaperSystems() {
+		one, err := paperSystem(name)
+		if err != nil {
+			return nil, err
+		}
+		c.Systems = append(c.Systems, Entry{Name: name, Summary: one})
 	}
 	for _, e := range cc.Schemes() {
 		c.Engines = append(c.Engines, Entry{e.Name, e.Summary, e.Source})

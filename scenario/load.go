@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-//go:embed builtin/*.yaml
+//go:embed builtin/*.yaml reproduce/*.yaml systems.yaml
 var builtins embed.FS
 
 // Load reads a scenario: a built-in one by its name, or a file. A name with a
@@ -40,10 +40,18 @@ func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
 	if err != nil {
 		return nil, asErrors(err)
 	}
+	// Once before the overrides, which may name a system or one of its parameters,
+	// and once for systems that an override brings.
+	if err := root.useSystems(); err != nil {
+		return nil, asErrors(err)
+	}
 	for _, set := range sets {
 		if err := root.override(set); err != nil {
 			return nil, asErrors(err)
 		}
+	}
+	if err := root.useSystems(); err != nil {
+		return nil, asErrors(err)
 	}
 	if err := root.applyParams(); err != nil {
 		return nil, asErrors(err)
@@ -85,8 +93,11 @@ func read(name string) (src []byte, file string, err error) {
 	if !isFile(name) {
 		src, err := builtins.ReadFile("builtin/" + name + ".yaml")
 		if err != nil {
+			src, err = builtins.ReadFile("reproduce/" + name + ".yaml")
+		}
+		if err != nil {
 			msg := fmt.Sprintf("there is no built-in scenario %q: take one of %s, or give a file's name with its ending .yaml", name, strings.Join(Builtins(), ", "))
-			if near := nearest(name, Builtins()); near != "" {
+			if near := nearest(name, slices.Concat(Builtins(), Reproductions())); near != "" {
 				msg = fmt.Sprintf("there is no built-in scenario %q: is %q meant?", name, near)
 			}
 			return nil, "", errors.New(msg)
@@ -100,9 +111,16 @@ func read(name string) (src []byte, file string, err error) {
 	return src, name, err
 }
 
-// Builtins lists the names of the built-in scenarios.
-func Builtins() []string {
-	entries, err := builtins.ReadDir("builtin")
+// Builtins lists the names of the built-in scenarios, but for Reproductions.
+func Builtins() []string { return embedded("builtin") }
+
+// Reproductions lists the names of the built-in scenarios that are a paper's
+// experiment, which sluice reproduce runs. Each takes its systems from
+// systems.yaml.
+func Reproductions() []string { return embedded("reproduce") }
+
+func embedded(dir string) []string {
+	entries, err := builtins.ReadDir(dir)
 	if err != nil {
 		panic(err) // it is part of the program
 	}

@@ -263,6 +263,9 @@ type Shim struct {
 	// Rate at which the NIC paces the packets of a segment (TIMELY section 5, the
 	// hybrid); 0 is line rate.
 	NICRate units.Rate `yaml:"nic_rate" eg:"5Gbps"`
+	// Uniform noise from 0 to this is added to each round trip that the engine is
+	// told, to see what it tolerates; reported round trips are without.
+	RTTNoise units.Time `yaml:"rtt_noise" eg:"100us"`
 	// How often the NIC's clock is read against the host's; 0 is never, and
 	// round trips are then those of polling.
 	CalibrateEvery units.Time `yaml:"calibrate_every" eg:"10ms"`

@@ -310,6 +310,9 @@ func (sys *System) checkShim(d *decoder, at func(string) string) {
 	if c := h.Clock; c != ClockCalibrated && c != ClockNIC && c != ClockSoftware {
 		d.fail(at("shim.clock"), "%q is none: choose calibrated, nic or software", c)
 	}
+	if h.RTTNoise < 0 || h.RTTNoise > units.Second {
+		d.fail(at("shim.rtt_noise"), "is %v: choose a span of up to 1s, or 0 for none", h.RTTNoise)
+	}
 	if h.CalibrateEvery < 0 || h.CalibrateEvery > 60*units.Second {
 		d.fail(at("shim.calibrate_every"), "is %v: choose a span of up to 60s, or 0 for never", h.CalibrateEvery)
 	}

@@ -44,6 +44,9 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"at":      valueAt,
 }).Parse(pageTemplate))
 
+// Style is the page's own style sheet, for pages that are to look like it.
+func Style() string { return pageCSS }
+
 // Write writes r as one HTML page. It fails if r is not well formed (the error
 // names the run, the system and the series) or if w does.
 func Write(w io.Writer, r *Report) error {

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/reproduce"
+)
+
+// reproduceFlags is what sluice reproduce is told.
+type reproduceFlags struct {
+	all, list, strict, quiet bool
+	json, html, markdown     string
+	from                     string
+	options                  reproduce.Options
+}
+
+// missedRows are rows that were missed, where that is an error.
+type missedRows []string
+
+func (m missedRows) Error() string { return "rows were missed: " + strings.Join(m, ", ") }
+
+// Is makes it an errMissed.
+func (m missedRows) Is(target error) bool { return target == errMissed }
+
+func newReproduce(args []string) *cobra.Command {
+	var f reproduceFlags
+	cmd := &cobra.Command{
+		Use:   "reproduce [ID...]",
+		Short: "Run the papers' experiments and hold the results against the papers",
+		Long: `Run the experiments of the papers that the engines come from, and print what they
+measured beside what comes out here. An ID is a row of --list, a paper's name, or a
+pattern such as 'poseidon-multihop*'.
+
+Finished runs are kept in --out and used again: after an interrupt, the same command
+goes on from there. A row that is missed is no error unless --strict is given.`,
+		Example: `  sluice reproduce --list
+  sluice reproduce timely-table1-timely
+  sluice reproduce --quick --html quick.html
+  sluice reproduce --all --json out.json --html out.html`,
+		RunE: func(c *cobra.Command, ids []string) error {
+			f.options.Arguments = args
+			return f.run(c, ids)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.all, "all", false, "all rows, at full length")
+	flags.BoolVar(&f.options.Quick, "quick", false, "rows in small: all that are there in small, or those named")
+	flags.BoolVar(&f.list, "list", false, "list the rows, and run nothing")
+	flags.StringVar(&f.json, "json", "", "write the report as JSON to `FILE`, or - for standard output")
+	flags.StringVar(&f.html, "html", "", "write the report with plots as an HTML page to `FILE`")
+	flags.StringVar(&f.markdown, "markdown", "", "write the report as Markdown to `FILE`")
+	flags.StringVar(&f.from, "from", "", "run nothing: take the report that --json wrote to `FILE`")
+	flags.StringVar(&f.options.Dir, "out", "", "keep finished runs in `DIR` (default: in the user's cache directory)")
+	flags.BoolVar(&f.options.Foreign, "any-version", false, "use runs in --out also if another version of the program made them")
+	flags.IntVar(&f.options.Jobs, "jobs", 0, "runs at a time (default: one a core)")
+	flags.BoolVar(&f.strict, "strict", false, "exit with status 3 if a row is missed")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
+	return cmd
+}
+
+func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
+	rows := reproduce.Rows()
+	if f.list {
+		return reproduce.List(c.OutOrStdout(), rows)
+	}
+	switch {
+	case f.from != "" && (len(ids) > 0 || f.all || f.options.Quick || f.html != ""):
+		return usageError{errors.New("--from takes a finished report: give no rows with it, and no --html, whose plots it does not have")}
+	case f.from == "" && len(ids) == 0 && !f.all && !f.options.Quick:
+		return usageError{errors.New("sluice reproduce needs rows: name some that --list shows, or give --all or --quick")}
+	case f.all && (len(ids) > 0 || f.options.Quick):
+		return usageError{errors.New("--all is all rows at full length: leave out the rows and --quick, or --all")}
+	case f.options.Jobs < 0:
+		return usageError{fmt.Errorf("--jobs %d: give 1 or more, or leave it out for one a core", f.options.Jobs)}
+	}
+	table := c.OutOrStdout()
+	if f.json == "-" {
+		table = c.ErrOrStderr() // standard output is for the JSON alone
+	}
+	if f.quiet {
+		table = io.Discard
+	}
+	// Before the runs, which may take hours.
+	for _, name := range []string{f.json, f.html, f.markdown} {
+		if dir := filepath.Dir(name); name != "" && name != "-" {
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return usageError{fmt.Errorf("%s: there is no directory %s", name, dir)}
+			}
+		}
+	}
+	report, err := f.report(rows, ids)
+	if err != nil {
+		return err
+	}
+	if err := report.Table(table); err != nil {
+		return err
+	}
+	for _, out := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{f.json, report.Write}, {f.html, report.Page}, {f.markdown, report.Markdown}} {
+		if err := writeWhole(c.OutOrStdout(), out.name, out.write); err != nil {
+			return err
+		}
+	}
+	if missed := report.Missed(); f.strict && len(missed) > 0 {
+		return missedRows(missed)
+	}
+	return nil
+}
+
+// report runs rows, or reads what an earlier call wrote.
+func (f *reproduceFlags) report(rows []*reproduce.Row, ids []string) (*reproduce.Report, error) {
+	if f.from != "" {
+		in, err := os.Open(f.from)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		report, err := reproduce.ReadReport(in)
+		if err = errors.Join(err, in.Close()); err != nil {
+			return nil, usageError{fmt.Errorf("%s: %w", f.from, err)}
+		}
+		return report, nil
+	}
+	rows, err := reproduce.Select(rows, ids)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if f.options.Dir == "" {
+		if f.options.Dir, err = reproduce.DefaultDir(); err != nil {
+			return nil, usageError{fmt.Errorf("%w: say with --out where finished runs are to be kept", err)}
+		}
+	}
+	progress := bench.NewProgress(os.Stderr)
+	if !f.quiet {
+		f.options.Progress = progress.Show
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	report, err := reproduce.Do(ctx, rows, f.options)
+	progress.Clear()
+	return report, err
+}
+
+// writeWhole writes a file whole or not at all; - is standard output.
+func writeWhole(stdout io.Writer, name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if name == "-" {
+		_, err := b.WriteTo(stdout)
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o666)
+}

@@ -1,0 +1,190 @@
+package reproduce
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/sluice-rdma/sluice/bench"
+)
+
+// evaluate reads the results of all rows and says what they show.
+func evaluate(p *plan, st *store) (*Report, error) {
+	r := &Report{Version: ReportVersion, Listed: listed(), Defined: len(Rows())}
+	for _, row := range p.rows {
+		seeds, err := p.load(row, st)
+		if err != nil {
+			return nil, err
+		}
+		one, err := row.evaluate(seeds)
+		if err != nil {
+			return nil, fmt.Errorf("row %s: %w", row.ID, err)
+		}
+		r.Rows = append(r.Rows, one)
+	}
+	return r, nil
+}
+
+// listed counts the rows of the papers' list.
+func listed() int {
+	n := 0
+	for _, p := range Papers() {
+		n += len(p.Rows)
+	}
+	return n
+}
+
+// load reads the results that a row wants, seed by seed.
+func (p *plan) load(row *Row, st *store) ([]*Seed, error) {
+	seeds := make([]*Seed, row.seeds(p.quick))
+	for i := range seeds {
+		seeds[i] = &Seed{Number: uint64(i + 1), systems: map[string]*bench.System{}}
+	}
+	for _, w := range p.of[row] {
+		result, err := st.get(w.job.key)
+		if err != nil {
+			return nil, err
+		}
+		if result == nil {
+			return nil, fmt.Errorf("%v is gone from %s: run it again", w.job, st.dir)
+		}
+		s := seeds[w.seed-1]
+		s.systems[w.run+"/"+w.job.system] = result.Systems[0]
+		s.wall += result.WallS
+	}
+	return seeds, nil
+}
+
+// evaluate is a row's result.
+func (r *Row) evaluate(seeds []*Seed) (*RowResult, error) {
+	out := &RowResult{
+		ID: r.ID, Paper: r.From.Name, Source: r.Paper.Source, Kind: r.Paper.Kind, What: r.Paper.What,
+		Scaling: r.Scaling, Note: joinNotes(r.Paper.Note, r.Note), Seeds: len(seeds),
+	}
+	figures := make([]*Figures, len(seeds))
+	for i, s := range seeds {
+		figures[i] = &Figures{}
+		r.Read(s, figures[i])
+		if err := s.err(); err != nil {
+			return nil, fmt.Errorf("seed %d: %w", s.Number, err)
+		}
+		out.WallS += s.wall
+	}
+	out.WallS = math.Round(out.WallS*10) / 10
+	mean := &Figures{}
+	for _, name := range figures[0].names {
+		m := meanOf(across(figures, name))
+		mean.Add(name, m.mean)
+		out.Figures = append(out.Figures, Figure{name, Number(r.Paper.Value(name)), Number(m.mean), Number(m.low), Number(m.high)})
+	}
+	for i := range r.Checks {
+		out.Checks = append(out.Checks, r.Checks[i].result(figures))
+	}
+	out.Status = out.status()
+	if r.Charts != nil {
+		out.charts = r.Charts(seeds[0], mean)
+		if err := seeds[0].err(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func joinNotes(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ". " + b
+}
+
+// across returns a figure of every seed.
+func across(figures []*Figures, name string) []float64 {
+	var out []float64
+	for _, f := range figures {
+		out = append(out, f.Get(name))
+	}
+	return out
+}
+
+// result says whether a check holds, and why.
+func (c *Check) result(figures []*Figures) CheckResult {
+	out := CheckResult{Text: c.Text, Paper: Number(c.Paper), Ours: none, Low: none, High: none, Counts: !c.Reported}
+	switch {
+	case c.Figure != "":
+		m := meanOf(across(figures, c.Figure))
+		out.set(m)
+		off := (m.mean - c.Paper) / c.Paper
+		out.Met = math.Abs(off) <= c.Within
+		out.Why = fmt.Sprintf("%+.1f percent, where %.0f are allowed", off*100, c.Within*100)
+		if math.IsNaN(m.mean) {
+			out.Why = "not measured"
+		}
+	case c.Of != "":
+		of, to := across(figures, c.Of), across(figures, c.To)
+		m := ratioOf(of, to)
+		out.set(m)
+		side := "below"
+		if c.Above {
+			side = "above"
+		}
+		switch {
+		case math.IsNaN(m.mean):
+			out.Why = "not measured"
+		case len(figures) < 5:
+			out.Met = c.Above == (m.mean > 1) && m.mean != 1
+			out.Why = fmt.Sprintf("%d seeds are too few for an interval: only that it lies %s 1 was looked at", len(figures), side)
+		default:
+			out.Met = c.Above && m.low > 1 || !c.Above && m.high < 1
+			out.Why = fmt.Sprintf("95 percent interval %s to %s of %d seeds, to lie %s 1", short(m.low), short(m.high), len(figures), side)
+		}
+	default:
+		n := 0
+		for _, f := range figures {
+			if c.Holds(f) {
+				n++
+			}
+		}
+		out.Met = n == len(figures)
+		switch {
+		case len(figures) == 1 && out.Met:
+			out.Why = "holds"
+		case len(figures) == 1:
+			out.Why = "does not hold"
+		default:
+			out.Why = fmt.Sprintf("holds with %d of %d seeds", n, len(figures))
+		}
+	}
+	return out
+}
+
+func (c *CheckResult) set(m interval) {
+	c.Ours, c.Low, c.High = Number(m.mean), Number(m.low), Number(m.high)
+}
+
+// status is what the checks come to.
+func (r *RowResult) status() Status {
+	if r.Kind == KindReport {
+		return Reported
+	}
+	for _, c := range r.Checks {
+		if c.Counts && !c.Met {
+			return Missed
+		}
+	}
+	return Met
+}
+
+// short writes a number with three digits.
+func short(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "–"
+	case a >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case a >= 1 || v == 0:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}

@@ -1,0 +1,293 @@
+package reproduce
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rdma/sluice/bench"
+)
+
+func figuresOf(pairs ...any) *Figures {
+	f := &Figures{}
+	for i := 0; i < len(pairs); i += 2 {
+		f.Add(pairs[i].(string), pairs[i+1].(float64))
+	}
+	return f
+}
+
+func seedsOf(name string, values ...float64) []*Figures {
+	var out []*Figures
+	for _, v := range values {
+		out = append(out, figuresOf(name, v, "one", 1.0))
+	}
+	return out
+}
+
+func TestChecks(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		check   Check
+		figures []*Figures
+		met     bool
+	}{
+		{"value on the edge", Check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", 12.5), true},
+		{"value beyond", Check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", 12.6), false},
+		{"mean of seeds counts", Check{Figure: "x", Paper: 10, Within: 0.1}, seedsOf("x", 8, 12), true},
+		{"value not measured", Check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", math.NaN()), false},
+		{"ratio with its interval below", Check{Of: "x", To: "one"}, seedsOf("x", 0.8, 0.82, 0.79, 0.81, 0.8), true},
+		{"ratio whose interval holds 1", Check{Of: "x", To: "one"}, seedsOf("x", 0.5, 1.4, 0.9, 0.7, 1.2), false},
+		{"ratio on the wrong side", Check{Of: "x", To: "one", Above: true}, seedsOf("x", 0.8, 0.82, 0.79, 0.81, 0.8), false},
+		{"ratio above", Check{Of: "x", To: "one", Above: true}, seedsOf("x", 2, 2.2, 2.1, 1.9, 2), true},
+		{"ratio with a seed missing", Check{Of: "x", To: "one", Above: true}, seedsOf("x", 2, 2, math.NaN(), 2, 2), false},
+		{"few seeds", Check{Of: "x", To: "one", Above: true}, seedsOf("x", 2), true},
+		{"order in every seed", holds("x", func(f *Figures) bool { return f.Get("x") > 1 }), seedsOf("x", 2, 3), true},
+		{"order but in one seed", holds("x", func(f *Figures) bool { return f.Get("x") > 1 }), seedsOf("x", 2, 1), false},
+	} {
+		got := c.check.result(c.figures)
+		if got.Met != c.met || got.Why == "" {
+			t.Errorf("%s: met %v, %s", c.name, got.Met, got.Why)
+		}
+	}
+}
+
+// Student's interval of 1 to 5 by hand: mean 3, deviation sqrt(2.5), t(4) 2.776.
+func TestMeanOf(t *testing.T) {
+	m := meanOf([]float64{1, 2, 3, 4, 5})
+	half := 2.776 * math.Sqrt(2.5/5)
+	if m.mean != 3 || math.Abs(m.high-3-half) > 1e-9 || math.Abs(3-m.low-half) > 1e-9 {
+		t.Errorf("%v", m)
+	}
+	if one := meanOf([]float64{7}); one.mean != 7 || !math.IsNaN(one.low) {
+		t.Errorf("of one value: %v", one)
+	}
+	if q := ratioOf([]float64{2, 8}, []float64{1, 1}); math.Abs(q.mean-4) > 1e-9 {
+		t.Errorf("the geometric mean of 2 and 8 is %v", q.mean)
+	}
+}
+
+// Whoever turns a ratio round gets the inverse interval.
+func TestRatioIsSymmetric(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := rapid.SliceOfN(rapid.Float64Range(0.01, 100), 5, 5).Draw(t, "a")
+		b := rapid.SliceOfN(rapid.Float64Range(0.01, 100), 5, 5).Draw(t, "b")
+		x, y := ratioOf(a, b), ratioOf(b, a)
+		if math.Abs(x.mean*y.mean-1) > 1e-9 || math.Abs(x.low*y.high-1) > 1e-9 || x.low > x.mean || x.mean > x.high {
+			t.Fatalf("%v and %v", x, y)
+		}
+	})
+}
+
+func TestCurve(t *testing.T) {
+	c := Curve{X: []float64{0, 1, 2, 3, 4, 5}, Y: []float64{0, 5, 1, 4, 6, 7}}
+	for _, x := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"mean", c.Mean(), 23.0 / 6}, {"max", c.Max(), 7}, {"min", c.Min(), 0},
+		{"first to stay", c.First(4, 1), 3}, {"first at all", c.First(4, 0), 1}, {"never", c.First(8, 0), math.NaN()},
+		{"at", c.At(5), 1}, {"between", c.Between(2, 3).Mean(), 2.5}, {"scaled", c.Scale(2, 3).X[5], 10},
+		{"nothing", Curve{}.Mean(), math.NaN()}, {"deviation", Curve{Y: []float64{1, math.NaN(), 3}}.Deviation(), 1},
+	} {
+		if math.Abs(x.got-x.want) > 1e-12 || math.IsNaN(x.got) != math.IsNaN(x.want) {
+			t.Errorf("%s: %v, not %v", x.name, x.got, x.want)
+		}
+	}
+	d := distribution([]float64{4, 1, 3, 2, math.NaN()})
+	if d.At(0) != 1 || d.At(1) != 4 || d.At(0.5) != 3 {
+		t.Errorf("the distribution of 1 to 4: %v", d)
+	}
+}
+
+// tiny is a row that runs in no time.
+func tiny() *Row {
+	r := &Row{
+		ID: "timely-jain", Seconds: 1, Seeds: 2, Runs: []Run{{Scenario: "quickstart"}, {Name: "short", Scenario: "quickstart", Sets: []string{"workloads[0].flows[0].size=1MB"}}},
+		Quick: &Quick{Sets: []string{"workloads[0].flows[0].size=500KB"}, Seconds: 0.1},
+		Read: func(s *Seed, f *Figures) {
+			f.Add("fct_us", float64(s.System("", "TIMELY").FCTAvgUs))
+			f.Add("short_us", float64(s.System("short", "TIMELY").FCTAvgUs))
+		},
+		Checks: []Check{holds("less takes less", func(f *Figures) bool { return f.Get("short_us") < f.Get("fct_us") })},
+		Charts: func(s *Seed, f *Figures) []Chart {
+			return []Chart{
+				{Title: "a < b", X: "t", Y: "r", Lines: []Line{s.System("", "TIMELY").Series(bench.SeriesRate, "all").Line("<TIMELY>")}},
+				{Title: "points", X: "x", Y: "y", LogX: true, Lines: []Line{over("p", f, []float64{1, 10}, func(i int) string { return f.Names()[i] })}},
+			}
+		},
+	}
+	r.complete(Papers()[0], &PaperRow{ID: "timely-jain", Kind: KindOrder, Source: "nowhere"})
+	return r
+}
+
+func TestRunsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Dir: dir, Jobs: 2}
+	first, err := Do(t.Context(), []*Row{tiny()}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Runs != 4 || first.RunsReused != 0 || first.Rows[0].Status != Met || first.MemoryMiB <= 0 {
+		t.Errorf("%+v, row %+v", first, first.Rows[0])
+	}
+	again, err := Do(t.Context(), []*Row{tiny()}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.RunsReused != 4 {
+		t.Errorf("%d of 4 runs were used again", again.RunsReused)
+	}
+	if diff := cmp.Diff(fmt.Sprint(first.Rows[0].Figures), fmt.Sprint(again.Rows[0].Figures)); diff != "" {
+		t.Error(diff)
+	}
+
+	// One is lost, one is another program's.
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v kept: %v", files, err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	st := &store{dir: dir, program: "another"}
+	d, err := bench.LoadJSON(files[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.put(filepath.Base(files[1]), d); err != nil {
+		t.Fatal(err)
+	}
+	for want, foreign := range map[int]bool{2: false} {
+		o.Foreign = foreign
+		r, err := Do(t.Context(), []*Row{tiny()}, o)
+		if err != nil || r.RunsReused != want {
+			t.Errorf("foreign %v: %v, %v", foreign, r, err)
+		}
+	}
+	if parts, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(parts) > 0 {
+		t.Errorf("left behind: %v", parts)
+	}
+
+	// One is damaged.
+	if err := os.WriteFile(files[2], []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Do(t.Context(), []*Row{tiny()}, o); err == nil || !strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("a damaged file: %v", err)
+	}
+}
+
+func TestAnInterruptKeepsWhatIsDone(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	o := Options{Dir: t.TempDir(), Jobs: 1, Progress: func(float64, string) { stop() }}
+	if _, err := Do(ctx, []*Row{tiny()}, o); err == nil || !strings.Contains(err.Error(), "interrupted: ") {
+		t.Errorf("%v", err)
+	}
+	stop()
+	o.Progress = nil
+	if r, err := Do(t.Context(), []*Row{tiny()}, o); err != nil || r.Runs != 4 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+func TestQuickIsLabelled(t *testing.T) {
+	r, err := Do(t.Context(), []*Row{tiny()}, Options{Dir: t.TempDir(), Quick: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Quick || r.Rows[0].Seeds != 1 || r.Runs != 1 { // the two runs are the same in small
+		t.Errorf("%+v", r)
+	}
+	if !strings.Contains(r.Summary(), "In small") {
+		t.Error(r.Summary())
+	}
+	none := tiny()
+	none.Quick = nil
+	if _, err := Do(t.Context(), []*Row{none}, Options{Dir: t.TempDir(), Quick: true}); err == nil {
+		t.Error("a row that is not there in small ran")
+	}
+}
+
+func TestReportReadsBack(t *testing.T) {
+	r, err := Do(t.Context(), []*Row{tiny()}, Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := r.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadReport(bytes.NewReader(text.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text2 bytes.Buffer
+	if err := again.Write(&text2); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(text.String(), text2.String()); diff != "" {
+		t.Error(diff)
+	}
+	for in, want := range map[string]string{
+		"": "no report", "{}": "no report", `{"version": 99, "rows": []}`: "version 99", `{"version": 1, "rows": [null]}`: "no id", "[1]": "no report",
+	} {
+		if _, err := ReadReport(strings.NewReader(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+
+	var page, table, md strings.Builder
+	for _, err := range []error{r.Page(&page), r.Table(&table), r.Markdown(&md)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{`<svg class="chart"`, "a &lt; b", "&lt;TIMELY&gt;", `<path class="line-0" d="M`, "<circle"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	for _, bad := range []string{"<TIMELY>", "NaN", "src=", "ZgotmplZ"} {
+		if strings.Contains(page.String(), bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+	if !strings.Contains(table.String(), "less takes less") || !strings.Contains(md.String(), "less takes less") {
+		t.Errorf("%s\n%s", table.String(), md.String())
+	}
+}
+
+func TestARowThatReadsWhatIsNotThere(t *testing.T) {
+	r := tiny()
+	r.Read = func(s *Seed, f *Figures) {
+		x := s.System("", "Timely")
+		f.Add("x", float64(x.Link("nowhere").Busy))
+	}
+	_, err := Do(t.Context(), []*Row{r}, Options{Dir: t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), `no system "Timely"`) || !strings.Contains(err.Error(), `no link "nowhere"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Whatever the values, a chart is drawn with numbers only.
+func TestChartsHoldNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		any := rapid.OneOf(rapid.Float64Range(-1e12, 1e12), rapid.Just(math.NaN()), rapid.Just(0.0), rapid.Just(math.Inf(1)))
+		n := rapid.IntRange(0, 1500).Draw(t, "points")
+		c := Chart{Title: "t", LogX: rapid.Bool().Draw(t, "log"), Lines: []Line{{
+			Name: "l", X: rapid.SliceOfN(any, n, n).Draw(t, "x"), Y: rapid.SliceOfN(any, n, n).Draw(t, "y"), Dots: rapid.Bool().Draw(t, "dots"),
+		}}}
+		svg := string(c.svg())
+		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+			t.Fatal(svg)
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package reproduce
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// job is one system of a scenario with one seed: what is run and kept by itself.
+// Several rows may want the same.
+type job struct {
+	scenario string
+	sets     []string
+	system   string
+	seed     uint64
+	key      string  // of the file that keeps the result
+	seconds  float64 // about how long it takes
+}
+
+// plan is the jobs of rows, each once, and which of them each row wants.
+type plan struct {
+	rows  []*Row
+	quick bool
+	jobs  []*job
+	of    map[*Row][]want
+}
+
+// want is a job as a row knows it.
+type want struct {
+	run  string
+	seed uint64
+	job  *job
+}
+
+// newPlan resolves the scenarios of rows. Seeds are numbered from 1.
+func newPlan(rows []*Row, quick bool) (*plan, error) {
+	p := &plan{quick: quick, of: map[*Row][]want{}}
+	byKey := map[string]*job{}
+	for _, row := range rows {
+		if quick && row.Quick == nil {
+			continue
+		}
+		p.rows = append(p.rows, row)
+		seconds := row.Seconds
+		if quick {
+			seconds = row.Quick.Seconds
+		}
+		for i := range row.Runs {
+			run := &row.Runs[i]
+			sets := row.sets(run, quick)
+			s, err := scenario.Load(run.Scenario, sets...)
+			if err != nil {
+				return nil, fmt.Errorf("row %s: %w", row.ID, err)
+			}
+			for _, sys := range s.Systems {
+				if len(run.Only) > 0 && !slices.Contains(run.Only, sys.Name) {
+					continue
+				}
+				text, err := essence(s, sys)
+				if err != nil {
+					return nil, fmt.Errorf("row %s: %w", row.ID, err)
+				}
+				for seed := uint64(1); seed <= uint64(row.seeds(quick)); seed++ {
+					j := &job{scenario: run.Scenario, sets: sets, system: sys.Name, seed: seed}
+					j.key = j.name(text)
+					if byKey[j.key] == nil {
+						byKey[j.key] = j
+						p.jobs = append(p.jobs, j)
+					}
+					p.of[row] = append(p.of[row], want{run.Name, seed, byKey[j.key]})
+				}
+			}
+			for _, name := range run.Only {
+				if !slices.ContainsFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == name }) {
+					return nil, fmt.Errorf("row %s: scenario %s has no system %q", row.ID, run.Scenario, name)
+				}
+			}
+		}
+		// How a row's time is spread over its jobs is unknown; evenly will do.
+		for _, w := range p.of[row] {
+			w.job.seconds = max(w.job.seconds, seconds/float64(len(p.of[row])))
+		}
+	}
+	return p, nil
+}
+
+// alone returns a scenario with one of its systems.
+func alone(s *scenario.Scenario, sys *scenario.System) *scenario.Scenario {
+	one := *s
+	one.Systems = []*scenario.System{sys}
+	return &one
+}
+
+// essence is the text of all of a scenario that its figures depend on.
+func essence(s *scenario.Scenario, sys *scenario.System) ([]byte, error) {
+	one := alone(s, sys)
+	one.Name, one.Description, one.Source, one.Expect, one.Seed = "", "", "", nil, 0
+	return one.YAML()
+}
+
+// name is the file that keeps a job's result: readable, and with a hash of the text
+// that tells variants apart.
+func (j *job) name(text []byte) string {
+	sum := sha256.Sum256(text)
+	plain := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '.':
+			return r
+		}
+		return '_'
+	}, j.system)
+	return fmt.Sprintf("%s-%s-seed%d.json", plain, hex.EncodeToString(sum[:])[:16], j.seed)
+}
+
+// run runs the job.
+func (j *job) run(progress func(float64)) (*bench.Result, error) {
+	s, err := scenario.Load(j.scenario, j.sets...)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == j.system })
+	return bench.Run(alone(s, s.Systems[i]), bench.Options{Seed: &j.seed, Progress: func(done float64, _ string) { progress(done) }})
+}
+
+func (j *job) String() string {
+	var sets string
+	if len(j.sets) > 0 {
+		sets = " " + strings.Join(j.sets, " ")
+	}
+	return fmt.Sprintf("%s%s, %s, seed %d", j.scenario, sets, j.system, j.seed)
+}
+
+// Program names the program that runs: what it was built from, and where that does
+// not settle it, a hash of the executable. Results of another one are not used again.
+func Program() (string, error) {
+	version := bench.ProgramVersion()
+	if !strings.HasSuffix(version, "+dirty") && version != "devel" && version != "unknown" {
+		return version + " " + runtime.Version() + " " + runtime.GOARCH, nil
+	}
+	name, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return version + " " + hex.EncodeToString(sum[:])[:12], nil
+}

@@ -1,0 +1,65 @@
+package reproduce
+
+import (
+	_ "embed" // the page
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/bench/report"
+)
+
+//go:embed assets/page.html.tmpl
+var pageTemplate string
+
+//go:embed assets/page.css
+var pageCSS string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"number":   number,
+	"interval": withInterval,
+	"svg":      func(c Chart) template.HTML { return c.svg() },
+	"lines":    func(s string) []string { return strings.Split(s, "\n") },
+	"mod":      func(i int) int { return i % 8 },
+	"next":     func(i int) int { return i + 1 },
+}).Parse(pageTemplate))
+
+// pagePaper is a paper's part of the page.
+type pagePaper struct {
+	*Paper
+	Results []pageRow
+	Missing []*PaperRow
+}
+
+type pageRow struct {
+	*RowResult
+	Charts     []Chart
+	Deviations []int
+}
+
+// Page writes the report as one HTML page that loads nothing.
+func (r *Report) Page(w io.Writer) error {
+	deviations := Deviations()
+	var papers []pagePaper
+	for _, p := range Papers() {
+		one := pagePaper{Paper: p}
+		for _, about := range p.Rows {
+			row := r.row(about.ID)
+			if row == nil {
+				one.Missing = append(one.Missing, about)
+				continue
+			}
+			one.Results = append(one.Results, pageRow{row, row.charts, deviationsOf(deviations, row.ID)})
+		}
+		if len(one.Results) > 0 {
+			papers = append(papers, one)
+		}
+	}
+	return page.Execute(w, map[string]any{
+		"Report": r, "Papers": papers, "Deviations": deviations, "Command": "sluice " + strings.Join(r.Arguments, " "),
+		"CSS": template.CSS(report.Style() + pageCSS),
+	})
+}
+
+// Verdict is what the page says of a check.
+func (c CheckResult) Verdict() string { return c.verdict() }

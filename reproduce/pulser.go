@@ -1,0 +1,5 @@
+package reproduce
+
+// The rows of Pulser.
+
+func pulser() []*Row { return nil }

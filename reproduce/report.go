@@ -1,0 +1,184 @@
+package reproduce
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// ReportVersion is the version of the JSON that Report.Write writes. It changes when
+// a field changes its meaning or goes.
+const ReportVersion = 1
+
+// Report is what came of rows.
+type Report struct {
+	Version   int      `json:"version"`
+	Program   string   `json:"program"`
+	StartTime string   `json:"start_time"` // RFC 3339, UTC
+	Arguments []string `json:"arguments"`
+	Quick     bool     `json:"quick"`  // in small
+	WallS     float64  `json:"wall_s"` // elapsed seconds of this call
+	Cores     int      `json:"cores"`  // runs at a time
+	Runs      int      `json:"runs"`   // of the simulator
+	// RunsReused is how many of them were kept from an earlier call.
+	RunsReused int `json:"runs_reused"`
+	// MemoryMiB is what the program had of the system at the end of this call, which
+	// is the most it ever had.
+	MemoryMiB int `json:"memory_mib"`
+	Listed    int `json:"listed"`  // rows of the papers' list
+	Defined   int `json:"defined"` // of those, that can be run
+
+	Rows []*RowResult `json:"rows"`
+}
+
+// Status is how a row came out.
+type Status string
+
+// What a row can be.
+const (
+	Met      Status = "met"
+	Missed   Status = "missed"
+	Reported Status = "reported" // not counted
+)
+
+// RowResult is what came of a row.
+type RowResult struct {
+	ID      string        `json:"id"`
+	Paper   string        `json:"paper"`
+	Source  string        `json:"source"`
+	Kind    Kind          `json:"kind"`
+	What    string        `json:"what,omitempty"`
+	Scaling string        `json:"scaling,omitempty"`
+	Note    string        `json:"note,omitempty"`
+	Status  Status        `json:"status"`
+	Seeds   int           `json:"seeds"`
+	WallS   float64       `json:"wall_s"` // of its runs, one after the other
+	Checks  []CheckResult `json:"checks"`
+	Figures []Figure      `json:"figures"`
+
+	charts []Chart
+}
+
+// CheckResult is what came of a check.
+type CheckResult struct {
+	Text  string `json:"text"`
+	Paper Number `json:"paper"` // null: the paper gives no number
+	Ours  Number `json:"ours"`  // mean of all seeds; null for an order
+	Low   Number `json:"low"`   // 95 percent interval; null with one seed
+	High  Number `json:"high"`
+	Met   bool   `json:"met"`
+	// Counts is false for what is shown only.
+	Counts bool   `json:"counts"`
+	Why    string `json:"why"`
+}
+
+// Figure is what was measured, the mean of all seeds.
+type Figure struct {
+	Name  string `json:"name"`
+	Paper Number `json:"paper"`
+	Ours  Number `json:"ours"`
+	Low   Number `json:"low"`
+	High  Number `json:"high"`
+}
+
+// Number is null in JSON where it is none, and has five significant digits.
+type Number float64
+
+var none = Number(math.NaN())
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if v := float64(n); !math.IsNaN(v) && !math.IsInf(v, 0) {
+		// Rounded first, so that no exponent stands where plain digits do.
+		rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(rounded)
+	}
+	return []byte("null"), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*n = none
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	*n = Number(v)
+	return err
+}
+
+func (n Number) String() string { return short(float64(n)) }
+
+// there reports whether n is a number.
+func (n Number) there() bool { return !math.IsNaN(float64(n)) }
+
+// Write writes the report as JSON.
+func (r *Report) Write(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}
+
+// ReadReport reads what Write wrote. It has no charts.
+func ReadReport(in io.Reader) (*Report, error) {
+	var r Report
+	if err := json.NewDecoder(in).Decode(&r); err != nil {
+		return nil, fmt.Errorf("this is no report of sluice reproduce: %w", err)
+	}
+	switch {
+	case r.Version == 0 || r.Rows == nil:
+		return nil, errors.New("this is no report of sluice reproduce: write one with sluice reproduce --json FILE")
+	case r.Version != ReportVersion:
+		return nil, fmt.Errorf("the report has version %d, and this program reads %d: use the one that wrote it", r.Version, ReportVersion)
+	}
+	for i, row := range r.Rows {
+		if row == nil || row.ID == "" {
+			return nil, fmt.Errorf("row %d of the report has no id", i+1)
+		}
+	}
+	return &r, nil
+}
+
+// Missed returns the ids of the rows that were missed.
+func (r *Report) Missed() []string {
+	var ids []string
+	for _, row := range r.Rows {
+		if row.Status == Missed {
+			ids = append(ids, row.ID)
+		}
+	}
+	return ids
+}
+
+// Count is how many rows of a kind there are, and how many were met.
+type Count struct {
+	Kind      Kind
+	Rows, Met int
+}
+
+// Counts are those of the kinds that have rows; reports are never met.
+func (r *Report) Counts() []Count {
+	var out []Count
+	for _, kind := range []Kind{KindValue, KindRatio, KindOrder, KindReport} {
+		c := Count{Kind: kind}
+		for _, row := range r.Rows {
+			if row.Kind == kind {
+				c.Rows++
+				if row.Status == Met {
+					c.Met++
+				}
+			}
+		}
+		if c.Rows > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}

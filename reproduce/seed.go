@@ -1,0 +1,198 @@
+package reproduce
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluice-rdma/sluice/bench"
+)
+
+// Seed is what the runs of a row gave with one seed.
+type Seed struct {
+	Number  uint64
+	systems map[string]*bench.System // by run, then "/", then system
+	wall    float64                  // seconds
+	errs    []error
+}
+
+// System returns what a system of a run gave. One that is not there is an error of
+// the row, and has nothing measured.
+func (s *Seed) System(run, name string) *System {
+	if x := s.systems[run+"/"+name]; x != nil {
+		return &System{x, s}
+	}
+	s.fail("run %q has no system %q", run, name)
+	return &System{bench.NewSystem(name, "", ""), s}
+}
+
+func (s *Seed) fail(format string, args ...any) { s.errs = append(s.errs, fmt.Errorf(format, args...)) }
+
+func (s *Seed) err() error { return errors.Join(s.errs...) }
+
+// System is a result with ways to find one's way in it.
+type System struct {
+	*bench.System
+	seed *Seed
+}
+
+// labelled is the name under which the flows of a label are: a scenario with one label
+// has them as all flows alone.
+func (s *System) labelled(name string) string {
+	if len(s.Labels) == 0 {
+		return bench.SeriesAll
+	}
+	return name
+}
+
+// Label returns what the flows of a label did.
+func (s *System) Label(name string) *bench.Flows {
+	if len(s.Labels) == 0 {
+		return &s.Flows
+	}
+	for i := range s.Labels {
+		if s.Labels[i].Label == name {
+			return &s.Labels[i].Flows
+		}
+	}
+	s.seed.fail("%s has no label %q", s.Name, name)
+	f := bench.NewFlows()
+	return &f
+}
+
+// Link returns what happened at a link.
+func (s *System) Link(name string) *bench.Link {
+	for i := range s.Links {
+		if s.Links[i].Link == name {
+			return &s.Links[i]
+		}
+	}
+	s.seed.fail("%s has no link %q", s.Name, name)
+	u := bench.Unmeasured
+	return &bench.Link{RateGbps: u, WireGbps: u, Busy: u, BusyMinimum: u, QueueAvgBytes: u, PauseUs: u}
+}
+
+// Series returns a series over time: times in us and values, NaN where unmeasured.
+func (s *System) Series(kind, name string) Curve {
+	for i := range s.System.Series {
+		x := &s.System.Series[i]
+		if x.Kind != kind || x.Name != name {
+			continue
+		}
+		c := Curve{}
+		for j, v := range x.Values {
+			c.X = append(c.X, float64(x.StartUs)+float64(float64(j)*float64(x.StepUs)))
+			c.Y = append(c.Y, float64(v))
+		}
+		return c
+	}
+	s.seed.fail("%s has no series %s of %q", s.Name, kind, name)
+	return Curve{}
+}
+
+// CDF returns a distribution of a label's flows: values and shares.
+func (s *System) CDF(kind, name string) Curve {
+	name = s.labelled(name)
+	for i := range s.Distributions {
+		d := &s.Distributions[i]
+		if d.Kind != kind || d.Name != name {
+			continue
+		}
+		c := Curve{}
+		for j, v := range d.Values {
+			c.X = append(c.X, float64(v))
+			c.Y = append(c.Y, float64(d.Share[j]))
+		}
+		return c
+	}
+	s.seed.fail("%s has no distribution %s of %q", s.Name, kind, name)
+	return Curve{}
+}
+
+// Curve is points with rising X.
+type Curve struct{ X, Y []float64 }
+
+// Between returns the points with from <= X <= to.
+func (c Curve) Between(from, to float64) Curve {
+	var out Curve
+	for i, x := range c.X {
+		if x >= from && x <= to {
+			out.X, out.Y = append(out.X, x), append(out.Y, c.Y[i])
+		}
+	}
+	return out
+}
+
+// Mean returns the mean of the finite Y, NaN if there is none.
+func (c Curve) Mean() float64 {
+	n, sum := 0, 0.0
+	for _, y := range c.Y {
+		if !math.IsNaN(y) {
+			n++
+			sum += y
+		}
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum / float64(n)
+}
+
+// Deviation returns the standard deviation of the finite Y.
+func (c Curve) Deviation() float64 { return deviation(c.Y) }
+
+// Max returns the largest Y, NaN if there is none.
+func (c Curve) Max() float64 { return c.extreme(func(y, best float64) bool { return y > best }) }
+
+// Min returns the least Y, NaN if there is none.
+func (c Curve) Min() float64 { return c.extreme(func(y, best float64) bool { return y < best }) }
+
+func (c Curve) extreme(better func(y, best float64) bool) float64 {
+	best := math.NaN()
+	for _, y := range c.Y {
+		if math.IsNaN(best) || better(y, best) {
+			best = y
+		}
+	}
+	return best
+}
+
+// First returns the least X from which on Y stays at or above y for all points up to
+// so much later; NaN if there is none.
+func (c Curve) First(y, hold float64) float64 {
+	for i := range c.X {
+		ok := true
+		for j := i; j < len(c.X) && c.X[j] <= c.X[i]+hold; j++ {
+			if !(c.Y[j] >= y) {
+				ok = false
+				break
+			}
+		}
+		if ok {
+			return c.X[i]
+		}
+	}
+	return math.NaN()
+}
+
+// At returns the least X at which Y has reached y: of a CDF, a percentile.
+func (c Curve) At(y float64) float64 {
+	for i := range c.X {
+		if c.Y[i] >= y-1e-9 {
+			return c.X[i]
+		}
+	}
+	return math.NaN()
+}
+
+// Scale returns the curve with X and Y multiplied.
+func (c Curve) Scale(x, y float64) Curve {
+	var out Curve
+	for i := range c.X {
+		out.X, out.Y = append(out.X, c.X[i]*x), append(out.Y, c.Y[i]*y)
+	}
+	return out
+}
+
+// Line makes a curve a line of a chart.
+func (c Curve) Line(name string) Line { return Line{Name: name, X: c.X, Y: c.Y} }
