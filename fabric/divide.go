@@ -129,6 +129,16 @@ func (n *Network) Lookahead() units.Time {
 // Lane returns a lane by its number.
 func (n *Network) Lane(i int) *Lane { return &n.lanes[i] }
 
+// Events counts what was done at nodes: arrivals, departures of what had waited,
+// pauses, and what processes woke for.
+func (d *Division) Events() uint64 {
+	var events uint64
+	for i := range d.n.lanes {
+		events += d.n.lanes[i].events
+	}
+	return events
+}
+
 // Nodes is how many nodes there are to run in a window.
 func (d *Division) Nodes() int { return len(d.next) }
 
@@ -380,6 +390,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			return x.later
 		}
 		i--
+		x.events++
 		now := x.due[i]
 		x.due[i] = units.Never
 		if i >= arrivals {
@@ -435,6 +446,7 @@ func (x *Lane) runHost(node int32) units.Time {
 			x.end = end
 			return now
 		}
+		x.events++
 		switch now {
 		case p:
 			x.due[pause] = units.Never

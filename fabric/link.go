@@ -51,9 +51,8 @@ type coldPort struct {
 	lossBelow   uint64 // of 2^53
 	loss, ecn   des.Stream
 
-	pauses     outlet // pause frames on the wire, in a divided network
-	pausesSent uint32
-	asserted   uint8 // priorities that this end wants the far end to pause
+	pauses   outlet // pause frames on the wire, in a divided network
+	asserted uint8  // priorities that this end wants the far end to pause
 
 	down       bool
 	cutFrom    units.Time // after which packets arrive that were cut off

@@ -109,6 +109,7 @@ type Lane struct {
 
 	// In a divided network:
 	divided bool
+	events  uint64
 	news    []news
 	agenda
 	_ [64]byte // lanes of two workers share no cache line

@@ -142,3 +142,8 @@ func (n *Network) MoveINT(from, to Handle) {
 		copy(n.slab.recordsOf(to)[:k], n.slab.recordsOf(from)[:k])
 	}
 }
+
+// Records is how many per-hop records a packet has.
+func (x *Lane) Records(h Handle) int {
+	return int(x.n.packet(h).records & recordsMask >> recordsShift)
+}

@@ -1,7 +1,9 @@
 package reduced
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/des"
@@ -52,36 +54,53 @@ func (c *Config) validate(net *fabric.Network) error {
 // Fleet is the NICs of all hosts of a network. It belongs to the goroutine of its
 // engine.
 type Fleet struct {
-	engine *des.Engine
-	net    *fabric.Network
-	cfg    Config
-	nics   []nic
-	frames []frame // beside the packets of the network, by handle
+	engine   *des.Engine
+	net      *fabric.Network
+	division *fabric.Division // nil if the network is one
+	cfg      Config
+	linger   units.Time // see nic.closing
+	nics     []nic
+	lanes    []lane
+	ended    []ending // scratch of Settle
 
 	onDone func(*Done)
 	onAck  func(id uint64, a *cc.Ack)
-	stats  Stats
+}
+
+// lane is what the NICs need that run on a lane of the network.
+type lane struct {
+	*fabric.Lane
+	fleet *Fleet
+	stats Stats
+	ended []ending
 
 	// Scratch of the packet being handled.
 	header rc.Header
 	desc   rc.Descriptor
 	eff    rc.Effects
 	ack    cc.Ack
+	_      [64]byte // two workers share no cache line
 }
 
-// frame is what a NIC knows of a packet beside what the fabric does.
-type frame struct {
-	sentAt units.Time // when its first bit went on the wire, or that of the packet it answers
-	delay  units.Time // an acknowledgement's: the largest hop delay on the way there
-	to     uint32     // the receiver or sender it is for: its slot and generation
-	flags  uint8
+// ending is a flow that has ended, of which its receiver and the user are yet to
+// be told.
+type ending struct {
+	Done
+	src, dst int32
+	receiver uint32
 }
 
-// Flags of a frame: what the packets that an acknowledgement answers met.
+// What a NIC knows of a packet beside what the fabric does is in its Notes: when
+// its first bit went on the wire, or that of the packet it answers; for an
+// acknowledgement the largest hop delay on the way there, and these flags of what
+// the packets that it answers met. Note is the receiver or sender that the packet
+// is for: its slot and generation.
 const (
 	metCE uint8 = 1 << iota
 	metEIN
 	hasDelay
+
+	metBits = 8 // the flags' in Notes[1]
 )
 
 // Stats counts what the NICs of a fleet did.
@@ -97,25 +116,56 @@ func New(e *des.Engine, net *fabric.Network, cfg Config) (*Fleet, error) {
 	if err := cfg.validate(net); err != nil {
 		return nil, err
 	}
-	f := &Fleet{engine: e, net: net, cfg: cfg, nics: make([]nic, net.Topology().Hosts())}
+	f := &Fleet{engine: e, net: net, cfg: cfg, linger: net.Lookahead(), nics: make([]nic, net.Topology().Hosts())}
+	f.addLanes(1)
 	for host := range f.nics {
 		n := &f.nics[host]
-		*n = nic{fleet: f, host: int32(host), line: net.LineRate(host), wireAt: units.Never, timerAt: units.Never}
-		n.id, n.src = e.AddHandler(n), e.NewSource()
+		*n = nic{fleet: f, host: int32(host), line: net.LineRate(host), wireAt: units.Never, timerAt: units.Never, startAt: units.Never}
+		n.id, n.src = e.AddHandler(n), e.NewSources(1)
 		net.Attach(host, n)
 	}
 	return f, nil
 }
 
-// Stats returns the counters of all NICs together.
-func (f *Fleet) Stats() Stats { return f.stats }
+// Divide has the fleet run on the lanes of its network, which has been divided and
+// in which nothing has been sent. From then on a flow's end is reported by Settle,
+// which is to be called between windows, and flows are started then.
+func (f *Fleet) Divide(d *fabric.Division, lanes int) {
+	f.division = d
+	f.addLanes(lanes)
+	for host := range f.nics {
+		d.Attach(host, &f.nics[host])
+	}
+}
 
-// OnDone calls fn when a flow has ended. The Done is valid during the call. fn may
-// start flows.
+func (f *Fleet) addLanes(count int) {
+	f.lanes = make([]lane, count)
+	for i := range f.lanes {
+		f.lanes[i].Lane, f.lanes[i].fleet = f.net.Lane(i), f
+	}
+}
+
+// Stats returns the counters of all NICs together.
+func (f *Fleet) Stats() Stats {
+	var s Stats
+	for i := range f.lanes {
+		x := &f.lanes[i].stats
+		s.TxPackets += x.TxPackets
+		s.RxPackets += x.RxPackets
+		s.Stale += x.Stale
+		s.Payload += x.Payload
+	}
+	return s
+}
+
+// OnDone calls fn when a flow has ended, or for a divided network from Settle. The
+// Done is valid during the call. fn may start flows.
 func (f *Fleet) OnDone(fn func(*Done)) { f.onDone = fn }
 
 // OnAck calls fn with each acknowledgement that an engine is given, before the
-// engine: for measurement. a is valid during the call.
+// engine: for measurement. a is valid during the call. In a divided network calls
+// come from all workers, each with the flows of some hosts, and those of different
+// hosts in no order of time.
 func (f *Fleet) OnAck(fn func(id uint64, a *cc.Ack)) { f.onAck = fn }
 
 // Flow is what a sender is to write to another host's memory.
@@ -152,7 +202,15 @@ type Ref struct {
 const postAhead = 256 * units.KiB
 
 // Start starts a flow at the engine's Now.
-func (f *Fleet) Start(flow *Flow) (Ref, error) {
+func (f *Fleet) Start(flow *Flow) (Ref, error) { return f.StartAt(f.engine.Now(), flow) }
+
+// StartAt starts a flow at a time, the engine's Now or later. It takes the flow's
+// memory at once.
+func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
+	now := f.engine.Now()
+	if at < now {
+		return Ref{}, fmt.Errorf("reduced: a flow starts at %v, before now, %v", at, now)
+	}
 	if flow.Src == flow.Dst || uint(flow.Src) >= uint(len(f.nics)) || uint(flow.Dst) >= uint(len(f.nics)) {
 		return Ref{}, fmt.Errorf("reduced: a flow from host %d to host %d of %d: name two different ones", flow.Src, flow.Dst, len(f.nics))
 	}
@@ -176,7 +234,7 @@ func (f *Fleet) Start(flow *Flow) (Ref, error) {
 	}
 	src, dst := &f.nics[flow.Src], &f.nics[flow.Dst]
 	s, from := src.newSender()
-	r, to := dst.newReceiver()
+	r, to := dst.newReceiver(now)
 	*r = receiver{qp: rx, gen: r.gen, peer: from, telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority}
 	*s = sender{
 		qp: tx, gen: s.gen, id: flow.ID, dst: int32(flow.Dst), peer: to, hash: flow.FlowHash,
@@ -191,10 +249,15 @@ func (f *Fleet) Start(flow *Flow) (Ref, error) {
 		s.control = s.steering.engine.Control()
 		s.steering.pace(src.line, f.cfg.MTU, s.control.Rate)
 	}
-	now := f.engine.Now()
-	src.post(now, s)
-	src.offer(now, slotOf(from), s)
-	src.turn(now)
+	if at > now {
+		src.later(at, from)
+	} else {
+		src.begin(&f.lanes[0], now, slotOf(from), s)
+		src.turn(&f.lanes[0], now)
+	}
+	if f.division != nil {
+		f.division.Wake(flow.Src, src.Next())
+	}
 	return Ref{src: int32(flow.Src), dst: int32(flow.Dst), sender: from, receiver: to}, nil
 }
 
@@ -214,18 +277,33 @@ func (f *Fleet) Counters(r Ref) *rc.Counters {
 	return nil
 }
 
-// alloc returns a new packet and its frame.
-func (f *Fleet) alloc() (fabric.Handle, *frame) {
-	h := f.net.Alloc()
-	if int(h) >= len(f.frames) {
-		f.grow()
+// Settle tells receivers and the user of the flows that ended in a window of a
+// divided network, in the order in which they would in one that is not.
+func (f *Fleet) Settle() {
+	all := f.ended[:0]
+	for i := range f.lanes {
+		x := &f.lanes[i]
+		all = append(all, x.ended...)
+		clear(x.ended)
+		x.ended = x.ended[:0]
 	}
-	return h, &f.frames[h]
+	slices.SortStableFunc(all, func(a, b ending) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.src, b.src)) })
+	f.ended = all
+	for i := range all {
+		f.settle(&all[i])
+	}
+	clear(all)
 }
 
-// grow makes the frames as many as the packets have room for.
-func (f *Fleet) grow() {
-	frames := make([]frame, max(f.net.Slots(), 1024, len(f.frames)+len(f.frames)/4))
-	copy(frames, f.frames)
-	f.frames = frames
+// settle takes down the receiving half of a flow that has ended, and says that it
+// has.
+func (f *Fleet) settle(e *ending) {
+	to := &f.nics[e.dst]
+	if r := to.receiver(e.receiver); r != nil {
+		e.Delivered = r.delivered
+		to.closing = append(to.closing, closing{e.At - f.cfg.Completion + f.linger, e.receiver})
+	}
+	if f.onDone != nil {
+		f.onDone(&e.Done)
+	}
 }

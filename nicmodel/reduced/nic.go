@@ -1,6 +1,8 @@
 package reduced
 
 import (
+	"slices"
+
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -11,12 +13,13 @@ type nic struct {
 	fleet    *Fleet
 	id       des.NodeID
 	host     int32
-	src      des.Source
+	src      uint32
 	line     units.Rate
 	wireFree units.Time // when all that was given to the wire has left
 	dataFree units.Time // when the last data frame has
 	wireAt   units.Time // of the pending evWire, or Never
 	timerAt  units.Time // of the pending evTimer, or Never
+	startAt  units.Time // of the first of starts, or Never
 	paused   uint8
 
 	due           queue // senders with a packet that transport and window let go
@@ -25,26 +28,95 @@ type nic struct {
 	receivers     []receiver
 	freeSenders   []uint32 // slots
 	freeReceivers []uint32
+	begun         []uint32        // slots of senders that have begun, in that order
+	starts        []start         // flows that are to begin, by time
+	closing       []closing       // receivers whose flows have ended, by time
 	held          []fabric.Handle // acknowledgements of paused priorities
 }
 
-// Kinds of events.
+// start is a sender that is to begin.
+type start struct {
+	at     units.Time
+	sender uint32
+}
+
+// closing is a receiver that goes at a time: the least delay of a link after its
+// sender has ended, which is the first moment at which it could know. Packets that
+// were sent twice may come until then.
+type closing struct {
+	at       units.Time
+	receiver uint32
+}
+
+// Kinds of events, in the order in which they go at one instant.
 const (
 	evWire  uint32 = iota // the wire is free for data, or a paced flow is due
 	evTimer               // a transport timer may have run out
+	evStart               // a flow begins
 )
 
 // Handle implements des.Handler. Of the events of a kind only the one that is
 // remembered counts: an earlier one has taken the place of any other.
-func (n *nic) Handle(ev des.Event) {
-	switch {
-	case ev.Kind == evWire && ev.At == n.wireAt:
-		n.wireAt = units.Never
-		n.turn(ev.At)
-	case ev.Kind == evTimer && ev.At == n.timerAt:
-		n.timerAt = units.Never
-		n.expire(ev.At)
+func (n *nic) Handle(ev des.Event) { n.wake(&n.fleet.lanes[0], ev.At, ev.Kind) }
+
+// Next implements fabric.Process.
+func (n *nic) Next() units.Time { return min(n.wireAt, n.timerAt, n.startAt) }
+
+// Wake implements fabric.Process.
+func (n *nic) Wake(x *fabric.Lane, now units.Time) {
+	l := &n.fleet.lanes[x.Index()]
+	for kind := range evStart + 1 {
+		n.wake(l, now, kind)
 	}
+}
+
+func (n *nic) wake(l *lane, now units.Time, kind uint32) {
+	switch {
+	case kind == evWire && now == n.wireAt:
+		n.wireAt = units.Never
+		n.turn(l, now)
+	case kind == evTimer && now == n.timerAt:
+		n.timerAt = units.Never
+		n.expire(l, now)
+	case kind == evStart && now == n.startAt:
+		due := n.starts[0]
+		n.starts = n.starts[:copy(n.starts, n.starts[1:])]
+		n.nextStart()
+		slot := slotOf(due.sender)
+		n.begin(l, now, slot, &n.senders[slot])
+		n.turn(l, now)
+	}
+}
+
+// schedule asks for an event. A divided network asks what Next is instead.
+func (n *nic) schedule(at units.Time, kind uint32) {
+	if fl := n.fleet; fl.division == nil {
+		fl.engine.Post(at, n.src, kind, n.id, kind, 0)
+	}
+}
+
+// later notes a sender that is to begin.
+func (n *nic) later(at units.Time, ref uint32) {
+	i := len(n.starts)
+	for i > 0 && n.starts[i-1].at > at {
+		i--
+	}
+	n.starts = slices.Insert(n.starts, i, start{at, ref})
+	n.nextStart()
+}
+
+func (n *nic) nextStart() {
+	if n.startAt = units.Never; len(n.starts) > 0 {
+		n.startAt = n.starts[0].at
+		n.schedule(n.startAt, evStart)
+	}
+}
+
+// begin begins a flow.
+func (n *nic) begin(l *lane, now units.Time, slot uint32, s *sender) {
+	n.begun = append(n.begun, slot)
+	n.post(now, s)
+	n.offer(now, slot, s)
 }
 
 // A flow is named to its peer by its slot, and a generation so that a packet that
@@ -65,7 +137,8 @@ func (n *nic) newSender() (*sender, uint32) {
 	return s, i<<generationBits | uint32(s.gen)
 }
 
-func (n *nic) newReceiver() (*receiver, uint32) {
+func (n *nic) newReceiver(now units.Time) (*receiver, uint32) {
+	n.close(now)
 	if len(n.freeReceivers) == 0 {
 		n.receivers = append(n.receivers, receiver{})
 		n.freeReceivers = append(n.freeReceivers, uint32(len(n.receivers)-1))
@@ -92,37 +165,55 @@ func (n *nic) receiver(ref uint32) *receiver {
 	return nil
 }
 
+// close takes down the receivers whose time has come.
+func (n *nic) close(now units.Time) {
+	k := 0
+	for ; k < len(n.closing) && n.closing[k].at <= now; k++ {
+		i := slotOf(n.closing[k].receiver)
+		n.receivers[i] = receiver{gen: n.receivers[i].gen}
+		n.freeReceivers = append(n.freeReceivers, i)
+	}
+	n.closing = n.closing[:copy(n.closing, n.closing[k:])]
+}
+
 // Pause implements fabric.Endpoint.
-func (n *nic) Pause(now units.Time, paused uint8) {
+func (n *nic) Pause(now units.Time, paused uint8) { n.pause(&n.fleet.lanes[0], now, paused) }
+
+// PauseOn implements fabric.Process.
+func (n *nic) PauseOn(x *fabric.Lane, now units.Time, paused uint8) {
+	n.pause(&n.fleet.lanes[x.Index()], now, paused)
+}
+
+func (n *nic) pause(l *lane, now units.Time, paused uint8) {
 	n.paused = paused
 	if len(n.held) > 0 {
 		kept := n.held[:0]
 		for _, h := range n.held {
-			if paused&(1<<n.fleet.net.Packet(h).Priority) != 0 {
+			if paused&(1<<l.Packet(h).Priority) != 0 {
 				kept = append(kept, h)
 				continue
 			}
-			n.fleet.stats.TxPackets++
-			n.wireFree = n.fleet.net.Transmit(now, int(n.host), h)
+			l.stats.TxPackets++
+			n.wireFree = l.Transmit(now, int(n.host), h)
 		}
 		n.held = kept
 	}
-	n.turn(now)
+	n.turn(l, now)
 }
 
 // transmit puts an acknowledgement on the wire, behind what is there.
-func (n *nic) transmit(now units.Time, h fabric.Handle, p *fabric.Packet) {
+func (n *nic) transmit(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet) {
 	if n.paused&(1<<(p.Priority&7)) != 0 {
 		n.held = append(n.held, h)
 		return
 	}
-	n.fleet.stats.TxPackets++
-	n.wireFree = n.fleet.net.Transmit(now, int(n.host), h)
+	l.stats.TxPackets++
+	n.wireFree = l.Transmit(now, int(n.host), h)
 }
 
 // turn gives the wire to the flow that is due, or sets the alarm for when it can
 // be given to one.
-func (n *nic) turn(now units.Time) {
+func (n *nic) turn(l *lane, now units.Time) {
 	for len(n.due) > 0 {
 		if n.paused&(1<<(n.fleet.cfg.Priority&7)) != 0 {
 			return // Pause comes again
@@ -131,11 +222,11 @@ func (n *nic) turn(now units.Time) {
 		if at := max(first.at, n.dataFree); at > now {
 			if at < n.wireAt {
 				n.wireAt = at
-				n.fleet.engine.Schedule(at, &n.src, n.id, evWire, 0)
+				n.schedule(at, evWire)
 			}
 			return
 		}
-		n.send(now, first.sender, &n.senders[first.sender])
+		n.send(l, now, first.sender, &n.senders[first.sender])
 	}
 }
 
@@ -144,27 +235,27 @@ func (n *nic) turn(now units.Time) {
 func (n *nic) arm(now, deadline units.Time) {
 	if deadline < n.timerAt {
 		n.timerAt = max(deadline, now)
-		n.fleet.engine.Schedule(n.timerAt, &n.src, n.id, evTimer, 0)
+		n.schedule(n.timerAt, evTimer)
 	}
 }
 
 // expire looks at the timers of all flows of the NIC.
-func (n *nic) expire(now units.Time) {
+func (n *nic) expire(l *lane, now units.Time) {
 	next := units.Never
-	for i := range n.senders {
-		s := &n.senders[i]
-		if s.qp == nil {
-			continue
-		}
+	for i := 0; i < len(n.begun); {
+		slot := n.begun[i]
+		s := &n.senders[slot]
 		if s.qp.Deadline() <= now {
-			s.qp.Expire(now, &n.fleet.eff)
-			if n.effects(now, uint32(i), s); n.senders[i].qp == nil {
-				continue
+			s.qp.Expire(now, &l.eff)
+			n.effects(l, now, slot, s)
+			if i == len(n.begun) || n.begun[i] != slot {
+				continue // it has ended
 			}
-			s = &n.senders[i] // a flow may have been started
+			s = &n.senders[slot] // a flow may have been started
 		}
 		next = min(next, s.qp.Deadline())
+		i++
 	}
 	n.arm(now, next)
-	n.turn(now)
+	n.turn(l, now)
 }

@@ -26,33 +26,41 @@ type receiver struct {
 const reflectedDelayBytes = 2
 
 // Arrive implements fabric.Endpoint: a packet has reached the transport.
-func (n *nic) Arrive(now units.Time, h fabric.Handle) {
-	fl := n.fleet
-	fl.stats.RxPackets++
-	p := fl.net.Packet(h)
+func (n *nic) Arrive(now units.Time, h fabric.Handle) { n.arrive(&n.fleet.lanes[0], now, h) }
+
+// ArriveOn implements fabric.Process.
+func (n *nic) ArriveOn(x *fabric.Lane, now units.Time, h fabric.Handle) {
+	n.arrive(&n.fleet.lanes[x.Index()], now, h)
+}
+
+func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
+	l.stats.RxPackets++
+	p := l.Packet(h)
 	op := ib.Opcode(p.User & opcodeBits)
 	if op == ib.Acknowledge {
-		n.acknowledged(now, h, p)
+		n.acknowledged(l, now, h, p)
 		return
 	}
-	f := &fl.frames[h]
-	r := n.receiver(f.to)
+	if len(n.closing) > 0 {
+		n.close(now)
+	}
+	r := n.receiver(p.Note)
 	if r == nil {
-		fl.stats.Stale++
-		fl.net.Free(h)
+		l.stats.Stale++
+		l.Free(h)
 		return
 	}
 	payload := int(p.User >> 32)
-	fl.header = rc.Header{Opcode: op, PSN: units.MakePSN(uint32(p.User) >> 8), AckReq: p.User&ackReq != 0}
+	l.header = rc.Header{Opcode: op, PSN: units.MakePSN(uint32(p.User) >> 8), AckReq: p.User&ackReq != 0}
 	switch op {
 	case ib.WriteFirst:
-		fl.header.DMALen = uint32(payload)
-		payload = int(fl.cfg.MTU)
+		l.header.DMALen = uint32(payload)
+		payload = int(n.fleet.cfg.MTU)
 	case ib.WriteOnly:
-		fl.header.DMALen = uint32(payload)
+		l.header.DMALen = uint32(payload)
 	}
-	eff := &fl.eff
-	r.qp.Receive(now, &fl.header, payload, eff)
+	eff := &l.eff
+	r.qp.Receive(now, &l.header, payload, eff)
 	if eff.Do&rc.DoCheck != 0 {
 		r.qp.Checked(now, true, eff) // memory is not modelled
 	}
@@ -60,7 +68,7 @@ func (n *nic) Arrive(now units.Time, h fabric.Handle) {
 		r.delivered.Payload += units.Bytes(payload)
 		r.delivered.Frames += units.Bytes(p.Size)
 		r.delivered.Packets++
-		fl.stats.Payload += units.Bytes(payload)
+		l.stats.Payload += units.Bytes(payload)
 	}
 	if p.Flags&(fabric.CE|fabric.EIN) != 0 {
 		if p.Flags&fabric.CE != 0 {
@@ -74,18 +82,17 @@ func (n *nic) Arrive(now units.Time, h fabric.Handle) {
 		r.met |= hasDelay
 		r.delay = max(r.delay, p.MaxDelay)
 	}
-	if eff.Do&rc.DoRespond == 0 || !r.qp.NextResponse(now, &fl.desc) {
-		fl.net.Free(h)
+	if eff.Do&rc.DoRespond == 0 || !r.qp.NextResponse(now, &l.desc) {
+		l.Free(h)
 		return
 	}
-	n.answer(now, r, h, p, f)
+	n.answer(l, now, r, h, p)
 }
 
 // answer makes an acknowledgement of the packet that it answers: its slot, and
 // its per-hop records, go back with it.
-func (n *nic) answer(now units.Time, r *receiver, h fabric.Handle, p *fabric.Packet, f *frame) {
-	fl := n.fleet
-	d := &fl.desc.Header
+func (n *nic) answer(l *lane, now units.Time, r *receiver, h fabric.Handle, p *fabric.Packet) {
+	d := &l.desc.Header
 	p.User = uint64(ib.Acknowledge) | uint64(d.PSN)<<8 | uint64(d.Syndrome)<<32 | uint64(d.MSN)<<40
 	p.Src, p.Dst = p.Dst, p.Src
 	p.Priority, p.Flags, p.Telemetry = r.ackPriority, 0, telemetry.None
@@ -96,12 +103,12 @@ func (n *nic) answer(now units.Time, r *receiver, h fabric.Handle, p *fabric.Pac
 		p.Telemetry = telemetry.MaxDelay // for the way back
 		size += reflectedDelayBytes + telemetry.MaxDelayBytes
 	case telemetry.PerHop:
-		if s := fl.net.INT(h); s != nil {
-			size += telemetry.PerHop.WireBytes(int(s.N))
+		if records := l.Records(h); records > 0 {
+			size += telemetry.PerHop.WireBytes(records)
 		}
 	}
 	p.Size = int32(size)
-	f.to, f.delay, f.flags = r.peer, r.delay, r.met
+	p.Note, p.Notes[1] = r.peer, uint64(r.delay)<<metBits|uint64(r.met)
 	r.met, r.delay = 0, 0
-	n.transmit(now, h, p)
+	n.transmit(l, now, h, p)
 }

@@ -148,6 +148,7 @@ func TestAllArrive(t *testing.T) {
 		}
 		for i := range w.fleet.nics {
 			x := &w.fleet.nics[i]
+			x.close(w.engine.Now())
 			if len(x.due) != 0 || len(x.freeSenders) != len(x.senders) || len(x.freeReceivers) != len(x.receivers) {
 				rt.Fatalf("host %d: %d in line, %d of %d senders and %d of %d receivers free", i, len(x.due), len(x.freeSenders), len(x.senders), len(x.freeReceivers), len(x.receivers))
 			}
@@ -304,4 +305,33 @@ func BenchmarkPacket(b *testing.B) {
 		n++
 	}
 	b.ReportMetric(float64(w.engine.Events()-events)/float64(n), "events/op")
+}
+
+// In a steady state a divided network allocates nothing for a packet, either.
+func TestDividedPacketsDoNotAllocate(t *testing.T) {
+	w := newWorld(t, 4, plain(), nil)
+	d, err := w.net.Divide(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.fleet.Divide(d, 1)
+	for i := range 3 {
+		w.start(t, Flow{ID: uint64(i), Src: i, Dst: 3, Message: 100_000, Stop: units.Second, Congestion: nicmodel.Congestion{Telemetry: telemetry.PerHop}})
+	}
+	window := func() {
+		d.Begin(units.Never)
+		d.Run(0, 0, d.Nodes())
+		w.engine.Advance(d.End() - 1)
+		w.fleet.Settle()
+	}
+	for range 2000 {
+		window()
+	}
+	before := w.net.Totals().PacketHops
+	if n := testing.AllocsPerRun(200, window); n != 0 {
+		t.Errorf("%v allocations a window", n)
+	}
+	if w.net.Totals().PacketHops-before < 1000 {
+		t.Error("too few packets to tell")
+	}
 }

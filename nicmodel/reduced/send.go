@@ -1,6 +1,8 @@
 package reduced
 
 import (
+	"slices"
+
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/ib"
@@ -104,15 +106,15 @@ func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 }
 
 // send sends a packet of the flow that is first in line.
-func (n *nic) send(now units.Time, slot uint32, s *sender) {
+func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	fl := n.fleet
-	d := &fl.desc
+	d := &l.desc
 	if !s.ready(now) || !s.qp.NextRequest(now, d) { // the window has shrunk, or the transport waits
 		n.remove(slot)
 		return
 	}
-	h, f := fl.alloc()
-	p := fl.net.Packet(h)
+	h := l.Alloc()
+	p := l.Packet(h)
 	op := d.Header.Opcode
 	value := uint32(d.Payload)
 	if op == ib.WriteFirst {
@@ -125,9 +127,9 @@ func (n *nic) send(now units.Time, slot uint32, s *sender) {
 	p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
 	p.Src, p.Dst, p.FlowHash = n.host, s.dst, s.hash
 	p.Priority, p.Flags, p.Telemetry = fl.cfg.Priority, s.packetFlags, s.telemetry
-	*f = frame{sentAt: max(now, n.wireFree), to: s.peer}
-	fl.stats.TxPackets++
-	n.wireFree = fl.net.Transmit(now, int(n.host), h)
+	p.Note, p.Notes[0] = s.peer, uint64(max(now, n.wireFree))
+	l.stats.TxPackets++
+	n.wireFree = l.Transmit(now, int(n.host), h)
 	n.dataFree = n.wireFree
 
 	if !d.Retransmit {
@@ -155,7 +157,7 @@ func (s *sender) pace(line units.Rate) {
 }
 
 // steer puts an engine's verdict in force.
-func (n *nic) steer(slot uint32, s *sender, c cc.Control) {
+func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 	changed := c.Rate != s.control.Rate
 	s.control = c
 	if !changed {
@@ -164,80 +166,79 @@ func (n *nic) steer(slot uint32, s *sender, c cc.Control) {
 	s.steering.pace(n.line, n.fleet.cfg.MTU, c.Rate)
 	s.pace(n.line)
 	if s.place != 0 {
-		n.push(slot, max(s.next, n.fleet.engine.Now()))
+		n.push(slot, max(s.next, now))
 	}
 }
 
 // acknowledged takes an acknowledgement.
-func (n *nic) acknowledged(now units.Time, h fabric.Handle, p *fabric.Packet) {
-	fl := n.fleet
-	f := &fl.frames[h]
-	s := n.sender(f.to)
+func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet) {
+	s := n.sender(p.Note)
 	if s == nil {
-		fl.stats.Stale++
-		fl.net.Free(h)
+		l.stats.Stale++
+		l.Free(h)
 		return
 	}
-	fl.header = rc.Header{
+	l.header = rc.Header{
 		Opcode: ib.Acknowledge, PSN: units.MakePSN(uint32(p.User) >> 8),
 		Syndrome: uint8(p.User >> 32), MSN: uint32(p.User >> 40),
 	}
-	slot := slotOf(f.to)
-	s.qp.Receive(now, &fl.header, 0, &fl.eff)
-	s.acked += fl.eff.AckedBytes
-	if s.steering != nil && fl.eff.AckedBytes > 0 {
-		n.inform(now, slot, s, h, p, f)
+	slot := slotOf(p.Note)
+	s.qp.Receive(now, &l.header, 0, &l.eff)
+	s.acked += l.eff.AckedBytes
+	if s.steering != nil && l.eff.AckedBytes > 0 {
+		n.inform(l, now, slot, s, h, p)
 	}
-	fl.net.Free(h)
-	n.effects(now, slot, s)
-	n.turn(now)
+	l.Free(h)
+	n.effects(l, now, slot, s)
+	n.turn(l, now)
 }
 
 // inform tells the engine of an acknowledgement.
-func (n *nic) inform(now units.Time, slot uint32, s *sender, h fabric.Handle, p *fabric.Packet, f *frame) {
+func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.Handle, p *fabric.Packet) {
 	fl, c := n.fleet, s.steering
-	rtt := now - f.sentAt
-	a := &fl.ack
+	sentAt, met := units.Time(p.Notes[0]), uint8(p.Notes[1])
+	rtt := now - sentAt
+	a := &l.ack
 	*a = cc.Ack{
-		Now: now, SentAt: f.sentAt, RTT: rtt,
+		Now: now, SentAt: sentAt, RTT: rtt,
 		NetRTT: rtt - n.line.Serialize(units.Bytes(fl.cfg.MTU)),
-		Bytes:  fl.eff.AckedBytes, Packets: max(fl.eff.AckedPackets, 1),
+		Bytes:  l.eff.AckedBytes, Packets: max(l.eff.AckedPackets, 1),
 		Acked: s.acked, Sent: s.sent,
-		ECN: f.flags&metCE != 0, EIN: f.flags&metEIN != 0,
-		MaxHopDelay: f.delay, ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: f.flags&hasDelay != 0,
-		AppLimited: n.appLimited(now, s),
+		ECN: met&metCE != 0, EIN: met&metEIN != 0,
+		MaxHopDelay: units.Time(p.Notes[1] >> metBits), ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: met&hasDelay != 0,
+		AppLimited: n.appLimited(l, now, s),
 		Scale:      c.scaler.Scale(now, c.baseRTT),
 	}
-	if path := fl.net.INT(h); path != nil && path.N > 0 {
+	if path := l.INT(h); path != nil && path.N > 0 {
 		a.Path = path
 	}
 	if fl.onAck != nil {
 		fl.onAck(s.id, a)
 	}
-	n.steer(slot, s, c.engine.OnAck(a))
+	n.steer(now, slot, s, c.engine.OnAck(a))
 }
 
 // appLimited is nicmodel's: nothing to send, and neither pace nor window took up
 // 80 percent of what they may.
-func (n *nic) appLimited(now units.Time, s *sender) bool {
+func (n *nic) appLimited(l *lane, now units.Time, s *sender) bool {
 	if _, more := s.qp.PeekRequest(now); more || s.size > 0 && s.posted < s.size || !s.steering.app.Limited() {
 		return false
 	}
-	return (s.qp.Inflight()+n.fleet.eff.AckedBytes)/4 < s.control.Window/5
+	return (s.qp.Inflight()+l.eff.AckedBytes)/4 < s.control.Window/5
 }
 
-// effects carries out what the transport of a sender asks for in Fleet.eff.
-func (n *nic) effects(now units.Time, slot uint32, s *sender) {
-	eff := &n.fleet.eff
+// effects carries out what the transport of a sender asks for in lane.eff.
+func (n *nic) effects(l *lane, now units.Time, slot uint32, s *sender) {
+	eff := &l.eff
 	if eff.Rewind != rc.RewindNone && s.steering != nil {
 		switch eff.Rewind {
 		case rc.RewindSequence, rc.RewindImplied:
-			n.steer(slot, s, s.steering.engine.OnLoss(now))
+			n.steer(now, slot, s, s.steering.engine.OnLoss(now))
 		case rc.RewindTimeout:
-			n.steer(slot, s, s.steering.engine.OnTimeout(now))
+			n.steer(now, slot, s, s.steering.engine.OnTimeout(now))
 		}
 	}
-	if eff.Do&rc.DoComplete != 0 && n.reap(now, slot, s) {
+	if eff.Do&rc.DoComplete != 0 && n.reap(l, now, slot, s) {
 		return
 	}
 	n.offer(now, slot, s)
@@ -246,14 +247,14 @@ func (n *nic) effects(now units.Time, slot uint32, s *sender) {
 
 // reap takes completions, posts what follows, and reports whether the flow has
 // ended.
-func (n *nic) reap(now units.Time, slot uint32, s *sender) (ended bool) {
+func (n *nic) reap(l *lane, now units.Time, slot uint32, s *sender) (ended bool) {
 	var c rc.SendCompletion
 	finished := false
 	for s.qp.PollSend(&c) {
 		s.outstanding--
 		finished = true
 		if c.Status != ib.WCSuccess {
-			n.end(now, slot, s, c.Status)
+			n.end(l, now, slot, s, c.Status)
 			return true
 		}
 	}
@@ -262,26 +263,27 @@ func (n *nic) reap(now units.Time, slot uint32, s *sender) (ended bool) {
 	}
 	n.post(now, s)
 	if s.outstanding == 0 {
-		n.end(now, slot, s, ib.WCSuccess)
+		n.end(l, now, slot, s, ib.WCSuccess)
 		return true
 	}
 	return false
 }
 
-// end takes a flow down at both ends and says so.
-func (n *nic) end(now units.Time, slot uint32, s *sender, status ib.WCStatus) {
+// end takes a flow down at its sender, and says so.
+func (n *nic) end(l *lane, now units.Time, slot uint32, s *sender, status ib.WCStatus) {
 	fl := n.fleet
-	done := Done{ID: s.id, At: now + fl.cfg.Completion, Status: status, Counters: s.qp.Counters()}
-	n.remove(slot)
-	to := &fl.nics[s.dst]
-	if r := to.receiver(s.peer); r != nil {
-		done.Delivered = r.delivered
-		*r = receiver{gen: r.gen}
-		to.freeReceivers = append(to.freeReceivers, slotOf(s.peer))
+	e := ending{
+		Done: Done{ID: s.id, At: now + fl.cfg.Completion, Status: status, Counters: s.qp.Counters()},
+		src:  n.host, dst: s.dst, receiver: s.peer,
 	}
+	n.remove(slot)
 	*s = sender{gen: s.gen}
 	n.freeSenders = append(n.freeSenders, slot)
-	if fl.onDone != nil {
-		fl.onDone(&done)
+	i := slices.Index(n.begun, slot)
+	n.begun = slices.Delete(n.begun, i, i+1)
+	if fl.division != nil {
+		l.ended = append(l.ended, e)
+		return
 	}
+	fl.settle(&e)
 }

@@ -26,6 +26,7 @@ func command(args []string, out io.Writer) error {
 	flags.StringVar(&opt.Engine, "engine", "none", "rate engine")
 	flags.IntVar(&opt.MTU, "mtu", 1000, "payload bytes of a packet")
 	flags.StringVar(&opt.File, "flows", "", "connection matrix `FILE` of htsim's in place of the flows of the one workload named")
+	flags.IntVar(&opt.Workers, "workers", 1, "workers that run the network divided; 0 does not divide it")
 	rounds := flags.Int("rounds", 1, "runs of each workload; the median by CPU time is shown")
 	htsim := flags.String("htsim", "", "directory of htsim's datacenter programs, to run in turns (with -flows)")
 	profile := flags.String("cpuprofile", "", "write a CPU profile to this file")
@@ -117,8 +118,8 @@ func child(w workload, opt options) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := exec.Command(self, "-one", w.Name, "-engine", opt.Engine, "-mtu", fmt.Sprint(opt.MTU), "-flows", opt.File)
-	c.Env = append(os.Environ(), "GOMAXPROCS=1")
+	c := exec.Command(self, "-one", w.Name, "-engine", opt.Engine, "-mtu", fmt.Sprint(opt.MTU), "-flows", opt.File, "-workers", fmt.Sprint(opt.Workers))
+	c.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", max(1, opt.Workers)))
 	c.Stderr = os.Stderr
 	text, err := c.Output()
 	if err != nil {

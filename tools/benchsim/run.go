@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/internal/windows"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/nicmodel/reduced"
@@ -39,7 +40,7 @@ func run(w workload, opt options, profile string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	sim, err := newSim(s)
+	sim, err := newSim(s, opt.Workers)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func run(w workload, opt options, profile string) (*result, error) {
 		return nil, err
 	}
 	totals := sim.net.Totals()
-	r.Flows, r.Hops, r.Events, r.Dropped = sim.done, totals.PacketHops, sim.engine.Events(), totals.Dropped
+	r.Flows, r.Hops, r.Events, r.Dropped = sim.done, totals.PacketHops, sim.events(), totals.Dropped
 	r.PeakPackets = sim.net.Slots()
 	r.SimS = sim.end.Seconds()
 	r.CPUS, r.WallS, r.MiB = cpu(), time.Since(start).Seconds(), peakMiB()
@@ -70,10 +71,14 @@ func run(w workload, opt options, profile string) (*result, error) {
 
 // sim is a network of reduced NICs with the flows of a scenario.
 type sim struct {
-	sys     *scenario.System
-	engine  *des.Engine
-	net     *fabric.Network
-	fleet   *reduced.Fleet
+	sys    *scenario.System
+	engine *des.Engine
+	net    *fabric.Network
+	fleet  *reduced.Fleet
+
+	workers  int              // 0 if the network is not divided
+	division *fabric.Division // nil likewise
+
 	flows   func() (scenario.Flow, bool)
 	next    scenario.Flow
 	pending bool
@@ -86,9 +91,9 @@ type sim struct {
 	err     error
 }
 
-func newSim(s *scenario.Scenario) (*sim, error) {
+func newSim(s *scenario.Scenario, workers int) (*sim, error) {
 	sys := s.Systems[0]
-	x := &sim{sys: sys, engine: des.New(), flows: s.Flows(s.Seed).Next}
+	x := &sim{workers: workers, sys: sys, engine: des.New(), flows: s.Flows(s.Seed).Next}
 	var err error
 	if x.net, err = fabric.New(x.engine, s.Graph(), sys.FabricConfig(), s.Seed); err != nil {
 		return nil, err
@@ -99,6 +104,12 @@ func newSim(s *scenario.Scenario) (*sim, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if workers > 0 {
+		if x.division, err = x.net.Divide(workers); err != nil {
+			return nil, err
+		}
+		x.fleet.Divide(x.division, workers)
 	}
 	kind := sys.Scheme.Telemetry
 	x.baseRTT = x.net.MaxBaseRTT(nicmodel.FrameBytes(ib.WriteMiddle, sys.NIC.MTU)+kind.WireBytes(0), nicmodel.FrameBytes(ib.Acknowledge, 0)+kind.WireBytes(0))
@@ -111,11 +122,23 @@ func newSim(s *scenario.Scenario) (*sim, error) {
 }
 
 func (x *sim) run(duration units.Time) error {
-	x.engine.RunUntil(duration)
+	if x.division != nil {
+		windows.Run(x.engine, x.division, x.workers, duration, x.fleet.Settle)
+	} else {
+		x.engine.RunUntil(duration)
+	}
 	if x.err == nil && (x.active > 0 || x.pending) {
 		x.err = fmt.Errorf("after %v %d flows have not ended", duration, x.active)
 	}
 	return x.err
+}
+
+func (x *sim) events() uint64 {
+	events := x.engine.Events()
+	if x.division != nil {
+		events += x.division.Events()
+	}
+	return events
 }
 
 func (x *sim) ended(d *reduced.Done) {
@@ -137,9 +160,14 @@ func (x *sim) fail(err error) {
 	x.engine.Stop()
 }
 
-// Handle implements des.Handler: the next flows start.
+// Handle implements des.Handler: the next flows start. In a divided network those
+// of a window are started at once, so that they do not cut it short.
 func (x *sim) Handle(ev des.Event) {
-	for x.pending && x.next.Start == ev.At {
+	until := ev.At
+	if x.division != nil {
+		until += x.division.Window()
+	}
+	for x.pending && x.next.Start <= until {
 		if err := x.start(&x.next); err != nil {
 			x.fail(err)
 			return
@@ -164,7 +192,7 @@ func (x *sim) start(f *scenario.Flow) error {
 		}
 	}
 	x.active++
-	_, err := x.fleet.Start(&reduced.Flow{
+	_, err := x.fleet.StartAt(f.Start, &reduced.Flow{
 		ID: uint64(f.ID), Src: f.Src, Dst: f.Dst, Size: f.Size, Message: f.Message, Stop: f.Stop,
 		FlowHash: uint32(f.ID) & 0xfffff, Congestion: c,
 	})

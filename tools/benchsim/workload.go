@@ -57,6 +57,8 @@ type options struct {
 	Engine string
 	MTU    int
 	File   string // a connection matrix instead of the workload's flows
+	// Workers run the network in windows; 0 runs it undivided, by the engine.
+	Workers int
 }
 
 // load makes the scenario of a workload.
