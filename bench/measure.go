@@ -13,17 +13,19 @@ import (
 // measurement observes a simulation: it has a clock of its own and changes
 // nothing.
 type measurement struct {
-	sim      *simulation
-	spec     *scenario.Measure
-	warmup   units.Time
-	warm     bool
-	labels   []label // one a label, and behind them all flows together
-	links    []link
-	ports    []portBaseline
-	framing  units.Bytes // of the links that lead to hosts
-	progress func(float64)
-	log      *flowLog // nil if nobody asked
-	fairness *fairness
+	sim    *simulation
+	spec   *scenario.Measure
+	warmup units.Time
+	warm   bool
+	labels []label // one a label, and behind them all flows together
+	links  []link
+	ports  []portBaseline
+	// ofPriority has those in use if there are several.
+	ofPriority [fabric.MaxPriorities]*priority
+	framing    units.Bytes // of the links that lead to hosts
+	progress   func(float64)
+	log        *flowLog // nil if nobody asked
+	fairness   *fairness
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
 
@@ -99,12 +101,9 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	topo := sim.net.Topology()
 	m.framing = topo.Link(0).Framing.Bytes()
 	for _, name := range append(s.Labels(), "all") {
-		l := label{name: name, rtt: NewRecorder(), fct: NewRecorder()}
-		for range slowdownBins {
-			l.slow = append(l.slow, nil)
-		}
-		m.labels = append(m.labels, l)
+		m.labels = append(m.labels, newLabel(name))
 	}
+	m.newPriorities(s)
 	for _, name := range m.spec.Links {
 		id, err := topo.FindLink(name)
 		if err != nil {
@@ -183,15 +182,45 @@ func (m *measurement) warmUp() {
 	}
 }
 
-// both calls f for a flow's label and for all flows together.
-func (m *measurement) both(f *flow, do func(*label)) {
-	do(&m.labels[f.Label])
+func newLabel(name string) label {
+	return label{name: name, rtt: NewRecorder(), fct: NewRecorder(), slow: make([]*Recorder, len(slowdownBins))}
+}
+
+// groups calls do for the groups that a flow belongs to: those of its label, of its
+// priority, and all flows together.
+func (m *measurement) groups(f *flow, do func(*label)) { m.groupsOf(f.Label, f.Class, do) }
+
+func (m *measurement) groupsOf(number, class int, do func(*label)) {
+	do(&m.labels[number])
 	do(&m.labels[len(m.labels)-1])
+	if p := m.class(class); p != nil {
+		do(&p.flows)
+	}
+}
+
+// completed records how long a flow or task took, and how many times as long as on
+// an idle network, if that is known: ideal is not 0.
+func (m *measurement) completed(number, class int, size units.Bytes, fct, ideal units.Time) {
+	bin := 0
+	for size > slowdownBins[bin] {
+		bin++
+	}
+	m.groupsOf(number, class, func(l *label) {
+		l.finished++
+		l.fct.Record(fct)
+		if ideal == 0 {
+			return
+		}
+		if l.slow[bin] == nil {
+			l.slow[bin] = NewRecorder()
+		}
+		l.slow[bin].Record(units.Time(float64(fct) / float64(ideal) * float64(slowdownUnit)))
+	})
 }
 
 func (m *measurement) started(f *flow) {
 	f.startedInWindow, f.tally.started = m.warm, true
-	m.both(f, func(l *label) {
+	m.groups(f, func(l *label) {
 		l.running++
 		if m.warm {
 			l.started++
@@ -201,7 +230,7 @@ func (m *measurement) started(f *flow) {
 
 func (m *measurement) roundTrip(f *flow, now, rtt units.Time) {
 	f.tally.roundTrip(rtt)
-	m.both(f, func(l *label) {
+	m.groups(f, func(l *label) {
 		l.rttSum += rtt
 		l.rttCount++
 		if m.warm {
@@ -215,7 +244,7 @@ func (m *measurement) look(f *flow) {
 	d := f.arrived()
 	more := subtract(d, f.delivered)
 	f.delivered = d
-	m.both(f, func(l *label) { add(&l.stepped, more) })
+	m.groups(f, func(l *label) { add(&l.stepped, more) })
 }
 
 // settle takes leave of a flow's counters, at its end or at the run's.
@@ -224,7 +253,7 @@ func (m *measurement) settle(f *flow) {
 	since := subtract(f.delivered, f.atWarmup)
 	f.tally.retrans, f.tally.timeouts = f.resent()
 	f.tally.cnps = f.notifications()
-	m.both(f, func(l *label) {
+	m.groups(f, func(l *label) {
 		l.running--
 		if m.warm {
 			add(&l.gone, since)
@@ -247,20 +276,7 @@ func (m *measurement) ended(f *flow, now units.Time) {
 	if !f.startedInWindow || f.Size == 0 {
 		return
 	}
-	fct := now - f.Start
-	slow := units.Time(float64(fct) / float64(m.sim.idealFCT(&f.Flow)) * float64(slowdownUnit))
-	bin := 0
-	for f.Size > slowdownBins[bin] {
-		bin++
-	}
-	m.both(f, func(l *label) {
-		l.finished++
-		l.fct.Record(fct)
-		if l.slow[bin] == nil {
-			l.slow[bin] = NewRecorder()
-		}
-		l.slow[bin].Record(slow)
-	})
+	m.completed(f.Label, f.Class, f.Size, now-f.Start, m.sim.idealFCT(&f.Flow))
 }
 
 func subtract(a, b nicmodel.Delivered) nicmodel.Delivered {
@@ -315,6 +331,7 @@ func (m *measurement) sample(now units.Time) {
 		m.ports[i].queueSum += float64(q)
 		m.ports[i].queueMax = max(m.ports[i].queueMax, q)
 	}
+	m.samplePriorities()
 }
 
 // window takes the busy share of the links, and how fairly they were shared, over the window that ends now.
@@ -389,6 +406,7 @@ func (m *measurement) report(out *System) {
 			out.Labels = append(out.Labels, Label{Label: l.name, Flows: m.flows(l, span)})
 		}
 	}
+	out.Priorities = m.priorities(span)
 	out.Network = m.network()
 	out.Clocks = m.clocks()
 	out.LinkUse = m.linkUse()
@@ -446,6 +464,9 @@ func (m *measurement) network() Network {
 		s := m.sim.net.Port(fabric.LinkID(i)).Stats()
 		n.Drops += s.Drops + s.Lost - b.stats.Drops - b.stats.Lost
 		n.ECNMarks += s.Marks - b.stats.Marks
+		n.EINMarks += s.EINMarks - b.stats.EINMarks
+		n.WatchdogTrips += s.WatchdogTrips - b.stats.WatchdogTrips
+		n.WatchdogDrops += s.WatchdogDrops - b.stats.WatchdogDrops
 		n.PauseFrames += s.PauseFrames - b.stats.PauseFrames
 		for p := range s.Paused {
 			paused += s.Paused[p] - b.stats.Paused[p]
@@ -467,6 +488,9 @@ func (m *measurement) link(l *link, span units.Time) Link {
 		QueueMaxBytes: int64(queueMax(s, l.base, l.queueMax)),
 		Drops:         s.Drops + s.Lost - l.base.Drops - l.base.Lost,
 		ECNMarks:      s.Marks - l.base.Marks,
+		EINMarks:      s.EINMarks - l.base.EINMarks,
+		WatchdogTrips: s.WatchdogTrips - l.base.WatchdogTrips,
+		WatchdogDrops: s.WatchdogDrops - l.base.WatchdogDrops,
 	}
 	frames := s.TxBytes - l.base.TxBytes
 	framing := m.sim.net.Topology().Link(l.id).Framing.Bytes()

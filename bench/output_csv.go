@@ -10,9 +10,9 @@ import (
 
 // WriteCSV writes figures into a directory, which it makes if need be: SCENARIO.csv
 // with those of each system and label, SCENARIO.slowdown.csv with those by size of
-// flows, SCENARIO.links.csv with those of the links that the scenario measures, and
-// SCENARIO.link_use.csv with what is known of every link; of the last three those
-// that have a row. Series are a SeriesLog's.
+// flows, SCENARIO.priorities.csv by priority, SCENARIO.links.csv with those of the links that the scenario measures, and
+// SCENARIO.link_use.csv with what is known of every link; all but
+// the first only if they have a row. Series are a SeriesLog's.
 func WriteCSV(dir string, results ...*Result) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -23,7 +23,7 @@ func WriteCSV(dir string, results ...*Result) error {
 			ending string
 			rows   [][]string
 			always bool
-		}{{".csv", r.figuresCSV(), true}, {".slowdown.csv", r.slowdownCSV(), false}, {".links.csv", r.linksCSV(), false}, {".link_use.csv", r.linkUseCSV(), false}} {
+		}{{".csv", r.figuresCSV(), true}, {".slowdown.csv", r.slowdownCSV(), false}, {".priorities.csv", r.prioritiesCSV(), false}, {".links.csv", r.linksCSV(), false}, {".link_use.csv", r.linkUseCSV(), false}} {
 			if len(f.rows) < 2 && !f.always {
 				continue
 			}
@@ -81,6 +81,20 @@ func (r *Result) slowdownCSV() [][]string {
 		add(s.Name, "", &s.Flows)
 		for i := range s.Labels {
 			add(s.Name, s.Labels[i].Label, &s.Labels[i].Flows)
+		}
+	}
+	return rows
+}
+
+func (r *Result) prioritiesCSV() [][]string {
+	rows := [][]string{append([]string{"system"}, metricNames(&Priority{})...)}
+	for _, s := range r.Systems {
+		for i := range s.Priorities {
+			cells := []string{s.Name}
+			for _, m := range metricsOf(&s.Priorities[i]) {
+				cells = append(cells, csvNumber(m.value))
+			}
+			rows = append(rows, cells)
 		}
 	}
 	return rows

@@ -173,6 +173,9 @@ func reportRun(sources []source) report.Run {
 					sys.Parts = append(sys.Parts, report.Part{Name: s.Labels[i].Label, Values: valuesOf(&s.Labels[i])})
 				}
 			}
+			for i := range s.Priorities {
+				sys.Parts = append(sys.Parts, report.Part{Name: s.Priorities[i].name(), Values: valuesOf(&s.Priorities[i])})
+			}
 			sys.Plots = s.reportPlots(units)
 			sys.CDFs = s.reportCDFs(units)
 			sys.Slowdowns = s.reportSlowdowns()

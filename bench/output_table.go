@@ -36,9 +36,11 @@ var columns = []column{
 	{key: "queue_max_bytes", title: "queue max", unit: "KiB", digits: 1, scale: 1.0 / 1024, always: true},
 	{key: "pause_us", title: "paused", unit: "us", digits: 1},
 	{key: "ecn_marks", title: "ECN marks"},
+	{key: "ein_marks", title: "EIN marks"},
 	{key: "cnps", title: "CNPs"},
 	{key: "retransmissions", title: "resent"},
 	{key: "timeouts", title: "timeouts"},
+	{key: "watchdog_trips", title: "watchdog"},
 	{key: "drops", title: "drops", always: true},
 }
 
@@ -123,6 +125,9 @@ func (r *Result) table(w io.Writer) error {
 				row("  "+s.Labels[i].Label, &s.Labels[i])
 			}
 		}
+		for i := range s.Priorities {
+			row("  "+s.Priorities[i].name(), &s.Priorities[i])
+		}
 	}
 	writeGrid(&b, grid)
 	r.slowdowns(&b)
@@ -133,6 +138,8 @@ func (r *Result) table(w io.Writer) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+func (p *Priority) name() string { return fmt.Sprintf("priority %d", p.Priority) }
 
 func (r *Result) summary() string {
 	parts := []string{fmt.Sprintf("%.4g ms simulated", float64(r.SimS)*1e3)}

@@ -103,6 +103,8 @@ type System struct {
 	// Labels are the same figures for the flows of each label, in the order in
 	// which the scenario first names them.
 	Labels []Label `json:"labels,omitempty"`
+	// Priorities are those of the fabric in use, if there are several.
+	Priorities []Priority `json:"priorities,omitempty"`
 	// Links are those that the scenario asked to measure.
 	Links []Link `json:"links,omitempty"`
 	// LinkUse is of every link of the topology.
@@ -182,8 +184,13 @@ type SlowdownBin struct {
 // Network is what was measured inside the fabric, over all its ports, from the
 // end of the warm-up.
 type Network struct {
-	Drops         uint64 `json:"drops"` // packets that found no buffer or were lost by a fault
-	ECNMarks      uint64 `json:"ecn_marks"`
+	Drops    uint64 `json:"drops"` // packets that found no buffer or were lost by a fault
+	ECNMarks uint64 `json:"ecn_marks"`
+	EINMarks uint64 `json:"ein_marks"` // early incast notices
+	// WatchdogTrips are pauses that a PFC watchdog ended, WatchdogDrops the packets
+	// that it dropped, which are among the drops.
+	WatchdogTrips uint64 `json:"watchdog_trips"`
+	WatchdogDrops uint64 `json:"watchdog_drops"`
 	PauseFrames   uint64 `json:"pause_frames"`
 	PauseUs       Float  `json:"pause_us"`        // summed over ports and priorities
 	QueueMaxBytes int64  `json:"queue_max_bytes"` // of the port with the largest
@@ -200,6 +207,21 @@ type Label struct {
 	Flows
 }
 
+// Priority is what happened to one priority: to the flows whose data have it, where
+// the engine does not choose another for a packet, and to all of its packets at all
+// ports.
+type Priority struct {
+	Priority int `json:"priority"`
+	Flows
+
+	Drops    uint64 `json:"drops"` // packets that found no buffer
+	ECNMarks uint64 `json:"ecn_marks"`
+	PauseUs  Float  `json:"pause_us"` // summed over ports
+	// Of the port where they are largest, as far as sampled.
+	QueueMaxBytes int64 `json:"queue_max_bytes"`
+	QueueAvgBytes Float `json:"queue_avg_bytes"`
+}
+
 // Link is what happened at one direction of a link, from the end of the
 // warm-up.
 type Link struct {
@@ -212,6 +234,9 @@ type Link struct {
 	QueueAvgBytes Float  `json:"queue_avg_bytes"`
 	Drops         uint64 `json:"drops"`
 	ECNMarks      uint64 `json:"ecn_marks"`
+	EINMarks      uint64 `json:"ein_marks"`
+	WatchdogTrips uint64 `json:"watchdog_trips"`
+	WatchdogDrops uint64 `json:"watchdog_drops"`
 	PauseUs       Float  `json:"pause_us"`
 }
 

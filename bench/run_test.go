@@ -27,9 +27,9 @@ func run(t testing.TB, s *scenario.Scenario) *Result {
 	return r
 }
 
-func parse(t testing.TB, text string) *scenario.Scenario {
+func parse(t testing.TB, text string, sets ...string) *scenario.Scenario {
 	t.Helper()
-	s, err := scenario.Parse("test.yaml", []byte(text))
+	s, err := scenario.Parse("test.yaml", []byte(text), sets...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,8 @@ import (
 // ended, under way, and the time from when one should have started to its end. What
 // the connections carry is counted by the connections.
 
-// ofTask calls do for a task's label and for all flows together.
-func (m *measurement) ofTask(t *scenario.Task, do func(*label)) {
-	do(&m.labels[t.Label])
-	do(&m.labels[len(m.labels)-1])
-}
-
 func (m *measurement) taskBegun(t *scenario.Task) {
-	m.ofTask(t, func(l *label) {
+	m.groupsOf(t.Label, t.Class, func(l *label) {
 		l.running++
 		if t.Start >= m.warmup {
 			l.started++
@@ -27,7 +21,7 @@ func (m *measurement) taskBegun(t *scenario.Task) {
 }
 
 func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
-	m.ofTask(t, func(l *label) { l.running-- })
+	m.groupsOf(t.Label, t.Class, func(l *label) { l.running-- })
 	fct, ideal := now-t.Start, units.Time(0)
 	if t.Single {
 		op := scenario.Write
@@ -44,24 +38,7 @@ func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
 	if t.Start < m.warmup {
 		return
 	}
-	m.ofTask(t, func(l *label) {
-		l.finished++
-		l.fct.Record(fct)
-	})
-	if ideal == 0 {
-		return
-	}
-	slow := units.Time(float64(fct) / float64(ideal) * float64(slowdownUnit))
-	bin := 0
-	for t.Size > slowdownBins[bin] {
-		bin++
-	}
-	m.ofTask(t, func(l *label) {
-		if l.slow[bin] == nil {
-			l.slow[bin] = NewRecorder()
-		}
-		l.slow[bin].Record(slow)
-	})
+	m.completed(t.Label, t.Class, t.Size, fct, ideal)
 }
 
 // task writes the record of a task that has ended: its Flow is -1, and what was
@@ -83,5 +60,5 @@ func (l *flowLog) task(m *measurement, t *scenario.Task, fct, ideal units.Time) 
 // connectionCloses makes up for what settling a flow takes off: a connection was
 // never among the flows under way.
 func (m *measurement) connectionCloses(f *flow) {
-	m.both(f, func(l *label) { l.running++ })
+	m.groups(f, func(l *label) { l.running++ })
 }

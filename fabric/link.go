@@ -43,9 +43,9 @@ type coldPort struct {
 	rem         uint64                    // of units.Rate.SerializeRem
 	paused      [MaxPriorities]units.Time // so far, without the pause that lasts
 	pausedSince [MaxPriorities]units.Time
-	drops       uint64
+	drops       [MaxPriorities]uint64
 	dropBytes   units.Bytes
-	marks       uint64
+	marks       [MaxPriorities]uint64
 	pauseFrames uint64
 	lost        uint64
 	lossBelow   uint64 // of 2^53

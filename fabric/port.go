@@ -26,7 +26,7 @@ func (x *Lane) forward(now units.Time, sw *switchState, out uint32, e *entry) {
 	}
 	if !x.admit(now, sw, k, q, e) {
 		c := &n.cold[out]
-		c.drops++
+		c.drops[e.prio&7]++
 		c.dropBytes += units.Bytes(e.size)
 		x.totals.Dropped++
 		x.Free(e.h)
@@ -145,7 +145,7 @@ func (n *Network) mark(at uint32, c *class, e *entry, queue int32) {
 		return
 	}
 	e.flags |= CE
-	n.cold[at].marks++
+	n.cold[at].marks[e.prio&7]++
 }
 
 // record appends what the port has to say to the packet's records, for which the

@@ -50,6 +50,8 @@ type PortStats struct {
 	Paused [MaxPriorities]units.Time
 	// PauseFrames counts those that this port sent.
 	PauseFrames uint64
+	// DropsOf and MarksOf are Drops and Marks by priority.
+	DropsOf, MarksOf [MaxPriorities]uint64
 }
 
 // Stats returns the port's counters at the engine's Now.
@@ -60,15 +62,18 @@ func (p Port) Stats() PortStats {
 		TxBytes:     units.Bytes(l.txBytes),
 		TxPackets:   l.txPackets,
 		MaxQueue:    units.Bytes(l.maxQueue),
-		Drops:       c.drops,
 		DropBytes:   c.dropBytes,
-		Marks:       c.marks,
 		EINMarks:    c.notices,
 		Lost:        c.lost,
 		Paused:      c.paused,
 		PauseFrames: c.pauseFrames,
 
 		WatchdogTrips: c.trips, WatchdogDrops: c.stormDrops,
+		DropsOf: c.drops, MarksOf: c.marks,
+	}
+	for i := range s.DropsOf {
+		s.Drops += s.DropsOf[i]
+		s.Marks += s.MarksOf[i]
 	}
 	// All that was sent, less what is yet to leave. One pass over the bytes
 	// rather than a sum of spans: exact up to a picosecond.

@@ -53,7 +53,7 @@ func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
 // dropInStorm drops a packet for which the watchdog has no patience left.
 func (x *Lane) dropInStorm(at uint32, e *entry) {
 	c := &x.n.cold[at]
-	c.drops++
+	c.drops[e.prio&7]++
 	c.dropBytes += units.Bytes(e.size)
 	c.stormDrops++
 	x.totals.Dropped++

@@ -20,6 +20,7 @@ type Traffic struct {
 	Start units.Time
 
 	machine machine
+	class   int
 	conns   []Conn
 	act     Actions
 }
@@ -65,6 +66,8 @@ type Task struct {
 	// as many as may be were under way, counts from here all the same, so that
 	// no slow answer hides the requests that it held up.
 	Start units.Time
+	// Class is one more than the priority of the data packets; 0 is the NIC's.
+	Class int
 	// Single says that the task is one message from Src to Dst, which has a
 	// completion time in an idle network.
 	Single bool
@@ -104,9 +107,9 @@ func (s *Scenario) Traffic(seed uint64) []*Traffic {
 			t := &Traffic{Workload: i, Start: p.w.Start, machine: p.make(func(entity string) des.Stream {
 				return des.NewStream(seed, "workload/"+s.Workloads[i].Name+"/"+entity)
 			})}
-			t.conns = t.machine.connections()
+			t.class, t.conns = p.w.class(), t.machine.connections()
 			for j := range t.conns {
-				t.conns[j].Class = p.w.class()
+				t.conns[j].Class = t.class
 			}
 			all = append(all, t)
 		}
@@ -124,20 +127,20 @@ func (t *Traffic) Next() units.Time { return t.machine.next() }
 // Tick says that Next's time has come, or Start's.
 func (t *Traffic) Tick(now units.Time) *Actions {
 	t.machine.tick(now, t.clear())
-	return &t.act
+	return t.classed()
 }
 
 // Completed says that the poster of a message knows that it has been carried out.
 func (t *Traffic) Completed(now units.Time, conn, tag int) *Actions {
 	t.machine.completed(now, conn, tag, t.clear())
-	return &t.act
+	return t.classed()
 }
 
 // Arrived says that Dst knows that a message has arrived; for a Read that is its
 // completion.
 func (t *Traffic) Arrived(now units.Time, conn, tag int) *Actions {
 	t.machine.arrived(now, conn, tag, t.clear())
-	return &t.act
+	return t.classed()
 }
 
 // Over reports that nothing will be posted any more and all tasks have ended.
@@ -145,6 +148,16 @@ func (t *Traffic) Over() bool { return t.machine.over() }
 
 func (t *Traffic) clear() *Actions {
 	t.act.Posts, t.act.Begun, t.act.Ended = t.act.Posts[:0], t.act.Begun[:0], t.act.Ended[:0]
+	return &t.act
+}
+
+// classed tells the tasks their class.
+func (t *Traffic) classed() *Actions {
+	for _, tasks := range [][]Task{t.act.Begun, t.act.Ended} {
+		for i := range tasks {
+			tasks[i].Class = t.class
+		}
+	}
 	return &t.act
 }
 

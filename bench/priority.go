@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// priority is a priority of the fabric that is in use beside another.
+type priority struct {
+	number   int
+	flows    label // those whose data have it
+	queueSum []float64
+	queueMax units.Bytes
+}
+
+// newPriorities finds the priorities in use: of data, of acknowledgements, and all
+// there are if the engine chooses. One alone is not worth a word.
+func (m *measurement) newPriorities(s *scenario.Scenario) {
+	n := &m.sim.sys.NIC
+	var used [fabric.MaxPriorities]bool
+	used[n.AckPriority] = true
+	for _, w := range s.Workloads {
+		if w.Priority != nil {
+			used[*w.Priority] = true
+		} else {
+			used[n.Priority] = true
+		}
+	}
+	if m.sim.sys.Scheme.Classes > 0 {
+		for i := range m.sim.sys.FabricConfig().Priorities {
+			used[i] = true
+		}
+	}
+	count := 0
+	for i, is := range used {
+		if !is {
+			continue
+		}
+		count++
+		m.ofPriority[i] = &priority{number: i, flows: newLabel(""), queueSum: make([]float64, m.sim.net.Topology().Links())}
+	}
+	if count < 2 {
+		m.ofPriority = [fabric.MaxPriorities]*priority{}
+	}
+}
+
+// class returns the priority of a flow or connection of that Class, or nil.
+func (m *measurement) class(class int) *priority {
+	if class > 0 {
+		return m.ofPriority[class-1]
+	}
+	return m.ofPriority[m.sim.sys.NIC.Priority]
+}
+
+// samplePriorities looks at the queues of each.
+func (m *measurement) samplePriorities() {
+	for _, p := range m.ofPriority {
+		if p == nil {
+			continue
+		}
+		for i := range p.queueSum {
+			q := m.sim.net.Port(fabric.LinkID(i)).QueueOf(p.number)
+			p.queueSum[i] += float64(q)
+			p.queueMax = max(p.queueMax, q)
+		}
+	}
+}
+
+// priorities returns what happened to each.
+func (m *measurement) priorities(span units.Time) []Priority {
+	var all []Priority
+	for _, p := range m.ofPriority {
+		if p == nil {
+			continue
+		}
+		out := Priority{Priority: p.number, Flows: m.flows(&p.flows, span), QueueMaxBytes: int64(p.queueMax), QueueAvgBytes: Unmeasured}
+		var paused units.Time
+		longest := 0.0
+		for i, sum := range p.queueSum {
+			s, b := m.sim.net.Port(fabric.LinkID(i)).Stats(), &m.ports[i].stats
+			out.Drops += s.DropsOf[p.number] - b.DropsOf[p.number]
+			out.ECNMarks += s.MarksOf[p.number] - b.MarksOf[p.number]
+			paused += s.Paused[p.number] - b.Paused[p.number]
+			longest = max(longest, sum)
+		}
+		out.PauseUs = Float(paused.Microseconds())
+		if m.samples > 0 {
+			out.QueueAvgBytes = Float(longest / float64(m.samples))
+		}
+		all = append(all, out)
+	}
+	return all
+}
