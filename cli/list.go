@@ -14,9 +14,10 @@ import (
 func newList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List scenarios, engines, NIC presets and size distributions",
-		Args:  noArgs,
+		Use:     "list",
+		Short:   "List scenarios, engines, NIC presets and size distributions",
+		Example: "  sluice list\n  sluice list --json",
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := scenario.List()
 			if err != nil {

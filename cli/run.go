@@ -29,7 +29,8 @@ func newRun(args []string) *cobra.Command {
 		Use:   "run SCENARIO...",
 		Short: "Run scenarios and print what they gave",
 		Long: `Run scenarios, built-in ones by name or files, and print a table for each. What
-was measured over time goes to --report, --csv and --json.`,
+was measured over time goes to --report, --csv and --json. "sluice help scenario"
+lists the keys of a file.`,
 		Example: `  sluice run timely-table1
   sluice run my.yaml --set systems[TIMELY].config.t_low=20us --set nic.mtu=4096
   sluice run timely-table1 websearch --json results.json --report report.html`,

@@ -11,9 +11,10 @@ import (
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  noArgs,
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  sluice version",
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(c.OutOrStdout(), "sluice %s %s %s/%s\n", bench.ProgramVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
