@@ -10,27 +10,27 @@ import (
 type Config struct {
 	// G is the weight of a notification in alpha, the estimate of congestion, in (0,
 	// 1] (equation 1).
-	G float64 `yaml:"g"`
+	G float64 `yaml:"g" eg:"0.0078125"`
 	// AlphaTimer is K: for each such span without a notification alpha falls
 	// (equation 2). It must exceed what lies between two notifications.
-	AlphaTimer units.Time `yaml:"alpha_timer"`
+	AlphaTimer units.Time `yaml:"alpha_timer" eg:"50us"`
 	// IncreaseTimer and ByteCounter are T and B: the rate rises for each such span, and
 	// for each so many bytes sent (section 3.1).
-	IncreaseTimer units.Time  `yaml:"increase_timer"`
-	ByteCounter   units.Bytes `yaml:"byte_counter"`
+	IncreaseTimer units.Time  `yaml:"increase_timer" eg:"300us"`
+	ByteCounter   units.Bytes `yaml:"byte_counter" eg:"1MB"`
 	// FastRecovery is F: how many rises go halfway back to the rate before the cut
 	// (section 3.1).
-	FastRecovery int `yaml:"fast_recovery"`
+	FastRecovery int `yaml:"fast_recovery" eg:"3"`
 	// AdditiveIncrease is R_AI, by which the target then rises (section 3.1).
-	AdditiveIncrease units.Rate `yaml:"additive_increase"`
+	AdditiveIncrease units.Rate `yaml:"additive_increase" eg:"20Mbps"`
 	// HyperIncrease is R_HAI, by which it does when timer and byte counter have both
 	// made more than F steps (section 3.1). The paper gives no value.
-	HyperIncrease units.Rate `yaml:"hyper_increase"`
+	HyperIncrease units.Rate `yaml:"hyper_increase" eg:"200Mbps"`
 	// MinRate is the lowest rate. The paper gives none.
-	MinRate units.Rate `yaml:"min_rate"`
+	MinRate units.Rate `yaml:"min_rate" eg:"100Mbps"`
 	// Window bounds what is in flight by what the line rate fills in a base round
 	// trip. The paper has no window.
-	Window bool `yaml:"window"`
+	Window bool `yaml:"window" eg:"true"`
 }
 
 // DefaultConfig returns the parameters that docs/engines/dcqcn.md gives the source
