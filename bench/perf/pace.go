@@ -51,7 +51,9 @@ func (p Pacing) Wrap(dev verbs.Device) (verbs.Device, error) {
 		return nil, fmt.Errorf("a rate of %v and the engine %s: choose one", p.Rate, p.Engine)
 	case p.Rate > 0:
 		c.CatchUp = paced.FixedRateCatchUp
-		c.Engine = func(cc.Env) (cc.Engine, error) { return cc.Fixed{Keep: cc.Control{Rate: p.Rate, Window: cc.Unlimited}}, nil }
+		c.Engine = func(cc.Env) (cc.Engine, error) {
+			return cc.Fixed{Keep: cc.Control{Rate: p.Rate, Window: cc.Unlimited}}, nil
+		}
 	case p.Engine != "":
 		scheme, err := cc.Lookup(p.Engine)
 		if err != nil {

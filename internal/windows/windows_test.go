@@ -251,8 +251,10 @@ func TestDivisionChangesNothing(t *testing.T) {
 func TestDivideRefuses(t *testing.T) {
 	l := fabric.Link{Rate: 100 * units.Gbps, Delay: us}
 	for name, change := range map[string]func(*fabric.Config, *fabric.Link){
-		"delay":    func(_ *fabric.Config, l *fabric.Link) { l.Delay = 0 },
-		"failures": func(c *fabric.Config, _ *fabric.Link) { c.Failures = []fabric.Failure{{Link: "tor0->h1", From: 1, Down: true}} },
+		"delay": func(_ *fabric.Config, l *fabric.Link) { l.Delay = 0 },
+		"failures": func(c *fabric.Config, _ *fabric.Link) {
+			c.Failures = []fabric.Failure{{Link: "tor0->h1", From: 1, Down: true}}
+		},
 		"watchdog": func(c *fabric.Config, _ *fabric.Link) {
 			c.Switch.Classes[1].PFC = fabric.PFC{Lossless: true, Watchdog: us}
 		},
