@@ -6,6 +6,7 @@ import (
 	// Each registers its Scheme.
 	_ "github.com/sluice-rdma/sluice/cc/dcqcn"
 	_ "github.com/sluice-rdma/sluice/cc/dctcp"
+	_ "github.com/sluice-rdma/sluice/cc/fast"
 	_ "github.com/sluice-rdma/sluice/cc/hpcc"
 	_ "github.com/sluice-rdma/sluice/cc/none"
 	_ "github.com/sluice-rdma/sluice/cc/poseidon"

@@ -1,0 +1,55 @@
+package fast
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Config is FAST*'s parameters.
+type Config struct {
+	// Alpha is how much of the flow's rate queues are to hold: in balance the rate
+	// times the share of the round trip that is spent in queues (TIMELY, section 6.1,
+	// has 10, 50 and 100Mbps).
+	Alpha units.Rate `yaml:"alpha"`
+	// Gamma is the weight of a new rate in the moving average, in (0, 1] (FAST TCP,
+	// section IV).
+	Gamma float64 `yaml:"gamma"`
+	// BaseRTT is the round trip with empty queues, less a segment's time on the wire;
+	// zero takes the shortest seen, as FAST TCP does.
+	BaseRTT units.Time `yaml:"base_rtt"`
+	// BaseWindow is for how long the shortest round trip seen counts at least; twice
+	// that at most. FAST TCP never forgets it.
+	BaseWindow units.Time `yaml:"base_window"`
+	// InitialRate is where a flow starts; zero is the line rate. TIMELY gives none.
+	InitialRate units.Rate `yaml:"initial_rate"`
+	// MinRate is the lowest rate. TIMELY gives none.
+	MinRate units.Rate `yaml:"min_rate"`
+}
+
+// DefaultConfig returns the parameters that docs/engines/fast.md gives the source of.
+func DefaultConfig() Config {
+	return Config{Alpha: 50 * units.Mbps, Gamma: 0.5, BaseWindow: 10 * units.Second, MinRate: 10 * units.Mbps}
+}
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case c.Alpha <= 0:
+		return fmt.Errorf("fast: alpha is %v: choose a positive rate, such as 50Mbps", c.Alpha)
+	case !(c.Gamma > 0 && c.Gamma <= 1):
+		return fmt.Errorf("fast: gamma is %v: choose a number above 0 and up to 1, such as 0.5", c.Gamma)
+	case c.BaseRTT < 0:
+		return fmt.Errorf("fast: base_rtt is %v: choose a positive span, or 0 for the shortest seen", c.BaseRTT)
+	case c.BaseWindow <= 0:
+		return fmt.Errorf("fast: base_window is %v: choose a positive span, such as 10s", c.BaseWindow)
+	case c.InitialRate < 0:
+		return fmt.Errorf("fast: initial_rate is %v: choose a positive rate, or 0 for the line rate", c.InitialRate)
+	case c.MinRate <= 0:
+		return fmt.Errorf("fast: min_rate is %v: choose a positive rate; a flow without one would stop for good", c.MinRate)
+	case c.InitialRate > 0 && c.InitialRate < c.MinRate:
+		return fmt.Errorf("fast: initial_rate (%v) is below min_rate (%v): raise initial_rate or lower min_rate", c.InitialRate, c.MinRate)
+	}
+	return nil
+}
