@@ -123,6 +123,9 @@ func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
 	var err error
 	if s.sys.Offload() {
 		c.Engine, err = s.sys.NewEngine(s.env(line))
+		if f := s.opening; err == nil && f != nil && (f.Operation == scenario.Read || f.kept != nil) {
+			c.ReadEngine, err = s.sys.NewEngine(s.env(line))
+		}
 	}
 	return c, err
 }

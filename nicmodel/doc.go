@@ -43,8 +43,8 @@
 //
 // Caches of contexts and translations always hit. The receive path does not run
 // out of buffer, so the NIC never sends pause frames. Engines in the NIC steer
-// what the NIC itself sends; the data of READs come at the peer's line rate and
-// are paced by the host's shim. Costs are estimates that keep the order of
+// what the NIC sends and what its READs bring, these by their requests: what one
+// asks for, 16 KiB at most, comes at the responder's line rate. Costs are estimates that keep the order of
 // things right, except where Config says otherwise; nothing is fitted to them.
 //
 // A NIC is not safe for concurrent use.

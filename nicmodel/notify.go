@@ -13,8 +13,8 @@ const CNPBytes units.Bytes = frameOverhead + 12 + 16
 
 // notify is DCQCN's notification point (SIGCOMM 2015, section 3.1): a request's packet
 // that met a congestion mark is answered with a CNP, unless the queue pair has sent
-// one less than Congestion.CNPInterval ago. The data of READs are not answered: no
-// engine steers them (see the package's Limits).
+// one less than Congestion.CNPInterval ago. The data of READs are not answered: who
+// steers them is here (see pull).
 func (n *NIC) notify(now units.Time, q *qp) {
 	if q.rc == nil || q.cong.CNPInterval <= 0 || now < q.cnpAfter {
 		return
@@ -36,10 +36,10 @@ func (n *NIC) notify(now units.Time, q *qp) {
 // notified takes a CNP at the reaction point.
 func (n *NIC) notified(now units.Time, q *qp) {
 	q.cnpsHandled++
-	if q.cong.Engine == nil || !q.hasFlow {
+	if q.engine == nil || !q.hasFlow {
 		return
 	}
-	n.steer(now, q, q.cong.Engine.OnCNP(now))
+	n.steer(q, &q.steering, q.engine.OnCNP(now))
 	n.file(now, q)
 	n.schedule(now)
 }

@@ -7,65 +7,96 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// accounts lets the engine inside the NIC see what an acknowledgement or a timer
-// brought. f is the packet, or nil.
-//
-// READ responses acknowledge too, but say nothing about when what they answer
-// was asked for: an engine in the NIC steers what the NIC sends. READs are paced
-// from the host, by their requests.
+// steering is an engine inside the NIC, and what it goes by.
+type steering struct {
+	engine      cc.Engine // nil for none
+	control     cc.Control
+	scaler      cc.UpdateScaler
+	app         cc.AppLimit
+	gap, span   units.Time // of a full packet at the present rate; over which the rate is measured
+	sent, acked units.Bytes
+}
+
+func (s *steering) begin(n *NIC, q *qp, e cc.Engine) {
+	s.engine, s.control = e, e.Control()
+	s.pace(n, q, s.control.Rate)
+}
+
+// accounts lets an engine inside the NIC see what an acknowledgement, a READ
+// response or a timer brought. f is the packet, or nil.
 func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
 	eff := &n.eff
-	q.acked += eff.AckedBytes
-	if q.cong.Engine == nil {
+	acked := eff.AckedBytes
+	if q.pull != nil && eff.Do&rc.DoPlace != 0 && eff.Place.Kind == rc.PlaceRead {
+		// A response may acknowledge Writes before it as well.
+		acked -= units.Bytes(eff.Place.Length)
+		n.pulled(now, q, f)
+	}
+	q.acked += acked
+	if q.engine == nil && q.pull == nil {
 		return
 	}
-	switch eff.Rewind {
-	case rc.RewindSequence, rc.RewindImplied:
-		n.steer(now, q, q.cong.Engine.OnLoss(now))
-	case rc.RewindTimeout:
-		n.steer(now, q, q.cong.Engine.OnTimeout(now))
+	if eff.Rewind != rc.RewindNone {
+		// What is sent next is what was lost.
+		s := &q.steering
+		if q.pull != nil && q.rc.PeekRead(now) {
+			s = &q.pull.steering
+		}
+		switch {
+		case s.engine == nil:
+		case eff.Rewind == rc.RewindTimeout:
+			n.steer(q, s, s.engine.OnTimeout(now))
+		case eff.Rewind == rc.RewindSequence, eff.Rewind == rc.RewindImplied:
+			n.steer(q, s, s.engine.OnLoss(now))
+		}
 	}
-	if f == nil || f.desc.Header.Opcode != ib.Acknowledge || eff.AckedBytes == 0 {
+	if f == nil || q.engine == nil || f.desc.Header.Opcode != ib.Acknowledge || acked == 0 {
 		return
 	}
 	a := &n.ack
 	rtt := now - f.echo.sentAt
 	*a = cc.Ack{
 		Now: now, SentAt: f.echo.sentAt, RTT: rtt,
-		NetRTT: rtt - n.line.Serialize(units.Bytes(q.mtu)),
-		Bytes:  eff.AckedBytes, Packets: max(eff.AckedPackets, 1),
-		Acked: q.acked, Sent: q.sent,
+		Bytes: acked, Packets: max(eff.AckedPackets, 1),
 		ECN: f.echo.ecn, EIN: f.echo.ein,
-		MaxHopDelay: q.report.MaxHopDelay, ReverseMaxHopDelay: q.report.ReverseMaxHopDelay, HasMaxDelay: q.report.HasMaxDelay,
-		AppLimited: n.appLimited(now, q, eff.AckedBytes),
-		Scale:      q.scaler.Scale(now, q.cong.BaseRTT),
 	}
+	n.steer(q, &q.steering, n.inform(now, q, &q.steering))
+}
+
+// inform completes the acknowledgement in n.ack and tells an engine of it.
+func (n *NIC) inform(now units.Time, q *qp, s *steering) cc.Control {
+	a := &n.ack
+	a.NetRTT = a.RTT - n.line.Serialize(units.Bytes(q.mtu))
+	a.Acked, a.Sent = s.acked, s.sent
+	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = q.report.MaxHopDelay, q.report.ReverseMaxHopDelay, q.report.HasMaxDelay
+	a.AppLimited = n.appLimited(now, q, s, a.Bytes)
+	a.Scale = s.scaler.Scale(now, q.cong.BaseRTT)
 	if q.report.Path.N > 0 {
 		a.Path = &q.report.Path
 	}
 	if n.onAck != nil {
 		n.onAck(q.num, a)
 	}
-	n.steer(now, q, q.cong.Engine.OnAck(a))
+	return s.engine.OnAck(a)
 }
 
 // appLimited reports whether it is the application that keeps a flow slow: there
 // was nothing to send, neither the pace nor the window took up 80 percent of what
 // they may (TIMELY section 5; a window that is full limits as a rate does).
-func (n *NIC) appLimited(now units.Time, q *qp, acked units.Bytes) bool {
-	if _, more := q.rc.PeekRequest(now); more || q.posted != q.handed || !q.app.Limited() {
+func (n *NIC) appLimited(now units.Time, q *qp, s *steering, acked units.Bytes) bool {
+	if _, more := q.rc.PeekRequest(now); more || q.posted != q.handed || !s.app.Limited() {
 		return false
 	}
-	return (q.rc.Inflight()+acked)/4 < q.control.Window/5
+	return (q.rc.Inflight()+acked)/4 < s.control.Window/5
 }
 
 // steer puts an engine's verdict in force.
-func (n *NIC) steer(now units.Time, q *qp, c cc.Control) {
-	if c.Rate != q.control.Rate {
-		q.pace(n, c.Rate)
+func (n *NIC) steer(q *qp, s *steering, c cc.Control) {
+	if c.Rate != s.control.Rate {
+		s.pace(n, q, c.Rate)
 	}
-	q.control = c
-	if q.hasFlow {
+	s.control = c
+	if q.hasFlow && q.next == s {
 		// An engine's rate is never zero, so this can't fail.
 		_ = n.limiter.SetRate(q.flow, c.Rate)
 	}
@@ -76,11 +107,11 @@ func (n *NIC) steer(now units.Time, q *qp, c cc.Control) {
 func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.onAck = f }
 
 // pace notes a change of rate for the application limit.
-func (q *qp) pace(n *NIC, r units.Rate) {
+func (s *steering) pace(n *NIC, q *qp, r units.Rate) {
 	r = min(r, n.line)
-	q.app.Rate(r)
-	q.gap = r.Serialize(units.Bytes(q.mtu))
-	q.span = max(q.cong.BaseRTT, appLimitPackets*q.gap)
+	s.app.Rate(r)
+	s.gap = r.Serialize(units.Bytes(q.mtu))
+	s.span = max(q.cong.BaseRTT, appLimitPackets*s.gap)
 }
 
 // appLimitPackets is how many packets' time a flow's rate is measured over at

@@ -44,6 +44,11 @@ type Congestion struct {
 	// Engine decides rate and window in the NIC, from every acknowledgement.
 	// nil leaves the queue pair unpaced: a plain NIC.
 	Engine cc.Engine
+	// ReadEngine does the same for what READs bring, by their requests: it sees
+	// each response, with what that met on its way, and holds the READs that are
+	// outstanding to its window and their requests to its rate. nil leaves READs to
+	// Engine's Control as it was at first.
+	ReadEngine cc.Engine
 	// Telemetry is collected by the packets and reflected by the peer.
 	Telemetry telemetry.Kind
 	ECT       bool // switches may mark the packets
@@ -130,11 +135,9 @@ type qp struct {
 	hasFlow                       bool
 	queuedResponder               bool
 	timerAt                       units.Time
-	control                       cc.Control
-	scaler                        cc.UpdateScaler
-	app                           cc.AppLimit
-	gap, span                     units.Time // of a full packet at the present rate; over which the rate is measured
-	sent, acked                   units.Bytes
+	steering                                // of what it sends
+	pull                          *pull     // of what its READs bring, or nil
+	next                          *steering // that the next request is under
 	delivered                     Delivered
 	cnpAfter                      units.Time // when the next CNP may be sent
 	cnpsSent, cnpsHandled         uint64
@@ -243,10 +246,11 @@ func (n *NIC) reset(q *qp) {
 		q.recv.queue, _ = rc.NewRecvQueue(len(q.recv.wqes)) // the depth was good before
 	}
 	q.resets = (q.resets + 1) & 0x7f
-	q.responding, q.control, q.echo = 0, cc.Control{}, echo{}
+	q.responding, q.echo = 0, echo{}
+	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.rc, q.state = nil, ib.Reset
 	q.posted, q.asked, q.handed, q.reaped, q.fetching = 0, 0, 0, 0, 0
-	q.sent, q.acked, q.timerAt = 0, 0, units.Never
+	q.timerAt = units.Never
 	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
 }
 
@@ -278,6 +282,9 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 // ReadyToSend takes a queue pair from RTR to RTS.
 func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	q := n.qp(num)
+	if q.cong.ReadEngine != nil && !q.rcCfg.Credits {
+		cfg.ReadPackets = max(readPart/int(q.mtu), 1)
+	}
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err
 	}
@@ -285,9 +292,13 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	if q.control.Rate == 0 { // no limit was set before
 		q.control.Rate = ratelimiter.Unpaced
 	}
+	q.next = &q.steering
 	if q.cong.Engine != nil {
-		q.control = q.cong.Engine.Control()
-		q.pace(n, q.control.Rate)
+		q.begin(n, q, q.cong.Engine)
+	}
+	if q.cong.ReadEngine != nil {
+		q.pull = newPull(cfg.MaxRdAtomic)
+		q.pull.begin(n, q, q.cong.ReadEngine)
 	}
 	flow, err := n.limiter.AddFlow(q.control.Rate)
 	if err != nil {

@@ -18,7 +18,10 @@ func (n *NIC) file(now units.Time, q *qp) {
 	if !ok {
 		return
 	}
-	if out := q.rc.Inflight(); out > 0 && out+units.Bytes(bytes) > q.control.Window {
+	if q.pull != nil {
+		n.turnTo(now, q)
+	}
+	if out := q.rc.Inflight(); out > 0 && out+units.Bytes(bytes) > q.next.control.Window {
 		return
 	}
 	n.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
@@ -44,9 +47,10 @@ func (n *NIC) schedule(now units.Time) {
 		if q.rc.NextRequest(now, &n.desc) {
 			if !n.desc.Retransmit {
 				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)
-				q.sent += bytes
-				if q.cong.Engine != nil {
-					q.app.Sent(now, bytes, min(q.control.Rate, n.line), q.gap, q.span)
+				s := q.next
+				s.sent += bytes
+				if s.engine != nil {
+					s.app.Sent(now, bytes, min(s.control.Rate, n.line), s.gap, s.span)
 				}
 			}
 			n.build(now, q, false)
@@ -337,6 +341,9 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 		return false
 	}
 	f.sentAt = now
+	if q.pull != nil && f.desc.Header.Opcode == ib.ReadRequest {
+		q.pull.requested(now, &f.desc)
+	}
 	if q.departures != nil && from == &n.requests[p.Priority] {
 		q.departures[f.desc.Slot].leaves(n.ReadClock(now), &f.desc)
 	}

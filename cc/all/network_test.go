@@ -156,7 +156,9 @@ func (n *network) add(src, dst int, size units.Bytes) *netFlow {
 	}
 	f := &netFlow{engine: &witness{Engine: e, t: n.t, name: n.scheme.Name, line: line}}
 	f.Flow = reduced.Flow{
-		ID: uint64(len(n.flows)), Src: src, Dst: dst, Size: size, Message: units.MiB, Stop: units.Never,
+		ID: uint64(len(n.flows)), Src: src, Dst: dst, Size: size, Stop: units.Never,
+		// Four are posted ahead: twice what the path holds.
+		Message:  max(units.MiB, line.BytesIn(n.base)/2),
 		FlowHash: uint32(len(n.flows)) * 2654435761,
 		Congestion: nicmodel.Congestion{
 			Engine: f.engine, Telemetry: n.scheme.Telemetry, ECT: n.scheme.ECN, AckPriority: 1, BaseRTT: n.base,

@@ -30,8 +30,6 @@ func TestConforms(t *testing.T) {
 		"brownfield":  func(c *Config) { c.Brownfield = true },
 		"other steps": func(c *Config) { c.M = 0.5 },
 		"rtt":         func(c *Config) { c.Signal = SignalRTT },
-		"fixed":       func(c *Config) { c.Target = TargetFixed },
-		"ratio":       func(c *Config) { c.Update, c.RatioM = UpdateRatio, 0 },
 		"aimd":        func(c *Config) { c.Update = UpdateAIMD },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,3 +68,27 @@ systems:
 		}
 	}
 }
+
+// Inside the NIC, RDMA Reads fare as Writes do: the victim of two congested hops
+// keeps its share of 20 Gbps, and READs of a size that no window holds do too.
+func TestReadsInTheNIC(t *testing.T) {
+	for _, message := range []string{"16KiB", "1MiB"} {
+		got := victims(t, `
+extends: poseidon-multihop
+duration: 8ms
+warmup: 4ms
+params: {m: 5, n: 9}
+workloads:
+  - kind: flows
+    operation: read
+    message: `+message+`
+    flows:
+      - {label: victim, src: h0, dst: h100, size: unlimited}
+      - {label: green, src: h1, src_step: 1, dst: h10, dst_step: 10, count: $m, size: unlimited}
+      - {label: blue, src: h11, src_step: 10, dst: h101, dst_step: 1, count: $n, size: unlimited}
+`)["Poseidon"]
+		if math.Abs(got-20) > 2.4 {
+			t.Errorf("with READs of %s the victim has %v Gbps, its share is 20", message, got)
+		}
+	}
+}

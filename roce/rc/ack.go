@@ -103,7 +103,7 @@ func (q *QP) receiveReadResponse(now units.Time, h *Header, p int64, payload int
 	}
 	w := &q.wqes[q.head&q.wqeMask]
 	last := h.Opcode == ib.ReadResponseLast || h.Opcode == ib.ReadResponseOnly
-	if w.kind != kindRead || last != (p+1 == w.end) {
+	if w.kind != kindRead || last != (p+1 == q.readEnd(w, p)) {
 		q.badResponse(ib.WCBadRespErr, eff)
 		return
 	}
@@ -154,8 +154,12 @@ func (q *QP) ackTo(now units.Time, p int64, eff *Effects) bool {
 
 // answered acknowledges the one PSN una of a READ or atomic.
 func (q *QP) answered(now units.Time, bytes int64, eff *Effects) {
+	w := &q.wqes[q.head&q.wqeMask]
+	if q.una+1 == q.readEnd(w, q.una) {
+		q.rdDone++
+	}
 	q.una++
-	if q.una == q.wqes[q.head&q.wqeMask].end {
+	if q.una == w.end {
 		q.retire()
 	}
 	q.advanced(now, 1, bytes, eff)
@@ -167,9 +171,6 @@ func (q *QP) retire() {
 		w := &q.wqes[q.head&q.wqeMask]
 		if w.end > q.una || w.kind == kindLocal && !w.issued || w.status != ib.WCSuccess {
 			return
-		}
-		if w.kind.returnsData() {
-			q.rdDone++
 		}
 		q.head++
 	}

@@ -62,6 +62,11 @@ type SendConfig struct {
 	// MaxRdAtomic is how many READ and atomic requests may be outstanding, 0
 	// to 255.
 	MaxRdAtomic int
+	// ReadPackets cuts READs: none asks for more than so many packets, and one that
+	// is longer goes out as several requests, each of which counts for MaxRdAtomic.
+	// 0 leaves them whole. A responder can't tell the parts from READs; since it
+	// counts them as messages, its credits can't be used with them.
+	ReadPackets int
 	// AckReqEvery sets AckReq on every so many packets of a message, beside
 	// its last one and the one that exhausts Window, which always have it. 0
 	// means 64. 1 is for congestion control that acts on each packet. A

@@ -88,6 +88,10 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 		return fmt.Errorf("rc: RNRRetry %d: want 0 to 7", cfg.RNRRetry)
 	case cfg.MaxRdAtomic < 0 || cfg.MaxRdAtomic > 255:
 		return fmt.Errorf("rc: MaxRdAtomic %d: want 0 to 255", cfg.MaxRdAtomic)
+	case cfg.ReadPackets < 0:
+		return fmt.Errorf("rc: ReadPackets %d: want 0 or more", cfg.ReadPackets)
+	case cfg.ReadPackets > 0 && q.cfg.Credits:
+		return errors.New("rc: ReadPackets can't be set on a queue pair with Credits, which count whole READs")
 	case cfg.AckReqEvery < 0:
 		return fmt.Errorf("rc: AckReqEvery %d: want 0 or more", cfg.AckReqEvery)
 	case cfg.Window < 0 || cfg.Window > maxOutstandingPSNs:

@@ -33,6 +33,8 @@ func TestConfigErrors(t *testing.T) {
 		{"RetryCount", func(_ *Config, s *SendConfig) { s.RetryCount = 8 }},
 		{"RNRRetry", func(_ *Config, s *SendConfig) { s.RNRRetry = 8 }},
 		{"MaxRdAtomic", func(_ *Config, s *SendConfig) { s.MaxRdAtomic = 256 }},
+		{"ReadPackets", func(_ *Config, s *SendConfig) { s.ReadPackets = -1 }},
+		{"ReadPackets", func(c *Config, s *SendConfig) { c.Recv, c.Credits, s.ReadPackets = recv, true, 4 }},
 		{"AckReqEvery", func(_ *Config, s *SendConfig) { s.AckReqEvery = -1 }},
 		{"Window", func(_ *Config, s *SendConfig) { s.Window = 1<<23 + 1 }},
 		{"Type", func(c *Config, _ *SendConfig) { c.Type = ib.UD }},

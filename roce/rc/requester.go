@@ -12,7 +12,7 @@ type wqe struct {
 	Request
 	psn, end int64  // the PSNs it uses: from psn up to end
 	ssn      int64  // its number among those that are messages, from 1 (IBA 9.7.7.2)
-	rdBefore uint32 // how many READs and atomics were posted before it
+	rdBefore uint32 // how many READ requests and atomics were posted before it
 	kind     kind
 	issued   bool        // a local invalidate was handed out
 	status   ib.WCStatus // why it failed, if it did; others are flushed
@@ -118,6 +118,9 @@ func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 	if int64(w.Length) > q.mtu {
 		packets = (int64(w.Length) + q.mtu - 1) / q.mtu
 	}
+	if part := int64(q.sender.ReadPackets); part > 0 && w.kind == kindRead {
+		q.rdPosted += uint32((packets - 1) / part)
+	}
 	if w.kind != kindLocal {
 		q.ssn++
 	}
@@ -158,7 +161,7 @@ func (q *QP) sendable(now units.Time) *wqe {
 		default:
 			return nil
 		}
-		if q.next == w.psn && !q.mayStart(w) {
+		if (q.next == w.psn || w.kind == kindRead) && !q.mayStart(w) {
 			return nil
 		}
 		if q.next-q.una >= q.window && w.kind != kindLocal {
@@ -172,12 +175,16 @@ func (q *QP) sendable(now units.Time) *wqe {
 	return nil
 }
 
-// mayStart applies what holds a whole request back: a fence (IBA 10.8), the
+// mayStart applies what holds a whole request, or a part of a READ, back: a fence (IBA 10.8), the
 // READs and atomics outstanding (9.7.7), and that a READ's responses must
 // fit into half of the PSN space (9.7.2).
 func (q *QP) mayStart(w *wqe) bool {
-	if outstanding := w.rdBefore - q.rdDone; outstanding > 0 {
-		if w.Fence || w.kind.returnsData() && outstanding >= uint32(q.sender.MaxRdAtomic) {
+	before := w.rdBefore
+	if part := int64(q.sender.ReadPackets); part > 0 {
+		before += uint32((q.next - w.psn) / part)
+	}
+	if outstanding := before - q.rdDone; outstanding > 0 {
+		if w.Fence && q.next == w.psn || w.kind.returnsData() && outstanding >= uint32(q.sender.MaxRdAtomic) {
 			return false
 		}
 	}
@@ -208,9 +215,32 @@ func (q *QP) PeekRequest(now units.Time) (bytes int, ok bool) {
 	case kindSend, kindWrite:
 		return int(min(int64(w.Length)-(q.next-w.psn)*q.mtu, q.mtu)), true
 	case kindRead:
-		return int(int64(w.Length) - (q.next-w.psn)*q.mtu), true
+		return int(q.readLeft(w)), true
 	}
 	return 0, true
+}
+
+// readEnd returns the end of the READ request that a PSN of w belongs to.
+func (q *QP) readEnd(w *wqe, psn int64) int64 {
+	part := int64(q.sender.ReadPackets)
+	if part == 0 {
+		return w.end
+	}
+	return min(w.end, psn+part-(psn-w.psn)%part)
+}
+
+// readLeft returns how many bytes the next READ request of w asks for.
+func (q *QP) readLeft(w *wqe) int64 {
+	return min(int64(w.Length)-(q.next-w.psn)*q.mtu, (q.readEnd(w, q.next)-q.next)*q.mtu)
+}
+
+// PeekRead reports whether the packet that PeekRequest tells of is a READ request.
+func (q *QP) PeekRead(now units.Time) bool {
+	if q.rdPosted == q.rdDone {
+		return false
+	}
+	w := q.sendable(now)
+	return w != nil && w.kind == kindRead
 }
 
 // requestOpcode is the opcode of a packet by the work request's opcode and
@@ -253,12 +283,13 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 	var bytes int64
 	switch w.kind {
 	case kindRead:
+		left = q.readLeft(w)
 		*h = Header{
 			Opcode: ib.ReadRequest, PSN: wire(at), AckReq: true,
 			VA: w.RemoteAddr + uint64(offset), RKey: w.RKey, DMALen: uint32(left),
 		}
 		d.Source, d.Payload, d.Expect, d.Last = SourceNone, 0, uint32(left), true
-		q.next = w.end
+		q.next = q.readEnd(w, at)
 		bytes = left
 	case kindAtomic:
 		*h = Header{

@@ -74,6 +74,7 @@ type params struct {
 	maxPackets                   int // of one message
 	depth, window                int
 	rdInitiator, rdResponder     int
+	readPackets                  int
 	ackReqEvery                  int
 	drop, duplicate, reorder     float64
 	timeout, retry, rnrRetry     uint8
@@ -157,7 +158,7 @@ func (w *world) newHost(name string, i int) *host {
 	}
 	if err := qp.ReadyToSend(rc.SendConfig{
 		InitialPSN: units.PSN(p.psn[i]), Timeout: p.timeout, RetryCount: p.retry, RNRRetry: p.rnrRetry,
-		MaxRdAtomic: p.rdInitiator, AckReqEvery: p.ackReqEvery, Window: p.window,
+		MaxRdAtomic: p.rdInitiator, ReadPackets: p.readPackets, AckReqEvery: p.ackReqEvery, Window: p.window,
 	}); err != nil {
 		w.fail("%v", err)
 	}
@@ -699,7 +700,8 @@ func drawParams(t *rapid.T) params {
 	if rapid.Bool().Draw(t, "congestion window") {
 		p.maxInflight = p.mtu * rapid.IntRange(1, 10).Draw(t, "cwnd")
 	}
-	if !p.credits { // a shared queue has none
+	if !p.credits { // a shared queue has none, nor have parts of READs
+		p.readPackets = rapid.IntRange(0, 3).Draw(t, "packets a READ")
 		p.shared = rapid.Bool().Draw(t, "shared")
 	}
 	return p
@@ -748,6 +750,9 @@ func TestSeeds(t *testing.T) {
 			p.maxInflight = p.mtu * (1 + rng.IntN(20))
 		}
 		p.shared = !p.credits && rng.IntN(2) == 0
+		if !p.credits {
+			p.readPackets = rng.IntN(4)
+		}
 		a, b := simulate(p, func(format string, args ...any) {
 			t.Fatalf("seed %d: %s", seed, fmt.Sprintf(format, args...))
 		})
