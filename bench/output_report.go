@@ -36,6 +36,11 @@ type Input struct {
 // collide, all have the name of the input behind them. arguments are the command
 // line of this call.
 func WriteComparison(w io.Writer, arguments []string, inputs ...Input) error {
+	return report.Write(w, comparison(arguments, inputs))
+}
+
+// comparison is what the page of several documents shows.
+func comparison(arguments []string, inputs []Input) *report.Report {
 	page := &report.Report{Command: commandLine(arguments), Version: ProgramVersion()}
 	var names []string
 	groups := map[string][]source{}
@@ -64,7 +69,7 @@ func WriteComparison(w io.Writer, arguments []string, inputs ...Input) error {
 	for _, name := range names {
 		page.Runs = append(page.Runs, reportRun(groups[name]))
 	}
-	return report.Write(w, page)
+	return page
 }
 
 // InputNames names files as briefly as tells them apart: by their base without

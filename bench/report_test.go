@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rdma/sluice/bench/report"
 )
 
 func TestInputNames(t *testing.T) {
@@ -163,20 +165,19 @@ func TestLoadJSON(t *testing.T) {
 	}
 }
 
-// Whatever loads can be shown, or is refused with a reason.
+// Whatever loads can be shown, or is refused with a reason. The page's markup is
+// FuzzPage's of bench/report.
 func FuzzLoadJSON(f *testing.F) {
-	var b bytes.Buffer
-	if err := WriteJSON(&b, sample()); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
 	f.Add([]byte(`{"version": 1, "results": [{"scenario": "x", "topology": {"nodes": [{"name": "a"}], "links": [{"link": "l", "from": "a", "to": "a"}]}, "systems": [{"link_use": {"busy": [1], "queue_max_bytes": [1], "drops": [1], "pause_us": [null]}}]}]}`))
+	f.Add([]byte(`{"version":1,"arguments":["run"],"results":[{"scenario":"x","yaml":"a: 1","systems":[{"name":"A","rtt_avg_us":61,"slowdown":[{"to_bytes":9,"flows":2,"slowdown_p50":1}],"labels":[{"label":"a"},{"label":"b"}],` +
+		`"series":[{"kind":"rate","name":"all","unit":"Gbps","start_us":1,"step_us":1,"values":[1,null,2]}],"distributions":[{"kind":"rtt","name":"all","unit":"us","values":[1,2],"share":[0.5,1]}]}],"misses":[{"system":"A","metric":"jain","min":1}]}]}`))
+	f.Add([]byte(`{"version":1,"results":[{"scenario":"x","systems":[{"name":"A","priorities":[{"priority":1}],"links":[{"link":"l"}],"series":[{"kind":"queue","thinned":2}]},{"name":"A"}]},{"scenario":"x"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := parseDocument(text)
 		if err != nil {
 			return
 		}
-		if err := WriteComparison(&bytes.Buffer{}, nil, Input{"a", d}, Input{"b", d}); err != nil && !strings.HasPrefix(err.Error(), "report: ") {
+		if err := report.Check(comparison(nil, []Input{{"a", d}, {"b", d}})); err != nil && !strings.HasPrefix(err.Error(), "report: ") {
 			t.Error(err)
 		}
 	})

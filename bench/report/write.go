@@ -50,26 +50,42 @@ func Style() string { return pageCSS }
 // Write writes r as one HTML page. It fails if r is not well formed (the error
 // names the run, the system and the series) or if w does.
 func Write(w io.Writer, r *Report) error {
-	if err := r.check(); err != nil {
+	parts, err := partsOf(r)
+	if err != nil {
 		return err
+	}
+	parts["CSS"] = template.CSS(uplotCSS + "\n" + pageCSS)
+	parts["Uplot"] = template.JS("/*!\n" + uplotLicense + "*/\n" + uplotJS)
+	parts["JS"] = template.JS(pageJS)
+	return page.Execute(w, parts)
+}
+
+// Check reports why Write would not take r, and makes all of the page that depends
+// on r but its markup.
+func Check(r *Report) error {
+	_, err := partsOf(r)
+	return err
+}
+
+// partsOf returns what the template takes, without what is the same in every page.
+func partsOf(r *Report) (map[string]any, error) {
+	if err := r.check(); err != nil {
+		return nil, err
 	}
 	// json.Marshal writes <, > and & as escapes, and the line separators that
 	// JavaScript once knew, so that no text of the report can end the script
 	// element that holds it.
 	data, err := json.Marshal(dataOf(r))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return page.Execute(w, map[string]any{
+	return map[string]any{
 		"Report":   r,
 		"Data":     template.JS(data),
-		"CSS":      template.CSS(uplotCSS + "\n" + pageCSS),
-		"Uplot":    template.JS("/*!\n" + uplotLicense + "*/\n" + uplotJS),
-		"JS":       template.JS(pageJS),
 		"Views":    viewsOf(r),
 		"Overview": overviewOf(r),
 		"Percents": tablePercents,
-	})
+	}, nil
 }
 
 // What the page's JSON holds. Its names are those that docs/report.md gives.
