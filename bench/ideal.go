@@ -15,7 +15,9 @@ import (
 
 // idleTimes is what hosts and NICs add to a flow's completion time, by operation,
 // with a payload of a byte and of a full packet.
-type idleTimes [3]struct{ byte, packet units.Time }
+type idleTimes [3]idleTime
+
+type idleTime struct{ byte, packet units.Time }
 
 // idleOverhead measures the idleTimes of a system whose hosts' links have that
 // rate.
@@ -39,12 +41,22 @@ func idleOverhead(sys *scenario.System, rate units.Rate) (idleTimes, error) {
 	return all, nil
 }
 
-// singlePacket returns how long a message of one packet takes over an otherwise
-// idle switch, beyond what its path takes.
-func singlePacket(sys *scenario.System, rate units.Rate, op scenario.Operation, size units.Bytes) (units.Time, error) {
+// idleNetwork is two hosts of a system at a switch, with nothing else to do.
+func idleNetwork(sys *scenario.System, rate units.Rate) (*simulation, error) {
 	idle := sys.Elsewhere()
 	idle.Host.Load = 0
 	s, err := newSimulation(idle, fabric.Star(2, fabric.Link{Rate: rate}), 0)
+	if err != nil {
+		return nil, err
+	}
+	s.duration = units.Second
+	return s, nil
+}
+
+// singlePacket returns how long a message of one packet takes over an otherwise
+// idle switch, beyond what its path takes.
+func singlePacket(sys *scenario.System, rate units.Rate, op scenario.Operation, size units.Bytes) (units.Time, error) {
+	s, err := idleNetwork(sys, rate)
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +67,6 @@ func singlePacket(sys *scenario.System, rate units.Rate, op scenario.Operation, 
 		first = false
 		return spec, ok
 	}
-	s.duration = units.Second
 	var fct units.Time
 	s.onDone = func(f *flow, now units.Time) { fct = now - f.Start }
 	if err := s.run(); err != nil {
@@ -67,11 +78,72 @@ func singlePacket(sys *scenario.System, rate units.Rate, op scenario.Operation, 
 	return fct - s.idealFCT(&spec), nil
 }
 
-// idealFCT returns how long a flow takes on an idle network.
+// answerOverhead measures what hosts and NICs add to a request and its answer, half
+// each, for the operations of the scenario's requests.
+func answerOverhead(s *scenario.Scenario, sys *scenario.System) (idleTimes, error) {
+	var all idleTimes
+	for _, w := range s.Workloads {
+		if _, ok := w.Pattern.(*scenario.RPC); !ok || all[w.Operation].packet > 0 {
+			continue
+		}
+		for _, x := range []struct {
+			size units.Bytes
+			to   *units.Time
+		}{{1, &all[w.Operation].byte}, {units.Bytes(sys.NIC.MTU), &all[w.Operation].packet}} {
+			t, err := singleRequest(sys, s.Topology.HostRate, w.Operation, x.size)
+			if err != nil {
+				return all, err
+			}
+			*x.to = t / 2
+		}
+	}
+	return all, nil
+}
+
+// singleRequest is singlePacket for a request and its answer of that size each.
+func singleRequest(sys *scenario.System, rate units.Rate, op scenario.Operation, size units.Bytes) (units.Time, error) {
+	s, err := idleNetwork(sys, rate)
+	if err != nil {
+		return 0, err
+	}
+	s.flows = func() (scenario.Flow, bool) { return scenario.Flow{}, false }
+	s.traffic = []*scenario.Traffic{scenario.SingleRequest(op, size)}
+	var took units.Time
+	s.onTask = func(t *scenario.Task, now units.Time) { took = now - t.Start }
+	if err := s.run(); err != nil {
+		return 0, err
+	}
+	if took == 0 {
+		return 0, fmt.Errorf("a %v of %v over an idle switch was not answered in %v", op, size, s.duration)
+	}
+	return took - s.crossing(0, 1, size) - s.crossing(1, 0, size), nil
+}
+
+// idealAnswer returns how long a request takes to its answer on an idle network.
+func (s *simulation) idealAnswer(t *scenario.Task) units.Time {
+	over, request := &s.answered[t.Operation], t.Size-t.Response
+	return s.crossing(t.Src, t.Dst, request) + over.of(s, request) + t.Service + s.crossing(t.Dst, t.Src, t.Response) + over.of(s, t.Response)
+}
+
+// idealFCT returns how long a flow takes on an idle network: until its last packet is
+// acknowledged.
 func (s *simulation) idealFCT(f *scenario.Flow) units.Time {
+	return s.crossing(f.Src, f.Dst, f.Size) + s.net.BaseDelay(f.Dst, f.Src, s.ackFrame()) + s.idle[f.Operation].of(s, f.Size)
+}
+
+// of returns what is added to a message of that size.
+func (o *idleTime) of(s *simulation, size units.Bytes) units.Time {
 	mtu := units.Bytes(s.sys.NIC.MTU)
-	full := (f.Size - 1) / mtu // packets before the last
-	last := f.Size - full*mtu
+	share := float64(min(size, mtu)) / float64(mtu)
+	return o.byte + units.Time(float64(o.packet-o.byte)*share)
+}
+
+// crossing returns how long that many bytes take from a host's first bit on the wire
+// to the last into another host.
+func (s *simulation) crossing(src, dst int, size units.Bytes) units.Time {
+	mtu := units.Bytes(s.sys.NIC.MTU)
+	full := (size - 1) / mtu // packets before the last
+	last := size - full*mtu
 
 	// Propagation and the latency of switches shift all packets alike and are in
 	// the round trip of the last packet, with its own serialisation. What comes on
@@ -79,7 +151,7 @@ func (s *simulation) idealFCT(f *scenario.Flow) units.Time {
 	// and wherever it would otherwise overtake one.
 	var fulls, alone, behind units.Time // when the last bit of: the full packets, the last packet without them and after them, has left a link
 	var slowest units.Time              // serialisation of a full packet so far
-	for _, l := range s.net.Path(nil, f.Src, f.Dst, 0) {
+	for _, l := range s.net.Path(nil, src, dst, 0) {
 		link := s.net.Topology().Link(l)
 		framing := link.Framing.Bytes()
 		one, rest := link.Rate.Serialize(s.dataFrame(int(mtu))+framing), link.Rate.Serialize(s.dataFrame(int(last))+framing)
@@ -92,8 +164,5 @@ func (s *simulation) idealFCT(f *scenario.Flow) units.Time {
 		behind = max(behind, fulls) + rest
 		alone += rest
 	}
-	overhead := &s.idle[f.Operation]
-	share := float64(min(f.Size, mtu)) / float64(mtu)
-	return s.net.BaseRTT(f.Src, f.Dst, s.dataFrame(int(last)), s.ackFrame()) + behind - alone +
-		overhead.byte + units.Time(float64(overhead.packet-overhead.byte)*share)
+	return s.net.BaseDelay(src, dst, s.dataFrame(int(last))) + behind - alone
 }

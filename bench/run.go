@@ -67,6 +67,9 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	sim.traffic = s.Traffic(seed)
 	sim.duration = s.Duration
 	sim.idle = overhead
+	if sim.answered, err = answerOverhead(s, sys); err != nil {
+		return refuse(err)
+	}
 	m, err := newMeasurement(sim, s, opt)
 	if err != nil {
 		return refuse(err)

@@ -33,6 +33,7 @@ type simulation struct {
 	duration units.Time
 	end      units.Time
 	idle     idleTimes
+	answered idleTimes // of requests with their answers, by operation
 
 	next    scenario.Flow // the next to start
 	pending bool          // next is valid
@@ -40,6 +41,7 @@ type simulation struct {
 	opening *flow // whose queue pairs are being connected
 	driven  []*driven
 	onDone  func(f *flow, now units.Time)
+	onTask  func(t *scenario.Task, now units.Time) // likewise, of tasks that have ended
 	measure *measurement
 	err     error
 }

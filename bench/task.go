@@ -23,12 +23,11 @@ func (m *measurement) taskBegun(t *scenario.Task) {
 func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
 	m.groupsOf(t.Label, t.Class, func(l *label) { l.running-- })
 	fct, ideal := now-t.Start, units.Time(0)
-	if t.Single {
-		op := scenario.Write
-		if t.What == scenario.Read.String() {
-			op = scenario.Read
-		}
-		ideal = m.sim.idealFCT(&scenario.Flow{Src: t.Src, Dst: t.Dst, Size: t.Size, Operation: op})
+	switch {
+	case t.Single:
+		ideal = m.sim.idealFCT(&scenario.Flow{Src: t.Src, Dst: t.Dst, Size: t.Size, Operation: t.Operation})
+	case t.Answered:
+		ideal = m.sim.idealAnswer(t)
 	}
 	if m.log != nil {
 		if err := m.log.task(m, t, fct, ideal); err != nil {

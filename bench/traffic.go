@@ -113,6 +113,11 @@ func (d *driven) carryOut(now units.Time, act *scenario.Actions) error {
 			m.taskEnded(&act.Ended[i], now)
 		}
 	}
+	if d.sim.onTask != nil {
+		for i := range act.Ended {
+			d.sim.onTask(&act.Ended[i], now)
+		}
+	}
 	for _, p := range act.Posts {
 		f := d.flows[p.Conn]
 		f.kept.waiting = append(f.kept.waiting, p)

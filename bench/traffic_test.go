@@ -200,3 +200,34 @@ func TestTasksInTheFlowLog(t *testing.T) {
 		t.Errorf("%d tasks, %d bytes: %v", tasks, delivered, err)
 	}
 }
+
+// A request alone on the network takes what its closed form says: one message there,
+// the service, one message back.
+func TestSlowdownOfASingleRequest(t *testing.T) {
+	for _, topology := range []string{
+		"{kind: star, hosts: 2, host_rate: 100Gbps, host_delay: 300ns}",
+		"{kind: leaf-spine, leaves: 2, spines: 1, hosts_per_leaf: 1, host_rate: 25Gbps, host_delay: 1us, trunk_rate: 100Gbps}",
+	} {
+		for _, keys := range []string{"request: 1B, response: 1B", "request: 100KB, response: 1025B", "request: 4097B, response: 300KB, service: 7us, operation: send"} {
+			s := parse(t, `
+duration: 5ms
+topology: `+topology+`
+systems: [{engine: none, name: host}, {engine: none, name: nic, override: {nic: {mode: offload}}}]
+shim: {outstanding: 1MiB, segment: 64KiB}
+workloads: [{kind: rpc, clients: [h0], servers: [h1], think: 20us, requests: 3, `+keys+`}]
+`)
+			above := map[string]float64{"host": 1.1, "nic": 1.03}
+			if _, err := Run(s, Options{Flows: func(r *FlowRecord) error {
+				if r.Flow == -1 && (r.Slowdown == nil || *r.Slowdown < 0.97 || *r.Slowdown > above[r.System]) {
+					t.Errorf("%s, %s, %s: %+v", topology, keys, r.System, r)
+					if r.Slowdown != nil {
+						t.Errorf("slowdown %v, %v us", *r.Slowdown, *r.FCTUs)
+					}
+				}
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -341,8 +341,9 @@ func (r *requests) task(q *ask) Task {
 	switch {
 	case r.answered:
 		t.What, t.Size = "rpc", q.size[0]+q.size[1]
+		t.Answered, t.Response, t.Service, t.Operation = true, q.size[1], r.service, conn.Operation
 	case q.second:
-		t.What, t.Src, t.Dst, t.Single = "read", conn.Dst, conn.Src, true
+		t.What, t.Src, t.Dst, t.Single, t.Operation = "read", conn.Dst, conn.Src, true, Read
 	default:
 		t.Single = true
 	}
@@ -391,3 +392,16 @@ func (r *requests) end(now units.Time, n int, act *Actions) {
 }
 
 func (r *requests) over() bool { return r.unbegun == 0 && r.open == 0 }
+
+// SingleRequest returns the Traffic of one request from host 0 to host 1, and of its
+// answer, of that many bytes each: for measuring what hosts add to it.
+func SingleRequest(op Operation, size units.Bytes) *Traffic {
+	r := newRequests(&Workload{Operation: op}, &Loop{Requests: 1}, 0, []int{0}, func(entity string) des.Stream { return des.NewStream(0, entity) })
+	r.answered = true
+	there := Conn{Src: 0, Dst: 1, Operation: op, Message: size, Notify: true}
+	back := there
+	back.Src, back.Dst = 1, 0
+	r.pair(0, there, back)
+	r.draw = func(_ *des.Stream, q *ask) { q.size = [2]units.Bytes{size, size} }
+	return &Traffic{machine: r, conns: r.connections()}
+}

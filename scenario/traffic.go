@@ -69,8 +69,13 @@ type Task struct {
 	// Class is one more than the priority of the data packets; 0 is the NIC's.
 	Class int
 	// Single says that the task is one message from Src to Dst, which has a
-	// completion time in an idle network.
-	Single bool
+	// completion time in an idle network. So has one that is Answered: a message of
+	// Size - Response there, then Service, and a message of Response back. Operation
+	// is theirs.
+	Single, Answered bool
+	Response         units.Bytes
+	Service          units.Time
+	Operation        Operation
 }
 
 // Actions is what a Traffic wants done.
