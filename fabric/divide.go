@@ -2,10 +2,13 @@ package fabric
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
+	"github.com/sluice-rdma/sluice/internal/prefetch"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -50,6 +53,8 @@ type Division struct {
 	known []tally
 	mail  [2][]atomic.Int64
 
+	busy []uint16 // by node: its events in the window in which it last had some
+
 	pausesSent []uint32 // by port
 	pauses     []inlet  // by port, of pause frames
 }
@@ -87,7 +92,7 @@ func (n *Network) Divide(lanes int) (*Division, error) {
 	d := &Division{
 		n: n, window: window, ends: make([]Process, len(n.hosts)),
 		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
-		known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
+		busy: make([]uint16, len(n.nodes)+foresight), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
 	}
 	for i := range d.next {
 		d.next[i] = units.Never
@@ -187,7 +192,14 @@ func (d *Division) End() units.Time { return d.end }
 func (d *Division) Run(lane, first, last int) {
 	x := &d.n.lanes[lane]
 	mail := d.mail[d.parity^1]
+	n := d.n
 	for v := first; v < last; v++ {
+		if d.busy[v+1] >= busyNode {
+			n.foreseeMore(d, v+1)
+		}
+		if d.busy[v+foresight] >= busyNode {
+			n.foresee(d, v+foresight)
+		}
 		due := d.next[v]
 		if m := units.Time(mail[v].Load()); m != units.Never {
 			mail[v].Store(int64(units.Never))
@@ -195,11 +207,13 @@ func (d *Division) Run(lane, first, last int) {
 			due = min(due, m)
 		}
 		if due < d.end {
-			if d.n.nodes[v].isSwitch {
+			before := x.events
+			if n.nodes[v].isSwitch {
 				due = x.runSwitch(int32(v))
 			} else {
 				due = x.runHost(int32(v))
 			}
+			d.busy[v] = uint16(min(x.events-before, math.MaxUint16))
 			x.publish()
 		}
 		d.next[v] = due
@@ -376,14 +390,20 @@ func (x *Lane) runSwitch(node int32) units.Time {
 	sw := &n.switches[v.index]
 	x.first, x.later = v.first, units.Never
 	x.due = d.due[3*v.first : 3*(v.first+v.count)]
+	arrivals := 2 * v.count
 	for i, t := range x.due {
 		if t < x.end {
 			x.file(uint32(i), t)
+			if i >= int(arrivals) {
+				in := &n.inlets[v.first+uint32(i)-arrivals]
+				if in.n < chunkEntries {
+					prefetch.Line(unsafe.Pointer(&in.head.e[in.n]))
+				}
+			}
 		} else {
 			x.later = min(x.later, t)
 		}
 	}
-	arrivals := 2 * v.count
 	for {
 		i := x.pop()
 		if i == 0 {
@@ -398,7 +418,9 @@ func (x *Lane) runSwitch(node int32) units.Time {
 			in := &n.inlets[at]
 			e := *in.first(x)
 			if in.take(); in.taken != d.known[at].packets {
-				x.set(i, in.first(x).at)
+				next := in.first(x)
+				x.set(i, next.at)
+				n.foreseeEntry(next)
 			}
 			x.pass(now, sw, at, &e)
 			continue
@@ -456,7 +478,15 @@ func (x *Lane) runHost(node int32) units.Time {
 			e := *in.first(x)
 			x.due[2] = units.Never
 			if in.take(); in.taken != d.known[at].packets {
-				x.due[2] = in.first(x).at
+				next := in.first(x)
+				x.due[2] = next.at
+				prefetch.Line(unsafe.Pointer(n.packet(next.h)))
+				n.foreseeEntry(next)
+				if k := next.tel & recordsMask >> recordsShift; k > 0 {
+					r := n.slab.recordsOf(next.h)
+					prefetch.Line(unsafe.Pointer(&r[0]))
+					prefetch.Line(unsafe.Pointer(&r[(k-1)&7]))
+				}
 			}
 			x.arrived(&e)
 			if p0 != nil {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/internal/hugepages"
 	"github.com/sluice-rdma/sluice/internal/prefetch"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -235,10 +236,10 @@ func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Netwo
 		topo:     topo,
 		cfg:      cfg,
 		prios:    uint32(cfg.Priorities),
-		ports:    make([]port, topo.Links()),
-		inlets:   make([]inlet, topo.Links()),
-		cold:     make([]coldPort, topo.Links()),
-		queues:   make([]queue, topo.Links()*cfg.Priorities),
+		ports:    hugepages.Slice[port](topo.Links()),
+		inlets:   hugepages.Slice[inlet](topo.Links()),
+		cold:     hugepages.Slice[coldPort](topo.Links()),
+		queues:   hugepages.Slice[queue](topo.Links() * cfg.Priorities),
 		portOf:   make([]uint32, topo.Links()),
 		nodes:    make([]nodeState, len(topo.nodes)),
 		hosts:    make([]host, topo.Hosts()),

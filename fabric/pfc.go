@@ -3,6 +3,7 @@ package fabric
 import (
 	"math/bits"
 
+	"github.com/sluice-rdma/sluice/internal/hugepages"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -25,7 +26,7 @@ const (
 // buildHolds sets the headroom of a port and returns its sum.
 func (n *Network) buildHolds(cfg *SwitchConfig, at uint32) (sum int64) {
 	if n.holds == nil {
-		n.holds = make([]hold, len(n.queues))
+		n.holds = hugepages.Slice[hold](len(n.queues))
 	}
 	for i := range n.cfg.Priorities {
 		if pfc := cfg.Classes[i].PFC; pfc.Lossless {

@@ -2,7 +2,9 @@ package fabric
 
 import (
 	"math/bits"
+	"unsafe"
 
+	"github.com/sluice-rdma/sluice/internal/prefetch"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -80,6 +82,8 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 	if q.drop(x); q.count == 0 {
 		l.active &^= 1 << prio
 		q.deficit = 0
+	} else {
+		prefetch.Line(unsafe.Pointer(q.first()))
 	}
 	if l.active&^l.paused != 0 {
 		x.wake(now, l, at)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-rdma/sluice/internal/hugepages"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -20,6 +21,24 @@ type slab struct {
 	freeSlots  []Handle // of these, those that lanes gave back
 	chunkCount uint32
 	freeChunks []uint32
+
+	// Blocks that are not yet in use.
+	packetBlocks [][blockPackets]Packet
+	recordBlocks [][blockPackets]records
+	chunkBlocks  [][blockChunks]chunk
+}
+
+// spare returns blocks not yet in use, of which there is one at least. The first
+// are small change; who has used several gets many at a time, in large pages, of
+// which those that are not touched cost nothing.
+func spare[T any](blocks []T, used uint32) []T {
+	switch {
+	case len(blocks) > 0:
+		return blocks
+	case used < 32:
+		return make([]T, 1)
+	}
+	return hugepages.Slice[T](64)
 }
 
 const (
@@ -62,7 +81,9 @@ func (s *slab) moreRecords(h Handle) *[blockPackets]records {
 	defer s.mu.Unlock()
 	p := &s.records[h>>blockShift]
 	if p.Load() == nil {
-		p.Store(new([blockPackets]records))
+		s.recordBlocks = spare(s.recordBlocks, uint32(h>>blockShift))
+		p.Store(&s.recordBlocks[0])
+		s.recordBlocks = s.recordBlocks[1:]
 	}
 	return p.Load()
 }
@@ -84,7 +105,8 @@ func (s *slab) packetsFor(free []Handle) []Handle {
 	last := (first | (batch - 1)) + 1
 	for h := last - 1; h >= first; h-- {
 		if b := &s.packets[h>>blockShift]; *b == nil {
-			*b = new([blockPackets]Packet)
+			s.packetBlocks = spare(s.packetBlocks, h>>blockShift)
+			*b, s.packetBlocks = &s.packetBlocks[0], s.packetBlocks[1:]
 		}
 		free = append(free, Handle(h))
 	}
@@ -112,7 +134,8 @@ func (s *slab) chunksFor(free []uint32) []uint32 {
 	for i := s.chunkCount - 1; ; i-- {
 		b := &s.chunks[i>>chunkShift]
 		if *b == nil {
-			*b = new([blockChunks]chunk)
+			s.chunkBlocks = spare(s.chunkBlocks, i>>chunkShift)
+			*b, s.chunkBlocks = &s.chunkBlocks[0], s.chunkBlocks[1:]
 		}
 		(*b)[i&(blockChunks-1)].id = i
 		free = append(free, i)

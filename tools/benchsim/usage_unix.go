@@ -43,12 +43,23 @@ func mib(u *syscall.Rusage) float64 {
 	return float64(u.Maxrss) / (1 << 10)
 }
 
+// htsimTries is how often htsim may fail: a run of its HPCC does not come to its end
+// now and then, by an assertion of its own.
+const htsimTries = 5
+
 var flowSize = regexp.MustCompile(`\bsize (\d+)`)
 
 // runHTSim runs htsim on the same flows. Its hops are ours: both carry the same
 // packets over paths of the same length.
 func runHTSim(dir string, opt options, ours *result) (*result, error) {
-	common := []string{"-nodes", fmt.Sprint(ours.Hosts), "-tm", opt.File, "-linkspeed", "100000", "-mtu", fmt.Sprint(opt.MTU), "-q", "60000", "-end", "60000", "-o", os.DevNull}
+	// It reads its log back at its end, and stops short where it can't.
+	tmp, err := os.MkdirTemp("", "benchsim")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	log := filepath.Join(tmp, "log")
+	common := []string{"-nodes", fmt.Sprint(ours.Hosts), "-tm", opt.File, "-linkspeed", "100000", "-mtu", fmt.Sprint(opt.MTU), "-q", "60000", "-end", "60000", "-o", log}
 	program := map[string]string{"none": "htsim_roce", "hpcc": "htsim_hpcc", "swift": "htsim_swift"}[opt.Engine]
 	switch program {
 	case "":
@@ -72,10 +83,19 @@ func runHTSim(dir string, opt options, ours *result) (*result, error) {
 		common = append(common, "-strat", "ecmp_host", //nolint:misspell // htsim's spelling
 			"-paths", "1", "-pfc_thresholds", "160", "200")
 	}
-	c := exec.Command(filepath.Join(dir, program), common...)
-	start := time.Now()
-	if err := c.Run(); err != nil {
-		return nil, err
+	var c *exec.Cmd
+	var start time.Time
+	for try := 1; ; try++ {
+		c = exec.Command(filepath.Join(dir, program), common...)
+		start = time.Now()
+		err := c.Run()
+		if err == nil {
+			break
+		}
+		if try == htsimTries {
+			return nil, fmt.Errorf("%s, %d times: %w", c, try, err)
+		}
+		fmt.Fprintf(os.Stderr, "benchsim: %s ended with %v: once more\n", program, err)
 	}
 	r := &result{Workload: ours.Workload, Engine: program[len("htsim_"):], Hosts: ours.Hosts, Flows: ours.Flows, Hops: ours.Hops, WallS: time.Since(start).Seconds()}
 	if u, ok := c.ProcessState.SysUsage().(*syscall.Rusage); ok {

@@ -1,0 +1,79 @@
+package fabric
+
+import (
+	"unsafe"
+
+	"github.com/sluice-rdma/sluice/internal/prefetch"
+	"github.com/sluice-rdma/sluice/telemetry"
+)
+
+// Foresight is a Process that can have its memory fetched before it is run: first
+// what leads to the rest.
+type Foresight interface {
+	Foresee()
+	ForeseeMore()
+}
+
+// busyNode is how many events a node must have had in its last window for its
+// memory to be fetched ahead of the next: it costs a few nanoseconds a port.
+const busyNode = 12
+
+// foresight is how many nodes ahead what leads to a node's state is fetched.
+const foresight = 3
+
+// foresee fetches what leads to the state of a node that is to be run soon.
+func (n *Network) foresee(d *Division, node int) {
+	v := &n.nodes[node]
+	for i := v.first; i < v.first+v.count; i++ {
+		prefetch.Line(unsafe.Pointer(&n.ports[i]))
+		if i&1 == 0 {
+			prefetch.Line(unsafe.Pointer(&n.inlets[i]))
+			prefetch.Line(unsafe.Pointer(&d.due[3*i]))
+		}
+	}
+	for i := v.first; i < v.first+v.count; i += 8 {
+		prefetch.Line(unsafe.Pointer(&d.told[d.parity^1][i]))
+		prefetch.Line(unsafe.Pointer(&d.known[i]))
+	}
+	if !v.isSwitch {
+		if p, ok := d.ends[v.index].(Foresight); ok {
+			p.Foresee()
+		}
+	}
+}
+
+// foreseeMore fetches what is to be touched of a node that is to be run next.
+func (n *Network) foreseeMore(d *Division, node int) {
+	v := &n.nodes[node]
+	for i := v.first; i < v.first+v.count; i++ {
+		if in := &n.inlets[i]; in.head != nil && in.n < chunkEntries {
+			prefetch.Line(unsafe.Pointer(&in.head.e[in.n]))
+		}
+		if o := &n.ports[i].wire; o.tail != nil && o.n < chunkEntries {
+			prefetch.Line(unsafe.Pointer(&o.tail.e[o.n]))
+		}
+	}
+	if !v.isSwitch {
+		if p, ok := d.ends[v.index].(Foresight); ok {
+			p.ForeseeMore()
+		}
+		return
+	}
+	for i := v.first; i < v.first+v.count; i++ {
+		q := &n.queues[i*n.prios]
+		prefetch.Line(unsafe.Pointer(q))
+		if len(n.holds) > 0 {
+			prefetch.Line(unsafe.Pointer(&n.holds[i*n.prios]))
+		}
+	}
+}
+
+// foreseeEntry fetches what a packet touches that is to be taken soon: the memory
+// of the entries after it, and that of its next record.
+func (n *Network) foreseeEntry(e *entry) {
+	const after = 64 // bytes: two entries
+	prefetch.Line(unsafe.Add(unsafe.Pointer(e), after))
+	if e.telemetry() == telemetry.PerHop {
+		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(e.h)[e.tel&recordsMask>>recordsShift&7]))
+	}
+}
