@@ -30,6 +30,7 @@ type lightFlow struct {
 	ended                     bool
 	delivered                 nicmodel.Delivered
 	retransmissions, timeouts uint64
+	cnps                      uint64
 }
 
 func (s *simulation) addFleet() error {
@@ -93,6 +94,7 @@ func (x *fleet) ended(d *reduced.Done) {
 	l := f.light
 	l.ended, l.delivered = true, d.Delivered
 	l.retransmissions, l.timeouts = d.Counters.RetransmittedPackets, d.Counters.LocalAckTimeoutErr
+	l.cnps = d.CNPs
 	x.placed += d.Delivered.Payload
 	x.flows[d.ID] = nil
 	x.free = append(x.free, l.slot)
@@ -118,6 +120,13 @@ func (l *lightFlow) arrived() nicmodel.Delivered {
 		return l.delivered
 	}
 	return l.fleet.Delivered(l.ref)
+}
+
+func (l *lightFlow) notifications() uint64 {
+	if !l.ended {
+		return l.fleet.Notifications(l.ref)
+	}
+	return l.cnps
 }
 
 func (l *lightFlow) resent() (retransmissions, timeouts uint64) {

@@ -58,7 +58,7 @@ func (f *flow) resent() (retransmissions, timeouts uint64) {
 // sent.
 func (f *flow) notifications() uint64 {
 	if f.light != nil {
-		return 0
+		return f.light.notifications()
 	}
 	_, handled := f.poster.nic.Notifications(f.qp.Num())
 	return handled

@@ -39,13 +39,13 @@ func TestReducedRefuses(t *testing.T) {
 
 // Engines that ask for what reduced NICs do not have are refused.
 func TestReducedRefusesEngines(t *testing.T) {
-	cc.Register(cc.Scheme{Name: "notified", Summary: "of a test", CNP: true}, none.DefaultConfig, none.New)
-	text := strings.Replace(small, "engine: none", "engine: notified", 1)
+	cc.Register(cc.Scheme{Name: "classed", Summary: "of a test", Classes: 2}, none.DefaultConfig, none.New)
+	text := strings.Replace(small, "engine: none", "engine: classed", 1)
 	if _, err := Parse("small.yaml", []byte(text)); err != nil {
 		t.Error(err)
 	}
 	_, err := Parse("small.yaml", []byte(text), "nic.model=reduced")
-	if want := "small.yaml:18: systems[1].engine: notified needs grants, notification packets"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "small.yaml:18: systems[1].engine: classed needs grants or priorities"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }

@@ -129,8 +129,8 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 			sys.checkNetwork(d, at, s.graph)
 		}
 	})
-	if x := &sys.Scheme; sys.Reduced() && (x.NewReceiver != nil || x.CNP || x.Classes > 0) {
-		d.fail(path+".engine", "%s needs grants, notification packets or priorities of its own, which reduced NICs do not have: set nic.model to staged", sys.Engine)
+	if x := &sys.Scheme; sys.Reduced() && (x.NewReceiver != nil || x.Classes > 0) {
+		d.fail(path+".engine", "%s needs grants or priorities of its own, which reduced NICs do not have: set nic.model to staged", sys.Engine)
 	}
 	own := sys.Fabric.class(sys.NIC.Priority)
 	if (sys.Scheme.ECN || sys.Scheme.CNP) && own.ECN.Kmax == 0 {

@@ -11,20 +11,20 @@ type Config struct {
 	// Alpha is how much of the flow's rate queues are to hold: in balance the rate
 	// times the share of the round trip that is spent in queues (TIMELY, section 6.1,
 	// has 10, 50 and 100Mbps).
-	Alpha units.Rate `yaml:"alpha"`
+	Alpha units.Rate `yaml:"alpha" eg:"100Mbps"`
 	// Gamma is the weight of a new rate in the moving average, in (0, 1] (FAST TCP,
 	// section IV).
-	Gamma float64 `yaml:"gamma"`
+	Gamma float64 `yaml:"gamma" eg:"0.25"`
 	// BaseRTT is the round trip with empty queues, less a segment's time on the wire;
 	// zero takes the shortest seen, as FAST TCP does.
-	BaseRTT units.Time `yaml:"base_rtt"`
+	BaseRTT units.Time `yaml:"base_rtt" eg:"10us"`
 	// BaseWindow is for how long the shortest round trip seen counts at least; twice
 	// that at most. FAST TCP never forgets it.
-	BaseWindow units.Time `yaml:"base_window"`
+	BaseWindow units.Time `yaml:"base_window" eg:"1s"`
 	// InitialRate is where a flow starts; zero is the line rate. TIMELY gives none.
-	InitialRate units.Rate `yaml:"initial_rate"`
+	InitialRate units.Rate `yaml:"initial_rate" eg:"1Gbps"`
 	// MinRate is the lowest rate. TIMELY gives none.
-	MinRate units.Rate `yaml:"min_rate"`
+	MinRate units.Rate `yaml:"min_rate" eg:"1Mbps"`
 }
 
 // DefaultConfig returns the parameters that docs/engines/fast.md gives the source of.

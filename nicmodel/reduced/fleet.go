@@ -190,6 +190,7 @@ type Done struct {
 	Status    ib.WCStatus
 	Delivered nicmodel.Delivered
 	Counters  *rc.Counters // of the sender
+	CNPs      uint64       // congestion notification packets that it was sent
 }
 
 // Ref names a flow that has not ended.
@@ -235,7 +236,7 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	src, dst := &f.nics[flow.Src], &f.nics[flow.Dst]
 	s, from := src.newSender()
 	r, to := dst.newReceiver(now)
-	*r = receiver{qp: rx, gen: r.gen, peer: from, telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority}
+	*r = receiver{qp: rx, gen: r.gen, peer: from, telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority, cnpInterval: flow.Congestion.CNPInterval}
 	*s = sender{
 		qp: tx, gen: s.gen, id: flow.ID, dst: int32(flow.Dst), peer: to, hash: flow.FlowHash,
 		telemetry: flow.Congestion.Telemetry, size: flow.Size, message: flow.Message, stop: flow.Stop, depth: int32(depth),

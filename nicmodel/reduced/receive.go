@@ -19,6 +19,8 @@ type receiver struct {
 	met         uint8      // flags of a frame, since the last acknowledgement
 	delay       units.Time // the largest, likewise
 	delivered   nicmodel.Delivered
+	cnpInterval units.Time
+	cnpAfter    units.Time // when the next notification may be sent
 }
 
 // reflectedDelayBytes is Poseidon's echo of the forward path's delay (section
@@ -39,6 +41,10 @@ func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
 	op := ib.Opcode(p.User & opcodeBits)
 	if op == ib.Acknowledge {
 		n.acknowledged(l, now, h, p)
+		return
+	}
+	if op == opNotify {
+		n.notified(l, now, h, p.Note)
 		return
 	}
 	if len(n.closing) > 0 {
@@ -82,11 +88,15 @@ func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
 		r.met |= hasDelay
 		r.delay = max(r.delay, p.MaxDelay)
 	}
-	if eff.Do&rc.DoRespond == 0 || !r.qp.NextResponse(now, &l.desc) {
+	notify, src, hash := r.owes(now, p.Flags), p.Src, p.FlowHash
+	if eff.Do&rc.DoRespond != 0 && r.qp.NextResponse(now, &l.desc) {
+		n.answer(l, now, r, h, p)
+	} else {
 		l.Free(h)
-		return
 	}
-	n.answer(l, now, r, h, p)
+	if notify {
+		n.notify(l, now, r, src, hash)
+	}
 }
 
 // answer makes an acknowledgement of the packet that it answers: its slot, and

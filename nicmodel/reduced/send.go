@@ -35,6 +35,7 @@ type sender struct {
 	stop          units.Time
 	outstanding   int32 // messages
 	depth         int32
+	cnps          uint64 // congestion notification packets that came
 }
 
 // steering is what only a flow with an engine needs.
@@ -273,7 +274,7 @@ func (n *nic) reap(l *lane, now units.Time, slot uint32, s *sender) (ended bool)
 func (n *nic) end(l *lane, now units.Time, slot uint32, s *sender, status ib.WCStatus) {
 	fl := n.fleet
 	e := ending{
-		Done: Done{ID: s.id, At: now + fl.cfg.Completion, Status: status, Counters: s.qp.Counters()},
+		Done: Done{ID: s.id, At: now + fl.cfg.Completion, Status: status, Counters: s.qp.Counters(), CNPs: s.cnps},
 		src:  n.host, dst: s.dst, receiver: s.peer,
 	}
 	n.remove(slot)
