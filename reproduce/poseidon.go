@@ -1,5 +1,253 @@
 package reproduce
 
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-rdma/sluice/bench"
+)
+
 // The rows of Poseidon (Wang et al., NSDI 2023).
 
-func poseidon() []*Row { return nil }
+func poseidon() []*Row {
+	return []*Row{
+		poseidonMultihop(),
+		poseidonMultihopSwift(),
+		poseidonTestbed(),
+		poseidonReverse(),
+		poseidonStepInOut(),
+		poseidonRampup(),
+	}
+}
+
+// hops are the numbers of flows at the two hops of figure 14.
+type hops struct{ m, n int }
+
+func (h hops) name() string  { return fmt.Sprintf("%d_%d", h.m, h.n) }
+func (h hops) fair() float64 { return 200 / float64(max(h.m, h.n)+1) } // Gbps
+func (h hops) sets() []string {
+	return []string{fmt.Sprintf("params.m=%d", h.m), fmt.Sprintf("params.n=%d", h.n)}
+}
+
+var figure14 = []hops{{2, 2}, {2, 9}, {5, 9}, {9, 9}}
+
+const wireNote = "rates are those on the wire, headers and gaps included, which is what the flows share"
+
+func poseidonMultihop() *Row {
+	r := &Row{
+		ID: "poseidon-multihop", Seconds: 8,
+		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 5},
+		Read: func(s *Seed, f *Figures) {
+			for _, h := range figure14 {
+				f.Add("victim_"+h.name()+"_gbps", float64(s.System(h.name(), "Poseidon").Label("victim").WireGbps))
+			}
+			for _, h := range figure14 {
+				f.Add("victim_"+h.name()+"_rtt_us", float64(s.System(h.name(), "Poseidon").Label("victim").RTTAvgUs))
+			}
+		},
+		Charts: func(s *Seed, _ *Figures) []Chart {
+			c := Chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
+			for _, h := range figure14 {
+				c.Lines = append(c.Lines, s.System(h.name(), "Poseidon").Series(bench.SeriesWire, "victim").Scale(1e-3, 1).Line(fmt.Sprintf("M = %d, N = %d", h.m, h.n)))
+			}
+			return []Chart{c}
+		},
+		Note: wireNote,
+	}
+	for _, h := range figure14 {
+		r.Runs = append(r.Runs, Run{Name: h.name(), Sets: h.sets()})
+		r.Checks = append(r.Checks, value("victim_"+h.name()+"_gbps"))
+	}
+	return r
+}
+
+func poseidonMultihopSwift() *Row {
+	one := hops{0, 2} // one congested hop
+	r := &Row{
+		ID: "poseidon-multihop-swift", Seconds: 25,
+		Runs:  []Run{{Name: one.name(), Sets: one.sets()}},
+		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 12},
+		Read: func(s *Seed, f *Figures) {
+			for _, name := range []string{"Swift", "HPCC"} {
+				for _, h := range append([]hops{one}, figure14...) {
+					f.Add(fmt.Sprintf("%s_victim_%s_of_fair", lower(name), h.name()), float64(s.System(h.name(), name).Label("victim").WireGbps)/h.fair())
+				}
+			}
+		},
+		Checks: []Check{
+			holds("Swift: with two congested hops the victim gets less than a quarter of its fair share, whatever their flows", func(f *Figures) bool {
+				for _, h := range figure14 {
+					if f.Get("swift_victim_"+h.name()+"_of_fair") >= 0.25 {
+						return false
+					}
+				}
+				return true
+			}),
+			holds("Swift: with one it gets three quarters or more", func(f *Figures) bool { return f.Get("swift_victim_0_2_of_fair") >= 0.75 }),
+			holds("HPCC: with as many flows at both it gets less than half", func(f *Figures) bool {
+				return f.Get("hpcc_victim_2_2_of_fair") < 0.5 && f.Get("hpcc_victim_9_9_of_fair") < 0.5
+			}),
+		},
+		Note: wireNote,
+	}
+	for _, h := range figure14 {
+		r.Runs = append(r.Runs, Run{Name: h.name(), Sets: h.sets()})
+	}
+	return r
+}
+
+func poseidonTestbed() *Row {
+	return &Row{
+		ID: "poseidon-multihop-testbed", Runs: []Run{{}}, Seconds: 1,
+		Quick: &Quick{Seconds: 1},
+		Read: func(s *Seed, f *Figures) {
+			f.Add("poseidon_gbps", float64(s.System("", "Poseidon").Label("victim").WireGbps))
+			f.Add("swift_gbps", float64(s.System("", "Swift").Label("victim").WireGbps))
+		},
+		Checks: []Check{value("poseidon_gbps"), value("swift_gbps")},
+		Charts: func(s *Seed, _ *Figures) []Chart {
+			c := Chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
+			for _, name := range []string{"Poseidon", "Swift"} {
+				c.Lines = append(c.Lines, s.System("", name).Series(bench.SeriesWire, "victim").Scale(1e-3, 1).Line(name))
+			}
+			return []Chart{c}
+		},
+		Note: wireNote + ". The testbed's hosts run a software stack whose delays and parameters are not given",
+	}
+}
+
+func poseidonReverse() *Row {
+	flows := []int{0, 2, 5, 9}
+	run := func(n int) string { return fmt.Sprintf("n%d", n) }
+	r := &Row{
+		ID: "poseidon-reverse", Seconds: 15,
+		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 8},
+		Read: func(s *Seed, f *Figures) {
+			least := math.Inf(1)
+			for _, name := range []string{"Poseidon", "Swift", "HPCC"} {
+				for _, n := range flows {
+					v := float64(s.System(run(n), name).Label("victim").WireGbps)
+					f.Add(fmt.Sprintf("%s_%s_gbps", lower(name), run(n)), v)
+					if name == "Poseidon" {
+						least = min(least, v)
+					}
+				}
+			}
+			f.Add("poseidon_gbps", least)
+		},
+		Checks: []Check{
+			{Figure: "poseidon_gbps", Text: "Poseidon: the victim's least rate, of any number of reverse flows"},
+			holds("Swift: the victim falls to between half and twice the reverse flows' fair share", func(f *Figures) bool {
+				for _, n := range flows[1:] {
+					share := f.Get("swift_"+run(n)+"_gbps") * float64(n) / 200
+					if share < 0.5 || share > 2 {
+						return false
+					}
+				}
+				return true
+			}),
+		},
+		Charts: func(_ *Seed, f *Figures) []Chart {
+			c := Chart{Title: "The victim's rate by the number of reverse flows", X: "flows", Y: axisGbps}
+			for _, name := range []string{"Poseidon", "Swift", "HPCC"} {
+				c.Lines = append(c.Lines, over(name, f, floats(flows), func(i int) string { return fmt.Sprintf("%s_%s_gbps", lower(name), run(flows[i])) }))
+			}
+			return []Chart{c}
+		},
+		Note: wireNote + ". The acknowledgements of the reverse flows take some two percent of the victim's way",
+	}
+	for _, n := range flows {
+		r.Runs = append(r.Runs, Run{Name: run(n), Sets: []string{fmt.Sprintf("params.n=%d", n)}})
+	}
+	return r
+}
+
+func poseidonStepInOut() *Row {
+	const step, flows = 5e3, 5 // us
+	// In each phase, from 2 ms after its change on: how fair the means are, and how much each rate varies.
+	phases := func(x *System) (jain, variation float64) {
+		jain = 1
+		n, sum := 0, 0.0
+		for k := range 2*flows - 1 {
+			from, to := float64(k)*step+2e3, float64(k+1)*step
+			var means []float64
+			for i := range flows {
+				if i > k || k-i >= flows {
+					continue // not there
+				}
+				rate := x.Series(bench.SeriesWire, fmt.Sprintf("flow %d", i+1)).Between(from, to)
+				means = append(means, rate.Mean())
+				n++
+				sum += rate.Deviation() / rate.Mean()
+			}
+			jain = min(jain, float64(bench.Jain(means)))
+		}
+		return jain, sum / float64(n)
+	}
+	return &Row{
+		ID: "poseidon-stepinout", Runs: []Run{{}}, Seconds: 8,
+		Quick: &Quick{Seconds: 8},
+		Read: func(s *Seed, f *Figures) {
+			for _, name := range []string{"Poseidon", "Swift"} {
+				jain, variation := phases(s.System("", name))
+				f.Add(lower(name)+"_least_jain", jain)
+				f.Add(lower(name)+"_variation", variation)
+			}
+		},
+		Checks: []Check{
+			holds("Poseidon is fair in every phase: Jain's index of the means is 0.98 or more", func(f *Figures) bool { return f.Get("poseidon_least_jain") >= 0.98 }),
+			holds("rates over 50us vary less than with Swift", func(f *Figures) bool { return f.Get("poseidon_variation") < f.Get("swift_variation") }),
+		},
+		Charts: func(s *Seed, _ *Figures) []Chart {
+			var charts []Chart
+			for _, name := range []string{"Swift", "Poseidon"} {
+				c := Chart{Title: name, X: axisMs, Y: axisGbps}
+				for i := range flows {
+					label := fmt.Sprintf("flow %d", i+1)
+					c.Lines = append(c.Lines, s.System("", name).Series(bench.SeriesWire, label).Scale(1e-3, 1).Line(label))
+				}
+				charts = append(charts, c)
+			}
+			return charts
+		},
+		Note: "the paper gives neither the number of flows nor the steps: here five flows in steps of 5 ms",
+	}
+}
+
+func poseidonRampup() *Row {
+	systems := []string{"Poseidon", "Swift", "HPCC"}
+	// From when the flows of the first hop are gone until the second flow first has 90
+	// percent of its half of 200 Gbps; the rest of the run if it does not come to that.
+	converge := func(x *System) float64 {
+		gone := x.Series(bench.SeriesFlows, "leaving").Between(5e3, math.Inf(1)).Scale(1, -1).First(0, 0)
+		rate := x.Series(bench.SeriesWire, "second").Between(gone, math.Inf(1))
+		if at := rate.First(90, 0); !math.IsNaN(at) {
+			return at - gone
+		}
+		return rate.X[len(rate.X)-1] - gone
+	}
+	return &Row{
+		ID: "poseidon-rampup", Runs: []Run{{}}, Seeds: 5, Seconds: 40,
+		Quick: &Quick{Sets: []string{"duration=12ms"}, Seconds: 4},
+		Read: func(s *Seed, f *Figures) {
+			for _, name := range systems {
+				x := s.System("", name)
+				f.Add(lower(name)+"_before_gbps", x.Series(bench.SeriesWire, "second").Between(3e3, 5e3).Mean())
+				f.Add(lower(name)+"_converges_us", converge(x))
+				f.Add(lower(name)+"_end_gbps", x.Series(bench.SeriesWire, "second").Between(10e3, math.Inf(1)).Mean())
+			}
+		},
+		Checks: []Check{
+			above("time to 90 percent of the fair share: Swift over Poseidon", "swift_converges_us", "poseidon_converges_us", 12),
+			above("time to 90 percent of the fair share: HPCC over Poseidon", "hpcc_converges_us", "poseidon_converges_us", 12),
+		},
+		Charts: func(s *Seed, _ *Figures) []Chart {
+			c := Chart{Title: "The second flow's rate", X: axisMs, Y: axisGbps}
+			for _, name := range systems {
+				c.Lines = append(c.Lines, s.System("", name).Series(bench.SeriesWire, "second").Between(4e3, 12e3).Scale(1e-3, 1).Line(name))
+			}
+			return []Chart{c}
+		},
+		Note: "the paper does not say from which rate the flow ramps up: here from a 37th of its first hop, which the others leave at 5 ms. A flow that has not converged at the end counts with the time that was left, 25 ms",
+	}
+}

@@ -72,6 +72,9 @@ type Check struct {
 // the row's fraction.
 func value(figure string) Check { return Check{Figure: figure, Paper: math.NaN()} }
 
+// none64 stands for a number that a paper does not give.
+var none64 = math.NaN()
+
 // below is a check that one figure is below another: of/to lies below 1. paper is the
 // paper's quotient, NaN if it gives none.
 func below(text, of, to string, paper float64) Check {

@@ -3,6 +3,7 @@ package reproduce
 import (
 	"math"
 	"slices"
+	"strings"
 )
 
 // student is the two-sided 95 percent quantile of Student's t for 1 to 30 degrees of
@@ -81,3 +82,6 @@ func sortedFinite(values []float64) []float64 {
 	slices.Sort(out)
 	return out
 }
+
+// lower writes the name of a system as figures have it.
+func lower(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
