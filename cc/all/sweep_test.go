@@ -25,13 +25,13 @@ func (c cell) String() string {
 // aftermath is how the flow fares that is left when the others have ended.
 type aftermath struct {
 	share         float64    // of the link, in the last quarter
-	before, after units.Rate // what its engine allowed at the end of congestion, and in the end
+	before, after units.Rate // what its engine allowed when congestion was over, and in the end
 	failed        int        // flows that the transport gave up
 	unfinished    int        // flows that did not end in the time they were given
 }
 
 // stuck reports whether the flow has not found out of where congestion left it.
-func (a aftermath) stuck() bool { return a.share < 0.5 && float64(a.after) < 1.05*float64(a.before) }
+func (a aftermath) stuck() bool { return a.share < 0.5 && a.after <= a.before }
 
 const (
 	// senders is how many hosts the flows come from at most.
@@ -72,9 +72,10 @@ func (c cell) play(t testing.TB, s cc.Scheme, packets int) aftermath {
 		end += congested / 4
 		n.engine.RunUntil(end)
 	}
-	before := left.engine.allows(n.base)
 	// If the flow's last packet was lost its timer has to run out.
 	end += n.timeout
+	n.engine.RunUntil(end)
+	before := left.engine.allows(n.base)
 	rest := bounded(200*n.base, 10*n.base)
 	n.engine.RunUntil(end + rest*3/4)
 	at := n.delivered(left)
