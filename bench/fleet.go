@@ -78,6 +78,7 @@ func (x *fleet) start(f *flow) error {
 	x.flows[f.light.slot] = f
 	f.index = len(s.active)
 	s.active = append(s.active, f)
+	s.oracle.changed()
 	// What an endless flow has posted only its NIC knows.
 	if f.posted = f.Size; f.Size == 0 {
 		f.posted = units.Bytes(1<<63 - 1)

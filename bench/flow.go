@@ -24,6 +24,7 @@ type flow struct {
 	startedInWindow bool
 	kept            *kept // nil if the flow posts its messages back to back
 	tally           flowTally
+	directed        directed // by the oracle, if there is one
 }
 
 // pair is a queue pair at each end, of which the poster's is paced. A Read is
@@ -161,6 +162,7 @@ func (s *simulation) connect(f *flow) error {
 		}
 	}
 	s.active = append(s.active, f)
+	s.oracle.changed()
 	return nil
 }
 
@@ -221,7 +223,9 @@ func (f *flow) postMessage(n units.Bytes, id uint64) error {
 		return err
 	}
 	f.posted += n
-	f.outstanding++
+	if f.outstanding++; f.outstanding == 1 && f.kept != nil {
+		f.poster.sim.oracle.changed()
+	}
 	return nil
 }
 
@@ -245,7 +249,9 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 		}
 		return f.kept.received(now)
 	}
-	f.outstanding--
+	if f.outstanding--; f.outstanding == 0 && f.kept != nil {
+		h.sim.oracle.changed()
+	}
 	if f.kept != nil {
 		return f.kept.completed(now, int(wc.WRID))
 	}
@@ -277,6 +283,7 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 	s.active[f.index].index = f.index
 	s.active[last] = nil
 	s.active = s.active[:last]
+	s.oracle.changed()
 	if last == 0 && s.allOver() {
 		// Not here: the caller is in the middle of something.
 		s.engine.Schedule(s.engine.Now(), &s.src, s.id, evDone, 0)

@@ -38,7 +38,8 @@ type simulation struct {
 	next    scenario.Flow // the next to start
 	pending bool          // next is valid
 	active  []*flow
-	opening *flow // whose queue pairs are being connected
+	opening *flow   // whose queue pairs are being connected
+	oracle  *oracle // nil unless the scheme is one
 	driven  []*driven
 	onDone  func(f *flow, now units.Time)
 	onTask  func(t *scenario.Task, now units.Time) // likewise, of tasks that have ended
@@ -51,6 +52,7 @@ const (
 	evStart   = iota // the next flow starts
 	evMeasure        // the measurement's clock
 	evDone           // the last flow has ended
+	evRates          // an oracle's rates are due
 	evTraffic        // a workload that is no plain flows has something to do
 )
 
@@ -68,6 +70,9 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*
 	s.id = e.AddHandler(s)
 	// The latencies of reduced NICs are the network's.
 	s.baseRTT = net.MaxBaseRTT(s.dataFrame(sys.NIC.MTU), s.ackFrame())
+	if sys.Scheme.Oracle {
+		s.oracle = s.newOracle()
+	}
 	if sys.Reduced() {
 		return s, s.addFleet()
 	}
@@ -112,6 +117,15 @@ func (s *simulation) env(line units.Rate) cc.Env {
 	return e
 }
 
+// newEngine makes an engine for a queue pair that is being connected.
+func (s *simulation) newEngine(line units.Rate) (cc.Engine, error) {
+	e, err := s.sys.NewEngine(s.env(line))
+	if d, ok := e.(cc.Directed); ok && s.opening != nil {
+		s.opening.directed.engines = append(s.opening.directed.engines, d)
+	}
+	return e, err
+}
+
 // congestion is what a NIC is told about a queue pair that is being connected.
 func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
 	scheme := &s.sys.Scheme
@@ -124,9 +138,9 @@ func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
 	}
 	var err error
 	if s.sys.Offload() {
-		c.Engine, err = s.sys.NewEngine(s.env(line))
+		c.Engine, err = s.newEngine(line)
 		if f := s.opening; err == nil && f != nil && (f.Operation == scenario.Read || f.kept != nil) {
-			c.ReadEngine, err = s.sys.NewEngine(s.env(line))
+			c.ReadEngine, err = s.newEngine(line)
 		}
 	}
 	return c, err
@@ -188,6 +202,10 @@ func (s *simulation) Handle(ev des.Event) {
 		}
 		if s.pending {
 			s.engine.Schedule(s.next.Start, &s.src, s.id, evStart, 0)
+		}
+	case evRates:
+		if err := s.oracle.rates(ev.At); err != nil {
+			s.fail(err)
 		}
 	case evTraffic:
 		s.driven[ev.Arg].wakeUp(ev.At)

@@ -28,6 +28,10 @@ type Scheme struct {
 	// Control.Class and Grant.Class from 1 up, 0 if the flow's own alone.
 	Classes int
 
+	// Oracle says that a driver which knows the network sets the rates: engines of
+	// the scheme implement Directed. Others refuse to run them.
+	Oracle bool
+
 	// DefaultConfig returns a pointer to a new configuration with the paper's
 	// defaults, for a decoder to fill. New makes an engine from it.
 	DefaultConfig func() any

@@ -71,7 +71,9 @@ type pacingFlags struct {
 func (f *pacingFlags) add(cmd *cobra.Command) {
 	var names []string
 	for _, s := range cc.Schemes() {
-		names = append(names, s.Name)
+		if !s.Oracle {
+			names = append(names, s.Name)
+		}
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.engine, "cc", "", "let a rate `ENGINE` pace the requests: "+strings.Join(names, ", "))

@@ -1,9 +1,9 @@
 package maxmin
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Rates returns the max-min fair rate of each flow, in the unit of capacity:
@@ -12,14 +12,31 @@ import (
 // An error names the first capacity that is negative or no finite number, or the
 // first link that does not exist.
 func Rates(capacity []float64, paths [][]int) ([]float64, error) {
-	links := make([]link, len(capacity))
+	var s Solver
+	return s.Rates(capacity, paths)
+}
+
+// Solver is Rates for who asks often: it keeps its memory. It belongs to one
+// goroutine.
+type Solver struct {
+	links []link
+	rates []float64
+	queue queue
+}
+
+// Rates is the function of that name. What it returns holds until the next call.
+func (s *Solver) Rates(capacity []float64, paths [][]int) ([]float64, error) {
+	s.links = slices.Grow(s.links[:0], len(capacity))[:len(capacity)]
+	links := s.links
 	for l, c := range capacity {
+		links[l].n, links[l].flows = 0, links[l].flows[:0]
 		if !(c >= 0) || math.IsInf(c, 1) {
 			return nil, fmt.Errorf("maxmin: the capacity of link %d is %v: give a finite one of 0 or more", l, c)
 		}
 		links[l].left = c
 	}
-	rates := make([]float64, len(paths))
+	s.rates = slices.Grow(s.rates[:0], len(paths))[:len(paths)]
+	rates := s.rates
 	for f, path := range paths {
 		rates[f] = math.Inf(1)
 		for _, l := range path {
@@ -30,23 +47,31 @@ func Rates(capacity []float64, paths [][]int) ([]float64, error) {
 			links[l].n++
 		}
 	}
-	var q queue
+	q := s.queue[:0]
 	for l := range links {
 		if links[l].n > 0 {
 			q = append(q, entry{links[l].share(), l})
 		}
 	}
-	heap.Init(&q)
+	s.queue = q
+	for i := len(q)/2 - 1; i >= 0; i-- {
+		q.down(i)
+	}
 	for len(q) > 0 {
 		// Shares only grow as flows stop elsewhere, so the least entry whose
 		// share is still what it says is the next link to fill up.
-		e := heap.Pop(&q).(entry)
+		e := q[0]
 		full := &links[e.link]
-		if full.n == 0 {
+		if full.n > 0 && full.share() > e.share {
+			q[0].share = full.share()
+			q.down(0)
 			continue
 		}
-		if s := full.share(); s > e.share {
-			heap.Push(&q, entry{s, e.link})
+		last := len(q) - 1
+		q[0] = q[last]
+		q = q[:last]
+		q.down(0)
+		if full.n == 0 {
 			continue
 		}
 		for _, f := range full.flows {
@@ -82,16 +107,25 @@ type entry struct {
 // depends on chance.
 type queue []entry
 
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
+func (q queue) less(i, j int) bool {
 	return q[i].share < q[j].share || q[i].share == q[j].share && q[i].link < q[j].link
 }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(entry)) }
-func (q *queue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+
+// down puts an entry in its place among those below it.
+func (q queue) down(i int) {
+	for {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(q); c++ {
+			if q.less(c, least) {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		q[i], q[least] = q[least], q[i]
+		i = least
+	}
 }
 
 // Distance returns how far rates are from the fair ones: the sum of the

@@ -102,6 +102,23 @@ func (n *NIC) steer(q *qp, s *steering, c cc.Control) {
 	}
 }
 
+// Steer puts what the engines of a queue pair say now in force, without an event of
+// theirs: for who steers them from outside.
+func (n *NIC) Steer(now units.Time, num uint32) {
+	q := n.qp(num)
+	if q == nil || !q.hasFlow {
+		return
+	}
+	if q.engine != nil {
+		n.steer(q, &q.steering, q.engine.Control())
+	}
+	if q.pull != nil {
+		n.steer(q, &q.pull.steering, q.pull.engine.Control())
+	}
+	n.file(now, q)
+	n.schedule(now)
+}
+
 // OnAck calls f with each acknowledgement that an engine inside the NIC is given,
 // before the engine: for measurement. a is valid during the call.
 func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.onAck = f }

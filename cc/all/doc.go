@@ -8,6 +8,7 @@ import (
 	_ "github.com/sluice-rdma/sluice/cc/dctcp"
 	_ "github.com/sluice-rdma/sluice/cc/fast"
 	_ "github.com/sluice-rdma/sluice/cc/hpcc"
+	_ "github.com/sluice-rdma/sluice/cc/ideal"
 	_ "github.com/sluice-rdma/sluice/cc/none"
 	_ "github.com/sluice-rdma/sluice/cc/poseidon"
 	_ "github.com/sluice-rdma/sluice/cc/powertcp"

@@ -270,6 +270,21 @@ func (f *Fleet) Delivered(r Ref) nicmodel.Delivered {
 	return nicmodel.Delivered{}
 }
 
+// Steer puts what a flow's engine says now in force, without an event of its: for who
+// steers it from outside. The network must not be divided; a flow that has ended is
+// left alone.
+func (f *Fleet) Steer(r Ref) {
+	n := &f.nics[r.src]
+	s := n.sender(r.sender)
+	if s == nil || s.steering == nil {
+		return
+	}
+	now, slot := f.engine.Now(), slotOf(r.sender)
+	n.steer(now, slot, s, s.steering.engine.Control())
+	n.offer(now, slot, s)
+	n.turn(&f.lanes[0], now)
+}
+
 // Counters returns the sender's counters of a flow that has not ended, or nil.
 func (f *Fleet) Counters(r Ref) *rc.Counters {
 	if s := f.nics[r.src].sender(r.sender); s != nil {

@@ -97,6 +97,9 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 		if scheme.NewReceiver != nil {
 			return nil, fmt.Errorf("paced: the receivers of %s have a say, and no verbs provider carries it: choose an engine that decides at the sender, or run it on the reduced NIC of the model", scheme.Name)
 		}
+		if scheme.Oracle {
+			return nil, fmt.Errorf("paced: the rates of %s come from a simulation that knows the network: choose another engine", scheme.Name)
+		}
 		s.scheme = &scheme
 	}
 	// An engine that can't be made is better known now than when the first

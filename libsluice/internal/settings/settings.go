@@ -78,6 +78,9 @@ func (s Settings) engine(c *paced.Config) error {
 	if scheme.Telemetry != telemetry.None || scheme.EIN || scheme.NewReceiver != nil {
 		return fmt.Errorf("the engine %s lives on what switches report, which libibverbs does not tell: take an engine that needs round trips only, such as timely", scheme.Name)
 	}
+	if scheme.Oracle {
+		return fmt.Errorf("the rates of the engine %s come from a simulation that knows the network: take another, such as timely", scheme.Name)
+	}
 	config := scheme.DefaultConfig()
 	if s.CCConfig != "" {
 		if err := yaml.UnmarshalWithOptions([]byte(s.CCConfig), config, yaml.Strict()); err != nil {
