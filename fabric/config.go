@@ -29,6 +29,8 @@ type Config struct {
 	// Reroute is the time from when a link goes down or comes up until switches
 	// have other paths; 0 is never.
 	Reroute units.Time
+	// Circuits is for an RDCN alone.
+	Circuits CircuitConfig
 	// HostSend and HostReceive are what a host adds to each packet beside its
 	// link: between Transmit and the first bit on the wire, and from the last bit
 	// to Endpoint.Arrive. Like a switch's latency they cost no event. Packets
@@ -165,6 +167,9 @@ func (c *Config) Validate() error {
 		if err := c.Failures[i].validate(); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if err := c.Circuits.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	for _, f := range c.Faults {
 		if !(f.Loss >= 0 && f.Loss <= 1) {

@@ -71,7 +71,7 @@ type news struct {
 
 // Divide makes a new network one that is run by windows, with a number of lanes.
 // Nothing must have been sent. The error says what of the network stands against
-// it: a link without delay, failures, or a watchdog.
+// it: a link without delay, failures, a watchdog, or circuits.
 func (n *Network) Divide(lanes int) (*Division, error) {
 	window := n.Lookahead()
 	switch {
@@ -81,6 +81,8 @@ func (n *Network) Divide(lanes int) (*Division, error) {
 		return nil, fmt.Errorf("fabric: a link without delay: a network is divided where links delay what nodes tell each other")
 	case slices.ContainsFunc(n.nodes, func(v nodeState) bool { return v.count > maxDegree }):
 		return nil, fmt.Errorf("fabric: a switch of more than %d ports: a network that has one can't be divided", maxDegree)
+	case n.circuits != nil:
+		return nil, fmt.Errorf("fabric: circuits: they change for many nodes at a time, for which the network must be one")
 	case n.failing:
 		return nil, fmt.Errorf("fabric: Failures: they change many nodes at a time, for which the network must be one")
 	}

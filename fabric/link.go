@@ -33,9 +33,10 @@ type port struct {
 const (
 	freePending uint8 = 1 << iota // a freeEvent is scheduled
 	faulty
-	cut   // some packets on its wire were there when the link went down
-	storm // the watchdog drops some priority
-	told  // what has been put on its wire is on the lane's list
+	cut     // some packets on its wire were there when the link went down
+	storm   // the watchdog drops some priority
+	told    // what has been put on its wire is on the lane's list
+	voqPort // its queues are a VOQ: see circuit.go
 )
 
 // coldPort is what packets rarely touch of a port.

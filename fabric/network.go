@@ -53,6 +53,7 @@ type Network struct {
 
 	lanes    []Lane
 	division *Division  // nil while all is one
+	circuits *circuits  // nil without
 	ends     []Endpoint // by host
 	topo     *Topology
 	cfg      Config
@@ -89,10 +90,12 @@ type switchState struct {
 // Kinds of events. The argument is a port; for pauses and the watchdog, times 256,
 // plus the mask or the priority.
 const (
-	arriveEvent uint32 = iota // the first packet on the link to a port arrives there
-	freeEvent                 // the wire of a port at which packets wait is free
-	pauseEvent                // a pause frame arrives at a port
-	watchEvent                // a pause is as old as the watchdog allows
+	arriveEvent  uint32 = iota // the first packet on the link to a port arrives there
+	freeEvent                  // the wire of a port at which packets wait is free
+	pauseEvent                 // a pause frame arrives at a port
+	watchEvent                 // a pause is as old as the watchdog allows
+	circuitEvent               // the wire of a circuit is free
+	uplinkEvent                // that of a tor's uplink is, in an RDCN
 )
 
 // Lane is what one worker needs to take packets through a network: free packets
@@ -156,6 +159,10 @@ func (d *dispatcher) Handle(ev des.Event) {
 		x.pauseArrives(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
 	case watchEvent:
 		x.watchdog(ev.At, uint32(ev.Arg>>8), uint8(ev.Arg))
+	case circuitEvent:
+		x.circuitFree(ev.At, uint32(ev.Arg))
+	case uplinkEvent:
+		x.uplinkFree(ev.At, uint32(ev.Arg))
 	}
 }
 
@@ -258,6 +265,9 @@ func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Netwo
 		return nil, err
 	}
 	if err := n.buildSwitches(seed); err != nil {
+		return nil, err
+	}
+	if err := n.newCircuits(); err != nil {
 		return nil, err
 	}
 	return n, nil

@@ -15,11 +15,13 @@ type Handle uint32
 type Flags uint8
 
 // Flags. ECT says that the sender understands congestion marks; switches mark
-// only such packets with CE. EIN is Pulser's explicit incast notification.
+// only such packets with CE. EIN is Pulser's explicit incast notification. Circuit says
+// that the packet left a VOQ whose circuit was up or announced.
 const (
 	ECT Flags = 1 << iota
 	CE
 	EIN
+	Circuit
 )
 
 // Packet is what the network knows of a packet. The sender fills in Size, Src,

@@ -27,7 +27,11 @@ func (n *Network) HopCount(src, dst int) int { return len(n.Path(nil, src, dst, 
 // last bit out of its link, and through the switch that leads to.
 func (n *Network) crossing(at uint32, size units.Bytes) units.Time {
 	k := &n.kinds[n.ports[at].kind]
-	return k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
+	t := k.rate.Serialize(size+units.Bytes(k.framing)) + k.delay
+	if n.ports[at].flags&voqPort != 0 {
+		t = max(t, n.aroundCircuit(at, size))
+	}
+	return t
 }
 
 // slowPath is what is known of the slowest way from a switch to the leaf, and for

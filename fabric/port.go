@@ -22,9 +22,15 @@ func (x *Lane) forward(now units.Time, sw *switchState, out uint32, e *entry) {
 		return
 	}
 	q := &n.queues[out*n.prios+uint32(e.prio)]
-	if l.flags&storm != 0 && n.cold[out].tripped&^k.forwards&bit != 0 {
-		x.dropInStorm(out, e)
-		return
+	if l.flags&(storm|voqPort) != 0 {
+		if l.flags&voqPort != 0 {
+			x.enter(now, sw, out, e)
+			return
+		}
+		if n.cold[out].tripped&^k.forwards&bit != 0 {
+			x.dropInStorm(out, e)
+			return
+		}
 	}
 	if !x.admit(now, sw, k, q, e) {
 		c := &n.cold[out]

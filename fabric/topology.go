@@ -50,7 +50,7 @@ func (l LinkID) Reverse() LinkID { return l ^ 1 }
 type Node int32
 
 // Topology is a graph of hosts and switches. Build one with Star, Dumbbell,
-// Chain, LeafSpine, ThreeTier or FatTree, or from an empty one with AddHost,
+// Chain, LeafSpine, ThreeTier, FatTree or RDCN, or from an empty one with AddHost,
 // AddSwitch and Connect; New validates it. Hosts and switches are numbered, each
 // from 0, in the order they are added, and that is the order of paths and events.
 type Topology struct {
@@ -60,6 +60,7 @@ type Topology struct {
 	byLink map[string]LinkID
 	hosts  []Node
 	errs   []error
+	rdcn   *rdcn // nil without circuits
 }
 
 type node struct {

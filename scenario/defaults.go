@@ -51,7 +51,7 @@ func Default() *Scenario {
 	}
 }
 
-var topologyKinds = []string{"star", "dumbbell", "chain", "leaf-spine", "three-tier", "fat-tree", "graph"}
+var topologyKinds = []string{"star", "dumbbell", "chain", "leaf-spine", "three-tier", "fat-tree", "rdcn", "graph"}
 
 func (*Topology) variantKinds() []string { return topologyKinds }
 
@@ -69,6 +69,8 @@ func (*Topology) variantOf(kind string) any {
 		return &ThreeTier{}
 	case "fat-tree":
 		return &FatTree{Oversubscription: 1}
+	case "rdcn":
+		return &RDCN{}
 	case "graph":
 		return &Graph{}
 	}

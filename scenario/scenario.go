@@ -132,6 +132,24 @@ type Fabric struct {
 	// Time from when a link goes down or comes up until switches have other paths;
 	// 0 is never.
 	Reroute units.Time `yaml:"reroute" eg:"1ms"`
+	// What leaves do about circuits, in an `rdcn`.
+	Circuits Circuits `yaml:"circuits"`
+}
+
+// Circuits is what the leaves of an `rdcn` do about circuits. Packets that leave a
+// virtual output queue while its circuit is up or announced say so.
+type Circuits struct {
+	// What a virtual output queue may hold, besides what `buffer` and `alpha` allow; 0
+	// is no bound.
+	VOQ units.Bytes `yaml:"voq" eg:"144KB"`
+	// The same while its circuit is up or announced; 0 is no bound.
+	AnnouncedVOQ units.Bytes `yaml:"announced_voq" eg:"450KB"`
+	// How long before it is up a circuit is announced: the prebuffering of reTCP.
+	Ahead units.Time `yaml:"ahead" eg:"600us"`
+	// How long before its circuit is up a queue stops draining into the packet
+	// network, so that no packet overtakes those that are on their way there; at most
+	// a night.
+	Guard units.Time `yaml:"guard" eg:"5us"`
 }
 
 // PFC is priority flow control (IEEE 802.1Qbb).

@@ -622,7 +622,7 @@ func TestSchemaIsWhole(t *testing.T) {
 	for _, v := range []any{
 		Scenario{}, System{}, Fabric{}, PFC{}, ECN{}, Switch{}, Fault{}, NIC{}, Shim{}, Host{}, Measure{}, Expectation{}, Topology{}, Star{}, Dumbbell{},
 		Chain{}, LeafSpine{}, ThreeTier{}, FatTree{}, Workload{}, Incast{}, Permutation{}, FlowList{}, FlowSpec{}, Poisson{}, Trace{}, RotatingIncast{},
-		AllToAll{}, AllReduce{}, RPC{}, Storage{}, Loop{}, OnOff{}, Graph{}, GraphLink{}, Failure{}, Class{}, EIN{},
+		AllToAll{}, AllReduce{}, RPC{}, Storage{}, Loop{}, OnOff{}, Graph{}, GraphLink{}, Failure{}, Class{}, EIN{}, RDCN{}, Circuits{},
 	} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumField() {

@@ -81,6 +81,7 @@ func (s *System) FabricConfig() fabric.Config {
 			c.HostSend, c.HostReceive = l.Send, l.Receive
 		}
 	}
+	c.Circuits = fabric.CircuitConfig{VOQ: f.Circuits.VOQ, Announced: f.Circuits.AnnouncedVOQ, Ahead: f.Circuits.Ahead, Guard: f.Circuits.Guard}
 	for name, differs := range f.Switches {
 		one := sw
 		if differs.Buffer != nil {
@@ -110,11 +111,12 @@ func (s *System) FabricConfig() fabric.Config {
 	return c
 }
 
-// Elsewhere returns the system without what names switches and links: for a network
-// that is not the scenario's.
+// Elsewhere returns the system without what is about certain switches, links and
+// circuits: for a network that is not the scenario's.
 func (s *System) Elsewhere() *System {
 	one := *s
 	one.Fabric.Switches, one.Fabric.Faults, one.Fabric.Failures = nil, nil, nil
+	one.Fabric.Circuits = Circuits{}
 	return &one
 }
 

@@ -116,6 +116,28 @@ type FatTree struct {
 	CoreDelay units.Time `yaml:"core_delay" eg:"5us"`
 }
 
+// RDCN is a reconfigurable network: racks `tor0`, ... joined by a packet network, one
+// switch `core0`, and by a circuit switch that gives each leaf one circuit at a time:
+// on day s of a week, leaf i has that to leaf i+s+1, counted around. Links between
+// leaves are circuits: the queue of `tor0->tor1` is the virtual output queue of tor0 for
+// what goes to tor1, by circuit or by the packet network. Trunks are the links of the
+// packet network.
+type RDCN struct {
+	// Number of leaves, 3 at least. A week has a day less.
+	Tors int `yaml:"tors" eg:"25" req:"yes"`
+	// Hosts on each leaf.
+	HostsPerTor int `yaml:"hosts_per_tor" eg:"10" req:"yes"`
+	// How long a matching of the circuit switch lasts.
+	Day units.Time `yaml:"day" eg:"225us" req:"yes"`
+	// How long it takes to set up the next.
+	Night units.Time `yaml:"night" eg:"20us" req:"yes"`
+	// Rate of circuits.
+	CircuitRate units.Rate `yaml:"circuit_rate" eg:"100Gbps" req:"yes"`
+	// Propagation delay from leaf to leaf through the circuit switch; 0 is twice that
+	// of trunks.
+	CircuitDelay units.Time `yaml:"circuit_delay" eg:"4us"`
+}
+
 // Build returns the topology as a graph. It must have been validated.
 func (t *Topology) Build() *fabric.Topology {
 	framing := fabric.Ethernet
@@ -205,6 +227,43 @@ func (s *FatTree) build(host, trunk fabric.Link) *fabric.Topology {
 	return fabric.FatTree(s.K, s.Oversubscription, host, trunk, core(trunk, s.CoreRate, s.CoreDelay))
 }
 
+func (s *RDCN) build(host, trunk fabric.Link) *fabric.Topology {
+	circuit := trunk
+	circuit.Rate, circuit.Delay = s.CircuitRate, 2*trunk.Delay
+	if s.CircuitDelay > 0 {
+		circuit.Delay = s.CircuitDelay
+	}
+	return fabric.RDCN(fabric.RDCNSpec{
+		Tors: s.Tors, HostsPerTor: s.HostsPerTor, Day: s.Day, Night: s.Night, Host: host, Packet: trunk, Circuit: circuit,
+	})
+}
+
+func (s *RDCN) sizes() (dims []size, links float64) {
+	return []size{{"tors", s.Tors}, {"hosts_per_tor", s.HostsPerTor}}, product(s.Tors, s.HostsPerTor+1) + product(s.Tors, s.Tors-1)/2
+}
+
+// check refuses what the graph would not name by its key.
+func (s *RDCN) check(d *decoder, t *Topology) {
+	if s.Tors == 1 || s.Tors == 2 {
+		d.fail("topology.tors", "is %d: choose at least 3, so that there are matchings to rotate", s.Tors)
+	}
+	if s.Day <= 0 || s.Day > units.Second {
+		d.fail("topology.day", "is %v: choose a span above 0 and up to 1s, such as 225us", s.Day)
+	}
+	if s.Night < 0 || s.Night > units.Second {
+		d.fail("topology.night", "is %v: choose a span up to 1s, such as 20us", s.Night)
+	}
+	if s.CircuitRate <= 0 {
+		d.fail("topology.circuit_rate", "is %v: choose a rate above 0, such as 100Gbps", s.CircuitRate)
+	}
+	if s.CircuitDelay < 0 || s.CircuitDelay > units.Second {
+		d.fail("topology.circuit_delay", "is %v: choose a span up to 1s, or 0 for twice trunk_delay", s.CircuitDelay)
+	}
+	if len(t.HostRates) > 0 {
+		d.fail("topology.host_rates", "hosts of an rdcn have links of one rate, host_rate: leave it out")
+	}
+}
+
 // maxLinks bounds a topology: more would be a slip of the pen.
 const maxLinks = 1 << 21
 
@@ -261,6 +320,9 @@ func (t *Topology) validate(d *decoder) *fabric.Topology {
 	}
 	if g, ok := t.Shape.(*Graph); ok {
 		g.check(d)
+	}
+	if r, ok := t.Shape.(*RDCN); ok {
+		r.check(d, t)
 	}
 	dims, links := t.Shape.sizes()
 	for _, s := range dims {
@@ -326,7 +388,9 @@ func racks(g *fabric.Topology) (rack []int, line, uplink []units.Rate) {
 		from, to := linkEnds(g, l)
 		f, fromSwitch := number[from]
 		t, toSwitch := number[to]
+		_, _, _, circuit := g.Circuit(l)
 		switch {
+		case circuit: // it comes and goes
 		case fromSwitch && toSwitch:
 			uplink[f] += g.Link(l).Rate
 		case !fromSwitch:

@@ -369,6 +369,7 @@ func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Top
 	if f.Reroute < 0 || f.Reroute > 1000*units.Second {
 		d.fail(at("fabric.reroute"), "is %v: choose a span up to 1000s, or 0 for never", f.Reroute)
 	}
+	f.checkCircuits(d, at, g)
 	f.checkClasses(d, at)
 	for i := range f.Failures {
 		f.Failures[i].check(d, at, fmt.Sprintf("fabric.failures[%d]", i), g)

@@ -25,6 +25,10 @@ type Config struct {
 	BaseRTT units.Time `yaml:"base_rtt" eg:"12us"`
 	// MaxWindow bounds the window; zero takes the initial window, HostBw T.
 	MaxWindow units.Bytes `yaml:"max_window" eg:"300KB"`
+	// OncePerRTT sets the window only when the reference is, once a round trip, and not
+	// with each acknowledgement: the limit under which PowerTCP (NSDI 2022, section 5)
+	// compares it with reTCP.
+	OncePerRTT bool `yaml:"once_per_rtt" eg:"true"`
 }
 
 // DefaultConfig returns the paper's parameters, and where it has none those

@@ -35,6 +35,7 @@ type params struct {
 	t                float64 // T, picoseconds
 	eta              float64
 	maxStage         int
+	oncePerRTT       bool
 	wAI              float64 // bytes
 	minCwnd, maxCwnd float64 // bytes
 	bitsPerSecond    float64 // of a byte each T
@@ -113,6 +114,9 @@ func (p *params) next(s *state, a *cc.Ack) {
 		}
 		return
 	}
+	if p.oncePerRTT && a.Acked <= s.lastUpdate {
+		return
+	}
 	cwnd, stage := p.computeWind(s.reference, s.inflight, s.stage)
 	if a.AppLimited && cwnd > s.cwnd {
 		return
@@ -145,7 +149,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	const byteTime = 8 * float64(units.Second) // bit/s times ps are bytes over this
 	bdp := float64(float64(env.LineRate)*float64(t)) / byteTime
 	p := params{
-		t: float64(t), eta: c.Eta, maxStage: c.MaxStage,
+		t: float64(t), eta: c.Eta, maxStage: c.MaxStage, oncePerRTT: c.OncePerRTT,
 		wAI:           float64(bdp*(1-c.Eta)) / c.Flows,
 		maxCwnd:       bdp,
 		bitsPerSecond: byteTime / float64(t),

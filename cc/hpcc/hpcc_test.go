@@ -482,3 +482,25 @@ func ExampleNew() {
 	// queue 62500B: 11.89 Gbps
 	// queue 0B: 23.76 Gbps
 }
+
+// With OncePerRTT the window is that which is set as a round trip begins.
+func TestOncePerRTT(t *testing.T) {
+	c := DefaultConfig()
+	c.OncePerRTT = true
+	e := mustNew(t, c, testEnv)
+	h := telemetry.Hop{Rate: 25 * units.Gbps, QLen: 500_000}
+	changes := 0
+	for i := range 80 { // ten acknowledgements a round trip
+		h.Time += 2 * us
+		h.TxBytes += 3125
+		path := telemetry.Stack{}
+		path.Push(h)
+		before := e.Control()
+		if e.OnAck(&cc.Ack{Path: &path, Acked: h.TxBytes, Sent: units.Bytes((i/10 + 1) * 31_250)}) != before {
+			changes++
+		}
+	}
+	if changes < 3 || changes > 8 {
+		t.Errorf("the window changed %d times in eight round trips", changes)
+	}
+}

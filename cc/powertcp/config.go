@@ -29,6 +29,10 @@ type Config struct {
 	// MaxWindow bounds the window; zero takes HostBw tau, the initial window.
 	// The paper gives no bound.
 	MaxWindow units.Bytes `yaml:"max_window" eg:"300KB"`
+	// OncePerRTT sets the window with the first acknowledgement of what was sent
+	// after it was last set, and not with each: the limit under which section 5
+	// compares it with reTCP. Power is measured with each all the same.
+	OncePerRTT bool `yaml:"once_per_rtt" eg:"true"`
 }
 
 // DefaultConfig returns the paper's parameters (section 3.3), and where it has

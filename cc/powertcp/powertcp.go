@@ -23,7 +23,8 @@ type state struct {
 	cwnd   float64 // bytes
 	smooth float64 // normalised power, smoothed over tau
 
-	memory memory // of old windows (section 3.3)
+	memory  memory      // of old windows (section 3.3)
+	updated units.Bytes // how much had been sent when the window was last set
 
 	prev   telemetry.Stack // records of the previous acknowledgement
 	primed bool            // prev is one
@@ -35,9 +36,10 @@ type params struct {
 	gamma, beta      float64 // beta in bytes
 	minCurrent       float64
 	remember         units.Bytes // times a round trip
-	minCwnd, maxCwnd float64     // bytes
-	bitsPerSecond    float64     // of a byte each tau
-	mtu, perMTU      float64     // bytes, and one over it
+	oncePerRTT       bool
+	minCwnd, maxCwnd float64 // bytes
+	bitsPerSecond    float64 // of a byte each tau
+	mtu, perMTU      float64 // bytes, and one over it
 }
 
 const bytesPerPicosecond = 1 / 8e12 // per bit per second
@@ -99,12 +101,13 @@ func window(cwnd, oldCwnd, power, gamma, beta float64) float64 {
 // next is NEWACK (lines 2 to 7).
 func (p *params) next(s *state, a *cc.Ack) {
 	old := s.memory.recall(a.Acked)
-	if a.Path != nil && p.normPower(s, a.Path) {
+	if a.Path != nil && p.normPower(s, a.Path) && (!p.oncePerRTT || a.Acked > s.updated) {
 		// A power of zero asks for an infinite window; the bound catches it.
 		cwnd := min(max(window(s.cwnd, old, s.smooth, p.gamma, p.beta), p.minCwnd), p.maxCwnd)
 		if cwnd <= s.cwnd || !a.AppLimited {
 			s.cwnd = cwnd
 		}
+		s.updated = a.Sent
 	}
 	s.memory.remember(s.cwnd, a.Acked, a.Sent, p.remember)
 }
@@ -132,7 +135,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	bdp := float64(float64(env.LineRate)*float64(tau)) / byteTime
 	p := params{
 		tau: float64(tau), gamma: c.Gamma, beta: bdp / c.Flows, maxCwnd: bdp,
-		minCurrent: c.MinCurrent, remember: units.Bytes(c.Remember),
+		minCurrent: c.MinCurrent, remember: units.Bytes(c.Remember), oncePerRTT: c.OncePerRTT,
 		bitsPerSecond: byteTime / float64(tau),
 		mtu:           float64(env.MTU), perMTU: 1 / float64(env.MTU),
 	}

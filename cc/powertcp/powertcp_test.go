@@ -533,3 +533,26 @@ func TestTheLeastWindowIsAPacket(t *testing.T) {
 		t.Errorf("%+v, want a packet", got)
 	}
 }
+
+// With OncePerRTT the window is set by the first acknowledgement of what was sent since
+// it was last set.
+func TestOncePerRTT(t *testing.T) {
+	c := DefaultConfig()
+	c.OncePerRTT = true
+	e := mustNew(t, c, testEnv)
+	h := telemetry.Hop{Rate: 25 * units.Gbps, QLen: 500_000}
+	changes := 0
+	for i := range 80 { // ten acknowledgements a round trip
+		h.Time += 2 * us
+		h.TxBytes += 6250
+		path := telemetry.Stack{}
+		path.Push(h)
+		before := e.Control()
+		if e.OnAck(&cc.Ack{Path: &path, Acked: h.TxBytes, Sent: units.Bytes((i/10 + 1) * 62_500)}) != before {
+			changes++
+		}
+	}
+	if changes < 3 || changes > 8 {
+		t.Errorf("the window changed %d times in eight round trips", changes)
+	}
+}

@@ -10,7 +10,10 @@ import (
 // that each kind has a whole scenario.
 const (
 	onTopology = "systems: [{engine: none}]\nworkloads: [{kind: permutation, size: 100KB}]\n"
-	belowLoads = "topology: {kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 4}\nsystems: [{engine: none}]\n"
+	// Circuits have no priority flow control.
+	withCircuits = "topology: {kind: rdcn, tors: 5, hosts_per_tor: 2, day: 225us, night: 20us, circuit_rate: 100Gbps}\n"
+	noPFC        = "pfc: {enabled: false}"
+	belowLoads   = "topology: {kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 4}\nsystems: [{engine: none}]\n"
 )
 
 // example returns every key of a section with its example, where it stands in a
@@ -55,8 +58,14 @@ func example(s *scenario.Section) string {
 	case s.Path == "workloads[].flows[]":
 		return place("workloads[]", append([]string{"kind: flows", "flows:"}, append(item(keys), item(apart)...)...), nil)
 	}
+	if s.Path == "fabric.circuits" {
+		keys = append([]string{noPFC, "circuits:"}, indent(keys)...)
+		return withCircuits + place("fabric", keys, nil) + onTopology
+	}
 	text := place(s.Path, keys, apart)
 	switch {
+	case s.Kind == "rdcn":
+		return text + "fabric: {" + noPFC + "}\n" + onTopology
 	case s.Kind == "":
 		return text
 	case s.Path == "topology":
