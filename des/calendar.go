@@ -65,22 +65,25 @@ func newCalendar() calendar {
 
 func (c *calendar) len() int { return c.count }
 
-func (c *calendar) push(ev *Event) {
+func (c *calendar) push(ev Event) {
 	c.count++
 	b := int64(ev.At) >> c.shift
-	switch ahead := b - c.turn; {
-	case ahead <= 0:
-		c.late.push(*ev)
-	case ahead < int64(len(c.heads)):
-		c.hang(b, ev)
-	default:
-		c.farther++
-		c.far.push(*ev)
+	if ahead := b - c.turn; ahead > 0 && ahead < int64(len(c.heads)) {
+		// Word by word: what has just been put together can't be read back in one
+		// piece without waiting.
+		n := c.hang(b)
+		n.At, n.Arg, n.dst, n.src, n.seq, n.Kind = ev.At, ev.Arg, ev.dst, ev.src, ev.seq, ev.Kind
+		return
+	} else if ahead <= 0 {
+		c.late.push(ev)
+		return
 	}
+	c.farther++
+	c.far.push(ev)
 }
 
-// hang adds an event to the list of its bucket.
-func (c *calendar) hang(b int64, ev *Event) {
+// hang makes room for an event in the list of its bucket.
+func (c *calendar) hang(b int64) *Event {
 	i := c.free
 	if i == 0 {
 		c.nodes = append(c.nodes, node{})
@@ -89,10 +92,12 @@ func (c *calendar) hang(b int64, ev *Event) {
 		c.free = c.nodes[i].next
 	}
 	slot := uint(b) & uint(len(c.heads)-1)
-	c.nodes[i] = node{*ev, c.heads[slot]}
+	n := &c.nodes[i]
+	n.next = c.heads[slot]
 	c.heads[slot] = i
 	c.full[slot/64] |= 1 << (slot % 64)
 	c.near++
+	return &n.ev
 }
 
 // min returns the earliest event, nil if there is none. It is valid until the
@@ -145,8 +150,7 @@ func (c *calendar) advance() bool {
 		if b-next >= int64(len(c.heads)) {
 			break
 		}
-		ev := c.far.pop()
-		c.hang(b, &ev)
+		*c.hang(b) = c.far.pop()
 	}
 	c.load(uint(next) & uint(len(c.heads)-1))
 	return true
@@ -247,7 +251,7 @@ func (c *calendar) retune() {
 		clear(c.full)
 	}
 	for i := range all {
-		c.push(&all[i])
+		c.push(all[i])
 	}
 	c.count, c.farther = count, 0
 }

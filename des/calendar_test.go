@@ -53,7 +53,7 @@ func TestCalendarAgainstAHeap(t *testing.T) {
 			}
 			src.seq++
 			ev := Event{At: now + ahead, dst: NodeID(rng.Uint64() % 4), src: uint32(rng.Uint64() % 3), seq: src.seq}
-			c.push(&ev)
+			c.push(ev)
 			h.push(ev)
 		}
 		for len(h) > 0 {

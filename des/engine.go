@@ -93,7 +93,7 @@ func (e *Engine) Schedule(at units.Time, src *Source, dst NodeID, kind uint32, a
 		panic(fmt.Sprintf("des: event of kind %d for node %d scheduled at %v, before now, %v", kind, dst, at, e.now))
 	}
 	src.seq++
-	e.queue.push(&Event{At: at, Arg: arg, dst: dst, src: src.id, seq: src.seq, Kind: kind})
+	e.queue.push(Event{At: at, Arg: arg, dst: dst, src: src.id, seq: src.seq, Kind: kind})
 }
 
 // Next returns the time of the earliest pending event, or units.Never.
@@ -183,7 +183,7 @@ func (e *Engine) Post(at units.Time, src, seq uint32, dst NodeID, kind uint32, a
 	if at < e.now {
 		panic(fmt.Sprintf("des: event of kind %d for node %d scheduled at %v, before now, %v", kind, dst, at, e.now))
 	}
-	e.queue.push(&Event{At: at, Arg: arg, dst: dst, src: src, seq: seq, Kind: kind})
+	e.queue.push(Event{At: at, Arg: arg, dst: dst, src: src, seq: seq, Kind: kind})
 }
 
 // Advance moves Now to a time before which nothing is pending. It panics if

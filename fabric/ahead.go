@@ -73,7 +73,7 @@ func (n *Network) foreseeMore(d *Division, node int) {
 func (n *Network) foreseeEntry(e *entry) {
 	const after = 64 // bytes: two entries
 	prefetch.Line(unsafe.Add(unsafe.Pointer(e), after))
-	if e.telemetry() == telemetry.PerHop {
-		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(e.h)[e.tel&recordsMask>>recordsShift&7]))
+	if tel := e.tel(); telemetry.Kind(tel&kindMask) == telemetry.PerHop {
+		prefetch.Line(unsafe.Pointer(&n.slab.recordsOf(e.handle())[tel&recordsMask>>recordsShift&7]))
 	}
 }

@@ -104,27 +104,14 @@ func scale(n units.Bytes, rate, atRate units.Rate) int32 {
 	return int32(min(n, math.MaxInt32))
 }
 
-// admit takes a packet into the buffer, or says that there is no room.
-func (x *Lane) admit(now units.Time, sw *switchState, k *kind, q *queue, e *entry) bool {
-	size := int64(e.size)
+// admit takes a packet of a lossy priority into the buffer, or says that there is
+// no room.
+func (sw *switchState) admit(c *class, q *queue, size int64) bool {
 	unused := sw.shared - sw.used
-	c := &k.class[e.prio&7]
-	if k.lossless&(1<<(e.prio&7)) != 0 {
-		return x.admitLossless(now, sw, c, e, unused)
-	}
 	if size > unused || int64(q.bytes)+size > unused*c.alpha/alphaOne {
 		return false
 	}
 	sw.used += size
 	sw.maxUsed = max(sw.maxUsed, sw.used)
 	return true
-}
-
-// release gives back what a packet held.
-func (x *Lane) release(now units.Time, sw *switchState, k *kind, e *entry) {
-	if k.lossless&(1<<(e.prio&7)) != 0 {
-		x.releaseLossless(now, sw, &k.class[e.prio&7], e)
-		return
-	}
-	sw.used -= int64(e.size)
 }

@@ -144,13 +144,13 @@ func (c *circuits) announced(since units.Time) bool {
 
 // fits reports whether a packet that starts now is off the wire by dusk, with the
 // record that it may get.
-func (c *circuits) fits(since units.Time, k *kind, e *entry) bool {
-	size := units.Bytes(e.size) + telemetry.PerHopBytes + units.Bytes(k.framing)
+func (c *circuits) fits(since units.Time, k *kind, e entry) bool {
+	size := units.Bytes(e.size()) + telemetry.PerHopBytes + units.Bytes(k.framing)
 	return since+k.rate.Serialize(size) <= c.day
 }
 
 // enter takes a packet to a VOQ, or past it if it can go at once.
-func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e *entry) {
+func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	n, c := x.n, x.n.circuits
 	v := &c.voqs[c.of[out]]
 	l, since := &n.ports[out], c.since(now, v)
@@ -170,20 +170,22 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e *entry) {
 	if c.announced(since) {
 		bound = c.cfg.Announced
 	}
-	q := &n.queues[out*n.prios+uint32(e.prio)]
-	if bound > 0 && units.Bytes(l.queued)+units.Bytes(e.size) > bound || !x.admit(now, sw, k, q, e) {
+	prio, size := e.prio(), e.size()
+	q := &n.queues[out*n.prios+prio]
+	// PFC is refused where there are circuits.
+	if bound > 0 && units.Bytes(l.queued)+units.Bytes(size) > bound || !sw.admit(&k.class[prio], q, int64(size)) {
 		cold := &n.cold[out]
-		cold.drops[e.prio&7]++
-		cold.dropBytes += units.Bytes(e.size)
+		cold.drops[prio]++
+		cold.dropBytes += units.Bytes(size)
 		x.totals.Dropped++
-		x.Free(e.h)
+		x.Free(e.handle())
 		return
 	}
 	e.at = now
-	l.active |= 1 << (e.prio & 7)
-	*q.push(x) = *e
-	q.bytes += e.size
-	l.queued += e.size
+	l.active |= 1 << prio
+	q.push(x, e)
+	q.bytes += size
+	l.queued += size
 	l.maxQueue = max(l.maxQueue, l.queued)
 	c.waiting++
 	if c.up(since) {
@@ -195,12 +197,12 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e *entry) {
 }
 
 // leave starts a packet of a VOQ on a wire: that of its circuit, or of the uplink.
-func (x *Lane) leave(now units.Time, at uint32, e *entry, behind int32, waited, since units.Time) {
+func (x *Lane) leave(now units.Time, at uint32, e entry, behind int32, waited, since units.Time) {
 	if x.n.circuits.announced(since) {
-		e.flags |= Circuit
+		e.meta |= uint64(Circuit) << flagsShift
 	}
 	l := &x.n.ports[at]
-	x.depart(now, l, &x.n.kinds[l.kind], at, e, behind, waited)
+	x.depart(now, at, l, &x.n.kinds[l.kind], e, behind, waited)
 }
 
 // serve takes the next packet out of a VOQ and starts it on the wire of a port, or
@@ -211,21 +213,22 @@ func (x *Lane) serve(now units.Time, v *voq, at uint32, since units.Time) bool {
 	k := &n.kinds[l.kind]
 	prio := n.pick(l, k, v.port, l.active)
 	q := &n.queues[v.port*n.prios+uint32(prio)]
-	e := q.first()
+	e := *q.first()
+	size := e.size()
 	if at == v.port && !c.fits(since, k, e) {
 		if k.strict&(1<<prio) == 0 {
-			q.deficit += e.size // which pick took
+			q.deficit += size // which pick took
 		}
 		return false
 	}
-	q.bytes -= e.size
-	l.queued -= e.size
-	x.release(now, &n.switches[n.nodes[n.inlets[v.port].node].index], k, e)
-	x.leave(now, at, e, q.bytes, now-e.at, since)
 	if q.drop(x); q.count == 0 {
 		l.active &^= 1 << prio
 		q.deficit = 0
 	}
+	q.bytes -= size
+	l.queued -= size
+	n.switches[n.nodes[n.inlets[v.port].node].index].used -= int64(size)
+	x.leave(now, at, e, q.bytes, now-e.at, since)
 	c.waiting--
 	return true
 }

@@ -277,7 +277,7 @@ func (x *Lane) publish() {
 // putPause puts a pause frame on the wire of a port.
 func (x *Lane) putPause(arrival units.Time, at uint32, l *port, c *coldPort, mask uint8) {
 	d := x.n.division
-	*c.pauses.put(x, &d.pauses[l.peer].head) = entry{at: arrival, prio: mask}
+	*c.pauses.put(x, &d.pauses[l.peer].head) = entry{at: arrival, meta: uint64(mask)}
 	d.pausesSent[at]++
 	if l.flags&told != 0 {
 		for i := range x.news {
@@ -424,7 +424,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 				x.set(i, next.at)
 				n.foreseeEntry(next)
 			}
-			x.pass(now, sw, at, &e)
+			x.pass(now, sw, at, e)
 			continue
 		}
 		at := v.first + i/2
@@ -440,7 +440,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 func (x *Lane) takePause(now units.Time, at, alarm uint32) {
 	d := x.n.division
 	in := &d.pauses[at]
-	mask := in.first(x).prio
+	mask := uint8(in.first(x).meta)
 	if in.take(); in.taken != d.known[at].pauses {
 		x.set(alarm, in.first(x).at)
 	}
@@ -482,19 +482,19 @@ func (x *Lane) runHost(node int32) units.Time {
 			if in.take(); in.taken != d.known[at].packets {
 				next := in.first(x)
 				x.due[2] = next.at
-				prefetch.Line(unsafe.Pointer(n.packet(next.h)))
+				prefetch.Line(unsafe.Pointer(n.packet(next.handle())))
 				n.foreseeEntry(next)
-				if k := next.tel & recordsMask >> recordsShift; k > 0 {
-					r := n.slab.recordsOf(next.h)
+				if k := next.tel() & recordsMask >> recordsShift; k > 0 {
+					r := n.slab.recordsOf(next.handle())
 					prefetch.Line(unsafe.Pointer(&r[0]))
 					prefetch.Line(unsafe.Pointer(&r[(k-1)&7]))
 				}
 			}
-			x.arrived(&e)
+			x.arrived(e)
 			if p0 != nil {
-				p0.ArriveOn(x, now, e.h)
+				p0.ArriveOn(x, now, e.handle())
 			} else {
-				x.Free(e.h)
+				x.Free(e.handle())
 			}
 		default:
 			p0.Wake(x, now)

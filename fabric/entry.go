@@ -1,28 +1,33 @@
 package fabric
 
-import (
-	"github.com/sluice-rdma/sluice/telemetry"
-	"github.com/sluice-rdma/sluice/units"
-)
+import "github.com/sluice-rdma/sluice/units"
 
 // entry is a packet on a link or in a queue: all of it that a switch reads, by
 // value, so that a hop touches no slab. Its slot of the slab is written when it
-// reaches a host.
+// reaches a host. It is four words, which pass in registers: what is in them is
+// read and changed by shifts.
 type entry struct {
-	at    units.Time // on a link, of arrival; in a queue, of entry
-	h     Handle
-	size  int32
-	dst   int32 // host
-	hash  uint32
-	leaf  uint16 // number of the switch that dst is attached to
-	in    uint16 // in a queue, the port it came to the switch by
-	prio  uint8
-	flags Flags
-	tel   uint8 // telemetry.Kind, and from recordsShift on how many records it has
-	hops  uint8
+	at   units.Time // on a link, of arrival; in a queue, of entry
+	name uint64     // Handle, and from sizeShift on the size
+	to   uint64     // host, and from hashShift on the flow's hash
+	meta uint64     // see below
 }
 
-// Of entry.tel: the kind in two bits, records in four, and overflow.
+// Of entry.meta: number of the switch that the destination is attached to; in a
+// queue, the port that the packet came to the switch by; priority; Flags;
+// telemetry, as in entry.tel; and switches passed.
+const (
+	sizeShift  = 32
+	hashShift  = 32
+	inShift    = 16
+	prioShift  = 32
+	flagsShift = 40
+	telShift   = 48
+	hopsShift  = 56
+)
+
+// Of entry.tel: the telemetry.Kind in two bits, how many records the packet has in
+// four, and overflow.
 const (
 	kindMask     = 3
 	recordsShift = 2
@@ -31,7 +36,24 @@ const (
 	overflowBit  = 1 << 6
 )
 
-func (e *entry) telemetry() telemetry.Kind { return telemetry.Kind(e.tel & kindMask) }
+func newEntry(h Handle, p *Packet, leaf int32) entry {
+	return entry{
+		name: uint64(h) | uint64(uint32(p.Size))<<sizeShift,
+		to:   uint64(uint32(p.Dst)) | uint64(p.FlowHash)<<hashShift,
+		meta: uint64(uint16(leaf)) | uint64(p.Priority)<<prioShift | uint64(p.Flags)<<flagsShift |
+			uint64(uint8(p.Telemetry)&kindMask|p.records)<<telShift | uint64(p.Hops)<<hopsShift,
+	}
+}
+
+func (e *entry) handle() Handle { return Handle(e.name) }
+func (e *entry) size() int32    { return int32(e.name >> sizeShift) }
+func (e *entry) dst() uint32    { return uint32(e.to) }
+func (e *entry) hash() uint32   { return uint32(e.to >> hashShift) }
+func (e *entry) leaf() uint32   { return uint32(uint16(e.meta)) }
+func (e *entry) in() uint32     { return uint32(uint16(e.meta >> inShift)) }
+func (e *entry) prio() uint32   { return uint32(e.meta >> prioShift & 7) }
+func (e *entry) flags() Flags   { return Flags(e.meta >> flagsShift) }
+func (e *entry) tel() uint8     { return uint8(e.meta >> telShift) }
 
 // chunkEntries is how many entries a chunk holds: 15 and what is before them are
 // eight cache lines.
@@ -48,23 +70,27 @@ type chunk struct {
 // outlet is the end of a link's FIFO at which entries are put in.
 type outlet struct {
 	tail *chunk
-	n    uint8 // entries in tail
+	n    uint8 // entries in tail; chunkEntries if there is none yet
 }
 
-// put makes room for an entry behind all others.
+// put makes room for an entry behind all others. first is the other end's.
 func (o *outlet) put(x *Lane, first **chunk) *entry {
-	if o.tail == nil || o.n == chunkEntries {
-		c := x.newChunk()
-		if o.tail == nil {
-			*first = c
-		} else {
-			o.tail.next = c.id
-		}
-		o.tail, o.n = c, 0
+	if o.n == chunkEntries {
+		o.extend(x, first)
 	}
 	e := &o.tail.e[o.n]
 	o.n++
 	return e
+}
+
+func (o *outlet) extend(x *Lane, first **chunk) {
+	c := x.newChunk()
+	if o.tail == nil {
+		*first = c
+	} else {
+		o.tail.next = c.id
+	}
+	o.tail, o.n = c, 0
 }
 
 // inlet is the end of a link's FIFO at which entries are taken: the receiving side
@@ -83,11 +109,16 @@ type inlet struct {
 // first returns the first entry. There is one.
 func (i *inlet) first(x *Lane) *entry {
 	if i.n == chunkEntries {
-		c := i.head
-		i.head, i.n = x.chunk(c.next), 0
-		x.freeChunk(c)
+		i.advance(x)
 	}
 	return &i.head.e[i.n]
+}
+
+// advance goes to the next chunk.
+func (i *inlet) advance(x *Lane) {
+	c := i.head
+	i.head, i.n = x.chunk(c.next), 0
+	x.freeChunk(c)
 }
 
 // take removes what first returned.
@@ -105,20 +136,25 @@ type queue struct {
 	in, out    uint8 // entries of tail that are in it, and entries of head that are out
 }
 
-func (q *queue) push(x *Lane) *entry {
-	switch {
-	case q.count == 0:
-		q.head = x.newChunk()
-		q.tail, q.in, q.out = q.head, 0, 0
-	case q.in == chunkEntries:
-		c := x.newChunk()
-		q.tail.next = c.id
-		q.tail, q.in = c, 0
+// push puts an entry behind all others.
+func (q *queue) push(x *Lane, e entry) {
+	if q.count == 0 || q.in >= chunkEntries {
+		q.extend(x)
 	}
-	q.count++
-	e := &q.tail.e[q.in]
+	q.tail.e[q.in] = e
 	q.in++
-	return e
+	q.count++
+}
+
+// extend adds a chunk at the end.
+func (q *queue) extend(x *Lane) {
+	c := x.newChunk()
+	if q.count == 0 {
+		q.head, q.out = c, 0
+	} else {
+		q.tail.next = c.id
+	}
+	q.tail, q.in = c, 0
 }
 
 // first returns the first entry. There is one.
@@ -128,13 +164,18 @@ func (q *queue) first() *entry { return &q.head.e[q.out] }
 func (q *queue) drop(x *Lane) {
 	q.count--
 	q.out++
-	switch {
-	case q.count == 0:
-		x.freeChunk(q.head)
-		q.head, q.tail = nil, nil
-	case q.out == chunkEntries:
-		c := q.head
-		q.head, q.out = x.chunk(c.next), 0
-		x.freeChunk(c)
+	if q.count == 0 || q.out == chunkEntries {
+		q.shrink(x)
 	}
+}
+
+// shrink gives the first chunk back, of which nothing is left.
+func (q *queue) shrink(x *Lane) {
+	c := q.head
+	if q.count == 0 {
+		q.head, q.tail = nil, nil
+	} else {
+		q.head, q.out = x.chunk(c.next), 0
+	}
+	x.freeChunk(c)
 }

@@ -214,7 +214,7 @@ type rateSpan struct {
 }
 
 // severed takes a packet from a port that was on its link when that was cut.
-func (n *Network) severed(now units.Time, at uint32, x *Lane, e *entry) bool {
+func (n *Network) severed(now units.Time, at uint32, x *Lane, e entry) bool {
 	l, c := &n.ports[at], &n.cold[at]
 	if l.flags&cut == 0 {
 		return false
@@ -228,7 +228,7 @@ func (n *Network) severed(now units.Time, at uint32, x *Lane, e *entry) bool {
 	}
 	c.lost++
 	x.totals.Lost++
-	x.Free(e.h)
+	x.Free(e.handle())
 	return true
 }
 

@@ -12,7 +12,7 @@ func (n *Network) InFlight() (packets int, bytes units.Bytes) {
 			if from == chunkEntries {
 				c, from = x.chunk(c.next), 0
 			}
-			bytes += units.Bytes(c.e[from].size)
+			bytes += units.Bytes(c.e[from].size())
 			from++
 		}
 	}

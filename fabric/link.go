@@ -70,43 +70,56 @@ type coldPort struct {
 // serialize returns how long a frame takes on the wire.
 func (n *Network) serialize(k *kind, at uint32, size int32) units.Time {
 	wire := uint64(uint32(size)) + k.framing
-	if k.psPerByte != 0 {
-		return units.Time(wire * k.psPerByte)
+	if k.psPerByte == 0 {
+		return n.serializeRem(k, at, wire)
 	}
-	var t units.Time
+	return units.Time(wire * k.psPerByte)
+}
+
+func (n *Network) serializeRem(k *kind, at uint32, wire uint64) (t units.Time) {
 	t, n.cold[at].rem = k.rate.SerializeRem(units.Bytes(wire), n.cold[at].rem)
 	return t
 }
 
 // put starts a packet on the wire of a port at start.
-func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e *entry) {
+func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e entry) {
 	n := x.n
-	l.busyUntil = start + n.serialize(k, at, e.size)
-	l.txBytes += int64(e.size)
+	size := e.size()
+	wire := uint64(uint32(size)) + k.framing
+	if k.psPerByte != 0 {
+		start += units.Time(wire * k.psPerByte)
+	} else {
+		start += n.serializeRem(k, at, wire)
+	}
+	l.busyUntil = start
+	l.txBytes += int64(size)
 	l.txPackets++
 	if l.flags&faulty != 0 && n.cold[at].loss.Uint64()>>11 < n.cold[at].lossBelow {
 		n.cold[at].lost++
 		x.totals.Lost++
-		x.Free(e.h)
+		x.Free(e.handle())
 		return
 	}
-	arrival := l.busyUntil + k.delay
-	to := l.wire.put(x, &n.inlets[l.peer].head)
-	*to = *e
-	to.at = arrival
+	e.at = start + k.delay
+	o := &l.wire
+	if o.n >= chunkEntries {
+		o.extend(x, &n.inlets[l.peer].head)
+	}
+	o.tail.e[o.n] = e
+	o.n++
 	l.onWire++
 	if x.divided {
 		if l.flags&told == 0 {
 			l.flags |= told
-			x.news = append(x.news, news{at, arrival})
+			x.news = append(x.news, news{at, e.at})
 		}
 		return
 	}
 	in := &n.inlets[l.peer]
 	if in.known++; in.known-in.taken == 1 {
-		n.post(arrival, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(l.peer))
+		n.post(e.at, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(l.peer))
 	}
 	if n.failing {
-		n.cold[at].lastAt = arrival
+		n.cold[at].lastAt = e.at
 	}
 }

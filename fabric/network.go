@@ -335,7 +335,8 @@ func (n *Network) buildPorts(seed uint64) error {
 			index[key] = k
 			n.kinds = append(n.kinds, newKind(&n.cfg, &key))
 		}
-		n.ports[at].kind = k
+		n.ports[at].kind, n.ports[at].wire.n = k, chunkEntries
+		n.cold[at].pauses.n = chunkEntries
 	}
 	for i, v := range n.topo.hosts {
 		at := n.nodes[v].first
@@ -462,14 +463,10 @@ func (x *Lane) Transmit(now units.Time, host int, h Handle) (free units.Time) {
 		panic(fmt.Sprintf("fabric: host %d transmits packet %d, freed or with Size %d, Dst %d of %d hosts, Priority %d of %d",
 			host, h, p.Size, p.Dst, len(n.hosts), p.Priority, n.prios))
 	}
-	e := entry{
-		h: h, size: p.Size, dst: p.Dst, hash: p.FlowHash, leaf: uint16(n.hosts[p.Dst].leaf),
-		prio: p.Priority, flags: p.Flags, tel: uint8(p.Telemetry)&kindMask | p.records, hops: p.Hops,
-	}
 	at := n.hosts[host].port
 	l := &n.ports[at]
 	x.totals.Sent++
-	x.put(max(now, l.busyUntil), at, l, &n.kinds[l.kind], &e)
+	x.put(max(now, l.busyUntil), at, l, &n.kinds[l.kind], newEntry(h, p, n.hosts[p.Dst].leaf))
 	return l.busyUntil
 }
 
@@ -483,40 +480,40 @@ func (x *Lane) arrive(now units.Time, at uint32) {
 	if in.taken != in.known {
 		n.post(in.first(x).at, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(at))
 	}
-	if n.failing && n.severed(now, n.ports[at].peer, x, &e) {
+	if n.failing && n.severed(now, n.ports[at].peer, x, e) {
 		return
 	}
 	v := &n.nodes[in.node]
 	if !v.isSwitch {
-		x.deliver(now, v.index, &e)
+		x.deliver(now, v.index, e)
 		return
 	}
-	x.pass(now, &n.switches[v.index], at, &e)
+	x.pass(now, &n.switches[v.index], at, e)
 }
 
 // pass takes a packet that has arrived at a port of a switch to its next port.
-func (x *Lane) pass(now units.Time, sw *switchState, at uint32, e *entry) {
+func (x *Lane) pass(now units.Time, sw *switchState, at uint32, e entry) {
 	x.totals.PacketHops++
-	e.in = uint16(at - sw.ports)
-	e.hops++
-	x.forward(now, sw, x.n.next(sw, e), e)
+	e.meta = e.meta&^(0xffff<<inShift) + uint64(at-sw.ports)<<inShift + 1<<hopsShift
+	x.forward(now, sw, x.n.next(sw, &e), e)
 }
 
 // deliver takes a packet that has arrived at a host to the endpoint.
-func (x *Lane) deliver(now units.Time, host int32, e *entry) {
+func (x *Lane) deliver(now units.Time, host int32, e entry) {
 	x.arrived(e)
+	h := e.handle()
 	if ep := x.n.ends[host]; ep != nil {
-		ep.Arrive(now, e.h)
+		ep.Arrive(now, h)
 	} else {
-		x.Free(e.h)
+		x.Free(h)
 	}
 }
 
 // arrived counts a packet that has arrived at a host, and writes down what became
 // of it.
-func (x *Lane) arrived(e *entry) {
+func (x *Lane) arrived(e entry) {
 	x.totals.PacketHops++
 	x.totals.Delivered++
-	p := x.n.packet(e.h)
-	p.Size, p.Flags, p.Hops, p.records = e.size, e.flags, e.hops, e.tel&^kindMask
+	p := x.n.packet(e.handle())
+	p.Size, p.Flags, p.Hops, p.records = e.size(), e.flags(), uint8(e.meta>>hopsShift), e.tel()&^kindMask
 }

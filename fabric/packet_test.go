@@ -83,9 +83,8 @@ func TestMoveINT(t *testing.T) {
 		if n.INT(h) != nil {
 			t.Fatal("a new packet has records")
 		}
-		e := entry{h: h, tel: uint8(telemetry.PerHop)}
-		x.record(units.Time(i), &n.ports[0], &e, int32(i))
-		x.arrived(&e)
+		e := newEntry(h, &Packet{Telemetry: telemetry.PerHop}, 0)
+		x.arrived(x.record(units.Time(i), &n.ports[0], e, int32(i)))
 		hs = append(hs, h)
 	}
 	ack := n.Alloc()

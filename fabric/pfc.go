@@ -55,39 +55,42 @@ func (n *Network) headroom(at uint32) units.Bytes {
 	return 2*largest + k.rate.BytesIn(wait+k.delay)
 }
 
-func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e *entry, unused int64) bool {
-	in := sw.ports + uint32(e.in)
-	hd := &x.n.holds[in*x.n.prios+uint32(e.prio)]
-	size := int64(e.size)
+// admitLossless takes a packet into the buffer or into headroom, or says that there
+// is no room.
+func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e entry) bool {
+	unused := sw.shared - sw.used
+	in, prio, size := sw.ports+e.in(), e.prio(), e.size()
+	hd := &x.n.holds[in*x.n.prios+prio]
 	limit := int64(c.xoff)
 	if limit == 0 {
 		limit = unused * c.alpha / alphaOne
 	}
-	if size <= unused && int64(hd.shared)+size <= limit {
-		hd.shared += e.size
-		sw.used += size
+	if int64(size) <= unused && int64(hd.shared)+int64(size) <= limit {
+		hd.shared += size
+		sw.used += int64(size)
 		sw.maxUsed = max(sw.maxUsed, sw.used)
 		return true
 	}
-	fits := int64(hd.over)+size <= int64(hd.headroom)
+	fits := int64(hd.over)+int64(size) <= int64(hd.headroom)
 	if fits {
-		hd.over += e.size
+		hd.over += size
 	}
 	// One that holds nothing would have nothing to release, and never resume.
 	if !hd.paused && hd.shared+hd.over > 0 {
 		hd.paused = true
-		x.assert(now, in, x.n.cold[in].asserted|1<<(e.prio&7))
+		x.assert(now, in, x.n.cold[in].asserted|1<<prio)
 	}
 	return fits
 }
 
-func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e *entry) {
-	in := sw.ports + uint32(e.in)
-	hd := &x.n.holds[in*x.n.prios+uint32(e.prio)]
-	over := min(hd.over, e.size)
+// releaseLossless gives back what a packet held.
+func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e entry) {
+	in, prio, size := sw.ports+e.in(), e.prio(), e.size()
+	hd := &x.n.holds[in*x.n.prios+prio]
+	over := min(hd.over, size)
 	hd.over -= over
-	hd.shared -= e.size - over
-	sw.used -= int64(e.size - over)
+	hd.shared -= size - over
+	sw.used -= int64(size - over)
 	if !hd.paused || hd.over > 0 {
 		return
 	}
@@ -97,7 +100,7 @@ func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e *ent
 	}
 	if int64(hd.shared) <= resume {
 		hd.paused = false
-		x.assert(now, in, x.n.cold[in].asserted&^(1<<(e.prio&7)))
+		x.assert(now, in, x.n.cold[in].asserted&^(1<<prio))
 	}
 }
 

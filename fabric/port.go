@@ -11,17 +11,26 @@ import (
 
 // forward takes a packet to an egress port of a switch: onto the wire if it can
 // go at once, else into its queue, else away.
-func (x *Lane) forward(now units.Time, sw *switchState, out uint32, e *entry) {
+func (x *Lane) forward(now units.Time, sw *switchState, out uint32, e entry) {
 	n := x.n
 	l := &n.ports[out]
 	k := &n.kinds[l.kind]
-	bit := uint8(1) << (e.prio & 7)
+	prio := e.prio()
+	bit := uint8(1) << prio
 	// With the wire free and no event to come, whatever waits is paused.
 	if l.flags&freePending == 0 && l.paused&bit == 0 && now >= l.busyUntil {
-		x.depart(now, l, k, out, e, 0, 0)
+		x.depart(now, out, l, k, e, 0, 0)
 		return
 	}
-	q := &n.queues[out*n.prios+uint32(e.prio)]
+	x.wait(now, sw, out, l, k, e)
+}
+
+// wait puts a packet into a queue, or away.
+func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kind, e entry) {
+	n := x.n
+	prio := e.prio()
+	bit := uint8(1) << prio
+	q := &n.queues[out*n.prios+prio]
 	if l.flags&(storm|voqPort) != 0 {
 		if l.flags&voqPort != 0 {
 			x.enter(now, sw, out, e)
@@ -32,19 +41,26 @@ func (x *Lane) forward(now units.Time, sw *switchState, out uint32, e *entry) {
 			return
 		}
 	}
-	if !x.admit(now, sw, k, q, e) {
+	var fits bool
+	if k.lossless&bit != 0 {
+		fits = x.admitLossless(now, sw, &k.class[prio], e)
+	} else {
+		fits = sw.admit(&k.class[prio], q, int64(e.size()))
+	}
+	if !fits {
 		c := &n.cold[out]
-		c.drops[e.prio&7]++
-		c.dropBytes += units.Bytes(e.size)
+		c.drops[prio]++
+		c.dropBytes += units.Bytes(e.size())
 		x.totals.Dropped++
-		x.Free(e.h)
+		x.Free(e.handle())
 		return
 	}
 	e.at = now
 	l.active |= bit
-	*q.push(x) = *e
-	q.bytes += e.size
-	l.queued += e.size
+	q.push(x, e)
+	size := e.size()
+	q.bytes += size
+	l.queued += size
 	l.maxQueue = max(l.maxQueue, l.queued)
 	if l.flags&freePending == 0 && l.paused&bit == 0 {
 		x.wake(now, l, out)
@@ -80,17 +96,22 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 	k := &n.kinds[l.kind]
 	prio := n.pick(l, k, at, ready)
 	q := &n.queues[at*n.prios+uint32(prio)]
-	e := q.first()
-	q.bytes -= e.size
-	l.queued -= e.size
-	x.release(now, &n.switches[n.nodes[n.inlets[at].node].index], k, e)
-	x.depart(now, l, k, at, e, q.bytes, now-e.at)
+	e := *q.first()
 	if q.drop(x); q.count == 0 {
 		l.active &^= 1 << prio
 		q.deficit = 0
 	} else {
 		prefetch.Line(unsafe.Pointer(q.first()))
 	}
+	size := e.size()
+	q.bytes -= size
+	l.queued -= size
+	if sw := &n.switches[n.nodes[n.inlets[at].node].index]; k.lossless&(1<<prio) != 0 {
+		x.releaseLossless(now, sw, &k.class[prio&7], e)
+	} else {
+		sw.used -= int64(size)
+	}
+	x.depart(now, at, l, k, e, q.bytes, now-e.at)
 	if l.active&^l.paused != 0 {
 		x.wake(now, l, at)
 	}
@@ -106,7 +127,7 @@ func (n *Network) pick(l *port, k *kind, at uint32, ready uint8) uint8 {
 	for {
 		if ready&(1<<l.turn) != 0 {
 			q := &n.queues[at*n.prios+uint32(l.turn)]
-			if size := q.first().size; q.deficit >= size {
+			if size := q.first().size(); q.deficit >= size {
 				q.deficit -= size
 				return l.turn
 			}
@@ -125,48 +146,52 @@ func nextBit(mask, i uint8) uint8 {
 
 // depart sends a packet from a switch at now, when the wire is free. behind is
 // what stays in its queue and waited how long it was there.
-func (x *Lane) depart(now units.Time, l *port, k *kind, at uint32, e *entry, behind int32, waited units.Time) {
-	if behind > 0 && k.ecn&(1<<(e.prio&7)) != 0 && e.flags&(ECT|CE) == ECT {
-		x.n.mark(at, &k.class[e.prio], e, behind)
+func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e entry, behind int32, waited units.Time) {
+	prio := e.prio()
+	if behind > 0 && k.ecn&(1<<prio) != 0 && e.flags()&(ECT|CE) == ECT && x.n.mark(at, &k.class[prio], prio, behind) {
+		e.meta |= uint64(CE) << flagsShift
 	}
-	if k.ein&(1<<(e.prio&7)) != 0 {
-		x.n.notice(now, at, &k.class[e.prio], e, behind)
+	if k.ein&(1<<prio) != 0 && x.n.notice(now, at, &k.class[prio], prio, behind) {
+		e.meta |= uint64(EIN) << flagsShift
 	}
-	if e.tel&kindMask != 0 && k.telemetry {
-		switch e.telemetry() {
+	if tel := e.tel(); tel&kindMask != 0 && k.telemetry {
+		switch telemetry.Kind(tel & kindMask) {
 		case telemetry.MaxDelay:
 			if waited > 0 {
-				p := x.n.packet(e.h)
+				p := x.n.packet(e.handle())
 				p.MaxDelay = max(p.MaxDelay, waited)
 			}
 		case telemetry.PerHop:
-			x.record(now, l, e, behind)
+			e = x.record(now, l, e, behind)
 		}
 	}
 	x.put(now, at, l, k, e)
 }
 
-// mark sets CE with the probability that belongs to a queue of that many bytes.
-func (n *Network) mark(at uint32, c *class, e *entry, queue int32) {
+// mark decides whether to set CE, with the probability that belongs to a queue of
+// that many bytes.
+func (n *Network) mark(at uint32, c *class, prio uint32, queue int32) bool {
 	if queue <= c.kmin {
-		return
+		return false
 	}
 	if queue <= c.kmax && n.cold[at].ecn.Float64() >= float64(c.pmax*float64(queue-c.kmin))/float64(c.kmax-c.kmin) {
-		return
+		return false
 	}
-	e.flags |= CE
-	n.cold[at].marks[e.prio&7]++
+	n.cold[at].marks[prio&7]++
+	return true
 }
 
 // record appends what the port has to say to the packet's records, for which the
 // packet grows.
-func (x *Lane) record(now units.Time, l *port, e *entry, behind int32) {
-	i := e.tel & recordsMask >> recordsShift
+func (x *Lane) record(now units.Time, l *port, e entry, behind int32) entry {
+	i := e.tel() & recordsMask >> recordsShift
 	if i == telemetry.MaxHops {
-		e.tel |= overflowBit
-		return
+		e.meta |= overflowBit << telShift
+		return e
 	}
-	x.n.slab.recordsOf(e.h)[i&7] = record{time: now, txBytes: l.txBytes, qlen: behind, kind: l.kind}
-	e.size += telemetry.PerHopBytes
-	e.tel += recordOne
+	r := &x.n.slab.recordsOf(e.handle())[i&7]
+	r.time, r.txBytes, r.qlen, r.kind = now, l.txBytes, behind, l.kind
+	e.name += telemetry.PerHopBytes << sizeShift
+	e.meta += recordOne << telShift
+	return e
 }

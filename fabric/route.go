@@ -11,15 +11,21 @@ type group struct{ first, count uint32 }
 
 // next returns the port by which a packet leaves a switch.
 func (n *Network) next(sw *switchState, e *entry) uint32 {
-	if int32(e.leaf) == sw.leaf {
-		return n.hosts[e.dst].down
+	leaf := e.leaf()
+	if int32(leaf) == sw.leaf {
+		return n.hosts[e.dst()].down
 	}
-	r := n.routes[sw.routes+uint32(e.leaf)]
+	r := n.routes[sw.routes+leaf]
 	if r&direct != 0 {
 		return uint32(r &^ direct)
 	}
+	return n.choose(r, e.hash()^sw.salt)
+}
+
+// choose returns one of a group of ports, by a hash.
+func (n *Network) choose(r route, hash uint32) uint32 {
 	g := n.groups[r]
-	return n.members[g.first+uint32(uint64(mix(e.hash^sw.salt))*uint64(g.count)>>32)]
+	return n.members[g.first+uint32(uint64(mix(hash))*uint64(g.count)>>32)]
 }
 
 // mix is a permutation of 32 bits of which every output bit depends on every

@@ -41,21 +41,21 @@ func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
 	for q.count > 0 {
 		e := *q.first()
 		q.drop(x)
-		q.bytes -= e.size
-		l.queued -= e.size
-		x.release(now, sw, k, &e)
-		x.dropInStorm(at, &e)
+		q.bytes -= e.size()
+		l.queued -= e.size()
+		x.releaseLossless(now, sw, &k.class[prio&7], e) // only lossless priorities are paused
+		x.dropInStorm(at, e)
 	}
 	q.deficit = 0
 	l.active &^= bit
 }
 
 // dropInStorm drops a packet for which the watchdog has no patience left.
-func (x *Lane) dropInStorm(at uint32, e *entry) {
+func (x *Lane) dropInStorm(at uint32, e entry) {
 	c := &x.n.cold[at]
-	c.drops[e.prio&7]++
-	c.dropBytes += units.Bytes(e.size)
+	c.drops[e.prio()]++
+	c.dropBytes += units.Bytes(e.size())
 	c.stormDrops++
 	x.totals.Dropped++
-	x.Free(e.h)
+	x.Free(e.handle())
 }
