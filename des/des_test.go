@@ -140,3 +140,47 @@ func BenchmarkHold(b *testing.B) {
 		})
 	}
 }
+
+// Sources that number their events themselves are in one line with the others.
+func TestPost(t *testing.T) {
+	e := New()
+	var log []string
+	a := e.AddHandler(&countdown{"a", &log})
+	one := e.NewSource()
+	first := e.NewSources(2)
+	last := e.NewSource()
+	e.Schedule(7, &last, a, 0, 6)
+	e.Post(7, first+1, 0, a, 0, 5)
+	e.Post(7, first, 9, a, 0, 4)
+	e.Post(7, first, 2, a, 0, 3)
+	e.Schedule(7, &one, a, 0, 1)
+	e.Schedule(7, &one, a, 0, 2)
+	e.RunUntil(7)
+	if want := []string{"a:1", "a:2", "a:3", "a:4", "a:5", "a:6"}; !slices.Equal(log, want) {
+		t.Errorf("delivered %v, want %v", log, want)
+	}
+}
+
+func TestAdvance(t *testing.T) {
+	e := New()
+	n := e.AddHandler(&recorder{})
+	e.Post(5, e.NewSources(1), 0, n, 0, 0)
+	e.Advance(5)
+	if e.Now() != 5 || e.Pending() != 1 {
+		t.Errorf("now %v with %d pending", e.Now(), e.Pending())
+	}
+	for name, to := range map[string]units.Time{"past an event": 6, "back": 4} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			e.Advance(to)
+		}()
+	}
+	e.RunUntil(9)
+	if e.Now() != 9 || e.Events() != 1 || e.Stopped() {
+		t.Errorf("now %v after %d events, stopped: %v", e.Now(), e.Events(), e.Stopped())
+	}
+}

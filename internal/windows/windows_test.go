@@ -91,7 +91,7 @@ func (s *study) run(t interface{ Fatal(...any) }, workers int) []string {
 		}
 	}
 	for i, f := range s.flows {
-		c := nicmodel.Congestion{Telemetry: f.kind, ECT: true, BaseRTT: 10 * us}
+		c := nicmodel.Congestion{Telemetry: f.kind, ECT: true, BaseRTT: 10 * us, CNPInterval: 3 * us}
 		env := cc.Env{LineRate: net.LineRate(f.src), BaseRTT: 10 * us, MTU: 1000}
 		switch {
 		case f.hpcc:

@@ -27,8 +27,17 @@
 // none at its receiver beside the fabric's arrival; an acknowledgement costs none
 // at all: it is sent from the arrival of what it answers, in the same slot of the
 // packet slab. A NIC has one event for all its retransmission timers. Nothing is
-// allocated for a packet; a flow takes two queue pairs (about 3 KiB) while it
+// allocated for a packet; a flow takes two queue pairs (about 2 KiB) while it
 // lasts.
+//
+// # In a divided network
+//
+// After Divide a NIC's doings are those of its host's node, and run on any worker.
+// Flows start between windows, now or ahead of time (StartAt), and that they have
+// ended is said between windows (Settle), so a flow that is to follow upon another
+// starts up to a window late; the times in Done are exact. The receiving half of a
+// flow is taken down a link's delay after the sending one has ended, divided or
+// not: before that it could not know.
 //
 // # Limits
 //
