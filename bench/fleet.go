@@ -39,10 +39,15 @@ func (s *simulation) addFleet() error {
 		return err
 	}
 	n := &s.sys.NIC
-	fl, err := reduced.New(s.engine, s.net, reduced.Config{
+	cfg := reduced.Config{
 		MTU: ib.MTU(n.MTU), AckEvery: n.AckEvery, Priority: uint8(n.Priority),
 		Timeout: uint8(n.Timeout), RetryCount: uint8(n.RetryCount), SendDepth: n.SendDepth, Completion: l.Completion,
-	})
+		Classes: s.sys.Scheme.Classes > 0,
+	}
+	if s.sys.Scheme.NewReceiver != nil {
+		cfg.Receiver = func(_ int, line units.Rate) (cc.Receiver, error) { return s.sys.NewReceiver(s.env(line)) }
+	}
+	fl, err := reduced.New(s.engine, s.net, cfg)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ type pacingFlags struct {
 func (f *pacingFlags) add(cmd *cobra.Command) {
 	var names []string
 	for _, s := range cc.Schemes() {
-		if !s.Oracle {
+		if !s.Oracle && s.NewReceiver == nil { // the other end of a wire has no receiver of ours
 			names = append(names, s.Name)
 		}
 	}

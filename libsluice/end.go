@@ -216,7 +216,7 @@ func slStats(id C.uint32_t, out *C.struct_sluice_stats) C.int {
 func slSchemes() **C.char {
 	var names []string
 	for _, s := range cc.Schemes() {
-		if s.Telemetry == telemetry.None && !s.EIN && !s.Oracle {
+		if s.Telemetry == telemetry.None && !s.EIN && s.NewReceiver == nil && !s.Oracle {
 			names = append(names, s.Name)
 		}
 	}

@@ -6,8 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/cc/none"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -37,16 +35,39 @@ func TestReducedRefuses(t *testing.T) {
 	}
 }
 
-// Engines that ask for what reduced NICs do not have are refused.
-func TestReducedRefusesEngines(t *testing.T) {
-	cc.Register(cc.Scheme{Name: "classed", Summary: "of a test", Classes: 2}, none.DefaultConfig, none.New)
-	text := strings.Replace(small, "engine: none", "engine: classed", 1)
-	if _, err := Parse("small.yaml", []byte(text)); err != nil {
-		t.Error(err)
+// Engines whose receivers grant need the reduced NIC.
+func TestEnginesNeedTheirNIC(t *testing.T) {
+	for _, engine := range []string{"homa", "ictcp"} {
+		text := strings.Replace(small, "engine: none", "engine: "+engine, 1)
+		if _, err := Parse("small.yaml", []byte(text), "nic.model=reduced"); err != nil {
+			t.Errorf("%s: %v", engine, err)
+		}
+		_, err := Parse("small.yaml", []byte(text))
+		want := "small.yaml:18: systems[1].engine: " + engine + " needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
 	}
-	_, err := Parse("small.yaml", []byte(text), "nic.model=reduced")
-	if want := "small.yaml:18: systems[1].engine: classed needs grants or priorities"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
+}
+
+// An engine that chooses priorities has them in the fabric, and acknowledgements go
+// with the most urgent unless the scenario says otherwise.
+func TestEnginesWithPriorities(t *testing.T) {
+	text := strings.Replace(small, "engine: none", "engine: homa", 1)
+	for _, c := range []struct {
+		set  []string
+		want int
+	}{
+		{nil, 7}, {[]string{"nic.ack_priority=3"}, 3}, {[]string{"systems[B].override.nic.ack_priority=2"}, 2},
+	} {
+		s := parse(t, text, append([]string{"systems[B].override.nic.model=reduced"}, c.set...)...)
+		sys := s.Systems[1]
+		if got := sys.FabricConfig().Priorities; sys.NIC.AckPriority != c.want || got != 8 {
+			t.Errorf("%v: acknowledgements have priority %d of %d", c.set, sys.NIC.AckPriority, got)
+		}
+		if other := s.Systems[0]; other.NIC.AckPriority != s.NIC.AckPriority || other.FabricConfig().Priorities != s.NIC.AckPriority+1 {
+			t.Errorf("%v: the other system has priority %d of %d", c.set, other.NIC.AckPriority, other.FabricConfig().Priorities)
+		}
 	}
 }
 

@@ -221,7 +221,8 @@ const (
 type NIC struct {
 	// How much of the NIC is modelled: `staged` is all of it, `reduced` the line rate
 	// and the fixed latencies below, for studies of the fabric. Reduced NICs carry
-	// flows of Writes of one priority, and run the engine themselves.
+	// flows of Writes of one priority, or of those that the engine chooses, and run
+	// the engine themselves; engines whose receivers grant need them.
 	Model string `yaml:"model" eg:"reduced"`
 	// The NIC's stages and their costs; `sluice list` names the presets. Its line
 	// rate is that of the host's link.
@@ -242,7 +243,8 @@ type NIC struct {
 	AckEvery int `yaml:"ack_every" eg:"4"`
 	// Priority of data packets, 0 to 7; 7 is the most urgent.
 	Priority int `yaml:"priority" eg:"3"`
-	// Priority of acknowledgements, 0 to 7.
+	// Priority of acknowledgements, and of grants, 0 to 7. If left out, the most
+	// urgent of the engine's where it chooses priorities.
 	AckPriority int `yaml:"ack_priority" eg:"4"`
 	// Least time between two congestion notification packets with which a queue pair
 	// answers marked ones, for engines that live on them. They have the priority of

@@ -49,6 +49,12 @@ func (s *System) NewEngine(env cc.Env) (cc.Engine, error) {
 	return s.Scheme.New(s.EngineConfig, env)
 }
 
+// NewReceiver makes what decides at one host what is sent to it, for schemes whose
+// Scheme.NewReceiver is not nil.
+func (s *System) NewReceiver(env cc.Env) (cc.Receiver, error) {
+	return s.Scheme.NewReceiver(s.EngineConfig, env)
+}
+
 // ConfigMap returns the engine's configuration by the names it has in a
 // scenario.
 func (s *System) ConfigMap() map[string]any {
@@ -67,14 +73,14 @@ func (s *System) MaxFrame() units.Bytes {
 }
 
 // FabricConfig returns the system's fabric as package fabric takes it. Of its
-// priorities those up to the most urgent in use exist.
+// priorities those up to the most urgent in use exist, by the engine too.
 func (s *System) FabricConfig() fabric.Config {
 	f := &s.Fabric
 	sw := fabric.SwitchConfig{Latency: f.SwitchLatency, Buffer: f.Buffer, INT: f.INT}
 	for i := range sw.Classes {
 		sw.Classes[i] = f.class(i)
 	}
-	c := fabric.Config{Priorities: max(s.NIC.Priority, s.NIC.AckPriority, s.priority) + 1, Reroute: f.Reroute, MaxFrame: s.MaxFrame(), Switch: sw}
+	c := fabric.Config{Priorities: max(s.NIC.Priority+1, s.NIC.AckPriority+1, s.priority+1, s.Scheme.Classes), Reroute: f.Reroute, MaxFrame: s.MaxFrame(), Switch: sw}
 	if s.Reduced() {
 		// A preset that there is not is an error of its own.
 		if l, err := s.ReducedLatencies(); err == nil {

@@ -115,6 +115,9 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	if len(d.errs) == errs {
 		sys.checkEngine(d, path+".config", s)
 	}
+	if n := sys.Scheme.Classes; n > 0 && !d.given("nic.ack_priority") && !d.given(path+".override.nic.ack_priority") {
+		sys.NIC.AckPriority = n - 1
+	}
 	// What the whole scenario says is wrong once, not once a system.
 	d.within("", path+".override", func(at func(key string) string) {
 		errs := len(d.errs)
@@ -129,8 +132,8 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 			sys.checkNetwork(d, at, s.graph)
 		}
 	})
-	if x := &sys.Scheme; sys.Reduced() && (x.NewReceiver != nil || x.Classes > 0) {
-		d.fail(path+".engine", "%s needs grants or priorities of its own, which reduced NICs do not have: set nic.model to staged", sys.Engine)
+	if x := &sys.Scheme; !sys.Reduced() && (x.NewReceiver != nil || x.Classes > 0) {
+		d.fail(path+".engine", "%s needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}", sys.Engine)
 	}
 	own := sys.Fabric.class(sys.NIC.Priority)
 	if (sys.Scheme.ECN || sys.Scheme.CNP) && own.ECN.Kmax == 0 {

@@ -21,7 +21,7 @@ func TestEverySchemeMakesAnEngineFromItsDefaults(t *testing.T) {
 		ecn, ein, cnp bool
 	}
 	want := map[string]needs{
-		"none": {}, "timely": {}, "theta-powertcp": {}, "swift": {}, "fast": {},
+		"none": {}, "timely": {}, "theta-powertcp": {}, "swift": {}, "fast": {}, "homa": {}, "ictcp": {},
 		"powertcp": {kind: telemetry.PerHop}, "hpcc": {kind: telemetry.PerHop},
 		"poseidon": {kind: telemetry.MaxDelay},
 		"dcqcn":    {cnp: true},
@@ -41,8 +41,11 @@ func TestEverySchemeMakesAnEngineFromItsDefaults(t *testing.T) {
 			t.Errorf("%s: %v", s.Name, err)
 			continue
 		}
-		if c := e.Control(); c.Rate != env.LineRate || c.Window < env.MTU {
+		if c := e.Control(); c.Rate != env.LineRate || c.Window < env.MTU || int(c.Class) > s.Classes {
 			t.Errorf("%s starts with %+v", s.Name, c)
+		}
+		if _, granted := e.(cc.Granted); granted != (s.NewReceiver != nil) {
+			t.Errorf("%s's engines wait for grants that nobody gives, or the other way round", s.Name)
 		}
 		if _, err := s.New(struct{}{}, env); err == nil || !strings.Contains(err.Error(), s.Name) {
 			t.Errorf("%s took a configuration that is not its own: %v", s.Name, err)

@@ -52,7 +52,11 @@ type witness struct {
 }
 
 func (w *witness) see(c cc.Control) cc.Control {
-	if c.Rate <= 0 || c.Rate > w.line || c.Window < 1 {
+	least := units.Bytes(1)
+	if _, granted := w.Engine.(cc.Granted); granted {
+		least = 0
+	}
+	if c.Rate <= 0 || c.Rate > w.line || c.Window < least {
 		w.t.Fatalf("%s answered %+v on a link of %v", w.name, c, w.line)
 	}
 	if e, ok := w.Engine.(cc.Inspector); ok {
@@ -70,6 +74,13 @@ func (w *witness) OnLoss(now units.Time) cc.Control    { return w.see(w.Engine.O
 func (w *witness) OnTimeout(now units.Time) cc.Control { return w.see(w.Engine.OnTimeout(now)) }
 func (w *witness) OnCNP(now units.Time) cc.Control     { return w.see(w.Engine.OnCNP(now)) }
 
+// grantedWitness is a witness of an engine that waits for grants.
+type grantedWitness struct{ *witness }
+
+func (w grantedWitness) OnGrant(now units.Time, sent units.Bytes, g cc.Grant) cc.Control {
+	return w.see(w.Engine.(cc.Granted).OnGrant(now, sent, g))
+}
+
 // allows is the rate that the engine's answer comes to over the base RTT.
 func (w *witness) allows(base units.Time) units.Rate {
 	c := w.Control()
@@ -85,8 +96,8 @@ func netSchemes(t testing.TB) (all []cc.Scheme) {
 		if s.Oracle {
 			continue // it is what the others are held against
 		}
-		if s.NewReceiver != nil || s.CNP {
-			t.Logf("%s is left out: the reduced NIC has no receivers that grant or notify", s.Name)
+		if s.CNP {
+			t.Logf("%s is left out: the reduced NIC's receivers send no notification packets", s.Name)
 			continue
 		}
 		all = append(all, s)
@@ -98,7 +109,7 @@ func netSchemes(t testing.TB) (all []cc.Scheme) {
 func newNetwork(t testing.TB, s cc.Scheme, topo *fabric.Topology, rate units.Rate, change func(*fabric.Config)) *network {
 	n := &network{t: t, scheme: s, engine: des.New()}
 	c := fabric.Default()
-	c.Priorities = 2 // acknowledgements go before data
+	c.Priorities = max(2, s.Classes) // acknowledgements go before data
 	c.MaxFrame = netMTU + 400
 	// What is shared, and headroom for what a link holds.
 	c.Switch.Buffer = sharedBuffer
@@ -137,7 +148,13 @@ func newNetwork(t testing.TB, s cc.Scheme, topo *fabric.Topology, rate units.Rat
 	for n.timeout = 8192 * units.Nanosecond; n.timeout < 2*(n.base+rate.Serialize(sharedBuffer)); n.timeout *= 2 {
 		timeout++
 	}
-	n.fleet, err = reduced.New(n.engine, n.net, reduced.Config{MTU: netMTU, AckEvery: 1, Timeout: timeout, RetryCount: 7, SendDepth: 128})
+	cfg := reduced.Config{MTU: netMTU, AckEvery: 1, Timeout: timeout, RetryCount: 7, SendDepth: 128, Classes: s.Classes > 0}
+	if s.NewReceiver != nil {
+		cfg.Receiver = func(_ int, line units.Rate) (cc.Receiver, error) {
+			return s.NewReceiver(s.DefaultConfig(), cc.Env{LineRate: line, BaseRTT: n.base, MTU: netMTU})
+		}
+	}
+	n.fleet, err = reduced.New(n.engine, n.net, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +170,7 @@ func newNetwork(t testing.TB, s cc.Scheme, topo *fabric.Topology, rate units.Rat
 // add starts a flow of that size, 0 for one without end, at the engine's Now.
 func (n *network) add(src, dst int, size units.Bytes) *netFlow {
 	line := n.net.LineRate(src)
-	e, err := n.scheme.New(n.scheme.DefaultConfig(), cc.Env{LineRate: line, BaseRTT: n.base, MTU: netMTU})
+	e, err := n.scheme.New(n.scheme.DefaultConfig(), cc.Env{LineRate: line, BaseRTT: n.base, MTU: netMTU, FlowSize: size})
 	if err != nil {
 		n.t.Fatalf("%s: %v", n.scheme.Name, err)
 	}
@@ -164,8 +181,12 @@ func (n *network) add(src, dst int, size units.Bytes) *netFlow {
 		Message:  max(units.MiB, line.BytesIn(n.base)/2),
 		FlowHash: uint32(len(n.flows)) * 2654435761,
 		Congestion: nicmodel.Congestion{
-			Engine: f.engine, Telemetry: n.scheme.Telemetry, ECT: n.scheme.ECN, AckPriority: 1, BaseRTT: n.base,
+			Engine: f.engine, Telemetry: n.scheme.Telemetry, ECT: n.scheme.ECN,
+			AckPriority: uint8(max(2, n.scheme.Classes) - 1), BaseRTT: n.base,
 		},
+	}
+	if _, granted := e.(cc.Granted); granted {
+		f.Congestion.Engine = grantedWitness{f.engine}
 	}
 	if f.ref, err = n.fleet.Start(&f.Flow); err != nil {
 		n.t.Fatal(err)

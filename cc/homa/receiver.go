@@ -23,6 +23,10 @@ type receiver struct {
 	active  []uint32 // the shortest first
 	waiting []uint32 // a binary heap
 
+	// tails counts by class the flows that are granted to their end and of which
+	// something is under way.
+	tails [classes + 1]int32
+
 	outstanding units.Bytes // granted beyond RTTBytes and not arrived, of flows that are heard from
 	incomplete  int         // flows of which not all has arrived
 	starts      uint64
@@ -40,9 +44,10 @@ type flow struct {
 	place          int32       // in the heap
 	where          place
 	class          uint8
-	silent         bool // for longer than Resend
-	queued         bool // in pending
-	again          bool // send the grant though it was sent
+	tail           uint8 // the class under which it is in tails, or 0
+	silent         bool  // for longer than Resend
+	queued         bool  // in pending
+	again          bool  // send the grant though it was sent
 }
 
 // place is where a flow is kept.
@@ -124,7 +129,10 @@ func (r *receiver) OnData(d *cc.Data) {
 		if was < f.size {
 			r.incomplete--
 		}
+		r.setTail(f, 0)
 		r.take(d.Flow, f)
+	case f.where == apart && f.limit == f.size:
+		r.setTail(f, f.class) // if it was silent
 	case f.where == apart && f.limit < f.size:
 		r.wait(d.Flow)
 	case f.where == inActive:
@@ -147,6 +155,7 @@ func (r *receiver) OnEnd(now units.Time, number uint32) {
 	if f.arrived < f.size {
 		r.incomplete--
 	}
+	r.setTail(f, 0)
 	r.take(number, f)
 	f.where = nowhere
 	r.grant(now)
@@ -175,6 +184,7 @@ func (r *receiver) OnTimer(now units.Time) {
 		}
 		if !f.silent {
 			r.outstanding -= r.outstandingOf(f)
+			r.setTail(f, 0)
 			r.take(uint32(i), f)
 			f.silent = true
 		}
@@ -224,6 +234,7 @@ func (r *receiver) grant(now units.Time) {
 			}
 		}
 		if f.limit == f.size { // it wants no more
+			r.setTail(f, f.class)
 			r.take(number, f)
 			r.promote()
 			continue
@@ -241,6 +252,26 @@ func (r *receiver) cut(f *flow, limit units.Bytes) units.Bytes {
 	return f.size
 }
 
+// setTail counts a flow in tails under a class, or not at all.
+func (r *receiver) setTail(f *flow, class uint8) {
+	if f.tail != class {
+		r.tails[f.tail]--
+		r.tails[class]++
+		f.tail = class
+	}
+}
+
+// below is the highest class of a flow that is longer than all that are granted to
+// their end, of which it must not hold up what is under way.
+func (r *receiver) below() uint8 {
+	for class := uint8(1); class <= r.scheduled; class++ {
+		if r.tails[class] > 0 {
+			return max(2, class) - 1
+		}
+	}
+	return r.scheduled
+}
+
 // class is that of what the active flow of a rank is granted next, and whether
 // that has to wait.
 //
@@ -250,22 +281,29 @@ func (r *receiver) cut(f *flow, limit units.Bytes) units.Bytes {
 // goes back. So the classes go down as flows end, until the shortest is among
 // others in the lowest; then it waits for its packets, and is lifted.
 func (r *receiver) class(rank int, f *flow, above uint8) (class uint8, wait bool) {
+	most := r.scheduled
+	if f.size-f.arrived > r.rttBytes {
+		most = r.below()
+	}
 	if rank > 0 {
-		below := max(2, above) - 1
+		class = min(most, max(2, above)-1)
 		if f.class > 0 {
-			below = min(below, f.class)
+			class = min(class, f.class)
 		}
-		return below, false
+		return class, false
 	}
 	others := uint8(0)
 	for _, x := range r.active[1:] {
 		others = max(others, r.flows[x].class)
 	}
+	lifted := min(most, max(r.highest, others+1))
 	switch {
-	case f.class > 1 || f.class == 1 && (others == 0 || r.scheduled == 1):
-		return f.class, false // the others give way
-	case f.class == 0 || f.arrived == f.limit:
-		return min(r.scheduled, max(r.highest, others+1)), false
+	case f.class == 0:
+		return lifted, false
+	case f.class > 1 || others == 0 || lifted == 1:
+		return min(f.class, most), false // the others give way
+	case f.arrived == f.limit:
+		return lifted, false
 	}
 	return f.class, true
 }

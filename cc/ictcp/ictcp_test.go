@@ -276,6 +276,25 @@ func TestIncast(t *testing.T) {
 	}
 }
 
+// A flow that had the line gives way to others.
+func TestLongFlowGivesWay(t *testing.T) {
+	l, r := incast(t, DefaultConfig(), 0, make([]units.Bytes, 17)...)
+	for i, f := range l.Flows {
+		if i > 0 {
+			f.Start = 5 * units.Millisecond
+		}
+	}
+	l.Run(5 * units.Millisecond)
+	alone := r.flows[0].rwnd
+	l.Run(15 * units.Millisecond)
+	if now := r.flows[0].rwnd; alone < 40_000 || now > alone/8 {
+		t.Errorf("the window was %v alone, and is %v beside sixteen others", alone, now)
+	}
+	if l.MaxQueue > 17*2000+units.Bytes(alone) {
+		t.Errorf("%v queued", l.MaxQueue)
+	}
+}
+
 // Whatever arrives: limits do not move back and leave a window of at least
 // MinWindow; one packet at most doubles its flow's, within the slot's quota; the
 // sum is that of the open flows' windows.

@@ -19,7 +19,13 @@
 // has been due longest: flows that are not paced take turns. A data frame is
 // chosen when the one before has left, and follows the acknowledgements that came
 // meanwhile. Pacing and window are those of nicmodel: a rate at or above the line
-// rate is none, and a flow may always have one packet outstanding.
+// rate is none, and a flow may always have one packet outstanding, unless its
+// window is nothing because it waits for a grant.
+//
+// Where receivers have a say (Config.Receiver), one at each host is told of every
+// packet that is placed there; each grant is a packet with the priority of
+// acknowledgements. Where engines choose priorities (Config.Classes), the most
+// urgent flow that is due goes first.
 //
 // # What it costs
 //

@@ -22,8 +22,13 @@ type Config struct {
 	// AckEvery is how many packets an acknowledgement stands for at most, at
 	// least 1. The last packet of a message is always acknowledged.
 	AckEvery int
-	// Priority is that of data packets.
+	// Priority is that of data packets whose engine chooses none.
 	Priority uint8
+	// Classes says that engines choose priorities (cc.Control.Class).
+	Classes bool
+	// Receiver, if not nil, makes what decides at a host what is sent to it, with
+	// the line rate of its port. Then all flows' engines are cc.Granted.
+	Receiver func(host int, line units.Rate) (cc.Receiver, error)
 	// Timeout and RetryCount are those of rc.SendConfig.
 	Timeout, RetryCount uint8
 	// SendDepth bounds the messages that a flow has posted, at least 1.
@@ -79,6 +84,7 @@ type lane struct {
 	desc   rc.Descriptor
 	eff    rc.Effects
 	ack    cc.Ack
+	data   cc.Data
 	_      [64]byte // two workers share no cache line
 }
 
@@ -93,7 +99,7 @@ type ending struct {
 // What a NIC knows of a packet beside what the fabric does is in its Notes: when
 // its first bit went on the wire, or that of the packet it answers; for an
 // acknowledgement the largest hop delay on the way there, and these flags of what
-// the packets that it answers met. Note is the receiver or sender that the packet
+// the packets that it answers met; for a grant the limit. Note is the receiver or sender that the packet
 // is for: its slot and generation.
 const (
 	metCE uint8 = 1 << iota
@@ -105,7 +111,8 @@ const (
 
 // Stats counts what the NICs of a fleet did.
 type Stats struct {
-	TxPackets, RxPackets uint64 // acknowledgements included
+	TxPackets, RxPackets uint64 // acknowledgements and grants included
+	Grants               uint64 // given
 	Stale                uint64 // packets that came for a flow that had ended
 	Payload              units.Bytes
 }
@@ -120,7 +127,16 @@ func New(e *des.Engine, net *fabric.Network, cfg Config) (*Fleet, error) {
 	f.addLanes(1)
 	for host := range f.nics {
 		n := &f.nics[host]
-		*n = nic{fleet: f, host: int32(host), line: net.LineRate(host), wireAt: units.Never, timerAt: units.Never, startAt: units.Never}
+		*n = nic{fleet: f, host: int32(host), line: net.LineRate(host), wireAt: units.Never, timerAt: units.Never, startAt: units.Never, recvAt: units.Never}
+		if cfg.Classes {
+			n.classes = new([fabric.MaxPriorities]queue)
+		}
+		if cfg.Receiver != nil {
+			var err error
+			if n.recv, err = cfg.Receiver(host, n.line); err != nil {
+				return nil, err
+			}
+		}
 		n.id, n.src = e.AddHandler(n), e.NewSources(1)
 		net.Attach(host, n)
 	}
@@ -152,6 +168,7 @@ func (f *Fleet) Stats() Stats {
 		x := &f.lanes[i].stats
 		s.TxPackets += x.TxPackets
 		s.RxPackets += x.RxPackets
+		s.Grants += x.Grants
 		s.Stale += x.Stale
 		s.Payload += x.Payload
 	}
@@ -218,6 +235,9 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	if flow.Message <= 0 || flow.Message > units.GiB*2 || flow.Size < 0 {
 		return Ref{}, fmt.Errorf("reduced: a flow of %v in messages of %v: set 0 or more, in messages above 0 and up to 2GiB", flow.Size, flow.Message)
 	}
+	if _, granted := flow.Congestion.Engine.(cc.Granted); granted != (f.cfg.Receiver != nil) {
+		return Ref{}, fmt.Errorf("reduced: flow %d: receivers that grant and engines that wait for grants need each other: set both Config.Receiver and Congestion.Engine to the scheme's", flow.ID)
+	}
 	depth := min(max(4, int((postAhead+flow.Message-1)/flow.Message)), f.cfg.SendDepth)
 	if flow.Size > 0 {
 		depth = min(depth, int((flow.Size+flow.Message-1)/flow.Message))
@@ -236,11 +256,14 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	src, dst := &f.nics[flow.Src], &f.nics[flow.Dst]
 	s, from := src.newSender()
 	r, to := dst.newReceiver(now)
-	*r = receiver{qp: rx, gen: r.gen, peer: from, telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority, cnpInterval: flow.Congestion.CNPInterval}
+	*r = receiver{
+		qp: rx, gen: r.gen, peer: from, src: int32(flow.Src), hash: flow.FlowHash, size: flow.Size,
+		telemetry: flow.Congestion.Telemetry, ackPriority: flow.Congestion.AckPriority, cnpInterval: flow.Congestion.CNPInterval,
+	}
 	*s = sender{
 		qp: tx, gen: s.gen, id: flow.ID, dst: int32(flow.Dst), peer: to, hash: flow.FlowHash,
 		telemetry: flow.Congestion.Telemetry, size: flow.Size, message: flow.Message, stop: flow.Stop, depth: int32(depth),
-		control: cc.Control{Rate: src.line, Window: cc.Unlimited},
+		control: cc.Control{Rate: src.line, Window: cc.Unlimited}, priority: f.cfg.Priority,
 	}
 	if flow.Congestion.ECT {
 		s.packetFlags = fabric.ECT
@@ -248,7 +271,9 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	if flow.Congestion.Engine != nil {
 		s.steering = &steering{engine: flow.Congestion.Engine, baseRTT: flow.Congestion.BaseRTT}
 		s.control = s.steering.engine.Control()
+		s.steering.granted, _ = flow.Congestion.Engine.(cc.Granted)
 		s.steering.pace(src.line, f.cfg.MTU, s.control.Rate)
+		s.priority = f.priority(s.control)
 	}
 	if at > now {
 		src.later(at, from)
@@ -317,7 +342,14 @@ func (f *Fleet) settle(e *ending) {
 	to := &f.nics[e.dst]
 	if r := to.receiver(e.receiver); r != nil {
 		e.Delivered = r.delivered
-		to.closing = append(to.closing, closing{e.At - f.cfg.Completion + f.linger, e.receiver})
+		at := e.At - f.cfg.Completion + f.linger
+		to.closing = append(to.closing, closing{at, e.receiver})
+		if r.begun && !r.over {
+			to.alarm(at)
+			if f.division != nil {
+				f.division.Wake(int(e.dst), to.Next())
+			}
+		}
 	}
 	if f.onDone != nil {
 		f.onDone(&e.Done)

@@ -3,6 +3,7 @@ package reduced
 import (
 	"slices"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -22,7 +23,8 @@ type nic struct {
 	startAt  units.Time // of the first of starts, or Never
 	paused   uint8
 
-	due           queue // senders with a packet that transport and window let go
+	due           queue                        // senders with a packet that transport and window let go
+	classes       *[fabric.MaxPriorities]queue // instead of due, by priority, where engines choose it
 	order         uint32
 	senders       []sender
 	receivers     []receiver
@@ -31,7 +33,10 @@ type nic struct {
 	begun         []uint32        // slots of senders that have begun, in that order
 	starts        []start         // flows that are to begin, by time
 	closing       []closing       // receivers whose flows have ended, by time
-	held          []fabric.Handle // acknowledgements of paused priorities
+	held          []fabric.Handle // acknowledgements and grants of paused priorities
+
+	recv   cc.Receiver // of the flows to this host, or nil
+	recvAt units.Time  // of the pending evReceiver, or Never
 }
 
 // start is a sender that is to begin.
@@ -50,9 +55,10 @@ type closing struct {
 
 // Kinds of events, in the order in which they go at one instant.
 const (
-	evWire  uint32 = iota // the wire is free for data, or a paced flow is due
-	evTimer               // a transport timer may have run out
-	evStart               // a flow begins
+	evWire     uint32 = iota // the wire is free for data, or a paced flow is due
+	evTimer                  // a transport timer may have run out
+	evStart                  // a flow begins
+	evReceiver               // the receiver's timer, or one of its flows has ended
 )
 
 // Handle implements des.Handler. Of the events of a kind only the one that is
@@ -60,12 +66,12 @@ const (
 func (n *nic) Handle(ev des.Event) { n.wake(&n.fleet.lanes[0], ev.At, ev.Kind) }
 
 // Next implements fabric.Process.
-func (n *nic) Next() units.Time { return min(n.wireAt, n.timerAt, n.startAt) }
+func (n *nic) Next() units.Time { return min(n.wireAt, n.timerAt, n.startAt, n.recvAt) }
 
 // Wake implements fabric.Process.
 func (n *nic) Wake(x *fabric.Lane, now units.Time) {
 	l := &n.fleet.lanes[x.Index()]
-	for kind := range evStart + 1 {
+	for kind := range evReceiver + 1 {
 		n.wake(l, now, kind)
 	}
 }
@@ -85,6 +91,9 @@ func (n *nic) wake(l *lane, now units.Time, kind uint32) {
 		slot := slotOf(due.sender)
 		n.begin(l, now, slot, &n.senders[slot])
 		n.turn(l, now)
+	case kind == evReceiver && now == n.recvAt:
+		n.recvAt = units.Never
+		n.receiverTimer(l, now)
 	}
 }
 
@@ -170,6 +179,9 @@ func (n *nic) close(now units.Time) {
 	k := 0
 	for ; k < len(n.closing) && n.closing[k].at <= now; k++ {
 		i := slotOf(n.closing[k].receiver)
+		if r := &n.receivers[i]; r.begun && !r.over {
+			n.recv.OnEnd(now, i)
+		}
 		n.receivers[i] = receiver{gen: n.receivers[i].gen}
 		n.freeReceivers = append(n.freeReceivers, i)
 	}
@@ -201,7 +213,7 @@ func (n *nic) pause(l *lane, now units.Time, paused uint8) {
 	n.turn(l, now)
 }
 
-// transmit puts an acknowledgement on the wire, behind what is there.
+// transmit puts an acknowledgement or a grant on the wire, behind what is there.
 func (n *nic) transmit(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet) {
 	if n.paused&(1<<(p.Priority&7)) != 0 {
 		n.held = append(n.held, h)
@@ -214,6 +226,10 @@ func (n *nic) transmit(l *lane, now units.Time, h fabric.Handle, p *fabric.Packe
 // turn gives the wire to the flow that is due, or sets the alarm for when it can
 // be given to one.
 func (n *nic) turn(l *lane, now units.Time) {
+	if n.classes != nil {
+		n.turnByClass(l, now)
+		return
+	}
 	for len(n.due) > 0 {
 		if n.paused&(1<<(n.fleet.cfg.Priority&7)) != 0 {
 			return // Pause comes again
@@ -227,6 +243,27 @@ func (n *nic) turn(l *lane, now units.Time) {
 			return
 		}
 		n.send(l, now, first.sender, &n.senders[first.sender])
+	}
+}
+
+// turnByClass is turn where engines choose priorities: the most urgent that is due
+// goes first.
+func (n *nic) turnByClass(l *lane, now units.Time) {
+	next := units.Never
+	for p := fabric.MaxPriorities - 1; p >= 0; p-- {
+		q := &n.classes[p]
+		for len(*q) > 0 && n.paused&(1<<p) == 0 {
+			first := &(*q)[0]
+			if at := max(first.at, n.dataFree); at > now {
+				next = min(next, at)
+				break
+			}
+			n.send(l, now, first.sender, &n.senders[first.sender])
+		}
+	}
+	if next < n.wireAt {
+		n.wireAt = next
+		n.schedule(next, evWire)
 	}
 }
 

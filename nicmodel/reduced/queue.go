@@ -20,9 +20,17 @@ func (a *entry) before(b *entry) bool {
 	return int32(a.order-b.order) < 0
 }
 
+// queueOf is the queue that a sender belongs to.
+func (n *nic) queueOf(s *sender) *queue {
+	if n.classes != nil {
+		return &n.classes[s.priority&7]
+	}
+	return &n.due
+}
+
 // place puts an entry at i, and tells its sender.
-func (n *nic) place(i int, e entry) {
-	n.due[i] = e
+func (n *nic) place(q queue, i int, e entry) {
+	q[i] = e
 	n.senders[e.sender].place = int32(i + 1)
 }
 
@@ -30,51 +38,55 @@ func (n *nic) place(i int, e entry) {
 func (n *nic) push(slot uint32, at units.Time) {
 	n.order++
 	e := entry{at, n.order, slot}
-	i := int(n.senders[slot].place) - 1
+	s := &n.senders[slot]
+	q := n.queueOf(s)
+	i := int(s.place) - 1
 	if i < 0 {
-		n.due = append(n.due, e)
-		i = len(n.due) - 1
+		*q = append(*q, e)
+		i = len(*q) - 1
 	}
-	n.sift(i, e)
+	n.sift(*q, i, e)
 }
 
 // sift finds the place of an entry for which there is room at i.
-func (n *nic) sift(i int, e entry) {
+func (n *nic) sift(q queue, i int, e entry) {
 	for i > 0 {
 		up := (i - 1) / 2
-		if !e.before(&n.due[up]) {
+		if !e.before(&q[up]) {
 			break
 		}
-		n.place(i, n.due[up])
+		n.place(q, i, q[up])
 		i = up
 	}
 	for {
 		down := 2*i + 1
-		if down >= len(n.due) {
+		if down >= len(q) {
 			break
 		}
-		if r := down + 1; r < len(n.due) && n.due[r].before(&n.due[down]) {
+		if r := down + 1; r < len(q) && q[r].before(&q[down]) {
 			down = r
 		}
-		if !n.due[down].before(&e) {
+		if !q[down].before(&e) {
 			break
 		}
-		n.place(i, n.due[down])
+		n.place(q, i, q[down])
 		i = down
 	}
-	n.place(i, e)
+	n.place(q, i, e)
 }
 
 // remove takes a sender out.
 func (n *nic) remove(slot uint32) {
-	i := int(n.senders[slot].place) - 1
+	s := &n.senders[slot]
+	i := int(s.place) - 1
 	if i < 0 {
 		return
 	}
-	n.senders[slot].place = 0
-	last := n.due[len(n.due)-1]
-	n.due = n.due[:len(n.due)-1]
-	if i < len(n.due) {
-		n.sift(i, last)
+	s.place = 0
+	q := n.queueOf(s)
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	if i < len(*q) {
+		n.sift(*q, i, last)
 	}
 }

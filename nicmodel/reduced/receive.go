@@ -1,6 +1,7 @@
 package reduced
 
 import (
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
@@ -13,12 +14,16 @@ import (
 type receiver struct {
 	qp          *rc.QP // nil where there is none
 	peer        uint32 // the sender
+	src         int32  // its host
+	hash        uint32 // of the flow's path
 	gen         uint8
 	ackPriority uint8
 	telemetry   telemetry.Kind
 	met         uint8      // flags of a frame, since the last acknowledgement
 	delay       units.Time // the largest, likewise
+	begun, over bool       // as nic.recv was told; never without one
 	delivered   nicmodel.Delivered
+	size        units.Bytes // 0: without end
 	cnpInterval units.Time
 	cnpAfter    units.Time // when the next notification may be sent
 }
@@ -47,6 +52,10 @@ func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
 		n.notified(l, now, h, p.Note)
 		return
 	}
+	if op == opGrant {
+		n.granted(l, now, h, p)
+		return
+	}
 	if len(n.closing) > 0 {
 		n.close(now)
 	}
@@ -70,7 +79,8 @@ func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
 	if eff.Do&rc.DoCheck != 0 {
 		r.qp.Checked(now, true, eff) // memory is not modelled
 	}
-	if eff.Do&rc.DoPlace != 0 {
+	placed := eff.Do&rc.DoPlace != 0
+	if placed {
 		r.delivered.Payload += units.Bytes(payload)
 		r.delivered.Frames += units.Bytes(p.Size)
 		r.delivered.Packets++
@@ -88,6 +98,13 @@ func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
 		r.met |= hasDelay
 		r.delay = max(r.delay, p.MaxDelay)
 	}
+	tell := placed && n.recv != nil
+	if tell {
+		l.data = cc.Data{
+			Now: now, Flow: slotOf(p.Note), Size: r.size, Bytes: units.Bytes(payload), Arrived: r.delivered.Payload,
+			SentAt: units.Time(p.Notes[0]), ECN: p.Flags&fabric.CE != 0,
+		}
+	}
 	notify, src, hash := r.owes(now, p.Flags), p.Src, p.FlowHash
 	if eff.Do&rc.DoRespond != 0 && r.qp.NextResponse(now, &l.desc) {
 		n.answer(l, now, r, h, p)
@@ -96,6 +113,9 @@ func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
 	}
 	if notify {
 		n.notify(l, now, r, src, hash)
+	}
+	if tell {
+		n.tell(l, now, r)
 	}
 }
 

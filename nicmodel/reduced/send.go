@@ -24,6 +24,7 @@ type sender struct {
 	peer        uint32 // the receiver
 	hash        uint32
 	gen         uint8
+	priority    uint8
 	packetFlags fabric.Flags
 	telemetry   telemetry.Kind
 	steering    *steering // nil without an engine
@@ -41,6 +42,7 @@ type sender struct {
 // steering is what only a flow with an engine needs.
 type steering struct {
 	engine    cc.Engine
+	granted   cc.Granted // the same, or nil
 	baseRTT   units.Time
 	scaler    cc.UpdateScaler
 	app       cc.AppLimit
@@ -96,7 +98,7 @@ func (s *sender) ready(now units.Time) bool {
 		return false
 	}
 	out := s.qp.Inflight()
-	return out == 0 || out+units.Bytes(bytes) <= s.control.Window
+	return out == 0 && s.control.Window > 0 || out+units.Bytes(bytes) <= s.control.Window
 }
 
 // offer puts a flow in line if it has a packet that may go.
@@ -108,7 +110,6 @@ func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 
 // send sends a packet of the flow that is first in line.
 func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
-	fl := n.fleet
 	d := &l.desc
 	if !s.ready(now) || !s.qp.NextRequest(now, d) { // the window has shrunk, or the transport waits
 		n.remove(slot)
@@ -127,7 +128,7 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	}
 	p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
 	p.Src, p.Dst, p.FlowHash = n.host, s.dst, s.hash
-	p.Priority, p.Flags, p.Telemetry = fl.cfg.Priority, s.packetFlags, s.telemetry
+	p.Priority, p.Flags, p.Telemetry = s.priority, s.packetFlags, s.telemetry
 	p.Note, p.Notes[0] = s.peer, uint64(max(now, n.wireFree))
 	l.stats.TxPackets++
 	n.wireFree = l.Transmit(now, int(n.host), h)
@@ -161,6 +162,14 @@ func (s *sender) pace(line units.Rate) {
 func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 	changed := c.Rate != s.control.Rate
 	s.control = c
+	if priority := n.fleet.priority(c); priority != s.priority {
+		waits := s.place != 0
+		n.remove(slot)
+		s.priority = priority
+		if waits {
+			n.push(slot, max(s.next, now))
+		}
+	}
 	if !changed {
 		return
 	}

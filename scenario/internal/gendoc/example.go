@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -43,6 +44,9 @@ func example(s *scenario.Section) string {
 		return ""
 	case s.Path == "config":
 		keys = append([]string{"engine: " + s.Kind, "config:"}, indent(keys)...)
+		if e, err := cc.Lookup(s.Kind); err == nil && e.NewReceiver != nil {
+			keys = append(keys, "override: {nic: {model: reduced}}")
+		}
 		return place("systems[]", keys, nil)
 	case s.Kind != "":
 		keys = append([]string{"kind: " + s.Kind}, keys...)
