@@ -3,6 +3,7 @@ package reproduce
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -149,7 +150,7 @@ func TestRunsAreKept(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// One is lost, one is another program's.
+	// One is lost, and one is another program's alone.
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) != 4 {
 		t.Fatalf("%v kept: %v", files, err)
@@ -157,28 +158,35 @@ func TestRunsAreKept(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	st := &store{dir: dir, program: "another"}
 	d, err := bench.LoadJSON(files[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.put(filepath.Base(files[1]), d); err != nil {
+	base := filepath.Base(files[1])
+	another := &store{dir: dir, program: "another"}
+	if err := errors.Join(os.Remove(files[1]), another.put(base[:strings.LastIndex(base, "-")], d)); err != nil {
 		t.Fatal(err)
 	}
-	for want, foreign := range map[int]bool{2: false} {
-		o.Foreign = foreign
-		r, err := Do(t.Context(), []*Row{tiny()}, o)
-		if err != nil || r.RunsReused != want {
-			t.Errorf("foreign %v: %v, %v", foreign, r, err)
-		}
+	o.Foreign = true
+	if r, err := Do(t.Context(), []*Row{tiny()}, o); err != nil || r.RunsReused != 3 || !r.AnyVersion {
+		t.Errorf("of any version: %v, %v", r, err)
+	}
+	o.Foreign = false
+	if r, err := Do(t.Context(), []*Row{tiny()}, o); err != nil || r.RunsReused != 3 {
+		t.Errorf("of this version: %v, %v", r, err)
+	}
+	if files, err = filepath.Glob(filepath.Join(dir, "*.json")); err != nil || len(files) != 5 {
+		t.Errorf("versions overwrite one another: %v, %v", files, err)
 	}
 	if parts, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(parts) > 0 {
 		t.Errorf("left behind: %v", parts)
 	}
 
 	// One is damaged.
-	if err := os.WriteFile(files[2], []byte("{"), 0o666); err != nil {
-		t.Fatal(err)
+	for _, name := range files {
+		if err := os.WriteFile(name, []byte("{"), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := Do(t.Context(), []*Row{tiny()}, o); err == nil || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("a damaged file: %v", err)

@@ -20,7 +20,7 @@ type job struct {
 	sets     []string
 	system   string
 	seed     uint64
-	key      string  // of the file that keeps the result
+	key      string  // what the file that keeps the result is called, but for the program
 	seconds  float64 // about how long it takes
 }
 
@@ -105,8 +105,8 @@ func essence(s *scenario.Scenario, sys *scenario.System) ([]byte, error) {
 	return one.YAML()
 }
 
-// name is the file that keeps a job's result: readable, and with a hash of the text
-// that tells variants apart.
+// name is what a job's result is kept as: readable, and with a hash of the text that
+// tells variants apart.
 func (j *job) name(text []byte) string {
 	sum := sha256.Sum256(text)
 	plain := strings.Map(func(r rune) rune {
@@ -116,7 +116,7 @@ func (j *job) name(text []byte) string {
 		}
 		return '_'
 	}, j.system)
-	return fmt.Sprintf("%s-%s-seed%d.json", plain, hex.EncodeToString(sum[:])[:16], j.seed)
+	return fmt.Sprintf("%s-%s-seed%d", plain, hex.EncodeToString(sum[:])[:16], j.seed)
 }
 
 // run runs the job.

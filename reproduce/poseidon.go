@@ -17,6 +17,8 @@ func poseidon() []*Row {
 		poseidonReverse(),
 		poseidonStepInOut(),
 		poseidonRampup(),
+		poseidonStability(),
+		poseidonRTT(),
 	}
 }
 
@@ -35,8 +37,8 @@ const wireNote = "rates are those on the wire, headers and gaps included, which 
 
 func poseidonMultihop() *Row {
 	r := &Row{
-		ID: "poseidon-multihop", Seconds: 8,
-		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 5},
+		ID: "poseidon-multihop", Seconds: 3,
+		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2},
 		Read: func(s *Seed, f *Figures) {
 			for _, h := range figure14 {
 				f.Add("victim_"+h.name()+"_gbps", float64(s.System(h.name(), "Poseidon").Label("victim").WireGbps))
@@ -64,9 +66,9 @@ func poseidonMultihop() *Row {
 func poseidonMultihopSwift() *Row {
 	one := hops{0, 2} // one congested hop
 	r := &Row{
-		ID: "poseidon-multihop-swift", Seconds: 25,
+		ID: "poseidon-multihop-swift", Seconds: 4,
 		Runs:  []Run{{Name: one.name(), Sets: one.sets()}},
-		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 12},
+		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2.5},
 		Read: func(s *Seed, f *Figures) {
 			for _, name := range []string{"Swift", "HPCC"} {
 				for _, h := range append([]hops{one}, figure14...) {
@@ -120,8 +122,8 @@ func poseidonReverse() *Row {
 	flows := []int{0, 2, 5, 9}
 	run := func(n int) string { return fmt.Sprintf("n%d", n) }
 	r := &Row{
-		ID: "poseidon-reverse", Seconds: 15,
-		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 8},
+		ID: "poseidon-reverse", Seconds: 5,
+		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 3},
 		Read: func(s *Seed, f *Figures) {
 			least := math.Inf(1)
 			for _, name := range []string{"Poseidon", "Swift", "HPCC"} {
@@ -185,8 +187,8 @@ func poseidonStepInOut() *Row {
 		return jain, sum / float64(n)
 	}
 	return &Row{
-		ID: "poseidon-stepinout", Runs: []Run{{}}, Seconds: 8,
-		Quick: &Quick{Seconds: 8},
+		ID: "poseidon-stepinout", Runs: []Run{{}}, Seconds: 2,
+		Quick: &Quick{Seconds: 2},
 		Read: func(s *Seed, f *Figures) {
 			for _, name := range []string{"Poseidon", "Swift"} {
 				jain, variation := phases(s.System("", name))
@@ -227,7 +229,7 @@ func poseidonRampup() *Row {
 		return rate.X[len(rate.X)-1] - gone
 	}
 	return &Row{
-		ID: "poseidon-rampup", Runs: []Run{{}}, Seeds: 5, Seconds: 40,
+		ID: "poseidon-rampup", Runs: []Run{{}}, Seeds: 5, Seconds: 15,
 		Quick: &Quick{Sets: []string{"duration=12ms"}, Seconds: 4},
 		Read: func(s *Seed, f *Figures) {
 			for _, name := range systems {

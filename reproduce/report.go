@@ -25,6 +25,8 @@ type Report struct {
 	Runs      int      `json:"runs"`   // of the simulator
 	// RunsReused is how many of them were kept from an earlier call.
 	RunsReused int `json:"runs_reused"`
+	// AnyVersion says that kept runs of other versions of the program were used, too.
+	AnyVersion bool `json:"any_version,omitempty"`
 	// MemoryMiB is what the program had of the system at the end of this call, which
 	// is the most it ever had.
 	MemoryMiB int `json:"memory_mib"`

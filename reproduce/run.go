@@ -73,7 +73,7 @@ func Do(ctx context.Context, rows []*Row, o Options) (*Report, error) {
 	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	r.Program, r.Arguments, r.Quick = program, o.Arguments, o.Quick
+	r.Program, r.Arguments, r.Quick, r.AnyVersion = program, o.Arguments, o.Quick, o.Foreign
 	r.StartTime = start.UTC().Format(time.RFC3339)
 	r.WallS, r.Cores = time.Since(start).Round(time.Millisecond).Seconds(), o.Jobs
 	r.Runs, r.RunsReused = len(p.jobs), len(p.jobs)-done

@@ -1,6 +1,8 @@
 package reproduce
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +13,8 @@ import (
 )
 
 // store keeps results in a directory: each as sluice run --json writes it, with the
-// program that made it as the version.
+// program that made it as the version, and in a file of that program's own, so that
+// several versions can share a directory.
 type store struct {
 	dir     string
 	program string
@@ -19,20 +22,37 @@ type store struct {
 	foreign bool
 }
 
-// get returns a result that is kept, nil if there is none of this program.
+// file is where this program keeps the result of a job.
+func (s *store) file(key string) string {
+	sum := sha256.Sum256([]byte(s.program))
+	return filepath.Join(s.dir, key+"-"+hex.EncodeToString(sum[:])[:8]+".json")
+}
+
+// get returns a result that is kept, nil if there is none of this program, or, if
+// foreign, of any.
 func (s *store) get(key string) (*bench.Result, error) {
-	d, err := bench.LoadJSON(filepath.Join(s.dir, key))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("%w: remove the file to have it made again", err)
-	case len(d.Results) != 1 || len(d.Results[0].Systems) != 1:
-		return nil, fmt.Errorf("%s holds no result of one system: remove the file to have it made again", filepath.Join(s.dir, key))
-	case d.Environment.Sluice != s.program && !s.foreign:
-		return nil, nil
+	names := []string{s.file(key)}
+	if s.foreign {
+		others, err := filepath.Glob(filepath.Join(s.dir, key+"-*.json"))
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, others...)
 	}
-	return d.Results[0], nil
+	for _, name := range names {
+		d, err := bench.LoadJSON(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("%w: remove the file to have it made again", err)
+		case len(d.Results) != 1 || len(d.Results[0].Systems) != 1:
+			return nil, fmt.Errorf("%s holds no result of one system: remove the file to have it made again", name)
+		case d.Environment.Sluice == s.program || s.foreign:
+			return d.Results[0], nil
+		}
+	}
+	return nil, nil
 }
 
 // has reports whether get would return a result.
@@ -50,7 +70,7 @@ func (s *store) put(key string, d *bench.Document) error {
 	}
 	err = errors.Join(bench.WriteJSON(f, d), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(s.dir, key))
+		err = os.Rename(f.Name(), s.file(key))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))

@@ -58,6 +58,9 @@ func (r *Report) Summary() string {
 	if r.Quick {
 		s += " In small: the full length counts."
 	}
+	if r.AnyVersion {
+		s += " Runs of other versions of the program may be among them."
+	}
 	s += fmt.Sprintf(" %d of the papers' %d rows can be run.", r.Defined, r.Listed)
 	return s + fmt.Sprintf("\n%d runs, %d of them kept from earlier; %.0f s with %d at a time; %d MiB of memory.",
 		r.Runs, r.RunsReused, r.WallS, r.Cores, r.MemoryMiB)

@@ -94,8 +94,8 @@ func timelyFig2() *Row {
 	}
 	percents := []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95}
 	return &Row{
-		ID: "timely-fig2", Runs: []Run{{}}, Seconds: 8,
-		Quick: &Quick{Seconds: 8},
+		ID: "timely-fig2", Runs: []Run{{}}, Seconds: 2,
+		Quick: &Quick{Seconds: 2},
 		Read: func(s *Seed, f *Figures) {
 			x := s.System("", "TIMELY")
 			q, rtt := queue(x), x.CDF("rtt", "all")
@@ -144,8 +144,8 @@ func timelyFig5() *Row {
 	return &Row{
 		ID:      "timely-fig5",
 		Runs:    []Run{{Name: "none", Sets: []string{"params.secondary=0"}, Only: []string{same}}, {Name: "reverse"}},
-		Seconds: 6,
-		Quick:   &Quick{Sets: []string{"duration=150ms"}, Seconds: 4},
+		Seconds: 2,
+		Quick:   &Quick{Sets: []string{"duration=150ms"}, Seconds: 1.5},
 		Read: func(s *Seed, f *Figures) {
 			for _, x := range []struct {
 				name string
@@ -238,7 +238,7 @@ func timelyFig12() *Row {
 	run := func(low, noise int) string { return fmt.Sprintf("tlow%d_noise%d", low, noise) }
 	r := &Row{
 		ID: "timely-fig12", Seconds: 15, Varies: []string{"t_low"},
-		Quick: &Quick{Sets: short600(), Seconds: 4},
+		Quick: &Quick{Sets: []string{"duration=300ms", "warmup=200ms"}, Seconds: 8},
 		Read: func(s *Seed, f *Figures) {
 			for _, low := range lows {
 				for _, noise := range noises {
@@ -414,7 +414,7 @@ func timelyFig17() *Row {
 	run := func(c, high int) string { return fmt.Sprintf("%dconn_thigh%d", c, high) }
 	r := &Row{
 		ID: "timely-fig17", Seconds: 30, Varies: []string{"t_high"},
-		Quick: &Quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 10},
+		Quick: &Quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 11},
 		Read: func(s *Seed, f *Figures) {
 			for _, c := range connections {
 				for _, high := range highs {
