@@ -44,6 +44,7 @@ func (n *NIC) schedule(now units.Time) {
 			return
 		}
 		q := n.flows[flow]
+		q.rc.BoundInflight(q.next.control.Window)
 		if q.rc.NextRequest(now, &n.desc) {
 			if !n.desc.Retransmit {
 				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)

@@ -238,8 +238,8 @@ type NIC struct {
 	MTU int `yaml:"mtu" eg:"4096"`
 	// The receiver acknowledges each message's last packet and every so many
 	// in between. Where the engine runs in the NIC, 1 gives it all there is to
-	// know; with more packets than fit into an engine's window it stands still until
-	// the retransmission timer.
+	// know; of an engine's window some packet asks for an acknowledgement in any
+	// case.
 	AckEvery int `yaml:"ack_every" eg:"4"`
 	// Priority of data packets, 0 to 7; 7 is the most urgent.
 	Priority int `yaml:"priority" eg:"3"`

@@ -111,6 +111,7 @@ func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 // send sends a packet of the flow that is first in line.
 func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	d := &l.desc
+	s.qp.BoundInflight(s.control.Window)
 	if !s.ready(now) || !s.qp.NextRequest(now, d) { // the window has shrunk, or the transport waits
 		n.remove(slot)
 		return

@@ -68,9 +68,10 @@ type SendConfig struct {
 	// counts them as messages, its credits can't be used with them.
 	ReadPackets int
 	// AckReqEvery sets AckReq on every so many packets of a message, beside
-	// its last one and the one that exhausts Window, which always have it. 0
-	// means 64. 1 is for congestion control that acts on each packet. A
-	// driver may set AckReq on any request itself.
+	// its last one, the one that exhausts Window and those that
+	// [QP.BoundInflight] makes do so, which always have it. 0 means 64. 1 is for
+	// congestion control that acts on each packet. A driver may set AckReq on
+	// any request itself.
 	AckReqEvery int
 	// Window bounds the PSNs that are sent and not acknowledged, 1 to 2^23; 0
 	// means 2^23. A READ may start as long as one PSN is free and reach beyond

@@ -27,9 +27,9 @@
 // wanted, and send it. Fetches may take their time; packets leave in the order
 // of the calls. On an unreliable connection say [QP.Sent] of each when it has
 // left. A SourceLocalInv is no packet: invalidate the key and go on.
-// When a fetch fails, say [QP.FailSend] or [QP.FailResponse]. A driver that
-// wants to hear of a packet early (its window is full, say) may set AckReq in
-// the header of any request.
+// When a fetch fails, say [QP.FailSend] or [QP.FailResponse]. A driver with a
+// window of its own says so by [QP.BoundInflight], and one that wants to hear of a
+// packet early may set AckReq in the header of any request.
 //
 // To receive: hand each packet with a good ICRC from the peer to
 // [QP.Receive], and do what [Effects].Do says, in this order:

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -267,6 +269,52 @@ func TestAtomicHoldsBack(t *testing.T) {
 	if !p.b.NextResponse(0, &p.d) || p.d.Header.Orig != 42 {
 		t.Errorf("answer %+v, want 42", p.d.Header)
 	}
+}
+
+// Whenever a driver's bound holds packets back, an answer is due that lifts it: also
+// after the bound has shrunk below what is in flight, and with far fewer packets to
+// the window than to an acknowledgement.
+func TestBoundInflight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tx, err := New(Config{MTU: 1024, SendDepth: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.ReadyToSend(SendConfig{AckReqEvery: rapid.IntRange(1, 1000).Draw(t, "every")}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.PostSend(&Request{Op: ib.WRRDMAWrite, Length: 1 << 20, RKey: 1}); err != nil {
+			t.Fatal(err)
+		}
+		var (
+			d     Descriptor
+			eff   Effects
+			asked []units.PSN // not answered yet
+		)
+		for range 2000 {
+			bound := units.Bytes(rapid.IntRange(1024, 64<<10).Draw(t, "bound"))
+			tx.BoundInflight(bound)
+			bytes, more := tx.PeekRequest(0)
+			for more && (tx.Inflight() == 0 || tx.Inflight()+units.Bytes(bytes) <= bound) {
+				if !tx.NextRequest(0, &d) {
+					t.Fatal("no packet where one was announced")
+				}
+				if d.Header.AckReq {
+					asked = append(asked, d.Header.PSN)
+				}
+				bytes, more = tx.PeekRequest(0)
+			}
+			if tx.Inflight() == 0 && !more {
+				return
+			}
+			if len(asked) == 0 {
+				t.Fatalf("%d bytes in flight, bound to %d: no answer is due", tx.Inflight(), bound)
+			}
+			tx.Receive(0, &Header{Opcode: ib.Acknowledge, PSN: asked[0], Syndrome: SyndromeUnlimited}, 0, &eff)
+			asked = asked[1:]
+		}
+		t.Fatal("a mebibyte takes more than 2000 answers")
+	})
 }
 
 // TestInflight counts what a congestion window must bound: payload sent and

@@ -2,6 +2,7 @@ package rc
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
@@ -63,6 +64,7 @@ type requester struct {
 	recovering            bool // went back to una for a lost packet; further news of it are old
 	drained               bool // EventSQDrained was raised
 	inflight              int64
+	bound                 int64 // see BoundInflight; 0 for none
 	timeout               units.Time
 	progress              units.Time // when the timer was last started anew
 	rnrUntil              units.Time // end of an RNR wait, or 0
@@ -320,7 +322,7 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 			}
 			h.Solicited = w.Solicited && w.Op.ConsumesRecv()
 		}
-		h.AckReq = q.service == ib.ServiceRC && q.wantAck(w, last)
+		h.AckReq = q.service == ib.ServiceRC && q.wantAck(w, last, bytes)
 		d.Source, d.Payload, d.Expect, d.Last = SourceRequest, int(bytes), 0, last
 		if bytes == 0 {
 			d.Source = SourceNone
@@ -348,15 +350,29 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 
 // wantAck decides AckReq for the packet before next (IBA 9.7.5.1 leaves it to
 // the requester). Without it on the packet that uses up the window, or that has
-// outrun the credits, nothing but a timeout could go on.
-func (q *QP) wantAck(w *wqe, last bool) bool {
+// outrun the credits, nothing but a timeout could go on. The same is true of the
+// driver's bound, which may shrink below what is in flight: so with one, an
+// answer is always due.
+func (q *QP) wantAck(w *wqe, last bool, bytes int64) bool {
 	q.sinceAckReq++
 	if last || q.sinceAckReq == q.sender.AckReqEvery || q.next-q.una >= q.window ||
-		q.cfg.Credits && w.ssn > q.limit {
+		q.cfg.Credits && w.ssn > q.limit ||
+		q.bound > 0 && (q.asked <= q.una || q.inflight+bytes > q.bound-int64(q.cfg.MTU)) {
 		q.sinceAckReq = 0
 		return true
 	}
 	return false
+}
+
+// BoundInflight says that the driver lets no more bytes be in flight than n, from
+// the next packet on; 0 and [math.MaxInt64] are no bound. Acknowledgements are asked
+// for such that one is due whenever the bound holds packets back; that itself is
+// the driver's to do.
+func (q *QP) BoundInflight(n units.Bytes) {
+	if n == math.MaxInt64 {
+		n = 0
+	}
+	q.bound = int64(n)
 }
 
 // Inflight returns the bytes that are sent, or requested by READs, and not yet
