@@ -46,7 +46,8 @@ func (n *Network) foresee(d *Division, node int) {
 func (n *Network) foreseeMore(d *Division, node int) {
 	v := &n.nodes[node]
 	for i := v.first; i < v.first+v.count; i++ {
-		if in := &n.inlets[i]; in.head != nil && in.n < chunkEntries {
+		// Before the first is taken, the other end may be setting head.
+		if in := &n.inlets[i]; in.taken != 0 && in.n < chunkEntries {
 			prefetch.Line(unsafe.Pointer(&in.head.e[in.n]))
 		}
 		if o := &n.ports[i].wire; o.tail != nil && o.n < chunkEntries {

@@ -94,7 +94,7 @@ func (n *Network) Divide(lanes int) (*Division, error) {
 	d := &Division{
 		n: n, window: window, ends: make([]Process, len(n.hosts)),
 		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
-		busy: make([]uint16, len(n.nodes)+foresight), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
+		busy: make([]uint16, len(n.nodes)), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
 	}
 	for i := range d.next {
 		d.next[i] = units.Never
@@ -196,11 +196,12 @@ func (d *Division) Run(lane, first, last int) {
 	mail := d.mail[d.parity^1]
 	n := d.n
 	for v := first; v < last; v++ {
-		if d.busy[v+1] >= busyNode {
-			n.foreseeMore(d, v+1)
+		// Nodes from last on may be at work on another lane.
+		if w := v + 1; w < last && d.busy[w] >= busyNode {
+			n.foreseeMore(d, w)
 		}
-		if d.busy[v+foresight] >= busyNode {
-			n.foresee(d, v+foresight)
+		if w := v + foresight; w < last && d.busy[w] >= busyNode {
+			n.foresee(d, w)
 		}
 		due := d.next[v]
 		if m := units.Time(mail[v].Load()); m != units.Never {
