@@ -24,8 +24,10 @@ type measurement struct {
 	ofPriority [fabric.MaxPriorities]*priority
 	framing    units.Bytes // of the links that lead to hosts
 	progress   func(float64)
-	log        *flowLog // nil if nobody asked
-	fairness   *fairness
+	// interrupted is nil if nobody can.
+	interrupted func() error
+	log         *flowLog // nil if nobody asked
+	fairness    *fairness
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
 
@@ -95,7 +97,7 @@ type portBaseline struct {
 // newMeasurement observes a simulation of a scenario. Of the options it takes those
 // that say what becomes of what is measured as the run goes.
 func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measurement, error) {
-	m := &measurement{sim: sim, spec: &s.Measure, warmup: s.Warmup, progress: func(float64) {}, rows: opt.Series}
+	m := &measurement{sim: sim, spec: &s.Measure, warmup: s.Warmup, progress: func(float64) {}, interrupted: opt.Interrupted, rows: opt.Series}
 	m.log = newFlowLog(opt.Flows, s.Name, sim.sys.Name)
 	m.seriesRow.Scenario, m.seriesRow.System = s.Name, sim.sys.Name
 	topo := sim.net.Topology()
@@ -140,6 +142,12 @@ func (m *measurement) begin() {
 }
 
 func (m *measurement) tick(now units.Time) {
+	if m.interrupted != nil {
+		if err := m.interrupted(); err != nil {
+			m.sim.fail(err)
+			return
+		}
+	}
 	if !m.warm && now >= m.warmup {
 		m.warmUp()
 	}

@@ -2,10 +2,13 @@ package bench
 
 import (
 	"encoding/csv"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/scenario"
 )
 
 // WriteCSV writes figures into a directory, which it makes if need be: SCENARIO.csv
@@ -30,6 +33,26 @@ func WriteCSV(dir string, results ...*Result) error {
 			if err := writeCSVFile(base+f.ending, f.rows); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// CheckCSV refuses scenarios that could not be told apart in a directory of WriteCSV
+// and SeriesLog, which leave out of names what is not fit for a file.
+func CheckCSV(scenarios ...*scenario.Scenario) error {
+	files := map[string]string{} // scenarios by the name of their file
+	for _, s := range scenarios {
+		if other, taken := files[fileName(s.Name)]; taken {
+			return fmt.Errorf("the CSV of scenarios %q and %q would have the same file, %s.csv: give them names that differ in letters or digits, or run one after the other into directories of their own", other, s.Name, fileName(s.Name))
+		}
+		files[fileName(s.Name)] = s.Name
+		systems := map[string]string{}
+		for i, sys := range s.Systems {
+			if other, taken := systems[fileName(sys.Name)]; taken {
+				return s.Errorf(fmt.Sprintf("systems[%d].name", i), "the CSV of systems %q and %q would have the same files, %s.%s.*.csv: give them names that differ in letters or digits", other, sys.Name, fileName(s.Name), fileName(sys.Name))
+			}
+			systems[fileName(sys.Name)] = sys.Name
 		}
 	}
 	return nil

@@ -26,6 +26,9 @@ type Options struct {
 	// the run comes to it; never concurrently. The row is valid during the call. An
 	// error ends the run.
 	Series func(*SeriesRow) error
+	// Interrupted, unless it is nil, is asked at every step of the measurement. Its
+	// error ends the run, after the records of the flows under way.
+	Interrupted func() error
 	// NoSeries leaves series out of the result, and so holds none in memory.
 	NoSeries bool
 }

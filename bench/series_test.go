@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluice-rdma/sluice/scenario"
 )
 
 // The rows that come as a run goes are the series of its result, file by file.
@@ -75,7 +78,11 @@ workloads:
 				at[cell] = j
 			}
 			for _, x := range series {
-				column, ok := at[x.Name+" ["+x.Unit+"]"]
+				title := x.Name
+				if x.Unit != "" {
+					title += " [" + x.Unit + "]"
+				}
+				column, ok := at[title]
 				if !ok {
 					t.Fatalf("%s, %s: no column for %s in %q", name, kind, x.Name, rows[0])
 				}
@@ -122,6 +129,73 @@ workloads:
 
 // same compares measured values, and takes all that were not measured for one.
 func same(a, b Float) bool { return a == b || !a.Measured() && !b.Measured() }
+
+// A run that is interrupted has said all there was up to then, of flows and series.
+func TestInterrupted(t *testing.T) {
+	s := parse(t, `
+duration: 1ms
+topology: {kind: star, hosts: 3, host_rate: 25Gbps}
+nic: {model: reduced}
+systems: [{engine: timely}, {engine: swift}]
+measure: {sample: 10us, window: 10us}
+workloads:
+  - {kind: flows, flows: [{src: h0, dst: h1, size: 10KB}, {src: h1, dst: h2, size: unlimited}]}
+`)
+	stop := errors.New("stop")
+	asked, rows, ended, underWay := 0, 0, 0, 0
+	last := Float(0)
+	_, err := Run(s, Options{
+		Interrupted: func() error {
+			if asked++; asked > 30 {
+				return stop
+			}
+			return nil
+		},
+		Series: func(r *SeriesRow) error {
+			if r.Kind == SeriesRate {
+				rows, last = rows+1, r.AtUs
+			}
+			return nil
+		},
+		Flows: func(r *FlowRecord) error {
+			if r.FCTUs != nil {
+				ended++
+			} else {
+				underWay++
+			}
+			return nil
+		},
+	})
+	if !errors.Is(err, stop) || !strings.Contains(err.Error(), "system timely: at 310us: ") {
+		t.Errorf("error %v", err)
+	}
+	if asked != 31 || rows != 30 || last != 300 || ended != 1 || underWay != 1 {
+		t.Errorf("asked %d times, %d rows up to %v us, %d flows ended and %d under way", asked, rows, last, ended, underWay)
+	}
+}
+
+// Names that would be one file are refused: one would be over the other.
+func TestCheckCSV(t *testing.T) {
+	const text = `
+name: %s
+duration: 1ms
+topology: {kind: star, hosts: 2}
+systems: [{name: a b, engine: timely}, {name: %s, engine: none}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 1KB}]}]
+`
+	a, b, c := parse(t, fmt.Sprintf(text, "x y", "ab")), parse(t, fmt.Sprintf(text, "x-y", "c")), parse(t, fmt.Sprintf(text, "x/y", "c"))
+	if err := CheckCSV(a, b); err != nil {
+		t.Error(err)
+	}
+	for want, scenarios := range map[string][]*scenario.Scenario{
+		`scenarios "x y" and "x/y" would have the same file, x_y.csv`:                 {a, b, c},
+		`:5: systems[1].name: the CSV of systems "a b" and "a_b" would have the same`: {parse(t, fmt.Sprintf(text, "x", "a_b"))},
+	} {
+		if err := CheckCSV(scenarios...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
 
 // Files of a directory that is a file are refused.
 func TestSeriesLogErrors(t *testing.T) {

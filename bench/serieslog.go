@@ -61,7 +61,10 @@ func (l *SeriesLog) create(r *SeriesRow) (*seriesFile, error) {
 	f := &seriesFile{file: file, csv: csv.NewWriter(file)}
 	header := []string{"time [us]"}
 	for _, name := range r.Names {
-		header = append(header, fmt.Sprintf("%s [%s]", name, r.Unit))
+		if r.Unit != "" {
+			name = fmt.Sprintf("%s [%s]", name, r.Unit)
+		}
+		header = append(header, name)
 	}
 	return f, f.csv.Write(header)
 }

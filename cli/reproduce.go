@@ -98,6 +98,9 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 				return usageError{fmt.Errorf("%s: there is no directory %s", name, dir)}
 			}
+			if info, err := os.Stat(name); err == nil && info.IsDir() {
+				return usageError{fmt.Errorf("%s is a directory: name a file", name)}
+			}
 		}
 	}
 	report, err := f.report(rows, ids)
@@ -151,6 +154,9 @@ func (f *reproduceFlags) report(rows []*reproduce.Row, ids []string) (*reproduce
 	defer stop()
 	report, err := reproduce.Do(ctx, rows, f.options)
 	progress.Clear()
+	if dir := (reproduce.DirError{}); errors.As(err, &dir) {
+		return nil, usageError{err}
+	}
 	return report, err
 }
 

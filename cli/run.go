@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +33,11 @@ func newRun(args []string) *cobra.Command {
 		Short: "Run scenarios and print what they gave",
 		Long: `Run scenarios, built-in ones by name or files, and print a table for each. What
 was measured over time goes to --report, --csv and --json. "sluice help scenario"
-lists the keys of a file.`,
+lists the keys of a file.
+
+At an interrupt the run ends, and what there is by then is written: the series of
+--csv and the flows of --flows-out up to that time, and all of the scenarios that
+were done.`,
 		Example: `  sluice run timely-table1
   sluice run my.yaml --set systems[TIMELY].config.t_low=20us --set nic.mtu=4096
   sluice run timely-table1 websearch --json results.json --report report.html`,
@@ -47,6 +54,15 @@ lists the keys of a file.`,
 				r.table = io.Discard
 			} else {
 				r.progress = bench.NewProgress(os.Stderr)
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // a second one ends the program at once
+			r.options.Interrupted = func() error {
+				if ctx.Err() != nil {
+					return errInterrupted
+				}
+				return nil
 			}
 			return r.run(names)
 		},
@@ -66,6 +82,9 @@ lists the keys of a file.`,
 func addSet(cmd *cobra.Command, sets *[]string) {
 	cmd.Flags().StringArrayVar(sets, "set", nil, "change a `KEY=VALUE` of the scenario, such as nic.mtu=4096; may be repeated")
 }
+
+// errInterrupted ends a run at a signal.
+var errInterrupted = errors.New("interrupted")
 
 func someScenarios(c *cobra.Command, names []string) error {
 	if len(names) == 0 {
@@ -106,6 +125,11 @@ func (r *runner) run(names []string) (err error) {
 		}
 		scenarios = append(scenarios, s)
 	}
+	if r.csv != "" {
+		if err := bench.CheckCSV(scenarios...); err != nil {
+			return usageError{err}
+		}
+	}
 	outputs, err := r.open()
 	if err != nil {
 		return usageError{err}
@@ -122,7 +146,7 @@ func (r *runner) run(names []string) (err error) {
 	var failed error
 	for i, s := range scenarios {
 		failed = r.one(s, i, len(scenarios))
-		if r.series != nil { // one of the same name has files of its own
+		if r.series != nil {
 			failed = errors.Join(failed, r.series.Close())
 		}
 		if failed != nil {

@@ -51,7 +51,8 @@ func Do(ctx context.Context, rows []*Row, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(o.Dir, 0o777); err != nil {
+	st := &store{dir: o.Dir, program: program, foreign: o.Foreign}
+	if err := st.open(); err != nil {
 		return nil, err
 	}
 	p, err := newPlan(rows, o.Quick)
@@ -61,7 +62,6 @@ func Do(ctx context.Context, rows []*Row, o Options) (*Report, error) {
 	if len(p.rows) == 0 {
 		return nil, errors.New("none of these rows is there in small: leave out --quick")
 	}
-	st := &store{dir: o.Dir, program: program, foreign: o.Foreign}
 	start := time.Now()
 	done, err := runAll(ctx, p, st, &o)
 	if err != nil {

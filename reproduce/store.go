@@ -22,6 +22,28 @@ type store struct {
 	foreign bool
 }
 
+// DirError says that finished runs can't be kept in a directory.
+type DirError struct{ error }
+
+// Unwrap is for errors.Is.
+func (e DirError) Unwrap() error { return e.error }
+
+// open makes the directory if need be, and sees that files can be made there: a run
+// takes too long to find out after it.
+func (s *store) open() error {
+	err := os.MkdirAll(s.dir, 0o777)
+	if err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(s.dir, "*.part"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
+		return DirError{fmt.Errorf("finished runs can't be kept: %w", err)}
+	}
+	return nil
+}
+
 // file is where this program keeps the result of a job.
 func (s *store) file(key string) string {
 	sum := sha256.Sum256([]byte(s.program))
