@@ -19,6 +19,8 @@ func poseidon() []*Row {
 		poseidonRampup(),
 		poseidonStability(),
 		poseidonRTT(),
+		poseidonAblation(),
+		poseidonRateVsCwnd(),
 	}
 }
 
@@ -216,18 +218,20 @@ func poseidonStepInOut() *Row {
 	}
 }
 
+// rampsUp is the time in us from when the flows of the first hop are gone until the
+// second flow first has 90 percent of its half of 200 Gbps; the rest of the run if it
+// does not come to that.
+func rampsUp(x *System) float64 {
+	gone := x.Series(bench.SeriesFlows, "leaving").Between(5e3, math.Inf(1)).Scale(1, -1).First(0, 0)
+	rate := x.Series(bench.SeriesWire, "second").Between(gone, math.Inf(1))
+	if at := rate.First(90, 0); !math.IsNaN(at) {
+		return at - gone
+	}
+	return rate.X[len(rate.X)-1] - gone
+}
+
 func poseidonRampup() *Row {
 	systems := []string{"Poseidon", "Swift", "HPCC"}
-	// From when the flows of the first hop are gone until the second flow first has 90
-	// percent of its half of 200 Gbps; the rest of the run if it does not come to that.
-	converge := func(x *System) float64 {
-		gone := x.Series(bench.SeriesFlows, "leaving").Between(5e3, math.Inf(1)).Scale(1, -1).First(0, 0)
-		rate := x.Series(bench.SeriesWire, "second").Between(gone, math.Inf(1))
-		if at := rate.First(90, 0); !math.IsNaN(at) {
-			return at - gone
-		}
-		return rate.X[len(rate.X)-1] - gone
-	}
 	return &Row{
 		ID: "poseidon-rampup", Runs: []Run{{}}, Seeds: 5, Seconds: 15,
 		Quick: &Quick{Sets: []string{"duration=12ms"}, Seconds: 4},
@@ -235,7 +239,7 @@ func poseidonRampup() *Row {
 			for _, name := range systems {
 				x := s.System("", name)
 				f.Add(lower(name)+"_before_gbps", x.Series(bench.SeriesWire, "second").Between(3e3, 5e3).Mean())
-				f.Add(lower(name)+"_converges_us", converge(x))
+				f.Add(lower(name)+"_converges_us", rampsUp(x))
 				f.Add(lower(name)+"_end_gbps", x.Series(bench.SeriesWire, "second").Between(10e3, math.Inf(1)).Mean())
 			}
 		},
@@ -252,4 +256,83 @@ func poseidonRampup() *Row {
 		},
 		Note: "the paper does not say from which rate the flow ramps up: here from a 37th of its first hop, which the others leave at 5 ms. A flow that has not converged at the end counts with the time that was left, 25 ms",
 	}
+}
+
+func poseidonAblation() *Row {
+	systems := []struct{ name, key string }{
+		{"Poseidon", "poseidon"}, {"AIMD", "aimd"}, {"RTT", "rtt"}, {"fixed target", "fixed"}, {"fixed target and AIMD", "fixed_aimd"},
+	}
+	cases := []hops{{2, 2}, {2, 9}, {5, 9}, {9, 9}}
+	victim := func(key string, h hops) string { return fmt.Sprintf("%s_victim_%s_of_fair", key, h.name()) }
+	fair := func(f *Figures, key string) bool {
+		for _, h := range cases {
+			if math.Abs(f.Get(victim(key, h))-1) > 0.15 {
+				return false
+			}
+		}
+		return true
+	}
+	starved := func(f *Figures, key string) bool {
+		for _, h := range cases {
+			if f.Get(victim(key, h)) > 0.5 {
+				return false
+			}
+		}
+		return true
+	}
+	r := &Row{
+		ID: "poseidon-ablation", Seconds: 8, Varies: []string{"signal", "target", "update"},
+		Quick: &Quick{Seconds: 8},
+		Read: func(s *Seed, f *Figures) {
+			for _, x := range systems {
+				for _, h := range cases {
+					f.Add(victim(x.key, h), float64(s.System(h.name(), x.name).Label("victim").WireGbps)/h.fair())
+				}
+			}
+			f.Add("poseidon_converges_us", rampsUp(s.System("ramp", "Poseidon")))
+			f.Add("aimd_converges_us", rampsUp(s.System("ramp", "AIMD")))
+		},
+		Checks: []Check{
+			holds("the victim has its fair share give or take 15 percent with Poseidon", func(f *Figures) bool { return fair(f, "poseidon") }),
+			holds("and with AIMD in place of adaptive steps", func(f *Figures) bool { return fair(f, "aimd") }),
+			holds("which ramp up slower", func(f *Figures) bool { return f.Get("aimd_converges_us") > f.Get("poseidon_converges_us") }),
+			holds("it has less than half of it by the round trip", func(f *Figures) bool { return starved(f, "rtt") }),
+			holds("with a fixed target", func(f *Figures) bool { return starved(f, "fixed") }),
+			holds("and with both AIMD and a fixed target", func(f *Figures) bool { return starved(f, "fixed_aimd") }),
+		},
+		Note: wireNote + ". The ramp is that of figure 17a, to which the paper points",
+	}
+	for _, h := range cases {
+		r.Runs = append(r.Runs, Run{Name: h.name(), Sets: h.sets()})
+	}
+	r.Runs = append(r.Runs, Run{Name: "ramp", Scenario: "poseidon-ablation-rampup", Sets: []string{"duration=15ms", "warmup=0"}})
+	return r
+}
+
+func poseidonRateVsCwnd() *Row {
+	cases := []hops{{0, 9}, {9, 9}} // one congested hop, then a second one
+	r := &Row{
+		ID: "poseidon-rate-vs-cwnd", Seconds: 2, Varies: []string{"scaling"},
+		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 1.5},
+		Read: func(s *Seed, f *Figures) {
+			for _, name := range []string{"Poseidon", "cwnd"} {
+				for _, h := range cases {
+					f.Add(lower(name)+"_victim_"+h.name()+"_gbps", float64(s.System(h.name(), name).Label("victim").WireGbps))
+				}
+			}
+		},
+		Checks: []Check{
+			holds("by rate, the victim keeps its share within 15 percent as a second hop congests", func(f *Figures) bool {
+				return math.Abs(f.Get("poseidon_victim_9_9_gbps")/f.Get("poseidon_victim_0_9_gbps")-1) <= 0.15
+			}),
+			holds("by window, it loses more than that", func(f *Figures) bool {
+				return f.Get("cwnd_victim_9_9_gbps") < 0.85*f.Get("cwnd_victim_0_9_gbps")
+			}),
+		},
+		Note: wireNote,
+	}
+	for _, h := range cases {
+		r.Runs = append(r.Runs, Run{Name: h.name(), Sets: h.sets()})
+	}
+	return r
 }

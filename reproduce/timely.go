@@ -21,10 +21,15 @@ func timely() []*Row {
 	return []*Row{
 		timelyTable1("timely-table1-timely", "TIMELY", 3),
 		timelyTable1("timely-table1-pfc", "PFC only", 3),
+		timelyTable1("timely-table1-dctcp", "DCTCP", 3),
+		timelyTable1("timely-table1-fast10", "FAST* 10M", 2),
+		timelyTable1("timely-table1-fast50", "FAST* 50M", 2),
+		timelyTable1("timely-table1-fast100", "FAST* 100M", 3),
 		timelyJain(),
 		timelyFig2(),
 		timelyFig5(),
 		timelyFig9(),
+		timelyFig11(),
 		timelyFig12(),
 		timelyFig15Values(),
 		timelyFig15Tipping(),
@@ -230,6 +235,53 @@ func timelyFig9() *Row {
 			}
 			return []Chart{rtt, rate}
 		},
+	}
+}
+
+func timelyFig11() *Row {
+	loads := []string{"0%", "25%", "50%"}
+	key := func(clock, load, figure string) string {
+		return fmt.Sprintf("%s_%s_%s_us", lower(clock), load[:len(load)-1], figure)
+	}
+	return &Row{
+		ID: "timely-fig11", Runs: []Run{{}}, Seconds: 8,
+		Quick: &Quick{Sets: []string{"duration=60ms"}, Seconds: 3},
+		Read: func(s *Seed, f *Figures) {
+			for _, load := range loads {
+				for _, clock := range []string{"NIC", "calibrated", "software"} {
+					x := s.System("", clock+" "+load)
+					f.Add(key(clock, load, "p50"), float64(x.RTTP50Us))
+					f.Add(key(clock, load, "p99"), float64(x.RTTP99Us))
+					f.Add(key(clock, load, "spread"), float64(x.RTTSpreadUs))
+				}
+			}
+		},
+		Checks: []Check{
+			holds("calibrated round trips have the NIC's spread give or take 5 percent, whatever the load", func(f *Figures) bool {
+				for _, load := range loads {
+					if math.Abs(f.Get(key("calibrated", load, "spread"))/f.Get(key("NIC", load, "spread"))-1) > 0.05 {
+						return false
+					}
+				}
+				return true
+			}),
+			holds("software's spread grows with the load", func(f *Figures) bool {
+				return f.Get(key("software", "0%", "spread")) < f.Get(key("software", "25%", "spread")) &&
+					f.Get(key("software", "25%", "spread")) < f.Get(key("software", "50%", "spread"))
+			}),
+			holds("and is more than twice the NIC's on loaded hosts", func(f *Figures) bool {
+				return f.Get(key("software", "25%", "spread")) > 2*f.Get(key("NIC", "25%", "spread")) &&
+					f.Get(key("software", "50%", "spread")) > 2*f.Get(key("NIC", "50%", "spread"))
+			}),
+		},
+		Charts: func(s *Seed, _ *Figures) []Chart {
+			c := Chart{Title: "Round trips on hosts that are busy half of the time", X: axisUs, Y: axisCDF}
+			for _, clock := range []string{"NIC", "calibrated", "software"} {
+				c.Lines = append(c.Lines, s.System("", clock+" 50%").CDF("rtt", "all").Line(clock))
+			}
+			return []Chart{c}
+		},
+		Note: "the paper gives no load of its hosts and no times of theirs; spread is from the 1st to the 99th percentile",
 	}
 }
 
