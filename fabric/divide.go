@@ -149,6 +149,28 @@ func (d *Division) Events() uint64 {
 // Nodes is how many nodes there are to run in a window.
 func (d *Division) Nodes() int { return len(d.next) }
 
+// Split is where the i-th of so many shares of the nodes ends, which are about equal
+// by the work that nodes make when all are busy: that of their ports, and of hosts.
+func (d *Division) Split(i, shares int) int {
+	work := func(v *nodeState) int {
+		if v.isSwitch {
+			return int(v.count)
+		}
+		return 2
+	}
+	all, sum := 0, 0
+	for v := range d.n.nodes {
+		all += work(&d.n.nodes[v])
+	}
+	for v := range d.n.nodes {
+		if i < shares && sum*shares >= all*i {
+			return v
+		}
+		sum += work(&d.n.nodes[v])
+	}
+	return len(d.n.nodes)
+}
+
 // Window is how long a window lasts at most.
 func (d *Division) Window() units.Time { return d.window }
 

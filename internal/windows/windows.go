@@ -1,8 +1,8 @@
 // Package windows runs a divided network (package fabric) on several workers.
 //
-// Workers take nodes from a common list, a few at a time, and wait for each other
-// at the end of each window. What they do does not depend on which of them takes
-// which, so that any number of workers gives the same results.
+// Each worker has a share of the nodes, and helps others when it is done with that;
+// they wait for each other at the end of each window. What is done does not depend on
+// who does it, so that any number of workers gives the same results.
 package windows
 
 import (
@@ -53,12 +53,9 @@ func Run(e *des.Engine, d *fabric.Division, workers int, until units.Time, settl
 // crew is the workers of a run, the caller among them.
 type crew struct {
 	d       *fabric.Division
-	nodes   int
-	batch   int
 	workers int
+	shares  []share
 
-	_      [64]byte
-	next   atomic.Int64 // the first node that nobody has taken
 	_      [64]byte
 	window atomic.Uint64 // that has begun; the last one ends all
 	_      [64]byte
@@ -70,17 +67,32 @@ type crew struct {
 	gone sync.WaitGroup
 }
 
-// fewestBatches is how many times a worker comes for nodes in a window, so that
-// none waits long for the last.
-const fewestBatches = 32
+// share is the nodes that a worker runs, so that it finds in its cache what it left
+// there in the window before. It takes them from the front; others, when they are
+// done with their own, from the back.
+type share struct {
+	first, last int           // all
+	left        atomic.Uint64 // the first of those that nobody has taken, and from 32 bits on the end of them
+	batch       int
+	_           [64]byte
+}
+
+// batches is how many times a worker comes for nodes in a window, so that none waits
+// long for the last.
+const batches = 32
 
 // spins is how often a worker looks for the next window before it sleeps: as long
 // as the others take, which is microseconds.
 const spins = 4000
 
 func newCrew(d *fabric.Division, workers int) *crew {
-	c := &crew{d: d, nodes: d.Nodes(), workers: workers}
-	c.batch = max(1, c.nodes/(workers*fewestBatches))
+	c := &crew{d: d, workers: workers, shares: make([]share, workers)}
+	for i, first := 0, 0; i < workers; i++ {
+		s := &c.shares[i]
+		s.first, s.last = first, d.Split(i+1, workers)
+		s.batch = max(1, (s.last-s.first)/batches)
+		first = s.last
+	}
 	c.wake.L = &c.mu
 	for i := 1; i < workers; i++ {
 		c.gone.Add(1)
@@ -89,13 +101,40 @@ func newCrew(d *fabric.Division, workers int) *crew {
 	return c
 }
 
+// refill gives a share all its nodes.
+func (s *share) refill() { s.left.Store(uint64(s.first) | uint64(s.last)<<32) }
+
+// take takes some nodes, from the front or from the back.
+func (s *share) take(front bool) (first, last int, ok bool) {
+	for {
+		old := s.left.Load()
+		first, last = int(uint32(old)), int(old>>32)
+		if first >= last {
+			return 0, 0, false
+		}
+		rest := old
+		if front {
+			last = min(first+s.batch, last)
+			rest += uint64(last - first)
+		} else {
+			first = max(last-s.batch, first)
+			rest -= uint64(last-first) << 32
+		}
+		if s.left.CompareAndSwap(old, rest) {
+			return first, last, true
+		}
+	}
+}
+
 // run runs a window that has begun.
 func (c *crew) run() {
 	if c.workers == 1 {
-		c.d.Run(0, 0, c.nodes)
+		c.d.Run(0, 0, c.d.Nodes())
 		return
 	}
-	c.next.Store(0)
+	for i := range c.shares {
+		c.shares[i].refill()
+	}
 	c.busy.Store(int64(c.workers - 1))
 	c.announce()
 	c.work(0)
@@ -134,15 +173,17 @@ func (c *crew) worker(lane int) {
 	}
 }
 
-// work takes nodes until there are none.
+// work runs nodes until there are none.
 func (c *crew) work(lane int) {
-	for {
-		last := int(c.next.Add(int64(c.batch)))
-		first := last - c.batch
-		if first >= c.nodes {
-			return
+	for i := range c.workers {
+		s := &c.shares[(lane+i)%c.workers]
+		for {
+			first, last, ok := s.take(i == 0)
+			if !ok {
+				break
+			}
+			c.d.Run(lane, first, last)
 		}
-		c.d.Run(lane, first, min(last, c.nodes))
 	}
 }
 
