@@ -26,6 +26,10 @@ const (
 	hopsShift  = 56
 )
 
+// severed says of an entry on a link that the link was cut before it came: a bit
+// above the priority.
+const severed = 1 << (prioShift + 7)
+
 // Of entry.tel: the telemetry.Kind in two bits, how many records the packet has in
 // four, and overflow.
 const (
@@ -94,9 +98,9 @@ func (o *outlet) extend(x *Lane, first **chunk) {
 }
 
 // inlet is the end of a link's FIFO at which entries are taken: the receiving side
-// of a port. Of what has been
-// put in, its owner has been told of the first known: in a divided network the two
-// ends may belong to different workers.
+// of a port. Of what has been put in, its owner has been told of the first known. In
+// a divided network, where the two ends may belong to different workers, that is in
+// Division.known.
 type inlet struct {
 	head  *chunk
 	n     uint8  // entries of head that have been taken
@@ -125,6 +129,17 @@ func (i *inlet) advance(x *Lane) {
 func (i *inlet) take() {
 	i.n++
 	i.taken++
+}
+
+// each calls f with entries of a FIFO, so many of them from one of a chunk on.
+func (x *Lane) each(c *chunk, from uint8, entries uint32, f func(*entry)) {
+	for ; entries > 0; entries-- {
+		if from == chunkEntries {
+			c, from = x.chunk(c.next), 0
+		}
+		f(&c.e[from])
+		from++
+	}
 }
 
 // queue is the packets of one priority that wait at a port.

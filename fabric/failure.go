@@ -59,7 +59,8 @@ type failingLink struct {
 	failures []*Failure
 	kind     uint16           // with nothing wrong
 	kinds    []degraded       // by lower rates
-	loss     uint64           // of coldLink.lossBelow, with nothing wrong
+	loss     uint64           // of coldPort.lossBelow, with nothing wrong
+	latency  units.Time       // of the switch or host that it leads to
 	stats    func() PortStats // of the port
 }
 
@@ -113,6 +114,11 @@ func (x *failing) add(id uint32, f *Failure, seed uint64) error {
 		fl = &failingLink{kind: n.ports[id].kind, loss: c.lossBelow, stats: n.Port(n.linkOf(id)).Stats}
 		if n.ports[id].flags&faulty == 0 {
 			c.loss = des.NewStream(seed, "loss/"+n.topo.LinkName(n.linkOf(id)))
+		}
+		if to := n.inlets[n.ports[id].peer].node; n.nodes[to].isSwitch {
+			fl.latency = n.switchConfig(Node(to)).Latency
+		} else {
+			fl.latency = n.cfg.HostReceive
 		}
 		x.links[id] = fl
 	}
@@ -182,12 +188,8 @@ func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
 	}
 	switch {
 	case down && !was:
-		if l.onWire != n.inlets[back].taken {
-			l.flags |= cut
-			// Who has arrived is inside the switch, for its latency.
-			c.cutFrom = now + n.kinds[fl.kind].delay - n.topo.Link(n.linkOf(id)).Delay
-			c.cutUntil = c.lastAt
-		}
+		// Who has arrived is inside the switch or host, for its latency.
+		n.cutOff(id, now+fl.latency)
 		n.lanes[0].setPaused(now, id, 0)
 		n.lanes[0].setPaused(now, back, 0)
 	case was && !down:
@@ -213,23 +215,23 @@ type rateSpan struct {
 	pauses  uint64
 }
 
-// severed takes a packet from a port that was on its link when that was cut.
-func (n *Network) severed(now units.Time, at uint32, x *Lane, e entry) bool {
-	l, c := &n.ports[at], &n.cold[at]
-	if l.flags&cut == 0 {
-		return false
-	}
-	if now > c.cutUntil {
-		l.flags &^= cut
-		return false
-	}
-	if now <= c.cutFrom {
-		return false
-	}
-	c.lost++
+// cutOff marks the packets on the wire of a port that would be taken at its other end
+// after a time.
+func (n *Network) cutOff(at uint32, after units.Time) {
+	l := &n.ports[at]
+	to := &n.inlets[l.peer]
+	n.lanes[0].each(to.head, to.n, l.onWire-to.taken, func(e *entry) {
+		if e.at > after {
+			e.meta |= severed
+		}
+	})
+}
+
+// lose counts a packet that was on the link from a port when that was cut.
+func (x *Lane) lose(at uint32, e entry) {
+	x.n.cold[at].lost++
 	x.totals.Lost++
 	x.Free(e.handle())
-	return true
 }
 
 // linkOf returns the link that leads out of a port.

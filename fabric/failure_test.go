@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,45 @@ func TestDownLosesWhatIsOnTheWire(t *testing.T) {
 	s := r.n.Port(r.link(t, "h0->tor0")).Stats()
 	if s.Lost != uint64(len(lost)) || r.n.Totals().Lost != s.Lost || s.TxPackets != 200 {
 		t.Errorf("%d lost of %d, totals %+v", s.Lost, s.TxPackets, r.n.Totals())
+	}
+}
+
+// A packet that was cut off stays lost when the link is cut again before its event
+// comes, and what was put on the wire in between has its own fate. Packets of 100 ns
+// on the wire come 1.1 us after they start, and are inside the switch 600 ns later; a
+// host takes 500 ns before the first bit.
+func TestCutTwice(t *testing.T) {
+	const ns = units.Nanosecond
+	for _, c := range []struct {
+		name   string
+		send   units.Time // of HostSend
+		starts []units.Time
+		downs  []units.Time // each for 50 ns
+		got    []uint64
+	}{
+		{"both before the event", 0, []units.Time{0}, []units.Time{500 * ns, 1200 * ns}, nil},
+		{"arrived before the second", 0, []units.Time{0, 600 * ns}, []units.Time{500 * ns, 1750 * ns}, []uint64{1}},
+		{"cut in the second", 0, []units.Time{0, 600 * ns}, []units.Time{500 * ns, 1200 * ns}, nil},
+		{"inside the switch", 0, []units.Time{0}, []units.Time{1200 * ns}, []uint64{0}},
+		{"the host's part is no part of the switch", 500 * ns, []units.Time{0}, []units.Time{1400 * ns}, nil},
+	} {
+		cfg := Default()
+		cfg.HostSend = c.send
+		for _, at := range c.downs {
+			cfg.Failures = append(cfg.Failures, Failure{Link: "h0->tor0", From: at, To: at + 50*ns, Down: true})
+		}
+		r := newRig(t, Star(2, gig(100, us)), cfg, 1)
+		for i, at := range c.starts {
+			r.send(at, Packet{Size: 1230, Dst: 1, User: uint64(i)})
+		}
+		r.run()
+		var got []uint64
+		for _, a := range r.nics[1].got {
+			got = append(got, a.User)
+		}
+		if !slices.Equal(got, c.got) {
+			t.Errorf("%s: packets %v have come, want %v", c.name, got, c.got)
+		}
 	}
 }
 

@@ -6,23 +6,17 @@ import "github.com/sluice-rdma/sluice/units"
 // those that wait at ports and those on wires. It visits each of them.
 func (n *Network) InFlight() (packets int, bytes units.Bytes) {
 	x := &n.lanes[0]
-	count := func(c *chunk, from uint8, entries uint32) {
-		packets += int(entries)
-		for ; entries > 0; entries-- {
-			if from == chunkEntries {
-				c, from = x.chunk(c.next), 0
-			}
-			bytes += units.Bytes(c.e[from].size())
-			from++
-		}
+	count := func(e *entry) {
+		packets++
+		bytes += units.Bytes(e.size())
 	}
 	for i := range n.ports {
 		to := &n.inlets[n.ports[i].peer]
-		count(to.head, to.n, n.ports[i].onWire-to.taken)
+		x.each(to.head, to.n, n.ports[i].onWire-to.taken, count)
 	}
 	for i := range n.queues {
 		q := &n.queues[i]
-		count(q.head, q.out, q.count)
+		x.each(q.head, q.out, q.count, count)
 	}
 	return packets, bytes
 }

@@ -10,7 +10,8 @@ import (
 // beside it. A place stands for both directions of its link: what it sends goes by
 // the link that leads out of it, and what its peer sends comes in by the other. So
 // what a node touches lies together, and nothing of it is written by another node
-// but what sync says.
+// but, before a link's first packet, inlet.head; what it reads of others in a divided
+// network is Division.told and Division.mail.
 
 // port is the sending side of a port, one cache line.
 type port struct {
@@ -33,7 +34,6 @@ type port struct {
 const (
 	freePending uint8 = 1 << iota // a freeEvent is scheduled
 	faulty
-	cut     // some packets on its wire were there when the link went down
 	storm   // the watchdog drops some priority
 	told    // what has been put on its wire is on the lane's list
 	voqPort // its queues are a VOQ: see circuit.go
@@ -56,9 +56,6 @@ type coldPort struct {
 	asserted uint8  // priorities that this end wants the far end to pause
 
 	down       bool
-	cutFrom    units.Time // after which packets arrive that were cut off
-	cutUntil   units.Time // when the last of them does
-	lastAt     units.Time // arrival of the packet put on the wire last; kept where there are Failures
 	before     rateSpan
 	tripped    uint8    // priorities whose pause the watchdog ended
 	incasts    []incast // by priority, where packets get EIN
@@ -118,8 +115,5 @@ func (x *Lane) put(start units.Time, at uint32, l *port, k *kind, e entry) {
 	in := &n.inlets[l.peer]
 	if in.known++; in.known-in.taken == 1 {
 		n.post(e.at, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(l.peer))
-	}
-	if n.failing {
-		n.cold[at].lastAt = e.at
 	}
 }

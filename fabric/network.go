@@ -348,7 +348,7 @@ func (n *Network) buildPorts(seed uint64) error {
 // toHost reports whether what a port sends arrives at a host.
 func (n *Network) toHost(at uint32) bool { return !n.nodes[n.inlets[n.ports[at].peer].node].isSwitch }
 
-// maxKinds is how many link.kind can tell apart.
+// maxKinds is how many port.kind can tell apart.
 const maxKinds = math.MaxUint16 + 1
 
 func errManyKinds() error {
@@ -480,7 +480,8 @@ func (x *Lane) arrive(now units.Time, at uint32) {
 	if in.taken != in.known {
 		n.post(in.first(x).at, n.arrivals+uint32(in.link), in.node, arriveEvent, uint64(at))
 	}
-	if n.failing && n.severed(now, n.ports[at].peer, x, e) {
+	if e.meta&severed != 0 {
+		x.lose(n.ports[at].peer, e)
 		return
 	}
 	v := &n.nodes[in.node]

@@ -41,11 +41,14 @@ func newPull(maxRdAtomic int) *pull {
 	return &pull{ring: make([]readSent, 1<<bits.Len(uint(maxRdAtomic)))}
 }
 
-// requested notes a READ as it goes on the wire. One that is sent again puts an end
-// to all that were sent before.
+// requested notes a READ as it goes on the wire. One that is sent again takes the
+// place of those from its number on.
 func (p *pull) requested(now units.Time, d *rc.Descriptor) {
 	if d.Retransmit {
-		p.from = p.to
+		mask := uint32(len(p.ring) - 1)
+		for p.to != p.from && !p.ring[(p.to-1)&mask].psn.Before(d.Header.PSN) {
+			p.to--
+		}
 	}
 	p.size = units.Bytes(d.Expect)
 	p.ring[p.to&uint32(len(p.ring)-1)] = readSent{d.Header.PSN, now}

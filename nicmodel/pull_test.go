@@ -87,3 +87,28 @@ func TestReadsKeepToTheirWindow(t *testing.T) {
 		}
 	}
 }
+
+// READs that are sent again are known by their new times, all of them, and what was
+// sent before them and is still to be answered by its own.
+func TestReadsSentAgain(t *testing.T) {
+	p := newPull(4)
+	read := func(at units.Time, psn uint32, again bool) {
+		p.requested(at, &rc.Descriptor{Header: rc.Header{PSN: units.MakePSN(psn)}, Retransmit: again, Expect: readPart})
+	}
+	for i := range uint32(4) {
+		read(units.Time(1+i), 0xfffff8+4*i, false) // the numbers wrap
+	}
+	// The transport goes back to the middle of the second.
+	read(11, 0xfffffe, true)
+	read(12, 0, true)
+	read(13, 4, true)
+	for _, c := range []struct {
+		psn    uint32
+		at     units.Time
+		before int32
+	}{{0xfffff9, 1, 1}, {0xfffffd, 2, 1}, {0xfffffe, 11, 0}, {0xffffff, 11, 1}, {0, 12, 0}, {3, 12, 3}, {4, 13, 0}, {7, 13, 3}} {
+		if at, before, ok := p.answered(units.MakePSN(c.psn)); !ok || at != c.at || before != c.before {
+			t.Errorf("response %#x: sent at %d, %d before it, %v; want %d, %d", c.psn, at, before, ok, c.at, c.before)
+		}
+	}
+}
