@@ -435,6 +435,9 @@ func (n *Network) buildSwitches(seed uint64) error {
 // Topology returns the topology that the network was built from.
 func (n *Network) Topology() *Topology { return n.topo }
 
+// Priorities returns Config.Priorities.
+func (n *Network) Priorities() int { return int(n.prios) }
+
 // Attach puts an endpoint at a host's port. Packets for a host without one are
 // counted as delivered and freed.
 func (n *Network) Attach(host int, ep Endpoint) { n.ends[host] = ep }

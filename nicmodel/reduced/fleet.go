@@ -44,8 +44,8 @@ func (c *Config) validate(net *fabric.Network) error {
 		return fmt.Errorf("reduced: MTU is %d: set 64 to 65535", c.MTU)
 	case c.AckEvery < 1:
 		return fmt.Errorf("reduced: AckEvery is %d: set 1 or more", c.AckEvery)
-	case c.Priority >= fabric.MaxPriorities:
-		return fmt.Errorf("reduced: Priority is %d: set 0 to %d", c.Priority, fabric.MaxPriorities-1)
+	case int(c.Priority) >= net.Priorities():
+		return fmt.Errorf("reduced: Priority is %d: set 0 to %d", c.Priority, net.Priorities()-1)
 	case c.SendDepth < 1:
 		return fmt.Errorf("reduced: SendDepth is %d: set 1 or more", c.SendDepth)
 	case c.Completion < 0:
@@ -189,7 +189,8 @@ func (f *Fleet) OnAck(fn func(id uint64, a *cc.Ack)) { f.onAck = fn }
 type Flow struct {
 	ID       uint64 // the caller's
 	Src, Dst int    // hosts
-	// Size is the bytes of the flow; 0 is without end, until Stop.
+	// Size is the bytes of the flow; 0 is without end, until Stop. One that starts no
+	// earlier than that ends at once.
 	Size units.Bytes
 	// Message is the bytes of a Write, above 0 and at most 2^31; the last of a
 	// flow may have fewer.
@@ -238,6 +239,9 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	if _, granted := flow.Congestion.Engine.(cc.Granted); granted != (f.cfg.Receiver != nil) {
 		return Ref{}, fmt.Errorf("reduced: flow %d: receivers that grant and engines that wait for grants need each other: set both Config.Receiver and Congestion.Engine to the scheme's", flow.ID)
 	}
+	if p := flow.Congestion.AckPriority; int(p) >= f.net.Priorities() {
+		return Ref{}, fmt.Errorf("reduced: a flow with an AckPriority of %d: set 0 to %d", p, f.net.Priorities()-1)
+	}
 	depth := min(max(4, int((postAhead+flow.Message-1)/flow.Message)), f.cfg.SendDepth)
 	if flow.Size > 0 {
 		depth = min(depth, int((flow.Size+flow.Message-1)/flow.Message))
@@ -275,7 +279,7 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		s.steering.pace(src.line, f.cfg.MTU, s.control.Rate)
 		s.priority = f.priority(s.control)
 	}
-	if at > now {
+	if at > now || flow.Size == 0 && flow.Stop <= at { // which ends as it begins, but not before this returns
 		src.later(at, from)
 	} else {
 		src.begin(&f.lanes[0], now, slotOf(from), s)

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/des"
 	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -125,6 +126,10 @@ func (n *nic) nextStart() {
 func (n *nic) begin(l *lane, now units.Time, slot uint32, s *sender) {
 	n.begun = append(n.begun, slot)
 	n.post(now, s)
+	if s.outstanding == 0 { // it should have stopped by now
+		n.end(l, now, slot, s, ib.WCSuccess)
+		return
+	}
 	n.offer(now, slot, s)
 }
 

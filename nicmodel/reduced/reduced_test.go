@@ -222,6 +222,20 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
+// A flow that is to stop before it starts ends as it starts, with nothing sent.
+func TestStopsBeforeItStarts(t *testing.T) {
+	for _, at := range []units.Time{0, us} {
+		w := newWorld(t, 2, plain(), nil)
+		if _, err := w.fleet.StartAt(at, &Flow{Src: 0, Dst: 1, Message: 1000, Stop: at}); err != nil || len(w.done) > 0 {
+			t.Fatalf("%v, done: %+v", err, w.done)
+		}
+		w.engine.RunUntil(2 * us)
+		if len(w.done) != 1 || w.done[0].At != at || w.done[0].Status != ib.WCSuccess || w.net.Totals().Sent != 0 {
+			t.Errorf("at %v: done: %+v, %+v", at, w.done, w.net.Totals())
+		}
+	}
+}
+
 // Packets of a flow that has ended do not reach the one that has its slot.
 func TestStalePacket(t *testing.T) {
 	cfg := plain()
@@ -249,12 +263,14 @@ func TestStalePacket(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	e := des.New()
-	net, err := fabric.New(e, fabric.Star(2, fabric.Link{Rate: units.Gbps}), fabric.Default(), 1)
+	cfg := fabric.Default()
+	cfg.Priorities = 2
+	net, err := fabric.New(e, fabric.Star(2, fabric.Link{Rate: units.Gbps}), cfg, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range []func(*Config){
-		func(c *Config) { c.MTU = 1 }, func(c *Config) { c.AckEvery = 0 }, func(c *Config) { c.Priority = 8 },
+		func(c *Config) { c.MTU = 1 }, func(c *Config) { c.AckEvery = 0 }, func(c *Config) { c.Priority = 2 },
 		func(c *Config) { c.SendDepth = 0 }, func(c *Config) { c.Completion = -1 },
 	} {
 		c := plain()
@@ -267,7 +283,7 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []Flow{{Src: 0, Dst: 0, Message: 1}, {Src: 0, Dst: 2, Message: 1}, {Src: -1, Dst: 1, Message: 1}, {Src: 0, Dst: 1}, {Src: 0, Dst: 1, Message: 1, Size: -1}} {
+	for _, bad := range []Flow{{Src: 0, Dst: 1, Message: 1, Stop: 1, Congestion: nicmodel.Congestion{AckPriority: 2}}, {Src: 0, Dst: 0, Message: 1}, {Src: 0, Dst: 2, Message: 1}, {Src: -1, Dst: 1, Message: 1}, {Src: 0, Dst: 1}, {Src: 0, Dst: 1, Message: 1, Size: -1}} {
 		if _, err := f.Start(&bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
