@@ -21,6 +21,7 @@ type flow struct {
 	index           int                // in simulation.active
 	delivered       nicmodel.Delivered // as of the last look
 	atWarmup        nicmodel.Delivered
+	before          events // the warm-up's end
 	startedInWindow bool
 	kept            *kept // nil if the flow posts its messages back to back
 	tally           flowTally
@@ -43,6 +44,17 @@ func (f *flow) arrived() nicmodel.Delivered {
 		return f.light.arrived()
 	}
 	return f.sink.Delivered(f.sinkQPN)
+}
+
+// events are what happened to a flow: packets sent again, timers that ran out and
+// congestion notification packets.
+type events struct{ retrans, timeouts, cnps uint64 }
+
+func (f *flow) events() events {
+	var e events
+	e.retrans, e.timeouts = f.resent()
+	e.cnps = f.notifications()
+	return e
 }
 
 // resent returns how many packets of a flow were sent again, and how many times

@@ -159,9 +159,7 @@ type flowTally struct {
 	path           []int // of its data, once somebody asked
 	rttSum, rttMax units.Time
 	rttCount       uint64
-	retrans        uint64 // at its end
-	cnps           uint64 // likewise
-	timeouts       uint64
+	events         // at its end
 }
 
 func (t *flowTally) roundTrip(rtt units.Time) {

@@ -186,7 +186,7 @@ func (m *measurement) warmUp() {
 		l.base = m.sim.net.Port(l.id).Stats()
 	}
 	for _, f := range m.sim.active {
-		f.atWarmup = f.arrived()
+		f.atWarmup, f.before = f.arrived(), f.events()
 	}
 }
 
@@ -259,16 +259,15 @@ func (m *measurement) look(f *flow) {
 func (m *measurement) settle(f *flow) {
 	m.look(f)
 	since := subtract(f.delivered, f.atWarmup)
-	f.tally.retrans, f.tally.timeouts = f.resent()
-	f.tally.cnps = f.notifications()
+	f.tally.events = f.events()
 	m.groups(f, func(l *label) {
 		l.running--
 		if m.warm {
 			add(&l.gone, since)
+			l.retrans += f.tally.retrans - f.before.retrans
+			l.cnps += f.tally.cnps - f.before.cnps
+			l.timeouts += f.tally.timeouts - f.before.timeouts
 		}
-		l.retrans += f.tally.retrans
-		l.cnps += f.tally.cnps
-		l.timeouts += f.tally.timeouts
 		if f.Size == 0 && m.warm && f.kept.shares() {
 			l.shares = append(l.shares, float64(since.Payload))
 		}

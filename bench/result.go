@@ -127,8 +127,8 @@ func NewSystem(name, engine, mode string) *System {
 	return &System{Name: name, Engine: engine, Mode: mode, Flows: NewFlows(), Network: NewNetwork(), Clocks: NewClocks(), SimS: Unmeasured}
 }
 
-// Flows is what was measured at the ends of a set of flows. Rates, round trips
-// and bytes count from the end of the warm-up; flows and their completion times
+// Flows is what was measured at the ends of a set of flows. Rates, round trips,
+// bytes, and what was sent again, ran out or was notified count from the end of the warm-up; flows and their completion times
 // count if the flow started after it.
 type Flows struct {
 	FlowsStarted uint64 `json:"flows_started"`

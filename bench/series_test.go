@@ -174,6 +174,33 @@ workloads:
 	}
 }
 
+// What is sent again and notified counts from the end of the warm-up, as marks and drops
+// do: what two parts of a run have is what the whole has.
+func TestWarmupOfCounters(t *testing.T) {
+	const text = `
+duration: %s
+warmup: %s
+topology: {kind: star, hosts: 4, host_rate: 25Gbps}
+fabric: {ecn: {kmin: 5KiB, kmax: 50KiB, pmax: 0.2}, faults: [{link: "h0->tor0", loss: 0.01}]}
+nic: {model: %s, timeout: 6}
+systems: [{engine: dcqcn}]
+workloads: [{kind: incast, receiver: h3, size: unlimited}]
+`
+	for _, model := range []string{"staged", "reduced"} {
+		of := func(duration, warmup string) Flows {
+			return run(t, parse(t, fmt.Sprintf(text, duration, warmup, model))).Systems[0].Flows
+		}
+		first, second, whole := of("150us", "0s"), of("1ms", "150us"), of("1ms", "0s")
+		if first.Retransmissions == 0 || second.Retransmissions == 0 || first.CNPs == 0 || second.CNPs == 0 {
+			t.Errorf("%s: nothing was tested: %+v, %+v", model, first, second)
+		}
+		if first.Retransmissions+second.Retransmissions != whole.Retransmissions || first.CNPs+second.CNPs != whole.CNPs || first.Timeouts+second.Timeouts != whole.Timeouts {
+			t.Errorf("%s: %d and %d packets sent again are %d, %d and %d notifications %d, %d and %d timeouts %d", model,
+				first.Retransmissions, second.Retransmissions, whole.Retransmissions, first.CNPs, second.CNPs, whole.CNPs, first.Timeouts, second.Timeouts, whole.Timeouts)
+		}
+	}
+}
+
 // Names that would be one file are refused: one would be over the other.
 func TestCheckCSV(t *testing.T) {
 	const text = `

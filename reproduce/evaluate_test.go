@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -190,6 +191,23 @@ func TestRunsAreKept(t *testing.T) {
 	}
 	if _, err := Do(t.Context(), []*Row{tiny()}, o); err == nil || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("a damaged file: %v", err)
+	}
+}
+
+// A directory may be called what a pattern is.
+func TestAnyVersionInAnyDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "runs[of")
+	mine, another := &store{dir: dir, program: "this", foreign: true}, &store{dir: dir, program: "another"}
+	if err := mine.open(); err != nil {
+		t.Fatal(err)
+	}
+	d := bench.NewDocument(time.Now(), nil)
+	d.Results = []*bench.Result{{Systems: []*bench.System{bench.NewSystem("a", "timely", "host")}}}
+	if err := another.put("a-seed1", d); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := mine.get("a-seed1"); err != nil || r == nil {
+		t.Errorf("%v, %v", r, err)
 	}
 }
 

@@ -55,11 +55,13 @@ func (s *store) file(key string) string {
 func (s *store) get(key string) (*bench.Result, error) {
 	names := []string{s.file(key)}
 	if s.foreign {
-		others, err := filepath.Glob(filepath.Join(s.dir, key+"-*.json"))
+		others, err := fs.Glob(os.DirFS(s.dir), key+"-*.json") // the directory is no pattern
 		if err != nil {
 			return nil, err
 		}
-		names = append(names, others...)
+		for _, name := range others {
+			names = append(names, filepath.Join(s.dir, name))
+		}
 	}
 	for _, name := range names {
 		d, err := bench.LoadJSON(name)
