@@ -47,6 +47,8 @@ type Division struct {
 
 	next []units.Time // by node: nothing is due before
 	due  []units.Time // three a port: see alarm
+	set  []uint64     // a bit for each of due that is not Never, in words of a node each
+	sets []uint32     // by node: where its words start, and behind them their end
 	// What has been put on the links to ports in windows of a parity, and how much
 	// of it the ports know of; the first of it arrives by mail, by node.
 	told  [2][]tally
@@ -102,6 +104,12 @@ func (n *Network) Divide(lanes int) (*Division, error) {
 	for i := range d.due {
 		d.due[i] = units.Never
 	}
+	words := uint32(0)
+	for i := range n.nodes {
+		d.sets = append(d.sets, words)
+		words += (3*n.nodes[i].count + 63) / 64
+	}
+	d.sets, d.set = append(d.sets, words), make([]uint64, words)
 	for p := range d.told {
 		d.told[p] = make([]tally, len(n.ports))
 		d.mail[p] = make([]atomic.Int64, len(n.nodes))
@@ -251,7 +259,7 @@ func (x *Lane) absorb(node int32) {
 	n, d := x.n, x.n.division
 	v := &n.nodes[node]
 	told, known := d.told[d.parity^1][v.first:v.first+v.count], d.known[v.first:v.first+v.count]
-	due := d.due[3*v.first:]
+	due, set := d.due[3*v.first:], d.set[d.sets[node]:]
 	for p := range told {
 		if told[p] == known[p] {
 			continue
@@ -263,7 +271,9 @@ func (x *Lane) absorb(node int32) {
 			idle := in.taken == known[p].packets
 			known[p].packets = told[p].packets
 			if idle {
-				due[2*v.count+uint32(p)] = in.first(x).at
+				i := 2*v.count + uint32(p)
+				due[i] = in.first(x).at
+				set[i/64] |= 1 << (i % 64)
 			}
 		}
 		if int32(told[p].pauses-known[p].pauses) > 0 {
@@ -271,7 +281,9 @@ func (x *Lane) absorb(node int32) {
 			idle := in.taken == known[p].pauses
 			known[p].pauses = told[p].pauses
 			if idle {
-				due[n.alarm(at, uint32(p))^1] = in.first(x).at
+				i := n.alarm(at, uint32(p)) ^ 1
+				due[i] = in.first(x).at
+				set[i/64] |= 1 << (i % 64)
 			}
 		}
 	}
@@ -329,6 +341,7 @@ type agenda struct {
 	shift   uint
 	first   uint32       // the node's first port
 	due     []units.Time // by alarm; Never if it is not set
+	bits    []uint64     // by alarm, whether it is
 	later   units.Time   // the first that is due after the window
 	nexts   []uint16     // by alarm: the next in its bucket, plus 1
 	buckets [agendaBuckets]uint16
@@ -352,6 +365,7 @@ func newAgenda(window units.Time, alarms uint32) agenda {
 // set sets an alarm that is not set.
 func (a *agenda) set(i uint32, t units.Time) {
 	a.due[i] = t
+	a.bits[i/64] |= 1 << (i % 64)
 	if t >= a.end {
 		a.later = min(a.later, t)
 		return
@@ -415,18 +429,23 @@ func (x *Lane) runSwitch(node int32) units.Time {
 	sw := &n.switches[v.index]
 	x.first, x.later = v.first, units.Never
 	x.due = d.due[3*v.first : 3*(v.first+v.count)]
+	x.bits = d.set[d.sets[node]:d.sets[node+1]]
 	arrivals := 2 * v.count
-	for i, t := range x.due {
-		if t < x.end {
-			x.file(uint32(i), t)
-			if i >= int(arrivals) {
-				in := &n.inlets[v.first+uint32(i)-arrivals]
+	for w, word := range x.bits {
+		for ; word != 0; word &= word - 1 {
+			i := uint32(w)*64 + uint32(bits.TrailingZeros64(word))
+			t := x.due[i]
+			if t >= x.end {
+				x.later = min(x.later, t)
+				continue
+			}
+			x.file(i, t)
+			if i >= arrivals {
+				in := &n.inlets[v.first+i-arrivals]
 				if in.n < chunkEntries {
 					prefetch.Line(unsafe.Pointer(&in.head.e[in.n]))
 				}
 			}
-		} else {
-			x.later = min(x.later, t)
 		}
 	}
 	for {
@@ -438,6 +457,7 @@ func (x *Lane) runSwitch(node int32) units.Time {
 		x.events++
 		now := x.due[i]
 		x.due[i] = units.Never
+		x.bits[i/64] &^= 1 << (i % 64)
 		if i >= arrivals {
 			at := v.first + i - arrivals
 			in := &n.inlets[at]
@@ -476,7 +496,7 @@ func (x *Lane) runHost(node int32) units.Time {
 	v := &n.nodes[node]
 	at := v.first
 	x.first, x.later = at, units.Never
-	x.due = d.due[3*at : 3*at+3]
+	x.due, x.bits = d.due[3*at:3*at+3], d.set[d.sets[node]:d.sets[node+1]]
 	end := x.end
 	// What is due is found without the calendar: there are three alarms.
 	x.end = 0
