@@ -70,6 +70,9 @@ type Ack struct {
 
 	ECN bool // the acknowledged packet, or one of a burst, met a congestion mark
 	EIN bool // the same for an early incast notice
+	// Circuit says that the newest of them left a virtual output queue whose circuit
+	// was up or announced.
+	Circuit bool
 
 	// MaxHopDelay is the largest queueing delay that any one switch added on
 	// the forward path; ReverseMaxHopDelay is the same for the

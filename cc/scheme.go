@@ -21,6 +21,8 @@ type Scheme struct {
 	Telemetry telemetry.Kind
 	ECN       bool
 	EIN       bool
+	// Circuit asks for a network with circuits that announces them, for Ack.Circuit.
+	Circuit bool
 	// CNP asks that a receiver answers marked packets with congestion
 	// notification packets (IBA annex A17), for Engine.OnCNP. It implies ECN.
 	CNP bool

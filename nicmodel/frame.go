@@ -41,6 +41,7 @@ type echo struct {
 	maxDelay units.Time // of any
 	hasDelay bool
 	ecn, ein bool
+	circuit  bool // the newest
 }
 
 func (s *Frames) alloc() (fabric.Handle, *frame) {

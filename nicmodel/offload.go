@@ -58,7 +58,7 @@ func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
 	*a = cc.Ack{
 		Now: now, SentAt: f.echo.sentAt, RTT: rtt,
 		Bytes: acked, Packets: max(eff.AckedPackets, 1),
-		ECN: f.echo.ecn, EIN: f.echo.ein,
+		ECN: f.echo.ecn, EIN: f.echo.ein, Circuit: f.echo.circuit,
 	}
 	n.steer(q, &q.steering, n.inform(now, q, &q.steering))
 }

@@ -64,6 +64,7 @@ func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) (kept
 	e.sentAt = f.sentAt
 	e.ecn = e.ecn || p.Flags&fabric.CE != 0
 	e.ein = e.ein || p.Flags&fabric.EIN != 0
+	e.circuit = p.Flags&fabric.Circuit != 0
 	switch p.Telemetry {
 	case telemetry.MaxDelay:
 		e.hasDelay = true

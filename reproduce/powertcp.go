@@ -13,6 +13,7 @@ func powertcp() []*Row {
 	return []*Row{
 		powertcpIncast10(),
 		powertcpFairness(),
+		powertcpRDCN(),
 	}
 }
 

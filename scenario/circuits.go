@@ -20,8 +20,7 @@ func (f *Fabric) checkCircuits(d *decoder, at func(string) string, g *fabric.Top
 	if g == nil {
 		return
 	}
-	// The last link is a circuit, if there are any.
-	_, day, week, circuits := g.Circuit(fabric.LinkID(g.Links() - 1))
+	_, day, week, circuits := anyCircuit(g)
 	if !circuits {
 		if *c != (Circuits{}) {
 			d.fail(at("fabric.circuits"), "the topology has no circuits: leave it out, or set topology.kind to rdcn")
@@ -37,4 +36,14 @@ func (f *Fabric) checkCircuits(d *decoder, at func(string) string, g *fabric.Top
 	if f.PFC.Enabled {
 		d.fail(at("fabric.pfc.enabled"), "pause frames have no way back on a circuit: set it to false with topology.kind rdcn")
 	}
+}
+
+// anyCircuit is Circuit of the last link, which is one if there are any.
+func anyCircuit(g *fabric.Topology) (dawn, day, week units.Time, ok bool) {
+	return g.Circuit(fabric.LinkID(g.Links() - 1))
+}
+
+func hasCircuits(g *fabric.Topology) bool {
+	_, _, _, ok := anyCircuit(g)
+	return ok
 }

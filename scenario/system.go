@@ -41,7 +41,7 @@ func (s *System) ReducedLatencies() (nicmodel.FixedLatencies, error) {
 // acknowledgement of a packet carries.
 func (s *System) needsSwitches() bool {
 	c := &s.Scheme
-	return c.Telemetry != telemetry.None || c.ECN || c.EIN || c.CNP || c.NewReceiver != nil || c.Oracle
+	return c.Telemetry != telemetry.None || c.ECN || c.EIN || c.CNP || c.Circuit || c.NewReceiver != nil || c.Oracle
 }
 
 // NewEngine makes the system's engine for one flow.

@@ -142,6 +142,9 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	if sys.Scheme.EIN && own.EIN.Gradient == 0 {
 		d.fail(path+".engine", "%s lives on incast notices, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water", sys.Engine)
 	}
+	if sys.Scheme.Circuit && s.graph != nil && !hasCircuits(s.graph) {
+		d.fail(path+".engine", "%s lives on circuits that come and go, and the network has none: set topology.kind to rdcn", sys.Engine)
+	}
 	if sys.needsSwitches() && !sys.Offload() {
 		d.fail(path+".engine", "%s needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto", sys.Engine)
 	}

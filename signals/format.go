@@ -69,7 +69,8 @@ const (
 	flagAppLimited
 	flagScale   // a scale other than 1 follows
 	flagControl // the control differs from the record before
-	flagAll     = 1<<iota - 1
+	flagCircuit
+	flagAll = 1<<iota - 1
 )
 
 // last is what the differences of a queue pair's next record are to.
@@ -100,6 +101,7 @@ func encode(b []byte, qpn uint32, first bool, l *last, a *cc.Ack, c cc.Control) 
 	set(first, flagFirst)
 	set(a.ECN, flagECN)
 	set(a.EIN, flagEIN)
+	set(a.Circuit, flagCircuit)
 	set(a.HasMaxDelay, flagMaxDelay)
 	set(a.Path != nil, flagPath)
 	set(a.AppLimited, flagAppLimited)
@@ -207,6 +209,7 @@ func (c *cursor) decode(r *Record, find func(qpn uint32, first bool) *last) erro
 	a.Packets = int32(packets)
 	l.now, l.rtt, l.serialise, l.bytes, l.packets, l.acked, l.sent = a.Now, a.RTT, serialise, a.Bytes, a.Packets, a.Acked, a.Sent
 	a.ECN, a.EIN, a.HasMaxDelay, a.AppLimited = flags&flagECN != 0, flags&flagEIN != 0, flags&flagMaxDelay != 0, flags&flagAppLimited != 0
+	a.Circuit = flags&flagCircuit != 0
 	a.Scale = 1
 	if flags&flagScale != 0 {
 		if len(c.b) < 8 {

@@ -21,7 +21,7 @@ func TestEverySchemeMakesAnEngineFromItsDefaults(t *testing.T) {
 		ecn, ein, cnp bool
 	}
 	want := map[string]needs{
-		"none": {}, "timely": {}, "theta-powertcp": {}, "swift": {}, "fast": {}, "homa": {}, "ictcp": {},
+		"none": {}, "timely": {}, "theta-powertcp": {}, "swift": {}, "fast": {}, "retcp": {}, "homa": {}, "ictcp": {},
 		"powertcp": {kind: telemetry.PerHop}, "hpcc": {kind: telemetry.PerHop},
 		"poseidon": {kind: telemetry.MaxDelay},
 		"dcqcn":    {cnp: true},

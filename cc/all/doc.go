@@ -15,6 +15,7 @@ import (
 	_ "github.com/sluice-rdma/sluice/cc/poseidon"
 	_ "github.com/sluice-rdma/sluice/cc/powertcp"
 	_ "github.com/sluice-rdma/sluice/cc/pulser"
+	_ "github.com/sluice-rdma/sluice/cc/retcp"
 	_ "github.com/sluice-rdma/sluice/cc/swift"
 	_ "github.com/sluice-rdma/sluice/cc/thetapowertcp"
 	_ "github.com/sluice-rdma/sluice/cc/timely"

@@ -101,6 +101,9 @@ func window(cwnd, oldCwnd, power, gamma, beta float64) float64 {
 // next is NEWACK (lines 2 to 7).
 func (p *params) next(s *state, a *cc.Ack) {
 	old := s.memory.recall(a.Acked)
+	if p.oncePerRTT {
+		old = s.cwnd // all since the last update, and so what sets the next, was sent under it
+	}
 	if a.Path != nil && p.normPower(s, a.Path) && (!p.oncePerRTT || a.Acked > s.updated) {
 		// A power of zero asks for an infinite window; the bound catches it.
 		cwnd := min(max(window(s.cwnd, old, s.smooth, p.gamma, p.beta), p.minCwnd), p.maxCwnd)

@@ -105,6 +105,7 @@ const (
 	metCE uint8 = 1 << iota
 	metEIN
 	hasDelay
+	metCircuit // the newest of them
 
 	metBits = 8 // the flags' in Notes[1]
 )

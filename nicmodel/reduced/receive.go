@@ -86,12 +86,16 @@ func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
 		r.delivered.Packets++
 		l.stats.Payload += units.Bytes(payload)
 	}
-	if p.Flags&(fabric.CE|fabric.EIN) != 0 {
+	r.met &^= metCircuit
+	if p.Flags&(fabric.CE|fabric.EIN|fabric.Circuit) != 0 {
 		if p.Flags&fabric.CE != 0 {
 			r.met |= metCE
 		}
 		if p.Flags&fabric.EIN != 0 {
 			r.met |= metEIN
+		}
+		if p.Flags&fabric.Circuit != 0 {
+			r.met |= metCircuit
 		}
 	}
 	if p.Telemetry == telemetry.MaxDelay {

@@ -215,7 +215,7 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 		NetRTT: rtt - n.line.Serialize(units.Bytes(fl.cfg.MTU)),
 		Bytes:  l.eff.AckedBytes, Packets: max(l.eff.AckedPackets, 1),
 		Acked: s.acked, Sent: s.sent,
-		ECN: met&metCE != 0, EIN: met&metEIN != 0,
+		ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,
 		MaxHopDelay: units.Time(p.Notes[1] >> metBits), ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: met&hasDelay != 0,
 		AppLimited: n.appLimited(l, now, s),
 		Scale:      c.scaler.Scale(now, c.baseRTT),

@@ -1,0 +1,42 @@
+package retcp
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+)
+
+// Config is reTCP's parameters.
+type Config struct {
+	// JumpUp is what the window is multiplied by when acknowledgements begin to tell
+	// of a circuit, from 1.
+	JumpUp float64 `yaml:"jump_up" eg:"4"`
+	// JumpDown is what it is divided by when they cease to, from 1.
+	JumpDown float64 `yaml:"jump_down" eg:"4"`
+	// InitialCwnd is the first window, in packets, from which slow start doubles it
+	// each round trip; 0 is RFC 3390's, two to four packets.
+	InitialCwnd float64 `yaml:"initial_cwnd" eg:"10"`
+	// MinCwnd is the least window that losses leave, in packets, from 1. A timeout
+	// leaves one packet.
+	MinCwnd float64 `yaml:"min_cwnd" eg:"1"`
+}
+
+// DefaultConfig returns the parameters of the authors' kernel module, and of RFC 5681.
+func DefaultConfig() Config { return Config{JumpUp: 2, JumpDown: 2, MinCwnd: 2} }
+
+// Validate reports the first field out of its range, by the name it has in a
+// scenario.
+func (c Config) Validate() error {
+	switch {
+	case !(c.JumpUp >= 1 && c.JumpUp <= 1000):
+		return fmt.Errorf("retcp: jump_up is %v: choose a factor from 1 to 1000, such as 2", c.JumpUp)
+	case !(c.JumpDown >= 1 && c.JumpDown <= 1000):
+		return fmt.Errorf("retcp: jump_down is %v: choose a factor from 1 to 1000, such as 2", c.JumpDown)
+	}
+	return c.reno().Validate("retcp")
+}
+
+// reno is TCP's part: without marks, alpha plays no role.
+func (c Config) reno() dctcplaw.Params {
+	return dctcplaw.Params{G: 1, InitialCwnd: c.InitialCwnd, MinCwnd: c.MinCwnd}
+}

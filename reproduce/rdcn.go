@@ -1,0 +1,122 @@
+package reproduce
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-rdma/sluice/bench"
+)
+
+// The reconfigurable network of PowerTCP's section 5.
+
+const (
+	rdcnDay, rdcnWeek = 225.0, 24 * 245.0 // us, and the circuit of the row is up first
+	rdcnVOQ           = "tor0->tor1"
+	rdcnUplink        = "tor0->core0"
+	rdcnCircuit       = 100.0 // Gbps
+	rdcnPacket        = 25.0
+)
+
+var rdcnSystems = []struct{ key, name string }{
+	{"powertcp", "PowerTCP"}, {"hpcc", "HPCC"}, {"retcp600", "reTCP 600us"}, {"retcp1800", "reTCP 1800us"},
+}
+
+// rdcnWaits returns the 99th percentile of how long packets wait in a VOQ, in us, of all
+// and of those that leave by day: what stood in it at each sample over the rate at which it
+// drained, weighted by what left in that step. And the share of days for which the
+// circuit was busy.
+func rdcnWaits(x *System) (all, byDay, use float64) {
+	queue, circuit, uplink := x.Series(bench.SeriesQueue, rdcnVOQ), x.Series(bench.SeriesBusy, rdcnVOQ), x.Series(bench.SeriesBusy, rdcnUplink)
+	var waits, dayWaits []weighted
+	var days Curve
+	for i, at := range queue.X {
+		if at <= rdcnWeek || i >= len(circuit.Y) || i >= len(uplink.Y) {
+			continue
+		}
+		// A point is of the step that ends there.
+		if math.Mod(at-1, rdcnWeek) < rdcnDay {
+			w := weighted{queue.Y[i] * 8 / (rdcnCircuit * 1e3), circuit.Y[i] * rdcnCircuit}
+			waits, dayWaits = append(waits, w), append(dayWaits, w)
+			days.Y = append(days.Y, circuit.Y[i])
+		} else {
+			waits = append(waits, weighted{queue.Y[i] * 8 / (rdcnPacket * 1e3), uplink.Y[i] * rdcnPacket})
+		}
+	}
+	return percentileOf(waits, 0.99), percentileOf(dayWaits, 0.99), days.Mean()
+}
+
+// weighted is a value that stands for so much of the whole.
+type weighted struct{ v, weight float64 }
+
+// percentileOf returns the least value up to which lies a share of the weight, NaN if
+// there is none.
+func percentileOf(all []weighted, share float64) float64 {
+	slices.SortFunc(all, func(a, b weighted) int {
+		switch {
+		case a.v < b.v:
+			return -1
+		case a.v > b.v:
+			return 1
+		}
+		return 0
+	})
+	sum := 0.0
+	for _, w := range all {
+		sum += w.weight
+	}
+	below := 0.0
+	for _, w := range all {
+		if below += w.weight; below >= float64(share*sum) && sum > 0 {
+			return w.v
+		}
+	}
+	return math.NaN()
+}
+
+func powertcpRDCN() *Row {
+	return &Row{
+		ID: "powertcp-rdcn", Runs: []Run{{}}, Seconds: 100, Seeds: 5, Varies: []string{"once_per_rtt"},
+		Quick: &Quick{Sets: []string{"params.others=0", "params.last=0"}, Seconds: 2},
+		Read: func(s *Seed, f *Figures) {
+			for _, x := range rdcnSystems {
+				all, byDay, use := rdcnWaits(s.System("", x.name))
+				f.Add(x.key+"_circuit_use", use)
+				f.Add(x.key+"_voq_wait_p99_us", all)
+				f.Add(x.key+"_voq_wait_by_day_p99_us", byDay)
+			}
+			over := func(key string) float64 {
+				return f.Get(key+"_voq_wait_p99_us") / f.Get("powertcp_voq_wait_p99_us")
+			}
+			f.Add("retcp1800_queue_over_powertcp", over("retcp1800"))
+			f.Add("retcp600_queue_over_powertcp", over("retcp600"))
+		},
+		Checks: []Check{
+			holds("PowerTCP fills 80 percent of the circuit or more", func(f *Figures) bool { return f.Get("powertcp_circuit_use") >= 0.8 }),
+			holds("HPCC does not fill it: less than 80 percent, and less than PowerTCP", func(f *Figures) bool {
+				return f.Get("hpcc_circuit_use") < min(0.8, f.Get("powertcp_circuit_use"))
+			}),
+			holds("reTCP fills it at once: 95 percent or more, with either prebuffering", func(f *Figures) bool {
+				return f.Get("retcp600_circuit_use") >= 0.95 && f.Get("retcp1800_circuit_use") >= 0.95
+			}),
+			above("tail of the wait in the queue, reTCP with 1800us over PowerTCP", "retcp1800_voq_wait_p99_us", "powertcp_voq_wait_p99_us", 5),
+			above("reTCP with 600us over PowerTCP", "retcp600_voq_wait_p99_us", "powertcp_voq_wait_p99_us", 2),
+		},
+		Charts: func(s *Seed, _ *Figures) []Chart {
+			rate := Chart{Title: "Throughput from a rack to the next, around a day", X: axisMs, Y: axisGbps}
+			voq := Chart{Title: "Its virtual output queue", X: axisMs, Y: "queue [KB]"}
+			for _, x := range rdcnSystems {
+				sys := s.System("", x.name)
+				around := func(c Curve) Curve { return c.Between(2*rdcnWeek-2000, 2*rdcnWeek+1000) }
+				circuit, uplink := around(sys.Series(bench.SeriesBusy, rdcnVOQ)), around(sys.Series(bench.SeriesBusy, rdcnUplink))
+				sum := Curve{X: circuit.X}
+				for i := range circuit.Y {
+					sum.Y = append(sum.Y, float64(circuit.Y[i]*rdcnCircuit)+float64(uplink.Y[i]*rdcnPacket))
+				}
+				rate.Lines = append(rate.Lines, sum.Scale(1e-3, 1).Line(x.name))
+				voq.Lines = append(voq.Lines, around(sys.Series(bench.SeriesQueue, rdcnVOQ)).Scale(1e-3, 1e-3).Line(x.name))
+			}
+			return []Chart{rate, voq}
+		},
+		Note: "the paper says neither who sends to whom nor what its tail is of, nor how long VOQs are: here each rack sends to the next, the tail is the 99th percentile of all packets' waits, by day and night, and bounds are those of reTCP's public experiments; of packets that take the circuit the figures by day are",
+	}
+}
