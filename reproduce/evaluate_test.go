@@ -202,7 +202,7 @@ func TestAnyVersionInAnyDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := bench.NewDocument(time.Now(), nil)
-	d.Results = []*bench.Result{{Systems: []*bench.System{bench.NewSystem("a", "timely", "host")}}}
+	d.Results = []*bench.Result{{Scenario: "x", Systems: []*bench.System{bench.NewSystem("a", "timely", "host")}}}
 	if err := another.put("a-seed1", d); err != nil {
 		t.Fatal(err)
 	}
