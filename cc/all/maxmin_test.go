@@ -120,7 +120,7 @@ func TestMaxMinFairness(t *testing.T) {
 		plans, warm, span = 20, 20*units.Millisecond, 10*units.Millisecond
 		kinds["links of several rates"] = true
 	}
-	for _, s := range netSchemes(t) {
+	for _, s := range netSchemes() {
 		if s.Name != "poseidon" && !large() {
 			continue
 		}

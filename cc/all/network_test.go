@@ -91,14 +91,10 @@ func (w *witness) allows(base units.Time) units.Rate {
 }
 
 // netSchemes returns the schemes that the reduced NIC can drive.
-func netSchemes(t testing.TB) (all []cc.Scheme) {
+func netSchemes() (all []cc.Scheme) {
 	for _, s := range cc.Schemes() {
 		if s.Oracle {
 			continue // it is what the others are held against
-		}
-		if s.CNP {
-			t.Logf("%s is left out: the reduced NIC's receivers send no notification packets", s.Name)
-			continue
 		}
 		all = append(all, s)
 	}
@@ -181,7 +177,8 @@ func (n *network) add(src, dst int, size units.Bytes) *netFlow {
 		Message:  max(units.MiB, line.BytesIn(n.base)/2),
 		FlowHash: uint32(len(n.flows)) * 2654435761,
 		Congestion: nicmodel.Congestion{
-			Engine: f.engine, Telemetry: n.scheme.Telemetry, ECT: n.scheme.ECN,
+			Engine: f.engine, Telemetry: n.scheme.Telemetry, ECT: n.scheme.ECN || n.scheme.CNP,
+			CNPInterval: 50 * units.Microsecond,
 			AckPriority: uint8(max(2, n.scheme.Classes) - 1), BaseRTT: n.base,
 		},
 	}

@@ -122,7 +122,7 @@ func TestSweep(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range netSchemes(t) {
+	for _, s := range netSchemes() {
 		t.Run(s.Name, func(t *testing.T) {
 			full, slow, excused := 0, 0, 0
 			for _, c := range cells {
