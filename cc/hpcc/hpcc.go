@@ -1,10 +1,11 @@
 package hpcc
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -20,7 +21,7 @@ func init() {
 
 // state is what a flow remembers between acknowledgements.
 type state struct {
-	cwnd       float64     // W, bytes
+	cwnd.Bytes             // W
 	reference  float64     // W_c, bytes
 	inflight   float64     // U, normalised, smoothed over T
 	stage      int         // incStage
@@ -32,14 +33,11 @@ type state struct {
 
 // params is a Config made ready, in the units of state.
 type params struct {
-	t                float64 // T, picoseconds
-	eta              float64
-	maxStage         int
-	oncePerRTT       bool
-	wAI              float64 // bytes
-	minCwnd, maxCwnd float64 // bytes
-	bitsPerSecond    float64 // of a byte each T
-	mtu, perMTU      float64 // bytes, and one over it
+	t          float64 // T, picoseconds
+	eta        float64
+	maxStage   int
+	oncePerRTT bool
+	wAI        float64 // bytes
 }
 
 const bytesPerPicosecond = 1 / 8e12 // per bit per second
@@ -89,15 +87,15 @@ func (p *params) measureInflight(s *state, path *telemetry.Stack) bool {
 
 // computeWind is COMPUTEWIND (lines 11 to 20): the window from the reference, and
 // the stage that the reference is in if it takes that window.
-func (p *params) computeWind(reference, inflight float64, stage int) (cwnd float64, next int) {
-	if inflight >= p.eta || stage >= p.maxStage {
+func (p *params) computeWind(s *state) (cwnd float64, next int) {
+	if s.inflight >= p.eta || s.stage >= p.maxStage {
 		// With nothing in flight this asks for an infinite window; the bound
 		// catches it.
-		cwnd = float64(float64(reference*p.eta)/inflight) + p.wAI
+		cwnd = float64(float64(s.reference*p.eta)/s.inflight) + p.wAI
 	} else {
-		cwnd, next = reference+p.wAI, stage+1
+		cwnd, next = s.reference+p.wAI, s.stage+1
 	}
-	return min(max(cwnd, p.minCwnd), p.maxCwnd), next
+	return s.Clamp(cwnd), next
 }
 
 // next is NEWACK (lines 21 to 27).
@@ -117,21 +115,19 @@ func (p *params) next(s *state, a *cc.Ack) {
 	if p.oncePerRTT && a.Acked <= s.lastUpdate {
 		return
 	}
-	cwnd, stage := p.computeWind(s.reference, s.inflight, s.stage)
-	if a.AppLimited && cwnd > s.cwnd {
+	cwnd, stage := p.computeWind(s)
+	if a.AppLimited && cwnd > s.Cwnd {
 		return
 	}
-	s.cwnd = cwnd
+	s.Cwnd = cwnd
 	if a.Acked > s.lastUpdate {
 		s.reference, s.stage, s.lastUpdate = cwnd, stage, a.Sent
 	}
 }
 
 type engine struct {
-	p        params
-	s        state
-	lineRate units.Rate
-	control  cc.Control
+	p params
+	state
 }
 
 // New makes the engine of one flow.
@@ -142,67 +138,23 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("hpcc: %w", err)
 	}
-	t := c.BaseRTT
-	if t == 0 {
-		t = env.BaseRTT
-	}
-	const byteTime = 8 * float64(units.Second) // bit/s times ps are bytes over this
-	bdp := float64(float64(env.LineRate)*float64(t)) / byteTime
+	env.BaseRTT = cmp.Or(c.BaseRTT, env.BaseRTT)
 	p := params{
-		t: float64(t), eta: c.Eta, maxStage: c.MaxStage, oncePerRTT: c.OncePerRTT,
-		wAI:           float64(bdp*(1-c.Eta)) / c.Flows,
-		maxCwnd:       bdp,
-		bitsPerSecond: byteTime / float64(t),
-		mtu:           float64(env.MTU), perMTU: 1 / float64(env.MTU),
+		t: float64(env.BaseRTT), eta: c.Eta, maxStage: c.MaxStage, oncePerRTT: c.OncePerRTT,
+		wAI: float64(cwnd.BDP(env)*(1-c.Eta)) / c.Flows,
 	}
 	if c.AdditiveIncrease > 0 {
 		p.wAI = float64(c.AdditiveIncrease)
 	}
-	if c.MaxWindow > 0 {
-		p.maxCwnd = float64(c.MaxWindow)
-	}
-	// Line 13 itself never goes below W_AI.
-	p.minCwnd = min(p.wAI, p.maxCwnd)
-	start := min(bdp, p.maxCwnd) // section 3.2: W_init = B_NIC T
+	// Line 13 itself never goes below W_AI. Section 3.2: W_init = B_NIC T.
+	w := cwnd.NewBytes(env, p.wAI, c.MaxWindow)
 	// U has no initial value in Algorithm 1; 1 is what a flow that starts at
 	// its port's rate makes of that port.
-	e := &engine{p: p, lineRate: env.LineRate, s: state{cwnd: start, reference: start, inflight: 1}}
-	e.set()
-	return e, nil
-}
-
-// set derives the control from the window: R = W/T (line 27). The window is whole
-// packets, rounded up: pacing carries the fraction, where a window that a last
-// packet does not fit into would cost up to one packet a round trip.
-func (e *engine) set() cc.Control {
-	// A max_window of any size is allowed, so each is bounded before it is converted.
-	rate := e.lineRate
-	if r := float64(e.s.cwnd*e.p.bitsPerSecond) + 0.5; r < float64(e.lineRate) {
-		rate = max(units.Rate(r), 1)
-	}
-	packets := max(math.Ceil(float64(e.s.cwnd*e.p.perMTU)-1e-9), 1) // less what rounding adds
-	e.control = cc.Control{Rate: rate, Window: cc.Unlimited}
-	if w := float64(packets * e.p.mtu); w < float64(cc.Unlimited) {
-		e.control.Window = units.Bytes(w)
-	}
-	return e.control
+	return &engine{p: p, state: state{Bytes: w, reference: w.Cwnd, inflight: 1}}, nil
 }
 
 // OnAck updates the window from the records of the path.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
-	e.p.next(&e.s, a)
-	return e.set()
+	e.p.next(&e.state, a)
+	return e.Answer()
 }
-
-// OnLoss changes nothing: the algorithm has no rule for losses, and the window
-// keeps bounding what is in flight.
-func (e *engine) OnLoss(units.Time) cc.Control { return e.control }
-
-// OnTimeout changes nothing, as OnLoss.
-func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
-
-// OnCNP changes nothing: the records of the path are the only signal.
-func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
-
-// Control returns the rate and the window that hold.
-func (e *engine) Control() cc.Control { return e.control }

@@ -1,6 +1,9 @@
 package poseidon
 
 import (
+	"cmp"
+
+	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
 	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -74,15 +77,11 @@ func (l *law) powerTarget(rate float64) float64 {
 // anyRatio is by what the window is multiplied in a round trip, whatever target
 // and update were chosen. Receiving an acknowledgement adds ratio - 1 packets for
 // each packet acknowledged, so that 1 + ai/cwnd adds ai packets a round trip.
-func (p *params) anyRatio(s *state, delay float64) float64 {
+func (p *params) anyRatio(w *cwnd.Packets, delay float64) float64 {
 	if p.alternatives == nil { // m is not 1/4
-		return p.distanceRatio(float64(s.cwnd*p.mtuBits)/float64(s.rtt), delay)
+		return p.distanceRatio(w.Rate(w.RTT), delay)
 	}
-	rtt := s.rtt
-	if p.unscaled > 0 {
-		rtt = p.unscaled
-	}
-	rate := float64(s.cwnd*p.mtuBits) / float64(rtt)
+	rate := w.Rate(cmp.Or(p.unscaled, w.RTT))
 	switch p.step {
 	case ratio:
 		// Equation 13.
@@ -91,7 +90,7 @@ func (p *params) anyRatio(s *state, delay float64) float64 {
 		if target := p.target(rate); delay > target {
 			return 1 - float64(p.beta*(delay-target))/delay
 		}
-		return 1 + p.ai/max(s.cwnd, 1)
+		return 1 + p.ai/max(w.Cwnd, 1)
 	}
 	return p.distanceRatio(rate, delay)
 }

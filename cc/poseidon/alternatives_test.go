@@ -58,8 +58,8 @@ func TestAlternatives(t *testing.T) {
 	} {
 		e := altered(t, c.cwnd, c.change)
 		e.OnAck(&cc.Ack{Now: units.Millisecond, RTT: rtt, Packets: 1, HasMaxDelay: true, MaxHopDelay: units.Time(c.delay * float64(us))})
-		if !near(e.s.cwnd, c.want) {
-			t.Errorf("%s: the window is %v, want %v", c.name, e.s.cwnd, c.want)
+		if !near(e.Cwnd, c.want) {
+			t.Errorf("%s: the window is %v, want %v", c.name, e.Cwnd, c.want)
 		}
 	}
 }
@@ -95,11 +95,14 @@ func TestAppendicesKeepEquations1And2(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &made.(*engine).p
+			e := made.(*engine)
+			p := &e.p
 			delay := rapid.Float64Range(0, 60e6).Draw(t, "delay")
 			u := func(rate float64) float64 {
-				s := state{cwnd: rate / p.mtuBits * float64(20*us), rtt: 20 * us}
-				got := p.anyRatio(&s, delay)
+				w := e.Packets
+				w.Cwnd, w.RTT = 1, 20*us
+				w.Cwnd = rate / w.Rate(w.RTT)
+				got := p.anyRatio(&w, delay)
 				if d := p.target(rate) - delay; d > 1 && got < 1 || d < -1 && got >= 1 {
 					t.Fatalf("%s: at %v with a delay of %v the ratio is %v, the target %v", name, rate, delay, got, p.target(rate))
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -128,13 +129,13 @@ func (c Config) Validate() error {
 		return fmt.Errorf("poseidon: min_md is %v: choose a number between 0 and 1, such as 0.5", c.MinMD)
 	case !(c.MaxMI > 1 && c.MaxMI <= 1e6):
 		return fmt.Errorf("poseidon: max_mi is %v: choose a number above 1, such as 4", c.MaxMI)
-	case !(c.MinCwnd >= 0 && c.MinCwnd <= maxPackets):
+	case !(c.MinCwnd >= 0 && c.MinCwnd <= cwnd.MaxPackets):
 		return fmt.Errorf("poseidon: min_cwnd is %v: choose a positive number of packets, or 0 for what min_rate fills", c.MinCwnd)
-	case !(c.MaxCwnd >= 0 && c.MaxCwnd <= maxPackets):
+	case !(c.MaxCwnd >= 0 && c.MaxCwnd <= cwnd.MaxPackets):
 		return fmt.Errorf("poseidon: max_cwnd is %v: choose a number of packets up to 1e9, or 0 for what the line rate fills", c.MaxCwnd)
 	case c.MaxCwnd > 0 && c.MaxCwnd < c.MinCwnd:
 		return fmt.Errorf("poseidon: max_cwnd (%v) is below min_cwnd (%v): raise max_cwnd or lower min_cwnd", c.MaxCwnd, c.MinCwnd)
-	case !(c.InitialCwnd >= 0 && c.InitialCwnd <= maxPackets):
+	case !(c.InitialCwnd >= 0 && c.InitialCwnd <= cwnd.MaxPackets):
 		return fmt.Errorf("poseidon: initial_cwnd is %v: choose a positive number of packets, or 0 for what the line rate fills", c.InitialCwnd)
 	case c.RetxResetThreshold < 1:
 		return fmt.Errorf("poseidon: retx_reset_threshold is %d: choose 1 or more timeouts", c.RetxResetThreshold)
@@ -156,13 +157,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("poseidon: update is %q: choose distance, ratio or aimd", c.Update)
 	case c.RatioM < 0:
 		return fmt.Errorf("poseidon: ratio_m is %v: choose a span of 0 or more, such as 1us", c.RatioM)
-	case !(c.AI > 0 && c.AI <= maxPackets):
+	case !(c.AI > 0 && c.AI <= cwnd.MaxPackets):
 		return fmt.Errorf("poseidon: ai is %v: choose a positive number of packets, such as 1", c.AI)
-	case !(c.Beta > 0 && c.Beta <= maxPackets):
+	case !(c.Beta > 0 && c.Beta <= cwnd.MaxPackets):
 		return fmt.Errorf("poseidon: beta is %v: choose a positive number, such as 0.8", c.Beta)
 	}
 	return nil
 }
-
-// maxPackets keeps windows, in bytes, far from the end of their range.
-const maxPackets = 1e9

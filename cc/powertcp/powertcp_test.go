@@ -127,19 +127,19 @@ func TestSmoothing(t *testing.T) {
 	_, third.Hops[1] = records(25*units.Gbps, 5*us, 25e9, 25e9, 125_000)                // no time has passed
 	fourth.Hops[0].Time, fourth.Hops[0].TxBytes = second.Hops[0].Time+units.Second, 9e9 // longer than tau
 
-	if e.p.normPower(&e.s, &first) || e.s.smooth != 1 {
-		t.Errorf("the first records changed the power to %v", e.s.smooth)
+	if e.p.normPower(&e.state, &first) || e.smooth != 1 {
+		t.Errorf("the first records changed the power to %v", e.smooth)
 	}
 	want := (1*(20-5) + 3*5) / 20.0
-	if !e.p.normPower(&e.s, &second) || !near(e.s.smooth, want, 1e-3) {
-		t.Errorf("the power is %v, want %v", e.s.smooth, want)
+	if !e.p.normPower(&e.state, &second) || !near(e.smooth, want, 1e-3) {
+		t.Errorf("the power is %v, want %v", e.smooth, want)
 	}
-	if e.p.normPower(&e.s, &third) || !near(e.s.smooth, want, 1e-3) {
-		t.Errorf("records without progress changed the power to %v", e.s.smooth)
+	if e.p.normPower(&e.state, &third) || !near(e.smooth, want, 1e-3) {
+		t.Errorf("records without progress changed the power to %v", e.smooth)
 	}
 	long := float64(fourth.Hops[0].TxBytes-second.Hops[0].TxBytes) * 8 / 25e9
-	if !e.p.normPower(&e.s, &fourth) || !near(e.s.smooth, long, 1e-3) {
-		t.Errorf("after more than tau the power is %v, want the new one alone, %v", e.s.smooth, long)
+	if !e.p.normPower(&e.state, &fourth) || !near(e.smooth, long, 1e-3) {
+		t.Errorf("after more than tau the power is %v, want the new one alone, %v", e.smooth, long)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestEquilibriumOnALink(t *testing.T) {
 			l.Run(l.Now() + 4*us)
 			queue += float64(l.Queue())
 			for _, f := range l.Flows {
-				windows += f.Engine.(*engine).s.cwnd
+				windows += f.Engine.(*engine).Cwnd
 			}
 			samples++
 		}
@@ -464,12 +464,6 @@ func TestBoundsOfTheWindow(t *testing.T) {
 	if got := mustNew(t, c, testEnv).Control(); got.Window != 125_000 || got.Rate != testEnv.LineRate {
 		t.Errorf("base_rtt 40us: a flow starts with %+v", got)
 	}
-	// Rates below one packet a round trip are paced: the window is one packet.
-	e := mustNew(t, DefaultConfig(), testEnv)
-	e.s.cwnd = 700
-	if got := e.set(); got.Window != 1000 || got.Rate != 280*units.Mbps {
-		t.Errorf("700 bytes a round trip are %+v", got)
-	}
 }
 
 func TestValidate(t *testing.T) {
@@ -521,17 +515,6 @@ func ExampleNew() {
 	// queue 0B: 25.00 Gbps
 	// queue 62500B: 8.35 Gbps
 	// queue 0B: 25.00 Gbps
-}
-
-// A window that has shrunk to less than rounding can tell is still a packet.
-func TestTheLeastWindowIsAPacket(t *testing.T) {
-	c := DefaultConfig()
-	c.Flows = 1e9
-	e := mustNew(t, c, testEnv)
-	e.s.cwnd = 1e-9 * float64(testEnv.MTU)
-	if got := e.set(); got.Window != testEnv.MTU || got.Rate < 1 {
-		t.Errorf("%+v, want a packet", got)
-	}
 }
 
 // With OncePerRTT the window is set by the first acknowledgement of what was sent since

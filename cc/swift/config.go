@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -76,23 +77,23 @@ func (c Config) Validate() error {
 		return fmt.Errorf("swift: fs_range is %v: choose a positive span, such as 100us, or 0 for no flow scaling", c.FSRange)
 	case max(c.BaseTarget, c.HopScale, c.FSRange) > maxSpan:
 		return fmt.Errorf("swift: base_target, hop_scale or fs_range is above %v: choose less", maxSpan)
-	case !(c.FSMinCwnd > 0 && c.FSMinCwnd <= maxPackets):
+	case !(c.FSMinCwnd > 0 && c.FSMinCwnd <= cwnd.MaxPackets):
 		return fmt.Errorf("swift: fs_min_cwnd is %v: choose a positive number of packets, such as 0.1", c.FSMinCwnd)
-	case !(1/math.Sqrt(c.FSMaxCwnd) < 1/math.Sqrt(c.FSMinCwnd) && c.FSMaxCwnd <= maxPackets):
+	case !(1/math.Sqrt(c.FSMaxCwnd) < 1/math.Sqrt(c.FSMinCwnd) && c.FSMaxCwnd <= cwnd.MaxPackets):
 		return fmt.Errorf("swift: fs_max_cwnd (%v) is not above fs_min_cwnd (%v) and up to 1e9: choose such as 100", c.FSMaxCwnd, c.FSMinCwnd)
-	case !(c.AI > 0 && c.AI <= maxPackets):
+	case !(c.AI > 0 && c.AI <= cwnd.MaxPackets):
 		return fmt.Errorf("swift: ai is %v: choose a positive number of packets, such as 1", c.AI)
-	case !(c.Beta > 0 && c.Beta <= maxPackets):
+	case !(c.Beta > 0 && c.Beta <= cwnd.MaxPackets):
 		return fmt.Errorf("swift: beta is %v: choose a positive number, such as 0.8", c.Beta)
 	case !(c.MaxMDF > 0 && c.MaxMDF < 1):
 		return fmt.Errorf("swift: max_mdf is %v: choose a number between 0 and 1, such as 0.5", c.MaxMDF)
-	case !(c.MinCwnd > 0 && c.MinCwnd <= maxPackets):
+	case !(c.MinCwnd > 0 && c.MinCwnd <= cwnd.MaxPackets):
 		return fmt.Errorf("swift: min_cwnd is %v: choose a positive number of packets, such as 0.01", c.MinCwnd)
-	case !(c.MaxCwnd >= 0 && c.MaxCwnd <= maxPackets):
+	case !(c.MaxCwnd >= 0 && c.MaxCwnd <= cwnd.MaxPackets):
 		return fmt.Errorf("swift: max_cwnd is %v: choose a number of packets up to 1e9, or 0 for what the line rate fills", c.MaxCwnd)
 	case c.MaxCwnd > 0 && c.MaxCwnd < c.MinCwnd:
 		return fmt.Errorf("swift: max_cwnd (%v) is below min_cwnd (%v): raise max_cwnd or lower min_cwnd", c.MaxCwnd, c.MinCwnd)
-	case !(c.InitialCwnd >= 0 && c.InitialCwnd <= maxPackets):
+	case !(c.InitialCwnd >= 0 && c.InitialCwnd <= cwnd.MaxPackets):
 		return fmt.Errorf("swift: initial_cwnd is %v: choose a positive number of packets, or 0 for what the line rate fills", c.InitialCwnd)
 	case c.RetxResetThreshold < 1:
 		return fmt.Errorf("swift: retx_reset_threshold is %d: choose 1 or more timeouts", c.RetxResetThreshold)
@@ -101,8 +102,6 @@ func (c Config) Validate() error {
 }
 
 const (
-	// maxPackets keeps windows, in bytes, far from the end of their range.
-	maxPackets = 1e9
 	// maxHops is the largest TTL.
 	maxHops = 255
 	// maxSpan keeps targets far from the end of theirs.

