@@ -38,9 +38,9 @@ type CircuitConfig struct {
 func (c *CircuitConfig) validate() error {
 	switch {
 	case c.VOQ < 0 || c.VOQ >= 2*units.GiB || c.Announced < 0 || c.Announced >= 2*units.GiB:
-		return fmt.Errorf("Circuits has VOQ %v and Announced %v: set 0 to 2GiB", c.VOQ, c.Announced)
+		return fmt.Errorf("in Circuits, VOQ %v and Announced %v: set 0 to 2GiB", c.VOQ, c.Announced)
 	case c.Ahead < 0 || c.Ahead > units.Second || c.Guard < 0 || c.Guard > units.Second:
-		return fmt.Errorf("Circuits has Ahead %v and Guard %v: set 0 to 1s", c.Ahead, c.Guard)
+		return fmt.Errorf("in Circuits, Ahead %v and Guard %v: set 0 to 1s", c.Ahead, c.Guard)
 	}
 	return nil
 }
