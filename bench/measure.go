@@ -82,7 +82,6 @@ type link struct {
 	rate     units.Rate
 	base     fabric.PortStats // at the warm-up
 	queueSum float64
-	queueMax units.Bytes
 	busyAt   units.Time // Busy at the last window
 	busyMin  float64
 }
@@ -91,7 +90,6 @@ type link struct {
 type portBaseline struct {
 	stats    fabric.PortStats
 	queueSum float64
-	queueMax units.Bytes
 }
 
 // newMeasurement observes a simulation of a scenario. Of the options it takes those
@@ -179,7 +177,9 @@ func (m *measurement) tick(now units.Time) {
 func (m *measurement) warmUp() {
 	m.warm = true
 	for i := range m.ports {
-		m.ports[i].stats = m.sim.net.Port(fabric.LinkID(i)).Stats()
+		p := m.sim.net.Port(fabric.LinkID(i))
+		p.ResetMaxQueue()
+		m.ports[i].stats = p.Stats()
 	}
 	for i := range m.links {
 		l := &m.links[i]
@@ -323,7 +323,6 @@ func (m *measurement) sample(now units.Time) {
 		m.queue.row[i] = Float(q)
 		if m.warm {
 			l.queueSum += float64(q)
-			l.queueMax = max(l.queueMax, q)
 		}
 	}
 	for _, t := range []*seriesTable{m.rate, m.wire, m.rtt, m.underWay, m.queue} {
@@ -336,7 +335,6 @@ func (m *measurement) sample(now units.Time) {
 	for i := range m.ports {
 		q := m.sim.net.Port(fabric.LinkID(i)).Queue()
 		m.ports[i].queueSum += float64(q)
-		m.ports[i].queueMax = max(m.ports[i].queueMax, q)
 	}
 	m.samplePriorities()
 }
@@ -391,15 +389,6 @@ func (m *measurement) record(f *flow, now units.Time, ended bool) {
 	if err := m.log.flow(m, f, now, ended); err != nil {
 		m.sim.fail(fmt.Errorf("flow log: %w", err))
 	}
-}
-
-// queueMax is the longest queue of a port from the warm-up on: exact if it is
-// the longest of all, else the longest that was sampled.
-func queueMax(stats, base fabric.PortStats, sampled units.Bytes) units.Bytes {
-	if stats.MaxQueue > base.MaxQueue {
-		return stats.MaxQueue
-	}
-	return sampled
 }
 
 // report writes what was measured into out.
@@ -478,7 +467,7 @@ func (m *measurement) network() Network {
 		for p := range s.Paused {
 			paused += s.Paused[p] - b.stats.Paused[p]
 		}
-		n.QueueMaxBytes = max(n.QueueMaxBytes, int64(queueMax(s, b.stats, b.queueMax)))
+		n.QueueMaxBytes = max(n.QueueMaxBytes, int64(s.MaxQueue))
 		longest = max(longest, b.queueSum)
 	}
 	n.PauseUs = Float(paused.Microseconds())
@@ -492,7 +481,7 @@ func (m *measurement) link(l *link, span units.Time) Link {
 	s := m.sim.net.Port(l.id).Stats()
 	out := Link{
 		Link: l.name, RateGbps: Float(l.rate.Gbps()), Busy: Unmeasured, BusyMinimum: Unmeasured, QueueAvgBytes: Unmeasured,
-		QueueMaxBytes: int64(queueMax(s, l.base, l.queueMax)),
+		QueueMaxBytes: int64(s.MaxQueue),
 		Drops:         s.Drops + s.Lost - l.base.Drops - l.base.Lost,
 		ECNMarks:      s.Marks - l.base.Marks,
 		EINMarks:      s.EINMarks - l.base.EINMarks,

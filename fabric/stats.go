@@ -54,6 +54,12 @@ type PortStats struct {
 	DropsOf, MarksOf [MaxPriorities]uint64
 }
 
+// ResetMaxQueue makes MaxQueue the longest queue from now on.
+func (p Port) ResetMaxQueue() {
+	l := &p.n.ports[p.at]
+	l.maxQueue = l.queued
+}
+
 // Stats returns the port's counters at the engine's Now.
 func (p Port) Stats() PortStats {
 	l, c, now := &p.n.ports[p.at], &p.n.cold[p.at], p.n.eng.Now()

@@ -44,6 +44,9 @@ func meanOf(values []float64) interval {
 func ratioOf(of, to []float64) interval {
 	logs := make([]float64, len(of))
 	for i := range of {
+		if !(of[i] > 0 && to[i] > 0) {
+			return interval{math.NaN(), math.NaN(), math.NaN()}
+		}
 		logs[i] = math.Log(of[i] / to[i])
 	}
 	m := meanOf(logs)

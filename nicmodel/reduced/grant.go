@@ -21,7 +21,7 @@ func (f *Fleet) priority(c cc.Control) uint8 {
 	if c.Class == 0 || !f.cfg.Classes {
 		return f.cfg.Priority
 	}
-	return min(c.Class, fabric.MaxPriorities) - 1
+	return min(c.Class, uint8(f.net.Priorities())) - 1
 }
 
 // tell tells the host's receiver of the packet in lane.data, of flow r.
