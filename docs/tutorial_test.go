@@ -134,8 +134,9 @@ func newSession(t *testing.T, root string) *session {
 	for _, v := range [][2]string{
 		{"HOME", s.dir},
 		{"PATH", bin + string(os.PathListSeparator) + os.Getenv("PATH")},
-		// make builds where the test may write, as if that were the checkout.
-		{"MAKEFLAGS", " -- BIN=" + bin + " REPORT=" + filepath.Join(s.dir, "report.html")},
+		// make builds where the test may write, as if that were the checkout; run by
+		// another make, it would say where it is.
+		{"MAKEFLAGS", "--no-print-directory -- BIN=" + bin + " REPORT=" + filepath.Join(s.dir, "report.html")},
 		// What Go needs is on this machine already: the test was built from it.
 		{"GOPROXY", "off"}, {"GOSUMDB", "off"}, {"GOTOOLCHAIN", "local"}, {"GOFLAGS", ""}, {"GOWORK", "off"},
 		{"GOCACHE", goEnv(t, "GOCACHE")}, {"GOMODCACHE", goEnv(t, "GOMODCACHE")}, {"GOPATH", goEnv(t, "GOPATH")}, {"GOENV", "off"},

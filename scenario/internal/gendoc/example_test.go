@@ -20,6 +20,13 @@ workloads: [{kind: incast, label: victim, receiver: h10, size: unlimited}]
 measure: {links: [tor0->h10]}
 `
 
+// aroundCircuits is around, for what only a network with circuits has.
+var aroundCircuits = strings.NewReplacer(
+	"{kind: leaf-spine, leaves: 1, spines: 1, hosts_per_leaf: 12}",
+	"{kind: rdcn, tors: 5, hosts_per_tor: 12, day: 225us, night: 20us, circuit_rate: 100Gbps}",
+	"fabric: {", "fabric: {pfc: {enabled: false}, ",
+).Replace(around)
+
 const flowsText = "Nodes 8\nConnections 1\n0->1 start 2000000000000 size 1000\n"
 
 // parse reads an example. What it lacks comes from around.
@@ -28,6 +35,7 @@ func parse(t *testing.T, text string) (*scenario.Scenario, error) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"around.yaml": around,
+		"rdcn.yaml":   aroundCircuits,
 		"flows.txt":   flowsText,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
@@ -35,7 +43,11 @@ func parse(t *testing.T, text string) (*scenario.Scenario, error) {
 		}
 	}
 	if !strings.Contains(text, "extends:") && !whole(text) {
-		text = "extends: around.yaml\n" + text
+		base := "around.yaml"
+		if strings.Contains(text, "engine: retcp") {
+			base = "rdcn.yaml"
+		}
+		text = "extends: " + base + "\n" + text
 	}
 	s, err := scenario.Parse(filepath.Join(dir, "example.yaml"), []byte(text), "warmup=0", "duration=20us")
 	if err == nil {
