@@ -19,6 +19,7 @@ type kind struct {
 	watched, forwards     uint8 // priorities with a watchdog, and those it sends
 	telemetry             bool
 	random                bool // draws random numbers to mark
+	stage                 Stage
 	class                 [MaxPriorities]class
 }
 
@@ -46,6 +47,7 @@ func newKind(cfg *Config, key *kindKey) kind {
 		rate:      rate,
 		framing:   uint64(key.link.Framing.Bytes()),
 		telemetry: key.from.INT,
+		stage:     key.from.Stage,
 	}
 	t.setRate(rate)
 	least := math.MaxInt

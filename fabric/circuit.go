@@ -107,6 +107,9 @@ func (n *Network) newCircuits() error {
 		}
 	}
 	for i := range n.kinds {
+		if n.kinds[i].stage != nil {
+			return fmt.Errorf("fabric: a Stage: switches of an RDCN take none, their VOQs report nothing to it")
+		}
 		if n.kinds[i].lossless != 0 {
 			return fmt.Errorf("fabric: PFC: pause frames have no way back on a circuit: make all priorities lossy")
 		}

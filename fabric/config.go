@@ -47,6 +47,9 @@ type SwitchConfig struct {
 	Buffer units.Bytes
 	// INT makes the switch write telemetry on the packets that ask for it.
 	INT bool
+	// Stage, if there is one, writes the telemetry instead. Each switch needs one of
+	// its own, so it belongs into Config.Switches. An RDCN takes none.
+	Stage Stage
 	// Classes says how each priority is treated; those beyond
 	// Config.Priorities are ignored.
 	Classes [MaxPriorities]Class

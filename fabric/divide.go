@@ -89,6 +89,9 @@ func (n *Network) Divide(lanes int) (*Division, error) {
 		return nil, fmt.Errorf("fabric: Failures: they change many nodes at a time, for which the network must be one")
 	}
 	for i := range n.kinds {
+		if n.kinds[i].stage != nil {
+			return nil, fmt.Errorf("fabric: a switch with a Stage: a network that has one can't be divided")
+		}
 		if n.kinds[i].watched != 0 {
 			return nil, fmt.Errorf("fabric: a PFC watchdog: a network that has one can't be divided")
 		}

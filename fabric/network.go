@@ -30,12 +30,13 @@ type Network struct {
 	eng  *des.Engine
 	slab *slab
 
-	ports    []port     // see port
-	inlets   []inlet    // by port
-	queues   []queue    // by port, then priority
-	holds    []hold     // what a port holds of what came by it, likewise; empty without PFC
-	cold     []coldPort // by port
-	kinds    []kind     // see port.kind
+	ports    []port       // see port
+	inlets   []inlet      // by port
+	queues   []queue      // by port, then priority
+	holds    []hold       // what a port holds of what came by it, likewise; empty without PFC
+	cold     []coldPort   // by port
+	kinds    []kind       // see port.kind
+	reported []units.Rate // see record.kind
 	nodes    []nodeState
 	routes   []route  // by switch, then by leaf
 	groups   []group  // see route
@@ -103,13 +104,14 @@ const (
 // lane may free it. A network that is not divided has one lane, which the methods
 // of Network use.
 type Lane struct {
-	n       *Network
-	index   int
-	totals  Totals
-	live    int
-	packets []Handle
-	chunks  []uint32
-	stack   telemetry.Stack // what INT returned last
+	n         *Network
+	index     int
+	totals    Totals
+	live      int
+	packets   []Handle
+	chunks    []uint32
+	stack     telemetry.Stack // what INT returned last
+	departure Departure       // what a Stage sees
 
 	// In a divided network:
 	divided bool
@@ -348,8 +350,9 @@ func (n *Network) buildPorts(seed uint64) error {
 // toHost reports whether what a port sends arrives at a host.
 func (n *Network) toHost(at uint32) bool { return !n.nodes[n.inlets[n.ports[at].peer].node].isSwitch }
 
-// maxKinds is how many port.kind can tell apart.
-const maxKinds = math.MaxUint16 + 1
+// maxKinds is how many port.kind can tell apart, and record.kind beside the rates
+// that stages report.
+const maxKinds = reportedBase
 
 func errManyKinds() error {
 	return fmt.Errorf("fabric: there are more than %d kinds of port: let links and switches have fewer different parameters", maxKinds)

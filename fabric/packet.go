@@ -55,9 +55,10 @@ type Packet struct {
 	Telemetry telemetry.Kind
 	Hops      uint8 // switches passed so far
 
-	records uint8 // how many per-hop records it has, and overflow, as in entry.tel
-	freed   bool
-	_       [6]byte
+	records      uint8 // how many per-hop records it has, and overflow, as in entry.tel
+	freed        bool
+	aheadPackets uint16 // what it found in its queue, at a switch with a Stage
+	ahead        int32
 }
 
 // Alloc returns a new packet, all zero.
@@ -129,7 +130,7 @@ func (x *Lane) INT(h Handle) *telemetry.Stack {
 	s.N, s.Overflow = r&recordsMask>>recordsShift, r&overflowBit != 0
 	for i := range s.Path() {
 		f := &from[i]
-		s.Hops[i] = telemetry.Hop{TxBytes: units.Bytes(f.txBytes), QLen: units.Bytes(f.qlen), Time: f.time, Rate: x.n.kinds[f.kind].rate}
+		s.Hops[i] = telemetry.Hop{TxBytes: units.Bytes(f.txBytes), QLen: units.Bytes(f.qlen), Time: f.time, Rate: x.n.rateOf(f.kind)}
 	}
 	return s
 }

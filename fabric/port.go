@@ -57,6 +57,9 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 	}
 	e.at = now
 	l.active |= bit
+	if k.stage != nil {
+		n.notePlace(e.handle(), q)
+	}
 	q.push(x, e)
 	size := e.size()
 	q.bytes += size
@@ -153,6 +156,10 @@ func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e entry, behi
 	}
 	if k.ein&(1<<prio) != 0 && x.n.notice(now, at, &k.class[prio], prio, behind) {
 		e.meta |= uint64(EIN) << flagsShift
+	}
+	if k.stage != nil {
+		x.stage(now, at, l, k, e, behind, waited)
+		return
 	}
 	if tel := e.tel(); tel&kindMask != 0 && k.telemetry {
 		switch telemetry.Kind(tel & kindMask) {

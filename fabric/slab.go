@@ -61,7 +61,7 @@ type record struct {
 	time    units.Time
 	txBytes int64
 	qlen    int32
-	kind    uint16 // of the port, which has the rate
+	kind    uint16 // of the port, which has the rate; or from reportedBase on one of Network.reported
 }
 
 func (n *Network) packet(h Handle) *Packet {

@@ -1,0 +1,135 @@
+package fabric
+
+import (
+	"math"
+
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Stage is what a switch does with each packet that it takes off a queue, in place
+// of writing telemetry itself: a P4 program, for one. A stage belongs to one switch
+// and is called from one goroutine at a time, in the order in which that switch
+// sends. It is told everything that it may know and starts nothing of its own.
+type Stage interface {
+	// Depart looks at a packet that is about to go on the wire and changes what
+	// is said below to be its to change.
+	Depart(d *Departure)
+}
+
+// Departure is a packet as it leaves a switch. It is valid during the call.
+type Departure struct {
+	Now    units.Time // when its first bit goes on the wire
+	Waited units.Time // in the queue
+
+	Port     LinkID     // that it goes by
+	Rate     units.Rate // of the port
+	TxBytes  units.Bytes
+	Priority uint8
+	// Behind is what the packet leaves in its queue, and Ahead what it found
+	// there.
+	Behind, Ahead               units.Bytes
+	BehindPackets, AheadPackets int
+
+	Packet   Handle
+	Src, Dst int32  // host indices
+	FlowHash uint32 // entropy for the choice of path
+	Size     units.Bytes
+	// Telemetry is what the packet collects.
+	Telemetry telemetry.Kind
+	// Hops is how many switches it passed before this one.
+	Hops uint8
+
+	// What follows is the stage's to change.
+
+	// Flags are the packet's marks. CE and EIN of this switch's own classes are
+	// in it.
+	Flags Flags
+	// MaxDelay is what the packet says of the hops so far.
+	MaxDelay units.Time
+	// Records is how many per-hop records the packet has, and Record is the one
+	// more that it gets, for which it grows by telemetry.PerHopBytes, if Recorded
+	// is set. Overflow says that there was no room for it. A network remembers 255
+	// different rates that are no port's own.
+	Records  int
+	Record   telemetry.Hop
+	Recorded bool
+	Overflow bool
+	// Drop makes the switch drop the packet, and count it.
+	Drop bool
+}
+
+// reportedBase is the number from which on record.kind means one of
+// Network.reported, not a kind.
+const reportedBase = math.MaxUint16 - 255
+
+// stage lets a switch's Stage see a packet, and sends what it leaves.
+func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behind int32, waited units.Time) {
+	n := x.n
+	prio := e.prio()
+	p := n.packet(e.handle())
+	tel := e.tel()
+	d := &x.departure
+	*d = Departure{
+		Now: now, Waited: waited,
+		Port: n.inlets[at].link ^ 1, Rate: k.rate, TxBytes: units.Bytes(l.txBytes), Priority: uint8(prio),
+		Behind: units.Bytes(behind), BehindPackets: int(n.queues[at*n.prios+prio].count),
+		Packet: e.handle(), Src: p.Src, Dst: int32(e.dst()), FlowHash: e.hash(), Size: units.Bytes(e.size()),
+		Telemetry: telemetry.Kind(tel & kindMask), Hops: uint8(e.meta >> hopsShift), Flags: e.flags(), MaxDelay: p.MaxDelay,
+		Records: int(tel & recordsMask >> recordsShift), Overflow: tel&overflowBit != 0,
+	}
+	if waited > 0 {
+		d.Ahead, d.AheadPackets = units.Bytes(p.ahead), int(p.aheadPackets)
+	}
+	k.stage.Depart(d)
+	if d.Drop {
+		c := &n.cold[at]
+		c.drops[prio]++
+		c.dropBytes += units.Bytes(e.size())
+		x.totals.Dropped++
+		x.Free(e.handle())
+		return
+	}
+	e.meta = e.meta&^(0xff<<flagsShift) | uint64(d.Flags)<<flagsShift
+	p.MaxDelay = d.MaxDelay
+	switch {
+	case d.Recorded && d.Records < telemetry.MaxHops:
+		r := &n.slab.recordsOf(e.handle())[d.Records&7]
+		r.time, r.txBytes, r.qlen, r.kind = d.Record.Time, int64(d.Record.TxBytes), int32(d.Record.QLen), n.reportedRate(k, l.kind, d.Record.Rate)
+		e.name += telemetry.PerHopBytes << sizeShift
+		e.meta += recordOne << telShift
+	case d.Recorded || d.Overflow:
+		e.meta |= overflowBit << telShift
+	}
+	x.put(now, at, l, k, e)
+}
+
+// reportedRate is what record.kind is for a rate that a stage reports.
+func (n *Network) reportedRate(k *kind, kind uint16, rate units.Rate) uint16 {
+	if rate == k.rate {
+		return kind
+	}
+	for i, r := range n.reported {
+		if r == rate {
+			return reportedBase + uint16(i)
+		}
+	}
+	if len(n.reported) < math.MaxUint16-reportedBase {
+		n.reported = append(n.reported, rate)
+	}
+	return reportedBase + uint16(len(n.reported)-1)
+}
+
+// rateOf is the rate that a record's kind stands for.
+func (n *Network) rateOf(kind uint16) units.Rate {
+	if kind >= reportedBase {
+		return n.reported[kind-reportedBase]
+	}
+	return n.kinds[kind].rate
+}
+
+// notePlace keeps what a packet found in its queue, for a stage.
+func (n *Network) notePlace(h Handle, q *queue) {
+	p := n.packet(h)
+	p.ahead, p.aheadPackets = q.bytes, uint16(min(q.count, math.MaxUint16))
+}
