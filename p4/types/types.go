@@ -1,0 +1,417 @@
+// Package types holds the types of P4_16 (language specification 1.2.5,
+// chapter 7) as the checker gives them to expressions: resolved, free of
+// typedef names, and with every generic type applied to its arguments.
+//
+// Named types (Struct, Enum, Extern, New, ...) are canonical within one
+// program: the same declaration with the same type arguments is the same
+// pointer. Equal compares any two types. Types are immutable after a check and
+// may be shared between goroutines.
+package types
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+)
+
+// A Type is one of the pointer types of this package.
+type Type interface {
+	// String gives the type as P4 writes it.
+	String() string
+	isType()
+}
+
+// The types without parameters are single values.
+var (
+	Bool      = &Basic{"bool"}
+	Integer   = &Basic{"int"} // arbitrary precision, compile-time only
+	String    = &Basic{"string"}
+	Void      = &Basic{"void"}
+	MatchKind = &Basic{"match_kind"}
+	// DontCare is the type of "_" and "default" before their context gives
+	// them one; also of a type argument written "_" that nothing inferred.
+	DontCare = &Basic{"_"}
+	// Invalid marks an expression that was already reported as an error; a
+	// program that passed the check has none.
+	Invalid = &Basic{"invalid type"}
+)
+
+// Basic is a type without parameters.
+type Basic struct{ Name string }
+
+// Bit is bit<Width>: unsigned, modulo 2^Width.
+type Bit struct{ Width int }
+
+// Int is int<Width>: two's complement, modulo 2^Width.
+type Int struct{ Width int }
+
+// Varbit is varbit<Width>: at most Width bits, the length is dynamic.
+type Varbit struct{ Width int }
+
+// Error is the type error. There is one per program; Members are in the order
+// of declaration, without repetition, so that an index is an error's code
+// (core.p4's NoError is 0).
+type Error struct{ Members []string }
+
+// StructKind tells the three field-wise types apart.
+type StructKind uint8
+
+// Kinds of Struct.
+const (
+	PlainStruct StructKind = iota
+	Header
+	Union
+)
+
+// Field is a member of a struct, header or header union.
+type Field struct {
+	Name string
+	Type Type
+	// Annotations that the field was declared with, name to text.
+	Annotations map[string]string
+}
+
+// Struct is a struct, a header or a header_union.
+type Struct struct {
+	Kind   StructKind
+	Name   string // with type arguments, as S<bit<8>>
+	Fields []Field
+	// Generic is the name without type arguments, TypeArgs these (nil if the
+	// declaration has no type parameters).
+	Generic     string
+	TypeArgs    []Type
+	Annotations map[string]string
+}
+
+// Stack is a header stack (or a stack of header unions) T[Size].
+type Stack struct {
+	Elem Type
+	Size int
+}
+
+// Tuple is tuple<...>.
+type Tuple struct{ Elems []Type }
+
+// List is list<Elem>, compile-time only (an argument of constructors).
+type List struct{ Elem Type }
+
+// Enum is an enum. If Underlying is not nil it is serialisable and Values
+// holds each member's value.
+type Enum struct {
+	Name       string
+	Members    []string
+	Underlying Type // *Bit, *Int or nil
+	Values     []*big.Int
+}
+
+// New is a type declared by "type Underlying Name".
+type New struct {
+	Name       string
+	Underlying Type
+	// Annotations as p4runtime_translation, name to text.
+	Annotations map[string]string
+}
+
+// Var is a type variable of a generic declaration. No expression of an
+// instantiated body has one.
+type Var struct{ Name string }
+
+// Set is the type of &&&, .., value sets and the labels of select and entries.
+type Set struct{ Elem Type }
+
+// Extern is an extern object's type; its methods are in the declaration
+// (ast.ExternDecl of the same Name).
+type Extern struct {
+	Name     string
+	TypeArgs []Type
+}
+
+// Direction of a parameter.
+type Direction uint8
+
+// Directions. None is a parameter without direction: a compile-time or
+// control-plane (action data) value, or an extern object's reference.
+const (
+	None Direction = iota
+	In
+	Out
+	InOut
+)
+
+func (d Direction) String() string { return [...]string{"", "in", "out", "inout"}[d] }
+
+// Param is a parameter within the type of something callable.
+type Param struct {
+	Name       string
+	Dir        Direction
+	Type       Type
+	Optional   bool // @optional
+	HasDefault bool
+}
+
+// CallableKind tells Callable types apart.
+type CallableKind uint8
+
+// Kinds of Callable.
+const (
+	Function CallableKind = iota
+	Action
+	Parser
+	Control
+	Package
+	Method
+	Constructor
+	TableApply // the apply of a table
+	Table      // a table itself
+)
+
+func (k CallableKind) String() string {
+	return [...]string{"function", "action", "parser", "control", "package", "method", "constructor", "table apply", "table"}[k]
+}
+
+// Callable is the type of functions, actions, methods, parsers, controls,
+// packages and tables. For Parser and Control the parameters are those of
+// apply; for Package those of the constructor.
+type Callable struct {
+	Kind     CallableKind
+	Name     string
+	TypeArgs []Type
+	Params   []Param
+	Return   Type
+}
+
+// ApplyResult is the type of a table's apply(): hit, miss, action_run.
+type ApplyResult struct{ Table string }
+
+// ActionEnum is the type of action_run.
+type ActionEnum struct{ Table string }
+
+func (*Basic) isType()       {}
+func (*Bit) isType()         {}
+func (*Int) isType()         {}
+func (*Varbit) isType()      {}
+func (*Error) isType()       {}
+func (*Struct) isType()      {}
+func (*Stack) isType()       {}
+func (*Tuple) isType()       {}
+func (*List) isType()        {}
+func (*Enum) isType()        {}
+func (*New) isType()         {}
+func (*Var) isType()         {}
+func (*Set) isType()         {}
+func (*Extern) isType()      {}
+func (*Callable) isType()    {}
+func (*ApplyResult) isType() {}
+func (*ActionEnum) isType()  {}
+
+func (t *Basic) String() string  { return t.Name }
+func (t *Bit) String() string    { return fmt.Sprintf("bit<%d>", t.Width) }
+func (t *Int) String() string    { return fmt.Sprintf("int<%d>", t.Width) }
+func (t *Varbit) String() string { return fmt.Sprintf("varbit<%d>", t.Width) }
+func (*Error) String() string    { return "error" }
+func (t *Struct) String() string { return t.Name }
+func (t *Stack) String() string  { return fmt.Sprintf("%s[%d]", t.Elem, t.Size) }
+func (t *Tuple) String() string  { return "tuple<" + join(t.Elems) + ">" }
+func (t *List) String() string   { return "list<" + t.Elem.String() + ">" }
+func (t *Enum) String() string   { return t.Name }
+func (t *New) String() string    { return t.Name }
+func (t *Var) String() string    { return t.Name }
+func (t *Set) String() string    { return "set<" + t.Elem.String() + ">" }
+func (t *Extern) String() string { return Applied(t.Name, t.TypeArgs) }
+
+func (t *Callable) String() string {
+	var b strings.Builder
+	b.WriteString(t.Kind.String())
+	b.WriteByte(' ')
+	b.WriteString(Applied(t.Name, t.TypeArgs))
+	b.WriteByte('(')
+	for i, p := range t.Params {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if p.Dir != None {
+			b.WriteString(p.Dir.String())
+			b.WriteByte(' ')
+		}
+		b.WriteString(p.Type.String())
+		b.WriteByte(' ')
+		b.WriteString(p.Name)
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+func (t *ApplyResult) String() string { return "result of " + t.Table + ".apply()" }
+func (t *ActionEnum) String() string  { return "action_run of " + t.Table }
+
+// Applied is a generic type's name with its arguments.
+func Applied(name string, args []Type) string {
+	if len(args) == 0 {
+		return name
+	}
+	return name + "<" + join(args) + ">"
+}
+
+func join(ts []Type) string {
+	s := make([]string, len(ts))
+	for i, t := range ts {
+		s[i] = t.String()
+	}
+	return strings.Join(s, ", ")
+}
+
+// Field finds a field by name and gives its index, -1 if there is none.
+func (t *Struct) Field(name string) (Field, int) {
+	for i, f := range t.Fields {
+		if f.Name == name {
+			return f, i
+		}
+	}
+	return Field{}, -1
+}
+
+// Underlying strips type declarations ("type T N") down to the type that holds
+// the value. Serialisable enums stay enums.
+func Underlying(t Type) Type {
+	for {
+		n, ok := t.(*New)
+		if !ok {
+			return t
+		}
+		t = n.Underlying
+	}
+}
+
+// Width is the size of a value in bits: of bit<>, int<>, bool (1), varbit (its
+// maximum), serialisable enums, and the sums over structs, headers, tuples and
+// stacks (a union: its largest member). False if the type has no such size, as
+// int, string, error, plain enums and externs.
+func Width(t Type) (int, bool) {
+	switch t := t.(type) {
+	case *Basic:
+		return 1, t == Bool
+	case *Bit:
+		return t.Width, true
+	case *Int:
+		return t.Width, true
+	case *Varbit:
+		return t.Width, true
+	case *New:
+		return Width(t.Underlying)
+	case *Enum:
+		if t.Underlying == nil {
+			return 0, false
+		}
+		return Width(t.Underlying)
+	case *Struct:
+		n := 0
+		for _, f := range t.Fields {
+			w, ok := Width(f.Type)
+			if !ok {
+				return 0, false
+			}
+			if t.Kind == Union {
+				n = max(n, w)
+			} else {
+				n += w
+			}
+		}
+		return n, true
+	case *Stack:
+		w, ok := Width(t.Elem)
+		return w * t.Size, ok
+	case *Tuple:
+		n := 0
+		for _, e := range t.Elems {
+			w, ok := Width(e)
+			if !ok {
+				return 0, false
+			}
+			n += w
+		}
+		return n, true
+	}
+	return 0, false
+}
+
+// Equal says whether two types are the same type. Struct, enum, extern and new
+// types are so by name (and arguments), the others by structure.
+func Equal(a, b Type) bool {
+	if a == b {
+		return true
+	}
+	switch a := a.(type) {
+	case *Bit:
+		b, ok := b.(*Bit)
+		return ok && a.Width == b.Width
+	case *Int:
+		b, ok := b.(*Int)
+		return ok && a.Width == b.Width
+	case *Varbit:
+		b, ok := b.(*Varbit)
+		return ok && a.Width == b.Width
+	case *Error:
+		_, ok := b.(*Error)
+		return ok
+	case *Struct:
+		b, ok := b.(*Struct)
+		return ok && a.Kind == b.Kind && a.Generic == b.Generic && equalAll(a.TypeArgs, b.TypeArgs)
+	case *Stack:
+		b, ok := b.(*Stack)
+		return ok && a.Size == b.Size && Equal(a.Elem, b.Elem)
+	case *Tuple:
+		b, ok := b.(*Tuple)
+		return ok && equalAll(a.Elems, b.Elems)
+	case *List:
+		b, ok := b.(*List)
+		return ok && Equal(a.Elem, b.Elem)
+	case *Enum:
+		b, ok := b.(*Enum)
+		return ok && a.Name == b.Name
+	case *New:
+		b, ok := b.(*New)
+		return ok && a.Name == b.Name
+	case *Set:
+		b, ok := b.(*Set)
+		return ok && Equal(a.Elem, b.Elem)
+	case *Extern:
+		b, ok := b.(*Extern)
+		return ok && a.Name == b.Name && equalAll(a.TypeArgs, b.TypeArgs)
+	case *ApplyResult:
+		b, ok := b.(*ApplyResult)
+		return ok && a.Table == b.Table
+	case *ActionEnum:
+		b, ok := b.(*ActionEnum)
+		return ok && a.Table == b.Table
+	case *Callable:
+		b, ok := b.(*Callable)
+		if !ok || a.Kind != b.Kind || a.Name != b.Name || !equalAll(a.TypeArgs, b.TypeArgs) {
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+func equalAll(a, b []Type) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsInteger says whether the type itself is bit<>, int<> or int.
+func IsInteger(t Type) bool {
+	switch t := t.(type) {
+	case *Bit, *Int:
+		return true
+	case *Basic:
+		return t == Integer
+	}
+	return false
+}
