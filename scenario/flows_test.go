@@ -236,6 +236,8 @@ func TestPoissonLoad(t *testing.T) {
 		{"load: 0.6, to: other-rack", false},
 		{"load: 0.6, load_on: uplinks", true},
 		{"load: 0.6, load_on: uplinks, to: other-rack", true},
+		{"load: 0.6, fan_in: 5", false},
+		{"load: 0.6, fan_in: 8, load_on: uplinks, to: other-rack", true},
 	}
 	for _, c := range cases {
 		s := parse(t, network16+"workloads: [{kind: poisson, sizes: 20KB, "+c.keys+"}]")
@@ -272,6 +274,47 @@ func TestPoissonBounds(t *testing.T) {
 	flows = take(s, 1, 1_000_000)
 	if first, last := flows[0].Start, flows[len(flows)-1].Start; first < units.Millisecond || last >= 2*units.Millisecond {
 		t.Errorf("flows start from %v to %v", first, last)
+	}
+}
+
+// Incasts are of distinct senders that start at once, to each host as often.
+func TestPoissonIncasts(t *testing.T) {
+	for keys, rack := range map[string]bool{"": false, ", to: other-rack": true} {
+		s := parse(t, network16+"workloads: [{kind: poisson, sizes: 8KB..32KB, load: 0.3, fan_in: 7"+keys+"}]")
+		flows := take(s, 1, 7*16_000)
+		racks, _, _ := racks(s.Graph())
+		to, last := map[int]int{}, units.Time(-1)
+		for i := 0; i < len(flows); i += 7 {
+			senders := map[int]bool{}
+			for _, f := range flows[i : i+7] {
+				senders[f.Src] = true
+				if f.Dst != flows[i].Dst || f.Start != flows[i].Start || f.Src == f.Dst || f.Size < 8000 || f.Size > 32_000 {
+					t.Fatalf("of the incast %+v: %+v", flows[i], f)
+				}
+				if rack && racks[f.Src] == racks[f.Dst] {
+					t.Fatalf("%+v stays in its rack", f)
+				}
+			}
+			if len(senders) != 7 || flows[i].Start <= last {
+				t.Fatalf("an incast of %d senders at %v after %v", len(senders), flows[i].Start, last)
+			}
+			to[flows[i].Dst]++
+			last = flows[i].Start
+		}
+		for h := range 16 {
+			if to[h] < 850 || to[h] > 1150 { // a thousand, give or take 32
+				t.Errorf("%d of 16000 incasts go to host %d", to[h], h)
+			}
+		}
+	}
+	s := parse(t, network16+"workloads: [{kind: poisson, sizes: 8KB..32KB, load: 0.3, fan_in: 15}]")
+	f := s.Flows(1)
+	take(s, 1, 100)
+	for range 100 {
+		f.Next()
+	}
+	if n := testing.AllocsPerRun(1000, func() { f.Next() }); n != 0 {
+		t.Errorf("a flow of an incast takes %v allocations", n)
 	}
 }
 

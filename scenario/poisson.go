@@ -13,11 +13,12 @@ import (
 // starts flows by a Poisson process of its own, so that what one host does
 // depends on no other. The rate follows from the load L, the mean flow size S in
 // bits and the capacity C it refers to: L C / S. Load is of payload; headers come
-// on top.
+// on top. Incasts of n flows arrive n times less often, each to the host whose
+// process it is: with n flows of a mean of S bits each the load is the same.
 
 func (p *Poisson) plan(d *decoder, path string, w *Workload, net *network) plan {
 	errs := len(d.errs)
-	if p.Sizes.Name == "" && p.Sizes.Fixed == 0 {
+	if p.Sizes.none() {
 		d.fail(path+".sizes", "it is missing: name a distribution, one of %s, or give a size", distributionNames())
 	}
 	if !(p.Load > 0 && p.Load <= 1) {
@@ -52,7 +53,12 @@ func (p *Poisson) plan(d *decoder, path string, w *Workload, net *network) plan 
 	if p.To == "other-rack" {
 		pp.rack = net.rack
 	}
-	pp.gaps = p.gaps(hosts, net, pp.sizes.Mean())
+	if n := pp.fewestOthers(); p.FanIn < 0 || p.FanIn > n {
+		d.fail(path+".fan_in", "is %d: choose 1 to %d, the hosts that may send to one, or 0 for no incast", p.FanIn, n)
+		return nil
+	}
+	pp.fanIn = p.FanIn
+	pp.gaps = p.gaps(hosts, net, pp.sizes.Mean()*float64(max(p.FanIn, 1)))
 	for i, gap := range pp.gaps {
 		if gap < 1 {
 			d.fail(path+".load", "flows of %.0f bytes would start less than 1 ps apart at %s: choose larger sizes or a lower load", pp.sizes.Mean(), net.HostName(hosts[i]))
@@ -62,7 +68,22 @@ func (p *Poisson) plan(d *decoder, path string, w *Workload, net *network) plan 
 	return pp
 }
 
-// gaps returns the mean time between two flows of each host.
+// fewestOthers returns how many hosts the one with the fewest has to send to, or to
+// get from.
+func (p *poissonPlan) fewestOthers() int {
+	if p.rack == nil {
+		return len(p.hosts) - 1
+	}
+	perRack, most := map[int]int{}, 0
+	for _, h := range p.hosts {
+		perRack[p.rack[h]]++
+		most = max(most, perRack[p.rack[h]])
+	}
+	return len(p.hosts) - most
+}
+
+// gaps returns the mean time between two flows, or incasts, of each host. mean is the
+// bytes of one.
 func (p *Poisson) gaps(hosts []int, net *network, mean float64) []units.Time {
 	gap := func(load, capacity float64) units.Time {
 		return units.Time(math.Round(float64(float64(mean*8)*float64(units.Second)) / float64(load*capacity)))
@@ -104,10 +125,14 @@ type poissonPlan struct {
 	sizes Distribution
 	limit int
 	rack  []int // by host number; nil: to any other host
+	fanIn int   // 0: no incasts
 }
 
 func (p *poissonPlan) start(stream func(string) des.Stream) flowSource {
 	s := &poissonSource{poissonPlan: p, left: p.limit}
+	if p.fanIn > 0 {
+		s.incast.sends = make([]bool, len(p.hosts))
+	}
 	for i, h := range p.hosts {
 		a := arrival{host: i, draw: stream(fmt.Sprintf("host %d", h))}
 		a.at = p.w.Start + a.draw.Exp(p.gaps[i])
@@ -122,8 +147,13 @@ func (p *poissonPlan) start(stream func(string) des.Stream) flowSource {
 // poissonSource holds the next arrival of each host in a heap.
 type poissonSource struct {
 	*poissonPlan
-	heap []arrival
-	left int
+	heap   []arrival
+	left   int
+	incast struct { // the one under way, of the first arrival
+		left    int    // flows still to come
+		sends   []bool // by index into hosts
+		senders []int  // those of sends that are set
+	}
 }
 
 type arrival struct {
@@ -159,13 +189,53 @@ func (s *poissonSource) next() (Flow, bool) {
 		return Flow{}, false
 	}
 	s.left--
-	at, from := a.at, s.hosts[a.host]
+	at, src := a.at, s.hosts[a.host]
 	size := s.sizes.Quantile(a.draw.Float64())
-	to := from
-	for to == from || s.rack != nil && s.rack[to] == s.rack[from] {
-		to = s.hosts[a.draw.IntN(len(s.hosts))]
+	if s.fanIn > 0 {
+		src = s.hosts[s.sender(a)]
+		dst := s.hosts[a.host]
+		if s.incast.left == 0 {
+			s.pass()
+		}
+		return s.w.flow(s.label, src, dst, FlowSize(size), at), true
 	}
+	dst := s.hosts[s.other(a)]
+	s.pass()
+	return s.w.flow(s.label, src, dst, FlowSize(size), at), true
+}
+
+// pass lets the first arrival be that host's next.
+func (s *poissonSource) pass() {
+	a := &s.heap[0]
 	a.at += max(a.draw.Exp(s.gaps[a.host]), 1)
 	s.sink(0)
-	return s.w.flow(s.label, from, to, FlowSize(size), at), true
+}
+
+// other draws a host for that of a to send to or get from.
+func (s *poissonSource) other(a *arrival) int {
+	for {
+		i := a.draw.IntN(len(s.hosts))
+		if h, own := s.hosts[i], s.hosts[a.host]; h != own && (s.rack == nil || s.rack[h] != s.rack[own]) {
+			return i
+		}
+	}
+}
+
+// sender draws the next sender of the incast that is a, which none is twice.
+func (s *poissonSource) sender(a *arrival) int {
+	in := &s.incast
+	if in.left == 0 {
+		for _, i := range in.senders {
+			in.sends[i] = false
+		}
+		in.left, in.senders = s.fanIn, in.senders[:0]
+	}
+	in.left--
+	for {
+		if i := s.other(a); !in.sends[i] {
+			in.sends[i] = true
+			in.senders = append(in.senders, i)
+			return i
+		}
+	}
 }

@@ -16,9 +16,11 @@ type RPC struct {
 	// Who answers, as at `senders`. Each request goes to one of them at random; a
 	// host does not ask itself.
 	Servers HostSet `yaml:"servers" eg:"[h6, h7]"`
-	// Size of the requests: the name of a distribution, or one size.
+	// Size of the requests: the name of a distribution, one size, or a range such as
+	// `8KB..32KB`.
 	Request Sizes `yaml:"request" eg:"google-rpc" req:"yes"`
-	// Size of the responses: the name of a distribution, or one size.
+	// Size of the responses: the name of a distribution, one size, or a range such as
+	// `8KB..32KB`.
 	Response Sizes `yaml:"response" eg:"64KiB" req:"yes"`
 	// Time that a server takes from a request to its response. It serves all that
 	// have come at once.
@@ -37,7 +39,8 @@ type Storage struct {
 	Targets HostSet `yaml:"targets" eg:"[h6, h7]"`
 	// Share of the requests that read; the others write.
 	Reads float64 `yaml:"reads" eg:"0.7"`
-	// Size of the blocks: the name of a distribution, or one size.
+	// Size of the blocks: the name of a distribution, one size, or a range such as
+	// `8KB..32KB`.
 	Block Sizes `yaml:"block" eg:"4KiB" req:"yes"`
 	// How requests come, and how many are under way.
 	Loop `yaml:",inline"`
@@ -113,10 +116,10 @@ func pairs(d *decoder, path, clientKey, serverKey string, net *network, clients,
 }
 
 func checkSizes(d *decoder, path string, s Sizes) {
-	if s.Name == "" && s.Fixed == 0 {
+	if s.none() {
 		d.fail(path, "it is missing: name a distribution, one of %s, or give a size", distributionNames())
-	} else if s.Fixed > MaxMessage {
-		d.fail(path, "is %v: choose a size of up to 2GiB", s.Fixed)
+	} else if s.Most > MaxMessage {
+		d.fail(path, "is %v: choose a size of up to 2GiB", s.Most)
 	}
 }
 

@@ -88,42 +88,68 @@ func (d Distribution) Share(size units.Bytes) float64 {
 	return 1
 }
 
-// Sizes is a key's choice of flow sizes: a distribution by name, or one size.
+// Sizes is a key's choice of flow sizes: a distribution by name, one size, or a range
+// of which all sizes are equally likely.
 type Sizes struct {
-	Name  string
-	Fixed units.Bytes
+	Name        string
+	Least, Most units.Bytes // without a name; equal for one size
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Sizes) UnmarshalText(b []byte) error {
 	text := strings.TrimSpace(string(b))
 	if text != "" && text[0] >= '0' && text[0] <= '9' || strings.HasPrefix(text, "-") {
-		n, err := units.ParseBytes(text)
-		if err == nil && n <= 0 {
-			err = fmt.Errorf("%q is no size of a flow: choose one above 0", text)
+		from, to, ranged := strings.Cut(text, "..")
+		if !ranged {
+			to = from
 		}
-		*s = Sizes{Fixed: n}
-		return err
+		least, err := units.ParseBytes(from)
+		if err != nil {
+			return err
+		}
+		most, err := units.ParseBytes(to)
+		if err != nil {
+			return err
+		}
+		*s = Sizes{Least: least, Most: most}
+		switch {
+		case least <= 0:
+			return fmt.Errorf("%q is no size of a flow: choose one above 0", text)
+		case most < least:
+			return fmt.Errorf("%q ends before it begins: write the smaller size first, such as 8KB..32KB", text)
+		}
+		return nil
 	}
 	_, err := LookupDistribution(text)
 	*s = Sizes{Name: text}
 	return err
 }
 
+// none reports whether nothing was chosen.
+func (s Sizes) none() bool { return s.Name == "" && s.Most == 0 }
+
 // MarshalText implements encoding.TextMarshaler.
 func (s Sizes) MarshalText() ([]byte, error) {
 	if s.Name != "" {
 		return []byte(s.Name), nil
 	}
-	return s.Fixed.MarshalText()
+	if s.Least == s.Most {
+		return s.Least.MarshalText()
+	}
+	least, err := s.Least.MarshalText()
+	if err != nil {
+		return nil, err
+	}
+	most, err := s.Most.MarshalText()
+	return slices.Concat(least, []byte(".."), most), err
 }
 
 func (s Sizes) distribution() Distribution {
 	if d, err := LookupDistribution(s.Name); err == nil {
 		return d
 	}
-	n := float64(s.Fixed)
-	return Distribution{Name: s.Fixed.String(), points: []point{{n, 0}, {n, 1}}, whole: 1}
+	name, _ := s.MarshalText() // of sizes it has no error
+	return Distribution{Name: string(name), points: []point{{float64(s.Least), 0}, {float64(s.Most), 1}}, whole: 1}
 }
 
 var distributions = []Distribution{

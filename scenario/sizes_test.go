@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -105,5 +106,26 @@ func TestFixedSize(t *testing.T) {
 	d := s.distribution()
 	if d.Mean() != 131072 || d.Quantile(0) != 131072 || d.Quantile(0.999) != 131072 {
 		t.Errorf("mean %v, quantiles %v, %v", d.Mean(), d.Quantile(0), d.Quantile(0.999))
+	}
+}
+
+func TestSizeRange(t *testing.T) {
+	var s Sizes
+	if err := s.UnmarshalText([]byte("8KB..32KB")); err != nil {
+		t.Fatal(err)
+	}
+	d := s.distribution()
+	if d.Mean() != 20_000 || d.Quantile(0) != 8000 || d.Quantile(0.5) != 20_000 || d.largest() != 32_000 {
+		t.Errorf("mean %v, quantiles %v, %v, largest %v", d.Mean(), d.Quantile(0), d.Quantile(0.5), d.largest())
+	}
+	if text, err := s.MarshalText(); err != nil || string(text) != "8KB..32KB" {
+		t.Errorf("written as %s: %v", text, err)
+	}
+	for text, want := range map[string]string{
+		"32KB..8KB": "ends before it begins", "8KB..32": "has no unit", "0B..8KB": "is no size of a flow", "8KB..": "",
+	} {
+		if err := s.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

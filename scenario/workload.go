@@ -99,11 +99,13 @@ type FlowSpec struct {
 }
 
 // Poisson is flows that arrive at random: each host starts flows at exponential
-// intervals, each to a random other host, of sizes from a distribution.
+// intervals, each to a random other host, of sizes from a distribution. With `fan_in`
+// incasts arrive in their place.
 type Poisson struct {
 	// Who takes part, as at `senders`.
 	Hosts HostSet `yaml:"hosts" eg:"16"`
-	// The name of a size distribution, as `sluice list` shows them, or one size.
+	// The name of a size distribution, as `sluice list` shows them, one size, or a
+	// range of which all are equally likely, such as `8KB..32KB`.
 	Sizes Sizes `yaml:"sizes" eg:"websearch" req:"yes"`
 	// Mean payload that the flows offer, as a share of the capacity of the links
 	// named by `load_on`, above 0.
@@ -116,6 +118,10 @@ type Poisson struct {
 	To string `yaml:"to" eg:"other-rack"`
 	// Most flows that start; 0 is no bound.
 	Flows int `yaml:"flows" eg:"1000"`
+	// How many send at once: at exponential intervals so many random others, or hosts
+	// of other racks, each start a flow to a host, to every host equally often. 0 is
+	// no incast.
+	FanIn int `yaml:"fan_in" apart:"8"`
 }
 
 // Operation is the verb that carries a flow's data.
