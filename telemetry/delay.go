@@ -1,0 +1,305 @@
+package telemetry
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// DelayForm is how the largest queueing delay of any one hop is written into a
+// frame: as a tag between the MAC addresses, or a VLAN tag behind them, and the
+// EtherType. The ICRC covers none of it and no length changes.
+type DelayForm uint8
+
+// The forms. Wide and Compact are the tags of congestion signaling, CSIG (Ultra
+// Ethernet specification 1.1; proposal for SAI 1.18), Value is Poseidon's two bytes
+// (section 4, listing 1) behind an EtherType of their own.
+const (
+	Wide    DelayForm = iota // 8 bytes, 20 bits of value
+	Compact                  // 4 bytes, 5 bits of value
+	Value                    // 4 bytes, 15 bits of value
+)
+
+var formNames = [...]string{"csig-wide", "csig-compact", "poseidon"}
+
+func (f DelayForm) String() string {
+	if int(f) >= len(formNames) {
+		return fmt.Sprintf("form %d", uint8(f))
+	}
+	return formNames[f]
+}
+
+// MarshalText writes the form's name.
+func (f DelayForm) MarshalText() ([]byte, error) {
+	if int(f) >= len(formNames) {
+		return nil, errForm
+	}
+	return []byte(f.String()), nil
+}
+
+// UnmarshalText reads a form's name.
+func (f *DelayForm) UnmarshalText(b []byte) error {
+	for i, name := range formNames {
+		if string(b) == name {
+			*f = DelayForm(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("telemetry: no form of a delay tag is called %q; there are csig-wide, csig-compact and poseidon", b)
+}
+
+// Bytes returns the tag's length with its EtherType.
+func (f DelayForm) Bytes() int {
+	if f == Wide {
+		return WideBytes
+	}
+	return CompactBytes
+}
+
+// MaxCode returns the largest value that the form can carry.
+func (f DelayForm) MaxCode() uint32 { return 1<<codeBits[f] - 1 }
+
+var codeBits = [...]uint8{Wide: 20, Compact: 5, Value: 15}
+
+// EtherTypes that the tags have unless the network says otherwise. None is assigned
+// to CSIG or to Poseidon; these two are IEEE 802's for local experiments. Each
+// stands for one length, so that a reader that knows neither form can skip the tag.
+const (
+	EtherTypeWide    = 0x88b5
+	EtherTypeCompact = 0x88b6
+	EtherTypeValue   = 0x88b6
+)
+
+// Sizes of the tags in bytes.
+const (
+	WideBytes    = 8
+	CompactBytes = 4
+	ValueBytes   = 4
+)
+
+// Signal types of CSIG. SignalReflected is not CSIG's, which returns signals in a
+// transport header of Ultra Ethernet: it is a type that CSIG leaves unassigned, so
+// that switches that know only CSIG's leave the tag as it is.
+const (
+	SignalBandwidth  = 0 // minimum available bandwidth
+	SignalRelative   = 1 // the same over the capacity
+	SignalDelay      = 2 // maximum delay of a hop
+	SignalQueueDepth = 3 // maximum queue depth over the port's rate
+	SignalReflected  = 6 // SignalDelay, on its way back to the sender
+)
+
+// CompactBuckets is the number of values of a compact tag.
+const CompactBuckets = 32
+
+// ValueUnit is the unit of Poseidon's form: Tofino's deq_timedelta is in
+// nanoseconds, and the program of the paper drops its lowest eight bits.
+const ValueUnit = 256 * units.Nanosecond
+
+// DelayFormat is a form with all that senders, switches and receivers of a network
+// have to agree on. DefaultDelayFormat has it filled in. It is not changed once in
+// use and may then be shared.
+type DelayFormat struct {
+	Form      DelayForm
+	EtherType uint16
+
+	// Base and Step are the wide tag's: code c stands for [Base + c Step, Base +
+	// (c+1) Step), smaller delays are 0. Both are whole nanoseconds and powers of two
+	// of them, as CSIG asks, and Base may be 0 too.
+	Base, Step units.Time
+
+	// Buckets are the compact tag's: code c stands for [Buckets[c], Buckets[c+1]), the
+	// last one for all that is longer. The first is 0, and they grow.
+	Buckets [CompactBuckets]units.Time
+}
+
+// DefaultDelayFormat returns the format that a network has if it says nothing: wide
+// codes count nanoseconds from 0 (to 1.05 ms), compact buckets are 512 ns wide to
+// 8.192 us and grow by a quarter from there to 262.144 us, which is when Tofino's
+// clock wraps.
+func DefaultDelayFormat(form DelayForm) DelayFormat {
+	f := DelayFormat{Form: form, Step: units.Nanosecond}
+	switch form {
+	case Compact:
+		f.EtherType = EtherTypeCompact
+	case Value:
+		f.EtherType = EtherTypeValue
+	default:
+		f.EtherType = EtherTypeWide
+	}
+	f.Buckets = defaultBuckets
+	return f
+}
+
+// defaultBuckets are multiples of 512 ns.
+var defaultBuckets = func() (b [CompactBuckets]units.Time) {
+	for c, n := range [CompactBuckets]units.Time{
+		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16,
+		20, 25, 31, 39, 49, 61, 76, 95, 119, 149, 186, 233, 291, 364, 455, 512,
+	} {
+		b[c] = n * 512 * units.Nanosecond
+	}
+	return b
+}()
+
+var errForm = errors.New("telemetry: no such form of a delay tag")
+
+// Validate says what is wrong with f.
+func (f *DelayFormat) Validate() error {
+	switch {
+	case f.Form > Value:
+		return errForm
+	case f.EtherType < 0x0600:
+		return fmt.Errorf("telemetry: EtherType %#04x of a delay tag is a length; EtherTypes begin at 0x0600", f.EtherType)
+	case isTagged(f.EtherType) || f.EtherType == etherTypeIPv4 || f.EtherType == etherTypeIPv6:
+		return fmt.Errorf("telemetry: EtherType %#04x of a delay tag is that of VLAN tags, IPv4 or IPv6", f.EtherType)
+	}
+	switch f.Form {
+	case Wide:
+		if !powerOfTwo(f.Step) {
+			return fmt.Errorf("telemetry: the wide tag's step %v is not a power of two of nanoseconds", f.Step)
+		}
+		if f.Base != 0 && !powerOfTwo(f.Base) {
+			return fmt.Errorf("telemetry: the wide tag's base %v is neither 0 nor a power of two of nanoseconds", f.Base)
+		}
+	case Compact:
+		if f.Buckets[0] != 0 {
+			return fmt.Errorf("telemetry: the compact tag's first bucket begins at %v; it has to begin at 0", f.Buckets[0])
+		}
+		for c := 1; c < CompactBuckets; c++ {
+			if f.Buckets[c] <= f.Buckets[c-1] {
+				return fmt.Errorf("telemetry: the compact tag's bucket %d begins at %v, not after the one before it, %v", c, f.Buckets[c], f.Buckets[c-1])
+			}
+		}
+	}
+	return nil
+}
+
+// maxWide bounds base and step, so that no code's delay overflows: 2^32 ns.
+const maxWide = units.Nanosecond << 32
+
+// powerOfTwo reports whether t is 2^k ns, k from 0 to 32.
+func powerOfTwo(t units.Time) bool {
+	n := uint64(t / units.Nanosecond)
+	return t > 0 && t <= maxWide && t%units.Nanosecond == 0 && n&(n-1) == 0
+}
+
+// Quantise returns what a switch writes for a delay: rounded down, a delay that is
+// too long as the largest code, a negative one as 0. It never falls as the delay
+// grows, so the largest code of a path is that of the largest delay.
+func (f *DelayFormat) Quantise(delay units.Time) uint32 {
+	switch f.Form {
+	case Wide:
+		if delay < f.Base {
+			return 0
+		}
+		shift := bits.TrailingZeros64(uint64(f.Step / units.Nanosecond))
+		return clamp(int64((delay-f.Base)/units.Nanosecond)>>shift, codeBits[Wide])
+	case Compact:
+		lo, hi := 0, CompactBuckets // the code is in [lo, hi)
+		for hi-lo > 1 {
+			if mid := (lo + hi) / 2; f.Buckets[mid] <= delay {
+				lo = mid
+			} else {
+				hi = mid
+			}
+		}
+		return uint32(lo)
+	default:
+		return clamp(int64(delay/ValueUnit), codeBits[Value])
+	}
+}
+
+func clamp(v int64, width uint8) uint32 { return uint32(min(max(v, 0), 1<<width-1)) }
+
+// Delay returns what a sender takes a code for: the shortest delay that it stands
+// for, so that code 0 is no delay, except that a code 0 with a Base is also all that
+// is shorter than Base and is taken for no delay too. Codes beyond MaxCode count as MaxCode.
+func (f *DelayFormat) Delay(code uint32) units.Time {
+	code = min(code, f.Form.MaxCode())
+	switch f.Form {
+	case Wide:
+		if code == 0 {
+			return 0
+		}
+		return f.Base + units.Time(code)*f.Step
+	case Compact:
+		return f.Buckets[code]
+	default:
+		return units.Time(code) * ValueUnit
+	}
+}
+
+// Quantised returns the delay that a sender reads for one that a switch measured. To
+// quantise as a switch with a coarse clock does, give it the delay that
+// SwitchClock.InQueue has.
+func (f *DelayFormat) Quantised(delay units.Time) units.Time { return f.Delay(f.Quantise(delay)) }
+
+// DelayTag is what one tag says.
+type DelayTag struct {
+	Code      uint32
+	Reflected bool // on its way back to the sender: no switch touches it
+	// Signal is CSIG's signal type, which Put takes from Reflected; a tag of another
+	// signal than SignalDelay and SignalReflected says nothing about delay.
+	Signal uint8
+	// Frozen is CSIG's d bit: the packet was trimmed, no switch raises the value further.
+	Frozen bool
+	// Locator is CSIG's hint at the hop that wrote the value: 15 bits in a wide tag, 6 in a compact one.
+	Locator uint16
+}
+
+// IsDelay reports whether the tag is about the delay of a hop, forward or reflected.
+func (t *DelayTag) IsDelay() bool { return t.Signal == SignalDelay || t.Signal == SignalReflected }
+
+// Put writes a tag, which begins with its EtherType, and returns its length. b must
+// have room for it. What the form has no bits for is dropped, a Code is limited to MaxCode.
+func (f *DelayFormat) Put(b []byte, t DelayTag) int {
+	code := min(t.Code, f.Form.MaxCode())
+	signal := uint32(SignalDelay)
+	if t.Reflected {
+		signal = SignalReflected
+	}
+	binary.BigEndian.PutUint16(b, f.EtherType)
+	switch f.Form {
+	case Wide:
+		binary.BigEndian.PutUint16(b[2:], t.Locator<<1|flag(t.Frozen))
+		binary.BigEndian.PutUint32(b[4:], signal<<28|code<<8)
+	case Compact:
+		binary.BigEndian.PutUint16(b[2:], uint16(signal)<<13|uint16(code)<<7|t.Locator&0x3f<<1|flag(t.Frozen))
+	default:
+		binary.BigEndian.PutUint16(b[2:], flag(t.Reflected)<<15|uint16(code))
+	}
+	return f.Form.Bytes()
+}
+
+func flag(on bool) uint16 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// Parse reads the tag that b begins with, and reports whether there is one. The
+// fields beyond Value's two are zero in that form, Signal aside.
+func (f *DelayFormat) Parse(b []byte) (t DelayTag, ok bool) {
+	if len(b) < f.Form.Bytes() || binary.BigEndian.Uint16(b) != f.EtherType {
+		return DelayTag{}, false
+	}
+	v := binary.BigEndian.Uint16(b[2:])
+	switch f.Form {
+	case Wide:
+		w := binary.BigEndian.Uint32(b[4:])
+		t = DelayTag{Code: w >> 8 & 0xfffff, Signal: uint8(w >> 28), Frozen: v&1 != 0, Locator: v >> 1}
+	case Compact:
+		t = DelayTag{Code: uint32(v >> 7 & 0x1f), Signal: uint8(v >> 13), Frozen: v&1 != 0, Locator: v >> 1 & 0x3f}
+	default:
+		t = DelayTag{Code: uint32(v & 0x7fff), Signal: SignalDelay}
+		if v&0x8000 != 0 {
+			t.Signal = SignalReflected
+		}
+	}
+	t.Reflected = t.Signal == SignalReflected
+	return t, true
+}
