@@ -27,6 +27,7 @@ type measurement struct {
 	// interrupted is nil if nobody can.
 	interrupted func() error
 	log         *flowLog // nil if nobody asked
+	bySize      *bySize  // nil if nobody asked
 	fairness    *fairness
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
@@ -39,6 +40,7 @@ type measurement struct {
 	distance   *seriesTable
 	queue      *seriesTable
 	busy       *seriesTable
+	buffer     *seriesTable
 	rows       func(*SeriesRow) error // nil if nobody asked
 	seriesRow  SeriesRow
 
@@ -112,6 +114,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 		m.links = append(m.links, link{id: id, name: name, rate: topo.Link(id).Rate, busyMin: math.Inf(1)})
 	}
 	m.newSeries(!opt.NoSeries)
+	m.bySize = newBySize(m.spec.Sizes)
 	m.ports = make([]portBaseline, topo.Links())
 	m.fairness = m.newFairness()
 	m.clockLooks = newClockLooks(sim.sys)
@@ -209,6 +212,7 @@ func (m *measurement) groupsOf(number, class int, do func(*label)) {
 // completed records how long a flow or task took, and how many times as long as on
 // an idle network, if that is known: ideal is not 0.
 func (m *measurement) completed(number, class int, size units.Bytes, fct, ideal units.Time) {
+	m.bySize.record(size, fct)
 	bin := 0
 	for size > slowdownBins[bin] {
 		bin++
@@ -325,7 +329,14 @@ func (m *measurement) sample(now units.Time) {
 			l.queueSum += float64(q)
 		}
 	}
-	for _, t := range []*seriesTable{m.rate, m.wire, m.rtt, m.underWay, m.queue} {
+	for i, name := range m.spec.Switches {
+		b, err := m.sim.net.Buffer(name)
+		if err != nil {
+			m.sim.fail(err)
+		}
+		m.buffer.row[i] = Float(b.Used)
+	}
+	for _, t := range []*seriesTable{m.rate, m.wire, m.rtt, m.underWay, m.queue, m.buffer} {
 		m.endRow(t, now)
 	}
 	if !m.warm {
@@ -421,6 +432,7 @@ func (m *measurement) report(out *System) {
 			}
 		}
 	}
+	out.Distributions = append(out.Distributions, m.bySize.distributions()...)
 }
 
 func (m *measurement) flows(l *label, span units.Time) Flows {

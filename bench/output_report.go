@@ -325,10 +325,12 @@ var kinds = []struct {
 	{SeriesWire, "Rate on the wire", true},
 	{SeriesBusy, "Link busy", true},
 	{SeriesFlows, "Flows under way", true},
+	{SeriesBuffer, "Buffer taken", true},
 	{"pause", "Paused", true},
 	{"jain", "Fairness among endless flows (Jain's index)", true},
 	{"maxmin", "Distance from max-min fair rates", true},
 	{"fct", "FCT", true},
+	{DistributionBySize, "FCT by size", true},
 	{"slowdown", "Slowdown", true},
 }
 

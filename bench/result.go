@@ -245,12 +245,13 @@ type Link struct {
 
 // Kinds of series.
 const (
-	SeriesRate  = "rate"  // payload throughput of a label's flows, Gbps, over the step that ends here
-	SeriesWire  = "wire"  // the same on the wire
-	SeriesRTT   = "rtt"   // mean round trip over the step that ends here, us
-	SeriesQueue = "queue" // bytes queued for a link, now
-	SeriesBusy  = "busy"  // share of the window that ends here in which a link was sending
-	SeriesFlows = "flows" // flows under way, now
+	SeriesRate   = "rate"   // payload throughput of a label's flows, Gbps, over the step that ends here
+	SeriesWire   = "wire"   // the same on the wire
+	SeriesRTT    = "rtt"    // mean round trip over the step that ends here, us
+	SeriesQueue  = "queue"  // bytes queued for a link, now
+	SeriesBusy   = "busy"   // share of the window that ends here in which a link was sending
+	SeriesFlows  = "flows"  // flows under way, now
+	SeriesBuffer = "buffer" // bytes taken of a switch's shared buffer, now
 	// Of a label's flows without end, over the window that ends here.
 	SeriesJain   = "jain"   // Jain's index of their throughput
 	SeriesMaxMin = "maxmin" // distance from their max-min fair rates
@@ -275,11 +276,15 @@ type Series struct {
 	Thinned int `json:"thinned,omitempty"`
 }
 
+// DistributionBySize is the kind of the completion times of a range of flow sizes,
+// of all labels, with the name that SizeRange gives it.
+const DistributionBySize = "fct_by_size"
+
 // Distribution is the cumulative distribution of a measured value: the share
 // Share[i] of the samples is at or below Values[i].
 type Distribution struct {
-	Kind   string  `json:"kind"` // "rtt", "fct", "slowdown"
-	Name   string  `json:"name"` // of the label; "all" for all flows
+	Kind   string  `json:"kind"` // "rtt", "fct", "slowdown", DistributionBySize
+	Name   string  `json:"name"` // of the label; "all" for all flows; of the range of sizes
 	Unit   string  `json:"unit"`
 	Values []Float `json:"values"`
 	Share  []Float `json:"share"`

@@ -53,7 +53,7 @@ func (m *measurement) newSeries(keep bool) {
 	}
 	limit := 0
 	if keep {
-		limit = min(max(seriesTotal/(6*len(labels)+2*len(links)), leastPoints), seriesPoints) &^ 1
+		limit = min(max(seriesTotal/(6*len(labels)+2*len(links)+len(m.spec.Switches)), leastPoints), seriesPoints) &^ 1
 	}
 	table := func(kind, unit string, step units.Time, names []string, largest bool) *seriesTable {
 		t := &seriesTable{kind: kind, unit: unit, step: step, names: names, row: make([]Float, len(names))}
@@ -68,6 +68,7 @@ func (m *measurement) newSeries(keep bool) {
 	m.jain, m.distance = table(SeriesJain, "", window, labels, false), table(SeriesMaxMin, "", window, labels, false)
 	m.jain.late, m.distance.late = true, true
 	m.queue, m.busy = table(SeriesQueue, "B", sample, links, true), table(SeriesBusy, "", window, links, false)
+	m.buffer = table(SeriesBuffer, "B", sample, m.spec.Switches, true)
 }
 
 // endRow takes the row of a table as that of now.
@@ -120,6 +121,9 @@ func (m *measurement) series(out *System) {
 	for i := range m.links {
 		put(m.queue, i)
 		put(m.busy, i)
+	}
+	for i := range m.spec.Switches {
+		put(m.buffer, i)
 	}
 }
 

@@ -91,8 +91,15 @@ func (s *System) Series(kind, name string) Curve {
 }
 
 // CDF returns a distribution of a label's flows: values and shares.
-func (s *System) CDF(kind, name string) Curve {
-	name = s.labelled(name)
+func (s *System) CDF(kind, name string) Curve { return s.distribution(kind, s.labelled(name)) }
+
+// Completion returns the distribution of completion times of a range of sizes, as
+// bench.SizeRange calls it.
+func (s *System) Completion(sizes string) Curve {
+	return s.distribution(bench.DistributionBySize, sizes)
+}
+
+func (s *System) distribution(kind, name string) Curve {
 	for i := range s.Distributions {
 		d := &s.Distributions[i]
 		if d.Kind != kind || d.Name != name {

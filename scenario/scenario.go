@@ -305,6 +305,11 @@ type Measure struct {
 	Window units.Time `yaml:"window" eg:"40us"`
 	// Directions of links whose queue and busy share are kept.
 	Links []string `yaml:"links" eg:"[tor0->h10]"`
+	// Switches of which is kept how much of the shared buffer is taken.
+	Switches []string `yaml:"switches" eg:"[tor0]"`
+	// Upper edges of ranges of flow sizes, rising: of each range, of what lies above
+	// the last, too, the distribution of completion times is kept.
+	Sizes []units.Bytes `yaml:"sizes" eg:"[10KB, 1MB]"`
 }
 
 // Expectation is a limit on a figure of the results.

@@ -119,6 +119,8 @@ func TestErrors(t *testing.T) {
 		{"value left out", "mtu: 1024", "mtu:", "small.yaml:11: nic.mtu: no value is given"},
 		{"mapping for a value", "mtu: 1024", "mtu: {a: 1}", "nic.mtu: here stands a mapping (key: value) where a single value belongs"},
 		{"value for a mapping", "nic:\n  mtu: 1024", "nic: 3", "small.yaml:10: nic: here stands a single value where a mapping (key: value) belongs"},
+		{"switch to measure", "links: [tor0->h3]", "switches: [tor7]", "measure.switches[0]: there is no switch \"tor7\": there are tor0"},
+		{"sizes that fall", "links: [tor0->h3]", "sizes: [10KB, 1KB]", "measure.sizes[1]: is 1KB: choose sizes above 0"},
 		{"value for a list", "links: [tor0->h3]", "links: tor0->h3", "measure.links: here stands a single value where a list belongs"},
 		{"truth value", "mtu: 1024", "mtu: 1024\nfabric2: 1", "fabric2: there is no such key"},
 		{"not true or false", "buffer: 1MiB", "int: yes", `fabric.int: "yes" is neither true nor false`},

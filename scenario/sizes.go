@@ -159,6 +159,11 @@ var distributions = []Distribution{
 		points: websearch, whole: 1,
 	},
 	{
+		Name: "websearch-short", Summary: "the flows of websearch of up to 10 KB alone, 15 of 100",
+		Source: "as websearch",
+		points: websearch[:websearchShort+1], whole: websearch[websearchShort].share,
+	},
+	{
 		Name: "hadoop", Summary: "Facebook Hadoop cluster: most flows below 1 KB, a tail up to 10 MB",
 		Source: "Roy et al., SIGCOMM 2015, figure 6; points as in HPCC's traffic generator (FbHdp)",
 		points: hadoop, whole: 100,
@@ -185,6 +190,9 @@ var websearch = []point{
 	{30000, 0.3}, {50000, 0.4}, {80000, 0.53}, {200000, 0.6}, {1000000, 0.7}, {2000000, 0.8},
 	{5000000, 0.9}, {10000000, 0.97}, {30000000, 1},
 }
+
+// websearchShort is the point of websearch at 10 KB.
+const websearchShort = 6
 
 var hadoop = []point{
 	{0, 0}, {100, 1}, {200, 2}, {300, 5}, {350, 15}, {400, 20}, {500, 30}, {600, 40}, {700, 50},

@@ -30,7 +30,7 @@ func TestUse(t *testing.T) {
 		t.Errorf("of an override: %v", err)
 	}
 	for text, want := range map[string]string{
-		"{use: Timely}":                   "x.yaml:3: systems[0].use: there is no such system of the papers: take one of DCTCP, ",
+		"{use: Timely}":                   "x.yaml:3: systems[0].use: there is no such system of the papers: take one of DCQCN, ",
 		"{use: TIMELY, engine: swift}":    "x.yaml:3: systems[0].use: the system has its engine",
 		"{use: [TIMELY]}":                 "no such system",
 		"{use: TIMELY, config: {low: 1}}": "no such key",

@@ -34,6 +34,11 @@ func (s *Scenario) resolve(d *decoder) {
 				d.fail(fmt.Sprintf("measure.links[%d]", i), "%s", plain(err))
 			}
 		}
+		for i, name := range s.Measure.Switches {
+			if known := s.graph.SwitchNames(); !slices.Contains(known, name) {
+				d.fail(fmt.Sprintf("measure.switches[%d]", i), "there is no switch %q: there are %s", name, few(known))
+			}
+		}
 	}
 	s.resolveSystems(d)
 	s.checkExpectations(d)
@@ -41,6 +46,9 @@ func (s *Scenario) resolve(d *decoder) {
 
 // maxSamples bounds the points of a series.
 const maxSamples = 1_000_000
+
+// maxSizes bounds the edges of ranges of sizes: each range has a recorder.
+const maxSizes = 32
 
 func (m *Measure) check(d *decoder, duration units.Time) {
 	errs := len(d.errs)
@@ -56,6 +64,14 @@ func (m *Measure) check(d *decoder, duration units.Time) {
 		case duration/span.v > maxSamples:
 			d.fail("measure."+span.key, "is %v: that makes more than %d points in %v; choose a longer span", span.v, maxSamples, duration)
 		}
+	}
+	for i, size := range m.Sizes {
+		if size <= 0 || i > 0 && size <= m.Sizes[i-1] {
+			d.fail(fmt.Sprintf("measure.sizes[%d]", i), "is %v: choose sizes above 0, each above the one before", size)
+		}
+	}
+	if len(m.Sizes) > maxSizes {
+		d.fail("measure.sizes", "there are %d: choose up to %d", len(m.Sizes), maxSizes)
 	}
 	if len(d.errs) == errs && m.Sample > 0 && m.Sample%m.Window != 0 && m.Window%m.Sample != 0 {
 		d.fail("measure.window", "is %v and sample %v: make one a multiple of the other", m.Window, m.Sample)

@@ -1,0 +1,275 @@
+package reproduce
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-rdma/sluice/bench"
+)
+
+// The rows of PowerTCP's section 4 with web search traffic, on 256 servers.
+
+// webSystem is a system of these rows and what its figures are called.
+type webSystem struct{ key, name string }
+
+var (
+	webAll   = []webSystem{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}, {"dcqcn", "DCQCN"}, {"homa", "HOMA"}}
+	webThree = webAll[:3]
+)
+
+// Ranges of sizes, as the scenarios have them.
+var (
+	webShort  = bench.SizeRange(0, 10_000)
+	webMedium = bench.SizeRange(100_000, 1_000_000)
+	webLong   = bench.SizeRange(1_000_000, math.MaxInt64)
+)
+
+const (
+	webScaling = "in time, not in topology: 30 to 200 ms of arrivals a seed. So that the tail of short flows rests on thousands, more of them are sent than there are among web search flows, by 0.4 percent of the uplinks"
+	webNote    = "the paper does not say what a load counts: here headers and telemetry are in it, as 90 percent would be overload else; nor to whom flows go: here to another rack; nor whether its fabric is lossless: here it is, but for HOMA"
+)
+
+// webQuick is such a row in small.
+func webQuick(seconds float64) *Quick {
+	return &Quick{
+		Sets: []string{"duration=60ms", "warmup=2ms", "params.until=6ms"}, Seconds: seconds,
+		Unlike: "in some milliseconds the tails are single flows",
+	}
+}
+
+// tail is the 99.9th percentile of the completion times of a range of sizes, in us.
+func tail(x *System, sizes string) float64 { return x.Completion(sizes).At(0.999) }
+
+// bufferOf returns what was taken of the leaf switches' buffers, in KB: a percentile over
+// all of them and all samples from the end of the warm-up to the last arrival, in us.
+func bufferOf(x *System, share, from, until float64) float64 {
+	var all []weighted
+	for i := range 8 {
+		for _, v := range x.Series(bench.SeriesBuffer, fmt.Sprintf("tor%d", i)).Between(from, until).Y {
+			all = append(all, weighted{v, 1})
+		}
+	}
+	return percentileOf(all, share) / 1e3
+}
+
+// powertcpShort is the completion times of short flows at a load of so many percent.
+func powertcpShort(id string, load int) *Row {
+	r := &Row{
+		ID: id, Runs: []Run{{}}, Seeds: 5,
+		Read: func(s *Seed, f *Figures) {
+			for _, x := range webAll {
+				sys := s.System("", x.name)
+				f.Add(x.key+"_p50_us", sys.Completion(webShort).At(0.5))
+				f.Add(x.key+"_p99_us", sys.Completion(webShort).At(0.99))
+				f.Add(x.key+"_p999_us", tail(sys, webShort))
+			}
+		},
+		Charts:  sizesChart,
+		Scaling: webScaling, Note: webNote + ". HOMA is disputed and not counted",
+	}
+	less := func(text, of, to string, paper float64) Check {
+		return below(text, of+"_p999_us", to+"_p999_us", paper)
+	}
+	if load == 20 {
+		r.Seconds, r.Quick = 720, webQuick(10)
+		r.Checks = []Check{
+			less("PowerTCP over HPCC", "powertcp", "hpcc", 0.91),
+			less("PowerTCP over TIMELY", "powertcp", "timely", 0.20),
+			less("PowerTCP over DCQCN", "powertcp", "dcqcn", 0.20),
+			reported(less("PowerTCP over HOMA", "powertcp", "homa", 0.20)),
+		}
+		return r
+	}
+	r.Seconds, r.Quick = 440, webQuick(15)
+	r.Checks = []Check{
+		less("PowerTCP over HPCC", "powertcp", "hpcc", 0.67),
+		less("PowerTCP over TIMELY", "powertcp", "timely", 0.26),
+		less("PowerTCP over DCQCN", "powertcp", "dcqcn", 0.26),
+		less("theta-PowerTCP over HPCC", "theta", "hpcc", 0.64),
+		less("theta-PowerTCP over TIMELY", "theta", "timely", 0.18),
+		less("theta-PowerTCP over DCQCN", "theta", "dcqcn", 0.18),
+		reported(less("PowerTCP over HOMA", "powertcp", "homa", 0.01)),
+	}
+	return r
+}
+
+// reported is a check that does not count.
+func reported(c Check) Check {
+	c.Reported = true
+	return c
+}
+
+// sizesChart draws completion times by size, with one seed.
+func sizesChart(s *Seed, _ *Figures) []Chart {
+	ranges := []string{webShort, bench.SizeRange(10_000, 100_000), webMedium, webLong}
+	var charts []Chart
+	for i, what := range []string{"up to 10 KB", "10 to 100 KB", "100 KB to 1 MB", "above 1 MB"} {
+		c := Chart{Title: "Completion of flows of " + what, X: axisUs, Y: "share of flows"}
+		for _, x := range webAll {
+			c.Lines = append(c.Lines, s.System("", x.name).Completion(ranges[i]).Line(x.name))
+		}
+		charts = append(charts, c)
+	}
+	return charts
+}
+
+func powertcpMedium() *Row {
+	return &Row{
+		ID: "powertcp-fig6-medium", Runs: []Run{{}}, Seeds: 5, Seconds: 720, Quick: webQuick(10),
+		Read: func(s *Seed, f *Figures) {
+			for _, x := range webAll {
+				sys := s.System("", x.name)
+				f.Add(x.key+"_p50_us", sys.Completion(webMedium).At(0.5))
+				f.Add(x.key+"_p99_us", sys.Completion(webMedium).At(0.99))
+				f.Add(x.key+"_p999_us", tail(sys, webMedium))
+			}
+		},
+		Checks: []Check{
+			below("PowerTCP over HPCC", "powertcp_p999_us", "hpcc_p999_us", 0.67),
+			below("PowerTCP over TIMELY", "powertcp_p999_us", "timely_p999_us", 0.38),
+			below("PowerTCP over DCQCN", "powertcp_p999_us", "dcqcn_p999_us", 0.50),
+			above("theta-PowerTCP over PowerTCP", "theta_p999_us", "powertcp_p999_us", 1.60),
+			reported(below("PowerTCP over HOMA", "powertcp_p999_us", "homa_p999_us", 0.24)),
+		},
+		Scaling: webScaling + ". Of medium flows there are some 650 a seed, whose 99.9th percentile is the slowest",
+		Note:    webNote + ". HOMA is disputed and not counted",
+	}
+}
+
+// powertcpLong is long flows at 90 percent, and at the loads of figure 6, whose runs it
+// shares.
+func powertcpLong() *Row {
+	names := []string{"PowerTCP", "theta-PowerTCP", "HPCC"}
+	runs := []struct {
+		load     int
+		scenario string
+	}{{20, "powertcp-fig6-20"}, {60, "powertcp-fig6-60"}, {90, "powertcp-fig7ab"}}
+	r := &Row{
+		ID: "powertcp-fig7ab", Seeds: 5, Seconds: 900, Quick: webQuick(25),
+		Read: func(s *Seed, f *Figures) {
+			for _, run := range runs {
+				for _, x := range webThree {
+					sys := s.System(fmt.Sprint(run.load), x.name)
+					f.Add(fmt.Sprintf("load%d_%s_long_p999_us", run.load, x.key), tail(sys, webLong))
+					f.Add(fmt.Sprintf("load%d_%s_long_p50_us", run.load, x.key), sys.Completion(webLong).At(0.5))
+					f.Add(fmt.Sprintf("load%d_%s_short_p999_us", run.load, x.key), tail(sys, webShort))
+				}
+			}
+			for _, x := range webThree {
+				f.Add(x.key+"_long_p999_mean_us", math.Cbrt(f.Get("load20_"+x.key+"_long_p999_us")*f.Get("load60_"+x.key+"_long_p999_us")*f.Get("load90_"+x.key+"_long_p999_us")))
+			}
+		},
+		Checks: []Check{
+			below("long flows at 90 percent: PowerTCP over HPCC", "load90_powertcp_long_p999_us", "load90_hpcc_long_p999_us", 0.91),
+			above("long flows, mean over loads: theta-PowerTCP over PowerTCP", "theta_long_p999_mean_us", "powertcp_long_p999_mean_us", 1.35),
+		},
+		Charts: func(_ *Seed, f *Figures) []Chart {
+			var charts []Chart
+			for _, c := range []struct{ title, what string }{{"Short flows, 99.9th percentile (figure 7a)", "short"}, {"Long flows, 99.9th percentile (figure 7b)", "long"}} {
+				chart := Chart{Title: c.title, X: "load [percent]", Y: "completion [us]"}
+				for _, x := range webThree {
+					chart.Lines = append(chart.Lines, over(x.name, f, []float64{20, 60, 90}, func(i int) string {
+						return fmt.Sprintf("load%d_%s_%s_p999_us", runs[i].load, x.key, c.what)
+					}))
+				}
+				charts = append(charts, chart)
+			}
+			return charts
+		},
+		Scaling: webScaling + ". Of long flows there are some 1100 a seed: the 99.9th percentile is one of the slowest two",
+		Note:    webNote,
+	}
+	for _, run := range runs {
+		r.Runs = append(r.Runs, Run{Name: fmt.Sprint(run.load), Scenario: run.scenario, Only: names})
+	}
+	return r
+}
+
+func powertcpBuffer() *Row {
+	return &Row{
+		ID: "powertcp-fig7g", Runs: []Run{{}}, Seeds: 5, Seconds: 220, Quick: webQuick(10),
+		Read: func(s *Seed, f *Figures) {
+			for _, x := range webThree {
+				sys := s.System("", x.name)
+				for _, p := range []struct {
+					name  string
+					share float64
+				}{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}} {
+					f.Add(x.key+"_buffer_"+p.name+"_kb", bufferOf(sys, p.share, webFrom, webUntil))
+				}
+			}
+		},
+		Checks: []Check{
+			below("99th percentile of the buffer: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.50),
+		},
+		Charts:  buffersChart(""),
+		Scaling: webScaling, Note: webNote + "; nor which buffers it samples, nor how far out the tail is: here the shared buffers of the eight leaf switches, every 50us, and the 99th percentile",
+	}
+}
+
+// The span in which the rows at 80 percent sample buffers: from the end of the warm-up
+// to the last arrivals, in us. In small there is less, and what follows is empty.
+const webFrom, webUntil = 5000.0, 35000.0
+
+// buffersChart draws the distribution of the buffers' use in a run, with one seed.
+func buffersChart(run string) func(*Seed, *Figures) []Chart {
+	return func(s *Seed, _ *Figures) []Chart {
+		c := Chart{Title: "Shared buffer taken at leaf switches", X: "taken [KB]", Y: "share of samples"}
+		for _, x := range webThree {
+			line := Curve{}
+			for _, share := range []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999} {
+				line.X, line.Y = append(line.X, bufferOf(s.System(run, x.name), share, webFrom, webUntil)), append(line.Y, share)
+			}
+			c.Lines = append(c.Lines, line.Line(x.name))
+		}
+		return []Chart{c}
+	}
+}
+
+// powertcpBursts is web search traffic with incasts.
+func powertcpBursts() *Row {
+	runs := []struct {
+		name string
+		sets []string
+		only []string
+	}{
+		{"1/s of 2 MB", []string{"params.incasts=0.00256"}, []string{"PowerTCP", "HPCC"}},
+		{"4/s of 2 MB", []string{"params.incasts=0.01024"}, []string{"PowerTCP", "HPCC"}},
+		{"16/s of 2 MB", nil, nil},
+		{"4/s of 8 MB", []string{"params.part=250KB"}, []string{"PowerTCP", "HPCC"}},
+	}
+	const busiest = "16/s of 2 MB"
+	r := &Row{
+		ID: "powertcp-fig7cf", Seeds: 5, Seconds: 630, Quick: webQuick(30),
+		Read: func(s *Seed, f *Figures) {
+			for _, x := range []webSystem{webAll[0], webAll[2]} {
+				short, long := 0.0, 0.0
+				for i, run := range runs {
+					sys := s.System(run.name, x.name)
+					f.Add(fmt.Sprintf("%s_short_p999_%d_us", x.key, i+1), tail(sys, webShort))
+					f.Add(fmt.Sprintf("%s_long_p999_%d_us", x.key, i+1), tail(sys, webLong))
+					short += math.Log(tail(sys, webShort)) / float64(len(runs))
+					long += math.Log(tail(sys, webLong)) / float64(len(runs))
+				}
+				f.Add(x.key+"_short_p999_mean_us", math.Exp(short))
+				f.Add(x.key+"_long_p999_mean_us", math.Exp(long))
+			}
+			for _, x := range webThree {
+				f.Add(x.key+"_buffer_p99_kb", bufferOf(s.System(busiest, x.name), 0.99, webFrom, webUntil))
+			}
+		},
+		Checks: []Check{
+			below("short flows, mean over the four: PowerTCP over HPCC", "powertcp_short_p999_mean_us", "hpcc_short_p999_mean_us", 0.76),
+			below("long flows, mean over the four: PowerTCP over HPCC", "powertcp_long_p999_mean_us", "hpcc_long_p999_mean_us", 0.90),
+			below("99th percentile of the buffer with 16/s of 2 MB: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
+			below("theta-PowerTCP over HPCC", "theta_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
+		},
+		Charts:  buffersChart(busiest),
+		Scaling: webScaling + ". Of the request rates 1, 4 and 16 a second are run, and of the sizes at four a second 2 and 8 MB",
+		Note:    webNote + "; nor how many servers send a part of a file: here 32, of any other racks; nor whose the request rate is: here each server's",
+	}
+	for _, run := range runs {
+		r.Runs = append(r.Runs, Run{Name: run.name, Sets: run.sets, Only: run.only})
+	}
+	return r
+}
