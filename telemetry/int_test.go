@@ -230,7 +230,7 @@ func TestHotPathsDontAllocate(t *testing.T) {
 	var s Stack
 	v := oneHop(&f, Hop{Rate: 100 * units.Gbps})
 	if n := testing.AllocsPerRun(100, func() {
-		wide.Raise(frame, wide.Quantise(3*units.Microsecond))
+		wide.Raise(frame, wide.Quantise(3*units.Microsecond), 0)
 		dst = wide.Append(dst[:0], plainFrame1, DelayTag{}, &DelayTag{})
 		tags, _ := wide.Find(dst)
 		tags.Remove(dst)

@@ -33,15 +33,8 @@ type FrameTags struct {
 // in this order. It reports false for a frame that has none, that is cut short
 // within them, or that has more than one of either. Tags of other signals count as none.
 func (f *DelayFormat) Find(frame []byte) (t FrameTags, ok bool) {
-	t.Offset = macBytes
-	for n := 0; ; n++ {
-		if len(frame) < t.Offset+2 {
-			return FrameTags{}, false
-		}
-		if n == maxVLANs || !isTagged(binary.BigEndian.Uint16(frame[t.Offset:])) {
-			break
-		}
-		t.Offset += vlanBytes
+	if t.Offset = tagOffset(frame); t.Offset == 0 {
+		return t, false
 	}
 	for {
 		tag, is := f.Parse(frame[t.Offset+t.Bytes:])
@@ -74,8 +67,8 @@ func (t *FrameTags) Remove(frame []byte) []byte {
 // switches that know only CSIG look at the first tag alone. A frame too short for
 // an EtherType is appended as it is.
 func (f *DelayFormat) Append(dst, frame []byte, forward DelayTag, reflect *DelayTag) []byte {
-	t, _ := f.Find(frame)
-	if t.Offset == 0 {
+	at := tagOffset(frame)
+	if at == 0 {
 		return append(dst, frame...)
 	}
 	var b [2 * WideBytes]byte
@@ -86,22 +79,41 @@ func (f *DelayFormat) Append(dst, frame []byte, forward DelayTag, reflect *Delay
 		r.Reflected = true
 		n += f.Put(b[n:], r)
 	}
-	dst = append(dst, frame[:t.Offset]...)
+	dst = append(dst, frame[:at]...)
 	dst = append(dst, b[:n]...)
-	return append(dst, frame[t.Offset:]...)
+	return append(dst, frame[at:]...)
 }
 
-// Raise is what a switch does: if frame has a forward tag that is not frozen and
-// says less than code, it says code from now on. It reports whether there is a
-// forward tag of the delay.
-func (f *DelayFormat) Raise(frame []byte, code uint32) bool {
-	t, ok := f.Find(frame)
-	if !ok || !t.HasForward {
+// Raise is what a switch does: if the first tag of frame is a forward one that is
+// not frozen and says less than code, it says code from now on, and has the switch's
+// locator. It reports whether the first tag is a forward one of the delay.
+func (f *DelayFormat) Raise(frame []byte, code uint32, locator uint16) bool {
+	at := tagOffset(frame)
+	if at == 0 || len(frame) < at+f.Form.Bytes()+2 {
 		return false
 	}
-	if !t.Forward.Frozen && code > t.Forward.Code {
-		t.Forward.Code = code
-		f.Put(frame[t.Offset:], t.Forward)
+	t, ok := f.Parse(frame[at:])
+	if !ok || t.Signal != SignalDelay {
+		return false
+	}
+	if !t.Frozen && min(code, f.Form.MaxCode()) > t.Code {
+		t.Code, t.Locator = code, locator
+		f.Put(frame[at:], t)
 	}
 	return true
+}
+
+// tagOffset returns where tags begin, or would: behind the MAC addresses and up to
+// two VLAN tags. It returns 0 if frame has no EtherType there.
+func tagOffset(frame []byte) int {
+	at := macBytes
+	for n := 0; ; n++ {
+		if len(frame) < at+2 {
+			return 0
+		}
+		if n == maxVLANs || !isTagged(binary.BigEndian.Uint16(frame[at:])) {
+			return at
+		}
+		at += vlanBytes
+	}
 }

@@ -87,7 +87,7 @@ func TestRaise(t *testing.T) {
 		f := DefaultDelayFormat(form)
 		frame := f.Append(nil, plainFrame(1), DelayTag{Code: 5}, &DelayTag{Code: 1})
 		for _, step := range []struct{ code, want uint32 }{{4, 5}, {7, 7}, {6, 7}, {1 << 30, form.MaxCode()}} {
-			if !f.Raise(frame, step.code) {
+			if !f.Raise(frame, step.code, 0) {
 				t.Fatal("no tag")
 			}
 			got, _ := f.Find(frame)
@@ -95,14 +95,14 @@ func TestRaise(t *testing.T) {
 				t.Errorf("%v: raised to %d reads %+v, want %d", form, step.code, got, step.want)
 			}
 		}
-		if f.Raise(plainFrame(0), 3) {
+		if f.Raise(plainFrame(0), 3, 0) {
 			t.Error("a plain frame has a tag")
 		}
 		if form == Value {
 			continue
 		}
 		frozen := f.Append(nil, plainFrame(0), DelayTag{Code: 5, Frozen: true}, nil)
-		f.Raise(frozen, 9)
+		f.Raise(frozen, 9, 0)
 		if got, _ := f.Find(frozen); got.Forward.Code != 5 {
 			t.Errorf("%v: a frozen tag reads %d", form, got.Forward.Code)
 		}
@@ -115,7 +115,7 @@ func TestTheTagOfAPathIsThatOfItsLongestDelay(t *testing.T) {
 		frame := f.Append(nil, plainFrame(0), DelayTag{}, nil)
 		var longest units.Time
 		for _, d := range rapid.SliceOfN(rapid.Int64Range(0, int64(10*units.Millisecond)), 1, MaxHops).Draw(t, "delays") {
-			f.Raise(frame, f.Quantise(units.Time(d)))
+			f.Raise(frame, f.Quantise(units.Time(d)), 5)
 			longest = max(longest, units.Time(d))
 		}
 		if got, _ := f.Find(frame); f.Delay(got.Forward.Code) != f.Quantised(longest) {
@@ -151,12 +151,12 @@ func FuzzTags(f *testing.F) {
 	f.Fuzz(func(t *testing.T, form uint8, code uint32, frame []byte) {
 		df := DefaultDelayFormat(DelayForm(form % 3))
 		before := bytes.Clone(frame)
-		raised := df.Raise(frame, code)
+		raised := df.Raise(frame, code, 0)
 		if len(frame) != len(before) || !raised && !bytes.Equal(frame, before) {
 			t.Fatalf("%x became %x", before, frame)
 		}
 		tags, ok := df.Find(frame)
-		if raised && (!ok || !tags.HasForward || !tags.Forward.Frozen && tags.Forward.Code < min(code, df.Form.MaxCode())) {
+		if raised && ok && (!tags.HasForward || !tags.Forward.Frozen && tags.Forward.Code < min(code, df.Form.MaxCode())) {
 			t.Fatalf("raised to %d: %+v", code, tags)
 		}
 		if !ok {
