@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
@@ -29,6 +30,19 @@ type message struct {
 	at, n    int // its bytes
 	size     int // of a packet
 	segments int
+	carried  carried
+}
+
+// carried is what the packet of a message carries besides its bytes, in memory of
+// its own.
+type carried struct {
+	endpoint.Carried
+	records [maxRecords]byte
+}
+
+func (c *carried) set(from *endpoint.Carried) {
+	c.Carried = *from
+	c.INT = telemetry.INT(c.records[:copy(c.records[:], from.INT)])
 }
 
 func (b *batch) init() {
@@ -49,6 +63,9 @@ func (b *batch) fill(e *endpoint.Endpoint, now units.Time, to sender) {
 			return
 		}
 		id := b.add(o.Len, o.To)
+		if o.Collects || len(o.INT) > 0 {
+			b.messages[len(b.messages)-1].carried.set(&o.Carried)
+		}
 		put(b.buf[at:at+o.Len], o, to.path(o.To), id)
 	}
 }

@@ -66,7 +66,7 @@ func open(name string, l link, o options) (*device, error) {
 	bad := func(cause error, format string, args ...any) (*device, error) {
 		return nil, verbs.Errorf("open", name, cause, format, args...)
 	}
-	mtu, err := l.pathMTU()
+	mtu, err := l.pathMTU(o.collect.bytes())
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
@@ -84,6 +84,7 @@ func open(name string, l link, o options) (*device, error) {
 	}
 	d.core, err = endpoint.New(endpoint.Config{
 		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
+		Collect: o.collect.core(),
 	})
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
@@ -354,7 +355,7 @@ func (d *device) Counters() map[string]uint64 {
 	return map[string]uint64{
 		"rcvd_pkts": c.RxPackets, "rcvd_bytes": c.RxBytes, "sent_pkts": c.TxPackets, "sent_bytes": c.TxBytes,
 		"rx_icrc_encapsulated": d.counters.badICRC.Load(), "rx_malformed": d.counters.malformed.Load() + c.Malformed,
-		"tx_refused": d.counters.sendErrors.Load(), "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP,
+		"tx_refused": d.counters.sendErrors.Load(), "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP, "rx_int_unread": c.INTUnread,
 		"rx_wrong_service": c.WrongService, "rx_wrong_source": c.WrongSource, "rx_mads_dropped": c.MADsDropped,
 		"qkey_viol_cntr": c.BadQKey, "rx_ud_no_receive": c.UDNoReceive, "rx_ud_too_long": c.UDTooLong,
 		"rx_dropped_by_qp": c.DroppedByQP, "local_key_faults": c.LocalFaults, "remote_key_faults": c.RemoteKeyFaults,

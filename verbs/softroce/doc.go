@@ -23,6 +23,9 @@
 //	tclass  traffic class (DSCP and ECN) of what an address vector leaves at 0
 //	rate    line rate that the port shows: by default what the interface says, or
 //	        40Gbps where it says nothing
+//	telemetry  what packets collect on their way, which is what switches on it
+//	        supply and the peer returns: ein, csig-wide, csig-compact, poseidon or
+//	        int, all but the first with mode=packet; docs/softroce.md
 //
 // # What there is
 //
@@ -35,7 +38,7 @@
 // packet that completed the request, on a counter of nanoseconds since the device
 // was opened that setting the wall clock does not move; the device is a
 // verbs.ClockReader of the same counter. It is a verbs.MADDevice. Queue pairs are
-// verbs.CNPQP and verbs.TelemetryQP, which reports ECN marks. A device
+// verbs.CNPQP and verbs.TelemetryQP, which reports ECN marks and what telemetry= says. A device
 // has Counters() map[string]uint64, named as the kernel's hw_counters where it has
 // them.
 //

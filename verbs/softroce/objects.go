@@ -198,19 +198,17 @@ func (q *queuePair) Destroy() error {
 	return q.core.Destroy()
 }
 
-// CompletionTelemetry implements verbs.TelemetryQP: whether the network has marked
+// CompletionTelemetry implements verbs.TelemetryQP: what the network has said with
 // the request's packets, or its responses.
 func (q *queuePair) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
-	if !q.core.SendCQ().Marked(wc) {
-		return false
-	}
-	*t = verbs.Telemetry{ECN: true}
-	return true
+	return q.core.SendCQ().Telemetry(wc, t)
 }
 
-// TelemetryKinds implements verbs.TelemetryQP: switches mark packets, and report
-// nothing else to this endpoint.
-func (q *queuePair) TelemetryKinds() verbs.TelemetryKinds { return verbs.ReportsECN }
+// TelemetryKinds implements verbs.TelemetryQP: switches mark packets, and what else
+// they do the device's options say.
+func (q *queuePair) TelemetryKinds() verbs.TelemetryKinds {
+	return q.dev.opt.collect.kinds()
+}
 
 // completionQueue implements verbs.CQ.
 type completionQueue struct {

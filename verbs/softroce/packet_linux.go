@@ -26,12 +26,15 @@ type packetWire struct {
 	clock    *clock
 	addrs    []netip.Addr
 	link     int
-	raw      [2]int // sockets to send by: IPv4, IPv6; -1 for none
+	raw      [3]int // sockets to send by: IPv4, IPv6, and whole frames; -1 for none
+	collect  *collect
+	hops     neighbours
 
 	headers [batchMessages]mmsghdr
 	iovs    [batchMessages]unix.Iovec
 	names   [batchMessages]unix.RawSockaddrInet6
-	frames  [batchMessages][roce.IPv6Bytes + roce.UDPBytes + endpoint.MaxPacket]byte
+	frames  [batchMessages][room + roce.IPv6Bytes + roce.UDPBytes + endpoint.MaxPacket]byte
+	socket  [batchMessages]int // which of raw
 	id      uint16
 
 	mu       sync.Mutex // guards receiving
@@ -47,13 +50,15 @@ func (d *device) openPacketWire() (wire, error) {
 		return nil, verbs.Errorf("open", d.name, verbs.ErrInvalid, "mode=packet knows the standard port %d only", roce.Port)
 	}
 	w := &packetWire{
-		counters: &d.counters, clock: &d.clock, addrs: d.link.addrs, link: d.link.index, raw: [2]int{-1, -1}, out: newCollector(d.deliver),
+		counters: &d.counters, clock: &d.clock, addrs: d.link.addrs, link: d.link.index, raw: [3]int{-1, -1, -1}, out: newCollector(d.deliver),
+		collect: &d.opt.collect,
 	}
 	var fds []int
 	fail := func(err error) (wire, error) {
 		for _, fd := range fds {
 			_ = unix.Close(fd)
 		}
+		w.hops.close()
 		return nil, err
 	}
 	fd, err := w.openSocket()
@@ -62,7 +67,30 @@ func (d *device) openPacketWire() (wire, error) {
 	}
 	fds = append(fds, fd)
 	w.in.init(fd)
+	if w.collect.tags {
+		if !w.ethernet {
+			return fail(verbs.Errorf("open", d.name, verbs.ErrInvalid, "option telemetry: %s has no Ethernet frames, which a tag could be in", d.link.name))
+		}
+		if w.raw[frames], err = openFrameSocket(w.link); err == nil {
+			fds = append(fds, w.raw[frames])
+			err = w.hops.init(&d.link)
+		}
+		if err != nil {
+			return fail(d.openError(netip.AddrPortFrom(d.link.addrs[0], roce.Port), err))
+		}
+	}
 	for _, a := range d.link.addrs {
+		if w.collect.int { // for the same reason as below
+			at := netip.AddrPortFrom(a, w.collect.hops.Port)
+			fd, err := newUDPSocket(at, d.link.index)
+			if err != nil {
+				return fail(d.openError(at, err))
+			}
+			fds = append(fds, fd)
+			if err := attachFilter(fd, nothing); err != nil {
+				return fail(d.openError(at, err))
+			}
+		}
 		at := netip.AddrPortFrom(a, roce.Port)
 		// A UDP socket that throws all away keeps the kernel from answering that
 		// the port is closed, and others from taking it.
@@ -71,7 +99,7 @@ func (d *device) openPacketWire() (wire, error) {
 			return fail(d.openError(at, err))
 		}
 		fds = append(fds, fd)
-		if err := attachFilter(fd, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}); err != nil {
+		if err := attachFilter(fd, nothing); err != nil {
 			return fail(d.openError(at, err))
 		}
 		family, which := unix.AF_INET, 0
@@ -136,7 +164,7 @@ func (w *packetWire) openSocket() (int, error) {
 	if w.ethernet {
 		ip = roce.EthernetBytes
 	}
-	if err := attachFilter(fd, roceFilter(uint32(ip))); err != nil {
+	if err := attachFilter(fd, roceFilter(uint32(ip), w.collect)); err != nil {
 		return fail("setsockopt", err)
 	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
@@ -155,9 +183,13 @@ func (w *packetWire) openSocket() (int, error) {
 	return fd, nil
 }
 
+// nothing is a filter that no packet passes.
+var nothing = []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}
+
 // roceFilter passes unfragmented UDP for the RoCEv2 port in packets whose IP header
-// is at ip.
-func roceFilter(ip uint32) []unix.SockFilter {
+// is at ip, and what has telemetry besides: frames with tags, whatever is behind
+// them, and UDP for the INT port.
+func roceFilter(ip uint32, c *collect) []unix.SockFilter {
 	const (
 		loadByte  = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS
 		loadHalf  = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS
@@ -168,25 +200,38 @@ func roceFilter(ip uint32) []unix.SockFilter {
 		anyBit    = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
 		ret       = unix.BPF_RET | unix.BPF_K
 	)
-	return []unix.SockFilter{
+	records := uint32(roce.Port) // a second time
+	if c.int {
+		records = uint32(c.hops.Port)
+	}
+	f := []unix.SockFilter{
 		0:  {Code: loadByte, K: ip},
 		1:  {Code: and, K: 0xf0},
-		2:  {Code: equal, K: 0x40, Jf: 7}, // else to 10
+		2:  {Code: equal, K: 0x40, Jf: 8}, // else to 11
 		3:  {Code: loadByte, K: ip + 9},
-		4:  {Code: equal, K: unix.IPPROTO_UDP, Jf: 11}, // else to 16
+		4:  {Code: equal, K: unix.IPPROTO_UDP, Jf: 13}, // else to 18
 		5:  {Code: loadHalf, K: ip + 6},
-		6:  {Code: anyBit, K: 0x3fff, Jt: 9}, // to 16
+		6:  {Code: anyBit, K: 0x3fff, Jt: 11}, // to 18
 		7:  {Code: headerToX, K: ip},
 		8:  {Code: loadAtX, K: ip + 2},
-		9:  {Code: equal, K: roce.Port, Jt: 5, Jf: 6},
-		10: {Code: equal, K: 0x60, Jf: 5},
-		11: {Code: loadByte, K: ip + 6},
-		12: {Code: equal, K: unix.IPPROTO_UDP, Jf: 3},
-		13: {Code: loadHalf, K: ip + roce.IPv6Bytes + 2},
-		14: {Code: equal, K: roce.Port, Jf: 1},
-		15: {Code: ret, K: 1 << 18},
-		16: {Code: ret},
+		9:  {Code: equal, K: roce.Port, Jt: 7}, // to 17
+		10: {Code: equal, K: records, Jt: 6, Jf: 7},
+		11: {Code: equal, K: 0x60, Jf: 6},
+		12: {Code: loadByte, K: ip + 6},
+		13: {Code: equal, K: unix.IPPROTO_UDP, Jf: 4},
+		14: {Code: loadHalf, K: ip + roce.IPv6Bytes + 2},
+		15: {Code: equal, K: roce.Port, Jt: 1},
+		16: {Code: equal, K: records, Jf: 1},
+		17: {Code: ret, K: 1 << 18},
+		18: {Code: ret},
 	}
+	if !c.tags {
+		return f
+	}
+	return append([]unix.SockFilter{
+		{Code: loadHalf, K: ip - 2}, // the EtherType
+		{Code: equal, K: uint32(c.delay.EtherType), Jt: 17},
+	}, f...)
 }
 
 func attachFilter(fd int, f []unix.SockFilter) error {
@@ -197,30 +242,41 @@ func (w *packetWire) segments() int { return 1 }
 
 func (w *packetWire) path(*endpoint.Route) *roce.Path { return nil }
 
+// room is in front of the IP header of a frame: for an Ethernet header with tags, or
+// for INT.
+const room = 128
+
+// Sockets that packetWire sends by.
+const (
+	ipv4 = iota
+	ipv6
+	frames
+)
+
 // send implements wire.
 func (w *packetWire) send(b *batch) {
+	for i := range b.messages {
+		m := &b.messages[i]
+		w.socket[i] = w.prepare(i, m, b.buf[m.at:m.at+m.n])
+	}
 	for i := 0; i < len(b.messages); {
-		n, six := 0, b.messages[i].route.Dst.Addr().Is6()
-		for ; i+n < len(b.messages) && b.messages[i+n].route.Dst.Addr().Is6() == six; n++ {
-			m := &b.messages[i+n]
-			w.prepare(i+n, m, b.buf[m.at:m.at+m.n])
+		n := 1
+		for i+n < len(b.messages) && w.socket[i+n] == w.socket[i] {
+			n++
 		}
-		which := 0
-		if six {
-			which = 1
-		}
-		transmit(w.raw[which], w.headers[i:i+n], &w.waiter, w.counters, func(int, unix.Errno) {})
+		transmit(w.raw[w.socket[i]], w.headers[i:i+n], &w.waiter, w.counters, func(int, unix.Errno) {})
 		i += n
 	}
 }
 
-// prepare builds frame i with all its headers.
-func (w *packetWire) prepare(i int, m *message, data []byte) {
+// prepare builds frame i with all its headers, and returns the socket that it goes
+// by.
+func (w *packetWire) prepare(i int, m *message, data []byte) int {
 	f := w.frames[i][:]
 	r := &m.route
 	src := w.addrs[r.GID]
 	udp := roce.UDPFields{SrcPort: r.SrcPort, DstPort: r.Dst.Port(), Len: roce.UDPBytes + len(data)}
-	n := 0
+	socket, begin, n := ipv4, room, room
 	if src.Is4() {
 		if w.id++; w.id == 0 {
 			w.id = 1 // the kernel takes 0 for "choose one"
@@ -228,26 +284,43 @@ func (w *packetWire) prepare(i int, m *message, data []byte) {
 		ip := roce.IPv4Fields{
 			TOS: r.TrafficClass, TotalLen: roce.IPv4Bytes + udp.Len, ID: w.id, DontFragment: true, TTL: r.HopLimit, Src: src, Dst: r.Dst.Addr(),
 		}
-		n = ip.Put(f)
+		n += ip.Put(f[n:])
 	} else {
+		socket = ipv6
 		ip := roce.IPv6Fields{TrafficClass: r.TrafficClass, PayloadLen: udp.Len, HopLimit: r.HopLimit, Src: src, Dst: r.Dst.Addr()}
-		n = ip.Put(f)
+		n += ip.Put(f[n:])
 	}
 	at := n
 	n += udp.Put(f[n:])
 	n += copy(f[n:], data)
-	roce.PutICRC(f[:n])
+	roce.PutICRC(f[begin:n])
 	if src.Is6() { // who receives by a plain UDP socket wants one
-		udp.Checksum = roce.UDPChecksum(f[:n])
+		udp.Checksum = roce.UDPChecksum(f[begin:n])
 		udp.Put(f[at:])
 	}
+	to := netip.AddrPortFrom(r.Dst.Addr(), 0)
+	switch c := &m.carried; {
+	case w.collect.int && (c.Collects || len(c.INT) > 0):
+		begin = w.collect.putINT(f, begin, at-begin, n-begin, c)
+	case w.collect.tags && c.Collects:
+		// A neighbour who is not known is left to the kernel to find, with a packet
+		// that has no tag.
+		if hop, ok := w.hops.find(to.Addr()); ok {
+			socket = frames
+			begin = w.collect.putTags(f, begin, hop, src.Is6(), c)
+		}
+	}
 	h := &w.headers[i].hdr
-	w.iovs[i].Base = &f[0]
-	w.iovs[i].SetLen(n)
+	w.iovs[i].Base = &f[begin]
+	w.iovs[i].SetLen(n - begin)
 	h.Iov = &w.iovs[i]
 	h.SetIovlen(1)
-	h.Name = (*byte)(unsafe.Pointer(&w.names[i]))
-	h.Namelen = putAddr(&w.names[i], netip.AddrPortFrom(r.Dst.Addr(), 0), w.link)
+	h.Name, h.Namelen = nil, 0
+	if socket != frames {
+		h.Name = (*byte)(unsafe.Pointer(&w.names[i]))
+		h.Namelen = putAddr(&w.names[i], to, w.link)
+	}
+	return socket
 }
 
 // receive implements wire.
@@ -278,6 +351,7 @@ func (w *packetWire) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiter.close()
+	w.hops.close()
 }
 
 func (w *packetWire) take() bool {
@@ -313,6 +387,7 @@ func (w *packetWire) parse(b []byte, stamp uint64) bool {
 		}
 		b = b[w.virtio:]
 	}
+	b, brought := w.collect.takeOff(b, w.ethernet)
 	var f roce.Frame
 	var err error
 	if w.ethernet {
@@ -328,7 +403,7 @@ func (w *packetWire) parse(b []byte, stamp uint64) bool {
 		return true // another endpoint's
 	}
 	p := endpoint.Packet{
-		Data: f.IB, Src: netip.AddrPortFrom(f.Src, f.SrcPort), GID: gid, TrafficClass: f.TOS, HopLimit: f.TTL, Stamp: stamp,
+		Data: f.IB, Src: netip.AddrPortFrom(f.Src, f.SrcPort), GID: gid, TrafficClass: f.TOS, HopLimit: f.TTL, Stamp: stamp, Brought: brought,
 	}
 	if segment == 0 || segment >= len(f.IB) {
 		if !roce.CheckICRC(f.IP) {

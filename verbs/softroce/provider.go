@@ -30,6 +30,7 @@ type options struct {
 	maxQP  int   // queue pairs
 	tclass uint8 // traffic class of what an address vector leaves at 0
 	rate   int64 // bits per second, 0 for what the interface says
+	collect
 }
 
 const (
@@ -122,11 +123,17 @@ func parseOptions(query string) (options, error) {
 			}
 			o.rate = int64(r)
 		default:
-			err = errors.New("no such option: take port, mode, gso, window, maxqp, tclass or rate")
+			var known bool
+			if known, err = o.collect.option(key, text); !known {
+				err = errors.New("no such option: take port, mode, gso, window, maxqp, tclass, rate or telemetry")
+			}
 		}
 		if err != nil {
 			return o, fmt.Errorf("option %s: %w", key, err)
 		}
+	}
+	if err := o.collect.finish(o.packet); err != nil {
+		return o, err
 	}
 	return o, nil
 }
@@ -223,9 +230,9 @@ func (l *link) has(i *net.Interface, addr netip.Addr) bool {
 }
 
 // pathMTU is the largest path MTU that fits an interface: the Linux driver's rule,
-// which leaves 80 bytes for headers.
-func (l *link) pathMTU() (ib.MTU, error) {
-	const headers = 80
+// which leaves 80 bytes for headers, with room for what telemetry adds.
+func (l *link) pathMTU(more int) (ib.MTU, error) {
+	headers := 80 + more
 	for _, m := range []ib.MTU{4096, 2048, 1024, 512, 256} {
 		if int(m)+headers <= l.mtu {
 			return m, nil

@@ -731,7 +731,7 @@ func TestDevices(t *testing.T) {
 func TestPathMTU(t *testing.T) {
 	for mtu, want := range map[int]ib.MTU{65536: 4096, 4176: 4096, 4175: 2048, 1500: 1024, 1103: 512, 600: 512, 336: 256, 335: 0} {
 		l := link{name: "x", mtu: mtu}
-		got, err := l.pathMTU()
+		got, err := l.pathMTU(0)
 		if got != want || (err != nil) != (want == 0) {
 			t.Errorf("netdev MTU %d: path MTU %d, %v; want %d", mtu, got, err, want)
 		}

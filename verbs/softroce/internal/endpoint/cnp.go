@@ -3,6 +3,7 @@ package endpoint
 import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -12,10 +13,21 @@ const cnpInterval = 50 * units.Microsecond
 
 // noteCongestion looks at what the network and the peer say about congestion
 // with a packet: a request or READ response that was marked calls for a CNP and
-// an echo in the next acknowledgement; a marked response marks its request.
+// an echo in the next acknowledgement; a marked response marks its request. An
+// early incast notice is echoed likewise.
 func (e *Endpoint) noteCongestion(now units.Time, q *QP, p *Packet, in *inbound) {
 	c := &q.congestion
 	response := in.Opcode >= ib.ReadResponseFirst && in.Opcode <= ib.AtomicAcknowledge
+	if in.Reserved6&telemetry.EIN != 0 {
+		if response {
+			c.ein = true
+		} else {
+			c.echoEIN = true
+		}
+	}
+	if response && in.Reserved6&telemetry.EINEcho != 0 {
+		c.ein = true
+	}
 	marked := ecn(p.TrafficClass) == roce.ECNCE
 	if response && (marked || in.BECN) {
 		c.marked = true

@@ -27,7 +27,8 @@ func TestCongestionNotification(t *testing.T) {
 			if n != 1 || err != nil || wc[0].Status != ib.WCSuccess {
 				t.Fatal(n, err, wc)
 			}
-			return a.cq.Marked(&wc[0])
+			var got verbs.Telemetry
+			return a.cq.Telemetry(&wc[0], &got) && got.ECN
 		}
 		if request(1) || a.e.Counters.CNPsSent+b.e.Counters.CNPsSent != 0 {
 			t.Errorf("%v: congestion without a mark", op)

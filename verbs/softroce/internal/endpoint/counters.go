@@ -23,6 +23,7 @@ type Counters struct {
 	CNPsHandled     uint64 // rp_cnp_handled
 	CNPsIgnored     uint64 // rp_cnp_ignored: no such connection
 	ECNMarked       uint64 // np_ecn_marked_roce_packets
+	INTUnread       uint64 // records of the path with nothing to compare them with
 	TimersEarly     uint64 // deadlines that had moved on
 	LocalFaults     uint64 // requests or receives whose memory the keys did not allow
 	RemoteKeyFaults uint64 // R_Key checks that failed

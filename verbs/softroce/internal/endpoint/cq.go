@@ -30,14 +30,21 @@ type CQ struct {
 	// are gone; nil for none. The writer adds to it, the reader clears it.
 	drops atomic.Pointer[[]drop]
 
-	// What of the completions of the last Poll had met congestion.
-	marked []mark
+	reports []Report // of the ring's completions; nil where connections collect nothing
+
+	// What the network has said of the completions of the last Poll.
+	polled []polled
+	told   []Report
 }
 
 type completion struct {
-	wc  verbs.WC
-	ecn bool
+	wc      verbs.WC
+	noticed noticed
+	told    bool // there is a report of it
 }
+
+// noticed is what marks say of a request.
+type noticed struct{ ecn, ein bool }
 
 // drop stands for the completions of a queue pair before a count.
 type drop struct {
@@ -45,9 +52,11 @@ type drop struct {
 	before uint64
 }
 
-type mark struct {
-	id  uint64
-	qpn uint32
+type polled struct {
+	id      uint64
+	qpn     uint32
+	noticed noticed
+	report  int // in told, -1 for none
 }
 
 const (
@@ -65,7 +74,11 @@ func (e *Endpoint) CreateCQ(cqe int, notify func()) (*CQ, error) {
 	}
 	size := uint64(1) << bits.Len(uint(cqe-1))
 	e.objects++
-	return &CQ{e: e, cap: size, ring: make([]completion, size), mask: size - 1, notify: notify}, nil
+	c := &CQ{e: e, cap: size, ring: make([]completion, size), mask: size - 1, notify: notify}
+	if e.cfg.Collect.any() {
+		c.reports = make([]Report, size)
+	}
+	return c, nil
 }
 
 // Cap is how many completions the queue holds.
@@ -74,7 +87,7 @@ func (c *CQ) Cap() int { return int(c.cap) }
 // Poll moves completions to wc, oldest first. One goroutine at a time may call
 // it.
 func (c *CQ) Poll(wc []verbs.WC) (int, error) {
-	c.marked = c.marked[:0]
+	c.polled, c.told = c.polled[:0], c.told[:0]
 	if d := c.drops.Load(); d != nil {
 		c.skip(d)
 	}
@@ -83,8 +96,13 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	for i := range n {
 		from := &c.ring[(head+i)&c.mask]
 		wc[i] = from.wc
-		if from.ecn {
-			c.marked = append(c.marked, mark{from.wc.WRID, from.wc.QPN})
+		if from.told || from.noticed != (noticed{}) {
+			p := polled{from.wc.WRID, from.wc.QPN, from.noticed, -1}
+			if from.told {
+				p.report = len(c.told)
+				c.told = append(c.told, c.reports[(head+i)&c.mask])
+			}
+			c.polled = append(c.polled, p)
 		}
 	}
 	if n > 0 {
@@ -139,19 +157,32 @@ func (c *CQ) skip(list *[]drop) {
 		if !gone {
 			to--
 			c.ring[to&c.mask] = *from
+			if from.told {
+				c.reports[to&c.mask] = c.reports[(at-1)&c.mask]
+			}
 		}
 	}
 	c.head.Store(to)
 	c.drops.CompareAndSwap(list, nil) // if there is more by now, the next Poll sees to it
 }
 
-// Marked reports whether the network has marked packets of the request whose
-// completion the last Poll returned. It belongs to whoever polls.
-func (c *CQ) Marked(wc *verbs.WC) bool {
-	for _, m := range c.marked {
-		if m.id == wc.WRID && m.qpn == wc.QPN {
-			return true
+// Telemetry says in t what the network has said of the request whose completion the
+// last Poll returned, and whether there was anything. It belongs to whoever polls.
+func (c *CQ) Telemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
+	for i := range c.polled {
+		p := &c.polled[i]
+		if p.id != wc.WRID || p.qpn != wc.QPN {
+			continue
 		}
+		t.ECN, t.EIN, t.HasMaxDelay, t.MaxHopDelay, t.ReverseMaxHopDelay, t.Path.N = p.noticed.ecn, p.noticed.ein, false, 0, 0, 0
+		if p.report >= 0 {
+			r := &c.told[p.report]
+			t.HasMaxDelay, t.MaxHopDelay, t.ReverseMaxHopDelay = r.HasMaxDelay, r.MaxHopDelay, r.ReverseMaxHopDelay
+			if r.Path.N > 0 {
+				t.Path = r.Path
+			}
+		}
+		return true
 	}
 	return false
 }
@@ -183,8 +214,8 @@ func (c *CQ) Destroy() error {
 	return nil
 }
 
-// push adds a completion.
-func (c *CQ) push(wc *verbs.WC, ecn, solicited bool) {
+// push adds a completion, with a report or nil.
+func (c *CQ) push(wc *verbs.WC, n noticed, r *Report, solicited bool) {
 	if c.overrun.Load() {
 		return
 	}
@@ -195,7 +226,10 @@ func (c *CQ) push(wc *verbs.WC, ecn, solicited bool) {
 		return
 	}
 	to := &c.ring[tail&c.mask]
-	to.wc, to.ecn = *wc, ecn
+	to.wc, to.noticed = *wc, n
+	if to.told = r != nil; to.told {
+		c.reports[tail&c.mask] = *r
+	}
 	c.tail.Store(tail + 1)
 	if a := c.armed.Load(); a == armedAll || a == armedSolicited && (solicited || wc.Status != ib.WCSuccess) {
 		c.armed.Store(notArmed)

@@ -34,7 +34,7 @@ func TestCQ(t *testing.T) {
 				id++
 				used++
 				wc := verbs.WC{WRID: id, QPN: qpn.Draw(t, "qpn")}
-				c.push(&wc, id%2 == 0, false)
+				c.push(&wc, noticed{ecn: id%2 == 0}, nil, false)
 				want = append(want, wc)
 			},
 			"drop": func(t *rapid.T) {
@@ -49,7 +49,8 @@ func TestCQ(t *testing.T) {
 					t.Fatalf("polled %v, %v, want %v", wc[:n], err, want)
 				}
 				for i := range wc[:n] {
-					if c.Marked(&wc[i]) != (wc[i].WRID%2 == 0) {
+					var got verbs.Telemetry
+					if c.Telemetry(&wc[i], &got); got.ECN != (wc[i].WRID%2 == 0) {
 						t.Fatalf("completion %d has lost its mark", wc[i].WRID)
 					}
 				}
@@ -97,8 +98,8 @@ func TestCQDropsWhilePolled(t *testing.T) {
 			runtime.Gosched()
 			continue
 		}
-		c.push(&verbs.WC{WRID: i, QPN: 1}, false, false)
-		c.push(&verbs.WC{WRID: i, QPN: 2}, false, false)
+		c.push(&verbs.WC{WRID: i, QPN: 1}, noticed{}, nil, false)
+		c.push(&verbs.WC{WRID: i, QPN: 2}, noticed{}, nil, false)
 		if i++; i%7 == 0 {
 			c.drop(2)
 		}

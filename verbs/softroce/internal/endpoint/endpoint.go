@@ -43,6 +43,8 @@ type Config struct {
 	Window func(ib.MTU) int
 	// Resolve finds the way to an address.
 	Resolve func(verbs.AddressVector) (Route, error)
+	// Collect is what the packets of connections collect on their way.
+	Collect Collect
 	// OnEvent is told of asynchronous events as they happen.
 	OnEvent func(Event)
 }
@@ -82,6 +84,7 @@ type Endpoint struct {
 	deferring bool     // NextOutgoing asks
 	pieces    [][]byte // of the packet in hand
 	outgoing  Outgoing
+	carried   Carried
 
 	stamp uint64 // when it came, for completions
 	orig  [8]byte

@@ -9,10 +9,11 @@ import (
 // Outgoing is a packet to send whose payload may still lie in the application's
 // memory, so that the driver reads it once: to copy it and to compute the ICRC.
 type Outgoing struct {
-	To     *Route   // as Next has it
-	Len    int      // from the Base Transport Header to the end of the ICRC
-	Header int      // bytes of the buffer that are written, from its start on
-	Pieces [][]byte // what follows them; then come pad bytes, which are written, and the ICRC
+	To      *Route   // as Next has it
+	Len     int      // from the Base Transport Header to the end of the ICRC
+	Header  int      // bytes of the buffer that are written, from its start on
+	Carried          // valid until the next call
+	Pieces  [][]byte // what follows them; then come pad bytes, which are written, and the ICRC
 }
 
 // NextOutgoing is Next without the copying. The pieces are the driver's to read
@@ -27,6 +28,7 @@ func (e *Endpoint) NextOutgoing(now units.Time, buf []byte) *Outgoing {
 		return nil
 	}
 	o := &e.outgoing
+	o.Carried = e.carried
 	o.To, o.Len, o.Header, o.Pieces = to, n, n-roce.ICRCBytes, e.pieces
 	if len(e.pieces) > 0 {
 		o.Header -= int(e.out.Pad)

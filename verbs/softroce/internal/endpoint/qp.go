@@ -45,6 +45,7 @@ type QP struct {
 	timerIndex int
 
 	congestion congestion
+	collected  *collected // nil where packets collect nothing
 }
 
 // congestion is what a queue pair knows of marks.
@@ -54,6 +55,8 @@ type congestion struct {
 	cnpAt   units.Time // the earliest time for the next is cnpInterval later
 	echo    bool       // the next acknowledgement says that the network has marked what it acknowledges
 	marked  bool       // the peer or a READ response said so since the last completion
+	echoEIN bool       // likewise of an early incast
+	ein     bool
 	cnps    atomic.Uint64
 }
 
@@ -89,6 +92,9 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 		return bad(err, "no random number")
 	}
 	q := &QP{e: e, pd: p, num: num, init: a, timerAt: units.Never, timerIndex: -1}
+	if a.Type != ib.UD && e.cfg.Collect.any() {
+		q.collected = &collected{}
+	}
 	q.attr.Cap = a.Cap
 	q.sq.init(c.MaxSendWR)
 	switch a.Type {
@@ -373,6 +379,10 @@ func (q *QP) reset() {
 	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
 	q.sq.clear()
 	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.echo, q.congestion.marked = false, false, false, false
+	q.congestion.echoEIN, q.congestion.ein = false, false
+	if q.collected != nil {
+		*q.collected = collected{}
+	}
 	if q.init.SRQ == nil {
 		// The depth is as it was.
 		q.recv, _ = q.pd.recvQueue(q.recv.object, len(q.recv.sgls), q.recv.sges)

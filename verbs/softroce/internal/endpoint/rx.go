@@ -20,6 +20,7 @@ type Packet struct {
 	Stamp        uint64 // when it came, on the device's counter
 	TrafficClass uint8
 	HopLimit     uint8
+	Brought
 }
 
 // inbound is a packet in decoded form.
@@ -79,6 +80,7 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 	}
 	q.rc.Receive(now, &in.Header, len(in.payload), &e.eff)
 	e.noteCongestion(now, q, p, in)
+	e.noteTelemetry(now, q, p, in)
 	if e.eff.Drop != rc.DropNone {
 		e.Counters.DroppedByQP++
 	}

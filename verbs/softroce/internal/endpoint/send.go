@@ -271,8 +271,8 @@ func (q *QP) reapSends() {
 func (q *QP) completeSend(w *wqe, status ib.WCStatus) {
 	q.init.SendCQ.push(&verbs.WC{
 		WRID: w.id, Status: status, Opcode: w.op.Completion(), ByteLen: w.length, QPN: q.num, Timestamp: q.e.stamp,
-	}, q.congestion.marked, false)
-	q.congestion.marked = false
+	}, noticed{q.congestion.marked, q.congestion.ein}, q.lastReport(), false)
+	q.congestion.marked, q.congestion.ein = false, false
 }
 
 // received reports a receive that has ended.
@@ -287,5 +287,5 @@ func (e *Endpoint) received(q *QP, r *rc.RecvCompletion) {
 	if r.HasInvalidate {
 		wc.Flags |= verbs.WCWithInv
 	}
-	q.init.RecvCQ.push(&wc, false, r.Solicited)
+	q.init.RecvCQ.push(&wc, noticed{}, nil, r.Solicited)
 }

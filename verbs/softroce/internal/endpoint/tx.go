@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -18,6 +19,7 @@ func (e *Endpoint) Pending() bool { return e.gsi.n > 0 || e.ready.first != nil }
 //
 // Packets of one queue pair come in turns of up to 64.
 func (e *Endpoint) Next(now units.Time, buf []byte) (int, *Route) {
+	e.carried = Carried{}
 	if e.gsi.n > 0 {
 		n, to := e.nextMAD(buf)
 		return e.sent(n), to
@@ -73,10 +75,14 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 		if q.congestion.echo && (d.Header.Opcode == ib.Acknowledge || d.Header.Opcode == ib.AtomicAcknowledge) {
 			q.congestion.echo, e.out.BECN = false, true
 		}
+		if q.congestion.echoEIN && (d.Header.Opcode == ib.Acknowledge || d.Header.Opcode == ib.AtomicAcknowledge) {
+			q.congestion.echoEIN, e.out.Reserved6 = false, telemetry.EINEcho
+		}
 		n, payload := e.put(buf, d.Payload)
 		if d.Payload > 0 && !e.fetch(now, q, d, payload) {
 			continue
 		}
+		e.carry(q, d.Header.Opcode)
 		if q.service == ib.ServiceUC {
 			e.left(now, q, d)
 		}

@@ -103,7 +103,7 @@ func (e *Endpoint) receiveDatagram(q *QP, p *Packet, in *inbound) {
 		wc.Status = ib.WCLocProtErr
 	}
 	q.recv.queue.Free(slot)
-	q.init.RecvCQ.push(&wc, ecn(p.TrafficClass) == roce.ECNCE, in.Solicited)
+	q.init.RecvCQ.push(&wc, noticed{ecn: ecn(p.TrafficClass) == roce.ECNCE}, nil, in.Solicited)
 	if events.Has(ib.EventSRQLimit) {
 		e.raise(Event{Type: ib.EventSRQLimit, QP: q})
 	}
@@ -163,6 +163,6 @@ func (q *QP) flushUD() {
 		q.recv.queue.Free(slot)
 		q.init.RecvCQ.push(&verbs.WC{
 			WRID: r.ID, Status: ib.WCWRFlushErr, Opcode: ib.WCRecv, QPN: q.num, Timestamp: q.e.stamp,
-		}, false, false)
+		}, noticed{}, nil, false)
 	}
 }

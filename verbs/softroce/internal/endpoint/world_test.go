@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -35,6 +36,11 @@ type world struct {
 	// whether it goes on.
 	tap func(from *host, to *Route, packet []byte) bool
 
+	// collect is what packets of hosts that are added from now on collect, and
+	// switches says what one of them brings of what it carries.
+	collect  Collect
+	switches func(from *host, c *Carried, records []byte) Brought
+
 	badICRC, dropped int
 }
 
@@ -44,6 +50,7 @@ type flight struct {
 	p    Packet
 	data [MaxPacket]byte
 	n    int
+	ints [maxINT + telemetry.PerHopBytes]byte
 	ref  int
 }
 
@@ -107,7 +114,7 @@ func (w *world) add(addr netip.Addr) *host {
 	var err error
 	h.e, err = New(Config{
 		Name: "test:" + addr.String(), GIDs: []netip.Addr{addr}, MTU: 4096, Window: func(ib.MTU) int { return w.window }, MaxQPs: MaxQP,
-		Rand: seeded(w.rng.Uint64(), 1),
+		Rand: seeded(w.rng.Uint64(), 1), Collect: w.collect,
 		Resolve: func(av verbs.AddressVector) (Route, error) {
 			return Route{Dst: netip.AddrPortFrom(av.GID, 4791), TrafficClass: av.TrafficClass, HopLimit: 64}, nil
 		},
@@ -159,6 +166,10 @@ func (h *host) pump() {
 		}
 		f.n = n
 		putICRC(h.addr, to.Dst, f.data[:n])
+		f.p.Brought = Brought{}
+		if c := &h.e.carried; w.switches != nil {
+			f.p.Brought = w.switches(h, c, f.ints[:])
+		}
 		if w.tap == nil || w.tap(h, to, f.data[:n]) {
 			w.carry(h.addr, to, f)
 		}
@@ -212,7 +223,7 @@ func (w *world) carry(src netip.AddrPort, to *Route, f *flight) {
 		w.dropped++
 		return
 	}
-	f.p = Packet{Src: src, TrafficClass: to.TrafficClass, HopLimit: to.HopLimit}
+	f.p = Packet{Src: src, TrafficClass: to.TrafficClass, HopLimit: to.HopLimit, Brought: f.p.Brought}
 	if to.TrafficClass&3 != 0 && w.rng.Float64() < w.mark {
 		f.p.TrafficClass |= roce.ECNCE
 	}
@@ -236,6 +247,7 @@ func (w *world) carry(src netip.AddrPort, to *Route, f *flight) {
 // inject puts a packet of somebody else's making on the wire.
 func (w *world) inject(src netip.AddrPort, to *host, packet []byte) {
 	f := w.flight()
+	f.p.Brought = Brought{}
 	f.n = copy(f.data[:], packet)
 	putICRC(src, to.addr, f.data[:f.n])
 	w.carry(src, &Route{Dst: to.addr}, f)
