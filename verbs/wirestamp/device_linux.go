@@ -94,7 +94,7 @@ func wrap(dev verbs.Device, netdev string, set settings) (*Device, error) {
 		return bad(err, "attaching an eBPF program to %s", netdev)
 	}
 	d := newDevice(dev, s)
-	d.netdev, d.how = netdev, s.at.how
+	d.netdev, d.how = netdev, s.at.How
 	return d, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/tchook"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
@@ -101,7 +102,7 @@ func order(q verbs.QP, c *carried) string {
 // segmentation offload. PSNs wrap around on the way.
 func TestStamps(t *testing.T) {
 	old := defaults
-	old.attach = attachClsact
+	old.attach = tchook.AttachClsact
 	for _, c := range []struct {
 		name, options string
 		set           settings

@@ -13,15 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/tchook"
 )
 
 // unattached returns a program that no interface has.
 func unattached(t testing.TB, set settings) *stamper {
 	t.Helper()
 	needBPF(t)
-	set.attach = func(int, *ebpf.Program, *ebpf.Program) (attachment, error) {
-		return attachment{"nowhere", func() error { return nil }}, nil
-	}
+	set.attach = func(int, tchook.Programs) (tchook.Attachment, error) { return tchook.Detached(), nil }
 	s, err := newStamper("lo", set)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-rdma/sluice/internal/bpfring"
+	"github.com/sluice-rdma/sluice/internal/tchook"
 	"github.com/sluice-rdma/sluice/roce"
 )
 
@@ -48,19 +50,25 @@ func (c connection) keys() [2]stamperFlow {
 // stamper is the program at an interface's hooks.
 type stamper struct {
 	objects stamperObjects
-	at      attachment
-	ring    *ring
+	at      tchook.Attachment
+	ring    *bpfring.Ring
+	each    func(*stamperEvent) // of take
+	record  func([]byte)
+	event   stamperEvent
 }
 
 // settings are what tests set otherwise.
 type settings struct {
 	ring   int // bytes; a power of two, and pages
 	flows  int // directions of connections
-	attach func(index int, leaving, arriving *ebpf.Program) (attachment, error)
+	attach func(index int, p tchook.Programs) (tchook.Attachment, error)
 }
 
 // A stamp takes 32 bytes of the ring, so that it holds 131,072.
-var defaults = settings{ring: 4 << 20, flows: 1 << 18, attach: attach}
+var defaults = settings{ring: 4 << 20, flows: 1 << 18, attach: tchook.Attach}
+
+// filterName is what `tc filter show` calls the programs.
+const filterName = "sluice-wirestamp"
 
 // newStamper attaches the program to a network interface.
 func newStamper(netdev string, set settings) (*stamper, error) {
@@ -91,20 +99,26 @@ func newStamper(netdev string, set settings) (*stamper, error) {
 	spec.Maps[stamperMapEvents].MaxEntries = uint32(set.ring)
 	spec.Maps[stamperMapFlows].MaxEntries = uint32(set.flows)
 	s := &stamper{}
+	s.record = func(b []byte) {
+		if len(b) == eventSize {
+			s.event.decode(b)
+			s.each(&s.event)
+		}
+	}
 	if err := spec.LoadAndAssign(&s.objects, nil); err != nil {
 		return nil, err
 	}
-	if s.ring, err = newRing(s.objects.Events.FD(), set.ring); err != nil {
+	if s.ring, err = bpfring.New(s.objects.Events.FD(), set.ring); err != nil {
 		return nil, errors.Join(err, s.objects.Close())
 	}
 	if header != 0 {
 		err = s.check()
 	}
 	if err == nil {
-		s.at, err = set.attach(on.Attrs().Index, s.objects.Leaving, s.objects.Arriving)
+		s.at, err = set.attach(on.Attrs().Index, tchook.Programs{Name: filterName, Leaving: s.objects.Leaving, Arriving: s.objects.Arriving})
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.ring.close(), s.objects.Close())
+		return nil, errors.Join(err, s.ring.Close(), s.objects.Close())
 	}
 	return s, nil
 }
@@ -177,7 +191,10 @@ func (s *stamper) unregister(id uint32, c connection) error {
 	return errors.Join(errs...)
 }
 
-func (s *stamper) take(each func(*stamperEvent)) { s.ring.take(each) }
+func (s *stamper) take(each func(*stamperEvent)) {
+	s.each = each
+	s.ring.Take(s.record)
+}
 
 func (s *stamper) lost() uint64 {
 	var n uint64
@@ -188,7 +205,7 @@ func (s *stamper) lost() uint64 {
 }
 
 func (s *stamper) close() error {
-	return errors.Join(s.at.detach(), s.ring.close(), s.objects.Close())
+	return errors.Join(s.at.Detach(), s.ring.Close(), s.objects.Close())
 }
 
 // denied reports whether err is for want of privileges.

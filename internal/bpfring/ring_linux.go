@@ -1,7 +1,6 @@
-package wirestamp
+package bpfring
 
 import (
-	"encoding/binary"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -9,16 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ring is the reader's side of a BPF ring buffer (Documentation/bpf/ringbuf.rst of
+// Ring is the reader's side of a BPF ring buffer (Documentation/bpf/ringbuf.rst of
 // the kernel): a page with the consumer's position, a page with the producers', and
-// the records, mapped twice so that none is broken at the end. Reading it takes no
-// system call and allocates nothing. One goroutine at a time.
-type ring struct {
+// the records, mapped twice so that none is broken at the end. Reading it allocates
+// nothing. One goroutine at a time.
+type Ring struct {
 	consumer, producer *atomic.Uint64
 	data               []byte // twice the ring
 	mask               uint64
 	control, rest      []byte // as mapped
-	event              stamperEvent
 }
 
 // Of the length in a record's header.
@@ -28,8 +26,8 @@ const (
 	recordHeader  = 8
 )
 
-// newRing maps the ring buffer fd of size bytes.
-func newRing(fd, size int) (*ring, error) {
+// New maps the ring buffer fd of size bytes.
+func New(fd, size int) (*Ring, error) {
 	page := os.Getpagesize()
 	control, err := unix.Mmap(fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -40,15 +38,15 @@ func newRing(fd, size int) (*ring, error) {
 		_ = unix.Munmap(control)
 		return nil, os.NewSyscallError("mmap", err)
 	}
-	return &ring{
+	return &Ring{
 		consumer: (*atomic.Uint64)(unsafe.Pointer(&control[0])),
 		producer: (*atomic.Uint64)(unsafe.Pointer(&rest[0])),
 		data:     rest[page:], mask: uint64(size) - 1, control: control, rest: rest,
 	}, nil
 }
 
-// close unmaps the ring, which must not be used any more.
-func (r *ring) close() error {
+// Close unmaps the ring, which must not be used any more.
+func (r *Ring) Close() error {
 	err := unix.Munmap(r.rest)
 	if e := unix.Munmap(r.control); err == nil {
 		err = e
@@ -56,10 +54,10 @@ func (r *ring) close() error {
 	return os.NewSyscallError("munmap", err)
 }
 
-// take hands over the events that are there, each until the next, and gives their
+// Take hands over the records that are there, each until the next, and gives their
 // place back to the kernel. What is not written yet, and what is behind it, is left
 // for the next time.
-func (r *ring) take(each func(*stamperEvent)) {
+func (r *Ring) Take(each func(record []byte)) {
 	pos, end := r.consumer.Load(), r.producer.Load()
 	for pos < end {
 		at := pos & r.mask
@@ -68,21 +66,11 @@ func (r *ring) take(each func(*stamperEvent)) {
 			break
 		}
 		n := uint64(length &^ (recordBusy | recordDiscard))
-		if length&recordDiscard == 0 && n == eventSize {
-			r.event.decode(r.data[at+recordHeader:])
-			each(&r.event)
+		if length&recordDiscard == 0 {
+			at += recordHeader
+			each(r.data[at : at+n : at+n])
 		}
 		pos += (n + recordHeader + 7) &^ 7
 		r.consumer.Store(pos)
 	}
-}
-
-const eventSize = 24
-
-// decode reads a record of the program.
-func (e *stamperEvent) decode(b []byte) {
-	_ = b[eventSize-1]
-	e.Ns, e.Id = binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint32(b[8:])
-	e.Psn, e.Length = binary.NativeEndian.Uint32(b[12:]), binary.NativeEndian.Uint32(b[16:])
-	e.Opcode, e.Syndrome, e.Arriving = b[20], b[21], b[22]
 }

@@ -1,0 +1,171 @@
+package tchook
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// clsactHandle is the handle of a clsact qdisc, of which an interface has one.
+const clsactHandle = 0xffff0000
+
+// Priorities of filters: the kernel asks those of the lower number first.
+const (
+	first = 1
+	last  = 0xff00
+)
+
+// AttachClsact attaches as Attach does, by filters whatever the kernel has.
+func AttachClsact(index int, p Programs) (Attachment, error) {
+	// A handle of its own belongs to this network namespace also when the
+	// programs are taken off from another one.
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return Attachment{}, err
+	}
+	c := &clsact{h: h, index: index, name: p.Name}
+	if err := c.sweep(); err != nil {
+		h.Close()
+		return Attachment{}, err
+	}
+	if err = c.add(p); err != nil {
+		return Attachment{}, errors.Join(err, c.remove())
+	}
+	return Attachment{"clsact", c.remove}, nil
+}
+
+// clsact is filters on an interface.
+type clsact struct {
+	h       *netlink.Handle
+	index   int
+	name    string
+	created bool // the qdisc
+	ids     []int
+	alive   []net.PacketConn // for each of ids
+}
+
+func (c *clsact) qdisc() netlink.Qdisc {
+	return &netlink.GenericQdisc{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: c.index, Handle: clsactHandle, Parent: netlink.HANDLE_CLSACT},
+		QdiscType:  "clsact",
+	}
+}
+
+// claim takes the name that says that the process of a program lives: an abstract
+// socket, which is the network namespace's, as the interface is, and goes with the
+// process. It fails if another one has it.
+func (c *clsact) claim(id int) (net.PacketConn, error) {
+	return net.ListenPacket("unixgram", fmt.Sprintf("@%s-%d", c.name, id))
+}
+
+func (c *clsact) add(p Programs) error {
+	switch err := c.h.QdiscAdd(c.qdisc()); {
+	case err == nil:
+		c.created = true
+	case !errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("clsact qdisc: %w", err)
+	}
+	for _, x := range []struct {
+		parent   uint32
+		program  *ebpf.Program
+		priority uint16
+	}{{netlink.HANDLE_MIN_EGRESS, p.Leaving, priority(p.LeavingLast)}, {netlink.HANDLE_MIN_INGRESS, p.Arriving, first}} {
+		info, err := x.program.Info()
+		if err != nil {
+			return err
+		}
+		id, _ := info.ID()
+		alive, err := c.claim(int(id))
+		if err != nil {
+			return err
+		}
+		c.ids, c.alive = append(c.ids, int(id)), append(c.alive, alive)
+		f := &netlink.BpfFilter{
+			FilterAttrs: netlink.FilterAttrs{LinkIndex: c.index, Parent: x.parent, Protocol: unix.ETH_P_ALL, Priority: x.priority},
+			Fd:          x.program.FD(), Name: c.name, DirectAction: true,
+		}
+		if err := c.h.FilterAdd(f); err != nil {
+			f.Priority = 0 // the place is taken by another kind: the kernel's choice
+			if err = c.h.FilterAdd(f); err != nil {
+				return fmt.Errorf("bpf filter: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func priority(isLast bool) uint16 {
+	if isLast {
+		return last
+	}
+	return first
+}
+
+// sweep takes off the filters of that name whose process is gone.
+func (c *clsact) sweep() error {
+	_, err := c.each(func(f *netlink.BpfFilter) (gone bool) {
+		if f.Name != c.name {
+			return false
+		}
+		claimed, err := c.claim(f.Id)
+		if err != nil {
+			return false
+		}
+		_ = claimed.Close()
+		return true
+	})
+	return err
+}
+
+// remove takes the filters off, and the qdisc if it was made for them and has no
+// others.
+func (c *clsact) remove() error {
+	defer c.h.Close()
+	others, err := c.each(func(f *netlink.BpfFilter) bool { return c.own(f.Id) })
+	if err == nil && c.created && others == 0 {
+		err = c.h.QdiscDel(c.qdisc())
+		if errors.Is(err, unix.ENODEV) {
+			err = nil // the interface is gone, and they with it
+		}
+	}
+	for _, a := range c.alive {
+		_ = a.Close()
+	}
+	return err
+}
+
+// each takes off the interface's filters that unwanted says, and counts the others.
+func (c *clsact) each(unwanted func(*netlink.BpfFilter) bool) (others int, err error) {
+	on, err := c.h.LinkByIndex(c.index)
+	if err != nil {
+		return 0, nil // the interface is gone, and they with it
+	}
+	var errs []error
+	for _, parent := range []uint32{netlink.HANDLE_MIN_EGRESS, netlink.HANDLE_MIN_INGRESS} {
+		list, err := c.h.FilterList(on, parent)
+		if err != nil {
+			continue // no qdisc
+		}
+		for _, f := range list {
+			if b, ok := f.(*netlink.BpfFilter); ok && unwanted(b) {
+				errs = append(errs, c.h.FilterDel(f))
+			} else {
+				others++
+			}
+		}
+	}
+	return others, errors.Join(errs...)
+}
+
+func (c *clsact) own(id int) bool {
+	for _, i := range c.ids {
+		if i == id {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,7 @@
+// Package tchook attaches a pair of eBPF programs to a network interface's TC hooks,
+// one for packets that leave and one for those that arrive: by TCX where the kernel
+// has it (6.6), else as filters of a clsact qdisc.
+//
+// TCX's go when the process does, however it ends. A filter stays when its process
+// is killed; the next Attach of the same name on that interface takes it off.
+package tchook

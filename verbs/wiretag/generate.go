@@ -1,0 +1,3 @@
+package wiretag
+
+//go:generate go run ./internal/bpfgen
