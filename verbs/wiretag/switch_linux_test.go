@@ -21,7 +21,7 @@ func (w *world) forward(from, in, out int) {
 		if err != nil {
 			return
 		}
-		if _, roce := transportOf(w.format, frame[:n]); roce && !w.format.Raise(frame[:n], (*w.write.Load())(from, frame[:n])) {
+		if _, roce := transportOf(w.format, frame[:n]); roce && !w.format.Raise(frame[:n], (*w.write.Load())(from, frame[:n]), 0) {
 			w.untagged.Add(1)
 		}
 		_, _ = unix.Write(out, frame[:n]) // what finds no room is lost, as in any switch
