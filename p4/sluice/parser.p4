@@ -119,6 +119,10 @@
 
     state parse_ipv4 {
         pkt.extract(hdr.ipv4);
+#ifdef TNA_CHECKSUM
+        ipv4_checksum.add(hdr.ipv4);
+        meta.checksum_error = ipv4_checksum.verify();
+#endif
         // No options, and neither More Fragments nor an offset.
         transition select(hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.frag_offset, hdr.ipv4.protocol) {
             (4w5, 3w0 &&& 3w1, 13w0, 8w17): parse_udp;
