@@ -1,5 +1,270 @@
 package reproduce
 
-// The rows of Pulser.
+import (
+	"fmt"
+	"math"
 
-func pulser() []*Row { return nil }
+	"github.com/sluice-rdma/sluice/bench"
+)
+
+// The rows of Pulser (Almasi et al., LANMAN 2019).
+
+func pulser() []*Row {
+	return []*Row{
+		pulserFCT(),
+		pulserThroughput(),
+		pulserQueue(),
+		pulserDegree(),
+		pulserTestbed(),
+	}
+}
+
+// pulserTraffic is what a row's network carries: percent of the load of the uplinks, 30 of
+// a hundred in long flows, and incasts of that degree.
+type pulserTraffic struct{ load, degree int }
+
+func (x pulserTraffic) name() string { return fmt.Sprintf("load%d_degree%d", x.load, x.degree) }
+
+func (x pulserTraffic) run(systems ...string) Run {
+	share := float64(x.load) / 100
+	return Run{Name: x.name(), Scenario: "pulser-fct", Only: systems, Sets: []string{
+		fmt.Sprintf("params.short=%.3g", 0.7*share), fmt.Sprintf("params.long=%.3g", 0.3*share), fmt.Sprintf("params.degree=%d", x.degree),
+	}}
+}
+
+// pulserInSmall is half the span, for rows that run that scenario.
+var pulserInSmall = []string{"params.stop=3ms", "warmup=1ms"}
+
+const (
+	pulserScaling = "flows that start within 4 ms are counted, some 9000 to 18000 short and 75 to 150 long ones a seed, at three of the paper's loads; it does not say for how long its network ran"
+
+	pulserNote = "the paper says neither what the ports' buffers are, nor the retransmission timer, nor the first window, nor how much of the short flows is in incasts: here 100 packets a port, which is a static buffer of DCTCP's paper and a default of ns-3, 8.4 ms next to that paper's 10, RFC 3390's three packets, and all. " +
+		"A load is that of the leaves' uplinks, half of the hosts' links, which above 50 percent could not be carried otherwise. Losses are repaired by a NIC's go-back-N, where the paper has TCP"
+)
+
+var (
+	pulserLoads   = []int{40, 60, 80}
+	pulserSystems = []string{"DCTCP", "ICTCP", "Pulser", "Ideal"}
+)
+
+// overLoads adds the geometric mean of a figure over the loads.
+func overLoads(f *Figures, name string, of func(load int) float64) {
+	sum := 0.0
+	for _, load := range pulserLoads {
+		sum += math.Log(of(load)) / float64(len(pulserLoads))
+	}
+	f.Add(name, math.Exp(sum))
+}
+
+func pulserFCT() *Row {
+	r := &Row{
+		ID: "pulser-fct", Seeds: 5, Seconds: 460,
+		Quick:   &Quick{Sets: pulserInSmall, Seconds: 45},
+		Scaling: pulserScaling, Note: pulserNote,
+	}
+	for _, load := range pulserLoads {
+		r.Runs = append(r.Runs, pulserTraffic{load, 24}.run())
+	}
+	r.Read = func(s *Seed, f *Figures) {
+		for _, name := range pulserSystems {
+			for _, load := range pulserLoads {
+				sys := s.System(pulserTraffic{load, 24}.name(), name)
+				short := sys.Label("short")
+				add := func(what string, v float64) { f.Add(fmt.Sprintf("load%d_%s_%s", load, lower(name), what), v) }
+				add("p50_us", float64(short.FCTP50Us))
+				add("p99_us", float64(short.FCTP99Us))
+				add("drops", float64(sys.Drops))
+				add("timeouts_percent", 100*float64(short.Timeouts)/float64(short.FlowsStarted))
+			}
+			for _, what := range []string{"p50_us", "p99_us"} {
+				overLoads(f, fmt.Sprintf("%s_%s", lower(name), what), func(load int) float64 {
+					return f.Get(fmt.Sprintf("load%d_%s_%s", load, lower(name), what))
+				})
+			}
+		}
+	}
+	for _, other := range []string{"DCTCP", "ICTCP"} {
+		o := lower(other)
+		r.Checks = append(r.Checks,
+			below("median of short flows, mean of the loads: Pulser over "+other, "pulser_p50_us", o+"_p50_us", 0.9),
+			below("99th percentile, mean of the loads: Pulser over "+other, "pulser_p99_us", o+"_p99_us", 0.5),
+			below("median at 80 percent: Pulser over "+other, "load80_pulser_p50_us", "load80_"+o+"_p50_us", 0.75),
+			below("99th percentile at 80 percent: Pulser over "+other, "load80_pulser_p99_us", "load80_"+o+"_p99_us", 0.3),
+		)
+	}
+	r.Checks = append(r.Checks, holds("Ideal has the least 99th percentile at each load", func(f *Figures) bool {
+		for _, load := range pulserLoads {
+			for _, name := range pulserSystems[:3] {
+				if f.Get(fmt.Sprintf("load%d_ideal_p99_us", load)) > f.Get(fmt.Sprintf("load%d_%s_p99_us", load, lower(name))) {
+					return false
+				}
+			}
+		}
+		return true
+	}))
+	r.Charts = func(_ *Seed, f *Figures) []Chart {
+		return []Chart{
+			pulserByLoad("Median completion time of short flows (figure 2)", axisUs, "p50_us", f),
+			pulserByLoad("99th percentile (figure 3)", axisUs, "p99_us", f),
+		}
+	}
+	return r
+}
+
+func pulserByLoad(title, y, what string, f *Figures) Chart {
+	c := Chart{Title: title, X: "load [percent]", Y: y}
+	for _, name := range pulserSystems {
+		c.Lines = append(c.Lines, over(name, f, floats(pulserLoads), func(i int) string {
+			return fmt.Sprintf("load%d_%s_%s", pulserLoads[i], lower(name), what)
+		}))
+	}
+	return c
+}
+
+func pulserThroughput() *Row {
+	r := &Row{
+		ID: "pulser-throughput", Seeds: 5, Seconds: 460,
+		Quick:   &Quick{Sets: pulserInSmall, Seconds: 45},
+		Scaling: pulserScaling,
+		Note:    "the paper does not say how it takes the throughput of long flows: here 1 MB over their mean completion time. " + pulserNote,
+	}
+	for _, load := range pulserLoads {
+		r.Runs = append(r.Runs, pulserTraffic{load, 24}.run())
+	}
+	r.Read = func(s *Seed, f *Figures) {
+		for _, name := range pulserSystems {
+			for _, load := range pulserLoads {
+				long := s.System(pulserTraffic{load, 24}.name(), name).Label("long")
+				f.Add(fmt.Sprintf("load%d_%s_long_gbps", load, lower(name)), 8e3/float64(long.FCTAvgUs))
+			}
+			overLoads(f, lower(name)+"_long_gbps", func(load int) float64 {
+				return f.Get(fmt.Sprintf("load%d_%s_long_gbps", load, lower(name)))
+			})
+		}
+	}
+	r.Checks = []Check{
+		above("throughput of long flows, mean of the loads: Pulser over ICTCP", "pulser_long_gbps", "ictcp_long_gbps", 1.16),
+		above("Pulser over DCTCP", "pulser_long_gbps", "dctcp_long_gbps", 1.22),
+	}
+	r.Charts = func(_ *Seed, f *Figures) []Chart {
+		return []Chart{pulserByLoad("Throughput of long flows (figure 4)", axisGbps, "long_gbps", f)}
+	}
+	return r
+}
+
+func pulserQueue() *Row {
+	const link, onset = "tor19->h399", 4000.0 // us
+	systems := []string{"DCTCP", "Pulser"}
+	return &Row{
+		ID: "pulser-queue", Runs: []Run{{}}, Seeds: 5, Seconds: 30,
+		Quick: &Quick{Seconds: 6},
+		Read: func(s *Seed, f *Figures) {
+			for _, name := range systems {
+				sys := s.System("", name)
+				wire := sys.Series(bench.SeriesWire, "watched")
+				before := wire.Between(onset-1000, onset).Mean()
+				f.Add(lower(name)+"_peak_kb", sys.Series(bench.SeriesQueue, link).Between(onset, math.Inf(1)).Max()/1e3)
+				f.Add(lower(name)+"_before_gbps", before)
+				f.Add(lower(name)+"_least_gbps", leastOver(wire.Between(onset, onset+250), 40))
+				f.Add(lower(name)+"_through_gbps", wire.Between(onset, onset+1000).Mean())
+			}
+		},
+		Checks: []Check{
+			below("longest queue at the incast's port: Pulser over DCTCP", "pulser_peak_kb", "dctcp_peak_kb", 0.5),
+			holds("in the first 250us of the incast Pulser's long flow falls lower than DCTCP's, over 40us", func(f *Figures) bool {
+				return f.Get("pulser_least_gbps") < f.Get("dctcp_least_gbps")
+			}),
+			above("what the long flow gets in the millisecond from the incast's start on: Pulser over DCTCP", "pulser_through_gbps", "dctcp_through_gbps", none64),
+		},
+		Charts: func(s *Seed, _ *Figures) []Chart {
+			queue := Chart{Title: "Queue at the incast's port (figure 5)", X: axisMs, Y: "queue [KB]"}
+			rate := Chart{Title: "Rate of the long flow", X: axisMs, Y: axisGbps}
+			for _, name := range systems {
+				sys := s.System("", name)
+				queue.Lines = append(queue.Lines, sys.Series(bench.SeriesQueue, link).Between(onset-500, onset+1500).Scale(1e-3, 1e-3).Line(name))
+				rate.Lines = append(rate.Lines, sys.Series(bench.SeriesWire, "watched").Between(onset-500, onset+1500).Scale(1e-3, 1).Line(name))
+			}
+			return []Chart{queue, rate}
+		},
+		Scaling: "one incast, 4 ms after the start",
+		Note:    "the long flow is seen by its rate, not by its window, and random traffic meets the incast on its way, not at its port, so that what is there is the incast's doing. " + pulserNote,
+	}
+}
+
+// leastOver returns the least mean of the points of a span of X.
+func leastOver(c Curve, span float64) float64 {
+	least := math.Inf(1)
+	for _, x := range c.X {
+		if x+span <= c.X[len(c.X)-1] {
+			least = min(least, c.Between(x, x+span).Mean())
+		}
+	}
+	return least
+}
+
+func pulserDegree() *Row {
+	degrees, loads := []int{24, 32, 40}, []int{60, 80}
+	r := &Row{
+		ID: "pulser-degree", Seeds: 5, Seconds: 400,
+		Quick:   &Quick{Sets: pulserInSmall, Seconds: 45},
+		Scaling: pulserScaling, Note: pulserNote,
+	}
+	name := func(load, degree int, system string) string {
+		return fmt.Sprintf("load%d_degree%d_%s_p99_us", load, degree, lower(system))
+	}
+	for _, load := range loads {
+		for _, degree := range degrees {
+			r.Runs = append(r.Runs, pulserTraffic{load, degree}.run(pulserSystems[:3]...))
+			for _, other := range pulserSystems[:2] {
+				r.Checks = append(r.Checks, below(fmt.Sprintf("99th percentile at %d percent and degree %d: Pulser over %s", load, degree, other),
+					name(load, degree, "Pulser"), name(load, degree, other), 0.5))
+			}
+		}
+	}
+	r.Read = func(s *Seed, f *Figures) {
+		for _, load := range loads {
+			for _, degree := range degrees {
+				for _, system := range pulserSystems[:3] {
+					f.Add(name(load, degree, system), float64(s.System(pulserTraffic{load, degree}.name(), system).Label("short").FCTP99Us))
+				}
+			}
+		}
+	}
+	r.Charts = func(_ *Seed, f *Figures) []Chart {
+		var charts []Chart
+		for _, load := range loads {
+			c := Chart{Title: fmt.Sprintf("99th percentile of short flows at %d percent load", load), X: "degree of incasts", Y: axisUs}
+			for _, system := range pulserSystems[:3] {
+				c.Lines = append(c.Lines, over(system, f, floats(degrees), func(i int) string { return name(load, degrees[i], system) }))
+			}
+			charts = append(charts, c)
+		}
+		return charts
+	}
+	return r
+}
+
+func pulserTestbed() *Row {
+	return &Row{
+		ID: "pulser-testbed", Runs: []Run{{}}, Seeds: 5, Seconds: 35,
+		Varies: []string{"initial_cwnd"},
+		Quick:  &Quick{Sets: []string{"params.rounds=60", "duration=80s", "warmup=10s"}, Seconds: 2},
+		Read: func(s *Seed, f *Figures) {
+			for _, name := range []string{"DCTCP", "Pulser"} {
+				sys := s.System("", name)
+				short := sys.Label("short")
+				f.Add(lower(name)+"_fct_avg_s", float64(short.FCTAvgUs)/1e6)
+				f.Add(lower(name)+"_fct_p99_s", float64(short.FCTP99Us)/1e6)
+				f.Add(lower(name)+"_long_mbps", float64(sys.Label("long").ThroughputGbps)*1e3)
+				f.Add(lower(name)+"_drops", float64(sys.Drops))
+			}
+		},
+		Checks: []Check{
+			below("mean completion time: Pulser over DCTCP", "pulser_fct_avg_s", "dctcp_fct_avg_s", 1.59/1.99),
+			below("99th percentile: Pulser over DCTCP", "pulser_fct_p99_s", "dctcp_fct_p99_s", 9.85/13.32),
+			above("throughput of the long flow: Pulser over DCTCP", "pulser_long_mbps", "dctcp_long_mbps", 35.0/28),
+		},
+		Scaling: "8 minutes of the paper's 80 a seed",
+		Note:    "the paper does not give how often bursts come, their jitter, the software switch's buffer, its ECN threshold and high-water mark, nor the round trip: here once a second, 10 ms, 100 packets, 20 packets as DCTCP's paper has for 1 Gbps, a fifth more, and 300us without a queue. First windows are the ten packets of the kernel it names, and the timer is 268 ms, next to that kernel's least of 200",
+	}
+}

@@ -155,18 +155,10 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%s: %v", pattern, err)
 		}
 	}
-	defined := map[string]bool{}
-	for _, r := range rows {
-		defined[r.ID] = true
-	}
-	for _, p := range Papers() {
-		for _, about := range p.Rows {
-			if !defined[about.ID] {
-				if _, err := Select(rows, []string{about.ID}); err == nil || !strings.Contains(err.Error(), "can't be run yet") {
-					t.Errorf("%s: %v", about.ID, err)
-				}
-			}
-		}
+	// A row of the papers' list that nothing was written for.
+	without := slices.DeleteFunc(Rows(), func(r *Row) bool { return r.ID == "pulser-testbed" })
+	if _, err := Select(without, []string{"pulser-testbed"}); err == nil || !strings.Contains(err.Error(), "pulser-testbed (Pulser, ") || !strings.Contains(err.Error(), "can't be run yet") {
+		t.Errorf("a row that is not there: %v", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func (*Workload) variantKinds() []string { return workloadKinds }
 func (*Workload) variantOf(kind string) any {
 	switch kind {
 	case "incast":
-		return &Incast{Senders: HostSet{All: true}, Connections: 1}
+		return &Incast{Senders: HostSet{All: true}, Connections: 1, Rounds: 1}
 	case "permutation":
 		return &Permutation{Hosts: HostSet{All: true}, Connections: 1}
 	case "flows":

@@ -283,17 +283,35 @@ func (p *Incast) plan(d *decoder, path string, w *Workload, net *network) plan {
 	checkSize(d, path+".size", p.Size)
 	senders := net.hosts(d, path+".senders", p.Senders, to)
 	checkConnections(d, path+".connections", p.Connections, len(senders))
+	p.checkRounds(d, path, len(senders))
 	if len(d.errs) > errs {
 		return nil
 	}
 	label := net.label(w.Label)
 	l := &list{w: w}
-	for _, from := range senders {
-		for range p.Connections {
-			l.flows = append(l.flows, w.flow(label, from, to, p.Size, w.Start))
+	for r := range p.Rounds {
+		for _, from := range senders {
+			for range p.Connections {
+				l.flows = append(l.flows, w.flow(label, from, to, p.Size, w.Start+units.Time(r)*p.Period))
+			}
 		}
 	}
 	return l
+}
+
+func (p *Incast) checkRounds(d *decoder, path string, senders int) {
+	if most := max(maxListed/max(senders*max(p.Connections, 1), 1), 1); p.Rounds < 1 || p.Rounds > most {
+		d.fail(path+".rounds", "is %d: choose 1 to %d", p.Rounds, most)
+	}
+	if p.Rounds > 1 && p.Size == Unlimited {
+		d.fail(path+".rounds", "flows without end go on after their round: give them a size, or leave rounds out")
+	}
+	switch {
+	case p.Rounds > 1 && (p.Period <= 0 || p.Period > 1000*units.Second):
+		d.fail(path+".period", "is %v: choose a span above 0 and up to 1000s from round to round", p.Period)
+	case p.Rounds == 1 && p.Period != 0:
+		d.fail(path+".period", "there is one round: set rounds, too, or leave it out")
+	}
 }
 
 func (p *Permutation) plan(d *decoder, path string, w *Workload, net *network) plan {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -274,6 +275,32 @@ func TestPoissonBounds(t *testing.T) {
 	flows = take(s, 1, 1_000_000)
 	if first, last := flows[0].Start, flows[len(flows)-1].Start; first < units.Millisecond || last >= 2*units.Millisecond {
 		t.Errorf("flows start from %v to %v", first, last)
+	}
+}
+
+func TestIncastRounds(t *testing.T) {
+	s := parse(t, network16+"workloads: [{kind: incast, receiver: h3, senders: 4, connections: 2, size: 1KB, start: 5us, rounds: 3, period: 20us}]")
+	flows := take(s, 1, 1000)
+	if len(flows) != 24 {
+		t.Fatalf("%d flows, want 24", len(flows))
+	}
+	for i, f := range flows {
+		if want := 5*units.Microsecond + units.Time(i/8)*20*units.Microsecond; f.Start != want || f.Dst != 3 {
+			t.Errorf("flow %d to %d starts at %v, want %v", i, f.Dst, f.Start, want)
+		}
+	}
+	for keys, want := range map[string]string{
+		"size: 1KB, rounds: 0":                    "rounds: is 0: choose 1 to ",
+		"size: 1KB, rounds: 2000000, period: 1us": "rounds: is 2000000: choose 1 to ",
+		"size: 1KB, rounds: 2":                    "period: is 0s: choose a span above 0",
+		"size: 1KB, period: 1ms":                  "period: there is one round",
+		"size: unlimited, rounds: 2, period: 1ms": "rounds: flows without end go on",
+		"size: 1KB, rounds: 2, period: 2000s":     "period: is 2000s: choose",
+	} {
+		_, err := Parse("x.yaml", []byte(network16+"workloads: [{kind: incast, receiver: h3, "+keys+"}]"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", keys, err, want)
+		}
 	}
 }
 

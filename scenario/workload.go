@@ -40,7 +40,8 @@ type Pattern interface {
 	plan(d *decoder, path string, w *Workload, net *network) plan
 }
 
-// Incast is many hosts that send to one, all from the workload's start on.
+// Incast is many hosts that send to one, all from the workload's start on, once or
+// over and over.
 type Incast struct {
 	// The host that all send to.
 	Receiver string `yaml:"receiver" eg:"h10" req:"yes"`
@@ -50,7 +51,11 @@ type Incast struct {
 	// Flows of each sender.
 	Connections int `yaml:"connections" eg:"4"`
 	// Bytes of each flow, or `unlimited`.
-	Size FlowSize `yaml:"size" eg:"unlimited" req:"yes"`
+	Size FlowSize `yaml:"size" eg:"unlimited" apart:"32KB" req:"yes"`
+	// How often they do: rounds, whose flows are others each time.
+	Rounds int `yaml:"rounds" apart:"50"`
+	// With more rounds than one: time from the start of a round to that of the next.
+	Period units.Time `yaml:"period" apart:"1ms"`
 }
 
 // Permutation makes each host send to one other and receive from one other, at
