@@ -214,6 +214,8 @@ type TableDecl struct {
 	DeclBase
 	Keys    []*Key
 	Actions []*ActionRef
+	// HasActions is set if there is a list, empty or not.
+	HasActions bool
 	// Default is default_action, nil if not written (then NoAction from core.p4
 	// where that is declared: see the field's Implied).
 	Default *ActionCall

@@ -11,8 +11,8 @@ type Program struct {
 	Decls []Decl
 	// checked:
 	Main *Instance
-	// Instances are all instances below Main, and top-level extern objects,
-	// parents before their children.
+	// Instances are all instances of the program, in the order in which they
+	// were made: an object that is an argument before what takes it.
 	Instances []*Instance
 	// Error is the type of errors with all their names.
 	Error *types.Error

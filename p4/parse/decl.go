@@ -399,6 +399,7 @@ func (p *parser) actionName() (name string, abs bool) {
 }
 
 func (p *parser) actionList(d *ast.TableDecl) {
+	d.HasActions = true
 	p.expect("{")
 	for !p.is("}") {
 		a := &ast.ActionRef{}
