@@ -67,7 +67,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 
     table ingress_role {
-        key = { sm.ingress_port : exact; }
+        key = { sm.ingress_port : exact @name("ingress_port"); }
         actions = { leave; insert_wide; insert_compact; }
         default_action = INGRESS_ROLE();
         size = 512;
@@ -99,7 +99,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     table buckets {
-        key = { delay_ns : range; }
+        key = { delay_ns : range @name("delay"); }
         actions = { set_bucket; }
         const default_action = set_bucket(31);
         const entries = {
@@ -120,7 +120,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     table egress_role {
-        key = { sm.egress_port : exact; }
+        key = { sm.egress_port : exact @name("egress_port"); }
         actions = { keep; strip; }
         default_action = EGRESS_ROLE();
         size = 512;

@@ -74,7 +74,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table ingress_role {
-        key = { ig_intr_md.ingress_port : exact; }
+        key = { ig_intr_md.ingress_port : exact @name("ingress_port"); }
         actions = { leave; insert_wide; insert_compact; }
         default_action = INGRESS_ROLE();
         size = 512;
@@ -104,7 +104,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
 
     // Ranges of at most 20 bits: deq_timedelta has 18 on Tofino 1.
     table buckets {
-        key = { eg_intr_md.deq_timedelta : range; }
+        key = { eg_intr_md.deq_timedelta : range @name("delay"); }
         actions = { set_bucket; }
         const default_action = set_bucket(31);
         const entries = {
@@ -125,7 +125,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table egress_role {
-        key = { eg_intr_md.egress_port : exact; }
+        key = { eg_intr_md.egress_port : exact @name("egress_port"); }
         actions = { keep; strip; }
         default_action = EGRESS_ROLE();
         size = 512;

@@ -80,7 +80,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     table ein_port {
-        key = { sm.egress_port : exact; }
+        key = { sm.egress_port : exact @name("egress_port"); }
         actions = { set_port; }
         default_action = set_port(EIN_THRESHOLD, EIN_HIGH_WATER, EIN_MAX_GAP);
         size = 512;

@@ -142,7 +142,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table ein_port {
-        key = { eg_intr_md.egress_port : exact; }
+        key = { eg_intr_md.egress_port : exact @name("egress_port"); }
         actions = { set_port; }
         default_action = set_port(EIN_HIGH_WATER, EIN_MAX_GAP);
         size = 512;
@@ -176,7 +176,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table scale {
-        key = { eg_intr_md.egress_port : exact; }
+        key = { eg_intr_md.egress_port : exact @name("egress_port"); }
         actions = { rate_25g; rate_50g; rate_100g; rate_200g; rate_400g; }
         default_action = EIN_RATE();
         size = 512;

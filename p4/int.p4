@@ -83,7 +83,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 
     table ingress_role {
-        key = { sm.ingress_port : exact; }
+        key = { sm.ingress_port : exact @name("ingress_port"); }
         actions = { leave; source; }
         default_action = INGRESS_ROLE();
         size = 512;
@@ -129,7 +129,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     table egress_role {
-        key = { sm.egress_port : exact; }
+        key = { sm.egress_port : exact @name("egress_port"); }
         actions = { keep; sink; }
         default_action = EGRESS_ROLE();
         size = 512;
@@ -140,7 +140,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     table port_rate {
-        key = { sm.egress_port : exact; }
+        key = { sm.egress_port : exact @name("egress_port"); }
         actions = { set_rate; }
         default_action = set_rate(RATE_CODE);
         size = 512;

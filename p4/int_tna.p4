@@ -61,7 +61,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table ingress_role {
-        key = { ig_intr_md.ingress_port : exact; }
+        key = { ig_intr_md.ingress_port : exact @name("ingress_port"); }
         actions = { leave; source; }
         default_action = INGRESS_ROLE();
         size = 512;
@@ -112,7 +112,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table egress_role {
-        key = { eg_intr_md.egress_port : exact; }
+        key = { eg_intr_md.egress_port : exact @name("egress_port"); }
         actions = { keep; sink; }
         default_action = EGRESS_ROLE();
         size = 512;
@@ -123,7 +123,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table port_rate {
-        key = { eg_intr_md.egress_port : exact; }
+        key = { eg_intr_md.egress_port : exact @name("egress_port"); }
         actions = { set_rate; }
         default_action = set_rate(RATE_CODE);
         size = 512;

@@ -39,7 +39,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 
     table ingress_role {
-        key = { sm.ingress_port : exact; }
+        key = { sm.ingress_port : exact @name("ingress_port"); }
         actions = { leave; insert; }
         default_action = INGRESS_ROLE();
         size = 512;
@@ -72,7 +72,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 
     table egress_role {
-        key = { sm.egress_port : exact; }
+        key = { sm.egress_port : exact @name("egress_port"); }
         actions = { keep; strip; }
         default_action = EGRESS_ROLE();
         size = 512;

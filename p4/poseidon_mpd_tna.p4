@@ -41,7 +41,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table ingress_role {
-        key = { ig_intr_md.ingress_port : exact; }
+        key = { ig_intr_md.ingress_port : exact @name("ingress_port"); }
         actions = { leave; insert; }
         default_action = INGRESS_ROLE();
         size = 512;
@@ -75,7 +75,7 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
     }
 
     table egress_role {
-        key = { eg_intr_md.egress_port : exact; }
+        key = { eg_intr_md.egress_port : exact @name("egress_port"); }
         actions = { keep; strip; }
         default_action = EGRESS_ROLE();
         size = 512;

@@ -20,7 +20,7 @@
     }
 
     table forward {
-        key = { hdr.mac.dst : exact; }
+        key = { hdr.mac.dst : exact @name("dst"); }
         actions = { to_port; to_pair; to_group; discard; }
         default_action = to_pair();
         size = 4096;
