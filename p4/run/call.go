@@ -1,0 +1,419 @@
+package run
+
+import (
+	"github.com/sluice-rdma/sluice/p4/ast"
+	"github.com/sluice-rdma/sluice/p4/types"
+)
+
+// callNum is a call whose value has up to 64 bits.
+func (c *compiler) callNum(e *ast.Call) num {
+	switch e.Kind {
+	case ast.CallIsValid:
+		return c.isValid(e.Recv)
+	case ast.CallStaticAssert:
+		return func(*machine) uint64 { return 1 }
+	}
+	dst := c.temp(e.Type())
+	o := c.callOp(e, dst)
+	off := dst.off
+	return func(m *machine) uint64 {
+		o(m)
+		return m.w[off]
+	}
+}
+
+// callStore is a call whose value goes to dst.
+func (c *compiler) callStore(e *ast.Call, dst place) act {
+	tmp := c.temp(e.Type())
+	o := c.callOp(e, tmp)
+	cp := c.copyTo(dst, tmp)
+	return func(m *machine) {
+		o(m)
+		cp(m)
+	}
+}
+
+func (c *compiler) isValid(recv ast.Expr) num {
+	pre, p := c.ref(recv)
+	var v num
+	switch t := types.Underlying(p.t).(type) {
+	case *types.Struct:
+		if t.Kind == types.Union {
+			var at []int
+			for i := range t.Fields {
+				at = append(at, fieldAt(t, i))
+			}
+			v = func(m *machine) uint64 {
+				base := p.at(m)
+				for _, o := range at {
+					if m.w[base+o] != 0 {
+						return 1
+					}
+				}
+				return 0
+			}
+			break
+		}
+		v = c.load(p)
+	default:
+		c.failf(recv, "not supported: isValid of %s", p.t)
+	}
+	if pre == nil {
+		return v
+	}
+	return func(m *machine) uint64 {
+		pre(m)
+		return v(m)
+	}
+}
+
+// callOp compiles any call. Its value goes to dst; dst.t is nil if it is not wanted.
+func (c *compiler) callOp(e *ast.Call, dst place) op {
+	c.step(e)
+	switch e.Kind {
+	case ast.CallFunc:
+		return c.callFunc(e, dst)
+	case ast.CallAction:
+		return c.call(e.Bound, e.Action.Params, e, false, func() op { return c.block(e.Action.Body) })
+	case ast.CallTable:
+		return c.table(e.Table).apply
+	case ast.CallControl:
+		in := c.instanceOf(e)
+		return c.call(e.Bound, in.Control.Params, e, true, func() op { return c.controlBody(in) })
+	case ast.CallParser:
+		in := c.instanceOf(e)
+		return c.call(e.Bound, in.Parser.Params, e, true, func() op { return c.parserBody(in) })
+	case ast.CallIsValid, ast.CallStaticAssert, ast.CallMinSize:
+		if dst.t == nil {
+			return func(*machine) ctl { return goOn }
+		}
+		return plain(c.put(dst, c.callNum(e)))
+	case ast.CallSetValid, ast.CallSetInvalid:
+		pre, p := c.ref(e.Recv)
+		v := b2u(e.Kind == ast.CallSetValid)
+		after := act(nil)
+		if p.union != nil && v == 1 {
+			after = c.unionAfter(p)
+		}
+		off, dyn := p.off, p.dyn
+		if pre == nil && after == nil && dyn == nil {
+			return func(m *machine) ctl { m.w[off] = v; return goOn }
+		}
+		return func(m *machine) ctl {
+			if pre != nil {
+				pre(m)
+			}
+			m.w[p.at(m)] = v
+			if after != nil {
+				after(m)
+			}
+			return goOn
+		}
+	case ast.CallPushFront, ast.CallPopFront:
+		return c.pushPop(e)
+	case ast.CallExternFunc:
+		if o := c.coreFunction(e, dst); o != nil {
+			return o
+		}
+		if o := c.arch.function(c, e, dst); o != nil {
+			return o
+		}
+		c.failf(e, "not supported: extern function %s", e.Func.Name)
+	case ast.CallMethod, ast.CallAbstract:
+		x, _ := types.Underlying(e.Recv.Type()).(*types.Extern)
+		if x == nil {
+			break
+		}
+		switch x.Name {
+		case "packet_in":
+			return c.packetIn(e, dst)
+		case "packet_out":
+			return c.packetOut(e)
+		}
+		if o := c.arch.method(c, e, c.object(e.Recv), dst); o != nil {
+			return o
+		}
+		c.failf(e, "not supported: method %s of %s", e.Func.Name, x.Name)
+	}
+	c.failf(e, "not supported: this call here")
+	return nil
+}
+
+func plain(a act) op {
+	return func(m *machine) ctl {
+		a(m)
+		return goOn
+	}
+}
+
+// instanceOf is the parser or control that a call applies.
+func (c *compiler) instanceOf(e *ast.Call) *ast.Instance {
+	if e.Instance != nil {
+		return e.Instance
+	}
+	if in := c.instanceValue(e.Recv); in != nil {
+		return in
+	}
+	c.failf(e, "not supported: which instance is applied is not known")
+	return nil
+}
+
+func (c *compiler) instanceValue(e ast.Expr) *ast.Instance {
+	if v := e.Const(); v != nil && v.Kind == ast.InstanceValue {
+		return v.Instance
+	}
+	if id, ok := e.(*ast.Ident); ok {
+		switch d := id.Decl.(type) {
+		case *ast.Instantiation:
+			return d.Instance
+		case *ast.Param:
+			if d.Bound != nil && d.Bound.Kind == ast.InstanceValue {
+				return d.Bound.Instance
+			}
+		}
+	}
+	if call, ok := e.(*ast.Call); ok && call.Kind == ast.CallNew {
+		return call.Instance
+	}
+	return nil
+}
+
+// object is the index of the extern object that an expression names.
+func (c *compiler) object(e ast.Expr) int {
+	if id, ok := e.(*ast.Ident); ok {
+		if i, ok := c.objs[id.Decl]; ok {
+			return i
+		}
+	}
+	in := c.instanceValue(e)
+	if in == nil {
+		c.failf(e, "not supported: which object this is is not known")
+	}
+	return c.objectOf(in, e)
+}
+
+func (c *compiler) objectOf(in *ast.Instance, at ast.Node) int {
+	i, ok := c.insts[in]
+	if !ok {
+		c.failf(at, "not supported: object %s is outside of the program's instances", in.ControlName)
+	}
+	return i
+}
+
+func (c *compiler) callFunc(e *ast.Call, dst place) op {
+	old := c.ret
+	defer func() { c.ret = old }()
+	ret := place{}
+	if e.Func.Return != nil && size(e.Func.Return) > 0 {
+		ret = c.temp(e.Func.Return)
+	}
+	o := c.call(e.Bound, e.Func.Params, e, true, func() op {
+		c.ret = ret
+		b := c.block(e.Func.Body)
+		c.ret = old
+		if ret.t == nil {
+			return b
+		}
+		z := c.zero(ret)
+		return func(m *machine) ctl { z(m); return b(m) }
+	})
+	if dst.t == nil || ret.t == nil {
+		return o
+	}
+	cp := c.copyTo(dst, ret)
+	return func(m *machine) ctl {
+		r := o(m)
+		cp(m)
+		return r
+	}
+}
+
+// call binds params to arguments around the body that compile gives: in is copied in, out begins
+// as zero (headers invalid) and is copied out, inout both, in the order of the
+// parameters; copying out happens on return and exit as well. With byRef, for callees
+// that see nothing of their caller but the parameters, an argument that overlaps no
+// other is bound in place instead.
+func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node, byRef bool, compile func() op) op {
+	if c.depth++; c.depth > 200 {
+		c.failf(at, "not supported: calls nested more than 200 deep")
+	}
+	defer func() { c.depth-- }()
+	type binding struct {
+		p   place
+		pre act
+		ok  bool
+	}
+	refs := make([]binding, len(bound))
+	if byRef {
+		for i, b := range bound {
+			if b.Expr == nil || !isLvalue(b.Expr) || isExtern(b.Type) {
+				continue
+			}
+			if pre, p := c.ref(b.Expr); pre == nil && p.dyn == nil && !p.slice && p.union == nil && size(p.t) == size(b.Type) {
+				refs[i] = binding{p: p, ok: true}
+			}
+		}
+		for i := range refs {
+			for j, b := range bound {
+				if i == j || !refs[i].ok || b.Expr == nil {
+					continue
+				}
+				if refs[j].p.t != nil {
+					a, z := refs[i].p, refs[j].p
+					if a.off < z.off+size(z.t) && z.off < a.off+size(a.t) && (bound[i].Dir != types.In || b.Dir != types.In) {
+						refs[i].ok = false
+					}
+				} else if b.Dir != types.In && b.Dir != types.None || hasCall(b.Expr) {
+					// What it may reach is not known.
+					refs[i].ok = false
+				}
+			}
+		}
+	}
+	var before, after []act
+	calls := false
+	type saved struct {
+		d  ast.Decl
+		p  place
+		ok bool
+	}
+	var old []saved
+	var fresh []place
+	for i, b := range bound {
+		fresh = append(fresh, place{})
+		if b.Expr == nil || isExtern(b.Type) {
+			continue
+		}
+		if hasCall(b.Expr) {
+			calls = true
+		}
+		if refs[i].ok {
+			fresh[i] = refs[i].p
+			fresh[i].t = b.Type
+			if b.Dir == types.Out {
+				before = append(before, c.zero(fresh[i]))
+			}
+			continue
+		}
+		slot := c.temp(b.Type)
+		fresh[i] = slot
+		_, ignored := b.Expr.(*ast.DontCare)
+		switch b.Dir {
+		case types.Out:
+			if !ignored {
+				if pre, p := c.ref(b.Expr); true {
+					before = append(before, nonNil(pre)...)
+					f, q := c.freeze(p)
+					before = append(before, nonNil(f)...)
+					after = append(after, c.copyTo(q, slot))
+				}
+			}
+			before = append(before, c.zero(slot))
+		case types.InOut:
+			pre, p := c.ref(b.Expr)
+			before = append(before, nonNil(pre)...)
+			f, q := c.freeze(p)
+			before = append(before, nonNil(f)...)
+			before = append(before, c.copyTo(slot, q))
+			after = append(after, c.copyTo(q, slot))
+		default:
+			before = append(before, c.store(b.Expr, slot))
+		}
+	}
+	for i, b := range bound {
+		d := ast.Decl(params[i])
+		if isExtern(b.Type) {
+			if b.Expr != nil {
+				c.alias(params[i], b)
+			}
+			continue
+		}
+		if fresh[i].t == nil {
+			continue
+		}
+		p, ok := c.env[d]
+		old = append(old, saved{d, p, ok})
+		c.env[d] = fresh[i]
+	}
+	body := compile()
+	for _, s := range old {
+		if s.ok {
+			c.env[s.d] = s.p
+		} else {
+			delete(c.env, s.d)
+		}
+	}
+	pre, post := acts(before), acts(after)
+	return func(m *machine) ctl {
+		if pre != nil {
+			pre(m)
+			if calls && (m.exit || m.failed) {
+				return m.stopped()
+			}
+		}
+		r := body(m)
+		if post != nil {
+			post(m)
+		}
+		if r == doReturn {
+			return goOn
+		}
+		return r
+	}
+}
+
+func isExtern(t types.Type) bool {
+	_, ok := types.Underlying(t).(*types.Extern)
+	return ok
+}
+
+// alias lets a parameter stand for an extern object. Packets are known by their type.
+func (c *compiler) alias(p *ast.Param, b *ast.BoundArg) {
+	x := types.Underlying(b.Type).(*types.Extern)
+	if x.Name == "packet_in" || x.Name == "packet_out" {
+		return
+	}
+	c.objs[p] = c.object(b.Expr)
+}
+
+// stopped is how a statement ends whose expression ran into an exit or a parser's error.
+func (m *machine) stopped() ctl {
+	if m.exit {
+		return doExit
+	}
+	return doReject
+}
+
+// pushPop shifts a stack's elements up or down by a constant; the new ones are invalid.
+func (c *compiler) pushPop(e *ast.Call) op {
+	pre, p := c.ref(e.Recv)
+	st, ok := types.Underlying(p.t).(*types.Stack)
+	if !ok {
+		c.failf(e, "not supported: %s on %s", e.Func.Name, p.t)
+	}
+	v := e.Bound[0].Expr.Const()
+	if v == nil || !v.Int.IsInt64() || v.Int.Sign() < 0 {
+		c.failf(e, "the count must be a constant of 0 or more")
+	}
+	n := int(min(v.Int.Int64(), int64(st.Size)))
+	elem := size(st.Elem)
+	push := e.Kind == ast.CallPushFront
+	total := st.Size * elem
+	return func(m *machine) ctl {
+		if pre != nil {
+			pre(m)
+		}
+		at := p.at(m)
+		w := m.w[at+1 : at+1+total]
+		if push {
+			copy(w[n*elem:], w[:total-n*elem])
+			clear(w[:n*elem])
+			m.w[at] = min(m.w[at]+uint64(n), uint64(st.Size))
+		} else {
+			copy(w, w[n*elem:])
+			clear(w[total-n*elem:])
+			m.w[at] -= min(m.w[at], uint64(n))
+		}
+		return goOn
+	}
+}

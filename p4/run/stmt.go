@@ -1,0 +1,399 @@
+package run
+
+import (
+	"github.com/sluice-rdma/sluice/p4/ast"
+	"github.com/sluice-rdma/sluice/p4/types"
+)
+
+func (c *compiler) block(b *ast.Block) op {
+	if b == nil {
+		return seq(nil)
+	}
+	return seq(c.stmts(b.Stmts))
+}
+
+func (c *compiler) stmts(ss []ast.Stmt) []op {
+	var ops []op
+	for _, s := range ss {
+		if o := c.stmt(s); o != nil {
+			ops = append(ops, o)
+		}
+	}
+	return ops
+}
+
+// effect is a statement that evaluates a; checked, if what it evaluates may stop the program.
+func (c *compiler) effect(a act, checked bool) op {
+	if !checked {
+		return plain(a)
+	}
+	return func(m *machine) ctl {
+		a(m)
+		if m.exit || m.failed {
+			return m.stopped()
+		}
+		return goOn
+	}
+}
+
+// stmt compiles a statement; nil if there is nothing to do.
+func (c *compiler) stmt(s ast.Stmt) op {
+	c.step(s)
+	switch s := s.(type) {
+	case *ast.Block:
+		return c.block(s)
+	case *ast.Assign:
+		return c.assign(s)
+	case *ast.CallStmt:
+		o := c.callOp(s.Call, place{})
+		if c.inParser {
+			return func(m *machine) ctl {
+				if r := o(m); r != goOn {
+					return r
+				}
+				if m.failed {
+					return doReject
+				}
+				return goOn
+			}
+		}
+		return o
+	case *ast.If:
+		return c.ifStmt(s)
+	case *ast.Switch:
+		return c.switchStmt(s)
+	case *ast.Return:
+		if s.X == nil || c.ret.t == nil {
+			return func(*machine) ctl { return doReturn }
+		}
+		st := c.store(s.X, c.ret)
+		return func(m *machine) ctl {
+			st(m)
+			if m.exit {
+				return doExit
+			}
+			return doReturn
+		}
+	case *ast.Exit:
+		return func(m *machine) ctl { m.exit = true; return doExit }
+	case *ast.Empty:
+		return nil
+	case *ast.Break:
+		return func(*machine) ctl { return doBreak }
+	case *ast.Continue:
+		return func(*machine) ctl { return doContinue }
+	case *ast.For:
+		return c.forStmt(s)
+	case *ast.ForIn:
+		return c.forIn(s)
+	case *ast.DeclStmt:
+		return c.local(s.Decl)
+	}
+	c.failf(s, "not supported: this statement")
+	return nil
+}
+
+// local makes room for a declaration and gives its initialisation, nil if there is none.
+// A variable without an initial value is zero, a header invalid.
+func (c *compiler) local(d ast.Decl) op {
+	switch d := d.(type) {
+	case *ast.VarDecl:
+		p := c.temp(d.T)
+		if d.X == nil {
+			c.env[d] = p
+			return plain(c.zero(p))
+		}
+		st := c.store(d.X, p)
+		c.env[d] = p
+		return c.effect(st, hasCall(d.X) || c.inParser)
+	case *ast.ConstDecl, *ast.Instantiation, *ast.ActionDecl, *ast.TableDecl, *ast.ValueSetDecl, *ast.FunctionDecl:
+		return nil
+	}
+	c.failf(d, "not supported: this declaration here")
+	return nil
+}
+
+func (c *compiler) assign(s *ast.Assign) op {
+	checked := hasCall(s.Rhs) || hasCall(s.Lhs) || c.inParser
+	pre, dst := c.ref(s.Lhs)
+	as := nonNil(pre)
+	if s.Op == ast.OpNone {
+		if (dst.dyn != nil || dst.plus != nil) && hasCall(s.Rhs) {
+			f, q := c.freeze(dst)
+			as = append(as, f)
+			dst = q
+		}
+		return c.effect(acts(append(as, c.store(s.Rhs, dst))), checked)
+	}
+	f, dst := c.freeze(dst)
+	as = append(as, nonNil(f)...)
+	w, ok := scalarWidth(s.Lhs.Type())
+	if !ok {
+		c.failf(s, "not supported: assignment with an operator to %s", s.Lhs.Type())
+	}
+	signed := isSigned(s.Lhs.Type())
+	if w <= 64 {
+		v := c.arith(s, s.Op, w, signed, c.load(dst), c.shiftOrNum(s.Op, s.Rhs), constOf(s.Rhs))
+		return c.effect(acts(append(as, c.put(dst, v))), checked)
+	}
+	return c.effect(acts(append(as, c.arithWide(s, s.Op, s.Lhs, s.Rhs, w, signed, dst))), checked)
+}
+
+func (c *compiler) ifStmt(s *ast.If) op {
+	if v := s.Cond.Const(); v != nil && v.Kind == ast.BoolValue {
+		if v.Bool {
+			return c.stmt(s.Then)
+		}
+		if s.Else != nil {
+			return c.stmt(s.Else)
+		}
+		return nil
+	}
+	cond := c.num(s.Cond)
+	then := c.stmtOrNothing(s.Then)
+	checked := hasCall(s.Cond) || c.inParser
+	if s.Else == nil && !checked {
+		return func(m *machine) ctl {
+			if cond(m) != 0 {
+				return then(m)
+			}
+			return goOn
+		}
+	}
+	els := c.stmtOrNothing(s.Else)
+	if !checked {
+		return func(m *machine) ctl {
+			if cond(m) != 0 {
+				return then(m)
+			}
+			return els(m)
+		}
+	}
+	return func(m *machine) ctl {
+		v := cond(m)
+		if m.exit || m.failed {
+			return m.stopped()
+		}
+		if v != 0 {
+			return then(m)
+		}
+		return els(m)
+	}
+}
+
+func (c *compiler) stmtOrNothing(s ast.Stmt) op {
+	if s != nil {
+		if o := c.stmt(s); o != nil {
+			return o
+		}
+	}
+	return seq(nil)
+}
+
+func (c *compiler) switchStmt(s *ast.Switch) op {
+	// A case without a body falls through to the next that has one.
+	bodies := make([]op, len(s.Cases))
+	for i := len(s.Cases) - 1; i >= 0; i-- {
+		switch {
+		case s.Cases[i].Body != nil:
+			bodies[i] = c.block(s.Cases[i].Body)
+		case i+1 < len(s.Cases):
+			bodies[i] = bodies[i+1]
+		default:
+			bodies[i] = seq(nil)
+		}
+	}
+	dflt := seq(nil)
+	if s.Table != nil {
+		t := c.table(s.Table)
+		by := make([]op, len(s.Table.Actions)+1) // the last: an implied NoAction
+		for i, cs := range s.Cases {
+			if cs.Default {
+				dflt = bodies[i]
+				continue
+			}
+			for j, a := range s.Table.Actions {
+				if cs.Ref == a || cs.Ref == nil && cs.Action == a.Decl {
+					by[j] = bodies[i]
+				}
+			}
+		}
+		for j := range by {
+			if by[j] == nil {
+				by[j] = dflt
+			}
+		}
+		apply, ran := t.apply, t.ran
+		return func(m *machine) ctl {
+			if r := apply(m); r != goOn {
+				return r
+			}
+			return by[m.w[ran]](m)
+		}
+	}
+	w, ok := scalarWidth(s.X.Type())
+	if !ok || w > 64 {
+		c.failf(s, "not supported: switch on %s", s.X.Type())
+	}
+	x := c.num(s.X)
+	var keys []uint64
+	var to []op
+	for i, cs := range s.Cases {
+		if cs.Default {
+			dflt = bodies[i]
+			continue
+		}
+		if cs.Label.Const() == nil {
+			c.failf(cs.Label, "not supported: a label that is not constant")
+		}
+		keys = append(keys, c.num(cs.Label)(nil))
+		to = append(to, bodies[i])
+	}
+	checked := hasCall(s.X) || c.inParser
+	return func(m *machine) ctl {
+		v := x(m)
+		if checked && (m.exit || m.failed) {
+			return m.stopped()
+		}
+		for i, k := range keys {
+			if k == v {
+				return to[i](m)
+			}
+		}
+		return dflt(m)
+	}
+}
+
+// turn counts a turn of a loop; false if the packet has had too many.
+func (m *machine) turn() bool {
+	m.budget--
+	return m.budget > 0
+}
+
+func (c *compiler) forStmt(s *ast.For) op {
+	init := seq(c.stmts(s.Init))
+	cond := func(*machine) uint64 { return 1 }
+	if s.Cond != nil {
+		cond = c.num(s.Cond)
+	}
+	update := seq(c.stmts(s.Update))
+	body := c.stmtOrNothing(s.Body)
+	return func(m *machine) ctl {
+		if r := init(m); r != goOn {
+			return r
+		}
+		for cond(m) != 0 && m.turn() {
+			switch r := body(m); r {
+			case goOn, doContinue:
+			case doBreak:
+				return goOn
+			default:
+				return r
+			}
+			if r := update(m); r != goOn {
+				return r
+			}
+		}
+		if m.exit || m.failed {
+			return m.stopped()
+		}
+		return goOn
+	}
+}
+
+func (c *compiler) forIn(s *ast.ForIn) op {
+	var dst place
+	if s.Var != nil {
+		dst = c.temp(s.Var.T)
+		c.env[s.Var] = dst
+	} else {
+		pre, p := c.ref(s.VarRef)
+		if pre != nil || p.dyn != nil {
+			c.failf(s, "not supported: this loop variable")
+		}
+		dst = p
+	}
+	switch x := s.X.(type) {
+	case *ast.Range:
+		w, ok := scalarWidth(dst.t)
+		if !ok || w > 64 {
+			c.failf(s, "not supported: a range of %s", dst.t)
+		}
+		signed := isSigned(dst.t)
+		lo, hi := c.num(x.Lo), c.num(x.Hi)
+		body := c.stmtOrNothing(s.Body)
+		mask := mask64(w)
+		return func(m *machine) ctl {
+			i, last := lo(m), hi(m)
+			if signed && sign64(i, w) > sign64(last, w) || !signed && i > last {
+				return goOn
+			}
+			for m.turn() {
+				m.w[dst.off] = i
+				switch r := body(m); r {
+				case goOn, doContinue:
+				case doBreak:
+					return goOn
+				default:
+					return r
+				}
+				if i == last {
+					break
+				}
+				i = (i + 1) & mask
+			}
+			return goOn
+		}
+	case *ast.List:
+		var sets []act
+		for _, e := range x.Elems {
+			sets = append(sets, c.store(e, dst))
+		}
+		return loopOver(c.stmtOrNothing(s.Body), len(sets), func(m *machine, i int) { sets[i](m) })
+	}
+	pre, p := c.ref(s.X)
+	st, ok := types.Underlying(p.t).(*types.Stack)
+	if !ok || pre != nil {
+		c.failf(s, "not supported: a loop over %s", s.X.Type())
+	}
+	n := size(st.Elem)
+	body := c.stmtOrNothing(s.Body)
+	return loopOver(body, st.Size, func(m *machine, i int) {
+		at := p.at(m) + 1 + i*n
+		copy(m.w[dst.off:dst.off+n], m.w[at:at+n])
+	})
+}
+
+func loopOver(body op, n int, set func(*machine, int)) op {
+	return func(m *machine) ctl {
+		for i := 0; i < n && m.turn(); i++ {
+			set(m, i)
+			switch r := body(m); r {
+			case goOn, doContinue:
+			case doBreak:
+				return goOn
+			default:
+				return r
+			}
+		}
+		return goOn
+	}
+}
+
+// controlBody is a control's locals and apply block, its parameters bound already.
+func (c *compiler) controlBody(in *ast.Instance) op {
+	old := c.inParser
+	c.inParser = false
+	defer func() { c.inParser = old }()
+	var ops []op
+	for _, d := range in.Control.Locals {
+		if t, ok := d.(*ast.TableDecl); ok {
+			delete(c.tables, t) // compiled for other arguments, if the control is applied twice
+		}
+		if o := c.local(d); o != nil {
+			ops = append(ops, o)
+		}
+	}
+	ops = append(ops, c.stmts(in.Control.Apply.Stmts)...)
+	return seq(ops)
+}

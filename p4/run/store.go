@@ -1,0 +1,377 @@
+package run
+
+import (
+	"github.com/sluice-rdma/sluice/p4/ast"
+	"github.com/sluice-rdma/sluice/p4/types"
+)
+
+// store compiles the evaluation of e, of any type, into dst.
+func (c *compiler) store(e ast.Expr, dst place) act {
+	c.step(e)
+	t := e.Type()
+	if w, ok := scalarWidth(t); ok && w <= 64 {
+		return c.put(dst, c.num(e))
+	}
+	if v := e.Const(); v != nil && v.Kind != ast.InstanceValue {
+		ct := t
+		if dst.t != nil && size(dst.t) != size(t) {
+			ct = dst.t
+		}
+		words, err := constWords(ct, v)
+		c.check(e, err)
+		if dst.slice {
+			tmp := c.temp(t)
+			return acts([]act{setConst(tmp, words), c.copyTo(dst, tmp)})
+		}
+		return c.withUnion(dst, setConst(dst, words))
+	}
+	switch e := e.(type) {
+	case *ast.Ident, *ast.Member, *ast.Index, *ast.Slice:
+		pre, src := c.ref(e)
+		if src.t == nil || size(src.t) != size(t) {
+			src.t = t
+		}
+		cp := c.copyTo(dst, src)
+		if pre == nil {
+			return cp
+		}
+		return acts([]act{pre, cp})
+	case *ast.Cast:
+		return c.storeCast(e, dst)
+	case *ast.Dots:
+		return c.zero(dst)
+	case *ast.InvalidHeader:
+		return c.zero(dst)
+	case *ast.List:
+		return c.storeParts(t, dst, len(e.Elems), func(i int) (int, ast.Expr) { return i, e.Elems[i] })
+	case *ast.StructLit:
+		return c.storeParts(t, dst, len(e.Fields), func(i int) (int, ast.Expr) { return e.Fields[i].Index, e.Fields[i].Value })
+	case *ast.Ternary:
+		cond, a, b := c.num(e.Cond), c.store(e.Then, dst), c.store(e.Else, dst)
+		return func(m *machine) {
+			if cond(m) != 0 {
+				a(m)
+			} else {
+				b(m)
+			}
+		}
+	case *ast.Call:
+		return c.callStore(e, dst)
+	case *ast.Unary:
+		return c.unaryWide(e, dst)
+	case *ast.Binary:
+		return c.binaryWide(e, dst)
+	}
+	c.failf(e, "not supported: this expression of type %s here", t)
+	return nil
+}
+
+func setConst(dst place, words []uint64) act {
+	n := len(words)
+	return func(m *machine) {
+		at := dst.at(m)
+		copy(m.w[at:at+n], words)
+	}
+}
+
+// withUnion appends what a union's other members need after the whole of dst was written.
+func (c *compiler) withUnion(dst place, a act) act {
+	if dst.union == nil || dst.slice {
+		return a
+	}
+	return acts([]act{a, c.unionAfter(dst)})
+}
+
+func (c *compiler) zero(dst place) act {
+	n := size(dst.t)
+	if dst.slice {
+		return c.put(dst, func(*machine) uint64 { return 0 })
+	}
+	off := dst.off
+	if dst.dyn == nil {
+		if n == 1 {
+			return func(m *machine) { m.w[off] = 0 }
+		}
+		return func(m *machine) { clear(m.w[off : off+n]) }
+	}
+	return func(m *machine) {
+		at := dst.at(m)
+		clear(m.w[at : at+n])
+	}
+}
+
+// storeParts evaluates the parts of a struct, header, tuple or stack into a temporary
+// (they may read what is assigned to) and copies that to dst.
+func (c *compiler) storeParts(t types.Type, dst place, n int, part func(int) (int, ast.Expr)) act {
+	tmp := c.temp(t)
+	as := []act{c.zero(tmp)}
+	for i := range n {
+		j, e := part(i)
+		var p place
+		switch u := types.Underlying(t).(type) {
+		case *types.Struct:
+			p = tmp.add(fieldAt(u, j), u.Fields[j].Type)
+		case *types.Tuple:
+			at := 0
+			for _, x := range u.Elems[:j] {
+				at += size(x)
+			}
+			p = tmp.add(at, u.Elems[j])
+		case *types.Stack:
+			p = tmp.add(1+j*size(u.Elem), u.Elem)
+		default:
+			c.failf(e, "not supported: list of type %s", t)
+		}
+		if _, ok := e.(*ast.Dots); ok {
+			continue
+		}
+		as = append(as, c.store(e, p))
+	}
+	if s, ok := types.Underlying(t).(*types.Struct); ok && s.Kind == types.Header {
+		off := tmp.off
+		as = append(as, func(m *machine) { m.w[off] = 1 })
+	}
+	return acts(append(as, c.copyTo(dst, tmp)))
+}
+
+// storeCast is a cast to a wide number or to a type of several parts.
+func (c *compiler) storeCast(e *ast.Cast, dst place) act {
+	to, ok := scalarWidth(e.Type())
+	from, ok2 := scalarWidth(e.X.Type())
+	if !ok {
+		if sameRep(e.Type(), e.X.Type()) || size(e.Type()) == size(e.X.Type()) {
+			return c.store(e.X, dst)
+		}
+		// A tuple becomes a struct or a header: the header is valid.
+		if s, ok := types.Underlying(e.Type()).(*types.Struct); ok && s.Kind == types.Header && size(e.X.Type())+1 == size(e.Type()) {
+			tmp := c.temp(e.Type())
+			off := tmp.off
+			return acts([]act{
+				c.store(e.X, place{t: e.X.Type(), off: off + 1}),
+				func(m *machine) { m.w[off] = 1 },
+				c.copyTo(dst, tmp),
+			})
+		}
+	}
+	if !ok || !ok2 {
+		c.failf(e, "not supported: cast of %s to %s", e.X.Type(), e.Type())
+	}
+	if to == from {
+		return c.store(e.X, dst)
+	}
+	n := wordsOf(to)
+	wide := c.temp(e.Type())
+	signed := isSigned(e.X.Type())
+	var fill act
+	if from <= 64 {
+		x := c.num(e.X)
+		fill = func(m *machine) {
+			v := x(m)
+			d := m.w[wide.off : wide.off+n]
+			clear(d)
+			d[0] = v
+			if signed {
+				extendSign(d, from)
+				trim(d, to)
+			}
+		}
+	} else {
+		pre, src := c.ref(e.X)
+		if src.slice {
+			tmp := c.temp(e.X.Type())
+			pre = acts(append(nonNil(pre), c.copyTo(tmp, src)))
+			src = tmp
+		}
+		nf := wordsOf(from)
+		fill = func(m *machine) {
+			if pre != nil {
+				pre(m)
+			}
+			at := src.at(m)
+			d := m.w[wide.off : wide.off+n]
+			clear(d)
+			copy(d, m.w[at:at+nf])
+			if signed && to > from {
+				extendSign(d, from)
+			}
+			trim(d, to)
+		}
+	}
+	return acts([]act{fill, c.copyTo(dst, wide)})
+}
+
+func nonNil(a act) []act {
+	if a == nil {
+		return nil
+	}
+	return []act{a}
+}
+
+func (c *compiler) unaryWide(e *ast.Unary, dst place) act {
+	w, ok := scalarWidth(e.Type())
+	if !ok {
+		c.failf(e, "not supported: operator %s on %s", e.Op, e.Type())
+	}
+	n := wordsOf(w)
+	tmp := c.temp(e.Type())
+	fill := c.store(e.X, tmp)
+	o := e.Op
+	return acts([]act{fill, func(m *machine) {
+		d := m.w[tmp.off : tmp.off+n]
+		switch o {
+		case ast.OpCompl:
+			for i := range d {
+				d[i] = ^d[i]
+			}
+		case ast.OpNeg:
+			carry := uint64(1)
+			for i := range d {
+				d[i] = ^d[i] + carry
+				carry &= b2u(d[i] == 0)
+			}
+		}
+		trim(d, w)
+	}, c.copyTo(dst, tmp)})
+}
+
+func (c *compiler) binaryWide(e *ast.Binary, dst place) act {
+	w, ok := scalarWidth(e.Type())
+	if !ok {
+		c.failf(e, "not supported: operator %s giving %s", e.Op, e.Type())
+	}
+	return c.arithWide(e, e.Op, e.X, e.Y, w, isSigned(e.Type()), dst)
+}
+
+func (c *compiler) arithWide(at ast.Node, o ast.Op, ex, ey ast.Expr, w int, signed bool, dst place) act {
+	n := wordsOf(w)
+	tmp := c.temp(dstType(dst, ex))
+	if size(tmp.t) != n {
+		tmp.off = c.alloc(n)
+	}
+	res := place{t: &types.Bit{Width: w}, off: tmp.off}
+	switch o {
+	case ast.OpShl, ast.OpShr:
+		pre, x := c.ref(ex)
+		as := nonNil(pre)
+		if x.slice || hasCall(ey) {
+			t := c.temp(ex.Type())
+			as = append(as, c.copyTo(t, x))
+			x = t
+		}
+		y := c.shiftOrNum(o, ey)
+		as = append(as, func(m *machine) {
+			s := y(m)
+			a := x.at(m)
+			d, v := m.w[res.off:res.off+n], m.w[a:a+n]
+			if o == ast.OpShl {
+				wideShl(d, v, s, w)
+				return
+			}
+			var fill uint64
+			copy(d, v)
+			if signed && signBit(v, w) {
+				fill = ^uint64(0)
+				extendSign(d, w)
+			}
+			wideShr(d, d, s, fill)
+			trim(d, w)
+		}, c.copyTo(dst, res))
+		return acts(as)
+	case ast.OpConcat:
+		wx, _ := scalarWidth(ex.Type())
+		wy, _ := scalarWidth(ey.Type())
+		pre, x, y := c.operands(ex, ey)
+		nx, ny := wordsOf(wx), wordsOf(wy)
+		return acts([]act{pre, func(m *machine) {
+			xa, ya := x.at(m), y.at(m)
+			d := m.w[res.off : res.off+n]
+			clear(d)
+			putBits(d, m.w[ya:ya+ny], 0, wy)
+			putBits(d, m.w[xa:xa+nx], wy, wx)
+		}, c.copyTo(dst, res)})
+	}
+	var f func(d, a, b []uint64)
+	switch o {
+	case ast.OpAdd:
+		f = func(d, a, b []uint64) { wideAdd(d, a, b, w) }
+	case ast.OpSub:
+		f = func(d, a, b []uint64) { wideSub(d, a, b, w) }
+	case ast.OpMul:
+		f = func(d, a, b []uint64) { wideMul(d, a, b, w) }
+	case ast.OpAnd:
+		f = func(d, a, b []uint64) {
+			for i := range d {
+				d[i] = a[i] & b[i]
+			}
+		}
+	case ast.OpOr:
+		f = func(d, a, b []uint64) {
+			for i := range d {
+				d[i] = a[i] | b[i]
+			}
+		}
+	case ast.OpXor:
+		f = func(d, a, b []uint64) {
+			for i := range d {
+				d[i] = a[i] ^ b[i]
+			}
+		}
+	case ast.OpAddSat, ast.OpSubSat:
+		sub := o == ast.OpSubSat
+		f = func(d, a, b []uint64) { wideSat(d, a, b, w, signed, sub) }
+	default:
+		c.failf(at, "not supported: operator %s on %d bits", o, w)
+	}
+	pre, x, y := c.operands(ex, ey)
+	return acts([]act{pre, func(m *machine) {
+		xa, ya := x.at(m), y.at(m)
+		f(m.w[res.off:res.off+n], m.w[xa:xa+n], m.w[ya:ya+n])
+	}, c.copyTo(dst, res)})
+}
+
+func dstType(dst place, e ast.Expr) types.Type {
+	if dst.t != nil {
+		return dst.t
+	}
+	return e.Type()
+}
+
+// wideSat is a+b or a-b, held at the ends of the range instead of wrapping round.
+func wideSat(d, a, b []uint64, w int, signed, sub bool) {
+	sa, sb := signBit(a, w), signBit(b, w)
+	var carry uint64
+	if sub {
+		carry = wideSub(d, a, b, w)
+	} else {
+		carry = wideAdd(d, a, b, w)
+	}
+	if !signed {
+		switch {
+		case carry == 0:
+		case sub:
+			clear(d)
+		default:
+			ones(d, w)
+		}
+		return
+	}
+	over := sa == sb
+	if sub {
+		over = sa != sb
+	}
+	if over && signBit(d, w) != sa {
+		if sa {
+			clear(d)
+			d[(w-1)/64] = 1 << uint((w-1)%64)
+		} else {
+			ones(d, w-1)
+		}
+	}
+}
+
+func ones(d []uint64, w int) {
+	for i := range d {
+		d[i] = ^uint64(0)
+	}
+	trim(d, w)
+}

@@ -1,0 +1,400 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"math/bits"
+	"slices"
+)
+
+// A MatchKind says how a table's key is compared.
+type MatchKind uint8
+
+// The match kinds of core.p4, v1model and TNA.
+const (
+	Exact MatchKind = iota
+	LPM
+	Ternary
+	Range
+	Optional
+	Selector // no part of the match: input of an action selector's hash
+)
+
+func (k MatchKind) String() string {
+	return [...]string{"exact", "lpm", "ternary", "range", "optional", "selector"}[k]
+}
+
+// A KeyInfo describes one key of a table.
+type KeyInfo struct {
+	Name  string // as the program writes it, or its @name
+	Kind  MatchKind
+	Width int // bits
+}
+
+// A ParamInfo is one parameter of an action that the control plane gives.
+type ParamInfo struct {
+	Name  string
+	Width int // bits
+}
+
+// An ActionInfo is an action that a table may run.
+type ActionInfo struct {
+	Name   string // full, dotted
+	Params []ParamInfo
+	// DefaultOnly and TableOnly: the action is for the default only, or for entries only.
+	DefaultOnly, TableOnly bool
+}
+
+// A TableInfo describes a table to the control plane.
+type TableInfo struct {
+	Name    string // full, dotted
+	Keys    []KeyInfo
+	Actions []ActionInfo
+	Size    int  // entries, as the program asks for; 0 if it does not
+	Const   bool // its entries are the program's own
+	// ConstDefault: the default action is the program's own.
+	ConstDefault bool
+	// LowFirst: of entries that match, the one with the least priority number wins; else that with the greatest.
+	LowFirst bool
+	// Profile names the action profile or selector whose members the entries refer to; empty if there is none.
+	Profile string
+}
+
+// A Match is what an entry asks of one key. Mask and High are nil where the kind has none.
+type Match struct {
+	Value *big.Int
+	Mask  *big.Int // ternary, lpm, optional (0: any); nil: all bits
+	High  *big.Int // range: the last value
+}
+
+// An Action names an action and gives its arguments in order.
+type Action struct {
+	Name string
+	Args []*big.Int
+}
+
+// An Entry is a table's entry as the control plane writes it.
+type Entry struct {
+	Keys []Match
+	// Priority orders entries of tables with ternary, range or optional keys (TableInfo.LowFirst). Of equal ones the earlier wins.
+	Priority int
+	Action   Action
+	// Member and Group refer to an action profile's member or an action selector's group in
+	// place of Action, if not 0.
+	Member, Group uint32
+}
+
+// tableDef is a table as compiled: what does not change.
+type tableDef struct {
+	TableInfo
+	keyWords   []int // first word of each key within the key, selectors not counted
+	words      int   // of the whole key
+	ordered    bool  // a ternary, range or optional key: entries are tried in order
+	constant   []staticEntry
+	def        staticAction
+	profile    int // extern's index, -1 none
+	selectKeys bool
+	direct     bool // counts its hits
+	counter    int  // the direct counter's object
+}
+
+type staticAction struct {
+	action int // index in Actions, -1: none
+	data   []uint64
+}
+
+type staticEntry struct {
+	value, mask []uint64 // mask: of a range the last value
+	prio        int
+	act         staticAction
+}
+
+// An entry is an entry in a pipeline.
+type entry struct {
+	action int32
+	data   []uint64
+	member *member
+	group  *group
+	prio   int
+	seq    int // order of addition
+	value  []uint64
+	mask   []uint64
+	// direct counter and meter
+	packets, bytes uint64
+	meter          meterState
+}
+
+// tableState is a table's entries in one pipeline.
+type tableState struct {
+	def     *tableDef
+	entries []*entry // in order of search if def.ordered, else of addition
+	tuples  []*tuple // of tables without ordered keys: longest prefix first
+	dflt    entry
+	seq     int
+}
+
+// A tuple is the entries with one mask, in an open-addressed table of their masked keys.
+type tuple struct {
+	mask  []uint64
+	ones  int
+	slots []*entry // power of two, nil is free
+	n     int
+}
+
+func hashWords(k, mask []uint64) uint64 {
+	h := uint64(0x9e3779b97f4a7c15)
+	for i, x := range k {
+		hi, lo := bits.Mul64(h^x&mask[i], 0xd6e8feb86659fd93)
+		h = hi ^ lo
+	}
+	return h
+}
+
+func (t *tuple) find(k []uint64) *entry {
+	m := uint64(len(t.slots) - 1)
+	for i := hashWords(k, t.mask) & m; ; i = (i + 1) & m {
+		e := t.slots[i]
+		if e == nil {
+			return nil
+		}
+		same := true
+		for j, v := range e.value {
+			if v != k[j]&t.mask[j] {
+				same = false
+				break
+			}
+		}
+		if same {
+			return e
+		}
+	}
+}
+
+func (t *tuple) put(e *entry) {
+	if 2*(t.n+1) > len(t.slots) {
+		old := t.slots
+		t.slots = make([]*entry, max(8, 2*len(old)))
+		t.n = 0
+		for _, o := range old {
+			if o != nil {
+				t.put(o)
+			}
+		}
+	}
+	m := uint64(len(t.slots) - 1)
+	i := hashWords(e.value, t.mask) & m
+	for t.slots[i] != nil {
+		i = (i + 1) & m
+	}
+	t.slots[i] = e
+	t.n++
+}
+
+func newTableState(d *tableDef) *tableState {
+	s := &tableState{def: d}
+	s.reset()
+	return s
+}
+
+// reset drops all entries but the program's own.
+func (s *tableState) reset() {
+	d := s.def
+	s.entries, s.tuples, s.seq = nil, nil, 0
+	s.dflt = entry{action: int32(d.def.action), data: d.def.data}
+	for i := range d.constant {
+		c := &d.constant[i]
+		s.insert(&entry{action: int32(c.act.action), data: c.act.data, prio: c.prio, value: c.value, mask: c.mask})
+	}
+}
+
+// insert adds e; its value is within its mask.
+func (s *tableState) insert(e *entry) {
+	e.seq = s.seq
+	s.seq++
+	if s.def.ordered {
+		i, _ := slices.BinarySearchFunc(s.entries, e, s.compare)
+		s.entries = slices.Insert(s.entries, i, e)
+		return
+	}
+	s.entries = append(s.entries, e)
+	for _, t := range s.tuples {
+		if slices.Equal(t.mask, e.mask) {
+			t.put(e)
+			return
+		}
+	}
+	t := &tuple{mask: e.mask}
+	for _, w := range e.mask {
+		t.ones += bits.OnesCount64(w)
+	}
+	t.put(e)
+	s.tuples = append(s.tuples, t)
+	slices.SortStableFunc(s.tuples, func(a, b *tuple) int { return cmp.Compare(b.ones, a.ones) })
+}
+
+func (s *tableState) compare(a, b *entry) int {
+	if a.prio != b.prio {
+		if s.def.LowFirst {
+			return cmp.Compare(a.prio, b.prio)
+		}
+		return cmp.Compare(b.prio, a.prio)
+	}
+	return cmp.Compare(a.seq, b.seq)
+}
+
+// lookup is the entry that matches k, or nil.
+func (s *tableState) lookup(k []uint64) *entry {
+	if !s.def.ordered {
+		for _, t := range s.tuples {
+			if e := t.find(k); e != nil {
+				return e
+			}
+		}
+		return nil
+	}
+	for _, e := range s.entries {
+		if s.matches(e, k) {
+			return e
+		}
+	}
+	return nil
+}
+
+func (s *tableState) matches(e *entry, k []uint64) bool {
+	d := s.def
+	for i := range d.keyWords {
+		at, n := d.keyWords[i], wordsOf(d.Keys[i].Width)
+		if d.Keys[i].Kind == Range {
+			if wideCmp(k[at:at+n], e.value[at:at+n]) < 0 || wideCmp(k[at:at+n], e.mask[at:at+n]) > 0 {
+				return false
+			}
+			continue
+		}
+		for j := at; j < at+n; j++ {
+			if k[j]&e.mask[j] != e.value[j] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// toWords puts v, at least 0 and below 2^width, into words.
+func toWords(d []uint64, v *big.Int, width int) error {
+	if v == nil {
+		return fmt.Errorf("value missing")
+	}
+	if v.Sign() < 0 || v.BitLen() > width {
+		return fmt.Errorf("value %v does not fit %d bits", v, width)
+	}
+	setWords(d, v)
+	return nil
+}
+
+// setWords puts the low bits of v, two's complement if negative, into d.
+func setWords(d []uint64, v *big.Int) {
+	clear(d)
+	if v.Sign() < 0 {
+		m := new(big.Int).Lsh(big.NewInt(1), uint(64*len(d)))
+		v = m.Add(m, v)
+	}
+	var word, low big.Int
+	low.SetUint64(^uint64(0))
+	for i := range d {
+		word.Rsh(v, uint(64*i))
+		d[i] = word.And(&word, &low).Uint64()
+	}
+}
+
+// words of one key's match: value and mask, or first and last value.
+func (d *tableDef) matchWords(i int, m Match, value, mask []uint64) error {
+	k := d.Keys[i]
+	bad := func(err error) error { return fmt.Errorf("key %s: %w", k.Name, err) }
+	all := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(k.Width)), big.NewInt(1))
+	if err := toWords(value, m.Value, k.Width); err != nil {
+		return bad(err)
+	}
+	if k.Kind == Range {
+		last := m.High
+		if last == nil {
+			last = m.Value
+			if m.Mask != nil && m.Mask.Sign() == 0 { // any
+				clear(value)
+				last = all
+			}
+		}
+		if err := toWords(mask, last, k.Width); err != nil {
+			return bad(err)
+		}
+		if wideCmp(value, mask) > 0 {
+			return bad(fmt.Errorf("range %v..%v is empty", m.Value, last))
+		}
+		return nil
+	}
+	if m.High != nil {
+		return bad(fmt.Errorf("a key of kind %s takes no range", k.Kind))
+	}
+	full := m.Mask
+	if full == nil {
+		full = all
+	}
+	if err := toWords(mask, full, k.Width); err != nil {
+		return bad(fmt.Errorf("mask: %w", err))
+	}
+	switch k.Kind {
+	case Exact:
+		if full.Cmp(all) != 0 {
+			return bad(fmt.Errorf("an exact key takes no mask"))
+		}
+	case Optional:
+		if full.Cmp(all) != 0 && full.Sign() != 0 {
+			return bad(fmt.Errorf("an optional key is a value or any, not a mask"))
+		}
+	case LPM:
+		inv := new(big.Int).Sub(all, full) // 2^n-1 for a prefix
+		if inv.And(inv, new(big.Int).Add(inv, big.NewInt(1))).Sign() != 0 {
+			return bad(fmt.Errorf("mask %#x is no prefix", full))
+		}
+	}
+	for j := range value {
+		value[j] &= mask[j]
+	}
+	return nil
+}
+
+// action checks an action and its arguments. A name may leave out leading parts.
+func (d *tableDef) action(a Action, entry bool) (staticAction, error) {
+	i, err := find("action", a.Name, len(d.Actions), func(i int) string { return d.Actions[i].Name })
+	if err != nil {
+		return staticAction{}, fmt.Errorf("table %s: %w", d.Name, err)
+	}
+	info := d.Actions[i]
+	if entry && info.DefaultOnly {
+		return staticAction{}, fmt.Errorf("table %s: action %s is for the default only", d.Name, info.Name)
+	}
+	if !entry && info.TableOnly {
+		return staticAction{}, fmt.Errorf("table %s: action %s is for entries only", d.Name, info.Name)
+	}
+	if len(a.Args) != len(info.Params) {
+		return staticAction{}, fmt.Errorf("table %s: action %s takes %d arguments, %d given", d.Name, info.Name, len(info.Params), len(a.Args))
+	}
+	var data []uint64
+	for j, p := range info.Params {
+		w := make([]uint64, wordsOf(p.Width))
+		if err := toWords(w, a.Args[j], p.Width); err != nil {
+			return staticAction{}, fmt.Errorf("table %s: action %s: %s: %w", d.Name, info.Name, p.Name, err)
+		}
+		data = append(data, w...)
+	}
+	return staticAction{action: i, data: data}, nil
+}
+
+// Action finds an action of the table by name, whose leading parts may be left out.
+func (t TableInfo) Action(name string) (ActionInfo, error) {
+	i, err := find("action", name, len(t.Actions), func(i int) string { return t.Actions[i].Name })
+	if err != nil {
+		return ActionInfo{}, fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	return t.Actions[i], nil
+}

@@ -1,0 +1,401 @@
+package run
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/p4/ast"
+	"github.com/sluice-rdma/sluice/p4/types"
+)
+
+// tableCode is what applies a table: apply leaves 1 in w[hit] on a hit, and in w[ran] the action's index in the table's list.
+type tableCode struct {
+	apply    op
+	hit, ran int
+}
+
+// applyResult is t.apply().hit, miss or action_run as a number.
+func (c *compiler) applyResult(e *ast.Member) num {
+	call, ok := e.X.(*ast.Call)
+	if !ok || call.Table == nil {
+		c.failf(e, "not supported: %s of what is no table's apply()", e.Name)
+	}
+	t := c.table(call.Table)
+	apply, slot, flip := t.apply, t.hit, uint64(0)
+	switch e.Sel {
+	case ast.SelMiss:
+		flip = 1
+	case ast.SelAction:
+		slot = t.ran
+	}
+	return func(m *machine) uint64 {
+		apply(m)
+		return m.w[slot] ^ flip
+	}
+}
+
+// entryOnly marks actions' own data.
+func (c *compiler) table(t *ast.TableDecl) *tableCode {
+	if tc, ok := c.tables[t]; ok {
+		return tc
+	}
+	idx, known := c.tableIdx[t]
+	if !known {
+		idx = len(c.prog.tables)
+		c.tableIdx[t] = idx
+		c.prog.tables = append(c.prog.tables, c.tableDef(t))
+	}
+	def := c.prog.tables[idx]
+
+	// Keys
+	keyOff := c.alloc(def.words)
+	var eval []act
+	at := keyOff
+	for _, k := range t.Keys {
+		w, ok := scalarWidth(k.X.Type())
+		if !ok {
+			c.failf(k, "not supported: key of type %s", k.X.Type())
+		}
+		if k.MatchKind == "selector" {
+			continue
+		}
+		eval = append(eval, c.store(k.X, place{t: k.X.Type(), off: at}))
+		at += wordsOf(w)
+	}
+	var sel hashInput
+	if def.selectKeys {
+		for _, k := range t.Keys {
+			if k.MatchKind == "selector" {
+				sel.add(c, k.X)
+			}
+		}
+	}
+
+	tc := &tableCode{hit: c.alloc(1), ran: c.alloc(1)}
+	c.tables[t] = tc
+
+	// Actions, each with room for its data.
+	acts2 := make([]op, 0, len(t.Actions)+1)
+	data := make([]int, 0, len(t.Actions)+1)
+	add := func(ref ast.Node, d *ast.ActionDecl, bound []*ast.BoundArg) {
+		o, at := c.tableAction(ref, d, bound)
+		acts2 = append(acts2, o)
+		data = append(data, at)
+	}
+	for _, a := range t.Actions {
+		add(a, a.Decl, a.Bound)
+	}
+	if t.Default != nil && t.Default.Ref == nil && t.Default.Decl != nil {
+		add(t.Default, t.Default.Decl, t.Default.Bound)
+	}
+
+	keys := acts(eval)
+	n := def.words
+	hit, ran := tc.hit, tc.ran
+	prof := def.profile
+	checked := false
+	for _, k := range t.Keys {
+		checked = checked || hasCall(k.X)
+	}
+	direct := def.direct
+	tc.apply = func(m *machine) ctl {
+		if keys != nil {
+			keys(m)
+			if checked && (m.exit || m.failed) {
+				return m.stopped()
+			}
+		}
+		st := m.tables[idx]
+		var e *entry
+		if n > 0 {
+			e = st.lookup(m.w[keyOff : keyOff+n])
+		}
+		if e != nil {
+			m.w[hit] = 1
+			if direct {
+				e.packets++
+				e.bytes += uint64(len(m.pkt))
+			}
+		} else {
+			m.w[hit] = 0
+			e = &st.dflt
+		}
+		run, args := int(e.action), e.data
+		if prof >= 0 && (e.member != nil || e.group != nil) {
+			mb := e.member
+			if e.group != nil {
+				if len(e.group.members) == 0 {
+					m.w[ran] = uint64(len(acts2) - 1)
+					return goOn
+				}
+				mb = e.group.members[sel.hash(m, m.objects[prof].(*profile))%uint64(len(e.group.members))]
+			}
+			run, args = mb.action, mb.data
+		}
+		if run < 0 {
+			m.w[ran] = uint64(len(acts2))
+			return goOn
+		}
+		m.w[ran] = uint64(run)
+		if len(args) > 0 {
+			copy(m.w[data[run]:], args)
+		}
+		old := m.cur
+		m.cur = e
+		r := acts2[run](m)
+		m.cur = old
+		return r
+	}
+	return tc
+}
+
+// tableAction compiles an action of a table; its data goes to the words from where on it says.
+func (c *compiler) tableAction(at ast.Node, d *ast.ActionDecl, bound []*ast.BoundArg) (op, int) {
+	n := 0
+	for i := range d.Params {
+		if isData(d.Params[i]) {
+			n += size(bound[i].Type)
+		}
+	}
+	off := c.alloc(n)
+	w := off
+	rest := make([]*ast.BoundArg, len(bound))
+	var ps []*ast.Param
+	for i, b := range bound {
+		p := d.Params[i]
+		ps = append(ps, p)
+		if isData(p) {
+			c.env[p] = place{t: b.Type, off: w}
+			w += size(b.Type)
+			nb := *b
+			nb.Expr = nil
+			rest[i] = &nb
+			continue
+		}
+		rest[i] = b
+	}
+	return c.call(rest, ps, at, false, func() op { return c.block(d.Body) }), off
+}
+
+// isData says whether the control plane gives a parameter.
+func isData(p *ast.Param) bool { return p.Dir == types.None }
+
+var matchKinds = map[string]MatchKind{
+	"exact": Exact, "lpm": LPM, "ternary": Ternary, "range": Range, "optional": Optional, "selector": Selector,
+}
+
+// tableDef gathers what does not change of a table.
+func (c *compiler) tableDef(t *ast.TableDecl) *tableDef {
+	d := &tableDef{profile: -1}
+	d.Name = t.ControlName
+	d.def = staticAction{action: -1}
+	for _, k := range t.Keys {
+		kind, ok := matchKinds[k.MatchKind]
+		if !ok {
+			c.failf(k, "not supported: match kind %s", k.MatchKind)
+		}
+		w, ok := scalarWidth(k.X.Type())
+		if !ok {
+			c.failf(k, "not supported: key of type %s", k.X.Type())
+		}
+		if kind == Selector {
+			d.selectKeys = true
+			continue
+		}
+		d.Keys = append(d.Keys, KeyInfo{Name: k.Name, Kind: kind, Width: w})
+		d.keyWords = append(d.keyWords, d.words)
+		d.words += wordsOf(w)
+		if kind == Ternary || kind == Range || kind == Optional {
+			d.ordered = true
+		}
+	}
+	lpms := 0
+	for _, k := range d.Keys {
+		if k.Kind == LPM {
+			lpms++
+		}
+	}
+	if lpms > 1 && !d.ordered {
+		c.failf(t, "not supported: two lpm keys in one table")
+	}
+	act := func(decl *ast.ActionDecl, bound []*ast.BoundArg, only *ast.ActionRef) {
+		a := ActionInfo{Name: decl.ControlName}
+		if only != nil {
+			a.DefaultOnly, a.TableOnly = only.DefaultOnly, only.TableOnly
+		}
+		for i, p := range decl.Params {
+			if !isData(p) {
+				continue
+			}
+			w, ok := scalarWidth(bound[i].Type)
+			if !ok {
+				c.failf(p, "not supported: action data of type %s", bound[i].Type)
+			}
+			a.Params = append(a.Params, ParamInfo{Name: p.LocalName(), Width: w})
+		}
+		d.Actions = append(d.Actions, a)
+	}
+	for _, a := range t.Actions {
+		act(a.Decl, a.Bound, a)
+	}
+	if call := t.Default; call != nil && call.Decl != nil {
+		if call.Ref == nil {
+			act(call.Decl, call.Bound, nil)
+			d.Actions[len(d.Actions)-1].DefaultOnly = true
+		}
+		d.def = c.staticAction(t, call)
+	}
+	d.ConstDefault = t.ConstDefault
+	d.Const = t.HasEntries && t.ConstEntries
+	for _, p := range t.Props {
+		c.property(t, d, p)
+	}
+	c.entries(t, d)
+	return d
+}
+
+func (c *compiler) property(t *ast.TableDecl, d *tableDef, p *ast.Property) {
+	switch p.Name {
+	case "size":
+		if v := p.X.Const(); v != nil && v.Kind == ast.IntValue && v.Int.IsInt64() {
+			d.Size = int(v.Int.Int64())
+		}
+	case "largest_priority_wins":
+		if v := p.X.Const(); v != nil {
+			d.LowFirst = !v.Bool
+		}
+	case "implementation", "action_profile":
+		i := c.object(p.X)
+		d.profile = i
+		d.Profile = c.prog.objects[i].name
+	case "counters", "psa_direct_counter":
+		d.direct = c.autoCount()
+		d.counter = c.object(p.X)
+		c.prog.directs[d.counter] = t.ControlName
+	case "meters":
+		c.prog.directs[c.object(p.X)] = t.ControlName
+	}
+}
+
+// autoCount says whether a direct counter counts without being called.
+func (c *compiler) autoCount() bool { return c.prog.arch == "v1model" }
+
+func (c *compiler) staticAction(t *ast.TableDecl, call *ast.ActionCall) staticAction {
+	a := staticAction{action: len(t.Actions)}
+	for i, r := range t.Actions {
+		if call.Ref == r {
+			a.action = i
+		}
+	}
+	for i, p := range call.Decl.Params {
+		if !isData(p) {
+			continue
+		}
+		b := call.Bound[i]
+		if b.Expr == nil || b.Expr.Const() == nil {
+			c.failf(call, "not supported: action data that is not constant")
+		}
+		w, err := constWords(b.Type, b.Expr.Const())
+		c.check(call, err)
+		a.data = append(a.data, w...)
+	}
+	return a
+}
+
+// entries are the program's own. Without a priority each comes before the next.
+func (c *compiler) entries(t *ast.TableDecl, d *tableDef) {
+	delta := 1
+	if p := t.Prop("priority_delta"); p != nil {
+		if v := p.X.Const(); v != nil && v.Int.IsInt64() {
+			delta = int(v.Int.Int64())
+		}
+	}
+	low := false
+	for _, en := range t.Entries {
+		low = low || en.Annotations.Find("priority") != nil
+	}
+	d.LowFirst = d.LowFirst || low
+	step := -delta
+	prio := 1 + (len(t.Entries)-1)*delta
+	if d.LowFirst {
+		step, prio = delta, 1
+	}
+	for i, en := range t.Entries {
+		if i > 0 {
+			prio += step
+		}
+		if low {
+			// BMv2's annotation: the least wins, and an entry without it has its position.
+			prio = i + 1
+			if a := en.Annotations.Find("priority"); a != nil {
+				n, err := strconv.Atoi(strings.TrimSpace(a.Text))
+				if err != nil {
+					c.failf(en, "@priority(%s) is no number", a.Text)
+				}
+				prio = n
+			}
+		}
+		if en.Priority != nil {
+			v := en.Priority.Const()
+			if v == nil || !v.Int.IsInt64() {
+				c.failf(en, "not supported: priority that is not constant")
+			}
+			prio = int(v.Int.Int64())
+		}
+		s := staticEntry{prio: prio, act: c.staticAction(t, en.Action)}
+		s.value, s.mask = make([]uint64, d.words), make([]uint64, d.words)
+		j := 0
+		for k, e := range en.Keys.Elems {
+			if k < len(t.Keys) && t.Keys[k].MatchKind == "selector" {
+				continue
+			}
+			if j >= len(d.Keys) {
+				break
+			}
+			at, n := d.keyWords[j], wordsOf(d.Keys[j].Width)
+			m := c.matchOf(e, d.Keys[j])
+			c.check(e, d.matchWords(j, m, s.value[at:at+n], s.mask[at:at+n]))
+			j++
+		}
+		if j != len(d.Keys) {
+			c.failf(en, "entry has %d keys, table %s %d", j, d.Name, len(d.Keys))
+		}
+		d.constant = append(d.constant, s)
+	}
+}
+
+// matchOf is the match that a set expression of an entry asks for.
+func (c *compiler) matchOf(e ast.Expr, k KeyInfo) Match {
+	val := func(e ast.Expr) *big.Int {
+		v := e.Const()
+		if v == nil {
+			c.failf(e, "not supported: a key that is not constant")
+		}
+		w, err := constWords(e.Type(), v)
+		if e.Type() == types.Integer {
+			w = make([]uint64, wordsOf(k.Width))
+			setWords(w, v.Int)
+			err = nil
+		}
+		c.check(e, err)
+		return fromWords(w)
+	}
+	switch e := e.(type) {
+	case *ast.DontCare:
+		return Match{Value: new(big.Int), Mask: new(big.Int)}
+	case *ast.Mask:
+		return Match{Value: val(e.X), Mask: val(e.Y)}
+	case *ast.Range:
+		return Match{Value: val(e.Lo), High: val(e.Hi)}
+	}
+	return Match{Value: val(e)}
+}
+
+func fromWords(w []uint64) *big.Int {
+	v := new(big.Int)
+	for i := len(w) - 1; i >= 0; i-- {
+		v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(w[i]))
+	}
+	return v
+}
