@@ -340,10 +340,10 @@ func (r *runner) compare() {
 	slices.Sort(ports)
 	for _, p := range slices.Compact(ports) {
 		want, got := expected[p], r.sent[p]
+		r.result.Expected += len(want)
 		if slices.ContainsFunc(want, func(c *Command) bool { return c.Any }) {
 			continue
 		}
-		r.result.Expected += len(want)
 		for i := range max(len(want), len(got)) {
 			switch {
 			case i >= len(got):

@@ -1,0 +1,87 @@
+package p4
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/p4/stf"
+)
+
+// unsupported is how an error begins that names what is not run here, after its position.
+var unsupported = regexp.MustCompile(`(?m)^[^\n]*: not supported: (.*)$`)
+
+// TestP4CCorpus runs the v1model tests of the reference compiler, which are not part of this project: SLUICE_P4C is the
+// directory testdata/p4_16_samples of its source. A program has to pass its .stf or to be refused as "not
+// supported"; docs/p4.md has how many do which.
+func TestP4CCorpus(t *testing.T) {
+	dir := os.Getenv("SLUICE_P4C")
+	if dir == "" {
+		t.Skip("SLUICE_P4C names no directory with the reference compiler's p4_16_samples")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.stf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passed, refused, failed int
+	reasons := map[string][]string{}
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".stf")
+		program := strings.TrimSuffix(f, ".stf") + ".p4"
+		src, err := os.ReadFile(program)
+		if err != nil || strings.Contains(string(src), "psa.p4") || strings.Contains(string(src), "ebpf_model.p4") {
+			continue // of another architecture
+		}
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fail := func(what string, err any) {
+			failed++
+			s := strings.ReplaceAll(fmt.Sprint(err), dir+string(filepath.Separator), "")
+			t.Logf("%s: %s: %s", name, what, s)
+			reasons[what] = append(reasons[what], name)
+		}
+		prog, err := Load(program, Options{})
+		if err != nil {
+			if m := unsupported.FindStringSubmatch(err.Error()); m != nil {
+				refused++
+				reasons["not supported: "+m[1]] = append(reasons["not supported: "+m[1]], name)
+			} else {
+				fail("does not load", err)
+			}
+			continue
+		}
+		script, err := stf.Parse(f, text)
+		if err != nil {
+			fail("stf not read", err)
+			continue
+		}
+		script.NamedPorts = true
+		r, err := stf.Run(prog, script)
+		switch {
+		case err != nil:
+			fail("stf not run", err)
+		case len(r.Failures) > 0:
+			fail("wrong packets", fmt.Sprintf("line %d: %s", r.Failures[0].Line, r.Failures[0].Text))
+		default:
+			passed++
+		}
+	}
+	var keys []string
+	for k := range reasons {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		t.Logf("%d: %s: %s", len(reasons[k]), k, strings.Join(reasons[k], " "))
+	}
+	t.Logf("%d of %d pass, %d are refused as not supported, %d fail", passed, passed+refused+failed, refused, failed)
+	if failed > 0 {
+		t.Errorf("%d programs fail", failed)
+	}
+}

@@ -1,0 +1,122 @@
+// Package p4 runs P4_16 programs as switches: Load reads, checks and compiles a
+// program, Program.New makes a switch that runs it.
+//
+// The work is done below: p4/parse reads the text, p4/check types it, p4/run compiles it
+// and holds a switch's state. The names here are those that other packages need.
+// Architectures are v1model (as BMv2's simple_switch has it) and TNA (Tofino 1).
+package p4
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/p4/check"
+	"github.com/sluice-rdma/sluice/p4/include"
+	"github.com/sluice-rdma/sluice/p4/parse"
+	"github.com/sluice-rdma/sluice/p4/run"
+)
+
+// The types of a running program. See package run.
+type (
+	// Program is compiled code without state; any number of pipelines may share it.
+	Program = run.Program
+	// Pipeline is the state of one switch.
+	Pipeline = run.Pipeline
+	// Packet is one packet between ingress and egress.
+	Packet = run.Packet
+	// Intrinsic is what the switch knows of a packet besides its bytes.
+	Intrinsic = run.Intrinsic
+	// Depth is how much stands in a queue.
+	Depth = run.Depth
+	// Instance says where a packet comes from.
+	Instance = run.Instance
+	// Verdict says what became of a packet.
+	Verdict = run.Verdict
+	// Frame is a packet that leaves.
+	Frame = run.Frame
+	// Replica is one copy of a multicast packet.
+	Replica = run.Replica
+	// Mirror is where a clone session sends its copies.
+	Mirror = run.Mirror
+	// Entry is a table's entry.
+	Entry = run.Entry
+	// Match is what an entry asks of one key.
+	Match = run.Match
+	// Action names an action and gives its arguments.
+	Action = run.Action
+	// TableInfo describes a table.
+	TableInfo = run.TableInfo
+	// Register is an array of values that outlives packets.
+	Register = run.Register
+	// Counter counts packets and bytes.
+	Counter = run.Counter
+	// Meter marks packets by rate.
+	Meter = run.Meter
+	// Rate is a meter's setting.
+	Rate = run.Rate
+)
+
+// Instances of packets.
+const (
+	Normal       = run.Normal
+	IngressClone = run.IngressClone
+	EgressClone  = run.EgressClone
+	Coalesced    = run.Coalesced
+	Recirculated = run.Recirculated
+	Replicated   = run.Replicated
+	Resubmitted  = run.Resubmitted
+)
+
+// Options are what the text of a program depends on beside itself.
+type Options struct {
+	// Include are directories in which #include looks, before the built-in
+	// core.p4, v1model.p4 and tna.p4.
+	Include []string
+	// Define are macros: NAME, which is 1, or NAME=value.
+	Define []string
+}
+
+// Load reads, checks and compiles the program in a file. Faults of the program are
+// reported as file:line:column: text, each on a line of its own; what is valid P4 but not run here says "not
+// supported".
+func Load(path string, o Options) (*Program, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return load(path, src, o, os.ReadFile)
+}
+
+// LoadFS is Load for a program in fsys, as one that is embedded.
+func LoadFS(fsys fs.FS, name string, o Options) (*Program, error) {
+	read := func(name string) ([]byte, error) { return fs.ReadFile(fsys, name) }
+	src, err := read(name)
+	if err != nil {
+		return nil, err
+	}
+	return load(name, src, o, read)
+}
+
+func load(name string, src []byte, o Options, read func(string) ([]byte, error)) (*Program, error) {
+	defs := map[string]string{}
+	for _, d := range o.Define {
+		k, v, ok := strings.Cut(d, "=")
+		if k == "" {
+			return nil, fmt.Errorf("-D %q: a name is missing, as in -D NAME=value", d)
+		}
+		if !ok {
+			v = "1"
+		}
+		defs[k] = v
+	}
+	tree, err := parse.Program(name, src, parse.Options{Include: o.Include, Define: defs, ReadFile: read, Builtin: include.Builtin})
+	if err != nil {
+		return nil, err
+	}
+	if err := check.Program(tree, check.Options{}); err != nil {
+		return nil, err
+	}
+	return run.Compile(tree)
+}
