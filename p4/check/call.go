@@ -57,18 +57,8 @@ func (c *checker) callName(e *ast.Call, f *ast.Ident, want types.Type) ast.Expr 
 		return c.callFunction(e, fd, nil, want)
 	case *ast.ActionDecl:
 		a := d
-		if len(ds) > 1 {
-			a = nil
-			for _, x := range ds {
-				if ad, ok := x.(*ast.ActionDecl); ok && accepts(ad.Params, e.Args) {
-					a = ad
-				}
-			}
-			if a == nil {
-				c.errorf(e.P, "no action %s takes these arguments", f.Name)
-				c.checkArgs(e.Args)
-				return e
-			}
+		if len(e.TypeArgs) > 0 {
+			c.errorf(e.P, "the action %s takes no type arguments", f.Name)
 		}
 		f.Decl, f.T = a, c.callable(a)
 		if c.ctx.kind != ctxApply && c.ctx.kind != ctxAction {
@@ -176,6 +166,9 @@ func (c *checker) callFunction(e *ast.Call, fd *ast.FunctionDecl, object subst, 
 	if e.Kind == ast.CallFunc && len(fd.TypeParams) > 0 && !anyVar(e.Inferred) {
 		e.Func = c.specialise(e.P, fd, e.Inferred)
 	}
+	if e.Kind == ast.CallExternFunc && fd.Name == "verify" && c.ctx.kind != ctxState && c.ctx.kind != ctxFunction {
+		c.errorf(e.P, "verify has a meaning in a parser only")
+	}
 	if e.Kind == ast.CallExternFunc || e.Kind == ast.CallMethod {
 		c.knownArgs(e)
 	}
@@ -198,13 +191,23 @@ func (c *checker) knownArgs(e *ast.Call) {
 		if _, ok := b.Expr.(*ast.DontCare); ok || known(b.Expr) || hasVar(b.Type) {
 			continue
 		}
-		if id, ok := b.Expr.(*ast.Ident); ok {
-			if p, ok := id.Decl.(*ast.Param); ok && p.Dir == types.None {
-				continue // an action's data
-			}
+		if controlPlane(b.Expr) {
+			continue
 		}
 		c.errorf(b.Expr.Pos(), "the argument for %s of %s must be known when the program is compiled", b.Param.Name, e.Func.Name)
 	}
+}
+
+// controlPlane says whether an expression is an action's data, perhaps cast.
+func controlPlane(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		p, ok := e.Decl.(*ast.Param)
+		return ok && p.Dir == types.None
+	case *ast.Cast:
+		return controlPlane(e.X)
+	}
+	return false
 }
 
 func (c *checker) staticAssert(e *ast.Call) {
@@ -363,8 +366,34 @@ func (c *checker) bind(p ast.Pos, what string, ps []*ast.Param, as []*ast.Arg, t
 			return bound, m
 		}
 	}
+	for _, tp := range tps {
+		v, _ := tp.T.(*types.Var)
+		if ct, ok := m[v].(*types.Callable); ok {
+			c.errorf(p, "the type argument %s of %s is a %s: it must be the type of a value", tp.Name, what, ct.Kind)
+			return bound, m
+		}
+		if m[v] == types.Integer && b.ret != nil {
+			for i, q := range ps {
+				if q.T == v && bound[i].Expr != nil && q.Dir != types.None {
+					c.errorf(bound[i].Expr.Pos(), "the width of the argument for %s of %s is unknown: write the literal with its width, as 8w1", q.Name, what)
+					return bound, m
+				}
+			}
+		}
+	}
 	for _, ba := range bound {
 		ba.Type = c.substitute(ba.Type, m)
+		if ba.Dir != types.None {
+			switch ba.Type.(type) {
+			case *types.Extern, *types.Callable:
+				c.errorf(p, "the parameter %s of %s has the direction %s and cannot be a %s", ba.Param.Name, what, ba.Dir, ba.Type)
+				continue
+			}
+			if ba.Type == types.String {
+				c.errorf(p, "the parameter %s of %s has the direction %s and cannot be a string", ba.Param.Name, what, ba.Dir)
+				continue
+			}
+		}
 		if ba.Expr == nil {
 			continue
 		}
@@ -472,7 +501,7 @@ func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Ex
 	f.Sel = ast.SelMethod
 	e.Recv = f.X
 	u := types.Underlying(xt)
-	if st, ok := u.(*types.Struct); ok {
+	if st, ok := u.(*types.Struct); ok && !isSizeMethod(f.Name) && !(st.Kind != types.PlainStruct && isHeaderMethod(f.Name)) {
 		if _, i := st.Field(f.Name); i >= 0 {
 			c.errorf(f.NameP, "the field %s cannot be called", f.Name)
 			return e
@@ -573,6 +602,8 @@ func (c *checker) pushPop(e *ast.Call, f *ast.Member) ast.Expr {
 	e.Bound = []*ast.BoundArg{{Param: p, Type: x.Type(), Expr: x}}
 	return e
 }
+
+func isHeaderMethod(n string) bool { return n == "isValid" || n == "setValid" || n == "setInvalid" }
 
 func isSizeMethod(n string) bool {
 	switch n {
@@ -807,8 +838,18 @@ func (c *checker) construct(e *ast.Call, f *ast.Ident, d ast.Decl, want types.Ty
 	switch c.ctx.kind {
 	case ctxTop, ctxControlLocal, ctxParserLocal, ctxTable:
 	default:
+		if _, ok := t.(*types.Extern); ok {
+			break // an object without name, for one call of a method
+		}
 		c.errorf(e.P, "an object is made by a declaration, not by a statement: declare %s(...) with a name in front", f.Name)
 		return e
+	}
+	if et, ok := t.(*types.Extern); ok {
+		for _, m := range c.externs[et.Name].Methods {
+			if m.Abstract && m.Annotations.Find("optional") == nil {
+				c.errorf(e.P, "%s has the abstract method %s: declare an object with a name and a body for it", et, m.Name)
+			}
+		}
 	}
 	if c.elaborate {
 		e.Instance = c.instantiate(e.P, nil, "", t, bound)
@@ -885,7 +926,7 @@ func (c *checker) constructorCall(p ast.Pos, nt *ast.NamedType, targs []ast.Type
 	if we, ok := want.(*types.Extern); ok && len(targs) == 0 && we.Name == d.DeclName() {
 		b.object = subst{}
 		for i, tp := range tps {
-			if i < len(we.TypeArgs) && !hasVar(we.TypeArgs[i]) {
+			if i < len(we.TypeArgs) && we.TypeArgs[i] != types.DontCare && !hasVar(we.TypeArgs[i]) {
 				b.object[tp.T.(*types.Var)] = we.TypeArgs[i]
 			}
 		}
@@ -906,22 +947,35 @@ func (c *checker) constructorCall(p ast.Pos, nt *ast.NamedType, targs []ast.Type
 	for i, tp := range tps {
 		args[i] = m[tp.T.(*types.Var)]
 		if args[i] == types.DontCare {
-			if _, isExtern := d.(*ast.ExternDecl); isExtern && !(applied && isDontCare(targs[i])) {
+			if _, isExtern := d.(*ast.ExternDecl); isExtern {
 				c.errorf(nt.P, "the type argument %s of %s cannot be inferred: write %s<...>(...)", tp.Name, nt.Name, nt.Name)
 				return nil, nil
 			}
 		}
 	}
 	if ed, ok := d.(*ast.ExternDecl); ok {
+		c.externArgs(p, ed, m)
 		return bound, c.intern(&types.Extern{Name: ed.Name, TypeArgs: args})
 	}
 	t := types.Type(c.callable(d))
 	return bound, c.substitute(t, m)
 }
 
-func isDontCare(t ast.TypeExpr) bool {
-	b, ok := t.(*ast.BaseType)
-	return ok && b.Name == "_"
+// externArgs refuses type arguments that would give a parameter with a
+// direction the type of an object.
+func (c *checker) externArgs(p ast.Pos, d *ast.ExternDecl, m subst) {
+	for _, f := range d.Methods {
+		for _, q := range f.Params {
+			if q.Dir == types.None {
+				continue
+			}
+			switch t := c.substitute(q.T, m).(type) {
+			case *types.Extern, *types.Callable:
+				c.errorf(p, "the parameter %s of %s.%s has the direction %s and cannot be a %s", q.Name, d.Name, f.Name, q.Dir, t)
+				return
+			}
+		}
+	}
 }
 
 func (c *checker) construct2(p ast.Pos, name string, d ast.Decl, t types.Type, m subst, as []*ast.Arg) ([]*ast.BoundArg, types.Type) {

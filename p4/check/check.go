@@ -190,21 +190,13 @@ func (c *checker) declare(d ast.Decl) {
 	c.scope.names[name] = append(old, d)
 }
 
-// overloads says whether d may share its name with what has it: functions and
-// externs that differ in their parameters.
+// overloads says whether d may share its name with what has it: functions that
+// differ in their parameters.
 func overloads(old []ast.Decl, d ast.Decl) bool {
 	switch d := d.(type) {
 	case *ast.FunctionDecl:
 		for _, o := range old {
 			f, ok := o.(*ast.FunctionDecl)
-			if !ok || sameNames(f.Params, d.Params) {
-				return false
-			}
-		}
-		return true
-	case *ast.ActionDecl:
-		for _, o := range old {
-			f, ok := o.(*ast.ActionDecl)
 			if !ok || sameNames(f.Params, d.Params) {
 				return false
 			}

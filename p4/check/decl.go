@@ -174,6 +174,36 @@ func (c *checker) typeParams(ps []*ast.TypeParam) {
 	}
 }
 
+// abstractParam refuses a parser or control with a body as a parameter's type.
+func (c *checker) abstractParam(p *ast.Param, t types.Type) {
+	ct, ok := t.(*types.Callable)
+	if !ok {
+		return
+	}
+	switch d := c.declOf(ct).(type) {
+	case *ast.ControlDecl:
+		if d.IsType {
+			return
+		}
+	case *ast.ParserDecl:
+		if d.IsType {
+			return
+		}
+	default:
+		return
+	}
+	c.errorf(p.P, "the type of the parameter %s is the %s %s, which has a body: declare a type without one", p.Name, ct.Kind, ct.Name)
+}
+
+// noOptional refuses @optional where a body would miss the argument.
+func (c *checker) noOptional(ps []*ast.Param) {
+	for _, p := range ps {
+		if p.Optional {
+			c.errorf(p.P, "@optional is for parameters of externs, packages and types of parsers and controls: give %s a default value", p.Name)
+		}
+	}
+}
+
 // params resolves and declares parameters.
 func (c *checker) params(ps []*ast.Param, of string) {
 	for _, p := range ps {
@@ -184,12 +214,13 @@ func (c *checker) params(ps []*ast.Param, of string) {
 		}
 		switch t := p.T.(type) {
 		case *types.Extern, *types.Callable:
+			c.abstractParam(p, t)
 			if p.Dir != types.None {
 				c.errorf(p.P, "the parameter %s is of the type %s and has no direction: remove %s", p.Name, t, p.Dir)
 			}
 		case *types.Basic:
-			if (t == types.Integer || t == types.String) && (p.Dir == types.Out || p.Dir == types.InOut) {
-				c.errorf(p.P, "an %s parameter of type %s: only constants have it", p.Dir, t)
+			if (t == types.Integer || t == types.String) && p.Dir != types.None {
+				c.errorf(p.P, "an %s parameter of type %s: only constants have it; remove %s, or give the type a width", p.Dir, t, p.Dir)
 			}
 		}
 		if p.Default != nil {
@@ -200,6 +231,9 @@ func (c *checker) params(ps []*ast.Param, of string) {
 				p.Default = c.expr(p.Default, nil)
 			} else {
 				p.Default = c.exprTo(p.Default, p.T, "the default value")
+			}
+			if e, ok := p.Default.(*ast.Call); !known(p.Default) && !(ok && e.Kind == ast.CallNew) {
+				c.errorf(p.Default.Pos(), "the default value of %s is not known when the program is compiled", p.Name)
 			}
 		}
 	}
@@ -328,6 +362,11 @@ func (c *checker) enumDecl(d *ast.EnumDecl) {
 		}
 		t.Members = append(t.Members, m.Name)
 		t.Values = append(t.Values, v)
+		if v != nil {
+			k := &ast.ConstDecl{DeclBase: ast.DeclBase{At: m.At, Name: m.Name}, T: t}
+			k.X = &ast.IntLit{ExprBase: ast.ExprBase{At: m.At, T: t, V: intVal(v)}, Value: v}
+			c.declare(k)
+		}
 	}
 	c.pop()
 	if t.Underlying == nil {
@@ -362,8 +401,6 @@ func (c *checker) typedef(d *ast.TypedefDecl) {
 }
 
 func (c *checker) externDecl(d *ast.ExternDecl) {
-	// Methods may name the type itself.
-	c.declare(d)
 	c.externs[d.Name] = d
 	c.push()
 	c.typeParams(d.TypeParams)
@@ -379,6 +416,9 @@ func (c *checker) externDecl(d *ast.ExternDecl) {
 				c.errorf(f.P, "the method %s with these parameters is there already, in line %d", f.Name, g.P.Line)
 			}
 		}
+		if f.Name == d.Name {
+			c.errorf(f.P, "%s is the constructor's name: remove the type in front of it, or rename the method", f.Name)
+		}
 		c.signature(f)
 	}
 	for i, f := range d.Ctors {
@@ -389,6 +429,7 @@ func (c *checker) externDecl(d *ast.ExternDecl) {
 		}
 	}
 	c.pop()
+	c.declare(d)
 }
 
 // signature resolves a function's parameters and result.
@@ -419,6 +460,7 @@ func (c *checker) functionBody(d *ast.FunctionDecl) {
 	c.typeParams(d.TypeParams)
 	d.Return = c.typ(d.ReturnType)
 	c.params(d.Params, d.Name)
+	c.noOptional(d.Params)
 	c.ctx = context{kind: ctxFunction, ret: d.Return, this: saved.this}
 	c.block(d.Body)
 	if d.Return != types.Void && d.Return != types.Invalid && !returns(d.Body) {
@@ -460,6 +502,7 @@ func (c *checker) actionDecl(d *ast.ActionDecl, prefix string) {
 	saved := c.ctx
 	c.push()
 	c.params(d.Params, d.Name)
+	c.noOptional(d.Params)
 	none := false
 	for _, p := range d.Params {
 		if p.Dir == types.None {
@@ -530,6 +573,8 @@ func (c *checker) parserBody(d *ast.ParserDecl) {
 		c.pop()
 		return
 	}
+	c.noOptional(d.Params)
+	c.noOptional(d.Ctor)
 	c.push()
 	c.ctx = context{kind: ctxParserLocal, states: map[string]*ast.StateDecl{}}
 	for _, l := range d.Locals {
@@ -627,6 +672,10 @@ func selectable(t types.Type) bool {
 // keySet checks a label against the types of the keys.
 func (c *checker) keySet(k *ast.KeySet, ts []types.Type) {
 	k.T = types.DontCare
+	if len(ts) == 0 {
+		c.errorf(k.P, "a label without a key: give the table its key, or remove the entry")
+		return
+	}
 	if len(k.Elems) == 1 && len(ts) != 1 {
 		switch e := k.Elems[0].(type) {
 		case *ast.DontCare:
@@ -738,6 +787,8 @@ func (c *checker) controlBody(d *ast.ControlDecl) {
 		c.pop()
 		return
 	}
+	c.noOptional(d.Params)
+	c.noOptional(d.Ctor)
 	c.push()
 	c.ctx = context{kind: ctxControlLocal}
 	for _, l := range d.Locals {

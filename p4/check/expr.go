@@ -634,6 +634,14 @@ func (c *checker) binary(e *ast.Binary, want types.Type) ast.Expr {
 		e.V = c.binaryValue(e.OpP, e.Op, e.X.Const(), e.Y.Const(), xt, yt, e.T)
 		return e
 	}
+	if e.Op == ast.OpDiv || e.Op == ast.OpMod {
+		for _, x := range []ast.Expr{e.X, e.Y} {
+			if v := x.Const(); isInt(v) && v.Int.Sign() < 0 {
+				c.errorf(e.OpP, "%s of a negative number: the specification defines it for none", e.Op)
+				return e
+			}
+		}
+	}
 	t := c.balance(e)
 	if t == nil {
 		return e
@@ -698,7 +706,7 @@ func (c *checker) shift(e *ast.Binary) ast.Expr {
 		c.errorf(e.Y.Pos(), "a shift by %s: the amount is not negative", v.Int)
 		return e
 	}
-	if _, signed := yt.(*types.Int); signed {
+	if _, signed := yt.(*types.Int); signed && !known(e.Y) {
 		c.errorf(e.Y.Pos(), "a shift's amount is unsigned, not of type %s: cast it", yt)
 		return e
 	}
@@ -725,10 +733,16 @@ func (c *checker) equality(e *ast.Binary) ast.Expr {
 		return e
 	}
 	if !same(xt, yt) {
-		if r := c.implicit(e.X, yt); r != nil {
+		if a, b := c.number(e.X), c.number(e.Y); a != e.X && b != e.Y && types.Equal(a.Type(), b.Type()) {
+			e.X, e.Y = a, b
+		} else if r := c.implicit(e.X, yt); r != nil {
 			e.X = r
 		} else if r := c.implicit(e.Y, xt); r != nil {
 			e.Y = r
+		} else if a != e.X && yt == types.Integer {
+			e.X, e.Y = a, c.castNode(e.Y, a.Type())
+		} else if b != e.Y && xt == types.Integer {
+			e.X, e.Y = c.castNode(e.X, b.Type()), b
 		} else {
 			c.errorf(e.OpP, "%s compares a %s with a %s: cast one", e.Op, xt, yt)
 			return e
@@ -1030,6 +1044,9 @@ func (c *checker) setType(x, y *ast.Expr, want types.Type, op string) types.Type
 			*y = r
 		}
 	case xt == types.Integer && want != nil && want != types.Integer:
+		if en, ok := want.(*types.Enum); ok && en.Underlying != nil {
+			want = en.Underlying
+		}
 		if r := c.implicit(*x, want); r != nil {
 			*x = r
 		}
@@ -1093,10 +1110,6 @@ func (c *checker) lvalue(e ast.Expr) bool {
 			return c.lvalue(e.X)
 		}
 	case *ast.Index:
-		if _, tuple := types.Underlying(e.X.Type()).(*types.Tuple); tuple {
-			c.errorf(e.P, "a tuple's elements cannot be changed")
-			return false
-		}
 		return c.lvalue(e.X)
 	case *ast.Slice:
 		return c.lvalue(e.X)

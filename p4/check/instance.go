@@ -39,6 +39,9 @@ func (c *checker) instantiation(d *ast.Instantiation) {
 	if ct, ok := t.(*types.Callable); ok && top && ct.Kind != types.Package {
 		c.errorf(d.P, "a %s is instantiated within parsers, controls and packages, not outside", ct.Kind)
 	}
+	if ct, isCallable := t.(*types.Callable); top && d.Name == "main" && (!isCallable || ct.Kind != types.Package) {
+		c.errorf(d.P, "main is an instance of a package, not of %s", t)
+	}
 	c.abstractMethods(d, t)
 	if !c.elaborate {
 		c.declare(d)
@@ -122,7 +125,7 @@ func (c *checker) abstractMethod(ed *ast.ExternDecl, x *ast.FunctionDecl, m subs
 	c.ctx = saved
 	c.declare(x)
 	if cand == nil {
-		// A function beside the abstract methods is for them to call.
+		c.errorf(x.P, "the extern %s has no abstract method %s", ed.Name, x.Name)
 		return
 	}
 	if !same(c.substitute(cand.Return, m), x.Return) {

@@ -38,9 +38,7 @@ func (c *checker) tableDecl(d *ast.TableDecl) {
 		seen[a.Decl] = true
 	}
 	c.defaultAction(d)
-	if d.HasEntries && len(d.Keys) == 0 {
-		c.errorf(d.P, "the table %s has entries but no key", d.Name)
-	}
+	c.priorities(d)
 	for _, e := range d.Entries {
 		c.entry(d, e, kts)
 	}
@@ -53,6 +51,30 @@ func (c *checker) tableDecl(d *ast.TableDecl) {
 		}
 	}
 	c.declare(d)
+}
+
+// priorities checks which entries may have a priority (specification, 14.2.1.4).
+func (c *checker) priorities(d *ast.TableDecl) {
+	ordered := false
+	for _, k := range d.Keys {
+		ordered = ordered || k.MatchKind != "exact" && k.MatchKind != "lpm"
+	}
+	for i, e := range d.Entries {
+		if e.Priority == nil {
+			continue
+		}
+		switch {
+		case !ordered:
+			c.errorf(e.P, "the keys of table %s are matched exactly or by prefix: its entries have no priority", d.Name)
+		case d.ConstEntries:
+			c.errorf(e.P, "const entries have no priority: they are in the order of their priorities")
+		case d.Entries[0].Priority == nil:
+			c.errorf(e.P, "entry %d has a priority and the first has none: give the first one, too", i+1)
+		default:
+			continue
+		}
+		return
+	}
 }
 
 func (c *checker) key1(k *ast.Key) types.Type {
@@ -87,18 +109,11 @@ func isTuple(t types.Type) bool {
 }
 
 // findAction looks an action up; nil after an error.
-func (c *checker) findAction(p ast.Pos, name string, absolute bool, as []*ast.Arg, all bool) *ast.ActionDecl {
+func (c *checker) findAction(p ast.Pos, name string, absolute bool) *ast.ActionDecl {
 	ds := c.find(name, absolute)
 	if len(ds) == 0 {
 		c.errorf(p, "no action is called %s here: declare it before the table", name)
 		return nil
-	}
-	for _, d := range ds {
-		if a, ok := d.(*ast.ActionDecl); ok {
-			if len(ds) == 1 || accepts(a.Params, as) {
-				return a
-			}
-		}
 	}
 	if a, ok := ds[0].(*ast.ActionDecl); ok {
 		return a
@@ -108,7 +123,7 @@ func (c *checker) findAction(p ast.Pos, name string, absolute bool, as []*ast.Ar
 }
 
 func (c *checker) actionRef(d *ast.TableDecl, a *ast.ActionRef) {
-	a.Decl = c.findAction(a.P, a.Name, a.Absolute, a.Args, false)
+	a.Decl = c.findAction(a.P, a.Name, a.Absolute)
 	if a.Decl == nil {
 		c.checkArgs(a.Args)
 		return
@@ -149,7 +164,7 @@ func (c *checker) bindAction(p ast.Pos, d *ast.ActionDecl, as []*ast.Arg, open b
 
 // actionCall checks default_action or an entry's action.
 func (c *checker) actionCall(d *ast.TableDecl, a *ast.ActionCall, what string) {
-	a.Decl = c.findAction(a.P, a.Name, a.Absolute, a.Args, true)
+	a.Decl = c.findAction(a.P, a.Name, a.Absolute)
 	if a.Decl == nil {
 		c.checkArgs(a.Args)
 		return
@@ -239,9 +254,59 @@ func sameExpr(a, b ast.Expr) bool {
 	case *ast.Binary:
 		b, ok := b.(*ast.Binary)
 		return ok && a.Op == b.Op && sameExpr(a.X, b.X) && sameExpr(a.Y, b.Y)
+	case *ast.Call:
+		b, ok := b.(*ast.Call)
+		return ok && a.Kind == b.Kind && a.Func == b.Func && sameRecv(a, b) && sameBound(a.Bound, b.Bound)
+	case *ast.List:
+		b, ok := b.(*ast.List)
+		if !ok || len(a.Elems) != len(b.Elems) {
+			return false
+		}
+		for i := range a.Elems {
+			if !sameExpr(a.Elems[i], b.Elems[i]) {
+				return false
+			}
+		}
+		return true
+	case *ast.StructLit:
+		b, ok := b.(*ast.StructLit)
+		if !ok || len(a.Fields) != len(b.Fields) {
+			return false
+		}
+		for i := range a.Fields {
+			if a.Fields[i].Name != b.Fields[i].Name || !sameExpr(a.Fields[i].Value, b.Fields[i].Value) {
+				return false
+			}
+		}
+		return true
+	case *ast.Ternary:
+		b, ok := b.(*ast.Ternary)
+		return ok && sameExpr(a.Cond, b.Cond) && sameExpr(a.Then, b.Then) && sameExpr(a.Else, b.Else)
 	}
-	// Others (calls, lists) are taken as the same if they are of one kind.
-	return types.Equal(a.Type(), b.Type())
+	return false
+}
+
+func sameRecv(a, b *ast.Call) bool {
+	if a.Recv == nil || b.Recv == nil {
+		return a.Recv == b.Recv
+	}
+	return sameExpr(a.Recv, b.Recv)
+}
+
+func sameBound(a, b []*ast.BoundArg) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Expr == nil || b[i].Expr == nil {
+			if a[i].Expr != b[i].Expr {
+				return false
+			}
+		} else if !sameExpr(a[i].Expr, b[i].Expr) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *checker) defaultAction(d *ast.TableDecl) {

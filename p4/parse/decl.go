@@ -351,6 +351,9 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 		case pn.text == "actions" && p.is("{"):
 			p.actionList(d)
 		case pn.text == "entries" && p.is("{"):
+			if !seen["key"] {
+				fail(pn.pos, "entries of table %s in front of its key: move them behind it", d.Name)
+			}
 			d.HasEntries, d.ConstEntries = true, isConst
 			p.entries(d)
 		case pn.text == "default_action":
