@@ -39,7 +39,7 @@ struct metadata_t {
 
 #include "sluice/v1model.p4"
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+control FrameIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
 #include "sluice/forward_v1model.p4"
 
     action leave() {
@@ -89,7 +89,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+control FrameEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     bit<64> delay;
     bit<32> delay_ns;
     bit<5>  mine;
@@ -166,4 +166,4 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 }
 
-V1Switch(FrameParser(), NoChecksumVerified(), Ingress(), Egress(), NoChecksumUpdated(), FrameDeparser()) main;
+V1Switch(FrameParser(), NoChecksumVerified(), FrameIngress(), FrameEgress(), NoChecksumUpdated(), FrameDeparser()) main;

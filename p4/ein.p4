@@ -51,7 +51,7 @@ struct metadata_t {
 
 #include "sluice/v1model.p4"
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+control FrameIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
 #include "sluice/forward_v1model.p4"
 
     apply {
@@ -63,7 +63,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+control FrameEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     register<bit<32>>(PORTS) last_time;
     // Time while the port sends, which gaps add at most max_gap to.
     register<bit<32>>(PORTS) busy_time;
@@ -141,4 +141,4 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 }
 
-V1Switch(FrameParser(), NoChecksumVerified(), Ingress(), Egress(), NoChecksumUpdated(), FrameDeparser()) main;
+V1Switch(FrameParser(), NoChecksumVerified(), FrameIngress(), FrameEgress(), NoChecksumUpdated(), FrameDeparser()) main;

@@ -60,7 +60,7 @@ control FrameUpdate(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+control FrameIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
 #include "sluice/forward_v1model.p4"
 
     action leave() {
@@ -115,7 +115,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+control FrameEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     // Bytes that each port has sent, as they leave.
     register<bit<32>>(PORTS) tx_bytes;
 
@@ -207,4 +207,4 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 }
 
-V1Switch(FrameParser(), FrameVerify(), Ingress(), Egress(), FrameUpdate(), FrameDeparser()) main;
+V1Switch(FrameParser(), FrameVerify(), FrameIngress(), FrameEgress(), FrameUpdate(), FrameDeparser()) main;

@@ -35,11 +35,11 @@ struct metadata_t {
 
 #include "sluice/tna.p4"
 
-control Ingress(inout headers_t hdr, inout metadata_t meta,
-                in ingress_intrinsic_metadata_t ig_intr_md,
-                in ingress_intrinsic_metadata_from_parser_t ig_prsr_md,
-                inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md,
-                inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {
+control FrameIngress(inout headers_t hdr, inout metadata_t meta,
+                     in ingress_intrinsic_metadata_t ig_intr_md,
+                     in ingress_intrinsic_metadata_from_parser_t ig_prsr_md,
+                     inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md,
+                     inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {
 #include "sluice/forward_tna.p4"
 
     action leave() {
@@ -88,11 +88,11 @@ control Ingress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta,
-               in egress_intrinsic_metadata_t eg_intr_md,
-               in egress_intrinsic_metadata_from_parser_t eg_prsr_md,
-               inout egress_intrinsic_metadata_for_deparser_t eg_dprsr_md,
-               inout egress_intrinsic_metadata_for_output_port_t eg_oport_md) {
+control FrameEgress(inout headers_t hdr, inout metadata_t meta,
+                    in egress_intrinsic_metadata_t eg_intr_md,
+                    in egress_intrinsic_metadata_from_parser_t eg_prsr_md,
+                    inout egress_intrinsic_metadata_for_deparser_t eg_dprsr_md,
+                    inout egress_intrinsic_metadata_for_output_port_t eg_oport_md) {
     // Bytes that each port has sent, as they leave.
     Register<bit<32>, PortId_t>(512, 0) tx_bytes;
     RegisterAction<bit<32>, PortId_t, bit<32>>(tx_bytes) count = {
@@ -205,6 +205,6 @@ control Egress(inout headers_t hdr, inout metadata_t meta,
     }
 }
 
-Pipeline(FrameIngressParser(), Ingress(), FrameIngressDeparser(), FrameEgressParser(), Egress(), FrameEgressDeparser()) pipe;
+Pipeline(FrameIngressParser(), FrameIngress(), FrameIngressDeparser(), FrameEgressParser(), FrameEgress(), FrameEgressDeparser()) pipe;
 
 Switch(pipe) main;

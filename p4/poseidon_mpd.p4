@@ -25,7 +25,7 @@ struct metadata_t {
 
 #include "sluice/v1model.p4"
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+control FrameIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
 #include "sluice/forward_v1model.p4"
 
     action leave() {
@@ -61,7 +61,7 @@ control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     }
 }
 
-control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
+control FrameEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {
     action keep() {
     }
 
@@ -99,4 +99,4 @@ control Egress(inout headers_t hdr, inout metadata_t meta, inout standard_metada
     }
 }
 
-V1Switch(FrameParser(), NoChecksumVerified(), Ingress(), Egress(), NoChecksumUpdated(), FrameDeparser()) main;
+V1Switch(FrameParser(), NoChecksumVerified(), FrameIngress(), FrameEgress(), NoChecksumUpdated(), FrameDeparser()) main;
