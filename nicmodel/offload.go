@@ -10,6 +10,7 @@ import (
 // steering is an engine inside the NIC, and what it goes by.
 type steering struct {
 	engine      cc.Engine // nil for none
+	pathed      cc.Pathed // the same, or nil
 	control     cc.Control
 	scaler      cc.UpdateScaler
 	app         cc.AppLimit
@@ -19,6 +20,7 @@ type steering struct {
 
 func (s *steering) begin(n *NIC, q *qp, e cc.Engine) {
 	s.engine, s.control = e, e.Control()
+	s.pathed, _ = e.(cc.Pathed)
 	s.pace(n, q, s.control.Rate)
 }
 

@@ -138,6 +138,8 @@ type qp struct {
 	steering                                // of what it sends
 	pull                          *pull     // of what its READs bring, or nil
 	next                          *steering // that the next request is under
+	path                          uint32    // that requests go by, see cc.Pathed
+	ackAsked                      bool      // the newest request asked for an acknowledgement
 	delivered                     Delivered
 	cnpAfter                      units.Time // when the next CNP may be sent
 	cnpsSent, cnpsHandled         uint64
@@ -248,6 +250,7 @@ func (n *NIC) reset(q *qp) {
 	q.resets = (q.resets + 1) & 0x7f
 	q.responding, q.echo = 0, echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
+	q.path, q.ackAsked = 0, false
 	q.rc, q.state = nil, ib.Reset
 	q.posted, q.asked, q.handed, q.reaped, q.fetching = 0, 0, 0, 0, 0
 	q.timerAt = units.Never

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
@@ -21,11 +22,15 @@ func (n *NIC) file(now units.Time, q *qp) {
 	if q.pull != nil {
 		n.turnTo(now, q)
 	}
-	if out := q.rc.Inflight(); out > 0 && out+units.Bytes(bytes) > q.next.control.Window {
+	if out := q.rc.Inflight(); out > 0 && (out+units.Bytes(bytes) > q.next.control.Window || q.turns()) {
 		return
 	}
 	n.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
 }
+
+// turns reports whether requests wait until those under way have been acknowledged, to
+// go by another path.
+func (q *qp) turns() bool { return q.pathed != nil && q.ackAsked && q.pathed.Path() != q.path }
 
 // schedule chooses queue pairs for as long as there is room before the MAC, one
 // each time the scheduler is free.
@@ -45,7 +50,11 @@ func (n *NIC) schedule(now units.Time) {
 		}
 		q := n.flows[flow]
 		q.rc.BoundInflight(q.next.control.Window)
+		if q.pathed != nil && q.rc.Inflight() == 0 {
+			q.path = q.pathed.Path()
+		}
 		if q.rc.NextRequest(now, &n.desc) {
+			q.ackAsked = n.desc.Header.AckReq
 			if !n.desc.Retransmit {
 				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)
 				s := q.next
@@ -105,7 +114,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 	h, f := n.frames.alloc()
 	f.desc, f.srcQPN, f.dstQPN, f.resets = *d, q.num, q.peer.QPN, q.resets
 	p := n.net.Packet(h)
-	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(q.peer.Host), q.peer.FlowHash
+	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(q.peer.Host), cc.PathHash(q.peer.FlowHash, q.path)
 	size := FrameBytes(d.Header.Opcode, d.Payload)
 	p.Priority = q.peer.Priority
 	if q.cong.ECT {

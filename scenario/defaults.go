@@ -102,7 +102,7 @@ func (*Workload) variantOf(kind string) any {
 	case "rpc":
 		return &RPC{Clients: HostSet{All: true}, Servers: HostSet{All: true}, Loop: Loop{Arrivals: "poisson"}}
 	case "storage":
-		return &Storage{Clients: HostSet{All: true}, Targets: HostSet{All: true}, Reads: 0.5, Loop: Loop{Arrivals: "poisson"}}
+		return &Storage{Clients: HostSet{All: true}, Targets: HostSet{All: true}, Reads: 0.5, Order: "random", Loop: Loop{Arrivals: "poisson"}}
 	case "on-off":
 		return &OnOff{Senders: HostSet{All: true}}
 	}

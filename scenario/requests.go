@@ -29,12 +29,12 @@ type RPC struct {
 	Loop `yaml:",inline"`
 }
 
-// Storage is clients that read and write blocks of targets' memory at random: an
-// RDMA Read or a Write a block.
+// Storage is clients that read and write blocks of targets' memory: an RDMA Read or
+// a Write a block.
 type Storage struct {
 	// Who reads and writes, as at `senders`.
 	Clients HostSet `yaml:"clients" eg:"[h0..h5]"`
-	// Whose memory it is, as at `senders`. Each block is of one of them at random;
+	// Whose memory it is, as at `senders`. Each block is of one of them, by `order`;
 	// a host has no business with itself.
 	Targets HostSet `yaml:"targets" eg:"[h6, h7]"`
 	// Share of the requests that read; the others write.
@@ -42,6 +42,10 @@ type Storage struct {
 	// Size of the blocks: the name of a distribution, one size, or a range such as
 	// `8KB..32KB`.
 	Block Sizes `yaml:"block" eg:"4KiB" req:"yes"`
+	// Whose a client's next block is: `random`, or `turn`, one target after the
+	// other. With even arrivals all clients go on to the next target together: an
+	// incast that moves from target to target, over connections that are kept.
+	Order string `yaml:"order" eg:"turn"`
 	// How requests come, and how many are under way.
 	Loop `yaml:",inline"`
 }
@@ -162,6 +166,9 @@ func (p *Storage) plan(d *decoder, path string, w *Workload, net *network) plan 
 	if !(p.Reads >= 0 && p.Reads <= 1) {
 		d.fail(path+".reads", "is %v: choose a share, 0 to 1", p.Reads)
 	}
+	if p.Order != "random" && p.Order != "turn" {
+		d.fail(path+".order", "%q is none: choose random or turn", p.Order)
+	}
 	clients, targets := pairs(d, path, "clients", "targets", net, p.Clients, p.Targets)
 	if len(d.errs) > errs {
 		return nil
@@ -170,10 +177,17 @@ func (p *Storage) plan(d *decoder, path string, w *Workload, net *network) plan 
 	block := p.Block.distribution()
 	return &traffic{w: w, make: func(stream func(string) des.Stream) machine {
 		r := newRequests(w, &p.Loop, label, clients, stream)
+		r.inTurn = p.Order == "turn"
 		for i, c := range clients {
 			for _, s := range targets[i] {
-				r.pair(i, Conn{Src: c, Dst: s, Operation: Write, Message: block.largest(), Label: label},
-					Conn{Src: s, Dst: c, Operation: Read, Message: block.largest(), Label: label})
+				both := []Conn{
+					{Src: c, Dst: s, Operation: Write, Message: block.largest(), Label: label},
+					{Src: s, Dst: c, Operation: Read, Message: block.largest(), Label: label},
+				}
+				if p.Reads == 0 {
+					both = both[:1]
+				}
+				r.pair(i, both...)
 			}
 		}
 		r.draw = func(draw *des.Stream, q *ask) {
@@ -197,6 +211,7 @@ type requests struct {
 	label    int
 	service  units.Time
 	answered bool // a request is answered by the second connection of its pair
+	inTurn   bool // a client goes from pair to pair
 
 	conns   []Conn
 	clients []client
@@ -211,6 +226,7 @@ type requests struct {
 type client struct {
 	draw  des.Stream
 	first []int // the first connection of each pair
+	turn  int   // index into first of the next, where they take turns
 	gap   units.Time
 	left  int   // requests to begin; negative is no bound
 	free  int   // of those that may be under way; negative is no bound
@@ -260,10 +276,11 @@ func (r *requests) interval(c *client) units.Time {
 	return max(c.draw.Exp(c.gap), 1)
 }
 
-// pair adds the connections of a client to a server.
-func (r *requests) pair(client int, a, b Conn) {
+// pair adds the connections of a client to a server: two, or the first alone if the
+// second is never used.
+func (r *requests) pair(client int, conns ...Conn) {
 	r.clients[client].first = append(r.clients[client].first, len(r.conns))
-	r.conns = append(r.conns, a, b)
+	r.conns = append(r.conns, conns...)
 }
 
 func (r *requests) connections() []Conn { return r.conns }
@@ -304,7 +321,7 @@ func (r *requests) begin(now units.Time, i int, act *Actions) {
 	}
 	n := r.alloc()
 	q := &r.pool[n]
-	*q = ask{client: i, conn: c.first[c.draw.IntN(len(c.first))], start: now}
+	*q = ask{client: i, conn: c.first[r.pick(c)], start: now}
 	r.draw(&c.draw, q)
 	r.open++
 	act.Begun = append(act.Begun, r.task(q))
@@ -317,6 +334,16 @@ func (r *requests) begin(now units.Time, i int, act *Actions) {
 	if r.loop.Rate > 0 {
 		r.timers.add(now+r.interval(c), i)
 	}
+}
+
+// pick chooses the pair of a client's next request.
+func (r *requests) pick(c *client) int {
+	if !r.inTurn {
+		return c.draw.IntN(len(c.first))
+	}
+	k := c.turn
+	c.turn = (k + 1) % len(c.first)
+	return k
 }
 
 func (r *requests) alloc() int {

@@ -100,7 +100,8 @@ type System struct {
 	Shim   Shim   `yaml:"-"`
 	Host   Host   `yaml:"-"`
 
-	priority int // the most urgent of the workloads'
+	priority int  // the most urgent of the workloads'
+	pathed   bool // the engine has a say in the choice of path
 }
 
 // Fabric is how the switches and links behave.
@@ -230,7 +231,7 @@ type NIC struct {
 	// Where the rate engine runs: `host` is a plain NIC under the pacing shim,
 	// which sees a completion a segment; `offload` is inside the NIC, which sees
 	// every acknowledgement; `auto` is offload for engines that need what
-	// switches report and in reduced NICs, and else host.
+	// switches report or choose paths and in reduced NICs, and else host.
 	Mode string `yaml:"mode" eg:"offload"`
 	// Payload of a full packet, in bytes: 256, 512, 1024, 2048 or 4096, the path
 	// MTUs of InfiniBand, or with `model: reduced` any number from 64 to 65535, for

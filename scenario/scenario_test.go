@@ -104,6 +104,7 @@ func TestErrors(t *testing.T) {
 		{"buffer below a packet", "buffer: 1MiB", "buffer: 100B", "small.yaml:8: fabric.buffer: is 100B"},
 		{"engine refuses its parameters", "t_low: 20us", "beta: 2", "small.yaml:16: systems[0].config.beta: is 2: choose a number above 0 and up to 1"},
 		{"engine needs the NIC", "engine: none", "engine: poseidon\n    override: {nic: {mode: host}}", "systems[1].engine: poseidon needs what switches report"},
+		{"engine chooses paths above the NIC", "engine: none", "engine: swift\n    config: {plb: true}\n    override: {nic: {mode: host}}", "systems[1].config: this swift chooses paths"},
 		{"override of an unknown part", "engine: none", "engine: none\n    override: {topology: {}}", "systems[1].override.topology: there is no such key"},
 		{"override out of range", "engine: none", "engine: none\n    override: {nic: {timeout: 32}}", "small.yaml:19: systems[1].override.nic.timeout: is 32: choose 0 to 31"},
 		{"clock that is none", "name: B", "name: B\n    override: {shim: {clock: sundial}}", `small.yaml:18: systems[1].override.shim.clock: "sundial" is none: choose calibrated, nic or software`},

@@ -13,7 +13,7 @@ import (
 // Offload reports whether the system's engine runs inside the NIC.
 func (s *System) Offload() bool {
 	if s.NIC.Mode == ModeAuto {
-		return s.Reduced() || s.needsSwitches()
+		return s.Reduced() || s.needsSwitches() || s.pathed
 	}
 	return s.NIC.Mode == ModeOffload
 }

@@ -290,6 +290,26 @@ func TestOpenLoopCountsWaiting(t *testing.T) {
 	}
 }
 
+// In turn, with even arrivals, clients go from target to target together, and a target
+// that is the client itself is left out.
+func TestStorageInTurn(t *testing.T) {
+	const us = units.Microsecond
+	p := newPuppet(workload(t, "kind: storage, clients: [h0..h3], targets: [h3, h8, h9], order: turn, reads: 0, block: 1KiB, rate: 100000, arrivals: even, requests: 7"), constant(us))
+	p.run(units.Second)
+	if len(p.begun) != 28 {
+		t.Fatalf("%d requests", len(p.begun))
+	}
+	for i, task := range p.begun {
+		targets := []int{3, 8, 9}
+		if task.Src == 3 {
+			targets = targets[1:]
+		}
+		if k := i / 4; task.Dst != targets[k%len(targets)] || task.Start != units.Time(k+1)*10*us {
+			t.Errorf("request %d from %d to %d at %v", k, task.Src, task.Dst, task.Start)
+		}
+	}
+}
+
 // Poisson arrivals have the rate that is asked for.
 func TestOpenLoopRate(t *testing.T) {
 	p := newPuppet(workload(t, "kind: rpc, clients: [h0, h1], servers: [h8], request: 1B, response: 1B, rate: 1000000, stop: 10ms"), constant(units.Nanosecond))
@@ -377,6 +397,7 @@ func TestTrafficErrors(t *testing.T) {
 		"kind: rpc, response: 1KB":                     "request: it is missing: name a distribution",
 		"kind: rpc, request: 1KB, response: odd":       `response: no size distribution is called "odd"`,
 		"kind: storage, block: 3GiB":                   "block: is 3GiB: choose a size of up to 2GiB",
+		storage + ", order: odd":                       `order: "odd" is none: choose random or turn`,
 		storage + ", reads: 1.5":                       "reads: is 1.5: choose a share",
 		storage + ", operation: send":                  "operation: a workload of kind storage has no use",
 		"kind: all-reduce":                             "size: it is missing",

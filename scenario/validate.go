@@ -207,8 +207,13 @@ func (sys *System) checkEngine(d *decoder, path string, s *Scenario) {
 	}
 	_, lines, _ := racks(s.graph)
 	for _, line := range slices.Compact(slices.Sorted(slices.Values(lines))) {
-		if _, err := sys.NewEngine(cc.Env{LineRate: line, BaseRTT: 10 * units.Microsecond, MTU: units.Bytes(sys.NIC.MTU)}); err != nil {
+		e, err := sys.NewEngine(cc.Env{LineRate: line, BaseRTT: 10 * units.Microsecond, MTU: units.Bytes(sys.NIC.MTU)})
+		if err != nil {
 			d.failEngine(path, sys.Engine, err)
+			return
+		}
+		if _, sys.pathed = e.(cc.Pathed); sys.pathed && !sys.Offload() {
+			d.fail(path, "this %s chooses paths, by a port that a host does not set: set nic.mode to offload", sys.Engine)
 			return
 		}
 	}

@@ -50,6 +50,14 @@ type Config struct {
 	// RetxResetThreshold is how many retransmission timeouts without an
 	// acknowledgement take the window to MinCwnd (Algorithm 1).
 	RetxResetThreshold int `yaml:"retx_reset_threshold" eg:"3"`
+	// PLB has the flow leave a path on which its delay stays above the target: after
+	// PLBIdleRounds round trips in a row when it has nothing under way, after
+	// PLBRounds in any case. A round trip counts if that share of its packets or more,
+	// PLBShare, found the delay above the target.
+	PLB           bool    `yaml:"plb" eg:"true"`
+	PLBShare      float64 `yaml:"plb_share" eg:"0.75"`
+	PLBIdleRounds int     `yaml:"plb_idle_rounds" eg:"2"`
+	PLBRounds     int     `yaml:"plb_rounds" eg:"8"`
 }
 
 // DefaultConfig returns the parameters that docs/engines/swift.md gives the
@@ -60,6 +68,7 @@ func DefaultConfig() Config {
 		FSRange: 100 * units.Microsecond, FSMinCwnd: 0.1, FSMaxCwnd: 100,
 		AI: 1, Beta: 0.8, MaxMDF: 0.5,
 		MinCwnd: 0.01, RetxResetThreshold: 5,
+		PLBShare: 0.5, PLBIdleRounds: 3, PLBRounds: 12,
 	}
 }
 
@@ -97,6 +106,12 @@ func (c Config) Validate() error {
 		return fmt.Errorf("swift: initial_cwnd is %v: choose a positive number of packets, or 0 for what the line rate fills", c.InitialCwnd)
 	case c.RetxResetThreshold < 1:
 		return fmt.Errorf("swift: retx_reset_threshold is %d: choose 1 or more timeouts", c.RetxResetThreshold)
+	case !(c.PLBShare > 0 && c.PLBShare <= 1):
+		return fmt.Errorf("swift: plb_share is %v: choose a share above 0 and up to 1, such as 0.5", c.PLBShare)
+	case c.PLBIdleRounds < 0 || c.PLBIdleRounds > maxRounds:
+		return fmt.Errorf("swift: plb_idle_rounds is %d: choose 1 to %d round trips, or 0 for never", c.PLBIdleRounds, maxRounds)
+	case c.PLBRounds < 0 || c.PLBRounds > maxRounds:
+		return fmt.Errorf("swift: plb_rounds is %d: choose 1 to %d round trips, or 0 for never", c.PLBRounds, maxRounds)
 	}
 	return nil
 }
@@ -106,4 +121,6 @@ const (
 	maxHops = 255
 	// maxSpan keeps targets far from the end of theirs.
 	maxSpan = units.Second
+	// maxRounds is a bound that no network's congestion lasts for.
+	maxRounds = 1 << 20
 )

@@ -24,6 +24,7 @@ type state struct {
 	cwnd.Packets
 	delay units.Time // Packets.RTT for one packet
 	hops  int        // of the forward path
+	above bool       // the latest delay was on the target or above it
 }
 
 // params is a Config made ready, in the units of state.
@@ -65,7 +66,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if r.Most < r.Least {
 		return nil, fmt.Errorf("swift: the largest window (%v packets) is below min_cwnd (%v): set max_cwnd or lower min_cwnd", r.Most, r.Least)
 	}
-	return &engine{
+	e := engine{
 		p: params{
 			target: newTarget(float64(base), float64(c.HopScale), float64(c.FSRange), c.FSMinCwnd, c.FSMaxCwnd),
 			ai:     c.AI,
@@ -73,14 +74,18 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 			packet: env.LineRate.Serialize(env.MTU),
 		},
 		state: state{Packets: cwnd.NewPackets(env, r), delay: env.BaseRTT, hops: c.Hops},
-	}, nil
+	}
+	if c.PLB {
+		return newPathed(e, c), nil
+	}
+	return &e, nil
 }
 
 // OnAck is "On Receiving ACK" of Algorithm 1 (lines 4 to 14). An application-limited
 // flow, and one whose acknowledgement carries no RTT, does not grow.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	e.Observe(a)
-	if a.RTT <= 0 {
+	if e.above = false; a.RTT <= 0 {
 		return e.Answer(false)
 	}
 	e.delay = a.RTT
@@ -93,8 +98,9 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 		e.hops = int(a.Path.N)
 	}
 	delay, target := float64(e.delay), e.p.targetDelay(e.Cwnd, e.hops)
+	e.above = delay >= target
 	switch {
-	case delay >= target:
+	case e.above:
 		if e.MayDecrease(a.Now) {
 			e.Set(e.Cwnd*max(1-float64(e.p.beta*(delay-target))/delay, e.Cut), a.Now) // line 14
 		}

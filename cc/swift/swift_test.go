@@ -41,6 +41,7 @@ func TestConforms(t *testing.T) {
 		"default":         func(*Config) {},
 		"no flow scaling": func(c *Config) { c.FSRange = 0 },
 		"bolder steps":    func(c *Config) { c.AI, c.Beta, c.MaxMDF = 8, 2, 0.9 },
+		"PLB":             func(c *Config) { c.PLB = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := DefaultConfig()
@@ -347,6 +348,9 @@ func TestValidate(t *testing.T) {
 	refuses("swift: max_cwnd .* is below min_cwnd", func(c *Config) { c.MinCwnd, c.MaxCwnd = 2, 1 })
 	refuses("swift: initial_cwnd is .* choose", func(c *Config) { c.InitialCwnd = -1 }, func(c *Config) { c.InitialCwnd = inf })
 	refuses("swift: retx_reset_threshold is .* choose", func(c *Config) { c.RetxResetThreshold = 0 })
+	refuses("swift: plb_share is .* choose", func(c *Config) { c.PLBShare = 0 }, func(c *Config) { c.PLBShare = 1.1 }, func(c *Config) { c.PLBShare = nan })
+	refuses("swift: plb_idle_rounds is .* choose", func(c *Config) { c.PLBIdleRounds = -1 }, func(c *Config) { c.PLBIdleRounds = 2 << 20 })
+	refuses("swift: plb_rounds is .* choose", func(c *Config) { c.PLBRounds = -1 }, func(c *Config) { c.PLBRounds = 2 << 20 })
 	if _, err := New(Config{}, testEnv); err == nil {
 		t.Error("New accepted a configuration that Validate refuses")
 	}

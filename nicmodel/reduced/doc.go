@@ -22,6 +22,9 @@
 // rate is none, and a flow may always have one packet outstanding, unless its
 // window is nothing because it waits for a grant.
 //
+// Where an engine chooses paths (cc.Pathed), the flow's next packet waits until those
+// under way have been acknowledged; acknowledgements go by the path of what they answer.
+//
 // Where receivers have a say (Config.Receiver), one at each host is told of every
 // packet that is placed there; each grant is a packet with the priority of
 // acknowledgements. Where engines choose priorities (Config.Classes), the most

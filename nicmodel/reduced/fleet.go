@@ -277,6 +277,8 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		s.steering = &steering{engine: flow.Congestion.Engine, baseRTT: flow.Congestion.BaseRTT}
 		s.control = s.steering.engine.Control()
 		s.steering.granted, _ = flow.Congestion.Engine.(cc.Granted)
+		s.steering.pathed, _ = flow.Congestion.Engine.(cc.Pathed)
+		s.steering.ownHash = flow.FlowHash
 		s.steering.pace(src.line, f.cfg.MTU, s.control.Rate)
 		s.priority = f.priority(s.control)
 	}

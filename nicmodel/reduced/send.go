@@ -27,6 +27,7 @@ type sender struct {
 	priority    uint8
 	packetFlags fabric.Flags
 	telemetry   telemetry.Kind
+	asked       bool      // the newest packet asked for an acknowledgement
 	steering    *steering // nil without an engine
 
 	id            uint64
@@ -43,6 +44,9 @@ type sender struct {
 type steering struct {
 	engine    cc.Engine
 	granted   cc.Granted // the same, or nil
+	pathed    cc.Pathed  // the same, or nil
+	path      uint32     // that packets go by
+	ownHash   uint32     // the entropy of path 0
 	baseRTT   units.Time
 	scaler    cc.UpdateScaler
 	app       cc.AppLimit
@@ -98,6 +102,9 @@ func (s *sender) ready(now units.Time) bool {
 		return false
 	}
 	out := s.qp.Inflight()
+	if c := s.steering; out > 0 && s.asked && c != nil && c.pathed != nil && c.pathed.Path() != c.path {
+		return false // the next packet goes by another path, when these have come
+	}
 	return out == 0 && s.control.Window > 0 || out+units.Bytes(bytes) <= s.control.Window
 }
 
@@ -112,10 +119,17 @@ func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	d := &l.desc
 	s.qp.BoundInflight(s.control.Window)
+	moves := s.steering != nil && s.steering.pathed != nil && s.qp.Inflight() == 0
 	if !s.ready(now) || !s.qp.NextRequest(now, d) { // the window has shrunk, or the transport waits
 		n.remove(slot)
 		return
 	}
+	if moves {
+		c := s.steering
+		c.path = c.pathed.Path()
+		s.hash = cc.PathHash(c.ownHash, c.path)
+	}
+	s.asked = d.Header.AckReq
 	h := l.Alloc()
 	p := l.Packet(h)
 	op := d.Header.Opcode

@@ -32,6 +32,9 @@ func TestAConfigurationIsChecked(t *testing.T) {
 		"a bad engine": func(c *paced.Config) {
 			c.Engine = func(cc.Env) (cc.Engine, error) { return nil, errors.New("a bad engine") }
 		},
+		"chooses paths": func(c *paced.Config) {
+			c.Engine = func(cc.Env) (cc.Engine, error) { return wanderer{}, nil }
+		},
 	} {
 		c := paced.DefaultConfig()
 		change(&c)
@@ -45,6 +48,11 @@ func TestAConfigurationIsChecked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// wanderer is an engine that has a say in the choice of path.
+type wanderer struct{ cc.Engine }
+
+func (wanderer) Path() uint32 { return 0 }
 
 func TestMistakesGetErrors(t *testing.T) {
 	p := newBench(t, uncalibrated(), nil)

@@ -1,6 +1,7 @@
 package paced
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -104,8 +105,12 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	}
 	// An engine that can't be made is better known now than when the first
 	// queue pair connects.
-	if _, err := s.newEngine(cc.Env{LineRate: 10 * units.Gbps, BaseRTT: c.BaseRTT, MTU: 1024}); err != nil {
+	e, err := s.newEngine(cc.Env{LineRate: 10 * units.Gbps, BaseRTT: c.BaseRTT, MTU: 1024})
+	if err != nil {
 		return nil, err
+	}
+	if _, ok := e.(cc.Pathed); ok {
+		return nil, errors.New("paced: the engine chooses paths, by a port that is the NIC's alone: turn that off (swift: plb), or run the engine in the NIC")
 	}
 	if s.precise, _ = dev.(verbs.PreciseClock); s.precise == nil {
 		s.epoch = units.FromDuration(dev.Now())
