@@ -19,7 +19,12 @@ func poseidon() []*Row {
 		poseidonRampup(),
 		poseidonStability(),
 		poseidonRTT(),
+		poseidonUR(),
+		poseidonURRI(),
+		poseidonBrownfield(),
 		poseidonAblation(),
+		poseidonParams(),
+		poseidonRatioVsDistance(),
 		poseidonRateVsCwnd(),
 	}
 }

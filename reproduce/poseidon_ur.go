@@ -1,0 +1,219 @@
+package reproduce
+
+import (
+	"fmt"
+	"math"
+)
+
+// named is a system and what its figures are called by.
+type named struct{ key, system string }
+
+var urSystems = []named{{"poseidon", "Poseidon"}, {"swift", "Swift"}, {"plb", "Swift with PLB"}, {"hpcc", "HPCC"}}
+
+// opLatency adds the op latency of uniform random traffic: the median, and what one of a
+// thousand exceeds.
+func opLatency(s *Seed, f *Figures, run string, systems []named) {
+	for _, x := range systems {
+		sys := s.System(run, x.system)
+		f.Add(x.key+"_p50_us", float64(sys.Label("ur").FCTP50Us))
+		f.Add(x.key+"_p99_us", float64(sys.Label("ur").FCTP99Us))
+		f.Add(x.key+"_p999_us", sys.CDF("fct", "ur").At(0.999))
+		f.Add(x.key+"_rtt_p50_us", float64(sys.Label("ur").RTTP50Us))
+	}
+}
+
+// opCharts draws the distributions of op latency.
+func opCharts(run string, systems []named) func(*Seed, *Figures) []Chart {
+	return func(s *Seed, _ *Figures) []Chart {
+		c := Chart{Title: "Op latency", X: "latency [us]", Y: "share of ops"}
+		for _, x := range systems {
+			c.Lines = append(c.Lines, s.System(run, x.system).CDF("fct", "ur").Line(x.system))
+		}
+		return []Chart{c}
+	}
+}
+
+const (
+	opNote = "an op is an RDMA Write of 128 KB over a connection that each pair of hosts keeps, with the window that it had; it counts from its arrival at random (Poisson) until its completion is polled. The paper does not say how many flows carry the ops, how they begin, or how they arrive. Switches choose one of eight uplinks by a hash of the connection"
+	// racks is what section 5.4 lets one conclude.
+	racks = "The racks are those in use alone, of 24 hosts as in section 5.5: 3:1 of eight uplinks, of which 960 Gbps are the paper's 60 percent"
+)
+
+func poseidonUR() *Row {
+	return &Row{
+		ID: "poseidon-ur", Runs: []Run{{}}, Seeds: 5, Seconds: 250,
+		Quick:  &Quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 8},
+		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", urSystems) },
+		Charts: opCharts("", urSystems),
+		Checks: []Check{
+			below("median op latency: Poseidon over Swift", "poseidon_p50_us", "swift_p50_us", 0.39),
+			above("99.9th percentile: Swift over Poseidon", "swift_p999_us", "poseidon_p999_us", 14.5),
+		},
+		Scaling: "20 ms are measured after 10. " + racks + ".",
+		Note:    opNote,
+	}
+}
+
+func poseidonURRI() *Row {
+	return &Row{
+		ID: "poseidon-ur-ri", Runs: []Run{{}}, Seeds: 5, Seconds: 900,
+		Quick:  &Quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 20, Unlike: "the incast has not come around yet: connections still have their first windows"},
+		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", urSystems) },
+		Charts: opCharts("", urSystems),
+		Checks: []Check{
+			below("median op latency of UR: Poseidon over Swift with PLB", "poseidon_p50_us", "plb_p50_us", 0.44),
+			above("99.9th percentile: Swift with PLB over Poseidon", "plb_p999_us", "poseidon_p999_us", 41),
+			below("median: Poseidon over HPCC", "poseidon_p50_us", "hpcc_p50_us", 0.49),
+			above("99.9th percentile: HPCC over Poseidon", "hpcc_p999_us", "poseidon_p999_us", 6.25),
+		},
+		Scaling: "21 ms are measured after 42. The incast goes around four hosts of the rack, so that connections have met it five times before: with all 24 that would take 250 ms. " + racks + ", and five more from which 100 hosts send.",
+		Note:    opNote + ". The incast's senders write at one time, 128 KB each, every 2.1 ms; the paper does not say whether they do",
+	}
+}
+
+func poseidonRatioVsDistance() *Row {
+	systems := []named{{"distance", "Poseidon"}, {"ratio", "ratio"}}
+	return &Row{
+		ID: "poseidon-ratio-vs-distance", Runs: []Run{{}}, Seeds: 2, Seconds: 180, Varies: []string{"update"},
+		Quick:  &Quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 10, Unlike: "the incast has not come around yet: connections still have their first windows"},
+		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", systems) },
+		Charts: opCharts("", systems),
+		Checks: []Check{
+			holds("by distance the 99.9th percentile of op latency is lower", func(f *Figures) bool { return f.Get("distance_p999_us") < f.Get("ratio_p999_us") }),
+		},
+		Scaling: "That of poseidon-ur-ri.",
+		Note:    opNote,
+	}
+}
+
+func poseidonBrownfield() *Row {
+	systems := []named{{"full", "Poseidon"}, {"int4", "INT at 4 ToRs"}, {"int2", "INT at 2 ToRs"}, {"swift", "Swift"}}
+	half := func(key, what string) func(*Figures) bool {
+		return func(f *Figures) bool {
+			full := f.Get("swift_"+what) - f.Get("full_"+what)
+			return full > 0 && f.Get("swift_"+what)-f.Get(key+"_"+what) >= full/2
+		}
+	}
+	without := hops{9, 2}
+	with := hops{2, 9}
+	return &Row{
+		ID: "poseidon-brownfield", Seeds: 5, Seconds: 500, Varies: []string{"brownfield"},
+		Runs: []Run{
+			{},
+			{Name: "with", Scenario: "poseidon-brownfield-fairness", Sets: with.sets()},
+			{Name: "without", Scenario: "poseidon-brownfield-fairness", Sets: without.sets()},
+		},
+		Quick: &Quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 15},
+		Read: func(s *Seed, f *Figures) {
+			opLatency(s, f, "", systems)
+			f.Add("victim_with_int_of_fair", float64(s.System("with", "Poseidon").Label("victim").WireGbps)/with.fair())
+			f.Add("victim_without_int_of_fair", float64(s.System("without", "Poseidon").Label("victim").WireGbps)/without.fair())
+		},
+		Charts: opCharts("", systems),
+		Checks: []Check{
+			below("median op latency: INT at 4 ToRs over Swift", "int4_p50_us", "swift_p50_us", none64),
+			below("median op latency: INT at 2 ToRs over Swift", "int2_p50_us", "swift_p50_us", none64),
+			below("99.9th percentile: INT at 4 ToRs over Swift", "int4_p999_us", "swift_p999_us", none64),
+			below("99.9th percentile: INT at 2 ToRs over Swift", "int2_p999_us", "swift_p999_us", none64),
+			holds("INT at 4 ToRs gives half of the full gain or more, at the median", half("int4", "p50_us")),
+			holds("INT at 2 ToRs does", half("int2", "p50_us")),
+			holds("where the bottleneck has telemetry, the victim has its share give or take 15 percent", func(f *Figures) bool { return math.Abs(f.Get("victim_with_int_of_fair")-1) <= 0.15 }),
+			holds("where it has none, the victim has its share or more, but not twice as much", func(f *Figures) bool {
+				return f.Get("victim_without_int_of_fair") >= 0.98 && f.Get("victim_without_int_of_fair") < 2
+			}),
+		},
+		Scaling: "10 ms are measured after 5. " + racks + ".",
+		Note:    opNote + ". The two ToRs are those of the racks that send 960 Gbps; the paper does not say which its are, nor who sends to whom among the four racks: here each rack has one that it exchanges with",
+	}
+}
+
+func poseidonParams() *Row {
+	type setting struct {
+		key   string
+		value float64
+	}
+	name := func(x setting, what string) string { return fmt.Sprintf("%s%g_%s", x.key, x.value, what) }
+	set := func(x setting) string {
+		if x.key == "m" {
+			return fmt.Sprintf("params.m=%g", x.value)
+		}
+		return fmt.Sprintf("params.%s=%gus", x.key, x.value)
+	}
+	var (
+		ps   = []setting{{"p", 10}, {"p", 20}, {"p", 40}, {"p", 80}}
+		ks   = []setting{{"k", 0.25}, {"k", 0.5}, {"k", 1}, {"k", 2}, {"k", 4}}
+		ms   = []setting{{"m", 0.0625}, {"m", 0.125}, {"m", 0.25}, {"m", 0.5}, {"m", 1}}
+		many = manyFlows[3]
+		few  = fewFlows[0]
+	)
+	const link = "tor0->h40"
+	deviationOf := func(x *System) float64 { return math.Sqrt(1/float64(x.JainWindow) - 1) }
+	r := &Row{
+		ID: "poseidon-params", Seconds: 40, Varies: []string{"p", "k", "m"},
+		Quick: &Quick{Sets: []string{"duration=12ms"}, Seconds: 25},
+		Read: func(s *Seed, f *Figures) {
+			for _, x := range ps {
+				sys := s.System(name(x, "many"), "Poseidon")
+				f.Add(name(x, "deviation"), deviationOf(sys))
+				f.Add(name(x, "rtt_us"), float64(sys.RTTAvgUs))
+			}
+			for _, x := range ks {
+				f.Add(name(x, "busy_few"), float64(s.System(name(x, "few"), "Poseidon").Link(link).Busy))
+				f.Add(name(x, "rtt_us"), float64(s.System(name(x, "many"), "Poseidon").RTTAvgUs))
+			}
+			for _, x := range ms {
+				f.Add(name(x, "deviation"), deviationOf(s.System(name(x, "many"), "Poseidon")))
+				f.Add(name(x, "converges_us"), rampsUp(s.System(name(x, "ramp"), "Poseidon")))
+			}
+		},
+		Charts: func(_ *Seed, f *Figures) []Chart {
+			line := func(all []setting, what string) Line {
+				var xs []float64
+				for _, x := range all {
+					xs = append(xs, x.value)
+				}
+				return over(what, f, xs, func(i int) string { return name(all[i], what) })
+			}
+			return []Chart{
+				{Title: "p, 200 flows", X: "p [us]", Y: "deviation", Lines: []Line{line(ps, "deviation")}},
+				{Title: "p, 200 flows", X: "p [us]", Y: axisUs, Lines: []Line{line(ps, "rtt_us")}},
+				{Title: "k, 2 flows", X: "k [us]", Y: "busy share of the link", Lines: []Line{line(ks, "busy_few")}},
+				{Title: "k, 200 flows", X: "k [us]", Y: axisUs, Lines: []Line{line(ks, "rtt_us")}},
+				{Title: "m, 200 flows", X: "m", Y: "deviation", Lines: []Line{line(ms, "deviation")}},
+				{Title: "m, the ramp of figure 17a", X: "m", Y: "time [us]", Lines: []Line{line(ms, "converges_us")}},
+			}
+		},
+		Note: "200 flows and the span of 50us are those of poseidon-stability, few flows are two, the ramp is that of poseidon-rampup; the paper gives none of the values that it tries. The text says that a larger m damps and slows; equation 4, which is implemented, has m multiply each step",
+	}
+	rises := func(all []setting, what string) func(*Figures) bool {
+		first, last := all[0], all[len(all)-1]
+		return func(f *Figures) bool { return f.Get(name(last, what)) > f.Get(name(first, what)) }
+	}
+	falls := func(all []setting, what string) func(*Figures) bool {
+		first, last := all[0], all[len(all)-1]
+		return func(f *Figures) bool { return f.Get(name(last, what)) < f.Get(name(first, what)) }
+	}
+	r.Checks = []Check{
+		holds("the largest p has less variation of rates than the smallest", falls(ps, "deviation")),
+		holds("and longer round trips", rises(ps, "rtt_us")),
+		holds("the smallest k leaves more of the link idle with two flows than the largest", rises(ks, "busy_few")),
+		holds("the largest k has longer round trips", rises(ks, "rtt_us")),
+		holds("the largest m has less variation of rates than the smallest", falls(ms, "deviation")),
+		holds("and converges more slowly", rises(ms, "converges_us")),
+	}
+	stability := func(x setting, what string, c crowd) {
+		r.Runs = append(r.Runs, Run{Name: name(x, what), Sets: append(c.run().Sets, set(x))})
+	}
+	for _, x := range ps {
+		stability(x, "many", many)
+	}
+	for _, x := range ks {
+		stability(x, "many", many)
+		stability(x, "few", few)
+	}
+	for _, x := range ms {
+		stability(x, "many", many)
+		r.Runs = append(r.Runs, Run{Name: name(x, "ramp"), Scenario: "poseidon-params-rampup", Sets: []string{fmt.Sprintf("params.step=%g", x.value)}})
+	}
+	return r
+}
