@@ -62,6 +62,7 @@ func powertcpShort(id string, load int) *Row {
 				f.Add(x.key+"_p50_us", sys.Completion(webShort).At(0.5))
 				f.Add(x.key+"_p99_us", sys.Completion(webShort).At(0.99))
 				f.Add(x.key+"_p999_us", tail(sys, webShort))
+				f.Add(x.key+"_medium_p999_us", tail(sys, webMedium))
 			}
 		},
 		Charts:  sizesChart,
