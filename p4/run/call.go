@@ -1,6 +1,8 @@
 package run
 
 import (
+	"slices"
+
 	"github.com/sluice-rdma/sluice/p4/ast"
 	"github.com/sluice-rdma/sluice/p4/types"
 )
@@ -239,9 +241,8 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 	}
 	defer func() { c.depth-- }()
 	type binding struct {
-		p   place
-		pre act
-		ok  bool
+		p  place
+		ok bool
 	}
 	refs := make([]binding, len(bound))
 	if byRef {
@@ -278,9 +279,9 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 		ok bool
 	}
 	var old []saved
-	var fresh []place
-	for i, b := range bound {
-		fresh = append(fresh, place{})
+	fresh := make([]place, len(bound))
+	for _, i := range argOrder(at, params) {
+		b := bound[i]
 		if b.Expr == nil || isExtern(b.Type) {
 			continue
 		}
@@ -360,6 +361,33 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 		}
 		return r
 	}
+}
+
+// argOrder is the order in which a call's arguments are evaluated and copied out: as they are
+// written (specification, 6.8), then those that are left out.
+func argOrder(at ast.Node, params []*ast.Param) []int {
+	var args []*ast.Arg
+	switch c := at.(type) {
+	case *ast.Call:
+		args = c.Args
+	case *ast.ActionRef:
+		args = c.Args
+	}
+	order := make([]int, 0, len(params))
+	for i, a := range args {
+		if a.Name != "" {
+			i = slices.IndexFunc(params, func(p *ast.Param) bool { return p.Name == a.Name })
+		}
+		if i >= 0 && i < len(params) && !slices.Contains(order, i) {
+			order = append(order, i)
+		}
+	}
+	for i := range params {
+		if !slices.Contains(order, i) {
+			order = append(order, i)
+		}
+	}
+	return order
 }
 
 func isExtern(t types.Type) bool {

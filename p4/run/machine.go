@@ -55,11 +55,10 @@ type objectDef struct {
 
 // An intent is what the program asked of its architecture by extern calls.
 type intent struct {
-	clones     []cloneIntent
-	resubmit   int // list index + 1, 0 none
-	recirc     int
-	truncate   int // bytes, -1 none
-	dropIntent bool
+	clones   []cloneIntent
+	resubmit int // list index + 1, 0 none
+	recirc   int
+	truncate int // bytes, -1 none
 }
 
 type cloneIntent struct {

@@ -99,10 +99,9 @@ type Rate struct {
 
 // meterState is a two rate three color marker (RFC 2698, color-blind).
 type meterState struct {
-	rate      *Rate
-	last      units.Time
-	tc, tp    float64
-	committed bool
+	rate   *Rate
+	last   units.Time
+	tc, tp float64 // tokens
 }
 
 // Colors, as v1model and Tofino number them: Tofino's red is 3.

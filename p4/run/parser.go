@@ -562,7 +562,7 @@ func (c *compiler) packetOut(e *ast.Call) op {
 type emit struct {
 	off, n int
 	wire   wire
-	always bool // no header: a struct's field
+	always bool // no header but a number
 }
 
 // emits lists the headers of t, of which emit writes the valid ones.
@@ -588,7 +588,9 @@ func (c *compiler) emits(at ast.Node, out *[]emit, off int, t types.Type) {
 			c.emits(at, out, off+1+i*size(u.Elem), u.Elem)
 		}
 	default:
-		c.failf(at, "not supported: emit of %s", t)
+		w := wire{varWord: -1}
+		c.check(at, w.add(t, 0))
+		*out = append(*out, emit{off: off, n: size(t), wire: w, always: true})
 	}
 }
 
@@ -602,7 +604,7 @@ func (m *machine) room(n int) {
 func (e *emit) run(m *machine, base int) {
 	at := base + e.off
 	v := m.w[at : at+e.n]
-	if v[0] == 0 {
+	if v[0] == 0 && !e.always {
 		return
 	}
 	m.room(e.wire.bits)

@@ -135,7 +135,6 @@ type Pipeline struct {
 	groups  map[uint16][]Replica
 	mirrors map[uint16]Mirror
 	free    []*Packet
-	work    []*Packet
 	saved   []uint64 // state of the packet before resubmission or recirculation
 }
 

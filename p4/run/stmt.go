@@ -117,12 +117,23 @@ func (c *compiler) assign(s *ast.Assign) op {
 	checked := hasCall(s.Rhs) || hasCall(s.Lhs) || c.inParser
 	pre, dst := c.ref(s.Lhs)
 	as := nonNil(pre)
-	if s.Op == ast.OpNone {
-		if (dst.dyn != nil || dst.plus != nil) && hasCall(s.Rhs) {
-			f, q := c.freeze(dst)
-			as = append(as, f)
-			dst = q
+	if s.Op == ast.OpNone && hasCall(s.Rhs) {
+		// What the call leaves by exit is not assigned.
+		f, q := c.freeze(dst)
+		tmp := c.temp(s.Rhs.Type())
+		as = append(as, nonNil(f)...)
+		as = append(as, c.store(s.Rhs, tmp))
+		eval, cp := acts(as), c.copyTo(q, tmp)
+		return func(m *machine) ctl {
+			eval(m)
+			if m.exit || m.failed {
+				return m.stopped()
+			}
+			cp(m)
+			return goOn
 		}
+	}
+	if s.Op == ast.OpNone {
 		return c.effect(acts(append(as, c.store(s.Rhs, dst))), checked)
 	}
 	f, dst := c.freeze(dst)
