@@ -672,10 +672,6 @@ func selectable(t types.Type) bool {
 // keySet checks a label against the types of the keys.
 func (c *checker) keySet(k *ast.KeySet, ts []types.Type) {
 	k.T = types.DontCare
-	if len(ts) == 0 {
-		c.errorf(k.P, "a label without a key: give the table its key, or remove the entry")
-		return
-	}
 	if len(k.Elems) == 1 && len(ts) != 1 {
 		switch e := k.Elems[0].(type) {
 		case *ast.DontCare:
