@@ -3,7 +3,6 @@ package p4_test
 import (
 	"encoding/binary"
 	"net/netip"
-	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
@@ -157,7 +156,7 @@ func noChecksum(frame []byte) []byte {
 }
 
 // checkICRC fails the test unless a NIC would accept frame.
-func checkICRC(t testing.TB, frame []byte) {
+func checkICRC(t failer, frame []byte) {
 	t.Helper()
 	var f roce.Frame
 	if err := f.ParseEthernet(frame); err != nil {
@@ -166,4 +165,10 @@ func checkICRC(t testing.TB, frame []byte) {
 	if !roce.CheckICRC(f.IP) {
 		t.Fatalf("the ICRC of %x is wrong", frame)
 	}
+}
+
+// failer is a testing.TB or a rapid.T.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
 }

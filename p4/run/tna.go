@@ -275,6 +275,7 @@ func (a *tna) ingress(pl *Pipeline, pk *Packet, v *Verdict) {
 	}
 	// What the deparser left is what the queues hold.
 	m.hold = append(m.hold[:0], m.rest()...)
+	pk.Length += units.Bytes(len(m.hold) - len(pk.buf))
 	pk.buf = append(pk.buf[:0], m.hold...)
 	pk.path = tnaNormal
 	if get(m, g.f.bypass) != 0 {
@@ -365,6 +366,7 @@ func (a *tna) mirrors(pl *Pipeline, pk *Packet, packet []byte, from Instance, v 
 		c.state = state
 		c.buf = append(buf[:0], m.mdata...)
 		c.buf = append(c.buf, body...)
+		c.Length += units.Bytes(len(c.buf) - len(packet))
 		c.path = tnaMirrored
 		c.Instance = from
 		c.Replica = 0
@@ -391,7 +393,7 @@ func (a *tna) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	g.setField(w, egRIDFirst, b2u(pk.Instance == Replicated))
 	g.setField(w, egQueue, uint64(pk.Queue))
 	g.setField(w, egClass, uint64(pk.Class))
-	g.setField(w, egLength, uint64(len(pk.buf)))
+	g.setField(w, egLength, uint64(pk.Length)&mask64(16))
 	g.head(m, nil, pk.buf)
 	if !a.gressRun(pl, g, pk, pk.DequeueTime, v) {
 		return

@@ -1,0 +1,384 @@
+package p4_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+	"pgregory.net/rapid"
+)
+
+// load loads a program of this directory, NAME.p4 or NAME_tna.p4.
+func load(t testing.TB, name string, tna bool, define ...string) *p4.Program {
+	t.Helper()
+	if tna {
+		name += "_tna"
+	}
+	p, err := p4.Load(name+".p4", p4.Options{Define: define})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// one runs a frame through a switch and returns the one that leaves by the pair of its
+// port, or nil if none does.
+func one(t failer, pl *p4.Pipeline, frame []byte, in p4.Intrinsic, v *p4.Verdict) []byte {
+	t.Helper()
+	pl.Process(frame, &in, v)
+	if len(v.Sent) == 0 {
+		return nil
+	}
+	if len(v.Sent) != 1 || v.Sent[0].Port != in.IngressPort^1 {
+		t.Fatalf("%d frames leave for one", len(v.Sent))
+	}
+	return v.Sent[0].Data
+}
+
+func TestPrograms(t *testing.T) {
+	files, err := filepath.Glob("*.p4")
+	if err != nil || len(files) != 2*len(stfFiles) {
+		t.Fatalf("programs: %v, %v", files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file, ".p4")
+		t.Run(name, func(t *testing.T) {
+			p := load(t, name, false)
+			text, err := os.ReadFile(name + ".stf")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := stf.Parse(name+".stf", text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := stf.Run(p, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Packets < 20 {
+				t.Errorf("only %d packets", r.Packets)
+			}
+			for _, f := range r.Failures {
+				t.Errorf("%s.stf:%d: %s", name, f.Line, f.Text)
+			}
+		})
+	}
+}
+
+func clock(tna bool) telemetry.SwitchClock {
+	if tna {
+		return telemetry.TofinoClock
+	}
+	return telemetry.V1ModelClock
+}
+
+// delayPrograms are the programs with a delay tag: form, program, role that puts one on.
+var delayPrograms = []struct {
+	form         telemetry.DelayForm
+	name, insert string
+}{
+	{telemetry.Value, "poseidon_mpd", "insert"},
+	{telemetry.Wide, "csig_mpd", "insert_wide"},
+	{telemetry.Compact, "csig_mpd", "insert_compact"},
+}
+
+// What a program writes is what package telemetry says that a switch writes.
+func TestDelayProgramsQuantise(t *testing.T) {
+	for _, c := range delayPrograms {
+		for _, tna := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v tna=%v", c.form, tna), func(t *testing.T) {
+				pl := load(t, c.name, tna).New()
+				f := telemetry.DefaultDelayFormat(c.form)
+				var v p4.Verdict
+				rapid.Check(t, func(t *rapid.T) {
+					limit := 10 * units.Millisecond
+					if tna {
+						limit = 300 * units.Microsecond
+					}
+					enqueued := units.Time(rapid.Int64Range(0, int64(units.Second)).Draw(t, "enqueued"))
+					waited := units.Time(rapid.OneOf(rapid.Int64Range(0, int64(limit)), rapid.Int64Range(0, int64(10*units.Microsecond))).Draw(t, "waited"))
+					tag := telemetry.DelayTag{
+						Code:    rapid.OneOf(rapid.Uint32Range(0, 40), rapid.Uint32Range(0, f.Form.MaxCode())).Draw(t, "code"),
+						Locator: 3,
+					}
+					if c.form == telemetry.Value {
+						tag.Locator = 0
+					} else {
+						tag.Frozen = rapid.Bool().Draw(t, "frozen")
+					}
+					var back *telemetry.DelayTag
+					if rapid.Bool().Draw(t, "reflects") {
+						back = &telemetry.DelayTag{Code: 2}
+					}
+					ff := frameFields{v6: rapid.Bool().Draw(t, "IPv6"), vlan: rapid.Bool().Draw(t, "VLAN")}
+					in := p4.Intrinsic{IngressPort: 4, IngressTime: enqueued, EnqueueTime: enqueued, DequeueTime: enqueued + waited}
+					frame := f.Append(nil, ff.build(), tag, back)
+					got := one(t, pl, frame, in, &v)
+					f.Raise(frame, f.Quantise(clock(tna).InQueue(enqueued, enqueued+waited)), 0)
+					if !bytes.Equal(got, frame) {
+						t.Fatalf("%x, want %x", got, frame)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestWideBaseStepAndLocator(t *testing.T) {
+	for _, tna := range []bool{false, true} {
+		pl := load(t, "csig_mpd", tna, "WIDE_BASE=4096", "WIDE_STEP_LOG2=9", "WIDE_LOCATOR=0x123", "ETHERTYPE_WIDE=0x9999").New()
+		f := telemetry.DefaultDelayFormat(telemetry.Wide)
+		f.Base, f.Step, f.EtherType = 4096*units.Nanosecond, 512*units.Nanosecond, 0x9999
+		var v p4.Verdict
+		for _, waited := range []units.Time{0, 4 * units.Microsecond, 5 * units.Microsecond, 100 * units.Microsecond, 250 * units.Microsecond} {
+			frame := f.Append(nil, frameFields{}.build(), telemetry.DelayTag{Code: 1, Locator: 9}, nil)
+			got := one(t, pl, frame, p4.Intrinsic{DequeueTime: waited}, &v)
+			f.Raise(frame, f.Quantise(waited), 0x123)
+			if !bytes.Equal(got, frame) {
+				t.Errorf("tna=%v, %v: %x, want %x", tna, waited, got, frame)
+			}
+		}
+	}
+}
+
+// A path of three switches between plain NICs: the first puts telemetry on, the last
+// takes it off, and what arrives is what was sent.
+func TestPlainNICsSeeTheirOwnPackets(t *testing.T) {
+	for _, c := range []struct{ name, insert, strip string }{
+		{"poseidon_mpd", "insert", "strip"},
+		{"csig_mpd", "insert_wide", "strip"},
+		{"csig_mpd", "insert_compact", "strip"},
+		{"int", "source", "sink"},
+	} {
+		for _, tna := range []bool{false, true} {
+			path := []*p4.Pipeline{
+				load(t, c.name, tna, "INGRESS_ROLE="+c.insert).New(),
+				load(t, c.name, tna).New(),
+				load(t, c.name, tna, "EGRESS_ROLE="+c.strip).New(),
+			}
+			var v [3]p4.Verdict
+			rapid.Check(t, func(t *rapid.T) {
+				ff := frameFields{
+					v6: rapid.Bool().Draw(t, "IPv6"), vlan: rapid.Bool().Draw(t, "VLAN"),
+					payload: 4 * rapid.IntRange(1, 60).Draw(t, "words"), psn: units.MakePSN(rapid.Uint32().Draw(t, "PSN")),
+				}
+				sent := ff.build()
+				frame := sent
+				for i, pl := range path {
+					waited := units.Time(rapid.Int64Range(0, int64(100*units.Microsecond)).Draw(t, "waited"))
+					in := p4.Intrinsic{DequeueTime: waited, DequeueDepth: p4.Depth{Packets: 3, Bytes: 3000}}
+					frame = one(t, pl, frame, in, &v[i])
+					if i < 2 && len(frame) == len(sent) {
+						t.Fatalf("%s: no telemetry behind switch %d", c.name, i)
+					}
+				}
+				if !bytes.Equal(frame, sent) {
+					t.Fatalf("%s: %x arrives, want %x", c.name, frame, sent)
+				}
+				checkICRC(t, frame)
+			})
+		}
+	}
+}
+
+func TestINTProgramRecords(t *testing.T) {
+	for _, tna := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tna=%v", tna), func(t *testing.T) {
+			program := load(t, "int", tna, "RATE_CODE=2", "QUEUE_UNITS_PER_PACKET=14")
+			f := telemetry.DefaultINTFormat()
+			rapid.Check(t, func(t *rapid.T) {
+				pl := program.New()
+				var v p4.Verdict
+				hop := telemetry.Hop{Rate: 100 * units.Gbps}
+				for range rapid.IntRange(1, 20).Draw(t, "packets") {
+					ff := frameFields{v6: rapid.Bool().Draw(t, "IPv6"), vlan: rapid.Bool().Draw(t, "VLAN"), payload: 4 * rapid.IntRange(1, 90).Draw(t, "words")}
+					var s shim
+					for range rapid.IntRange(0, telemetry.MaxHops).Draw(t, "hops") {
+						s.hops = append(s.hops, telemetry.HopRecord(rapid.Uint64().Draw(t, "hop")))
+					}
+					s.reflected = rapid.Bool().Draw(t, "reflected")
+					now := hop.Time + units.Time(rapid.Int64Range(0, int64(20*units.Millisecond)).Draw(t, "dt"))
+					packets := rapid.IntRange(0, 6000).Draw(t, "queue")
+					queue := units.Bytes(packets) * 1120
+					hop.Time = now
+					if !tna {
+						hop.Time = now / units.Microsecond * units.Microsecond
+					}
+					hop.QLen = queue
+					if tna && rapid.Bool().Draw(t, "not whole cells") {
+						queue -= min(queue, 79) // a part of a cell counts for one
+					}
+					frame := withINT(ff.build(), s)
+					want := s
+					switch {
+					case s.reflected:
+					case len(s.hops) == telemetry.MaxHops:
+						want.overflow = true
+					default:
+						want.hops = append(want.hops, f.Record(hop))
+					}
+					in := p4.Intrinsic{DequeueTime: now, DequeueDepth: p4.Depth{Packets: packets, Bytes: queue}}
+					got := one(t, pl, frame, in, &v)
+					if w := withINT(ff.build(), want); !bytes.Equal(got, w) {
+						t.Fatalf("%x, want %x", got, w)
+					}
+					hop.TxBytes += units.Bytes(len(got))
+					hop.Time = now
+				}
+			})
+		})
+	}
+}
+
+// The reader gets back what a switch measured, over wraps of every field.
+func TestHopReaderReadsTheProgram(t *testing.T) {
+	pl := load(t, "int", true, "RATE_CODE=2", "INGRESS_ROLE=source").New()
+	f := telemetry.DefaultINTFormat()
+	var r telemetry.HopReader
+	var v p4.Verdict
+	var s, first telemetry.Stack
+	var now units.Time
+	var sent units.Bytes
+	for i := range 3000 {
+		now += units.Time(i%7) * units.Microsecond
+		frame := frameFields{payload: 128}.build()
+		// The frame counts for 60 KB, so that the bytes wrap.
+		in := p4.Intrinsic{DequeueTime: now, DequeueDepth: p4.Depth{Bytes: units.Bytes(i * 80)}, Length: 60000}
+		got := one(t, pl, frame, in, &v)
+		view, rest, err := telemetry.ParseINT(got[udpOffset(got)+roce.UDPBytes:])
+		if err != nil || len(rest) != len(frame)-udpOffset(frame)-roce.UDPBytes {
+			t.Fatalf("packet %d: %v", i, err)
+		}
+		if ok := r.Read(&f, view, now+5*units.Microsecond, &s); ok != (i > 0) {
+			t.Fatalf("packet %d: %v", i, ok)
+		}
+		if i == 0 {
+			first = s
+		}
+		h := s.Hops[0]
+		if h.Time-first.Hops[0].Time != now || h.QLen != units.Bytes(i*80) || h.TxBytes-first.Hops[0].TxBytes != sent/128*128 {
+			t.Fatalf("packet %d: %+v at %v with %v sent", i, h, now, sent)
+		}
+		sent += in.Length + units.Bytes(len(got)-len(frame))
+	}
+	if sent < telemetry.HopTxWrap {
+		t.Errorf("only %v were sent", sent)
+	}
+}
+
+func TestEINProgramIsTheModel(t *testing.T) {
+	const window, highWater = 5, 40 * units.KiB
+	for _, tna := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tna=%v", tna), func(t *testing.T) {
+			define := []string{"EIN_WINDOW=5", "EIN_HIGH_WATER=512", "QUEUE_UNITS_PER_PACKET=14", "EIN_THRESHOLD=25000", "EIN_RATE=rate_100g"}
+			rule := telemetry.V1ModelIncast(window, 25*units.Gbps, highWater, 2*units.Microsecond)
+			if tna {
+				rule, _ = telemetry.TofinoIncast(window, 100*units.Gbps, highWater, 1024*units.Nanosecond)
+				define = append(define, "EIN_MAX_GAP=1024")
+			} else {
+				define = append(define, "EIN_MAX_GAP=2")
+			}
+			program := load(t, "ein", tna, define...)
+			var on, off int
+			rapid.Check(t, func(t *rapid.T) {
+				pl := program.New()
+				var v p4.Verdict
+				var model telemetry.Incast
+				var now units.Time
+				packets := 0
+				for range rapid.IntRange(1, 100).Draw(t, "dequeues") {
+					now += units.Time(rapid.OneOf(rapid.Int64Range(0, int64(200*units.Nanosecond)), rapid.Int64Range(0, int64(5*units.Microsecond))).Draw(t, "dt"))
+					packets = max(0, packets+rapid.IntRange(-6, 8).Draw(t, "change"))
+					in := p4.Intrinsic{DequeueTime: now, DequeueDepth: p4.Depth{Packets: packets, Bytes: units.Bytes(packets) * 1120}}
+					frame := frameFields{v6: rapid.Bool().Draw(t, "IPv6")}.build()
+					got := one(t, pl, frame, in, &v)
+					ticks := uint64(now / units.Nanosecond)
+					if !tna {
+						ticks = uint64(now / units.Microsecond)
+					}
+					want := model.Dequeue(&rule, ticks, uint64(packets)*14)
+					bth := got[udpOffset(got)+roce.UDPBytes:]
+					if (telemetry.EINBits(bth) == telemetry.EIN) != want {
+						t.Fatalf("at %v with %d packets queued: EIN is %v, want %v", now, packets, !want, want)
+					}
+					if want {
+						on++
+					} else {
+						off++
+					}
+					checkICRC(t, got)
+				}
+			})
+			if on < 100 || off < 100 {
+				t.Errorf("%d packets with EIN and %d without: too few to tell", on, off)
+			}
+		})
+	}
+}
+
+// A frame that has no telemetry leaves as it came, whatever it is, if no port has a role.
+func FuzzPrograms(f *testing.F) {
+	var pipelines []*p4.Pipeline
+	for name := range stfFiles {
+		for _, tna := range []bool{false, true} {
+			pipelines = append(pipelines, load(f, name, tna).New(), load(f, name, tna, rolesOf(name)...).New())
+		}
+	}
+	f.Add(frameFields{}.build())
+	f.Add(frameFields{v6: true, vlan: true, udpSum: true}.build())
+	f.Add(withINT(frameFields{vlan: true}.build(), shim{hops: make([]telemetry.HopRecord, 8), overflow: true}))
+	for _, form := range []telemetry.DelayForm{telemetry.Wide, telemetry.Compact, telemetry.Value} {
+		df := telemetry.DefaultDelayFormat(form)
+		f.Add(df.Append(nil, frameFields{}.build(), telemetry.DelayTag{Code: 1}, &telemetry.DelayTag{Code: 2}))
+	}
+	f.Add([]byte{1, 2, 3})
+	var v p4.Verdict
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		if len(frame) > 2000 {
+			return
+		}
+		for i, pl := range pipelines {
+			in := p4.Intrinsic{DequeueTime: 7 * units.Microsecond}
+			pl.Process(frame, &in, &v)
+			if i%2 == 0 && !mayChange(frame) && len(v.Sent) == 1 && !bytes.Equal(v.Sent[0].Data, frame) {
+				t.Fatalf("%s: %x became %x", pl.Program().Architecture(), frame, v.Sent[0].Data)
+			}
+			if len(v.Sent) > 1 || pl.Program().Architecture() == "v1model" && len(v.Sent) != 1 {
+				t.Fatalf("%d frames leave for %x", len(v.Sent), frame)
+			}
+		}
+	})
+}
+
+func rolesOf(name string) []string {
+	switch name {
+	case "poseidon_mpd":
+		return []string{"INGRESS_ROLE=insert", "EGRESS_ROLE=strip"}
+	case "csig_mpd":
+		return []string{"INGRESS_ROLE=insert_wide", "EGRESS_ROLE=strip"}
+	case "int":
+		return []string{"INGRESS_ROLE=source", "EGRESS_ROLE=sink"}
+	}
+	return []string{"EIN_THRESHOLD=0"}
+}
+
+// mayChange reports whether the bytes of a telemetry's EtherType or port stand
+// anywhere in frame.
+func mayChange(frame []byte) bool {
+	for _, v := range []uint16{telemetry.EtherTypeWide, telemetry.EtherTypeCompact, telemetry.INTPort} {
+		if bytes.Contains(frame, binary.BigEndian.AppendUint16(nil, v)) {
+			return true
+		}
+	}
+	return false
+}
