@@ -23,6 +23,7 @@ type oracle struct {
 	links    []fabric.LinkID
 	paths    [][]int
 	flows    []*flow
+	every    units.Time
 	due      bool // an evRates is pending
 	computed int
 }
@@ -34,9 +35,13 @@ type directed struct {
 	rate     units.Rate
 }
 
-// ratesEvery bounds how often rates are computed: changes that come within it of
-// the last time wait for its end. In it a link of 100 Gbps carries three packets.
-const ratesEvery = units.Microsecond
+// Rates are computed once in ratesEvery at most, or in what the fastest link takes for
+// ratesPackets full packets if that is longer: changes that come within it of the last
+// time wait for its end.
+const (
+	ratesEvery   = units.Microsecond
+	ratesPackets = 3
+)
 
 func (s *simulation) newOracle() *oracle {
 	topo := s.net.Topology()
@@ -47,6 +52,11 @@ func (s *simulation) newOracle() *oracle {
 		o.wire[i] = float64(l.Rate) * float64(mtu) / float64(s.dataFrame(mtu)+l.Framing.Bytes())
 	}
 	framing := topo.Link(0).Framing.Bytes()
+	fastest := topo.Link(0).Rate
+	for i := range o.wire {
+		fastest = max(fastest, topo.Link(fabric.LinkID(i)).Rate)
+	}
+	o.every = max(ratesEvery, ratesPackets*fastest.Serialize(s.dataFrame(mtu)+framing))
 	ack := nicmodel.FrameBytes(ib.Acknowledge, 0) + framing
 	o.ackShare = float64(ack) / float64(s.dataFrame(mtu)+framing) / float64(s.sys.NIC.AckEvery)
 	return o
@@ -59,7 +69,7 @@ func (o *oracle) changed() {
 	}
 	o.due = true
 	s := o.sim
-	s.engine.Schedule((s.engine.Now()/ratesEvery+1)*ratesEvery, &s.src, s.id, evRates, 0)
+	s.engine.Schedule((s.engine.Now()/o.every+1)*o.every, &s.src, s.id, evRates, 0)
 }
 
 // rates computes the rates and has the NICs keep to them. What acknowledgements
