@@ -58,8 +58,8 @@ func overLoads(f *Figures, name string, of func(load int) float64) {
 
 func pulserFCT() *Row {
 	r := &Row{
-		ID: "pulser-fct", Seeds: 5, Seconds: 460,
-		Quick:   &Quick{Sets: pulserInSmall, Seconds: 45},
+		ID: "pulser-fct", Seeds: 5, Seconds: 350,
+		Quick:   &Quick{Sets: pulserInSmall, Seconds: 30},
 		Scaling: pulserScaling, Note: pulserNote,
 	}
 	for _, load := range pulserLoads {
@@ -123,8 +123,8 @@ func pulserByLoad(title, y, what string, f *Figures) Chart {
 
 func pulserThroughput() *Row {
 	r := &Row{
-		ID: "pulser-throughput", Seeds: 5, Seconds: 460,
-		Quick:   &Quick{Sets: pulserInSmall, Seconds: 45},
+		ID: "pulser-throughput", Seeds: 5, Seconds: 350,
+		Quick:   &Quick{Sets: pulserInSmall, Seconds: 30},
 		Scaling: pulserScaling,
 		Note:    "the paper does not say how it takes the throughput of long flows: here 1 MB over their mean completion time. " + pulserNote,
 	}
@@ -205,8 +205,8 @@ func leastOver(c Curve, span float64) float64 {
 func pulserDegree() *Row {
 	degrees, loads := []int{24, 32, 40}, []int{60, 80}
 	r := &Row{
-		ID: "pulser-degree", Seeds: 5, Seconds: 400,
-		Quick:   &Quick{Sets: pulserInSmall, Seconds: 45},
+		ID: "pulser-degree", Seeds: 5, Seconds: 420,
+		Quick:   &Quick{Sets: pulserInSmall, Seconds: 35},
 		Scaling: pulserScaling, Note: pulserNote,
 	}
 	name := func(load, degree int, system string) string {
