@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -79,6 +80,7 @@ func (p *Port) egress() plane.PortConfig {
 type Config struct {
 	// Ports are numbered from 0 in this order, which is how a program knows them.
 	Ports []Port
-
-	program plane.Program
+	// Pipeline is the P4 program with its tables' entries; nil for a learning
+	// bridge. It belongs to the switch until Run returns.
+	Pipeline *p4.Pipeline
 }

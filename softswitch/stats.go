@@ -32,10 +32,10 @@ type PortStats struct {
 	TxErrors  uint64  `json:"tx_errors"` // that the kernel did not take
 	Marked    uint64  `json:"ecn_marked"`
 
-	QueueBytes      units.Bytes `json:"queue_bytes"` // now
-	QueuePackets    int         `json:"queue_packets"`
-	MaxQueueBytes   units.Bytes `json:"queue_max_bytes"`
-	MaxQueuePackets int         `json:"queue_max_packets"`
+	QueueBytes      int64 `json:"queue_bytes"` // now
+	QueuePackets    int   `json:"queue_packets"`
+	MaxQueueBytes   int64 `json:"queue_max_bytes"`
+	MaxQueuePackets int   `json:"queue_max_packets"`
 
 	// Of the packets that left: the time in the queue.
 	DelayMeanUs float64 `json:"delay_mean_us"`
@@ -50,7 +50,7 @@ func portStats(name string, rate units.Rate, core *plane.Switch, i int) PortStat
 	p := PortStats{
 		Name: name, RateGbps: rate.Gbps(),
 		RxPackets: c.RxPackets, RxBytes: c.RxBytes, TxPackets: c.TxPackets, TxBytes: c.TxBytes, Drops: c.Drops, Marked: c.Marked,
-		QueueBytes: c.Depth.Bytes, QueuePackets: c.Depth.Packets, MaxQueueBytes: c.MaxDepth.Bytes, MaxQueuePackets: c.MaxDepth.Packets,
+		QueueBytes: int64(c.Depth.Bytes), QueuePackets: c.Depth.Packets, MaxQueueBytes: int64(c.MaxDepth.Bytes), MaxQueuePackets: c.MaxDepth.Packets,
 	}
 	if d.TotalCount() > 0 {
 		p.DelayMeanUs, p.DelayMaxUs = us(d.Mean()), us(float64(d.Max()))

@@ -50,7 +50,10 @@ func Open(cfg Config) (*Switch, error) {
 		s.closeSockets()
 		return nil, err
 	}
-	pc := plane.Config{Program: cfg.program}
+	var pc plane.Config
+	if cfg.Pipeline != nil {
+		pc.Program = &pipeline{Pipeline: cfg.Pipeline}
+	}
 	seen := map[string]bool{}
 	for i := range cfg.Ports {
 		p := &cfg.Ports[i]

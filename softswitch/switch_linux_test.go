@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -155,8 +156,8 @@ func TestRateAndBuffer(t *testing.T) {
 	if o.TxBytes > limit+1500 || o.TxPackets < 20 {
 		t.Errorf("%d bytes left in %.3f s: the rate allows %d", o.TxBytes, s.Seconds, limit)
 	}
-	if o.MaxQueueBytes > p[1].Buffer {
-		t.Errorf("the queue was %v long, with a buffer of %v", o.MaxQueueBytes, p[1].Buffer)
+	if o.MaxQueueBytes > int64(p[1].Buffer) {
+		t.Errorf("the queue was %d bytes long, with a buffer of %v", o.MaxQueueBytes, p[1].Buffer)
 	}
 	if count > 4000 && o.Drops+s.Ports[0].Missed == 0 {
 		t.Errorf("nothing was dropped of %d packets: %+v", count, o)
@@ -180,6 +181,88 @@ func TestOpenErrors(t *testing.T) {
 			if _, err := Open(Config{Ports: c}); err == nil || !bytes.Contains([]byte(err.Error()), []byte(want)) {
 				t.Errorf("%q: %v", want, err)
 			}
+		})
+	}
+}
+
+// injected opens a switch of two ports, which nobody runs, and sockets on its hosts'
+// ends.
+func injected(t testing.TB, program bool) (sw *Switch, hosts [2]*socket) {
+	t.Helper()
+	p := ports(2)
+	w := newWorld(t, p)
+	cfg := Config{Ports: p}
+	if program {
+		prog, err := p4.Load("../p4/csig_mpd.p4", p4.Options{})
+		must(t, err)
+		cfg.Pipeline = prog.New()
+	}
+	var err error
+	inside(t, w.home, func() { sw, err = Open(cfg) })
+	must(t, err)
+	t.Cleanup(func() { must(t, sw.Close()) })
+	for i := range hosts {
+		w.in(t, i, func() { hosts[i], err = openSocket("eth0") })
+		must(t, err)
+		t.Cleanup(func() { _ = unix.Close(hosts[i].fd) })
+	}
+	return sw, hosts
+}
+
+// inject sends a batch of copies of a frame.
+func inject(t testing.TB, from *socket, b []byte) (send func()) {
+	t.Helper()
+	core, err := plane.New(plane.Config{Ports: []plane.PortConfig{{Buffer: 1, Packets: 1}, {Buffer: units.MiB, Packets: batch}}, Frame: 2000})
+	must(t, err)
+	for i := range batch {
+		core.Receive(0, 0, b)
+		core.Advance(0)
+		from.out.packets[i] = core.Next(0, 1)
+	}
+	return func() { from.send(batch) }
+}
+
+func TestTurnAllocatesNothing(t *testing.T) {
+	for _, program := range []bool{false, true} {
+		sw, hosts := injected(t, program)
+		send := inject(t, hosts[0], tagged(1024))
+		turn := func() {
+			send()
+			sw.turn()
+			hosts[1].receive()
+		}
+		for range 10 {
+			turn()
+		}
+		before := sw.core.Counters(1).TxPackets
+		if n := testing.AllocsPerRun(100, turn); n > 0 {
+			t.Errorf("program %v: %v allocations a batch", program, n)
+		}
+		if n := sw.core.Counters(1).TxPackets - before; n < 50*batch {
+			t.Errorf("program %v: %d packets came through", program, n)
+		}
+	}
+}
+
+// BenchmarkTurn is what the switch takes for a packet, with its system calls, from one
+// virtual interface to another; what those do beyond it is in the time too.
+func BenchmarkTurn(b *testing.B) {
+	for name, program := range map[string]bool{"bridge": false, "csig_mpd": true} {
+		b.Run(name, func(b *testing.B) {
+			sw, hosts := injected(b, program)
+			send := inject(b, hosts[0], tagged(1024))
+			var spent time.Duration
+			b.ReportAllocs()
+			for b.Loop() {
+				send()
+				begin := time.Now()
+				sw.turn()
+				spent += time.Since(begin)
+				hosts[1].receive()
+			}
+			n := float64(sw.core.Counters(1).TxPackets)
+			b.ReportMetric(n/spent.Seconds(), "packets/s")
+			b.ReportMetric(float64(spent.Nanoseconds())/n, "ns/packet")
 		})
 	}
 }

@@ -22,7 +22,8 @@ func must(t testing.TB, err error) {
 }
 
 // world is a switch in a network namespace, and hosts in others, each behind a port
-// p0, p1, ... by its interface eth0, with the addresses 10.11.0.1, fd11::1 and so on.
+// p0, p1, ... by its interface eth0, with the addresses 10.11.0.1, fd11::1 and
+// 02:00:00:00:00:01, and so on.
 type world struct {
 	home  netns.NsHandle
 	hosts []netns.NsHandle
@@ -88,6 +89,7 @@ func newWorld(t testing.TB, ports []Port) *world {
 			v, err := netlink.LinkByName("eth0")
 			must(t, err)
 			must(t, netlink.LinkSetIP6AddrGenMode(v, nl.IN6_ADDR_GEN_MODE_NONE))
+			must(t, netlink.LinkSetHardwareAddr(v, []byte{2, 0, 0, 0, 0, byte(i + 1)}))
 			for _, text := range []string{fmt.Sprintf("10.11.0.%d/24", i+1), fmt.Sprintf("fd11::%d/64", i+1)} {
 				a, err := netlink.ParseAddr(text)
 				must(t, err)
