@@ -78,7 +78,7 @@ func packet(program string, payload int) []byte {
 func programSwitch(t testing.TB, p *p4.Pipeline) *plane.Switch {
 	t.Helper()
 	c := plane.Config{Frame: 2000, Program: &pipeline{Pipeline: p}}
-	for range 3 {
+	for range 4 {
 		c.Ports = append(c.Ports, plane.PortConfig{Buffer: plane.DefaultBuffer, Packets: 100})
 	}
 	c.Ports[2].Rate = units.Gbps
@@ -89,29 +89,34 @@ func programSwitch(t testing.TB, p *p4.Pipeline) *plane.Switch {
 	return s
 }
 
-// The program sees how long a packet was in its port's queue, and writes that into
-// its tag.
+// The program sees how long a packet was in its port's queue, in its architecture's
+// clock, and writes that into its tag.
 func TestProgramSeesTheQueue(t *testing.T) {
-	s := programSwitch(t, program(t, "csig_mpd.p4"))
-	b := tagged(1024)
-	for range 5 {
-		s.Receive(0, 0, b)
-	}
-	f := telemetry.DefaultDelayFormat(telemetry.Wide)
-	lasts := units.Gbps.Serialize(units.Bytes(len(b)))
-	s.Advance(units.Second)
-	for i := range units.Time(5) {
-		p := s.Next(units.Second, 2)
-		if p == nil {
-			t.Fatalf("%d packets came out", i)
+	for name, tick := range map[string]units.Time{"csig_mpd.p4": units.Microsecond, "csig_mpd_tna.p4": units.Nanosecond} {
+		prog, err := p4.Load("../p4/"+name, p4.Options{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		tags, ok := f.Find(p.Bytes())
-		got := f.Delay(tags.Forward.Code)
-		want := i * lasts / units.Microsecond * units.Microsecond // v1model's clock ticks so
-		if !ok || got < want-units.Microsecond || got > want+units.Microsecond {
-			t.Errorf("packet %d says %v, was in the queue for %v", i, got, i*lasts)
+		s := programSwitch(t, prog.New())
+		b := tagged(1024)
+		for range 5 {
+			s.Receive(0, 3, b) // whose pair is port 2
 		}
-		s.Free(p)
+		f := telemetry.DefaultDelayFormat(telemetry.Wide)
+		lasts := units.Gbps.Serialize(units.Bytes(len(b)))
+		s.Advance(units.Second)
+		for i := range units.Time(5) {
+			p := s.Next(units.Second, 2)
+			if p == nil {
+				t.Fatalf("%s: %d packets came out", name, i)
+			}
+			tags, ok := f.Find(p.Bytes())
+			got := f.Delay(tags.Forward.Code)
+			if !ok || got < i*lasts-tick || got > i*lasts+tick {
+				t.Errorf("%s: packet %d says %v, was in the queue for %v", name, i, got, i*lasts)
+			}
+			s.Free(p)
+		}
 	}
 }
 

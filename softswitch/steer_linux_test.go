@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc/powertcp"
 	"github.com/sluice-rdma/sluice/cc/pulser"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -372,6 +373,65 @@ func TestPulser(t *testing.T) {
 	for i, f := range flows {
 		if f.told.Load() == 0 {
 			t.Errorf("sender %d has had no notice in %d acknowledgements", i, f.acks.Load())
+		}
+	}
+}
+
+// A sender that wants telemetry and a receiver that knows nothing of it, behind a port
+// that takes it off: what is written arrives, with good ICRCs, over IPv4 and IPv6.
+func TestPlainPeer(t *testing.T) {
+	for name, options := range map[string]string{"csig_mpd.p4": "csig-wide", "poseidon_mpd.p4": "poseidon", "int.p4": "int"} {
+		role := "EGRESS_ROLE=strip"
+		if name == "int.p4" {
+			role = "EGRESS_ROLE=sink"
+		}
+		p := ports(2)
+		w := newWorld(t, p)
+		prog, err := p4.Load("../p4/"+name, p4.Options{Define: []string{role, "RATE_CODE=0"}})
+		must(t, err)
+		w.start(t, Config{Ports: p, Pipeline: prog.New()})
+		var ends [2]*peer
+		for i, o := range []string{"?mode=packet&telemetry=" + options, ""} {
+			w.in(t, i, func() {
+				dev, err := verbs.Open("soft:eth0" + o)
+				must(t, err)
+				ends[i] = newPeer(t, dev, 2)
+			})
+		}
+		for gid := range 2 {
+			var at [2]verbs.Endpoint
+			for i := range ends {
+				at[i] = ends[i].endpoint(t, gid)
+				at[i].GID, err = ends[i].dev.GID(1, gid)
+				must(t, err)
+			}
+			rc := verbs.DefaultRC()
+			rc.Timeout = 16
+			must(t, verbs.ConnectRC(ends[0].qps[gid], at[0], at[1], rc))
+			must(t, verbs.ConnectRC(ends[1].qps[gid], at[1], at[0], rc))
+			for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
+				_, err := ends[0].qps[gid].PostSend([]verbs.SendWR{{
+					Opcode: op, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(ends[0].mr, 0, message)},
+					RemoteAddr: ends[1].mr.Addr(), RKey: ends[1].mr.RKey(),
+				}})
+				must(t, err)
+				var wc [1]verbs.WC
+				n, err := verbs.Drain(ends[0].dev, ends[0].cq, wc[:], 30*time.Second)
+				if n != 1 || err != nil || wc[0].Status != ib.WCSuccess {
+					t.Fatalf("%s, %v, %v: %d completions, %v, %v", name, at[0].GID, op, n, err, wc[0].Status)
+				}
+				var got verbs.Telemetry
+				if ends[0].qps[gid].(verbs.TelemetryQP).CompletionTelemetry(&wc[0], &got) {
+					t.Errorf("%s: a peer that returns nothing reports %+v", name, got)
+				}
+			}
+		}
+		for i, e := range ends {
+			c := e.dev.(interface{ Counters() map[string]uint64 }).Counters()
+			if c["rx_icrc_encapsulated"]+c["rx_malformed"] > 0 {
+				t.Errorf("%s: end %d: %v", name, i, c)
+			}
+			must(t, e.close())
 		}
 	}
 }

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// interrupter interrupts the program when it says that it can be.
+type interrupter struct {
+	bytes.Buffer
+	done bool
+}
+
+func (w *interrupter) Write(b []byte) (int, error) {
+	n, err := w.Buffer.Write(b)
+	if !w.done && strings.Contains(w.String(), "end with ctrl-c\n") {
+		w.done = true
+		err = errors.Join(err, syscall.Kill(os.Getpid(), syscall.SIGINT))
+	}
+	return n, err
+}
+
+// A switch between two interfaces runs until it is interrupted, or for as long as it
+// was told, and sums up.
+func TestSwitchEnds(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	was, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(netns.Set(was), was.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	own, err := netns.New()
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		t.Skipf("no network namespaces here: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = own.Close() }()
+	for _, name := range []string{"a", "b"} {
+		pair := netlink.NewVeth(netlink.NewLinkAttrs())
+		pair.Name, pair.PeerName = name, name+"end"
+		if err := netlink.LinkAdd(pair); errors.Is(err, unix.EOPNOTSUPP) {
+			t.Skipf("no virtual interfaces here: %v", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, end := range []string{name, name + "end"} {
+			l, err := netlink.LinkByName(end)
+			if err == nil {
+				err = netlink.LinkSetUp(l)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	program := []string{"--program", "../p4/csig_mpd.p4"}
+	for name, args := range map[string][]string{"bridge": nil, "program": program} {
+		var out interrupter
+		var failed bytes.Buffer
+		args = append([]string{"switch", "--port", "a", "--port", "b:rate=1Gbps"}, args...)
+		if status := run(args, &out, &failed); status != exitOK || !out.done {
+			t.Errorf("%s: status %d, %s", name, status, failed.String())
+		}
+		for _, want := range []string{"2 ports, ", "rx packets", "\n     b"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: there is no %q in\n%s", name, want, out.String())
+			}
+		}
+		var lines bytes.Buffer
+		args = append(args, "--json", "--duration", "200ms", "--stats-interval", "50ms")
+		if status := run(args, &lines, &failed); status != exitOK {
+			t.Errorf("%s: status %d, %s", name, status, failed.String())
+		}
+		final := 0
+		d := json.NewDecoder(&lines)
+		for d.More() {
+			var doc switchDocument
+			if err := d.Decode(&doc); err != nil {
+				t.Fatal(err)
+			}
+			if doc.Final {
+				final++
+			}
+			if len(doc.Ports) != 2 || doc.Ports[1].RateGbps != 1 {
+				t.Errorf("%s: %+v", name, doc)
+			}
+		}
+		if final != 1 {
+			t.Errorf("%s: %d documents are final", name, final)
+		}
+	}
+}
