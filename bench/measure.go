@@ -387,6 +387,9 @@ func (m *measurement) finish() {
 			m.sim.fail(err)
 		}
 	}
+	if err := m.sim.programs.err(); err != nil {
+		m.sim.fail(err)
+	}
 	if err := m.sim.audit(); err != nil {
 		m.sim.fail(err)
 	}

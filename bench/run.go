@@ -53,6 +53,9 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	sys := s.Systems[i]
 	// What the model can't be built from, the scenario says.
 	refuse := func(err error) (*System, units.Time, error) {
+		if k := (keyError{}); errors.As(err, &k) {
+			return nil, 0, s.Errorf(k.key, "%s: %v", sys.Name, k.err)
+		}
 		return nil, 0, s.Errorf(fmt.Sprintf("systems[%d]", i), "%s: %v", sys.Name, err)
 	}
 	overhead, err := idleOverhead(sys, s.Topology.HostRate)

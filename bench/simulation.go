@@ -18,14 +18,15 @@ import (
 // host at each port, or with a fleet of reduced NICs, and the flows under way.
 // Hosts are driven by events; there is no goroutine.
 type simulation struct {
-	sys    *scenario.System
-	seed   uint64
-	engine *des.Engine
-	net    *fabric.Network
-	hosts  []*host // with staged NICs
-	fleet  *fleet  // of reduced NICs, or nil
-	id     des.NodeID
-	src    des.Source
+	sys      *scenario.System
+	seed     uint64
+	engine   *des.Engine
+	net      *fabric.Network
+	hosts    []*host   // with staged NICs
+	fleet    *fleet    // of reduced NICs, or nil
+	programs *programs // of switches, or nil
+	id       des.NodeID
+	src      des.Source
 
 	baseRTT  units.Time // of a full packet over the longest path, NICs included
 	flows    func() (scenario.Flow, bool)
@@ -58,7 +59,12 @@ const (
 
 func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*simulation, error) {
 	e := des.New()
-	net, err := fabric.New(e, graph, sys.FabricConfig(), seed)
+	network := sys.FabricConfig()
+	programs, err := addPrograms(sys, graph, &network)
+	if err != nil {
+		return nil, err
+	}
+	net, err := fabric.New(e, graph, network, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +72,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &simulation{sys: sys, seed: seed, engine: e, net: net, src: e.NewSource()}
+	s := &simulation{sys: sys, programs: programs, seed: seed, engine: e, net: net, src: e.NewSource()}
 	s.id = e.AddHandler(s)
 	// The latencies of reduced NICs are the network's.
 	s.baseRTT = net.MaxBaseRTT(s.dataFrame(sys.NIC.MTU), s.ackFrame())
@@ -84,6 +90,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*
 func (s *simulation) addHosts(cfg nicmodel.Config) error {
 	world := simverbs.NewWorld(s.engine, s.net)
 	frames := nicmodel.NewFrames(s.net)
+	s.programs.transport(frames)
 	for h := range s.net.Topology().Hosts() {
 		nic, err := nicmodel.New(s.engine, s.net, frames, h, s.net.LineRate(h), cfg)
 		if err != nil {

@@ -3,6 +3,7 @@ package fabric
 import (
 	"math"
 
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -20,6 +21,8 @@ type kind struct {
 	telemetry             bool
 	random                bool // draws random numbers to mark
 	stage                 Stage
+	report                *Report
+	incast                telemetry.IncastRule // where there is a report
 	class                 [MaxPriorities]class
 }
 
@@ -48,6 +51,7 @@ func newKind(cfg *Config, key *kindKey) kind {
 		framing:   uint64(key.link.Framing.Bytes()),
 		telemetry: key.from.INT,
 		stage:     key.from.Stage,
+		report:    key.from.Report,
 	}
 	t.setRate(rate)
 	least := math.MaxInt
@@ -81,6 +85,10 @@ func newKind(cfg *Config, key *kindKey) kind {
 		if e := k.EIN; e.Gradient > 0 {
 			t.ein |= bit
 			c.ein = newIncastRule(e, rate, k.ECN.AtRate)
+			if t.report != nil {
+				p := e.OfPort(t.report, key.link, k.ECN.AtRate, cfg.MaxFrame)
+				t.incast = p.rule(t.report, rate)
+			}
 		}
 		if e := k.ECN; e.Kmax > 0 {
 			t.ecn |= bit

@@ -47,6 +47,9 @@ type SwitchConfig struct {
 	Buffer units.Bytes
 	// INT makes the switch write telemetry on the packets that ask for it.
 	INT bool
+	// Report, if there is one, is how coarse that telemetry is; without one it is
+	// exact.
+	Report *Report
 	// Stage, if there is one, writes the telemetry instead. Each switch needs one of
 	// its own, so it belongs into Config.Switches. An RDCN takes none.
 	Stage Stage

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -57,8 +58,9 @@ type coldPort struct {
 
 	down       bool
 	before     rateSpan
-	tripped    uint8    // priorities whose pause the watchdog ended
-	incasts    []incast // by priority, where packets get EIN
+	tripped    uint8            // priorities whose pause the watchdog ended
+	incasts    []incast         // by priority, where packets get EIN
+	incast     telemetry.Incast // the same where there is a report
 	trips      uint64
 	stormDrops uint64
 	notices    uint64

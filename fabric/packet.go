@@ -126,8 +126,17 @@ func (x *Lane) INT(h Handle) *telemetry.Stack {
 	if r == 0 {
 		return nil
 	}
-	s, from := &x.stack, x.n.slab.recordsOf(h)
-	s.N, s.Overflow = r&recordsMask>>recordsShift, r&overflowBit != 0
+	return x.path(h, r)
+}
+
+// path returns the records that a packet has by what entry.tel says of them.
+func (x *Lane) path(h Handle, tel uint8) *telemetry.Stack {
+	s := &x.stack
+	s.N, s.Overflow = tel&recordsMask>>recordsShift, tel&overflowBit != 0
+	if s.N == 0 {
+		return s
+	}
+	from := x.n.slab.recordsOf(h)
 	for i := range s.Path() {
 		f := &from[i]
 		s.Hops[i] = telemetry.Hop{TxBytes: units.Bytes(f.txBytes), QLen: units.Bytes(f.qlen), Time: f.time, Rate: x.n.rateOf(f.kind)}

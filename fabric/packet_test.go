@@ -84,7 +84,7 @@ func TestMoveINT(t *testing.T) {
 			t.Fatal("a new packet has records")
 		}
 		e := newEntry(h, &Packet{Telemetry: telemetry.PerHop}, 0)
-		x.arrived(x.record(units.Time(i), &n.ports[0], e, int32(i)))
+		x.arrived(x.record(units.Time(i), 0, &n.ports[0], &n.kinds[0], e, int32(i)))
 		hs = append(hs, h)
 	}
 	ack := n.Alloc()

@@ -154,7 +154,10 @@ func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e entry, behi
 	if behind > 0 && k.ecn&(1<<prio) != 0 && e.flags()&(ECT|CE) == ECT && x.n.mark(at, &k.class[prio], prio, behind) {
 		e.meta |= uint64(CE) << flagsShift
 	}
-	if k.ein&(1<<prio) != 0 && x.n.notice(now, at, &k.class[prio], prio, behind) {
+	if k.ein != 0 && (k.report != nil || k.ein&(1<<prio) != 0) && x.n.notice(now, at, k, prio, behind) {
+		if e.flags()&EIN == 0 {
+			x.n.cold[at].notices++
+		}
 		e.meta |= uint64(EIN) << flagsShift
 	}
 	if k.stage != nil {
@@ -165,11 +168,14 @@ func (x *Lane) depart(now units.Time, at uint32, l *port, k *kind, e entry, behi
 		switch telemetry.Kind(tel & kindMask) {
 		case telemetry.MaxDelay:
 			if waited > 0 {
+				if k.report != nil {
+					waited = k.report.delay(now, waited)
+				}
 				p := x.n.packet(e.handle())
 				p.MaxDelay = max(p.MaxDelay, waited)
 			}
 		case telemetry.PerHop:
-			e = x.record(now, l, e, behind)
+			e = x.record(now, at, l, k, e, behind)
 		}
 	}
 	x.put(now, at, l, k, e)
@@ -190,7 +196,7 @@ func (n *Network) mark(at uint32, c *class, prio uint32, queue int32) bool {
 
 // record appends what the port has to say to the packet's records, for which the
 // packet grows.
-func (x *Lane) record(now units.Time, l *port, e entry, behind int32) entry {
+func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e entry, behind int32) entry {
 	i := e.tel() & recordsMask >> recordsShift
 	if i == telemetry.MaxHops {
 		e.meta |= overflowBit << telShift
@@ -198,6 +204,10 @@ func (x *Lane) record(now units.Time, l *port, e entry, behind int32) entry {
 	}
 	r := &x.n.slab.recordsOf(e.handle())[i&7]
 	r.time, r.txBytes, r.qlen, r.kind = now, l.txBytes, behind, l.kind
+	if k.report != nil {
+		h := k.report.hop(telemetry.Hop{TxBytes: units.Bytes(l.txBytes), QLen: units.Bytes(behind), Time: now, Rate: k.rate}, x.n.queues[at*x.n.prios+e.prio()].count)
+		r.time, r.txBytes, r.qlen = h.Time, int64(h.TxBytes), int32(h.QLen)
+	}
 	e.name += telemetry.PerHopBytes << sizeShift
 	e.meta += recordOne << telShift
 	return e

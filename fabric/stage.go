@@ -22,7 +22,7 @@ type Departure struct {
 	Now    units.Time // when its first bit goes on the wire
 	Waited units.Time // in the queue
 
-	Port     LinkID     // that it goes by
+	In, Port LinkID     // that it came and goes by
 	Rate     units.Rate // of the port
 	TxBytes  units.Bytes
 	Priority uint8
@@ -45,13 +45,13 @@ type Departure struct {
 	// Flags are the packet's marks. CE and EIN of this switch's own classes are
 	// in it.
 	Flags Flags
-	// MaxDelay is what the packet says of the hops so far.
+	// MaxDelay is what the packet says of the hops so far, and Path the per-hop records
+	// that it has. Path is for reading, and valid during the call.
 	MaxDelay units.Time
-	// Records is how many per-hop records the packet has, and Record is the one
-	// more that it gets, for which it grows by telemetry.PerHopBytes, if Recorded
-	// is set. Overflow says that there was no room for it. A network remembers 255
-	// different rates that are no port's own.
-	Records  int
+	Path     *telemetry.Stack
+	// Record is one record more, for which the packet grows by telemetry.PerHopBytes,
+	// if Recorded is set. Overflow says that there was no room for it. A network
+	// remembers 255 different rates that are no port's own.
 	Record   telemetry.Hop
 	Recorded bool
 	Overflow bool
@@ -72,12 +72,14 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 	d := &x.departure
 	*d = Departure{
 		Now: now, Waited: waited,
-		Port: n.inlets[at].link ^ 1, Rate: k.rate, TxBytes: units.Bytes(l.txBytes), Priority: uint8(prio),
+		In: n.inlets[n.nodes[n.inlets[at].node].first+e.in()].link, Port: n.linkOf(at), Rate: k.rate, TxBytes: units.Bytes(l.txBytes), Priority: uint8(prio),
 		Behind: units.Bytes(behind), BehindPackets: int(n.queues[at*n.prios+prio].count),
 		Packet: e.handle(), Src: p.Src, Dst: int32(e.dst()), FlowHash: e.hash(), Size: units.Bytes(e.size()),
 		Telemetry: telemetry.Kind(tel & kindMask), Hops: uint8(e.meta >> hopsShift), Flags: e.flags(), MaxDelay: p.MaxDelay,
-		Records: int(tel & recordsMask >> recordsShift), Overflow: tel&overflowBit != 0,
 	}
+	records := int(tel & recordsMask >> recordsShift)
+	d.Path = x.path(e.handle(), tel)
+	d.Overflow = d.Path.Overflow
 	if waited > 0 {
 		d.Ahead, d.AheadPackets = units.Bytes(p.ahead), int(p.aheadPackets)
 	}
@@ -90,11 +92,17 @@ func (x *Lane) stage(now units.Time, at uint32, l *port, k *kind, e entry, behin
 		x.Free(e.handle())
 		return
 	}
+	if d.Flags&^e.flags()&EIN != 0 {
+		n.cold[at].notices++
+	}
+	if d.Flags&^e.flags()&CE != 0 {
+		n.cold[at].marks[prio&7]++
+	}
 	e.meta = e.meta&^(0xff<<flagsShift) | uint64(d.Flags)<<flagsShift
 	p.MaxDelay = d.MaxDelay
 	switch {
-	case d.Recorded && d.Records < telemetry.MaxHops:
-		r := &n.slab.recordsOf(e.handle())[d.Records&7]
+	case d.Recorded && records < telemetry.MaxHops:
+		r := &n.slab.recordsOf(e.handle())[records&7]
 		r.time, r.txBytes, r.qlen, r.kind = d.Record.Time, int64(d.Record.TxBytes), int32(d.Record.QLen), n.reportedRate(k, l.kind, d.Record.Rate)
 		e.name += telemetry.PerHopBytes << sizeShift
 		e.meta += recordOne << telShift

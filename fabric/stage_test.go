@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"reflect"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -101,7 +102,7 @@ func TestWhatAStageSees(t *testing.T) {
 	}
 	for i, d := range w.seen {
 		got := place{d.Ahead, d.Behind, d.AheadPackets, d.BehindPackets, d.TxBytes}
-		if got != want[i] || d.Src != int32(i+1) || d.FlowHash != uint32(i) || d.Rate != 100*units.Gbps || d.Port != r.link(t, topo.SwitchNames()[0]+"->h0") {
+		if got != want[i] || d.Src != int32(i+1) || d.FlowHash != uint32(i) || d.Rate != 100*units.Gbps || d.In != r.link(t, "h"+strconv.Itoa(i+1)+"->"+topo.SwitchNames()[0]) || d.Port != r.link(t, topo.SwitchNames()[0]+"->h0") {
 			t.Errorf("packet %d: %+v, want %+v", i, d, want[i])
 		}
 	}

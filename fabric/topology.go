@@ -218,6 +218,9 @@ func (t *Topology) LinkName(l LinkID) string {
 	return name
 }
 
+// From returns the name of the node that a link leads from.
+func (t *Topology) From(l LinkID) string { return t.nodes[t.tail(l)].name }
+
 // Link returns what a link is like.
 func (t *Topology) Link(l LinkID) Link { return t.edges[l/2].Link }
 

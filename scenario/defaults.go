@@ -21,6 +21,7 @@ func Default() *Scenario {
 			Buffer:        16 * units.MiB,
 			Alpha:         1,
 			INT:           true,
+			Telemetry:     Telemetry{Form: formExact, Clock: "v1model"},
 			PFC:           PFC{Enabled: true, WatchdogAction: watchdogDrop},
 			EIN:           EIN{Window: 50},
 		},

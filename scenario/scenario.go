@@ -116,6 +116,18 @@ type Fabric struct {
 	Alpha float64 `yaml:"alpha" eg:"0.5"`
 	// Whether switches write telemetry on packets that ask for it.
 	INT bool `yaml:"int" eg:"false"`
+	// How coarse that telemetry is.
+	Telemetry Telemetry `yaml:"telemetry"`
+	// A P4 program that every switch runs on each packet that it takes off a queue,
+	// and which writes the telemetry: a file, found from where the scenario is or
+	// where the command runs, or one of Sluice's own, such as p4/poseidon_mpd.p4;
+	// `none` is none. `telemetry.form` has to be the program's.
+	Program string `yaml:"program" eg:"none"`
+	// Macros that the program is read with, as `NAME` or `NAME=VALUE`.
+	ProgramDefine []string `yaml:"program_define" eg:"[STEP=2]"`
+	// A file of entries for the program's tables, by the lines of .stf files that add
+	// entries and set defaults, registers and groups. Every switch gets them.
+	ProgramEntries string `yaml:"program_entries" eg:"entries.stf"`
 	// Priority flow control: lossless where enabled.
 	PFC PFC `yaml:"pfc"`
 	// Marking by queue length.
@@ -193,6 +205,8 @@ type Switch struct {
 	Buffer *units.Bytes `yaml:"buffer" eg:"32MiB"`
 	// Whether it writes telemetry.
 	INT *bool `yaml:"int" eg:"false"`
+	// Its program; `none` is none.
+	Program *string `yaml:"program" eg:"none"`
 	// Its latency.
 	SwitchLatency *units.Time `yaml:"switch_latency" eg:"1us"`
 }

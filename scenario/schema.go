@@ -129,6 +129,8 @@ func describe(v reflect.Value) (what, text string) {
 		return "true or false", ""
 	case *float64:
 		return "number", ""
+	case *string:
+		return "text", ""
 	case FlowSize:
 		return "size or unlimited", ""
 	case Sizes:

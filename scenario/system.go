@@ -76,7 +76,7 @@ func (s *System) MaxFrame() units.Bytes {
 // priorities those up to the most urgent in use exist, by the engine too.
 func (s *System) FabricConfig() fabric.Config {
 	f := &s.Fabric
-	sw := fabric.SwitchConfig{Latency: f.SwitchLatency, Buffer: f.Buffer, INT: f.INT}
+	sw := fabric.SwitchConfig{Latency: f.SwitchLatency, Buffer: f.Buffer, INT: f.INT, Report: f.Report(s.MaxFrame())}
 	for i := range sw.Classes {
 		sw.Classes[i] = f.class(i)
 	}
@@ -123,6 +123,7 @@ func (s *System) Elsewhere() *System {
 	one := *s
 	one.Fabric.Switches, one.Fabric.Faults, one.Fabric.Failures = nil, nil, nil
 	one.Fabric.Circuits = Circuits{}
+	one.Fabric.Program, one.Fabric.ProgramDefine, one.Fabric.ProgramEntries = "", nil, ""
 	return &one
 }
 

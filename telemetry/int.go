@@ -260,3 +260,28 @@ func (r *HopReader) Read(f *INTFormat, v INT, now units.Time, s *Stack) bool {
 	}
 	return ok
 }
+
+// Near reads a record without a reader's memory, where what it was written from is
+// known about as well: within half a wrap of the truth. A model's switches are
+// read so.
+func (f *INTFormat) Near(r HopRecord, truth Hop) Hop {
+	h := Hop{QLen: units.Bytes(r.QLen()) * HopQUnit}
+	if c := r.RateCode(); c < NoRate {
+		h.Rate = f.Rates[c]
+	}
+	h.Time = nearest(truth.Time, units.Time(r.Timestamp())*HopTimeUnit, HopTimeWrap)
+	h.TxBytes = nearest(truth.TxBytes, units.Bytes(r.TxBytes())*HopTxUnit, HopTxWrap)
+	return h
+}
+
+// nearest returns what is v modulo wrap and nearest to truth.
+func nearest[T ~int64](truth, v, wrap T) T {
+	d := (v - truth) % wrap // of truth 0 or more, above -wrap
+	switch {
+	case d >= wrap/2:
+		d -= wrap
+	case d < -wrap/2:
+		d += wrap
+	}
+	return truth + d
+}

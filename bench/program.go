@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/stage"
+	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/telemetry"
+)
+
+// programs are the P4 programs of a network's switches.
+type programs struct {
+	cfg    stage.Config
+	stages []*stage.Stage
+	names  []string // of their switches
+}
+
+// architectures says by what clock the programs of one measure.
+var architectures = map[string]telemetry.SwitchClock{"v1model": telemetry.V1ModelClock, "tna": telemetry.TofinoClock}
+
+// addPrograms puts the programs that a system's switches run into the configuration of
+// its fabric. It returns nil where none does.
+func addPrograms(sys *scenario.System, graph *fabric.Topology, cfg *fabric.Config) (*programs, error) {
+	ps := &programs{}
+	loaded := map[string]*p4.Program{}
+	var entries []byte
+	for _, name := range graph.SwitchNames() {
+		file := sys.Fabric.ProgramOf(name)
+		if file == "" {
+			continue
+		}
+		one, named := cfg.Switches[name]
+		if !named {
+			one = cfg.Switch
+		}
+		report := *one.Report
+		program := loaded[file]
+		if program == nil {
+			var err error
+			if program, err = loadProgram(file, sys, &report); err != nil {
+				return nil, keyError{"fabric.program", err}
+			}
+			loaded[file] = program
+		}
+		report.Clock = architectures[program.Architecture()]
+		if program.Architecture() == "tna" {
+			report.PacketUnits = 0
+		}
+		ps.cfg.Delay, ps.cfg.INT = report.Delay, report.INT
+		s := stage.New(program, &ps.cfg, graph, name)
+		if err := s.Describe(portsOf(graph, name, cfg, &one, &report), report.Clock.Tick); err != nil {
+			return nil, keyError{"fabric.program", fmt.Errorf("%s: %w", file, err)}
+		}
+		if path := sys.Fabric.ProgramEntries; path != "" {
+			if entries == nil {
+				var err error
+				if entries, err = os.ReadFile(path); err != nil {
+					return nil, keyError{"fabric.program_entries", err}
+				}
+			}
+			if err := stf.Configure(s.Pipeline(), path, entries); err != nil {
+				return nil, keyError{"fabric.program_entries", err}
+			}
+		}
+		// The program gives notice of incasts, not the switch.
+		for i := range one.Classes {
+			one.Classes[i].EIN = fabric.Notice{}
+		}
+		one.Report, one.Stage = nil, s
+		if cfg.Switches == nil {
+			cfg.Switches = map[string]fabric.SwitchConfig{}
+		}
+		cfg.Switches[name] = one
+		ps.stages, ps.names = append(ps.stages, s), append(ps.names, name)
+	}
+	if len(ps.stages) == 0 {
+		return nil, nil
+	}
+	return ps, nil
+}
+
+// loadProgram reads a program. The macros that Sluice's programs have for what a
+// scenario says stand before the scenario's own, which may differ.
+func loadProgram(file string, sys *scenario.System, r *fabric.Report) (*p4.Program, error) {
+	return p4.Find(file, p4.Options{Define: append([]string{
+		fmt.Sprintf("EIN_WINDOW=%d", sys.Fabric.EIN.Window),
+		fmt.Sprintf("QUEUE_UNITS_PER_PACKET=%d", r.PacketUnits),
+	}, sys.Fabric.ProgramDefine...)})
+}
+
+// portsOf is what a switch's program is told of its ports.
+func portsOf(graph *fabric.Topology, name string, cfg *fabric.Config, sw *fabric.SwitchConfig, r *fabric.Report) []stage.Port {
+	var ports []stage.Port
+	for l, number := range stage.Ports(graph, name) {
+		if number == 0 {
+			continue
+		}
+		link := graph.Link(fabric.LinkID(l))
+		p := stage.Port{Number: number, Rate: link.Rate}
+		for i := range cfg.Priorities {
+			if c := &sw.Classes[i]; c.EIN.Gradient > 0 {
+				n := c.EIN.OfPort(r, link, c.ECN.AtRate, cfg.MaxFrame)
+				p.Notice = &n
+			}
+		}
+		ports = append(ports, p)
+	}
+	return ports
+}
+
+// transport lets programs see the headers of staged NICs' packets.
+func (ps *programs) transport(frames *nicmodel.Frames) {
+	if ps == nil {
+		return
+	}
+	ps.cfg.Transport = func(h fabric.Handle) stage.Transport {
+		header, qp := frames.Transport(h)
+		return stage.Transport{Header: header, DestQP: qp}
+	}
+}
+
+// err says what programs did that the model has no place for.
+func (ps *programs) err() error {
+	if ps == nil {
+		return nil
+	}
+	for i, s := range ps.stages {
+		if f := s.Faults(); f.Unreadable > 0 {
+			return keyError{"fabric.telemetry.form", fmt.Errorf("the program of %s sent %d packets with telemetry that can't be read: set the form to the program's, or mend the program", ps.names[i], f.Unreadable)}
+		}
+	}
+	return nil
+}
+
+// keyError is what is wrong with a scenario that only a run can find, at a key.
+type keyError struct {
+	key string
+	err error
+}
+
+func (e keyError) Error() string { return e.key + ": " + e.err.Error() }
+
+func (e keyError) Unwrap() error { return e.err }

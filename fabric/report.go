@@ -1,0 +1,34 @@
+package fabric
+
+import (
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Report is how a switch measures what it reports, and how that is written into
+// packets: as a P4 program would see and write it. It is not changed once in use.
+type Report struct {
+	// Clock is what delays and times are read from.
+	Clock telemetry.SwitchClock
+	// PacketUnits is for switches that count the packets of a queue, not its bytes:
+	// each is taken for so many telemetry.HopQUnit. 0 is a switch that counts cells of
+	// that size.
+	PacketUnits int64
+	// Delay is the form of the largest delay.
+	Delay telemetry.DelayFormat
+	// INT is the form of per-hop records.
+	INT telemetry.INTFormat
+}
+
+// delay is what is read of a packet's wait in the queue.
+func (r *Report) delay(now, waited units.Time) units.Time {
+	return r.Delay.Quantised(r.Clock.InQueue(now-waited, now))
+}
+
+// hop is what is read of a record of a queue of so many packets.
+func (r *Report) hop(h telemetry.Hop, packets uint32) telemetry.Hop {
+	written := h
+	written.Time -= h.Time % r.Clock.Tick
+	written.QLen = units.Bytes(r.queue(int64(h.QLen), int64(packets))) * telemetry.HopQUnit
+	return r.INT.Near(r.INT.Record(written), h)
+}

@@ -1,0 +1,122 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Telemetry is how coarse the telemetry of switches is.
+type Telemetry struct {
+	// How the largest delay is written into packets: `exact`, or as one of
+	// `csig-wide`, `csig-compact` and `poseidon`, in which per-hop records have 64 bits
+	// as well. Programs need one of these.
+	Form string `yaml:"form" eg:"poseidon"`
+	// The clock that switches measure by, where the form is not exact: `v1model`
+	// (microseconds), `tofino` (nanoseconds, up to 262 us) or `tofino2` (nanoseconds).
+	// Programs have their architecture's.
+	Clock string `yaml:"clock" eg:"tofino"`
+}
+
+const formExact = "exact"
+
+var switchClocks = map[string]telemetry.SwitchClock{
+	"v1model": telemetry.V1ModelClock, "tofino": telemetry.TofinoClock, "tofino2": telemetry.Tofino2Clock,
+}
+
+// Report returns how switches report where frames are at most so large, or nil where
+// that is exact.
+func (f *Fabric) Report(maxFrame units.Bytes) *fabric.Report {
+	if f.Telemetry.Form == formExact {
+		return nil
+	}
+	var form telemetry.DelayForm
+	if form.UnmarshalText([]byte(f.Telemetry.Form)) != nil {
+		return nil // an error of its own
+	}
+	r := &fabric.Report{Clock: switchClocks[f.Telemetry.Clock], Delay: telemetry.DefaultDelayFormat(form), INT: telemetry.DefaultINTFormat()}
+	if r.Clock == telemetry.V1ModelClock {
+		// v1model counts packets: each is taken for one of the largest.
+		r.PacketUnits = int64((maxFrame + telemetry.HopQUnit - 1) / telemetry.HopQUnit)
+	}
+	return r
+}
+
+// ProgramOf returns the file of the program that runs in a switch, or "".
+func (f *Fabric) ProgramOf(name string) string {
+	p := f.Program
+	if one := f.Switches[name]; one.Program != nil {
+		p = *one.Program
+	}
+	if p == programNone {
+		return ""
+	}
+	return p
+}
+
+// programNone is what a switch has that has no program where others do.
+const programNone = "none"
+
+// besides finds a file that a scenario names where the scenario is. Others stay as
+// they are.
+func besides(d *decoder, key, name string) string {
+	if at := d.pos(key); name != "" && name != programNone && at.Set == "" && !filepath.IsAbs(name) {
+		beside := filepath.Join(filepath.Dir(at.File), name)
+		if _, err := os.Stat(beside); err == nil {
+			return beside
+		}
+	}
+	return name
+}
+
+// checkPrograms checks what is about telemetry's forms and programs.
+func (f *Fabric) checkPrograms(d *decoder, at func(string) string, g *fabric.Topology) {
+	exact := f.Telemetry.Form == formExact
+	if !exact {
+		var form telemetry.DelayForm
+		if form.UnmarshalText([]byte(f.Telemetry.Form)) != nil {
+			d.fail(at("fabric.telemetry.form"), "%q is none: choose exact, csig-wide, csig-compact or poseidon", f.Telemetry.Form)
+		}
+	}
+	if _, ok := switchClocks[f.Telemetry.Clock]; !ok {
+		d.fail(at("fabric.telemetry.clock"), "%q is none: choose v1model, tofino or tofino2", f.Telemetry.Clock)
+	}
+	f.Program = besides(d, at("fabric.program"), f.Program)
+	f.ProgramEntries = besides(d, at("fabric.program_entries"), f.ProgramEntries)
+	for i, x := range f.ProgramDefine {
+		if name, _, _ := strings.Cut(x, "="); strings.TrimSpace(name) == "" {
+			d.fail(at("fabric.program_define"), "entry %d, %q, has no name: write NAME or NAME=VALUE", i+1, x)
+		}
+	}
+	key := ""
+	if f.Program != "" && f.Program != programNone {
+		key = "fabric.program"
+	}
+	for name, one := range f.Switches {
+		if one.Program == nil {
+			continue
+		}
+		own := "fabric.switches." + name + ".program"
+		p := besides(d, at(own), *one.Program)
+		one.Program = &p
+		f.Switches[name] = one
+		if p != "" && p != programNone {
+			key = own
+		}
+	}
+	switch {
+	case key == "" && f.Program == "":
+		if f.ProgramEntries != "" {
+			d.fail(at("fabric.program_entries"), "there is no program: set fabric.program")
+		}
+		if len(f.ProgramDefine) > 0 {
+			d.fail(at("fabric.program_define"), "there is no program: set fabric.program")
+		}
+	case key != "" && exact:
+		d.fail(at(key), "a program writes telemetry in some form, and fabric.telemetry.form is exact: set it to csig-wide, csig-compact or poseidon, as the program has it")
+	}
+}
