@@ -41,8 +41,8 @@ const (
 
 func poseidonUR() *Row {
 	return &Row{
-		ID: "poseidon-ur", Runs: []Run{{}}, Seeds: 5, Seconds: 250,
-		Quick:  &Quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 8},
+		ID: "poseidon-ur", Runs: []Run{{}}, Seeds: 5, Seconds: 130,
+		Quick:  &Quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 5},
 		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", urSystems) },
 		Charts: opCharts("", urSystems),
 		Checks: []Check{
@@ -56,8 +56,8 @@ func poseidonUR() *Row {
 
 func poseidonURRI() *Row {
 	return &Row{
-		ID: "poseidon-ur-ri", Runs: []Run{{}}, Seeds: 5, Seconds: 900,
-		Quick:  &Quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 20, Unlike: "the incast has not come around yet: connections still have their first windows"},
+		ID: "poseidon-ur-ri", Runs: []Run{{}}, Seeds: 5, Seconds: 330,
+		Quick:  &Quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 12, Unlike: "the incast has not come around yet: connections still have their first windows"},
 		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", urSystems) },
 		Charts: opCharts("", urSystems),
 		Checks: []Check{
@@ -74,8 +74,8 @@ func poseidonURRI() *Row {
 func poseidonRatioVsDistance() *Row {
 	systems := []named{{"distance", "Poseidon"}, {"ratio", "ratio"}}
 	return &Row{
-		ID: "poseidon-ratio-vs-distance", Runs: []Run{{}}, Seeds: 2, Seconds: 180, Varies: []string{"update"},
-		Quick:  &Quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 10, Unlike: "the incast has not come around yet: connections still have their first windows"},
+		ID: "poseidon-ratio-vs-distance", Runs: []Run{{}}, Seeds: 2, Seconds: 65, Varies: []string{"update"},
+		Quick:  &Quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 6, Unlike: "the incast has not come around yet: connections still have their first windows"},
 		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", systems) },
 		Charts: opCharts("", systems),
 		Checks: []Check{
@@ -97,13 +97,13 @@ func poseidonBrownfield() *Row {
 	without := hops{9, 2}
 	with := hops{2, 9}
 	return &Row{
-		ID: "poseidon-brownfield", Seeds: 5, Seconds: 500, Varies: []string{"brownfield"},
+		ID: "poseidon-brownfield", Seeds: 5, Seconds: 200, Varies: []string{"brownfield"},
 		Runs: []Run{
 			{},
 			{Name: "with", Scenario: "poseidon-brownfield-fairness", Sets: with.sets()},
 			{Name: "without", Scenario: "poseidon-brownfield-fairness", Sets: without.sets()},
 		},
-		Quick: &Quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 15},
+		Quick: &Quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 10},
 		Read: func(s *Seed, f *Figures) {
 			opLatency(s, f, "", systems)
 			f.Add("victim_with_int_of_fair", float64(s.System("with", "Poseidon").Label("victim").WireGbps)/with.fair())
@@ -149,8 +149,8 @@ func poseidonParams() *Row {
 	const link = "tor0->h40"
 	deviationOf := func(x *System) float64 { return math.Sqrt(1/float64(x.JainWindow) - 1) }
 	r := &Row{
-		ID: "poseidon-params", Seconds: 40, Varies: []string{"p", "k", "m"},
-		Quick: &Quick{Sets: []string{"duration=12ms"}, Seconds: 25},
+		ID: "poseidon-params", Seconds: 8, Varies: []string{"p", "k", "m"},
+		Quick: &Quick{Sets: []string{"duration=12ms"}, Seconds: 6},
 		Read: func(s *Seed, f *Figures) {
 			for _, x := range ps {
 				sys := s.System(name(x, "many"), "Poseidon")
