@@ -97,7 +97,7 @@ func poseidonBrownfield() *Row {
 	without := hops{9, 2}
 	with := hops{2, 9}
 	return &Row{
-		ID: "poseidon-brownfield", Seeds: 5, Seconds: 200, Varies: []string{"brownfield"},
+		ID: "poseidon-brownfield", Seeds: 5, Seconds: 150, Varies: []string{"brownfield"},
 		Runs: []Run{
 			{},
 			{Name: "with", Scenario: "poseidon-brownfield-fairness", Sets: with.sets()},
