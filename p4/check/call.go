@@ -454,7 +454,7 @@ func (c *checker) bindOne(what string, ba *ast.BoundArg) {
 	default:
 		switch t := ba.Expr.Type().(type) {
 		case *types.Callable:
-			if _, wantC := ba.Type.(*types.Callable); !wantC && ba.Type != types.Invalid && ba.Type != types.DontCare {
+			if _, wantC := ba.Type.(*types.Callable); !wantC && ba.Type != types.Invalid {
 				c.errorf(ba.Expr.Pos(), "%s is a %s, which is no value", label, t.Kind)
 				return
 			}

@@ -122,8 +122,6 @@ type context struct {
 	loops  int
 	states map[string]*ast.StateDecl
 	this   types.Type
-	// inDefault: checking a table's default_action or entries.
-	retSeen bool
 }
 
 type ctxKind uint8

@@ -90,7 +90,7 @@ func (c *checker) castNode(e ast.Expr, to types.Type) ast.Expr {
 	n := &ast.Cast{X: e, Implicit: true}
 	n.P = e.Pos()
 	n.T = to
-	n.V = c.castValue(e.Const(), e.Type(), to)
+	n.V = castValue(e.Const(), to)
 	return n
 }
 

@@ -510,7 +510,7 @@ func (c *checker) actionDecl(d *ast.ActionDecl, prefix string) {
 		} else if none {
 			c.errorf(p.P, "the parameter %s has a direction and is behind one without: action data comes last", p.Name)
 		}
-		if p.Dir == types.None && p.T != types.Invalid && !c.holds(p.T) {
+		if p.Dir == types.None && p.T != types.Invalid && (!c.holds(p.T) || p.T == types.Integer || p.T == types.String) {
 			c.errorf(p.P, "action data of type %s", p.T)
 		}
 		if _, ok := p.T.(*types.Extern); ok {

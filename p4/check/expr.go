@@ -47,7 +47,7 @@ func (c *checker) expr1(e ast.Expr, want types.Type) ast.Expr {
 	case *ast.StringLit:
 		e.T, e.V = types.String, &ast.Value{Kind: ast.StringValue, String: e.Value}
 	case *ast.Ident:
-		c.ident(e, want)
+		c.ident(e)
 	case *ast.Member:
 		return c.member(e)
 	case *ast.Index:
@@ -55,9 +55,9 @@ func (c *checker) expr1(e ast.Expr, want types.Type) ast.Expr {
 	case *ast.Slice:
 		c.slice(e)
 	case *ast.Unary:
-		return c.unary(e, want)
+		return c.unary(e)
 	case *ast.Binary:
-		return c.binary(e, want)
+		return c.binary(e)
 	case *ast.Ternary:
 		return c.ternary(e, want)
 	case *ast.Cast:
@@ -171,7 +171,7 @@ func (c *checker) constInt(e ast.Expr, what string) (int, bool) {
 	return int(v.Int.Int64()), true
 }
 
-func (c *checker) ident(e *ast.Ident, want types.Type) {
+func (c *checker) ident(e *ast.Ident) {
 	if e.Name == "this" {
 		if c.ctx.this == nil {
 			c.errorf(e.P, "this has a meaning in the methods of an extern object only")
@@ -525,7 +525,7 @@ func (c *checker) number(e ast.Expr) ast.Expr {
 	return e
 }
 
-func (c *checker) unary(e *ast.Unary, want types.Type) ast.Expr {
+func (c *checker) unary(e *ast.Unary) ast.Expr {
 	e.X = c.value(e.X, nil)
 	t := e.X.Type()
 	if t == types.Invalid {
@@ -575,7 +575,7 @@ func compareZero(t types.Type) string {
 	return ""
 }
 
-func (c *checker) binary(e *ast.Binary, want types.Type) ast.Expr {
+func (c *checker) binary(e *ast.Binary) ast.Expr {
 	switch e.Op {
 	case ast.OpEQ, ast.OpNE:
 		return c.equality(e)
@@ -849,7 +849,7 @@ func (c *checker) cast(e *ast.Cast) ast.Expr {
 		return e
 	}
 	e.T = to
-	e.V = c.castValue(e.X.Const(), from, to)
+	e.V = castValue(e.X.Const(), to)
 	return e
 }
 

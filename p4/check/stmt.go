@@ -119,7 +119,6 @@ func (c *checker) assign(s *ast.Assign) {
 }
 
 func (c *checker) returnStmt(s *ast.Return) {
-	c.ctx.retSeen = true
 	switch c.ctx.kind {
 	case ctxState:
 		c.errorf(s.P, "return has no place in a parser's state: use transition")

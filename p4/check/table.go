@@ -1,6 +1,7 @@
 package check
 
 import (
+	"math/big"
 	"sort"
 	"strings"
 
@@ -50,6 +51,7 @@ func (c *checker) tableDecl(d *ast.TableDecl) {
 			}
 		}
 	}
+	c.computedPriorities(d)
 	c.declare(d)
 }
 
@@ -74,6 +76,51 @@ func (c *checker) priorities(d *ast.TableDecl) {
 			continue
 		}
 		return
+	}
+}
+
+// computedPriorities demands that the priorities which the entries without one
+// get from those in front of them are not negative.
+func (c *checker) computedPriorities(d *ast.TableDecl) {
+	if len(d.Entries) == 0 || d.Entries[0].Priority == nil {
+		return
+	}
+	delta := big.NewInt(-1)
+	if p := d.Prop("priority_delta"); p != nil {
+		v := p.X.Const()
+		if !isInt(v) || v.Int.Sign() <= 0 {
+			if p.X.Type() != types.Invalid {
+				c.errorf(p.P, "priority_delta is a positive number that is known when the program is compiled")
+			}
+			return
+		}
+		delta.Neg(v.Int)
+	}
+	if p := d.Prop("largest_priority_wins"); p != nil {
+		v := p.X.Const()
+		if !isKind(v, ast.BoolValue) {
+			if p.X.Type() != types.Invalid {
+				c.errorf(p.P, "largest_priority_wins is true or false")
+			}
+			return
+		}
+		if !v.Bool {
+			delta.Neg(delta)
+		}
+	}
+	at := new(big.Int)
+	for _, e := range d.Entries {
+		if e.Priority == nil {
+			at.Add(at, delta)
+		} else if v := e.Priority.Const(); isInt(v) {
+			at.Set(v.Int)
+		} else {
+			return
+		}
+		if at.Sign() < 0 {
+			c.errorf(e.P, "the priority of this entry is %s: give the entries in front larger ones", at)
+			return
+		}
 	}
 }
 
@@ -362,7 +409,8 @@ func (c *checker) entryKey(k *ast.Key, x ast.Expr) {
 	if x.Type() == types.Invalid {
 		return
 	}
-	ok, want := true, ""
+	var ok bool
+	var want string
 	switch x.(type) {
 	case *ast.DontCare:
 		ok, want = k.MatchKind != "exact", "a value"

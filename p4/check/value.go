@@ -124,18 +124,15 @@ func (c *checker) zero(t types.Type) *ast.Value {
 }
 
 // castValue converts a constant; nil if it cannot.
-func (c *checker) castValue(v *ast.Value, from, to types.Type) *ast.Value {
+func castValue(v *ast.Value, to types.Type) *ast.Value {
 	if v == nil {
 		return nil
 	}
-	f, t := types.Underlying(from), types.Underlying(to)
+	t := types.Underlying(to)
 	switch {
 	case v.Kind == ast.IntValue:
 		if t == types.Bool {
 			return boolVal(v.Int.Sign() != 0)
-		}
-		if e, ok := f.(*types.Enum); ok {
-			f = e.Underlying
 		}
 		return intVal(wrap(v.Int, t))
 	case v.Kind == ast.BoolValue && t != types.Bool:
@@ -264,7 +261,8 @@ func (c *checker) tooLarge(p ast.Pos) *ast.Value {
 }
 
 func saturate(n *big.Int, t types.Type) *big.Int {
-	lo, hi := new(big.Int), new(big.Int)
+	lo := new(big.Int)
+	var hi *big.Int
 	switch t := t.(type) {
 	case *types.Bit:
 		hi = mask(t.Width)

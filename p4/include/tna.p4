@@ -14,6 +14,20 @@ typedef bit<10> MirrorId_t;
 typedef bit<3>  ResubmitType_t;
 typedef bit<3>  DigestType_t;
 typedef bit<16> ReplicationId_t;
+typedef bit<16> L1ExclusionId_t;
+typedef bit<9>  L2ExclusionId_t;
+typedef error   ParserError_t;
+
+#define PORT_ID_WIDTH            9
+#define MULTICAST_GROUP_ID_WIDTH 16
+#define QUEUE_ID_WIDTH           5
+#define MIRROR_TYPE_WIDTH        3
+#define MIRROR_ID_WIDTH          10
+#define RESUBMIT_TYPE_WIDTH      3
+#define DIGEST_TYPE_WIDTH        3
+#define REPLICATION_ID_WIDTH     16
+#define L1_EXCLUSION_ID_WIDTH    16
+#define L2_EXCLUSION_ID_WIDTH    9
 
 // What lies between ingress_intrinsic_metadata_t and the packet, in bits.
 const bit<32> PORT_METADATA_SIZE = 64;
@@ -21,6 +35,7 @@ const bit<32> PORT_METADATA_SIZE = 64;
 // Bits of ingress_intrinsic_metadata_from_parser_t.parser_err.
 const bit<16> PARSER_ERROR_OK           = 0x0000;
 const bit<16> PARSER_ERROR_NO_TCAM      = 0x0001; // no case of a select matched
+const bit<16> PARSER_ERROR_NO_MATCH     = 0x0001; // its newer name
 const bit<16> PARSER_ERROR_PARTIAL_HDR  = 0x0002; // the packet ends within a header
 const bit<16> PARSER_ERROR_CTR_RANGE    = 0x0004;
 const bit<16> PARSER_ERROR_TIMEOUT_USER = 0x0008;
@@ -32,7 +47,7 @@ const bit<16> PARSER_ERROR_MULTIWRITE   = 0x0100;
 const bit<16> PARSER_ERROR_ARAM_MBE     = 0x0400;
 const bit<16> PARSER_ERROR_FCS          = 0x0800;
 
-error { CounterRange, PhvOwner, MultiWrite, IbufOverflow, IbufUnderflow }
+error { CounterRange, Timeout, PhvOwner, MultiWrite, IbufOverflow, IbufUnderflow }
 
 match_kind { range, selector, optional, dleft_hash, atcam_partition_index }
 
@@ -70,8 +85,8 @@ struct ingress_intrinsic_metadata_for_tm_t {
     MulticastGroupId_t mcast_grp_b;
     bit<13>            level1_mcast_hash;
     bit<13>            level2_mcast_hash;
-    bit<16>            level1_exclusion_id;
-    bit<9>             level2_exclusion_id;
+    L1ExclusionId_t    level1_exclusion_id;
+    L2ExclusionId_t    level2_exclusion_id;
     bit<16>            rid;
 }
 
@@ -140,6 +155,40 @@ struct egress_intrinsic_metadata_for_output_port_t {
     bit<1> capture_tstamp_on_tx;
     bit<1> update_delay_on_tx;
     bit<1> force_tx_error;
+}
+
+// In front of the packets that Tofino's generator makes.
+header pktgen_timer_header_t {
+    bit<3>  _pad1;
+    bit<2>  pipe_id;
+    bit<3>  app_id;
+    bit<8>  _pad2;
+    bit<16> batch_id;
+    bit<16> packet_id;
+}
+
+header pktgen_port_down_header_t {
+    bit<3>   _pad1;
+    bit<2>   pipe_id;
+    bit<3>   app_id;
+    bit<15>  _pad2;
+    PortId_t port_num;
+    bit<16>  packet_id;
+}
+
+header pktgen_recirc_header_t {
+    bit<3>  _pad1;
+    bit<2>  pipe_id;
+    bit<3>  app_id;
+    bit<24> key;
+    bit<16> packet_id;
+}
+
+// What an egress MAC wants in front of a packet whose PTP delay it updates.
+header ptp_metadata_t {
+    bit<8>  udp_cksum_byte_offset;
+    bit<8>  cf_byte_offset;
+    bit<48> updated_cf;
 }
 
 extern ParserCounter {

@@ -65,7 +65,7 @@ func (p *parser) decl() ast.Decl {
 	}
 	ty := p.typ()
 	if p.is("(") {
-		return p.instantiation(as, t, ty)
+		return p.instantiation(as, ty)
 	}
 	return p.function(as, ty)
 }
@@ -107,7 +107,7 @@ func (p *parser) externDecl(as ast.Annotations) ast.Decl {
 		object = isTok(p.at(j), "{") || isTok(p.at(j), ";")
 	}
 	if !object {
-		d := &ast.FunctionDecl{ReturnType: p.externReturn()}
+		d := &ast.FunctionDecl{ReturnType: p.typ()}
 		n := p.name("function")
 		d.DeclBase = declBase(n, as)
 		d.TypeParams = p.typeParams()
@@ -135,7 +135,7 @@ func (p *parser) externDecl(as ast.Annotations) ast.Decl {
 				p.next()
 				m.Abstract = true
 			}
-			m.ReturnType = p.externReturn()
+			m.ReturnType = p.typ()
 			t := p.name("method")
 			m.DeclBase = declBase(t, mas)
 			m.TypeParams = p.typeParams()
@@ -147,10 +147,6 @@ func (p *parser) externDecl(as ast.Annotations) ast.Decl {
 	p.expect("}")
 	return d
 }
-
-// externReturn is the return type of a method or function whose own type
-// parameters, declared behind it, it may name.
-func (p *parser) externReturn() ast.TypeExpr { return p.typ() }
 
 func (p *parser) actionDecl(as ast.Annotations) *ast.ActionDecl {
 	p.expect("action")

@@ -306,7 +306,7 @@ func (p *parser) postfix(x ast.Expr) ast.Expr {
 			p.enter()
 			p.next()
 			n := p.peek()
-			if n.kind != tIdent || keywords[n.text] && !memberKeyword(n.text) {
+			if n.kind != tIdent || keywords[n.text] {
 				fail(n.pos, "expected a member's name behind the dot before %s", n)
 			}
 			p.next()
@@ -334,13 +334,9 @@ func (p *parser) postfix(x ast.Expr) ast.Expr {
 	}
 }
 
-// memberKeyword: no keyword names a member.
-func memberKeyword(string) bool { return false }
-
 func (p *parser) index(x ast.Expr) ast.Expr {
 	p.expect("[")
 	a := p.expr()
-	// x[lo+:w] reads as lo + : w, which no expression is: the lexer has no +:.
 	if p.accept(":") {
 		s := &ast.Slice{X: x, Hi: a, Lo: p.expr()}
 		s.P = x.Pos()

@@ -80,26 +80,15 @@ func (p *parser) expect(s string) token {
 	return p.next()
 }
 
-var keywords = map[string]bool{}
-
-func init() {
-	for _, k := range []string{
-		"abstract", "action", "bool", "bit", "break", "const", "continue", "control", "default", "else", "enum", "error",
-		"exit", "extern", "false", "for", "header", "header_union", "if", "in", "inout", "int", "list",
-		"match_kind", "out", "package", "parser", "return", "select", "string", "struct", "switch",
-		"table", "this", "transition", "true", "tuple", "typedef", "varbit", "value_set", "void", "_",
-	} {
-		keywords[k] = true
-	}
-	// These name things, too.
-	for _, k := range []string{"abstract", "break", "continue", "for", "list"} {
-		soft[k] = true
-		delete(keywords, k)
-	}
+// keywords name nothing. apply, key, state and the like do, and so do abstract,
+// break, continue, for and list where the grammar leaves no doubt.
+var keywords = map[string]bool{
+	"action": true, "bool": true, "bit": true, "const": true, "control": true, "default": true, "else": true, "enum": true,
+	"error": true, "exit": true, "extern": true, "false": true, "header": true, "header_union": true, "if": true, "in": true,
+	"inout": true, "int": true, "match_kind": true, "out": true, "package": true, "parser": true, "return": true,
+	"select": true, "string": true, "struct": true, "switch": true, "table": true, "this": true, "transition": true,
+	"true": true, "tuple": true, "typedef": true, "varbit": true, "value_set": true, "void": true, "_": true,
 }
-
-// soft keywords are names wherever the grammar leaves no doubt.
-var soft = map[string]bool{}
 
 func isName(t token) bool { return t.kind == tIdent && !keywords[t.text] }
 
@@ -119,11 +108,9 @@ func (p *parser) try(f func() bool) (ok bool) {
 	i, depth := p.i, p.depth
 	defer func() {
 		if r := recover(); r != nil {
-			b, is := r.(bailout)
-			if !is || p.steps > p.maxSteps {
+			if _, is := r.(bailout); !is || p.steps > p.maxSteps {
 				panic(r)
 			}
-			_ = b
 			ok = false
 		}
 		if !ok {

@@ -39,7 +39,6 @@ type preprocessor struct {
 	macros map[string]*macro
 	out    []token
 	depth  int
-	files  []string
 }
 
 type bailout struct{ err *Error }
@@ -60,7 +59,6 @@ func (pp *preprocessor) define(name, body string, p ast.Pos) {
 // file reads one file's tokens, directives done, into out.
 func (pp *preprocessor) file(name string, src []byte) {
 	pp.depth++
-	pp.files = append(pp.files, name)
 	l := &lexer{file: name, src: string(src), line: 1, col: 1, bol: true}
 	var conds []condition
 	active := func() bool { return len(conds) == 0 || conds[len(conds)-1].active }

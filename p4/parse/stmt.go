@@ -134,7 +134,7 @@ func (p *parser) localDecl(as ast.Annotations) ast.Decl {
 		return nil
 	}
 	if inst {
-		return p.instantiation(as, t, ty)
+		return p.instantiation(as, ty)
 	}
 	n := p.name("variable")
 	v := &ast.VarDecl{TypeExpr: ty}
@@ -157,7 +157,7 @@ func (p *parser) typeThenUse() bool {
 }
 
 // instantiation reads what follows the type in T(args) name = {...};
-func (p *parser) instantiation(as ast.Annotations, _ token, ty ast.TypeExpr) ast.Decl {
+func (p *parser) instantiation(as ast.Annotations, ty ast.TypeExpr) ast.Decl {
 	d := &ast.Instantiation{TypeExpr: ty, Args: p.args()}
 	n := p.name("instance")
 	d.P, d.Name, d.Annotations = n.pos, n.text, as
@@ -175,11 +175,10 @@ func (p *parser) instantiation(as ast.Annotations, _ token, ty ast.TypeExpr) ast
 
 func (p *parser) objectMember() ast.Decl {
 	as := p.annotations()
-	t := p.peek()
 	p.accept("abstract")
 	ty := p.typ()
 	if p.is("(") {
-		return p.instantiation(as, t, ty)
+		return p.instantiation(as, ty)
 	}
 	return p.function(as, ty)
 }

@@ -6,7 +6,7 @@ import (
 
 var baseTypes = map[string]bool{"bool": true, "error": true, "match_kind": true, "string": true, "void": true}
 
-// startsType says whether a token that is a keyword begins a type.
+// startsBaseType says whether a token that is a keyword begins a type.
 func startsBaseType(t token) bool {
 	if t.kind != tIdent {
 		return false
@@ -88,9 +88,8 @@ func (p *parser) typ() ast.TypeExpr {
 
 func (p *parser) stacks(t ast.TypeExpr) ast.TypeExpr {
 	for p.is("[") {
-		o := p.next()
+		p.next()
 		s := &ast.StackType{At: ast.At{P: t.Pos()}, Elem: t, Size: p.expr()}
-		_ = o
 		p.expect("]")
 		t = s
 	}
