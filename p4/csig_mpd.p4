@@ -74,14 +74,13 @@ control FrameIngress(inout headers_t hdr, inout metadata_t meta, inout standard_
     }
 
     apply {
-        if (sm.parser_error != error.NoError) {
-            if (hdr.mac.isValid()) {
-                forward.apply();
-            } else {
-                to_pair();
-            }
-        } else {
+        // In one place, as BMv2 wants each table.
+        if (hdr.mac.isValid()) {
             forward.apply();
+        } else {
+            to_pair();
+        }
+        if (sm.parser_error == error.NoError) {
             if (hdr.bth.isValid() && !hdr.wide.isValid() && !hdr.compact.isValid()) {
                 ingress_role.apply();
             }

@@ -92,14 +92,13 @@ control FrameIngress(inout headers_t hdr, inout metadata_t meta, inout standard_
     apply {
         meta.changed = 0;
         meta.length = sm.packet_length;
-        if (sm.parser_error != error.NoError) {
-            if (hdr.mac.isValid()) {
-                forward.apply();
-            } else {
-                to_pair();
-            }
-        } else {
+        // In one place, as BMv2 wants each table.
+        if (hdr.mac.isValid()) {
             forward.apply();
+        } else {
+            to_pair();
+        }
+        if (sm.parser_error == error.NoError) {
             if (hdr.bth.isValid() && !hdr.shim.isValid() && sm.checksum_error == 0) {
                 switch (ingress_role.apply().action_run) {
                     source: {

@@ -23,7 +23,7 @@
 
 struct metadata_t {
     bool    checksum_error;
-    bit<1>  changed;   // lengths, or a bit that the UDP checksum covers
+    bool    changed;   // lengths, or a bit that the UDP checksum covers
     bit<1>  sink;
     bit<4>  rate;
     bit<16> removed;   // bytes
@@ -57,7 +57,7 @@ control FrameIngress(inout headers_t hdr, inout metadata_t meta,
         hdr.udp.dst_port = INT_PORT;
         hdr.udp.len = hdr.udp.len + INT_SHIM_BYTES;
         hdr.udp.checksum = 0;
-        meta.changed = 1;
+        meta.changed = true;
     }
 
     table ingress_role {
@@ -68,7 +68,7 @@ control FrameIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        meta.changed = 0;
+        meta.changed = false;
         if (ig_prsr_md.parser_err != 0) {
             malformed.count(ig_intr_md.ingress_port);
             discard();
@@ -76,7 +76,7 @@ control FrameIngress(inout headers_t hdr, inout metadata_t meta,
             forward.apply();
             if (hdr.bth.isValid() && !hdr.shim.isValid() && !meta.checksum_error) {
                 ingress_role.apply();
-                if (meta.changed == 1) {
+                if (meta.changed) {
                     if (hdr.ipv4.isValid()) {
                         hdr.ipv4.total_len = hdr.ipv4.total_len + INT_SHIM_BYTES;
                     } else {
@@ -130,7 +130,7 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
     action strip() {
-        meta.changed = 1;
+        meta.changed = true;
         hdr.udp.dst_port = hdr.shim.port;
         hdr.udp.len = hdr.udp.len - meta.removed;
         hdr.udp.checksum = 0;
@@ -148,7 +148,7 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
 
     // All of a record but what the register yields.
     action push() {
-        meta.changed = 1;
+        meta.changed = true;
         hdr.mine.setValid();
         hdr.mine.rate = meta.rate;
         hdr.mine.time = (bit<24>)meta.time;
@@ -161,7 +161,7 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        meta.changed = 0;
+        meta.changed = false;
         meta.sink = 0;
         meta.length = (bit<32>)eg_intr_md.pkt_length;
         meta.time = eg_prsr_md.global_tstamp;

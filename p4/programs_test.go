@@ -382,3 +382,25 @@ func mayChange(frame []byte) bool {
 	}
 	return false
 }
+
+// The entries of buckets.p4 are the default format's buckets, to the nanosecond.
+func TestCompactBuckets(t *testing.T) {
+	f := telemetry.DefaultDelayFormat(telemetry.Compact)
+	pl := load(t, "csig_mpd", true).New()
+	var v p4.Verdict
+	for c, from := range f.Buckets[:31] {
+		for _, waited := range []units.Time{from, f.Buckets[c+1] - units.Nanosecond} {
+			frame := f.Append(nil, frameFields{}.build(), telemetry.DelayTag{}, nil)
+			got, _ := f.Find(one(t, pl, frame, p4.Intrinsic{DequeueTime: waited}, &v))
+			if got.Forward.Code != uint32(c) {
+				t.Errorf("%v is in bucket %d, want %d", waited, got.Forward.Code, c)
+			}
+		}
+	}
+	// v1model's clock reaches the last bucket.
+	pl = load(t, "csig_mpd", false).New()
+	frame := f.Append(nil, frameFields{}.build(), telemetry.DelayTag{}, nil)
+	if got, _ := f.Find(one(t, pl, frame, p4.Intrinsic{DequeueTime: 263 * units.Microsecond}, &v)); got.Forward.Code != 31 {
+		t.Errorf("263 us are in bucket %d", got.Forward.Code)
+	}
+}

@@ -1,6 +1,6 @@
 // The body of both deparsers: headers in the order of the wire.
 #ifdef TNA_CHECKSUM
-        if (meta.changed == 1) {
+        if (meta.changed) {
             hdr.ipv4.checksum = ipv4_checksum.update({
                 hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.tos, hdr.ipv4.total_len, hdr.ipv4.identification, hdr.ipv4.flags,
                 hdr.ipv4.frag_offset, hdr.ipv4.ttl, hdr.ipv4.protocol, hdr.ipv4.src, hdr.ipv4.dst });
