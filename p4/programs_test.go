@@ -404,3 +404,55 @@ func TestCompactBuckets(t *testing.T) {
 		t.Errorf("263 us are in bucket %d", got.Forward.Code)
 	}
 }
+
+// loaded is a frame that a program has to do all of its work on.
+func loaded(name string) []byte {
+	switch name {
+	case "poseidon_mpd":
+		f := telemetry.DefaultDelayFormat(telemetry.Value)
+		return f.Append(nil, frameFields{}.build(), telemetry.DelayTag{}, nil)
+	case "csig_mpd":
+		f := telemetry.DefaultDelayFormat(telemetry.Wide)
+		return f.Append(nil, frameFields{}.build(), telemetry.DelayTag{}, nil)
+	case "int":
+		return withINT(frameFields{}.build(), shim{hops: make([]telemetry.HopRecord, 2)})
+	}
+	return frameFields{}.build()
+}
+
+func TestProgramsDontAllocate(t *testing.T) {
+	for name := range stfFiles {
+		for _, tna := range []bool{false, true} {
+			pl := load(t, name, tna).New()
+			frame := loaded(name)
+			in := p4.Intrinsic{DequeueTime: 7 * units.Microsecond, DequeueDepth: p4.Depth{Packets: 3, Bytes: 3300}}
+			var v p4.Verdict
+			pl.Process(frame, &in, &v)
+			if n := testing.AllocsPerRun(100, func() { pl.Process(frame, &in, &v) }); n != 0 {
+				t.Errorf("%s, tna=%v: %v allocations a packet", name, tna, n)
+			}
+		}
+	}
+}
+
+func BenchmarkPrograms(b *testing.B) {
+	for _, name := range []string{"poseidon_mpd", "csig_mpd", "int", "ein"} {
+		for _, tna := range []bool{false, true} {
+			arch := "v1model"
+			if tna {
+				arch = "tna"
+			}
+			b.Run(name+"/"+arch, func(b *testing.B) {
+				pl := load(b, name, tna).New()
+				frame := loaded(name)
+				in := p4.Intrinsic{DequeueDepth: p4.Depth{Packets: 3, Bytes: 3300}}
+				var v p4.Verdict
+				for b.Loop() {
+					in.DequeueTime += units.Microsecond
+					pl.Process(frame, &in, &v)
+				}
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "packets/s")
+			})
+		}
+	}
+}

@@ -101,8 +101,8 @@ func (s *stfFile) cuts(port int, frame []byte) {
 // forwarding is the same for all programs.
 func (s *stfFile) forwarding() {
 	s.comment("Where packets go: by the destination address, to a group but not back, or to the port's pair.")
-	s.line("add forward dst:0x020000000003 to_port(port:7)")
-	s.line("add forward dst:0x020000000004 discard()")
+	s.line("add forward hdr.mac.dst:0x020000000003 to_port(port:7)")
+	s.line("add forward hdr.mac.dst:0x020000000004 discard()")
 	frame := frameFields{dst: 3}.build()
 	s.send(0, frame)
 	s.expect(7, frame)
@@ -110,7 +110,7 @@ func (s *stfFile) forwarding() {
 	if s.tna {
 		return
 	}
-	s.line("add forward dst:0xffffffffffff to_group(group:1)")
+	s.line("add forward hdr.mac.dst:0xffffffffffff to_group(group:1)")
 	s.line("mc_mgrp_create 1")
 	s.line("mc_node_create 0 0 1 7")
 	s.line("mc_node_associate 1 0")

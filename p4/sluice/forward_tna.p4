@@ -21,7 +21,7 @@
     }
 
     table forward {
-        key = { hdr.mac.dst : exact @name("dst"); }
+        key = { hdr.mac.dst : exact; }
         actions = { to_port; to_pair; to_group; discard; }
         default_action = to_pair();
         size = 4096;
