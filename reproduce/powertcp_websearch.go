@@ -263,7 +263,7 @@ func powertcpBursts() *Row {
 			below("short flows, mean over the four: PowerTCP over HPCC", "powertcp_short_p999_mean_us", "hpcc_short_p999_mean_us", 0.76),
 			below("long flows, mean over the four: PowerTCP over HPCC", "powertcp_long_p999_mean_us", "hpcc_long_p999_mean_us", 0.90),
 			below("99th percentile of the buffer with 16/s of 2 MB: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
-			below("theta-PowerTCP over HPCC", "theta_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
+			below("the same, theta-PowerTCP over HPCC", "theta_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
 		},
 		Charts:  buffersChart(busiest),
 		Scaling: webScaling + ". Of the request rates 1, 4 and 16 a second are run, and of the sizes at four a second 2 and 8 MB",
