@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/doctor"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )
 
 // doctorDocument is what sluice doctor writes as JSON.
@@ -48,7 +49,7 @@ pairs of the device. The report can be attached to a question. Nothing is change
 			o.Progress = progress.Show
 			start := time.Now()
 			report, err := doctor.Examine(func() (verbs.Device, error) {
-				dev, err := verbs.Open(name)
+				dev, err := wiretag.Open(name)
 				if err != nil {
 					return nil, usageError{err}
 				}

@@ -29,6 +29,7 @@ import (
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs" // sim:NETWORK/HOST
 	_ "github.com/sluice-rdma/sluice/verbs/softroce" // soft:INTERFACE
 	"github.com/sluice-rdma/sluice/verbs/wirestamp"
+	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )
 
 // perfFlags is what sluice perf is told, as far as perf.Config does not have it.
@@ -469,6 +470,10 @@ func (f *endFlags) openPaced(name string, pacing perf.Pacing) (verbs.Device, err
 	if f.stamps != "device" && f.stamps != "wire" {
 		return nil, fmt.Errorf("--timestamps %s: take device or wire", f.stamps)
 	}
+	name, tags, tagged, err := wiretag.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
 	dev, err := verbs.Open(name)
 	if err != nil {
 		return nil, err
@@ -479,6 +484,13 @@ func (f *endFlags) openPaced(name string, pacing perf.Pacing) (verbs.Device, err
 			return nil, errors.Join(err, dev.Close())
 		}
 		dev = stamped
+	}
+	if tagged { // outside of what stamps: tags are off before, and on after it
+		read, err := wiretag.Wrap(dev, "", tags)
+		if err != nil {
+			return nil, errors.Join(err, dev.Close())
+		}
+		dev = read
 	}
 	wrapped, err := pacing.Wrap(dev)
 	if err != nil {

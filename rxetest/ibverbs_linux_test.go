@@ -123,6 +123,7 @@ func TestIBVerbs(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) { m.run(t, p) })
 	}
 	t.Run("paced at a set rate", func(t *testing.T) { pacedRate(t, m) })
+	t.Run("telemetry at the host", func(t *testing.T) { hostTelemetry(t, m, dir) })
 	tools(t, m, dir)
 }
 

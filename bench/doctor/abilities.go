@@ -4,16 +4,23 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/ibverbs"
+	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )
 
 // abilities looks at what only some devices can do.
 func (e *examination) abilities() {
-	dev, ok := e.dev.(interface{ Capabilities() ibverbs.Capabilities })
+	below, tags := e.dev, e.dev
+	if u, ok := e.dev.(interface{ Unwrap() verbs.Device }); ok {
+		below = u.Unwrap()
+	}
+	dev, ok := below.(interface{ Capabilities() ibverbs.Capabilities })
 	if !ok {
 		return
 	}
 	s := e.report.section("abilities")
+	s.telemetry(tags, e.options.Port)
 	c := dev.Capabilities()
 	for _, a := range []struct {
 		what string
@@ -60,4 +67,32 @@ func (s *Section) ability(what string, a ibverbs.Ability) {
 		return
 	}
 	s.add(Note, what, "none: %s", a.Why)
+}
+
+// collector is a device whose connections' telemetry is had at a network interface.
+type collector interface {
+	verbs.Device
+	Netdev() string
+	Attached() string
+	Mode() wiretag.Mode
+	Config() wiretag.Config
+}
+
+// telemetry says how the largest delay of a path's hops is known, or could be.
+func (s *Section) telemetry(dev verbs.Device, port int) {
+	const what = "path telemetry"
+	if c, ok := dev.(collector); ok {
+		f := c.Config().Format
+		s.add(OK, what, "%s in %v tags of EtherType %#04x at %s, by eBPF (%s)", c.Mode(), f.Form, f.EtherType, c.Netdev(), c.Attached())
+		return
+	}
+	p, err := dev.Port(port)
+	if err != nil || p.Netdev == "" {
+		return // said elsewhere
+	}
+	if err := wiretag.Available(p.Netdev); err != nil {
+		s.add(Note, what, "none: %v", err)
+		return
+	}
+	s.add(Note, what, "none is read, and it could be, where switches report delays").mend("name the device %s?telemetry=csig-wide, or the form that the network has", dev.Name())
 }

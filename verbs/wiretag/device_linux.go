@@ -2,7 +2,6 @@ package wiretag
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -31,25 +30,6 @@ type Device struct {
 	inner  map[any]any // the other device's QPs and CQs, to those here
 	paths  map[pathKey]*path
 	probes []*path // by the id in a probe
-}
-
-// Stats counts what a Device has done since Wrap.
-type Stats struct {
-	// Reported and Unreported are successful completions of send requests of
-	// which the path's telemetry is known, or is not.
-	Reported, Unreported uint64
-	// Events are those that were taken from the program, Strange those that fit
-	// nothing, and Lost those for which the ring had no room.
-	Events, Strange, Lost uint64
-	// Taken, Put and Reflected are tags: frames from which one or two were taken off, and
-	// fresh and reflected ones that were put on. Failed are frames that
-	// were dropped, or sent as they were, for want of memory, and Segmented packets that
-	// were not tagged because segmentation offload was to cut them.
-	Taken, Put, Reflected, Failed, Segmented uint64
-	// Probes are those sent, ProbesAnswered those of them whose answer came, and
-	// ProbesLost those whose answer did not in MaxAge. ProbesServed are those of
-	// peers that the program answered.
-	Probes, ProbesAnswered, ProbesLost, ProbesServed uint64
 }
 
 // rxeVendor is the vendor of the kernel's soft-RoCE devices; verbs/softroce has none.
@@ -99,11 +79,8 @@ func wrap(dev verbs.Device, netdev string, cfg Config, set settings) (*Device, e
 		}
 	}
 	t, err := newTagger(netdev, &cfg, set)
-	switch {
-	case errors.Is(err, os.ErrPermission):
-		return bad(err, "attaching an eBPF program to %s needs CAP_BPF and CAP_NET_ADMIN: run as root, or setcap cap_bpf,cap_net_admin+ep PROGRAM", netdev)
-	case err != nil:
-		return bad(err, "attaching an eBPF program to %s", netdev)
+	if err != nil {
+		return nil, verbs.Errorf("wiretag", dev.Name(), explain(netdev, err), "")
 	}
 	d := newDevice(dev, cfg, mode, t)
 	d.netdev, d.how = netdev, t.at.How
@@ -146,10 +123,9 @@ func (d *Device) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.src.take(d.onEvent)
-	s := d.stats
-	c := d.src.counts()
-	s.Lost, s.Taken, s.Put, s.Reflected = c.Lost, c.Taken, c.Put, c.Reflected
-	s.Failed, s.Segmented, s.ProbesServed = c.Failed, c.Segmented, c.Answered
+	s := programStats(d.src.counts())
+	s.Reported, s.Unreported, s.Events, s.Strange = d.stats.Reported, d.stats.Unreported, d.stats.Events, d.stats.Strange
+	s.Probes, s.ProbesAnswered, s.ProbesLost = d.stats.Probes, d.stats.ProbesAnswered, d.stats.ProbesLost
 	for _, q := range d.flows {
 		if q != nil {
 			s.Strange += q.queue.Strange()
@@ -162,6 +138,14 @@ func (d *Device) Stats() Stats {
 		}
 	}
 	return s
+}
+
+// programStats are the counters that are the program's.
+func programStats(c taggerCounters) Stats {
+	return Stats{
+		Lost: c.Lost, Taken: c.Taken, Put: c.Put, Reflected: c.Reflected,
+		Failed: c.Failed, Segmented: c.Segmented, ProbesServed: c.Answered,
+	}
 }
 
 // AllocPD implements verbs.Device.

@@ -1,15 +1,30 @@
 package wiretag
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/cc"
+	_ "github.com/sluice-rdma/sluice/cc/all"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/tchook"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/wirestamp"
 )
 
 // The telemetry of a completion is what the switch wrote into the packets of its
@@ -116,8 +131,12 @@ func TestPlainPeer(t *testing.T) {
 // Probes bring the telemetry of the path to devices whose packets have none, and the
 // peer's kernel answers them.
 func TestProbes(t *testing.T) {
-	for gid, name := range []string{"v4", "v6"} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		gid  int
+		peer bool // wrapped; else its programs know nothing, and a Responder is there
+	}{{"v4", 0, true}, {"v6", 1, true}, {"a responder, v4", 0, false}, {"a responder, v6", 1, false}} {
+		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig(telemetry.Wide)
 			cfg.MaxAge, cfg.ProbeInterval = time.Minute, 0
 			w := newWorld(t, &cfg.Format)
@@ -125,13 +144,27 @@ func TestProbes(t *testing.T) {
 			w.write.Store(&write)
 			probing := cfg
 			probing.Mode = Probes
-			a, b := w.open(t, 0, probing, defaults), w.open(t, 1, cfg, defaults)
+			a := w.open(t, 0, probing, defaults)
+			var b verbs.Device
+			var served func() Stats
+			if c.peer {
+				d := w.open(t, 1, cfg, defaults)
+				b, served = d, d.Stats
+			} else {
+				b = w.plain(t, 1)
+				w.in(t, 1, func() {
+					r, err := NewResponder("h", cfg)
+					must(t, err)
+					served = r.Stats
+					t.Cleanup(func() { must(t, r.Close()) })
+				})
+			}
 			var e [2]end
-			w.in(t, 0, func() { e = connect(t, [2]verbs.Device{a, b}, gid) }) // where the socket for probes is to be
+			w.in(t, 0, func() { e = connect(t, [2]verbs.Device{a, b}, c.gid) }) // where the socket for probes is to be
 			var got verbs.Telemetry
 			for i := 0; !got.HasMaxDelay; i++ {
 				if i == 1000 {
-					t.Fatalf("no answer: %+v, peer %+v", a.Stats(), b.Stats())
+					t.Fatalf("no answer: %+v, peer %+v", a.Stats(), served())
 				}
 				wc := do(t, &e, ib.WRRDMAWrite, 100)
 				e[0].qp.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got)
@@ -140,10 +173,418 @@ func TestProbes(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			s := a.Stats()
-			if s.Probes == 0 || s.ProbesAnswered == 0 || s.ProbesAnswered > s.Probes || b.Stats().ProbesServed < s.ProbesAnswered {
-				t.Errorf("%+v, peer %+v", s, b.Stats())
+			if s.Probes == 0 || s.ProbesAnswered == 0 || s.ProbesAnswered > s.Probes || served().ProbesServed < s.ProbesAnswered {
+				t.Errorf("%+v, peer %+v", s, served())
 			}
 			t.Logf("%+v", s)
 		})
+	}
+}
+
+// Without answers there is no telemetry, what was sent is lost, and data goes on; the
+// answers that come again count again, and old ones no more.
+func TestProbesAreLost(t *testing.T) {
+	cfg := DefaultConfig(telemetry.Wide)
+	cfg.MaxAge, cfg.ProbeInterval, cfg.Mode = time.Hour, 0, Probes
+	w := newWorld(t, &cfg.Format)
+	a := w.open(t, 0, cfg, defaults)
+	b := w.plain(t, 1)
+	var e [2]end
+	w.in(t, 0, func() { e = connect(t, [2]verbs.Device{a, b}, 0) })
+	q := e[0].qp.(verbs.TelemetryQP)
+	var got verbs.Telemetry
+	for range window + 10 {
+		wc := do(t, &e, ib.WRRDMAWrite, 100)
+		if q.CompletionTelemetry(&wc, &got) {
+			t.Fatalf("%+v of nobody", got)
+		}
+	}
+	if s := a.Stats(); s.Probes != 2*(window+10) || s.ProbesAnswered != 0 || s.ProbesLost < window+10 || s.Unreported != window+10 {
+		t.Errorf("%+v", s)
+	}
+
+	p := e[0].qp.(*qp).path
+	answer := func(number uint32, sent uint64) bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.answered(&taggerEvent{Id: p.id, Psn: number, Sent: sent, Way: 5<<8 | present, Back: 9<<8 | present, Probe: 1})
+	}
+	last := p.pending[p.number%window]
+	if answer(last.number, last.sent+1) || answer(last.number+1, last.sent) || answer(0, 0) {
+		t.Error("an answer to no probe counts")
+	}
+	if !answer(last.number, last.sent) || answer(last.number, last.sent) {
+		t.Error("an answer counts once")
+	}
+	if r, ok := a.latest(p); !ok || r.hop != 9*units.Nanosecond || r.reverse != 5*units.Nanosecond {
+		t.Errorf("%+v, %v", r, ok)
+	}
+	a.cfg.MaxAge = 1
+	if _, ok := a.latest(p); ok {
+		t.Error("what is older than MaxAge counts")
+	}
+}
+
+// Poseidon, by package paced over real packets, obeys what the switch writes: far
+// beyond its target the rate goes down to the least, without delay up to the line's.
+func TestPoseidonObeysTags(t *testing.T) {
+	cfg := DefaultConfig(telemetry.Value)
+	w := newWorld(t, &cfg.Format)
+	var code atomic.Uint32
+	write := func(port int, _ []byte) uint32 {
+		if port == 0 {
+			return code.Load()
+		}
+		return 0
+	}
+	w.write.Store(&write)
+	const line = units.Gbps
+	var rate units.Rate
+	var told, updates int
+	pacing := paced.DefaultConfig()
+	pacing.Scheme, pacing.LineRate, pacing.Segment, pacing.BaseRTT = "poseidon", line, 4096, 100*units.Microsecond
+	pacing.Observe = func(_ *paced.QP, a *cc.Ack, c cc.Control) {
+		updates++
+		if a.HasMaxDelay {
+			told++
+		}
+		rate = c.Rate
+	}
+	shim, err := paced.Wrap(w.open(t, 0, cfg, defaults), pacing)
+	must(t, err)
+	e := connect(t, [2]verbs.Device{shim, w.open(t, 1, cfg, defaults)}, 0)
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for range 2000 {
+			do(t, &e, ib.WRRDMAWrite, 3*4096)
+			if done() {
+				return
+			}
+		}
+		t.Fatalf("%s: the rate is still %v after %d acknowledgements", what, rate, updates)
+	}
+	code.Store(4000) // 1 ms
+	until("a long queue", func() bool { return rate <= line/100 })
+	code.Store(0)
+	until("none", func() bool { return rate >= line/2 })
+	if told != updates {
+		t.Errorf("%d of %d acknowledgements had telemetry", told, updates)
+	}
+}
+
+// A VLAN tag stays where it is while the telemetry's behind it go and come: of a probe,
+// whose answer the switch sees, and of an acknowledgement.
+func TestVLAN(t *testing.T) {
+	for _, form := range forms {
+		cfg := DefaultConfig(form)
+		f := &cfg.Format
+		w := newWorld(t, f)
+		a := w.open(t, 0, cfg, defaults)
+		t.Cleanup(func() { must(t, a.Close()) })
+		var fd int
+		w.in(t, 2, func() { fd = w.port(t, "s0") })
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		must(t, unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1))
+		var mac []byte
+		w.in(t, 0, func() {
+			h, err := netlink.LinkByName("h")
+			must(t, err)
+			mac = h.Attrs().HardwareAddr
+		})
+		const vlan = 0x2000 | 77 // with a priority
+		tagged := func(frame []byte, vlan uint16) []byte {
+			frame = bytes.Clone(frame)
+			copy(frame, mac)
+			frame = f.Append(nil, frame, telemetry.DelayTag{Code: 21}, nil)
+			b := append(bytes.Clone(frame[:12]), 0x81, 0, byte(vlan>>8), byte(vlan))
+			return append(b, frame[12:]...)
+		}
+
+		must(t, a.src.register(0, connection{peer: there4, peerQPN: peerQPN, localQPN: localQPN}, flagReports))
+		ack := packetOf(there4, here4, 0xc123, 4791, transport(ib.Acknowledge, localQPN, 9, aethACK...))
+		_, err := unix.Write(fd, tagged(ack, vlan))
+		must(t, err)
+
+		body := make([]byte, probeSize)
+		body[0] = telemetry.ProbeOpcode
+		binary.BigEndian.PutUint32(body[12:], probeMagic)
+		body[16], body[17] = probeVersion, probeRequest
+		copy(body[20:], "id+number+sent.!")
+		for _, peers := range [][2]netip.Addr{{there4, here4}, {there6, here6}} {
+			probe := packetOf(peers[0], peers[1], 0xc123, 4791, body)
+			_, err := unix.Write(fd, tagged(probe, vlan))
+			must(t, err)
+			answer := packetOf(peers[1], peers[0], 0xc123, 4791, body)
+			copy(answer, probe[6:12])
+			copy(answer[6:], mac)
+			at := len(answer) - probeSize
+			answer[at+17], answer[at+18] = 2, 1 // an answer that has a value
+			var one [telemetry.WideBytes]byte
+			binary.BigEndian.PutUint64(answer[at+12+24:], bodyOf(one[:f.Put(one[:], telemetry.DelayTag{Code: 21})]))
+			want := f.Append(nil, answer, telemetry.DelayTag{}, nil)
+
+			got, tci := receive(t, fd, telemetry.ProbeOpcode)
+			if tci != vlan || !bytes.Equal(got, want) {
+				t.Errorf("%v: in VLAN %#x came\n%x, want\n%x", form, tci, got, want)
+			}
+		}
+		if s := a.Stats(); s.Taken != 3 || s.ProbesServed != 2 || s.Failed != 0 || s.Events != 1 {
+			t.Errorf("%v: %+v", form, s)
+		}
+	}
+}
+
+// receive returns the next frame from a packet socket that is a packet of that opcode,
+// and the VLAN tag that the kernel has taken off it, 0 if none.
+func receive(t testing.TB, fd int, opcode byte) (frame []byte, tci uint16) {
+	t.Helper()
+	b, oob := make([]byte, 2048), make([]byte, 128)
+	for range 100 {
+		n, m, _, _, err := unix.Recvmsg(fd, b, oob, 0)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+			continue
+		}
+		must(t, err)
+		tci = 0
+		all, err := unix.ParseSocketControlMessage(oob[:m])
+		must(t, err)
+		for _, c := range all {
+			if c.Header.Level == unix.SOL_PACKET && c.Header.Type == unix.PACKET_AUXDATA {
+				tci = binary.NativeEndian.Uint16(c.Data[16:]) // of struct tpacket_auxdata
+			}
+		}
+		for at := 14; at < min(n, 80); at++ {
+			// UDP to the port of RoCEv2, and the BTH behind it.
+			if at+8 < n && binary.BigEndian.Uint16(b[at:]) == 0xc123 && binary.BigEndian.Uint16(b[at+2:]) == 4791 && b[at+8] == opcode {
+				return b[:n], tci
+			}
+		}
+	}
+	t.Fatal("no such packet came in 5 s")
+	return nil, 0
+}
+
+// Package wirestamp's stamps are there as well, where the device is wrapped by it first.
+func TestWithWirestamp(t *testing.T) {
+	for name, attach := range map[string]func(int, tchook.Programs) (tchook.Attachment, error){"tcx": tchook.Attach, "clsact": tchook.AttachClsact} {
+		cfg := DefaultConfig(telemetry.Value)
+		w := newWorld(t, &cfg.Format)
+		write := func(port int, _ []byte) uint32 { return uint32(3 + port) }
+		w.write.Store(&write)
+		var a *Device
+		w.in(t, 0, func() {
+			dev, err := verbs.Open("soft:h?gso=off")
+			must(t, err)
+			stamped, err := wirestamp.Wrap(dev, "")
+			must(t, err)
+			set := defaults
+			set.attach = attach
+			if name == "clsact" && stamped.Hook() == "tcx" {
+				set.attach = tchook.Attach // TCX's go before all filters: both by the one or the other
+			}
+			a, err = wrap(stamped, "", cfg, set)
+			must(t, err)
+		})
+		e := connect(t, [2]verbs.Device{a, w.open(t, 1, cfg, defaults)}, 0)
+		for range 20 {
+			wc := do(t, &e, ib.WRRDMAWrite, 5000)
+			first, last, ok := e[0].qp.(verbs.SentTimestampQP).SentTimestamps(&wc)
+			var got verbs.Telemetry
+			has := e[0].qp.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got)
+			if !ok || first == 0 || last < first || !has || got.MaxHopDelay != 3*telemetry.ValueUnit {
+				t.Fatalf("%s: sent at %d to %d, %v; %+v, %v", name, first, last, ok, got, has)
+			}
+		}
+	}
+}
+
+func TestPollingAllocatesNothing(t *testing.T) {
+	for _, mode := range []Mode{Tags, Probes} {
+		cfg := DefaultConfig(telemetry.Value)
+		cfg.Mode, cfg.ProbeInterval = mode, 0
+		w := newWorld(t, &cfg.Format)
+		a := w.open(t, 0, cfg, defaults)
+		peer := cfg
+		peer.Mode = Reflect
+		b := w.open(t, 1, peer, defaults)
+		var e [2]end
+		w.in(t, 0, func() { e = connect(t, [2]verbs.Device{a, b}, 0) })
+		wrs := []verbs.SendWR{{
+			Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, RemoteAddr: e[1].mr.Addr(), RKey: e[1].mr.RKey(),
+			SGL: []verbs.SGE{verbs.SGEOf(e[0].mr, 0, 4096)},
+		}}
+		wc := make([]verbs.WC, 16)
+		var got verbs.Telemetry
+		if n := testing.AllocsPerRun(200, func() {
+			if _, err := e[0].qp.PostSend(wrs); err != nil {
+				t.Fatal(err)
+			}
+			for n := 0; n == 0; {
+				n, _ = e[0].cq.Poll(wc)
+			}
+			e[0].qp.(verbs.TelemetryQP).CompletionTelemetry(&wc[0], &got)
+		}); n != 0 {
+			t.Errorf("%v: %v allocations a request", mode, n)
+		}
+	}
+}
+
+// A filter that a killed process left is taken off by the next one; that of a process
+// that lives is not.
+func TestFiltersOfTheDead(t *testing.T) {
+	cfg := DefaultConfig(telemetry.Value)
+	w := newWorld(t, &cfg.Format)
+	set := defaults
+	set.attach = tchook.AttachClsact
+	w.in(t, 0, func() {
+		filters := func() (n int) {
+			h, err := netlink.LinkByName("h")
+			must(t, err)
+			for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+				list, _ := netlink.FilterList(h, parent)
+				n += len(list)
+			}
+			return n
+		}
+		first, err := newTagger("h", &cfg, set)
+		must(t, err)
+		second, err := newTagger("h", &cfg, set)
+		must(t, err)
+		if n := filters(); n != 4 {
+			t.Errorf("%d filters of two that live", n)
+		}
+		must(t, second.close())
+		if n := filters(); n != 2 {
+			t.Errorf("%d filters of one that lives", n)
+		}
+
+		// One that is killed while it has them.
+		self, err := os.Executable()
+		must(t, err)
+		cmd := exec.Command(self, "-test.run", "^TestFiltersOfTheDead$")
+		cmd.Env = append(os.Environ(), "WIRETAG_TEST_AS=victim")
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		var said [64]byte
+		n, _ := out.Read(said[:])
+		if !strings.HasPrefix(string(said[:n]), "attached") {
+			t.Fatalf("the victim said %q", said[:n])
+		}
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		if n := filters(); n != 4 {
+			t.Errorf("%d filters; the kernel keeps a dead process's", n)
+		}
+		third, err := newTagger("h", &cfg, set)
+		must(t, err)
+		if n := filters(); n != 4 {
+			t.Errorf("%d filters, of two that live", n)
+		}
+		must(t, errors.Join(first.close(), third.close()))
+		if n := filters(); n != 0 {
+			t.Errorf("%d filters are left", n)
+		}
+	})
+}
+
+// hardware is a device of a vendor.
+type hardware struct{ verbs.Device }
+
+func (hardware) Name() string           { return "ibv:mlx5_0" }
+func (hardware) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{VendorID: 0x2c9} }
+func (hardware) Port(int) (verbs.PortAttr, error) {
+	return verbs.PortAttr{Netdev: "no-such-interface"}, nil
+}
+
+type simulated struct {
+	hardware
+	verbs.Runner
+}
+
+func TestRefusals(t *testing.T) {
+	tags := DefaultConfig(telemetry.Value)
+	tags.Mode = Tags
+	bad := DefaultConfig(telemetry.Value)
+	bad.Format.EtherType = 5
+	for _, c := range []struct {
+		dev    verbs.Device
+		cfg    Config
+		cause  error
+		phrase string
+	}{
+		{hardware{}, tags, verbs.ErrNotSupported, "ask for probes"},
+		{hardware{}, DefaultConfig(telemetry.Value), nil, "no-such-interface"},
+		{simulated{}, DefaultConfig(telemetry.Value), verbs.ErrNotSupported, "simulated"},
+		{hardware{}, bad, verbs.ErrInvalid, "EtherType"},
+	} {
+		_, err := Wrap(c.dev, "", c.cfg)
+		if err == nil || c.cause != nil && !errors.Is(err, c.cause) || !strings.Contains(err.Error(), c.phrase) {
+			t.Errorf("%v, want one with %q", err, c.phrase)
+		}
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	needBPF(t)
+	must(t, Available("lo"))
+	if err := Available("no-such-interface"); err == nil || !strings.Contains(err.Error(), "no-such-interface") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Without privileges the error says which are missing; with the two that it names, it
+// works.
+func TestPrivileges(t *testing.T) {
+	needBPF(t)
+	self, err := os.ReadFile("/proc/self/exe")
+	must(t, err)
+	// Where another user may run it.
+	dir, err := os.MkdirTemp("", "wiretag")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must(t, os.Chmod(dir, 0o755))
+	must(t, os.WriteFile(dir+"/test", self, 0o755))
+	const bpf, admin = 39, 12 // CAP_BPF, CAP_NET_ADMIN
+	for _, c := range []struct {
+		name string
+		caps []uintptr
+		want string
+	}{
+		{"none", nil, "needs CAP_BPF and CAP_NET_ADMIN"},
+		{"both", []uintptr{bpf, admin}, "attached"},
+	} {
+		cmd := exec.Command(dir + "/test")
+		cmd.Dir, cmd.Env = "/", append(os.Environ(), "WIRETAG_TEST_AS=user")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: c.caps}
+		out, _ := cmd.CombinedOutput()
+		if !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %q, want %q", c.name, out, c.want)
+		}
+	}
+}
+
+// TestMain plays the parts that tests give this program when they start it again.
+func TestMain(m *testing.M) {
+	cfg := DefaultConfig(telemetry.Value)
+	set := defaults
+	netdev := "lo"
+	switch os.Getenv("WIRETAG_TEST_AS") {
+	case "":
+		os.Exit(m.Run())
+	case "victim":
+		set.attach, netdev = tchook.AttachClsact, "h"
+	}
+	p, err := newTagger(netdev, &cfg, set)
+	if err != nil {
+		os.Stdout.WriteString(explain(netdev, err).Error())
+		os.Exit(1)
+	}
+	os.Stdout.WriteString("attached")
+	if netdev == "h" {
+		_ = unix.Pause() // for a signal
+	}
+	if err := p.close(); err != nil {
+		os.Exit(1)
 	}
 }

@@ -2,7 +2,11 @@
 
 package wiretag
 
-import "github.com/sluice-rdma/sluice/verbs"
+import (
+	"errors"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
 
 // Device is a verbs.Device whose connections report telemetry, on Linux.
 type Device struct{ verbs.Device }
@@ -11,3 +15,25 @@ type Device struct{ verbs.Device }
 func Wrap(dev verbs.Device, _ string, _ Config) (*Device, error) {
 	return nil, verbs.Errorf("wiretag", dev.Name(), verbs.ErrNotSupported, "eBPF at the hooks of a network interface is there on Linux only")
 }
+
+// Available says why Wrap fails.
+func Available(string) error {
+	return errors.New("eBPF at the hooks of a network interface is there on Linux only")
+}
+
+// Responder answers probes, on Linux.
+type Responder struct{}
+
+// NewResponder fails.
+func NewResponder(netdev string, _ Config) (*Responder, error) {
+	return nil, verbs.Errorf("wiretag", netdev, verbs.ErrNotSupported, "eBPF at the hooks of a network interface is there on Linux only")
+}
+
+// Attached says nothing.
+func (*Responder) Attached() string { return "" }
+
+// Stats counts nothing.
+func (*Responder) Stats() Stats { return Stats{} }
+
+// Close does nothing.
+func (*Responder) Close() error { return nil }

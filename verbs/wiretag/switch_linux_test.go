@@ -11,7 +11,7 @@ import (
 func (w *world) forward(from, in, out int) {
 	frame := make([]byte, 1<<16)
 	for {
-		n, _, err := unix.Recvfrom(in, frame, 0)
+		n, err := unix.Read(in, frame)
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
 			if w.stopped.Load() {
 				return

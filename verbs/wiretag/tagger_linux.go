@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/internal/bpfring"
 	"github.com/sluice-rdma/sluice/internal/tchook"
+	"github.com/sluice-rdma/sluice/telemetry"
 )
 
 // source is where events come from: the kernel's hooks, or a test.
@@ -188,4 +190,26 @@ func readClock() uint64 {
 		return 0 // it can't: the clock exists and t is memory
 	}
 	return uint64(time.Duration(t.Nano()))
+}
+
+// Available reports why Wrap could not read a network interface's telemetry; nil if it
+// could. It has the kernel check the program, and attaches nothing.
+func Available(netdev string) error {
+	cfg := DefaultConfig(telemetry.Wide)
+	t, err := newTagger(netdev, &cfg, settings{
+		ring: os.Getpagesize(), flows: 1,
+		attach: func(int, tchook.Programs) (tchook.Attachment, error) { return tchook.Detached(), nil },
+	})
+	if err != nil {
+		return explain(netdev, err)
+	}
+	return t.close()
+}
+
+// explain says what is missing.
+func explain(netdev string, err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("an eBPF program on %s needs CAP_BPF and CAP_NET_ADMIN: run as root, or setcap cap_bpf,cap_net_admin+ep PROGRAM: %w", netdev, err)
+	}
+	return fmt.Errorf("an eBPF program on %s: %w", netdev, err)
 }

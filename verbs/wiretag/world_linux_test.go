@@ -31,7 +31,7 @@ type world struct {
 	format *telemetry.DelayFormat
 	// write says which value the switch writes into the tag of a frame that comes
 	// in at a port, 0 or 1. It runs on two goroutines.
-	write atomic.Pointer[func(port int, frame []byte) uint32]
+	write    atomic.Pointer[func(port int, frame []byte) uint32]
 	untagged atomic.Uint64 // RoCEv2 frames without a tag to write into
 	stopped  atomic.Bool
 }
@@ -188,6 +188,17 @@ func (w *world) open(t testing.TB, i int, cfg Config, set settings) (d *Device) 
 	return d
 }
 
+// plain opens a host's device as it is.
+func (w *world) plain(t testing.TB, i int) (dev verbs.Device) {
+	t.Helper()
+	w.in(t, i, func() {
+		var err error
+		dev, err = verbs.Open("soft:h?gso=off")
+		must(t, err)
+	})
+	return dev
+}
+
 // end is a connected queue pair with a region of memory.
 type end struct {
 	dev verbs.Device
@@ -209,7 +220,7 @@ func connect(t testing.TB, devs [2]verbs.Device, gid int) (e [2]end) {
 		var err error
 		x.pd, err = d.AllocPD()
 		must(t, err)
-		x.cq, err = d.CreateCQ(verbs.CQInitAttr{CQE: 1024})
+		x.cq, err = d.CreateCQ(verbs.CQInitAttr{CQE: 1024, Timestamps: d.Attr().CoreClockHz > 0})
 		must(t, err)
 		x.qp, err = x.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: x.cq, RecvCQ: x.cq, Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1}})
 		must(t, err)

@@ -1,0 +1,123 @@
+package wiretag
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func TestParseName(t *testing.T) {
+	with := func(form telemetry.DelayForm, change func(*Config)) *Config {
+		c := DefaultConfig(form)
+		if change != nil {
+			change(&c)
+		}
+		return &c
+	}
+	for _, c := range []struct {
+		name, inner string
+		want        *Config // nil for none
+		says        string
+	}{
+		{"ibv:rxe0", "ibv:rxe0", nil, ""},
+		{"ibv:rxe0?timestamps=off", "ibv:rxe0?timestamps=off", nil, ""},
+		{"soft:eth0?telemetry=csig-wide", "soft:eth0?telemetry=csig-wide", nil, ""},
+		{"sim:lab/h0?telemetry=per-hop", "sim:lab/h0?telemetry=per-hop", nil, ""},
+		{"ibv:rxe0?telemetry=poseidon", "ibv:rxe0", with(telemetry.Value, nil), ""},
+		{"ibv:rxe0?timestamps=off&telemetry=csig-compact", "ibv:rxe0?timestamps=off", with(telemetry.Compact, nil), ""},
+		{"ibv:x?telemetry=csig-wide&tagtype=0x9999&base=1024ns&step=256ns", "ibv:x", with(telemetry.Wide, func(c *Config) {
+			c.Format.EtherType, c.Format.Base, c.Format.Step = 0x9999, 1024*units.Nanosecond, 256*units.Nanosecond
+		}), ""},
+		{"ibv:x?telemetry=csig-wide&collect=probes&every=1ms&maxage=2s&sport=50000", "ibv:x", with(telemetry.Wide, func(c *Config) {
+			c.Mode, c.ProbeInterval, c.MaxAge, c.SourcePort = Probes, time.Millisecond, 2*time.Second, 50000
+		}), ""},
+		{"ibv:x?%zz", "", nil, "can't be read"},
+		{"ibv:x?collect=tags", "", nil, "goes with telemetry="},
+		{"ibv:x?telemetry=int", "", nil, "take csig-wide"},
+		{"ibv:x?telemetry=csig-wide&collect=all", "", nil, "take auto, tags"},
+		{"ibv:x?telemetry=poseidon&step=256ns", "", nil, "goes with telemetry=csig-wide"},
+		{"ibv:x?telemetry=csig-wide&step=250ns", "", nil, "power of two"},
+		{"ibv:x?telemetry=poseidon&tagtype=0x10000", "", nil, "tagtype"},
+		{"ibv:x?telemetry=poseidon&tagtype=0x0800", "", nil, "IPv4"},
+		{"ibv:x?telemetry=poseidon&every=-1s", "", nil, "negative"},
+		{"ibv:x?telemetry=poseidon&maxage=0s", "", nil, "longer than the round trip"},
+		{"ibv:x?telemetry=poseidon&every=often", "", nil, "every"},
+	} {
+		inner, cfg, wanted, err := ParseName(c.name)
+		switch {
+		case c.says != "":
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.says)
+			}
+		case err != nil || inner != c.inner || wanted != (c.want != nil) || wanted && cfg != *c.want:
+			t.Errorf("%s: %s, %+v, %v, %v", c.name, inner, cfg, wanted, err)
+		}
+	}
+}
+
+func TestParseInterface(t *testing.T) {
+	netdev, cfg, wanted, err := ParseInterface("eth0?telemetry=poseidon&tagtype=0x9999")
+	if netdev != "eth0" || !wanted || cfg.Format.EtherType != 0x9999 || err != nil {
+		t.Errorf("%s, %+v, %v, %v", netdev, cfg, wanted, err)
+	}
+	if netdev, _, wanted, err := ParseInterface("eth0"); netdev != "eth0" || wanted || err != nil {
+		t.Errorf("%s, %v, %v", netdev, wanted, err)
+	}
+	for name, says := range map[string]string{
+		"eth0?telemetry=poseidon&mtu=5": "no such option", "eth0?mtu=5": "no such option", "eth0?telemetry=x": "take csig-wide",
+	} {
+		if _, _, _, err := ParseInterface(name); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", name, err, says)
+		}
+	}
+}
+
+func FuzzParseName(f *testing.F) {
+	f.Add("ibv:rxe0?telemetry=csig-wide&tagtype=0x9999&base=1024ns&step=256ns")
+	f.Add("ibv:x?telemetry=poseidon&collect=probes&every=1ms&maxage=2s&sport=50000")
+	f.Fuzz(func(t *testing.T, name string) {
+		inner, cfg, wanted, err := ParseName(name)
+		if err != nil {
+			return
+		}
+		if !wanted {
+			if inner != name {
+				t.Errorf("%q became %q", name, inner)
+			}
+			return
+		}
+		if err := cfg.Validate(); err != nil {
+			t.Error(err)
+		}
+		if _, _, again, err := ParseName(inner); again || err != nil {
+			t.Errorf("%q has options left, %v", inner, err)
+		}
+	})
+}
+
+// The values are those that Linux's rdma_flow_label_to_udp_sport and
+// rdma_calc_flow_label yield by their definition, worked out by hand.
+func TestSourcePort(t *testing.T) {
+	for _, c := range []struct {
+		label, local, peer uint32
+		want               uint16
+	}{
+		{1, 5, 6, 0xc001},
+		{0x03fff, 0, 0, 0xffff},
+		{0xfc000, 0, 0, 0xc03f},
+		{0xfffff, 0, 0, 0xffc0},
+		{0, 3, 5, 0xc00f},
+		{0, 1 << 12, 1 << 12, 0xc010}, // 2^24 and its 2^4: 16
+		{0x100001, 9, 9, 0xc001},
+	} {
+		if got := SourcePort(c.label, c.local, c.peer); got != c.want {
+			t.Errorf("label %#x, %d and %d: %#x, want %#x", c.label, c.local, c.peer, got, c.want)
+		}
+		if SourcePort(c.label, c.local, c.peer) != SourcePort(c.label, c.peer, c.local) {
+			t.Error("the two directions differ")
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package wiretag
+
+import "github.com/sluice-rdma/sluice/verbs"
+
+// Responder answers the probes that come to a network interface, for programs that
+// know nothing of telemetry: with a NIC that does RoCE in hardware it is all that the
+// receiving host has to run. The kernel answers; the Responder holds the program there
+// until it is closed.
+type Responder struct{ t *tagger }
+
+// NewResponder attaches a program to a network interface; of cfg the Format counts.
+func NewResponder(netdev string, cfg Config) (*Responder, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, verbs.Errorf("wiretag", netdev, verbs.ErrInvalid, "%v", err)
+	}
+	set := defaults
+	set.ring, set.flows = 1<<12, 1
+	t, err := newTagger(netdev, &cfg, set)
+	if err != nil {
+		return nil, verbs.Errorf("wiretag", netdev, explain(netdev, err), "")
+	}
+	return &Responder{t}, nil
+}
+
+// Attached says where the program is attached: "tcx" or "clsact".
+func (r *Responder) Attached() string { return r.t.at.How }
+
+// Stats returns the counters so far, of which those of the program count.
+func (r *Responder) Stats() Stats { return programStats(r.t.counts()) }
+
+// Close takes the program off the interface.
+func (r *Responder) Close() error { return r.t.close() }
