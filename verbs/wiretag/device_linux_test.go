@@ -582,7 +582,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Stdout.WriteString("attached")
 	if netdev == "h" {
-		_ = unix.Pause() // for a signal
+		time.Sleep(time.Hour) // for a signal
 	}
 	if err := p.close(); err != nil {
 		os.Exit(1)
