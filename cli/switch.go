@@ -33,7 +33,7 @@ type switchFlags struct {
 	args      []string
 	start     time.Time
 	terminal  bool
-	lines     int // of the table that stands on the terminal
+	lines     int // of the table that was shown last
 	described softswitch.Stats
 }
 
@@ -182,15 +182,19 @@ func (f *switchFlags) show(out io.Writer, s softswitch.Stats, final bool) error 
 		e.SetEscapeHTML(false)
 		return e.Encode(switchDocument{1, d.StartTime, d.Arguments, d.Environment, f.program, final, s})
 	}
+	if final {
+		f.described = softswitch.Stats{} // rates are those of the whole time
+	}
 	text := switchTable(&s, &f.described)
 	f.described = s
+	lines := strings.Count(text, "\n")
+	if f.terminal {
+		text = "\x1b[?7l" + text + "\x1b[?7h" // no line goes on in the next
+	}
 	if f.lines > 0 {
 		text = fmt.Sprintf("\x1b[%dA\x1b[J%s", f.lines, text) // over the last one
 	}
-	f.lines = 0
-	if f.terminal && !final {
-		f.lines = strings.Count(text, "\n")
-	}
+	f.lines = lines
 	_, err := io.WriteString(out, text)
 	return err
 }

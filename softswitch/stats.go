@@ -12,7 +12,7 @@ type Stats struct {
 	Seconds   float64     `json:"seconds"` // since then
 	Ports     []PortStats `json:"ports"`
 	TooLong   uint64      `json:"too_long"`  // frames longer than any port's, dropped
-	Discarded uint64      `json:"discarded"` // dropped by the program, or by the bridge as for their own port
+	Discarded uint64      `json:"discarded"` // dropped by the program, or by the bridge as not for another port
 	NoPort    uint64      `json:"no_port"`   // that the program sent to a port that is not there
 	Flooded   uint64      `json:"flooded"`   // that the bridge sent to all ports but one
 	Unknown   uint64      `json:"unknown"`   // with an offload that is not known, dropped

@@ -15,6 +15,10 @@ func macOf(b []byte) mac {
 // group reports whether it stands for many stations (IEEE 802: the first byte's lowest bit).
 func (m mac) group() bool { return m>>40&1 != 0 }
 
+// reserved reports whether it is one of those that no bridge forwards: pause frames,
+// spanning tree, LLDP and the like (IEEE 802.1D, table 7-10).
+func (m mac) reserved() bool { return m&^0xf == 0x0180c2000000 }
+
 const (
 	tableBuckets = 1 << 10
 	bucketWays   = 4

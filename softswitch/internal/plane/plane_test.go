@@ -65,6 +65,8 @@ func TestBridge(t *testing.T) {
 	for i := range 6 {
 		all[i] = 0xff
 	}
+	pause := frame(0, 3, 60)
+	copy(pause, []byte{1, 0x80, 0xc2, 0, 0, 1})
 	for _, c := range []struct {
 		name string
 		at   units.Time
@@ -77,6 +79,7 @@ func TestBridge(t *testing.T) {
 		{"known now", 2 * us, 0, frame(2, 1, 60), [3]int{0, 0, 1}},
 		{"behind its own port", 2 * us, 2, frame(2, 9, 60), [3]int{}},
 		{"broadcast", 3 * us, 1, all, [3]int{1, 0, 1}},
+		{"pause", 3 * us, 1, pause, [3]int{}},
 		{"no addresses", 3 * us, 1, []byte{1, 2, 3}, [3]int{}},
 		{"too long", 3 * us, 1, frame(2, 1, 2001), [3]int{}},
 		{"moved", 4 * us, 1, frame(9, 2, 60), [3]int{0, 0, 1}},
@@ -88,7 +91,7 @@ func TestBridge(t *testing.T) {
 			t.Errorf("%s: %v frames at the ports, want %v", c.name, got, c.want)
 		}
 	}
-	if s.Totals != (Totals{TooLong: 1, Discarded: 2, Flooded: 3}) {
+	if s.Totals != (Totals{TooLong: 1, Discarded: 3, Flooded: 3}) {
 		t.Errorf("totals %+v", s.Totals)
 	}
 }

@@ -28,7 +28,7 @@ type Config struct {
 // Totals counts what belongs to no port.
 type Totals struct {
 	TooLong   uint64 // frames that were dropped as longer than Config.Frame
-	Discarded uint64 // frames that the program dropped, or the bridge as for their own port
+	Discarded uint64 // frames that the program dropped, or the bridge as not for another port
 	NoPort    uint64 // copies that the program sent to a port that is not there
 	Flooded   uint64 // frames that the bridge sent to all ports but one
 }
@@ -94,6 +94,10 @@ func (s *Switch) bridge(now units.Time, from uint16, frame []byte) {
 		return
 	}
 	dst, src := macOf(frame), macOf(frame[macBytes:])
+	if dst.reserved() {
+		s.Totals.Discarded++
+		return
+	}
 	s.table.learn(now, src, from)
 	if !dst.group() {
 		if to, ok := s.table.find(now, dst); ok {

@@ -139,24 +139,37 @@ func TestEIN(t *testing.T) {
 	}
 }
 
-// A device that collects nothing takes no notice of what packets bring, one that
-// collects takes all that can come.
+// Whatever packets bring of what a device collects, requests complete.
 func TestStrayTelemetry(t *testing.T) {
 	f, g := telemetry.DefaultDelayFormat(telemetry.Compact), telemetry.DefaultINTFormat()
 	for _, c := range []Collect{{}, {Delay: &f}, {INT: &g}} {
 		l := newTelemetryPair(t, c)
+		r := l.w.rng
 		l.w.switches = func(_ *host, _ *Carried, b []byte) (out Brought) {
-			if c.Delay != nil {
-				out.Tags.HasReflected, out.Tags.HasForward, out.Tags.Reflected.Code = true, true, 1<<20
+			if c.Delay != nil { // the driver reads what the device collects
+				t := &out.Tags
+				t.HasForward, t.HasReflected = r.IntN(2) == 0, r.IntN(2) == 0
+				t.Forward.Code, t.Reflected.Code = r.Uint32(), r.Uint32()
 			}
-			end := telemetry.PutINT(b, 1)
-			if c.INT != nil {
+			if c.INT != nil && r.IntN(4) > 0 {
+				end := telemetry.PutINT(b, 1)
+				for range r.IntN(telemetry.MaxHops + 1) {
+					end = telemetry.PushHop(b, end, telemetry.HopRecord(r.Uint64()))
+				}
 				out.INT = telemetry.INT(b[:end])
+				if r.IntN(2) == 0 {
+					out.INT.PutReflected(b, 1)
+				}
 			}
 			return out
 		}
-		for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
-			l.ask(op)
+		for range 20 {
+			for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
+				got, _ := l.ask(op)
+				if got.HasMaxDelay != (c.Delay != nil) && got.HasMaxDelay || got.Path.N > 0 && c.INT == nil || got.MaxHopDelay < 0 {
+					t.Errorf("%v: %+v", op, got)
+				}
+			}
 		}
 	}
 }
