@@ -37,17 +37,18 @@ func (h *history) add(r report) {
 }
 
 // of returns the report of that time, and forgets those before: completions come in
-// the order of what acknowledged them.
+// the order of what acknowledged them. Reports of two processors may have come in
+// another order than that of their times.
 func (h *history) of(at uint64) (report, bool) {
-	for h.head != h.tail {
-		r := h.ring[h.head&uint32(len(h.ring)-1)]
+	mask := uint32(len(h.ring) - 1)
+	for i := h.head; i != h.tail; i++ {
+		r := h.ring[i&mask]
 		if r.at == at {
 			return r, true
 		}
-		if r.at > at {
-			break
+		if r.at < at && i == h.head {
+			h.head++
 		}
-		h.head++
 	}
 	return report{}, false
 }

@@ -158,9 +158,14 @@ func TestTagsAreTelemetrys(t *testing.T) {
 				if verdict, out := run(t, p.objects.Leaving, ack); verdict != -1 || !bytes.Equal(out, f.Append(nil, ack, telemetry.DelayTag{}, &largest)) {
 					t.Fatalf("verdict %d, and the acknowledgement left as\n%x, want\n%x", verdict, out, f.Append(nil, ack, telemetry.DelayTag{}, &largest))
 				}
-				// Another one has nothing to reflect.
-				if _, out := run(t, p.objects.Leaving, ack); !bytes.Equal(out, f.Append(nil, ack, telemetry.DelayTag{}, nil)) {
+				// Another one returns the same, until there is something newer.
+				if _, out := run(t, p.objects.Leaving, ack); !bytes.Equal(out, f.Append(nil, ack, telemetry.DelayTag{}, &largest)) {
 					t.Fatalf("the second acknowledgement left as\n%x", out)
+				}
+				newer := tag("newer")
+				run(t, p.objects.Arriving, f.Append(nil, comes(transport(ib.WriteOnly, localQPN, 4)), newer, nil))
+				if _, out := run(t, p.objects.Leaving, ack); !bytes.Equal(out, f.Append(nil, ack, telemetry.DelayTag{}, &newer)) {
+					t.Fatalf("the third acknowledgement left as\n%x", out)
 				}
 				// A request without a tag asks for none.
 				run(t, p.objects.Arriving, comes(transport(ib.WriteOnly, localQPN, 4)))

@@ -14,14 +14,14 @@ import (
 )
 
 type taggerConn struct {
-	_        structs.HostLayout
-	Id       uint32
-	Flags    uint32
-	Asked    uint32
-	Reserved uint32
-	Echo     uint64
-	Way      uint64
-	Back     uint64
+	_     structs.HostLayout
+	Id    uint32
+	Flags uint32
+	Asked uint32
+	Fresh uint32
+	Echo  uint64
+	Way   uint64
+	Back  uint64
 }
 
 type taggerCounters struct {

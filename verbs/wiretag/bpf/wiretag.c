@@ -57,8 +57,8 @@ struct conn {
 	u32 id; /* its index, and a generation above */
 	u32 flags;
 	u32 asked; /* the last request had a tag: what answers it gets one */
-	u32 reserved;
-	u64 echo; /* the largest of the tags since the last acknowledgement that left */
+	u32 fresh; /* a tag has come since the last acknowledgement left */
+	u64 echo;  /* the largest of those, or the one that it returned */
 	u64 way;  /* the same of the responses that came since the last event */
 	u64 back; /* and of the reflections in them */
 };
@@ -338,7 +338,8 @@ static __attribute__((noinline)) int came(struct __sk_buff *skb, struct udp *u, 
 	if (opcode < READ_RESPONSE_FIRST || opcode > ATOMIC_ACKNOWLEDGE) {
 		/* Two processors that do this at once may lose one of two values. */
 		c->asked = t->forward != 0;
-		c->echo = later(c->echo, t->forward);
+		c->echo = c->fresh || !t->forward ? later(c->echo, t->forward) : t->forward;
+		c->fresh = c->fresh || t->forward;
 		return 0;
 	}
 	c->way = later(c->way, t->forward);
@@ -511,7 +512,9 @@ int leaving(struct __sk_buff *skb)
 	}
 	count(put);
 	if (echo && c) {
-		c->echo = 0;
+		/* It stays for the next one: packets come by here before the transport sees
+		 * them, so one acknowledgement may return what several are about. */
+		c->fresh = 0;
 		count(reflected);
 	}
 	return TC_ACT_UNSPEC;
