@@ -338,3 +338,68 @@ func FuzzPacket(f *testing.F) {
 		}
 	})
 }
+
+// A parser's value set matches what the control plane has put into it.
+func TestValueSet(t *testing.T) {
+	text := `#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<16> x; bit<8> y; }
+struct headers_t { h_t h; }
+struct meta_t { }
+struct both_t { bit<16> x; bit<8> y; }
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    value_set<bit<16>>(4) one;
+    value_set<both_t>(4) two;
+    state start {
+        p.extract(h.h);
+        transition select(h.h.x) {
+            one: first;
+            default: more;
+        }
+    }
+    state more {
+        transition select(h.h.x, h.h.y) {
+            two: second;
+            default: accept;
+        }
+    }
+    state first { s.egress_spec = 1; transition accept; }
+    state second { s.egress_spec = 2; transition accept; }
+}
+control none(inout headers_t h, inout meta_t m) { apply { } }
+control ingress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control egress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control D(packet_out p, in headers_t h) { apply { p.emit(h.h); } }
+V1Switch(P(), none(), ingress(), egress(), none(), D()) main;
+`
+	pl := loadText(t, text).New()
+	n := big.NewInt
+	port := func(frame ...byte) uint16 {
+		var v Verdict
+		pl.Process(frame, &Intrinsic{}, &v)
+		return v.Sent[0].Port
+	}
+	if got := port(1, 2, 3); got != 0 {
+		t.Errorf("empty sets: port %d", got)
+	}
+	if err := pl.AddValue("one", Match{Value: n(0x0102)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pl.AddValue("two", Match{Value: n(0x0500), Mask: n(0xff00)}, Match{Value: n(7)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		frame []byte
+		want  uint16
+	}{{[]byte{1, 2, 3}, 1}, {[]byte{5, 9, 7}, 2}, {[]byte{5, 9, 8}, 0}, {[]byte{6, 9, 7}, 0}} {
+		if got := port(c.frame...); got != c.want {
+			t.Errorf("%x: port %d, want %d", c.frame, got, c.want)
+		}
+	}
+	if err := pl.AddValue("two", Match{Value: n(1)}); err == nil {
+		t.Error("a member with one field of two")
+	}
+	if err := pl.AddValue("three", Match{Value: n(1)}); err == nil {
+		t.Error("a set that is not there")
+	}
+}

@@ -22,9 +22,7 @@ func (m *machine) hashWide(v []uint64, n int) {
 }
 
 func (m *machine) hashRoom(n int) {
-	for need := (m.hpos + n + 7) / 8; len(m.hbuf) < need; {
-		m.hbuf = append(m.hbuf, 0)
-	}
+	m.hbuf = zeroed(m.hbuf, (m.hpos+n+7)/8)
 }
 
 // add appends an expression: of a list its elements, of a struct its fields, of a header these if it is valid.

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"fmt"
+
 	"github.com/sluice-rdma/sluice/p4/ast"
 	"github.com/sluice-rdma/sluice/p4/types"
 )
@@ -266,13 +268,64 @@ func (c *compiler) valueSet(e ast.Expr) int {
 	if i, ok := c.objs[d]; ok {
 		return i
 	}
-	i := c.addObject(objectDef{name: d.ControlName, kind: "value_set", make: func() object { return new(valueSet) }})
+	var widths []int
+	add := func(t types.Type) {
+		w, ok := scalarWidth(t)
+		if !ok {
+			c.failf(e, "not supported: value_set of %s", d.Elem)
+		}
+		widths = append(widths, w)
+	}
+	switch t := types.Underlying(d.Elem).(type) {
+	case *types.Struct:
+		for _, f := range t.Fields {
+			add(f.Type)
+		}
+	case *types.Tuple:
+		for _, f := range t.Elems {
+			add(f)
+		}
+	default:
+		add(d.Elem)
+	}
+	i := c.addObject(objectDef{name: d.ControlName, kind: "value_set", make: func() object { return &valueSet{widths: widths} }})
 	c.objs[d] = i
 	return i
 }
 
 // A valueSet holds values and masks, each of the words of all keys.
-type valueSet struct{ members [][2][]uint64 }
+type valueSet struct {
+	widths  []int
+	members [][2][]uint64
+}
+
+// AddValue adds a member to a parser's value set: a value, with or without a mask, for each of its fields.
+func (pl *Pipeline) AddValue(set string, fields ...Match) error {
+	vs, err := objectNamed[*valueSet](pl, "value_set", set)
+	if err != nil {
+		return err
+	}
+	if len(fields) != len(vs.widths) {
+		return fmt.Errorf("value_set %s has %d fields, %d given", set, len(vs.widths), len(fields))
+	}
+	var m [2][]uint64
+	for i, f := range fields {
+		n := wordsOf(vs.widths[i])
+		v, mask := make([]uint64, n), make([]uint64, n)
+		ones(mask, vs.widths[i])
+		if err := toWords(v, f.Value, vs.widths[i]); err != nil {
+			return fmt.Errorf("value_set %s: %w", set, err)
+		}
+		if f.Mask != nil {
+			if err := toWords(mask, f.Mask, vs.widths[i]); err != nil {
+				return fmt.Errorf("value_set %s: mask: %w", set, err)
+			}
+		}
+		m[0], m[1] = append(m[0], v...), append(m[1], mask...)
+	}
+	vs.members = append(vs.members, m)
+	return nil
+}
 
 func (c *compiler) inSet(obj int, keys []place) func(*machine) bool {
 	var words []int
@@ -596,9 +649,15 @@ func (c *compiler) emits(at ast.Node, out *[]emit, off int, t types.Type) {
 
 // room makes place for n more bits in the output.
 func (m *machine) room(n int) {
-	for need := (m.outPos + n + 7) / 8; len(m.out) < need; {
-		m.out = append(m.out, 0)
+	m.out = zeroed(m.out, (m.outPos+n+7)/8)
+}
+
+// zeroed makes b n bytes long, if it is shorter, with zeros.
+func zeroed(b []byte, n int) []byte {
+	if n <= len(b) {
+		return b
 	}
+	return append(b, make([]byte, n-len(b))...)
 }
 
 func (e *emit) run(m *machine, base int) {

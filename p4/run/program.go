@@ -15,7 +15,6 @@ type Program struct {
 	state   int // the first of them, which a packet carries from ingress to egress
 	tables  []*tableDef
 	objects []objectDef
-	directs map[int]string // direct counters and meters: the table
 	codes   errorCodes
 	errors  []string
 }
@@ -78,7 +77,7 @@ func Compile(p *ast.Program) (prog *Program, err error) {
 	if p.Main == nil {
 		return nil, errors.New("the program has no main: instantiate a package with this name")
 	}
-	prog = &Program{directs: map[int]string{}}
+	prog = &Program{}
 	if p.Error != nil {
 		prog.errors = p.Error.Members
 	}

@@ -96,7 +96,6 @@ type tableDef struct {
 	profile    int // extern's index, -1 none
 	selectKeys bool
 	direct     bool // counts its hits
-	counter    int  // the direct counter's object
 }
 
 type staticAction struct {

@@ -271,10 +271,6 @@ func (c *compiler) property(t *ast.TableDecl, d *tableDef, p *ast.Property) {
 		d.Profile = c.prog.objects[i].name
 	case "counters", "psa_direct_counter":
 		d.direct = c.autoCount()
-		d.counter = c.object(p.X)
-		c.prog.directs[d.counter] = t.ControlName
-	case "meters":
-		c.prog.directs[c.object(p.X)] = t.ControlName
 	}
 }
 

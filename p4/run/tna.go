@@ -192,12 +192,9 @@ func parserError(m *machine) uint64 {
 	return 0x0004
 }
 
-// head puts the intrinsic header, whose fields are in m.scratch, and n zero bytes before the packet.
+// head puts the intrinsic header, whose fields are in m.scratch, and data before the packet.
 func (g *tnaGress) head(m *machine, data []byte, packet []byte) {
-	m.in = m.in[:0]
-	for range (g.intr.bits + 7) / 8 {
-		m.in = append(m.in, 0)
-	}
+	m.in = zeroed(m.in[:0], (g.intr.bits+7)/8)
 	writeFields(m.scratch[:g.words], g.intr.fixed, m.in, 0)
 	m.in = append(m.in, data...)
 	m.in = append(m.in, packet...)
