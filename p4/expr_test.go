@@ -50,11 +50,10 @@ func typeName(width int, signed bool) string {
 }
 
 type generator struct {
-	t       *rapid.T
-	fields  []string // declarations of the header's fields
-	values  []term
-	fuel    int
-	special bool
+	t      *rapid.T
+	fields []string // declarations of the header's fields
+	values []term
+	fuel   int
 }
 
 func (g *generator) draw(n int, what string) int { return rapid.IntRange(0, n-1).Draw(g.t, what) }
