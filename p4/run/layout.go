@@ -107,6 +107,7 @@ func isSigned(t types.Type) bool {
 // and what follows it is in after, its bits counted from the varbit's end.
 type wire struct {
 	fixed   []field
+	packed  []field // the same in groups, for readFields and writeFields
 	bits    int
 	varWord int
 	varMax  int
@@ -117,6 +118,7 @@ type wire struct {
 func wireOf(h *types.Struct) (wire, error) {
 	w := wire{varWord: -1}
 	err := w.add(h, 0)
+	w.packed = pack(w.fixed)
 	return w, err
 }
 

@@ -64,6 +64,8 @@ type field struct {
 	bit   int // of the header's bits
 	width int
 	kind  fieldKind
+	shift uint8 // of a group's member: its lowest bit there
+	n     uint8 // of a group: how many members follow
 }
 
 type fieldKind uint8
@@ -77,7 +79,62 @@ const (
 	byte6
 	byte8
 	wideBits
+	group1 // several fields in whole bytes: 1, 2, 4, 8, or another number up to 8
+	group2
+	group4
+	group8
+	groupN
 )
+
+// pack puts a group before fields that lie together in whole bytes, so that these are read and
+// written at once. Fields that stand alone on whole bytes stay as they are.
+func pack(fs []field) []field {
+	var out []field
+	for i := 0; i < len(fs); i++ {
+		f := fs[i]
+		if f.kind != anyBits || f.bit%8 != 0 {
+			out = append(out, f)
+			continue
+		}
+		// As many fields as make whole bytes.
+		bits, n, whole, wholeBits := 0, 0, 0, 0
+		for j := i; j < len(fs) && fs[j].width <= 64 && bits+fs[j].width <= 64; j++ {
+			if fs[j].kind != anyBits && fs[j].kind != wideBits && bits%8 == 0 {
+				break
+			}
+			bits += fs[j].width
+			n++
+			if bits%8 == 0 {
+				whole, wholeBits = n, bits
+			}
+		}
+		if whole < 2 {
+			out = append(out, f)
+			continue
+		}
+		g := field{bit: f.bit, width: wholeBits, n: uint8(whole), kind: groupN}
+		switch wholeBits {
+		case 8:
+			g.kind = group1
+		case 16:
+			g.kind = group2
+		case 32:
+			g.kind = group4
+		case 64:
+			g.kind = group8
+		}
+		out = append(out, g)
+		at := 0
+		for _, m := range fs[i : i+whole] {
+			at += m.width
+			m.shift = uint8(wholeBits - at)
+			m.kind = anyBits
+			out = append(out, m)
+		}
+		i += whole - 1
+	}
+	return out
+}
 
 func kindOf(bit, width int) fieldKind {
 	if width > 64 {
@@ -105,6 +162,9 @@ func readFields(w []uint64, fs []field, b []byte, off int) {
 	if off&7 != 0 {
 		for i := range fs {
 			f := &fs[i]
+			if f.n > 0 {
+				continue
+			}
 			if f.kind == wideBits {
 				readWide(w[f.word:f.word+wordsOf(f.width)], b, off+f.bit, f.width)
 			} else {
@@ -114,9 +174,10 @@ func readFields(w []uint64, fs []field, b []byte, off int) {
 		return
 	}
 	h := b[off>>3:]
-	for i := range fs {
+	for i := 0; i < len(fs); i++ {
 		f := &fs[i]
 		at := f.bit >> 3
+		var v uint64
 		switch f.kind {
 		case byte1:
 			w[f.word] = uint64(h[at])
@@ -130,8 +191,26 @@ func readFields(w []uint64, fs []field, b []byte, off int) {
 			w[f.word] = binary.BigEndian.Uint64(h[at:])
 		case wideBits:
 			readWide(w[f.word:f.word+wordsOf(f.width)], h, f.bit, f.width)
+		case group1:
+			v = uint64(h[at])
+		case group2:
+			v = uint64(binary.BigEndian.Uint16(h[at:]))
+		case group4:
+			v = uint64(binary.BigEndian.Uint32(h[at:]))
+		case group8:
+			v = binary.BigEndian.Uint64(h[at:])
+		case groupN:
+			for _, x := range h[at : at+f.width>>3] {
+				v = v<<8 | uint64(x)
+			}
 		default:
 			w[f.word] = readBits(h, f.bit, f.width)
+		}
+		if f.n > 0 {
+			for _, m := range fs[i+1 : i+1+int(f.n)] {
+				w[m.word] = v >> m.shift & (1<<uint(m.width) - 1)
+			}
+			i += int(f.n)
 		}
 	}
 }
@@ -141,6 +220,9 @@ func writeFields(w []uint64, fs []field, b []byte, off int) {
 	if off&7 != 0 {
 		for i := range fs {
 			f := &fs[i]
+			if f.n > 0 {
+				continue
+			}
 			if f.kind == wideBits {
 				writeWide(b, off+f.bit, f.width, w[f.word:f.word+wordsOf(f.width)])
 			} else {
@@ -150,9 +232,16 @@ func writeFields(w []uint64, fs []field, b []byte, off int) {
 		return
 	}
 	h := b[off>>3:]
-	for i := range fs {
+	for i := 0; i < len(fs); i++ {
 		f := &fs[i]
 		at := f.bit >> 3
+		var v uint64
+		if f.n > 0 {
+			for _, m := range fs[i+1 : i+1+int(f.n)] {
+				v |= w[m.word] & (1<<uint(m.width) - 1) << m.shift
+			}
+			i += int(f.n)
+		}
 		switch f.kind {
 		case byte1:
 			h[at] = byte(w[f.word])
@@ -167,6 +256,19 @@ func writeFields(w []uint64, fs []field, b []byte, off int) {
 			binary.BigEndian.PutUint64(h[at:], w[f.word])
 		case wideBits:
 			writeWide(h, f.bit, f.width, w[f.word:f.word+wordsOf(f.width)])
+		case group1:
+			h[at] = byte(v)
+		case group2:
+			binary.BigEndian.PutUint16(h[at:], uint16(v))
+		case group4:
+			binary.BigEndian.PutUint32(h[at:], uint32(v))
+		case group8:
+			binary.BigEndian.PutUint64(h[at:], v)
+		case groupN:
+			for j := at + f.width>>3 - 1; j >= at; j-- {
+				h[j] = byte(v)
+				v >>= 8
+			}
 		default:
 			writeBits(h, f.bit, f.width, w[f.word])
 		}

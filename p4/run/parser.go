@@ -410,6 +410,7 @@ func (c *compiler) lookahead(e *ast.Call, dst place) op {
 	var w wire
 	w.varWord = -1
 	c.check(e, w.add(t, 0))
+	w.packed = pack(w.fixed)
 	if w.varWord >= 0 {
 		c.failf(e, "not supported: lookahead of a type with varbit")
 	}
@@ -424,7 +425,7 @@ func (c *compiler) lookahead(e *ast.Call, dst place) op {
 		if header {
 			v[0] = 1
 		}
-		readFields(v, w.fixed, m.pkt, m.pos)
+		readFields(v, w.packed, m.pkt, m.pos)
 		return goOn
 	}
 }
@@ -506,7 +507,7 @@ func (c *compiler) extract(e *ast.Call) op {
 			at := p.at(m)
 			v := m.w[at : at+n]
 			v[0] = 1
-			readFields(v, w.fixed, m.pkt, m.pos)
+			readFields(v, w.packed, m.pkt, m.pos)
 			m.pos += w.bits
 			v[w.varWord] = bits
 			readWide(v[w.varWord+1:w.varWord+1+vw], m.pkt, m.pos, int(bits))
@@ -537,7 +538,7 @@ func (c *compiler) extract(e *ast.Call) op {
 			}
 			v := m.w[off : off+n]
 			v[0] = 1
-			readFields(v, w.fixed, m.pkt, m.pos)
+			readFields(v, w.packed, m.pkt, m.pos)
 			m.pos += w.bits
 			return goOn
 		}
@@ -558,7 +559,7 @@ func (c *compiler) extract(e *ast.Call) op {
 		if head {
 			v[0] = 1
 		}
-		readFields(v, w.fixed, m.pkt, m.pos)
+		readFields(v, w.packed, m.pkt, m.pos)
 		m.pos += w.bits
 		if next != nil {
 			next(m)
@@ -643,6 +644,7 @@ func (c *compiler) emits(at ast.Node, out *[]emit, off int, t types.Type) {
 	default:
 		w := wire{varWord: -1}
 		c.check(at, w.add(t, 0))
+		w.packed = pack(w.fixed)
 		*out = append(*out, emit{off: off, n: size(t), wire: w, always: true})
 	}
 }
@@ -667,7 +669,7 @@ func (e *emit) run(m *machine, base int) {
 		return
 	}
 	m.room(e.wire.bits)
-	writeFields(v, e.wire.fixed, m.out, m.outPos)
+	writeFields(v, e.wire.packed, m.out, m.outPos)
 	m.outPos += e.wire.bits
 	if e.wire.varWord < 0 {
 		return

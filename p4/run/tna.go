@@ -195,7 +195,7 @@ func parserError(m *machine) uint64 {
 // head puts the intrinsic header, whose fields are in m.scratch, and data before the packet.
 func (g *tnaGress) head(m *machine, data []byte, packet []byte) {
 	m.in = zeroed(m.in[:0], (g.intr.bits+7)/8)
-	writeFields(m.scratch[:g.words], g.intr.fixed, m.in, 0)
+	writeFields(m.scratch[:g.words], g.intr.packed, m.in, 0)
 	m.in = append(m.in, data...)
 	m.in = append(m.in, packet...)
 	m.pkt, m.pos, m.end = m.in, 0, 8*len(m.in)

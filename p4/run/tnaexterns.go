@@ -294,6 +294,7 @@ func (c *compiler) emitApart(e *ast.Call, x ast.Expr) func(*machine, []byte) []b
 		// A struct of numbers is written as a header would be.
 		w := wire{varWord: -1}
 		if err := w.add(s, 0); err == nil {
+			w.packed = pack(w.fixed)
 			n := size(s)
 			return func(m *machine, b []byte) []byte {
 				if pre != nil {
@@ -304,7 +305,7 @@ func (c *compiler) emitApart(e *ast.Call, x ast.Expr) func(*machine, []byte) []b
 					b = append(b, 0)
 				}
 				at := p.at(m)
-				writeFields(m.w[at:at+n], w.fixed, b, 0)
+				writeFields(m.w[at:at+n], w.packed, b, 0)
 				return b
 			}
 		}

@@ -179,8 +179,8 @@ func TestFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var fs []field
 		bits, words := 0, 1
-		for range rapid.IntRange(1, 8).Draw(t, "fields") {
-			w := rapid.SampledFrom([]int{1, 3, 4, 5, 8, 16, 32, 48, 64, 65, 128}).Draw(t, "width")
+		for range rapid.IntRange(1, 16).Draw(t, "fields") {
+			w := rapid.SampledFrom([]int{1, 3, 4, 5, 8, 13, 16, 20, 24, 32, 48, 64, 65, 128}).Draw(t, "width")
 			fs = append(fs, field{word: words, bit: bits, width: w, kind: kindOf(bits, w)})
 			bits += w
 			words += wordsOf(w)
@@ -188,14 +188,15 @@ func TestFields(t *testing.T) {
 		off := rapid.IntRange(0, 9).Draw(t, "off")
 		b := rapid.SliceOfN(rapid.Byte(), (off+bits+7)/8, (off+bits+7)/8).Draw(t, "b")
 		w := make([]uint64, words)
-		readFields(w, fs, b, off)
+		packed := pack(fs)
+		readFields(w, packed, b, off)
 		for _, f := range fs {
 			if got, want := fromWords(w[f.word:f.word+wordsOf(f.width)]), slowRead(b, off+f.bit, f.width); got.Cmp(want) != 0 {
 				t.Fatalf("field at %d, %d bits: %#x, want %#x", f.bit, f.width, got, want)
 			}
 		}
 		out := make([]byte, len(b))
-		writeFields(w, fs, out, off)
+		writeFields(w, packed, out, off)
 		if got, want := slowRead(out, off, bits), slowRead(b, off, bits); got.Cmp(want) != 0 {
 			t.Fatalf("wrote %#x, want %#x", got, want)
 		}
