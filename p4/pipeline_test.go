@@ -172,6 +172,10 @@ func TestVerdict(t *testing.T) {
 	if len(v.Sent) != 1 || v.Sent[0].Port != 9 {
 		t.Errorf("a routed packet: %+v", v)
 	}
+	pl.Process([]byte{1, 0, 0, 0}, &Intrinsic{Routed: true, EgressPort: 9}, &v)
+	if len(v.Sent) != 1 || v.Sent[0].Port != 9 || v.Resubmits != 1 {
+		t.Errorf("a routed packet that is resubmitted: %+v", v)
+	}
 	pl.Process([]byte{0, 0}, &Intrinsic{}, &v)
 	if got := prog.ErrorName(v.ParserError); got != "PacketTooShort" {
 		t.Errorf("parser error %s", got)

@@ -258,7 +258,7 @@ func (pl *Pipeline) Process(frame []byte, in *Intrinsic, v *Verdict) {
 			pl.Release(pk)
 			continue
 		}
-		if in.Routed && pk.Instance == Normal {
+		if in.Routed && (pk.Instance == Normal || pk.Instance == Resubmitted) {
 			pk.EgressPort = in.EgressPort
 		}
 		pl.prog.impl.egress(pl, pk, v)
