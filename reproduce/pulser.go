@@ -205,7 +205,7 @@ func leastOver(c Curve, span float64) float64 {
 func pulserDegree() *Row {
 	degrees, loads := []int{24, 32, 40}, []int{60, 80}
 	r := &Row{
-		ID: "pulser-degree", Seeds: 5, Seconds: 420,
+		ID: "pulser-degree", Seeds: 5, Seconds: 400,
 		Quick:   &Quick{Sets: pulserInSmall, Seconds: 35},
 		Scaling: pulserScaling, Note: pulserNote,
 	}
