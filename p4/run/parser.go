@@ -116,7 +116,9 @@ func (c *compiler) transition(t *ast.Transition, index map[*ast.StateDecl]int) f
 	}
 	all := acts(eval)
 	return func(m *machine) int {
-		all(m)
+		if all != nil {
+			all(m)
+		}
 		if m.failed {
 			return reject
 		}

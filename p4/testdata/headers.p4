@@ -74,7 +74,13 @@ parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t
             (4, _): union_stack;
             (5, _): skip;
             (6, 9): reject;
+            (12, _): nothing;
             default: accept;
+        }
+    }
+    state nothing {
+        transition select() {
+            default: skip;
         }
     }
     state stack {
