@@ -71,6 +71,11 @@ type NIC struct {
 	onAck     func(qpn uint32, a *cc.Ack)
 	stat      Stats
 	frameSize units.Bytes // of the packet being handled
+
+	inWQE, inTransport, inTransmit, inReceive gauge
+	txFull                                    units.Time // since when a due queue pair has waited for room, or Never
+	onSpan                                    func(*Span)
+	span                                      Span
 }
 
 // Stats counts what a NIC did.
@@ -78,6 +83,7 @@ type Stats struct {
 	TxPackets, RxPackets uint64
 	TxPayload            units.Bytes // payload sent, retransmissions included
 	RxPayload            units.Bytes // payload that arrived for a queue pair
+	Requests             uint64      // work queue elements that the transport was given
 	NoQP                 uint64      // packets for a queue pair that does not exist
 	Stale                uint64      // packets built but not sent, since the queue pair went back
 }
@@ -105,7 +111,7 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 	n := &NIC{
 		engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line,
 		pcie: pcie{PCIeConfig: cfg.PCIe}, limiter: limiter,
-		limiterAt: units.Never, schedAt: units.Never, wireAt: units.Never,
+		limiterAt: units.Never, schedAt: units.Never, wireAt: units.Never, txFull: units.Never,
 	}
 	for _, s := range []struct {
 		stage *Stage
@@ -200,6 +206,10 @@ func (n *NIC) raise(now units.Time, e AsyncEvent) {
 func (n *NIC) Accounts(now units.Time) []Account {
 	var all []Account
 	for _, s := range []*Stage{&n.doorbell, &n.wqe, &n.scheduler, &n.packetiser, &n.mac, &n.parse, &n.transport, &n.cqe} {
+		if s == &n.scheduler {
+			all = append(all, s.waiting(now, n.txFull, StallTxBuffer))
+			continue
+		}
 		all = append(all, s.Account(now))
 	}
 	return all

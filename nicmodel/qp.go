@@ -252,6 +252,7 @@ func (n *NIC) reset(q *qp) {
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path, q.ackAsked = 0, false
 	q.rc, q.state = nil, ib.Reset
+	n.inTransport.add(n.engine.Now(), int(int32(q.reaped-q.handed)))
 	q.posted, q.asked, q.handed, q.reaped, q.fetching = 0, 0, 0, 0, 0
 	q.timerAt = units.Never
 	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
@@ -454,13 +455,19 @@ func (n *NIC) Ring(now units.Time, num uint32, count int) {
 	if blue {
 		arg |= 1 << 63
 	}
-	n.engine.Schedule(n.pcie.mmio(now, bytes, ForDoorbell), &n.src, n.id, evDoorbell, arg)
+	there := n.pcie.mmio(now, bytes, ForDoorbell)
+	n.inWQE.add(now, count)
+	if n.onSpan != nil {
+		n.requestSpan(q, AtStore, now, there, q.posted-uint32(count), count)
+	}
+	n.engine.Schedule(there, &n.src, n.id, evDoorbell, arg)
 }
 
 // rung handles a doorbell as it reaches the NIC.
 func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue bool) {
 	q := n.qp(num)
 	if q == nil || q.resets != resets {
+		n.inWQE.add(now, -count)
 		return
 	}
 	t := n.doorbell.Serve(now, now, StallNone, n.cfg.DoorbellCycles)
@@ -472,13 +479,21 @@ func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue boo
 		}
 		arrived = n.pcie.read(now, bytes, ForWQE)
 	}
-	q.asked += uint32(count)
 	done := n.wqe.Serve(t, arrived, StallPCIe, int64(count)*n.cfg.WQECycles)
+	if n.onSpan != nil {
+		n.requestSpan(q, AtDoorbell, n.doorbell.began(n.cfg.DoorbellCycles), t, q.asked, count)
+		if !blue {
+			n.requestSpan(q, AtFetch, now, arrived, q.asked, count)
+		}
+		n.requestSpan(q, AtWQE, n.wqe.began(int64(count)*n.cfg.WQECycles), done, q.asked, count)
+	}
+	q.asked += uint32(count)
 	n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(num)|uint64(count)<<32|uint64(resets)<<56)
 }
 
 // fetched hands work queue elements to the transport.
 func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8) {
+	n.inWQE.add(now, -count)
 	q := n.qp(num)
 	if q == nil || q.rc == nil || q.resets != resets {
 		return // destroyed or reset meanwhile
@@ -496,6 +511,8 @@ func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8) {
 		}
 		q.handed++
 	}
+	n.inTransport.add(now, count)
+	n.stat.Requests += uint64(count)
 	if q.rc.State() == ib.Err {
 		n.reap(now, q)
 		return

@@ -99,6 +99,9 @@ func (n *NIC) complete(now units.Time, num uint32, e CQE) {
 	_, visible := n.pcie.write(done, n.cfg.CQEBytes, ForCQE)
 	e.Timestamp = n.cfg.Counter.Read(now)
 	e.Visible = visible
+	if n.onSpan != nil {
+		n.completionSpans(&e, done, visible)
+	}
 	if c.n == len(c.ring) {
 		if !c.overrun {
 			c.overrun = true

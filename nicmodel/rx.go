@@ -14,12 +14,17 @@ import (
 func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
 	parsed := n.parse.Serve(now, now, StallNone, n.cfg.ParseCycles)
 	done := n.transport.Serve(parsed, parsed, StallNone, n.cfg.TransportCycles) + n.cfg.PipelineLatency
+	n.inReceive.add(now, 1)
+	if n.onSpan != nil {
+		n.packetSpan(&n.frames.frames[h], AtReceive, now, done, false)
+	}
 	n.engine.Schedule(done, &n.src, n.id, evReceive, uint64(h))
 }
 
 // receive takes a packet through the transport.
 func (n *NIC) receive(now units.Time, h fabric.Handle) {
 	n.stat.RxPackets++
+	n.inReceive.add(now, -1)
 	f := &n.frames.frames[h]
 	q := n.qp(f.dstQPN)
 	p := n.net.Packet(h)
@@ -258,7 +263,9 @@ func (n *NIC) reap(now units.Time, q *qp) {
 	for q.rc.PollRecv(&r) {
 		n.received(now, q, &r)
 	}
-	q.reaped = q.handed - uint32(q.rc.SendQueued())
+	reaped := q.handed - uint32(q.rc.SendQueued())
+	n.inTransport.add(now, int(int32(q.reaped-reaped)))
+	q.reaped = reaped
 }
 
 // failSend tells the transport that a request's memory may not be used.

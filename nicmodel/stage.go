@@ -17,7 +17,7 @@ const (
 	numStalls
 )
 
-var stallNames = [numStalls]string{"none", "pcie", "wire", "pause"}
+var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx_buffer", "order"}
 
 func (s Stall) String() string { return stallNames[s] }
 
@@ -56,6 +56,10 @@ func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.
 	s.served++
 	return s.clock.Begin(s.free)
 }
+
+// began returns when the stage began what it has just served, which took so many
+// cycles.
+func (s *Stage) began(cycles int64) units.Time { return s.clock.Begin(s.free - cycles) }
 
 // Free returns the instant from which the stage can begin something.
 func (s *Stage) Free() units.Time { return s.clock.Begin(s.free) }

@@ -68,6 +68,9 @@ func (n *NIC) schedule(now units.Time) {
 		}
 		n.file(now, q)
 	}
+	if n.txFull == units.Never && n.limiter.NextDue() <= now {
+		n.txFull = now
+	}
 }
 
 func (n *NIC) wakeScheduler(at units.Time) {
@@ -143,6 +146,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 			q.responding++
 			n.responses[p.Priority].push(n.frames, h)
 			n.inResponses++
+			n.inTransmit.add(now, 1)
 			n.kick(now, f.ready)
 			return
 		}
@@ -152,7 +156,8 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 	}
 	chosen := now
 	if !response {
-		chosen = n.scheduler.Serve(now, now, StallNone, n.cfg.SchedulerCycles)
+		chosen = n.scheduler.Serve(min(n.txFull, now), now, StallTxBuffer, n.cfg.SchedulerCycles)
+		n.txFull = units.Never
 	}
 	arrived := chosen
 	if d.Payload > 0 {
@@ -172,7 +177,12 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 			arrived = n.pcie.read(chosen, d.Payload, ForPayload)
 		}
 	}
-	f.ready = n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles) + n.cfg.PipelineLatency
+	packed := n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles)
+	f.ready = packed + n.cfg.PipelineLatency
+	if n.onSpan != nil {
+		n.buildSpans(f, response, chosen, arrived, packed)
+	}
+	n.inTransmit.add(now, 1)
 	if response {
 		q.responding++
 		n.responses[p.Priority].push(n.frames, h)
@@ -339,8 +349,10 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	switch from {
 	case &n.requests[p.Priority]:
 		n.inRequests--
+		n.inTransmit.add(now, -1)
 	case &n.responses[p.Priority]:
 		n.inResponses--
+		n.inTransmit.add(now, -1)
 		if q != nil && q.resets == f.resets {
 			q.responding--
 		}
@@ -365,6 +377,9 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	}
 	n.wireFree = n.net.Transmit(now, n.host, h)
 	n.mac.Serve(ready, now, why, int64(n.wireFree-now))
+	if n.onSpan != nil {
+		n.packetSpan(f, AtWire, now, n.wireFree, true)
+	}
 	// The wire is looked at again when it is free: the frame that goes next
 	// may not be there yet, and this one makes room.
 	n.kick(now, n.wireFree)

@@ -1,0 +1,56 @@
+package nicmodel
+
+import "github.com/sluice-rdma/sluice/units"
+
+// gauge watches a queue of the NIC: how many are in it, over time.
+type gauge struct {
+	n, most int
+	in      uint64
+	since   units.Time // of the last change
+	area    int64      // picoseconds in the queue, summed over all that were
+}
+
+// add says that so many came, or went if it is negative. Times may not go back.
+func (g *gauge) add(now units.Time, change int) {
+	g.area += int64(g.n) * int64(now-g.since)
+	g.since = now
+	g.n += change
+	if change > 0 {
+		g.in += uint64(change)
+		g.most = max(g.most, g.n)
+	}
+}
+
+// QueueUse is what a queue of a NIC held up to some instant. Its mean over a span is
+// Area over the span, and by Little's law the mean wait is Area over those that came,
+// as long as what is in it at the ends of the span counts for little.
+type QueueUse struct {
+	Queue string
+	Now   int    // in it at the instant
+	Most  int    // in it at any time
+	Came  uint64 // in all
+	Area  int64  // picoseconds in the queue, summed over all that were or are in it
+}
+
+func (g *gauge) use(name string, now units.Time) QueueUse {
+	return QueueUse{Queue: name, Now: g.n, Most: g.most, Came: g.in, Area: g.area + int64(g.n)*int64(now-g.since)}
+}
+
+// Queues reports what the NIC's queues held until now, in the order in which work
+// passes them:
+//
+//   - wqe: requests whose doorbell has been rung and that the transport does not have yet;
+//   - requests: those that it has and that are not over;
+//   - transmit: packets between scheduler and wire, acknowledgements apart;
+//   - receive: packets that have arrived and that the transport has not handled.
+func (n *NIC) Queues(now units.Time) []QueueUse {
+	return []QueueUse{n.inWQE.use("wqe", now), n.inTransport.use("requests", now), n.inTransmit.use("transmit", now), n.inReceive.use("receive", now)}
+}
+
+// Since returns what became of a queue after an earlier look at it; Most is of the
+// whole time.
+func (u QueueUse) Since(before QueueUse) QueueUse {
+	u.Came -= before.Came
+	u.Area -= before.Area
+	return u
+}

@@ -1,0 +1,113 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Place is where in a NIC a span of an operation's life was spent.
+type Place uint8
+
+// Places, in the order in which an operation comes to them. Those that are stages
+// hold one piece of work at a time, so that their spans do not overlap.
+const (
+	AtStore      Place = iota // the doorbell's store crosses PCIe
+	AtDoorbell                // stage doorbell
+	AtFetch                   // the elements cross PCIe
+	AtWQE                     // stage wqe
+	AtScheduler               // stage scheduler, for a packet
+	AtPayload                 // a packet's payload is fetched over PCIe
+	AtPacketiser              // stage packetiser
+	AtWire                    // stage mac: a packet's bits go on the wire
+	AtReceive                 // parse, transport and the receive pipeline, for a packet
+	AtCQE                     // stage cqe
+	AtCQEWrite                // the completion crosses PCIe, until the host sees it
+	numPlaces
+)
+
+var placeNames = [numPlaces]string{"doorbell store", "doorbell", "wqe fetch", "wqe", "scheduler", "payload fetch", "packetiser", "wire", "receive", "cqe", "cqe write"}
+
+func (p Place) String() string { return placeNames[p] }
+
+// Span is what a piece of work spent in a place.
+type Span struct {
+	Place      Place
+	Begin, End units.Time
+
+	// Whose it is: host and queue pair of the requester, and where the request lies
+	// in its send queue. Spans before the scheduler are of Count requests from Slot on,
+	// in a ring of Ring places; all others are of one. Response says that it is of what a
+	// responder sends, or of a completion of a receive, and then there is no slot.
+	Host     int
+	QPN      uint32
+	Slot     uint32
+	Count    uint32
+	Ring     uint32
+	Response bool
+
+	// Of a packet.
+	Opcode ib.Opcode
+	PSN    units.PSN
+}
+
+// OnSpan calls f with every span as soon as its end is known, which may lie ahead;
+// nil ends that. The span is valid during the call. f must not change the NIC.
+func (n *NIC) OnSpan(f func(*Span)) { n.onSpan = f }
+
+// requestSpan reports a span of requests of a queue pair.
+func (n *NIC) requestSpan(q *qp, at Place, begin, end units.Time, slot uint32, count int) {
+	n.span = Span{Place: at, Begin: begin, End: end, Host: n.host, QPN: q.num, Slot: slot & uint32(len(q.sq)-1), Count: uint32(count), Ring: uint32(len(q.sq))}
+	n.onSpan(&n.span)
+}
+
+// packetSpan reports a span of a packet; mine says that this NIC built it.
+func (n *NIC) packetSpan(f *frame, at Place, begin, end units.Time, mine bool) {
+	d := &f.desc
+	s := &n.span
+	*s = Span{Place: at, Begin: begin, End: end, Slot: d.Slot, Count: 1, Opcode: d.Header.Opcode, PSN: d.Header.PSN}
+	own, peer := f.srcQPN, f.dstQPN
+	if !mine {
+		own, peer = peer, own
+	}
+	s.Response = isResponse(d.Header.Opcode)
+	// The requester is who built a request, and who gets a response.
+	if mine != s.Response {
+		s.Host, s.QPN = n.host, own
+	} else {
+		q := n.qp(own)
+		if q == nil {
+			return
+		}
+		s.Host, s.QPN = q.peer.Host, peer
+	}
+	n.onSpan(s)
+}
+
+// buildSpans reports what came before the wire for a packet.
+func (n *NIC) buildSpans(f *frame, response bool, chosen, arrived, packed units.Time) {
+	if !response {
+		n.packetSpan(f, AtScheduler, n.scheduler.began(n.cfg.SchedulerCycles), chosen, true)
+	}
+	if arrived > chosen {
+		n.packetSpan(f, AtPayload, chosen, arrived, true)
+	}
+	n.packetSpan(f, AtPacketiser, n.packetiser.began(n.cfg.PacketiserCycles), packed, true)
+}
+
+// isResponse reports whether a packet is what a responder sends.
+func isResponse(op ib.Opcode) bool {
+	switch op {
+	case ib.Acknowledge, ib.AtomicAcknowledge, ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly, ib.CNP:
+		return true
+	}
+	return false
+}
+
+// completionSpans reports the spans of a completion that the stage has just served.
+func (n *NIC) completionSpans(e *CQE, done, visible units.Time) {
+	for _, s := range [...]Span{{Place: AtCQE, Begin: n.cqe.began(n.cfg.CQECycles), End: done}, {Place: AtCQEWrite, Begin: done, End: visible}} {
+		s.Host, s.QPN, s.Slot, s.Count, s.Response = n.host, e.QPN, e.Slot, 1, e.Opcode&ib.WCRecv != 0
+		n.span = s
+		n.onSpan(&n.span)
+	}
+}
