@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,9 @@ func newP4() *cobra.Command {
 		Short: "Check, test and run P4 programs of switches",
 		Long: `Check, test and run programs in P4_16 for the architectures v1model and TNA
 (docs/p4.md). What a program includes is looked for beside it, in the directories of
--I, and last among the built-in core.p4, v1model.p4 and tna.p4.`,
+-I, and last among the built-in core.p4, v1model.p4 and tna.p4. Where there is no file
+of a name, Sluice's own programs are found by it: p4/csig_mpd.p4, p4/poseidon_mpd.p4,
+p4/int.p4, p4/ein.p4, and those that end in _tna.p4.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("there is no command %q: see sluice p4 --help", "p4 "+args[0])}
@@ -71,7 +74,7 @@ is "not supported".`,
 		RunE: func(c *cobra.Command, names []string) error {
 			var errs []error
 			for _, name := range names {
-				p, err := p4.Load(name, o)
+				p, err := p4.Find(name, o)
 				if err != nil {
 					errs = append(errs, err)
 					continue
@@ -111,25 +114,25 @@ func newP4Test() *cobra.Command {
 		Long: `Run the packet tests (.stf: packets in, packets expected, table entries) of a
 program on a new switch each, and say which passed and what differed. Without files,
 the tests of x.p4 are x.stf and x-*.stf beside it, save those of a program of that
-very name. The exit status is 1 if a test fails.`,
+very name; Sluice's own programs have theirs with them. The exit status is 1 if a test
+fails.`,
 		Example: "  sluice p4 test switch.p4\n  sluice p4 test switch.p4 queues.stf --json",
 		Args:    p4Programs(1, 1<<20),
 		RunE: func(c *cobra.Command, names []string) error {
-			files := names[1:]
-			if len(files) == 0 {
-				var err error
-				if files, err = stfFiles(names[0]); err != nil {
-					return err
-				}
-			}
-			prog, err := p4.Load(names[0], o)
+			prog, err := p4.Find(names[0], o)
 			if err != nil {
 				return err
+			}
+			files, read := names[1:], os.ReadFile
+			if len(files) == 0 {
+				if files, read, err = stfFiles(names[0]); err != nil {
+					return err
+				}
 			}
 			doc := p4TestDocument{Version: 1, Program: names[0]}
 			failed := 0
 			for _, f := range files {
-				t := testSTF(prog, f)
+				t := testSTF(prog, f, read)
 				doc.Files = append(doc.Files, t)
 				if !t.Passed {
 					failed++
@@ -149,34 +152,40 @@ very name. The exit status is 1 if a test fails.`,
 	return cmd
 }
 
-// stfFiles finds the tests beside a program.
-func stfFiles(program string) ([]string, error) {
-	base := strings.TrimSuffix(program, filepath.Ext(program))
-	entries, err := os.ReadDir(filepath.Dir(program))
-	if err != nil {
-		return nil, err
+// stfFiles finds the tests beside a program, and says how to read them.
+func stfFiles(program string) (files []string, read func(string) ([]byte, error), err error) {
+	dir, file := filepath.Split(program)
+	fsys := os.DirFS(filepath.Clean(dir))
+	if own, ok := p4.Own(program); ok {
+		fsys, file = p4.Programs, own
 	}
-	var names, files []string
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	stem := filepath.Base(base)
+	ext := filepath.Ext(file)
+	stem := strings.TrimSuffix(file, ext)
 	for _, n := range names {
 		own, ok := strings.CutSuffix(n, ".stf")
-		if !ok || own != stem && (!strings.HasPrefix(own, stem+"-") || slices.Contains(names, own+filepath.Ext(program))) {
+		if !ok || own != stem && (!strings.HasPrefix(own, stem+"-") || slices.Contains(names, own+ext)) {
 			continue
 		}
-		files = append(files, filepath.Join(filepath.Dir(program), n))
+		files = append(files, dir+n)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s has no tests: there is neither %s.stf nor %s-*.stf", program, base, base)
+		base := dir + stem
+		return nil, nil, fmt.Errorf("%s has no tests: there is neither %s.stf nor %s-*.stf", program, base, base)
 	}
-	return files, nil
+	return files, func(name string) ([]byte, error) { return fs.ReadFile(fsys, filepath.Base(name)) }, nil
 }
 
-func testSTF(prog *p4.Program, file string) p4TestFile {
+func testSTF(prog *p4.Program, file string, read func(string) ([]byte, error)) p4TestFile {
 	t := p4TestFile{File: file}
-	text, err := os.ReadFile(file)
+	text, err := read(file)
 	var script *stf.Script
 	if err == nil {
 		script, err = stf.Parse(file, text)
@@ -255,7 +264,7 @@ a packet test (.stf).`,
 			if len(in) == 0 {
 				return usageError{fmt.Errorf("%s needs a capture: --in FILE", c.CommandPath())}
 			}
-			prog, err := p4.Load(names[0], o)
+			prog, err := p4.Find(names[0], o)
 			if err != nil {
 				return err
 			}

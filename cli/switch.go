@@ -56,7 +56,7 @@ given. It needs root, or CAP_NET_RAW. docs/switch.md.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringArrayVar(&f.ports, "port", nil, "an `INTERFACE[:rate=...,buffer=...,packets=...,ecn=...]`; twice or more")
-	flags.StringVar(&f.program, "program", "", "the P4 program, a `FILE`")
+	flags.StringVar(&f.program, "program", "", "the P4 program, a `FILE`, or one of Sluice's own, such as p4/int.p4")
 	flags.StringVar(&f.entries, "entries", "", "a `FILE` of table entries for it: the lines add, setdefault, mc_mgrp_create, ... of .stf files")
 	flags.StringArrayVarP(&f.p4.Define, "define", "D", nil, "define the macro `NAME[=VALUE]` for the program; may be repeated")
 	flags.StringArrayVarP(&f.p4.Include, "include", "I", nil, "look for files that the program includes in `DIR`, too; may be repeated")
@@ -89,7 +89,7 @@ func (f *switchFlags) config() (softswitch.Config, error) {
 	case f.program == "":
 		return c, nil
 	}
-	prog, err := p4.Load(f.program, f.p4)
+	prog, err := p4.Find(f.program, f.p4)
 	if err != nil {
 		return c, err
 	}

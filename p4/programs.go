@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 )
 
-// Programs are Sluice's own programs and what they include, by their names in this
-// directory.
+// Programs are Sluice's own programs, what they include and their packet tests, by
+// their names in this directory.
 //
-//go:embed *.p4 sluice/*.p4
+//go:embed *.p4 *.stf sluice/*.p4
 var Programs embed.FS
 
 // Names lists Sluice's own programs as Find takes them.
@@ -24,16 +26,29 @@ func Names() []string {
 	return files
 }
 
+// Own reports whether name is, as Find takes it, that of a program of Sluice's own
+// while there is no such file, and what it is called in Programs.
+func Own(name string) (own string, ok bool) {
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		return "", false
+	}
+	own, ok = strings.CutPrefix(path.Clean(filepath.ToSlash(name)), "p4/")
+	if !ok || path.Ext(own) != ".p4" {
+		return "", false
+	}
+	_, err := fs.Stat(Programs, own)
+	return own, err == nil
+}
+
 // Find loads the program in a file or, where there is no such file, Sluice's own of
 // that name, such as p4/int.p4.
 func Find(name string, o Options) (*Program, error) {
-	p, err := Load(name, o)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return p, err
+	if own, ok := Own(name); ok {
+		return LoadFS(Programs, own, o)
 	}
-	own, found := strings.CutPrefix(path.Clean(name), "p4/")
-	if _, statErr := fs.Stat(Programs, own); !found || statErr != nil {
+	p, err := Load(name, o)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s, nor a program of Sluice's own of that name: those are %s", name, strings.Join(Names(), ", "))
 	}
-	return LoadFS(Programs, own, o)
+	return p, err
 }

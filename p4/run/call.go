@@ -94,7 +94,7 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 		pre, p := c.ref(e.Recv)
 		v := b2u(e.Kind == ast.CallSetValid)
 		after := act(nil)
-		if p.union != nil && v == 1 {
+		if p.union != nil {
 			after = c.unionAfter(p)
 		}
 		off, dyn := p.off, p.dyn
@@ -272,6 +272,7 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 		}
 	}
 	var before, after []act
+	var zeros []act // of out parameters in place: when all other arguments are read
 	calls := false
 	type saved struct {
 		d  ast.Decl
@@ -292,7 +293,7 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 			fresh[i] = refs[i].p
 			fresh[i].t = b.Type
 			if b.Dir == types.Out {
-				before = append(before, c.zero(fresh[i]))
+				zeros = append(zeros, c.zero(fresh[i]))
 			}
 			continue
 		}
@@ -344,7 +345,7 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 			delete(c.env, s.d)
 		}
 	}
-	pre, post := acts(before), acts(after)
+	pre, post := acts(append(before, zeros...)), acts(after)
 	return func(m *machine) ctl {
 		if pre != nil {
 			pre(m)

@@ -420,7 +420,8 @@ func sliceLow(m *machine, p place) int {
 	return p.lo
 }
 
-// unionAfter makes the other members of dst's union invalid if dst, a member, has become valid.
+// unionAfter makes the other members of a union invalid when dst, a member, was made valid, or
+// invalid (specification, 8.20).
 func (c *compiler) unionAfter(dst place) act {
 	u := dst.union
 	var others []int
@@ -430,9 +431,6 @@ func (c *compiler) unionAfter(dst place) act {
 		}
 	}
 	return func(m *machine) {
-		if m.w[dst.at(m)] == 0 {
-			return
-		}
 		base := u.off
 		if u.dyn != nil {
 			base += u.dyn(m)

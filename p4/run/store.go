@@ -41,7 +41,7 @@ func (c *compiler) store(e ast.Expr, dst place) act {
 	case *ast.Dots:
 		return c.zero(dst)
 	case *ast.InvalidHeader:
-		return c.zero(dst)
+		return c.withUnion(dst, c.zero(dst))
 	case *ast.List:
 		return c.storeParts(t, dst, len(e.Elems), func(i int) (int, ast.Expr) { return i, e.Elems[i] })
 	case *ast.StructLit:

@@ -30,6 +30,9 @@ func (c *compiler) applyResult(e *ast.Member) num {
 		slot = t.ran
 	}
 	return func(m *machine) uint64 {
+		if m.exit { // in what the expression evaluated before
+			return 0
+		}
 		apply(m)
 		return m.w[slot] ^ flip
 	}
