@@ -10,10 +10,10 @@ GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 
 # Packages that must read no clock and start no goroutine. .golangci.yml holds
 # the same list; tools/purity checks that the two agree.
-PURE := internal/detmath units ib telemetry des roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match fabric hostmodel nicmodel maxmin softswitch/internal p4/types p4/ast p4/parse p4/check p4/run p4/stf
+PURE := internal/detmath units ib telemetry des roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match fabric hostmodel nicmodel maxmin softswitch/internal p4/types p4/ast p4/parse p4/check p4/run p4/stf p4/stage
 
 # Packages with hot paths. Those that a checkout does not have are left out.
-BENCH := cc ratelimiter completions calibration roce des fabric nicmodel verbs/paced verbs/wirestamp/match p4
+BENCH := cc ratelimiter completions calibration roce des fabric nicmodel verbs/paced verbs/wirestamp/match p4 softswitch
 COUNT ?= 1
 BENCHTIME ?= 1s
 
@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp check fmt-check vet lint tidy-check generate-check purity clean need-go
+.PHONY: help run build command deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp check fmt-check vet portable lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -169,7 +169,7 @@ bench-roce: need-go ## softroce on the loopback beside plain UDP by the same cal
 	@$(GO) test -c -o $(BIN)/bench-roce ./verbs/softroce
 	@$(BIN)/bench-roce -beside-udp -test.benchtime $(ROUNDS)x
 
-check: fmt-check vet purity tidy-check lint generate-check ## everything CI checks besides the tests
+check: fmt-check vet portable purity tidy-check lint generate-check ## everything CI checks besides the tests
 
 fmt-check: need-go ## all Go files are as gofmt writes them
 	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
@@ -180,6 +180,10 @@ vet: need-go ## go vet
 	@$(GO) vet ./...
 	@[ "$(IBVERBS)" = no ] || $(GO) vet $(TAGS) ./...
 	@echo 'go vet: ok'
+
+portable: need-go ## what is not for Linux alone builds elsewhere
+	@GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
+	@echo 'go vet, for darwin: ok'
 
 purity: need-go ## the pure packages start no goroutine and use no channel
 	@$(GO) run ./tools/purity $(wildcard $(PURE))

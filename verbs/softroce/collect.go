@@ -148,6 +148,9 @@ func (c *collect) core() (out endpoint.Collect) {
 	return out
 }
 
+// maxRecords is the most bytes that a shim and its records have.
+const maxRecords = telemetry.PerHopBaseBytes + telemetry.MaxHops*telemetry.PerHopBytes
+
 // bytes is what telemetry adds to a packet at most.
 func (c *collect) bytes() int {
 	switch {

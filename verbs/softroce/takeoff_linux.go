@@ -84,9 +84,6 @@ func (c *collect) takeINT(b []byte, ethernet bool) ([]byte, telemetry.INT) {
 	return b, v
 }
 
-// maxRecords is the most bytes that a shim and its records have.
-const maxRecords = telemetry.PerHopBaseBytes + telemetry.MaxHops*telemetry.PerHopBytes
-
 // setLengths writes the length of an IP packet with a UDP datagram, and the
 // datagram's destination port, without a checksum.
 func setLengths(p []byte, header, total int, port uint16) {
