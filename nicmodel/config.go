@@ -50,7 +50,6 @@ func (c *Config) validate() error {
 		name string
 		v    int64
 	}{
-		{"pcie.rate", int64(c.PCIe.Rate)}, {"pcie.mps", int64(c.PCIe.MPS)}, {"pcie.mrrs", int64(c.PCIe.MRRS)},
 		{"core_clock", int64(c.CoreClock)}, {"tx_packets", int64(c.TxPackets)}, {"wqe_bytes", int64(c.WQEBytes)},
 		{"cqe_bytes", int64(c.CQEBytes)}, {"max_sge", int64(c.MaxSGE)}, {"counter.hz", int64(c.Counter.Hz)},
 		{"max_qp_wr", int64(c.MaxQPWR)},
@@ -62,7 +61,7 @@ func (c *Config) validate() error {
 	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
 		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
 	}
-	return nil
+	return c.PCIe.validate()
 }
 
 // gen3x8 has pcie-bench's figures for an 8-lane third-generation link: 57.88
@@ -70,7 +69,7 @@ func (c *Config) validate() error {
 // a round trip that makes a 64-byte read take 546 ns (their BDW system, median).
 func gen3x8() PCIeConfig {
 	return PCIeConfig{
-		Rate: 63 * units.Gbps, MPS: 256, MRRS: 512, RequestHeader: 24, CompletionHeader: 20,
+		Rate: 63 * units.Gbps, MPS: 256, MRRS: 512, RCB: 64, Headers: PCIeBench,
 		ReadLatency: 530 * units.Nanosecond, WriteLatency: 250 * units.Nanosecond,
 	}
 }

@@ -13,6 +13,7 @@ type memory struct {
 	regions []region // by key >> 8
 	free    []uint32
 	next    uint64 // address of the next region
+	rings   uint64 // bytes of the host's queues, which lie above all regions
 }
 
 type region struct {
@@ -55,6 +56,14 @@ func (m *memory) register(buf []byte, length uint64, access ib.AccessFlags, pd u
 	*r = region{base: m.next, length: length, access: access, pd: pd, key: r.key, buf: buf, live: true}
 	m.next += (length+regionAlign-1)/regionAlign*regionAlign + addressGap
 	return *r, nil
+}
+
+// reserve returns the address of a queue of so many bytes in host memory. It is no
+// region: nobody has a key.
+func (m *memory) reserve(length uint64) uint64 {
+	at := addressTop + m.rings
+	m.rings += (length + regionAlign - 1) / regionAlign * regionAlign
+	return at
 }
 
 func (m *memory) deregister(key uint32) bool {

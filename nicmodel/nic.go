@@ -38,7 +38,7 @@ type NIC struct {
 
 	doorbell, wqe, scheduler, packetiser, mac, parse, transport, cqe Stage
 
-	pcie    pcie
+	pcie    *PCIe
 	mem     memory
 	qps     []*qp
 	freeQPs []uint32
@@ -108,9 +108,13 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 	if err != nil {
 		return nil, err
 	}
+	link, err := NewPCIe(cfg.PCIe)
+	if err != nil {
+		return nil, err
+	}
 	n := &NIC{
 		engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line,
-		pcie: pcie{PCIeConfig: cfg.PCIe}, limiter: limiter,
+		pcie: link, limiter: limiter,
 		limiterAt: units.Never, schedAt: units.Never, wireAt: units.Never, txFull: units.Never,
 	}
 	for _, s := range []struct {
@@ -148,8 +152,8 @@ func (n *NIC) ReadClock(now units.Time) uint64 { return n.cfg.Counter.Read(now) 
 // RegisterRead returns how long a processor's read of a register takes to reach
 // the NIC and to come back, on an idle link.
 func (n *NIC) RegisterRead() (there, back units.Time) {
-	header := n.cfg.PCIe.Rate.Serialize(units.Bytes(n.cfg.PCIe.RequestHeader))
-	answer := n.cfg.PCIe.Rate.Serialize(units.Bytes(n.cfg.PCIe.CompletionHeader + 8))
+	header := n.cfg.PCIe.Rate.Serialize(units.Bytes(n.cfg.PCIe.Headers.request()))
+	answer := n.cfg.PCIe.Rate.Serialize(units.Bytes(n.cfg.PCIe.Headers.completion() + 8))
 	return header + n.cfg.PCIe.WriteLatency, answer + n.cfg.PCIe.WriteLatency
 }
 
@@ -202,7 +206,11 @@ func (n *NIC) raise(now units.Time, e AsyncEvent) {
 	}
 }
 
-// Accounts reports where each stage's cycles went until now.
+// PCIe returns the link to the host, for what it has counted.
+func (n *NIC) PCIe() *PCIe { return n.pcie }
+
+// Accounts reports where each stage's cycles went until now, and the picoseconds of
+// the two directions of PCIe.
 func (n *NIC) Accounts(now units.Time) []Account {
 	var all []Account
 	for _, s := range []*Stage{&n.doorbell, &n.wqe, &n.scheduler, &n.packetiser, &n.mac, &n.parse, &n.transport, &n.cqe} {
@@ -212,7 +220,7 @@ func (n *NIC) Accounts(now units.Time) []Account {
 		}
 		all = append(all, s.Account(now))
 	}
-	return all
+	return append(all, n.pcie.account(Upstream, "pcie_up", now), n.pcie.account(Downstream, "pcie_down", now))
 }
 
 // PCIeBytes reports the bytes that crossed the link to the host and from it, by
@@ -220,8 +228,8 @@ func (n *NIC) Accounts(now units.Time) []Account {
 func (n *NIC) PCIeBytes() (toHost, fromHost map[string]units.Bytes) {
 	toHost, fromHost = map[string]units.Bytes{}, map[string]units.Bytes{}
 	for p := range numPurposes {
-		toHost[p.String()] = n.pcie.bytes[upstream][p]
-		fromHost[p.String()] = n.pcie.bytes[downstream][p]
+		toHost[p.String()] = n.pcie.bytes(Upstream, p)
+		fromHost[p.String()] = n.pcie.bytes(Downstream, p)
 	}
 	return toHost, fromHost
 }

@@ -1,6 +1,10 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // Purpose is what a PCIe transfer was for. Every byte on the link has one.
 type Purpose uint8
@@ -12,70 +16,356 @@ const (
 	ForPayload // reads: data to send; writes: data received
 	ForCQE
 	ForClock
+	ForAtomic
 	numPurposes
 )
 
-var purposeNames = [numPurposes]string{"doorbell", "wqe", "payload", "cqe", "clock"}
+var purposeNames = [numPurposes]string{"doorbell", "wqe", "payload", "cqe", "clock", "atomic"}
 
 func (p Purpose) String() string { return purposeNames[p] }
 
-// PCIeConfig describes the link between the NIC and the host's memory.
+// TLPType is a kind of transaction layer packet.
+type TLPType uint8
+
+// TLP types that the model has.
+const (
+	MemRd TLPType = iota // memory read request: non-posted
+	MemWr                // memory write: posted
+	CplD                 // completion with data
+	numTLPTypes
+)
+
+var tlpNames = [numTLPTypes]string{"MRd", "MWr", "CplD"}
+
+func (t TLPType) String() string { return tlpNames[t] }
+
+// Direction is one of the link's two.
+type Direction uint8
+
+// Directions.
+const (
+	Upstream   Direction = iota // NIC to host
+	Downstream                  // host to NIC
+	numDirections
+)
+
+// PCIeHeaders is whose count of the bytes around a TLP's payload is taken: header,
+// sequence number, checks and framing.
+type PCIeHeaders uint8
+
+// Sets of headers.
+const (
+	// PCIeBench has 24 bytes around a request and 20 around a completion, with
+	// 64-bit addresses (Neugebauer et al., SIGCOMM 2018, its model). It goes with a
+	// rate from which the data link layer's packets are taken off.
+	PCIeBench PCIeHeaders = iota
+	// Kalia has 26 and 22 (Kalia et al., ATC 2016, table 1), with the rate of the
+	// lanes after coding.
+	Kalia
+)
+
+func (h PCIeHeaders) request() int {
+	if h == Kalia {
+		return 26
+	}
+	return 24
+}
+
+func (h PCIeHeaders) completion() int {
+	if h == Kalia {
+		return 22
+	}
+	return 20
+}
+
+// PCIeConfig describes the link between the NIC and the host's memory, and the
+// DMA engine at the NIC's end. Zero in an optional field takes the limit or the
+// cost away.
 type PCIeConfig struct {
-	Rate units.Rate // of each direction, after line coding and link-layer overhead
-	MPS  int        // largest payload of one TLP, bytes
-	MRRS int        // largest read request, bytes
-	// Bytes of header, framing and check around a memory request and around a
-	// completion with data. Kalia et al. (ATC 2016, table 1) give 26 and 22,
-	// pcie-bench (SIGCOMM 2018) 24 and 20 for 64-bit addresses.
-	RequestHeader, CompletionHeader int
+	Rate    units.Rate // of each direction, for whole TLPs
+	MPS     int        // largest payload of one TLP, bytes
+	MRRS    int        // largest read request, bytes
+	RCB     int        // read completion boundary: completions but the last end at a multiple of it
+	Headers PCIeHeaders
 	// ReadLatency is from the last bit of a read request at the NIC to the first bit
 	// of its data back at the NIC, on an idle link. WriteLatency is
 	// from the NIC to the data being visible to the host's processors, or from
 	// a processor's store to the NIC.
 	ReadLatency, WriteLatency units.Time
+
+	// Tags is how many read requests may be outstanding: the device's tags, or the
+	// root complex's non-posted credits where they are fewer. Optional.
+	Tags int
+	// PostedCredits is how many writes the root complex takes in before it has
+	// worked off the first, and PostedHold how long it takes for one. Optional. The
+	// NIC takes completions and stores without limit, as the specification asks of
+	// an endpoint for completions.
+	PostedCredits int
+	PostedHold    units.Time
+	// SocketLatency is added to both latencies for memory at another socket.
+	// Optional.
+	SocketLatency units.Time
+	IOMMU         IOMMUConfig // optional
+
+	// ReadIssue and WriteIssue are what the DMA engine is occupied for by one
+	// transfer, however long. Optional.
+	ReadIssue, WriteIssue units.Time
+	// StagingRate is that of the copy inside the device from where completions
+	// arrive to where they are used, for a device that makes one once a transfer
+	// is whole. Optional.
+	StagingRate units.Rate
 }
 
-// pcie is the link's two directions, each a resource that is used in order.
-type pcie struct {
-	PCIeConfig
-	up, down units.Time // when each direction is free next
-	bytes    [2][numPurposes]units.Bytes
-}
-
-const (
-	upstream   = 0 // NIC to host
-	downstream = 1
-)
-
-func (p *pcie) occupy(direction int, from units.Time, n int, why Purpose) (end units.Time) {
-	free := &p.up
-	if direction == downstream {
-		free = &p.down
+func (c *PCIeConfig) validate() error {
+	switch {
+	case c.Rate <= 0 || c.MPS <= 0 || c.MRRS <= 0 || c.RCB <= 0:
+		name, v := "rate", int64(c.Rate)
+		for _, f := range []struct {
+			name string
+			v    int
+		}{{"mps", c.MPS}, {"mrrs", c.MRRS}, {"rcb", c.RCB}} {
+			if f.v <= 0 {
+				name, v = f.name, int64(f.v)
+			}
+		}
+		return fmt.Errorf("nic: pcie.%s is %d; it must be positive", name, v)
+	case c.RCB > c.MPS:
+		return fmt.Errorf("nic: pcie.rcb is %d; it can't be more than pcie.mps, %d", c.RCB, c.MPS)
+	case c.Headers > Kalia:
+		return fmt.Errorf("nic: pcie.headers is %d; it must be PCIeBench or Kalia", c.Headers)
+	case c.Tags < 0 || c.Tags > 1<<16 || c.PostedCredits < 0 || c.PostedCredits > 1<<16:
+		return fmt.Errorf("nic: pcie.tags is %d and posted_credits %d; each must be from 0, for no limit, to %d", c.Tags, c.PostedCredits, 1<<16)
+	case min(c.ReadLatency, c.WriteLatency, c.PostedHold, c.SocketLatency, c.ReadIssue, c.WriteIssue) < 0 || c.StagingRate < 0:
+		return fmt.Errorf("nic: pcie has a time or a rate below zero")
 	}
-	p.bytes[direction][why] += units.Bytes(n)
-	*free = max(*free, from) + p.Rate.Serialize(units.Bytes(n))
-	return *free
+	return c.IOMMU.validate()
 }
 
-// tlps returns how many TLPs of at most limit bytes of payload carry n bytes.
-func tlps(n, limit int) int { return max(1, (n+limit-1)/limit) }
+// TLPs counts packets and their bytes on the link.
+type TLPs struct {
+	Packets uint64
+	Bytes   units.Bytes // headers included
+}
 
-// read fetches n bytes of host memory, asked for at t, and returns when the last
+// PCIeStalls is what transfers waited beside the wait for the link, summed over
+// them: each wait is counted where it is longest.
+type PCIeStalls struct {
+	Tags, Credits, Translation units.Time
+}
+
+// PCIe is the link's two directions, each a resource that is used in order, and
+// the DMA engine. The calls' times must not go back. What a transfer waits for
+// apart from the link delays that transfer and not the link, where others go
+// meanwhile; so room on the link is taken at the time of the call.
+//
+// It is not safe for concurrent use and does not allocate.
+type PCIe struct {
+	cfg     PCIeConfig
+	until   [numDirections]units.Time // when each is free next
+	busy    [numDirections]units.Time
+	traffic [numDirections][numTLPTypes][numPurposes]TLPs
+	tags    inflight
+	credits inflight
+	mmu     *iommu
+	stalls  PCIeStalls
+
+	readIssue, writeIssue units.Time // when the engine can take the next
+	staged                units.Time // when the copy is free
+	visible               units.Time // of the newest write: they are seen in order
+}
+
+// NewPCIe returns an idle link.
+func NewPCIe(c PCIeConfig) (*PCIe, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &PCIe{cfg: c, tags: make(inflight, c.Tags), credits: make(inflight, c.PostedCredits), mmu: newIOMMU(c.IOMMU)}, nil
+}
+
+// occupy takes room for so many TLPs with n bytes of payload in all.
+func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int, why Purpose) (end units.Time) {
+	header := p.cfg.Headers.request()
+	if kind == CplD {
+		header = p.cfg.Headers.completion()
+	}
+	size := units.Bytes(n + packets*header)
+	c := &p.traffic[d][kind][why]
+	c.Packets += uint64(packets)
+	c.Bytes += size
+	took := p.cfg.Rate.Serialize(size)
+	p.busy[d] += took
+	p.until[d] = max(p.until[d], from) + took
+	return p.until[d]
+}
+
+// pieces returns how many pieces of at most limit bytes carry n bytes.
+func pieces(n, limit int) int { return max(1, (n+limit-1)/limit) }
+
+// requests returns how many read requests fetch n bytes from an address on. None
+// is longer than MRRS or crosses a 4 KiB boundary (PCIe 2.2.7).
+func (c *PCIeConfig) requests(addr uint64, n int) int { return cut(addr, n, c.MRRS) }
+
+// writes returns how many write TLPs carry n bytes to an address.
+func (c *PCIeConfig) writes(addr uint64, n int) int { return cut(addr, n, c.MPS) }
+
+const boundary = 4096
+
+func cut(addr uint64, n, limit int) int {
+	first := boundary - int(addr%boundary)
+	if n <= first {
+		return pieces(n, limit)
+	}
+	n -= first
+	k := pieces(first, limit) + n/boundary*pieces(boundary, limit)
+	if rest := n % boundary; rest > 0 {
+		k += pieces(rest, limit)
+	}
+	return k
+}
+
+// completions returns how many completions answer one request for n bytes from an
+// address on: each is as long as MPS lets it be and, save the last, ends at a
+// multiple of RCB (PCIe 2.3.1.1).
+func (c *PCIeConfig) completions(addr uint64, n int) int {
+	first := c.MPS - int(addr+uint64(c.MPS))%c.RCB
+	if n <= first {
+		return 1
+	}
+	return 1 + pieces(n-first, c.MPS-c.MPS%c.RCB)
+}
+
+// next returns the length of the first request for n bytes from an address on.
+func (c *PCIeConfig) next(addr uint64, n int) int {
+	return min(n, c.MRRS, boundary-int(addr%boundary))
+}
+
+// Read fetches n bytes of host memory, asked for at t, and returns when the last
 // byte has arrived.
-func (p *pcie) read(t units.Time, n int, why Purpose) units.Time {
-	asked := p.occupy(upstream, t, tlps(n, p.MRRS)*p.RequestHeader, why)
+func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.Time) {
+	if p.cfg.ReadIssue > 0 {
+		t = max(t, p.readIssue)
+		p.readIssue = t + p.cfg.ReadIssue
+	}
+	answers, from := 0, addr
+	for left := n; ; {
+		size := p.cfg.next(from, left)
+		answers += p.cfg.completions(from, size)
+		from += uint64(size)
+		if left -= size; left <= 0 {
+			break
+		}
+	}
+	asked := p.occupy(Upstream, t, MemRd, p.cfg.requests(addr, n), 0, why)
 	// The latency is not the link's: other TLPs go meanwhile.
-	return p.occupy(downstream, asked, n+tlps(n, p.MPS)*p.CompletionHeader, why) + p.ReadLatency
+	done = p.occupy(Downstream, asked, CplD, answers, n, why) + p.cfg.ReadLatency + p.cfg.SocketLatency
+	if len(p.tags) > 0 || p.mmu != nil {
+		done = p.held(t, done, addr, n)
+	}
+	if p.cfg.StagingRate > 0 {
+		p.staged = max(p.staged, done) + p.cfg.StagingRate.Serialize(units.Bytes(n))
+		done = p.staged
+	}
+	return done
 }
 
-// write stores n bytes in host memory from t on. It returns when the NIC has
-// handed the last byte to the link and when the host sees it.
-func (p *pcie) write(t units.Time, n int, why Purpose) (sent, visible units.Time) {
-	sent = p.occupy(upstream, t, n+tlps(n, p.MPS)*p.RequestHeader, why)
-	return sent, sent + p.WriteLatency
+// held returns when a read is done that would be at done if its requests did not
+// wait for tags and translations.
+func (p *PCIe) held(t, done units.Time, addr uint64, n int) units.Time {
+	last := done
+	for {
+		size := p.cfg.next(addr, n)
+		issued := p.tags.free(t)
+		ready := issued
+		if p.mmu != nil {
+			ready = p.mmu.translate(issued, addr, size)
+			p.stalls.Translation += ready - issued
+		}
+		p.stalls.Tags += issued - t
+		n -= size
+		// The request's data come before those of the requests after it.
+		end := done - p.cfg.Rate.Serialize(units.Bytes(n)) + ready - t
+		p.tags.hold(end)
+		last = max(last, end)
+		addr += uint64(size)
+		if n <= 0 {
+			return last
+		}
+	}
 }
 
-// mmio is a store of n bytes by a processor into the NIC's registers.
-func (p *pcie) mmio(t units.Time, n int, why Purpose) units.Time {
-	return p.occupy(downstream, t, n+tlps(n, 64)*p.RequestHeader, why) + p.WriteLatency
+// Write stores n bytes in host memory from t on. It returns when the NIC has
+// handed the last byte to the link and when the host sees it. Writes are seen in
+// the order of the calls (PCIe 2.4.1: posted requests do not pass each other).
+func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visible units.Time) {
+	if p.cfg.WriteIssue > 0 {
+		t = max(t, p.writeIssue)
+		p.writeIssue = t + p.cfg.WriteIssue
+	}
+	packets := p.cfg.writes(addr, n)
+	sent = p.occupy(Upstream, t, MemWr, packets, n, why)
+	if len(p.credits) > 0 {
+		end := sent
+		for range packets {
+			start := p.credits.free(t)
+			p.stalls.Credits += start - t
+			end = max(end, sent+start-t)
+			p.credits.hold(max(end, start) + p.cfg.PostedHold)
+		}
+		sent = end
+	}
+	visible = sent + p.cfg.WriteLatency + p.cfg.SocketLatency
+	if p.mmu != nil {
+		ready := p.mmu.translate(sent, addr, n)
+		p.stalls.Translation += ready - sent
+		visible += ready - sent
+	}
+	p.visible = max(p.visible, visible)
+	return sent, p.visible
+}
+
+// MMIO is a store of n bytes by a processor into the NIC's registers, in TLPs of
+// at most one cache line. It returns when the last is there.
+func (p *PCIe) MMIO(t units.Time, n int, why Purpose) units.Time {
+	return p.occupy(Downstream, t, MemWr, pieces(n, cacheLine), n, why) + p.cfg.WriteLatency
+}
+
+// cacheLine is what a write-combining buffer holds, and what work queue elements
+// are multiples of.
+const cacheLine = 64
+
+// Free returns when a direction has carried what was handed to it.
+func (p *PCIe) Free(d Direction) units.Time { return p.until[d] }
+
+// Traffic returns what crossed the link in a direction, by type and purpose.
+func (p *PCIe) Traffic(d Direction, kind TLPType, why Purpose) TLPs { return p.traffic[d][kind][why] }
+
+// Stalls returns what transfers have waited.
+func (p *PCIe) Stalls() PCIeStalls { return p.stalls }
+
+// Translations returns the hits and misses of the IO-TLB.
+func (p *PCIe) Translations() (hits, misses uint64) {
+	if p.mmu == nil {
+		return 0, 0
+	}
+	return p.mmu.hits, p.mmu.misses
+}
+
+// account is where a direction's picoseconds went.
+func (p *PCIe) account(d Direction, name string, now units.Time) Account {
+	elapsed := max(now, p.until[d])
+	a := Account{Stage: name, Clock: Clock(second), Elapsed: int64(elapsed), Busy: int64(p.busy[d]), Idle: int64(elapsed - p.busy[d])}
+	for kind := range numTLPTypes {
+		for why := range numPurposes {
+			a.Served += p.traffic[d][kind][why].Packets
+		}
+	}
+	return a
+}
+
+// bytes sums over the types.
+func (p *PCIe) bytes(d Direction, why Purpose) (n units.Bytes) {
+	for kind := range numTLPTypes {
+		n += p.traffic[d][kind][why].Bytes
+	}
+	return n
 }

@@ -126,6 +126,7 @@ type qp struct {
 	// The send queue in host memory: a ring of elements, of which the oldest
 	// have been handed to the transport under slots.
 	sq                            []sendWQE
+	sqAddr                        uint64
 	posted, asked, handed, reaped uint32 // running counts; asked: fetched by doorbell
 	fetching                      int    // doorbells whose elements have not arrived
 	resets                        uint8  // seven bits: tells doorbells and frames of before a reset
@@ -193,6 +194,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	}
 	// The transport numbers its slots likewise, so slot and place are the same.
 	q.sq = make([]sendWQE, 1<<bits.Len(uint(cfg.SendDepth-1)))
+	q.sqAddr = n.mem.reserve(uint64(len(q.sq)) * uint64(n.cfg.WQEBytes))
 	if n.stampSends {
 		q.departures = make([]departure, len(q.sq))
 	}
@@ -455,7 +457,7 @@ func (n *NIC) Ring(now units.Time, num uint32, count int) {
 	if blue {
 		arg |= 1 << 63
 	}
-	there := n.pcie.mmio(now, bytes, ForDoorbell)
+	there := n.pcie.MMIO(now, bytes, ForDoorbell)
 	n.inWQE.add(now, count)
 	if n.onSpan != nil {
 		n.requestSpan(q, AtStore, now, there, q.posted-uint32(count), count)
@@ -477,7 +479,7 @@ func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue boo
 		for i := range count {
 			bytes += len(q.wqe(q.asked + uint32(i)).inline)
 		}
-		arrived = n.pcie.read(now, bytes, ForWQE)
+		arrived = n.pcie.Read(now, q.sqAddr+uint64(q.asked&uint32(len(q.sq)-1))*uint64(n.cfg.WQEBytes), bytes, ForWQE)
 	}
 	done := n.wqe.Serve(t, arrived, StallPCIe, int64(count)*n.cfg.WQECycles)
 	if n.onSpan != nil {

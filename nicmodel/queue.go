@@ -28,6 +28,8 @@ type CQE struct {
 type cq struct {
 	ring    []CQE
 	head, n int
+	addr    uint64 // of the ring
+	written uint32
 	handler func(now units.Time, solicited bool)
 	overrun bool
 	users   int
@@ -39,7 +41,7 @@ func (n *NIC) CreateCQ(entries int) (uint32, error) {
 	if entries < 1 || entries > 1<<22 {
 		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, 1<<22)
 	}
-	n.cqs = append(n.cqs, &cq{ring: make([]CQE, entries)})
+	n.cqs = append(n.cqs, &cq{ring: make([]CQE, entries), addr: n.mem.reserve(uint64(entries) * uint64(n.cfg.CQEBytes))})
 	return uint32(len(n.cqs) - 1), nil
 }
 
@@ -96,7 +98,8 @@ func (n *NIC) Overrun(num uint32) bool { return n.cqs[num].overrun }
 func (n *NIC) complete(now units.Time, num uint32, e CQE) {
 	c := n.cqs[num]
 	done := n.cqe.Serve(now, now, StallNone, n.cfg.CQECycles)
-	_, visible := n.pcie.write(done, n.cfg.CQEBytes, ForCQE)
+	_, visible := n.pcie.Write(done, c.addr+uint64(c.written%uint32(len(c.ring)))*uint64(n.cfg.CQEBytes), n.cfg.CQEBytes, ForCQE)
+	c.written++
 	e.Timestamp = n.cfg.Counter.Read(now)
 	e.Visible = visible
 	if n.onSpan != nil {

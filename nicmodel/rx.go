@@ -170,7 +170,7 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 // place moves a received payload to where it belongs. It returns false after
 // telling the transport if that memory may not be written.
 func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
-	n.pcie.write(now, int(p.Length), ForPayload)
+	n.pcie.Write(now, n.target(q, p), int(p.Length), ForPayload)
 	if p.Kind != rc.PlaceAtomic {
 		q.delivered.Payload += units.Bytes(p.Length)
 		q.delivered.Frames += n.frameSize
@@ -215,6 +215,29 @@ func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
 	return true
 }
 
+// target returns the address that a payload goes to first.
+func (n *NIC) target(q *qp, p *rc.Place) uint64 {
+	switch p.Kind {
+	case rc.PlaceRecv:
+		return address(q.recv.wqes[p.Slot].sgl, p.Offset)
+	case rc.PlaceRead, rc.PlaceAtomic:
+		return address(q.sq[p.Slot].sgl, p.Offset)
+	}
+	return p.VA
+}
+
+// address returns where the byte at offset of a scatter-gather list lies, 0 if it
+// is past the end.
+func address(sgl []SGE, offset uint32) uint64 {
+	for i := range sgl {
+		if offset < sgl[i].Length {
+			return sgl[i].Addr + uint64(offset)
+		}
+		offset -= sgl[i].Length
+	}
+	return 0
+}
+
 // atomic performs an atomic operation on host memory: a read over PCIe and a
 // write. It returns false after telling the transport if that memory may not be
 // touched.
@@ -224,8 +247,8 @@ func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) bool {
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
 		return false
 	}
-	n.pcie.read(now, 8, ForPayload)
-	n.pcie.write(now, 8, ForPayload)
+	n.pcie.Read(now, a.VA, 8, ForAtomic)
+	n.pcie.Write(now, a.VA, 8, ForAtomic)
 	var orig uint64
 	if b := r.at(a.VA, 8); b != nil {
 		orig = binary.LittleEndian.Uint64(b)

@@ -174,7 +174,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 			return
 		}
 		if !inline {
-			arrived = n.pcie.read(chosen, d.Payload, ForPayload)
+			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload)
 		}
 	}
 	packed := n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles)
@@ -221,6 +221,14 @@ func (n *NIC) dropEcho(q *qp) {
 		n.frames.free(q.echoPacket)
 		q.echoPacket = 0
 	}
+}
+
+// source returns the address that a packet's payload begins at.
+func (n *NIC) source(q *qp, d *rc.Descriptor) uint64 {
+	if d.Source == rc.SourceMemory {
+		return d.VA
+	}
+	return address(q.sq[d.Slot].sgl, d.Offset)
 }
 
 // gather checks and fetches the payload of a packet. inline says that it came

@@ -1,0 +1,66 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// IOMMUConfig describes the translation of the addresses that the NIC uses: a
+// cache of translations (IO-TLB) before page walkers. Without entries there is no
+// IOMMU.
+type IOMMUConfig struct {
+	Entries  int        // of the IO-TLB, least recently used goes
+	PageSize int        // bytes, a power of two
+	Miss     units.Time // a page walk
+	Walkers  int        // walks at a time; 0 for as many as there are misses
+}
+
+func (c *IOMMUConfig) validate() error {
+	switch {
+	case c.Entries == 0:
+		return nil
+	case c.Entries < 0 || c.Entries > 1<<24:
+		return fmt.Errorf("nic: pcie.iommu.entries is %d; it must be from 0, for no IOMMU, to %d", c.Entries, 1<<24)
+	case c.PageSize < 4096 || c.PageSize&(c.PageSize-1) != 0:
+		return fmt.Errorf("nic: pcie.iommu.page_size is %d; it must be a power of two from 4096", c.PageSize)
+	case c.Miss < 0 || c.Walkers < 0 || c.Walkers > 1<<16:
+		return fmt.Errorf("nic: pcie.iommu.miss is %v and walkers %d; neither may be negative, nor walkers above %d", c.Miss, c.Walkers, 1<<16)
+	}
+	return nil
+}
+
+// iommu translates. What it costs is latency of the request that misses: others
+// go on, as far as walkers, tags and credits let them.
+type iommu struct {
+	IOMMUConfig
+	tlb     *lru
+	walkers inflight
+	hits    uint64
+	misses  uint64
+}
+
+func newIOMMU(c IOMMUConfig) *iommu {
+	if c.Entries == 0 {
+		return nil
+	}
+	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), walkers: make(inflight, c.Walkers)}
+}
+
+// translate returns when n bytes from an address on have been translated that are
+// asked for at t.
+func (m *iommu) translate(t units.Time, addr uint64, n int) units.Time {
+	done := t
+	size := uint64(m.PageSize)
+	for page := addr / size; page <= (addr+uint64(max(n, 1))-1)/size; page++ {
+		if m.tlb.touch(page) {
+			m.hits++
+			continue
+		}
+		m.misses++
+		end := m.walkers.free(t) + m.Miss
+		m.walkers.hold(end)
+		done = max(done, end)
+	}
+	return done
+}

@@ -1,0 +1,328 @@
+package nicmodel
+
+import (
+	"container/heap"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func idleLink(t testing.TB, c PCIeConfig) *PCIe {
+	t.Helper()
+	p, err := NewPCIe(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// kaliaX16 is the link of Kalia et al.: 16 lanes of 984.6 MB/s, 26 and 22 bytes.
+func kaliaX16() PCIeConfig {
+	c := gen3x8()
+	c.Rate, c.Headers = 16*7_876_800_000, Kalia
+	return c
+}
+
+// The bytes that appendix A of Kalia et al. counts for ten WQEs of 65 bytes, each
+// two cache lines.
+func TestBytesOfTenWQEs(t *testing.T) {
+	blue, bell := idleLink(t, kaliaX16()), idleLink(t, kaliaX16())
+	for i := range 10 {
+		blue.MMIO(0, 128, ForDoorbell)
+		if i == 0 {
+			bell.MMIO(0, 8, ForDoorbell)
+		}
+		bell.Read(0, uint64(i)*128, 128, ForWQE)
+	}
+	if got := blue.bytes(Downstream, ForDoorbell); got != 1800 {
+		t.Errorf("BlueFlame: %d bytes, want 1800", got)
+	}
+	if got := bell.bytes(Downstream, ForDoorbell) + bell.bytes(Downstream, ForWQE); got != 1534 {
+		t.Errorf("doorbell: %d bytes, want 1534", got)
+	}
+	if got := bell.Traffic(Upstream, MemRd, ForWQE); got != (TLPs{10, 260}) {
+		t.Errorf("requests %+v", got)
+	}
+}
+
+// Kalia et al., section 5.2.1: lines by MMIO and WQEs of two lines by DMA, in
+// millions a second.
+func TestLinesAndWQEsFillTheLink(t *testing.T) {
+	for name, c := range map[string]struct {
+		want float64
+		one  func(p *PCIe)
+	}{
+		"lines by MMIO": {175, func(p *PCIe) { p.MMIO(0, 64, ForDoorbell) }},
+		"WQEs by DMA":   {105, func(p *PCIe) { p.Read(0, 0, 128, ForWQE) }},
+	} {
+		p := idleLink(t, kaliaX16())
+		const n = 100_000
+		for range n {
+			c.one(p)
+		}
+		got := n / (float64(p.Free(Downstream)) / float64(units.Microsecond))
+		if math.Abs(got-c.want) > 0.005*c.want {
+			t.Errorf("%s: %.1f M/s, want %.1f", name, got, c.want)
+		}
+	}
+}
+
+func TestCutting(t *testing.T) {
+	c := gen3x8()
+	for _, x := range []struct {
+		addr                          uint64
+		n                             int
+		requests, completions, writes int
+	}{
+		{0, 0, 1, 1, 1}, {0, 1, 1, 1, 1}, {0, 64, 1, 1, 1}, {0, 256, 1, 1, 1}, {0, 257, 1, 2, 2}, {0, 512, 1, 2, 2},
+		{0, 513, 2, 3, 3}, {0, 2048, 4, 8, 8}, {4095, 2, 2, 2, 2}, {4000, 512, 2, 3, 3}, {0, 12288, 24, 48, 48},
+		{63, 256, 1, 2, 1}, {63, 193, 1, 1, 1}, {1, 255, 1, 1, 1}, {1, 512, 1, 3, 2},
+	} {
+		p := idleLink(t, c)
+		p.Read(0, x.addr, x.n, ForPayload)
+		p.Write(0, x.addr, x.n, ForPayload)
+		got := [3]uint64{p.Traffic(Upstream, MemRd, ForPayload).Packets, p.Traffic(Downstream, CplD, ForPayload).Packets, p.Traffic(Upstream, MemWr, ForPayload).Packets}
+		if got != [3]uint64{uint64(x.requests), uint64(x.completions), uint64(x.writes)} {
+			t.Errorf("%d bytes from %d on: %d requests, completions, writes; want %d %d %d", x.n, x.addr, got, x.requests, x.completions, x.writes)
+		}
+	}
+}
+
+func (h *inflight) Len() int           { return len(*h) }
+func (h *inflight) Less(i, j int) bool { return (*h)[i] < (*h)[j] }
+func (h *inflight) Swap(i, j int)      { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
+func (h *inflight) Push(x any)         { *h = append(*h, x.(units.Time)) }
+func (h *inflight) Pop() any {
+	x := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return x
+}
+
+// rate drives a link with so many transfers outstanding and returns how many it
+// does in a second.
+func rate(parallel, transfers int, one func(t units.Time) units.Time) float64 {
+	var h inflight
+	for range parallel {
+		heap.Push(&h, units.Time(0))
+	}
+	var last units.Time
+	for range transfers {
+		h[0] = one(h[0])
+		last = max(last, h[0])
+		heap.Fix(&h, 0)
+	}
+	return float64(transfers) / (float64(last) / float64(units.Second))
+}
+
+// With more transfers wanted than tags there are, as many are outstanding as tags
+// (Little's law).
+func TestTagsBoundReads(t *testing.T) {
+	c := gen3x8()
+	c.Tags = 8
+	p := idleLink(t, c)
+	got := rate(64, 20_000, func(at units.Time) units.Time { return p.Read(at, 0, 64, ForPayload) })
+	alone := idleLink(t, c).Read(0, 0, 64, ForPayload)
+	want := 8 / (float64(alone) / float64(units.Second))
+	if math.Abs(got-want) > 0.02*want {
+		t.Errorf("%.4g reads/s with 8 tags, want %.4g", got, want)
+	}
+	if p.Stalls().Tags == 0 {
+		t.Error("nobody waited for a tag")
+	}
+}
+
+func TestCreditsBoundWrites(t *testing.T) {
+	c := gen3x8()
+	c.PostedCredits, c.PostedHold = 8, 400*units.Nanosecond
+	p := idleLink(t, c)
+	got := rate(1, 20_000, func(at units.Time) units.Time { sent, _ := p.Write(at, 0, 256, ForPayload); return sent })
+	want := 8 / 400e-9
+	if math.Abs(got-want) > 0.1*want {
+		t.Errorf("%.4g writes/s with 8 credits held for 400 ns, want %.4g", got, want)
+	}
+	if p.Stalls().Credits == 0 {
+		t.Error("nobody waited for a credit")
+	}
+}
+
+// A working set that outgrows the IO-TLB meets a walk at each new page.
+func TestTranslationKnee(t *testing.T) {
+	c := gen3x8()
+	c.IOMMU = IOMMUConfig{Entries: 64, PageSize: 4096, Miss: 330 * units.Nanosecond, Walkers: 6}
+	latency := func(pages int) units.Time {
+		p := idleLink(t, c)
+		var at, took units.Time
+		for round := range 3 {
+			for i := range pages {
+				done := p.Read(at, uint64(i)*4096, 64, ForPayload)
+				if round == 2 {
+					took += done - at
+				}
+				at = done
+			}
+		}
+		return took / units.Time(pages)
+	}
+	fits, not := latency(64), latency(65)
+	if not-fits != 330*units.Nanosecond {
+		t.Errorf("64 pages: %v a read, 65: %v; want a walk between them", fits, not)
+	}
+	p := idleLink(t, c)
+	i := uint64(0)
+	got := rate(64, 20_000, func(at units.Time) units.Time {
+		i++
+		return p.Read(at, i%1000*4096, 64, ForPayload)
+	})
+	if want := 6 / 330e-9; math.Abs(got-want) > 0.02*want {
+		t.Errorf("%.4g reads/s with six walkers, want %.4g", got, want)
+	}
+}
+
+// Writes are seen in order, though one may miss in the IO-TLB and the next not.
+func TestWritesAreSeenInOrder(t *testing.T) {
+	c := gen3x8()
+	c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Microsecond}
+	c.SocketLatency = 100 * units.Nanosecond
+	p := idleLink(t, c)
+	_, a := p.Write(0, 0, 64, ForPayload)
+	_, b := p.Write(units.Nanosecond, 64, 64, ForCQE)
+	if b < a || a < 1350*units.Nanosecond {
+		t.Errorf("seen at %v and %v", a, b)
+	}
+}
+
+func TestEngineAndStaging(t *testing.T) {
+	c := gen3x8()
+	c.ReadIssue, c.WriteIssue, c.StagingRate = 50*units.Nanosecond, 25*units.Nanosecond, 8*units.Gbps
+	p := idleLink(t, c)
+	if got := rate(1000, 20_000, func(at units.Time) units.Time { sent, _ := p.Write(at, 0, 1, ForPayload); return sent }); math.Abs(got/40e6-1) > 0.01 {
+		t.Errorf("%.4g writes/s, one each 25 ns", got)
+	}
+	p = idleLink(t, c)
+	if got := rate(1000, 20_000, func(at units.Time) units.Time { return p.Read(at, 0, 1, ForPayload) }); math.Abs(got/20e6-1) > 0.01 {
+		t.Errorf("%.4g reads/s, one each 50 ns", got)
+	}
+	staged := idleLink(t, c).Read(0, 0, 1000, ForPayload)
+	c.StagingRate = 0
+	if d := staged - idleLink(t, c).Read(0, 0, 1000, ForPayload); d != units.Microsecond {
+		t.Errorf("the copy of 1000 bytes at 1 GB/s takes %v", d)
+	}
+}
+
+// Each byte on the link has a type and a purpose, and the time that the link is
+// busy is that which its bytes take.
+func TestLinkConservesBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := gen3x8()
+		c.Tags, c.PostedCredits, c.PostedHold = rapid.IntRange(0, 4).Draw(t, "tags"), rapid.IntRange(0, 4).Draw(t, "credits"), 100*units.Nanosecond
+		c.IOMMU = IOMMUConfig{Entries: rapid.IntRange(0, 3).Draw(t, "entries"), PageSize: 4096, Miss: 50 * units.Nanosecond, Walkers: 1}
+		p, err := NewPCIe(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var now units.Time
+		payload, sum := 0, units.Bytes(0)
+		for range rapid.IntRange(1, 40).Draw(t, "transfers") {
+			now += units.Time(rapid.IntRange(0, 500).Draw(t, "gap")) * units.Nanosecond
+			n, addr := rapid.IntRange(1, 9000).Draw(t, "bytes"), rapid.Uint64Range(0, 1<<16).Draw(t, "address")
+			payload += n
+			switch rapid.IntRange(0, 2).Draw(t, "kind") {
+			case 0:
+				if done := p.Read(now, addr, n, ForPayload); done < now+c.ReadLatency {
+					t.Fatalf("a read of %v is done at %v", now, done)
+				}
+			case 1:
+				if sent, seen := p.Write(now, addr, n, ForCQE); sent <= now || seen < sent+c.WriteLatency {
+					t.Fatalf("a write of %v is sent at %v and seen at %v", now, sent, seen)
+				}
+			default:
+				p.MMIO(now, n, ForDoorbell)
+			}
+		}
+		for d := range numDirections {
+			var bytes units.Bytes
+			for kind := range numTLPTypes {
+				for why := range numPurposes {
+					x := p.Traffic(d, kind, why)
+					bytes += x.Bytes
+					header := c.Headers.request()
+					if kind == CplD {
+						header = c.Headers.completion()
+					}
+					sum += x.Bytes - units.Bytes(header)*units.Bytes(x.Packets)
+				}
+			}
+			a := p.account(d, "", now)
+			if a.Busy+a.Idle != a.Elapsed || a.Idle < 0 {
+				t.Fatalf("busy %d, idle %d of %d", a.Busy, a.Idle, a.Elapsed)
+			}
+			if off := a.Busy - int64(c.Rate.Serialize(bytes)); off < -100 || off > 100 {
+				t.Fatalf("busy %d ps for %d bytes", a.Busy, bytes)
+			}
+		}
+		if sum != units.Bytes(payload) {
+			t.Fatalf("%d bytes of payload on the link, %d asked for", sum, payload)
+		}
+	})
+}
+
+func TestPCIeDoesNotAllocate(t *testing.T) {
+	c := gen3x8()
+	c.Tags, c.PostedCredits, c.PostedHold = 32, 32, units.Microsecond
+	c.IOMMU = IOMMUConfig{Entries: 16, PageSize: 4096, Miss: 100 * units.Nanosecond, Walkers: 2}
+	p := idleLink(t, c)
+	var at units.Time
+	if n := testing.AllocsPerRun(1000, func() {
+		at += 100 * units.Nanosecond
+		p.Read(at, uint64(at), 3000, ForPayload)
+		p.Write(at, uint64(at), 3000, ForPayload)
+		p.MMIO(at, 64, ForDoorbell)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestPCIeConfigErrors(t *testing.T) {
+	for want, spoil := range map[string]func(*PCIeConfig){
+		"pcie.rate": func(c *PCIeConfig) { c.Rate = 0 }, "pcie.mrrs": func(c *PCIeConfig) { c.MRRS = 0 },
+		"pcie.rcb": func(c *PCIeConfig) { c.RCB = 512 }, "headers": func(c *PCIeConfig) { c.Headers = 9 },
+		"tags": func(c *PCIeConfig) { c.Tags = -1 }, "below zero": func(c *PCIeConfig) { c.PostedHold = -1 },
+		"entries": func(c *PCIeConfig) { c.IOMMU.Entries = -1 }, "page_size": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 5000} },
+		"iommu.miss": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Walkers: -1} },
+	} {
+		c := gen3x8()
+		spoil(&c)
+		if _, err := NewPCIe(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", want, err)
+		}
+	}
+}
+
+// The cache keeps what a list with the newest in front would.
+func TestLRU(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := rapid.IntRange(1, 8).Draw(t, "capacity")
+		l := newLRU(capacity)
+		var model []uint64
+		for range 200 {
+			key := rapid.Uint64Range(0, 12).Draw(t, "key")
+			hit := false
+			for i, k := range model {
+				if k == key {
+					hit = true
+					model = append(model[:i], model[i+1:]...)
+					break
+				}
+			}
+			model = append([]uint64{key}, model...)
+			model = model[:min(len(model), capacity)]
+			if got := l.touch(key); got != hit {
+				t.Fatalf("key %d: hit %v, want %v", key, got, hit)
+			}
+		}
+	})
+}
