@@ -1,6 +1,8 @@
 package timely
 
 import (
+	"math"
+
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -48,6 +50,12 @@ func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) stat
 	}
 	s.prevRTT, s.primed = rtt, true
 	s.rttDiff = float64((1-p.alpha)*s.rttDiff) + float64(p.alpha*diff)
+	// The average of what no clock can tell is no gradient: without this it comes
+	// ever closer to zero from above where round trips have become constant, and the
+	// rate neither falls nor rises.
+	if math.Abs(s.rttDiff) < 0.5 {
+		s.rttDiff = 0
+	}
 	gradient := s.rttDiff / p.minRTT
 
 	// Section 4.3: "negative for several consecutive completion times".

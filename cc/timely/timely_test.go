@@ -399,3 +399,20 @@ func BenchmarkOnAckPatched(b *testing.B) {
 	c.Patched = true
 	benchmark(b, c)
 }
+
+// Round trips that grew once and are constant from then on, between the thresholds:
+// the rate finds out of where it is.
+func TestConstantRoundTripsLetTheRateRise(t *testing.T) {
+	e := mustNew(t, DefaultConfig(), testEnv)
+	feed(e, 100*us, 100*us)
+	for range 700 { // the average of their one difference fades away
+		feed(e, 300*us)
+	}
+	before := feed(e, 300*us)
+	for range 100 {
+		feed(e, 300*us)
+	}
+	if after := feed(e, 300*us); after <= before {
+		t.Errorf("after a hundred equal round trips more %v are allowed, and %v before them", after, before)
+	}
+}
