@@ -11,6 +11,9 @@
 #ifndef EIN_WINDOW
 #define EIN_WINDOW 50
 #endif
+#if EIN_WINDOW < 1 || EIN_WINDOW > 64
+#error EIN_WINDOW must be from 1 to 64
+#endif
 
 // Of ports that have no entry: the rate of the threshold.
 #ifndef EIN_RATE

@@ -24,6 +24,9 @@
 #ifndef RATE_CODE
 #define RATE_CODE 15
 #endif
+#if RATE_CODE < 0 || RATE_CODE > 15
+#error RATE_CODE must be from 0 to 15
+#endif
 
 // 52 * 80 bytes: a payload of 4096 bytes with its headers.
 #ifndef QUEUE_UNITS_PER_PACKET

@@ -20,6 +20,9 @@
 #ifndef RATE_CODE
 #define RATE_CODE 15
 #endif
+#if RATE_CODE < 0 || RATE_CODE > 15
+#error RATE_CODE must be from 0 to 15
+#endif
 
 struct metadata_t {
     bool    checksum_error;

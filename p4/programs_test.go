@@ -456,3 +456,18 @@ func BenchmarkPrograms(b *testing.B) {
 		}
 	}
 }
+
+// What a program has no room for is refused, not cut.
+func TestParametersAreChecked(t *testing.T) {
+	for define, programs := range map[string][]string{
+		"EIN_WINDOW=65": {"p4/ein.p4", "p4/ein_tna.p4"}, "EIN_WINDOW=0": {"p4/ein.p4", "p4/ein_tna.p4"},
+		"RATE_CODE=16": {"p4/int.p4", "p4/int_tna.p4"},
+	} {
+		name, _, _ := strings.Cut(define, "=")
+		for _, program := range programs {
+			if _, err := p4.Find(program, p4.Options{Define: []string{define}}); err == nil || !strings.Contains(err.Error(), name+" must be from") {
+				t.Errorf("%s with %s: %v", program, define, err)
+			}
+		}
+	}
+}

@@ -129,6 +129,9 @@ func TestRejects(t *testing.T) {
 		{"control c(inout s_t s) { apply { c.apply(s); } }", "nothing is called c here"},
 		{"control c(inout s_t s) { apply { bit<8> x = 1; bit<8> x = 2; } }", "x is declared already, at t.p4:5:41: rename one"},
 		{"control c(inout s_t s) { apply { for (bit<8> i = 0; i < 4; i += 1) { } break; } }", "t.p4:5:72: break and continue belong in a loop"},
+		{"control c(inout s_t s) { table t { key = { s.f: ternary; } actions = { NoAction; } priority_delta = true; entries = { 1: NoAction(); } } apply { t.apply(); } }", "t.p4:5:84: priority_delta is a positive number"},
+		{"control c(inout s_t s) { table t { key = { s.f: ternary; } actions = { NoAction; } largest_priority_wins = 5; } apply { t.apply(); } }", "t.p4:5:84: largest_priority_wins is true or false"},
+		{"control c(inout s_t s) { table t { key = { s.f: exact; } actions = { NoAction; } size = -1; } apply { t.apply(); } }", "the size of table t is a number of 0 or more"},
 		{"control c<T>(inout T s) { apply { } }", "not supported: the control c has a body and type parameters"},
 		{"bit<8> x;", "expected '('"},
 	} {

@@ -46,8 +46,8 @@ func (c *checker) tableDecl(d *ast.TableDecl) {
 	for _, p := range d.Props {
 		p.X = c.expr(p.X, nil)
 		if p.Name == "size" && p.X.Type() != types.Invalid {
-			if !types.IsInteger(p.X.Type()) || !known(p.X) {
-				c.errorf(p.X.Pos(), "the size of table %s is a number that is known when the program is compiled", d.Name)
+			if v := p.X.Const(); !types.IsInteger(p.X.Type()) || !known(p.X) || isInt(v) && v.Int.Sign() < 0 {
+				c.errorf(p.X.Pos(), "the size of table %s is a number of 0 or more that is known when the program is compiled", d.Name)
 			}
 		}
 	}
@@ -79,12 +79,9 @@ func (c *checker) priorities(d *ast.TableDecl) {
 	}
 }
 
-// computedPriorities demands that the priorities which the entries without one
-// get from those in front of them are not negative.
+// computedPriorities checks the properties about priorities, and demands that those which
+// the entries without one get from those in front of them are not negative.
 func (c *checker) computedPriorities(d *ast.TableDecl) {
-	if len(d.Entries) == 0 || d.Entries[0].Priority == nil {
-		return
-	}
 	delta := big.NewInt(-1)
 	if p := d.Prop("priority_delta"); p != nil {
 		v := p.X.Const()
@@ -107,6 +104,9 @@ func (c *checker) computedPriorities(d *ast.TableDecl) {
 		if !v.Bool {
 			delta.Neg(delta)
 		}
+	}
+	if len(d.Entries) == 0 || d.Entries[0].Priority == nil {
+		return
 	}
 	at := new(big.Int)
 	for _, e := range d.Entries {

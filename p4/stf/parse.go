@@ -2,6 +2,7 @@ package stf
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -432,10 +433,15 @@ func setMeta(s *settings, name, v string) error {
 		s.in.DequeueDepth.Bytes = units.Bytes(n)
 	case "dequeue_packets":
 		s.in.DequeueDepth.Packets = int(n)
-	case "queue":
-		s.in.Queue = uint8(n)
-	case "class":
-		s.in.Class = uint8(n)
+	case "queue", "class":
+		if n > math.MaxUint8 {
+			return fmt.Errorf("%s: %d is not from 0 to 255", name, n)
+		}
+		if name == "queue" {
+			s.in.Queue = uint8(n)
+		} else {
+			s.in.Class = uint8(n)
+		}
 	default:
 		return fmt.Errorf("no setting %q: there is ingress_time, enqueue_time, dequeue_time, enqueue_bytes, enqueue_packets, dequeue_bytes, dequeue_packets, queue, class", name)
 	}
