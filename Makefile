@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp check fmt-check vet portable lint tidy-check generate-check purity clean need-go
+.PHONY: help run build command deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic check fmt-check vet portable lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'

@@ -1,0 +1,117 @@
+package nicvalidate
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/simverbs"
+)
+
+// host is one machine: its device and what most measurements need of it.
+type host struct {
+	dev   *simverbs.Device
+	pd    verbs.PD
+	cq    verbs.CQ // of sends
+	recv  verbs.CQ // of receives
+	buf   []byte
+	mr    verbs.MR
+	gid   netip.Addr
+	polls func(now units.Time) // runs when a completion has become visible
+}
+
+const (
+	bufferBytes = 1 << 20
+	queueDepth  = 1024
+)
+
+// newHosts makes machines with the same NIC: two back to back, or more around one
+// lossless switch.
+func newHosts(n int, direct bool, link fabric.Link, cfg nicmodel.Config) ([]*host, error) {
+	var topology *fabric.Topology
+	if direct {
+		topology = &fabric.Topology{}
+		topology.Connect(topology.AddHost("h0"), topology.AddHost("h1"), link)
+		n = 2
+	} else {
+		topology = fabric.Star(n, link)
+	}
+	network := fabric.Default()
+	for i := range network.Switch.Classes {
+		network.Switch.Classes[i].PFC.Lossless = true
+	}
+	e := des.New()
+	net, err := fabric.New(e, topology, network, 1)
+	if err != nil {
+		return nil, err
+	}
+	w := simverbs.NewWorld(e, net)
+	frames := nicmodel.NewFrames(net)
+	hosts := make([]*host, n)
+	for i := range hosts {
+		nic, err := nicmodel.New(e, net, frames, i, link.Rate, cfg)
+		if err != nil {
+			return nil, err
+		}
+		if hosts[i], err = newHost(w.AddDevice(fmt.Sprintf("validate/h%d", i), nic, nil)); err != nil {
+			return nil, err
+		}
+	}
+	return hosts, nil
+}
+
+func newHost(dev *simverbs.Device) (*host, error) {
+	h := &host{dev: dev, buf: make([]byte, bufferBytes)}
+	var err error
+	if h.pd, err = dev.AllocPD(); err != nil {
+		return nil, err
+	}
+	all := ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
+	if h.mr, err = h.pd.RegMR(h.buf, all); err != nil {
+		return nil, err
+	}
+	for _, cq := range []*verbs.CQ{&h.cq, &h.recv} {
+		if *cq, err = dev.CreateCQ(verbs.CQInitAttr{CQE: 1 << 16, Timestamps: true}); err != nil {
+			return nil, err
+		}
+	}
+	if h.gid, err = dev.GID(1, 0); err != nil {
+		return nil, err
+	}
+	dev.OnCompletion(func(now units.Time) {
+		if h.polls != nil {
+			h.polls(now)
+		}
+	})
+	return h, nil
+}
+
+// connect makes a reliable connection between two machines. Its send queues hold depth
+// requests.
+func connect(a, b *host, depth, inline int) (qa, qb verbs.QP, err error) {
+	var qps [2]verbs.QP
+	var ends [2]verbs.Endpoint
+	for i, h := range []*host{a, b} {
+		qps[i], err = h.pd.CreateQP(verbs.QPInitAttr{
+			Type: ib.RC, SendCQ: h.cq, RecvCQ: h.recv,
+			Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: queueDepth, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: inline},
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		ends[i] = verbs.Endpoint{GID: h.gid, QPN: qps[i].Num()}
+	}
+	p := verbs.DefaultRC()
+	p.PathMTU = 4096
+	for i := range qps {
+		if err := verbs.ConnectRC(qps[i], ends[i], ends[1-i], p); err != nil {
+			return nil, nil, err
+		}
+	}
+	return qps[0], qps[1], nil
+}

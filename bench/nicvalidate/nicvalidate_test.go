@@ -1,0 +1,250 @@
+package nicvalidate
+
+import (
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// The page is what the model says today; what it misses by much has its deviation, and
+// deviations are about rows and points that there are.
+func TestCommittedPage(t *testing.T) {
+	results, err := Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	if err := Markdown(&page, results); err != nil {
+		t.Fatal(err)
+	}
+	have, err := os.ReadFile("../../docs/nic-validation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page.String() != string(have) {
+		t.Error("docs/nic-validation.md is not what the model says: make validate-nic")
+	}
+	deviations := Deviations()
+	for i := range results {
+		r := &results[i]
+		for k, f := range r.Figures {
+			p := &r.Row.Points[k]
+			if f.Missing != "" || r.Row.Use != Predict || math.Abs(p.Error(f.Value)) <= PointLimit {
+				continue
+			}
+			explained := false
+			for n := range deviations {
+				explained = explained || deviations[n].about(r.Row.ID, p.At)
+			}
+			if !explained {
+				t.Errorf("%s, %s: %v against %v, and deviations.yaml has no entry for it", r.Row.ID, p.At, f.Value, p.Value)
+			}
+		}
+	}
+	for n, d := range deviations {
+		for _, id := range d.Rows {
+			if !hasPoints(results, id, nil) {
+				t.Errorf("D%d is about %s, which is no row", n+1, id)
+			}
+		}
+		for _, at := range d.Points {
+			found := false
+			for _, id := range d.Rows {
+				found = found || hasPoints(results, id, []string{at})
+			}
+			if !found {
+				t.Errorf("D%d is about %q, which is no point of its rows", n+1, at)
+			}
+		}
+	}
+}
+
+func hasPoints(results []Result, id string, points []string) bool {
+	for i := range results {
+		if results[i].Row.ID != id {
+			continue
+		}
+		for _, at := range points {
+			found := false
+			for _, p := range results[i].Row.Points {
+				found = found || p.At == at
+			}
+			if !found {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// Each row has one measurement, which knows its points and no others.
+func TestMeasurementsCoverRows(t *testing.T) {
+	rows := map[string]bool{}
+	for _, r := range Published() {
+		rows[r.ID] = true
+	}
+	for _, m := range Measurements() {
+		if !rows[m.Row] {
+			t.Errorf("a measurement is of %q: no such row, or it has two", m.Row)
+		}
+		delete(rows, m.Row)
+		if v, err := m.Figure("nothing"); err == nil {
+			t.Errorf("%s: a point that is not there came to %v", m.Row, v)
+		}
+	}
+	for id := range rows {
+		t.Errorf("row %s has no measurement", id)
+	}
+}
+
+func TestError(t *testing.T) {
+	for _, c := range []struct {
+		p      Point
+		figure float64
+		want   float64
+	}{
+		{Point{Value: 80}, 100, 0.25}, {Point{Value: 80}, 60, -0.25}, {Point{Value: 80}, 80, 0},
+		{Point{Low: 5, High: 10}, 7, 0}, {Point{Low: 5, High: 10}, 4, -0.2}, {Point{Low: 5, High: 10}, 12, 0.2},
+	} {
+		if got := c.p.Error(c.figure); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v against %+v: %v, want %v", c.figure, c.p, got, c.want)
+		}
+	}
+}
+
+func TestMedianError(t *testing.T) {
+	row := Row{Use: Predict, Points: []Point{{Value: 10}, {Value: 10}, {Value: 10}, {Value: 10}, {Value: 10}}}
+	r := Result{Row: row, Figures: []Figure{{Value: 11}, {Value: 8}, {Missing: "a stage"}, {Value: 13}, {Value: 10}}}
+	if m, n := MedianError([]Result{r}, Predict); n != 4 || math.Abs(m-0.15) > 1e-12 {
+		t.Errorf("median %v of %d points, want 0.15 of 4", m, n)
+	}
+	if m, n := MedianError([]Result{r}, Fit); m != 0 || n != 0 {
+		t.Errorf("median %v of %d points where there are none", m, n)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	const head = "- {id: X, source: S, conf: A, use: fit, what: W, unit: B, points: ["
+	for name, text := range map[string]string{
+		"no id":        "- {source: S, conf: A, use: fit, what: W, unit: B, points: [{at: a, value: 1}]}",
+		"an id twice":  head + "{at: a, value: 1}]}\n" + head + "{at: a, value: 1}]}",
+		"no use":       "- {id: X, source: S, conf: A, what: W, unit: B, points: [{at: a, value: 1}]}",
+		"no conf":      "- {id: X, source: S, use: fit, what: W, unit: B, points: [{at: a, value: 1}]}",
+		"no points":    head + "]}",
+		"no value":     head + "{at: a}]}",
+		"two values":   head + "{at: a, value: 1, low: 1, high: 2}]}",
+		"half a range": head + "{at: a, value: 1, low: 1}]}",
+		"no name":      head + "{value: 1}]}",
+		"a name twice": head + "{at: a, value: 1}, {at: a, value: 2}]}",
+		"another key":  head + "{at: a, worth: 1}]}",
+	} {
+		if _, err := parsePublished([]byte(text)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	for name, text := range map[string]string{
+		"no rows": "- {why: so}", "no reason": "- {rows: [X]}", "another key": "- {rows: [X], why: so, because: no}",
+	} {
+		if _, err := parseDeviations([]byte(text)); err == nil {
+			t.Errorf("a deviation with %s: accepted", name)
+		}
+	}
+}
+
+// A flood makes the server the limit: it counts what its NIC does, the same each time, no
+// more than the link carries, and more with a window that is larger.
+func TestFlood(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		f    flood
+	}{
+		{"outbound WRITE", flood{op: ib.WRRDMAWrite, payload: 1024, queues: 8, window: 16, batch: 4}},
+		{"inbound READ", flood{op: ib.WRRDMARead, payload: 1024, inbound: true, queues: 14, window: 16, batch: 4}},
+		{"inbound atomics", flood{op: ib.WRAtomicFetchAndAdd, payload: 8, inbound: true, queues: 14, window: 16, batch: 4, targets: 4096}},
+	} {
+		rate, err := c.f.run("cx5")
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if again, err := c.f.run("cx5"); err != nil || again != rate {
+			t.Errorf("%s: %v, and then %v (%v)", c.name, rate, again, err)
+		}
+		if most := float64(2*fdr) / float64(8*c.f.payload) / 1e6; rate <= 0.1 || rate > most {
+			t.Errorf("%s: %v M/s of %d bytes; the link carries %v", c.name, rate, c.f.payload, most)
+		}
+		small := c.f
+		small.window, small.batch, small.queues = 1, 1, 1
+		if one, err := small.run("cx5"); err != nil || one > rate/4 {
+			t.Errorf("%s: %v M/s one at a time, %v with more (%v)", c.name, one, rate, err)
+		}
+	}
+	if _, err := (&flood{op: ib.WRRDMARead, payload: 64, queues: 1, window: 4, batch: 1}).run("none"); !isMissing(err) {
+		t.Errorf("a NIC that there is not: %v", err)
+	}
+}
+
+func isMissing(err error) bool {
+	var missing *Missing
+	return errors.As(err, &missing)
+}
+
+// Ten requests of one doorbell take fewer stores and more fetches than ten doorbells; both
+// are bytes on PCIe.
+func TestTenWQEs(t *testing.T) {
+	blue, err := tenWQEs("cx5", "BlueFlame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := tenWQEs("cx5", "doorbell")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blue < 10*29 || list < 10*29 || list >= blue {
+		t.Errorf("%v bytes by BlueFlame and %v by one doorbell", blue, list)
+	}
+	if n, err := wqeBytes("cx5", "RC"); err != nil || n < 16 || n > line {
+		t.Errorf("a WQE without data is %v bytes (%v)", n, err)
+	}
+}
+
+// A longer message takes longer, by its serialisation at least.
+func TestPingPong(t *testing.T) {
+	cfg, err := nicmodel.Preset("cx5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := 0.0
+	for _, n := range []int{8, 1024, 4096} {
+		l, err := latencyOf(cfg, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l < hosts+float64(n)*8/100e3/2 {
+			t.Errorf("%d bytes take %v us after %v for fewer", n, l, hosts)
+		}
+		hosts = l
+	}
+}
+
+func latencyOf(cfg nicmodel.Config, n int) (float64, error) {
+	return pingPong(cfg, true, back, writePong, n, 220)
+}
+
+// The link of throughput tests carries no more than it can.
+func TestThroughputIsBelowTheLink(t *testing.T) {
+	for _, at := range []string{"64 B", "300 B", "4096 B"} {
+		v, err := throughput(at, func(p *nicmodel.PCIe, t units.Time, addr uint64, n int) units.Time {
+			return p.Read(t, addr, n, nicmodel.ForPayload)
+		})
+		if err != nil || v <= 0 || v > nfp6000().Rate.Gbps() {
+			t.Errorf("%s: %v Gbps (%v)", at, v, err)
+		}
+	}
+}
