@@ -59,7 +59,7 @@ const rate = 100 * units.Gbps
 
 // run sends bursts over three switches, of which two have queues, and returns what
 // arrives.
-func run(t *testing.T, cfg fabric.Config, kind telemetry.Kind, stages func(*fabric.Topology) map[string]fabric.Stage) []arrival {
+func run(t testing.TB, cfg fabric.Config, kind telemetry.Kind, stages func(*fabric.Topology) map[string]fabric.Stage) []arrival {
 	t.Helper()
 	link := fabric.Link{Rate: rate, Delay: units.Microsecond}
 	topo := fabric.Chain(3, 8, link, link)
@@ -160,7 +160,7 @@ func TestProgramsWriteTheSwitchesDelay(t *testing.T) {
 
 // chain returns stages for all switches of a topology that run one program, told of
 // their ports.
-func chain(t *testing.T, program *p4.Program, forms *stage.Config, report *fabric.Report, cfg *fabric.Config, stages *[]*stage.Stage) func(*fabric.Topology) map[string]fabric.Stage {
+func chain(t testing.TB, program *p4.Program, forms *stage.Config, report *fabric.Report, cfg *fabric.Config, stages *[]*stage.Stage) func(*fabric.Topology) map[string]fabric.Stage {
 	return func(topo *fabric.Topology) map[string]fabric.Stage {
 		m := map[string]fabric.Stage{}
 		for _, name := range topo.SwitchNames() {
@@ -240,5 +240,45 @@ func compare(t *testing.T, got, want []arrival) {
 	t.Logf("%d packets, %d with telemetry other than none", len(got), marked)
 	if marked == 0 {
 		t.Error("no packet has telemetry")
+	}
+}
+
+// What the network of these tests costs for each packet that a switch sends, without
+// programs and with.
+func BenchmarkHop(b *testing.B) {
+	native := func(clock telemetry.SwitchClock) *fabric.Report {
+		return &fabric.Report{Clock: clock, Delay: telemetry.DefaultDelayFormat(telemetry.Value), INT: telemetry.DefaultINTFormat()}
+	}
+	for _, c := range []struct {
+		name    string
+		report  *fabric.Report
+		program string
+	}{
+		{"exact", nil, ""},
+		{"v1model", native(telemetry.V1ModelClock), ""},
+		{"poseidon_mpd.p4", native(telemetry.V1ModelClock), "poseidon_mpd.p4"},
+		{"tofino", native(telemetry.TofinoClock), ""},
+		{"poseidon_mpd_tna.p4", native(telemetry.TofinoClock), "poseidon_mpd_tna.p4"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			cfg := config()
+			var stages func(*fabric.Topology) map[string]fabric.Stage
+			if c.program != "" {
+				var all []*stage.Stage
+				stages = chain(b, load(b, c.program), &stage.Config{Delay: c.report.Delay, INT: c.report.INT}, c.report, &cfg, &all)
+			} else {
+				cfg.Switch.Report = c.report
+			}
+			hops := 0
+			for b.Loop() {
+				for _, a := range run(b, cfg, telemetry.MaxDelay, stages) {
+					hops += 2 // from the second rack to the third
+					if a.src < 8 {
+						hops++
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(hops), "ns/hop")
+		})
 	}
 }
