@@ -169,6 +169,9 @@ bench-roce: need-go ## softroce on the loopback beside plain UDP by the same cal
 	@$(GO) test -c -o $(BIN)/bench-roce ./verbs/softroce
 	@$(BIN)/bench-roce -beside-udp -test.benchtime $(ROUNDS)x
 
+validate-nic: need-go ## hold the NIC model against published measurements; writes docs/nic-validation.md
+	$(GO) run ./bench/nicvalidate/internal/write -o docs/nic-validation.md
+
 check: fmt-check vet portable purity tidy-check lint generate-check ## everything CI checks besides the tests
 
 fmt-check: need-go ## all Go files are as gofmt writes them
