@@ -132,7 +132,11 @@ func (f *switchFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	err = f.watch(s, out, done)
+	err, ended := f.watch(s, out, done)
+	if !ended { // its sockets are its own until it has
+		stop()
+		err = errors.Join(err, <-done)
+	}
 	return errors.Join(err, s.Close(), f.show(out, s.Stats(), true))
 }
 
@@ -143,8 +147,8 @@ func (f *switchFlags) what() string {
 	return "program " + f.program
 }
 
-// watch shows counters until the switch has ended.
-func (f *switchFlags) watch(s *softswitch.Switch, out io.Writer, done <-chan error) error {
+// watch shows counters until the switch has ended, or they can't be written.
+func (f *switchFlags) watch(s *softswitch.Switch, out io.Writer, done <-chan error) (err error, ended bool) {
 	var tick <-chan time.Time
 	if f.interval > 0 && (f.terminal || f.json) {
 		t := time.NewTicker(f.interval)
@@ -154,10 +158,10 @@ func (f *switchFlags) watch(s *softswitch.Switch, out io.Writer, done <-chan err
 	for {
 		select {
 		case err := <-done:
-			return err
+			return err, true
 		case <-tick:
 			if err := f.show(out, s.Stats(), false); err != nil {
-				return errors.Join(err, errors.New("the counters can't be written"))
+				return errors.Join(err, errors.New("the counters can't be written")), false
 			}
 		}
 	}

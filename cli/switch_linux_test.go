@@ -30,6 +30,16 @@ func (w *interrupter) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// closedPipe takes one line.
+type closedPipe struct{ lines int }
+
+func (w *closedPipe) Write(b []byte) (int, error) {
+	if w.lines++; w.lines > 1 {
+		return 0, syscall.EPIPE
+	}
+	return len(b), nil
+}
+
 // A switch between two interfaces runs until it is interrupted, or for as long as it
 // was told, and sums up.
 func TestSwitchEnds(t *testing.T) {
@@ -104,5 +114,14 @@ func TestSwitchEnds(t *testing.T) {
 		if final != 1 {
 			t.Errorf("%s: %d documents are final", name, final)
 		}
+	}
+	// Nobody reads: it ends, and has ended when its sockets are closed.
+	var failed bytes.Buffer
+	if status := run([]string{"switch", "--port", "a", "--port", "b", "--json", "--stats-interval", "10ms"}, &closedPipe{}, &failed); status != exitFailed || !strings.Contains(failed.String(), "counters can't be written") {
+		t.Errorf("nobody reads: status %d, %s", status, failed.String())
+	}
+	stacks := make([]byte, 1<<20)
+	if stacks = stacks[:runtime.Stack(stacks, true)]; bytes.Contains(stacks, []byte("(*Switch).Run")) {
+		t.Error("the switch runs on without sockets")
 	}
 }
