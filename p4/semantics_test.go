@@ -2,6 +2,7 @@ package p4
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 )
 
@@ -90,5 +91,34 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
 				t.Errorf("%+v, want % x", v.Sent, c.want)
 			}
 		})
+	}
+}
+
+// Messages have each value in its place, whatever its width.
+func TestMessages(t *testing.T) {
+	const text = `#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; int<8> b; bit<128> w; }
+struct headers { h_t h; }
+struct meta { }
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout meta m) { apply { } }
+control I(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
+    apply { log_msg("w {} a {} b {}", { hdr.h.w, hdr.h.a, hdr.h.b }); log_msg("no more"); }
+}
+control E(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { } }
+control D(packet_out p, in headers hdr) { apply { } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+`
+	pl := loadText(t, text).New()
+	var got []string
+	pl.SetLog(func(s string) { got = append(got, s) })
+	frame := append([]byte{7, 0xff, 1}, make([]byte, 15)...)
+	var v Verdict
+	pl.Process(frame, &Intrinsic{}, &v)
+	if want := []string{"w 1329227995784915872903807060280344576 a 7 b -1", "no more"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -49,6 +49,22 @@ func (r *Register) Write(i int, v uint64) error {
 	return nil
 }
 
+// load copies cell i to d, zeros beyond the end.
+func (r *Register) load(d []uint64, i uint64) {
+	if i >= uint64(r.n) {
+		clear(d)
+		return
+	}
+	copy(d, r.w[int(i)*r.cell:])
+}
+
+// store copies the cell that v begins with to cell i, if there is one.
+func (r *Register) store(i uint64, v []uint64) {
+	if i < uint64(r.n) {
+		copy(r.w[int(i)*r.cell:int(i)*r.cell+r.cell], v)
+	}
+}
+
 // Reset sets every cell back to what it held at the beginning.
 func (r *Register) Reset() {
 	clear(r.w)

@@ -295,17 +295,17 @@ func (m *machine) counts(v *Verdict) {
 	m.asserts, m.digests = 0, 0
 }
 
-// payload appends what the parser has not consumed to what the deparser has emitted.
-func (m *machine) payload(pk *Packet) []byte {
-	if m.outPos&7 == 0 && pk.pos&7 == 0 {
-		m.out = append(m.out[:m.outPos>>3], pk.buf[pk.pos>>3:]...)
+// rest is what the deparser has emitted and what the parser has not consumed.
+func (m *machine) rest() []byte {
+	if m.outPos&7 == 0 && m.pos&7 == 0 {
+		m.out = append(m.out[:m.outPos>>3], m.pkt[m.pos>>3:]...)
 		return m.out
 	}
-	n := 8*len(pk.buf) - pk.pos
+	n := m.end - m.pos
 	m.room(n)
-	for at := pk.pos; n > 0; {
+	for at := m.pos; n > 0; {
 		k := min(n, 64)
-		writeBits(m.out, m.outPos, k, readBits(pk.buf, at, k))
+		writeBits(m.out, m.outPos, k, readBits(m.pkt, at, k))
 		m.outPos, at, n = m.outPos+k, at+k, n-k
 	}
 	return m.out

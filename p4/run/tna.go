@@ -324,22 +324,6 @@ func (a *tna) gressRun(pl *Pipeline, g *tnaGress, pk *Packet, now units.Time, v 
 	return true
 }
 
-// rest is what the deparser has emitted and what the parser has not consumed.
-func (m *machine) rest() []byte {
-	if m.outPos&7 == 0 && m.pos&7 == 0 {
-		m.out = append(m.out[:m.outPos>>3], m.pkt[m.pos>>3:]...)
-		return m.out
-	}
-	n := m.end - m.pos
-	m.room(n)
-	for at := m.pos; n > 0; {
-		k := min(n, 64)
-		writeBits(m.out, m.outPos, k, readBits(m.pkt, at, k))
-		m.outPos, at, n = m.outPos+k, at+k, n-k
-	}
-	return m.out
-}
-
 // mirrors makes the copies that mirror.emit asked for, of the bytes in packet.
 func (a *tna) mirrors(pl *Pipeline, pk *Packet, packet []byte, from Instance, v *Verdict) {
 	m := &pl.m

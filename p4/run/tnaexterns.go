@@ -175,14 +175,9 @@ func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 		}
 		n := size(dst.t)
 		return func(m *machine) ctl {
-			r := m.objects[obj].(*Register)
 			i := idx(m)
 			at := dst.at(m)
-			if i >= uint64(r.n) {
-				clear(m.w[at : at+n])
-				return goOn
-			}
-			copy(m.w[at:at+n], r.w[int(i)*r.cell:])
+			m.objects[obj].(*Register).load(m.w[at:at+n], i)
 			return goOn
 		}
 	case "Register.write":
@@ -192,10 +187,7 @@ func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 		return func(m *machine) ctl {
 			i := idx(m)
 			st(m)
-			r := m.objects[obj].(*Register)
-			if i < uint64(r.n) {
-				copy(r.w[int(i)*r.cell:int(i)*r.cell+r.cell], m.w[tmp.off:])
-			}
+			m.objects[obj].(*Register).store(i, m.w[tmp.off:])
 			return goOn
 		}
 	case "RegisterAction.execute":
@@ -361,19 +353,12 @@ func (a *tna) execute(c *compiler, e *ast.Call, dst place) op {
 	return func(m *machine) ctl {
 		r := m.objects[reg].(*Register)
 		i := idx(m)
-		ok := i < uint64(r.n)
-		if ok {
-			copy(m.w[cell.off:cell.off+n], r.w[int(i)*r.cell:])
-		} else {
-			clear(m.w[cell.off : cell.off+n])
-		}
+		r.load(m.w[cell.off:cell.off+n], i)
 		if rv.t != nil {
 			m.w[rv.off] = 0
 		}
 		run(m)
-		if ok {
-			copy(r.w[int(i)*r.cell:int(i)*r.cell+n], m.w[cell.off:])
-		}
+		r.store(i, m.w[cell.off:cell.off+n])
 		if out != nil {
 			out(m)
 		}

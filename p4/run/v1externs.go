@@ -1,7 +1,7 @@
 package run
 
 import (
-	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/p4/ast"
@@ -60,14 +60,9 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 		return c.outArg(arg(0), func(to place) act {
 			n := size(to.t)
 			return func(m *machine) {
-				r := m.objects[obj].(*Register)
 				i := idx(m)
 				at := to.at(m)
-				if i >= uint64(r.n) {
-					clear(m.w[at : at+n])
-					return
-				}
-				copy(m.w[at:at+n], r.w[int(i)*r.cell:])
+				m.objects[obj].(*Register).load(m.w[at:at+n], i)
 			}
 		})
 	case "register.write":
@@ -78,10 +73,7 @@ func (a *v1model) method(c *compiler, e *ast.Call, obj int, dst place) op {
 		return func(m *machine) ctl {
 			i := idx(m)
 			st(m)
-			r := m.objects[obj].(*Register)
-			if i < uint64(r.n) {
-				copy(r.w[int(i)*r.cell:int(i)*r.cell+r.cell], m.w[tmp.off:tmp.off+n])
-			}
+			m.objects[obj].(*Register).store(i, m.w[tmp.off:tmp.off+n])
 			return goOn
 		}
 	case "counter.count":
@@ -383,13 +375,11 @@ func (c *compiler) logMsg(e *ast.Call) op {
 		c.failf(e, "not supported: a message that is not constant")
 	}
 	text := v.String
-	var values []num
+	var values []func(*machine) string
 	if len(e.Bound) > 1 {
 		if l, ok := e.Bound[1].Expr.(*ast.List); ok {
 			for _, x := range l.Elems {
-				if w, ok := scalarWidth(x.Type()); ok && w <= 64 {
-					values = append(values, c.num(x))
-				}
+				values = append(values, c.logged(x))
 			}
 		}
 	}
@@ -399,9 +389,28 @@ func (c *compiler) logMsg(e *ast.Call) op {
 		}
 		s := text
 		for _, f := range values {
-			s = strings.Replace(s, "{}", fmt.Sprint(f(m)), 1)
+			s = strings.Replace(s, "{}", f(m), 1)
 		}
 		m.log(s)
 		return goOn
+	}
+}
+
+// logged is how a value stands in a message: as a decimal number.
+func (c *compiler) logged(x ast.Expr) func(*machine) string {
+	w, ok := scalarWidth(x.Type())
+	if !ok {
+		c.failf(x, "not supported: a message with a value of type %s: give its fields", x.Type())
+	}
+	p := c.temp(x.Type())
+	st := c.store(x, p)
+	n, signed := wordsOf(w), isSigned(x.Type())
+	return func(m *machine) string {
+		st(m)
+		v := fromWords(m.w[p.off : p.off+n])
+		if signed && w > 0 && v.Bit(w-1) != 0 {
+			v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(w)))
+		}
+		return v.String()
 	}
 }

@@ -343,7 +343,7 @@ func (a *v1model) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	m.exit = false
 	a.deparser(m)
 	m.counts(v)
-	out := m.payload(pk)
+	out := m.rest()
 	if truncate >= 0 && truncate < len(out) {
 		out = out[:truncate]
 	}
