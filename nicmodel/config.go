@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -33,11 +34,28 @@ type Config struct {
 	// enough to cover the DMA's latency at the line rate, and not so many that
 	// they make a queue of their own.
 	TxPackets int
-	// WQEBytes and CQEBytes are what one takes in host memory and on PCIe.
-	WQEBytes, CQEBytes int
+	CQEBytes  int // what a completion takes in host memory and on PCIe
 	// MaxInline is the most data that travels inside a WQE. A single WQE with
 	// its inline data reaches the NIC with the doorbell (BlueFlame).
 	MaxInline int
+	// BlueFlameBusy lets that be so too while elements of the queue are under way
+	// that came likewise.
+	BlueFlameBusy bool
+	// WQEFetch is how many elements one read fetches after a doorbell, 0 for all
+	// that it is for.
+	WQEFetch int
+	// WQECache is how many elements the NIC holds from when they come to when they
+	// are completed, of all queues; 0 holds all. One that it needs and does not
+	// hold any more is fetched again.
+	WQECache int
+
+	// TxUnits work on requests that the scheduler has chosen, RxUnits on packets
+	// behind the transport stage.
+	TxUnits, RxUnits UnitsConfig
+	Atomics          AtomicsConfig
+	// Framing is that of the port: RoCEv2 over Ethernet, or InfiniBand. The
+	// network's links have theirs.
+	Framing fabric.Framing
 
 	Counter Counter // of completion timestamps
 
@@ -50,7 +68,7 @@ func (c *Config) validate() error {
 		name string
 		v    int64
 	}{
-		{"core_clock", int64(c.CoreClock)}, {"tx_packets", int64(c.TxPackets)}, {"wqe_bytes", int64(c.WQEBytes)},
+		{"core_clock", int64(c.CoreClock)}, {"tx_packets", int64(c.TxPackets)},
 		{"cqe_bytes", int64(c.CQEBytes)}, {"max_sge", int64(c.MaxSGE)}, {"counter.hz", int64(c.Counter.Hz)},
 		{"max_qp_wr", int64(c.MaxQPWR)},
 	} {
@@ -58,10 +76,18 @@ func (c *Config) validate() error {
 			return fmt.Errorf("nic: %s is %d; it must be positive", v.name, v.v)
 		}
 	}
+	if c.WQEFetch < 0 || c.WQECache < 0 || c.WQECache > 1<<24 {
+		return fmt.Errorf("nic: wqe_fetch is %d and wqe_cache %d; neither may be negative, nor wqe_cache above %d", c.WQEFetch, c.WQECache, 1<<24)
+	}
 	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
 		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
 	}
-	return c.PCIe.validate()
+	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate()} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gen3x8 has pcie-bench's figures for an 8-lane third-generation link: 57.88
@@ -72,6 +98,17 @@ func gen3x8() PCIeConfig {
 		Rate: 63 * units.Gbps, MPS: 256, MRRS: 512, RCB: 64, Headers: PCIeBench,
 		ReadLatency: 530 * units.Nanosecond, WriteLatency: 250 * units.Nanosecond,
 	}
+}
+
+// laneBytes is a third-generation link with the bytes and the rate of a lane, 984.6
+// MB/s, that Kalia et al. count (ATC 2016, figure 2a), and the latency that makes an
+// atomic at one address take 1/2.24 us (figure 14).
+func laneBytes(lanes int) PCIeConfig {
+	c := gen3x8()
+	c.Rate = units.Rate(lanes) * 7_876_800_000
+	c.Headers = Kalia
+	c.ReadLatency = 435 * units.Nanosecond
+	return c
 }
 
 func gen4x16() PCIeConfig {
@@ -94,7 +131,7 @@ func base() Config {
 		DoorbellCycles: 2, WQECycles: 4, SchedulerCycles: 2, PacketiserCycles: 3,
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
-		TxPackets:       16, WQEBytes: 64, CQEBytes: 64, MaxInline: 220,
+		TxPackets:       16, CQEBytes: 64, MaxInline: 220,
 		MaxSGE: 16, MaxRdAtomic: 16, MaxQPWR: 1 << 15,
 	}
 }
@@ -108,6 +145,32 @@ var presets = map[string]func() Config{
 		c := base()
 		c.TxPackets = 8
 		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
+		return c
+	},
+	// The two adapters of Kalia et al. (ATC 2016), on InfiniBand.
+	"cx3": func() Config {
+		c := base()
+		c.CoreClock = 427_000_000
+		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
+		c.PCIe = laneBytes(8)
+		c.WQECycles = 2
+		c.TxPackets, c.WQECache, c.WQEFetch, c.BlueFlameBusy = 32, 8192, 1, true
+		c.TxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 74, Atomic: 74, Response: 49, Ack: 24}
+		c.RxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 49, Atomic: 49, Response: 49, Ack: 24}
+		c.Atomics = AtomicsConfig{InFlight: 8, Locks: 4096, Cycles: 2}
+		c.Framing = fabric.InfiniBand
+		return c
+	},
+	"connectib": func() Config {
+		c := base()
+		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
+		c.PCIe = laneBytes(16)
+		c.WQECycles = 2
+		c.TxPackets, c.WQECache, c.WQEFetch, c.BlueFlameBusy, c.MaxInline = 128, 8192, 1, true, 512
+		c.TxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 87, Atomic: 87, Response: 58, Ack: 29}
+		c.RxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 58, Atomic: 58, Response: 58, Ack: 29}
+		c.Atomics = AtomicsConfig{InFlight: 23, Locks: 4096, Cycles: 2}
+		c.Framing = fabric.InfiniBand
 		return c
 	},
 	"cx5": func() Config {

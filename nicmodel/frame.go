@@ -103,6 +103,19 @@ func FrameBytes(op ib.Opcode, payload int) units.Bytes {
 	return units.Bytes(max(minFrame, frameOverhead+rc.HeaderBytes(op)+(payload+3)&^3))
 }
 
+// infiniBandOverhead is what InfiniBand's own link adds: local route header 8, ICRC
+// 4, VCRC 2 (IBA 7.7). Its line code has no smallest packet and no gap.
+const infiniBandOverhead = 8 + 4 + 2
+
+// PacketBytes is FrameBytes for a port of the given framing; of InfiniBand without
+// global route header, from the local one to the VCRC.
+func PacketBytes(f fabric.Framing, op ib.Opcode, payload int) units.Bytes {
+	if f == fabric.InfiniBand {
+		return units.Bytes(infiniBandOverhead + rc.HeaderBytes(op) + (payload+3)&^3)
+	}
+	return FrameBytes(op, payload)
+}
+
 // fifo is a queue of frames, linked through the slab.
 type fifo struct {
 	head, tail fabric.Handle

@@ -82,7 +82,7 @@ func TestOverrunRaisesAnEvent(t *testing.T) {
 	called := 0
 	x.nic.OnAsyncEvent(func(units.Time) { called++ })
 	for range 1100 {
-		x.nic.complete(b.e.Now(), x.cq, CQE{})
+		x.nic.complete(b.e.Now(), b.e.Now(), x.cq, CQE{})
 	}
 	if called == 0 {
 		t.Error("overrun event raised without a call")

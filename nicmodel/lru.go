@@ -8,6 +8,7 @@ type lru struct {
 	heads []int32 // of the chains, by hash; 0 ends one
 	slots []lruSlot
 	used  int32 // slots handed out: 1 to used
+	idle  int32 // of those, the first that holds nothing; the rest follow by next
 }
 
 type lruSlot struct {
@@ -48,17 +49,15 @@ func (l *lru) touch(key uint64) (hit bool) {
 	case i != 0:
 		hit = true
 		l.unlink(i)
+	case l.idle != 0:
+		i = l.idle
+		l.idle = l.slots[i].next
 	case int(l.used) < len(l.slots)-1:
 		l.used++
 		i = l.used
 	default:
 		i = l.slots[0].newer
-		l.unlink(i)
-		at := l.chain(l.slots[i].key)
-		for *at != i {
-			at = &l.slots[*at].next
-		}
-		*at = l.slots[i].next
+		l.forget(i)
 	}
 	if !hit {
 		head := l.chain(key)
@@ -69,6 +68,27 @@ func (l *lru) touch(key uint64) (hit bool) {
 	l.slots[i].old, l.slots[i].newer = last, 0
 	l.slots[last].newer, l.slots[0].old = i, i
 	return hit
+}
+
+// remove makes room and reports whether the key was there.
+func (l *lru) remove(key uint64) bool {
+	i := l.find(key)
+	if i == 0 {
+		return false
+	}
+	l.forget(i)
+	l.slots[i].next, l.idle = l.idle, i
+	return true
+}
+
+// forget takes a slot out of both lists.
+func (l *lru) forget(i int32) {
+	l.unlink(i)
+	at := l.chain(l.slots[i].key)
+	for *at != i {
+		at = &l.slots[*at].next
+	}
+	*at = l.slots[i].next
 }
 
 func (l *lru) unlink(i int32) {

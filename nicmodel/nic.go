@@ -15,12 +15,14 @@ import (
 // Kinds of events that a NIC schedules for itself.
 const (
 	evDoorbell   = iota // a doorbell has arrived; arg: QP number, WQEs, BlueFlame
-	evWQE               // work queue elements are in the NIC; arg: QP number, how many
+	evWQE               // work queue elements are in the NIC; arg: QP number, how many, last of a doorbell
 	evSchedule          // the scheduler is free
 	evLimiter           // a paced queue pair is due
 	evWire              // the wire is free and a frame may be ready
 	evReceive           // a received packet has reached the transport; arg: handle
 	evTimer             // a queue pair's transport timer; arg: QP number
+	evAtomic            // an atomic operation has ended; arg: which
+	evUnit              // a queue pair's request has left its processing unit; arg: QP number
 	evCompletion        // a completion has become visible; arg: CQ number, solicited
 )
 
@@ -39,6 +41,11 @@ type NIC struct {
 	doorbell, wqe, scheduler, packetiser, mac, parse, transport, cqe Stage
 
 	pcie    *PCIe
+	txUnits *Units
+	rxUnits *Units
+	nowhere units.Time // serialises what is for no queue pair
+	atomics *atomics
+	wqes    *lru // elements that the NIC holds, or nil for all
 	mem     memory
 	qps     []*qp
 	freeQPs []uint32
@@ -47,12 +54,14 @@ type NIC struct {
 	onEvent func(now units.Time)
 	pds     uint32
 
+	wqeCounts  WQECache
 	stampSends bool
 
 	limiter   *ratelimiter.Scheduler
 	flows     []*qp // by ratelimiter.FlowID
 	limiterAt units.Time
 	schedAt   units.Time
+	unitsFrom units.Time // since when requests have waited for a unit, or Never
 
 	responders []*qp // queue pairs with responses to send, in order
 	// Frames on their way to the MAC: acknowledgements and what else has no
@@ -115,7 +124,9 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 	n := &NIC{
 		engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line,
 		pcie: link, limiter: limiter,
-		limiterAt: units.Never, schedAt: units.Never, wireAt: units.Never, txFull: units.Never,
+		limiterAt: units.Never, schedAt: units.Never, wireAt: units.Never, txFull: units.Never, unitsFrom: units.Never,
+		txUnits: newUnits("tx_units", cfg.TxUnits, cfg.CoreClock), rxUnits: newUnits("rx_units", cfg.RxUnits, cfg.CoreClock),
+		atomics: newAtomics(cfg.Atomics, cfg.CoreClock),
 	}
 	for _, s := range []struct {
 		stage *Stage
@@ -125,6 +136,9 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 		{&n.parse, "parse"}, {&n.transport, "transport"}, {&n.cqe, "cqe"},
 	} {
 		*s.stage = Stage{Name: s.name, clock: cfg.CoreClock}
+	}
+	if cfg.WQECache > 0 {
+		n.wqes = newLRU(cfg.WQECache)
 	}
 	// The MAC's cycle is a picosecond: its work is measured in bit times, which
 	// the link keeps exactly.
@@ -206,6 +220,10 @@ func (n *NIC) raise(now units.Time, e AsyncEvent) {
 	}
 }
 
+// Units returns the processing units of requests and those of received packets, nil
+// where the NIC has none.
+func (n *NIC) Units() (tx, rx *Units) { return n.txUnits, n.rxUnits }
+
 // PCIe returns the link to the host, for what it has counted.
 func (n *NIC) PCIe() *PCIe { return n.pcie }
 
@@ -215,10 +233,16 @@ func (n *NIC) Accounts(now units.Time) []Account {
 	var all []Account
 	for _, s := range []*Stage{&n.doorbell, &n.wqe, &n.scheduler, &n.packetiser, &n.mac, &n.parse, &n.transport, &n.cqe} {
 		if s == &n.scheduler {
-			all = append(all, s.waiting(now, n.txFull, StallTxBuffer))
+			since, why := n.schedulerWaits()
+			all = append(all, s.waiting(now, since, why))
 			continue
 		}
 		all = append(all, s.Account(now))
+	}
+	for _, u := range []*Units{n.txUnits, n.rxUnits} {
+		if u != nil {
+			all = append(all, u.Account(now))
+		}
 	}
 	return append(all, n.pcie.account(Upstream, "pcie_up", now), n.pcie.account(Downstream, "pcie_down", now))
 }
@@ -241,7 +265,7 @@ func (n *NIC) Handle(ev des.Event) {
 	case evDoorbell:
 		n.rung(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f), ev.Arg>>63 != 0)
 	case evWQE:
-		n.fetched(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f))
+		n.fetched(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f), ev.Arg>>63 != 0)
 	// Of the events of each of these kinds only the one that is remembered
 	// counts: an earlier one has taken the place of any other.
 	case evSchedule:
@@ -263,6 +287,13 @@ func (n *NIC) Handle(ev des.Event) {
 		n.receive(now, fabric.Handle(ev.Arg))
 	case evTimer:
 		n.expire(now, uint32(ev.Arg))
+	case evAtomic:
+		n.atomicEnds(now, uint32(ev.Arg))
+	case evUnit:
+		if q := n.qp(uint32(ev.Arg)); q != nil && q.hasFlow {
+			n.file(now, q)
+			n.schedule(now)
+		}
 	case evCompletion:
 		if h := n.cqs[ev.Arg>>1].handler; h != nil {
 			h(now, ev.Arg&1 != 0)

@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -322,6 +323,15 @@ func TestLRU(t *testing.T) {
 			model = model[:min(len(model), capacity)]
 			if got := l.touch(key); got != hit {
 				t.Fatalf("key %d: hit %v, want %v", key, got, hit)
+			}
+			if gone := rapid.Uint64Range(0, 12).Draw(t, "remove"); rapid.Bool().Draw(t, "really") {
+				i := slices.Index(model, gone)
+				if got := l.remove(gone); got != (i >= 0) {
+					t.Fatalf("key %d is there: %v, want %v", gone, got, i >= 0)
+				}
+				if i >= 0 {
+					model = slices.Delete(model, i, i+1)
+				}
 			}
 		}
 	})

@@ -128,7 +128,8 @@ type qp struct {
 	sq                            []sendWQE
 	sqAddr                        uint64
 	posted, asked, handed, reaped uint32 // running counts; asked: fetched by doorbell
-	fetching                      int    // doorbells whose elements have not arrived
+	fetching                      int    // reads of elements, and doorbells before them, under way
+	doorbells                     int    // whose elements have not all arrived
 	resets                        uint8  // seven bits: tells doorbells and frames of before a reset
 	responding                    int    // frames in NIC.responses
 	recv                          *SRQ
@@ -136,11 +137,12 @@ type qp struct {
 	hasFlow                       bool
 	queuedResponder               bool
 	timerAt                       units.Time
-	steering                                // of what it sends
-	pull                          *pull     // of what its READs bring, or nil
-	next                          *steering // that the next request is under
-	path                          uint32    // that requests go by, see cc.Pathed
-	ackAsked                      bool      // the newest request asked for an acknowledgement
+	txUntil, rxUntil              units.Time // when its packets in processing units are done
+	steering                                 // of what it sends
+	pull                          *pull      // of what its READs bring, or nil
+	next                          *steering  // that the next request is under
+	path                          uint32     // that requests go by, see cc.Pathed
+	ackAsked                      bool       // the newest request asked for an acknowledgement
 	delivered                     Delivered
 	cnpAfter                      units.Time // when the next CNP may be sent
 	cnpsSent, cnpsHandled         uint64
@@ -194,7 +196,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	}
 	// The transport numbers its slots likewise, so slot and place are the same.
 	q.sq = make([]sendWQE, 1<<bits.Len(uint(cfg.SendDepth-1)))
-	q.sqAddr = n.mem.reserve(uint64(len(q.sq)) * uint64(n.cfg.WQEBytes))
+	q.sqAddr = n.mem.reserve(uint64(len(q.sq)) * cacheLine)
 	if n.stampSends {
 		q.departures = make([]departure, len(q.sq))
 	}
@@ -249,13 +251,16 @@ func (n *NIC) reset(q *qp) {
 	} else if q.cfg.SRQ == nil {
 		q.recv.queue, _ = rc.NewRecvQueue(len(q.recv.wqes)) // the depth was good before
 	}
+	for i := q.reaped; n.wqes != nil && i != q.handed; i++ {
+		n.wqes.remove(q.wqeKey(i & uint32(len(q.sq)-1)))
+	}
 	q.resets = (q.resets + 1) & 0x7f
 	q.responding, q.echo = 0, echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path, q.ackAsked = 0, false
 	q.rc, q.state = nil, ib.Reset
 	n.inTransport.add(n.engine.Now(), int(int32(q.reaped-q.handed)))
-	q.posted, q.asked, q.handed, q.reaped, q.fetching = 0, 0, 0, 0, 0
+	q.posted, q.asked, q.handed, q.reaped, q.fetching, q.doorbells = 0, 0, 0, 0, 0, 0
 	q.timerAt = units.Never
 	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
 }
@@ -437,20 +442,23 @@ func (n *NIC) PostSend(num uint32, wr *WR) error {
 	return nil
 }
 
-// Ring writes the doorbell for the last count requests posted: their addresses, which the
-// NIC then fetches, or for a single request of an idle queue the element itself
-// (BlueFlame).
+// Ring writes the doorbell for the last count requests posted: their number, by
+// which the NIC fetches them, or for a single request the element itself
+// (BlueFlame) through write-combining stores of a cache line each. A BlueFlame
+// element must not overtake those before it, and is taken for a doorbell while one
+// is fetched, or under way at all unless Config.BlueFlameBusy.
 func (n *NIC) Ring(now units.Time, num uint32, count int) {
 	if count == 0 {
 		return
 	}
 	q := n.qp(num)
 	const doorbellBytes = 8
-	blue := count == 1 && q.fetching == 0
+	blue := count == 1 && (q.fetching == 0 || n.cfg.BlueFlameBusy && q.doorbells == 0)
 	bytes := doorbellBytes
 	if blue {
-		w := q.wqe(q.posted - 1)
-		bytes = n.cfg.WQEBytes + len(w.inline)
+		bytes = q.wqeBytes(q.wqe(q.posted - 1))
+	} else {
+		q.doorbells++
 	}
 	q.fetching++
 	arg := uint64(num) | uint64(count)<<32 | uint64(q.resets)<<56
@@ -473,34 +481,56 @@ func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue boo
 		return
 	}
 	t := n.doorbell.Serve(now, now, StallNone, n.cfg.DoorbellCycles)
-	arrived := t
-	if !blue {
-		bytes := count * n.cfg.WQEBytes
-		for i := range count {
-			bytes += len(q.wqe(q.asked + uint32(i)).inline)
-		}
-		arrived = n.pcie.Read(now, q.sqAddr+uint64(q.asked&uint32(len(q.sq)-1))*uint64(n.cfg.WQEBytes), bytes, ForWQE)
-	}
-	done := n.wqe.Serve(t, arrived, StallPCIe, int64(count)*n.cfg.WQECycles)
 	if n.onSpan != nil {
 		n.requestSpan(q, AtDoorbell, n.doorbell.began(n.cfg.DoorbellCycles), t, q.asked, count)
-		if !blue {
-			n.requestSpan(q, AtFetch, now, arrived, q.asked, count)
-		}
-		n.requestSpan(q, AtWQE, n.wqe.began(int64(count)*n.cfg.WQECycles), done, q.asked, count)
 	}
-	q.asked += uint32(count)
-	n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(num)|uint64(count)<<32|uint64(resets)<<56)
+	if blue {
+		done := n.wqe.Serve(t, t, StallNone, n.cfg.WQECycles)
+		if n.onSpan != nil {
+			n.requestSpan(q, AtWQE, n.wqe.began(n.cfg.WQECycles), done, q.asked, 1)
+		}
+		q.asked++
+		n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(num)|1<<32|uint64(resets)<<56)
+		return
+	}
+	part := count
+	if n.cfg.WQEFetch > 0 {
+		part = n.cfg.WQEFetch
+	}
+	q.fetching--
+	for ; count > 0; count -= part {
+		part = min(part, count)
+		bytes := 0
+		for i := range part {
+			bytes += q.wqeBytes(q.wqe(q.asked + uint32(i)))
+		}
+		arrived := n.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE)
+		done := n.wqe.Serve(t, arrived, StallPCIe, int64(part)*n.cfg.WQECycles)
+		if n.onSpan != nil {
+			n.requestSpan(q, AtFetch, now, arrived, q.asked, part)
+			n.requestSpan(q, AtWQE, n.wqe.began(int64(part)*n.cfg.WQECycles), done, q.asked, part)
+		}
+		q.asked += uint32(part)
+		q.fetching++
+		arg := uint64(num) | uint64(part)<<32 | uint64(resets)<<56
+		if part == count { // the doorbell's last
+			arg |= 1 << 63
+		}
+		n.engine.Schedule(done, &n.src, n.id, evWQE, arg)
+	}
 }
 
 // fetched hands work queue elements to the transport.
-func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8) {
+func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, last bool) {
 	n.inWQE.add(now, -count)
 	q := n.qp(num)
 	if q == nil || q.rc == nil || q.resets != resets {
 		return // destroyed or reset meanwhile
 	}
 	q.fetching--
+	if last {
+		q.doorbells--
+	}
 	for range count {
 		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
 		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
@@ -508,6 +538,7 @@ func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8) {
 			// than the transport's.
 			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
 		}
+		n.holdWQE(q, slot)
 		if q.departures != nil {
 			q.departures[slot] = departure{}
 		}

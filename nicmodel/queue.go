@@ -30,6 +30,7 @@ type cq struct {
 	head, n int
 	addr    uint64 // of the ring
 	written uint32
+	visible units.Time // of the newest
 	handler func(now units.Time, solicited bool)
 	overrun bool
 	users   int
@@ -94,13 +95,17 @@ func (c *cq) drop(qpn uint32) {
 // Overrun reports whether a completion was lost because the queue was full.
 func (n *NIC) Overrun(num uint32) bool { return n.cqs[num].overrun }
 
-// complete writes a completion to host memory.
-func (n *NIC) complete(now units.Time, num uint32, e CQE) {
+// complete writes a completion to host memory, once what it says is at hand, at
+// ready.
+func (n *NIC) complete(now, ready units.Time, num uint32, e CQE) {
 	c := n.cqs[num]
 	done := n.cqe.Serve(now, now, StallNone, n.cfg.CQECycles)
 	_, visible := n.pcie.Write(done, c.addr+uint64(c.written%uint32(len(c.ring)))*uint64(n.cfg.CQEBytes), n.cfg.CQEBytes, ForCQE)
 	c.written++
 	e.Timestamp = n.cfg.Counter.Read(now)
+	// Others go meanwhile to other queues; in one queue they are seen in order.
+	visible = max(visible+ready-now, c.visible)
+	c.visible = visible
 	e.Visible = visible
 	if n.onSpan != nil {
 		n.completionSpans(&e, done, visible)

@@ -13,7 +13,16 @@ import (
 // Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
 func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
 	parsed := n.parse.Serve(now, now, StallNone, n.cfg.ParseCycles)
-	done := n.transport.Serve(parsed, parsed, StallNone, n.cfg.TransportCycles) + n.cfg.PipelineLatency
+	done := n.transport.Serve(parsed, parsed, StallNone, n.cfg.TransportCycles)
+	if n.rxUnits != nil {
+		f := &n.frames.frames[h]
+		queue := &n.nowhere
+		if q := n.qp(f.dstQPN); q != nil {
+			queue = &q.rxUntil
+		}
+		done = n.rxUnits.serve(done, f.desc.Header.Opcode, queue)
+	}
+	done += n.cfg.PipelineLatency
 	n.inReceive.add(now, 1)
 	if n.onSpan != nil {
 		n.packetSpan(&n.frames.frames[h], AtReceive, now, done, false)
@@ -136,9 +145,10 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		}
 	}
 	if do&rc.DoAtomic != 0 {
-		if n.atomic(now, q, &eff.Atomic) {
+		switch answered, ok := n.atomic(now, q, &eff.Atomic); {
+		case answered:
 			do |= rc.DoRespond
-		} else {
+		case !ok:
 			do |= eff.Do
 			events |= eff.Events
 		}
@@ -238,34 +248,9 @@ func address(sgl []SGE, offset uint32) uint64 {
 	return 0
 }
 
-// atomic performs an atomic operation on host memory: a read over PCIe and a
-// write. It returns false after telling the transport if that memory may not be
-// touched.
-func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) bool {
-	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
-	if r == nil {
-		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
-		return false
-	}
-	n.pcie.Read(now, a.VA, 8, ForAtomic)
-	n.pcie.Write(now, a.VA, 8, ForAtomic)
-	var orig uint64
-	if b := r.at(a.VA, 8); b != nil {
-		orig = binary.LittleEndian.Uint64(b)
-		switch {
-		case a.Op == ib.FetchAdd:
-			binary.LittleEndian.PutUint64(b, orig+a.Swap)
-		case orig == a.Compare:
-			binary.LittleEndian.PutUint64(b, a.Swap)
-		}
-	}
-	q.rc.AtomicDone(a.Slot, orig)
-	return true
-}
-
 func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion) {
 	q.recv.queue.Free(r.Slot)
-	n.complete(now, q.cfg.RecvCQ, CQE{
+	n.complete(now, now, q.cfg.RecvCQ, CQE{
 		WRID: r.ID, QPN: q.num, ByteLen: r.Bytes, Imm: r.Imm, Status: r.Status, Opcode: r.Opcode,
 		HasImm: r.HasImm, HasInv: r.HasInvalidate, Solicited: r.Solicited,
 	})
@@ -278,7 +263,7 @@ func (n *NIC) reap(now units.Time, q *qp) {
 		if q.reports != nil {
 			q.reports[c.Slot] = q.report
 		}
-		n.complete(now, q.cfg.SendCQ, CQE{
+		n.complete(now, n.needWQE(now, q, c.Slot), q.cfg.SendCQ, CQE{
 			WRID: c.ID, QPN: q.num, Slot: c.Slot, ByteLen: c.Bytes, Status: c.Status, Opcode: c.Opcode,
 		})
 	}
@@ -288,6 +273,7 @@ func (n *NIC) reap(now units.Time, q *qp) {
 	}
 	reaped := q.handed - uint32(q.rc.SendQueued())
 	n.inTransport.add(now, int(int32(q.reaped-reaped)))
+	n.releaseWQEs(now, q, q.reaped, reaped)
 	q.reaped = reaped
 }
 

@@ -14,10 +14,11 @@ const (
 	StallPause          // the peer paused the priority (PFC)
 	StallTxBuffer       // no room for another packet between scheduler and MAC
 	StallOrder          // an earlier unit of work had to go first
+	StallUnits          // all processing units were at work
 	numStalls
 )
 
-var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx_buffer", "order"}
+var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx_buffer", "order", "units"}
 
 func (s Stall) String() string { return stallNames[s] }
 

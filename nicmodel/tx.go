@@ -15,6 +15,9 @@ func (n *NIC) file(now units.Time, q *qp) {
 	if !q.hasFlow || n.limiter.Queued(q.flow) {
 		return
 	}
+	if q.txUntil > now {
+		return // evUnit comes
+	}
 	bytes, ok := q.rc.PeekRequest(now)
 	if !ok {
 		return
@@ -39,6 +42,13 @@ func (n *NIC) schedule(now units.Time) {
 		if free := n.scheduler.Free(); free > now {
 			n.wakeScheduler(free)
 			return
+		}
+		if n.txUnits != nil && n.limiter.NextDue() <= now {
+			if free := n.txUnits.free(now); free > now {
+				n.unitsFrom = min(n.unitsFrom, now)
+				n.wakeScheduler(free)
+				return
+			}
 		}
 		flow, ok := n.limiter.Dequeue(now)
 		if !ok {
@@ -71,6 +81,15 @@ func (n *NIC) schedule(now units.Time) {
 	if n.txFull == units.Never && n.limiter.NextDue() <= now {
 		n.txFull = now
 	}
+}
+
+// schedulerWaits returns since when a due queue pair has waited, or Never, and for
+// what.
+func (n *NIC) schedulerWaits() (since units.Time, why Stall) {
+	if n.unitsFrom < n.txFull {
+		return n.unitsFrom, StallUnits
+	}
+	return n.txFull, StallTxBuffer
 }
 
 func (n *NIC) wakeScheduler(at units.Time) {
@@ -118,7 +137,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 	f.desc, f.srcQPN, f.dstQPN, f.resets = *d, q.num, q.peer.QPN, q.resets
 	p := n.net.Packet(h)
 	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(q.peer.Host), cc.PathHash(q.peer.FlowHash, q.path)
-	size := FrameBytes(d.Header.Opcode, d.Payload)
+	size := PacketBytes(n.cfg.Framing, d.Header.Opcode, d.Payload)
 	p.Priority = q.peer.Priority
 	if q.cong.ECT {
 		p.Flags = fabric.ECT
@@ -156,10 +175,19 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 	}
 	chosen := now
 	if !response {
-		chosen = n.scheduler.Serve(min(n.txFull, now), now, StallTxBuffer, n.cfg.SchedulerCycles)
-		n.txFull = units.Never
+		since, why := n.schedulerWaits()
+		chosen = n.scheduler.Serve(min(since, now), now, why, n.cfg.SchedulerCycles)
+		n.txFull, n.unitsFrom = units.Never, units.Never
 	}
 	arrived := chosen
+	if !response {
+		arrived = n.needWQE(chosen, q, d.Slot)
+		if n.txUnits != nil {
+			arrived = max(arrived, n.txUnits.serve(chosen, d.Header.Opcode, &q.txUntil))
+			n.engine.Schedule(q.txUntil, &n.src, n.id, evUnit, uint64(q.num))
+		}
+	}
+	wait := arrived - chosen // is this packet's, not the link's
 	if d.Payload > 0 {
 		inline, ok := n.gather(q, d, f)
 		if !ok {
@@ -174,7 +202,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 			return
 		}
 		if !inline {
-			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload)
+			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload) + wait
 		}
 	}
 	packed := n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles)

@@ -1,0 +1,145 @@
+package nicmodel
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// AtomicsConfig describes the unit that performs atomic operations on host memory:
+// it reads the word over PCIe, changes it and writes it back, with the word locked
+// from the read until the write has left. Words whose addresses fall to one lock
+// wait for each other (Kalia et al., ATC 2016, section 5.4).
+type AtomicsConfig struct {
+	InFlight int // operations at a time; 0 for no unit, where they take no time
+	Locks    int // words of eight bytes are spread over them by address; a power of two
+	Cycles   int64
+}
+
+func (c *AtomicsConfig) validate() error {
+	switch {
+	case c.InFlight == 0:
+		return nil
+	case c.InFlight < 0 || c.InFlight > 1<<16:
+		return fmt.Errorf("nic: atomics.in_flight is %d; it must be from 0, for no unit, to %d", c.InFlight, 1<<16)
+	case c.Locks < 1 || c.Locks > 1<<20 || c.Locks&(c.Locks-1) != 0:
+		return fmt.Errorf("nic: atomics.locks is %d; it must be a power of two up to %d", c.Locks, 1<<20)
+	case c.Cycles < 0:
+		return fmt.Errorf("nic: atomics.cycles is %d; it can't be negative", c.Cycles)
+	}
+	return nil
+}
+
+// AtomicWaits is what atomic operations have waited for, summed over them.
+type AtomicWaits struct {
+	Unit units.Time // for one of those at a time to end
+	Lock units.Time // for one under the same lock, beside that
+}
+
+type atomics struct {
+	AtomicsConfig
+	clock   Clock
+	slots   inflight
+	locked  []units.Time
+	pending []pendingAtomic
+	idle    []uint32
+	waits   AtomicWaits
+}
+
+// pendingAtomic is an operation between its request and its answer.
+type pendingAtomic struct {
+	rc.Atomic
+	qpn    uint32
+	resets uint8
+}
+
+func newAtomics(c AtomicsConfig, clock Clock) *atomics {
+	if c.InFlight == 0 {
+		return nil
+	}
+	return &atomics{AtomicsConfig: c, clock: clock, slots: make(inflight, c.InFlight), locked: make([]units.Time, c.Locks)}
+}
+
+// AtomicWaits returns what atomic operations have waited for.
+func (n *NIC) AtomicWaits() AtomicWaits {
+	if n.atomics == nil {
+		return AtomicWaits{}
+	}
+	return n.atomics.waits
+}
+
+// atomic begins an operation. It returns whether the answer is there already, and
+// false for ok after telling the transport if that memory may not be touched.
+func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
+	if n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic) == nil {
+		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
+		return false, false
+	}
+	read := n.pcie.Read(now, a.VA, 8, ForAtomic) - now
+	sent, _ := n.pcie.Write(now, a.VA, 8, ForAtomic)
+	u := n.atomics
+	if u == nil {
+		n.execute(q, a)
+		return true, true
+	}
+	slot := u.slots.free(now)
+	lock := &u.locked[a.VA>>3&uint64(u.Locks-1)]
+	took := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
+	// One that waits for its lock keeps nobody else out of the unit.
+	u.slots.hold(slot + took)
+	end := max(slot, *lock) + took
+	u.waits.Unit += slot - now
+	u.waits.Lock += end - took - slot
+	*lock = end
+	var i uint32
+	if k := len(u.idle); k > 0 {
+		i, u.idle = u.idle[k-1], u.idle[:k-1]
+	} else {
+		i = uint32(len(u.pending))
+		u.pending = append(u.pending, pendingAtomic{})
+	}
+	u.pending[i] = pendingAtomic{Atomic: *a, qpn: q.num, resets: q.resets}
+	n.engine.Schedule(end, &n.src, n.id, evAtomic, uint64(i))
+	return false, true
+}
+
+// execute changes the word and gives the transport what it was.
+func (n *NIC) execute(q *qp, a *rc.Atomic) bool {
+	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
+	if r == nil {
+		return false
+	}
+	var orig uint64
+	if b := r.at(a.VA, 8); b != nil {
+		orig = binary.LittleEndian.Uint64(b)
+		switch {
+		case a.Op == ib.FetchAdd:
+			binary.LittleEndian.PutUint64(b, orig+a.Swap)
+		case orig == a.Compare:
+			binary.LittleEndian.PutUint64(b, a.Swap)
+		}
+	}
+	q.rc.AtomicDone(a.Slot, orig)
+	return true
+}
+
+// atomicEnds answers an operation.
+func (n *NIC) atomicEnds(now units.Time, i uint32) {
+	u := n.atomics
+	p := u.pending[i]
+	u.idle = append(u.idle, i)
+	q := n.qp(p.qpn)
+	if q == nil || q.rc == nil || q.resets != p.resets {
+		return // destroyed or reset meanwhile
+	}
+	if !n.execute(q, &p.Atomic) { // the key went meanwhile
+		n.eff = rc.Effects{}
+		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
+		n.effects(now, q, nil, 0)
+		return
+	}
+	n.respond(now, q)
+}

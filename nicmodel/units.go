@@ -1,0 +1,105 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// UnitsConfig describes processing units that work side by side, each on one packet
+// at a time. The packets of one queue pair are worked on one after the other, since
+// each goes by the state that the one before has left: many queue pairs keep all
+// units busy, one of them no more than one (Kalia et al., ATC 2016, section 5.3.3).
+type UnitsConfig struct {
+	Units int // how many; 0 for none, where packets take no time in them
+	// Cycles of the core clock that a packet occupies a unit for.
+	Send, Write, Read, Atomic int64 // requests, each packet of a longer one
+	Response, Ack             int64 // READ responses; acknowledgements, of atomics too
+}
+
+func (c *UnitsConfig) validate(name string) error {
+	if c.Units < 0 || c.Units > 1<<12 {
+		return fmt.Errorf("nic: %s.units is %d; it must be from 0, for none, to %d", name, c.Units, 1<<12)
+	}
+	if least := min(c.Send, c.Write, c.Read, c.Atomic, c.Response, c.Ack); c.Units > 0 && least < 1 {
+		return fmt.Errorf("nic: a packet takes %d cycles of %s; it must be at least one", least, name)
+	}
+	return nil
+}
+
+// cycles returns what a packet takes.
+func (c *UnitsConfig) cycles(op ib.Opcode) int64 {
+	switch o := op.Operation(); {
+	case o <= ib.SendOnlyImm.Operation(), o >= ib.SendLastInv.Operation():
+		return c.Send
+	case o <= ib.WriteOnlyImm.Operation():
+		return c.Write
+	case o == ib.ReadRequest.Operation():
+		return c.Read
+	case o <= ib.ReadResponseOnly.Operation():
+		return c.Response
+	case o == ib.CompareSwap.Operation(), o == ib.FetchAdd.Operation():
+		return c.Atomic
+	}
+	return c.Ack
+}
+
+// Units are processing units of one kind. What they have done is accounted for as
+// that of one stage with so many times the cycles.
+type Units struct {
+	Name   string
+	cfg    UnitsConfig
+	clock  Clock
+	taken  inflight // until when each is
+	busy   int64
+	served uint64
+	last   units.Time // when the last of them is free
+	waits  UnitWaits
+}
+
+// UnitWaits is how long packets waited before the units, summed over them.
+type UnitWaits struct {
+	Units units.Time // for a unit
+	Queue units.Time // for the packet before of their queue pair, beside that
+}
+
+// newUnits returns nil for none.
+func newUnits(name string, c UnitsConfig, clock Clock) *Units {
+	if c.Units == 0 {
+		return nil
+	}
+	return &Units{Name: name, cfg: c, clock: clock, taken: make(inflight, c.Units)}
+}
+
+// serve takes a packet of a queue pair that is ready at t, and returns when it is
+// done. queue is when the queue pair's last packet is; packets of others do not
+// wait with one that waits for that, which is outside the units.
+func (u *Units) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
+	cycles := u.cfg.cycles(op)
+	begin := u.taken.free(t)
+	end := u.clock.Begin(u.clock.CycleAfter(begin) + cycles)
+	u.taken.hold(end)
+	u.busy += cycles
+	u.served++
+	u.last = max(u.last, end)
+	u.waits.Units += begin - t
+	if q := u.clock.Begin(u.clock.CycleAfter(max(*queue, t)) + cycles); q > end {
+		u.waits.Queue += q - end
+		end = q
+	}
+	*queue = end
+	return end
+}
+
+// free returns when a unit can take something.
+func (u *Units) free(t units.Time) units.Time { return u.taken.free(t) }
+
+// Waits returns what packets have waited so far.
+func (u *Units) Waits() UnitWaits { return u.waits }
+
+// Account reports where the cycles of all units until now went.
+func (u *Units) Account(now units.Time) Account {
+	elapsed := u.clock.CycleAfter(max(now, u.last)) * int64(u.cfg.Units)
+	return Account{Stage: u.Name, Clock: u.clock, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
+}

@@ -1,0 +1,261 @@
+package nicmodel
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func TestCyclesByOpcode(t *testing.T) {
+	c := UnitsConfig{Send: 1, Write: 2, Read: 3, Atomic: 4, Response: 5, Ack: 6}
+	for op, want := range map[ib.Opcode]int64{
+		ib.SendFirst: 1, ib.SendOnlyImm: 1, ib.SendLastInv: 1, ib.SendOnlyInv: 1, ib.WriteFirst: 2, ib.WriteOnlyImm: 2, ib.ReadRequest: 3,
+		ib.CompareSwap: 4, ib.FetchAdd: 4, ib.ReadResponseFirst: 5, ib.ReadResponseOnly: 5, ib.Acknowledge: 6, ib.AtomicAcknowledge: 6,
+	} {
+		if got := c.cycles(op); got != want {
+			t.Errorf("%v: %d cycles, want %d", op, got, want)
+		}
+	}
+}
+
+func testUnits() UnitsConfig {
+	return UnitsConfig{Units: 4, Send: 100, Write: 100, Read: 150, Atomic: 150, Response: 100, Ack: 50}
+}
+
+// writeRate returns how many WRITEs of 8 bytes so many queue pairs do in a
+// microsecond, each keeping several outstanding, and checks the accounts.
+func writeRate(t *testing.T, cfg Config, pairs int) float64 {
+	t.Helper()
+	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+	var ends []end
+	var regions []Region
+	for range pairs {
+		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		ends, regions = append(ends, x), append(regions, y.region(t, make([]byte, 64)))
+	}
+	done := 0
+	const stop = 200 * units.Microsecond
+	for i, x := range ends {
+		wr := inlineWrite(uint64(i), regions[i], 8)
+		out := make([]CQE, 64)
+		x.nic.OnCompletion(x.cq, func(now units.Time, _ bool) {
+			k := x.nic.PollCQ(now, x.cq, out)
+			if now > stop {
+				return
+			}
+			done += k
+			for range k {
+				if err := x.nic.PostSend(x.qpn, &wr); err != nil {
+					t.Error(err)
+				}
+			}
+			x.nic.Ring(now, x.qpn, k)
+		})
+		var wrs []WR
+		for range 48 {
+			wrs = append(wrs, wr)
+		}
+		b.post(x, wrs...)
+	}
+	b.e.RunUntil(stop + units.Millisecond)
+	for _, n := range b.nics {
+		for _, a := range n.Accounts(b.e.Now()) {
+			if a.Busy+a.Idle+sumOf(a.Stalled[:]) != a.Elapsed || a.Idle < 0 {
+				t.Errorf("%s: busy %d, idle %d, stalled %v of %d", a.Stage, a.Busy, a.Idle, a.Stalled, a.Elapsed)
+			}
+		}
+	}
+	return float64(done) / (float64(stop) / float64(units.Microsecond))
+}
+
+// One queue pair is worked on by one unit at a time, several by as many as there
+// are, and no more than that.
+func TestUnitsServeQueuePairsSideBySide(t *testing.T) {
+	cfg := preset(t, "cx6dx") // 1 GHz
+	cfg.TxUnits = testUnits()
+	for pairs, want := range map[int]float64{1: 10, 2: 20, 4: 40, 8: 40} {
+		if got := writeRate(t, cfg, pairs); math.Abs(got-want) > 0.06*want {
+			t.Errorf("%d queue pairs: %.1f WRITEs/us, want %.0f", pairs, got, want)
+		}
+	}
+	cfg.TxUnits, cfg.RxUnits = UnitsConfig{}, testUnits()
+	for pairs, want := range map[int]float64{1: 10, 8: 40} {
+		if got := writeRate(t, cfg, pairs); math.Abs(got-want) > 0.06*want {
+			t.Errorf("%d queue pairs, receiving: %.1f WRITEs/us, want %.0f", pairs, got, want)
+		}
+	}
+}
+
+// What the units are waited for is a stall of the scheduler.
+func TestUnitsStallTheScheduler(t *testing.T) {
+	cfg := preset(t, "cx6dx")
+	cfg.TxUnits = testUnits()
+	cfg.TxUnits.Units = 1
+	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+	for range 2 {
+		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		b.post(x, inlineWrite(1, y.region(t, make([]byte, 64)), 8))
+	}
+	b.e.RunUntil(units.Millisecond)
+	var stalled int64
+	for _, a := range b.nics[0].Accounts(b.e.Now()) {
+		if a.Stage == "scheduler" {
+			stalled = a.Stalled[StallUnits]
+		}
+	}
+	if stalled < 50 || stalled > 100 {
+		t.Errorf("the scheduler stalled %d cycles for the one unit, which takes 100", stalled)
+	}
+	if tx, rx := b.nics[0].Units(); tx == nil || rx != nil || tx.Account(b.e.Now()).Busy != 200 {
+		t.Errorf("units %+v, %+v", tx, rx)
+	}
+}
+
+// A packet that waits for its queue pair keeps no unit from others.
+func TestAQueueDoesNotBlockUnits(t *testing.T) {
+	u := newUnits("u", testUnits(), 1_000_000_000)
+	var a, b units.Time
+	for i := range 4 {
+		if got, want := u.serve(0, ib.WriteOnly, &a), units.Time(i+1)*100*units.Nanosecond; got != want {
+			t.Errorf("packet %d of one queue is done at %v, want %v", i, got, want)
+		}
+	}
+	if got := u.serve(100*units.Nanosecond, ib.WriteOnly, &b); got != 200*units.Nanosecond {
+		t.Errorf("another's is done at %v", got)
+	}
+	if w := u.Waits(); w.Units != 0 || w.Queue != 600*units.Nanosecond {
+		t.Errorf("waits %+v", w)
+	}
+}
+
+// Atomics at one address go one after the other, at several side by side, and the
+// sum comes out right.
+func TestAtomicsLockByAddress(t *testing.T) {
+	rate := func(words int) float64 {
+		cfg := preset(t, "cx6dx")
+		cfg.Atomics = AtomicsConfig{InFlight: 4, Locks: 64, Cycles: 2}
+		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+		const pairs, each = 8, 60
+		buf := make([]byte, 64)
+		var ends []end
+		var r Region
+		for p := range pairs {
+			x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+			r = y.region(t, buf)
+			l := x.region(t, make([]byte, 8))
+			var wrs []WR
+			for range each {
+				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*8), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+			}
+			b.post(x, wrs...)
+			ends = append(ends, x)
+		}
+		b.e.RunUntil(units.Millisecond)
+		var last units.Time
+		for _, x := range ends {
+			for _, c := range b.poll(x) {
+				if c.Status != ib.WCSuccess {
+					t.Fatalf("completion %+v", c)
+				}
+				last = max(last, c.Visible)
+			}
+		}
+		sum := 0
+		for i := range words {
+			sum += int(buf[i*8]) + int(buf[i*8+1])<<8
+		}
+		if sum != pairs*each {
+			t.Errorf("%d words: %d was added, want %d", words, sum, pairs*each)
+		}
+		return pairs * each / (float64(last) / float64(units.Microsecond))
+	}
+	one, two, eight := rate(1), rate(2), rate(8)
+	if one < 1.6 || one > 1.9 || math.Abs(two/one-2) > 0.15 || math.Abs(eight/one-4) > 0.5 {
+		t.Errorf("%.2f, %.2f and %.2f atomics/us at one, two and eight words, four at a time", one, two, eight)
+	}
+}
+
+// A key that goes while an atomic is under way fails it; a reset forgets it.
+func TestAtomicsUnderWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(y end, r Region)
+		want   ib.WCStatus
+	}{
+		"deregistered": {func(y end, r Region) { y.nic.DeregMR(r.Key) }, ib.WCRemAccessErr},
+		"reset":        {func(y end, _ Region) { y.nic.Reset(y.qpn) }, ib.WCRetryExcErr},
+	} {
+		cfg := preset(t, "connectib")
+		b := newBed(t, 2, 50*units.Gbps, cfg, nil)
+		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		r, l := y.region(t, make([]byte, 8)), x.region(t, make([]byte, 8))
+		b.post(x, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr, RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+		for y.nic.atomics.pending == nil {
+			b.e.RunUntil(b.e.Now() + 10*units.Nanosecond)
+		}
+		c.change(y, r)
+		b.e.RunUntil(units.Second)
+		if cs := b.poll(x); len(cs) != 1 || cs[0].Status != c.want {
+			t.Errorf("%s: %+v, want %v", name, cs, c.want)
+		}
+	}
+}
+
+func TestPacketBytes(t *testing.T) {
+	for _, c := range []struct {
+		framing fabric.Framing
+		op      ib.Opcode
+		payload int
+		want    units.Bytes
+	}{
+		{fabric.InfiniBand, ib.WriteOnly, 64, 8 + 12 + 16 + 64 + 4 + 2}, {fabric.InfiniBand, ib.ReadResponseOnly, 61, 8 + 12 + 4 + 64 + 4 + 2},
+		{fabric.InfiniBand, ib.Acknowledge, 0, 8 + 12 + 4 + 4 + 2}, {fabric.Ethernet, ib.Acknowledge, 0, 66}, {fabric.Ethernet, ib.WriteMiddle, 1024, 50 + 12 + 1024},
+	} {
+		if got := PacketBytes(c.framing, c.op, c.payload); got != c.want {
+			t.Errorf("%v, %v, %d: %d bytes, want %d", c.framing, c.op, c.payload, got, c.want)
+		}
+	}
+}
+
+func TestStagedPresetsRunWithoutAllocations(t *testing.T) {
+	for _, name := range []string{"cx3", "connectib"} {
+		b := newBed(t, 2, 50*units.Gbps, preset(t, name), nil)
+		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		wr := inlineWrite(1, y.region(t, make([]byte, 64)), 8)
+		out := make([]CQE, 8)
+		step := func() {
+			if err := x.nic.PostSend(x.qpn, &wr); err != nil {
+				t.Fatal(err)
+			}
+			x.nic.Ring(b.e.Now(), x.qpn, 1)
+			b.e.RunUntil(b.e.Now() + 10*units.Microsecond)
+			if x.nic.PollCQ(b.e.Now(), x.cq, out) != 1 {
+				t.Fatal("no completion")
+			}
+		}
+		for range 100 {
+			step()
+		}
+		if n := testing.AllocsPerRun(200, step); n != 0 {
+			t.Errorf("%s: %v allocations a WRITE", name, n)
+		}
+	}
+}
+
+func TestUnitConfigErrors(t *testing.T) {
+	for want, spoil := range map[string]func(*Config){
+		"tx_units.units": func(c *Config) { c.TxUnits.Units = -1 }, "cycles of rx_units": func(c *Config) { c.RxUnits.Ack = 0 },
+		"in_flight": func(c *Config) { c.Atomics.InFlight = -1 }, "locks": func(c *Config) { c.Atomics.Locks = 3 },
+		"atomics.cycles": func(c *Config) { c.Atomics.Cycles = -1 }, "wqe_cache": func(c *Config) { c.WQECache = -1 },
+	} {
+		c := preset(t, "connectib")
+		spoil(&c)
+		if err := c.validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", want, err)
+		}
+	}
+}

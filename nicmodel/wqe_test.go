@@ -1,0 +1,138 @@
+package nicmodel
+
+import (
+	"testing"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Kalia et al. count 36 bytes before the inline data of a WRITE and 68 before those
+// of a datagram, so that 28 and 60 bytes are what one and two cache lines take.
+func TestWQEBytes(t *testing.T) {
+	for _, c := range []struct {
+		op             ib.WROpcode
+		service        ib.QPType
+		pieces, inline int
+		want           int
+	}{
+		{ib.WRRDMAWrite, ib.RC, 0, 28, 64}, {ib.WRRDMAWrite, ib.UC, 0, 29, 128}, {ib.WRRDMAWrite, ib.RC, 0, 92, 128},
+		{ib.WRRDMAWrite, ib.RC, 1, 0, 64}, {ib.WRRDMAWrite, ib.RC, 3, 0, 128}, {ib.WRRDMARead, ib.RC, 1, 0, 64},
+		{ib.WRSend, ib.UD, 0, 0, 64}, {ib.WRSend, ib.UD, 0, 1, 128}, {ib.WRSend, ib.UD, 0, 60, 128}, {ib.WRSend, ib.UD, 0, 61, 192},
+		{ib.WRSend, ib.UD, 0, 252, 320}, {ib.WRSend, ib.RC, 0, 44, 64}, {ib.WRSend, ib.RC, 0, 45, 128},
+		{ib.WRAtomicCmpAndSwp, ib.RC, 1, 0, 64}, {ib.WRLocalInv, ib.RC, 0, 0, 64},
+	} {
+		if got := WQEBytes(c.op, c.service, c.pieces, c.inline); got != c.want {
+			t.Errorf("%v, %v, %d pieces, %d inline: %d bytes, want %d", c.op, c.service, c.pieces, c.inline, got, c.want)
+		}
+	}
+}
+
+func inlineWrite(id uint64, r Region, n int) WR {
+	return WR{Request: rc.Request{ID: id, Op: ib.WRRDMAWrite, Signaled: true, Length: uint32(n), RemoteAddr: r.Addr, RKey: r.Key}, Inline: pattern(n, 1)}
+}
+
+// What a WQE costs on PCIe, by BlueFlame and by doorbell.
+func TestLinesOfAWQE(t *testing.T) {
+	for _, c := range []struct {
+		inline, batch   int
+		fetch           int
+		doorbell, reads uint64 // TLPs
+	}{
+		{28, 1, 0, 1, 0}, {29, 1, 0, 2, 0}, {92, 1, 0, 2, 0}, {93, 1, 0, 3, 0}, {220, 1, 0, 4, 0},
+		{28, 8, 0, 1, 1}, {28, 8, 1, 1, 8}, {28, 8, 3, 1, 3}, {92, 8, 0, 1, 2}, {92, 8, 1, 1, 8},
+	} {
+		cfg := preset(t, "cx6dx")
+		cfg.WQEFetch = c.fetch
+		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		r := y.region(t, make([]byte, 256))
+		var wrs []WR
+		for i := range c.batch {
+			wrs = append(wrs, inlineWrite(uint64(i), r, c.inline))
+		}
+		b.post(x, wrs...)
+		b.e.RunUntil(units.Millisecond)
+		if got := len(b.poll(x)); got != c.batch {
+			t.Fatalf("%d completions of %d", got, c.batch)
+		}
+		bells, reads := x.nic.PCIe().Traffic(Downstream, MemWr, ForDoorbell), x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE)
+		if bells.Packets != c.doorbell || reads.Packets != c.reads {
+			t.Errorf("%d of %d bytes inline, %d a fetch: %d doorbell TLPs and %d reads, want %d and %d", c.batch, c.inline, c.fetch, bells.Packets, reads.Packets, c.doorbell, c.reads)
+		}
+		size := units.Bytes(WQEBytes(ib.WRRDMAWrite, ib.RC, 0, c.inline) * c.batch)
+		fetched := x.nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+		if got := fetched.Bytes - units.Bytes(20*fetched.Packets); c.batch > 1 && got != size {
+			t.Errorf("%d bytes of elements fetched, want %d", got, size)
+		}
+	}
+}
+
+// A BlueFlame element of a busy queue is a doorbell, save where the NIC takes it.
+func TestBlueFlameOfABusyQueue(t *testing.T) {
+	for busy, want := range map[bool]uint64{false: 1, true: 0} {
+		cfg := preset(t, "cx6dx")
+		cfg.BlueFlameBusy = busy
+		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		r := y.region(t, make([]byte, 256))
+		b.post(x, inlineWrite(1, r, 8))
+		b.post(x, inlineWrite(2, r, 8))
+		b.e.RunUntil(units.Millisecond)
+		cs := b.poll(x)
+		if len(cs) != 2 || cs[0].WRID != 1 || cs[1].WRID != 2 {
+			t.Errorf("completions %+v", cs)
+		}
+		if got := x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE).Packets; got != want {
+			t.Errorf("busy %v: %d reads, want %d", busy, got, want)
+		}
+		// After a batch, whose elements are being fetched, one must not overtake.
+		b.post(x, inlineWrite(3, r, 8), inlineWrite(4, r, 8))
+		b.post(x, inlineWrite(5, r, 8))
+		b.e.RunUntil(2 * units.Millisecond)
+		if cs := b.poll(x); len(cs) != 3 || cs[0].WRID != 3 || cs[2].WRID != 5 {
+			t.Errorf("completions %+v", cs)
+		}
+		if got := x.nic.PCIe().Traffic(Upstream, MemRd, ForWQE).Packets; got != want+2 {
+			t.Errorf("busy %v: %d reads, want %d", busy, got, want+2)
+		}
+	}
+}
+
+// As many elements outstanding as the cache holds cost nothing; more are fetched
+// again.
+func TestWQECacheCliff(t *testing.T) {
+	misses := func(batch int) uint64 {
+		cfg := preset(t, "cx6dx")
+		cfg.WQECache = 16
+		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		r := y.region(t, make([]byte, 256))
+		for round := range 4 {
+			var wrs []WR
+			for i := range batch {
+				wr := inlineWrite(uint64(i), r, 8)
+				wr.Request.Signaled = i%2 == 0 || i == batch-1
+				wrs = append(wrs, wr)
+			}
+			b.post(x, wrs...)
+			b.e.RunUntil(units.Time(round+1) * units.Millisecond)
+			cs := b.poll(x)
+			if len(cs) == 0 || cs[len(cs)-1].WRID != uint64(batch-1) {
+				t.Fatalf("batch of %d: completions %+v", batch, cs)
+			}
+		}
+		c := x.nic.WQECache()
+		if want := uint64(2 * 4 * batch); c.Hits+c.Misses != want {
+			t.Errorf("batch of %d: %d looked for, want %d", batch, c.Hits+c.Misses, want)
+		}
+		return c.Misses
+	}
+	if got := misses(16); got != 0 {
+		t.Errorf("%d misses with as many elements as the cache holds", got)
+	}
+	if a, b := misses(17), misses(40); a == 0 || b <= a {
+		t.Errorf("%d misses with one element too many, %d with 24", a, b)
+	}
+}
