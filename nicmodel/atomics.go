@@ -12,7 +12,7 @@ import (
 // AtomicsConfig describes the unit that performs atomic operations on host memory:
 // it reads the word over PCIe, changes it and writes it back, with the word locked
 // from the read until the write has left. Words whose addresses fall to one lock
-// wait for each other (Kalia et al., ATC 2016, section 5.4).
+// wait for each other (Kalia et al., ATC 2016, figure 14).
 type AtomicsConfig struct {
 	InFlight int // operations at a time; 0 for no unit, where they take no time
 	Locks    int // words of eight bytes are spread over them by address; a power of two

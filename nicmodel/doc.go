@@ -11,12 +11,15 @@
 // which goes to the mac. Acknowledgements have a path of their own and never
 // wait behind payload that is still being fetched.
 //
+// Where a preset has processing units, requests pass them behind the scheduler and
+// received packets behind the transport: several at a time, one a queue pair.
+//
 // Each stage serves its work in order and is occupied for a stated number of
 // cycles of its clock for each piece (Stage). Nothing is ticked: a stage that has
 // nothing to do costs nothing. At every instant a stage's busy, stalled and idle
 // cycles add up to those elapsed, and each stall has a reason. PCIe is two
 // resources, one a direction, that carry whole TLPs; each byte on it is counted
-// under a purpose.
+// under a type and a purpose.
 //
 // The transport is package roce/rc, the same state machine that a user-space
 // endpoint runs, and rates are kept by package ratelimiter, the same scheduler
@@ -43,7 +46,8 @@
 //
 // # Limits
 //
-// Caches of contexts and translations always hit. The receive path does not run
+// Contexts and the NIC's own translations always hit (elements' cache and the
+// IO-TLB may not), and receives are not fetched. The receive path does not run
 // out of buffer, so the NIC never sends pause frames. Engines in the NIC steer
 // what the NIC sends and what its READs bring, these by their requests: what one
 // asks for, 16 KiB at most, comes at the responder's line rate. Costs are estimates that keep the order of

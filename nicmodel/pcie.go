@@ -59,7 +59,7 @@ const (
 	// 64-bit addresses (Neugebauer et al., SIGCOMM 2018, its model). It goes with a
 	// rate from which the data link layer's packets are taken off.
 	PCIeBench PCIeHeaders = iota
-	// Kalia has 26 and 22 (Kalia et al., ATC 2016, table 1), with the rate of the
+	// Kalia has 26 and 22 (Kalia et al., ATC 2016, figure 2a), with the rate of the
 	// lanes after coding.
 	Kalia
 )

@@ -10,7 +10,7 @@ import (
 // UnitsConfig describes processing units that work side by side, each on one packet
 // at a time. The packets of one queue pair are worked on one after the other, since
 // each goes by the state that the one before has left: many queue pairs keep all
-// units busy, one of them no more than one (Kalia et al., ATC 2016, section 5.3.3).
+// units busy, one of them no more than one (Kalia et al., ATC 2016, figure 11b).
 type UnitsConfig struct {
 	Units int // how many; 0 for none, where packets take no time in them
 	// Cycles of the core clock that a packet occupies a unit for.
