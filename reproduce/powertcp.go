@@ -24,9 +24,26 @@ func powertcp() []*Row {
 	}
 }
 
+// keyed is a system, and what its figures' names begin with.
+type keyed struct{ key, name string }
+
+// queueAndUse draws the queue of a link and how much of the link is used, by system.
+func queueAndUse(link string, systems []keyed) func(*Seed, *Figures) []Chart {
+	return func(s *Seed, _ *Figures) []Chart {
+		queue := Chart{Title: "Queue at the receiver's switch", X: axisMs, Y: "queue [KB]"}
+		busy := Chart{Title: "Use of its link", X: axisMs, Y: "share"}
+		for _, x := range systems {
+			sys := s.System("", x.name)
+			queue.Lines = append(queue.Lines, sys.Series(bench.SeriesQueue, link).Scale(1e-3, 1e-3).Line(x.name))
+			busy.Lines = append(busy.Lines, sys.Series(bench.SeriesBusy, link).Scale(1e-3, 1).Line(x.name))
+		}
+		return []Chart{queue, busy}
+	}
+}
+
 func powertcpIncast10() *Row {
 	const link, start = "tor0->h0", 1000.0 // us
-	systems := []struct{ key, name string }{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}}
+	systems := []keyed{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}}
 	return &Row{
 		ID: "powertcp-fig4-10to1", Runs: []Run{{}}, Seconds: 3,
 		Quick: &Quick{Seconds: 3},
@@ -55,24 +72,15 @@ func powertcpIncast10() *Row {
 			}),
 			holds("TIMELY loses throughput afterwards", func(f *Figures) bool { return f.Get("timely_least_busy") < 0.9 }),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			queue := Chart{Title: "Queue at the receiver's switch", X: axisMs, Y: "queue [KB]"}
-			busy := Chart{Title: "Use of its link", X: axisMs, Y: "share"}
-			for _, x := range systems {
-				sys := s.System("", x.name)
-				queue.Lines = append(queue.Lines, sys.Series(bench.SeriesQueue, link).Scale(1e-3, 1e-3).Line(x.name))
-				busy.Lines = append(busy.Lines, sys.Series(bench.SeriesBusy, link).Scale(1e-3, 1).Line(x.name))
-			}
-			return []Chart{queue, busy}
-		},
-		Note: "what the paper says of HOMA here is not held against anything: its set-up's HOMA is disputed",
+		Charts: queueAndUse(link, systems),
+		Note:   "what the paper says of HOMA here is not held against anything: its set-up's HOMA is disputed",
 	}
 }
 
 func powertcpIncast255() *Row {
 	const link, start = "tor0->h0", 1000.0 // us
 	const drained = start + 2000           // 255 answers of 8 KB and eleven first windows take a millisecond
-	systems := []struct{ key, name string }{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}, {"homa", "HOMA"}}
+	systems := []keyed{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}, {"homa", "HOMA"}}
 	return &Row{
 		ID: "powertcp-fig4-255to1", Runs: []Run{{}}, Seconds: 3,
 		Quick: &Quick{Seconds: 3},
@@ -98,22 +106,13 @@ func powertcpIncast255() *Row {
 			holds("TIMELY loses throughput afterwards", func(f *Figures) bool { return f.Get("timely_least_busy") < 0.9 }),
 			reported(holds("HOMA's queue peaks above PowerTCP's", func(f *Figures) bool { return f.Get("homa_over_powertcp_queue_kb") > 0 })),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			queue := Chart{Title: "Queue at the receiver's switch", X: axisMs, Y: "queue [KB]"}
-			busy := Chart{Title: "Use of its link", X: axisMs, Y: "share"}
-			for _, x := range systems {
-				sys := s.System("", x.name)
-				queue.Lines = append(queue.Lines, sys.Series(bench.SeriesQueue, link).Scale(1e-3, 1e-3).Line(x.name))
-				busy.Lines = append(busy.Lines, sys.Series(bench.SeriesBusy, link).Scale(1e-3, 1).Line(x.name))
-			}
-			return []Chart{queue, busy}
-		},
-		Note: "the paper does not say how long the answers are: here a file of 2 MB comes from all 255 hosts. HOMA, whose queue ends about 500 KB higher there, is disputed and not counted",
+		Charts: queueAndUse(link, systems),
+		Note:   "the paper does not say how long the answers are: here a file of 2 MB comes from all 255 hosts. HOMA, whose queue ends about 500 KB higher there, is disputed and not counted",
 	}
 }
 
 func powertcpFairness() *Row {
-	systems := []struct{ key, name string }{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}}
+	systems := []keyed{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}}
 	// The least index of the windows of 100 us that begin 200 us or more after a change, and
 	// the least use of the link in them.
 	settled := func(x *System) (jain, busy float64) {

@@ -62,7 +62,7 @@ func (p IPv4) Src() netip.Addr { return netip.AddrFrom4([4]byte(p[12:16])) }
 func (p IPv4) Dst() netip.Addr { return netip.AddrFrom4([4]byte(p[16:20])) }
 
 // ChecksumOK reports whether the header checksum is right.
-func (p IPv4) ChecksumOK() bool { return fold(sum(0, p[:p.HeaderBytes()])) == 0xffff }
+func (p IPv4) ChecksumOK() bool { return Fold(Sum(0, p[:p.HeaderBytes()])) == 0xffff }
 
 // SetID writes the identification field and corrects the checksum.
 func (p IPv4) SetID(id uint16) {
@@ -80,7 +80,7 @@ func (p IPv4) SetTOS(tos uint8) {
 // SetChecksum writes the header checksum.
 func (p IPv4) SetChecksum() {
 	p[10], p[11] = 0, 0
-	binary.BigEndian.PutUint16(p[10:], ^fold(sum(0, p[:IPv4Bytes])))
+	binary.BigEndian.PutUint16(p[10:], ^Fold(Sum(0, p[:IPv4Bytes])))
 }
 
 // IPv4Fields are the fields of an IPv4 header without options that carries UDP.
@@ -163,8 +163,9 @@ func (f *IPv6Fields) Put(b []byte) int {
 	return IPv6Bytes
 }
 
-// sum adds the 16-bit words of b to s, padded with a zero byte (RFC 1071).
-func sum(s uint64, b []byte) uint64 {
+// Sum adds the 16-bit words of b to s, padded with a zero byte. The checksum of RFC 1071
+// is ^Fold(Sum(0, b)).
+func Sum(s uint64, b []byte) uint64 {
 	for len(b) >= 4 {
 		s += uint64(binary.BigEndian.Uint32(b))
 		b = b[4:]
@@ -179,8 +180,8 @@ func sum(s uint64, b []byte) uint64 {
 	return s
 }
 
-// fold reduces a sum to 16 bits with end-around carry.
-func fold(s uint64) uint16 {
+// Fold reduces a sum to 16 bits with end-around carry.
+func Fold(s uint64) uint16 {
 	for s > 0xffff {
 		s = s>>16 + s&0xffff
 	}

@@ -50,9 +50,9 @@ func UDPChecksum(ip []byte) uint16 {
 	if ip[0]>>4 == 6 {
 		addrs, udp = ip[8:40], ip[IPv6Bytes:]
 	}
-	s := sum(protocolUDP+uint64(len(udp)), addrs)
-	s = sum(s, udp[:6])
-	if c := ^fold(sum(s, udp[UDPBytes:])); c != 0 {
+	s := Sum(protocolUDP+uint64(len(udp)), addrs)
+	s = Sum(s, udp[:6])
+	if c := ^Fold(Sum(s, udp[UDPBytes:])); c != 0 {
 		return c
 	}
 	return 0xffff

@@ -77,7 +77,7 @@ func (f *Finisher) Finish(b []byte, h *Header, emit func([]byte)) error {
 // complete computes a checksum whose field holds the sum of the pseudo header.
 func complete(b []byte, start, offset int) {
 	at := start + offset
-	put(b[at:], ^fold(sum(0, b[start:])))
+	put(b[at:], ^roce.Fold(roce.Sum(0, b[start:])))
 }
 
 func put(b []byte, c uint16) {
@@ -141,11 +141,11 @@ func (f *Finisher) segment(b []byte, h *Header, emit func([]byte)) error {
 			binary.BigEndian.PutUint16(s[ip+2:], uint16(len(s)-ip))
 			binary.BigEndian.PutUint16(s[ip+4:], binary.BigEndian.Uint16(b[ip+4:])+uint16(k))
 			binary.BigEndian.PutUint16(s[ip+10:], 0)
-			binary.BigEndian.PutUint16(s[ip+10:], ^fold(sum(0, s[ip:at])))
-			pseudo = sum(0, s[ip+12:ip+20])
+			binary.BigEndian.PutUint16(s[ip+10:], ^roce.Fold(roce.Sum(0, s[ip:at])))
+			pseudo = roce.Sum(0, s[ip+12:ip+20])
 		} else {
 			binary.BigEndian.PutUint16(s[ip+4:], uint16(len(s)-ip-roce.IPv6Bytes))
-			pseudo = sum(0, s[ip+8:ip+40])
+			pseudo = roce.Sum(0, s[ip+8:ip+40])
 		}
 		l4 := s[at:]
 		if h.GSO == UDP {
@@ -161,7 +161,7 @@ func (f *Finisher) segment(b []byte, h *Header, emit func([]byte)) error {
 		}
 		if h.NeedsChecksum || h.GSO != UDP || binary.BigEndian.Uint16(l4[checksum:]) != 0 {
 			binary.BigEndian.PutUint16(l4[checksum:], 0)
-			put(l4[checksum:], ^fold(sum(pseudo+protocol+uint64(len(l4)), l4)))
+			put(l4[checksum:], ^roce.Fold(roce.Sum(pseudo+protocol+uint64(len(l4)), l4)))
 		}
 		emit(s)
 	}
@@ -177,27 +177,4 @@ func leastIP(kind uint16) int {
 		return roce.IPv6Bytes
 	}
 	return 0
-}
-
-// sum adds b's 16-bit words to s (RFC 1071).
-func sum(s uint64, b []byte) uint64 {
-	for len(b) >= 4 {
-		s += uint64(binary.BigEndian.Uint32(b))
-		b = b[4:]
-	}
-	if len(b) >= 2 {
-		s += uint64(binary.BigEndian.Uint16(b))
-		b = b[2:]
-	}
-	if len(b) == 1 {
-		s += uint64(b[0]) << 8
-	}
-	return s
-}
-
-func fold(s uint64) uint16 {
-	for s>>16 != 0 {
-		s = s>>16 + s&0xffff
-	}
-	return uint16(s)
 }

@@ -51,7 +51,7 @@ func TestFinish(t *testing.T) {
 			pseudo = whole[roce.EthernetBytes+8 : start]
 		}
 		left := bytes.Clone(whole)
-		binary.BigEndian.PutUint16(left[start+6:], fold(sum(17+uint64(len(whole)-start), pseudo)))
+		binary.BigEndian.PutUint16(left[start+6:], roce.Fold(roce.Sum(17+uint64(len(whole)-start), pseudo)))
 		h := Header{NeedsChecksum: true, Start: start, Offset: 6}
 		var want [][]byte
 		if size == 0 {
@@ -105,7 +105,7 @@ func TestTCP(t *testing.T) {
 		if !roce.IPv4(s[ip:]).ChecksumOK() || roce.IPv4(s[ip:]).TotalLen() != len(s)-ip {
 			t.Errorf("segment %d: IP header %x", n, s[ip:ip+20])
 		}
-		if c := fold(sum(sum(6+uint64(len(l4)), s[ip+12:ip+20]), l4)); c != 0xffff {
+		if c := roce.Fold(roce.Sum(roce.Sum(6+uint64(len(l4)), s[ip+12:ip+20]), l4)); c != 0xffff {
 			t.Errorf("segment %d: the checksum adds up to %x", n, c)
 		}
 		if v := binary.BigEndian.Uint32(l4[4:]); v != seq {
