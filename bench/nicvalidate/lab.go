@@ -30,6 +30,12 @@ const (
 	queueDepth  = 1024
 )
 
+// A cable of 2 m, and a switch from port to port: InfiniScale IV's data sheet says 100 ns.
+const (
+	cable         = 10 * units.Nanosecond
+	switchLatency = 100 * units.Nanosecond
+)
+
 // newHosts makes machines with the same NIC: two back to back, or more around one
 // lossless switch.
 func newHosts(n int, direct bool, link fabric.Link, cfg nicmodel.Config) ([]*host, error) {
@@ -42,6 +48,7 @@ func newHosts(n int, direct bool, link fabric.Link, cfg nicmodel.Config) ([]*hos
 		topology = fabric.Star(n, link)
 	}
 	network := fabric.Default()
+	network.Switch.Latency = switchLatency
 	for i := range network.Switch.Classes {
 		network.Switch.Classes[i].PFC.Lossless = true
 	}
@@ -93,7 +100,7 @@ func newHost(dev *simverbs.Device) (*host, error) {
 
 // connect makes a reliable connection between two machines. Its send queues hold depth
 // requests.
-func connect(a, b *host, depth, inline int) (qa, qb verbs.QP, err error) {
+func connect(a, b *host, depth, inline int, mtu ib.MTU) (qa, qb verbs.QP, err error) {
 	var qps [2]verbs.QP
 	var ends [2]verbs.Endpoint
 	for i, h := range []*host{a, b} {
@@ -107,7 +114,7 @@ func connect(a, b *host, depth, inline int) (qa, qb verbs.QP, err error) {
 		ends[i] = verbs.Endpoint{GID: h.gid, QPN: qps[i].Num()}
 	}
 	p := verbs.DefaultRC()
-	p.PathMTU = 4096
+	p.PathMTU = mtu
 	for i := range qps {
 		if err := verbs.ConnectRC(qps[i], ends[i], ends[1-i], p); err != nil {
 			return nil, nil, err

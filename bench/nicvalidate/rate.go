@@ -28,10 +28,10 @@ type flood struct {
 
 const (
 	clients = 7
+	// ibMTU is what subnet managers set unless told otherwise.
+	ibMTU = 2048
 	// fdr is what the K16 machines' links carry: 4 lanes of 14.0625 Gbps, 64/66.
 	fdr = 54_545 * units.Mbps
-	// cable and a switch's latency, in one direction of one link; an estimate.
-	cable = 100 * units.Nanosecond
 )
 
 // ports is the link between a K16 machine's NIC and the switch: Connect-IB has two
@@ -67,7 +67,7 @@ func (f *flood) run(nic string) (float64, error) {
 		} else {
 			c = 0
 		}
-		qp, _, err := connect(from, to, f.window, f.inlined())
+		qp, _, err := connect(from, to, f.window, f.inlined(), ibMTU)
 		if err != nil {
 			return 0, err
 		}
@@ -304,7 +304,7 @@ func fetch(cfg nicmodel.Config, n int) (int, error) {
 		return 0, err
 	}
 	a, b := hosts[0], hosts[1]
-	qp, _, err := connect(a, b, 16, n)
+	qp, _, err := connect(a, b, 16, n, ibMTU)
 	if err != nil {
 		return 0, err
 	}
@@ -330,7 +330,7 @@ func tenWQEs(nic, at string) (float64, error) {
 		return 0, err
 	}
 	a, b := hosts[0], hosts[1]
-	qp, _, err := connect(a, b, 16, 29)
+	qp, _, err := connect(a, b, 16, 29, ibMTU)
 	if err != nil {
 		return 0, err
 	}
