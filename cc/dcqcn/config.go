@@ -21,10 +21,12 @@ type Config struct {
 	// FastRecovery is F: how many rises go halfway back to the rate before the cut
 	// (section 3.1).
 	FastRecovery int `yaml:"fast_recovery" eg:"3"`
-	// AdditiveIncrease is R_AI, by which the target then rises (section 3.1).
+	// AdditiveIncrease is R_AI, by which the target then rises (section 3.1; the value
+	// is that of the paper's fluid model and of its authors' simulator).
 	AdditiveIncrease units.Rate `yaml:"additive_increase" eg:"20Mbps"`
 	// HyperIncrease is R_HAI, by which it does when timer and byte counter have both
-	// made more than F steps (section 3.1). The paper gives no value.
+	// made more than F steps (section 3.1). The paper gives no value,
+	// public simulators two to ten times R_AI.
 	HyperIncrease units.Rate `yaml:"hyper_increase" eg:"200Mbps"`
 	// MinRate is the lowest rate. The paper gives none.
 	MinRate units.Rate `yaml:"min_rate" eg:"100Mbps"`

@@ -8,7 +8,8 @@ type Config struct {
 	// (0, 1] (section 3.3).
 	G float64 `yaml:"g" eg:"0.0625"`
 	// InitialAlpha is that average before the first window of data, 0 to 1. The paper
-	// gives none; 1 makes the first mark halve the window.
+	// gives none; 1, as RFC 8257 and Linux have it, makes the first mark halve the
+	// window.
 	InitialAlpha float64 `yaml:"initial_alpha" eg:"0.5"`
 	// InitialCwnd is the first window, in packets, from which slow start doubles it
 	// each round trip. The paper gives none; 0 is TCP's of its time (RFC 3390): 4380

@@ -1,6 +1,7 @@
 package dctcp_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench"
@@ -41,5 +42,30 @@ measure: {window: 1ms, links: [tor0->h0]}
 	}
 	if link.BusyMinimum < 0.999 || sys.Jain < 0.99 {
 		t.Errorf("the link is busy for %v of the worst millisecond, Jain's index is %v", link.BusyMinimum, sys.Jain)
+	}
+}
+
+// Section 3.4: a threshold above C RTT/7 keeps the link busy, one far below does not.
+func TestLeastThreshold(t *testing.T) {
+	const bound = 10e9 / 8 * 84e-6 / 7 // bytes: 15 KB
+	for _, c := range []struct {
+		k     float64
+		least float64 // of the link
+		most  float64
+	}{{1.5 * bound, 0.999, 1}, {0.1 * bound, 0, 0.98}} {
+		sys := run(t, fmt.Sprintf(`
+duration: 60ms
+warmup: 20ms
+topology: {kind: star, hosts: 3, host_rate: 10Gbps, host_delay: 20us}
+fabric: {pfc: {enabled: false}, ecn: {kmin: %.0[1]fB, kmax: %.0[1]fB}}
+nic: {preset: cx5, mtu: 1024}
+systems: [{engine: dctcp}]
+workloads: [{kind: flows, flows: [{src: h1, src_step: 1, dst: h0, count: 2, size: unlimited}]}]
+measure: {links: [tor0->h0]}
+`, c.k))[0]
+		t.Logf("K is %.0f bytes: the link is busy for %v, the queue %v bytes", c.k, sys.Links[0].Busy, sys.Links[0].QueueAvgBytes)
+		if busy := float64(sys.Links[0].Busy); busy < c.least || busy > c.most {
+			t.Errorf("K is %.0f bytes: the link is busy for %v, want %v to %v", c.k, busy, c.least, c.most)
+		}
 	}
 }

@@ -13,7 +13,7 @@ type Config struct {
 	// has 10, 50 and 100Mbps).
 	Alpha units.Rate `yaml:"alpha" eg:"100Mbps"`
 	// Gamma is the weight of a new rate in the moving average, in (0, 1] (FAST TCP,
-	// section IV).
+	// section IV, which gives no more than these bounds).
 	Gamma float64 `yaml:"gamma" eg:"0.25"`
 	// BaseRTT is the round trip with empty queues, less a segment's time on the wire;
 	// zero takes the shortest seen, as FAST TCP does.

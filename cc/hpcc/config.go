@@ -12,7 +12,7 @@ type Config struct {
 	Eta float64 `yaml:"eta" eg:"0.98"`
 	// MaxStage is after how many round trips of additive increase the window is
 	// set by the utilisation even below Eta, to take spare bandwidth quickly
-	// (section 3.3). 0 does so at once.
+	// (section 3.3). 0 does so at once, as the authors' simulator has it.
 	MaxStage int `yaml:"max_stage" eg:"0"`
 	// Flows is N, the number of flows expected to share a link, where the
 	// additive increase W_AI is the initial window times (1 - Eta)/N, so that N

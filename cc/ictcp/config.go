@@ -26,7 +26,7 @@ type Config struct {
 	Rounds int `yaml:"rounds" eg:"2"`
 	// FairShare is the share of the port's rate below which what is available
 	// makes windows above the average shrink, in [0, 1); 0 turns that off
-	// (section 4.4).
+	// (section 4.4; public implementations have no such part).
 	FairShare float64 `yaml:"fair_share" eg:"0.1"`
 	// MinWindow is the least receive window and the first, in packets, from 1
 	// (section 4.3).

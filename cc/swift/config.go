@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Config is Swift's parameters. Sections are the paper's. All flows that share
+// Config is Swift's parameters. Sections are the paper's, which gives no value but
+// MinCwnd's; the others' sources are in docs/engines/swift.md. All flows that share
 // links should have the same: their targets are what they compete by.
 type Config struct {
 	// BaseTarget is the target delay of a large window over no hop, the base
@@ -39,8 +40,8 @@ type Config struct {
 	// MaxMDF is the largest share of the window that one decrease takes, in
 	// (0, 1) (Algorithm 1).
 	MaxMDF float64 `yaml:"max_mdf" eg:"0.4"`
-	// MinCwnd and MaxCwnd bound the window, in packets (Algorithm 1). MaxCwnd
-	// zero is the window that the line rate fills in the target delay without
+	// MinCwnd and MaxCwnd bound the window, in packets (Algorithm 1). The least is
+	// 0.001 in section 3.4. MaxCwnd zero is the window that the line rate fills in the target delay without
 	// flow scaling, or one packet if that is more.
 	MinCwnd float64 `yaml:"min_cwnd" eg:"0.02"`
 	MaxCwnd float64 `yaml:"max_cwnd" eg:"256"`
@@ -53,7 +54,7 @@ type Config struct {
 	// PLB has the flow leave a path on which its delay stays above the target: after
 	// PLBIdleRounds round trips in a row when it has nothing under way, after
 	// PLBRounds in any case. A round trip counts if that share of its packets or more,
-	// PLBShare, found the delay above the target.
+	// PLBShare, found the delay above the target. Linux has the same three for TCP.
 	PLB           bool    `yaml:"plb" eg:"true"`
 	PLBShare      float64 `yaml:"plb_share" eg:"0.75"`
 	PLBIdleRounds int     `yaml:"plb_idle_rounds" eg:"2"`
@@ -67,7 +68,7 @@ func DefaultConfig() Config {
 		HopScale: units.Microsecond, Hops: 5,
 		FSRange: 100 * units.Microsecond, FSMinCwnd: 0.1, FSMaxCwnd: 100,
 		AI: 1, Beta: 0.8, MaxMDF: 0.5,
-		MinCwnd: 0.01, RetxResetThreshold: 5,
+		MinCwnd: 0.001, RetxResetThreshold: 5,
 		PLBShare: 0.5, PLBIdleRounds: 3, PLBRounds: 12,
 	}
 }

@@ -64,3 +64,31 @@ measure: {window: 100us, links: [tor0->h0]}
 		}
 	}
 }
+
+// Section 3.4: with more flows than packets fill the target, windows go below one packet
+// and are paced, so that the delay stays within the largest target, where windows of one
+// packet queue one for each flow.
+func TestMoreFlowsThanPackets(t *testing.T) {
+	const flows = 660
+	delay := func(least string) float64 {
+		sys := run(t, `
+duration: 24ms
+warmup: 16ms
+topology: {kind: star, hosts: 12, host_rate: 25Gbps, host_delay: 2us}
+nic: {preset: cx6dx, mode: offload, mtu: 1024}
+systems: [{engine: swift, config: {hops: 1, min_cwnd: `+least+`}}]
+workloads:
+  - {kind: flows, jitter: 1ms, flows: [{src: h1, src_step: 1, dst: h0, count: 11, connections: 60, size: unlimited}]}
+measure: {window: 1ms, links: [tor0->h0]}
+`)
+		if sys.Links[0].BusyMinimum < 0.99 || sys.Drops != 0 {
+			t.Errorf("min_cwnd %s: the link is busy for %v of the worst ms, %d drops", least, sys.Links[0].BusyMinimum, sys.Drops)
+		}
+		t.Logf("min_cwnd %s: the RTT is %v us, its 99th percentile %v, Jain's index %v", least, sys.RTTAvgUs, sys.RTTP99Us, sys.Jain)
+		return float64(sys.RTTAvgUs)
+	}
+	const queued = flows * 1106 * 8 / 25e3 // us, by a packet of each
+	if below, whole := delay("0.001"), delay("1"); below > 126 || whole < 0.95*queued {
+		t.Errorf("the RTT is %v us, the largest target 126; with whole packets %v, a packet of each takes %v", below, whole, queued)
+	}
+}

@@ -51,7 +51,7 @@ func TestConforms(t *testing.T) {
 				// min_cwnd packets in the largest target.
 				MinRate: func(env cc.Env) units.Rate {
 					span := max(25*us, env.BaseRTT*5/4) + 5*us + c.FSRange
-					return units.Rate(0.01*float64(8*env.MTU)/span.Seconds()) - 1
+					return units.Rate(0.001*float64(8*env.MTU)/span.Seconds()) - 1
 				},
 			})
 		})
@@ -211,9 +211,9 @@ func TestPacing(t *testing.T) {
 	if got := e.OnAck(&cc.Ack{Packets: 1}); got != slow {
 		t.Errorf("without a signal the control went from %+v to %+v", slow, got)
 	}
-	// A round trip of seconds leaves min_cwnd in the largest target: 80 bits in
+	// A round trip of seconds leaves min_cwnd in the largest target: 8 bits in
 	// 130 us.
-	if got := e.OnAck(&cc.Ack{RTT: units.Second, Packets: 1}); got.Rate != units.Rate(615384) {
+	if got := e.OnAck(&cc.Ack{RTT: units.Second, Packets: 1}); got.Rate != units.Rate(61538) {
 		t.Errorf("after a round trip of a second the rate is %v", got.Rate)
 	}
 }
