@@ -31,6 +31,7 @@ type measurement struct {
 	fairness    *fairness
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
+	nics       []nicLook // those that the scenario asked to look into
 
 	shown      []int // labels that have series
 	rate, wire *seriesTable
@@ -118,6 +119,9 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	m.ports = make([]portBaseline, topo.Links())
 	m.fairness = m.newFairness()
 	m.clockLooks = newClockLooks(sim.sys)
+	for _, h := range s.MeasuredNICs() {
+		m.nics = append(m.nics, nicLook{host: h})
+	}
 	m.step = gcd(m.spec.Sample, m.spec.Window)
 	if m.step == 0 {
 		m.step = sim.duration / 100
@@ -190,6 +194,9 @@ func (m *measurement) warmUp() {
 	}
 	for _, f := range m.sim.active {
 		f.atWarmup, f.before = f.arrived(), f.events()
+	}
+	for i := range m.nics {
+		m.nics[i].begin(m.sim)
 	}
 }
 
@@ -420,6 +427,9 @@ func (m *measurement) report(out *System) {
 	out.Network = m.network()
 	out.Clocks = m.clocks()
 	out.LinkUse = m.linkUse()
+	for i := range m.nics {
+		out.NICs = append(out.NICs, m.nics[i].use(m.sim))
+	}
 	for i := range m.links {
 		out.Links = append(out.Links, m.link(&m.links[i], span))
 	}

@@ -132,6 +132,7 @@ func (r *Result) table(w io.Writer) error {
 	writeGrid(&b, grid)
 	r.slowdowns(&b)
 	r.clocks(&b)
+	r.nics(&b)
 	for _, m := range r.Misses {
 		fmt.Fprintf(&b, "missed: %v\n", m)
 	}

@@ -29,6 +29,8 @@ type Options struct {
 	// Interrupted, unless it is nil, is asked at every step of the measurement. Its
 	// error ends the run, after the records of the flows under way.
 	Interrupted func() error
+	// NICTrace, unless it is nil, is given what becomes of requests inside NICs.
+	NICTrace *NICTrace
 	// NoSeries leaves series out of the result, and so holds none in memory.
 	NoSeries bool
 }
@@ -112,6 +114,8 @@ type System struct {
 	Links []Link `json:"links,omitempty"`
 	// LinkUse is of every link of the topology.
 	LinkUse *LinkUse `json:"link_use,omitempty"`
+	// NICs are those that the scenario asked to look into.
+	NICs []NICUse `json:"nics,omitempty"`
 
 	Series        []Series       `json:"series,omitempty"`
 	Distributions []Distribution `json:"distributions,omitempty"`

@@ -78,6 +78,9 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 		return refuse(err)
 	}
 	sim.measure = m
+	if err := opt.NICTrace.watch(sim); err != nil {
+		return refuse(err)
+	}
 	m.progress = progress
 	if err := sim.run(); err != nil {
 		return nil, 0, err

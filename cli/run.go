@@ -24,6 +24,7 @@ type runFlags struct {
 	report    string
 	flows     string
 	quiet     bool
+	trace     traceFlags
 }
 
 func newRun(args []string) *cobra.Command {
@@ -74,6 +75,7 @@ were done.`,
 	flags.StringVar(&f.csv, "csv", "", "write figures, and time series as the run goes, as CSV into `DIR`")
 	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
 	flags.StringVar(&f.flows, "flows-out", "", "write a row for each flow, as it ends, to `FILE`: .csv, .jsonl or .parquet")
+	f.trace.add(cmd)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
 	return cmd
 }
@@ -130,6 +132,10 @@ func (r *runner) run(names []string) (err error) {
 			return usageError{err}
 		}
 	}
+	filter, err := r.trace.filter(scenarios)
+	if err != nil {
+		return usageError{err}
+	}
 	outputs, err := r.open()
 	if err != nil {
 		return usageError{err}
@@ -141,6 +147,9 @@ func (r *runner) run(names []string) (err error) {
 	}
 	if r.series = outputs.series; r.series != nil {
 		r.options.Series = r.series.Write
+	}
+	if outputs.trace != nil {
+		r.options.NICTrace = bench.NewNICTrace(outputs.trace, filter)
 	}
 	r.options.NoSeries = r.json == "" && r.report == ""
 	var failed error
@@ -193,6 +202,7 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 // outputs are the files to write; nil where none is wanted.
 type outputs struct {
 	json, report *os.File
+	trace        *os.File
 	flows        *bench.FlowLog
 	series       *bench.SeriesLog
 }
@@ -206,7 +216,7 @@ func (r *runner) open() (o outputs, err error) {
 		f, err = os.Create(name)
 		return f
 	}
-	o.json, o.report = create(r.json), create(r.report)
+	o.json, o.report, o.trace = create(r.json), create(r.report), create(r.trace.file)
 	if err == nil && r.csv != "" {
 		o.series, err = bench.CreateSeriesLog(r.csv)
 	}
@@ -221,7 +231,7 @@ func (r *runner) open() (o outputs, err error) {
 
 func (o *outputs) close() error {
 	var errs []error
-	for _, f := range []*os.File{o.json, o.report} {
+	for _, f := range []*os.File{o.json, o.report, o.trace} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -242,6 +252,11 @@ func (r *runner) write(o outputs) error {
 		errs = append(errs, bench.WriteJSON(r.stdout, r.doc))
 	case o.json != nil:
 		errs = append(errs, bench.WriteJSON(o.json, r.doc))
+	}
+	if t := r.options.NICTrace; t != nil {
+		errs = append(errs, t.Close())
+		_, err := fmt.Fprintf(r.table, "\ntrace: %s, %d spans\n", r.trace.file, t.Events())
+		errs = append(errs, err)
 	}
 	if o.report != nil {
 		errs = append(errs, bench.WriteHTML(o.report, r.doc))

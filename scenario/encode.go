@@ -89,6 +89,8 @@ func (h HostSet) yaml() any {
 		return "all"
 	case h.Count > 0:
 		return h.Count
+	case len(h.Names) == 0:
+		return nil
 	}
 	return h.Names
 }

@@ -53,6 +53,7 @@ type Scenario struct {
 	graph  *fabric.Topology
 	labels []string
 	plans  []plan // of Workloads
+	nics   []int  // of Measure.NIC
 	source *decoder
 }
 
@@ -71,6 +72,9 @@ func (s *Scenario) Errorf(key, format string, args ...any) error {
 
 // Graph returns the topology as a graph. It is shared and must not be changed.
 func (s *Scenario) Graph() *fabric.Topology { return s.graph }
+
+// MeasuredNICs lists the hosts of measure.nic.
+func (s *Scenario) MeasuredNICs() []int { return s.nics }
 
 // Labels lists the labels of all flows, in the order in which the scenario first
 // names them. Flow.Label is an index into it.
@@ -325,6 +329,9 @@ type Measure struct {
 	// Upper edges of ranges of flow sizes, rising: of each range, of what lies above
 	// the last, too, the distribution of completion times is kept.
 	Sizes []units.Bytes `yaml:"sizes" eg:"[10KB, 1MB]"`
+	// Hosts whose NIC is looked into: where the cycles of its stages went, what crossed
+	// PCIe, and which of them limits what it carries.
+	NIC HostSet `yaml:"nic" eg:"[h0, h1]"`
 }
 
 // Expectation is a limit on a figure of the results.

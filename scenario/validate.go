@@ -29,6 +29,7 @@ func (s *Scenario) resolve(d *decoder) {
 	s.Measure.check(d, s.Duration)
 	if s.graph = s.Topology.validate(d); s.graph != nil {
 		s.planWorkloads(d)
+		s.nics = (&network{Topology: s.graph}).hosts(d, "measure.nic", s.Measure.NIC, -1)
 		for i, link := range s.Measure.Links {
 			if _, err := s.graph.FindLink(link); err != nil {
 				d.fail(fmt.Sprintf("measure.links[%d]", i), "%s", plain(err))
@@ -306,6 +307,9 @@ func (sys *System) checkReduced(d *decoder, at func(string) string, s *Scenario)
 		if v := *x.v; v != nil && (*v < 0 || *v > units.Second) {
 			d.fail(at(x.key), "is %v: choose 0 to 1s", *v)
 		}
+	}
+	if len(s.nics) > 0 {
+		d.fail("measure.nic", "reduced NICs have no stages to look into: leave it out, or set nic.model to staged")
 	}
 	for i, w := range s.Workloads {
 		path := fmt.Sprintf("workloads[%d]", i)

@@ -27,6 +27,15 @@ type Run struct {
 	Facts       []Fact // what holds for the run as a whole: seed, simulated time, events
 	Columns     []Column
 	Systems     []System // in the order shown
+	Tables      []Table  // behind all else that was measured
+}
+
+// Table is a table of text, formatted by the caller.
+type Table struct {
+	Title   string
+	Notes   []string // paragraphs ahead of it
+	Columns []string // the first is of the rows' names
+	Rows    [][]string
 }
 
 // Text is the text of a scenario.
@@ -133,6 +142,13 @@ func (run *Run) check() error {
 	for _, c := range run.Columns {
 		if c.Digits < 0 {
 			return fmt.Errorf("column %q: %d digits", c.Key, c.Digits)
+		}
+	}
+	for _, t := range run.Tables {
+		for i, row := range t.Rows {
+			if len(row) != len(t.Columns) {
+				return fmt.Errorf("table %q, row %d: %d cells for %d columns", t.Title, i, len(row), len(t.Columns))
+			}
 		}
 	}
 	plots, cdfs := map[string]Plot{}, map[string]CDF{}
