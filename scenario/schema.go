@@ -138,6 +138,9 @@ func describe(v reflect.Value) (what, text string) {
 	case Operation:
 		return "word", x.String()
 	case HostSet:
+		if x.yaml() == nil {
+			return "hosts", ""
+		}
 		return "hosts", fmt.Sprint(x.yaml())
 	case Raw:
 		return "mapping", ""
