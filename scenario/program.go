@@ -74,7 +74,7 @@ func besides(d *decoder, key, name string) string {
 }
 
 // checkPrograms checks what is about telemetry's forms and programs.
-func (f *Fabric) checkPrograms(d *decoder, at func(string) string, g *fabric.Topology) {
+func (f *Fabric) checkPrograms(d *decoder, at func(string) string) {
 	exact := f.Telemetry.Form == formExact
 	if !exact {
 		var form telemetry.DelayForm

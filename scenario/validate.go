@@ -402,7 +402,7 @@ func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Top
 	}
 	f.checkCircuits(d, at, g)
 	f.checkClasses(d, at)
-	f.checkPrograms(d, at, g)
+	f.checkPrograms(d, at)
 	for i := range f.Failures {
 		f.Failures[i].check(d, at, fmt.Sprintf("fabric.failures[%d]", i), g)
 	}

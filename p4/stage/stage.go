@@ -12,6 +12,7 @@
 package stage
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 
@@ -125,7 +126,8 @@ func (s *Stage) Depart(d *fabric.Departure) {
 
 // hostMAC and hostIP are the addresses of a host of the model.
 func hostMAC(b []byte, host int32) {
-	_ = append(b[:0], 0x02, 0x53, byte(host>>24), byte(host>>16), byte(host>>8), byte(host))
+	b[0], b[1] = 0x02, 0x53
+	binary.BigEndian.PutUint32(b[2:], uint32(host))
 }
 
 func hostIP(host int32) netip.Addr {
