@@ -42,9 +42,10 @@ func (g *gauge) use(name string, now units.Time) QueueUse {
 //   - wqe: requests whose doorbell has been rung and that the transport does not have yet;
 //   - requests: those that it has and that are not over;
 //   - transmit: packets between scheduler and wire, acknowledgements apart;
-//   - receive: packets that have arrived and that the transport has not handled.
+//   - receive: packets that have arrived and that the transport has not handled;
+//   - completions: those that the transport has given and that the host has not polled.
 func (n *NIC) Queues(now units.Time) []QueueUse {
-	return []QueueUse{n.inWQE.use("wqe", now), n.inTransport.use("requests", now), n.inTransmit.use("transmit", now), n.inReceive.use("receive", now)}
+	return []QueueUse{n.inWQE.use("wqe", now), n.inTransport.use("requests", now), n.inTransmit.use("transmit", now), n.inReceive.use("receive", now), n.inCQs.use("completions", now)}
 }
 
 // Since returns what became of a queue after an earlier look at it; Most is of the

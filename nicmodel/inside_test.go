@@ -126,6 +126,7 @@ func TestLittlesLaw(t *testing.T) {
 				qpn uint32
 				psn units.PSN
 			}
+			var made units.Time
 			rung := map[[2]uint32]units.Time{}
 			built := map[packet]units.Time{}
 			nic.OnSpan(func(s *Span) {
@@ -144,6 +145,10 @@ func TestLittlesLaw(t *testing.T) {
 					built[p] = b.e.Now()
 				case s.Place == AtWire && !s.Response:
 					count("transmit", 1, s.Begin-built[p])
+				case s.Place == AtCQE:
+					made = b.e.Now()
+				case s.Place == AtCQEWrite:
+					count("completions", 1, s.End-made) // its owner polls at once
 				case s.Place == AtReceive:
 					count("receive", 1, s.End-s.Begin)
 				}

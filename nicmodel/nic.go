@@ -82,6 +82,7 @@ type NIC struct {
 	frameSize units.Bytes // of the packet being handled
 
 	inWQE, inTransport, inTransmit, inReceive gauge
+	inCQs                                     gauge
 	txFull                                    units.Time // since when a due queue pair has waited for room, or Never
 	onSpan                                    func(*Span)
 	span                                      Span

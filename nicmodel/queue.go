@@ -52,6 +52,7 @@ func (n *NIC) DestroyCQ(num uint32) error {
 	if c.users > 0 {
 		return fmt.Errorf("%d queue pairs still use the completion queue", c.users)
 	}
+	n.inCQs.add(n.engine.Now(), -c.n)
 	*c = cq{}
 	return nil
 }
@@ -76,11 +77,14 @@ func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
 		}
 		c.n--
 	}
+	if i > 0 {
+		n.inCQs.add(now, -i)
+	}
 	return i
 }
 
 // drop takes the completions of a queue pair out of a queue.
-func (c *cq) drop(qpn uint32) {
+func (n *NIC) drop(c *cq, qpn uint32) {
 	kept := 0
 	for i := range c.n {
 		e := &c.ring[(c.head+i)%len(c.ring)]
@@ -89,6 +93,7 @@ func (c *cq) drop(qpn uint32) {
 			kept++
 		}
 	}
+	n.inCQs.add(n.engine.Now(), kept-c.n)
 	c.n = kept
 }
 
@@ -123,6 +128,7 @@ func (n *NIC) complete(now, ready units.Time, num uint32, e CQE) {
 	}
 	c.ring[at] = e
 	c.n++
+	n.inCQs.add(now, 1)
 	if c.handler != nil {
 		arg := uint64(num) << 1
 		if e.Solicited || e.Status != ib.WCSuccess {
