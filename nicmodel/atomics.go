@@ -1,7 +1,6 @@
 package nicmodel
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -79,10 +78,10 @@ func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
 		return false, false
 	}
 	read := n.pcie.Read(now, a.VA, 8, ForAtomic) - now
-	sent, _ := n.pcie.Write(now, a.VA, 8, ForAtomic)
+	sent, visible := n.pcie.Write(now, a.VA, 8, ForAtomic)
 	u := n.atomics
 	if u == nil {
-		n.execute(q, a)
+		n.execute(q, a, visible)
 		return true, true
 	}
 	slot := u.slots.free(now)
@@ -106,21 +105,16 @@ func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
 	return false, true
 }
 
-// execute changes the word and gives the transport what it was.
-func (n *NIC) execute(q *qp, a *rc.Atomic) bool {
+// execute changes the word, as the host sees it at visible, and gives the transport
+// what it was.
+func (n *NIC) execute(q *qp, a *rc.Atomic, visible units.Time) bool {
 	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		return false
 	}
 	var orig uint64
 	if b := r.at(a.VA, 8); b != nil {
-		orig = binary.LittleEndian.Uint64(b)
-		switch {
-		case a.Op == ib.FetchAdd:
-			binary.LittleEndian.PutUint64(b, orig+a.Swap)
-		case orig == a.Compare:
-			binary.LittleEndian.PutUint64(b, a.Swap)
-		}
+		orig = n.change(visible, r.key, b, a)
 	}
 	q.rc.AtomicDone(a.Slot, orig)
 	return true
@@ -135,7 +129,7 @@ func (n *NIC) atomicEnds(now units.Time, i uint32) {
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
-	if !n.execute(q, &p.Atomic) { // the key went meanwhile
+	if !n.execute(q, &p.Atomic, n.pcie.left(now)) { // the key went meanwhile
 		n.eff = rc.Effects{}
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
 		n.effects(now, q, nil, 0)

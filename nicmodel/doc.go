@@ -40,9 +40,9 @@
 //
 // Regions hold real bytes, or are phantoms: extents with bounds and keys, but no
 // content, so that a workload of terabytes needs no memory. Addresses are the
-// model's own. A payload is copied as its packet is built, and placed as it
-// leaves the transport, which is the DMA write's latency before a real
-// processor would see it; the completion that announces it is on time.
+// model's own. A payload is copied as its packet is built. Received, it is in memory
+// when the host can see its DMA write, and no completion is seen before its data; the
+// NIC's own reads and atomics see it at once. DeregMR leaves nothing under way.
 //
 // # Limits
 //

@@ -80,13 +80,6 @@ func (s *Frames) payload(n int) (uint32, []byte) {
 	return i, s.buffers[i-1][:n]
 }
 
-func (s *Frames) content(f *frame) []byte {
-	if f.buffer == 0 {
-		return nil
-	}
-	return s.buffers[f.buffer-1][:f.desc.Payload]
-}
-
 const (
 	// frameOverhead is what RoCEv2 over IPv4 adds to the transport headers and
 	// the payload: Ethernet 14, IPv4 20, UDP 8, ICRC 4, FCS 4.

@@ -24,6 +24,7 @@ const (
 	evAtomic            // an atomic operation has ended; arg: which
 	evUnit              // a queue pair's request has left its processing unit; arg: QP number
 	evCompletion        // a completion has become visible; arg: CQ number, solicited
+	evLand              // data are due in host memory
 )
 
 // NIC is one network adapter at a host's port. It belongs to the goroutine of its
@@ -54,6 +55,7 @@ type NIC struct {
 	onEvent func(now units.Time)
 	pds     uint32
 
+	landings   landings
 	wqeCounts  WQECache
 	stampSends bool
 
@@ -127,7 +129,7 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 		pcie: link, limiter: limiter,
 		limiterAt: units.Never, schedAt: units.Never, wireAt: units.Never, txFull: units.Never, unitsFrom: units.Never,
 		txUnits: newUnits("tx_units", cfg.TxUnits, cfg.CoreClock), rxUnits: newUnits("rx_units", cfg.RxUnits, cfg.CoreClock),
-		atomics: newAtomics(cfg.Atomics, cfg.CoreClock),
+		atomics: newAtomics(cfg.Atomics, cfg.CoreClock), landings: landings{wakeAt: units.Never},
 	}
 	for _, s := range []struct {
 		stage *Stage
@@ -198,8 +200,12 @@ func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags)
 	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
 }
 
-// DeregMR makes a region's key invalid and reports whether there was one.
-func (n *NIC) DeregMR(key uint32) bool { return n.mem.deregister(key) }
+// DeregMR makes a region's key invalid and reports whether there was one. What was on
+// its way there is in memory when it returns.
+func (n *NIC) DeregMR(key uint32) bool {
+	n.settle(key)
+	return n.mem.deregister(key)
+}
 
 // TakeEvent returns the oldest asynchronous event that was not yet taken.
 func (n *NIC) TakeEvent() (AsyncEvent, bool) {
@@ -295,7 +301,10 @@ func (n *NIC) Handle(ev des.Event) {
 			n.file(now, q)
 			n.schedule(now)
 		}
+	case evLand:
+		n.landed(now)
 	case evCompletion:
+		n.land(now)
 		if h := n.cqs[ev.Arg>>1].handler; h != nil {
 			h(now, ev.Arg&1 != 0)
 		}

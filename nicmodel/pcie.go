@@ -323,6 +323,13 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 	return sent, p.visible
 }
 
+// left returns when the host sees a write that was given its room before and has left
+// the NIC at t only.
+func (p *PCIe) left(t units.Time) units.Time {
+	p.visible = max(p.visible, t+p.cfg.WriteLatency+p.cfg.SocketLatency)
+	return p.visible
+}
+
 // MMIO is a store of n bytes by a processor into the NIC's registers, in TLPs of
 // at most one cache line. It returns when the last is there.
 func (p *PCIe) MMIO(t units.Time, n int, why Purpose) units.Time {

@@ -67,6 +67,7 @@ func (n *NIC) OnCompletion(num uint32, f func(now units.Time, solicited bool)) {
 
 // PollCQ moves visible completions to out and returns how many.
 func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
+	n.land(now) // no completion is seen before its data
 	c := n.cqs[num]
 	i := 0
 	for i < len(out) && c.n > 0 && c.ring[c.head].Visible <= now {

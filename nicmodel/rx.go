@@ -177,52 +177,51 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 	n.schedule(now)
 }
 
-// place moves a received payload to where it belongs. It returns false after
+// place writes a received payload to where it belongs. It returns false after
 // telling the transport if that memory may not be written.
 func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
-	n.pcie.Write(now, n.target(q, p), int(p.Length), ForPayload)
+	_, visible := n.pcie.Write(now, n.target(q, p), int(p.Length), ForPayload)
 	if p.Kind != rc.PlaceAtomic {
 		q.delivered.Payload += units.Bytes(p.Length)
 		q.delivered.Frames += n.frameSize
 		q.delivered.Packets++
 	}
-	from := n.frames.content(f)
-	put := func(r *region, addr, length uint64, at int) {
-		b := r.at(addr, length)
-		if b == nil {
-			return
+	if p.Kind == rc.PlaceAtomic {
+		if f.buffer == 0 {
+			f.buffer, _ = n.frames.payload(8)
 		}
-		if from == nil {
-			clear(b) // a phantom's content reads as zero
-			return
-		}
-		copy(b, from[at:])
+		binary.LittleEndian.PutUint64(n.frames.buffers[f.buffer-1], f.desc.Header.Orig)
 	}
+	under := false
+	put := func(r *region, addr, length uint64, at int) {
+		if b := r.at(addr, length); len(b) > 0 {
+			n.put(visible, r.key, b, f.buffer, at)
+			under = true
+		}
+	}
+	ok := true
 	switch p.Kind {
 	case rc.PlaceMemory:
 		r := n.mem.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
-		if r == nil {
+		if ok = r != nil; ok {
+			put(r, p.VA, uint64(p.Length), 0)
+		} else {
 			q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
-			return false
 		}
-		put(r, p.VA, uint64(p.Length), 0)
 	case rc.PlaceRecv:
-		if !n.walk(q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put) {
+		if ok = n.walk(q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
 			q.rc.FailRecv(now, ib.WCLocProtErr, &n.eff)
-			return false
 		}
 	case rc.PlaceRead, rc.PlaceAtomic:
-		if p.Kind == rc.PlaceAtomic {
-			var orig [8]byte
-			binary.LittleEndian.PutUint64(orig[:], f.desc.Header.Orig)
-			from = orig[:]
-		}
-		if !n.walk(q, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put) {
+		if ok = n.walk(q, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
 			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, &n.eff)
-			return false
 		}
 	}
-	return true
+	if under {
+		n.landings.own()
+		f.buffer = 0
+	}
+	return ok
 }
 
 // target returns the address that a payload goes to first.

@@ -270,7 +270,7 @@ func (n *NIC) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 		if b := r.at(d.VA, uint64(d.Payload)); b != nil {
 			var to []byte
 			f.buffer, to = n.frames.payload(d.Payload)
-			copy(to, b)
+			n.fetch(to, b)
 		}
 		return false, true
 	}
@@ -290,7 +290,7 @@ func (n *NIC) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 			f.buffer, _ = n.frames.payload(d.Payload)
 			clear(n.frames.buffers[f.buffer-1][:d.Payload])
 		}
-		copy(n.frames.buffers[f.buffer-1][at:d.Payload], b)
+		n.fetch(n.frames.buffers[f.buffer-1][at:d.Payload], b)
 	})
 }
 
