@@ -46,6 +46,20 @@ type atomics struct {
 	pending []pendingAtomic
 	idle    []uint32
 	waits   AtomicWaits
+	busy    units.Time // of all places together
+	served  uint64
+	told    func(begin, end units.Time, why Stall)
+}
+
+func (u *atomics) tell(f func(begin, end units.Time, why Stall)) { u.told = f }
+
+// Account reports where the picoseconds of all places of the unit went.
+func (u *atomics) Account(now units.Time) Account {
+	elapsed := int64(0)
+	for _, until := range u.slots {
+		elapsed += int64(max(now, until))
+	}
+	return Account{Stage: "atomics", Clock: Clock(second), Served: u.served, Elapsed: elapsed, Busy: int64(u.busy), Idle: elapsed - int64(u.busy)}
 }
 
 // pendingAtomic is an operation between its request and its answer.
@@ -89,6 +103,11 @@ func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
 	took := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
 	// One that waits for its lock keeps nobody else out of the unit.
 	u.slots.hold(slot + took)
+	u.busy += took
+	u.served++
+	if u.told != nil {
+		u.told(slot, slot+took, StallNone)
+	}
 	end := max(slot, *lock) + took
 	u.waits.Unit += slot - now
 	u.waits.Lock += end - took - slot

@@ -8,6 +8,8 @@ type gauge struct {
 	in      uint64
 	since   units.Time // of the last change
 	area    int64      // picoseconds in the queue, summed over all that were
+
+	told func(now units.Time, n int) // see NIC.OnLevel; nil if nobody asked
 }
 
 // add says that so many came, or went if it is negative. Times may not go back.
@@ -18,6 +20,9 @@ func (g *gauge) add(now units.Time, change int) {
 	if change > 0 {
 		g.in += uint64(change)
 		g.most = max(g.most, g.n)
+	}
+	if g.told != nil && change != 0 {
+		g.told(now, g.n)
 	}
 }
 
@@ -36,6 +41,17 @@ func (g *gauge) use(name string, now units.Time) QueueUse {
 	return QueueUse{Queue: name, Now: g.n, Most: g.most, Came: g.in, Area: g.area + int64(g.n)*int64(now-g.since)}
 }
 
+// namedGauge is a queue of the NIC.
+type namedGauge struct {
+	name string
+	*gauge
+}
+
+// gauges are all queues of the NIC, in the order in which work passes them.
+func (n *NIC) gauges() []namedGauge {
+	return []namedGauge{{"wqe", &n.inWQE}, {"requests", &n.inTransport}, {"transmit", &n.inTransmit}, {"receive", &n.inReceive}, {"completions", &n.inCQs}}
+}
+
 // Queues reports what the NIC's queues held until now, in the order in which work
 // passes them:
 //
@@ -45,7 +61,22 @@ func (g *gauge) use(name string, now units.Time) QueueUse {
 //   - receive: packets that have arrived and that the transport has not handled;
 //   - completions: those that the transport has given and that the host has not polled.
 func (n *NIC) Queues(now units.Time) []QueueUse {
-	return []QueueUse{n.inWQE.use("wqe", now), n.inTransport.use("requests", now), n.inTransmit.use("transmit", now), n.inReceive.use("receive", now), n.inCQs.use("completions", now)}
+	var all []QueueUse
+	for _, g := range n.gauges() {
+		all = append(all, g.use(g.name, now))
+	}
+	return all
+}
+
+// OnLevel calls f with what a queue holds whenever that changes; queue is its place in
+// what Queues returns. nil ends that.
+func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
+	for i, g := range n.gauges() {
+		g.told = nil
+		if f != nil {
+			g.told = func(now units.Time, level int) { f(i, now, level) }
+		}
+	}
 }
 
 // Since returns what became of a queue after an earlier look at it; Most is of the

@@ -234,26 +234,6 @@ func (n *NIC) Units() (tx, rx *Units) { return n.txUnits, n.rxUnits }
 // PCIe returns the link to the host, for what it has counted.
 func (n *NIC) PCIe() *PCIe { return n.pcie }
 
-// Accounts reports where each stage's cycles went until now, and the picoseconds of
-// the two directions of PCIe.
-func (n *NIC) Accounts(now units.Time) []Account {
-	var all []Account
-	for _, s := range []*Stage{&n.doorbell, &n.wqe, &n.scheduler, &n.packetiser, &n.mac, &n.parse, &n.transport, &n.cqe} {
-		if s == &n.scheduler {
-			since, why := n.schedulerWaits()
-			all = append(all, s.waiting(now, since, why))
-			continue
-		}
-		all = append(all, s.Account(now))
-	}
-	for _, u := range []*Units{n.txUnits, n.rxUnits} {
-		if u != nil {
-			all = append(all, u.Account(now))
-		}
-	}
-	return append(all, n.pcie.account(Upstream, "pcie_up", now), n.pcie.account(Downstream, "pcie_down", now))
-}
-
 // PCIeBytes reports the bytes that crossed the link to the host and from it, by
 // purpose.
 func (n *NIC) PCIeBytes() (toHost, fromHost map[string]units.Bytes) {

@@ -161,9 +161,7 @@ type PCIeStalls struct {
 // It is not safe for concurrent use and does not allocate.
 type PCIe struct {
 	cfg     PCIeConfig
-	until   [numDirections]units.Time // when each is free next
-	busy    [numDirections]units.Time
-	traffic [numDirections][numTLPTypes][numPurposes]TLPs
+	sides   [numDirections]pcieSide
 	tags    inflight
 	credits inflight
 	mmu     *iommu
@@ -174,12 +172,23 @@ type PCIe struct {
 	visible               units.Time // of the newest write: they are seen in order
 }
 
+// pcieSide is a direction of the link.
+type pcieSide struct {
+	name    string
+	until   units.Time // when it is free next
+	busy    units.Time
+	traffic [numTLPTypes][numPurposes]TLPs
+	told    func(begin, end units.Time, why Stall)
+}
+
+func (s *pcieSide) tell(f func(begin, end units.Time, why Stall)) { s.told = f }
+
 // NewPCIe returns an idle link.
 func NewPCIe(c PCIeConfig) (*PCIe, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &PCIe{cfg: c, tags: make(inflight, c.Tags), credits: make(inflight, c.PostedCredits), mmu: newIOMMU(c.IOMMU)}, nil
+	return &PCIe{cfg: c, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: make(inflight, c.Tags), credits: make(inflight, c.PostedCredits), mmu: newIOMMU(c.IOMMU)}, nil
 }
 
 // occupy takes room for so many TLPs with n bytes of payload in all.
@@ -189,13 +198,17 @@ func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int
 		header = p.cfg.Headers.completion()
 	}
 	size := units.Bytes(n + packets*header)
-	c := &p.traffic[d][kind][why]
+	s := &p.sides[d]
+	c := &s.traffic[kind][why]
 	c.Packets += uint64(packets)
 	c.Bytes += size
 	took := p.cfg.Rate.Serialize(size)
-	p.busy[d] += took
-	p.until[d] = max(p.until[d], from) + took
-	return p.until[d]
+	s.busy += took
+	s.until = max(s.until, from) + took
+	if s.told != nil {
+		s.told(s.until-took, s.until, StallNone)
+	}
+	return s.until
 }
 
 // pieces returns how many pieces of at most limit bytes carry n bytes.
@@ -341,10 +354,12 @@ func (p *PCIe) MMIO(t units.Time, n int, why Purpose) units.Time {
 const cacheLine = 64
 
 // Free returns when a direction has carried what was handed to it.
-func (p *PCIe) Free(d Direction) units.Time { return p.until[d] }
+func (p *PCIe) Free(d Direction) units.Time { return p.sides[d].until }
 
 // Traffic returns what crossed the link in a direction, by type and purpose.
-func (p *PCIe) Traffic(d Direction, kind TLPType, why Purpose) TLPs { return p.traffic[d][kind][why] }
+func (p *PCIe) Traffic(d Direction, kind TLPType, why Purpose) TLPs {
+	return p.sides[d].traffic[kind][why]
+}
 
 // Stalls returns what transfers have waited.
 func (p *PCIe) Stalls() PCIeStalls { return p.stalls }
@@ -357,13 +372,13 @@ func (p *PCIe) Translations() (hits, misses uint64) {
 	return p.mmu.hits, p.mmu.misses
 }
 
-// account is where a direction's picoseconds went.
-func (p *PCIe) account(d Direction, name string, now units.Time) Account {
-	elapsed := max(now, p.until[d])
-	a := Account{Stage: name, Clock: Clock(second), Elapsed: int64(elapsed), Busy: int64(p.busy[d]), Idle: int64(elapsed - p.busy[d])}
+// Account is where a direction's picoseconds went.
+func (s *pcieSide) Account(now units.Time) Account {
+	elapsed := max(now, s.until)
+	a := Account{Stage: s.name, Clock: Clock(second), Elapsed: int64(elapsed), Busy: int64(s.busy), Idle: int64(elapsed - s.busy)}
 	for kind := range numTLPTypes {
 		for why := range numPurposes {
-			a.Served += p.traffic[d][kind][why].Packets
+			a.Served += s.traffic[kind][why].Packets
 		}
 	}
 	return a
@@ -372,7 +387,7 @@ func (p *PCIe) account(d Direction, name string, now units.Time) Account {
 // bytes sums over the types.
 func (p *PCIe) bytes(d Direction, why Purpose) (n units.Bytes) {
 	for kind := range numTLPTypes {
-		n += p.traffic[d][kind][why].Bytes
+		n += p.sides[d].traffic[kind][why].Bytes
 	}
 	return n
 }

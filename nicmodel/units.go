@@ -54,9 +54,11 @@ type Units struct {
 	taken  inflight // until when each is
 	busy   int64
 	served uint64
-	last   units.Time // when the last of them is free
 	waits  UnitWaits
+	told   func(begin, end units.Time, why Stall)
 }
+
+func (u *Units) tell(f func(begin, end units.Time, why Stall)) { u.told = f }
 
 // UnitWaits is how long packets waited before the units, summed over them.
 type UnitWaits struct {
@@ -82,7 +84,9 @@ func (u *Units) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time 
 	u.taken.hold(end)
 	u.busy += cycles
 	u.served++
-	u.last = max(u.last, end)
+	if u.told != nil {
+		u.told(u.clock.Begin(u.clock.CycleAfter(begin)), end, StallNone)
+	}
 	u.waits.Units += begin - t
 	if q := u.clock.Begin(u.clock.CycleAfter(max(*queue, t)) + cycles); q > end {
 		u.waits.Queue += q - end
@@ -100,6 +104,9 @@ func (u *Units) Waits() UnitWaits { return u.waits }
 
 // Account reports where the cycles of all units until now went.
 func (u *Units) Account(now units.Time) Account {
-	elapsed := u.clock.CycleAfter(max(now, u.last)) * int64(u.cfg.Units)
+	elapsed := int64(0)
+	for _, until := range u.taken {
+		elapsed += u.clock.CycleAfter(max(now, until))
+	}
 	return Account{Stage: u.Name, Clock: u.clock, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
 }

@@ -1,0 +1,345 @@
+package nicmodel
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// pairLoad is what one queue pair does: it keeps window requests of an operation
+// outstanding until a workload stops.
+type pairLoad struct {
+	from, to int
+	op       ib.WROpcode
+	size     uint32
+	inline   bool
+	window   int
+	batch    int // requests a doorbell
+	rate     units.Rate
+	spread   uint64 // atomics: so many words
+}
+
+// randomLoad draws a workload of a NIC: a few queue pairs of all operations.
+func randomLoad(t *rapid.T, hosts int) []pairLoad {
+	var all []pairLoad
+	for range rapid.IntRange(1, 5).Draw(t, "pairs") {
+		p := pairLoad{
+			from: rapid.IntRange(0, hosts-1).Draw(t, "from"),
+			op: rapid.SampledFrom([]ib.WROpcode{
+				ib.WRRDMAWrite, ib.WRRDMAWrite, ib.WRRDMARead, ib.WRSend, ib.WRAtomicFetchAndAdd,
+			}).Draw(t, "op"),
+			size:   rapid.SampledFrom([]uint32{1, 8, 64, 200, 1000, 1024, 4096, 10000, 1 << 16}).Draw(t, "size"),
+			window: rapid.IntRange(1, 32).Draw(t, "window"),
+			spread: rapid.SampledFrom([]uint64{1, 100}).Draw(t, "words"),
+		}
+		p.to = (p.from + rapid.IntRange(1, hosts-1).Draw(t, "to")) % hosts
+		p.batch = rapid.IntRange(1, p.window).Draw(t, "batch")
+		if p.op == ib.WRAtomicFetchAndAdd {
+			p.size = 8
+		} else if p.op != ib.WRRDMARead && p.size <= 64 {
+			p.inline = rapid.Bool().Draw(t, "inline")
+		}
+		if rapid.IntRange(0, 3).Draw(t, "paced") == 0 {
+			p.rate = units.Rate(rapid.IntRange(1, 40).Draw(t, "rate")) * units.Gbps
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// drive runs a queue pair's load until an instant.
+func (b *bed) drive(p pairLoad, until units.Time) {
+	b.t.Helper()
+	send := plainSend
+	send.AckReqEvery = 4
+	var cong [2]Congestion
+	if p.rate > 0 {
+		cong[0] = Congestion{Engine: &pacer{control: cc.Control{Rate: p.rate, Window: 64 << 10}}, BaseRTT: 5 * units.Microsecond}
+	}
+	x, y := b.connect(p.from, p.to, cong, send, 1024)
+	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
+	lr, err := x.nic.RegMR(x.pd, nil, 1<<20, all)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	rr, err := y.nic.RegMR(y.pd, nil, 1<<20, all)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	receive := func() {
+		if err := y.nic.RecvQueue(y.qpn).PostRecv(0, []SGE{{rr.Addr, 1 << 17, rr.Key}}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	out := make([]CQE, 64)
+	if p.op == ib.WRSend {
+		for range 64 {
+			receive()
+		}
+		y.nic.OnCompletion(y.cq, func(now units.Time, _ bool) {
+			for range y.nic.PollCQ(now, y.cq, out) {
+				receive()
+			}
+		})
+	}
+	word := uint64(0)
+	post := func(k int) {
+		for range k {
+			wr := WR{Request: rc.Request{Op: p.op, Signaled: true, Length: p.size, RemoteAddr: rr.Addr + 8*(word%p.spread), RKey: rr.Key}}
+			word++
+			if p.inline {
+				wr.Inline = pattern(int(p.size), 1)
+			} else {
+				wr.SGL = []SGE{{lr.Addr, p.size, lr.Key}}
+			}
+			if err := x.nic.PostSend(x.qpn, &wr); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		x.nic.Ring(b.e.Now(), x.qpn, k)
+	}
+	room := 0
+	done := make([]CQE, 64)
+	x.nic.OnCompletion(x.cq, func(now units.Time, _ bool) {
+		room += x.nic.PollCQ(now, x.cq, done)
+		for room >= p.batch && now < until {
+			post(p.batch)
+			room -= p.batch
+		}
+	})
+	for k := p.window; k > 0; k -= p.batch {
+		post(min(k, p.batch))
+	}
+}
+
+// watched is what OnWork and OnLevel told of a NIC.
+type watched struct {
+	worked  [][numStalls]int64 // by stage and reason, cycles
+	until   []units.Time       // by stage
+	arrived []int64            // by queue: the instants at which something left less those at which it came, summed
+	level   []int
+	most    []int
+}
+
+func watch(t *rapid.T, n *NIC) *watched {
+	accounts, queues := n.Accounts(0), len(n.Queues(0))
+	w := &watched{
+		worked: make([][numStalls]int64, len(accounts)), until: make([]units.Time, len(accounts)),
+		arrived: make([]int64, queues), level: make([]int, queues), most: make([]int, queues),
+	}
+	several := map[string]bool{"tx_units": true, "rx_units": true, "atomics": true}
+	n.OnWork(func(stage int, begin, end units.Time, why Stall) {
+		a := &accounts[stage]
+		if begin >= end {
+			t.Fatalf("%s is said to work from %v to %v", a.Stage, begin, end)
+		}
+		if !several[a.Stage] && begin < w.until[stage] {
+			t.Fatalf("%s begins at %v, before the end of the work ahead, %v", a.Stage, begin, w.until[stage])
+		}
+		w.until[stage] = end
+		w.worked[stage][why] += a.Clock.CycleAfter(end) - a.Clock.CycleAfter(begin)
+	})
+	n.OnLevel(func(queue int, now units.Time, level int) {
+		w.arrived[queue] += int64(now) * int64(w.level[queue]-level)
+		w.level[queue] = level
+		w.most[queue] = max(w.most[queue], level)
+		if level < 0 {
+			t.Fatalf("queue %d holds %d", queue, level)
+		}
+	})
+	return w
+}
+
+// lossyFabric drops what its buffers do not take.
+func lossyFabric(f *fabric.Config) {
+	f.Switch.Buffer = 32 << 10
+	for i := range f.Switch.Classes {
+		f.Switch.Classes[i].PFC.Lossless = false
+	}
+}
+
+// Of any NIC under any load: at any instant busy, stalled and idle cycles of whatever
+// has an account add up to those elapsed, and are what OnWork tells; what the PCIe link
+// carried is its bytes at its rate, and those by purpose and by type are the same; and
+// when all is over, what each queue held over time is what each piece of work waited.
+func TestConservation(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		name := rapid.SampledFrom(Presets()).Draw(r, "preset")
+		var change func(*fabric.Config)
+		if rapid.Bool().Draw(r, "lossy") {
+			change = lossyFabric
+		}
+		const hosts = 3
+		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, preset(t, name), change)
+		var seen []*watched
+		before := make([][]Account, hosts)
+		for _, n := range b.nics {
+			seen = append(seen, watch(r, n))
+		}
+		const stop = 60 * units.Microsecond
+		for _, p := range randomLoad(r, hosts) {
+			b.drive(p, stop)
+		}
+		for b.e.Now() < stop {
+			b.e.RunUntil(b.e.Now() + units.Time(rapid.IntRange(1, 30_000_000).Draw(r, "look")))
+			for h, n := range b.nics {
+				before[h] = checkAccounts(r, n, before[h], seen[h], false)
+			}
+		}
+		b.e.RunUntil(2 * units.Second)
+		for h, n := range b.nics {
+			checkAccounts(r, n, before[h], seen[h], true)
+			checkPCIe(r, n)
+			for i, u := range n.Queues(b.e.Now()) {
+				w := seen[h]
+				if u.Now != 0 || w.level[i] != 0 {
+					r.Fatalf("%s: %d left when all is over, %d told", u.Queue, u.Now, w.level[i])
+				}
+				if u.Area != w.arrived[i] || u.Most != w.most[i] {
+					r.Fatalf("%s: %d ps held, and %d waited; at most %d, told %d", u.Queue, u.Area, w.arrived[i], u.Most, w.most[i])
+				}
+			}
+		}
+	})
+}
+
+// checkAccounts checks the accounts at the engine's Now against those of an earlier
+// look and what was told; all says that nothing is under way any more.
+func checkAccounts(t *rapid.T, n *NIC, before []Account, w *watched, all bool) []Account {
+	now := n.engine.Now()
+	accounts := n.Accounts(now)
+	open := make([][numStalls]int64, len(accounts))
+	n.OpenStalls(now, func(stage int, begin, end units.Time, why Stall) {
+		c := accounts[stage].Clock
+		open[stage][why] += c.CycleAfter(end) - c.CycleAfter(begin)
+	})
+	for i, a := range accounts {
+		sum := a.Busy + a.Idle + sumOf(a.Stalled[:])
+		if sum != a.Elapsed || a.Idle < 0 || a.Busy < 0 || a.Elapsed < a.Clock.CycleAfter(now) {
+			t.Fatalf("%v: host %d: %+v: the parts add up to %d", now, n.host, a, sum)
+		}
+		for why, cycles := range a.Stalled[StallNone+1:] {
+			why++
+			if cycles < 0 || cycles != w.worked[i][why]+open[i][why] {
+				t.Fatalf("%v: %s stalled for %d cycles by %v, told of %d and %d", now, a.Stage, cycles, Stall(why), w.worked[i][why], open[i][why])
+			}
+		}
+		if a.Busy != w.worked[i][StallNone] {
+			t.Fatalf("%v: %s was busy for %d cycles, told of %d", now, a.Stage, a.Busy, w.worked[i][StallNone])
+		}
+		if before != nil {
+			if s := a.Since(before[i]); s.Idle < 0 || s.Busy < 0 || s.Busy+s.Idle+sumOf(s.Stalled[:]) != s.Elapsed {
+				t.Fatalf("%v: since the last look %+v", now, s)
+			}
+		}
+		if all && a.Stage == "mac" && sumOf(open[i][:]) > 0 {
+			t.Fatalf("%s still waits when all is over", a.Stage)
+		}
+	}
+	return accounts
+}
+
+// checkPCIe checks that every byte on the link has a purpose and a type, and that the
+// link was busy for as long as they take.
+func checkPCIe(t *rapid.T, n *NIC) {
+	now := n.engine.Now()
+	accounts := n.Accounts(now)
+	byPurpose := [numDirections]units.Bytes{}
+	for i, m := range func() []map[string]units.Bytes { up, down := n.PCIeBytes(); return []map[string]units.Bytes{up, down} }() {
+		for _, x := range m {
+			byPurpose[i] += x
+		}
+	}
+	for d := range numDirections {
+		var all TLPs
+		for kind := range numTLPTypes {
+			for why := range numPurposes {
+				x := n.PCIe().Traffic(d, kind, why)
+				if x.Packets == 0 && x.Bytes != 0 {
+					t.Fatalf("%v for %v: %+v", kind, why, x)
+				}
+				all.Packets += x.Packets
+				all.Bytes += x.Bytes
+			}
+		}
+		a := accounts[len(accounts)-2+int(d)]
+		took := int64(n.cfg.PCIe.Rate.Serialize(all.Bytes))
+		// Each transfer's time is rounded to a picosecond.
+		if all.Bytes != byPurpose[d] || all.Packets != a.Served || a.Busy < took-int64(a.Served) || a.Busy > took+int64(a.Served) {
+			t.Fatalf("%s: %d bytes by type, %d by purpose, in %d packets of %d; busy for %d ps, and they take %d", a.Stage, all.Bytes, byPurpose[d], all.Packets, a.Served, a.Busy, took)
+		}
+	}
+}
+
+// Little's law by the pieces of work themselves: the time from a request's or packet's
+// coming to a queue to its leaving, by its name, summed over all of them, is what the
+// queue held over time, to the picosecond where it is empty at both ends.
+func TestLittlesLawByName(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		const hosts = 2
+		b := newBed(t, hosts, 100*units.Gbps, preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset")), nil)
+		waited := [hosts]map[string]int64{}
+		type piece struct {
+			queue      string
+			qpn, which uint32
+			response   bool
+		}
+		for h, n := range b.nics {
+			waited[h] = map[string]int64{}
+			came := map[piece]units.Time{}
+			leaves := func(p piece, now units.Time) {
+				if at, ok := came[p]; ok {
+					waited[h][p.queue] += int64(now - at)
+					delete(came, p)
+				}
+			}
+			n.OnSpan(func(s *Span) {
+				now := b.e.Now()
+				packet := piece{"transmit", s.QPN, uint32(s.PSN), s.Response}
+				switch s.Place {
+				case AtStore, AtWQE:
+					for k := range s.Count {
+						slot := (s.Slot + k) & (s.Ring - 1)
+						if s.Place == AtStore {
+							came[piece{"wqe", s.QPN, slot, false}] = s.Begin
+							continue
+						}
+						leaves(piece{"wqe", s.QPN, slot, false}, s.End)
+						came[piece{"requests", s.QPN, slot, false}] = s.End
+					}
+				case AtPacketiser:
+					came[packet] = now
+				case AtWire:
+					leaves(packet, s.Begin)
+				case AtReceive:
+					waited[h]["receive"] += int64(s.End - s.Begin)
+				case AtCQE:
+					if !s.Response {
+						leaves(piece{"requests", s.QPN, s.Slot, false}, now)
+					}
+				case AtCQEWrite: // told as the completion is made; its owner polls at once
+					waited[h]["completions"] += int64(s.End - now)
+				}
+			})
+		}
+		const stop = 60 * units.Microsecond
+		for _, p := range randomLoad(r, hosts) {
+			b.drive(p, stop)
+		}
+		b.e.RunUntil(2 * units.Second)
+		for h, n := range b.nics {
+			for _, u := range n.Queues(b.e.Now()) {
+				got, ok := waited[h][u.Queue]
+				if !ok && u.Came > 0 || u.Now != 0 || got != u.Area {
+					r.Fatalf("host %d, %s: %d ps of %d that came, %d are left; %d ps of each together", h, u.Queue, u.Area, u.Came, u.Now, got)
+				}
+			}
+		}
+	})
+}

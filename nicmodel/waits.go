@@ -1,0 +1,54 @@
+package nicmodel
+
+import "github.com/sluice-rdma/sluice/units"
+
+// Wait is what pieces of work have waited for that no stage waited with: others went
+// meanwhile.
+type Wait struct {
+	Where, For string
+	Total      units.Time // summed over all that waited
+}
+
+// Waits reports such waits until now, in the order in which work comes to them, of
+// the parts that the NIC has.
+func (n *NIC) Waits() []Wait {
+	var all []Wait
+	if u := n.txUnits; u != nil {
+		all = append(all, Wait{u.Name, "a unit", u.waits.Units}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue})
+	}
+	if u := n.rxUnits; u != nil {
+		all = append(all, Wait{u.Name, "a unit", u.waits.Units}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue})
+	}
+	if n.atomics != nil {
+		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock})
+	}
+	p := n.pcie
+	if len(p.tags) > 0 {
+		all = append(all, Wait{"pcie", "a tag", p.stalls.Tags})
+	}
+	if len(p.credits) > 0 {
+		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits})
+	}
+	if p.mmu != nil {
+		all = append(all, Wait{"pcie", "translation", p.stalls.Translation})
+	}
+	return all
+}
+
+// CacheUse is what a cache of the NIC was asked for.
+type CacheUse struct {
+	Cache        string
+	Hits, Misses uint64
+}
+
+// Caches reports the use until now of the caches that the NIC has.
+func (n *NIC) Caches() []CacheUse {
+	var all []CacheUse
+	if n.wqes != nil {
+		all = append(all, CacheUse{"wqe", n.wqeCounts.Hits, n.wqeCounts.Misses})
+	}
+	if m := n.pcie.mmu; m != nil {
+		all = append(all, CacheUse{"iotlb", m.hits, m.misses})
+	}
+	return all
+}
