@@ -53,6 +53,7 @@ type Config struct {
 	// behind the transport stage.
 	TxUnits, RxUnits UnitsConfig
 	Atomics          AtomicsConfig
+	Compression      CompressionConfig // of completions
 	// Framing is that of the port: RoCEv2 over Ethernet, or InfiniBand. The
 	// network's links have theirs.
 	Framing fabric.Framing
@@ -82,7 +83,7 @@ func (c *Config) validate() error {
 	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
 		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
 	}
-	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate()} {
+	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Compression.validate()} {
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ const (
 	evUnit              // a queue pair's request has left its processing unit; arg: QP number
 	evCompletion        // a completion has become visible; arg: CQ number, solicited
 	evLand              // data are due in host memory
+	evSession           // a queue's compression session ends; arg: CQ number
 )
 
 // NIC is one network adapter at a host's port. It belongs to the goroutine of its
@@ -283,6 +284,8 @@ func (n *NIC) Handle(ev des.Event) {
 		}
 	case evLand:
 		n.landed(now)
+	case evSession:
+		n.sessionEnds(now, uint32(ev.Arg))
 	case evCompletion:
 		n.land(now)
 		if h := n.cqs[ev.Arg>>1].handler; h != nil {

@@ -232,8 +232,8 @@ func (n *NIC) DestroyQP(num uint32) {
 // reset takes a queue pair back to RESET. Its completions that nobody has polled
 // are gone.
 func (n *NIC) reset(q *qp) {
-	n.drop(n.cqs[q.cfg.SendCQ], q.num)
-	n.drop(n.cqs[q.cfg.RecvCQ], q.num)
+	n.drop(q.cfg.SendCQ, q.num)
+	n.drop(q.cfg.RecvCQ, q.num)
 	if q.hasFlow {
 		n.limiter.RemoveFlow(q.flow)
 		n.flows[q.flow] = nil

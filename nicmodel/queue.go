@@ -21,6 +21,8 @@ type CQE struct {
 	Solicited bool
 	Timestamp uint64     // the counter when the NIC had finished the operation
 	Visible   units.Time // when the host can see it
+
+	made units.Time // when the stage was done with it, in a session
 }
 
 // cq is a completion queue in host memory: a ring that the NIC fills and the
@@ -34,6 +36,8 @@ type cq struct {
 	handler func(now units.Time, solicited bool)
 	overrun bool
 	users   int
+	stamped bool
+	session session
 }
 
 // CreateCQ returns the number of a new completion queue of at least so many
@@ -72,6 +76,7 @@ func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
 	i := 0
 	for i < len(out) && c.n > 0 && c.ring[c.head].Visible <= now {
 		out[i] = c.ring[c.head]
+		out[i].made = 0
 		i++
 		if c.head++; c.head == len(c.ring) {
 			c.head = 0
@@ -85,7 +90,11 @@ func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
 }
 
 // drop takes the completions of a queue pair out of a queue.
-func (n *NIC) drop(c *cq, qpn uint32) {
+func (n *NIC) drop(num, qpn uint32) {
+	c := n.cqs[num]
+	if c.session.n > 0 && c.newest(1).QPN == qpn {
+		n.release(n.engine.Now(), num, c)
+	}
 	kept := 0
 	for i := range c.n {
 		e := &c.ring[(c.head+i)%len(c.ring)]
@@ -101,20 +110,17 @@ func (n *NIC) drop(c *cq, qpn uint32) {
 // Overrun reports whether a completion was lost because the queue was full.
 func (n *NIC) Overrun(num uint32) bool { return n.cqs[num].overrun }
 
-// complete writes a completion to host memory, once what it says is at hand, at
-// ready.
+// complete gives the host a completion, once what it says is at hand, at ready.
 func (n *NIC) complete(now, ready units.Time, num uint32, e CQE) {
 	c := n.cqs[num]
 	done := n.cqe.Serve(now, now, StallNone, n.cfg.CQECycles)
-	_, visible := n.pcie.Write(done, c.addr+uint64(c.written%uint32(len(c.ring)))*uint64(n.cfg.CQEBytes), n.cfg.CQEBytes, ForCQE)
-	c.written++
 	e.Timestamp = n.cfg.Counter.Read(now)
-	// Others go meanwhile to other queues; in one queue they are seen in order.
-	visible = max(visible+ready-now, c.visible)
-	c.visible = visible
-	e.Visible = visible
 	if n.onSpan != nil {
-		n.completionSpans(&e, done, visible)
+		n.completionSpan(&e, AtCQE, n.cqe.began(n.cfg.CQECycles), done)
+	}
+	compress := n.cfg.Compression.MaxNum > 0 && !c.stamped
+	if compress {
+		n.breaks(done, num, c, &e)
 	}
 	if c.n == len(c.ring) {
 		if !c.overrun {
@@ -130,11 +136,48 @@ func (n *NIC) complete(now, ready units.Time, num uint32, e CQE) {
 	c.ring[at] = e
 	c.n++
 	n.inCQs.add(now, 1)
-	if c.handler != nil {
-		arg := uint64(num) << 1
-		if e.Solicited || e.Status != ib.WCSuccess {
-			arg |= 1
-		}
-		n.engine.Schedule(visible, &n.src, n.id, evCompletion, arg)
+	if compress {
+		n.keep(done, ready, num, c)
+		return
 	}
+	visible := n.writeCQE(done, c, 0)
+	c.written++
+	// Others go meanwhile to other queues; in one queue they are seen in order.
+	visible = max(visible+ready-now, c.visible)
+	c.visible = visible
+	c.ring[at].Visible = visible
+	if n.onSpan != nil {
+		n.completionSpan(&e, AtCQEWrite, done, visible)
+	}
+	n.announce(num, c, visible, &e)
+}
+
+// writeCQE writes an element of the queue, so many behind those that have been
+// written, and returns when the host can see it.
+func (n *NIC) writeCQE(at units.Time, c *cq, ahead uint32) (visible units.Time) {
+	place := (c.written + ahead) % uint32(len(c.ring))
+	_, visible = n.pcie.Write(at, c.addr+uint64(place)*uint64(n.cfg.CQEBytes), n.cfg.CQEBytes, ForCQE)
+	return visible
+}
+
+// announce calls whoever wants to know of a queue's completions when one has become
+// visible, and those before it.
+func (n *NIC) announce(num uint32, c *cq, visible units.Time, e *CQE) {
+	if c.handler == nil {
+		return
+	}
+	arg := uint64(num) << 1
+	if e.Solicited || e.Status != ib.WCSuccess {
+		arg |= 1
+	}
+	n.engine.Schedule(visible, &n.src, n.id, evCompletion, arg)
+}
+
+// newest returns the completion of a queue that is the i-th from its end, from 1.
+func (c *cq) newest(i int) *CQE {
+	at := c.head + c.n - i
+	if at >= len(c.ring) {
+		at -= len(c.ring)
+	}
+	return &c.ring[at]
 }

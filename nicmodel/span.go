@@ -21,7 +21,7 @@ const (
 	AtWire                    // stage mac: a packet's bits go on the wire
 	AtReceive                 // parse, transport and the receive pipeline, for a packet
 	AtCQE                     // stage cqe
-	AtCQEWrite                // the completion crosses PCIe, until the host sees it
+	AtCQEWrite                // the completion crosses PCIe, until the host sees it; before that it may be kept (CompressionConfig)
 	numPlaces
 )
 
@@ -103,11 +103,8 @@ func isResponse(op ib.Opcode) bool {
 	return false
 }
 
-// completionSpans reports the spans of a completion that the stage has just served.
-func (n *NIC) completionSpans(e *CQE, done, visible units.Time) {
-	for _, s := range [...]Span{{Place: AtCQE, Begin: n.cqe.began(n.cfg.CQECycles), End: done}, {Place: AtCQEWrite, Begin: done, End: visible}} {
-		s.Host, s.QPN, s.Slot, s.Count, s.Response = n.host, e.QPN, e.Slot, 1, e.Opcode&ib.WCRecv != 0
-		n.span = s
-		n.onSpan(&n.span)
-	}
+// completionSpan reports a span of a completion.
+func (n *NIC) completionSpan(e *CQE, at Place, begin, end units.Time) {
+	n.span = Span{Place: at, Begin: begin, End: end, Host: n.host, QPN: e.QPN, Slot: e.Slot, Count: 1, Response: e.Opcode&ib.WCRecv != 0}
+	n.onSpan(&n.span)
 }

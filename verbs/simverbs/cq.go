@@ -44,6 +44,9 @@ func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 		return nil, verbs.Errorf("create_cq", d.name, verbs.ErrInvalid, "%v", err)
 	}
 	c.num = num
+	if a.Timestamps {
+		d.nic.StampCQ(num)
+	}
 	if c.channel != nil {
 		c.channel.users++
 	}

@@ -1,0 +1,119 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// CompressionConfig describes the compression of completions, as mlx5 devices have it
+// (mlx5dv_create_cq, MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE; the kernel's mlx5e). Those
+// that follow each other and differ in little are one session: the NIC keeps them until
+// the session ends, and then writes what they share once, in an element called the
+// title, and of each completion a mini element of 8 bytes: which request, how many
+// bytes. An array of 8 of these takes the place of an element.
+//
+// A session ends with a completion that is not like the others, with MaxNum of them,
+// or when Timeout has passed since its first. Like each other are successes of one
+// queue pair, all of its requests or all of receives by the same operation, without
+// immediate data, an invalidated key or a solicited event. A mini element has no room
+// for a timestamp: see NIC.StampCQ.
+type CompressionConfig struct {
+	MaxNum  int        `yaml:"max_num"` // completions of a session, 2 to 1024; 0 for no compression
+	Timeout units.Time `yaml:"timeout"` // up to 1 ms
+}
+
+const miniCQEs = 8 // of an array
+
+func (c *CompressionConfig) validate() error {
+	switch {
+	case c.MaxNum == 0:
+		return nil
+	case c.MaxNum < 2 || c.MaxNum > 1024:
+		return fmt.Errorf("nic: compression.max_num is %d; it must be from 2 to 1024, or 0 for no compression", c.MaxNum)
+	case c.Timeout <= 0 || c.Timeout > units.Millisecond:
+		return fmt.Errorf("nic: compression.timeout is %v; it must be positive and at most 1ms", c.Timeout)
+	}
+	return nil
+}
+
+// session is completions of a queue that the NIC keeps back: the newest of its ring.
+type session struct {
+	n     int
+	until units.Time // when it ends
+	ready units.Time // when what they say is at hand
+}
+
+// StampCQ makes a queue's completions whole, with their timestamps: they are not
+// compressed.
+func (n *NIC) StampCQ(num uint32) { n.cqs[num].stamped = true }
+
+// alike reports whether two completions may be in one session.
+func alike(a, b *CQE) bool {
+	return a.QPN == b.QPN && (a.Opcode == b.Opcode || (a.Opcode|b.Opcode)&ib.WCRecv == 0) && a.small() && b.small()
+}
+
+// small reports whether a mini element has all that a completion says beside its
+// title.
+func (e *CQE) small() bool {
+	return e.Status == ib.WCSuccess && !e.HasImm && !e.HasInv && !e.Solicited
+}
+
+// breaks ends the session that the next completion of a queue, which the stage is done
+// with at a time, is not like.
+func (n *NIC) breaks(at units.Time, num uint32, c *cq, next *CQE) {
+	if c.session.n > 0 && !alike(c.newest(1), next) {
+		n.release(at, num, c)
+	}
+}
+
+// keep takes the newest completion of a queue into its session.
+func (n *NIC) keep(done, ready units.Time, num uint32, c *cq) {
+	e := c.newest(1)
+	e.Visible, e.made = units.Never, done
+	s := &c.session
+	s.n++
+	s.ready = max(s.ready, ready)
+	switch {
+	case s.n == n.cfg.Compression.MaxNum || !e.small():
+		n.release(done, num, c)
+	case s.n == 1:
+		s.until = done + n.cfg.Compression.Timeout
+		n.engine.Schedule(s.until, &n.src, n.id, evSession, uint64(num))
+	}
+}
+
+// sessionEnds is the end of a queue's session by time.
+func (n *NIC) sessionEnds(now units.Time, num uint32) {
+	if c := n.cqs[num]; c.session.n > 0 && c.session.until == now {
+		n.release(now, num, c)
+	}
+}
+
+// release writes the completions of a session. The title goes last, for it makes the
+// others valid.
+func (n *NIC) release(at units.Time, num uint32, c *cq) {
+	s := c.session
+	c.session = session{}
+	var visible units.Time
+	if s.n > 1 {
+		// The first array lies behind the title, and each of the others where the
+		// first of its completions would.
+		for i := 0; i < s.n; i += miniCQEs {
+			n.writeCQE(at, c, uint32(max(i, 1)))
+		}
+	}
+	visible = n.writeCQE(at, c, 0)
+	c.written += uint32(s.n)
+	visible = max(visible+max(s.ready-at, 0), c.visible)
+	c.visible = visible
+	for i := s.n; i > 0; i-- {
+		e := c.newest(i)
+		e.Visible = visible
+		if n.onSpan != nil {
+			n.completionSpan(e, AtCQEWrite, e.made, visible)
+		}
+	}
+	n.announce(num, c, visible, c.newest(1))
+}
