@@ -32,6 +32,22 @@ func (f Framing) String() string {
 	return "infiniband"
 }
 
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *Framing) UnmarshalText(b []byte) error {
+	switch string(b) {
+	case Ethernet.String():
+		*f = Ethernet
+	case InfiniBand.String():
+		*f = InfiniBand
+	default:
+		return fmt.Errorf("%q is none: choose ethernet or infiniband", b)
+	}
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (f Framing) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
 // Link is what a full-duplex link is like, in each direction.
 type Link struct {
 	Rate    units.Rate // above 0

@@ -13,9 +13,14 @@ import (
 // from the read until the write has left. Words whose addresses fall to one lock
 // wait for each other (Kalia et al., ATC 2016, figure 14).
 type AtomicsConfig struct {
-	InFlight int // operations at a time; 0 for no unit, where they take no time
-	Locks    int // words of eight bytes are spread over them by address; a power of two
-	Cycles   int64
+	// InFlight is how many operations there are at a time; 0 is no unit, where they
+	// take no time.
+	InFlight int `yaml:"in_flight"`
+	// Locks is how many there are, a power of two. Words of eight bytes are spread over
+	// them by address.
+	Locks int `yaml:"locks"`
+	// Cycles of the core clock is what the change of a word takes.
+	Cycles int64 `yaml:"cycles"`
 }
 
 func (c *AtomicsConfig) validate() error {

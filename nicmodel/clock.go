@@ -36,10 +36,14 @@ func (f Clock) Begin(cycle int64) units.Time {
 // counts at a nominal rate that is off by so many parts per billion, and wraps.
 // It is a clock of its own, apart from the stages' clocks and from the host's.
 type Counter struct {
-	Hz    uint64     // nominal
-	PPB   int64      // deviation of the true rate from Hz, parts per billion
-	Bits  int        // width, up to 63
-	Phase units.Time // how long before time 0 it read zero
+	// Hz is the nominal rate.
+	Hz uint64 `yaml:"hz"`
+	// PPB is the deviation of the true rate from Hz, parts per billion.
+	PPB int64 `yaml:"ppb"`
+	// Bits is the width, 8 to 63.
+	Bits int `yaml:"bits"`
+	// Phase is how long before time 0 it read zero.
+	Phase units.Time `yaml:"phase"`
 }
 
 // Read returns the counter at t.

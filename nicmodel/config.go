@@ -13,58 +13,78 @@ import (
 // Config describes a NIC. Presets returns ready ones; the fields' zero values
 // are not useful.
 type Config struct {
-	PCIe PCIeConfig
+	// PCIe is the link to the host's memory and the DMA engine.
+	PCIe PCIeConfig `yaml:"pcie"`
 
 	// CoreClock drives every stage but the MAC.
-	CoreClock Clock
-	// Cycles that each stage is occupied for one unit of its work.
-	DoorbellCycles   int64 // a doorbell
-	WQECycles        int64 // a work queue element
-	SchedulerCycles  int64 // a packet chosen
-	PacketiserCycles int64 // a packet built
-	ParseCycles      int64 // a packet received
-	TransportCycles  int64 // a packet through the transport
-	CQECycles        int64 // a completion written
+	CoreClock Clock `yaml:"core_clock"`
+	// DoorbellCycles is how long the doorbell stage is occupied by a doorbell, in
+	// cycles of the core clock, as are the following ones.
+	DoorbellCycles int64 `yaml:"doorbell_cycles"`
+	// WQECycles is what the wqe stage takes for a work queue element.
+	WQECycles int64 `yaml:"wqe_cycles"`
+	// SchedulerCycles is what the scheduler takes for the choice of a packet.
+	SchedulerCycles int64 `yaml:"scheduler_cycles"`
+	// PacketiserCycles is what the packetiser takes for a packet.
+	PacketiserCycles int64 `yaml:"packetiser_cycles"`
+	// ParseCycles is what the parse stage takes for a packet received.
+	ParseCycles int64 `yaml:"parse_cycles"`
+	// TransportCycles is what the transport stage takes for a packet received.
+	TransportCycles int64 `yaml:"transport_cycles"`
+	// CQECycles is what the cqe stage takes for a completion.
+	CQECycles int64 `yaml:"cqe_cycles"`
 
 	// PipelineLatency is what a packet spends in each of the transmit and the
 	// receive pipeline beside the occupancies above: their depth.
-	PipelineLatency units.Time
+	PipelineLatency units.Time `yaml:"pipeline_latency"`
 
 	// TxPackets is how many packets may be between the scheduler and the wire:
 	// enough to cover the DMA's latency at the line rate, and not so many that
 	// they make a queue of their own.
-	TxPackets int
-	CQEBytes  int // what a completion takes in host memory and on PCIe
-	// MaxInline is the most data that travels inside a WQE. A single WQE with
+	TxPackets int `yaml:"tx_packets"`
+	// CQEBytes is what a completion takes in host memory and on PCIe.
+	CQEBytes int `yaml:"cqe_bytes"`
+	// MaxInline is the most data that travels inside a WQE, bytes. A single WQE with
 	// its inline data reaches the NIC with the doorbell (BlueFlame).
-	MaxInline int
+	MaxInline int `yaml:"max_inline"`
 	// BlueFlameBusy lets that be so too while elements of the queue are under way
 	// that came likewise.
-	BlueFlameBusy bool
+	BlueFlameBusy bool `yaml:"blueflame_busy"`
 	// WQEFetch is how many elements one read fetches after a doorbell, 0 for all
 	// that it is for.
-	WQEFetch int
+	WQEFetch int `yaml:"wqe_fetch"`
 	// WQECache is how many elements the NIC holds from when they come to when they
 	// are completed, of all queues; 0 holds all. One that it needs and does not
 	// hold any more is fetched again.
-	WQECache int
+	WQECache int `yaml:"wqe_cache"`
 
-	// TxUnits work on requests that the scheduler has chosen, RxUnits on packets
-	// behind the transport stage.
-	TxUnits, RxUnits UnitsConfig
-	Atomics          AtomicsConfig
-	Compression      CompressionConfig // of completions
+	// TxUnits work on requests that the scheduler has chosen.
+	TxUnits UnitsConfig `yaml:"tx_units"`
+	// RxUnits work on packets behind the transport stage.
+	RxUnits UnitsConfig `yaml:"rx_units"`
+	// Atomics is the unit that performs atomic operations.
+	Atomics AtomicsConfig `yaml:"atomics"`
+	// Compression is that of completions.
+	Compression CompressionConfig `yaml:"compression"`
 	// Framing is that of the port: RoCEv2 over Ethernet, or InfiniBand. The
 	// network's links have theirs.
-	Framing fabric.Framing
+	Framing fabric.Framing `yaml:"framing" eg:"infiniband"`
 
-	Counter Counter // of completion timestamps
+	// Counter is that of completion timestamps.
+	Counter Counter `yaml:"counter"`
 
-	MaxSGE, MaxRdAtomic int
-	MaxQPWR             int
+	// MaxSGE is the most pieces of memory of a request.
+	MaxSGE int `yaml:"max_sge"`
+	// MaxRdAtomic is the most RDMA Reads and atomics that a queue pair may have
+	// outstanding.
+	MaxRdAtomic int `yaml:"max_rd_atomic"`
+	// MaxQPWR is the most requests that a queue holds.
+	MaxQPWR int `yaml:"max_qp_wr"`
 }
 
-func (c *Config) validate() error {
+// Validate returns an error that begins with the yaml name of the field that is out of
+// its range, behind "nic: ".
+func (c *Config) Validate() error {
 	for _, v := range []struct {
 		name string
 		v    int64
@@ -83,7 +103,7 @@ func (c *Config) validate() error {
 	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
 		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
 	}
-	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Compression.validate()} {
+	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Compression.validate(), c.bounds()} {
 		if err != nil {
 			return err
 		}

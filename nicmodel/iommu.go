@@ -10,10 +10,15 @@ import (
 // cache of translations (IO-TLB) before page walkers. Without entries there is no
 // IOMMU.
 type IOMMUConfig struct {
-	Entries  int        // of the IO-TLB, least recently used goes
-	PageSize int        // bytes, a power of two
-	Miss     units.Time // a page walk
-	Walkers  int        // walks at a time; 0 for as many as there are misses
+	// Entries is how many pages the IO-TLB holds, of which the least recently used
+	// goes; 0 is no IOMMU.
+	Entries int `yaml:"entries"`
+	// PageSize is that of the host's pages in bytes, a power of two from 4096.
+	PageSize int `yaml:"page_size"`
+	// Miss is what a page walk takes.
+	Miss units.Time `yaml:"miss"`
+	// Walkers is how many walks there are at a time; 0 is as many as there are misses.
+	Walkers int `yaml:"walkers"`
 }
 
 func (c *IOMMUConfig) validate() error {

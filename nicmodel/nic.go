@@ -111,7 +111,7 @@ type AsyncEvent struct {
 
 // New puts a NIC at a host's port. line is the rate of that port.
 func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line units.Rate, cfg Config) (*NIC, error) {
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if line <= 0 {

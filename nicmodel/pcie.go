@@ -82,38 +82,49 @@ func (h PCIeHeaders) completion() int {
 // DMA engine at the NIC's end. Zero in an optional field takes the limit or the
 // cost away.
 type PCIeConfig struct {
-	Rate    units.Rate // of each direction, for whole TLPs
-	MPS     int        // largest payload of one TLP, bytes
-	MRRS    int        // largest read request, bytes
-	RCB     int        // read completion boundary: completions but the last end at a multiple of it
-	Headers PCIeHeaders
+	// Rate is that of each direction, for whole TLPs. A scenario may give the link
+	// instead, such as gen3x8, for what its lanes carry after line coding.
+	Rate units.Rate `yaml:"rate"`
+	// MPS is the largest payload of one TLP, bytes, up to 4096.
+	MPS int `yaml:"mps"`
+	// MRRS is the largest read request, bytes, up to 4096.
+	MRRS int `yaml:"mrrs"`
+	// RCB is the read completion boundary, bytes: completions but the last end at a
+	// multiple of it.
+	RCB int `yaml:"rcb"`
+	// Headers is whose count of the bytes around a TLP's payload is taken: pcie-bench
+	// (24 for a request, 20 for a completion) or kalia (26 and 22).
+	Headers PCIeHeaders `yaml:"headers" eg:"kalia"`
 	// ReadLatency is from the last bit of a read request at the NIC to the first bit
-	// of its data back at the NIC, on an idle link. WriteLatency is
-	// from the NIC to the data being visible to the host's processors, or from
-	// a processor's store to the NIC.
-	ReadLatency, WriteLatency units.Time
+	// of its data back at the NIC, on an idle link.
+	ReadLatency units.Time `yaml:"read_latency"`
+	// WriteLatency is from the NIC to the data being visible to the host's processors,
+	// or from a processor's store to the NIC.
+	WriteLatency units.Time `yaml:"write_latency"`
 
 	// Tags is how many read requests may be outstanding: the device's tags, or the
-	// root complex's non-posted credits where they are fewer. Optional.
-	Tags int
+	// root complex's non-posted credits where they are fewer. 0 is no limit.
+	Tags int `yaml:"tags"`
 	// PostedCredits is how many writes the root complex takes in before it has
-	// worked off the first, and PostedHold how long it takes for one. Optional. The
-	// NIC takes completions and stores without limit, as the specification asks of
-	// an endpoint for completions.
-	PostedCredits int
-	PostedHold    units.Time
-	// SocketLatency is added to both latencies for memory at another socket.
-	// Optional.
-	SocketLatency units.Time
-	IOMMU         IOMMUConfig // optional
+	// worked off the first; 0 is no limit. The NIC takes completions and stores
+	// without limit, as the specification asks of an endpoint for completions.
+	PostedCredits int `yaml:"posted_credits"`
+	// PostedHold is how long the root complex takes for a write, where PostedCredits
+	// limits them.
+	PostedHold units.Time `yaml:"posted_hold"`
+	// SocketLatency is added to both latencies, for memory at another socket.
+	SocketLatency units.Time `yaml:"socket_latency"`
+	// IOMMU is what translates the NIC's addresses, if anything does.
+	IOMMU IOMMUConfig `yaml:"iommu"`
 
-	// ReadIssue and WriteIssue are what the DMA engine is occupied for by one
-	// transfer, however long. Optional.
-	ReadIssue, WriteIssue units.Time
+	// ReadIssue is what the DMA engine is occupied for by one read, however long.
+	ReadIssue units.Time `yaml:"read_issue"`
+	// WriteIssue is what the DMA engine is occupied for by one write, however long.
+	WriteIssue units.Time `yaml:"write_issue"`
 	// StagingRate is that of the copy inside the device from where completions
 	// arrive to where they are used, for a device that makes one once a transfer
-	// is whole. Optional.
-	StagingRate units.Rate
+	// is whole; 0 is none.
+	StagingRate units.Rate `yaml:"staging_rate"`
 }
 
 func (c *PCIeConfig) validate() error {
@@ -135,8 +146,9 @@ func (c *PCIeConfig) validate() error {
 		return fmt.Errorf("nic: pcie.headers is %d; it must be PCIeBench or Kalia", c.Headers)
 	case c.Tags < 0 || c.Tags > 1<<16 || c.PostedCredits < 0 || c.PostedCredits > 1<<16:
 		return fmt.Errorf("nic: pcie.tags is %d and posted_credits %d; each must be from 0, for no limit, to %d", c.Tags, c.PostedCredits, 1<<16)
-	case min(c.ReadLatency, c.WriteLatency, c.PostedHold, c.SocketLatency, c.ReadIssue, c.WriteIssue) < 0 || c.StagingRate < 0:
-		return fmt.Errorf("nic: pcie has a time or a rate below zero")
+	}
+	if err := c.bounds(); err != nil {
+		return err
 	}
 	return c.IOMMU.validate()
 }

@@ -12,10 +12,21 @@ import (
 // each goes by the state that the one before has left: many queue pairs keep all
 // units busy, one of them no more than one (Kalia et al., ATC 2016, figure 11b).
 type UnitsConfig struct {
-	Units int // how many; 0 for none, where packets take no time in them
-	// Cycles of the core clock that a packet occupies a unit for.
-	Send, Write, Read, Atomic int64 // requests, each packet of a longer one
-	Response, Ack             int64 // READ responses; acknowledgements, of atomics too
+	// Units is how many there are; 0 is none, where packets take no time in them.
+	Units int `yaml:"units"`
+	// Send is how long a packet of a Send occupies a unit, in cycles of the core clock,
+	// as are the following ones: each packet of a longer request.
+	Send int64 `yaml:"send"`
+	// Write is what a packet of a Write takes.
+	Write int64 `yaml:"write"`
+	// Read is what the request of a Read takes.
+	Read int64 `yaml:"read"`
+	// Atomic is what an atomic operation's request takes.
+	Atomic int64 `yaml:"atomic"`
+	// Response is what a packet of a Read's response takes.
+	Response int64 `yaml:"response"`
+	// Ack is what an acknowledgement takes, an atomic's too.
+	Ack int64 `yaml:"ack"`
 }
 
 func (c *UnitsConfig) validate(name string) error {

@@ -254,7 +254,7 @@ func TestUnitConfigErrors(t *testing.T) {
 	} {
 		c := preset(t, "connectib")
 		spoil(&c)
-		if err := c.validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", want, err)
 		}
 	}

@@ -38,6 +38,8 @@ func valueYAML(v reflect.Value) any {
 		return x.n.toYAML()
 	case HostSet:
 		return x.yaml()
+	case With:
+		return x.yaml()
 	case *System:
 		return x.yaml()
 	case encoding.TextMarshaler:

@@ -246,6 +246,8 @@ type NIC struct {
 	// The NIC's stages and their costs; `sluice list` names the presets. Its line
 	// rate is that of the host's link.
 	Preset string `yaml:"preset" eg:"cx7"`
+	// Parameters of the preset that are other than it has them, below.
+	With With `yaml:"with" eg:"{pcie: {rate: gen3x8}, wqe_fetch: 4}"`
 	// Where the rate engine runs: `host` is a plain NIC under the pacing shim,
 	// which sees a completion a segment; `offload` is inside the NIC, which sees
 	// every acknowledgement; `auto` is offload for engines that need what

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -69,8 +70,17 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart")}
 		inner, innerPath := v.Field(i), join(path, tag)
 		k.Value, k.Default = describe(inner)
+		if inPreset(v.Type()) && k.Example == "" && isLeaf(inner) {
+			k.Example = k.Default
+		}
 		switch {
 		case isLeaf(inner):
+		case inner.Type() == reflect.TypeFor[With]():
+			c, err := nicmodel.Preset(Default().NIC.Preset)
+			if err != nil {
+				panic(err) // it is part of the program
+			}
+			all = sections(all, innerPath, "", reflect.ValueOf(&c).Elem())
 		case inner.Kind() == reflect.Struct:
 			all = sections(all, innerPath, "", inner)
 		case inner.Kind() == reflect.Slice && inner.Len() > 0:
@@ -95,6 +105,12 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		}
 	}
 	return all
+}
+
+// inPreset reports whether a type is of parameters of NICs. They have no examples of
+// their own but the values of the default preset.
+func inPreset(t reflect.Type) bool {
+	return t.PkgPath() == reflect.TypeFor[nicmodel.Config]().PkgPath()
 }
 
 // isLeaf reports whether a value is written as one word or list of words.
@@ -148,6 +164,12 @@ func describe(v reflect.Value) (what, text string) {
 		return "list", ""
 	case map[string]units.Rate:
 		return "rates by name", ""
+	case nicmodel.Clock:
+		return "clock rate", x.String()
+	case encoding.TextMarshaler:
+		if text, err := x.MarshalText(); err == nil {
+			return "word", string(text)
+		}
 	}
 	switch v.Kind() {
 	case reflect.String:

@@ -127,5 +127,16 @@ func (s *System) Elsewhere() *System {
 	return &one
 }
 
-// NICConfig returns the system's NIC preset.
-func (s *System) NICConfig() (nicmodel.Config, error) { return nicmodel.Preset(s.NIC.Preset) }
+// NICConfig returns the system's NIC: its preset, with the parameters that the
+// scenario changes.
+func (s *System) NICConfig() (nicmodel.Config, error) {
+	c, err := nicmodel.Preset(s.NIC.Preset)
+	if err != nil {
+		return c, err
+	}
+	d := &decoder{at: map[string]Pos{}}
+	if s.NIC.With.apply(d, &c); len(d.errs) > 0 {
+		return c, d.errs
+	}
+	return c, nil
+}

@@ -234,8 +234,11 @@ func (d *decoder) failEngine(path, engine string, err error) {
 
 func (sys *System) checkNIC(d *decoder, at func(string) string) {
 	n := &sys.NIC
-	if _, err := nicmodel.Preset(n.Preset); err != nil {
+	c, err := nicmodel.Preset(n.Preset)
+	if err != nil {
 		d.fail(at("nic.preset"), "%v", err)
+	} else {
+		n.With.check(d, at, &c)
 	}
 	if n.Model != ModelStaged && n.Model != ModelReduced {
 		d.fail(at("nic.model"), "%q is none: choose staged or reduced", n.Model)
@@ -269,6 +272,14 @@ func (sys *System) checkNIC(d *decoder, at func(string) string) {
 	} {
 		if r.v < r.low || r.v > r.high {
 			d.fail(at("nic."+r.key), "is %d: choose %d to %d", r.v, r.low, r.high)
+		}
+	}
+	if err == nil && !sys.Reduced() {
+		if n.SendDepth > c.MaxQPWR {
+			d.fail(at("nic.send_depth"), "is %d: the NIC's max_qp_wr is %d", n.SendDepth, c.MaxQPWR)
+		}
+		if n.MaxRdAtomic > c.MaxRdAtomic {
+			d.fail(at("nic.max_rd_atomic"), "is %d: the NIC's own is %d", n.MaxRdAtomic, c.MaxRdAtomic)
 		}
 	}
 	if n.CNPInterval <= 0 || n.CNPInterval > units.Second {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -82,10 +83,43 @@ func (g *generator) section(s *scenario.Section) error {
 	default:
 		fmt.Fprintf(&g.b, "## %s\n\n", s.Path)
 	}
-	if about := docs[name]; s.Path != "" && about != "" {
+	about := docs[name]
+	if ofNIC(s) {
+		if about, err = g.aboutNIC(s, name, about); err != nil {
+			return err
+		}
+	}
+	if s.Path != "" && about != "" {
 		g.b.WriteString(about + "\n\n")
 	}
 	return g.table(s, docs)
+}
+
+// ofNIC reports whether a section is of a NIC preset's parameters.
+func ofNIC(s *scenario.Section) bool {
+	return s.Type.PkgPath() == reflect.TypeFor[nicmodel.Config]().PkgPath()
+}
+
+// aboutNIC makes the comment of a type of package nicmodel one for readers of the page.
+func (g *generator) aboutNIC(s *scenario.Section, name, about string) (string, error) {
+	if s.Type == reflect.TypeFor[nicmodel.Config]() {
+		with := reflect.TypeFor[scenario.With]()
+		docs, err := g.of(with)
+		return strings.Replace(docs[with.Name()], with.Name()+" is p", "P", 1), err
+	}
+	if rest, ok := strings.CutPrefix(about, name+" "); ok {
+		about = "This " + rest
+	}
+	return about, nil
+}
+
+// textNIC does so with the comment of a field. Fields that are a plain word stay one.
+func textNIC(field, text string, keys []scenario.Key) string {
+	if rest, ok := strings.CutPrefix(text, field+" is "); ok {
+		text = capital(rest)
+	}
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k scenario.Key) bool { return !strings.Contains(k.Name, "_") })
+	return byKey(text, keys)
 }
 
 func (g *generator) engine(e cc.Scheme) error {
@@ -106,6 +140,9 @@ func (g *generator) table(s *scenario.Section, docs comments) error {
 	g.b.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
 	for _, k := range s.Keys {
 		text := docs[k.In+"."+k.Field]
+		if ofNIC(s) {
+			text = textNIC(k.Field, text, s.Keys)
+		}
 		if s.Path == "config" { // written for readers of the Go package
 			text = byKey(text, s.Keys)
 		}

@@ -1,0 +1,95 @@
+package nicmodel
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+func TestClockText(t *testing.T) {
+	for text, want := range map[string]Clock{"500MHz": 500_000_000, "156.25 MHz": 156_250_000, "1ghz": 1_000_000_000, "3Hz": 3} {
+		if got, err := ParseClock(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "500", "MHz", "-1MHz", "1Mbps", "1e30GHz"} {
+		if got, err := ParseClock(text); err == nil {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		f := Clock(rapid.Int64Min(0).Draw(t, "f"))
+		var back Clock
+		text, _ := f.MarshalText()
+		if err := back.UnmarshalText(text); err != nil || back != f {
+			t.Fatalf("%d is written %s and read %d, %v", f, text, back, err)
+		}
+	})
+}
+
+// Rates of lanes after line coding, as the specification's tables have them.
+func TestParseLink(t *testing.T) {
+	for text, want := range map[string]units.Rate{
+		"gen1x1": 2 * units.Gbps, "gen2x4": 16 * units.Gbps, "gen3x8": 63_015_384_615, "gen4x16": 252_061_538_461, "gen5x16": 504_123_076_923,
+	} {
+		if got, err := ParseLink(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "gen", "gen3", "3x8", "gen0x8", "gen6x8", "gen3x3", "gen3x-8", "genx8", "gen3x8x2"} {
+		if got, err := ParseLink(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// Presets are in bounds. A parameter of any size that is not is refused by the name
+// that it has in scenarios, before anything overflows.
+func TestBounds(t *testing.T) {
+	for _, name := range Presets() {
+		c := preset(t, name)
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	base := preset(t, "connectib")
+	base.PCIe.IOMMU = IOMMUConfig{Entries: 64, PageSize: 4096}
+	base.Compression = CompressionConfig{MaxNum: 8, Timeout: units.Microsecond}
+	tried := 0
+	var walk func(path string, index []int, typ reflect.Type)
+	walk = func(path string, index []int, typ reflect.Type) {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			at, name := append(slices.Clone(index), i), strings.TrimPrefix(path+"."+f.Tag.Get("yaml"), ".")
+			var wrong []func(v reflect.Value)
+			switch f.Type.Kind() {
+			case reflect.Struct:
+				walk(name, at, f.Type)
+			case reflect.Int, reflect.Int64:
+				wrong = append(wrong, func(v reflect.Value) { v.SetInt(math.MaxInt64) }, func(v reflect.Value) { v.SetInt(math.MinInt64) })
+			case reflect.Uint64:
+				wrong = append(wrong, func(v reflect.Value) { v.SetUint(math.MaxInt64) }, func(v reflect.Value) { v.SetUint(math.MaxUint64) })
+			}
+			for _, spoil := range wrong {
+				c := base
+				spoil(reflect.ValueOf(&c).Elem().FieldByIndex(at))
+				tried++
+				err := c.Validate()
+				last := name[strings.LastIndex(name, ".")+1:]
+				if err == nil || !strings.Contains(err.Error(), last) && !strings.HasPrefix(err.Error(), "nic: a packet takes") {
+					t.Errorf("%s: error %v", name, err)
+				}
+			}
+		}
+	}
+	walk("", nil, reflect.TypeFor[Config]())
+	if tried < 100 {
+		t.Errorf("only %d were tried", tried)
+	}
+}

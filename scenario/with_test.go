@@ -1,0 +1,103 @@
+package scenario
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// A scenario can change every parameter of a NIC.
+func TestWithHasEveryParameter(t *testing.T) {
+	var walk func(path string, typ reflect.Type)
+	n := 0
+	walk = func(path string, typ reflect.Type) {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			if f.Tag.Get("yaml") == "" {
+				t.Errorf("%s.%s has no yaml tag", path, f.Name)
+			}
+			if n++; f.Type.Kind() == reflect.Struct {
+				walk(path+"."+f.Name, f.Type)
+			}
+		}
+	}
+	walk("Config", reflect.TypeFor[nicmodel.Config]())
+	if n < 60 {
+		t.Errorf("only %d parameters were found", n)
+	}
+}
+
+func TestWith(t *testing.T) {
+	text := strings.Replace(small, "nic:\n", "nic:\n  preset: cx5\n  with: {core_clock: 650.5MHz, pcie: {rate: gen3x8, headers: kalia, iommu: {entries: 64, page_size: 4096, miss: 330ns}}, wqe_fetch: 4}\n", 1)
+	s, err := Parse("small.yaml", []byte(text), "systems[B].override.nic.with.pcie.iommu.entries=8", "systems[B].override.nic.with.framing=infiniband", "systems[B].override.nic.preset=cx7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"cx5", "cx7"} {
+		want, err := nicmodel.Preset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.CoreClock = 650_500_000
+		want.PCIe.Rate, want.PCIe.Headers = 63_015_384_615, nicmodel.Kalia
+		want.PCIe.IOMMU = nicmodel.IOMMUConfig{Entries: 64, PageSize: 4096, Miss: 330 * units.Nanosecond}
+		want.WQEFetch = 4
+		if i == 1 {
+			want.PCIe.IOMMU.Entries = 8
+			want.Framing = fabric.InfiniBand
+		}
+		got, err := s.Systems[i].NICConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("system %d: %s", i, diff)
+		}
+	}
+	again, err := s.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s2, err := Parse("again.yaml", again)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, again)
+	}
+	for i := range s.Systems {
+		a, _ := s.Systems[i].NICConfig()
+		b, _ := s2.Systems[i].NICConfig()
+		if diff := cmp.Diff(a, b); diff != "" {
+			t.Errorf("read back, system %d: %s", i, diff)
+		}
+	}
+}
+
+func TestWithErrors(t *testing.T) {
+	text := strings.Replace(small, "nic:\n", "nic:\n  with: {wqe_fetch: 4}\n", 1)
+	for _, c := range []struct{ set, want string }{
+		{"nic.with.wqe_fech=3", `--set nic.with.wqe_fech=3: nic.with.wqe_fech: there is no such key here: is "wqe_fetch" meant?`},
+		{"nic.with.pcie.rate=gen3x9", `--set nic.with.pcie.rate=gen3x9: nic.with.pcie.rate: "gen3x9" is no PCIe link: write generation`},
+		{"nic.with.pcie.rate=gen6x8", `nic.with.pcie.rate: "gen6x8" is no PCIe link`},
+		{"nic.with.pcie.rate=1kbps", "nic.with.pcie.rate: is 1Kbps; it must be from 1Mbps"},
+		{"nic.with.pcie.tags=-1", "nic.with.pcie.tags: is -1"},
+		{"nic.with.core_clock=5", `nic.with.core_clock: "5" is no clock rate: write it with its unit, such as 500MHz`},
+		{"nic.with.pcie.headers=mine", `nic.with.pcie.headers: "mine" is none: choose pcie-bench or kalia`},
+		{"nic.with.pcie.read_latency=530", "nic.with.pcie.read_latency: "},
+		{"nic.with.tx_units={units: 4}", "nic.with: a packet takes 0 cycles of tx_units"},
+		{"nic.with=[]", "nic.with: here stands a list where a mapping (key: value) belongs"},
+		{"nic.with.max_qp_wr=64", "nic.send_depth: is 128: the NIC's max_qp_wr is 64"},
+		{"systems[B].override.nic.with.pcie.mps=9999", "--set systems[B].override.nic.with.pcie.mps=9999: systems[1].override.nic.with.pcie.mps: is 9999; it must be from 16 to 4096"},
+	} {
+		_, err := Parse("small.yaml", []byte(text), c.set)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %s", c.set, err, c.want)
+		} else if strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s: said more than once: %v", c.set, err)
+		}
+	}
+}
