@@ -82,9 +82,9 @@ func TestReducedLatencies(t *testing.T) {
 		"systems[A].override.nic.preset=timely10g")
 	for i, want := range []nicmodel.FixedLatencies{
 		// The receiver's pipeline, 50 ns, and five cycles of 2 ns; three cycles for
-		// the completion, 88 bytes at 63 Gbps and 250 ns until they are seen.
-		{Send: 70 * units.Nanosecond, Receive: 60 * units.Nanosecond, Completion: 6*units.Nanosecond + 11175 + 250*units.Nanosecond},
-		{Send: units.Microsecond, Receive: 55 * units.Nanosecond, Completion: 0},
+		// the completion, 88 bytes at 57.88 Gbps and 250 ns until they are seen.
+		{Send: 70 * units.Nanosecond, Receive: 60 * units.Nanosecond, Completion: 6*units.Nanosecond + 12164 + 250*units.Nanosecond},
+		{Send: units.Microsecond, Receive: 100 * units.Nanosecond, Completion: 0},
 	} {
 		sys := s.Systems[i]
 		got, err := sys.ReducedLatencies()
