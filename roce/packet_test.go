@@ -79,7 +79,7 @@ func TestOpcodes(t *testing.T) {
 		if got := HeaderBytes(op); got != want[op] {
 			t.Errorf("%v: %d bytes of headers, want %d", op, got, want[op])
 		}
-		if got := rc.HeaderBytes(op); op.Service() == ib.ServiceRC && got != want[op] {
+		if got := rc.HeaderBytes(op); op.Service() != ib.ServiceCNP && got != want[op] {
 			t.Errorf("%v: the transport reckons with %d bytes, want %d", op, got, want[op])
 		}
 	}

@@ -8,10 +8,10 @@ import (
 // Config is what a queue pair has to know to receive: the attributes of INIT
 // and of INIT to RTR (IBA chapter 11), and the sizes of what New allocates.
 type Config struct {
-	// Type is RC or UC. Zero is RC. On an unreliable connection MaxDestRdAtomic,
+	// Type is RC, UC or UD. Zero is RC. On the other two MaxDestRdAtomic,
 	// MinRNRTimer and Credits must be zero: nothing is answered.
 	Type ib.QPType
-	// MTU is the path MTU in bytes of payload. The specification knows 256,
+	// MTU is the path MTU in bytes of payload, with UD the port's. The specification knows 256,
 	// 512, 1024, 2048 and 4096; models may use any value from 64 to 65535.
 	MTU ib.MTU
 	// SendDepth is how many requests the send queue holds, 1 to 65536.
@@ -46,7 +46,7 @@ type Config struct {
 
 // SendConfig is what a queue pair has to know to send: the attributes of RTR to
 // RTS (IBA chapter 11) and the choices that the specification leaves to a
-// requester. An unreliable connection has only InitialPSN and Window, which there
+// requester. Unreliable connections and datagrams have only InitialPSN and Window, which there
 // bounds what is described and not yet Sent; the others must be zero.
 type SendConfig struct {
 	// InitialPSN is the PSN of the first request (sq_psn).

@@ -126,7 +126,7 @@ type PlaceKind uint8
 // Places.
 const (
 	PlaceMemory PlaceKind = iota // Length bytes to VA under RKey: within what was checked
-	PlaceRecv                    // Length bytes to Offset of the receive in Slot
+	PlaceRecv                    // Length bytes to Offset of the receive in Slot; of a datagram, the first GRHBytes are not payload
 	PlaceRead                    // Length bytes to Offset of the request in Slot
 	PlaceAtomic                  // Header.Orig, 8 bytes, to the request in Slot
 )

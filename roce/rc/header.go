@@ -37,6 +37,7 @@ const (
 	atomicBytes    = 28
 	atomicAckBytes = 8
 	immBytes       = 4
+	dethBytes      = 8
 )
 
 var headerBytes = [32]uint8{
@@ -54,13 +55,16 @@ var headerBytes = [32]uint8{
 }
 
 // HeaderBytes returns the length on the wire of the Base Transport Header and
-// the extended headers of an RC or UC opcode, or 0 if op is none.
+// the extended headers of an RC, UC or UD opcode, or 0 if op is none.
 func HeaderBytes(op ib.Opcode) int {
 	operation := op.Operation()
-	if s := op.Service(); s != ib.ServiceRC && (s != ib.ServiceUC || 1<<operation&ucOpcodes == 0) {
-		return 0
+	switch s := op.Service(); {
+	case s == ib.ServiceRC, s == ib.ServiceUC && 1<<operation&ucOpcodes != 0:
+		return int(headerBytes[operation])
+	case s == ib.ServiceUD && 1<<operation&udOpcodes != 0:
+		return int(headerBytes[operation]) + dethBytes
 	}
-	return int(headerBytes[operation])
+	return 0
 }
 
 // AETH syndromes (IBA 9.7.5.2). The values below SyndromeRNR are

@@ -11,15 +11,15 @@ import (
 
 const maxDepth = 1 << 16
 
-// QP is one end of a connection, reliable or unreliable: a requester and a
-// responder. It is not safe for concurrent use.
+// QP is one end of a connection, reliable or unreliable, or an end of datagrams: a
+// requester and a responder. It is not safe for concurrent use.
 //
 // PSNs are kept as 64-bit numbers that do not wrap around; their low 24 bits
 // are what is on the wire. A PSN that arrives is taken as the nearest such
 // number to the one expected (IBA 9.7.2).
 type QP struct {
 	state   ib.QPState
-	service ib.Opcode // ServiceRC or ServiceUC: what its opcodes begin with
+	service ib.Opcode // ServiceRC, ServiceUC or ServiceUD: what its opcodes begin with
 	mtu     int64
 	cfg     Config
 	sender  SendConfig
@@ -37,10 +37,10 @@ func New(cfg Config) (*QP, error) {
 		cfg.Type = ib.RC
 	}
 	switch {
-	case cfg.Type != ib.RC && cfg.Type != ib.UC:
-		return nil, fmt.Errorf("rc: Type %v: want RC or UC", cfg.Type)
-	case cfg.Type == ib.UC && (cfg.MaxDestRdAtomic != 0 || cfg.MinRNRTimer != 0 || cfg.Credits):
-		return nil, errors.New("rc: MaxDestRdAtomic, MinRNRTimer or Credits with UC: nothing is answered there, leave them zero")
+	case cfg.Type != ib.RC && cfg.Type != ib.UC && cfg.Type != ib.UD:
+		return nil, fmt.Errorf("rc: Type %v: want RC, UC or UD", cfg.Type)
+	case cfg.Type != ib.RC && (cfg.MaxDestRdAtomic != 0 || cfg.MinRNRTimer != 0 || cfg.Credits):
+		return nil, fmt.Errorf("rc: MaxDestRdAtomic, MinRNRTimer or Credits with %v: nothing is answered there, leave them zero", cfg.Type)
 	case cfg.MTU < 64 || cfg.MTU > 65535:
 		return nil, fmt.Errorf("rc: MTU %d: want 256, 512, 1024, 2048 or 4096 (a model may use 64 to 65535)", cfg.MTU)
 	case cfg.SendDepth < 1 || cfg.SendDepth > maxDepth:
@@ -59,8 +59,11 @@ func New(cfg Config) (*QP, error) {
 	q := &QP{state: ib.RTR, cfg: cfg, mtu: int64(cfg.MTU)}
 	q.wqes = make([]wqe, 1<<bits.Len(uint(cfg.SendDepth-1)))
 	q.wqeMask = uint32(len(q.wqes) - 1)
-	if cfg.Type == ib.UC {
+	switch cfg.Type {
+	case ib.UC:
 		q.service = ib.ServiceUC
+	case ib.UD:
+		q.service = ib.ServiceUD
 	}
 	q.deadline = units.Never
 	q.expected = int64(cfg.RemotePSN)
@@ -77,7 +80,7 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	case q.state != ib.RTR:
 		return fmt.Errorf("rc: ReadyToSend in state %v: want RTR", q.state)
 	case q.unreliable() && cfg != SendConfig{InitialPSN: cfg.InitialPSN, Window: cfg.Window}:
-		return errors.New("rc: an unreliable connection waits for nothing: of SendConfig, set InitialPSN and Window only")
+		return fmt.Errorf("rc: a queue pair of type %v waits for nothing: of SendConfig, set InitialPSN and Window only", q.cfg.Type)
 	case cfg.InitialPSN > maxPSN:
 		return fmt.Errorf("rc: InitialPSN %#x: want 24 bits", uint32(cfg.InitialPSN))
 	case cfg.Timeout > 31:
@@ -196,8 +199,10 @@ func (q *QP) Receive(now units.Time, h *Header, payload int, eff *Effects) {
 		eff.Drop = DropBusy
 	case op.Service() != q.service:
 		eff.Drop = DropOpcode
-	case q.service != ib.ServiceRC:
+	case q.service == ib.ServiceUC:
 		q.receiveUnreliable(h, payload, eff)
+	case q.service == ib.ServiceUD:
+		q.receiveDatagram(h, payload, eff)
 	case op >= ib.ReadResponseFirst && op <= ib.AtomicAcknowledge:
 		q.receiveResponse(now, h, payload, eff)
 	default:

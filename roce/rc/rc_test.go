@@ -39,12 +39,15 @@ func TestConfigErrors(t *testing.T) {
 		{"ReadPackets", func(c *Config, s *SendConfig) { c.Recv, c.Credits, s.ReadPackets = recv, true, 4 }},
 		{"AckReqEvery", func(_ *Config, s *SendConfig) { s.AckReqEvery = -1 }},
 		{"Window", func(_ *Config, s *SendConfig) { s.Window = 1<<23 + 1 }},
-		{"Type", func(c *Config, _ *SendConfig) { c.Type = ib.UD }},
+		{"Type", func(c *Config, _ *SendConfig) { c.Type = 99 }},
+		{"Credits", func(c *Config, _ *SendConfig) {
+			c.Type, c.Credits, c.MaxDestRdAtomic, c.MinRNRTimer = ib.UD, true, 0, 0
+		}},
 		{"MinRNRTimer", func(c *Config, _ *SendConfig) { c.Type, c.MinRNRTimer = ib.UC, 1 }},
 		{"MaxDestRdAtomic", func(c *Config, _ *SendConfig) { c.Type, c.MaxDestRdAtomic = ib.UC, 1 }},
 		{"Credits", func(c *Config, _ *SendConfig) { c.Type, c.Credits = ib.UC, true }},
-		{"unreliable", func(c *Config, s *SendConfig) { c.Type, s.Timeout = ib.UC, 1 }},
-		{"unreliable", func(c *Config, s *SendConfig) { c.Type, s.MaxRdAtomic = ib.UC, 1 }},
+		{"type UC", func(c *Config, s *SendConfig) { c.Type, s.Timeout = ib.UC, 1 }},
+		{"type UD", func(c *Config, s *SendConfig) { c.Type, s.MaxRdAtomic = ib.UD, 1 }},
 	} {
 		cfg, send := Config{MTU: 1024, SendDepth: 1}, SendConfig{}
 		c.set(&cfg, &send)
@@ -104,7 +107,7 @@ func TestHeaderBytes(t *testing.T) {
 		ib.WriteOnlyImm: 32, ib.ReadRequest: 28, ib.ReadResponseFirst: 16, ib.ReadResponseMiddle: 12, ib.Acknowledge: 16,
 		ib.AtomicAcknowledge: 24, ib.CompareSwap: 40, ib.FetchAdd: 40, 21: 0, 24: 0,
 		ib.ServiceUC | ib.WriteFirst: 28, ib.ServiceUC | ib.SendLastImm: 16, ib.ServiceUC | ib.ReadRequest: 0, ib.ServiceUC | ib.SendOnlyInv: 0,
-		ib.ServiceUD | ib.SendOnly: 0, ib.CNP: 0,
+		ib.ServiceUD | ib.SendOnly: 20, ib.ServiceUD | ib.SendOnlyImm: 24, ib.ServiceUD | ib.SendFirst: 0, ib.ServiceUD | ib.WriteOnly: 0, ib.CNP: 0,
 	} {
 		if got := HeaderBytes(op); got != want {
 			t.Errorf("%v has %d bytes of headers, want %d", op, got, want)

@@ -85,8 +85,7 @@ func (q *RecvQueue) Peek() (r Recv, ok bool) {
 }
 
 // Take removes the oldest receive for a message, and adds EventSRQLimit to
-// events when SetLimit says so. A QP takes its receives itself; this is for
-// datagrams, which have no state to keep here.
+// events when SetLimit says so. A QP takes its receives itself.
 func (q *RecvQueue) Take(events *EventSet) (slot uint32, r Recv, ok bool) {
 	if slot, r, ok = q.take(); ok && q.posted < q.limit {
 		q.limit = 0

@@ -15,7 +15,7 @@ type wqe struct {
 	ssn      int64  // its number among those that are messages, from 1 (IBA 9.7.7.2)
 	rdBefore uint32 // how many READ requests and atomics were posted before it
 	kind     kind
-	issued   bool        // a local invalidate was handed out
+	issued   bool        // a local invalidate was handed out; a datagram has left
 	status   ib.WCStatus // why it failed, if it did; others are flushed
 }
 
@@ -105,8 +105,15 @@ func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 	default:
 		return 0, fmt.Errorf("rc: send work request with opcode %v: not one of a reliable connection", r.Op)
 	}
-	if reliable && q.unreliable() {
-		return 0, fmt.Errorf("rc: %v on an unreliable connection, which has SEND and RDMA WRITE, with or without immediate data", r.Op)
+	if q.unreliable() {
+		switch {
+		case q.service == ib.ServiceUD:
+			if err := q.isDatagram(w); err != nil {
+				return 0, err
+			}
+		case reliable:
+			return 0, fmt.Errorf("rc: %v on an unreliable connection, which has SEND and RDMA WRITE, with or without immediate data", r.Op)
+		}
 	}
 	if w.Length > maxMessage {
 		return 0, fmt.Errorf("rc: %v of %d bytes: a message has at most 2^31", r.Op, r.Length)

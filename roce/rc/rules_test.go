@@ -22,6 +22,7 @@ import (
 //	out                         => response packets: OPCODE PSN ...
 //	done SLOT VALUE             AtomicDone
 //	sent N                      => the next N request packets have left
+//	sentbehind N                => the one behind N others has
 //	poll                        => send completions, then flushed receives
 //	at TIME                     => what Expire does then
 //	now TIME                    time passes without Expire
@@ -904,6 +905,7 @@ var opcodes = func() map[string]ib.Opcode {
 	for op := range ib.Opcode(32) {
 		m[strings.TrimPrefix(op.String(), "RC_")] = op
 		m[(ib.ServiceUC | op).String()] = ib.ServiceUC | op
+		m[(ib.ServiceUD | op).String()] = ib.ServiceUD | op
 	}
 	return m
 }()
@@ -1080,6 +1082,11 @@ func (s *script) do(action string) string {
 			}
 		}
 		return strings.Join(out, "; ")
+	case "sentbehind":
+		i := n[0]
+		s.qp.Sent(&s.under[i], &s.eff)
+		s.under = append(s.under[:i], s.under[i+1:]...)
+		return s.effects()
 	case "failaccess":
 		s.qp.FailRecv(s.now, ib.WCRemAccessErr, &s.eff)
 		return s.effects()

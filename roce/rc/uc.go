@@ -22,8 +22,9 @@ const (
 		1<<ib.WriteMiddle | 1<<ib.WriteLast | 1<<ib.WriteLastImm
 )
 
-// unreliable reports whether the queue pair is an unreliable connection.
-func (q *QP) unreliable() bool { return q.service == ib.ServiceUC }
+// unreliable reports whether the queue pair is an unreliable connection, or one of
+// datagrams: nothing is acknowledged.
+func (q *QP) unreliable() bool { return q.service != ib.ServiceRC }
 
 // receiveUnreliable takes a packet of an unreliable connection (IBA 9.8.3).
 func (q *QP) receiveUnreliable(h *Header, payload int, eff *Effects) {
@@ -91,6 +92,7 @@ func (q *QP) failUnreliable(status ib.WCStatus, eff *Effects) {
 		return
 	case q.holds:
 		q.recvStatus = status
+	case q.service == ib.ServiceUD: // the completion of the datagram's receive says it
 	default:
 		eff.Events.add(ib.EventQPFatal)
 	}
@@ -99,22 +101,31 @@ func (q *QP) failUnreliable(status ib.WCStatus, eff *Effects) {
 
 // Sent says that the packet d of NextRequest has left, or is as good as gone: its
 // payload was fetched. On an unreliable connection that is all there is to wait for,
-// and the last packet of a request completes it (IBA 9.8.2). Packets are reported
-// in the order of NextRequest. Reliable connections, and packets that are not Fresh
+// and the last packet of a request completes it (IBA 9.8.2), as the one packet of a
+// datagram does. Packets are reported in the order of NextRequest, except that
+// datagrams, which may go to different places, may be reported in any; they complete
+// in the order of posting. Reliable connections, and packets that are not Fresh
 // any more, are ignored.
 func (q *QP) Sent(d *Descriptor, eff *Effects) {
 	eff.reset()
 	if !q.unreliable() || q.state == ib.Err || d.Source == SourceLocalInv || !q.Fresh(d) {
 		return
 	}
-	q.una = near(d.Header.PSN, q.una) + 1
 	q.inflight -= int64(d.Payload)
-	if !d.Last {
+	switch {
+	case q.service == ib.ServiceUD:
+		if !q.datagramLeft(d.Slot) {
+			return // one before it is still to leave
+		}
+	case d.Last:
+		q.una = near(d.Header.PSN, q.una) + 1
+		q.retire()
+	default:
+		q.una = near(d.Header.PSN, q.una) + 1
 		q.checkDrained(eff)
 		return
 	}
 	eff.Do |= DoSend | DoComplete
-	q.retire()
 	if q.head != q.tail && q.wqes[q.head&q.wqeMask].status != ib.WCSuccess {
 		q.enterSQE(eff) // FailSend: those before it are done
 	}
