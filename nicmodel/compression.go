@@ -16,7 +16,8 @@ import (
 //
 // A session ends with a completion that is not like the others, with MaxNum of them,
 // or when Timeout has passed since its first. Like each other are successes of one
-// queue pair, all of its requests or all of receives by the same operation, without
+// queue pair, all of its requests or all of receives by the same operation (of
+// datagrams, from the same queue pair), without
 // immediate data, an invalidated key or a solicited event. A mini element has no room
 // for a timestamp: see NIC.StampCQ.
 type CompressionConfig struct {
@@ -51,7 +52,7 @@ func (n *NIC) StampCQ(num uint32) { n.cqs[num].stamped = true }
 
 // alike reports whether two completions may be in one session.
 func alike(a, b *CQE) bool {
-	return a.QPN == b.QPN && (a.Opcode == b.Opcode || (a.Opcode|b.Opcode)&ib.WCRecv == 0) && a.small() && b.small()
+	return a.QPN == b.QPN && a.SrcQPN == b.SrcQPN && (a.Opcode == b.Opcode || (a.Opcode|b.Opcode)&ib.WCRecv == 0) && a.small() && b.small()
 }
 
 // small reports whether a mini element has all that a completion says beside its

@@ -26,6 +26,9 @@
 // that the host shim uses: it is the queue-pair scheduler and the hardware rate
 // limiter in one.
 //
+// Unreliable connections and datagrams pass the same stages; nothing comes back for
+// them, and a request is over as its last packet goes on the wire (NIC.left).
+//
 // # Two modes
 //
 // A plain queue pair sends what it is given at line rate, or at one fixed rate;

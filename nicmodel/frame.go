@@ -24,6 +24,7 @@ func NewFrames(net *fabric.Network) *Frames { return &Frames{net: net} }
 type frame struct {
 	desc           rc.Descriptor
 	srcQPN, dstQPN uint32
+	qkey           uint32 // of a datagram
 	resets         uint8  // of the queue pair when it was built
 	buffer         uint32 // of the payload, 0 where it is phantom
 	next           fabric.Handle

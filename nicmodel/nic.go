@@ -98,6 +98,7 @@ type Stats struct {
 	RxPayload            units.Bytes // payload that arrived for a queue pair
 	Requests             uint64      // work queue elements that the transport was given
 	NoQP                 uint64      // packets for a queue pair that does not exist
+	BadQKey              uint64      // datagrams with another Q_Key than the queue pair's
 	Stale                uint64      // packets built but not sent, since the queue pair went back
 }
 

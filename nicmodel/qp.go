@@ -22,6 +22,7 @@ type SGE struct {
 
 // QPConfig is what a queue pair is made with.
 type QPConfig struct {
+	Type                 ib.QPType // RC, UC or UD; zero is RC
 	PD                   uint32
 	SendCQ, RecvCQ       uint32
 	SendDepth, RecvDepth int
@@ -30,7 +31,7 @@ type QPConfig struct {
 	SRQ                  *SRQ // nil for a receive queue of its own
 }
 
-// Peer is where a queue pair sends.
+// Peer is where a queue pair sends, or a datagram goes.
 type Peer struct {
 	Host     int
 	QPN      uint32
@@ -126,6 +127,8 @@ type qp struct {
 	// The send queue in host memory: a ring of elements, of which the oldest
 	// have been handed to the transport under slots.
 	sq                            []sendWQE
+	to                            []address // by slot, of datagrams
+	qkey                          uint32
 	sqAddr                        uint64
 	posted, asked, handed, reaped uint32 // running counts; asked: fetched by doorbell
 	fetching                      int    // reads of elements, and doorbells before them, under way
@@ -178,7 +181,12 @@ func (n *NIC) qp(num uint32) *qp {
 
 // CreateQP makes a queue pair in state RESET and returns its number.
 func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
+	if cfg.Type == 0 {
+		cfg.Type = ib.RC
+	}
 	switch {
+	case cfg.Type != ib.RC && cfg.Type != ib.UC && cfg.Type != ib.UD:
+		return 0, fmt.Errorf("a queue pair of type %v: RC, UC or UD", cfg.Type)
 	case cfg.SendDepth < 1 || cfg.SendDepth > n.cfg.MaxQPWR:
 		return 0, fmt.Errorf("a send queue of %d requests: 1 to %d", cfg.SendDepth, n.cfg.MaxQPWR)
 	case cfg.SRQ == nil && (cfg.RecvDepth < 0 || cfg.RecvDepth > n.cfg.MaxQPWR):
@@ -196,6 +204,9 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	}
 	// The transport numbers its slots likewise, so slot and place are the same.
 	q.sq = make([]sendWQE, 1<<bits.Len(uint(cfg.SendDepth-1)))
+	if cfg.Type == ib.UD {
+		q.to = make([]address, len(q.sq))
+	}
 	q.sqAddr = n.mem.reserve(uint64(len(q.sq)) * cacheLine)
 	if n.stampSends {
 		q.departures = make([]departure, len(q.sq))
@@ -271,11 +282,15 @@ func (n *NIC) Reset(num uint32) { n.reset(n.qp(num)) }
 // Init takes a queue pair from RESET to INIT.
 func (n *NIC) Init(num uint32) { n.qp(num).state = ib.Init }
 
-// ReadyToReceive takes a queue pair to RTR. The send depth and the receive queue
-// of cfg are the NIC's to fill in.
+// ReadyToReceive takes a queue pair to RTR. Type, send depth and receive queue
+// of cfg are the NIC's to fill in. Datagrams have no peer, and nothing but a reliable
+// connection has an engine or telemetry, which acknowledgements would bring.
 func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Config) error {
 	q := n.qp(num)
-	cfg.SendDepth, cfg.Recv, cfg.SharedRecv = q.cfg.SendDepth, q.recv.queue, q.cfg.SRQ != nil
+	if q.cfg.Type != ib.RC && (cong.Engine != nil || cong.ReadEngine != nil || cong.Telemetry != telemetry.None) {
+		return fmt.Errorf("an engine or telemetry for a queue pair of type %v, where nothing comes back", q.cfg.Type)
+	}
+	cfg.Type, cfg.SendDepth, cfg.Recv, cfg.SharedRecv = q.cfg.Type, q.cfg.SendDepth, q.recv.queue, q.cfg.SRQ != nil
 	t, err := rc.New(cfg)
 	if err != nil {
 		return err
@@ -323,6 +338,9 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	return nil
 }
 
+// Resume takes a queue pair whose send queue has failed (SQE) back to RTS.
+func (n *NIC) Resume(num uint32) error { return n.qp(num).rc.Resume() }
+
 // Fail takes a queue pair to the error state, which flushes its requests.
 func (n *NIC) Fail(now units.Time, num uint32) {
 	q := n.qp(num)
@@ -337,7 +355,7 @@ func (n *NIC) Fail(now units.Time, num uint32) {
 
 // Flush completes what has been posted to a queue pair in the error state.
 func (n *NIC) Flush(now units.Time, num uint32) {
-	if q := n.qp(num); q.rc != nil && q.rc.State() == ib.Err {
+	if q := n.qp(num); q.rc != nil && (q.rc.State() == ib.Err || q.rc.State() == ib.SQE) {
 		n.reap(now, q)
 	}
 }
@@ -418,6 +436,9 @@ type WR struct {
 	Request rc.Request
 	SGL     []SGE
 	Inline  []byte // instead of an SGL
+	// To and QKey are where a datagram goes, and the Q_Key that it carries.
+	To   Peer
+	QKey uint32
 }
 
 // Room returns how many send requests a queue pair can still take.
@@ -438,6 +459,9 @@ func (n *NIC) PostSend(num uint32, wr *WR) error {
 	w.req.Signaled = w.req.Signaled || q.cfg.SigAll
 	w.sgl = append(w.sgl[:0], wr.SGL...)
 	w.inline = append(w.inline[:0], wr.Inline...)
+	if q.to != nil {
+		q.to[q.posted&uint32(len(q.to)-1)] = address{wr.To, wr.QKey}
+	}
 	q.posted++
 	return nil
 }
@@ -546,7 +570,7 @@ func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, last 
 	}
 	n.inTransport.add(now, count)
 	n.stat.Requests += uint64(count)
-	if q.rc.State() == ib.Err {
+	if s := q.rc.State(); s == ib.Err || s == ib.SQE {
 		n.reap(now, q)
 		return
 	}

@@ -14,10 +14,12 @@ type CQE struct {
 	Slot      uint32 // of the send request; see NIC.Reported
 	ByteLen   uint32
 	Imm       uint32
+	SrcQPN    uint32 // of a datagram received
 	Status    ib.WCStatus
 	Opcode    ib.WCOpcode
 	HasImm    bool
 	HasInv    bool
+	HasGRH    bool // a datagram's global route header lies before it
 	Solicited bool
 	Timestamp uint64     // the counter when the NIC had finished the operation
 	Visible   units.Time // when the host can see it

@@ -25,7 +25,7 @@ func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
 	done += n.cfg.PipelineLatency
 	n.inReceive.add(now, 1)
 	if n.onSpan != nil {
-		n.packetSpan(&n.frames.frames[h], AtReceive, now, done, false)
+		n.packetSpan(&n.frames.frames[h], AtReceive, now, done, n.net.Packet(h).Src)
 	}
 	n.engine.Schedule(done, &n.src, n.id, evReceive, uint64(h))
 }
@@ -37,8 +37,13 @@ func (n *NIC) receive(now units.Time, h fabric.Handle) {
 	f := &n.frames.frames[h]
 	q := n.qp(f.dstQPN)
 	p := n.net.Packet(h)
-	if q == nil || q.rc == nil || int(p.Src) != q.peer.Host || f.srcQPN != q.peer.QPN {
+	switch {
+	case q == nil || q.rc == nil || q.to == nil && (int(p.Src) != q.peer.Host || f.srcQPN != q.peer.QPN):
 		n.stat.NoQP++
+		n.frames.free(h)
+		return
+	case q.to != nil && f.qkey != q.qkey:
+		n.stat.BadQKey++
 		n.frames.free(h)
 		return
 	}
@@ -154,7 +159,7 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		}
 	}
 	if do&rc.DoRecv != 0 {
-		n.received(now, q, &recv)
+		n.received(now, q, &recv, f)
 	}
 	for t := range ib.EventType(32) {
 		if events == 0 {
@@ -180,6 +185,9 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 // place writes a received payload to where it belongs. It returns false after
 // telling the transport if that memory may not be written.
 func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
+	if q.to != nil {
+		return n.placeDatagram(now, q, f, p)
+	}
 	_, visible := n.pcie.Write(now, n.target(q, p), int(p.Length), ForPayload)
 	if p.Kind != rc.PlaceAtomic {
 		q.delivered.Payload += units.Bytes(p.Length)
@@ -228,16 +236,16 @@ func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
 func (n *NIC) target(q *qp, p *rc.Place) uint64 {
 	switch p.Kind {
 	case rc.PlaceRecv:
-		return address(q.recv.wqes[p.Slot].sgl, p.Offset)
+		return addressAt(q.recv.wqes[p.Slot].sgl, p.Offset)
 	case rc.PlaceRead, rc.PlaceAtomic:
-		return address(q.sq[p.Slot].sgl, p.Offset)
+		return addressAt(q.sq[p.Slot].sgl, p.Offset)
 	}
 	return p.VA
 }
 
-// address returns where the byte at offset of a scatter-gather list lies, 0 if it
+// addressAt returns where the byte at offset of a scatter-gather list lies, 0 if it
 // is past the end.
-func address(sgl []SGE, offset uint32) uint64 {
+func addressAt(sgl []SGE, offset uint32) uint64 {
 	for i := range sgl {
 		if offset < sgl[i].Length {
 			return sgl[i].Addr + uint64(offset)
@@ -247,12 +255,17 @@ func address(sgl []SGE, offset uint32) uint64 {
 	return 0
 }
 
-func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion) {
+// received completes a receive; f is the packet that did, or nil for a flush.
+func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
 	q.recv.queue.Free(r.Slot)
-	n.complete(now, now, q.cfg.RecvCQ, CQE{
+	e := CQE{
 		WRID: r.ID, QPN: q.num, ByteLen: r.Bytes, Imm: r.Imm, Status: r.Status, Opcode: r.Opcode,
 		HasImm: r.HasImm, HasInv: r.HasInvalidate, Solicited: r.Solicited,
-	})
+	}
+	if q.to != nil && f != nil {
+		e.SrcQPN, e.HasGRH = f.srcQPN, n.hasGRH()
+	}
+	n.complete(now, now, q.cfg.RecvCQ, e)
 }
 
 // reap turns finished requests into completions.
@@ -268,7 +281,7 @@ func (n *NIC) reap(now units.Time, q *qp) {
 	}
 	var r rc.RecvCompletion
 	for q.rc.PollRecv(&r) {
-		n.received(now, q, &r)
+		n.received(now, q, &r, nil)
 	}
 	reaped := q.handed - uint32(q.rc.SendQueued())
 	n.inTransport.add(now, int(int32(q.reaped-reaped)))

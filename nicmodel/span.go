@@ -60,25 +60,25 @@ func (n *NIC) requestSpan(q *qp, at Place, begin, end units.Time, slot uint32, c
 	n.onSpan(&n.span)
 }
 
-// packetSpan reports a span of a packet; mine says that this NIC built it.
-func (n *NIC) packetSpan(f *frame, at Place, begin, end units.Time, mine bool) {
+// packetSpan reports a span of a packet that the NIC of host from built.
+func (n *NIC) packetSpan(f *frame, at Place, begin, end units.Time, from int32) {
 	d := &f.desc
 	s := &n.span
 	*s = Span{Place: at, Begin: begin, End: end, Slot: d.Slot, Count: 1, Opcode: d.Header.Opcode, PSN: d.Header.PSN}
-	own, peer := f.srcQPN, f.dstQPN
-	if !mine {
-		own, peer = peer, own
-	}
 	s.Response = isResponse(d.Header.Opcode)
 	// The requester is who built a request, and who gets a response.
-	if mine != s.Response {
-		s.Host, s.QPN = n.host, own
-	} else {
-		q := n.qp(own)
+	mine := int(from) == n.host
+	switch {
+	case !s.Response:
+		s.Host, s.QPN = int(from), f.srcQPN
+	case !mine:
+		s.Host, s.QPN = n.host, f.dstQPN
+	default:
+		q := n.qp(f.srcQPN)
 		if q == nil {
 			return
 		}
-		s.Host, s.QPN = q.peer.Host, peer
+		s.Host, s.QPN = q.peer.Host, f.dstQPN
 	}
 	n.onSpan(s)
 }
@@ -86,12 +86,12 @@ func (n *NIC) packetSpan(f *frame, at Place, begin, end units.Time, mine bool) {
 // buildSpans reports what came before the wire for a packet.
 func (n *NIC) buildSpans(f *frame, response bool, chosen, arrived, packed units.Time) {
 	if !response {
-		n.packetSpan(f, AtScheduler, n.scheduler.began(n.cfg.SchedulerCycles), chosen, true)
+		n.packetSpan(f, AtScheduler, n.scheduler.began(n.cfg.SchedulerCycles), chosen, int32(n.host))
 	}
 	if arrived > chosen {
-		n.packetSpan(f, AtPayload, chosen, arrived, true)
+		n.packetSpan(f, AtPayload, chosen, arrived, int32(n.host))
 	}
-	n.packetSpan(f, AtPacketiser, n.packetiser.began(n.cfg.PacketiserCycles), packed, true)
+	n.packetSpan(f, AtPacketiser, n.packetiser.began(n.cfg.PacketiserCycles), packed, int32(n.host))
 }
 
 // isResponse reports whether a packet is what a responder sends.

@@ -133,12 +133,17 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 		n.reap(now, q) // nothing comes back that would
 		return
 	}
+	peer, qkey := &q.peer, uint32(0)
+	if q.to != nil {
+		to := &q.to[d.Slot]
+		peer, qkey = &to.peer, to.qkey
+	}
 	h, f := n.frames.alloc()
-	f.desc, f.srcQPN, f.dstQPN, f.resets = *d, q.num, q.peer.QPN, q.resets
+	f.desc, f.srcQPN, f.dstQPN, f.resets, f.qkey = *d, q.num, peer.QPN, q.resets, qkey
 	p := n.net.Packet(h)
-	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(q.peer.Host), cc.PathHash(q.peer.FlowHash, q.path)
+	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
 	size := PacketBytes(n.cfg.Framing, d.Header.Opcode, d.Payload)
-	p.Priority = q.peer.Priority
+	p.Priority = peer.Priority
 	if q.cong.ECT {
 		p.Flags = fabric.ECT
 	}
@@ -256,7 +261,7 @@ func (n *NIC) source(q *qp, d *rc.Descriptor) uint64 {
 	if d.Source == rc.SourceMemory {
 		return d.VA
 	}
-	return address(q.sq[d.Slot].sgl, d.Offset)
+	return addressAt(q.sq[d.Slot].sgl, d.Offset)
 }
 
 // gather checks and fetches the payload of a packet. inline says that it came
@@ -414,11 +419,14 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	n.wireFree = n.net.Transmit(now, n.host, h)
 	n.mac.Serve(ready, now, why, int64(n.wireFree-now))
 	if n.onSpan != nil {
-		n.packetSpan(f, AtWire, now, n.wireFree, true)
+		n.packetSpan(f, AtWire, now, n.wireFree, int32(n.host))
 	}
 	// The wire is looked at again when it is free: the frame that goes next
 	// may not be there yet, and this one makes room.
 	n.kick(now, n.wireFree)
+	if q.cfg.Type != ib.RC {
+		n.left(now, q, &f.desc)
+	}
 	n.refill(now)
 	return true
 }

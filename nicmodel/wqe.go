@@ -40,7 +40,7 @@ func WQEBytes(op ib.WROpcode, service ib.QPType, pieces, inline int) int {
 }
 
 func (q *qp) wqeBytes(w *sendWQE) int {
-	return WQEBytes(w.req.Op, ib.RC, len(w.sgl), len(w.inline))
+	return WQEBytes(w.req.Op, q.cfg.Type, len(w.sgl), len(w.inline))
 }
 
 // wqeAddr is where the element with that running count lies. Elements of several

@@ -111,6 +111,45 @@ func TestBandwidthOnTheModel(t *testing.T) {
 	}
 }
 
+// Unreliable connections and datagrams over the model lose nothing on its lossless
+// network, as long as receives are there.
+func TestUnreliableOnTheModel(t *testing.T) {
+	for _, service := range []ib.QPType{ib.UC, ib.UD} {
+		for _, test := range Tests() {
+			for name, change := range map[string]func(*Config){
+				"plain":         func(*Config) {},
+				"bidirectional": func(c *Config) { c.Bidirectional = !test.Latency },
+				"queue pairs":   func(c *Config) { c.QPs = 3 },
+				"events":        func(c *Config) { c.Events = test != Test{Write, true} },
+			} {
+				c := DefaultConfig(test)
+				c.Iterations, c.Service = 400, service
+				if service == ib.UD {
+					c.Size = min(c.Size, 4096)
+				}
+				if change(&c); c.Validate() != nil {
+					continue // the service does not have the operation
+				}
+				r := run(t, c, Pacing{})
+				what := fmt.Sprintf("%v %v, %s", service, test, name)
+				row := r.Rows[0]
+				if row.Lost != 0 {
+					t.Errorf("%s: %d messages are lost", what, row.Lost)
+				}
+				if test.Latency {
+					between(t, what, row.TypicalUs, 1.6, 4)
+				} else {
+					ways := 1.0
+					if c.Bidirectional {
+						ways = 2
+					}
+					between(t, what, row.ThroughputGbps, 94*ways, most*ways)
+				}
+			}
+		}
+	}
+}
+
 // One way on the model of the network takes 2 x 500 ns of cable and 600 ns of
 // switch, and some more in the NICs.
 func TestLatencyOnTheModel(t *testing.T) {

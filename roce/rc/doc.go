@@ -1,6 +1,6 @@
-// Package rc is the transport of reliable and unreliable connections, and of unreliable datagrams (InfiniBand
-// Architecture volume 1, cited as IBA, chapter 9), as a plain state machine. One QP
-// is the requester and the responder of one queue pair. The cycle-level NIC model and
+// Package rc is the transport of reliable and unreliable connections, and of
+// unreliable datagrams (InfiniBand Architecture volume 1, cited as IBA, chapter 9),
+// as a plain state machine. One QP is the requester and the responder of one queue pair. The cycle-level NIC model and
 // the user-space endpoint both drive it, so what an application runs is what
 // the simulator exercises.
 //
@@ -25,8 +25,8 @@
 // and [QP.Inflight] what is outstanding. For each [Descriptor], fetch Payload
 // bytes from where Source says, ask [QP.Fresh] whether the packet is still
 // wanted, and send it. Fetches may take their time; packets leave in the order
-// of the calls. On an unreliable connection, and of a datagram, say [QP.Sent] of each when it has
-// left. A SourceLocalInv is no packet: invalidate the key and go on.
+// of the calls. On an unreliable connection, and of a datagram, say [QP.Sent] of
+// each when it has left. A SourceLocalInv is no packet: invalidate the key and go on.
 // When a fetch fails, say [QP.FailSend] or [QP.FailResponse]. A driver with a
 // window of its own says so by [QP.BoundInflight], and one that wants to hear of a
 // packet early may set AckReq in the header of any request.
@@ -108,13 +108,13 @@
 // # Datagrams
 //
 // With Type ib.UD each request is a SEND of one packet, of at most [Config].MTU
-// bytes, to a place of its own, which the driver keeps by slot (IBA 9.8.3). It completes as it is
-// Sent; the send queue fails like an unreliable connection's. Who sends here is not this
-// package's business: the driver looks at the Q_Key (and [QKey] says which one to
-// send), and hands on what may come in. PSNs mean nothing. The place of what came
-// begins with [GRHBytes] for the driver to fill; a datagram without a receive, or with one that
-// is too small for both, is dropped and counted, and leaves the receive, so that no
-// stranger can bring the queue pair down (9.9.3.1.2, class E).
+// bytes, to a place of its own, which the driver keeps by slot (IBA 9.8.3). It
+// completes as it is Sent; the send queue fails like an unreliable connection's. Who
+// sends here is not this package's business: the driver looks at the Q_Key ([QKey]
+// says which one to send), and hands on what may come in. PSNs mean nothing. The place
+// of what came begins with [GRHBytes] for the driver to fill. A datagram without a
+// receive, or with one that is too small for both, is dropped and counted, and leaves
+// the receive, so that no stranger can bring the queue pair down (9.9.3.1.2, class E).
 //
 // # Choices and departures
 //

@@ -83,10 +83,13 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	for i := range c.n {
 		e := &c.polled[i]
 		wc[i] = verbs.WC{
-			WRID: e.WRID, Status: e.Status, Opcode: e.Opcode, ByteLen: e.ByteLen, Imm: e.Imm, QPN: e.QPN, Timestamp: e.Timestamp,
+			WRID: e.WRID, Status: e.Status, Opcode: e.Opcode, ByteLen: e.ByteLen, Imm: e.Imm, QPN: e.QPN, SrcQP: e.SrcQPN, Timestamp: e.Timestamp,
 		}
 		if e.HasImm {
 			wc[i].Flags |= verbs.WCWithImm
+		}
+		if e.HasGRH {
+			wc[i].Flags |= verbs.WCGRH
 		}
 		if e.HasInv {
 			wc[i].Flags |= verbs.WCWithInv

@@ -70,7 +70,7 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
 	}
 	return verbs.PortAttr{
-		State: verbs.PortActive, ActiveMTU: 4096, MaxMTU: 4096, LinkRate: int64(d.nic.LineRate()), GIDs: 1, LinkName: "Ethernet",
+		State: verbs.PortActive, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), GIDs: 1, LinkName: "Ethernet",
 	}, nil
 }
 

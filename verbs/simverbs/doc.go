@@ -7,6 +7,8 @@
 // World around an engine of its own and drives devices from events, with
 // Device.OnCompletion in place of waiting.
 //
+// Queue pairs are RC, UC and UD. CongestionFor is asked for reliable connections only.
+//
 // # The actor rule
 //
 // One actor runs at a time. When it waits, the actor with the lowest number of

@@ -42,8 +42,8 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if p.gone {
 		return bad(verbs.ErrClosed, "the protection domain is deallocated")
 	}
-	if a.Type != ib.RC {
-		return bad(verbs.ErrNotSupported, "the model has RC queue pairs, not %v", a.Type)
+	if _, ok := steps[a.Type]; !ok {
+		return bad(verbs.ErrNotSupported, "the model has RC, UC and UD queue pairs, not %v", a.Type)
 	}
 	send, ok1 := a.SendCQ.(*CQ)
 	recv, ok2 := a.RecvCQ.(*CQ)
@@ -54,7 +54,7 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		return bad(verbs.ErrInvalid, "%d bytes of inline data are more than the device's %d", a.Cap.MaxInlineData, d.nic.Config().MaxInline)
 	}
 	cfg := nicmodel.QPConfig{
-		PD: p.num, SendCQ: send.num, RecvCQ: recv.num,
+		Type: a.Type, PD: p.num, SendCQ: send.num, RecvCQ: recv.num,
 		SendDepth: a.Cap.MaxSendWR, RecvDepth: a.Cap.MaxRecvWR,
 		SGEs: max(a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE, 1), SigAll: a.SigAll,
 	}
@@ -103,6 +103,14 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 	return a, nil
 }
 
+// steps are the attributes that each step to RTS needs, by type: from RESET, from
+// INIT and from RTR.
+var steps = map[ib.QPType][3]verbs.QPAttrMask{
+	ib.RC: {verbs.ResetToInitRC, verbs.InitToRTRRC, verbs.RTRToRTSRC},
+	ib.UC: {verbs.ResetToInitUC, verbs.InitToRTRUC, verbs.RTRToRTSUC},
+	ib.UD: {verbs.ResetToInitUD, verbs.InitToRTRUD, verbs.RTRToRTSUD},
+}
+
 // Modify implements verbs.QP.
 func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	bad := func(cause error, format string, args ...any) error {
@@ -120,9 +128,9 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if !from.CanBecome(a.State) {
 		return bad(verbs.ErrState, "a queue pair in %v can't go to %v", from, a.State)
 	}
-	needs := map[ib.QPState]verbs.QPAttrMask{ib.Init: verbs.ResetToInitRC, ib.RTR: verbs.InitToRTRRC}[a.State]
-	if from == ib.RTR && a.State == ib.RTS {
-		needs = verbs.RTRToRTSRC
+	var needs verbs.QPAttrMask
+	if a.State == ib.Init || a.State == ib.RTR || from == ib.RTR && a.State == ib.RTS {
+		needs = steps[q.init.Type][a.State-1]
 	}
 	if missing := needs &^ mask; missing != 0 {
 		return bad(verbs.ErrInvalid, "going to %v needs more attributes (ibv_modify_qp(3)): mask %#x is missing", a.State, uint32(missing))
@@ -140,11 +148,22 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		}
 		nic.Init(q.num)
 		q.attr.Port, q.attr.Access = a.Port, a.Access
+		if q.init.Type == ib.UD {
+			q.attr.QKey = a.QKey
+			nic.SetQKey(q.num, a.QKey)
+		}
 	case ib.RTR:
 		return q.toRTR(a, bad)
 	case ib.RTS:
-		if from != ib.RTR {
+		switch from {
+		case ib.RTR:
+		case ib.SQE:
+			return nic.Resume(q.num)
+		default:
 			return bad(verbs.ErrNotSupported, "the model does not come back from %v", from)
+		}
+		if q.init.Type != ib.RC { // nothing is answered
+			a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = 0, 0, 0, 0
 		}
 		err := nic.ReadyToSend(q.num, rc.SendConfig{
 			InitialPSN: units.MakePSN(a.SQPSN), Timeout: a.Timeout, RetryCount: a.RetryCnt, RNRRetry: a.RNRRetry,
@@ -160,21 +179,32 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
+// portMTU is the active MTU of all ports.
+const portMTU = 4096
+
 func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error {
 	d := q.pd.dev
+	if q.init.Type == ib.UD {
+		if err := d.nic.ReadyToReceive(q.num, nicmodel.Peer{}, nicmodel.Congestion{}, rc.Config{MTU: portMTU}); err != nil {
+			return bad(verbs.ErrInvalid, "%v", err)
+		}
+		return nil
+	}
 	host, err := d.world.hostOf(a.AV.GID)
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
-	if a.PathMTU > 4096 {
-		return bad(verbs.ErrInvalid, "a path MTU of %d is above the port's 4096", a.PathMTU)
+	if a.PathMTU > portMTU {
+		return bad(verbs.ErrInvalid, "a path MTU of %d is above the port's %d", a.PathMTU, portMTU)
 	}
 	if a.AV.SL > 7 {
 		return bad(verbs.ErrInvalid, "service level %d: 0 to 7", a.AV.SL)
 	}
 	cong := nicmodel.Congestion{AckPriority: a.AV.SL}
 	q.everyAck = 0
-	if d.congestion != nil {
+	if q.init.Type == ib.UC {
+		a.MaxDestRdAtomic, a.MinRNRTimer = 0, 0
+	} else if d.congestion != nil {
 		if cong, q.everyAck, err = d.congestion(host); err != nil {
 			return bad(verbs.ErrInvalid, "%v", err)
 		}
@@ -215,7 +245,7 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 	if q.gone {
 		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrClosed, "")
 	}
-	if s := d.nic.State(q.num); s != ib.RTS && s != ib.Err && s != ib.SQD {
+	if s := d.nic.State(q.num); s != ib.RTS && s != ib.Err && s != ib.SQD && s != ib.SQE {
 		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to RTS first", s)
 	}
 	n := 0
@@ -243,6 +273,9 @@ func (q *QP) post(wr *verbs.SendWR) error {
 	if (wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic()) && q.attr.MaxRdAtomic == 0 {
 		return bad(verbs.ErrInvalid, "%v on a queue pair connected with MaxRdAtomic 0", wr.Opcode)
 	}
+	if q.init.Type != ib.RC && !has(q.init.Type, wr.Opcode) {
+		return bad(verbs.ErrInvalid, "%v on a queue pair of type %v", wr.Opcode, q.init.Type)
+	}
 	inline := wr.Flags&verbs.SendInline != 0
 	if inline {
 		if wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic() {
@@ -257,6 +290,17 @@ func (q *QP) post(wr *verbs.SendWR) error {
 	length := wr.Length()
 	if length > 1<<31 {
 		return bad(verbs.ErrInvalid, "a message of %d bytes: the most is 2 GiB", length)
+	}
+	switch {
+	case q.init.Type == ib.UD:
+		if length > portMTU {
+			return bad(verbs.ErrInvalid, "a datagram of %d bytes: the port's MTU is %d", length, portMTU)
+		}
+		if err := q.address(wr); err != nil {
+			return err
+		}
+	case wr.AH != nil:
+		return bad(verbs.ErrInvalid, "an address handle, but a connection sends to its peer only: leave AH nil")
 	}
 	if wr.Opcode.IsAtomic() && (length != 8 || wr.RemoteAddr%8 != 0) {
 		return bad(verbs.ErrInvalid, "an atomic takes 8 bytes at a remote address that is a multiple of 8, not %d at %#x", length, wr.RemoteAddr)
@@ -291,6 +335,17 @@ func (q *QP) post(wr *verbs.SendWR) error {
 		return bad(err, "the send queue holds %d requests", q.init.Cap.MaxSendWR)
 	}
 	return nil
+}
+
+// has reports whether an unreliable queue pair has op.
+func has(service ib.QPType, op ib.WROpcode) bool {
+	switch op {
+	case ib.WRSend, ib.WRSendWithImm:
+		return true
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRLocalInv:
+		return service == ib.UC
+	}
+	return false
 }
 
 // PostRecv implements verbs.QP.
@@ -415,11 +470,6 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	}
 	p.users++
 	return &SRQ{pd: p, srq: s}, nil
-}
-
-// CreateAH implements verbs.PD: it fails, as the model has no UD queue pairs.
-func (p *PD) CreateAH(verbs.AddressVector) (verbs.AH, error) {
-	return nil, verbs.Errorf("create_ah", p.dev.name, verbs.ErrNotSupported, "the model has RC queue pairs only, which need none")
 }
 
 // PostRecv implements verbs.SRQ.

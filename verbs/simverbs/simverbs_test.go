@@ -205,8 +205,8 @@ func TestWrongUseIsAnError(t *testing.T) {
 		"post_recv in RESET":  {func() error { _, err := fresh.PostRecv([]verbs.RecvWR{{}}); return err }, verbs.ErrState},
 		"RESET to RTS":        {func() error { return fresh.Modify(verbs.QPAttr{State: ib.RTS}, verbs.AttrState) }, verbs.ErrState},
 		"INIT without a port": {func() error { return fresh.Modify(verbs.QPAttr{State: ib.Init}, verbs.AttrState) }, verbs.ErrInvalid},
-		"UD": {func() error {
-			_, err := a.pd.CreateQP(verbs.QPInitAttr{Type: ib.UD, SendCQ: a.cq, RecvCQ: a.cq})
+		"raw packets": {func() error {
+			_, err := a.pd.CreateQP(verbs.QPInitAttr{Type: 8, SendCQ: a.cq, RecvCQ: a.cq})
 			return err
 		}, verbs.ErrNotSupported},
 		"remote write only": {func() error { _, err := a.pd.RegMR(make([]byte, 1), ib.AccessRemoteWrite); return err }, verbs.ErrInvalid},

@@ -178,6 +178,35 @@ func (r *rig) connected(change func(*verbs.QPInitAttr, *verbs.RCParams)) (qa, qb
 	return qa, qb, connect(qb, eb, ea, p, r.b.index)
 }
 
+// connectedUC makes two queue pairs and connects them unreliably.
+func (r *rig) connectedUC() (qa, qb verbs.QP, err error) {
+	var q [2]verbs.QP
+	sides := [2]*side{&r.a, &r.b}
+	for i, s := range sides {
+		if q[i], err = r.newQP(s, ib.UC, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	for i, s := range sides {
+		for _, step := range []struct {
+			a    verbs.QPAttr
+			mask verbs.QPAttrMask
+		}{
+			{verbs.QPAttr{State: ib.Init, Port: r.Port, Access: everything &^ (ib.AccessRemoteRead | ib.AccessRemoteAtomic)}, verbs.ResetToInitUC},
+			{verbs.QPAttr{
+				State: ib.RTR, PathMTU: 1024, DestQPN: q[1-i].Num(), RQPSN: uint32(0xfffffe + i),
+				AV: verbs.AddressVector{GID: sides[1-i].gid, SGIDIndex: s.index, HopLimit: 64},
+			}, verbs.InitToRTRUC},
+			{verbs.QPAttr{State: ib.RTS, SQPSN: uint32(0xffffff - i)}, verbs.RTRToRTSUC},
+		} {
+			if err := q[i].Modify(step.a, step.mask); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return q[0], q[1], nil
+}
+
 // connect is verbs.ConnectRC from a chosen GID.
 func connect(q verbs.QP, local, remote verbs.Endpoint, p verbs.RCParams, sgid int) error {
 	if err := q.Modify(verbs.QPAttr{State: ib.Init, Port: p.Port, Access: p.Access}, verbs.ResetToInitRC); err != nil {

@@ -350,6 +350,45 @@ var trafficTests = []test{
 		}
 		return nil
 	}},
+	{"unreliable connection", func(r *rig) error {
+		qa, qb, err := r.connectedUC()
+		if err != nil {
+			return err
+		}
+		const n = 5000
+		_, lmr, err := r.register(&r.a, n, 19)
+		if err != nil {
+			return err
+		}
+		remote, rmr, err := r.register(&r.b, 2*n, 20)
+		if err != nil {
+			return err
+		}
+		if err := postRecv(qb, verbs.RecvWR{SGL: []verbs.SGE{verbs.SGEOf(rmr, 0, n)}}, verbs.RecvWR{}); err != nil {
+			return err
+		}
+		_, errRead := qa.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMARead, SGL: []verbs.SGE{verbs.SGEOf(lmr, 0, 8)}, RemoteAddr: rmr.Addr(), RKey: rmr.RKey()}})
+		if err := expect("a READ on an unreliable connection", errRead, verbs.ErrInvalid); err != nil {
+			return err
+		}
+		whole := []verbs.SGE{verbs.SGEOf(lmr, 0, n)}
+		if err := post(qa,
+			verbs.SendWR{WRID: 1, Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: whole},
+			verbs.SendWR{WRID: 2, Opcode: ib.WRRDMAWriteWithImm, Flags: verbs.SendSignaled, SGL: whole, Imm: 77, RemoteAddr: rmr.Addr() + n, RKey: rmr.RKey()},
+		); err != nil {
+			return err
+		}
+		sent, received, err := r.both(2)
+		switch {
+		case err != nil:
+			return err
+		case sent[0].WRID != 1 || sent[1].WRID != 2 || received[0].ByteLen != n || received[1].Imm != 77 || received[1].Flags&verbs.WCWithImm == 0:
+			return fmt.Errorf("sent as %+v, received as %+v", sent, received)
+		case !bytes.Equal(remote[:n], pattern(n, 19)) || !bytes.Equal(remote[n:], pattern(n, 19)):
+			return errors.New("memory differs")
+		}
+		return nil
+	}},
 	{"datagrams", func(r *rig) error {
 		const qkey, grh = 0x11111111, 40
 		var q [2]verbs.QP

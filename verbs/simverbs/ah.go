@@ -1,0 +1,68 @@
+package simverbs
+
+import (
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// AH implements verbs.AH.
+type AH struct {
+	pd    *PD
+	host  int
+	label uint32
+	sl    uint8
+	gone  bool
+}
+
+// CreateAH implements verbs.PD.
+func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
+	bad := func(cause error, format string, args ...any) (verbs.AH, error) {
+		return nil, verbs.Errorf("create_ah", p.dev.name, cause, format, args...)
+	}
+	host, err := p.dev.world.hostOf(av.GID)
+	switch {
+	case p.gone:
+		return bad(verbs.ErrClosed, "the protection domain is deallocated")
+	case err != nil:
+		return bad(verbs.ErrInvalid, "%v", err)
+	case av.SL > 7:
+		return bad(verbs.ErrInvalid, "service level %d: 0 to 7", av.SL)
+	}
+	p.users++
+	return &AH{pd: p, host: host, label: av.FlowLabel, sl: av.SL}, nil
+}
+
+// Destroy implements verbs.AH.
+func (a *AH) Destroy() error {
+	if a.gone {
+		return verbs.Errorf("destroy_ah", a.pd.dev.name, verbs.ErrClosed, "")
+	}
+	a.gone = true
+	a.pd.users--
+	return nil
+}
+
+// address notes in q.wr where a datagram goes.
+func (q *QP) address(wr *verbs.SendWR) error {
+	bad := func(format string, args ...any) error {
+		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, format, args...)
+	}
+	a, ok := wr.AH.(*AH)
+	switch {
+	case !ok:
+		return bad("a UD queue pair needs to be told where to send: set AH to an address handle of its PD's CreateAH")
+	case a.gone:
+		return bad("the address handle is destroyed")
+	case a.pd != q.pd:
+		return bad("the address handle belongs to another protection domain")
+	case wr.RemoteQPN > 1<<24-1:
+		return bad("peer queue pair %#x: 24 bits", wr.RemoteQPN)
+	}
+	q.wr.To = nicmodel.Peer{
+		Host: a.host, QPN: wr.RemoteQPN, Priority: a.sl,
+		FlowHash: flowHash(q.pd.dev.nic.Host(), a.host, q.num, wr.RemoteQPN, a.label),
+	}
+	q.wr.QKey = rc.QKey(wr.RemoteQKey, q.attr.QKey)
+	return nil
+}
