@@ -120,27 +120,19 @@ func (t *NICTrace) watch(s *simulation) error {
 	if t == nil {
 		return nil
 	}
-	if s.fleet != nil {
-		return errors.New("reduced NICs have no stages to trace: set nic.model to staged, or leave the trace out")
+	of, err := t.filter.hosts(s)
+	if err != nil {
+		return err
 	}
 	t.system, t.name = s.sys.Name, s.name
 	t.hosts = make([]tracedHost, len(s.hosts))
 	t.lives, t.pairs = map[requestKey]*life{}, map[pairKey]*tracedPair{}
 	t.pid = t.used + 1
 	t.used += len(s.hosts)
-	for _, of := range t.filter.Of {
-		h, err := s.net.Topology().Host(of.Host)
-		if err != nil {
-			return fmt.Errorf("trace: %w", err)
-		}
-		if of.QPN == 0 {
-			t.hosts[h].all = true
-		}
-		t.hosts[h].of = append(t.hosts[h].of, of.QPN)
+	for h, pairs := range of {
+		t.hosts[h].of, t.hosts[h].all = pairs, slices.Contains(pairs, 0)
 	}
-	for i, h := range s.hosts {
-		h.nic.OnSpan(func(span *nicmodel.Span) { t.span(i, span) })
-	}
+	s.onSpan(t.span)
 	return nil
 }
 

@@ -31,6 +31,8 @@ type Options struct {
 	Interrupted func() error
 	// NICTrace, unless it is nil, is given what becomes of requests inside NICs.
 	NICTrace *NICTrace
+	// NICVCD, likewise, what the stages of NICs do.
+	NICVCD *NICVCD
 	// NoSeries leaves series out of the result, and so holds none in memory.
 	NoSeries bool
 }

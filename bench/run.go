@@ -78,7 +78,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 		return refuse(err)
 	}
 	sim.measure = m
-	if err := opt.NICTrace.watch(sim); err != nil {
+	if err := errors.Join(opt.NICTrace.watch(sim), opt.NICVCD.watch(sim)); err != nil {
 		return refuse(err)
 	}
 	m.progress = progress

@@ -45,6 +45,8 @@ type simulation struct {
 	onDone  func(f *flow, now units.Time)
 	onTask  func(t *scenario.Task, now units.Time) // likewise, of tasks that have ended
 	measure *measurement
+	spans   []func(at int, span *nicmodel.Span) // who is told of what NICs do
+	ends    []func()                            // who is told of the end
 	err     error
 }
 
@@ -190,6 +192,9 @@ func (s *simulation) run() error {
 	}
 	s.engine.RunUntil(s.duration)
 	s.end = s.engine.Now()
+	for _, f := range s.ends {
+		f()
+	}
 	if s.measure != nil {
 		s.measure.finish()
 	}

@@ -148,7 +148,11 @@ func (r *runner) run(names []string) (err error) {
 	if r.series = outputs.series; r.series != nil {
 		r.options.Series = r.series.Write
 	}
-	if outputs.trace != nil {
+	switch {
+	case outputs.trace == nil:
+	case r.trace.vcd():
+		r.options.NICVCD = bench.NewNICVCD(outputs.trace, filter)
+	default:
 		r.options.NICTrace = bench.NewNICTrace(outputs.trace, filter)
 	}
 	r.options.NoSeries = r.json == "" && r.report == ""
@@ -202,7 +206,7 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 // outputs are the files to write; nil where none is wanted.
 type outputs struct {
 	json, report *os.File
-	trace        *os.File
+	trace        *os.File // under partName until it is whole
 	flows        *bench.FlowLog
 	series       *bench.SeriesLog
 }
@@ -216,7 +220,7 @@ func (r *runner) open() (o outputs, err error) {
 		f, err = os.Create(name)
 		return f
 	}
-	o.json, o.report, o.trace = create(r.json), create(r.report), create(r.trace.file)
+	o.json, o.report, o.trace = create(r.json), create(r.report), create(partName(r.trace.file))
 	if err == nil && r.csv != "" {
 		o.series, err = bench.CreateSeriesLog(r.csv)
 	}
@@ -227,6 +231,17 @@ func (r *runner) open() (o outputs, err error) {
 		return o, errors.Join(err, o.close())
 	}
 	return o, nil
+}
+
+// partName is what a file is called that is not whole yet.
+func partName(name string) string {
+	if name == "" {
+		return ""
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return name // a device or a pipe is written as it comes
+	}
+	return name + ".part"
 }
 
 func (o *outputs) close() error {
@@ -245,6 +260,24 @@ func (o *outputs) close() error {
 	return errors.Join(errs...)
 }
 
+// writeTrace ends the trace, which then has its name.
+func (r *runner) writeTrace(o outputs) error {
+	var err error
+	var what string
+	if v := r.options.NICVCD; v != nil {
+		err = v.Close()
+		what = fmt.Sprintf("%d changes", v.Changes())
+	} else {
+		err = r.options.NICTrace.Close()
+		what = fmt.Sprintf("%d spans", r.options.NICTrace.Events())
+	}
+	if part := o.trace.Name(); err == nil && part != r.trace.file {
+		err = os.Rename(part, r.trace.file)
+	}
+	_, printed := fmt.Fprintf(r.table, "\ntrace: %s, %s\n", r.trace.file, what)
+	return errors.Join(err, printed)
+}
+
 func (r *runner) write(o outputs) error {
 	var errs []error
 	switch {
@@ -253,10 +286,8 @@ func (r *runner) write(o outputs) error {
 	case o.json != nil:
 		errs = append(errs, bench.WriteJSON(o.json, r.doc))
 	}
-	if t := r.options.NICTrace; t != nil {
-		errs = append(errs, t.Close())
-		_, err := fmt.Fprintf(r.table, "\ntrace: %s, %d spans\n", r.trace.file, t.Events())
-		errs = append(errs, err)
+	if o.trace != nil {
+		errs = append(errs, r.writeTrace(o))
 	}
 	if o.report != nil {
 		errs = append(errs, bench.WriteHTML(o.report, r.doc))

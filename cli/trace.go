@@ -25,10 +25,13 @@ const defaultTraceWindow = "0..100us"
 
 func (f *traceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.file, "trace", "", "write what becomes of requests inside NICs to `FILE`, as trace events for Perfetto")
+	flags.StringVar(&f.file, "trace", "", "write what becomes of requests inside NICs to `FILE`, as trace events for Perfetto; to a FILE.vcd, what stages and queues do, for waveform viewers")
 	flags.StringVar(&f.window, "trace-window", "", "trace requests under way in the simulated time `FROM..TO` (default "+defaultTraceWindow+")")
 	flags.StringSliceVar(&f.of, "trace-of", nil, "trace requests of these `HOST`s only, or of a queue pair: h0,h1/0x10")
 }
+
+// vcd reports whether a value change dump is wanted.
+func (f *traceFlags) vcd() bool { return strings.HasSuffix(strings.ToLower(f.file), ".vcd") }
 
 // filter checks the flags against the scenarios that will run.
 func (f *traceFlags) filter(scenarios []*scenario.Scenario) (bench.NICTraceFilter, error) {

@@ -64,7 +64,7 @@ func (u *atomics) Account(now units.Time) Account {
 	for _, until := range u.slots {
 		elapsed += int64(max(now, until))
 	}
-	return Account{Stage: "atomics", Clock: Clock(second), Served: u.served, Elapsed: elapsed, Busy: int64(u.busy), Idle: elapsed - int64(u.busy)}
+	return Account{Stage: "atomics", Clock: Clock(second), Parallel: u.InFlight, Served: u.served, Elapsed: elapsed, Busy: int64(u.busy), Idle: elapsed - int64(u.busy)}
 }
 
 // pendingAtomic is an operation between its request and its answer.

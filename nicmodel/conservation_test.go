@@ -133,13 +133,12 @@ func watch(t *rapid.T, n *NIC) *watched {
 		worked: make([][numStalls]int64, len(accounts)), until: make([]units.Time, len(accounts)),
 		arrived: make([]int64, queues), level: make([]int, queues), most: make([]int, queues),
 	}
-	several := map[string]bool{"tx_units": true, "rx_units": true, "atomics": true}
 	n.OnWork(func(stage int, begin, end units.Time, why Stall) {
 		a := &accounts[stage]
 		if begin >= end {
 			t.Fatalf("%s is said to work from %v to %v", a.Stage, begin, end)
 		}
-		if !several[a.Stage] && begin < w.until[stage] {
+		if a.Parallel == 1 && begin < w.until[stage] {
 			t.Fatalf("%s begins at %v, before the end of the work ahead, %v", a.Stage, begin, w.until[stage])
 		}
 		w.until[stage] = end

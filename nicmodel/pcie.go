@@ -387,7 +387,7 @@ func (p *PCIe) Translations() (hits, misses uint64) {
 // Account is where a direction's picoseconds went.
 func (s *pcieSide) Account(now units.Time) Account {
 	elapsed := max(now, s.until)
-	a := Account{Stage: s.name, Clock: Clock(second), Elapsed: int64(elapsed), Busy: int64(s.busy), Idle: int64(elapsed - s.busy)}
+	a := Account{Stage: s.name, Clock: Clock(second), Parallel: 1, Elapsed: int64(elapsed), Busy: int64(s.busy), Idle: int64(elapsed - s.busy)}
 	for kind := range numTLPTypes {
 		for why := range numPurposes {
 			a.Served += s.traffic[kind][why].Packets

@@ -29,6 +29,15 @@ var placeNames = [numPlaces]string{"doorbell store", "doorbell", "wqe fetch", "w
 
 func (p Place) String() string { return placeNames[p] }
 
+// Places lists them all.
+func Places() []Place {
+	all := make([]Place, numPlaces)
+	for i := range all {
+		all[i] = Place(i)
+	}
+	return all
+}
+
 // Span is what a piece of work spent in a place.
 type Span struct {
 	Place      Place

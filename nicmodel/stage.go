@@ -22,6 +22,15 @@ var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx_buffer",
 
 func (s Stall) String() string { return stallNames[s] }
 
+// Stalls lists the reasons, StallNone first.
+func Stalls() []Stall {
+	all := make([]Stall, numStalls)
+	for i := range all {
+		all[i] = Stall(i)
+	}
+	return all
+}
+
 // Stage is one unit of the pipeline that serves its work in order, each piece
 // for a whole number of cycles of its clock. It is driven by events: nothing
 // happens while it idles, and its account is brought up to date by what it
@@ -79,18 +88,21 @@ func (s *Stage) Free() units.Time { return s.clock.Begin(s.free) }
 // work in service counts as busy to its end, so Elapsed may lie a little after
 // the instant that was asked for.
 type Account struct {
-	Stage   string
-	Clock   Clock
-	Served  uint64
-	Elapsed int64
-	Busy    int64
-	Idle    int64
-	Stalled [numStalls]int64
+	Stage string
+	Clock Clock
+	// Parallel is how many pieces of work it does at once: 1, or as many as there are
+	// units, and then the cycles are those of all of them.
+	Parallel int
+	Served   uint64
+	Elapsed  int64
+	Busy     int64
+	Idle     int64
+	Stalled  [numStalls]int64
 }
 
 // Account reports where the cycles until now went.
 func (s *Stage) Account(now units.Time) Account {
-	a := Account{Stage: s.Name, Clock: s.clock, Served: s.served, Busy: s.busy, Idle: s.idle, Stalled: s.stalled, Elapsed: s.free}
+	a := Account{Stage: s.Name, Clock: s.clock, Parallel: 1, Served: s.served, Busy: s.busy, Idle: s.idle, Stalled: s.stalled, Elapsed: s.free}
 	if c := s.clock.CycleAfter(now); c > s.free {
 		a.Idle += c - s.free
 		a.Elapsed = c

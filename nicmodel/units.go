@@ -119,5 +119,5 @@ func (u *Units) Account(now units.Time) Account {
 	for _, until := range u.taken {
 		elapsed += u.clock.CycleAfter(max(now, until))
 	}
-	return Account{Stage: u.Name, Clock: u.clock, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
+	return Account{Stage: u.Name, Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
 }
