@@ -168,14 +168,6 @@ func (n *NIC) Stats() Stats { return n.stat }
 // ReadClock returns the counter of completion timestamps at now.
 func (n *NIC) ReadClock(now units.Time) uint64 { return n.cfg.Counter.Read(now) }
 
-// RegisterRead returns how long a processor's read of a register takes to reach
-// the NIC and to come back, on an idle link.
-func (n *NIC) RegisterRead() (there, back units.Time) {
-	header := n.cfg.PCIe.Rate.Serialize(units.Bytes(n.cfg.PCIe.Headers.request()))
-	answer := n.cfg.PCIe.Rate.Serialize(units.Bytes(n.cfg.PCIe.Headers.completion() + 8))
-	return header + n.cfg.PCIe.WriteLatency, answer + n.cfg.PCIe.WriteLatency
-}
-
 // AllocPD returns the number of a new protection domain.
 func (n *NIC) AllocPD() uint32 {
 	n.pds++

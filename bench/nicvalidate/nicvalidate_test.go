@@ -19,8 +19,13 @@ func TestCommittedPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	clock, err := RunClock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkClock(t, clock)
 	var page strings.Builder
-	if err := Markdown(&page, results); err != nil {
+	if err := Markdown(&page, results, clock); err != nil {
 		t.Fatal(err)
 	}
 	have, err := os.ReadFile("../../docs/nic-validation.md")

@@ -83,7 +83,7 @@ func MedianError(results []Result, use Use) (median float64, points int) {
 }
 
 // Markdown writes docs/nic-validation.md.
-func Markdown(w io.Writer, results []Result) error {
+func Markdown(w io.Writer, results []Result, clock []*RoundTrips) error {
 	var b strings.Builder
 	b.WriteString(`<!-- Written by make validate-nic. -->
 
@@ -115,6 +115,7 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 			}
 		}
 	}
+	clockMarkdown(&b, clock)
 	notThereYet(&b, results)
 	b.WriteString("\n## How each figure is taken\n\nWhat the sources do not say was chosen, and is named here.\n\n")
 	for i := range results {

@@ -160,28 +160,26 @@ func (d *Device) NowPrecise() units.Time {
 	return now
 }
 
-// ReadClock implements verbs.ClockReader: a register read over PCIe. For an
-// actor it takes simulated time. Where a simulator drives the device from
-// events, the host clock alone moves on by the time of the read, and is back with
-// the simulation at the next event.
+// ReadClock implements verbs.ClockReader: a register read over PCIe, which waits for
+// what the link carries. For an actor it takes simulated time. Where a simulator drives
+// the device from events, the host clock alone moves on by the time of the read, and
+// is back with the simulation at the next event.
 func (d *Device) ReadClock() (uint64, error) {
-	there, back := d.nic.RegisterRead()
+	now := d.world.engine.Now()
 	if d.world.actors.running != nil {
-		now := d.world.engine.Now()
-		if err := d.world.wait(now+there, nil); err != nil {
+		there := d.nic.RegisterRequest(now, now)
+		if err := d.world.wait(there, nil); err != nil {
 			return 0, err
 		}
-		ticks := d.nic.ReadClock(d.world.engine.Now())
-		return ticks, d.world.wait(now+there+back, nil)
+		return d.nic.ReadClock(there), d.world.wait(d.nic.RegisterAnswer(there, there), nil)
 	}
-	now := d.NowPrecise()
-	ticks := d.nic.ReadClock(now + there)
-	after := now + there + back
+	there := d.nic.RegisterRequest(now, d.NowPrecise())
+	after := d.nic.RegisterAnswer(now, there)
 	if d.core != nil {
 		after = d.core.Free(after) // an instruction is not interrupted, but followed by what came
 	}
 	d.setNow(after)
-	return ticks, nil
+	return d.nic.ReadClock(there), nil
 }
 
 // Run implements verbs.Runner.

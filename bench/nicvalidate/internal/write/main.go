@@ -24,8 +24,12 @@ func write(out string) error {
 	if err != nil {
 		return err
 	}
+	clock, err := nicvalidate.RunClock()
+	if err != nil {
+		return err
+	}
 	var page strings.Builder
-	if err := nicvalidate.Markdown(&page, results); err != nil {
+	if err := nicvalidate.Markdown(&page, results, clock); err != nil {
 		return err
 	}
 	if out == "" {
