@@ -19,7 +19,7 @@ import (
 // queue pair, all of its requests or all of receives by the same operation (of
 // datagrams, from the same queue pair), without
 // immediate data, an invalidated key or a solicited event. A mini element has no room
-// for a timestamp: see NIC.StampCQ.
+// for a timestamp: a queue with timestamps is not compressed.
 type CompressionConfig struct {
 	MaxNum  int        `yaml:"max_num"` // completions of a session, 2 to 1024; 0 for no compression
 	Timeout units.Time `yaml:"timeout"` // up to 1 ms
@@ -116,5 +116,5 @@ func (n *NIC) release(at units.Time, num uint32, c *cq) {
 			n.completionSpan(e, AtCQEWrite, e.made, visible)
 		}
 	}
-	n.announce(num, c, visible, c.newest(1))
+	n.announce(at, visible, num, c, s.n)
 }

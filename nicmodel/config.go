@@ -66,6 +66,8 @@ type Config struct {
 	Atomics AtomicsConfig `yaml:"atomics"`
 	// Compression is that of completions.
 	Compression CompressionConfig `yaml:"compression"`
+	// Interrupt is the way from the NIC's interrupt to the host's software.
+	Interrupt InterruptConfig `yaml:"interrupt"`
 	// Framing is that of the port: RoCEv2 over Ethernet, or InfiniBand. The
 	// network's links have theirs.
 	Framing fabric.Framing `yaml:"framing" eg:"infiniband"`
@@ -103,7 +105,7 @@ func (c *Config) Validate() error {
 	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
 		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
 	}
-	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Compression.validate(), c.bounds()} {
+	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Compression.validate(), c.Interrupt.validate(), c.bounds()} {
 		if err != nil {
 			return err
 		}

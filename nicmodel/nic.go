@@ -25,6 +25,9 @@ const (
 	evUnit              // a queue pair's request has left its processing unit; arg: QP number
 	evCompletion        // a completion has become visible; arg: CQ number, solicited
 	evLand              // data are due in host memory
+	evArm               // a completion queue is armed; arg: CQ number
+	evModeration        // a queue's event has waited long enough; arg: CQ number
+	evEvent             // a completion event has got to the host; arg: CQ number
 	evSession           // a queue's compression session ends; arg: CQ number
 )
 
@@ -52,6 +55,8 @@ type NIC struct {
 	qps     []*qp
 	freeQPs []uint32
 	cqs     []*cq
+	eqAddr  uint64 // of the event queue
+	eqes    uint64 // written to it
 	events  []AsyncEvent
 	onEvent func(now units.Time)
 	pds     uint32
@@ -277,6 +282,14 @@ func (n *NIC) Handle(ev des.Event) {
 		}
 	case evLand:
 		n.landed(now)
+	case evArm:
+		n.armed(now, uint32(ev.Arg))
+	case evModeration:
+		n.moderated(now, uint32(ev.Arg))
+	case evEvent:
+		if h := n.cqs[ev.Arg].events.handler; h != nil {
+			h(now)
+		}
 	case evSession:
 		n.sessionEnds(now, uint32(ev.Arg))
 	case evCompletion:

@@ -17,10 +17,11 @@ const (
 	ForCQE
 	ForClock
 	ForAtomic
+	ForEvent // armings, event queue elements, interrupts
 	numPurposes
 )
 
-var purposeNames = [numPurposes]string{"doorbell", "wqe", "payload", "cqe", "clock", "atomic"}
+var purposeNames = [numPurposes]string{"doorbell", "wqe", "payload", "cqe", "clock", "atomic", "event"}
 
 func (p Purpose) String() string { return purposeNames[p] }
 

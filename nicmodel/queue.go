@@ -40,6 +40,7 @@ type cq struct {
 	users   int
 	stamped bool
 	session session
+	events  notifier
 }
 
 // CreateCQ returns the number of a new completion queue of at least so many
@@ -48,7 +49,12 @@ func (n *NIC) CreateCQ(entries int) (uint32, error) {
 	if entries < 1 || entries > 1<<22 {
 		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, 1<<22)
 	}
-	n.cqs = append(n.cqs, &cq{ring: make([]CQE, entries), addr: n.mem.reserve(uint64(entries) * uint64(n.cfg.CQEBytes))})
+	n.cqs = append(n.cqs, &cq{
+		ring: make([]CQE, entries), addr: n.mem.reserve(uint64(entries) * uint64(n.cfg.CQEBytes)),
+	})
+	if n.eqAddr == 0 {
+		n.eqAddr = n.mem.reserve(eqElements * eqeBytes)
+	}
 	return uint32(len(n.cqs) - 1), nil
 }
 
@@ -64,8 +70,8 @@ func (n *NIC) DestroyCQ(num uint32) error {
 }
 
 // OnCompletion calls f whenever a completion has become visible in the queue,
-// as an event of the simulation: an interrupt, or the next turn of a polling
-// loop. solicited says that the completion was solicited or has failed. A nil
+// as an event of the simulation: the next turn of a polling loop. See OnEvent for
+// interrupts. solicited says that the completion was solicited or has failed. A nil
 // f takes it off.
 func (n *NIC) OnCompletion(num uint32, f func(now units.Time, solicited bool)) {
 	n.cqs[num].handler = f
@@ -151,7 +157,7 @@ func (n *NIC) complete(now, ready units.Time, num uint32, e CQE) {
 	if n.onSpan != nil {
 		n.completionSpan(&e, AtCQEWrite, done, visible)
 	}
-	n.announce(num, c, visible, &e)
+	n.announce(done, visible, num, c, 1)
 }
 
 // writeCQE writes an element of the queue, so many behind those that have been
@@ -162,14 +168,17 @@ func (n *NIC) writeCQE(at units.Time, c *cq, ahead uint32) (visible units.Time) 
 	return visible
 }
 
-// announce calls whoever wants to know of a queue's completions when one has become
-// visible, and those before it.
-func (n *NIC) announce(num uint32, c *cq, visible units.Time, e *CQE) {
+// announce lets whoever wants to know of a queue's completions know of the newest ones,
+// which are like each other, are written at a time and then become visible.
+func (n *NIC) announce(at, visible units.Time, num uint32, c *cq, count int) {
+	e := c.newest(1)
+	solicited := e.Solicited || e.Status != ib.WCSuccess
+	n.tells(at, num, c, count, solicited)
 	if c.handler == nil {
 		return
 	}
 	arg := uint64(num) << 1
-	if e.Solicited || e.Status != ib.WCSuccess {
+	if solicited {
 		arg |= 1
 	}
 	n.engine.Schedule(visible, &n.src, n.id, evCompletion, arg)

@@ -58,6 +58,19 @@ type RateLimitQP interface {
 	SetRateLimit(bps int64) error
 }
 
+// CQAttr is when the event of an armed completion queue is raised
+// (ibv_modify_cq_attr.moderate): once Count completions are there, or Period
+// microseconds after the first of them. 0 for one leaves it to the other, 0 for both
+// raises it at once.
+type CQAttr struct {
+	Count, Period uint16
+}
+
+// ModifiableCQ is a CQ whose events can be held back (ibv_modify_cq).
+type ModifiableCQ interface {
+	Modify(CQAttr) error
+}
+
 // CNPQP is a QP that counts the congestion notification packets it was sent.
 type CNPQP interface {
 	CNPs() uint64

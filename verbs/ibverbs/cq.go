@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// CQ is a completion queue.
+// CQ is a completion queue. It is a verbs.ModifiableCQ where the driver is.
 type CQ struct {
 	dev     *Device
 	c       *C.struct_shim_cq
@@ -121,6 +121,17 @@ func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	}
 	if e := C.shim_req_notify(q.c, solicited); e != 0 {
 		return fail("req_notify_cq", q.dev.name, int(e), "")
+	}
+	return nil
+}
+
+// Modify implements verbs.ModifiableCQ (ibv_modify_cq).
+func (q *CQ) Modify(a verbs.CQAttr) error {
+	if q.gone.Load() {
+		return closed("modify_cq", q.dev.name)
+	}
+	if e := C.shim_modify_cq(q.c.cq, C.uint16_t(a.Count), C.uint16_t(a.Period)); e != 0 {
+		return fail("modify_cq", q.dev.name, int(e), "an event after %d completions or %d us: the driver or the device does not moderate events so", a.Count, a.Period)
 	}
 	return nil
 }

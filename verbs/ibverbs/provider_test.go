@@ -248,6 +248,22 @@ func TestMLX5Nanoseconds(t *testing.T) {
 	}
 }
 
+// Events are moderated where the driver does that.
+func TestModify(t *testing.T) {
+	for lacks, want := range map[string]error{"": nil, "modify_cq": verbs.ErrNotSupported} {
+		d := open(t, map[string]string{"LACKS": lacks})
+		cq, err := d.CreateCQ(verbs.CQInitAttr{CQE: 4})
+		check(t, err)
+		if err := cq.(verbs.ModifiableCQ).Modify(verbs.CQAttr{Count: 2, Period: 10}); !errors.Is(err, want) {
+			t.Errorf("without %q: %v, want %v", lacks, err, want)
+		}
+		check(t, cq.Destroy())
+		if err := cq.(verbs.ModifiableCQ).Modify(verbs.CQAttr{}); !errors.Is(err, verbs.ErrClosed) {
+			t.Errorf("of a destroyed queue: %v", err)
+		}
+	}
+}
+
 // A limit where it is granted is kept by the device; elsewhere it is refused and
 // the error says what the device does limit.
 func TestRateLimit(t *testing.T) {

@@ -406,6 +406,15 @@ int shim_query_qp(const struct shim_calls *c, struct ibv_qp *qp, struct ibv_qp_a
 	return code(c->query_qp(qp, a, mask, init));
 }
 
+int shim_modify_cq(struct ibv_cq *cq, uint16_t count, uint16_t period)
+{
+	struct ibv_modify_cq_attr a = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = {.cq_count = count, .cq_period = period},
+	};
+	return code(ibv_modify_cq(cq, &a));
+}
+
 int shim_rate_limit(const struct shim_calls *c, struct ibv_qp *qp, uint32_t kbps)
 {
 	struct ibv_qp_rate_limit_attr a = {.rate_limit = kbps};

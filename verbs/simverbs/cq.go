@@ -9,14 +9,12 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// CQ implements verbs.CQ.
+// CQ implements verbs.CQ and verbs.ModifiableCQ.
 type CQ struct {
 	dev     *Device
 	num     uint32
 	cap     int
 	channel *CompChannel
-	armed   bool
-	sol     bool // armed for solicited completions only
 	users   int
 	gone    bool
 	// What the last Poll returned, for QP.CompletionTelemetry.
@@ -49,25 +47,19 @@ func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	}
 	if c.channel != nil {
 		c.channel.users++
+		d.nic.OnEvent(num, func(units.Time) { c.channel.fired = append(c.channel.fired, c) })
 	}
-	d.nic.OnCompletion(num, c.completion)
+	d.nic.OnCompletion(num, func(now units.Time, _ bool) {
+		if d.onCompletion != nil {
+			d.onCompletion(now)
+		}
+	})
 	if d.cqs == nil {
 		d.cqs = map[uint32]*CQ{}
 	}
 	d.cqs[num] = c
 	d.objects++
 	return c, nil
-}
-
-// completion is called when a completion has become visible.
-func (c *CQ) completion(now units.Time, solicited bool) {
-	if c.armed && (solicited || !c.sol) {
-		c.armed = false
-		c.channel.fired = append(c.channel.fired, c)
-	}
-	if c.dev.onCompletion != nil {
-		c.dev.onCompletion(now)
-	}
 }
 
 // Poll implements verbs.CQ.
@@ -109,7 +101,20 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	if c.channel == nil {
 		return verbs.Errorf("req_notify_cq", c.dev.name, verbs.ErrInvalid, "the queue was made without a completion channel")
 	}
-	c.armed, c.sol = true, solicitedOnly
+	if c.gone {
+		return verbs.Errorf("req_notify_cq", c.dev.name, verbs.ErrClosed, "")
+	}
+	c.dev.nic.ReqNotify(c.dev.world.engine.Now(), c.num, solicitedOnly)
+	return nil
+}
+
+// Modify implements verbs.ModifiableCQ: what holds events of a queue with a channel
+// back.
+func (c *CQ) Modify(a verbs.CQAttr) error {
+	if c.gone {
+		return verbs.Errorf("modify_cq", c.dev.name, verbs.ErrClosed, "")
+	}
+	c.dev.nic.ModerateCQ(c.num, a.Count, a.Period)
 	return nil
 }
 
@@ -131,7 +136,7 @@ func (c *CQ) Destroy() error {
 		c.channel.users--
 		c.channel.fired = slices.DeleteFunc(c.channel.fired, func(f *CQ) bool { return f == c })
 	}
-	c.gone, c.armed = true, false
+	c.gone = true
 	delete(c.dev.cqs, c.num)
 	c.dev.objects--
 	return nil

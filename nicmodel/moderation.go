@@ -1,0 +1,46 @@
+package nicmodel
+
+import "github.com/sluice-rdma/sluice/units"
+
+// moderation holds the event of an armed completion queue back (ibv_modify_cq,
+// IBV_CQ_ATTR_MODERATE) until so many completions are there, or some time has passed
+// since the first of them. Completions can be polled meanwhile. What counts is what the
+// arming asks for: with solicited events, the first of these begins the wait.
+type moderation struct {
+	count   int        // cq_count; 0 or 1 waits for no more
+	period  units.Time // cq_period; 0 is without end
+	waiting int        // completions since the arming
+	until   units.Time // of the pending evModeration, or Never
+}
+
+// ModerateCQ sets the moderation of a queue's events: count completions, or period
+// microseconds after the first of them. 0 for one leaves it to the other, 0 for both
+// raises events at once. It holds from the next completion on.
+func (n *NIC) ModerateCQ(num uint32, count, period uint16) {
+	m := &n.cqs[num].events.moderation
+	m.count, m.period = int(count), units.Time(period)*units.Microsecond
+}
+
+// counts takes completions of an armed queue into account.
+func (n *NIC) counts(at units.Time, num uint32, count int, solicited bool) {
+	v := &n.cqs[num].events
+	if v.armed == armedSolicited && !solicited {
+		return
+	}
+	first := v.waiting == 0
+	v.waiting += count
+	switch {
+	case v.count == 0 && v.period == 0, v.count > 0 && v.waiting >= v.count:
+		n.interrupt(at, num)
+	case first && v.period > 0:
+		v.until = at + v.period
+		n.engine.Schedule(v.until, &n.src, n.id, evModeration, uint64(num))
+	}
+}
+
+// moderated is the end of a wait by time.
+func (n *NIC) moderated(now units.Time, num uint32) {
+	if v := &n.cqs[num].events; v.armed != disarmed && v.until == now {
+		n.interrupt(now, num)
+	}
+}
