@@ -98,17 +98,22 @@ func newHost(dev *simverbs.Device) (*host, error) {
 	return h, nil
 }
 
+// newQP makes a queue pair of which depth requests and as many receives may be
+// outstanding.
+func (h *host) newQP(service ib.QPType, depth, inline int) (verbs.QP, error) {
+	return h.pd.CreateQP(verbs.QPInitAttr{
+		Type: service, SendCQ: h.cq, RecvCQ: h.recv,
+		Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: queueDepth, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: inline},
+	})
+}
+
 // connect makes a reliable connection between two machines. Its send queues hold depth
 // requests.
 func connect(a, b *host, depth, inline int, mtu ib.MTU) (qa, qb verbs.QP, err error) {
 	var qps [2]verbs.QP
 	var ends [2]verbs.Endpoint
 	for i, h := range []*host{a, b} {
-		qps[i], err = h.pd.CreateQP(verbs.QPInitAttr{
-			Type: ib.RC, SendCQ: h.cq, RecvCQ: h.recv,
-			Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: queueDepth, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: inline},
-		})
-		if err != nil {
+		if qps[i], err = h.newQP(ib.RC, depth, inline); err != nil {
 			return nil, nil, err
 		}
 		ends[i] = verbs.Endpoint{GID: h.gid, QPN: qps[i].Num()}
@@ -121,4 +126,82 @@ func connect(a, b *host, depth, inline int, mtu ib.MTU) (qa, qb verbs.QP, err er
 		}
 	}
 	return qps[0], qps[1], nil
+}
+
+// step is a change of a queue pair's state.
+type step struct {
+	attr verbs.QPAttr
+	mask verbs.QPAttrMask
+}
+
+func take(qp verbs.QP, steps ...step) error {
+	for _, s := range steps {
+		if err := qp.Modify(s.attr, s.mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connectUC makes an unreliable connection between two machines and returns a's end.
+func connectUC(a, b *host, depth, inline int, mtu ib.MTU) (verbs.QP, error) {
+	var qps [2]verbs.QP
+	hosts := [2]*host{a, b}
+	for i, h := range hosts {
+		var err error
+		if qps[i], err = h.newQP(ib.UC, depth, inline); err != nil {
+			return nil, err
+		}
+	}
+	for i := range qps {
+		if err := take(qps[i],
+			step{verbs.QPAttr{State: ib.Init, Port: 1, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite}, verbs.ResetToInitUC},
+			step{verbs.QPAttr{
+				State: ib.RTR, PathMTU: mtu, DestQPN: qps[1-i].Num(), AV: verbs.AddressVector{GID: hosts[1-i].gid, HopLimit: 64},
+			}, verbs.InitToRTRUC},
+			step{verbs.QPAttr{State: ib.RTS}, verbs.RTRToRTSUC},
+		); err != nil {
+			return nil, err
+		}
+	}
+	return qps[0], nil
+}
+
+// destination is where datagrams go.
+type destination struct {
+	ah  verbs.AH
+	qpn uint32
+}
+
+const qkey = 0x11111111
+
+func (d destination) address(wr *verbs.SendWR) {
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = d.ah, d.qpn, qkey
+}
+
+// datagrams makes a datagram queue pair that is ready to send.
+func (h *host) datagrams(depth, inline int) (verbs.QP, error) {
+	qp, err := h.newQP(ib.UD, depth, inline)
+	if err != nil {
+		return nil, err
+	}
+	return qp, take(qp,
+		step{verbs.QPAttr{State: ib.Init, Port: 1, QKey: qkey}, verbs.ResetToInitUD},
+		step{verbs.QPAttr{State: ib.RTR}, verbs.InitToRTRUD},
+		step{verbs.QPAttr{State: ib.RTS}, verbs.RTRToRTSUD},
+	)
+}
+
+// datagramsTo makes a datagram queue pair of each of two machines, and what sends from
+// a's to b's need.
+func datagramsTo(a, b *host, depth, inline int) (from, to verbs.QP, d destination, err error) {
+	if from, err = a.datagrams(depth, inline); err != nil {
+		return nil, nil, d, err
+	}
+	if to, err = b.datagrams(1, 0); err != nil {
+		return nil, nil, d, err
+	}
+	d.qpn = to.Num()
+	d.ah, err = a.pd.CreateAH(verbs.AddressVector{GID: b.gid, HopLimit: 64})
+	return from, to, d, err
 }

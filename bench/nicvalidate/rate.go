@@ -16,6 +16,7 @@ import (
 // the NIC in question; the others have the same, and are enough that it is the limit.
 // Hosts post and poll in no time.
 type flood struct {
+	service ib.QPType // RC or UD; 0 is RC
 	op      ib.WROpcode
 	payload int
 	inline  bool
@@ -41,10 +42,11 @@ func ports(c nicmodel.Config) fabric.Link {
 	return fabric.Link{Rate: 2 * fdr, Delay: cable, Framing: fabric.InfiniBand}
 }
 
-// Warm-up and length of a flood.
+// Warm-up and length of a flood: long enough for what was fetched ahead at first to be
+// over, and for queue pairs whose batches come in turns to count evenly.
 const (
-	warmUp  = 30 * time.Microsecond
-	flooded = 100 * time.Microsecond
+	warmUp  = 250 * time.Microsecond
+	flooded = 300 * time.Microsecond
 )
 
 // run returns requests a microsecond.
@@ -59,6 +61,10 @@ func (f *flood) run(nic string) (float64, error) {
 	}
 	posters := make([]*poster, len(hosts))
 	server := hosts[0]
+	var receives *receiver // of datagrams that come to the server
+	if f.service == ib.UD && f.inbound {
+		receives = newReceiver(server)
+	}
 	for i := range f.queues {
 		c := 1 + i%clients
 		from, to := server, hosts[c]
@@ -67,14 +73,23 @@ func (f *flood) run(nic string) (float64, error) {
 		} else {
 			c = 0
 		}
-		qp, _, err := connect(from, to, f.window, f.inlined(), ibMTU)
+		l := flow{peer: to, at: uint64(i) * 8192}
+		if f.service == ib.UD {
+			var at verbs.QP
+			l.qp, at, l.to, err = datagramsTo(from, to, f.window, f.inlined())
+			if err == nil && receives != nil {
+				err = receives.add(at)
+			}
+		} else {
+			l.qp, _, err = connect(from, to, f.window, f.inlined(), ibMTU)
+		}
 		if err != nil {
 			return 0, err
 		}
 		if posters[c] == nil {
 			posters[c] = newPoster(f, from)
 		}
-		posters[c].add(qp, to, i)
+		posters[c].flows = append(posters[c].flows, l)
 	}
 	for _, p := range posters {
 		if p != nil {
@@ -82,6 +97,9 @@ func (f *flood) run(nic string) (float64, error) {
 		}
 	}
 	count := func() (n int, err error) {
+		if receives != nil {
+			return receives.done, receives.err
+		}
 		for _, p := range posters {
 			if p != nil {
 				n += p.done
@@ -126,6 +144,7 @@ type poster struct {
 
 type flow struct {
 	qp   verbs.QP
+	to   destination // of datagrams
 	peer *host
 	out  int
 	at   uint64 // where it writes and reads
@@ -135,10 +154,6 @@ func newPoster(f *flood, h *host) *poster {
 	p := &poster{f: f, host: h, wrs: make([]verbs.SendWR, f.batch), wcs: make([]verbs.WC, 64)}
 	h.polls = p.poll
 	return p
-}
-
-func (p *poster) add(qp verbs.QP, peer *host, i int) {
-	p.flows = append(p.flows, flow{qp: qp, peer: peer, at: uint64(i) * 8192})
 }
 
 func (p *poster) fill() {
@@ -184,7 +199,12 @@ func (p *poster) post(i int) {
 }
 
 func (p *poster) request(id uint64, l *flow) verbs.SendWR {
-	wr := verbs.SendWR{WRID: id, Opcode: p.f.op, RemoteAddr: l.peer.mr.Addr() + l.at, RKey: l.peer.mr.RKey()}
+	wr := verbs.SendWR{WRID: id, Opcode: p.f.op}
+	if p.f.service == ib.UD {
+		l.to.address(&wr)
+	} else {
+		wr.RemoteAddr, wr.RKey = l.peer.mr.Addr()+l.at, l.peer.mr.RKey()
+	}
 	if p.f.inline {
 		wr.Flags = verbs.SendInline
 		wr.Inline = p.host.buf[:p.f.payload]
@@ -208,16 +228,10 @@ func (p *poster) fail(err error) {
 	}
 }
 
-// ud says that a row needs unreliable datagrams; the figure is left out until a
-// device makes such queue pairs.
-func ud(string) (float64, error) {
-	return 0, &Missing{"UD queue pairs over the model"}
-}
-
 func rateRows() []Measurement {
 	const nic = "connectib"
 	return []Measurement{
-		{Row: "K1", Preset: nic, How: "the most data inline for which a WQE that is fetched takes one cache line of 64 bytes, and what is left of it", Figure: func(at string) (float64, error) { return wqeBytes(nic, at) }},
+		{Row: "K1", Preset: nic, How: "the most data inline for which a WQE that is fetched takes two cache lines of 64 bytes, and what is left of them", Figure: func(at string) (float64, error) { return wqeBytes(nic, at) }},
 		{Row: "K3", Preset: nic, How: "RC WRITE of 29 bytes inline, ten times one by one, and as one list", Figure: func(at string) (float64, error) { return tenWQEs(nic, at) }},
 		{Row: "K4", Preset: nic, How: "outbound WRITEs of 32 B inline (two lines), 14 queue pairs; lines: a doorbell each, window 64; by DMA: batches of 16, window 512", Figure: func(at string) (float64, error) {
 			switch at {
@@ -229,8 +243,24 @@ func rateRows() []Measurement {
 			}
 			return 0, noPoint(at)
 		}},
-		{Row: "K5", Preset: nic, Figure: ud},
-		{Row: "K6", Preset: nic, Figure: ud},
+		{Row: "K5", Preset: nic, How: "as K4, datagrams of 60 B inline, or of none, by 28 queue pairs, since 157 million are more than 14 could do (K12); batches: window 256; nobody posts receives for them", Figure: func(at string) (float64, error) {
+			switch at {
+			case "single":
+				return outboundUD(60, 28, false).run(nic)
+			case "batch of 16":
+				return outboundUD(60, 28, true).run(nic)
+			case "batch of 16, header only":
+				return outboundUD(0, 28, true).run(nic)
+			}
+			return 0, noPoint(at)
+		}},
+		{Row: "K6", Preset: nic, How: "7 clients, 28 queue pairs each way, datagrams of 60 B inline, or of none, in batches of 16; 1024 receives of 4 KiB at each queue pair, posted again 16 at a time", Figure: func(at string) (float64, error) {
+			n, ok := map[string]int{"payload": 60, "header only": 0}[at]
+			if !ok {
+				return 0, noPoint(at)
+			}
+			return (&flood{service: ib.UD, op: ib.WRSend, payload: n, inline: true, inbound: true, queues: 28, window: 512, batch: 16}).run(nic)
+		}},
 		{Row: "K8", Preset: nic, How: "7 clients, 28 queue pairs, 16 READs outstanding each", Figure: func(at string) (float64, error) {
 			n, err := size(at)
 			if err != nil {
@@ -247,8 +277,21 @@ func rateRows() []Measurement {
 			}
 			return 0, noPoint(at)
 		}},
-		{Row: "K11", Preset: nic, Figure: ud},
-		{Row: "K12", Preset: nic, Figure: ud},
+		{Row: "K11", Preset: nic, How: "as K5", Figure: func(at string) (float64, error) {
+			var n int
+			var posts string
+			if _, err := fmt.Sscanf(at, "%d B, %s", &n, &posts); err != nil || posts != "single" && posts != "batch" {
+				return 0, noPoint(at)
+			}
+			return outboundUD(n, 28, posts == "batch").run(nic)
+		}},
+		{Row: "K12", Preset: nic, How: "as K5, by 1, 2 or 4 queue pairs", Figure: func(at string) (float64, error) {
+			queues := map[string]int{"single": 1, "batch": 1, "batch, 2 queue pairs": 2, "batch, 4 queue pairs": 4}[at]
+			if queues == 0 {
+				return 0, noPoint(at)
+			}
+			return outboundUD(60, queues, at != "single").run(nic)
+		}},
 		{Row: "K15", Preset: nic, How: "14 queue pairs, WRITEs of 32 B inline, batches of up to 16 and no larger than a quarter of the window", Figure: func(at string) (float64, error) {
 			window, err := strconv.Atoi(at)
 			if err != nil {
@@ -266,6 +309,77 @@ func rateRows() []Measurement {
 	}
 }
 
+// outboundUD is datagrams posted one by one, so that each comes as BlueFlame, or in
+// batches of 16, which are fetched.
+func outboundUD(payload, queues int, batches bool) *flood {
+	f := &flood{service: ib.UD, op: ib.WRSend, payload: payload, inline: true, queues: queues, window: 64, batch: 1}
+	if batches {
+		f.window, f.batch = 256, 16
+	}
+	return f
+}
+
+// receiver takes datagrams and posts a batch of receives whenever so many have come to
+// a queue pair.
+type receiver struct {
+	host *host
+	qps  []verbs.QP
+	used []int // receives of each that are to be posted again
+	wrs  []verbs.RecvWR
+	wcs  []verbs.WC
+	done int
+	err  error // the first
+}
+
+const recvBatch = 16
+
+func newReceiver(h *host) *receiver {
+	r := &receiver{host: h, wrs: make([]verbs.RecvWR, recvBatch), wcs: make([]verbs.WC, 64)}
+	h.polls = r.poll
+	return r
+}
+
+// add posts as many receives as the queue pair's queue holds.
+func (r *receiver) add(qp verbs.QP) error {
+	r.qps, r.used = append(r.qps, qp), append(r.used, 0)
+	for range queueDepth / recvBatch {
+		if err := r.post(len(r.qps) - 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *receiver) post(i int) error {
+	for k := range r.wrs {
+		r.wrs[k] = verbs.RecvWR{WRID: uint64(i), SGL: []verbs.SGE{verbs.SGEOf(r.host.mr, i*8192, 4096)}}
+	}
+	_, err := r.qps[i].PostRecv(r.wrs)
+	return err
+}
+
+func (r *receiver) poll(units.Time) {
+	for r.err == nil {
+		n, err := r.host.recv.Poll(r.wcs)
+		if err != nil || n == 0 {
+			r.err = err
+			return
+		}
+		for _, wc := range r.wcs[:n] {
+			i := int(wc.WRID)
+			r.done++
+			r.used[i]++
+			switch {
+			case wc.Status != ib.WCSuccess:
+				r.err = &verbs.StatusError{WC: wc}
+			case r.used[i] == recvBatch:
+				r.used[i] = 0
+				r.err = r.post(i)
+			}
+		}
+	}
+}
+
 // line is a cache line, which WQEs are written and fetched in.
 const line = 64
 
@@ -275,40 +389,53 @@ func wqeBytes(nic, at string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	switch at {
-	case "RC":
-	case "UC", "UD":
-		return 0, &Missing{at + " queue pairs over the model"}
-	case "receive":
+	service, ok := map[string]ib.QPType{"RC": ib.RC, "UC": ib.UC, "UD": ib.UD}[at]
+	switch {
+	case at == "receive":
 		return 0, &Missing{"receive WQEs on PCIe"}
-	default:
+	case !ok:
 		return 0, noPoint(at)
 	}
-	for n := line; n > 0; n-- {
-		fetched, err := fetch(cfg, n)
+	const lines = 2 * line // the least that has room for data with each
+	for n := lines; n > 0; n-- {
+		fetched, err := fetch(cfg, service, n)
 		if err != nil {
 			return 0, err
 		}
-		if fetched <= line {
-			return float64(line - n), nil
+		if fetched <= lines {
+			return float64(lines - n), nil
 		}
 	}
-	return line, nil
+	return lines, nil
 }
 
 // fetch returns the bytes of a WQE with n bytes inline as the NIC reads it, two with one
 // doorbell.
-func fetch(cfg nicmodel.Config, n int) (int, error) {
+func fetch(cfg nicmodel.Config, service ib.QPType, n int) (int, error) {
 	hosts, err := newHosts(2, true, ports(cfg), cfg)
 	if err != nil {
 		return 0, err
 	}
 	a, b := hosts[0], hosts[1]
-	qp, _, err := connect(a, b, 16, n, ibMTU)
+	wr := verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendInline, Inline: a.buf[:n]}
+	var qp verbs.QP
+	switch service {
+	case ib.UD:
+		var to destination
+		qp, _, to, err = datagramsTo(a, b, 16, n)
+		wr.Opcode = ib.WRSend
+		to.address(&wr)
+	case ib.UC:
+		qp, err = connectUC(a, b, 16, n, ibMTU)
+	default:
+		qp, _, err = connect(a, b, 16, n, ibMTU)
+	}
 	if err != nil {
 		return 0, err
 	}
-	wr := verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendInline, Inline: a.buf[:n], RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+	if service != ib.UD {
+		wr.RemoteAddr, wr.RKey = b.mr.Addr(), b.mr.RKey()
+	}
 	if _, err := qp.PostSend([]verbs.SendWR{wr, wr}); err != nil {
 		return 0, err
 	}

@@ -96,7 +96,8 @@ takes all figures anew and writes this page. The published figures and their sou
 - **fit**: a preset may be set from the row. One preset serves all its rows.
 - **predict**: the row is only compared with. That is not the same as blind: who set the presets had seen these rows. In
   connectib, fetches of one element follow K3, and 16 units of 116 ns lie near what K5 and K12 imply; the 47 million
-  transfers a second of nfp6000 are from the note on P8. The set-ups of K8, K15 and L3 were changed after a first result.
+  transfers a second of nfp6000 are from the note on P8. The set-ups of K5, K8, K11, K15 and L3, and the length
+  of all floods, were changed after a first result.
 
 Rates and latencies are taken through the verbs API over the model. Rows of a PCIe device (P1, P3, P8, P9) drive the
 model's link and DMA engine by themselves. InfiniBand NICs have InfiniBand framing on the link. Figures come out the same
