@@ -435,17 +435,25 @@ func TestRateLimitOfAPlainQueuePair(t *testing.T) {
 	}
 }
 
-// Two queue pairs of one NIC share its wire evenly.
+// Two queue pairs of one NIC share its wire evenly, or by their weights.
 func TestQueuePairsShareTheWire(t *testing.T) {
-	b := newBed(t, 3, 25*units.Gbps, preset(t, "cx5"), nil)
-	x1, y1 := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	x2, y2 := b.connect(0, 2, [2]Congestion{}, plainSend, 1024)
-	b.stream(x1, y1, 1<<20, 2)
-	b.stream(x2, y2, 1<<16, 8)
-	b.e.RunUntil(5 * units.Millisecond)
-	one, two := y1.nic.Delivered(y1.qpn).Payload, y2.nic.Delivered(y2.qpn).Payload
-	if ratio := float64(one) / float64(two); ratio < 0.97 || ratio > 1.03 {
-		t.Errorf("one gets %v, the other %v", one, two)
+	for _, weight := range []int{0, 1, 2, 7} { // 0: none is set
+		b := newBed(t, 3, 25*units.Gbps, preset(t, "cx5"), nil)
+		x1, y1 := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+		x2, y2 := b.connect(0, 2, [2]Congestion{}, plainSend, 1024)
+		if weight > 0 {
+			if err := x1.nic.SetWeight(x1.qpn, weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.stream(x1, y1, 1<<20, 2)
+		b.stream(x2, y2, 1<<16, 8)
+		b.e.RunUntil(5 * units.Millisecond)
+		one, two := y1.nic.Delivered(y1.qpn).Payload, y2.nic.Delivered(y2.qpn).Payload
+		want := float64(max(weight, 1))
+		if ratio := float64(one) / float64(two); ratio < 0.97*want || ratio > 1.03*want {
+			t.Errorf("weight %d: one gets %v, the other %v", weight, one, two)
+		}
 	}
 }
 

@@ -138,6 +138,7 @@ type qp struct {
 	recv                          *SRQ
 	flow                          ratelimiter.FlowID
 	hasFlow                       bool
+	weight                        int // of its turns before the scheduler, 0 is 1
 	queuedResponder               bool
 	timerAt                       units.Time
 	txUntil, rxUntil              units.Time // when its packets in processing units are done
@@ -330,6 +331,11 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	if err != nil {
 		return err
 	}
+	if q.weight > 0 {
+		if err := n.limiter.SetWeight(flow, q.weight); err != nil {
+			return err
+		}
+	}
 	q.flow, q.hasFlow, q.state = flow, true, ib.RTS
 	for int(flow) >= len(n.flows) {
 		n.flows = append(n.flows, nil)
@@ -429,6 +435,21 @@ func (n *NIC) SetRateLimit(now units.Time, num uint32, r units.Rate) error {
 	err := n.limiter.SetRate(q.flow, r)
 	n.schedule(now)
 	return err
+}
+
+// SetWeight has the scheduler choose up to w packets of a queue pair, 1 to
+// ratelimiter.MaxWeight, each time its turn comes among those that wait, instead of
+// one (mlx5's bw_share of a scheduling element). It stays in force over a reset.
+func (n *NIC) SetWeight(num uint32, w int) error {
+	if w < 1 || w > ratelimiter.MaxWeight {
+		return fmt.Errorf("a weight of %d: 1 to %d", w, ratelimiter.MaxWeight)
+	}
+	q := n.qp(num)
+	q.weight = w
+	if !q.hasFlow {
+		return nil
+	}
+	return n.limiter.SetWeight(q.flow, w)
 }
 
 // WR is a send work request as the host posts it.

@@ -51,7 +51,8 @@
 // Segments whose time has come wait in one round-robin ring: in the order of
 // their due times, those due at once on being enqueued going to the end. A flow
 // has one segment in the ring, so with n flows in it, every flow is served once
-// in n calls.
+// in n calls. With SetWeight a flow has several segments a turn, so that flows that
+// always have one to send share the line as their weights are.
 //
 // # The wheel
 //

@@ -21,9 +21,15 @@ type model struct {
 	// The enqueued flows: first those that wait in the ring, in its order, then
 	// those in the future, in the order in which they were filed.
 	ring, future []FlowID
+	// The flow whose segment left last, how many more it may send in its turn, and
+	// whether the next of them is enqueued.
+	serving *modelFlow
+	left    int
+	going   bool
 }
 
 type modelFlow struct {
+	weight      int
 	rate, filed units.Rate
 	queued      bool
 	head, last  int64
@@ -96,6 +102,11 @@ func (m *model) enqueue(now units.Time, id FlowID, n int64) {
 		}
 	}
 	m.put(id, due)
+	if due <= m.now && m.serving == f && m.left > 0 {
+		m.ring = slices.Insert(m.ring[:len(m.ring)-1], 0, id)
+		m.left--
+		m.going = true
+	}
 }
 
 func (m *model) dequeue(now units.Time) (FlowID, bool) {
@@ -115,6 +126,10 @@ func (m *model) dequeue(now units.Time) (FlowID, bool) {
 		}
 		f.anchor = max(f.due, m.now-m.cfg.CatchUp) - f.credit
 		f.last, f.rem, f.sent, f.queued = f.head, f.nextRem, true, false
+		if m.serving != f || !m.going {
+			m.serving, m.left = f, f.weight-1
+		}
+		m.going = false
 		return id, true
 	}
 	return 0, false
@@ -124,6 +139,14 @@ func (m *model) drop(id FlowID) {
 	m.ring = slices.DeleteFunc(m.ring, func(x FlowID) bool { return x == id })
 	m.future = slices.DeleteFunc(m.future, func(x FlowID) bool { return x == id })
 	m.flows[id].queued = false
+}
+
+// withdraw ends the flow's turn, too.
+func (m *model) withdraw(id FlowID) {
+	if m.flows[id].queued && m.serving == m.flows[id] {
+		m.left, m.going = 0, false
+	}
+	m.drop(id)
 }
 
 func (m *model) setRate(id FlowID, r units.Rate) {
@@ -203,7 +226,7 @@ func TestAgainstModel(t *testing.T) {
 				if m.flows[id] != nil {
 					t.Fatalf("flow %d exists twice", id)
 				}
-				m.flows[id] = &modelFlow{rate: r, rem: new(big.Int), nextRem: new(big.Int)}
+				m.flows[id] = &modelFlow{weight: 1, rate: r, rem: new(big.Int), nextRem: new(big.Int)}
 				ids = append(ids, id)
 			},
 			"remove": func(t *rapid.T) {
@@ -234,7 +257,14 @@ func TestAgainstModel(t *testing.T) {
 				if s.Withdraw(id) != m.flows[id].queued {
 					t.Fatal("Withdraw disagrees that there was a segment")
 				}
-				m.drop(id)
+				m.withdraw(id)
+			},
+			"weight": func(t *rapid.T) {
+				id, w := flow(t), rapid.SampledFrom([]int{1, 2, 3, MaxWeight}).Draw(t, "weight")
+				if err := s.SetWeight(id, w); err != nil {
+					t.Fatal(err)
+				}
+				m.flows[id].weight = w
 			},
 			"dequeue": dequeue,
 			"next": func(t *rapid.T) {

@@ -89,6 +89,7 @@ type Scheduler struct {
 	flows []flow
 	free  uint32 // removed IDs, through links.next
 	queue int
+	turns *turns // nil while all flows have one segment a turn
 }
 
 // New returns a scheduler without flows, or says what is wrong with c.
@@ -130,6 +131,7 @@ func rateError(r units.Rate) error {
 func (s *Scheduler) RemoveFlow(id FlowID) {
 	s.Withdraw(id)
 	s.flows[id].rate = 0
+	s.turns.forget(uint32(id))
 	s.links[id].next = s.free
 	s.free = uint32(id)
 }
@@ -161,6 +163,11 @@ func (s *Scheduler) Len() int { return s.queue }
 func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
 	f, due := s.admit(now, id, n)
 	s.queue++
+	if due <= s.now && s.turns.goesOn(uint32(id)) {
+		f.due, f.filed = due, f.rate
+		s.ring.prepend(s.links, uint32(id))
+		return
+	}
 	s.put(uint32(id), f, due)
 }
 
@@ -169,11 +176,12 @@ func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
 // it is enqueued.
 func (s *Scheduler) Offer(now units.Time, id FlowID, n units.Bytes) bool {
 	f, due := s.admit(now, id, n)
-	if due > s.now || s.ring.head != none {
+	if due > s.now || s.ring.head != none && !s.turns.goesOn(uint32(id)) {
 		s.queue++
 		s.put(uint32(id), f, due)
 		return false
 	}
+	s.turns.served(uint32(id))
 	f.anchor = due - f.credit
 	f.last, f.rem = f.head, f.nextRem
 	return true
@@ -232,6 +240,7 @@ func (s *Scheduler) DequeueAt(at, now units.Time) (FlowID, bool) {
 		f.anchor = max(due, now-s.cfg.CatchUp) - f.credit
 		f.last, f.rem = f.head, f.nextRem
 		s.queue--
+		s.turns.served(id)
 		return FlowID(id), true
 	}
 	return 0, false
@@ -292,6 +301,7 @@ func (s *Scheduler) Withdraw(id FlowID) bool {
 	}
 	f.filed = 0
 	s.queue--
+	s.turns.withdrawn(uint32(id))
 	return true
 }
 

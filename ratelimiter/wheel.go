@@ -33,6 +33,16 @@ func (q *list) append(ls []links, id uint32) {
 	q.tail = id
 }
 
+func (q *list) prepend(ls []links, id uint32) {
+	ls[id] = links{none, q.head}
+	if q.head == none {
+		q.tail = id
+	} else {
+		ls[q.head].prev = id
+	}
+	q.head = id
+}
+
 func (q *list) remove(ls []links, id uint32) {
 	l := ls[id]
 	if l.prev == none {

@@ -71,6 +71,14 @@ type ModifiableCQ interface {
 	Modify(CQAttr) error
 }
 
+// WeightQP is a QP whose device shares its sending among queue pairs by weights (bw_share
+// in mlx5dv_sched_attr).
+type WeightQP interface {
+	// SetWeight has the QP send up to w packets, 1 to 255, each time its turn comes among
+	// those that have something to send. 1 is what QPs begin with.
+	SetWeight(w int) error
+}
+
 // CNPQP is a QP that counts the congestion notification packets it was sent.
 type CNPQP interface {
 	CNPs() uint64

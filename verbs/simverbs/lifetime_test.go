@@ -34,6 +34,9 @@ func TestUseAfterDestroyIsAnError(t *testing.T) {
 	if err := a.qp.(verbs.RateLimitQP).SetRateLimit(1e9); !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("rate limit of a destroyed queue pair: %v", err)
 	}
+	if err := a.qp.(verbs.WeightQP).SetWeight(2); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("weight of a destroyed queue pair: %v", err)
+	}
 	pd, err := a.dev.AllocPD()
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// QP implements verbs.QP, verbs.TelemetryQP, verbs.RateLimitQP and
+// QP implements verbs.QP, verbs.TelemetryQP, verbs.RateLimitQP, verbs.WeightQP and
 // verbs.SentTimestampQP.
 type QP struct {
 	pd     *PD
@@ -392,6 +392,17 @@ func (q *QP) SetRateLimit(bps int64) error {
 	}
 	if err := q.pd.dev.nic.SetRateLimit(q.pd.dev.world.engine.Now(), q.num, units.Rate(bps)); err != nil {
 		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrInvalid, "%v", err)
+	}
+	return nil
+}
+
+// SetWeight implements verbs.WeightQP.
+func (q *QP) SetWeight(w int) error {
+	if q.gone {
+		return verbs.Errorf("modify_qp_sched_elem", q.object(), verbs.ErrClosed, "")
+	}
+	if err := q.pd.dev.nic.SetWeight(q.num, w); err != nil {
+		return verbs.Errorf("modify_qp_sched_elem", q.object(), verbs.ErrInvalid, "%v", err)
 	}
 	return nil
 }
