@@ -24,6 +24,9 @@ type flow struct {
 	before          events // the warm-up's end
 	startedInWindow bool
 	kept            *kept // nil if the flow posts its messages back to back
+	quiet           quiet // what it has posted without asking for a completion since it last did
+	localAt         place // where its messages lie at the poster
+	remoteAt        place // and at the peer
 	tally           flowTally
 	directed        directed // by the oracle, if there is one
 }
@@ -123,7 +126,7 @@ func (s *simulation) connect(f *flow) error {
 		f.poster, f.peer = dst, src
 	}
 	n := &s.sys.NIC
-	cap := verbs.QPCap{MaxSendWR: n.SendDepth, MaxRecvWR: n.SendDepth, MaxSendSGE: 1, MaxRecvSGE: 1}
+	cap := verbs.QPCap{MaxSendWR: n.SendDepth, MaxRecvWR: n.SendDepth, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: int(s.sys.Verbs.InlineSize)}
 	create := func(x *side) (verbs.QP, error) {
 		return x.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: x.cq, RecvCQ: x.cq, Cap: cap})
 	}
@@ -135,6 +138,8 @@ func (s *simulation) connect(f *flow) error {
 		return err
 	}
 	f.local, f.remote = f.poster.active.mr, f.peer.passive.mr
+	f.localAt = newPlace(f.qp.Num(), s.sys.Verbs.Buffer, f.Message)
+	f.remoteAt = newPlace(f.peerQP.Num(), s.sys.Verbs.Buffer, f.Message)
 	f.sink, f.sinkQPN = f.peer.nic, f.peerQP.Num()
 	if spec.Operation == scenario.Read {
 		f.sink, f.sinkQPN = f.poster.nic, f.qp.Num()
@@ -198,51 +203,12 @@ func endpoint(dev verbs.Device, qp verbs.QP) (verbs.Endpoint, error) {
 	return verbs.Endpoint{GID: gid, QPN: qp.Num()}, nil
 }
 
-// postedAhead is how many messages a flow keeps posted.
-func postedAhead(f *flow) int { return int(max(4, (postAhead+f.Message-1)/f.Message)) }
-
-// post posts messages as long as there are some and enough are not under way.
-func (f *flow) post(now units.Time) error {
-	limit := f.depth()
-	for f.outstanding < limit {
-		n := f.Message
-		if f.Size > 0 {
-			n = min(n, f.Size-f.posted)
-		} else if now >= f.Stop {
-			n = 0
-		}
-		if n == 0 {
-			return nil
-		}
-		if err := f.postMessage(n, uint64(n)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// postMessage posts one message.
-func (f *flow) postMessage(n units.Bytes, id uint64) error {
-	op := [...]ib.WROpcode{scenario.Write: ib.WRRDMAWrite, scenario.Read: ib.WRRDMARead, scenario.Send: ib.WRSend}[f.Operation]
-	if op == ib.WRRDMAWrite && f.kept.notifies() {
-		op = ib.WRRDMAWriteWithImm
-	}
-	wr := [1]verbs.SendWR{{
-		WRID: id, Opcode: op, Flags: verbs.SendSignaled,
-		SGL: []verbs.SGE{verbs.SGEOf(f.local, 0, int(n))}, RemoteAddr: f.remote.Addr(), RKey: f.remote.RKey(),
-	}}
-	if _, err := f.qp.PostSend(wr[:]); err != nil {
-		return err
-	}
-	f.posted += n
-	if f.outstanding++; f.outstanding == 1 && f.kept != nil {
-		f.poster.sim.oracle.changed()
-	}
-	return nil
-}
-
 func (f *flow) postRecv() error {
-	_, err := f.peerQP.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(f.remote, 0, int(f.Message))}}})
+	at := 0
+	if f.Operation == scenario.Send {
+		at = f.remoteAt.take(f.Message)
+	}
+	_, err := f.peerQP.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(f.remote, at, int(f.Message))}}})
 	return err
 }
 
@@ -261,13 +227,13 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 		}
 		return f.kept.received(now)
 	}
-	if f.outstanding--; f.outstanding == 0 && f.kept != nil {
-		h.sim.oracle.changed()
-	}
 	if f.kept != nil {
+		if f.outstanding--; f.outstanding == 0 {
+			h.sim.oracle.changed()
+		}
 		return f.kept.completed(now, int(wc.WRID))
 	}
-	f.done += units.Bytes(wc.WRID)
+	f.completed(wc.WRID)
 	if f.Size > 0 && f.done == f.Size || f.Size == 0 && f.outstanding == 0 && now >= f.Stop {
 		return h.sim.finished(f, now)
 	}

@@ -30,6 +30,9 @@ type host struct {
 	active, passive side
 	flowOf          []*flow // by provider queue pair number, see index
 	wc              [32]verbs.WC
+	requests        []verbs.SendWR // put together, and not posted yet
+	pieces          []verbs.SGE    // of theirs
+	zeros           []byte         // what is sent inline
 	busy            bool
 	thread          *thread // nil: all is done at once
 	measures        bool    // it has taken a round trip
@@ -51,7 +54,7 @@ const memoryBytes = uint64(scenario.MaxMessage)
 const cqEntries = 1 << 14
 
 func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NIC) (*host, error) {
-	h := &host{sim: s, nic: nic, src: s.engine.NewSource(), wake: units.Never}
+	h := &host{sim: s, nic: nic, src: s.engine.NewSource(), wake: units.Never, zeros: make([]byte, s.sys.Verbs.InlineSize)}
 	h.id = s.engine.AddHandler(h)
 	dev := world.AddDevice("sim:"+name, nic, s.congestionFor(nic.LineRate()))
 	dev.OnCompletion(h.progress)

@@ -145,9 +145,15 @@ func (k *kept) post() error {
 		if k.Notify {
 			k.coming = append(k.coming, p.Tag)
 		}
-		if err := f.postMessage(p.Size, uint64(p.Tag)); err != nil {
-			return err
+		f.add(p.Size, uint64(p.Tag), true)
+		if len(f.poster.requests) == f.poster.sim.sys.Verbs.PostList {
+			if err := f.poster.ring(f); err != nil {
+				return err
+			}
 		}
+	}
+	if len(f.poster.requests) > 0 {
+		return f.poster.ring(f)
 	}
 	return nil
 }

@@ -44,7 +44,8 @@ func Default() *Scenario {
 			CalibrateEvery: units.Millisecond,
 			Clock:          ClockCalibrated,
 		},
-		Host: Host{Burst: 20 * units.Microsecond},
+		Host:  Host{Burst: 20 * units.Microsecond},
+		Verbs: Verbs{PostList: 1, CQMod: 1},
 		Measure: Measure{
 			Sample: 100 * units.Microsecond,
 			Window: 100 * units.Microsecond,

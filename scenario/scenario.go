@@ -38,6 +38,8 @@ type Scenario struct {
 	Shim Shim `yaml:"shim"`
 	// The hosts' processors.
 	Host Host `yaml:"host"`
+	// How applications use their queue pairs.
+	Verbs Verbs `yaml:"verbs"`
 
 	// What to compare: each system runs the same workloads on the same network
 	// by itself, and has a row in the table.
@@ -90,7 +92,7 @@ type System struct {
 	// Parameters of the engine, by its own keys, listed below; what is left out
 	// has the value of the engine's paper.
 	Config Raw `yaml:"config" eg:"{t_low: 50us}"`
-	// Keys of `fabric`, `nic`, `shim` and `host` that differ for this system.
+	// Keys of `fabric`, `nic`, `shim`, `host` and `verbs` that differ for this system.
 	Override Raw `yaml:"override" eg:"{nic: {mode: offload}}"`
 
 	// Scheme is what Engine names.
@@ -98,11 +100,12 @@ type System struct {
 	// EngineConfig is a pointer to the engine's configuration, as
 	// Scheme.DefaultConfig returns it, with Config applied.
 	EngineConfig any `yaml:"-"`
-	// Fabric, NIC, Shim and Host are the scenario's, with Override applied.
+	// Fabric, NIC, Shim, Host and Verbs are the scenario's, with Override applied.
 	Fabric Fabric `yaml:"-"`
 	NIC    NIC    `yaml:"-"`
 	Shim   Shim   `yaml:"-"`
 	Host   Host   `yaml:"-"`
+	Verbs  Verbs  `yaml:"-"`
 
 	priority int  // the most urgent of the workloads'
 	pathed   bool // the engine has a say in the choice of path

@@ -96,7 +96,7 @@ func (s *Scenario) resolveSystems(d *decoder) {
 
 func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	errs := len(d.errs)
-	sys.Fabric, sys.NIC, sys.Shim, sys.Host = s.Fabric, s.NIC.clone(), s.Shim, s.Host
+	sys.Fabric, sys.NIC, sys.Shim, sys.Host, sys.Verbs = s.Fabric, s.NIC.clone(), s.Shim, s.Host, s.Verbs
 	for _, w := range s.Workloads {
 		if w.Priority != nil {
 			sys.priority = max(sys.priority, min(*w.Priority, fabric.MaxPriorities-1))
@@ -119,7 +119,7 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 		d.decode(sys.Config.n, path+".config", reflect.ValueOf(sys.EngineConfig))
 	}
 	if sys.Override.n != nil {
-		d.decode(sys.Override.n, path+".override", reflect.ValueOf(&override{&sys.Fabric, &sys.NIC, &sys.Shim, &sys.Host}).Elem())
+		d.decode(sys.Override.n, path+".override", reflect.ValueOf(&override{&sys.Fabric, &sys.NIC, &sys.Shim, &sys.Host, &sys.Verbs}).Elem())
 	}
 	if len(d.errs) > errs {
 		return
@@ -144,6 +144,7 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 		}
 		sys.checkShim(d, at)
 		sys.checkHost(d, at)
+		sys.checkVerbs(d, at)
 		sys.checkFabric(d, at, s.graph)
 		if len(d.errs) == errs {
 			sys.checkNetwork(d, at, s.graph)
@@ -173,10 +174,11 @@ type override struct {
 	NIC    *NIC    `yaml:"nic"`
 	Shim   *Shim   `yaml:"shim"`
 	Host   *Host   `yaml:"host"`
+	Verbs  *Verbs  `yaml:"verbs"`
 }
 
-// within runs check with a function that says where a key of fabric, NIC, shim or host
-// was given: in the override, or else for all systems. A fault of the latter
+// within runs check with a function that says where a key of fabric, NIC, shim, host or
+// verbs was given: in the override, or else for all systems. A fault of the latter
 // kind is noted once.
 func (d *decoder) within(all, one string, check func(at func(key string) string)) {
 	before := len(d.errs)

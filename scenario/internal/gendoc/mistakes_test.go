@@ -21,7 +21,7 @@ var mistakes = []string{
 	"-1us", "1us", "200s", "1e9s", "10parsec", "-5Gbps", "1bps", "5Gbps", "-1KiB", "1B", "16KiB", "9999TiB", "h99", "tor0", "tor0->h99", "nope.txt",
 }
 
-var built = regexp.MustCompile(`^(topology|fabric|nic|shim)`)
+var built = regexp.MustCompile(`^(topology|fabric|nic|shim|verbs)`)
 
 // Whatever stands where a value belongs is an error that names the file, the line and
 // the key, or it is a scenario that runs.

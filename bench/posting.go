@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// place is where the messages of a queue pair lie in the region of its host: one
+// behind the other in a buffer, and over again.
+type place struct{ base, size, next units.Bytes }
+
+// newPlace returns that of a queue pair with messages of up to so many bytes. Where
+// buffers overlap, there are more than the region has room for.
+func newPlace(qpn uint32, buffer, message units.Bytes) place {
+	p := place{size: buffer}
+	if buffer > 0 {
+		room := max((units.Bytes(memoryBytes)-message)/buffer, 1)
+		p.base = units.Bytes(index(qpn)) % room * buffer
+	}
+	return p
+}
+
+// take returns the offset of the next message, of n bytes.
+func (p *place) take(n units.Bytes) int {
+	if p.next+n > p.size {
+		p.next = 0
+	}
+	at := p.base + p.next
+	p.next += n
+	return int(at)
+}
+
+// quiet is messages for which no completion was asked.
+type quiet struct {
+	messages int
+	bytes    units.Bytes
+}
+
+// A flow's request with a completion stands for those before it, too. Its WRID says how
+// many bytes and, in the low 16 bits, how many messages there are in all.
+const quietBits = 16
+
+func (q quiet) wrid() uint64 { return uint64(q.bytes)<<quietBits | uint64(q.messages) }
+
+// completed notes what a completion stands for.
+func (f *flow) completed(wrid uint64) {
+	f.done += units.Bytes(wrid >> quietBits)
+	f.outstanding -= int(wrid & (1<<quietBits - 1))
+}
+
+// postedAhead is how many messages a flow keeps posted: enough, too, for some to be
+// under way while others are put together.
+func postedAhead(f *flow) int {
+	v := &f.poster.sim.sys.Verbs
+	return int(max(4, (postAhead+f.Message-1)/f.Message, units.Bytes(2*v.PostList+v.CQMod-1)))
+}
+
+// post posts messages as long as there are some and enough are not under way.
+func (f *flow) post(now units.Time) error {
+	limit := f.depth()
+	v := &f.poster.sim.sys.Verbs
+	for {
+		n := v.PostList
+		switch {
+		case f.Size > 0:
+			left := (f.Size - f.posted + f.Message - 1) / f.Message
+			n = int(min(units.Bytes(n), left))
+		case now >= f.Stop && f.quiet.messages > 0 && f.quiet.messages == f.outstanding:
+			// Nothing more is to be sent, and nothing would say that the rest of it
+			// has been: one more message does.
+			n = 1
+		case now >= f.Stop:
+			n = 0
+		}
+		if n == 0 || n > limit-f.outstanding {
+			return nil
+		}
+		for range n {
+			size := f.Message
+			if f.Size > 0 {
+				size = min(size, f.Size-f.posted)
+			}
+			f.quiet.messages++
+			f.quiet.bytes += size
+			last := f.posted+size == f.Size || now >= f.Stop
+			signaled := last || f.quiet.messages == v.CQMod
+			f.add(size, f.quiet.wrid(), signaled)
+			if signaled {
+				f.quiet = quiet{}
+			}
+		}
+		if err := f.poster.ring(f); err != nil {
+			return err
+		}
+	}
+}
+
+// add makes a request for one message. It is posted with others by host.ring.
+func (f *flow) add(n units.Bytes, id uint64, signaled bool) {
+	op := [...]ib.WROpcode{scenario.Write: ib.WRRDMAWrite, scenario.Read: ib.WRRDMARead, scenario.Send: ib.WRSend}[f.Operation]
+	if op == ib.WRRDMAWrite && f.kept.notifies() {
+		op = ib.WRRDMAWriteWithImm
+	}
+	h := f.poster
+	wr := verbs.SendWR{WRID: id, Opcode: op}
+	if op != ib.WRSend {
+		wr.RemoteAddr, wr.RKey = f.remote.Addr()+uint64(f.remoteAt.take(n)), f.remote.RKey()
+	}
+	if signaled {
+		wr.Flags = verbs.SendSignaled
+	}
+	if op != ib.WRRDMARead && n <= h.sim.sys.Verbs.InlineSize {
+		wr.Flags |= verbs.SendInline
+		wr.Inline = h.zeros[:n]
+	} else {
+		h.pieces = append(h.pieces, verbs.SGEOf(f.local, f.localAt.take(n), int(n)))
+	}
+	h.requests = append(h.requests, wr)
+	f.posted += n
+	f.outstanding++
+}
+
+// ring posts the requests that a flow has added, with one doorbell.
+func (h *host) ring(f *flow) error {
+	requests, pieces := h.requests, h.pieces
+	h.requests, h.pieces = nil, nil
+	// Not before: the list of pieces may have moved as it grew.
+	piece := 0
+	for i := range requests {
+		if wr := &requests[i]; wr.Flags&verbs.SendInline == 0 {
+			wr.SGL = pieces[piece : piece+1]
+			piece++
+		}
+	}
+	idle := f.outstanding == len(requests)
+	_, err := f.qp.PostSend(requests)
+	h.requests, h.pieces = requests[:0], pieces[:0]
+	if err == nil && idle && f.kept != nil {
+		h.sim.oracle.changed()
+	}
+	return err
+}
