@@ -134,6 +134,10 @@ func waitName(why string) string {
 		return "room before the wire"
 	case "pause":
 		return "the end of a pause"
+	case "context":
+		return "contexts of queue pairs from host memory"
+	case "translation":
+		return "translations from host memory"
 	}
 	return why
 }

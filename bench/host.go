@@ -106,7 +106,7 @@ func newSide(dev verbs.Device) (side, error) {
 	if !ok {
 		return x, fmt.Errorf("bench: a %T has no phantom memory", pd)
 	}
-	x.mr, err = p.RegPhantom(memoryBytes, ib.AccessLocalWrite|ib.AccessRemoteRead|ib.AccessRemoteWrite)
+	x.mr, err = p.RegPhantom(memoryBytes, ib.AccessLocalWrite|ib.AccessRemoteRead|ib.AccessRemoteWrite|ib.AccessHugeTLB)
 	return x, err
 }
 

@@ -7,7 +7,7 @@ func TestNames(t *testing.T) {
 		(ServiceUC | WriteLastImm).String(): "UC_WRITE_LAST_IMM", SendOnlyInv.String(): "RC_SEND_ONLY_INV",
 		CNP.String(): "CNP", Opcode(21).String(): "Opcode(0x15)", Opcode(0xa0).String(): "Opcode(0xa0)",
 		WRSendWithInv.String(): "SEND_WITH_INV", WROpcode(200).String(): "WROpcode(200)",
-		(AccessLocalWrite | AccessRemoteAtomic).String(): "LOCAL_WRITE|REMOTE_ATOMIC", AccessFlags(0).String(): "LOCAL_READ",
+		(AccessLocalWrite | AccessRemoteAtomic).String(): "LOCAL_WRITE|REMOTE_ATOMIC", (AccessRemoteRead | AccessHugeTLB).String(): "REMOTE_READ|HUGETLB", AccessFlags(0).String(): "LOCAL_READ",
 		WCRetryExcErr.String(): "transport retry counter exceeded", RTR.String(): "RTR", UD.String(): "UD",
 		EventQPAccessErr.String(): "local access violation work queue error",
 	} {

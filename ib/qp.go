@@ -67,12 +67,13 @@ const (
 	AccessRemoteWrite  AccessFlags = 1 << 1
 	AccessRemoteRead   AccessFlags = 1 << 2
 	AccessRemoteAtomic AccessFlags = 1 << 3
+	AccessHugeTLB      AccessFlags = 1 << 7 // no access: a region's memory has huge pages
 )
 
 func (f AccessFlags) String() string {
 	var on []string
-	for i, s := range []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC"} {
-		if f&(1<<i) != 0 {
+	for i, s := range []string{0: "LOCAL_WRITE", 1: "REMOTE_WRITE", 2: "REMOTE_READ", 3: "REMOTE_ATOMIC", 7: "HUGETLB"} {
+		if s != "" && f&(1<<i) != 0 {
 			on = append(on, s)
 		}
 	}

@@ -92,15 +92,21 @@ func (n *NIC) AtomicWaits() AtomicWaits {
 // atomic begins an operation. It returns whether the answer is there already, and
 // false for ok after telling the transport if that memory may not be touched.
 func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
-	if n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic) == nil {
+	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
+	if r == nil {
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
 		return false, false
 	}
-	read := n.pcie.Read(now, a.VA, 8, ForAtomic) - now
+	known := now
+	if n.translates() {
+		known = n.translate(now, r, a.VA, 8)
+		n.holdBack(now, q, known)
+	}
+	read := n.pcie.Read(now, a.VA, 8, ForAtomic) + known - 2*now
 	sent, visible := n.pcie.Write(now, a.VA, 8, ForAtomic)
 	u := n.atomics
 	if u == nil {
-		n.execute(q, a, visible)
+		n.execute(q, a, n.pcie.seen(visible+known-now))
 		return true, true
 	}
 	slot := u.slots.free(now)

@@ -175,7 +175,11 @@ func TestConservation(t *testing.T) {
 			change = lossyFabric
 		}
 		const hosts = 3
-		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, preset(t, name), change)
+		cfg := preset(t, name)
+		if rapid.Bool().Draw(r, "small caches") {
+			drawCaches(r, &cfg)
+		}
+		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, cfg, change)
 		var seen []*watched
 		before := make([][]Account, hosts)
 		for _, n := range b.nics {
@@ -282,7 +286,11 @@ func checkPCIe(t *rapid.T, n *NIC) {
 func TestLittlesLawByName(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const hosts = 2
-		b := newBed(t, hosts, 100*units.Gbps, preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset")), nil)
+		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		if rapid.Bool().Draw(r, "small caches") {
+			drawCaches(r, &cfg)
+		}
+		b := newBed(t, hosts, 100*units.Gbps, cfg, nil)
 		waited := [hosts]map[string]int64{}
 		type piece struct {
 			queue      string

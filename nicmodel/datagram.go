@@ -47,7 +47,12 @@ func (n *NIC) placeDatagram(now units.Time, q *qp, f *frame, p *rc.Place) bool {
 		return true
 	}
 	sgl := q.recv.wqes[p.Slot].sgl
-	_, visible := n.pcie.Write(now, addressAt(sgl, from), int(length), ForPayload)
+	known := now
+	if n.translates() {
+		known = n.translateSGL(now, q, sgl, from, int(length))
+		n.holdBack(now, q, known)
+	}
+	visible := n.writePayload(now, known, addressAt(sgl, from), int(length))
 	skip := int(rc.GRHBytes - from) // of what is written, before the payload
 	under := false
 	ok := n.walk(q, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {

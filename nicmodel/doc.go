@@ -47,10 +47,15 @@
 // when the host can see its DMA write, and no completion is seen before its data; the
 // NIC's own reads and atomics see it at once. DeregMR leaves nothing under way.
 //
+// Contexts of queue pairs, memory keys' entries and pages' translations are in host memory
+// as well, and those used last on the chip (ContextsConfig, TranslationConfig). What
+// commands write is there as long as all of it fits. A miss is a read over PCIe, that
+// of a context is a write besides; what misses waits, and others go on.
+//
 // # Limits
 //
-// Contexts and the NIC's own translations always hit (elements' cache and the
-// IO-TLB may not), and receives are not fetched. The receive path does not run
+// Contexts of completion queues are always at hand, commands take no time, and receives
+// are not fetched. The receive path does not run
 // out of buffer, so the NIC never sends pause frames. Engines in the NIC steer
 // what the NIC sends and what its READs bring, these by their requests: what one
 // asks for, 16 KiB at most, comes at the responder's line rate. Costs are estimates that keep the order of

@@ -1,5 +1,7 @@
 package nicmodel
 
+import "github.com/sluice-rdma/sluice/units"
+
 // lru is a set of at most so many keys that forgets the one that was used longest
 // ago: the replacement of every cache of the model. The hardware's is not known;
 // least recently used makes the knee of a working set that grows past the capacity
@@ -9,12 +11,16 @@ type lru struct {
 	slots []lruSlot
 	used  int32 // slots handed out: 1 to used
 	idle  int32 // of those, the first that holds nothing; the rest follow by next
+	count int   // keys in it
+
+	displaced uint64 // by the last touch, or 0
 }
 
 type lruSlot struct {
 	key        uint64
-	next       int32 // of the chain
-	newer, old int32 // of the order of use; slot 0 is its two ends
+	ready      units.Time // for the user's: when what the key stands for is there; 0 at first
+	next       int32      // of the chain
+	newer, old int32      // of the order of use; slot 0 is its two ends
 }
 
 // newLRU has room for so many keys.
@@ -41,6 +47,7 @@ func (l *lru) find(key uint64) int32 {
 // touch makes a key the newest and reports whether it was there. One that was not
 // takes the place of the oldest if there is no room.
 func (l *lru) touch(key uint64) (hit bool) {
+	l.displaced = 0
 	i := l.find(key)
 	if i == l.slots[0].old && i != 0 { // the newest already
 		return true
@@ -57,17 +64,33 @@ func (l *lru) touch(key uint64) (hit bool) {
 		i = l.used
 	default:
 		i = l.slots[0].newer
+		l.displaced = l.slots[i].key
 		l.forget(i)
 	}
 	if !hit {
 		head := l.chain(key)
-		l.slots[i].key, l.slots[i].next = key, *head
+		l.slots[i].key, l.slots[i].next, l.slots[i].ready = key, *head, 0
+		l.count++
 		*head = i
 	}
 	last := l.slots[0].old
 	l.slots[i].old, l.slots[i].newer = last, 0
 	l.slots[last].newer, l.slots[0].old = i, i
 	return hit
+}
+
+// newest is the slot of the key that was touched last.
+func (l *lru) newest() *lruSlot { return &l.slots[l.slots[0].old] }
+
+// removeRange removes the keys from first up to end.
+func (l *lru) removeRange(first, end uint64) {
+	for i := l.slots[0].newer; i != 0; {
+		s := &l.slots[i]
+		i = s.newer
+		if s.key >= first && s.key < end {
+			l.remove(s.key)
+		}
+	}
 }
 
 // remove makes room and reports whether the key was there.
@@ -83,6 +106,7 @@ func (l *lru) remove(key uint64) bool {
 
 // forget takes a slot out of both lists.
 func (l *lru) forget(i int32) {
+	l.count--
 	l.unlink(i)
 	at := l.chain(l.slots[i].key)
 	for *at != i {

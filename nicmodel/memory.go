@@ -14,6 +14,7 @@ type memory struct {
 	free    []uint32
 	next    uint64 // address of the next region
 	rings   uint64 // bytes of the host's queues, which lie above all regions
+	tables  uint64 // bytes of the regions' translations
 }
 
 type region struct {
@@ -22,6 +23,7 @@ type region struct {
 	pd           uint32
 	key          uint32
 	buf          []byte // nil for a phantom
+	page, table  uint64 // page size; where its translations lie
 	live         bool
 }
 

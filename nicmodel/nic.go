@@ -61,6 +61,10 @@ type NIC struct {
 	onEvent func(now units.Time)
 	pds     uint32
 
+	contexts   icm
+	keys       icm        // memory keys' entries
+	pages      icm        // translations, by cache line
+	rxHeld     units.Time // until when packets can't be taken, since too many translations are being read
 	landings   landings
 	wqeCounts  WQECache
 	stampSends bool
@@ -147,6 +151,8 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 	} {
 		*s.stage = Stage{Name: s.name, clock: cfg.CoreClock}
 	}
+	n.contexts = newContexts(cfg.Contexts)
+	n.keys, n.pages = newTranslation(cfg.Translation)
 	if cfg.WQECache > 0 {
 		n.wqes = newLRU(cfg.WQECache)
 	}
@@ -196,6 +202,9 @@ func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags)
 		return Region{}, fmt.Errorf("access %v needs LOCAL_WRITE too (ibv_reg_mr)", access)
 	}
 	r, err := n.mem.register(buf, length, access, pd)
+	if err == nil {
+		n.enter(r.key, n.cfg.Translation.pageSize(access))
+	}
 	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
 }
 
@@ -203,7 +212,7 @@ func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags)
 // its way there is in memory when it returns.
 func (n *NIC) DeregMR(key uint32) bool {
 	n.settle(key)
-	return n.mem.deregister(key)
+	return n.forget(key)
 }
 
 // TakeEvent returns the oldest asynchronous event that was not yet taken.

@@ -17,11 +17,13 @@ const (
 	ForCQE
 	ForClock
 	ForAtomic
-	ForEvent // armings, event queue elements, interrupts
+	ForEvent       // armings, event queue elements, interrupts
+	ForContext     // queue pairs' contexts, read and written back
+	ForTranslation // memory keys' and pages' entries
 	numPurposes
 )
 
-var purposeNames = [numPurposes]string{"doorbell", "wqe", "payload", "cqe", "clock", "atomic", "event"}
+var purposeNames = [numPurposes]string{"doorbell", "wqe", "payload", "cqe", "clock", "atomic", "event", "context", "translation"}
 
 func (p Purpose) String() string { return purposeNames[p] }
 
@@ -352,7 +354,13 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 // left returns when the host sees a write that was given its room before and has left
 // the NIC at t only.
 func (p *PCIe) left(t units.Time) units.Time {
-	p.visible = max(p.visible, t+p.cfg.WriteLatency+p.cfg.SocketLatency)
+	return p.seen(t + p.cfg.WriteLatency + p.cfg.SocketLatency)
+}
+
+// seen returns when the host sees a write that it would see at t by itself, and from
+// then on those after it.
+func (p *PCIe) seen(t units.Time) units.Time {
+	p.visible = max(p.visible, t)
 	return p.visible
 }
 

@@ -142,6 +142,8 @@ type qp struct {
 	queuedResponder               bool
 	timerAt                       units.Time
 	txUntil, rxUntil              units.Time // when its packets in processing units are done
+	contextAt                     units.Time // when its context is on the chip, if it is not
+	translatedAt                  units.Time // when the translations of what it received last are
 	steering                                 // of what it sends
 	pull                          *pull      // of what its READs bring, or nil
 	next                          *steering  // that the next request is under
@@ -225,6 +227,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	n.cqs[cfg.SendCQ].users++
 	n.cqs[cfg.RecvCQ].users++
 	q.recv.users++
+	n.contexts.add(n.contextAddr(q), 1)
 	return q.num, nil
 }
 
@@ -236,6 +239,7 @@ func (n *NIC) DestroyQP(num uint32) {
 	n.cqs[q.cfg.SendCQ].users--
 	n.cqs[q.cfg.RecvCQ].users--
 	q.recv.users--
+	n.contexts.drop(n.contextAddr(q), 1)
 	i := num>>qpGenerationBits - 1
 	n.qps[i] = nil
 	n.freeQPs = append(n.freeQPs, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
@@ -526,11 +530,12 @@ func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue boo
 		return
 	}
 	t := n.doorbell.Serve(now, now, StallNone, n.cfg.DoorbellCycles)
+	context, _ := n.needContext(now, q)
 	if n.onSpan != nil {
 		n.requestSpan(q, AtDoorbell, n.doorbell.began(n.cfg.DoorbellCycles), t, q.asked, count)
 	}
 	if blue {
-		done := n.wqe.Serve(t, t, StallNone, n.cfg.WQECycles)
+		done := n.wqe.Serve(t, context, StallContext, n.cfg.WQECycles)
 		if n.onSpan != nil {
 			n.requestSpan(q, AtWQE, n.wqe.began(n.cfg.WQECycles), done, q.asked, 1)
 		}
@@ -549,7 +554,8 @@ func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue boo
 		for i := range part {
 			bytes += q.wqeBytes(q.wqe(q.asked + uint32(i)))
 		}
-		arrived := n.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE)
+		arrived := n.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE) + context - now
+		n.wqe.await(t, context, StallContext)
 		done := n.wqe.Serve(t, arrived, StallPCIe, int64(part)*n.cfg.WQECycles)
 		if n.onSpan != nil {
 			n.requestSpan(q, AtFetch, now, arrived, q.asked, part)

@@ -13,15 +13,20 @@ import (
 // Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
 func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
 	parsed := n.parse.Serve(now, now, StallNone, n.cfg.ParseCycles)
-	done := n.transport.Serve(parsed, parsed, StallNone, n.cfg.TransportCycles)
-	if n.rxUnits != nil {
-		f := &n.frames.frames[h]
-		queue := &n.nowhere
-		if q := n.qp(f.dstQPN); q != nil {
+	queue, context, free := &n.nowhere, parsed, parsed
+	if n.rxUnits != nil || n.contexts.full() {
+		if q := n.qp(n.frames.frames[h].dstQPN); q != nil {
 			queue = &q.rxUntil
+			context, free = n.needContext(parsed, q)
 		}
-		done = n.rxUnits.serve(done, f.desc.Header.Opcode, queue)
 	}
+	n.transport.await(parsed, free, StallContext)
+	done := n.transport.Serve(parsed, n.rxHeld, StallTranslation, n.cfg.TransportCycles)
+	if n.rxUnits != nil {
+		*queue = max(*queue, context)
+		done = n.rxUnits.serve(done, n.frames.frames[h].desc.Header.Opcode, queue)
+	}
+	done = max(done, context)
 	done += n.cfg.PipelineLatency
 	n.inReceive.add(now, 1)
 	if n.onSpan != nil {
@@ -130,7 +135,7 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		if c.Invalidate {
 			r := n.mem.region(c.RKey)
 			if ok = r != nil && r.pd == q.cfg.PD; ok {
-				n.mem.deregister(c.RKey)
+				n.forget(c.RKey)
 			}
 		} else {
 			ok = n.mem.check(c.RKey, q.cfg.PD, c.VA, uint64(c.Length), c.Access) != nil
@@ -188,7 +193,12 @@ func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
 	if q.to != nil {
 		return n.placeDatagram(now, q, f, p)
 	}
-	_, visible := n.pcie.Write(now, n.target(q, p), int(p.Length), ForPayload)
+	known := now
+	if n.translates() {
+		known = n.translateTarget(now, q, p)
+		n.holdBack(now, q, known)
+	}
+	visible := n.writePayload(now, known, n.target(q, p), int(p.Length))
 	if p.Kind != rc.PlaceAtomic {
 		q.delivered.Payload += units.Bytes(p.Length)
 		q.delivered.Frames += n.frameSize

@@ -8,17 +8,19 @@ type Stall uint8
 // Reasons for stalls. A wait is charged to the stage that waits, once, to the
 // resource that was last to come free.
 const (
-	StallNone     Stall = iota
-	StallPCIe           // data or a descriptor had not arrived over PCIe
-	StallWire           // the MAC was sending another frame
-	StallPause          // the peer paused the priority (PFC)
-	StallTxBuffer       // no room for another packet between scheduler and MAC
-	StallOrder          // an earlier unit of work had to go first
-	StallUnits          // all processing units were at work
+	StallNone        Stall = iota
+	StallPCIe              // data or a descriptor had not arrived over PCIe
+	StallWire              // the MAC was sending another frame
+	StallPause             // the peer paused the priority (PFC)
+	StallTxBuffer          // no room for another packet between scheduler and MAC
+	StallOrder             // an earlier unit of work had to go first
+	StallUnits             // all processing units were at work
+	StallContext           // the queue pair's context was not on the chip
+	StallTranslation       // a memory key's or a page's entry was not on the chip
 	numStalls
 )
 
-var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx_buffer", "order", "units"}
+var stallNames = [numStalls]string{"none", "pcie", "wire", "pause", "tx_buffer", "order", "units", "context", "translation"}
 
 func (s Stall) String() string { return stallNames[s] }
 
@@ -56,6 +58,18 @@ func (s *Stage) tell(f func(begin, end units.Time, why Stall)) { s.told = f }
 // instant at which the stage is done with it. Calls must come in the order in
 // which the stage serves.
 func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
+	s.await(ready, blocked, why)
+	if s.told != nil {
+		s.told(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
+	}
+	s.free += cycles
+	s.busy += cycles
+	s.served++
+	return s.clock.Begin(s.free)
+}
+
+// await accounts for the first part of a wait that Serve goes on with.
+func (s *Stage) await(ready, blocked units.Time, why Stall) {
 	at := s.clock.CycleAfter(ready)
 	if at > s.free {
 		s.idle += at - s.free
@@ -68,13 +82,6 @@ func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.
 		}
 		s.free = b
 	}
-	if s.told != nil {
-		s.told(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
-	}
-	s.free += cycles
-	s.busy += cycles
-	s.served++
-	return s.clock.Begin(s.free)
 }
 
 // began returns when the stage began what it has just served, which took so many

@@ -129,7 +129,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 			n.failSend(now, q, d.Slot, ib.WCMWBindErr)
 			return
 		}
-		n.mem.deregister(d.Header.Imm)
+		n.forget(d.Header.Imm)
 		n.reap(now, q) // nothing comes back that would
 		return
 	}
@@ -164,7 +164,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 
 	if !data {
 		// Acknowledgements leave by a path of their own.
-		f.ready = now + n.cfg.PipelineLatency
+		f.ready = max(now, q.translatedAt) + n.cfg.PipelineLatency
 		if q.responding > 0 {
 			// Responses leave in order: overtaking a READ's would say that it was lost.
 			q.responding++
@@ -184,15 +184,18 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 		chosen = n.scheduler.Serve(min(since, now), now, why, n.cfg.SchedulerCycles)
 		n.txFull, n.unitsFrom = units.Never, units.Never
 	}
-	arrived := chosen
+	context, _ := n.needContext(chosen, q)
+	arrived := context
 	if !response {
-		arrived = n.needWQE(chosen, q, d.Slot)
+		arrived = n.needWQE(chosen, q, d.Slot) + context - chosen
 		if n.txUnits != nil {
+			q.txUntil = max(q.txUntil, q.contextAt)
 			arrived = max(arrived, n.txUnits.serve(chosen, d.Header.Opcode, &q.txUntil))
 			n.engine.Schedule(q.txUntil, &n.src, n.id, evUnit, uint64(q.num))
 		}
 	}
 	wait := arrived - chosen // is this packet's, not the link's
+	known := arrived         // when the payload's translation is at hand
 	if d.Payload > 0 {
 		inline, ok := n.gather(q, d, f)
 		if !ok {
@@ -207,8 +210,16 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 			return
 		}
 		if !inline {
-			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload) + wait
+			if n.translates() {
+				known = n.translateSource(chosen, q, d) + wait
+			}
+			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload) + known - chosen
 		}
+	}
+	n.packetiser.await(chosen, context, StallContext)
+	if translated := chosen + wait; known > translated {
+		n.packetiser.await(chosen, translated, StallPCIe)
+		n.packetiser.await(chosen, known, StallTranslation)
 	}
 	packed := n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles)
 	f.ready = packed + n.cfg.PipelineLatency

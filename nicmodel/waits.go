@@ -22,6 +22,11 @@ func (n *NIC) Waits() []Wait {
 	if n.atomics != nil {
 		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock})
 	}
+	for _, c := range n.icms() {
+		if c.capacity > 0 {
+			all = append(all, Wait{c.name, "an entry in host memory", c.waited})
+		}
+	}
 	p := n.pcie
 	if len(p.tags) > 0 {
 		all = append(all, Wait{"pcie", "a tag", p.stalls.Tags})
@@ -41,11 +46,18 @@ type CacheUse struct {
 	Hits, Misses uint64
 }
 
-// Caches reports the use until now of the caches that the NIC has.
+// Caches reports the use until now of the caches that the NIC has. Those of contexts, of
+// memory keys and of translations are not looked up, and so count nothing, as long as
+// all that there is has been in them.
 func (n *NIC) Caches() []CacheUse {
 	var all []CacheUse
 	if n.wqes != nil {
 		all = append(all, CacheUse{"wqe", n.wqeCounts.Hits, n.wqeCounts.Misses})
+	}
+	for _, c := range n.icms() {
+		if c.capacity > 0 {
+			all = append(all, CacheUse{c.name, c.hits, c.misses})
+		}
 	}
 	if m := n.pcie.mmu; m != nil {
 		all = append(all, CacheUse{"iotlb", m.hits, m.misses})

@@ -94,7 +94,8 @@ type AsyncEvent struct {
 // together.
 type PD interface {
 	// RegMR registers buf for the accesses given; local reads are always
-	// allowed. It fails if buf is empty.
+	// allowed. ib.AccessHugeTLB says that buf lies in huge pages. It fails if buf
+	// is empty.
 	RegMR(buf []byte, access ib.AccessFlags) (MR, error)
 	CreateQP(QPInitAttr) (QP, error)
 	CreateSRQ(SRQInitAttr) (SRQ, error)

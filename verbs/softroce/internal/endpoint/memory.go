@@ -58,7 +58,7 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (*MR, error) {
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrClosed, "the protection domain is deallocated")
 	case len(buf) == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "the buffer is empty")
-	case access&^(ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead) != 0:
+	case access&^(ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead|ib.AccessHugeTLB) != 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "access flags %#x: known are %v", uint32(access), ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead)
 	case access&remoteWrites != 0 && access&ib.AccessLocalWrite == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "access %v without LOCAL_WRITE: what the peer may write must be writable locally", access)

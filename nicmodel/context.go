@@ -1,0 +1,59 @@
+package nicmodel
+
+import "github.com/sluice-rdma/sluice/units"
+
+// ContextsConfig describes the cache of queue pairs' contexts: what the NIC has to know
+// of a queue pair for each of its doorbells, and for each packet that it builds or
+// receives. All contexts are in host memory, and those used last on the chip too. Each
+// use changes a context, so that one that is displaced is written back.
+//
+// What needs a context that is not there waits for it, and so does what comes behind
+// it for that queue pair. Others go on: packets received at once, those to send as far as
+// they are not behind it in the packetiser, elements as far as they are not in stage wqe.
+// If as many are being read as can be, receiving stops until that changes.
+type ContextsConfig struct {
+	// Entries is how many contexts are on the chip, of which the least recently used
+	// goes; 0 is no limit.
+	Entries int `yaml:"entries"`
+	// Bytes is what a context takes, from 1 to 4096.
+	Bytes int `yaml:"bytes"`
+	// Fetches is how many are read at a time; 0 is no limit.
+	Fetches int `yaml:"fetches"`
+}
+
+func (c *ContextsConfig) validate() error {
+	least := int64(0)
+	if c.Entries > 0 {
+		least = 1
+	}
+	return keep([]bound{
+		{"contexts.entries", int64(c.Entries), 0, 1 << 24},
+		{"contexts.bytes", int64(c.Bytes), least, boundary},
+		{"contexts.fetches", int64(c.Fetches), 0, 1 << 16},
+	})
+}
+
+// contextTable is where the contexts lie, above all regions and queues.
+const contextTable = addressTop + 1<<60
+
+func newContexts(c ContextsConfig) icm {
+	fetches := make(inflight, c.Fetches)
+	return icm{name: "contexts", capacity: c.Entries, bytes: c.Bytes, dirty: true, fetches: &fetches, why: ForContext}
+}
+
+// contextAddr is where a queue pair's context lies.
+func (n *NIC) contextAddr(q *qp) uint64 {
+	return contextTable + uint64(q.num>>qpGenerationBits)*uint64(n.cfg.Contexts.Bytes)
+}
+
+// needContext returns when a queue pair's context is at hand that is needed at t, and
+// until when a stage in front of it that can't put work aside is held up.
+func (n *NIC) needContext(t units.Time, q *qp) (ready, free units.Time) {
+	if !n.contexts.full() {
+		return t, t
+	}
+	ready, free = n.contexts.need(n.pcie, t, n.contextAddr(q))
+	// Read again though it was under way, a context does not come before it would have.
+	q.contextAt = max(q.contextAt, ready)
+	return max(q.contextAt, t), free
+}
