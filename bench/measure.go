@@ -120,7 +120,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	m.fairness = m.newFairness()
 	m.clockLooks = newClockLooks(sim.sys)
 	for _, h := range s.MeasuredNICs() {
-		m.nics = append(m.nics, nicLook{host: h})
+		m.nics = append(m.nics, nicLook{nic: sim.hosts[h].nic, name: sim.name(h)})
 	}
 	m.step = gcd(m.spec.Sample, m.spec.Window)
 	if m.step == 0 {
@@ -196,7 +196,7 @@ func (m *measurement) warmUp() {
 		f.atWarmup, f.before = f.arrived(), f.events()
 	}
 	for i := range m.nics {
-		m.nics[i].begin(m.sim)
+		m.nics[i].begin(m.sim.engine.Now())
 	}
 }
 
@@ -428,7 +428,7 @@ func (m *measurement) report(out *System) {
 	out.Clocks = m.clocks()
 	out.LinkUse = m.linkUse()
 	for i := range m.nics {
-		out.NICs = append(out.NICs, m.nics[i].use(m.sim))
+		out.NICs = append(out.NICs, m.nics[i].use(m.sim.end))
 	}
 	for i := range m.links {
 		out.Links = append(out.Links, m.link(&m.links[i], span))

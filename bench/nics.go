@@ -10,25 +10,33 @@ import (
 
 // NICUse is where the time of a NIC went from the end of the warm-up on.
 type NICUse struct {
-	NIC      string `json:"nic"`      // name of its host
-	Requests uint64 `json:"requests"` // that its transport was given
+	NIC      string `json:"nic"`              // name of its host
+	Requests uint64 `json:"requests"`         // that its transport was given
+	Packets  uint64 `json:"packets_received"` // acknowledgements too
 	// Bottleneck says in a sentence what limits the NIC, and by what one sees it.
-	Bottleneck string     `json:"bottleneck"`
+	Bottleneck string `json:"bottleneck"`
+	// BytesEach and CyclesEach say what a request, or a received packet where there are no
+	// requests, takes of PCIe by purpose and of each stage; empty where there are neither.
+	BytesEach  string     `json:"pcie_each"`
+	CyclesEach string     `json:"cycles_each"`
 	Stages     []NICStage `json:"stages"`
 	PCIe       []NICPCIe  `json:"pcie"`
 	Queues     []NICQueue `json:"queues"`
+	Waits      []NICWait  `json:"waits"`
+	Caches     []NICCache `json:"caches,omitempty"`
 }
 
 // NICStage is where the cycles of a stage went: Busy, Idle and the sum of Stalled are
-// Elapsed. The mac's cycle is a picosecond.
+// Elapsed. The cycle of the mac, of PCIe and of the atomics unit is a picosecond.
 type NICStage struct {
-	Stage   string           `json:"stage"`
-	ClockHz int64            `json:"clock_hz"`
-	Served  uint64           `json:"served"` // pieces of work
-	Elapsed int64            `json:"elapsed_cycles"`
-	Busy    int64            `json:"busy_cycles"`
-	Idle    int64            `json:"idle_cycles"`
-	Stalled map[string]int64 `json:"stalled_cycles,omitempty"` // by what was waited for
+	Stage    string           `json:"stage"`
+	ClockHz  int64            `json:"clock_hz"`
+	Parallel int              `json:"parallel"` // pieces of work at once; the cycles are those of all
+	Served   uint64           `json:"served"`   // pieces of work
+	Elapsed  int64            `json:"elapsed_cycles"`
+	Busy     int64            `json:"busy_cycles"`
+	Idle     int64            `json:"idle_cycles"`
+	Stalled  map[string]int64 `json:"stalled_cycles,omitempty"` // by what was waited for
 }
 
 // Directions of PCIe.
@@ -40,7 +48,7 @@ const (
 // NICPCIe is what crossed the PCIe link in one direction, TLP headers included.
 type NICPCIe struct {
 	Direction string             `json:"direction"` // ToHost or FromHost
-	Busy      Float              `json:"busy"`      // share of the time, 0 to 1
+	Busy      Float              `json:"busy"`      // share of the time that the link was, 0 to 1
 	Bytes     int64              `json:"bytes"`
 	ByPurpose map[string]int64   `json:"bytes_by_purpose"` // sums up to Bytes
 	TLPs      map[string]NICTLPs `json:"tlps"`             // by type: MRd, MWr, CplD; their bytes sum up to Bytes
@@ -64,21 +72,43 @@ type NICQueue struct {
 	WaitUs Float `json:"wait_us"`
 }
 
+// NICWait is what pieces of work waited for that no stage waited with; see
+// nicmodel.NIC.Waits.
+type NICWait struct {
+	Where string `json:"where"`
+	For   string `json:"for"`
+	Mean  Float  `json:"mean"` // how many waited, over time
+	// Taken says that what was waited for was in use by others.
+	Taken bool `json:"taken,omitempty"`
+}
+
+// NICCache is what a cache of the NIC was asked for.
+type NICCache struct {
+	Cache  string `json:"cache"`
+	Hits   uint64 `json:"hits"`
+	Misses uint64 `json:"misses"`
+}
+
 // nicLook is a NIC whose use is wanted, and what it had counted by the end of the
 // warm-up.
 type nicLook struct {
-	host     int
+	nic      *nicmodel.NIC
+	name     string
 	at       units.Time
 	accounts []nicmodel.Account
 	pcie     [2]map[string]units.Bytes
 	tlps     [2]map[string]NICTLPs
 	queues   []nicmodel.QueueUse
-	requests uint64
+	waits    []nicmodel.Wait
+	caches   []nicmodel.CacheUse
+	stats    nicmodel.Stats
 }
 
-func (l *nicLook) begin(s *simulation) {
-	nic, now := s.hosts[l.host].nic, s.engine.Now()
-	l.at, l.accounts, l.queues, l.requests = now, nic.Accounts(now), nic.Queues(now), nic.Stats().Requests
+// begin is the end of the warm-up.
+func (l *nicLook) begin(now units.Time) {
+	nic := l.nic
+	l.at, l.accounts, l.queues, l.stats = now, nic.Accounts(now), nic.Queues(now), nic.Stats()
+	l.waits, l.caches = nic.Waits(now), nic.Caches()
 	l.pcie[0], l.pcie[1] = nic.PCIeBytes()
 	l.tlps = tlpsOf(nic)
 }
@@ -101,14 +131,15 @@ func tlpsOf(nic *nicmodel.NIC) (all [2]map[string]NICTLPs) {
 	return all
 }
 
-func (l *nicLook) use(s *simulation) NICUse {
-	nic, now := s.hosts[l.host].nic, s.end
-	u := NICUse{NIC: s.name(l.host), Requests: nic.Stats().Requests - l.requests}
+// use is what the NIC did from then until now.
+func (l *nicLook) use(now units.Time) NICUse {
+	nic, stats := l.nic, l.nic.Stats()
+	u := NICUse{NIC: l.name, Requests: stats.Requests - l.stats.Requests, Packets: stats.RxPackets - l.stats.RxPackets}
 	for i, a := range nic.Accounts(now) {
 		if l.accounts != nil {
 			a = a.Since(l.accounts[i])
 		}
-		stage := NICStage{Stage: a.Stage, ClockHz: int64(a.Clock), Served: a.Served, Elapsed: a.Elapsed, Busy: a.Busy, Idle: a.Idle}
+		stage := NICStage{Stage: a.Stage, ClockHz: int64(a.Clock), Parallel: a.Parallel, Served: a.Served, Elapsed: a.Elapsed, Busy: a.Busy, Idle: a.Idle}
 		for why, cycles := range a.Stalled {
 			if cycles > 0 {
 				if stage.Stalled == nil {
@@ -141,9 +172,8 @@ func (l *nicLook) use(s *simulation) NICUse {
 		if u.Requests > 0 {
 			p.PerRequest = Float(float64(p.Bytes) / float64(u.Requests))
 		}
-		if span > 0 {
-			// What the link has taken on may last beyond the end.
-			p.Busy = min(Float(float64(nic.Config().PCIe.Rate.Serialize(units.Bytes(p.Bytes)))/float64(span)), 1)
+		if s := &u.Stages[len(u.Stages)-2+i]; s.Elapsed > 0 {
+			p.Busy = Float(float64(s.Busy) / float64(s.Elapsed))
 		}
 		u.PCIe = append(u.PCIe, p)
 	}
@@ -160,6 +190,23 @@ func (l *nicLook) use(s *simulation) NICUse {
 		}
 		u.Queues = append(u.Queues, out)
 	}
-	u.Bottleneck = u.limit()
+	for i, w := range nic.Waits(now) {
+		if l.waits != nil {
+			w.Total -= l.waits[i].Total
+		}
+		out := NICWait{Where: w.Where, For: w.For, Taken: w.Taken, Mean: Unmeasured}
+		if span > 0 {
+			out.Mean = Float(float64(w.Total) / float64(span))
+		}
+		u.Waits = append(u.Waits, out)
+	}
+	for i, c := range nic.Caches() {
+		if l.caches != nil {
+			c.Hits -= l.caches[i].Hits
+			c.Misses -= l.caches[i].Misses
+		}
+		u.Caches = append(u.Caches, NICCache(c))
+	}
+	u.Bottleneck, u.BytesEach, u.CyclesEach = u.limit(), u.bytesEach(), u.cyclesEach()
 	return u
 }

@@ -24,22 +24,37 @@ func (r *Result) nics(b *strings.Builder) {
 		fmt.Fprintf(b, "\nNICs of %s\n", s.Name)
 		shown := s.NICs[:min(shownNICs, len(s.NICs))]
 		for i := range shown {
-			b.WriteString(shown[i].Bottleneck + "\n")
+			for _, line := range shown[i].lines() {
+				b.WriteString(line + "\n")
+			}
 		}
 		if n := len(s.NICs) - len(shown); n > 0 {
 			fmt.Fprintf(b, "%d more are in the JSON\n", n)
 		}
 		for _, t := range nicGrids(shown) {
-			b.WriteString("\n")
-			writeGrid(b, t)
+			if len(t) > 1 {
+				b.WriteString("\n")
+				writeGrid(b, t)
+			}
 		}
 	}
+}
+
+// lines are what one wants to know first: what limits, and what a request takes.
+func (u *NICUse) lines() []string {
+	all := []string{u.Bottleneck}
+	for _, line := range []string{u.BytesEach, u.CyclesEach} {
+		if line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
 }
 
 // nicTables are the same for a page.
 func nicTables(sources []source) []report.Table {
 	var tables []report.Table
-	titles := []string{"where the cycles went", "bytes on PCIe", "queues"}
+	titles := []string{"where the cycles went", "bytes on PCIe", "queues", "waits", "caches"}
 	for _, from := range sources {
 		for _, s := range from.r.Systems {
 			if len(s.NICs) == 0 {
@@ -51,10 +66,13 @@ func nicTables(sources []source) []report.Table {
 			}
 			shown := s.NICs[:min(shownNICs, len(s.NICs))]
 			for i, grid := range nicGrids(shown) {
+				if len(grid) == 1 {
+					continue
+				}
 				t := report.Table{Title: "NICs of " + name + ": " + titles[i], Columns: grid[0], Rows: grid[1:]}
 				if i == 0 {
 					for k := range shown {
-						t.Notes = append(t.Notes, shown[k].Bottleneck)
+						t.Notes = append(t.Notes, shown[k].lines()...)
 					}
 				}
 				for _, row := range t.Rows {
@@ -71,8 +89,8 @@ func nicTables(sources []source) []report.Table {
 	return tables
 }
 
-// nicGrids are tables of stages, of PCIe and of queues; the first row of each has the
-// headings.
+// nicGrids are tables of stages, of PCIe, of queues, of what else is waited for and of
+// caches; the first row of each has the headings.
 func nicGrids(nics []NICUse) [][][]string {
 	reasons := map[string]int64{}
 	purposes := map[string]int64{}
@@ -94,6 +112,8 @@ func nicGrids(nics []NICUse) [][][]string {
 		pcie[0] = append(pcie[0], why+"[B]")
 	}
 	queues := [][]string{{"queue", "mean", "most", "came", "wait[us]"}}
+	waits := [][]string{{"wait", "waiting on average"}}
+	caches := [][]string{{"cache", "hits", "misses"}}
 	for i := range nics {
 		u := &nics[i]
 		for k := range u.Stages {
@@ -106,8 +126,16 @@ func nicGrids(nics []NICUse) [][][]string {
 			q := &u.Queues[k]
 			queues = append(queues, []string{u.NIC + " " + q.Queue, fixed(q.Mean), strconv.Itoa(q.Most), strconv.FormatUint(q.Came, 10), fixedDigits(q.WaitUs, 3)})
 		}
+		for _, w := range u.Waits {
+			if w.Mean > 0 {
+				waits = append(waits, []string{u.NIC + " " + w.Where + ": for " + w.For, fixedDigits(w.Mean, 3)})
+			}
+		}
+		for _, c := range u.Caches {
+			caches = append(caches, []string{u.NIC + " " + c.Cache, strconv.FormatUint(c.Hits, 10), strconv.FormatUint(c.Misses, 10)})
+		}
 	}
-	return [][][]string{stages, pcie, queues}
+	return [][][]string{stages, pcie, queues, waits, caches}
 }
 
 func (s *NICStage) cells(nic string, reasons map[string]int64) []string {

@@ -49,7 +49,7 @@ type namedGauge struct {
 
 // gauges are all queues of the NIC, in the order in which work passes them.
 func (n *NIC) gauges() []namedGauge {
-	return []namedGauge{{"wqe", &n.inWQE}, {"requests", &n.inTransport}, {"transmit", &n.inTransmit}, {"receive", &n.inReceive}, {"completions", &n.inCQs}}
+	return []namedGauge{{"wqe", &n.inWQE}, {"requests", &n.inTransport}, {"queue pairs", &n.inPairs}, {"transmit", &n.inTransmit}, {"receive", &n.inReceive}, {"completions", &n.inCQs}}
 }
 
 // Queues reports what the NIC's queues held until now, in the order in which work
@@ -57,6 +57,7 @@ func (n *NIC) gauges() []namedGauge {
 //
 //   - wqe: requests whose doorbell has been rung and that the transport does not have yet;
 //   - requests: those that it has and that are not over;
+//   - queue pairs: those with such requests;
 //   - transmit: packets between scheduler and wire, acknowledgements apart;
 //   - receive: packets that have arrived and that the transport has not handled;
 //   - completions: those that the transport has given and that the host has not polled.

@@ -159,7 +159,7 @@ func TestLittlesLaw(t *testing.T) {
 			// queues at the end to count for little.
 			b.e.RunUntil(4 * units.Millisecond)
 			for _, u := range nic.Queues(b.e.Now()) {
-				if u.Queue == "requests" {
+				if u.Queue == "requests" || u.Queue == "queue pairs" {
 					if u.Now < 0 || u.Now > c.window*c.pairs || u.Came == 0 {
 						t.Errorf("%+v", u)
 					}

@@ -95,7 +95,9 @@ type NIC struct {
 
 	inWQE, inTransport, inTransmit, inReceive gauge
 	inCQs                                     gauge
-	txFull                                    units.Time // since when a due queue pair has waited for room, or Never
+	inPairs                                   gauge
+	holds                                     [numHolds]units.Time // what queue pairs were held for, summed over them
+	txFull                                    units.Time           // since when a due queue pair has waited for room, or Never
 	onSpan                                    func(*Span)
 	span                                      Span
 }

@@ -191,12 +191,18 @@ type PCIe struct {
 type pcieSide struct {
 	name    string
 	until   units.Time // when it is free next
+	since   units.Time // from when on it is busy until then, without a gap
 	busy    units.Time
 	traffic [numTLPTypes][numPurposes]TLPs
 	told    func(begin, end units.Time, why Stall)
 }
 
-func (s *pcieSide) tell(f func(begin, end units.Time, why Stall)) { s.told = f }
+func (s *pcieSide) tell(f func(begin, end units.Time, why Stall)) {
+	s.told = f
+	if f != nil && s.until > s.since {
+		f(s.since, s.until, StallNone) // taken in before, and perhaps not over
+	}
+}
 
 // NewPCIe returns an idle link.
 func NewPCIe(c PCIeConfig) (*PCIe, error) {
@@ -219,7 +225,10 @@ func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int
 	c.Bytes += size
 	took := p.cfg.Rate.Serialize(size)
 	s.busy += took
-	s.until = max(s.until, from) + took
+	if from > s.until {
+		s.since, s.until = from, from
+	}
+	s.until += took
 	if s.told != nil {
 		s.told(s.until-took, s.until, StallNone)
 	}
@@ -393,10 +402,12 @@ func (p *PCIe) Translations() (hits, misses uint64) {
 	return p.mmu.hits, p.mmu.misses
 }
 
-// Account is where a direction's picoseconds went.
+// Account is where a direction's picoseconds went. Work may have been taken in far
+// ahead; it counts as it is done, as far as there is no gap in it.
 func (s *pcieSide) Account(now units.Time) Account {
-	elapsed := max(now, s.until)
-	a := Account{Stage: s.name, Clock: Clock(second), Parallel: 1, Elapsed: int64(elapsed), Busy: int64(s.busy), Idle: int64(elapsed - s.busy)}
+	elapsed := max(now, s.since)
+	busy := s.busy - max(s.until-elapsed, 0)
+	a := Account{Stage: s.name, Clock: Clock(second), Parallel: 1, Elapsed: int64(elapsed), Busy: int64(busy), Idle: int64(elapsed - busy)}
 	for kind := range numTLPTypes {
 		for why := range numPurposes {
 			a.Served += s.traffic[kind][why].Packets

@@ -257,7 +257,7 @@ func TestLinkConservesBytes(t *testing.T) {
 					sum += x.Bytes - units.Bytes(header)*units.Bytes(x.Packets)
 				}
 			}
-			a := p.sides[d].Account(now)
+			a := p.sides[d].Account(max(now, p.Free(d)))
 			if a.Busy+a.Idle != a.Elapsed || a.Idle < 0 {
 				t.Fatalf("busy %d, idle %d of %d", a.Busy, a.Idle, a.Elapsed)
 			}

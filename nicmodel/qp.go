@@ -133,8 +133,10 @@ type qp struct {
 	posted, asked, handed, reaped uint32 // running counts; asked: fetched by doorbell
 	fetching                      int    // reads of elements, and doorbells before them, under way
 	doorbells                     int    // whose elements have not all arrived
-	resets                        uint8  // seven bits: tells doorbells and frames of before a reset
-	responding                    int    // frames in NIC.responses
+	hold                          hold   // why it is not before the scheduler
+	holdFrom                      units.Time
+	resets                        uint8 // seven bits: tells doorbells and frames of before a reset
+	responding                    int   // frames in NIC.responses
 	recv                          *SRQ
 	flow                          ratelimiter.FlowID
 	hasFlow                       bool
@@ -250,6 +252,7 @@ func (n *NIC) DestroyQP(num uint32) {
 func (n *NIC) reset(q *qp) {
 	n.drop(q.cfg.SendCQ, q.num)
 	n.drop(q.cfg.RecvCQ, q.num)
+	n.held(n.engine.Now(), q, holdNone)
 	if q.hasFlow {
 		n.limiter.RemoveFlow(q.flow)
 		n.flows[q.flow] = nil
@@ -275,7 +278,7 @@ func (n *NIC) reset(q *qp) {
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path, q.ackAsked = 0, false
 	q.rc, q.state = nil, ib.Reset
-	n.inTransport.add(n.engine.Now(), int(int32(q.reaped-q.handed)))
+	n.underWay(n.engine.Now(), q, int(int32(q.reaped-q.handed)))
 	q.posted, q.asked, q.handed, q.reaped, q.fetching, q.doorbells = 0, 0, 0, 0, 0, 0
 	q.timerAt = units.Never
 	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
@@ -582,6 +585,7 @@ func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, last 
 	if last {
 		q.doorbells--
 	}
+	n.underWay(now, q, count)
 	for range count {
 		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
 		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
@@ -595,7 +599,6 @@ func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, last 
 		}
 		q.handed++
 	}
-	n.inTransport.add(now, count)
 	n.stat.Requests += uint64(count)
 	if s := q.rc.State(); s == ib.Err || s == ib.SQE {
 		n.reap(now, q)

@@ -294,7 +294,7 @@ func (n *NIC) reap(now units.Time, q *qp) {
 		n.received(now, q, &r, nil)
 	}
 	reaped := q.handed - uint32(q.rc.SendQueued())
-	n.inTransport.add(now, int(int32(q.reaped-reaped)))
+	n.underWay(now, q, int(int32(q.reaped-reaped)))
 	n.releaseWQEs(now, q, q.reaped, reaped)
 	q.reaped = reaped
 }

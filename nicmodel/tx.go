@@ -15,20 +15,24 @@ func (n *NIC) file(now units.Time, q *qp) {
 	if !q.hasFlow || n.limiter.Queued(q.flow) {
 		return
 	}
-	if q.txUntil > now {
-		return // evUnit comes
-	}
 	bytes, ok := q.rc.PeekRequest(now)
 	if !ok {
+		n.held(now, q, holdNone)
 		return
+	}
+	if q.txUntil > now {
+		n.held(now, q, holdUnit)
+		return // evUnit comes
 	}
 	if q.pull != nil {
 		n.turnTo(now, q)
 	}
 	if out := q.rc.Inflight(); out > 0 && (out+units.Bytes(bytes) > q.next.control.Window || q.turns()) {
+		n.held(now, q, holdWindow)
 		return
 	}
 	n.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
+	n.held(now, q, holdPace)
 }
 
 // turns reports whether requests wait until those under way have been acknowledged, to
@@ -59,6 +63,7 @@ func (n *NIC) schedule(now units.Time) {
 			return
 		}
 		q := n.flows[flow]
+		n.held(now, q, holdNone)
 		q.rc.BoundInflight(q.next.control.Window)
 		if q.pathed != nil && q.rc.Inflight() == 0 {
 			q.path = q.pathed.Path()

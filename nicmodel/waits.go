@@ -3,39 +3,42 @@ package nicmodel
 import "github.com/sluice-rdma/sluice/units"
 
 // Wait is what pieces of work have waited for that no stage waited with: others went
-// meanwhile.
+// meanwhile. Total over a span is how many waited on average.
 type Wait struct {
 	Where, For string
 	Total      units.Time // summed over all that waited
+	// Taken says that what was waited for was in use by others, of which no more can
+	// have it at once: who waits for that always is limited by it.
+	Taken bool
 }
 
 // Waits reports such waits until now, in the order in which work comes to them, of
 // the parts that the NIC has.
-func (n *NIC) Waits() []Wait {
-	var all []Wait
+func (n *NIC) Waits(now units.Time) []Wait {
+	all := n.holdWaits(now)
 	if u := n.txUnits; u != nil {
-		all = append(all, Wait{u.Name, "a unit", u.waits.Units}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue})
+		all = append(all, Wait{u.Name, "a unit", u.waits.Units, true}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue, false})
 	}
 	if u := n.rxUnits; u != nil {
-		all = append(all, Wait{u.Name, "a unit", u.waits.Units}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue})
+		all = append(all, Wait{u.Name, "a unit", u.waits.Units, true}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue, false})
 	}
 	if n.atomics != nil {
-		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock})
+		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit, true}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock, true})
 	}
 	for _, c := range n.icms() {
 		if c.capacity > 0 {
-			all = append(all, Wait{c.name, "an entry in host memory", c.waited})
+			all = append(all, Wait{c.name, "an entry in host memory", c.waited, false})
 		}
 	}
 	p := n.pcie
 	if len(p.tags) > 0 {
-		all = append(all, Wait{"pcie", "a tag", p.stalls.Tags})
+		all = append(all, Wait{"pcie", "a tag", p.stalls.Tags, true})
 	}
 	if len(p.credits) > 0 {
-		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits})
+		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits, true})
 	}
 	if p.mmu != nil {
-		all = append(all, Wait{"pcie", "translation", p.stalls.Translation})
+		all = append(all, Wait{"pcie", "translation", p.stalls.Translation, len(p.mmu.walkers) > 0})
 	}
 	return all
 }

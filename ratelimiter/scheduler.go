@@ -154,6 +154,10 @@ func (s *Scheduler) Rate(id FlowID) units.Rate { return s.flow(id).rate }
 // Queued reports whether a segment of the flow is enqueued.
 func (s *Scheduler) Queued(id FlowID) bool { return s.flow(id).filed != 0 }
 
+// Due returns when the flow's segment is due, or was if it has left; of one that is
+// enqueued it may prove later if the rate has decreased since.
+func (s *Scheduler) Due(id FlowID) units.Time { return s.flow(id).due }
+
 // Len is how many flows have a segment enqueued.
 func (s *Scheduler) Len() int { return s.queue }
 

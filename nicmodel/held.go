@@ -1,0 +1,64 @@
+package nicmodel
+
+import "github.com/sluice-rdma/sluice/units"
+
+// hold is why a queue pair with a packet to send is not before the scheduler.
+type hold uint8
+
+const (
+	holdNone   hold = iota
+	holdPace        // its packet is not due by the rate
+	holdWindow      // the window has no room, or its way changes when all is acknowledged
+	holdUnit        // the packet before is in a processing unit
+	numHolds
+)
+
+var holdNames = [numHolds]string{"", "the pace", "the window", "the packet before in its unit"}
+
+// held notes why a queue pair is held from now on.
+func (n *NIC) held(now units.Time, q *qp, why hold) {
+	if q.hold == why {
+		return
+	}
+	n.holds[q.hold] += n.heldFor(now, q)
+	q.hold, q.holdFrom = why, now
+}
+
+// heldFor returns how long a queue pair has been held for what holds it now.
+func (n *NIC) heldFor(now units.Time, q *qp) units.Time {
+	if q.hold == holdPace && q.hasFlow {
+		// Behind that it waits for the scheduler, as others do.
+		now = min(now, n.limiter.Due(q.flow))
+	}
+	return max(now-q.holdFrom, 0)
+}
+
+// holdWaits are the waits of queue pairs before the scheduler.
+func (n *NIC) holdWaits(now units.Time) []Wait {
+	sums := n.holds
+	for _, q := range n.qps {
+		if q != nil {
+			sums[q.hold] += n.heldFor(now, q)
+		}
+	}
+	var all []Wait
+	for why := holdPace; why < numHolds; why++ {
+		if why != holdUnit || n.txUnits != nil {
+			all = append(all, Wait{"queue pairs", holdNames[why], sums[why], false})
+		}
+	}
+	return all
+}
+
+// underWay counts requests that the transport of a queue pair is given, or that are over
+// if there are fewer. It is called before the queue pair's own counts change.
+func (n *NIC) underWay(now units.Time, q *qp, change int) {
+	before := int(q.handed - q.reaped)
+	n.inTransport.add(now, change)
+	switch after := before + change; {
+	case before == 0 && after > 0:
+		n.inPairs.add(now, 1)
+	case before > 0 && after == 0:
+		n.inPairs.add(now, -1)
+	}
+}
