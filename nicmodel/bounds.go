@@ -96,6 +96,7 @@ func (c *PCIeConfig) bounds() error {
 	}{
 		{"read_latency", c.ReadLatency}, {"write_latency", c.WriteLatency}, {"posted_hold", c.PostedHold},
 		{"socket_latency", c.SocketLatency}, {"read_issue", c.ReadIssue}, {"write_issue", c.WriteIssue}, {"iommu.miss", c.IOMMU.Miss},
+		{"push_latency", c.PushLatency}, {"read_setup", c.ReadSetup}, {"write_setup", c.WriteSetup}, {"host_cache.miss", c.HostCache.Miss},
 	} {
 		if b.v < 0 || b.v > mostLatency {
 			return fmt.Errorf("nic: pcie.%s is %v; it must be from 0 to %v", b.name, b.v, mostLatency)

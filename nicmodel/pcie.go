@@ -115,8 +115,15 @@ type PCIeConfig struct {
 	// PostedHold is how long the root complex takes for a write, where PostedCredits
 	// limits them.
 	PostedHold units.Time `yaml:"posted_hold"`
-	// SocketLatency is added to both latencies, for memory at another socket.
+	// PushLatency is from a write's arrival at the host to when a read behind it can be
+	// answered: reads push writes before them.
+	PushLatency units.Time `yaml:"push_latency"`
+	// SocketLatency is added to both latencies, for memory at another socket. What the
+	// HostCache of the NIC's own socket holds is not fetched from there.
 	SocketLatency units.Time `yaml:"socket_latency"`
+	// HostCache is that of the host's processors, as far as data that the NIC reads and
+	// writes are in it or not.
+	HostCache HostCacheConfig `yaml:"host_cache"`
 	// IOMMU is what translates the NIC's addresses, if anything does.
 	IOMMU IOMMUConfig `yaml:"iommu"`
 
@@ -124,9 +131,14 @@ type PCIeConfig struct {
 	ReadIssue units.Time `yaml:"read_issue"`
 	// WriteIssue is what the DMA engine is occupied for by one write, however long.
 	WriteIssue units.Time `yaml:"write_issue"`
-	// StagingRate is that of the copy inside the device from where completions
-	// arrive to where they are used, for a device that makes one once a transfer
-	// is whole; 0 is none.
+	// ReadSetup is what the DMA engine takes for a read before its first TLP leaves;
+	// others are under way meanwhile.
+	ReadSetup units.Time `yaml:"read_setup"`
+	// WriteSetup is what it takes for a write before that.
+	WriteSetup units.Time `yaml:"write_setup"`
+	// StagingRate is that of the copies inside the device from where completions
+	// arrive to where they are used, and of a write's data to where they leave, for
+	// a device that makes them of whole transfers; 0 is none.
 	StagingRate units.Rate `yaml:"staging_rate"`
 }
 
@@ -151,6 +163,9 @@ func (c *PCIeConfig) validate() error {
 		return fmt.Errorf("nic: pcie.tags is %d and posted_credits %d; each must be from 0, for no limit, to %d", c.Tags, c.PostedCredits, 1<<16)
 	}
 	if err := c.bounds(); err != nil {
+		return err
+	}
+	if err := c.HostCache.validate(); err != nil {
 		return err
 	}
 	return c.IOMMU.validate()
@@ -180,11 +195,14 @@ type PCIe struct {
 	tags    inflight
 	credits inflight
 	mmu     *iommu
+	cache   *hostCache
 	stalls  PCIeStalls
 
 	readIssue, writeIssue units.Time // when the engine can take the next
-	staged                units.Time // when the copy is free
+	staged                units.Time // when the copy of what was read is free
+	leaving               units.Time // when the copy of what is written is free
 	visible               units.Time // of the newest write: they are seen in order
+	pushed                units.Time // from when on a read leaves that does not wait for it
 }
 
 // pcieSide is a direction of the link.
@@ -209,7 +227,7 @@ func NewPCIe(c PCIeConfig) (*PCIe, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &PCIe{cfg: c, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: make(inflight, c.Tags), credits: make(inflight, c.PostedCredits), mmu: newIOMMU(c.IOMMU)}, nil
+	return &PCIe{cfg: c, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: make(inflight, c.Tags), credits: make(inflight, c.PostedCredits), mmu: newIOMMU(c.IOMMU), cache: newHostCache(c.HostCache)}, nil
 }
 
 // occupy takes room for so many TLPs with n bytes of payload in all.
@@ -294,10 +312,17 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 	}
 	asked := p.occupy(Upstream, t, MemRd, p.cfg.requests(addr, n), 0, why)
 	// The latency is not the link's: other TLPs go meanwhile.
-	done = p.occupy(Downstream, asked, CplD, answers, n, why) + p.cfg.ReadLatency + p.cfg.SocketLatency
+	latency := p.cfg.ReadLatency + p.distance(addr, n, why)
+	done = p.occupy(Downstream, asked, CplD, answers, n, why) + latency
+	push := max(0, p.pushed-asked-p.cfg.ReadSetup)
 	if len(p.tags) > 0 || p.mmu != nil {
-		done = p.held(t, done, addr, n)
+		idle := latency + p.cfg.Rate.Serialize(units.Bytes(p.cfg.requests(addr, n)*p.cfg.Headers.request())) +
+			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion()))
+		done = p.held(t, push, done, idle, addr, n)
+	} else {
+		done += push
 	}
+	done += p.cfg.ReadSetup
 	if p.cfg.StagingRate > 0 {
 		p.staged = max(p.staged, done) + p.cfg.StagingRate.Serialize(units.Bytes(n))
 		done = p.staged
@@ -305,10 +330,11 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 	return done
 }
 
-// held returns when a read is done that would be at done if its requests did not
-// wait for tags and translations.
-func (p *PCIe) held(t, done units.Time, addr uint64, n int) units.Time {
-	last := done
+// held returns when a read is done that would be at done if its requests did not wait
+// for tags, translations and for the writes before it, at most push. It takes idle on an idle link:
+// what waits for a tag waits for the link meanwhile.
+func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int) units.Time {
+	last := done + push
 	for {
 		size := p.cfg.next(addr, n)
 		issued := p.tags.free(t)
@@ -318,9 +344,10 @@ func (p *PCIe) held(t, done units.Time, addr uint64, n int) units.Time {
 			p.stalls.Translation += ready - issued
 		}
 		p.stalls.Tags += issued - t
+		ready = max(ready, t+push)
 		n -= size
 		// The request's data come before those of the requests after it.
-		end := done - p.cfg.Rate.Serialize(units.Bytes(n)) + ready - t
+		end := max(done, ready+idle) - p.cfg.Rate.Serialize(units.Bytes(n))
 		p.tags.hold(end)
 		last = max(last, end)
 		addr += uint64(size)
@@ -339,24 +366,31 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 		p.writeIssue = t + p.cfg.WriteIssue
 	}
 	packets := p.cfg.writes(addr, n)
-	sent = p.occupy(Upstream, t, MemWr, packets, n, why)
+	sent = p.occupy(Upstream, t, MemWr, packets, n, why) + p.cfg.WriteSetup
+	if p.cfg.StagingRate > 0 {
+		p.leaving = max(p.leaving, t) + p.cfg.StagingRate.Serialize(units.Bytes(n))
+		sent += p.leaving - t
+	}
+	var walk units.Time
+	if p.mmu != nil {
+		at := sent + p.credits.free(t) - t
+		walk = p.mmu.translate(at, addr, n) - at
+		p.stalls.Translation += walk
+	}
 	if len(p.credits) > 0 {
 		end := sent
 		for range packets {
 			start := p.credits.free(t)
 			p.stalls.Credits += start - t
 			end = max(end, sent+start-t)
-			p.credits.hold(max(end, start) + p.cfg.PostedHold)
+			// A write that is not translated yet keeps its place.
+			p.credits.hold(max(end, start) + walk + p.cfg.PostedHold)
 		}
 		sent = end
 	}
-	visible = sent + p.cfg.WriteLatency + p.cfg.SocketLatency
-	if p.mmu != nil {
-		ready := p.mmu.translate(sent, addr, n)
-		p.stalls.Translation += ready - sent
-		visible += ready - sent
-	}
-	p.visible = max(p.visible, visible)
+	at := sent + walk + p.taking(addr, n)
+	p.visible = max(p.visible, at+p.cfg.WriteLatency)
+	p.pushed = max(p.pushed, at+p.cfg.PushLatency)
 	return sent, p.visible
 }
 

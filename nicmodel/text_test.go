@@ -60,6 +60,7 @@ func TestBounds(t *testing.T) {
 	}
 	base := preset(t, "connectib")
 	base.PCIe.IOMMU = IOMMUConfig{Entries: 64, PageSize: 4096}
+	base.PCIe.HostCache = HostCacheConfig{Size: 1 << 20, Writes: 1 << 17}
 	base.Compression = CompressionConfig{MaxNum: 8, Timeout: units.Microsecond}
 	tried := 0
 	var walk func(path string, index []int, typ reflect.Type)

@@ -2,6 +2,7 @@ package nicvalidate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/nicmodel"
 )
@@ -35,5 +36,5 @@ func noPoint(at string) error { return fmt.Errorf("there is no way to measure %q
 
 // Measurements returns one for each row, in the order of the rows.
 func Measurements() []Measurement {
-	return append(append(append(pcieRows(), rateRows()...), latencyRows()...), factRows()...)
+	return slices.Concat(pcieRows(), pbRows(), rateRows(), latencyRows(), factRows())
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
-	"github.com/sluice-rdma/sluice/units"
 )
 
 // The page is what the model says today; what it misses by much has its deviation, and
@@ -127,11 +126,19 @@ func TestError(t *testing.T) {
 func TestMedianError(t *testing.T) {
 	row := Row{Use: Predict, Points: []Point{{Value: 10}, {Value: 10}, {Value: 10}, {Value: 10}, {Value: 10}}}
 	r := Result{Row: row, Figures: []Figure{{Value: 11}, {Value: 8}, {Missing: "a stage"}, {Value: 13}, {Value: 10}}}
-	if m, n := MedianError([]Result{r}, Predict); n != 4 || math.Abs(m-0.15) > 1e-12 {
+	if m, n := MedianError([]Result{r}, Predict, false); n != 4 || math.Abs(m-0.15) > 1e-12 {
 		t.Errorf("median %v of %d points, want 0.15 of 4", m, n)
 	}
-	if m, n := MedianError([]Result{r}, Fit); m != 0 || n != 0 {
+	if m, n := MedianError([]Result{r}, Fit, true); m != 0 || n != 0 {
 		t.Errorf("median %v of %d points where there are none", m, n)
+	}
+	more := r
+	more.Row.Added = true
+	if _, n := MedianError([]Result{r, more}, Predict, false); n != 4 {
+		t.Errorf("%d points with an added row that is left out, want 4", n)
+	}
+	if _, n := MedianError([]Result{r, more}, Predict, true); n != 8 {
+		t.Errorf("%d points with an added row, want 8", n)
 	}
 }
 
@@ -245,11 +252,22 @@ func latencyOf(cfg nicmodel.Config, n int) (float64, error) {
 // The link of throughput tests carries no more than it can.
 func TestThroughputIsBelowTheLink(t *testing.T) {
 	for _, at := range []string{"64 B", "300 B", "4096 B"} {
-		v, err := throughput(at, func(p *nicmodel.PCIe, t units.Time, addr uint64, n int) units.Time {
-			return p.Read(t, addr, n, nicmodel.ForPayload)
-		})
+		v, err := throughput(at, readOf)
 		if err != nil || v <= 0 || v > nfp6000().Rate.Gbps() {
 			t.Errorf("%s: %v Gbps (%v)", at, v, err)
+		}
+	}
+}
+
+func TestParsePB(t *testing.T) {
+	got, err := parsePB("write-read 64 B, window 4 MiB, cold, remote, near, iommu, by command, offset 3")
+	want := pbTest{op: "write-read", size: 64, window: 4 << 20, offset: 3, cold: true, remote: true, near: true, iommu: true, byCommand: true}
+	if err != nil || *got != want {
+		t.Errorf("%+v (%v), want %+v", got, err, want)
+	}
+	for _, at := range []string{"", "read", "copy 64 B", "read 64 B, hot", "read 64 B, window 4"} {
+		if got, err := parsePB(at); err == nil && got.window != 0 {
+			t.Errorf("%q: %+v", at, got)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type Row struct {
 	Source     string  `yaml:"source"`
 	Confidence string  `yaml:"conf"` // A or B; see published.yaml
 	Use        Use     `yaml:"use"`
+	Added      bool    `yaml:"added"` // looked for when the model stood; reported apart
 	What       string  `yaml:"what"`
 	Unit       string  `yaml:"unit"`
 	Points     []Point `yaml:"points"`

@@ -63,13 +63,13 @@ func Run() ([]Result, error) {
 }
 
 // MedianError returns the median of the absolute errors of the points that there are of
-// rows for a use, and how many those are.
-func MedianError(results []Result, use Use) (median float64, points int) {
+// rows for a use, and how many those are, with the rows that were added or without.
+func MedianError(results []Result, use Use, added bool) (median float64, points int) {
 	var errs []float64
 	for i := range results {
 		r := &results[i]
 		for k, f := range r.Figures {
-			if r.Row.Use == use && f.Missing == "" {
+			if r.Row.Use == use && f.Missing == "" && (added || !r.Row.Added) {
 				errs = append(errs, math.Abs(r.Row.Points[k].Error(f.Value)))
 			}
 		}
@@ -96,10 +96,13 @@ takes all figures anew and writes this page. The published figures and their sou
 - **fit**: a preset may be set from the row. One preset serves all its rows.
 - **predict**: the row is only compared with. That is not the same as blind: who set the presets had seen these rows. In
   connectib, fetches of one element follow K3, and 16 units of 116 ns lie near what K5 and K12 imply; the 47 million
-  transfers a second of nfp6000 are from the note on P8. The set-ups of K5, K8, K11, K15 and L3, and the length
+  writes a second of nfp6000 are from the note on P8. The set-ups of K5, K8, K11, K15 and L3, and the length
   of all floods, were changed after a first result.
+- Rows **that were added** are raw data of the same sources, for mechanisms that the others do not reach. Each parameter is fitted to one
+  point. That translations come in order, that a write of another socket's line costs a look at that socket's memory, and that reads leave nothing
+  in the cache was decided with PB8 and PB14 in view; the figures of their points were not fitted.
 
-Rates and latencies are taken through the verbs API over the model. Rows of a PCIe device (P1, P3, P8, P9) drive the
+Rates and latencies are taken through the verbs API over the model. Rows of a PCIe device (P and PB) drive the
 model's link and DMA engine by themselves. InfiniBand NICs have InfiniBand framing on the link. Figures come out the same
 on every run. An error is the figure over the published one, less 1. B marks figures read off a plot, to about 3 percent, or from one public log. [D1] and so on are the
 [deviations](#deviations) below.
@@ -107,11 +110,17 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 `)
 	summary(&b, results)
 	deviations := Deviations()
-	for _, use := range []Use{Predict, Fit} {
-		title := map[Use]string{Predict: "Predicted", Fit: "Fitted, and facts"}[use]
-		fmt.Fprintf(&b, "\n## %s\n\n| row | what | preset | published | model | error | |\n|---|---|---|---|---|---|---|\n", title)
+	for _, table := range []struct {
+		title string
+		use   Use
+		added bool
+	}{
+		{"Predicted", Predict, false}, {"Predicted, in rows that were added", Predict, true},
+		{"Fitted, and facts", Fit, false}, {"Fitted, in rows that were added", Fit, true},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n| row | what | preset | published | model | error | |\n|---|---|---|---|---|---|---|\n", table.title)
 		for i := range results {
-			if results[i].Row.Use == use {
+			if r := &results[i].Row; r.Use == table.use && r.Added == table.added {
 				results[i].markdown(&b, deviations)
 			}
 		}
@@ -135,14 +144,16 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 func summary(b *strings.Builder, results []Result) {
 	all := 0
 	for i := range results {
-		if results[i].Row.Use == Predict {
-			all += len(results[i].Figures)
+		if r := &results[i]; r.Row.Use == Predict && !r.Row.Added {
+			all += len(r.Figures)
 		}
 	}
-	median, n := MedianError(results, Predict)
+	median, n := MedianError(results, Predict, false)
 	fmt.Fprintf(b, "Of %d points to predict, the model has %d; the median of their errors is %.1f percent (wanted: at most %.0f).",
 		all, n, 100*median, 100*MedianLimit)
-	median, n = MedianError(results, Fit)
+	median, n = MedianError(results, Predict, true)
+	fmt.Fprintf(b, " With the rows that were added, it is %.1f percent of %d.", 100*median, n)
+	median, n = MedianError(results, Fit, true)
 	fmt.Fprintf(b, " Of the points to fit it has %d, with a median of %.1f percent.\n", n, 100*median)
 }
 

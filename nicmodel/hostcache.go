@@ -1,0 +1,113 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// HostCacheConfig describes the last-level cache of the socket that the NIC is at. The
+// NIC's writes go into a part of it (data direct I/O), its reads take what is there and
+// leave nothing behind.
+type HostCacheConfig struct {
+	// Size is how many bytes the cache holds of what processors have used, of which
+	// the least recently used go; 0 is a cache that has all that the NIC reads.
+	Size int `yaml:"size"`
+	// Writes is how many bytes of the NIC's writes it holds beside that.
+	Writes int `yaml:"writes"`
+	// Miss is what memory takes beyond the cache.
+	Miss units.Time `yaml:"miss"`
+}
+
+// mostCache bounds what a cache's lines take in the model: 28 bytes each.
+const mostCache = 1 << 28
+
+func (c *HostCacheConfig) validate() error {
+	if c.Size < 0 || c.Size > mostCache || c.Writes < 0 || c.Writes > mostCache {
+		return fmt.Errorf("nic: pcie.host_cache.size is %d and writes %d; each must be from 0 to %d", c.Size, c.Writes, mostCache)
+	}
+	return nil
+}
+
+// hostCache knows the lines that are there. Processors tell it with PCIe.Touch.
+type hostCache struct {
+	used    *lru // by processors
+	written *lru // by the NIC
+}
+
+func newHostCache(c HostCacheConfig) *hostCache {
+	if c.Size == 0 {
+		return nil
+	}
+	return &hostCache{used: newLRU(max(1, c.Size/cacheLine)), written: newLRU(max(1, c.Writes/cacheLine))}
+}
+
+// lines returns the numbers of the first and the last line of n bytes from an address on.
+func lines(addr uint64, n int) (first, last uint64) {
+	return addr / cacheLine, (addr + uint64(max(n, 1)) - 1) / cacheLine
+}
+
+// has reports whether all of n bytes from an address on are there.
+func (h *hostCache) has(addr uint64, n int) bool {
+	line, last := lines(addr, n)
+	for ; line <= last; line++ {
+		if h.used.find(line) == 0 && h.written.find(line) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// write puts n bytes there and reports whether all were before.
+func (h *hostCache) write(addr uint64, n int) (all bool) {
+	all = true
+	line, last := lines(addr, n)
+	for ; line <= last; line++ {
+		if h.used.find(line) != 0 {
+			continue
+		}
+		if !h.written.touch(line) {
+			all = false
+		}
+	}
+	return all
+}
+
+// Touch says that a processor of the NIC's socket has used n bytes from an address on:
+// they are in its cache.
+func (p *PCIe) Touch(addr uint64, n int) {
+	if p.cache == nil {
+		return
+	}
+	line, last := lines(addr, n)
+	for ; line <= last; line++ {
+		p.cache.written.remove(line)
+		p.cache.used.touch(line)
+	}
+}
+
+// distance is how much longer than ReadLatency a read takes for where its data are.
+// Payload alone may be elsewhere than in the cache: the rest, such as elements of
+// queues, a processor has just written.
+func (p *PCIe) distance(addr uint64, n int, why Purpose) units.Time {
+	switch {
+	case p.cache == nil:
+		return p.cfg.SocketLatency
+	case why != ForPayload || p.cache.has(addr, n):
+		return 0
+	}
+	return p.cfg.HostCache.Miss + p.cfg.SocketLatency
+}
+
+// taking is how much longer than WriteLatency a write takes for where its lines are.
+// Those of another socket that the cache does not hold are asked of that socket, whose
+// directory is in memory.
+func (p *PCIe) taking(addr uint64, n int) units.Time {
+	if p.cache == nil {
+		return p.cfg.SocketLatency
+	}
+	if p.cache.write(addr, n) || p.cfg.SocketLatency == 0 {
+		return 0
+	}
+	return p.cfg.HostCache.Miss + p.cfg.SocketLatency
+}
