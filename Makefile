@@ -50,7 +50,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic check fmt-check vet portable lint tidy-check generate-check purity clean need-go
+.PHONY: help run build command deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -171,6 +171,9 @@ bench-roce: need-go ## softroce on the loopback beside plain UDP by the same cal
 
 validate-nic: need-go ## hold the NIC model against published measurements; writes docs/nic-validation.md
 	$(GO) run ./bench/nicvalidate/internal/write -o docs/nic-validation.md
+
+compare-nic: need-go ## run scenarios with staged and with reduced NICs, side by side; minutes; writes docs/nic-reduced.md
+	$(GO) run ./bench/internal/comparenic -o docs/nic-reduced.md
 
 check: fmt-check vet portable purity tidy-check lint generate-check ## everything CI checks besides the tests
 

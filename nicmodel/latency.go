@@ -18,9 +18,8 @@ type FixedLatencies struct {
 	Completion units.Time // a completion written, until the host sees it
 }
 
-// FixedLatencies returns those of the NIC: all that a reduced NIC has of it. The
-// way of a request to the NIC, and that of its data over PCIe, are not among them:
-// with several messages posted they overlap with sending.
+// FixedLatencies returns those of the NIC: what a reduced NIC has of it for every packet
+// and completion. What comes before that, for a flow, is FirstPacket.
 func (c *Config) FixedLatencies() FixedLatencies {
 	return FixedLatencies{
 		Send:       c.PipelineLatency,

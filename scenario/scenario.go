@@ -285,8 +285,13 @@ type NIC struct {
 	SendDepth int `yaml:"send_depth" eg:"256"`
 	// RDMA Reads and atomics that a queue pair may have outstanding.
 	MaxRdAtomic int `yaml:"max_rd_atomic" eg:"4"`
+	// Of reduced NICs: from a flow's start to the choice of its first packet. If left
+	// out, what the preset takes on an idle link for doorbell and element and to fetch
+	// that packet's payload.
+	HostStart *units.Time `yaml:"host_start" eg:"900ns"`
 	// Of reduced NICs: from the NIC's choice of a packet to its first bit on the
-	// wire. If left out, the preset's transmit pipeline.
+	// wire. If left out, the preset's transmit pipeline, and then round trips begin with
+	// that bit, otherwise with the choice.
 	HostSend *units.Time `yaml:"host_send" eg:"100ns"`
 	// Of reduced NICs: from a packet's last bit to its transport. If left out, the
 	// preset's receive pipeline and the time of its stages.

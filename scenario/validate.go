@@ -307,7 +307,7 @@ type latency struct {
 }
 
 func (n *NIC) latencies() []latency {
-	return []latency{{"nic.host_send", &n.HostSend}, {"nic.host_receive", &n.HostReceive}, {"nic.completion", &n.Completion}}
+	return []latency{{"nic.host_send", &n.HostSend}, {"nic.host_receive", &n.HostReceive}, {"nic.completion", &n.Completion}, {"nic.host_start", &n.HostStart}}
 }
 
 // checkReduced refuses what reduced NICs can't do.

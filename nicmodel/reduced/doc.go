@@ -1,5 +1,5 @@
 // Package reduced is a NIC of which only the timing that a fabric study sees is
-// left: the line rate and three fixed latencies. It has no PCIe, no stages and no
+// left: the line rate and fixed latencies. It has no PCIe, no stages and no
 // memory; package nicmodel has those. What decides who sends what when is the
 // same: the transport is roce/rc, the engines are those of package cc, and what a
 // queue pair is told about congestion is nicmodel.Congestion.
@@ -12,7 +12,9 @@
 //
 // The latencies of sending and receiving are the fabric's (Config.HostSend and
 // HostReceive of package fabric): parts of the host's link, so that they cost no
-// event. That of completions is added to the time at which a flow is reported
+// event. What comes before the choice of a flow's first packet (Config.Start), and
+// between a choice and the wire (Config.Fetch, Config.TxPackets), delays a flow when it
+// comes into line, and not the packets that follow while it stays there. That of completions is added to the time at which a flow is reported
 // done; it holds back no message, because several are posted ahead.
 //
 // The host's wire carries acknowledgements first and, between them, the flow that

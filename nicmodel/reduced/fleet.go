@@ -33,6 +33,18 @@ type Config struct {
 	Timeout, RetryCount uint8
 	// SendDepth bounds the messages that a flow has posted, at least 1.
 	SendDepth int
+	// Start is how long after its start the NIC knows of a flow, at least 0.
+	Start units.Time
+	// Fetch, if not nil, returns how long a NIC that is idle takes from its choice of a
+	// packet until that is before the wire, by the packet's payload in bytes: at least
+	// 0, and the same for the same.
+	Fetch func(payload int) units.Time
+	// TxPackets is how many packets a NIC chooses before the wire has taken them, which
+	// a flow that comes into line waits for; 0 for none but the one on the wire.
+	TxPackets int
+	// Wire is how long after its choice a packet's first bit is on the wire where round
+	// trips are to begin then, at least 0. It is a part of fabric.Config.HostSend.
+	Wire units.Time
 	// Completion is from the arrival of the last acknowledgement to the host's
 	// knowledge of it.
 	Completion units.Time
@@ -48,8 +60,8 @@ func (c *Config) validate(net *fabric.Network) error {
 		return fmt.Errorf("reduced: Priority is %d: set 0 to %d", c.Priority, net.Priorities()-1)
 	case c.SendDepth < 1:
 		return fmt.Errorf("reduced: SendDepth is %d: set 1 or more", c.SendDepth)
-	case c.Completion < 0:
-		return fmt.Errorf("reduced: Completion is %v: set 0 or more", c.Completion)
+	case c.Completion < 0 || c.Wire < 0 || c.Start < 0 || c.TxPackets < 0:
+		return fmt.Errorf("reduced: Completion is %v, Wire %v, Start %v and TxPackets %d: set 0 or more", c.Completion, c.Wire, c.Start, c.TxPackets)
 	case net.Topology().Hosts() > 1<<24:
 		return fmt.Errorf("reduced: there are %d hosts, and 2^24 at most", net.Topology().Hosts())
 	}
@@ -269,6 +281,14 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		qp: tx, gen: s.gen, id: flow.ID, dst: int32(flow.Dst), peer: to, hash: flow.FlowHash,
 		telemetry: flow.Congestion.Telemetry, size: flow.Size, message: flow.Message, stop: flow.Stop, depth: int32(depth),
 		control: cc.Control{Rate: src.line, Window: cc.Unlimited}, priority: f.cfg.Priority,
+	}
+	s.paceFrom, s.next = at+f.cfg.Start, at+f.cfg.Start
+	if f.cfg.Fetch != nil {
+		first := min(flow.Message, units.Bytes(f.cfg.MTU))
+		if flow.Size > 0 {
+			first = min(first, flow.Size)
+		}
+		s.fetch = f.cfg.Fetch(int(first))
 	}
 	if flow.Congestion.ECT {
 		s.packetFlags = fabric.ECT

@@ -97,6 +97,52 @@ func TestOneFlow(t *testing.T) {
 	}
 }
 
+// A flow's first packet waits for its way to the NIC and for its payload, the others for
+// nothing; one that comes into line behind a flow waits for what that may send, up to so
+// many packets. Round trips begin on the wire.
+func TestBeforeTheWire(t *testing.T) {
+	at := func(change func(*Config), flows ...Flow) (ends []units.Time, rtt units.Time) {
+		cfg := plain()
+		change(&cfg)
+		w := newWorld(t, 3, cfg, func(c *fabric.Config) { c.HostSend = 100 * units.Nanosecond })
+		w.fleet.OnAck(func(_ uint64, a *cc.Ack) { rtt = a.RTT })
+		for _, f := range flows {
+			w.start(t, f)
+		}
+		w.engine.RunUntil(units.Second)
+		if len(w.done) != len(flows) {
+			t.Fatalf("%d of %d flows have ended", len(w.done), len(flows))
+		}
+		for _, d := range w.done {
+			ends = append(ends, d.At)
+		}
+		return ends, rtt
+	}
+	flow := Flow{Src: 0, Dst: 1, Size: 50_000, Message: 10_000, Congestion: nicmodel.Congestion{Engine: &fixed{cc.Control{Rate: 400 * units.Gbps, Window: cc.Unlimited}}}}
+	plainEnd, plainRTT := at(func(*Config) {}, flow)
+	fetch := func(payload int) units.Time { return units.Time(payload) * units.Nanosecond }
+	end, rtt := at(func(c *Config) { c.Start, c.Fetch, c.Wire = 2*us, fetch, 100*units.Nanosecond }, flow)
+	if got, want := end[0]-plainEnd[0], 3*us; got != want {
+		t.Errorf("a start of 2 us and 1 us for the first payload put the end off by %v", got)
+	}
+	if plainRTT-rtt != 100*units.Nanosecond {
+		t.Errorf("round trips of %v begin on the wire, and those of %v 100 ns before", rtt, plainRTT)
+	}
+
+	// The second flow comes into line when the first has 49 packets to send.
+	short := Flow{ID: 1, Src: 0, Dst: 2, Size: 1000, Message: 1000}
+	none, _ := at(func(*Config) {}, flow, short)
+	eight, _ := at(func(c *Config) { c.TxPackets = 8 }, flow, short)
+	frame := (100 * units.Gbps).Serialize(nicmodel.FrameBytes(ib.WriteMiddle, 1000))
+	if got := eight[0] - none[0]; got < 6*frame || got > 9*frame {
+		t.Errorf("behind eight packets of %v each the second flow ends %v later", frame, got)
+	}
+	many, _ := at(func(c *Config) { c.TxPackets = 1000 }, flow, short)
+	if got := many[0] - none[0]; got < 40*frame || got > 50*frame {
+		t.Errorf("behind all packets of %v each the second flow ends %v later", frame, got)
+	}
+}
+
 // Whatever the flows are, all arrive whole, nothing is dropped with PFC, the
 // state of flows is free again, and what was lost is sent again.
 func TestAllArrive(t *testing.T) {
@@ -106,6 +152,10 @@ func TestAllArrive(t *testing.T) {
 		kind := rapid.SampledFrom([]telemetry.Kind{telemetry.None, telemetry.MaxDelay, telemetry.PerHop}).Draw(rt, "telemetry")
 		cfg := plain()
 		cfg.AckEvery = rapid.IntRange(1, 4).Draw(rt, "ack every")
+		if rapid.Bool().Draw(rt, "before the wire") {
+			cfg.Start, cfg.TxPackets = us, rapid.IntRange(0, 30).Draw(rt, "tx packets")
+			cfg.Fetch = func(payload int) units.Time { return us/2 + units.Time(payload)*100 }
+		}
 		w := newWorld(rt, hosts, cfg, func(c *fabric.Config) {
 			if loss > 0 {
 				c.Faults = []fabric.Fault{{Link: "*", Loss: loss}}

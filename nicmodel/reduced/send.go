@@ -18,6 +18,8 @@ type sender struct {
 	next        units.Time
 	paceFrom    units.Time // where the pace's last gap began
 	paceBytes   int32      // and what it is for
+	fetch       units.Time // from a packet's choice until it is before the wire
+	from        units.Time // when the first packet since the flow came into line is
 	place       int32      // in nic.due, from 1
 	control     cc.Control
 	dst         int32
@@ -111,8 +113,38 @@ func (s *sender) ready(now units.Time) bool {
 // offer puts a flow in line if it has a packet that may go.
 func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 	if s.place == 0 && s.ready(now) {
-		n.push(slot, max(s.next, now))
+		s.from = max(s.next, now) + max(s.fetch, n.chosen(now))
+		n.push(slot, s.due(now))
 	}
+}
+
+// due returns when the flow's next packet may be on the wire.
+func (s *sender) due(now units.Time) units.Time { return max(s.next+s.fetch, s.from, now) }
+
+// chosen returns what the wire takes for the packets that a NIC has chosen before a
+// flow that comes into line now: those that other flows may send, up to TxPackets.
+func (n *nic) chosen(now units.Time) units.Time {
+	most := n.fleet.cfg.TxPackets
+	if most == 0 || len(n.due) == 0 {
+		return 0
+	}
+	packets, mtu := 0, units.Bytes(n.fleet.cfg.MTU)
+	for i := range n.due {
+		s := &n.senders[n.due[i].sender]
+		if n.due[i].at > now {
+			continue
+		}
+		packets++
+		if s.control.Rate >= n.line {
+			more := min(s.control.Window-s.qp.Inflight(), s.posted-s.sent)
+			packets += int(max(0, more-mtu) / mtu)
+		}
+		if packets >= most {
+			packets = most
+			break
+		}
+	}
+	return n.line.Serialize(units.Bytes(packets) * nicmodel.FrameBytes(ib.WriteMiddle, int(mtu)))
 }
 
 // send sends a packet of the flow that is first in line.
@@ -144,7 +176,7 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
 	p.Src, p.Dst, p.FlowHash = n.host, s.dst, s.hash
 	p.Priority, p.Flags, p.Telemetry = s.priority, s.packetFlags, s.telemetry
-	p.Note, p.Notes[0] = s.peer, uint64(max(now, n.wireFree))
+	p.Note, p.Notes[0] = s.peer, uint64(max(now, n.wireFree)+n.fleet.cfg.Wire)
 	l.stats.TxPackets++
 	n.wireFree = l.Transmit(now, int(n.host), h)
 	n.dataFree = n.wireFree
@@ -159,7 +191,7 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	s.pace(n.line)
 	n.arm(now, s.qp.Deadline())
 	if s.ready(now) {
-		n.push(slot, max(s.next, now))
+		n.push(slot, s.due(now))
 	} else {
 		n.remove(slot)
 	}
@@ -182,7 +214,7 @@ func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 		n.remove(slot)
 		s.priority = priority
 		if waits {
-			n.push(slot, max(s.next, now))
+			n.push(slot, s.due(now))
 		}
 	}
 	if !changed {
@@ -191,7 +223,7 @@ func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 	s.steering.pace(n.line, n.fleet.cfg.MTU, c.Rate)
 	s.pace(n.line)
 	if s.place != 0 {
-		n.push(slot, max(s.next, now))
+		n.push(slot, s.due(now))
 	}
 }
 

@@ -45,7 +45,7 @@ duration: {{or .Duration "1s"}}
 topology:
   {kind: fat-tree, k: {{.K}}, {{if eq .Name "websearch256"}}oversubscription: 2, {{end}}host_rate: 100Gbps, host_delay: 1us, trunk_delay: 1us}
 fabric: {switch_latency: 0s, buffer: 1GiB, pfc: {enabled: true, xoff: {{.XOFF}}B, xon: {{.XON}}B}}
-nic: {model: reduced, mtu: {{.MTU}}, ack_every: 1, host_send: 0s, host_receive: 0s, completion: 0s}
+nic: {model: reduced, mtu: {{.MTU}}, ack_every: 1, host_start: 0s, host_send: 0s, host_receive: 0s, completion: 0s}
 systems:
   - {engine: {{.Engine}}}
 workloads:

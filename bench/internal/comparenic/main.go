@@ -1,0 +1,222 @@
+// Command comparenic runs built-in scenarios with staged and with reduced NICs and writes
+// docs/nic-reduced.md: what is reported with each, side by side (make compare-nic).
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// A figure is the mean of runs with seeds from 1 on: so many, or a few of what takes long.
+const seeds, fewSeeds = 8, 3
+
+// shorter are overrides for scenarios that take long.
+var shorter = map[string][]string{
+	"timely-table1": {"duration=60ms", "warmup=20ms"},
+	"websearch":     {"duration=8ms", "warmup=1ms", "workloads[0].stop=6ms"},
+}
+
+// left are scenarios that are not compared though both models take them, with the reason.
+var left = map[string]string{
+	"websearch-million": "a million flows are what staged NICs are too slow for",
+}
+
+func main() {
+	out := flag.String("o", "", "file to write; standard output without")
+	flag.Parse()
+	if err := write(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "compare-nic:", err)
+		os.Exit(1)
+	}
+}
+
+func write(out string) error {
+	var b strings.Builder
+	b.WriteString(`<!-- Written by make compare-nic. -->
+
+# Reduced NICs beside staged ones
+
+What scenarios report with the staged [NIC model](nic.md) and with the [reduced one](nic.md#the-reduced-nic), whose latencies come
+from the same preset; the engine is in the NIC with both. ` + "`make compare-nic`" + ` runs all of it and writes this page. The error is
+reduced over staged, less 1.
+
+## One flow
+
+One Write over one switch that is idle, 100 Gbps (10 Gbps for ` + "`timely10g`" + `), MTU 1024: completion time in us, staged / reduced, error.
+
+`)
+	if err := single(&b); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, `
+## Built-in scenarios
+
+Means of seeds 1 to %d, of the long ones 1 to %d: staged / reduced, error, and after ± the standard error of that, from how much seeds differ. Paths
+are drawn otherwise, so where there are several, collisions fall elsewhere. Latencies in us.
+
+`, seeds, fewSeeds)
+	if err := builtins(&b); err != nil {
+		return err
+	}
+	if out == "" {
+		_, err := fmt.Print(b.String())
+		return err
+	}
+	return os.WriteFile(out, []byte(b.String()), 0o666)
+}
+
+const oneFlow = `
+topology: {kind: star, hosts: 2, host_rate: %s}
+duration: 20ms
+nic: {preset: %s, mtu: 1024, mode: offload, model: %s}
+systems: [{name: none, engine: none}]
+workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: %s}]}]
+`
+
+func single(b *strings.Builder) error {
+	sizes := []string{"1B", "64B", "1000B", "4KB", "64KB", "1MB"}
+	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(sizes, " | "), strings.Repeat("---|", len(sizes)))
+	for _, preset := range nicmodel.Presets() {
+		c, err := nicmodel.Preset(preset)
+		if err != nil {
+			return err
+		}
+		if c.Framing != 0 {
+			continue // reduced NICs have Ethernet
+		}
+		rate := "100Gbps"
+		if preset == "timely10g" {
+			rate = "10Gbps"
+		}
+		fmt.Fprintf(b, "| `%s` |", preset)
+		for _, size := range sizes {
+			var fct [2]float64
+			for i, model := range []string{scenario.ModelStaged, scenario.ModelReduced} {
+				s, err := scenario.Parse("one flow", fmt.Appendf(nil, oneFlow, rate, preset, model, size))
+				if err != nil {
+					return err
+				}
+				r, err := bench.Run(s, bench.Options{})
+				if err != nil {
+					return err
+				}
+				fct[i] = float64(r.Systems[0].FCTAvgUs)
+			}
+			fmt.Fprintf(b, " %s / %s, %+.1f %% |", digits(fct[0]), digits(fct[1]), 100*(fct[1]/fct[0]-1))
+		}
+		b.WriteString("\n")
+	}
+	return nil
+}
+
+// columns are the figures that are compared.
+var columns = []struct {
+	title string
+	of    func(s *bench.System) bench.Float
+}{
+	{"payload (Gbps)", func(s *bench.System) bench.Float { return s.ThroughputGbps }},
+	{"RTT mean", func(s *bench.System) bench.Float { return s.RTTAvgUs }},
+	{"RTT p99", func(s *bench.System) bench.Float { return s.RTTP99Us }},
+	{"FCT mean", func(s *bench.System) bench.Float { return s.FCTAvgUs }},
+	{"FCT p99", func(s *bench.System) bench.Float { return s.FCTP99Us }},
+	{"slowdown p99 of the smallest flows", func(s *bench.System) bench.Float {
+		if len(s.Slowdown) == 0 {
+			return bench.Unmeasured
+		}
+		return s.Slowdown[0].P99
+	}},
+}
+
+func builtins(b *strings.Builder) error {
+	b.WriteString("| scenario | engine |")
+	for _, c := range columns {
+		fmt.Fprintf(b, " %s |", c.title)
+	}
+	fmt.Fprintf(b, "\n|---|---|%s\n", strings.Repeat("---|", len(columns)))
+	var not []string
+	for _, name := range scenario.Builtins() {
+		if why, ok := left[name]; ok {
+			not = append(not, fmt.Sprintf("`%s` (%s)", name, why))
+			continue
+		}
+		var runs [2][]*bench.Result
+		for i, model := range []string{scenario.ModelStaged, scenario.ModelReduced} {
+			most := seeds
+			if shorter[name] != nil {
+				most = fewSeeds
+			}
+			for seed := range most {
+				sets := append([]string{"nic.mode=offload", "nic.model=" + model, fmt.Sprintf("seed=%d", seed+1)}, shorter[name]...)
+				s, err := scenario.Load(name, sets...)
+				if err != nil {
+					not = append(not, "`"+name+"`")
+					break
+				}
+				r, err := bench.Run(s, bench.Options{})
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				runs[i] = append(runs[i], r)
+			}
+		}
+		if len(runs[0]) == 0 || len(runs[1]) == 0 {
+			continue
+		}
+		for k := range runs[0][0].Systems {
+			if k > 0 {
+				name = ""
+			}
+			fmt.Fprintf(b, "| %s | %s |", name, runs[0][0].Systems[k].Name)
+			for _, c := range columns {
+				staged, u := mean(runs[0], k, c.of)
+				reduced, v := mean(runs[1], k, c.of)
+				if math.IsNaN(staged) || math.IsNaN(reduced) {
+					b.WriteString(" |")
+					continue
+				}
+				fmt.Fprintf(b, " %s / %s, %+.1f ± %.1f %% |", digits(staged), digits(reduced), 100*(reduced/staged-1), 100*math.Hypot(u, v))
+			}
+			b.WriteString("\n")
+		}
+	}
+	fmt.Fprintf(b, "\nNot here, as reduced NICs refuse them: %s.\n", strings.Join(not, ", "))
+	return nil
+}
+
+// mean returns the mean of a figure of system k over runs, and its standard error as a
+// fraction of it.
+func mean(runs []*bench.Result, k int, of func(*bench.System) bench.Float) (mean, standard float64) {
+	n := float64(len(runs))
+	for _, r := range runs {
+		v := of(r.Systems[k])
+		if !v.Measured() {
+			return math.NaN(), 0
+		}
+		mean += float64(v) / n
+	}
+	for _, r := range runs {
+		d := float64(of(r.Systems[k]))/mean - 1
+		standard += d * d / (n * (n - 1))
+	}
+	return mean, math.Sqrt(standard)
+}
+
+// digits writes a figure with four digits.
+func digits(v float64) string {
+	switch {
+	case v >= 1000:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 100:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
