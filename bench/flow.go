@@ -137,9 +137,9 @@ func (s *simulation) connect(f *flow) error {
 	if f.peerQP, err = create(&f.peer.passive); err != nil {
 		return err
 	}
-	f.local, f.remote = f.poster.active.mr, f.peer.passive.mr
-	f.localAt = newPlace(f.qp.Num(), s.sys.Verbs.Buffer, f.Message)
-	f.remoteAt = newPlace(f.peerQP.Num(), s.sys.Verbs.Buffer, f.Message)
+	if err := f.findMemory(); err != nil {
+		return err
+	}
 	f.sink, f.sinkQPN = f.peer.nic, f.peerQP.Num()
 	if spec.Operation == scenario.Read {
 		f.sink, f.sinkQPN = f.poster.nic, f.qp.Num()
@@ -273,5 +273,5 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 func (f *flow) disconnect() error {
 	f.poster.bind(f.qp.Num(), nil)
 	f.peer.bind(f.peerQP.Num(), nil)
-	return errors.Join(f.qp.Destroy(), f.peerQP.Destroy())
+	return errors.Join(f.qp.Destroy(), f.peerQP.Destroy(), f.freeMemory())
 }

@@ -40,10 +40,11 @@ type host struct {
 
 // side is what a host has made of a device.
 type side struct {
-	dev verbs.Device
-	pd  verbs.PD
-	cq  verbs.CQ
-	mr  verbs.MR // phantom
+	dev    verbs.Device
+	pd     verbs.PD
+	cq     verbs.CQ
+	mr     verbs.MR // phantom
+	access ib.AccessFlags
 }
 
 // memoryBytes is how large each host's region is: as large as a message can be.
@@ -69,7 +70,7 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 	if s.sys.Shim.Clock == scenario.ClockNIC {
 		dev.StampSends()
 	}
-	if h.passive, err = newSide(dev); err != nil {
+	if h.passive, err = newSide(dev, &s.sys.Verbs); err != nil {
 		return nil, err
 	}
 	if s.sys.Offload() {
@@ -80,7 +81,7 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 	if h.shim, err = paced.Wrap(dev, s.shimConfig(h, name, nic.LineRate())); err != nil {
 		return nil, err
 	}
-	h.active, err = newSide(h.shim)
+	h.active, err = newSide(h.shim, &s.sys.Verbs)
 	return h, err
 }
 
@@ -89,8 +90,11 @@ type phantomer interface {
 	RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error)
 }
 
-func newSide(dev verbs.Device) (side, error) {
-	x := side{dev: dev}
+func newSide(dev verbs.Device, v *scenario.Verbs) (side, error) {
+	x := side{dev: dev, access: ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite}
+	if v.HugePages {
+		x.access |= ib.AccessHugeTLB
+	}
 	var err error
 	if x.pd, err = dev.AllocPD(); err != nil {
 		return x, err
@@ -98,16 +102,21 @@ func newSide(dev verbs.Device) (side, error) {
 	if x.cq, err = dev.CreateCQ(verbs.CQInitAttr{CQE: cqEntries}); err != nil {
 		return x, err
 	}
+	x.mr, err = x.register(memoryBytes)
+	return x, err
+}
+
+// register registers phantom memory.
+func (x *side) register(length uint64) (verbs.MR, error) {
 	pd := x.pd
 	if u, ok := pd.(interface{ Unwrap() verbs.PD }); ok {
 		pd = u.Unwrap()
 	}
 	p, ok := pd.(phantomer)
 	if !ok {
-		return x, fmt.Errorf("bench: a %T has no phantom memory", pd)
+		return nil, fmt.Errorf("bench: a %T has no phantom memory", pd)
 	}
-	x.mr, err = p.RegPhantom(memoryBytes, ib.AccessLocalWrite|ib.AccessRemoteRead|ib.AccessRemoteWrite|ib.AccessHugeTLB)
-	return x, err
+	return p.RegPhantom(length, x.access)
 }
 
 // Handle implements des.Handler.

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"errors"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
@@ -30,6 +32,33 @@ func (p *place) take(n units.Bytes) int {
 	at := p.base + p.next
 	p.next += n
 	return int(at)
+}
+
+// findMemory says where the messages of a flow lie.
+func (f *flow) findMemory() error {
+	v := &f.poster.sim.sys.Verbs
+	if !v.MRPerQP {
+		f.local, f.remote = f.poster.active.mr, f.peer.passive.mr
+		f.localAt = newPlace(f.qp.Num(), v.Buffer, f.Message)
+		f.remoteAt = newPlace(f.peerQP.Num(), v.Buffer, f.Message)
+		return nil
+	}
+	var err error
+	length := max(v.Buffer, f.Message)
+	if f.local, err = f.poster.active.register(uint64(length)); err != nil {
+		return err
+	}
+	f.localAt, f.remoteAt = place{size: v.Buffer}, place{size: v.Buffer}
+	f.remote, err = f.peer.passive.register(uint64(length))
+	return err
+}
+
+// freeMemory gives up regions of the flow's own.
+func (f *flow) freeMemory() error {
+	if !f.poster.sim.sys.Verbs.MRPerQP {
+		return nil
+	}
+	return errors.Join(f.local.Dereg(), f.remote.Dereg())
 }
 
 // quiet is messages for which no completion was asked.

@@ -21,6 +21,7 @@ func TestPostingIsWhole(t *testing.T) {
 		buffer := rapid.IntRange(0, 20000).Draw(rt, "buffer")
 		size := rapid.IntRange(1, 60000).Draw(rt, "size")
 		message := rapid.IntRange(max(1, size/300), 5000).Draw(rt, "message")
+		own, huge := rapid.Bool().Draw(rt, "mr_per_qp"), rapid.Bool().Draw(rt, "use_hugepages")
 		op := rapid.SampledFrom([]string{"write", "read", "send"}).Draw(rt, "operation")
 		mode := rapid.SampledFrom([]string{"host", "offload"}).Draw(rt, "mode")
 		sys := run(t, parse(t, fmt.Sprintf(`
@@ -28,11 +29,11 @@ duration: 5ms
 topology: {kind: star, hosts: 2}
 nic: {mode: %s}
 systems: [{engine: none}]
-verbs: {post_list: %d, cq_mod: %d, inline_size: %dB, buffer: %dB}
+verbs: {post_list: %d, cq_mod: %d, inline_size: %dB, buffer: %dB, mr_per_qp: %v, use_hugepages: %v}
 workloads:
   - {kind: flows, operation: %s, message: %dB, flows: [{src: h0, dst: h1, size: %dB}]}
-  - {kind: flows, name: stopped, operation: %[6]s, message: %[7]dB, flows: [{src: h1, dst: h0, size: unlimited}], stop: 20us}
-`, mode, post, mod, inline, buffer, op, message, size))).Systems[0]
+  - {kind: flows, name: stopped, operation: %[8]s, message: %[9]dB, flows: [{src: h1, dst: h0, size: unlimited}], stop: 20us}
+`, mode, post, mod, inline, buffer, own, huge, op, message, size))).Systems[0]
 		one, stopped := sys.Labels[0], sys.Labels[1]
 		if one.FlowsDone != 1 || one.Bytes != int64(size) {
 			rt.Errorf("%d flows done, %d bytes of %d", one.FlowsDone, one.Bytes, size)

@@ -45,7 +45,7 @@ func Default() *Scenario {
 			Clock:          ClockCalibrated,
 		},
 		Host:  Host{Burst: 20 * units.Microsecond},
-		Verbs: Verbs{PostList: 1, CQMod: 1},
+		Verbs: Verbs{PostList: 1, CQMod: 1, HugePages: true},
 		Measure: Measure{
 			Sample: 100 * units.Microsecond,
 			Window: 100 * units.Microsecond,

@@ -21,6 +21,11 @@ type Verbs struct {
 	// Memory of each queue pair at either end, in which its messages lie one behind the
 	// other, and over again. 0 has all messages of a host in one place.
 	Buffer units.Bytes `yaml:"buffer" eg:"64KiB"`
+	// Whether each queue pair has memory regions of its own, as large as `buffer` or a
+	// message, and not a share of one of 2 GiB for the whole host.
+	MRPerQP bool `yaml:"mr_per_qp" eg:"true"`
+	// Whether memory lies in huge pages; `nic.with.translation` has their size.
+	HugePages bool `yaml:"use_hugepages" eg:"false"`
 }
 
 func (sys *System) checkVerbs(d *decoder, at func(string) string) {
@@ -29,7 +34,7 @@ func (sys *System) checkVerbs(d *decoder, at func(string) string) {
 		for _, x := range []struct {
 			key string
 			set bool
-		}{{"post_list", v.PostList != 1}, {"inline_size", v.InlineSize != 0}, {"cq_mod", v.CQMod != 1}, {"buffer", v.Buffer != 0}} {
+		}{{"post_list", v.PostList != 1}, {"inline_size", v.InlineSize != 0}, {"cq_mod", v.CQMod != 1}, {"buffer", v.Buffer != 0}, {"mr_per_qp", v.MRPerQP}, {"use_hugepages", !v.HugePages}} {
 			if x.set {
 				d.fail(at("verbs."+x.key), "reduced NICs have no queues in the host's memory: leave it out, or set nic.model to staged")
 			}
