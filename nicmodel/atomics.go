@@ -103,10 +103,10 @@ func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
 		n.holdBack(now, q, known)
 	}
 	read := n.pcie.Read(now, a.VA, 8, ForAtomic) + known - 2*now
-	sent, visible := n.pcie.Write(now, a.VA, 8, ForAtomic)
+	sent, _ := n.pcie.Write(now, a.VA, 8, ForAtomic)
 	u := n.atomics
 	if u == nil {
-		n.execute(q, a, n.pcie.seen(visible+known-now))
+		n.execute(q, a, n.pcie.left(sent+known-now))
 		return true, true
 	}
 	slot := u.slots.free(now)

@@ -19,7 +19,7 @@ type HostCacheConfig struct {
 	Miss units.Time `yaml:"miss"`
 }
 
-// mostCache bounds what a cache's lines take in the model: 28 bytes each.
+// mostCache bounds what a cache's lines take in the model: 36 bytes each.
 const mostCache = 1 << 28
 
 func (c *HostCacheConfig) validate() error {

@@ -89,11 +89,13 @@ func (c *icm) need(p *PCIe, t units.Time, entry uint64) (ready, free units.Time)
 		return max(t, slot.ready), t // it may be under way
 	}
 	c.misses++
+	free = c.fetches.free(t)
+	// Its room on the link is taken now. If it has to wait to be read, it will not wait
+	// for what is on the link now as well.
+	ready = max(p.Read(t, entry, c.bytes, c.why), free+p.alone(c.bytes))
 	if c.dirty && c.lru.displaced != 0 {
 		p.Write(t, c.lru.displaced, c.bytes, c.why)
 	}
-	free = c.fetches.free(t)
-	ready = p.Read(t, entry, c.bytes, c.why) + free - t
 	c.fetches.hold(ready)
 	slot.ready = ready
 	c.waited += ready - t

@@ -65,6 +65,10 @@ func TestContextsThatDoNotFit(t *testing.T) {
 	n := b.nics[0]
 	u := cacheUse(n, "contexts")
 	p := n.cfg.PCIe
+	// As many are read at a time as may be, from the first doorbells on.
+	if got, want := float64(u.Misses)/stop.Seconds(), 4/n.pcie.alone(bytes).Seconds(); got < 0.9*want || got > 1.1*want {
+		t.Errorf("%.2f M contexts read a second, want %.2f", got/1e6, want/1e6)
+	}
 	if reads, want := n.pcie.bytes(Downstream, ForContext), units.Bytes(u.Misses)*units.Bytes(bytes+p.completions(0, bytes)*p.Headers.completion()); reads != want {
 		t.Errorf("%d bytes read, want %d for %d misses", reads, want, u.Misses)
 	}

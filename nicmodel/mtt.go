@@ -137,7 +137,10 @@ func (n *NIC) translate(t units.Time, r *region, addr, length uint64) units.Time
 	done := known
 	for i := first; i <= last; i++ {
 		ready, _ := n.pages.need(n.pcie, t, r.table+i*cacheLine)
-		done = max(done, ready+known-t)
+		if known > t && ready > t { // read after the key
+			ready = max(ready, known+n.pcie.alone(cacheLine))
+		}
+		done = max(done, ready)
 	}
 	return done
 }
@@ -164,9 +167,9 @@ func (n *NIC) holdBack(now units.Time, q *qp, known units.Time) {
 // writePayload writes what has been received, as soon as its translation is at hand, at
 // known. It returns when the host sees it.
 func (n *NIC) writePayload(now, known units.Time, addr uint64, length int) units.Time {
-	_, visible := n.pcie.Write(now, addr, length, ForPayload)
+	sent, visible := n.pcie.Write(now, addr, length, ForPayload)
 	if known > now {
-		visible = n.pcie.seen(visible + known - now)
+		visible = n.pcie.left(sent + known - now)
 	}
 	return visible
 }

@@ -330,6 +330,18 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 	return done
 }
 
+// alone returns what a read of n bytes takes at least: on an idle link, from the host's
+// cache, and without a wait for tags or translation.
+func (p *PCIe) alone(n int) units.Time {
+	c := &p.cfg
+	t := c.ReadSetup + c.ReadLatency + c.Rate.Serialize(units.Bytes(c.Headers.request())) +
+		c.Rate.Serialize(units.Bytes(n+c.completions(0, n)*c.Headers.completion()))
+	if p.cache == nil {
+		t += c.SocketLatency
+	}
+	return t
+}
+
 // held returns when a read is done that would be at done if its requests did not wait
 // for tags, translations and for the writes before it, at most push. It takes idle on an idle link:
 // what waits for a tag waits for the link meanwhile.
@@ -397,12 +409,10 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 // left returns when the host sees a write that was given its room before and has left
 // the NIC at t only.
 func (p *PCIe) left(t units.Time) units.Time {
-	return p.seen(t + p.cfg.WriteLatency + p.cfg.SocketLatency)
-}
-
-// seen returns when the host sees a write that it would see at t by itself, and from
-// then on those after it.
-func (p *PCIe) seen(t units.Time) units.Time {
+	t += p.cfg.WriteLatency
+	if p.cache == nil {
+		t += p.cfg.SocketLatency
+	}
 	p.visible = max(p.visible, t)
 	return p.visible
 }

@@ -557,7 +557,10 @@ func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue boo
 		for i := range part {
 			bytes += q.wqeBytes(q.wqe(q.asked + uint32(i)))
 		}
-		arrived := n.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE) + context - now
+		arrived := n.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE)
+		if context > now {
+			arrived = max(arrived, context+n.pcie.alone(bytes))
+		}
 		n.wqe.await(t, context, StallContext)
 		done := n.wqe.Serve(t, arrived, StallPCIe, int64(part)*n.cfg.WQECycles)
 		if n.onSpan != nil {

@@ -190,17 +190,22 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 		n.txFull, n.unitsFrom = units.Never, units.Never
 	}
 	context, _ := n.needContext(chosen, q)
-	arrived := context
+	at := chosen
 	if !response {
-		arrived = n.needWQE(chosen, q, d.Slot) + context - chosen
+		at = n.needWQE(chosen, q, d.Slot)
+		if at > chosen && context > chosen { // the context says where it is
+			at = max(at, context+n.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
+		}
 		if n.txUnits != nil {
 			q.txUntil = max(q.txUntil, q.contextAt)
-			arrived = max(arrived, n.txUnits.serve(chosen, d.Header.Opcode, &q.txUntil))
+			at = max(at, n.txUnits.serve(chosen, d.Header.Opcode, &q.txUntil))
 			n.engine.Schedule(q.txUntil, &n.src, n.id, evUnit, uint64(q.num))
 		}
 	}
-	wait := arrived - chosen // is this packet's, not the link's
-	known := arrived         // when the payload's translation is at hand
+	wait := at - chosen // is this packet's, not the link's
+	// The payload can be asked for when the context is here, the rest, and its translation.
+	ready := max(context, at)
+	arrived, known := ready, ready
 	if d.Payload > 0 {
 		inline, ok := n.gather(q, d, f)
 		if !ok {
@@ -216,14 +221,17 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 		}
 		if !inline {
 			if n.translates() {
-				known = n.translateSource(chosen, q, d) + wait
+				known += n.translateSource(chosen, q, d) - chosen
 			}
-			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload) + known - chosen
+			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload) + wait
+			if known > at {
+				arrived = max(arrived, known+n.pcie.alone(d.Payload))
+			}
 		}
 	}
 	n.packetiser.await(chosen, context, StallContext)
-	if translated := chosen + wait; known > translated {
-		n.packetiser.await(chosen, translated, StallPCIe)
+	if known > ready {
+		n.packetiser.await(chosen, ready, StallPCIe)
 		n.packetiser.await(chosen, known, StallTranslation)
 	}
 	packed := n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles)
