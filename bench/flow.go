@@ -126,15 +126,19 @@ func (s *simulation) connect(f *flow) error {
 		f.poster, f.peer = dst, src
 	}
 	n := &s.sys.NIC
-	cap := verbs.QPCap{MaxSendWR: n.SendDepth, MaxRecvWR: n.SendDepth, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: int(s.sys.Verbs.InlineSize)}
-	create := func(x *side) (verbs.QP, error) {
+	create := func(x *side, receives int) (verbs.QP, error) {
+		cap := verbs.QPCap{MaxSendWR: n.SendDepth, MaxRecvWR: receives, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: int(s.sys.Verbs.InlineSize)}
 		return x.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: x.cq, RecvCQ: x.cq, Cap: cap})
 	}
 	var err error
-	if f.qp, err = create(&f.poster.active); err != nil {
+	if f.qp, err = create(&f.poster.active, 0); err != nil {
 		return err
 	}
-	if f.peerQP, err = create(&f.peer.passive); err != nil {
+	receives := 0
+	if f.receives() {
+		receives = n.SendDepth
+	}
+	if f.peerQP, err = create(&f.peer.passive, receives); err != nil {
 		return err
 	}
 	if err := f.findMemory(); err != nil {
@@ -171,7 +175,7 @@ func (s *simulation) connect(f *flow) error {
 	if err := verbs.ConnectRC(f.peerQP, other, me, params); err != nil {
 		return err
 	}
-	if spec.Operation == scenario.Send || f.kept.notifies() {
+	if f.receives() {
 		for range f.depth() {
 			if err := f.postRecv(); err != nil {
 				return err
@@ -202,6 +206,9 @@ func endpoint(dev verbs.Device, qp verbs.QP) (verbs.Endpoint, error) {
 	}
 	return verbs.Endpoint{GID: gid, QPN: qp.Num()}, nil
 }
+
+// receives reports whether the flow's messages take receives.
+func (f *flow) receives() bool { return f.Operation == scenario.Send || f.kept.notifies() }
 
 func (f *flow) postRecv() error {
 	at := 0

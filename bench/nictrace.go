@@ -205,6 +205,12 @@ func (l *life) packet(s *nicmodel.Span) {
 		}
 		return
 	}
+	if s.Place == nicmodel.AtRecvFetch { // goes on where that ended
+		if s.PSN == l.last.psn && l.sent > 0 {
+			l.peerTo = s.End
+		}
+		return
+	}
 	if s.Place == nicmodel.AtScheduler {
 		if l.firstAt == 0 {
 			l.firstAt = s.Begin

@@ -64,6 +64,8 @@ type Config struct {
 	RxUnits UnitsConfig `yaml:"rx_units"`
 	// Atomics is the unit that performs atomic operations.
 	Atomics AtomicsConfig `yaml:"atomics"`
+	// Receives is how the elements of receive queues come to the NIC.
+	Receives ReceivesConfig `yaml:"receives"`
 	// Compression is that of completions.
 	Compression CompressionConfig `yaml:"compression"`
 	// Interrupt is the way from the NIC's interrupt to the host's software.
@@ -109,7 +111,7 @@ func (c *Config) Validate() error {
 	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
 		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
 	}
-	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Compression.validate(), c.Interrupt.validate(), c.Contexts.validate(), c.Translation.validate(), c.bounds()} {
+	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Receives.validate(), c.Compression.validate(), c.Interrupt.validate(), c.Contexts.validate(), c.Translation.validate(), c.bounds()} {
 		if err != nil {
 			return err
 		}
@@ -160,6 +162,7 @@ func base() Config {
 		DoorbellCycles: 2, WQECycles: 4, SchedulerCycles: 2, PacketiserCycles: 3,
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
+		Receives:        ReceivesConfig{Prefetch: 16, Batch: 4},
 		TxPackets:       16, CQEBytes: 64, MaxInline: 220,
 		Contexts:    ContextsConfig{Entries: 2048, Bytes: 256, Fetches: 8},
 		Translation: TranslationConfig{Keys: 2048, Lines: 4096, Fetches: 8},

@@ -359,6 +359,8 @@ func TestLittlesLawByName(t *testing.T) {
 					leaves(packet, s.Begin)
 				case AtReceive:
 					waited[h]["receive"] += int64(s.End - s.Begin)
+				case AtRecvFetch:
+					waited[h]["no receive"] += int64(s.End - s.Begin)
 				case AtCQE:
 					if !s.Response {
 						p := piece{"requests", s.QPN, s.Slot, false}

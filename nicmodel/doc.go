@@ -26,6 +26,7 @@
 // that the host shim uses: it is the queue-pair scheduler and the hardware rate
 // limiter in one.
 //
+// Receives are fetched ahead of the messages that take them (ReceivesConfig).
 // Unreliable connections and datagrams pass the same stages; nothing comes back for
 // them, and a request is over as its last packet goes on the wire (NIC.left).
 //
@@ -54,9 +55,8 @@
 //
 // # Limits
 //
-// Contexts of completion queues are always at hand, commands take no time, and receives
-// are not fetched. The receive path does not run
-// out of buffer, so the NIC never sends pause frames. Engines in the NIC steer
+// Contexts of completion queues are always at hand, and commands take no time. The
+// receive path does not run out of buffer, so the NIC never sends pause frames. Engines in the NIC steer
 // what the NIC sends and what its READs bring, these by their requests: what one
 // asks for, 16 KiB at most, comes at the responder's line rate. Costs are estimates that keep the order of
 // things right, except where Config says otherwise; nothing is fitted to them.

@@ -49,7 +49,7 @@ type namedGauge struct {
 
 // gauges are all queues of the NIC, in the order in which work passes them.
 func (n *NIC) gauges() []namedGauge {
-	return []namedGauge{{"wqe", &n.inWQE}, {"requests", &n.inTransport}, {"queue pairs", &n.inPairs}, {"transmit", &n.inTransmit}, {"receive", &n.inReceive}, {"completions", &n.inCQs}}
+	return []namedGauge{{"wqe", &n.inWQE}, {"requests", &n.inTransport}, {"queue pairs", &n.inPairs}, {"transmit", &n.inTransmit}, {"receive", &n.inReceive}, {"no receive", &n.inParked}, {"completions", &n.inCQs}}
 }
 
 // Queues reports what the NIC's queues held until now, in the order in which work
@@ -60,6 +60,7 @@ func (n *NIC) gauges() []namedGauge {
 //   - queue pairs: those with such requests;
 //   - transmit: packets between scheduler and wire, acknowledgements apart;
 //   - receive: packets that have arrived and that the transport has not handled;
+//   - no receive: packets that wait for their receive to be fetched, and those behind them;
 //   - completions: those that the transport has given and that the host has not polled.
 func (n *NIC) Queues(now units.Time) []QueueUse {
 	var all []QueueUse

@@ -28,6 +28,9 @@ const (
 	evArm               // a completion queue is armed; arg: CQ number
 	evModeration        // a queue's event has waited long enough; arg: CQ number
 	evEvent             // a completion event has got to the host; arg: CQ number
+	evRecvs             // receives are in the NIC; arg: number of the queue, how many
+	evRecordRead        // the request for that is at the host's memory; arg: number of the queue
+	evRecord            // the doorbell record of a receive queue is; arg: number of the queue
 	evSession           // a queue's compression session ends; arg: CQ number
 )
 
@@ -45,21 +48,24 @@ type NIC struct {
 
 	doorbell, wqe, scheduler, packetiser, mac, parse, transport, cqe Stage
 
-	pcie    *PCIe
-	txUnits *Units
-	rxUnits *Units
-	nowhere units.Time // serialises what is for no queue pair
-	atomics *atomics
-	wqes    *lru // elements that the NIC holds, or nil for all
-	mem     memory
-	qps     []*qp
-	freeQPs []uint32
-	cqs     []*cq
-	eqAddr  uint64 // of the event queue
-	eqes    uint64 // written to it
-	events  []AsyncEvent
-	onEvent func(now units.Time)
-	pds     uint32
+	pcie      *PCIe
+	txUnits   *Units
+	rxUnits   *Units
+	nowhere   units.Time // serialises what is for no queue pair
+	atomics   *atomics
+	wqes      *lru // elements that the NIC holds, or nil for all
+	mem       memory
+	qps       []*qp
+	freeQPs   []uint32
+	cqs       []*cq
+	recvs     []*SRQ // whose receives are fetched
+	freeRecvs []uint32
+	recvWait  units.Time // that packets have waited for theirs
+	eqAddr    uint64     // of the event queue
+	eqes      uint64     // written to it
+	events    []AsyncEvent
+	onEvent   func(now units.Time)
+	pds       uint32
 
 	contexts   icm
 	keys       icm        // memory keys' entries
@@ -93,13 +99,13 @@ type NIC struct {
 	stat      Stats
 	frameSize units.Bytes // of the packet being handled
 
-	inWQE, inTransport, inTransmit, inReceive gauge
-	inCQs                                     gauge
-	inPairs                                   gauge
-	holds                                     [numHolds]units.Time // what queue pairs were held for, summed over them
-	txFull                                    units.Time           // since when a due queue pair has waited for room, or Never
-	onSpan                                    func(*Span)
-	span                                      Span
+	inWQE, inTransport, inTransmit, inReceive, inParked gauge
+	inCQs                                               gauge
+	inPairs                                             gauge
+	holds                                               [numHolds]units.Time // what queue pairs were held for, summed over them
+	txFull                                              units.Time           // since when a due queue pair has waited for room, or Never
+	onSpan                                              func(*Span)
+	span                                                Span
 }
 
 // Stats counts what a NIC did.
@@ -301,6 +307,12 @@ func (n *NIC) Handle(ev des.Event) {
 		if h := n.cqs[ev.Arg].events.handler; h != nil {
 			h(now)
 		}
+	case evRecvs:
+		n.recvsCame(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56))
+	case evRecordRead:
+		n.recordRead(now, uint32(ev.Arg), uint8(ev.Arg>>56))
+	case evRecord:
+		n.recordCame(now, uint32(ev.Arg), uint8(ev.Arg>>56))
 	case evSession:
 		n.sessionEnds(now, uint32(ev.Arg))
 	case evCompletion:

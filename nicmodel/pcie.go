@@ -13,7 +13,9 @@ type Purpose uint8
 const (
 	ForDoorbell Purpose = iota
 	ForWQE
-	ForPayload // reads: data to send; writes: data received
+	ForRecvWQE
+	ForRecvDoorbell // reads of receive queues' doorbell records
+	ForPayload      // reads: data to send; writes: data received
 	ForCQE
 	ForClock
 	ForAtomic
@@ -23,7 +25,7 @@ const (
 	numPurposes
 )
 
-var purposeNames = [numPurposes]string{"doorbell", "wqe", "payload", "cqe", "clock", "atomic", "event", "context", "translation"}
+var purposeNames = [numPurposes]string{"doorbell", "wqe", "recv_wqe", "recv_doorbell", "payload", "cqe", "clock", "atomic", "event", "context", "translation"}
 
 func (p Purpose) String() string { return purposeNames[p] }
 

@@ -71,49 +71,6 @@ type sendWQE struct {
 	inline []byte
 }
 
-type recvWQE struct{ sgl []SGE }
-
-// SRQ is a shared receive queue, or the receive queue of one queue pair.
-type SRQ struct {
-	queue *rc.RecvQueue
-	wqes  []recvWQE
-	sges  int
-	users int
-}
-
-// CreateSRQ returns a receive queue for several queue pairs.
-func (n *NIC) CreateSRQ(depth, sges int) (*SRQ, error) {
-	if sges < 1 || sges > n.cfg.MaxSGE {
-		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, n.cfg.MaxSGE)
-	}
-	q, err := rc.NewRecvQueue(depth)
-	if err != nil {
-		return nil, err
-	}
-	return &SRQ{queue: q, wqes: make([]recvWQE, depth), sges: sges}, nil
-}
-
-// PostRecv adds a receive to the queue. It returns rc.ErrFull when there is no
-// room.
-func (s *SRQ) PostRecv(id uint64, sgl []SGE) error {
-	if len(sgl) > s.sges {
-		return fmt.Errorf("%d pieces in a receive of a queue made for %d", len(sgl), s.sges)
-	}
-	total := uint64(0)
-	for _, e := range sgl {
-		total += uint64(e.Length)
-	}
-	if total > 1<<31 {
-		return fmt.Errorf("a receive of %d bytes is longer than a message can be, 2 GiB", total)
-	}
-	slot, err := s.queue.Post(rc.Recv{ID: id, Length: uint32(total)})
-	if err != nil {
-		return err
-	}
-	s.wqes[slot].sgl = append(s.wqes[slot].sgl[:0], sgl...)
-	return nil
-}
-
 type qp struct {
 	num   uint32
 	cfg   QPConfig
@@ -138,6 +95,7 @@ type qp struct {
 	resets                        uint8 // seven bits: tells doorbells and frames of before a reset
 	responding                    int   // frames in NIC.responses
 	recv                          *SRQ
+	parked                        fifo // packets that wait for a receive
 	flow                          ratelimiter.FlowID
 	hasFlow                       bool
 	weight                        int // of its turns before the scheduler, 0 is 1
@@ -242,6 +200,9 @@ func (n *NIC) DestroyQP(num uint32) {
 	n.cqs[q.cfg.RecvCQ].users--
 	q.recv.users--
 	n.contexts.drop(n.contextAddr(q), 1)
+	if q.cfg.SRQ == nil {
+		n.DestroySRQ(q.recv)
+	}
 	i := num>>qpGenerationBits - 1
 	n.qps[i] = nil
 	n.freeQPs = append(n.freeQPs, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
@@ -259,16 +220,20 @@ func (n *NIC) reset(q *qp) {
 		q.hasFlow = false
 	}
 	n.dropEcho(q)
+	n.dropParked(n.engine.Now(), q)
 	if q.rc != nil {
 		// The receive that a broken-off message holds goes back to a shared queue.
 		var eff rc.Effects
 		q.rc.ToError(&eff)
 		var r rc.RecvCompletion
 		for q.rc.PollRecv(&r) {
-			q.recv.queue.Free(r.Slot)
+			q.recv.free(r.Slot)
 		}
 	} else if q.cfg.SRQ == nil {
 		q.recv.queue, _ = rc.NewRecvQueue(len(q.recv.wqes)) // the depth was good before
+	}
+	if q.cfg.SRQ == nil {
+		q.recv.forget()
 	}
 	for i := q.reaped; n.wqes != nil && i != q.handed; i++ {
 		n.wqes.remove(q.wqeKey(i & uint32(len(q.sq)-1)))
@@ -307,6 +272,9 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 		return fmt.Errorf("host %d does not exist: the network has %d", peer.Host, n.net.Topology().Hosts())
 	}
 	q.rc, q.rcCfg, q.peer, q.cong, q.mtu, q.state = t, cfg, peer, cong, cfg.MTU, ib.RTR
+	if q.recv.fetched && (q.cfg.RecvDepth > 0 || q.cfg.SRQ != nil) {
+		n.look(n.engine.Now(), q.recv)
+	}
 	if cong.Telemetry != telemetry.None && q.reports == nil {
 		q.reports = make([]Report, len(q.sq))
 	}

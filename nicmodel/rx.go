@@ -57,8 +57,19 @@ func (n *NIC) receive(now units.Time, h fabric.Handle) {
 		n.notified(now, q)
 		return
 	}
+	if q.recv.fetched && !isResponse(f.desc.Header.Opcode) && n.park(now, q, h, f) {
+		return
+	}
+	n.handle(now, q, h)
+}
+
+// handle takes a packet of a queue pair through the transport.
+func (n *NIC) handle(now units.Time, q *qp, h fabric.Handle) {
+	f := &n.frames.frames[h]
+	p := n.net.Packet(h)
 	n.stat.RxPayload += units.Bytes(f.desc.Payload)
 	n.frameSize = units.Bytes(p.Size)
+	had := q.recv.queue.Len()
 	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &n.eff)
 	switch f.desc.Header.Opcode {
 	case ib.Acknowledge, ib.AtomicAcknowledge:
@@ -69,6 +80,9 @@ func (n *NIC) receive(now units.Time, h fabric.Handle) {
 		notify := marked(p, &f.desc)
 		kept := n.noteEcho(q, h, p, f)
 		n.effects(now, q, f, h)
+		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
+			n.prefetch(now, q.recv)
+		}
 		if !kept {
 			n.frames.free(h)
 		}
@@ -267,7 +281,7 @@ func addressAt(sgl []SGE, offset uint32) uint64 {
 
 // received completes a receive; f is the packet that did, or nil for a flush.
 func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
-	q.recv.queue.Free(r.Slot)
+	q.recv.free(r.Slot)
 	e := CQE{
 		WRID: r.ID, QPN: q.num, ByteLen: r.Bytes, Imm: r.Imm, Status: r.Status, Opcode: r.Opcode,
 		HasImm: r.HasImm, HasInv: r.HasInvalidate, Solicited: r.Solicited,
@@ -280,6 +294,9 @@ func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
 
 // reap turns finished requests into completions.
 func (n *NIC) reap(now units.Time, q *qp) {
+	if q.cfg.SRQ == nil && q.rc.State() == ib.Err {
+		n.surrender(now, q)
+	}
 	var c rc.SendCompletion
 	for q.rc.PollSend(&c) {
 		if q.reports != nil {

@@ -20,12 +20,13 @@ const (
 	AtPacketiser              // stage packetiser
 	AtWire                    // stage mac: a packet's bits go on the wire
 	AtReceive                 // parse, transport and the receive pipeline, for a packet
+	AtRecvFetch               // a packet waits for its receive, which crosses PCIe
 	AtCQE                     // stage cqe
 	AtCQEWrite                // the completion crosses PCIe, until the host sees it; before that it may be kept (CompressionConfig)
 	numPlaces
 )
 
-var placeNames = [numPlaces]string{"doorbell store", "doorbell", "wqe fetch", "wqe", "scheduler", "payload fetch", "packetiser", "wire", "receive", "cqe", "cqe write"}
+var placeNames = [numPlaces]string{"doorbell store", "doorbell", "wqe fetch", "wqe", "scheduler", "payload fetch", "packetiser", "wire", "receive", "receive wqe fetch", "cqe", "cqe write"}
 
 func (p Place) String() string { return placeNames[p] }
 

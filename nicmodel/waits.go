@@ -22,6 +22,9 @@ func (n *NIC) Waits(now units.Time) []Wait {
 	if u := n.rxUnits; u != nil {
 		all = append(all, Wait{u.Name, "a unit", u.waits.Units, true}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue, false})
 	}
+	if n.cfg.Receives.Prefetch > 0 {
+		all = append(all, Wait{"receives", "a receive over PCIe", n.recvWait, false})
+	}
 	if n.atomics != nil {
 		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit, true}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock, true})
 	}

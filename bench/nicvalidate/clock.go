@@ -109,7 +109,7 @@ func roundTrips(cfg nicmodel.Config, loaded bool, run time.Duration) (*RoundTrip
 	if from.cq, err = a.dev.CreateCQ(verbs.CQInitAttr{CQE: 16, Timestamps: true}); err != nil {
 		return nil, err
 	}
-	qp, _, err := connect(&from, b, 16, 64, 4096)
+	qp, _, err := connect(&from, b, 16, 0, 64, 4096)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func load(from, to *host, over *bool) error {
 		size  = 64 << 10
 		depth = 4
 	)
-	qp, _, err := connect(from, to, depth, 0, 4096)
+	qp, _, err := connect(from, to, depth, 0, 0, 4096)
 	if err != nil {
 		return err
 	}

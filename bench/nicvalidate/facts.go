@@ -77,7 +77,7 @@ func rateRange(at string) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		qp, _, err := connect(hosts[0], hosts[1], 16, 0, 1024)
+		qp, _, err := connect(hosts[0], hosts[1], 16, 0, 0, 1024)
 		if err != nil {
 			return 0, err
 		}
@@ -108,7 +108,7 @@ func intervals(at string) (float64, error) {
 		size     = 1000
 		schedule = 10 * units.Microsecond
 	)
-	qa, qb, err := connect(a, b, messages, 0, 1024)
+	qa, qb, err := connect(a, b, messages, queueDepth, 0, 1024)
 	if err != nil {
 		return 0, err
 	}

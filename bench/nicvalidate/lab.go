@@ -98,22 +98,21 @@ func newHost(dev *simverbs.Device) (*host, error) {
 	return h, nil
 }
 
-// newQP makes a queue pair of which depth requests and as many receives may be
-// outstanding.
-func (h *host) newQP(service ib.QPType, depth, inline int) (verbs.QP, error) {
+// newQP makes a queue pair of which so many requests and receives may be outstanding.
+func (h *host) newQP(service ib.QPType, depth, receives, inline int) (verbs.QP, error) {
 	return h.pd.CreateQP(verbs.QPInitAttr{
 		Type: service, SendCQ: h.cq, RecvCQ: h.recv,
-		Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: queueDepth, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: inline},
+		Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: receives, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: inline},
 	})
 }
 
-// connect makes a reliable connection between two machines. Its send queues hold depth
-// requests.
-func connect(a, b *host, depth, inline int, mtu ib.MTU) (qa, qb verbs.QP, err error) {
+// connect makes a reliable connection between two machines, whose queues hold so many
+// requests and receives.
+func connect(a, b *host, depth, receives, inline int, mtu ib.MTU) (qa, qb verbs.QP, err error) {
 	var qps [2]verbs.QP
 	var ends [2]verbs.Endpoint
 	for i, h := range []*host{a, b} {
-		if qps[i], err = h.newQP(ib.RC, depth, inline); err != nil {
+		if qps[i], err = h.newQP(ib.RC, depth, receives, inline); err != nil {
 			return nil, nil, err
 		}
 		ends[i] = verbs.Endpoint{GID: h.gid, QPN: qps[i].Num()}
@@ -149,7 +148,7 @@ func connectUC(a, b *host, depth, inline int, mtu ib.MTU) (verbs.QP, error) {
 	hosts := [2]*host{a, b}
 	for i, h := range hosts {
 		var err error
-		if qps[i], err = h.newQP(ib.UC, depth, inline); err != nil {
+		if qps[i], err = h.newQP(ib.UC, depth, 0, inline); err != nil {
 			return nil, err
 		}
 	}
@@ -181,7 +180,7 @@ func (d destination) address(wr *verbs.SendWR) {
 
 // datagrams makes a datagram queue pair that is ready to send.
 func (h *host) datagrams(depth, inline int) (verbs.QP, error) {
-	qp, err := h.newQP(ib.UD, depth, inline)
+	qp, err := h.newQP(ib.UD, depth, queueDepth, inline)
 	if err != nil {
 		return nil, err
 	}

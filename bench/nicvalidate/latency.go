@@ -100,7 +100,7 @@ func pingPong(cfg nicmodel.Config, direct bool, link fabric.Link, p pong, size i
 		return 0, err
 	}
 	inline := min(inlineLimit, cfg.MaxInline)
-	qa, qb, err := connect(hosts[0], hosts[1], 64, inline, mtu)
+	qa, qb, err := connect(hosts[0], hosts[1], 64, queueDepth, inline, mtu)
 	if err != nil {
 		return 0, err
 	}

@@ -81,7 +81,7 @@ func (f *flood) run(nic string) (float64, error) {
 				err = receives.add(at)
 			}
 		} else {
-			l.qp, _, err = connect(from, to, f.window, f.inlined(), ibMTU)
+			l.qp, _, err = connect(from, to, f.window, 0, f.inlined(), ibMTU)
 		}
 		if err != nil {
 			return 0, err
@@ -231,7 +231,7 @@ func (p *poster) fail(err error) {
 func rateRows() []Measurement {
 	const nic = "connectib"
 	return []Measurement{
-		{Row: "K1", Preset: nic, How: "the most data inline for which a WQE that is fetched takes two cache lines of 64 bytes, and what is left of them", Figure: func(at string) (float64, error) { return wqeBytes(nic, at) }},
+		{Row: "K1", Preset: nic, How: "the most data inline for which a WQE that is fetched takes two cache lines of 64 bytes, and what is left of them; receive: those of 16 datagrams, by PCIe reads", Figure: func(at string) (float64, error) { return wqeBytes(nic, at) }},
 		{Row: "K3", Preset: nic, How: "RC WRITE of 29 bytes inline, ten times one by one, and as one list", Figure: func(at string) (float64, error) { return tenWQEs(nic, at) }},
 		{Row: "K4", Preset: nic, How: "outbound WRITEs of 32 B inline (two lines), 14 queue pairs; lines: a doorbell each, window 64; by DMA: batches of 16, window 512", Figure: func(at string) (float64, error) {
 			switch at {
@@ -392,7 +392,7 @@ func wqeBytes(nic, at string) (float64, error) {
 	service, ok := map[string]ib.QPType{"RC": ib.RC, "UC": ib.UC, "UD": ib.UD}[at]
 	switch {
 	case at == "receive":
-		return 0, &Missing{"receive WQEs on PCIe"}
+		return fetchReceives(cfg)
 	case !ok:
 		return 0, noPoint(at)
 	}
@@ -428,7 +428,7 @@ func fetch(cfg nicmodel.Config, service ib.QPType, n int) (int, error) {
 	case ib.UC:
 		qp, err = connectUC(a, b, 16, n, ibMTU)
 	default:
-		qp, _, err = connect(a, b, 16, n, ibMTU)
+		qp, _, err = connect(a, b, 16, 0, n, ibMTU)
 	}
 	if err != nil {
 		return 0, err
@@ -446,6 +446,38 @@ func fetch(cfg nicmodel.Config, service ib.QPType, n int) (int, error) {
 	return (int(got.Bytes) - int(got.Packets)*int(header)) / 2, err
 }
 
+// fetchReceives returns the bytes of a receive of one piece as the NIC reads it, 16 of
+// which take as many datagrams.
+func fetchReceives(cfg nicmodel.Config) (float64, error) {
+	hosts, err := newHosts(2, true, ports(cfg), cfg)
+	if err != nil {
+		return 0, err
+	}
+	a, b := hosts[0], hosts[1]
+	from, at, to, err := datagramsTo(a, b, 16, 0)
+	if err != nil {
+		return 0, err
+	}
+	for range 16 {
+		if _, err := at.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(b.mr, 0, 100)}}}); err != nil {
+			return 0, err
+		}
+		wr := verbs.SendWR{Opcode: ib.WRSend}
+		to.address(&wr)
+		if _, err := from.PostSend([]verbs.SendWR{wr}); err != nil {
+			return 0, err
+		}
+	}
+	verbs.Sleep(a.dev, 50*time.Microsecond)
+	var wcs [17]verbs.WC
+	if n, err := b.recv.Poll(wcs[:]); err != nil || n != 16 {
+		return 0, fmt.Errorf("%d of 16 datagrams came: %w", n, err)
+	}
+	got := b.dev.NIC().PCIe().Traffic(nicmodel.Downstream, nicmodel.CplD, nicmodel.ForRecvWQE)
+	header, err := headers(cfg.PCIe, "completion")
+	return (float64(got.Bytes) - float64(got.Packets)*header) / 16, err
+}
+
 // tenWQEs is row K3: what the host's stores and the NIC's fetches of WQEs take on PCIe.
 func tenWQEs(nic, at string) (float64, error) {
 	cfg, err := preset(nic)
@@ -457,7 +489,7 @@ func tenWQEs(nic, at string) (float64, error) {
 		return 0, err
 	}
 	a, b := hosts[0], hosts[1]
-	qp, _, err := connect(a, b, 16, 29, ibMTU)
+	qp, _, err := connect(a, b, 16, 0, 29, ibMTU)
 	if err != nil {
 		return 0, err
 	}

@@ -495,6 +495,7 @@ func (s *SRQ) Destroy() error {
 	}
 	if !s.gone {
 		s.gone = true
+		s.pd.dev.nic.DestroySRQ(s.srq)
 		s.pd.users--
 	}
 	return nil

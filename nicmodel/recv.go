@@ -1,0 +1,323 @@
+package nicmodel
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// ReceivesConfig describes how the elements of receive queues come to the NIC.
+//
+// The host writes receives to a ring in its memory, and how many there have been to a
+// doorbell record beside it, as mlx5's driver does: no store goes to the NIC, which
+// looks at the record when it knows of no more receives. It fetches them ahead of the
+// messages, and a packet that needs one which is not there waits for it, with the
+// requests of its queue pair behind it.
+type ReceivesConfig struct {
+	// Prefetch is how many receives of a queue the NIC holds or has asked for, at most:
+	// up to 4096. With 0 all are at hand without being fetched.
+	Prefetch int `yaml:"prefetch"`
+	// Batch is how many receives one read fetches, at most: 1 to prefetch.
+	Batch int `yaml:"batch"`
+}
+
+func (c *ReceivesConfig) validate() error {
+	switch {
+	case c.Prefetch < 0 || c.Prefetch > 1<<12:
+		return fmt.Errorf("nic: receives.prefetch is %d; it must be from 0, for receives at hand, to %d", c.Prefetch, 1<<12)
+	case c.Prefetch > 0 && (c.Batch < 1 || c.Batch > c.Prefetch):
+		return fmt.Errorf("nic: receives.batch is %d; it must be from 1 to receives.prefetch, %d", c.Batch, c.Prefetch)
+	}
+	return nil
+}
+
+type recvWQE struct{ sgl []SGE }
+
+// SRQ is a shared receive queue, or the receive queue of one queue pair.
+type SRQ struct {
+	queue *rc.RecvQueue // the receives at hand
+	wqes  []recvWQE     // by its slots
+	sges  int
+	users int
+
+	fetched bool // receives are fetched; all below is for that
+	num     uint32
+	resets  uint8 // seven bits: tells reads of before a reset
+	held    int   // posted and not completed
+	addr    uint64
+	// The ring in host memory, of a power of two, by running counts: what has been
+	// posted, what the NIC knows to be, what it has asked for, and what has come.
+	ring                          []postedRecv
+	posted, known, asked, arrived uint32
+	looking                       bool   // at the doorbell record
+	seen                          uint32 // what it said
+	lookEnds                      units.Time
+	last                          units.Time
+	waiting                       []*qp // whose first parked packet needs a receive, in order
+}
+
+type postedRecv struct {
+	id     uint64
+	length uint32
+	sgl    []SGE
+}
+
+// recordBytes is what a doorbell record takes: a counter of receives and one of sends.
+const recordBytes = 8
+
+// RecvWQEBytes returns what a receive takes in its queue: a pointer of 16 bytes for
+// each piece that the queue was made for, in a stride of a power of two.
+func RecvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1)-1)) }
+
+// CreateSRQ returns a receive queue for several queue pairs.
+func (n *NIC) CreateSRQ(depth, sges int) (*SRQ, error) {
+	if sges < 1 || sges > n.cfg.MaxSGE {
+		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, n.cfg.MaxSGE)
+	}
+	q, err := rc.NewRecvQueue(depth)
+	if err != nil {
+		return nil, err
+	}
+	s := &SRQ{queue: q, wqes: make([]recvWQE, depth), sges: sges}
+	if n.cfg.Receives.Prefetch > 0 {
+		s.fetched = true
+		s.ring = make([]postedRecv, 1<<bits.Len(uint(depth-1)))
+		s.addr = n.mem.reserve(uint64(len(s.ring)*RecvWQEBytes(sges)) + recordBytes)
+		if k := len(n.freeRecvs); k > 0 {
+			s.num = n.freeRecvs[k-1]
+			s.resets = (n.recvs[s.num].resets + 1) & 0x7f
+			n.freeRecvs = n.freeRecvs[:k-1]
+			n.recvs[s.num] = s
+		} else {
+			s.num = uint32(len(n.recvs))
+			n.recvs = append(n.recvs, s)
+		}
+	}
+	return s, nil
+}
+
+// DestroySRQ frees a receive queue that no queue pair draws on.
+func (n *NIC) DestroySRQ(s *SRQ) {
+	if s.fetched {
+		s.forget()
+		n.freeRecvs = append(n.freeRecvs, s.num)
+	}
+}
+
+// PostRecv adds a receive to the queue. It returns rc.ErrFull when there is no
+// room.
+func (s *SRQ) PostRecv(id uint64, sgl []SGE) error {
+	if len(sgl) > s.sges {
+		return fmt.Errorf("%d pieces in a receive of a queue made for %d", len(sgl), s.sges)
+	}
+	total := uint64(0)
+	for _, e := range sgl {
+		total += uint64(e.Length)
+	}
+	if total > 1<<31 {
+		return fmt.Errorf("a receive of %d bytes is longer than a message can be, 2 GiB", total)
+	}
+	if s.fetched {
+		if s.held == len(s.wqes) {
+			return rc.ErrFull
+		}
+		s.held++
+		p := &s.ring[s.posted&uint32(len(s.ring)-1)]
+		p.id, p.length, p.sgl = id, uint32(total), append(p.sgl[:0], sgl...)
+		s.posted++
+		return nil
+	}
+	slot, err := s.queue.Post(rc.Recv{ID: id, Length: uint32(total)})
+	if err != nil {
+		return err
+	}
+	s.wqes[slot].sgl = append(s.wqes[slot].sgl[:0], sgl...)
+	return nil
+}
+
+// free gives the place of a completed receive back.
+func (s *SRQ) free(slot uint32) {
+	s.queue.Free(slot)
+	s.held--
+}
+
+// forget drops all receives but those that the transport has.
+func (s *SRQ) forget() {
+	s.resets = (s.resets + 1) & 0x7f
+	s.posted, s.known, s.asked, s.arrived, s.held = 0, 0, 0, 0, 0
+	s.looking, s.last = false, 0
+}
+
+// handOver brings receives to the transport, up to a running count.
+func (s *SRQ) handOver(to uint32) {
+	for ; s.arrived != to; s.arrived++ {
+		p := &s.ring[s.arrived&uint32(len(s.ring)-1)]
+		slot, err := s.queue.Post(rc.Recv{ID: p.id, Length: p.length})
+		if err != nil {
+			panic(fmt.Sprintf("nicmodel: no room for receive %d of %d held: %v", s.arrived, s.held, err))
+		}
+		p.sgl, s.wqes[slot].sgl = s.wqes[slot].sgl, p.sgl
+	}
+}
+
+// surrender brings all receives of a queue pair in error to the transport, which
+// flushes them. Packets that wait for one are dropped.
+func (n *NIC) surrender(now units.Time, q *qp) {
+	s := q.recv
+	if !s.fetched || s.arrived == s.posted && q.parked.head == 0 {
+		return
+	}
+	n.dropParked(now, q)
+	s.handOver(s.posted)
+	s.known, s.asked = s.posted, s.posted
+	s.resets = (s.resets + 1) & 0x7f
+	s.looking = false
+}
+
+// prefetch asks for what a queue may hold beside what it does, and looks at the
+// doorbell record when that is little.
+func (n *NIC) prefetch(now units.Time, s *SRQ) {
+	n.fetchRecvs(now, s)
+	if s.known == s.asked && 2*(s.queue.Len()+int(s.asked-s.arrived)) <= n.cfg.Receives.Prefetch {
+		n.look(now, s)
+	}
+}
+
+// fetchRecvs asks for receives that the NIC knows of, by whole batches where there are
+// so many.
+func (n *NIC) fetchRecvs(now units.Time, s *SRQ) {
+	c := &n.cfg.Receives
+	for s.known != s.asked {
+		at := s.asked & uint32(len(s.ring)-1)
+		k := min(c.Batch, int(s.known-s.asked), len(s.ring)-int(at))
+		if k > c.Prefetch-s.queue.Len()-int(s.asked-s.arrived) {
+			return
+		}
+		stride := RecvWQEBytes(s.sges)
+		s.asked += uint32(k)
+		s.last = max(s.last, n.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, ForRecvWQE))
+		n.engine.Schedule(s.last, &n.src, n.id, evRecvs, uint64(s.num)|uint64(k)<<32|uint64(s.resets)<<56)
+	}
+}
+
+// look reads the doorbell record.
+func (n *NIC) look(now units.Time, s *SRQ) {
+	if s.looking {
+		return
+	}
+	s.looking = true
+	there := n.pcie.Read(now, s.addr+uint64(len(s.ring)*RecvWQEBytes(s.sges)), recordBytes, ForRecvDoorbell)
+	// Half way the request is at the host's memory.
+	n.engine.Schedule(now+(there-now)/2, &n.src, n.id, evRecordRead, uint64(s.num)|uint64(s.resets)<<56)
+	s.lookEnds = there
+}
+
+// recordRead handles the request for the doorbell record as it is at the host's memory.
+func (n *NIC) recordRead(now units.Time, num uint32, resets uint8) {
+	s := n.recvs[num]
+	if s.resets != resets {
+		return
+	}
+	s.seen = s.posted
+	n.engine.Schedule(s.lookEnds, &n.src, n.id, evRecord, uint64(num)|uint64(resets)<<56)
+}
+
+// recvsCame handles receives that a read has brought.
+func (n *NIC) recvsCame(now units.Time, num uint32, count int, resets uint8) {
+	s := n.recvs[num]
+	if s.resets != resets {
+		return
+	}
+	s.handOver(s.arrived + uint32(count))
+	n.unpark(now, s, false)
+}
+
+// recordCame handles the doorbell record. If there is nothing new, those that wait go
+// on and find no receive.
+func (n *NIC) recordCame(now units.Time, num uint32, resets uint8) {
+	s := n.recvs[num]
+	if s.resets != resets {
+		return
+	}
+	s.looking, s.known = false, s.seen
+	n.fetchRecvs(now, s)
+	if s.asked == s.arrived {
+		n.unpark(now, s, true)
+	}
+}
+
+// takesRecv is the set of operations whose packets take a receive.
+const takesRecv = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.SendOnlyInv |
+	1<<ib.WriteLastImm | 1<<ib.WriteOnlyImm
+
+func needsRecv(f *frame) bool { return 1<<f.desc.Header.Opcode.Operation()&takesRecv != 0 }
+
+// park keeps a request's packet back if it needs a receive that is not at hand, or
+// comes behind one that is kept.
+func (n *NIC) park(now units.Time, q *qp, h fabric.Handle, f *frame) bool {
+	s := q.recv
+	if q.parked.head == 0 {
+		if !needsRecv(f) || s.queue.Len() > 0 || q.rc.State() == ib.Err {
+			return false
+		}
+		s.waiting = append(s.waiting, q)
+		n.ensure(now, s)
+	}
+	f.ready = now
+	q.parked.push(n.frames, h)
+	n.inParked.add(now, 1)
+	return true
+}
+
+// ensure makes sure that something is on its way for those that wait.
+func (n *NIC) ensure(now units.Time, s *SRQ) {
+	if s.asked == s.arrived {
+		if n.fetchRecvs(now, s); s.asked == s.arrived {
+			n.look(now, s)
+		}
+	}
+}
+
+// unpark lets packets go on for which there is a receive now, of queue pairs in turns,
+// or all packets if none will come.
+func (n *NIC) unpark(now units.Time, s *SRQ, all bool) {
+	for len(s.waiting) > 0 && (all || s.queue.Len() > 0) {
+		q := s.waiting[0]
+		s.waiting = s.waiting[:copy(s.waiting, s.waiting[1:])]
+		for first := true; q.parked.head != 0; first = false {
+			h := q.parked.head
+			f := &n.frames.frames[h]
+			if !first && !all && needsRecv(f) {
+				s.waiting = append(s.waiting, q)
+				break
+			}
+			q.parked.pop(n.frames)
+			n.inParked.add(now, -1)
+			n.recvWait += now - f.ready
+			if n.onSpan != nil {
+				n.packetSpan(f, AtRecvFetch, f.ready, now, n.net.Packet(h).Src)
+			}
+			n.handle(now, q, h)
+		}
+	}
+	if len(s.waiting) > 0 {
+		n.ensure(now, s)
+	}
+}
+
+// dropParked drops the packets of a queue pair that wait for a receive.
+func (n *NIC) dropParked(now units.Time, q *qp) {
+	if q.parked.head == 0 {
+		return
+	}
+	for q.parked.head != 0 {
+		n.frames.free(q.parked.pop(n.frames))
+		n.inParked.add(now, -1)
+	}
+	q.recv.waiting = slices.DeleteFunc(q.recv.waiting, func(w *qp) bool { return w == q })
+}
