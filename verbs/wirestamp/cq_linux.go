@@ -1,110 +1,46 @@
 package wirestamp
 
 import (
-	"slices"
-	"time"
-
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
 	"github.com/sluice-rdma/sluice/verbs/wirestamp/match"
 )
 
-// cq is a completion queue. It implements verbs.CQ.
-type cq struct {
-	verbs.CQ
-	dev        *Device
-	timestamps bool
-	qps        []*qp // RC queue pairs that send here, by number; guarded by dev.mu
+// cq is a completion queue, with the stamps of what the last Poll returned.
+type cq = overlay.CQ[*qp, match.Stamps]
 
-	// What the last Poll returned, for who polled.
-	polled []completion
-	next   int // the one after that last asked for
-}
-
-// completion is a completion of a send request and its stamps.
-type completion struct {
-	wrid   uint64
-	qpn    uint32
-	stamps match.Stamps
-}
-
-// CreateCQ implements verbs.Device.
-func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
-	c := &cq{dev: d, timestamps: a.Timestamps}
-	a.Timestamps = false // the other device may have none
-	if a.Channel != nil {
-		ch, ok := a.Channel.(*channel)
-		if !ok || ch.dev != d {
-			return nil, verbs.Errorf("create_cq", d.Name(), verbs.ErrInvalid, "Channel must be made by this device")
-		}
-		a.Channel = ch.CompChannel
-	}
-	var err error
-	if c.CQ, err = d.Device.CreateCQ(a); err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.inner[c.CQ] = c
-	return c, nil
-}
-
-// Poll implements verbs.CQ.
-func (c *cq) Poll(wc []verbs.WC) (int, error) {
-	n, err := c.CQ.Poll(wc)
-	if n == 0 || !c.timestamps {
-		return n, err
-	}
-	c.stamp(wc[:n])
-	return n, err
+// watches reports whether completions are to have timestamps, which the device below
+// may not have.
+func watches(a *verbs.CQInitAttr) bool {
+	wanted := a.Timestamps
+	a.Timestamps = false
+	return wanted
 }
 
 // stamp sets the timestamps of completions. Their stamps are in the ring: the
-// kernel put them there before the packet reached the transport.
-func (c *cq) stamp(wc []verbs.WC) {
-	d := c.dev
-	c.polled, c.next = c.polled[:0], 0
+// kernel put them there before the packet reached the transport. The lock is held.
+func (d *Device) stamp(c *cq, wc []verbs.WC) {
 	now := uint64(0) // read at most once
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.src.take(d.onEvent)
+	d.src.Take(d.onEvent)
 	for i := range wc {
 		w := &wc[i]
 		var s match.Stamps
-		if q := c.sender(w); q == nil {
+		if q, ok := c.Sender(w); !ok {
 			d.stats.Others++
 		} else {
-			var ok bool
-			s, ok = q.queue.Complete(w.WRID)
+			s, ok = q.Queue.Complete(w.WRID)
 			d.count(&s, ok)
-			c.polled = append(c.polled, completion{w.WRID, w.QPN, s})
+			c.Put(w, s)
 		}
 		if s.Acked == 0 {
 			if now == 0 {
-				now = readClock()
+				now = watcher.ReadClock()
 			}
 			s.Acked = now
 		}
 		w.Timestamp = s.Acked
 	}
-}
-
-// sender returns the stamped queue pair that a completion of a send request is of,
-// nil if it is none. After a failure nothing succeeds any more.
-func (c *cq) sender(w *verbs.WC) *qp {
-	i, ok := byNumber(c.qps, w.QPN)
-	if !ok || !c.qps[i].stamped {
-		return nil
-	}
-	q := c.qps[i]
-	if w.Status != ib.WCSuccess {
-		q.failed = true
-		return nil
-	}
-	if w.Opcode >= ib.WCRecv {
-		return nil
-	}
-	return q
 }
 
 func (d *Device) count(s *match.Stamps, ok bool) {
@@ -119,72 +55,4 @@ func (d *Device) count(s *match.Stamps, ok bool) {
 	if s.Retransmitted {
 		d.stats.Retransmitted++
 	}
-}
-
-// find returns the stamps of a completion that the last Poll returned. Who asks in
-// the order of the completions searches nothing.
-func (c *cq) find(wc *verbs.WC) *match.Stamps {
-	for k := range c.polled {
-		i := c.next + k
-		if i >= len(c.polled) {
-			i -= len(c.polled)
-		}
-		if p := &c.polled[i]; p.wrid == wc.WRID && p.qpn == wc.QPN {
-			c.next = i + 1
-			return &p.stamps
-		}
-	}
-	return nil
-}
-
-// Destroy implements verbs.CQ.
-func (c *cq) Destroy() error {
-	if err := c.CQ.Destroy(); err != nil {
-		return err
-	}
-	c.dev.mu.Lock()
-	defer c.dev.mu.Unlock()
-	delete(c.dev.inner, c.CQ)
-	return nil
-}
-
-// insert and drop keep qps in order. The lock is held.
-func (c *cq) insert(q *qp) {
-	i, _ := byNumber(c.qps, q.num)
-	c.qps = slices.Insert(c.qps, i, q)
-}
-
-func (c *cq) drop(q *qp) {
-	if i, ok := byNumber(c.qps, q.num); ok && c.qps[i] == q {
-		c.qps = slices.Delete(c.qps, i, i+1)
-	}
-}
-
-// channel is a completion channel whose events name the CQs here.
-type channel struct {
-	verbs.CompChannel
-	dev *Device
-}
-
-// CreateCompChannel implements verbs.Device.
-func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
-	ch, err := d.Device.CreateCompChannel()
-	if err != nil {
-		return nil, err
-	}
-	return &channel{ch, d}, nil
-}
-
-// Wait implements verbs.CompChannel.
-func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
-	inner, err := ch.CompChannel.Wait(timeout)
-	if err != nil {
-		return nil, err
-	}
-	ch.dev.mu.Lock()
-	defer ch.dev.mu.Unlock()
-	if c, ok := ch.dev.inner[inner].(*cq); ok {
-		return c, nil
-	}
-	return inner, nil
 }

@@ -1,39 +1,32 @@
 package wirestamp
 
 import (
-	"errors"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
+	"github.com/sluice-rdma/sluice/verbs/wirestamp/match"
 )
 
 // Device is a verbs.Device over another one, whose completions have timestamps. It
 // is a verbs.ClockReader. Memory regions, SRQs and queue pairs of other types
 // than RC are the other device's own.
 type Device struct {
-	verbs.Device
-	netdev, how string
-	src         source
-	onEvent     func(*stamperEvent)
+	verbs.Device // over, for what is not here
+	over         *overlay.Device[*qp, match.Stamps]
+	netdev, how  string
+	src          source
+	onEvent      func(*stamperEvent)
 
-	mu    sync.Mutex // guards everything below, the queues of QPs, and taking stamps
+	mu    sync.Mutex // guards stats, the queues of QPs, and taking stamps
 	stats Stats
-	flows []*qp // by the index in a stamp's id
-	gens  []uint32
-	free  []int
-	inner map[any]any // the other device's QPs and CQs, to those here
 }
 
-// An id of a connection is an index with a generation above, so that stamps of one
-// that is gone reach no other.
-const (
-	indexBits = 20
-	maxFlows  = 1 << indexBits
-)
+// indexBits are those of a connection's id that are an index: overlay.Layer.
+const indexBits = 20
 
 // Stats counts what a Device has done since Wrap.
 type Stats struct {
@@ -54,9 +47,6 @@ type Stats struct {
 	Stamps, Lost, Strange uint64
 }
 
-// rxeVendor is the vendor of the kernel's soft-RoCE devices; verbs/softroce has none.
-const rxeVendor = 0xffffff
-
 // Wrap returns a device over dev whose completions have timestamps, from packets
 // that pass the network interface netdev; "" takes that of port 1. It fails with
 // verbs.ErrNotSupported if dev is simulated or does RoCE in hardware, and with
@@ -74,38 +64,37 @@ func wrap(dev verbs.Device, netdev string, set settings) (*Device, error) {
 	if _, ok := dev.(verbs.Runner); ok {
 		return bad(verbs.ErrNotSupported, "its time is simulated: it has time stamps of its own")
 	}
-	if v := dev.Attr().VendorID; v != 0 && v != rxeVendor {
+	if v, is := watcher.Hardware(dev); is {
 		return bad(verbs.ErrNotSupported, "a NIC of vendor %#x does RoCE in hardware, and its packets pass no hook of the kernel: use the NIC's own completion timestamps", v)
 	}
 	if netdev == "" {
-		p, err := dev.Port(1)
-		if err != nil {
+		var err error
+		if netdev, err = watcher.Netdev("wirestamp", dev); err != nil {
 			return nil, err
-		}
-		if netdev = p.Netdev; netdev == "" {
-			return bad(verbs.ErrInvalid, "port 1 names no network interface: name the one that the packets pass")
 		}
 	}
 	s, err := newStamper(netdev, set)
-	switch {
-	case denied(err):
-		return bad(err, "attaching an eBPF program to %s needs CAP_BPF and CAP_NET_ADMIN: run as root, or setcap cap_bpf,cap_net_admin+ep PROGRAM", netdev)
-	case err != nil:
-		return bad(err, "attaching an eBPF program to %s", netdev)
+	if err != nil {
+		return bad(watcher.Explain(netdev, err), "")
 	}
 	d := newDevice(dev, s)
-	d.netdev, d.how = netdev, s.at.How
+	d.netdev, d.how = netdev, s.At.How
 	return d, nil
 }
 
 func newDevice(dev verbs.Device, src source) *Device {
-	d := &Device{Device: dev, src: src, inner: map[any]any{}}
+	d := &Device{src: src}
 	d.onEvent = d.event
+	d.over = overlay.New(dev, overlay.Layer[*qp, match.Stamps]{
+		Mu: &d.mu, Program: src, IndexBits: indexBits, Matches: true, Refusal: "its packets can't be stamped",
+		Watches: watches, Cover: d.cover, Polled: d.stamp,
+	})
+	d.Device = d.over
 	return d
 }
 
 // Unwrap returns the device below.
-func (d *Device) Unwrap() verbs.Device { return d.Device }
+func (d *Device) Unwrap() verbs.Device { return d.over.Unwrap() }
 
 // Netdev is the network interface whose packets are stamped.
 func (d *Device) Netdev() string { return d.netdev }
@@ -122,108 +111,28 @@ func (d *Device) Attr() verbs.DeviceAttr {
 }
 
 // ReadClock implements verbs.ClockReader: it reads CLOCK_MONOTONIC.
-func (d *Device) ReadClock() (uint64, error) { return readClock(), nil }
+func (d *Device) ReadClock() (uint64, error) { return watcher.ReadClock(), nil }
 
 // Stats returns the counters so far.
 func (d *Device) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.stats
-	s.Lost = d.src.lost()
-	for _, q := range d.flows {
-		if q != nil {
-			s.Strange += q.queue.Strange()
-		}
-	}
+	s.Lost, s.Strange = d.src.lost(), d.over.Strange()
 	return s
-}
-
-// AllocPD implements verbs.Device.
-func (d *Device) AllocPD() (verbs.PD, error) {
-	p, err := d.Device.AllocPD()
-	if err != nil {
-		return nil, err
-	}
-	return &pd{PD: p, dev: d}, nil
-}
-
-// AsyncEvent implements verbs.Device.
-func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
-	e, err := d.Device.AsyncEvent(timeout)
-	if err != nil {
-		return e, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if q, ok := d.inner[e.QP].(verbs.QP); ok {
-		e.QP = q
-	}
-	if c, ok := d.inner[e.CQ].(verbs.CQ); ok {
-		e.CQ = c
-	}
-	return e, nil
-}
-
-// Close implements verbs.Device. It takes the program off the interface.
-func (d *Device) Close() error {
-	if err := d.Device.Close(); err != nil {
-		return err
-	}
-	return d.src.close()
 }
 
 // event takes a stamp. The lock is held.
 func (d *Device) event(e *stamperEvent) {
 	d.stats.Stamps++
-	i := int(e.Id & (maxFlows - 1))
-	if i >= len(d.flows) || d.flows[i] == nil || d.flows[i].id != e.Id {
-		d.stats.Strange++
+	f, ok := d.over.Flow(e.Id)
+	if !ok {
 		return
 	}
-	q := d.flows[i].queue
 	psn, op := units.MakePSN(e.Psn), ib.Opcode(e.Opcode)
 	if e.Arriving != 0 {
-		q.Received(e.Ns, psn, op, e.Syndrome)
+		f.Queue.Received(e.Ns, psn, op, e.Syndrome)
 	} else {
-		q.Sent(e.Ns, psn, op, e.Length)
+		f.Queue.Sent(e.Ns, psn, op, e.Length)
 	}
-}
-
-// add has a connection stamped. The lock is held.
-func (d *Device) add(q *qp, c connection) error {
-	var i int
-	if n := len(d.free); n > 0 {
-		i, d.free = d.free[n-1], d.free[:n-1]
-	} else {
-		if i = len(d.flows); i == maxFlows {
-			return errors.New("a device stamps 1048576 connections")
-		}
-		d.flows, d.gens = append(d.flows, nil), append(d.gens, 0)
-	}
-	d.gens[i]++
-	id := uint32(i) | d.gens[i]<<indexBits
-	if err := d.src.register(id, c); err != nil {
-		d.free = append(d.free, i)
-		return err
-	}
-	d.flows[i], q.id, q.conn, q.stamped = q, id, c, true
-	return nil
-}
-
-// remove ends that. The lock is held.
-func (d *Device) remove(q *qp) error {
-	if !q.stamped {
-		return nil
-	}
-	i := int(q.id & (maxFlows - 1))
-	d.stats.Strange += q.queue.Strange()
-	d.flows[i], q.stamped = nil, false
-	d.free = append(d.free, i)
-	q.queue.Reset(0, q.mtu)
-	return d.src.unregister(q.id, q.conn)
-}
-
-// byNumber finds the place of a queue pair number among those of a CQ.
-func byNumber(qps []*qp, n uint32) (int, bool) {
-	return slices.BinarySearchFunc(qps, n, func(q *qp, n uint32) int { return int(q.num) - int(n) })
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/tchook"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
+	"github.com/sluice-rdma/sluice/verbs/verbstest"
 )
 
 // carried is a completion with what was known of it at the time.
@@ -30,7 +32,7 @@ func run(t *testing.T, e *end, wrs []verbs.SendWR, each func(*carried)) {
 	last := time.Now()
 	for done < len(wrs) {
 		if next < len(wrs) && next-done < 32 {
-			posted[next] = readClock()
+			posted[next] = watcher.ReadClock()
 			switch _, err := e.qp.PostSend(wrs[next : next+1]); {
 			case errors.Is(err, verbs.ErrQueueFull):
 			case err != nil:
@@ -41,7 +43,7 @@ func run(t *testing.T, e *end, wrs []verbs.SendWR, each func(*carried)) {
 		}
 		n, err := e.cq.Poll(wc)
 		must(t, err)
-		polled := readClock()
+		polled := watcher.ReadClock()
 		for i := range wc[:n] {
 			w := &wc[i]
 			if w.Status != ib.WCSuccess || w.WRID != uint64(done) {
@@ -218,7 +220,7 @@ func TestLostStamps(t *testing.T) {
 			must(t, err)
 		}
 	}
-	before := readClock()
+	before := watcher.ReadClock()
 	last.WRID = 1000
 	must(t, post(e[0].qp, last))
 	var wc [1]verbs.WC
@@ -228,7 +230,7 @@ func TestLostStamps(t *testing.T) {
 		must(t, err)
 	}
 	st := a.Stats()
-	if st.Lost == 0 || st.Unstamped != 1 || wc[0].Timestamp < before || wc[0].Timestamp > readClock() {
+	if st.Lost == 0 || st.Unstamped != 1 || wc[0].Timestamp < before || wc[0].Timestamp > watcher.ReadClock() {
 		t.Errorf("%+v, timestamp %d", st, wc[0].Timestamp)
 	}
 	if _, _, ok := e[0].qp.(verbs.SentTimestampQP).SentTimestamps(&wc[0]); ok {
@@ -283,7 +285,7 @@ func TestLife(t *testing.T) {
 	if _, err := e[0].qp.PostRecv([]verbs.RecvWR{{WRID: 5, SGL: []verbs.SGE{verbs.SGEOf(e[0].mr, 0, 64)}}}); err != nil {
 		t.Fatal(err)
 	}
-	before := readClock()
+	before := watcher.ReadClock()
 	must(t, post(e[1].qp, &verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(e[1].mr, 0, 64)}}))
 	var wc [1]verbs.WC
 	if _, err := verbs.Drain(a, e[0].cq, wc[:], time.Minute); err != nil {
@@ -316,6 +318,14 @@ func TestLife(t *testing.T) {
 		t.Errorf("%d, %v, %+v", n, err, wc[0])
 	}
 	must(t, errors.Join(qp.Destroy(), cq.Destroy(), ch.Destroy(), pd.Dealloc()))
+}
+
+// Stamped devices are held to all that providers are.
+func TestVerbs(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.wrap(t, w.open(t, 0, ""), defaults), w.open(t, 1, "")
+	verbstest.Run(t, verbstest.Ends{A: a, B: b})
+	must(t, errors.Join(a.Close(), b.Close()))
 }
 
 func TestPollingAllocatesNothing(t *testing.T) {
@@ -382,7 +392,7 @@ func TestPrivileges(t *testing.T) {
 	if os.Getenv("WIRESTAMP_TEST_AS") != "" {
 		s, err := Wrap(onLoopback{}, "")
 		if err == nil {
-			err = s.src.close()
+			err = s.src.Close()
 		}
 		if err != nil {
 			os.Stdout.WriteString(err.Error())

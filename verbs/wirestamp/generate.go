@@ -1,3 +1,3 @@
 package wirestamp
 
-//go:generate go run ../../tools/bpfgen stamper bpf/wirestamp.c event flow
+//go:generate go run ../../tools/bpfgen stamper bpf/wirestamp.c event

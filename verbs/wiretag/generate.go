@@ -1,3 +1,3 @@
 package wiretag
 
-//go:generate go run ../../tools/bpfgen tagger bpf/wiretag.c event flow conn probe
+//go:generate go run ../../tools/bpfgen tagger bpf/wiretag.c event conn probe

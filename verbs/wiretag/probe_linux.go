@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
 )
 
 // pathKey is what a packet's way through the network depends on.
@@ -88,7 +89,7 @@ func (d *Device) leavePath(q *qp) {
 	if p.users--; p.users > 0 {
 		return
 	}
-	d.stats.ProbesLost += p.overdue(readClock(), 0)
+	d.stats.ProbesLost += p.overdue(watcher.ReadClock(), 0)
 	delete(d.paths, p.key)
 	d.probes[p.id] = nil
 	_ = unix.Close(p.fd)
@@ -128,7 +129,7 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 
 // probe sends a probe unless the last one was too short a time ago. The lock is held.
 func (d *Device) probe(p *path) {
-	now := readClock()
+	now := watcher.ReadClock()
 	if now-p.last < uint64(d.cfg.ProbeInterval) {
 		return
 	}
@@ -174,7 +175,7 @@ func (d *Device) answered(e *taggerEvent) bool {
 // latest returns what the newest answer said, unless that is too old. The lock is held.
 func (d *Device) latest(p *path) (report, bool) {
 	r := p.newest
-	return r, r.at != 0 && readClock()-r.at <= uint64(d.cfg.MaxAge)
+	return r, r.at != 0 && watcher.ReadClock()-r.at <= uint64(d.cfg.MaxAge)
 }
 
 // overdue is how many probes have waited for an answer longer than that.

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/tchook"
 	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
 )
 
 var forms = []telemetry.DelayForm{telemetry.Wide, telemetry.Compact, telemetry.Value}
@@ -28,7 +29,7 @@ func unattached(t testing.TB, cfg Config) *tagger {
 	p, err := newTagger("lo", &cfg, set)
 	must(t, err)
 	t.Cleanup(func() {
-		if err := p.close(); err != nil {
+		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -108,12 +109,12 @@ func run(t interface{ Fatalf(string, ...any) }, p *ebpf.Program, frame []byte) (
 func known(t testing.TB, p *tagger, flags uint32) {
 	t.Helper()
 	for i, peer := range []netip.Addr{there4, there6} {
-		must(t, p.register(uint32(connID+i), connection{peer: peer, peerQPN: peerQPN, localQPN: localQPN}, flags))
+		must(t, p.Register(uint32(connID+i), overlay.Connection{Peer: peer, PeerQPN: peerQPN, LocalQPN: localQPN}, flags))
 	}
 }
 
 func events(p *tagger) (all []taggerEvent) {
-	p.take(func(e *taggerEvent) { all = append(all, *e) })
+	p.Take(func(e *taggerEvent) { all = append(all, *e) })
 	return all
 }
 
@@ -368,27 +369,27 @@ func FuzzArriving(f *testing.F) {
 func TestUnregister(t *testing.T) {
 	cfg := DefaultConfig(telemetry.Value)
 	p := unattached(t, cfg)
-	c := connection{peer: there4, peerQPN: peerQPN, localQPN: localQPN}
+	c := overlay.Connection{Peer: there4, PeerQPN: peerQPN, LocalQPN: localQPN}
 	request := packetOf(here4, there4, 0xc123, 4791, transport(ib.WriteOnly, peerQPN, 9))
 	tagged := func() bool {
 		_, out := run(t, p.objects.Leaving, request)
 		return len(out) > len(request)
 	}
-	must(t, p.register(3, c, flagTags))
-	must(t, p.register(4, c, flagTags))
-	must(t, p.unregister(3, c)) // the number is another connection's by now
+	must(t, p.Register(3, c, flagTags))
+	must(t, p.Register(4, c, flagTags))
+	must(t, p.Unregister(3, c)) // the number is another connection's by now
 	if !tagged() {
 		t.Error("not tagged any more")
 	}
-	must(t, p.unregister(4, c))
-	must(t, p.unregister(4, c))
+	must(t, p.Unregister(4, c))
+	must(t, p.Unregister(4, c))
 	if tagged() {
 		t.Error("tagged for nobody")
 	}
 	for i := range uint32(16) {
-		must(t, p.register(i, connection{there4, i, i}, 0))
+		must(t, p.Register(i, overlay.Connection{Peer: there4, PeerQPN: i, LocalQPN: i}, 0))
 	}
-	if err := p.register(16, connection{there4, 16, 16}, 0); err == nil {
+	if err := p.Register(16, overlay.Connection{Peer: there4, PeerQPN: 16, LocalQPN: 16}, 0); err == nil {
 		t.Error("a 17th connection found room where there is some for 16")
 	}
 }

@@ -1,6 +1,9 @@
 package wiretag
 
-import "github.com/sluice-rdma/sluice/verbs"
+import (
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
+)
 
 // Responder answers the probes that come to a network interface, for programs that
 // know nothing of telemetry: with a NIC that does RoCE in hardware it is all that the
@@ -17,16 +20,16 @@ func NewResponder(netdev string, cfg Config) (*Responder, error) {
 	set.ring, set.flows = 1<<12, 1
 	t, err := newTagger(netdev, &cfg, set)
 	if err != nil {
-		return nil, verbs.Errorf("wiretag", netdev, explain(netdev, err), "")
+		return nil, verbs.Errorf("wiretag", netdev, watcher.Explain(netdev, err), "")
 	}
 	return &Responder{t}, nil
 }
 
 // Attached says where the program is attached: "tcx" or "clsact".
-func (r *Responder) Attached() string { return r.t.at.How }
+func (r *Responder) Attached() string { return r.t.At.How }
 
 // Stats returns the counters so far, of which those of the program count.
 func (r *Responder) Stats() Stats { return programStats(r.t.counts()) }
 
 // Close takes the program off the interface.
-func (r *Responder) Close() error { return r.t.close() }
+func (r *Responder) Close() error { return r.t.Close() }

@@ -6,30 +6,20 @@
  *
  * The headers are those of IBA volume 1 (9.2 to 9.5) and its annex A17.
  */
-#include "kernel.h"
+#include "../../internal/watcher/bpf/kernel.h"
 
 enum {
-	ETH_P_IP = 0x0800,
-	ETH_P_IPV6 = 0x86dd,
-	ETH_P_8021Q = 0x8100,
 	ETH_P_8021AD = 0x88a8,
-	IPPROTO_UDP = 17,
-	UDP_HEADER = 8,
-	ROCE_PORT = 4791,
-	BTH = 12,
 	RETH_LENGTH = 12, /* of the length in the RETH */
 	MAX_TAGS = 2,
 	MAX_SEGMENTS = 128, /* UDP_MAX_SEGMENTS */
 };
 
-/* Opcodes of the reliable connection (IBA table 35). */
+/* More opcodes of the reliable connection. */
 enum {
 	SEND_MIDDLE = 1,
 	WRITE_MIDDLE = 7,
 	READ_REQUEST = 12,
-	READ_RESPONSE_FIRST = 13,
-	READ_RESPONSE_MIDDLE = 14,
-	ATOMIC_ACKNOWLEDGE = 18,
 	SEND_ONLY_INV = 23,
 };
 
@@ -38,14 +28,6 @@ volatile const u32 link_header = 14;
 
 /* Records for which the ring had no room. */
 u64 lost;
-
-/* A direction of a connection: who the peer is, and the number of the queue pair
- * that packets are for; the peer's own of those that leave. */
-struct flow {
-	u8 peer[16]; /* IPv6, or IPv4 mapped to it */
-	u32 qpn;
-	u32 arriving;
-};
 
 struct event {
 	u64 ns; /* CLOCK_MONOTONIC */
@@ -74,12 +56,8 @@ struct {
 	__uint(max_entries, 1 << 22);
 } events SEC(".maps");
 
-static __attribute__((always_inline)) u32 be16(const u8 *p) { return (u32)p[0] << 8 | p[1]; }
-static __attribute__((always_inline)) u32 be24(const u8 *p) { return (u32)p[0] << 16 | (u32)p[1] << 8 | p[2]; }
-static __attribute__((always_inline)) u32 be32(const u8 *p) { return (u32)p[0] << 24 | be24(p + 1); }
-
 /* The middle of a message tells nothing that its ends do not. */
-static __attribute__((always_inline)) int wanted(u32 opcode, u32 arriving)
+inline_always int wanted(u32 opcode, u32 arriving)
 {
 	if (arriving)
 		return opcode >= READ_RESPONSE_FIRST && opcode <= ATOMIC_ACKNOWLEDGE && opcode != READ_RESPONSE_MIDDLE;
@@ -126,7 +104,7 @@ static __attribute__((noinline)) int packet(struct __sk_buff *skb, u32 off, stru
 	return 0;
 }
 
-static __attribute__((always_inline)) int stamp(struct __sk_buff *skb, u32 arriving)
+inline_always int stamp(struct __sk_buff *skb, u32 arriving)
 {
 	u8 h[40], type[2];
 	u32 off = link_header, proto, size, i;

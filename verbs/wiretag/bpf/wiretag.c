@@ -6,30 +6,19 @@
  *
  * The headers are those of IBA volume 1 (9.2 to 9.5) and its annex A17.
  */
-#include "kernel.h"
+#include "../../internal/watcher/bpf/kernel.h"
 
 enum {
-	ETH_P_IP = 0x0800,
-	ETH_P_8021Q = 0x8100,
-	ETH_P_IPV6 = 0x86dd,
 	TYPE_OFFSET = 12, /* of the EtherType */
 	ETHER_HEADER = 14,
-	IPPROTO_UDP = 17,
-	UDP_HEADER = 8,
 	UDP_CHECKSUM = 6,
-	ROCE_PORT = 4791,
-	BTH = 12,
 	MAX_QUADS = 4, /* of 4 bytes that two tags take at most */
 };
 
-/* Opcodes of the reliable connection (IBA table 35). */
+/* More opcodes: of the reliable connection, and of those left to manufacturers. */
 enum {
-	READ_RESPONSE_FIRST = 13,
-	READ_RESPONSE_MIDDLE = 14,
-	ACKNOWLEDGE = 17,
-	ATOMIC_ACKNOWLEDGE = 18,
 	LAST_OF_RC = 23,
-	PROBE = 0xc0, /* telemetry.ProbeOpcode: of those that are left to manufacturers */
+	PROBE = 0xc0, /* telemetry.ProbeOpcode */
 };
 
 /* A tag's body is what follows its EtherType, as an integer. */
@@ -46,12 +35,6 @@ volatile const u64 signal_echo = 0x8000;   /* and these of one on its way back *
 
 /* What connections want. */
 enum { TAGS = 1, REPORTS = 2 };
-
-struct flow {
-	u8 peer[16]; /* IPv6, or IPv4 mapped to it */
-	u32 qpn;     /* that packets are for; the peer's own of those that leave */
-	u32 arriving;
-};
 
 struct conn {
 	u32 id; /* its index, and a generation above */
@@ -123,12 +106,8 @@ struct counters {
 };
 struct counters counts;
 
-#define inline_always static __attribute__((always_inline)) inline
 #define count(what) __sync_fetch_and_add(&counts.what, 1)
 
-inline_always u32 be16(const u8 *p) { return (u32)p[0] << 8 | p[1]; }
-inline_always u32 be24(const u8 *p) { return (u32)p[0] << 16 | (u32)p[1] << 8 | p[2]; }
-inline_always u32 be32(const u8 *p) { return (u32)p[0] << 24 | be24(p + 1); }
 inline_always void put16(u8 *p, u32 v) { p[0] = v >> 8, p[1] = v; }
 inline_always void put48(u8 *p, u64 v) { put16(p, v >> 32), put16(p + 2, v >> 16), put16(p + 4, v); }
 inline_always u64 get48(const u8 *p) { return (u64)be16(p) << 32 | be32(p + 2); }

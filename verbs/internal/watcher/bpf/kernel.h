@@ -1,8 +1,9 @@
 /*
- * What wiretag.c needs of the kernel's interface to BPF programs: numbers and
- * layouts that the kernel promises never to change (include/uapi/linux/bpf.h).
- * They stand here so that the object depends on the compiler alone, not on which
- * headers a machine has.
+ * What the programs that watch connections need of the kernel's interface to BPF
+ * programs: numbers and layouts that the kernel promises never to change
+ * (include/uapi/linux/bpf.h). They stand here so that the objects depend on the
+ * compiler alone, not on which headers a machine has. And what both need of RoCEv2
+ * (IBA volume 1, 9.2, and its annex A17), and of the Go side.
  */
 #ifndef SLUICE_KERNEL_H
 #define SLUICE_KERNEL_H
@@ -24,7 +25,7 @@ enum { BPF_ADJ_ROOM_MAC = 1 };
 enum { TC_ACT_UNSPEC = -1, TC_ACT_SHOT = 2 }; /* TCX_NEXT and TCX_DROP as well */
 enum { PACKET_HOST = 0 };
 
-/* The context of a TC program, as far as this one looks. */
+/* The context of a TC program, as far as these look. */
 struct __sk_buff {
 	u32 len;
 	u32 pkt_type;
@@ -71,5 +72,36 @@ static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 len
 static long (*bpf_skb_adjust_room)(void *skb, int difference, u32 mode, u64 flags) = (void *)50;
 static void *(*bpf_ringbuf_reserve)(void *ringbuf, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
+
+#define inline_always static __attribute__((always_inline)) inline
+
+inline_always u32 be16(const u8 *p) { return (u32)p[0] << 8 | p[1]; }
+inline_always u32 be24(const u8 *p) { return (u32)p[0] << 16 | (u32)p[1] << 8 | p[2]; }
+inline_always u32 be32(const u8 *p) { return (u32)p[0] << 24 | be24(p + 1); }
+
+enum {
+	ETH_P_IP = 0x0800,
+	ETH_P_8021Q = 0x8100,
+	ETH_P_IPV6 = 0x86dd,
+	IPPROTO_UDP = 17,
+	UDP_HEADER = 8,
+	ROCE_PORT = 4791,
+	BTH = 12,
+};
+
+/* Opcodes of the reliable connection (IBA table 35). */
+enum {
+	READ_RESPONSE_FIRST = 13,
+	READ_RESPONSE_MIDDLE = 14,
+	ATOMIC_ACKNOWLEDGE = 18,
+};
+
+/* A direction of a connection: who the peer is, and the number of the queue pair
+ * that packets are for; the peer's own of those that leave. */
+struct flow {
+	u8 peer[16]; /* IPv6, or IPv4 mapped to it */
+	u32 qpn;
+	u32 arriving;
+};
 
 #endif

@@ -1,0 +1,73 @@
+package overlay
+
+import (
+	"time"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Device is a verbs.Device over another one. Make it with New.
+type Device[Q Conn, V any] struct {
+	verbs.Device // the one below
+	layer        Layer[Q, V]
+
+	// Guarded by the layer's lock.
+	inner   map[any]any // QPs and CQs of the device below, to those here
+	flows   flows[Q]
+	strange uint64
+}
+
+// New returns a device over another one. dev is to be used through it alone from then
+// on, and is closed by its Close.
+func New[Q Conn, V any](dev verbs.Device, l Layer[Q, V]) *Device[Q, V] {
+	return &Device[Q, V]{Device: dev, layer: l, inner: map[any]any{}, flows: flows[Q]{bits: l.IndexBits}}
+}
+
+// Unwrap returns the device below.
+func (d *Device[Q, V]) Unwrap() verbs.Device { return d.Device }
+
+// AsyncEvent implements verbs.Device.
+func (d *Device[Q, V]) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+	e, err := d.Device.AsyncEvent(timeout)
+	if err != nil {
+		return e, err
+	}
+	d.layer.Mu.Lock()
+	defer d.layer.Mu.Unlock()
+	if q, ok := d.inner[e.QP].(verbs.QP); ok {
+		e.QP = q
+	}
+	if c, ok := d.inner[e.CQ].(verbs.CQ); ok {
+		e.CQ = c
+	}
+	return e, nil
+}
+
+// Close implements verbs.Device. It takes the program away.
+func (d *Device[Q, V]) Close() error {
+	if err := d.Device.Close(); err != nil {
+		return err
+	}
+	return d.layer.Program.Close()
+}
+
+// Flow returns the connection of an id that the program was told. If there is none, it
+// counts what the program says as strange. The lock is held.
+func (d *Device[Q, V]) Flow(id uint32) (q Q, ok bool) {
+	if q, ok = d.flows.find(id); !ok {
+		d.strange++
+	}
+	return q, ok
+}
+
+// Strange is how much the program has said that belonged to no connection, or to no
+// request of it that was outstanding. The lock is held.
+func (d *Device[Q, V]) Strange() uint64 {
+	n := d.strange
+	for i := range d.flows.list {
+		if f := &d.flows.list[i]; f.used {
+			n += f.q.common().Queue.Strange()
+		}
+	}
+	return n
+}
