@@ -68,6 +68,8 @@ type Config struct {
 	Receives ReceivesConfig `yaml:"receives"`
 	// Compression is that of completions.
 	Compression CompressionConfig `yaml:"compression"`
+	// Limiter is the rate limiter of queue pairs.
+	Limiter LimiterConfig `yaml:"limiter"`
 	// Interrupt is the way from the NIC's interrupt to the host's software.
 	Interrupt InterruptConfig `yaml:"interrupt"`
 	// Contexts is the cache of queue pairs' contexts.
@@ -111,12 +113,21 @@ func (c *Config) Validate() error {
 	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
 		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
 	}
-	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Receives.validate(), c.Compression.validate(), c.Interrupt.validate(), c.Contexts.validate(), c.Translation.validate(), c.bounds()} {
+	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Receives.validate(), c.Compression.validate(), c.Interrupt.validate(), c.Limiter.validate(), c.Contexts.validate(), c.Translation.validate(), c.bounds()} {
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// packetPacing is the rate limiter of the mlx5 devices: 127 rates and one entry for
+// none, from 1 kb/s to a most (what the kernel's driver says of it when it loads; the
+// unit is that of ibv_qp_rate_limit_attr). The tick is an estimate: the vendor says that
+// gaps are a few nanoseconds. So is the burst, of one packet, where a limit names none:
+// the vendor speaks of a few.
+func packetPacing(most units.Rate) LimiterConfig {
+	return LimiterConfig{Rates: 127, MinRate: units.Kbps, MaxRate: most, Step: units.Kbps, Tick: 8 * units.Nanosecond}
 }
 
 // gen3x8 has pcie-bench's figures for an 8-lane third-generation link: 57.88
@@ -223,6 +234,7 @@ var presets = map[string]func() Config{
 		c.PCIe = gen4x16()
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
 		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
+		c.Limiter = packetPacing(100 * units.Gbps)
 		return c
 	},
 	"cx6dx": func() Config {
@@ -232,6 +244,7 @@ var presets = map[string]func() Config{
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
 		c.TxPackets = 24
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
+		c.Limiter = packetPacing(100 * units.Gbps)
 		return c
 	},
 	"cx7": func() Config {
@@ -241,6 +254,7 @@ var presets = map[string]func() Config{
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.TxPackets = 48
+		c.Limiter = packetPacing(200 * units.Gbps)
 		return c
 	},
 }

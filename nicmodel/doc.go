@@ -23,8 +23,8 @@
 //
 // The transport is package roce/rc, the same state machine that a user-space
 // endpoint runs, and rates are kept by package ratelimiter, the same scheduler
-// that the host shim uses: it is the queue-pair scheduler and the hardware rate
-// limiter in one.
+// that the host shim uses: it is the queue-pair scheduler, and paces engines in the
+// NIC. Rate limits of queue pairs go through a table (LimiterConfig).
 //
 // Receives are fetched ahead of the messages that take them (ReceivesConfig).
 // Unreliable connections and datagrams pass the same stages; nothing comes back for

@@ -18,6 +18,7 @@ const (
 	evWQE               // work queue elements are in the NIC; arg: QP number, how many, last of a doorbell
 	evSchedule          // the scheduler is free
 	evLimiter           // a paced queue pair is due
+	evLimit             // a burst of a limited queue pair is due; arg: QP number
 	evWire              // the wire is free and a frame may be ready
 	evReceive           // a received packet has reached the transport; arg: handle
 	evTimer             // a queue pair's transport timer; arg: QP number
@@ -76,6 +77,7 @@ type NIC struct {
 	stampSends bool
 
 	limiter   *ratelimiter.Scheduler
+	rates     rateTable
 	flows     []*qp // by ratelimiter.FlowID
 	limiterAt units.Time
 	schedAt   units.Time
@@ -281,6 +283,8 @@ func (n *NIC) Handle(ev des.Event) {
 			n.limiterAt = units.Never
 			n.schedule(now)
 		}
+	case evLimit:
+		n.looks(now, uint32(ev.Arg))
 	case evWire:
 		if now == n.wireAt {
 			n.wireAt = units.Never

@@ -97,6 +97,7 @@ type qp struct {
 	recv                          *SRQ
 	parked                        fifo // packets that wait for a receive
 	flow                          ratelimiter.FlowID
+	limit                         limit
 	hasFlow                       bool
 	weight                        int // of its turns before the scheduler, 0 is 1
 	queuedResponder               bool
@@ -219,6 +220,7 @@ func (n *NIC) reset(q *qp) {
 		n.flows[q.flow] = nil
 		q.hasFlow = false
 	}
+	n.unlimit(q)
 	n.dropEcho(q)
 	n.dropParked(n.engine.Now(), q)
 	if q.rc != nil {
@@ -295,6 +297,9 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 		q.control.Rate = ratelimiter.Unpaced
 	}
 	q.next = &q.steering
+	if q.cong.Engine != nil || q.cong.ReadEngine != nil {
+		n.unlimit(q)
+	}
 	if q.cong.Engine != nil {
 		q.begin(n, q, q.cong.Engine)
 	}
@@ -302,7 +307,11 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 		q.pull = newPull(cfg.MaxRdAtomic)
 		q.pull.begin(n, q, q.cong.ReadEngine)
 	}
-	flow, err := n.limiter.AddFlow(q.control.Rate)
+	rate := q.control.Rate
+	if q.limit.entry != 0 {
+		rate = ratelimiter.Unpaced // here
+	}
+	flow, err := n.limiter.AddFlow(rate)
 	if err != nil {
 		return err
 	}
@@ -388,28 +397,6 @@ func (n *NIC) Reported(num, slot uint32) *Report {
 		return nil
 	}
 	return &q.reports[slot]
-}
-
-// SetRateLimit paces a plain queue pair's packets at a fixed rate; 0 takes the
-// limit off.
-func (n *NIC) SetRateLimit(now units.Time, num uint32, r units.Rate) error {
-	q := n.qp(num)
-	if q.cong.Engine != nil {
-		return fmt.Errorf("the rate of queue pair %d belongs to its engine", num)
-	}
-	if r == 0 {
-		r = ratelimiter.Unpaced
-	}
-	if r < 0 {
-		return fmt.Errorf("a rate limit of %v can't be", r)
-	}
-	q.control.Rate = r
-	if !q.hasFlow {
-		return nil
-	}
-	err := n.limiter.SetRate(q.flow, r)
-	n.schedule(now)
-	return err
 }
 
 // SetWeight has the scheduler choose up to w packets of a queue pair, 1 to

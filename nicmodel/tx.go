@@ -18,6 +18,7 @@ func (n *NIC) file(now units.Time, q *qp) {
 	bytes, ok := q.rc.PeekRequest(now)
 	if !ok {
 		n.held(now, q, holdNone)
+		q.limit.waits = false
 		return
 	}
 	if q.txUntil > now {
@@ -29,7 +30,12 @@ func (n *NIC) file(now units.Time, q *qp) {
 	}
 	if out := q.rc.Inflight(); out > 0 && (out+units.Bytes(bytes) > q.next.control.Window || q.turns()) {
 		n.held(now, q, holdWindow)
+		q.limit.waits = false
 		return
+	}
+	if q.limit.entry != 0 && !n.paced(now, q, units.Bytes(bytes)) {
+		n.held(now, q, holdPace)
+		return // evLimit comes
 	}
 	n.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
 	n.held(now, q, holdPace)
@@ -70,6 +76,9 @@ func (n *NIC) schedule(now units.Time) {
 		}
 		if q.rc.NextRequest(now, &n.desc) {
 			q.ackAsked = n.desc.Header.AckReq
+			if q.limit.entry != 0 {
+				q.limit.charge(now, n.cfg.Limiter.Tick, units.Bytes(n.desc.Payload)+units.Bytes(n.desc.Expect))
+			}
 			if !n.desc.Retransmit {
 				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)
 				s := q.next

@@ -58,6 +58,19 @@ type RateLimitQP interface {
 	SetRateLimit(bps int64) error
 }
 
+// RateLimitAttr is a queue pair's limit (ibv_qp_rate_limit_attr).
+type RateLimitAttr struct {
+	Rate        int64  // bits per second; 0 takes the limit off
+	MaxBurst    uint32 // bytes sent back to back at most; 0 for the device's default
+	TypicalSize uint16 // bytes of a packet, which lets devices count better; 0 for the path's MTU
+}
+
+// RateLimitAttrQP is a RateLimitQP that takes all of ibv_modify_qp_rate_limit's
+// attributes.
+type RateLimitAttrQP interface {
+	ModifyRateLimit(RateLimitAttr) error
+}
+
 // CQAttr is when the event of an armed completion queue is raised
 // (ibv_modify_cq_attr.moderate): once Count completions are there, or Period
 // microseconds after the first of them. 0 for one leaves it to the other, 0 for both

@@ -351,15 +351,20 @@ func (q *QP) Destroy() error {
 // SetRateLimit implements verbs.RateLimitQP (ibv_modify_qp_rate_limit), which
 // counts in kilobits per second. The queue pair must be in RTS.
 func (q *QP) SetRateLimit(bps int64) error {
+	return q.ModifyRateLimit(verbs.RateLimitAttr{Rate: bps})
+}
+
+// ModifyRateLimit implements verbs.RateLimitAttrQP, likewise.
+func (q *QP) ModifyRateLimit(a verbs.RateLimitAttr) error {
 	if q.gone.Load() {
 		return closed("modify_qp_rate_limit", q.object())
 	}
-	kbps := (bps + 500) / 1000
-	if bps < 0 || bps > 0 && kbps == 0 || kbps > 1<<32-1 {
-		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrInvalid, "%d bit/s: 0 for none, or 1 kbit/s to 4.29 Tbit/s", bps)
+	kbps := (a.Rate + 500) / 1000
+	if a.Rate < 0 || a.Rate > 0 && kbps == 0 || kbps > 1<<32-1 {
+		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrInvalid, "%d bit/s: 0 for none, or 1 kbit/s to 4.29 Tbit/s", a.Rate)
 	}
-	if e := C.shim_rate_limit(q.dev.calls, q.c.qp, C.uint32_t(kbps)); e != 0 {
-		err := fail("modify_qp_rate_limit", q.object(), int(e), "%s", q.dev.rateLimitWhyNot(q.kind, bps))
+	if e := C.shim_rate_limit(q.dev.calls, q.c.qp, C.uint32_t(kbps), C.uint32_t(a.MaxBurst), C.uint16_t(a.TypicalSize)); e != 0 {
+		err := fail("modify_qp_rate_limit", q.object(), int(e), "%s", q.dev.rateLimitWhyNot(q.kind, a.Rate))
 		if syscall.Errno(e) == syscall.EINVAL && q.dev.refusesRates(q.kind) {
 			return as(err, verbs.ErrNotSupported)
 		}

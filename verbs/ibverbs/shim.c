@@ -415,9 +415,9 @@ int shim_modify_cq(struct ibv_cq *cq, uint16_t count, uint16_t period)
 	return code(ibv_modify_cq(cq, &a));
 }
 
-int shim_rate_limit(const struct shim_calls *c, struct ibv_qp *qp, uint32_t kbps)
+int shim_rate_limit(const struct shim_calls *c, struct ibv_qp *qp, uint32_t kbps, uint32_t max_burst, uint16_t typical)
 {
-	struct ibv_qp_rate_limit_attr a = {.rate_limit = kbps};
+	struct ibv_qp_rate_limit_attr a = {.rate_limit = kbps, .max_burst_sz = max_burst, .typical_pkt_sz = typical};
 	return code(c->modify_qp_rate_limit(qp, &a));
 }
 

@@ -128,7 +128,7 @@ int shim_destroy_qp(const struct shim_calls *, struct ibv_qp *);
 int shim_modify_qp(const struct shim_calls *, struct ibv_qp *, struct ibv_qp_attr *, int mask);
 int shim_query_qp(const struct shim_calls *, struct ibv_qp *, struct ibv_qp_attr *, struct ibv_qp_init_attr *);
 int shim_modify_cq(struct ibv_cq *, uint16_t count, uint16_t period);
-int shim_rate_limit(const struct shim_calls *, struct ibv_qp *, uint32_t kbps);
+int shim_rate_limit(const struct shim_calls *, struct ibv_qp *, uint32_t kbps, uint32_t max_burst, uint16_t typical);
 
 /* Post the first n requests of the array: how many were taken in the lower 32
  * bits, the errno in the upper ones. */

@@ -387,10 +387,17 @@ func postRecv(s *nicmodel.SRQ, object string, wrs []verbs.RecvWR, scratch *[]nic
 
 // SetRateLimit implements verbs.RateLimitQP.
 func (q *QP) SetRateLimit(bps int64) error {
+	return q.ModifyRateLimit(verbs.RateLimitAttr{Rate: bps})
+}
+
+// ModifyRateLimit implements verbs.RateLimitAttrQP.
+func (q *QP) ModifyRateLimit(a verbs.RateLimitAttr) error {
 	if q.gone {
 		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrClosed, "")
 	}
-	if err := q.pd.dev.nic.SetRateLimit(q.pd.dev.world.engine.Now(), q.num, units.Rate(bps)); err != nil {
+	if err := q.pd.dev.nic.ModifyRateLimit(q.pd.dev.world.engine.Now(), q.num, nicmodel.RateLimit{
+		Rate: units.Rate(a.Rate), MaxBurst: units.Bytes(a.MaxBurst), TypicalPacket: units.Bytes(a.TypicalSize),
+	}); err != nil {
 		return verbs.Errorf("modify_qp_rate_limit", q.object(), verbs.ErrInvalid, "%v", err)
 	}
 	return nil

@@ -1,0 +1,258 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// LimiterConfig describes the rate limiter of queue pairs (packet pacing): a table of
+// rates, of which each limited queue pair has one, as mlx5 devices have it. Queue pairs
+// with the same limit share an entry. Congestion control inside the NIC does not go
+// through the table.
+//
+// A queue pair sends packets of a burst back to back. The next burst is due when the
+// bytes of this one have taken their time at the rate, and begins with the first tick
+// from then on, on which the table is looked at. Ticks are no loss: due times do not
+// depend on them.
+type LimiterConfig struct {
+	// Rates is how many different limits there can be at a time. 0 for no limit.
+	Rates int `yaml:"rates"`
+	// MinRate and MaxRate bound the rates. 0 for no bound.
+	MinRate units.Rate `yaml:"min_rate"`
+	MaxRate units.Rate `yaml:"max_rate"`
+	// Step is what rates are multiples of: others are taken to the nearest. 0 for 1
+	// bit/s.
+	Step units.Rate `yaml:"step"`
+	// Tick is the time between two looks at the table, up to 1 ms. 0 looks all the
+	// time.
+	Tick units.Time `yaml:"tick"`
+	// Burst is the most bytes of a burst where a limit says none. A burst has a
+	// packet at least, and 0 is that.
+	Burst units.Bytes `yaml:"burst"`
+}
+
+func (c *LimiterConfig) validate() error {
+	switch {
+	case c.Rates < 0 || c.Rates > 1<<16:
+		return fmt.Errorf("nic: limiter.rates is %d; it must be from 0, for no limit, to %d", c.Rates, 1<<16)
+	case c.MinRate < 0 || c.MaxRate < 0 || c.MaxRate > 0 && c.MaxRate < c.MinRate || max(c.MinRate, c.MaxRate) > 100*units.Tbps:
+		return fmt.Errorf("nic: limiter.min_rate is %v and max_rate %v; each must be from 0, for no bound, to 100Tbps, and max_rate not below min_rate", c.MinRate, c.MaxRate)
+	case c.Step < 0 || c.Step > units.Gbps:
+		return fmt.Errorf("nic: limiter.step is %v; it must be from 0 to 1Gbps", c.Step)
+	case c.Tick < 0 || c.Tick > units.Millisecond:
+		return fmt.Errorf("nic: limiter.tick is %v; it must be from 0 to 1ms", c.Tick)
+	case c.Burst < 0 || c.Burst > 1<<32-1:
+		return fmt.Errorf("nic: limiter.burst is %v; it must be from 0 to 4 GiB", c.Burst)
+	}
+	return nil
+}
+
+// RateLimit is the limit of a queue pair (ibv_qp_rate_limit_attr).
+type RateLimit struct {
+	Rate     units.Rate // of the messages' bytes; 0 for no limit
+	MaxBurst units.Bytes
+	// TypicalPacket tells a device how to count packets. The model counts the bytes
+	// of each; limits that differ in it are different ones all the same.
+	TypicalPacket units.Bytes
+}
+
+// rateTable is the limits in force.
+type rateTable struct {
+	entries []RateLimit
+	users   []int // of each; 0 is free
+	used    int
+}
+
+// limit is a queue pair's own state.
+type limit struct {
+	entry int // of the table, from 1; 0 for no limit
+	rate  units.Rate
+	burst units.Bytes
+
+	// The newest burst: when it was due, what has left of it and what still may. The
+	// next one is due when what has left has taken its time at the rate, or when there
+	// is something to send if that is later.
+	begun        units.Time
+	sent, left   units.Bytes
+	rem, nextRem uint64 // below a picosecond
+	next         units.Time
+	waits        bool       // for its time, with something to send
+	wake         units.Time // of the pending evLimit
+}
+
+// catchUp is how much of the time that a burst waits for more than its tick is made up
+// for.
+const catchUp = units.Microsecond
+
+// SetRateLimit paces a queue pair's packets at a fixed rate; 0 takes the limit off.
+func (n *NIC) SetRateLimit(now units.Time, num uint32, r units.Rate) error {
+	return n.ModifyRateLimit(now, num, RateLimit{Rate: r})
+}
+
+// ModifyRateLimit paces a queue pair's packets (ibv_modify_qp_rate_limit). It fails,
+// and changes nothing, if the limiter can't hold the limit, and for queue pairs with
+// an engine in the NIC. Going to RESET takes the limit off.
+func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
+	q := n.qp(num)
+	if q.cong.Engine != nil || q.cong.ReadEngine != nil {
+		return fmt.Errorf("the rate of queue pair %d belongs to its engine", num)
+	}
+	entry := 0
+	if l.Rate != 0 {
+		if step := n.cfg.Limiter.Step; step > 0 && l.Rate > 0 {
+			l.Rate = (l.Rate + step/2) / step * step
+		}
+		if l.MaxBurst == 0 {
+			l.MaxBurst = n.cfg.Limiter.Burst
+		}
+		if err := n.cfg.Limiter.holds(l); err != nil {
+			return err
+		}
+		var ok bool
+		if entry, ok = n.rates.take(l, n.cfg.Limiter.Rates, q.limit.entry); !ok {
+			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", n.cfg.Limiter.Rates)
+		}
+	}
+	n.rates.release(q.limit.entry)
+	if entry == 0 {
+		q.limit = limit{}
+	} else {
+		q.limit.entry, q.limit.rate, q.limit.burst = entry, l.Rate, l.MaxBurst
+		if q.limit.sent > 0 {
+			q.limit.goesOn() // what has left counts by the new rate
+		}
+	}
+	q.control.Rate = l.Rate
+	if l.Rate == 0 {
+		q.control.Rate = ratelimiter.Unpaced
+	}
+	if q.hasFlow {
+		n.limiter.Withdraw(q.flow)
+		n.file(now, q)
+		n.schedule(now)
+	}
+	return nil
+}
+
+// holds says what is wrong with a limit.
+func (c *LimiterConfig) holds(l RateLimit) error {
+	switch {
+	case l.Rate < max(c.MinRate, 1) || c.MaxRate > 0 && l.Rate > c.MaxRate:
+		if c.MaxRate == 0 {
+			return fmt.Errorf("a rate limit of %v: the NIC's limiter goes from %v up", l.Rate, max(c.MinRate, 1))
+		}
+		return fmt.Errorf("a rate limit of %v: the NIC's limiter goes from %v to %v; 0 is none", l.Rate, max(c.MinRate, 1), c.MaxRate)
+	case l.MaxBurst < 0 || l.MaxBurst > 1<<32-1 || l.TypicalPacket < 0 || l.TypicalPacket > 1<<16-1:
+		return fmt.Errorf("a rate limit with bursts of %v and packets of %v: the most are 4 GiB and 64 KiB", l.MaxBurst, l.TypicalPacket)
+	}
+	return nil
+}
+
+// take returns the entry for a limit: one that has it, or a free one of at most so many
+// (0 for any number). The entry that it takes the place of is free if it has one user.
+func (t *rateTable) take(l RateLimit, most, old int) (entry int, ok bool) {
+	free := 0
+	for i := range t.entries {
+		switch {
+		case t.users[i] > 0 && t.entries[i] == l:
+			t.users[i]++
+			return i + 1, true
+		case free == 0 && (t.users[i] == 0 || i+1 == old && t.users[i] == 1 && t.used == most):
+			free = i + 1
+		}
+	}
+	if free == 0 {
+		if most > 0 && len(t.entries) == most {
+			return 0, false
+		}
+		t.entries, t.users = append(t.entries, RateLimit{}), append(t.users, 0)
+		free = len(t.entries)
+	}
+	if t.users[free-1] == 0 {
+		t.used++
+	}
+	t.entries[free-1] = l
+	t.users[free-1]++
+	return free, true
+}
+
+func (t *rateTable) release(entry int) {
+	if entry == 0 {
+		return
+	}
+	if t.users[entry-1]--; t.users[entry-1] == 0 {
+		t.used--
+	}
+}
+
+// unlimit takes a queue pair's limit off.
+func (n *NIC) unlimit(q *qp) {
+	n.rates.release(q.limit.entry)
+	q.limit = limit{}
+}
+
+// paced reports whether a packet of a limited queue pair may leave now. If not, the
+// queue pair is looked at again when it may.
+func (n *NIC) paced(now units.Time, q *qp, bytes units.Bytes) bool {
+	l := &q.limit
+	if l.left >= bytes && l.next > now {
+		return true // of the burst that has begun
+	}
+	l.left = 0
+	if !l.waits {
+		l.waits = true
+		if l.next < now {
+			l.next, l.nextRem = now, 0
+		}
+	}
+	at := l.next
+	if tick := n.cfg.Limiter.Tick; tick > 0 && at < units.Never-tick {
+		at = (at + tick - 1) / tick * tick
+	}
+	if at <= now {
+		return true
+	}
+	if at != units.Never && at != l.wake {
+		l.wake = at
+		n.engine.Schedule(at, &n.src, n.id, evLimit, uint64(q.num))
+	}
+	return false
+}
+
+// charge counts a packet that leaves now.
+func (l *limit) charge(now, tick units.Time, bytes units.Bytes) {
+	if l.left == 0 {
+		l.begun, l.rem, l.sent = l.next, l.nextRem, 0
+		if least := now - tick - catchUp; l.begun < least {
+			l.begun, l.rem = least, 0
+		}
+		l.left = max(l.burst, bytes)
+	}
+	l.left -= min(bytes, l.left)
+	l.sent += bytes
+	l.goesOn()
+}
+
+// goesOn says when the next burst is due.
+func (l *limit) goesOn() {
+	if l.rem >= uint64(l.rate) {
+		l.rem = 0 // from a higher rate
+	}
+	gap, rem := l.rate.SerializeRem(l.sent, l.rem)
+	if gap >= units.Never-l.begun {
+		l.next, l.nextRem = units.Never, 0
+		return
+	}
+	l.next, l.nextRem = l.begun+gap, rem
+}
+
+// looks is a tick of the table at which a burst of a queue pair is due.
+func (n *NIC) looks(now units.Time, num uint32) {
+	if q := n.qp(num); q != nil && q.limit.wake == now {
+		q.limit.wake = 0
+		n.file(now, q)
+		n.schedule(now)
+	}
+}
