@@ -271,3 +271,24 @@ func TestParsePB(t *testing.T) {
 		}
 	}
 }
+
+// Machines that all send to each other do as much each time, and more with a larger window.
+func TestSwarm(t *testing.T) {
+	for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRRDMAWrite} {
+		s := swarm{op: op, machines: 3, threads: 2, window: 16, each: 2}
+		rate, err := s.run("cx5")
+		if err != nil {
+			t.Fatalf("%v: %v", op, err)
+		}
+		if again, err := s.run("cx5"); err != nil || again != rate {
+			t.Errorf("%v: %v, and then %v (%v)", op, rate, again, err)
+		}
+		s.window = 1
+		if one, err := s.run("cx5"); err != nil || one <= 0 || one > rate/4 {
+			t.Errorf("%v: %v M/s with one at a time, %v with 16 (%v)", op, one, rate, err)
+		}
+	}
+	if _, err := parseSwarm("11 machines"); err == nil {
+		t.Error("half a point was read")
+	}
+}
