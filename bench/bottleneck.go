@@ -80,7 +80,17 @@ func (u *NICUse) limit() string {
 	case requests < someRequests:
 		return s + fmt.Sprintf("%.2f requests are under way on average, %.2f us each: the workload asks for no more", requests, us)
 	}
-	return s + fmt.Sprintf("%.1f requests are under way on average, %.2f us each: that latency limits, and how many the workload keeps under way", requests, us)
+	return s + fmt.Sprintf("%.1f requests are under way on average, %.2f us each: that latency limits, and how many the workload keeps under way", requests, us) + u.mostOf()
+}
+
+// mostOf says where the median request spends most of its time.
+func (u *NICUse) mostOf() string {
+	o := u.operation(50)
+	if o == nil || o.LatencyUs <= 0 {
+		return ""
+	}
+	part, share := o.longest()
+	return fmt.Sprintf("; %s of the median is %s", percentOf(share), part.Part)
 }
 
 // Shares of the time, and numbers on average, from when on something limits.

@@ -125,7 +125,7 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender NICUse) {
 		looks[i].begin(warm)
 	}
 	e.RunUntil(end)
-	return looks[0].use(end), looks[1].use(end)
+	return looks[0].use(end, nil), looks[1].use(end, nil)
 }
 
 // The sentence names what limits, of which one knows by how the workload was made.

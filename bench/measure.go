@@ -122,6 +122,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	for _, h := range s.MeasuredNICs() {
 		m.nics = append(m.nics, nicLook{nic: sim.hosts[h].nic, name: sim.name(h)})
 	}
+	m.watchOperations()
 	m.step = gcd(m.spec.Sample, m.spec.Window)
 	if m.step == 0 {
 		m.step = sim.duration / 100
@@ -428,7 +429,7 @@ func (m *measurement) report(out *System) {
 	out.Clocks = m.clocks()
 	out.LinkUse = m.linkUse()
 	for i := range m.nics {
-		out.NICs = append(out.NICs, m.nics[i].use(m.sim.end))
+		out.NICs = append(out.NICs, m.nics[i].use(m.sim.end, m.sim.name))
 	}
 	for i := range m.links {
 		out.Links = append(out.Links, m.link(&m.links[i], span))

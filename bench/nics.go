@@ -24,6 +24,8 @@ type NICUse struct {
 	Queues     []NICQueue `json:"queues"`
 	Waits      []NICWait  `json:"waits"`
 	Caches     []NICCache `json:"caches,omitempty"`
+	// Operations are single requests, of latencies that stand for all of the host's.
+	Operations []NICOperation `json:"operations,omitempty"`
 }
 
 // NICStage is where the cycles of a stage went: Busy, Idle and the sum of Stalled are
@@ -102,6 +104,8 @@ type nicLook struct {
 	waits    []nicmodel.Wait
 	caches   []nicmodel.CacheUse
 	stats    nicmodel.Stats
+
+	operations *operations // nil where requests are not followed
 }
 
 // begin is the end of the warm-up.
@@ -131,8 +135,8 @@ func tlpsOf(nic *nicmodel.NIC) (all [2]map[string]NICTLPs) {
 	return all
 }
 
-// use is what the NIC did from then until now.
-func (l *nicLook) use(now units.Time) NICUse {
+// use is what the NIC did from then until now; hostName is the name of a host.
+func (l *nicLook) use(now units.Time, hostName func(int) string) NICUse {
 	nic, stats := l.nic, l.nic.Stats()
 	u := NICUse{NIC: l.name, Requests: stats.Requests - l.stats.Requests, Packets: stats.RxPackets - l.stats.RxPackets}
 	for i, a := range nic.Accounts(now) {
@@ -206,6 +210,9 @@ func (l *nicLook) use(now units.Time) NICUse {
 			c.Misses -= l.caches[i].Misses
 		}
 		u.Caches = append(u.Caches, NICCache(c))
+	}
+	if l.operations != nil {
+		u.Operations = l.operations.shown(l.name, hostName)
 	}
 	u.Bottleneck, u.BytesEach, u.CyclesEach = u.limit(), u.bytesEach(), u.cyclesEach()
 	return u

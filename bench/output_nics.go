@@ -48,6 +48,9 @@ func (u *NICUse) lines() []string {
 			all = append(all, line)
 		}
 	}
+	if o := u.operation(50); o != nil {
+		all = append(all, u.NIC+"'s NIC: "+o.text())
+	}
 	return all
 }
 
@@ -87,6 +90,55 @@ func nicTables(sources []source) []report.Table {
 		}
 	}
 	return tables
+}
+
+// shownTimelines is how many NICs of a system a page shows requests of.
+const shownTimelines = 2
+
+// nicTimelines are requests of NICs, for a page.
+func nicTimelines(sources []source) []report.Timeline {
+	var all []report.Timeline
+	for _, from := range sources {
+		for _, s := range from.r.Systems {
+			shown := 0
+			for i := range s.NICs {
+				u := &s.NICs[i]
+				if len(u.Operations) == 0 || shown == shownTimelines {
+					continue
+				}
+				shown++
+				for k := range u.Operations {
+					t := u.Operations[k].timeline(u.NIC)
+					t.Title += " under " + s.Name
+					if len(sources) > 1 {
+						t.Title += " (" + from.name + ")"
+					}
+					all = append(all, t)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (o *NICOperation) timeline(host string) report.Timeline {
+	packets := fmt.Sprintf("%d packets", o.Packets)
+	if o.Packets == 1 {
+		packets = "one packet"
+	}
+	t := report.Timeline{
+		Title: fmt.Sprintf("One request of %s: %s of %d by latency", host, percentileName(o.Percentile), o.Requests),
+		Notes: []string{fmt.Sprintf("From the doorbell until %s can see the completion: %.3f us, by queue pair %#x, in %s.", host, float64(o.LatencyUs), o.QPN, packets)},
+	}
+	for _, p := range o.Parts {
+		k := slices.Index(t.Places, p.Where)
+		if k < 0 {
+			k = len(t.Places)
+			t.Places = append(t.Places, p.Where)
+		}
+		t.Parts = append(t.Parts, report.TimelinePart{Name: p.Part, Place: k, Took: float64(p.Us) / 1e6})
+	}
+	return t
 }
 
 // nicGrids are tables of stages, of PCIe, of queues, of what else is waited for and of

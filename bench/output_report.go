@@ -164,7 +164,7 @@ func reportRun(sources []source) report.Run {
 		return values
 	}
 	run.Facts = facts(sources)
-	run.Tables = nicTables(sources)
+	run.Tables, run.Timelines = nicTables(sources), nicTimelines(sources)
 	run.Texts = texts(sources)
 	collide := collide(sources)
 	units := map[string]string{}

@@ -27,7 +27,8 @@ type Run struct {
 	Facts       []Fact // what holds for the run as a whole: seed, simulated time, events
 	Columns     []Column
 	Systems     []System // in the order shown
-	Tables      []Table  // behind all else that was measured
+	Timelines   []Timeline
+	Tables      []Table // behind all else that was measured
 }
 
 // Table is a table of text, formatted by the caller.
@@ -142,6 +143,11 @@ func (run *Run) check() error {
 	for _, c := range run.Columns {
 		if c.Digits < 0 {
 			return fmt.Errorf("column %q: %d digits", c.Key, c.Digits)
+		}
+	}
+	for i := range run.Timelines {
+		if err := run.Timelines[i].check(); err != nil {
+			return fmt.Errorf("timeline %q, %w", run.Timelines[i].Title, err)
 		}
 	}
 	for _, t := range run.Tables {

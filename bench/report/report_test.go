@@ -54,9 +54,18 @@ func sampleReport() *Report {
 				Values:    []float64{20.1, math.NaN(), 1},
 				Slowdowns: []Slowdown{{"all", []SlowdownBin{{10_000, 1_500_000, 7, 1, 1, 1}}}},
 			}},
+			Timelines: []Timeline{sampleTimeline()},
 		}, {
 			Scenario: "idle",
 		}},
+	}
+}
+
+// sampleTimeline is a request from a host to another.
+func sampleTimeline() Timeline {
+	return Timeline{
+		Title: "One request of <h0>", Notes: []string{"3 us & no more"}, Places: []string{"h0", "network", "<h1>"},
+		Parts: []TimelinePart{{"store", 0, 250e-9}, {"wire", 1, 1.5e-6}, {"receive & place", 2, 1e-12}, {"back", 1, 1.25e-6 - 1e-12}},
 	}
 }
 

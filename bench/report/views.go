@@ -16,6 +16,7 @@ type runView struct {
 	Bins      []SlowdownBin // columns of Slowdowns
 	Networks  []networkView
 	Longest   float64 // queue that the colours of the networks are relative to
+	Timelines []timelineView
 	Texts     []textView
 }
 
@@ -55,6 +56,9 @@ func viewsOf(r *Report) []runView {
 		v := runView{Summaries: run.summaries(), CDFs: run.cdfRows(), Networks: networks[i], Longest: longestQueue(run)}
 		v.Bins = run.bins()
 		v.Slowdowns = run.slowdownRows(v.Bins)
+		for j := range run.Timelines {
+			v.Timelines = append(v.Timelines, run.Timelines[j].view())
+		}
 		for j, text := range run.Texts {
 			one := textView{Text: text}
 			if j > 0 {
