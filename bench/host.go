@@ -35,16 +35,18 @@ type host struct {
 	zeros           []byte         // what is sent inline
 	busy            bool
 	thread          *thread // nil: all is done at once
+	armed           bool    // an event has been asked for and has not come
 	measures        bool    // it has taken a round trip
 }
 
 // side is what a host has made of a device.
 type side struct {
-	dev    verbs.Device
-	pd     verbs.PD
-	cq     verbs.CQ
-	mr     verbs.MR // phantom
-	access ib.AccessFlags
+	dev     verbs.Device
+	pd      verbs.PD
+	cq      verbs.CQ
+	mr      verbs.MR // phantom
+	access  ib.AccessFlags
+	channel verbs.CompChannel // nil where the host polls
 }
 
 // memoryBytes is how large each host's region is: as large as a message can be.
@@ -58,7 +60,11 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 	h := &host{sim: s, nic: nic, src: s.engine.NewSource(), wake: units.Never, zeros: make([]byte, s.sys.Verbs.InlineSize)}
 	h.id = s.engine.AddHandler(h)
 	dev := world.AddDevice("sim:"+name, nic, s.congestionFor(nic.LineRate()))
-	dev.OnCompletion(h.progress)
+	if v := &s.sys.Verbs; v.Events {
+		dev.OnEvent(h.told)
+	} else {
+		dev.OnCompletion(h.progress)
+	}
 	h.dev = dev
 	var err error
 	if h.thread, err = newThread(s, name); err != nil {
@@ -76,7 +82,7 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 	if s.sys.Offload() {
 		h.active = h.passive
 		nic.OnAck(h.acked)
-		return h, nil
+		return h, h.arm()
 	}
 	if h.shim, err = paced.Wrap(dev, s.shimConfig(h, name, nic.LineRate())); err != nil {
 		return nil, err
@@ -99,8 +105,20 @@ func newSide(dev verbs.Device, v *scenario.Verbs) (side, error) {
 	if x.pd, err = dev.AllocPD(); err != nil {
 		return x, err
 	}
-	if x.cq, err = dev.CreateCQ(verbs.CQInitAttr{CQE: cqEntries}); err != nil {
+	attr := verbs.CQInitAttr{CQE: cqEntries}
+	if v.Events {
+		if x.channel, err = dev.CreateCompChannel(); err != nil {
+			return x, err
+		}
+		attr.Channel = x.channel
+	}
+	if x.cq, err = dev.CreateCQ(attr); err != nil {
 		return x, err
+	}
+	if m, ok := x.cq.(verbs.ModifiableCQ); ok && v.Events {
+		if err := m.Modify(verbs.CQAttr{Count: uint16(v.CQCount), Period: uint16(v.CQPeriod / units.Microsecond)}); err != nil {
+			return x, err
+		}
 	}
 	x.mr, err = x.register(memoryBytes)
 	return x, err
@@ -140,6 +158,26 @@ func (h *host) progress(now units.Time) {
 	h.poll(now)
 }
 
+// told is what an event of the completion queue brings about.
+func (h *host) told(now units.Time) {
+	if _, err := h.passive.channel.Wait(0); err != nil {
+		h.sim.fail(err)
+		return
+	}
+	h.armed = false
+	h.progress(now)
+}
+
+// arm asks for an event at the next completion, where the host does not poll: once it
+// has seen what there was.
+func (h *host) arm() error {
+	if h.passive.channel == nil || h.armed {
+		return nil
+	}
+	h.armed = true
+	return h.passive.cq.ReqNotify(false)
+}
+
 // poll polls until there is nothing, lets flows post more, and sets the alarm for
 // what the shim has to do next.
 func (h *host) poll(now units.Time) {
@@ -153,6 +191,9 @@ func (h *host) poll(now units.Time) {
 	}
 	h.busy = false
 	h.alarm(now)
+	if err := h.arm(); err != nil {
+		h.sim.fail(err)
+	}
 }
 
 func (h *host) drain(now units.Time, cq verbs.CQ) {

@@ -83,6 +83,42 @@ measure: {sample: 10us, window: 10us, nic: [h0]}
 	}
 }
 
+// Programs that sleep until an event get all that completes, later by what the event
+// takes; moderation makes it fewer events.
+func TestEvents(t *testing.T) {
+	measured := func(verbs string) (fct, events float64) {
+		sys := run(t, parse(t, fmt.Sprintf(`
+duration: 300us
+topology: {kind: star, hosts: 4}
+nic: {mode: offload, with: {interrupt: {latency: 2us}}}
+systems: [{engine: none}]
+verbs: %s
+workloads:
+  - {kind: storage, name: one, clients: [h0], targets: [h1], reads: 0, block: 64B, outstanding: 1, requests: 10}
+  - {kind: storage, name: more, clients: [h2], targets: [h3], reads: 0, block: 64B, rate: 1000000, arrivals: even, requests: 200}
+measure: {nic: [h2]}
+`, verbs))).Systems[0]
+		if one, more := sys.Labels[0], sys.Labels[1]; one.FlowsDone != 10 || more.FlowsDone != 200 {
+			t.Errorf("%s: %d and %d writes are over", verbs, one.FlowsDone, more.FlowsDone)
+		}
+		const bytes = 64 + 4 + 2*24 // an element and an interrupt
+		return float64(sys.Labels[0].FCTAvgUs), float64(sys.NICs[0].PCIe[0].ByPurpose["event"]) / bytes
+	}
+	polled, none := measured("{}")
+	told, each := measured("{events: true}")
+	late, few := measured("{events: true, cq_count: 8, cq_period: 20us}")
+	if d := told - polled; none != 0 || d < 2 || d > 2.1 {
+		t.Errorf("an event makes it %.3f us longer, want 2 and its way over the link; %v events when polled", d, none)
+	}
+	if d := late - told; d < 19.9 || d > 20.1 {
+		t.Errorf("moderation makes it %.3f us longer, want 20", d)
+	}
+	// At 1 us from write to write, 2 or 3 come while an event is under way; moderated, 8 and those.
+	if each < 60 || each > 105 || few < 200/12 || few > 200/8 {
+		t.Errorf("%v events, moderated %v", each, few)
+	}
+}
+
 // Messages lie behind each other in the buffer of their queue pair, and inside the
 // region.
 func TestPlaces(t *testing.T) {
@@ -112,11 +148,15 @@ systems: [{engine: none}]
 workloads: [{kind: incast, receiver: h1, size: 1MB}]
 `
 	for set, want := range map[string]string{
-		"verbs.post_list=129":   "verbs.post_list: is 129: choose 1 to nic.send_depth, 128",
-		"verbs.cq_mod=0":        "verbs.cq_mod: is 0: choose 1 to",
-		"verbs.inline_size=1KB": "verbs.inline_size: is 1KB: choose 0 to the NIC's max_inline, 220B",
-		"verbs.buffer=2GiB":     "verbs.buffer: is 2GiB: choose",
-		"systems[0].override.verbs={post_list: 128, cq_mod: 2}":              "systems[0].override.verbs.cq_mod: is 2: with post_list 128 a queue of 128 requests would fill before one completes; raise nic.send_depth to 129",
+		"verbs.post_list=129":                                   "verbs.post_list: is 129: choose 1 to nic.send_depth, 128",
+		"verbs.cq_mod=0":                                        "verbs.cq_mod: is 0: choose 1 to",
+		"verbs.inline_size=1KB":                                 "verbs.inline_size: is 1KB: choose 0 to the NIC's max_inline, 220B",
+		"verbs.buffer=2GiB":                                     "verbs.buffer: is 2GiB: choose",
+		"verbs.events=true":                                     "verbs.events: the shim polls, to pace",
+		"verbs.cq_count=3":                                      "verbs.cq_count: without events there is nothing to moderate",
+		"verbs={events: true, cq_count: 3}":                     "verbs.cq_count: is 3: fewer completions than that would never be told",
+		"verbs={events: true, cq_period: 1500ns}":               "verbs.cq_period: is 1.5us: choose whole microseconds",
+		"systems[0].override.verbs={post_list: 128, cq_mod: 2}": "systems[0].override.verbs.cq_mod: is 2: with post_list 128 a queue of 128 requests would fill before one completes; raise nic.send_depth to 129",
 		"systems[0].override={nic: {model: reduced}, verbs: {post_list: 4}}": "systems[0].override.verbs.post_list: reduced NICs have no queues in the host's memory",
 	} {
 		_, err := scenario.Parse("x.yaml", []byte(text), set)

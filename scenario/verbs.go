@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"math"
+
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -18,6 +20,14 @@ type Verbs struct {
 	// One of so many messages of a flow asks for a completion, and its last one does.
 	// In workloads that keep connections each does.
 	CQMod int `yaml:"cq_mod" eg:"16"`
+	// Whether applications sleep until an event says that there are completions, and do
+	// not poll all the time. Where the engine runs in the host, the shim polls.
+	Events bool `yaml:"events" eg:"true"`
+	// With `events`, moderation (ibv_modify_cq): an event is for so many completions, or
+	// for those that have come when `cq_period` has passed since the first; 0 is no count.
+	CQCount int `yaml:"cq_count" eg:"16"`
+	// Whole microseconds up to 65535; 0 is no time.
+	CQPeriod units.Time `yaml:"cq_period" eg:"8us"`
 	// Memory of each queue pair at either end, in which its messages lie one behind the
 	// other, and over again. 0 has all messages of a host in one place.
 	Buffer units.Bytes `yaml:"buffer" eg:"64KiB"`
@@ -34,7 +44,7 @@ func (sys *System) checkVerbs(d *decoder, at func(string) string) {
 		for _, x := range []struct {
 			key string
 			set bool
-		}{{"post_list", v.PostList != 1}, {"inline_size", v.InlineSize != 0}, {"cq_mod", v.CQMod != 1}, {"buffer", v.Buffer != 0}, {"mr_per_qp", v.MRPerQP}, {"use_hugepages", !v.HugePages}} {
+		}{{"post_list", v.PostList != 1}, {"inline_size", v.InlineSize != 0}, {"cq_mod", v.CQMod != 1}, {"buffer", v.Buffer != 0}, {"mr_per_qp", v.MRPerQP}, {"use_hugepages", !v.HugePages}, {"events", v.Events}, {"cq_count", v.CQCount != 0}, {"cq_period", v.CQPeriod != 0}} {
 			if x.set {
 				d.fail(at("verbs."+x.key), "reduced NICs have no queues in the host's memory: leave it out, or set nic.model to staged")
 			}
@@ -52,6 +62,25 @@ func (sys *System) checkVerbs(d *decoder, at func(string) string) {
 	}
 	if c, err := sys.NICConfig(); err == nil && (v.InlineSize < 0 || v.InlineSize > units.Bytes(c.MaxInline)) {
 		d.fail(at("verbs.inline_size"), "is %v: choose 0 to the NIC's max_inline, %v", v.InlineSize, units.Bytes(c.MaxInline))
+	}
+	if v.Events && !sys.Offload() {
+		d.fail(at("verbs.events"), "the shim polls, to pace: leave it out, or set nic.mode to offload")
+	}
+	if !v.Events && (v.CQCount != 0 || v.CQPeriod != 0) {
+		key := "verbs.cq_count"
+		if v.CQCount == 0 {
+			key = "verbs.cq_period"
+		}
+		d.fail(at(key), "without events there is nothing to moderate: set verbs.events to true")
+	}
+	if v.CQCount < 0 || v.CQCount > math.MaxUint16 {
+		d.fail(at("verbs.cq_count"), "is %d: choose 0 to %d", v.CQCount, math.MaxUint16)
+	}
+	if v.CQPeriod < 0 || v.CQPeriod%units.Microsecond != 0 || v.CQPeriod > math.MaxUint16*units.Microsecond {
+		d.fail(at("verbs.cq_period"), "is %v: choose whole microseconds from 0 to %v", v.CQPeriod, math.MaxUint16*units.Microsecond)
+	}
+	if v.CQCount > 1 && v.CQPeriod == 0 {
+		d.fail(at("verbs.cq_count"), "is %d: fewer completions than that would never be told; give verbs.cq_period too", v.CQCount)
 	}
 	if v.Buffer < 0 || v.Buffer > units.GiB {
 		d.fail(at("verbs.buffer"), "is %v: choose a size of up to 1GiB, or 0", v.Buffer)

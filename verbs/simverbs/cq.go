@@ -47,7 +47,12 @@ func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	}
 	if c.channel != nil {
 		c.channel.users++
-		d.nic.OnEvent(num, func(units.Time) { c.channel.fired = append(c.channel.fired, c) })
+		d.nic.OnEvent(num, func(now units.Time) {
+			c.channel.fired = append(c.channel.fired, c)
+			if d.onEvent != nil {
+				d.onEvent(now)
+			}
+		})
 	}
 	d.nic.OnCompletion(num, func(now units.Time, _ bool) {
 		if d.onCompletion != nil {

@@ -27,6 +27,7 @@ type Device struct {
 	events  []verbs.AsyncEvent
 
 	onCompletion func(now units.Time)
+	onEvent      func(now units.Time)
 
 	// The host clock runs on while a processor waits for a register read, though
 	// the simulation stands still: see ReadClock.
@@ -42,6 +43,10 @@ type Device struct {
 
 // NIC returns the model behind the device.
 func (d *Device) NIC() *nicmodel.NIC { return d.nic }
+
+// OnEvent calls f, as an event of the simulation, when a completion channel of the
+// device has something: its Wait then returns at once.
+func (d *Device) OnEvent(f func(now units.Time)) { d.onEvent = f }
 
 // OnCompletion calls f whenever a completion has become visible in any
 // completion queue of the device, as an event of the simulation. It is how a
