@@ -161,7 +161,7 @@ func TestRecvQueue(t *testing.T) {
 	}
 	take := func(id uint64) uint32 {
 		t.Helper()
-		slot, r, ok := q.take()
+		slot, r, ok := q.take(nil)
 		if !ok || r.ID != id {
 			t.Fatalf("took %d, %v, want %d", r.ID, ok, id)
 		}
@@ -186,7 +186,7 @@ func TestRecvQueue(t *testing.T) {
 	take(2)
 	take(3)
 	take(4)
-	if _, _, ok := q.take(); ok || q.Len() != 0 {
+	if _, _, ok := q.take(nil); ok || q.Len() != 0 {
 		t.Error("took from an empty queue")
 	}
 }

@@ -76,26 +76,17 @@ func (q *RecvQueue) Free(slot uint32) { q.free = append(q.free, slot) }
 // disarms it.
 func (q *RecvQueue) SetLimit(n int) { q.limit = uint32(max(n, 0)) }
 
-// Peek returns the oldest receive and leaves it where it is.
-func (q *RecvQueue) Peek() (r Recv, ok bool) {
+// peek returns the oldest receive and leaves it where it is.
+func (q *RecvQueue) peek() (r Recv, ok bool) {
 	if q.Len() == 0 {
 		return Recv{}, false
 	}
 	return q.entries[q.order[q.head]], true
 }
 
-// Take removes the oldest receive for a message, and adds EventSRQLimit to
-// events when SetLimit says so. A QP takes its receives itself.
-func (q *RecvQueue) Take(events *EventSet) (slot uint32, r Recv, ok bool) {
-	if slot, r, ok = q.take(); ok && q.posted < q.limit {
-		q.limit = 0
-		events.add(ib.EventSRQLimit)
-	}
-	return slot, r, ok
-}
-
-// take removes the oldest receive.
-func (q *RecvQueue) take() (slot uint32, r Recv, ok bool) {
+// take removes the oldest receive: for a message, with EventSRQLimit in events when
+// SetLimit says so, or for a flush if events is nil.
+func (q *RecvQueue) take(events *EventSet) (slot uint32, r Recv, ok bool) {
 	if q == nil || q.posted == 0 {
 		return 0, Recv{}, false
 	}
@@ -104,5 +95,9 @@ func (q *RecvQueue) take() (slot uint32, r Recv, ok bool) {
 		q.head = 0
 	}
 	q.posted--
+	if events != nil && q.posted < q.limit {
+		q.limit = 0
+		events.add(ib.EventSRQLimit)
+	}
 	return slot, q.entries[slot], true
 }

@@ -353,7 +353,7 @@ func (q *QP) advanceExpected(n int64) {
 
 // takeRecv takes the oldest receive.
 func (q *QP) takeRecv(eff *Effects) bool {
-	slot, r, ok := q.cfg.Recv.Take(&eff.Events)
+	slot, r, ok := q.cfg.Recv.take(&eff.Events)
 	if !ok {
 		return false
 	}
@@ -509,7 +509,7 @@ func (q *QP) PollRecv(c *RecvCompletion) bool {
 	if q.cfg.SharedRecv {
 		return false
 	}
-	slot, r, ok := q.cfg.Recv.take()
+	slot, r, ok := q.cfg.Recv.take(nil)
 	if !ok {
 		return false
 	}

@@ -55,7 +55,7 @@ func (q *QP) receiveDatagram(h *Header, payload int, eff *Effects) {
 		eff.Drop = DropOpcode
 		return
 	}
-	r, ok := q.cfg.Recv.Peek()
+	r, ok := q.cfg.Recv.peek()
 	switch {
 	case !ok:
 		q.ctr.OutOfBuffer++

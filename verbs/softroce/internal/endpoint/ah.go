@@ -1,6 +1,9 @@
 package endpoint
 
-import "github.com/sluice-rdma/sluice/verbs"
+import (
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/verbs"
+)
 
 // AH is an address handle: a destination of datagrams, resolved.
 type AH struct {
@@ -52,10 +55,7 @@ func (q *QP) address(w *wqe, wr *verbs.SendWR) error {
 	case wr.RemoteQPN > maxPSN:
 		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "peer queue pair %#x: 24 bits", wr.RemoteQPN)
 	}
-	w.to, w.qpn, w.qkey = a.route, wr.RemoteQPN, wr.RemoteQKey
+	w.to, w.qpn, w.qkey = a.route, wr.RemoteQPN, rc.QKey(wr.RemoteQKey, q.attr.QKey)
 	w.to.SrcPort = srcPort(q.num, w.qpn, a.label)
-	if w.qkey&(1<<31) != 0 { // IBA 10.2.5: the queue pair's own instead
-		w.qkey = q.attr.QKey
-	}
 	return nil
 }

@@ -86,9 +86,10 @@ type Endpoint struct {
 	outgoing  Outgoing
 	carried   Carried
 
-	stamp uint64 // when it came, for completions
-	orig  [8]byte
-	grh   [GRHBytes]byte
+	stamp  uint64 // when it came, for completions
+	orig   [8]byte
+	grh    [rc.GRHBytes]byte // of the datagram in hand
+	marked bool              // it met a congestion mark
 
 	past     rc.Counters // of connections that are gone
 	Counters Counters

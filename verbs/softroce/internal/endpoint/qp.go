@@ -38,8 +38,8 @@ type QP struct {
 
 	sq   sendQueue
 	recv *RecvQueue
-	rc   *rc.QP // RC and UC: from RTR on
-	ud   *udState
+	rc   *rc.QP // from RTR on
+	to   Route  // of the datagram in hand
 
 	timerAt    units.Time
 	timerIndex int
@@ -101,7 +101,7 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 	case ib.UC:
 		q.service = ib.ServiceUC
 	case ib.UD:
-		q.service, q.ud = ib.ServiceUD, &udState{}
+		q.service = ib.ServiceUD
 	}
 	if a.SRQ != nil {
 		q.recv = a.SRQ
@@ -212,9 +212,8 @@ func (q *QP) Modify(now units.Time, a verbs.QPAttr, mask verbs.QPAttrMask) error
 	case ib.Init:
 		return q.toInit(a, mask)
 	case ib.RTR:
-		if q.init.Type == ib.UD {
-			q.state = ib.RTR
-			return nil
+		if q.datagrams() {
+			return q.toRTRDatagrams()
 		}
 		return q.toRTR(a, mask)
 	case ib.RTS:
@@ -294,25 +293,20 @@ func srcPort(qpn, peer, label uint32) uint16 {
 }
 
 func (q *QP) toRTS(now units.Time, from ib.QPState, a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if q.datagrams() && mask&verbs.AttrQKey != 0 {
+		q.attr.QKey = a.QKey
+	}
 	switch {
-	case q.init.Type == ib.UD:
-		if from == ib.RTR {
-			q.ud.psn = units.MakePSN(a.SQPSN)
-			q.attr.SQPSN = a.SQPSN & maxPSN
-		}
-		if mask&verbs.AttrQKey != 0 {
-			q.attr.QKey = a.QKey
-		}
-		q.state = ib.RTS
 	case from == ib.SQD || from == ib.SQE:
 		if err := q.rc.Resume(); err != nil {
 			return q.bad(verbs.ErrState, "%v", err)
 		}
-	case q.init.Type == ib.UC && from == ib.RTR:
+	case q.init.Type != ib.RC && from == ib.RTR:
 		if err := q.rc.ReadyToSend(rc.SendConfig{InitialPSN: units.MakePSN(a.SQPSN)}); err != nil {
 			return q.bad(verbs.ErrInvalid, "%v", err)
 		}
 		q.attr.SQPSN = a.SQPSN & maxPSN
+	case from == ib.RTS && q.datagrams(): // the Q_Key was all
 	case from == ib.RTS:
 		return q.bad(verbs.ErrNotSupported, "the attributes of a connection are fixed: bring the queue pair to RESET and connect it anew")
 	default:
@@ -338,9 +332,6 @@ func (q *QP) toRTS(now units.Time, from ib.QPState, a verbs.QPAttr, mask verbs.Q
 }
 
 func (q *QP) drain(now units.Time, from ib.QPState) error {
-	if q.init.Type == ib.UD {
-		return q.bad(verbs.ErrNotSupported, "a UD queue pair sends at once and has nothing to drain")
-	}
 	if from == ib.SQD {
 		return nil
 	}
@@ -353,10 +344,6 @@ func (q *QP) drain(now units.Time, from ib.QPState) error {
 
 // fail takes the queue pair to the error state, which flushes its requests.
 func (q *QP) fail(now units.Time) {
-	if q.ud != nil {
-		q.failUD()
-		return
-	}
 	if q.rc == nil {
 		// Not connected yet. A transport in error flushes its receives too.
 		q.rc, _ = rc.New(rc.Config{MTU: 256, SendDepth: 1, Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil})

@@ -60,8 +60,8 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 		e.Counters.NoQP++
 		return
 	}
-	if q.ud != nil {
-		e.receiveDatagram(q, p, in)
+	if q.datagrams() {
+		e.receiveDatagram(now, q, p, in)
 		return
 	}
 	switch {
@@ -120,7 +120,7 @@ func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 		events |= eff.Events
 	}
 	if do&rc.DoRecv != 0 {
-		e.received(q, &recv)
+		e.received(q, &recv, in)
 	}
 	if do&rc.DoComplete != 0 {
 		e.reap(q)
@@ -165,7 +165,7 @@ func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
 		}
 		copy(m.at(p.VA, int(p.Length)), in.payload)
 	case rc.PlaceRecv:
-		if !e.scatter(q.pd, q.recv.sgls[p.Slot], p.Offset, in.payload[:p.Length]) {
+		if !e.placeRecv(q, in, p) {
 			e.Counters.LocalFaults++
 			q.rc.FailRecv(now, ib.WCLocProtErr, &e.eff)
 			return false

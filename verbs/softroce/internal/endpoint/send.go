@@ -89,9 +89,7 @@ func (q *QP) PostSend(now units.Time, wrs []verbs.SendWR) (int, error) {
 		n++
 	}
 	if n > 0 {
-		if q.ud == nil {
-			q.feed()
-		}
+		q.feed()
 		q.wake()
 		if state == ib.Err || state == ib.SQE {
 			q.e.reap(q)
@@ -113,7 +111,7 @@ func (q *QP) post(wr *verbs.SendWR) error {
 	switch wr.Opcode {
 	case ib.WRSend, ib.WRSendWithImm:
 	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSendWithInv, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRLocalInv:
-		if q.ud != nil {
+		if q.datagrams() {
 			return bad(verbs.ErrInvalid, "%v on a UD queue pair, which only sends", wr.Opcode)
 		}
 	default:
@@ -146,13 +144,13 @@ func (q *QP) post(wr *verbs.SendWR) error {
 		return bad(verbs.ErrInvalid, "%v at %#x: the address must be a multiple of 8", wr.Opcode, wr.RemoteAddr)
 	case returns && q.attr.MaxRdAtomic == 0 && q.State() != ib.Err:
 		return bad(verbs.ErrInvalid, "%v on a queue pair with MaxRdAtomic 0", wr.Opcode)
-	case q.ud != nil && total > uint64(q.e.cfg.MTU):
+	case q.datagrams() && total > uint64(q.e.cfg.MTU):
 		return bad(verbs.ErrInvalid, "a datagram of %d bytes: the port's MTU is %d", total, q.e.cfg.MTU)
 	case total > maxMessage:
 		return bad(verbs.ErrInvalid, "%v of %d bytes: a message has at most 2^31", wr.Opcode, total)
 	}
 	w := s.at(s.posted)
-	if q.ud != nil {
+	if q.datagrams() {
 		if err := q.address(w, wr); err != nil {
 			return err
 		}
@@ -222,10 +220,6 @@ func (q *QP) feed() {
 
 // reap turns finished requests and flushed receives into completions.
 func (e *Endpoint) reap(q *QP) {
-	if q.ud != nil {
-		q.flushUD()
-		return
-	}
 	q.reapSends()
 	s := &q.sq
 	if q.rc.State() == ib.Err {
@@ -237,7 +231,7 @@ func (e *Endpoint) reap(q *QP) {
 		s.freed, s.offset = s.fed, 0
 		var r rc.RecvCompletion
 		for q.rc.PollRecv(&r) {
-			e.received(q, &r)
+			e.received(q, &r, nil)
 		}
 		return
 	}
@@ -275,8 +269,8 @@ func (q *QP) completeSend(w *wqe, status ib.WCStatus) {
 	q.congestion.marked, q.congestion.ein = false, false
 }
 
-// received reports a receive that has ended.
-func (e *Endpoint) received(q *QP, r *rc.RecvCompletion) {
+// received reports a receive that has ended, with the packet in, or nil for a flush.
+func (e *Endpoint) received(q *QP, r *rc.RecvCompletion, in *inbound) {
 	q.recv.queue.Free(r.Slot)
 	wc := verbs.WC{
 		WRID: r.ID, Status: r.Status, Opcode: r.Opcode, ByteLen: r.Bytes, Imm: r.Imm, QPN: q.num, Timestamp: e.stamp,
@@ -287,5 +281,11 @@ func (e *Endpoint) received(q *QP, r *rc.RecvCompletion) {
 	if r.HasInvalidate {
 		wc.Flags |= verbs.WCWithInv
 	}
-	q.init.RecvCQ.push(&wc, noticed{}, nil, r.Solicited)
+	var n noticed
+	if q.datagrams() && in != nil {
+		wc.Flags |= verbs.WCGRH
+		wc.SrcQP = in.SrcQP
+		n.ecn = e.marked
+	}
+	q.init.RecvCQ.push(&wc, n, nil, r.Solicited)
 }

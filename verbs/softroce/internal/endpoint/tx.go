@@ -33,8 +33,8 @@ func (e *Endpoint) Next(now units.Time, buf []byte) (int, *Route) {
 		if n := e.nextOf(now, q, buf); n > 0 {
 			q.ready.sent++
 			to := &q.route
-			if q.ud != nil {
-				to = &q.ud.to
+			if q.datagrams() {
+				to = &q.to
 			}
 			return e.sent(n), to
 		}
@@ -52,9 +52,6 @@ func (e *Endpoint) sent(n int) int {
 // nextOf writes the next packet of one queue pair: notifications first, then
 // what it owes as a responder, then its requests.
 func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
-	if q.ud != nil {
-		return e.nextDatagram(now, q, buf)
-	}
 	if q.rc == nil {
 		return 0
 	}
@@ -72,6 +69,9 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 			continue
 		}
 		e.out = roce.Packet{Header: d.Header, DestQP: q.destQPN, PKey: roce.DefaultPKey}
+		if q.datagrams() {
+			e.direct(q, d)
+		}
 		if q.congestion.echo && (d.Header.Opcode == ib.Acknowledge || d.Header.Opcode == ib.AtomicAcknowledge) {
 			q.congestion.echo, e.out.BECN = false, true
 		}
@@ -83,7 +83,7 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 			continue
 		}
 		e.carry(q, d.Header.Opcode)
-		if q.service == ib.ServiceUC {
+		if q.service != ib.ServiceRC {
 			e.left(now, q, d)
 		}
 		e.arm(q)
@@ -91,7 +91,7 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 	}
 }
 
-// left tells an unreliable connection that a packet is on its way, which may
+// left tells an unreliable connection, or one of datagrams, that a packet is on its way, which may
 // complete its request.
 func (e *Endpoint) left(now units.Time, q *QP, d *rc.Descriptor) {
 	if q.rc.Sent(d, &e.eff); e.eff.Do != 0 || e.eff.Events != 0 {

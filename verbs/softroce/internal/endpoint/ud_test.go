@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
@@ -64,7 +65,7 @@ func TestDatagrams(t *testing.T) {
 			clear(remote)
 			b.recv(y, verbs.RecvWR{WRID: 9, SGL: []verbs.SGE{sge(mr, 0, 45)[0], sge(mr, 45, 4500)[0]}})
 			wr := verbs.SendWR{WRID: uint64(i), Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: sge(ml, 0, n)}
-			want := verbs.WC{WRID: 9, Opcode: ib.WCRecv, Flags: verbs.WCGRH, ByteLen: uint32(n + GRHBytes), QPN: y.Num(), SrcQP: x.Num()}
+			want := verbs.WC{WRID: 9, Opcode: ib.WCRecv, Flags: verbs.WCGRH, ByteLen: uint32(n + rc.GRHBytes), QPN: y.Num(), SrcQP: x.Num()}
 			if i%2 == 1 {
 				wr.Opcode, wr.Imm = ib.WRSendWithImm, 77
 				want.Flags, want.Imm = verbs.WCGRH|verbs.WCWithImm, 77
@@ -81,7 +82,7 @@ func TestDatagrams(t *testing.T) {
 			if len(got) != 1 || got[0] != want {
 				t.Fatalf("received %+v, want %+v", got, want)
 			}
-			if !bytes.Equal(remote[GRHBytes:GRHBytes+n], local[:n]) || remote[GRHBytes+n] != 0 {
+			if !bytes.Equal(remote[rc.GRHBytes:rc.GRHBytes+n], local[:n]) || remote[rc.GRHBytes+n] != 0 {
 				t.Error("wrong bytes")
 			}
 			if a.addr.Addr().Is4() {
@@ -320,8 +321,8 @@ func TestDatagramsOnSRQ(t *testing.T) {
 			a.post(rx, inline(text))
 		} else {
 			a.sendTo(x, inline(text), b, q.Num(), testQKey)
-			wc.SrcQP, wc.Flags, wc.ByteLen = x.Num(), verbs.WCGRH, GRHBytes+1
-			at += GRHBytes
+			wc.SrcQP, wc.Flags, wc.ByteLen = x.Num(), verbs.WCGRH, rc.GRHBytes+1
+			at += rc.GRHBytes
 		}
 		w.settle()
 		got = append(got, b.poll()...)
