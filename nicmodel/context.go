@@ -49,9 +49,13 @@ func (n *NIC) contextAddr(q *qp) uint64 {
 // needContext returns when a queue pair's context is at hand that is needed at t, and
 // until when a stage in front of it that can't put work aside is held up.
 func (n *NIC) needContext(t units.Time, q *qp) (ready, free units.Time) {
-	if !n.contexts.full() {
+	if n.contexts.lru == nil {
 		return t, t
 	}
+	return n.lookUpContext(t, q)
+}
+
+func (n *NIC) lookUpContext(t units.Time, q *qp) (ready, free units.Time) {
 	ready, free = n.contexts.need(n.pcie, t, n.contextAddr(q))
 	// Read again though it was under way, a context does not come before it would have.
 	q.contextAt = max(q.contextAt, ready)

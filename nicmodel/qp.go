@@ -516,7 +516,9 @@ func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue boo
 		if context > now {
 			arrived = max(arrived, context+n.pcie.alone(bytes))
 		}
-		n.wqe.await(t, context, StallContext)
+		if context > t {
+			n.wqe.await(t, context, StallContext)
+		}
 		done := n.wqe.Serve(t, arrived, StallPCIe, int64(part)*n.cfg.WQECycles)
 		if n.onSpan != nil {
 			n.requestSpan(q, AtFetch, now, arrived, q.asked, part)

@@ -20,7 +20,9 @@ func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
 			context, free = n.needContext(parsed, q)
 		}
 	}
-	n.transport.await(parsed, free, StallContext)
+	if free > parsed {
+		n.transport.await(parsed, free, StallContext)
+	}
 	done := n.transport.Serve(parsed, n.rxHeld, StallTranslation, n.cfg.TransportCycles)
 	if n.rxUnits != nil {
 		*queue = max(*queue, context)

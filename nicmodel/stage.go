@@ -58,18 +58,6 @@ func (s *Stage) tell(f func(begin, end units.Time, why Stall)) { s.told = f }
 // instant at which the stage is done with it. Calls must come in the order in
 // which the stage serves.
 func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
-	s.await(ready, blocked, why)
-	if s.told != nil {
-		s.told(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
-	}
-	s.free += cycles
-	s.busy += cycles
-	s.served++
-	return s.clock.Begin(s.free)
-}
-
-// await accounts for the first part of a wait that Serve goes on with.
-func (s *Stage) await(ready, blocked units.Time, why Stall) {
 	at := s.clock.CycleAfter(ready)
 	if at > s.free {
 		s.idle += at - s.free
@@ -82,6 +70,19 @@ func (s *Stage) await(ready, blocked units.Time, why Stall) {
 		}
 		s.free = b
 	}
+	if s.told != nil && cycles > 0 {
+		s.told(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
+	}
+	s.free += cycles
+	s.busy += cycles
+	s.served++
+	return s.clock.Begin(s.free)
+}
+
+// await accounts for the first part of a wait that Serve goes on with.
+func (s *Stage) await(ready, blocked units.Time, why Stall) {
+	s.Serve(ready, blocked, why, 0)
+	s.served--
 }
 
 // began returns when the stage began what it has just served, which took so many

@@ -238,7 +238,9 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 			}
 		}
 	}
-	n.packetiser.await(chosen, context, StallContext)
+	if context > chosen {
+		n.packetiser.await(chosen, context, StallContext)
+	}
 	if known > ready {
 		n.packetiser.await(chosen, ready, StallPCIe)
 		n.packetiser.await(chosen, known, StallTranslation)
