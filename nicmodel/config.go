@@ -177,7 +177,7 @@ func base() Config {
 		TxPackets:       16, CQEBytes: 64, MaxInline: 220,
 		Contexts:    ContextsConfig{Entries: 2048, Bytes: 256, Fetches: 8},
 		Translation: TranslationConfig{Keys: 2048, Lines: 4096, Fetches: 8},
-		MaxSGE:      16, MaxRdAtomic: 16, MaxQPWR: 1 << 15,
+		MaxSGE:      30, MaxRdAtomic: 16, MaxQPWR: 1 << 15,
 	}
 }
 
@@ -213,6 +213,7 @@ var presets = map[string]func() Config{
 		c.TxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 74, Atomic: 74, Response: 49, Ack: 24}
 		c.RxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 49, Atomic: 49, Response: 49, Ack: 24}
 		c.Atomics = AtomicsConfig{InFlight: 8, Locks: 4096, Cycles: 2}
+		c.MaxSGE, c.MaxQPWR = 32, 16351
 		c.Framing = fabric.InfiniBand
 		return c
 	},
@@ -227,6 +228,16 @@ var presets = map[string]func() Config{
 		c.RxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 58, Atomic: 58, Response: 58, Ack: 29}
 		c.Atomics = AtomicsConfig{InFlight: 23, Locks: 4096, Cycles: 2}
 		c.Framing = fabric.InfiniBand
+		return c
+	},
+	// 25 and 50 Gbps. Its brief has 75 million messages/s, which the cycles of an element make.
+	"cx4lx": func() Config {
+		c := base()
+		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
+		c.WQECycles = 7
+		c.TxPackets = 12
+		c.Limiter = packetPacing(25 * units.Gbps)
+		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		return c
 	},
 	"cx5": func() Config {

@@ -49,7 +49,7 @@ reduced over staged, less 1.
 
 ## One flow
 
-One Write over one switch that is idle, 100 Gbps (10 Gbps for ` + "`timely10g`" + `), MTU 1024: completion time in us, staged / reduced, error.
+One Write over one switch that is idle, 100 Gbps (10 for ` + "`timely10g`, 50 for `cx4lx`" + `), MTU 1024: completion time in us, staged / reduced, error.
 
 `)
 	if err := single(&b); err != nil {
@@ -92,8 +92,11 @@ func single(b *strings.Builder) error {
 			continue // reduced NICs have Ethernet
 		}
 		rate := "100Gbps"
-		if preset == "timely10g" {
+		switch preset {
+		case "timely10g":
 			rate = "10Gbps"
+		case "cx4lx":
+			rate = "50Gbps"
 		}
 		fmt.Fprintf(b, "| `%s` |", preset)
 		for _, size := range sizes {
