@@ -68,6 +68,8 @@ func example(s *scenario.Section) string {
 	}
 	text := place(s.Path, keys, apart)
 	switch {
+	case s.Path == "verbs": // in the host the shim polls
+		return text + "nic: {mode: offload}\n"
 	case s.Kind == "rdcn":
 		return text + "fabric: {" + noPFC + "}\n" + onTopology
 	case s.Kind == "":
