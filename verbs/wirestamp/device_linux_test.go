@@ -3,9 +3,7 @@ package wirestamp
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/tchook"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher/watchertest"
 	"github.com/sluice-rdma/sluice/verbs/verbstest"
 )
 
@@ -33,7 +32,7 @@ func run(t *testing.T, e *end, wrs []verbs.SendWR, each func(*carried)) {
 	for done < len(wrs) {
 		if next < len(wrs) && next-done < 32 {
 			posted[next] = watcher.ReadClock()
-			switch _, err := e.qp.PostSend(wrs[next : next+1]); {
+			switch _, err := e.QP.PostSend(wrs[next : next+1]); {
 			case errors.Is(err, verbs.ErrQueueFull):
 			case err != nil:
 				t.Fatal(err)
@@ -41,7 +40,7 @@ func run(t *testing.T, e *end, wrs []verbs.SendWR, each func(*carried)) {
 				next++
 			}
 		}
-		n, err := e.cq.Poll(wc)
+		n, err := e.CQ.Poll(wc)
 		must(t, err)
 		polled := watcher.ReadClock()
 		for i := range wc[:n] {
@@ -67,7 +66,7 @@ func mixture(e *[2]end, n int) []verbs.SendWR {
 	for i := range wrs {
 		w := &wrs[i]
 		size := sizes[i%len(sizes)]
-		*w = verbs.SendWR{WRID: uint64(i), Flags: verbs.SendSignaled, RemoteAddr: e[1].mr.Addr(), RKey: e[1].mr.RKey()}
+		*w = verbs.SendWR{WRID: uint64(i), Flags: verbs.SendSignaled, RemoteAddr: e[1].MR.Addr(), RKey: e[1].MR.RKey()}
 		switch i % 5 {
 		case 0, 1:
 			w.Opcode = ib.WRRDMAWrite
@@ -76,7 +75,7 @@ func mixture(e *[2]end, n int) []verbs.SendWR {
 		case 4:
 			w.Opcode, size = ib.WRAtomicFetchAndAdd, 8
 		}
-		w.SGL = []verbs.SGE{verbs.SGEOf(e[0].mr, 0, size)}
+		w.SGL = []verbs.SGE{verbs.SGEOf(e[0].MR, 0, size)}
 	}
 	return wrs
 }
@@ -120,15 +119,15 @@ func TestStamps(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			a := w.wrap(t, w.open(t, 0, c.options), c.set)
-			e := connect(t, [2]verbs.Device{a, w.open(t, 1, c.options)}, c.gid, 0xffff00, lasting)
+			e := watchertest.Connect(t, [2]verbs.Device{a, w.open(t, 1, c.options)}, c.gid, 0xffff00, lasting)
 			const n = 200
 			repeated := false
 			var bad []string
 			run(t, &e[0], mixture(&e, n), func(x *carried) {
-				if why := order(e[0].qp, x); why != "" {
+				if why := order(e[0].QP, x); why != "" {
 					bad = append(bad, why)
 				}
-				s, _ := e[0].qp.(Stamper).Stamps(&x.wc)
+				s, _ := e[0].QP.(Stamper).Stamps(&x.wc)
 				repeated = repeated || s.Retransmitted
 			})
 			st := a.Stats()
@@ -162,18 +161,18 @@ func TestStampsUnderLoss(t *testing.T) {
 			w := newWorld(t)
 			w.drop(t, c.losing, 1<<16/50)
 			a := w.wrap(t, w.open(t, 0, "?gso=off"), defaults)
-			e := connect(t, [2]verbs.Device{a, w.open(t, 1, "?gso=off")}, 0, 0xfffff0, lossy)
+			e := watchertest.Connect(t, [2]verbs.Device{a, w.open(t, 1, "?gso=off")}, 0, 0xfffff0, lossy)
 			const n = 300
 			again := 0
 			run(t, &e[0], mixture(&e, n), func(x *carried) {
-				s, ok := e[0].qp.(Stamper).Stamps(&x.wc)
+				s, ok := e[0].QP.(Stamper).Stamps(&x.wc)
 				if s.Retransmitted {
 					again++
 				}
 				if ok && s.Acked == 0 {
 					return // a race of a timer with the acknowledgement: counted below
 				}
-				if why := order(e[0].qp, x); why != "" {
+				if why := order(e[0].QP, x); why != "" {
 					t.Errorf("request %d: %s: %+v", x.wc.WRID, why, s)
 				}
 			})
@@ -193,12 +192,12 @@ func TestLostStamps(t *testing.T) {
 	set := defaults
 	set.ring = os.Getpagesize()
 	a := w.wrap(t, w.open(t, 0, "?window=512"), set)
-	e := connect(t, [2]verbs.Device{a, w.open(t, 1, "?window=512")}, 0, 5, lasting)
+	e := watchertest.Connect(t, [2]verbs.Device{a, w.open(t, 1, "?window=512")}, 0, 5, lasting)
 	wrs := make([]verbs.SendWR, 60)
 	for i := range wrs {
 		wrs[i] = verbs.SendWR{
-			WRID: uint64(i), Opcode: ib.WRRDMAWrite, RemoteAddr: e[1].mr.Addr(), RKey: e[1].mr.RKey(),
-			SGL: []verbs.SGE{verbs.SGEOf(e[0].mr, 0, 2048)},
+			WRID: uint64(i), Opcode: ib.WRRDMAWrite, RemoteAddr: e[1].MR.Addr(), RKey: e[1].MR.RKey(),
+			SGL: []verbs.SGE{verbs.SGEOf(e[0].MR, 0, 2048)},
 		}
 	}
 	// Unsignaled requests, each with two packets and an acknowledgement now and
@@ -209,11 +208,11 @@ func TestLostStamps(t *testing.T) {
 		if round == 20 {
 			t.Fatal("a ring of one page takes all stamps")
 		}
-		if n, err := e[0].qp.PostSend(wrs); err != nil {
+		if n, err := e[0].QP.PostSend(wrs); err != nil {
 			t.Fatalf("after %d: %v", n, err)
 		}
 		var wc [1]verbs.WC
-		inner := e[0].cq.(*cq)
+		inner := e[0].CQ.(*cq)
 		for n := 0; n == 0; {
 			var err error
 			n, err = inner.CQ.Poll(wc[:]) // behind the wrapper's back
@@ -222,26 +221,26 @@ func TestLostStamps(t *testing.T) {
 	}
 	before := watcher.ReadClock()
 	last.WRID = 1000
-	must(t, post(e[0].qp, last))
+	must(t, post(e[0].QP, last))
 	var wc [1]verbs.WC
 	for n := 0; n == 0; {
 		var err error
-		n, err = e[0].cq.Poll(wc[:])
+		n, err = e[0].CQ.Poll(wc[:])
 		must(t, err)
 	}
 	st := a.Stats()
 	if st.Lost == 0 || st.Unstamped != 1 || wc[0].Timestamp < before || wc[0].Timestamp > watcher.ReadClock() {
 		t.Errorf("%+v, timestamp %d", st, wc[0].Timestamp)
 	}
-	if _, _, ok := e[0].qp.(verbs.SentTimestampQP).SentTimestamps(&wc[0]); ok {
+	if _, _, ok := e[0].QP.(verbs.SentTimestampQP).SentTimestamps(&wc[0]); ok {
 		t.Error("a sending time of a packet that was not stamped")
 	}
 	// And it recovers.
 	last.WRID = 1001
-	must(t, post(e[0].qp, last))
+	must(t, post(e[0].QP, last))
 	for n := 0; n == 0; {
 		var err error
-		n, err = e[0].cq.Poll(wc[:])
+		n, err = e[0].CQ.Poll(wc[:])
 		must(t, err)
 	}
 	if st := a.Stats(); st.Stamped != 1 {
@@ -266,35 +265,35 @@ func TestLife(t *testing.T) {
 		t.Errorf("clock %d, %v", n, err)
 	}
 	b := w.open(t, 1, "")
-	e := connect(t, [2]verbs.Device{a, b}, 0, 100, lasting)
+	e := watchertest.Connect(t, [2]verbs.Device{a, b}, 0, 100, lasting)
 	for round := range uint32(3) {
 		if round > 0 {
 			for i := range e {
-				must(t, e[i].qp.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState))
+				must(t, e[i].QP.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState))
 			}
-			join(t, &e, int(round%2), 1000*round, lasting)
+			watchertest.Join(t, &e, int(round%2), 1000*round, lasting)
 		}
 		run(t, &e[0], mixture(&e, 20), func(x *carried) {
-			if why := order(e[0].qp, x); why != "" {
+			if why := order(e[0].QP, x); why != "" {
 				t.Errorf("round %d, request %d: %s", round, x.wc.WRID, why)
 			}
 		})
 	}
 
 	// A receive at the stamped end.
-	if _, err := e[0].qp.PostRecv([]verbs.RecvWR{{WRID: 5, SGL: []verbs.SGE{verbs.SGEOf(e[0].mr, 0, 64)}}}); err != nil {
+	if _, err := e[0].QP.PostRecv([]verbs.RecvWR{{WRID: 5, SGL: []verbs.SGE{verbs.SGEOf(e[0].MR, 0, 64)}}}); err != nil {
 		t.Fatal(err)
 	}
 	before := watcher.ReadClock()
-	must(t, post(e[1].qp, &verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(e[1].mr, 0, 64)}}))
+	must(t, post(e[1].QP, &verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(e[1].MR, 0, 64)}}))
 	var wc [1]verbs.WC
-	if _, err := verbs.Drain(a, e[0].cq, wc[:], time.Minute); err != nil {
+	if _, err := verbs.Drain(a, e[0].CQ, wc[:], time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if wc[0].Opcode != ib.WCRecv || wc[0].Timestamp < before || a.Stats().Others != 1 {
 		t.Errorf("%+v, %+v", wc[0], a.Stats())
 	}
-	if _, ok := e[0].qp.(Stamper).Stamps(&wc[0]); ok {
+	if _, ok := e[0].QP.(Stamper).Stamps(&wc[0]); ok {
 		t.Error("a receive has stamps")
 	}
 
@@ -331,19 +330,19 @@ func TestVerbs(t *testing.T) {
 func TestPollingAllocatesNothing(t *testing.T) {
 	w := newWorld(t)
 	a := w.wrap(t, w.open(t, 0, ""), defaults)
-	e := connect(t, [2]verbs.Device{a, w.open(t, 1, "")}, 0, 100, lasting)
+	e := watchertest.Connect(t, [2]verbs.Device{a, w.open(t, 1, "")}, 0, 100, lasting)
 	wrs := []verbs.SendWR{{
-		Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, RemoteAddr: e[1].mr.Addr(), RKey: e[1].mr.RKey(),
-		SGL: []verbs.SGE{verbs.SGEOf(e[0].mr, 0, 16384)},
+		Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, RemoteAddr: e[1].MR.Addr(), RKey: e[1].MR.RKey(),
+		SGL: []verbs.SGE{verbs.SGEOf(e[0].MR, 0, 16384)},
 	}}
 	wc := make([]verbs.WC, 16)
 	if n := testing.AllocsPerRun(200, func() {
-		if _, err := e[0].qp.PostSend(wrs); err != nil {
+		if _, err := e[0].QP.PostSend(wrs); err != nil {
 			t.Fatal(err)
 		}
 		for n := 0; n == 0; {
-			n, _ = e[0].cq.Poll(wc)
-			e[0].qp.(verbs.SentTimestampQP).SentTimestamps(&wc[0])
+			n, _ = e[0].CQ.Poll(wc)
+			e[0].QP.(verbs.SentTimestampQP).SentTimestamps(&wc[0])
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations a request", n)
@@ -399,32 +398,20 @@ func TestPrivileges(t *testing.T) {
 		}
 		return
 	}
-	needBPF(t)
-	self, err := os.ReadFile("/proc/self/exe")
-	must(t, err)
-	// Where another user may run it.
-	dir, err := os.MkdirTemp("", "wirestamp")
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	must(t, os.Chmod(dir, 0o755))
-	must(t, os.WriteFile(dir+"/test", self, 0o755))
-	const bpf, admin = 39, 12 // CAP_BPF, CAP_NET_ADMIN
+	watchertest.NeedBPF(t)
 	for _, c := range []struct {
 		name string
 		caps []uintptr
 		want string
 	}{
 		{"none", nil, "needs CAP_BPF and CAP_NET_ADMIN"},
-		{"both", []uintptr{bpf, admin}, ""},
+		{"both", []uintptr{watchertest.CapBPF, watchertest.CapNetAdmin}, ""},
 	} {
-		cmd := exec.Command(dir+"/test", "-test.run", "^TestPrivileges$")
-		cmd.Dir, cmd.Env = "/", append(os.Environ(), "WIRESTAMP_TEST_AS="+c.name)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: c.caps}
-		out, err := cmd.CombinedOutput()
+		out, err := watchertest.AsUser(t, "WIRESTAMP_TEST_AS="+c.name, c.caps, "-test.run", "^TestPrivileges$")
 		if err != nil {
 			t.Fatalf("%s: %v: %s", c.name, err, out)
 		}
-		said, _, _ := strings.Cut(string(out), "PASS")
+		said, _, _ := strings.Cut(out, "PASS")
 		if c.want == "" && said != "" || !strings.Contains(said, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, said, c.want)
 		}

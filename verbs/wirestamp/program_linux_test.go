@@ -2,7 +2,6 @@ package wirestamp
 
 import (
 	"encoding/binary"
-	"errors"
 	"net/netip"
 	"os"
 	"testing"
@@ -16,12 +15,13 @@ import (
 	"github.com/sluice-rdma/sluice/internal/tchook"
 	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
 	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher/watchertest"
 )
 
 // unattached returns a program that no interface has.
 func unattached(t testing.TB, set settings) *stamper {
 	t.Helper()
-	needBPF(t)
+	watchertest.NeedBPF(t)
 	set.attach = func(int, tchook.Programs) (tchook.Attachment, error) { return tchook.Detached(), nil }
 	s, err := newStamper("lo", set)
 	if err != nil {
@@ -35,22 +35,6 @@ func unattached(t testing.TB, set settings) *stamper {
 	return s
 }
 
-// needBPF skips where the kernel lets nobody load programs, or not this user.
-func needBPF(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("loading an eBPF program needs root")
-	}
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: uint32(os.Getpagesize())})
-	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, os.ErrPermission) {
-		t.Skipf("no eBPF ring buffers here: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = m.Close()
-}
-
 // packetOf writes a frame field by field as the standards have them: Ethernet with
 // tags, IP, UDP, and the transport packets behind each other.
 func packetOf(src, dst netip.Addr, port uint16, tags int, ib ...[]byte) []byte {
@@ -62,43 +46,23 @@ func packetOf(src, dst netip.Addr, port uint16, tags int, ib ...[]byte) []byte {
 	for _, p := range ib {
 		body = append(body, p...)
 	}
-	udp := binary.BigEndian.AppendUint16(nil, 0xc123)
-	udp = binary.BigEndian.AppendUint16(udp, port)
-	udp = binary.BigEndian.AppendUint16(udp, uint16(8+len(body)))
-	udp = append(udp, 0, 0)
-	if src.Is4() {
-		b = append(b, 8, 0, 0x45, 0)
-		b = binary.BigEndian.AppendUint16(b, uint16(28+len(body)))
-		b = append(b, 0, 0, 0x40, 0, 64, 17, 0, 0)
-	} else {
-		b = append(b, 0x86, 0xdd, 0x60, 0, 0, 0)
-		b = binary.BigEndian.AppendUint16(b, uint16(8+len(body)))
-		b = append(b, 17, 64)
-	}
-	b = append(append(b, src.AsSlice()...), dst.AsSlice()...)
-	return append(append(b, udp...), body...)
-}
-
-// transport is a BTH (IBA 9.2) with what follows it.
-func transport(op ib.Opcode, qpn, psn uint32, more ...byte) []byte {
-	b := []byte{byte(op), 0, 0xff, 0xff, 0, byte(qpn >> 16), byte(qpn >> 8), byte(qpn), 0x80, byte(psn >> 16), byte(psn >> 8), byte(psn)}
-	return append(append(b, more...), 0, 0, 0, 0) // ICRC
+	return watchertest.AppendIP(b, src, dst, 0xc123, port, body)
 }
 
 var (
-	here4, there4 = netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("10.1.2.4")
-	here6, there6 = netip.MustParseAddr("fd00::3"), netip.MustParseAddr("fd00::4")
+	transport     = watchertest.Transport
+	here4, there4 = watchertest.Here4, watchertest.There4
+	here6, there6 = watchertest.Here6, watchertest.There6
+	aethACK       = watchertest.AETHACK
 )
 
 const (
-	peerQPN, localQPN = 0x123456, 0xabcdef
+	peerQPN, localQPN = watchertest.PeerQPN, watchertest.LocalQPN
 	connID            = 77
 )
 
 // reth asks for a READ of so many bytes.
 func reth(n uint32) []byte { return binary.BigEndian.AppendUint32(make([]byte, 12), n) }
-
-var aethACK = []byte{0x1f, 0, 0, 1}
 
 func TestProgram(t *testing.T) {
 	s := unattached(t, defaults)

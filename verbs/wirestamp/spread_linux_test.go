@@ -58,7 +58,7 @@ func servePeer(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	mr, err := pd.RegMR(make([]byte, region), ib.AccessLocalWrite|ib.AccessRemoteWrite)
+	mr, err := pd.RegMR(make([]byte, 1<<20), ib.AccessLocalWrite|ib.AccessRemoteWrite)
 	if err != nil {
 		return err
 	}

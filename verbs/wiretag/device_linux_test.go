@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
 	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher/watchertest"
 	"github.com/sluice-rdma/sluice/verbs/paced"
 	"github.com/sluice-rdma/sluice/verbs/verbstest"
 	"github.com/sluice-rdma/sluice/verbs/wirestamp"
@@ -63,7 +63,7 @@ func TestCompletionsReport(t *testing.T) {
 			w.write.Store(&write)
 			a, b := w.open(t, 0, cfg, c.set), w.open(t, 1, cfg, c.set)
 			e := connect(t, [2]verbs.Device{a, b}, c.gid)
-			if k := e[0].qp.(verbs.TelemetryQP).TelemetryKinds(); k&verbs.ReportsMaxDelay == 0 {
+			if k := e[0].QP.(verbs.TelemetryQP).TelemetryKinds(); k&verbs.ReportsMaxDelay == 0 {
 				t.Errorf("kinds %04b", k)
 			}
 			psn := uint32(0xfffff0)
@@ -92,7 +92,7 @@ func TestCompletionsReport(t *testing.T) {
 				}
 				psn = (psn + n) & 0xffffff
 				var got verbs.Telemetry
-				if !e[0].qp.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got) || !got.HasMaxDelay {
+				if !e[0].QP.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got) || !got.HasMaxDelay {
 					t.Fatalf("request %d, %v of %d bytes: no telemetry; %+v", i, op, size, a.Stats())
 				}
 				if got.MaxHopDelay != f.Delay(hop) || got.ReverseMaxHopDelay != f.Delay(reverse) {
@@ -123,7 +123,7 @@ func TestPlainPeer(t *testing.T) {
 	e := connect(t, [2]verbs.Device{b, a}, 0) // the first one asks for nothing
 	wc := do(t, &e, ib.WRRDMAWrite, 10000)
 	var got verbs.Telemetry
-	if e[0].qp.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got) || e[0].qp.(verbs.TelemetryQP).TelemetryKinds()&verbs.ReportsMaxDelay != 0 {
+	if e[0].QP.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got) || e[0].QP.(verbs.TelemetryQP).TelemetryKinds()&verbs.ReportsMaxDelay != 0 {
 		t.Errorf("%+v", got)
 	}
 	if s := a.Stats(); s.Reflected != 0 || s.Taken != 0 {
@@ -170,7 +170,7 @@ func TestProbes(t *testing.T) {
 					t.Fatalf("no answer: %+v, peer %+v", a.Stats(), served())
 				}
 				wc := do(t, &e, ib.WRRDMAWrite, 100)
-				e[0].qp.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got)
+				e[0].QP.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got)
 			}
 			if got.MaxHopDelay != 1000*units.Nanosecond || got.ReverseMaxHopDelay != 1001*units.Nanosecond {
 				t.Errorf("%+v", got)
@@ -194,7 +194,7 @@ func TestProbesAreLost(t *testing.T) {
 	b := w.plain(t, 1)
 	var e [2]end
 	w.in(t, 0, func() { e = connect(t, [2]verbs.Device{a, b}, 0) })
-	q := e[0].qp.(verbs.TelemetryQP)
+	q := e[0].QP.(verbs.TelemetryQP)
 	var got verbs.Telemetry
 	for range window + 10 {
 		wc := do(t, &e, ib.WRRDMAWrite, 100)
@@ -206,7 +206,7 @@ func TestProbesAreLost(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	p := e[0].qp.(*qp).path
+	p := e[0].QP.(*qp).path
 	answer := func(number uint32, sent uint64) bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -391,9 +391,9 @@ func TestWithWirestamp(t *testing.T) {
 		e := connect(t, [2]verbs.Device{a, w.open(t, 1, cfg, defaults)}, 0)
 		for range 20 {
 			wc := do(t, &e, ib.WRRDMAWrite, 5000)
-			first, last, ok := e[0].qp.(verbs.SentTimestampQP).SentTimestamps(&wc)
+			first, last, ok := e[0].QP.(verbs.SentTimestampQP).SentTimestamps(&wc)
 			var got verbs.Telemetry
-			has := e[0].qp.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got)
+			has := e[0].QP.(verbs.TelemetryQP).CompletionTelemetry(&wc, &got)
 			if !ok || first == 0 || last < first || !has || got.MaxHopDelay != 3*telemetry.ValueUnit {
 				t.Fatalf("%s: sent at %d to %d, %v; %+v, %v", name, first, last, ok, got, has)
 			}
@@ -422,19 +422,19 @@ func TestPollingAllocatesNothing(t *testing.T) {
 		var e [2]end
 		w.in(t, 0, func() { e = connect(t, [2]verbs.Device{a, b}, 0) })
 		wrs := []verbs.SendWR{{
-			Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, RemoteAddr: e[1].mr.Addr(), RKey: e[1].mr.RKey(),
-			SGL: []verbs.SGE{verbs.SGEOf(e[0].mr, 0, 4096)},
+			Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, RemoteAddr: e[1].MR.Addr(), RKey: e[1].MR.RKey(),
+			SGL: []verbs.SGE{verbs.SGEOf(e[0].MR, 0, 4096)},
 		}}
 		wc := make([]verbs.WC, 16)
 		var got verbs.Telemetry
 		if n := testing.AllocsPerRun(200, func() {
-			if _, err := e[0].qp.PostSend(wrs); err != nil {
+			if _, err := e[0].QP.PostSend(wrs); err != nil {
 				t.Fatal(err)
 			}
 			for n := 0; n == 0; {
-				n, _ = e[0].cq.Poll(wc)
+				n, _ = e[0].CQ.Poll(wc)
 			}
-			e[0].qp.(verbs.TelemetryQP).CompletionTelemetry(&wc[0], &got)
+			e[0].QP.(verbs.TelemetryQP).CompletionTelemetry(&wc[0], &got)
 		}); n != 0 {
 			t.Errorf("%v: %v allocations a request", mode, n)
 		}
@@ -538,7 +538,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAvailable(t *testing.T) {
-	needBPF(t)
+	watchertest.NeedBPF(t)
 	must(t, Available("lo"))
 	if err := Available("no-such-interface"); err == nil || !strings.Contains(err.Error(), "no-such-interface") {
 		t.Errorf("%v", err)
@@ -548,29 +548,16 @@ func TestAvailable(t *testing.T) {
 // Without privileges the error says which are missing; with the two that it names, it
 // works.
 func TestPrivileges(t *testing.T) {
-	needBPF(t)
-	self, err := os.ReadFile("/proc/self/exe")
-	must(t, err)
-	// Where another user may run it.
-	dir, err := os.MkdirTemp("", "wiretag")
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	must(t, os.Chmod(dir, 0o755))
-	must(t, os.WriteFile(dir+"/test", self, 0o755))
-	const bpf, admin = 39, 12 // CAP_BPF, CAP_NET_ADMIN
+	watchertest.NeedBPF(t)
 	for _, c := range []struct {
 		name string
 		caps []uintptr
 		want string
 	}{
 		{"none", nil, "needs CAP_BPF and CAP_NET_ADMIN"},
-		{"both", []uintptr{bpf, admin}, "attached"},
+		{"both", []uintptr{watchertest.CapBPF, watchertest.CapNetAdmin}, "attached"},
 	} {
-		cmd := exec.Command(dir + "/test")
-		cmd.Dir, cmd.Env = "/", append(os.Environ(), "WIRETAG_TEST_AS=user")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: c.caps}
-		out, _ := cmd.CombinedOutput()
-		if !strings.Contains(string(out), c.want) {
+		if out, _ := watchertest.AsUser(t, "WIRETAG_TEST_AS=user", c.caps); !strings.Contains(out, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, out, c.want)
 		}
 	}

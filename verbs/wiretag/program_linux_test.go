@@ -2,10 +2,7 @@ package wiretag
 
 import (
 	"bytes"
-	"encoding/binary"
-	"errors"
 	"net/netip"
-	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -15,6 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/tchook"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher/watchertest"
 )
 
 var forms = []telemetry.DelayForm{telemetry.Wide, telemetry.Compact, telemetry.Value}
@@ -22,7 +20,7 @@ var forms = []telemetry.DelayForm{telemetry.Wide, telemetry.Compact, telemetry.V
 // unattached returns a program that no interface has.
 func unattached(t testing.TB, cfg Config) *tagger {
 	t.Helper()
-	needBPF(t)
+	watchertest.NeedBPF(t)
 	set := defaults
 	set.ring, set.flows = 1<<16, 16
 	set.attach = func(int, tchook.Programs) (tchook.Attachment, error) { return tchook.Detached(), nil }
@@ -36,20 +34,6 @@ func unattached(t testing.TB, cfg Config) *tagger {
 	return p
 }
 
-// needBPF skips where the kernel lets nobody load programs, or not this user.
-func needBPF(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("loading an eBPF program needs root")
-	}
-	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: uint32(os.Getpagesize())})
-	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, os.ErrPermission) {
-		t.Skipf("no eBPF ring buffers here: %v", err)
-	}
-	must(t, err)
-	_ = m.Close()
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -61,40 +45,20 @@ func must(t testing.TB, err error) {
 // the loopback interface, in whose place the kernel runs programs for tests.
 func packetOf(src, dst netip.Addr, sport, dport uint16, body []byte) []byte {
 	b := []byte{0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1}
-	udp := binary.BigEndian.AppendUint16(nil, sport)
-	udp = binary.BigEndian.AppendUint16(udp, dport)
-	udp = binary.BigEndian.AppendUint16(udp, uint16(8+len(body)))
-	udp = append(udp, 0, 0)
-	if src.Is4() {
-		b = append(b, 8, 0, 0x45, 0)
-		b = binary.BigEndian.AppendUint16(b, uint16(28+len(body)))
-		b = append(b, 0, 0, 0x40, 0, 64, 17, 0, 0)
-	} else {
-		b = append(b, 0x86, 0xdd, 0x60, 0, 0, 0)
-		b = binary.BigEndian.AppendUint16(b, uint16(8+len(body)))
-		b = append(b, 17, 64)
-	}
-	b = append(append(b, src.AsSlice()...), dst.AsSlice()...)
-	return append(append(b, udp...), body...)
-}
-
-// transport is a BTH (IBA 9.2) with what follows it.
-func transport(op ib.Opcode, qpn, psn uint32, more ...byte) []byte {
-	b := []byte{byte(op), 0, 0xff, 0xff, 0, byte(qpn >> 16), byte(qpn >> 8), byte(qpn), 0x80, byte(psn >> 16), byte(psn >> 8), byte(psn)}
-	return append(append(b, more...), 1, 2, 3, 4) // ICRC
+	return watchertest.AppendIP(b, src, dst, sport, dport, body)
 }
 
 var (
-	here4, there4 = netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("10.1.2.4")
-	here6, there6 = netip.MustParseAddr("fd00::3"), netip.MustParseAddr("fd00::4")
+	transport     = watchertest.Transport
+	here4, there4 = watchertest.Here4, watchertest.There4
+	here6, there6 = watchertest.Here6, watchertest.There6
+	aethACK       = watchertest.AETHACK
 )
 
 const (
-	peerQPN, localQPN = 0x123456, 0xabcdef
+	peerQPN, localQPN = watchertest.PeerQPN, watchertest.LocalQPN
 	connID            = 7
 )
-
-var aethACK = []byte{0x1f, 0, 0, 1}
 
 // run hands a program a frame and returns what became of it.
 func run(t interface{ Fatalf(string, ...any) }, p *ebpf.Program, frame []byte) (verdict int32, out []byte) {
@@ -324,7 +288,7 @@ func TestReadResponses(t *testing.T) {
 // Whatever frame comes, what package telemetry finds in it comes off, and nothing else
 // of it changes.
 func FuzzArriving(f *testing.F) {
-	needBPF(f)
+	watchertest.NeedBPF(f)
 	cfg := DefaultConfig(telemetry.Value)
 	format := &cfg.Format
 	p := unattached(f, cfg)

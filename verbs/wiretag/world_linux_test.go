@@ -2,9 +2,6 @@ package wiretag
 
 import (
 	"encoding/binary"
-	"errors"
-	"net/netip"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -13,13 +10,13 @@ import (
 	"unsafe"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher/watchertest"
 	_ "github.com/sluice-rdma/sluice/verbs/softroce"
 )
 
@@ -36,29 +33,12 @@ type world struct {
 	stopped  atomic.Bool
 }
 
-var hostAddrs = [2][2]netip.Prefix{
-	{netip.MustParsePrefix("10.9.0.1/24"), netip.MustParsePrefix("fd09::1/64")},
-	{netip.MustParsePrefix("10.9.0.2/24"), netip.MustParsePrefix("fd09::2/64")},
-}
-
 func newWorld(t testing.TB, format *telemetry.DelayFormat) *world {
 	t.Helper()
-	needBPF(t)
-	w := &world{ns: [3]netns.NsHandle{-1, -1, -1}, format: format}
-	t.Cleanup(func() {
-		for i := range w.ns {
-			_ = w.ns[i].Close()
-		}
-	})
+	watchertest.NeedBPF(t)
+	w := &world{format: format}
 	for i := range w.ns {
-		home(t, func() {
-			h, err := netns.New() // and this thread is in it
-			if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-				t.Skipf("no network namespaces here: %v", err)
-			}
-			must(t, err)
-			w.ns[i] = h
-		})
+		w.ns[i] = watchertest.Namespace(t)
 	}
 	var ports [2]int
 	for i := range ports {
@@ -70,13 +50,8 @@ func newWorld(t testing.TB, format *telemetry.DelayFormat) *world {
 			ports[i] = w.port(t, pair.Name)
 		})
 		w.in(t, i, func() {
-			v, err := netlink.LinkByName("h")
-			must(t, err)
-			must(t, netlink.LinkSetMTU(v, 9000))
 			noChecksumOffload(t, "h") // the switch has no way to finish a checksum
-			quiet(t, v)
-			addresses(t, v, hostAddrs[i][:]...)
-			must(t, netlink.LinkSetUp(v))
+			watchertest.Host(t, "h", watchertest.Addresses[i][:]...)
 		})
 	}
 	pass := func(int, []byte) uint32 { return 0 }
@@ -95,32 +70,13 @@ func newWorld(t testing.TB, format *telemetry.DelayFormat) *world {
 	return w
 }
 
-// quiet keeps an interface from link-local addresses, which would take a second to be
-// usable.
-func quiet(t testing.TB, v netlink.Link) {
-	t.Helper()
-	must(t, netlink.LinkSetIP6AddrGenMode(v, nl.IN6_ADDR_GEN_MODE_NONE))
-}
-
-func addresses(t testing.TB, v netlink.Link, addrs ...netip.Prefix) {
-	t.Helper()
-	for _, a := range addrs {
-		addr, err := netlink.ParseAddr(a.String())
-		must(t, err)
-		if a.Addr().Is6() {
-			addr.Flags = unix.IFA_F_NODAD
-		}
-		must(t, netlink.AddrAdd(v, addr))
-	}
-}
-
 // port returns a packet socket on an interface of the switch, which is then up.
 func (w *world) port(t testing.TB, name string) int {
 	t.Helper()
 	v, err := netlink.LinkByName(name)
 	must(t, err)
 	must(t, netlink.LinkSetMTU(v, 9000+16))
-	quiet(t, v)
+	watchertest.Quiet(t, v)
 	must(t, netlink.LinkSetUp(v))
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	must(t, err)
@@ -153,27 +109,10 @@ func noChecksumOffload(t testing.TB, name string) {
 	}
 }
 
-// home runs f on a thread of its own, and brings it back to its network namespace.
-func home(t testing.TB, f func()) {
-	t.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	was, err := netns.Get()
-	must(t, err)
-	defer func() {
-		must(t, netns.Set(was))
-		_ = was.Close()
-	}()
-	f()
-}
-
 // in runs f in one of the namespaces.
 func (w *world) in(t testing.TB, i int, f func()) {
 	t.Helper()
-	home(t, func() {
-		must(t, netns.Set(w.ns[i]))
-		f()
-	})
+	watchertest.In(t, w.ns[i], f)
 }
 
 // open opens a host's device, wrapped as the tests of the package have it.
@@ -200,61 +139,25 @@ func (w *world) plain(t testing.TB, i int) (dev verbs.Device) {
 }
 
 // end is a connected queue pair with a region of memory.
-type end struct {
-	dev verbs.Device
-	pd  verbs.PD
-	cq  verbs.CQ
-	qp  verbs.QP
-	mr  verbs.MR
-}
-
-const region = 1 << 20
+type end = watchertest.End
 
 // connect makes a connection of two devices; gid picks their addresses.
-func connect(t testing.TB, devs [2]verbs.Device, gid int) (e [2]end) {
+func connect(t testing.TB, devs [2]verbs.Device, gid int) [2]end {
 	t.Helper()
-	var at [2]verbs.Endpoint
-	for i, d := range devs {
-		x := &e[i]
-		x.dev = d
-		var err error
-		x.pd, err = d.AllocPD()
-		must(t, err)
-		x.cq, err = d.CreateCQ(verbs.CQInitAttr{CQE: 1024, Timestamps: d.Attr().CoreClockHz > 0})
-		must(t, err)
-		x.qp, err = x.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: x.cq, RecvCQ: x.cq, Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1}})
-		must(t, err)
-		x.mr, err = x.pd.RegMR(make([]byte, region), ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic)
-		must(t, err)
-		a, err := d.GID(1, gid)
-		must(t, err)
-		at[i] = verbs.Endpoint{GID: a, QPN: x.qp.Num(), PSN: 0xfffff0}
-	}
-	p := verbs.DefaultRC()
-	p.Timeout = 20 // 4 s, which no machine is late by
-	for i := range e {
-		must(t, verbs.ConnectRC(e[i].qp, at[i], at[1-i], p))
-	}
-	t.Cleanup(func() {
-		for i := range e {
-			x := &e[i]
-			must(t, errors.Join(x.qp.Destroy(), x.mr.Dereg(), x.cq.Destroy(), x.pd.Dealloc(), x.dev.Close()))
-		}
-	})
-	return e
+	return watchertest.Connect(t, devs, gid, 0xfffff0, watchertest.Lasting)
 }
 
 // do posts a request of the first end and returns its completion.
 func do(t testing.TB, e *[2]end, op ib.WROpcode, size int) verbs.WC {
 	t.Helper()
-	_, err := e[0].qp.PostSend([]verbs.SendWR{{
-		WRID: uint64(size), Opcode: op, Flags: verbs.SendSignaled, RemoteAddr: e[1].mr.Addr(), RKey: e[1].mr.RKey(),
-		SGL: []verbs.SGE{verbs.SGEOf(e[0].mr, 0, size)},
+	_, err := e[0].QP.PostSend([]verbs.SendWR{{
+		WRID: uint64(size), Opcode: op, Flags: verbs.SendSignaled, RemoteAddr: e[1].MR.Addr(), RKey: e[1].MR.RKey(),
+		SGL: []verbs.SGE{verbs.SGEOf(e[0].MR, 0, size)},
 	}})
 	must(t, err)
 	var wc [1]verbs.WC
 	for start := time.Now(); ; {
-		n, err := e[0].cq.Poll(wc[:])
+		n, err := e[0].CQ.Poll(wc[:])
 		must(t, err)
 		if n == 1 {
 			break

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
+	"github.com/sluice-rdma/sluice/verbs/internal/watcher/watchertest"
 )
 
 // maps are what a program has, without one.
@@ -20,13 +21,8 @@ func (m maps) Close() error { return errors.Join(m.flows.Close(), m.events.Close
 // unwatched returns a Program that no packets come by, with room for so many directions.
 func unwatched(t *testing.T, room uint32) (*Program[uint64], maps) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("making an eBPF map needs root")
-	}
+	watchertest.NeedBPF(t)
 	events, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: uint32(os.Getpagesize())})
-	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, os.ErrPermission) {
-		t.Skipf("no eBPF ring buffers here: %v", err)
-	}
 	must(t, err)
 	flows, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 24, ValueSize: 4, MaxEntries: room})
 	must(t, err)
