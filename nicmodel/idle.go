@@ -40,7 +40,7 @@ func (c *Config) FirstPacket(payload int, mtu ib.MTU, line units.Rate) (start, f
 		if regions[i], err = n.RegMR(pd, nil, uint64(max(payload, 1)), ib.AccessLocalWrite|ib.AccessRemoteWrite); err != nil {
 			return 0, 0, err
 		}
-		if qpns[i], err = n.CreateQP(QPConfig{PD: pd, SendCQ: cq, RecvCQ: cq, SendDepth: 1, RecvDepth: 1, SGEs: 1}); err != nil {
+		if qpns[i], err = n.CreateQP(QPConfig{PD: pd, SendCQ: cq, RecvCQ: cq, SendDepth: 1, SGEs: 1}); err != nil {
 			return 0, 0, err
 		}
 		nics[i] = n
