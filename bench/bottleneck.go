@@ -27,8 +27,9 @@ func (r *resource) isBusy() string {
 }
 
 // limit says what limits the NIC. That is the resource that is busiest, if it is busy
-// enough; or what work waits for that is taken; or what holds queue pairs or stages back
-// while nothing is busy; or none of them, and then what limits lies outside.
+// enough; or what work waits for that is taken; or a host that is behind with its
+// completions; or what holds queue pairs or stages back while nothing is busy; or none of
+// them, and then what limits lies outside.
 func (u *NICUse) limit() string {
 	all := u.resources()
 	if len(all) == 0 {
@@ -43,6 +44,10 @@ func (u *NICUse) limit() string {
 	}
 	if w, ok := u.taken(); ok {
 		return fmt.Sprintf("%s%s limits, for which %.1f wait on average%s", who, takenName(w), float64(w.Mean), busiest)
+	}
+	requests, us := u.underWay()
+	if q := u.queue("completions"); requests > 0 && q.Mean >= 1 && float64(q.WaitUs) > us {
+		return fmt.Sprintf("%sthe host limits, which has %.1f completions to poll on average, %.2f us each, of requests that take %.2f us%s", who, float64(q.Mean), float64(q.WaitUs), us, busiest)
 	}
 	held, reason, share := u.holds()
 	waits := u.waits()
@@ -67,13 +72,6 @@ func (u *NICUse) limit() string {
 		waits += ". "
 	}
 	s := fmt.Sprintf("%sno stage above %s%s. %s", who, percentOf(busyShare), busiest, waits)
-	requests, us := 0.0, 0.0
-	for _, name := range []string{"wqe", "requests"} {
-		if q := u.queue(name); q.Came > 0 && q.WaitUs.Measured() {
-			requests += float64(q.Mean)
-			us += float64(q.WaitUs)
-		}
-	}
 	switch {
 	case us == 0:
 		return s + "It answers others, who limit, or the network does"
@@ -81,6 +79,18 @@ func (u *NICUse) limit() string {
 		return s + fmt.Sprintf("%.2f requests are under way on average, %.2f us each: the workload asks for no more", requests, us)
 	}
 	return s + fmt.Sprintf("%.1f requests are under way on average, %.2f us each: that latency limits, and how many the workload keeps under way", requests, us) + u.mostOf()
+}
+
+// underWay is how many requests the NIC has on average, from the doorbell until they are
+// over, and how long each.
+func (u *NICUse) underWay() (requests, us float64) {
+	for _, name := range []string{"wqe", "requests"} {
+		if q := u.queue(name); q.Came > 0 && q.WaitUs.Measured() {
+			requests += float64(q.Mean)
+			us += float64(q.WaitUs)
+		}
+	}
+	return requests, us
 }
 
 // mostOf says where the median request spends most of its time.

@@ -97,6 +97,7 @@ func TestNICUse(t *testing.T) {
 		{"quickstart", []string{"measure.nic=[h0, h1]"}, "h0's NIC: the wire is busy 9"},
 		{"quickstart", []string{"measure.nic=all", "warmup=100us", "nic.mode=offload", "systems=[{engine: none}]"}, "h0's NIC: the wire is busy 9"},
 		{"quickstart", []string{"measure.nic=all", "shim.outstanding=4KiB", "shim.segment=4KiB"}, "h0's NIC: no stage above 60.0 %"},
+		{"nic-doorbell", []string{"systems=[{engine: none}]"}, "h0's NIC: the host limits, which has "},
 		{"rpc", []string{"measure.nic=[h0, h6, h7]"}, "h0's NIC: "},
 	} {
 		s := load(t, c.name, c.sets...)
@@ -239,6 +240,10 @@ func TestBottleneck(t *testing.T) {
 		{
 			NICUse{Stages: []NICStage{stage("mac", 300, "", 0)}, PCIe: quiet, Queues: []NICQueue{{Queue: "requests", Came: 9, Mean: 0.1, WaitUs: 5.5}, {Queue: "queue pairs", Came: 1, Mean: 0.05, WaitUs: 5}}},
 			"h0's NIC: no stage above 60.0 %; the busiest is the wire, 30.0 %. 0.10 requests are under way on average, 5.50 us each: the workload asks for no more",
+		},
+		{
+			NICUse{Stages: []NICStage{stage("mac", 300, "", 0)}, PCIe: quiet, Queues: []NICQueue{{Queue: "requests", Came: 9, Mean: 4, WaitUs: 5.5}, {Queue: "completions", Came: 9, Mean: 40, WaitUs: 55}}},
+			"h0's NIC: the host limits, which has 40.0 completions to poll on average, 55.00 us each, of requests that take 5.50 us; the busiest is the wire, 30.0 %",
 		},
 		{
 			NICUse{Stages: []NICStage{stage("mac", 300, "", 0)}, PCIe: quiet},
