@@ -1,7 +1,6 @@
 package overlay
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -15,7 +14,8 @@ type CQ[Q Conn, V any] struct {
 	verbs.CQ
 	dev     *Device[Q, V]
 	watched bool
-	senders []sender[Q] // by number; guarded by the layer's lock
+	numbers []uint32    // of senders, in order; guarded by the layer's lock
+	senders []sender[Q] // likewise
 
 	// What the last Poll returned, for who polled.
 	polled []completion[V]
@@ -24,7 +24,6 @@ type CQ[Q Conn, V any] struct {
 
 // sender is a queue pair that sends here.
 type sender[Q any] struct {
-	num uint32
 	*state
 	q Q
 }
@@ -130,18 +129,18 @@ func (c *CQ[Q, V]) Destroy() error {
 }
 
 // place finds a queue pair number among the senders.
-func (c *CQ[Q, V]) place(num uint32) (int, bool) {
-	return slices.BinarySearchFunc(c.senders, num, func(s sender[Q], n uint32) int { return cmp.Compare(s.num, n) })
-}
+func (c *CQ[Q, V]) place(num uint32) (int, bool) { return slices.BinarySearch(c.numbers, num) }
 
 // insert and drop keep the senders in order. The lock is held.
 func (c *CQ[Q, V]) insert(num uint32, s *state, q Q) {
 	i, _ := c.place(num)
-	c.senders = slices.Insert(c.senders, i, sender[Q]{num, s, q})
+	c.numbers = slices.Insert(c.numbers, i, num)
+	c.senders = slices.Insert(c.senders, i, sender[Q]{s, q})
 }
 
 func (c *CQ[Q, V]) drop(num uint32, s *state) {
 	if i, ok := c.place(num); ok && c.senders[i].state == s {
+		c.numbers = slices.Delete(c.numbers, i, i+1)
 		c.senders = slices.Delete(c.senders, i, i+1)
 	}
 }

@@ -373,7 +373,7 @@ func TestSenders(t *testing.T) {
 		if _, ok := cq.place(q.Num()); ok {
 			t.Errorf("queue pair %d is still there", q.Num())
 		}
-		if !slices.IsSortedFunc(cq.senders, func(a, b sender[*conn]) int { return int(a.num) - int(b.num) }) {
+		if !slices.IsSorted(cq.numbers) || len(cq.numbers) != len(cq.senders) {
 			t.Fatal("out of order")
 		}
 	}
