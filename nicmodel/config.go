@@ -53,9 +53,10 @@ type Config struct {
 	// WQEFetch is how many elements one read fetches after a doorbell, 0 for all
 	// that it is for.
 	WQEFetch int `yaml:"wqe_fetch"`
-	// WQECache is how many elements the NIC holds from when they come to when they
-	// are completed, of all queues; 0 holds all. One that it needs and does not
-	// hold any more is fetched again.
+	// WQECache is how many elements the NIC holds from their first packet to their
+	// completion, of all queues; 0 holds all. One that it needs and does not hold any
+	// more, for another packet or for the response to a READ or an atomic, is fetched
+	// again.
 	WQECache int `yaml:"wqe_cache"`
 
 	// TxUnits work on requests that the scheduler has chosen.
@@ -223,7 +224,7 @@ var presets = map[string]func() Config{
 		c.PCIe = laneBytes(16)
 		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 1024, 512, 512
 		c.WQECycles = 2
-		c.TxPackets, c.WQECache, c.WQEFetch, c.BlueFlameBusy, c.MaxInline = 128, 8192, 1, true, 512
+		c.TxPackets, c.WQECache, c.WQEFetch, c.BlueFlameBusy, c.MaxInline = 128, 384, 1, true, 512
 		c.TxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 87, Atomic: 87, Response: 58, Ack: 29}
 		c.RxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 58, Atomic: 58, Response: 58, Ack: 29}
 		c.Atomics = AtomicsConfig{InFlight: 23, Locks: 4096, Cycles: 2}

@@ -69,6 +69,7 @@ type sendWQE struct {
 	req    rc.Request
 	sgl    []SGE
 	inline []byte
+	begun  bool // a packet was made of it; see takeWQE
 }
 
 type qp struct {
@@ -547,13 +548,13 @@ func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, last 
 	}
 	n.underWay(now, q, count)
 	for range count {
+		q.wqe(q.handed).begun = false
 		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
 		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
 			// The provider has checked the request, and the ring is no deeper
 			// than the transport's.
 			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
 		}
-		n.holdWQE(q, slot)
 		if q.departures != nil {
 			q.departures[slot] = departure{}
 		}

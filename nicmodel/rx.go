@@ -304,7 +304,7 @@ func (n *NIC) reap(now units.Time, q *qp) {
 		if q.reports != nil {
 			q.reports[c.Slot] = q.report
 		}
-		n.complete(now, n.needWQE(now, q, c.Slot), q.cfg.SendCQ, CQE{
+		n.complete(now, n.answered(now, q, c.Slot), q.cfg.SendCQ, CQE{
 			WRID: c.ID, QPN: q.num, Slot: c.Slot, ByteLen: c.Bytes, Status: c.Status, Opcode: c.Opcode,
 		})
 	}

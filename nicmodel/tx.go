@@ -201,7 +201,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 	context, _ := n.needContext(chosen, q)
 	at := chosen
 	if !response {
-		at = n.needWQE(chosen, q, d.Slot)
+		at = n.takeWQE(chosen, q, d.Slot)
 		if at > chosen && context > chosen { // the context says where it is
 			at = max(at, context+n.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
 		}

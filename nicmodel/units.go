@@ -64,6 +64,7 @@ type Units struct {
 	clock  Clock
 	taken  inflight // until when each is
 	busy   int64
+	held   int64 // cycles in which one waited for an element
 	served uint64
 	waits  UnitWaits
 	told   func(begin, end units.Time, why Stall)
@@ -107,6 +108,18 @@ func (u *Units) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time 
 	return end
 }
 
+// wait has a unit that has something at t do nothing for so long, and returns until when.
+func (u *Units) wait(t, long units.Time) units.Time {
+	begin := u.clock.CycleAfter(u.taken.free(t))
+	end := u.clock.CycleAfter(u.clock.Begin(begin) + long)
+	u.taken.hold(u.clock.Begin(end))
+	u.held += end - begin
+	if u.told != nil {
+		u.told(u.clock.Begin(begin), u.clock.Begin(end), StallPCIe)
+	}
+	return u.clock.Begin(end)
+}
+
 // free returns when a unit can take something.
 func (u *Units) free(t units.Time) units.Time { return u.taken.free(t) }
 
@@ -119,5 +132,7 @@ func (u *Units) Account(now units.Time) Account {
 	for _, until := range u.taken {
 		elapsed += u.clock.CycleAfter(max(now, until))
 	}
-	return Account{Stage: u.Name, Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
+	a := Account{Stage: u.Name, Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy - u.held}
+	a.Stalled[StallPCIe] = u.held
+	return a
 }

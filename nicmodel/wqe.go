@@ -52,32 +52,50 @@ func (q *qp) wqeAddr(count uint32) uint64 {
 // wqeKey names an element in the cache.
 func (q *qp) wqeKey(slot uint32) uint64 { return uint64(q.num)<<32 | uint64(slot) }
 
-// WQECache counts the look-ups of work queue elements that a NIC holds: when a
-// packet is made of one and when it is completed.
+// WQECache counts the look-ups of work queue elements that a NIC holds: for each packet
+// of one but the first, and when the response comes that it is for.
 type WQECache struct{ Hits, Misses uint64 }
 
 // WQECache returns the counts; both are 0 where all elements are held.
 func (n *NIC) WQECache() WQECache { return n.wqeCounts }
 
-// holdWQE puts an element into the cache as it reaches the NIC.
-func (n *NIC) holdWQE(q *qp, slot uint32) {
-	if n.wqes != nil {
-		n.wqes.touch(q.wqeKey(slot))
+// takeWQE returns when an element is at hand that a packet is to be made of at t. Its
+// first packet finds it in its queue and leaves it in the cache.
+func (n *NIC) takeWQE(t units.Time, q *qp, slot uint32) units.Time {
+	if n.wqes == nil {
+		return t
 	}
+	if w := &q.sq[slot]; !w.begun {
+		w.begun = true
+		n.wqes.touch(q.wqeKey(slot))
+		return t
+	}
+	return n.needWQE(t, q, slot)
 }
 
 // needWQE returns when an element is at hand that is needed at t: one that has
 // fallen out of the cache meanwhile is fetched again.
 func (n *NIC) needWQE(t units.Time, q *qp, slot uint32) units.Time {
-	if n.wqes == nil {
-		return t
-	}
 	if n.wqes.touch(q.wqeKey(slot)) {
 		n.wqeCounts.Hits++
 		return t
 	}
 	n.wqeCounts.Misses++
 	return n.pcie.Read(t, q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]), ForWQE)
+}
+
+// answered returns when the completion of an element can be made, whose response or
+// acknowledgement has come. Where the data of a READ or an atomic go is in the element:
+// a processing unit waits for one that was forgotten. The others are done with.
+func (n *NIC) answered(now units.Time, q *qp, slot uint32) units.Time {
+	if op := q.sq[slot].req.Op; n.wqes == nil || op != ib.WRRDMARead && !op.IsAtomic() {
+		return now
+	}
+	ready := n.needWQE(now, q, slot)
+	if n.rxUnits != nil && ready > now {
+		ready = n.rxUnits.wait(now, ready-now)
+	}
+	return ready
 }
 
 // releaseWQEs drops the elements from one running count to another, which have
@@ -89,7 +107,7 @@ func (n *NIC) releaseWQEs(now units.Time, q *qp, from, to uint32) {
 	for i := from; i != to; i++ {
 		slot := i & uint32(len(q.sq)-1)
 		if !q.sq[slot].req.Signaled {
-			n.needWQE(now, q, slot)
+			n.answered(now, q, slot)
 		}
 		n.wqes.remove(q.wqeKey(slot))
 	}

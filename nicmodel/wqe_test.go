@@ -100,19 +100,23 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 	}
 }
 
-// As many elements outstanding as the cache holds cost nothing; more are fetched
-// again.
+// As many READs outstanding as the cache holds elements cost nothing; of more the elements
+// are fetched again for their responses. WRITEs do not need theirs any more.
 func TestWQECacheCliff(t *testing.T) {
-	misses := func(batch int) uint64 {
+	const rounds = 4
+	looked := func(op ib.WROpcode, batch int) WQECache {
 		cfg := preset(t, "cx6dx")
-		cfg.WQECache = 16
+		cfg.WQECache = 6
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-		r := y.region(t, make([]byte, 256))
-		for round := range 4 {
+		mine, r := x.region(t, make([]byte, 256)), y.region(t, make([]byte, 256))
+		for round := range rounds {
 			var wrs []WR
 			for i := range batch {
 				wr := inlineWrite(uint64(i), r, 8)
+				if op == ib.WRRDMARead {
+					wr.Request.Op, wr.Inline, wr.SGL = op, nil, []SGE{{mine.Addr, 8, mine.Key}}
+				}
 				wr.Request.Signaled = i%2 == 0 || i == batch-1
 				wrs = append(wrs, wr)
 			}
@@ -123,16 +127,35 @@ func TestWQECacheCliff(t *testing.T) {
 				t.Fatalf("batch of %d: completions %+v", batch, cs)
 			}
 		}
-		c := x.nic.WQECache()
-		if want := uint64(2 * 4 * batch); c.Hits+c.Misses != want {
-			t.Errorf("batch of %d: %d looked for, want %d", batch, c.Hits+c.Misses, want)
+		return x.nic.WQECache()
+	}
+	if got := looked(ib.WRRDMARead, 6); got != (WQECache{Hits: 6 * rounds}) {
+		t.Errorf("%+v with as many READs as the cache holds", got)
+	}
+	// The queue pair has 8 outstanding at most.
+	a, b := looked(ib.WRRDMARead, 7), looked(ib.WRRDMARead, 20)
+	if a.Misses == 0 || b.Misses <= a.Misses || b.Hits+b.Misses != 20*rounds {
+		t.Errorf("%+v with one READ too many, %+v with 20 posted", a, b)
+	}
+	if got := looked(ib.WRRDMAWrite, 40); got != (WQECache{}) {
+		t.Errorf("%+v with 40 WRITEs", got)
+	}
+}
+
+// A unit that waits does nothing else, and the cycles are accounted for.
+func TestUnitsWait(t *testing.T) {
+	u := newUnits("units", UnitsConfig{Units: 2, Write: 10}, 1_000_000_000)
+	for range 2 {
+		if got := u.wait(0, 100*units.Nanosecond); got != 100*units.Nanosecond {
+			t.Errorf("waits until %v", got)
 		}
-		return c.Misses
 	}
-	if got := misses(16); got != 0 {
-		t.Errorf("%d misses with as many elements as the cache holds", got)
+	var q units.Time
+	if got := u.serve(0, ib.WriteOnly, &q); got != 110*units.Nanosecond {
+		t.Errorf("a packet behind two waits is done at %v", got)
 	}
-	if a, b := misses(17), misses(40); a == 0 || b <= a {
-		t.Errorf("%d misses with one element too many, %d with 24", a, b)
+	a := u.Account(200 * units.Nanosecond)
+	if a.Busy != 10 || a.Stalled[StallPCIe] != 200 || a.Busy+a.Idle+a.Stalled[StallPCIe] != a.Elapsed {
+		t.Errorf("%+v", a)
 	}
 }
