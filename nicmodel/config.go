@@ -53,6 +53,10 @@ type Config struct {
 	// WQEFetch is how many elements one read fetches after a doorbell, 0 for all
 	// that it is for.
 	WQEFetch int `yaml:"wqe_fetch"`
+	// WQEPrefetch is how many elements of a send queue the NIC reads ahead of those that
+	// it has made a packet of, 0 for all that doorbells tell of. Those that come with
+	// their doorbell do not count.
+	WQEPrefetch int `yaml:"wqe_prefetch"`
 	// WQECache is how many elements the NIC holds from their first packet to their
 	// completion, of all queues; 0 holds all. One that it needs and does not hold any
 	// more, for another packet or for the response to a READ or an atomic, is fetched

@@ -205,6 +205,7 @@ func TestConservation(t *testing.T) {
 		if rapid.Bool().Draw(r, "small caches") {
 			drawCaches(r, &cfg)
 		}
+		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, cfg, change)
 		var seen []*watched
 		before := make([][]Account, hosts)
@@ -321,6 +322,7 @@ func TestLittlesLawByName(t *testing.T) {
 		if rapid.Bool().Draw(r, "small caches") {
 			drawCaches(r, &cfg)
 		}
+		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, 100*units.Gbps, cfg, nil)
 		waited := [hosts]map[string]int64{}
 		type stay struct{ from, to units.Time }

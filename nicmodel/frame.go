@@ -35,16 +35,6 @@ type frame struct {
 	echo echo
 }
 
-// echo is what a responder reports back about the packets that it has received
-// since it last did.
-type echo struct {
-	sentAt   units.Time // of the newest
-	maxDelay units.Time // of any
-	hasDelay bool
-	ecn, ein bool
-	circuit  bool // the newest
-}
-
 func (s *Frames) alloc() (fabric.Handle, *frame) {
 	h := s.net.Alloc()
 	for len(s.frames) < s.net.Slots() {

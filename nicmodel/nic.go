@@ -268,7 +268,7 @@ func (n *NIC) Handle(ev des.Event) {
 	now := ev.At
 	switch ev.Kind {
 	case evDoorbell:
-		n.rung(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f), ev.Arg>>63 != 0)
+		n.rings(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f), ev.Arg>>63 != 0)
 	case evWQE:
 		n.fetched(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f), ev.Arg>>63 != 0)
 	// Of the events of each of these kinds only the one that is remembered

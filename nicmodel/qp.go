@@ -84,53 +84,46 @@ type qp struct {
 
 	// The send queue in host memory: a ring of elements, of which the oldest
 	// have been handed to the transport under slots.
-	sq                            []sendWQE
-	to                            []address // by slot, of datagrams
-	qkey                          uint32
-	sqAddr                        uint64
-	posted, asked, handed, reaped uint32 // running counts; asked: fetched by doorbell
-	fetching                      int    // reads of elements, and doorbells before them, under way
-	doorbells                     int    // whose elements have not all arrived
-	hold                          hold   // why it is not before the scheduler
-	holdFrom                      units.Time
-	resets                        uint8 // seven bits: tells doorbells and frames of before a reset
-	responding                    int   // frames in NIC.responses
-	recv                          *SRQ
-	parked                        fifo // packets that wait for a receive
-	flow                          ratelimiter.FlowID
-	limit                         limit
-	hasFlow                       bool
-	weight                        int // of its turns before the scheduler, 0 is 1
-	queuedResponder               bool
-	timerAt                       units.Time
-	txUntil, rxUntil              units.Time // when its packets in processing units are done
-	contextAt                     units.Time // when its context is on the chip, if it is not
-	translatedAt                  units.Time // when the translations of what it received last are
-	steering                                 // of what it sends
-	pull                          *pull      // of what its READs bring, or nil
-	next                          *steering  // that the next request is under
-	path                          uint32     // that requests go by, see cc.Pathed
-	ackAsked                      bool       // the newest request asked for an acknowledgement
-	delivered                     Delivered
-	cnpAfter                      units.Time // when the next CNP may be sent
-	cnpsSent, cnpsHandled         uint64
-	echo                          echo
-	echoPacket                    fabric.Handle // holds the newest packet's per-hop records
-	reports                       []Report      // by slot, where telemetry is collected
-	report                        Report        // of the acknowledgement being handled
-	departures                    []departure   // by slot, where sends are stamped
+	sq                     []sendWQE
+	to                     []address // by slot, of datagrams
+	qkey                   uint32
+	sqAddr                 uint64
+	posted, handed, reaped uint32 // running counts
+	told, asked, begun     uint32 // likewise: that doorbells that have arrived told of, that are or were read, that have a packet
+	rung, came             uint32 // likewise, of those that are read: doorbells written, elements in the NIC
+	fetching               int    // reads of elements, and doorbells before them, under way
+	hold                   hold   // why it is not before the scheduler
+	holdFrom               units.Time
+	resets                 uint8 // seven bits: tells doorbells and frames of before a reset
+	responding             int   // frames in NIC.responses
+	recv                   *SRQ
+	parked                 fifo // packets that wait for a receive
+	flow                   ratelimiter.FlowID
+	limit                  limit
+	hasFlow                bool
+	weight                 int // of its turns before the scheduler, 0 is 1
+	queuedResponder        bool
+	timerAt                units.Time
+	txUntil, rxUntil       units.Time // when its packets in processing units are done
+	contextAt              units.Time // when its context is on the chip, if it is not
+	translatedAt           units.Time // when the translations of what it received last are
+	steering                          // of what it sends
+	pull                   *pull      // of what its READs bring, or nil
+	next                   *steering  // that the next request is under
+	path                   uint32     // that requests go by, see cc.Pathed
+	ackAsked               bool       // the newest request asked for an acknowledgement
+	delivered              Delivered
+	cnpAfter               units.Time // when the next CNP may be sent
+	cnpsSent, cnpsHandled  uint64
+	echo                   echo
+	echoPacket             fabric.Handle // holds the newest packet's per-hop records
+	reports                []Report      // by slot, where telemetry is collected
+	report                 Report        // of the acknowledgement being handled
+	departures             []departure   // by slot, where sends are stamped
 }
 
 // wqe is the element with that running count.
 func (q *qp) wqe(count uint32) *sendWQE { return &q.sq[count&uint32(len(q.sq)-1)] }
-
-// Report is what the network reported about the packets of a request, at the
-// acknowledgement that completed it.
-type Report struct {
-	MaxHopDelay, ReverseMaxHopDelay units.Time
-	HasMaxDelay, ECN, EIN           bool
-	Path                            telemetry.Stack
-}
 
 // qpn numbers encode an index and a generation, so that a number is not reused
 // at once.
@@ -247,7 +240,8 @@ func (n *NIC) reset(q *qp) {
 	q.path, q.ackAsked = 0, false
 	q.rc, q.state = nil, ib.Reset
 	n.underWay(n.engine.Now(), q, int(int32(q.reaped-q.handed)))
-	q.posted, q.asked, q.handed, q.reaped, q.fetching, q.doorbells = 0, 0, 0, 0, 0, 0
+	n.inWQE.add(n.engine.Now(), -int(q.told-q.asked))
+	q.posted, q.handed, q.reaped, q.told, q.asked, q.begun, q.rung, q.came, q.fetching = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	q.timerAt = units.Never
 	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
 }
@@ -387,184 +381,4 @@ func (n *NIC) Counters(num uint32) rc.Counters {
 		return *q.rc.Counters()
 	}
 	return rc.Counters{}
-}
-
-// Reported returns what the network reported about a completed send request, on
-// a queue pair whose packets collect telemetry. It holds until the slot is used
-// again.
-func (n *NIC) Reported(num, slot uint32) *Report {
-	q := n.qp(num)
-	if q == nil || q.reports == nil {
-		return nil
-	}
-	return &q.reports[slot]
-}
-
-// SetWeight has the scheduler choose up to w packets of a queue pair, 1 to
-// ratelimiter.MaxWeight, each time its turn comes among those that wait, instead of
-// one (mlx5's bw_share of a scheduling element). It stays in force over a reset.
-func (n *NIC) SetWeight(num uint32, w int) error {
-	if w < 1 || w > ratelimiter.MaxWeight {
-		return fmt.Errorf("a weight of %d: 1 to %d", w, ratelimiter.MaxWeight)
-	}
-	q := n.qp(num)
-	q.weight = w
-	if !q.hasFlow {
-		return nil
-	}
-	return n.limiter.SetWeight(q.flow, w)
-}
-
-// WR is a send work request as the host posts it.
-type WR struct {
-	Request rc.Request
-	SGL     []SGE
-	Inline  []byte // instead of an SGL
-	// To and QKey are where a datagram goes, and the Q_Key that it carries.
-	To   Peer
-	QKey uint32
-}
-
-// Room returns how many send requests a queue pair can still take.
-func (n *NIC) Room(num uint32) int {
-	q := n.qp(num)
-	return q.cfg.SendDepth - int(q.posted-q.reaped)
-}
-
-// PostSend writes a request to the send queue in host memory. Ring then tells
-// the NIC. It returns rc.ErrFull when there is no room.
-func (n *NIC) PostSend(num uint32, wr *WR) error {
-	q := n.qp(num)
-	if int(q.posted-q.reaped) == q.cfg.SendDepth {
-		return rc.ErrFull
-	}
-	w := q.wqe(q.posted)
-	w.req = wr.Request
-	w.req.Signaled = w.req.Signaled || q.cfg.SigAll
-	w.sgl = append(w.sgl[:0], wr.SGL...)
-	w.inline = append(w.inline[:0], wr.Inline...)
-	if q.to != nil {
-		q.to[q.posted&uint32(len(q.to)-1)] = address{wr.To, wr.QKey}
-	}
-	q.posted++
-	return nil
-}
-
-// Ring writes the doorbell for the last count requests posted: their number, by
-// which the NIC fetches them, or for a single request the element itself
-// (BlueFlame) through write-combining stores of a cache line each. A BlueFlame
-// element must not overtake those before it, and is taken for a doorbell while one
-// is fetched, or under way at all unless Config.BlueFlameBusy.
-func (n *NIC) Ring(now units.Time, num uint32, count int) {
-	if count == 0 {
-		return
-	}
-	q := n.qp(num)
-	const doorbellBytes = 8
-	blue := count == 1 && (q.fetching == 0 || n.cfg.BlueFlameBusy && q.doorbells == 0)
-	bytes := doorbellBytes
-	if blue {
-		bytes = q.wqeBytes(q.wqe(q.posted - 1))
-	} else {
-		q.doorbells++
-	}
-	q.fetching++
-	arg := uint64(num) | uint64(count)<<32 | uint64(q.resets)<<56
-	if blue {
-		arg |= 1 << 63
-	}
-	there := n.pcie.MMIO(now, bytes, ForDoorbell)
-	n.inWQE.add(now, count)
-	if n.onSpan != nil {
-		n.requestSpan(q, AtStore, now, there, q.posted-uint32(count), count)
-	}
-	n.engine.Schedule(there, &n.src, n.id, evDoorbell, arg)
-}
-
-// rung handles a doorbell as it reaches the NIC.
-func (n *NIC) rung(now units.Time, num uint32, count int, resets uint8, blue bool) {
-	q := n.qp(num)
-	if q == nil || q.resets != resets {
-		n.inWQE.add(now, -count)
-		return
-	}
-	t := n.doorbell.Serve(now, now, StallNone, n.cfg.DoorbellCycles)
-	context, _ := n.needContext(now, q)
-	if n.onSpan != nil {
-		n.requestSpan(q, AtDoorbell, n.doorbell.began(n.cfg.DoorbellCycles), t, q.asked, count)
-	}
-	if blue {
-		done := n.wqe.Serve(t, context, StallContext, n.cfg.WQECycles)
-		if n.onSpan != nil {
-			n.requestSpan(q, AtWQE, n.wqe.began(n.cfg.WQECycles), done, q.asked, 1)
-		}
-		q.asked++
-		n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(num)|1<<32|uint64(resets)<<56)
-		return
-	}
-	part := count
-	if n.cfg.WQEFetch > 0 {
-		part = n.cfg.WQEFetch
-	}
-	q.fetching--
-	for ; count > 0; count -= part {
-		part = min(part, count)
-		bytes := 0
-		for i := range part {
-			bytes += q.wqeBytes(q.wqe(q.asked + uint32(i)))
-		}
-		arrived := n.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE)
-		if context > now {
-			arrived = max(arrived, context+n.pcie.alone(bytes))
-		}
-		if context > t {
-			n.wqe.await(t, context, StallContext)
-		}
-		done := n.wqe.Serve(t, arrived, StallPCIe, int64(part)*n.cfg.WQECycles)
-		if n.onSpan != nil {
-			n.requestSpan(q, AtFetch, now, arrived, q.asked, part)
-			n.requestSpan(q, AtWQE, n.wqe.began(int64(part)*n.cfg.WQECycles), done, q.asked, part)
-		}
-		q.asked += uint32(part)
-		q.fetching++
-		arg := uint64(num) | uint64(part)<<32 | uint64(resets)<<56
-		if part == count { // the doorbell's last
-			arg |= 1 << 63
-		}
-		n.engine.Schedule(done, &n.src, n.id, evWQE, arg)
-	}
-}
-
-// fetched hands work queue elements to the transport.
-func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, last bool) {
-	n.inWQE.add(now, -count)
-	q := n.qp(num)
-	if q == nil || q.rc == nil || q.resets != resets {
-		return // destroyed or reset meanwhile
-	}
-	q.fetching--
-	if last {
-		q.doorbells--
-	}
-	n.underWay(now, q, count)
-	for range count {
-		q.wqe(q.handed).begun = false
-		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
-		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
-			// The provider has checked the request, and the ring is no deeper
-			// than the transport's.
-			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
-		}
-		if q.departures != nil {
-			q.departures[slot] = departure{}
-		}
-		q.handed++
-	}
-	n.stat.Requests += uint64(count)
-	if s := q.rc.State(); s == ib.Err || s == ib.SQE {
-		n.reap(now, q)
-		return
-	}
-	n.file(now, q)
-	n.schedule(now)
 }

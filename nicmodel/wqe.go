@@ -1,9 +1,19 @@
 package nicmodel
 
 import (
+	"fmt"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 )
+
+// Stage wqe: elements of send queues, read after doorbells or brought by BlueFlame, decoded
+// and handed to the transport.
+//
+// State: for each queue pair how far it has been told, read and handed; elements held
+// for later packets and responses (an LRU over all queues). Cost: WQECycles an
+// element, and on PCIe its cache lines, WQEFetch elements a read. It stalls for elements
+// (StallPCIe) and for the context that says where they lie (StallContext).
 
 // A work queue element is segments of 16 bytes: control; the remote address of a
 // READ, a WRITE or an atomic, or the address vector of a datagram; the operands of
@@ -62,11 +72,15 @@ func (n *NIC) WQECache() WQECache { return n.wqeCounts }
 // takeWQE returns when an element is at hand that a packet is to be made of at t. Its
 // first packet finds it in its queue and leaves it in the cache.
 func (n *NIC) takeWQE(t units.Time, q *qp, slot uint32) units.Time {
-	if n.wqes == nil {
-		return t
+	w := &q.sq[slot]
+	first := !w.begun
+	if first {
+		n.begins(t, q, w)
 	}
-	if w := &q.sq[slot]; !w.begun {
-		w.begun = true
+	switch {
+	case n.wqes == nil:
+		return t
+	case first:
 		n.wqes.touch(q.wqeKey(slot))
 		return t
 	}
@@ -111,4 +125,94 @@ func (n *NIC) releaseWQEs(now units.Time, q *qp, from, to uint32) {
 		}
 		n.wqes.remove(q.wqeKey(slot))
 	}
+}
+
+// started is the running count of a queue's elements that the NIC has begun or is
+// done with.
+func (q *qp) started() uint32 {
+	if int32(q.reaped-q.begun) > 0 { // some ended without a packet
+		return q.reaped
+	}
+	return q.begun
+}
+
+// fetchWQEs reads the elements that doorbells have told of, as far ahead of those that
+// have been begun as the NIC prefetches. The reads begin at now; stage wqe has them to do
+// from t on, and knows where the queue lies at context.
+func (n *NIC) fetchWQEs(now, t, context units.Time, q *qp) {
+	for q.asked != q.told {
+		part := int(q.told - q.asked)
+		if ahead := n.cfg.WQEPrefetch; ahead > 0 {
+			part = min(part, ahead-int(q.asked-q.started()))
+		}
+		if n.cfg.WQEFetch > 0 {
+			part = min(part, n.cfg.WQEFetch)
+		}
+		if part <= 0 {
+			return
+		}
+		bytes := 0
+		for i := range part {
+			bytes += q.wqeBytes(q.wqe(q.asked + uint32(i)))
+		}
+		arrived := n.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE)
+		if context > now {
+			arrived = max(arrived, context+n.pcie.alone(bytes))
+		}
+		if context > t {
+			n.wqe.await(t, context, StallContext)
+		}
+		done := n.wqe.Serve(t, arrived, StallPCIe, int64(part)*n.cfg.WQECycles)
+		if n.onSpan != nil {
+			n.requestSpan(q, AtFetch, now, arrived, q.asked, part)
+			n.requestSpan(q, AtWQE, n.wqe.began(int64(part)*n.cfg.WQECycles), done, q.asked, part)
+		}
+		q.asked += uint32(part)
+		q.fetching++
+		n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(q.num)|uint64(part)<<32|uint64(q.resets)<<56|1<<63)
+	}
+}
+
+// begins takes note that an element is worked on for the first time.
+func (n *NIC) begins(t units.Time, q *qp, w *sendWQE) {
+	w.begun = true
+	q.begun++
+	if q.asked != q.told {
+		n.fetchWQEs(t, t, t, q)
+	}
+}
+
+// fetched hands work queue elements to the transport; rung says that a doorbell told of
+// them, and else it brought them.
+func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, rung bool) {
+	n.inWQE.add(now, -count)
+	q := n.qp(num)
+	if q == nil || q.rc == nil || q.resets != resets {
+		return // destroyed or reset meanwhile
+	}
+	q.fetching--
+	if rung {
+		q.came += uint32(count)
+	}
+	n.underWay(now, q, count)
+	for range count {
+		q.wqe(q.handed).begun = false
+		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
+		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
+			// The provider has checked the request, and the ring is no deeper
+			// than the transport's.
+			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
+		}
+		if q.departures != nil {
+			q.departures[slot] = departure{}
+		}
+		q.handed++
+	}
+	n.stat.Requests += uint64(count)
+	if s := q.rc.State(); s == ib.Err || s == ib.SQE {
+		n.reap(now, q)
+		return
+	}
+	n.file(now, q)
+	n.schedule(now)
 }

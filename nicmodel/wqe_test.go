@@ -69,6 +69,55 @@ func TestLinesOfAWQE(t *testing.T) {
 	}
 }
 
+// Elements are read as far ahead of the packets as the NIC prefetches, however many a
+// doorbell is for, and all in the end; a failure flushes those that were not read, too.
+func TestPrefetchOfElements(t *testing.T) {
+	const posted = 64
+	for _, ahead := range []int{0, 1, 3, 16, 1000} {
+		for _, fails := range []bool{false, true} {
+			cfg := preset(t, "cx6dx")
+			cfg.WQEPrefetch = ahead
+			b := newBed(t, 2, 100*units.Mbps, cfg, nil)
+			x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+			mine, r := x.region(t, make([]byte, 1024)), y.region(t, make([]byte, 1024))
+			var wrs []WR
+			for i := range posted {
+				wrs = append(wrs, WR{Request: rc.Request{ID: uint64(i), Op: ib.WRRDMAWrite, Signaled: true, Length: 1024, RemoteAddr: r.Addr, RKey: r.Key}, SGL: []SGE{{mine.Addr, 1024, mine.Key}}})
+			}
+			b.post(x, wrs...)
+			// The wire takes 89 us for each.
+			b.e.RunUntil(50 * units.Microsecond)
+			fetched := x.nic.PCIe().Traffic(Downstream, CplD, ForWQE)
+			want := min(posted, ahead+cfg.TxPackets+1) // one is on the wire
+			if ahead == 0 {
+				want = posted
+			}
+			if got := int(fetched.Bytes-units.Bytes(20*fetched.Packets)) / cacheLine; got != want {
+				t.Errorf("%d ahead: %d elements are read, want %d", ahead, got, want)
+			}
+			if fails {
+				x.nic.Fail(b.e.Now(), x.qpn)
+			}
+			b.e.RunUntil(b.e.Now() + 10*units.Millisecond)
+			var got []CQE
+			got = append(got, b.poll(x)...)
+			if len(got) != posted {
+				t.Fatalf("%d ahead, fails %v: %d completions of %d", ahead, fails, len(got), posted)
+			}
+			for i, e := range got {
+				if e.WRID != uint64(i) || !fails && e.Status != ib.WCSuccess {
+					t.Fatalf("%d ahead: completion %d is %+v", ahead, i, e)
+				}
+			}
+			for _, u := range x.nic.Queues(b.e.Now()) {
+				if u.Queue == "wqe" && u.Now != 0 {
+					t.Errorf("%d ahead: %d elements are left", ahead, u.Now)
+				}
+			}
+		}
+	}
+}
+
 // A BlueFlame element of a busy queue is a doorbell, save where the NIC takes it.
 func TestBlueFlameOfABusyQueue(t *testing.T) {
 	for busy, want := range map[bool]uint64{false: 1, true: 0} {

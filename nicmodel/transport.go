@@ -1,41 +1,15 @@
 package nicmodel
 
 import (
-	"encoding/binary"
-
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
-	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
-func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
-	parsed := n.parse.Serve(now, now, StallNone, n.cfg.ParseCycles)
-	queue, context, free := &n.nowhere, parsed, parsed
-	if n.rxUnits != nil || n.contexts.full() {
-		if q := n.qp(n.frames.frames[h].dstQPN); q != nil {
-			queue = &q.rxUntil
-			context, free = n.needContext(parsed, q)
-		}
-	}
-	if free > parsed {
-		n.transport.await(parsed, free, StallContext)
-	}
-	done := n.transport.Serve(parsed, n.rxHeld, StallTranslation, n.cfg.TransportCycles)
-	if n.rxUnits != nil {
-		*queue = max(*queue, context)
-		done = n.rxUnits.serve(done, n.frames.frames[h].desc.Header.Opcode, queue)
-	}
-	done = max(done, context)
-	done += n.cfg.PipelineLatency
-	n.inReceive.add(now, 1)
-	if n.onSpan != nil {
-		n.packetSpan(&n.frames.frames[h], AtReceive, now, done, n.net.Packet(h).Src)
-	}
-	n.engine.Schedule(done, &n.src, n.id, evReceive, uint64(h))
-}
+// Stage transport, as far as it decides: package roce/rc says what a packet means, and
+// what it says is done here: data placed, atomics begun, receives and requests
+// completed, answers sent, timers armed.
 
 // receive takes a packet through the transport.
 func (n *NIC) receive(now units.Time, h fabric.Handle) {
@@ -95,50 +69,6 @@ func (n *NIC) handle(now units.Time, q *qp, h fabric.Handle) {
 	}
 	n.effects(now, q, f, h)
 	n.frames.free(h)
-}
-
-// noteEcho remembers what a request packet met, for the next acknowledgement. It
-// reports whether it keeps the packet, for its per-hop records.
-func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) (kept bool) {
-	e := &q.echo
-	e.sentAt = f.sentAt
-	e.ecn = e.ecn || p.Flags&fabric.CE != 0
-	e.ein = e.ein || p.Flags&fabric.EIN != 0
-	e.circuit = p.Flags&fabric.Circuit != 0
-	switch p.Telemetry {
-	case telemetry.MaxDelay:
-		e.hasDelay = true
-		e.maxDelay = max(e.maxDelay, p.MaxDelay)
-	case telemetry.PerHop:
-		n.dropEcho(q)
-		q.echoPacket = h
-		return true
-	}
-	return false
-}
-
-func (r *Report) fromAck(net *fabric.Network, h fabric.Handle, p *fabric.Packet, f *frame) {
-	r.ECN, r.EIN = f.echo.ecn, f.echo.ein
-	r.HasMaxDelay = f.echo.hasDelay
-	r.MaxHopDelay, r.ReverseMaxHopDelay = f.echo.maxDelay, p.MaxDelay
-	r.copyPath(net, h)
-}
-
-// fromData reads the telemetry of a READ response, whose way is the one that the
-// data takes.
-func (r *Report) fromData(net *fabric.Network, h fabric.Handle, p *fabric.Packet) {
-	r.ECN, r.EIN = p.Flags&fabric.CE != 0, p.Flags&fabric.EIN != 0
-	r.HasMaxDelay = p.Telemetry == telemetry.MaxDelay
-	r.MaxHopDelay, r.ReverseMaxHopDelay = p.MaxDelay, 0
-	r.copyPath(net, h)
-}
-
-func (r *Report) copyPath(net *fabric.Network, h fabric.Handle) {
-	r.Path.N = 0
-	if s := net.INT(h); s != nil {
-		r.Path.N, r.Path.Overflow = s.N, s.Overflow
-		copy(r.Path.Path(), s.Path())
-	}
 }
 
 // effects carries out what the transport asks for in n.eff. f and h are the
@@ -203,84 +133,6 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 	n.schedule(now)
 }
 
-// place writes a received payload to where it belongs. It returns false after
-// telling the transport if that memory may not be written.
-func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
-	if q.to != nil {
-		return n.placeDatagram(now, q, f, p)
-	}
-	known := now
-	if n.translates() {
-		known = n.translateTarget(now, q, p)
-		n.holdBack(now, q, known)
-	}
-	visible := n.writePayload(now, known, n.target(q, p), int(p.Length))
-	if p.Kind != rc.PlaceAtomic {
-		q.delivered.Payload += units.Bytes(p.Length)
-		q.delivered.Frames += n.frameSize
-		q.delivered.Packets++
-	}
-	if p.Kind == rc.PlaceAtomic {
-		if f.buffer == 0 {
-			f.buffer, _ = n.frames.payload(8)
-		}
-		binary.LittleEndian.PutUint64(n.frames.buffers[f.buffer-1], f.desc.Header.Orig)
-	}
-	under := false
-	put := func(r *region, addr, length uint64, at int) {
-		if b := r.at(addr, length); len(b) > 0 {
-			n.put(visible, r.key, b, f.buffer, at)
-			under = true
-		}
-	}
-	ok := true
-	switch p.Kind {
-	case rc.PlaceMemory:
-		r := n.mem.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
-		if ok = r != nil; ok {
-			put(r, p.VA, uint64(p.Length), 0)
-		} else {
-			q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
-		}
-	case rc.PlaceRecv:
-		if ok = n.walk(q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
-			q.rc.FailRecv(now, ib.WCLocProtErr, &n.eff)
-		}
-	case rc.PlaceRead, rc.PlaceAtomic:
-		if ok = n.walk(q, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
-			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, &n.eff)
-		}
-	}
-	if under {
-		n.landings.own()
-		f.buffer = 0
-	}
-	return ok
-}
-
-// target returns the address that a payload goes to first.
-func (n *NIC) target(q *qp, p *rc.Place) uint64 {
-	switch p.Kind {
-	case rc.PlaceRecv:
-		return addressAt(q.recv.wqes[p.Slot].sgl, p.Offset)
-	case rc.PlaceRead, rc.PlaceAtomic:
-		return addressAt(q.sq[p.Slot].sgl, p.Offset)
-	}
-	return p.VA
-}
-
-// addressAt returns where the byte at offset of a scatter-gather list lies, 0 if it
-// is past the end.
-func addressAt(sgl []SGE, offset uint32) uint64 {
-	for i := range sgl {
-		if offset < sgl[i].Length {
-			return sgl[i].Addr + uint64(offset)
-		}
-		offset -= sgl[i].Length
-	}
-	return 0
-}
-
 // received completes a receive; f is the packet that did, or nil for a flush.
 func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
 	q.recv.free(r.Slot)
@@ -316,6 +168,9 @@ func (n *NIC) reap(now units.Time, q *qp) {
 	n.underWay(now, q, int(int32(q.reaped-reaped)))
 	n.releaseWQEs(now, q, q.reaped, reaped)
 	q.reaped = reaped
+	if q.asked != q.told {
+		n.fetchWQEs(now, now, now, q)
+	}
 }
 
 // failSend tells the transport that a request's memory may not be used.

@@ -1,0 +1,113 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/telemetry"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// What acknowledgements bring back of the network: a responder notes what the packets of a
+// request met, its next acknowledgement carries it, and the requester reports it to
+// its engine and to the host.
+
+// echo is what a responder reports back about the packets that it has received
+// since it last did.
+type echo struct {
+	sentAt   units.Time // of the newest
+	maxDelay units.Time // of any
+	hasDelay bool
+	ecn, ein bool
+	circuit  bool // the newest
+}
+
+// attachEcho gives an acknowledgement what the packets since the last one met,
+// and returns how many bytes that takes.
+func (n *NIC) attachEcho(q *qp, h fabric.Handle, f *frame) units.Bytes {
+	f.echo = q.echo
+	q.echo = echo{sentAt: q.echo.sentAt}
+	var size units.Bytes
+	switch q.cong.Telemetry {
+	case telemetry.MaxDelay:
+		n.net.Packet(h).Telemetry = telemetry.MaxDelay // for the way back
+		size = reflectedDelayBytes
+	case telemetry.PerHop:
+		if q.echoPacket != 0 {
+			if s := n.net.INT(q.echoPacket); s != nil {
+				size = telemetry.PerHop.WireBytes(int(s.N))
+				n.net.MoveINT(q.echoPacket, h)
+			}
+		}
+	}
+	n.dropEcho(q)
+	return size
+}
+
+func (n *NIC) dropEcho(q *qp) {
+	if q.echoPacket != 0 {
+		n.frames.free(q.echoPacket)
+		q.echoPacket = 0
+	}
+}
+
+// noteEcho remembers what a request packet met, for the next acknowledgement. It
+// reports whether it keeps the packet, for its per-hop records.
+func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) (kept bool) {
+	e := &q.echo
+	e.sentAt = f.sentAt
+	e.ecn = e.ecn || p.Flags&fabric.CE != 0
+	e.ein = e.ein || p.Flags&fabric.EIN != 0
+	e.circuit = p.Flags&fabric.Circuit != 0
+	switch p.Telemetry {
+	case telemetry.MaxDelay:
+		e.hasDelay = true
+		e.maxDelay = max(e.maxDelay, p.MaxDelay)
+	case telemetry.PerHop:
+		n.dropEcho(q)
+		q.echoPacket = h
+		return true
+	}
+	return false
+}
+
+// Report is what the network reported about the packets of a request, at the
+// acknowledgement that completed it.
+type Report struct {
+	MaxHopDelay, ReverseMaxHopDelay units.Time
+	HasMaxDelay, ECN, EIN           bool
+	Path                            telemetry.Stack
+}
+
+func (r *Report) fromAck(net *fabric.Network, h fabric.Handle, p *fabric.Packet, f *frame) {
+	r.ECN, r.EIN = f.echo.ecn, f.echo.ein
+	r.HasMaxDelay = f.echo.hasDelay
+	r.MaxHopDelay, r.ReverseMaxHopDelay = f.echo.maxDelay, p.MaxDelay
+	r.copyPath(net, h)
+}
+
+// fromData reads the telemetry of a READ response, whose way is the one that the
+// data takes.
+func (r *Report) fromData(net *fabric.Network, h fabric.Handle, p *fabric.Packet) {
+	r.ECN, r.EIN = p.Flags&fabric.CE != 0, p.Flags&fabric.EIN != 0
+	r.HasMaxDelay = p.Telemetry == telemetry.MaxDelay
+	r.MaxHopDelay, r.ReverseMaxHopDelay = p.MaxDelay, 0
+	r.copyPath(net, h)
+}
+
+func (r *Report) copyPath(net *fabric.Network, h fabric.Handle) {
+	r.Path.N = 0
+	if s := net.INT(h); s != nil {
+		r.Path.N, r.Path.Overflow = s.N, s.Overflow
+		copy(r.Path.Path(), s.Path())
+	}
+}
+
+// Reported returns what the network reported about a completed send request, on
+// a queue pair whose packets collect telemetry. It holds until the slot is used
+// again.
+func (n *NIC) Reported(num, slot uint32) *Report {
+	q := n.qp(num)
+	if q == nil || q.reports == nil {
+		return nil
+	}
+	return &q.reports[slot]
+}

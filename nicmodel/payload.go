@@ -1,0 +1,159 @@
+package nicmodel
+
+import (
+	"encoding/binary"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Payloads: where they lie in host memory, whether they may be read or written there, and
+// their way out of it and into it. Time and bytes are PCIe's (pcie.go), translations
+// mtt.go's; what is written appears in memory when the host sees it (landing.go).
+
+// source returns the address that a packet's payload begins at.
+func (n *NIC) source(q *qp, d *rc.Descriptor) uint64 {
+	if d.Source == rc.SourceMemory {
+		return d.VA
+	}
+	return addressAt(q.sq[d.Slot].sgl, d.Offset)
+}
+
+// gather checks and fetches the payload of a packet. inline says that it came
+// with the work queue element, so that PCIe is not asked again.
+func (n *NIC) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
+	if d.Source == rc.SourceMemory {
+		r := n.mem.check(d.RKey, q.cfg.PD, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
+		if r == nil {
+			return false, false
+		}
+		if b := r.at(d.VA, uint64(d.Payload)); b != nil {
+			var to []byte
+			f.buffer, to = n.frames.payload(d.Payload)
+			n.fetch(to, b)
+		}
+		return false, true
+	}
+	w := &q.sq[d.Slot]
+	if len(w.inline) > 0 {
+		var to []byte
+		f.buffer, to = n.frames.payload(d.Payload)
+		copy(to, w.inline[d.Offset:])
+		return true, true
+	}
+	return false, n.walk(q, w.sgl, d.Offset, d.Payload, 0, func(r *region, addr, length uint64, at int) {
+		b := r.at(addr, length)
+		if b == nil {
+			return
+		}
+		if f.buffer == 0 {
+			f.buffer, _ = n.frames.payload(d.Payload)
+			clear(n.frames.buffers[f.buffer-1][:d.Payload])
+		}
+		n.fetch(n.frames.buffers[f.buffer-1][at:d.Payload], b)
+	})
+}
+
+// walk visits the pieces of a scatter-gather list that hold length bytes from
+// offset on, and reports whether all of them may be accessed so.
+func (n *NIC) walk(q *qp, sgl []SGE, offset uint32, length int, want ib.AccessFlags, visit func(r *region, addr, length uint64, at int)) bool {
+	at := 0
+	for i := range sgl {
+		e := &sgl[i]
+		if offset >= e.Length {
+			offset -= e.Length
+			continue
+		}
+		take := min(uint64(e.Length-offset), uint64(length-at))
+		r := n.mem.check(e.Key, q.cfg.PD, e.Addr+uint64(offset), take, want)
+		if r == nil {
+			return false
+		}
+		visit(r, e.Addr+uint64(offset), take, at)
+		at += int(take)
+		offset = 0
+		if at == length {
+			return true
+		}
+	}
+	return at == length
+}
+
+// place writes a received payload to where it belongs. It returns false after
+// telling the transport if that memory may not be written.
+func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
+	if q.to != nil {
+		return n.placeDatagram(now, q, f, p)
+	}
+	known := now
+	if n.translates() {
+		known = n.translateTarget(now, q, p)
+		n.holdBack(now, q, known)
+	}
+	visible := n.writePayload(now, known, n.target(q, p), int(p.Length))
+	if p.Kind != rc.PlaceAtomic {
+		q.delivered.Payload += units.Bytes(p.Length)
+		q.delivered.Frames += n.frameSize
+		q.delivered.Packets++
+	}
+	if p.Kind == rc.PlaceAtomic {
+		if f.buffer == 0 {
+			f.buffer, _ = n.frames.payload(8)
+		}
+		binary.LittleEndian.PutUint64(n.frames.buffers[f.buffer-1], f.desc.Header.Orig)
+	}
+	under := false
+	put := func(r *region, addr, length uint64, at int) {
+		if b := r.at(addr, length); len(b) > 0 {
+			n.put(visible, r.key, b, f.buffer, at)
+			under = true
+		}
+	}
+	ok := true
+	switch p.Kind {
+	case rc.PlaceMemory:
+		r := n.mem.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
+		if ok = r != nil; ok {
+			put(r, p.VA, uint64(p.Length), 0)
+		} else {
+			q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
+		}
+	case rc.PlaceRecv:
+		if ok = n.walk(q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
+			q.rc.FailRecv(now, ib.WCLocProtErr, &n.eff)
+		}
+	case rc.PlaceRead, rc.PlaceAtomic:
+		if ok = n.walk(q, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
+			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, &n.eff)
+		}
+	}
+	if under {
+		n.landings.own()
+		f.buffer = 0
+	}
+	return ok
+}
+
+// target returns the address that a payload goes to first.
+func (n *NIC) target(q *qp, p *rc.Place) uint64 {
+	switch p.Kind {
+	case rc.PlaceRecv:
+		return addressAt(q.recv.wqes[p.Slot].sgl, p.Offset)
+	case rc.PlaceRead, rc.PlaceAtomic:
+		return addressAt(q.sq[p.Slot].sgl, p.Offset)
+	}
+	return p.VA
+}
+
+// addressAt returns where the byte at offset of a scatter-gather list lies, 0 if it
+// is past the end.
+func addressAt(sgl []SGE, offset uint32) uint64 {
+	for i := range sgl {
+		if offset < sgl[i].Length {
+			return sgl[i].Addr + uint64(offset)
+		}
+		offset -= sgl[i].Length
+	}
+	return 0
+}
