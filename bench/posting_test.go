@@ -148,20 +148,22 @@ systems: [{engine: none}]
 workloads: [{kind: incast, receiver: h1, size: 1MB}]
 `
 	for set, want := range map[string]string{
-		"verbs.post_list=129":                                   "verbs.post_list: is 129: choose 1 to nic.send_depth, 128",
-		"verbs.cq_mod=0":                                        "verbs.cq_mod: is 0: choose 1 to",
-		"verbs.inline_size=1KB":                                 "verbs.inline_size: is 1KB: choose 0 to the NIC's max_inline, 220B",
-		"verbs.buffer=2GiB":                                     "verbs.buffer: is 2GiB: choose",
-		"verbs.events=true":                                     "verbs.events: the shim polls, to pace",
-		"verbs.cq_count=3":                                      "verbs.cq_count: without events there is nothing to moderate",
-		"verbs={events: true, cq_count: 3}":                     "verbs.cq_count: is 3: fewer completions than that would never be told",
-		"verbs={events: true, cq_period: 1500ns}":               "verbs.cq_period: is 1.5us: choose whole microseconds",
-		"systems[0].override.verbs={post_list: 128, cq_mod: 2}": "systems[0].override.verbs.cq_mod: is 2: with post_list 128 a queue of 128 requests would fill before one completes; raise nic.send_depth to 129",
-		"systems[0].override={nic: {model: reduced}, verbs: {post_list: 4}}": "systems[0].override.verbs.post_list: reduced NICs have no queues in the host's memory",
+		"verbs.post_list=129":   "verbs.post_list: is 129: choose 1 to nic.send_depth, 128",
+		"verbs.cq_mod=0":        "verbs.cq_mod: is 0: choose 1 to",
+		"verbs.inline_size=1KB": "verbs.inline_size: is 1KB: choose 0 to the NIC's max_inline, 220B",
+		"verbs.buffer=2GiB":     "verbs.buffer: is 2GiB: choose",
+		"verbs.events=true":     "verbs.events: the shim polls, to pace",
+		"verbs.cq_count=3":      "verbs.cq_count: without events there is nothing to moderate",
+		"systems[0].override={nic: {mode: offload}, verbs: {events: true, cq_count: 3}}":       "verbs.cq_count: is 3: fewer completions than that would never be told",
+		"systems[0].override={nic: {mode: offload}, verbs: {events: true, cq_period: 1500ns}}": "verbs.cq_period: is 1.5us: choose whole microseconds",
+		"systems[0].override.verbs={post_list: 128, cq_mod: 2}":                                "systems[0].override.verbs.cq_mod: is 2: with post_list 128 a queue of 128 requests would fill before one completes; raise nic.send_depth to 129",
+		"systems[0].override={nic: {model: reduced}, verbs: {post_list: 4}}":                   "systems[0].override.verbs.post_list: reduced NICs have no queues in the host's memory",
 	} {
 		_, err := scenario.Parse("x.yaml", []byte(text), set)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", set, err, want)
+		} else if strings.Count(err.Error(), "\n") > 0 {
+			t.Errorf("%s: said more than once: %v", set, err)
 		}
 	}
 }

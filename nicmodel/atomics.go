@@ -19,7 +19,7 @@ type AtomicsConfig struct {
 	// Locks is how many there are, a power of two. Words of eight bytes are spread over
 	// them by address.
 	Locks int `yaml:"locks"`
-	// Cycles of the core clock is what the change of a word takes.
+	// Cycles is what the change of a word takes, in cycles of the core clock.
 	Cycles int64 `yaml:"cycles"`
 }
 

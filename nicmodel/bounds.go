@@ -46,6 +46,7 @@ func (c *Config) bounds() error {
 		{"max_inline", int64(c.MaxInline), 0, boundary},
 		{"wqe_fetch", int64(c.WQEFetch), 0, 1 << 16},
 		{"wqe_prefetch", int64(c.WQEPrefetch), 0, 1 << 16},
+		{"wqe_cache", int64(c.WQECache), 0, 1 << 24},
 		{"atomics.cycles", c.Atomics.Cycles, 0, mostCycles},
 		{"counter.hz", int64(c.Counter.Hz), 1, 1e12},
 		{"counter.ppb", c.Counter.PPB, -1e8, 1e8},

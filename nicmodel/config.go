@@ -112,9 +112,6 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("nic: %s is %d; it must be positive", v.name, v.v)
 		}
 	}
-	if c.WQEFetch < 0 || c.WQECache < 0 || c.WQECache > 1<<24 {
-		return fmt.Errorf("nic: wqe_fetch is %d and wqe_cache %d; neither may be negative, nor wqe_cache above %d", c.WQEFetch, c.WQECache, 1<<24)
-	}
 	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
 		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
 	}

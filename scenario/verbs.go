@@ -79,7 +79,7 @@ func (sys *System) checkVerbs(d *decoder, at func(string) string) {
 	if v.CQPeriod < 0 || v.CQPeriod%units.Microsecond != 0 || v.CQPeriod > math.MaxUint16*units.Microsecond {
 		d.fail(at("verbs.cq_period"), "is %v: choose whole microseconds from 0 to %v", v.CQPeriod, math.MaxUint16*units.Microsecond)
 	}
-	if v.CQCount > 1 && v.CQPeriod == 0 {
+	if v.Events && v.CQCount > 1 && v.CQPeriod == 0 {
 		d.fail(at("verbs.cq_count"), "is %d: fewer completions than that would never be told; give verbs.cq_period too", v.CQCount)
 	}
 	if v.Buffer < 0 || v.Buffer > units.GiB {

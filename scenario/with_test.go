@@ -85,6 +85,7 @@ func TestWithErrors(t *testing.T) {
 		{"nic.with.pcie.rate=gen6x8", `nic.with.pcie.rate: "gen6x8" is no PCIe link`},
 		{"nic.with.pcie.rate=1kbps", "nic.with.pcie.rate: is 1Kbps; it must be from 1Mbps"},
 		{"nic.with.pcie.tags=-1", "nic.with.pcie.tags: is -1"},
+		{"nic.with.wqe_cache=-1", "nic.with.wqe_cache: is -1; it must be from 0 to 16777216"},
 		{"nic.with.core_clock=5", `nic.with.core_clock: "5" is no clock rate: write it with its unit, such as 500MHz`},
 		{"nic.with.pcie.headers=mine", `nic.with.pcie.headers: "mine" is none: choose pcie-bench or kalia`},
 		{"nic.with.pcie.read_latency=530", "nic.with.pcie.read_latency: "},

@@ -133,7 +133,7 @@ func (c *Config) Validate() error {
 	case c.Service == ib.UD && c.Test.Verb == Write:
 		return bad("writes need RC or UC: UD has none")
 	case c.Service == ib.UD && c.Size > 4096:
-		return bad("a datagram of %d bytes: give at most the path MTU", c.Size)
+		return bad("a datagram of %d bytes: give at most the path MTU, which is 4096 at most", c.Size)
 	case c.MTU != 0 && !c.MTU.Valid():
 		return bad("a path MTU of %d: take 256, 512, 1024, 2048 or 4096", c.MTU)
 	case c.Port < 1 || c.Port > 255:
