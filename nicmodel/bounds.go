@@ -52,7 +52,7 @@ func (c *Config) bounds() error {
 		{"counter.ppb", c.Counter.PPB, -1e8, 1e8},
 		{"max_sge", int64(c.MaxSGE), 1, 256},
 		{"max_rd_atomic", int64(c.MaxRdAtomic), 1, 255},
-		{"max_qp_wr", int64(c.MaxQPWR), 1, 1 << 20},
+		{"max_qp_wr", int64(c.MaxQPWR), 1, 1 << 16},
 	})
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ type Config struct {
 	// MaxRdAtomic is the most RDMA Reads and atomics that a queue pair may have
 	// outstanding.
 	MaxRdAtomic int `yaml:"max_rd_atomic"`
-	// MaxQPWR is the most requests that a queue holds.
+	// MaxQPWR is the most requests that a queue holds, up to 65536.
 	MaxQPWR int `yaml:"max_qp_wr"`
 }
 

@@ -373,3 +373,14 @@ func TestUnreliableCompletesOnTheWire(t *testing.T) {
 		}
 	}
 }
+
+// A queue pair of datagrams has nobody to send congestion notifications to.
+func TestDatagramsNotifyNobody(t *testing.T) {
+	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+	x := b.datagrams(0, 4, nil)
+	x.nic.Reset(x.qpn)
+	x.nic.Init(x.qpn)
+	if err := x.nic.ReadyToReceive(x.qpn, Peer{}, Congestion{CNPInterval: units.Microsecond}, rc.Config{MTU: 1024}); err == nil {
+		t.Error("taken")
+	}
+}

@@ -26,7 +26,7 @@ func (n *NIC) held(now units.Time, q *qp, why hold) {
 
 // heldFor returns how long a queue pair has been held for what holds it now.
 func (n *NIC) heldFor(now units.Time, q *qp) units.Time {
-	if q.hold == holdPace && q.hasFlow {
+	if q.hold == holdPace && q.hasFlow && q.limit.wake == 0 {
 		// Behind that it waits for the scheduler, as others do.
 		now = min(now, n.limiter.Due(q.flow))
 	}

@@ -82,7 +82,11 @@ func (n *NIC) armed(now units.Time, num uint32) {
 	if v.asked == disarmed {
 		return // one that came earlier was for both
 	}
+	before := v.armed
 	v.armed, v.asked = max(v.armed, v.asked), disarmed
+	if v.armed == before {
+		return // what has come was counted as it came
+	}
 	if came := v.written - v.from; came > 0 {
 		n.counts(now, num, int(came), v.solicited > v.from)
 	}

@@ -223,3 +223,41 @@ func TestInterruptConfig(t *testing.T) {
 		}
 	}
 }
+
+// A period that is set while completions wait for their number begins with the next
+// one.
+func TestPeriodSetWhileWaiting(t *testing.T) {
+	const us = units.Microsecond
+	b := newEventBed(t, nil)
+	b.nic.ModerateCQ(b.cq, 10, 0)
+	b.nic.ReqNotify(0, b.cq, false)
+	b.completes(10*us, CQE{})
+	b.nic.ModerateCQ(b.cq, 10, 5)
+	b.completes(20*us, CQE{})
+	b.e.RunUntil(units.Millisecond)
+	if len(b.events) != 1 || b.events[0] < 25*us || b.events[0] > 26*us {
+		t.Errorf("events at %v, want one 5 us after 20 us", b.events)
+	}
+}
+
+// A queue that is armed twice counts a completion once.
+func TestArmedTwice(t *testing.T) {
+	const us = units.Microsecond
+	b := newEventBed(t, nil)
+	b.nic.ModerateCQ(b.cq, 4, 0)
+	b.nic.ReqNotify(0, b.cq, false)
+	b.e.RunUntil(10 * us)
+	b.nic.ReqNotify(10*us, b.cq, false)
+	b.completes(10*us+100*units.Nanosecond, CQE{})
+	b.completes(11*us, CQE{})
+	b.completes(12*us, CQE{})
+	b.e.RunUntil(20 * us)
+	if len(b.events) != 0 {
+		t.Errorf("an event at %v, after three completions of four", b.events)
+	}
+	b.completes(20*us, CQE{})
+	b.e.RunUntil(30 * us)
+	if len(b.events) != 1 {
+		t.Errorf("%d events after four completions", len(b.events))
+	}
+}

@@ -147,3 +147,29 @@ func TestDroppedPacketsLoseNoBuffers(t *testing.T) {
 		t.Errorf("%d buffers for frames freed by the fabric", k)
 	}
 }
+
+// A queue as deep as a preset may say can fail before it is connected.
+func TestFailOfADeepQueue(t *testing.T) {
+	for _, most := range []int{1 << 16, 1<<16 + 1, 1 << 20} {
+		cfg := preset(t, "cx6dx")
+		cfg.MaxQPWR = most
+		if cfg.Validate() != nil {
+			continue
+		}
+		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+		n := b.nics[0]
+		cq, err := n.CreateCQ(16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := n.CreateQP(QPConfig{SendCQ: cq, RecvCQ: cq, SendDepth: most, RecvDepth: 4, SGEs: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Init(q)
+		n.Fail(0, q)
+		if s := n.State(q); s != ib.Err {
+			t.Errorf("depth %d: state %v", most, s)
+		}
+	}
+}

@@ -79,7 +79,7 @@ type limit struct {
 	rem, nextRem uint64 // below a picosecond
 	next         units.Time
 	waits        bool       // for its time, with something to send
-	wake         units.Time // of the pending evLimit
+	wake         units.Time // of the evLimit that it waits for, or 0
 }
 
 // catchUp is how much of the time that a burst waits for more than its tick is made up
@@ -121,6 +121,7 @@ func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
 	} else {
 		q.limit.entry, q.limit.rate, q.limit.burst = entry, l.Rate, l.MaxBurst
 		if q.limit.sent > 0 {
+			q.limit.left = min(q.limit.left, max(l.MaxBurst-q.limit.sent, 0))
 			q.limit.goesOn() // what has left counts by the new rate
 		}
 	}
@@ -212,11 +213,13 @@ func (n *NIC) paced(now units.Time, q *qp, bytes units.Bytes) bool {
 		at = (at + tick - 1) / tick * tick
 	}
 	if at <= now {
+		l.wake = 0
 		return true
 	}
-	if at != units.Never && at != l.wake {
-		l.wake = at
-		n.engine.Schedule(at, &n.src, n.id, evLimit, uint64(q.num))
+	if at != l.wake {
+		if l.wake = at; at != units.Never {
+			n.engine.Schedule(at, &n.src, n.id, evLimit, uint64(q.num))
+		}
 	}
 	return false
 }

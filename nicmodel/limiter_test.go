@@ -239,3 +239,42 @@ func TestLimitsDoNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations in 20000 events", n)
 	}
 }
+
+// A burst that is under way ends where a smaller one would have.
+func TestBurstGetsSmaller(t *testing.T) {
+	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: units.Gbps, MaxBurst: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	d := b.departs(x, 1000)
+	b.stream(x, y, 1000, 32)
+	b.e.RunUntil(3 * units.Microsecond)
+	before := len(d.at)
+	if before == 0 || before > 100 {
+		t.Fatalf("%d packets of the first burst", before)
+	}
+	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, RateLimit{Rate: units.Gbps}); err != nil {
+		t.Fatal(err)
+	}
+	b.e.RunUntil(units.Time(before)*8*units.Microsecond + 80*units.Microsecond)
+	if got := len(d.at); got > before+12 {
+		t.Errorf("%d packets by %v, %d of them in the large burst; a packet takes 8 us", got, b.e.Now(), before)
+	}
+}
+
+// The wait of a packet for its tick of the table is seen while it lasts.
+func TestPacedWaitIsSeen(t *testing.T) {
+	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
+	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
+	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: units.Mbps}); err != nil {
+		t.Fatal(err)
+	}
+	b.stream(x, y, 1000, 32) // 8 ms a packet
+	b.e.RunUntil(5 * units.Millisecond)
+	for _, w := range x.nic.Waits(b.e.Now()) {
+		if w.For == "the pace" && w.Total < 4*units.Millisecond {
+			t.Errorf("a queue pair has waited %v for its pace by %v", w.Total, b.e.Now())
+		}
+	}
+}

@@ -15,7 +15,8 @@ type moderation struct {
 
 // ModerateCQ sets the moderation of a queue's events: count completions, or period
 // microseconds after the first of them. 0 for one leaves it to the other, 0 for both
-// raises events at once. It holds from the next completion on.
+// raises events at once. It holds from the next completion on, with which a period
+// begins that was not there before.
 func (n *NIC) ModerateCQ(num uint32, count, period uint16) {
 	m := &n.cqs[num].events.moderation
 	m.count, m.period = int(count), units.Time(period)*units.Microsecond
@@ -27,12 +28,11 @@ func (n *NIC) counts(at units.Time, num uint32, count int, solicited bool) {
 	if v.armed == armedSolicited && !solicited {
 		return
 	}
-	first := v.waiting == 0
 	v.waiting += count
 	switch {
 	case v.count == 0 && v.period == 0, v.count > 0 && v.waiting >= v.count:
 		n.interrupt(at, num)
-	case first && v.period > 0:
+	case v.period > 0 && v.until == units.Never:
 		v.until = at + v.period
 		n.engine.Schedule(v.until, &n.src, n.id, evModeration, uint64(num))
 	}

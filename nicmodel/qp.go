@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -89,7 +90,7 @@ type qp struct {
 	qkey                   uint32
 	sqAddr                 uint64
 	posted, handed, reaped uint32 // running counts
-	told, asked, begun     uint32 // likewise: that doorbells that have arrived told of, that are or were read, that have a packet
+	told, asked, begun     uint32 // likewise: that doorbells that have arrived told of, that are or were read, that have a packet or are over
 	rung, came             uint32 // likewise, of those that are read: doorbells written, elements in the NIC
 	fetching               int    // reads of elements, and doorbells before them, under way
 	hold                   hold   // why it is not before the scheduler
@@ -253,12 +254,15 @@ func (n *NIC) Reset(num uint32) { n.reset(n.qp(num)) }
 func (n *NIC) Init(num uint32) { n.qp(num).state = ib.Init }
 
 // ReadyToReceive takes a queue pair to RTR. Type, send depth and receive queue
-// of cfg are the NIC's to fill in. Datagrams have no peer, and nothing but a reliable
+// of cfg are the NIC's to fill in. Datagrams have no peer to notify, and nothing but a reliable
 // connection has an engine or telemetry, which acknowledgements would bring.
 func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Config) error {
 	q := n.qp(num)
 	if q.cfg.Type != ib.RC && (cong.Engine != nil || cong.ReadEngine != nil || cong.Telemetry != telemetry.None) {
 		return fmt.Errorf("an engine or telemetry for a queue pair of type %v, where nothing comes back", q.cfg.Type)
+	}
+	if q.cfg.Type == ib.UD && cong.CNPInterval != 0 {
+		return errors.New("congestion notifications from a queue pair of datagrams, which has no peer to send them to: leave CNPInterval 0")
 	}
 	cfg.Type, cfg.SendDepth, cfg.Recv, cfg.SharedRecv = q.cfg.Type, q.cfg.SendDepth, q.recv.queue, q.cfg.SRQ != nil
 	t, err := rc.New(cfg)

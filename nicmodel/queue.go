@@ -30,6 +30,7 @@ func (n *NIC) CreateCQ(entries int) (uint32, error) {
 	}
 	n.cqs = append(n.cqs, &cq{
 		ring: make([]CQE, entries), addr: n.mem.reserve(uint64(entries) * uint64(n.cfg.CQEBytes)),
+		events: notifier{moderation: moderation{until: units.Never}},
 	})
 	if n.eqAddr == 0 {
 		n.eqAddr = n.mem.reserve(eqElements * eqeBytes)

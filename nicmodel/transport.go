@@ -168,6 +168,9 @@ func (n *NIC) reap(now units.Time, q *qp) {
 	n.underWay(now, q, int(int32(q.reaped-reaped)))
 	n.releaseWQEs(now, q, q.reaped, reaped)
 	q.reaped = reaped
+	if int32(reaped-q.begun) > 0 { // some ended without a packet
+		q.begun = reaped
+	}
 	if q.asked != q.told {
 		n.fetchWQEs(now, now, now, q)
 	}

@@ -127,15 +127,6 @@ func (n *NIC) releaseWQEs(now units.Time, q *qp, from, to uint32) {
 	}
 }
 
-// started is the running count of a queue's elements that the NIC has begun or is
-// done with.
-func (q *qp) started() uint32 {
-	if int32(q.reaped-q.begun) > 0 { // some ended without a packet
-		return q.reaped
-	}
-	return q.begun
-}
-
 // fetchWQEs reads the elements that doorbells have told of, as far ahead of those that
 // have been begun as the NIC prefetches. The reads begin at now; stage wqe has them to do
 // from t on, and knows where the queue lies at context.
@@ -143,7 +134,7 @@ func (n *NIC) fetchWQEs(now, t, context units.Time, q *qp) {
 	for q.asked != q.told {
 		part := int(q.told - q.asked)
 		if ahead := n.cfg.WQEPrefetch; ahead > 0 {
-			part = min(part, ahead-int(q.asked-q.started()))
+			part = min(part, ahead-int(q.asked-q.begun))
 		}
 		if n.cfg.WQEFetch > 0 {
 			part = min(part, n.cfg.WQEFetch)

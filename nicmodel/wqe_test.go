@@ -208,3 +208,27 @@ func TestUnitsWait(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// A queue that has gone on after an error reads as far ahead as before.
+func TestPrefetchAfterAnError(t *testing.T) {
+	cfg := preset(t, "cx6dx")
+	cfg.WQEPrefetch = 1
+	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+	x, y := b.datagrams(0, 32, nil), b.datagrams(1, 32, nil)
+	bad := datagramTo(y, nil)
+	bad.Request.Length, bad.SGL = 8, []SGE{{1, 8, 1}}
+	b.post(x, bad, bad, bad, bad, bad, bad, bad, bad)
+	b.e.RunUntil(units.Millisecond)
+	if got := b.poll(x); len(got) != 8 || x.nic.State(x.qpn) != ib.SQE {
+		t.Fatalf("%d completions, state %v", len(got), x.nic.State(x.qpn))
+	}
+	if err := x.nic.Resume(x.qpn); err != nil {
+		t.Fatal(err)
+	}
+	q := x.nic.qp(x.qpn)
+	b.post(x, datagramTo(y, []byte{1}), datagramTo(y, []byte{2}))
+	b.e.RunUntil(2 * units.Millisecond)
+	if got := b.poll(x); len(got) != 2 || q.begun != q.posted {
+		t.Errorf("%d completions; %d of %d elements have begun or are over", len(got), q.begun, q.posted)
+	}
+}

@@ -146,3 +146,17 @@ func TestDestroyTakesCompletions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestDestroyedSRQTakesNothing(t *testing.T) {
+	a, _ := pair(t, "srq")
+	s, err := a.pd.CreateSRQ(verbs.SRQInitAttr{MaxWR: 4, MaxSGE: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.PostRecv([]verbs.RecvWR{{WRID: 1}}); n != 0 || !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("%d taken, %v", n, err)
+	}
+}

@@ -492,6 +492,9 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 
 // PostRecv implements verbs.SRQ.
 func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if s.gone {
+		return 0, verbs.Errorf("post_srq_recv", "srq of "+s.pd.dev.name, verbs.ErrClosed, "")
+	}
 	return postRecv(s.srq, "srq of "+s.pd.dev.name, wrs, &s.sgl)
 }
 
