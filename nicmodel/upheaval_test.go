@@ -32,7 +32,6 @@ type turmoil struct {
 	next    uint64
 	sends   []uint64 // signaled, in order
 	recvs   []uint64 // of its own queue
-	posted  int      // receives, at most 8
 	begun   bool     // RTS
 	removed bool
 }
