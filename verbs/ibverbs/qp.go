@@ -224,6 +224,10 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 func (q *QP) fill(wrs []verbs.SendWR) (int, error) {
 	for i := range wrs {
 		from, to := &wrs[i], &q.wr[i]
+		if q.kind != ib.RC && !unreliable(q.kind, from.Opcode) {
+			// Some drivers take it, and complete it with an error.
+			return i, verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "%v on a %v queue pair, which does not have it", from.Opcode, q.kind)
+		}
 		to.wrID, to.opcode, to.flags = from.WRID, uint32(from.Opcode), uint32(from.Flags)
 		sge := q.sge[i*q.cap.MaxSendSGE : (i+1)*q.cap.MaxSendSGE]
 		if from.Flags&verbs.SendInline != 0 {
@@ -263,6 +267,17 @@ func (q *QP) fill(wrs []verbs.SendWR) (int, error) {
 		}
 	}
 	return len(wrs), nil
+}
+
+// unreliable reports whether an unreliable queue pair has an operation (ibv_post_send(3)).
+func unreliable(kind ib.QPType, op ib.WROpcode) bool {
+	switch op {
+	case ib.WRSend, ib.WRSendWithImm:
+		return true
+	case ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
+		return false
+	}
+	return kind == ib.UC
 }
 
 // fillInline copies the data of the i-th request to where C may read it: Go's own
