@@ -86,18 +86,25 @@ func TestTheNICSeesItsOwnWrites(t *testing.T) {
 	}
 }
 
-func TestDeregistrationWaitsForData(t *testing.T) {
+// onPCIe is a WRITE of 64 bytes whose packet the transport has had, and whose data are on
+// their way to remote, a region of that key.
+func onPCIe(t *testing.T) (b *bed, y end, key uint32, local, remote []byte) {
 	b, x, y := joined(t)
-	local, remote := pattern(64, 1), make([]byte, 64)
+	local, remote = pattern(64, 1), make([]byte, 64)
 	lr, rr := x.region(t, local), y.region(t, remote)
 	b.writes(x, lr, rr)
 	for y.nic.Delivered(y.qpn).Packets == 0 {
 		b.e.Step()
 	}
+	return b, y, rr.Key, local, remote
+}
+
+func TestDeregistrationWaitsForData(t *testing.T) {
+	b, y, key, local, remote := onPCIe(t)
 	if remote[63] != 0 {
 		t.Fatal("the data are there already")
 	}
-	y.nic.DeregMR(rr.Key)
+	y.nic.DeregMR(key)
 	if !bytes.Equal(remote, local) {
 		t.Error("a region went while data were on their way to it")
 	}
@@ -109,13 +116,7 @@ func TestDeregistrationWaitsForData(t *testing.T) {
 }
 
 func TestResetLeavesWhatIsOnPCIe(t *testing.T) {
-	b, x, y := joined(t)
-	local, remote := pattern(64, 1), make([]byte, 64)
-	lr, rr := x.region(t, local), y.region(t, remote)
-	b.writes(x, lr, rr)
-	for y.nic.Delivered(y.qpn).Packets == 0 {
-		b.e.Step()
-	}
+	b, y, _, local, remote := onPCIe(t)
 	y.nic.DestroyQP(y.qpn)
 	b.e.RunUntil(units.Millisecond)
 	if !bytes.Equal(remote, local) {

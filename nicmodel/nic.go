@@ -137,7 +137,7 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 	if line <= 0 {
 		return nil, fmt.Errorf("nic: line rate is %v; it must be positive", line)
 	}
-	limiter, err := ratelimiter.New(ratelimiter.Config{LineRate: line, CatchUp: units.Microsecond, PullIn: units.Microsecond})
+	limiter, err := ratelimiter.New(ratelimiter.Config{LineRate: line, CatchUp: catchUp, PullIn: units.Microsecond})
 	if err != nil {
 		return nil, err
 	}

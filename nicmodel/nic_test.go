@@ -22,6 +22,18 @@ type bed struct {
 	nics []*NIC
 }
 
+// allocatesNothing holds the next events to that.
+func (b *bed) allocatesNothing() {
+	b.t.Helper()
+	if n := testing.AllocsPerRun(3, func() {
+		for range 20000 {
+			b.e.Step()
+		}
+	}); n > 0 {
+		b.t.Errorf("%v allocations in 20000 events", n)
+	}
+}
+
 func newBed(t testing.TB, hosts int, rate units.Rate, cfg Config, change func(*fabric.Config)) *bed {
 	t.Helper()
 	e := des.New()
@@ -465,13 +477,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	x, y := b.connect(0, 1, [2]Congestion{{Engine: p, Telemetry: telemetry.PerHop, BaseRTT: 5 * units.Microsecond}, {Telemetry: telemetry.PerHop}}, send, 1024)
 	b.stream(x, y, 1<<16, 8)
 	b.e.RunUntil(units.Millisecond)
-	if n := testing.AllocsPerRun(3, func() {
-		for range 20000 {
-			b.e.Step()
-		}
-	}); n > 0 {
-		t.Errorf("%v allocations in 20000 events", n)
-	}
+	b.allocatesNothing()
 }
 
 // BenchmarkWritePacket is a data packet and its acknowledgement through two NICs

@@ -84,11 +84,7 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 		f.ready = max(now, q.translatedAt) + n.cfg.PipelineLatency
 		if q.responding > 0 {
 			// Responses leave in order: overtaking a READ's would say that it was lost.
-			q.responding++
-			n.responses[p.Priority].push(n.frames, h)
-			n.inResponses++
-			n.inTransmit.add(now, 1)
-			n.kick(now, f.ready)
+			n.lineUp(now, q, h, f, true)
 			return
 		}
 		n.control[p.Priority].push(n.frames, h)
@@ -153,13 +149,19 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 	if n.onSpan != nil {
 		n.buildSpans(f, response, chosen, arrived, packed)
 	}
+	n.lineUp(now, q, h, f, response)
+}
+
+// lineUp puts a packet before the wire, behind those of its kind and priority.
+func (n *NIC) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
 	n.inTransmit.add(now, 1)
+	priority := n.net.Packet(h).Priority
 	if response {
 		q.responding++
-		n.responses[p.Priority].push(n.frames, h)
+		n.responses[priority].push(n.frames, h)
 		n.inResponses++
 	} else {
-		n.requests[p.Priority].push(n.frames, h)
+		n.requests[priority].push(n.frames, h)
 		n.inRequests++
 	}
 	n.kick(now, f.ready)
