@@ -28,19 +28,18 @@ SCENARIOS ?= timely-table1 websearch
 REPORT ?= report.html
 
 # A C compiler is not required. With one, and libibverbs and librdmacm, devices of
-# libibverbs are built in (verbs/ibverbs); `make IBVERBS=no` leaves them out.
-ifndef IBVERBS
-IBVERBS := $(shell command -v $(or $(CC),cc) >/dev/null 2>&1 && pkg-config --exists libibverbs librdmacm 2>/dev/null && echo yes || echo no)
-endif
-ifeq ($(IBVERBS),yes)
-export CGO_ENABLED ?= 1
-TAGS := -tags ibverbs
-CHOSEN := libibverbs: built in (make IBVERBS=no leaves it out)
+# libibverbs are built in (verbs/ibverbs); `make IBVERBS=no` leaves them out. Nothing else
+# decides about cgo. Both are asked anew for each recipe, since `deps` installs what is missing.
+ifeq ($(origin CGO_ENABLED),undefined)
+export CGO_ENABLED = $(if $(filter yes,$(IBVERBS)),1,0)
 else
-export CGO_ENABLED ?= 0
-TAGS :=
-CHOSEN := libibverbs: left out (IBVERBS=no, or no C compiler, pkg-config, libibverbs-dev or librdmacm-dev)
+NO_CGO := $(filter 0,$(CGO_ENABLED))
 endif
+ifeq ($(origin IBVERBS),undefined)
+IBVERBS = $(if $(NO_CGO),no,$(shell command -v $(or $(CC),cc) >/dev/null 2>&1 && pkg-config --exists libibverbs librdmacm 2>/dev/null && echo yes || echo no))
+endif
+TAGS = $(if $(filter yes,$(IBVERBS)),-tags ibverbs)
+CHOSEN = libibverbs: $(if $(TAGS),built in (make IBVERBS=no leaves it out),left out (IBVERBS=no, CGO_ENABLED=0, or no C compiler, pkg-config, libibverbs-dev or librdmacm-dev))
 
 # What `make test-hw` tests: a device of libibverbs on this machine, its peer if that is
 # another, and where the report goes.
@@ -50,7 +49,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps test run-tests test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check purity clean need-go
+.PHONY: help run build command deps test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check purity clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -100,20 +99,23 @@ install-libsluice: libsluice ## install the C library under PREFIX=/usr/local (D
 # stands still for longer than protocols wait. It runs each time: that the command
 # which these tests build has changed, Go's test cache does not see.
 GUESTS := ./internal/rxeguest ./rxetest
+OTHERS = $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
+test-guests = $(GO) test $(GOTESTFLAGS) -count=1 -timeout 40m -p 1
 
-test: need-go deps ## run all tests
-	@$(MAKE) --no-print-directory run-tests
+test: need-go deps ## run the tests, but for those of minutes: all packages, and soft-RoCE in one guest
+	@echo '$(CHOSEN)'
+	@$(GO) test $(TAGS) -short $(GOTESTFLAGS) $(OTHERS)
+	@$(test-guests) -short $(GUESTS)
+
+test-all: need-go deps ## run all tests: those of minutes, too, and everything against soft-RoCE
+	@echo '$(CHOSEN)'
+	@$(GO) test $(TAGS) $(GOTESTFLAGS) $(OTHERS)
+	@$(test-guests) $(GUESTS)
 
 # Debian packages that tests want, where root; DEPS=no leaves them out.
 DEPS ?= yes
 deps:
 	@[ '$(DEPS)' = no ] || tools/deps/install.sh
-
-# A make of its own, so that what deps installed is seen.
-run-tests:
-	@echo '$(CHOSEN)'
-	@$(GO) test $(TAGS) $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
-	@$(GO) test $(GOTESTFLAGS) -count=1 -timeout 40m -p 1 $(GUESTS)
 
 test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (docs/soft-roce-in-ci.md)
 	@$(GO) test -count=1 -timeout 40m -v ./rxetest

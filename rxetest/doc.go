@@ -7,7 +7,8 @@
 //
 //	go test -v ./rxetest
 //
-// names each pair of programs that met. They skip, and say why, under -short and
-// where no guest can run; with SLUICE_RXE_REQUIRED=1 the latter fails. A first run
-// downloads some 130 MB. docs/soft-roce-in-ci.md has the rest.
+// names each pair of programs that met. Under -short one guest boots, for some pairs of
+// each kind; else all run, for many minutes. They skip, and say why, where no guest can
+// run; with SLUICE_RXE_REQUIRED=1 that is a failure. A first run downloads some 130 MB.
+// docs/soft-roce-in-ci.md has the rest.
 package rxetest

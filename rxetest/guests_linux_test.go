@@ -26,6 +26,7 @@ const (
 // the indexes of the guest's own GIDs, SERVER4 and SERVER6 the server's addresses.
 // perftest 4.5 sets up its connections over IPv4 whatever the GID is.
 func TestBetweenGuests(t *testing.T) {
+	whole(t)
 	image, h := prepare(t)
 	var (
 		names = []string{"alpha", "beta"}

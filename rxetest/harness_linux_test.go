@@ -18,12 +18,17 @@ import (
 // busy one, under emulation, many times that.
 const pairTime = 2 * time.Minute
 
+// whole skips a test of minutes under -short, where TestOneGuest runs some of each.
+func whole(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("-short: this takes minutes; TestOneGuest has some of it")
+	}
+}
+
 // prepare returns the guest's image and a host side, or skips the test.
 func prepare(t *testing.T) (*rxeguest.Image, *rxeguest.Host) {
 	t.Helper()
-	if testing.Short() {
-		t.Skipf("-short: guests take a minute")
-	}
 	image, err := rxeguest.Prepare(t.Context(), "", t.Logf)
 	skipUnavailable(t, err)
 	h, err := image.NewHost(t.Context())

@@ -3,12 +3,12 @@ package rxetest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,21 +16,40 @@ import (
 	"github.com/sluice-rdma/sluice/internal/rxeguest"
 )
 
-// buildWithIBVerbs builds the command and the tests of providers with verbs/ibverbs
-// from this checkout, into a folder that guests get as their /job. It skips the test where libibverbs' headers or a C
+// What buildWithIBVerbs builds: arguments of go, but for -tags and -o DIR/NAME.
+var (
+	ibvCommand    = ibvProgram{"sluice", []string{"build"}, "cmd/sluice"}
+	ibvProvider   = ibvProgram{"verbstest", []string{"test", "-c"}, "verbs/verbstest"}
+	ibvConnection = ibvProgram{"librdmacmtest", []string{"test", "-c"}, "verbs/ibverbs/librdmacm"}
+)
+
+type ibvProgram struct {
+	name string
+	args []string
+	path string
+}
+
+// noLibibverbs is why programs can't be built with verbs/ibverbs, or "".
+func noLibibverbs(t *testing.T) string {
+	out, err := exec.CommandContext(t.Context(), "pkg-config", "--exists", "libibverbs", "librdmacm").CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("libibverbs-dev and librdmacm-dev are not installed: pkg-config: %v %s", err, out)
+}
+
+// buildWithIBVerbs builds programs with verbs/ibverbs from this checkout, into a folder
+// that guests get as their /job. It skips the test where libibverbs' headers or a C
 // compiler are missing.
-func buildWithIBVerbs(t *testing.T) (dir string) {
+func buildWithIBVerbs(t *testing.T, programs ...ibvProgram) (dir string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "pkg-config", "--exists", "libibverbs", "librdmacm").CombinedOutput(); err != nil {
-		t.Skipf("libibverbs-dev and librdmacm-dev are not installed: pkg-config: %v %s", err, out)
+	if missing := noLibibverbs(t); missing != "" {
+		t.Skip(missing)
 	}
 	dir = t.TempDir()
-	for _, args := range [][]string{
-		{"build", "-o", filepath.Join(dir, "sluice"), "github.com/sluice-rdma/sluice/cmd/sluice"},
-		{"test", "-c", "-o", filepath.Join(dir, "verbstest"), "github.com/sluice-rdma/sluice/verbs/verbstest"},
-		{"test", "-c", "-o", filepath.Join(dir, "librdmacmtest"), "github.com/sluice-rdma/sluice/verbs/ibverbs/librdmacm"},
-	} {
-		cmd := exec.CommandContext(t.Context(), "go", slices.Insert(args, 1, "-tags", "ibverbs")...)
+	for _, p := range programs {
+		args := append(p.args, "-tags", "ibverbs", "-o", filepath.Join(dir, p.name), "github.com/sluice-rdma/sluice/"+p.path)
+		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go %v: %v\n%s", args, err, out)
@@ -87,16 +106,10 @@ func ibvPairs() []pair {
 
 // TestIBVerbs runs sluice over libibverbs in a guest.
 func TestIBVerbs(t *testing.T) {
-	image, h := prepare(t)
-	m := &meeting{
-		h: h, sluice: buildSluice(t),
-		host:  prefixes("192.0.2.1/24", "2001:db8::1/64"),
-		guest: prefixes("192.0.2.2/24", "2001:db8::2/64"),
-	}
-	dir := buildWithIBVerbs(t)
-	link, err := h.NewTap(t.Context(), "tap0", 4200, m.host...)
-	skipUnavailable(t, err)
-	m.at = boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Addrs: m.guest, Dir: dir, CPUs: 2})[0]
+	whole(t)
+	m := newMeeting(t)
+	dir := buildWithIBVerbs(t, ibvCommand, ibvProvider, ibvConnection)
+	m.boot(t, rxeguest.Options{Dir: dir, CPUs: 2})
 	t.Run("sluice devices", func(t *testing.T) {
 		r, err := m.at.Run(pairContext(t), "/job/sluice", "devices", "-d", "ibv:rxe0", "-v")
 		check(t, err)

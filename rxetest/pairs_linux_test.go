@@ -118,15 +118,9 @@ func pairs() []pair {
 
 // TestSluice runs every pair.
 func TestSluice(t *testing.T) {
-	image, h := prepare(t)
-	m := &meeting{
-		h: h, sluice: buildSluice(t),
-		host:  prefixes("192.0.2.1/24", "2001:db8::1/64"),
-		guest: prefixes("192.0.2.2/24", "2001:db8::2/64"),
-	}
-	link, err := h.NewTap(t.Context(), "tap0", 4200, m.host...)
-	skipUnavailable(t, err)
-	m.at = boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Addrs: m.guest})[0]
+	whole(t)
+	m := newMeeting(t)
+	m.boot(t, rxeguest.Options{})
 	for _, p := range pairs() {
 		t.Run(p.name, func(t *testing.T) { m.run(t, p) })
 	}
@@ -157,12 +151,33 @@ func buildSluice(t *testing.T) string {
 
 // A meeting is the place where pairs meet.
 type meeting struct {
+	image       *rxeguest.Image
 	h           *rxeguest.Host
 	at          *rxeguest.Guest
 	sluice      string         // the binary
 	host, guest []netip.Prefix // an IPv4 and an IPv6 address of each
 	gids        [2]int         // in the guest, of these
 	loss        float64        // that is set now
+}
+
+// newMeeting returns a meeting that lacks its guest, or skips the test.
+func newMeeting(t *testing.T) *meeting {
+	t.Helper()
+	image, h := prepare(t)
+	return &meeting{
+		image: image, h: h, sluice: buildSluice(t),
+		host:  prefixes("192.0.2.1/24", "2001:db8::1/64"),
+		guest: prefixes("192.0.2.2/24", "2001:db8::2/64"),
+	}
+}
+
+// boot starts the guest behind a tap device, with these options besides.
+func (m *meeting) boot(t *testing.T, o rxeguest.Options) {
+	t.Helper()
+	link, err := m.h.NewTap(t.Context(), "tap0", 4200, m.host...)
+	skipUnavailable(t, err)
+	o.Name, o.Link, o.Addrs = "guest", link, m.guest
+	m.at = boot(t, m.image, m.h, o)[0]
 }
 
 // run runs a pair.

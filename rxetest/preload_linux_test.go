@@ -37,17 +37,11 @@ func buildLibsluice(t *testing.T, dir string) {
 // TestPreload runs perftest and rping, unmodified, under libsluice-preload.so over
 // the kernel's soft-RoCE in a guest.
 func TestPreload(t *testing.T) {
-	image, h := prepare(t)
+	whole(t)
+	m := newMeeting(t)
 	dir := t.TempDir()
 	buildLibsluice(t, dir)
-	m := &meeting{
-		h: h, sluice: buildSluice(t),
-		host:  prefixes("192.0.2.1/24", "2001:db8::1/64"),
-		guest: prefixes("192.0.2.2/24", "2001:db8::2/64"),
-	}
-	link, err := h.NewTap(t.Context(), "tap0", 4200, m.host...)
-	skipUnavailable(t, err)
-	m.at = boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Addrs: m.guest, Dir: dir})[0]
+	m.boot(t, rxeguest.Options{Dir: dir})
 
 	const preload = "env LD_PRELOAD=/job/libsluice-preload.so SLUICE_STATS=1 "
 	const flags = patient + " -s 65536 -n 100 "

@@ -135,39 +135,50 @@ func hostTelemetry(t *testing.T, m *meeting, dir string) {
 	})
 	t.Run("tags", func(t *testing.T) {
 		writeTags(t, m.h, "tap0")
-		const (
-			host  = "sluice perf "
-			guest = "/job/sluice perf "
-			soft  = " -d PACKET&telemetry=poseidon "
-			ibv   = " -d ibv:rxe0?telemetry=poseidon -x GID4 "
-			flags = patient + " -s 4096 -n 40 "
-			row   = " 4096 +40 "
-		)
-		onHost := filepath.Join(t.TempDir(), "rec")
-		for _, p := range []struct {
-			pair
-			record       string
-			hop, reverse int  // of the records
-			falls        bool // the rate, for the hop is beyond Poseidon's target
-		}{
-			// Tagged frames reach the kernel's soft-RoCE without their tags, and its
-			// acknowledgements bring back what they said.
-			{pair{"write_bw, soft to ibv", guest + "write_bw" + ibv + flags, host + "write_bw --cc poseidon --record " + onHost + soft + flags + "GUEST4", row, true, 0},
-				onHost, toGuest, toHost, false},
-			// The kernel's soft-RoCE is steered by what the tags of its packets brought.
-			{pair{"write_bw, ibv to soft", host + "write_bw" + soft + flags, guest + "write_bw --cc poseidon --record /job/rec" + ibv + flags + "HOST4", row, true, 0},
-				filepath.Join(dir, "rec"), toHost, toGuest, true},
-			// Of a READ, the packets with the data come this way. Sluice's own RoCEv2
-			// returns nothing with them.
-			{pair{"read_bw, ibv to soft", host + "read_bw" + soft + flags, guest + "read_bw --cc poseidon --record /job/rec" + ibv + flags + "HOST4", row, true, 0},
-				filepath.Join(dir, "rec"), toGuest, 0, false},
-		} {
-			t.Run(p.name, func(t *testing.T) {
-				m.run(t, p.pair)
-				tagsRecorded(t, p.record, p.hop, p.reverse, p.falls)
-			})
+		for _, p := range taggedPairs(t, dir) {
+			t.Run(p.name, func(t *testing.T) { m.runTagged(t, p) })
 		}
 	})
+}
+
+// A taggedPair is a pair one of whose ends records what its engine was told.
+type taggedPair struct {
+	pair
+	record       string
+	hop, reverse int  // of the records
+	falls        bool // the rate, for the hop is beyond Poseidon's target
+}
+
+// taggedPairs are the pairs for a tap device with a switch by writeTags. The folder dir
+// is the guest's /job.
+func taggedPairs(t *testing.T, dir string) []taggedPair {
+	const (
+		host  = "sluice perf "
+		guest = "/job/sluice perf "
+		soft  = " -d PACKET&telemetry=poseidon "
+		ibv   = " -d ibv:rxe0?telemetry=poseidon -x GID4 "
+		flags = patient + " -s 4096 -n 40 "
+		row   = " 4096 +40 "
+	)
+	onHost := filepath.Join(t.TempDir(), "rec")
+	return []taggedPair{
+		// Tagged frames reach the kernel's soft-RoCE without their tags, and its
+		// acknowledgements bring back what they said.
+		{pair{"write_bw, soft to ibv", guest + "write_bw" + ibv + flags, host + "write_bw --cc poseidon --record " + onHost + soft + flags + "GUEST4", row, true, 0},
+			onHost, toGuest, toHost, false},
+		// The kernel's soft-RoCE is steered by what the tags of its packets brought.
+		{pair{"write_bw, ibv to soft", host + "write_bw" + soft + flags, guest + "write_bw --cc poseidon --record /job/rec" + ibv + flags + "HOST4", row, true, 0},
+			filepath.Join(dir, "rec"), toHost, toGuest, true},
+		// Of a READ, the packets with the data come this way. Sluice's own RoCEv2
+		// returns nothing with them.
+		{pair{"read_bw, ibv to soft", host + "read_bw" + soft + flags, guest + "read_bw --cc poseidon --record /job/rec" + ibv + flags + "HOST4", row, true, 0},
+			filepath.Join(dir, "rec"), toGuest, 0, false},
+	}
+}
+
+func (m *meeting) runTagged(t *testing.T, p taggedPair) {
+	m.run(t, p.pair)
+	tagsRecorded(t, p.record, p.hop, p.reverse, p.falls)
 }
 
 // tagsRecorded reads what an engine was told, and expects the delays of what the
