@@ -8,6 +8,10 @@ BIN := bin
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 
+# Runs tests, and says at the end which were skipped and why. Built likewise.
+GOTESTSUM_VERSION := v1.13.0
+GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
+
 # Packages that must read no clock and start no goroutine. .golangci.yml holds
 # the same list; tools/purity checks that the two agree.
 PURE := internal/detmath units ib telemetry des roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match fabric hostmodel nicmodel maxmin softswitch/internal p4/types p4/ast p4/parse p4/check p4/run p4/stf p4/stage
@@ -100,17 +104,21 @@ install-libsluice: libsluice ## install the C library under PREFIX=/usr/local (D
 # which these tests build has changed, Go's test cache does not see.
 GUESTS := ./internal/rxeguest ./rxetest
 OTHERS = $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
-test-guests = $(GO) test $(GOTESTFLAGS) -count=1 -timeout 40m -p 1
+test-others = $(GOTESTSUM) --format standard-quiet --hide-summary=failed,errors -- $(TAGS) $(GOTESTFLAGS)
+test-guests = $(GO) test $(GOTESTFLAGS) -v -count=1 -timeout 40m -p 1
 
-test: need-go deps ## run the tests, but for those of minutes: all packages, and soft-RoCE in one guest
+test: need-go deps $(GOTESTSUM) ## run the tests but for those of minutes: all packages, and soft-RoCE in one guest
 	@echo '$(CHOSEN)'
-	@$(GO) test $(TAGS) -short $(GOTESTFLAGS) $(OTHERS)
+	@$(test-others) -short $(OTHERS)
 	@$(test-guests) -short $(GUESTS)
 
-test-all: need-go deps ## run all tests: those of minutes, too, and everything against soft-RoCE
+test-all: need-go deps $(GOTESTSUM) ## run all tests: those of minutes, too, and everything against soft-RoCE
 	@echo '$(CHOSEN)'
-	@$(GO) test $(TAGS) $(GOTESTFLAGS) $(OTHERS)
+	@$(test-others) $(OTHERS)
 	@$(test-guests) $(GUESTS)
+
+bare: need-go ## run both commands of the README in a bare Debian root, as its first (root, on Debian)
+	@tools/bare/root.sh tools/bare/newcomer.sh
 
 # Debian packages that tests want, where root; DEPS=no leaves them out.
 DEPS ?= yes
@@ -207,9 +215,14 @@ lint: need-go $(GOLANGCI) ## golangci-lint: import direction, clocks, random num
 
 $(GOLANGCI):
 	@echo 'building golangci-lint $(GOLANGCI_VERSION) into $(BIN)/ (a minute or two, once)'
-	@mkdir -p $(BIN)/.golangci
-	@GOBIN="$(CURDIR)/$(BIN)/.golangci" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
-	@mv $(BIN)/.golangci/golangci-lint $@ && rmdir $(BIN)/.golangci
+	@$(call install-tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION))
+
+$(GOTESTSUM):
+	@echo 'building gotestsum $(GOTESTSUM_VERSION) into $(BIN)/ (once)'
+	@$(call install-tool,gotest.tools/gotestsum@$(GOTESTSUM_VERSION))
+
+# $(call install-tool,MODULE@VERSION) builds a program of one file, the target.
+install-tool = dir="$(CURDIR)/$@.d" && GOBIN="$$dir" CGO_ENABLED=0 $(GO) install $1 && mv "$$dir"/* $@ && rmdir "$$dir"
 
 generate-check: need-go ## generated files are what go generate writes
 	@sums() { find . -name .git -prune -o -path ./$(BIN) -prune -o -type f -exec cksum {} + | sort -k 3; }; \

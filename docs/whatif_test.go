@@ -20,6 +20,9 @@ var update = flag.Bool("update", false, "write the figures of nic-what-if.md ane
 // flows; the others are figures, of one label or system where the heading says so behind
 // a comma.
 func TestNICWhatIf(t *testing.T) {
+	if testing.Short() {
+		t.Skipf("-short: every figure of docs/nic-what-if.md is run again")
+	}
 	const page = "nic-what-if.md"
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -43,6 +43,9 @@ func release(t testing.TB, s *Scheduler) (FlowID, units.Time) {
 }
 
 func TestLongRunRateIsExact(t *testing.T) {
+	if testing.Short() {
+		t.Skipf("-short: eight million segments")
+	}
 	const segments = 1_000_000
 	for _, r := range []units.Rate{7 * units.Gbps, 3 * units.Mbps, 100*units.Gbps + 1, 999_999_937} {
 		for _, n := range []units.Bytes{1, 16384} {

@@ -14,6 +14,9 @@ import (
 // The page is what the model says today; what it misses by much has its deviation, and
 // deviations are about rows and points that there are.
 func TestCommittedPage(t *testing.T) {
+	if testing.Short() {
+		t.Skipf("-short: every row of docs/nic-validation.md is run again")
+	}
 	results, err := Run()
 	if err != nil {
 		t.Fatal(err)

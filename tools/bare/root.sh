@@ -126,7 +126,7 @@ echo "it took $(($(date +%s) - began)) s"
 
 # A login's environment, with the machine's proxies, certificates and Go modules.
 set -- unshare --mount --propagation private --pid --fork --kill-child sh "$self" --enter "$root" "$@"
-for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY CI SLUICE_DEBIAN_MIRROR; do
+for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY CI FUZZTIME SLUICE_DEBIAN_MIRROR SLUICE_RXE_REQUIRED; do
 	eval "value=\${$name:-}"
 	[ -z "$value" ] || set -- "$name=$value" "$@"
 done

@@ -26,6 +26,9 @@ var built = regexp.MustCompile(`^(topology|fabric|nic|shim|verbs)`)
 // Whatever stands where a value belongs is an error that names the file, the line and
 // the key, or it is a scenario that runs.
 func TestMistakesArePointedAt(t *testing.T) {
+	if testing.Short() {
+		t.Skipf("-short: thousands of mistakes in every example")
+	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mistake.yaml")
 	for name, text := range map[string]string{"around.yaml": around, "flows.txt": flowsText} {
