@@ -27,7 +27,10 @@
 //
 // Work requests name memory by MR.Addr plus an offset, never by a Go pointer. A
 // device may read and write a registered buffer from RegMR until Dereg; between
-// posting a request and its completion its buffers belong to the device.
+// posting a request and its completion its buffers belong to the device. Bytes that a
+// completion stands for (a receive's, a READ's, and at a peer in the same process those of a
+// WRITE) are in memory before Poll returns it. Memory that one-sided WRITEs change while it is
+// watched without a completion has no such order: that is a data race to Go.
 //
 // # Simulated time
 //

@@ -78,6 +78,7 @@ func (d *device) empty(rounds int) bool {
 			break
 		}
 		d.mu.Unlock()
+		wireSends()
 		out.send(&d.batch)
 		d.mu.Lock()
 	}
@@ -159,6 +160,7 @@ func (d *device) receive() {
 
 // deliver takes packets to the endpoint and sends what they bring about.
 func (d *device) deliver(packets []endpoint.Packet) {
+	wireReceives()
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
