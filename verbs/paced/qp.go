@@ -30,6 +30,9 @@ type QP struct {
 	state ib.QPState
 	filed bool // the segment at the cursor is with the scheduler
 	going bool // Destroy is at work
+	hold  hold
+
+	heldFrom units.Time // since when hold, or when that was last counted
 
 	sigAll     bool
 	cap        verbs.QPCap
@@ -348,6 +351,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		q.finish(false)
 	default:
 		q.withdraw()
+		q.held(s.Clock(), holdOther)
 	}
 	return nil
 }
@@ -356,6 +360,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 func (q *QP) clear() {
 	s := q.shim
 	q.withdraw()
+	q.held(s.Clock(), holdIdle)
 	q.unsent = 0
 	if n := q.table.InFlight(); n > 0 {
 		q.sends.inFlight -= n
@@ -370,6 +375,7 @@ func (q *QP) fail() {
 	q.state = ib.Err
 	q.table.Abort()
 	q.withdraw()
+	q.held(q.shim.Clock(), holdIdle)
 	q.unsent = 0
 }
 
@@ -419,6 +425,7 @@ func (q *QP) destroy() error {
 	all, failed := q.table.Finished()
 	s.stats.Messages += all
 	s.stats.Failed += failed
+	s.stats.add(&q.tally, q.tally.held)
 	s.sched.RemoveFlow(q.flow)
 	s.flows[q.flow] = nil
 	s.qps[q.index] = nil
