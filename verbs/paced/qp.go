@@ -151,7 +151,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		q.cap.MaxSendSGE = 1
 	}
 	q.cap.MaxSendWR = max(q.cap.MaxSendWR, 1)
-	q.limit = s.maxOutstanding(s.lineRate(q.port))
+	q.limit = s.cfg.Outstanding(s.lineRate(q.port))
 	q.depth = min(max(q.cap.MaxSendWR, int((q.limit+q.largest-1)/q.largest)), maxDepth)
 	if s.attr.MaxQPWR > 0 {
 		q.depth = min(q.depth, s.attr.MaxQPWR)
@@ -222,13 +222,6 @@ func (s *Shim) lineRate(port int) units.Rate {
 		return 0
 	}
 	return units.Rate(a.LinkRate)
-}
-
-func (s *Shim) maxOutstanding(line units.Rate) units.Bytes {
-	if s.cfg.MaxOutstanding > 0 {
-		return s.cfg.MaxOutstanding
-	}
-	return min(max(leastOutstanding, s.cfg.Segment, 2*line.BytesIn(s.cfg.BaseRTT)), units.GiB)
 }
 
 // Num implements verbs.QP.

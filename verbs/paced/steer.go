@@ -71,7 +71,7 @@ func (q *QP) start() error {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "no engine: %v", err)
 	}
 	q.line, q.wire, q.size.bytes = line, line, -1
-	q.limit = s.maxOutstanding(line)
+	q.limit = s.cfg.Outstanding(line)
 	q.engine = engine
 	q.lastAck, q.scale, q.appLimit, q.everShut = s.Clock(), cc.UpdateScaler{}, cc.AppLimit{}, false
 	q.cnpSeen = q.CNPs()
