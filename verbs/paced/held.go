@@ -52,13 +52,25 @@ type hold uint8
 
 const (
 	holdIdle   hold = iota // there is no request under way
-	holdNone               // nothing does
-	holdFiled              // it is with the scheduler
+	holdRate               // the engine's
+	holdFiled              // it is with the scheduler: held by the rate until it is due
 	holdWindow             // the engine's
 	holdBound              // Config.MaxOutstanding, and nothing of the engine's
 	holdOther
 	holdSent // there is none: the NIC has all
+	numHolds
+
+	holdNone = holdRate // nothing but perhaps the rate
 )
+
+// holds is how long a queue pair was held, by what.
+type holds [numHolds]units.Time
+
+func (t *holds) sums() Held {
+	return Held{
+		Rate: t[holdRate], Window: t[holdWindow], Bound: t[holdBound], Late: t[holdFiled], Other: t[holdOther], Sent: t[holdSent],
+	}
+}
 
 // held takes note of what holds the queue pair from now on.
 func (q *QP) held(now units.Time, why hold) {
@@ -70,52 +82,35 @@ func (q *QP) held(now units.Time, why hold) {
 
 // settle counts the time until now for what holds the queue pair.
 func (q *QP) settle(now units.Time) {
-	from := q.heldFrom
-	if now <= from {
-		return
+	if now > q.heldFrom {
+		q.count(&q.tally.held, now)
+		q.heldFrom = now
 	}
-	q.heldFrom = now
-	q.tally.held.count(q.hold, from, now, q.dueBy())
 }
 
-// dueBy is until when the rate alone holds the next segment back.
-func (q *QP) dueBy() units.Time {
+// count adds the time from heldFrom to now for what holds the queue pair, of which that
+// in which the rate alone would hold it is the rate's.
+func (q *QP) count(to *holds, now units.Time) {
+	from, due := q.heldFrom, units.Time(math.MinInt64)
 	switch {
 	case q.hold == holdFiled:
-		return q.shim.sched.Due(q.flow)
+		due = q.shim.sched.Due(q.flow)
 	case q.hold == holdBound && q.control.Rate < q.line:
-		return q.shim.sched.Next(q.flow)
+		due = q.shim.sched.Next(q.flow)
 	}
-	return math.MinInt64
-}
-
-// count adds the time from one instant to another, of which that until due is the
-// rate's.
-func (h *Held) count(why hold, from, to, due units.Time) {
 	if due > from {
-		until := min(due, to)
-		h.Rate += until - from
-		from = until
+		due = min(due, now)
+		to[holdRate] += due - from
+		from = due
 	}
-	switch n := to - from; why {
-	case holdFiled:
-		h.Late += n
-	case holdWindow:
-		h.Window += n
-	case holdBound:
-		h.Bound += n
-	case holdOther:
-		h.Other += n
-	case holdSent:
-		h.Sent += n
-	}
+	to[q.hold] += now - from
 }
 
 // heldUntil returns the counts as of now.
 func (q *QP) heldUntil(now units.Time) Held {
-	h := q.tally.held
+	t := q.tally.held
 	if now > q.heldFrom {
-		h.count(q.hold, q.heldFrom, now, q.dueBy())
+		q.count(&t, now)
 	}
-	return h
+	return t.sums()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
+	"github.com/sluice-rdma/sluice/verbs/paced/internal/fakenic"
 )
 
 // A write of ten segments, by what holds them. The provider's completions are as far
@@ -176,5 +177,27 @@ func TestCuts(t *testing.T) {
 	var s paced.QPStats
 	if q.Stats(&s); s.Cuts != 4 || s.CNPCuts != 0 || p.shim.Stats().Cuts != 4 {
 		t.Errorf("%d cuts, expected 4; the shim has %d", s.Cuts, p.shim.Stats().Cuts)
+	}
+}
+
+// A cut at a congestion notification is among the cuts, and told apart.
+func TestCutsAtNotifications(t *testing.T) {
+	e := &fixed{control: cc.Control{Rate: line, Window: cc.Unlimited}}
+	p := newBench(t, steered(e), nil)
+	q, _ := p.connect(defaultCap())
+	for i, want := range []struct {
+		notified  bool
+		cuts, cnp uint64
+	}{{false, 0, 0}, {true, 1, 1}, {false, 2, 1}, {true, 3, 2}} {
+		e.control.Rate = line / units.Rate(1+i)
+		if want.notified {
+			q.Unwrap().(*fakenic.QP).CNPCount++
+		}
+		p.post(q, p.write(1, 4096))
+		p.run(units.Never)
+		p.poll(p.cq)
+		if s := p.shim.Stats(); s.Cuts != want.cuts || s.CNPCuts != want.cnp {
+			t.Errorf("after %d: %d cuts, %d at notifications; expected %+v", i, s.Cuts, s.CNPCuts, want)
+		}
 	}
 }

@@ -418,7 +418,7 @@ func (q *QP) destroy() error {
 	all, failed := q.table.Finished()
 	s.stats.Messages += all
 	s.stats.Failed += failed
-	s.stats.add(&q.tally, q.tally.held)
+	s.stats.add(&q.tally, q.tally.held.sums())
 	s.sched.RemoveFlow(q.flow)
 	s.flows[q.flow] = nil
 	s.qps[q.index] = nil

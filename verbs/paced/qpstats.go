@@ -44,7 +44,7 @@ type tally struct {
 	cnps         uint64
 	cuts         uint64
 	cnpCuts      uint64
-	held         Held
+	held         holds
 	rtt          RTTHistogram
 }
 
