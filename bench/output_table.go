@@ -18,15 +18,16 @@ type column struct {
 	scale  float64 // from the JSON's unit to this one
 	always bool    // shown also where it is 0 in every row
 	other  string  // if set, shown only where some row's figure is not this one's
+	newer  bool    // 0 is that a result of an earlier version does not have it
 }
 
 // columns are what tables show, in this order. Of those that are not always
 // there, a table leaves out what no system has.
 var columns = []column{
 	{key: "throughput_gbps", title: "payload", unit: "Gbps", digits: 2, always: true},
-	{key: "goodput_gbps", title: "goodput", unit: "Gbps", digits: 2, other: "throughput_gbps"},
-	{key: "algbw_gbytes_per_s", title: "algbw", unit: "GB/s", digits: 2},
-	{key: "busbw_gbytes_per_s", title: "busbw", unit: "GB/s", digits: 2},
+	{key: "goodput_gbps", title: "goodput", unit: "Gbps", digits: 2, other: "throughput_gbps", newer: true},
+	{key: "algbw_gbytes_per_s", title: "algbw", unit: "GB/s", digits: 2, newer: true},
+	{key: "busbw_gbytes_per_s", title: "busbw", unit: "GB/s", digits: 2, newer: true},
 	{key: "wire_gbps", title: "wire", unit: "Gbps", digits: 2, always: true},
 	{key: "rtt_avg_us", title: "RTT avg", unit: "us", digits: 1, always: true},
 	{key: "rtt_p50_us", title: "RTT p50", unit: "us", digits: 1},
@@ -51,7 +52,7 @@ var columns = []column{
 // of returns the column's figure, in its unit.
 func (c *column) of(figures any) Float {
 	v, ok := metricOf(figures, c.key)
-	if !ok {
+	if !ok || c.newer && v == 0 {
 		return Unmeasured
 	}
 	if c.scale != 0 {

@@ -224,7 +224,7 @@ func (r *Result) rulingLines() []string {
 	}
 	for _, names := range r.ties() {
 		line := strings.Join(names, ", ") + ": the same to the last digit"
-		if !slices.ContainsFunc(r.Systems, func(s *System) bool { return slices.Contains(names, s.Name) && s.acted() }) {
+		if !slices.ContainsFunc(r.Systems, func(s *System) bool { return slices.Contains(names, s.Name) && (s.acted() || s.EngineIn == "") }) {
 			line += ": no engine acted"
 		}
 		all = append(all, line)
