@@ -92,7 +92,8 @@ func (f *flow) flowHash() uint32 {
 }
 
 // postAhead is how much a flow keeps posted, so that neither shim nor NIC runs
-// dry between a completion and the next post: four messages, or this.
+// dry between a completion and the next post: four messages, or this, or what a shim
+// that follows the link lets out with a message more.
 const postAhead = 256 * units.KiB
 
 // start connects a flow and posts its first messages.
@@ -236,6 +237,7 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 	}
 	if f.kept != nil {
 		if f.outstanding--; f.outstanding == 0 {
+			h.sim.busy(f, false)
 			h.sim.oracle.changed()
 		}
 		return f.kept.completed(now, int(wc.WRID))

@@ -27,6 +27,7 @@ type host struct {
 	// active is what flows post to: the shim, or the NIC itself where the
 	// engine runs in it. passive is the NIC, for the other end of flows.
 	shim            *paced.Shim
+	bound           units.Bytes // of the shim: what a queue pair has with the NIC
 	active, passive side
 	flowOf          []*flow // by provider queue pair number, see index
 	wc              [32]verbs.WC
@@ -84,9 +85,11 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 		nic.OnAck(h.acked)
 		return h, h.arm()
 	}
-	if h.shim, err = paced.Wrap(dev, s.shimConfig(h, name, nic.LineRate())); err != nil {
+	cfg := s.shimConfig(h, name, nic.LineRate())
+	if h.shim, err = paced.Wrap(dev, cfg); err != nil {
 		return nil, err
 	}
+	h.bound = cfg.Outstanding(nic.LineRate())
 	h.active, err = newSide(h.shim, &s.sys.Verbs)
 	return h, err
 }

@@ -31,6 +31,7 @@ type measurement struct {
 	fairness    *fairness
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
+	ruling     ruling    // at the warm-up
 	nics       []nicLook // those that the scenario asked to look into
 
 	shown      []int // labels that have series
@@ -69,6 +70,8 @@ type label struct {
 	rttSum   units.Time
 	rttCount int64
 	running  int
+	active   activity
+	together collectives
 	fairness labelFairness
 }
 
@@ -199,6 +202,20 @@ func (m *measurement) warmUp() {
 	for i := range m.nics {
 		m.nics[i].begin(m.sim.engine.Now())
 	}
+	m.everyLabel(func(l *label) { l.active.reset(m.sim.engine.Now()) })
+	m.ruling = m.sim.ruling()
+}
+
+// everyLabel calls do for every group of flows.
+func (m *measurement) everyLabel(do func(*label)) {
+	for i := range m.labels {
+		do(&m.labels[i])
+	}
+	for _, p := range m.ofPriority {
+		if p != nil {
+			do(&p.flows)
+		}
+	}
 }
 
 func newLabel(name string) label {
@@ -240,6 +257,7 @@ func (m *measurement) completed(number, class int, size units.Bytes, fct, ideal 
 
 func (m *measurement) started(f *flow) {
 	f.startedInWindow, f.tally.started = m.warm, true
+	m.begins(f.Label, f.Class, m.sim.engine.Now())
 	m.groups(f, func(l *label) {
 		l.running++
 		if m.warm {
@@ -288,6 +306,9 @@ func (m *measurement) settle(f *flow) {
 
 func (m *measurement) ended(f *flow, now units.Time) {
 	m.settle(f)
+	if f.kept == nil {
+		m.ends(f.Label, f.Class, now)
+	}
 	if err := f.audit(true); err != nil {
 		m.sim.fail(err)
 	}
@@ -428,6 +449,7 @@ func (m *measurement) report(out *System) {
 	out.Network = m.network()
 	out.Clocks = m.clocks()
 	out.LinkUse = m.linkUse()
+	m.rules(out)
 	for i := range m.nics {
 		out.NICs = append(out.NICs, m.nics[i].use(m.sim.end, m.sim.name))
 	}
@@ -455,6 +477,9 @@ func (m *measurement) flows(l *label, span units.Time) Flows {
 	f.Bytes = int64(l.gone.Payload)
 	f.ThroughputGbps = gbps(l.gone.Payload, span)
 	f.WireGbps = gbps(m.wireBytes(l.gone), span)
+	active := l.active.total(m.sim.end)
+	f.ActiveUs, f.GoodputGbps = Float(active.Microseconds()), gbps(l.gone.Payload, active)
+	f.AlgBW, f.BusBW = l.together.bandwidths()
 	f.RTTSamples = l.rtt.Count()
 	f.RTTAvgUs, f.RTTP50Us, f.RTTP99Us = l.rtt.MeanUs(), l.rtt.PercentileUs(50), l.rtt.PercentileUs(99)
 	f.RTTP1Us = l.rtt.PercentileUs(1)

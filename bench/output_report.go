@@ -239,6 +239,12 @@ func facts(sources []source) []report.Fact {
 			}
 		}
 		for _, s := range r.Systems {
+			add("engine in", "%s: %s", s.Name, s.place())
+		}
+		for _, line := range r.rulingLines() {
+			add("what ruled", "%s", line)
+		}
+		for _, s := range r.Systems {
 			if n := s.thinned(); n > 0 {
 				add("over time", "of %s, each value is of up to %d steps of the measurement", s.Name, n)
 			}

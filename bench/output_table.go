@@ -17,12 +17,17 @@ type column struct {
 	digits int
 	scale  float64 // from the JSON's unit to this one
 	always bool    // shown also where it is 0 in every row
+	other  string  // if set, shown only where some row's figure is not this one's
+	newer  bool    // 0 is that a result of an earlier version does not have it
 }
 
 // columns are what tables show, in this order. Of those that are not always
 // there, a table leaves out what no system has.
 var columns = []column{
 	{key: "throughput_gbps", title: "payload", unit: "Gbps", digits: 2, always: true},
+	{key: "goodput_gbps", title: "goodput", unit: "Gbps", digits: 2, other: "throughput_gbps", newer: true},
+	{key: "algbw_gbytes_per_s", title: "algbw", unit: "GB/s", digits: 2, newer: true},
+	{key: "busbw_gbytes_per_s", title: "busbw", unit: "GB/s", digits: 2, newer: true},
 	{key: "wire_gbps", title: "wire", unit: "Gbps", digits: 2, always: true},
 	{key: "rtt_avg_us", title: "RTT avg", unit: "us", digits: 1, always: true},
 	{key: "rtt_p50_us", title: "RTT p50", unit: "us", digits: 1},
@@ -47,13 +52,23 @@ var columns = []column{
 // of returns the column's figure, in its unit.
 func (c *column) of(figures any) Float {
 	v, ok := metricOf(figures, c.key)
-	if !ok {
+	if !ok || c.newer && v == 0 {
 		return Unmeasured
 	}
 	if c.scale != 0 {
 		v = Float(float64(v) * c.scale)
 	}
 	return v
+}
+
+// says reports whether the column has something to show of figures.
+func (c *column) says(figures any) bool {
+	v := c.of(figures)
+	if c.other != "" {
+		same, _ := metricOf(figures, c.other)
+		return v.Measured() && c.text(v) != c.text(same)
+	}
+	return v.Measured() && v != 0
 }
 
 func (c *column) heading() string {
@@ -76,8 +91,10 @@ func columnsOf(r *Result) []column {
 	for _, c := range columns {
 		some := c.always
 		for _, s := range r.Systems {
-			v := c.of(s)
-			some = some || v.Measured() && v != 0
+			some = some || c.says(s)
+			for i := range s.Labels {
+				some = some || c.other != "" && c.says(&s.Labels[i])
+			}
 		}
 		if some {
 			shown = append(shown, c)
@@ -107,29 +124,32 @@ func (r *Result) table(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (seed %d): %s\n", r.Scenario, r.Seed, r.summary())
 	shown := columnsOf(r)
-	grid := [][]string{{"system"}}
+	grid := [][]string{{"system", "engine in"}}
 	for _, c := range shown {
 		grid[0] = append(grid[0], c.heading())
 	}
-	row := func(name string, figures any) {
-		cells := []string{name}
+	row := func(name, place string, figures any) {
+		cells := []string{name, place}
 		for _, c := range shown {
 			cells = append(cells, c.text(c.of(figures)))
 		}
 		grid = append(grid, cells)
 	}
 	for _, s := range r.Systems {
-		row(s.Name, s)
+		row(s.Name, s.place(), s)
 		if len(s.Labels) > 1 {
 			for i := range s.Labels {
-				row("  "+s.Labels[i].Label, &s.Labels[i])
+				row("  "+s.Labels[i].Label, "", &s.Labels[i])
 			}
 		}
 		for i := range s.Priorities {
-			row("  "+s.Priorities[i].name(), &s.Priorities[i])
+			row("  "+s.Priorities[i].name(), "", &s.Priorities[i])
 		}
 	}
 	writeGrid(&b, grid)
+	for _, line := range r.rulingLines() {
+		b.WriteString(line + "\n")
+	}
 	r.slowdowns(&b)
 	r.clocks(&b)
 	r.nics(&b)

@@ -60,11 +60,11 @@ func TestTable(t *testing.T) {
 	}
 	const want = `
 demo (seed 7): 2 systems, 400 ms simulated in all, 2.5 million packet-hops, 3.2 s
-system    payload[Gbps]  wire[Gbps]  RTT avg[us]  RTT p50[us]  RTT p99[us]   Jain  queue avg[KiB]  queue max[KiB]  paused[us]  drops
-PFC only          19.50       21.06        658.0        655.5       1036.0  0.909             2.0          1024.0        12.5      0
-TIMELY            19.40       20.95         61.0            -            -      -               -             1.5           -      0
-  victim           1.25        1.35            -            -            -      -               -               -           -      -
-  other               -           -            -            -            -      -               -               -           -      -
+system    engine in  payload[Gbps]  wire[Gbps]  RTT avg[us]  RTT p50[us]  RTT p99[us]   Jain  queue avg[KiB]  queue max[KiB]  paused[us]  drops
+PFC only       none          19.50       21.06        658.0        655.5       1036.0  0.909             2.0          1024.0        12.5      0
+TIMELY         host          19.40       20.95         61.0            -            -      -               -             1.5           -      0
+  victim                      1.25        1.35            -            -            -      -               -               -           -      -
+  other                          -           -            -            -            -      -               -               -           -      -
 
 slowdown by flow size: median / 95th / 99th percentile
 system          up to 10 KB  up to 1.5 MB        above 1.5 MB

@@ -82,8 +82,13 @@ func (f *flow) completed(wrid uint64) {
 // postedAhead is how many messages a flow keeps posted: enough, too, for some to be
 // under way while others are put together.
 func postedAhead(f *flow) int {
-	v := &f.poster.sim.sys.Verbs
-	return int(max(4, (postAhead+f.Message-1)/f.Message, units.Bytes(2*v.PostList+v.CQMod-1)))
+	sys := f.poster.sim.sys
+	ahead := units.Bytes(postAhead)
+	if f.poster.shim != nil && sys.Shim.Outstanding == 0 {
+		// A bound that follows the link is not to be replaced by this one.
+		ahead = max(ahead, f.poster.bound+max(sys.Shim.Segment, f.Message))
+	}
+	return int(max(4, (ahead+f.Message-1)/f.Message, units.Bytes(2*sys.Verbs.PostList+sys.Verbs.CQMod-1)))
 }
 
 // post posts messages as long as there are some and enough are not under way.
@@ -167,6 +172,7 @@ func (h *host) ring(f *flow) error {
 	_, err := f.qp.PostSend(requests)
 	h.requests, h.pieces = requests[:0], pieces[:0]
 	if err == nil && idle && f.kept != nil {
+		h.sim.busy(f, true)
 		h.sim.oracle.changed()
 	}
 	return err

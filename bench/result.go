@@ -90,6 +90,9 @@ type Result struct {
 	SimS       Float   `json:"sim_s"`       // simulated seconds
 	WallS      float64 `json:"wall_s"`      // elapsed seconds
 
+	// Ties are groups of systems that gave the same figures, to the last digit.
+	Ties [][]string `json:"ties,omitempty"`
+
 	// Misses are the scenario's expectations that were not met; see Misses.
 	Misses []Miss `json:"misses,omitempty"`
 }
@@ -106,6 +109,7 @@ type System struct {
 	Flows
 	Network
 	Clocks
+	Ruling
 
 	// Labels are the same figures for the flows of each label, in the order in
 	// which the scenario first names them.
@@ -130,7 +134,7 @@ type System struct {
 
 // NewSystem returns a System whose measured values are all Unmeasured.
 func NewSystem(name, engine, mode string) *System {
-	return &System{Name: name, Engine: engine, Mode: mode, Flows: NewFlows(), Network: NewNetwork(), Clocks: NewClocks(), SimS: Unmeasured}
+	return &System{Name: name, Engine: engine, Mode: mode, Flows: NewFlows(), Network: NewNetwork(), Clocks: NewClocks(), Ruling: newRuling(), SimS: Unmeasured}
 }
 
 // Flows is what was measured at the ends of a set of flows. Rates, round trips,
@@ -141,8 +145,17 @@ type Flows struct {
 	FlowsDone    uint64 `json:"flows_done"`
 	Bytes        int64  `json:"bytes"` // payload delivered, each byte once
 
-	ThroughputGbps Float `json:"throughput_gbps"` // of payload
-	WireGbps       Float `json:"wire_gbps"`       // all of the data packets: headers, preamble and gap included
+	ThroughputGbps Float `json:"throughput_gbps"` // of payload, over the whole measurement
+	// GoodputGbps is of payload over ActiveUs, the time in which a request was under
+	// way: posted and not completed. Spans that overlap count once.
+	GoodputGbps Float `json:"goodput_gbps"`
+	ActiveUs    Float `json:"active_us"`
+	WireGbps    Float `json:"wire_gbps"` // all of the data packets: headers, preamble and gap included
+
+	// AlgBW and BusBW are of collectives, as nccl-tests defines both: the operation's
+	// size over its mean time, and that times the operation's factor.
+	AlgBW Float `json:"algbw_gbytes_per_s"`
+	BusBW Float `json:"busbw_gbytes_per_s"`
 
 	RTTSamples uint64 `json:"rtt_samples"`
 	RTTAvgUs   Float  `json:"rtt_avg_us"`
@@ -175,7 +188,7 @@ type Flows struct {
 func NewFlows() Flows {
 	u := Unmeasured
 	return Flows{
-		ThroughputGbps: u, WireGbps: u, RTTAvgUs: u, RTTP50Us: u, RTTP99Us: u, RTTP1Us: u, RTTSpreadUs: u, Jain: u, JainWindow: u, MaxMinDistance: u,
+		ThroughputGbps: u, WireGbps: u, GoodputGbps: u, ActiveUs: u, AlgBW: u, BusBW: u, RTTAvgUs: u, RTTP50Us: u, RTTP99Us: u, RTTP1Us: u, RTTSpreadUs: u, Jain: u, JainWindow: u, MaxMinDistance: u,
 		FCTAvgUs: u, FCTP50Us: u, FCTP99Us: u,
 	}
 }

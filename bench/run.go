@@ -45,6 +45,7 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 		simulated += end
 	}
 	r.SimS = Float(simulated.Seconds())
+	r.Ties = r.ties()
 	return r, nil
 }
 

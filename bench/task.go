@@ -18,10 +18,12 @@ func (m *measurement) taskBegun(t *scenario.Task) {
 			l.started++
 		}
 	})
+	m.begins(t.Label, t.Class, m.sim.engine.Now())
 }
 
 func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
 	m.groupsOf(t.Label, t.Class, func(l *label) { l.running-- })
+	m.ends(t.Label, t.Class, m.sim.engine.Now())
 	fct, ideal := now-t.Start, units.Time(0)
 	switch {
 	case t.Single:
@@ -38,6 +40,13 @@ func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
 		return
 	}
 	m.completed(t.Label, t.Class, t.Size, fct, ideal)
+	if t.Collective > 0 {
+		m.groupsOf(t.Label, t.Class, func(l *label) {
+			l.together.took += fct
+			l.together.alg += float64(t.Collective)
+			l.together.bus += float64(float64(t.Collective) * t.BusFactor)
+		})
+	}
 }
 
 // task writes the record of a task that has ended: its Flow is -1, and what was

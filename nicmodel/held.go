@@ -33,14 +33,20 @@ func (n *NIC) heldFor(now units.Time, q *qp) units.Time {
 	return max(now-q.holdFrom, 0)
 }
 
-// holdWaits are the waits of queue pairs before the scheduler.
-func (n *NIC) holdWaits(now units.Time) []Wait {
+// holdSums is how long queue pairs were held back until now, by what.
+func (n *NIC) holdSums(now units.Time) [numHolds]units.Time {
 	sums := n.holds
 	for _, q := range n.qps {
 		if q != nil {
 			sums[q.hold] += n.heldFor(now, q)
 		}
 	}
+	return sums
+}
+
+// holdWaits are the waits of queue pairs before the scheduler.
+func (n *NIC) holdWaits(now units.Time) []Wait {
+	sums := n.holdSums(now)
 	var all []Wait
 	for why := holdPace; why < numHolds; why++ {
 		if why != holdUnit || n.txUnits != nil {
@@ -61,4 +67,19 @@ func (n *NIC) underWay(now units.Time, q *qp, change int) {
 	case before > 0 && after == 0:
 		n.inPairs.add(now, -1)
 	}
+}
+
+// Steered is what engines inside a NIC did until some instant.
+type Steered struct {
+	Cuts uint64 // how often one lowered its rate or its window
+	// Rate and Window are how long queue pairs were held back by them, Active how long
+	// they had requests: summed over the queue pairs.
+	Rate, Window, Active units.Time
+}
+
+// Steered reports what the engines inside the NIC did until now. A rate limit that was
+// set counts as theirs.
+func (n *NIC) Steered(now units.Time) Steered {
+	sums := n.holdSums(now)
+	return Steered{Cuts: n.cuts, Rate: sums[holdPace], Window: sums[holdWindow], Active: units.Time(n.inPairs.use("", now).Area)}
 }

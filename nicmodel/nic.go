@@ -104,6 +104,7 @@ type NIC struct {
 	inWQE, inTransport, inTransmit, inReceive, inParked gauge
 	inCQs                                               gauge
 	inPairs                                             gauge
+	cuts                                                uint64               // how often engines lowered a rate or a window
 	holds                                               [numHolds]units.Time // what queue pairs were held for, summed over them
 	txFull                                              units.Time           // since when a due queue pair has waited for room, or Never
 	onSpan                                              func(*Span)

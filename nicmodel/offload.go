@@ -94,6 +94,9 @@ func (n *NIC) appLimited(now units.Time, q *qp, s *steering, acked units.Bytes) 
 
 // steer puts an engine's verdict in force.
 func (n *NIC) steer(q *qp, s *steering, c cc.Control) {
+	if c.Rate < min(s.control.Rate, n.line) || c.Window < s.control.Window {
+		n.cuts++
+	}
 	if c.Rate != s.control.Rate {
 		s.pace(n, q, c.Rate)
 	}

@@ -158,6 +158,17 @@ func (s *Scheduler) Queued(id FlowID) bool { return s.flow(id).filed != 0 }
 // enqueued it may prove later if the rate has decreased since.
 func (s *Scheduler) Due(id FlowID) units.Time { return s.flow(id).due }
 
+// Next returns from when on the flow's rate lets its next segment leave, by what has
+// left so far; that time may have passed. math.MinInt64 if nothing holds it.
+func (s *Scheduler) Next(id FlowID) units.Time {
+	f := s.flow(id)
+	if s.unpaced(f.rate) || f.anchor == math.MinInt64 {
+		return math.MinInt64
+	}
+	at, _ := f.next()
+	return at
+}
+
 // Len is how many flows have a segment enqueued.
 func (s *Scheduler) Len() int { return s.queue }
 
@@ -240,7 +251,7 @@ func (s *Scheduler) DequeueAt(at, now units.Time) (FlowID, bool) {
 				continue
 			}
 		}
-		f.filed = 0
+		f.filed, f.due = 0, due
 		f.anchor = max(due, now-s.cfg.CatchUp) - f.credit
 		f.last, f.rem = f.head, f.nextRem
 		s.queue--

@@ -13,6 +13,10 @@ import (
 // sends 2 (n-1)/n of the vector. The tree all-reduce sends each chunk up a
 // balanced binary tree, a rank when its children's have come, and down again; one
 // tree, where NCCL has two complementary ones.
+//
+// The size and the factor of an operation's bus bandwidth are those of nccl-tests
+// (doc/PERFORMANCE.md, and AlltoAllGetBw): of an all-reduce the vector and 2 (n-1)/n,
+// whatever the algorithm; of an all-to-all n times what goes to each, and (n-1)/n.
 
 // AllToAll is every host sending to every other, iteration by iteration.
 type AllToAll struct {
@@ -62,6 +66,8 @@ func (p *AllToAll) plan(d *decoder, path string, w *Workload, net *network) plan
 	label := net.label(w.Label)
 	return collectivePlan(w, label, hosts, p.Size, p.Iterations, p.Gap, func(c *collective) {
 		c.allToAll(n, p.Size, p.Algorithm == "rounds")
+		// The buffer of a rank, with the part that stays there.
+		c.counted, c.factor = units.Bytes(n)*p.Size, float64(n-1)/float64(n)
 	})
 }
 
@@ -96,11 +102,14 @@ func (p *AllReduce) plan(d *decoder, path string, w *Workload, net *network) pla
 	chunk := func(i int) units.Bytes {
 		return p.Size*units.Bytes(i+1)/units.Bytes(pieces) - p.Size*units.Bytes(i)/units.Bytes(pieces)
 	}
-	build := func(c *collective) { c.ring(n, chunk) }
-	if p.Algorithm == "tree" {
-		build = func(c *collective) { c.tree(n, pieces, chunk) }
-	}
-	return collectivePlan(w, label, hosts, p.Size, p.Iterations, p.Gap, build)
+	return collectivePlan(w, label, hosts, p.Size, p.Iterations, p.Gap, func(c *collective) {
+		c.counted, c.factor = p.Size, float64(2*(n-1))/float64(n)
+		if p.Algorithm == "tree" {
+			c.tree(n, pieces, chunk)
+			return
+		}
+		c.ring(n, chunk)
+	})
 }
 
 // checkCollective checks what collectives have in common and returns the ranks.
@@ -146,6 +155,8 @@ type collective struct {
 	left    int // iterations to begin, unless endless
 	endless bool
 	gap     units.Time
+	counted units.Bytes // Task.Collective and Task.BusFactor of an iteration
+	factor  float64
 
 	conns   []Conn
 	steps   []collectiveStep
@@ -282,7 +293,10 @@ func (c *collective) post(step int, act *Actions) {
 
 // task is an iteration: of all hosts, and so of none in particular.
 func (c *collective) task() Task {
-	return Task{What: c.w.Kind, Label: c.label, Src: c.hosts[0], Dst: c.hosts[0], Size: c.size, Start: c.begun}
+	return Task{
+		What: c.w.Kind, Label: c.label, Src: c.hosts[0], Dst: c.hosts[0], Size: c.size, Start: c.begun,
+		Collective: c.counted, BusFactor: c.factor,
+	}
 }
 
 func (c *collective) completed(units.Time, int, int, *Actions) {}

@@ -40,7 +40,6 @@ func Default() *Scenario {
 		},
 		Shim: Shim{
 			Segment:        16 * units.KiB,
-			Outstanding:    64 * units.KiB,
 			CalibrateEvery: units.Millisecond,
 			Clock:          ClockCalibrated,
 		},

@@ -308,7 +308,9 @@ type Shim struct {
 	// engine sees one completion for each.
 	Segment units.Bytes `yaml:"segment" eg:"64KiB"`
 	// Most payload that a queue pair has with the NIC and not completed, whatever
-	// the engine says.
+	// the engine says. 0 follows the link, so that the engine and not this decides: twice
+	// the hosts' rate times the round trip of a packet on the idle network, in whole
+	// segments, and no less than four of them and 64KiB. The JSON says what came of it.
 	Outstanding units.Bytes `yaml:"outstanding" eg:"256KiB"`
 	// Rate at which the NIC paces the packets of a segment (TIMELY section 5, the
 	// hybrid); 0 is line rate.

@@ -76,6 +76,10 @@ type Task struct {
 	Response         units.Bytes
 	Service          units.Time
 	Operation        Operation
+	// Collective is the size of a collective's operation as nccl-tests counts it, and
+	// BusFactor what its bus bandwidth is of its algorithm bandwidth. 0 of other tasks.
+	Collective units.Bytes
+	BusFactor  float64
 }
 
 // Actions is what a Traffic wants done.

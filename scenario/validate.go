@@ -345,8 +345,8 @@ func (sys *System) checkShim(d *decoder, at func(string) string) {
 	switch {
 	case h.Segment < 4*units.KiB || h.Segment > 64*units.KiB:
 		d.fail(at("shim.segment"), "is %v: choose 4KiB to 64KiB", h.Segment)
-	case h.Outstanding < h.Segment || h.Outstanding > units.GiB:
-		d.fail(at("shim.outstanding"), "is %v: choose at least a segment, %v, and at most 1GiB", h.Outstanding, h.Segment)
+	case h.Outstanding != 0 && h.Outstanding < h.Segment || h.Outstanding > units.GiB:
+		d.fail(at("shim.outstanding"), "is %v: choose at least a segment, %v, and at most 1GiB, or 0 to follow the link", h.Outstanding, h.Segment)
 	}
 	if h.NICRate < 0 {
 		d.fail(at("shim.nic_rate"), "is %v: choose a rate, or 0 for line rate", h.NICRate)

@@ -47,7 +47,7 @@ struct sluice_options {
 	uint32_t segment;
 	/* Segments posted in one call at most, 1 to 256; 0 is 16. */
 	uint32_t batch;
-	/* Bytes that one queue pair has with the NIC; 0 chooses, see docs/shim.md. */
+	/* Bytes that one queue pair has with the NIC; 0 follows the link, see docs/shim.md. */
 	uint64_t max_outstanding;
 	/* Line rate in bits per second; 0 is what the port says. */
 	uint64_t line_rate;

@@ -188,6 +188,15 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
+// Cuts is how often the engines of senders lowered a rate or a window so far.
+func (f *Fleet) Cuts() uint64 {
+	n := uint64(0)
+	for i := range f.nics {
+		n += f.nics[i].cuts
+	}
+	return n
+}
+
 // OnDone calls fn when a flow has ended, or for a divided network from Settle. The
 // Done is valid during the call. fn may start flows.
 func (f *Fleet) OnDone(fn func(*Done)) { f.onDone = fn }

@@ -23,6 +23,7 @@ type nic struct {
 	timerAt  units.Time // of the pending evTimer, or Never
 	startAt  units.Time // of the first of starts, or Never
 	paused   uint8
+	cuts     uint64 // how often engines lowered a rate or a window
 
 	due           queue                        // senders with a packet that transport and window let go
 	classes       *[fabric.MaxPriorities]queue // instead of due, by priority, where engines choose it

@@ -207,6 +207,9 @@ func (s *sender) pace(line units.Rate) {
 
 // steer puts an engine's verdict in force.
 func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
+	if c.Rate < min(s.control.Rate, n.line) || c.Window < s.control.Window {
+		n.cuts++
+	}
 	changed := c.Rate != s.control.Rate
 	s.control = c
 	if priority := n.fleet.priority(c); priority != s.priority {

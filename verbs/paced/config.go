@@ -17,9 +17,7 @@ type Config struct {
 	// MaxOutstanding bounds the payload bytes that one queue pair has with the
 	// NIC and not completed: TIMELY's "static worst-case limit" (section 3.3),
 	// to which it gives no value. At least Segment; a request that is not cut and
-	// larger than this goes out alone. 0 takes the larger of 64 KiB, four
-	// segments, and twice LineRate x BaseRTT, so that one queue pair can fill
-	// the link: 64 KiB at 10 Gbps, 500 KB at 100 Gbps and 20 us.
+	// larger than this goes out alone. 0 follows the link, see Outstanding.
 	MaxOutstanding units.Bytes
 
 	// Scheme names a rate engine registered with package cc, and SchemeConfig
@@ -72,6 +70,18 @@ type Config struct {
 // the PFC row in TIMELY's Table 1 imply 41 KB for each of 40 connections, which
 // is what two to three segments of 16 KB come to.
 const leastOutstanding = 64 * units.KiB
+
+// Outstanding returns the bound on a queue pair's outstanding bytes at a line rate:
+// MaxOutstanding, or where that is 0 twice what the line rate times BaseRTT asks, in
+// whole segments, so that the engine and not this bound decides. It is at least 64 KiB
+// and four segments, and at most 1 GiB: 64 KiB at 10 Gbps, 496 KiB at 100 Gbps and 20 us.
+func (c *Config) Outstanding(line units.Rate) units.Bytes {
+	if c.MaxOutstanding > 0 {
+		return c.MaxOutstanding
+	}
+	segments := max(4, (2*line.BytesIn(c.BaseRTT)+c.Segment-1)/c.Segment)
+	return min(max(leastOutstanding, segments*c.Segment), units.GiB)
+}
 
 // FixedRateCatchUp is a Config.CatchUp for a rate that nobody adapts: a host that
 // wakes late shall hold it.

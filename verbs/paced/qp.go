@@ -30,6 +30,9 @@ type QP struct {
 	state ib.QPState
 	filed bool // the segment at the cursor is with the scheduler
 	going bool // Destroy is at work
+	hold  hold
+
+	heldFrom units.Time // since when hold, or when that was last counted
 
 	sigAll     bool
 	cap        verbs.QPCap
@@ -148,7 +151,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		q.cap.MaxSendSGE = 1
 	}
 	q.cap.MaxSendWR = max(q.cap.MaxSendWR, 1)
-	q.limit = s.maxOutstanding(s.lineRate(q.port))
+	q.limit = s.cfg.Outstanding(s.lineRate(q.port))
 	q.depth = min(max(q.cap.MaxSendWR, int((q.limit+q.largest-1)/q.largest)), maxDepth)
 	if s.attr.MaxQPWR > 0 {
 		q.depth = min(q.depth, s.attr.MaxQPWR)
@@ -219,13 +222,6 @@ func (s *Shim) lineRate(port int) units.Rate {
 		return 0
 	}
 	return units.Rate(a.LinkRate)
-}
-
-func (s *Shim) maxOutstanding(line units.Rate) units.Bytes {
-	if s.cfg.MaxOutstanding > 0 {
-		return s.cfg.MaxOutstanding
-	}
-	return min(max(leastOutstanding, s.cfg.Segment, 2*line.BytesIn(s.cfg.BaseRTT)), units.GiB)
 }
 
 // Num implements verbs.QP.
@@ -348,6 +344,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		q.finish(false)
 	default:
 		q.withdraw()
+		q.held(s.Clock(), holdOther)
 	}
 	return nil
 }
@@ -356,6 +353,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 func (q *QP) clear() {
 	s := q.shim
 	q.withdraw()
+	q.held(s.Clock(), holdIdle)
 	q.unsent = 0
 	if n := q.table.InFlight(); n > 0 {
 		q.sends.inFlight -= n
@@ -370,6 +368,7 @@ func (q *QP) fail() {
 	q.state = ib.Err
 	q.table.Abort()
 	q.withdraw()
+	q.held(q.shim.Clock(), holdIdle)
 	q.unsent = 0
 }
 
@@ -419,6 +418,7 @@ func (q *QP) destroy() error {
 	all, failed := q.table.Finished()
 	s.stats.Messages += all
 	s.stats.Failed += failed
+	s.stats.add(&q.tally, q.tally.held.sums())
 	s.sched.RemoveFlow(q.flow)
 	s.flows[q.flow] = nil
 	s.qps[q.index] = nil

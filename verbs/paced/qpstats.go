@@ -20,6 +20,10 @@ type QPStats struct {
 	Segments         uint64 // taken by the provider
 	SegmentBytes     units.Bytes
 	CNPs             uint64 // that the engine was told of
+	// Cuts are how often the engine lowered its rate or its window, CNPCuts those of
+	// them at a congestion notification.
+	Cuts, CNPCuts uint64
+	Held          Held
 
 	// RTT counts the round trips of segments, serialisation included.
 	RTT RTTHistogram
@@ -38,6 +42,9 @@ type tally struct {
 	segments     uint64
 	segmentBytes units.Bytes
 	cnps         uint64
+	cuts         uint64
+	cnpCuts      uint64
+	held         holds
 	rtt          RTTHistogram
 }
 
@@ -66,6 +73,7 @@ func (q *QP) Stats(out *QPStats) {
 		Rate: q.control.Rate, Outstanding: q.table.Outstanding(),
 		Messages: all, Failed: failed,
 		Segments: q.tally.segments, SegmentBytes: q.tally.segmentBytes, CNPs: q.tally.cnps,
+		Cuts: q.tally.cuts, CNPCuts: q.tally.cnpCuts, Held: q.heldUntil(s.Clock()),
 		RTT:       q.tally.rtt,
 		Variables: out.Variables[:0],
 	}

@@ -145,23 +145,33 @@ func (q *QP) next() uint32 {
 // far as everything but the pace is concerned. It is tried again whenever
 // something completes, so a segment that has to wait keeps its place.
 func (q *QP) file(now units.Time) {
-	if n, ok := q.ready(now); ok {
-		q.shim.sched.Enqueue(now, q.flow, units.Bytes(n))
-		q.filed = true
+	if q.filed {
+		return
 	}
+	n, why := q.ready(now)
+	if why == holdNone {
+		q.shim.sched.Enqueue(now, q.flow, units.Bytes(n))
+		q.filed, why = true, holdFiled
+	}
+	q.held(now, why)
 }
 
 // offer is file where the shim sends what is due: segments that the scheduler lets
 // go at once are claimed at now. It is told the time at, not after now.
 func (q *QP) offer(now, at units.Time) {
 	s := q.shim
+	if q.filed {
+		return
+	}
 	for s.nClaims < len(s.claims) {
-		n, ok := q.ready(at)
-		if !ok {
+		n, why := q.ready(at)
+		if why != holdNone {
+			q.held(now, why)
 			return
 		}
 		if !s.sched.Offer(at, q.flow, units.Bytes(n)) {
 			q.filed = true
+			q.held(now, holdFiled)
 			return
 		}
 		q.claim(now)
@@ -169,15 +179,23 @@ func (q *QP) offer(now, at units.Time) {
 	q.file(at)
 }
 
-// ready returns the size of the segment at the cursor, and whether anything but
-// the pace is against its leaving now.
-func (q *QP) ready(now units.Time) (uint32, bool) {
-	if q.filed || q.unsent == 0 || q.state != ib.RTS {
-		return 0, false
+// ready returns the size of the segment at the cursor, and what but the pace is against
+// its leaving now. The segment is not with the scheduler.
+func (q *QP) ready(now units.Time) (uint32, hold) {
+	switch {
+	case q.unsent == 0 && q.table.InFlight() == 0:
+		return 0, holdIdle
+	case q.unsent == 0:
+		return 0, holdSent
+	case q.state != ib.RTS:
+		return 0, holdOther
 	}
 	n := q.next()
-	if q.table.InFlight() >= q.depth || !q.room(now, units.Bytes(n)) {
-		return 0, false
+	if q.table.InFlight() >= q.depth {
+		return 0, holdOther
+	}
+	if why := q.room(now, units.Bytes(n)); why != holdNone {
+		return 0, why
 	}
 	// A fenced request waits for reads and atomics before it, and one of those
 	// for its turn at the responder's resources. The NIC would see to both, but
@@ -185,25 +203,28 @@ func (q *QP) ready(now units.Time) (uint32, bool) {
 	if reads := q.table.Reads(); reads > 0 {
 		r := &q.requests[q.at.slot]
 		if r.flags&verbs.SendFence != 0 && q.at.off == 0 {
-			return 0, false
+			return 0, holdOther
 		}
 		if q.rdMax > 0 && reads >= q.rdMax && (r.opcode == ib.WRRDMARead || r.opcode.IsAtomic()) {
-			return 0, false
+			return 0, holdOther
 		}
 	}
-	return n, true
+	return n, holdNone
 }
 
-// room reports whether n more bytes may be outstanding. One segment always may.
-func (q *QP) room(now units.Time, n units.Bytes) bool {
+// room says what is against n more bytes being outstanding. One segment always may.
+func (q *QP) room(now units.Time, n units.Bytes) hold {
 	out := q.table.Outstanding()
-	if out == 0 || out+n <= min(q.limit, q.control.Window) {
-		return true
-	}
-	if out+n <= q.limit {
+	switch {
+	case out == 0 || out+n <= min(q.limit, q.control.Window):
+		return holdNone
+	case out+n <= q.limit:
 		q.windowShut, q.everShut = now, true
+		return holdWindow
+	case out+n <= q.control.Window:
+		return holdBound
 	}
-	return false
+	return holdWindow
 }
 
 // claim takes the segment at the cursor, which the scheduler released, and moves
@@ -322,6 +343,7 @@ func (q *QP) posted(now units.Time, first, taken int, err error) {
 	q.table.Unpost(n)
 	if errors.Is(err, verbs.ErrQueueFull) && q.table.InFlight() > 0 {
 		s.stats.ProviderFull += uint64(n)
+		q.held(now, holdOther)
 		return // until something completes
 	}
 	q.table.Fail(refused.at.slot, refusal(err))

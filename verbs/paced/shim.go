@@ -177,11 +177,13 @@ func (s *Shim) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats := s.stats
+	now := s.Clock()
 	for _, q := range s.qps {
 		if q != nil {
 			all, failed := q.table.Finished()
 			stats.Messages += all
 			stats.Failed += failed
+			stats.add(&q.tally, q.heldUntil(now))
 		}
 	}
 	return stats
@@ -299,6 +301,7 @@ func (s *Shim) release(now units.Time, live bool) {
 				continue // its rate has fallen, and it is due later
 			}
 			q := s.flows[id]
+			q.settle(now)
 			q.filed = false
 			q.claim(now)
 			q.offer(now, at)

@@ -19,8 +19,21 @@ type Stats struct {
 	Clamped uint64
 	CNPs    uint64 // congestion notifications that engines were told of
 
+	// Cuts are how often an engine lowered its rate or its window, CNPCuts those of
+	// them at a congestion notification.
+	Cuts, CNPCuts uint64
+	// Held is summed over queue pairs, those that are gone included.
+	Held Held
+
 	ProviderFull   uint64 // segments that the provider had no room for, and that were posted again
 	Stray          uint64 // provider completions of no segment that is outstanding
 	NICRateRefused uint64 // queue pairs whose NIC did not take Config.NICRate
 	ClockErrors    uint64 // readings of the NIC's clock that failed
+}
+
+// add adds what a queue pair counts of itself.
+func (s *Stats) add(t *tally, h Held) {
+	s.Cuts += t.cuts
+	s.CNPCuts += t.cnpCuts
+	s.Held.Add(h)
 }

@@ -71,7 +71,7 @@ func (q *QP) start() error {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "no engine: %v", err)
 	}
 	q.line, q.wire, q.size.bytes = line, line, -1
-	q.limit = s.maxOutstanding(line)
+	q.limit = s.cfg.Outstanding(line)
 	q.engine = engine
 	q.lastAck, q.scale, q.appLimit, q.everShut = s.Clock(), cc.UpdateScaler{}, cc.AppLimit{}, false
 	q.cnpSeen = q.CNPs()
@@ -81,7 +81,7 @@ func (q *QP) start() error {
 		control = engine.Control()
 	}
 	q.control = cc.Control{}
-	q.obey(control)
+	q.obey(s.Clock(), control)
 	return nil
 }
 
@@ -171,7 +171,9 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 			s.stats.CNPs += seen - q.cnpSeen
 			q.tally.cnps += seen - q.cnpSeen
 			q.cnpSeen = seen
-			q.obey(q.engine.OnCNP(q.lastAck))
+			before := q.tally.cuts
+			q.obey(now, q.engine.OnCNP(q.lastAck))
+			q.tally.cnpCuts += q.tally.cuts - before
 		}
 	}
 	a := &s.ack
@@ -195,7 +197,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 		}
 	}
 	if q.engine != nil {
-		q.obey(q.engine.OnAck(a))
+		q.obey(now, q.engine.OnAck(a))
 	}
 	if s.cfg.Observe != nil {
 		s.cfg.Observe(q, a, q.control)
@@ -227,9 +229,16 @@ func (q *QP) appLimited() bool {
 // obey applies what the engine says. The scheduler enforces a lower rate when
 // the segment it holds comes due (TIMELY section 5); a window that closed takes
 // the segment back.
-func (q *QP) obey(c cc.Control) {
+func (q *QP) obey(now units.Time, c cc.Control) {
 	s := q.shim
+	smaller := c.Window < q.control.Window
+	if smaller || c.Rate < min(q.control.Rate, q.line) {
+		q.tally.cuts++
+	}
 	if c.Rate != q.control.Rate {
+		if q.hold == holdBound {
+			q.settle(now) // by the rate that held until now
+		}
 		rate := max(c.Rate, 1)
 		q.appLimit.Rate(rate)
 		q.gap = min(rate.Serialize(q.largest), longestGap)
@@ -240,9 +249,8 @@ func (q *QP) obey(c cc.Control) {
 		// The rate is positive, which is all that SetRate asks for.
 		_ = s.sched.SetRate(q.flow, rate)
 	}
-	smaller := c.Window < q.control.Window
 	q.control = c
-	if smaller && q.filed && !q.room(q.lastAck, units.Bytes(q.next())) {
+	if smaller && q.filed && q.room(q.lastAck, units.Bytes(q.next())) != holdNone {
 		q.withdraw()
 	}
 }
