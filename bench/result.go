@@ -7,8 +7,9 @@ import (
 )
 
 // FormatVersion is the version of the JSON that WriteJSON writes. It changes
-// when a field changes its meaning or goes, not when one is added.
-const FormatVersion = 1
+// when a field changes its meaning or goes, not when one is added. Up to version 1 queues
+// and buffers were samples: those of their series, and of queue_avg_bytes the mean.
+const FormatVersion = 2
 
 // Options is how to run a scenario.
 type Options struct {
@@ -203,7 +204,7 @@ type Network struct {
 	PauseFrames   uint64 `json:"pause_frames"`
 	PauseUs       Float  `json:"pause_us"`        // summed over ports and priorities
 	QueueMaxBytes int64  `json:"queue_max_bytes"` // of the port with the largest
-	// QueueAvgBytes is over time, of the port where it is largest.
+	// QueueAvgBytes is the mean over time, of the port where it is largest.
 	QueueAvgBytes Float `json:"queue_avg_bytes"`
 }
 
@@ -226,7 +227,7 @@ type Priority struct {
 	Drops    uint64 `json:"drops"` // packets that found no buffer
 	ECNMarks uint64 `json:"ecn_marks"`
 	PauseUs  Float  `json:"pause_us"` // summed over ports
-	// Of the port where they are largest, as far as sampled.
+	// Of the port where they are largest; the mean is over time.
 	QueueMaxBytes int64 `json:"queue_max_bytes"`
 	QueueAvgBytes Float `json:"queue_avg_bytes"`
 }
@@ -240,7 +241,7 @@ type Link struct {
 	Busy          Float  `json:"busy"`         // share of the time spent sending, 0 to 1
 	BusyMinimum   Float  `json:"busy_minimum"` // the least of any whole window
 	QueueMaxBytes int64  `json:"queue_max_bytes"`
-	QueueAvgBytes Float  `json:"queue_avg_bytes"`
+	QueueAvgBytes Float  `json:"queue_avg_bytes"` // over time
 	Drops         uint64 `json:"drops"`
 	ECNMarks      uint64 `json:"ecn_marks"`
 	EINMarks      uint64 `json:"ein_marks"`
@@ -254,10 +255,10 @@ const (
 	SeriesRate   = "rate"   // payload throughput of a label's flows, Gbps, over the step that ends here
 	SeriesWire   = "wire"   // the same on the wire
 	SeriesRTT    = "rtt"    // mean round trip over the step that ends here, us
-	SeriesQueue  = "queue"  // bytes queued for a link, now
+	SeriesQueue  = "queue"  // bytes queued for a link: their mean over the step that ends here, and their most
 	SeriesBusy   = "busy"   // share of the window that ends here in which a link was sending
 	SeriesFlows  = "flows"  // flows under way, now
-	SeriesBuffer = "buffer" // bytes taken of a switch's shared buffer, now
+	SeriesBuffer = "buffer" // likewise, bytes taken of a switch's shared buffer
 	// Of a label's flows without end, over the window that ends here.
 	SeriesJain   = "jain"   // Jain's index of their throughput
 	SeriesMaxMin = "maxmin" // distance from their max-min fair rates
@@ -276,8 +277,11 @@ type Series struct {
 	StartUs Float   `json:"start_us"`
 	StepUs  Float   `json:"step_us"`
 	Values  []Float `json:"values"`
+	// Max is the most within each step where Values are the mean, of queues and buffers;
+	// else it is left out.
+	Max []Float `json:"max,omitempty"`
 	// Thinned is how many steps of the measurement a value is of, where the run had
-	// more than a result keeps: of queues and flows under way it is their largest
+	// more than a result keeps: of flows under way, and in Max, it is their largest
 	// value, of everything else their mean.
 	Thinned int `json:"thinned,omitempty"`
 }

@@ -176,7 +176,7 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	prio, size := e.prio(), e.size()
 	q := &n.queues[out*n.prios+prio]
 	// PFC is refused where there are circuits.
-	if bound > 0 && units.Bytes(l.queued)+units.Bytes(size) > bound || !sw.admit(&k.class[prio], q, int64(size)) {
+	if bound > 0 && units.Bytes(l.queued)+units.Bytes(size) > bound || !sw.admit(now, &k.class[prio], q, int64(size)) {
 		cold := &n.cold[out]
 		cold.drops[prio]++
 		cold.dropBytes += units.Bytes(size)
@@ -187,9 +187,7 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	e.at = now
 	l.active |= 1 << prio
 	q.push(x, e)
-	q.bytes += size
-	l.queued += size
-	l.maxQueue = max(l.maxQueue, l.queued)
+	l.enqueued(now, q, size)
 	c.waiting++
 	if c.up(since) {
 		c.wakeCircuit(now, v)
@@ -228,9 +226,8 @@ func (x *Lane) serve(now units.Time, v *voq, at uint32, since units.Time) bool {
 		l.active &^= 1 << prio
 		q.deficit = 0
 	}
-	q.bytes -= size
-	l.queued -= size
-	n.switches[n.nodes[n.inlets[v.port].node].index].used -= int64(size)
+	l.dequeued(now, q, size)
+	n.switches[n.nodes[n.inlets[v.port].node].index].give(now, int64(size))
 	x.leave(now, at, e, q.bytes, now-e.at, since)
 	c.waiting--
 	return true

@@ -67,8 +67,7 @@ func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e entry)
 	}
 	if int64(size) <= unused && int64(hd.shared)+int64(size) <= limit {
 		hd.shared += size
-		sw.used += int64(size)
-		sw.maxUsed = max(sw.maxUsed, sw.used)
+		sw.take(now, int64(size))
 		return true
 	}
 	fits := int64(hd.over)+int64(size) <= int64(hd.headroom)
@@ -90,7 +89,7 @@ func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e entr
 	over := min(hd.over, size)
 	hd.over -= over
 	hd.shared -= size - over
-	sw.used -= int64(size - over)
+	sw.give(now, int64(size-over))
 	if !hd.paused || hd.over > 0 {
 		return
 	}

@@ -45,7 +45,7 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 	if k.lossless&bit != 0 {
 		fits = x.admitLossless(now, sw, &k.class[prio], e)
 	} else {
-		fits = sw.admit(&k.class[prio], q, int64(e.size()))
+		fits = sw.admit(now, &k.class[prio], q, int64(e.size()))
 	}
 	if !fits {
 		c := &n.cold[out]
@@ -61,13 +61,26 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 		n.notePlace(e.handle(), q)
 	}
 	q.push(x, e)
-	size := e.size()
-	q.bytes += size
-	l.queued += size
-	l.maxQueue = max(l.maxQueue, l.queued)
+	l.enqueued(now, q, e.size())
 	if l.flags&freePending == 0 && l.paused&bit == 0 {
 		x.wake(now, l, out)
 	}
+}
+
+// enqueued counts a packet of so many bytes that has come into a queue of the port.
+func (l *port) enqueued(now units.Time, q *queue, size int32) {
+	q.bytes += size
+	q.most = max(q.most, q.bytes)
+	q.held.enter(now, uint64(uint32(size)))
+	l.queued += size
+	l.maxQueue = max(l.maxQueue, l.queued)
+}
+
+// dequeued counts one that has left it.
+func (l *port) dequeued(now units.Time, q *queue, size int32) {
+	q.bytes -= size
+	q.held.leave(now, uint64(uint32(size)))
+	l.queued -= size
 }
 
 // wake schedules the moment at which the wire is free.
@@ -107,12 +120,11 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 		prefetch.Line(unsafe.Pointer(q.first()))
 	}
 	size := e.size()
-	q.bytes -= size
-	l.queued -= size
+	l.dequeued(now, q, size)
 	if sw := &n.switches[n.nodes[n.inlets[at].node].index]; k.lossless&(1<<prio) != 0 {
 		x.releaseLossless(now, sw, &k.class[prio&7], e)
 	} else {
-		sw.used -= int64(size)
+		sw.give(now, int64(size))
 	}
 	x.depart(now, at, l, k, e, q.bytes, now-e.at)
 	if l.active&^l.paused != 0 {

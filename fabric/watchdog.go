@@ -41,8 +41,7 @@ func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
 	for q.count > 0 {
 		e := *q.first()
 		q.drop(x)
-		q.bytes -= e.size()
-		l.queued -= e.size()
+		l.dequeued(now, q, e.size())
 		x.releaseLossless(now, sw, &k.class[prio&7], e) // only lossless priorities are paused
 		x.dropInStorm(at, e)
 	}
