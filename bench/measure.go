@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/nicmodel"
@@ -85,6 +86,7 @@ type link struct {
 	rate    units.Rate
 	base    fabric.PortStats // at the warm-up
 	queue   level
+	times   *occupancy // nil if another link is the same
 	busyAt  units.Time // Busy at the last window
 	busyMin float64
 }
@@ -113,7 +115,11 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 		if err != nil {
 			return nil, err
 		}
-		m.links = append(m.links, link{id: id, name: name, rate: topo.Link(id).Rate, busyMin: math.Inf(1)})
+		l := link{id: id, name: name, rate: topo.Link(id).Rate, busyMin: math.Inf(1)}
+		if !slices.ContainsFunc(m.links, func(o link) bool { return o.id == id }) {
+			l.times = &occupancy{}
+		}
+		m.links = append(m.links, l)
 	}
 	m.buffers = make([]level, len(m.spec.Switches))
 	m.newSeries(!opt.NoSeries)
@@ -195,6 +201,9 @@ func (m *measurement) warmUp() {
 		l := &m.links[i]
 		p := m.sim.net.Port(l.id)
 		l.base, l.queue.most = p.Stats(), p.MaxQueue()
+		if l.times != nil {
+			l.times.observe(m.sim.engine.Now(), p)
+		}
 	}
 	for i := range m.ports {
 		p := m.sim.net.Port(fabric.LinkID(i))
@@ -499,6 +508,13 @@ func (m *measurement) report(out *System) {
 		}
 	}
 	out.Distributions = append(out.Distributions, m.bySize.distributions()...)
+	for i := range m.links {
+		if l := &m.links[i]; l.times != nil {
+			if d := l.times.distribution(m.sim.end, l.name); len(d.Values) > 0 {
+				out.Distributions = append(out.Distributions, d)
+			}
+		}
+	}
 }
 
 func (m *measurement) flows(l *label, span units.Time) Flows {

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -47,6 +49,16 @@ func seriesOf(t fataler, sys *System, kind, name string) *Series {
 		}
 	}
 	t.Fatalf("%s has no series %s of %s", sys.Name, kind, name)
+	return nil
+}
+
+func distributionOf(t fataler, sys *System, kind, name string) *Distribution {
+	for i := range sys.Distributions {
+		if x := &sys.Distributions[i]; x.Kind == kind && x.Name == name {
+			return x
+		}
+	}
+	t.Fatalf("%s has no distribution %s of %s", sys.Name, kind, name)
 	return nil
 }
 
@@ -139,7 +151,7 @@ workloads:
 		most int64
 	}
 	models := []string{"reduced", "staged"}
-	known := map[string][]figures{}
+	known, times := map[string][]figures{}, map[string][]Float{}
 	rapid.Check(t, func(t *rapid.T) {
 		model := rapid.SampledFrom(models).Draw(t, "model")
 		warmup := rapid.SampledFrom([]string{"0s", "13us", "100us", "123457ns"}).Draw(t, "warm-up")
@@ -177,6 +189,19 @@ workloads:
 		if !slices.Equal(got, known[of]) {
 			t.Fatalf("with steps of %v: %v, with others %v", sample, got, known[of])
 		}
+		for _, link := range sys.Links {
+			d := distributionOf(t, sys, SeriesQueue, link.Link)
+			if last := len(d.Values) - 1; d.Share[last] != 1 || d.Values[last] > Float(link.QueueMaxBytes) || d.Values[0] != 0 {
+				t.Fatalf("%s held %v to %v B, at most %d", link.Link, d.Values[0], d.Values[last], link.QueueMaxBytes)
+			}
+			of := of + link.Link
+			if times[of] == nil {
+				times[of] = d.Values
+			}
+			if !slices.Equal(d.Values, times[of]) {
+				t.Fatalf("with steps of %v %s held %v, with others %v", sample, link.Link, d.Values, times[of])
+			}
+		}
 		if sample == 0 || warmup != "0s" || duration%sample != 0 {
 			return
 		}
@@ -188,6 +213,36 @@ workloads:
 			}
 			if mean := sum / float64(len(x.Values)); !within(sys.Links[i].QueueAvgBytes, mean, 1e-9) || largest(x.Max) != Float(sys.Links[i].QueueMaxBytes) {
 				t.Fatalf("with steps of %v %s has %v B, at most %d; its series %v and %v", sample, x.Name, sys.Links[i].QueueAvgBytes, sys.Links[i].QueueMaxBytes, mean, largest(x.Max))
+			}
+		}
+	})
+}
+
+// A length weighs as long as it lasted: a queue of which every picosecond is counted has the
+// same percentiles.
+func TestOccupancy(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := occupancy{h: hdrhistogram.New(1, maxQueue, 3), least: math.MaxInt64}
+		var all []int // one a picosecond
+		held := 0
+		for range rapid.IntRange(1, 20).Draw(t, "changes") {
+			span := rapid.IntRange(0, 200).Draw(t, "span")
+			all = append(all, slices.Repeat([]int{held}, span)...)
+			held = rapid.IntRange(0, 2000).Draw(t, "bytes") // below 2048 each has its own bucket
+			o.change(units.Time(len(all)), units.Bytes(held))
+		}
+		all = append(all, held)
+		d := o.distribution(units.Time(len(all)), "a->b")
+		slices.Sort(all)
+		if len(d.Values) != len(distributionPercentiles) || d.Values[0] != Float(all[0]) || d.Values[len(d.Values)-1] != Float(all[len(all)-1]) {
+			t.Fatalf("from %v to %v at %d shares, expected %d to %d", d.Values[0], d.Values[len(d.Values)-1], len(d.Values), all[0], all[len(all)-1])
+		}
+		for i, share := range d.Share {
+			// The share of the time, to a picosecond of what rounding leaves open.
+			at := float64(share) * float64(len(all))
+			low, high := all[max(0, int(at-1.6))], all[min(len(all)-1, int(at+0.6))]
+			if d.Values[i] < Float(low) || d.Values[i] > Float(high) {
+				t.Fatalf("for %v of the time it is at most %v B, expected %d to %d", share, d.Values[i], low, high)
 			}
 		}
 	})

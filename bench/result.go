@@ -291,10 +291,11 @@ type Series struct {
 const DistributionBySize = "fct_by_size"
 
 // Distribution is the cumulative distribution of a measured value: the share
-// Share[i] of the samples is at or below Values[i].
+// Share[i] of the samples is at or below Values[i]. Of SeriesQueue it is the share of the
+// time from the end of the warm-up.
 type Distribution struct {
-	Kind   string  `json:"kind"` // "rtt", "fct", "slowdown", DistributionBySize
-	Name   string  `json:"name"` // of the label; "all" for all flows; of the range of sizes
+	Kind   string  `json:"kind"` // "rtt", "fct", "slowdown", DistributionBySize, SeriesQueue
+	Name   string  `json:"name"` // of the label; "all" for all flows; of the range of sizes; of the link
 	Unit   string  `json:"unit"`
 	Values []Float `json:"values"`
 	Share  []Float `json:"share"`

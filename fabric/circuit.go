@@ -188,6 +188,9 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	l.active |= 1 << prio
 	q.push(x, e)
 	l.enqueued(now, q, size)
+	if l.flags&observed != 0 {
+		n.cold[out].observe(now, units.Bytes(l.queued))
+	}
 	c.waiting++
 	if c.up(since) {
 		c.wakeCircuit(now, v)
@@ -227,6 +230,9 @@ func (x *Lane) serve(now units.Time, v *voq, at uint32, since units.Time) bool {
 		q.deficit = 0
 	}
 	l.dequeued(now, q, size)
+	if l.flags&observed != 0 {
+		n.cold[v.port].observe(now, units.Bytes(l.queued))
+	}
 	n.switches[n.nodes[n.inlets[v.port].node].index].give(now, int64(size))
 	x.leave(now, at, e, q.bytes, now-e.at, since)
 	c.waiting--

@@ -178,6 +178,19 @@ func TestIntegralsOfNetworks(t *testing.T) {
 		x := &look{n: n, step: units.Nanosecond, until: 200 * units.Microsecond, sums: map[string]int64{}, most: map[string]units.Bytes{}}
 		x.id, x.src = e.AddHandler(x), e.NewSource()
 		e.Schedule(0, &x.src, x.id, 0, 0)
+		// Who observes a port sees each change, and adds them up to the same.
+		seen := make([]moment, c.topo.Links())
+		held := make([]units.Bytes, c.topo.Links())
+		for i := range seen {
+			n.Port(LinkID(i)).Observe(func(now units.Time, queued units.Bytes) {
+				if queued == held[i] || queued != n.Port(LinkID(i)).Queue() {
+					t.Errorf("%s: %v are said to wait, after %v", name, queued, held[i])
+				}
+				seen[i].leave(now, uint64(held[i]))
+				seen[i].enter(now, uint64(queued))
+				held[i] = queued
+			})
+		}
 		if name == "watchdog" {
 			n.SendPause(0, c.topo.Hosts()-1, 1)
 		}
@@ -199,6 +212,9 @@ func TestIntegralsOfNetworks(t *testing.T) {
 		for i := range c.topo.Links() {
 			p := n.Port(LinkID(i))
 			check(p.Name(), p.QueueIntegral(), p.MaxQueue())
+			if sum := seen[i].integral(e.Now(), uint64(held[i])); sum != p.QueueIntegral() {
+				t.Errorf("%s, %s: the integral is %v, who observes has %v", name, p.Name(), p.QueueIntegral().big(), sum.big())
+			}
 			for prio := range 2 {
 				check(p.Name()+string(rune('0'+prio)), p.QueueIntegralOf(prio), p.MaxQueueOf(prio))
 			}

@@ -62,6 +62,9 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 	}
 	q.push(x, e)
 	l.enqueued(now, q, e.size())
+	if l.flags&observed != 0 {
+		n.cold[out].observe(now, units.Bytes(l.queued))
+	}
 	if l.flags&freePending == 0 && l.paused&bit == 0 {
 		x.wake(now, l, out)
 	}
@@ -121,6 +124,9 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 	}
 	size := e.size()
 	l.dequeued(now, q, size)
+	if l.flags&observed != 0 {
+		n.cold[at].observe(now, units.Bytes(l.queued))
+	}
 	if sw := &n.switches[n.nodes[n.inlets[at].node].index]; k.lossless&(1<<prio) != 0 {
 		x.releaseLossless(now, sw, &k.class[prio&7], e)
 	} else {

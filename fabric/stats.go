@@ -55,6 +55,14 @@ func (p Port) QueueIntegralOf(priority int) Integral {
 
 func (p Port) queue(priority int) *queue { return &p.n.queues[int(p.at)*p.n.cfg.Priorities+priority] }
 
+// Observe has f called whenever the bytes that wait at the port have changed, with what they
+// are from then on; not more than once for what changes together. f must change nothing of the
+// network. In a divided network it is called by the worker that runs the port's switch.
+func (p Port) Observe(f func(now units.Time, queued units.Bytes)) {
+	p.n.cold[p.at].observe = f
+	p.n.ports[p.at].flags |= observed
+}
+
 // Paused returns which priorities the far end has paused, a bit each.
 func (p Port) Paused() uint8 { return p.n.ports[p.at].paused }
 

@@ -109,6 +109,9 @@ func (s *System) Completion(sizes string) Curve {
 	return s.distribution(bench.DistributionBySize, sizes)
 }
 
+// QueueTimes returns the distribution over time of what a link's queue held, in bytes.
+func (s *System) QueueTimes(link string) Curve { return s.distribution(bench.SeriesQueue, link) }
+
 func (s *System) distribution(kind, name string) Curve {
 	for i := range s.Distributions {
 		d := &s.Distributions[i]

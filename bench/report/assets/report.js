@@ -340,7 +340,7 @@ class Cumulative extends Group {
           x: v, v: this.tail ? share.map((p) => p < 1 ? 100 * (1 - p) : null) : share.map((p) => 100 * p)};
       });
     });
-    const q = {name: this.tail ? "Samples above" : "Samples at or below", size: 1, label: "%", log: this.tail, start: this.tail ? 100 : 0,
+    const q = {name: this.tail ? "Share above" : "Share at or below", size: 1, label: "%", log: this.tail, start: this.tail ? 100 : 0,
       fixed: this.tail ? [Math.max(100 * end, 1e-6) * 0.8, 100] : [0, 100]};
     const grid = element("div", {class: "single"});
     this.body.append(grid);
