@@ -116,24 +116,12 @@ func scale(n units.Bytes, rate, atRate units.Rate) int32 {
 
 // admit takes a packet of a lossy priority into the buffer, or says that there is
 // no room.
-func (sw *switchState) admit(now units.Time, c *class, q *queue, size int64) bool {
+func (sw *switchState) admit(c *class, q *queue, size int64) bool {
 	unused := sw.shared - sw.used
 	if size > unused || int64(q.bytes)+size > unused*c.alpha/alphaOne {
 		return false
 	}
-	sw.take(now, size)
-	return true
-}
-
-// take takes bytes of the shared buffer.
-func (sw *switchState) take(now units.Time, n int64) {
-	sw.used += n
+	sw.used += size
 	sw.maxUsed = max(sw.maxUsed, sw.used)
-	sw.held.enter(now, uint64(n))
-}
-
-// give gives them back.
-func (sw *switchState) give(now units.Time, n int64) {
-	sw.used -= n
-	sw.held.leave(now, uint64(n))
+	return true
 }

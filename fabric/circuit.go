@@ -176,7 +176,7 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	prio, size := e.prio(), e.size()
 	q := &n.queues[out*n.prios+prio]
 	// PFC is refused where there are circuits.
-	if bound > 0 && units.Bytes(l.queued)+units.Bytes(size) > bound || !sw.admit(now, &k.class[prio], q, int64(size)) {
+	if bound > 0 && units.Bytes(l.queued)+units.Bytes(size) > bound || !sw.admit(&k.class[prio], q, int64(size)) {
 		cold := &n.cold[out]
 		cold.drops[prio]++
 		cold.dropBytes += units.Bytes(size)
@@ -233,7 +233,7 @@ func (x *Lane) serve(now units.Time, v *voq, at uint32, since units.Time) bool {
 	if l.flags&observed != 0 {
 		n.cold[v.port].observe(now, units.Bytes(l.queued))
 	}
-	n.switches[n.nodes[n.inlets[v.port].node].index].give(now, int64(size))
+	n.switches[n.nodes[n.inlets[v.port].node].index].used -= int64(size)
 	x.leave(now, at, e, q.bytes, now-e.at, since)
 	c.waiting--
 	return true

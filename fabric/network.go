@@ -86,8 +86,9 @@ type switchState struct {
 	salt    uint32
 	leaf    int32 // its leaf number, or -1
 	maxUsed int64
-	held    moment // of used
-	_       [8]byte
+	// Of what lossless priorities have of used; what lossy ones have is in their queues.
+	lossless moment
+	_        [8]byte
 }
 
 // Kinds of events. The argument is a port; for pauses and the watchdog, times 256,

@@ -67,7 +67,9 @@ func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e entry)
 	}
 	if int64(size) <= unused && int64(hd.shared)+int64(size) <= limit {
 		hd.shared += size
-		sw.take(now, int64(size))
+		sw.used += int64(size)
+		sw.maxUsed = max(sw.maxUsed, sw.used)
+		sw.lossless.enter(now, uint64(uint32(size)))
 		return true
 	}
 	fits := int64(hd.over)+int64(size) <= int64(hd.headroom)
@@ -89,7 +91,8 @@ func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e entr
 	over := min(hd.over, size)
 	hd.over -= over
 	hd.shared -= size - over
-	sw.give(now, int64(size-over))
+	sw.used -= int64(size - over)
+	sw.lossless.leave(now, uint64(uint32(size-over)))
 	if !hd.paused || hd.over > 0 {
 		return
 	}

@@ -45,7 +45,7 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 	if k.lossless&bit != 0 {
 		fits = x.admitLossless(now, sw, &k.class[prio], e)
 	} else {
-		fits = sw.admit(now, &k.class[prio], q, int64(e.size()))
+		fits = sw.admit(&k.class[prio], q, int64(e.size()))
 	}
 	if !fits {
 		c := &n.cold[out]
@@ -130,7 +130,7 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 	if sw := &n.switches[n.nodes[n.inlets[at].node].index]; k.lossless&(1<<prio) != 0 {
 		x.releaseLossless(now, sw, &k.class[prio&7], e)
 	} else {
-		sw.give(now, int64(size))
+		sw.used -= int64(size)
 	}
 	x.depart(now, at, l, k, e, q.bytes, now-e.at)
 	if l.active&^l.paused != 0 {

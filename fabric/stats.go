@@ -171,29 +171,38 @@ type BufferStats struct {
 
 // Buffer returns the state of the buffer of a switch.
 func (n *Network) Buffer(name string) (BufferStats, error) {
-	s, err := n.switchOf(name)
+	s, v, err := n.switchOf(name)
 	if err != nil {
 		return BufferStats{}, err
 	}
-	return BufferStats{
-		Shared: units.Bytes(s.shared), Used: units.Bytes(s.used), MaxUsed: units.Bytes(s.maxUsed),
-		UsedIntegral: s.held.integral(n.eng.Now(), uint64(s.used)),
-	}, nil
+	b := BufferStats{Shared: units.Bytes(s.shared), Used: units.Bytes(s.used), MaxUsed: units.Bytes(s.maxUsed)}
+	rest := s.used
+	for at := v.first; at < v.first+v.count; at++ {
+		for prio := range n.prios {
+			if n.kinds[n.ports[at].kind].lossless&(1<<prio) == 0 {
+				q := &n.queues[at*n.prios+prio]
+				b.UsedIntegral = b.UsedIntegral.Add(q.held.integral(n.eng.Now(), uint64(uint32(q.bytes))))
+				rest -= int64(q.bytes)
+			}
+		}
+	}
+	b.UsedIntegral = b.UsedIntegral.Add(s.lossless.integral(n.eng.Now(), uint64(rest)))
+	return b, nil
 }
 
 // ResetMaxBuffer makes MaxUsed of a switch the most from now on.
 func (n *Network) ResetMaxBuffer(name string) error {
-	s, err := n.switchOf(name)
+	s, _, err := n.switchOf(name)
 	if err == nil {
 		s.maxUsed = s.used
 	}
 	return err
 }
 
-func (n *Network) switchOf(name string) (*switchState, error) {
+func (n *Network) switchOf(name string) (*switchState, *nodeState, error) {
 	v, ok := n.topo.byName[name]
 	if !ok || !n.topo.nodes[v].isSwitch {
-		return nil, fmt.Errorf("fabric: there is no switch %q", name)
+		return nil, nil, fmt.Errorf("fabric: there is no switch %q", name)
 	}
-	return &n.switches[n.topo.nodes[v].index], nil
+	return &n.switches[n.topo.nodes[v].index], &n.nodes[v], nil
 }
