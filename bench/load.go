@@ -106,6 +106,8 @@ func (s *System) check(t *Topology) error {
 	for i := range s.Series {
 		x := &s.Series[i]
 		switch {
+		case x.Max != nil && len(x.Max) != len(x.Values):
+			return fmt.Errorf("series %s of %q: max has %d entries for %d values", x.Kind, x.Name, len(x.Max), len(x.Values))
 		case len(x.Values) == 0:
 		case !x.StartUs.Measured() || x.StartUs < 0:
 			return fmt.Errorf("series %s of %q: start_us is %v: it must be 0 or more", x.Kind, x.Name, x.StartUs)

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/nicmodel"
@@ -13,13 +14,14 @@ import (
 // measurement observes a simulation: it has a clock of its own and changes
 // nothing.
 type measurement struct {
-	sim    *simulation
-	spec   *scenario.Measure
-	warmup units.Time
-	warm   bool
-	labels []label // one a label, and behind them all flows together
-	links  []link
-	ports  []portBaseline
+	sim     *simulation
+	spec    *scenario.Measure
+	warmup  units.Time
+	warm    bool
+	labels  []label // one a label, and behind them all flows together
+	links   []link
+	buffers []level // of measure.switches
+	ports   []portBaseline
 	// ofPriority has those in use if there are several.
 	ofPriority [fabric.MaxPriorities]*priority
 	framing    units.Bytes // of the links that lead to hosts
@@ -51,7 +53,6 @@ type measurement struct {
 	windowAt   units.Time
 	progressAt units.Time
 	lastSample units.Time
-	samples    int64 // from the warm-up on
 }
 
 // label is what the flows of a label have done.
@@ -83,19 +84,21 @@ const slowdownUnit = units.Millisecond
 
 // link is a direction of a link that the scenario asks to measure.
 type link struct {
-	id       fabric.LinkID
-	name     string
-	rate     units.Rate
-	base     fabric.PortStats // at the warm-up
-	queueSum float64
-	busyAt   units.Time // Busy at the last window
-	busyMin  float64
+	id      fabric.LinkID
+	name    string
+	rate    units.Rate
+	base    fabric.PortStats // at the warm-up
+	queue   level
+	times   *occupancy // nil if another link is the same
+	busyAt  units.Time // Busy at the last window
+	busyMin float64
 }
 
 // portBaseline is a port at the end of the warm-up.
 type portBaseline struct {
 	stats    fabric.PortStats
-	queueSum float64
+	queue    fabric.Integral
+	queueMax units.Bytes // from then to the last reset of the fabric's
 }
 
 // newMeasurement observes a simulation of a scenario. Of the options it takes those
@@ -115,8 +118,13 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 		if err != nil {
 			return nil, err
 		}
-		m.links = append(m.links, link{id: id, name: name, rate: topo.Link(id).Rate, busyMin: math.Inf(1)})
+		l := link{id: id, name: name, rate: topo.Link(id).Rate, busyMin: math.Inf(1)}
+		if !slices.ContainsFunc(m.links, func(o link) bool { return o.id == id }) {
+			l.times = &occupancy{}
+		}
+		m.links = append(m.links, l)
 	}
+	m.buffers = make([]level, len(m.spec.Switches))
 	m.newSeries(!opt.NoSeries)
 	m.bySize = newBySize(m.spec.Sizes)
 	m.ports = make([]portBaseline, topo.Links())
@@ -147,7 +155,18 @@ func (m *measurement) begin() {
 	if m.warmup == 0 {
 		m.warmUp()
 	}
-	m.sim.engine.Schedule(min(m.step, m.sim.duration), &m.sim.src, m.sim.id, evMeasure, 0)
+	m.schedule(0)
+}
+
+// schedule has the clock tick at the next step, or where the warm-up ends before.
+func (m *measurement) schedule(now units.Time) {
+	next := (now/m.step + 1) * m.step // the warm-up's end need not be on the grid
+	if !m.warm {
+		next = min(next, max(m.warmup, now+1))
+	}
+	if next <= m.sim.duration {
+		m.sim.engine.Schedule(next, &m.sim.src, m.sim.id, evMeasure, 0)
+	}
 }
 
 func (m *measurement) tick(now units.Time) {
@@ -175,27 +194,26 @@ func (m *measurement) tick(now units.Time) {
 		m.progress(float64(now) / float64(m.sim.duration))
 		m.progressAt = now + m.sim.duration/200
 	}
-	next := (now/m.step + 1) * m.step // the warm-up's end need not be on the grid
-	if !m.warm {
-		next = min(next, max(m.warmup, now+1))
-	}
-	if next <= m.sim.duration {
-		m.sim.engine.Schedule(next, &m.sim.src, m.sim.id, evMeasure, 0)
-	}
+	m.schedule(now)
 }
 
 // warmUp is where counting begins.
 func (m *measurement) warmUp() {
 	m.warm = true
+	for i := range m.links {
+		l := &m.links[i]
+		p := m.sim.net.Port(l.id)
+		l.base, l.queue.most = p.Stats(), p.MaxQueue()
+		if l.times != nil {
+			l.times.observe(m.sim.engine.Now(), p)
+		}
+	}
 	for i := range m.ports {
 		p := m.sim.net.Port(fabric.LinkID(i))
 		p.ResetMaxQueue()
-		m.ports[i].stats = p.Stats()
+		m.ports[i].stats, m.ports[i].queue = p.Stats(), p.QueueIntegral()
 	}
-	for i := range m.links {
-		l := &m.links[i]
-		l.base = m.sim.net.Port(l.id).Stats()
-	}
+	m.warmUpPriorities()
 	for _, f := range m.sim.active {
 		f.atWarmup, f.before = f.arrived(), f.events()
 	}
@@ -352,10 +370,10 @@ func (m *measurement) sample(now units.Time) {
 	}
 	for i := range m.links {
 		l := &m.links[i]
-		q := m.sim.net.Port(l.id).Queue()
-		m.queue.row[i] = Float(q)
+		p := m.sim.net.Port(l.id)
+		m.queue.row[i], m.queue.max[i] = l.queue.sample(p.QueueIntegral(), p.MaxQueue(), span)
 		if m.warm {
-			l.queueSum += float64(q)
+			m.ports[l.id].queueMax = max(m.ports[l.id].queueMax, p.MaxQueue())
 		}
 	}
 	for i, name := range m.spec.Switches {
@@ -363,20 +381,63 @@ func (m *measurement) sample(now units.Time) {
 		if err != nil {
 			m.sim.fail(err)
 		}
-		m.buffer.row[i] = Float(b.Used)
+		m.buffer.row[i], m.buffer.max[i] = m.buffers[i].sample(b.UsedIntegral, b.MaxUsed, span)
 	}
+	m.resetMax()
 	for _, t := range []*seriesTable{m.rate, m.wire, m.rtt, m.underWay, m.queue, m.buffer} {
 		m.endRow(t, now)
 	}
-	if !m.warm {
-		return
+}
+
+// resetMax begins the next step of the series: a link or switch may be named twice, so that
+// all are read before.
+func (m *measurement) resetMax() {
+	for i := range m.links {
+		m.sim.net.Port(m.links[i].id).ResetMaxQueue()
 	}
-	m.samples++
-	for i := range m.ports {
-		q := m.sim.net.Port(fabric.LinkID(i)).Queue()
-		m.ports[i].queueSum += float64(q)
+	for _, name := range m.spec.Switches {
+		if err := m.sim.net.ResetMaxBuffer(name); err != nil {
+			m.sim.fail(err)
+		}
 	}
-	m.samplePriorities()
+}
+
+// level is how much of something there is: the bytes of a queue, or those taken of a buffer.
+type level struct {
+	before fabric.Integral // at the last sample
+	most   units.Bytes     // from then to the end of the warm-up, if that lies in the step
+}
+
+// sample returns the mean and the most of the step that ends now, and begins the next.
+func (l *level) sample(sum fabric.Integral, most units.Bytes, span units.Time) (mean, largest Float) {
+	mean, largest = Float(sum.Sub(l.before).Over(span)), Float(max(l.most, most))
+	l.before, l.most = sum, 0
+	return mean, largest
+}
+
+// longestQueue is the longest that the queue of a link was, from the warm-up on.
+func (m *measurement) longestQueue(id fabric.LinkID) int64 {
+	return int64(max(m.ports[id].queueMax, m.sim.net.Port(id).MaxQueue()))
+}
+
+// meanQueue is the mean queue of a link over the span from the warm-up to now.
+func (m *measurement) meanQueue(id fabric.LinkID, span units.Time) Float {
+	return meanOver(m.sim.net.Port(id).QueueIntegral().Sub(m.ports[id].queue), span)
+}
+
+// larger is the larger of two figures, of which a is Unmeasured at first.
+func larger(a, b Float) Float {
+	if !a.Measured() || b > a {
+		return b
+	}
+	return a
+}
+
+func meanOver(sum fabric.Integral, span units.Time) Float {
+	if span <= 0 {
+		return Unmeasured
+	}
+	return Float(sum.Over(span))
 }
 
 // window takes the busy share of the links, and how fairly they were shared, over the window that ends now.
@@ -446,7 +507,7 @@ func (m *measurement) report(out *System) {
 		}
 	}
 	out.Priorities = m.priorities(span)
-	out.Network = m.network()
+	out.Network = m.network(span)
 	out.Clocks = m.clocks()
 	out.LinkUse = m.linkUse()
 	m.rules(out)
@@ -469,6 +530,13 @@ func (m *measurement) report(out *System) {
 		}
 	}
 	out.Distributions = append(out.Distributions, m.bySize.distributions()...)
+	for i := range m.links {
+		if l := &m.links[i]; l.times != nil {
+			if d := l.times.distribution(m.sim.end, l.name); len(d.Values) > 0 {
+				out.Distributions = append(out.Distributions, d)
+			}
+		}
+	}
 }
 
 func (m *measurement) flows(l *label, span units.Time) Flows {
@@ -502,13 +570,12 @@ func (m *measurement) flows(l *label, span units.Time) Flows {
 	return f
 }
 
-func (m *measurement) network() Network {
+func (m *measurement) network(span units.Time) Network {
 	n := NewNetwork()
 	var paused units.Time
-	longest := 0.0
 	for i := range m.ports {
-		b := &m.ports[i]
-		s := m.sim.net.Port(fabric.LinkID(i)).Stats()
+		id, b := fabric.LinkID(i), &m.ports[i]
+		s := m.sim.net.Port(id).Stats()
 		n.Drops += s.Drops + s.Lost - b.stats.Drops - b.stats.Lost
 		n.ECNMarks += s.Marks - b.stats.Marks
 		n.EINMarks += s.EINMarks - b.stats.EINMarks
@@ -518,21 +585,18 @@ func (m *measurement) network() Network {
 		for p := range s.Paused {
 			paused += s.Paused[p] - b.stats.Paused[p]
 		}
-		n.QueueMaxBytes = max(n.QueueMaxBytes, int64(s.MaxQueue))
-		longest = max(longest, b.queueSum)
+		n.QueueMaxBytes = max(n.QueueMaxBytes, m.longestQueue(id))
+		n.QueueAvgBytes = larger(n.QueueAvgBytes, m.meanQueue(id, span))
 	}
 	n.PauseUs = Float(paused.Microseconds())
-	if m.samples > 0 {
-		n.QueueAvgBytes = Float(longest / float64(m.samples))
-	}
 	return n
 }
 
 func (m *measurement) link(l *link, span units.Time) Link {
 	s := m.sim.net.Port(l.id).Stats()
 	out := Link{
-		Link: l.name, RateGbps: Float(l.rate.Gbps()), Busy: Unmeasured, BusyMinimum: Unmeasured, QueueAvgBytes: Unmeasured,
-		QueueMaxBytes: int64(s.MaxQueue),
+		Link: l.name, RateGbps: Float(l.rate.Gbps()), Busy: Unmeasured, BusyMinimum: Unmeasured, QueueAvgBytes: m.meanQueue(l.id, span),
+		QueueMaxBytes: m.longestQueue(l.id),
 		Drops:         s.Drops + s.Lost - l.base.Drops - l.base.Lost,
 		ECNMarks:      s.Marks - l.base.Marks,
 		EINMarks:      s.EINMarks - l.base.EINMarks,
@@ -547,9 +611,6 @@ func (m *measurement) link(l *link, span units.Time) Link {
 	}
 	if !math.IsInf(l.busyMin, 1) {
 		out.BusyMinimum = Float(min(l.busyMin, 1))
-	}
-	if m.samples > 0 {
-		out.QueueAvgBytes = Float(l.queueSum / float64(m.samples))
 	}
 	var paused units.Time
 	for p := range s.Paused {

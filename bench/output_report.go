@@ -406,6 +406,9 @@ func (s *System) reportPlots(units map[string]string) []report.Plot {
 			}
 			x.T = append(x.T, float64(t*1e-6))
 			x.V = append(x.V, float64(v)*scale)
+			if one.Max != nil {
+				x.Max = append(x.Max, float64(one.Max[j])*scale)
+			}
 		}
 		plots[at].Series = append(plots[at].Series, x)
 	}

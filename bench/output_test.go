@@ -41,7 +41,7 @@ func sample() *Document {
 	timely.Series = []Series{
 		{Kind: SeriesRate, Name: SeriesAll, Unit: "Gbps", StartUs: 100, StepUs: 100, Values: []Float{19, 19.5, 20}},
 		{Kind: SeriesRate, Name: "victim", Unit: "Gbps", StartUs: 100, StepUs: 100, Values: []Float{1, Unmeasured}},
-		{Kind: SeriesQueue, Name: "tor0->h1", Unit: "B", StartUs: 0, StepUs: 50, Values: []Float{0, 1500, 0}},
+		{Kind: SeriesQueue, Name: "tor0->h1", Unit: "B", StartUs: 0, StepUs: 50, Values: []Float{0, 1500, 0}, Max: []Float{0, 3000, 1000}},
 		{Kind: SeriesRTT, Name: SeriesAll, Unit: "us", StartUs: 100, StepUs: 100, Values: []Float{60, 61, 62}},
 	}
 	timely.Distributions = []Distribution{{"rtt", SeriesAll, "us", []Float{50, 60}, []Float{0.5, 1}}}
@@ -84,7 +84,7 @@ func TestJSON(t *testing.T) {
 	}
 	// The order that readers may count on.
 	last := -1
-	for _, key := range []string{`"version": 1`, `"start_time": "2026-01-02T03:04:05Z"`, `"arguments"`, `"environment"`, `"results"`, `"scenario"`} {
+	for _, key := range []string{`"version": 2`, `"start_time": "2026-01-02T03:04:05Z"`, `"arguments"`, `"environment"`, `"results"`, `"scenario"`} {
 		at := strings.Index(b.String(), key)
 		if at <= last {
 			t.Errorf("%s is not where it belongs", key)

@@ -8,10 +8,9 @@ import (
 
 // priority is a priority of the fabric that is in use beside another.
 type priority struct {
-	number   int
-	flows    label // those whose data have it
-	queueSum []float64
-	queueMax units.Bytes
+	number int
+	flows  label             // those whose data have it
+	queue  []fabric.Integral // by link, at the warm-up
 }
 
 // newPriorities finds the priorities in use: of data, of acknowledgements, and all
@@ -38,7 +37,7 @@ func (m *measurement) newPriorities(s *scenario.Scenario) {
 			continue
 		}
 		count++
-		m.ofPriority[i] = &priority{number: i, flows: newLabel(""), queueSum: make([]float64, m.sim.net.Topology().Links())}
+		m.ofPriority[i] = &priority{number: i, flows: newLabel(""), queue: make([]fabric.Integral, m.sim.net.Topology().Links())}
 	}
 	if count < 2 {
 		m.ofPriority = [fabric.MaxPriorities]*priority{}
@@ -53,16 +52,16 @@ func (m *measurement) class(class int) *priority {
 	return m.ofPriority[m.sim.sys.NIC.Priority]
 }
 
-// samplePriorities looks at the queues of each.
-func (m *measurement) samplePriorities() {
+// warmUpPriorities is where counting begins.
+func (m *measurement) warmUpPriorities() {
 	for _, p := range m.ofPriority {
 		if p == nil {
 			continue
 		}
-		for i := range p.queueSum {
-			q := m.sim.net.Port(fabric.LinkID(i)).QueueOf(p.number)
-			p.queueSum[i] += float64(q)
-			p.queueMax = max(p.queueMax, q)
+		for i := range p.queue {
+			port := m.sim.net.Port(fabric.LinkID(i))
+			port.ResetMaxQueueOf(p.number)
+			p.queue[i] = port.QueueIntegralOf(p.number)
 		}
 	}
 }
@@ -74,20 +73,18 @@ func (m *measurement) priorities(span units.Time) []Priority {
 		if p == nil {
 			continue
 		}
-		out := Priority{Priority: p.number, Flows: m.flows(&p.flows, span), QueueMaxBytes: int64(p.queueMax), QueueAvgBytes: Unmeasured}
+		out := Priority{Priority: p.number, Flows: m.flows(&p.flows, span), QueueAvgBytes: Unmeasured}
 		var paused units.Time
-		longest := 0.0
-		for i, sum := range p.queueSum {
-			s, b := m.sim.net.Port(fabric.LinkID(i)).Stats(), &m.ports[i].stats
+		for i, before := range p.queue {
+			port := m.sim.net.Port(fabric.LinkID(i))
+			s, b := port.Stats(), &m.ports[i].stats
 			out.Drops += s.DropsOf[p.number] - b.DropsOf[p.number]
 			out.ECNMarks += s.MarksOf[p.number] - b.MarksOf[p.number]
 			paused += s.Paused[p.number] - b.Paused[p.number]
-			longest = max(longest, sum)
+			out.QueueMaxBytes = max(out.QueueMaxBytes, int64(port.MaxQueueOf(p.number)))
+			out.QueueAvgBytes = larger(out.QueueAvgBytes, meanOver(port.QueueIntegralOf(p.number).Sub(before), span))
 		}
 		out.PauseUs = Float(paused.Microseconds())
-		if m.samples > 0 {
-			out.QueueAvgBytes = Float(longest / float64(m.samples))
-		}
 		all = append(all, out)
 	}
 	return all

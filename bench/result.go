@@ -7,8 +7,9 @@ import (
 )
 
 // FormatVersion is the version of the JSON that WriteJSON writes. It changes
-// when a field changes its meaning or goes, not when one is added.
-const FormatVersion = 1
+// when a field changes its meaning or goes, not when one is added. Up to version 1 queues
+// and buffers were samples: those of their series, and of queue_avg_bytes the mean.
+const FormatVersion = 2
 
 // Options is how to run a scenario.
 type Options struct {
@@ -216,7 +217,7 @@ type Network struct {
 	PauseFrames   uint64 `json:"pause_frames"`
 	PauseUs       Float  `json:"pause_us"`        // summed over ports and priorities
 	QueueMaxBytes int64  `json:"queue_max_bytes"` // of the port with the largest
-	// QueueAvgBytes is over time, of the port where it is largest.
+	// QueueAvgBytes is the mean over time, of the port where it is largest.
 	QueueAvgBytes Float `json:"queue_avg_bytes"`
 }
 
@@ -239,7 +240,7 @@ type Priority struct {
 	Drops    uint64 `json:"drops"` // packets that found no buffer
 	ECNMarks uint64 `json:"ecn_marks"`
 	PauseUs  Float  `json:"pause_us"` // summed over ports
-	// Of the port where they are largest, as far as sampled.
+	// Of the port where they are largest; the mean is over time.
 	QueueMaxBytes int64 `json:"queue_max_bytes"`
 	QueueAvgBytes Float `json:"queue_avg_bytes"`
 }
@@ -253,7 +254,7 @@ type Link struct {
 	Busy          Float  `json:"busy"`         // share of the time spent sending, 0 to 1
 	BusyMinimum   Float  `json:"busy_minimum"` // the least of any whole window
 	QueueMaxBytes int64  `json:"queue_max_bytes"`
-	QueueAvgBytes Float  `json:"queue_avg_bytes"`
+	QueueAvgBytes Float  `json:"queue_avg_bytes"` // over time
 	Drops         uint64 `json:"drops"`
 	ECNMarks      uint64 `json:"ecn_marks"`
 	EINMarks      uint64 `json:"ein_marks"`
@@ -267,10 +268,10 @@ const (
 	SeriesRate   = "rate"   // payload throughput of a label's flows, Gbps, over the step that ends here
 	SeriesWire   = "wire"   // the same on the wire
 	SeriesRTT    = "rtt"    // mean round trip over the step that ends here, us
-	SeriesQueue  = "queue"  // bytes queued for a link, now
+	SeriesQueue  = "queue"  // bytes queued for a link: their mean over the step that ends here, and their most
 	SeriesBusy   = "busy"   // share of the window that ends here in which a link was sending
 	SeriesFlows  = "flows"  // flows under way, now
-	SeriesBuffer = "buffer" // bytes taken of a switch's shared buffer, now
+	SeriesBuffer = "buffer" // likewise, bytes taken of a switch's shared buffer
 	// Of a label's flows without end, over the window that ends here.
 	SeriesJain   = "jain"   // Jain's index of their throughput
 	SeriesMaxMin = "maxmin" // distance from their max-min fair rates
@@ -289,8 +290,11 @@ type Series struct {
 	StartUs Float   `json:"start_us"`
 	StepUs  Float   `json:"step_us"`
 	Values  []Float `json:"values"`
+	// Max is the most within each step where Values are the mean, of queues and buffers;
+	// else it is left out.
+	Max []Float `json:"max,omitempty"`
 	// Thinned is how many steps of the measurement a value is of, where the run had
-	// more than a result keeps: of queues and flows under way it is their largest
+	// more than a result keeps: of flows under way, and in Max, it is their largest
 	// value, of everything else their mean.
 	Thinned int `json:"thinned,omitempty"`
 }
@@ -300,10 +304,11 @@ type Series struct {
 const DistributionBySize = "fct_by_size"
 
 // Distribution is the cumulative distribution of a measured value: the share
-// Share[i] of the samples is at or below Values[i].
+// Share[i] of the samples is at or below Values[i]. Of SeriesQueue it is the share of the
+// time from the end of the warm-up.
 type Distribution struct {
-	Kind   string  `json:"kind"` // "rtt", "fct", "slowdown", DistributionBySize
-	Name   string  `json:"name"` // of the label; "all" for all flows; of the range of sizes
+	Kind   string  `json:"kind"` // "rtt", "fct", "slowdown", DistributionBySize, SeriesQueue
+	Name   string  `json:"name"` // of the label; "all" for all flows; of the range of sizes; of the link
 	Unit   string  `json:"unit"`
 	Values []Float `json:"values"`
 	Share  []Float `json:"share"`

@@ -15,6 +15,7 @@ type SeriesRow struct {
 	AtUs             Float
 	Names            []string // of labels or links, the same in every row
 	Values           []Float
+	Max              []Float // as Series.Max; nil where a kind has none
 }
 
 // seriesTable is the series of a kind: a row a step. Rows go to whoever asked for
@@ -28,6 +29,9 @@ type seriesTable struct {
 	names  []string
 	traces []trace
 	row    []Float
+	// Of kinds of which a step has a mean and a most, else nil.
+	peaks []trace
+	max   []Float
 }
 
 // seriesPoints bounds the points of a series in a result, and seriesTotal those of
@@ -53,7 +57,7 @@ func (m *measurement) newSeries(keep bool) {
 	}
 	limit := 0
 	if keep {
-		limit = min(max(seriesTotal/(6*len(labels)+2*len(links)+len(m.spec.Switches)), leastPoints), seriesPoints) &^ 1
+		limit = min(max(seriesTotal/(6*len(labels)+3*len(links)+2*len(m.spec.Switches)), leastPoints), seriesPoints) &^ 1
 	}
 	table := func(kind, unit string, step units.Time, names []string, largest bool) *seriesTable {
 		t := &seriesTable{kind: kind, unit: unit, step: step, names: names, row: make([]Float, len(names))}
@@ -62,13 +66,18 @@ func (m *measurement) newSeries(keep bool) {
 		}
 		return t
 	}
+	banded := func(kind string, names []string) *seriesTable {
+		t := table(kind, "B", m.spec.Sample, names, false)
+		t.max, t.peaks = make([]Float, len(names)), table(kind, "B", m.spec.Sample, names, true).traces
+		return t
+	}
 	sample, window := m.spec.Sample, m.spec.Window
 	m.rate, m.wire = table(SeriesRate, "Gbps", sample, labels, false), table(SeriesWire, "Gbps", sample, labels, false)
 	m.rtt, m.underWay = table(SeriesRTT, "us", sample, labels, false), table(SeriesFlows, "", sample, labels, true)
 	m.jain, m.distance = table(SeriesJain, "", window, labels, false), table(SeriesMaxMin, "", window, labels, false)
 	m.jain.late, m.distance.late = true, true
-	m.queue, m.busy = table(SeriesQueue, "B", sample, links, true), table(SeriesBusy, "", window, links, false)
-	m.buffer = table(SeriesBuffer, "B", sample, m.spec.Switches, true)
+	m.queue, m.busy = banded(SeriesQueue, links), table(SeriesBusy, "", window, links, false)
+	m.buffer = banded(SeriesBuffer, m.spec.Switches)
 }
 
 // endRow takes the row of a table as that of now.
@@ -78,6 +87,9 @@ func (m *measurement) endRow(t *seriesTable, now units.Time) {
 	}
 	for i, v := range t.row {
 		t.traces[i].add(v)
+	}
+	for i, v := range t.max {
+		t.peaks[i].add(v)
 	}
 	if m.rows == nil {
 		return
@@ -90,6 +102,7 @@ func (m *measurement) endRow(t *seriesTable, now units.Time) {
 	}
 	r := &m.seriesRow
 	r.Kind, r.Unit, r.AtUs, r.Names, r.Values = t.kind, t.unit, Float(now.Microseconds()), t.names, t.row
+	r.Max = t.max
 	if err := m.rows(r); err != nil {
 		m.sim.fail(fmt.Errorf("series: %w", err))
 	}
@@ -106,6 +119,9 @@ func (m *measurement) series(out *System) {
 		s := Series{Kind: t.kind, Name: t.names[i], Unit: t.unit, StartUs: step, StepUs: step, Values: x.values}
 		if x.stride > 1 {
 			s.Thinned = x.stride
+		}
+		if t.peaks != nil {
+			s.Max = t.peaks[i].values
 		}
 		out.Series = append(out.Series, s)
 	}

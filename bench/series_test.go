@@ -78,11 +78,23 @@ workloads:
 				at[cell] = j
 			}
 			for _, x := range series {
-				title := x.Name
+				title, unit := x.Name, ""
 				if x.Unit != "" {
-					title += " [" + x.Unit + "]"
+					unit = " [" + x.Unit + "]"
 				}
-				column, ok := at[title]
+				if (x.Max != nil) != (kind == SeriesQueue) {
+					t.Errorf("%s, %s: a most: %v", name, kind, x.Max != nil)
+				}
+				if x.Max != nil {
+					column, ok := at[title+" max"+unit]
+					for j, v := range x.Max {
+						if !ok || rows[1+j][column] != csvNumber(v) || v < x.Values[j] {
+							t.Fatalf("%s, %s of %s: point %d is not %v in the column of the most, of %q", name, kind, x.Name, j, v, rows[0])
+						}
+					}
+					title += " mean"
+				}
+				column, ok := at[title+unit]
 				if !ok {
 					t.Fatalf("%s, %s: no column for %s in %q", name, kind, x.Name, rows[0])
 				}

@@ -3,14 +3,13 @@ package bench
 import (
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 )
 
 // SeriesLog writes the rows of series into a directory as they come: for each
-// system and kind SCENARIO.SYSTEM.KIND.csv, with a column a label or link and a row
-// a step. It holds a few KiB a file, of one system at a time. Make one with
+// system and kind SCENARIO.SYSTEM.KIND.csv, with a column a label or link, or two where
+// a step has a mean and a most, and a row a step. It holds a few KiB a file, of one system at a time. Make one with
 // CreateSeriesLog.
 type SeriesLog struct {
 	dir      string
@@ -47,8 +46,11 @@ func (l *SeriesLog) Write(r *SeriesRow) error {
 		l.files[r.Kind] = f
 	}
 	f.cells = append(f.cells[:0], csvNumber(r.AtUs))
-	for _, v := range r.Values {
+	for i, v := range r.Values {
 		f.cells = append(f.cells, csvNumber(v))
+		if r.Max != nil {
+			f.cells = append(f.cells, csvNumber(r.Max[i]))
+		}
 	}
 	return f.csv.Write(f.cells)
 }
@@ -60,11 +62,16 @@ func (l *SeriesLog) create(r *SeriesRow) (*seriesFile, error) {
 	}
 	f := &seriesFile{file: file, csv: csv.NewWriter(file)}
 	header := []string{"time [us]"}
+	unit := ""
+	if r.Unit != "" {
+		unit = " [" + r.Unit + "]"
+	}
 	for _, name := range r.Names {
-		if r.Unit != "" {
-			name = fmt.Sprintf("%s [%s]", name, r.Unit)
+		if r.Max == nil {
+			header = append(header, name+unit)
+		} else {
+			header = append(header, name+" mean"+unit, name+" max"+unit)
 		}
-		header = append(header, name)
 	}
 	return f, f.csv.Write(header)
 }

@@ -81,7 +81,7 @@ func (m *measurement) linkUse() *LinkUse {
 			paused += s.Paused[p] - b.stats.Paused[p]
 		}
 		u.Busy = append(u.Busy, busy)
-		u.QueueMaxBytes = append(u.QueueMaxBytes, int64(s.MaxQueue))
+		u.QueueMaxBytes = append(u.QueueMaxBytes, m.longestQueue(fabric.LinkID(i)))
 		u.Drops = append(u.Drops, s.Drops+s.Lost-b.stats.Drops-b.stats.Lost)
 		u.PauseUs = append(u.PauseUs, Float(paused.Microseconds()))
 	}

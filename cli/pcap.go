@@ -64,7 +64,7 @@ status is 1.`,
 				return errors.Join(report.WriteTable(c.OutOrStdout()), failed)
 			}
 			d := pcapDocument{
-				Version: program.Version, StartTime: program.StartTime, Arguments: program.Arguments,
+				Version: 1, StartTime: program.StartTime, Arguments: program.Arguments,
 				Environment: program.Environment, File: names[0], Capture: report,
 			}
 			if failed != nil {

@@ -187,9 +187,10 @@ func (x *Lane) enter(now units.Time, sw *switchState, out uint32, e entry) {
 	e.at = now
 	l.active |= 1 << prio
 	q.push(x, e)
-	q.bytes += size
-	l.queued += size
-	l.maxQueue = max(l.maxQueue, l.queued)
+	l.enqueued(now, q, size)
+	if l.flags&observed != 0 {
+		n.cold[out].observe(now, units.Bytes(l.queued))
+	}
 	c.waiting++
 	if c.up(since) {
 		c.wakeCircuit(now, v)
@@ -228,8 +229,10 @@ func (x *Lane) serve(now units.Time, v *voq, at uint32, since units.Time) bool {
 		l.active &^= 1 << prio
 		q.deficit = 0
 	}
-	q.bytes -= size
-	l.queued -= size
+	l.dequeued(now, q, size)
+	if l.flags&observed != 0 {
+		n.cold[v.port].observe(now, units.Bytes(l.queued))
+	}
 	n.switches[n.nodes[n.inlets[v.port].node].index].used -= int64(size)
 	x.leave(now, at, e, q.bytes, now-e.at, since)
 	c.waiting--

@@ -142,13 +142,16 @@ func (x *Lane) each(c *chunk, from uint8, entries uint32, f func(*entry)) {
 	}
 }
 
-// queue is the packets of one priority that wait at a port.
+// queue is the packets of one priority that wait at a port, one cache line.
 type queue struct {
 	head, tail *chunk
 	count      uint32
 	bytes      int32
-	deficit    int32 // of deficit round robin
-	in, out    uint8 // entries of tail that are in it, and entries of head that are out
+	deficit    int32  // of deficit round robin
+	most       int32  // of bytes, since it was last reset
+	held       moment // of bytes
+	in, out    uint8  // entries of tail that are in it, and entries of head that are out
+	_          [14]byte
 }
 
 // push puts an entry behind all others.

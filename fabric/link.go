@@ -38,6 +38,7 @@ const (
 	storm   // the watchdog drops some priority
 	told    // what has been put on its wire is on the lane's list
 	voqPort // its queues are a VOQ: see circuit.go
+	observed
 )
 
 // coldPort is what packets rarely touch of a port.
@@ -64,6 +65,7 @@ type coldPort struct {
 	trips      uint64
 	stormDrops uint64
 	notices    uint64
+	observe    func(now units.Time, queued units.Bytes) // where the port is observed
 }
 
 // serialize returns how long a frame takes on the wire.

@@ -77,7 +77,7 @@ type host struct {
 	leaf       int32  // -1 if its link leads to another host
 }
 
-// switchState is the hot part of a switch.
+// switchState is the hot part of a switch, one cache line.
 type switchState struct {
 	shared  int64  // bytes of shared buffer
 	used    int64  // of these
@@ -86,6 +86,9 @@ type switchState struct {
 	salt    uint32
 	leaf    int32 // its leaf number, or -1
 	maxUsed int64
+	// Of what lossless priorities have of used; what lossy ones have is in their queues.
+	lossless moment
+	_        [8]byte
 }
 
 // Kinds of events. The argument is a port; for pauses and the watchdog, times 256,

@@ -24,8 +24,11 @@ func TestHotStateFitsCacheLines(t *testing.T) {
 	if s := unsafe.Sizeof(inlet{}); s > 32 {
 		t.Errorf("an inlet takes %d bytes", s)
 	}
-	if s := unsafe.Sizeof(queue{}); s > 32 {
-		t.Errorf("a queue takes %d bytes", s)
+	if s := unsafe.Sizeof(queue{}); s != 64 {
+		t.Errorf("a queue takes %d bytes, not 64", s)
+	}
+	if s := unsafe.Sizeof(switchState{}); s != 64 {
+		t.Errorf("a switch takes %d bytes, not 64", s)
 	}
 }
 

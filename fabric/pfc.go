@@ -69,6 +69,7 @@ func (x *Lane) admitLossless(now units.Time, sw *switchState, c *class, e entry)
 		hd.shared += size
 		sw.used += int64(size)
 		sw.maxUsed = max(sw.maxUsed, sw.used)
+		sw.lossless.enter(now, uint64(uint32(size)))
 		return true
 	}
 	fits := int64(hd.over)+int64(size) <= int64(hd.headroom)
@@ -91,6 +92,7 @@ func (x *Lane) releaseLossless(now units.Time, sw *switchState, c *class, e entr
 	hd.over -= over
 	hd.shared -= size - over
 	sw.used -= int64(size - over)
+	sw.lossless.leave(now, uint64(uint32(size-over)))
 	if !hd.paused || hd.over > 0 {
 		return
 	}

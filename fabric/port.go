@@ -61,13 +61,29 @@ func (x *Lane) wait(now units.Time, sw *switchState, out uint32, l *port, k *kin
 		n.notePlace(e.handle(), q)
 	}
 	q.push(x, e)
-	size := e.size()
-	q.bytes += size
-	l.queued += size
-	l.maxQueue = max(l.maxQueue, l.queued)
+	l.enqueued(now, q, e.size())
+	if l.flags&observed != 0 {
+		n.cold[out].observe(now, units.Bytes(l.queued))
+	}
 	if l.flags&freePending == 0 && l.paused&bit == 0 {
 		x.wake(now, l, out)
 	}
+}
+
+// enqueued counts a packet of so many bytes that has come into a queue of the port.
+func (l *port) enqueued(now units.Time, q *queue, size int32) {
+	q.bytes += size
+	q.most = max(q.most, q.bytes)
+	q.held.enter(now, uint64(uint32(size)))
+	l.queued += size
+	l.maxQueue = max(l.maxQueue, l.queued)
+}
+
+// dequeued counts one that has left it.
+func (l *port) dequeued(now units.Time, q *queue, size int32) {
+	q.bytes -= size
+	q.held.leave(now, uint64(uint32(size)))
+	l.queued -= size
 }
 
 // wake schedules the moment at which the wire is free.
@@ -107,8 +123,10 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 		prefetch.Line(unsafe.Pointer(q.first()))
 	}
 	size := e.size()
-	q.bytes -= size
-	l.queued -= size
+	l.dequeued(now, q, size)
+	if l.flags&observed != 0 {
+		n.cold[at].observe(now, units.Bytes(l.queued))
+	}
 	if sw := &n.switches[n.nodes[n.inlets[at].node].index]; k.lossless&(1<<prio) != 0 {
 		x.releaseLossless(now, sw, &k.class[prio&7], e)
 	} else {

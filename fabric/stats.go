@@ -25,7 +25,42 @@ func (p Port) Queue() units.Bytes { return units.Bytes(p.n.ports[p.at].queued) }
 
 // QueueOf returns the bytes that wait in the queue of one priority.
 func (p Port) QueueOf(priority int) units.Bytes {
-	return units.Bytes(p.n.queues[int(p.at)*p.n.cfg.Priorities+priority].bytes)
+	return units.Bytes(p.queue(priority).bytes)
+}
+
+// MaxQueue returns the most bytes that waited at the port at a time, in all its queues,
+// since the start or ResetMaxQueue.
+func (p Port) MaxQueue() units.Bytes { return units.Bytes(p.n.ports[p.at].maxQueue) }
+
+// MaxQueueOf returns the most bytes that waited in the queue of one priority, since the
+// start or ResetMaxQueueOf.
+func (p Port) MaxQueueOf(priority int) units.Bytes { return units.Bytes(p.queue(priority).most) }
+
+// QueueIntegral returns the bytes that have waited at the port, in all its queues, over time
+// from the start to the engine's Now. The difference of two over the time between them is
+// the mean queue.
+func (p Port) QueueIntegral() Integral {
+	var sum Integral
+	for i := range p.n.cfg.Priorities {
+		sum = sum.Add(p.QueueIntegralOf(i))
+	}
+	return sum
+}
+
+// QueueIntegralOf is QueueIntegral of the queue of one priority.
+func (p Port) QueueIntegralOf(priority int) Integral {
+	q := p.queue(priority)
+	return q.held.integral(p.n.eng.Now(), uint64(uint32(q.bytes)))
+}
+
+func (p Port) queue(priority int) *queue { return &p.n.queues[int(p.at)*p.n.cfg.Priorities+priority] }
+
+// Observe has f called whenever the bytes that wait at the port have changed, with what they
+// are from then on; not more than once for what changes together. f must change nothing of the
+// network. In a divided network it is called by the worker that runs the port's switch.
+func (p Port) Observe(f func(now units.Time, queued units.Bytes)) {
+	p.n.cold[p.at].observe = f
+	p.n.ports[p.at].flags |= observed
 }
 
 // Paused returns which priorities the far end has paused, a bit each.
@@ -35,9 +70,9 @@ func (p Port) Paused() uint8 { return p.n.ports[p.at].paused }
 type PortStats struct {
 	TxBytes   units.Bytes // frames whose sending has begun, without framing
 	TxPackets uint64
-	Busy      units.Time // time spent sending, framing and pause frames included
-	MaxQueue  units.Bytes
-	Drops     uint64 // packets that found no buffer
+	Busy      units.Time  // time spent sending, framing and pause frames included
+	MaxQueue  units.Bytes // as Port.MaxQueue returns it
+	Drops     uint64      // packets that found no buffer
 	DropBytes units.Bytes
 	Marks     uint64 // packets marked CE
 	EINMarks  uint64 // packets marked EIN
@@ -58,6 +93,12 @@ type PortStats struct {
 func (p Port) ResetMaxQueue() {
 	l := &p.n.ports[p.at]
 	l.maxQueue = l.queued
+}
+
+// ResetMaxQueueOf makes MaxQueueOf the longest queue of a priority from now on.
+func (p Port) ResetMaxQueueOf(priority int) {
+	q := p.queue(priority)
+	q.most = q.bytes
 }
 
 // Stats returns the port's counters at the engine's Now.
@@ -122,16 +163,46 @@ func (n *Network) Totals() Totals {
 // BufferStats is the state of a switch's shared buffer.
 type BufferStats struct {
 	// Shared is what Buffer leaves after headroom; Used is what of it is taken,
-	// and MaxUsed the most that ever was.
+	// and MaxUsed the most that was since the start or ResetMaxBuffer.
 	Shared, Used, MaxUsed units.Bytes
+	// UsedIntegral is Used over time, as Port.QueueIntegral is of queues.
+	UsedIntegral Integral
 }
 
 // Buffer returns the state of the buffer of a switch.
 func (n *Network) Buffer(name string) (BufferStats, error) {
+	s, v, err := n.switchOf(name)
+	if err != nil {
+		return BufferStats{}, err
+	}
+	b := BufferStats{Shared: units.Bytes(s.shared), Used: units.Bytes(s.used), MaxUsed: units.Bytes(s.maxUsed)}
+	rest := s.used
+	for at := v.first; at < v.first+v.count; at++ {
+		for prio := range n.prios {
+			if n.kinds[n.ports[at].kind].lossless&(1<<prio) == 0 {
+				q := &n.queues[at*n.prios+prio]
+				b.UsedIntegral = b.UsedIntegral.Add(q.held.integral(n.eng.Now(), uint64(uint32(q.bytes))))
+				rest -= int64(q.bytes)
+			}
+		}
+	}
+	b.UsedIntegral = b.UsedIntegral.Add(s.lossless.integral(n.eng.Now(), uint64(rest)))
+	return b, nil
+}
+
+// ResetMaxBuffer makes MaxUsed of a switch the most from now on.
+func (n *Network) ResetMaxBuffer(name string) error {
+	s, _, err := n.switchOf(name)
+	if err == nil {
+		s.maxUsed = s.used
+	}
+	return err
+}
+
+func (n *Network) switchOf(name string) (*switchState, *nodeState, error) {
 	v, ok := n.topo.byName[name]
 	if !ok || !n.topo.nodes[v].isSwitch {
-		return BufferStats{}, fmt.Errorf("fabric: there is no switch %q", name)
+		return nil, nil, fmt.Errorf("fabric: there is no switch %q", name)
 	}
-	s := &n.switches[n.topo.nodes[v].index]
-	return BufferStats{units.Bytes(s.shared), units.Bytes(s.used), units.Bytes(s.maxUsed)}, nil
+	return &n.switches[n.topo.nodes[v].index], &n.nodes[v], nil
 }

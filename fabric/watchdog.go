@@ -41,10 +41,12 @@ func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
 	for q.count > 0 {
 		e := *q.first()
 		q.drop(x)
-		q.bytes -= e.size()
-		l.queued -= e.size()
+		l.dequeued(now, q, e.size())
 		x.releaseLossless(now, sw, &k.class[prio&7], e) // only lossless priorities are paused
 		x.dropInStorm(at, e)
+	}
+	if l.flags&observed != 0 {
+		n.cold[at].observe(now, units.Bytes(l.queued))
 	}
 	q.deficit = 0
 	l.active &^= bit

@@ -41,7 +41,7 @@ func webQuick(seconds float64) *Quick {
 func tail(x *System, sizes string) float64 { return x.Completion(sizes).At(0.999) }
 
 // bufferOf returns what was taken of the leaf switches' buffers, in KB: a percentile over
-// all of them and all samples from the end of the warm-up to the last arrival, in us.
+// all of them and the means of all steps from the end of the warm-up to the last arrival, in us.
 func bufferOf(x *System, share, from, until float64) float64 {
 	var all []weighted
 	for i := range 8 {
@@ -204,18 +204,18 @@ func powertcpBuffer() *Row {
 			below("99th percentile of the buffer: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.50),
 		},
 		Charts:  buffersChart(""),
-		Scaling: webScaling, Note: webNote + "; nor which buffers it samples, nor how far out the tail is: here the shared buffers of the eight leaf switches, every 50us, and the 99th percentile",
+		Scaling: webScaling, Note: webNote + "; nor which buffers it samples, nor how far out the tail is: here the shared buffers of the eight leaf switches, in means over 10us, and the 99th percentile",
 	}
 }
 
-// The span in which the rows at 80 percent sample buffers: from the end of the warm-up
+// The span in which the rows at 80 percent look at buffers: from the end of the warm-up
 // to the last arrivals, in us. In small there is less, and what follows is empty.
 const webFrom, webUntil = 5000.0, 35000.0
 
 // buffersChart draws the distribution of the buffers' use in a run, with one seed.
 func buffersChart(run string) func(*Seed, *Figures) []Chart {
 	return func(s *Seed, _ *Figures) []Chart {
-		c := Chart{Title: "Shared buffer taken at leaf switches", X: "taken [KB]", Y: "share of samples"}
+		c := Chart{Title: "Shared buffer taken at leaf switches", X: "taken [KB]", Y: "share of the time"}
 		for _, x := range webThree {
 			line := Curve{}
 			for _, share := range []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999} {

@@ -163,7 +163,7 @@ func pulserQueue() *Row {
 				sys := s.System("", name)
 				wire := sys.Series(bench.SeriesWire, "watched")
 				before := wire.Between(onset-1000, onset).Mean()
-				f.Add(lower(name)+"_peak_kb", sys.Series(bench.SeriesQueue, link).Between(onset, math.Inf(1)).Max()/1e3)
+				f.Add(lower(name)+"_peak_kb", sys.Most(bench.SeriesQueue, link).Between(onset, math.Inf(1)).Max()/1e3)
 				f.Add(lower(name)+"_before_gbps", before)
 				f.Add(lower(name)+"_least_gbps", leastOver(wire.Between(onset, onset+250), 40))
 				f.Add(lower(name)+"_through_gbps", wire.Between(onset, onset+1000).Mean())

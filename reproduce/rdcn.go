@@ -22,8 +22,8 @@ var rdcnSystems = []struct{ key, name string }{
 }
 
 // rdcnWaits returns the 99th percentile of how long packets wait in a VOQ, in us, of all
-// and of those that leave by day: what stood in it at each sample over the rate at which it
-// drained, weighted by what left in that step. And the share of days for which the
+// and of those that leave by day: what stood in it in the mean of each step over the rate at which
+// it drained, weighted by what left in that step. And the share of days for which the
 // circuit was busy.
 func rdcnWaits(x *System) (all, byDay, use float64) {
 	queue, circuit, uplink := x.Series(bench.SeriesQueue, rdcnVOQ), x.Series(bench.SeriesBusy, rdcnVOQ), x.Series(bench.SeriesBusy, rdcnUplink)

@@ -72,15 +72,25 @@ func (s *System) Link(name string) *bench.Link {
 	return &bench.Link{RateGbps: u, WireGbps: u, Busy: u, BusyMinimum: u, QueueAvgBytes: u, PauseUs: u}
 }
 
-// Series returns a series over time: times in us and values, NaN where unmeasured.
+// Series returns a series over time: times in us and values, NaN where unmeasured. Of a
+// queue or a buffer, values are the means of the steps.
 func (s *System) Series(kind, name string) Curve {
+	return s.series(kind, name, func(x *bench.Series) []bench.Float { return x.Values })
+}
+
+// Most is Series with the most of each step, of a queue or a buffer.
+func (s *System) Most(kind, name string) Curve {
+	return s.series(kind, name, func(x *bench.Series) []bench.Float { return x.Max })
+}
+
+func (s *System) series(kind, name string, of func(*bench.Series) []bench.Float) Curve {
 	for i := range s.System.Series {
 		x := &s.System.Series[i]
 		if x.Kind != kind || x.Name != name {
 			continue
 		}
 		c := Curve{}
-		for j, v := range x.Values {
+		for j, v := range of(x) {
 			c.X = append(c.X, float64(x.StartUs)+float64(float64(j)*float64(x.StepUs)))
 			c.Y = append(c.Y, float64(v))
 		}
@@ -98,6 +108,9 @@ func (s *System) CDF(kind, name string) Curve { return s.distribution(kind, s.la
 func (s *System) Completion(sizes string) Curve {
 	return s.distribution(bench.DistributionBySize, sizes)
 }
+
+// QueueTimes returns the distribution over time of what a link's queue held, in bytes.
+func (s *System) QueueTimes(link string) Curve { return s.distribution(bench.SeriesQueue, link) }
 
 func (s *System) distribution(kind, name string) Curve {
 	for i := range s.Distributions {

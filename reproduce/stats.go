@@ -2,7 +2,6 @@ package reproduce
 
 import (
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -72,18 +71,6 @@ func deviation(values []float64) float64 {
 		}
 	}
 	return math.Sqrt(squares / float64(n))
-}
-
-// sortedFinite returns the finite ones of values in rising order.
-func sortedFinite(values []float64) []float64 {
-	var out []float64
-	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			out = append(out, v)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // lower writes the name of a system as figures have it.

@@ -94,8 +94,7 @@ func timelyJain() *Row {
 func timelyFig2() *Row {
 	const line = 10e9
 	queue := func(x *System) Curve { // its distribution, in us at 10 Gbps
-		q := x.Series(bench.SeriesQueue, "tor0->h10").Between(500e3, math.Inf(1))
-		return distribution(q.Scale(1, 8/line*1e6).Y)
+		return x.QueueTimes("tor0->h10").Scale(8/line*1e6, 1)
 	}
 	percents := []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95}
 	return &Row{
@@ -123,23 +122,8 @@ func timelyFig2() *Row {
 			return []Chart{{Title: "Round trips and the queue", X: "us", Y: axisCDF,
 				Lines: []Line{x.CDF("rtt", "all").Line("RTT"), queue(x).Line("queue")}}}
 		},
-		Note: "the paper does not say what controlled the rates of these flows; here TIMELY does. The queue is sampled every 100 us over a second, where the paper does every microsecond over a time it does not give",
+		Note: "the paper does not say what controlled the rates of these flows; here TIMELY does. The queue is looked at all the time, over a second, where the paper does every microsecond over a time it does not give",
 	}
-}
-
-// distribution is the cumulative distribution of values at some two hundred shares.
-func distribution(values []float64) Curve {
-	sorted := sortedFinite(values)
-	var c Curve
-	const points = 200
-	for i := range points + 1 {
-		if len(sorted) == 0 {
-			break
-		}
-		c.X = append(c.X, sorted[min(i*len(sorted)/points, len(sorted)-1)])
-		c.Y = append(c.Y, float64(i)/points)
-	}
-	return c
 }
 
 func timelyFig5() *Row {

@@ -330,13 +330,16 @@ type Shim struct {
 
 // Measure is what to sample over time.
 type Measure struct {
-	// Step of the series of rates, round trips and queues; 0 keeps no series.
+	// Step of the series of rates, round trips and queues; 0 keeps no series. Means, extremes
+	// and all other figures of the whole run do not depend on it.
 	Sample units.Time `yaml:"sample" eg:"20us"`
 	// Span over which the busy share of the links is taken.
 	Window units.Time `yaml:"window" eg:"40us"`
-	// Directions of links whose queue and busy share are kept.
+	// Directions of links whose queue and busy share are kept: of the queue its mean and its
+	// most in each step, and its distribution over time.
 	Links []string `yaml:"links" eg:"[tor0->h10]"`
-	// Switches of which is kept how much of the shared buffer is taken.
+	// Switches of which is kept how much of the shared buffer is taken, the mean and the most
+	// in each step.
 	Switches []string `yaml:"switches" eg:"[tor0]"`
 	// Upper edges of ranges of flow sizes, rising: of each range, of what lies above
 	// the last, too, the distribution of completion times is kept.

@@ -332,3 +332,35 @@ func TestBrowserComparison(t *testing.T) {
 	shoot(t, b, "comparison", 1280)
 	b.quiet()
 }
+
+// A queue is a line in a band: the band is painted from the line up to the most, the axis has
+// room for it, the legend switches both, and the cursor tells both.
+func TestBrowserBand(t *testing.T) {
+	b := startChromium(t)
+	b.screen(1280, 900, "light")
+	sys := bench.NewSystem("one", "none", "host")
+	flat := func(v bench.Float) []bench.Float { return []bench.Float{v, v, v, v} }
+	sys.Series = []bench.Series{
+		{Kind: bench.SeriesQueue, Name: "a->b", Unit: "B", StartUs: 1, StepUs: 1, Values: flat(1024), Max: flat(4096)},
+		{Kind: bench.SeriesQueue, Name: "c->d", Unit: "B", StartUs: 1, StepUs: 1, Values: flat(0)}, // as versions before 2 have it
+	}
+	d := &bench.Document{Version: bench.FormatVersion, Results: []*bench.Result{{Scenario: "x", Systems: []*bench.System{sys}}}}
+	b.open(file(t, func(w *bytes.Buffer) error { return bench.WriteHTML(w, d) }))
+	// The colour in the middle of the plot, at a height in KiB: another than the ground's.
+	const painted = `(kib) => { const {u} = document.querySelector(".plots .plot").chart, {canvas} = u.ctx,
+		c = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {willReadFrequently: true});
+		c.drawImage(canvas, 0, 0);
+		const p = c.getImageData(u.valToPos(2.3, "x", true), u.valToPos(kib, "y", true), 1, 1).data; return p[3] > 0 && p[0] < 230 }`
+	expect(t, b, `[0.5, 2.3, 3.3, 4.15].map(`+painted+`).join()`, "false,true,true,false")
+	expect(t, b, `document.querySelector(".plots .plot").chart.u.scales.y.max > 4`, true)
+	b.eval(`document.querySelector(".plots .plot").focus()`, nil)
+	b.press("ArrowRight")
+	expect(t, b, `document.querySelector(".plots .readout").textContent.replace(/^.*µs: /, "")`, "a->b 1.000 KiB, most 4.000 KiB, c->d 0 KiB")
+	expect(t, b, `document.querySelector(".legend .value").textContent`, "1.000, most 4.000")
+	expect(t, b, `[...document.querySelectorAll("td")].some(e => e.textContent === "4 KiB")`, true)
+	b.eval(`document.querySelector(".plots .legend button").focus()`, nil)
+	b.press("Enter")
+	expect(t, b, `document.querySelector(".plots .plot").chart.u.series.slice(1).map(s => s.show).join()`, "true,false,false")
+	expect(t, b, `[2.3, 3.3].map(`+painted+`).join()`, "false,false")
+	b.quiet()
+}

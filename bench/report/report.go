@@ -96,6 +96,9 @@ type Series struct {
 	Summary bool
 	T       []float64 // seconds of simulated time from 0 on, never decreasing
 	V       []float64 // one a time; what is not finite is left out, and the line spans it
+	// Max, if it is not nil, has one a time too: V is then the mean of a step and Max its
+	// most, which is drawn as a band from V up to it.
+	Max []float64
 }
 
 // CDF is the cumulative distribution of a measured quantity.
@@ -219,6 +222,9 @@ func (s *System) check(columns int) error {
 func (s *Series) check() error {
 	if len(s.T) != len(s.V) {
 		return fmt.Errorf("%d times and %d values", len(s.T), len(s.V))
+	}
+	if s.Max != nil && len(s.Max) != len(s.T) {
+		return fmt.Errorf("%d times and %d largest values", len(s.T), len(s.Max))
 	}
 	for i, t := range s.T {
 		if !finite(t) || t < 0 {

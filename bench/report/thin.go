@@ -21,13 +21,17 @@ func points(n int) int {
 	return min(MaxPoints, max(minPoints, pagePoints/max(n, 1)))
 }
 
-// lines counts what a report draws over time.
+// lines counts what a report draws over time, bands as lines of their own.
 func (r *Report) lines() int {
 	n := 0
 	for _, run := range r.Runs {
 		for _, s := range run.Systems {
 			for _, p := range s.Plots {
-				n += min(len(p.Series), MaxLines)
+				for _, one := range p.Series[:min(len(p.Series), MaxLines)] {
+					if n++; one.Max != nil {
+						n++
+					}
+				}
 			}
 		}
 	}
@@ -38,6 +42,8 @@ func (r *Report) lines() int {
 type aligned struct {
 	t []float64
 	v [][]float64 // one a series, as long as t; NaN where it has no point
+	// max is Series.Max likewise, nil where a series has none.
+	max [][]float64
 }
 
 // thin brings series to common times, at most n of them (n is 2 or more). If all
@@ -46,6 +52,10 @@ type aligned struct {
 // has in each bucket its least and its greatest value, in the order in which they
 // occurred: extremes and bursts survive, and no value is made up. A value moves in
 // time by less than a bucket's width.
+//
+// A series of means and mosts has in each bucket the mean of the means, which is that over
+// the bucket where steps are even, and the largest of the mosts. Where all are such, buckets
+// are n, with a time each.
 func thin(series []Series, n int) aligned {
 	if a, ok := join(series, n); ok {
 		return a
@@ -57,43 +67,75 @@ func thin(series []Series, n int) aligned {
 			last = max(last, s.T[len(s.T)-1])
 		}
 	}
-	buckets := n / 2
+	each := 2
+	if !slices.ContainsFunc(series, func(s Series) bool { return s.Max == nil }) {
+		each = 1
+	}
+	buckets := n / each
 	width := float64((last - first) / float64(buckets))
 	if width == 0 { // all at one time
 		width = 1
 	}
-	a := aligned{t: make([]float64, 2*buckets)}
-	for b := range buckets {
-		start := first + float64(float64(b)*width)
-		a.t[2*b] = start + float64(width*0.25)
-		a.t[2*b+1] = start + float64(width*0.75)
+	a := aligned{t: make([]float64, each*buckets)}
+	for i := range a.t {
+		a.t[i] = first + float64(width*(float64(i)+0.5)/float64(each))
 	}
 	for _, s := range series {
-		v := slices.Repeat([]float64{math.NaN()}, 2*buckets)
+		v := slices.Repeat([]float64{math.NaN()}, len(a.t))
+		var most []float64
+		if s.Max != nil {
+			most = slices.Clone(v)
+		}
 		for i := 0; i < len(s.T); {
-			b := bucket(s.T[i], first, width, buckets)
-			lo, hi := -1, -1
-			for ; i < len(s.T) && bucket(s.T[i], first, width, buckets) == b; i++ {
-				if !finite(s.V[i]) {
-					continue
-				}
-				if lo < 0 || s.V[i] < s.V[lo] {
-					lo = i
-				}
-				if hi < 0 || s.V[i] > s.V[hi] {
-					hi = i
-				}
+			b, from := bucket(s.T[i], first, width, buckets), i
+			for i < len(s.T) && bucket(s.T[i], first, width, buckets) == b {
+				i++
 			}
-			if lo >= 0 {
-				v[2*b] = s.V[min(lo, hi)]
+			if s.Max != nil {
+				v[each*b], most[each*b] = meanAndMost(s.V[from:i], s.Max[from:i])
+				continue
+			}
+			if lo, hi := leastAndGreatest(s.V[from:i]); lo >= 0 {
+				v[2*b] = s.V[from+min(lo, hi)]
 				if lo != hi {
-					v[2*b+1] = s.V[max(lo, hi)]
+					v[2*b+1] = s.V[from+max(lo, hi)]
 				}
 			}
 		}
-		a.v = append(a.v, v)
+		a.v, a.max = append(a.v, v), append(a.max, most)
 	}
 	return a
+}
+
+// leastAndGreatest returns where the extremes of the finite values are first, -1 if there is
+// none.
+func leastAndGreatest(v []float64) (lo, hi int) {
+	lo, hi = -1, -1
+	for i, x := range v {
+		if !finite(x) {
+			continue
+		}
+		if lo < 0 || x < v[lo] {
+			lo = i
+		}
+		if hi < 0 || x > v[hi] {
+			hi = i
+		}
+	}
+	return lo, hi
+}
+
+// meanAndMost returns the mean of the finite means and the largest of the finite mosts, NaN if
+// there is none.
+func meanAndMost(means, mosts []float64) (mean, most float64) {
+	sum, n := 0.0, 0
+	for _, x := range means {
+		if finite(x) {
+			sum, n = sum+x, n+1
+		}
+	}
+	_, most, _ = extremes(mosts)
+	return sum / float64(n), most
 }
 
 // join puts series side by side over all their times, unless those are more than
@@ -117,11 +159,18 @@ func join(series []Series, n int) (a aligned, ok bool) {
 	}
 	for _, s := range series {
 		v := slices.Repeat([]float64{math.NaN()}, len(a.t))
+		var most []float64
+		if s.Max != nil {
+			most = slices.Clone(v)
+		}
 		for i, t := range s.T {
 			at, _ := slices.BinarySearch(a.t, t)
 			v[at] = s.V[i]
+			if most != nil {
+				most[at] = s.Max[i]
+			}
 		}
-		a.v = append(a.v, v)
+		a.v, a.max = append(a.v, v), append(a.max, most)
 	}
 	return a, true
 }

@@ -150,3 +150,59 @@ func BenchmarkThin(b *testing.B) {
 		thin(series, points(len(series)))
 	}
 }
+
+// Means stay means over time, and the most the most, however many steps become one.
+func TestThinMeans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 50).Draw(t, "n")
+		// Steps of which a bucket has as many as any other.
+		each := rapid.IntRange(2, 9).Draw(t, "steps a bucket")
+		var s Series
+		for i := range n * each {
+			mean := float64(rapid.IntRange(0, 1000).Draw(t, "mean"))
+			s.T = append(s.T, float64(i))
+			s.V, s.Max = append(s.V, mean), append(s.Max, mean+float64(rapid.IntRange(0, 1000).Draw(t, "more")))
+		}
+		// The last step ends the span, and so belongs to the last bucket with those before.
+		s.T[len(s.T)-1] = float64(n*each) - 1e-9
+		a := thin([]Series{s, {Max: []float64{}}}, n)
+		if len(a.t) != n || len(a.v[0]) != n || len(a.max[0]) != n || len(a.max[1]) != n {
+			t.Fatalf("%d times, %d means and %d mosts, expected %d", len(a.t), len(a.v[0]), len(a.max[0]), n)
+		}
+		wanted, got, peak := 0.0, 0.0, 0.0
+		for i := range s.V {
+			wanted += s.V[i] / float64(len(s.V))
+			peak = max(peak, s.Max[i])
+		}
+		for i, v := range a.v[0] {
+			got += v / float64(n)
+			if !(a.max[0][i] >= v) {
+				t.Fatalf("bucket %d has a mean of %v and a most of %v", i, v, a.max[0][i])
+			}
+		}
+		if math.Abs(got-wanted) > 1e-9*wanted || slices.Max(a.max[0]) != peak {
+			t.Fatalf("the mean is %v and the most %v, expected %v and %v", got, slices.Max(a.max[0]), wanted, peak)
+		}
+	})
+	// Beside lines of other kinds, and where nothing is thinned, they are the same.
+	plain := Series{T: []float64{0, 1, 2, 3, 4, 5, 6, 7}, V: []float64{1, 2, 3, 4, 5, 6, 7, 8}}
+	means := Series{T: plain.T, V: plain.V, Max: []float64{9, 9, 9, 9, 9, 30, 9, math.NaN()}}
+	if a := thin([]Series{plain, means}, 4); a.max[0] != nil || !slices.EqualFunc(a.v[1], []float64{2.5, math.NaN(), 6.5, math.NaN()}, same) || !slices.EqualFunc(a.max[1], []float64{9, math.NaN(), 30, math.NaN()}, same) {
+		t.Errorf("means %v, mosts %v", a.v[1], a.max)
+	}
+	if a := thin([]Series{plain, means}, 8); a.max[0] != nil || !slices.EqualFunc(a.max[1], means.Max, same) || !slices.Equal(a.v[1], means.V) {
+		t.Errorf("means %v, mosts %v", a.v[1], a.max)
+	}
+}
+
+// Of many queues, the band of the greatest reaches to the most of all.
+func TestSpreadOfMeans(t *testing.T) {
+	var many []Series
+	for i := range MaxLines + 1 {
+		many = append(many, Series{T: []float64{0, 1}, V: []float64{float64(i), 0}, Max: []float64{float64(100 - i), 1}})
+	}
+	series, a := spread(append(many, Series{Label: "all", Summary: true, T: []float64{0, 1}, V: []float64{5, 5}}), 100)
+	if len(series) != 4 || len(a.max) != 4 || a.max[0] != nil || !slices.Equal(a.max[1], []float64{100, 1}) || a.max[2] != nil || a.max[3] != nil || a.v[1][0] != MaxLines {
+		t.Errorf("%d series, mosts %v of %v", len(series), a.max, a.v)
+	}
+}

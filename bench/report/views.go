@@ -122,6 +122,9 @@ func (run *Run) summaries() []summary {
 				}
 				for _, one := range shown(p.Series) {
 					least, greatest, last := extremes(one.V)
+					if one.Max != nil {
+						_, greatest, _ = extremes(one.Max)
+					}
 					all = append(all, summary{s.Name, p.Name, one.Label, si(least, p.Unit), si(greatest, p.Unit), si(last, p.Unit)})
 				}
 			}

@@ -142,6 +142,7 @@ type (
 		Label   string          `json:"label"`
 		Summary bool            `json:"summary"`
 		V       json.RawMessage `json:"v"`
+		Max     json.RawMessage `json:"max,omitempty"`
 	}
 	cdfData struct {
 		Label   string          `json:"label"`
@@ -222,7 +223,11 @@ func systemOf(s *System, points int) systemData {
 		series, a := spread(p.Series, points)
 		pd := plotData{T: numbers(a.t, timing)}
 		for i, one := range series {
-			pd.Series = append(pd.Series, seriesData{one.Label, one.Summary, numbers(a.v[i], sample)})
+			sd := seriesData{Label: one.Label, Summary: one.Summary, V: numbers(a.v[i], sample)}
+			if a.max[i] != nil {
+				sd.Max = numbers(a.max[i], sample)
+			}
+			pd.Series = append(pd.Series, sd)
 		}
 		d.Plots[p.Key] = pd
 	}

@@ -84,6 +84,9 @@ func (s *study) run(t interface{ Fatal(...any) }, workers int) []string {
 		for l := range fabric.LinkID(net.Topology().Links()) {
 			p := net.Port(l)
 			say("%s holds %d, paused %b: %+v", p.Name(), p.Queue(), p.Paused(), p.Stats())
+			for prio := range net.Priorities() {
+				say("of priority %d %d, at most %d, over time %v", prio, p.QueueOf(prio), p.MaxQueueOf(prio), p.QueueIntegralOf(prio))
+			}
 		}
 		for _, name := range net.Topology().SwitchNames() {
 			b, _ := net.Buffer(name)

@@ -202,8 +202,8 @@ class Group {
 
 // Over is the plots over time of one scenario.
 //
-// A panel is what one chart shows: a title and lines, each {name, label, x, v,
-// colour, width, dash}. Lines of one name switch off together, over all charts: a
+// A panel is what one chart shows: a title and lines, each {name, label, x, v, max: the top
+// of its band, if it has one, colour, width, dash}. Lines of one name switch off together, over all charts: a
 // flow with its rate and its RTT, a system with all it has, but a total alone.
 class Over extends Group {
   constructor(run, host) {
@@ -222,7 +222,8 @@ class Over extends Group {
     this.view = run.systems.length > SPLIT ? "overlay" : "split";
     this.quantities = run.quantities.map((q) => {
       const plots = run.systems.map((s) => s.plots[q.key]).filter(Boolean);
-      return {...q, ...scaleFor(q.unit, greatestOf(plots.flatMap((p) => p.series.map((s) => s.v))))};
+      return {...q, ...scaleFor(q.unit, greatestOf(plots.flatMap((p) => p.series.map((s) => s.max ?? s.v)))),
+        banded: plots.some((p) => p.series.some((s) => s.max))};
     });
     this.colours = new Map(); // of a label, the same in all plots of the run
     for (const q of run.quantities) {
@@ -258,7 +259,8 @@ class Over extends Group {
   quantity(quantities, where) {
     for (const q of quantities) {
       const grid = element("div", {class: "grid"});
-      where.append(element("h4", {}, `${q.name} over time`), grid);
+      where.append(element("h4", {}, `${q.name} over time`),
+        q.banded ? element("p", {class: "hint"}, "Lines are the mean of each step, and the band above a line reaches to the most within it.") : "", grid);
       for (const panel of this.view === "overlay" ? [this.overlay(q)] : this.split(q)) this.add(q, panel, grid);
     }
   }
@@ -266,9 +268,9 @@ class Over extends Group {
   split(q) {
     return this.run.systems.filter((s) => s.plots[q.key]).map((s) => {
       const {t, series} = s.plots[q.key];
-      const lines = series.map(({label, summary, v}) => ({
+      const lines = series.map(({label, summary, v, max}) => ({
         ...(summary ? {colour: css("--whole"), dash: null} : look(this.colours.get(label))),
-        name: summary ? `${q.key} ${label}` : label, label, x: t, v, summary, width: summary ? 1.5 : 1,
+        name: summary ? `${q.key} ${label}` : label, label, x: t, v, max, summary, width: summary ? 1.5 : 1,
       }));
       // What stands for the whole comes first in the legend; the chart draws it last.
       return {title: s.name, lines: [...lines.filter((l) => l.summary), ...lines.filter((l) => !l.summary)]};
@@ -281,9 +283,9 @@ class Over extends Group {
       const marked = series.filter((x) => x.summary);
       const line = {name: s.name, x: t, ...look(i)};
       if (marked.length) {
-        return marked.map(({label, v}) => ({...line, label: marked.length > 1 ? `${s.name}, ${label}` : s.name, v, width: 1.5}));
+        return marked.map(({label, v, max}) => ({...line, label: marked.length > 1 ? `${s.name}, ${label}` : s.name, v, max, width: 1.5}));
       }
-      return series.map(({label, v}) => ({...line, label: `${s.name}, ${label}`, v, width: 1}));
+      return series.map(({label, v, max}) => ({...line, label: `${s.name}, ${label}`, v, max, width: 1}));
     });
     return {title: "All systems", lines, overlaid: true};
   }
@@ -338,7 +340,7 @@ class Cumulative extends Group {
           x: v, v: this.tail ? share.map((p) => p < 1 ? 100 * (1 - p) : null) : share.map((p) => 100 * p)};
       });
     });
-    const q = {name: this.tail ? "Samples above" : "Samples at or below", size: 1, label: "%", log: this.tail, start: this.tail ? 100 : 0,
+    const q = {name: this.tail ? "Share above" : "Share at or below", size: 1, label: "%", log: this.tail, start: this.tail ? 100 : 0,
       fixed: this.tail ? [Math.max(100 * end, 1e-6) * 0.8, 100] : [0, 100]};
     const grid = element("div", {class: "single"});
     this.body.append(grid);
@@ -355,8 +357,14 @@ class Chart {
     this.lines = panel.lines;
     this.tall = panel.tall;
     this.overlaid = panel.overlaid;
-    const last = this.lines.length - 1;
-    this.drawn = (i) => last - i + 1; // index in uPlot of line i: the first is drawn last, on top
+    // Where lines, and the tops of their bands, are in uPlot: the first line is drawn last, on
+    // top, and a band before its line.
+    this.order = [...this.lines].reverse();
+    let n = 0;
+    for (const l of this.order) {
+      l.top = l.max ? ++n : 0;
+      l.at = ++n;
+    }
 
     const against = group.x.name === "time" ? `${q.name} over time` : `${q.name}, by ${group.x.name}`;
     this.plot = element("div", {class: "plot", tabindex: 0, role: "application",
@@ -393,10 +401,12 @@ class Chart {
         {...axis, label: named(group.x.name, group.x.label), space: 60, size: 34, ...(group.x.log ? logged : {})},
         {...axis, label: named(q.name, q.label), space: q.log ? 18 : 36, size: 58, ...(q.log ? logged : {})},
       ],
-      series: [{}, ...[...this.lines].reverse().map((l) => ({
-        label: l.label, stroke: l.colour, width: l.width, dash: l.dash ?? undefined,
-        spanGaps: true, points: {show: sparse(l.v), size: 6, fill: l.colour}, show: !group.hidden.has(l.name),
-      }))],
+      series: [{}, ...this.order.flatMap((l) => {
+        const common = {spanGaps: true, points: {show: sparse(l.v), size: 6, fill: l.colour}, show: !group.hidden.has(l.name)};
+        const line = {...common, label: l.label, stroke: l.colour, width: l.width, dash: l.dash ?? undefined};
+        return l.max ? [{...common, label: `${l.label}, most`, stroke: l.colour + "80", width: 0.5}, line] : [line];
+      })],
+      bands: this.order.filter((l) => l.max).map((l) => ({series: [l.top, l.at], fill: l.colour + "33"})),
       hooks: {
         setSelect: [(u) => {
           if (u.select.width < 4) return;
@@ -424,13 +434,14 @@ class Chart {
     const {x} = this.group;
     const scaled = (a, size) => a.map((v) => v === null ? null : v / size);
     const tables = [], known = new Map(); // lines of one system share their times
-    for (const l of [...this.lines].reverse()) {
+    for (const l of this.order) {
       let xs = l.x, vs = l.v;
       if (this.tall) [xs, vs] = rising(xs, vs, x.log, (x.full[1] - x.full[0]) * x.size * 1e-6, this.q.start);
       if (!known.has(xs)) {
         known.set(xs, tables.length);
         tables.push([scaled(xs, x.size)]);
       }
+      if (l.max) tables[known.get(xs)].push(scaled(l.max, this.q.size));
       tables[known.get(xs)].push(scaled(vs, this.q.size));
     }
     if (tables.length === 0) return [[]];
@@ -441,9 +452,9 @@ class Chart {
   greatest([from, to]) {
     const t = this.data[0];
     let most = 0;
-    this.lines.forEach((l, i) => {
+    this.lines.forEach((l) => {
       if (this.group.hidden.has(l.name)) return;
-      const v = this.data[this.drawn(i)];
+      const v = this.data[l.top || l.at];
       for (let k = 0; k < t.length; k++) if (t[k] >= from && t[k] <= to && v[k] > most) most = v[k];
     });
     return most;
@@ -468,21 +479,23 @@ class Chart {
     this.lines.forEach((l, i) => {
       const show = !this.group.hidden.has(l.name);
       this.buttons[i].button.setAttribute("aria-pressed", String(show));
-      if (this.u.series[this.drawn(i)].show !== show) this.u.setSeries(this.drawn(i), {show});
+      for (const at of l.top ? [l.top, l.at] : [l.at]) if (this.u.series[at].show !== show) this.u.setSeries(at, {show});
     });
   }
 
-  // valueAt is line i's last value at or before index idx.
-  valueAt(i, idx) {
-    const v = this.data[this.drawn(i)];
+  // valueAt is a line's last value at or before index idx, and the top of its band there, as
+  // text by a function; null if there is none.
+  valueAt(l, idx, words) {
+    const v = this.data[l.at];
     while (idx >= 0 && v[idx] == null) idx--;
-    return idx >= 0 ? v[idx] : null;
+    if (!(idx >= 0)) return null;
+    const most = l.top ? this.data[l.top][idx] : null;
+    return words(v[idx]) + (most == null ? "" : `, most ${words(most)}`);
   }
 
   showValues(idx) {
     this.buttons.forEach(({value}, i) => {
-      const v = idx == null ? null : this.valueAt(i, idx);
-      value.textContent = v === null ? "" : text(v);
+      value.textContent = idx == null ? "" : this.valueAt(this.lines[i], idx, text) ?? "";
     });
   }
 
@@ -499,9 +512,9 @@ class Chart {
       if (place < 0) group.pan(place - 0.1);
       if (place > 1) group.pan(place - 1 + 0.1);
       group.point(t[idx]);
-      const spoken = this.lines.map((l, i) => [l, this.valueAt(i, idx)]).filter(([l, v]) => v !== null && !group.hidden.has(l.name)).slice(0, 4);
+      const spoken = this.lines.map((l) => [l, this.valueAt(l, idx, (v) => inUnit(v, this.q.label))]).filter(([l, v]) => v !== null && !group.hidden.has(l.name)).slice(0, 4);
       group.readout.textContent = `At ${group.x.name === "time" ? "" : `${group.x.name} `}${inUnit(t[idx], group.x.label)}: ` +
-        spoken.map(([l, v]) => `${l.label} ${inUnit(v, this.q.label)}`).join(", ");
+        spoken.map(([l, v]) => `${l.label} ${v}`).join(", ");
     };
     const step = e.shiftKey ? 20 : 1;
     switch (e.key) {

@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// occupancy is for how long a queue held how many bytes: a histogram of three digits, in
+// which a length weighs as long as it lasted, to the picosecond.
+type occupancy struct {
+	h     *hdrhistogram.Histogram
+	since units.Time
+	bytes units.Bytes // from then on
+	// Of what it held for some time.
+	least, most units.Bytes
+}
+
+// maxQueue bounds a queue of the fabric.
+const maxQueue = int64(2 * units.GiB)
+
+// observe begins to watch a port.
+func (o *occupancy) observe(now units.Time, p fabric.Port) {
+	o.h = hdrhistogram.New(1, maxQueue, 3)
+	o.since, o.bytes, o.least = now, p.Queue(), math.MaxInt64
+	p.Observe(o.change)
+}
+
+// change takes what the queue holds from now on.
+func (o *occupancy) change(now units.Time, bytes units.Bytes) {
+	if now > o.since {
+		// It can't fail: the value is within the range that the histogram was made for.
+		_ = o.h.RecordValues(int64(o.bytes), int64(now-o.since))
+		o.least, o.most = min(o.least, o.bytes), max(o.most, o.bytes)
+	}
+	o.since, o.bytes = now, bytes
+}
+
+// distribution is that of the queue's length over time up to now, empty if no time has passed.
+func (o *occupancy) distribution(now units.Time, link string) Distribution {
+	d := Distribution{Kind: SeriesQueue, Name: link, Unit: "B"}
+	if o.h == nil {
+		return d
+	}
+	o.change(now, o.bytes)
+	if o.h.TotalCount() == 0 {
+		return d
+	}
+	for _, p := range distributionPercentiles {
+		d.Values = append(d.Values, Float(min(max(o.h.ValueAtQuantile(p), int64(o.least)), int64(o.most))))
+		d.Share = append(d.Share, Float(p/100))
+	}
+	return d
+}
