@@ -49,7 +49,7 @@ func parse(t *testing.T, text string) (*scenario.Scenario, error) {
 		}
 		text = "extends: " + base + "\n" + text
 	}
-	s, err := scenario.Parse(filepath.Join(dir, "example.yaml"), []byte(text), "warmup=0", "duration=20us")
+	s, err := scenario.Parse(filepath.Join(dir, "example.yaml"), []byte(text), "warmup=0", "duration=100us")
 	if err == nil {
 		err = bench.CheckExpectations(s)
 	}
