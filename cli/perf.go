@@ -132,10 +132,15 @@ TEST is one of ` + strings.Join(names, ", ") + `.
 
 With a HOST it is the client of the server there, without one it is the server:
 each may be perftest's own program (4.5 or newer), such as ib_write_bw. On a
-simulated device, and with --peer, both ends run in this process.`,
+simulated device, and with --peer, both ends run in this process.
+
+Where something paces, rows on what the engine did follow perftest's. -i is
+perftest's port where it is a bare number; with a unit, -i 1s, it is --interval, as
+iperf3 has it.`,
 		Example: `  sluice perf write_bw                              # on the model
   sluice perf read_lat -d 'sim:lab/h0?rate=25Gbps' -s 4096
   sluice perf write_bw --cc timely -q 4
+  sluice perf write_bw --cc timely -D 10ms -i 1ms   # a row each millisecond
   sluice perf send_bw -d soft:eth0                  # a server for ib_send_bw
   sluice perf send_bw -d soft:eth0 10.0.0.2         # its client`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -102,38 +103,42 @@ func TestEngineAtItsFloor(t *testing.T) {
 // take its completions: the books are right nevertheless.
 func TestIntervalsOverSockets(t *testing.T) {
 	for _, same := range []bool{false, true} {
-		a, b := soft(t)
-		p := Pacing{Engine: "timely"}
-		wrapped, err := p.Wrap(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		peer := b
-		if same {
-			peer = wrapped
-		}
-		c := DefaultConfig(Test{Verb: Send})
-		c.Iterations, c.Size, c.Interval, c.Stall, c.QPTimeout = 200, 1000, 5*time.Millisecond, 20*time.Second, 20
-		c.Bidirectional = same
-		r, err := Pair(wrapped, peer, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		row := r.Rows[0]
-		bytes := uint64(c.Iterations * c.Size)
-		if same {
-			bytes *= 2 // what came counts too
-		}
-		tiles(t, row, c.Interval, bytes)
-		if row.Engine == nil || row.Engine.Samples != 200 {
-			t.Errorf("engine %+v", row.Engine)
-		}
-		if h := row.Host; h == nil || !h.Timestamps || !(h.PollGapP99Us > 0 && h.PollGapP99Us <= h.PollGapMaxUs) {
-			t.Errorf("host %+v", h)
-		}
-		if err := wrapped.Close(); err != nil {
-			t.Error(err)
-		}
+		t.Run(fmt.Sprintf("one device %v", same), func(t *testing.T) { intervalsOverSockets(t, same) })
+	}
+}
+
+func intervalsOverSockets(t *testing.T, same bool) {
+	a, b := soft(t)
+	p := Pacing{Engine: "timely"}
+	wrapped, err := p.Wrap(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := b
+	if same {
+		peer = wrapped
+	}
+	c := DefaultConfig(Test{Verb: Send})
+	c.Iterations, c.Size, c.Interval, c.Stall, c.QPTimeout = 200, 1000, 5*time.Millisecond, 20*time.Second, 20
+	c.Bidirectional = same
+	r, err := Pair(wrapped, peer, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := r.Rows[0]
+	bytes := uint64(c.Iterations * c.Size)
+	if same {
+		bytes *= 2 // what came counts too
+	}
+	tiles(t, row, c.Interval, bytes)
+	if row.Engine == nil || row.Engine.Samples != 200 {
+		t.Errorf("engine %+v", row.Engine)
+	}
+	if h := row.Host; h == nil || !h.Timestamps || !(h.PollGapP99Us > 0 && h.PollGapP99Us <= h.PollGapMaxUs) {
+		t.Errorf("host %+v", h)
+	}
+	if err := wrapped.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
