@@ -44,6 +44,18 @@ func (r *Recorder) Record(t units.Time) {
 	_ = r.h.RecordValue(min(int64(t), recorderHigh))
 }
 
+// RecordN adds a time n times, n from 1.
+func (r *Recorder) RecordN(t units.Time, n int64) {
+	t = max(t, 0)
+	r.n += uint64(n)
+	hi, lo := bits.Mul64(uint64(t), uint64(n))
+	var carry uint64
+	r.sumLo, carry = bits.Add64(r.sumLo, lo, 0)
+	r.sumHi += hi + carry
+	r.min, r.max = min(r.min, t), max(r.max, t)
+	_ = r.h.RecordValues(min(int64(t), recorderHigh), n) // as in Record
+}
+
 // Merge adds all that other has recorded.
 func (r *Recorder) Merge(other *Recorder) {
 	r.n += other.n

@@ -74,7 +74,7 @@ func (s *simulation) ruling() ruling {
 	for _, h := range s.hosts {
 		if h.shim != nil {
 			stats := h.shim.Stats()
-			r.cuts += stats.Cuts
+			r.cuts += stats.Cuts.Total()
 			r.shims.Add(stats.Held)
 			continue
 		}

@@ -39,6 +39,7 @@ type perfFlags struct {
 	tcp     int
 	size    string
 	dur     string
+	every   string
 	margin  string
 	conn    string
 	mtu     int
@@ -131,10 +132,15 @@ TEST is one of ` + strings.Join(names, ", ") + `.
 
 With a HOST it is the client of the server there, without one it is the server:
 each may be perftest's own program (4.5 or newer), such as ib_write_bw. On a
-simulated device, and with --peer, both ends run in this process.`,
+simulated device, and with --peer, both ends run in this process.
+
+Where something paces, rows on what the engine did follow perftest's. -i is
+perftest's port where it is a bare number; with a unit, -i 1s, it is --interval, as
+iperf3 has it.`,
 		Example: `  sluice perf write_bw                              # on the model
   sluice perf read_lat -d 'sim:lab/h0?rate=25Gbps' -s 4096
   sluice perf write_bw --cc timely -q 4
+  sluice perf write_bw --cc timely -D 10ms -i 1ms   # a row each millisecond
   sluice perf send_bw -d soft:eth0                  # a server for ib_send_bw
   sluice perf send_bw -d soft:eth0 10.0.0.2         # its client`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -162,7 +168,8 @@ simulated device, and with --peer, both ends run in this process.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	f.ends.add(cmd)
-	flags.IntVarP(&c.Port, "ib-port", "i", 1, "port of the device")
+	c.Port = 1
+	flags.VarP(&portFlag{&c.Port, &f.every}, "ib-port", "i", "`PORT` of the device; with a unit, as in -i 1s, it is --interval")
 	flags.IntVarP(&c.GID, "gid-index", "x", -1, "index in the port's table of addresses (default the first IPv4 one)")
 	flags.BoolVar(&c.IPv6, "ipv6", false, "without -x, take an IPv6 address")
 	flags.StringVarP(&f.size, "size", "s", "", "`BYTES` of a message (default 65536, of latency tests 2, of atomics 8)")
@@ -170,6 +177,7 @@ simulated device, and with --peer, both ends run in this process.`,
 	flags.IntVarP(&c.Iterations, "iters", "n", 0, "messages of each queue pair (default 1000, of write_bw 5000)")
 	flags.StringVarP(&f.dur, "duration", "D", "", "run for a `TIME` in place of -n: 5s, 10ms, or a number of seconds")
 	flags.StringVarP(&f.margin, "margin", "f", "", "`TIME` at beginning and end of -D that does not count (default a quarter)")
+	flags.StringVar(&f.every, "interval", "", "print a row every `TIME`, as iperf3 -i does: 500ms, or a number of seconds")
 	flags.IntVarP(&c.QPs, "qp", "q", 1, "queue pairs")
 	flags.IntVarP(&c.TxDepth, "tx-depth", "t", 0, "requests outstanding on a queue pair (default 128, of latency tests 1)")
 	flags.IntVarP(&c.RxDepth, "rx-depth", "r", 512, "receives posted, of tests with sends")
@@ -219,7 +227,7 @@ func (f *perfFlags) settle(c *perf.Config, t perf.Test, cmd *cobra.Command) erro
 	for _, x := range []struct {
 		flag, text string
 		to         *time.Duration
-	}{{"--duration", f.dur, &c.Duration}, {"--margin", f.margin, &c.Margin}} {
+	}{{"--duration", f.dur, &c.Duration}, {"--margin", f.margin, &c.Margin}, {"--interval", f.every, &c.Interval}} {
 		if x.text == "" {
 			continue
 		}
@@ -261,6 +269,38 @@ func (f *perfFlags) settle(c *perf.Config, t perf.Test, cmd *cobra.Command) erro
 	c.OutReads, c.MTU, c.Patience, c.MiBytes = f.outs, ib.MTU(f.mtu), f.timeout, !f.gbits
 	return c.Validate()
 }
+
+// portFlag is -i: perftest's port, a bare number; or, since it has a unit or a
+// fraction, which no port has, iperf3's interval.
+type portFlag struct {
+	port  *int
+	every *string
+}
+
+// String implements pflag.Value.
+func (p *portFlag) String() string {
+	if p.port == nil {
+		return ""
+	}
+	return strconv.Itoa(*p.port)
+}
+
+// Set implements pflag.Value.
+func (p *portFlag) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err == nil {
+		*p.port = n
+		return nil
+	}
+	if _, err := units.ParseTime(s); err != nil {
+		return fmt.Errorf("%q: give a port, such as 1, or an interval with its unit, such as 1s", s)
+	}
+	*p.every = s
+	return nil
+}
+
+// Type implements pflag.Value.
+func (p *portFlag) Type() string { return "int" }
 
 // parseSize reads bytes: a number, as perftest has it, or with a unit.
 func parseSize(s string) (int, error) {
@@ -332,10 +372,7 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 				_ = perf.Head(r.out, r.cfg.Test, res)
 			}
 		}
-		r.cfg.Row = func(row *perf.Row) {
-			r.progress.Clear()
-			_ = perf.Line(r.out, row)
-		}
+		r.print()
 	}
 	result, err := r.test(ctx, ends)
 	r.progress.Clear()
@@ -347,9 +384,36 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 		result.Pacing = pacing.String()
 		err = r.writeJSON(start, result)
 	case !r.quiet:
-		err = perf.Foot(r.out)
+		err = errors.Join(perf.Foot(r.out), perf.Summary(r.out, result))
 	}
 	return errors.Join(err, ends.close())
+}
+
+// print has rows and intervals printed as they come, each kind with a head where the
+// other came before.
+func (r *perfRun) print() {
+	const (
+		nothing = iota
+		row
+		interval
+	)
+	before := nothing
+	head := func(kind int, write func() error) {
+		if before != kind && !r.quiet {
+			_ = write()
+		}
+		before = kind
+	}
+	r.cfg.Row = func(x *perf.Row) {
+		r.progress.Clear()
+		head(row, func() error { return perf.LineHead(r.out, r.cfg.Test) })
+		_ = perf.Line(r.out, x)
+	}
+	r.cfg.OnInterval = func(i *perf.Interval) {
+		r.progress.Clear()
+		head(interval, func() error { return perf.IntervalHead(r.out) })
+		_ = perf.IntervalLine(r.out, i, r.cfg.Interval)
+	}
 }
 
 // test runs the end or ends that this process has.

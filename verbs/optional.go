@@ -97,6 +97,20 @@ type CNPQP interface {
 	CNPs() uint64
 }
 
+// RepairsQP is a QP that counts what its transport repaired.
+type RepairsQP interface {
+	Repairs() Repairs
+}
+
+// Repairs count what a QP's requester repaired since the QP was made or last reset;
+// behind each is the kernel's name for it in hw_counters.
+type Repairs struct {
+	Retransmitted  uint64 // packets that were sent again
+	SequenceErrors uint64 // NAKs and responses that told of lost packets (packet_seq_err, implied_nak_seq_err)
+	Timeouts       uint64 // expiries of the acknowledgement timer (local_ack_timeout_err)
+	RNRNAKs        uint64 // answers that no receive was ready (rnr_nak_retry_err)
+}
+
 // SentTimestampQP is a QP that knows when the packets of a request left the host:
 // what lies between posting and that is the host's delay, not the network's.
 type SentTimestampQP interface {

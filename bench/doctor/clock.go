@@ -3,6 +3,7 @@ package doctor
 import (
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/perf"
 	"github.com/sluice-rdma/sluice/calibration"
 	"github.com/sluice-rdma/sluice/clocks"
 	"github.com/sluice-rdma/sluice/units"
@@ -17,7 +18,7 @@ func (e *examination) clock() error {
 		s.add(OK, "timestamps", "completions have them: %.6g MHz, %d bits", a.CoreClockHz/1e6, a.ClockBits)
 	} else {
 		s.add(Warn, "timestamps", "completions have none: round trips end when they are polled, so a busy host looks like a busy network").
-			mend("over soft-RoCE or soft:, stamp packets at the network interface: docs/timestamps.md")
+			mend(perf.Stamped)
 	}
 	choice, err := clocks.Choose(e.dev, clocks.Options{})
 	if err != nil {

@@ -196,6 +196,7 @@ func (s *sender) take(wcs []verbs.WC, now units.Time) {
 		n := wcs[i].WRID&(1<<wridShift-1) - f.done
 		f.done += n
 		s.done += n
+		s.e.books.count(n)
 		s.meter.add(now, n)
 		if s.posted != nil {
 			s.completed = append(s.completed, mark{now, s.done})
@@ -209,13 +210,13 @@ func (s *sender) row() *Row {
 	if s.posted != nil {
 		b.PeakGbps = gbps(peak(s.posted, s.completed)*float64(units.Microsecond), s.size)
 	}
-	return &Row{Bytes: s.size, Iterations: s.meter.count, Bandwidth: b}
+	return s.e.closeBooks(&Row{Bytes: s.size, Iterations: s.meter.count, Bandwidth: b}, s.e.now())
 }
 
 // send runs a bandwidth test in which this end only sends.
 func (e *end) send(size int) (*Row, error) {
 	s := e.newSender(size)
-	e.begin()
+	e.begin(size)
 	s.begin(e.last)
 	for turn := uint64(0); !s.over(); turn++ {
 		if err := s.post(); err != nil {
@@ -340,7 +341,7 @@ func (r *receiver) lost() uint64 {
 }
 
 func (r *receiver) row() *Row {
-	return &Row{Bytes: r.size, Iterations: r.first + r.meter.count, Lost: r.lost(), Bandwidth: r.meter.bandwidth(r.size)}
+	return r.e.closeBooks(&Row{Bytes: r.size, Iterations: r.first + r.meter.count, Lost: r.lost(), Bandwidth: r.meter.bandwidth(r.size)}, r.e.now())
 }
 
 // waited looks at what idle says: that nothing more comes is no error where
@@ -364,7 +365,7 @@ func (e *end) unreliable() (restore func()) {
 // receive runs a bandwidth test in which this end only receives.
 func (e *end) receive(r *receiver) (*Row, error) {
 	defer e.unreliable()()
-	e.begin()
+	e.begin(r.size)
 	for turn := uint64(0); !r.over(); turn++ {
 		wcs, err := e.poll(e.recvCQ)
 		if err != nil {
@@ -373,6 +374,7 @@ func (e *end) receive(r *receiver) (*Row, error) {
 		if err := r.take(wcs, e.last); err != nil {
 			return nil, err
 		}
+		e.books.count(uint64(len(wcs)))
 		if len(wcs) == 0 {
 			if over, err := r.waited(e.idle()); over || err != nil {
 				return r.row(), err
@@ -390,7 +392,7 @@ func (e *end) receive(r *receiver) (*Row, error) {
 func (e *end) exchangeSends(r *receiver) (*Row, error) {
 	s := e.newSender(r.size)
 	defer e.unreliable()()
-	e.begin()
+	e.begin(r.size)
 	begun := false
 	for !begun || !s.over() || !(r.over() || e.cfg.Duration > 0) {
 		if !begun && (e.client || r.started) {
@@ -410,6 +412,7 @@ func (e *end) exchangeSends(r *receiver) (*Row, error) {
 			return nil, err
 		}
 		received := len(got)
+		e.books.count(uint64(received))
 		if got, err = e.poll(e.sendCQ); err != nil {
 			return nil, err
 		}

@@ -68,6 +68,13 @@ type Config struct {
 	// Patience is how long one end waits for the other to finish; 0 takes an hour.
 	Patience time.Duration
 
+	// Interval is how often an Interval is added to the row, by the device's time; 0
+	// for never, at least a microsecond. The server of a test in which its memory does
+	// all, write_bw and the like, has none.
+	Interval time.Duration
+	// OnInterval, if set, is called with each.
+	OnInterval func(*Interval)
+
 	// Started, if set, is called once the ends are connected.
 	Started func(*Result)
 	// Row, if set, is called with each row as it is measured.
@@ -122,6 +129,8 @@ func (c *Config) Validate() error {
 		return bad("%d iterations: give 5 to 100000000", c.Iterations)
 	case c.Duration < 0 || c.Margin < 0 || c.Duration > 0 && 2*c.Margin >= c.Duration:
 		return bad("a duration of %v with margins of %v: the duration must be above twice the margin", c.Duration, c.Margin)
+	case c.Interval != 0 && c.Interval < leastInterval.Duration():
+		return bad("an interval of %v: give at least %v", c.Interval, leastInterval)
 	case c.Duration > 0 && c.All:
 		return bad("a duration and all sizes: choose one")
 	case c.QPs < 1 || c.QPs > 16384:

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
+	"github.com/sluice-rdma/sluice/verbs/paced"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 
@@ -52,19 +53,27 @@ type end struct {
 	start units.Time // of the run
 	last  units.Time // when something happened
 	armed bool
+
+	paced   []*paced.QP // those that something paces
+	qpStats paced.QPStats
+	books   books
+}
+
+// provider returns the device below those that wrap it.
+func provider(dev verbs.Device) verbs.Device {
+	for {
+		u, ok := dev.(interface{ Unwrap() verbs.Device })
+		if !ok {
+			return dev
+		}
+		dev = u.Unwrap()
+	}
 }
 
 // simulated reports whether time is simulated on a device. A shim over a real
 // device has the methods of verbs.Runner too.
 func simulated(dev verbs.Device) bool {
-	for {
-		u, ok := dev.(interface{ Unwrap() verbs.Device })
-		if !ok {
-			break
-		}
-		dev = u.Unwrap()
-	}
-	_, ok := dev.(verbs.Runner)
+	_, ok := provider(dev).(verbs.Runner)
 	return ok
 }
 
@@ -238,6 +247,7 @@ func (e *end) allocate() (err error) {
 		})
 	}
 	e.remote = make([]exchange.Dest, c.QPs)
+	e.paced = e.pacedQPs()
 	return nil
 }
 
@@ -295,6 +305,7 @@ func (e *end) poll(cq verbs.CQ) ([]verbs.WC, error) {
 	}
 	if n > 0 {
 		e.last = e.now()
+		e.look(e.last)
 	}
 	return e.wc[:n], nil
 }
@@ -318,7 +329,9 @@ func (e *end) failed(wc *verbs.WC) error {
 // idle is called when there was nothing to do. It fails if that has been so for
 // too long.
 func (e *end) idle() error {
-	if e.now()-e.last > e.stall {
+	now := e.now()
+	e.look(now)
+	if now-e.last > e.stall {
 		return verbs.Errorf("poll_cq", e.dev.Name(), verbs.ErrTimeout, "nothing has completed for %v; is the other end still there, and does it run the same test with the same flags?", e.stall)
 	}
 	switch {
@@ -344,10 +357,11 @@ func (e *end) idle() error {
 	return nil
 }
 
-// begin is called when a run begins.
-func (e *end) begin() {
+// begin is called when a run with messages of a size begins.
+func (e *end) begin(size int) {
 	e.start = e.now()
 	e.last = e.start
+	e.openBooks(size, e.start)
 }
 
 // progress tells how far a run is in which so many messages of so many queue

@@ -58,7 +58,7 @@ type pace struct {
 }
 
 func (e *end) newPace(size int) *pace {
-	e.begin()
+	e.begin(size)
 	w := e.window(e.start)
 	p := &pace{e: e, size: size, all: uint64(e.cfg.Iterations), stop: units.Never, from: w.from, to: w.to, ways: 2, before: units.Never, samples: newSamples()}
 	if e.cfg.Test.oneSided() {
@@ -78,6 +78,7 @@ func (p *pace) post(n uint64) error {
 		p.samples.add((now - p.before) / p.ways)
 	}
 	p.before = now
+	e.books.count(1)
 	p.wr[0] = verbs.SendWR{WRID: n, Opcode: e.opcode(), Flags: verbs.SendSignaled, RemoteAddr: e.remote[0].VAddr, RKey: e.remote[0].RKey}
 	if p.size <= e.inline {
 		p.wr[0].Flags |= verbs.SendInline
@@ -112,7 +113,7 @@ func (p *pace) await(cq verbs.CQ) error {
 }
 
 func (p *pace) row() *Row {
-	return &Row{Bytes: p.size, Iterations: p.iterations(), Latency: p.samples.latency()}
+	return p.e.closeBooks(&Row{Bytes: p.size, Iterations: p.iterations(), Latency: p.samples.latency()}, p.e.now())
 }
 
 // iterations is what perftest prints: the messages, not the samples between them.

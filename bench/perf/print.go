@@ -11,7 +11,7 @@ import (
 
 const rule = "---------------------------------------------------------------------------------------\n"
 
-// Head writes what comes before the rows: what runs, and between which ends.
+// Head writes what comes before the rows' head: what runs, and between which ends.
 func Head(w io.Writer, test Test, r *Result) error {
 	title := test.title()
 	if r.Bidirectional {
@@ -43,12 +43,17 @@ func Head(w io.Writer, test Test, r *Result) error {
 		return err
 	}
 	b.WriteString(rule)
-	if test.Latency {
-		b.WriteString(" #bytes   #iterations  t_min[usec]  t_max[usec]  t_typical[usec]  t_avg[usec]  t_stdev[usec]  99% percentile[usec]  99.9% percentile[usec]\n")
-	} else {
-		b.WriteString(" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n")
-	}
 	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// LineHead writes the names of a row's columns.
+func LineHead(w io.Writer, test Test) error {
+	head := " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+	if test.Latency {
+		head = " #bytes   #iterations  t_min[usec]  t_max[usec]  t_typical[usec]  t_avg[usec]  t_stdev[usec]  99% percentile[usec]  99.9% percentile[usec]\n"
+	}
+	_, err := io.WriteString(w, head)
 	return err
 }
 

@@ -40,6 +40,14 @@ type Row struct {
 	*Bandwidth // nil in a latency test
 	*Latency   // nil in a bandwidth test
 
+	// What was paced, repaired, and how the host kept up; nil where it is not known.
+	// Of all of the row, also what does not count for its figures.
+	Engine  *Engine  `json:"engine,omitempty"`
+	Repairs *Repairs `json:"repairs,omitempty"`
+	Host    *Host    `json:"host,omitempty"`
+	// Intervals follow one another without gaps, of Config.Interval each but the last.
+	Intervals []Interval `json:"intervals,omitempty"`
+
 	// Of a bidirectional test, Bandwidth is the sum of these.
 	Local  *Bandwidth `json:"local,omitempty"`
 	Remote *Bandwidth `json:"remote,omitempty"`

@@ -45,7 +45,7 @@ func Pair(client, server verbs.Device, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	silent := cfg
-	silent.Started, silent.Row, silent.Progress = nil, nil, nil
+	silent.Started, silent.Row, silent.Progress, silent.Interval, silent.OnInterval = nil, nil, nil, 0, nil
 	started := cfg.Started
 	both := func(r *Result) { r.Role, r.Peer = "both", server.Name() }
 	cfg.Started = func(r *Result) {

@@ -145,8 +145,8 @@ func TestTheBoundUnderAChangingRate(t *testing.T) {
 	if h := p.shim.Stats().Held; h != want || p.posts[2].at != third {
 		t.Errorf("%+v, expected %+v; the third left at %v, expected %v", h, want, p.posts[2].at, third)
 	}
-	if s := p.shim.Stats(); s.Cuts != 1 {
-		t.Errorf("%d cuts, expected 1", s.Cuts)
+	if s := p.shim.Stats(); s.Cuts != (paced.Cuts{paced.ByRTT: 1}) {
+		t.Errorf("cuts %v, expected 1", s.Cuts)
 	}
 }
 
@@ -175,8 +175,9 @@ func TestCuts(t *testing.T) {
 		p.poll(p.cq)
 	}
 	var s paced.QPStats
-	if q.Stats(&s); s.Cuts != 4 || s.CNPCuts != 0 || p.shim.Stats().Cuts != 4 {
-		t.Errorf("%d cuts, expected 4; the shim has %d", s.Cuts, p.shim.Stats().Cuts)
+	want := paced.Cuts{paced.ByRTT: 4}
+	if q.Stats(&s); s.Cuts != want || p.shim.Stats().Cuts != want {
+		t.Errorf("cuts %v, expected %v; the shim has %v", s.Cuts, want, p.shim.Stats().Cuts)
 	}
 }
 
@@ -196,8 +197,8 @@ func TestCutsAtNotifications(t *testing.T) {
 		p.post(q, p.write(1, 4096))
 		p.run(units.Never)
 		p.poll(p.cq)
-		if s := p.shim.Stats(); s.Cuts != want.cuts || s.CNPCuts != want.cnp {
-			t.Errorf("after %d: %d cuts, %d at notifications; expected %+v", i, s.Cuts, s.CNPCuts, want)
+		if s := p.shim.Stats(); s.Cuts.Total() != want.cuts || s.Cuts[paced.ByCNP] != want.cnp {
+			t.Errorf("after %d: cuts %v, expected %+v", i, s.Cuts, want)
 		}
 	}
 }

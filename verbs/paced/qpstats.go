@@ -15,15 +15,15 @@ type QPStats struct {
 	Rate        units.Rate  // that the engine allows; the line rate without one
 	Window      units.Bytes // that the engine allows; 0 if it sets none
 	Outstanding units.Bytes // with the NIC
+	// Floor and Ceiling are the engine's own bounds of Rate; 0 if it is no cc.Bounded.
+	Floor, Ceiling units.Rate
 
 	Messages, Failed uint64 // requests that completed; those that did not succeed
 	Segments         uint64 // taken by the provider
 	SegmentBytes     units.Bytes
 	CNPs             uint64 // that the engine was told of
-	// Cuts are how often the engine lowered its rate or its window, CNPCuts those of
-	// them at a congestion notification.
-	Cuts, CNPCuts uint64
-	Held          Held
+	Cuts             Cuts
+	Held             Held
 
 	// RTT counts the round trips of segments, serialisation included.
 	RTT RTTHistogram
@@ -42,8 +42,7 @@ type tally struct {
 	segments     uint64
 	segmentBytes units.Bytes
 	cnps         uint64
-	cuts         uint64
-	cnpCuts      uint64
+	cuts         Cuts
 	held         holds
 	rtt          RTTHistogram
 }
@@ -73,7 +72,7 @@ func (q *QP) Stats(out *QPStats) {
 		Rate: q.control.Rate, Outstanding: q.table.Outstanding(),
 		Messages: all, Failed: failed,
 		Segments: q.tally.segments, SegmentBytes: q.tally.segmentBytes, CNPs: q.tally.cnps,
-		Cuts: q.tally.cuts, CNPCuts: q.tally.cnpCuts, Held: q.heldUntil(s.Clock()),
+		Cuts: q.tally.cuts, Held: q.heldUntil(s.Clock()),
 		RTT:       q.tally.rtt,
 		Variables: out.Variables[:0],
 	}
@@ -86,6 +85,9 @@ func (q *QP) Stats(out *QPStats) {
 	out.Engine = s.cfg.Scheme
 	if out.Engine == "" {
 		out.Engine = "custom"
+	}
+	if e, ok := q.engine.(cc.Bounded); ok {
+		out.Floor, out.Ceiling = e.Bounds()
 	}
 	if e, ok := q.engine.(cc.Inspector); ok {
 		e.Inspect(func(name string, value float64) {

@@ -19,9 +19,8 @@ type Stats struct {
 	Clamped uint64
 	CNPs    uint64 // congestion notifications that engines were told of
 
-	// Cuts are how often an engine lowered its rate or its window, CNPCuts those of
-	// them at a congestion notification.
-	Cuts, CNPCuts uint64
+	// Cuts are how often engines lowered their rate or window.
+	Cuts Cuts
 	// Held is summed over queue pairs, those that are gone included.
 	Held Held
 
@@ -33,7 +32,6 @@ type Stats struct {
 
 // add adds what a queue pair counts of itself.
 func (s *Stats) add(t *tally, h Held) {
-	s.Cuts += t.cuts
-	s.CNPCuts += t.cnpCuts
+	s.Cuts.add(&t.cuts)
 	s.Held.Add(h)
 }

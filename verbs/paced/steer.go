@@ -81,7 +81,7 @@ func (q *QP) start() error {
 		control = engine.Control()
 	}
 	q.control = cc.Control{}
-	q.obey(s.Clock(), control)
+	q.obey(s.Clock(), ByRTT, control) // no cut: nothing was in force
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	if m.Clamped {
 		s.stats.Clamped++
 	}
-	if q.engine == nil && s.cfg.Observe == nil {
+	if q.engine == nil && s.cfg.Observe == nil && q.watch == nil {
 		return
 	}
 
@@ -171,9 +171,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 			s.stats.CNPs += seen - q.cnpSeen
 			q.tally.cnps += seen - q.cnpSeen
 			q.cnpSeen = seen
-			before := q.tally.cuts
-			q.obey(now, q.engine.OnCNP(q.lastAck))
-			q.tally.cnpCuts += q.tally.cuts - before
+			q.obey(now, ByCNP, q.engine.OnCNP(q.lastAck))
 		}
 	}
 	a := &s.ack
@@ -197,7 +195,10 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 		}
 	}
 	if q.engine != nil {
-		q.obey(now, q.engine.OnAck(a))
+		q.obey(now, q.causeOf(a), q.engine.OnAck(a))
+	}
+	if q.watch != nil {
+		q.watch(a, q.control)
 	}
 	if s.cfg.Observe != nil {
 		s.cfg.Observe(q, a, q.control)
@@ -226,14 +227,14 @@ func (q *QP) appLimited() bool {
 	return q.appLimit.Limited() && (!q.everShut || q.lastAck-q.windowShut > 2*q.span)
 }
 
-// obey applies what the engine says. The scheduler enforces a lower rate when
+// obey applies, and counts, what the engine says to something. The scheduler enforces a lower rate when
 // the segment it holds comes due (TIMELY section 5); a window that closed takes
 // the segment back.
-func (q *QP) obey(now units.Time, c cc.Control) {
+func (q *QP) obey(now units.Time, by Cause, c cc.Control) {
 	s := q.shim
 	smaller := c.Window < q.control.Window
 	if smaller || c.Rate < min(q.control.Rate, q.line) {
-		q.tally.cuts++
+		q.tally.cuts[by]++
 	}
 	if c.Rate != q.control.Rate {
 		if q.hold == holdBound {

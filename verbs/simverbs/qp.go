@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// QP implements verbs.QP, verbs.TelemetryQP, verbs.RateLimitQP, verbs.WeightQP and
+// QP implements verbs.QP, verbs.TelemetryQP, verbs.RateLimitQP, verbs.WeightQP, verbs.RepairsQP and
 // verbs.SentTimestampQP.
 type QP struct {
 	pd     *PD
@@ -412,6 +412,18 @@ func (q *QP) SetWeight(w int) error {
 		return verbs.Errorf("modify_qp_sched_elem", q.object(), verbs.ErrInvalid, "%v", err)
 	}
 	return nil
+}
+
+// Repairs implements verbs.RepairsQP.
+func (q *QP) Repairs() verbs.Repairs {
+	if q.gone {
+		return verbs.Repairs{}
+	}
+	c := q.pd.dev.nic.Counters(q.num)
+	return verbs.Repairs{
+		Retransmitted: c.RetransmittedPackets, SequenceErrors: c.PacketSeqErr + c.ImpliedNakSeqErr,
+		Timeouts: c.LocalAckTimeoutErr, RNRNAKs: c.RNRNakRetryErr,
+	}
 }
 
 // CompletionTelemetry implements verbs.TelemetryQP.

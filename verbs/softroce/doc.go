@@ -38,7 +38,7 @@
 // packet that completed the request, on a counter of nanoseconds since the device
 // was opened that setting the wall clock does not move; the device is a
 // verbs.ClockReader of the same counter. It is a verbs.MADDevice. Queue pairs are
-// verbs.CNPQP and verbs.TelemetryQP, which reports ECN marks and what telemetry= says. A device
+// verbs.CNPQP, verbs.RepairsQP, and verbs.TelemetryQP, which reports ECN marks and what telemetry= says. A device
 // has Counters() map[string]uint64, named as the kernel's hw_counters where it has
 // them.
 //

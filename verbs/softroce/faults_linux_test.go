@@ -225,6 +225,14 @@ func filePoorly(t *testing.T, seed uint64, size int) {
 			t.Errorf("the wire was not poor: %d packets, %d dropped, %d doubled, %d late, %d changed", w.packets, w.dropped, w.doubled, w.late, w.changed)
 		}
 	}
+	// The connections are all that the device has had.
+	if r := qp.(verbs.RepairsQP).Repairs(); r.Retransmitted != count["retransmitted_pkts"] || r.Timeouts != count["local_ack_timeout_err"] ||
+		r.SequenceErrors != count["packet_seq_err"]+count["implied_nak_seq_err"] || r.RNRNAKs != count["rnr_nak_retry_err"] {
+		t.Errorf("the queue pair repaired %+v, the device counted %v", r, count)
+	}
+	if r := qp.(verbs.RepairsQP).Repairs(); there.packets > 3000 && (r.Retransmitted == 0 || r.SequenceErrors == 0) {
+		t.Errorf("the queue pair repaired %+v on a poor wire", r)
+	}
 	if wrong == 0 && there.changed+back.changed > 100 {
 		t.Errorf("%d packets were changed, and none had a wrong ICRC", there.changed+back.changed)
 	}

@@ -118,7 +118,7 @@ func (a *addressHandle) Destroy() error {
 	return a.AH.Destroy()
 }
 
-// queuePair implements verbs.QP, verbs.TelemetryQP and verbs.CNPQP.
+// queuePair implements verbs.QP, verbs.TelemetryQP, verbs.CNPQP and verbs.RepairsQP.
 type queuePair struct {
 	dev  *device
 	core *endpoint.QP
@@ -157,6 +157,17 @@ func (q *queuePair) Type() ib.QPType { return q.core.Type() }
 
 // CNPs implements verbs.CNPQP.
 func (q *queuePair) CNPs() uint64 { return q.core.CNPs() }
+
+// Repairs implements verbs.RepairsQP.
+func (q *queuePair) Repairs() verbs.Repairs {
+	q.dev.mu.Lock()
+	c := q.core.Transport()
+	q.dev.mu.Unlock()
+	return verbs.Repairs{
+		Retransmitted: c.RetransmittedPackets, SequenceErrors: c.PacketSeqErr + c.ImpliedNakSeqErr,
+		Timeouts: c.LocalAckTimeoutErr, RNRNAKs: c.RNRNakRetryErr,
+	}
+}
 
 // PostSend implements verbs.QP. It puts on the wire what may go at once.
 func (q *queuePair) PostSend(wrs []verbs.SendWR) (int, error) {

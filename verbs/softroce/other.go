@@ -2,10 +2,29 @@
 
 package softroce
 
-import "github.com/sluice-rdma/sluice/verbs"
+import (
+	"net"
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
 
 func (d *device) openWire() (wire, error) {
 	return nil, verbs.Errorf("open", d.name, verbs.ErrNotSupported, "sockets that send what RoCEv2 needs are known on Linux only")
 }
 
 func linkState(string) (verbs.PortState, int64) { return verbs.PortActive, defaultRate }
+
+// addresses returns those of an interface. What would hold one is not known here.
+func addresses(i *net.Interface) ([]address, error) {
+	list, err := i.Addrs()
+	var all []address
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			if addr, ok := netip.AddrFromSlice(n.IP); ok {
+				all = append(all, address{Addr: addr.Unmap()})
+			}
+		}
+	}
+	return all, err
+}

@@ -145,27 +145,38 @@ type link struct {
 	mtu   int
 	mac   net.HardwareAddr
 	addrs []netip.Addr
+	held  []address // that can't be used
 	up    bool
 }
 
-// newLink describes an interface that is up and has an address.
+// address is one of an interface's; held says why it can't be used, if it can't.
+type address struct {
+	netip.Addr
+	held string
+}
+
+// newLink describes an interface that is up and has an address that can be used.
 func newLink(i *net.Interface) (link, error) {
 	l := link{name: i.Name, index: i.Index, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&net.FlagUp != 0}
 	if !l.up {
 		return l, fmt.Errorf("interface %s is down", i.Name)
 	}
-	list, err := i.Addrs()
+	list, err := addresses(i)
 	if err != nil {
 		return l, err
 	}
 	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok {
-			if addr, ok := netip.AddrFromSlice(n.IP); ok {
-				l.addrs = append(l.addrs, addr.Unmap())
-			}
+		if a.held == "" {
+			l.addrs = append(l.addrs, a.Addr)
+		} else {
+			l.held = append(l.held, a)
 		}
 	}
-	if len(l.addrs) == 0 {
+	switch {
+	case len(l.addrs) > 0:
+	case len(l.held) > 0:
+		return l, fmt.Errorf("interface %s has no IP address that can be used: %v is %s", i.Name, l.held[0], l.held[0].held)
+	default:
 		return l, fmt.Errorf("interface %s has no IP address", i.Name)
 	}
 	// IPv4 first, as the addresses that most will write; link-local ones last.
@@ -194,18 +205,28 @@ func findLink(where string) (link, error) {
 		return link{}, err
 	}
 	var known []string
+	var held error
 	for i := range interfaces {
 		l, err := newLink(&interfaces[i])
 		switch {
 		case notAddr != nil && l.name == where:
 			return l, err
-		case err != nil:
-			continue
-		case notAddr == nil && l.has(&interfaces[i], addr):
+		case notAddr == nil && err == nil && l.has(&interfaces[i], addr):
 			l.addrs = []netip.Addr{addr}
 			return l, nil
 		}
+		for _, a := range l.held {
+			if a.Addr == addr {
+				held = fmt.Errorf("%v of %s is %s", a, l.name, a.held)
+			}
+		}
+		if err != nil {
+			continue
+		}
 		known = append(known, l.name)
+	}
+	if held != nil {
+		return link{}, held
 	}
 	if notAddr == nil {
 		return link{}, fmt.Errorf("no interface that is up has the address %v", addr)

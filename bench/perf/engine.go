@@ -1,0 +1,185 @@
+package perf
+
+import (
+	"math"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/paced"
+)
+
+// Engine is what the engines of the queue pairs were told and what they answered.
+// Rates are those of one queue pair.
+type Engine struct {
+	// Round trips as the engines are told them: of segments, without the time that
+	// they take to serialise.
+	Samples  uint64      `json:"rtt_samples"`
+	RTTP50Us bench.Float `json:"rtt_p50_us"`
+	RTTP99Us bench.Float `json:"rtt_p99_us"`
+
+	// Rates that were allowed: at the end, on average of the queue pairs; the lowest
+	// and the highest of any.
+	RateGbps    bench.Float `json:"rate_gbps"`
+	LowestGbps  bench.Float `json:"rate_lowest_gbps"`
+	HighestGbps bench.Float `json:"rate_highest_gbps"`
+	// Floor and Ceiling are the engine's own bounds, by its settings; unmeasured of
+	// engines that bound a window. AtFloor is the share of the time between a queue
+	// pair's first and last round trip in which it was allowed no more than the floor.
+	FloorGbps   bench.Float `json:"rate_floor_gbps"`
+	CeilingGbps bench.Float `json:"rate_ceiling_gbps"`
+	AtFloor     bench.Float `json:"at_floor_share"`
+	// Window is the bytes that the engines allow to be outstanding at the end, on
+	// average of the queue pairs; unmeasured where they do not bound them.
+	WindowBytes bench.Float `json:"window_bytes"`
+
+	Cuts Cuts `json:"cuts"`
+}
+
+// Cuts counts the answers that lowered a rate or a window, by what they answered.
+type Cuts struct {
+	RTT       uint64 `json:"rtt"`
+	ECN       uint64 `json:"ecn"`
+	CNP       uint64 `json:"cnp"`
+	EIN       uint64 `json:"ein"`
+	Telemetry uint64 `json:"telemetry"`
+}
+
+// told is an account's part of it, as it is collected.
+type told struct {
+	rtt             *bench.Recorder
+	lowest, highest units.Rate
+	floored, time   units.Time // of queue pairs together
+
+	flows []flowTold
+	cuts  paced.Cuts
+	// At the end.
+	rate, floor, ceiling, window float64
+	bounded, windowed            bool
+}
+
+// flowTold is what a queue pair was allowed last.
+type flowTold struct {
+	since units.Time
+	rate  units.Rate
+	known bool
+	floor units.Rate
+	cuts  paced.Cuts // when the account was opened
+}
+
+// pacedQPs returns the queue pairs that something paces.
+func (e *end) pacedQPs() []*paced.QP {
+	var qps []*paced.QP
+	for _, qp := range e.qps {
+		if q, ok := qp.(*paced.QP); ok {
+			qps = append(qps, q)
+		}
+	}
+	return qps
+}
+
+// newTold returns an empty one; nil where nothing paces.
+func (e *end) newTold() *told {
+	n := len(e.paced)
+	if n == 0 {
+		return nil
+	}
+	t := &told{rtt: bench.NewRecorder(), lowest: math.MaxInt64, flows: make([]flowTold, n)}
+	for i, q := range e.paced {
+		q.Stats(&e.qpStats)
+		t.flows[i].floor = e.qpStats.Floor
+	}
+	return t
+}
+
+// watch has queue pairs tell next, and before no more, and settles what lies between:
+// either may be nil.
+func (e *end) watch(before, next *told) {
+	for i, q := range e.paced {
+		if next == nil {
+			q.Watch(nil)
+			continue
+		}
+		f := &next.flows[i]
+		q.Watch(func(a *cc.Ack, c cc.Control) { next.take(f, a, c) })
+	}
+	for i, q := range e.paced {
+		q.Stats(&e.qpStats)
+		if before != nil {
+			before.conclude(i, &e.qpStats)
+		}
+		if next != nil {
+			next.flows[i].cuts = e.qpStats.Cuts
+		}
+	}
+}
+
+// take takes a round trip and the engine's answer. It runs with the shim's lock held.
+func (t *told) take(f *flowTold, a *cc.Ack, c cc.Control) {
+	t.rtt.Record(a.NetRTT)
+	t.lowest, t.highest = min(t.lowest, c.Rate), max(t.highest, c.Rate)
+	if f.known {
+		passed := a.Now - f.since
+		t.time += passed
+		if f.rate <= f.floor {
+			t.floored += passed
+		}
+	}
+	f.since, f.rate, f.known = a.Now, c.Rate, true
+}
+
+// conclude adds what queue pair i says when it tells t nothing any more.
+func (t *told) conclude(i int, s *paced.QPStats) {
+	for by, n := range s.Cuts {
+		t.cuts[by] += n - t.flows[i].cuts[by]
+	}
+	n := float64(len(t.flows))
+	t.rate += float64(s.Rate) / n
+	t.floor, t.ceiling, t.bounded = float64(s.Floor), float64(s.Ceiling), s.Ceiling > 0
+	if s.Window > 0 {
+		t.windowed = true
+		t.window += float64(s.Window) / n
+	}
+}
+
+// add adds a stretch that follows.
+func (t *told) add(u *told) {
+	t.rtt.Merge(u.rtt)
+	t.lowest, t.highest = min(t.lowest, u.lowest), max(t.highest, u.highest)
+	t.floored, t.time = t.floored+u.floored, t.time+u.time
+	for by, n := range u.cuts {
+		t.cuts[by] += n
+	}
+	t.rate, t.floor, t.ceiling, t.window = u.rate, u.floor, u.ceiling, u.window
+	t.bounded, t.windowed = u.bounded, u.windowed
+}
+
+// report is what is written of it; nil where nothing paces.
+func (t *told) report() *Engine {
+	if t == nil {
+		return nil
+	}
+	u := bench.Unmeasured
+	rate := func(bps float64) bench.Float { return bench.Float(bps / float64(units.Gbps)) }
+	e := &Engine{
+		Samples: t.rtt.Count(), RTTP50Us: t.rtt.PercentileUs(50), RTTP99Us: t.rtt.PercentileUs(99),
+		RateGbps: rate(t.rate), LowestGbps: u, HighestGbps: u, FloorGbps: u, CeilingGbps: u, AtFloor: u, WindowBytes: u,
+		Cuts: Cuts{
+			RTT: t.cuts[paced.ByRTT], ECN: t.cuts[paced.ByECN], CNP: t.cuts[paced.ByCNP],
+			EIN: t.cuts[paced.ByEIN], Telemetry: t.cuts[paced.ByTelemetry],
+		},
+	}
+	if t.rtt.Count() > 0 {
+		e.LowestGbps, e.HighestGbps = rate(float64(t.lowest)), rate(float64(t.highest))
+	}
+	if t.bounded {
+		e.FloorGbps, e.CeilingGbps = rate(t.floor), rate(t.ceiling)
+		if t.time > 0 {
+			e.AtFloor = bench.Float(float64(t.floored) / float64(t.time))
+		}
+	}
+	if t.windowed {
+		e.WindowBytes = bench.Float(t.window)
+	}
+	return e
+}

@@ -1,0 +1,30 @@
+package perf
+
+import (
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Interval is a stretch of a row, by the device's clock from the row's first post. It
+// counts all that completed, that in the margins of a duration too; where both ends
+// send, this end's part.
+type Interval struct {
+	StartSeconds   bench.Float `json:"start_s"`
+	EndSeconds     bench.Float `json:"end_s"`
+	Bytes          uint64      `json:"bytes"`
+	ThroughputGbps bench.Float `json:"throughput_gbps"`
+	Engine         *Engine     `json:"engine,omitempty"`
+	Repairs        *Repairs    `json:"repairs,omitempty"`
+}
+
+func (b *books) interval(a *account) Interval {
+	bytes := a.messages * uint64(b.size)
+	return Interval{
+		StartSeconds: bench.Float((a.from - b.start).Seconds()), EndSeconds: bench.Float((a.to - b.start).Seconds()),
+		Bytes: bytes, ThroughputGbps: bench.Float(float64(bytes) * 8000 / float64(a.to-a.from)),
+		Engine: a.engine.report(), Repairs: a.repaired.report(),
+	}
+}
+
+// leastInterval bounds how often rows are made.
+const leastInterval = units.Microsecond
