@@ -122,11 +122,11 @@ layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
 	root.Version = version.Get().String()
 	root.SetVersionTemplate(versionText(version.Get()))
 	root.Flags().Bool("version", false, "print the version") // not -v, which is --verbose elsewhere
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReflect())
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
 	})
 	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args))
+	addCompletion(root)
 	return root
 }
