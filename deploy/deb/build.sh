@@ -52,7 +52,7 @@ CPPFLAGS=$(dpkg-buildflags --get CPPFLAGS)
 CFLAGS="$(dpkg-buildflags --get CFLAGS | sed 's/-ffile-prefix-map=[^ ]*//') -ffile-prefix-map=$top=."
 LDFLAGS="-Wl,-z,relro -Wl,-z,now"
 export CPPFLAGS CFLAGS LDFLAGS CGO_CPPFLAGS="$CPPFLAGS" CGO_CFLAGS="$CFLAGS" CGO_LDFLAGS="$LDFLAGS" CGO_ENABLED=1
-build="make --no-print-directory IBVERBS=yes BIN=$work/bin LIB=$work/lib PREFIX=/usr LIBDIR=/usr/lib/$triplet LIBSLUICE_VERSION=$version"
+build="make --no-print-directory IBVERBS=yes BIN=$work/bin LIB=$work/lib PREFIX=/usr LIBDIR=/usr/lib/$triplet"
 $build "STAMP=$stamp" 'GOBUILDFLAGS=-trimpath -buildvcs=false -buildmode=pie' command
 $build "STAMP=$stamp" 'GOBUILDFLAGS=-trimpath -buildvcs=false' DESTDIR="$work/all" install-libsluice
 
