@@ -3,11 +3,15 @@
 # by the loader's cache, or says how they can.
 set -eu
 dir=$1
-if [ "$(uname -s)" != Linux ]; then exit 0; fi
+[ "$(uname -s)" = Linux ] || exit 0
 PATH=$PATH:/usr/sbin:/sbin
-if [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
-if command -v ldconfig >/dev/null && ldconfig -p | grep -q " => $dir/libsluice.so.0\$"; then
-	echo "installed into $dir, where the loader finds it"
+if command -v ldconfig >/dev/null && ldconfig -NXv 2>/dev/null | grep -q "^$dir:"; then
+	if [ "$(id -u)" = 0 ]; then
+		ldconfig
+		echo "installed into $dir, where programs find it"
+	else
+		echo "installed into $dir; programs find it after root has run: ldconfig"
+	fi
 else
 	cat <<END
 installed into $dir, where the loader does not look. Let it, as root:
@@ -17,5 +21,6 @@ or run programs with
 END
 fi
 if command -v pkg-config >/dev/null && ! pkg-config --exists sluice; then
-	echo "pkg-config finds it with PKG_CONFIG_PATH=$dir/pkgconfig"
+	echo "pkg-config finds it with"
+	echo "    PKG_CONFIG_PATH=$dir/pkgconfig"
 fi
