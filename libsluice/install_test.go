@@ -25,7 +25,7 @@ func TestInstall(t *testing.T) {
 		out := run(t, exec.Command("make", "-s", "-C", "..", "install-libsluice", "IBVERBS=yes", "LIB="+lib, "PREFIX="+dir+"/usr"))
 		var env []string
 		for _, name := range []string{"LD_LIBRARY_PATH", "PKG_CONFIG_PATH"} {
-			m := regexp.MustCompile(`(?m)^    (`+name+`=\S+)$`).FindStringSubmatch(out)
+			m := regexp.MustCompile(`(?m)^    (` + name + `=\S+)$`).FindStringSubmatch(out)
 			if m == nil {
 				t.Fatalf("make does not say which %s is wanted:\n%s", name, out)
 			}
