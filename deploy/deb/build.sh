@@ -54,7 +54,8 @@ LDFLAGS="-Wl,-z,relro -Wl,-z,now"
 export CPPFLAGS CFLAGS LDFLAGS CGO_CPPFLAGS="$CPPFLAGS" CGO_CFLAGS="$CFLAGS" CGO_LDFLAGS="$LDFLAGS" CGO_ENABLED=1
 build="make --no-print-directory IBVERBS=yes BIN=$work/bin LIB=$work/lib PREFIX=/usr LIBDIR=/usr/lib/$triplet"
 $build "STAMP=$stamp" 'GOBUILDFLAGS=-trimpath -buildvcs=false -buildmode=pie' command
-$build "STAMP=$stamp" 'GOBUILDFLAGS=-trimpath -buildvcs=false' DESTDIR="$work/all" install-libsluice
+# (Its build ID would be that of the folder which the linker's map is in.)
+$build "STAMP=$stamp -buildid=libsluice-$version" 'GOBUILDFLAGS=-trimpath -buildvcs=false' DESTDIR="$work/all" install-libsluice
 
 # put MODE FILE TO: one file of the package that is being made.
 put() { install -D -m "$1" "$2" "$root$3"; }
