@@ -53,7 +53,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check purity clean need-go
+.PHONY: help run build command deps test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check purity deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -66,15 +66,20 @@ run: command ## run the main job on the built-in model: tables on screen, plots 
 
 build: command $(if $(filter yes,$(IBVERBS)),libsluice) ## build bin/sluice, and the C library where libibverbs is
 
+# Builds of packages set these: STAMP is what the linker writes into internal/version.
+STAMP ?=
+GOBUILDFLAGS ?=
+
 command: need-go
 	@mkdir -p $(BIN)
 	@echo '$(CHOSEN)'
-	$(GO) build $(TAGS) -o $(BIN)/sluice ./cmd/sluice
+	$(GO) build $(GOBUILDFLAGS) $(TAGS) -ldflags "$(STAMP)" -o $(BIN)/sluice ./cmd/sluice
 
 # The C library (docs/c-api.md) and the one to preload (docs/preload.md). Where they go,
 # and where `make install-libsluice` puts them.
 LIB ?= $(BIN)/lib
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
 LIBSLUICE_VERSION := 0.1
 LIBSLUICE_CC := $(or $(CC),cc) -std=gnu11 -O2 -Wall -Wextra
@@ -84,20 +89,21 @@ pc = sed -e 's|@PREFIX@|$1|' -e 's|@LIBDIR@|$2|' -e 's|@INCLUDEDIR@|$3|' -e 's|@
 libsluice: need-go ## build libsluice.so and libsluice-preload.so, for C programs, into bin/lib
 	@[ "$(IBVERBS)" = yes ] || { echo '$(CHOSEN)'; exit 1; }
 	@mkdir -p $(LIB)
-	CGO_ENABLED=1 $(GO) build -tags ibverbs -buildmode=c-shared -ldflags "-extldflags '-Wl,-soname,libsluice.so.0 -Wl,--version-script=$(CURDIR)/libsluice/libsluice.map'" -o $(LIB)/libsluice.so.0 ./libsluice
+	CGO_ENABLED=1 $(GO) build $(GOBUILDFLAGS) -tags ibverbs -buildmode=c-shared -ldflags "$(STAMP) -extldflags '$(LDFLAGS) -Wl,-soname,libsluice.so.0 -Wl,--version-script=$(CURDIR)/libsluice/libsluice.map'" -o $(LIB)/libsluice.so.0 ./libsluice
 	@rm -f $(LIB)/libsluice.so.h # what cgo exports is not for programs
 	@ln -sf libsluice.so.0 $(LIB)/libsluice.so
-	$(LIBSLUICE_CC) -fPIC -shared -o $(LIB)/libsluice-preload.so libsluice/preload/preload.c -Wl,--version-script=libsluice/preload/preload.map -ldl -lpthread
+	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-preload.so libsluice/preload/preload.c -Wl,--version-script=libsluice/preload/preload.map -ldl -lpthread
 	@$(call pc,$(CURDIR),$(abspath $(LIB)),$(CURDIR)/libsluice/include) >$(LIB)/sluice.pc
 
 install-libsluice: libsluice ## install the C library under PREFIX=/usr/local (DESTDIR= for packages)
-	@install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3 $(DESTDIR)$(PREFIX)/share/man/man7
-	@install -m 755 $(LIB)/libsluice.so.0 $(LIB)/libsluice-preload.so $(DESTDIR)$(PREFIX)/lib
-	@ln -sf libsluice.so.0 $(DESTDIR)$(PREFIX)/lib/libsluice.so
+	@install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3 $(DESTDIR)$(PREFIX)/share/man/man7
+	@install -m 755 $(LIB)/libsluice.so.0 $(LIB)/libsluice-preload.so $(DESTDIR)$(LIBDIR)
+	@ln -sf libsluice.so.0 $(DESTDIR)$(LIBDIR)/libsluice.so
 	@install -m 644 libsluice/include/sluice.h $(DESTDIR)$(PREFIX)/include
 	@install -m 644 libsluice/man/sluice.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	@install -m 644 libsluice/man/libsluice-preload.7 $(DESTDIR)$(PREFIX)/share/man/man7
-	@$(call pc,$(PREFIX),$(PREFIX)/lib,$(PREFIX)/include) >$(DESTDIR)$(PREFIX)/lib/pkgconfig/sluice.pc
+	@$(call pc,$(PREFIX),$(LIBDIR),$(PREFIX)/include) >$(DESTDIR)$(LIBDIR)/pkgconfig/sluice.pc
+	@[ -n "$(DESTDIR)" ] || libsluice/loader.sh $(LIBDIR)
 
 # What emulates a guest runs last and by itself: beside other tests its processor
 # stands still for longer than protocols wait. It runs each time: that the command
@@ -237,6 +243,13 @@ generate-check: need-go ## generated files are what go generate writes
 			case "$$before" in *"$$line"*) ;; *) echo "  $${line##* }";; esac; done; \
 		exit 1; fi
 	@echo 'go generate: ok'
+
+deb: need-go ## build Debian packages of the command and the C library into bin/ (docs/install.md)
+	@[ "$(IBVERBS)" = yes ] || { echo '$(CHOSEN)'; exit 1; } >&2
+	@GO='$(GO)' deploy/deb/build.sh $(BIN)
+
+image: deb ## make a container image of the packages: bin/sluice-image.tar, for docker load or podman load (root; docs/install.md)
+	@deploy/image/build.sh $(BIN)
 
 clean: ## remove what the other targets wrote
 	rm -rf $(BIN) out $(REPORT)

@@ -14,4 +14,8 @@
 //
 // With the build tag ibverbs it has the devices of libibverbs. docs/tutorial.md makes
 // one from nothing.
+//
+// Its manual page is man/sluice.1.
 package cli
+
+//go:generate sh -c "SLUICE_RUN=/run/sluice go run ../cmd/sluice man >man/sluice.1"

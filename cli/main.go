@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/internal/version"
 	"github.com/sluice-rdma/sluice/metrics"
 )
 
@@ -118,11 +119,14 @@ layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Version = version.Get().String()
+	root.SetVersionTemplate(versionText(version.Get()))
+	root.Flags().Bool("version", false, "print the version") // not -v, which is --verbose elsewhere
 	root.AddCommand(newReflect())
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
 	})
-	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args))
+	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newMan(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args))
+	addCompletion(root)
 	return root
 }

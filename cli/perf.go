@@ -71,19 +71,24 @@ type pacingFlags struct {
 }
 
 func (f *pacingFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.engine, "cc", "", "let a rate `ENGINE` pace the requests: "+strings.Join(hostEngines(), ", "))
+	flags.StringArrayVar(&f.settings, "cc-set", nil, "a setting of the engine, `KEY=VALUE`; may be repeated")
+	flags.StringVar(&f.rate, "rate-limit", "", "pace each queue pair at a fixed `RATE`: 10Gbps, or a number in the unit of --rate-units")
+	flags.StringVar(&f.unit, "rate-units", "g", "unit of a bare --rate-limit: g for Gbit/s, M for MiB/s")
+	flags.StringVar(&f.segment, "segment", "", "cut paced Writes and Reads into segments of `SIZE` (default 16KiB)")
+	flags.StringVar(&f.base, "base-rtt", "", "round trip `TIME` of the idle network, for the engine (default 20us)")
+}
+
+// hostEngines are those that can pace on a device.
+func hostEngines() []string {
 	var names []string
 	for _, s := range cc.Schemes() {
 		if !s.Oracle && s.NewReceiver == nil { // the other end of a wire has no receiver of ours
 			names = append(names, s.Name)
 		}
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.engine, "cc", "", "let a rate `ENGINE` pace the requests: "+strings.Join(names, ", "))
-	flags.StringArrayVar(&f.settings, "cc-set", nil, "a setting of the engine, `KEY=VALUE`; may be repeated")
-	flags.StringVar(&f.rate, "rate-limit", "", "pace each queue pair at a fixed `RATE`: 10Gbps, or a number in the unit of --rate-units")
-	flags.StringVar(&f.unit, "rate-units", "g", "unit of a bare --rate-limit: g for Gbit/s, M for MiB/s")
-	flags.StringVar(&f.segment, "segment", "", "cut paced Writes and Reads into segments of `SIZE` (default 16KiB)")
-	flags.StringVar(&f.base, "base-rtt", "", "round trip `TIME` of the idle network, for the engine (default 20us)")
+	return names
 }
 
 // pacing is what the flags say.

@@ -97,7 +97,8 @@ func listen(path string) (net.Listener, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	if err := os.Rename(early, path); err != nil {
+	// To connect is to write. Who may enter the directory is the directory's to say.
+	if err := errors.Join(os.Chmod(early, 0o660), os.Rename(early, path)); err != nil {
 		return nil, errors.Join(err, l.Close(), os.Remove(early))
 	}
 	return l, nil
