@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench/report"
+	"github.com/sluice-rdma/sluice/internal/version"
 )
 
 // WriteHTML writes a document as one self-contained page.
@@ -17,7 +18,7 @@ func WriteHTML(w io.Writer, d *Document) error {
 	page := &report.Report{
 		Title:   "Sluice: " + strings.Join(d.scenarios(), ", "),
 		Command: commandLine(d.Arguments),
-		Version: d.Environment.Sluice,
+		Version: d.Environment.String(),
 	}
 	for _, r := range d.Results {
 		page.Runs = append(page.Runs, reportRun([]source{{r: r}}))
@@ -41,12 +42,12 @@ func WriteComparison(w io.Writer, arguments []string, inputs ...Input) error {
 
 // comparison is what the page of several documents shows.
 func comparison(arguments []string, inputs []Input) *report.Report {
-	page := &report.Report{Command: commandLine(arguments), Version: ProgramVersion()}
+	page := &report.Report{Command: commandLine(arguments), Version: version.Get().String()}
 	var names []string
 	groups := map[string][]source{}
 	for _, in := range inputs {
 		page.Inputs = append(page.Inputs, report.Input{
-			Name: in.Name, Command: commandLine(in.Arguments), Version: in.Environment.Sluice, Made: in.made(),
+			Name: in.Name, Command: commandLine(in.Arguments), Version: in.Environment.String(), Made: in.made(),
 		})
 		for _, r := range in.Results {
 			if groups[r.Scenario] == nil {

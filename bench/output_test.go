@@ -7,13 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rdma/sluice/internal/version"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -126,7 +126,7 @@ func TestJSON(t *testing.T) {
 // knows them all.
 func TestClearWall(t *testing.T) {
 	a, b := sample(), sample()
-	b.StartTime, b.Environment = "2027-01-01T00:00:00Z", Environment{Sluice: "x", CPUs: 99}
+	b.StartTime, b.Environment = "2027-01-01T00:00:00Z", Environment{Identity: version.Identity{Sluice: "x"}, CPUs: 99}
 	b.Results[0].WallS, b.Results[0].Systems[1].WallS = 99, 98
 	var ja, jb bytes.Buffer
 	for d, w := range map[*Document]*bytes.Buffer{a: &ja, b: &jb} {
@@ -323,30 +323,9 @@ func TestHTML(t *testing.T) {
 	if err := WriteHTML(&b, sample()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<title>Sluice: demo", "sluice run demo", "PFC only", "tor0-", "RTT p99", "TIMELY, victim"} {
+	for _, want := range []string{"<title>Sluice: demo", "sluice run demo", "PFC only", "tor0-", "RTT p99", "TIMELY, victim", version.Get().String()} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %q", want)
-		}
-	}
-}
-
-func TestVersion(t *testing.T) {
-	vcs := func(s ...debug.BuildSetting) []debug.BuildSetting { return s }
-	cases := []struct {
-		info debug.BuildInfo
-		want string
-	}{
-		{debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, "v1.2.3"},
-		{debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
-		{debug.BuildInfo{Settings: vcs(debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef"})}, "devel-0123456789ab"},
-		{debug.BuildInfo{Settings: vcs(debug.BuildSetting{Key: "vcs.revision", Value: "01"}, debug.BuildSetting{Key: "vcs.modified", Value: "true"})}, "devel-01+dirty"},
-		// Of another module, which Sluice is part of.
-		{debug.BuildInfo{Main: debug.Module{Version: "v0.3.0"}, Deps: []*debug.Module{{Path: "a"}, {Path: module, Version: "v1.2.3"}}}, "v1.2.3"},
-		{debug.BuildInfo{Main: debug.Module{Version: "v0.3.0"}, Deps: []*debug.Module{{Path: module, Version: "v1.2.3", Replace: &debug.Module{Path: "../sluice", Version: "(devel)"}}}}, "devel"},
-	}
-	for _, c := range cases {
-		if got := versionOf(&c.info); got != c.want {
-			t.Errorf("%+v is %q, want %q", c.info, got, c.want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+
+	"github.com/sluice-rdma/sluice/internal/version"
 )
 
 // FormatVersion is the version of the JSON that WriteJSON writes. It changes
@@ -50,11 +52,9 @@ type Document struct {
 
 // Environment is the machine and the program that ran.
 type Environment struct {
-	Sluice string `json:"sluice"` // version of the program
-	Go     string `json:"go"`
-	OS     string `json:"os"`
-	Arch   string `json:"arch"`
-	CPUs   int    `json:"cpus"`
+	version.Identity // the program; documents of before have less of it
+
+	CPUs int `json:"cpus"`
 }
 
 // ClearWall empties every field that differs from run to run of one scenario

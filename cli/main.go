@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/internal/version"
 	"github.com/sluice-rdma/sluice/metrics"
 )
 
@@ -118,6 +119,9 @@ layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.Version = version.Get().String()
+	root.SetVersionTemplate(versionText(version.Get()))
+	root.Flags().Bool("version", false, "print the version") // not -v, which is --verbose elsewhere
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReflect())
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/roce/capture"
@@ -92,9 +93,10 @@ is "not supported".`,
 
 // p4TestDocument is what sluice p4 test --json prints.
 type p4TestDocument struct {
-	Version int          `json:"version"`
-	Program string       `json:"program"`
-	Files   []p4TestFile `json:"files"`
+	Version     int               `json:"version"`
+	Environment bench.Environment `json:"environment"`
+	Program     string            `json:"program"`
+	Files       []p4TestFile      `json:"files"`
 }
 
 type p4TestFile struct {
@@ -129,7 +131,7 @@ fails.`,
 					return err
 				}
 			}
-			doc := p4TestDocument{Version: 1, Program: names[0]}
+			doc := p4TestDocument{Version: 1, Environment: bench.Here(), Program: names[0]}
 			failed := 0
 			for _, f := range files {
 				t := testSTF(prog, f, read)
@@ -229,18 +231,19 @@ func writeP4Test(w io.Writer, doc *p4TestDocument, asJSON bool) error {
 
 // p4RunDocument is what sluice p4 run --json prints.
 type p4RunDocument struct {
-	Version        int            `json:"version"`
-	Program        string         `json:"program"`
-	Packets        int            `json:"packets"`
-	Sent           int            `json:"sent"`
-	SentByPort     map[string]int `json:"sent_by_port"`
-	Dropped        int            `json:"dropped"`
-	Clones         int            `json:"clones"`
-	Resubmits      int            `json:"resubmits"`
-	Recirculations int            `json:"recirculations"`
-	Digests        int            `json:"digests"`
-	ParserErrors   map[string]int `json:"parser_errors,omitempty"`
-	Skipped        int            `json:"skipped"` // frames that are not Ethernet or not whole
+	Version        int               `json:"version"`
+	Environment    bench.Environment `json:"environment"`
+	Program        string            `json:"program"`
+	Packets        int               `json:"packets"`
+	Sent           int               `json:"sent"`
+	SentByPort     map[string]int    `json:"sent_by_port"`
+	Dropped        int               `json:"dropped"`
+	Clones         int               `json:"clones"`
+	Resubmits      int               `json:"resubmits"`
+	Recirculations int               `json:"recirculations"`
+	Digests        int               `json:"digests"`
+	ParserErrors   map[string]int    `json:"parser_errors,omitempty"`
+	Skipped        int               `json:"skipped"` // frames that are not Ethernet or not whole
 }
 
 func newP4Run() *cobra.Command {
@@ -284,7 +287,7 @@ a packet test (.stf).`,
 			if err != nil {
 				return err
 			}
-			doc := p4RunDocument{Version: 1, Program: names[0], Packets: len(frames), Skipped: skipped, SentByPort: map[string]int{}}
+			doc := p4RunDocument{Version: 1, Environment: bench.Here(), Program: names[0], Packets: len(frames), Skipped: skipped, SentByPort: map[string]int{}}
 			sent := p4Process(prog, pl, frames, &doc)
 			if out != "" {
 				if err := writeCapture(out, sent); err != nil {

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/internal/version"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -140,9 +140,9 @@ func (j *job) String() string {
 // Program names the program that runs: what it was built from, and where that does
 // not settle it, a hash of the executable. Results of another one are not used again.
 func Program() (string, error) {
-	version := bench.ProgramVersion()
-	if !strings.HasSuffix(version, "+dirty") && version != "devel" && version != "unknown" {
-		return version + " " + runtime.Version() + " " + runtime.GOARCH, nil
+	id := version.Get()
+	if id.Settled() {
+		return fmt.Sprintf("%v %s %s", id, id.Go, id.Arch), nil
 	}
 	name, err := os.Executable()
 	if err != nil {
@@ -153,5 +153,5 @@ func Program() (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(text)
-	return version + " " + hex.EncodeToString(sum[:])[:12], nil
+	return fmt.Sprintf("%v %s", id, hex.EncodeToString(sum[:])[:12]), nil
 }

@@ -1,0 +1,5 @@
+//go:build ibverbs
+
+package version
+
+const ibverbs = true
