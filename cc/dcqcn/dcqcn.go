@@ -216,5 +216,10 @@ func (e *engine) OnCNP(now units.Time) cc.Control {
 	return e.set()
 }
 
+// Bounds implements cc.Bounded.
+func (e *engine) Bounds() (floor, ceiling units.Rate) {
+	return units.Rate(e.p.minRate), units.Rate(e.p.maxRate)
+}
+
 // Control returns the rate and the window that hold.
 func (e *engine) Control() cc.Control { return e.control }

@@ -152,6 +152,11 @@ func (h *history) check(t failer, got cc.Control) {
 	if got.Rate < least || got.Rate > h.env.LineRate {
 		t.Fatalf("the rate is %v, not within %v and the line rate %v", got.Rate, least, h.env.LineRate)
 	}
+	if b, ok := h.e.(cc.Bounded); ok {
+		if floor, ceiling := b.Bounds(); got.Rate < floor || got.Rate > ceiling {
+			t.Fatalf("the rate is %v, not within the engine's own bounds %v and %v", got.Rate, floor, ceiling)
+		}
+	}
 	if got.Window < 1 {
 		t.Fatalf("the window is %v", got.Window)
 	}

@@ -175,5 +175,10 @@ func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
 // OnCNP changes nothing, as OnLoss.
 func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
+// Bounds implements cc.Bounded.
+func (e *engine) Bounds() (floor, ceiling units.Rate) {
+	return units.Rate(e.p.minRate), units.Rate(e.p.maxRate)
+}
+
 // Control returns the rate that holds; the window is unlimited.
 func (e *engine) Control() cc.Control { return e.control }

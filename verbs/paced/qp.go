@@ -55,6 +55,7 @@ type QP struct {
 	port  int
 	mtu   ib.MTU
 	tally tally
+	watch func(a *cc.Ack, c cc.Control) // nil if nobody does
 }
 
 // request is what a queue pair keeps of a request that is not wholly posted.

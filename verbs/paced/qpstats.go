@@ -15,6 +15,9 @@ type QPStats struct {
 	Rate        units.Rate  // that the engine allows; the line rate without one
 	Window      units.Bytes // that the engine allows; 0 if it sets none
 	Outstanding units.Bytes // with the NIC
+	// Floor and Ceiling are the engine's own bounds of Rate; 0 if it is no cc.Bounded.
+	Floor, Ceiling units.Rate
+	Cuts           Cuts
 
 	Messages, Failed uint64 // requests that completed; those that did not succeed
 	Segments         uint64 // taken by the provider
@@ -38,6 +41,7 @@ type tally struct {
 	segments     uint64
 	segmentBytes units.Bytes
 	cnps         uint64
+	cuts         Cuts
 	rtt          RTTHistogram
 }
 
@@ -66,6 +70,7 @@ func (q *QP) Stats(out *QPStats) {
 		Rate: q.control.Rate, Outstanding: q.table.Outstanding(),
 		Messages: all, Failed: failed,
 		Segments: q.tally.segments, SegmentBytes: q.tally.segmentBytes, CNPs: q.tally.cnps,
+		Cuts:      q.tally.cuts,
 		RTT:       q.tally.rtt,
 		Variables: out.Variables[:0],
 	}
@@ -78,6 +83,9 @@ func (q *QP) Stats(out *QPStats) {
 	out.Engine = s.cfg.Scheme
 	if out.Engine == "" {
 		out.Engine = "custom"
+	}
+	if e, ok := q.engine.(cc.Bounded); ok {
+		out.Floor, out.Ceiling = e.Bounds()
 	}
 	if e, ok := q.engine.(cc.Inspector); ok {
 		e.Inspect(func(name string, value float64) {

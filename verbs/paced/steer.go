@@ -158,7 +158,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	if m.Clamped {
 		s.stats.Clamped++
 	}
-	if q.engine == nil && s.cfg.Observe == nil {
+	if q.engine == nil && s.cfg.Observe == nil && q.watch == nil {
 		return
 	}
 
@@ -171,7 +171,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 			s.stats.CNPs += seen - q.cnpSeen
 			q.tally.cnps += seen - q.cnpSeen
 			q.cnpSeen = seen
-			q.obey(q.engine.OnCNP(q.lastAck))
+			q.answer(ByCNP, q.engine.OnCNP(q.lastAck))
 		}
 	}
 	a := &s.ack
@@ -195,7 +195,10 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 		}
 	}
 	if q.engine != nil {
-		q.obey(q.engine.OnAck(a))
+		q.answer(q.causeOf(a), q.engine.OnAck(a))
+	}
+	if q.watch != nil {
+		q.watch(a, q.control)
 	}
 	if s.cfg.Observe != nil {
 		s.cfg.Observe(q, a, q.control)
