@@ -41,10 +41,11 @@ func mlx5Stats(netdev string) (map[string]uint64, error) {
 		"bond0": {},
 		"eth0": {
 			"rx_prio3_pause": 11, "rx_prio3_pause_duration": 1_500_000, "rx_prio3_pause_transition": 5, "tx_prio3_pause": 12,
-			"rx_prio3_buf_discard": 13, "rx_prio3_cong_discard": 14, "rx_prio3_discards": 15, "rx_prio3_marked": 16,
+			"tx_prio3_pause_duration": 250_000,
+			"rx_prio3_buf_discard":    13, "rx_prio3_cong_discard": 14, "rx_prio3_discards": 15, "rx_prio3_marked": 16,
 			"rx_prio0_pause": 1, "rx_prio3_bytes": 99, "rx_prio8_pause": 99, "rx3_packets": 99, "rx_packets": 99,
 		},
-		"eth1": {"rx_prio3_pause": 21, "rx_global_pause": 22, "tx_global_pause_duration": 2_000_000},
+		"eth1": {"rx_prio3_pause": 21, "rx_global_pause": 22, "tx_global_pause_duration": 2_000_000, "rx_global_pause_duration": 3_000_000},
 		"eth2": {"rx_discards_phy": 31, "tx_discards_phy": 32, "tx_pause_storm_error_events": 33, "rx_pause_ctrl_phy": 34},
 	}
 	if of[netdev] == nil {
@@ -59,6 +60,8 @@ func TestPausesAndDiscards(t *testing.T) {
 		"rx_prio_pause":                    {`netdev="eth0",port="1",priority="0"} 1`, `netdev="eth0",port="1",priority="3"} 11`, `netdev="eth1",port="1",priority="3"} 21`},
 		"rx_prio_pause_duration_seconds":   {`netdev="eth0",port="1",priority="3"} 1.5`},
 		"rx_prio_pause_transition":         {`netdev="eth0",port="1",priority="3"} 5`},
+		"tx_prio_pause_duration_seconds":   {`netdev="eth0",port="1",priority="3"} 0.25`},
+		"rx_global_pause_duration_seconds": {`netdev="eth1",port="1"} 3`},
 		"tx_prio_pause":                    {`netdev="eth0",port="1",priority="3"} 12`},
 		"rx_prio_buf_discard":              {`netdev="eth0",port="1",priority="3"} 13`},
 		"rx_prio_cong_discard":             {`netdev="eth0",port="1",priority="3"} 14`},
