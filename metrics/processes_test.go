@@ -136,8 +136,10 @@ func TestAnothersSocketIsNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = other.Wait() }()
-	defer other.Process.Kill()
+	defer func() {
+		_ = other.Process.Kill()
+		_ = other.Wait()
+	}()
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "listening\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
