@@ -81,18 +81,19 @@ func paces(ctx context.Context, t *testing.T, broken func(), runDir, engine stri
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	ended := make(chan string, 1)
 	go func() {
-		ended <- c.Wait()
+		err := c.Wait()
+		if ctx.Err() == nil { // by itself
+			ended <- fmt.Sprintf("%v\n%s", err, said.String())
+		}
+		close(ended)
 		broken()
 	}()
 	t.Cleanup(func() {
-		select {
-		case err := <-ended:
-			t.Errorf("sluice perf with %s ended: %v\n%s", engine, err, said.String())
-		default:
-			_ = c.Process.Kill()
-			<-ended
+		broken()
+		if why := <-ended; why != "" {
+			t.Errorf("sluice perf with %s ended: %s", engine, why)
 		}
 	})
 }
@@ -211,7 +212,7 @@ func TestDashboardInPrometheus(t *testing.T) {
 		t.Skip("short: half a minute, with a Prometheus")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // so that a failure ends
-	defer cancel()
+	t.Cleanup(cancel)
 	runDir := t.TempDir()
 	own := prometheus.NewRegistry()
 	own.MustRegister(metrics.NewNetdevs(nicStandIn(t), quiet), metrics.NewKernel(quiet))
