@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"os/signal"
+	"os/user"
 	"path"
+	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/metrics"
@@ -26,73 +27,152 @@ import (
 const exporterPort = 9861
 
 func newExporter() *cobra.Command {
-	var listen, where, dir string
+	var listen []string
+	var where, config, dir, owner string
 	var once bool
 	cmd := &cobra.Command{
 		Use:   "exporter",
 		Short: "Tell Prometheus about RDMA devices and paced queue pairs",
-		Long: `Serve the counters of the kernel's RDMA devices, and what the processes of this
-machine publish about the queue pairs that they pace: those that run with
-SLUICE_METRICS=1, or call metrics.Publish. docs/observability.md lists the names.`,
-		Example: "  sluice exporter\n  sluice exporter --web.listen-address 127.0.0.1:9861\n  sluice exporter --once",
+		Long: `Serve the counters of the kernel's RDMA devices, PFC pauses and discards of the
+network interfaces below them, and what the processes of this machine publish about
+the queue pairs that they pace: those that run with SLUICE_METRICS=1, or call
+metrics.Publish. docs/observability.md lists the names.
+
+--web.config.file is that of Prometheus' own exporters: TLS, client certificates,
+basic authentication (https://prometheus.io/docs/prometheus/latest/configuration/https/).`,
+		Example: "  sluice exporter\n  sluice exporter --web.listen-address 127.0.0.1:9861 --web.config.file web.yaml\n  sluice exporter --once",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log := slog.Default()
+			processes, err := processesOf(dir, owner, c.Flags().Changed("run-dir"), log)
+			if err != nil {
+				return usageError{err}
+			}
 			own := prometheus.NewRegistry()
 			own.MustRegister(metrics.NewKernel(log))
-			all := prometheus.Gatherers{own, metrics.NewProcesses(dir, log)}
+			if stats, end, err := nicStats(); err != nil {
+				log.Warn("no PFC pauses and discards", "error", err)
+			} else {
+				defer end()
+				own.MustRegister(metrics.NewNetdevs(stats, log))
+			}
+			registerSelf(own)
 			if once {
-				return writeMetrics(c.OutOrStdout(), all)
+				return writeMetrics(c.OutOrStdout(), prometheus.Gatherers{own, processes})
 			}
 			if err := checkMetricsPath(where); err != nil {
 				return usageError{err}
 			}
+			scheme, err := webScheme(config)
+			if err != nil {
+				return usageError{fmt.Errorf("--web.config.file %s: %w", config, err)}
+			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+			listeners, err := listenAll(ctx, listen)
 			if err != nil {
-				return usageError{fmt.Errorf("--web.listen-address %s: %w", listen, err)}
+				return usageError{err}
 			}
-			if _, err := fmt.Fprintf(c.OutOrStdout(), "metrics are at http://%s%s\n", l.Addr(), where); err != nil {
-				return errors.Join(err, l.Close())
+			for _, l := range listeners {
+				if _, err := fmt.Fprintf(c.OutOrStdout(), "metrics are at %s://%s%s\n", scheme, l.Addr(), where); err != nil {
+					return errors.Join(err, closeAll(listeners))
+				}
 			}
-			mux := http.NewServeMux()
-			mux.Handle("GET "+where, promhttp.HandlerFor(all, promhttp.HandlerOpts{
-				ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
-			}))
-			return serve(ctx, l, mux)
+			h, err := exporterHandler(own, processes, where, log)
+			if err != nil {
+				return errors.Join(err, closeAll(listeners))
+			}
+			return serve(ctx, listeners, h, config)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&listen, "web.listen-address", fmt.Sprintf(":%d", exporterPort), "`ADDRESS` and port to serve on")
+	f.StringArrayVar(&listen, "web.listen-address", []string{fmt.Sprintf(":%d", exporterPort)}, "`ADDRESS` and port to serve on; may be given several times")
 	f.StringVar(&where, "web.telemetry-path", "/metrics", "`PATH` of the metrics")
+	f.StringVar(&config, "web.config.file", "", "`FILE` with TLS and authentication, as Prometheus' own exporters have it")
 	f.StringVar(&dir, "run-dir", metrics.Directory(), "`DIRECTORY` where processes publish")
+	f.StringVar(&owner, "run-dir.owner", "", "`USER` who owns that directory and runs the processes, if neither root nor the exporter's user")
 	f.BoolVar(&once, "once", false, "print the metrics once and exit")
 	return cmd
 }
 
-// checkMetricsPath refuses what http.ServeMux does not take for one plain path.
+// processesOf returns the gatherer of what dir's processes publish. That the
+// directory is not there yet is an error if the user named it: the usual one is made by
+// the first process that publishes.
+func processesOf(dir, owner string, named bool, log *slog.Logger) (*metrics.Processes, error) {
+	var users []int
+	if owner != "" {
+		uid, err := userID(owner)
+		if err != nil {
+			return nil, fmt.Errorf("--run-dir.owner %s: %w", owner, err)
+		}
+		users = append(users, uid)
+	}
+	p := metrics.NewProcesses(dir, log, users...)
+	err := p.Check()
+	var foreign *metrics.OwnerError
+	switch {
+	case err == nil:
+	case errors.Is(err, fs.ErrNotExist) && named:
+		return nil, fmt.Errorf("--run-dir %s: no such directory: make it (mkdir -m 700 %s) and have processes publish there (SLUICE_RUN=%s), or leave the flag out", dir, dir, dir)
+	case errors.Is(err, fs.ErrNotExist):
+		log.Warn("no process has published yet: the first that runs with SLUICE_METRICS=1 makes the directory", "directory", dir)
+	case errors.As(err, &foreign):
+		return nil, fmt.Errorf("--run-dir %w, who could forge metrics: run the exporter as that user, or trust it with --run-dir.owner %d", foreign, foreign.UID)
+	default:
+		return nil, fmt.Errorf("--run-dir: %w", err)
+	}
+	return p, nil
+}
+
+// userID is the number of a user who is given by name or number.
+func userID(s string) (int, error) {
+	if uid, err := strconv.ParseUint(s, 10, 32); err == nil {
+		return int(uid), nil
+	}
+	u, err := user.Lookup(s)
+	if err != nil {
+		return 0, errors.New("no such user")
+	}
+	return strconv.Atoi(u.Uid)
+}
+
+// checkMetricsPath refuses what http.ServeMux does not take for one plain path, and
+// the exporter's other page.
 func checkMetricsPath(p string) error {
 	if p == "" || p[0] != '/' || path.Clean(p) != p || strings.ContainsAny(p, "{}?#% \t") {
 		return fmt.Errorf("--web.telemetry-path %q: it begins with a slash and is plain, as /metrics", p)
 	}
+	if p == healthPath {
+		return fmt.Errorf("--web.telemetry-path %s: that path says whether the exporter runs: choose another, such as /metrics", p)
+	}
 	return nil
 }
 
-// serve answers requests until ctx ends, and finishes those at hand.
-func serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	const patience = 5 * time.Second
-	server := &http.Server{Handler: h, ReadHeaderTimeout: patience}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+// webScheme checks a file of --web.config.file and says how it has pages served.
+func webScheme(config string) (string, error) {
+	if err := web.Validate(config); err != nil {
+		return "", err
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	return server.Shutdown(ending)
+	return schemeOf(config)
+}
+
+// listenAll listens at every address.
+func listenAll(ctx context.Context, addresses []string) (all []net.Listener, err error) {
+	for _, a := range addresses {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", a)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--web.listen-address %s: %w", a, err), closeAll(all))
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+func closeAll(listeners []net.Listener) (err error) {
+	for _, l := range listeners {
+		err = errors.Join(err, l.Close())
+	}
+	return err
 }
 
 // writeMetrics writes what g gathers as text.

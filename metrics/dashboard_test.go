@@ -40,8 +40,9 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	}
 	defer soft.Close()
 	devices.Add(soft)
+	mlx5Sysfs(t)
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(devices)
+	reg.MustRegister(devices, NewNetdevs(mlx5Stats, quiet))
 	has := map[string]string{ // a line of each
 		// TIMELY has no window; engines that have one give it.
 		"sluice_qp_window_bytes": `sluice_qp_window_bytes{device="",qpn=""} 1`,

@@ -1,10 +1,11 @@
 // Package metrics tells Prometheus how paced queue pairs and RDMA devices fare.
 //
-// Two collectors can be registered with any prometheus.Registerer:
+// Three collectors can be registered with any prometheus.Registerer:
 //
 //	devices := metrics.NewDevices()
-//	reg.MustRegister(devices)                           // a process's own devices
-//	reg.MustRegister(metrics.NewKernel(slog.Default())) // every RDMA device of the kernel, from sysfs
+//	reg.MustRegister(devices)                                   // a process's own devices
+//	reg.MustRegister(metrics.NewKernel(slog.Default()))         // every RDMA device of the kernel, from sysfs
+//	reg.MustRegister(metrics.NewNetdevs(stats, slog.Default())) // pauses and discards of their interfaces, by ethtool
 //	...
 //	remove := devices.Add(shim) // and call remove before the shim is closed
 //

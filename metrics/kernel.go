@@ -27,8 +27,9 @@ func (k *Kernel) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (k *Kernel) Collect(ch chan<- prometheus.Metric) {
-	netdevs := netdevs(k.log)
-	for _, device := range rdmamap.GetRdmaDeviceList() {
+	devices := rdmamap.GetRdmaDeviceList()
+	netdevs := deviceNetdevs(devices, k.log)
+	for _, device := range devices {
 		ch <- prometheus.MustNewConstMetric(infoDesc, prometheus.GaugeValue, 1, device, netdevs[device])
 		for _, name := range rdmamap.GetPorts(device) {
 			port, err := strconv.Atoi(name)

@@ -3,14 +3,48 @@ package metrics
 import (
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/Mellanox/rdmamap"
 )
 
-// netdevs maps RDMA devices to their network interfaces. A device of several
-// ports is given the first that is found.
-func netdevs(log *slog.Logger) map[string]string {
+// portNetdevs are the network interfaces of a port's GIDs in this network
+// namespace, that of GID 0 first. A port of an InfiniBand link has none.
+func portNetdevs(device, port string) (names []string) {
+	dir := filepath.Join(rdmamap.RdmaClassDir, device, "ports", port, "gid_attrs", "ndevs")
+	entries, _ := os.ReadDir(dir) // no directory, no interface
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil { // as for an entry of the table without a GID
+			continue
+		}
+		if name := strings.TrimSpace(string(text)); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// deviceNetdevs maps RDMA devices to their network interfaces. A device of several
+// is given the first.
+func deviceNetdevs(devices []string, log *slog.Logger) map[string]string {
 	of := map[string]string{}
+	for _, device := range devices {
+		ports := rdmamap.GetPorts(device)
+		slices.Sort(ports) // they come in no order
+		for _, port := range ports {
+			if names := portNetdevs(device, port); len(names) > 0 && of[device] == "" {
+				of[device] = names[0]
+			}
+		}
+	}
+	if len(of) == len(devices) {
+		return of
+	}
+	// InfiniBand's interfaces are found by the device's GUID in their address.
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		log.Debug("no network interfaces", "error", err)
@@ -21,4 +55,21 @@ func netdevs(log *slog.Logger) map[string]string {
 		}
 	}
 	return of
+}
+
+// netClassDir is where the kernel tells of network interfaces.
+var netClassDir = "/sys/class/net"
+
+// withLower are names and the interfaces that they lie on: a bond's, a VLAN's.
+func withLower(names []string) []string {
+	all := slices.Clone(names)
+	for i := 0; i < len(all); i++ {
+		below, _ := filepath.Glob(filepath.Join(netClassDir, all[i], "lower_*")) // the pattern is sound
+		for _, path := range below {
+			if name := strings.TrimPrefix(filepath.Base(path), "lower_"); !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
 }

@@ -1,28 +1,19 @@
 package metrics
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	"google.golang.org/protobuf/proto"
 )
 
 // Directory is where processes publish: $SLUICE_RUN, else sluice below
@@ -49,8 +40,8 @@ func Publish(g prometheus.Gatherer, dir string) (stop func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("metrics: %w: name another directory with SLUICE_RUN", err)
 	}
-	if err := trusted(dir); err != nil {
-		return nil, err
+	if err := checkOwner(dir); err != nil {
+		return nil, fmt.Errorf("%w: remove it, or name another directory with SLUICE_RUN", err)
 	}
 	path := filepath.Join(dir, strconv.Itoa(os.Getpid())+".sock")
 	l, err := listen(path)
@@ -72,18 +63,35 @@ func Publish(g prometheus.Gatherer, dir string) (stop func() error, err error) {
 	}, nil
 }
 
-// trusted refuses a directory of another user's, who could answer in this
-// process's name.
-func trusted(dir string) error {
+// checkOwner refuses a directory of a user's who is neither root nor this process's
+// nor one of users: whoever owns it could answer in others' names.
+func checkOwner(dir string, users ...int) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
-		return fmt.Errorf("metrics: %s belongs to user %d: remove it, or name another directory with SLUICE_RUN", dir, owner)
+	if !info.IsDir() {
+		return fmt.Errorf("metrics: %s is not a directory", dir)
+	}
+	if owner := int(info.Sys().(*syscall.Stat_t).Uid); !believed(owner, users) {
+		return fmt.Errorf("metrics: %w", &OwnerError{Path: dir, UID: owner})
 	}
 	return nil
 }
+
+// believed says whether a user is root, this process's, or one of users.
+func believed(uid int, users []int) bool {
+	return uid == 0 || uid == os.Geteuid() || slices.Contains(users, uid)
+}
+
+// An OwnerError says that a directory, or the process behind a socket, is another
+// user's than root's, this process's or one that was named.
+type OwnerError struct {
+	Path string
+	UID  int
+}
+
+func (e *OwnerError) Error() string { return fmt.Sprintf("%s belongs to user %d", e.Path, e.UID) }
 
 // listen makes the socket under another name and renames it: whoever looks
 // between bind and listen would take it for that of a process that was killed.
@@ -102,97 +110,4 @@ func listen(path string) (net.Listener, error) {
 		return nil, errors.Join(err, l.Close(), os.Remove(early))
 	}
 	return l, nil
-}
-
-// scrapeTimeout bounds the collection of one process, well below Prometheus'
-// usual ten seconds for a whole scrape.
-const scrapeTimeout = 2 * time.Second
-
-// Processes is a prometheus.Gatherer of what the processes of a directory
-// publish, with the label pid added to every metric.
-type Processes struct {
-	dir string
-	log *slog.Logger
-}
-
-// NewProcesses returns the gatherer. A process that does not answer within two
-// seconds is left out and logged.
-func NewProcesses(dir string, log *slog.Logger) *Processes { return &Processes{dir: dir, log: log} }
-
-// Gather implements prometheus.Gatherer.
-func (p *Processes) Gather() ([]*dto.MetricFamily, error) {
-	entries, err := os.ReadDir(p.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	var paths []string
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ".sock" {
-			paths = append(paths, filepath.Join(p.dir, e.Name()))
-		}
-	}
-	type answer struct {
-		families map[string]*dto.MetricFamily
-		pid      string
-	}
-	answers := make(chan answer)
-	for _, path := range paths {
-		go func() {
-			families, err := scrape(path)
-			if err != nil {
-				p.log.Warn("a process did not answer", "socket", path, "error", err)
-			}
-			answers <- answer{families, strings.TrimSuffix(filepath.Base(path), ".sock")}
-		}()
-	}
-	merged := map[string]*dto.MetricFamily{}
-	for range paths {
-		a := <-answers
-		for name, f := range a.families {
-			for _, m := range f.Metric {
-				m.Label = append(m.Label, &dto.LabelPair{Name: proto.String("pid"), Value: proto.String(a.pid)})
-			}
-			known := merged[name]
-			switch {
-			case known == nil:
-				merged[name] = f
-			case known.GetType() == f.GetType():
-				known.Metric = append(known.Metric, f.Metric...)
-			default: // another version of the library
-				p.log.Warn("a metric has another type than in other processes", "metric", name, "pid", a.pid)
-			}
-		}
-	}
-	out := make([]*dto.MetricFamily, 0, len(merged))
-	for _, f := range merged {
-		out = append(out, f)
-	}
-	return out, nil
-}
-
-// scrape reads one process's metrics. The socket of a process that is gone is
-// removed and no error.
-func scrape(path string) (map[string]*dto.MetricFamily, error) {
-	client := http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		},
-	}}
-	resp, err := client.Get("http://process/metrics")
-	if err != nil {
-		if errors.Is(err, syscall.ECONNREFUSED) { // nobody listens any more
-			return nil, os.Remove(path)
-		}
-		return nil, err
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answered %s", resp.Status)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(bytes.NewReader(text))
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,6 +21,9 @@ var qpLabels = []string{"device", "qpn"}
 var (
 	qpInfo        = describe("qp_info", "A paced queue pair, its rate engine and its state; always 1.", "device", "qpn", "engine", "state")
 	qpRate        = describe("qp_rate_bps", "Rate that the engine allows, payload bits per second.", qpLabels...)
+	qpFloor       = describe("qp_rate_floor_bps", "Least rate of the engine; absent where it bounds a window instead.", qpLabels...)
+	qpCeiling     = describe("qp_rate_ceiling_bps", "Most rate of the engine; absent where it bounds a window instead.", qpLabels...)
+	qpCuts        = describe("qp_cuts_total", "Answers of the engine that lowered its rate or window, by what it was told.", "device", "qpn", "cause")
 	qpWindow      = describe("qp_window_bytes", "Window that the engine allows; absent where it sets none.", qpLabels...)
 	qpOutstanding = describe("qp_outstanding_bytes", "Payload bytes that are with the NIC.", qpLabels...)
 	qpMessages    = describe("qp_messages_total", "Requests that completed, however.", qpLabels...)
@@ -60,6 +64,13 @@ func collectShim(device string, shim *paced.Shim, ch chan<- prometheus.Metric) {
 		qpn := fmt.Sprintf("%#06x", q.QPN)
 		gauge(qpInfo, 1, device, qpn, q.Engine, q.State.String())
 		gauge(qpRate, float64(q.Rate), device, qpn)
+		if q.Ceiling > 0 {
+			gauge(qpFloor, float64(q.Floor), device, qpn)
+			gauge(qpCeiling, float64(q.Ceiling), device, qpn)
+		}
+		for cause, n := range q.Cuts {
+			total(qpCuts, n, device, qpn, strings.ToLower(paced.Cause(cause).String()))
+		}
 		if q.Window > 0 {
 			gauge(qpWindow, float64(q.Window), device, qpn)
 		}

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Installs the Debian packages without which some tests are skipped: a C compiler,
-# libibverbs and librdmacm with their tools, a browser. It says what it does, does
-# it as root only, and fails at nothing: tests say themselves what they skip.
+# libibverbs and librdmacm with their tools, a browser; with the argument all also
+# Prometheus (100 MB). It says what it does, does it as root only, and fails at
+# nothing: tests say themselves what they skip.
 set -u
 wanted='gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev ibverbs-utils perftest chromium'
+[ "${1:-}" != all ] || wanted="$wanted prometheus"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-	echo 'not Debian: tests that want a C compiler, libibverbs, librdmacm, perftest or Chromium are skipped where these are missing'
+	echo 'not Debian: tests that want a C compiler, libibverbs, librdmacm, perftest, Chromium or Prometheus are skipped where these are missing'
 	exit 0
 fi
 missing=
@@ -23,8 +25,19 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "installing$missing (make test DEPS=no leaves them out)"
 log=$(mktemp)
+policy=
+case $missing in
+*prometheus*) # as a program, not as a service on port 9090
+	[ -e /usr/sbin/policy-rc.d ] || policy=/usr/sbin/policy-rc.d
+	[ -z "$policy" ] || { printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy; }
+	;;
+esac
+trap 'rm -f "$log" $policy' EXIT
 if ! { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1; then
 	tail -n 3 "$log"
 	echo 'they could not be installed: some tests are skipped'
 fi
-rm -f "$log"
+case $missing in
+*prometheus*) systemctl -q disable prometheus.service >/dev/null 2>&1 ;; # nor at the next boot
+esac
+exit 0
