@@ -35,7 +35,7 @@ get() {
 }
 
 [ "$(id -u)" = 0 ] || fail 'it has to be root'
-lib=/usr/lib/$(dpkg-query -W -f '${Architecture}' libc6 >/dev/null && ls -d /usr/lib/*-linux-gnu* | head -n 1 | xargs basename)
+lib=/usr/lib/$(dpkg -L libc6 | sed -n 's|.*/\([^/]*-linux-gnu[^/]*\)/libc.so.6$|\1|p')
 
 # The command, with nothing but what it depends on.
 install "$debs"/libsluice0_*.deb "$debs"/sluice_*.deb

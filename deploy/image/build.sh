@@ -38,7 +38,7 @@ unshare -m debootstrap --variant=minbase --include="$wanted" "$suite" "$root" "$
 mkdir "$root/packages" "$root/work"
 for deb in $debs; do cp "$deb" "$root/packages"; done
 chroot "$root" sh -c 'dpkg --install /packages/*.deb' >"$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; fail 'the packages do not install'; }
-rm -rf "$root/packages" "$root"/var/cache/apt/* "$root"/var/cache/debconf/*-old "$root"/var/lib/apt/lists/* "$root"/var/log/* "$root"/var/lib/dpkg/*-old "$root"/dev/* "$root"/run/* "$root/etc/resolv.conf" "$root/etc/hostname"
+rm -rf "$root/packages" "$root"/var/cache/apt/* "$root"/var/cache/debconf/*-old "$root"/var/lib/apt/lists/* "$root"/var/log/* "$root"/var/lib/dpkg/*-old "${root:?}"/dev/* "${root:?}"/run/* "$root/etc/resolv.conf" "$root/etc/hostname"
 cat >"$root/etc/apt/sources.list" <<END
 deb http://deb.debian.org/debian $suite main
 END
