@@ -53,7 +53,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check purity deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check purity deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -118,7 +118,7 @@ test: need-go deps $(GOTESTSUM) ## run the tests but for those of minutes: all p
 	@$(test-others) -short $(OTHERS)
 	@$(test-guests) -short $(GUESTS)
 
-test-all: need-go deps $(GOTESTSUM) ## run all tests: those of minutes, too, and everything against soft-RoCE
+test-all: need-go deps-all $(GOTESTSUM) ## run all tests: those of minutes, too, and everything against soft-RoCE
 	@echo '$(CHOSEN)'
 	@$(test-others) $(OTHERS)
 	@$(test-guests) $(GUESTS)
@@ -128,8 +128,8 @@ bare: need-go ## run both commands of the README in a bare Debian root, as its f
 
 # Debian packages that tests want, where root; DEPS=no leaves them out.
 DEPS ?= yes
-deps:
-	@[ '$(DEPS)' = no ] || tools/deps/install.sh
+deps deps-all:
+	@[ '$(DEPS)' = no ] || tools/deps/install.sh $(patsubst deps-%,%,$(filter deps-all,$@))
 
 test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (docs/soft-roce-in-ci.md)
 	@$(GO) test -count=1 -timeout 40m -v ./rxetest

@@ -125,7 +125,7 @@ if [ -n "${SLUICE_RXE_CAPTURE:-}" ]; then cp "$SLUICE_RXE_CAPTURE" "$root/root/c
 echo "it took $(($(date +%s) - began)) s"
 
 # A login's environment, with the machine's proxies, certificates and Go modules.
-set -- unshare --mount --propagation private --pid --fork --kill-child sh "$self" --enter "$root" "$@"
+set -- SLUICE_BARE=yes unshare --mount --propagation private --pid --fork --kill-child sh "$self" --enter "$root" "$@"
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY CI FUZZTIME SLUICE_DEBIAN_MIRROR SLUICE_RXE_REQUIRED; do
 	eval "value=\${$name:-}"
 	[ -z "$value" ] || set -- "$name=$value" "$@"
