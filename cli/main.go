@@ -20,6 +20,7 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 	exitMissed = 3
+	// Of what a signal broke off it is 128 and the signal's number: 130 for SIGINT.
 )
 
 // usageError is a fault of the caller's: a flag, an argument, a scenario.
@@ -33,8 +34,8 @@ var errMissed = errors.New("a limit that the scenario states was missed")
 
 // Main is the command: it takes its arguments from os.Args and does not return. It
 // exits with 0 if all is well, 1 if a run failed, 2 if it was called wrongly or a
-// scenario is at fault, and 3 if a limit that a scenario states was missed. A program
-// calls it once, from main.
+// scenario is at fault, 3 if a limit that a scenario states was missed, and 130 or 143 if
+// SIGINT or SIGTERM broke it off. A program calls it once, from main.
 func Main() {
 	level := slog.LevelWarn
 	if debug, _ := strconv.ParseBool(os.Getenv("SLUICE_DEBUG")); debug {
@@ -72,7 +73,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "sluice: %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	var usage usageError
+	var broken interruption
 	switch {
+	case errors.As(err, &broken):
+		return broken.status()
 	case errors.Is(err, errMissed):
 		return exitMissed
 	case errors.As(err, &usage):
@@ -106,7 +110,12 @@ func newRoot(args []string) *cobra.Command {
 		Use:   "sluice",
 		Short: "Congestion control and pacing for RDMA, on a model of NICs and fabric",
 		Long: `Sluice runs scenarios: RDMA Writes, Reads and Sends, posted through the verbs
-layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
+layer, paced by a rate engine, over modelled NICs and a modelled fabric.
+
+The exit status is 0 if all is well, 1 if a command failed, 2 if it was called wrongly
+or a scenario is at fault, 3 if a limit that was stated is missed, and 130 (SIGINT) or
+143 (SIGTERM) if it was interrupted. Files that a command writes have their names when
+they are whole; until then older ones of these names stay.`,
 		Example:       "  sluice run timely-table1\n  sluice run websearch --report websearch.html\n  sluice list",
 		SilenceErrors: true,
 		SilenceUsage:  true,

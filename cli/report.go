@@ -1,14 +1,14 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
 func newReport(args []string) *cobra.Command {
@@ -39,17 +39,12 @@ each system of each file, with their differences.`,
 			if err := errors.Join(errs...); err != nil {
 				return usageError{err}
 			}
-			// Whole or not at all: the file may hold a good page.
-			var page bytes.Buffer
-			if err := bench.WriteComparison(&page, args, inputs...); err != nil {
-				return err
-			}
+			page := func(w io.Writer) error { return bench.WriteComparison(w, args, inputs...) }
 			if out == "-" {
-				_, err := page.WriteTo(c.OutOrStdout())
-				return err
+				return page(c.OutOrStdout())
 			}
-			if err := os.WriteFile(out, page.Bytes(), 0o666); err != nil {
-				return usageError{err}
+			if err := outfile.Write(out, page); err != nil {
+				return err
 			}
 			_, err := fmt.Fprintf(c.OutOrStdout(), "report: %s\n", out)
 			return err
