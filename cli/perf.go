@@ -311,6 +311,9 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 		if pacing.Engine == "" && pacing.Rate == 0 {
 			return usageError{errors.New("--record needs something that paces: give --cc or --rate-limit")}
 		}
+		var stop func()
+		ctx, stop = interruptible(ctx) // before there is a file
+		defer stop()
 		f, err := outfile.Create(r.record)
 		if err != nil {
 			return usageError{err}
@@ -318,9 +321,6 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 		rec := signals.NewRecorder(f)
 		pacing.Record = rec
 		defer func() { failed = errors.Join(failed, endRecording(rec, f, failed)) }()
-		var stop func()
-		ctx, stop = interruptible(ctx)
-		defer stop()
 	}
 	ends, err := r.ends.open(r.host, pacing)
 	if err != nil {
