@@ -133,14 +133,14 @@ func (f *calibrateFlags) run(c *cobra.Command, args []string) error {
 	}
 	var duration, interval, most units.Time
 	for _, x := range []struct {
-		flag, text string
-		to         *units.Time
-	}{{"--duration", f.duration, &duration}, {"--interval", f.interval, &interval}, {"--max-bound", f.maximum, &most}} {
+		flag, text, unit string
+		to               *units.Time
+	}{{"--duration", f.duration, "s", &duration}, {"--interval", f.interval, "ms", &interval}, {"--max-bound", f.maximum, "us", &most}} {
 		if x.text == "" && x.to == &most {
 			continue
 		}
 		if *x.to, err = units.ParseTime(x.text); err != nil {
-			return usageError{fmt.Errorf("%s: %w", x.flag, err)}
+			return usageError{fmt.Errorf("%s: %w", x.flag, units.SuggestUnit(err, x.unit))}
 		}
 		if *x.to <= 0 || *x.to > 24*3600*units.Second {
 			return usageError{fmt.Errorf("%s %s: give a time above 0 and at most a day", x.flag, x.text)}

@@ -119,9 +119,9 @@ they are whole; until then older ones of these names stay.`,
 		Example:       "  sluice run timely-table1\n  sluice run websearch --report websearch.html\n  sluice list",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q: see sluice help", args[0])}
+				return noCommand(c, args[0])
 			}
 			return nil
 		},
@@ -129,9 +129,11 @@ they are whole; until then older ones of these names stay.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newReflect())
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = knownCommand
+	}
 	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args))
 	return root
 }

@@ -36,7 +36,7 @@ of a name, Sluice's own programs are found by it: p4/csig_mpd.p4, p4/poseidon_mp
 p4/int.p4, p4/ein.p4, and those that end in _tna.p4.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q: see sluice p4 --help", "p4 "+args[0])}
+				return noCommand(c, args[0])
 			}
 			return nil
 		},

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/internal/outfile"
+	"github.com/sluice-rdma/sluice/scenario"
 )
 
 func newReport(args []string) *cobra.Command {
@@ -33,6 +36,9 @@ each system of each file, with their differences.`,
 			var errs []error
 			for i, name := range bench.InputNames(files) {
 				d, err := bench.LoadJSON(files[i])
+				if err != nil && isScenario(files[i]) {
+					err = fmt.Errorf("%s is a scenario and no result: sluice run %[1]s --json FILE writes one", files[i])
+				}
 				errs = append(errs, err)
 				inputs = append(inputs, bench.Input{Name: name, Document: d})
 			}
@@ -52,4 +58,21 @@ each system of each file, with their differences.`,
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "report.html", "write the page to `FILE`, or - for standard output")
 	return cmd
+}
+
+// isScenario reports whether a file is one that sluice run takes, or by its name was meant
+// to be.
+func isScenario(name string) bool {
+	if _, err := os.Stat(name); err != nil {
+		return false
+	}
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		return true
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	_, err = scenario.Parse(name, text)
+	return err == nil
 }

@@ -113,6 +113,11 @@ func (r *runner) run(names []string) (err error) {
 	var scenarios []*scenario.Scenario
 	for _, name := range names {
 		s, err := scenario.Load(name, r.sets...)
+		if err != nil {
+			if _, other := bench.LoadJSON(name); other == nil {
+				err = fmt.Errorf("%s is the result of a run and no scenario: sluice report %[1]s shows it", name)
+			}
+		}
 		if err == nil {
 			err = bench.CheckExpectations(s)
 		}

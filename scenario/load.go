@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/spelling"
 )
 
 //go:embed builtin/*.yaml reproduce/*.yaml systems.yaml
@@ -97,17 +99,24 @@ func read(name string) (src []byte, file string, err error) {
 		}
 		if err != nil {
 			msg := fmt.Sprintf("there is no built-in scenario %q: take one of %s, or give a file's name with its ending .yaml", name, strings.Join(Builtins(), ", "))
-			if near := nearest(name, slices.Concat(Builtins(), Reproductions())); near != "" {
+			if near := spelling.Nearest(name, slices.Concat(Builtins(), Reproductions())); near != "" {
 				msg = fmt.Sprintf("there is no built-in scenario %q: is %q meant?", name, near)
+			}
+			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+				msg = fmt.Sprintf("there is no built-in scenario %q: for the file of that name, write ./%[1]s", name)
 			}
 			return nil, "", errors.New(msg)
 		}
 		return src, name + ".yaml", nil
 	}
-	src, err = os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("there is no file %s", name)
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", fmt.Errorf("there is no file %s", name)
+	case err == nil && info.IsDir():
+		return nil, "", fmt.Errorf("%s is a directory: name a scenario's file", name)
 	}
+	src, err = os.ReadFile(name)
 	return src, name, err
 }
 
@@ -155,7 +164,7 @@ func readTree(file string, src []byte, above []string) (*node, error) {
 		return fail("here stands %v: name a built-in scenario or a file", base.kind)
 	}
 	if above = append(above, file); len(above) > maxExtends {
-		return fail("the scenarios %s extend one another: one of them must stand alone", strings.Join(above, ", "))
+		return fail("%s: more than %d scenarios stand on one another: put some of them together", strings.Join(above, " -> "), maxExtends)
 	}
 	name := base.text
 	if isFile(name) && !filepath.IsAbs(name) {
@@ -168,6 +177,13 @@ func readTree(file string, src []byte, above []string) (*node, error) {
 	if err != nil {
 		return fail("%v", err)
 	}
+	// Of built-in ones none extends a file.
+	if chain := append(slices.Clone(above), baseFile); isFile(name) && slices.ContainsFunc(above, func(file string) bool { return sameFile(file, baseFile) }) {
+		if len(chain) == 2 {
+			return fail("the scenario extends itself: name another, or leave the key out")
+		}
+		return fail("scenarios extend one another in a circle, %s: one of them must stand alone", strings.Join(chain, " -> "))
+	}
 	under, err := readTree(baseFile, baseSrc, above)
 	if err != nil {
 		return nil, err
@@ -175,6 +191,16 @@ func readTree(file string, src []byte, above []string) (*node, error) {
 	under.take("name") // a scenario that changes another is not that one
 	under.merge(root)
 	return under, nil
+}
+
+// sameFile reports whether two names are of one scenario.
+func sameFile(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // applyParams puts the parameters where they are used.

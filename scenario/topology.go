@@ -355,7 +355,9 @@ func (t *Topology) validate(d *decoder) *fabric.Topology {
 	}
 	g := t.Build()
 	if err := g.Validate(); err != nil {
-		d.fail("topology", "%s", plain(err))
+		for line := range strings.Lines(strings.TrimPrefix(plain(err), "topology: ")) {
+			d.fail("topology", "%s", strings.TrimSuffix(line, "\n"))
+		}
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.HostRates)) {

@@ -325,9 +325,9 @@ func TestEngines(t *testing.T) {
 	for want, p := range map[string]Pacing{
 		`no rate engine is called "warp"`:       {Engine: "warp"},
 		`choose one`:                            {Engine: "timely", Rate: units.Gbps},
-		`unknown field "foo"`:                   {Engine: "timely", Settings: []string{"foo=1"}},
+		`there is no such key. The keys are t_low`:                   {Engine: "timely", Settings: []string{"foo=1"}},
 		`write it as KEY=VALUE`:                 {Engine: "timely", Settings: []string{"t_low"}},
-		`"10" has no unit`:                      {Engine: "timely", Settings: []string{"t_low=10"}},
+		`time "10": unit missing`:               {Engine: "timely", Settings: []string{"t_low=10"}},
 		`is for no engine`:                      {Settings: []string{"t_low=10us"}},
 		`it must be positive`:                   {Rate: -1},
 		`paced: Segment is 1B: give 4KiB to 64`: {Engine: "timely", Segment: 1},
