@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ type runFlags struct {
 	json, csv string
 	report    string
 	flows     string
+	memory    string
 	quiet     bool
 	trace     traceFlags
 }
@@ -59,10 +61,7 @@ does if the disk is full.`,
 			} else {
 				r.progress = bench.NewProgress(os.Stderr)
 			}
-			ctx, stop := interruptible(c.Context())
-			defer stop()
-			r.options.Interrupted = func() error { return interrupted(ctx) }
-			return r.run(names)
+			return r.run(c.Context(), names)
 		},
 	}
 	flags := cmd.Flags()
@@ -73,6 +72,7 @@ does if the disk is full.`,
 	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
 	flags.StringVar(&f.flows, "flows-out", "", "write a row for each flow, as it ends, to `FILE`: .csv, .jsonl or .parquet")
 	f.trace.add(cmd)
+	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
 	return cmd
 }
@@ -107,12 +107,16 @@ type runner struct {
 	series   *bench.SeriesLog // nil if none is wanted
 }
 
-func (r *runner) run(names []string) (err error) {
+func (r *runner) run(ctx context.Context, names []string) error {
 	// Every scenario is read and every file opened before the first run: a run
 	// may take minutes.
 	var scenarios []*scenario.Scenario
+	memory, err := memoryLimit(r.memory)
+	if err != nil {
+		return usageError{err}
+	}
 	for _, name := range names {
-		s, err := scenario.Load(name, r.sets...)
+		s, err := scenario.LoadWithin(memory, name, r.sets...)
 		if err != nil {
 			if _, other := bench.LoadJSON(name); other == nil {
 				err = fmt.Errorf("%s is the result of a run and no scenario: sluice report %[1]s shows it", name)
@@ -135,6 +139,9 @@ func (r *runner) run(names []string) (err error) {
 	if err != nil {
 		return usageError{err}
 	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	r.options.Interrupted = func() error { return interrupted(ctx) }
 	outputs, err := r.open()
 	if err != nil {
 		return usageError{err}

@@ -20,6 +20,8 @@ type decoder struct {
 	// example is a value of the key that is being decoded; empty if none is known.
 	example string
 	errs Errors
+	// memory is what a simulation may take; 0 for no limit.
+	memory units.Bytes
 }
 
 // nodeDecoder is a type that reads a node by itself.

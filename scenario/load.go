@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/internal/spelling"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 //go:embed builtin/*.yaml reproduce/*.yaml systems.yaml
@@ -21,12 +22,17 @@ var builtins embed.FS
 // slash or the ending .yaml or .yml is a file's. Each of sets is an override
 // such as "nic.mtu=4096" or "systems[TIMELY].config.t_low=20us". The error is an
 // Errors, unless the file could not be read.
-func Load(name string, sets ...string) (*Scenario, error) {
+func Load(name string, sets ...string) (*Scenario, error) { return LoadWithin(0, name, sets...) }
+
+// LoadWithin is Load, but refuses a network whose simulation would take more memory, by an
+// estimate that is no more than what it takes. It does so before it builds anything as
+// large as that. A limit of 0 is none.
+func LoadWithin(memory units.Bytes, name string, sets ...string) (*Scenario, error) {
 	src, file, err := read(name)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(file, src, sets...)
+	return parseWithin(memory, file, src, sets)
 }
 
 // Source returns the text of a scenario as it stands, comments and all.
@@ -38,6 +44,10 @@ func Source(name string) ([]byte, error) {
 // Parse is Load for a text; file is what errors call it, and what paths of
 // scenarios that it extends are relative to.
 func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
+	return parseWithin(0, file, src, sets)
+}
+
+func parseWithin(memory units.Bytes, file string, src []byte, sets []string) (*Scenario, error) {
 	root, err := readTree(file, src, nil)
 	if err != nil {
 		return nil, asErrors(err)
@@ -60,7 +70,7 @@ func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
 	}
 	s := Default()
 	s.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml")
-	d := &decoder{at: map[string]Pos{}, file: Pos{File: file, Line: 1}}
+	d := &decoder{at: map[string]Pos{}, file: Pos{File: file, Line: 1}, memory: memory}
 	d.decode(root, "", reflect.ValueOf(s).Elem())
 	d.at = withoutRoot(d.at)
 	s.source = d

@@ -38,6 +38,8 @@ type Shape interface {
 	// sizes returns the dimensions, each at least 1, and how many links they make
 	// at most.
 	sizes() (dims []size, links float64)
+	// extent returns how large the network is, without its links.
+	extent() extent
 }
 
 // Star joins all hosts by one switch, `tor0`.
