@@ -4,14 +4,13 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -62,13 +61,14 @@ var flowColumns = []string{
 	"rtt_samples", "rtt_avg_us", "rtt_max_us", "retransmissions", "timeouts",
 }
 
-// FlowLog writes FlowRecords to a file as they come. It holds a bounded buffer,
-// whatever the number of flows. Make one with CreateFlowLog.
+// FlowLog writes FlowRecords to a file as they come, which has its name from Close on. It
+// holds a bounded buffer, whatever the number of flows. Make one with CreateFlowLog.
 type FlowLog struct {
-	file  *os.File
+	file  *outfile.File
 	buf   *bufio.Writer
 	write func(*FlowRecord) error
 	end   func() error
+	err   error // of the first Write that failed
 }
 
 // parquetRows is how many rows make a row group: as many as a FlowLog holds in
@@ -82,7 +82,7 @@ func CreateFlowLog(path string) (*FlowLog, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: the ending of the name is the format: take .csv, .jsonl or .parquet", path)
 	}
-	f, err := os.Create(path)
+	f, err := outfile.Create(path)
 	if err != nil {
 		return nil, err
 	}
@@ -92,12 +92,33 @@ func CreateFlowLog(path string) (*FlowLog, error) {
 }
 
 // Write appends a record. It keeps no reference to r.
-func (l *FlowLog) Write(r *FlowRecord) error { return l.write(r) }
-
-// Close finishes the file. Errors of a write may show only here.
-func (l *FlowLog) Close() error {
-	return errors.Join(l.end(), l.buf.Flush(), l.file.Close())
+func (l *FlowLog) Write(r *FlowRecord) error {
+	if l.err == nil {
+		l.err = l.write(r)
+	}
+	return l.err
 }
+
+// Close finishes the file. Errors of a write may show only here. After a Write that
+// failed it leaves an older file as it was, and has no news.
+func (l *FlowLog) Close() error {
+	if l.err != nil {
+		l.Abort()
+		return nil
+	}
+	err := l.end()
+	if err == nil {
+		err = l.buf.Flush()
+	}
+	if err != nil {
+		l.Abort()
+		return err
+	}
+	return l.file.Commit()
+}
+
+// Abort drops the file, unless Close has ended it.
+func (l *FlowLog) Abort() { l.file.Abort() }
 
 func (l *FlowLog) jsonl() {
 	e := json.NewEncoder(l.buf)

@@ -30,11 +30,14 @@ func parseDocument(text []byte) (*Document, error) {
 	var head struct {
 		Version *int            `json:"version"`
 		Results json.RawMessage `json:"results"`
+		Rows    json.RawMessage `json:"rows"` // of another document
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, located(text, err)
 	}
 	switch {
+	case head.Version != nil && head.Rows != nil:
+		return nil, errors.New("this is a report of sluice reproduce: show it with sluice reproduce --from FILE")
 	case head.Version == nil || head.Results == nil:
 		return nil, errors.New("these are not the results of a run: write them with sluice run SCENARIO --json FILE")
 	case *head.Version < 1 || *head.Version > FormatVersion:
@@ -45,7 +48,7 @@ func parseDocument(text []byte) (*Document, error) {
 		return nil, located(text, err)
 	}
 	if len(d.Results) == 0 {
-		return nil, errors.New("there are no results in it: the run that wrote it had failed")
+		return nil, errors.New("there are no results in it: the run that wrote it had failed, or was interrupted")
 	}
 	for i, r := range d.Results {
 		if r == nil || r.Scenario == "" {

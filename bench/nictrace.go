@@ -3,7 +3,6 @@ package bench
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -232,7 +231,10 @@ func (t *NICTrace) Events() int { return t.events }
 // Close ends the trace.
 func (t *NICTrace) Close() error {
 	t.text("]}\n")
-	return errors.Join(t.err, t.w.Flush())
+	if t.err == nil {
+		t.err = t.w.Flush()
+	}
+	return t.err
 }
 
 // microseconds writes a time to the picosecond.

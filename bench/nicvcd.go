@@ -239,7 +239,10 @@ func (v *NICVCD) Close() error {
 	if v.last > at {
 		v.text("#" + strconv.FormatInt(int64(v.last), 10) + "\n")
 	}
-	return errors.Join(err, v.err, v.w.Flush())
+	if v.err == nil {
+		v.err = v.w.Flush()
+	}
+	return errors.Join(err, v.err)
 }
 
 func (v *NICVCD) header() {

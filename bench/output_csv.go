@@ -3,11 +3,13 @@ package bench
 import (
 	"encoding/csv"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -165,15 +167,6 @@ func csvNumber(v Float) string {
 	return strconv.FormatFloat(float64(v), 'g', -1, 64)
 }
 
-func writeCSVFile(path string, rows [][]string) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}()
-	return csv.NewWriter(f).WriteAll(rows)
+func writeCSVFile(path string, rows [][]string) error {
+	return outfile.Write(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 }

@@ -19,6 +19,7 @@ func WriteHTML(w io.Writer, d *Document) error {
 		Title:   "Sluice: " + strings.Join(d.scenarios(), ", "),
 		Command: commandLine(d.Arguments),
 		Version: d.Environment.String(),
+		Missing: d.missing(),
 	}
 	for _, r := range d.Results {
 		page.Runs = append(page.Runs, reportRun([]source{{r: r}}))
@@ -113,7 +114,23 @@ func (d *Document) made() string {
 	if e := d.Environment; e.OS != "" {
 		parts = append(parts, fmt.Sprintf("%s/%s, %d CPUs", e.OS, e.Arch, e.CPUs))
 	}
+	if missing := d.missing(); missing != "" {
+		parts = append(parts, "without "+missing)
+	}
 	return strings.Join(parts, ", ")
+}
+
+// missing says what has no result, and why.
+func (d *Document) missing() string {
+	var parts []string
+	for _, m := range d.Missing {
+		parts = append(parts, m.String())
+	}
+	text := strings.Join(parts, ", ")
+	if text != "" && d.Interrupted {
+		text += ": interrupted"
+	}
+	return text
 }
 
 var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)

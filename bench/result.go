@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-rdma/sluice/internal/version"
 )
@@ -49,7 +50,19 @@ type Document struct {
 	Arguments   []string    `json:"arguments"`
 	Environment Environment `json:"environment"`
 	Results     []*Result   `json:"results"`
+	// Interrupted says that a signal broke the call off.
+	Interrupted bool `json:"interrupted,omitempty"`
+	// Missing is what an interrupt or a failure kept from being run to its end.
+	Missing []Missing `json:"missing,omitempty"`
 }
+
+// Missing are systems of a scenario that have no result.
+type Missing struct {
+	Scenario string   `json:"scenario"`
+	Systems  []string `json:"systems"`
+}
+
+func (m Missing) String() string { return m.Scenario + " (" + strings.Join(m.Systems, ", ") + ")" }
 
 // Environment is the machine and the program that ran.
 type Environment struct {

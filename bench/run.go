@@ -10,7 +10,8 @@ import (
 )
 
 // Run runs every system of a scenario, one after the other, and returns what was
-// measured. It starts no goroutine; different scenarios may be run concurrently.
+// measured. If a system fails or is interrupted, it returns the error and a result of
+// those before. It starts no goroutine; different scenarios may be run concurrently.
 func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 	seed := s.Seed
 	if opt.Seed != nil {
@@ -22,6 +23,7 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 	}
 	r := &Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Topology: topologyOf(s.Graph())}
 	var simulated units.Time
+	defer func() { r.SimS, r.Ties = Float(simulated.Seconds()), r.ties() }()
 	for i, sys := range s.Systems {
 		progress := func(done float64) {
 			if opt.Progress != nil {
@@ -33,9 +35,9 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 		start := time.Now()
 		one, end, err := runSystem(s, i, seed, progress, &opt)
 		if at := (scenario.Errors)(nil); errors.As(err, &at) {
-			return nil, err
+			return r, err
 		} else if err != nil {
-			return nil, fmt.Errorf("scenario %s, system %s: %w", s.Name, sys.Name, err)
+			return r, fmt.Errorf("scenario %s, system %s: %w", s.Name, sys.Name, err)
 		}
 		one.WallS = time.Since(start).Seconds()
 		r.Systems = append(r.Systems, one)
@@ -44,8 +46,6 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 		r.WallS += one.WallS
 		simulated += end
 	}
-	r.SimS = Float(simulated.Seconds())
-	r.Ties = r.ties()
 	return r, nil
 }
 

@@ -42,7 +42,12 @@ workloads:
 	if err := log.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "two_parts.a_b.busy.csv")); err != nil || strings.Count(string(text), "\n") != 16 {
+	if _, err := os.Stat(filepath.Join(dir, "two_parts.timely.busy.csv")); err != nil {
+		t.Errorf("a system that is done has no file: %v", err)
+	}
+	if under, err := filepath.Glob(filepath.Join(dir, ".two_parts.a_b.busy.csv*")); err != nil || len(under) != 1 {
+		t.Errorf("the system under way has the files %v: %v", under, err)
+	} else if text, err := os.ReadFile(under[0]); err != nil || strings.Count(string(text), "\n") != 16 {
 		t.Errorf("before the end there is %q: %v", text, err)
 	}
 	if err := log.Close(); err != nil {

@@ -3,23 +3,29 @@ package bench
 import (
 	"encoding/csv"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
 // SeriesLog writes the rows of series into a directory as they come: for each
 // system and kind SCENARIO.SYSTEM.KIND.csv, with a column a label or link, or two where
-// a step has a mean and a most, and a row a step. It holds a few KiB a file, of one system at a time. Make one with
-// CreateSeriesLog.
+// a step has a mean and a most, and a row a step. A file has its name when its system is
+// done, or at Close. A SeriesLog holds a few KiB a file, of one system at a time. Make one
+// with CreateSeriesLog.
 type SeriesLog struct {
 	dir      string
 	scenario string // whose files are open
 	system   string
 	files    map[string]*seriesFile // by kind
+	err      error                  // of the first Write that failed
 }
 
 type seriesFile struct {
-	file  *os.File
+	file  *outfile.File
 	csv   *csv.Writer
 	cells []string
 }
@@ -31,6 +37,13 @@ func CreateSeriesLog(dir string) (*SeriesLog, error) {
 
 // Write appends a row to the file of its kind. It keeps no reference to r.
 func (l *SeriesLog) Write(r *SeriesRow) error {
+	if l.err == nil {
+		l.err = l.write(r)
+	}
+	return l.err
+}
+
+func (l *SeriesLog) write(r *SeriesRow) error {
 	if r.Scenario != l.scenario || r.System != l.system {
 		if err := l.Close(); err != nil {
 			return err
@@ -56,7 +69,7 @@ func (l *SeriesLog) Write(r *SeriesRow) error {
 }
 
 func (l *SeriesLog) create(r *SeriesRow) (*seriesFile, error) {
-	file, err := os.Create(filepath.Join(l.dir, fileName(r.Scenario)+"."+fileName(r.System)+"."+r.Kind+".csv"))
+	file, err := outfile.Create(filepath.Join(l.dir, fileName(r.Scenario)+"."+fileName(r.System)+"."+r.Kind+".csv"))
 	if err != nil {
 		return nil, err
 	}
@@ -76,23 +89,29 @@ func (l *SeriesLog) create(r *SeriesRow) (*seriesFile, error) {
 	return f, f.csv.Write(header)
 }
 
-// Flush writes what is still in memory, for those who read along.
+// Flush writes what is still in memory. An error is also the next Write's.
 func (l *SeriesLog) Flush() error {
-	var errs []error
 	for _, f := range l.files {
-		f.csv.Flush()
-		errs = append(errs, f.csv.Error())
+		if f.csv.Flush(); l.err == nil {
+			l.err = f.csv.Error()
+		}
 	}
-	return errors.Join(errs...)
+	return l.err
 }
 
-// Close finishes the files. Errors of a write may show only here.
+// Close finishes the files. Errors of a write may show only here. After a Write that
+// failed it leaves older files as they were, and has no news.
 func (l *SeriesLog) Close() error {
 	var errs []error
-	for kind, f := range l.files {
-		f.csv.Flush()
-		errs = append(errs, f.csv.Error(), f.file.Close())
+	for _, kind := range slices.Sorted(maps.Keys(l.files)) {
+		f := l.files[kind]
 		delete(l.files, kind)
+		if l.err != nil {
+			f.file.Abort()
+			continue
+		}
+		f.csv.Flush() // a failure is the file's
+		errs = append(errs, f.file.Commit())
 	}
 	return errors.Join(errs...)
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/sluice-rdma/sluice/internal/spelling"
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 
@@ -99,7 +99,7 @@ func Lookup(name string) (Scheme, error) {
 	defer registry.RUnlock()
 	s, ok := registry.schemes[name]
 	if !ok {
-		return Scheme{}, fmt.Errorf("no rate engine is called %q: take one of %s", name, strings.Join(slices.Sorted(maps.Keys(registry.schemes)), ", "))
+		return Scheme{}, fmt.Errorf("no rate engine is called %q: %s", name, spelling.Mend(name, slices.Sorted(maps.Keys(registry.schemes))))
 	}
 	return s, nil
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,7 +45,8 @@ type (
 		MinBoundNS    *float64 `json:"bound_min_ns"`
 		MaxBoundNS    *float64 `json:"bound_max_ns"`
 		Restarts      int      `json:"restarts"`
-		ReadError     string   `json:"read_error,omitempty"` // the last one
+		ReadError     string   `json:"read_error,omitempty"`  // the last one
+		Interrupted   bool     `json:"interrupted,omitempty"` // before --duration was over
 		PTP           *ptpLine `json:"ptp,omitempty"`
 	}
 	calibrateSource struct {
@@ -105,7 +104,8 @@ much slower it runs than its nominal rate (drift), and how far off a mapped
 timestamp can be (bound). Of the clocks that there are it takes the best and says
 why: the device's counter (nic), the PTP hardware clock of the network
 interface (ptp), stamps that an eBPF program takes of packets (wire), the host's
-clock at the time of polling (host). docs/calibration.md explains the columns.`,
+clock at the time of polling (host). docs/calibration.md explains the columns.
+An interrupt ends it early, with what there is by then and exit status 130.`,
 		Example: `  sluice calibrate
   sluice calibrate -d soft:eth0 --duration 10s --interval 1s
   sluice calibrate -d ibv:mlx5_0 --source ptp --max-bound 1us`,
@@ -133,14 +133,14 @@ func (f *calibrateFlags) run(c *cobra.Command, args []string) error {
 	}
 	var duration, interval, most units.Time
 	for _, x := range []struct {
-		flag, text string
-		to         *units.Time
-	}{{"--duration", f.duration, &duration}, {"--interval", f.interval, &interval}, {"--max-bound", f.maximum, &most}} {
+		flag, text, unit string
+		to               *units.Time
+	}{{"--duration", f.duration, "s", &duration}, {"--interval", f.interval, "ms", &interval}, {"--max-bound", f.maximum, "us", &most}} {
 		if x.text == "" && x.to == &most {
 			continue
 		}
 		if *x.to, err = units.ParseTime(x.text); err != nil {
-			return usageError{fmt.Errorf("%s: %w", x.flag, err)}
+			return usageError{fmt.Errorf("%s: %w", x.flag, units.SuggestUnit(err, x.unit))}
 		}
 		if *x.to <= 0 || *x.to > 24*3600*units.Second {
 			return usageError{fmt.Errorf("%s %s: give a time above 0 and at most a day", x.flag, x.text)}
@@ -153,7 +153,7 @@ func (f *calibrateFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(c.Context())
 	defer stop()
 	out := c.OutOrStdout()
 	var result *calibrateResult
@@ -178,6 +178,8 @@ func (f *calibrateFlags) run(c *cobra.Command, args []string) error {
 	if err := errors.Join(err, dev.Close()); err != nil {
 		return err
 	}
+	broken := interrupted(ctx)
+	result.Interrupted = broken != nil
 	if f.json {
 		doc := bench.NewDocument(start, args)
 		e := json.NewEncoder(out)
@@ -186,6 +188,9 @@ func (f *calibrateFlags) run(c *cobra.Command, args []string) error {
 		err = e.Encode(calibrateDocument{calibrateVersion, doc.StartTime, doc.Arguments, doc.Environment, []*calibrateResult{result}})
 	} else {
 		err = result.foot(out)
+	}
+	if broken != nil {
+		return errors.Join(err, broken)
 	}
 	if err == nil && most > 0 && (!result.Trusted || *result.BoundNS > most.Nanoseconds()) {
 		return fmt.Errorf("--max-bound %s: %w", f.maximum, errMissed)

@@ -21,6 +21,7 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 	exitMissed = 3
+	// Of what a signal broke off it is 128 and the signal's number: 130 for SIGINT.
 )
 
 // usageError is a fault of the caller's: a flag, an argument, a scenario.
@@ -34,8 +35,8 @@ var errMissed = errors.New("a limit that the scenario states was missed")
 
 // Main is the command: it takes its arguments from os.Args and does not return. It
 // exits with 0 if all is well, 1 if a run failed, 2 if it was called wrongly or a
-// scenario is at fault, and 3 if a limit that a scenario states was missed. A program
-// calls it once, from main.
+// scenario is at fault, 3 if a limit that a scenario states was missed, and 130 or 143 if
+// SIGINT or SIGTERM broke it off. A program calls it once, from main.
 func Main() {
 	level := slog.LevelWarn
 	if debug, _ := strconv.ParseBool(os.Getenv("SLUICE_DEBUG")); debug {
@@ -73,7 +74,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "sluice: %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	var usage usageError
+	var broken interruption
 	switch {
+	case errors.As(err, &broken):
+		return broken.status()
 	case errors.Is(err, errMissed):
 		return exitMissed
 	case errors.As(err, &usage):
@@ -107,13 +111,18 @@ func newRoot(args []string) *cobra.Command {
 		Use:   "sluice",
 		Short: "Congestion control and pacing for RDMA, on a model of NICs and fabric",
 		Long: `Sluice runs scenarios: RDMA Writes, Reads and Sends, posted through the verbs
-layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
+layer, paced by a rate engine, over modelled NICs and a modelled fabric.
+
+The exit status is 0 if all is well, 1 if a command failed, 2 if it was called wrongly
+or a scenario is at fault, 3 if a limit that was stated is missed, and 130 (SIGINT) or
+143 (SIGTERM) if it was interrupted. Files that a command writes have their names when
+they are whole; until then older ones of these names stay.`,
 		Example:       "  sluice run timely-table1\n  sluice run websearch --report websearch.html\n  sluice list",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q: see sluice help", args[0])}
+				return noCommand(c, args[0])
 			}
 			return nil
 		},
@@ -123,9 +132,11 @@ layer, paced by a rate engine, over modelled NICs and a modelled fabric.`,
 	root.SetVersionTemplate(versionText(version.Get()))
 	root.Flags().Bool("version", false, "print the version") // not -v, which is --verbose elsewhere
 	root.AddCommand(newReflect())
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = knownCommand
+	}
 	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newMan(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args))
 	addCompletion(root)
 	return root

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/roce/capture"
@@ -36,7 +37,7 @@ of a name, Sluice's own programs are found by it: p4/csig_mpd.p4, p4/poseidon_mp
 p4/int.p4, p4/ein.p4, and those that end in _tna.p4.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q: see sluice p4 --help", "p4 "+args[0])}
+				return noCommand(c, args[0])
 			}
 			return nil
 		},
@@ -389,27 +390,33 @@ func p4Process(prog *p4.Program, pl *p4.Pipeline, frames []portFrame, doc *p4Run
 }
 
 // writeCapture writes pcap if the name says so, else pcapng with an interface for each port.
-func writeCapture(name string, frames []portFrame) (err error) {
-	f, err := os.Create(name)
-	if err != nil {
-		return usageError{err}
+func writeCapture(name string, frames []portFrame) error {
+	return outfile.Write(name, func(w io.Writer) error {
+		if strings.HasSuffix(name, ".pcap") {
+			return writePcap(w, frames)
+		}
+		return writePcapng(w, frames)
+	})
+}
+
+func captureInfo(p portFrame, i int) gopacket.CaptureInfo {
+	return gopacket.CaptureInfo{Timestamp: p.at, CaptureLength: len(p.data), Length: len(p.data), InterfaceIndex: i}
+}
+
+func writePcap(out io.Writer, frames []portFrame) error {
+	w := pcapgo.NewWriterNanos(out)
+	if err := w.WriteFileHeader(65535, layers.LinkTypeEthernet); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info := func(p portFrame, i int) gopacket.CaptureInfo {
-		return gopacket.CaptureInfo{Timestamp: p.at, CaptureLength: len(p.data), Length: len(p.data), InterfaceIndex: i}
-	}
-	if strings.HasSuffix(name, ".pcap") {
-		w := pcapgo.NewWriterNanos(f)
-		if err := w.WriteFileHeader(65535, layers.LinkTypeEthernet); err != nil {
+	for _, p := range frames {
+		if err := w.WritePacket(captureInfo(p, 0), p.data); err != nil {
 			return err
 		}
-		for _, p := range frames {
-			if err := w.WritePacket(info(p, 0), p.data); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
+	return nil
+}
+
+func writePcapng(out io.Writer, frames []portFrame) error {
 	port := func(p uint16) pcapgo.NgInterface {
 		i := pcapgo.DefaultNgInterface
 		i.Name = fmt.Sprintf("port%d", p)
@@ -420,7 +427,7 @@ func writeCapture(name string, frames []portFrame) (err error) {
 	if len(frames) > 0 {
 		first = frames[0].port
 	}
-	w, err := pcapgo.NewNgWriterInterface(f, port(first), pcapgo.DefaultNgWriterOptions)
+	w, err := pcapgo.NewNgWriterInterface(out, port(first), pcapgo.DefaultNgWriterOptions)
 	if err != nil {
 		return err
 	}
@@ -433,7 +440,7 @@ func writeCapture(name string, frames []portFrame) (err error) {
 			}
 			ids[p.port] = id
 		}
-		if err := w.WritePacket(info(p, id), p.data); err != nil {
+		if err := w.WritePacket(captureInfo(p, id), p.data); err != nil {
 			return err
 		}
 	}

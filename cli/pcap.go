@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type pcapDocument struct {
 	Environment bench.Environment `json:"environment"`
 	File        string            `json:"file"`
 	Error       string            `json:"error,omitempty"` // what stopped the reading before the end
+	Interrupted bool              `json:"interrupted,omitempty"`
 	Capture     *capture.Report   `json:"capture"`
 }
 
@@ -36,7 +38,7 @@ func newPcap(args []string) *cobra.Command {
 ICRC of its RoCEv2 packets, and show each connection: messages, acknowledgements,
 NAKs, packets sent again, congestion marks, and the time from requests to their
 acknowledgements. A capture that breaks off is shown as far as it goes, and the exit
-status is 1.`,
+status is 1; after an interrupt, which ends tcpdump in a pipe, too, it is 130.`,
 		Example: "  sluice pcap trace.pcap.gz\n  sluice pcap --json --filter-qp 0x11 trace.pcapng\n  tcpdump -i eth0 -w - udp port 4791 | sluice pcap -",
 		Args: func(c *cobra.Command, names []string) error {
 			if len(names) != 1 {
@@ -53,7 +55,9 @@ status is 1.`,
 				}
 			}
 			program := bench.NewDocument(time.Now(), args)
-			report, failed := readCapture(names[0], c.InOrStdin())
+			ctx, stop := interruptible(c.Context())
+			defer stop()
+			report, failed := readCapture(ctx, names[0], c.InOrStdin())
 			if report == nil {
 				return failed
 			}
@@ -68,7 +72,7 @@ status is 1.`,
 				Environment: program.Environment, File: names[0], Capture: report,
 			}
 			if failed != nil {
-				d.Error = failed.Error()
+				d.Error, d.Interrupted = failed.Error(), errors.As(failed, new(interruption))
 			}
 			e := json.NewEncoder(c.OutOrStdout())
 			e.SetEscapeHTML(false)
@@ -83,7 +87,7 @@ status is 1.`,
 
 // readCapture sums up a file, or in if its name is -. With an error, the report has
 // what was read before it, or is nil.
-func readCapture(name string, in io.Reader) (*capture.Report, error) {
+func readCapture(ctx context.Context, name string, in io.Reader) (*capture.Report, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
@@ -92,7 +96,10 @@ func readCapture(name string, in io.Reader) (*capture.Report, error) {
 		defer func() { _ = file.Close() }() // it was only read
 		in = file
 	}
-	report, err := capture.Summarize(in)
+	report, err := capture.Summarize(interruptibleReader{ctx, in})
+	if broken := (interruption{}); errors.As(err, &broken) {
+		err = broken // and no fault of the capture
+	}
 	if err != nil {
 		return report, fmt.Errorf("%s: %w", name, err)
 	}

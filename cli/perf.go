@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all" // --cc takes any
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -305,7 +306,7 @@ func (p *portFlag) Set(s string) error {
 }
 
 // Type implements pflag.Value.
-func (p *portFlag) Type() string { return "int" }
+func (p *portFlag) Type() string { return "port" }
 
 // parseSize reads bytes: a number, as perftest has it, or with a unit.
 func parseSize(s string) (int, error) {
@@ -355,12 +356,16 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 		if pacing.Engine == "" && pacing.Rate == 0 {
 			return usageError{errors.New("--record needs something that paces: give --cc or --rate-limit")}
 		}
-		f, err := os.Create(r.record)
+		var stop func()
+		ctx, stop = interruptible(ctx) // before there is a file
+		defer stop()
+		f, err := outfile.Create(r.record)
 		if err != nil {
 			return usageError{err}
 		}
-		pacing.Record = signals.NewRecorder(f)
-		defer func() { failed = errors.Join(failed, pacing.Record.Close(), f.Close()) }()
+		rec := signals.NewRecorder(f)
+		pacing.Record = rec
+		defer func() { failed = errors.Join(failed, endRecording(rec, f, failed)) }()
 	}
 	ends, err := r.ends.open(r.host, pacing)
 	if err != nil {
@@ -379,7 +384,7 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 		}
 		r.print()
 	}
-	result, err := r.test(ctx, ends)
+	result, err := untilInterrupted(ctx, func() (*perf.Result, error) { return r.test(ctx, ends) })
 	r.progress.Clear()
 	if err != nil {
 		return err
@@ -418,6 +423,33 @@ func (r *perfRun) print() {
 		r.progress.Clear()
 		head(interval, func() error { return perf.IntervalHead(r.out) })
 		_ = perf.IntervalLine(r.out, i, r.cfg.Interval)
+	}
+}
+
+// endRecording ends a recording, also of a test that failed. After an interrupt the
+// test goes on until the program ends.
+func endRecording(rec *signals.Recorder, f *outfile.File, failed error) error {
+	end := rec.Close
+	if errors.As(failed, new(interruption)) {
+		end = rec.Break
+	}
+	return commit(f, func(io.Writer) error { return end() })
+}
+
+// untilInterrupted runs a test, and returns at an interruption without it.
+func untilInterrupted(ctx context.Context, test func() (*perf.Result, error)) (*perf.Result, error) {
+	var result *perf.Result
+	var err error
+	done := make(chan struct{})
+	go func() {
+		result, err = test()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return result, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -25,6 +25,8 @@ type replayDocument struct {
 	Arguments   []string          `json:"arguments"`
 	Environment bench.Environment `json:"environment"`
 	File        string            `json:"file"`
+	Error       string            `json:"error,omitempty"` // what stopped the reading before the end
+	Interrupted bool              `json:"interrupted,omitempty"`
 	Replay      *replay.Result    `json:"replay"`
 }
 
@@ -37,7 +39,8 @@ func newReplay(args []string) *cobra.Command {
 		Long: `Read a recording of sluice perf --record and feed its signals to rate engines.
 A table has what each would have allowed, beside what was allowed. The signals are
 those that the recorded sender caused: an engine that would have sent otherwise
-would have met others. A recording that breaks off is replayed as far as it goes.`,
+would have met others. A recording that breaks off is replayed as far as it goes. At an
+interrupt the table has what was read, and the exit status is 130.`,
 		Example: "  sluice perf write_bw --cc timely --record signals.rec\n  sluice replay signals.rec --cc timely,swift\n  sluice replay signals.rec --cc timely --set t_low=20us --json",
 		Args: func(c *cobra.Command, names []string) error {
 			if len(names) != 1 {
@@ -56,17 +59,26 @@ would have met others. A recording that breaks off is replayed as far as it goes
 				return usageError{err}
 			}
 			defer func() { err = errors.Join(err, f.Close()) }()
-			result, err := replay.Run(f, chosen)
-			if err != nil {
-				return fmt.Errorf("%s: %w", names[0], err)
+			ctx, stop := interruptible(c.Context())
+			defer stop()
+			result, failed := replay.Run(interruptibleReader{ctx, f}, chosen)
+			if failed != nil {
+				failed = fmt.Errorf("%s: %w", names[0], failed)
+			}
+			if result == nil {
+				return failed
 			}
 			if !asJSON {
-				return writeReplay(c.OutOrStdout(), result)
+				return errors.Join(failed, writeReplay(c.OutOrStdout(), result))
+			}
+			doc := replayDocument{1, program.StartTime, program.Arguments, program.Environment, names[0], "", errors.As(failed, new(interruption)), result}
+			if failed != nil {
+				doc.Error = failed.Error()
 			}
 			e := json.NewEncoder(c.OutOrStdout())
 			e.SetEscapeHTML(false)
 			e.SetIndent("", "  ")
-			return e.Encode(replayDocument{1, program.StartTime, program.Arguments, program.Environment, names[0], result})
+			return errors.Join(failed, e.Encode(doc))
 		},
 	}
 	cmd.Flags().StringSliceVar(&engines, "cc", nil, "the rate `ENGINE`s to feed, with commas between")

@@ -1,14 +1,17 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/internal/outfile"
+	"github.com/sluice-rdma/sluice/scenario"
 )
 
 func newReport(args []string) *cobra.Command {
@@ -33,23 +36,21 @@ each system of each file, with their differences.`,
 			var errs []error
 			for i, name := range bench.InputNames(files) {
 				d, err := bench.LoadJSON(files[i])
+				if err != nil && isScenario(files[i]) {
+					err = fmt.Errorf("%s is a scenario and no result: sluice run %[1]s --json FILE writes one", files[i])
+				}
 				errs = append(errs, err)
 				inputs = append(inputs, bench.Input{Name: name, Document: d})
 			}
 			if err := errors.Join(errs...); err != nil {
 				return usageError{err}
 			}
-			// Whole or not at all: the file may hold a good page.
-			var page bytes.Buffer
-			if err := bench.WriteComparison(&page, args, inputs...); err != nil {
-				return err
-			}
+			page := func(w io.Writer) error { return bench.WriteComparison(w, args, inputs...) }
 			if out == "-" {
-				_, err := page.WriteTo(c.OutOrStdout())
-				return err
+				return page(c.OutOrStdout())
 			}
-			if err := os.WriteFile(out, page.Bytes(), 0o666); err != nil {
-				return usageError{err}
+			if err := outfile.Write(out, page); err != nil {
+				return err
 			}
 			_, err := fmt.Fprintf(c.OutOrStdout(), "report: %s\n", out)
 			return err
@@ -57,4 +58,21 @@ each system of each file, with their differences.`,
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "report.html", "write the page to `FILE`, or - for standard output")
 	return cmd
+}
+
+// isScenario reports whether a file is one that sluice run takes, or by its name was meant
+// to be.
+func isScenario(name string) bool {
+	if _, err := os.Stat(name); err != nil {
+		return false
+	}
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		return true
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	_, err = scenario.Parse(name, text)
+	return err == nil
 }

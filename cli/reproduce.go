@@ -1,20 +1,18 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/reproduce"
 )
 
@@ -44,7 +42,8 @@ measured beside what comes out here. An ID is a row of --list, a paper's name, o
 pattern such as 'poseidon-multihop*'.
 
 Finished runs are kept in --out and used again: after an interrupt, the same command
-goes on from there. A row that is missed is no error unless --strict is given.`,
+goes on from there. The rows that were done by then are printed and written, those
+that are missing are named, and the exit status is 130. A row that is missed is no error unless --strict is given.`,
 		Example: `  sluice reproduce --list
   sluice reproduce timely-table1-timely
   sluice reproduce --quick --html quick.html
@@ -103,9 +102,9 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 			}
 		}
 	}
-	report, err := f.report(rows, ids)
-	if err != nil {
-		return err
+	report, failed := f.report(c.Context(), rows, ids)
+	if report == nil {
+		return failed
 	}
 	if err := report.Table(table); err != nil {
 		return err
@@ -114,9 +113,12 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 		name  string
 		write func(io.Writer) error
 	}{{f.json, report.Write}, {f.html, report.Page}, {f.markdown, report.Markdown}} {
-		if err := writeWhole(c.OutOrStdout(), out.name, out.write); err != nil {
+		if err := writeOutput(c.OutOrStdout(), out.name, out.write); err != nil {
 			return err
 		}
+	}
+	if failed != nil {
+		return failed
 	}
 	if missed := report.Missed(); f.strict && len(missed) > 0 {
 		return missedRows(missed)
@@ -124,8 +126,9 @@ func (f *reproduceFlags) run(c *cobra.Command, ids []string) error {
 	return nil
 }
 
-// report runs rows, or reads what an earlier call wrote.
-func (f *reproduceFlags) report(rows []*reproduce.Row, ids []string) (*reproduce.Report, error) {
+// report runs rows, or reads what an earlier call wrote. With an error it has the rows
+// that were done, or is nil if there are none.
+func (f *reproduceFlags) report(ctx context.Context, rows []*reproduce.Row, ids []string) (*reproduce.Report, error) {
 	if f.from != "" {
 		in, err := os.Open(f.from)
 		if err != nil {
@@ -150,7 +153,7 @@ func (f *reproduceFlags) report(rows []*reproduce.Row, ids []string) (*reproduce
 	if !f.quiet {
 		f.options.Progress = progress.Show
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(ctx)
 	defer stop()
 	report, err := reproduce.Do(ctx, rows, f.options)
 	progress.Clear()
@@ -160,18 +163,13 @@ func (f *reproduceFlags) report(rows []*reproduce.Row, ids []string) (*reproduce
 	return report, err
 }
 
-// writeWhole writes a file whole or not at all; - is standard output.
-func writeWhole(stdout io.Writer, name string, write func(io.Writer) error) error {
-	if name == "" {
+// writeOutput writes a file; - is standard output, and no name nothing.
+func writeOutput(stdout io.Writer, name string, write func(io.Writer) error) error {
+	switch name {
+	case "":
 		return nil
+	case "-":
+		return write(stdout)
 	}
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		return err
-	}
-	if name == "-" {
-		_, err := b.WriteTo(stdout)
-		return err
-	}
-	return os.WriteFile(name, b.Bytes(), 0o666)
+	return outfile.Write(name, write)
 }

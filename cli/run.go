@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -23,6 +23,7 @@ type runFlags struct {
 	json, csv string
 	report    string
 	flows     string
+	memory    string
 	quiet     bool
 	trace     traceFlags
 }
@@ -36,9 +37,13 @@ func newRun(args []string) *cobra.Command {
 was measured over time goes to --report, --csv and --json. "sluice help scenario"
 lists the keys of a file.
 
-At an interrupt the run ends, and what there is by then is written: the series of
---csv and the flows of --flows-out up to that time, and all of the scenarios that
-were done.`,
+At an interrupt (Ctrl-C, SIGTERM) the run ends, and what there is by then is written:
+tables, --report, --json and --csv of the systems that were done, the series of --csv
+and the flows of --flows-out up to that time. What is missing is said, also in the JSON,
+and the exit status is 130 (143 of SIGTERM). A second interrupt ends the program at once.
+
+A file has its name when it is whole. Until then an older one of that name stays, as it
+does if the disk is full.`,
 		Example: `  sluice run timely-table1
   sluice run my.yaml --set systems[TIMELY].config.t_low=20us --set nic.mtu=4096
   sluice run timely-table1 websearch --json results.json --report report.html`,
@@ -56,16 +61,7 @@ were done.`,
 			} else {
 				r.progress = bench.NewProgress(os.Stderr)
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			context.AfterFunc(ctx, stop) // a second one ends the program at once
-			r.options.Interrupted = func() error {
-				if ctx.Err() != nil {
-					return errInterrupted
-				}
-				return nil
-			}
-			return r.run(names)
+			return r.run(c.Context(), names)
 		},
 	}
 	flags := cmd.Flags()
@@ -76,6 +72,7 @@ were done.`,
 	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
 	flags.StringVar(&f.flows, "flows-out", "", "write a row for each flow, as it ends, to `FILE`: .csv, .jsonl or .parquet")
 	f.trace.add(cmd)
+	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
 	return cmd
 }
@@ -84,9 +81,6 @@ were done.`,
 func addSet(cmd *cobra.Command, sets *[]string) {
 	cmd.Flags().StringArrayVar(sets, "set", nil, "change a `KEY=VALUE` of the scenario, such as nic.mtu=4096; may be repeated")
 }
-
-// errInterrupted ends a run at a signal.
-var errInterrupted = errors.New("interrupted")
 
 func someScenarios(c *cobra.Command, names []string) error {
 	if len(names) == 0 {
@@ -113,12 +107,21 @@ type runner struct {
 	series   *bench.SeriesLog // nil if none is wanted
 }
 
-func (r *runner) run(names []string) (err error) {
+func (r *runner) run(ctx context.Context, names []string) error {
 	// Every scenario is read and every file opened before the first run: a run
 	// may take minutes.
 	var scenarios []*scenario.Scenario
+	memory, err := memoryLimit(r.memory)
+	if err != nil {
+		return usageError{err}
+	}
 	for _, name := range names {
-		s, err := scenario.Load(name, r.sets...)
+		s, err := scenario.LoadWithin(memory, name, r.sets...)
+		if err != nil {
+			if _, other := bench.LoadJSON(name); other == nil {
+				err = fmt.Errorf("%s is the result of a run and no scenario: sluice report %[1]s shows it", name)
+			}
+		}
 		if err == nil {
 			err = bench.CheckExpectations(s)
 		}
@@ -136,11 +139,14 @@ func (r *runner) run(names []string) (err error) {
 	if err != nil {
 		return usageError{err}
 	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	r.options.Interrupted = func() error { return interrupted(ctx) }
 	outputs, err := r.open()
 	if err != nil {
 		return usageError{err}
 	}
-	defer func() { err = errors.Join(err, outputs.close()) }()
+	defer outputs.abort() // what is not written by then
 
 	if outputs.flows != nil {
 		r.options.Flows = outputs.flows.Write
@@ -163,10 +169,17 @@ func (r *runner) run(names []string) (err error) {
 			failed = errors.Join(failed, r.series.Close())
 		}
 		if failed != nil {
+			for _, later := range scenarios[i+1:] {
+				r.missing(later, 0)
+			}
 			break // what there is so far is still written
 		}
 	}
-	if err := errors.Join(failed, r.write(outputs)); err != nil {
+	r.doc.Interrupted = errors.As(failed, new(interruption))
+	if errors.As(failed, new(usageError)) && len(r.doc.Results) == 0 {
+		return failed // nothing was run
+	}
+	if err := errors.Join(failed, r.write(&outputs)); err != nil {
 		return err
 	}
 	for _, result := range r.doc.Results {
@@ -189,38 +202,52 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 	result, err := bench.Run(s, o)
 	r.progress.Clear()
 	if at := (scenario.Errors)(nil); errors.As(err, &at) {
-		return usageError{err}
-	} else if err != nil {
+		err = usageError{err}
+	}
+	if result == nil || len(result.Systems) == 0 {
+		r.missing(s, 0)
 		return err
 	}
+	r.missing(s, len(result.Systems))
 	result.Misses = bench.Misses(s, result)
 	r.doc.Results = append(r.doc.Results, result)
 	if i > 0 {
-		if _, err := fmt.Fprintln(r.table); err != nil {
-			return err
+		if _, printed := fmt.Fprintln(r.table); printed != nil {
+			return errors.Join(err, printed)
 		}
 	}
-	return bench.Table(r.table, result)
+	return errors.Join(err, bench.Table(r.table, result))
+}
+
+// missing notes that the systems of a scenario from one on have no result.
+func (r *runner) missing(s *scenario.Scenario, from int) {
+	if from == len(s.Systems) {
+		return
+	}
+	m := bench.Missing{Scenario: s.Name}
+	for _, sys := range s.Systems[from:] {
+		m.Systems = append(m.Systems, sys.Name)
+	}
+	r.doc.Missing = append(r.doc.Missing, m)
 }
 
 // outputs are the files to write; nil where none is wanted.
 type outputs struct {
-	json, report *os.File
-	trace        *os.File // under partName until it is whole
-	flows        *bench.FlowLog
-	series       *bench.SeriesLog
+	json, report, trace *outfile.File
+	flows               *bench.FlowLog
+	series              *bench.SeriesLog
 }
 
 func (r *runner) open() (o outputs, err error) {
-	create := func(name string) *os.File {
+	create := func(name string) *outfile.File {
 		if name == "" || name == "-" || err != nil {
 			return nil
 		}
-		var f *os.File
-		f, err = os.Create(name)
+		var f *outfile.File
+		f, err = outfile.Create(name)
 		return f
 	}
-	o.json, o.report, o.trace = create(r.json), create(r.report), create(partName(r.trace.file))
+	o.json, o.report, o.trace = create(r.json), create(r.report), create(r.trace.file)
 	if err == nil && r.csv != "" {
 		o.series, err = bench.CreateSeriesLog(r.csv)
 	}
@@ -228,74 +255,82 @@ func (r *runner) open() (o outputs, err error) {
 		o.flows, err = bench.CreateFlowLog(r.flows)
 	}
 	if err != nil {
-		return o, errors.Join(err, o.close())
+		o.abort()
 	}
-	return o, nil
+	return o, err
 }
 
-// partName is what a file is called that is not whole yet.
-func partName(name string) string {
-	if name == "" {
-		return ""
-	}
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return name // a device or a pipe is written as it comes
-	}
-	return name + ".part"
-}
-
-func (o *outputs) close() error {
-	var errs []error
-	for _, f := range []*os.File{o.json, o.report, o.trace} {
+// abort drops the files that are not written.
+func (o *outputs) abort() {
+	for _, f := range []*outfile.File{o.json, o.report, o.trace} {
 		if f != nil {
-			errs = append(errs, f.Close())
+			f.Abort()
 		}
+	}
+	if o.flows != nil {
+		o.flows.Abort()
+	}
+}
+
+// commit ends a file that write writes.
+func commit(f *outfile.File, write func(io.Writer) error) error {
+	if err := write(f); err != nil {
+		f.Abort()
+		return err
+	}
+	return f.Commit()
+}
+
+func (r *runner) write(o *outputs) error {
+	var errs []error
+	say := func(format string, args ...any) error {
+		_, err := fmt.Fprintf(r.table, format, args...)
+		return err
+	}
+	// note says what became of a file, unless it could not be written.
+	note := func(err error, format string, args ...any) {
+		if err == nil {
+			err = say(format, args...)
+		}
+		errs = append(errs, err)
+	}
+	if len(r.doc.Missing) > 0 {
+		var missing []string
+		for _, m := range r.doc.Missing {
+			missing = append(missing, m.String())
+		}
+		errs = append(errs, say("\nmissing: %s\n", strings.Join(missing, ", ")))
+	}
+	json := func(w io.Writer) error { return bench.WriteJSON(w, r.doc) }
+	switch {
+	case r.json == "-":
+		errs = append(errs, json(r.stdout))
+	case o.json != nil:
+		errs = append(errs, commit(o.json, json))
+	}
+	if o.trace != nil {
+		what := ""
+		err := commit(o.trace, func(io.Writer) (err error) { what, err = r.endTrace(); return err })
+		note(err, "\ntrace: %s, %s\n", r.trace.file, what)
+	}
+	some := len(r.doc.Results) > 0
+	if o.report != nil && some {
+		note(commit(o.report, func(w io.Writer) error { return bench.WriteHTML(w, r.doc) }), "\nreport: %s\n", r.report)
+	}
+	if r.csv != "" && some {
+		errs = append(errs, bench.WriteCSV(r.csv, r.doc.Results...))
 	}
 	if o.flows != nil {
 		errs = append(errs, o.flows.Close())
 	}
-	if o.series != nil {
-		errs = append(errs, o.series.Close())
-	}
 	return errors.Join(errs...)
 }
 
-// writeTrace ends the trace, which then has its name.
-func (r *runner) writeTrace(o outputs) error {
-	var err error
-	var what string
+// endTrace writes the rest of the trace, and says how much it is.
+func (r *runner) endTrace() (string, error) {
 	if v := r.options.NICVCD; v != nil {
-		err = v.Close()
-		what = fmt.Sprintf("%d changes", v.Changes())
-	} else {
-		err = r.options.NICTrace.Close()
-		what = fmt.Sprintf("%d spans", r.options.NICTrace.Events())
+		err := v.Close()
+		return fmt.Sprintf("%d changes", v.Changes()), err
 	}
-	if part := o.trace.Name(); err == nil && part != r.trace.file {
-		err = os.Rename(part, r.trace.file)
-	}
-	_, printed := fmt.Fprintf(r.table, "\ntrace: %s, %s\n", r.trace.file, what)
-	return errors.Join(err, printed)
-}
-
-func (r *runner) write(o outputs) error {
-	var errs []error
-	switch {
-	case r.json == "-":
-		errs = append(errs, bench.WriteJSON(r.stdout, r.doc))
-	case o.json != nil:
-		errs = append(errs, bench.WriteJSON(o.json, r.doc))
-	}
-	if o.trace != nil {
-		errs = append(errs, r.writeTrace(o))
-	}
-	if o.report != nil {
-		errs = append(errs, bench.WriteHTML(o.report, r.doc))
-		_, err := fmt.Fprintf(r.table, "\nreport: %s\n", r.report)
-		errs = append(errs, err)
-	}
-	if r.csv != "" {
-		errs = append(errs, bench.WriteCSV(r.csv, r.doc.Results...))
-	}
-	return errors.Join(errs...)
+	return fmt.Sprintf("%d spans", r.options.NICTrace.Events()), r.options.NICTrace.Close()
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -25,9 +27,16 @@ const defaultTraceWindow = "0..100us"
 
 func (f *traceFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.file, "trace", "", "write what becomes of requests inside NICs to `FILE`, as trace events for Perfetto; to a FILE.vcd, what stages and queues do, for waveform viewers")
+	flags.StringVar(&f.file, "trace", "", "write what becomes of requests inside NICs to a `FILE`.json, as trace events for Perfetto; to a FILE.vcd, what stages and queues do, for waveform viewers")
 	flags.StringVar(&f.window, "trace-window", "", "trace requests under way in the simulated time `FROM..TO` (default "+defaultTraceWindow+")")
 	flags.StringSliceVar(&f.of, "trace-of", nil, "trace requests of these `HOST`s only, or of a queue pair: h0,h1/0x10")
+}
+
+// special reports whether there is a file of a name that is no regular one, such as a pipe:
+// what is written there needs no ending.
+func special(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.Mode().IsRegular()
 }
 
 // vcd reports whether a value change dump is wanted.
@@ -46,6 +55,9 @@ func (f *traceFlags) filter(scenarios []*scenario.Scenario) (bench.NICTraceFilte
 			}
 		}
 		return out, nil
+	}
+	if ext := strings.ToLower(filepath.Ext(f.file)); ext != ".json" && ext != ".vcd" && !special(f.file) {
+		return out, fmt.Errorf("--trace %s: the ending of the name is the format: take .json, trace events for Perfetto, or .vcd, a value change dump for waveform viewers", f.file)
 	}
 	if len(scenarios) > 1 {
 		return out, fmt.Errorf("--trace is of one scenario, not of %d: run the one to trace by itself", len(scenarios))

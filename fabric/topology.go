@@ -245,7 +245,11 @@ func (t *Topology) Link(l LinkID) Link { return t.edges[l/2].Link }
 func (t *Topology) Validate() error {
 	errs := append([]error(nil), t.errs...)
 	if len(t.hosts) < 2 {
-		errs = append(errs, fmt.Errorf("there are %d hosts: a network needs two", len(t.hosts)))
+		there := "there is no host"
+		if len(t.hosts) == 1 {
+			there = "there is 1 host"
+		}
+		errs = append(errs, errors.New(there+": a network needs two or more"))
 	}
 	for i := range t.edges {
 		e, name := &t.edges[i], t.LinkName(LinkID(2*i))

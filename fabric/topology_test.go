@@ -98,7 +98,7 @@ func TestErrorsNameTheThingAndTheMend(t *testing.T) {
 		{find("tor0->h9"), []string{`no node is named "h9"`}},
 		{find("h0->h1"), []string{`no link "h0->h1"`, "from h0 lead h0->tor0"}},
 		{build(Star(0, l), Default()), []string{"hosts is 0", "at least 1"}},
-		{build(Star(1, l), Default()), []string{"1 hosts", "needs two"}},
+		{build(Star(1, l), Default()), []string{"there is 1 host: a network needs two or more"}},
 		{build(FatTree(3, 1, l, l, l), Default()), []string{"k of a fat tree is 3", "even"}},
 		{build(ThreeTier(ThreeTierSpec{Pods: 1, TorsPerPod: 1, AggsPerPod: 2, Cores: 3, HostsPerTor: 1}), Default()), []string{"3 core switches", "multiple"}},
 		{build(Star(2, Link{Delay: 1}), Default()), []string{"h0->tor0", "rate of 0bps"}},

@@ -256,7 +256,7 @@ func TestConfiguration(t *testing.T) {
 		{"another device", []string{"SLUICE_STATS=1", "SLUICE_DEVICES=mlx5_*"}, ``, false},
 		{"off", []string{"SLUICE_STATS=1", "SLUICE_DISABLE=1"}, ``, false},
 		{"debug", []string{"SLUICE_DEBUG=1"}, `msg="queue pair made" device=ibv:fake0`, false},
-		{"unknown engine", []string{"SLUICE_CC=timley"}, `sluice: no rate engine is called "timley": take one of`, true},
+		{"unknown engine", []string{"SLUICE_CC=timley"}, `sluice: no rate engine is called "timley": is "timely" meant?`, true},
 		{"no file", []string{"SLUICE_CONFIG=/does/not/exist"}, `sluice: SLUICE_CONFIG: open /does/not/exist`, true},
 		{"no library", []string{"SLUICE_LIBRARY=/does/not/exist.so"}, `sluice: /does/not/exist.so: .*: install libsluice.so.0`, true},
 	} {

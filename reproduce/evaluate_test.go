@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,7 +176,7 @@ func TestRunsAreKept(t *testing.T) {
 	if files, err = filepath.Glob(filepath.Join(dir, "*.json")); err != nil || len(files) != 5 {
 		t.Errorf("versions overwrite one another: %v, %v", files, err)
 	}
-	if parts, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(parts) > 0 {
+	if parts, _ := filepath.Glob(filepath.Join(dir, ".*")); len(parts) > 0 {
 		t.Errorf("left behind: %v", parts)
 	}
 
@@ -208,15 +209,39 @@ func TestAnyVersionInAnyDirectory(t *testing.T) {
 }
 
 func TestAnInterruptKeepsWhatIsDone(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	o := Options{Dir: t.TempDir(), Jobs: 1, Progress: func(float64, string) { stop() }}
-	if _, err := Do(ctx, []*Row{tiny()}, o); err == nil || !strings.Contains(err.Error(), "interrupted: ") {
-		t.Errorf("%v", err)
+	ctx, stop := context.WithCancelCause(t.Context())
+	interrupted := errors.New("interrupted")
+	o := Options{Dir: t.TempDir(), Jobs: 1, Progress: func(float64, string) { stop(interrupted) }}
+	if r, err := Do(ctx, []*Row{tiny()}, o); r != nil || !errors.Is(err, interrupted) || !strings.Contains(err.Error(), " of 4 runs are kept in ") {
+		t.Errorf("%v, %v", r, err)
 	}
-	stop()
 	o.Progress = nil
 	if r, err := Do(t.Context(), []*Row{tiny()}, o); err != nil || r.Runs != 4 {
 		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// The rows that are done are in the report of a call that was broken off, and those that
+// are not are named.
+func TestAnInterruptReportsWhatIsDone(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Do(t.Context(), []*Row{tiny()}, Options{Dir: dir, Jobs: 1}); err != nil {
+		t.Fatal(err)
+	}
+	more := tiny()
+	more.ID, more.Seeds = "timely-more", tiny().Seeds+1
+	ctx, stop := context.WithCancelCause(t.Context())
+	interrupted := errors.New("interrupted")
+	stop(interrupted)
+	r, err := Do(ctx, []*Row{tiny(), more}, Options{Dir: dir, Jobs: 1})
+	if !errors.Is(err, interrupted) || r == nil {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if len(r.Rows) != 1 || r.Rows[0].Status != Met || !r.Interrupted || !slices.Equal(r.Missing, []string{"timely-more"}) || r.Runs != 4 {
+		t.Errorf("%+v", r)
+	}
+	if s := r.Summary(); !strings.Contains(s, "1 rows are missing, by an interrupt: timely-more.") {
+		t.Errorf("%s", s)
 	}
 }
 

@@ -30,8 +30,13 @@ type Report struct {
 	// MemoryMiB is what the program had of the system at the end of this call, which
 	// is the most it ever had.
 	MemoryMiB int `json:"memory_mib"`
-	Listed    int `json:"listed"`  // rows of the papers' list
-	Defined   int `json:"defined"` // of those, that can be run
+	// Interrupted says that a signal broke the call off, and Missing which rows have no
+	// result for that, or for a failure.
+	Interrupted bool     `json:"interrupted,omitempty"`
+	Missing     []string `json:"missing,omitempty"`
+
+	Listed  int `json:"listed"`  // rows of the papers' list
+	Defined int `json:"defined"` // of those, that can be run
 
 	Rows []*RowResult `json:"rows"`
 }

@@ -41,8 +41,9 @@ func DefaultDir() (string, error) {
 }
 
 // Do runs rows and evaluates them. If ctx is done or a run fails, it begins no other
-// run and returns an error; what has finished is kept, and doing the same again goes
-// on from there. On an interrupt it does not wait for the runs that are under way.
+// run and returns an error, which for ctx is its cause, and a report of the rows whose
+// runs are there, nil if there are none. What has finished is kept, and doing the same
+// again goes on from there. When ctx is done it does not wait for the runs under way.
 func Do(ctx context.Context, rows []*Row, o Options) (*Report, error) {
 	if o.Jobs <= 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
@@ -63,14 +64,21 @@ func Do(ctx context.Context, rows []*Row, o Options) (*Report, error) {
 		return nil, errors.New("none of these rows is there in small: leave out --quick")
 	}
 	start := time.Now()
-	done, err := runAll(ctx, p, st, &o)
-	if err != nil {
-		return nil, err
+	done, failed := runAll(ctx, p, st, &o)
+	var missing []string
+	if failed != nil {
+		if missing, err = p.without(st); err != nil {
+			return nil, errors.Join(failed, err)
+		}
+		if len(p.rows) == 0 {
+			return nil, failed
+		}
 	}
 	r, err := evaluate(p, st)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(failed, err)
 	}
+	r.Interrupted, r.Missing = failed != nil && ctx.Err() != nil, missing
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	r.Program, r.Arguments, r.Quick, r.AnyVersion = program, o.Arguments, o.Quick, o.Foreign
@@ -78,7 +86,26 @@ func Do(ctx context.Context, rows []*Row, o Options) (*Report, error) {
 	r.WallS, r.Cores = time.Since(start).Round(time.Millisecond).Seconds(), o.Jobs
 	r.Runs, r.RunsReused = len(p.jobs), len(p.jobs)-done
 	r.MemoryMiB = int(memory.Sys >> 20)
-	return r, nil
+	return r, failed
+}
+
+// without takes rows whose runs are not all there out of the plan, and names them.
+func (p *plan) without(st *store) (missing []string, err error) {
+	there := map[string]bool{}
+	for _, j := range p.jobs {
+		if there[j.key], err = st.has(j.key); err != nil {
+			return nil, err
+		}
+	}
+	p.jobs = slices.DeleteFunc(p.jobs, func(j *job) bool { return !there[j.key] })
+	p.rows = slices.DeleteFunc(p.rows, func(row *Row) bool {
+		if !slices.ContainsFunc(p.of[row], func(w want) bool { return !there[w.job.key] }) {
+			return false
+		}
+		missing = append(missing, row.ID)
+		return true
+	})
+	return missing, nil
 }
 
 // runAll runs what is not kept, and returns how many that were.
@@ -126,8 +153,9 @@ func runAll(ctx context.Context, p *plan, st *store, o *Options) (int, error) {
 	if r.err != nil {
 		return r.count, r.err
 	}
-	if err := ctx.Err(); err != nil {
-		return r.count, fmt.Errorf("interrupted: %d of %d runs are kept in %s, and the same command goes on from there", len(p.jobs)-len(todo)+r.count, len(p.jobs), st.dir)
+	if ctx.Err() != nil {
+		r.over = true
+		return r.count, fmt.Errorf("%w: %d of %d runs are kept in %s, and the same command goes on from there", context.Cause(ctx), len(p.jobs)-len(todo)+r.count, len(p.jobs), st.dir)
 	}
 	return r.count, nil
 }
@@ -148,6 +176,7 @@ type runner struct {
 	count int
 	total int
 	err   error
+	over  bool // nobody waits for the runs that are still under way
 }
 
 func (r *runner) failed() bool {
@@ -178,7 +207,7 @@ func (r *runner) progress(j *job, done float64) {
 	r.Lock()
 	defer r.Unlock()
 	r.under[j] = done
-	if r.o.Progress == nil {
+	if r.o.Progress == nil || r.over {
 		return
 	}
 	sum := r.past

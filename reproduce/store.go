@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
 // store keeps results in a directory: each as sluice run --json writes it, with the
@@ -88,16 +90,5 @@ func (s *store) has(key string) (bool, error) {
 // put keeps a result: whole or not at all.
 func (s *store) put(key string, d *bench.Document) error {
 	d.Environment.Sluice = s.program
-	f, err := os.CreateTemp(s.dir, key+".*.part")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(bench.WriteJSON(f, d), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), s.file(key))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return outfile.Write(s.file(key), func(w io.Writer) error { return bench.WriteJSON(w, d) })
 }

@@ -62,6 +62,13 @@ func (r *Report) Summary() string {
 		s += " Runs of other versions of the program may be among them."
 	}
 	s += fmt.Sprintf(" %d of the papers' %d rows can be run.", r.Defined, r.Listed)
+	if len(r.Missing) > 0 {
+		why := ""
+		if r.Interrupted {
+			why = ", by an interrupt"
+		}
+		s += fmt.Sprintf(" %d rows are missing%s: %s.", len(r.Missing), why, strings.Join(r.Missing, ", "))
+	}
 	return s + fmt.Sprintf("\n%d runs, %d of them kept from earlier; %.0f s with %d at a time; %d MiB of memory.",
 		r.Runs, r.RunsReused, r.WallS, r.Cores, r.MemoryMiB)
 }

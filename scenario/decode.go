@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/spelling"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // decoder fills Go values from a tree, strictly, and remembers where each key
@@ -14,7 +17,11 @@ import (
 type decoder struct {
 	at   map[string]Pos
 	file Pos // where the whole begins
+	// example is a value of the key that is being decoded; empty if none is known.
+	example string
 	errs Errors
+	// memory is what a simulation may take; 0 for no limit.
+	memory units.Bytes
 }
 
 // nodeDecoder is a type that reads a node by itself.
@@ -85,7 +92,7 @@ func (d *decoder) decode(n *node, path string, v reflect.Value) {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if d.want(n, path, scalarNode) {
 			if err := u.UnmarshalText([]byte(n.text)); err != nil {
-				d.fail(path, "%v", err)
+				d.fail(path, "%v", d.usual(err))
 			}
 		}
 		return
@@ -122,6 +129,15 @@ func (d *decoder) decode(n *node, path string, v reflect.Value) {
 			d.decodeScalar(n, path, v)
 		}
 	}
+}
+
+// usual gives an error about a missing unit the one that is usual for the key.
+func (d *decoder) usual(err error) error {
+	unit := strings.TrimLeft(d.example, "0123456789.")
+	if unit == "" || unit == d.example || strings.ContainsAny(unit, " ,[{") {
+		return err // the example has none
+	}
+	return units.SuggestUnit(err, unit)
 }
 
 // decodeInto is decode for what pointer points to.
@@ -177,8 +193,9 @@ func (d *decoder) decodeScalar(n *node, path string, v reflect.Value) {
 
 // keys of a struct: those with a yaml tag, and those of its variant.
 type keyed struct {
-	name  string
-	value reflect.Value
+	name    string
+	example string // a value
+	value   reflect.Value
 }
 
 func keysOf(v reflect.Value) (keys []keyed) {
@@ -192,7 +209,7 @@ func keysOf(v reflect.Value) (keys []keyed) {
 		case ",inline":
 			keys = append(keys, keysOf(v.Field(i))...)
 		default:
-			keys = append(keys, keyed{tag, v.Field(i)})
+			keys = append(keys, keyed{tag, v.Type().Field(i).Tag.Get("eg"), v.Field(i)})
 		}
 	}
 	return keys
@@ -211,6 +228,7 @@ func (d *decoder) decodeStruct(n *node, path string, v reflect.Value) {
 		for _, k := range keys {
 			if known = k.name == f.key; known {
 				d.at[join(path, f.key)] = f.pos
+				d.example = k.example
 				d.decode(f.value, join(path, f.key), k.value)
 				break
 			}
@@ -231,7 +249,7 @@ func (d *decoder) unknown(path string, f field, keys []keyed, kind *node) {
 		here = "with kind " + kind.text
 	}
 	msg := fmt.Sprintf("there is no such key %s: the keys are %s", here, strings.Join(names, ", "))
-	if near := nearest(f.key, names); near != "" {
+	if near := spelling.Nearest(f.key, names); near != "" {
 		msg = fmt.Sprintf("there is no such key %s: is %q meant?", here, near)
 	} else if len(names) == 0 {
 		msg = "there is no such key " + here + ": it takes none"
@@ -259,38 +277,6 @@ func (d *decoder) chooseVariant(n *node, path string, v reflect.Value, vr varian
 		}
 	}
 	return true
-}
-
-// nearest returns the name that is likely meant by a mistyped one, or "".
-func nearest(typed string, names []string) string {
-	best, least := "", 1+len(typed)/3
-	for _, name := range names {
-		if n := editDistance(strings.ToLower(typed), strings.ToLower(name)); n <= least {
-			best, least = name, n-1
-		}
-	}
-	return best
-}
-
-// editDistance counts insertions, deletions and replacements of bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // Raw is a part of a scenario that is read later, when it is known what it

@@ -66,7 +66,7 @@ func TestGraphErrors(t *testing.T) {
 		{"delay: 3us", "delay: 3s", "topology.links[2].delay: is 3s"},
 		{"delay: 3us", "dealy: 3us", `topology.links[2].dealy: there is no such key here: is "delay" meant?`},
 		{"a: client, ", "", `topology.links[0].a: there is no host or switch ""`},
-		{"    - {a: left, b: right, count: 2}\n", "", "graph.yaml:1: topology: topology: no path joins client and"},
+		{"    - {a: left, b: right, count: 2}\n", "", "graph.yaml:1: topology: no path joins client and"},
 		{"  hosts: [client, server, other]\n", "", "topology.hosts: there are none"},
 	} {
 		text := strings.Replace(graphTop, c.from, c.to, 1) + graphRest

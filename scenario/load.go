@@ -10,6 +10,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/spelling"
+	"github.com/sluice-rdma/sluice/units"
 )
 
 //go:embed builtin/*.yaml reproduce/*.yaml systems.yaml
@@ -19,12 +22,17 @@ var builtins embed.FS
 // slash or the ending .yaml or .yml is a file's. Each of sets is an override
 // such as "nic.mtu=4096" or "systems[TIMELY].config.t_low=20us". The error is an
 // Errors, unless the file could not be read.
-func Load(name string, sets ...string) (*Scenario, error) {
+func Load(name string, sets ...string) (*Scenario, error) { return LoadWithin(0, name, sets...) }
+
+// LoadWithin is Load, but refuses a network whose simulation would take more memory, by an
+// estimate that is no more than what it takes. It does so before it builds anything as
+// large as that. A limit of 0 is none.
+func LoadWithin(memory units.Bytes, name string, sets ...string) (*Scenario, error) {
 	src, file, err := read(name)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(file, src, sets...)
+	return parseWithin(memory, file, src, sets)
 }
 
 // Source returns the text of a scenario as it stands, comments and all.
@@ -36,6 +44,10 @@ func Source(name string) ([]byte, error) {
 // Parse is Load for a text; file is what errors call it, and what paths of
 // scenarios that it extends are relative to.
 func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
+	return parseWithin(0, file, src, sets)
+}
+
+func parseWithin(memory units.Bytes, file string, src []byte, sets []string) (*Scenario, error) {
 	root, err := readTree(file, src, nil)
 	if err != nil {
 		return nil, asErrors(err)
@@ -58,7 +70,7 @@ func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
 	}
 	s := Default()
 	s.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml")
-	d := &decoder{at: map[string]Pos{}, file: Pos{File: file, Line: 1}}
+	d := &decoder{at: map[string]Pos{}, file: Pos{File: file, Line: 1}, memory: memory}
 	d.decode(root, "", reflect.ValueOf(s).Elem())
 	d.at = withoutRoot(d.at)
 	s.source = d
@@ -97,17 +109,24 @@ func read(name string) (src []byte, file string, err error) {
 		}
 		if err != nil {
 			msg := fmt.Sprintf("there is no built-in scenario %q: take one of %s, or give a file's name with its ending .yaml", name, strings.Join(Builtins(), ", "))
-			if near := nearest(name, slices.Concat(Builtins(), Reproductions())); near != "" {
+			if near := spelling.Nearest(name, slices.Concat(Builtins(), Reproductions())); near != "" {
 				msg = fmt.Sprintf("there is no built-in scenario %q: is %q meant?", name, near)
+			}
+			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+				msg = fmt.Sprintf("there is no built-in scenario %q: for the file of that name, write ./%[1]s", name)
 			}
 			return nil, "", errors.New(msg)
 		}
 		return src, name + ".yaml", nil
 	}
-	src, err = os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("there is no file %s", name)
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "", fmt.Errorf("there is no file %s", name)
+	case err == nil && info.IsDir():
+		return nil, "", fmt.Errorf("%s is a directory: name a scenario's file", name)
 	}
+	src, err = os.ReadFile(name)
 	return src, name, err
 }
 
@@ -155,7 +174,7 @@ func readTree(file string, src []byte, above []string) (*node, error) {
 		return fail("here stands %v: name a built-in scenario or a file", base.kind)
 	}
 	if above = append(above, file); len(above) > maxExtends {
-		return fail("the scenarios %s extend one another: one of them must stand alone", strings.Join(above, ", "))
+		return fail("%s: more than %d scenarios stand on one another: put some of them together", strings.Join(above, " -> "), maxExtends)
 	}
 	name := base.text
 	if isFile(name) && !filepath.IsAbs(name) {
@@ -168,6 +187,13 @@ func readTree(file string, src []byte, above []string) (*node, error) {
 	if err != nil {
 		return fail("%v", err)
 	}
+	// Of built-in ones none extends a file.
+	if chain := append(slices.Clone(above), baseFile); isFile(name) && slices.ContainsFunc(above, func(file string) bool { return sameFile(file, baseFile) }) {
+		if len(chain) == 2 {
+			return fail("the scenario extends itself: name another, or leave the key out")
+		}
+		return fail("scenarios extend one another in a circle, %s: one of them must stand alone", strings.Join(chain, " -> "))
+	}
 	under, err := readTree(baseFile, baseSrc, above)
 	if err != nil {
 		return nil, err
@@ -175,6 +201,16 @@ func readTree(file string, src []byte, above []string) (*node, error) {
 	under.take("name") // a scenario that changes another is not that one
 	under.merge(root)
 	return under, nil
+}
+
+// sameFile reports whether two names are of one scenario.
+func sameFile(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // applyParams puts the parameters where they are used.

@@ -122,7 +122,7 @@ func TestSizeRange(t *testing.T) {
 		t.Errorf("written as %s: %v", text, err)
 	}
 	for text, want := range map[string]string{
-		"32KB..8KB": "ends before it begins", "8KB..32": "has no unit", "0B..8KB": "is no size of a flow", "8KB..": "",
+		"32KB..8KB": "ends before it begins", "8KB..32": "unit missing", "0B..8KB": "is no size of a flow", "8KB..": "",
 	} {
 		if err := s.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -38,6 +38,8 @@ type Shape interface {
 	// sizes returns the dimensions, each at least 1, and how many links they make
 	// at most.
 	sizes() (dims []size, links float64)
+	// extent returns how large the network is, without its links.
+	extent() extent
 }
 
 // Star joins all hosts by one switch, `tor0`.
@@ -355,7 +357,9 @@ func (t *Topology) validate(d *decoder) *fabric.Topology {
 	}
 	g := t.Build()
 	if err := g.Validate(); err != nil {
-		d.fail("topology", "%s", plain(err))
+		for line := range strings.Lines(strings.TrimPrefix(plain(err), "topology: ")) {
+			d.fail("topology", "%s", strings.TrimSuffix(line, "\n"))
+		}
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.HostRates)) {

@@ -27,6 +27,10 @@ func (s *Scenario) resolve(d *decoder) {
 		d.fail("warmup", "is %v: choose a span from 0 to below the duration, %v", s.Warmup, s.Duration)
 	}
 	s.Measure.check(d, s.Duration)
+	errs := len(d.errs)
+	if s.checkMemory(d, d.memory); len(d.errs) > errs {
+		return
+	}
 	if s.graph = s.Topology.validate(d); s.graph != nil {
 		s.planWorkloads(d)
 		s.nics = (&network{Topology: s.graph}).hosts(d, "measure.nic", s.Measure.NIC, -1)

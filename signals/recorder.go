@@ -205,6 +205,20 @@ func (r *Recorder) write(b []byte) {
 	}
 }
 
+// Break ends the recording where it is, with the chunks that are full. Sources may
+// be in use; what they record from then on is not written, and Close does nothing more
+// to the writer.
+func (r *Recorder) Break() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return r.err
+	}
+	err := r.w.Flush()
+	r.err = errors.New("signals: the recording was broken off")
+	return err
+}
+
 // Close writes what there is and ends the recording. No source may be in use.
 func (r *Recorder) Close() error {
 	r.mu.Lock()

@@ -1,6 +1,7 @@
 package units
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -33,7 +34,7 @@ func parse(s, what, example string, scale func(suffix string) (float64, bool)) (
 		if v == 0 {
 			return 0, nil
 		}
-		return 0, fmt.Errorf("%q has no unit: write %s%s if that is the %s meant", s, number, example, what)
+		return 0, &MissingUnitError{What: what, Text: s, Unit: example}
 	}
 	unit, ok := scale(suffix)
 	if !ok {
@@ -47,6 +48,26 @@ func parse(s, what, example string, scale func(suffix string) (float64, bool)) (
 		return n, nil
 	}
 	return 0, fmt.Errorf("%q is too large for a %s", s, what)
+}
+
+// MissingUnitError says that a number has no unit.
+type MissingUnitError struct {
+	What string // "time", "rate", "size"
+	Text string // what was to be read
+	Unit string // one that is usual, such as "us"
+}
+
+func (e *MissingUnitError) Error() string {
+	return fmt.Sprintf("%s %q: unit missing, for example %s%s", e.What, e.Text, strings.TrimSpace(e.Text), e.Unit)
+}
+
+// SuggestUnit gives an error about a missing unit the one to suggest where the number
+// stands. Other errors it returns as they are.
+func SuggestUnit(err error, unit string) error {
+	if bare := (*MissingUnitError)(nil); errors.As(err, &bare) {
+		return &MissingUnitError{What: bare.What, Text: bare.Text, Unit: unit}
+	}
+	return err
 }
 
 // exactly rounds number units to the nearest integer where a float64 has too few

@@ -1,13 +1,17 @@
 package perf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/spelling"
 	"github.com/sluice-rdma/sluice/signals"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -91,11 +95,35 @@ func EngineConfig(scheme *cc.Scheme, settings []string) (any, error) {
 	return config, nil
 }
 
+// settingNames are the keys of a configuration.
+func settingNames(t reflect.Type) (names []string) {
+	for f := range t.Fields() {
+		switch tag := f.Tag.Get("yaml"); tag {
+		case "", "-":
+		case ",inline":
+			names = append(names, settingNames(f.Type)...)
+		default:
+			names = append(names, tag)
+		}
+	}
+	return names
+}
+
 // set changes one setting of an engine's configuration.
 func set(config any, setting string) error {
 	key, value, ok := strings.Cut(setting, "=")
 	if !ok || key == "" {
 		return fmt.Errorf("write it as KEY=VALUE")
+	}
+	if names := settingNames(reflect.TypeOf(config).Elem()); !slices.Contains(names, key) {
+		near := ""
+		if n := spelling.Nearest(key, names); n != "" {
+			near = fmt.Sprintf(": is %q meant?", n)
+		}
+		if len(names) == 0 {
+			return errors.New("there is no such key: the engine takes none")
+		}
+		return fmt.Errorf("there is no such key%s The keys are %s", cmp.Or(near, "."), strings.Join(names, ", "))
 	}
 	err := yaml.UnmarshalWithOptions([]byte(key+": "+value), config, yaml.Strict())
 	if err == nil {

@@ -69,7 +69,8 @@ type sum struct {
 }
 
 // Run reads a recording to its end. If it breaks off, what was read counts and
-// Result.Truncated says so.
+// Result.Truncated says so. If r fails otherwise, it returns the error with what was
+// read before it.
 func Run(r io.Reader, engines []Engine) (*Result, error) {
 	d, err := signals.NewReader(r)
 	if err != nil {
@@ -89,6 +90,7 @@ func Run(r io.Reader, engines []Engine) (*Result, error) {
 	}
 	first, end := units.Never, units.Time(math.MinInt64)
 	var rec signals.Record
+	var broken error
 	for {
 		err := d.Next(&rec)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -99,7 +101,8 @@ func Run(r io.Reader, engines []Engine) (*Result, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("after %d updates: %w", out.Updates, err)
+			broken = fmt.Errorf("after %d updates: %w", out.Updates, err)
+			break
 		}
 		k := key{rec.Stream, rec.QPN}
 		f := flows[k]
@@ -157,7 +160,7 @@ func Run(r io.Reader, engines []Engine) (*Result, error) {
 		}
 		out.Allowed = append(out.Allowed, sums[i].allowed(name, float64(out.Updates), last/float64(len(order))))
 	}
-	return out, nil
+	return out, broken
 }
 
 func (s *sum) allowed(name string, n, last float64) Allowed {

@@ -7,6 +7,7 @@ type Report struct {
 	Title   string  // heading of the page
 	Command string  // command line that made it; may be empty
 	Version string  // version of the program that made it; may be empty
+	Missing string  // what was to be run and has no result; may be empty
 	Inputs  []Input // the earlier runs that a comparison is of; else empty
 	Runs    []Run   // in the order shown
 }

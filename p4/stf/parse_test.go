@@ -74,7 +74,7 @@ func TestParseErrors(t *testing.T) {
 		{"check_counter c", "x:1: check_counter: wanted: NAME(INDEX) [packets|bytes] == COUNT"},
 		{"meta queue=300", "x:1: meta: queue: 300 is not from 0 to 255"},
 		{"meta class=256", "x:1: meta: class: 256 is not from 0 to 255"},
-		{"meta ingress_time=5", `x:1: meta: ingress_time: "5" has no unit: write 5us if that is the time meant`},
+		{"meta ingress_time=5", `x:1: meta: ingress_time: time "5": unit missing, for example 5us`},
 		{"meta colour=5", "x:1: meta: no setting \"colour\": there is ingress_time, enqueue_time, dequeue_time, enqueue_bytes, enqueue_packets, dequeue_bytes, dequeue_packets, queue, class"},
 	} {
 		_, err := Parse("x", []byte(c.line))
