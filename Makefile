@@ -14,7 +14,7 @@ GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 
 # Packages that must read no clock and start no goroutine. .golangci.yml holds
 # the same list; tools/purity checks that the two agree.
-PURE := internal/detmath internal/spelling units ib telemetry des roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match fabric hostmodel nicmodel maxmin softswitch/internal p4/types p4/ast p4/parse p4/check p4/run p4/stf p4/stage
+PURE := internal/detmath internal/field internal/spelling units ib telemetry des roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match fabric hostmodel nicmodel maxmin softswitch/internal p4/types p4/ast p4/parse p4/check p4/run p4/stf p4/stage
 
 # Packages with hot paths. Those that a checkout does not have are left out.
 BENCH := cc ratelimiter completions calibration roce des fabric nicmodel verbs/paced verbs/wirestamp/match p4 softswitch

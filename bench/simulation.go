@@ -70,10 +70,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := sys.NICConfig()
-	if err != nil {
-		return nil, err
-	}
+	cfg := sys.NICConfig()
 	s := &simulation{sys: sys, programs: programs, seed: seed, engine: e, net: net, src: e.NewSource()}
 	s.id = e.AddHandler(s)
 	// The latencies of reduced NICs are the network's.

@@ -6,9 +6,14 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/internal/spelling"
 	"github.com/sluice-rdma/sluice/telemetry"
 )
+
+// FieldError is what an engine's Validate and a Scheme's New return of a field of its
+// configuration: Key is its name in scenarios, Of the engine's.
+type FieldError = field.Error
 
 // Scheme describes an engine to scenarios and tools.
 type Scheme struct {

@@ -1,11 +1,13 @@
 package hostmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
+
+// FieldError is what is wrong with one field: Key is its name in scenarios.
+type FieldError = field.Error
 
 // Config is a host's core and the thread on it. The zero Config is a thread that has
 // a core to itself and takes no time for anything.
@@ -29,17 +31,17 @@ const (
 	LeastBurst = 100 * units.Nanosecond
 )
 
-// Validate reports the first field that is out of range.
+// Validate reports the first field that is out of range, as a *FieldError.
 func (c *Config) Validate() error {
 	switch {
 	case !(c.Load >= 0 && c.Load <= MaxLoad):
-		return fmt.Errorf("load is %v: choose a share from 0 to %v", c.Load, MaxLoad)
+		return field.Bad("host", "load", c.Load, "choose a share from 0 to %v", MaxLoad)
 	case c.Load > 0 && (c.Burst < LeastBurst || c.Burst > units.Second):
-		return fmt.Errorf("burst is %v: choose %v to 1s", c.Burst, LeastBurst)
+		return field.Bad("host", "burst", c.Burst, "choose %v to 1s", LeastBurst)
 	case c.Wakeup < 0 || c.Wakeup > units.Second:
-		return fmt.Errorf("wakeup is %v: choose 0 to 1s", c.Wakeup)
+		return field.Bad("host", "wakeup", c.Wakeup, "choose 0 to 1s")
 	case c.Post < 0 || c.Post > units.Millisecond:
-		return fmt.Errorf("post is %v: choose 0 to 1ms", c.Post)
+		return field.Bad("host", "post", c.Post, "choose 0 to 1ms")
 	}
 	return nil
 }
@@ -61,7 +63,7 @@ type Core struct {
 // to be valid.
 func NewCore(c Config, rng des.Stream) (*Core, error) {
 	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("host: %w", err)
+		return nil, err
 	}
 	k := &Core{cfg: c, rng: rng, next: units.Never}
 	if c.Load > 0 {

@@ -1,8 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -21,20 +19,6 @@ type AtomicsConfig struct {
 	Locks int `yaml:"locks"`
 	// Cycles is what the change of a word takes, in cycles of the core clock.
 	Cycles int64 `yaml:"cycles"`
-}
-
-func (c *AtomicsConfig) validate() error {
-	switch {
-	case c.InFlight == 0:
-		return nil
-	case c.InFlight < 0 || c.InFlight > 1<<16:
-		return fmt.Errorf("nic: atomics.in_flight is %d; it must be from 0, for no unit, to %d", c.InFlight, 1<<16)
-	case c.Locks < 1 || c.Locks > 1<<20 || c.Locks&(c.Locks-1) != 0:
-		return fmt.Errorf("nic: atomics.locks is %d; it must be a power of two up to %d", c.Locks, 1<<20)
-	case c.Cycles < 0:
-		return fmt.Errorf("nic: atomics.cycles is %d; it can't be negative", c.Cycles)
-	}
-	return nil
 }
 
 // AtomicWaits is what atomic operations have waited for, summed over them.

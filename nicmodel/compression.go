@@ -1,8 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -28,18 +26,6 @@ type CompressionConfig struct {
 }
 
 const miniCQEs = 8 // of an array
-
-func (c *CompressionConfig) validate() error {
-	switch {
-	case c.MaxNum == 0:
-		return nil
-	case c.MaxNum < 2 || c.MaxNum > 1024:
-		return fmt.Errorf("nic: compression.max_num is %d; it must be from 2 to 1024, or 0 for no compression", c.MaxNum)
-	case c.Timeout <= 0 || c.Timeout > units.Millisecond:
-		return fmt.Errorf("nic: compression.timeout is %v; it must be positive and at most 1ms", c.Timeout)
-	}
-	return nil
-}
 
 // session is completions of a queue that the NIC keeps back: the newest of its ring.
 type session struct {

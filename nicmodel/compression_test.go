@@ -78,7 +78,9 @@ func TestCompressionHolds(t *testing.T) {
 
 func TestCompressionConfig(t *testing.T) {
 	for _, c := range []CompressionConfig{{MaxNum: -1}, {MaxNum: 1, Timeout: 1}, {MaxNum: 1025, Timeout: 1}, {MaxNum: 8}, {MaxNum: 8, Timeout: units.Second}} {
-		if err := c.validate(); err == nil {
+		cfg := preset(t, "cx5")
+		cfg.Compression = c
+		if err := cfg.Validate(); err == nil {
 			t.Errorf("%+v is taken", c)
 		}
 	}

@@ -97,32 +97,6 @@ type Config struct {
 	MaxQPWR int `yaml:"max_qp_wr"`
 }
 
-// Validate returns an error that begins with the yaml name of the field that is out of
-// its range, behind "nic: ".
-func (c *Config) Validate() error {
-	for _, v := range []struct {
-		name string
-		v    int64
-	}{
-		{"core_clock", int64(c.CoreClock)}, {"tx_packets", int64(c.TxPackets)},
-		{"cqe_bytes", int64(c.CQEBytes)}, {"max_sge", int64(c.MaxSGE)}, {"counter.hz", int64(c.Counter.Hz)},
-		{"max_qp_wr", int64(c.MaxQPWR)},
-	} {
-		if v.v <= 0 {
-			return fmt.Errorf("nic: %s is %d; it must be positive", v.name, v.v)
-		}
-	}
-	if c.Counter.Bits < 8 || c.Counter.Bits > 63 {
-		return fmt.Errorf("nic: counter.bits is %d; it must be from 8 to 63", c.Counter.Bits)
-	}
-	for _, err := range []error{c.PCIe.validate(), c.TxUnits.validate("tx_units"), c.RxUnits.validate("rx_units"), c.Atomics.validate(), c.Receives.validate(), c.Compression.validate(), c.Interrupt.validate(), c.Limiter.validate(), c.Contexts.validate(), c.Translation.validate(), c.bounds()} {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // packetPacing is the rate limiter of the mlx5 devices: 127 rates and one entry for
 // none, from 1 kb/s to a most (what the kernel's driver says of it when it loads; the
 // unit is that of ibv_qp_rate_limit_attr). The tick is an estimate: the vendor says that

@@ -21,18 +21,6 @@ type ContextsConfig struct {
 	Fetches int `yaml:"fetches"`
 }
 
-func (c *ContextsConfig) validate() error {
-	least := int64(0)
-	if c.Entries > 0 {
-		least = 1
-	}
-	return keep([]bound{
-		{"contexts.entries", int64(c.Entries), 0, 1 << 24},
-		{"contexts.bytes", int64(c.Bytes), least, boundary},
-		{"contexts.fetches", int64(c.Fetches), 0, 1 << 16},
-	})
-}
-
 // contextTable is where the contexts lie, above all regions and queues.
 const contextTable = addressTop + 1<<60
 

@@ -1,8 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -21,13 +19,6 @@ type HostCacheConfig struct {
 
 // mostCache bounds what a cache's lines take in the model: 36 bytes each.
 const mostCache = 1 << 28
-
-func (c *HostCacheConfig) validate() error {
-	if c.Size < 0 || c.Size > mostCache || c.Writes < 0 || c.Writes > mostCache {
-		return fmt.Errorf("nic: pcie.host_cache.size is %d and writes %d; each must be from 0 to %d", c.Size, c.Writes, mostCache)
-	}
-	return nil
-}
 
 // hostCache knows the lines that are there. Processors tell it with PCIe.Touch.
 type hostCache struct {

@@ -1,8 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -11,13 +9,6 @@ type InterruptConfig struct {
 	// Latency is from the arrival of the message that interrupts a processor to when
 	// the event's owner has it: a property of the host, up to 1 s. 0 for none.
 	Latency units.Time `yaml:"latency"`
-}
-
-func (c *InterruptConfig) validate() error {
-	if c.Latency < 0 || c.Latency > units.Second {
-		return fmt.Errorf("nic: interrupt.latency is %v; it must be from 0 to 1s", c.Latency)
-	}
-	return nil
 }
 
 // An armed completion queue raises an event: the NIC writes an element to its event

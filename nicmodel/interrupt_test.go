@@ -218,7 +218,9 @@ func TestEventsDoNotAllocate(t *testing.T) {
 
 func TestInterruptConfig(t *testing.T) {
 	for _, c := range []InterruptConfig{{Latency: -1}, {Latency: 2 * units.Second}} {
-		if err := c.validate(); err == nil {
+		cfg := preset(t, "cx5")
+		cfg.Interrupt = c
+		if err := cfg.Validate(); err == nil {
 			t.Errorf("%+v is taken", c)
 		}
 	}

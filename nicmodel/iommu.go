@@ -1,8 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -19,20 +17,6 @@ type IOMMUConfig struct {
 	Miss units.Time `yaml:"miss"`
 	// Walkers is how many walks there are at a time; 0 is as many as there are misses.
 	Walkers int `yaml:"walkers"`
-}
-
-func (c *IOMMUConfig) validate() error {
-	switch {
-	case c.Entries == 0:
-		return nil
-	case c.Entries < 0 || c.Entries > 1<<24:
-		return fmt.Errorf("nic: pcie.iommu.entries is %d; it must be from 0, for no IOMMU, to %d", c.Entries, 1<<24)
-	case c.PageSize < 4096 || c.PageSize&(c.PageSize-1) != 0:
-		return fmt.Errorf("nic: pcie.iommu.page_size is %d; it must be a power of two from 4096", c.PageSize)
-	case c.Miss < 0 || c.Walkers < 0 || c.Walkers > 1<<16:
-		return fmt.Errorf("nic: pcie.iommu.miss is %v and walkers %d; neither may be negative, nor walkers above %d", c.Miss, c.Walkers, 1<<16)
-	}
-	return nil
 }
 
 // iommu translates, in the order in which requests come: one that hits waits for those

@@ -33,22 +33,6 @@ type LimiterConfig struct {
 	Burst units.Bytes `yaml:"burst"`
 }
 
-func (c *LimiterConfig) validate() error {
-	switch {
-	case c.Rates < 0 || c.Rates > 1<<16:
-		return fmt.Errorf("nic: limiter.rates is %d; it must be from 0, for no limit, to %d", c.Rates, 1<<16)
-	case c.MinRate < 0 || c.MaxRate < 0 || c.MaxRate > 0 && c.MaxRate < c.MinRate || max(c.MinRate, c.MaxRate) > 100*units.Tbps:
-		return fmt.Errorf("nic: limiter.min_rate is %v and max_rate %v; each must be from 0, for no bound, to 100Tbps, and max_rate not below min_rate", c.MinRate, c.MaxRate)
-	case c.Step < 0 || c.Step > units.Gbps:
-		return fmt.Errorf("nic: limiter.step is %v; it must be from 0 to 1Gbps", c.Step)
-	case c.Tick < 0 || c.Tick > units.Millisecond:
-		return fmt.Errorf("nic: limiter.tick is %v; it must be from 0 to 1ms", c.Tick)
-	case c.Burst < 0 || c.Burst > 1<<32-1:
-		return fmt.Errorf("nic: limiter.burst is %v; it must be from 0 to 4 GiB", c.Burst)
-	}
-	return nil
-}
-
 // RateLimit is the limit of a queue pair (ibv_qp_rate_limit_attr).
 type RateLimit struct {
 	Rate     units.Rate // of the messages' bytes; 0 for no limit

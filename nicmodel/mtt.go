@@ -1,8 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -32,26 +30,6 @@ type TranslationConfig struct {
 	// HugePageSize is that of regions registered with ib.AccessHugeTLB, as those of
 	// scenarios are, a power of two from 4 KiB; 0 is 2 MiB.
 	HugePageSize units.Bytes `yaml:"huge_page_size"`
-}
-
-func (c *TranslationConfig) validate() error {
-	err := keep([]bound{
-		{"translation.keys", int64(c.Keys), 0, 1 << 24},
-		{"translation.lines", int64(c.Lines), 0, 1 << 24},
-		{"translation.fetches", int64(c.Fetches), 0, 1 << 16},
-	})
-	if err != nil {
-		return err
-	}
-	for _, v := range []struct {
-		name string
-		v    units.Bytes
-	}{{"page_size", c.PageSize}, {"huge_page_size", c.HugePageSize}} {
-		if v.v != 0 && (v.v < leastPage || v.v > mostPage || v.v&(v.v-1) != 0) {
-			return fmt.Errorf("nic: translation.%s is %v; it must be a power of two from %v to %v, or 0 for the usual one", v.name, v.v, leastPage, mostPage)
-		}
-	}
-	return nil
 }
 
 const (

@@ -1,8 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -142,35 +140,6 @@ type PCIeConfig struct {
 	// arrive to where they are used, and of a write's data to where they leave, for
 	// a device that makes them of whole transfers; 0 is none.
 	StagingRate units.Rate `yaml:"staging_rate"`
-}
-
-func (c *PCIeConfig) validate() error {
-	switch {
-	case c.Rate <= 0 || c.MPS <= 0 || c.MRRS <= 0 || c.RCB <= 0:
-		name, v := "rate", int64(c.Rate)
-		for _, f := range []struct {
-			name string
-			v    int
-		}{{"mps", c.MPS}, {"mrrs", c.MRRS}, {"rcb", c.RCB}} {
-			if f.v <= 0 {
-				name, v = f.name, int64(f.v)
-			}
-		}
-		return fmt.Errorf("nic: pcie.%s is %d; it must be positive", name, v)
-	case c.RCB > c.MPS:
-		return fmt.Errorf("nic: pcie.rcb is %d; it can't be more than pcie.mps, %d", c.RCB, c.MPS)
-	case c.Headers > Kalia:
-		return fmt.Errorf("nic: pcie.headers is %d; it must be PCIeBench or Kalia", c.Headers)
-	case c.Tags < 0 || c.Tags > 1<<16 || c.PostedCredits < 0 || c.PostedCredits > 1<<16:
-		return fmt.Errorf("nic: pcie.tags is %d and posted_credits %d; each must be from 0, for no limit, to %d", c.Tags, c.PostedCredits, 1<<16)
-	}
-	if err := c.bounds(); err != nil {
-		return err
-	}
-	if err := c.HostCache.validate(); err != nil {
-		return err
-	}
-	return c.IOMMU.validate()
 }
 
 // TLPs counts packets and their bytes on the link.

@@ -293,7 +293,7 @@ func TestPCIeConfigErrors(t *testing.T) {
 		"pcie.rcb": func(c *PCIeConfig) { c.RCB = 512 }, "headers": func(c *PCIeConfig) { c.Headers = 9 },
 		"tags": func(c *PCIeConfig) { c.Tags = -1 }, "posted_hold is": func(c *PCIeConfig) { c.PostedHold = -1 },
 		"entries": func(c *PCIeConfig) { c.IOMMU.Entries = -1 }, "page_size": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 5000} },
-		"iommu.miss": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Walkers: -1} },
+		"iommu.walkers": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Walkers: -1} },
 	} {
 		c := gen3x8()
 		spoil(&c)

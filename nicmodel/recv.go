@@ -26,16 +26,6 @@ type ReceivesConfig struct {
 	Batch int `yaml:"batch"`
 }
 
-func (c *ReceivesConfig) validate() error {
-	switch {
-	case c.Prefetch < 0 || c.Prefetch > 1<<12:
-		return fmt.Errorf("nic: receives.prefetch is %d; it must be from 0, for receives at hand, to %d", c.Prefetch, 1<<12)
-	case c.Prefetch > 0 && (c.Batch < 1 || c.Batch > c.Prefetch):
-		return fmt.Errorf("nic: receives.batch is %d; it must be from 1 to receives.prefetch, %d", c.Batch, c.Prefetch)
-	}
-	return nil
-}
-
 type recvWQE struct{ sgl []SGE }
 
 // SRQ is a shared receive queue, or the receive queue of one queue pair.

@@ -1,8 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -27,16 +25,6 @@ type UnitsConfig struct {
 	Response int64 `yaml:"response"`
 	// Ack is what an acknowledgement takes, an atomic's too.
 	Ack int64 `yaml:"ack"`
-}
-
-func (c *UnitsConfig) validate(name string) error {
-	if c.Units < 0 || c.Units > 1<<12 {
-		return fmt.Errorf("nic: %s.units is %d; it must be from 0, for none, to %d", name, c.Units, 1<<12)
-	}
-	if least := min(c.Send, c.Write, c.Read, c.Atomic, c.Response, c.Ack); c.Units > 0 && least < 1 {
-		return fmt.Errorf("nic: a packet takes %d cycles of %s; it must be at least one", least, name)
-	}
-	return nil
 }
 
 // cycles returns what a packet takes.

@@ -248,7 +248,7 @@ func TestStagedPresetsRunWithoutAllocations(t *testing.T) {
 
 func TestUnitConfigErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		"tx_units.units": func(c *Config) { c.TxUnits.Units = -1 }, "cycles of rx_units": func(c *Config) { c.RxUnits.Ack = 0 },
+		"tx_units.units": func(c *Config) { c.TxUnits.Units = -1 }, "rx_units.ack is 0": func(c *Config) { c.RxUnits.Ack = 0 },
 		"in_flight": func(c *Config) { c.Atomics.InFlight = -1 }, "locks": func(c *Config) { c.Atomics.Locks = 3 },
 		"atomics.cycles": func(c *Config) { c.Atomics.Cycles = -1 }, "wqe_cache": func(c *Config) { c.WQECache = -1 },
 	} {

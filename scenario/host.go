@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"strings"
-
 	"github.com/sluice-rdma/sluice/hostmodel"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -30,8 +28,7 @@ func (h *Host) Config() hostmodel.Config {
 func (sys *System) checkHost(d *decoder, at func(string) string) {
 	c := sys.Host.Config()
 	if err := c.Validate(); err != nil {
-		key, msg, _ := strings.Cut(err.Error(), " ") // it begins with the key
-		d.fail(at("host."+key), "%s", msg)
+		d.failFields(err, func(key string) string { return at("host." + key) }, "host")
 		return
 	}
 	if !sys.Reduced() {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -109,6 +110,8 @@ type System struct {
 
 	priority int  // the most urgent of the workloads'
 	pathed   bool // the engine has a say in the choice of path
+	// nic is the preset with what With changes; nil where either is at fault.
+	nic *nicmodel.Config
 }
 
 // Fabric is how the switches and links behave.

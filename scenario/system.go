@@ -23,18 +23,14 @@ func (s *System) Reduced() bool { return s.NIC.Model == ModelReduced }
 
 // ReducedLatencies returns the fixed latencies of the system's reduced NICs: those
 // of the scenario, and where it says nothing the preset's.
-func (s *System) ReducedLatencies() (nicmodel.FixedLatencies, error) {
-	preset, err := s.NICConfig()
-	if err != nil {
-		return nicmodel.FixedLatencies{}, err
-	}
-	l := preset.FixedLatencies()
+func (s *System) ReducedLatencies() nicmodel.FixedLatencies {
+	l := s.nic.FixedLatencies()
 	for i, to := range []*units.Time{&l.Send, &l.Receive, &l.Completion} {
 		if v := *s.NIC.latencies()[i].v; v != nil {
 			*to = *v
 		}
 	}
-	return l, nil
+	return l
 }
 
 // needsSwitches reports whether the engine needs something that only an
@@ -81,11 +77,9 @@ func (s *System) FabricConfig() fabric.Config {
 		sw.Classes[i] = f.class(i)
 	}
 	c := fabric.Config{Priorities: max(s.NIC.Priority+1, s.NIC.AckPriority+1, s.priority+1, s.Scheme.Classes), Reroute: f.Reroute, MaxFrame: s.MaxFrame(), Switch: sw}
-	if s.Reduced() {
-		// A preset that there is not is an error of its own.
-		if l, err := s.ReducedLatencies(); err == nil {
-			c.HostSend, c.HostReceive = l.Send, l.Receive
-		}
+	if s.Reduced() && s.nic != nil { // one that is at fault is an error of its own
+		l := s.ReducedLatencies()
+		c.HostSend, c.HostReceive = l.Send, l.Receive
 	}
 	c.Circuits = fabric.CircuitConfig{VOQ: f.Circuits.VOQ, Announced: f.Circuits.AnnouncedVOQ, Ahead: f.Circuits.Ahead, Guard: f.Circuits.Guard}
 	for name, differs := range f.Switches {
@@ -129,14 +123,4 @@ func (s *System) Elsewhere() *System {
 
 // NICConfig returns the system's NIC: its preset, with the parameters that the
 // scenario changes.
-func (s *System) NICConfig() (nicmodel.Config, error) {
-	c, err := nicmodel.Preset(s.NIC.Preset)
-	if err != nil {
-		return c, err
-	}
-	d := &decoder{at: map[string]Pos{}}
-	if s.NIC.With.apply(d, &c); len(d.errs) > 0 {
-		return c, d.errs
-	}
-	return c, nil
-}
+func (s *System) NICConfig() nicmodel.Config { return *s.nic }

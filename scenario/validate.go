@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/ib"
+	faults "github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -226,16 +226,25 @@ func (sys *System) checkEngine(d *decoder, path string, s *Scenario) {
 	}
 }
 
-var engineField = regexp.MustCompile(`^(\w+)`)
-
-// failEngine points at the key that an engine's complaint begins with.
+// failEngine points at the keys that an engine complains of.
 func (d *decoder) failEngine(path, engine string, err error) {
-	msg := strings.TrimPrefix(err.Error(), engine+": ")
-	if key := engineField.FindString(msg); key != "" && d.given(path+"."+key) {
-		d.fail(path+"."+key, "%s", strings.TrimSpace(strings.TrimPrefix(msg, key)))
-		return
+	d.failFields(err, func(key string) string { return path + "." + key }, path)
+}
+
+// failFields points at the fields of a configuration that are at fault: at where they were
+// given, or else, as all that is no field's fault, at whole.
+func (d *decoder) failFields(err error, path func(key string) string, whole string) {
+	fields, rest := faults.Errors(err)
+	for _, f := range fields {
+		if at := path(f.Key); d.given(at) {
+			d.fail(at, "%s", f.Fault())
+		} else {
+			d.fail(whole, "%s %s", f.Key, f.Fault())
+		}
 	}
-	d.fail(path, "%s", msg)
+	if rest != nil {
+		d.fail(whole, "%v", rest)
+	}
 }
 
 func (sys *System) checkNIC(d *decoder, at func(string) string) {
@@ -243,8 +252,8 @@ func (sys *System) checkNIC(d *decoder, at func(string) string) {
 	c, err := nicmodel.Preset(n.Preset)
 	if err != nil {
 		d.fail(at("nic.preset"), "%v", err)
-	} else {
-		n.With.check(d, at, &c)
+	} else if n.With.check(d, at, &c) {
+		sys.nic = &c
 	}
 	if n.Model != ModelStaged && n.Model != ModelReduced {
 		d.fail(at("nic.model"), "%q is none: choose staged or reduced", n.Model)

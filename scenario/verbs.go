@@ -60,7 +60,7 @@ func (sys *System) checkVerbs(d *decoder, at func(string) string) {
 	} else if v.PostList+v.CQMod-1 > depth && v.PostList <= depth {
 		d.fail(at("verbs.cq_mod"), "is %d: with post_list %d a queue of %d requests would fill before one completes; raise nic.send_depth to %d", v.CQMod, v.PostList, depth, v.PostList+v.CQMod-1)
 	}
-	if c, err := sys.NICConfig(); err == nil && (v.InlineSize < 0 || v.InlineSize > units.Bytes(c.MaxInline)) {
+	if c := sys.nic; c != nil && (v.InlineSize < 0 || v.InlineSize > units.Bytes(c.MaxInline)) {
 		d.fail(at("verbs.inline_size"), "is %v: choose 0 to the NIC's max_inline, %v", v.InlineSize, units.Bytes(c.MaxInline))
 	}
 	if v.Events && !sys.Offload() {

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -46,27 +45,20 @@ func (w *With) apply(d *decoder, c *nicmodel.Config) {
 	}
 }
 
-var parameter = regexp.MustCompile(`^[\w.]+`)
-
-// check holds the preset with its changes against the model.
-func (w *With) check(d *decoder, at func(string) string, c *nicmodel.Config) {
+// check changes a preset as the scenario says, and holds it against the model. It reports
+// whether all is right.
+func (w *With) check(d *decoder, at func(string) string, c *nicmodel.Config) bool {
 	if len(w.layers) == 0 {
-		return
+		return true
 	}
 	errs := len(d.errs)
-	w.apply(d, c)
-	if len(d.errs) > errs {
-		return
+	if w.apply(d, c); len(d.errs) > errs {
+		return false
 	}
 	if err := c.Validate(); err != nil {
-		msg := strings.TrimPrefix(err.Error(), "nic: ")
-		key := parameter.FindString(msg) // it begins with the key
-		if path := at(join("nic.with", key)); d.given(path) {
-			d.fail(path, "%s", strings.TrimSpace(strings.TrimPrefix(msg, key)))
-			return
-		}
-		d.fail(w.layers[len(w.layers)-1].path, "%s", msg)
+		d.failFields(err, func(key string) string { return at(join("nic.with", key)) }, w.layers[len(w.layers)-1].path)
 	}
+	return len(d.errs) == errs
 }
 
 func (w *With) yaml() any {

@@ -1,8 +1,7 @@
 package dcqcn
 
 import (
-	"fmt"
-
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -60,21 +59,21 @@ const (
 func (c Config) Validate() error {
 	switch {
 	case !(c.G > 0 && c.G <= 1):
-		return fmt.Errorf("dcqcn: g is %v: choose a number above 0 and up to 1, such as 0.00390625", c.G)
+		return field.Bad("dcqcn", "g", c.G, "choose a number above 0 and up to 1, such as 0.00390625")
 	case c.AlphaTimer < minSpan || c.AlphaTimer > maxSpan:
-		return fmt.Errorf("dcqcn: alpha_timer is %v: choose %v to %v, such as 55us", c.AlphaTimer, minSpan, maxSpan)
+		return field.Bad("dcqcn", "alpha_timer", c.AlphaTimer, "choose %v to %v, such as 55us", minSpan, maxSpan)
 	case c.IncreaseTimer < minSpan || c.IncreaseTimer > maxSpan:
-		return fmt.Errorf("dcqcn: increase_timer is %v: choose %v to %v, such as 55us", c.IncreaseTimer, minSpan, maxSpan)
+		return field.Bad("dcqcn", "increase_timer", c.IncreaseTimer, "choose %v to %v, such as 55us", minSpan, maxSpan)
 	case c.ByteCounter < minBytes:
-		return fmt.Errorf("dcqcn: byte_counter is %v: choose %v or more, such as 10MB", c.ByteCounter, minBytes)
+		return field.Bad("dcqcn", "byte_counter", c.ByteCounter, "choose %v or more, such as 10MB", minBytes)
 	case c.FastRecovery < 0 || c.FastRecovery > maxStages:
-		return fmt.Errorf("dcqcn: fast_recovery is %d: choose 0 to %d rises, such as 5", c.FastRecovery, maxStages)
+		return field.Bad("dcqcn", "fast_recovery", c.FastRecovery, "choose 0 to %d rises, such as 5", maxStages)
 	case c.AdditiveIncrease <= 0:
-		return fmt.Errorf("dcqcn: additive_increase is %v: choose a positive rate, such as 40Mbps", c.AdditiveIncrease)
+		return field.Bad("dcqcn", "additive_increase", c.AdditiveIncrease, "choose a positive rate, such as 40Mbps")
 	case c.HyperIncrease <= 0:
-		return fmt.Errorf("dcqcn: hyper_increase is %v: choose a positive rate, such as 400Mbps", c.HyperIncrease)
+		return field.Bad("dcqcn", "hyper_increase", c.HyperIncrease, "choose a positive rate, such as 400Mbps")
 	case c.MinRate <= 0:
-		return fmt.Errorf("dcqcn: min_rate is %v: choose a positive rate; a flow without one would stop for good", c.MinRate)
+		return field.Bad("dcqcn", "min_rate", c.MinRate, "choose a positive rate; a flow without one would stop for good")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -169,7 +170,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 		return nil, fmt.Errorf("dcqcn: %w", err)
 	}
 	if c.MinRate > env.LineRate {
-		return nil, fmt.Errorf("dcqcn: min_rate (%v) is above the line rate (%v): lower min_rate", c.MinRate, env.LineRate)
+		return nil, field.Bad("dcqcn", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
 	line := float64(env.LineRate)
 	e := &engine{

@@ -1,8 +1,7 @@
 package fast
 
 import (
-	"fmt"
-
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -37,19 +36,19 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case c.Alpha <= 0:
-		return fmt.Errorf("fast: alpha is %v: choose a positive rate, such as 50Mbps", c.Alpha)
+		return field.Bad("fast", "alpha", c.Alpha, "choose a positive rate, such as 50Mbps")
 	case !(c.Gamma > 0 && c.Gamma <= 1):
-		return fmt.Errorf("fast: gamma is %v: choose a number above 0 and up to 1, such as 0.5", c.Gamma)
+		return field.Bad("fast", "gamma", c.Gamma, "choose a number above 0 and up to 1, such as 0.5")
 	case c.BaseRTT < 0:
-		return fmt.Errorf("fast: base_rtt is %v: choose a positive span, or 0 for the shortest seen", c.BaseRTT)
+		return field.Bad("fast", "base_rtt", c.BaseRTT, "choose a positive span, or 0 for the shortest seen")
 	case c.BaseWindow <= 0:
-		return fmt.Errorf("fast: base_window is %v: choose a positive span, such as 10s", c.BaseWindow)
+		return field.Bad("fast", "base_window", c.BaseWindow, "choose a positive span, such as 10s")
 	case c.InitialRate < 0:
-		return fmt.Errorf("fast: initial_rate is %v: choose a positive rate, or 0 for the line rate", c.InitialRate)
+		return field.Bad("fast", "initial_rate", c.InitialRate, "choose a positive rate, or 0 for the line rate")
 	case c.MinRate <= 0:
-		return fmt.Errorf("fast: min_rate is %v: choose a positive rate; a flow without one would stop for good", c.MinRate)
+		return field.Bad("fast", "min_rate", c.MinRate, "choose a positive rate; a flow without one would stop for good")
 	case c.InitialRate > 0 && c.InitialRate < c.MinRate:
-		return fmt.Errorf("fast: initial_rate (%v) is below min_rate (%v): raise initial_rate or lower min_rate", c.InitialRate, c.MinRate)
+		return field.Bad("fast", "initial_rate", c.InitialRate, "choose at least min_rate, %v", c.MinRate)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -92,7 +93,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 		return nil, fmt.Errorf("fast: %w", err)
 	}
 	if c.MinRate > env.LineRate {
-		return nil, fmt.Errorf("fast: min_rate (%v) is above the line rate (%v): lower min_rate", c.MinRate, env.LineRate)
+		return nil, field.Bad("fast", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
 	start := env.LineRate
 	if c.InitialRate > 0 {

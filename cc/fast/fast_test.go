@@ -146,7 +146,7 @@ func TestValidate(t *testing.T) {
 	refuses("fast: base_window is .* choose", func(c *Config) { c.BaseWindow = 0 })
 	refuses("fast: initial_rate is .* choose", func(c *Config) { c.InitialRate = -1 })
 	refuses("fast: min_rate is .* choose", func(c *Config) { c.MinRate = 0 })
-	refuses("fast: initial_rate .* is below min_rate", func(c *Config) { c.InitialRate = units.Mbps })
+	refuses("fast: initial_rate .* choose at least min_rate", func(c *Config) { c.InitialRate = units.Mbps })
 	if _, err := New(Config{}, testEnv); err == nil {
 		t.Error("New accepted a configuration that Validate refuses")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -54,17 +55,19 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case c.RTTBytes < 0 || c.RTTBytes > units.GiB:
-		return fmt.Errorf("homa: rtt_bytes is %v: choose up to 1GiB, or 0 for the line rate times the base RTT", c.RTTBytes)
+		return field.Bad("homa", "rtt_bytes", c.RTTBytes, "choose up to 1GiB, or 0 for the line rate times the base RTT")
 	case c.Overcommit < 1 || c.Overcommit > maxOvercommit:
-		return fmt.Errorf("homa: overcommit is %d: choose 1 to %d flows", c.Overcommit, maxOvercommit)
-	case c.UnscheduledClasses < 1 || c.ScheduledClasses < 1 || c.UnscheduledClasses+c.ScheduledClasses > classes:
-		return fmt.Errorf("homa: unscheduled_classes is %d and scheduled_classes %d: choose 1 or more of each, %d together at most", c.UnscheduledClasses, c.ScheduledClasses, classes)
+		return field.Bad("homa", "overcommit", c.Overcommit, "choose 1 to %d flows", maxOvercommit)
+	case c.UnscheduledClasses < 1 || c.UnscheduledClasses >= classes:
+		return field.Bad("homa", "unscheduled_classes", c.UnscheduledClasses, "choose 1 to %d", classes-1)
+	case c.ScheduledClasses < 1 || c.UnscheduledClasses+c.ScheduledClasses > classes:
+		return field.Bad("homa", "scheduled_classes", c.ScheduledClasses, "choose 1 to %d, which with unscheduled_classes make %d", classes-c.UnscheduledClasses, classes)
 	case c.UnscheduledCutoff < 0:
-		return fmt.Errorf("homa: unscheduled_cutoff is %v: choose a size, or 0 for rtt_bytes", c.UnscheduledCutoff)
+		return field.Bad("homa", "unscheduled_cutoff", c.UnscheduledCutoff, "choose a size, or 0 for rtt_bytes")
 	case !(c.CutoffStep > 1 && c.CutoffStep <= 1e9):
-		return fmt.Errorf("homa: cutoff_step is %v: choose a factor above 1, such as 4", c.CutoffStep)
+		return field.Bad("homa", "cutoff_step", c.CutoffStep, "choose a factor above 1, such as 4")
 	case c.Resend <= 0 || c.Resend > 1000*units.Second:
-		return fmt.Errorf("homa: resend is %v: choose a span above 0, such as 1ms", c.Resend)
+		return field.Bad("homa", "resend", c.Resend, "choose a span above 0, such as 1ms")
 	}
 	return nil
 }

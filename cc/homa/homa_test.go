@@ -58,7 +58,7 @@ func TestConfig(t *testing.T) {
 	}
 	refuses("^homa: rtt_bytes .*choose", func(c *Config) { c.RTTBytes = -1 }, func(c *Config) { c.RTTBytes = 2 * units.GiB })
 	refuses("^homa: overcommit .*choose", func(c *Config) { c.Overcommit = 0 }, func(c *Config) { c.Overcommit = 65 })
-	refuses("^homa: unscheduled_classes .* scheduled_classes .*choose",
+	refuses("^homa: (un)?scheduled_classes is .*choose 1 to",
 		func(c *Config) { c.UnscheduledClasses = 0 }, func(c *Config) { c.ScheduledClasses = 0 }, func(c *Config) { c.ScheduledClasses = 7 })
 	refuses("^homa: unscheduled_cutoff .*choose", func(c *Config) { c.UnscheduledCutoff = -1 })
 	refuses("^homa: cutoff_step .*choose", func(c *Config) { c.CutoffStep = 1 }, func(c *Config) { c.CutoffStep = math.NaN() })

@@ -1,8 +1,7 @@
 package hpcc
 
 import (
-	"fmt"
-
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -42,17 +41,17 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case !(c.Eta > 0 && c.Eta < 1):
-		return fmt.Errorf("hpcc: eta is %v: choose a utilisation above 0 and below 1, such as 0.95", c.Eta)
+		return field.Bad("hpcc", "eta", c.Eta, "choose a utilisation above 0 and below 1, such as 0.95")
 	case c.MaxStage < 0:
-		return fmt.Errorf("hpcc: max_stage is %d: choose a number of round trips, such as 5, or 0 for none", c.MaxStage)
+		return field.Bad("hpcc", "max_stage", c.MaxStage, "choose a number of round trips, such as 5, or 0 for none")
 	case !(c.Flows >= 1 && c.Flows <= 1e9):
-		return fmt.Errorf("hpcc: flows is %v: choose the number of flows expected to share a link, from 1 to 1e9", c.Flows)
+		return field.Bad("hpcc", "flows", c.Flows, "choose the number of flows expected to share a link, from 1 to 1e9")
 	case c.AdditiveIncrease < 0:
-		return fmt.Errorf("hpcc: additive_increase is %v: choose a positive size, or 0 for what flows gives", c.AdditiveIncrease)
+		return field.Bad("hpcc", "additive_increase", c.AdditiveIncrease, "choose a positive size, or 0 for what flows gives")
 	case c.BaseRTT < 0:
-		return fmt.Errorf("hpcc: base_rtt is %v: choose a positive span, or 0 for the environment's", c.BaseRTT)
+		return field.Bad("hpcc", "base_rtt", c.BaseRTT, "choose a positive span, or 0 for the environment's")
 	case c.MaxWindow < 0:
-		return fmt.Errorf("hpcc: max_window is %v: choose a positive size, or 0 for the bandwidth-delay product", c.MaxWindow)
+		return field.Bad("hpcc", "max_window", c.MaxWindow, "choose a positive size, or 0 for the bandwidth-delay product")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+	"github.com/sluice-rdma/sluice/internal/field"
 )
 
 // Config is ICTCP's parameters. Sections are the paper's. Senders and receivers of
@@ -47,19 +48,19 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case !(c.Alpha > 0 && c.Alpha <= 1):
-		return fmt.Errorf("ictcp: alpha is %v: choose a share above 0 and up to 1, such as 0.9", c.Alpha)
+		return field.Bad("ictcp", "alpha", c.Alpha, "choose a share above 0 and up to 1, such as 0.9")
 	case !(c.Beta >= 0 && c.Beta < 1):
-		return fmt.Errorf("ictcp: beta is %v: choose a weight from 0 to below 1, such as 0.75", c.Beta)
+		return field.Bad("ictcp", "beta", c.Beta, "choose a weight from 0 to below 1, such as 0.75")
 	case !(c.Gamma1 >= 0 && c.Gamma1 <= 1):
-		return fmt.Errorf("ictcp: gamma1 is %v: choose a share from 0 to 1, such as 0.1", c.Gamma1)
+		return field.Bad("ictcp", "gamma1", c.Gamma1, "choose a share from 0 to 1, such as 0.1")
 	case !(c.Gamma2 >= c.Gamma1 && c.Gamma2 <= 1):
-		return fmt.Errorf("ictcp: gamma2 (%v) is not from gamma1 (%v) to 1: choose such as 0.5", c.Gamma2, c.Gamma1)
+		return field.Bad("ictcp", "gamma2", c.Gamma2, "choose gamma1, %v, to 1, such as 0.5", c.Gamma1)
 	case c.Rounds < 1 || c.Rounds > 100:
-		return fmt.Errorf("ictcp: rounds is %d: choose 1 to 100 round trips, such as 3", c.Rounds)
+		return field.Bad("ictcp", "rounds", c.Rounds, "choose 1 to 100 round trips, such as 3")
 	case !(c.FairShare >= 0 && c.FairShare < 1):
-		return fmt.Errorf("ictcp: fair_share is %v: choose a share from 0 to below 1, such as 0.2", c.FairShare)
+		return field.Bad("ictcp", "fair_share", c.FairShare, "choose a share from 0 to below 1, such as 0.2")
 	case !(c.MinWindow >= 1 && c.MinWindow <= maxPackets):
-		return fmt.Errorf("ictcp: min_window is %v: choose 1 or more packets, such as 2", c.MinWindow)
+		return field.Bad("ictcp", "min_window", c.MinWindow, "choose 1 or more packets, such as 2")
 	}
 	return c.law().Validate("ictcp")
 }

@@ -2,10 +2,10 @@ package poseidon
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -114,53 +114,53 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case c.P <= 0:
-		return fmt.Errorf("poseidon: p is %v: choose a positive span, such as 40us", c.P)
+		return field.Bad("poseidon", "p", c.P, "choose a positive span, such as 40us")
 	case c.K <= 0:
-		return fmt.Errorf("poseidon: k is %v: choose a positive span, such as 2us", c.K)
+		return field.Bad("poseidon", "k", c.K, "choose a positive span, such as 2us")
 	case !(c.M > 0 && c.M < 2):
-		return fmt.Errorf("poseidon: m is %v: choose a number between 0 and 2, such as 0.25; from 2 on flows do not converge (equation 12)", c.M)
+		return field.Bad("poseidon", "m", c.M, "choose a number between 0 and 2, such as 0.25; from 2 on flows do not converge (equation 12)")
 	case c.MinRate < 0:
-		return fmt.Errorf("poseidon: min_rate is %v: choose a positive rate, or 0 for max_rate/10000", c.MinRate)
+		return field.Bad("poseidon", "min_rate", c.MinRate, "choose a positive rate, or 0 for max_rate/10000")
 	case c.MaxRate < 0:
-		return fmt.Errorf("poseidon: max_rate is %v: choose a positive rate, or 0 for the line rate", c.MaxRate)
+		return field.Bad("poseidon", "max_rate", c.MaxRate, "choose a positive rate, or 0 for the line rate")
 	case c.MaxRate > 0 && c.MinRate >= c.MaxRate:
-		return fmt.Errorf("poseidon: min_rate (%v) is not below max_rate (%v): lower min_rate or raise max_rate", c.MinRate, c.MaxRate)
+		return field.Bad("poseidon", "min_rate", c.MinRate, "choose less than max_rate, %v", c.MaxRate)
 	case !(c.MinMD > 0 && c.MinMD < 1):
-		return fmt.Errorf("poseidon: min_md is %v: choose a number between 0 and 1, such as 0.5", c.MinMD)
+		return field.Bad("poseidon", "min_md", c.MinMD, "choose a number between 0 and 1, such as 0.5")
 	case !(c.MaxMI > 1 && c.MaxMI <= 1e6):
-		return fmt.Errorf("poseidon: max_mi is %v: choose a number above 1, such as 4", c.MaxMI)
+		return field.Bad("poseidon", "max_mi", c.MaxMI, "choose a number above 1, such as 4")
 	case !(c.MinCwnd >= 0 && c.MinCwnd <= cwnd.MaxPackets):
-		return fmt.Errorf("poseidon: min_cwnd is %v: choose a positive number of packets, or 0 for what min_rate fills", c.MinCwnd)
+		return field.Bad("poseidon", "min_cwnd", c.MinCwnd, "choose a positive number of packets, or 0 for what min_rate fills")
 	case !(c.MaxCwnd >= 0 && c.MaxCwnd <= cwnd.MaxPackets):
-		return fmt.Errorf("poseidon: max_cwnd is %v: choose a number of packets up to 1e9, or 0 for what the line rate fills", c.MaxCwnd)
+		return field.Bad("poseidon", "max_cwnd", c.MaxCwnd, "choose a number of packets up to 1e9, or 0 for what the line rate fills")
 	case c.MaxCwnd > 0 && c.MaxCwnd < c.MinCwnd:
-		return fmt.Errorf("poseidon: max_cwnd (%v) is below min_cwnd (%v): raise max_cwnd or lower min_cwnd", c.MaxCwnd, c.MinCwnd)
+		return field.Bad("poseidon", "max_cwnd", c.MaxCwnd, "choose at least min_cwnd, %v", c.MinCwnd)
 	case !(c.InitialCwnd >= 0 && c.InitialCwnd <= cwnd.MaxPackets):
-		return fmt.Errorf("poseidon: initial_cwnd is %v: choose a positive number of packets, or 0 for what the line rate fills", c.InitialCwnd)
+		return field.Bad("poseidon", "initial_cwnd", c.InitialCwnd, "choose a positive number of packets, or 0 for what the line rate fills")
 	case c.RetxResetThreshold < 1:
-		return fmt.Errorf("poseidon: retx_reset_threshold is %d: choose 1 or more timeouts", c.RetxResetThreshold)
+		return field.Bad("poseidon", "retx_reset_threshold", c.RetxResetThreshold, "choose 1 or more timeouts")
 	case c.BaseDelay < 0:
-		return fmt.Errorf("poseidon: base_delay is %v: choose a positive span, or 0 for the environment's base RTT", c.BaseDelay)
+		return field.Bad("poseidon", "base_delay", c.BaseDelay, "choose a positive span, or 0 for the environment's base RTT")
 	case !slices.Contains([]string{SignalMPD, SignalRTT}, c.Signal):
-		return fmt.Errorf("poseidon: signal is %q: choose mpd or rtt", c.Signal)
+		return field.Bad("poseidon", "signal", c.Signal, "choose mpd or rtt")
 	case c.Signal == SignalRTT && c.Brownfield:
 		return errors.New("poseidon: signal rtt has no use for brownfield: set one of them")
 	case !slices.Contains([]string{TargetLog, TargetPower, TargetFixed}, c.Target):
-		return fmt.Errorf("poseidon: target is %q: choose log, power or fixed", c.Target)
+		return field.Bad("poseidon", "target", c.Target, "choose log, power or fixed")
 	case !slices.Contains([]string{ScalingRate, ScalingCwnd}, c.Scaling):
-		return fmt.Errorf("poseidon: scaling is %q: choose rate or cwnd", c.Scaling)
+		return field.Bad("poseidon", "scaling", c.Scaling, "choose rate or cwnd")
 	case !(c.Q >= -2 && c.Q < 0):
-		return fmt.Errorf("poseidon: q is %v: choose a number from -2 to below 0, such as -0.5 (appendix C)", c.Q)
+		return field.Bad("poseidon", "q", c.Q, "choose a number from -2 to below 0, such as -0.5 (appendix C)")
 	case c.FixedTarget < 0:
-		return fmt.Errorf("poseidon: fixed_target is %v: choose a positive span, or 0 for k + p/2", c.FixedTarget)
+		return field.Bad("poseidon", "fixed_target", c.FixedTarget, "choose a positive span, or 0 for k + p/2")
 	case !slices.Contains([]string{UpdateDistance, UpdateRatio, UpdateAIMD}, c.Update):
-		return fmt.Errorf("poseidon: update is %q: choose distance, ratio or aimd", c.Update)
+		return field.Bad("poseidon", "update", c.Update, "choose distance, ratio or aimd")
 	case c.RatioM < 0:
-		return fmt.Errorf("poseidon: ratio_m is %v: choose a span of 0 or more, such as 1us", c.RatioM)
+		return field.Bad("poseidon", "ratio_m", c.RatioM, "choose a span of 0 or more, such as 1us")
 	case !(c.AI > 0 && c.AI <= cwnd.MaxPackets):
-		return fmt.Errorf("poseidon: ai is %v: choose a positive number of packets, such as 1", c.AI)
+		return field.Bad("poseidon", "ai", c.AI, "choose a positive number of packets, such as 1")
 	case !(c.Beta > 0 && c.Beta <= cwnd.MaxPackets):
-		return fmt.Errorf("poseidon: beta is %v: choose a positive number, such as 0.8", c.Beta)
+		return field.Bad("poseidon", "beta", c.Beta, "choose a positive number, such as 0.8")
 	}
 	return nil
 }

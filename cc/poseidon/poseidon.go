@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -71,9 +72,9 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	minRate := cmp.Or(c.MinRate, max(maxRate/10_000, 1))
 	switch {
 	case minRate >= maxRate:
-		return nil, fmt.Errorf("poseidon: min_rate (%v) is not below the line rate (%v): lower min_rate", minRate, maxRate)
+		return nil, field.Bad("poseidon", "min_rate", minRate, "choose less than the line rate, %v", maxRate)
 	case minRate > env.LineRate:
-		return nil, fmt.Errorf("poseidon: min_rate (%v) is above the line rate (%v): lower min_rate", minRate, env.LineRate)
+		return nil, field.Bad("poseidon", "min_rate", minRate, "choose at most the line rate, %v", env.LineRate)
 	}
 	// packets is the window that rate fills in span.
 	packets := func(rate units.Rate, span units.Time) float64 {

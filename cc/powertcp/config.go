@@ -1,8 +1,7 @@
 package powertcp
 
 import (
-	"fmt"
-
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -46,17 +45,17 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case !(c.Gamma > 0 && c.Gamma <= 1):
-		return fmt.Errorf("powertcp: gamma is %v: choose a number above 0 and up to 1, such as 0.9", c.Gamma)
+		return field.Bad("powertcp", "gamma", c.Gamma, "choose a number above 0 and up to 1, such as 0.9")
 	case !(c.Flows >= 1 && c.Flows <= 1e9):
-		return fmt.Errorf("powertcp: flows is %v: choose the number of flows expected to share the NIC, from 1 to 1e9", c.Flows)
+		return field.Bad("powertcp", "flows", c.Flows, "choose the number of flows expected to share the NIC, from 1 to 1e9")
 	case c.Remember < 1 || c.Remember > maxRemember:
-		return fmt.Errorf("powertcp: remember is %d: choose from 1 (the paper's once a round trip) to %d", c.Remember, maxRemember)
+		return field.Bad("powertcp", "remember", c.Remember, "choose from 1 (the paper's once a round trip) to %d", maxRemember)
 	case !(c.MinCurrent >= 0 && c.MinCurrent < 1):
-		return fmt.Errorf("powertcp: min_current is %v: choose a share from 0 (the paper's, no floor) up to but not 1", c.MinCurrent)
+		return field.Bad("powertcp", "min_current", c.MinCurrent, "choose a share from 0 (the paper's, no floor) up to but not 1")
 	case c.BaseRTT < 0:
-		return fmt.Errorf("powertcp: base_rtt is %v: choose a positive span, or 0 for the environment's", c.BaseRTT)
+		return field.Bad("powertcp", "base_rtt", c.BaseRTT, "choose a positive span, or 0 for the environment's")
 	case c.MaxWindow < 0:
-		return fmt.Errorf("powertcp: max_window is %v: choose a positive size, or 0 for the bandwidth-delay product", c.MaxWindow)
+		return field.Bad("powertcp", "max_window", c.MaxWindow, "choose a positive size, or 0 for the bandwidth-delay product")
 	}
 	return nil
 }

@@ -1,9 +1,8 @@
 package pulser
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+	"github.com/sluice-rdma/sluice/internal/field"
 )
 
 // Config is Pulser's parameters: its own, and DCTCP's. Sections are Pulser's.
@@ -28,7 +27,7 @@ func DefaultConfig() Config {
 // scenario.
 func (c Config) Validate() error {
 	if !(c.SafeCwnd >= 1 && c.SafeCwnd <= dctcplaw.MaxPackets) {
-		return fmt.Errorf("pulser: safe_cwnd is %v: choose 1 or more packets, such as 4", c.SafeCwnd)
+		return field.Bad("pulser", "safe_cwnd", c.SafeCwnd, "choose 1 or more packets, such as 4")
 	}
 	return c.dctcp().Validate("pulser")
 }

@@ -1,9 +1,8 @@
 package retcp
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+	"github.com/sluice-rdma/sluice/internal/field"
 )
 
 // Config is reTCP's parameters.
@@ -29,9 +28,9 @@ func DefaultConfig() Config { return Config{JumpUp: 2, JumpDown: 2, MinCwnd: 2} 
 func (c Config) Validate() error {
 	switch {
 	case !(c.JumpUp >= 1 && c.JumpUp <= 1000):
-		return fmt.Errorf("retcp: jump_up is %v: choose a factor from 1 to 1000, such as 2", c.JumpUp)
+		return field.Bad("retcp", "jump_up", c.JumpUp, "choose a factor from 1 to 1000, such as 2")
 	case !(c.JumpDown >= 1 && c.JumpDown <= 1000):
-		return fmt.Errorf("retcp: jump_down is %v: choose a factor from 1 to 1000, such as 2", c.JumpDown)
+		return field.Bad("retcp", "jump_down", c.JumpDown, "choose a factor from 1 to 1000, such as 2")
 	}
 	return c.reno().Validate("retcp")
 }

@@ -1,10 +1,10 @@
 package swift
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -78,41 +78,45 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	switch {
 	case c.BaseTarget < 0:
-		return fmt.Errorf("swift: base_target is %v: choose a positive span, such as 25us, or 0 for one that suits the base RTT", c.BaseTarget)
+		return field.Bad("swift", "base_target", c.BaseTarget, "choose a positive span, such as 25us, or 0 for one that suits the base RTT")
 	case c.HopScale < 0:
-		return fmt.Errorf("swift: hop_scale is %v: choose a span such as 1us, or 0 for no topology scaling", c.HopScale)
+		return field.Bad("swift", "hop_scale", c.HopScale, "choose a span such as 1us, or 0 for no topology scaling")
 	case c.Hops < 0 || c.Hops > maxHops:
-		return fmt.Errorf("swift: hops is %d: choose the number of switches on the path, 0 to %d", c.Hops, maxHops)
+		return field.Bad("swift", "hops", c.Hops, "choose the number of switches on the path, 0 to %d", maxHops)
 	case c.FSRange < 0:
-		return fmt.Errorf("swift: fs_range is %v: choose a positive span, such as 100us, or 0 for no flow scaling", c.FSRange)
-	case max(c.BaseTarget, c.HopScale, c.FSRange) > maxSpan:
-		return fmt.Errorf("swift: base_target, hop_scale or fs_range is above %v: choose less", maxSpan)
+		return field.Bad("swift", "fs_range", c.FSRange, "choose a positive span, such as 100us, or 0 for no flow scaling")
+	case c.BaseTarget > maxSpan:
+		return field.Bad("swift", "base_target", c.BaseTarget, "choose at most %v", maxSpan)
+	case c.HopScale > maxSpan:
+		return field.Bad("swift", "hop_scale", c.HopScale, "choose at most %v", maxSpan)
+	case c.FSRange > maxSpan:
+		return field.Bad("swift", "fs_range", c.FSRange, "choose at most %v", maxSpan)
 	case !(c.FSMinCwnd > 0 && c.FSMinCwnd <= cwnd.MaxPackets):
-		return fmt.Errorf("swift: fs_min_cwnd is %v: choose a positive number of packets, such as 0.1", c.FSMinCwnd)
+		return field.Bad("swift", "fs_min_cwnd", c.FSMinCwnd, "choose a positive number of packets, such as 0.1")
 	case !(1/math.Sqrt(c.FSMaxCwnd) < 1/math.Sqrt(c.FSMinCwnd) && c.FSMaxCwnd <= cwnd.MaxPackets):
-		return fmt.Errorf("swift: fs_max_cwnd (%v) is not above fs_min_cwnd (%v) and up to 1e9: choose such as 100", c.FSMaxCwnd, c.FSMinCwnd)
+		return field.Bad("swift", "fs_max_cwnd", c.FSMaxCwnd, "choose more than fs_min_cwnd, %v, and up to 1e9, such as 100", c.FSMinCwnd)
 	case !(c.AI > 0 && c.AI <= cwnd.MaxPackets):
-		return fmt.Errorf("swift: ai is %v: choose a positive number of packets, such as 1", c.AI)
+		return field.Bad("swift", "ai", c.AI, "choose a positive number of packets, such as 1")
 	case !(c.Beta > 0 && c.Beta <= cwnd.MaxPackets):
-		return fmt.Errorf("swift: beta is %v: choose a positive number, such as 0.8", c.Beta)
+		return field.Bad("swift", "beta", c.Beta, "choose a positive number, such as 0.8")
 	case !(c.MaxMDF > 0 && c.MaxMDF < 1):
-		return fmt.Errorf("swift: max_mdf is %v: choose a number between 0 and 1, such as 0.5", c.MaxMDF)
+		return field.Bad("swift", "max_mdf", c.MaxMDF, "choose a number between 0 and 1, such as 0.5")
 	case !(c.MinCwnd > 0 && c.MinCwnd <= cwnd.MaxPackets):
-		return fmt.Errorf("swift: min_cwnd is %v: choose a positive number of packets, such as 0.01", c.MinCwnd)
+		return field.Bad("swift", "min_cwnd", c.MinCwnd, "choose a positive number of packets, such as 0.01")
 	case !(c.MaxCwnd >= 0 && c.MaxCwnd <= cwnd.MaxPackets):
-		return fmt.Errorf("swift: max_cwnd is %v: choose a number of packets up to 1e9, or 0 for what the line rate fills", c.MaxCwnd)
+		return field.Bad("swift", "max_cwnd", c.MaxCwnd, "choose a number of packets up to 1e9, or 0 for what the line rate fills")
 	case c.MaxCwnd > 0 && c.MaxCwnd < c.MinCwnd:
-		return fmt.Errorf("swift: max_cwnd (%v) is below min_cwnd (%v): raise max_cwnd or lower min_cwnd", c.MaxCwnd, c.MinCwnd)
+		return field.Bad("swift", "max_cwnd", c.MaxCwnd, "choose at least min_cwnd, %v", c.MinCwnd)
 	case !(c.InitialCwnd >= 0 && c.InitialCwnd <= cwnd.MaxPackets):
-		return fmt.Errorf("swift: initial_cwnd is %v: choose a positive number of packets, or 0 for what the line rate fills", c.InitialCwnd)
+		return field.Bad("swift", "initial_cwnd", c.InitialCwnd, "choose a positive number of packets, or 0 for what the line rate fills")
 	case c.RetxResetThreshold < 1:
-		return fmt.Errorf("swift: retx_reset_threshold is %d: choose 1 or more timeouts", c.RetxResetThreshold)
+		return field.Bad("swift", "retx_reset_threshold", c.RetxResetThreshold, "choose 1 or more timeouts")
 	case !(c.PLBShare > 0 && c.PLBShare <= 1):
-		return fmt.Errorf("swift: plb_share is %v: choose a share above 0 and up to 1, such as 0.5", c.PLBShare)
+		return field.Bad("swift", "plb_share", c.PLBShare, "choose a share above 0 and up to 1, such as 0.5")
 	case c.PLBIdleRounds < 0 || c.PLBIdleRounds > maxRounds:
-		return fmt.Errorf("swift: plb_idle_rounds is %d: choose 1 to %d round trips, or 0 for never", c.PLBIdleRounds, maxRounds)
+		return field.Bad("swift", "plb_idle_rounds", c.PLBIdleRounds, "choose 1 to %d round trips, or 0 for never", maxRounds)
 	case c.PLBRounds < 0 || c.PLBRounds > maxRounds:
-		return fmt.Errorf("swift: plb_rounds is %d: choose 1 to %d round trips, or 0 for never", c.PLBRounds, maxRounds)
+		return field.Bad("swift", "plb_rounds", c.PLBRounds, "choose 1 to %d round trips, or 0 for never", maxRounds)
 	}
 	return nil
 }

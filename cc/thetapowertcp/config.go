@@ -1,8 +1,7 @@
 package thetapowertcp
 
 import (
-	"fmt"
-
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -36,15 +35,15 @@ func DefaultConfig() Config { return Config{Gamma: 0.9, Flows: 100, MinCurrent: 
 func (c Config) Validate() error {
 	switch {
 	case !(c.Gamma > 0 && c.Gamma <= 1):
-		return fmt.Errorf("theta-powertcp: gamma is %v: choose a number above 0 and up to 1, such as 0.9", c.Gamma)
+		return field.Bad("theta-powertcp", "gamma", c.Gamma, "choose a number above 0 and up to 1, such as 0.9")
 	case !(c.Flows >= 1 && c.Flows <= 1e9):
-		return fmt.Errorf("theta-powertcp: flows is %v: choose the number of flows expected to share the NIC, from 1 to 1e9", c.Flows)
+		return field.Bad("theta-powertcp", "flows", c.Flows, "choose the number of flows expected to share the NIC, from 1 to 1e9")
 	case !(c.MinCurrent >= 0 && c.MinCurrent < 1):
-		return fmt.Errorf("theta-powertcp: min_current is %v: choose a share from 0 (the paper's, no floor) up to but not 1", c.MinCurrent)
+		return field.Bad("theta-powertcp", "min_current", c.MinCurrent, "choose a share from 0 (the paper's, no floor) up to but not 1")
 	case c.BaseRTT < 0:
-		return fmt.Errorf("theta-powertcp: base_rtt is %v: choose a positive span, or 0 for the environment's", c.BaseRTT)
+		return field.Bad("theta-powertcp", "base_rtt", c.BaseRTT, "choose a positive span, or 0 for the environment's")
 	case c.MaxWindow < 0:
-		return fmt.Errorf("theta-powertcp: max_window is %v: choose a positive size, or 0 for the bandwidth-delay product", c.MaxWindow)
+		return field.Bad("theta-powertcp", "max_window", c.MaxWindow, "choose a positive size, or 0 for the bandwidth-delay product")
 	}
 	return nil
 }

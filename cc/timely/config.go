@@ -1,8 +1,7 @@
 package timely
 
 import (
-	"fmt"
-
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -77,39 +76,39 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	share := func(name string, v float64) error {
 		if !(v > 0 && v <= 1) {
-			return fmt.Errorf("timely: %s is %v: choose a number above 0 and up to 1", name, v)
+			return field.Bad("timely", name, v, "choose a number above 0 and up to 1")
 		}
 		return nil
 	}
 	switch {
 	case c.TLow < 0:
-		return fmt.Errorf("timely: t_low is %v: choose a span of zero or more, such as 50us", c.TLow)
+		return field.Bad("timely", "t_low", c.TLow, "choose a span of zero or more, such as 50us")
 	case c.THigh <= 0:
-		return fmt.Errorf("timely: t_high is %v: choose a positive span, such as 500us", c.THigh)
+		return field.Bad("timely", "t_high", c.THigh, "choose a positive span, such as 500us")
 	case c.THigh < c.TLow:
-		return fmt.Errorf("timely: t_high (%v) is below t_low (%v): raise t_high or lower t_low", c.THigh, c.TLow)
+		return field.Bad("timely", "t_high", c.THigh, "choose at least t_low, %v", c.TLow)
 	case c.Delta <= 0:
-		return fmt.Errorf("timely: delta is %v: choose a positive rate, such as 10Mbps", c.Delta)
+		return field.Bad("timely", "delta", c.Delta, "choose a positive rate, such as 10Mbps")
 	case c.MinRTT < 0:
-		return fmt.Errorf("timely: min_rtt is %v: choose a positive span, or 0 for the base RTT", c.MinRTT)
+		return field.Bad("timely", "min_rtt", c.MinRTT, "choose a positive span, or 0 for the base RTT")
 	case c.HAICount < 1:
-		return fmt.Errorf("timely: hai_count is %d: choose 1 or more (hai_steps: 1 turns hyperactive increase off)", c.HAICount)
+		return field.Bad("timely", "hai_count", c.HAICount, "choose 1 or more (hai_steps: 1 turns hyperactive increase off)")
 	case c.HAISteps < 1:
-		return fmt.Errorf("timely: hai_steps is %d: choose 1 (no hyperactive increase) or more", c.HAISteps)
+		return field.Bad("timely", "hai_steps", c.HAISteps, "choose 1 (no hyperactive increase) or more")
 	case c.InitialRate < 0:
-		return fmt.Errorf("timely: initial_rate is %v: choose a positive rate, or 0 to start at max_rate", c.InitialRate)
+		return field.Bad("timely", "initial_rate", c.InitialRate, "choose a positive rate, or 0 to start at max_rate")
 	case c.MinRate <= 0:
-		return fmt.Errorf("timely: min_rate is %v: choose a positive rate; a flow without one would stop for good", c.MinRate)
+		return field.Bad("timely", "min_rate", c.MinRate, "choose a positive rate; a flow without one would stop for good")
 	case c.MaxRate < 0:
-		return fmt.Errorf("timely: max_rate is %v: choose a positive rate, or 0 for the line rate", c.MaxRate)
+		return field.Bad("timely", "max_rate", c.MaxRate, "choose a positive rate, or 0 for the line rate")
 	case c.MaxRate > 0 && c.MaxRate < c.MinRate:
-		return fmt.Errorf("timely: max_rate (%v) is below min_rate (%v): raise max_rate or lower min_rate", c.MaxRate, c.MinRate)
+		return field.Bad("timely", "max_rate", c.MaxRate, "choose at least min_rate, %v", c.MinRate)
 	case c.InitialRate > 0 && c.InitialRate < c.MinRate:
-		return fmt.Errorf("timely: initial_rate (%v) is below min_rate (%v): raise initial_rate or lower min_rate", c.InitialRate, c.MinRate)
+		return field.Bad("timely", "initial_rate", c.InitialRate, "choose at least min_rate, %v", c.MinRate)
 	case c.RTTRef < 0:
-		return fmt.Errorf("timely: rtt_ref is %v: choose a positive span, or 0 for t_low", c.RTTRef)
+		return field.Bad("timely", "rtt_ref", c.RTTRef, "choose a positive span, or 0 for t_low")
 	case c.Patched && c.RTTRef == 0 && c.TLow == 0:
-		return fmt.Errorf("timely: rtt_ref and t_low are both 0: patched TIMELY needs an RTT to steer towards, set one")
+		return field.Bad("timely", "rtt_ref", c.RTTRef, "patched TIMELY needs a round trip to steer towards, and t_low is 0 too: set one of them")
 	}
 	for _, f := range []struct {
 		name string

@@ -1,11 +1,11 @@
 package timely
 
 import (
+	"fmt"
 	"math"
 
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -133,7 +133,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	}
 	maxRate := orDefault(c.MaxRate, env.LineRate)
 	if c.MinRate > maxRate {
-		return nil, fmt.Errorf("timely: min_rate (%v) is above the line rate (%v): lower min_rate", c.MinRate, env.LineRate)
+		return nil, field.Bad("timely", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
 	p := params{
 		tLow: c.TLow, tHigh: c.THigh,

@@ -338,18 +338,18 @@ func TestValidate(t *testing.T) {
 	}
 	refuses("t_low is", func(c *Config) { c.TLow = -1 })
 	refuses("t_high is", func(c *Config) { c.THigh = 0 })
-	refuses("t_high .* is below t_low", func(c *Config) { c.THigh = 40 * us })
+	refuses("t_high .* choose at least t_low", func(c *Config) { c.THigh = 40 * us })
 	refuses("delta is", func(c *Config) { c.Delta = 0 })
 	refuses("min_rtt is", func(c *Config) { c.MinRTT = -1 })
 	refuses("hai_count is", func(c *Config) { c.HAICount = 0 })
 	refuses("hai_steps is", func(c *Config) { c.HAISteps = 0 })
 	refuses("initial_rate is", func(c *Config) { c.InitialRate = -1 })
-	refuses("initial_rate .* is below min_rate", func(c *Config) { c.InitialRate = units.Mbps })
+	refuses("initial_rate .* choose at least min_rate", func(c *Config) { c.InitialRate = units.Mbps })
 	refuses("min_rate is", func(c *Config) { c.MinRate = 0 })
 	refuses("max_rate is", func(c *Config) { c.MaxRate = -1 })
-	refuses("max_rate .* is below min_rate", func(c *Config) { c.MaxRate = units.Mbps })
+	refuses("max_rate .* choose at least min_rate", func(c *Config) { c.MaxRate = units.Mbps })
 	refuses("rtt_ref is", func(c *Config) { c.RTTRef = -1 })
-	refuses("rtt_ref and t_low are both 0", func(c *Config) { c.Patched, c.TLow = true, 0 })
+	refuses("rtt_ref is 0s: .* t_low is 0 too", func(c *Config) { c.Patched, c.TLow = true, 0 })
 
 	c := DefaultConfig()
 	c.Beta = 0

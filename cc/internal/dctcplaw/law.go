@@ -9,9 +9,8 @@
 package dctcplaw
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -32,13 +31,13 @@ const MaxPackets = 1e9
 func (p Params) Validate(engine string) error {
 	switch {
 	case !(p.G > 0 && p.G <= 1):
-		return fmt.Errorf("%s: g is %v: choose a number above 0 and up to 1, such as 0.0625", engine, p.G)
+		return field.Bad(engine, "g", p.G, "choose a number above 0 and up to 1, such as 0.0625")
 	case !(p.InitialAlpha >= 0 && p.InitialAlpha <= 1):
-		return fmt.Errorf("%s: initial_alpha is %v: choose a share from 0 to 1, such as 1", engine, p.InitialAlpha)
+		return field.Bad(engine, "initial_alpha", p.InitialAlpha, "choose a share from 0 to 1, such as 1")
 	case p.InitialCwnd != 0 && !(p.InitialCwnd >= 1 && p.InitialCwnd <= MaxPackets):
-		return fmt.Errorf("%s: initial_cwnd is %v: choose 1 or more packets, such as 10, or 0 for two to four", engine, p.InitialCwnd)
+		return field.Bad(engine, "initial_cwnd", p.InitialCwnd, "choose 1 or more packets, such as 10, or 0 for two to four")
 	case !(p.MinCwnd >= 1 && p.MinCwnd <= MaxPackets):
-		return fmt.Errorf("%s: min_cwnd is %v: choose 1 or more packets, such as 2", engine, p.MinCwnd)
+		return field.Bad(engine, "min_cwnd", p.MinCwnd, "choose 1 or more packets, such as 2")
 	}
 	return nil
 }

@@ -1,0 +1,62 @@
+// Package field says which field of a configuration is at fault, so that whoever read
+// the configuration can point at where it was written. It knows no configuration.
+package field
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Error is what is wrong with one field.
+type Error struct {
+	Of    string // whose configuration: "timely", "nic"
+	Key   string // the field by its name in scenarios: "t_low", "pcie.tags"
+	Value any    // what it is
+	Want  string // what it has to be: "choose 0 to 65536"
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Of + ": " + e.Key + " " + e.Fault() }
+
+// Fault is the message without the name of the field, for those who show that by
+// themselves.
+func (e *Error) Fault() string {
+	if s, ok := e.Value.(string); ok {
+		return fmt.Sprintf("is %q: %s", s, e.Want)
+	}
+	return fmt.Sprintf("is %v: %s", e.Value, e.Want)
+}
+
+// Bad returns an *Error; want is a format for args.
+func Bad(of, key string, value any, want string, args ...any) error {
+	return &Error{Of: of, Key: key, Value: value, Want: fmt.Sprintf(want, args...)}
+}
+
+// Range returns an *Error unless v is from low to high, and nil otherwise. A zero, unless
+// it is empty, says what 0 stands for, which then is in the range too.
+func Range[T ~int | ~int64 | ~uint64](of, key string, v, low, high T, zero string) error {
+	switch {
+	case v >= low && v <= high, zero != "" && v == 0:
+		return nil
+	case zero != "":
+		return Bad(of, key, v, "choose %v to %v, or 0 for %s", max(low, 1), high, zero)
+	}
+	return Bad(of, key, v, "choose %v to %v", low, high)
+}
+
+// Errors returns the Errors that err is made of, and the rest of it.
+func Errors(err error) (fields []*Error, rest error) {
+	var one *Error
+	switch joined, ok := err.(interface{ Unwrap() []error }); {
+	case ok:
+		var others []error
+		for _, e := range joined.Unwrap() {
+			of, rest := Errors(e)
+			fields, others = append(fields, of...), append(others, rest)
+		}
+		return fields, errors.Join(others...)
+	case errors.As(err, &one):
+		return []*Error{one}, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,214 @@
+package nicmodel
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Parameters are kept in ranges in which the model's arithmetic does not overflow within
+// the longest run, 1000 s. They reach far beyond what hardware has.
+const (
+	mostCycles  = 1 << 20
+	mostLatency = 100 * units.Millisecond
+	leastRate   = units.Mbps
+	mostRate    = 100 * units.Tbps
+	mostPhase   = 1_000_000 * units.Second
+	mostEntries = 1 << 24 // of a cache
+	mostSlots   = 1 << 16 // of what goes on at a time
+)
+
+// FieldError is what is wrong with one parameter, whose Key is its name in scenarios below
+// nic.with.
+type FieldError = field.Error
+
+// Validate returns all that is out of its range, each a *FieldError, joined; if nothing is,
+// what does not go together.
+func (c *Config) Validate() error {
+	if err := errors.Join(c.ranges()...); err != nil {
+		return err
+	}
+	return errors.Join(
+		c.PCIe.rules(), c.TxUnits.rules("tx_units"), c.RxUnits.rules("rx_units"), c.Atomics.rules(), c.Receives.rules(),
+		c.Compression.rules(), c.Limiter.rules(), c.Contexts.rules(), c.Translation.rules())
+}
+
+func (c *PCIeConfig) validate() error {
+	if err := errors.Join(c.ranges()...); err != nil {
+		return err
+	}
+	return c.rules()
+}
+
+// in checks a range; zero, if there is one, says what 0 stands for.
+func in[T ~int | ~int64 | ~uint64](key string, v, low, high T, zero string) error {
+	return field.Range("nic", key, v, low, high, zero)
+}
+
+func bad(key string, v any, want string, args ...any) error {
+	return field.Bad("nic", key, v, want, args...)
+}
+
+// ranges holds each parameter against its range, which it has whatever the others are.
+func (c *Config) ranges() []error {
+	return slices.Concat(c.PCIe.ranges(), []error{
+		in("core_clock", c.CoreClock, 1e6, 1e12, ""),
+		in("doorbell_cycles", c.DoorbellCycles, 0, mostCycles, ""),
+		in("wqe_cycles", c.WQECycles, 0, mostCycles, ""),
+		in("scheduler_cycles", c.SchedulerCycles, 0, mostCycles, ""),
+		in("packetiser_cycles", c.PacketiserCycles, 0, mostCycles, ""),
+		in("parse_cycles", c.ParseCycles, 0, mostCycles, ""),
+		in("transport_cycles", c.TransportCycles, 0, mostCycles, ""),
+		in("cqe_cycles", c.CQECycles, 0, mostCycles, ""),
+		in("pipeline_latency", c.PipelineLatency, 0, mostLatency, ""),
+		in("tx_packets", c.TxPackets, 1, mostSlots, ""),
+		in("cqe_bytes", c.CQEBytes, 1, boundary, ""),
+		in("max_inline", c.MaxInline, 0, boundary, ""),
+		in("wqe_fetch", c.WQEFetch, 0, mostSlots, "all"),
+		in("wqe_prefetch", c.WQEPrefetch, 0, mostSlots, "all"),
+		in("wqe_cache", c.WQECache, 0, mostEntries, "all"),
+		in("atomics.in_flight", c.Atomics.InFlight, 0, mostSlots, "no unit"),
+		in("atomics.cycles", c.Atomics.Cycles, 0, mostCycles, ""),
+		in("receives.prefetch", c.Receives.Prefetch, 0, 1<<12, "receives at hand"),
+		in("compression.max_num", c.Compression.MaxNum, 2, 1024, "no compression"),
+		in("limiter.rates", c.Limiter.Rates, 0, mostSlots, "no limit"),
+		in("limiter.min_rate", c.Limiter.MinRate, 0, mostRate, "no bound"),
+		in("limiter.max_rate", c.Limiter.MaxRate, 0, mostRate, "no bound"),
+		in("limiter.step", c.Limiter.Step, 0, units.Gbps, ""),
+		in("limiter.tick", c.Limiter.Tick, 0, units.Millisecond, ""),
+		in("limiter.burst", c.Limiter.Burst, 0, 1<<32-1, ""),
+		in("interrupt.latency", c.Interrupt.Latency, 0, units.Second, ""),
+		in("contexts.entries", c.Contexts.Entries, 0, mostEntries, ""),
+		in("contexts.bytes", c.Contexts.Bytes, 0, boundary, ""),
+		in("contexts.fetches", c.Contexts.Fetches, 0, mostSlots, ""),
+		in("translation.keys", c.Translation.Keys, 0, mostEntries, ""),
+		in("translation.lines", c.Translation.Lines, 0, mostEntries, ""),
+		in("translation.fetches", c.Translation.Fetches, 0, mostSlots, ""),
+		in("counter.hz", c.Counter.Hz, 1, 1e12, ""),
+		in("counter.ppb", c.Counter.PPB, -1e8, 1e8, ""),
+		in("counter.bits", c.Counter.Bits, 8, 63, ""),
+		in("counter.phase", c.Counter.Phase, 0, mostPhase, ""),
+		in("max_sge", c.MaxSGE, 1, 256, ""),
+		in("max_rd_atomic", c.MaxRdAtomic, 1, 255, ""),
+		in("max_qp_wr", c.MaxQPWR, 1, 1<<16, ""),
+	}, c.TxUnits.ranges("tx_units"), c.RxUnits.ranges("rx_units"))
+}
+
+func (c *UnitsConfig) ranges(name string) []error {
+	return []error{
+		in(name+".units", c.Units, 0, 1<<12, "none"),
+		in(name+".send", c.Send, 0, mostCycles, ""),
+		in(name+".write", c.Write, 0, mostCycles, ""),
+		in(name+".read", c.Read, 0, mostCycles, ""),
+		in(name+".atomic", c.Atomic, 0, mostCycles, ""),
+		in(name+".response", c.Response, 0, mostCycles, ""),
+		in(name+".ack", c.Ack, 0, mostCycles, ""),
+	}
+}
+
+func (c *PCIeConfig) ranges() []error {
+	return []error{
+		in("pcie.rate", c.Rate, leastRate, mostRate, ""),
+		in("pcie.mps", c.MPS, 16, boundary, ""),
+		in("pcie.mrrs", c.MRRS, 16, boundary, ""),
+		in("pcie.rcb", c.RCB, 1, boundary, ""),
+		in("pcie.headers", int(c.Headers), int(PCIeBench), int(Kalia), ""),
+		in("pcie.tags", c.Tags, 0, mostSlots, "no limit"),
+		in("pcie.posted_credits", c.PostedCredits, 0, mostSlots, "no limit"),
+		in("pcie.posted_hold", c.PostedHold, 0, mostLatency, ""),
+		in("pcie.read_latency", c.ReadLatency, 0, mostLatency, ""),
+		in("pcie.write_latency", c.WriteLatency, 0, mostLatency, ""),
+		in("pcie.socket_latency", c.SocketLatency, 0, mostLatency, ""),
+		in("pcie.push_latency", c.PushLatency, 0, mostLatency, ""),
+		in("pcie.read_issue", c.ReadIssue, 0, mostLatency, ""),
+		in("pcie.write_issue", c.WriteIssue, 0, mostLatency, ""),
+		in("pcie.read_setup", c.ReadSetup, 0, mostLatency, ""),
+		in("pcie.write_setup", c.WriteSetup, 0, mostLatency, ""),
+		in("pcie.staging_rate", c.StagingRate, leastRate, mostRate, "no copy"),
+		in("pcie.host_cache.size", c.HostCache.Size, 0, mostCache, ""),
+		in("pcie.host_cache.writes", c.HostCache.Writes, 0, mostCache, ""),
+		in("pcie.host_cache.miss", c.HostCache.Miss, 0, mostLatency, ""),
+		in("pcie.iommu.entries", c.IOMMU.Entries, 0, mostEntries, "no IOMMU"),
+		in("pcie.iommu.miss", c.IOMMU.Miss, 0, mostLatency, ""),
+		in("pcie.iommu.walkers", c.IOMMU.Walkers, 0, mostSlots, "one a miss"),
+	}
+}
+
+// Rules across parameters, of those that are in their ranges.
+
+func (c *PCIeConfig) rules() error {
+	var errs []error
+	if c.RCB > c.MPS {
+		errs = append(errs, bad("pcie.rcb", c.RCB, "choose at most pcie.mps, %d", c.MPS))
+	}
+	if p := c.IOMMU.PageSize; c.IOMMU.Entries > 0 && (p < 4096 || p&(p-1) != 0) {
+		errs = append(errs, bad("pcie.iommu.page_size", p, "choose a power of two from 4096"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *UnitsConfig) rules(name string) error {
+	if c.Units == 0 {
+		return nil
+	}
+	var errs []error
+	for _, x := range []struct {
+		key    string
+		cycles int64
+	}{{"send", c.Send}, {"write", c.Write}, {"read", c.Read}, {"atomic", c.Atomic}, {"response", c.Response}, {"ack", c.Ack}} {
+		if x.cycles < 1 {
+			errs = append(errs, bad(name+"."+x.key, x.cycles, "choose 1 to %d cycles, or 0 for %s.units", mostCycles, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *AtomicsConfig) rules() error {
+	if n := c.Locks; c.InFlight > 0 && (n < 1 || n > 1<<20 || n&(n-1) != 0) {
+		return bad("atomics.locks", n, "choose a power of two up to %d", 1<<20)
+	}
+	return nil
+}
+
+func (c *ReceivesConfig) rules() error {
+	if c.Prefetch > 0 && (c.Batch < 1 || c.Batch > c.Prefetch) {
+		return bad("receives.batch", c.Batch, "choose 1 to receives.prefetch, %d", c.Prefetch)
+	}
+	return nil
+}
+
+func (c *CompressionConfig) rules() error {
+	if c.MaxNum > 0 && (c.Timeout <= 0 || c.Timeout > units.Millisecond) {
+		return bad("compression.timeout", c.Timeout, "choose a time above 0, up to 1ms")
+	}
+	return nil
+}
+
+func (c *LimiterConfig) rules() error {
+	if c.MaxRate > 0 && c.MaxRate < c.MinRate {
+		return bad("limiter.max_rate", c.MaxRate, "choose at least limiter.min_rate, %v", c.MinRate)
+	}
+	return nil
+}
+
+func (c *ContextsConfig) rules() error {
+	if c.Entries > 0 && c.Bytes == 0 {
+		return bad("contexts.bytes", c.Bytes, "choose 1 to %d, or 0 for contexts.entries", boundary)
+	}
+	return nil
+}
+
+func (c *TranslationConfig) rules() error {
+	var errs []error
+	for _, x := range []struct {
+		key string
+		v   units.Bytes
+	}{{"translation.page_size", c.PageSize}, {"translation.huge_page_size", c.HugePageSize}} {
+		if x.v != 0 && (x.v < leastPage || x.v > mostPage || x.v&(x.v-1) != 0) {
+			errs = append(errs, bad(x.key, x.v, "choose a power of two from %v to %v, or 0 for the usual one", leastPage, mostPage))
+		}
+	}
+	return errors.Join(errs...)
+}
