@@ -19,7 +19,7 @@ type decoder struct {
 	file Pos // where the whole begins
 	// example is a value of the key that is being decoded; empty if none is known.
 	example string
-	errs Errors
+	errs    Errors
 	// memory is what a simulation may take; 0 for no limit.
 	memory units.Bytes
 }

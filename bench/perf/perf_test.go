@@ -323,14 +323,14 @@ func TestEngines(t *testing.T) {
 	}
 	a, _ := model(t, "")
 	for want, p := range map[string]Pacing{
-		`no rate engine is called "warp"`:       {Engine: "warp"},
-		`choose one`:                            {Engine: "timely", Rate: units.Gbps},
-		`there is no such key. The keys are t_low`:                   {Engine: "timely", Settings: []string{"foo=1"}},
-		`write it as KEY=VALUE`:                 {Engine: "timely", Settings: []string{"t_low"}},
-		`time "10": unit missing`:               {Engine: "timely", Settings: []string{"t_low=10"}},
-		`is for no engine`:                      {Settings: []string{"t_low=10us"}},
-		`it must be positive`:                   {Rate: -1},
-		`paced: Segment is 1B: give 4KiB to 64`: {Engine: "timely", Segment: 1},
+		`no rate engine is called "warp"`:          {Engine: "warp"},
+		`choose one`:                               {Engine: "timely", Rate: units.Gbps},
+		`there is no such key. The keys are t_low`: {Engine: "timely", Settings: []string{"foo=1"}},
+		`write it as KEY=VALUE`:                    {Engine: "timely", Settings: []string{"t_low"}},
+		`time "10": unit missing`:                  {Engine: "timely", Settings: []string{"t_low=10"}},
+		`is for no engine`:                         {Settings: []string{"t_low=10us"}},
+		`it must be positive`:                      {Rate: -1},
+		`paced: Segment is 1B: give 4KiB to 64`:    {Engine: "timely", Segment: 1},
 	} {
 		if _, err := p.Wrap(a); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", p, err, want)
