@@ -116,7 +116,9 @@ func (e *end) watch(before, next *told) {
 
 // take takes a round trip and the engine's answer. It runs with the shim's lock held.
 func (t *told) take(f *flowTold, a *cc.Ack, c cc.Control) {
-	t.rtt.Record(a.NetRTT)
+	if a.RTT > 0 { // it is known
+		t.rtt.Record(a.NetRTT)
+	}
 	t.lowest, t.highest = min(t.lowest, c.Rate), max(t.highest, c.Rate)
 	if f.known {
 		passed := a.Now - f.since
