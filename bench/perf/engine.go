@@ -13,7 +13,7 @@ import (
 // Rates are those of one queue pair.
 type Engine struct {
 	// Round trips as the engines are told them: of segments, without the time that
-	// they take to serialise.
+	// they take to serialise, and that the peer took to answer where it tells.
 	Samples  uint64      `json:"rtt_samples"`
 	RTTP50Us bench.Float `json:"rtt_p50_us"`
 	RTTP99Us bench.Float `json:"rtt_p99_us"`
