@@ -54,7 +54,7 @@ func (p *Packet) Decode(b []byte) (payload []byte, err error) {
 		return nil, BadPacketLength
 	case room < 0:
 		return nil, TooShort
-	case !HasPayload(p.Opcode) && (room != 0 || p.Pad != 0):
+	case !HasPayload(p.Opcode) && (room != 0 || p.Pad != 0) && !(p.tells(room) && p.Pad == 0):
 		return nil, UnexpectedPayload
 	case room < int(p.Pad):
 		return nil, BadPad

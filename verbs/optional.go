@@ -26,7 +26,16 @@ type Telemetry struct {
 	ReverseMaxHopDelay units.Time // of the acknowledgement's way back
 	HasMaxDelay        bool
 	ECN, EIN           bool
-	Path               telemetry.Stack // N is 0 without per-hop records
+	// Turnaround is how long the peer kept the request's last packet before its
+	// acknowledgement left: no part of the network's round trip. Valid with
+	// HasTurnaround.
+	Turnaround    units.Time
+	HasTurnaround bool
+	// Coalesced says that the request was acknowledged with a later one of its queue
+	// pair, by a peer that tells its turnaround: how long the network took is not
+	// known of this one.
+	Coalesced bool
+	Path      telemetry.Stack // N is 0 without per-hop records
 }
 
 // TelemetryKinds is which parts of Telemetry a queue pair can report.
@@ -34,10 +43,11 @@ type TelemetryKinds uint8
 
 // Kinds of telemetry.
 const (
-	ReportsECN      TelemetryKinds = 1 << iota // Telemetry.ECN
-	ReportsEIN                                 // Telemetry.EIN
-	ReportsMaxDelay                            // MaxHopDelay and ReverseMaxHopDelay
-	ReportsPath                                // Path
+	ReportsECN        TelemetryKinds = 1 << iota // Telemetry.ECN
+	ReportsEIN                                   // Telemetry.EIN
+	ReportsMaxDelay                              // MaxHopDelay and ReverseMaxHopDelay
+	ReportsPath                                  // Path
+	ReportsTurnaround                            // Turnaround and Coalesced, of a peer that tells
 )
 
 // TelemetryQP is a QP that knows what the network reported about a completed

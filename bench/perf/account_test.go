@@ -131,7 +131,8 @@ func intervalsOverSockets(t *testing.T, same bool) {
 		bytes *= 2 // what came counts too
 	}
 	tiles(t, row, c.Interval, bytes)
-	if row.Engine == nil || row.Engine.Samples != 200 {
+	// A message that was acknowledged with a later one has no round trip.
+	if row.Engine == nil || row.Engine.Samples == 0 || row.Engine.Samples > 200 {
 		t.Errorf("engine %+v", row.Engine)
 	}
 	if h := row.Host; h == nil || !h.Timestamps || !(h.PollGapP99Us > 0 && h.PollGapP99Us <= h.PollGapMaxUs) {

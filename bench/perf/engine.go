@@ -13,7 +13,7 @@ import (
 // Rates are those of one queue pair.
 type Engine struct {
 	// Round trips as the engines are told them: of segments, without the time that
-	// they take to serialise.
+	// they take to serialise, and that the peer took to answer where it tells.
 	Samples  uint64      `json:"rtt_samples"`
 	RTTP50Us bench.Float `json:"rtt_p50_us"`
 	RTTP99Us bench.Float `json:"rtt_p99_us"`
@@ -116,7 +116,9 @@ func (e *end) watch(before, next *told) {
 
 // take takes a round trip and the engine's answer. It runs with the shim's lock held.
 func (t *told) take(f *flowTold, a *cc.Ack, c cc.Control) {
-	t.rtt.Record(a.NetRTT)
+	if a.RTT > 0 { // it is known
+		t.rtt.Record(a.NetRTT)
+	}
 	t.lowest, t.highest = min(t.lowest, c.Rate), max(t.highest, c.Rate)
 	if f.known {
 		passed := a.Now - f.since

@@ -172,6 +172,7 @@ type SendCompletion struct {
 	Bytes  uint32 // length of the request
 	Status ib.WCStatus
 	Opcode ib.WCOpcode
+	PSN    units.PSN // its last packet's
 }
 
 // EventSet is a set of asynchronous events.

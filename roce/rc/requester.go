@@ -405,7 +405,7 @@ func (q *QP) PollSend(c *SendCompletion) bool {
 		if status == ib.WCSuccess && !w.Signaled {
 			continue
 		}
-		*c = SendCompletion{ID: w.ID, Slot: slot, Bytes: w.Length, Status: status, Opcode: w.Op.Completion()}
+		*c = SendCompletion{ID: w.ID, Slot: slot, Bytes: w.Length, Status: status, Opcode: w.Op.Completion(), PSN: wire(w.end - 1)}
 		return true
 	}
 	return false

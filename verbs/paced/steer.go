@@ -148,8 +148,14 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 	}
 	size := q.sizeOf(seg.Bytes)
 	m := completions.MeasureSerialized(seg, done, size.wire)
+	reported := q.reported && q.telemetry.CompletionTelemetry(wc, &s.report)
+	if reported {
+		s.excludeTurnaround(&m, &s.report)
+	}
 	s.stats.Samples++
-	q.tally.rtt.add(m.RTT)
+	if m.RTT > 0 {
+		q.tally.rtt.add(m.RTT)
+	}
 	if fromNIC {
 		s.stats.NICTime++
 	} else {
@@ -185,7 +191,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC) {
 		s.reported = false
 		a.ECN, a.EIN, a.HasMaxDelay, a.MaxHopDelay, a.ReverseMaxHopDelay, a.Path = false, false, false, 0, 0, nil
 	}
-	if q.reported && q.telemetry.CompletionTelemetry(wc, &s.report) {
+	if reported {
 		t := &s.report
 		s.reported = true
 		a.ECN, a.EIN = t.ECN, t.EIN

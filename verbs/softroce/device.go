@@ -84,7 +84,7 @@ func open(name string, l link, o options) (*device, error) {
 	}
 	d.core, err = endpoint.New(endpoint.Config{
 		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
-		Collect: o.collect.core(),
+		Collect: o.collect.core(), Turnaround: o.turns,
 	})
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)

@@ -218,7 +218,11 @@ func (q *queuePair) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 // TelemetryKinds implements verbs.TelemetryQP: switches mark packets, and what else
 // they do the device's options say.
 func (q *queuePair) TelemetryKinds() verbs.TelemetryKinds {
-	return q.dev.opt.collect.kinds()
+	k := q.dev.opt.collect.kinds()
+	if q.dev.opt.turns {
+		k |= verbs.ReportsTurnaround
+	}
+	return k
 }
 
 // completionQueue implements verbs.CQ.

@@ -30,6 +30,7 @@ type options struct {
 	maxQP  int   // queue pairs
 	tclass uint8 // traffic class of what an address vector leaves at 0
 	rate   int64 // bits per second, 0 for what the interface says
+	turns  bool  // turnaround=on: ask peers how long they take to answer
 	collect
 }
 
@@ -81,7 +82,7 @@ func (provider) Devices() ([]string, error) {
 }
 
 func parseOptions(query string) (options, error) {
-	o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP}
+	o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, turns: true}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("the options %q can't be read: %w; write window=128&gso=off", query, err)
@@ -102,6 +103,10 @@ func parseOptions(query string) (options, error) {
 			}
 		case "gso":
 			if o.gso = text == "on"; text != "on" && text != "off" {
+				err = fmt.Errorf("%q: take on or off", text)
+			}
+		case "turnaround":
+			if o.turns = text == "on"; text != "on" && text != "off" {
 				err = fmt.Errorf("%q: take on or off", text)
 			}
 		case "window":
@@ -125,7 +130,7 @@ func parseOptions(query string) (options, error) {
 		default:
 			var known bool
 			if known, err = o.collect.option(key, text); !known {
-				err = errors.New("no such option: take port, mode, gso, window, maxqp, tclass, rate or telemetry")
+				err = errors.New("no such option: take port, mode, gso, turnaround, window, maxqp, tclass, rate or telemetry")
 			}
 		}
 		if err != nil {

@@ -148,9 +148,9 @@ func TestTelemetryOverLoopback(t *testing.T) {
 				}
 				var got verbs.Telemetry
 				q := a.qp.(verbs.TelemetryQP)
-				any := q.CompletionTelemetry(&wc, &got)
-				if any != (kind != "int") || got.HasMaxDelay != any || got.MaxHopDelay != 0 || got.Path.N != 0 {
-					t.Errorf("%v: %v, %+v", op, any, got)
+				q.CompletionTelemetry(&wc, &got)
+				if got.HasMaxDelay != (kind != "int") || got.MaxHopDelay != 0 || got.Path.N != 0 {
+					t.Errorf("%v: %+v", op, got)
 				}
 				b.look()
 				if !bytes.Equal(src, dst) {

@@ -282,8 +282,8 @@ func TestMarks(t *testing.T) {
 			if !a.qp.(verbs.TelemetryQP).CompletionTelemetry(&wc[0], &report) || !report.ECN {
 				t.Error("the completion does not show the mark")
 			}
-			if k := a.qp.(verbs.TelemetryQP).TelemetryKinds(); k != verbs.ReportsECN {
-				t.Errorf("it says that it reports %04b, want ECN alone", k)
+			if k := a.qp.(verbs.TelemetryQP).TelemetryKinds(); k != verbs.ReportsECN|verbs.ReportsTurnaround {
+				t.Errorf("it says that it reports %05b, want ECN and turnarounds alone", k)
 			}
 			b.dev.(*device).mu.Lock()
 			defer b.dev.(*device).mu.Unlock()

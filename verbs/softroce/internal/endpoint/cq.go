@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
@@ -43,8 +44,12 @@ type completion struct {
 	told    bool // there is a report of it
 }
 
-// noticed is what marks say of a request.
-type noticed struct{ ecn, ein bool }
+// noticed is what marks, and the peer, say of a request.
+type noticed struct {
+	ecn, ein          bool
+	turned, coalesced bool
+	turnaround        units.Time // with turned
+}
 
 // drop stands for the completions of a queue pair before a count.
 type drop struct {
@@ -174,6 +179,7 @@ func (c *CQ) Telemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 		if p.id != wc.WRID || p.qpn != wc.QPN {
 			continue
 		}
+		t.Turnaround, t.HasTurnaround, t.Coalesced = p.noticed.turnaround, p.noticed.turned, p.noticed.coalesced
 		t.ECN, t.EIN, t.HasMaxDelay, t.MaxHopDelay, t.ReverseMaxHopDelay, t.Path.N = p.noticed.ecn, p.noticed.ein, false, 0, 0, 0
 		if p.report >= 0 {
 			r := &c.told[p.report]

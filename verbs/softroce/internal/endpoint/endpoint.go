@@ -45,6 +45,9 @@ type Config struct {
 	Resolve func(verbs.AddressVector) (Route, error)
 	// Collect is what the packets of connections collect on their way.
 	Collect Collect
+	// Turnaround asks peers of reliable connections how long they take to answer. Who
+	// asks this endpoint is told in any case.
+	Turnaround bool
 	// OnEvent is told of asynchronous events as they happen.
 	OnEvent func(Event)
 }

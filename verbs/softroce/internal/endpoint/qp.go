@@ -45,6 +45,7 @@ type QP struct {
 	timerIndex int
 
 	congestion congestion
+	turnaround turnaround
 	collected  *collected // nil where packets collect nothing
 }
 
@@ -367,6 +368,7 @@ func (q *QP) reset() {
 	q.sq.clear()
 	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.echo, q.congestion.marked = false, false, false, false
 	q.congestion.echoEIN, q.congestion.ein = false, false
+	q.turnaround = turnaround{}
 	if q.collected != nil {
 		*q.collected = collected{}
 	}

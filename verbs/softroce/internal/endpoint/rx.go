@@ -81,10 +81,12 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 	q.rc.Receive(now, &in.Header, len(in.payload), &e.eff)
 	e.noteCongestion(now, q, p, in)
 	e.noteTelemetry(now, q, p, in)
+	e.noteTurnaround(q, p, in)
 	if e.eff.Drop != rc.DropNone {
 		e.Counters.DroppedByQP++
 	}
 	e.effects(now, q, in)
+	q.turnaround.told = false
 }
 
 // effects carries out what the transport asks for in e.eff. in is the packet that

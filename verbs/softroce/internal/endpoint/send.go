@@ -225,7 +225,7 @@ func (e *Endpoint) reap(q *QP) {
 	if q.rc.State() == ib.Err {
 		for ; s.fed != s.posted; s.fed++ { // what the transport has not got
 			if w := s.at(s.fed); !w.failed {
-				q.completeSend(w, ib.WCWRFlushErr)
+				q.completeSend(w, ib.WCWRFlushErr, noticed{})
 			}
 		}
 		s.freed, s.offset = s.fed, 0
@@ -253,7 +253,9 @@ func (q *QP) reapSends() {
 			continue // the other parts of a READ
 		}
 		w.failed = c.Status != ib.WCSuccess
-		q.completeSend(w, c.Status)
+		var n noticed
+		q.turnaround.answered(&n, c.PSN)
+		q.completeSend(w, c.Status, n)
 	}
 	if n := uint32(q.rc.SendQueued()); n > 0 {
 		s.freed = s.part(s.handed - n).wr
@@ -262,10 +264,12 @@ func (q *QP) reapSends() {
 	}
 }
 
-func (q *QP) completeSend(w *wqe, status ib.WCStatus) {
+// completeSend completes a request, of which n and the queue pair's marks are noticed.
+func (q *QP) completeSend(w *wqe, status ib.WCStatus, n noticed) {
+	n.ecn, n.ein = q.congestion.marked, q.congestion.ein
 	q.init.SendCQ.push(&verbs.WC{
 		WRID: w.id, Status: status, Opcode: w.op.Completion(), ByteLen: w.length, QPN: q.num, Timestamp: q.e.stamp,
-	}, noticed{q.congestion.marked, q.congestion.ein}, q.lastReport(), false)
+	}, n, q.lastReport(), false)
 	q.congestion.marked, q.congestion.ein = false, false
 }
 

@@ -78,6 +78,15 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 		if q.congestion.echoEIN && (d.Header.Opcode == ib.Acknowledge || d.Header.Opcode == ib.AtomicAcknowledge) {
 			q.congestion.echoEIN, e.out.Reserved6 = false, telemetry.EINEcho
 		}
+		if e.asks(q, &d.Header) {
+			e.out.Reserved6 |= roce.TurnaroundBit
+		}
+		if q.tells(&d.Header) {
+			n := e.putTurnaround(now, q, buf)
+			e.carry(q, d.Header.Opcode)
+			e.arm(q)
+			return n
+		}
 		n, payload := e.put(buf, d.Payload)
 		if d.Payload > 0 && !e.fetch(now, q, d, payload) {
 			continue

@@ -85,7 +85,8 @@ type host struct {
 	cq     *CQ
 	events []Event
 	timer  units.Time
-	fired  int // completion events
+	fired  int  // completion events
+	absent bool // it takes what comes and sends nothing
 }
 
 func newWorld(t testing.TB, seed uint64, hosts int) *world {
@@ -157,7 +158,7 @@ func (h *host) next(buf []byte) (int, *Route) {
 // pump puts on the wire what h has to send, and sets its timer.
 func (h *host) pump() {
 	w := h.w
-	for {
+	for !h.absent {
 		f := w.flight()
 		n, to := h.next(f.data[:])
 		if n == 0 {

@@ -1,0 +1,77 @@
+package endpoint
+
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// turnaround is what a connection knows of how long its ends take to answer.
+type turnaround struct {
+	// As responder: the newest packet that asked, and when it came on the device's
+	// counter.
+	asked bool
+	psn   units.PSN
+	came  uint64
+
+	// As requester: what the acknowledgement in hand says, and of which packet.
+	told bool
+	of   units.PSN
+	took units.Time
+}
+
+// asks reports whether a packet is one whose acknowledgement shall tell: its alone,
+// where a response answers READs and atomics.
+func (e *Endpoint) asks(q *QP, h *rc.Header) bool {
+	switch h.Opcode {
+	case ib.ReadRequest, ib.CompareSwap, ib.FetchAdd:
+		return false
+	}
+	return e.cfg.Turnaround && h.AckReq && q.service == ib.ServiceRC
+}
+
+// noteTurnaround takes in what a packet asks or tells.
+func (e *Endpoint) noteTurnaround(q *QP, p *Packet, in *inbound) {
+	t := &q.turnaround
+	switch {
+	case in.Opcode == ib.Acknowledge:
+		if e.cfg.Turnaround {
+			t.took, t.told = roce.Turnaround(in.payload)
+			t.of = in.PSN
+		}
+	case in.AckReq && in.Reserved6&roce.TurnaroundBit != 0 && e.eff.Drop == rc.DropNone:
+		t.asked, t.psn, t.came = true, in.PSN, p.Stamp
+	}
+}
+
+// tells reports whether a packet tells the peer how long this end took. It does so
+// once, and only where it answers the very packet that asked.
+func (q *QP) tells(h *rc.Header) bool {
+	t := &q.turnaround
+	if h.Opcode != ib.Acknowledge || !t.asked || h.PSN != t.psn {
+		return false
+	}
+	t.asked = false
+	return true
+}
+
+// putTurnaround writes the packet in e.out with what it tells.
+func (e *Endpoint) putTurnaround(now units.Time, q *QP, buf []byte) int {
+	e.out.Reserved6 |= roce.TurnaroundBit
+	n, to := e.put(buf, roce.TurnaroundBytes)
+	roce.PutTurnaround(to, units.Time(int64(stampOf(now)-q.turnaround.came))*units.Nanosecond)
+	return n
+}
+
+// answered adds to what is noticed of a request that completes how long its answer
+// took, or that another's was its.
+func (t *turnaround) answered(n *noticed, last units.PSN) {
+	switch {
+	case !t.told:
+	case t.of == last:
+		n.turned, n.turnaround = true, t.took
+	default:
+		n.coalesced = true
+	}
+}
