@@ -70,6 +70,9 @@ func open(name string, l link, o options) (*device, error) {
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
+	if o.turns == nil {
+		o.turns = &l.loop
+	}
 	d := &device{
 		name: name, link: l, opt: o, mtu: mtu, timerAt: units.Never,
 		wake: make(chan struct{}, 1), helper: make(chan struct{}, 1), done: make(chan struct{}), eventReady: make(chan struct{}, 1),
@@ -84,7 +87,7 @@ func open(name string, l link, o options) (*device, error) {
 	}
 	d.core, err = endpoint.New(endpoint.Config{
 		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
-		Collect: o.collect.core(), Turnaround: o.turns,
+		Collect: o.collect.core(), Turnaround: *o.turns,
 	})
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)

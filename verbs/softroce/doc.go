@@ -18,7 +18,8 @@
 //	mode    udp, or packet: packet sockets, for root; see below
 //	gso     on or off: let the kernel cut messages into packets (UDP_SEGMENT)
 //	turnaround  on or off: ask peers how long they take to answer, which those of
-//	        this package tell; docs/timestamps.md
+//	        this package tell, by a bit that IBA reserves; on by default on the
+//	        loopback, off elsewhere; docs/timestamps.md
 //	window  packets that a connection may have under way: by default 128, at most
 //	        256 KiB
 //	maxqp   queue pairs that the device takes: 65536

@@ -30,7 +30,7 @@ type options struct {
 	maxQP  int   // queue pairs
 	tclass uint8 // traffic class of what an address vector leaves at 0
 	rate   int64 // bits per second, 0 for what the interface says
-	turns  bool  // turnaround=on: ask peers how long they take to answer
+	turns  *bool // turnaround=on or off: ask peers how long they take to answer; nil: on the loopback alone
 	collect
 }
 
@@ -82,7 +82,7 @@ func (provider) Devices() ([]string, error) {
 }
 
 func parseOptions(query string) (options, error) {
-	o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, turns: true}
+	o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("the options %q can't be read: %w; write window=128&gso=off", query, err)
@@ -106,7 +106,8 @@ func parseOptions(query string) (options, error) {
 				err = fmt.Errorf("%q: take on or off", text)
 			}
 		case "turnaround":
-			if o.turns = text == "on"; text != "on" && text != "off" {
+			turns := text == "on"
+			if o.turns = &turns; text != "on" && text != "off" {
 				err = fmt.Errorf("%q: take on or off", text)
 			}
 		case "window":
@@ -152,6 +153,7 @@ type link struct {
 	addrs []netip.Addr
 	held  []address // that can't be used
 	up    bool
+	loop  bool // the loopback
 }
 
 // address is one of an interface's; held says why it can't be used, if it can't.
@@ -162,7 +164,7 @@ type address struct {
 
 // newLink describes an interface that is up and has an address that can be used.
 func newLink(i *net.Interface) (link, error) {
-	l := link{name: i.Name, index: i.Index, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&net.FlagUp != 0}
+	l := link{name: i.Name, index: i.Index, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&net.FlagUp != 0, loop: i.Flags&net.FlagLoopback != 0}
 	if !l.up {
 		return l, fmt.Errorf("interface %s is down", i.Name)
 	}
