@@ -110,7 +110,7 @@ install-libsluice: libsluice ## install the C library under PREFIX=/usr/local (D
 # which these tests build has changed, Go's test cache does not see.
 GUESTS := ./internal/rxeguest ./rxetest
 OTHERS = $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
-test-others = $(GOTESTSUM) --format standard-quiet --hide-summary=failed,errors -- $(TAGS) $(GOTESTFLAGS)
+test-others = $(GOTESTSUM) --format standard-quiet -- $(TAGS) $(GOTESTFLAGS)
 test-guests = $(GO) test $(GOTESTFLAGS) -v -count=1 -timeout 40m -p 1
 
 test: need-go deps $(GOTESTSUM) ## run the tests but for those of minutes: all packages, and soft-RoCE in one guest
