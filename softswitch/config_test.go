@@ -22,7 +22,7 @@ func TestParsePort(t *testing.T) {
 		"":                  "no interface",
 		"v:":                "KEY=VALUE",
 		"v:rate":            "KEY=VALUE",
-		"v:rate=5":          "no unit",
+		"v:rate=5":          "unit missing",
 		"v:rate=0Mbps":      "positive",
 		"v:rat=5Mbps":       "rate, buffer, packets or ecn",
 		"v:buffer=0B":       "buffer",

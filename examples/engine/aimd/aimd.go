@@ -3,8 +3,6 @@
 package aimd
 
 import (
-	"fmt"
-
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -35,10 +33,10 @@ type engine struct {
 // New makes the engine of one flow, which starts at line rate.
 func New(c Config, env cc.Env) (cc.Engine, error) {
 	if !(c.Beta > 0 && c.Beta < 1) {
-		return nil, fmt.Errorf("aimd: beta is %v: choose a number between 0 and 1", c.Beta)
+		return nil, &cc.FieldError{Of: "aimd", Key: "beta", Value: c.Beta, Want: "choose a number between 0 and 1"}
 	}
 	if c.Step < units.Mbps {
-		return nil, fmt.Errorf("aimd: step is %v: choose at least 1Mbps", c.Step)
+		return nil, &cc.FieldError{Of: "aimd", Key: "step", Value: c.Step, Want: "choose at least 1Mbps"}
 	}
 	if err := env.Validate(); err != nil {
 		return nil, err
