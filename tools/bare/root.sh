@@ -115,7 +115,7 @@ if ! http_proxy=${http_proxy:-$proxy} debootstrap --variant=minbase --include=gi
 fi
 echo "$have" >"$root/etc/apt/sources.list"
 echo "$settings" >"$root/etc/apt/apt.conf.d/90machine"
-cp -a /etc/apt/trusted.gpg.d/. "$root/etc/apt/trusted.gpg.d/"
+[ ! -d /etc/apt/trusted.gpg.d ] || cp -a /etc/apt/trusted.gpg.d/. "$root/etc/apt/trusted.gpg.d/"
 [ -z "$bundle" ] || cp -L "$bundle" "$root/etc/ssl/certs/machine.crt"
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -a "$("$go" env GOROOT)" "$root/usr/local/go"
