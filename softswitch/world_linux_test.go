@@ -33,27 +33,36 @@ type world struct {
 // inside runs f on a thread in a namespace, and brings the thread back.
 func inside(t testing.TB, ns netns.NsHandle, f func()) {
 	t.Helper()
+	home(t, func() {
+		must(t, netns.Set(ns))
+		f()
+	})
+}
+
+// home runs f on a thread of its own, and brings it back to its namespace.
+func home(t testing.TB, f func()) {
+	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	was, err := netns.Get()
 	must(t, err)
 	defer func() {
-		must(t, netns.Set(was))
+		// Who may not enter namespaces has not left.
+		if here, err := netns.Get(); err != nil || !here.Equal(was) {
+			must(t, errors.Join(err, netns.Set(was)))
+		} else {
+			_ = here.Close()
+		}
 		_ = was.Close()
 	}()
-	must(t, netns.Set(ns))
 	f()
 }
 
 // newNamespace makes one, or skips the test where that is not allowed.
 func newNamespace(t testing.TB) (h netns.NsHandle) {
 	t.Helper()
-	here, err := netns.Get()
-	must(t, err)
-	inside(t, here, func() {
-		h, err = netns.New()
-	})
-	_ = here.Close()
+	var err error
+	home(t, func() { h, err = netns.New() })
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		t.Skipf("no network namespaces here: %v", err)
 	}

@@ -60,7 +60,12 @@ func home(t testing.TB, f func()) {
 	was, err := netns.Get()
 	must(t, err)
 	defer func() {
-		must(t, netns.Set(was))
+		// Who may not enter namespaces has not left.
+		if here, err := netns.Get(); err != nil || !here.Equal(was) {
+			must(t, errors.Join(err, netns.Set(was)))
+		} else {
+			_ = here.Close()
+		}
 		_ = was.Close()
 	}()
 	f()
