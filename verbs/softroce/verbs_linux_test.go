@@ -267,9 +267,10 @@ func TestMarks(t *testing.T) {
 			if _, err := a.do(verbs.SendWR{Opcode: ib.WRRDMAWrite}); err != nil {
 				t.Fatal(err)
 			}
-			// The notification goes out before the acknowledgement.
-			if n := a.qp.(verbs.CNPQP).CNPs(); n != 1 {
-				t.Errorf("%d notifications came, want 1", n)
+			// A notification goes out before the acknowledgement. Where the host is busy, the
+			// packets come over more than the 50 us in which there is one.
+			if n := a.qp.(verbs.CNPQP).CNPs(); n == 0 {
+				t.Error("no notification came")
 			}
 			wc := make([]verbs.WC, 1)
 			if _, err := a.qp.PostSend([]verbs.SendWR{{WRID: 8, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}}); err != nil {
