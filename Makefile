@@ -14,10 +14,10 @@ GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 
 # Packages that must read no clock and start no goroutine. .golangci.yml holds
 # the same list; tools/purity checks that the two agree.
-PURE := internal/detmath internal/field internal/spelling units ib telemetry des roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match fabric hostmodel nicmodel maxmin softswitch/internal p4/types p4/ast p4/parse p4/check p4/run p4/stf p4/stage
+PURE := internal/detmath internal/field internal/spelling units ib telemetry roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match sim nicmodel p4/softswitch/internal p4/internal p4/run p4/stf p4/stage
 
 # Packages with hot paths. Those that a checkout does not have are left out.
-BENCH := cc ratelimiter completions calibration roce des fabric nicmodel verbs/paced verbs/wirestamp/match p4 softswitch
+BENCH := cc ratelimiter completions calibration roce sim nicmodel verbs/paced verbs/wirestamp/match p4
 COUNT ?= 1
 BENCHTIME ?= 1s
 
@@ -108,8 +108,8 @@ install-libsluice: libsluice ## install the C library under PREFIX=/usr/local (D
 # What emulates a guest runs last and by itself: beside other tests its processor
 # stands still for longer than protocols wait. It runs each time: that the command
 # which these tests build has changed, Go's test cache does not see.
-GUESTS := ./internal/rxeguest ./rxetest
-OTHERS = $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /rxetest$$)
+GUESTS := ./internal/rxeguest ./internal/rxetest
+OTHERS = $$($(GO) list ./... | grep -v -e /internal/rxeguest$$ -e /internal/rxetest$$)
 test-others = $(GOTESTSUM) --format standard-quiet -- $(TAGS) $(GOTESTFLAGS)
 test-guests = $(GO) test $(GOTESTFLAGS) -v -count=1 -timeout 40m -p 1
 
@@ -132,7 +132,7 @@ deps deps-all:
 	@[ '$(DEPS)' = no ] || tools/deps/install.sh $(patsubst deps-%,%,$(filter deps-all,$@))
 
 test-rxe: need-go ## run the tests against the kernel's soft-RoCE, in a guest (docs/soft-roce-in-ci.md)
-	@$(GO) test -count=1 -timeout 40m -v ./rxetest
+	@$(GO) test -count=1 -timeout 40m -v ./internal/rxetest
 
 fuzz: need-go ## run each fuzz target for FUZZTIME=5m; what one finds lies in its package's testdata/fuzz
 	@packages=$$(grep -rl --include='*_test.go' '^func Fuzz' . | sed 's|/[^/]*$$||' | sort -u); \
@@ -156,7 +156,7 @@ test-hw: need-go ## run the provider tests on your own NIC: make test-hw DEV=mlx
 
 # Packages that start goroutines, in tests or outside, and all below verbs, whose
 # providers do; not those that emulate a guest, nor the one that waits for a browser.
-RACE = ./verbs/... $$(grep -rlE --include='*.go' '^[[:space:]]*go (func[( ]|[A-Za-z_.]+\()|\.Go\(func' . | sed 's|/[^/]*$$||' | sort -u | grep -v -e /internal/rxeguest$$ -e /rxetest$$ -e /bench/report$$)
+RACE = ./verbs/... $$(grep -rlE --include='*.go' '^[[:space:]]*go (func[( ]|[A-Za-z_.]+\()|\.Go\(func' . | sed 's|/[^/]*$$||' | sort -u | grep -v -e /internal/rxeguest$$ -e /internal/rxetest$$ -e /bench/report$$)
 
 race: need-go ## run the packages that have goroutines under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test $(TAGS) -race -short $(GOTESTFLAGS) $(RACE)

@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"github.com/sluice-rdma/sluice/fabric"
-	"github.com/sluice-rdma/sluice/maxmin"
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/sim/maxmin"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -2,7 +2,7 @@ package bench
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
 

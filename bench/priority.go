@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 

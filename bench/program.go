@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/p4/stage"
 	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 

@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"github.com/sluice-rdma/sluice/des"
-	"github.com/sluice-rdma/sluice/hostmodel"
+	"github.com/sluice-rdma/sluice/sim/des"
+	simhost "github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -11,7 +11,7 @@ import (
 // there is to do, in a turn, and sleeps again. A host without one does everything at
 // the instant at which there is something to do.
 type thread struct {
-	core   *hostmodel.Core
+	core   *simhost.Core
 	turnAt units.Time // of the turn that is coming, or Never
 	done   units.Time // when the last turn was, or will be, over
 	posts  []*flow    // that have something to post
@@ -31,7 +31,7 @@ func newThread(s *simulation, name string) (*thread, error) {
 	if c.Instant() {
 		return nil, nil
 	}
-	core, err := hostmodel.NewCore(c, des.NewStream(s.seed, "host/"+name))
+	core, err := simhost.NewCore(c, des.NewStream(s.seed, "host/"+name))
 	if err != nil {
 		return nil, err
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/calibration"
-	"github.com/sluice-rdma/sluice/clocks"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/clocks"
 	"github.com/sluice-rdma/sluice/verbs/wirestamp"
 )
 

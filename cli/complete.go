@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/bench/reproduce"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/reproduce"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/verbs"
 )

@@ -17,8 +17,8 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/p4/softswitch"
 	"github.com/sluice-rdma/sluice/p4/stf"
-	"github.com/sluice-rdma/sluice/softswitch"
 )
 
 // switchFlags is what sluice switch is told.

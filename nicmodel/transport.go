@@ -1,9 +1,9 @@
 package nicmodel
 
 import (
-	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 

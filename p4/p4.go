@@ -12,9 +12,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/p4/check"
-	"github.com/sluice-rdma/sluice/p4/include"
-	"github.com/sluice-rdma/sluice/p4/parse"
+	"github.com/sluice-rdma/sluice/p4/internal/check"
+	"github.com/sluice-rdma/sluice/p4/internal/include"
+	"github.com/sluice-rdma/sluice/p4/internal/parse"
 	"github.com/sluice-rdma/sluice/p4/run"
 )
 

@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"github.com/sluice-rdma/sluice/fabric"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 

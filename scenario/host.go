@@ -1,12 +1,12 @@
 package scenario
 
 import (
-	"github.com/sluice-rdma/sluice/hostmodel"
+	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // Host is the hosts' processors: what delays the thread that posts and polls
-// (hostmodel). All hosts are alike.
+// (sim/host). All hosts are alike.
 type Host struct {
 	// Share of its core's time that other work takes, 0 to 0.95. That work goes
 	// before the thread, and interrupts it: everything that the host does waits.
@@ -20,9 +20,9 @@ type Host struct {
 	Post units.Time `yaml:"post" eg:"200ns"`
 }
 
-// Config returns the host as package hostmodel takes it.
-func (h *Host) Config() hostmodel.Config {
-	return hostmodel.Config{Load: h.Load, Burst: h.Burst, Wakeup: h.Wakeup, Post: h.Post}
+// Config returns the host as package host takes it.
+func (h *Host) Config() host.Config {
+	return host.Config{Load: h.Load, Burst: h.Burst, Wakeup: h.Wakeup, Post: h.Post}
 }
 
 func (sys *System) checkHost(d *decoder, at func(string) string) {

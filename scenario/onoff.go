@@ -3,7 +3,7 @@ package scenario
 import (
 	"fmt"
 
-	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
 

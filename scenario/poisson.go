@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-rdma/sluice/des"
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )

@@ -11,8 +11,8 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/signals"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )

@@ -3,8 +3,8 @@ package run
 import (
 	"slices"
 
-	"github.com/sluice-rdma/sluice/p4/ast"
-	"github.com/sluice-rdma/sluice/p4/types"
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
 // callNum is a call whose value has up to 64 bits.

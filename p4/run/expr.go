@@ -3,8 +3,8 @@ package run
 import (
 	"math/bits"
 
-	"github.com/sluice-rdma/sluice/p4/ast"
-	"github.com/sluice-rdma/sluice/p4/types"
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
 // num compiles an expression whose value has up to 64 bits.

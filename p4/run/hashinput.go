@@ -1,8 +1,8 @@
 package run
 
 import (
-	"github.com/sluice-rdma/sluice/p4/ast"
-	"github.com/sluice-rdma/sluice/p4/types"
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
 // A hashInput gathers values bit by bit, as they would stand in a packet, for hashes and checksums.

@@ -3,8 +3,8 @@ package run
 import (
 	"fmt"
 
-	"github.com/sluice-rdma/sluice/p4/ast"
-	"github.com/sluice-rdma/sluice/p4/types"
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
 // How values lie in words:

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluice-rdma/sluice/p4/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
 )
 
 // A Program is compiled code without state. Several pipelines may share one, in several goroutines.

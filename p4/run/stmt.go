@@ -1,8 +1,8 @@
 package run
 
 import (
-	"github.com/sluice-rdma/sluice/p4/ast"
-	"github.com/sluice-rdma/sluice/p4/types"
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
 func (c *compiler) block(b *ast.Block) op {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/p4/ast"
-	"github.com/sluice-rdma/sluice/p4/types"
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
 // tableCode is what applies a table: apply leaves 1 in w[hit] on a hit, and in w[ran] the action's index in the table's list.

@@ -4,8 +4,8 @@ import (
 	"math/big"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/p4/ast"
-	"github.com/sluice-rdma/sluice/p4/types"
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
 func (a *v1model) object(c *compiler, in *ast.Instance) objectDef {

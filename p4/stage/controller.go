@@ -5,8 +5,8 @@ import (
 	"math/big"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/p4"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/des"
-	"github.com/sluice-rdma/sluice/fabric"
 	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/p4/stage"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )

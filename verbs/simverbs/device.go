@@ -4,10 +4,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/sluice-rdma/sluice/des"
-	"github.com/sluice-rdma/sluice/hostmodel"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -36,7 +36,7 @@ type Device struct {
 
 	stamps bool // of sending
 
-	core *hostmodel.Core // nil for one that nothing else is on
+	core *host.Core // nil for one that nothing else is on
 	src  des.Source
 	id   des.NodeID // for doorbells to come
 }

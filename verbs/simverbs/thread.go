@@ -1,8 +1,8 @@
 package simverbs
 
 import (
-	"github.com/sluice-rdma/sluice/des"
-	"github.com/sluice-rdma/sluice/hostmodel"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -14,10 +14,10 @@ import (
 // until then (NowPrecise); what completes meanwhile is seen after that.
 
 // RunOn makes the thread that uses the device run on a core: a post takes it
-// hostmodel.Config.Post, and other work may come between the reading of a clock and
+// host.Config.Post, and other work may come between the reading of a clock and
 // what follows. It is for simulators that drive the device from events; actors have a
 // core to themselves.
-func (d *Device) RunOn(core *hostmodel.Core) {
+func (d *Device) RunOn(core *host.Core) {
 	d.core = core
 	d.src, d.id = d.world.engine.NewSource(), d.world.engine.AddHandler(d)
 }

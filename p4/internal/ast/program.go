@@ -1,0 +1,111 @@
+package ast
+
+import (
+	"math/big"
+
+	"github.com/sluice-rdma/sluice/p4/internal/types"
+)
+
+// Program is a whole program, includes and all.
+type Program struct {
+	Decls []Decl
+	// checked:
+	Main *Instance
+	// Instances are all instances of the program, in the order in which they
+	// were made: an object that is an argument before what takes it.
+	Instances []*Instance
+	// Error is the type of errors with all their names.
+	Error *types.Error
+	// MatchKinds are the declared match kinds.
+	MatchKinds []string
+}
+
+// InstanceKind says what an Instance is of.
+type InstanceKind uint8
+
+// Kinds of Instance.
+const (
+	InstPackage InstanceKind = iota
+	InstParser
+	InstControl
+	InstExtern
+)
+
+// Instance is an object that exists once while the program runs.
+type Instance struct {
+	Kind InstanceKind
+	// Name is the local name: @name's text, the declared name, or the type's
+	// name for one without a name (C.apply(), an argument of the package).
+	Name string
+	// ControlName is the full name of the control plane: "ingress.c1.r". The
+	// controls that are main's arguments begin it with the control's name.
+	ControlName string
+	// Decl is what named it (an *Instantiation), or nil.
+	Decl   *Instantiation
+	At     Pos
+	Type   types.Type // *types.Extern or *types.Callable
+	Parent *Instance  // the parser, control or package around it, or nil
+	// Args are the constructor's arguments in the order of its parameters; an
+	// @optional one that was left out is nil.
+	Args []*Value
+	// ArgDecls are the constructor's parameters.
+	ArgDecls []*Param
+	// TypeArgs of an extern or package.
+	TypeArgs []types.Type
+
+	// One of these is set, by Kind. Parser and Control are this instance's own.
+	Parser  *ParserDecl
+	Control *ControlDecl
+	Extern  *ExternDecl
+	Ctor    *FunctionDecl // the extern's constructor
+	Package *PackageDecl
+
+	// Children are the instances within a parser or control, in order.
+	Children []*Instance
+	// Methods are the bodies for an extern's abstract methods, checked in the
+	// scope of the instantiation.
+	Methods []*FunctionDecl
+	// Inner are instantiations within an extern's body.
+	Inner []*Instantiation
+}
+
+// ValueKind says which field of a Value holds.
+type ValueKind uint8
+
+// Kinds of Value.
+const (
+	IntValue      ValueKind = iota // Int: int, bit<>, int<>, serialisable enums
+	BoolValue                      // Bool
+	StringValue                    // String
+	EnumValue                      // Index of Member, in types.Enum
+	ErrorValue                     // Index of Member, in Program.Error
+	ListValue                      // Elems: tuple, list, struct in field order
+	HeaderValue                    // Elems, Valid
+	InstanceValue                  // Instance
+	MatchValue                     // Member of match_kind
+	SetValue                       // Elems, see SetKind
+)
+
+// SetKind says what the Elems of a SetValue mean.
+type SetKind uint8
+
+// Kinds of sets that constants (list<tuple<...>> arguments) can hold.
+const (
+	SetAll   SetKind = iota // no Elems
+	SetMask                 // value, mask
+	SetRange                // low, high
+)
+
+// Value is a compile-time known value.
+type Value struct {
+	Kind     ValueKind
+	Int      *big.Int // bit<N>: 0..2^N-1; int<N>: signed
+	Bool     bool
+	String   string
+	Member   string
+	Index    int
+	Elems    []*Value
+	Valid    bool
+	Instance *Instance
+	Set      SetKind
+}

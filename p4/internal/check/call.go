@@ -1,0 +1,1007 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
+)
+
+// call checks a call and finds out what it calls.
+func (c *checker) call(e *ast.Call, want types.Type) ast.Expr {
+	switch f := e.Fun.(type) {
+	case *ast.Ident:
+		return c.callName(e, f, want)
+	case *ast.Member:
+		return c.callMember(e, f, want)
+	case *ast.TypeRef:
+		t := c.asType(f)
+		if t == types.Invalid {
+			return e
+		}
+	}
+	c.errorf(e.P, "this cannot be called")
+	c.checkArgs(e.Args)
+	return e
+}
+
+// checkArgs looks for errors in the arguments of a call that is wrong anyway.
+func (c *checker) checkArgs(as []*ast.Arg) {
+	for _, a := range as {
+		a.Value = c.expr(a.Value, nil)
+	}
+}
+
+func (c *checker) callName(e *ast.Call, f *ast.Ident, want types.Type) ast.Expr {
+	ds := c.find(f.Name, f.Absolute)
+	if len(ds) == 0 {
+		c.errorf(f.P, "nothing is called %s here: declare it before this place", f.Name)
+		c.checkArgs(e.Args)
+		return e
+	}
+	switch d := ds[0].(type) {
+	case *ast.FunctionDecl:
+		var cands []*ast.FunctionDecl
+		for _, x := range ds {
+			if fd, ok := x.(*ast.FunctionDecl); ok {
+				cands = append(cands, fd)
+			}
+		}
+		fd := c.choose(e, f.Name, cands)
+		if fd == nil {
+			c.checkArgs(e.Args)
+			return e
+		}
+		f.Decl, f.T = fd, c.callable(fd)
+		return c.callFunction(e, fd, nil, want)
+	case *ast.ActionDecl:
+		a := d
+		if len(e.TypeArgs) > 0 {
+			c.errorf(e.P, "the action %s takes no type arguments", f.Name)
+		}
+		f.Decl, f.T = a, c.callable(a)
+		if c.ctx.kind != ctxApply && c.ctx.kind != ctxAction {
+			c.errorf(e.P, "the action %s is called outside of a control", f.Name)
+		}
+		e.Kind, e.Action, e.T = ast.CallAction, a, types.Void
+		e.Bound, _ = c.bind(e.P, "action "+a.Name, a.Params, e.Args, nil, nil, want, nil)
+		return e
+	case *ast.ExternDecl, *ast.ControlDecl, *ast.ParserDecl, *ast.PackageDecl, *ast.TypedefDecl:
+		return c.construct(e, f, d, want)
+	}
+	c.errorf(f.P, "%s cannot be called", f.Name)
+	c.checkArgs(e.Args)
+	return e
+}
+
+// accepts says whether arguments fit parameters by number and name.
+func accepts(ps []*ast.Param, as []*ast.Arg) bool {
+	have := make([]bool, len(ps))
+	for i, a := range as {
+		k := i
+		if a.Name != "" {
+			k = -1
+			for j, p := range ps {
+				if p.Name == a.Name {
+					k = j
+				}
+			}
+		}
+		if k < 0 || k >= len(ps) || have[k] {
+			return false
+		}
+		have[k] = true
+	}
+	for i, p := range ps {
+		if !have[i] && p.Default == nil && !p.Optional {
+			return false
+		}
+	}
+	return true
+}
+
+// choose picks the overload that the arguments fit. With one candidate it is
+// that, and bind reports what does not fit.
+func (c *checker) choose(e *ast.Call, name string, cands []*ast.FunctionDecl) *ast.FunctionDecl {
+	if len(cands) == 1 {
+		return cands[0]
+	}
+	var fit []*ast.FunctionDecl
+	for _, f := range cands {
+		if accepts(f.Params, e.Args) && (len(e.TypeArgs) == 0 || len(e.TypeArgs) == len(f.TypeParams)) {
+			fit = append(fit, f)
+		}
+	}
+	if len(fit) > 1 {
+		for _, f := range fit { // one that needs no default value
+			if len(f.Params) == len(e.Args) {
+				return f
+			}
+		}
+		c.errorf(e.P, "more than one %s takes these arguments: name them", name)
+		return nil
+	}
+	if len(fit) == 0 {
+		var counts []string
+		for _, f := range cands {
+			counts = append(counts, fmt.Sprint(len(f.Params)))
+		}
+		c.errorf(e.P, "no %s takes %d arguments with these names: there are those that take %s", name, len(e.Args), strings.Join(counts, ", "))
+		return nil
+	}
+	return fit[0]
+}
+
+// callFunction is a call of a function, an extern function or, with the
+// substitution of the object's type, of a method.
+func (c *checker) callFunction(e *ast.Call, fd *ast.FunctionDecl, object subst, want types.Type) ast.Expr {
+	e.Func = fd
+	what := fd.Name
+	switch {
+	case fd.Extern != nil && fd.Abstract:
+		e.Kind = ast.CallAbstract
+	case fd.Extern != nil:
+		e.Kind = ast.CallMethod
+	case fd.Body == nil:
+		e.Kind = ast.CallExternFunc
+	default:
+		e.Kind = ast.CallFunc
+	}
+	n := len(c.errs)
+	var m subst
+	e.Bound, m = c.bind(e.P, what, fd.Params, e.Args, fd.TypeParams, e.TypeArgs, want, &binding{object: object, ret: fd.Return})
+	if len(c.errs) > n {
+		if !hasVar(wantOrVoid(fd.Return)) {
+			e.T = fd.Return
+		}
+		return e
+	}
+	e.T = c.substitute(c.substitute(fd.Return, object), m)
+	for _, tp := range fd.TypeParams {
+		if v, ok := tp.T.(*types.Var); ok {
+			e.Inferred = append(e.Inferred, m[v])
+		}
+	}
+	if e.Kind == ast.CallFunc && len(fd.TypeParams) > 0 && !anyVar(e.Inferred) {
+		e.Func = c.specialise(e.P, fd, e.Inferred)
+	}
+	if e.Kind == ast.CallExternFunc && fd.Name == "verify" && c.ctx.kind != ctxState && c.ctx.kind != ctxFunction {
+		c.errorf(e.P, "verify has a meaning in a parser only")
+	}
+	if e.Kind == ast.CallExternFunc || e.Kind == ast.CallMethod {
+		c.knownArgs(e)
+	}
+	if e.Kind == ast.CallExternFunc && fd.Name == "static_assert" && len(e.Bound) > 0 && e.Bound[0].Expr != nil {
+		c.staticAssert(e)
+	}
+	return e
+}
+
+// knownArgs demands that what externs take without a direction is known.
+func (c *checker) knownArgs(e *ast.Call) {
+	for _, b := range e.Bound {
+		if b.Dir != types.None || b.Expr == nil {
+			continue
+		}
+		switch b.Type.(type) {
+		case *types.Extern, *types.Callable:
+			continue
+		}
+		if _, ok := b.Expr.(*ast.DontCare); ok || known(b.Expr) || hasVar(b.Type) {
+			continue
+		}
+		if controlPlane(b.Expr) {
+			continue
+		}
+		c.errorf(b.Expr.Pos(), "the argument for %s of %s must be known when the program is compiled", b.Param.Name, e.Func.Name)
+	}
+}
+
+// controlPlane says whether an expression is an action's data, perhaps cast.
+func controlPlane(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		p, ok := e.Decl.(*ast.Param)
+		return ok && p.Dir == types.None
+	case *ast.Cast:
+		return controlPlane(e.X)
+	}
+	return false
+}
+
+func (c *checker) staticAssert(e *ast.Call) {
+	v := e.Bound[0].Expr.Const()
+	if !isKind(v, ast.BoolValue) {
+		c.errorf(e.P, "static_assert wants a condition that is known when the program is compiled")
+		return
+	}
+	if !v.Bool {
+		msg := "static_assert failed"
+		if len(e.Bound) > 1 && e.Bound[1].Expr != nil && isKind(e.Bound[1].Expr.Const(), ast.StringValue) {
+			msg += ": " + e.Bound[1].Expr.Const().String
+		}
+		c.errorf(e.P, "%s", msg)
+		return
+	}
+	e.Kind = ast.CallStaticAssert
+	e.V = boolVal(true)
+}
+
+// binding is what bind knows of the callee beside its parameters.
+type binding struct {
+	object subst      // of the object's type parameters
+	ret    types.Type // return type, from whose place a type may be inferred
+}
+
+// bind puts arguments to parameters, infers type arguments, converts the
+// arguments and checks their directions. The substitution has all of the
+// callee's type parameters.
+func (c *checker) bind(p ast.Pos, what string, ps []*ast.Param, as []*ast.Arg, tps []*ast.TypeParam, targs []ast.TypeExpr, want types.Type, b *binding) ([]*ast.BoundArg, subst) {
+	if b == nil {
+		b = &binding{}
+	}
+	m := subst{}
+	free := map[*types.Var]bool{}
+	for _, tp := range tps {
+		if v, ok := tp.T.(*types.Var); ok {
+			free[v] = true
+		}
+	}
+	if len(targs) > 0 {
+		if len(targs) != len(tps) {
+			c.errorf(p, "%s takes %d type arguments, not %d", what, len(tps), len(targs))
+			c.checkArgs(as)
+			return nil, m
+		}
+		for i, ta := range targs {
+			t := c.typ(ta)
+			if t == types.Invalid {
+				c.checkArgs(as)
+				return nil, m
+			}
+			if v, ok := tps[i].T.(*types.Var); ok && t != types.DontCare {
+				m[v] = t
+			}
+		}
+	}
+	given := make([]*ast.Arg, len(ps))
+	named := false
+	for i, a := range as {
+		k := i
+		if a.Name != "" {
+			named = true
+			k = -1
+			for j, q := range ps {
+				if q.Name == a.Name {
+					k = j
+				}
+			}
+			if k < 0 {
+				c.errorf(a.P, "%s has no parameter %s", what, a.Name)
+				a.Value = c.expr(a.Value, nil)
+				continue
+			}
+		} else if named {
+			c.errorf(a.P, "an argument without name behind one with: name all or none")
+			continue
+		}
+		if k >= len(ps) {
+			c.errorf(a.P, "%s takes %d arguments, not %d", what, len(ps), len(as))
+			c.checkArgs(as[i:])
+			break
+		}
+		if given[k] != nil {
+			c.errorf(a.P, "the parameter %s of %s is given twice", ps[k].Name, what)
+			continue
+		}
+		given[k] = a
+	}
+	bound := make([]*ast.BoundArg, len(ps))
+	ok := true
+	for i, q := range ps {
+		pt := c.substitute(q.T, b.object)
+		ba := &ast.BoundArg{Param: q, Dir: q.Dir, Type: pt}
+		bound[i] = ba
+		a := given[i]
+		if a == nil {
+			switch {
+			case q.Default != nil:
+				ba.Expr, ba.Default = q.Default, true
+			case q.Optional:
+				ba.Omitted = true
+			default:
+				if len(as) <= i || named {
+					c.errorf(p, "%s lacks the argument for its parameter %s", what, q.Name)
+				}
+				ok = false
+			}
+			continue
+		}
+		hint := c.substitute(pt, m)
+		if hasFree(hint, free) {
+			hint = nil
+		}
+		ba.Expr = c.expr(a.Value, hint)
+		if d, isD := ba.Expr.(*ast.DontCare); isD && (d.Default || q.Dir != types.Out) {
+			if q.Dir != types.Out && !q.Optional {
+				c.errorf(a.P, "_ stands for an out parameter only; %s is none", q.Name)
+				ok = false
+			}
+			if q.Optional {
+				ba.Expr, ba.Omitted = nil, true
+				continue
+			}
+		}
+		at := ba.Expr.Type()
+		if at == types.Invalid {
+			ok = false
+			continue
+		}
+		if at != types.DontCare && len(free) > 0 && !c.unify(pt, at, free, m) {
+			c.errorf(ba.Expr.Pos(), "the argument for %s of %s is of type %s, not %s", q.Name, what, at, c.substitute(pt, m))
+			ok = false
+		}
+	}
+	if !ok {
+		return bound, m
+	}
+	if b.ret != nil && want != nil && hasFree(c.substitute(b.ret, m), free) {
+		c.unify(c.substitute(b.ret, b.object), want, free, m)
+	}
+	for _, tp := range tps {
+		v, isVar := tp.T.(*types.Var)
+		if !isVar || m[v] != nil {
+			continue
+		}
+		m[v] = types.DontCare
+		used := false
+		for i, q := range ps {
+			if hasFree(q.T, map[*types.Var]bool{v: true}) && !bound[i].Omitted {
+				used = true
+			}
+		}
+		if used || b.ret != nil && hasFree(b.ret, map[*types.Var]bool{v: true}) {
+			c.errorf(p, "the type argument %s of %s cannot be inferred: write %s<...>(...)", tp.Name, what, what)
+			return bound, m
+		}
+	}
+	for _, tp := range tps {
+		v, _ := tp.T.(*types.Var)
+		if ct, ok := m[v].(*types.Callable); ok {
+			c.errorf(p, "the type argument %s of %s is a %s: it must be the type of a value", tp.Name, what, ct.Kind)
+			return bound, m
+		}
+		if m[v] == types.Integer && b.ret != nil {
+			for i, q := range ps {
+				if q.T == v && bound[i].Expr != nil && q.Dir != types.None {
+					c.errorf(bound[i].Expr.Pos(), "the width of the argument for %s of %s is unknown: write the literal with its width, as 8w1", q.Name, what)
+					return bound, m
+				}
+			}
+		}
+	}
+	for _, ba := range bound {
+		ba.Type = c.substitute(ba.Type, m)
+		if ba.Dir != types.None {
+			switch ba.Type.(type) {
+			case *types.Extern, *types.Callable:
+				c.errorf(p, "the parameter %s of %s has the direction %s and cannot be a %s", ba.Param.Name, what, ba.Dir, ba.Type)
+				continue
+			}
+			if ba.Type == types.String {
+				c.errorf(p, "the parameter %s of %s has the direction %s and cannot be a string", ba.Param.Name, what, ba.Dir)
+				continue
+			}
+		}
+		if ba.Expr == nil {
+			continue
+		}
+		c.bindOne(what, ba)
+	}
+	return bound, m
+}
+
+func hasFree(t types.Type, free map[*types.Var]bool) bool {
+	if len(free) == 0 || t == nil {
+		return false
+	}
+	switch t := t.(type) {
+	case *types.Var:
+		return free[t]
+	case *types.Struct:
+		return anyFree(t.TypeArgs, free)
+	case *types.Stack:
+		return hasFree(t.Elem, free)
+	case *types.Tuple:
+		return anyFree(t.Elems, free)
+	case *types.List:
+		return hasFree(t.Elem, free)
+	case *types.Set:
+		return hasFree(t.Elem, free)
+	case *types.Extern:
+		return anyFree(t.TypeArgs, free)
+	case *types.Callable:
+		return anyFree(t.TypeArgs, free)
+	}
+	return false
+}
+
+func anyFree(ts []types.Type, free map[*types.Var]bool) bool {
+	for _, t := range ts {
+		if hasFree(t, free) {
+			return true
+		}
+	}
+	return false
+}
+
+// bindOne converts one argument and checks its direction.
+func (c *checker) bindOne(what string, ba *ast.BoundArg) {
+	q := ba.Param
+	label := "the argument for " + q.Name + " of " + what
+	if d, isD := ba.Expr.(*ast.DontCare); isD {
+		d.T = ba.Type
+		return
+	}
+	switch ba.Dir {
+	case types.Out, types.InOut:
+		if !same(ba.Expr.Type(), ba.Type) {
+			c.errorf(ba.Expr.Pos(), "%s is of type %s, not %s: it is %s and takes exactly this type", label, ba.Expr.Type(), ba.Type, ba.Dir)
+			return
+		}
+		c.lvalue(ba.Expr)
+	default:
+		switch t := ba.Expr.Type().(type) {
+		case *types.Callable:
+			if _, wantC := ba.Type.(*types.Callable); !wantC && ba.Type != types.Invalid {
+				c.errorf(ba.Expr.Pos(), "%s is a %s, which is no value", label, t.Kind)
+				return
+			}
+		case *types.ApplyResult, *types.ActionEnum:
+			c.errorf(ba.Expr.Pos(), "%s is no value", label)
+			return
+		case *types.Basic:
+			if t == types.Void {
+				c.errorf(ba.Expr.Pos(), "%s is a call that gives no value", label)
+				return
+			}
+		}
+		ba.Expr = c.convert(ba.Expr, ba.Type, label)
+	}
+}
+
+func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Expr {
+	if t := c.asType(f.X); t != nil {
+		if t == types.Invalid {
+			c.checkArgs(e.Args)
+			return e
+		}
+		f.Sel = ast.SelMethod
+		if isSizeMethod(f.Name) {
+			return c.sizeCall(e, f, t)
+		}
+		if ct, ok := t.(*types.Callable); ok && f.Name == "apply" && (ct.Kind == types.Control || ct.Kind == types.Parser) {
+			return c.applyType(e, f, ct)
+		}
+		if t == types.DontCare {
+			c.errorf(f.X.Pos(), "the generic type needs its arguments: write T<...>.%s", f.Name)
+		} else {
+			c.errorf(f.NameP, "the type %s has no method %s", t, f.Name)
+		}
+		c.checkArgs(e.Args)
+		return e
+	}
+	f.X = c.expr(f.X, nil)
+	xt := f.X.Type()
+	if xt == types.Invalid {
+		c.checkArgs(e.Args)
+		return e
+	}
+	f.Sel = ast.SelMethod
+	e.Recv = f.X
+	u := types.Underlying(xt)
+	if st, ok := u.(*types.Struct); ok && !isSizeMethod(f.Name) && !(st.Kind != types.PlainStruct && isHeaderMethod(f.Name)) {
+		if _, i := st.Field(f.Name); i >= 0 {
+			c.errorf(f.NameP, "the field %s cannot be called", f.Name)
+			return e
+		}
+	}
+	if isSizeMethod(f.Name) {
+		if _, ok := u.(*types.Extern); !ok {
+			return c.sizeCall(e, f, xt)
+		}
+	}
+	switch t := u.(type) {
+	case *types.Extern:
+		return c.callMethod(e, f, t, want)
+	case *types.Callable:
+		if f.Name != "apply" {
+			break
+		}
+		switch t.Kind {
+		case types.Table:
+			return c.applyTable(e, f)
+		case types.Control, types.Parser:
+			return c.applyInstance(e, f, t)
+		}
+	case *types.Struct:
+		if t.Kind == types.PlainStruct {
+			break
+		}
+		switch f.Name {
+		case "isValid":
+			c.noArgs(e, f.Name)
+			e.Kind, e.T = ast.CallIsValid, types.Bool
+			return e
+		case "setValid", "setInvalid":
+			if t.Kind == types.Union {
+				c.errorf(f.NameP, "a header union has no %s: call it on one of its headers", f.Name)
+				return e
+			}
+			c.noArgs(e, f.Name)
+			c.lvalue(f.X)
+			e.Kind, e.T = ast.CallSetValid, types.Void
+			if f.Name == "setInvalid" {
+				e.Kind = ast.CallSetInvalid
+			}
+			return e
+		}
+	case *types.Stack:
+		if f.Name == "push_front" || f.Name == "pop_front" {
+			return c.pushPop(e, f)
+		}
+	}
+	c.errorf(f.NameP, "a %s has no method %s", describe(xt), f.Name)
+	c.checkArgs(e.Args)
+	return e
+}
+
+// describe names a type with what it is.
+func describe(t types.Type) string {
+	if s, ok := t.(*types.Struct); ok {
+		return [...]string{"struct ", "header ", "header union "}[s.Kind] + s.Name
+	}
+	return t.String()
+}
+
+func (c *checker) noArgs(e *ast.Call, name string) {
+	if len(e.Args) > 0 {
+		c.errorf(e.Args[0].P, "%s takes no arguments", name)
+		c.checkArgs(e.Args)
+	}
+	if len(e.TypeArgs) > 0 {
+		c.errorf(e.P, "%s takes no type arguments", name)
+	}
+}
+
+func (c *checker) pushPop(e *ast.Call, f *ast.Member) ast.Expr {
+	c.lvalue(f.X)
+	e.Kind, e.T = ast.CallPushFront, types.Void
+	if f.Name == "pop_front" {
+		e.Kind = ast.CallPopFront
+	}
+	if len(e.Args) != 1 || e.Args[0].Name != "" && e.Args[0].Name != "count" {
+		c.errorf(e.P, "%s takes one argument, the number of elements", f.Name)
+		c.checkArgs(e.Args)
+		return e
+	}
+	x := c.value(e.Args[0].Value, nil)
+	if x.Type() == types.Invalid {
+		return e
+	}
+	if !types.IsInteger(x.Type()) || !known(x) {
+		c.errorf(x.Pos(), "%s takes a number that is known when the program is compiled", f.Name)
+		return e
+	}
+	if v := x.Const(); isInt(v) && v.Int.Sign() < 0 {
+		c.errorf(x.Pos(), "%s of a negative number", f.Name)
+	}
+	p := &ast.Param{T: types.Integer}
+	p.Name = "count"
+	e.Bound = []*ast.BoundArg{{Param: p, Type: x.Type(), Expr: x}}
+	return e
+}
+
+func isHeaderMethod(n string) bool { return n == "isValid" || n == "setValid" || n == "setInvalid" }
+
+func isSizeMethod(n string) bool {
+	switch n {
+	case "minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes":
+		return true
+	}
+	return false
+}
+
+// sizeCall folds minSizeInBits and the like (specification, 9.1).
+func (c *checker) sizeCall(e *ast.Call, f *ast.Member, t types.Type) ast.Expr {
+	c.noArgs(e, f.Name)
+	lo, hi, ok := sizes(t)
+	if !ok {
+		c.errorf(f.NameP, "a %s has no size in bits", t)
+		return e
+	}
+	n := hi
+	if strings.HasPrefix(f.Name, "min") {
+		n = lo
+	}
+	if strings.HasSuffix(f.Name, "Bytes") {
+		n = (n + 7) / 8
+	}
+	e.Kind, e.T, e.V = ast.CallMinSize, types.Integer, smallVal(n)
+	return e
+}
+
+// sizes are the least and the greatest number of bits of a value.
+func sizes(t types.Type) (lo, hi int, ok bool) {
+	hi, ok = types.Width(t)
+	if !ok {
+		return 0, 0, false
+	}
+	return leastWidth(t), hi, true
+}
+
+func leastWidth(t types.Type) int {
+	switch t := types.Underlying(t).(type) {
+	case *types.Varbit:
+		return 0
+	case *types.Struct:
+		n, first := 0, true
+		for _, f := range t.Fields {
+			w := leastWidth(f.Type)
+			switch {
+			case t.Kind != types.Union:
+				n += w
+			case first || w < n:
+				n = w
+			}
+			first = false
+		}
+		return n
+	case *types.Stack:
+		return t.Size * leastWidth(t.Elem)
+	case *types.Tuple:
+		n := 0
+		for _, x := range t.Elems {
+			n += leastWidth(x)
+		}
+		return n
+	default:
+		w, _ := types.Width(t)
+		return w
+	}
+}
+
+func (c *checker) callMethod(e *ast.Call, f *ast.Member, t *types.Extern, want types.Type) ast.Expr {
+	d := c.externs[t.Name]
+	if d == nil {
+		return e
+	}
+	var cands []*ast.FunctionDecl
+	var names []string
+	for _, m := range d.Methods {
+		names = append(names, m.Name)
+		if m.Name == f.Name {
+			cands = append(cands, m)
+		}
+	}
+	if len(cands) == 0 {
+		c.errorf(f.NameP, "the extern %s has no method %s%s", t, f.Name, suggest(f.Name, names))
+		c.checkArgs(e.Args)
+		return e
+	}
+	fd := c.choose(e, t.Name+"."+f.Name, cands)
+	if fd == nil {
+		c.checkArgs(e.Args)
+		return e
+	}
+	m := subst{}
+	for i, tp := range d.TypeParams {
+		if v, ok := tp.T.(*types.Var); ok && i < len(t.TypeArgs) {
+			m[v] = t.TypeArgs[i]
+		}
+	}
+	f.T = c.callable(fd)
+	return c.callFunction(e, fd, m, want)
+}
+
+func (c *checker) applyTable(e *ast.Call, f *ast.Member) ast.Expr {
+	id, ok := f.X.(*ast.Ident)
+	if !ok {
+		return e
+	}
+	t, ok := id.Decl.(*ast.TableDecl)
+	if !ok {
+		return e
+	}
+	c.noArgs(e, "apply of a table")
+	if c.ctx.kind != ctxApply {
+		c.errorf(e.P, "the table %s is applied outside of a control's apply", t.Name)
+	}
+	e.Kind, e.Table, e.T = ast.CallTable, t, &types.ApplyResult{Table: t.Name}
+	return e
+}
+
+// applyInstance is x.apply(...) of a named instance or a constructor's
+// parameter.
+func (c *checker) applyInstance(e *ast.Call, f *ast.Member, t *types.Callable) ast.Expr {
+	c.applyCall(e, t, c.applyParams(t))
+	id, ok := f.X.(*ast.Ident)
+	if !ok {
+		return e
+	}
+	switch d := id.Decl.(type) {
+	case *ast.Instantiation:
+		e.Instance = d.Instance
+	case *ast.Param:
+		if d.Bound != nil {
+			e.Instance = d.Bound.Instance
+		}
+	default:
+		c.errorf(f.X.Pos(), "%s is no instance of a %s", id.Name, t.Kind)
+	}
+	return e
+}
+
+// applyType is C.apply(...), which makes an instance of its own.
+func (c *checker) applyType(e *ast.Call, f *ast.Member, t *types.Callable) ast.Expr {
+	d := c.declOf(t)
+	c.applyCall(e, t, c.applyParams(t))
+	var ctor []*ast.Param
+	isType := false
+	switch d := d.(type) {
+	case *ast.ParserDecl:
+		ctor, isType = d.Ctor, d.IsType
+	case *ast.ControlDecl:
+		ctor, isType = d.Ctor, d.IsType
+	}
+	if isType {
+		c.errorf(f.X.Pos(), "%s is a type of %ss without a body: apply one that has one", t.Name, t.Kind)
+		return e
+	}
+	for _, p := range ctor {
+		if p.Default == nil && !p.Optional {
+			c.errorf(f.X.Pos(), "%s has the constructor's parameter %s: make an instance with a name, and apply that", t.Name, p.Name)
+			return e
+		}
+	}
+	if c.elaborate {
+		bound := make([]*ast.BoundArg, len(ctor))
+		for i, p := range ctor {
+			bound[i] = &ast.BoundArg{Param: p, Type: p.T, Expr: p.Default, Default: true, Omitted: p.Default == nil}
+		}
+		e.Instance = c.instantiate(e.P, nil, "", t, bound)
+	}
+	return e
+}
+
+// applyParams finds the parameters of a parser's or control's apply.
+func (c *checker) applyParams(t *types.Callable) []*ast.Param {
+	var ps []*ast.Param
+	switch d := c.declOf(t).(type) {
+	case *ast.ParserDecl:
+		ps = d.Params
+	case *ast.ControlDecl:
+		ps = d.Params
+	}
+	if len(ps) == len(t.Params) {
+		n := make([]*ast.Param, len(ps))
+		for i, p := range ps {
+			q := *p
+			q.T = t.Params[i].Type
+			n[i] = &q
+			if types.Equal(p.T, q.T) {
+				n[i] = p
+			}
+		}
+		return n
+	}
+	return nil
+}
+
+// declOf is the declaration of a parser, control or package type.
+func (c *checker) declOf(t *types.Callable) ast.Decl {
+	if ds := c.global.names[t.Name]; len(ds) > 0 {
+		return ds[0]
+	}
+	return nil
+}
+
+func (c *checker) applyCall(e *ast.Call, t *types.Callable, ps []*ast.Param) {
+	e.T = types.Void
+	if t.Kind == types.Parser {
+		e.Kind = ast.CallParser
+		if c.ctx.kind != ctxState {
+			c.errorf(e.P, "a parser is applied outside of a parser's state")
+		}
+	} else {
+		e.Kind = ast.CallControl
+		if c.ctx.kind != ctxApply {
+			c.errorf(e.P, "a control is applied outside of a control's apply")
+		}
+	}
+	if len(e.TypeArgs) > 0 {
+		c.errorf(e.P, "apply takes no type arguments")
+	}
+	e.Bound, _ = c.bind(e.P, t.Name+".apply", ps, e.Args, nil, nil, nil, nil)
+}
+
+// construct is T(args) in an expression.
+func (c *checker) construct(e *ast.Call, f *ast.Ident, d ast.Decl, want types.Type) ast.Expr {
+	f.Decl = d
+	bound, t := c.constructorCall(e.P, &ast.NamedType{At: f.At, Name: f.Name, Absolute: f.Absolute}, e.TypeArgs, len(e.TypeArgs) > 0, e.Args, want)
+	if t == nil {
+		return e
+	}
+	f.T = t
+	e.Kind, e.Bound, e.T = ast.CallNew, bound, t
+	switch c.ctx.kind {
+	case ctxTop, ctxControlLocal, ctxParserLocal, ctxTable:
+	default:
+		if _, ok := t.(*types.Extern); ok {
+			break // an object without name, for one call of a method
+		}
+		c.errorf(e.P, "an object is made by a declaration, not by a statement: declare %s(...) with a name in front", f.Name)
+		return e
+	}
+	if et, ok := t.(*types.Extern); ok {
+		for _, m := range c.externs[et.Name].Methods {
+			if m.Abstract && m.Annotations.Find("optional") == nil {
+				c.errorf(e.P, "%s has the abstract method %s: declare an object with a name and a body for it", et, m.Name)
+			}
+		}
+	}
+	if c.elaborate {
+		e.Instance = c.instantiate(e.P, nil, "", t, bound)
+	}
+	return e
+}
+
+// constructorCall checks the arguments of a constructor. The type is nil after
+// an error.
+func (c *checker) constructorCall(p ast.Pos, nt *ast.NamedType, targs []ast.TypeExpr, applied bool, as []*ast.Arg, want types.Type) ([]*ast.BoundArg, types.Type) {
+	ds := c.find(nt.Name, nt.Absolute)
+	if len(ds) == 0 {
+		c.errorf(nt.P, "no type is called %s here: declare it before this place", nt.Name)
+		c.checkArgs(as)
+		return nil, nil
+	}
+	d := ds[0]
+	if td, ok := d.(*ast.TypedefDecl); ok {
+		switch t := td.T.(type) {
+		case *types.Extern:
+			d = c.externs[t.Name]
+			m := subst{}
+			for i, tp := range typeParams(d) {
+				m[tp.T.(*types.Var)] = t.TypeArgs[i]
+			}
+			return c.construct2(p, nt.Name, d, t, m, as)
+		case *types.Callable:
+			d = c.declOf(t)
+		default:
+			c.errorf(nt.P, "%s has no constructor", nt.Name)
+			c.checkArgs(as)
+			return nil, nil
+		}
+	}
+	var ps []*ast.Param
+	tps := typeParams(d)
+	switch d := d.(type) {
+	case *ast.ExternDecl:
+		ct := c.chooseCtor(p, d, as)
+		if ct == nil {
+			c.checkArgs(as)
+			return nil, nil
+		}
+		ps = ct.Params
+	case *ast.ControlDecl:
+		if d.IsType {
+			c.errorf(nt.P, "%s is a type of controls without a body: it has no instances", nt.Name)
+			c.checkArgs(as)
+			return nil, nil
+		}
+		ps = d.Ctor
+	case *ast.ParserDecl:
+		if d.IsType {
+			c.errorf(nt.P, "%s is a type of parsers without a body: it has no instances", nt.Name)
+			c.checkArgs(as)
+			return nil, nil
+		}
+		ps = d.Ctor
+	case *ast.PackageDecl:
+		ps = d.Params
+	default:
+		c.errorf(nt.P, "%s has no constructor", nt.Name)
+		c.checkArgs(as)
+		return nil, nil
+	}
+	if applied && len(targs) != len(tps) {
+		c.errorf(nt.P, "%s takes %d type arguments, not %d", nt.Name, len(tps), len(targs))
+		c.checkArgs(as)
+		return nil, nil
+	}
+	n := len(c.errs)
+	m := subst{}
+	b := &binding{}
+	if we, ok := want.(*types.Extern); ok && len(targs) == 0 && we.Name == d.DeclName() {
+		b.object = subst{}
+		for i, tp := range tps {
+			if i < len(we.TypeArgs) && we.TypeArgs[i] != types.DontCare && !hasVar(we.TypeArgs[i]) {
+				b.object[tp.T.(*types.Var)] = we.TypeArgs[i]
+			}
+		}
+	}
+	bound, m2 := c.bind(p, nt.Name, ps, as, tps, targs, nil, b)
+	if len(c.errs) > n {
+		return nil, nil
+	}
+	for v, t := range b.object {
+		m[v] = t
+	}
+	for v, t := range m2 {
+		if m[v] == nil || m[v] == types.DontCare {
+			m[v] = t
+		}
+	}
+	args := make([]types.Type, len(tps))
+	for i, tp := range tps {
+		args[i] = m[tp.T.(*types.Var)]
+		if args[i] == types.DontCare {
+			if _, isExtern := d.(*ast.ExternDecl); isExtern {
+				c.errorf(nt.P, "the type argument %s of %s cannot be inferred: write %s<...>(...)", tp.Name, nt.Name, nt.Name)
+				return nil, nil
+			}
+		}
+	}
+	if ed, ok := d.(*ast.ExternDecl); ok {
+		c.externArgs(p, ed, m)
+		return bound, c.intern(&types.Extern{Name: ed.Name, TypeArgs: args})
+	}
+	t := types.Type(c.callable(d))
+	return bound, c.substitute(t, m)
+}
+
+// externArgs refuses type arguments that would give a parameter with a
+// direction the type of an object.
+func (c *checker) externArgs(p ast.Pos, d *ast.ExternDecl, m subst) {
+	for _, f := range d.Methods {
+		for _, q := range f.Params {
+			if q.Dir == types.None {
+				continue
+			}
+			switch t := c.substitute(q.T, m).(type) {
+			case *types.Extern, *types.Callable:
+				c.errorf(p, "the parameter %s of %s.%s has the direction %s and cannot be a %s", q.Name, d.Name, f.Name, q.Dir, t)
+				return
+			}
+		}
+	}
+}
+
+func (c *checker) construct2(p ast.Pos, name string, d ast.Decl, t types.Type, m subst, as []*ast.Arg) ([]*ast.BoundArg, types.Type) {
+	ed, ok := d.(*ast.ExternDecl)
+	if !ok {
+		return nil, nil
+	}
+	ct := c.chooseCtor(p, ed, as)
+	if ct == nil {
+		c.checkArgs(as)
+		return nil, nil
+	}
+	n := len(c.errs)
+	bound, _ := c.bind(p, name, ct.Params, as, nil, nil, nil, &binding{object: m})
+	if len(c.errs) > n {
+		return nil, nil
+	}
+	return bound, t
+}
+
+func (c *checker) chooseCtor(p ast.Pos, d *ast.ExternDecl, as []*ast.Arg) *ast.FunctionDecl {
+	if len(d.Ctors) == 0 {
+		c.errorf(p, "the extern %s has no constructor: only the architecture makes it", d.Name)
+		return nil
+	}
+	e := &ast.Call{Args: as}
+	e.P = p
+	return c.choose(e, d.Name, d.Ctors)
+}

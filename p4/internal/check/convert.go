@@ -1,0 +1,262 @@
+package check
+
+import (
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
+)
+
+// exprTo checks an expression in a place that wants a type, and converts it.
+func (c *checker) exprTo(e ast.Expr, want types.Type, what string) ast.Expr {
+	e = c.expr(e, want)
+	return c.convert(e, want, what)
+}
+
+// convert puts in the implicit conversion to want, or reports that there is
+// none.
+func (c *checker) convert(e ast.Expr, want types.Type, what string) ast.Expr {
+	got := e.Type()
+	if got == nil || got == types.Invalid || want == types.Invalid || want == nil {
+		return e
+	}
+	if same(got, want) {
+		return e
+	}
+	if r := c.implicit(e, want); r != nil {
+		return r
+	}
+	hint := ""
+	if explicitCast(got, want) {
+		hint = ": write (" + want.String() + ")"
+	}
+	c.errorf(e.Pos(), "%s is of type %s, not %s%s", what, got, want, hint)
+	return e
+}
+
+// implicit gives the converted expression, or nil.
+func (c *checker) implicit(e ast.Expr, want types.Type) ast.Expr {
+	got := e.Type()
+	switch w := want.(type) {
+	case *types.Bit, *types.Int:
+		if got == types.Integer {
+			return c.castNode(e, want)
+		}
+		if en, ok := got.(*types.Enum); ok && en.Underlying != nil && types.Equal(en.Underlying, want) {
+			return c.castNode(e, want)
+		}
+		if d, ok := e.(*ast.DontCare); ok {
+			ast.Base(d).T = want
+			return e
+		}
+	case *types.Basic:
+		if w == types.Integer && got == types.Integer {
+			return e
+		}
+	case *types.Callable:
+		if g, ok := got.(*types.Callable); ok && conforms(w, g) {
+			return e
+		}
+	case *types.List:
+		// list<T> takes a list expression.
+		if l, ok := e.(*ast.List); ok && l.T != want {
+			if t, ok := l.T.(*types.Tuple); ok && len(t.Elems) == len(l.Elems) {
+				return c.listOf(l, w)
+			}
+		}
+	case *types.Struct, *types.Tuple, *types.Stack:
+		// A constant's list expression that was checked without its context.
+		if l, ok := e.(*ast.List); ok {
+			if n := c.retarget(l, want); n != nil {
+				return n
+			}
+		}
+		if l, ok := e.(*ast.StructLit); ok {
+			if s, ok := want.(*types.Struct); ok {
+				return c.retargetStruct(l, s)
+			}
+		}
+	}
+	if got == types.DontCare {
+		if d, ok := e.(*ast.DontCare); ok {
+			ast.Base(d).T = want
+			return e
+		}
+	}
+	return nil
+}
+
+// castNode wraps an expression in an implicit conversion. A literal is
+// converted itself.
+func (c *checker) castNode(e ast.Expr, to types.Type) ast.Expr {
+	n := &ast.Cast{X: e, Implicit: true}
+	n.P = e.Pos()
+	n.T = to
+	n.V = castValue(e.Const(), to)
+	return n
+}
+
+func (c *checker) listOf(l *ast.List, w *types.List) ast.Expr {
+	for i, x := range l.Elems {
+		l.Elems[i] = c.convert(x, w.Elem, "the element")
+	}
+	l.T = w
+	l.V = listValue(l.Elems, ast.ListValue)
+	return l
+}
+
+// retarget gives a list expression that has a tuple type the type of a struct,
+// header, tuple or stack; nil if the elements do not fit.
+func (c *checker) retarget(l *ast.List, want types.Type) ast.Expr {
+	elems, ok := elemTypes(want)
+	if !ok || len(elems) != len(l.Elems) {
+		return nil
+	}
+	for i, x := range l.Elems {
+		l.Elems[i] = c.convert(x, elems[i], "the element")
+	}
+	l.T = want
+	l.V = listValue(l.Elems, kindOf(want))
+	return l
+}
+
+func (c *checker) retargetStruct(l *ast.StructLit, s *types.Struct) ast.Expr {
+	if len(l.Fields) != len(s.Fields) {
+		return nil
+	}
+	for _, f := range l.Fields {
+		sf, i := s.Field(f.Name)
+		if i < 0 {
+			return nil
+		}
+		f.Index = i
+		f.Value = c.convert(f.Value, sf.Type, "the field "+f.Name)
+	}
+	l.T = s
+	l.V = structValue(l, s)
+	return l
+}
+
+func kindOf(t types.Type) ast.ValueKind {
+	if s, ok := t.(*types.Struct); ok && s.Kind == types.Header {
+		return ast.HeaderValue
+	}
+	return ast.ListValue
+}
+
+// elemTypes are the types of the parts of what a list expression may be.
+func elemTypes(t types.Type) ([]types.Type, bool) {
+	switch t := types.Underlying(t).(type) {
+	case *types.Struct:
+		if t.Kind == types.Union {
+			return nil, false
+		}
+		r := make([]types.Type, len(t.Fields))
+		for i, f := range t.Fields {
+			r[i] = f.Type
+		}
+		return r, true
+	case *types.Tuple:
+		return t.Elems, true
+	case *types.Stack:
+		r := make([]types.Type, t.Size)
+		for i := range r {
+			r[i] = t.Elem
+		}
+		return r, true
+	}
+	return nil, false
+}
+
+func listValue(es []ast.Expr, k ast.ValueKind) *ast.Value {
+	v := &ast.Value{Kind: k, Valid: k == ast.HeaderValue}
+	for _, e := range es {
+		x := e.Const()
+		if x == nil {
+			return nil
+		}
+		v.Elems = append(v.Elems, x)
+	}
+	return v
+}
+
+func structValue(l *ast.StructLit, s *types.Struct) *ast.Value {
+	v := &ast.Value{Kind: kindOf(s), Elems: make([]*ast.Value, len(s.Fields))}
+	v.Valid = v.Kind == ast.HeaderValue
+	for _, f := range l.Fields {
+		if f.Index < 0 || f.Index >= len(v.Elems) {
+			return nil
+		}
+		v.Elems[f.Index] = f.Value.Const()
+	}
+	for _, e := range v.Elems {
+		if e == nil {
+			return nil
+		}
+	}
+	return v
+}
+
+// explicitCast says whether (to) x is allowed for an x of type from.
+func explicitCast(from, to types.Type) bool {
+	if same(from, to) {
+		return true
+	}
+	if n, ok := to.(*types.New); ok {
+		return same(from, n.Underlying) || from == types.Integer && explicitCast(from, n.Underlying)
+	}
+	if n, ok := from.(*types.New); ok {
+		return same(n.Underlying, to) || explicitToNew(n.Underlying, to)
+	}
+	switch t := to.(type) {
+	case *types.Basic:
+		if t == types.Bool {
+			b, ok := from.(*types.Bit)
+			return ok && b.Width == 1 || from == types.Integer
+		}
+		if t == types.Integer {
+			switch from.(type) {
+			case *types.Bit, *types.Int:
+				return true
+			}
+		}
+	case *types.Bit:
+		switch f := from.(type) {
+		case *types.Bit:
+			return true
+		case *types.Int:
+			return f.Width == t.Width
+		case *types.Basic:
+			return f == types.Integer || f == types.Bool && t.Width == 1
+		case *types.Enum:
+			return f.Underlying != nil && explicitCast(f.Underlying, to)
+		}
+	case *types.Int:
+		switch f := from.(type) {
+		case *types.Bit:
+			return f.Width == t.Width
+		case *types.Int:
+			return true
+		case *types.Basic:
+			return f == types.Integer
+		case *types.Enum:
+			return f.Underlying != nil && explicitCast(f.Underlying, to)
+		}
+	case *types.Enum:
+		if t.Underlying == nil {
+			return false
+		}
+		if f, ok := from.(*types.Enum); ok {
+			return f.Underlying != nil && types.Equal(f.Underlying, t.Underlying)
+		}
+		return types.Equal(from, t.Underlying) || from == types.Integer
+	}
+	return false
+}
+
+// explicitToNew lets a cast go through the type below "type T N".
+func explicitToNew(from, to types.Type) bool {
+	switch from.(type) {
+	case *types.Bit, *types.Int, *types.New:
+		return explicitCast(from, to)
+	}
+	return false
+}

@@ -1,0 +1,349 @@
+package check
+
+import (
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
+)
+
+// block checks a block in a scope of its own.
+func (c *checker) block(b *ast.Block) {
+	c.push()
+	for _, s := range b.Stmts {
+		c.stmt(s)
+	}
+	c.pop()
+}
+
+func (c *checker) stmt(s ast.Stmt) {
+	if !c.nest(s.Pos()) {
+		c.depth--
+		return
+	}
+	defer func() { c.depth-- }()
+	switch s := s.(type) {
+	case *ast.Block:
+		c.block(s)
+	case *ast.Empty:
+	case *ast.Assign:
+		c.assign(s)
+	case *ast.CallStmt:
+		if r, ok := c.call(s.Call, nil).(*ast.Call); ok {
+			s.Call = r
+		}
+	case *ast.If:
+		s.Cond = c.exprTo(s.Cond, types.Bool, "the condition")
+		c.inner(s.Then)
+		if s.Else != nil {
+			c.inner(s.Else)
+		}
+	case *ast.Switch:
+		c.switchStmt(s)
+	case *ast.Return:
+		c.returnStmt(s)
+	case *ast.Exit:
+		if c.ctx.kind == ctxState || c.ctx.kind == ctxFunction {
+			c.errorf(s.P, "exit has no place in a %s", c.place())
+		}
+	case *ast.Break, *ast.Continue:
+		if c.ctx.loops == 0 {
+			c.errorf(s.Pos(), "break and continue belong in a loop")
+		}
+	case *ast.For:
+		c.forStmt(s)
+	case *ast.ForIn:
+		c.forIn(s)
+	case *ast.DeclStmt:
+		c.localDecl(s.Decl)
+	}
+}
+
+// inner is a statement that is a scope even without braces.
+func (c *checker) inner(s ast.Stmt) {
+	c.push()
+	c.stmt(s)
+	c.pop()
+}
+
+func (c *checker) place() string {
+	switch c.ctx.kind {
+	case ctxState:
+		return "parser's state"
+	case ctxFunction:
+		return "function"
+	case ctxAction:
+		return "action"
+	}
+	return "control"
+}
+
+func (c *checker) assign(s *ast.Assign) {
+	s.Lhs = c.expr(s.Lhs, nil)
+	t := s.Lhs.Type()
+	if t != types.Invalid && !c.lvalue(s.Lhs) {
+		t = types.Invalid
+	}
+	if t == types.Invalid {
+		s.Rhs = c.value(s.Rhs, nil)
+		return
+	}
+	if s.Op == ast.OpNone {
+		s.Rhs = c.value(s.Rhs, t)
+		s.Rhs = c.convert(s.Rhs, t, "what is assigned")
+		if d, ok := s.Rhs.(*ast.DontCare); ok {
+			c.errorf(d.P, "_ is no value")
+		}
+		return
+	}
+	s.Rhs = c.value(s.Rhs, nil)
+	if s.Rhs.Type() == types.Invalid {
+		return
+	}
+	if !types.IsInteger(t) {
+		c.errorf(s.P, "%s= changes numbers, not a %s", s.Op, t)
+		return
+	}
+	s.Rhs = c.number(s.Rhs)
+	if s.Op == ast.OpShl || s.Op == ast.OpShr {
+		switch s.Rhs.Type().(type) {
+		case *types.Bit:
+			return
+		case *types.Basic:
+			if v := s.Rhs.Const(); isInt(v) && v.Int.Sign() >= 0 {
+				return
+			}
+		}
+		c.errorf(s.Rhs.Pos(), "a shift's amount is an unsigned number, not of type %s", s.Rhs.Type())
+		return
+	}
+	s.Rhs = c.convert(s.Rhs, t, "the operand")
+}
+
+func (c *checker) returnStmt(s *ast.Return) {
+	switch c.ctx.kind {
+	case ctxState:
+		c.errorf(s.P, "return has no place in a parser's state: use transition")
+		return
+	case ctxFunction:
+		if c.ctx.ret != nil && c.ctx.ret != types.Void {
+			if s.X == nil {
+				c.errorf(s.P, "return lacks the value of type %s", c.ctx.ret)
+				return
+			}
+			s.X = c.exprTo(s.X, c.ctx.ret, "what is returned")
+			return
+		}
+	}
+	if s.X != nil {
+		s.X = c.expr(s.X, nil)
+		c.errorf(s.P, "return gives a value where none is wanted")
+	}
+}
+
+func (c *checker) switchStmt(s *ast.Switch) {
+	if c.ctx.kind == ctxState {
+		c.errorf(s.P, "switch has no place in a parser's state: use select")
+		return
+	}
+	if c.ctx.kind != ctxApply {
+		c.errorf(s.P, "switch has no place in a %s: use if", c.place())
+	}
+	s.X = c.expr(s.X, nil)
+	t := s.X.Type()
+	if m, ok := s.X.(*ast.Member); ok && m.Sel == ast.SelAction {
+		if call, ok := m.X.(*ast.Call); ok {
+			s.Table = call.Table
+		}
+	}
+	if t == types.Integer {
+		c.errorf(s.X.Pos(), "switch wants a value of known width: cast it")
+		t = types.Invalid
+	}
+	if s.Table == nil && t != types.Invalid {
+		switch u := types.Underlying(t).(type) {
+		case *types.Bit, *types.Int, *types.Enum, *types.Error:
+		case *types.Basic:
+			if u != types.Bool {
+				c.errorf(s.X.Pos(), "switch over a %s: it wants a number, an enum, an error or action_run", t)
+				t = types.Invalid
+			}
+		default:
+			c.errorf(s.X.Pos(), "switch over a %s: it wants a number, an enum, an error or action_run", t)
+			t = types.Invalid
+		}
+	}
+	seen := map[string]ast.Pos{}
+	for i, k := range s.Cases {
+		switch {
+		case k.Default:
+			if i < len(s.Cases)-1 {
+				c.errorf(k.P, "default is the last label of a switch: move it to the end")
+			}
+		case s.Table != nil:
+			c.actionLabel(s, k)
+		default:
+			k.Label = c.value(k.Label, t)
+			if t != types.Invalid {
+				k.Label = c.convert(k.Label, t, "the label")
+			}
+			if k.Label.Type() != types.Invalid && !known(k.Label) {
+				c.errorf(k.P, "a label must be known when the program is compiled")
+			}
+		}
+		name := labelText(k)
+		if old, ok := seen[name]; ok && name != "" {
+			c.errorf(k.P, "the label is there already, in line %d", old.Line)
+		}
+		seen[name] = k.P
+		if k.Body != nil {
+			c.block(k.Body)
+		} else if i == len(s.Cases)-1 {
+			continue
+		}
+	}
+}
+
+func labelText(k *ast.SwitchCase) string {
+	if k.Default {
+		return "default"
+	}
+	if k.Action != nil {
+		return "action " + k.Action.Name
+	}
+	if k.Label != nil {
+		if v := k.Label.Const(); v != nil {
+			if v.Kind == ast.IntValue {
+				return v.Int.String()
+			}
+			return v.Member
+		}
+	}
+	return ""
+}
+
+func (c *checker) actionLabel(s *ast.Switch, k *ast.SwitchCase) {
+	id, ok := k.Label.(*ast.Ident)
+	if !ok {
+		c.errorf(k.P, "a label of action_run is the name of an action of table %s", s.Table.Name)
+		return
+	}
+	for _, a := range s.Table.Actions {
+		if a.Name == id.Name && a.Decl != nil {
+			k.Action, k.Ref = a.Decl, a
+			id.Decl, id.T = a.Decl, c.callable(a.Decl)
+			return
+		}
+	}
+	c.errorf(k.P, "table %s has no action %s", s.Table.Name, id.Name)
+}
+
+func (c *checker) forStmt(s *ast.For) {
+	if c.ctx.kind == ctxState {
+		c.errorf(s.P, "a loop has no place in a parser's state: states loop by their transitions")
+		return
+	}
+	c.push()
+	for _, i := range s.Init {
+		c.stmt(i)
+	}
+	if s.Cond != nil {
+		s.Cond = c.exprTo(s.Cond, types.Bool, "the condition")
+	}
+	for _, u := range s.Update {
+		c.stmt(u)
+	}
+	c.ctx.loops++
+	c.inner(s.Body)
+	c.ctx.loops--
+	c.pop()
+}
+
+func (c *checker) forIn(s *ast.ForIn) {
+	if c.ctx.kind == ctxState {
+		c.errorf(s.P, "a loop has no place in a parser's state: states loop by their transitions")
+		return
+	}
+	c.push()
+	defer c.pop()
+	t := types.Type(types.Invalid)
+	if s.Var != nil {
+		t = c.typ(s.Var.TypeExpr)
+		s.Var.T = t
+	} else {
+		if e, ok := c.expr(s.VarRef, nil).(*ast.Ident); ok {
+			s.VarRef = e
+			t = e.Type()
+			if t != types.Invalid {
+				c.lvalue(e)
+			}
+		}
+	}
+	switch x := s.X.(type) {
+	case *ast.Range:
+		s.X = c.expr(x, t)
+		if st, ok := s.X.Type().(*types.Set); ok && t != types.Invalid {
+			x.Lo = c.convert(x.Lo, t, "the range's begin")
+			x.Hi = c.convert(x.Hi, t, "the range's end")
+			x.T = &types.Set{Elem: t}
+			_ = st
+		}
+	case *ast.List:
+		for i, e := range x.Elems {
+			x.Elems[i] = c.exprTo(e, t, "the element")
+		}
+		tt := &types.Tuple{}
+		for range x.Elems {
+			tt.Elems = append(tt.Elems, t)
+		}
+		x.T = c.intern(tt)
+	default:
+		s.X = c.value(s.X, nil)
+		switch xt := types.Underlying(s.X.Type()).(type) {
+		case *types.Stack:
+			if t != types.Invalid && !same(xt.Elem, t) {
+				c.errorf(s.X.Pos(), "the stack's elements are of type %s, not %s", xt.Elem, t)
+			}
+		case *types.List:
+			if t != types.Invalid && !same(xt.Elem, t) {
+				c.errorf(s.X.Pos(), "the list's elements are of type %s, not %s", xt.Elem, t)
+			}
+		case *types.Basic:
+			if xt != types.Invalid {
+				c.errorf(s.X.Pos(), "for ... in wants a range, a list or a stack, not a %s", s.X.Type())
+			}
+		default:
+			c.errorf(s.X.Pos(), "for ... in wants a range, a list or a stack, not a %s", s.X.Type())
+		}
+	}
+	if s.Var != nil {
+		c.declare(s.Var)
+	}
+	c.ctx.loops++
+	c.inner(s.Body)
+	c.ctx.loops--
+}
+
+// returns says whether every way through a statement ends in return or exit.
+func returns(s ast.Stmt) bool {
+	switch s := s.(type) {
+	case *ast.Return, *ast.Exit:
+		return true
+	case *ast.Block:
+		for _, x := range s.Stmts {
+			if returns(x) {
+				return true
+			}
+		}
+	case *ast.If:
+		return s.Else != nil && returns(s.Then) && returns(s.Else)
+	case *ast.Switch:
+		def := false
+		for i, k := range s.Cases {
+			def = def || k.Default
+			if k.Body != nil && !returns(k.Body) || k.Body == nil && i == len(s.Cases)-1 {
+				return false
+			}
+		}
+		return def
+	}
+	return false
+}

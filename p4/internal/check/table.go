@@ -1,0 +1,480 @@
+package check
+
+import (
+	"math/big"
+	"sort"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/types"
+)
+
+func sorted(s []string) []string {
+	sort.Strings(s)
+	return s
+}
+
+func (c *checker) tableDecl(d *ast.TableDecl) {
+	saved := c.ctx
+	c.ctx = context{kind: ctxTable}
+	defer func() { c.ctx = saved }()
+	prefix := ""
+	if c.cur != nil {
+		prefix = c.cur.ControlName
+	}
+	d.ControlName = joinName(prefix, d.LocalName())
+	var kts []types.Type
+	for _, k := range d.Keys {
+		kts = append(kts, c.key1(k))
+	}
+	if !d.HasActions {
+		c.errorf(d.P, "the table %s has no actions: add actions = { ... }", d.Name)
+	}
+	seen := map[*ast.ActionDecl]bool{}
+	for _, a := range d.Actions {
+		c.actionRef(d, a)
+		if a.Decl != nil && seen[a.Decl] {
+			c.errorf(a.P, "the action %s is in the list twice", a.Name)
+		}
+		seen[a.Decl] = true
+	}
+	c.defaultAction(d)
+	c.priorities(d)
+	for _, e := range d.Entries {
+		c.entry(d, e, kts)
+	}
+	for _, p := range d.Props {
+		p.X = c.expr(p.X, nil)
+		if p.Name == "size" && p.X.Type() != types.Invalid {
+			if v := p.X.Const(); !types.IsInteger(p.X.Type()) || !known(p.X) || isInt(v) && v.Int.Sign() < 0 {
+				c.errorf(p.X.Pos(), "the size of table %s is a number of 0 or more that is known when the program is compiled", d.Name)
+			}
+		}
+	}
+	c.computedPriorities(d)
+	c.declare(d)
+}
+
+// priorities checks which entries may have a priority (specification, 14.2.1.4).
+func (c *checker) priorities(d *ast.TableDecl) {
+	ordered := false
+	for _, k := range d.Keys {
+		ordered = ordered || k.MatchKind != "exact" && k.MatchKind != "lpm"
+	}
+	for i, e := range d.Entries {
+		if e.Priority == nil {
+			continue
+		}
+		switch {
+		case !ordered:
+			c.errorf(e.P, "the keys of table %s are matched exactly or by prefix: its entries have no priority", d.Name)
+		case d.ConstEntries:
+			c.errorf(e.P, "const entries have no priority: they are in the order of their priorities")
+		case d.Entries[0].Priority == nil:
+			c.errorf(e.P, "entry %d has a priority and the first has none: give the first one, too", i+1)
+		default:
+			continue
+		}
+		return
+	}
+}
+
+// computedPriorities checks the properties about priorities, and demands that those which
+// the entries without one get from those in front of them are not negative.
+func (c *checker) computedPriorities(d *ast.TableDecl) {
+	delta := big.NewInt(-1)
+	if p := d.Prop("priority_delta"); p != nil {
+		v := p.X.Const()
+		if !isInt(v) || v.Int.Sign() <= 0 {
+			if p.X.Type() != types.Invalid {
+				c.errorf(p.P, "priority_delta is a positive number that is known when the program is compiled")
+			}
+			return
+		}
+		delta.Neg(v.Int)
+	}
+	if p := d.Prop("largest_priority_wins"); p != nil {
+		v := p.X.Const()
+		if !isKind(v, ast.BoolValue) {
+			if p.X.Type() != types.Invalid {
+				c.errorf(p.P, "largest_priority_wins is true or false")
+			}
+			return
+		}
+		if !v.Bool {
+			delta.Neg(delta)
+		}
+	}
+	if len(d.Entries) == 0 || d.Entries[0].Priority == nil {
+		return
+	}
+	at := new(big.Int)
+	for _, e := range d.Entries {
+		if e.Priority == nil {
+			at.Add(at, delta)
+		} else if v := e.Priority.Const(); isInt(v) {
+			at.Set(v.Int)
+		} else {
+			return
+		}
+		if at.Sign() < 0 {
+			c.errorf(e.P, "the priority of this entry is %s: give the entries in front larger ones", at)
+			return
+		}
+	}
+}
+
+func (c *checker) key1(k *ast.Key) types.Type {
+	k.X = c.value(k.X, nil)
+	if strings.HasSuffix(k.Name, ".isValid()") {
+		k.Name = strings.TrimSuffix(k.Name, "isValid()") + "$valid$"
+	}
+	if !c.kinds[k.MatchKind] {
+		c.errorf(k.MatchKindP, "no match_kind is called %s%s", k.MatchKind, suggest(k.MatchKind, c.prog.MatchKinds))
+	}
+	t := k.X.Type()
+	if t == types.Invalid {
+		return t
+	}
+	if _, ok := types.Underlying(t).(*types.Varbit); ok {
+		return t
+	}
+	if t == types.Integer {
+		c.errorf(k.X.Pos(), "a key has a known width: cast it")
+		return types.Invalid
+	}
+	if !selectable(t) || isTuple(t) {
+		c.errorf(k.X.Pos(), "a key of type %s: it is a number, bool, enum or error", t)
+		return types.Invalid
+	}
+	return t
+}
+
+func isTuple(t types.Type) bool {
+	_, ok := types.Underlying(t).(*types.Tuple)
+	return ok
+}
+
+// findAction looks an action up; nil after an error.
+func (c *checker) findAction(p ast.Pos, name string, absolute bool) *ast.ActionDecl {
+	ds := c.find(name, absolute)
+	if len(ds) == 0 {
+		c.errorf(p, "no action is called %s here: declare it before the table", name)
+		return nil
+	}
+	if a, ok := ds[0].(*ast.ActionDecl); ok {
+		return a
+	}
+	c.errorf(p, "%s is no action", name)
+	return nil
+}
+
+func (c *checker) actionRef(d *ast.TableDecl, a *ast.ActionRef) {
+	a.Decl = c.findAction(a.P, a.Name, a.Absolute)
+	if a.Decl == nil {
+		c.checkArgs(a.Args)
+		return
+	}
+	a.Bound = c.bindAction(a.P, a.Decl, a.Args, true)
+}
+
+// bindAction binds an action's arguments. With open, action data may be left to
+// the control plane.
+func (c *checker) bindAction(p ast.Pos, d *ast.ActionDecl, as []*ast.Arg, open bool) []*ast.BoundArg {
+	ps := d.Params
+	if open {
+		ps = make([]*ast.Param, len(d.Params))
+		for i, q := range d.Params {
+			x := *q
+			x.Optional = x.Optional || q.Dir == types.None
+			if q.Dir == types.None {
+				x.Default = nil
+			}
+			ps[i] = &x
+		}
+	}
+	bound, _ := c.bind(p, "action "+d.Name, ps, as, nil, nil, nil, nil)
+	for i, b := range bound {
+		if i >= len(d.Params) {
+			break
+		}
+		b.Param = d.Params[i]
+		if open && b.Dir == types.None {
+			if b.Expr != nil {
+				c.errorf(b.Expr.Pos(), "the action data %s of %s comes from the control plane: give it no argument in the list of actions", b.Param.Name, d.Name)
+			}
+			b.Omitted = false
+		}
+	}
+	return bound
+}
+
+// actionCall checks default_action or an entry's action.
+func (c *checker) actionCall(d *ast.TableDecl, a *ast.ActionCall, what string) {
+	a.Decl = c.findAction(a.P, a.Name, a.Absolute)
+	if a.Decl == nil {
+		c.checkArgs(a.Args)
+		return
+	}
+	for _, r := range d.Actions {
+		if r.Decl == a.Decl {
+			a.Ref = r
+		}
+	}
+	if a.Ref == nil {
+		c.errorf(a.P, "the action %s is not in the list of table %s: add it to actions", a.Name, d.Name)
+		c.checkArgs(a.Args)
+		return
+	}
+	data := 0
+	for _, p := range a.Decl.Params {
+		if p.Dir == types.None {
+			data++
+		}
+	}
+	if data != len(a.Decl.Params) && len(a.Args) == data && a.Args != nil || data == 0 && len(a.Args) == 0 {
+		// Only action data is given: the others are those of the list.
+		var ps []*ast.Param
+		for _, p := range a.Decl.Params {
+			if p.Dir == types.None {
+				ps = append(ps, p)
+			}
+		}
+		bound, _ := c.bind(a.P, "action "+a.Name, ps, a.Args, nil, nil, nil, nil)
+		k := 0
+		for i, p := range a.Decl.Params {
+			switch {
+			case p.Dir != types.None && i < len(a.Ref.Bound):
+				a.Bound = append(a.Bound, a.Ref.Bound[i])
+			case k < len(bound):
+				a.Bound = append(a.Bound, bound[k])
+				k++
+			}
+		}
+	} else {
+		a.Bound, _ = c.bind(a.P, "action "+a.Name, a.Decl.Params, a.Args, nil, nil, nil, nil)
+	}
+	for i, b := range a.Bound {
+		if b.Expr == nil || b.Expr.Type() == types.Invalid {
+			continue
+		}
+		if b.Dir == types.None {
+			if !known(b.Expr) {
+				c.errorf(b.Expr.Pos(), "the action data %s of %s must be known when the program is compiled", b.Param.Name, what)
+			}
+			continue
+		}
+		if i < len(a.Ref.Bound) && a.Ref.Bound[i].Expr != nil && !sameExpr(b.Expr, a.Ref.Bound[i].Expr) {
+			c.errorf(b.Expr.Pos(), "the argument for %s differs from that in the list of actions: write the same", b.Param.Name)
+		}
+	}
+}
+
+// sameExpr says whether two expressions are written alike.
+func sameExpr(a, b ast.Expr) bool {
+	if a == b {
+		return true
+	}
+	if x, y := a.Const(), b.Const(); x != nil || y != nil {
+		eq, ok := equalValues(x, y)
+		return eq && ok
+	}
+	switch a := a.(type) {
+	case *ast.Ident:
+		b, ok := b.(*ast.Ident)
+		return ok && a.Name == b.Name && a.Decl == b.Decl
+	case *ast.Member:
+		b, ok := b.(*ast.Member)
+		return ok && a.Name == b.Name && sameExpr(a.X, b.X)
+	case *ast.Index:
+		b, ok := b.(*ast.Index)
+		return ok && sameExpr(a.X, b.X) && sameExpr(a.I, b.I)
+	case *ast.Slice:
+		b, ok := b.(*ast.Slice)
+		return ok && a.HiN == b.HiN && a.LoN == b.LoN && sameExpr(a.X, b.X)
+	case *ast.Cast:
+		b, ok := b.(*ast.Cast)
+		return ok && types.Equal(a.T, b.T) && sameExpr(a.X, b.X)
+	case *ast.Unary:
+		b, ok := b.(*ast.Unary)
+		return ok && a.Op == b.Op && sameExpr(a.X, b.X)
+	case *ast.Binary:
+		b, ok := b.(*ast.Binary)
+		return ok && a.Op == b.Op && sameExpr(a.X, b.X) && sameExpr(a.Y, b.Y)
+	case *ast.Call:
+		b, ok := b.(*ast.Call)
+		return ok && a.Kind == b.Kind && a.Func == b.Func && sameRecv(a, b) && sameBound(a.Bound, b.Bound)
+	case *ast.List:
+		b, ok := b.(*ast.List)
+		if !ok || len(a.Elems) != len(b.Elems) {
+			return false
+		}
+		for i := range a.Elems {
+			if !sameExpr(a.Elems[i], b.Elems[i]) {
+				return false
+			}
+		}
+		return true
+	case *ast.StructLit:
+		b, ok := b.(*ast.StructLit)
+		if !ok || len(a.Fields) != len(b.Fields) {
+			return false
+		}
+		for i := range a.Fields {
+			if a.Fields[i].Name != b.Fields[i].Name || !sameExpr(a.Fields[i].Value, b.Fields[i].Value) {
+				return false
+			}
+		}
+		return true
+	case *ast.Ternary:
+		b, ok := b.(*ast.Ternary)
+		return ok && sameExpr(a.Cond, b.Cond) && sameExpr(a.Then, b.Then) && sameExpr(a.Else, b.Else)
+	}
+	return false
+}
+
+func sameRecv(a, b *ast.Call) bool {
+	if a.Recv == nil || b.Recv == nil {
+		return a.Recv == b.Recv
+	}
+	return sameExpr(a.Recv, b.Recv)
+}
+
+func sameBound(a, b []*ast.BoundArg) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Expr == nil || b[i].Expr == nil {
+			if a[i].Expr != b[i].Expr {
+				return false
+			}
+		} else if !sameExpr(a[i].Expr, b[i].Expr) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *checker) defaultAction(d *ast.TableDecl) {
+	if d.Default != nil {
+		c.actionCall(d, d.Default, "default_action")
+		if d.Default.Ref != nil && d.Default.Ref.TableOnly {
+			c.errorf(d.Default.P, "the action %s is @tableonly", d.Default.Name)
+		}
+		return
+	}
+	ds := c.global.names["NoAction"]
+	if len(ds) == 0 {
+		return
+	}
+	a, ok := ds[0].(*ast.ActionDecl)
+	if !ok || len(a.Params) > 0 {
+		return
+	}
+	d.Default = &ast.ActionCall{At: d.At, Name: "NoAction", Absolute: true, Decl: a, Implied: true}
+	for _, r := range d.Actions {
+		if r.Decl == a {
+			d.Default.Ref = r
+		}
+	}
+}
+
+func (c *checker) entry(d *ast.TableDecl, e *ast.Entry, kts []types.Type) {
+	if e.Priority != nil {
+		e.Priority = c.exprTo(e.Priority, types.Integer, "a priority")
+		if e.Priority.Type() == types.Integer && !known(e.Priority) {
+			c.errorf(e.Priority.Pos(), "a priority must be known when the program is compiled")
+		}
+	}
+	for _, t := range kts {
+		if t == types.Invalid {
+			return
+		}
+	}
+	c.keySet(e.Keys, kts)
+	if len(e.Keys.Elems) == len(d.Keys) {
+		for i, x := range e.Keys.Elems {
+			c.entryKey(d.Keys[i], x)
+		}
+	}
+	c.actionCall(d, e.Action, "an entry")
+	if e.Action.Ref != nil && e.Action.Ref.DefaultOnly {
+		c.errorf(e.Action.P, "the action %s is @defaultonly", e.Action.Name)
+	}
+}
+
+// entryKey checks an entry's set against its key's match_kind.
+func (c *checker) entryKey(k *ast.Key, x ast.Expr) {
+	if x.Type() == types.Invalid {
+		return
+	}
+	var ok bool
+	var want string
+	switch x.(type) {
+	case *ast.DontCare:
+		ok, want = k.MatchKind != "exact", "a value"
+	case *ast.Mask:
+		ok, want = k.MatchKind != "exact" && k.MatchKind != "range" && k.MatchKind != "optional", "a value"
+		if k.MatchKind == "range" {
+			want = "a value or a .. b"
+		}
+	case *ast.Range:
+		ok, want = k.MatchKind == "range" || !c.standardKind(k.MatchKind), "a value"
+		if k.MatchKind == "ternary" || k.MatchKind == "lpm" {
+			want = "a value or a &&& mask"
+		}
+	default:
+		if !known(x) {
+			c.errorf(x.Pos(), "an entry's keys must be known when the program is compiled")
+		}
+		return
+	}
+	if !ok {
+		c.errorf(x.Pos(), "the key %s is matched %s: the entry gives %s for it", k.Name, k.MatchKind, want)
+		return
+	}
+	if m, isMask := x.(*ast.Mask); isMask && k.MatchKind == "lpm" {
+		c.prefixMask(m)
+	}
+	switch x := x.(type) {
+	case *ast.Mask:
+		if !known(x.X) || !known(x.Y) {
+			c.errorf(x.Pos(), "an entry's keys must be known when the program is compiled")
+		}
+	case *ast.Range:
+		if !known(x.Lo) || !known(x.Hi) {
+			c.errorf(x.Pos(), "an entry's keys must be known when the program is compiled")
+		}
+		if lo, hi := x.Lo.Const(), x.Hi.Const(); isInt(lo) && isInt(hi) && lo.Int.Cmp(hi.Int) > 0 {
+			c.errorf(x.Pos(), "the range begins behind its end")
+		}
+	}
+}
+
+func (c *checker) standardKind(k string) bool {
+	switch k {
+	case "exact", "ternary", "lpm", "optional", "selector":
+		return true
+	}
+	return false
+}
+
+// prefixMask demands that a mask has its ones in front.
+func (c *checker) prefixMask(m *ast.Mask) {
+	v := m.Y.Const()
+	st, ok := m.T.(*types.Set)
+	if !isInt(v) || !ok {
+		return
+	}
+	w, _ := types.Width(st.Elem)
+	zero := false
+	for i := w - 1; i >= 0; i-- {
+		if v.Int.Bit(i) == 0 {
+			zero = true
+		} else if zero {
+			c.errorf(m.Y.Pos(), "the mask of a longest-prefix match has its ones in front: %#x has not", v.Int)
+			return
+		}
+	}
+}

@@ -1,0 +1,744 @@
+package parse
+
+import (
+	"fmt"
+	"math/big"
+	"path"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
+)
+
+// Bounds on what a program's text may grow to, so that hostile text ends in an
+// error.
+const (
+	maxInclude = 64
+	maxTokens  = 1 << 20
+	maxExpand  = 256
+)
+
+type macro struct {
+	name   string
+	params []string
+	isFunc bool
+	body   []token
+	busy   bool
+}
+
+type condition struct {
+	pos ast.Pos
+	// active: this branch is taken; done: some branch was; outer: what is
+	// around is active.
+	active, done, outer, sawElse bool
+}
+
+type preprocessor struct {
+	opts   Options
+	macros map[string]*macro
+	out    []token
+	depth  int
+}
+
+type bailout struct{ err *Error }
+
+func fail(p ast.Pos, format string, args ...any) {
+	panic(bailout{&Error{p, fmt.Sprintf(format, args...)}})
+}
+
+func (pp *preprocessor) define(name, body string, p ast.Pos) {
+	l := &lexer{file: p.File, src: body, line: p.Line, col: p.Col, inDirective: true}
+	m := &macro{name: name}
+	for t := l.next(); t.kind != tEOF; t = l.next() {
+		m.body = append(m.body, t)
+	}
+	pp.macros[name] = m
+}
+
+// file reads one file's tokens, directives done, into out.
+func (pp *preprocessor) file(name string, src []byte) {
+	pp.depth++
+	l := &lexer{file: name, src: string(src), line: 1, col: 1, bol: true}
+	var conds []condition
+	active := func() bool { return len(conds) == 0 || conds[len(conds)-1].active }
+	var pending []token // text between directives, so that calls may span lines
+	flush := func() {
+		if len(pending) > 0 {
+			pp.expand(pending, 0)
+			pending = pending[:0]
+		}
+	}
+	for {
+		l.skipping = !active()
+		t := l.next()
+		if t.kind == tEOF {
+			break
+		}
+		if t.kind != tDirective {
+			if active() {
+				if t.kind == tBad {
+					fail(t.pos, "%s", t.text)
+				}
+				pending = append(pending, t)
+			}
+			continue
+		}
+		word, rest := splitWord(t.text)
+		switch word {
+		case "if", "ifdef", "ifndef":
+			c := condition{pos: t.pos, outer: active()}
+			if c.outer {
+				flush()
+				switch word {
+				case "if":
+					c.active = pp.condition(rest, t.pos)
+				default:
+					id, _ := splitWord(rest)
+					if id == "" {
+						fail(t.pos, "#%s needs a name", word)
+					}
+					_, def := pp.macros[id]
+					c.active = def == (word == "ifdef")
+				}
+				c.done = c.active
+			}
+			conds = append(conds, c)
+			if len(conds) > maxExpand {
+				fail(t.pos, "conditions are nested more than %d deep", maxExpand)
+			}
+			continue
+		case "elif", "else", "endif":
+			if len(conds) == 0 {
+				fail(t.pos, "#%s without #if: remove it or add the #if", word)
+			}
+			flush()
+			c := &conds[len(conds)-1]
+			switch word {
+			case "endif":
+				conds = conds[:len(conds)-1]
+			case "else":
+				if c.sawElse {
+					fail(t.pos, "a second #else for the #if of line %d", c.pos.Line)
+				}
+				c.sawElse = true
+				c.active = c.outer && !c.done
+				c.done = true
+			case "elif":
+				if c.sawElse {
+					fail(t.pos, "#elif behind the #else of the #if of line %d", c.pos.Line)
+				}
+				c.active = c.outer && !c.done && pp.condition(rest, t.pos)
+				c.done = c.done || c.active
+			}
+			continue
+		}
+		if !active() {
+			continue
+		}
+		flush()
+		switch word {
+		case "include":
+			pp.include(rest, t.pos)
+		case "define":
+			pp.defineLine(rest, t.pos)
+		case "undef":
+			id, _ := splitWord(rest)
+			delete(pp.macros, id)
+		case "error":
+			fail(t.pos, "#error%s", strings.TrimRight(" "+rest, " "))
+		case "pragma", "warning", "line", "":
+		default:
+			if isDigit(word[0]) { // a line marker of a preprocessed file
+				continue
+			}
+			fail(t.pos, "no preprocessor directive is called #%s", word)
+		}
+	}
+	flush()
+	if len(conds) > 0 {
+		fail(conds[len(conds)-1].pos, "this #if has no #endif")
+	}
+	pp.depth--
+}
+
+func splitWord(s string) (word, rest string) {
+	s = strings.TrimLeft(s, " \t\r\f\v")
+	n := 0
+	for n < len(s) && (isLetter(s[n]) || isDigit(s[n])) {
+		n++
+	}
+	if n == 0 && s != "" {
+		return s[:1], strings.TrimSpace(s[1:])
+	}
+	return s[:n], strings.TrimSpace(s[n:])
+}
+
+func (pp *preprocessor) include(rest string, p ast.Pos) {
+	if pp.depth >= maxInclude {
+		fail(p, "files include each other more than %d deep: guard them with #ifndef", maxInclude)
+	}
+	if rest != "" && isLetter(rest[0]) { // #include MACRO
+		var b strings.Builder
+		for _, t := range pp.expandText(rest, p) {
+			if t.kind == tString {
+				fmt.Fprintf(&b, "%q", t.text)
+			} else {
+				b.WriteString(t.text)
+			}
+		}
+		rest = b.String()
+	}
+	var name string
+	system := false
+	switch {
+	case len(rest) > 1 && rest[0] == '"':
+		if i := strings.IndexByte(rest[1:], '"'); i >= 0 {
+			name = rest[1 : 1+i]
+		}
+	case len(rest) > 1 && rest[0] == '<':
+		system = true
+		if i := strings.IndexByte(rest, '>'); i > 0 {
+			name = rest[1:i]
+		}
+	}
+	if name == "" {
+		fail(p, `#include needs "file" or <file>`)
+	}
+	var dirs []string
+	if path.IsAbs(name) {
+		dirs = []string{""}
+	} else {
+		if !system {
+			dirs = append(dirs, path.Dir(p.File))
+		}
+		dirs = append(dirs, pp.opts.Include...)
+	}
+	if pp.opts.ReadFile != nil {
+		for _, d := range dirs {
+			full := name
+			if d != "" && d != "." {
+				full = path.Join(d, name)
+			}
+			if src, err := pp.opts.ReadFile(full); err == nil {
+				pp.file(full, src)
+				return
+			}
+		}
+	}
+	if pp.opts.Builtin != nil {
+		if src, err := pp.opts.Builtin(name); err == nil {
+			pp.file("<"+name+">", src)
+			return
+		}
+	}
+	fail(p, "cannot find %s in %s: name its directory with -I", name, describeDirs(dirs))
+}
+
+func describeDirs(dirs []string) string {
+	if len(dirs) == 0 {
+		return "the includes that are built in"
+	}
+	return strings.Join(dirs, ", ")
+}
+
+func (pp *preprocessor) defineLine(rest string, p ast.Pos) {
+	l := &lexer{file: p.File, src: rest, line: p.Line, col: p.Col, inDirective: true}
+	t := l.next()
+	if t.kind != tIdent {
+		fail(p, "#define needs a name")
+	}
+	m := &macro{name: t.text}
+	t = l.next()
+	if t.kind == tPunct && t.text == "(" && t.glued {
+		m.isFunc = true
+		t = l.next()
+		for t.text != ")" || t.kind != tPunct {
+			if t.kind != tIdent {
+				fail(p, "parameters of macro %s are names between commas", m.name)
+			}
+			m.params = append(m.params, t.text)
+			if t = l.next(); t.kind == tPunct && t.text == "," {
+				t = l.next()
+			} else if t.text != ")" {
+				fail(p, "parameters of macro %s are names between commas", m.name)
+			}
+		}
+		t = l.next()
+	}
+	for ; t.kind != tEOF; t = l.next() {
+		m.body = append(m.body, t)
+	}
+	pp.macros[m.name] = m
+}
+
+func (pp *preprocessor) emit(t token) {
+	if len(pp.out) >= maxTokens {
+		fail(t.pos, "the program has more than %d tokens after its macros are expanded", maxTokens)
+	}
+	if t.kind == tBad {
+		fail(t.pos, "%s", t.text)
+	}
+	pp.out = append(pp.out, t)
+}
+
+// expand appends toks, macros expanded, to out.
+func (pp *preprocessor) expand(toks []token, depth int) {
+	if depth > maxExpand {
+		fail(toks[0].pos, "macros expand each other more than %d deep", maxExpand)
+	}
+	for i := 0; i < len(toks); i++ {
+		t := toks[i]
+		if t.kind != tIdent || t.hide {
+			pp.emit(t)
+			continue
+		}
+		if t.text == "__LINE__" {
+			pp.emit(token{kind: tInt, text: strconv.Itoa(t.pos.Line), pos: t.pos, bol: t.bol})
+			continue
+		}
+		if t.text == "__FILE__" {
+			pp.emit(token{kind: tString, text: t.pos.File, pos: t.pos, bol: t.bol})
+			continue
+		}
+		m := pp.macros[t.text]
+		if m == nil {
+			pp.emit(t)
+			continue
+		}
+		if m.busy {
+			t.hide = true
+			pp.emit(t)
+			continue
+		}
+		var args [][]token
+		end := i
+		if m.isFunc {
+			var ok bool
+			args, end, ok = macroArgs(toks, i+1)
+			if !ok {
+				pp.emit(t)
+				continue
+			}
+			if len(m.params) == 0 && len(args) == 1 && len(args[0]) == 0 {
+				args = nil
+			}
+			if len(args) != len(m.params) {
+				fail(t.pos, "macro %s takes %d arguments, not %d", m.name, len(m.params), len(args))
+			}
+		}
+		body := pp.substitute(m, args, t)
+		i = end
+		if len(body) > 0 {
+			body[0].bol = t.bol
+			body[0].glued = t.glued
+			m.busy = true
+			pp.expand(body, depth+1)
+			m.busy = false
+		}
+	}
+}
+
+// macroArgs splits the arguments of a call whose ( is at toks[i]; end is the
+// index of its ).
+func macroArgs(toks []token, i int) (args [][]token, end int, ok bool) {
+	if i >= len(toks) || toks[i].kind != tPunct || toks[i].text != "(" {
+		return nil, 0, false
+	}
+	depth := 0
+	var cur []token
+	for ; i < len(toks); i++ {
+		t := toks[i]
+		if t.kind == tPunct {
+			switch t.text {
+			case "(":
+				depth++
+				if depth == 1 {
+					continue
+				}
+			case ")":
+				depth--
+				if depth == 0 {
+					return append(args, cur), i, true
+				}
+			case ",":
+				if depth == 1 {
+					args = append(args, cur)
+					cur = nil
+					continue
+				}
+			}
+		}
+		cur = append(cur, t)
+	}
+	return nil, 0, false
+}
+
+// substitute puts the arguments into a macro's body. Positions become those of
+// the use.
+func (pp *preprocessor) substitute(m *macro, args [][]token, use token) []token {
+	param := func(t token) int {
+		if t.kind != tIdent {
+			return -1
+		}
+		for i, p := range m.params {
+			if p == t.text {
+				return i
+			}
+		}
+		return -1
+	}
+	var out []token
+	grow := func(ts ...token) {
+		if len(out)+len(ts) > maxTokens {
+			fail(use.pos, "macro %s expands to more than %d tokens", m.name, maxTokens)
+		}
+		out = append(out, ts...)
+	}
+	for i := 0; i < len(m.body); i++ {
+		t := m.body[i]
+		t.pos, t.bol = use.pos, false
+		if t.kind == tPunct && t.text == "#" && m.isFunc && i+1 < len(m.body) && param(m.body[i+1]) >= 0 {
+			grow(token{kind: tString, text: tokensText(args[param(m.body[i+1])]), pos: use.pos})
+			i++
+			continue
+		}
+		if t.kind == tPunct && t.text == "##" && len(out) > 0 && i+1 < len(m.body) {
+			next := []token{m.body[i+1]}
+			if k := param(m.body[i+1]); k >= 0 {
+				next = args[k]
+			}
+			i++
+			if len(next) == 0 {
+				continue
+			}
+			last := out[len(out)-1]
+			l := &lexer{file: use.pos.File, src: last.text + next[0].text, line: use.pos.Line, col: use.pos.Col, inDirective: true}
+			out = out[:len(out)-1]
+			for p := l.next(); p.kind != tEOF; p = l.next() {
+				p.pos, p.bol = use.pos, false
+				grow(p)
+			}
+			for _, n := range next[1:] {
+				n.pos, n.bol = use.pos, false
+				grow(n)
+			}
+			continue
+		}
+		if k := param(t); k >= 0 {
+			arg := args[k]
+			if i+1 >= len(m.body) || m.body[i+1].text != "##" {
+				arg = pp.expandList(arg)
+			}
+			for j, a := range arg {
+				a.pos, a.bol = use.pos, false
+				if j == 0 {
+					a.glued = t.glued
+				}
+				grow(a)
+			}
+			continue
+		}
+		grow(t)
+	}
+	return out
+}
+
+// expandList expands tokens on their own.
+func (pp *preprocessor) expandList(toks []token) []token {
+	if len(toks) == 0 {
+		return nil
+	}
+	saved := pp.out
+	pp.out = nil
+	pp.expand(toks, 1)
+	res := pp.out
+	pp.out = saved
+	return res
+}
+
+func (pp *preprocessor) expandText(s string, p ast.Pos) []token {
+	l := &lexer{file: p.File, src: s, line: p.Line, col: p.Col, inDirective: true}
+	var ts []token
+	for t := l.next(); t.kind != tEOF; t = l.next() {
+		t.pos = p
+		ts = append(ts, t)
+	}
+	return pp.expandList(ts)
+}
+
+func tokensText(ts []token) string {
+	var b strings.Builder
+	for i, t := range ts {
+		if i > 0 && !t.glued {
+			b.WriteByte(' ')
+		}
+		if t.kind == tString {
+			fmt.Fprintf(&b, "%q", t.text)
+		} else {
+			b.WriteString(t.text)
+		}
+	}
+	return b.String()
+}
+
+// condition evaluates the expression of #if and #elif.
+func (pp *preprocessor) condition(s string, p ast.Pos) bool {
+	l := &lexer{file: p.File, src: s, line: p.Line, col: p.Col, inDirective: true}
+	var ts []token
+	for t := l.next(); t.kind != tEOF; t = l.next() {
+		t.pos = p
+		if t.kind == tIdent && t.text == "defined" {
+			n := l.next()
+			paren := n.kind == tPunct && n.text == "("
+			if paren {
+				n = l.next()
+			}
+			if n.kind != tIdent {
+				fail(p, "defined needs a name")
+			}
+			if paren {
+				if c := l.next(); c.text != ")" {
+					fail(p, "defined(%s lacks its )", n.text)
+				}
+			}
+			v := "0"
+			if _, ok := pp.macros[n.text]; ok {
+				v = "1"
+			}
+			t = token{kind: tInt, text: v, pos: p}
+		}
+		ts = append(ts, t)
+	}
+	e := &condExpr{toks: pp.expandList(ts), pos: p}
+	v := e.ternary(0)
+	if e.i < len(e.toks) {
+		fail(p, "the condition ends before %s", e.toks[e.i])
+	}
+	return v != 0
+}
+
+type condExpr struct {
+	toks []token
+	i    int
+	pos  ast.Pos
+}
+
+func (e *condExpr) op() string {
+	if e.i < len(e.toks) && e.toks[e.i].kind == tPunct {
+		if e.toks[e.i].text == ">" && e.i+1 < len(e.toks) && e.toks[e.i+1].text == ">" && e.toks[e.i+1].glued {
+			return ">>"
+		}
+		return e.toks[e.i].text
+	}
+	return ""
+}
+
+func (e *condExpr) ternary(depth int) int64 {
+	c := e.binary(1, depth)
+	if e.op() != "?" {
+		return c
+	}
+	e.i++
+	a := e.ternary(depth + 1)
+	if e.op() != ":" {
+		fail(e.pos, "? lacks its : in the condition")
+	}
+	e.i++
+	b := e.ternary(depth + 1)
+	if c != 0 {
+		return a
+	}
+	return b
+}
+
+var condPrec = map[string]int{
+	"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
+	"<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
+}
+
+func (e *condExpr) binary(prec, depth int) int64 {
+	x := e.unary(depth)
+	for {
+		op := e.op()
+		p := condPrec[op]
+		if p < prec || p == 0 {
+			return x
+		}
+		e.i++
+		if op == ">>" {
+			e.i++
+		}
+		y := e.binary(p+1, depth+1)
+		x = e.apply(op, x, y)
+	}
+}
+
+func (e *condExpr) apply(op string, x, y int64) int64 {
+	b := func(v bool) int64 {
+		if v {
+			return 1
+		}
+		return 0
+	}
+	switch op {
+	case "||":
+		return b(x != 0 || y != 0)
+	case "&&":
+		return b(x != 0 && y != 0)
+	case "|":
+		return x | y
+	case "^":
+		return x ^ y
+	case "&":
+		return x & y
+	case "==":
+		return b(x == y)
+	case "!=":
+		return b(x != y)
+	case "<":
+		return b(x < y)
+	case ">":
+		return b(x > y)
+	case "<=":
+		return b(x <= y)
+	case ">=":
+		return b(x >= y)
+	case "<<":
+		return x << (uint64(y) & 63)
+	case ">>":
+		return x >> (uint64(y) & 63)
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	}
+	if y == 0 {
+		fail(e.pos, "division by zero in the condition")
+	}
+	if y == -1 {
+		if op == "%" {
+			return 0
+		}
+		return -x
+	}
+	if op == "/" {
+		return x / y
+	}
+	return x % y
+}
+
+func (e *condExpr) unary(depth int) int64 {
+	if depth > maxExpand {
+		fail(e.pos, "the condition is nested more than %d deep", maxExpand)
+	}
+	if e.i >= len(e.toks) {
+		fail(e.pos, "the condition ends too early")
+	}
+	t := e.toks[e.i]
+	e.i++
+	switch t.kind {
+	case tInt:
+		lit, err := intLit(t)
+		if err != "" {
+			fail(e.pos, "%s", err)
+		}
+		return new(big.Int).And(lit.value, big.NewInt(1<<63-1)).Int64()
+	case tIdent:
+		if t.text == "true" {
+			return 1
+		}
+		return 0
+	}
+	switch t.text {
+	case "(":
+		v := e.ternary(depth + 1)
+		if e.op() != ")" {
+			fail(e.pos, "( lacks its ) in the condition")
+		}
+		e.i++
+		return v
+	case "!":
+		if e.unary(depth+1) == 0 {
+			return 1
+		}
+		return 0
+	case "-":
+		return -e.unary(depth + 1)
+	case "+":
+		return e.unary(depth + 1)
+	case "~":
+		return ^e.unary(depth + 1)
+	}
+	fail(e.pos, "%s has no place in a condition", t)
+	return 0
+}
+
+type intValue struct {
+	value  *big.Int
+	width  int
+	sized  bool
+	signed bool
+}
+
+// intLit reads an integer literal. err is "" or what is wrong.
+func intLit(t token) (v intValue, err string) {
+	s := t.text
+	if i := strings.IndexAny(s, "ws"); i > 0 && allDigits(s[:i]) {
+		n, e := strconv.Atoi(strings.ReplaceAll(s[:i], "_", ""))
+		if e != nil || n > maxWidth {
+			return v, fmt.Sprintf("the width of %s is beyond %d bits", s, maxWidth)
+		}
+		v.sized, v.signed, v.width = true, s[i] == 's', n
+		s = s[i+1:]
+		if n == 0 && v.signed {
+			return v, fmt.Sprintf("%s has no bits: a width is 1 or more", t.text)
+		}
+	}
+	base := 10
+	if len(s) > 1 && s[0] == '0' {
+		switch s[1] {
+		case 'x', 'X':
+			base, s = 16, s[2:]
+		case 'o', 'O':
+			base, s = 8, s[2:]
+		case 'b', 'B':
+			base, s = 2, s[2:]
+		case 'd', 'D':
+			base, s = 10, s[2:]
+		}
+	}
+	s = strings.ReplaceAll(s, "_", "")
+	if len(s) > 10000 {
+		return v, "an integer of more than 10000 digits"
+	}
+	n, ok := new(big.Int).SetString(s, base)
+	if !ok || s == "" || s[0] == '-' || s[0] == '+' {
+		return v, fmt.Sprintf("%s is no integer of base %d", t, base)
+	}
+	v.value = n
+	return v, ""
+}
+
+// maxWidth bounds widths of types and literals.
+const maxWidth = 1 << 16
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) && s[i] != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func sortedKeys(m map[string]string) []string {
+	ks := make([]string, 0, len(m))
+	for k := range m {
+		ks = append(ks, k)
+	}
+	sort.Strings(ks)
+	return ks
+}

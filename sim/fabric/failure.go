@@ -1,0 +1,247 @@
+package fabric
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Failure is what goes wrong with a link for a while. Of several that hold at a
+// time the link is down if one says so, and has the lowest rate and the highest
+// probability of loss of them.
+type Failure struct {
+	Link string // a direction, such as "tor0->spine1"
+	Both bool   // the other direction likewise
+	// From and To bound the time in which it holds: from From on, and before To; a
+	// To of 0 is never.
+	From, To units.Time
+	// Down is a link that is cut: what is on it is lost, and so is what is put on
+	// it, at line rate, until switches know another way (Config.Reroute). Pause
+	// frames that it would carry are lost, and pauses of either direction end, as
+	// their quanta do. When the link is back, those in force are sent again.
+	Down bool
+	Rate units.Rate // what is left of the rate; 0 is all
+	Loss float64    // probability of loss for each packet, 0 to 1
+}
+
+func (f *Failure) validate() error {
+	switch {
+	case f.From < 0 || f.To < 0 || f.To > 0 && f.To <= f.From:
+		return fmt.Errorf("failure of %s lasts from %v to %v: set 0 <= From < To, or a To of 0 for ever", f.Link, f.From, f.To)
+	case !(f.Loss >= 0 && f.Loss <= 1):
+		return fmt.Errorf("failure of %s has a loss of %v: set 0 to 1", f.Link, f.Loss)
+	case f.Rate < 0:
+		return fmt.Errorf("failure of %s has a rate of %v: set one above 0, or 0 to leave it", f.Link, f.Rate)
+	case !f.Down && f.Rate == 0 && f.Loss == 0:
+		return fmt.Errorf("failure of %s changes nothing: set Down, Rate or Loss", f.Link)
+	}
+	return nil
+}
+
+// holds reports whether the failure is in force.
+func (f *Failure) holds(now units.Time) bool { return now >= f.From && (f.To == 0 || now < f.To) }
+
+// failing changes links at the times of Config.Failures. It is a destination of
+// events of its own, after all hosts and switches and before those that are added
+// later: at one instant what is due in the network goes first, and what NICs do
+// then finds the links changed.
+type failing struct {
+	n     *Network
+	id    des.NodeID
+	src   des.Source
+	links map[uint32]*failingLink // by port, read by key only
+	of    [][]uint32              // ports of each of Config.Failures
+}
+
+// failingLink is a link that some failures are about.
+type failingLink struct {
+	failures []*Failure
+	kind     uint16           // with nothing wrong
+	kinds    []degraded       // by lower rates
+	loss     uint64           // of coldPort.lossBelow, with nothing wrong
+	latency  units.Time       // of the switch or host that it leads to
+	stats    func() PortStats // of the port
+}
+
+type degraded struct {
+	rate units.Rate
+	kind uint16
+}
+
+// Kinds of failing's events. The argument of the first is an index of
+// Config.Failures.
+const (
+	failureEvent uint32 = iota
+	rerouteEvent
+)
+
+func (n *Network) buildFailures(seed uint64) error {
+	if len(n.cfg.Failures) == 0 {
+		return nil
+	}
+	x := &failing{n: n, links: map[uint32]*failingLink{}}
+	x.id, x.src = n.eng.AddHandler(x), n.eng.NewSource()
+	for i := range n.cfg.Failures {
+		f := &n.cfg.Failures[i]
+		l, err := n.topo.FindLink(f.Link)
+		if err != nil {
+			return fmt.Errorf("in Failures: %w", err)
+		}
+		both := []uint32{n.portOf[l]}
+		if f.Both {
+			both = append(both, n.portOf[l.Reverse()])
+		}
+		x.of = append(x.of, both)
+		for _, id := range both {
+			if err := x.add(id, f, seed); err != nil {
+				return err
+			}
+		}
+		n.eng.Schedule(f.From, &x.src, x.id, failureEvent, uint64(i))
+		if f.To > 0 {
+			n.eng.Schedule(f.To, &x.src, x.id, failureEvent, uint64(i))
+		}
+	}
+	return nil
+}
+
+func (x *failing) add(id uint32, f *Failure, seed uint64) error {
+	n := x.n
+	fl, ok := x.links[id]
+	if !ok {
+		c := &n.cold[id]
+		fl = &failingLink{kind: n.ports[id].kind, loss: c.lossBelow, stats: n.Port(n.linkOf(id)).Stats}
+		if n.ports[id].flags&faulty == 0 {
+			c.loss = des.NewStream(seed, "loss/"+n.topo.LinkName(n.linkOf(id)))
+		}
+		if to := n.inlets[n.ports[id].peer].node; n.nodes[to].isSwitch {
+			fl.latency = n.switchConfig(Node(to)).Latency
+		} else {
+			fl.latency = n.cfg.HostReceive
+		}
+		x.links[id] = fl
+	}
+	fl.failures = append(fl.failures, f)
+	if full := n.kinds[fl.kind].rate; f.Rate >= full {
+		return fmt.Errorf("fabric: failure of %s leaves a rate of %v: set less than that of the link, %v", f.Link, f.Rate, full)
+	}
+	if f.Rate > 0 {
+		if len(n.kinds) >= maxKinds {
+			return errManyKinds()
+		}
+		// The queue's thresholds are the switch's, whatever the link has left.
+		k := n.kinds[fl.kind]
+		k.setRate(f.Rate)
+		fl.kinds = append(fl.kinds, degraded{f.Rate, uint16(len(n.kinds))})
+		n.kinds = append(n.kinds, k)
+	}
+	return nil
+}
+
+// Handle implements des.Handler.
+func (x *failing) Handle(ev des.Event) {
+	if ev.Kind == rerouteEvent {
+		x.n.reroute()
+		return
+	}
+	changed := false
+	for _, id := range x.of[ev.Arg] {
+		changed = x.links[id].apply(x.n, ev.At, id) || changed
+	}
+	if changed && x.n.cfg.Reroute > 0 {
+		x.n.eng.Schedule(ev.At+x.n.cfg.Reroute, &x.src, x.id, rerouteEvent, 0)
+	}
+}
+
+// apply puts a link into the state of a time, and reports whether it went down or
+// came up.
+func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
+	down, loss, kind, rate := false, fl.loss, fl.kind, n.kinds[fl.kind].rate
+	for _, f := range fl.failures {
+		if !f.holds(now) {
+			continue
+		}
+		down = down || f.Down
+		loss = max(loss, probability(f.Loss))
+		for _, d := range fl.kinds {
+			if f.Rate == d.rate && d.rate < rate {
+				kind, rate = d.kind, d.rate
+			}
+		}
+	}
+	l, c := &n.ports[id], &n.cold[id]
+	back := l.peer
+	if kind != l.kind {
+		s := fl.stats()
+		c.before = rateSpan{busy: s.Busy + max(0, l.busyUntil-now), bytes: l.txBytes, packets: l.txPackets, pauses: c.pauseFrames}
+		l.kind, c.rem = kind, 0
+	}
+	was := c.down
+	c.down = down
+	if down {
+		loss = always
+	}
+	c.lossBelow = loss
+	if l.flags &^= faulty; loss > 0 {
+		l.flags |= faulty
+	}
+	switch {
+	case down && !was:
+		// Who has arrived is inside the switch or host, for its latency.
+		n.cutOff(id, now+fl.latency)
+		n.lanes[0].setPaused(now, id, 0)
+		n.lanes[0].setPaused(now, back, 0)
+	case was && !down:
+		// Say again what the other end may not send.
+		if n.cold[id].asserted != n.ports[back].paused {
+			n.lanes[0].assert(now, id, n.cold[id].asserted)
+		}
+		if n.cold[back].asserted != 0 && !n.cold[back].down {
+			n.lanes[0].assert(now, back, n.cold[back].asserted)
+		}
+	}
+	return was != down
+}
+
+// always is what 53 uniform bits are always below.
+const always = uint64(1) << 53
+
+// rateSpan is what a port had done when its rate last changed.
+type rateSpan struct {
+	busy    units.Time
+	bytes   int64
+	packets uint64
+	pauses  uint64
+}
+
+// cutOff marks the packets on the wire of a port that would be taken at its other end
+// after a time.
+func (n *Network) cutOff(at uint32, after units.Time) {
+	l := &n.ports[at]
+	to := &n.inlets[l.peer]
+	n.lanes[0].each(to.head, to.n, l.onWire-to.taken, func(e *entry) {
+		if e.at > after {
+			e.meta |= severed
+		}
+	})
+}
+
+// lose counts a packet that was on the link from a port when that was cut.
+func (x *Lane) lose(at uint32, e entry) {
+	x.n.cold[at].lost++
+	x.totals.Lost++
+	x.Free(e.handle())
+}
+
+// linkOf returns the link that leads out of a port.
+func (n *Network) linkOf(at uint32) LinkID { return n.inlets[at].link.Reverse() }
+
+// reroute finds the shortest paths again, by links of which both directions are up.
+// Where none is left the path stays what it would be with all links up, and ends
+// at one that is down.
+func (n *Network) reroute() {
+	n.groups, n.members = n.groups[:0], n.members[:0]
+	n.buildRoutes(func(uint32) bool { return true })
+	n.buildRoutes(func(at uint32) bool { return !n.cold[at].down && !n.cold[n.ports[at].peer].down })
+}

@@ -1,0 +1,103 @@
+package host
+
+import (
+	"github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// FieldError is what is wrong with one field: Key is its name in scenarios.
+type FieldError = field.Error
+
+// Config is a host's core and the thread on it. The zero Config is a thread that has
+// a core to itself and takes no time for anything.
+type Config struct {
+	// Load is the share of the core's time that other work takes, 0 to MaxLoad.
+	Load float64
+	// Burst is the mean length of a piece of that work, at least LeastBurst if there
+	// is any.
+	Burst units.Time
+	// Wakeup is from the interrupt that a sleeping thread waits for to its being
+	// ready to run. 0 is a thread that does not sleep but polls.
+	Wakeup units.Time
+	// Post is what the thread takes from its reading the clock for what it sends to
+	// handing that to the NIC.
+	Post units.Time
+}
+
+// Limits of a Config. A spell of other work lasts 1/(1-load) pieces on average.
+const (
+	MaxLoad    = 0.95
+	LeastBurst = 100 * units.Nanosecond
+)
+
+// Validate reports the first field that is out of range, as a *FieldError.
+func (c *Config) Validate() error {
+	switch {
+	case !(c.Load >= 0 && c.Load <= MaxLoad):
+		return field.Bad("host", "load", c.Load, "choose a share from 0 to %v", MaxLoad)
+	case c.Load > 0 && (c.Burst < LeastBurst || c.Burst > units.Second):
+		return field.Bad("host", "burst", c.Burst, "choose %v to 1s", LeastBurst)
+	case c.Wakeup < 0 || c.Wakeup > units.Second:
+		return field.Bad("host", "wakeup", c.Wakeup, "choose 0 to 1s")
+	case c.Post < 0 || c.Post > units.Millisecond:
+		return field.Bad("host", "post", c.Post, "choose 0 to 1ms")
+	}
+	return nil
+}
+
+// Instant reports whether whatever the thread does is done at once.
+func (c *Config) Instant() bool { return c.Load == 0 && c.Wakeup == 0 && c.Post == 0 }
+
+// Core is a host's core. It belongs to the goroutine that asks. Its answers never go
+// back in time, so a question about a time before an answer may get that answer.
+type Core struct {
+	cfg  Config
+	rng  des.Stream
+	gap  units.Time // mean time from one piece of other work to the next
+	next units.Time // when the next one comes, or Never
+	busy units.Time // when those that have come are done
+}
+
+// NewCore returns a core whose other work follows from rng. The configuration has
+// to be valid.
+func NewCore(c Config, rng des.Stream) (*Core, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	k := &Core{cfg: c, rng: rng, next: units.Never}
+	if c.Load > 0 {
+		k.gap = units.Time(float64(c.Burst) / c.Load)
+		k.next = rng.Exp(k.gap)
+	}
+	return k, nil
+}
+
+// Config returns what the core was made with.
+func (k *Core) Config() Config { return k.cfg }
+
+// Free returns when the thread runs that wants to from t on: at t, or when the other
+// work is done that is there then and that comes meanwhile.
+func (k *Core) Free(t units.Time) units.Time {
+	for {
+		for k.next <= t {
+			k.busy = max(k.busy, k.next) + k.rng.Exp(k.cfg.Burst)
+			k.next += k.rng.Exp(k.gap)
+		}
+		if k.busy <= t {
+			return t
+		}
+		t = k.busy
+	}
+}
+
+// Run returns when the thread is done that wants to do something from t on that takes
+// it so long: other work that comes interrupts it.
+func (k *Core) Run(t, work units.Time) units.Time {
+	t = k.Free(t)
+	for work > k.next-t {
+		work -= k.next - t
+		t = k.Free(k.next)
+	}
+	return t + work
+}
