@@ -22,7 +22,7 @@ func buildLibsluice(t *testing.T, dir string) {
 		t.Skipf("libibverbs-dev is not installed: pkg-config: %v %s", err, out)
 	}
 	for _, argv := range [][]string{
-		{"make", "-s", "-C", "..", "libsluice", "IBVERBS=yes", "LIB=" + dir},
+		{"make", "-s", "-C", "../..", "libsluice", "IBVERBS=yes", "LIB=" + dir},
 		{"gcc", "-std=gnu11", "-O2", "-o", filepath.Join(dir, "hooks"), "../../libsluice/testdata/hooks.c", "-libverbs", "-lpthread"},
 		{"gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I../../libsluice/include", "-o", filepath.Join(dir, "kv-c"),
 			"../../examples/kv-c/kv.c", "-L" + dir, "-lsluice", "-libverbs", "-Wl,-rpath,/job"},
