@@ -559,7 +559,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	struct cq_ex *x = cq_ex_of(cq);
 	if (x)
 		atomic_store(&x->alive, false); /* its address may be another's as soon as it is free */
-	int r = active() ? core.destroy_cq(cq) : originals()->destroy_cq(cq);
+	int r = active() ? core.destroy_cq(cq) : originals()->ibv.destroy_cq(cq);
 	if (r && x)
 		atomic_store(&x->alive, true);
 	return r;
@@ -567,13 +567,13 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	return active() ? core.destroy_comp_channel(channel) : originals()->destroy_comp_channel(channel);
+	return active() ? core.destroy_comp_channel(channel) : originals()->ibv.destroy_comp_channel(channel);
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	while (!active()) {
-		int r = originals()->get_cq_event(channel, cq, cq_context);
+		int r = originals()->ibv.get_cq_event(channel, cq, cq_context);
 		/* The first paced queue pair may have come meanwhile. */
 		if (r || !active() || !core.took_event(*cq))
 			return r;
@@ -586,7 +586,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 	if (active())
 		core.ack_cq_events(cq, n);
 	else
-		originals()->ack_cq_events(cq, n);
+		originals()->ibv.ack_cq_events(cq, n);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -598,20 +598,20 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		if (w)
 			return explain(core.create_qp(pd, attr));
 	}
-	return originals()->create_qp(pd, attr);
+	return originals()->ibv.create_qp(pd, attr);
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return active() ? core.modify_qp(qp, attr, mask) : originals()->modify_qp(qp, attr, mask);
+	return active() ? core.modify_qp(qp, attr, mask) : originals()->ibv.modify_qp(qp, attr, mask);
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
-	return active() ? core.query_qp(qp, attr, mask, init) : originals()->query_qp(qp, attr, mask, init);
+	return active() ? core.query_qp(qp, attr, mask, init) : originals()->ibv.query_qp(qp, attr, mask, init);
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	return active() ? core.destroy_qp(qp) : originals()->destroy_qp(qp);
+	return active() ? core.destroy_qp(qp) : originals()->ibv.destroy_qp(qp);
 }
