@@ -43,6 +43,11 @@ type Shape interface {
 	extent() extent
 }
 
+// checkedShape is a shape with rules beside those that hold for all.
+type checkedShape interface {
+	check(d *tree.Document, t *Topology)
+}
+
 // Star joins all hosts by one switch, `tor0`.
 type Star struct {
 	// Number of hosts.
@@ -223,6 +228,12 @@ func (s *FatTree) build(host, trunk fabric.Link) *fabric.Topology {
 	return fabric.FatTree(s.K, s.Oversubscription, host, trunk, core(trunk, s.CoreRate, s.CoreDelay))
 }
 
+func (s *FatTree) check(d *tree.Document, _ *Topology) {
+	if s.K%2 != 0 {
+		d.Fail("topology.k", "is %d: choose an even number", s.K)
+	}
+}
+
 func (s *RDCN) build(host, trunk fabric.Link) *fabric.Topology {
 	circuit := trunk
 	circuit.Rate, circuit.Delay = s.CircuitRate, 2*trunk.Delay
@@ -311,14 +322,11 @@ func (s *FatTree) sizes() (dims []size, links float64) {
 func (t *Topology) validate(d *tree.Document) *fabric.Topology {
 	errs := len(d.Errs)
 	if t.Shape == nil {
-		d.Fail("topology", "there is none: give its kind, one of %s", strings.Join(topologyKinds, ", "))
+		d.Fail("topology", "there is none: give its kind, one of %s", strings.Join(t.VariantKinds(), ", "))
 		return nil
 	}
-	if g, ok := t.Shape.(*Graph); ok {
-		g.check(d)
-	}
-	if r, ok := t.Shape.(*RDCN); ok {
-		r.check(d, t)
+	if s, ok := t.Shape.(checkedShape); ok {
+		s.check(d, t)
 	}
 	dims, links := t.Shape.sizes()
 	for _, s := range dims {
@@ -328,9 +336,6 @@ func (t *Topology) validate(d *tree.Document) *fabric.Topology {
 		case s.n < 1 || s.n > maxLinks:
 			d.Fail(path, "is %d: choose a number from 1 to %d", s.n, maxLinks)
 		}
-	}
-	if k, ok := t.Shape.(*FatTree); ok && k.K%2 != 0 {
-		d.Fail("topology.k", "is %d: choose an even number", k.K)
 	}
 	for _, r := range []struct {
 		key string
