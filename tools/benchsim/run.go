@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -34,7 +35,7 @@ type result struct {
 }
 
 // run simulates one workload in this process.
-func run(w workload, opt options, profile string) (*result, error) {
+func run(w benchmark, opt options, profile string) (*result, error) {
 	start := time.Now()
 	s, err := w.load(opt)
 	if err != nil {
@@ -79,8 +80,8 @@ type sim struct {
 	workers  int              // 0 if the network is not divided
 	division *fabric.Division // nil likewise
 
-	flows   func() (scenario.Flow, bool)
-	next    scenario.Flow
+	flows   func() (workload.Flow, bool)
+	next    workload.Flow
 	pending bool
 	id      des.NodeID
 	src     des.Source
@@ -179,7 +180,7 @@ func (x *sim) Handle(ev des.Event) {
 	}
 }
 
-func (x *sim) start(f *scenario.Flow) error {
+func (x *sim) start(f *workload.Flow) error {
 	c := nicmodel.Congestion{
 		Telemetry: x.sys.Scheme.Telemetry, ECT: x.sys.Scheme.ECN,
 		AckPriority: uint8(x.sys.NIC.AckPriority), BaseRTT: x.baseRTT,

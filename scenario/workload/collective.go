@@ -1,0 +1,320 @@
+package workload
+
+import (
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Collectives: operations of all hosts together, in which a message is sent when
+// the data it is made of have come. Computing takes no time.
+//
+// The ring all-reduce is that of Patarasuk and Yuan (JPDC 2009): n ranks, the
+// vector cut into n chunks, n-1 steps that reduce and n-1 that gather; every rank
+// sends 2 (n-1)/n of the vector. The tree all-reduce sends each chunk up a
+// balanced binary tree, a rank when its children's have come, and down again; one
+// tree, where NCCL has two complementary ones.
+//
+// The size and the factor of an operation's bus bandwidth are those of nccl-tests
+// (doc/PERFORMANCE.md, and AlltoAllGetBw): of an all-reduce the vector and 2 (n-1)/n,
+// whatever the algorithm; of an all-to-all n times what goes to each, and (n-1)/n.
+
+// AllToAll is every host sending to every other, iteration by iteration.
+type AllToAll struct {
+	// Who takes part, as at `senders`.
+	Hosts HostSet `yaml:"hosts" eg:"8"`
+	// Bytes from each host to each other.
+	Size units.Bytes `yaml:"size" eg:"256KiB" req:"yes"`
+	// `direct` sends all at once. `rounds` sends in round k to the k-th next
+	// host, and starts a round when the last one's data have come.
+	Algorithm string `yaml:"algorithm" eg:"rounds"`
+	// How often; an iteration starts when all hosts are done with the last.
+	Iterations int `yaml:"iterations" eg:"10"`
+	// Time between the end of an iteration and the start of the next.
+	Gap units.Time `yaml:"gap" eg:"100us"`
+}
+
+// AllReduce is hosts that sum up a vector each, so that each has the sum.
+type AllReduce struct {
+	// Who takes part, as at `senders`: the ranks, in this order.
+	Hosts HostSet `yaml:"hosts" eg:"8"`
+	// Bytes of the vector.
+	Size units.Bytes `yaml:"size" eg:"16MiB" req:"yes"`
+	// `ring`, of as many chunks as hosts, or `tree`, a binary tree up and down.
+	Algorithm string `yaml:"algorithm" eg:"tree"`
+	// Chunks in which a tree sends the vector, one behind the other.
+	Chunks int `yaml:"chunks" eg:"16"`
+	// How often; an iteration starts when all hosts are done with the last.
+	Iterations int `yaml:"iterations" eg:"10"`
+	// Time between the end of an iteration and the start of the next.
+	Gap units.Time `yaml:"gap" eg:"100us"`
+}
+
+// maxSteps bounds the messages of an iteration.
+const maxSteps = 1 << 22
+
+func (p *AllToAll) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
+	if p.Algorithm != "direct" && p.Algorithm != "rounds" {
+		d.Fail(path+".algorithm", "%q is none: choose direct or rounds", p.Algorithm)
+	}
+	hosts := checkCollective(d, path, w, net, p.Hosts, p.Size, p.Iterations, p.Gap)
+	n := len(hosts)
+	checkConns(d, path+".hosts", n*(n-1))
+	if len(d.Errs) > errs {
+		return nil
+	}
+	label := net.label(w.Label)
+	return collectivePlan(w, label, hosts, p.Size, p.Iterations, p.Gap, func(c *collective) {
+		c.allToAll(n, p.Size, p.Algorithm == "rounds")
+		// The buffer of a rank, with the part that stays there.
+		c.counted, c.factor = units.Bytes(n)*p.Size, float64(n-1)/float64(n)
+	})
+}
+
+func (p *AllReduce) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
+	if p.Algorithm != "ring" && p.Algorithm != "tree" {
+		d.Fail(path+".algorithm", "%q is none: choose ring or tree", p.Algorithm)
+	}
+	if p.Chunks < 1 || p.Chunks > 1<<16 {
+		d.Fail(path+".chunks", "is %d: choose 1 to 65536", p.Chunks)
+	}
+	if p.Algorithm == "ring" && p.Chunks != 1 {
+		d.Fail(path+".chunks", "a ring has as many chunks as hosts: leave it out")
+	}
+	hosts := checkCollective(d, path, w, net, p.Hosts, p.Size, p.Iterations, p.Gap)
+	n := len(hosts)
+	pieces, steps := n, 2*n*(n-1)
+	if p.Algorithm == "tree" {
+		pieces, steps = p.Chunks, 2*(n-1)*p.Chunks
+	}
+	switch {
+	case len(d.Errs) > errs:
+		return nil
+	case p.Size < units.Bytes(pieces):
+		d.Fail(path+".size", "is %v: choose at least a byte for each of the %d chunks", p.Size, pieces)
+		return nil
+	case steps > maxSteps:
+		d.Fail(path, "an iteration has %d messages: choose fewer hosts or chunks, so that there are at most %d", steps, maxSteps)
+		return nil
+	}
+	label := net.label(w.Label)
+	chunk := func(i int) units.Bytes {
+		return p.Size*units.Bytes(i+1)/units.Bytes(pieces) - p.Size*units.Bytes(i)/units.Bytes(pieces)
+	}
+	return collectivePlan(w, label, hosts, p.Size, p.Iterations, p.Gap, func(c *collective) {
+		c.counted, c.factor = p.Size, float64(2*(n-1))/float64(n)
+		if p.Algorithm == "tree" {
+			c.tree(n, pieces, chunk)
+			return
+		}
+		c.ring(n, chunk)
+	})
+}
+
+// checkCollective checks what collectives have in common and returns the ranks.
+func checkCollective(d *tree.Document, path string, w *Workload, net *network, set HostSet, size units.Bytes, iterations int, gap units.Time) []int {
+	w.checkLeftOut(d, path, "message", "jitter")
+	w.checkNotify(d, path)
+	if size == 0 && !d.Given(path+".size") {
+		d.Fail(path+".size", "it is missing: give a size, such as 1MiB")
+	} else if size < 1 || size > MaxMessage {
+		d.Fail(path+".size", "is %v: choose a size above 0 and up to 2GiB", size)
+	}
+	if iterations < 0 {
+		d.Fail(path+".iterations", "is %d: choose a number, or 0 for as many as there is time for", iterations)
+	}
+	if gap < 0 {
+		d.Fail(path+".gap", "is %v: choose a span of 0 or more", gap)
+	}
+	errs := len(d.Errs)
+	hosts := net.hosts(d, path+".hosts", set, -1)
+	if len(hosts) < 2 && len(d.Errs) == errs {
+		d.Fail(path+".hosts", "a collective needs at least two hosts")
+	}
+	return hosts
+}
+
+func collectivePlan(w *Workload, label int, hosts []int, size units.Bytes, iterations int, gap units.Time, build func(*collective)) plan {
+	return &traffic{w: w, make: func(func(string) des.Stream) machine {
+		c := &collective{w: w, label: label, hosts: hosts, size: size, left: iterations, endless: iterations == 0, gap: gap, at: w.Start}
+		build(c)
+		c.missing = make([]int32, len(c.steps))
+		return c
+	}}
+}
+
+// collective sends the messages of an iteration in the order that their
+// dependencies allow: a message is posted when all those that it waits for have
+// arrived.
+type collective struct {
+	w       *Workload
+	label   int
+	hosts   []int
+	size    units.Bytes
+	left    int // iterations to begin, unless endless
+	endless bool
+	gap     units.Time
+	counted units.Bytes // Task.Collective and Task.BusFactor of an iteration
+	factor  float64
+
+	conns   []Conn
+	steps   []collectiveStep
+	missing []int32    // of each step: messages that it still waits for
+	open    int        // messages of this iteration that have not arrived
+	at      units.Time // of the next iteration, or Never
+	begun   units.Time // of this one
+}
+
+// collectiveStep is a message of an iteration.
+type collectiveStep struct {
+	conn  int32
+	waits int32   // for so many messages
+	frees []int32 // the steps that wait for this one
+	size  units.Bytes
+}
+
+// collectiveDepth bounds the messages under way on a connection.
+const collectiveDepth = 16
+
+func (c *collective) connect(from, to int, most units.Bytes) int {
+	c.conns = append(c.conns, Conn{
+		Src: c.hosts[from], Dst: c.hosts[to], Operation: c.w.Operation, Message: most, Depth: collectiveDepth, Notify: true, Label: c.label,
+	})
+	return len(c.conns) - 1
+}
+
+// step sets what a step sends, and which steps it waits for.
+func (c *collective) step(i, conn int, size units.Bytes, after ...int) {
+	s := &c.steps[i]
+	s.conn, s.size, s.waits = int32(conn), size, int32(len(after))
+	for _, other := range after {
+		c.steps[other].frees = append(c.steps[other].frees, int32(i))
+	}
+}
+
+// allToAll: in step (i, k) rank i sends to the k-th rank after it.
+func (c *collective) allToAll(n int, size units.Bytes, rounds bool) {
+	c.steps = make([]collectiveStep, n*(n-1))
+	at := func(rank, k int) int { return k*n - n + rank }
+	for k := 1; k < n; k++ {
+		for i := range n {
+			conn := c.connect(i, (i+k)%n, size)
+			if rounds && k > 1 {
+				c.step(at(i, k), conn, size, at((i-k+1+n)%n, k-1))
+			} else {
+				c.step(at(i, k), conn, size)
+			}
+		}
+	}
+}
+
+// ring: in step (i, k) rank i sends its next one chunk (i-k) mod n, which in step
+// k-1 came from the one before it.
+func (c *collective) ring(n int, chunk func(int) units.Bytes) {
+	rounds := 2 * (n - 1)
+	c.steps = make([]collectiveStep, n*rounds)
+	for i := range n {
+		c.connect(i, (i+1)%n, largest(n, chunk))
+	}
+	for k := range rounds {
+		for i := range n {
+			size := chunk(((i-k)%n + n) % n)
+			if k == 0 {
+				c.step(i, i, size)
+			} else {
+				c.step(k*n+i, i, size, (k-1)*n+(i-1+n)%n)
+			}
+		}
+	}
+}
+
+// tree: rank i's children are 2i+1 and 2i+2, and rank 0 is the root. Of each chunk
+// there is a step up from every other rank, and one down to it.
+func (c *collective) tree(n, chunks int, chunk func(int) units.Bytes) {
+	most := largest(chunks, chunk)
+	c.steps = make([]collectiveStep, 2*(n-1)*chunks)
+	up, down := make([]int, n), make([]int, n)
+	for i := 1; i < n; i++ {
+		up[i], down[i] = c.connect(i, (i-1)/2, most), c.connect((i-1)/2, i, most)
+	}
+	for k := range chunks {
+		upStep := func(i int) int { return 2*(n-1)*k + i - 1 }
+		downStep := func(i int) int { return 2*(n-1)*k + n - 1 + i - 1 }
+		children := func(i int) (steps []int) {
+			for _, child := range []int{2*i + 1, 2*i + 2} {
+				if child < n {
+					steps = append(steps, upStep(child))
+				}
+			}
+			return steps
+		}
+		for i := 1; i < n; i++ {
+			c.step(upStep(i), up[i], chunk(k), children(i)...)
+			if parent := (i - 1) / 2; parent == 0 {
+				c.step(downStep(i), down[i], chunk(k), children(0)...)
+			} else {
+				c.step(downStep(i), down[i], chunk(k), downStep(parent))
+			}
+		}
+	}
+}
+
+func largest(n int, chunk func(int) units.Bytes) (most units.Bytes) {
+	for i := range n {
+		most = max(most, chunk(i))
+	}
+	return most
+}
+
+func (c *collective) connections() []Conn { return c.conns }
+
+func (c *collective) next() units.Time { return c.at }
+
+func (c *collective) tick(now units.Time, act *Actions) {
+	if c.at > now {
+		return
+	}
+	c.at = units.Never
+	c.left--
+	c.begun, c.open = now, len(c.steps)
+	act.Begun = append(act.Begun, c.task())
+	for i := range c.steps {
+		if c.missing[i] = c.steps[i].waits; c.missing[i] == 0 {
+			c.post(i, act)
+		}
+	}
+}
+
+func (c *collective) post(step int, act *Actions) {
+	s := &c.steps[step]
+	act.Posts = append(act.Posts, Post{Conn: int(s.conn), Size: s.size, Tag: step})
+}
+
+// task is an iteration: of all hosts, and so of none in particular.
+func (c *collective) task() Task {
+	return Task{
+		What: c.w.Kind, Label: c.label, Src: c.hosts[0], Dst: c.hosts[0], Size: c.size, Start: c.begun,
+		Collective: c.counted, BusFactor: c.factor,
+	}
+}
+
+func (c *collective) completed(units.Time, int, int, *Actions) {}
+
+func (c *collective) arrived(now units.Time, _, tag int, act *Actions) {
+	for _, next := range c.steps[tag].frees {
+		if c.missing[next]--; c.missing[next] == 0 {
+			c.post(int(next), act)
+		}
+	}
+	if c.open--; c.open > 0 {
+		return
+	}
+	act.Ended = append(act.Ended, c.task())
+	if at := now + c.gap; (c.endless || c.left > 0) && (c.w.Stop == 0 || at < c.w.Stop) {
+		c.at = at
+	}
+}
+
+func (c *collective) over() bool { return c.open == 0 && c.at == units.Never }

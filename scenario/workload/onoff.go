@@ -1,0 +1,201 @@
+package workload
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// OnOff is senders that send as fast as they may for a while, and then nothing for
+// a while: bursts, or steps of load. A sender keeps its connection from burst to
+// burst. Results count a burst as a flow, which ends when its last message has
+// been acknowledged.
+type OnOff struct {
+	// Who sends, as at `senders` of an incast.
+	Senders HostSet `yaml:"senders" eg:"[h0..h3]"`
+	// To whom: the first sender to the first, the second to the second, and over
+	// again. A host may not come to send to itself.
+	Receivers HostSet `yaml:"receivers" eg:"[h7]" req:"yes"`
+	// How long a burst is.
+	On units.Time `yaml:"on" eg:"100us" req:"yes"`
+	// Time between the end of a burst and the start of the next.
+	Off units.Time `yaml:"off" eg:"300us"`
+	// Whether `on` and `off` are means of exponential distributions.
+	Random bool `yaml:"random" eg:"true"`
+	// Each sender's first burst starts this later than that of the one before.
+	Step units.Time `yaml:"step" eg:"50us"`
+	// Bursts of each sender; 0 is as many as there is time for.
+	Bursts int `yaml:"bursts" eg:"10"`
+}
+
+// burstMessage is the default size of a burst's messages.
+const burstMessage = 64 * units.KiB
+
+// burstAhead is how much of a burst is posted and not completed.
+const burstAhead = 256 * units.KiB
+
+func (p *OnOff) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
+	if p.On == 0 && !d.Given(path+".on") {
+		d.Fail(path+".on", "it is missing: give the length of a burst, such as 100us")
+	} else if p.On <= 0 {
+		d.Fail(path+".on", "is %v: choose a span above 0", p.On)
+	}
+	if p.Off < 0 {
+		d.Fail(path+".off", "is %v: choose a span of 0 or more", p.Off)
+	}
+	if p.Step < 0 {
+		d.Fail(path+".step", "is %v: choose a span of 0 or more", p.Step)
+	}
+	if p.Bursts < 0 {
+		d.Fail(path+".bursts", "is %d: choose a number, or 0 for no bound", p.Bursts)
+	}
+	if !p.Receivers.All && p.Receivers.Count == 0 && len(p.Receivers.Names) == 0 {
+		d.Fail(path+".receivers", "they are missing: name hosts, such as [h7]")
+	}
+	senders := net.hosts(d, path+".senders", p.Senders, -1)
+	receivers := net.hosts(d, path+".receivers", p.Receivers, -1)
+	if len(d.Errs) > errs {
+		return nil
+	}
+	for i, from := range senders {
+		if from == receivers[i%len(receivers)] {
+			d.Fail(path+".senders", "%s would send to itself: name other hosts, or in another order", net.HostName(from))
+			return nil
+		}
+	}
+	label := net.label(w.Label)
+	message := w.Message
+	if message == 0 {
+		message = burstMessage
+	}
+	return &traffic{w: w, make: func(stream func(string) des.Stream) machine {
+		o := &onOff{spec: p, stop: w.Stop, message: message, ahead: int(max(4, burstAhead/message)), live: len(senders)}
+		for i, from := range senders {
+			o.conns = append(o.conns, Conn{Src: from, Dst: receivers[i%len(receivers)], Operation: w.Operation, Message: message, Share: true, Label: label})
+			s := burstSender{draw: stream(fmt.Sprintf("host %d", from)), left: p.Bursts}
+			at := w.Start + units.Time(i)*p.Step
+			if w.Jitter > 0 {
+				at += units.Time(float64(s.draw.Float64() * float64(w.Jitter)))
+			}
+			o.timers.add(at, i)
+			o.senders = append(o.senders, s)
+		}
+		return o
+	}}
+}
+
+type onOff struct {
+	spec    *OnOff
+	stop    units.Time
+	message units.Bytes
+	ahead   int
+	conns   []Conn
+	senders []burstSender
+	timers  timers // a sender's burst begins
+	live    int    // senders whose bursts are not all over
+}
+
+type burstSender struct {
+	draw   des.Stream
+	left   int
+	until  units.Time // of the latest burst
+	posted int        // messages of it under way
+	burst  int        // its number
+	bytes  units.Bytes
+	start  units.Time
+	older  []olderBurst // whose messages are still under way
+	last   bool         // there will be no other
+}
+
+type olderBurst struct {
+	posted int
+	task   Task
+}
+
+func (o *onOff) connections() []Conn { return o.conns }
+
+func (o *onOff) next() units.Time { return o.timers.next() }
+
+func (o *onOff) span(s *burstSender, mean units.Time) units.Time {
+	if o.spec.Random {
+		return max(s.draw.Exp(mean), 1)
+	}
+	return mean
+}
+
+func (o *onOff) tick(now units.Time, act *Actions) {
+	for {
+		i, ok := o.timers.due(now)
+		if !ok {
+			return
+		}
+		s := &o.senders[i]
+		if o.stop > 0 && now >= o.stop { // so that its latest burst was the last
+			s.last = true
+			if s.posted == 0 && len(s.older) == 0 {
+				o.live--
+			}
+			continue
+		}
+		if s.posted > 0 {
+			s.older = append(s.older, olderBurst{s.posted, o.task(i)})
+		}
+		s.burst++
+		s.start, s.bytes, s.posted = now, 0, 0
+		s.until = now + o.span(s, o.spec.On)
+		if o.stop > 0 {
+			s.until = min(s.until, o.stop)
+		}
+		act.Begun = append(act.Begun, o.task(i))
+		for range o.ahead {
+			o.post(i, act)
+		}
+		if s.left--; s.left != 0 { // it is negative where there is no bound
+			o.timers.add(s.until+o.span(s, o.spec.Off), i)
+		} else {
+			s.last = true
+		}
+	}
+}
+
+func (o *onOff) post(i int, act *Actions) {
+	s := &o.senders[i]
+	s.posted++
+	s.bytes += o.message
+	act.Posts = append(act.Posts, Post{Conn: i, Size: o.message, Tag: s.burst})
+}
+
+func (o *onOff) task(i int) Task {
+	s, c := &o.senders[i], &o.conns[i]
+	return Task{What: "burst", Label: c.Label, Src: c.Src, Dst: c.Dst, Size: s.bytes, Start: s.start}
+}
+
+func (o *onOff) completed(now units.Time, i, tag int, act *Actions) {
+	s := &o.senders[i]
+	if len(s.older) > 0 && tag != s.burst { // messages complete in order
+		old := &s.older[0]
+		if old.posted--; old.posted == 0 {
+			act.Ended = append(act.Ended, old.task)
+			s.older = s.older[:copy(s.older, s.older[1:])]
+		}
+		return
+	}
+	s.posted--
+	if now < s.until {
+		o.post(i, act)
+		return
+	}
+	if s.posted == 0 {
+		act.Ended = append(act.Ended, o.task(i))
+		if s.last {
+			o.live--
+		}
+	}
+}
+
+func (o *onOff) arrived(units.Time, int, int, *Actions) {}
+
+func (o *onOff) over() bool { return o.live == 0 }

@@ -1,0 +1,438 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// RPC is clients that send requests to servers, which answer each. A request and
+// its answer go by two connections, one each way.
+type RPC struct {
+	// Who asks, as at `senders`.
+	Clients HostSet `yaml:"clients" eg:"[h0..h5]"`
+	// Who answers, as at `senders`. Each request goes to one of them at random; a
+	// host does not ask itself.
+	Servers HostSet `yaml:"servers" eg:"[h6, h7]"`
+	// Size of the requests: the name of a distribution, one size, or a range such as
+	// `8KB..32KB`.
+	Request Sizes `yaml:"request" eg:"google-rpc" req:"yes"`
+	// Size of the responses: the name of a distribution, one size, or a range such as
+	// `8KB..32KB`.
+	Response Sizes `yaml:"response" eg:"64KiB" req:"yes"`
+	// Time that a server takes from a request to its response. It serves all that
+	// have come at once.
+	Service units.Time `yaml:"service" eg:"2us"`
+	// How requests come, and how many are under way.
+	Loop `yaml:",inline"`
+}
+
+// Storage is clients that read and write blocks of targets' memory: an RDMA Read or
+// a Write a block.
+type Storage struct {
+	// Who reads and writes, as at `senders`.
+	Clients HostSet `yaml:"clients" eg:"[h0..h5]"`
+	// Whose memory it is, as at `senders`. Each block is of one of them, by `order`;
+	// a host has no business with itself.
+	Targets HostSet `yaml:"targets" eg:"[h6, h7]"`
+	// Share of the requests that read; the others write.
+	Reads float64 `yaml:"reads" eg:"0.7"`
+	// Size of the blocks: the name of a distribution, one size, or a range such as
+	// `8KB..32KB`.
+	Block Sizes `yaml:"block" eg:"4KiB" req:"yes"`
+	// Whose a client's next block is: `random`, or `turn`, one target after the
+	// other. With even arrivals all clients go on to the next target together: an
+	// incast that moves from target to target, over connections that are kept.
+	Order string `yaml:"order" eg:"turn"`
+	// How requests come, and how many are under way.
+	Loop `yaml:",inline"`
+}
+
+// Loop is how a client's requests come: in a closed loop, each after another has
+// been answered, or in an open one, whether or not.
+type Loop struct {
+	// Requests that a client has under way: the queue depth. In a closed loop it
+	// has always so many, by default 1. With `rate` it has at most so many, and by
+	// default any number; what comes beyond waits, and counts from when it should
+	// have started.
+	Outstanding int `yaml:"outstanding" eg:"32"`
+	// Requests a second that each client starts; 0 is a closed loop.
+	Rate float64 `yaml:"rate" apart:"200000"`
+	// With `rate`: `poisson`, at exponential intervals, or `even`, at equal ones.
+	Arrivals string `yaml:"arrivals" apart:"even"`
+	// In a closed loop: time from an answer to the next request.
+	Think units.Time `yaml:"think" eg:"5us"`
+	// Requests of each client; 0 is as many as there is time for.
+	Requests int `yaml:"requests" eg:"1000"`
+}
+
+func (l *Loop) check(d *tree.Document, path string, w *Workload) {
+	w.checkLeftOut(d, path, "message")
+	if l.Outstanding < 0 || l.Outstanding > 1<<20 {
+		d.Fail(path+".outstanding", "is %d: choose 1 to %d, or 0 for the default", l.Outstanding, 1<<20)
+	}
+	if !(l.Rate == 0 || l.Rate >= 1e-3 && l.Rate <= 1e10) {
+		d.Fail(path+".rate", "is %v: choose a number of requests a second from 0.001 to 1e10, or 0 for a closed loop", l.Rate)
+	}
+	if l.Arrivals != "poisson" && l.Arrivals != "even" {
+		d.Fail(path+".arrivals", "%q is none: choose poisson or even", l.Arrivals)
+	}
+	if l.Think < 0 {
+		d.Fail(path+".think", "is %v: choose a span of 0 or more", l.Think)
+	}
+	if l.Think > 0 && l.Rate > 0 {
+		d.Fail(path+".think", "with a rate no request waits for an answer: leave one of them out")
+	}
+	if l.Requests < 0 {
+		d.Fail(path+".requests", "is %d: choose a number, or 0 for no bound", l.Requests)
+	}
+	if l.Rate > 0 && w.Jitter > 0 {
+		d.Fail(path+".jitter", "the start of an open loop is random or meant: leave it out")
+	}
+}
+
+// pairs returns each client with its servers, itself left out.
+func pairs(d *tree.Document, path, clientKey, serverKey string, net *network, clients, servers HostSet) (from []int, to [][]int) {
+	errs := len(d.Errs)
+	from = net.hosts(d, path+"."+clientKey, clients, -1)
+	all := net.hosts(d, path+"."+serverKey, servers, -1)
+	if len(d.Errs) > errs {
+		return nil, nil
+	}
+	n := 0
+	for _, c := range from {
+		var others []int
+		for _, s := range all {
+			if s != c {
+				others = append(others, s)
+			}
+		}
+		if len(others) == 0 {
+			d.Fail(path+"."+serverKey, "%s would have nobody but itself: name other hosts", net.HostName(c))
+		}
+		to = append(to, others)
+		n += 2 * len(others)
+	}
+	checkConns(d, path, n)
+	return from, to
+}
+
+func checkSizes(d *tree.Document, path string, s Sizes) {
+	if s.none() {
+		d.Fail(path, "it is missing: name a distribution, one of %s, or give a size", distributionNames())
+	} else if s.Most > MaxMessage {
+		d.Fail(path, "is %v: choose a size of up to 2GiB", s.Most)
+	}
+}
+
+func (p *RPC) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
+	w.checkNotify(d, path)
+	p.check(d, path, w)
+	checkSizes(d, path+".request", p.Request)
+	checkSizes(d, path+".response", p.Response)
+	if p.Service < 0 {
+		d.Fail(path+".service", "is %v: choose a span of 0 or more", p.Service)
+	}
+	clients, servers := pairs(d, path, "clients", "servers", net, p.Clients, p.Servers)
+	if len(d.Errs) > errs {
+		return nil
+	}
+	label := net.label(w.Label)
+	request, response := p.Request.distribution(), p.Response.distribution()
+	return &traffic{w: w, make: func(stream func(string) des.Stream) machine {
+		r := newRequests(w, &p.Loop, label, clients, stream)
+		r.service, r.answered = p.Service, true
+		for i, c := range clients {
+			for _, s := range servers[i] {
+				r.pair(i, Conn{Src: c, Dst: s, Operation: w.Operation, Message: request.largest(), Notify: true, Label: label},
+					Conn{Src: s, Dst: c, Operation: w.Operation, Message: response.largest(), Notify: true, Label: label})
+			}
+		}
+		r.draw = func(draw *des.Stream, q *ask) {
+			q.size = [2]units.Bytes{request.Quantile(draw.Float64()), response.Quantile(draw.Float64())}
+		}
+		return r
+	}}
+}
+
+func (p *Storage) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
+	w.checkLeftOut(d, path, "operation")
+	p.check(d, path, w)
+	checkSizes(d, path+".block", p.Block)
+	if !(p.Reads >= 0 && p.Reads <= 1) {
+		d.Fail(path+".reads", "is %v: choose a share, 0 to 1", p.Reads)
+	}
+	if p.Order != "random" && p.Order != "turn" {
+		d.Fail(path+".order", "%q is none: choose random or turn", p.Order)
+	}
+	clients, targets := pairs(d, path, "clients", "targets", net, p.Clients, p.Targets)
+	if len(d.Errs) > errs {
+		return nil
+	}
+	label := net.label(w.Label)
+	block := p.Block.distribution()
+	return &traffic{w: w, make: func(stream func(string) des.Stream) machine {
+		r := newRequests(w, &p.Loop, label, clients, stream)
+		r.inTurn = p.Order == "turn"
+		for i, c := range clients {
+			for _, s := range targets[i] {
+				both := []Conn{
+					{Src: c, Dst: s, Operation: Write, Message: block.largest(), Label: label},
+					{Src: s, Dst: c, Operation: Read, Message: block.largest(), Label: label},
+				}
+				if p.Reads == 0 {
+					both = both[:1]
+				}
+				r.pair(i, both...)
+			}
+		}
+		r.draw = func(draw *des.Stream, q *ask) {
+			q.second = draw.Float64() < p.Reads
+			q.size[0] = block.Quantile(draw.Float64())
+		}
+		return r
+	}}
+}
+
+// largest returns the size that no other exceeds.
+func (d Distribution) largest() units.Bytes {
+	return max(units.Bytes(math.Ceil(d.points[len(d.points)-1].size)), 1)
+}
+
+// requests is clients with requests under way: the machine of RPC and Storage.
+// Client i has, for each of its servers, the connections of a pair.
+type requests struct {
+	w        *Workload
+	loop     *Loop
+	label    int
+	service  units.Time
+	answered bool // a request is answered by the second connection of its pair
+	inTurn   bool // a client goes from pair to pair
+
+	conns   []Conn
+	clients []client
+	draw    func(*des.Stream, *ask)
+	pool    []ask
+	idle    []int
+	timers  timers
+	open    int // requests begun and not ended
+	unbegun int // clients that will begin more
+}
+
+type client struct {
+	draw  des.Stream
+	first []int // the first connection of each pair
+	turn  int   // index into first of the next, where they take turns
+	gap   units.Time
+	left  int   // requests to begin; negative is no bound
+	free  int   // of those that may be under way; negative is no bound
+	late  []int // requests that wait for that, from head on
+	head  int
+	ended bool
+}
+
+// ask is a request under way, or one that waits.
+type ask struct {
+	client int
+	conn   int // first of the pair
+	second bool
+	size   [2]units.Bytes
+	start  units.Time
+}
+
+func newRequests(w *Workload, loop *Loop, label int, hosts []int, stream func(string) des.Stream) *requests {
+	r := &requests{w: w, loop: loop, label: label, clients: make([]client, len(hosts)), unbegun: len(hosts)}
+	for i, h := range hosts {
+		c := &r.clients[i]
+		c.draw = stream(fmt.Sprintf("host %d", h))
+		c.left, c.free = loop.Requests, loop.Outstanding
+		if c.left == 0 {
+			c.left = -1
+		}
+		if loop.Rate > 0 {
+			c.gap = max(units.Time(math.Round(float64(float64(units.Second)/loop.Rate))), 1)
+			if c.free == 0 {
+				c.free = -1
+			}
+			r.timers.add(w.Start+r.interval(c), i)
+			continue
+		}
+		for range max(c.free, 1) {
+			r.timers.add(w.Start+units.Time(float64(c.draw.Float64()*float64(w.Jitter))), i)
+		}
+		c.free = -1 // the timers bound it
+	}
+	return r
+}
+
+func (r *requests) interval(c *client) units.Time {
+	if r.loop.Arrivals == "even" {
+		return c.gap
+	}
+	return max(c.draw.Exp(c.gap), 1)
+}
+
+// pair adds the connections of a client to a server: two, or the first alone if the
+// second is never used.
+func (r *requests) pair(client int, conns ...Conn) {
+	r.clients[client].first = append(r.clients[client].first, len(r.conns))
+	r.conns = append(r.conns, conns...)
+}
+
+func (r *requests) connections() []Conn { return r.conns }
+
+func (r *requests) next() units.Time { return r.timers.next() }
+
+// Timers are clients', by their numbers, and behind these requests whose service
+// ends, by theirs.
+func (r *requests) tick(now units.Time, act *Actions) {
+	for {
+		what, ok := r.timers.due(now)
+		switch {
+		case !ok:
+			return
+		case what < len(r.clients):
+			r.begin(now, what, act)
+		default:
+			i := what - len(r.clients)
+			q := &r.pool[i]
+			act.Posts = append(act.Posts, Post{Conn: q.conn + 1, Size: q.size[1], Tag: i})
+		}
+	}
+}
+
+// begin begins a request of a client whose time has come.
+func (r *requests) begin(now units.Time, i int, act *Actions) {
+	c := &r.clients[i]
+	if c.ended {
+		return
+	}
+	if c.left == 0 || r.w.Stop > 0 && now >= r.w.Stop {
+		c.ended = true
+		r.unbegun--
+		return
+	}
+	if c.left > 0 {
+		c.left--
+	}
+	n := r.alloc()
+	q := &r.pool[n]
+	*q = ask{client: i, conn: c.first[r.pick(c)], start: now}
+	r.draw(&c.draw, q)
+	r.open++
+	act.Begun = append(act.Begun, r.task(q))
+	if c.free == 0 {
+		c.late = append(c.late, n)
+	} else {
+		c.free--
+		r.post(n, act)
+	}
+	if r.loop.Rate > 0 {
+		r.timers.add(now+r.interval(c), i)
+	}
+}
+
+// pick chooses the pair of a client's next request.
+func (r *requests) pick(c *client) int {
+	if !r.inTurn {
+		return c.draw.IntN(len(c.first))
+	}
+	k := c.turn
+	c.turn = (k + 1) % len(c.first)
+	return k
+}
+
+func (r *requests) alloc() int {
+	if last := len(r.idle) - 1; last >= 0 {
+		n := r.idle[last]
+		r.idle = r.idle[:last]
+		return n
+	}
+	r.pool = append(r.pool, ask{})
+	return len(r.pool) - 1
+}
+
+func (r *requests) post(n int, act *Actions) {
+	q := &r.pool[n]
+	conn := q.conn
+	if q.second {
+		conn++
+	}
+	act.Posts = append(act.Posts, Post{Conn: conn, Size: q.size[0], Tag: n})
+}
+
+func (r *requests) task(q *ask) Task {
+	conn := &r.conns[q.conn]
+	t := Task{What: "write", Label: r.label, Src: conn.Src, Dst: conn.Dst, Size: q.size[0], Start: q.start}
+	switch {
+	case r.answered:
+		t.What, t.Size = "rpc", q.size[0]+q.size[1]
+		t.Answered, t.Response, t.Service, t.Operation = true, q.size[1], r.service, conn.Operation
+	case q.second:
+		t.What, t.Src, t.Dst, t.Single, t.Operation = "read", conn.Dst, conn.Src, true, Read
+	default:
+		t.Single = true
+	}
+	return t
+}
+
+func (r *requests) completed(now units.Time, _, tag int, act *Actions) {
+	if !r.answered {
+		r.end(now, tag, act)
+	}
+}
+
+func (r *requests) arrived(now units.Time, conn, tag int, act *Actions) {
+	switch q := &r.pool[tag]; {
+	case !r.answered:
+	case conn == q.conn:
+		r.timers.add(now+r.service, len(r.clients)+tag)
+		r.tick(now, act)
+	default:
+		r.end(now, tag, act)
+	}
+}
+
+func (r *requests) end(now units.Time, n int, act *Actions) {
+	q := &r.pool[n]
+	c := &r.clients[q.client]
+	act.Ended = append(act.Ended, r.task(q))
+	r.open--
+	if r.loop.Rate == 0 {
+		r.timers.add(now+r.loop.Think, q.client)
+	}
+	r.idle = append(r.idle, n)
+	if c.free >= 0 {
+		c.free++
+	}
+	if c.head < len(c.late) {
+		c.free--
+		next := c.late[c.head]
+		if c.head++; 2*c.head >= len(c.late) {
+			c.late = c.late[:copy(c.late, c.late[c.head:])]
+			c.head = 0
+		}
+		r.post(next, act)
+	}
+	r.tick(now, act)
+}
+
+func (r *requests) over() bool { return r.unbegun == 0 && r.open == 0 }
+
+// SingleRequest returns the Traffic of one request from host 0 to host 1, and of its
+// answer, of that many bytes each: for measuring what hosts add to it.
+func SingleRequest(op Operation, size units.Bytes) *Traffic {
+	r := newRequests(&Workload{Operation: op}, &Loop{Requests: 1}, 0, []int{0}, func(entity string) des.Stream { return des.NewStream(0, entity) })
+	r.answered = true
+	there := Conn{Src: 0, Dst: 1, Operation: op, Message: size, Notify: true}
+	back := there
+	back.Src, back.Dst = 1, 0
+	r.pair(0, there, back)
+	r.draw = func(_ *des.Stream, q *ask) { q.size = [2]units.Bytes{size, size} }
+	return &Traffic{machine: r, conns: r.connections()}
+}

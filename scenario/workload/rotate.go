@@ -1,0 +1,62 @@
+package workload
+
+import (
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// RotatingIncast is incasts one after another, each to another host: in round r the
+// hosts send to the r-th of them, and over again.
+type RotatingIncast struct {
+	// Who takes part, as at `senders`: receivers in this order.
+	Hosts HostSet `yaml:"hosts" eg:"16"`
+	// How many send in a round: those that come after the receiver; 0 is all
+	// others.
+	FanIn int `yaml:"fan_in" eg:"8"`
+	// Bytes of each flow.
+	Size units.Bytes `yaml:"size" eg:"100KB" req:"yes"`
+	// Time from the start of a round to that of the next.
+	Period units.Time `yaml:"period" eg:"200us" req:"yes"`
+	// Rounds; 0 is one for each host.
+	Rounds int `yaml:"rounds" eg:"20"`
+}
+
+func (p *RotatingIncast) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
+	checkSize(d, path+".size", FlowSize(p.Size))
+	if p.Period == 0 && !d.Given(path+".period") {
+		d.Fail(path+".period", "it is missing: give the time from round to round, such as 200us")
+	} else if p.Period < 0 || p.Period > 1000*units.Second {
+		d.Fail(path+".period", "is %v: choose a span from 0 to 1000s", p.Period)
+	}
+	hosts := net.hosts(d, path+".hosts", p.Hosts, -1)
+	n := len(hosts)
+	if n < 2 && len(d.Errs) == errs {
+		d.Fail(path+".hosts", "an incast needs at least two hosts")
+	}
+	fanIn, rounds := p.FanIn, p.Rounds
+	if fanIn == 0 {
+		fanIn = n - 1
+	}
+	if rounds == 0 {
+		rounds = n
+	}
+	if len(d.Errs) == errs {
+		if fanIn < 1 || fanIn >= n {
+			d.Fail(path+".fan_in", "is %d: choose 1 to %d, or 0 for all others", p.FanIn, n-1)
+		} else if most := maxListed / fanIn; rounds < 1 || rounds > most {
+			d.Fail(path+".rounds", "is %d: choose 1 to %d, or 0 for one for each host", p.Rounds, most)
+		}
+	}
+	if len(d.Errs) > errs {
+		return nil
+	}
+	label := net.label(w.Label)
+	l := &list{w: w}
+	for r := range rounds {
+		for k := 1; k <= fanIn; k++ {
+			l.flows = append(l.flows, w.flow(label, hosts[(r+k)%n], hosts[r%n], FlowSize(p.Size), w.Start+units.Time(r)*p.Period))
+		}
+	}
+	return l
+}

@@ -1,0 +1,168 @@
+package workload
+
+import (
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Workload is a pattern of flows. A flow is a queue pair of its own, which posts
+// its messages back to back.
+type Workload struct {
+	// Distinguishes the workload's flows in results; the default is the kind.
+	Name string `yaml:"name" eg:"background"`
+	// The pattern; it decides which keys there are besides these.
+	Kind string `yaml:"kind" eg:"incast" req:"yes"`
+	// Pattern holds the keys of the kind, such as an *Incast.
+	Pattern Pattern `yaml:",variant"`
+	// What carries the data: `write`, `read` or `send`. The data of a Read come from
+	// the flow's source, too: its destination posts it.
+	Operation Operation `yaml:"operation" eg:"read"`
+	// Label of the flows: each has rows and curves of its own. The default is the
+	// workload's name.
+	Label string `yaml:"label" eg:"victim"`
+	// Priority of the data packets, 0 to 7; if left out, `nic.priority`.
+	Priority *int `yaml:"priority" eg:"5"`
+	// Size of the messages that make up a flow; the last one may be smaller. 0 is
+	// one message a flow, and 1MiB for flows without end.
+	Message units.Bytes `yaml:"message" eg:"64KiB"`
+	// When the workload begins.
+	Start units.Time `yaml:"start" eg:"1ms"`
+	// When it ends: no flow starts any more, and flows without end stop posting.
+	// 0 is never.
+	Stop units.Time `yaml:"stop" eg:"4ms"`
+	// Each flow starts later by a random span below this.
+	Jitter units.Time `yaml:"jitter" eg:"10us"`
+}
+
+// Pattern is the kind of a workload with its parameters.
+type Pattern interface {
+	// plan checks the keys against the hosts of a network and returns what
+	// makes the flows.
+	plan(d *tree.Document, path string, w *Workload, net *network) plan
+}
+
+// Incast is many hosts that send to one, all from the workload's start on, once or
+// over and over.
+type Incast struct {
+	// The host that all send to.
+	Receiver string `yaml:"receiver" eg:"h10" req:"yes"`
+	// Who sends: a number takes the first hosts that are not the receiver; or
+	// a list of names and ranges; or `all` others.
+	Senders HostSet `yaml:"senders" eg:"[h0..h8, h12]"`
+	// Flows of each sender.
+	Connections int `yaml:"connections" eg:"4"`
+	// Bytes of each flow, or `unlimited`.
+	Size FlowSize `yaml:"size" eg:"unlimited" apart:"32KB" req:"yes"`
+	// How often they do: rounds, whose flows are others each time.
+	Rounds int `yaml:"rounds" apart:"50"`
+	// With more rounds than one: time from the start of a round to that of the next.
+	Period units.Time `yaml:"period" apart:"1ms"`
+}
+
+// Permutation makes each host send to one other and receive from one other, at
+// random.
+type Permutation struct {
+	// Who takes part, as at `senders`.
+	Hosts HostSet `yaml:"hosts" eg:"16"`
+	// Flows of each pair.
+	Connections int `yaml:"connections" eg:"2"`
+	// Bytes of each flow, or `unlimited`.
+	Size FlowSize `yaml:"size" eg:"2MB" req:"yes"`
+}
+
+// FlowList is flows one by one.
+type FlowList struct {
+	// The flows.
+	Flows []FlowSpec `yaml:"flows" eg:"[{src: h0, dst: h1, size: 1MB}]" req:"yes"`
+}
+
+// FlowSpec is one flow, or a row of them.
+type FlowSpec struct {
+	// Source of the data.
+	Src string `yaml:"src" eg:"h0" req:"yes"`
+	// Destination of the data.
+	Dst string `yaml:"dst" eg:"h1" req:"yes"`
+	// Bytes of the flow, or `unlimited`.
+	Size FlowSize `yaml:"size" eg:"1MB" apart:"unlimited" req:"yes"`
+	// When it starts, counted from the workload's start.
+	Start units.Time `yaml:"start" eg:"10us"`
+	// When it stops posting, counted from the workload's start; 0 is the
+	// workload's stop.
+	Stop units.Time `yaml:"stop" apart:"500us"`
+	// Its label; the default is the workload's.
+	Label string `yaml:"label" eg:"victim"`
+	// So many flows between the same hosts.
+	Connections int `yaml:"connections" eg:"4"`
+	// So many flows (each with its connections), which differ by the steps
+	// below; 0 is no flow.
+	Count int `yaml:"count" eg:"4"`
+	// Flow i leaves the host that comes i times so many after `src`.
+	SrcStep int `yaml:"src_step" eg:"1"`
+	// Flow i goes to the host that comes i times so many after `dst`.
+	DstStep int `yaml:"dst_step" eg:"2"`
+	// Flow i starts i times this later.
+	StartStep units.Time `yaml:"start_step" eg:"1ms"`
+}
+
+// Poisson is flows that arrive at random: each host starts flows at exponential
+// intervals, each to a random other host, of sizes from a distribution. With `fan_in`
+// incasts arrive in their place.
+type Poisson struct {
+	// Who takes part, as at `senders`.
+	Hosts HostSet `yaml:"hosts" eg:"16"`
+	// The name of a size distribution, as `sluice list` shows them, one size, or a
+	// range of which all are equally likely, such as `8KB..32KB`.
+	Sizes Sizes `yaml:"sizes" eg:"websearch" req:"yes"`
+	// Mean payload that the flows offer, as a share of the capacity of the links
+	// named by `load_on`, above 0.
+	Load float64 `yaml:"load" eg:"0.6" req:"yes"`
+	// `hosts`: the load is that of each sender's own link. `uplinks`: it is the
+	// mean over the links that leave a leaf switch upwards, whose traffic is
+	// that between leaves.
+	LoadOn string `yaml:"load_on" eg:"uplinks"`
+	// To whom: `any` other host, or one in `other-rack`.
+	To string `yaml:"to" eg:"other-rack"`
+	// Most flows that start; 0 is no bound.
+	Flows int `yaml:"flows" eg:"1000"`
+	// How many send at once: at exponential intervals so many random others, or hosts
+	// of other racks, each start a flow to a host, to every host equally often. 0 is
+	// no incast.
+	FanIn int `yaml:"fan_in" apart:"8"`
+}
+
+// Operation is the verb that carries a flow's data.
+type Operation uint8
+
+// Operations.
+const (
+	Write Operation = iota
+	Read
+	Send
+)
+
+// Flow is one flow as a workload makes it.
+type Flow struct {
+	// ID counts the flows of a scenario from 0 in the order of their starts.
+	ID int64
+	// Label names the flow's group in results: an index into Scenario.Labels().
+	Label int
+	// Workload is the index of the workload that the flow belongs to.
+	Workload int
+	// Src and Dst are host indices. The data go from Src to Dst, also for a
+	// Read, which Dst posts.
+	Src, Dst int
+	// Size is how many bytes there are; 0 is no end.
+	Size units.Bytes
+	// Message is the size of the messages that make up the flow; the last may
+	// be smaller. It is never 0, and at most MaxMessage.
+	Message   units.Bytes
+	Start     units.Time
+	Stop      units.Time // when a flow without end stops posting; units.Never if it does not
+	Operation Operation
+	// Class is one more than the priority of the data packets; 0 is the NIC's.
+	Class int
+}
+
+// MaxMessage is the largest message of RC (IBA 9.7.7): 2^31 bytes. A flow of one
+// message that is larger becomes several.
+const MaxMessage = 2 * units.GiB
