@@ -13,10 +13,10 @@ import (
 func topologyOf(g *fabric.Topology) *results.Topology {
 	t := &results.Topology{}
 	for h := range g.Hosts() {
-		t.Nodes = append(t.Nodes, results.TopologyNode{g.HostName(h), results.NodeHost})
+		t.Nodes = append(t.Nodes, results.TopologyNode{Name: g.HostName(h), Kind: results.NodeHost})
 	}
 	for _, name := range g.SwitchNames() {
-		t.Nodes = append(t.Nodes, results.TopologyNode{name, results.NodeSwitch})
+		t.Nodes = append(t.Nodes, results.TopologyNode{Name: name, Kind: results.NodeSwitch})
 	}
 	for i := range g.Links() {
 		l := g.Link(fabric.LinkID(i))
@@ -24,7 +24,7 @@ func topologyOf(g *fabric.Topology) *results.Topology {
 		// No name of a node has "->" or "#" in it.
 		from, to, _ := strings.Cut(name, "->")
 		to, _, _ = strings.Cut(to, "#")
-		t.Links = append(t.Links, results.TopologyLink{name, from, to, stats.Float(l.Rate.Gbps()), stats.Float(l.Delay.Microseconds())})
+		t.Links = append(t.Links, results.TopologyLink{Link: name, From: from, To: to, RateGbps: stats.Float(l.Rate.Gbps()), DelayUs: stats.Float(l.Delay.Microseconds())})
 	}
 	return t
 }

@@ -18,12 +18,15 @@ func TestTopologyOf(t *testing.T) {
 	g.Connect(a, s, fabric.Link{Rate: 10 * units.Gbps, Delay: 1500 * units.Nanosecond})
 	g.Connect(s, b, fabric.Link{Rate: 25 * units.Gbps})
 	g.Connect(s, b, fabric.Link{Rate: 25 * units.Gbps})
+	link := func(name, from, to string, gbps, us stats.Float) results.TopologyLink {
+		return results.TopologyLink{Link: name, From: from, To: to, RateGbps: gbps, DelayUs: us}
+	}
 	want := &results.Topology{
-		Nodes: []results.TopologyNode{{"a", "host"}, {"b", "host"}, {"s", "switch"}},
+		Nodes: []results.TopologyNode{{Name: "a", Kind: "host"}, {Name: "b", Kind: "host"}, {Name: "s", Kind: "switch"}},
 		Links: []results.TopologyLink{
-			{"a->s", "a", "s", 10, 1.5}, {"s->a", "s", "a", 10, 1.5},
-			{"s->b", "s", "b", 25, 0}, {"b->s", "b", "s", 25, 0},
-			{"s->b#2", "s", "b", 25, 0}, {"b->s#2", "b", "s", 25, 0},
+			link("a->s", "a", "s", 10, 1.5), link("s->a", "s", "a", 10, 1.5),
+			link("s->b", "s", "b", 25, 0), link("b->s", "b", "s", 25, 0),
+			link("s->b#2", "s", "b", 25, 0), link("b->s#2", "b", "s", 25, 0),
 		},
 	}
 	if diff := cmp.Diff(want, topologyOf(g)); diff != "" {
