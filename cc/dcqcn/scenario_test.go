@@ -4,22 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
-
-func run(t *testing.T, text string) []*bench.System {
-	t.Helper()
-	s, err := scenario.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Systems
-}
 
 // base is the paper's: 40 Gbps, the thresholds of its figure 14, and PFC; with both
 // models of a NIC.
@@ -44,7 +30,7 @@ func queue(n float64) float64 { return 5_000 + min(share(n)/0.01, 1)*195_000 }
 // The paper's section 6.2: a flow that joins another ends with its half of the link,
 // the link is full, and the queue is that of the balance.
 func TestTwoFlowsConverge(t *testing.T) {
-	for _, sys := range run(t, base+`
+	for _, sys := range benchtest.Run(t, base+`
 duration: 70ms
 warmup: 30ms
 workloads:
@@ -73,7 +59,7 @@ workloads:
 // flows ask for marks on 2 percent of the packets, above the 1 percent that the
 // thresholds give below 200 KB: there the queue stands.
 func TestIncast(t *testing.T) {
-	for _, sys := range run(t, base+`
+	for _, sys := range benchtest.Run(t, base+`
 duration: 40ms
 warmup: 20ms
 workloads:

@@ -4,27 +4,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
-
-func run(t *testing.T, text string) []*bench.System {
-	t.Helper()
-	s, err := scenario.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Systems
-}
 
 // The claim of the paper's section 4.1 (figure 13, table 1): two long flows fill a
 // link of 10 Gbps with a queue about K, of 65 packets.
 func TestQueueStaysAtK(t *testing.T) {
-	sys := run(t, `
+	sys := benchtest.Run(t, `
 duration: 60ms
 warmup: 20ms
 topology: {kind: star, hosts: 3, host_rate: 10Gbps, host_delay: 20us}
@@ -53,7 +39,7 @@ func TestLeastThreshold(t *testing.T) {
 		least float64 // of the link
 		most  float64
 	}{{1.5 * bound, 0.999, 1}, {0.1 * bound, 0, 0.98}} {
-		sys := run(t, fmt.Sprintf(`
+		sys := benchtest.Run(t, fmt.Sprintf(`
 duration: 60ms
 warmup: 20ms
 topology: {kind: star, hosts: 3, host_rate: 10Gbps, host_delay: 20us}

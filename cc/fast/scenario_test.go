@@ -4,14 +4,13 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
 
 // FAST TCP's claim (section IV): a queue of alpha for each flow, and equal rates.
 // Rates have no acknowledgement clock, so that they swing around it (docs/engines/fast.md).
 func TestBalanceOnTheModel(t *testing.T) {
-	s, err := scenario.Parse("test.yaml", []byte(`
+	systems := benchtest.Run(t, `
 duration: 60ms
 warmup: 30ms
 topology: {kind: star, hosts: 10, host_rate: 25Gbps, host_delay: 20us}
@@ -22,16 +21,9 @@ systems:
 workloads:
   - {kind: incast, receiver: h0, senders: [h1..h8], size: unlimited}
 measure: {links: [tor0->h0]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	for i, alpha := range []float64{0.125, 0.25} {
-		sys := r.Systems[i]
+		sys := systems[i]
 		// C (1 - base/RTT) = 8 alpha, with C in payload, and a base of 82.1 us less a
 		// packet's 0.35, which a whole round trip has again.
 		want := 81.75/(1-8*alpha/(25*1024.0/1106)) + 0.35

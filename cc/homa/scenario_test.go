@@ -4,29 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
-
-func run(t *testing.T, text string) []*bench.System {
-	t.Helper()
-	s, err := scenario.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{}) // which audits that nothing is made up or gone
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Systems
-}
 
 // A ten-to-one incast of messages of 100 KB over the model's switch: the line is
 // never idle, the queue is no longer than what came unasked and what was granted,
 // and nothing overtakes, or the transport would send again. RTTBytes are what 25
 // Gbps take in the base RTT, 7 us.
 func TestIncastOnTheModel(t *testing.T) {
-	systems := run(t, `
+	systems := benchtest.Run(t, `
 duration: 20ms
 topology: {kind: star, hosts: 11, host_rate: 25Gbps, host_delay: 1us}
 fabric: {pfc: {enabled: false}, buffer: 4MiB}
@@ -72,7 +58,7 @@ workloads:
   - {kind: flows, name: medium, start: 100us, flows: [{label: medium, src: h6, src_step: 1, dst: h0, count: 3, size: 300KB}]}
   - {kind: flows, name: short, start: 200us, flows: [{label: short, src: h6, src_step: 1, dst: h0, count: 6, size: 10KB}]}
 `
-	sys := run(t, text)[0]
+	sys := benchtest.Run(t, text)[0]
 	fct := map[string]float64{}
 	for _, l := range sys.Labels {
 		fct[l.Label] = float64(l.FCTP99Us)
@@ -84,7 +70,7 @@ workloads:
 	if sys.FlowsDone != 12 || sys.Retransmissions > 0 {
 		t.Errorf("%d flows done, %d packets sent again", sys.FlowsDone, sys.Retransmissions)
 	}
-	lossy := run(t, strings.Replace(text, "enabled: false}", "enabled: false}, faults: [{link: '*', loss: 0.002}]", 1))[0]
+	lossy := benchtest.Run(t, strings.Replace(text, "enabled: false}", "enabled: false}, faults: [{link: '*', loss: 0.002}]", 1))[0]
 	if lossy.FlowsDone != 12 || lossy.Retransmissions == 0 {
 		t.Errorf("with losses %d flows done, %d packets sent again", lossy.FlowsDone, lossy.Retransmissions)
 	}

@@ -3,28 +3,14 @@ package hpcc_test
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
-
-func run(t *testing.T, text string) []*bench.System {
-	t.Helper()
-	s, err := scenario.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Systems
-}
 
 // A ten-to-one incast on a long flow, over the model's NIC and switch. Once it
 // has settled, HPCC leaves the queue well below PowerTCP's, whose equilibrium is
 // a queue of sum beta, and pays for it with the 1 - eta of the link.
 func TestIncastAgainstPowerTCP(t *testing.T) {
-	systems := run(t, `
+	systems := benchtest.Run(t, `
 duration: 8ms
 warmup: 4ms
 topology: {kind: star, hosts: 12, host_rate: 25Gbps, host_delay: 2us}
@@ -51,7 +37,7 @@ measure: {window: 100us, links: [tor0->h0]}
 // leaves them.
 func TestTwoFlowsOnTheModel(t *testing.T) {
 	for _, start := range []string{"1ms", "1.0033ms"} {
-		sys := run(t, `
+		sys := benchtest.Run(t, `
 duration: 12ms
 warmup: 8ms
 topology: {kind: star, hosts: 3, host_rate: 25Gbps, host_delay: 5us}

@@ -3,14 +3,13 @@ package ictcp_test
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
 
 // Sixteen flows join a long one, over a switch with little memory: ICTCP loses
 // nothing, where TCP without it (DCTCP's, with marks out of reach) does.
 func TestIncastOnTheModel(t *testing.T) {
-	s, err := scenario.Parse("test.yaml", []byte(`
+	systems := benchtest.Run(t, `
 duration: 30ms
 topology: {kind: star, hosts: 18, host_rate: 10Gbps, host_delay: 5us}
 fabric: {pfc: {enabled: false}, buffer: 200KB, alpha: 8}
@@ -22,15 +21,8 @@ workloads:
   - {kind: flows, flows: [{label: long, src: h17, dst: h0, size: unlimited}]}
   - {kind: incast, label: incast, start: 5ms, receiver: h0, senders: [h1..h16], size: 500KB}
 measure: {links: [tor0->h0]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{}) // which audits that nothing is made up or gone
-	if err != nil {
-		t.Fatal(err)
-	}
-	sys, tcp := r.Systems[0], r.Systems[1]
+`)
+	sys, tcp := systems[0], systems[1]
 	if sys.FlowsDone != 16 || sys.Drops+sys.Retransmissions+sys.Timeouts > 0 {
 		t.Errorf("%d flows done, %d drops, %d packets sent again", sys.FlowsDone, sys.Drops, sys.Retransmissions)
 	}

@@ -4,23 +4,15 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
 
 // victims returns the wire rate of the multi-hop victim with each configuration.
 func victims(t *testing.T, text string) map[string]float64 {
 	t.Helper()
-	s, err := scenario.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	systems := benchtest.Run(t, text)
 	got := map[string]float64{}
-	for _, sys := range r.Systems {
+	for _, sys := range systems {
 		for _, l := range sys.Labels {
 			if l.Label == "victim" {
 				got[sys.Name] = float64(l.WireGbps)

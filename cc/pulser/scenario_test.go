@@ -3,15 +3,14 @@ package pulser_test
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
 
 // The claims of figures 2, 5 and 6: beside a long flow, sixteen short ones of the
 // paper's mean size that begin at once make a shorter queue than over DCTCP, end
 // sooner, and leave the long flow with its window: the link is never idle.
 func TestIncastAgainstDCTCP(t *testing.T) {
-	s, err := scenario.Parse("test.yaml", []byte(`
+	systems := benchtest.Run(t, `
 duration: 12ms
 warmup: 2ms
 topology: {kind: star, hosts: 18, host_rate: 10Gbps, host_delay: 20us}
@@ -26,15 +25,8 @@ workloads:
   - {kind: flows, name: long, flows: [{label: long, src: h1, dst: h0, size: unlimited}]}
   - {kind: flows, name: burst, start: 4ms, flows: [{label: burst, src: h2, src_step: 1, dst: h0, count: 16, size: 20KB}]}
 measure: {window: 100us, sample: 100us, links: [tor0->h0]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dctcp, pulser := r.Systems[0], r.Systems[1]
+`)
+	dctcp, pulser := systems[0], systems[1]
 	if q, k := pulser.Links[0].QueueMaxBytes, dctcp.Links[0].QueueMaxBytes; 4*q > 3*k {
 		t.Errorf("the queue peaks at %d bytes, DCTCP's at %d", q, k)
 	}

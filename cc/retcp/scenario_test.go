@@ -3,14 +3,13 @@ package retcp_test
 import (
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
 
 // What the paper is about: the flag of a circuit, and the room that comes with it, let
 // windows fill it, with either model of the NIC.
 func TestFillsItsCircuit(t *testing.T) {
-	s, err := scenario.Parse("test.yaml", []byte(`
+	systems := benchtest.Run(t, `
 duration: 14ms
 warmup: 2ms
 topology: {kind: rdcn, tors: 9, hosts_per_tor: 12, day: 225us, night: 25us, circuit_rate: 100Gbps, host_rate: 25Gbps, trunk_rate: 25Gbps, host_delay: 2us}
@@ -23,16 +22,9 @@ systems:
   - {name: reduced plain, engine: retcp, config: {jump_up: 1, jump_down: 1}, override: {nic: {model: reduced}, fabric: {circuits: {announced_voq: 72KB}}}}
 workloads: [{kind: flows, jitter: 50us, flows: [{src: h0, src_step: 1, dst: h12, dst_step: 1, count: 12, size: unlimited}]}]
 measure: {links: [tor0->tor1]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	use := map[string]float64{}
-	for _, x := range r.Systems {
+	for _, x := range systems {
 		// Its day is 225 of 2000 us, and six weeks are measured.
 		use[x.Name] = float64(x.Links[0].Busy) * 2000 / 225
 	}

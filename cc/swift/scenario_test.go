@@ -4,22 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/bench/benchtest"
 )
-
-func run(t *testing.T, text string) *bench.System {
-	t.Helper()
-	s, err := scenario.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench.Run(s, bench.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Systems[0]
-}
 
 // want is the delay, in us, that n flows on one link of 25 Gbps settle at with
 // the defaults over one switch: the target of the window that fills their share
@@ -42,7 +28,7 @@ func TestOnTheModel(t *testing.T) {
 		count string
 		flows float64
 	}{{"two flows", "1", 2}, {"incast", "10", 11}} {
-		sys := run(t, `
+		sys := benchtest.Run(t, `
 duration: 8ms
 warmup: 4ms
 topology: {kind: star, hosts: 12, host_rate: 25Gbps, host_delay: 2us}
@@ -52,7 +38,7 @@ workloads:
   - {kind: flows, flows: [{src: h1, dst: h0, size: unlimited}]}
   - {kind: flows, name: others, start: 1ms, flows: [{src: h2, src_step: 1, dst: h0, count: `+c.count+`, size: unlimited}]}
 measure: {window: 100us, links: [tor0->h0]}
-`)
+`)[0]
 		if target := want(c.flows); math.Abs(float64(sys.RTTAvgUs)-target) > 0.06*target || float64(sys.RTTP99Us) > 1.15*target {
 			t.Errorf("%s: the RTT is %v us, its 99th percentile %v, the target of their share %.1f", c.name, sys.RTTAvgUs, sys.RTTP99Us, target)
 		}
@@ -71,7 +57,7 @@ measure: {window: 100us, links: [tor0->h0]}
 func TestMoreFlowsThanPackets(t *testing.T) {
 	const flows = 660
 	delay := func(least string) float64 {
-		sys := run(t, `
+		sys := benchtest.Run(t, `
 duration: 24ms
 warmup: 16ms
 topology: {kind: star, hosts: 12, host_rate: 25Gbps, host_delay: 2us}
@@ -80,7 +66,7 @@ systems: [{engine: swift, config: {hops: 1, min_cwnd: `+least+`}}]
 workloads:
   - {kind: flows, jitter: 1ms, flows: [{src: h1, src_step: 1, dst: h0, count: 11, connections: 60, size: unlimited}]}
 measure: {window: 1ms, links: [tor0->h0]}
-`)
+`)[0]
 		if sys.Links[0].BusyMinimum < 0.99 || sys.Drops != 0 {
 			t.Errorf("min_cwnd %s: the link is busy for %v of the worst ms, %d drops", least, sys.Links[0].BusyMinimum, sys.Drops)
 		}
