@@ -42,7 +42,7 @@ func (l *GraphLink) SetDefaults() { *l = GraphLink{Count: 1} }
 func (*Graph) sizes() (dims []size, links float64) { return nil, 0 }
 
 // check refuses what build could not make sense of; fabric checks the graph.
-func (g *Graph) check(d *tree.Document) {
+func (g *Graph) check(d *tree.Document, _ *Topology) {
 	if len(g.Hosts) == 0 {
 		d.Fail("topology.hosts", "there are none: list their names")
 	}
