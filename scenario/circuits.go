@@ -10,14 +10,6 @@ import (
 // circuits does not have. fabric says what else is wrong.
 func (f *Fabric) checkCircuits(d *tree.Document, at func(string) string, g *fabric.Topology) {
 	c := &f.Circuits
-	for _, r := range []struct {
-		key string
-		v   units.Bytes
-	}{{"voq", c.VOQ}, {"announced_voq", c.AnnouncedVOQ}} {
-		if r.v < 0 || r.v >= 2*units.GiB {
-			d.Fail(at("fabric.circuits."+r.key), "is %v: choose a size below 2GiB, or 0 for no bound", r.v)
-		}
-	}
 	if g == nil {
 		return
 	}
@@ -28,10 +20,10 @@ func (f *Fabric) checkCircuits(d *tree.Document, at func(string) string, g *fabr
 		}
 		return
 	}
-	if away := week - day; c.Ahead < 0 || c.Ahead > away {
+	if away := week - day; c.Ahead > away && c.Ahead <= units.Second {
 		d.Fail(at("fabric.circuits.ahead"), "is %v: choose a span up to %v, for which a circuit is away", c.Ahead, away)
 	}
-	if night := g.Night(); c.Guard < 0 || c.Guard > night {
+	if night := g.Night(); c.Guard > night && c.Guard <= units.Second {
 		d.Fail(at("fabric.circuits.guard"), "is %v: choose a span up to that of a night, %v", c.Guard, night)
 	}
 	if f.PFC.Enabled {

@@ -102,7 +102,7 @@ func (s *System) FabricConfig() fabric.Config {
 	}
 	for _, x := range f.Failures {
 		one := fabric.Failure{Link: x.Link, Both: x.Both, From: x.At, Down: x.Down, Rate: x.Rate, Loss: x.Loss}
-		if x.For > 0 {
+		if x.For != 0 {
 			one.To = x.At + x.For
 		}
 		c.Failures = append(c.Failures, one)

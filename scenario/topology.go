@@ -43,11 +43,6 @@ type Shape interface {
 	extent() extent
 }
 
-// checkedShape is a shape with rules beside those that hold for all.
-type checkedShape interface {
-	check(d *tree.Document, t *Topology)
-}
-
 // Star joins all hosts by one switch, `tor0`.
 type Star struct {
 	// Number of hosts.
@@ -228,12 +223,6 @@ func (s *FatTree) build(host, trunk fabric.Link) *fabric.Topology {
 	return fabric.FatTree(s.K, s.Oversubscription, host, trunk, core(trunk, s.CoreRate, s.CoreDelay))
 }
 
-func (s *FatTree) check(d *tree.Document, _ *Topology) {
-	if s.K%2 != 0 {
-		d.Fail("topology.k", "is %d: choose an even number", s.K)
-	}
-}
-
 func (s *RDCN) build(host, trunk fabric.Link) *fabric.Topology {
 	circuit := trunk
 	circuit.Rate, circuit.Delay = s.CircuitRate, 2*trunk.Delay
@@ -249,7 +238,31 @@ func (s *RDCN) sizes() (dims []size, links float64) {
 	return []size{{"tors", s.Tors}, {"hosts_per_tor", s.HostsPerTor}}, product(s.Tors, s.HostsPerTor+1) + product(s.Tors, s.Tors-1)/2
 }
 
-// check refuses what the graph would not name by its key.
+// checker is a Shape that has more to check than its sizes: what the graph would not
+// name by its key.
+type checker interface {
+	check(d *tree.Document, t *Topology)
+}
+
+func (s *ThreeTier) check(d *tree.Document, _ *Topology) { checkCore(d, s.CoreRate, s.CoreDelay) }
+
+func (s *FatTree) check(d *tree.Document, _ *Topology) {
+	if s.K%2 != 0 {
+		d.Fail("topology.k", "is %d: choose an even number", s.K)
+	}
+	checkCore(d, s.CoreRate, s.CoreDelay)
+}
+
+// checkCore checks the links to core switches.
+func checkCore(d *tree.Document, rate units.Rate, delay units.Time) {
+	if rate < 0 {
+		d.Fail("topology.core_rate", "is %v: choose a rate above 0, or 0 for that of the other trunks", rate)
+	}
+	if delay < 0 || delay > units.Second {
+		d.Fail("topology.core_delay", "is %v: choose a span up to 1s, or 0 for that of the other trunks", delay)
+	}
+}
+
 func (s *RDCN) check(d *tree.Document, t *Topology) {
 	if s.Tors == 1 || s.Tors == 2 {
 		d.Fail("topology.tors", "is %d: choose at least 3, so that there are matchings to rotate", s.Tors)
@@ -325,7 +338,7 @@ func (t *Topology) validate(d *tree.Document) *fabric.Topology {
 		d.Fail("topology", "there is none: give its kind, one of %s", strings.Join(t.VariantKinds(), ", "))
 		return nil
 	}
-	if s, ok := t.Shape.(checkedShape); ok {
+	if s, ok := t.Shape.(checker); ok {
 		s.check(d, t)
 	}
 	dims, links := t.Shape.sizes()
@@ -345,6 +358,14 @@ func (t *Topology) validate(d *tree.Document) *fabric.Topology {
 			d.Fail("topology."+r.key, "is %v: choose a rate above 0, such as 100Gbps", r.v)
 		}
 	}
+	for _, x := range []struct {
+		key string
+		v   units.Time
+	}{{"host_delay", t.HostDelay}, {"trunk_delay", t.TrunkDelay}} {
+		if x.v < 0 || x.v > units.Second {
+			d.Fail("topology."+x.key, "is %v: choose a span up to 1s", x.v)
+		}
+	}
 	if t.Framing != "ethernet" && t.Framing != "infiniband" {
 		d.Fail("topology.framing", "%q is none: choose ethernet or infiniband", t.Framing)
 	}
@@ -356,8 +377,8 @@ func (t *Topology) validate(d *tree.Document) *fabric.Topology {
 	}
 	g := t.Build()
 	if err := g.Validate(); err != nil {
-		for line := range strings.Lines(strings.TrimPrefix(err.Error(), "fabric: topology: ")) {
-			d.Fail("topology", "%s", strings.TrimSuffix(line, "\n"))
+		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+			d.Fail("topology", "%v", one)
 		}
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
-	faults "github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/scenario/workload"
@@ -184,7 +184,7 @@ type override struct {
 
 // within runs check with a function that says where a key of fabric, NIC, shim, host or
 // verbs was given: in the override, or else for all systems. A fault of the latter
-// kind is noted once.
+// kind is noted once, and so is one that several priorities or switches have from there.
 func within(d *tree.Document, all, one string, check func(at func(key string) string)) {
 	before := len(d.Errs)
 	check(func(key string) string {
@@ -202,6 +202,7 @@ func within(d *tree.Document, all, one string, check func(at func(key string) st
 		if !seen[e.Error()] {
 			kept = append(kept, e)
 		}
+		seen[e.Error()] = true
 	}
 	d.Errs = kept
 }
@@ -244,7 +245,7 @@ func failEngine(d *tree.Document, path, engine string, err error) {
 // failFields points at the fields of a configuration that are at fault: at where they were
 // given, or else, as all that is no field's fault, at whole.
 func failFields(d *tree.Document, err error, path func(key string) string, whole string) {
-	fields, rest := faults.Errors(err)
+	fields, rest := field.Errors(err)
 	for _, f := range fields {
 		if at := path(f.Key); d.Given(at) {
 			d.Fail(at, "%s", f.Fault())
@@ -256,6 +257,12 @@ func failFields(d *tree.Document, err error, path func(key string) string, whole
 		d.Fail(whole, "%v", rest)
 	}
 }
+
+// minMTU and maxMTU bound what reduced NICs take.
+const (
+	minMTU = 64
+	maxMTU = 65535
+)
 
 func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 	n := &sys.NIC
@@ -269,7 +276,7 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		d.Fail(at("nic.model"), "%q is none: choose staged or reduced", n.Model)
 	}
 	if !sys.Reduced() {
-		if m := n.MTU; m >= 64 && m <= 65535 && !ib.MTU(m).Valid() {
+		if m := n.MTU; m >= minMTU && m <= maxMTU && !ib.MTU(m).Valid() {
 			d.Fail(at("nic.mtu"), "is %d, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced", m)
 		}
 		for _, x := range n.latencies() {
@@ -285,7 +292,7 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		key          string
 		v, low, high int
 	}{
-		{"mtu", n.MTU, 64, 65535},
+		{"mtu", n.MTU, minMTU, maxMTU},
 		{"ack_every", n.AckEvery, 1, 1 << 20},
 		{"priority", n.Priority, 0, fabric.MaxPriorities - 1},
 		{"ack_priority", n.AckPriority, 0, fabric.MaxPriorities - 1},
@@ -383,80 +390,93 @@ func (sys *System) checkShim(d *tree.Document, at func(string) string) {
 	}
 }
 
+// checkFabric holds the fabric against its own ranges, which package fabric knows, and
+// against the network.
 func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabric.Topology) {
 	f := &sys.Fabric
-	if f.SwitchLatency < 0 || f.SwitchLatency > units.Second {
-		d.Fail(at("fabric.switch_latency"), "is %v: choose 0 to 1s", f.SwitchLatency)
+	c := sys.FabricConfig()
+	c.Priorities = fabric.MaxPriorities // also those that nothing uses
+	c.HostSend, c.HostReceive = 0, 0    // the NIC's
+	fields, rest := field.Errors(c.Validate())
+	for _, e := range fields {
+		f.fail(d, at, sys.NIC.MTU, e)
 	}
-	if f.Buffer < sys.MaxFrame() || f.Buffer >= 2*units.GiB {
-		d.Fail(at("fabric.buffer"), "is %v: choose a size of at least one packet, %v, and below 2GiB", f.Buffer, sys.MaxFrame())
-	}
-	if !(f.Alpha >= 1.0/1024 && f.Alpha <= 1<<20) {
-		d.Fail(at("fabric.alpha"), "is %v: choose a number from 1/1024 to 2^20", f.Alpha)
-	}
-	for _, r := range []struct {
-		key string
-		v   units.Bytes
-	}{
-		{"pfc.xoff", f.PFC.XOFF}, {"pfc.xon", f.PFC.XON}, {"pfc.headroom", f.PFC.Headroom}, {"ecn.kmin", f.ECN.Kmin}, {"ecn.kmax", f.ECN.Kmax},
-	} {
-		if r.v < 0 || r.v >= 2*units.GiB {
-			d.Fail(at("fabric."+r.key), "is %v: choose a size from 0 to below 2GiB", r.v)
-		}
-	}
-	if f.ECN.Kmax < f.ECN.Kmin {
-		d.Fail(at("fabric.ecn.kmax"), "is %v: choose at least kmin, %v", f.ECN.Kmax, f.ECN.Kmin)
-	}
-	if !(f.ECN.Pmax >= 0 && f.ECN.Pmax <= 1) {
-		d.Fail(at("fabric.ecn.pmax"), "is %v: choose a probability, 0 to 1", f.ECN.Pmax)
-	}
-	if f.ECN.AtRate < 0 {
-		d.Fail(at("fabric.ecn.at_rate"), "is %v: choose a rate, or 0", f.ECN.AtRate)
-	}
-	if f.PFC.XON > 0 && f.PFC.XON >= f.PFC.XOFF {
-		d.Fail(at("fabric.pfc.xon"), "is %v: choose less than xoff, %v", f.PFC.XON, f.PFC.XOFF)
-	}
-	if e := f.EIN; !(e.Gradient >= 0 && e.Gradient <= 1000) {
-		d.Fail(at("fabric.ein.gradient"), "is %v: choose a share of the link's rate, such as 0.25, or 0 for no marks", e.Gradient)
-	}
-	if e := f.EIN; e.Window < 1 || e.Window > 4096 {
-		d.Fail(at("fabric.ein.window"), "is %d: choose 1 to 4096 dequeues, such as 50", e.Window)
-	}
-	if e := f.EIN; e.HighWater < 0 || e.HighWater >= 2*units.GiB {
-		d.Fail(at("fabric.ein.high_water"), "is %v: choose a size from 0 to below 2GiB, above ecn.kmax", e.HighWater)
-	}
-	if f.PFC.Watchdog < 0 || f.PFC.Watchdog > 1000*units.Second {
-		d.Fail(at("fabric.pfc.watchdog"), "is %v: choose a span up to 1000s, or 0 for none", f.PFC.Watchdog)
+	if rest != nil {
+		d.Fail(at("fabric"), "%v", rest)
 	}
 	if a := f.PFC.WatchdogAction; a != watchdogDrop && a != watchdogForward {
 		d.Fail(at("fabric.pfc.watchdog_action"), "%q is none: choose drop or forward", a)
 	}
-	if f.Reroute < 0 || f.Reroute > 1000*units.Second {
-		d.Fail(at("fabric.reroute"), "is %v: choose a span up to 1000s, or 0 for never", f.Reroute)
+	if f.EIN.Window == 0 { // fabric has no need of it without a gradient
+		d.Fail(at("fabric.ein.window"), "is 0: choose 1 to 4096 dequeues, such as 50")
 	}
 	f.checkCircuits(d, at, g)
 	f.checkClasses(d, at)
 	f.checkPrograms(d, at)
+	if g != nil {
+		f.checkNames(d, at, g)
+	}
+}
+
+// fail points at the key of a fabric that package fabric complains of. A fault that a
+// switch or a priority has from the whole fabric is that of the fabric's key.
+func (f *Fabric) fail(d *tree.Document, at func(string) string, mtu int, e *field.Error) {
+	key := e.Key
+	if key == "max_frame" {
+		if mtu >= minMTU && mtu <= maxMTU { // otherwise that is the fault
+			d.Fail(at("nic.mtu"), "is %d, which makes frames of %v: choose less, so that they have at most 64KiB", mtu, e.Value)
+		}
+		return
+	}
+	if one, own, ok := cutItem(key, "switches."); ok {
+		if path := at("fabric.switches." + one + "." + own); d.Given(path) {
+			d.Fail(path, "%s", e.Fault())
+			return
+		}
+		key = own
+	}
+	if priority, own, ok := cutItem(key, "classes["); ok {
+		if i := f.classWith(priority, own); i >= 0 {
+			whole := fmt.Sprintf("fabric.classes[%d]", i)
+			failFields(d, &field.Error{Key: strings.TrimPrefix(own, "ecn."), Value: e.Value, Want: e.Want}, func(key string) string { return at(whole + "." + key) }, at(whole))
+			return
+		}
+		key = own
+	}
+	d.Fail(at("fabric."+key), "%s", e.Fault())
+}
+
+// cutItem cuts "switches.tor0.buffer" into tor0 and buffer, or "classes[3].ecn.kmin" into
+// 3 and ecn.kmin.
+func cutItem(key, list string) (item, own string, ok bool) {
+	rest, ok := strings.CutPrefix(key, list)
+	if !ok {
+		return "", "", false
+	}
+	end := "."
+	if strings.HasSuffix(list, "[") {
+		end = "]."
+	}
+	return strings.Cut(rest, end)
+}
+
+// checkNames refuses links and switches that the network does not have.
+func (f *Fabric) checkNames(d *tree.Document, at func(string) string, g *fabric.Topology) {
 	for i := range f.Failures {
 		f.Failures[i].check(d, at, fmt.Sprintf("fabric.failures[%d]", i), g)
 	}
 	for i, x := range f.Faults {
-		path := fmt.Sprintf("fabric.faults[%d]", i)
-		if !(x.Loss >= 0 && x.Loss <= 1) {
-			d.Fail(at(path+".loss"), "is %v: choose a probability, 0 to 1", x.Loss)
+		if x.Link == "*" {
+			continue
 		}
-		if g != nil && x.Link != "*" {
-			if _, err := g.FindLink(x.Link); err != nil {
-				d.Fail(at(path+".link"), "%v", err)
-			}
+		if _, err := g.FindLink(x.Link); err != nil {
+			d.Fail(at(fmt.Sprintf("fabric.faults[%d].link", i)), "%v", err)
 		}
 	}
-	if g != nil {
-		known := g.SwitchNames()
-		for _, name := range slices.Sorted(maps.Keys(f.Switches)) {
-			if !slices.Contains(known, name) {
-				d.Fail(at("fabric.switches."+name), "there is no such switch: there are %s", few(known))
-			}
+	known := g.SwitchNames()
+	for _, name := range slices.Sorted(maps.Keys(f.Switches)) {
+		if !slices.Contains(known, name) {
+			d.Fail(at("fabric.switches."+name), "there is no such switch: there are %s", few(known))
 		}
 	}
 }
@@ -464,26 +484,22 @@ func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabr
 // checkNetwork holds a fabric that is right by itself against the network: every
 // switch must have memory for the headroom of its ports.
 func (sys *System) checkNetwork(d *tree.Document, at func(string) string, g *fabric.Topology) {
-	c := sys.FabricConfig()
-	if err := c.Validate(); err != nil {
-		d.Fail(at("fabric"), "%v", err)
-		return
-	}
 	if g == nil {
 		return
 	}
-	if err := fabric.Check(g, c); err != nil {
-		var size *fabric.BufferError
-		if !errors.As(err, &size) {
-			d.Fail(at("fabric"), "%v", err)
-			return
-		}
+	err := fabric.Check(g, sys.FabricConfig())
+	var size *fabric.BufferError
+	switch {
+	case err == nil:
+	case errors.As(err, &size):
 		key := "fabric.buffer"
 		if one := "fabric.switches." + size.Switch + ".buffer"; d.Given(at(one)) {
 			key = one
 		}
 		d.Fail(at(key), "is %v, and the headroom of the %d ports of switch %s takes %v: raise it, or lower pfc.headroom or the number of lossless priorities",
 			size.Buffer, size.Ports, size.Switch, size.Headroom)
+	default:
+		failFields(d, err, func(key string) string { return at("fabric." + key) }, at("fabric"))
 	}
 }
 

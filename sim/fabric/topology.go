@@ -247,7 +247,7 @@ func (t *Topology) HostLink(host int) LinkID { return t.nodes[t.hosts[host]].por
 func (t *Topology) Link(l LinkID) Link { return t.edges[l/2].Link }
 
 // Validate says what, if anything, keeps the graph from being a network: all
-// that is wrong, each with the node or link and what to do.
+// that is wrong, joined, each with the node or link and what to do.
 func (t *Topology) Validate() error {
 	errs := append([]error(nil), t.errs...)
 	if len(t.hosts) < 2 {
@@ -280,10 +280,7 @@ func (t *Topology) Validate() error {
 	if len(errs) == 0 {
 		errs = t.unreachable(errs)
 	}
-	if len(errs) > 0 {
-		return fmt.Errorf("fabric: topology: %w", errors.Join(errs...))
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // unreachable names a host that others can't reach. Hosts do not forward.
