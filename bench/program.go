@@ -28,7 +28,6 @@ var architectures = map[string]telemetry.SwitchClock{"v1model": telemetry.V1Mode
 func addPrograms(sys *scenario.System, graph *fabric.Topology, cfg *fabric.Config) (*programs, error) {
 	ps := &programs{}
 	loaded := map[string]*p4.Program{}
-	var entries []byte
 	for _, name := range graph.SwitchNames() {
 		file := sys.Fabric.ProgramOf(name)
 		if file == "" {
@@ -38,34 +37,16 @@ func addPrograms(sys *scenario.System, graph *fabric.Topology, cfg *fabric.Confi
 		if !named {
 			one = cfg.Switch
 		}
-		report := *one.Report
-		program := loaded[file]
-		if program == nil {
-			var err error
-			if program, err = loadProgram(file, sys, &report); err != nil {
+		if loaded[file] == nil {
+			program, err := loadProgram(file, sys, one.Report)
+			if err != nil {
 				return nil, keyError{"fabric.program", err}
 			}
 			loaded[file] = program
 		}
-		report.Clock = architectures[program.Architecture()]
-		if program.Architecture() == "tna" {
-			report.PacketUnits = 0
-		}
-		ps.cfg.Delay, ps.cfg.INT = report.Delay, report.INT
-		s := stage.New(program, &ps.cfg, graph, name)
-		if err := s.Describe(portsOf(graph, name, cfg, &one, &report), report.Clock.Tick); err != nil {
+		s, err := ps.add(loaded[file], graph, name, cfg, &one)
+		if err != nil {
 			return nil, keyError{"fabric.program", fmt.Errorf("%s: %w", file, err)}
-		}
-		if path := sys.Fabric.ProgramEntries; path != "" {
-			if entries == nil {
-				var err error
-				if entries, err = os.ReadFile(path); err != nil {
-					return nil, keyError{"fabric.program_entries", err}
-				}
-			}
-			if err := stf.Configure(s.Pipeline(), path, entries); err != nil {
-				return nil, keyError{"fabric.program_entries", err}
-			}
 		}
 		// The program gives notice of incasts, not the switch.
 		for i := range one.Classes {
@@ -76,12 +57,41 @@ func addPrograms(sys *scenario.System, graph *fabric.Topology, cfg *fabric.Confi
 			cfg.Switches = map[string]fabric.SwitchConfig{}
 		}
 		cfg.Switches[name] = one
-		ps.stages, ps.names = append(ps.stages, s), append(ps.names, name)
 	}
 	if len(ps.stages) == 0 {
 		return nil, nil
 	}
+	if err := ps.configure(sys.Fabric.ProgramEntries); err != nil {
+		return nil, keyError{"fabric.program_entries", err}
+	}
 	return ps, nil
+}
+
+// add makes the stage of a switch, whose report says what the program writes.
+func (ps *programs) add(program *p4.Program, graph *fabric.Topology, name string, cfg *fabric.Config, sw *fabric.SwitchConfig) (*stage.Stage, error) {
+	report := *sw.Report
+	report.Clock = architectures[program.Architecture()]
+	if program.Architecture() == "tna" {
+		report.PacketUnits = 0
+	}
+	ps.cfg.Delay, ps.cfg.INT = report.Delay, report.INT
+	s := stage.New(program, &ps.cfg, graph, name)
+	ps.stages, ps.names = append(ps.stages, s), append(ps.names, name)
+	return s, s.Describe(portsOf(graph, name, cfg, sw, &report), report.Clock.Tick)
+}
+
+// configure sets what a file of table entries says, if there is one, in every switch.
+func (ps *programs) configure(path string) error {
+	if path == "" {
+		return nil
+	}
+	entries, err := os.ReadFile(path)
+	for _, s := range ps.stages {
+		if err == nil {
+			err = stf.Configure(s.Pipeline(), path, entries)
+		}
+	}
+	return err
 }
 
 // loadProgram reads a program. The macros that Sluice's programs have for what a

@@ -109,33 +109,12 @@ type runner struct {
 	series   *results.SeriesLog // nil if none is wanted
 }
 
+// run reads every scenario and opens every file before the first run: a run may take
+// minutes.
 func (r *runner) run(ctx context.Context, names []string) error {
-	// Every scenario is read and every file opened before the first run: a run
-	// may take minutes.
-	var scenarios []*scenario.Scenario
-	memory, err := memoryLimit(r.memory)
+	scenarios, err := r.load(names)
 	if err != nil {
 		return usageError{err}
-	}
-	for _, name := range names {
-		s, err := scenario.LoadWithin(memory, name, r.sets...)
-		if err != nil {
-			if _, other := results.LoadJSON(name); other == nil {
-				err = fmt.Errorf("%s is the result of a run and no scenario: sluice report %[1]s shows it", name)
-			}
-		}
-		if err == nil {
-			err = bench.CheckExpectations(s)
-		}
-		if err != nil {
-			return usageError{err}
-		}
-		scenarios = append(scenarios, s)
-	}
-	if r.csv != "" {
-		if err := bench.CheckCSV(scenarios...); err != nil {
-			return usageError{err}
-		}
 	}
 	filter, err := r.trace.filter(scenarios)
 	if err != nil {
@@ -150,33 +129,8 @@ func (r *runner) run(ctx context.Context, names []string) error {
 	}
 	defer outputs.abort() // what is not written by then
 
-	if outputs.flows != nil {
-		r.options.Flows = outputs.flows.Write
-	}
-	if r.series = outputs.series; r.series != nil {
-		r.options.Series = r.series.Write
-	}
-	switch {
-	case outputs.trace == nil:
-	case r.trace.vcd():
-		r.options.NICVCD = nictrace.NewVCD(outputs.trace, filter)
-	default:
-		r.options.NICTrace = nictrace.NewTrace(outputs.trace, filter)
-	}
-	r.options.NoSeries = r.json == "" && r.report == ""
-	var failed error
-	for i, s := range scenarios {
-		failed = r.one(s, i, len(scenarios))
-		if r.series != nil {
-			failed = errors.Join(failed, r.series.Close())
-		}
-		if failed != nil {
-			for _, later := range scenarios[i+1:] {
-				r.missing(later, 0)
-			}
-			break // what there is so far is still written
-		}
-	}
+	r.writeTo(&outputs, filter)
+	failed := r.all(scenarios)
 	r.doc.Interrupted = errors.As(failed, new(interruption))
 	if errors.As(failed, new(usageError)) && len(r.doc.Results) == 0 {
 		return failed // nothing was run
@@ -187,6 +141,67 @@ func (r *runner) run(ctx context.Context, names []string) error {
 	for _, result := range r.doc.Results {
 		if len(result.Misses) > 0 {
 			return errMissed
+		}
+	}
+	return nil
+}
+
+// load reads scenarios and checks what of them can be checked before they run.
+func (r *runner) load(names []string) ([]*scenario.Scenario, error) {
+	memory, err := memoryLimit(r.memory)
+	if err != nil {
+		return nil, err
+	}
+	var scenarios []*scenario.Scenario
+	for _, name := range names {
+		s, err := scenario.LoadWithin(memory, name, r.sets...)
+		if err != nil {
+			if _, other := results.LoadJSON(name); other == nil {
+				err = fmt.Errorf("%s is the result of a run, not a scenario: sluice report %[1]s shows it", name)
+			}
+			return nil, err
+		}
+		if err := bench.CheckExpectations(s); err != nil {
+			return nil, err
+		}
+		scenarios = append(scenarios, s)
+	}
+	if r.csv != "" {
+		err = bench.CheckCSV(scenarios...)
+	}
+	return scenarios, err
+}
+
+// writeTo sets the options for what is written as runs go.
+func (r *runner) writeTo(o *outputs, filter nictrace.Filter) {
+	if o.flows != nil {
+		r.options.Flows = o.flows.Write
+	}
+	if r.series = o.series; r.series != nil {
+		r.options.Series = r.series.Write
+	}
+	switch {
+	case o.trace == nil:
+	case r.trace.vcd():
+		r.options.NICVCD = nictrace.NewVCD(o.trace, filter)
+	default:
+		r.options.NICTrace = nictrace.NewTrace(o.trace, filter)
+	}
+	r.options.NoSeries = r.json == "" && r.report == ""
+}
+
+// all runs scenarios up to the first that fails: what there is by then is still written.
+func (r *runner) all(scenarios []*scenario.Scenario) error {
+	for i, s := range scenarios {
+		err := r.one(s, i, len(scenarios))
+		if r.series != nil {
+			err = errors.Join(err, r.series.Close())
+		}
+		if err != nil {
+			for _, later := range scenarios[i+1:] {
+				r.missing(later, 0)
+			}
+			return err
 		}
 	}
 	return nil

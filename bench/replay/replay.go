@@ -75,92 +75,122 @@ func Run(r io.Reader, engines []Engine) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	type key struct {
-		stream int
-		qpn    uint32
-	}
-	flows := map[key]*flow{}
-	var order []*flow
-	out := &Result{}
-	rtt := stats.NewRecorder()
-	sums := make([]sum, len(engines)+1)
-	for i := range sums {
-		sums[i].least = math.Inf(1)
-	}
-	first, end := units.Never, units.Time(math.MinInt64)
+	p := newReplay(engines)
 	var rec signals.Record
 	var broken error
+	truncated := false
 	for {
 		err := d.Next(&rec)
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			out.Truncated = true
-			break
-		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			broken = fmt.Errorf("after %d updates: %w", out.Updates, err)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			truncated = true
 			break
 		}
-		k := key{rec.Stream, rec.QPN}
-		f := flows[k]
-		if f == nil {
-			if f, err = newFlow(&d.Streams()[rec.Stream], engines); err != nil {
-				return nil, err
-			}
-			flows[k] = f
-			order = append(order, f)
+		if err != nil {
+			broken = fmt.Errorf("after %d updates: %w", p.updates, err)
+			break
 		}
-		out.Updates++
-		out.Bytes += int64(rec.Ack.Bytes)
-		first, end = min(first, rec.Ack.Now), max(end, rec.Ack.Now)
-		rtt.Record(rec.Ack.NetRTT)
-		recorded := min(rec.Control.Rate, f.line)
-		for i := range sums {
-			c := rec.Control
-			if i > 0 {
-				e := engines[i-1]
-				has := cc.Signals{Path: rec.Ack.Path != nil, MaxDelay: rec.Ack.HasMaxDelay, ECN: true, EIN: true}
-				if missing := e.Scheme.Lacks(has); missing != "" {
-					return nil, fmt.Errorf("the engine %s requires %s, which the recording does not have: take another engine", e.Scheme.Name, missing)
-				}
-				ack := rec.Ack // an engine's own
-				c = f.engines[i-1].OnAck(&ack)
-			}
-			rate := min(c.Rate, f.line)
-			f.last[i] = rate
-			s := &sums[i]
-			s.rate += float64(rate)
-			s.least = min(s.least, float64(rate))
-			s.apart += math.Abs(float64(rate)-float64(recorded)) / float64(f.line)
-			s.unlimited = s.unlimited || c.Window == cc.Unlimited
-			s.window += float64(c.Window)
-			if c == rec.Control {
-				s.same++
-			}
+		if err := p.update(&d.Streams()[rec.Stream], &rec); err != nil {
+			return nil, err
 		}
 	}
-	out.Streams, out.QueuePairs = d.Streams(), len(order)
+	out := p.result()
+	out.Truncated, out.Streams = truncated, d.Streams()
 	for i := range out.Streams {
 		out.Dropped += d.Dropped(i)
 	}
-	if out.Updates > 0 {
-		out.SpanS = (end - first).Seconds()
+	return out, broken
+}
+
+// replay is what a recording has given so far.
+type replay struct {
+	engines    []Engine
+	flows      map[flowKey]*flow
+	order      []*flow
+	sums       []sum // of the recorded engine and each other
+	updates    uint64
+	bytes      int64
+	rtt        *stats.Recorder
+	first, end units.Time
+}
+
+type flowKey struct {
+	stream int
+	qpn    uint32
+}
+
+func newReplay(engines []Engine) *replay {
+	p := &replay{engines: engines, flows: map[flowKey]*flow{}, sums: make([]sum, len(engines)+1), rtt: stats.NewRecorder(), first: units.Never, end: math.MinInt64}
+	for i := range p.sums {
+		p.sums[i].least = math.Inf(1)
 	}
-	out.RTTAvgUs, out.RTTP50Us, out.RTTP99Us = rtt.MeanUs(), rtt.PercentileUs(50), rtt.PercentileUs(99)
-	for i := range sums {
+	return p
+}
+
+// update takes a record of a stream.
+func (p *replay) update(s *signals.Stream, rec *signals.Record) error {
+	key := flowKey{rec.Stream, rec.QPN}
+	f := p.flows[key]
+	if f == nil {
+		var err error
+		if f, err = newFlow(s, p.engines); err != nil {
+			return err
+		}
+		p.flows[key] = f
+		p.order = append(p.order, f)
+	}
+	p.updates++
+	p.bytes += int64(rec.Ack.Bytes)
+	p.first, p.end = min(p.first, rec.Ack.Now), max(p.end, rec.Ack.Now)
+	p.rtt.Record(rec.Ack.NetRTT)
+	f.last[0] = p.sums[0].add(rec.Control, rec, f.line)
+	for i := range p.engines {
+		scheme := &p.engines[i].Scheme
+		has := cc.Signals{Path: rec.Ack.Path != nil, MaxDelay: rec.Ack.HasMaxDelay, ECN: true, EIN: true}
+		if missing := scheme.Lacks(has); missing != "" {
+			return fmt.Errorf("the engine %s requires %s, which the recording does not have: take another engine", scheme.Name, missing)
+		}
+		ack := rec.Ack // an engine's own
+		f.last[1+i] = p.sums[1+i].add(f.engines[i].OnAck(&ack), rec, f.line)
+	}
+	return nil
+}
+
+// result is all of it, but for what only the reader knows.
+func (p *replay) result() *Result {
+	out := &Result{Updates: p.updates, Bytes: p.bytes, QueuePairs: len(p.order)}
+	if p.updates > 0 {
+		out.SpanS = (p.end - p.first).Seconds()
+	}
+	out.RTTAvgUs, out.RTTP50Us, out.RTTP99Us = p.rtt.MeanUs(), p.rtt.PercentileUs(50), p.rtt.PercentileUs(99)
+	for i := range p.sums {
 		name := "recorded"
 		if i > 0 {
-			name = engines[i-1].Scheme.Name
+			name = p.engines[i-1].Scheme.Name
 		}
 		var last float64
-		for _, f := range order {
+		for _, f := range p.order {
 			last += float64(f.last[i])
 		}
-		out.Allowed = append(out.Allowed, sums[i].allowed(name, float64(out.Updates), last/float64(len(order))))
+		out.Allowed = append(out.Allowed, p.sums[i].allowed(name, float64(p.updates), last/float64(len(p.order))))
 	}
-	return out, broken
+	return out
+}
+
+// add adds what an engine answered to a record, and returns its rate.
+func (s *sum) add(c cc.Control, rec *signals.Record, line units.Rate) units.Rate {
+	rate := min(c.Rate, line)
+	s.rate += float64(rate)
+	s.least = min(s.least, float64(rate))
+	s.apart += math.Abs(float64(rate)-float64(min(rec.Control.Rate, line))) / float64(line)
+	s.unlimited = s.unlimited || c.Window == cc.Unlimited
+	s.window += float64(c.Window)
+	if c == rec.Control {
+		s.same++
+	}
+	return rate
 }
 
 func (s *sum) allowed(name string, n, last float64) Allowed {

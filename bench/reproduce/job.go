@@ -49,40 +49,14 @@ func newPlan(rows []*Row, quick bool) (*plan, error) {
 			continue
 		}
 		p.rows = append(p.rows, row)
+		for i := range row.Runs {
+			if err := p.add(row, &row.Runs[i], byKey); err != nil {
+				return nil, fmt.Errorf("row %s: %w", row.ID, err)
+			}
+		}
 		seconds := row.Seconds
 		if quick {
 			seconds = row.Quick.Seconds
-		}
-		for i := range row.Runs {
-			run := &row.Runs[i]
-			sets := row.sets(run, quick)
-			s, err := scenario.Load(run.Scenario, sets...)
-			if err != nil {
-				return nil, fmt.Errorf("row %s: %w", row.ID, err)
-			}
-			for _, sys := range s.Systems {
-				if len(run.Only) > 0 && !slices.Contains(run.Only, sys.Name) {
-					continue
-				}
-				text, err := essence(s, sys)
-				if err != nil {
-					return nil, fmt.Errorf("row %s: %w", row.ID, err)
-				}
-				for seed := uint64(1); seed <= uint64(row.seeds(quick)); seed++ {
-					j := &job{scenario: run.Scenario, sets: sets, system: sys.Name, seed: seed}
-					j.key = j.name(text)
-					if byKey[j.key] == nil {
-						byKey[j.key] = j
-						p.jobs = append(p.jobs, j)
-					}
-					p.of[row] = append(p.of[row], want{run.Name, seed, byKey[j.key]})
-				}
-			}
-			for _, name := range run.Only {
-				if !slices.ContainsFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == name }) {
-					return nil, fmt.Errorf("row %s: scenario %s has no system %q", row.ID, run.Scenario, name)
-				}
-			}
 		}
 		// How a row's time is spread over its jobs is unknown; evenly will do.
 		for _, w := range p.of[row] {
@@ -90,6 +64,39 @@ func newPlan(rows []*Row, quick bool) (*plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// add adds the jobs of a run of a row; byKey has those that there are.
+func (p *plan) add(row *Row, run *Run, byKey map[string]*job) error {
+	sets := row.sets(run, p.quick)
+	s, err := scenario.Load(run.Scenario, sets...)
+	if err != nil {
+		return err
+	}
+	for _, name := range run.Only {
+		if !slices.ContainsFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == name }) {
+			return fmt.Errorf("scenario %s has no system %q", run.Scenario, name)
+		}
+	}
+	for _, sys := range s.Systems {
+		if len(run.Only) > 0 && !slices.Contains(run.Only, sys.Name) {
+			continue
+		}
+		text, err := essence(s, sys)
+		if err != nil {
+			return err
+		}
+		for seed := uint64(1); seed <= uint64(row.seeds(p.quick)); seed++ {
+			j := &job{scenario: run.Scenario, sets: sets, system: sys.Name, seed: seed}
+			j.key = j.name(text)
+			if byKey[j.key] == nil {
+				byKey[j.key] = j
+				p.jobs = append(p.jobs, j)
+			}
+			p.of[row] = append(p.of[row], want{run.Name, seed, byKey[j.key]})
+		}
+	}
+	return nil
 }
 
 // alone returns a scenario with one of its systems.

@@ -58,39 +58,51 @@ func (u *NICUse) lines() []string {
 // nicTables are the same for a page.
 func nicTables(sources []source) []report.Table {
 	var tables []report.Table
-	titles := []string{"where the cycles went", "bytes on PCIe", "queues", "waits", "caches"}
 	for _, from := range sources {
 		for _, s := range from.r.Systems {
-			if len(s.NICs) == 0 {
-				continue
-			}
 			name := s.Name
 			if len(sources) > 1 {
 				name += " (" + from.name + ")"
 			}
-			shown := s.NICs[:min(shownNICs, len(s.NICs))]
-			for i, grid := range nicGrids(shown) {
-				if len(grid) == 1 {
-					continue
-				}
-				t := report.Table{Title: "NICs of " + name + ": " + titles[i], Columns: grid[0], Rows: grid[1:]}
-				if i == 0 {
-					for k := range shown {
-						t.Notes = append(t.Notes, shown[k].lines()...)
-					}
-				}
-				for _, row := range t.Rows {
-					for k := range row {
-						if row[k] == "-" {
-							row[k] = ""
-						}
-					}
-				}
-				tables = append(tables, t)
-			}
+			tables = append(tables, s.nicTables(name)...)
 		}
 	}
 	return tables
+}
+
+// nicTables are those of a system that a page calls name.
+func (s *System) nicTables(name string) []report.Table {
+	if len(s.NICs) == 0 {
+		return nil
+	}
+	titles := []string{"where the cycles went", "bytes on PCIe", "queues", "waits", "caches"}
+	var tables []report.Table
+	shown := s.NICs[:min(shownNICs, len(s.NICs))]
+	for i, grid := range nicGrids(shown) {
+		if len(grid) == 1 {
+			continue
+		}
+		t := report.Table{Title: "NICs of " + name + ": " + titles[i], Columns: grid[0], Rows: withoutDashes(grid[1:])}
+		if i == 0 {
+			for k := range shown {
+				t.Notes = append(t.Notes, shown[k].lines()...)
+			}
+		}
+		tables = append(tables, t)
+	}
+	return tables
+}
+
+// withoutDashes empties the cells of rows that have a dash for nothing.
+func withoutDashes(rows [][]string) [][]string {
+	for _, row := range rows {
+		for k := range row {
+			if row[k] == "-" {
+				row[k] = ""
+			}
+		}
+	}
+	return rows
 }
 
 // shownTimelines is how many NICs of a system a page shows requests of.

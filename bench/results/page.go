@@ -154,37 +154,49 @@ func reportRun(sources []source) report.Run {
 	units := map[string]string{}
 	for _, from := range sources {
 		for _, s := range from.r.Systems {
-			sys := report.System{Name: s.Name, Of: s.Name, Input: from.name, Values: valuesOf(s)}
+			sys := s.reportSystem(from.r.Topology, units, valuesOf)
+			sys.Input = from.name
 			if collide {
 				sys.Name = fmt.Sprintf("%s (%s)", s.Name, from.name)
 			}
-			if len(s.Labels) > 1 {
-				for i := range s.Labels[:min(shownLabels, len(s.Labels))] {
-					sys.Parts = append(sys.Parts, report.Part{Name: s.Labels[i].Label, Values: valuesOf(&s.Labels[i])})
-				}
-			}
-			for i := range s.Priorities {
-				sys.Parts = append(sys.Parts, report.Part{Name: s.Priorities[i].name(), Values: valuesOf(&s.Priorities[i])})
-			}
-			sys.Plots = s.reportPlots(units)
-			sys.CDFs = s.reportCDFs(units)
-			sys.Slowdowns = s.reportSlowdowns()
-			sys.Network = reportNetwork(from.r.Topology, s.LinkUse)
 			run.Systems = append(run.Systems, sys)
 		}
 	}
 	if collide {
-		// Those of one name beside one another, in the order in which the names
-		// first come.
-		rank := map[string]int{}
-		for _, s := range all.Systems {
-			if _, ok := rank[s.Name]; !ok {
-				rank[s.Name] = len(rank)
-			}
-		}
-		slices.SortStableFunc(run.Systems, func(a, b report.System) int { return rank[a.Of] - rank[b.Of] })
+		besideEachOther(run.Systems)
 	}
 	return run
+}
+
+// reportSystem is a system of a page; valuesOf gives the values of its columns, and units
+// are those of the keys that the run has so far.
+func (s *System) reportSystem(topology *Topology, units map[string]string, valuesOf func(figures any) []float64) report.System {
+	sys := report.System{Name: s.Name, Of: s.Name, Values: valuesOf(s)}
+	if len(s.Labels) > 1 {
+		for i := range s.Labels[:min(shownLabels, len(s.Labels))] {
+			sys.Parts = append(sys.Parts, report.Part{Name: s.Labels[i].Label, Values: valuesOf(&s.Labels[i])})
+		}
+	}
+	for i := range s.Priorities {
+		sys.Parts = append(sys.Parts, report.Part{Name: s.Priorities[i].name(), Values: valuesOf(&s.Priorities[i])})
+	}
+	sys.Plots = s.reportPlots(units)
+	sys.CDFs = s.reportCDFs(units)
+	sys.Slowdowns = s.reportSlowdowns()
+	sys.Network = reportNetwork(topology, s.LinkUse)
+	return sys
+}
+
+// besideEachOther orders systems so that those of one name are together, in the order in
+// which the names first come.
+func besideEachOther(systems []report.System) {
+	rank := map[string]int{}
+	for i := range systems {
+		if _, ok := rank[systems[i].Of]; !ok {
+			rank[systems[i].Of] = len(rank)
+		}
+	}
+	slices.SortStableFunc(systems, func(a, b report.System) int { return rank[a.Of] - rank[b.Of] })
 }
 
 // collide reports whether two systems have one name.
@@ -203,79 +215,81 @@ func collide(sources []source) bool {
 
 // facts are those of all sources; where they differ, it says whose each is.
 func facts(sources []source) []report.Fact {
-	type fact struct{ name, value string }
-	of := func(r *Result) []fact {
-		var fs []fact
-		add := func(name, format string, args ...any) { fs = append(fs, fact{name, fmt.Sprintf(format, args...)}) }
-		if r.Source != "" {
-			add("source", "%s", r.Source)
-		}
-		add("seed", "%d", r.Seed)
-		if r.SimS.Measured() {
-			add("simulated", "%.4g ms", float64(r.SimS)*1e3)
-		}
-		add("events", "%d", r.Events)
-		add("packet-hops", "%d", r.PacketHops)
-		add("elapsed", "%.1f s", r.WallS)
-		for _, s := range r.Systems {
-			if n := len(s.Labels); n > shownLabels {
-				add("labels", "%d of %d shown for %s; the JSON has all", shownLabels, n, s.Name)
-			}
-		}
-		for _, s := range r.Systems {
-			add("engine in", "%s: %s", s.Name, s.place())
-		}
-		for _, line := range r.rulingLines() {
-			add("what ruled", "%s", line)
-		}
-		for _, s := range r.Systems {
-			if n := s.thinned(); n > 0 {
-				add("over time", "of %s, each value is of up to %d steps of the measurement", s.Name, n)
-			}
-		}
-		for _, m := range r.Misses {
-			add("missed", "%v", m)
-		}
-		return fs
-	}
 	if len(sources) == 1 {
-		var out []report.Fact
-		for _, f := range of(sources[0].r) {
-			out = append(out, report.Fact{Name: f.name, Value: f.value})
-		}
-		return out
+		return sources[0].r.facts()
 	}
-	var names []string
+	var out []report.Fact           // with empty values
 	values := map[string][]string{} // by name, one a source
 	for i, s := range sources {
-		for _, f := range of(s.r) {
-			if values[f.name] == nil {
-				names = append(names, f.name)
-				values[f.name] = make([]string, len(sources))
+		for _, f := range s.r.facts() {
+			if values[f.Name] == nil {
+				out = append(out, report.Fact{Name: f.Name})
+				values[f.Name] = make([]string, len(sources))
 			}
-			v := &values[f.name][i]
+			v := &values[f.Name][i]
 			if *v != "" {
 				*v += "; "
 			}
-			*v += f.value
+			*v += f.Value
 		}
 	}
-	var out []report.Fact
-	for _, name := range names {
-		vs := values[name]
-		if len(slices.Compact(slices.Clone(vs))) == 1 {
-			out = append(out, report.Fact{Name: name, Value: vs[0]})
-			continue
-		}
-		var parts []string
-		for i, v := range vs {
-			if v != "" {
-				parts = append(parts, fmt.Sprintf("%s (%s)", v, sources[i].name))
-			}
-		}
-		out = append(out, report.Fact{Name: name, Value: strings.Join(parts, ", ")})
+	for i := range out {
+		out[i].Value = whose(values[out[i].Name], sources)
 	}
 	return out
+}
+
+// whose says which source has which value, and no source where all have the same.
+func whose(values []string, sources []source) string {
+	if len(slices.Compact(slices.Clone(values))) == 1 {
+		return values[0]
+	}
+	var parts []string
+	for i, v := range values {
+		if v != "" {
+			parts = append(parts, fmt.Sprintf("%s (%s)", v, sources[i].name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// facts are what a page says of a result beside its figures. A name may come several
+// times.
+func (r *Result) facts() []report.Fact {
+	var all []report.Fact
+	add := func(name, format string, args ...any) {
+		all = append(all, report.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+	}
+	if r.Source != "" {
+		add("source", "%s", r.Source)
+	}
+	add("seed", "%d", r.Seed)
+	if r.SimS.Measured() {
+		add("simulated", "%.4g ms", float64(r.SimS)*1e3)
+	}
+	add("events", "%d", r.Events)
+	add("packet-hops", "%d", r.PacketHops)
+	add("elapsed", "%.1f s", r.WallS)
+	for _, s := range r.Systems {
+		if n := len(s.Labels); n > shownLabels {
+			add("labels", "%d of %d shown for %s; the JSON has all", shownLabels, n, s.Name)
+		}
+	}
+	for _, s := range r.Systems {
+		add("engine in", "%s: %s", s.Name, s.place())
+	}
+	for _, line := range r.rulingLines() {
+		add("what ruled", "%s", line)
+	}
+	for _, s := range r.Systems {
+		if n := s.thinned(); n > 0 {
+			add("over time", "of %s, each value is of up to %d steps of the measurement", s.Name, n)
+		}
+	}
+	for _, m := range r.Misses {
+		add("missed", "%v", m)
+	}
+	return all
 }
 
 // thinned is the most steps that a value of a series is of, if some is of several.

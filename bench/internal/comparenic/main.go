@@ -156,43 +156,59 @@ func builtins(b *strings.Builder) error {
 			not = append(not, "`"+name+"`")
 			continue
 		}
-		var runs [2][]*results.Result
-		for i, model := range []string{scenario.ModelStaged, scenario.ModelReduced} {
-			most := seeds
-			if shorter[name] != nil {
-				most = fewSeeds
-			}
-			for seed := range most {
-				s, err := load(name, model, seed+1)
-				if err != nil {
-					return err
-				}
-				r, err := bench.Run(s, bench.Options{})
-				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
-				runs[i] = append(runs[i], r)
-			}
+		staged, err := runs(name, scenario.ModelStaged)
+		if err != nil {
+			return err
 		}
-		for k := range runs[0][0].Systems {
-			if k > 0 {
-				name = ""
-			}
-			fmt.Fprintf(b, "| %s | %s |", name, runs[0][0].Systems[k].Name)
-			for _, c := range columns {
-				staged, u := mean(runs[0], k, c.of)
-				reduced, v := mean(runs[1], k, c.of)
-				if math.IsNaN(staged) || math.IsNaN(reduced) {
-					b.WriteString(" |")
-					continue
-				}
-				fmt.Fprintf(b, " %s / %s, %+.1f ± %.1f %% |", digits(staged), digits(reduced), 100*(reduced/staged-1), 100*math.Hypot(u, v))
-			}
-			b.WriteString("\n")
+		reduced, err := runs(name, scenario.ModelReduced)
+		if err != nil {
+			return err
 		}
+		compare(b, name, staged, reduced)
 	}
 	fmt.Fprintf(b, "\nNot here, as reduced NICs refuse them: %s.\n", strings.Join(not, ", "))
 	return nil
+}
+
+// runs are the results of a built-in scenario with NICs of a model, by seed.
+func runs(name, model string) ([]*results.Result, error) {
+	most := seeds
+	if shorter[name] != nil {
+		most = fewSeeds
+	}
+	var all []*results.Result
+	for seed := range most {
+		s, err := load(name, model, seed+1)
+		if err != nil {
+			return nil, err
+		}
+		r, err := bench.Run(s, bench.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// compare writes the rows of a scenario, one a system.
+func compare(b *strings.Builder, name string, staged, reduced []*results.Result) {
+	for k, sys := range staged[0].Systems {
+		if k > 0 {
+			name = ""
+		}
+		fmt.Fprintf(b, "| %s | %s |", name, sys.Name)
+		for _, c := range columns {
+			x, u := mean(staged, k, c.of)
+			y, v := mean(reduced, k, c.of)
+			if math.IsNaN(x) || math.IsNaN(y) {
+				b.WriteString(" |")
+				continue
+			}
+			fmt.Fprintf(b, " %s / %s, %+.1f ± %.1f %% |", digits(x), digits(y), 100*(y/x-1), 100*math.Hypot(u, v))
+		}
+		b.WriteString("\n")
+	}
 }
 
 // load returns a built-in scenario with NICs of a model, which have the engine.
