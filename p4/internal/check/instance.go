@@ -28,7 +28,7 @@ func (c *checker) instantiation(d *ast.Instantiation) {
 			}
 		}
 	}
-	bound, t := c.constructorCall(d.P, nt, targs, applied, d.Args, nil)
+	bound, t := c.constructorCall(&construction{pos: d.P, name: nt, typeArgs: targs, applied: applied, args: d.Args})
 	c.cur = savedCur
 	if t == nil {
 		d.T = types.Invalid
@@ -84,12 +84,7 @@ func (c *checker) abstractMethods(d *ast.Instantiation, t types.Type) {
 	if ed == nil {
 		return
 	}
-	m := subst{}
-	for i, tp := range ed.TypeParams {
-		if v, ok := tp.T.(*types.Var); ok && i < len(et.TypeArgs) {
-			m[v] = et.TypeArgs[i]
-		}
-	}
+	m := objectTypes(ed, et)
 	given := map[string]bool{}
 	saved := c.ctx
 	c.push()

@@ -193,7 +193,7 @@ func (c *checker) bindAction(p ast.Pos, d *ast.ActionDecl, as []*ast.Arg, open b
 			ps[i] = &x
 		}
 	}
-	bound, _ := c.bind(p, "action "+d.Name, ps, as, nil, nil, nil, nil)
+	bound := c.bindPlain(p, "action "+d.Name, ps, as)
 	for i, b := range bound {
 		if i >= len(d.Params) {
 			break
@@ -240,7 +240,7 @@ func (c *checker) actionCall(d *ast.TableDecl, a *ast.ActionCall, what string) {
 				ps = append(ps, p)
 			}
 		}
-		bound, _ := c.bind(a.P, "action "+a.Name, ps, a.Args, nil, nil, nil, nil)
+		bound := c.bindPlain(a.P, "action "+a.Name, ps, a.Args)
 		k := 0
 		for i, p := range a.Decl.Params {
 			switch {
@@ -252,7 +252,7 @@ func (c *checker) actionCall(d *ast.TableDecl, a *ast.ActionCall, what string) {
 			}
 		}
 	} else {
-		a.Bound, _ = c.bind(a.P, "action "+a.Name, a.Decl.Params, a.Args, nil, nil, nil, nil)
+		a.Bound = c.bindPlain(a.P, "action "+a.Name, a.Decl.Params, a.Args)
 	}
 	for i, b := range a.Bound {
 		if b.Expr == nil || b.Expr.Type() == types.Invalid {
