@@ -2,6 +2,7 @@ package check
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -20,6 +21,14 @@ control c(inout bit<32> x) {
 	const want = "t.p4:4:5: the type argument I of Register cannot be inferred: write Register<...>(...)"
 	var es Errors
 	if !errors.As(err, &es) || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+}
+
+// What an empty program lacks has a position, too.
+func TestEmptyProgram(t *testing.T) {
+	_, err := load("#ifdef NO\nconst bit<8> x = 1;\n#endif\n", Options{})
+	if want := "t.p4:1:1: the program has no package instance called main"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }
