@@ -491,29 +491,24 @@ func (c *checker) applyInstance(e *ast.Call, f *ast.Member, t *types.Callable) a
 
 // applyType is C.apply(...), which makes an instance of its own.
 func (c *checker) applyType(e *ast.Call, f *ast.Member, t *types.Callable) ast.Expr {
-	d := c.declOf(t)
 	c.applyCall(e, t, c.applyParams(t))
-	var ctor []*ast.Param
-	isType := false
-	switch d := d.(type) {
-	case *ast.ParserDecl:
-		ctor, isType = d.Ctor, d.IsType
-	case *ast.ControlDecl:
-		ctor, isType = d.Ctor, d.IsType
+	d := ast.Applied(c.declOf(t))
+	if d == nil {
+		return e
 	}
-	if isType {
+	if d.IsType {
 		c.errorf(f.X.Pos(), "%s is a type of %ss without a body: apply one that has one", t.Name, t.Kind)
 		return e
 	}
-	for _, p := range ctor {
+	for _, p := range d.Ctor {
 		if p.Default == nil && !p.Optional {
 			c.errorf(f.X.Pos(), "%s has the constructor's parameter %s: make an instance with a name, and apply that", t.Name, p.Name)
 			return e
 		}
 	}
 	if c.elaborate {
-		bound := make([]*ast.BoundArg, len(ctor))
-		for i, p := range ctor {
+		bound := make([]*ast.BoundArg, len(d.Ctor))
+		for i, p := range d.Ctor {
 			bound[i] = &ast.BoundArg{Param: p, Type: p.T, Expr: p.Default, Default: true, Omitted: p.Default == nil}
 		}
 		e.Instance = c.instantiate(e.P, nil, "", t, bound)
@@ -523,26 +518,20 @@ func (c *checker) applyType(e *ast.Call, f *ast.Member, t *types.Callable) ast.E
 
 // applyParams finds the parameters of a parser's or control's apply.
 func (c *checker) applyParams(t *types.Callable) []*ast.Param {
-	var ps []*ast.Param
-	switch d := c.declOf(t).(type) {
-	case *ast.ParserDecl:
-		ps = d.Params
-	case *ast.ControlDecl:
-		ps = d.Params
+	d := ast.Applied(c.declOf(t))
+	if d == nil || len(d.Params) != len(t.Params) {
+		return nil
 	}
-	if len(ps) == len(t.Params) {
-		n := make([]*ast.Param, len(ps))
-		for i, p := range ps {
+	ps := make([]*ast.Param, len(d.Params))
+	for i, p := range d.Params {
+		ps[i] = p
+		if !types.Equal(p.T, t.Params[i].Type) {
 			q := *p
 			q.T = t.Params[i].Type
-			n[i] = &q
-			if types.Equal(p.T, q.T) {
-				n[i] = p
-			}
+			ps[i] = &q
 		}
-		return n
 	}
-	return nil
+	return ps
 }
 
 // declOf is the declaration of a parser, control or package type.

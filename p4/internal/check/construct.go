@@ -98,16 +98,12 @@ func (c *checker) constructorParams(n *construction, d ast.Decl) ([]*ast.Param, 
 			return nil, false
 		}
 		return f.Params, true
-	case *ast.ControlDecl:
-		if !d.IsType {
-			return d.Ctor, true
+	case *ast.ControlDecl, *ast.ParserDecl:
+		a := ast.Applied(d)
+		if !a.IsType {
+			return a.Ctor, true
 		}
-		c.errorf(n.name.P, "%s is a type of controls without a body: it has no instances", n.name.Name)
-	case *ast.ParserDecl:
-		if !d.IsType {
-			return d.Ctor, true
-		}
-		c.errorf(n.name.P, "%s is a type of parsers without a body: it has no instances", n.name.Name)
+		c.errorf(n.name.P, "%s is a type of %ss without a body: it has no instances", n.name.Name, c.callable(d).Kind)
 	case *ast.PackageDecl:
 		return d.Params, true
 	default:

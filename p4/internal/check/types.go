@@ -260,10 +260,8 @@ func typeParams(d ast.Decl) []*ast.TypeParam {
 		return d.TypeParams
 	case *ast.ExternDecl:
 		return d.TypeParams
-	case *ast.ParserDecl:
-		return d.TypeParams
-	case *ast.ControlDecl:
-		return d.TypeParams
+	case *ast.ParserDecl, *ast.ControlDecl:
+		return ast.Applied(d).TypeParams
 	case *ast.PackageDecl:
 		return d.TypeParams
 	case *ast.FunctionDecl:
