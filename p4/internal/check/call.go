@@ -225,24 +225,7 @@ func (c *checker) staticAssert(e *ast.Call) {
 
 func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Expr {
 	if t := c.asType(f.X); t != nil {
-		if t == types.Invalid {
-			c.checkArgs(e.Args)
-			return e
-		}
-		f.Sel = ast.SelMethod
-		if isSizeMethod(f.Name) {
-			return c.sizeCall(e, f, t)
-		}
-		if ct, ok := t.(*types.Callable); ok && f.Name == "apply" && (ct.Kind == types.Control || ct.Kind == types.Parser) {
-			return c.applyType(e, f, ct)
-		}
-		if t == types.DontCare {
-			c.errorf(f.X.Pos(), "the generic type needs its arguments: write T<...>.%s", f.Name)
-		} else {
-			c.errorf(f.NameP, "the type %s has no method %s", t, f.Name)
-		}
-		c.checkArgs(e.Args)
-		return e
+		return c.callOfType(e, f, t)
 	}
 	f.X = c.expr(f.X, nil)
 	xt := f.X.Type()
@@ -253,50 +236,26 @@ func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Ex
 	f.Sel = ast.SelMethod
 	e.Recv = f.X
 	u := types.Underlying(xt)
-	if st, ok := u.(*types.Struct); ok && !isSizeMethod(f.Name) && !(st.Kind != types.PlainStruct && isHeaderMethod(f.Name)) {
-		if _, i := st.Field(f.Name); i >= 0 {
-			c.errorf(f.NameP, "the field %s cannot be called", f.Name)
-			return e
-		}
-	}
-	if isSizeMethod(f.Name) {
-		if _, ok := u.(*types.Extern); !ok {
-			return c.sizeCall(e, f, xt)
-		}
+	if _, ok := u.(*types.Extern); !ok && isSizeMethod(f.Name) {
+		return c.sizeCall(e, f, xt)
 	}
 	switch t := u.(type) {
 	case *types.Extern:
 		return c.callMethod(e, f, t, want)
 	case *types.Callable:
-		if f.Name != "apply" {
-			break
-		}
-		switch t.Kind {
-		case types.Table:
+		switch {
+		case f.Name != "apply":
+		case t.Kind == types.Table:
 			return c.applyTable(e, f)
-		case types.Control, types.Parser:
+		case t.Kind == types.Control || t.Kind == types.Parser:
 			return c.applyInstance(e, f, t)
 		}
 	case *types.Struct:
-		if t.Kind == types.PlainStruct {
-			break
+		if t.Kind != types.PlainStruct && isHeaderMethod(f.Name) {
+			return c.callOfHeader(e, f, t)
 		}
-		switch f.Name {
-		case "isValid":
-			c.noArgs(e, f.Name)
-			e.Kind, e.T = ast.CallIsValid, types.Bool
-			return e
-		case "setValid", "setInvalid":
-			if t.Kind == types.Union {
-				c.errorf(f.NameP, "a header union has no %s: call it on one of its headers", f.Name)
-				return e
-			}
-			c.noArgs(e, f.Name)
-			c.lvalue(f.X)
-			e.Kind, e.T = ast.CallSetValid, types.Void
-			if f.Name == "setInvalid" {
-				e.Kind = ast.CallSetInvalid
-			}
+		if _, i := t.Field(f.Name); i >= 0 {
+			c.errorf(f.NameP, "the field %s cannot be called", f.Name)
 			return e
 		}
 	case *types.Stack:
@@ -306,6 +265,45 @@ func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Ex
 	}
 	c.errorf(f.NameP, "a %s has no method %s", describe(xt), f.Name)
 	c.checkArgs(e.Args)
+	return e
+}
+
+// callOfType is T.f(...), where T is the name of a type.
+func (c *checker) callOfType(e *ast.Call, f *ast.Member, t types.Type) ast.Expr {
+	f.Sel = ast.SelMethod
+	ct, isCallable := t.(*types.Callable)
+	switch {
+	case t == types.Invalid:
+	case t == types.DontCare:
+		c.errorf(f.X.Pos(), "the generic type needs its arguments: write T<...>.%s", f.Name)
+	case isSizeMethod(f.Name):
+		return c.sizeCall(e, f, t)
+	case isCallable && f.Name == "apply" && (ct.Kind == types.Control || ct.Kind == types.Parser):
+		return c.applyType(e, f, ct)
+	default:
+		c.errorf(f.NameP, "the type %s has no method %s", t, f.Name)
+	}
+	c.checkArgs(e.Args)
+	return e
+}
+
+// callOfHeader is isValid, setValid or setInvalid.
+func (c *checker) callOfHeader(e *ast.Call, f *ast.Member, t *types.Struct) ast.Expr {
+	if f.Name == "isValid" {
+		c.noArgs(e, f.Name)
+		e.Kind, e.T = ast.CallIsValid, types.Bool
+		return e
+	}
+	if t.Kind == types.Union {
+		c.errorf(f.NameP, "a header union has no %s: call it on one of its headers", f.Name)
+		return e
+	}
+	c.noArgs(e, f.Name)
+	c.lvalue(f.X)
+	e.Kind, e.T = ast.CallSetValid, types.Void
+	if f.Name == "setInvalid" {
+		e.Kind = ast.CallSetInvalid
+	}
 	return e
 }
 
@@ -370,7 +368,7 @@ func (c *checker) sizeCall(e *ast.Call, f *ast.Member, t types.Type) ast.Expr {
 	c.noArgs(e, f.Name)
 	lo, hi, ok := sizes(t)
 	if !ok {
-		c.errorf(f.NameP, "a %s has no size in bits", t)
+		c.errorf(f.NameP, "the type %s has no size in bits", t)
 		return e
 	}
 	n := hi

@@ -379,22 +379,25 @@ func (c *checker) typedef(d *ast.TypedefDecl) {
 	t := c.typ(d.TypeExpr)
 	d.T = t
 	if d.New && t != types.Invalid {
-		switch u := t.(type) {
-		case *types.Bit, *types.Int, *types.New:
-		case *types.Basic:
-			if u != types.Bool {
-				c.errorf(d.P, "type %s is made of a %s: only bit<>, int<>, bool and other such types will do; use typedef", d.Name, t)
-			}
-		case *types.Enum:
-			if u.Underlying == nil {
-				c.errorf(d.P, "type %s is made of a %s: only bit<>, int<>, bool and other such types will do; use typedef", d.Name, t)
-			}
-		default:
-			c.errorf(d.P, "type %s is made of a %s: only bit<>, int<>, bool and other such types will do; use typedef", d.Name, t)
+		if !newable(t) {
+			c.errorf(d.P, "type %s is made of %s: only bit<>, int<>, bool and other such types will do; use typedef", d.Name, t)
 		}
 		d.T = &types.New{Name: d.Name, Underlying: t, Annotations: d.Annotations.Map()}
 	}
 	c.declare(d)
+}
+
+// newable says whether "type" may make a new type of this one.
+func newable(t types.Type) bool {
+	switch t := t.(type) {
+	case *types.Bit, *types.Int, *types.New:
+		return true
+	case *types.Basic:
+		return t == types.Bool
+	case *types.Enum:
+		return t.Underlying != nil
+	}
+	return false
 }
 
 func (c *checker) externDecl(d *ast.ExternDecl) {
