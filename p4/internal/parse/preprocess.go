@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"path"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -329,14 +330,27 @@ func (pp *preprocessor) expand(toks []token, depth int) {
 		}
 		body := pp.substitute(m, args, t)
 		i = end
-		if len(body) > 0 {
-			body[0].bol = t.bol
-			body[0].glued = t.glued
-			m.busy = true
-			pp.expand(body, depth+1)
-			m.busy = false
+		if len(body) == 0 {
+			continue
+		}
+		body[0].bol = t.bol
+		body[0].glued = t.glued
+		before := len(pp.out)
+		m.busy = true
+		pp.expand(body, depth+1)
+		m.busy = false
+		// The arguments of a macro may follow one that expands to its name.
+		if n := len(pp.out); n > before && pp.awaits(pp.out[n-1]) && i+1 < len(toks) && isTok(toks[i+1], "(") {
+			toks[i], pp.out = pp.out[n-1], pp.out[:n-1]
+			i--
 		}
 	}
+}
+
+// awaits says whether a token is the name of a macro that takes arguments.
+func (pp *preprocessor) awaits(t token) bool {
+	m := pp.macros[t.text]
+	return t.kind == tIdent && !t.hide && m != nil && m.isFunc && !m.busy
 }
 
 // macroArgs splits the arguments of a call whose ( is at toks[i]; end is the
@@ -413,6 +427,14 @@ func (pp *preprocessor) substitute(m *macro, args [][]token, use token) []token 
 				continue
 			}
 			last := out[len(out)-1]
+			if isEmpty(last) {
+				out = out[:len(out)-1]
+				for _, n := range next {
+					n.pos, n.bol = use.pos, false
+					grow(n)
+				}
+				continue
+			}
 			l := &lexer{file: use.pos.File, src: last.text + next[0].text, line: use.pos.Line, col: use.pos.Col, inDirective: true}
 			out = out[:len(out)-1]
 			for p := l.next(); p.kind != tEOF; p = l.next() {
@@ -429,6 +451,8 @@ func (pp *preprocessor) substitute(m *macro, args [][]token, use token) []token 
 			arg := args[k]
 			if i+1 >= len(m.body) || m.body[i+1].text != "##" {
 				arg = pp.expandList(arg)
+			} else if len(arg) == 0 {
+				arg = []token{empty}
 			}
 			for j, a := range arg {
 				a.pos, a.bol = use.pos, false
@@ -441,8 +465,13 @@ func (pp *preprocessor) substitute(m *macro, args [][]token, use token) []token 
 		}
 		grow(t)
 	}
-	return out
+	return slices.DeleteFunc(out, isEmpty)
 }
+
+// empty stands for an argument without tokens at the left of ##.
+var empty = token{kind: tIdent}
+
+func isEmpty(t token) bool { return t.kind == tIdent && t.text == "" }
 
 // expandList expands tokens on their own.
 func (pp *preprocessor) expandList(toks []token) []token {
@@ -451,7 +480,7 @@ func (pp *preprocessor) expandList(toks []token) []token {
 	}
 	saved := pp.out
 	pp.out = nil
-	pp.expand(toks, 1)
+	pp.expand(slices.Clone(toks), 1)
 	res := pp.out
 	pp.out = saved
 	return res
@@ -522,6 +551,7 @@ type condExpr struct {
 	toks []token
 	i    int
 	pos  ast.Pos
+	skip bool // what is read now does not count
 }
 
 func (e *condExpr) op() string {
@@ -540,12 +570,12 @@ func (e *condExpr) ternary(depth int) int64 {
 		return c
 	}
 	e.i++
-	a := e.ternary(depth + 1)
+	a := e.unless(c == 0, func() int64 { return e.ternary(depth + 1) })
 	if e.op() != ":" {
 		fail(e.pos, "? lacks its : in the condition")
 	}
 	e.i++
-	b := e.ternary(depth + 1)
+	b := e.unless(c != 0, func() int64 { return e.ternary(depth + 1) })
 	if c != 0 {
 		return a
 	}
@@ -569,9 +599,20 @@ func (e *condExpr) binary(prec, depth int) int64 {
 		if op == ">>" {
 			e.i++
 		}
-		y := e.binary(p+1, depth+1)
+		known := op == "&&" && x == 0 || op == "||" && x != 0
+		y := e.unless(known, func() int64 { return e.binary(p+1, depth+1) })
 		x = e.apply(op, x, y)
 	}
+}
+
+// unless reads an operand that does not count if skip is set: there a division
+// by zero is no fault.
+func (e *condExpr) unless(skip bool, operand func() int64) int64 {
+	old := e.skip
+	e.skip = e.skip || skip
+	v := operand()
+	e.skip = old
+	return v
 }
 
 func (e *condExpr) apply(op string, x, y int64) int64 {
@@ -616,7 +657,10 @@ func (e *condExpr) apply(op string, x, y int64) int64 {
 		return x * y
 	}
 	if y == 0 {
-		fail(e.pos, "division by zero in the condition")
+		if !e.skip {
+			fail(e.pos, "division by zero in the condition")
+		}
+		return 0
 	}
 	if y == -1 {
 		if op == "%" {
