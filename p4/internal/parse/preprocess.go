@@ -61,8 +61,7 @@ func (pp *preprocessor) define(name, body string, p ast.Pos) {
 func (pp *preprocessor) file(name string, src []byte) {
 	pp.depth++
 	l := &lexer{file: name, src: string(src), line: 1, col: 1, bol: true}
-	var conds []condition
-	active := func() bool { return len(conds) == 0 || conds[len(conds)-1].active }
+	var conds conditions
 	var pending []token // text between directives, so that calls may span lines
 	flush := func() {
 		if len(pending) > 0 {
@@ -71,96 +70,101 @@ func (pp *preprocessor) file(name string, src []byte) {
 		}
 	}
 	for {
-		l.skipping = !active()
+		l.skipping = !conds.active()
 		t := l.next()
-		if t.kind == tEOF {
-			break
-		}
-		if t.kind != tDirective {
-			if active() {
-				if t.kind == tBad {
-					fail(t.pos, "%s", t.text)
-				}
-				pending = append(pending, t)
-			}
-			continue
-		}
-		word, rest := splitWord(t.text)
-		switch word {
-		case "if", "ifdef", "ifndef":
-			c := condition{pos: t.pos, outer: active()}
-			if c.outer {
-				flush()
-				switch word {
-				case "if":
-					c.active = pp.condition(rest, t.pos)
-				default:
-					id, _ := splitWord(rest)
-					if id == "" {
-						fail(t.pos, "#%s needs a name", word)
-					}
-					_, def := pp.macros[id]
-					c.active = def == (word == "ifdef")
-				}
-				c.done = c.active
-			}
-			conds = append(conds, c)
-			if len(conds) > maxExpand {
-				fail(t.pos, "conditions are nested more than %d deep", maxExpand)
-			}
-			continue
-		case "elif", "else", "endif":
-			if len(conds) == 0 {
-				fail(t.pos, "#%s without #if: remove it or add the #if", word)
-			}
+		switch {
+		case t.kind == tEOF:
 			flush()
-			c := &conds[len(conds)-1]
-			switch word {
-			case "endif":
-				conds = conds[:len(conds)-1]
-			case "else":
-				if c.sawElse {
-					fail(t.pos, "a second #else for the #if of line %d", c.pos.Line)
-				}
-				c.sawElse = true
-				c.active = c.outer && !c.done
-				c.done = true
-			case "elif":
-				if c.sawElse {
-					fail(t.pos, "#elif behind the #else of the #if of line %d", c.pos.Line)
-				}
-				c.active = c.outer && !c.done && pp.condition(rest, t.pos)
-				c.done = c.done || c.active
+			if len(conds) > 0 {
+				fail(conds[len(conds)-1].pos, "this #if has no #endif")
 			}
-			continue
-		}
-		if !active() {
-			continue
-		}
-		flush()
-		switch word {
-		case "include":
-			pp.include(rest, t.pos)
-		case "define":
-			pp.defineLine(rest, t.pos)
-		case "undef":
-			id, _ := splitWord(rest)
-			delete(pp.macros, id)
-		case "error":
-			fail(t.pos, "#error%s", strings.TrimRight(" "+rest, " "))
-		case "pragma", "warning", "line", "":
-		default:
-			if isDigit(word[0]) { // a line marker of a preprocessed file
-				continue
+			pp.depth--
+			return
+		case t.kind == tDirective:
+			flush()
+			word, rest := splitWord(t.text)
+			if !pp.conditional(&conds, word, rest, t.pos) && conds.active() {
+				pp.directive(word, rest, t.pos)
 			}
-			fail(t.pos, "no preprocessor directive is called #%s", word)
+		case conds.active():
+			if t.kind == tBad {
+				fail(t.pos, "%s", t.text)
+			}
+			pending = append(pending, t)
 		}
 	}
-	flush()
-	if len(conds) > 0 {
-		fail(conds[len(conds)-1].pos, "this #if has no #endif")
+}
+
+// conditions are the #if that are open, outermost first.
+type conditions []condition
+
+func (cs conditions) active() bool { return len(cs) == 0 || cs[len(cs)-1].active }
+
+// conditional handles #if and its like; it returns false for another directive.
+func (pp *preprocessor) conditional(cs *conditions, word, rest string, pos ast.Pos) bool {
+	switch word {
+	case "if", "ifdef", "ifndef":
+		c := condition{pos: pos, outer: cs.active()}
+		c.active = c.outer && pp.holds(word, rest, pos)
+		c.done = c.active
+		if *cs = append(*cs, c); len(*cs) > maxExpand {
+			fail(pos, "conditions are nested more than %d deep", maxExpand)
+		}
+		return true
+	case "elif", "else", "endif":
+	default:
+		return false
 	}
-	pp.depth--
+	if len(*cs) == 0 {
+		fail(pos, "#%s without #if: remove it or add the #if", word)
+	}
+	c := &(*cs)[len(*cs)-1]
+	switch {
+	case word == "endif":
+		*cs = (*cs)[:len(*cs)-1]
+	case c.sawElse && word == "else":
+		fail(pos, "a second #else for the #if of line %d", c.pos.Line)
+	case c.sawElse:
+		fail(pos, "#elif behind the #else of the #if of line %d", c.pos.Line)
+	default:
+		c.sawElse = word == "else"
+		c.active = c.outer && !c.done && (c.sawElse || pp.condition(rest, pos))
+		c.done = c.done || c.active
+	}
+	return true
+}
+
+// holds evaluates #if, #ifdef or #ifndef.
+func (pp *preprocessor) holds(word, rest string, pos ast.Pos) bool {
+	if word == "if" {
+		return pp.condition(rest, pos)
+	}
+	id, _ := splitWord(rest)
+	if id == "" {
+		fail(pos, "#%s needs a name", word)
+	}
+	_, defined := pp.macros[id]
+	return defined == (word == "ifdef")
+}
+
+// directive does what a directive that is no condition says.
+func (pp *preprocessor) directive(word, rest string, pos ast.Pos) {
+	switch word {
+	case "include":
+		pp.include(rest, pos)
+	case "define":
+		pp.defineLine(rest, pos)
+	case "undef":
+		id, _ := splitWord(rest)
+		delete(pp.macros, id)
+	case "error":
+		fail(pos, "#error%s", strings.TrimRight(" "+rest, " "))
+	case "pragma", "warning", "line", "":
+	default:
+		if !isDigit(word[0]) { // a line marker of a preprocessed file
+			fail(pos, "no preprocessor directive is called #%s", word)
+		}
+	}
 }
 
 func splitWord(s string) (word, rest string) {
