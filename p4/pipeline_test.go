@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -318,14 +319,16 @@ func FuzzPacket(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		s, err := stf.Parse(name, text)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for i, c := range s.Commands {
-			if c.Op == "packet" && i%3 == 0 {
-				f.Add(c.Data, c.Port, uint64(i))
+		for i, line := range strings.Split(string(text), "\n") {
+			words := strings.Fields(line)
+			if i%3 != 0 || len(words) < 3 || words[0] != "packet" {
+				continue
 			}
+			port, err := strconv.ParseUint(words[1], 0, 16)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(unhex(f, strings.Join(words[2:], "")), uint16(port), uint64(i))
 		}
 	}
 	f.Fuzz(func(t *testing.T, frame []byte, port uint16, at uint64) {

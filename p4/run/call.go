@@ -91,26 +91,7 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 		}
 		return plain(c.put(dst, c.callNum(e)))
 	case ast.CallSetValid, ast.CallSetInvalid:
-		pre, p := c.ref(e.Recv)
-		v := b2u(e.Kind == ast.CallSetValid)
-		after := act(nil)
-		if p.union != nil {
-			after = c.unionAfter(p)
-		}
-		off, dyn := p.off, p.dyn
-		if pre == nil && after == nil && dyn == nil {
-			return func(m *machine) ctl { m.w[off] = v; return goOn }
-		}
-		return func(m *machine) ctl {
-			if pre != nil {
-				pre(m)
-			}
-			m.w[p.at(m)] = v
-			if after != nil {
-				after(m)
-			}
-			return goOn
-		}
+		return c.setValid(e)
 	case ast.CallPushFront, ast.CallPopFront:
 		return c.pushPop(e)
 	case ast.CallExternFunc:
@@ -139,6 +120,29 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 	}
 	c.failf(e, "not supported: this call here")
 	return nil
+}
+
+func (c *compiler) setValid(e *ast.Call) op {
+	pre, p := c.ref(e.Recv)
+	v := b2u(e.Kind == ast.CallSetValid)
+	after := act(nil)
+	if p.union != nil {
+		after = c.unionAfter(p)
+	}
+	off, dyn := p.off, p.dyn
+	if pre == nil && after == nil && dyn == nil {
+		return func(m *machine) ctl { m.w[off] = v; return goOn }
+	}
+	return func(m *machine) ctl {
+		if pre != nil {
+			pre(m)
+		}
+		m.w[p.at(m)] = v
+		if after != nil {
+			after(m)
+		}
+		return goOn
+	}
 }
 
 func plain(a act) op {
@@ -240,88 +244,101 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 		c.failf(at, "not supported: calls nested more than 200 deep")
 	}
 	defer func() { c.depth-- }()
-	type binding struct {
-		p  place
-		ok bool
-	}
-	refs := make([]binding, len(bound))
+	args := arguments{at: make([]place, len(bound))}
+	refs := make([]place, len(bound))
 	if byRef {
-		for i, b := range bound {
-			if b.Expr == nil || !isLvalue(b.Expr) || isExtern(b.Type) {
-				continue
-			}
-			if pre, p := c.ref(b.Expr); pre == nil && p.dyn == nil && !p.slice && p.union == nil && size(p.t) == size(b.Type) {
-				refs[i] = binding{p: p, ok: true}
-			}
-		}
-		for i := range refs {
-			for j, b := range bound {
-				if i == j || !refs[i].ok || b.Expr == nil {
-					continue
-				}
-				if refs[j].p.t != nil {
-					a, z := refs[i].p, refs[j].p
-					if a.off < z.off+size(z.t) && z.off < a.off+size(a.t) && (bound[i].Dir != types.In || b.Dir != types.In) {
-						refs[i].ok = false
-					}
-				} else if b.Dir != types.In && b.Dir != types.None || hasCall(b.Expr) {
-					// What it may reach is not known.
-					refs[i].ok = false
-				}
-			}
-		}
+		refs = c.inPlace(bound)
 	}
-	var before, after []act
-	var zeros []act // of out parameters in place: when all other arguments are read
-	calls := false
-	type saved struct {
-		d  ast.Decl
-		p  place
-		ok bool
-	}
-	var old []saved
-	fresh := make([]place, len(bound))
 	for _, i := range argOrder(at, params) {
 		b := bound[i]
 		if b.Expr == nil || isExtern(b.Type) {
 			continue
 		}
-		if hasCall(b.Expr) {
-			calls = true
-		}
-		if refs[i].ok {
-			fresh[i] = refs[i].p
-			fresh[i].t = b.Type
-			if b.Dir == types.Out {
-				zeros = append(zeros, c.zero(fresh[i]))
-			}
+		args.call = args.call || hasCall(b.Expr)
+		if refs[i].t == nil {
+			args.at[i] = c.temp(b.Type)
+			c.copyArg(&args, b, args.at[i])
 			continue
 		}
-		slot := c.temp(b.Type)
-		fresh[i] = slot
-		_, ignored := b.Expr.(*ast.DontCare)
-		switch b.Dir {
-		case types.Out:
-			if !ignored {
-				if pre, p := c.ref(b.Expr); true {
-					before = append(before, nonNil(pre)...)
-					f, q := c.freeze(p)
-					before = append(before, nonNil(f)...)
-					after = append(after, c.copyTo(q, slot))
-				}
-			}
-			before = append(before, c.zero(slot))
-		case types.InOut:
-			pre, p := c.ref(b.Expr)
-			before = append(before, nonNil(pre)...)
-			f, q := c.freeze(p)
-			before = append(before, nonNil(f)...)
-			before = append(before, c.copyTo(slot, q))
-			after = append(after, c.copyTo(q, slot))
-		default:
-			before = append(before, c.store(b.Expr, slot))
+		args.at[i] = refs[i]
+		args.at[i].t = b.Type
+		if b.Dir == types.Out {
+			args.zeros = append(args.zeros, c.zero(args.at[i]))
 		}
 	}
+	body := c.withParams(bound, params, args.at, compile)
+	return args.around(body)
+}
+
+// arguments is what happens around the body of a call.
+type arguments struct {
+	at            []place // where each parameter lies; t is nil for those that have no place
+	before, after []act
+	zeros         []act // of out parameters in place: when all other arguments are read
+	call          bool  // an argument calls something, which may exit
+}
+
+// inPlace finds the arguments that parameters may stand for; the others' places have no type.
+func (c *compiler) inPlace(bound []*ast.BoundArg) []place {
+	refs := make([]place, len(bound))
+	for i, b := range bound {
+		if b.Expr == nil || !isLvalue(b.Expr) || isExtern(b.Type) {
+			continue
+		}
+		if pre, p := c.ref(b.Expr); pre == nil && p.dyn == nil && !p.slice && p.union == nil && size(p.t) == size(b.Type) {
+			refs[i] = p
+		}
+	}
+	out := make([]place, len(bound))
+	for i := range refs {
+		if refs[i].t != nil && alone(bound, refs, i) {
+			out[i] = refs[i]
+		}
+	}
+	return out
+}
+
+// alone says whether no other argument touches what argument i is.
+func alone(bound []*ast.BoundArg, refs []place, i int) bool {
+	for j, b := range bound {
+		switch {
+		case i == j || b.Expr == nil:
+		case refs[j].t != nil:
+			x, y := refs[i], refs[j]
+			overlap := x.off < y.off+size(y.t) && y.off < x.off+size(x.t)
+			if overlap && (bound[i].Dir != types.In || b.Dir != types.In) {
+				return false
+			}
+		case b.Dir != types.In && b.Dir != types.None || hasCall(b.Expr): // what it may reach is not known
+			return false
+		}
+	}
+	return true
+}
+
+// copyArg copies an argument to a parameter's place and back, as its direction says.
+func (c *compiler) copyArg(args *arguments, b *ast.BoundArg, slot place) {
+	if b.Dir != types.Out && b.Dir != types.InOut {
+		args.before = append(args.before, c.store(b.Expr, slot))
+		return
+	}
+	if _, ignored := b.Expr.(*ast.DontCare); !ignored {
+		pre, p := c.ref(b.Expr)
+		fix, p := c.freeze(p)
+		args.before = append(args.before, nonNil(pre)...)
+		args.before = append(args.before, nonNil(fix)...)
+		if b.Dir == types.InOut {
+			args.before = append(args.before, c.copyTo(slot, p))
+		}
+		args.after = append(args.after, c.copyTo(p, slot))
+	}
+	if b.Dir == types.Out {
+		args.before = append(args.before, c.zero(slot))
+	}
+}
+
+// withParams compiles a body in which the parameters have places.
+func (c *compiler) withParams(bound []*ast.BoundArg, params []*ast.Param, at []place, compile func() op) op {
 	for i, b := range bound {
 		d := ast.Decl(params[i])
 		if isExtern(b.Type) {
@@ -330,22 +347,25 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 			}
 			continue
 		}
-		if fresh[i].t == nil {
+		if at[i].t == nil {
 			continue
 		}
-		p, ok := c.env[d]
-		old = append(old, saved{d, p, ok})
-		c.env[d] = fresh[i]
+		old, ok := c.env[d]
+		c.env[d] = at[i]
+		defer func() {
+			if ok {
+				c.env[d] = old
+			} else {
+				delete(c.env, d)
+			}
+		}()
 	}
-	body := compile()
-	for _, s := range old {
-		if s.ok {
-			c.env[s.d] = s.p
-		} else {
-			delete(c.env, s.d)
-		}
-	}
-	pre, post := acts(append(before, zeros...)), acts(after)
+	return compile()
+}
+
+// around puts reading and copying out around a body. A return ends there.
+func (a *arguments) around(body op) op {
+	pre, post, calls := acts(append(a.before, a.zeros...)), acts(a.after), a.call
 	return func(m *machine) ctl {
 		if pre != nil {
 			pre(m)

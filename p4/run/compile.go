@@ -153,127 +153,153 @@ func hasCall(e ast.Expr) bool {
 // ref is the place of an expression; if it is no l-value, pre puts its value there.
 func (c *compiler) ref(e ast.Expr) (pre act, p place) {
 	if e.Const() != nil && e.Const().Kind != ast.InstanceValue {
-		p = c.temp(e.Type())
-		return c.store(e, p), p
+		return c.valueAt(e, e)
 	}
-	switch e := e.(type) {
+	switch x := e.(type) {
 	case *ast.Ident:
-		if pl, ok := c.env[e.Decl]; ok {
+		if pl, ok := c.env[x.Decl]; ok {
 			return nil, pl
 		}
-		if d, ok := e.Decl.(*ast.ConstDecl); ok {
-			p = c.temp(e.Type())
-			return c.store(d.X, p), p
+		if d, ok := x.Decl.(*ast.ConstDecl); ok {
+			return c.valueAt(e, d.X)
 		}
-		c.failf(e, "not supported: %s here", e.Name)
+		c.failf(x, "not supported: %s here", x.Name)
 	case *ast.Member:
-		switch e.Sel {
+		switch x.Sel {
 		case ast.SelField:
-			pre, base := c.ref(e.X)
-			s, ok := types.Underlying(base.t).(*types.Struct)
-			if !ok {
-				c.failf(e, "not supported: member %s of %s", e.Name, base.t)
-			}
-			p := base.add(fieldAt(s, e.Index), s.Fields[e.Index].Type)
-			if c.reads != nil {
-				c.reads[s.Name+"."+e.Name] = true
-			}
-			if s.Kind == types.Union {
-				p.union = &unionPlace{off: base.off, dyn: base.dyn, t: s, self: e.Index}
-			}
-			return pre, p
+			return c.refField(x)
 		case ast.SelNext, ast.SelLast:
-			pre, base := c.ref(e.X)
-			st := types.Underlying(base.t).(*types.Stack)
-			n, elem := uint64(st.Size), size(st.Elem)
-			trash := c.trashFor(elem)
-			last := e.Sel == ast.SelLast
-			return pre, place{t: st.Elem, dyn: func(m *machine) int {
-				at := base.at(m)
-				i := m.w[at]
-				if last {
-					i--
-				}
-				if i >= n {
-					m.fail(m.codes.stack)
-					clear(m.w[trash : trash+elem])
-					return trash
-				}
-				return at + 1 + int(i)*elem
-			}}
+			return c.refNext(x)
 		case ast.SelLastIndex:
-			pre, base := c.ref(e.X)
-			p = c.temp(e.Type())
-			return func(m *machine) {
-				if pre != nil {
-					pre(m)
-				}
-				m.w[p.off] = (m.w[base.at(m)] - 1) & 0xffffffff
-			}, p
+			return c.refLastIndex(x)
 		}
 	case *ast.Index:
-		pre, base := c.ref(e.X)
-		switch t := types.Underlying(base.t).(type) {
-		case *types.Stack:
-			elem := size(t.Elem)
-			if v := e.I.Const(); v != nil {
-				if !v.Int.IsInt64() || v.Int.Sign() < 0 || v.Int.Int64() >= int64(t.Size) {
-					c.failf(e, "index %v is outside of a stack of %d", v.Int, t.Size)
-				}
-				return pre, base.add(1+int(v.Int.Int64())*elem, t.Elem)
-			}
-			idx := c.num(e.I)
-			n := uint64(t.Size)
-			trash := c.trashFor(elem)
-			return pre, place{t: t.Elem, dyn: func(m *machine) int {
-				i := idx(m)
-				if i >= n {
-					clear(m.w[trash : trash+elem])
-					return trash
-				}
-				return base.at(m) + 1 + int(i)*elem
-			}}
-		case *types.Tuple:
-			i := int(e.I.Const().Int.Int64())
-			at := 0
-			for _, x := range t.Elems[:i] {
-				at += size(x)
-			}
-			return pre, base.add(at, t.Elems[i])
-		}
+		return c.refIndex(x)
 	case *ast.Slice:
-		pre, base := c.ref(e.X)
-		w, ok := scalarWidth(e.X.Type())
-		if !ok {
-			c.failf(e, "not supported: slice of %s", e.X.Type())
-		}
-		p := base
-		p.t, p.slice, p.whole = e.Type(), true, w
-		p.lo, p.w = e.LoN, e.HiN-e.LoN+1
-		if base.slice { // of a slice
-			p.whole = base.whole
-			p.lo += base.lo
-			p.plus = base.plus
-		}
-		if e.Plus && e.Lo.Const() == nil {
-			if base.slice {
-				c.failf(e, "not supported: slice of a slice with a variable bound")
-			}
-			p.lo, p.w = 0, e.HiN+1
-			p.plus = c.num(e.Lo)
-		}
-		return pre, p
+		return c.refSlice(x)
 	case *ast.Cast:
-		if size(e.Type()) == size(e.X.Type()) && sameRep(e.Type(), e.X.Type()) {
-			pre, p := c.ref(e.X)
-			if !p.slice {
-				p.t = e.Type()
+		if size(x.Type()) == size(x.X.Type()) && sameRep(x.Type(), x.X.Type()) {
+			if pre, p = c.ref(x.X); !p.slice {
+				p.t = x.Type()
 				return pre, p
 			}
 		}
 	}
-	p = c.temp(e.Type())
-	return c.store(e, p), p
+	return c.valueAt(e, e)
+}
+
+// valueAt is a place of the type of e that holds the value of x.
+func (c *compiler) valueAt(e, x ast.Expr) (act, place) {
+	p := c.temp(e.Type())
+	return c.store(x, p), p
+}
+
+func (c *compiler) refField(e *ast.Member) (act, place) {
+	pre, base := c.ref(e.X)
+	s, ok := types.Underlying(base.t).(*types.Struct)
+	if !ok {
+		c.failf(e, "not supported: member %s of %s", e.Name, base.t)
+	}
+	p := base.add(fieldAt(s, e.Index), s.Fields[e.Index].Type)
+	if c.reads != nil {
+		c.reads[s.Name+"."+e.Name] = true
+	}
+	if s.Kind == types.Union {
+		p.union = &unionPlace{off: base.off, dyn: base.dyn, t: s, self: e.Index}
+	}
+	return pre, p
+}
+
+// refNext is the element of a stack that next or last names.
+func (c *compiler) refNext(e *ast.Member) (act, place) {
+	pre, base := c.ref(e.X)
+	st := types.Underlying(base.t).(*types.Stack)
+	n, elem := uint64(st.Size), size(st.Elem)
+	trash := c.trashFor(elem)
+	last := e.Sel == ast.SelLast
+	return pre, place{t: st.Elem, dyn: func(m *machine) int {
+		at := base.at(m)
+		i := m.w[at]
+		if last {
+			i--
+		}
+		if i >= n {
+			m.fail(m.codes.stack)
+			clear(m.w[trash : trash+elem])
+			return trash
+		}
+		return at + 1 + int(i)*elem
+	}}
+}
+
+func (c *compiler) refLastIndex(e *ast.Member) (act, place) {
+	pre, base := c.ref(e.X)
+	p := c.temp(e.Type())
+	return func(m *machine) {
+		if pre != nil {
+			pre(m)
+		}
+		m.w[p.off] = (m.w[base.at(m)] - 1) & 0xffffffff
+	}, p
+}
+
+// refIndex is an element of a stack or a tuple.
+func (c *compiler) refIndex(e *ast.Index) (act, place) {
+	pre, base := c.ref(e.X)
+	if t, ok := types.Underlying(base.t).(*types.Tuple); ok {
+		i := int(e.I.Const().Int.Int64())
+		at := 0
+		for _, x := range t.Elems[:i] {
+			at += size(x)
+		}
+		return pre, base.add(at, t.Elems[i])
+	}
+	t, ok := types.Underlying(base.t).(*types.Stack)
+	if !ok {
+		return c.valueAt(e, e)
+	}
+	elem := size(t.Elem)
+	if v := e.I.Const(); v != nil {
+		if !v.Int.IsInt64() || v.Int.Sign() < 0 || v.Int.Int64() >= int64(t.Size) {
+			c.failf(e, "index %v is outside of a stack of %d", v.Int, t.Size)
+		}
+		return pre, base.add(1+int(v.Int.Int64())*elem, t.Elem)
+	}
+	idx := c.num(e.I)
+	n := uint64(t.Size)
+	trash := c.trashFor(elem)
+	return pre, place{t: t.Elem, dyn: func(m *machine) int {
+		i := idx(m)
+		if i >= n {
+			clear(m.w[trash : trash+elem])
+			return trash
+		}
+		return base.at(m) + 1 + int(i)*elem
+	}}
+}
+
+func (c *compiler) refSlice(e *ast.Slice) (act, place) {
+	pre, base := c.ref(e.X)
+	w, ok := scalarWidth(e.X.Type())
+	if !ok {
+		c.failf(e, "not supported: slice of %s", e.X.Type())
+	}
+	p := base
+	p.t, p.slice, p.whole = e.Type(), true, w
+	p.lo, p.w = e.LoN, e.HiN-e.LoN+1
+	if base.slice { // of a slice
+		p.whole = base.whole
+		p.lo += base.lo
+		p.plus = base.plus
+	}
+	if e.Plus && e.Lo.Const() == nil {
+		if base.slice {
+			c.failf(e, "not supported: slice of a slice with a variable bound")
+		}
+		p.lo, p.w = 0, e.HiN+1
+		p.plus = c.num(e.Lo)
+	}
+	return pre, p
 }
 
 // sameRep says whether a value of either type lies in memory as one of the other would.

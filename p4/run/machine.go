@@ -49,7 +49,6 @@ type object any
 // An objectDef says what an extern object is called and how its state is made.
 type objectDef struct {
 	name string // of the control plane
-	kind string // the extern's name
 	make func() object
 }
 

@@ -26,15 +26,11 @@ func (r *Register) Len() int { return r.n }
 
 // Read is the lowest 64 bits of cell i; 0 beyond the end. Of a cell with several fields
 // it is the first.
-func (r *Register) Read(i int) uint64 { return r.Field(i, 0) }
-
-// Field is word j of cell i: the fields of a cell that is a struct lie one after another.
-// It is 0 beyond either end.
-func (r *Register) Field(i, j int) uint64 {
-	if i < 0 || i >= r.n || j < 0 || j >= r.cell {
+func (r *Register) Read(i int) uint64 {
+	if i < 0 || i >= r.n || r.cell == 0 {
 		return 0
 	}
-	return r.w[i*r.cell+j]
+	return r.w[i*r.cell]
 }
 
 // Write sets the first word of cell i to v.
@@ -80,9 +76,6 @@ type Counter struct {
 	name           string
 	packets, bytes []uint64
 }
-
-// Len is the number of indices.
-func (c *Counter) Len() int { return len(c.packets) }
 
 // Packets is how many packets were counted at i; 0 beyond the end.
 func (c *Counter) Packets(i int) uint64 {
@@ -161,12 +154,6 @@ type Meter struct {
 	direct  *Rate   // of all entries, for a direct meter
 }
 
-// Len is the number of indices.
-func (m *Meter) Len() int { return len(m.cells) }
-
-// Packets says whether the meter counts packets instead of bytes.
-func (m *Meter) Packets() bool { return m.packets }
-
 // Set gives index i its rates; of a direct meter all of the table's entries, whatever i is.
 func (m *Meter) Set(i int, r Rate) error {
 	if len(m.cells) == 0 {
@@ -237,7 +224,7 @@ func (c *compiler) newRegister(in *ast.Instance, t types.Type, n int, first []ui
 		c.failf(ast.At{P: in.At}, "not supported: register %s of %d words: at most %d", in.ControlName, cell*n, maxCells)
 	}
 	name := in.ControlName
-	return objectDef{name: name, kind: "register", make: func() object {
+	return objectDef{name: name, make: func() object {
 		r := &Register{name: name, n: n, width: w, cell: cell, w: make([]uint64, n*cell), first: first}
 		r.Reset()
 		return r
@@ -245,13 +232,13 @@ func (c *compiler) newRegister(in *ast.Instance, t types.Type, n int, first []ui
 }
 
 func newCounter(name string, n int) objectDef {
-	return objectDef{name: name, kind: "counter", make: func() object {
+	return objectDef{name: name, make: func() object {
 		return &Counter{name: name, packets: make([]uint64, n), bytes: make([]uint64, n)}
 	}}
 }
 
 func newMeter(name string, n int, packets bool) objectDef {
-	return objectDef{name: name, kind: "meter", make: func() object {
+	return objectDef{name: name, make: func() object {
 		return &Meter{name: name, packets: packets, cells: make([]meterState, n), rates: make([]*Rate, n)}
 	}}
 }

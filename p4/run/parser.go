@@ -290,7 +290,7 @@ func (c *compiler) valueSet(e ast.Expr) int {
 	default:
 		add(d.Elem)
 	}
-	i := c.addObject(objectDef{name: d.ControlName, kind: "value_set", make: func() object { return &valueSet{widths: widths} }})
+	i := c.addObject(objectDef{name: d.ControlName, make: func() object { return &valueSet{widths: widths} }})
 	c.objs[d] = i
 	return i
 }

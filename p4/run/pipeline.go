@@ -63,9 +63,6 @@ type Packet struct {
 // Len is the number of bytes that the packet takes in a queue: those with which it went into ingress.
 func (pk *Packet) Len() int { return len(pk.buf) }
 
-// Bytes is the packet as it went into ingress. It must not be changed.
-func (pk *Packet) Bytes() []byte { return pk.buf }
-
 // A Frame is a packet that leaves the switch.
 type Frame struct {
 	Port   uint16
@@ -90,8 +87,8 @@ type Verdict struct {
 	buf []byte
 }
 
-// Reset empties the verdict. Pipeline's methods do so themselves.
-func (v *Verdict) Reset() {
+// reset empties the verdict.
+func (v *Verdict) reset() {
 	*v = Verdict{Copies: v.Copies[:0], Sent: v.Sent[:0], buf: v.buf[:0]}
 }
 
@@ -222,7 +219,7 @@ func (pl *Pipeline) Release(pk *Packet) {
 // Ingress runs a frame (Ethernet, without FCS) through the parser and ingress. The frame is copied.
 // What is to be queued stands in v.Copies. Resubmission happens at once, up to 64 times.
 func (pl *Pipeline) Ingress(frame []byte, in *Intrinsic, v *Verdict) {
-	v.Reset()
+	v.reset()
 	pl.in(frame, in, v)
 }
 
@@ -240,14 +237,14 @@ func (pl *Pipeline) in(frame []byte, in *Intrinsic, v *Verdict) {
 // A frame that leaves stands in v.Sent; a recirculated packet goes through ingress at once, and
 // its copies, as egress clones, are in v.Copies.
 func (pl *Pipeline) Egress(pk *Packet, v *Verdict) {
-	v.Reset()
+	v.reset()
 	pl.prog.impl.egress(pl, pk, v)
 }
 
 // Process runs ingress and egress, and egress for every further copy (at most 64), with the times and
 // depths that in gives for the queue.
 func (pl *Pipeline) Process(frame []byte, in *Intrinsic, v *Verdict) {
-	v.Reset()
+	v.reset()
 	pl.in(frame, in, v)
 	for n := 0; len(v.Copies) > 0; n++ {
 		pk := v.Copies[0]
@@ -327,7 +324,7 @@ func (pl *Pipeline) AddEntry(table string, e Entry) error {
 		return err
 	}
 	d := s.def
-	if d.Const {
+	if d.constEntries {
 		return fmt.Errorf("table %s: its entries are the program's own", d.Name)
 	}
 	if len(e.Keys) != len(d.Keys) {
@@ -389,7 +386,7 @@ func (pl *Pipeline) SetDefault(table string, a Action) error {
 	if err != nil {
 		return err
 	}
-	if s.def.ConstDefault {
+	if s.def.constDefault {
 		return fmt.Errorf("table %s: its default action is the program's own", s.def.Name)
 	}
 	st, err := s.def.action(a, false)

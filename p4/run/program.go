@@ -48,18 +48,6 @@ func (p *Program) Table(name string) (TableInfo, error) {
 	return p.tables[i].TableInfo, nil
 }
 
-// An ObjectInfo is an extern object of a program.
-type ObjectInfo struct{ Name, Kind string }
-
-// Objects lists registers, counters, meters and the like.
-func (p *Program) Objects() []ObjectInfo {
-	var os []ObjectInfo
-	for _, o := range p.objects {
-		os = append(os, ObjectInfo{o.name, o.kind})
-	}
-	return os
-}
-
 // Compile makes a program of a checked tree. What this package cannot run is an error that
 // begins with a position and "not supported".
 func Compile(p *ast.Program) (prog *Program, err error) {

@@ -42,8 +42,8 @@ type ParamInfo struct {
 type ActionInfo struct {
 	Name   string // full, dotted
 	Params []ParamInfo
-	// DefaultOnly and TableOnly: the action is for the default only, or for entries only.
-	DefaultOnly, TableOnly bool
+	// The action is for the default only, or for entries only.
+	defaultOnly, entriesOnly bool
 }
 
 // A TableInfo describes a table to the control plane.
@@ -51,14 +51,6 @@ type TableInfo struct {
 	Name    string // full, dotted
 	Keys    []KeyInfo
 	Actions []ActionInfo
-	Size    int  // entries, as the program asks for; 0 if it does not
-	Const   bool // its entries are the program's own
-	// ConstDefault: the default action is the program's own.
-	ConstDefault bool
-	// LowFirst: of entries that match, the one with the least priority number wins; else that with the greatest.
-	LowFirst bool
-	// Profile names the action profile or selector whose members the entries refer to; empty if there is none.
-	Profile string
 }
 
 // A Match is what an entry asks of one key. Mask and High are nil where the kind has none.
@@ -77,7 +69,8 @@ type Action struct {
 // An Entry is a table's entry as the control plane writes it.
 type Entry struct {
 	Keys []Match
-	// Priority orders entries of tables with ternary, range or optional keys (TableInfo.LowFirst). Of equal ones the earlier wins.
+	// Priority orders entries of tables with ternary, range or optional keys: the greatest wins, or
+	// the least if the program says so. Of equal ones the earlier wins.
 	Priority int
 	Action   Action
 	// Member and Group refer to an action profile's member or an action selector's group in
@@ -96,6 +89,10 @@ type tableDef struct {
 	profile    int // extern's index, -1 none
 	selectKeys bool
 	direct     bool // counts its hits
+	// The entries, or the default action, are the program's own.
+	constEntries, constDefault bool
+	// Of entries that match, the one with the least priority number wins; else that with the greatest.
+	lowFirst bool
 }
 
 type staticAction struct {
@@ -234,7 +231,7 @@ func (s *tableState) insert(e *entry) {
 
 func (s *tableState) compare(a, b *entry) int {
 	if a.prio != b.prio {
-		if s.def.LowFirst {
+		if s.def.lowFirst {
 			return cmp.Compare(a.prio, b.prio)
 		}
 		return cmp.Compare(b.prio, a.prio)
@@ -369,10 +366,10 @@ func (d *tableDef) action(a Action, entry bool) (staticAction, error) {
 		return staticAction{}, fmt.Errorf("table %s: %w", d.Name, err)
 	}
 	info := d.Actions[i]
-	if entry && info.DefaultOnly {
+	if entry && info.defaultOnly {
 		return staticAction{}, fmt.Errorf("table %s: action %s is for the default only", d.Name, info.Name)
 	}
-	if !entry && info.TableOnly {
+	if !entry && info.entriesOnly {
 		return staticAction{}, fmt.Errorf("table %s: action %s is for entries only", d.Name, info.Name)
 	}
 	if len(a.Args) != len(info.Params) {

@@ -25,7 +25,7 @@ func TestLookup(t *testing.T) {
 			d.keyWords = append(d.keyWords, d.words)
 			d.words += wordsOf(k.Width)
 		}
-		d.LowFirst = rapid.Bool().Draw(t, "low first")
+		d.lowFirst = rapid.Bool().Draw(t, "low first")
 		pl := &Pipeline{prog: &Program{tables: []*tableDef{d}}}
 		pl.m.tables = []*tableState{newTableState(d)}
 		type want struct {
@@ -99,7 +99,7 @@ func TestLookup(t *testing.T) {
 				better := best < 0
 				if !better && d.ordered {
 					better = w.prio > all[best].prio
-					if d.LowFirst {
+					if d.lowFirst {
 						better = w.prio < all[best].prio
 					}
 				} else if !better {
@@ -127,7 +127,7 @@ func TestLookup(t *testing.T) {
 func TestBadEntries(t *testing.T) {
 	d := &tableDef{profile: -1, words: 4, keyWords: []int{0, 1, 2, 3}, ordered: true, TableInfo: TableInfo{Name: "c.t",
 		Keys:    []KeyInfo{{"a", Exact, 8}, {"b", LPM, 8}, {"c", Range, 8}, {"d", Optional, 8}},
-		Actions: []ActionInfo{{Name: "c.set", Params: []ParamInfo{{"x", 4}}}, {Name: "c.dflt", DefaultOnly: true}, {Name: "c.entry", TableOnly: true}}}}
+		Actions: []ActionInfo{{Name: "c.set", Params: []ParamInfo{{"x", 4}}}, {Name: "c.dflt", defaultOnly: true}, {Name: "c.entry", entriesOnly: true}}}}
 	pl := &Pipeline{prog: &Program{tables: []*tableDef{d}}}
 	pl.m.tables = []*tableState{newTableState(d)}
 	n := big.NewInt

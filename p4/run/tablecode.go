@@ -225,7 +225,7 @@ func (c *compiler) tableDef(t *ast.TableDecl) *tableDef {
 	act := func(decl *ast.ActionDecl, bound []*ast.BoundArg, only *ast.ActionRef) {
 		a := ActionInfo{Name: decl.ControlName}
 		if only != nil {
-			a.DefaultOnly, a.TableOnly = only.DefaultOnly, only.TableOnly
+			a.defaultOnly, a.entriesOnly = only.DefaultOnly, only.TableOnly
 		}
 		for i, p := range decl.Params {
 			if !isData(p) {
@@ -245,12 +245,12 @@ func (c *compiler) tableDef(t *ast.TableDecl) *tableDef {
 	if call := t.Default; call != nil && call.Decl != nil {
 		if call.Ref == nil {
 			act(call.Decl, call.Bound, nil)
-			d.Actions[len(d.Actions)-1].DefaultOnly = true
+			d.Actions[len(d.Actions)-1].defaultOnly = true
 		}
 		d.def = c.staticAction(t, call)
 	}
-	d.ConstDefault = t.ConstDefault
-	d.Const = t.HasEntries && t.ConstEntries
+	d.constDefault = t.ConstDefault
+	d.constEntries = t.HasEntries && t.ConstEntries
 	for _, p := range t.Props {
 		c.property(t, d, p)
 	}
@@ -260,18 +260,12 @@ func (c *compiler) tableDef(t *ast.TableDecl) *tableDef {
 
 func (c *compiler) property(t *ast.TableDecl, d *tableDef, p *ast.Property) {
 	switch p.Name {
-	case "size":
-		if v := p.X.Const(); v != nil && v.Kind == ast.IntValue && v.Int.IsInt64() {
-			d.Size = int(v.Int.Int64())
-		}
 	case "largest_priority_wins":
 		if v := p.X.Const(); v != nil {
-			d.LowFirst = !v.Bool
+			d.lowFirst = !v.Bool
 		}
 	case "implementation", "action_profile":
-		i := c.object(p.X)
-		d.profile = i
-		d.Profile = c.prog.objects[i].name
+		d.profile = c.object(p.X)
 	case "counters", "psa_direct_counter":
 		d.direct = c.autoCount()
 	}
@@ -314,10 +308,10 @@ func (c *compiler) entries(t *ast.TableDecl, d *tableDef) {
 	for _, en := range t.Entries {
 		low = low || en.Annotations.Find("priority") != nil
 	}
-	d.LowFirst = d.LowFirst || low
+	d.lowFirst = d.lowFirst || low
 	step := -delta
 	prio := 1 + (len(t.Entries)-1)*delta
-	if d.LowFirst {
+	if d.lowFirst {
 		step, prio = delta, 1
 	}
 	for i, en := range t.Entries {

@@ -33,7 +33,7 @@ func (a *tna) object(c *compiler, in *ast.Instance) objectDef {
 		return objectDef{}
 	}
 	name := in.ControlName
-	nothing := objectDef{name: name, kind: x.Name, make: func() object { return struct{}{} }}
+	nothing := objectDef{name: name, make: func() object { return struct{}{} }}
 	member := func(i int) string {
 		if i < len(in.Args) && in.Args[i] != nil {
 			return in.Args[i].Member
@@ -77,7 +77,7 @@ func (a *tna) object(c *compiler, in *ast.Instance) objectDef {
 		return newMeter(name, 0, member(0) == "PACKETS")
 	case "Hash":
 		h := a.hash(c, in)
-		return objectDef{name: name, kind: "Hash", make: func() object { return h }}
+		return objectDef{name: name, make: func() object { return h }}
 	case "ActionProfile":
 		return newProfile(name, nil)
 	case "ActionSelector":

@@ -39,14 +39,14 @@ func (a *v1model) object(c *compiler, in *ast.Instance) objectDef {
 	case "action_selector":
 		return newProfile(name, algorithm(kind(0)))
 	case "Checksum16":
-		return objectDef{name: name, kind: x.Name, make: func() object { return struct{}{} }}
+		return objectDef{name: name, make: func() object { return struct{}{} }}
 	}
 	c.failf(ast.At{P: in.At}, "not supported: extern %s", x.Name)
 	return objectDef{}
 }
 
 func newProfile(name string, algo func(*machine, []byte) uint64) objectDef {
-	return objectDef{name: name, kind: "action_profile", make: func() object {
+	return objectDef{name: name, make: func() object {
 		return &profile{name: name, algo: algo, members: map[uint32]*member{}, groups: map[uint32]*group{}}
 	}}
 }

@@ -12,15 +12,15 @@ import (
 
 // A Script is a file's commands in order.
 type Script struct {
-	Name     string
-	Commands []Command
+	name     string
+	commands []command
 	// NamedPorts: a port that no line names does not exist, and what leaves by it is lost, as
 	// with the reference compiler's harness. Otherwise such a packet is a failure.
 	NamedPorts bool
 }
 
-// A Command is one line.
-type Command struct {
+// A command is one line.
+type command struct {
 	Line int
 	Op   string // its first word
 	// Port of packet and expect.
@@ -34,9 +34,9 @@ type Command struct {
 	// Table, Priority, Keys and Action of add and setdefault.
 	Table    string
 	Priority int
-	Keys     []Pair
+	Keys     []pair
 	Action   string
-	Args     []Pair
+	Args     []pair
 	// Name, Index and Value of registers and counters; Unit is packets or bytes.
 	Name  string
 	Index int
@@ -45,15 +45,15 @@ type Command struct {
 	// Numbers of mirroring and mc commands.
 	Numbers []int
 	// Settings of meta.
-	Meta []Pair
+	Meta []pair
 }
 
-// A Pair is name:value, or name=value.
-type Pair struct{ Name, Value string }
+// A pair is name:value, or name=value.
+type pair struct{ Name, Value string }
 
 // Parse reads a file; name is for messages.
 func Parse(name string, text []byte) (*Script, error) {
-	s := &Script{Name: name}
+	s := &Script{name: name}
 	for i, line := range strings.Split(string(text), "\n") {
 		if j := strings.IndexByte(line, '#'); j >= 0 {
 			line = line[:j]
@@ -62,16 +62,16 @@ func Parse(name string, text []byte) (*Script, error) {
 		if len(f) == 0 {
 			continue
 		}
-		c := Command{Line: i + 1, Op: f[0]}
+		c := command{Line: i + 1, Op: f[0]}
 		if err := c.parse(f[1:], strings.TrimSpace(strings.TrimSpace(line)[len(f[0]):])); err != nil {
 			return nil, fmt.Errorf("%s:%d: %s: %w", name, i+1, f[0], err)
 		}
-		s.Commands = append(s.Commands, c)
+		s.commands = append(s.commands, c)
 	}
 	return s, nil
 }
 
-func (c *Command) parse(f []string, rest string) error {
+func (c *command) parse(f []string, rest string) error {
 	switch c.Op {
 	case "packet", "expect":
 		if len(f) == 0 {
@@ -141,7 +141,7 @@ func (c *Command) parse(f []string, rest string) error {
 			if err := setMeta(new(settings), k, v); err != nil {
 				return err
 			}
-			c.Meta = append(c.Meta, Pair{k, v})
+			c.Meta = append(c.Meta, pair{k, v})
 		}
 	default:
 		return fmt.Errorf("no such command")
@@ -149,7 +149,7 @@ func (c *Command) parse(f []string, rest string) error {
 	return nil
 }
 
-func (c *Command) packet(digits string) error {
+func (c *command) packet(digits string) error {
 	if len(digits)%2 != 0 {
 		return fmt.Errorf("%d hexadecimal digits make no whole bytes", len(digits))
 	}
@@ -164,7 +164,7 @@ func (c *Command) packet(digits string) error {
 	return nil
 }
 
-func (c *Command) numbers(f []string, least, most int) error {
+func (c *command) numbers(f []string, least, most int) error {
 	if len(f) < least || len(f) > most {
 		return fmt.Errorf("%d numbers wanted, %d given", least, len(f))
 	}
@@ -178,7 +178,7 @@ func (c *Command) numbers(f []string, least, most int) error {
 	return nil
 }
 
-func (c *Command) register(f []string) error {
+func (c *command) register(f []string) error {
 	c.Name = f[0]
 	n, err := strconv.ParseUint(f[1], 0, 31)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *Command) register(f []string) error {
 	return nil
 }
 
-func (c *Command) counter(rest string) error {
+func (c *command) counter(rest string) error {
 	left, right, ok := strings.Cut(rest, "==")
 	f := strings.Fields(left)
 	if !ok || len(f) < 1 || len(f) > 2 {
@@ -222,7 +222,7 @@ func (c *Command) counter(rest string) error {
 }
 
 // add is TABLE [PRIORITY] KEY:VALUE... ACTION(...).
-func (c *Command) add(rest string) error {
+func (c *command) add(rest string) error {
 	open := strings.IndexByte(rest, '(')
 	if open < 0 {
 		return fmt.Errorf("action with parentheses wanted at the end, as in drop()")
@@ -262,13 +262,13 @@ func (c *Command) add(rest string) error {
 		if _, err := value(v); err != nil {
 			return fmt.Errorf("%s: %w", n, err)
 		}
-		c.Keys = append(c.Keys, Pair{n, v})
+		c.Keys = append(c.Keys, pair{n, v})
 	}
 	a := rest[strings.LastIndex(rest[:strings.LastIndex(rest, "(")], " ")+1:]
 	return c.action(a)
 }
 
-func (c *Command) action(s string) error {
+func (c *command) action(s string) error {
 	name, args, ok := strings.Cut(s, "(")
 	args = strings.TrimSpace(args)
 	if !ok || !strings.HasSuffix(args, ")") {
@@ -288,7 +288,7 @@ func (c *Command) action(s string) error {
 		if _, err := number(v); err != nil {
 			return fmt.Errorf("%s: %w", n, err)
 		}
-		c.Args = append(c.Args, Pair{n, v})
+		c.Args = append(c.Args, pair{n, v})
 	}
 	return nil
 }

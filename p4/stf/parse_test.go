@@ -28,24 +28,24 @@ wait
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Command{
+	want := []command{
 		{Line: 2, Op: "packet", Port: 3, Data: []byte{1, 2, 0xab, 0xcd}},
 		{Line: 3, Op: "expect", Port: 4, Digits: "01**ab", Exact: true},
 		{Line: 4, Op: "expect", Port: 5, Any: true},
 		{Line: 5, Op: "expect", Port: 6, Digits: "0"},
-		{Line: 6, Op: "add", Table: "ingress.t", Priority: 10, Keys: []Pair{{"hdr.ip.dst", "0x0a****ff"}, {"x", "1..5"}}, Action: "set_port", Args: []Pair{{"port", "7"}, {"mac", "0x11"}}},
+		{Line: 6, Op: "add", Table: "ingress.t", Priority: 10, Keys: []pair{{"hdr.ip.dst", "0x0a****ff"}, {"x", "1..5"}}, Action: "set_port", Args: []pair{{"port", "7"}, {"mac", "0x11"}}},
 		{Line: 7, Op: "add", Table: "t", Action: "drop"},
-		{Line: 8, Op: "add", Table: "t", Keys: []Pair{{"hdr.h.isValid()", "1"}}, Action: "ingress.a"},
-		{Line: 9, Op: "setdefault", Table: "t", Action: "set", Args: []Pair{{"n", "1"}}},
+		{Line: 8, Op: "add", Table: "t", Keys: []pair{{"hdr.h.isValid()", "1"}}, Action: "ingress.a"},
+		{Line: 9, Op: "setdefault", Table: "t", Action: "set", Args: []pair{{"n", "1"}}},
 		{Line: 10, Op: "mirroring_add", Numbers: []int{5, 4}},
 		{Line: 11, Op: "mc_node_create", Numbers: []int{400, 6, 7}},
 		{Line: 12, Op: "register_write", Name: "r", Index: 3, Value: big.NewInt(16)},
 		{Line: 13, Op: "check_counter", Name: "c.x", Index: 2, Unit: "bytes", Value: big.NewInt(100)},
-		{Line: 14, Op: "meta", Meta: []Pair{{"ingress_time", "1.5us"}, {"enqueue_bytes", "9KiB"}}},
+		{Line: 14, Op: "meta", Meta: []pair{{"ingress_time", "1.5us"}, {"enqueue_bytes", "9KiB"}}},
 		{Line: 15, Op: "wait"},
 	}
 	same := cmp.Comparer(func(a, b *big.Int) bool { return a == b || a != nil && b != nil && a.Cmp(b) == 0 })
-	if d := cmp.Diff(want, s.Commands, same); d != "" {
+	if d := cmp.Diff(want, s.commands, same); d != "" {
 		t.Error(d)
 	}
 }
@@ -94,7 +94,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, c := range s.Commands {
+		for _, c := range s.commands {
 			for _, k := range c.Keys {
 				if _, err := value(k.Value); err != nil {
 					t.Errorf("line %d: %v was accepted and is not a value now", c.Line, err)

@@ -36,10 +36,10 @@ func Run(p *run.Program, s *Script) (Result, error) {
 	var r Result
 	r0 := &runner{pl: pl, s: s, result: &r}
 	pl.SetLog(nil)
-	for i := range s.Commands {
-		c := &s.Commands[i]
+	for i := range s.commands {
+		c := &s.commands[i]
 		if err := r0.command(c); err != nil {
-			return r, fmt.Errorf("%s:%d: %w", s.Name, c.Line, err)
+			return r, fmt.Errorf("%s:%d: %w", s.name, c.Line, err)
 		}
 	}
 	r0.compare()
@@ -55,8 +55,8 @@ func Configure(pl *run.Pipeline, name string, text []byte) error {
 	}
 	var res Result
 	r := &runner{pl: pl, s: s, result: &res}
-	for i := range s.Commands {
-		c := &s.Commands[i]
+	for i := range s.commands {
+		c := &s.commands[i]
 		switch c.Op {
 		case "packet", "expect", "check_register", "check_counter", "meta":
 			return fmt.Errorf("%s:%d: %s sets no state of the switch", name, c.Line, c.Op)
@@ -88,7 +88,7 @@ func (r *runner) fail(line int, format string, args ...any) {
 	r.result.Failures = append(r.result.Failures, Failure{line, fmt.Sprintf(format, args...)})
 }
 
-func (r *runner) command(c *Command) error {
+func (r *runner) command(c *command) error {
 	pl := r.pl
 	switch c.Op {
 	case "packet":
@@ -216,7 +216,7 @@ func sameName(full, given string) bool {
 	return f == g || strings.HasSuffix(f, "."+g) || strings.HasSuffix(g, "."+f)
 }
 
-func (r *runner) add(c *Command) error {
+func (r *runner) add(c *command) error {
 	t, err := r.pl.Program().Table(c.Table)
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func (m match) of(k run.KeyInfo) (run.Match, error) {
 }
 
 // action sorts a command's arguments as the action has its parameters.
-func action(t run.TableInfo, c *Command) (run.Action, error) {
+func action(t run.TableInfo, c *command) (run.Action, error) {
 	a := run.Action{Name: c.Action}
 	info, err := t.Action(c.Action)
 	if err != nil {
@@ -323,10 +323,10 @@ func action(t run.TableInfo, c *Command) (run.Action, error) {
 
 // compare finds what left and was not expected, and the reverse.
 func (r *runner) compare() {
-	expected := map[uint16][]*Command{}
+	expected := map[uint16][]*command{}
 	var ports []uint16
-	for i := range r.s.Commands {
-		c := &r.s.Commands[i]
+	for i := range r.s.commands {
+		c := &r.s.commands[i]
 		if c.Op == "expect" {
 			expected[c.Port] = append(expected[c.Port], c)
 			ports = append(ports, c.Port)
@@ -341,7 +341,7 @@ func (r *runner) compare() {
 	for _, p := range slices.Compact(ports) {
 		want, got := expected[p], r.sent[p]
 		r.result.Expected += len(want)
-		if slices.ContainsFunc(want, func(c *Command) bool { return c.Any }) {
+		if slices.ContainsFunc(want, func(c *command) bool { return c.Any }) {
 			continue
 		}
 		for i := range max(len(want), len(got)) {
@@ -359,19 +359,19 @@ func (r *runner) compare() {
 
 // names says whether a line names a port.
 func (r *runner) names(port uint16) bool {
-	return slices.ContainsFunc(r.s.Commands, func(c Command) bool {
+	return slices.ContainsFunc(r.s.commands, func(c command) bool {
 		return (c.Op == "packet" || c.Op == "expect") && c.Port == port
 	})
 }
 
-func show(c *Command) string {
+func show(c *command) string {
 	if c.Exact {
 		return c.Digits + "$"
 	}
 	return c.Digits
 }
 
-func (r *runner) packet(port uint16, c *Command, s sent) {
+func (r *runner) packet(port uint16, c *command, s sent) {
 	got := hex.EncodeToString(s.data)
 	differ := func(what string) {
 		r.fail(c.Line, "port %d: %s\n  expected %s\n  got      %s (packet of line %d)", port, what, show(c), got, s.line)

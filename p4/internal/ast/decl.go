@@ -113,15 +113,21 @@ type ExternDecl struct {
 	Methods    []*FunctionDecl
 }
 
-// ParserDecl is a parser, or a parser type if it has no body.
-type ParserDecl struct {
+// ApplyDecl is what parsers and controls have in common.
+type ApplyDecl struct {
 	DeclBase
 	TypeParams []*TypeParam
-	Params     []*Param
-	Ctor       []*Param
-	IsType     bool
-	Locals     []Decl // *ConstDecl, *VarDecl, *Instantiation, *ValueSetDecl
-	States     []*StateDecl
+	Params     []*Param // of apply
+	Ctor       []*Param // of the constructor
+	IsType     bool     // it has no body
+	Locals     []Decl
+}
+
+// ParserDecl is a parser, or a parser type if it has no body. Its Locals are
+// *ConstDecl, *VarDecl, *Instantiation and *ValueSetDecl.
+type ParserDecl struct {
+	ApplyDecl
+	States []*StateDecl
 }
 
 // StateDecl is a parser's state.
@@ -141,15 +147,23 @@ type ValueSetDecl struct {
 	ControlName string     // checked
 }
 
-// ControlDecl is a control, or a control type if it has no body.
+// ControlDecl is a control, or a control type if it has no body. Its Locals are
+// *ConstDecl, *VarDecl, *Instantiation, *ActionDecl and *TableDecl.
 type ControlDecl struct {
-	DeclBase
-	TypeParams []*TypeParam
-	Params     []*Param
-	Ctor       []*Param
-	IsType     bool
-	Locals     []Decl // *ConstDecl, *VarDecl, *Instantiation, *ActionDecl, *TableDecl
-	Apply      *Block
+	ApplyDecl
+	Apply *Block
+}
+
+// Applied is what a declaration has in common with all parsers and controls;
+// nil if it is neither.
+func Applied(d Decl) *ApplyDecl {
+	switch d := d.(type) {
+	case *ParserDecl:
+		return &d.ApplyDecl
+	case *ControlDecl:
+		return &d.ApplyDecl
+	}
+	return nil
 }
 
 // PackageDecl is a package type.

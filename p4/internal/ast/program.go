@@ -8,6 +8,7 @@ import (
 
 // Program is a whole program, includes and all.
 type Program struct {
+	At    // the beginning of its file
 	Decls []Decl
 	// checked:
 	Main *Instance

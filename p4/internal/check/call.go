@@ -65,7 +65,7 @@ func (c *checker) callName(e *ast.Call, f *ast.Ident, want types.Type) ast.Expr 
 			c.errorf(e.P, "the action %s is called outside of a control", f.Name)
 		}
 		e.Kind, e.Action, e.T = ast.CallAction, a, types.Void
-		e.Bound, _ = c.bind(e.P, "action "+a.Name, a.Params, e.Args, nil, nil, want, nil)
+		e.Bound = c.bindPlain(e.P, "action "+a.Name, a.Params, e.Args)
 		return e
 	case *ast.ExternDecl, *ast.ControlDecl, *ast.ParserDecl, *ast.PackageDecl, *ast.TypedefDecl:
 		return c.construct(e, f, d, want)
@@ -81,12 +81,7 @@ func accepts(ps []*ast.Param, as []*ast.Arg) bool {
 	for i, a := range as {
 		k := i
 		if a.Name != "" {
-			k = -1
-			for j, p := range ps {
-				if p.Name == a.Name {
-					k = j
-				}
-			}
+			k = paramIndex(ps, a.Name)
 		}
 		if k < 0 || k >= len(ps) || have[k] {
 			return false
@@ -137,7 +132,6 @@ func (c *checker) choose(e *ast.Call, name string, cands []*ast.FunctionDecl) *a
 // substitution of the object's type, of a method.
 func (c *checker) callFunction(e *ast.Call, fd *ast.FunctionDecl, object subst, want types.Type) ast.Expr {
 	e.Func = fd
-	what := fd.Name
 	switch {
 	case fd.Extern != nil && fd.Abstract:
 		e.Kind = ast.CallAbstract
@@ -148,22 +142,23 @@ func (c *checker) callFunction(e *ast.Call, fd *ast.FunctionDecl, object subst, 
 	default:
 		e.Kind = ast.CallFunc
 	}
-	n := len(c.errs)
-	var m subst
-	e.Bound, m = c.bind(e.P, what, fd.Params, e.Args, fd.TypeParams, e.TypeArgs, want, &binding{object: object, ret: fd.Return})
-	if len(c.errs) > n {
+	b := &binding{what: fd.Name, params: fd.Params, typeParams: fd.TypeParams, object: object, ret: fd.Return,
+		pos: e.P, args: e.Args, typeArgs: e.TypeArgs, want: want}
+	ok := c.bind(b)
+	e.Bound = b.bound
+	if !ok {
 		if !hasVar(wantOrVoid(fd.Return)) {
 			e.T = fd.Return
 		}
 		return e
 	}
-	e.T = c.substitute(c.substitute(fd.Return, object), m)
+	e.T = c.substitute(c.substitute(fd.Return, object), b.types)
 	for _, tp := range fd.TypeParams {
 		if v, ok := tp.T.(*types.Var); ok {
-			e.Inferred = append(e.Inferred, m[v])
+			e.Inferred = append(e.Inferred, b.types[v])
 		}
 	}
-	if e.Kind == ast.CallFunc && len(fd.TypeParams) > 0 && !anyVar(e.Inferred) {
+	if e.Kind == ast.CallFunc && len(fd.TypeParams) > 0 && !allVars.inAny(e.Inferred) {
 		e.Func = c.specialise(e.P, fd, e.Inferred)
 	}
 	if e.Kind == ast.CallExternFunc && fd.Name == "verify" && c.ctx.kind != ctxState && c.ctx.kind != ctxFunction {
@@ -228,269 +223,9 @@ func (c *checker) staticAssert(e *ast.Call) {
 	e.V = boolVal(true)
 }
 
-// binding is what bind knows of the callee beside its parameters.
-type binding struct {
-	object subst      // of the object's type parameters
-	ret    types.Type // return type, from whose place a type may be inferred
-}
-
-// bind puts arguments to parameters, infers type arguments, converts the
-// arguments and checks their directions. The substitution has all of the
-// callee's type parameters.
-func (c *checker) bind(p ast.Pos, what string, ps []*ast.Param, as []*ast.Arg, tps []*ast.TypeParam, targs []ast.TypeExpr, want types.Type, b *binding) ([]*ast.BoundArg, subst) {
-	if b == nil {
-		b = &binding{}
-	}
-	m := subst{}
-	free := map[*types.Var]bool{}
-	for _, tp := range tps {
-		if v, ok := tp.T.(*types.Var); ok {
-			free[v] = true
-		}
-	}
-	if len(targs) > 0 {
-		if len(targs) != len(tps) {
-			c.errorf(p, "%s takes %d type arguments, not %d", what, len(tps), len(targs))
-			c.checkArgs(as)
-			return nil, m
-		}
-		for i, ta := range targs {
-			t := c.typ(ta)
-			if t == types.Invalid {
-				c.checkArgs(as)
-				return nil, m
-			}
-			if v, ok := tps[i].T.(*types.Var); ok && t != types.DontCare {
-				m[v] = t
-			}
-		}
-	}
-	given := make([]*ast.Arg, len(ps))
-	named := false
-	for i, a := range as {
-		k := i
-		if a.Name != "" {
-			named = true
-			k = -1
-			for j, q := range ps {
-				if q.Name == a.Name {
-					k = j
-				}
-			}
-			if k < 0 {
-				c.errorf(a.P, "%s has no parameter %s", what, a.Name)
-				a.Value = c.expr(a.Value, nil)
-				continue
-			}
-		} else if named {
-			c.errorf(a.P, "an argument without name behind one with: name all or none")
-			continue
-		}
-		if k >= len(ps) {
-			c.errorf(a.P, "%s takes %d arguments, not %d", what, len(ps), len(as))
-			c.checkArgs(as[i:])
-			break
-		}
-		if given[k] != nil {
-			c.errorf(a.P, "the parameter %s of %s is given twice", ps[k].Name, what)
-			continue
-		}
-		given[k] = a
-	}
-	bound := make([]*ast.BoundArg, len(ps))
-	ok := true
-	for i, q := range ps {
-		pt := c.substitute(q.T, b.object)
-		ba := &ast.BoundArg{Param: q, Dir: q.Dir, Type: pt}
-		bound[i] = ba
-		a := given[i]
-		if a == nil {
-			switch {
-			case q.Default != nil:
-				ba.Expr, ba.Default = q.Default, true
-			case q.Optional:
-				ba.Omitted = true
-			default:
-				if len(as) <= i || named {
-					c.errorf(p, "%s lacks the argument for its parameter %s", what, q.Name)
-				}
-				ok = false
-			}
-			continue
-		}
-		hint := c.substitute(pt, m)
-		if hasFree(hint, free) {
-			hint = nil
-		}
-		ba.Expr = c.expr(a.Value, hint)
-		if d, isD := ba.Expr.(*ast.DontCare); isD && (d.Default || q.Dir != types.Out) {
-			if q.Dir != types.Out && !q.Optional {
-				c.errorf(a.P, "_ stands for an out parameter only; %s is none", q.Name)
-				ok = false
-			}
-			if q.Optional {
-				ba.Expr, ba.Omitted = nil, true
-				continue
-			}
-		}
-		at := ba.Expr.Type()
-		if at == types.Invalid {
-			ok = false
-			continue
-		}
-		if at != types.DontCare && len(free) > 0 && !c.unify(pt, at, free, m) {
-			c.errorf(ba.Expr.Pos(), "the argument for %s of %s is of type %s, not %s", q.Name, what, at, c.substitute(pt, m))
-			ok = false
-		}
-	}
-	if !ok {
-		return bound, m
-	}
-	if b.ret != nil && want != nil && hasFree(c.substitute(b.ret, m), free) {
-		c.unify(c.substitute(b.ret, b.object), want, free, m)
-	}
-	for _, tp := range tps {
-		v, isVar := tp.T.(*types.Var)
-		if !isVar || m[v] != nil {
-			continue
-		}
-		m[v] = types.DontCare
-		used := false
-		for i, q := range ps {
-			if hasFree(q.T, map[*types.Var]bool{v: true}) && !bound[i].Omitted {
-				used = true
-			}
-		}
-		if used || b.ret != nil && hasFree(b.ret, map[*types.Var]bool{v: true}) {
-			c.errorf(p, "the type argument %s of %s cannot be inferred: write %s<...>(...)", tp.Name, what, what)
-			return bound, m
-		}
-	}
-	for _, tp := range tps {
-		v, _ := tp.T.(*types.Var)
-		if ct, ok := m[v].(*types.Callable); ok {
-			c.errorf(p, "the type argument %s of %s is a %s: it must be the type of a value", tp.Name, what, ct.Kind)
-			return bound, m
-		}
-		if m[v] == types.Integer && b.ret != nil {
-			for i, q := range ps {
-				if q.T == v && bound[i].Expr != nil && q.Dir != types.None {
-					c.errorf(bound[i].Expr.Pos(), "the width of the argument for %s of %s is unknown: write the literal with its width, as 8w1", q.Name, what)
-					return bound, m
-				}
-			}
-		}
-	}
-	for _, ba := range bound {
-		ba.Type = c.substitute(ba.Type, m)
-		if ba.Dir != types.None {
-			switch ba.Type.(type) {
-			case *types.Extern, *types.Callable:
-				c.errorf(p, "the parameter %s of %s has the direction %s and cannot be a %s", ba.Param.Name, what, ba.Dir, ba.Type)
-				continue
-			}
-			if ba.Type == types.String {
-				c.errorf(p, "the parameter %s of %s has the direction %s and cannot be a string", ba.Param.Name, what, ba.Dir)
-				continue
-			}
-		}
-		if ba.Expr == nil {
-			continue
-		}
-		c.bindOne(what, ba)
-	}
-	return bound, m
-}
-
-func hasFree(t types.Type, free map[*types.Var]bool) bool {
-	if len(free) == 0 || t == nil {
-		return false
-	}
-	switch t := t.(type) {
-	case *types.Var:
-		return free[t]
-	case *types.Struct:
-		return anyFree(t.TypeArgs, free)
-	case *types.Stack:
-		return hasFree(t.Elem, free)
-	case *types.Tuple:
-		return anyFree(t.Elems, free)
-	case *types.List:
-		return hasFree(t.Elem, free)
-	case *types.Set:
-		return hasFree(t.Elem, free)
-	case *types.Extern:
-		return anyFree(t.TypeArgs, free)
-	case *types.Callable:
-		return anyFree(t.TypeArgs, free)
-	}
-	return false
-}
-
-func anyFree(ts []types.Type, free map[*types.Var]bool) bool {
-	for _, t := range ts {
-		if hasFree(t, free) {
-			return true
-		}
-	}
-	return false
-}
-
-// bindOne converts one argument and checks its direction.
-func (c *checker) bindOne(what string, ba *ast.BoundArg) {
-	q := ba.Param
-	label := "the argument for " + q.Name + " of " + what
-	if d, isD := ba.Expr.(*ast.DontCare); isD {
-		d.T = ba.Type
-		return
-	}
-	switch ba.Dir {
-	case types.Out, types.InOut:
-		if !same(ba.Expr.Type(), ba.Type) {
-			c.errorf(ba.Expr.Pos(), "%s is of type %s, not %s: it is %s and takes exactly this type", label, ba.Expr.Type(), ba.Type, ba.Dir)
-			return
-		}
-		c.lvalue(ba.Expr)
-	default:
-		switch t := ba.Expr.Type().(type) {
-		case *types.Callable:
-			if _, wantC := ba.Type.(*types.Callable); !wantC && ba.Type != types.Invalid {
-				c.errorf(ba.Expr.Pos(), "%s is a %s, which is no value", label, t.Kind)
-				return
-			}
-		case *types.ApplyResult, *types.ActionEnum:
-			c.errorf(ba.Expr.Pos(), "%s is no value", label)
-			return
-		case *types.Basic:
-			if t == types.Void {
-				c.errorf(ba.Expr.Pos(), "%s is a call that gives no value", label)
-				return
-			}
-		}
-		ba.Expr = c.convert(ba.Expr, ba.Type, label)
-	}
-}
-
 func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Expr {
 	if t := c.asType(f.X); t != nil {
-		if t == types.Invalid {
-			c.checkArgs(e.Args)
-			return e
-		}
-		f.Sel = ast.SelMethod
-		if isSizeMethod(f.Name) {
-			return c.sizeCall(e, f, t)
-		}
-		if ct, ok := t.(*types.Callable); ok && f.Name == "apply" && (ct.Kind == types.Control || ct.Kind == types.Parser) {
-			return c.applyType(e, f, ct)
-		}
-		if t == types.DontCare {
-			c.errorf(f.X.Pos(), "the generic type needs its arguments: write T<...>.%s", f.Name)
-		} else {
-			c.errorf(f.NameP, "the type %s has no method %s", t, f.Name)
-		}
-		c.checkArgs(e.Args)
-		return e
+		return c.callOfType(e, f, t)
 	}
 	f.X = c.expr(f.X, nil)
 	xt := f.X.Type()
@@ -501,50 +236,26 @@ func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Ex
 	f.Sel = ast.SelMethod
 	e.Recv = f.X
 	u := types.Underlying(xt)
-	if st, ok := u.(*types.Struct); ok && !isSizeMethod(f.Name) && !(st.Kind != types.PlainStruct && isHeaderMethod(f.Name)) {
-		if _, i := st.Field(f.Name); i >= 0 {
-			c.errorf(f.NameP, "the field %s cannot be called", f.Name)
-			return e
-		}
-	}
-	if isSizeMethod(f.Name) {
-		if _, ok := u.(*types.Extern); !ok {
-			return c.sizeCall(e, f, xt)
-		}
+	if _, ok := u.(*types.Extern); !ok && isSizeMethod(f.Name) {
+		return c.sizeCall(e, f, xt)
 	}
 	switch t := u.(type) {
 	case *types.Extern:
 		return c.callMethod(e, f, t, want)
 	case *types.Callable:
-		if f.Name != "apply" {
-			break
-		}
-		switch t.Kind {
-		case types.Table:
+		switch {
+		case f.Name != "apply":
+		case t.Kind == types.Table:
 			return c.applyTable(e, f)
-		case types.Control, types.Parser:
+		case t.Kind == types.Control || t.Kind == types.Parser:
 			return c.applyInstance(e, f, t)
 		}
 	case *types.Struct:
-		if t.Kind == types.PlainStruct {
-			break
+		if t.Kind != types.PlainStruct && isHeaderMethod(f.Name) {
+			return c.callOfHeader(e, f, t)
 		}
-		switch f.Name {
-		case "isValid":
-			c.noArgs(e, f.Name)
-			e.Kind, e.T = ast.CallIsValid, types.Bool
-			return e
-		case "setValid", "setInvalid":
-			if t.Kind == types.Union {
-				c.errorf(f.NameP, "a header union has no %s: call it on one of its headers", f.Name)
-				return e
-			}
-			c.noArgs(e, f.Name)
-			c.lvalue(f.X)
-			e.Kind, e.T = ast.CallSetValid, types.Void
-			if f.Name == "setInvalid" {
-				e.Kind = ast.CallSetInvalid
-			}
+		if _, i := t.Field(f.Name); i >= 0 {
+			c.errorf(f.NameP, "the field %s cannot be called", f.Name)
 			return e
 		}
 	case *types.Stack:
@@ -554,6 +265,45 @@ func (c *checker) callMember(e *ast.Call, f *ast.Member, want types.Type) ast.Ex
 	}
 	c.errorf(f.NameP, "a %s has no method %s", describe(xt), f.Name)
 	c.checkArgs(e.Args)
+	return e
+}
+
+// callOfType is T.f(...), where T is the name of a type.
+func (c *checker) callOfType(e *ast.Call, f *ast.Member, t types.Type) ast.Expr {
+	f.Sel = ast.SelMethod
+	ct, isCallable := t.(*types.Callable)
+	switch {
+	case t == types.Invalid:
+	case t == types.DontCare:
+		c.errorf(f.X.Pos(), "the generic type needs its arguments: write T<...>.%s", f.Name)
+	case isSizeMethod(f.Name):
+		return c.sizeCall(e, f, t)
+	case isCallable && f.Name == "apply" && (ct.Kind == types.Control || ct.Kind == types.Parser):
+		return c.applyType(e, f, ct)
+	default:
+		c.errorf(f.NameP, "the type %s has no method %s", t, f.Name)
+	}
+	c.checkArgs(e.Args)
+	return e
+}
+
+// callOfHeader is isValid, setValid or setInvalid.
+func (c *checker) callOfHeader(e *ast.Call, f *ast.Member, t *types.Struct) ast.Expr {
+	if f.Name == "isValid" {
+		c.noArgs(e, f.Name)
+		e.Kind, e.T = ast.CallIsValid, types.Bool
+		return e
+	}
+	if t.Kind == types.Union {
+		c.errorf(f.NameP, "a header union has no %s: call it on one of its headers", f.Name)
+		return e
+	}
+	c.noArgs(e, f.Name)
+	c.lvalue(f.X)
+	e.Kind, e.T = ast.CallSetValid, types.Void
+	if f.Name == "setInvalid" {
+		e.Kind = ast.CallSetInvalid
+	}
 	return e
 }
 
@@ -618,7 +368,7 @@ func (c *checker) sizeCall(e *ast.Call, f *ast.Member, t types.Type) ast.Expr {
 	c.noArgs(e, f.Name)
 	lo, hi, ok := sizes(t)
 	if !ok {
-		c.errorf(f.NameP, "a %s has no size in bits", t)
+		c.errorf(f.NameP, "the type %s has no size in bits", t)
 		return e
 	}
 	n := hi
@@ -695,14 +445,8 @@ func (c *checker) callMethod(e *ast.Call, f *ast.Member, t *types.Extern, want t
 		c.checkArgs(e.Args)
 		return e
 	}
-	m := subst{}
-	for i, tp := range d.TypeParams {
-		if v, ok := tp.T.(*types.Var); ok && i < len(t.TypeArgs) {
-			m[v] = t.TypeArgs[i]
-		}
-	}
 	f.T = c.callable(fd)
-	return c.callFunction(e, fd, m, want)
+	return c.callFunction(e, fd, objectTypes(d, t), want)
 }
 
 func (c *checker) applyTable(e *ast.Call, f *ast.Member) ast.Expr {
@@ -745,29 +489,24 @@ func (c *checker) applyInstance(e *ast.Call, f *ast.Member, t *types.Callable) a
 
 // applyType is C.apply(...), which makes an instance of its own.
 func (c *checker) applyType(e *ast.Call, f *ast.Member, t *types.Callable) ast.Expr {
-	d := c.declOf(t)
 	c.applyCall(e, t, c.applyParams(t))
-	var ctor []*ast.Param
-	isType := false
-	switch d := d.(type) {
-	case *ast.ParserDecl:
-		ctor, isType = d.Ctor, d.IsType
-	case *ast.ControlDecl:
-		ctor, isType = d.Ctor, d.IsType
+	d := ast.Applied(c.declOf(t))
+	if d == nil {
+		return e
 	}
-	if isType {
+	if d.IsType {
 		c.errorf(f.X.Pos(), "%s is a type of %ss without a body: apply one that has one", t.Name, t.Kind)
 		return e
 	}
-	for _, p := range ctor {
+	for _, p := range d.Ctor {
 		if p.Default == nil && !p.Optional {
 			c.errorf(f.X.Pos(), "%s has the constructor's parameter %s: make an instance with a name, and apply that", t.Name, p.Name)
 			return e
 		}
 	}
 	if c.elaborate {
-		bound := make([]*ast.BoundArg, len(ctor))
-		for i, p := range ctor {
+		bound := make([]*ast.BoundArg, len(d.Ctor))
+		for i, p := range d.Ctor {
 			bound[i] = &ast.BoundArg{Param: p, Type: p.T, Expr: p.Default, Default: true, Omitted: p.Default == nil}
 		}
 		e.Instance = c.instantiate(e.P, nil, "", t, bound)
@@ -777,26 +516,20 @@ func (c *checker) applyType(e *ast.Call, f *ast.Member, t *types.Callable) ast.E
 
 // applyParams finds the parameters of a parser's or control's apply.
 func (c *checker) applyParams(t *types.Callable) []*ast.Param {
-	var ps []*ast.Param
-	switch d := c.declOf(t).(type) {
-	case *ast.ParserDecl:
-		ps = d.Params
-	case *ast.ControlDecl:
-		ps = d.Params
+	d := ast.Applied(c.declOf(t))
+	if d == nil || len(d.Params) != len(t.Params) {
+		return nil
 	}
-	if len(ps) == len(t.Params) {
-		n := make([]*ast.Param, len(ps))
-		for i, p := range ps {
+	ps := make([]*ast.Param, len(d.Params))
+	for i, p := range d.Params {
+		ps[i] = p
+		if !types.Equal(p.T, t.Params[i].Type) {
 			q := *p
 			q.T = t.Params[i].Type
-			n[i] = &q
-			if types.Equal(p.T, q.T) {
-				n[i] = p
-			}
+			ps[i] = &q
 		}
-		return n
 	}
-	return nil
+	return ps
 }
 
 // declOf is the declaration of a parser, control or package type.
@@ -823,13 +556,16 @@ func (c *checker) applyCall(e *ast.Call, t *types.Callable, ps []*ast.Param) {
 	if len(e.TypeArgs) > 0 {
 		c.errorf(e.P, "apply takes no type arguments")
 	}
-	e.Bound, _ = c.bind(e.P, t.Name+".apply", ps, e.Args, nil, nil, nil, nil)
+	e.Bound = c.bindPlain(e.P, t.Name+".apply", ps, e.Args)
 }
 
 // construct is T(args) in an expression.
 func (c *checker) construct(e *ast.Call, f *ast.Ident, d ast.Decl, want types.Type) ast.Expr {
 	f.Decl = d
-	bound, t := c.constructorCall(e.P, &ast.NamedType{At: f.At, Name: f.Name, Absolute: f.Absolute}, e.TypeArgs, len(e.TypeArgs) > 0, e.Args, want)
+	bound, t := c.constructorCall(&construction{
+		pos: e.P, name: &ast.NamedType{At: f.At, Name: f.Name, Absolute: f.Absolute},
+		typeArgs: e.TypeArgs, applied: len(e.TypeArgs) > 0, args: e.Args, want: want,
+	})
 	if t == nil {
 		return e
 	}
@@ -855,153 +591,4 @@ func (c *checker) construct(e *ast.Call, f *ast.Ident, d ast.Decl, want types.Ty
 		e.Instance = c.instantiate(e.P, nil, "", t, bound)
 	}
 	return e
-}
-
-// constructorCall checks the arguments of a constructor. The type is nil after
-// an error.
-func (c *checker) constructorCall(p ast.Pos, nt *ast.NamedType, targs []ast.TypeExpr, applied bool, as []*ast.Arg, want types.Type) ([]*ast.BoundArg, types.Type) {
-	ds := c.find(nt.Name, nt.Absolute)
-	if len(ds) == 0 {
-		c.errorf(nt.P, "no type is called %s here: declare it before this place", nt.Name)
-		c.checkArgs(as)
-		return nil, nil
-	}
-	d := ds[0]
-	if td, ok := d.(*ast.TypedefDecl); ok {
-		switch t := td.T.(type) {
-		case *types.Extern:
-			d = c.externs[t.Name]
-			m := subst{}
-			for i, tp := range typeParams(d) {
-				m[tp.T.(*types.Var)] = t.TypeArgs[i]
-			}
-			return c.construct2(p, nt.Name, d, t, m, as)
-		case *types.Callable:
-			d = c.declOf(t)
-		default:
-			c.errorf(nt.P, "%s has no constructor", nt.Name)
-			c.checkArgs(as)
-			return nil, nil
-		}
-	}
-	var ps []*ast.Param
-	tps := typeParams(d)
-	switch d := d.(type) {
-	case *ast.ExternDecl:
-		ct := c.chooseCtor(p, d, as)
-		if ct == nil {
-			c.checkArgs(as)
-			return nil, nil
-		}
-		ps = ct.Params
-	case *ast.ControlDecl:
-		if d.IsType {
-			c.errorf(nt.P, "%s is a type of controls without a body: it has no instances", nt.Name)
-			c.checkArgs(as)
-			return nil, nil
-		}
-		ps = d.Ctor
-	case *ast.ParserDecl:
-		if d.IsType {
-			c.errorf(nt.P, "%s is a type of parsers without a body: it has no instances", nt.Name)
-			c.checkArgs(as)
-			return nil, nil
-		}
-		ps = d.Ctor
-	case *ast.PackageDecl:
-		ps = d.Params
-	default:
-		c.errorf(nt.P, "%s has no constructor", nt.Name)
-		c.checkArgs(as)
-		return nil, nil
-	}
-	if applied && len(targs) != len(tps) {
-		c.errorf(nt.P, "%s takes %d type arguments, not %d", nt.Name, len(tps), len(targs))
-		c.checkArgs(as)
-		return nil, nil
-	}
-	n := len(c.errs)
-	m := subst{}
-	b := &binding{}
-	if we, ok := want.(*types.Extern); ok && len(targs) == 0 && we.Name == d.DeclName() {
-		b.object = subst{}
-		for i, tp := range tps {
-			if i < len(we.TypeArgs) && we.TypeArgs[i] != types.DontCare && !hasVar(we.TypeArgs[i]) {
-				b.object[tp.T.(*types.Var)] = we.TypeArgs[i]
-			}
-		}
-	}
-	bound, m2 := c.bind(p, nt.Name, ps, as, tps, targs, nil, b)
-	if len(c.errs) > n {
-		return nil, nil
-	}
-	for v, t := range b.object {
-		m[v] = t
-	}
-	for v, t := range m2 {
-		if m[v] == nil || m[v] == types.DontCare {
-			m[v] = t
-		}
-	}
-	args := make([]types.Type, len(tps))
-	for i, tp := range tps {
-		args[i] = m[tp.T.(*types.Var)]
-		if args[i] == types.DontCare {
-			if _, isExtern := d.(*ast.ExternDecl); isExtern {
-				c.errorf(nt.P, "the type argument %s of %s cannot be inferred: write %s<...>(...)", tp.Name, nt.Name, nt.Name)
-				return nil, nil
-			}
-		}
-	}
-	if ed, ok := d.(*ast.ExternDecl); ok {
-		c.externArgs(p, ed, m)
-		return bound, c.intern(&types.Extern{Name: ed.Name, TypeArgs: args})
-	}
-	t := types.Type(c.callable(d))
-	return bound, c.substitute(t, m)
-}
-
-// externArgs refuses type arguments that would give a parameter with a
-// direction the type of an object.
-func (c *checker) externArgs(p ast.Pos, d *ast.ExternDecl, m subst) {
-	for _, f := range d.Methods {
-		for _, q := range f.Params {
-			if q.Dir == types.None {
-				continue
-			}
-			switch t := c.substitute(q.T, m).(type) {
-			case *types.Extern, *types.Callable:
-				c.errorf(p, "the parameter %s of %s.%s has the direction %s and cannot be a %s", q.Name, d.Name, f.Name, q.Dir, t)
-				return
-			}
-		}
-	}
-}
-
-func (c *checker) construct2(p ast.Pos, name string, d ast.Decl, t types.Type, m subst, as []*ast.Arg) ([]*ast.BoundArg, types.Type) {
-	ed, ok := d.(*ast.ExternDecl)
-	if !ok {
-		return nil, nil
-	}
-	ct := c.chooseCtor(p, ed, as)
-	if ct == nil {
-		c.checkArgs(as)
-		return nil, nil
-	}
-	n := len(c.errs)
-	bound, _ := c.bind(p, name, ct.Params, as, nil, nil, nil, &binding{object: m})
-	if len(c.errs) > n {
-		return nil, nil
-	}
-	return bound, t
-}
-
-func (c *checker) chooseCtor(p ast.Pos, d *ast.ExternDecl, as []*ast.Arg) *ast.FunctionDecl {
-	if len(d.Ctors) == 0 {
-		c.errorf(p, "the extern %s has no constructor: only the architecture makes it", d.Name)
-		return nil
-	}
-	e := &ast.Call{Args: as}
-	e.P = p
-	return c.choose(e, d.Name, d.Ctors)
 }

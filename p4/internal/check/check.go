@@ -74,7 +74,7 @@ func Program(p *ast.Program, opts Options) error {
 	c.scope = c.global
 	c.program()
 	if len(c.errs) == 0 && p.Main == nil && !opts.NoMain {
-		pos := ast.Pos{}
+		pos := p.P
 		if n := len(p.Decls); n > 0 {
 			pos = p.Decls[n-1].Pos()
 		}

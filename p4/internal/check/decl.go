@@ -1,7 +1,9 @@
 package check
 
 import (
+	"maps"
 	"math/big"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
@@ -54,10 +56,8 @@ func (c *checker) topDecl(d ast.Decl) {
 		c.functionDecl(d)
 	case *ast.ActionDecl:
 		c.actionDecl(d, "")
-	case *ast.ParserDecl:
-		c.parserDecl(d)
-	case *ast.ControlDecl:
-		c.controlDecl(d)
+	case *ast.ParserDecl, *ast.ControlDecl:
+		c.applyDecl(d)
 	case *ast.PackageDecl:
 		c.push()
 		c.typeParams(d.TypeParams)
@@ -75,6 +75,12 @@ func (c *checker) topDecl(d ast.Decl) {
 		c.errorf(d.P, "a variable outside of parsers, controls and functions: declare a const, or move it")
 	default:
 		c.errorf(d.Pos(), "%s has no place outside of parsers and controls", d.DeclName())
+	}
+}
+
+func (c *checker) localDecls(ds []ast.Decl) {
+	for _, d := range ds {
+		c.localDecl(d)
 	}
 }
 
@@ -180,16 +186,7 @@ func (c *checker) abstractParam(p *ast.Param, t types.Type) {
 	if !ok {
 		return
 	}
-	switch d := c.declOf(ct).(type) {
-	case *ast.ControlDecl:
-		if d.IsType {
-			return
-		}
-	case *ast.ParserDecl:
-		if d.IsType {
-			return
-		}
-	default:
+	if d := ast.Applied(c.declOf(ct)); d == nil || d.IsType {
 		return
 	}
 	c.errorf(p.P, "the type of the parameter %s is the %s %s, which has a body: declare a type without one", p.Name, ct.Kind, ct.Name)
@@ -382,22 +379,25 @@ func (c *checker) typedef(d *ast.TypedefDecl) {
 	t := c.typ(d.TypeExpr)
 	d.T = t
 	if d.New && t != types.Invalid {
-		switch u := t.(type) {
-		case *types.Bit, *types.Int, *types.New:
-		case *types.Basic:
-			if u != types.Bool {
-				c.errorf(d.P, "type %s is made of a %s: only bit<>, int<>, bool and other such types will do; use typedef", d.Name, t)
-			}
-		case *types.Enum:
-			if u.Underlying == nil {
-				c.errorf(d.P, "type %s is made of a %s: only bit<>, int<>, bool and other such types will do; use typedef", d.Name, t)
-			}
-		default:
-			c.errorf(d.P, "type %s is made of a %s: only bit<>, int<>, bool and other such types will do; use typedef", d.Name, t)
+		if !newable(t) {
+			c.errorf(d.P, "type %s is made of %s: only bit<>, int<>, bool and other such types will do; use typedef", d.Name, t)
 		}
 		d.T = &types.New{Name: d.Name, Underlying: t, Annotations: d.Annotations.Map()}
 	}
 	c.declare(d)
+}
+
+// newable says whether "type" may make a new type of this one.
+func newable(t types.Type) bool {
+	switch t := t.(type) {
+	case *types.Bit, *types.Int, *types.New:
+		return true
+	case *types.Basic:
+		return t == types.Bool
+	case *types.Enum:
+		return t.Underlying != nil
+	}
+	return false
 }
 
 func (c *checker) externDecl(d *ast.ExternDecl) {
@@ -551,35 +551,52 @@ func (c *checker) valueSet(d *ast.ValueSetDecl) {
 	c.declare(d)
 }
 
-func (c *checker) parserDecl(d *ast.ParserDecl) {
-	if !d.IsType {
-		c.pristine[d] = clone[ast.Decl](d)
-		if len(d.TypeParams) > 0 {
-			c.errorf(d.P, "not supported: the parser %s has a body and type parameters", d.Name)
+// applyDecl checks a parser or control for itself; its instances are checked
+// with the constructor's arguments put in, each a copy.
+func (c *checker) applyDecl(d ast.Decl) {
+	a := ast.Applied(d)
+	if !a.IsType {
+		c.pristine[d] = clone(d)
+		if len(a.TypeParams) > 0 {
+			c.errorf(a.P, "not supported: the %s %s has a body and type parameters", c.callable(d).Kind, a.Name)
 			return
 		}
 	}
 	c.elaborate, c.cur = false, nil
-	c.parserBody(d)
+	c.applyBody(d)
 	c.declare(d)
 }
 
-func (c *checker) parserBody(d *ast.ParserDecl) {
+// applyBody checks parameters and body of a parser or control.
+func (c *checker) applyBody(d ast.Decl) {
+	a := ast.Applied(d)
 	c.push()
-	c.typeParams(d.TypeParams)
-	c.params(d.Params, d.Name)
-	c.params(d.Ctor, d.Name)
-	if d.IsType {
-		c.pop()
+	defer c.pop()
+	c.typeParams(a.TypeParams)
+	c.params(a.Params, a.Name)
+	c.params(a.Ctor, a.Name)
+	if a.IsType {
 		return
 	}
-	c.noOptional(d.Params)
-	c.noOptional(d.Ctor)
+	c.noOptional(a.Params)
+	c.noOptional(a.Ctor)
 	c.push()
-	c.ctx = context{kind: ctxParserLocal, states: map[string]*ast.StateDecl{}}
-	for _, l := range d.Locals {
-		c.localDecl(l)
+	defer c.pop()
+	switch d := d.(type) {
+	case *ast.ParserDecl:
+		c.ctx = context{kind: ctxParserLocal, states: map[string]*ast.StateDecl{}}
+		c.localDecls(a.Locals)
+		c.states(d)
+	case *ast.ControlDecl:
+		c.ctx = context{kind: ctxControlLocal}
+		c.localDecls(a.Locals)
+		c.ctx = context{kind: ctxApply, ret: types.Void}
+		c.block(d.Apply)
 	}
+}
+
+// states checks the states of a parser, which may name each other in any order.
+func (c *checker) states(d *ast.ParserDecl) {
 	for i, s := range d.States {
 		s.Index = i
 		if s.Name == "accept" || s.Name == "reject" {
@@ -605,8 +622,6 @@ func (c *checker) parserBody(d *ast.ParserDecl) {
 		}
 		c.pop()
 	}
-	c.pop()
-	c.pop()
 }
 
 func (c *checker) stateRef(r *ast.StateRef) {
@@ -615,11 +630,7 @@ func (c *checker) stateRef(r *ast.StateRef) {
 	}
 	r.State = c.ctx.states[r.Name]
 	if r.State == nil {
-		var names []string
-		for n := range c.ctx.states {
-			names = append(names, n)
-		}
-		c.errorf(r.P, "the parser has no state %s%s", r.Name, suggest(r.Name, sorted(names)))
+		c.errorf(r.P, "the parser has no state %s%s", r.Name, suggest(r.Name, slices.Sorted(maps.Keys(c.ctx.states))))
 	}
 }
 
@@ -759,39 +770,4 @@ func (c *checker) keyElem(e ast.Expr, t types.Type) ast.Expr {
 		return e
 	}
 	return c.convert(e, t, "the label")
-}
-
-func (c *checker) controlDecl(d *ast.ControlDecl) {
-	if !d.IsType {
-		c.pristine[d] = clone[ast.Decl](d)
-		if len(d.TypeParams) > 0 {
-			c.errorf(d.P, "not supported: the control %s has a body and type parameters", d.Name)
-			return
-		}
-	}
-	c.elaborate, c.cur = false, nil
-	c.controlBody(d)
-	c.declare(d)
-}
-
-func (c *checker) controlBody(d *ast.ControlDecl) {
-	c.push()
-	c.typeParams(d.TypeParams)
-	c.params(d.Params, d.Name)
-	c.params(d.Ctor, d.Name)
-	if d.IsType {
-		c.pop()
-		return
-	}
-	c.noOptional(d.Params)
-	c.noOptional(d.Ctor)
-	c.push()
-	c.ctx = context{kind: ctxControlLocal}
-	for _, l := range d.Locals {
-		c.localDecl(l)
-	}
-	c.ctx = context{kind: ctxApply, ret: types.Void}
-	c.block(d.Apply)
-	c.pop()
-	c.pop()
 }

@@ -28,7 +28,7 @@ func (c *checker) instantiation(d *ast.Instantiation) {
 			}
 		}
 	}
-	bound, t := c.constructorCall(d.P, nt, targs, applied, d.Args, nil)
+	bound, t := c.constructorCall(&construction{pos: d.P, name: nt, typeArgs: targs, applied: applied, args: d.Args})
 	c.cur = savedCur
 	if t == nil {
 		d.T = types.Invalid
@@ -84,12 +84,7 @@ func (c *checker) abstractMethods(d *ast.Instantiation, t types.Type) {
 	if ed == nil {
 		return
 	}
-	m := subst{}
-	for i, tp := range ed.TypeParams {
-		if v, ok := tp.T.(*types.Var); ok && i < len(et.TypeArgs) {
-			m[v] = et.TypeArgs[i]
-		}
-	}
+	m := objectTypes(ed, et)
 	given := map[string]bool{}
 	saved := c.ctx
 	c.push()
@@ -182,11 +177,8 @@ func (c *checker) instantiate(p ast.Pos, d *ast.Instantiation, name string, t ty
 }
 
 func localName(d ast.Decl) string {
-	switch d := d.(type) {
-	case *ast.ControlDecl:
-		return d.LocalName()
-	case *ast.ParserDecl:
-		return d.LocalName()
+	if a := ast.Applied(d); a != nil {
+		return a.LocalName()
 	}
 	return d.DeclName()
 }
@@ -224,28 +216,26 @@ func (c *checker) finish(inst *ast.Instance, t types.Type, bound []*ast.BoundArg
 			inst.Kind, inst.Package = ast.InstPackage, d
 		case *ast.ParserDecl:
 			inst.Kind = ast.InstParser
-			if src, ok := c.pristine[d].(*ast.ParserDecl); ok {
-				n := clone(src)
-				c.within(inst, n.Ctor, func() { c.parserBody(n) })
-				inst.Parser = n
-			}
+			inst.Parser, _ = c.ownCopy(inst, d).(*ast.ParserDecl)
 		case *ast.ControlDecl:
 			inst.Kind = ast.InstControl
-			if src, ok := c.pristine[d].(*ast.ControlDecl); ok {
-				n := clone(src)
-				c.within(inst, n.Ctor, func() { c.controlBody(n) })
-				inst.Control = n
-			}
+			inst.Control, _ = c.ownCopy(inst, d).(*ast.ControlDecl)
 		}
 	}
 }
 
-// within checks an instance's own copy of a body.
-func (c *checker) within(inst *ast.Instance, ctor []*ast.Param, body func()) {
-	if len(c.errs) > 0 {
-		return // it would only say the same again
+// ownCopy makes and checks an instance's own copy of a parser or control; nil if
+// that has no body.
+func (c *checker) ownCopy(inst *ast.Instance, d ast.Decl) ast.Decl {
+	src, ok := c.pristine[d]
+	if !ok {
+		return nil
 	}
-	for i, p := range ctor {
+	n := clone(src)
+	if len(c.errs) > 0 {
+		return n // a check would only say the same again
+	}
+	for i, p := range ast.Applied(n).Ctor {
 		if i < len(inst.Args) {
 			p.Bound = inst.Args[i]
 		}
@@ -253,10 +243,11 @@ func (c *checker) within(inst *ast.Instance, ctor []*ast.Param, body func()) {
 	scope, ctx, elab, cur := c.scope, c.ctx, c.elaborate, c.cur
 	c.scope, c.elaborate, c.cur = c.global, true, inst
 	if c.nest(inst.At) {
-		body()
+		c.applyBody(n)
 	}
 	c.depth--
 	c.scope, c.ctx, c.elaborate, c.cur = scope, ctx, elab, cur
+	return n
 }
 
 // argValue is a constructor's argument as a value; nil for an optional one that

@@ -42,7 +42,7 @@ func (c *checker) stmt(s ast.Stmt) {
 		c.returnStmt(s)
 	case *ast.Exit:
 		if c.ctx.kind == ctxState || c.ctx.kind == ctxFunction {
-			c.errorf(s.P, "exit has no place in a %s", c.place())
+			c.errorf(s.P, "exit has no place in %s", c.place())
 		}
 	case *ast.Break, *ast.Continue:
 		if c.ctx.loops == 0 {
@@ -67,13 +67,13 @@ func (c *checker) inner(s ast.Stmt) {
 func (c *checker) place() string {
 	switch c.ctx.kind {
 	case ctxState:
-		return "parser's state"
+		return "a parser's state"
 	case ctxFunction:
-		return "function"
+		return "a function"
 	case ctxAction:
-		return "action"
+		return "an action"
 	}
-	return "control"
+	return "a control"
 }
 
 func (c *checker) assign(s *ast.Assign) {
@@ -145,7 +145,7 @@ func (c *checker) switchStmt(s *ast.Switch) {
 		return
 	}
 	if c.ctx.kind != ctxApply {
-		c.errorf(s.P, "switch has no place in a %s: use if", c.place())
+		c.errorf(s.P, "switch has no place in %s: use if", c.place())
 	}
 	s.X = c.expr(s.X, nil)
 	t := s.X.Type()

@@ -2,17 +2,12 @@ package check
 
 import (
 	"math/big"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
-
-func sorted(s []string) []string {
-	sort.Strings(s)
-	return s
-}
 
 func (c *checker) tableDecl(d *ast.TableDecl) {
 	saved := c.ctx
@@ -193,7 +188,7 @@ func (c *checker) bindAction(p ast.Pos, d *ast.ActionDecl, as []*ast.Arg, open b
 			ps[i] = &x
 		}
 	}
-	bound, _ := c.bind(p, "action "+d.Name, ps, as, nil, nil, nil, nil)
+	bound := c.bindPlain(p, "action "+d.Name, ps, as)
 	for i, b := range bound {
 		if i >= len(d.Params) {
 			break
@@ -226,34 +221,7 @@ func (c *checker) actionCall(d *ast.TableDecl, a *ast.ActionCall, what string) {
 		c.checkArgs(a.Args)
 		return
 	}
-	data := 0
-	for _, p := range a.Decl.Params {
-		if p.Dir == types.None {
-			data++
-		}
-	}
-	if data != len(a.Decl.Params) && len(a.Args) == data && a.Args != nil || data == 0 && len(a.Args) == 0 {
-		// Only action data is given: the others are those of the list.
-		var ps []*ast.Param
-		for _, p := range a.Decl.Params {
-			if p.Dir == types.None {
-				ps = append(ps, p)
-			}
-		}
-		bound, _ := c.bind(a.P, "action "+a.Name, ps, a.Args, nil, nil, nil, nil)
-		k := 0
-		for i, p := range a.Decl.Params {
-			switch {
-			case p.Dir != types.None && i < len(a.Ref.Bound):
-				a.Bound = append(a.Bound, a.Ref.Bound[i])
-			case k < len(bound):
-				a.Bound = append(a.Bound, bound[k])
-				k++
-			}
-		}
-	} else {
-		a.Bound, _ = c.bind(a.P, "action "+a.Name, a.Decl.Params, a.Args, nil, nil, nil, nil)
-	}
+	a.Bound = c.bindCall(a)
 	for i, b := range a.Bound {
 		if b.Expr == nil || b.Expr.Type() == types.Invalid {
 			continue
@@ -270,90 +238,25 @@ func (c *checker) actionCall(d *ast.TableDecl, a *ast.ActionCall, what string) {
 	}
 }
 
-// sameExpr says whether two expressions are written alike.
-func sameExpr(a, b ast.Expr) bool {
-	if a == b {
-		return true
+// bindCall binds the arguments of an action's call: those of all parameters, or
+// of the action data only, where the list of actions has the others.
+func (c *checker) bindCall(a *ast.ActionCall) []*ast.BoundArg {
+	data := slices.DeleteFunc(slices.Clone(a.Decl.Params), func(p *ast.Param) bool { return p.Dir != types.None })
+	onlyData := len(a.Args) == len(data) && (len(data) == 0 || len(data) != len(a.Decl.Params))
+	if !onlyData {
+		return c.bindPlain(a.P, "action "+a.Name, a.Decl.Params, a.Args)
 	}
-	if x, y := a.Const(), b.Const(); x != nil || y != nil {
-		eq, ok := equalValues(x, y)
-		return eq && ok
-	}
-	switch a := a.(type) {
-	case *ast.Ident:
-		b, ok := b.(*ast.Ident)
-		return ok && a.Name == b.Name && a.Decl == b.Decl
-	case *ast.Member:
-		b, ok := b.(*ast.Member)
-		return ok && a.Name == b.Name && sameExpr(a.X, b.X)
-	case *ast.Index:
-		b, ok := b.(*ast.Index)
-		return ok && sameExpr(a.X, b.X) && sameExpr(a.I, b.I)
-	case *ast.Slice:
-		b, ok := b.(*ast.Slice)
-		return ok && a.HiN == b.HiN && a.LoN == b.LoN && sameExpr(a.X, b.X)
-	case *ast.Cast:
-		b, ok := b.(*ast.Cast)
-		return ok && types.Equal(a.T, b.T) && sameExpr(a.X, b.X)
-	case *ast.Unary:
-		b, ok := b.(*ast.Unary)
-		return ok && a.Op == b.Op && sameExpr(a.X, b.X)
-	case *ast.Binary:
-		b, ok := b.(*ast.Binary)
-		return ok && a.Op == b.Op && sameExpr(a.X, b.X) && sameExpr(a.Y, b.Y)
-	case *ast.Call:
-		b, ok := b.(*ast.Call)
-		return ok && a.Kind == b.Kind && a.Func == b.Func && sameRecv(a, b) && sameBound(a.Bound, b.Bound)
-	case *ast.List:
-		b, ok := b.(*ast.List)
-		if !ok || len(a.Elems) != len(b.Elems) {
-			return false
-		}
-		for i := range a.Elems {
-			if !sameExpr(a.Elems[i], b.Elems[i]) {
-				return false
-			}
-		}
-		return true
-	case *ast.StructLit:
-		b, ok := b.(*ast.StructLit)
-		if !ok || len(a.Fields) != len(b.Fields) {
-			return false
-		}
-		for i := range a.Fields {
-			if a.Fields[i].Name != b.Fields[i].Name || !sameExpr(a.Fields[i].Value, b.Fields[i].Value) {
-				return false
-			}
-		}
-		return true
-	case *ast.Ternary:
-		b, ok := b.(*ast.Ternary)
-		return ok && sameExpr(a.Cond, b.Cond) && sameExpr(a.Then, b.Then) && sameExpr(a.Else, b.Else)
-	}
-	return false
-}
-
-func sameRecv(a, b *ast.Call) bool {
-	if a.Recv == nil || b.Recv == nil {
-		return a.Recv == b.Recv
-	}
-	return sameExpr(a.Recv, b.Recv)
-}
-
-func sameBound(a, b []*ast.BoundArg) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Expr == nil || b[i].Expr == nil {
-			if a[i].Expr != b[i].Expr {
-				return false
-			}
-		} else if !sameExpr(a[i].Expr, b[i].Expr) {
-			return false
+	given := c.bindPlain(a.P, "action "+a.Name, data, a.Args)
+	var bound []*ast.BoundArg
+	for i, p := range a.Decl.Params {
+		switch {
+		case p.Dir != types.None && i < len(a.Ref.Bound):
+			bound = append(bound, a.Ref.Bound[i])
+		case len(given) > 0:
+			bound, given = append(bound, given[0]), given[1:]
 		}
 	}
-	return true
+	return bound
 }
 
 func (c *checker) defaultAction(d *ast.TableDecl) {

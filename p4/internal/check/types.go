@@ -260,10 +260,8 @@ func typeParams(d ast.Decl) []*ast.TypeParam {
 		return d.TypeParams
 	case *ast.ExternDecl:
 		return d.TypeParams
-	case *ast.ParserDecl:
-		return d.TypeParams
-	case *ast.ControlDecl:
-		return d.TypeParams
+	case *ast.ParserDecl, *ast.ControlDecl:
+		return ast.Applied(d).TypeParams
 	case *ast.PackageDecl:
 		return d.TypeParams
 	case *ast.FunctionDecl:
@@ -340,195 +338,6 @@ func (c *checker) applyStruct(d *ast.StructDecl, args []types.Type) types.Type {
 	return t
 }
 
-// subst maps type variables to types.
-type subst map[*types.Var]types.Type
-
-func hasVar(t types.Type) bool {
-	switch t := t.(type) {
-	case *types.Var:
-		return true
-	case *types.Struct:
-		return anyVar(t.TypeArgs)
-	case *types.Stack:
-		return hasVar(t.Elem)
-	case *types.Tuple:
-		return anyVar(t.Elems)
-	case *types.List:
-		return hasVar(t.Elem)
-	case *types.Set:
-		return hasVar(t.Elem)
-	case *types.Extern:
-		return anyVar(t.TypeArgs)
-	case *types.Callable:
-		return anyVar(t.TypeArgs)
-	}
-	return false
-}
-
-func anyVar(ts []types.Type) bool {
-	for _, t := range ts {
-		if hasVar(t) {
-			return true
-		}
-	}
-	return false
-}
-
-// substitute puts types for variables, as far as m has them.
-func (c *checker) substitute(t types.Type, m subst) types.Type {
-	if len(m) == 0 || !hasVar(t) {
-		return t
-	}
-	switch t := t.(type) {
-	case *types.Var:
-		if r := m[t]; r != nil {
-			return r
-		}
-	case *types.Struct:
-		return c.applyStruct(c.structs[t.Generic], c.substituteAll(t.TypeArgs, m))
-	case *types.Stack:
-		return c.intern(&types.Stack{Elem: c.substitute(t.Elem, m), Size: t.Size})
-	case *types.Tuple:
-		return c.intern(&types.Tuple{Elems: c.substituteAll(t.Elems, m)})
-	case *types.List:
-		return c.intern(&types.List{Elem: c.substitute(t.Elem, m)})
-	case *types.Set:
-		return &types.Set{Elem: c.substitute(t.Elem, m)}
-	case *types.Extern:
-		return c.intern(&types.Extern{Name: t.Name, TypeArgs: c.substituteAll(t.TypeArgs, m)})
-	case *types.Callable:
-		n := &types.Callable{Kind: t.Kind, Name: t.Name, TypeArgs: c.substituteAll(t.TypeArgs, m), Return: t.Return}
-		for _, p := range t.Params {
-			p.Type = c.substitute(p.Type, m)
-			n.Params = append(n.Params, p)
-		}
-		return n
-	}
-	return t
-}
-
-func (c *checker) substituteAll(ts []types.Type, m subst) []types.Type {
-	r := make([]types.Type, len(ts))
-	for i, t := range ts {
-		r[i] = c.substitute(t, m)
-	}
-	return r
-}
-
-// unify finds what the variables of want must be so that it equals got. It
-// binds only variables in free. A binding to int gives way to a later one of a
-// fixed width. It says whether the shapes fit.
-func (c *checker) unify(want, got types.Type, free map[*types.Var]bool, m subst) bool {
-	if v, ok := want.(*types.Var); ok && free[v] {
-		old := m[v]
-		switch {
-		case old == nil || old == types.Integer || old == types.DontCare:
-			m[v] = got
-			return true
-		case got == types.Integer || got == types.DontCare:
-			return true // converted, or refused, later
-		}
-		if ot, ok := old.(*types.Tuple); ok {
-			if gt, ok := got.(*types.Struct); ok && len(gt.Fields) == len(ot.Elems) {
-				m[v] = got
-			}
-			return true
-		}
-		return true
-	}
-	if !hasVar(want) || got == types.Invalid || want == types.Invalid {
-		return true
-	}
-	switch w := want.(type) {
-	case *types.Struct:
-		g, ok := got.(*types.Struct)
-		if !ok {
-			if t, ok := got.(*types.Tuple); ok && len(t.Elems) == len(w.Fields) {
-				for i := range t.Elems {
-					if !c.unify(w.Fields[i].Type, t.Elems[i], free, m) {
-						return false
-					}
-				}
-				return true
-			}
-			return false
-		}
-		if g.Generic == "" && strings.HasPrefix(g.Name, "struct {") {
-			for _, f := range g.Fields {
-				wf, i := w.Field(f.Name)
-				if i < 0 || !c.unify(wf.Type, f.Type, free, m) {
-					return false
-				}
-			}
-			return true
-		}
-		return g.Generic == w.Generic && c.unifyAll(w.TypeArgs, g.TypeArgs, free, m)
-	case *types.Stack:
-		g, ok := got.(*types.Stack)
-		return ok && g.Size == w.Size && c.unify(w.Elem, g.Elem, free, m)
-	case *types.Tuple:
-		g, ok := got.(*types.Tuple)
-		return ok && c.unifyAll(w.Elems, g.Elems, free, m)
-	case *types.List:
-		switch g := got.(type) {
-		case *types.List:
-			return c.unify(w.Elem, g.Elem, free, m)
-		case *types.Tuple:
-			for _, e := range g.Elems {
-				if !c.unify(w.Elem, e, free, m) {
-					return false
-				}
-			}
-			return true
-		}
-		return false
-	case *types.Set:
-		g, ok := got.(*types.Set)
-		return ok && c.unify(w.Elem, g.Elem, free, m)
-	case *types.Extern:
-		g, ok := got.(*types.Extern)
-		return ok && g.Name == w.Name && c.unifyAll(w.TypeArgs, g.TypeArgs, free, m)
-	case *types.Callable:
-		g, ok := got.(*types.Callable)
-		if !ok || g.Kind != w.Kind {
-			return false
-		}
-		if g.Name == w.Name && len(g.TypeArgs) == len(w.TypeArgs) {
-			return c.unifyAll(w.TypeArgs, g.TypeArgs, free, m)
-		}
-		if w.Kind == types.Package {
-			return false
-		}
-		j := 0
-		for _, p := range w.Params {
-			if j >= len(g.Params) || p.Dir != g.Params[j].Dir {
-				if p.Optional {
-					continue
-				}
-				return false
-			}
-			if !c.unify(p.Type, g.Params[j].Type, free, m) {
-				return false
-			}
-			j++
-		}
-		return j == len(g.Params)
-	}
-	return false
-}
-
-func (c *checker) unifyAll(want, got []types.Type, free map[*types.Var]bool, m subst) bool {
-	if len(want) != len(got) {
-		return false
-	}
-	for i := range want {
-		if !c.unify(want[i], got[i], free, m) {
-			return false
-		}
-	}
-	return true
-}
-
 // same is types.Equal, with "_" as any type.
 func same(a, b types.Type) bool {
 	if a == types.DontCare || b == types.DontCare || a == types.Invalid || b == types.Invalid {
@@ -559,17 +368,7 @@ func conforms(want, got *types.Callable) bool {
 	if want.Kind == types.Package {
 		return want.Name == got.Name && len(want.TypeArgs) == len(got.TypeArgs)
 	}
-	j := 0
-	for _, p := range want.Params {
-		if j >= len(got.Params) || p.Dir != got.Params[j].Dir || !same(p.Type, got.Params[j].Type) {
-			if p.Optional {
-				continue
-			}
-			return false
-		}
-		j++
-	}
-	return j == len(got.Params)
+	return eachParam(want, got, same)
 }
 
 // holds says whether variables and fields may have this type.

@@ -156,11 +156,13 @@ func (p *parser) actionDecl(as ast.Annotations) *ast.ActionDecl {
 	return d
 }
 
-func (p *parser) parserDecl(as ast.Annotations) ast.Decl {
-	p.expect("parser")
-	n := p.name("parser")
+// applyDecl reads a parser or control, but for its own members: member reads one
+// of those, if there is one.
+func (p *parser) applyDecl(as ast.Annotations, member func(t token, as ast.Annotations, d *ast.ApplyDecl) bool, expected string) ast.ApplyDecl {
+	what := p.next().text
+	n := p.name(what)
 	p.types[n.text] = true
-	d := &ast.ParserDecl{DeclBase: declBase(n, as), TypeParams: p.typeParams(), Params: p.params(false)}
+	d := ast.ApplyDecl{DeclBase: declBase(n, as), TypeParams: p.typeParams(), Params: p.params(false)}
 	if p.accept(";") {
 		d.IsType = true
 		return d
@@ -174,27 +176,67 @@ func (p *parser) parserDecl(as ast.Annotations) ast.Decl {
 		t := p.peek()
 		switch {
 		case t.kind == tEOF:
-			fail(open.pos, "the parser %s has no }", d.Name)
-		case isTok(t, ";"):
-			p.next()
-		case isTok(t, "state") && isName(p.at(1)):
-			d.States = append(d.States, p.state(las))
-		case isTok(t, "value_set"):
-			d.Locals = append(d.Locals, p.valueSet(las))
+			fail(open.pos, "the %s %s has no }", what, d.Name)
+		case member(t, las, &d), p.accept(";"):
 		case isTok(t, "const"):
 			d.Locals = append(d.Locals, p.constDecl(las))
 		default:
-			if len(d.States) > 0 {
-				fail(t.pos, "expected a state before %s: declare what the states share before the first", t)
-			}
 			l := p.localDecl(las)
 			if l == nil {
-				fail(t.pos, "expected a state or a declaration before %s", t)
+				fail(t.pos, "expected a %s before %s", expected, t)
 			}
 			d.Locals = append(d.Locals, l)
 		}
 	}
-	p.expect("}")
+	return d
+}
+
+func (p *parser) parserDecl(as ast.Annotations) ast.Decl {
+	d := &ast.ParserDecl{}
+	d.ApplyDecl = p.applyDecl(as, func(t token, as ast.Annotations, a *ast.ApplyDecl) bool {
+		switch {
+		case isTok(t, "state") && isName(p.at(1)):
+			d.States = append(d.States, p.state(as))
+		case isTok(t, "value_set"):
+			a.Locals = append(a.Locals, p.valueSet(as))
+		case len(d.States) > 0 && !isTok(t, "const") && !isTok(t, ";"):
+			fail(t.pos, "expected a state before %s: declare what the states share before the first", t)
+		default:
+			return false
+		}
+		return true
+	}, "state or a declaration")
+	if !d.IsType {
+		p.expect("}")
+	}
+	return d
+}
+
+func (p *parser) controlDecl(as ast.Annotations) ast.Decl {
+	d := &ast.ControlDecl{}
+	d.ApplyDecl = p.applyDecl(as, func(t token, as ast.Annotations, a *ast.ApplyDecl) bool {
+		switch {
+		case d.Apply != nil:
+			fail(t.pos, "apply is a control's last part: move what follows it in front")
+		case isTok(t, "apply") && (isTok(p.at(1), "{") || isTok(p.at(1), "@")):
+			p.next()
+			bas := p.annotations()
+			d.Apply = p.blockRest(p.expect("{"), bas)
+		case isTok(t, "action"):
+			a.Locals = append(a.Locals, p.actionDecl(as))
+		case isTok(t, "table"):
+			a.Locals = append(a.Locals, p.tableDecl(as))
+		default:
+			return false
+		}
+		return true
+	}, "declaration or apply")
+	if d.IsType {
+		return d
+	}
+	if end := p.expect("}"); d.Apply == nil {
+		fail(end.pos, "the control %s has no apply { }", d.Name)
+	}
 	return d
 }
 
@@ -270,55 +312,6 @@ func (p *parser) transition(t token) *ast.Transition {
 	p.accept(";")
 	tr.Select = s
 	return tr
-}
-
-func (p *parser) controlDecl(as ast.Annotations) ast.Decl {
-	p.expect("control")
-	n := p.name("control")
-	p.types[n.text] = true
-	d := &ast.ControlDecl{DeclBase: declBase(n, as), TypeParams: p.typeParams(), Params: p.params(false)}
-	if p.accept(";") {
-		d.IsType = true
-		return d
-	}
-	if p.is("(") {
-		d.Ctor = p.params(true)
-	}
-	open := p.expect("{")
-	for !p.is("}") {
-		las := p.annotations()
-		t := p.peek()
-		switch {
-		case t.kind == tEOF:
-			fail(open.pos, "the control %s has no }", d.Name)
-		case isTok(t, ";"):
-			p.next()
-		case isTok(t, "apply") && (isTok(p.at(1), "{") || isTok(p.at(1), "@")):
-			p.next()
-			bas := p.annotations()
-			d.Apply = p.blockRest(p.expect("{"), bas)
-		case isTok(t, "action"):
-			d.Locals = append(d.Locals, p.actionDecl(las))
-		case isTok(t, "table"):
-			d.Locals = append(d.Locals, p.tableDecl(las))
-		case isTok(t, "const"):
-			d.Locals = append(d.Locals, p.constDecl(las))
-		default:
-			l := p.localDecl(las)
-			if l == nil {
-				fail(t.pos, "expected a declaration or apply before %s", t)
-			}
-			d.Locals = append(d.Locals, l)
-		}
-		if d.Apply != nil && !p.is("}") && p.peek().kind != tEOF {
-			fail(p.peek().pos, "apply is a control's last part: move what follows it in front")
-		}
-	}
-	end := p.expect("}")
-	if d.Apply == nil {
-		fail(end.pos, "the control %s has no apply { }", d.Name)
-	}
-	return d
 }
 
 func (p *parser) tableDecl(as ast.Annotations) ast.Decl {

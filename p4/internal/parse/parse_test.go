@@ -212,6 +212,30 @@ func TestPreprocessor(t *testing.T) {
 		{"#define S(a) #a\nconst string x = S(b + c);", `"b + c"`},
 		{"#undef SET\nconst int x = SET; /* a\n#if */", "SET"},
 		{"// c \\\n const int x = 7;\nconst int x = 8;", "8"},
+		// What && and || leave out, and the other branch of ?:, is not evaluated.
+		{"#if defined NO && 8 / NO > 2 || SET < 4 && 1 % 0 || 1 || 1 / 0\nconst int x = 4;\n#endif", "4"},
+		{"#if (1 ? 2 : 1 / 0) == 2 && (0 ? 1 % 0 : 3) == 3\nconst int x = 4;\n#endif", "4"},
+		// Nothing pasted with something is that.
+		{"#define P(a, b) 1 + a##b\nconst int x = P(, 2);", "(1 + 2)"},
+		{"#define P(a, b) a##b\nconst int x = P(, y) + P(y, ) + P(y, 1) + 0 P(,);", "(((y + y) + y1) + 0)"},
+		{"#define P(a, b, c) a##b##c\nconst int x = P(y,,1);", "y1"},
+		// The arguments of a macro may follow one that expands to its name.
+		{"#define F(a) a + 1\n#define G F\n#define H G\nconst int x = G(2) + H(3);", "(((2 + 1) + 3) + 1)"},
+		{"#define F(a) G\n#define G(a) a\nconst int x = F(1)(2) + F(1)(F(3))(4);", "(2 + G(4))"},
+		{"#define F(a) F(a)\n#define T F\nconst int x = F(1) + T(2);", "(F(1) + F(2))"},
+		{"#define F(a) a\n#define L (\nconst int x = F L 1);", "F(1)"},
+		{"#define A() 1\n#define B(x) x\nconst int x = A() + A( ) + B() 2;", "((1 + 1) + 2)"},
+		{"#define TWICE(f, x) f(f(x))\n#define INC(x) (x + 1)\nconst int x = TWICE(INC, 2);", "((2 + 1) + 1)"},
+		{"#define N 3\n#define S(a) #a\n#define SS(a) S(a)\nconst string x = SS(N);", `"3"`},
+		{"#if 0x10 == 16 && 0b101 == 5 && -7 / 2 == -3 && -7 % 2 == -1 && ~0 == -1 && !0 && (3 ^ 1) == 2 && (6 & 3) == 2 && (4 | 1) == 5 && 1 << 4 >> 2 == 4\nconst int x = 1;\n#endif", "1"},
+		{"#if true && !false && (unknown == 0)\nconst int x = 1;\n#endif", "1"},
+		{"#ifndef NO\n#define NO\n#endif\n#ifdef NO\nconst int x = 2 NO;\n#endif", "2"},
+		{"#define INC <x.p4>\n#include INC\nconst int x = Y;", "2"},
+		{"#pragma once\n#warning x\n#line 4\n# 5 \"f\"\n#\nconst int x = 1;", "1"},
+		{"#if 0\n#include <nothing>\n#define SET 7\n#nonsense\n'\n#endif\nconst int x = SET;", "5"},
+		{"#define X 1\n#define X 2\nconst int x = X;\n#define X 3", "2"},
+		{"const string x = __FILE__;", `"t.p4"`},
+		{"#define L __LINE__\n\nconst int x = L;", "3"},
 	} {
 		p, err := parseText(t, c.src, files)
 		if err != nil {

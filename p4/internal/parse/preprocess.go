@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"path"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -60,8 +61,7 @@ func (pp *preprocessor) define(name, body string, p ast.Pos) {
 func (pp *preprocessor) file(name string, src []byte) {
 	pp.depth++
 	l := &lexer{file: name, src: string(src), line: 1, col: 1, bol: true}
-	var conds []condition
-	active := func() bool { return len(conds) == 0 || conds[len(conds)-1].active }
+	var conds conditions
 	var pending []token // text between directives, so that calls may span lines
 	flush := func() {
 		if len(pending) > 0 {
@@ -70,96 +70,101 @@ func (pp *preprocessor) file(name string, src []byte) {
 		}
 	}
 	for {
-		l.skipping = !active()
+		l.skipping = !conds.active()
 		t := l.next()
-		if t.kind == tEOF {
-			break
-		}
-		if t.kind != tDirective {
-			if active() {
-				if t.kind == tBad {
-					fail(t.pos, "%s", t.text)
-				}
-				pending = append(pending, t)
-			}
-			continue
-		}
-		word, rest := splitWord(t.text)
-		switch word {
-		case "if", "ifdef", "ifndef":
-			c := condition{pos: t.pos, outer: active()}
-			if c.outer {
-				flush()
-				switch word {
-				case "if":
-					c.active = pp.condition(rest, t.pos)
-				default:
-					id, _ := splitWord(rest)
-					if id == "" {
-						fail(t.pos, "#%s needs a name", word)
-					}
-					_, def := pp.macros[id]
-					c.active = def == (word == "ifdef")
-				}
-				c.done = c.active
-			}
-			conds = append(conds, c)
-			if len(conds) > maxExpand {
-				fail(t.pos, "conditions are nested more than %d deep", maxExpand)
-			}
-			continue
-		case "elif", "else", "endif":
-			if len(conds) == 0 {
-				fail(t.pos, "#%s without #if: remove it or add the #if", word)
-			}
+		switch {
+		case t.kind == tEOF:
 			flush()
-			c := &conds[len(conds)-1]
-			switch word {
-			case "endif":
-				conds = conds[:len(conds)-1]
-			case "else":
-				if c.sawElse {
-					fail(t.pos, "a second #else for the #if of line %d", c.pos.Line)
-				}
-				c.sawElse = true
-				c.active = c.outer && !c.done
-				c.done = true
-			case "elif":
-				if c.sawElse {
-					fail(t.pos, "#elif behind the #else of the #if of line %d", c.pos.Line)
-				}
-				c.active = c.outer && !c.done && pp.condition(rest, t.pos)
-				c.done = c.done || c.active
+			if len(conds) > 0 {
+				fail(conds[len(conds)-1].pos, "this #if has no #endif")
 			}
-			continue
-		}
-		if !active() {
-			continue
-		}
-		flush()
-		switch word {
-		case "include":
-			pp.include(rest, t.pos)
-		case "define":
-			pp.defineLine(rest, t.pos)
-		case "undef":
-			id, _ := splitWord(rest)
-			delete(pp.macros, id)
-		case "error":
-			fail(t.pos, "#error%s", strings.TrimRight(" "+rest, " "))
-		case "pragma", "warning", "line", "":
-		default:
-			if isDigit(word[0]) { // a line marker of a preprocessed file
-				continue
+			pp.depth--
+			return
+		case t.kind == tDirective:
+			flush()
+			word, rest := splitWord(t.text)
+			if !pp.conditional(&conds, word, rest, t.pos) && conds.active() {
+				pp.directive(word, rest, t.pos)
 			}
-			fail(t.pos, "no preprocessor directive is called #%s", word)
+		case conds.active():
+			if t.kind == tBad {
+				fail(t.pos, "%s", t.text)
+			}
+			pending = append(pending, t)
 		}
 	}
-	flush()
-	if len(conds) > 0 {
-		fail(conds[len(conds)-1].pos, "this #if has no #endif")
+}
+
+// conditions are the #if that are open, outermost first.
+type conditions []condition
+
+func (cs conditions) active() bool { return len(cs) == 0 || cs[len(cs)-1].active }
+
+// conditional handles #if and its like; it returns false for another directive.
+func (pp *preprocessor) conditional(cs *conditions, word, rest string, pos ast.Pos) bool {
+	switch word {
+	case "if", "ifdef", "ifndef":
+		c := condition{pos: pos, outer: cs.active()}
+		c.active = c.outer && pp.holds(word, rest, pos)
+		c.done = c.active
+		if *cs = append(*cs, c); len(*cs) > maxExpand {
+			fail(pos, "conditions are nested more than %d deep", maxExpand)
+		}
+		return true
+	case "elif", "else", "endif":
+	default:
+		return false
 	}
-	pp.depth--
+	if len(*cs) == 0 {
+		fail(pos, "#%s without #if: remove it or add the #if", word)
+	}
+	c := &(*cs)[len(*cs)-1]
+	switch {
+	case word == "endif":
+		*cs = (*cs)[:len(*cs)-1]
+	case c.sawElse && word == "else":
+		fail(pos, "a second #else for the #if of line %d", c.pos.Line)
+	case c.sawElse:
+		fail(pos, "#elif behind the #else of the #if of line %d", c.pos.Line)
+	default:
+		c.sawElse = word == "else"
+		c.active = c.outer && !c.done && (c.sawElse || pp.condition(rest, pos))
+		c.done = c.done || c.active
+	}
+	return true
+}
+
+// holds evaluates #if, #ifdef or #ifndef.
+func (pp *preprocessor) holds(word, rest string, pos ast.Pos) bool {
+	if word == "if" {
+		return pp.condition(rest, pos)
+	}
+	id, _ := splitWord(rest)
+	if id == "" {
+		fail(pos, "#%s needs a name", word)
+	}
+	_, defined := pp.macros[id]
+	return defined == (word == "ifdef")
+}
+
+// directive does what a directive that is no condition says.
+func (pp *preprocessor) directive(word, rest string, pos ast.Pos) {
+	switch word {
+	case "include":
+		pp.include(rest, pos)
+	case "define":
+		pp.defineLine(rest, pos)
+	case "undef":
+		id, _ := splitWord(rest)
+		delete(pp.macros, id)
+	case "error":
+		fail(pos, "#error%s", strings.TrimRight(" "+rest, " "))
+	case "pragma", "warning", "line", "":
+	default:
+		if !isDigit(word[0]) { // a line marker of a preprocessed file
+			fail(pos, "no preprocessor directive is called #%s", word)
+		}
+	}
 }
 
 func splitWord(s string) (word, rest string) {
@@ -329,14 +334,27 @@ func (pp *preprocessor) expand(toks []token, depth int) {
 		}
 		body := pp.substitute(m, args, t)
 		i = end
-		if len(body) > 0 {
-			body[0].bol = t.bol
-			body[0].glued = t.glued
-			m.busy = true
-			pp.expand(body, depth+1)
-			m.busy = false
+		if len(body) == 0 {
+			continue
+		}
+		body[0].bol = t.bol
+		body[0].glued = t.glued
+		before := len(pp.out)
+		m.busy = true
+		pp.expand(body, depth+1)
+		m.busy = false
+		// The arguments of a macro may follow one that expands to its name.
+		if n := len(pp.out); n > before && pp.awaits(pp.out[n-1]) && i+1 < len(toks) && isTok(toks[i+1], "(") {
+			toks[i], pp.out = pp.out[n-1], pp.out[:n-1]
+			i--
 		}
 	}
+}
+
+// awaits says whether a token is the name of a macro that takes arguments.
+func (pp *preprocessor) awaits(t token) bool {
+	m := pp.macros[t.text]
+	return t.kind == tIdent && !t.hide && m != nil && m.isFunc && !m.busy
 }
 
 // macroArgs splits the arguments of a call whose ( is at toks[i]; end is the
@@ -413,6 +431,14 @@ func (pp *preprocessor) substitute(m *macro, args [][]token, use token) []token 
 				continue
 			}
 			last := out[len(out)-1]
+			if isEmpty(last) {
+				out = out[:len(out)-1]
+				for _, n := range next {
+					n.pos, n.bol = use.pos, false
+					grow(n)
+				}
+				continue
+			}
 			l := &lexer{file: use.pos.File, src: last.text + next[0].text, line: use.pos.Line, col: use.pos.Col, inDirective: true}
 			out = out[:len(out)-1]
 			for p := l.next(); p.kind != tEOF; p = l.next() {
@@ -429,6 +455,8 @@ func (pp *preprocessor) substitute(m *macro, args [][]token, use token) []token 
 			arg := args[k]
 			if i+1 >= len(m.body) || m.body[i+1].text != "##" {
 				arg = pp.expandList(arg)
+			} else if len(arg) == 0 {
+				arg = []token{empty}
 			}
 			for j, a := range arg {
 				a.pos, a.bol = use.pos, false
@@ -441,8 +469,13 @@ func (pp *preprocessor) substitute(m *macro, args [][]token, use token) []token 
 		}
 		grow(t)
 	}
-	return out
+	return slices.DeleteFunc(out, isEmpty)
 }
+
+// empty stands for an argument without tokens at the left of ##.
+var empty = token{kind: tIdent}
+
+func isEmpty(t token) bool { return t.kind == tIdent && t.text == "" }
 
 // expandList expands tokens on their own.
 func (pp *preprocessor) expandList(toks []token) []token {
@@ -451,7 +484,7 @@ func (pp *preprocessor) expandList(toks []token) []token {
 	}
 	saved := pp.out
 	pp.out = nil
-	pp.expand(toks, 1)
+	pp.expand(slices.Clone(toks), 1)
 	res := pp.out
 	pp.out = saved
 	return res
@@ -522,6 +555,7 @@ type condExpr struct {
 	toks []token
 	i    int
 	pos  ast.Pos
+	skip bool // what is read now does not count
 }
 
 func (e *condExpr) op() string {
@@ -540,12 +574,12 @@ func (e *condExpr) ternary(depth int) int64 {
 		return c
 	}
 	e.i++
-	a := e.ternary(depth + 1)
+	a := e.unless(c == 0, func() int64 { return e.ternary(depth + 1) })
 	if e.op() != ":" {
 		fail(e.pos, "? lacks its : in the condition")
 	}
 	e.i++
-	b := e.ternary(depth + 1)
+	b := e.unless(c != 0, func() int64 { return e.ternary(depth + 1) })
 	if c != 0 {
 		return a
 	}
@@ -569,9 +603,20 @@ func (e *condExpr) binary(prec, depth int) int64 {
 		if op == ">>" {
 			e.i++
 		}
-		y := e.binary(p+1, depth+1)
+		known := op == "&&" && x == 0 || op == "||" && x != 0
+		y := e.unless(known, func() int64 { return e.binary(p+1, depth+1) })
 		x = e.apply(op, x, y)
 	}
+}
+
+// unless reads an operand that does not count if skip is set: there a division
+// by zero is no fault.
+func (e *condExpr) unless(skip bool, operand func() int64) int64 {
+	old := e.skip
+	e.skip = e.skip || skip
+	v := operand()
+	e.skip = old
+	return v
 }
 
 func (e *condExpr) apply(op string, x, y int64) int64 {
@@ -616,7 +661,10 @@ func (e *condExpr) apply(op string, x, y int64) int64 {
 		return x * y
 	}
 	if y == 0 {
-		fail(e.pos, "division by zero in the condition")
+		if !e.skip {
+			fail(e.pos, "division by zero in the condition")
+		}
+		return 0
 	}
 	if y == -1 {
 		if op == "%" {

@@ -1,0 +1,309 @@
+package p4
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+const externsHead = `
+header h_t { bit<8> a; bit<8> b; bit<16> c; bit<32> d; bit<72> s; }
+struct headers { h_t h; }
+struct pair_t { bit<8> x; bit<16> y; }
+`
+
+// v1Text is a v1model program with this ingress control.
+func v1Text(top, locals, body string) string {
+	return "#include <core.p4>\n#include <v1model.p4>\n" + externsHead + `struct meta { bit<8> m; }
+` + top + `
+parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) { state start { p.extract(hdr.h); transition accept; } }
+control V(inout headers hdr, inout meta m) { apply { } }
+control I(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
+` + locals + `
+apply { sm.egress_spec = 1;
+` + body + `
+} }
+control E(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+`
+}
+
+// tnaText is a TNA program with this ingress control, or these statements in the
+// ingress parser.
+func tnaText(top, parser, locals, body string) string {
+	return "#include <core.p4>\n#include <tna.p4>\n" + externsHead + `struct meta { bit<8> m; bool bad; }
+` + top + `
+parser IP(packet_in p, out headers hdr, out meta m, out ingress_intrinsic_metadata_t ig) {
+` + parser + `
+transition accept; } }
+control I(inout headers hdr, inout meta m, in ingress_intrinsic_metadata_t ig, in ingress_intrinsic_metadata_from_parser_t prsr,
+          inout ingress_intrinsic_metadata_for_deparser_t dprsr, inout ingress_intrinsic_metadata_for_tm_t tm) {
+` + locals + `
+apply { tm.ucast_egress_port = 1; tm.bypass_egress = 1;
+` + body + `
+} }
+control ID(packet_out p, inout headers hdr, in meta m, in ingress_intrinsic_metadata_for_deparser_t dprsr) { apply { p.emit(hdr); } }
+parser EP(packet_in p, out headers hdr, out meta m, out egress_intrinsic_metadata_t eg) { state start { p.extract(eg); transition accept; } }
+control E(inout headers hdr, inout meta m, in egress_intrinsic_metadata_t eg, in egress_intrinsic_metadata_from_parser_t prsr,
+          inout egress_intrinsic_metadata_for_deparser_t dprsr, inout egress_intrinsic_metadata_for_output_port_t oport) { apply { } }
+control ED(packet_out p, inout headers hdr, in meta m, in egress_intrinsic_metadata_for_deparser_t dprsr) { apply { p.emit(hdr); } }
+Pipeline(IP(), I(), ID(), EP(), E(), ED()) pipe;
+Switch(pipe) main;
+`
+}
+
+const tnaStart = "state start { p.extract(ig); p.advance(PORT_METADATA_SIZE); p.extract(hdr.h);"
+
+// exchange sends frames, "a b c d" in hexadecimal before the digits 1 to 9, and
+// compares what leaves.
+func exchange(t *testing.T, pl *Pipeline, frames ...string) {
+	t.Helper()
+	digits := hex.EncodeToString([]byte("123456789"))
+	var v Verdict
+	for i, f := range frames {
+		in, want, _ := strings.Cut(f, " -> ")
+		pl.Process(unhex(t, in+digits), &Intrinsic{IngressTime: units.Time(i) * units.Microsecond}, &v)
+		got := "dropped"
+		if len(v.Sent) == 1 {
+			got = hex.EncodeToString(v.Sent[0].Data)
+		}
+		if wanted := strings.ReplaceAll(want, " ", "") + digits; got != wanted {
+			t.Errorf("packet %d, %s: %s left, want %s", i+1, in, strings.TrimSuffix(got, digits), want)
+		}
+	}
+}
+
+// What objects of v1model do, packet after packet on the same switch.
+func TestV1Objects(t *testing.T) {
+	for _, c := range []struct {
+		name, locals, body, entries string
+		frames                      []string
+	}{
+		{
+			"a register", "register<bit<32>>(4) r;",
+			"bit<32> x; r.read(x, (bit<32>)hdr.h.a); r.write((bit<32>)hdr.h.a, hdr.h.d); hdr.h.d = x;", "",
+			[]string{
+				"01 00 0000 00000007 -> 01 00 0000 00000000", "01 00 0000 00000009 -> 01 00 0000 00000007", "03 00 0000 00000001 -> 03 00 0000 00000000",
+				"04 00 0000 00000005 -> 04 00 0000 00000000", "04 00 0000 00000005 -> 04 00 0000 00000000", "01 00 0000 00000000 -> 01 00 0000 00000009",
+			},
+		},
+		{
+			"a register as it was set", "register<bit<16>>(2) r;", "r.read(hdr.h.c, 1);", "register_write r 1 0x1234", []string{"00 00 0000 00000000 -> 00 00 1234 00000000"},
+		},
+		{
+			"a register of signed numbers", "register<int<8>>(2) r;",
+			"int<8> x; r.read(x, 0); r.write(0, x - 3); hdr.h.b = (bit<8>)(x >> 1);", "",
+			[]string{"00 00 0000 00000000 -> 00 00 0000 00000000", "00 00 0000 00000000 -> 00 fe 0000 00000000", "00 00 0000 00000000 -> 00 fd 0000 00000000"},
+		},
+		{
+			"a register of structs", "register<pair_t>(2) r;",
+			"pair_t p; r.read(p, 1); p.x = p.x + 1; p.y = p.y + hdr.h.c; r.write(1, p); hdr.h.a = p.x; hdr.h.c = p.y;", "",
+			[]string{"00 00 0005 00000000 -> 01 00 0005 00000000", "00 00 ffff 00000000 -> 02 00 0004 00000000"},
+		},
+		{
+			"a register of a wide number", "register<bit<72>>(1) r;",
+			"bit<72> x; r.read(x, 0); r.write(0, x + hdr.h.s); hdr.h.d = x[71:40];", "",
+			[]string{"00 00 0000 00000000 -> 00 00 0000 00000000", "00 00 0000 00000000 -> 00 00 0000 31323334", "00 00 0000 00000000 -> 00 00 0000 62646668"},
+		},
+		{
+			"one register for two controls", "register<bit<8>>(1) r; Add(r, 1) one; Add(r, 16) more;",
+			"one.apply(hdr.h.a); more.apply(hdr.h.b);", "",
+			[]string{"00 00 0000 00000000 -> 01 11 0000 00000000", "00 00 0000 00000000 -> 12 22 0000 00000000"},
+		},
+		{
+			"a meter", "meter(2, MeterType.bytes) m;", "m.execute_meter((bit<32>)hdr.h.a, hdr.h.b);", "",
+			[]string{"00 07 0000 00000000 -> 00 00 0000 00000000", "05 07 0000 00000000 -> 05 00 0000 00000000"},
+		},
+		{
+			"a direct meter without rates", "direct_meter<bit<8>>(MeterType.bytes) m; action a() { m.read(hdr.h.b); } table t { key = { hdr.h.a: exact; } actions = { a; NoAction; } meters = m; default_action = NoAction(); }",
+			"t.apply();", "add t hdr.h.a:1 a()",
+			[]string{"01 07 0000 00000000 -> 01 00 0000 00000000", "02 07 0000 00000000 -> 02 07 0000 00000000"},
+		},
+		{"crc16", "", "hash(hdr.h.d, HashAlgorithm.crc16, 32w0, { hdr.h.s }, 64w0x100000000);", "", []string{"00 00 0000 00000000 -> 00 00 0000 0000bb3d"}},
+		{"crc32", "", "hash(hdr.h.d, HashAlgorithm.crc32, 32w0, { hdr.h.s }, 64w0x100000000);", "", []string{"00 00 0000 00000000 -> 00 00 0000 cbf43926"}},
+		{"crc32 within bounds", "", "hash(hdr.h.d, HashAlgorithm.crc32, 32w1000, { hdr.h.s }, 32w7);", "", []string{fmt.Sprintf("00 00 0000 00000000 -> 00 00 0000 %08x", 1000+0xcbf43926%7)}},
+		{"the hash of a field at any bit", "", "hash(hdr.h.d, HashAlgorithm.crc32, 32w0, { hdr.h.s[71:36], hdr.h.s[35:0] }, 64w0x100000000);", "", []string{"00 00 0000 00000000 -> 00 00 0000 cbf43926"}},
+		{"identity", "", "hash(hdr.h.c, HashAlgorithm.identity, 16w0, { hdr.h.a, hdr.h.b }, 32w0x10000);", "", []string{"12 34 0000 00000000 -> 12 34 1234 00000000"}},
+		{"csum16", "", "hash(hdr.h.c, HashAlgorithm.csum16, 16w0, { 64w0x0001f203f4f5f6f7 }, 32w0x10000);", "", []string{"00 00 0000 00000000 -> 00 00 220d 00000000"}},
+		{"xor16", "", "hash(hdr.h.c, HashAlgorithm.xor16, 16w0, { 32w0x12340102 }, 32w0x10000);", "", []string{"00 00 0000 00000000 -> 00 00 1336 00000000"}},
+		{"a hash into a range of none", "", "hash(hdr.h.c, HashAlgorithm.crc16, 16w9, { hdr.h.s }, 32w0);", "", []string{"00 00 0000 00000000 -> 00 00 0009 00000000"}},
+		{"random of one value", "", "random(hdr.h.d, 32w77, 32w77);", "", []string{"00 00 0000 00000000 -> 00 00 0000 0000004d"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			top := "control Add(inout bit<8> v)(register<bit<8>> r, bit<8> n) { apply { bit<8> x; r.read(x, 0); x = x + n; r.write(0, x); v = x; } }"
+			pl := loadText(t, v1Text(top, c.locals, c.body)).New()
+			if err := stf.Configure(pl, "t", []byte(c.entries)); err != nil {
+				t.Fatal(err)
+			}
+			exchange(t, pl, c.frames...)
+		})
+	}
+}
+
+// What tables of every kind find, with entries of the program and of the control plane.
+func TestTables(t *testing.T) {
+	const actions = "action set(bit<8> v) { hdr.h.b = v; } action copy_(in bit<8> x, bit<8> v) { hdr.h.b = x + v; } "
+	for _, c := range []struct {
+		name, table, body, entries string
+		frames                     []string
+	}{
+		{
+			"exact", "key = { hdr.h.a: exact; hdr.h.c: exact; } actions = { set; NoAction; } default_action = NoAction();", "t.apply();",
+			"add t hdr.h.a:1 hdr.h.c:0x0203 set(v:5)\nadd t hdr.h.a:2 hdr.h.c:0x0203 set(v:6)",
+			[]string{"01 00 0203 00000000 -> 01 05 0203 00000000", "02 00 0203 00000000 -> 02 06 0203 00000000", "01 00 0204 00000000 -> 01 00 0204 00000000"},
+		},
+		{
+			"lpm: the longest wins, whatever the order", "key = { hdr.h.d: lpm; } actions = { set; } default_action = set(0xff);", "t.apply();",
+			"add t hdr.h.d:10.0.0.0/8 set(v:8)\nadd t hdr.h.d:10.1.2.3/32 set(v:32)\nadd t hdr.h.d:10.1.0.0/16 set(v:16)",
+			[]string{
+				"00 00 0000 0a010203 -> 00 20 0000 0a010203", "00 00 0000 0a010204 -> 00 10 0000 0a010204",
+				"00 00 0000 0a020203 -> 00 08 0000 0a020203", "00 00 0000 0b020203 -> 00 ff 0000 0b020203",
+			},
+		},
+		{
+			"lpm with an exact key, and a prefix of none", "key = { hdr.h.a: exact; hdr.h.d: lpm; } actions = { set; } default_action = set(0xff);", "t.apply();",
+			"add t hdr.h.a:1 hdr.h.d:0/0 set(v:1)\nadd t hdr.h.a:1 hdr.h.d:0x80000000/1 set(v:2)\nadd t hdr.h.a:2 hdr.h.d:0xc0000000/2 set(v:3)",
+			[]string{
+				"01 00 0000 00000000 -> 01 01 0000 00000000", "01 00 0000 c0000000 -> 01 02 0000 c0000000",
+				"02 00 0000 c0000000 -> 02 03 0000 c0000000", "02 00 0000 80000000 -> 02 ff 0000 80000000",
+			},
+		},
+		{
+			"ternary by priority", "key = { hdr.h.a: ternary; } actions = { set; } default_action = set(0xff);", "t.apply();",
+			"add t 1 hdr.h.a:0x1* set(v:1)\nadd t 3 hdr.h.a:0x*1 set(v:3)\nadd t 2 hdr.h.a:0x11 set(v:2)",
+			[]string{"11 00 0000 00000000 -> 11 03 0000 00000000", "12 00 0000 00000000 -> 12 01 0000 00000000", "22 00 0000 00000000 -> 22 ff 0000 00000000"},
+		},
+		{
+			"range", "key = { hdr.h.a: range; } actions = { set; } default_action = set(0xff);", "t.apply();",
+			"add t 1 hdr.h.a:0..255 set(v:1)\nadd t 2 hdr.h.a:16..31 set(v:2)\nadd t 3 hdr.h.a:20..20 set(v:3)",
+			[]string{
+				"0f 00 0000 00000000 -> 0f 01 0000 00000000", "10 00 0000 00000000 -> 10 02 0000 00000000",
+				"1f 00 0000 00000000 -> 1f 02 0000 00000000", "14 00 0000 00000000 -> 14 03 0000 00000000",
+			},
+		},
+		{
+			"const entries in their order", "key = { hdr.h.a: ternary; hdr.h.c: range; } actions = { set; } default_action = set(0xff); const entries = { (1, 5 .. 9): set(1); (1 &&& 3, _): set(2); (_, 7): set(3); }", "t.apply();", "",
+			[]string{
+				"01 00 0007 00000000 -> 01 01 0007 00000000", "05 00 0007 00000000 -> 05 02 0007 00000000",
+				"01 00 000a 00000000 -> 01 02 000a 00000000", "02 00 0007 00000000 -> 02 03 0007 00000000", "02 00 0008 00000000 -> 02 ff 0008 00000000",
+			},
+		},
+		{
+			"entries with priorities, the least first", "key = { hdr.h.a: ternary; } actions = { set; } largest_priority_wins = false; entries = { priority = 10: 1 &&& 1: set(1); priority = 5: 3 &&& 3: set(2); _: set(3); }", "t.apply();", "",
+			[]string{"01 00 0000 00000000 -> 01 03 0000 00000000", "03 00 0000 00000000 -> 03 02 0000 00000000", "02 00 0000 00000000 -> 02 03 0000 00000000"},
+		},
+		{
+			"entries with priorities, the greatest first", "key = { hdr.h.a: ternary; } actions = { set; } entries = { priority = 10: 1 &&& 1: set(1); priority = 50: 3 &&& 3: set(2); priority = 7: _: set(3); }", "t.apply();", "",
+			[]string{"01 00 0000 00000000 -> 01 01 0000 00000000", "03 00 0000 00000000 -> 03 02 0000 00000000", "02 00 0000 00000000 -> 02 03 0000 00000000"},
+		},
+		{
+			"an argument that the program gives", "key = { hdr.h.a: exact; } actions = { copy_(hdr.h.a); } default_action = copy_(hdr.h.a, 7);", "t.apply();", "add t hdr.h.a:1 copy_(v:16)",
+			[]string{"01 00 0000 00000000 -> 01 11 0000 00000000", "02 00 0000 00000000 -> 02 09 0000 00000000"},
+		},
+		{
+			"no key", "actions = { set; } default_action = set(9);", "t.apply();", "", []string{"00 00 0000 00000000 -> 00 09 0000 00000000"},
+		},
+		{
+			"a default of the control plane", "key = { hdr.h.a: exact; } actions = { set; NoAction; } default_action = NoAction();", "t.apply();", "setdefault t set(v:3)",
+			[]string{"01 00 0000 00000000 -> 01 03 0000 00000000"},
+		},
+		{
+			"hit, miss and the action that ran", "key = { hdr.h.a: exact; } actions = { set; NoAction; } default_action = NoAction();",
+			"switch (t.apply().action_run) { set: { hdr.h.c = 1; } NoAction: { hdr.h.c = 2; } } if (!t.apply().hit) { hdr.h.d = 3; } hdr.h.d[31:24] = t.apply().miss ? 8w1 : 2;", "add t hdr.h.a:1 set(v:3)",
+			[]string{"01 00 0000 00000000 -> 01 03 0001 02000000", "02 00 0000 00000000 -> 02 00 0002 01000003"},
+		},
+		{
+			"keys that are computed", "key = { hdr.h.a + hdr.h.b: exact; hdr.h.isValid(): exact; hdr.h.c[11:4]: ternary; hdr.h.c == 0x0120: exact; } actions = { set; } default_action = set(0); const entries = { (3, true, 0x12, true): set(1); (3, true, _, false): set(2); }", "t.apply();", "",
+			[]string{"01 02 0120 00000000 -> 01 01 0120 00000000", "01 02 f12f 00000000 -> 01 02 f12f 00000000", "01 03 0120 00000000 -> 01 00 0120 00000000"},
+		},
+		{
+			"a wide key", "key = { hdr.h.s: exact; } actions = { set; } default_action = set(0); const entries = { 0x313233343536373839: set(1); }", "t.apply();", "", []string{"00 09 0000 00000000 -> 00 01 0000 00000000"},
+		},
+		{
+			"a table that is applied twice", "key = { hdr.h.a: exact; } actions = { set; } default_action = set(0); const entries = { 1: set(2); 2: set(4); }", "t.apply(); hdr.h.a = hdr.h.b; t.apply();", "",
+			[]string{"01 00 0000 00000000 -> 02 04 0000 00000000", "02 00 0000 00000000 -> 04 00 0000 00000000"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pl := loadText(t, v1Text("", actions+"table t { "+c.table+" }", c.body)).New()
+			if err := stf.Configure(pl, "t", []byte(c.entries)); err != nil {
+				t.Fatal(err)
+			}
+			exchange(t, pl, c.frames...)
+		})
+	}
+}
+
+// What objects of TNA do, packet after packet on the same switch.
+func TestTNAObjects(t *testing.T) {
+	for _, c := range []struct {
+		name, top, parser, locals, body string
+		frames                          []string
+	}{
+		{
+			"a register with a first value", "", tnaStart, "Register<bit<32>, bit<8>>(4, 100) r; RegisterAction<bit<32>, bit<8>, bit<32>>(r) add = { void apply(inout bit<32> v, out bit<32> rv) { v = v + hdr.h.d; rv = v; } };",
+			"hdr.h.d = add.execute(hdr.h.a);",
+			[]string{"01 00 0000 00000007 -> 01 00 0000 0000006b", "01 00 0000 00000001 -> 01 00 0000 0000006c", "00 00 0000 00000000 -> 00 00 0000 00000064", "04 00 0000 00000005 -> 04 00 0000 00000005"},
+		},
+		{
+			"two actions of one register", "", tnaStart, "Register<bit<8>, bit<8>>(1) r; RegisterAction<bit<8>, bit<8>, bit<8>>(r) up = { void apply(inout bit<8> v, out bit<8> rv) { rv = v; v = v |+| 100; } }; RegisterAction<bit<8>, bit<8>, bit<8>>(r) clear_ = { void apply(inout bit<8> v) { v = 0; } };",
+			"if (hdr.h.a == 1) { clear_.execute(0); } else { hdr.h.b = up.execute(0); }",
+			[]string{"00 00 0000 00000000 -> 00 00 0000 00000000", "00 00 0000 00000000 -> 00 64 0000 00000000", "00 00 0000 00000000 -> 00 c8 0000 00000000", "00 00 0000 00000000 -> 00 ff 0000 00000000", "01 00 0000 00000000 -> 01 00 0000 00000000", "00 09 0000 00000000 -> 00 00 0000 00000000"},
+		},
+		{
+			"a result that is not written", "", tnaStart, "Register<bit<8>, bit<8>>(1, 9) r; RegisterAction<bit<8>, bit<8>, bit<8>>(r) some = { void apply(inout bit<8> v, out bit<8> rv) { if (hdr.h.a == 1) { rv = v; } } };",
+			"hdr.h.b = some.execute(0);", []string{"01 00 0000 00000000 -> 01 09 0000 00000000", "02 07 0000 00000000 -> 02 00 0000 00000000"},
+		},
+		{
+			"a register of pairs", "", tnaStart, "Register<pair_t, bit<8>>(2, { 1, 2 }) r; RegisterAction<pair_t, bit<8>, bit<16>>(r) act = { void apply(inout pair_t p, out bit<16> rv) { p.x = p.x + 1; if (p.x > 2) { p.y = p.y + hdr.h.c; } rv = p.y; } };",
+			"hdr.h.c = act.execute(1);", []string{"00 00 0005 00000000 -> 00 00 0002 00000000", "00 00 0005 00000000 -> 00 00 0007 00000000"},
+		},
+		{
+			"read and write without an action", "", tnaStart, "Register<bit<16>, bit<1>>(2) r;", "hdr.h.c = r.read(0); r.write(0, hdr.h.c + 1);",
+			[]string{"00 00 0000 00000000 -> 00 00 0000 00000000", "00 00 0000 00000000 -> 00 00 0001 00000000"},
+		},
+		{"CRC8", "", tnaStart, "Hash<bit<8>>(HashAlgorithm_t.CRC8) h;", "hdr.h.b = h.get({ hdr.h.s });", []string{"00 00 0000 00000000 -> 00 f4 0000 00000000"}},
+		{"CRC16", "", tnaStart, "Hash<bit<16>>(HashAlgorithm_t.CRC16) h;", "hdr.h.c = h.get({ hdr.h.s });", []string{"00 00 0000 00000000 -> 00 00 bb3d 00000000"}},
+		{"CRC32", "", tnaStart, "Hash<bit<32>>(HashAlgorithm_t.CRC32) h;", "hdr.h.d = h.get({ hdr.h.s });", []string{"00 00 0000 00000000 -> 00 00 0000 cbf43926"}},
+		{"CRC32, its low bits", "", tnaStart, "Hash<bit<8>>(HashAlgorithm_t.CRC32) h;", "hdr.h.b = h.get({ hdr.h.s });", []string{"00 00 0000 00000000 -> 00 26 0000 00000000"}},
+		{"CRC64", "", tnaStart, "Hash<bit<64>>(HashAlgorithm_t.CRC64) h;", "hdr.h.d = h.get({ hdr.h.s })[63:32];", []string{"00 00 0000 00000000 -> 00 00 0000 6c40df5f"}},
+		{"XOR8", "", tnaStart, "Hash<bit<8>>(HashAlgorithm_t.XOR8) h;", "hdr.h.b = h.get({ hdr.h.a, hdr.h.c });", []string{"01 00 0204 00000000 -> 01 07 0204 00000000"}},
+		{"XOR16", "", tnaStart, "Hash<bit<16>>(HashAlgorithm_t.XOR16) h;", "hdr.h.c = h.get({ hdr.h.d });", []string{"00 00 0000 12340102 -> 00 00 1336 12340102"}},
+		{"XOR32", "", tnaStart, "Hash<bit<32>>(HashAlgorithm_t.XOR32) h;", "hdr.h.d = h.get({ hdr.h.d, 32w0xffffffff });", []string{"00 00 0000 12340102 -> 00 00 0000 edcbfefd"}},
+		{"IDENTITY", "", tnaStart, "Hash<bit<16>>(HashAlgorithm_t.IDENTITY) h;", "hdr.h.c = h.get({ hdr.h.d });", []string{"00 00 0000 12340102 -> 00 00 0102 12340102"}},
+		{
+			"CRC-16/X-25", "", tnaStart, "CRCPolynomial<bit<16>>(0x1021, true, false, false, 0xffff, 0xffff) p; Hash<bit<16>>(HashAlgorithm_t.CUSTOM, p) h;", "hdr.h.c = h.get({ hdr.h.s });",
+			[]string{"00 00 0000 00000000 -> 00 00 906e 00000000"},
+		},
+		{
+			"CRC-32/BZIP2", "", tnaStart, "CRCPolynomial<bit<32>>(0x04c11db7, false, false, false, 0xffffffff, 0xffffffff) p; Hash<bit<32>>(HashAlgorithm_t.CUSTOM, p) h;", "hdr.h.d = h.get({ hdr.h.s });",
+			[]string{"00 00 0000 00000000 -> 00 00 0000 fc891918"},
+		},
+		{
+			"min and max", "", tnaStart, "", "hdr.h.a = min(hdr.h.a, hdr.h.b); hdr.h.b = (bit<8>)max((int<8>)hdr.h.b, 8s3); hdr.h.d = max(hdr.h.d, 32w9);",
+			[]string{"05 fe 0000 00000000 -> 05 03 0000 00000009", "05 04 0000 ffffffff -> 04 04 0000 ffffffff"},
+		},
+		{
+			"a meter without rates", "", tnaStart, "Meter<bit<8>>(2, MeterType_t.BYTES) m; DirectMeter(MeterType_t.PACKETS) dm; action a() { hdr.h.b = (bit<8>)dm.execute(); } table t { key = { hdr.h.a: exact; } actions = { a; } meters = dm; const default_action = a(); }",
+			"hdr.h.c = (bit<16>)(bit<8>)m.execute(1); t.apply();", []string{"00 09 0007 00000000 -> 00 00 0000 00000000"},
+		},
+		{
+			"a parser's counter", "", "ParserCounter() n; state start { p.extract(ig); p.advance(PORT_METADATA_SIZE); p.extract(hdr.h); n.set(hdr.h.a); m.m = 0; transition loop; } state loop { transition select(n.is_zero(), n.is_negative()) { (true, _): done; (_, true): done; default: more; } } state more { n.decrement(2); m.m = m.m + 1; transition loop; } state done {",
+			"", "hdr.h.b = m.m;", []string{"04 00 0000 00000000 -> 04 02 0000 00000000", "00 09 0000 00000000 -> 00 00 0000 00000000", "05 00 0000 00000000 -> 05 03 0000 00000000"},
+		},
+		{
+			"a parser's checksum", "", "Checksum() sum; state start { p.extract(ig); p.advance(PORT_METADATA_SIZE); p.extract(hdr.h); sum.add({ hdr.h.a, hdr.h.b }); sum.add({ hdr.h.c, hdr.h.d }); sum.subtract({ hdr.h.d }); m.m = (bit<8>)sum.get(); m.bad = sum.verify();",
+			"", "hdr.h.d = m.bad ? 32w1 : 0; hdr.h.d[31:24] = m.m;",
+			[]string{"00 f0 ff0f 12345678 -> 00 f0 ff0f 00000000", "00 f0 ff0e 12345678 -> 00 f0 ff0e 01000001", "01 00 0002 00000000 -> 01 00 0002 fd000001"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			exchange(t, loadText(t, tnaText(c.top, c.parser, c.locals, c.body)).New(), c.frames...)
+		})
+	}
+}

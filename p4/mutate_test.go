@@ -1,0 +1,120 @@
+package p4
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+var tokens = regexp.MustCompile(`\s+|//.*|/\*(?s:.*?)\*/|"(?:\\.|[^"])*"|[A-Za-z_]\w*|[0-9][\w]*|\+\+|<<|&&&|&&|\|\||\|[+-]\||[=!<>]=|\.\.\.?|.`)
+
+// What mutations put in beside the program's own tokens: what the grammar and the checker
+// treat apart.
+var vocabulary = strings.Fields(`_ 0 1 -1 255 8w1 4s3 65537 (bit<8>) bit<0> bit<9> int<7> int varbit<8> bool string void error match_kind
+	tuple<bit<8>,bool> list<bool> ... {#} {} {1,2} {a=1} () [0] [3:0] [0+:2] ++ |+| / % << &&& .. ? : ; , . @optional @name("x") const in out inout
+	this default true exit; return; break; if(true) else for switch select transition accept reject apply action table key actions entries
+	state parser control extern package struct header header_union enum typedef type abstract .apply() .hit .next .last .isValid() <_> <bit<8>> <bit<8>,_>`)
+
+// mutate changes some of a program's tokens. An edit is five bytes: what to do,
+// the token that is changed, and another.
+func mutate(src string, edits []byte) string {
+	toks := tokens.FindAllString(src, -1)
+	for ; len(edits) >= 5 && len(toks) > 0; edits = edits[5:] {
+		i := (int(edits[1])<<8 | int(edits[2])) % len(toks)
+		j := (int(edits[3])<<8 | int(edits[4])) % len(toks)
+		for k := 0; k < len(toks) && strings.TrimSpace(toks[i]) == ""; k++ {
+			i = (i + 1) % len(toks)
+		}
+		for k := 0; k < len(toks) && strings.TrimSpace(toks[j]) == ""; k++ {
+			j = (j + 1) % len(toks)
+		}
+		word := vocabulary[(int(edits[3])<<8|int(edits[4]))%len(vocabulary)]
+		switch edits[0] % 8 {
+		case 0:
+			toks[i] = ""
+		case 1:
+			toks[i] += " " + toks[i]
+		case 2:
+			toks[i], toks[j] = toks[j], toks[i]
+		case 3:
+			toks[i] = toks[j]
+		case 4:
+			toks[i] = word
+		case 5:
+			toks[i] += " " + word
+		case 6: // a stretch of the program once more
+			toks[i] += " " + strings.Join(toks[j:min(j+12, len(toks))], "")
+		case 7: // or left out
+			for k := i; k < min(i+1+int(edits[4])%12, len(toks)); k++ {
+				toks[k] = ""
+			}
+		}
+	}
+	return strings.Join(toks, "")
+}
+
+// realPrograms are Sluice's own programs, those of the tests, and, if SLUICE_P4C names
+// their directory, those of the reference compiler.
+func realPrograms(t testing.TB) []string {
+	t.Helper()
+	patterns := []string{"*.p4", "testdata/*.p4"}
+	if dir := os.Getenv("SLUICE_P4C"); dir != "" {
+		patterns = append(patterns, filepath.Join(dir, "*.p4"))
+	}
+	var out []string
+	for _, p := range patterns {
+		files, err := filepath.Glob(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a link to nothing
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, string(b))
+		}
+	}
+	return out
+}
+
+var located = regexp.MustCompile(`^[^:]+:\d+:\d+: .`)
+
+// A program with some tokens changed gets errors with positions, or runs.
+func FuzzMutation(f *testing.F) {
+	sources := realPrograms(f)
+	r := rand.New(rand.NewPCG(19, 6))
+	for i := range sources {
+		for range 12 {
+			edits := make([]byte, 5*(1+r.IntN(4)))
+			for k := range edits {
+				edits[k] = byte(r.Uint32())
+			}
+			f.Add(uint16(i), edits)
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint16, edits []byte) {
+		src := mutate(sources[int(which)%len(sources)], edits[:min(len(edits), 60)])
+		p, err := LoadFS(fstest.MapFS{"p.p4": {Data: []byte(src)}}, "p.p4", Options{})
+		if err != nil {
+			for _, line := range strings.Split(err.Error(), "\n") {
+				if !located.MatchString(line) {
+					t.Errorf("an error without a position: %s\n%s", line, src)
+				}
+			}
+			return
+		}
+		var v Verdict
+		pl := p.New()
+		pl.Process(make([]byte, 100), &Intrinsic{IngressPort: 1}, &v)
+	})
+}
