@@ -75,10 +75,11 @@ func (n *NIC) AtomicWaits() AtomicWaits {
 
 // atomic begins an operation. It returns whether the answer is there already, and
 // false for ok after telling the transport if that memory may not be touched.
-func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
+func (n *NIC) atomic(now units.Time, q *qp, eff *rc.Effects) (answered, ok bool) {
+	a := &eff.Atomic
 	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
-		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
+		q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 		return false, false
 	}
 	known := now
@@ -144,9 +145,9 @@ func (n *NIC) atomicEnds(now units.Time, i uint32) {
 		return // destroyed or reset meanwhile
 	}
 	if !n.execute(q, &p.Atomic, n.pcie.left(now)) { // the key went meanwhile
-		n.eff = rc.Effects{}
-		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
-		n.effects(now, q, nil, 0)
+		var eff rc.Effects
+		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
+		n.carryOut(now, q, &eff, arrival{})
 		return
 	}
 	n.respond(now, q)

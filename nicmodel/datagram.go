@@ -21,8 +21,9 @@ func (n *NIC) SetQKey(num, key uint32) { n.qp(num).qkey = key }
 // its data have been read, so that the buffer is the host's again, and neither a
 // pause nor a reset takes the packet back any more.
 func (n *NIC) left(now units.Time, q *qp, d *rc.Descriptor) {
-	if q.rc.Sent(d, &n.eff); n.eff.Do != 0 || n.eff.Events != 0 {
-		n.effects(now, q, nil, 0)
+	var eff rc.Effects
+	if q.rc.Sent(d, &eff); eff.Do != 0 || eff.Events != 0 {
+		n.carryOut(now, q, &eff, arrival{})
 	}
 }
 
@@ -34,14 +35,15 @@ func (n *NIC) hasGRH() bool { return n.cfg.Framing != fabric.InfiniBand }
 // header, which the NIC writes if the packet has one. The model knows no IP addresses,
 // so that the header it writes is zeros. It returns false after telling the transport if
 // that memory may not be written.
-func (n *NIC) placeDatagram(now units.Time, q *qp, f *frame, p *rc.Place) bool {
+func (n *NIC) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
+	p := &eff.Place
 	payload := p.Length - rc.GRHBytes
 	from, length := uint32(rc.GRHBytes), payload
 	if n.hasGRH() {
 		from, length = 0, p.Length
 	}
 	q.delivered.Payload += units.Bytes(payload)
-	q.delivered.Frames += n.frameSize
+	q.delivered.Frames += f.size
 	q.delivered.Packets++
 	if length == 0 {
 		return true
@@ -71,7 +73,7 @@ func (n *NIC) placeDatagram(now units.Time, q *qp, f *frame, p *rc.Place) bool {
 		f.buffer = 0
 	}
 	if !ok {
-		q.rc.FailRecv(now, ib.WCLocProtErr, &n.eff)
+		q.rc.FailRecv(now, ib.WCLocProtErr, eff)
 	}
 	return ok
 }

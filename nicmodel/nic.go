@@ -6,7 +6,6 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/ratelimiter"
-	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -94,12 +93,9 @@ type NIC struct {
 	paused                       uint8
 	resumed                      [fabric.MaxPriorities]units.Time // when each was last let go
 
-	desc      rc.Descriptor
-	eff       rc.Effects
-	ack       cc.Ack
-	onAck     func(qpn uint32, a *cc.Ack)
-	stat      Stats
-	frameSize units.Bytes // of the packet being handled
+	ack   cc.Ack
+	onAck func(qpn uint32, a *cc.Ack)
+	stat  Stats
 
 	inWQE, inTransport, inTransmit, inReceive, inParked gauge
 	inCQs                                               gauge

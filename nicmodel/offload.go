@@ -26,13 +26,12 @@ func (s *steering) begin(n *NIC, q *qp, e cc.Engine) {
 
 // accounts lets an engine inside the NIC see what an acknowledgement, a READ
 // response or a timer brought. f is the packet, or nil.
-func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
-	eff := &n.eff
+func (n *NIC) accounts(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 	acked := eff.AckedBytes
 	if q.pull != nil && eff.Do&rc.DoPlace != 0 && eff.Place.Kind == rc.PlaceRead {
 		// A response may acknowledge Writes before it as well.
 		acked -= units.Bytes(eff.Place.Length)
-		n.pulled(now, q, f)
+		n.pulled(now, q, f, units.Bytes(eff.Place.Length))
 	}
 	q.acked += acked
 	if q.engine == nil && q.pull == nil {

@@ -21,14 +21,15 @@ func (n *NIC) respond(now units.Time, q *qp) {
 		q.queuedResponder = true
 		n.responders = append(n.responders, q)
 	}
+	var d rc.Descriptor
 	for len(n.responders) > 0 && n.inResponses < n.cfg.TxPackets {
 		q := n.responders[0]
 		n.responders = n.responders[:copy(n.responders, n.responders[1:])]
 		q.queuedResponder = false
-		if q.rc == nil || !q.rc.NextResponse(now, &n.desc) {
+		if q.rc == nil || !q.rc.NextResponse(now, &d) {
 			continue
 		}
-		n.build(now, q, true)
+		n.build(now, q, &d, true)
 		if q.rc.ResponseReady() {
 			q.queuedResponder = true
 			n.responders = append(n.responders, q)
@@ -36,10 +37,9 @@ func (n *NIC) respond(now units.Time, q *qp) {
 	}
 }
 
-// build makes a packet of the descriptor in n.desc, fetches its payload and
-// queues it for the MAC.
-func (n *NIC) build(now units.Time, q *qp, response bool) {
-	d := &n.desc
+// build makes a packet of a descriptor, fetches its payload and queues it for the
+// MAC.
+func (n *NIC) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 	if d.Source == rc.SourceLocalInv {
 		n.begins(now, q, &q.sq[d.Slot])
 		if r := n.mem.region(d.Header.Imm); r == nil || r.pd != q.cfg.PD {
@@ -119,9 +119,9 @@ func (n *NIC) build(now units.Time, q *qp, response bool) {
 		if !ok {
 			n.frames.free(h)
 			if response {
-				n.eff = rc.Effects{}
-				q.rc.FailResponse(now, d, ib.WCRemAccessErr, &n.eff)
-				n.effects(now, q, nil, 0)
+				var eff rc.Effects
+				q.rc.FailResponse(now, d, ib.WCRemAccessErr, &eff)
+				n.carryOut(now, q, &eff, arrival{})
 			} else {
 				n.failSend(now, q, d.Slot, ib.WCLocProtErr)
 			}

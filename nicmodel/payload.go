@@ -82,10 +82,11 @@ func (n *NIC) walk(q *qp, sgl []SGE, offset uint32, length int, want ib.AccessFl
 
 // place writes a received payload to where it belongs. It returns false after
 // telling the transport if that memory may not be written.
-func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
+func (n *NIC) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 	if q.to != nil {
-		return n.placeDatagram(now, q, f, p)
+		return n.placeDatagram(now, q, eff, f)
 	}
+	p := &eff.Place
 	known := now
 	if n.translates() {
 		known = n.translateTarget(now, q, p)
@@ -94,7 +95,7 @@ func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
 	visible := n.writePayload(now, known, n.target(q, p), int(p.Length))
 	if p.Kind != rc.PlaceAtomic {
 		q.delivered.Payload += units.Bytes(p.Length)
-		q.delivered.Frames += n.frameSize
+		q.delivered.Frames += f.size
 		q.delivered.Packets++
 	}
 	if p.Kind == rc.PlaceAtomic {
@@ -117,15 +118,15 @@ func (n *NIC) place(now units.Time, q *qp, f *frame, p *rc.Place) bool {
 		if ok = r != nil; ok {
 			put(r, p.VA, uint64(p.Length), 0)
 		} else {
-			q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
+			q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 		}
 	case rc.PlaceRecv:
 		if ok = n.walk(q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
-			q.rc.FailRecv(now, ib.WCLocProtErr, &n.eff)
+			q.rc.FailRecv(now, ib.WCLocProtErr, eff)
 		}
 	case rc.PlaceRead, rc.PlaceAtomic:
 		if ok = n.walk(q, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
-			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, &n.eff)
+			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, eff)
 		}
 	}
 	if under {

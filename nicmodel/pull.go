@@ -69,12 +69,11 @@ func (p *pull) answered(psn units.PSN) (sentAt units.Time, before int32, ok bool
 	return one.at, psn.Sub(one.psn), true
 }
 
-// pulled tells the engine of a READ response, f, whose payload is to be placed. Its
+// pulled tells the engine of a READ response, f, with its payload of so many bytes. Its
 // round trip begins when its turn in the READ comes: what the responses before it
 // take at the line rate is no delay.
-func (n *NIC) pulled(now units.Time, q *qp, f *frame) {
+func (n *NIC) pulled(now units.Time, q *qp, f *frame, bytes units.Bytes) {
 	p := q.pull
-	bytes := units.Bytes(n.eff.Place.Length)
 	p.acked += bytes
 	sentAt, before, ok := p.answered(f.desc.Header.PSN)
 	if !ok {

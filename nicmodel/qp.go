@@ -337,9 +337,9 @@ func (n *NIC) Fail(now units.Time, num uint32) {
 		// Not connected yet. A transport in error flushes its receives too.
 		q.rc, _ = rc.New(rc.Config{MTU: 256, SendDepth: q.cfg.SendDepth, Recv: q.recv.queue, SharedRecv: q.cfg.SRQ != nil})
 	}
-	n.eff = rc.Effects{}
-	q.rc.ToError(&n.eff)
-	n.effects(now, q, nil, 0)
+	var eff rc.Effects
+	q.rc.ToError(&eff)
+	n.carryOut(now, q, &eff, arrival{})
 }
 
 // Flush completes what has been posted to a queue pair in the error state.

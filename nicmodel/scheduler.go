@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -53,6 +54,7 @@ func (q *qp) turns() bool { return q.pathed != nil && q.ackAsked && q.pathed.Pat
 // schedule chooses queue pairs for as long as there is room before the MAC, one
 // each time the scheduler is free.
 func (n *NIC) schedule(now units.Time) {
+	var d rc.Descriptor
 	for n.inRequests < n.cfg.TxPackets {
 		if free := n.scheduler.Free(); free > now {
 			n.wakeScheduler(free)
@@ -79,20 +81,20 @@ func (n *NIC) schedule(now units.Time) {
 		if q.pathed != nil && q.rc.Inflight() == 0 {
 			q.path = q.pathed.Path()
 		}
-		if q.rc.NextRequest(now, &n.desc) {
-			q.ackAsked = n.desc.Header.AckReq
+		if q.rc.NextRequest(now, &d) {
+			q.ackAsked = d.Header.AckReq
 			if q.limit.entry != 0 {
-				q.limit.charge(now, n.cfg.Limiter.Tick, units.Bytes(n.desc.Payload)+units.Bytes(n.desc.Expect))
+				q.limit.charge(now, n.cfg.Limiter.Tick, units.Bytes(d.Payload)+units.Bytes(d.Expect))
 			}
-			if !n.desc.Retransmit {
-				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)
+			if !d.Retransmit {
+				bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
 				s := q.next
 				s.sent += bytes
 				if s.engine != nil {
 					s.app.Sent(now, bytes, min(s.control.Rate, n.line), s.gap, s.span)
 				}
 			}
-			n.build(now, q, false)
+			n.build(now, q, &d, false)
 			n.arm(now, q)
 		}
 		n.file(now, q)

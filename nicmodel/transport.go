@@ -44,9 +44,10 @@ func (n *NIC) handle(now units.Time, q *qp, h fabric.Handle) {
 	f := &n.frames.frames[h]
 	p := n.net.Packet(h)
 	n.stat.RxPayload += units.Bytes(f.desc.Payload)
-	n.frameSize = units.Bytes(p.Size)
+	from := arrival{f, units.Bytes(p.Size)}
 	had := q.recv.queue.Len()
-	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &n.eff)
+	var eff rc.Effects
+	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &eff)
 	switch f.desc.Header.Opcode {
 	case ib.Acknowledge, ib.AtomicAcknowledge:
 		q.report.fromAck(n.net, h, p, f)
@@ -55,7 +56,7 @@ func (n *NIC) handle(now units.Time, q *qp, h fabric.Handle) {
 	default:
 		notify := marked(p, &f.desc)
 		kept := n.noteEcho(q, h, p, f)
-		n.effects(now, q, f, h)
+		n.carryOut(now, q, &eff, from)
 		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
 			n.prefetch(now, q.recv)
 		}
@@ -67,14 +68,19 @@ func (n *NIC) handle(now units.Time, q *qp, h fabric.Handle) {
 		}
 		return
 	}
-	n.effects(now, q, f, h)
+	n.carryOut(now, q, &eff, from)
 	n.frames.free(h)
 }
 
-// effects carries out what the transport asks for in n.eff. f and h are the
-// packet that it is about, or nil and 0.
-func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
-	eff := &n.eff
+// arrival is a packet that the transport handles; the zero value is none.
+type arrival struct {
+	*frame
+	size units.Bytes // on the wire
+}
+
+// carryOut does what the transport asks for. from is the packet that it is about, if it
+// is about one. eff is the transport's answer again where it is asked on the way.
+func (n *NIC) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
 	if eff.Do&rc.DoCheck != 0 {
 		c := &eff.Check
 		ok := false
@@ -88,9 +94,9 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		}
 		q.rc.Checked(now, ok, eff)
 	}
-	n.accounts(now, q, f)
+	n.accounts(now, q, eff, from.frame)
 	do, recv, events := eff.Do, eff.Recv, eff.Events
-	if do&rc.DoPlace != 0 && !n.place(now, q, f, &eff.Place) {
+	if do&rc.DoPlace != 0 && !n.place(now, q, eff, from) {
 		// The transport's answer to that replaces what it said before.
 		do |= eff.Do
 		events |= eff.Events
@@ -101,7 +107,7 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		}
 	}
 	if do&rc.DoAtomic != 0 {
-		switch answered, ok := n.atomic(now, q, &eff.Atomic); {
+		switch answered, ok := n.atomic(now, q, eff); {
 		case answered:
 			do |= rc.DoRespond
 		case !ok:
@@ -110,7 +116,7 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		}
 	}
 	if do&rc.DoRecv != 0 {
-		n.received(now, q, &recv, f)
+		n.received(now, q, &recv, from.frame)
 	}
 	for t := range ib.EventType(32) {
 		if events == 0 {
@@ -178,9 +184,9 @@ func (n *NIC) reap(now units.Time, q *qp) {
 
 // failSend tells the transport that a request's memory may not be used.
 func (n *NIC) failSend(now units.Time, q *qp, slot uint32, status ib.WCStatus) {
-	n.eff = rc.Effects{}
-	q.rc.FailSend(now, slot, status, &n.eff)
-	n.effects(now, q, nil, 0)
+	var eff rc.Effects
+	q.rc.FailSend(now, slot, status, &eff)
+	n.carryOut(now, q, &eff, arrival{})
 }
 
 // arm schedules the queue pair's transport timer. A deadline that has moved
@@ -199,8 +205,9 @@ func (n *NIC) expire(now units.Time, num uint32) {
 	}
 	q.timerAt = units.Never
 	if q.rc.Deadline() <= now {
-		q.rc.Expire(now, &n.eff)
-		n.effects(now, q, nil, 0)
+		var eff rc.Effects
+		q.rc.Expire(now, &eff)
+		n.carryOut(now, q, &eff, arrival{})
 	}
 	if q.rc != nil {
 		n.arm(now, q)
