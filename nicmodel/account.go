@@ -12,14 +12,17 @@ type accounted interface {
 
 // accounted are all such parts of the NIC.
 func (n *NIC) accounted() []accounted {
-	all := []accounted{&n.doorbell, &n.wqe, awaited{&n.scheduler, n.schedulerWaits}, &n.packetiser, &n.mac, &n.parse, &n.transport, &n.cqe}
-	for _, u := range []*Units{n.txUnits, n.rxUnits} {
+	all := []accounted{
+		&n.doorbell.Stage, &n.elements.Stage, awaited{&n.scheduler.Stage, n.scheduler.waits}, &n.packetiser.Stage,
+		&n.mac.Stage, &n.receiver.parse, &n.receiver.transport, &n.completions.Stage,
+	}
+	for _, u := range []*Units{n.scheduler.units, n.receiver.units} {
 		if u != nil {
 			all = append(all, u)
 		}
 	}
-	if n.atomics != nil {
-		all = append(all, n.atomics)
+	if n.atomics.InFlight > 0 {
+		all = append(all, &n.atomics)
 	}
 	return append(all, &n.pcie.sides[Upstream], &n.pcie.sides[Downstream])
 }

@@ -32,22 +32,35 @@ type CQE struct {
 	made units.Time // when the stage was done with it, in a session
 }
 
+type completions struct {
+	*chip
+	Stage
+	regions  *memory
+	landings *landings
+	async    *asyncEvents
+
+	queues   []*cq
+	unpolled gauge
+	eqAddr   uint64 // of the event queue
+	eqes     uint64 // written to it
+}
+
 // complete gives the host a completion, once what it says is at hand, at ready.
-func (n *NIC) complete(now, ready units.Time, num uint32, e CQE) {
-	c := n.cqs[num]
-	done := n.cqe.Serve(now, now, StallNone, n.cfg.CQECycles)
-	e.Timestamp = n.cfg.Counter.Read(now)
-	if n.onSpan != nil {
-		n.completionSpan(&e, AtCQE, n.cqe.began(n.cfg.CQECycles), done)
+func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
+	c := cs.queues[num]
+	done := cs.Serve(now, now, StallNone, cs.cfg.CQECycles)
+	e.Timestamp = cs.cfg.Counter.Read(now)
+	if cs.spans.report != nil {
+		cs.spans.completion(&e, AtCQE, cs.began(cs.cfg.CQECycles), done)
 	}
-	compress := n.cfg.Compression.MaxNum > 0 && !c.stamped
+	compress := cs.cfg.Compression.MaxNum > 0 && !c.stamped
 	if compress {
-		n.breaks(done, num, c, &e)
+		cs.endUnlike(done, num, c, &e)
 	}
 	if c.n == len(c.ring) {
 		if !c.overrun {
 			c.overrun = true
-			n.raise(now, AsyncEvent{Type: ib.EventCQErr, CQ: num})
+			cs.async.raise(now, AsyncEvent{Type: ib.EventCQErr, CQ: num})
 		}
 		return
 	}
@@ -57,43 +70,47 @@ func (n *NIC) complete(now, ready units.Time, num uint32, e CQE) {
 	}
 	c.ring[at] = e
 	c.n++
-	n.inCQs.add(now, 1)
+	cs.unpolled.add(now, 1)
 	if compress {
-		n.keep(done, ready, num, c)
+		cs.keep(done, ready, num, c)
 		return
 	}
-	visible := n.writeCQE(done, c, 0)
+	visible := cs.write(done, c, 0)
 	c.written++
 	// Others go meanwhile to other queues; in one queue they are seen in order.
 	visible = max(visible+ready-now, c.visible)
 	c.visible = visible
 	c.ring[at].Visible = visible
-	if n.onSpan != nil {
-		n.completionSpan(&e, AtCQEWrite, done, visible)
+	if cs.spans.report != nil {
+		cs.spans.completion(&e, AtCQEWrite, done, visible)
 	}
-	n.announce(done, visible, num, c, 1)
+	cs.announce(done, visible, num, c, 1)
 }
 
 // writeCQE writes an element of the queue, so many behind those that have been
 // written, and returns when the host can see it.
-func (n *NIC) writeCQE(at units.Time, c *cq, ahead uint32) (visible units.Time) {
+func (cs *completions) write(at units.Time, c *cq, ahead uint32) (visible units.Time) {
 	place := (c.written + ahead) % uint32(len(c.ring))
-	_, visible = n.pcie.Write(at, c.addr+uint64(place)*uint64(n.cfg.CQEBytes), n.cfg.CQEBytes, ForCQE)
+	_, visible = cs.pcie.Write(at, c.addr+uint64(place)*uint64(cs.cfg.CQEBytes), cs.cfg.CQEBytes, ForCQE)
 	return visible
 }
 
 // announce lets whoever wants to know of a queue's completions know of the newest ones,
 // which are like each other, are written at a time and then become visible.
-func (n *NIC) announce(at, visible units.Time, num uint32, c *cq, count int) {
+func (cs *completions) announce(at, visible units.Time, num uint32, c *cq, count int) {
 	e := c.newest(1)
 	solicited := e.Solicited || e.Status != ib.WCSuccess
-	n.tells(at, num, c, count, solicited)
+	cs.countWritten(at, num, c, count, solicited)
 	if c.handler == nil {
 		return
 	}
-	arg := uint64(num) << 1
-	if solicited {
-		arg |= 1
+	cs.schedule(visible, evCompletion, completionEvent{num, solicited}.pack())
+}
+
+// becameVisible handles that the host can see a completion, and the data before it.
+func (cs *completions) becameVisible(now units.Time, e completionEvent) {
+	cs.landings.bringDown(now)
+	if h := cs.queues[e.cq].handler; h != nil {
+		h(now, e.solicited)
 	}
-	n.engine.Schedule(visible, &n.src, n.id, evCompletion, arg)
 }

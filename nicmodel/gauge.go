@@ -49,7 +49,7 @@ type namedGauge struct {
 
 // gauges are all queues of the NIC, in the order in which work passes them.
 func (n *NIC) gauges() []namedGauge {
-	return []namedGauge{{"wqe", &n.inWQE}, {"requests", &n.inTransport}, {"queue pairs", &n.inPairs}, {"transmit", &n.inTransmit}, {"receive", &n.inReceive}, {"no receive", &n.inParked}, {"completions", &n.inCQs}}
+	return []namedGauge{{"wqe", &n.elements.queued}, {"requests", &n.transport.requests}, {"queue pairs", &n.transport.active}, {"transmit", &n.mac.queued}, {"receive", &n.receiver.queued}, {"no receive", &n.receives.parked}, {"completions", &n.completions.unpolled}}
 }
 
 // Queues reports what the NIC's queues held until now, in the order in which work

@@ -45,13 +45,19 @@ type notifier struct {
 
 // OnEvent calls f when an event that ReqNotify has asked for has got to the host. A nil
 // f takes it off.
-func (n *NIC) OnEvent(num uint32, f func(now units.Time)) { n.cqs[num].events.handler = f }
+func (n *NIC) OnEvent(num uint32, f func(now units.Time)) {
+	n.completions.queues[num].events.handler = f
+}
 
 // ReqNotify arms a completion queue: the next completion to become visible, or the
 // next that is solicited or has failed, raises an event, and that is all it does. A
 // completion that comes while the arming is on its way to the NIC counts.
 func (n *NIC) ReqNotify(now units.Time, num uint32, solicitedOnly bool) {
-	c := n.cqs[num]
+	n.completions.arm(now, num, solicitedOnly)
+}
+
+func (cs *completions) arm(now units.Time, num uint32, solicitedOnly bool) {
+	c := cs.queues[num]
 	v := &c.events
 	if v.asked == disarmed {
 		v.from = v.written
@@ -64,12 +70,12 @@ func (n *NIC) ReqNotify(now units.Time, num uint32, solicitedOnly bool) {
 	} else {
 		v.asked = armedAny
 	}
-	n.engine.Schedule(n.pcie.MMIO(now, armBytes, ForEvent), &n.src, n.id, evArm, uint64(num))
+	cs.schedule(cs.pcie.MMIO(now, armBytes, ForEvent), evArm, uint64(num))
 }
 
 // armed takes an arming that has reached the NIC.
-func (n *NIC) armed(now units.Time, num uint32) {
-	v := &n.cqs[num].events
+func (cs *completions) armed(now units.Time, num uint32) {
+	v := &cs.queues[num].events
 	if v.asked == disarmed {
 		return // one that came earlier was for both
 	}
@@ -79,31 +85,38 @@ func (n *NIC) armed(now units.Time, num uint32) {
 		return // what has come was counted as it came
 	}
 	if came := v.written - v.from; came > 0 {
-		n.counts(now, num, int(came), v.solicited > v.from)
+		cs.countArmed(now, num, int(came), v.solicited > v.from)
 	}
 }
 
 // tells counts completions that the NIC writes at a time.
-func (n *NIC) tells(at units.Time, num uint32, c *cq, count int, solicited bool) {
+func (cs *completions) countWritten(at units.Time, num uint32, c *cq, count int, solicited bool) {
 	v := &c.events
 	v.written += uint64(count)
 	if solicited {
 		v.solicited = v.written
 	}
 	if v.armed != disarmed {
-		n.counts(at, num, count, solicited)
+		cs.countArmed(at, num, count, solicited)
 	}
 }
 
 // interrupt raises an armed queue's event.
-func (n *NIC) interrupt(at units.Time, num uint32) {
-	v := &n.cqs[num].events
+func (cs *completions) interrupt(at units.Time, num uint32) {
+	v := &cs.queues[num].events
 	v.armed, v.waiting, v.until = disarmed, 0, units.Never
-	at = n.cqe.Serve(at, at, StallNone, n.cfg.CQECycles)
-	n.pcie.Write(at, n.eqAddr+n.eqes%eqElements*eqeBytes, eqeBytes, ForEvent)
-	n.eqes++
+	at = cs.Serve(at, at, StallNone, cs.cfg.CQECycles)
+	cs.pcie.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, ForEvent)
+	cs.eqes++
 	// Where interrupts are written to is not translated as memory is: the event
 	// queue's page, which is at hand, stands for it.
-	_, there := n.pcie.Write(at, n.eqAddr, msixBytes, ForEvent)
-	n.engine.Schedule(there+n.cfg.Interrupt.Latency, &n.src, n.id, evEvent, uint64(num))
+	_, there := cs.pcie.Write(at, cs.eqAddr, msixBytes, ForEvent)
+	cs.schedule(there+cs.cfg.Interrupt.Latency, evInterrupt, uint64(num))
+}
+
+// interrupted handles an interrupt that has got to the host.
+func (cs *completions) interrupted(now units.Time, num uint32) {
+	if h := cs.queues[num].events.handler; h != nil {
+		h(now)
+	}
 }

@@ -72,34 +72,37 @@ const catchUp = units.Microsecond
 
 // SetRateLimit paces a queue pair's packets at a fixed rate; 0 takes the limit off.
 func (n *NIC) SetRateLimit(now units.Time, num uint32, r units.Rate) error {
-	return n.ModifyRateLimit(now, num, RateLimit{Rate: r})
+	return n.scheduler.limitRate(now, n.pairs.find(num), RateLimit{Rate: r})
 }
 
 // ModifyRateLimit paces a queue pair's packets (ibv_modify_qp_rate_limit). It fails,
 // and changes nothing, if the limiter can't hold the limit, and for queue pairs with
 // an engine in the NIC. Going to RESET takes the limit off.
 func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
-	q := n.qp(num)
+	return n.scheduler.limitRate(now, n.pairs.find(num), l)
+}
+
+func (s *scheduler) limitRate(now units.Time, q *qp, l RateLimit) error {
 	if q.cong.Engine != nil || q.cong.ReadEngine != nil {
-		return fmt.Errorf("the rate of queue pair %d belongs to its engine", num)
+		return fmt.Errorf("the rate of queue pair %d belongs to its engine", q.num)
 	}
 	entry := 0
 	if l.Rate != 0 {
-		if step := n.cfg.Limiter.Step; step > 0 && l.Rate > 0 {
+		if step := s.cfg.Limiter.Step; step > 0 && l.Rate > 0 {
 			l.Rate = (l.Rate + step/2) / step * step
 		}
 		if l.MaxBurst == 0 {
-			l.MaxBurst = n.cfg.Limiter.Burst
+			l.MaxBurst = s.cfg.Limiter.Burst
 		}
-		if err := n.cfg.Limiter.holds(l); err != nil {
+		if err := s.cfg.Limiter.holds(l); err != nil {
 			return err
 		}
 		var ok bool
-		if entry, ok = n.rates.take(l, n.cfg.Limiter.Rates, q.limit.entry); !ok {
-			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", n.cfg.Limiter.Rates)
+		if entry, ok = s.rates.take(l, s.cfg.Limiter.Rates, q.limit.entry); !ok {
+			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", s.cfg.Limiter.Rates)
 		}
 	}
-	n.rates.release(q.limit.entry)
+	s.rates.release(q.limit.entry)
 	if entry == 0 {
 		q.limit = limit{}
 	} else {
@@ -114,9 +117,9 @@ func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
 		q.control.Rate = ratelimiter.Unpaced
 	}
 	if q.hasFlow {
-		n.limiter.Withdraw(q.flow)
-		n.file(now, q)
-		n.schedule(now)
+		s.limiter.Withdraw(q.flow)
+		s.file(now, q)
+		s.choose(now)
 	}
 	return nil
 }
@@ -173,14 +176,14 @@ func (t *rateTable) release(entry int) {
 }
 
 // unlimit takes a queue pair's limit off.
-func (n *NIC) unlimit(q *qp) {
-	n.rates.release(q.limit.entry)
+func (s *scheduler) unlimit(q *qp) {
+	s.rates.release(q.limit.entry)
 	q.limit = limit{}
 }
 
 // paced reports whether a packet of a limited queue pair may leave now. If not, the
 // queue pair is looked at again when it may.
-func (n *NIC) paced(now units.Time, q *qp, bytes units.Bytes) bool {
+func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 	l := &q.limit
 	if l.left >= bytes && l.next > now {
 		return true // of the burst that has begun
@@ -193,7 +196,7 @@ func (n *NIC) paced(now units.Time, q *qp, bytes units.Bytes) bool {
 		}
 	}
 	at := l.next
-	if tick := n.cfg.Limiter.Tick; tick > 0 && at < units.Never-tick {
+	if tick := s.cfg.Limiter.Tick; tick > 0 && at < units.Never-tick {
 		at = (at + tick - 1) / tick * tick
 	}
 	if at <= now {
@@ -202,7 +205,7 @@ func (n *NIC) paced(now units.Time, q *qp, bytes units.Bytes) bool {
 	}
 	if at != l.wake {
 		if l.wake = at; at != units.Never {
-			n.engine.Schedule(at, &n.src, n.id, evLimit, uint64(q.num))
+			s.schedule(at, evLimit, uint64(q.num))
 		}
 	}
 	return false
@@ -236,10 +239,10 @@ func (l *limit) goesOn() {
 }
 
 // looks is a tick of the table at which a burst of a queue pair is due.
-func (n *NIC) looks(now units.Time, num uint32) {
-	if q := n.qp(num); q != nil && q.limit.wake == now {
+func (s *scheduler) burstDue(now units.Time, q *qp) {
+	if q != nil && q.limit.wake == now {
 		q.limit.wake = 0
-		n.file(now, q)
-		n.schedule(now)
+		s.file(now, q)
+		s.choose(now)
 	}
 }

@@ -18,29 +18,29 @@ type moderation struct {
 // raises events at once. It holds from the next completion on, with which a period
 // begins that was not there before.
 func (n *NIC) ModerateCQ(num uint32, count, period uint16) {
-	m := &n.cqs[num].events.moderation
+	m := &n.completions.queues[num].events.moderation
 	m.count, m.period = int(count), units.Time(period)*units.Microsecond
 }
 
 // counts takes completions of an armed queue into account.
-func (n *NIC) counts(at units.Time, num uint32, count int, solicited bool) {
-	v := &n.cqs[num].events
+func (cs *completions) countArmed(at units.Time, num uint32, count int, solicited bool) {
+	v := &cs.queues[num].events
 	if v.armed == armedSolicited && !solicited {
 		return
 	}
 	v.waiting += count
 	switch {
 	case v.count == 0 && v.period == 0, v.count > 0 && v.waiting >= v.count:
-		n.interrupt(at, num)
+		cs.interrupt(at, num)
 	case v.period > 0 && v.until == units.Never:
 		v.until = at + v.period
-		n.engine.Schedule(v.until, &n.src, n.id, evModeration, uint64(num))
+		cs.schedule(v.until, evModeration, uint64(num))
 	}
 }
 
 // moderated is the end of a wait by time.
-func (n *NIC) moderated(now units.Time, num uint32) {
-	if v := &n.cqs[num].events; v.armed != disarmed && v.until == now {
-		n.interrupt(now, num)
+func (cs *completions) moderationTimeout(now units.Time, num uint32) {
+	if v := &cs.queues[num].events; v.armed != disarmed && v.until == now {
+		cs.interrupt(now, num)
 	}
 }

@@ -18,20 +18,30 @@ type steering struct {
 	sent, acked units.Bytes
 }
 
-func (s *steering) begin(n *NIC, q *qp, e cc.Engine) {
+func (s *steering) begin(line units.Rate, q *qp, e cc.Engine) {
 	s.engine, s.control = e, e.Control()
 	s.pathed, _ = e.(cc.Pathed)
-	s.pace(n, q, s.control.Rate)
+	s.pace(line, q, s.control.Rate)
+}
+
+// offload is the engines inside the NIC.
+type offload struct {
+	*chip
+	scheduler *scheduler
+
+	ack   cc.Ack
+	onAck func(qpn uint32, a *cc.Ack)
+	cuts  uint64 // how often engines lowered a rate or a window
 }
 
 // accounts lets an engine inside the NIC see what an acknowledgement, a READ
 // response or a timer brought. f is the packet, or nil.
-func (n *NIC) accounts(now units.Time, q *qp, eff *rc.Effects, f *frame) {
+func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 	acked := eff.AckedBytes
 	if q.pull != nil && eff.Do&rc.DoPlace != 0 && eff.Place.Kind == rc.PlaceRead {
 		// A response may acknowledge Writes before it as well.
 		acked -= units.Bytes(eff.Place.Length)
-		n.pulled(now, q, f, units.Bytes(eff.Place.Length))
+		o.readArrived(now, q, f, units.Bytes(eff.Place.Length))
 	}
 	q.acked += acked
 	if q.engine == nil && q.pull == nil {
@@ -46,37 +56,37 @@ func (n *NIC) accounts(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 		switch {
 		case s.engine == nil:
 		case eff.Rewind == rc.RewindTimeout:
-			n.steer(q, s, s.engine.OnTimeout(now))
+			o.steer(q, s, s.engine.OnTimeout(now))
 		case eff.Rewind == rc.RewindSequence, eff.Rewind == rc.RewindImplied:
-			n.steer(q, s, s.engine.OnLoss(now))
+			o.steer(q, s, s.engine.OnLoss(now))
 		}
 	}
 	if f == nil || q.engine == nil || f.desc.Header.Opcode != ib.Acknowledge || acked == 0 {
 		return
 	}
-	a := &n.ack
+	a := &o.ack
 	rtt := now - f.echo.sentAt
 	*a = cc.Ack{
 		Now: now, SentAt: f.echo.sentAt, RTT: rtt,
 		Bytes: acked, Packets: max(eff.AckedPackets, 1),
 		ECN: f.echo.ecn, EIN: f.echo.ein, Circuit: f.echo.circuit,
 	}
-	n.steer(q, &q.steering, n.inform(now, q, &q.steering))
+	o.steer(q, &q.steering, o.inform(now, q, &q.steering))
 }
 
 // inform completes the acknowledgement in n.ack and tells an engine of it.
-func (n *NIC) inform(now units.Time, q *qp, s *steering) cc.Control {
-	a := &n.ack
-	a.NetRTT = a.RTT - n.line.Serialize(units.Bytes(q.mtu))
+func (o *offload) inform(now units.Time, q *qp, s *steering) cc.Control {
+	a := &o.ack
+	a.NetRTT = a.RTT - o.line.Serialize(units.Bytes(q.mtu))
 	a.Acked, a.Sent = s.acked, s.sent
 	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = q.report.MaxHopDelay, q.report.ReverseMaxHopDelay, q.report.HasMaxDelay
-	a.AppLimited = n.appLimited(now, q, s, a.Bytes)
+	a.AppLimited = o.appLimited(now, q, s, a.Bytes)
 	a.Scale = s.scaler.Scale(now, q.cong.BaseRTT)
 	if q.report.Path.N > 0 {
 		a.Path = &q.report.Path
 	}
-	if n.onAck != nil {
-		n.onAck(q.num, a)
+	if o.onAck != nil {
+		o.onAck(q.num, a)
 	}
 	return s.engine.OnAck(a)
 }
@@ -84,7 +94,7 @@ func (n *NIC) inform(now units.Time, q *qp, s *steering) cc.Control {
 // appLimited reports whether it is the application that keeps a flow slow: there
 // was nothing to send, neither the pace nor the window took up 80 percent of what
 // they may (TIMELY section 5; a window that is full limits as a rate does).
-func (n *NIC) appLimited(now units.Time, q *qp, s *steering, acked units.Bytes) bool {
+func (o *offload) appLimited(now units.Time, q *qp, s *steering, acked units.Bytes) bool {
 	if _, more := q.rc.PeekRequest(now); more || q.posted != q.handed || !s.app.Limited() {
 		return false
 	}
@@ -92,44 +102,44 @@ func (n *NIC) appLimited(now units.Time, q *qp, s *steering, acked units.Bytes) 
 }
 
 // steer puts an engine's verdict in force.
-func (n *NIC) steer(q *qp, s *steering, c cc.Control) {
-	if c.Rate < min(s.control.Rate, n.line) || c.Window < s.control.Window {
-		n.cuts++
+func (o *offload) steer(q *qp, s *steering, c cc.Control) {
+	if c.Rate < min(s.control.Rate, o.line) || c.Window < s.control.Window {
+		o.cuts++
 	}
 	if c.Rate != s.control.Rate {
-		s.pace(n, q, c.Rate)
+		s.pace(o.line, q, c.Rate)
 	}
 	s.control = c
 	if q.hasFlow && q.next == s {
 		// An engine's rate is never zero, so this can't fail.
-		_ = n.limiter.SetRate(q.flow, c.Rate)
+		_ = o.scheduler.limiter.SetRate(q.flow, c.Rate)
 	}
 }
 
 // Steer puts what the engines of a queue pair say now in force, without an event of
 // theirs: for who steers them from outside.
 func (n *NIC) Steer(now units.Time, num uint32) {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	if q == nil || !q.hasFlow {
 		return
 	}
 	if q.engine != nil {
-		n.steer(q, &q.steering, q.engine.Control())
+		n.offload.steer(q, &q.steering, q.engine.Control())
 	}
 	if q.pull != nil {
-		n.steer(q, &q.pull.steering, q.pull.engine.Control())
+		n.offload.steer(q, &q.pull.steering, q.pull.engine.Control())
 	}
-	n.file(now, q)
-	n.schedule(now)
+	n.scheduler.file(now, q)
+	n.scheduler.choose(now)
 }
 
 // OnAck calls f with each acknowledgement that an engine inside the NIC is given,
 // before the engine: for measurement. a is valid during the call.
-func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.onAck = f }
+func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.offload.onAck = f }
 
 // pace notes a change of rate for the application limit.
-func (s *steering) pace(n *NIC, q *qp, r units.Rate) {
-	r = min(r, n.line)
+func (s *steering) pace(line units.Rate, q *qp, r units.Rate) {
+	r = min(r, line)
 	s.app.Rate(r)
 	s.gap = r.Serialize(units.Bytes(q.mtu))
 	s.span = max(q.cong.BaseRTT, appLimitPackets*s.gap)

@@ -15,39 +15,54 @@ import (
 // payload or an element (StallPCIe), a queue pair's context (StallContext) and a page's
 // address (StallTranslation).
 
+type packetiser struct {
+	*chip
+	Stage
+	scheduler   *scheduler
+	elements    *elements
+	contexts    *contexts
+	regions     *memory
+	translation *translation
+	dma         *dma
+	transport   *transport
+	mac         *mac
+
+	responders []*qp // queue pairs with responses to send, in order
+}
+
 // respond sends what a queue pair owes as a responder, as far as there is room.
-func (n *NIC) respond(now units.Time, q *qp) {
+func (k *packetiser) respond(now units.Time, q *qp) {
 	if q != nil && !q.queuedResponder {
 		q.queuedResponder = true
-		n.responders = append(n.responders, q)
+		k.responders = append(k.responders, q)
 	}
 	var d rc.Descriptor
-	for len(n.responders) > 0 && n.inResponses < n.cfg.TxPackets {
-		q := n.responders[0]
-		n.responders = n.responders[:copy(n.responders, n.responders[1:])]
+	for len(k.responders) > 0 && k.mac.waitingResponses < k.cfg.TxPackets {
+		q := k.responders[0]
+		k.responders = k.responders[:copy(k.responders, k.responders[1:])]
 		q.queuedResponder = false
 		if q.rc == nil || !q.rc.NextResponse(now, &d) {
 			continue
 		}
-		n.build(now, q, &d, true)
+		k.build(now, q, &d, true)
 		if q.rc.ResponseReady() {
 			q.queuedResponder = true
-			n.responders = append(n.responders, q)
+			k.responders = append(k.responders, q)
 		}
 	}
 }
 
 // build makes a packet of a descriptor, fetches its payload and queues it for the
 // MAC.
-func (n *NIC) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
+func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 	if d.Source == rc.SourceLocalInv {
-		n.begins(now, q, &q.sq[d.Slot])
-		if r := n.mem.region(d.Header.Imm); r == nil || r.pd != q.cfg.PD {
-			n.failSend(now, q, d.Slot, ib.WCMWBindErr)
+		k.elements.start(now, q, &q.sq[d.Slot])
+		if r := k.regions.region(d.Header.Imm); r == nil || r.pd != q.cfg.PD {
+			k.transport.failSend(now, q, d.Slot, ib.WCMWBindErr)
 			return
 		}
-		n.forget(d.Header.Imm)
-		n.reap(now, q) // nothing comes back that would
+		k.translation.forget(d.Header.Imm)
+		k.transport.reap(now, q) // nothing comes back that would
 		return
 	}
 	peer, qkey := &q.peer, uint32(0)
@@ -55,11 +70,11 @@ func (n *NIC) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 		to := &q.to[d.Slot]
 		peer, qkey = &to.peer, to.qkey
 	}
-	h, f := n.frames.alloc()
+	h, f := k.frames.alloc()
 	f.desc, f.srcQPN, f.dstQPN, f.resets, f.qkey = *d, q.num, peer.QPN, q.resets, qkey
-	p := n.net.Packet(h)
-	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
-	size := PacketBytes(n.cfg.Framing, d.Header.Opcode, d.Payload)
+	p := k.net.Packet(h)
+	p.Src, p.Dst, p.FlowHash = int32(k.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
+	size := PacketBytes(k.cfg.Framing, d.Header.Opcode, d.Payload)
 	p.Priority = peer.Priority
 	if q.cong.ECT {
 		p.Flags = fabric.ECT
@@ -74,40 +89,40 @@ func (n *NIC) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 		if q.responding == 0 {
 			p.Priority = q.cong.AckPriority
 		}
-		size += n.attachEcho(q, h, f)
+		size += q.attachEcho(k.frames, h, f)
 	}
 	size += p.Telemetry.WireBytes(0)
 	p.Size = int32(size)
 
 	if !data {
 		// Acknowledgements leave by a path of their own.
-		f.ready = max(now, q.translatedAt) + n.cfg.PipelineLatency
+		f.ready = max(now, q.translatedAt) + k.cfg.PipelineLatency
 		if q.responding > 0 {
 			// Responses leave in order: overtaking a READ's would say that it was lost.
-			n.lineUp(now, q, h, f, true)
+			k.mac.lineUp(now, q, h, f, true)
 			return
 		}
-		n.control[p.Priority].push(n.frames, h)
-		n.kick(now, f.ready)
+		k.mac.control[p.Priority].push(k.frames, h)
+		k.mac.wake(now, f.ready)
 		return
 	}
 	chosen := now
 	if !response {
-		since, why := n.schedulerWaits()
-		chosen = n.scheduler.Serve(min(since, now), now, why, n.cfg.SchedulerCycles)
-		n.txFull, n.unitsFrom = units.Never, units.Never
+		since, why := k.scheduler.waits()
+		chosen = k.scheduler.Serve(min(since, now), now, why, k.cfg.SchedulerCycles)
+		k.scheduler.fullFrom, k.scheduler.unitsFrom = units.Never, units.Never
 	}
-	context, _ := n.needContext(chosen, q)
+	context, _ := k.contexts.lookUp(chosen, q)
 	at := chosen
 	if !response {
-		at = n.takeWQE(chosen, q, d.Slot)
+		at = k.elements.take(chosen, q, d.Slot)
 		if at > chosen && context > chosen { // the context says where it is
-			at = max(at, context+n.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
+			at = max(at, context+k.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
 		}
-		if n.txUnits != nil {
+		if k.scheduler.units != nil {
 			q.txUntil = max(q.txUntil, q.contextAt)
-			at = max(at, n.txUnits.serve(chosen, d.Header.Opcode, &q.txUntil))
-			n.engine.Schedule(q.txUntil, &n.src, n.id, evUnit, uint64(q.num))
+			at = max(at, k.scheduler.units.serve(chosen, d.Header.Opcode, &q.txUntil))
+			k.schedule(q.txUntil, evUnit, uint64(q.num))
 		}
 	}
 	wait := at - chosen // is this packet's, not the link's
@@ -115,54 +130,54 @@ func (n *NIC) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 	ready := max(context, at)
 	arrived, known := ready, ready
 	if d.Payload > 0 {
-		inline, ok := n.gather(q, d, f)
+		inline, ok := k.dma.gather(q, d, f)
 		if !ok {
-			n.frames.free(h)
+			k.frames.free(h)
 			if response {
 				var eff rc.Effects
 				q.rc.FailResponse(now, d, ib.WCRemAccessErr, &eff)
-				n.carryOut(now, q, &eff, arrival{})
+				k.transport.carryOut(now, q, &eff, arrival{})
 			} else {
-				n.failSend(now, q, d.Slot, ib.WCLocProtErr)
+				k.transport.failSend(now, q, d.Slot, ib.WCLocProtErr)
 			}
 			return
 		}
 		if !inline {
-			if n.translates() {
-				known += n.translateSource(chosen, q, d) - chosen
+			if k.translation.active() {
+				known += k.dma.translateSource(chosen, q, d) - chosen
 			}
-			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload) + wait
+			arrived = k.pcie.Read(chosen, q.source(d), d.Payload, ForPayload) + wait
 			if known > at {
-				arrived = max(arrived, known+n.pcie.alone(d.Payload))
+				arrived = max(arrived, known+k.pcie.alone(d.Payload))
 			}
 		}
 	}
 	if context > chosen {
-		n.packetiser.await(chosen, context, StallContext)
+		k.await(chosen, context, StallContext)
 	}
 	if known > ready {
-		n.packetiser.await(chosen, ready, StallPCIe)
-		n.packetiser.await(chosen, known, StallTranslation)
+		k.await(chosen, ready, StallPCIe)
+		k.await(chosen, known, StallTranslation)
 	}
-	packed := n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles)
-	f.ready = packed + n.cfg.PipelineLatency
-	if n.onSpan != nil {
-		n.buildSpans(f, response, chosen, arrived, packed)
+	packed := k.Serve(chosen, arrived, StallPCIe, k.cfg.PacketiserCycles)
+	f.ready = packed + k.cfg.PipelineLatency
+	if k.spans.report != nil {
+		k.traceBuild(f, response, chosen, arrived, packed)
 	}
-	n.lineUp(now, q, h, f, response)
+	k.mac.lineUp(now, q, h, f, response)
 }
 
 // lineUp puts a packet before the wire, behind those of its kind and priority.
-func (n *NIC) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
-	n.inTransmit.add(now, 1)
-	priority := n.net.Packet(h).Priority
+func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
+	m.queued.add(now, 1)
+	priority := m.net.Packet(h).Priority
 	if response {
 		q.responding++
-		n.responses[priority].push(n.frames, h)
-		n.inResponses++
+		m.responses[priority].push(m.frames, h)
+		m.waitingResponses++
 	} else {
-		n.requests[priority].push(n.frames, h)
-		n.inRequests++
+		m.requests[priority].push(m.frames, h)
+		m.waitingRequests++
 	}
-	n.kick(now, f.ready)
+	m.wake(now, f.ready)
 }

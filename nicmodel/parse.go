@@ -13,29 +13,43 @@ import (
 // being fetched as can be (StallContext), and behind translations that requests hold
 // (StallTranslation); a packet whose own context is on its way waits without it.
 
+type receiver struct {
+	*chip
+	pairs       *queuePairs
+	contexts    *contexts
+	translation *translation
+
+	parse, transport Stage
+	units            *Units     // or nil
+	nowhere          units.Time // serialises what is for no queue pair
+	queued           gauge
+}
+
 // Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
-func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
-	parsed := n.parse.Serve(now, now, StallNone, n.cfg.ParseCycles)
-	queue, context, free := &n.nowhere, parsed, parsed
-	if n.rxUnits != nil || n.contexts.full() {
-		if q := n.qp(n.frames.frames[h].dstQPN); q != nil {
+func (n *NIC) Arrive(now units.Time, h fabric.Handle) { n.receiver.arrive(now, h) }
+
+func (r *receiver) arrive(now units.Time, h fabric.Handle) {
+	parsed := r.parse.Serve(now, now, StallNone, r.cfg.ParseCycles)
+	queue, context, free := &r.nowhere, parsed, parsed
+	if r.units != nil || r.contexts.full() {
+		if q := r.pairs.find(r.frames.frames[h].dstQPN); q != nil {
 			queue = &q.rxUntil
-			context, free = n.needContext(parsed, q)
+			context, free = r.contexts.lookUp(parsed, q)
 		}
 	}
 	if free > parsed {
-		n.transport.await(parsed, free, StallContext)
+		r.transport.await(parsed, free, StallContext)
 	}
-	done := n.transport.Serve(parsed, n.rxHeld, StallTranslation, n.cfg.TransportCycles)
-	if n.rxUnits != nil {
+	done := r.transport.Serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
+	if r.units != nil {
 		*queue = max(*queue, context)
-		done = n.rxUnits.serve(done, n.frames.frames[h].desc.Header.Opcode, queue)
+		done = r.units.serve(done, r.frames.frames[h].desc.Header.Opcode, queue)
 	}
 	done = max(done, context)
-	done += n.cfg.PipelineLatency
-	n.inReceive.add(now, 1)
-	if n.onSpan != nil {
-		n.packetSpan(&n.frames.frames[h], AtReceive, now, done, n.net.Packet(h).Src)
+	done += r.cfg.PipelineLatency
+	r.queued.add(now, 1)
+	if r.spans.report != nil {
+		r.spans.packet(&r.frames.frames[h], AtReceive, now, done, r.net.Packet(h).Src)
 	}
-	n.engine.Schedule(done, &n.src, n.id, evReceive, uint64(h))
+	r.schedule(done, evReceive, uint64(h))
 }

@@ -12,8 +12,15 @@ import (
 // their way out of it and into it. Time and bytes are PCIe's (pcie.go), translations
 // mtt.go's; what is written appears in memory when the host sees it (landing.go).
 
+type dma struct {
+	*chip
+	regions     *memory
+	translation *translation
+	landings    *landings
+}
+
 // source returns the address that a packet's payload begins at.
-func (n *NIC) source(q *qp, d *rc.Descriptor) uint64 {
+func (q *qp) source(d *rc.Descriptor) uint64 {
 	if d.Source == rc.SourceMemory {
 		return d.VA
 	}
@@ -22,42 +29,42 @@ func (n *NIC) source(q *qp, d *rc.Descriptor) uint64 {
 
 // gather checks and fetches the payload of a packet. inline says that it came
 // with the work queue element, so that PCIe is not asked again.
-func (n *NIC) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
+func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 	if d.Source == rc.SourceMemory {
-		r := n.mem.check(d.RKey, q.cfg.PD, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
+		r := m.regions.check(d.RKey, q.cfg.PD, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
 		if r == nil {
 			return false, false
 		}
 		if b := r.at(d.VA, uint64(d.Payload)); b != nil {
 			var to []byte
-			f.buffer, to = n.frames.payload(d.Payload)
-			n.fetch(to, b)
+			f.buffer, to = m.frames.payload(d.Payload)
+			m.landings.read(to, b)
 		}
 		return false, true
 	}
 	w := &q.sq[d.Slot]
 	if len(w.inline) > 0 {
 		var to []byte
-		f.buffer, to = n.frames.payload(d.Payload)
+		f.buffer, to = m.frames.payload(d.Payload)
 		copy(to, w.inline[d.Offset:])
 		return true, true
 	}
-	return false, n.walk(q, w.sgl, d.Offset, d.Payload, 0, func(r *region, addr, length uint64, at int) {
+	return false, m.regions.walk(q.cfg.PD, w.sgl, d.Offset, d.Payload, 0, func(r *region, addr, length uint64, at int) {
 		b := r.at(addr, length)
 		if b == nil {
 			return
 		}
 		if f.buffer == 0 {
-			f.buffer, _ = n.frames.payload(d.Payload)
-			clear(n.frames.buffers[f.buffer-1][:d.Payload])
+			f.buffer, _ = m.frames.payload(d.Payload)
+			clear(m.frames.buffers[f.buffer-1][:d.Payload])
 		}
-		n.fetch(n.frames.buffers[f.buffer-1][at:d.Payload], b)
+		m.landings.read(m.frames.buffers[f.buffer-1][at:d.Payload], b)
 	})
 }
 
 // walk visits the pieces of a scatter-gather list that hold length bytes from
 // offset on, and reports whether all of them may be accessed so.
-func (n *NIC) walk(q *qp, sgl []SGE, offset uint32, length int, want ib.AccessFlags, visit func(r *region, addr, length uint64, at int)) bool {
+func (m *memory) walk(pd uint32, sgl []SGE, offset uint32, length int, want ib.AccessFlags, visit func(r *region, addr, length uint64, at int)) bool {
 	at := 0
 	for i := range sgl {
 		e := &sgl[i]
@@ -66,7 +73,7 @@ func (n *NIC) walk(q *qp, sgl []SGE, offset uint32, length int, want ib.AccessFl
 			continue
 		}
 		take := min(uint64(e.Length-offset), uint64(length-at))
-		r := n.mem.check(e.Key, q.cfg.PD, e.Addr+uint64(offset), take, want)
+		r := m.check(e.Key, pd, e.Addr+uint64(offset), take, want)
 		if r == nil {
 			return false
 		}
@@ -82,17 +89,17 @@ func (n *NIC) walk(q *qp, sgl []SGE, offset uint32, length int, want ib.AccessFl
 
 // place writes a received payload to where it belongs. It returns false after
 // telling the transport if that memory may not be written.
-func (n *NIC) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
+func (m *dma) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 	if q.to != nil {
-		return n.placeDatagram(now, q, eff, f)
+		return m.placeDatagram(now, q, eff, f)
 	}
 	p := &eff.Place
 	known := now
-	if n.translates() {
-		known = n.translateTarget(now, q, p)
-		n.holdBack(now, q, known)
+	if m.translation.active() {
+		known = m.translateTarget(now, q, p)
+		m.translation.holdBack(now, q, known)
 	}
-	visible := n.writePayload(now, known, n.target(q, p), int(p.Length))
+	visible := m.write(now, known, q.target(p), int(p.Length))
 	if p.Kind != rc.PlaceAtomic {
 		q.delivered.Payload += units.Bytes(p.Length)
 		q.delivered.Frames += f.size
@@ -100,44 +107,44 @@ func (n *NIC) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 	}
 	if p.Kind == rc.PlaceAtomic {
 		if f.buffer == 0 {
-			f.buffer, _ = n.frames.payload(8)
+			f.buffer, _ = m.frames.payload(8)
 		}
-		binary.LittleEndian.PutUint64(n.frames.buffers[f.buffer-1], f.desc.Header.Orig)
+		binary.LittleEndian.PutUint64(m.frames.buffers[f.buffer-1], f.desc.Header.Orig)
 	}
 	under := false
 	put := func(r *region, addr, length uint64, at int) {
 		if b := r.at(addr, length); len(b) > 0 {
-			n.put(visible, r.key, b, f.buffer, at)
+			m.landings.put(visible, r.key, b, f.buffer, at)
 			under = true
 		}
 	}
 	ok := true
 	switch p.Kind {
 	case rc.PlaceMemory:
-		r := n.mem.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
+		r := m.regions.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
 		if ok = r != nil; ok {
 			put(r, p.VA, uint64(p.Length), 0)
 		} else {
 			q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 		}
 	case rc.PlaceRecv:
-		if ok = n.walk(q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
+		if ok = m.regions.walk(q.cfg.PD, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
 			q.rc.FailRecv(now, ib.WCLocProtErr, eff)
 		}
 	case rc.PlaceRead, rc.PlaceAtomic:
-		if ok = n.walk(q, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
+		if ok = m.regions.walk(q.cfg.PD, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
 			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, eff)
 		}
 	}
 	if under {
-		n.landings.own()
+		m.landings.own()
 		f.buffer = 0
 	}
 	return ok
 }
 
 // target returns the address that a payload goes to first.
-func (n *NIC) target(q *qp, p *rc.Place) uint64 {
+func (q *qp) target(p *rc.Place) uint64 {
 	switch p.Kind {
 	case rc.PlaceRecv:
 		return addressAt(q.recv.wqes[p.Slot].sgl, p.Offset)

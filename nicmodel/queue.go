@@ -24,27 +24,31 @@ type cq struct {
 
 // CreateCQ returns the number of a new completion queue of at least so many
 // entries.
-func (n *NIC) CreateCQ(entries int) (uint32, error) {
+func (n *NIC) CreateCQ(entries int) (uint32, error) { return n.completions.create(entries) }
+
+func (cs *completions) create(entries int) (uint32, error) {
 	if entries < 1 || entries > 1<<22 {
 		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, 1<<22)
 	}
-	n.cqs = append(n.cqs, &cq{
-		ring: make([]CQE, entries), addr: n.mem.reserve(uint64(entries) * uint64(n.cfg.CQEBytes)),
+	cs.queues = append(cs.queues, &cq{
+		ring: make([]CQE, entries), addr: cs.regions.reserve(uint64(entries) * uint64(cs.cfg.CQEBytes)),
 		events: notifier{moderation: moderation{until: units.Never}},
 	})
-	if n.eqAddr == 0 {
-		n.eqAddr = n.mem.reserve(eqElements * eqeBytes)
+	if cs.eqAddr == 0 {
+		cs.eqAddr = cs.regions.reserve(eqElements * eqeBytes)
 	}
-	return uint32(len(n.cqs) - 1), nil
+	return uint32(len(cs.queues) - 1), nil
 }
 
 // DestroyCQ frees a completion queue. It fails while queue pairs use it.
-func (n *NIC) DestroyCQ(num uint32) error {
-	c := n.cqs[num]
+func (n *NIC) DestroyCQ(num uint32) error { return n.completions.destroy(num) }
+
+func (cs *completions) destroy(num uint32) error {
+	c := cs.queues[num]
 	if c.users > 0 {
 		return fmt.Errorf("%d queue pairs still use the completion queue", c.users)
 	}
-	n.inCQs.add(n.engine.Now(), -c.n)
+	cs.unpolled.add(cs.engine.Now(), -c.n)
 	*c = cq{}
 	return nil
 }
@@ -54,13 +58,17 @@ func (n *NIC) DestroyCQ(num uint32) error {
 // interrupts. solicited says that the completion was solicited or has failed. A nil
 // f takes it off.
 func (n *NIC) OnCompletion(num uint32, f func(now units.Time, solicited bool)) {
-	n.cqs[num].handler = f
+	n.completions.queues[num].handler = f
 }
 
 // PollCQ moves visible completions to out and returns how many.
 func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
-	n.land(now) // no completion is seen before its data
-	c := n.cqs[num]
+	return n.completions.poll(now, num, out)
+}
+
+func (cs *completions) poll(now units.Time, num uint32, out []CQE) int {
+	cs.landings.bringDown(now) // no completion is seen before its data
+	c := cs.queues[num]
 	i := 0
 	for i < len(out) && c.n > 0 && c.ring[c.head].Visible <= now {
 		out[i] = c.ring[c.head]
@@ -72,16 +80,16 @@ func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
 		c.n--
 	}
 	if i > 0 {
-		n.inCQs.add(now, -i)
+		cs.unpolled.add(now, -i)
 	}
 	return i
 }
 
 // drop takes the completions of a queue pair out of a queue.
-func (n *NIC) drop(num, qpn uint32) {
-	c := n.cqs[num]
+func (cs *completions) drop(num, qpn uint32) {
+	c := cs.queues[num]
 	if c.session.n > 0 && c.newest(1).QPN == qpn {
-		n.release(n.engine.Now(), num, c)
+		cs.writeSession(cs.engine.Now(), num, c)
 	}
 	kept := 0
 	for i := range c.n {
@@ -91,12 +99,12 @@ func (n *NIC) drop(num, qpn uint32) {
 			kept++
 		}
 	}
-	n.inCQs.add(n.engine.Now(), kept-c.n)
+	cs.unpolled.add(cs.engine.Now(), kept-c.n)
 	c.n = kept
 }
 
 // Overrun reports whether a completion was lost because the queue was full.
-func (n *NIC) Overrun(num uint32) bool { return n.cqs[num].overrun }
+func (n *NIC) Overrun(num uint32) bool { return n.completions.queues[num].overrun }
 
 // newest returns the completion of a queue that is the i-th from its end, from 1.
 func (c *cq) newest(i int) *CQE {

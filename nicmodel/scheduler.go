@@ -15,36 +15,55 @@ import (
 // what (held.go). Cost: SchedulerCycles a packet. It stalls for room among the TxPackets
 // before the wire (StallTxBuffer), and for a processing unit (StallUnits).
 
+type scheduler struct {
+	*chip
+	Stage
+	pairs      *queuePairs
+	transport  *transport
+	packetiser *packetiser
+	mac        *mac
+
+	units     *Units // of requests, or nil
+	limiter   *ratelimiter.Scheduler
+	flows     []*qp // by ratelimiter.FlowID
+	rates     rateTable
+	holds     [numHolds]units.Time // what queue pairs were held for, summed over them
+	wakeAt    units.Time           // of the pending evSchedule, or Never
+	limiterAt units.Time           // of the pending evLimiter, or Never
+	unitsFrom units.Time           // since when requests have waited for a unit, or Never
+	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
+}
+
 // file puts a queue pair before the scheduler if it has a packet that transport,
 // window and rate let it send. A queue pair that is held back is not there.
-func (n *NIC) file(now units.Time, q *qp) {
-	if !q.hasFlow || n.limiter.Queued(q.flow) {
+func (s *scheduler) file(now units.Time, q *qp) {
+	if !q.hasFlow || s.limiter.Queued(q.flow) {
 		return
 	}
 	bytes, ok := q.rc.PeekRequest(now)
 	if !ok {
-		n.held(now, q, holdNone)
+		s.noteHold(now, q, holdNone)
 		q.limit.waits = false
 		return
 	}
 	if q.txUntil > now {
-		n.held(now, q, holdUnit)
+		s.noteHold(now, q, holdUnit)
 		return // evUnit comes
 	}
 	if q.pull != nil {
-		n.turnTo(now, q)
+		s.takeSteering(now, q)
 	}
 	if out := q.rc.Inflight(); out > 0 && (out+units.Bytes(bytes) > q.next.control.Window || q.turns()) {
-		n.held(now, q, holdWindow)
+		s.noteHold(now, q, holdWindow)
 		q.limit.waits = false
 		return
 	}
-	if q.limit.entry != 0 && !n.paced(now, q, units.Bytes(bytes)) {
-		n.held(now, q, holdPace)
+	if q.limit.entry != 0 && !s.withinLimit(now, q, units.Bytes(bytes)) {
+		s.noteHold(now, q, holdPace)
 		return // evLimit comes
 	}
-	n.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
-	n.held(now, q, holdPace)
+	s.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
+	s.noteHold(now, q, holdPace)
 }
 
 // turns reports whether requests wait until those under way have been acknowledged, to
@@ -53,30 +72,30 @@ func (q *qp) turns() bool { return q.pathed != nil && q.ackAsked && q.pathed.Pat
 
 // schedule chooses queue pairs for as long as there is room before the MAC, one
 // each time the scheduler is free.
-func (n *NIC) schedule(now units.Time) {
+func (s *scheduler) choose(now units.Time) {
 	var d rc.Descriptor
-	for n.inRequests < n.cfg.TxPackets {
-		if free := n.scheduler.Free(); free > now {
-			n.wakeScheduler(free)
+	for s.mac.waitingRequests < s.cfg.TxPackets {
+		if free := s.Free(); free > now {
+			s.wake(free)
 			return
 		}
-		if n.txUnits != nil && n.limiter.NextDue() <= now {
-			if free := n.txUnits.free(now); free > now {
-				n.unitsFrom = min(n.unitsFrom, now)
-				n.wakeScheduler(free)
+		if s.units != nil && s.limiter.NextDue() <= now {
+			if free := s.units.free(now); free > now {
+				s.unitsFrom = min(s.unitsFrom, now)
+				s.wake(free)
 				return
 			}
 		}
-		flow, ok := n.limiter.Dequeue(now)
+		flow, ok := s.limiter.Dequeue(now)
 		if !ok {
-			if due := n.limiter.NextDue(); due < n.limiterAt {
-				n.limiterAt = due
-				n.engine.Schedule(due, &n.src, n.id, evLimiter, 0)
+			if due := s.limiter.NextDue(); due < s.limiterAt {
+				s.limiterAt = due
+				s.schedule(due, evLimiter, 0)
 			}
 			return
 		}
-		q := n.flows[flow]
-		n.held(now, q, holdNone)
+		q := s.flows[flow]
+		s.noteHold(now, q, holdNone)
 		q.rc.BoundInflight(q.next.control.Window)
 		if q.pathed != nil && q.rc.Inflight() == 0 {
 			q.path = q.pathed.Path()
@@ -84,48 +103,56 @@ func (n *NIC) schedule(now units.Time) {
 		if q.rc.NextRequest(now, &d) {
 			q.ackAsked = d.Header.AckReq
 			if q.limit.entry != 0 {
-				q.limit.charge(now, n.cfg.Limiter.Tick, units.Bytes(d.Payload)+units.Bytes(d.Expect))
+				q.limit.charge(now, s.cfg.Limiter.Tick, units.Bytes(d.Payload)+units.Bytes(d.Expect))
 			}
 			if !d.Retransmit {
 				bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
-				s := q.next
-				s.sent += bytes
-				if s.engine != nil {
-					s.app.Sent(now, bytes, min(s.control.Rate, n.line), s.gap, s.span)
+				under := q.next
+				under.sent += bytes
+				if under.engine != nil {
+					under.app.Sent(now, bytes, min(under.control.Rate, s.line), under.gap, under.span)
 				}
 			}
-			n.build(now, q, &d, false)
-			n.arm(now, q)
+			s.packetiser.build(now, q, &d, false)
+			s.transport.armTimer(now, q)
 		}
-		n.file(now, q)
+		s.file(now, q)
 	}
-	if n.txFull == units.Never && n.limiter.NextDue() <= now {
-		n.txFull = now
+	if s.fullFrom == units.Never && s.limiter.NextDue() <= now {
+		s.fullFrom = now
+	}
+}
+
+// unitDone handles that a queue pair's request has left its processing unit.
+func (s *scheduler) unitDone(now units.Time, q *qp) {
+	if q != nil && q.hasFlow {
+		s.file(now, q)
+		s.choose(now)
 	}
 }
 
 // schedulerWaits returns since when a due queue pair has waited, or Never, and for
 // what.
-func (n *NIC) schedulerWaits() (since units.Time, why Stall) {
-	if n.unitsFrom < n.txFull {
-		return n.unitsFrom, StallUnits
+func (s *scheduler) waits() (since units.Time, why Stall) {
+	if s.unitsFrom < s.fullFrom {
+		return s.unitsFrom, StallUnits
 	}
-	return n.txFull, StallTxBuffer
+	return s.fullFrom, StallTxBuffer
 }
 
-func (n *NIC) wakeScheduler(at units.Time) {
-	if at < n.schedAt {
-		n.schedAt = at
-		n.engine.Schedule(at, &n.src, n.id, evSchedule, 0)
+func (s *scheduler) wake(at units.Time) {
+	if at < s.wakeAt {
+		s.wakeAt = at
+		s.schedule(at, evSchedule, 0)
 	}
 }
 
 // refill lets the stages before the MAC use the room that it has made.
-func (n *NIC) refill(now units.Time) {
-	if len(n.responders) > 0 {
-		n.respond(now, nil)
+func (m *mac) refill(now units.Time) {
+	if len(m.packetiser.responders) > 0 {
+		m.packetiser.respond(now, nil)
 	}
-	n.schedule(now)
+	m.scheduler.choose(now)
 }
 
 // SetWeight has the scheduler choose up to w packets of a queue pair, 1 to
@@ -135,10 +162,10 @@ func (n *NIC) SetWeight(num uint32, w int) error {
 	if w < 1 || w > ratelimiter.MaxWeight {
 		return fmt.Errorf("a weight of %d: 1 to %d", w, ratelimiter.MaxWeight)
 	}
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	q.weight = w
 	if !q.hasFlow {
 		return nil
 	}
-	return n.limiter.SetWeight(q.flow, w)
+	return n.scheduler.limiter.SetWeight(q.flow, w)
 }

@@ -62,82 +62,96 @@ func (q *qp) wqeAddr(count uint32) uint64 {
 // wqeKey names an element in the cache.
 func (q *qp) wqeKey(slot uint32) uint64 { return uint64(q.num)<<32 | uint64(slot) }
 
+type elements struct {
+	*chip
+	Stage
+	pairs         *queuePairs
+	transport     *transport
+	scheduler     *scheduler
+	responseUnits *Units // those of received packets, or nil
+
+	queued gauge // requests whose doorbell has been rung
+	cache  *lru  // elements that the NIC holds, or nil for all
+	looked WQECache
+	handed uint64 // to the transport
+}
+
 // WQECache counts the look-ups of work queue elements that a NIC holds: for each packet
 // of one but the first, and when the response comes that it is for.
 type WQECache struct{ Hits, Misses uint64 }
 
 // WQECache returns the counts; both are 0 where all elements are held.
-func (n *NIC) WQECache() WQECache { return n.wqeCounts }
+func (n *NIC) WQECache() WQECache { return n.elements.looked }
 
 // takeWQE returns when an element is at hand that a packet is to be made of at t. Its
 // first packet finds it in its queue and leaves it in the cache.
-func (n *NIC) takeWQE(t units.Time, q *qp, slot uint32) units.Time {
+func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 	w := &q.sq[slot]
 	first := !w.begun
 	if first {
-		n.begins(t, q, w)
+		e.start(t, q, w)
 	}
 	switch {
-	case n.wqes == nil:
+	case e.cache == nil:
 		return t
 	case first:
-		n.wqes.touch(q.wqeKey(slot))
+		e.cache.touch(q.wqeKey(slot))
 		return t
 	}
-	return n.needWQE(t, q, slot)
+	return e.need(t, q, slot)
 }
 
 // needWQE returns when an element is at hand that is needed at t: one that has
 // fallen out of the cache meanwhile is fetched again.
-func (n *NIC) needWQE(t units.Time, q *qp, slot uint32) units.Time {
-	if n.wqes.touch(q.wqeKey(slot)) {
-		n.wqeCounts.Hits++
+func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
+	if e.cache.touch(q.wqeKey(slot)) {
+		e.looked.Hits++
 		return t
 	}
-	n.wqeCounts.Misses++
-	return n.pcie.Read(t, q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]), ForWQE)
+	e.looked.Misses++
+	return e.pcie.Read(t, q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]), ForWQE)
 }
 
 // answered returns when the completion of an element can be made, whose response or
 // acknowledgement has come. Where the data of a READ or an atomic go is in the element:
 // a processing unit waits for one that was forgotten. The others are done with.
-func (n *NIC) answered(now units.Time, q *qp, slot uint32) units.Time {
-	if op := q.sq[slot].req.Op; n.wqes == nil || op != ib.WRRDMARead && !op.IsAtomic() {
+func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
+	if op := q.sq[slot].req.Op; e.cache == nil || op != ib.WRRDMARead && !op.IsAtomic() {
 		return now
 	}
-	ready := n.needWQE(now, q, slot)
-	if n.rxUnits != nil && ready > now {
-		ready = n.rxUnits.wait(now, ready-now)
+	ready := e.need(now, q, slot)
+	if e.responseUnits != nil && ready > now {
+		ready = e.responseUnits.wait(now, ready-now)
 	}
 	return ready
 }
 
 // releaseWQEs drops the elements from one running count to another, which have
 // completed. One that asked for no completion is looked at here only.
-func (n *NIC) releaseWQEs(now units.Time, q *qp, from, to uint32) {
-	if n.wqes == nil {
+func (e *elements) release(now units.Time, q *qp, from, to uint32) {
+	if e.cache == nil {
 		return
 	}
 	for i := from; i != to; i++ {
 		slot := i & uint32(len(q.sq)-1)
 		if !q.sq[slot].req.Signaled {
-			n.answered(now, q, slot)
+			e.answered(now, q, slot)
 		}
-		n.wqes.remove(q.wqeKey(slot))
+		e.cache.remove(q.wqeKey(slot))
 	}
 }
 
 // fetchWQEs reads the elements that doorbells have told of, as far ahead of those that
 // have been begun as the NIC prefetches. The reads begin at now; stage wqe has them to do
 // from t on, and knows where the queue lies at context.
-func (n *NIC) fetchWQEs(now, t, context units.Time, q *qp) {
+func (e *elements) fetch(now, t, context units.Time, q *qp) {
 	for q.asked != q.told {
 		part := int(q.told - q.asked)
-		if ahead := n.cfg.WQEPrefetch; ahead > 0 {
+		if ahead := e.cfg.WQEPrefetch; ahead > 0 {
 			part = min(part, ahead-int(q.asked-q.begun))
 		}
-		if n.cfg.WQEFetch > 0 {
-			part = min(part, n.cfg.WQEFetch)
+		if e.cfg.WQEFetch > 0 {
+			part = min(part, e.cfg.WQEFetch)
 		}
 		if part <= 0 {
 			return
@@ -146,47 +160,46 @@ func (n *NIC) fetchWQEs(now, t, context units.Time, q *qp) {
 		for i := range part {
 			bytes += q.wqeBytes(q.wqe(q.asked + uint32(i)))
 		}
-		arrived := n.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE)
+		arrived := e.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE)
 		if context > now {
-			arrived = max(arrived, context+n.pcie.alone(bytes))
+			arrived = max(arrived, context+e.pcie.alone(bytes))
 		}
 		if context > t {
-			n.wqe.await(t, context, StallContext)
+			e.await(t, context, StallContext)
 		}
-		done := n.wqe.Serve(t, arrived, StallPCIe, int64(part)*n.cfg.WQECycles)
-		if n.onSpan != nil {
-			n.requestSpan(q, AtFetch, now, arrived, q.asked, part)
-			n.requestSpan(q, AtWQE, n.wqe.began(int64(part)*n.cfg.WQECycles), done, q.asked, part)
+		done := e.Serve(t, arrived, StallPCIe, int64(part)*e.cfg.WQECycles)
+		if e.spans.report != nil {
+			e.spans.request(q, AtFetch, now, arrived, q.asked, part)
+			e.spans.request(q, AtWQE, e.began(int64(part)*e.cfg.WQECycles), done, q.asked, part)
 		}
 		q.asked += uint32(part)
 		q.fetching++
-		n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(q.num)|uint64(part)<<32|uint64(q.resets)<<56|1<<63)
+		e.schedule(done, evElements, elementsEvent{q.num, part, q.resets, true}.pack())
 	}
 }
 
 // begins takes note that an element is worked on for the first time.
-func (n *NIC) begins(t units.Time, q *qp, w *sendWQE) {
+func (e *elements) start(t units.Time, q *qp, w *sendWQE) {
 	w.begun = true
 	q.begun++
 	if q.asked != q.told {
-		n.fetchWQEs(t, t, t, q)
+		e.fetch(t, t, t, q)
 	}
 }
 
-// fetched hands work queue elements to the transport; rung says that a doorbell told of
-// them, and else it brought them.
-func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, rung bool) {
-	n.inWQE.add(now, -count)
-	q := n.qp(num)
-	if q == nil || q.rc == nil || q.resets != resets {
+// fetched hands work queue elements that are in the NIC to the transport.
+func (e *elements) arrived(now units.Time, b elementsEvent) {
+	e.queued.add(now, -b.count)
+	q := e.pairs.find(b.qpn)
+	if q == nil || q.rc == nil || q.resets != b.resets {
 		return // destroyed or reset meanwhile
 	}
 	q.fetching--
-	if rung {
-		q.came += uint32(count)
+	if b.fetched {
+		q.came += uint32(b.count)
 	}
-	n.underWay(now, q, count)
-	for range count {
+	e.transport.countRequests(now, q, b.count)
+	for range b.count {
 		q.wqe(q.handed).begun = false
 		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
 		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
@@ -199,11 +212,11 @@ func (n *NIC) fetched(now units.Time, num uint32, count int, resets uint8, rung 
 		}
 		q.handed++
 	}
-	n.stat.Requests += uint64(count)
+	e.handed += uint64(b.count)
 	if s := q.rc.State(); s == ib.Err || s == ib.SQE {
-		n.reap(now, q)
+		e.transport.reap(now, q)
 		return
 	}
-	n.file(now, q)
-	n.schedule(now)
+	e.scheduler.file(now, q)
+	e.scheduler.choose(now)
 }

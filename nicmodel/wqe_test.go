@@ -225,7 +225,7 @@ func TestPrefetchAfterAnError(t *testing.T) {
 	if err := x.nic.Resume(x.qpn); err != nil {
 		t.Fatal(err)
 	}
-	q := x.nic.qp(x.qpn)
+	q := x.nic.pairs.find(x.qpn)
 	b.post(x, datagramTo(y, []byte{1}), datagramTo(y, []byte{2}))
 	b.e.RunUntil(2 * units.Millisecond)
 	if got := b.poll(x); len(got) != 2 || q.begun != q.posted {
