@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -36,5 +37,14 @@ func (a *asyncEvents) raise(now units.Time, e AsyncEvent) {
 	a.queue = append(a.queue, e)
 	if a.handler != nil {
 		a.handler(now)
+	}
+}
+
+// raiseAll raises all of a set that is about a queue pair.
+func (a *asyncEvents) raiseAll(now units.Time, qpn uint32, events rc.EventSet) {
+	for event := range ib.EventType(32) {
+		if events.Has(event) {
+			a.raise(now, AsyncEvent{Type: event, QPN: qpn})
+		}
 	}
 }

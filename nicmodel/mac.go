@@ -1,6 +1,8 @@
 package nicmodel
 
 import (
+	"math/bits"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -26,6 +28,7 @@ type mac struct {
 	control, responses, requests      [fabric.MaxPriorities]fifo
 	waitingResponses, waitingRequests int
 	queued                            gauge // of both
+	backlogged                        uint8 // priorities that may have any frame
 	turn                              bool  // READ responses and requests take turns on the wire
 	wireFree                          units.Time
 	wakeAt                            units.Time // of the pending evWire, or Never
@@ -46,44 +49,86 @@ func (m *mac) wake(now, ready units.Time) {
 	}
 }
 
-// send puts the next frame on the wire. Within a priority acknowledgements go
-// first; READ responses and requests take turns.
+// lineUp puts a packet of a request or of a READ's response, or an answer that goes by
+// the way of these, before the wire.
+func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
+	m.queued.add(now, 1)
+	if response {
+		q.responding++
+		m.waitingResponses++
+		m.push(now, &m.responses, h, f)
+	} else {
+		m.waitingRequests++
+		m.push(now, &m.requests, h, f)
+	}
+}
+
+// lineUpControl puts an acknowledgement or a notification before the wire.
+func (m *mac) lineUpControl(now units.Time, h fabric.Handle, f *frame) {
+	m.push(now, &m.control, h, f)
+}
+
+// push puts a frame behind those of its kind and priority.
+func (m *mac) push(now units.Time, kind *[fabric.MaxPriorities]fifo, h fabric.Handle, f *frame) {
+	priority := m.net.Packet(h).Priority
+	m.backlogged |= 1 << priority
+	kind[priority].push(m.frames, h)
+	m.wake(now, f.ready)
+}
+
+// send puts the next frame on the wire: of the highest priority that may send and has
+// one that is ready.
 func (m *mac) send(now units.Time) {
 	if now < m.wireFree {
 		m.wake(now, m.wireFree)
 		return
 	}
 	next := units.Never
-	for priority := fabric.MaxPriorities - 1; priority >= 0; priority-- {
-		if m.paused&(1<<priority) != 0 {
-			continue
+	for left := m.backlogged &^ m.paused; left != 0; {
+		priority := bits.Len8(left) - 1
+		left &^= 1 << priority
+		ready, sent := m.sendOf(now, priority)
+		if sent {
+			return
 		}
-		first, second := &m.requests[priority], &m.responses[priority]
-		if m.turn {
-			first, second = second, first
-		}
-		for i, from := range [...]*fifo{&m.control[priority], first, second} {
-			for from.head != 0 {
-				h := from.head
-				f := &m.frames.frames[h]
-				if f.ready > now {
-					next = min(next, f.ready)
-					break
-				}
-				from.pop(m.frames)
-				if m.transmit(now, h, f, from) {
-					if i > 0 {
-						m.turn = !m.turn
-					}
-					return
-				}
-			}
-		}
+		next = min(next, ready)
 	}
 	if next != units.Never {
 		m.wake(now, next)
 	}
 	m.refill(now)
+}
+
+// sendOf puts the next frame of a priority on the wire, or returns when one is ready:
+// Never for none. Acknowledgements go first; READ responses and requests take turns.
+func (m *mac) sendOf(now units.Time, priority int) (ready units.Time, sent bool) {
+	first, second := &m.requests[priority], &m.responses[priority]
+	if m.turn {
+		first, second = second, first
+	}
+	ready = units.Never
+	for i, from := range [...]*fifo{&m.control[priority], first, second} {
+		for from.head != 0 {
+			h := from.head
+			f := &m.frames.frames[h]
+			if f.ready > now {
+				ready = min(ready, f.ready)
+				break
+			}
+			from.pop(m.frames)
+			if !m.transmit(now, h, f, from) {
+				continue
+			}
+			if i > 0 {
+				m.turn = !m.turn
+			}
+			return 0, true
+		}
+	}
+	if ready == units.Never {
+		m.backlogged &^= 1 << priority
+	}
+	return ready, false
 }
 
 // transmit puts one frame on the wire, unless its queue pair has gone back since

@@ -29,8 +29,7 @@ func (t *transport) notify(now units.Time, q *qp) {
 	p.Priority, p.Size = q.cong.AckPriority, int32(CNPBytes)
 	// It leaves as acknowledgements do.
 	f.ready = now + t.cfg.PipelineLatency
-	t.mac.control[p.Priority].push(t.frames, h)
-	t.mac.wake(now, f.ready)
+	t.mac.lineUpControl(now, h, f)
 }
 
 // notified takes a CNP at the reaction point.

@@ -34,6 +34,14 @@ type offload struct {
 	cuts  uint64 // how often engines lowered a rate or a window
 }
 
+// send notes that a request's packet was built under the engine's control.
+func (s *steering) send(now units.Time, line units.Rate, bytes units.Bytes) {
+	s.sent += bytes
+	if s.engine != nil {
+		s.app.Sent(now, bytes, min(s.control.Rate, line), s.gap, s.span)
+	}
+}
+
 // accounts lets an engine inside the NIC see what an acknowledgement, a READ
 // response or a timer brought. f is the packet, or nil.
 func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {

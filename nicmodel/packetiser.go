@@ -56,15 +56,56 @@ func (k *packetiser) respond(now units.Time, q *qp) {
 // MAC.
 func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 	if d.Source == rc.SourceLocalInv {
-		k.elements.start(now, q, &q.sq[d.Slot])
-		if r := k.regions.region(d.Header.Imm); r == nil || r.pd != q.cfg.PD {
-			k.transport.failSend(now, q, d.Slot, ib.WCMWBindErr)
-			return
-		}
-		k.translation.forget(d.Header.Imm)
-		k.transport.reap(now, q) // nothing comes back that would
+		k.invalidate(now, q, d)
 		return
 	}
+	h, f := k.frame(q, d, response)
+	if response && d.Payload == 0 {
+		k.acknowledge(now, q, h, f)
+		return
+	}
+	chosen := now
+	if !response {
+		chosen = k.scheduler.chosen(now)
+	}
+	context, _ := k.contexts.lookUp(chosen, q)
+	at := chosen
+	if !response {
+		at = k.element(chosen, context, q, d)
+	}
+	in := inputs{chosen: chosen, element: at, ready: max(context, at)}
+	in.known, in.arrived = in.ready, in.ready
+	if d.Payload > 0 && !k.fetch(&in, q, d, f) {
+		k.frames.free(h)
+		k.refuse(now, q, d, response)
+		return
+	}
+	if context > chosen {
+		k.await(chosen, context, StallContext)
+	}
+	if in.known > in.ready {
+		k.await(chosen, in.ready, StallPCIe)
+		k.await(chosen, in.known, StallTranslation)
+	}
+	packed := k.Serve(chosen, in.arrived, StallPCIe, k.cfg.PacketiserCycles)
+	f.ready = packed + k.cfg.PipelineLatency
+	if k.spans.report != nil {
+		k.traceBuild(f, response, chosen, in.arrived, packed)
+	}
+	k.mac.lineUp(now, q, h, f, response)
+}
+
+// inputs is when what a packet is made of is there.
+type inputs struct {
+	chosen  units.Time // the packet was
+	element units.Time
+	ready   units.Time // the element, and the context
+	known   units.Time // and where the payload lies
+	arrived units.Time // and the payload
+}
+
+// frame makes a packet with its addresses and its size, and without its payload.
+func (k *packetiser) frame(q *qp, d *rc.Descriptor, response bool) (fabric.Handle, *frame) {
 	peer, qkey := &q.peer, uint32(0)
 	if q.to != nil {
 		to := &q.to[d.Slot]
@@ -76,108 +117,93 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 	p.Src, p.Dst, p.FlowHash = int32(k.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
 	size := PacketBytes(k.cfg.Framing, d.Header.Opcode, d.Payload)
 	p.Priority = peer.Priority
-	if q.cong.ECT {
-		p.Flags = fabric.ECT
-	}
-	data := d.Payload > 0 || !response
-	if data {
-		// Requests and READ responses collect telemetry; acknowledgements
-		// bring the forward path's back.
-		p.Telemetry = q.cong.Telemetry
-	} else {
-		p.Flags = 0
+	if response && d.Payload == 0 {
 		if q.responding == 0 {
 			p.Priority = q.cong.AckPriority
 		}
 		size += q.attachEcho(k.frames, h, f)
-	}
-	size += p.Telemetry.WireBytes(0)
-	p.Size = int32(size)
-
-	if !data {
-		// Acknowledgements leave by a path of their own.
-		f.ready = max(now, q.translatedAt) + k.cfg.PipelineLatency
-		if q.responding > 0 {
-			// Responses leave in order: overtaking a READ's would say that it was lost.
-			k.mac.lineUp(now, q, h, f, true)
-			return
-		}
-		k.mac.control[p.Priority].push(k.frames, h)
-		k.mac.wake(now, f.ready)
-		return
-	}
-	chosen := now
-	if !response {
-		since, why := k.scheduler.waits()
-		chosen = k.scheduler.Serve(min(since, now), now, why, k.cfg.SchedulerCycles)
-		k.scheduler.fullFrom, k.scheduler.unitsFrom = units.Never, units.Never
-	}
-	context, _ := k.contexts.lookUp(chosen, q)
-	at := chosen
-	if !response {
-		at = k.elements.take(chosen, q, d.Slot)
-		if at > chosen && context > chosen { // the context says where it is
-			at = max(at, context+k.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
-		}
-		if k.scheduler.units != nil {
-			q.txUntil = max(q.txUntil, q.contextAt)
-			at = max(at, k.scheduler.units.serve(chosen, d.Header.Opcode, &q.txUntil))
-			k.schedule(q.txUntil, evUnit, uint64(q.num))
+	} else {
+		// Requests and READ responses collect telemetry; acknowledgements
+		// bring the forward path's back.
+		p.Telemetry = q.cong.Telemetry
+		if q.cong.ECT {
+			p.Flags = fabric.ECT
 		}
 	}
-	wait := at - chosen // is this packet's, not the link's
-	// The payload can be asked for when the context is here, the rest, and its translation.
-	ready := max(context, at)
-	arrived, known := ready, ready
-	if d.Payload > 0 {
-		inline, ok := k.dma.gather(q, d, f)
-		if !ok {
-			k.frames.free(h)
-			if response {
-				var eff rc.Effects
-				q.rc.FailResponse(now, d, ib.WCRemAccessErr, &eff)
-				k.transport.carryOut(now, q, &eff, arrival{})
-			} else {
-				k.transport.failSend(now, q, d.Slot, ib.WCLocProtErr)
-			}
-			return
-		}
-		if !inline {
-			if k.translation.active() {
-				known += k.dma.translateSource(chosen, q, d) - chosen
-			}
-			arrived = k.pcie.Read(chosen, q.source(d), d.Payload, ForPayload) + wait
-			if known > at {
-				arrived = max(arrived, known+k.pcie.alone(d.Payload))
-			}
-		}
-	}
-	if context > chosen {
-		k.await(chosen, context, StallContext)
-	}
-	if known > ready {
-		k.await(chosen, ready, StallPCIe)
-		k.await(chosen, known, StallTranslation)
-	}
-	packed := k.Serve(chosen, arrived, StallPCIe, k.cfg.PacketiserCycles)
-	f.ready = packed + k.cfg.PipelineLatency
-	if k.spans.report != nil {
-		k.traceBuild(f, response, chosen, arrived, packed)
-	}
-	k.mac.lineUp(now, q, h, f, response)
+	p.Size = int32(size + p.Telemetry.WireBytes(0))
+	return h, f
 }
 
-// lineUp puts a packet before the wire, behind those of its kind and priority.
-func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
-	m.queued.add(now, 1)
-	priority := m.net.Packet(h).Priority
-	if response {
-		q.responding++
-		m.responses[priority].push(m.frames, h)
-		m.waitingResponses++
-	} else {
-		m.requests[priority].push(m.frames, h)
-		m.waitingRequests++
+// acknowledge sends an acknowledgement. It leaves by a path of its own, unless responses
+// leave before it: overtaking a READ's would say that it was lost.
+func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *frame) {
+	f.ready = max(now, q.translatedAt) + k.cfg.PipelineLatency
+	if q.responding > 0 {
+		k.mac.lineUp(now, q, h, f, true)
+		return
 	}
-	m.wake(now, f.ready)
+	k.mac.lineUpControl(now, h, f)
+}
+
+// element returns when a request's element is at hand, and out of its processing unit.
+func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor) units.Time {
+	at := k.elements.take(chosen, q, d.Slot)
+	if at > chosen && context > chosen { // the context says where it is
+		at = max(at, context+k.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
+	}
+	if k.scheduler.units != nil {
+		at = max(at, k.scheduler.occupyUnit(chosen, q, d.Header.Opcode))
+	}
+	return at
+}
+
+// fetch gets a packet's payload, and reports whether that may be read. It can be asked
+// for when the context is here, the rest, and its translation.
+func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bool) {
+	inline, ok := k.dma.gather(q, d, f)
+	if inline || !ok {
+		return ok
+	}
+	if k.translation.active() {
+		in.known += k.dma.translateSource(in.chosen, q, d) - in.chosen
+	}
+	wait := in.element - in.chosen // is this packet's, not the link's
+	in.arrived = k.pcie.Read(in.chosen, q.source(d), d.Payload, ForPayload) + wait
+	if in.known > in.element {
+		in.arrived = max(in.arrived, in.known+k.pcie.alone(d.Payload))
+	}
+	return true
+}
+
+// refuse tells the transport that a packet's payload may not be read.
+func (k *packetiser) refuse(now units.Time, q *qp, d *rc.Descriptor, response bool) {
+	if !response {
+		k.transport.failSend(now, q, d.Slot, ib.WCLocProtErr)
+		return
+	}
+	var eff rc.Effects
+	q.rc.FailResponse(now, d, ib.WCRemAccessErr, &eff)
+	k.transport.carryOut(now, q, &eff, arrival{})
+}
+
+// invalidate carries out a local invalidation, which is no packet.
+func (k *packetiser) invalidate(now units.Time, q *qp, d *rc.Descriptor) {
+	k.elements.start(now, q, &q.sq[d.Slot])
+	if r := k.regions.region(d.Header.Imm); r == nil || r.pd != q.cfg.PD {
+		k.transport.failSend(now, q, d.Slot, ib.WCMWBindErr)
+		return
+	}
+	k.translation.forget(d.Header.Imm)
+	k.transport.reap(now, q) // nothing comes back that would
+}
+
+// traceBuild reports what came before the wire for a packet.
+func (k *packetiser) traceBuild(f *frame, response bool, chosen, arrived, packed units.Time) {
+	if !response {
+		k.spans.packet(f, AtScheduler, k.scheduler.began(k.cfg.SchedulerCycles), chosen, int32(k.host))
+	}
+	if arrived > chosen {
+		k.spans.packet(f, AtPayload, chosen, arrived, int32(k.host))
+	}
+	k.spans.packet(f, AtPacketiser, k.began(k.cfg.PacketiserCycles), packed, int32(k.host))
 }

@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -70,21 +71,13 @@ func (s *scheduler) file(now units.Time, q *qp) {
 // go by another path.
 func (q *qp) turns() bool { return q.pathed != nil && q.ackAsked && q.pathed.Path() != q.path }
 
-// schedule chooses queue pairs for as long as there is room before the MAC, one
-// each time the scheduler is free.
+// choose chooses queue pairs for as long as there is room before the MAC, one each time
+// the scheduler is free.
 func (s *scheduler) choose(now units.Time) {
-	var d rc.Descriptor
 	for s.mac.waitingRequests < s.cfg.TxPackets {
-		if free := s.Free(); free > now {
+		if free := s.freeFrom(now); free > now {
 			s.wake(free)
 			return
-		}
-		if s.units != nil && s.limiter.NextDue() <= now {
-			if free := s.units.free(now); free > now {
-				s.unitsFrom = min(s.unitsFrom, now)
-				s.wake(free)
-				return
-			}
 		}
 		flow, ok := s.limiter.Dequeue(now)
 		if !ok {
@@ -96,31 +89,66 @@ func (s *scheduler) choose(now units.Time) {
 		}
 		q := s.flows[flow]
 		s.noteHold(now, q, holdNone)
-		q.rc.BoundInflight(q.next.control.Window)
-		if q.pathed != nil && q.rc.Inflight() == 0 {
-			q.path = q.pathed.Path()
-		}
-		if q.rc.NextRequest(now, &d) {
-			q.ackAsked = d.Header.AckReq
-			if q.limit.entry != 0 {
-				q.limit.charge(now, s.cfg.Limiter.Tick, units.Bytes(d.Payload)+units.Bytes(d.Expect))
-			}
-			if !d.Retransmit {
-				bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
-				under := q.next
-				under.sent += bytes
-				if under.engine != nil {
-					under.app.Sent(now, bytes, min(under.control.Rate, s.line), under.gap, under.span)
-				}
-			}
-			s.packetiser.build(now, q, &d, false)
-			s.transport.armTimer(now, q)
-		}
+		s.issue(now, q)
 		s.file(now, q)
 	}
 	if s.fullFrom == units.Never && s.limiter.NextDue() <= now {
 		s.fullFrom = now
 	}
+}
+
+// freeFrom returns from when on the scheduler can choose, now or later: it is free
+// itself, and so is a processing unit if a queue pair is due.
+func (s *scheduler) freeFrom(now units.Time) units.Time {
+	if free := s.Free(); free > now {
+		return free
+	}
+	if s.units == nil || s.limiter.NextDue() > now {
+		return now
+	}
+	free := s.units.free(now)
+	if free > now {
+		s.unitsFrom = min(s.unitsFrom, now)
+	}
+	return free
+}
+
+// issue has the next packet of a queue pair's requests built, if there still is one.
+func (s *scheduler) issue(now units.Time, q *qp) {
+	q.rc.BoundInflight(q.next.control.Window)
+	if q.pathed != nil && q.rc.Inflight() == 0 {
+		q.path = q.pathed.Path()
+	}
+	var d rc.Descriptor
+	if !q.rc.NextRequest(now, &d) {
+		return
+	}
+	q.ackAsked = d.Header.AckReq
+	bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
+	if q.limit.entry != 0 {
+		q.limit.charge(now, s.cfg.Limiter.Tick, bytes)
+	}
+	if !d.Retransmit {
+		q.next.send(now, s.line, bytes)
+	}
+	s.packetiser.build(now, q, &d, false)
+	s.transport.armTimer(now, q)
+}
+
+// chosen accounts for the choice of a packet, and returns when it is made.
+func (s *scheduler) chosen(now units.Time) units.Time {
+	since, why := s.waits()
+	s.fullFrom, s.unitsFrom = units.Never, units.Never
+	return s.Serve(min(since, now), now, why, s.cfg.SchedulerCycles)
+}
+
+// occupyUnit has a processing unit work on a packet of a request, and returns when it is
+// done.
+func (s *scheduler) occupyUnit(t units.Time, q *qp, op ib.Opcode) units.Time {
+	q.txUntil = max(q.txUntil, q.contextAt)
+	done := s.units.serve(t, op, &q.txUntil)
+	s.schedule(q.txUntil, evUnit, uint64(q.num))
+	return done
 }
 
 // unitDone handles that a queue pair's request has left its processing unit.
@@ -131,7 +159,7 @@ func (s *scheduler) unitDone(now units.Time, q *qp) {
 	}
 }
 
-// schedulerWaits returns since when a due queue pair has waited, or Never, and for
+// waits returns since when a due queue pair has waited, or Never, and for
 // what.
 func (s *scheduler) waits() (since units.Time, why Stall) {
 	if s.unitsFrom < s.fullFrom {

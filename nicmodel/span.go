@@ -101,17 +101,6 @@ func (t *tracer) packet(f *frame, at Place, begin, end units.Time, from int32) {
 	t.report(s)
 }
 
-// buildSpans reports what came before the wire for a packet.
-func (k *packetiser) traceBuild(f *frame, response bool, chosen, arrived, packed units.Time) {
-	if !response {
-		k.spans.packet(f, AtScheduler, k.scheduler.began(k.cfg.SchedulerCycles), chosen, int32(k.host))
-	}
-	if arrived > chosen {
-		k.spans.packet(f, AtPayload, chosen, arrived, int32(k.host))
-	}
-	k.spans.packet(f, AtPacketiser, k.began(k.cfg.PacketiserCycles), packed, int32(k.host))
-}
-
 // isResponse reports whether a packet is what a responder sends.
 func isResponse(op ib.Opcode) bool {
 	switch op {

@@ -106,17 +106,7 @@ type arrival struct {
 // is about one. eff is the transport's answer again where it is asked on the way.
 func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
 	if eff.Do&rc.DoCheck != 0 {
-		c := &eff.Check
-		ok := false
-		if c.Invalidate {
-			r := t.regions.region(c.RKey)
-			if ok = r != nil && r.pd == q.cfg.PD; ok {
-				t.translation.forget(c.RKey)
-			}
-		} else {
-			ok = t.regions.check(c.RKey, q.cfg.PD, c.VA, uint64(c.Length), c.Access) != nil
-		}
-		q.rc.Checked(now, ok, eff)
+		q.rc.Checked(now, t.allowed(q, &eff.Check), eff)
 	}
 	t.offload.account(now, q, eff, from.frame)
 	do, recv, events := eff.Do, eff.Recv, eff.Events
@@ -142,13 +132,8 @@ func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arriva
 	if do&rc.DoRecv != 0 {
 		t.completeReceive(now, q, &recv, from.frame)
 	}
-	for event := range ib.EventType(32) {
-		if events == 0 {
-			break
-		}
-		if events.Has(event) {
-			t.async.raise(now, AsyncEvent{Type: event, QPN: q.num})
-		}
+	if events != 0 {
+		t.async.raiseAll(now, q.num, events)
 	}
 	if do&rc.DoComplete != 0 {
 		t.reap(now, q)
@@ -163,7 +148,20 @@ func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arriva
 	t.scheduler.choose(now)
 }
 
-// received completes a receive; f is the packet that did, or nil for a flush.
+// allowed makes an access check.
+func (t *transport) allowed(q *qp, c *rc.Check) bool {
+	if !c.Invalidate {
+		return t.regions.check(c.RKey, q.cfg.PD, c.VA, uint64(c.Length), c.Access) != nil
+	}
+	r := t.regions.region(c.RKey)
+	if r == nil || r.pd != q.cfg.PD {
+		return false
+	}
+	t.translation.forget(c.RKey)
+	return true
+}
+
+// completeReceive completes a receive; f is the packet that did, or nil for a flush.
 func (t *transport) completeReceive(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
 	q.recv.free(r.Slot)
 	e := CQE{
