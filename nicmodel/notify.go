@@ -35,10 +35,10 @@ func (t *transport) notify(now units.Time, q *qp) {
 // notified takes a CNP at the reaction point.
 func (t *transport) cnpArrived(now units.Time, q *qp) {
 	q.cnpsHandled++
-	if q.engine == nil || !q.hasFlow {
+	if q.Engine() == nil || !q.hasFlow {
 		return
 	}
-	t.offload.steer(q, &q.steering, q.engine.OnCNP(now))
+	t.offload.steer(q, &q.steering, q.Engine().OnCNP(now))
 	t.scheduler.file(now, q)
 	t.scheduler.choose(now)
 }

@@ -84,11 +84,11 @@ func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes
 		Now: now, SentAt: sentAt, RTT: now - sentAt, Bytes: bytes, Packets: 1,
 		ECN: q.report.ECN, EIN: q.report.EIN,
 	}
-	c := o.inform(now, q, &p.steering)
+	c := o.inform(q, &p.steering, &o.ack)
 	if q.report.ECN && q.cong.CNPInterval > 0 && now >= q.cnpAfter {
 		// Notification and reaction point are one.
 		q.cnpAfter = now + q.cong.CNPInterval
-		c = p.engine.OnCNP(now)
+		c = p.Engine().OnCNP(now)
 	}
 	if p.size > c.Window {
 		c.Rate = max(min(c.Rate, units.RateOf(c.Window, now-sentAt)), 1)
@@ -104,6 +104,6 @@ func (s *scheduler) takeSteering(now units.Time, q *qp) {
 	}
 	if under != q.next {
 		q.next = under
-		_ = s.limiter.SetRate(q.flow, under.control.Rate) // never zero, so this can't fail
+		_ = s.limiter.SetRate(q.flow, under.Control().Rate) // never zero, so this can't fail
 	}
 }

@@ -54,7 +54,10 @@ func (s *scheduler) file(now units.Time, q *qp) {
 	if q.pull != nil {
 		s.takeSteering(now, q)
 	}
-	if out := q.rc.Inflight(); out > 0 && (out+units.Bytes(bytes) > q.next.control.Window || q.turns()) {
+	if out := q.rc.Inflight(); !q.next.Fits(out, units.Bytes(bytes)) || out > 0 && q.Turns() {
+		if !q.Turns() {
+			q.next.Shut()
+		}
 		s.noteHold(now, q, holdWindow)
 		q.limit.waits = false
 		return
@@ -66,10 +69,6 @@ func (s *scheduler) file(now units.Time, q *qp) {
 	s.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
 	s.noteHold(now, q, holdPace)
 }
-
-// turns reports whether requests wait until those under way have been acknowledged, to
-// go by another path.
-func (q *qp) turns() bool { return q.pathed != nil && q.ackAsked && q.pathed.Path() != q.path }
 
 // choose chooses queue pairs for as long as there is room before the MAC, one each time
 // the scheduler is free.
@@ -115,21 +114,20 @@ func (s *scheduler) freeFrom(now units.Time) units.Time {
 
 // issue has the next packet of a queue pair's requests built, if there still is one.
 func (s *scheduler) issue(now units.Time, q *qp) {
-	q.rc.BoundInflight(q.next.control.Window)
-	if q.pathed != nil && q.rc.Inflight() == 0 {
-		q.path = q.pathed.Path()
-	}
+	q.rc.BoundInflight(q.next.Control().Window)
+	out := q.rc.Inflight()
 	var d rc.Descriptor
 	if !q.rc.NextRequest(now, &d) {
 		return
 	}
-	q.ackAsked = d.Header.AckReq
+	q.path = q.Path(out, d.Header.AckReq)
 	bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
 	if q.limit.entry != 0 {
 		q.limit.charge(now, s.cfg.Limiter.Tick, bytes)
 	}
 	if !d.Retransmit {
-		q.next.send(now, s.line, bytes)
+		q.next.sent += bytes
+		q.next.Sent(now, bytes)
 	}
 	s.packetiser.build(now, q, &d, false)
 	s.transport.armTimer(now, q)
