@@ -6,8 +6,8 @@ import "github.com/sluice-rdma/sluice/units"
 // units of a kind, a direction of PCIe.
 type accounted interface {
 	Account(now units.Time) Account
-	// tell has it report what it does, as OnWork says; nil ends that.
-	tell(f func(begin, end units.Time, why Stall))
+	// setWatch has it report what it does, as OnWork says; nil ends that.
+	setWatch(f func(begin, end units.Time, why Stall))
 }
 
 // accounted are all such parts of the NIC.
@@ -47,10 +47,10 @@ func (n *NIC) Accounts(now units.Time) []Account {
 func (n *NIC) OnWork(f func(stage int, begin, end units.Time, why Stall)) {
 	for i, a := range n.accounted() {
 		if f == nil {
-			a.tell(nil)
+			a.setWatch(nil)
 			continue
 		}
-		a.tell(func(begin, end units.Time, why Stall) { f(i, begin, end, why) })
+		a.setWatch(func(begin, end units.Time, why Stall) { f(i, begin, end, why) })
 	}
 }
 

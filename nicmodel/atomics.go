@@ -45,10 +45,10 @@ type atomics struct {
 	waits   AtomicWaits
 	busy    units.Time // of all places together
 	served  uint64
-	told    func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why Stall)
 }
 
-func (u *atomics) tell(f func(begin, end units.Time, why Stall)) { u.told = f }
+func (u *atomics) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
 
 // Account reports where the picoseconds of all places of the unit went.
 func (u *atomics) Account(now units.Time) Account {
@@ -71,7 +71,7 @@ func newAtomics(on *chip) atomics {
 	return atomics{chip: on, AtomicsConfig: c, clock: on.cfg.CoreClock, slots: make(inflight, c.InFlight), locked: make([]units.Time, c.Locks)}
 }
 
-// atomic begins an operation. It returns whether the answer is there already, and
+// start begins an operation. It returns whether the answer is there already, and
 // false for ok after telling the transport if that memory may not be touched.
 func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bool) {
 	a := &eff.Atomic
@@ -98,8 +98,8 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 	u.slots.hold(slot + took)
 	u.busy += took
 	u.served++
-	if u.told != nil {
-		u.told(slot, slot+took, StallNone)
+	if u.watch != nil {
+		u.watch(slot, slot+took, StallNone)
 	}
 	end := max(slot, *lock) + took
 	u.waits.Unit += slot - now
@@ -132,7 +132,7 @@ func (u *atomics) execute(q *qp, a *rc.Atomic, visible units.Time) bool {
 	return true
 }
 
-// atomicEnds answers an operation.
+// finish answers an operation.
 func (u *atomics) finish(now units.Time, i uint32) {
 	p := u.pending[i]
 	u.idle = append(u.idle, i)

@@ -49,7 +49,7 @@ func (e *CQE) small() bool {
 	return e.Status == ib.WCSuccess && !e.HasImm && !e.HasInv && !e.Solicited
 }
 
-// breaks ends the session that the next completion of a queue, which the stage is done
+// endUnlike ends the session that the next completion of a queue, which the stage is done
 // with at a time, is not like.
 func (cs *completions) endUnlike(at units.Time, num uint32, c *cq, next *CQE) {
 	if c.session.n > 0 && !alike(c.newest(1), next) {
@@ -73,14 +73,14 @@ func (cs *completions) keep(done, ready units.Time, num uint32, c *cq) {
 	}
 }
 
-// sessionEnds is the end of a queue's session by time.
+// sessionTimeout is the end of a queue's session by time.
 func (cs *completions) sessionTimeout(now units.Time, num uint32) {
 	if c := cs.queues[num]; c.session.n > 0 && c.session.until == now {
 		cs.writeSession(now, num, c)
 	}
 }
 
-// release writes the completions of a session. The title goes last, for it makes the
+// writeSession writes the completions of a session. The title goes last, for it makes the
 // others valid.
 func (cs *completions) writeSession(at units.Time, num uint32, c *cq) {
 	kept := c.session

@@ -49,7 +49,7 @@ type Config struct {
 	// that it is for.
 	WQEFetch int `yaml:"wqe_fetch"`
 	// WQEPrefetch is how many elements of a send queue the NIC reads ahead of those that
-	// it has made a packet of, 0 for all that doorbells tell of. Those that come with
+	// it has made a packet of, 0 for all whose doorbells have arrived. Those that come with
 	// their doorbell do not count.
 	WQEPrefetch int `yaml:"wqe_prefetch"`
 	// WQECache is how many elements the NIC holds from their first packet to their

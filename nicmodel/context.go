@@ -36,12 +36,12 @@ func newContexts(on *chip) contexts {
 	return contexts{on, icm{name: "contexts", capacity: c.Entries, bytes: c.Bytes, dirty: true, fetches: &fetches, why: ForContext}}
 }
 
-// contextAddr is where a queue pair's context lies.
+// addr is where a queue pair's context lies.
 func (c *contexts) addr(q *qp) uint64 {
 	return contextTable + uint64(q.num>>qpGenerationBits)*uint64(c.cfg.Contexts.Bytes)
 }
 
-// needContext returns when a queue pair's context is at hand that is needed at t, and
+// lookUp returns when a queue pair's context is at hand that is needed at t, and
 // until when a stage in front of it that can't put work aside is held up.
 func (c *contexts) lookUp(t units.Time, q *qp) (ready, free units.Time) {
 	if c.lru == nil {

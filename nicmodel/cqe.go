@@ -87,7 +87,7 @@ func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	cs.announce(done, visible, num, c, 1)
 }
 
-// writeCQE writes an element of the queue, so many behind those that have been
+// write writes an element of the queue, so many behind those that have been
 // written, and returns when the host can see it.
 func (cs *completions) write(at units.Time, c *cq, ahead uint32) (visible units.Time) {
 	place := (c.written + ahead) % uint32(len(c.ring))

@@ -16,7 +16,7 @@ type address struct {
 // SetQKey sets the Q_Key that datagrams must carry to be received by a queue pair.
 func (n *NIC) SetQKey(num, key uint32) { n.pairs.find(num).qkey = key }
 
-// left tells an unreliable queue pair that a packet has gone on the wire, which may
+// leftUnreliably tells an unreliable queue pair that a packet has gone on the wire, which may
 // complete its request: nothing will come back. The instant is that of its first bit:
 // its data have been read, so that the buffer is the host's again, and neither a
 // pause nor a reset takes the packet back any more.

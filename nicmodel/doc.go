@@ -28,7 +28,7 @@
 //
 // Receives are fetched ahead of the messages that take them (ReceivesConfig).
 // Unreliable connections and datagrams pass the same stages; nothing comes back for
-// them, and a request is over as its last packet goes on the wire (NIC.left).
+// them, and a request is over as its last packet goes on the wire (transport.leftUnreliably).
 //
 // # Two modes
 //

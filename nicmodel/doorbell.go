@@ -7,7 +7,7 @@ import (
 
 // Stage doorbell: stores of the host to the NIC, one a doorbell or a BlueFlame element.
 //
-// State: for each queue pair, what has been posted, rung and told. Cost: DoorbellCycles a
+// State: for each queue pair, what was posted, rung and doorbelled. Cost: DoorbellCycles a
 // doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; a
 // doorbell that needs a context which is not held lets the elements wait, not the stage.
 
@@ -67,7 +67,7 @@ func (d *doorbell) ring(now units.Time, num uint32, count int) {
 	}
 	q := d.pairs.find(num)
 	const doorbellBytes = 8
-	blue := count == 1 && q.rung == q.came && (q.fetching == 0 || d.cfg.BlueFlameBusy)
+	blue := count == 1 && q.rung == q.fetched && (q.fetching == 0 || d.cfg.BlueFlameBusy)
 	bytes := doorbellBytes
 	if blue {
 		bytes = q.wqeBytes(q.wqe(q.posted - 1))
@@ -83,7 +83,7 @@ func (d *doorbell) ring(now units.Time, num uint32, count int) {
 	d.schedule(there, evDoorbell, doorbellEvent{num, count, q.resets, blue}.pack())
 }
 
-// rings handles a doorbell as it reaches the NIC.
+// arrived handles a doorbell as it reaches the NIC.
 func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
 	q := d.pairs.find(b.qpn)
 	if q == nil || q.resets != b.resets {
@@ -93,15 +93,15 @@ func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
 	t := d.Serve(now, now, StallNone, d.cfg.DoorbellCycles)
 	context, _ := d.contexts.lookUp(now, q)
 	if d.spans.report != nil {
-		d.spans.request(q, AtDoorbell, d.began(d.cfg.DoorbellCycles), t, q.told, b.count)
+		d.spans.request(q, AtDoorbell, d.began(d.cfg.DoorbellCycles), t, q.doorbelled, b.count)
 	}
-	q.told += uint32(b.count)
+	q.doorbelled += uint32(b.count)
 	if b.blueFlame {
 		done := d.elements.Serve(t, context, StallContext, d.cfg.WQECycles)
 		if d.spans.report != nil {
-			d.spans.request(q, AtWQE, d.elements.began(d.cfg.WQECycles), done, q.asked, 1)
+			d.spans.request(q, AtWQE, d.elements.began(d.cfg.WQECycles), done, q.fetchIssued, 1)
 		}
-		q.asked++
+		q.fetchIssued++
 		d.schedule(done, evElements, elementsEvent{b.qpn, 1, b.resets, false}.pack())
 		return
 	}

@@ -57,7 +57,7 @@ func (s *Frames) free(h fabric.Handle) {
 	s.net.Free(h)
 }
 
-// buffer returns room for n bytes of payload, and its number.
+// payload returns room for n bytes of payload, and its number.
 func (s *Frames) payload(n int) (uint32, []byte) {
 	if len(s.idle) == 0 {
 		s.buffers = append(s.buffers, nil)

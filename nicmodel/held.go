@@ -15,7 +15,7 @@ const (
 
 var holdNames = [numHolds]string{"", "the pace", "the window", "the packet before in its unit"}
 
-// held notes why a queue pair is held from now on.
+// noteHold notes why a queue pair is held from now on.
 func (s *scheduler) noteHold(now units.Time, q *qp, why hold) {
 	if q.hold == why {
 		return
@@ -56,7 +56,7 @@ func (s *scheduler) holdWaits(now units.Time) []Wait {
 	return all
 }
 
-// underWay counts requests that the transport of a queue pair is given, or that are over
+// countRequests counts requests that the transport of a queue pair is given, or that are over
 // if there are fewer. It is called before the queue pair's own counts change.
 func (t *transport) countRequests(now units.Time, q *qp, change int) {
 	before := int(q.handed - q.reaped)

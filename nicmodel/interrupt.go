@@ -21,7 +21,7 @@ const (
 	eqElements = 1 << 10 // of the event queue
 )
 
-// arming is what a completion queue's owner wants to be told.
+// arming is of what a completion queue's owner wants an event.
 type arming uint8
 
 const (
@@ -32,11 +32,11 @@ const (
 
 // notifier is what a completion queue has for its events.
 type notifier struct {
-	handler func(now units.Time)
-	armed   arming
-	asked   arming // by a store that is on its way
-	from    uint64 // completions that were visible when it was asked, which do not count
-	written uint64 // completions in all
+	handler   func(now units.Time)
+	armed     arming
+	requested arming // by a store that is on its way
+	from      uint64 // completions that were visible at that store, which do not count
+	written   uint64 // completions in all
 	// Behind the newest solicited one, counted likewise.
 	solicited uint64
 
@@ -59,16 +59,16 @@ func (n *NIC) ReqNotify(now units.Time, num uint32, solicitedOnly bool) {
 func (cs *completions) arm(now units.Time, num uint32, solicitedOnly bool) {
 	c := cs.queues[num]
 	v := &c.events
-	if v.asked == disarmed {
+	if v.requested == disarmed {
 		v.from = v.written
 		for i := c.session.n + 1; i <= c.n && c.newest(i).Visible > now; i++ {
 			v.from--
 		}
 	}
 	if solicitedOnly {
-		v.asked = max(v.asked, armedSolicited)
+		v.requested = max(v.requested, armedSolicited)
 	} else {
-		v.asked = armedAny
+		v.requested = armedAny
 	}
 	cs.schedule(cs.pcie.MMIO(now, armBytes, ForEvent), evArm, uint64(num))
 }
@@ -76,20 +76,20 @@ func (cs *completions) arm(now units.Time, num uint32, solicitedOnly bool) {
 // armed takes an arming that has reached the NIC.
 func (cs *completions) armed(now units.Time, num uint32) {
 	v := &cs.queues[num].events
-	if v.asked == disarmed {
+	if v.requested == disarmed {
 		return // one that came earlier was for both
 	}
 	before := v.armed
-	v.armed, v.asked = max(v.armed, v.asked), disarmed
+	v.armed, v.requested = max(v.armed, v.requested), disarmed
 	if v.armed == before {
-		return // what has come was counted as it came
+		return // completions were counted as they were written
 	}
-	if came := v.written - v.from; came > 0 {
-		cs.countArmed(now, num, int(came), v.solicited > v.from)
+	if since := v.written - v.from; since > 0 {
+		cs.countArmed(now, num, int(since), v.solicited > v.from)
 	}
 }
 
-// tells counts completions that the NIC writes at a time.
+// countWritten counts completions that the NIC writes at a time.
 func (cs *completions) countWritten(at units.Time, num uint32, c *cq, count int, solicited bool) {
 	v := &c.events
 	v.written += uint64(count)

@@ -54,7 +54,7 @@ func (l *landings) grow() {
 	l.ring = ring
 }
 
-// landed handles the event that data are due.
+// wake handles the event that data are due.
 func (l *landings) wake(now units.Time) {
 	l.wakeAt = units.Never
 	l.bringDown(now)
@@ -64,7 +64,7 @@ func (l *landings) wake(now units.Time) {
 	}
 }
 
-// land brings down what the host can see by now.
+// bringDown brings down what the host can see by now.
 func (l *landings) bringDown(now units.Time) {
 	for l.from != l.to && l.ring[l.from&uint32(len(l.ring)-1)].at <= now {
 		l.bringDownOldest()
@@ -103,7 +103,7 @@ func (s *Frames) fill(d *landing, b []byte, from int) {
 	copy(b, s.buffers[d.buffer-1][d.offset+from:])
 }
 
-// fetch reads a piece of memory as the NIC does: its reads push its writes before them
+// read reads a piece of memory as the NIC does: its reads push its writes before them
 // (PCIe 2.4.1), so that it sees what the host does not yet.
 func (l *landings) read(to, b []byte) {
 	copy(to, b)
@@ -121,7 +121,7 @@ func (l *landings) read(to, b []byte) {
 }
 
 // change performs an atomic operation on a word, whose new value the host sees at the
-// time that put would be told, and returns what it was.
+// time that put would be given, and returns what it was.
 func (l *landings) change(at units.Time, key uint32, b []byte, a *rc.Atomic) (orig uint64) {
 	var word [8]byte
 	l.read(word[:], b)

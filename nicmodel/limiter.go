@@ -59,7 +59,7 @@ type limit struct {
 	// The newest burst: when it was due, what has left of it and what still may. The
 	// next one is due when what has left has taken its time at the rate, or when there
 	// is something to send if that is later.
-	begun        units.Time
+	due          units.Time
 	sent, left   units.Bytes
 	rem, nextRem uint64 // below a picosecond
 	next         units.Time
@@ -183,7 +183,7 @@ func (s *scheduler) unlimit(q *qp) {
 	q.limit = limit{}
 }
 
-// paced reports whether a packet of a limited queue pair may leave now. If not, the
+// withinLimit reports whether a packet of a limited queue pair may leave now. If not, the
 // queue pair is looked at again when it may.
 func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 	l := &q.limit
@@ -216,9 +216,9 @@ func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 // charge counts a packet that leaves now.
 func (l *limit) charge(now, tick units.Time, bytes units.Bytes) {
 	if l.left == 0 {
-		l.begun, l.rem, l.sent = l.next, l.nextRem, 0
-		if least := now - tick - catchUp; l.begun < least {
-			l.begun, l.rem = least, 0
+		l.due, l.rem, l.sent = l.next, l.nextRem, 0
+		if least := now - tick - catchUp; l.due < least {
+			l.due, l.rem = least, 0
 		}
 		l.left = max(l.burst, bytes)
 	}
@@ -233,14 +233,14 @@ func (l *limit) goesOn() {
 		l.rem = 0 // from a higher rate
 	}
 	gap, rem := l.rate.SerializeRem(l.sent, l.rem)
-	if gap >= units.Never-l.begun {
+	if gap >= units.Never-l.due {
 		l.next, l.nextRem = units.Never, 0
 		return
 	}
-	l.next, l.nextRem = l.begun+gap, rem
+	l.next, l.nextRem = l.due+gap, rem
 }
 
-// looks is a tick of the table at which a burst of a queue pair is due.
+// burstDue is a tick of the table at which a burst of a queue pair is due.
 func (s *scheduler) burstDue(now units.Time, q *qp) {
 	if q != nil && q.limit.wake == now {
 		q.limit.wake = 0

@@ -39,7 +39,7 @@ type mac struct {
 	payload        units.Bytes
 }
 
-// kick makes sure that the MAC looks at its queues when a frame is ready and the
+// wake makes sure that the MAC looks at its queues when a frame is ready and the
 // wire free.
 func (m *mac) wake(now, ready units.Time) {
 	at := max(now, ready, m.wireFree)

@@ -22,7 +22,7 @@ func (n *NIC) ModerateCQ(num uint32, count, period uint16) {
 	m.count, m.period = int(count), units.Time(period)*units.Microsecond
 }
 
-// counts takes completions of an armed queue into account.
+// countArmed takes completions of an armed queue into account.
 func (cs *completions) countArmed(at units.Time, num uint32, count int, solicited bool) {
 	v := &cs.queues[num].events
 	if v.armed == armedSolicited && !solicited {
@@ -38,7 +38,7 @@ func (cs *completions) countArmed(at units.Time, num uint32, count int, solicite
 	}
 }
 
-// moderated is the end of a wait by time.
+// moderationTimeout is the end of a wait by time.
 func (cs *completions) moderationTimeout(now units.Time, num uint32) {
 	if v := &cs.queues[num].events; v.armed != disarmed && v.until == now {
 		cs.interrupt(now, num)

@@ -107,10 +107,10 @@ func (x *translation) forget(key uint32) bool {
 	return x.regions.deregister(key)
 }
 
-// translates reports whether translations may have to be waited for.
+// active reports whether translations may have to be waited for.
 func (x *translation) active() bool { return x.keys.full() || x.pages.full() }
 
-// translate returns when length bytes of a region, which it has, can be accessed that
+// region returns when length bytes of a region, which it has, can be accessed that
 // are to be at t. The region is as its address is: the first page begins with it.
 func (x *translation) region(t units.Time, r *region, addr, length uint64) units.Time {
 	known := t
@@ -133,7 +133,7 @@ func (x *translation) region(t units.Time, r *region, addr, length uint64) units
 	return done
 }
 
-// translateSGL is translate for the pieces of a list that hold length bytes from offset
+// list is region for the pieces of a list that hold length bytes from offset
 // on. What may not be accessed takes no time.
 func (x *translation) list(t units.Time, q *qp, sgl []SGE, offset uint32, length int) units.Time {
 	done := t
@@ -152,7 +152,7 @@ func (x *translation) holdBack(now units.Time, q *qp, known units.Time) {
 	}
 }
 
-// writePayload writes what has been received, as soon as its translation is at hand, at
+// write writes what has been received, as soon as its translation is at hand, at
 // known. It returns when the host sees it.
 func (m *dma) write(now, known units.Time, addr uint64, length int) units.Time {
 	sent, visible := m.pcie.Write(now, addr, length, ForPayload)
@@ -162,7 +162,7 @@ func (m *dma) write(now, known units.Time, addr uint64, length int) units.Time {
 	return visible
 }
 
-// translateSource is translate for the payload of a packet to send.
+// translateSource is translation for the payload of a packet to send.
 func (m *dma) translateSource(t units.Time, q *qp, d *rc.Descriptor) units.Time {
 	if d.Source != rc.SourceMemory {
 		return m.translation.list(t, q, q.sq[d.Slot].sgl, d.Offset, d.Payload)
@@ -173,7 +173,7 @@ func (m *dma) translateSource(t units.Time, q *qp, d *rc.Descriptor) units.Time 
 	return t
 }
 
-// translateTarget is translate for a received payload.
+// translateTarget is translation for a received payload.
 func (m *dma) translateTarget(t units.Time, q *qp, p *rc.Place) units.Time {
 	switch p.Kind {
 	case rc.PlaceRecv:

@@ -32,7 +32,7 @@ func (t *transport) notify(now units.Time, q *qp) {
 	t.mac.lineUpControl(now, h, f)
 }
 
-// notified takes a CNP at the reaction point.
+// cnpArrived takes a CNP at the reaction point.
 func (t *transport) cnpArrived(now units.Time, q *qp) {
 	q.cnpsHandled++
 	if q.Engine() == nil || !q.hasFlow {

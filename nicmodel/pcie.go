@@ -183,11 +183,11 @@ type pcieSide struct {
 	since   units.Time // from when on it is busy until then, without a gap
 	busy    units.Time
 	traffic [numTLPTypes][numPurposes]TLPs
-	told    func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why Stall)
 }
 
-func (s *pcieSide) tell(f func(begin, end units.Time, why Stall)) {
-	s.told = f
+func (s *pcieSide) setWatch(f func(begin, end units.Time, why Stall)) {
+	s.watch = f
 	if f != nil && s.until > s.since {
 		f(s.since, s.until, StallNone) // taken in before, and perhaps not over
 	}
@@ -218,8 +218,8 @@ func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int
 		s.since, s.until = from, from
 	}
 	s.until += took
-	if s.told != nil {
-		s.told(s.until-took, s.until, StallNone)
+	if s.watch != nil {
+		s.watch(s.until-took, s.until, StallNone)
 	}
 	return s.until
 }
@@ -281,11 +281,11 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 			break
 		}
 	}
-	asked := p.occupy(Upstream, t, MemRd, p.cfg.requests(addr, n), 0, why)
+	requested := p.occupy(Upstream, t, MemRd, p.cfg.requests(addr, n), 0, why)
 	// The latency is not the link's: other TLPs go meanwhile.
 	latency := p.cfg.ReadLatency + p.distance(addr, n, why)
-	done = p.occupy(Downstream, asked, CplD, answers, n, why) + latency
-	push := max(0, p.pushed-asked-p.cfg.ReadSetup)
+	done = p.occupy(Downstream, requested, CplD, answers, n, why) + latency
+	push := max(0, p.pushed-requested-p.cfg.ReadSetup)
 	if len(p.tags) > 0 || p.mmu != nil {
 		idle := latency + p.cfg.Rate.Serialize(units.Bytes(p.cfg.requests(addr, n)*p.cfg.Headers.request())) +
 			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion()))

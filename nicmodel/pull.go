@@ -69,7 +69,7 @@ func (p *pull) answered(psn units.PSN) (sentAt units.Time, before int32, ok bool
 	return one.at, psn.Sub(one.psn), true
 }
 
-// pulled tells the engine of a READ response, f, with its payload of so many bytes. Its
+// readArrived tells the engine of a READ response, f, with its payload of so many bytes. Its
 // round trip begins when its turn in the READ comes: what the responses before it
 // take at the line rate is no delay.
 func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes) {
@@ -96,7 +96,7 @@ func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes
 	o.steer(q, &p.steering, c)
 }
 
-// turnTo puts the steering in force that the queue pair's next request is under.
+// takeSteering puts the steering in force that the queue pair's next request is under.
 func (s *scheduler) takeSteering(now units.Time, q *qp) {
 	under := &q.steering
 	if q.rc.PeekRead(now) {

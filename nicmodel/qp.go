@@ -67,10 +67,10 @@ type Congestion struct {
 
 // sendWQE is a send work queue element as the host wrote it.
 type sendWQE struct {
-	req    rc.Request
-	sgl    []SGE
-	inline []byte
-	begun  bool // a packet was made of it; see takeWQE
+	req     rc.Request
+	sgl     []SGE
+	inline  []byte
+	started bool // a packet was made of it; see elements.take
 }
 
 type qp struct {
@@ -90,36 +90,39 @@ type qp struct {
 	qkey                   uint32
 	sqAddr                 uint64
 	posted, handed, reaped uint32 // running counts
-	told, asked, begun     uint32 // likewise: that doorbells that have arrived told of, that are or were read, that have a packet or are over
-	rung, came             uint32 // likewise, of those that are read: doorbells written, elements in the NIC
-	fetching               int    // reads of elements, and doorbells before them, under way
-	hold                   hold   // why it is not before the scheduler
-	holdFrom               units.Time
-	resets                 uint8 // seven bits: tells doorbells and frames of before a reset
-	responding             int   // frames in NIC.responses
-	recv                   *SRQ
-	parked                 fifo // packets that wait for a receive
-	flow                   ratelimiter.FlowID
-	limit                  limit
-	hasFlow                bool
-	weight                 int // of its turns before the scheduler, 0 is 1
-	queuedResponder        bool
-	timerAt                units.Time
-	txUntil, rxUntil       units.Time // when its packets in processing units are done
-	contextAt              units.Time // when its context is on the chip, if it is not
-	translatedAt           units.Time // when the translations of what it received last are
-	steering                          // of what it sends
-	pull                   *pull      // of what its READs bring, or nil
-	next                   *steering  // that the next request is under
-	path                   uint32     // of the newest request, see cc.Pathed
-	delivered              Delivered
-	cnpAfter               units.Time // when the next CNP may be sent
-	cnpsSent, cnpsHandled  uint64
-	echo                   echo
-	echoPacket             fabric.Handle // holds the newest packet's per-hop records
-	reports                []Report      // by slot, where telemetry is collected
-	report                 Report        // of the acknowledgement being handled
-	departures             []departure   // by slot, where sends are stamped
+	// Likewise: of elements whose doorbell has arrived, whose read was issued or that came
+	// with their doorbell, and of which a packet was made or that are over.
+	doorbelled, fetchIssued, started uint32
+	// Likewise, of those that are read: whose doorbell was written, and that are in the NIC.
+	rung, fetched         uint32
+	fetching              int  // reads of elements, and doorbells before them, under way
+	hold                  hold // why it is not before the scheduler
+	holdFrom              units.Time
+	resets                uint8 // seven bits: tells doorbells and frames of before a reset
+	responding            int   // frames in NIC.responses
+	recv                  *SRQ
+	parked                fifo // packets that wait for a receive
+	flow                  ratelimiter.FlowID
+	limit                 limit
+	hasFlow               bool
+	weight                int // of its turns before the scheduler, 0 is 1
+	queuedResponder       bool
+	timerAt               units.Time
+	txUntil, rxUntil      units.Time // when its packets in processing units are done
+	contextAt             units.Time // when its context is on the chip, if it is not
+	translatedAt          units.Time // when the translations of what it received last are
+	steering                         // of what it sends
+	pull                  *pull      // of what its READs bring, or nil
+	next                  *steering  // that the next request is under
+	path                  uint32     // of the newest request, see cc.Pathed
+	delivered             Delivered
+	cnpAfter              units.Time // when the next CNP may be sent
+	cnpsSent, cnpsHandled uint64
+	echo                  echo
+	echoPacket            fabric.Handle // holds the newest packet's per-hop records
+	reports               []Report      // by slot, where telemetry is collected
+	report                Report        // of the acknowledgement being handled
+	departures            []departure   // by slot, where sends are stamped
 }
 
 // wqe is the element with that running count.
@@ -246,8 +249,8 @@ func (n *NIC) reset(q *qp) {
 	q.path = 0
 	q.rc, q.state = nil, ib.Reset
 	n.transport.countRequests(n.engine.Now(), q, int(int32(q.reaped-q.handed)))
-	n.elements.queued.add(n.engine.Now(), -int(q.told-q.asked))
-	q.posted, q.handed, q.reaped, q.told, q.asked, q.begun, q.rung, q.came, q.fetching = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	n.elements.queued.add(n.engine.Now(), -int(q.doorbelled-q.fetchIssued))
+	q.posted, q.handed, q.reaped, q.doorbelled, q.fetchIssued, q.started, q.rung, q.fetched, q.fetching = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	q.timerAt = units.Never
 	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
 }

@@ -15,7 +15,7 @@ import (
 //
 // The host writes receives to a ring in its memory, and how many there have been to a
 // doorbell record beside it, as mlx5's driver does: no store goes to the NIC, which
-// looks at the record when it knows of no more receives. It fetches them ahead of the
+// reads the record when it knows of no more receives. It fetches them ahead of the
 // messages, and a packet that needs one which is not there waits for it, with the
 // requests of its queue pair behind it.
 type ReceivesConfig struct {
@@ -41,14 +41,14 @@ type SRQ struct {
 	held    int   // posted and not completed
 	addr    uint64
 	// The ring in host memory, of a power of two, by running counts: what has been
-	// posted, what the NIC knows to be, what it has asked for, and what has come.
-	ring                          []postedRecv
-	posted, known, asked, arrived uint32
-	looking                       bool   // at the doorbell record
-	seen                          uint32 // what it said
-	lookEnds                      units.Time
-	last                          units.Time
-	waiting                       []*qp // whose first parked packet needs a receive, in order
+	// posted, what the NIC knows to be, what it reads or has read, and what has arrived.
+	ring                                []postedRecv
+	posted, known, fetchIssued, arrived uint32
+	readingRecord                       bool       // the doorbell record is being read
+	recorded                            uint32     // what it said
+	recordAt                            units.Time // when that is in the NIC
+	fetchedAt                           units.Time // when the newest read of receives is
+	waiting                             []*qp      // whose first parked packet needs a receive, in order
 }
 
 type postedRecv struct {
@@ -156,8 +156,8 @@ func (s *SRQ) free(slot uint32) {
 // forget drops all receives but those that the transport has.
 func (s *SRQ) forget() {
 	s.resets = (s.resets + 1) & 0x7f
-	s.posted, s.known, s.asked, s.arrived, s.held = 0, 0, 0, 0, 0
-	s.looking, s.last = false, 0
+	s.posted, s.known, s.fetchIssued, s.arrived, s.held = 0, 0, 0, 0, 0
+	s.readingRecord, s.fetchedAt = false, 0
 }
 
 // handOver brings receives to the transport, up to a running count.
@@ -181,60 +181,60 @@ func (r *receives) surrender(now units.Time, q *qp) {
 	}
 	r.dropParked(now, q)
 	s.handOver(s.posted)
-	s.known, s.asked = s.posted, s.posted
+	s.known, s.fetchIssued = s.posted, s.posted
 	s.resets = (s.resets + 1) & 0x7f
-	s.looking = false
+	s.readingRecord = false
 }
 
-// prefetch asks for what a queue may hold beside what it does, and looks at the
-// doorbell record when that is little.
+// prefetch reads what a queue may hold beside what it does, and the doorbell record when
+// that is little.
 func (r *receives) prefetch(now units.Time, s *SRQ) {
 	r.fetch(now, s)
-	if s.known == s.asked && 2*(s.queue.Len()+int(s.asked-s.arrived)) <= r.cfg.Receives.Prefetch {
+	if s.known == s.fetchIssued && 2*(s.queue.Len()+int(s.fetchIssued-s.arrived)) <= r.cfg.Receives.Prefetch {
 		r.readRecord(now, s)
 	}
 }
 
-// fetchRecvs asks for receives that the NIC knows of, by whole batches where there are
+// fetch reads receives that the NIC knows of, by whole batches where there are
 // so many.
 func (r *receives) fetch(now units.Time, s *SRQ) {
 	c := &r.cfg.Receives
-	for s.known != s.asked {
-		at := s.asked & uint32(len(s.ring)-1)
-		k := min(c.Batch, int(s.known-s.asked), len(s.ring)-int(at))
-		if k > c.Prefetch-s.queue.Len()-int(s.asked-s.arrived) {
+	for s.known != s.fetchIssued {
+		at := s.fetchIssued & uint32(len(s.ring)-1)
+		k := min(c.Batch, int(s.known-s.fetchIssued), len(s.ring)-int(at))
+		if k > c.Prefetch-s.queue.Len()-int(s.fetchIssued-s.arrived) {
 			return
 		}
 		stride := RecvWQEBytes(s.sges)
-		s.asked += uint32(k)
-		s.last = max(s.last, r.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, ForRecvWQE))
-		r.schedule(s.last, evReceives, receivesEvent{s.num, k, s.resets}.pack())
+		s.fetchIssued += uint32(k)
+		s.fetchedAt = max(s.fetchedAt, r.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, ForRecvWQE))
+		r.schedule(s.fetchedAt, evReceives, receivesEvent{s.num, k, s.resets}.pack())
 	}
 }
 
-// look reads the doorbell record.
+// readRecord reads the doorbell record, unless that is under way.
 func (r *receives) readRecord(now units.Time, s *SRQ) {
-	if s.looking {
+	if s.readingRecord {
 		return
 	}
-	s.looking = true
+	s.readingRecord = true
 	there := r.pcie.Read(now, s.addr+uint64(len(s.ring)*RecvWQEBytes(s.sges)), recordBytes, ForRecvDoorbell)
 	// Half way the request is at the host's memory.
 	r.schedule(now+(there-now)/2, evRecordRequested, receivesEvent{s.num, 0, s.resets}.pack())
-	s.lookEnds = there
+	s.recordAt = there
 }
 
-// recordRead handles the request for the doorbell record as it is at the host's memory.
+// recordRequested handles the request for the doorbell record as it is at the host's memory.
 func (r *receives) recordRequested(now units.Time, e receivesEvent) {
 	s := r.queues[e.queue]
 	if s.resets != e.resets {
 		return
 	}
-	s.seen = s.posted
-	r.schedule(s.lookEnds, evRecordArrived, e.pack())
+	s.recorded = s.posted
+	r.schedule(s.recordAt, evRecordArrived, e.pack())
 }
 
-// recvsCame handles receives that a read has brought.
+// arrived handles receives that a read has brought.
 func (r *receives) arrived(now units.Time, e receivesEvent) {
 	s := r.queues[e.queue]
 	if s.resets != e.resets {
@@ -244,16 +244,16 @@ func (r *receives) arrived(now units.Time, e receivesEvent) {
 	r.unpark(now, s, false)
 }
 
-// recordCame handles the doorbell record. If there is nothing new, those that wait go
+// recordArrived handles the doorbell record. If there is nothing new, those that wait go
 // on and find no receive.
 func (r *receives) recordArrived(now units.Time, e receivesEvent) {
 	s := r.queues[e.queue]
 	if s.resets != e.resets {
 		return
 	}
-	s.looking, s.known = false, s.seen
+	s.readingRecord, s.known = false, s.recorded
 	r.fetch(now, s)
-	if s.asked == s.arrived {
+	if s.fetchIssued == s.arrived {
 		r.unpark(now, s, true)
 	}
 }
@@ -283,8 +283,8 @@ func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frame) bool {
 
 // ensure makes sure that something is on its way for those that wait.
 func (r *receives) ensure(now units.Time, s *SRQ) {
-	if s.asked == s.arrived {
-		if r.fetch(now, s); s.asked == s.arrived {
+	if s.fetchIssued == s.arrived {
+		if r.fetch(now, s); s.fetchIssued == s.arrived {
 			r.readRecord(now, s)
 		}
 	}

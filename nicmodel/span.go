@@ -72,13 +72,13 @@ type tracer struct {
 // nil ends that. The span is valid during the call. f must not change the NIC.
 func (n *NIC) OnSpan(f func(*Span)) { n.spans.report = f }
 
-// requestSpan reports a span of requests of a queue pair.
+// request reports a span of requests of a queue pair.
 func (t *tracer) request(q *qp, at Place, begin, end units.Time, slot uint32, count int) {
 	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: q.num, Slot: slot & uint32(len(q.sq)-1), Count: uint32(count), Ring: uint32(len(q.sq))}
 	t.report(&t.span)
 }
 
-// packetSpan reports a span of a packet that the NIC of host from built.
+// packet reports a span of a packet that the NIC of host from built.
 func (t *tracer) packet(f *frame, at Place, begin, end units.Time, from int32) {
 	d := &f.desc
 	s := &t.span
@@ -110,7 +110,7 @@ func isResponse(op ib.Opcode) bool {
 	return false
 }
 
-// completionSpan reports a span of a completion.
+// completion reports a span of a completion.
 func (t *tracer) completion(e *CQE, at Place, begin, end units.Time) {
 	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: e.QPN, Slot: e.Slot, Count: 1, Response: e.Opcode&ib.WCRecv != 0}
 	t.report(&t.span)

@@ -48,10 +48,10 @@ type Stage struct {
 	stalled [numStalls]int64
 	served  uint64
 
-	told func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if nobody asked
+	watch func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if nobody asked
 }
 
-func (s *Stage) tell(f func(begin, end units.Time, why Stall)) { s.told = f }
+func (s *Stage) setWatch(f func(begin, end units.Time, why Stall)) { s.watch = f }
 
 // Serve accounts for a piece of work that reached the stage at ready, could not
 // begin before blocked because of why, and takes so many cycles. It returns the
@@ -65,13 +65,13 @@ func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.
 	}
 	if b := s.clock.CycleAfter(blocked); b > s.free {
 		s.stalled[why] += b - s.free
-		if s.told != nil {
-			s.told(s.clock.Begin(s.free), s.clock.Begin(b), why)
+		if s.watch != nil {
+			s.watch(s.clock.Begin(s.free), s.clock.Begin(b), why)
 		}
 		s.free = b
 	}
-	if s.told != nil && cycles > 0 {
-		s.told(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
+	if s.watch != nil && cycles > 0 {
+		s.watch(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
 	}
 	s.free += cycles
 	s.busy += cycles

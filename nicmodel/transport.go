@@ -196,10 +196,10 @@ func (t *transport) reap(now units.Time, q *qp) {
 	t.countRequests(now, q, int(int32(q.reaped-reaped)))
 	t.elements.release(now, q, q.reaped, reaped)
 	q.reaped = reaped
-	if int32(reaped-q.begun) > 0 { // some ended without a packet
-		q.begun = reaped
+	if int32(reaped-q.started) > 0 { // some ended without a packet
+		q.started = reaped
 	}
-	if q.asked != q.told {
+	if q.fetchIssued != q.doorbelled {
 		t.elements.fetch(now, now, now, q)
 	}
 }
@@ -211,7 +211,7 @@ func (t *transport) failSend(now units.Time, q *qp, slot uint32, status ib.WCSta
 	t.carryOut(now, q, &eff, arrival{})
 }
 
-// arm schedules the queue pair's transport timer. A deadline that has moved
+// armTimer schedules the queue pair's transport timer. A deadline that has moved
 // later meanwhile costs a look when the old one comes, not a cancelled event.
 func (t *transport) armTimer(now units.Time, q *qp) {
 	if at := q.rc.Deadline(); at < q.timerAt {

@@ -55,10 +55,10 @@ type Units struct {
 	held   int64 // cycles in which one waited for an element
 	served uint64
 	waits  UnitWaits
-	told   func(begin, end units.Time, why Stall)
+	watch  func(begin, end units.Time, why Stall)
 }
 
-func (u *Units) tell(f func(begin, end units.Time, why Stall)) { u.told = f }
+func (u *Units) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
 
 // UnitWaits is how long packets waited before the units, summed over them.
 type UnitWaits struct {
@@ -84,8 +84,8 @@ func (u *Units) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time 
 	u.taken.hold(end)
 	u.busy += cycles
 	u.served++
-	if u.told != nil {
-		u.told(u.clock.Begin(u.clock.CycleAfter(begin)), end, StallNone)
+	if u.watch != nil {
+		u.watch(u.clock.Begin(u.clock.CycleAfter(begin)), end, StallNone)
 	}
 	u.waits.Units += begin - t
 	if q := u.clock.Begin(u.clock.CycleAfter(max(*queue, t)) + cycles); q > end {
@@ -102,8 +102,8 @@ func (u *Units) wait(t, long units.Time) units.Time {
 	end := u.clock.CycleAfter(u.clock.Begin(begin) + long)
 	u.taken.hold(u.clock.Begin(end))
 	u.held += end - begin
-	if u.told != nil {
-		u.told(u.clock.Begin(begin), u.clock.Begin(end), StallPCIe)
+	if u.watch != nil {
+		u.watch(u.clock.Begin(begin), u.clock.Begin(end), StallPCIe)
 	}
 	return u.clock.Begin(end)
 }

@@ -10,7 +10,7 @@ import (
 // Stage wqe: elements of send queues, read after doorbells or brought by BlueFlame, decoded
 // and handed to the transport.
 //
-// State: for each queue pair how far it has been told, read and handed; elements held
+// State: for each queue pair how far it was doorbelled, read and handed; elements held
 // for later packets and responses (an LRU over all queues). Cost: WQECycles an
 // element, and on PCIe its cache lines, WQEFetch elements a read. It stalls for elements
 // (StallPCIe) and for the context that says where they lie (StallContext).
@@ -83,11 +83,11 @@ type WQECache struct{ Hits, Misses uint64 }
 // WQECache returns the counts; both are 0 where all elements are held.
 func (n *NIC) WQECache() WQECache { return n.elements.looked }
 
-// takeWQE returns when an element is at hand that a packet is to be made of at t. Its
+// take returns when an element is at hand that a packet is to be made of at t. Its
 // first packet finds it in its queue and leaves it in the cache.
 func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 	w := &q.sq[slot]
-	first := !w.begun
+	first := !w.started
 	if first {
 		e.start(t, q, w)
 	}
@@ -101,7 +101,7 @@ func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 	return e.need(t, q, slot)
 }
 
-// needWQE returns when an element is at hand that is needed at t: one that has
+// need returns when an element is at hand that is needed at t: one that has
 // fallen out of the cache meanwhile is fetched again.
 func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
 	if e.cache.touch(q.wqeKey(slot)) {
@@ -126,8 +126,8 @@ func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
 	return ready
 }
 
-// releaseWQEs drops the elements from one running count to another, which have
-// completed. One that asked for no completion is looked at here only.
+// release drops the elements from one running count to another, which have
+// completed. One without a completion of its own is looked up only here.
 func (e *elements) release(now units.Time, q *qp, from, to uint32) {
 	if e.cache == nil {
 		return
@@ -141,14 +141,14 @@ func (e *elements) release(now units.Time, q *qp, from, to uint32) {
 	}
 }
 
-// fetchWQEs reads the elements that doorbells have told of, as far ahead of those that
-// have been begun as the NIC prefetches. The reads begin at now; stage wqe has them to do
+// fetch reads the elements whose doorbells have arrived, as far ahead of those that were
+// started as the NIC prefetches. The reads begin at now; stage wqe has them to do
 // from t on, and knows where the queue lies at context.
 func (e *elements) fetch(now, t, context units.Time, q *qp) {
-	for q.asked != q.told {
-		part := int(q.told - q.asked)
+	for q.fetchIssued != q.doorbelled {
+		part := int(q.doorbelled - q.fetchIssued)
 		if ahead := e.cfg.WQEPrefetch; ahead > 0 {
-			part = min(part, ahead-int(q.asked-q.begun))
+			part = min(part, ahead-int(q.fetchIssued-q.started))
 		}
 		if e.cfg.WQEFetch > 0 {
 			part = min(part, e.cfg.WQEFetch)
@@ -158,9 +158,9 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 		}
 		bytes := 0
 		for i := range part {
-			bytes += q.wqeBytes(q.wqe(q.asked + uint32(i)))
+			bytes += q.wqeBytes(q.wqe(q.fetchIssued + uint32(i)))
 		}
-		arrived := e.pcie.Read(now, q.wqeAddr(q.asked), bytes, ForWQE)
+		arrived := e.pcie.Read(now, q.wqeAddr(q.fetchIssued), bytes, ForWQE)
 		if context > now {
 			arrived = max(arrived, context+e.pcie.alone(bytes))
 		}
@@ -169,25 +169,25 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 		}
 		done := e.Serve(t, arrived, StallPCIe, int64(part)*e.cfg.WQECycles)
 		if e.spans.report != nil {
-			e.spans.request(q, AtFetch, now, arrived, q.asked, part)
-			e.spans.request(q, AtWQE, e.began(int64(part)*e.cfg.WQECycles), done, q.asked, part)
+			e.spans.request(q, AtFetch, now, arrived, q.fetchIssued, part)
+			e.spans.request(q, AtWQE, e.began(int64(part)*e.cfg.WQECycles), done, q.fetchIssued, part)
 		}
-		q.asked += uint32(part)
+		q.fetchIssued += uint32(part)
 		q.fetching++
 		e.schedule(done, evElements, elementsEvent{q.num, part, q.resets, true}.pack())
 	}
 }
 
-// begins takes note that an element is worked on for the first time.
+// start takes note that an element is worked on for the first time.
 func (e *elements) start(t units.Time, q *qp, w *sendWQE) {
-	w.begun = true
-	q.begun++
-	if q.asked != q.told {
+	w.started = true
+	q.started++
+	if q.fetchIssued != q.doorbelled {
 		e.fetch(t, t, t, q)
 	}
 }
 
-// fetched hands work queue elements that are in the NIC to the transport.
+// arrived hands work queue elements that are in the NIC to the transport.
 func (e *elements) arrived(now units.Time, b elementsEvent) {
 	e.queued.add(now, -b.count)
 	q := e.pairs.find(b.qpn)
@@ -196,11 +196,11 @@ func (e *elements) arrived(now units.Time, b elementsEvent) {
 	}
 	q.fetching--
 	if b.fetched {
-		q.came += uint32(b.count)
+		q.fetched += uint32(b.count)
 	}
 	e.transport.countRequests(now, q, b.count)
 	for range b.count {
-		q.wqe(q.handed).begun = false
+		q.wqe(q.handed).started = false
 		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
 		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
 			// The provider has checked the request, and the ring is no deeper

@@ -228,7 +228,7 @@ func TestPrefetchAfterAnError(t *testing.T) {
 	q := x.nic.pairs.find(x.qpn)
 	b.post(x, datagramTo(y, []byte{1}), datagramTo(y, []byte{2}))
 	b.e.RunUntil(2 * units.Millisecond)
-	if got := b.poll(x); len(got) != 2 || q.begun != q.posted {
-		t.Errorf("%d completions; %d of %d elements have begun or are over", len(got), q.begun, q.posted)
+	if got := b.poll(x); len(got) != 2 || q.started != q.posted {
+		t.Errorf("%d completions; %d of %d elements have begun or are over", len(got), q.started, q.posted)
 	}
 }
