@@ -21,8 +21,8 @@ type AtomicsConfig struct {
 	Cycles int64 `yaml:"cycles"`
 }
 
-// AtomicWaits is what atomic operations have waited for, summed over them.
-type AtomicWaits struct {
+// atomicWaits is what atomic operations have waited for, summed over them.
+type atomicWaits struct {
 	Unit units.Time // for one of those at a time to end
 	Lock units.Time // for one under the same lock, beside that
 }
@@ -42,7 +42,7 @@ type atomics struct {
 	locked  []units.Time
 	pending []pendingAtomic
 	idle    []uint32
-	waits   AtomicWaits
+	waits   atomicWaits
 	busy    units.Time // of all places together
 	served  uint64
 	watch   func(begin, end units.Time, why Stall)
@@ -50,8 +50,8 @@ type atomics struct {
 
 func (u *atomics) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
 
-// Account reports where the picoseconds of all places of the unit went.
-func (u *atomics) Account(now units.Time) Account {
+// account reports where the picoseconds of all places of the unit went.
+func (u *atomics) account(now units.Time) Account {
 	elapsed := int64(0)
 	for _, until := range u.slots {
 		elapsed += int64(max(now, until))

@@ -34,7 +34,7 @@ type CQE struct {
 
 type completions struct {
 	*chip
-	Stage
+	stage
 	regions  *memory
 	landings *landings
 	async    *asyncEvents
@@ -48,7 +48,7 @@ type completions struct {
 // complete gives the host a completion, once what it says is at hand, at ready.
 func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	c := cs.queues[num]
-	done := cs.Serve(now, now, StallNone, cs.cfg.CQECycles)
+	done := cs.serve(now, now, StallNone, cs.cfg.CQECycles)
 	e.Timestamp = cs.cfg.Counter.Read(now)
 	if cs.spans.report != nil {
 		cs.spans.completion(&e, AtCQE, cs.began(cs.cfg.CQECycles), done)

@@ -23,7 +23,7 @@ type WR struct {
 
 type doorbell struct {
 	*chip
-	Stage
+	stage
 	pairs    *queuePairs
 	contexts *contexts
 	elements *elements
@@ -75,7 +75,7 @@ func (d *doorbell) ring(now units.Time, num uint32, count int) {
 		q.rung += uint32(count)
 	}
 	q.fetching++
-	there := d.pcie.MMIO(now, bytes, ForDoorbell)
+	there := d.pcie.mmio(now, bytes, ForDoorbell)
 	d.elements.queued.add(now, count)
 	if d.spans.report != nil {
 		d.spans.request(q, AtStore, now, there, q.posted-uint32(count), count)
@@ -90,14 +90,14 @@ func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
 		d.elements.queued.add(now, -b.count)
 		return
 	}
-	t := d.Serve(now, now, StallNone, d.cfg.DoorbellCycles)
+	t := d.serve(now, now, StallNone, d.cfg.DoorbellCycles)
 	context, _ := d.contexts.lookUp(now, q)
 	if d.spans.report != nil {
 		d.spans.request(q, AtDoorbell, d.began(d.cfg.DoorbellCycles), t, q.doorbelled, b.count)
 	}
 	q.doorbelled += uint32(b.count)
 	if b.blueFlame {
-		done := d.elements.Serve(t, context, StallContext, d.cfg.WQECycles)
+		done := d.elements.serve(t, context, StallContext, d.cfg.WQECycles)
 		if d.spans.report != nil {
 			d.spans.request(q, AtWQE, d.elements.began(d.cfg.WQECycles), done, q.fetchIssued, 1)
 		}

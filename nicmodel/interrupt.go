@@ -70,7 +70,7 @@ func (cs *completions) arm(now units.Time, num uint32, solicitedOnly bool) {
 	} else {
 		v.requested = armedAny
 	}
-	cs.schedule(cs.pcie.MMIO(now, armBytes, ForEvent), evArm, uint64(num))
+	cs.schedule(cs.pcie.mmio(now, armBytes, ForEvent), evArm, uint64(num))
 }
 
 // armed takes an arming that has reached the NIC.
@@ -105,7 +105,7 @@ func (cs *completions) countWritten(at units.Time, num uint32, c *cq, count int,
 func (cs *completions) interrupt(at units.Time, num uint32) {
 	v := &cs.queues[num].events
 	v.armed, v.waiting, v.until = disarmed, 0, units.Never
-	at = cs.Serve(at, at, StallNone, cs.cfg.CQECycles)
+	at = cs.serve(at, at, StallNone, cs.cfg.CQECycles)
 	cs.pcie.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, ForEvent)
 	cs.eqes++
 	// Where interrupts are written to is not translated as memory is: the event

@@ -17,7 +17,7 @@ import (
 
 type mac struct {
 	*chip
-	Stage
+	stage
 	pairs      *queuePairs
 	scheduler  *scheduler
 	packetiser *packetiser
@@ -166,7 +166,7 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 		why = StallPause
 	}
 	m.wireFree = m.net.Transmit(now, m.host, h)
-	m.Serve(ready, now, why, int64(m.wireFree-now))
+	m.serve(ready, now, why, int64(m.wireFree-now))
 	if m.spans.report != nil {
 		m.spans.packet(f, AtWire, now, m.wireFree, int32(m.host))
 	}

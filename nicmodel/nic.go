@@ -96,7 +96,7 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	on := &n.chip
 	on.spans = tracer{pairs: &n.pairs, host: n.host}
-	stage := func(name string) Stage { return Stage{Name: name, clock: n.cfg.CoreClock} }
+	clocked := func(name string) stage { return stage{name: name, clock: n.cfg.CoreClock} }
 	txUnits, rxUnits := newUnits("tx_units", n.cfg.TxUnits, n.cfg.CoreClock), newUnits("rx_units", n.cfg.RxUnits, n.cfg.CoreClock)
 
 	n.contexts = newContexts(on)
@@ -104,30 +104,30 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.landings = landings{chip: on, wakeAt: units.Never}
 	n.dma = dma{on, &n.regions, &n.translation, &n.landings}
 
-	n.doorbell = doorbell{on, stage("doorbell"), &n.pairs, &n.contexts, &n.elements}
-	n.elements = elements{chip: on, Stage: stage("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, responseUnits: rxUnits}
+	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements}
+	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, responseUnits: rxUnits, looked: CacheUse{Cache: "wqe"}}
 	if n.cfg.WQECache > 0 {
 		n.elements.cache = newLRU(n.cfg.WQECache)
 	}
 	n.scheduler = scheduler{
-		chip: on, Stage: stage("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
+		chip: on, stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
 		units: txUnits, limiter: limiter,
 		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never,
 	}
 	n.packetiser = packetiser{
-		chip: on, Stage: stage("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
+		chip: on, stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
 		regions: &n.regions, translation: &n.translation, dma: &n.dma, transport: &n.transport, mac: &n.mac,
 	}
 	// The MAC's cycle is a picosecond: its work is measured in bit times, which
 	// the link keeps exactly.
 	n.mac = mac{
-		chip: on, Stage: Stage{Name: "mac", clock: Clock(second)}, pairs: &n.pairs, scheduler: &n.scheduler,
+		chip: on, stage: stage{name: "mac", clock: Clock(second)}, pairs: &n.pairs, scheduler: &n.scheduler,
 		packetiser: &n.packetiser, transport: &n.transport, wakeAt: units.Never,
 	}
 
 	n.receiver = receiver{
 		chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
-		parse: stage("parse"), transport: stage("transport"), units: rxUnits,
+		parse: clocked("parse"), transport: clocked("transport"), units: rxUnits,
 	}
 	n.transport = transport{
 		chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, regions: &n.regions,
@@ -140,7 +140,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
 	n.atomics.landings, n.atomics.transport, n.atomics.packetiser = &n.landings, &n.transport, &n.packetiser
 	n.offload = offload{chip: on, scheduler: &n.scheduler}
-	n.completions = completions{chip: on, Stage: stage("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async}
+	n.completions = completions{chip: on, stage: clocked("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async}
 }
 
 // Config returns the configuration that the NIC was made with.
@@ -199,10 +199,6 @@ func (n *NIC) DeregMR(key uint32) bool {
 	n.landings.settle(key)
 	return n.translation.forget(key)
 }
-
-// Units returns the processing units of requests and those of received packets, nil
-// where the NIC has none.
-func (n *NIC) Units() (tx, rx *Units) { return n.scheduler.units, n.receiver.units }
 
 // PCIe returns the link to the host, for what it has counted.
 func (n *NIC) PCIe() *PCIe { return n.pcie }

@@ -17,7 +17,7 @@ import (
 
 type packetiser struct {
 	*chip
-	Stage
+	stage
 	scheduler   *scheduler
 	elements    *elements
 	contexts    *contexts
@@ -87,7 +87,7 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 		k.await(chosen, in.ready, StallPCIe)
 		k.await(chosen, in.known, StallTranslation)
 	}
-	packed := k.Serve(chosen, in.arrived, StallPCIe, k.cfg.PacketiserCycles)
+	packed := k.serve(chosen, in.arrived, StallPCIe, k.cfg.PacketiserCycles)
 	f.ready = packed + k.cfg.PipelineLatency
 	if k.spans.report != nil {
 		k.traceBuild(f, response, chosen, in.arrived, packed)
@@ -115,7 +115,7 @@ func (k *packetiser) frame(q *qp, d *rc.Descriptor, response bool) (fabric.Handl
 	f.desc, f.srcQPN, f.dstQPN, f.resets, f.qkey = *d, q.num, peer.QPN, q.resets, qkey
 	p := k.net.Packet(h)
 	p.Src, p.Dst, p.FlowHash = int32(k.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
-	size := PacketBytes(k.cfg.Framing, d.Header.Opcode, d.Payload)
+	size := packetBytes(k.cfg.Framing, d.Header.Opcode, d.Payload)
 	p.Priority = peer.Priority
 	if response && d.Payload == 0 {
 		if q.responding == 0 {

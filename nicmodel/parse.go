@@ -19,9 +19,9 @@ type receiver struct {
 	contexts    *contexts
 	translation *translation
 
-	parse, transport Stage
-	units            *Units     // or nil
-	nowhere          units.Time // serialises what is for no queue pair
+	parse, transport stage
+	units            *processingUnits // or nil
+	nowhere          units.Time       // serialises what is for no queue pair
 	queued           gauge
 }
 
@@ -29,7 +29,7 @@ type receiver struct {
 func (n *NIC) Arrive(now units.Time, h fabric.Handle) { n.receiver.arrive(now, h) }
 
 func (r *receiver) arrive(now units.Time, h fabric.Handle) {
-	parsed := r.parse.Serve(now, now, StallNone, r.cfg.ParseCycles)
+	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)
 	queue, context, free := &r.nowhere, parsed, parsed
 	if r.units != nil || r.contexts.full() {
 		if q := r.pairs.find(r.frames.frames[h].dstQPN); q != nil {
@@ -40,7 +40,7 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	if free > parsed {
 		r.transport.await(parsed, free, StallContext)
 	}
-	done := r.transport.Serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
+	done := r.transport.serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, context)
 		done = r.units.serve(done, r.frames.frames[h].desc.Header.Opcode, queue)

@@ -148,9 +148,9 @@ type TLPs struct {
 	Bytes   units.Bytes // headers included
 }
 
-// PCIeStalls is what transfers waited beside the wait for the link, summed over
+// pcieStalls is what transfers waited beside the wait for the link, summed over
 // them: each wait is counted where it is longest.
-type PCIeStalls struct {
+type pcieStalls struct {
 	Tags, Credits, Translation units.Time
 }
 
@@ -167,7 +167,7 @@ type PCIe struct {
 	credits inflight
 	mmu     *iommu
 	cache   *hostCache
-	stalls  PCIeStalls
+	stalls  pcieStalls
 
 	readIssue, writeIssue units.Time // when the engine can take the next
 	staged                units.Time // when the copy of what was read is free
@@ -388,9 +388,9 @@ func (p *PCIe) left(t units.Time) units.Time {
 	return p.visible
 }
 
-// MMIO is a store of n bytes by a processor into the NIC's registers, in TLPs of
+// mmio is a store of n bytes by a processor into the NIC's registers, in TLPs of
 // at most one cache line. It returns when the last is there.
-func (p *PCIe) MMIO(t units.Time, n int, why Purpose) units.Time {
+func (p *PCIe) mmio(t units.Time, n int, why Purpose) units.Time {
 	return p.occupy(Downstream, t, MemWr, pieces(n, cacheLine), n, why) + p.cfg.WriteLatency
 }
 
@@ -406,20 +406,9 @@ func (p *PCIe) Traffic(d Direction, kind TLPType, why Purpose) TLPs {
 	return p.sides[d].traffic[kind][why]
 }
 
-// Stalls returns what transfers have waited.
-func (p *PCIe) Stalls() PCIeStalls { return p.stalls }
-
-// Translations returns the hits and misses of the IO-TLB.
-func (p *PCIe) Translations() (hits, misses uint64) {
-	if p.mmu == nil {
-		return 0, 0
-	}
-	return p.mmu.hits, p.mmu.misses
-}
-
-// Account is where a direction's picoseconds went. Work may have been taken in far
+// account is where a direction's picoseconds went. Work may have been taken in far
 // ahead; it counts as it is done, as far as there is no gap in it.
-func (s *pcieSide) Account(now units.Time) Account {
+func (s *pcieSide) account(now units.Time) Account {
 	elapsed := max(now, s.since)
 	busy := s.busy - max(s.until-elapsed, 0)
 	a := Account{Stage: s.name, Clock: Clock(second), Parallel: 1, Elapsed: int64(elapsed), Busy: int64(busy), Idle: int64(elapsed - busy)}

@@ -60,9 +60,9 @@ type postedRecv struct {
 // recordBytes is what a doorbell record takes: a counter of receives and one of sends.
 const recordBytes = 8
 
-// RecvWQEBytes returns what a receive takes in its queue: a pointer of 16 bytes for
+// recvWQEBytes returns what a receive takes in its queue: a pointer of 16 bytes for
 // each piece that the queue was made for, in a stride of a power of two.
-func RecvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1)-1)) }
+func recvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1)-1)) }
 
 // receives brings the elements of receive queues to the NIC, and keeps packets that need
 // one which is on its way.
@@ -92,7 +92,7 @@ func (r *receives) create(depth, sges int) (*SRQ, error) {
 	if r.cfg.Receives.Prefetch > 0 {
 		s.fetched = true
 		s.ring = make([]postedRecv, 1<<bits.Len(uint(depth-1)))
-		s.addr = r.regions.reserve(uint64(len(s.ring)*RecvWQEBytes(sges)) + recordBytes)
+		s.addr = r.regions.reserve(uint64(len(s.ring)*recvWQEBytes(sges)) + recordBytes)
 		if k := len(r.free); k > 0 {
 			s.num = r.free[k-1]
 			s.resets = (r.queues[s.num].resets + 1) & 0x7f
@@ -205,7 +205,7 @@ func (r *receives) fetch(now units.Time, s *SRQ) {
 		if k > c.Prefetch-s.queue.Len()-int(s.fetchIssued-s.arrived) {
 			return
 		}
-		stride := RecvWQEBytes(s.sges)
+		stride := recvWQEBytes(s.sges)
 		s.fetchIssued += uint32(k)
 		s.fetchedAt = max(s.fetchedAt, r.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, ForRecvWQE))
 		r.schedule(s.fetchedAt, evReceives, receivesEvent{s.num, k, s.resets}.pack())
@@ -218,7 +218,7 @@ func (r *receives) readRecord(now units.Time, s *SRQ) {
 		return
 	}
 	s.readingRecord = true
-	there := r.pcie.Read(now, s.addr+uint64(len(s.ring)*RecvWQEBytes(s.sges)), recordBytes, ForRecvDoorbell)
+	there := r.pcie.Read(now, s.addr+uint64(len(s.ring)*recvWQEBytes(s.sges)), recordBytes, ForRecvDoorbell)
 	// Half way the request is at the host's memory.
 	r.schedule(now+(there-now)/2, evRecordRequested, receivesEvent{s.num, 0, s.resets}.pack())
 	s.recordAt = there

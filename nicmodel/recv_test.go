@@ -13,7 +13,7 @@ import (
 
 func TestRecvWQEBytes(t *testing.T) {
 	for sges, want := range map[int]int{0: 16, 1: 16, 2: 32, 3: 64, 4: 64, 5: 128, 16: 256} {
-		if got := RecvWQEBytes(sges); got != want {
+		if got := recvWQEBytes(sges); got != want {
 			t.Errorf("%d pieces: %d bytes, want %d", sges, got, want)
 		}
 	}

@@ -18,13 +18,13 @@ import (
 
 type scheduler struct {
 	*chip
-	Stage
+	stage
 	pairs      *queuePairs
 	transport  *transport
 	packetiser *packetiser
 	mac        *mac
 
-	units     *Units // of requests, or nil
+	units     *processingUnits // of requests, or nil
 	limiter   *ratelimiter.Scheduler
 	flows     []*qp // by ratelimiter.FlowID
 	rates     rateTable
@@ -99,7 +99,7 @@ func (s *scheduler) choose(now units.Time) {
 // freeFrom returns from when on the scheduler can choose, now or later: it is free
 // itself, and so is a processing unit if a queue pair is due.
 func (s *scheduler) freeFrom(now units.Time) units.Time {
-	if free := s.Free(); free > now {
+	if free := s.freeAt(); free > now {
 		return free
 	}
 	if s.units == nil || s.limiter.NextDue() > now {
@@ -137,7 +137,7 @@ func (s *scheduler) issue(now units.Time, q *qp) {
 func (s *scheduler) chosen(now units.Time) units.Time {
 	since, why := s.waits()
 	s.fullFrom, s.unitsFrom = units.Never, units.Never
-	return s.Serve(min(since, now), now, why, s.cfg.SchedulerCycles)
+	return s.serve(min(since, now), now, why, s.cfg.SchedulerCycles)
 }
 
 // occupyUnit has a processing unit work on a packet of a request, and returns when it is

@@ -17,10 +17,10 @@ type Wait struct {
 func (n *NIC) Waits(now units.Time) []Wait {
 	all := n.scheduler.holdWaits(now)
 	if u := n.scheduler.units; u != nil {
-		all = append(all, Wait{u.Name, "a unit", u.waits.Units, true}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue, false})
+		all = append(all, Wait{u.name, "a unit", u.waits.Units, true}, Wait{u.name, "the packet before of the queue pair", u.waits.Queue, false})
 	}
 	if u := n.receiver.units; u != nil {
-		all = append(all, Wait{u.Name, "a unit", u.waits.Units, true}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue, false})
+		all = append(all, Wait{u.name, "a unit", u.waits.Units, true}, Wait{u.name, "the packet before of the queue pair", u.waits.Queue, false})
 	}
 	if n.cfg.Receives.Prefetch > 0 {
 		all = append(all, Wait{"receives", "a receive over PCIe", n.receives.waited, false})
@@ -58,7 +58,7 @@ type CacheUse struct {
 func (n *NIC) Caches() []CacheUse {
 	var all []CacheUse
 	if n.elements.cache != nil {
-		all = append(all, CacheUse{"wqe", n.elements.looked.Hits, n.elements.looked.Misses})
+		all = append(all, n.elements.looked)
 	}
 	for _, c := range n.icms() {
 		if c.capacity > 0 {

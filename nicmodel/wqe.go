@@ -27,10 +27,10 @@ const (
 	wqeDatagramBytes = 48
 )
 
-// WQEBytes returns what a send request takes in its queue: with inline data if
+// sendWQEBytes returns what a send request takes in its queue: with inline data if
 // there are any, else with a pointer for each of its pieces. Queues have strides of
 // 64 bytes, a cache line, and an element has as many as it needs.
-func WQEBytes(op ib.WROpcode, service ib.QPType, pieces, inline int) int {
+func sendWQEBytes(op ib.WROpcode, service ib.QPType, pieces, inline int) int {
 	n := wqeSegment
 	switch op {
 	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead:
@@ -50,7 +50,7 @@ func WQEBytes(op ib.WROpcode, service ib.QPType, pieces, inline int) int {
 }
 
 func (q *qp) wqeBytes(w *sendWQE) int {
-	return WQEBytes(w.req.Op, q.cfg.Type, len(w.sgl), len(w.inline))
+	return sendWQEBytes(w.req.Op, q.cfg.Type, len(w.sgl), len(w.inline))
 }
 
 // wqeAddr is where the element with that running count lies. Elements of several
@@ -64,24 +64,19 @@ func (q *qp) wqeKey(slot uint32) uint64 { return uint64(q.num)<<32 | uint64(slot
 
 type elements struct {
 	*chip
-	Stage
+	stage
 	pairs         *queuePairs
 	transport     *transport
 	scheduler     *scheduler
-	responseUnits *Units // those of received packets, or nil
+	responseUnits *processingUnits // those of received packets, or nil
 
 	queued gauge // requests whose doorbell has been rung
 	cache  *lru  // elements that the NIC holds, or nil for all
-	looked WQECache
+	// Look-ups of elements that the NIC holds: for each packet of one but the first, and
+	// when the response comes that it is for.
+	looked CacheUse
 	handed uint64 // to the transport
 }
-
-// WQECache counts the look-ups of work queue elements that a NIC holds: for each packet
-// of one but the first, and when the response comes that it is for.
-type WQECache struct{ Hits, Misses uint64 }
-
-// WQECache returns the counts; both are 0 where all elements are held.
-func (n *NIC) WQECache() WQECache { return n.elements.looked }
 
 // take returns when an element is at hand that a packet is to be made of at t. Its
 // first packet finds it in its queue and leaves it in the cache.
@@ -167,7 +162,7 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 		if context > t {
 			e.await(t, context, StallContext)
 		}
-		done := e.Serve(t, arrived, StallPCIe, int64(part)*e.cfg.WQECycles)
+		done := e.serve(t, arrived, StallPCIe, int64(part)*e.cfg.WQECycles)
 		if e.spans.report != nil {
 			e.spans.request(q, AtFetch, now, arrived, q.fetchIssued, part)
 			e.spans.request(q, AtWQE, e.began(int64(part)*e.cfg.WQECycles), done, q.fetchIssued, part)
