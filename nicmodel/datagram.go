@@ -42,9 +42,7 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 	if m.hasGRH() {
 		from, length = 0, p.Length
 	}
-	q.delivered.Payload += units.Bytes(payload)
-	q.delivered.Frames += f.size
-	q.delivered.Packets++
+	q.delivered.add(units.Bytes(payload), f.size)
 	if length == 0 {
 		return true
 	}

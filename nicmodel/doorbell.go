@@ -5,12 +5,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage doorbell: stores of the host to the NIC, one a doorbell or a BlueFlame element.
-//
-// State: for each queue pair, what was posted, rung and doorbelled. Cost: DoorbellCycles a
-// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; a
-// doorbell that needs a context which is not held lets the elements wait, not the stage.
-
 // WR is a send work request as the host posts it.
 type WR struct {
 	Request rc.Request
@@ -21,6 +15,11 @@ type WR struct {
 	QKey uint32
 }
 
+// doorbell is the stage that takes stores of the host to the NIC, one a doorbell or a BlueFlame element.
+//
+// State: for each queue pair, what was posted, rung and doorbelled. Cost: DoorbellCycles a
+// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; a
+// doorbell that needs a context which is not held lets the elements wait, not the stage.
 type doorbell struct {
 	*chip
 	stage

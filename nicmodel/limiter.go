@@ -87,31 +87,19 @@ func (s *scheduler) limitRate(now units.Time, q *qp, l RateLimit) error {
 	if q.cong.Engine != nil || q.cong.ReadEngine != nil {
 		return fmt.Errorf("the rate of queue pair %d belongs to its engine", q.num)
 	}
-	entry := 0
-	if l.Rate != 0 {
-		if step := s.cfg.Limiter.Step; step > 0 && l.Rate > 0 {
-			l.Rate = (l.Rate + step/2) / step * step
-		}
-		if l.MaxBurst == 0 {
-			l.MaxBurst = s.cfg.Limiter.Burst
-		}
+	if l.Rate == 0 {
+		s.unlimit(q)
+	} else {
+		l = s.cfg.Limiter.round(l)
 		if err := s.cfg.Limiter.holds(l); err != nil {
 			return err
 		}
-		var ok bool
-		if entry, ok = s.rates.take(l, s.cfg.Limiter.Rates, q.limit.entry); !ok {
+		entry, ok := s.rates.take(l, s.cfg.Limiter.Rates, q.limit.entry)
+		if !ok {
 			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", s.cfg.Limiter.Rates)
 		}
-	}
-	s.rates.release(q.limit.entry)
-	if entry == 0 {
-		q.limit = limit{}
-	} else {
-		q.limit.entry, q.limit.rate, q.limit.burst = entry, l.Rate, l.MaxBurst
-		if q.limit.sent > 0 {
-			q.limit.left = min(q.limit.left, max(l.MaxBurst-q.limit.sent, 0))
-			q.limit.goesOn() // what has left counts by the new rate
-		}
+		s.rates.release(q.limit.entry)
+		q.limit.change(entry, l)
 	}
 	held := cc.Control{Rate: l.Rate, Window: q.Control().Window}
 	if l.Rate == 0 {
@@ -124,6 +112,17 @@ func (s *scheduler) limitRate(now units.Time, q *qp, l RateLimit) error {
 		s.choose(now)
 	}
 	return nil
+}
+
+// round returns a limit as the limiter has it: at a multiple of Step, with a burst.
+func (c *LimiterConfig) round(l RateLimit) RateLimit {
+	if c.Step > 0 && l.Rate > 0 {
+		l.Rate = (l.Rate + c.Step/2) / c.Step * c.Step
+	}
+	if l.MaxBurst == 0 {
+		l.MaxBurst = c.Burst
+	}
+	return l
 }
 
 // holds says what is wrong with a limit.
@@ -211,6 +210,15 @@ func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 		}
 	}
 	return false
+}
+
+// change takes another entry of the table.
+func (l *limit) change(entry int, to RateLimit) {
+	l.entry, l.rate, l.burst = entry, to.Rate, to.MaxBurst
+	if l.sent > 0 {
+		l.left = min(l.left, max(l.burst-l.sent, 0))
+		l.goesOn() // what has left counts by the new rate
+	}
 }
 
 // charge counts a packet that leaves now.

@@ -8,13 +8,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage mac: the wire. Its cycles are picoseconds.
+// mac is the stage before the wire. Its cycles are picoseconds.
 //
 // State: for each priority a queue of acknowledgements, one of READ responses and one of
 // requests, and which priorities the peer has paused. Cost: the frame with preamble, gap
 // and checks at the line rate (package fabric). It stalls for the frame before
 // (StallWire) and for a pause (StallPause).
-
 type mac struct {
 	*chip
 	stage

@@ -116,7 +116,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	}
 	n.packetiser = packetiser{
 		chip: on, stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
-		regions: &n.regions, translation: &n.translation, dma: &n.dma, transport: &n.transport, mac: &n.mac,
+		dma: &n.dma, transport: &n.transport, mac: &n.mac,
 	}
 	// The MAC's cycle is a picosecond: its work is measured in bit times, which
 	// the link keeps exactly.
@@ -130,8 +130,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 		parse: clocked("parse"), transport: clocked("transport"), units: rxUnits,
 	}
 	n.transport = transport{
-		chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, regions: &n.regions,
-		translation: &n.translation, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,
+		chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,
 		elements: &n.elements, scheduler: &n.scheduler, packetiser: &n.packetiser, mac: &n.mac,
 		offload: &n.offload, async: &n.async,
 	}

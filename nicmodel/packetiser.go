@@ -8,24 +8,21 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage packetiser: a packet's headers, and its payload as PCIe brings it.
+// packetiser is the stage that makes a packet's headers, and its payload as PCIe brings it.
 //
 // State: packets in the slab (frame.go), in order. Cost: PacketiserCycles a packet that
 // carries data or asks for them; acknowledgements pass beside it. It stalls for a
 // payload or an element (StallPCIe), a queue pair's context (StallContext) and a page's
 // address (StallTranslation).
-
 type packetiser struct {
 	*chip
 	stage
-	scheduler   *scheduler
-	elements    *elements
-	contexts    *contexts
-	regions     *memory
-	translation *translation
-	dma         *dma
-	transport   *transport
-	mac         *mac
+	scheduler *scheduler
+	elements  *elements
+	contexts  *contexts
+	dma       *dma
+	transport *transport
+	mac       *mac
 
 	responders []*qp // queue pairs with responses to send, in order
 }
@@ -164,9 +161,7 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 	if inline || !ok {
 		return ok
 	}
-	if k.translation.active() {
-		in.known += k.dma.translateSource(in.chosen, q, d) - in.chosen
-	}
+	in.known += k.dma.translateSource(in.chosen, q, d) - in.chosen
 	wait := in.element - in.chosen // is this packet's, not the link's
 	in.arrived = k.pcie.Read(in.chosen, q.source(d), d.Payload, ForPayload) + wait
 	if in.known > in.element {
@@ -189,11 +184,10 @@ func (k *packetiser) refuse(now units.Time, q *qp, d *rc.Descriptor, response bo
 // invalidate carries out a local invalidation, which is no packet.
 func (k *packetiser) invalidate(now units.Time, q *qp, d *rc.Descriptor) {
 	k.elements.start(now, q, &q.sq[d.Slot])
-	if r := k.regions.region(d.Header.Imm); r == nil || r.pd != q.cfg.PD {
+	if !k.dma.invalidate(q.cfg.PD, d.Header.Imm) {
 		k.transport.failSend(now, q, d.Slot, ib.WCMWBindErr)
 		return
 	}
-	k.translation.forget(d.Header.Imm)
 	k.transport.reap(now, q) // nothing comes back that would
 }
 

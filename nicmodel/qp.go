@@ -376,6 +376,12 @@ type Delivered struct {
 	Packets uint64
 }
 
+func (d *Delivered) add(payload, frame units.Bytes) {
+	d.Payload += payload
+	d.Frames += frame
+	d.Packets++
+}
+
 // Delivered returns what has arrived for a queue pair so far.
 func (n *NIC) Delivered(num uint32) Delivered { return n.pairs.find(num).delivered }
 

@@ -9,13 +9,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage scheduler: which queue pair's packet is next. Those that have something due wait
+// scheduler is the stage that says which queue pair's packet is next. Those that have something due wait
 // in the limiter's ring, one turn each (package ratelimiter).
 //
 // State: the limiter's flows, and for each queue pair since when it is held back, and by
 // what (held.go). Cost: SchedulerCycles a packet. It stalls for room among the TxPackets
 // before the wire (StallTxBuffer), and for a processing unit (StallUnits).
-
 type scheduler struct {
 	*chip
 	stage

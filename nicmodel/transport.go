@@ -7,17 +7,14 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage transport, as far as it decides: package roce/rc says what a packet means, and
+// transport is the stage of that name, as far as it decides: package roce/rc says what a packet means, and
 // what it says is done here: data placed, atomics begun, receives and requests
 // completed, answers sent, timers armed.
-
 type transport struct {
 	*chip
 	pairs       *queuePairs
 	receives    *receives
 	receiver    *receiver
-	regions     *memory
-	translation *translation
 	dma         *dma
 	atomics     *atomics
 	completions *completions
@@ -106,7 +103,7 @@ type arrival struct {
 // is about one. eff is the transport's answer again where it is asked on the way.
 func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
 	if eff.Do&rc.DoCheck != 0 {
-		q.rc.Checked(now, t.allowed(q, &eff.Check), eff)
+		q.rc.Checked(now, t.dma.allowed(q.cfg.PD, &eff.Check), eff)
 	}
 	t.offload.account(now, q, eff, from.frame)
 	do, recv, events := eff.Do, eff.Recv, eff.Events
@@ -146,19 +143,6 @@ func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arriva
 	// had nothing to wait for.
 	t.scheduler.file(now, q)
 	t.scheduler.choose(now)
-}
-
-// allowed makes an access check.
-func (t *transport) allowed(q *qp, c *rc.Check) bool {
-	if !c.Invalidate {
-		return t.regions.check(c.RKey, q.cfg.PD, c.VA, uint64(c.Length), c.Access) != nil
-	}
-	r := t.regions.region(c.RKey)
-	if r == nil || r.pd != q.cfg.PD {
-		return false
-	}
-	t.translation.forget(c.RKey)
-	return true
 }
 
 // completeReceive completes a receive; f is the packet that did, or nil for a flush.

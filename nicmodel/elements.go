@@ -7,14 +7,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage wqe: elements of send queues, read after doorbells or brought by BlueFlame, decoded
-// and handed to the transport.
-//
-// State: for each queue pair how far it was doorbelled, read and handed; elements held
-// for later packets and responses (an LRU over all queues). Cost: WQECycles an
-// element, and on PCIe its cache lines, WQEFetch elements a read. It stalls for elements
-// (StallPCIe) and for the context that says where they lie (StallContext).
-
 // A work queue element is segments of 16 bytes: control; the remote address of a
 // READ, a WRITE or an atomic, or the address vector of a datagram; the operands of
 // an atomic; then a pointer for each piece of data, or the data themselves behind a
@@ -62,6 +54,13 @@ func (q *qp) wqeAddr(count uint32) uint64 {
 // wqeKey names an element in the cache.
 func (q *qp) wqeKey(slot uint32) uint64 { return uint64(q.num)<<32 | uint64(slot) }
 
+// elements is the stage wqe: elements of send queues, read after doorbells or brought by BlueFlame, decoded
+// and handed to the transport.
+//
+// State: for each queue pair how far it was doorbelled, read and handed; elements held
+// for later packets and responses (an LRU over all queues). Cost: WQECycles an
+// element, and on PCIe its cache lines, WQEFetch elements a read. It stalls for elements
+// (StallPCIe) and for the context that says where they lie (StallContext).
 type elements struct {
 	*chip
 	stage
@@ -140,17 +139,7 @@ func (e *elements) release(now units.Time, q *qp, from, to uint32) {
 // started as the NIC prefetches. The reads begin at now; stage wqe has them to do
 // from t on, and knows where the queue lies at context.
 func (e *elements) fetch(now, t, context units.Time, q *qp) {
-	for q.fetchIssued != q.doorbelled {
-		part := int(q.doorbelled - q.fetchIssued)
-		if ahead := e.cfg.WQEPrefetch; ahead > 0 {
-			part = min(part, ahead-int(q.fetchIssued-q.started))
-		}
-		if e.cfg.WQEFetch > 0 {
-			part = min(part, e.cfg.WQEFetch)
-		}
-		if part <= 0 {
-			return
-		}
+	for part := e.next(q); part > 0; part = e.next(q) {
 		bytes := 0
 		for i := range part {
 			bytes += q.wqeBytes(q.wqe(q.fetchIssued + uint32(i)))
@@ -171,6 +160,19 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 		q.fetching++
 		e.schedule(done, evElements, elementsEvent{q.num, part, q.resets, true}.pack())
 	}
+}
+
+// next returns how many elements of a queue the next read may fetch, none if that is not
+// above 0.
+func (e *elements) next(q *qp) int {
+	part := int(q.doorbelled - q.fetchIssued)
+	if ahead := e.cfg.WQEPrefetch; ahead > 0 {
+		part = min(part, ahead-int(q.fetchIssued-q.started))
+	}
+	if e.cfg.WQEFetch > 0 {
+		part = min(part, e.cfg.WQEFetch)
+	}
+	return part
 }
 
 // start takes note that an element is worked on for the first time.

@@ -8,10 +8,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Payloads: where they lie in host memory, whether they may be read or written there, and
-// their way out of it and into it. Time and bytes are PCIe's (pcie.go), translations
-// mtt.go's; what is written appears in memory when the host sees it (landing.go).
-
+// dma moves payloads out of host memory and into it, and knows where they lie there and
+// whether they may be read or written. Time and bytes are PCIe's, translations are the
+// translation's; what is written appears in memory when the host sees it (landings).
 type dma struct {
 	*chip
 	regions     *memory
@@ -25,6 +24,20 @@ func (q *qp) source(d *rc.Descriptor) uint64 {
 		return d.VA
 	}
 	return addressAt(q.sq[d.Slot].sgl, d.Offset)
+}
+
+// allowed makes an access check for a queue pair of a protection domain.
+func (m *dma) allowed(pd uint32, c *rc.Check) bool {
+	if c.Invalidate {
+		return m.invalidate(pd, c.RKey)
+	}
+	return m.regions.check(c.RKey, pd, c.VA, uint64(c.Length), c.Access) != nil
+}
+
+// invalidate takes a key away, if that is one of the protection domain.
+func (m *dma) invalidate(pd, key uint32) bool {
+	r := m.regions.region(key)
+	return r != nil && r.pd == pd && m.translation.forget(key)
 }
 
 // gather checks and fetches the payload of a packet. inline says that it came
@@ -100,47 +113,56 @@ func (m *dma) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 		m.translation.holdBack(now, q, known)
 	}
 	visible := m.write(now, known, q.target(p), int(p.Length))
-	if p.Kind != rc.PlaceAtomic {
-		q.delivered.Payload += units.Bytes(p.Length)
-		q.delivered.Frames += f.size
-		q.delivered.Packets++
-	}
 	if p.Kind == rc.PlaceAtomic {
 		if f.buffer == 0 {
 			f.buffer, _ = m.frames.payload(8)
 		}
 		binary.LittleEndian.PutUint64(m.frames.buffers[f.buffer-1], f.desc.Header.Orig)
+	} else {
+		q.delivered.add(units.Bytes(p.Length), f.size)
 	}
 	under := false
-	put := func(r *region, addr, length uint64, at int) {
+	ok := m.visit(q, p, func(r *region, addr, length uint64, at int) {
 		if b := r.at(addr, length); len(b) > 0 {
 			m.landings.put(visible, r.key, b, f.buffer, at)
 			under = true
 		}
-	}
-	ok := true
-	switch p.Kind {
-	case rc.PlaceMemory:
-		r := m.regions.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
-		if ok = r != nil; ok {
-			put(r, p.VA, uint64(p.Length), 0)
-		} else {
-			q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
-		}
-	case rc.PlaceRecv:
-		if ok = m.regions.walk(q.cfg.PD, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
-			q.rc.FailRecv(now, ib.WCLocProtErr, eff)
-		}
-	case rc.PlaceRead, rc.PlaceAtomic:
-		if ok = m.regions.walk(q.cfg.PD, q.sq[p.Slot].sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, put); !ok {
-			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, eff)
-		}
-	}
+	})
 	if under {
 		m.landings.own()
 		f.buffer = 0
 	}
-	return ok
+	if ok {
+		return true
+	}
+	switch p.Kind {
+	case rc.PlaceMemory:
+		q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
+	case rc.PlaceRecv:
+		q.rc.FailRecv(now, ib.WCLocProtErr, eff)
+	case rc.PlaceRead, rc.PlaceAtomic:
+		q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, eff)
+	}
+	return false
+}
+
+// visit visits the pieces of memory that a received payload goes to, and reports whether
+// all of them may be written.
+func (m *dma) visit(q *qp, p *rc.Place, visit func(r *region, addr, length uint64, at int)) bool {
+	if p.Kind == rc.PlaceMemory {
+		r := m.regions.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
+		if r != nil {
+			visit(r, p.VA, uint64(p.Length), 0)
+		}
+		return r != nil
+	}
+	var sgl []SGE
+	if p.Kind == rc.PlaceRecv {
+		sgl = q.recv.wqes[p.Slot].sgl
+	} else {
+		sgl = q.sq[p.Slot].sgl
+	}
+	return m.regions.walk(q.cfg.PD, sgl, p.Offset, int(p.Length), ib.AccessLocalWrite, visit)
 }
 
 // target returns the address that a payload goes to first.

@@ -164,6 +164,9 @@ func (m *dma) write(now, known units.Time, addr uint64, length int) units.Time {
 
 // translateSource is translation for the payload of a packet to send.
 func (m *dma) translateSource(t units.Time, q *qp, d *rc.Descriptor) units.Time {
+	if !m.translation.active() {
+		return t
+	}
 	if d.Source != rc.SourceMemory {
 		return m.translation.list(t, q, q.sq[d.Slot].sgl, d.Offset, d.Payload)
 	}

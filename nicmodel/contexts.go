@@ -1,6 +1,8 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // ContextsConfig describes the cache of queue pairs' contexts: what the NIC has to know
 // of a queue pair for each of its doorbells, and for each packet that it builds or

@@ -5,14 +5,13 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stages parse and transport, as far as they take time: what they then do is in
-// transport.go.
+// receiver is the stages parse and transport, as far as they take time: what they then
+// do is transport's.
 //
 // Cost: ParseCycles and TransportCycles a packet, then a processing unit where there
 // are any, and the depth of the pipeline. Transport stalls when as many contexts are
 // being fetched as can be (StallContext), and behind translations that requests hold
 // (StallTranslation); a packet whose own context is on its way waits without it.
-
 type receiver struct {
 	*chip
 	pairs       *queuePairs
