@@ -5,21 +5,24 @@ import "github.com/sluice-rdma/sluice/units"
 // accounted is a part of the NIC whose time is accounted for: a stage, processing
 // units of a kind, a direction of PCIe.
 type accounted interface {
-	Account(now units.Time) Account
-	// tell has it report what it does, as OnWork says; nil ends that.
-	tell(f func(begin, end units.Time, why Stall))
+	account(now units.Time) Account
+	// setWatch has it report what it does, as OnWork says; nil ends that.
+	setWatch(f func(begin, end units.Time, why Stall))
 }
 
 // accounted are all such parts of the NIC.
 func (n *NIC) accounted() []accounted {
-	all := []accounted{&n.doorbell, &n.wqe, awaited{&n.scheduler, n.schedulerWaits}, &n.packetiser, &n.mac, &n.parse, &n.transport, &n.cqe}
-	for _, u := range []*Units{n.txUnits, n.rxUnits} {
+	all := []accounted{
+		&n.doorbell.stage, &n.elements.stage, awaited{&n.scheduler.stage, n.scheduler.waits}, &n.packetiser.stage,
+		&n.mac.stage, &n.receiver.parse, &n.receiver.transport, &n.completions.stage,
+	}
+	for _, u := range []*processingUnits{n.scheduler.units, n.receiver.units} {
 		if u != nil {
 			all = append(all, u)
 		}
 	}
-	if n.atomics != nil {
-		all = append(all, n.atomics)
+	if n.atomics.InFlight > 0 {
+		all = append(all, &n.atomics)
 	}
 	return append(all, &n.pcie.sides[Upstream], &n.pcie.sides[Downstream])
 }
@@ -30,7 +33,7 @@ func (n *NIC) accounted() []accounted {
 func (n *NIC) Accounts(now units.Time) []Account {
 	var all []Account
 	for _, a := range n.accounted() {
-		all = append(all, a.Account(now))
+		all = append(all, a.account(now))
 	}
 	return all
 }
@@ -44,10 +47,10 @@ func (n *NIC) Accounts(now units.Time) []Account {
 func (n *NIC) OnWork(f func(stage int, begin, end units.Time, why Stall)) {
 	for i, a := range n.accounted() {
 		if f == nil {
-			a.tell(nil)
+			a.setWatch(nil)
 			continue
 		}
-		a.tell(func(begin, end units.Time, why Stall) { f(i, begin, end, why) })
+		a.setWatch(func(begin, end units.Time, why Stall) { f(i, begin, end, why) })
 	}
 }
 
@@ -59,7 +62,7 @@ func (n *NIC) OpenStalls(now units.Time, f func(stage int, begin, end units.Time
 			continue
 		}
 		if since, why := w.waits(); since < now {
-			begin, end := max(w.Free(), w.clock.Begin(w.clock.CycleAfter(since))), w.clock.Begin(w.clock.CycleAfter(now))
+			begin, end := max(w.freeAt(), w.clock.Begin(w.clock.CycleAfter(since))), w.clock.Begin(w.clock.CycleAfter(now))
 			if begin < end {
 				f(i, begin, end, why)
 			}
@@ -70,11 +73,11 @@ func (n *NIC) OpenStalls(now units.Time, f func(stage int, begin, end units.Time
 // awaited is a stage of which one knows since when it has had work in front of it that
 // it has not begun.
 type awaited struct {
-	*Stage
+	*stage
 	waits func() (since units.Time, why Stall) // since is Never for none
 }
 
-func (s awaited) Account(now units.Time) Account {
+func (s awaited) account(now units.Time) Account {
 	since, why := s.waits()
 	return s.waiting(now, since, why)
 }
@@ -93,8 +96,8 @@ func (a Account) Since(before Account) Account {
 
 // waiting is the account of a stage that has had work in front of it since an
 // instant, which it has not begun because of why.
-func (s *Stage) waiting(now, since units.Time, why Stall) Account {
-	a := s.Account(min(since, now))
+func (s *stage) waiting(now, since units.Time, why Stall) Account {
+	a := s.account(min(since, now))
 	if until := s.clock.CycleAfter(now); until > a.Elapsed {
 		a.Stalled[why] += until - a.Elapsed
 		a.Elapsed = until

@@ -21,29 +21,37 @@ type AtomicsConfig struct {
 	Cycles int64 `yaml:"cycles"`
 }
 
-// AtomicWaits is what atomic operations have waited for, summed over them.
-type AtomicWaits struct {
+// atomicWaits is what atomic operations have waited for, summed over them.
+type atomicWaits struct {
 	Unit units.Time // for one of those at a time to end
 	Lock units.Time // for one under the same lock, beside that
 }
 
 type atomics struct {
+	*chip
 	AtomicsConfig
+	pairs       *queuePairs
+	regions     *memory
+	translation *translation
+	landings    *landings
+	transport   *transport
+	packetiser  *packetiser
+
 	clock   Clock
 	slots   inflight
 	locked  []units.Time
 	pending []pendingAtomic
 	idle    []uint32
-	waits   AtomicWaits
+	waits   atomicWaits
 	busy    units.Time // of all places together
 	served  uint64
-	told    func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why Stall)
 }
 
-func (u *atomics) tell(f func(begin, end units.Time, why Stall)) { u.told = f }
+func (u *atomics) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
 
-// Account reports where the picoseconds of all places of the unit went.
-func (u *atomics) Account(now units.Time) Account {
+// account reports where the picoseconds of all places of the unit went.
+func (u *atomics) account(now units.Time) Account {
 	elapsed := int64(0)
 	for _, until := range u.slots {
 		elapsed += int64(max(now, until))
@@ -58,39 +66,29 @@ type pendingAtomic struct {
 	resets uint8
 }
 
-func newAtomics(c AtomicsConfig, clock Clock) *atomics {
-	if c.InFlight == 0 {
-		return nil
-	}
-	return &atomics{AtomicsConfig: c, clock: clock, slots: make(inflight, c.InFlight), locked: make([]units.Time, c.Locks)}
+func newAtomics(on *chip) atomics {
+	c := on.cfg.Atomics
+	return atomics{chip: on, AtomicsConfig: c, clock: on.cfg.CoreClock, slots: make(inflight, c.InFlight), locked: make([]units.Time, c.Locks)}
 }
 
-// AtomicWaits returns what atomic operations have waited for.
-func (n *NIC) AtomicWaits() AtomicWaits {
-	if n.atomics == nil {
-		return AtomicWaits{}
-	}
-	return n.atomics.waits
-}
-
-// atomic begins an operation. It returns whether the answer is there already, and
+// start begins an operation. It returns whether the answer is there already, and
 // false for ok after telling the transport if that memory may not be touched.
-func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
-	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
+func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bool) {
+	a := &eff.Atomic
+	r := u.regions.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
-		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
+		q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
 		return false, false
 	}
 	known := now
-	if n.translates() {
-		known = n.translate(now, r, a.VA, 8)
-		n.holdBack(now, q, known)
+	if u.translation.active() {
+		known = u.translation.region(now, r, a.VA, 8)
+		u.translation.holdBack(now, q, known)
 	}
-	read := n.pcie.Read(now, a.VA, 8, ForAtomic) + known - 2*now
-	sent, _ := n.pcie.Write(now, a.VA, 8, ForAtomic)
-	u := n.atomics
-	if u == nil {
-		n.execute(q, a, n.pcie.left(sent+known-now))
+	read := u.pcie.Read(now, a.VA, 8, ForAtomic) + known - 2*now
+	sent, _ := u.pcie.Write(now, a.VA, 8, ForAtomic)
+	if u.InFlight == 0 {
+		u.execute(q, a, u.pcie.left(sent+known-now))
 		return true, true
 	}
 	slot := u.slots.free(now)
@@ -100,8 +98,8 @@ func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
 	u.slots.hold(slot + took)
 	u.busy += took
 	u.served++
-	if u.told != nil {
-		u.told(slot, slot+took, StallNone)
+	if u.watch != nil {
+		u.watch(slot, slot+took, StallNone)
 	}
 	end := max(slot, *lock) + took
 	u.waits.Unit += slot - now
@@ -115,39 +113,38 @@ func (n *NIC) atomic(now units.Time, q *qp, a *rc.Atomic) (answered, ok bool) {
 		u.pending = append(u.pending, pendingAtomic{})
 	}
 	u.pending[i] = pendingAtomic{Atomic: *a, qpn: q.num, resets: q.resets}
-	n.engine.Schedule(end, &n.src, n.id, evAtomic, uint64(i))
+	u.schedule(end, evAtomic, uint64(i))
 	return false, true
 }
 
 // execute changes the word, as the host sees it at visible, and gives the transport
 // what it was.
-func (n *NIC) execute(q *qp, a *rc.Atomic, visible units.Time) bool {
-	r := n.mem.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
+func (u *atomics) execute(q *qp, a *rc.Atomic, visible units.Time) bool {
+	r := u.regions.check(a.RKey, q.cfg.PD, a.VA, 8, ib.AccessRemoteAtomic)
 	if r == nil {
 		return false
 	}
 	var orig uint64
 	if b := r.at(a.VA, 8); b != nil {
-		orig = n.change(visible, r.key, b, a)
+		orig = u.landings.change(visible, r.key, b, a)
 	}
 	q.rc.AtomicDone(a.Slot, orig)
 	return true
 }
 
-// atomicEnds answers an operation.
-func (n *NIC) atomicEnds(now units.Time, i uint32) {
-	u := n.atomics
+// finish answers an operation.
+func (u *atomics) finish(now units.Time, i uint32) {
 	p := u.pending[i]
 	u.idle = append(u.idle, i)
-	q := n.qp(p.qpn)
+	q := u.pairs.find(p.qpn)
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
-	if !n.execute(q, &p.Atomic, n.pcie.left(now)) { // the key went meanwhile
-		n.eff = rc.Effects{}
-		q.rc.FailRecv(now, ib.WCRemAccessErr, &n.eff)
-		n.effects(now, q, nil, 0)
+	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key went meanwhile
+		var eff rc.Effects
+		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
+		u.transport.carryOut(now, q, &eff, arrival{})
 		return
 	}
-	n.respond(now, q)
+	u.packetiser.respond(now, q)
 }

@@ -36,7 +36,7 @@ type session struct {
 
 // StampCQ makes a queue's completions whole, with their timestamps: they are not
 // compressed.
-func (n *NIC) StampCQ(num uint32) { n.cqs[num].stamped = true }
+func (n *NIC) StampCQ(num uint32) { n.completions.queues[num].stamped = true }
 
 // alike reports whether two completions may be in one session.
 func alike(a, b *CQE) bool {
@@ -49,60 +49,60 @@ func (e *CQE) small() bool {
 	return e.Status == ib.WCSuccess && !e.HasImm && !e.HasInv && !e.Solicited
 }
 
-// breaks ends the session that the next completion of a queue, which the stage is done
+// endUnlike ends the session that the next completion of a queue, which the stage is done
 // with at a time, is not like.
-func (n *NIC) breaks(at units.Time, num uint32, c *cq, next *CQE) {
+func (cs *completions) endUnlike(at units.Time, num uint32, c *cq, next *CQE) {
 	if c.session.n > 0 && !alike(c.newest(1), next) {
-		n.release(at, num, c)
+		cs.writeSession(at, num, c)
 	}
 }
 
 // keep takes the newest completion of a queue into its session.
-func (n *NIC) keep(done, ready units.Time, num uint32, c *cq) {
+func (cs *completions) keep(done, ready units.Time, num uint32, c *cq) {
 	e := c.newest(1)
 	e.Visible, e.made = units.Never, done
 	s := &c.session
 	s.n++
 	s.ready = max(s.ready, ready)
 	switch {
-	case s.n == n.cfg.Compression.MaxNum || !e.small():
-		n.release(done, num, c)
+	case s.n == cs.cfg.Compression.MaxNum || !e.small():
+		cs.writeSession(done, num, c)
 	case s.n == 1:
-		s.until = done + n.cfg.Compression.Timeout
-		n.engine.Schedule(s.until, &n.src, n.id, evSession, uint64(num))
+		s.until = done + cs.cfg.Compression.Timeout
+		cs.schedule(s.until, evSession, uint64(num))
 	}
 }
 
-// sessionEnds is the end of a queue's session by time.
-func (n *NIC) sessionEnds(now units.Time, num uint32) {
-	if c := n.cqs[num]; c.session.n > 0 && c.session.until == now {
-		n.release(now, num, c)
+// sessionTimeout is the end of a queue's session by time.
+func (cs *completions) sessionTimeout(now units.Time, num uint32) {
+	if c := cs.queues[num]; c.session.n > 0 && c.session.until == now {
+		cs.writeSession(now, num, c)
 	}
 }
 
-// release writes the completions of a session. The title goes last, for it makes the
+// writeSession writes the completions of a session. The title goes last, for it makes the
 // others valid.
-func (n *NIC) release(at units.Time, num uint32, c *cq) {
-	s := c.session
+func (cs *completions) writeSession(at units.Time, num uint32, c *cq) {
+	kept := c.session
 	c.session = session{}
 	var visible units.Time
-	if s.n > 1 {
+	if kept.n > 1 {
 		// The first array lies behind the title, and each of the others where the
 		// first of its completions would.
-		for i := 0; i < s.n; i += miniCQEs {
-			n.writeCQE(at, c, uint32(max(i, 1)))
+		for i := 0; i < kept.n; i += miniCQEs {
+			cs.write(at, c, uint32(max(i, 1)))
 		}
 	}
-	visible = n.writeCQE(at, c, 0)
-	c.written += uint32(s.n)
-	visible = max(visible+max(s.ready-at, 0), c.visible)
+	visible = cs.write(at, c, 0)
+	c.written += uint32(kept.n)
+	visible = max(visible+max(kept.ready-at, 0), c.visible)
 	c.visible = visible
-	for i := s.n; i > 0; i-- {
+	for i := kept.n; i > 0; i-- {
 		e := c.newest(i)
 		e.Visible = visible
-		if n.onSpan != nil {
-			n.completionSpan(e, AtCQEWrite, e.made, visible)
+		if cs.spans.report != nil {
+			cs.spans.completion(e, AtCQEWrite, e.made, visible)
 		}
 	}
-	n.announce(at, visible, num, c, s.n)
+	cs.announce(at, visible, num, c, kept.n)
 }

@@ -1,11 +1,6 @@
 package nicmodel
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -54,7 +49,7 @@ type Config struct {
 	// that it is for.
 	WQEFetch int `yaml:"wqe_fetch"`
 	// WQEPrefetch is how many elements of a send queue the NIC reads ahead of those that
-	// it has made a packet of, 0 for all that doorbells tell of. Those that come with
+	// it has made a packet of, 0 for all whose doorbells have arrived. Those that come with
 	// their doorbell do not count.
 	WQEPrefetch int `yaml:"wqe_prefetch"`
 	// WQECache is how many elements the NIC holds from their first packet to their
@@ -96,164 +91,3 @@ type Config struct {
 	// MaxQPWR is the most requests that a queue holds, up to 65536.
 	MaxQPWR int `yaml:"max_qp_wr"`
 }
-
-// packetPacing is the rate limiter of the mlx5 devices: 127 rates and one entry for
-// none, from 1 kb/s to a most (what the kernel's driver says of it when it loads; the
-// unit is that of ibv_qp_rate_limit_attr). The tick is an estimate: the vendor says that
-// gaps are a few nanoseconds. So is the burst, of one packet, where a limit names none:
-// the vendor speaks of a few.
-func packetPacing(most units.Rate) LimiterConfig {
-	return LimiterConfig{Rates: 127, MinRate: units.Kbps, MaxRate: most, Step: units.Kbps, Tick: 8 * units.Nanosecond}
-}
-
-// gen3x8 has pcie-bench's figures for an 8-lane third-generation link: 57.88
-// Gbps of usable TLP bandwidth (SIGCOMM 2018, its model), 64-bit addressing, and
-// a round trip that makes a 64-byte read take 546 ns (their BDW system, median).
-func gen3x8() PCIeConfig {
-	return PCIeConfig{
-		Rate: 57_880 * units.Mbps, MPS: 256, MRRS: 512, RCB: 64, Headers: PCIeBench,
-		ReadLatency: 530 * units.Nanosecond, WriteLatency: 250 * units.Nanosecond,
-	}
-}
-
-// laneBytes is a third-generation link with the bytes and the rate of a lane, 984.6
-// MB/s, that Kalia et al. count (ATC 2016, figure 2a), and the latency that makes an
-// atomic at one address take 1/2.24 us (figure 14).
-func laneBytes(lanes int) PCIeConfig {
-	c := gen3x8()
-	c.Rate = units.Rate(lanes) * 7_876_800_000
-	c.Headers = Kalia
-	c.ReadLatency = 435 * units.Nanosecond
-	return c
-}
-
-// gen4x16 and gen5x16 carry what pcie-bench's model leaves of such links: coding and
-// the data link layer's packets are taken off.
-func gen4x16() PCIeConfig {
-	p := gen3x8()
-	p.Rate = 227_400 * units.Mbps
-	return p
-}
-
-func gen5x16() PCIeConfig {
-	p := gen3x8()
-	p.Rate = 454_800 * units.Mbps
-	return p
-}
-
-// base has costs that none of the published measurements was fitted to:
-// estimates of the right order, to be replaced stage by stage.
-func base() Config {
-	return Config{
-		PCIe: gen3x8(), CoreClock: 500_000_000,
-		DoorbellCycles: 2, WQECycles: 4, SchedulerCycles: 2, PacketiserCycles: 3,
-		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
-		PipelineLatency: 50 * units.Nanosecond,
-		Receives:        ReceivesConfig{Prefetch: 16, Batch: 4},
-		TxPackets:       16, CQEBytes: 64, MaxInline: 220,
-		Contexts:    ContextsConfig{Entries: 2048, Bytes: 256, Fetches: 8},
-		Translation: TranslationConfig{Keys: 2048, Lines: 4096, Fetches: 8},
-		MaxSGE:      30, MaxRdAtomic: 16, MaxQPWR: 1 << 15,
-	}
-}
-
-// mlx5Depth is how many cycles deep the pipelines of ConnectX-5 are, each way, fitted to the
-// latencies of 8-byte messages between two of them (docs/nic-validation.md, row L1:
-// 0.99 us for a WRITE, 0.92 us for a SEND; the depth lies between what either wants).
-// That its successors have as many is an estimate.
-const mlx5Depth = 95
-
-// presets are by name. Clock rates and counter widths are those the drivers
-// report (hca_core_clock; 41 bits on mlx5, 48 on mlx4); host links are the
-// product's. Everything else is base's.
-var presets = map[string]func() Config{
-	// A 10 Gbps NIC with OS bypass, of the time of the TIMELY paper.
-	"timely10g": func() Config {
-		c := base()
-		c.TxPackets = 8
-		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 512, 128, 512
-		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
-		return c
-	},
-	// The two adapters of Kalia et al. (ATC 2016), on InfiniBand.
-	"cx3": func() Config {
-		c := base()
-		c.CoreClock = 427_000_000
-		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
-		c.PCIe = laneBytes(8)
-		// What Tsai and Zhang find of a ConnectX-3 (SOSP 2017), as recalled: about a hundred
-		// keys, and 4 MB in pages of 4 KiB.
-		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 512, 128, 128
-		c.WQECycles = 2
-		c.TxPackets, c.WQECache, c.WQEFetch, c.BlueFlameBusy = 32, 8192, 1, true
-		c.TxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 74, Atomic: 74, Response: 49, Ack: 24}
-		c.RxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 49, Atomic: 49, Response: 49, Ack: 24}
-		c.Atomics = AtomicsConfig{InFlight: 8, Locks: 4096, Cycles: 2}
-		c.MaxSGE, c.MaxQPWR = 32, 16351
-		c.Framing = fabric.InfiniBand
-		return c
-	},
-	"connectib": func() Config {
-		c := base()
-		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
-		c.PCIe = laneBytes(16)
-		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 1024, 512, 512
-		c.WQECycles = 2
-		c.TxPackets, c.WQECache, c.WQEFetch, c.BlueFlameBusy, c.MaxInline = 128, 384, 1, true, 512
-		c.TxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 87, Atomic: 87, Response: 58, Ack: 29}
-		c.RxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 58, Atomic: 58, Response: 58, Ack: 29}
-		c.Atomics = AtomicsConfig{InFlight: 23, Locks: 4096, Cycles: 2}
-		c.Framing = fabric.InfiniBand
-		return c
-	},
-	// 25 and 50 Gbps. Its brief has 75 million messages/s, which the cycles of an element make.
-	"cx4lx": func() Config {
-		c := base()
-		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
-		c.WQECycles = 7
-		c.TxPackets = 12
-		c.Limiter = packetPacing(25 * units.Gbps)
-		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
-		return c
-	},
-	"cx5": func() Config {
-		c := base()
-		c.PCIe = gen4x16()
-		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
-		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
-		c.Limiter = packetPacing(100 * units.Gbps)
-		return c
-	},
-	"cx6dx": func() Config {
-		c := base()
-		c.PCIe = gen4x16()
-		c.CoreClock = 1_000_000_000
-		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
-		c.TxPackets = 24
-		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
-		c.Limiter = packetPacing(100 * units.Gbps)
-		return c
-	},
-	"cx7": func() Config {
-		c := base()
-		c.PCIe = gen5x16()
-		c.CoreClock = 1_000_000_000
-		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
-		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
-		c.TxPackets = 48
-		c.Limiter = packetPacing(200 * units.Gbps)
-		return c
-	},
-}
-
-// Preset returns the NIC of that name.
-func Preset(name string) (Config, error) {
-	f, ok := presets[name]
-	if !ok {
-		return Config{}, fmt.Errorf("no NIC preset is called %q: take one of %s", name, strings.Join(Presets(), ", "))
-	}
-	return f(), nil
-}
-
-// Presets lists the names of the presets.
-func Presets() []string { return slices.Sorted(maps.Keys(presets)) }

@@ -14,64 +14,64 @@ type address struct {
 }
 
 // SetQKey sets the Q_Key that datagrams must carry to be received by a queue pair.
-func (n *NIC) SetQKey(num, key uint32) { n.qp(num).qkey = key }
+func (n *NIC) SetQKey(num, key uint32) { n.pairs.find(num).qkey = key }
 
-// left tells an unreliable queue pair that a packet has gone on the wire, which may
+// leftUnreliably tells an unreliable queue pair that a packet has gone on the wire, which may
 // complete its request: nothing will come back. The instant is that of its first bit:
 // its data have been read, so that the buffer is the host's again, and neither a
 // pause nor a reset takes the packet back any more.
-func (n *NIC) left(now units.Time, q *qp, d *rc.Descriptor) {
-	if q.rc.Sent(d, &n.eff); n.eff.Do != 0 || n.eff.Events != 0 {
-		n.effects(now, q, nil, 0)
+func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
+	var eff rc.Effects
+	if q.rc.Sent(d, &eff); eff.Do != 0 || eff.Events != 0 {
+		t.carryOut(now, q, &eff, arrival{})
 	}
 }
 
 // hasGRH reports whether packets have a global route header: over Ethernet the IP
 // header is it, within an InfiniBand subnet there is none (IBA 8.3).
-func (n *NIC) hasGRH() bool { return n.cfg.Framing != fabric.InfiniBand }
+func (c *chip) hasGRH() bool { return c.cfg.Framing != fabric.InfiniBand }
 
 // placeDatagram moves a datagram to its receive, behind the room for the global route
 // header, which the NIC writes if the packet has one. The model knows no IP addresses,
 // so that the header it writes is zeros. It returns false after telling the transport if
 // that memory may not be written.
-func (n *NIC) placeDatagram(now units.Time, q *qp, f *frame, p *rc.Place) bool {
+func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
+	p := &eff.Place
 	payload := p.Length - rc.GRHBytes
 	from, length := uint32(rc.GRHBytes), payload
-	if n.hasGRH() {
+	if m.hasGRH() {
 		from, length = 0, p.Length
 	}
-	q.delivered.Payload += units.Bytes(payload)
-	q.delivered.Frames += n.frameSize
-	q.delivered.Packets++
+	q.delivered.add(units.Bytes(payload), f.size)
 	if length == 0 {
 		return true
 	}
 	sgl := q.recv.wqes[p.Slot].sgl
 	known := now
-	if n.translates() {
-		known = n.translateSGL(now, q, sgl, from, int(length))
-		n.holdBack(now, q, known)
+	if m.translation.active() {
+		known = m.translation.list(now, q, sgl, from, int(length))
+		m.translation.holdBack(now, q, known)
 	}
-	visible := n.writePayload(now, known, addressAt(sgl, from), int(length))
+	visible := m.write(now, known, addressAt(sgl, from), int(length))
 	skip := int(rc.GRHBytes - from) // of what is written, before the payload
 	under := false
-	ok := n.walk(q, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {
+	ok := m.regions.walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {
 		b := r.at(addr, length)
 		header := min(max(skip-at, 0), len(b))
 		if header > 0 {
-			n.put(visible, r.key, b[:header], 0, 0)
+			m.landings.put(visible, r.key, b[:header], 0, 0)
 		}
 		if b = b[header:]; len(b) > 0 {
-			n.put(visible, r.key, b, f.buffer, at+header-skip)
+			m.landings.put(visible, r.key, b, f.buffer, at+header-skip)
 			under = true
 		}
 	})
 	if under {
-		n.landings.own()
+		m.landings.own()
 		f.buffer = 0
 	}
 	if !ok {
-		q.rc.FailRecv(now, ib.WCLocProtErr, &n.eff)
+		q.rc.FailRecv(now, ib.WCLocProtErr, eff)
 	}
 	return ok
 }

@@ -18,7 +18,7 @@ func (n *NIC) StampSends() { n.stampSends = true }
 // were sent again, the first time. It reports false without StampSends, and for a
 // request of which nothing was sent. It holds until the slot is used again.
 func (n *NIC) Departed(num, slot uint32) (first, last uint64, ok bool) {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	if q == nil || q.departures == nil || q.departures[slot].reach == 0 {
 		return 0, 0, false
 	}

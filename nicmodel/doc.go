@@ -15,7 +15,7 @@
 // received packets behind the transport: several at a time, one a queue pair.
 //
 // Each stage serves its work in order and is occupied for a stated number of
-// cycles of its clock for each piece (Stage). Nothing is ticked: a stage that has
+// cycles of its clock for each piece (stage). Nothing is ticked: a stage that has
 // nothing to do costs nothing. At every instant a stage's busy, stalled and idle
 // cycles add up to those elapsed, and each stall has a reason. PCIe is two
 // resources, one a direction, that carry whole TLPs; each byte on it is counted
@@ -28,7 +28,7 @@
 //
 // Receives are fetched ahead of the messages that take them (ReceivesConfig).
 // Unreliable connections and datagrams pass the same stages; nothing comes back for
-// them, and a request is over as its last packet goes on the wire (NIC.left).
+// them, and a request is over as its last packet goes on the wire (transport.leftUnreliably).
 //
 // # Two modes
 //

@@ -5,12 +5,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage doorbell: stores of the host to the NIC, one a doorbell or a BlueFlame element.
-//
-// State: for each queue pair, what has been posted, rung and told. Cost: DoorbellCycles a
-// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; a
-// doorbell that needs a context which is not held lets the elements wait, not the stage.
-
 // WR is a send work request as the host posts it.
 type WR struct {
 	Request rc.Request
@@ -21,16 +15,29 @@ type WR struct {
 	QKey uint32
 }
 
+// doorbell is the stage that takes stores of the host to the NIC, one a doorbell or a BlueFlame element.
+//
+// State: for each queue pair, what was posted, rung and doorbelled. Cost: DoorbellCycles a
+// doorbell, and on PCIe 8 bytes, or the element's cache lines. It never stalls; a
+// doorbell that needs a context which is not held lets the elements wait, not the stage.
+type doorbell struct {
+	*chip
+	stage
+	pairs    *queuePairs
+	contexts *contexts
+	elements *elements
+}
+
 // Room returns how many send requests a queue pair can still take.
 func (n *NIC) Room(num uint32) int {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	return q.cfg.SendDepth - int(q.posted-q.reaped)
 }
 
 // PostSend writes a request to the send queue in host memory. Ring then tells
 // the NIC. It returns rc.ErrFull when there is no room.
 func (n *NIC) PostSend(num uint32, wr *WR) error {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	if int(q.posted-q.reaped) == q.cfg.SendDepth {
 		return rc.ErrFull
 	}
@@ -51,13 +58,15 @@ func (n *NIC) PostSend(num uint32, wr *WR) error {
 // (BlueFlame) through write-combining stores of a cache line each. A BlueFlame
 // element must not overtake those before it, and is taken for a doorbell while one
 // is fetched, or under way at all unless Config.BlueFlameBusy.
-func (n *NIC) Ring(now units.Time, num uint32, count int) {
+func (n *NIC) Ring(now units.Time, num uint32, count int) { n.doorbell.ring(now, num, count) }
+
+func (d *doorbell) ring(now units.Time, num uint32, count int) {
 	if count == 0 {
 		return
 	}
-	q := n.qp(num)
+	q := d.pairs.find(num)
 	const doorbellBytes = 8
-	blue := count == 1 && q.rung == q.came && (q.fetching == 0 || n.cfg.BlueFlameBusy)
+	blue := count == 1 && q.rung == q.fetched && (q.fetching == 0 || d.cfg.BlueFlameBusy)
 	bytes := doorbellBytes
 	if blue {
 		bytes = q.wqeBytes(q.wqe(q.posted - 1))
@@ -65,40 +74,36 @@ func (n *NIC) Ring(now units.Time, num uint32, count int) {
 		q.rung += uint32(count)
 	}
 	q.fetching++
-	arg := uint64(num) | uint64(count)<<32 | uint64(q.resets)<<56
-	if blue {
-		arg |= 1 << 63
+	there := d.pcie.mmio(now, bytes, ForDoorbell)
+	d.elements.queued.add(now, count)
+	if d.spans.report != nil {
+		d.spans.request(q, AtStore, now, there, q.posted-uint32(count), count)
 	}
-	there := n.pcie.MMIO(now, bytes, ForDoorbell)
-	n.inWQE.add(now, count)
-	if n.onSpan != nil {
-		n.requestSpan(q, AtStore, now, there, q.posted-uint32(count), count)
-	}
-	n.engine.Schedule(there, &n.src, n.id, evDoorbell, arg)
+	d.schedule(there, evDoorbell, doorbellEvent{num, count, q.resets, blue}.pack())
 }
 
-// rings handles a doorbell as it reaches the NIC.
-func (n *NIC) rings(now units.Time, num uint32, count int, resets uint8, blue bool) {
-	q := n.qp(num)
-	if q == nil || q.resets != resets {
-		n.inWQE.add(now, -count)
+// arrived handles a doorbell as it reaches the NIC.
+func (d *doorbell) arrived(now units.Time, b doorbellEvent) {
+	q := d.pairs.find(b.qpn)
+	if q == nil || q.resets != b.resets {
+		d.elements.queued.add(now, -b.count)
 		return
 	}
-	t := n.doorbell.Serve(now, now, StallNone, n.cfg.DoorbellCycles)
-	context, _ := n.needContext(now, q)
-	if n.onSpan != nil {
-		n.requestSpan(q, AtDoorbell, n.doorbell.began(n.cfg.DoorbellCycles), t, q.told, count)
+	t := d.serve(now, now, StallNone, d.cfg.DoorbellCycles)
+	context, _ := d.contexts.lookUp(now, q)
+	if d.spans.report != nil {
+		d.spans.request(q, AtDoorbell, d.began(d.cfg.DoorbellCycles), t, q.doorbelled, b.count)
 	}
-	q.told += uint32(count)
-	if blue {
-		done := n.wqe.Serve(t, context, StallContext, n.cfg.WQECycles)
-		if n.onSpan != nil {
-			n.requestSpan(q, AtWQE, n.wqe.began(n.cfg.WQECycles), done, q.asked, 1)
+	q.doorbelled += uint32(b.count)
+	if b.blueFlame {
+		done := d.elements.serve(t, context, StallContext, d.cfg.WQECycles)
+		if d.spans.report != nil {
+			d.spans.request(q, AtWQE, d.elements.began(d.cfg.WQECycles), done, q.fetchIssued, 1)
 		}
-		q.asked++
-		n.engine.Schedule(done, &n.src, n.id, evWQE, uint64(num)|1<<32|uint64(resets)<<56)
+		q.fetchIssued++
+		d.schedule(done, evElements, elementsEvent{b.qpn, 1, b.resets, false}.pack())
 		return
 	}
 	q.fetching--
-	n.fetchWQEs(now, t, context, q)
+	d.elements.fetch(now, t, context, q)
 }

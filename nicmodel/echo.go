@@ -22,36 +22,36 @@ type echo struct {
 
 // attachEcho gives an acknowledgement what the packets since the last one met,
 // and returns how many bytes that takes.
-func (n *NIC) attachEcho(q *qp, h fabric.Handle, f *frame) units.Bytes {
+func (q *qp) attachEcho(s *Frames, h fabric.Handle, f *frame) units.Bytes {
 	f.echo = q.echo
 	q.echo = echo{sentAt: q.echo.sentAt}
 	var size units.Bytes
 	switch q.cong.Telemetry {
 	case telemetry.MaxDelay:
-		n.net.Packet(h).Telemetry = telemetry.MaxDelay // for the way back
+		s.net.Packet(h).Telemetry = telemetry.MaxDelay // for the way back
 		size = reflectedDelayBytes
 	case telemetry.PerHop:
 		if q.echoPacket != 0 {
-			if s := n.net.INT(q.echoPacket); s != nil {
-				size = telemetry.PerHop.WireBytes(int(s.N))
-				n.net.MoveINT(q.echoPacket, h)
+			if path := s.net.INT(q.echoPacket); path != nil {
+				size = telemetry.PerHop.WireBytes(int(path.N))
+				s.net.MoveINT(q.echoPacket, h)
 			}
 		}
 	}
-	n.dropEcho(q)
+	q.dropEcho(s)
 	return size
 }
 
-func (n *NIC) dropEcho(q *qp) {
+func (q *qp) dropEcho(s *Frames) {
 	if q.echoPacket != 0 {
-		n.frames.free(q.echoPacket)
+		s.free(q.echoPacket)
 		q.echoPacket = 0
 	}
 }
 
 // noteEcho remembers what a request packet met, for the next acknowledgement. It
 // reports whether it keeps the packet, for its per-hop records.
-func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) (kept bool) {
+func (q *qp) noteEcho(s *Frames, h fabric.Handle, p *fabric.Packet, f *frame) (kept bool) {
 	e := &q.echo
 	e.sentAt = f.sentAt
 	e.ecn = e.ecn || p.Flags&fabric.CE != 0
@@ -62,7 +62,7 @@ func (n *NIC) noteEcho(q *qp, h fabric.Handle, p *fabric.Packet, f *frame) (kept
 		e.hasDelay = true
 		e.maxDelay = max(e.maxDelay, p.MaxDelay)
 	case telemetry.PerHop:
-		n.dropEcho(q)
+		q.dropEcho(s)
 		q.echoPacket = h
 		return true
 	}
@@ -105,7 +105,7 @@ func (r *Report) copyPath(net *fabric.Network, h fabric.Handle) {
 // a queue pair whose packets collect telemetry. It holds until the slot is used
 // again.
 func (n *NIC) Reported(num, slot uint32) *Report {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	if q == nil || q.reports == nil {
 		return nil
 	}

@@ -57,7 +57,7 @@ func (s *Frames) free(h fabric.Handle) {
 	s.net.Free(h)
 }
 
-// buffer returns room for n bytes of payload, and its number.
+// payload returns room for n bytes of payload, and its number.
 func (s *Frames) payload(n int) (uint32, []byte) {
 	if len(s.idle) == 0 {
 		s.buffers = append(s.buffers, nil)
@@ -91,9 +91,9 @@ func FrameBytes(op ib.Opcode, payload int) units.Bytes {
 // 4, VCRC 2 (IBA 7.7). Its line code has no smallest packet and no gap.
 const infiniBandOverhead = 8 + 4 + 2
 
-// PacketBytes is FrameBytes for a port of the given framing; of InfiniBand without
+// packetBytes is FrameBytes for a port of the given framing; of InfiniBand without
 // global route header, from the local one to the VCRC.
-func PacketBytes(f fabric.Framing, op ib.Opcode, payload int) units.Bytes {
+func packetBytes(f fabric.Framing, op ib.Opcode, payload int) units.Bytes {
 	if f == fabric.InfiniBand {
 		return units.Bytes(infiniBandOverhead + rc.HeaderBytes(op) + (payload+3)&^3)
 	}

@@ -9,7 +9,7 @@ type gauge struct {
 	since   units.Time // of the last change
 	area    int64      // picoseconds in the queue, summed over all that were
 
-	told func(now units.Time, n int) // see NIC.OnLevel; nil if nobody asked
+	watch func(now units.Time, n int) // see NIC.OnLevel; nil if nobody asked
 }
 
 // add says that so many came, or went if it is negative. Times may not go back.
@@ -21,8 +21,8 @@ func (g *gauge) add(now units.Time, change int) {
 		g.in += uint64(change)
 		g.most = max(g.most, g.n)
 	}
-	if g.told != nil && change != 0 {
-		g.told(now, g.n)
+	if g.watch != nil && change != 0 {
+		g.watch(now, g.n)
 	}
 }
 
@@ -49,7 +49,7 @@ type namedGauge struct {
 
 // gauges are all queues of the NIC, in the order in which work passes them.
 func (n *NIC) gauges() []namedGauge {
-	return []namedGauge{{"wqe", &n.inWQE}, {"requests", &n.inTransport}, {"queue pairs", &n.inPairs}, {"transmit", &n.inTransmit}, {"receive", &n.inReceive}, {"no receive", &n.inParked}, {"completions", &n.inCQs}}
+	return []namedGauge{{"wqe", &n.elements.queued}, {"requests", &n.transport.requests}, {"queue pairs", &n.transport.active}, {"transmit", &n.mac.queued}, {"receive", &n.receiver.queued}, {"no receive", &n.receives.parked}, {"completions", &n.completions.unpolled}}
 }
 
 // Queues reports what the NIC's queues held until now, in the order in which work
@@ -74,9 +74,9 @@ func (n *NIC) Queues(now units.Time) []QueueUse {
 // what Queues returns. nil ends that.
 func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
 	for i, g := range n.gauges() {
-		g.told = nil
+		g.watch = nil
 		if f != nil {
-			g.told = func(now units.Time, level int) { f(i, now, level) }
+			g.watch = func(now units.Time, level int) { f(i, now, level) }
 		}
 	}
 }

@@ -15,57 +15,57 @@ const (
 
 var holdNames = [numHolds]string{"", "the pace", "the window", "the packet before in its unit"}
 
-// held notes why a queue pair is held from now on.
-func (n *NIC) held(now units.Time, q *qp, why hold) {
+// noteHold notes why a queue pair is held from now on.
+func (s *scheduler) noteHold(now units.Time, q *qp, why hold) {
 	if q.hold == why {
 		return
 	}
-	n.holds[q.hold] += n.heldFor(now, q)
+	s.holds[q.hold] += s.heldFor(now, q)
 	q.hold, q.holdFrom = why, now
 }
 
 // heldFor returns how long a queue pair has been held for what holds it now.
-func (n *NIC) heldFor(now units.Time, q *qp) units.Time {
+func (s *scheduler) heldFor(now units.Time, q *qp) units.Time {
 	if q.hold == holdPace && q.hasFlow && q.limit.wake == 0 {
 		// Behind that it waits for the scheduler, as others do.
-		now = min(now, n.limiter.Due(q.flow))
+		now = min(now, s.limiter.Due(q.flow))
 	}
 	return max(now-q.holdFrom, 0)
 }
 
 // holdSums is how long queue pairs were held back until now, by what.
-func (n *NIC) holdSums(now units.Time) [numHolds]units.Time {
-	sums := n.holds
-	for _, q := range n.qps {
+func (s *scheduler) holdSums(now units.Time) [numHolds]units.Time {
+	sums := s.holds
+	for _, q := range s.pairs.all {
 		if q != nil {
-			sums[q.hold] += n.heldFor(now, q)
+			sums[q.hold] += s.heldFor(now, q)
 		}
 	}
 	return sums
 }
 
 // holdWaits are the waits of queue pairs before the scheduler.
-func (n *NIC) holdWaits(now units.Time) []Wait {
-	sums := n.holdSums(now)
+func (s *scheduler) holdWaits(now units.Time) []Wait {
+	sums := s.holdSums(now)
 	var all []Wait
 	for why := holdPace; why < numHolds; why++ {
-		if why != holdUnit || n.txUnits != nil {
+		if why != holdUnit || s.units != nil {
 			all = append(all, Wait{"queue pairs", holdNames[why], sums[why], false})
 		}
 	}
 	return all
 }
 
-// underWay counts requests that the transport of a queue pair is given, or that are over
+// countRequests counts requests that the transport of a queue pair is given, or that are over
 // if there are fewer. It is called before the queue pair's own counts change.
-func (n *NIC) underWay(now units.Time, q *qp, change int) {
+func (t *transport) countRequests(now units.Time, q *qp, change int) {
 	before := int(q.handed - q.reaped)
-	n.inTransport.add(now, change)
+	t.requests.add(now, change)
 	switch after := before + change; {
 	case before == 0 && after > 0:
-		n.inPairs.add(now, 1)
+		t.active.add(now, 1)
 	case before > 0 && after == 0:
-		n.inPairs.add(now, -1)
+		t.active.add(now, -1)
 	}
 }
 
@@ -80,6 +80,6 @@ type Steered struct {
 // Steered reports what the engines inside the NIC did until now. A rate limit that was
 // set counts as theirs.
 func (n *NIC) Steered(now units.Time) Steered {
-	sums := n.holdSums(now)
-	return Steered{Cuts: n.cuts, Rate: sums[holdPace], Window: sums[holdWindow], Active: units.Time(n.inPairs.use("", now).Area)}
+	sums := n.scheduler.holdSums(now)
+	return Steered{Cuts: n.offload.cuts, Rate: sums[holdPace], Window: sums[holdWindow], Active: units.Time(n.transport.active.use("", now).Area)}
 }

@@ -102,4 +102,6 @@ func (c *icm) need(p *PCIe, t units.Time, entry uint64) (ready, free units.Time)
 	return ready, free
 }
 
-func (n *NIC) icms() [3]*icm { return [...]*icm{&n.contexts, &n.keys, &n.pages} }
+func (n *NIC) icms() [3]*icm {
+	return [...]*icm{&n.contexts.icm, &n.translation.keys, &n.translation.pages}
+}

@@ -21,7 +21,7 @@ const (
 	eqElements = 1 << 10 // of the event queue
 )
 
-// arming is what a completion queue's owner wants to be told.
+// arming is of what a completion queue's owner wants an event.
 type arming uint8
 
 const (
@@ -32,11 +32,11 @@ const (
 
 // notifier is what a completion queue has for its events.
 type notifier struct {
-	handler func(now units.Time)
-	armed   arming
-	asked   arming // by a store that is on its way
-	from    uint64 // completions that were visible when it was asked, which do not count
-	written uint64 // completions in all
+	handler   func(now units.Time)
+	armed     arming
+	requested arming // by a store that is on its way
+	from      uint64 // completions that were visible at that store, which do not count
+	written   uint64 // completions in all
 	// Behind the newest solicited one, counted likewise.
 	solicited uint64
 
@@ -45,65 +45,121 @@ type notifier struct {
 
 // OnEvent calls f when an event that ReqNotify has asked for has got to the host. A nil
 // f takes it off.
-func (n *NIC) OnEvent(num uint32, f func(now units.Time)) { n.cqs[num].events.handler = f }
+func (n *NIC) OnEvent(num uint32, f func(now units.Time)) {
+	n.completions.queues[num].events.handler = f
+}
 
 // ReqNotify arms a completion queue: the next completion to become visible, or the
 // next that is solicited or has failed, raises an event, and that is all it does. A
 // completion that comes while the arming is on its way to the NIC counts.
 func (n *NIC) ReqNotify(now units.Time, num uint32, solicitedOnly bool) {
-	c := n.cqs[num]
+	n.completions.arm(now, num, solicitedOnly)
+}
+
+func (cs *completions) arm(now units.Time, num uint32, solicitedOnly bool) {
+	c := cs.queues[num]
 	v := &c.events
-	if v.asked == disarmed {
+	if v.requested == disarmed {
 		v.from = v.written
 		for i := c.session.n + 1; i <= c.n && c.newest(i).Visible > now; i++ {
 			v.from--
 		}
 	}
 	if solicitedOnly {
-		v.asked = max(v.asked, armedSolicited)
+		v.requested = max(v.requested, armedSolicited)
 	} else {
-		v.asked = armedAny
+		v.requested = armedAny
 	}
-	n.engine.Schedule(n.pcie.MMIO(now, armBytes, ForEvent), &n.src, n.id, evArm, uint64(num))
+	cs.schedule(cs.pcie.mmio(now, armBytes, ForEvent), evArm, uint64(num))
 }
 
 // armed takes an arming that has reached the NIC.
-func (n *NIC) armed(now units.Time, num uint32) {
-	v := &n.cqs[num].events
-	if v.asked == disarmed {
+func (cs *completions) armed(now units.Time, num uint32) {
+	v := &cs.queues[num].events
+	if v.requested == disarmed {
 		return // one that came earlier was for both
 	}
 	before := v.armed
-	v.armed, v.asked = max(v.armed, v.asked), disarmed
+	v.armed, v.requested = max(v.armed, v.requested), disarmed
 	if v.armed == before {
-		return // what has come was counted as it came
+		return // completions were counted as they were written
 	}
-	if came := v.written - v.from; came > 0 {
-		n.counts(now, num, int(came), v.solicited > v.from)
+	if since := v.written - v.from; since > 0 {
+		cs.countArmed(now, num, int(since), v.solicited > v.from)
 	}
 }
 
-// tells counts completions that the NIC writes at a time.
-func (n *NIC) tells(at units.Time, num uint32, c *cq, count int, solicited bool) {
+// countWritten counts completions that the NIC writes at a time.
+func (cs *completions) countWritten(at units.Time, num uint32, c *cq, count int, solicited bool) {
 	v := &c.events
 	v.written += uint64(count)
 	if solicited {
 		v.solicited = v.written
 	}
 	if v.armed != disarmed {
-		n.counts(at, num, count, solicited)
+		cs.countArmed(at, num, count, solicited)
 	}
 }
 
 // interrupt raises an armed queue's event.
-func (n *NIC) interrupt(at units.Time, num uint32) {
-	v := &n.cqs[num].events
+func (cs *completions) interrupt(at units.Time, num uint32) {
+	v := &cs.queues[num].events
 	v.armed, v.waiting, v.until = disarmed, 0, units.Never
-	at = n.cqe.Serve(at, at, StallNone, n.cfg.CQECycles)
-	n.pcie.Write(at, n.eqAddr+n.eqes%eqElements*eqeBytes, eqeBytes, ForEvent)
-	n.eqes++
+	at = cs.serve(at, at, StallNone, cs.cfg.CQECycles)
+	cs.pcie.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, ForEvent)
+	cs.eqes++
 	// Where interrupts are written to is not translated as memory is: the event
 	// queue's page, which is at hand, stands for it.
-	_, there := n.pcie.Write(at, n.eqAddr, msixBytes, ForEvent)
-	n.engine.Schedule(there+n.cfg.Interrupt.Latency, &n.src, n.id, evEvent, uint64(num))
+	_, there := cs.pcie.Write(at, cs.eqAddr, msixBytes, ForEvent)
+	cs.schedule(there+cs.cfg.Interrupt.Latency, evInterrupt, uint64(num))
+}
+
+// interrupted handles an interrupt that has got to the host.
+func (cs *completions) interrupted(now units.Time, num uint32) {
+	if h := cs.queues[num].events.handler; h != nil {
+		h(now)
+	}
+}
+
+// moderation holds the event of an armed completion queue back (ibv_modify_cq,
+// IBV_CQ_ATTR_MODERATE) until so many completions are there, or some time has passed
+// since the first of them. Completions can be polled meanwhile. What counts is what the
+// arming asks for: with solicited events, the first of these begins the wait.
+type moderation struct {
+	count   int        // cq_count; 0 or 1 waits for no more
+	period  units.Time // cq_period; 0 is without end
+	waiting int        // completions since the arming
+	until   units.Time // of the pending evModeration, or Never
+}
+
+// ModerateCQ sets the moderation of a queue's events: count completions, or period
+// microseconds after the first of them. 0 for one leaves it to the other, 0 for both
+// raises events at once. It holds from the next completion on, with which a period
+// begins that was not there before.
+func (n *NIC) ModerateCQ(num uint32, count, period uint16) {
+	m := &n.completions.queues[num].events.moderation
+	m.count, m.period = int(count), units.Time(period)*units.Microsecond
+}
+
+// countArmed takes completions of an armed queue into account.
+func (cs *completions) countArmed(at units.Time, num uint32, count int, solicited bool) {
+	v := &cs.queues[num].events
+	if v.armed == armedSolicited && !solicited {
+		return
+	}
+	v.waiting += count
+	switch {
+	case v.count == 0 && v.period == 0, v.count > 0 && v.waiting >= v.count:
+		cs.interrupt(at, num)
+	case v.period > 0 && v.until == units.Never:
+		v.until = at + v.period
+		cs.schedule(v.until, evModeration, uint64(num))
+	}
+}
+
+// moderationTimeout is the end of a wait by time.
+func (cs *completions) moderationTimeout(now units.Time, num uint32) {
+	if v := &cs.queues[num].events; v.armed != disarmed && v.until == now {
+		cs.interrupt(now, num)
+	}
 }

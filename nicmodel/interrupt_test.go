@@ -46,7 +46,7 @@ func newEventBed(t testing.TB, change func(*Config)) *eventBed {
 
 func (b *eventBed) completes(at units.Time, e CQE) {
 	b.e.RunUntil(at)
-	b.nic.complete(at, at, b.cq, e)
+	b.nic.completions.complete(at, at, b.cq, e)
 }
 
 // An event is an element and an interrupt behind the completion, and the host's own

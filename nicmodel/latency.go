@@ -1,6 +1,12 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // RoundTripShare is what two such NICs add to the round trip of a packet with
 // empty queues, from its first bit on the wire to its acknowledgement in the
@@ -26,4 +32,94 @@ func (c *Config) FixedLatencies() FixedLatencies {
 		Receive:    c.CoreClock.Begin(c.ParseCycles+c.TransportCycles) + c.PipelineLatency,
 		Completion: c.CoreClock.Begin(c.CQECycles) + c.PCIe.Rate.Serialize(units.Bytes(c.CQEBytes+pieces(c.CQEBytes, c.PCIe.MPS)*c.PCIe.Headers.request())) + c.PCIe.WriteLatency,
 	}
+}
+
+// FirstPacket returns what an idle NIC takes from a host's posting of one WRITE until it
+// chooses its first packet, for the doorbell with its element, and from then to the
+// first bit on the wire, for so many bytes of payload, less the transmit pipeline
+// (FixedLatencies.Send). It is measured: two NICs of the kind write once. mtu is that of
+// the path, line the port's rate.
+func (c *Config) FirstPacket(payload int, mtu ib.MTU, line units.Rate) (start, fetch units.Time, err error) {
+	e := des.New()
+	x, y, err := c.idlePair(e, payload, mtu, line)
+	if err != nil {
+		return 0, 0, err
+	}
+	chosen, sent := units.Never, units.Never
+	x.nic.OnSpan(func(s *Span) {
+		switch s.Place {
+		case AtScheduler:
+			chosen = min(chosen, s.Begin)
+		case AtWire:
+			sent = min(sent, s.Begin)
+		}
+	})
+	err = x.nic.PostSend(x.qpn, &WR{
+		Request: rc.Request{Op: ib.WRRDMAWrite, Length: uint32(payload), RemoteAddr: y.region.Addr, RKey: y.region.Key},
+		SGL:     []SGE{{x.region.Addr, uint32(payload), x.region.Key}},
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	x.nic.Ring(0, x.qpn, 1)
+	for sent == units.Never && e.Next() != units.Never {
+		e.Step()
+	}
+	return chosen, sent - chosen - c.PipelineLatency, nil
+}
+
+// idleEnd is one of two queue pairs of idle NICs, with memory for a message.
+type idleEnd struct {
+	nic    *NIC
+	qpn    uint32
+	region Region
+}
+
+// idlePair connects two such NICs by a link, for one WRITE.
+func (c *Config) idlePair(e *des.Engine, payload int, mtu ib.MTU, line units.Rate) (x, y idleEnd, err error) {
+	var two fabric.Topology
+	two.Connect(two.AddHost("h0"), two.AddHost("h1"), fabric.Link{Rate: line, Delay: units.Nanosecond, Framing: c.Framing})
+	network := fabric.Default()
+	network.MaxFrame = max(network.MaxFrame, FrameBytes(ib.WriteOnly, int(mtu)))
+	net, err := fabric.New(e, &two, network, 1)
+	if err != nil {
+		return x, y, err
+	}
+	frames := NewFrames(net)
+	for host, end := range []*idleEnd{&x, &y} {
+		if end.nic, err = New(e, net, frames, host, line, *c); err != nil {
+			return x, y, err
+		}
+		if err := end.create(max(payload, 1)); err != nil {
+			return x, y, err
+		}
+	}
+	if err := x.connect(&y, mtu); err != nil {
+		return x, y, err
+	}
+	return x, y, y.connect(&x, mtu)
+}
+
+// create makes the end's queue pair and its region of so many bytes.
+func (x *idleEnd) create(length int) error {
+	cq, err := x.nic.CreateCQ(1)
+	if err != nil {
+		return err
+	}
+	pd := x.nic.AllocPD()
+	if x.region, err = x.nic.RegMR(pd, nil, uint64(length), ib.AccessLocalWrite|ib.AccessRemoteWrite); err != nil {
+		return err
+	}
+	x.qpn, err = x.nic.CreateQP(QPConfig{PD: pd, SendCQ: cq, RecvCQ: cq, SendDepth: 1, SGEs: 1})
+	return err
+}
+
+// connect takes the end's queue pair to RTS.
+func (x *idleEnd) connect(to *idleEnd, mtu ib.MTU) error {
+	x.nic.Init(x.qpn)
+	err := x.nic.ReadyToReceive(x.qpn, Peer{Host: to.nic.host, QPN: to.qpn}, Congestion{}, rc.Config{MTU: mtu, Access: ib.AccessRemoteWrite})
+	if err != nil {
+		return err
+	}
+	return x.nic.ReadyToSend(x.qpn, rc.SendConfig{})
 }

@@ -30,7 +30,7 @@ func TestLocalInvalidateStaysInItsProtectionDomain(t *testing.T) {
 	other, _ := x.nic.RegMR(x.nic.AllocPD(), make([]byte, 100), 0, ib.AccessLocalWrite)
 	b.post(x, WR{Request: rc.Request{ID: 1, Op: ib.WRLocalInv, Signaled: true, Imm: other.Key}})
 	b.e.RunUntil(units.Second)
-	if x.nic.mem.region(other.Key) == nil {
+	if x.nic.regions.region(other.Key) == nil {
 		t.Error("another PD's region invalidated")
 	}
 }
@@ -82,7 +82,7 @@ func TestOverrunRaisesAnEvent(t *testing.T) {
 	called := 0
 	x.nic.OnAsyncEvent(func(units.Time) { called++ })
 	for range 1100 {
-		x.nic.complete(b.e.Now(), b.e.Now(), x.cq, CQE{})
+		x.nic.completions.complete(b.e.Now(), b.e.Now(), x.cq, CQE{})
 	}
 	if called == 0 {
 		t.Error("overrun event raised without a call")
@@ -112,9 +112,9 @@ func TestRateLimitSetBeforeRTSHolds(t *testing.T) {
 func TestStoresDoNotWaitForReads(t *testing.T) {
 	c := preset(t, "cx6dx").PCIe
 	idle, busy := idleLink(t, c), idleLink(t, c)
-	a := idle.MMIO(units.Nanosecond, 8, ForDoorbell)
+	a := idle.mmio(units.Nanosecond, 8, ForDoorbell)
 	busy.Read(0, 0, 64, ForPayload)
-	d := busy.MMIO(units.Nanosecond, 8, ForDoorbell)
+	d := busy.mmio(units.Nanosecond, 8, ForDoorbell)
 	if d-a > 10*units.Nanosecond {
 		t.Errorf("a doorbell takes %v on an idle link and %v with a read outstanding", a, d)
 	}

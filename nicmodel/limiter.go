@@ -59,7 +59,7 @@ type limit struct {
 	// The newest burst: when it was due, what has left of it and what still may. The
 	// next one is due when what has left has taken its time at the rate, or when there
 	// is something to send if that is later.
-	begun        units.Time
+	due          units.Time
 	sent, left   units.Bytes
 	rem, nextRem uint64 // below a picosecond
 	next         units.Time
@@ -73,42 +73,33 @@ const catchUp = units.Microsecond
 
 // SetRateLimit paces a queue pair's packets at a fixed rate; 0 takes the limit off.
 func (n *NIC) SetRateLimit(now units.Time, num uint32, r units.Rate) error {
-	return n.ModifyRateLimit(now, num, RateLimit{Rate: r})
+	return n.scheduler.limitRate(now, n.pairs.find(num), RateLimit{Rate: r})
 }
 
 // ModifyRateLimit paces a queue pair's packets (ibv_modify_qp_rate_limit). It fails,
 // and changes nothing, if the limiter can't hold the limit, and for queue pairs with
 // an engine in the NIC. Going to RESET takes the limit off.
 func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
-	q := n.qp(num)
+	return n.scheduler.limitRate(now, n.pairs.find(num), l)
+}
+
+func (s *scheduler) limitRate(now units.Time, q *qp, l RateLimit) error {
 	if q.cong.Engine != nil || q.cong.ReadEngine != nil {
-		return fmt.Errorf("the rate of queue pair %d belongs to its engine", num)
+		return fmt.Errorf("the rate of queue pair %d belongs to its engine", q.num)
 	}
-	entry := 0
-	if l.Rate != 0 {
-		if step := n.cfg.Limiter.Step; step > 0 && l.Rate > 0 {
-			l.Rate = (l.Rate + step/2) / step * step
-		}
-		if l.MaxBurst == 0 {
-			l.MaxBurst = n.cfg.Limiter.Burst
-		}
-		if err := n.cfg.Limiter.holds(l); err != nil {
+	if l.Rate == 0 {
+		s.unlimit(q)
+	} else {
+		l = s.cfg.Limiter.round(l)
+		if err := s.cfg.Limiter.holds(l); err != nil {
 			return err
 		}
-		var ok bool
-		if entry, ok = n.rates.take(l, n.cfg.Limiter.Rates, q.limit.entry); !ok {
-			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", n.cfg.Limiter.Rates)
+		entry, ok := s.rates.take(l, s.cfg.Limiter.Rates, q.limit.entry)
+		if !ok {
+			return fmt.Errorf("the NIC's rate limiter holds %d different limits, and all are in use: share the rate, burst and packet size of one of them, or take limits off (nic.with.limiter.rates)", s.cfg.Limiter.Rates)
 		}
-	}
-	n.rates.release(q.limit.entry)
-	if entry == 0 {
-		q.limit = limit{}
-	} else {
-		q.limit.entry, q.limit.rate, q.limit.burst = entry, l.Rate, l.MaxBurst
-		if q.limit.sent > 0 {
-			q.limit.left = min(q.limit.left, max(l.MaxBurst-q.limit.sent, 0))
-			q.limit.goesOn() // what has left counts by the new rate
-		}
+		s.rates.release(q.limit.entry)
+		q.limit.change(entry, l)
 	}
 	held := cc.Control{Rate: l.Rate, Window: q.Control().Window}
 	if l.Rate == 0 {
@@ -116,11 +107,22 @@ func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
 	}
 	q.Hold(held)
 	if q.hasFlow {
-		n.limiter.Withdraw(q.flow)
-		n.file(now, q)
-		n.schedule(now)
+		s.limiter.Withdraw(q.flow)
+		s.file(now, q)
+		s.choose(now)
 	}
 	return nil
+}
+
+// round returns a limit as the limiter has it: at a multiple of Step, with a burst.
+func (c *LimiterConfig) round(l RateLimit) RateLimit {
+	if c.Step > 0 && l.Rate > 0 {
+		l.Rate = (l.Rate + c.Step/2) / c.Step * c.Step
+	}
+	if l.MaxBurst == 0 {
+		l.MaxBurst = c.Burst
+	}
+	return l
 }
 
 // holds says what is wrong with a limit.
@@ -175,14 +177,14 @@ func (t *rateTable) release(entry int) {
 }
 
 // unlimit takes a queue pair's limit off.
-func (n *NIC) unlimit(q *qp) {
-	n.rates.release(q.limit.entry)
+func (s *scheduler) unlimit(q *qp) {
+	s.rates.release(q.limit.entry)
 	q.limit = limit{}
 }
 
-// paced reports whether a packet of a limited queue pair may leave now. If not, the
+// withinLimit reports whether a packet of a limited queue pair may leave now. If not, the
 // queue pair is looked at again when it may.
-func (n *NIC) paced(now units.Time, q *qp, bytes units.Bytes) bool {
+func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 	l := &q.limit
 	if l.left >= bytes && l.next > now {
 		return true // of the burst that has begun
@@ -195,7 +197,7 @@ func (n *NIC) paced(now units.Time, q *qp, bytes units.Bytes) bool {
 		}
 	}
 	at := l.next
-	if tick := n.cfg.Limiter.Tick; tick > 0 && at < units.Never-tick {
+	if tick := s.cfg.Limiter.Tick; tick > 0 && at < units.Never-tick {
 		at = (at + tick - 1) / tick * tick
 	}
 	if at <= now {
@@ -204,18 +206,27 @@ func (n *NIC) paced(now units.Time, q *qp, bytes units.Bytes) bool {
 	}
 	if at != l.wake {
 		if l.wake = at; at != units.Never {
-			n.engine.Schedule(at, &n.src, n.id, evLimit, uint64(q.num))
+			s.schedule(at, evLimit, uint64(q.num))
 		}
 	}
 	return false
 }
 
+// change takes another entry of the table.
+func (l *limit) change(entry int, to RateLimit) {
+	l.entry, l.rate, l.burst = entry, to.Rate, to.MaxBurst
+	if l.sent > 0 {
+		l.left = min(l.left, max(l.burst-l.sent, 0))
+		l.goesOn() // what has left counts by the new rate
+	}
+}
+
 // charge counts a packet that leaves now.
 func (l *limit) charge(now, tick units.Time, bytes units.Bytes) {
 	if l.left == 0 {
-		l.begun, l.rem, l.sent = l.next, l.nextRem, 0
-		if least := now - tick - catchUp; l.begun < least {
-			l.begun, l.rem = least, 0
+		l.due, l.rem, l.sent = l.next, l.nextRem, 0
+		if least := now - tick - catchUp; l.due < least {
+			l.due, l.rem = least, 0
 		}
 		l.left = max(l.burst, bytes)
 	}
@@ -230,18 +241,18 @@ func (l *limit) goesOn() {
 		l.rem = 0 // from a higher rate
 	}
 	gap, rem := l.rate.SerializeRem(l.sent, l.rem)
-	if gap >= units.Never-l.begun {
+	if gap >= units.Never-l.due {
 		l.next, l.nextRem = units.Never, 0
 		return
 	}
-	l.next, l.nextRem = l.begun+gap, rem
+	l.next, l.nextRem = l.due+gap, rem
 }
 
-// looks is a tick of the table at which a burst of a queue pair is due.
-func (n *NIC) looks(now units.Time, num uint32) {
-	if q := n.qp(num); q != nil && q.limit.wake == now {
+// burstDue is a tick of the table at which a burst of a queue pair is due.
+func (s *scheduler) burstDue(now units.Time, q *qp) {
+	if q != nil && q.limit.wake == now {
 		q.limit.wake = 0
-		n.file(now, q)
-		n.schedule(now)
+		s.file(now, q)
+		s.choose(now)
 	}
 }

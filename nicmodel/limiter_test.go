@@ -199,7 +199,7 @@ func TestRateTable(t *testing.T) {
 	nic.Reset(qps[0])
 	nic.Reset(qps[2])
 	set(2, three, true)
-	for i, u := range nic.rates.users {
+	for i, u := range nic.scheduler.rates.users {
 		if u < 0 || i >= 2 {
 			t.Errorf("entry %d has %d users", i, u)
 		}

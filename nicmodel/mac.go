@@ -1,128 +1,197 @@
 package nicmodel
 
 import (
+	"math/bits"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage mac: the wire. Its cycles are picoseconds.
+// mac is the stage before the wire. Its cycles are picoseconds.
 //
 // State: for each priority a queue of acknowledgements, one of READ responses and one of
 // requests, and which priorities the peer has paused. Cost: the frame with preamble, gap
 // and checks at the line rate (package fabric). It stalls for the frame before
 // (StallWire) and for a pause (StallPause).
+type mac struct {
+	*chip
+	stage
+	pairs      *queuePairs
+	scheduler  *scheduler
+	packetiser *packetiser
+	transport  *transport
 
-// kick makes sure that the MAC looks at its queues when a frame is ready and the
+	// Frames on their way to the wire: acknowledgements and what else has no payload
+	// and does not wait, READ responses, requests.
+	control, responses, requests      [fabric.MaxPriorities]fifo
+	waitingResponses, waitingRequests int
+	queued                            gauge // of both
+	backlogged                        uint8 // priorities that may have any frame
+	turn                              bool  // READ responses and requests take turns on the wire
+	wireFree                          units.Time
+	wakeAt                            units.Time // of the pending evWire, or Never
+	paused                            uint8
+	resumed                           [fabric.MaxPriorities]units.Time // when each was last let go
+
+	packets, stale uint64
+	payload        units.Bytes
+}
+
+// wake makes sure that the MAC looks at its queues when a frame is ready and the
 // wire free.
-func (n *NIC) kick(now, ready units.Time) {
-	at := max(now, ready, n.wireFree)
-	if at < n.wireAt {
-		n.wireAt = at
-		n.engine.Schedule(at, &n.src, n.id, evWire, 0)
+func (m *mac) wake(now, ready units.Time) {
+	at := max(now, ready, m.wireFree)
+	if at < m.wakeAt {
+		m.wakeAt = at
+		m.schedule(at, evWire, 0)
 	}
 }
 
-// send puts the next frame on the wire. Within a priority acknowledgements go
-// first; READ responses and requests take turns.
-func (n *NIC) send(now units.Time) {
-	if now < n.wireFree {
-		n.kick(now, n.wireFree)
+// lineUp puts a packet of a request or of a READ's response, or an answer that goes by
+// the way of these, before the wire.
+func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
+	m.queued.add(now, 1)
+	if response {
+		q.responding++
+		m.waitingResponses++
+		m.push(now, &m.responses, h, f)
+	} else {
+		m.waitingRequests++
+		m.push(now, &m.requests, h, f)
+	}
+}
+
+// lineUpControl puts an acknowledgement or a notification before the wire.
+func (m *mac) lineUpControl(now units.Time, h fabric.Handle, f *frame) {
+	m.push(now, &m.control, h, f)
+}
+
+// push puts a frame behind those of its kind and priority.
+func (m *mac) push(now units.Time, kind *[fabric.MaxPriorities]fifo, h fabric.Handle, f *frame) {
+	priority := m.net.Packet(h).Priority
+	m.backlogged |= 1 << priority
+	kind[priority].push(m.frames, h)
+	m.wake(now, f.ready)
+}
+
+// send puts the next frame on the wire: of the highest priority that may send and has
+// one that is ready.
+func (m *mac) send(now units.Time) {
+	if now < m.wireFree {
+		m.wake(now, m.wireFree)
 		return
 	}
 	next := units.Never
-	for priority := fabric.MaxPriorities - 1; priority >= 0; priority-- {
-		if n.paused&(1<<priority) != 0 {
-			continue
+	for left := m.backlogged &^ m.paused; left != 0; {
+		priority := bits.Len8(left) - 1
+		left &^= 1 << priority
+		ready, sent := m.sendOf(now, priority)
+		if sent {
+			return
 		}
-		first, second := &n.requests[priority], &n.responses[priority]
-		if n.turn {
-			first, second = second, first
-		}
-		for i, from := range [...]*fifo{&n.control[priority], first, second} {
-			for from.head != 0 {
-				h := from.head
-				f := &n.frames.frames[h]
-				if f.ready > now {
-					next = min(next, f.ready)
-					break
-				}
-				from.pop(n.frames)
-				if n.transmit(now, h, f, from) {
-					if i > 0 {
-						n.turn = !n.turn
-					}
-					return
-				}
-			}
-		}
+		next = min(next, ready)
 	}
 	if next != units.Never {
-		n.kick(now, next)
+		m.wake(now, next)
 	}
-	n.refill(now)
+	m.refill(now)
+}
+
+// sendOf puts the next frame of a priority on the wire, or returns when one is ready:
+// Never for none. Acknowledgements go first; READ responses and requests take turns.
+func (m *mac) sendOf(now units.Time, priority int) (ready units.Time, sent bool) {
+	first, second := &m.requests[priority], &m.responses[priority]
+	if m.turn {
+		first, second = second, first
+	}
+	ready = units.Never
+	for i, from := range [...]*fifo{&m.control[priority], first, second} {
+		for from.head != 0 {
+			h := from.head
+			f := &m.frames.frames[h]
+			if f.ready > now {
+				ready = min(ready, f.ready)
+				break
+			}
+			from.pop(m.frames)
+			if !m.transmit(now, h, f, from) {
+				continue
+			}
+			if i > 0 {
+				m.turn = !m.turn
+			}
+			return 0, true
+		}
+	}
+	if ready == units.Never {
+		m.backlogged &^= 1 << priority
+	}
+	return ready, false
 }
 
 // transmit puts one frame on the wire, unless its queue pair has gone back since
 // it was built.
-func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bool {
-	p := n.net.Packet(h)
-	q := n.qp(f.srcQPN)
+func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bool {
+	p := m.net.Packet(h)
+	q := m.pairs.find(f.srcQPN)
 	switch from {
-	case &n.requests[p.Priority]:
-		n.inRequests--
-		n.inTransmit.add(now, -1)
-	case &n.responses[p.Priority]:
-		n.inResponses--
-		n.inTransmit.add(now, -1)
+	case &m.requests[p.Priority]:
+		m.waitingRequests--
+		m.queued.add(now, -1)
+	case &m.responses[p.Priority]:
+		m.waitingResponses--
+		m.queued.add(now, -1)
 		if q != nil && q.resets == f.resets {
 			q.responding--
 		}
 	}
 	if q == nil || q.rc == nil || q.resets != f.resets || f.desc.Header.Opcode != ib.CNP && !q.rc.Fresh(&f.desc) {
-		n.stat.Stale++
-		n.frames.free(h)
+		m.stale++
+		m.frames.free(h)
 		return false
 	}
 	f.sentAt = now
 	if q.pull != nil && f.desc.Header.Opcode == ib.ReadRequest {
 		q.pull.requested(now, &f.desc)
 	}
-	if q.departures != nil && from == &n.requests[p.Priority] {
-		q.departures[f.desc.Slot].leaves(n.ReadClock(now), &f.desc)
+	if q.departures != nil && from == &m.requests[p.Priority] {
+		q.departures[f.desc.Slot].leaves(m.cfg.Counter.Read(now), &f.desc)
 	}
-	n.stat.TxPackets++
-	n.stat.TxPayload += units.Bytes(f.desc.Payload)
+	m.packets++
+	m.payload += units.Bytes(f.desc.Payload)
 	ready, why := f.ready, StallWire
-	if n.resumed[p.Priority] > ready {
+	if m.resumed[p.Priority] > ready {
 		why = StallPause
 	}
-	n.wireFree = n.net.Transmit(now, n.host, h)
-	n.mac.Serve(ready, now, why, int64(n.wireFree-now))
-	if n.onSpan != nil {
-		n.packetSpan(f, AtWire, now, n.wireFree, int32(n.host))
+	m.wireFree = m.net.Transmit(now, m.host, h)
+	m.serve(ready, now, why, int64(m.wireFree-now))
+	if m.spans.report != nil {
+		m.spans.packet(f, AtWire, now, m.wireFree, int32(m.host))
 	}
 	// The wire is looked at again when it is free: the frame that goes next
 	// may not be there yet, and this one makes room.
-	n.kick(now, n.wireFree)
+	m.wake(now, m.wireFree)
 	if q.cfg.Type != ib.RC {
-		n.left(now, q, &f.desc)
+		m.transport.leftUnreliably(now, q, &f.desc)
 	}
-	n.refill(now)
+	m.refill(now)
 	return true
 }
 
 // Pause implements fabric.Endpoint.
-func (n *NIC) Pause(now units.Time, paused uint8) {
-	resumed := n.paused &^ paused
-	n.paused = paused
+func (n *NIC) Pause(now units.Time, paused uint8) { n.mac.pause(now, paused) }
+
+func (m *mac) pause(now units.Time, paused uint8) {
+	resumed := m.paused &^ paused
+	m.paused = paused
 	if resumed == 0 {
 		return
 	}
-	for priority := range n.resumed {
+	for priority := range m.resumed {
 		if resumed&(1<<priority) != 0 {
-			n.resumed[priority] = now
+			m.resumed[priority] = now
 		}
 	}
-	n.kick(now, now)
+	m.wake(now, now)
 }

@@ -3,112 +3,59 @@ package nicmodel
 import (
 	"fmt"
 
-	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/ratelimiter"
-	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Kinds of events that a NIC schedules for itself.
-const (
-	evDoorbell   = iota // a doorbell has arrived; arg: QP number, WQEs, BlueFlame
-	evWQE               // work queue elements are in the NIC; arg: QP number, how many, last of a doorbell
-	evSchedule          // the scheduler is free
-	evLimiter           // a paced queue pair is due
-	evLimit             // a burst of a limited queue pair is due; arg: QP number
-	evWire              // the wire is free and a frame may be ready
-	evReceive           // a received packet has reached the transport; arg: handle
-	evTimer             // a queue pair's transport timer; arg: QP number
-	evAtomic            // an atomic operation has ended; arg: which
-	evUnit              // a queue pair's request has left its processing unit; arg: QP number
-	evCompletion        // a completion has become visible; arg: CQ number, solicited
-	evLand              // data are due in host memory
-	evArm               // a completion queue is armed; arg: CQ number
-	evModeration        // a queue's event has waited long enough; arg: CQ number
-	evEvent             // a completion event has got to the host; arg: CQ number
-	evRecvs             // receives are in the NIC; arg: number of the queue, how many
-	evRecordRead        // the request for that is at the host's memory; arg: number of the queue
-	evRecord            // the doorbell record of a receive queue is; arg: number of the queue
-	evSession           // a queue's compression session ends; arg: CQ number
-)
-
-// NIC is one network adapter at a host's port. It belongs to the goroutine of its
-// engine. Everything a host does with it happens at the engine's Now.
-type NIC struct {
+// chip is what the stages of a NIC have in common: where it is, what it is made of, and
+// the link to the host.
+type chip struct {
 	engine *des.Engine
 	net    *fabric.Network
 	frames *Frames
-	host   int
+	pcie   *PCIe
 	id     des.NodeID
 	src    des.Source
-	cfg    Config
+	host   int
 	line   units.Rate
+	cfg    Config
+	spans  tracer
+}
 
-	doorbell, wqe, scheduler, packetiser, mac, parse, transport, cqe Stage
-
-	pcie      *PCIe
-	txUnits   *Units
-	rxUnits   *Units
-	nowhere   units.Time // serialises what is for no queue pair
-	atomics   *atomics
-	wqes      *lru // elements that the NIC holds, or nil for all
-	mem       memory
-	qps       []*qp
-	freeQPs   []uint32
-	cqs       []*cq
-	recvs     []*SRQ // whose receives are fetched
-	freeRecvs []uint32
-	recvWait  units.Time // that packets have waited for theirs
-	eqAddr    uint64     // of the event queue
-	eqes      uint64     // written to it
-	events    []AsyncEvent
-	onEvent   func(now units.Time)
-	pds       uint32
-
-	contexts   icm
-	keys       icm        // memory keys' entries
-	pages      icm        // translations, by cache line
-	rxHeld     units.Time // until when packets can't be taken, since too many translations are being read
-	landings   landings
-	wqeCounts  WQECache
+// NIC is one network adapter at a host's port. It belongs to the goroutine of its
+// engine. Everything a host does with it happens at the engine's Now.
+//
+// It is stages and what they share, each with its own state and the few others that it
+// hands work to or asks; New wires them up.
+type NIC struct {
+	chip
+	pairs      queuePairs
+	pds        uint32
 	stampSends bool
 
-	limiter   *ratelimiter.Scheduler
-	rates     rateTable
-	flows     []*qp // by ratelimiter.FlowID
-	limiterAt units.Time
-	schedAt   units.Time
-	unitsFrom units.Time // since when requests have waited for a unit, or Never
-
-	responders []*qp // queue pairs with responses to send, in order
-	// Frames on their way to the MAC: acknowledgements and what else has no
-	// payload and does not wait, READ responses, requests.
-	control, responses, requests [fabric.MaxPriorities]fifo
-	inResponses, inRequests      int
-	turn                         bool // READ responses and requests take turns on the wire
-	wireFree                     units.Time
-	wireAt                       units.Time // of the pending evWire, or Never
-	paused                       uint8
-	resumed                      [fabric.MaxPriorities]units.Time // when each was last let go
-
-	desc      rc.Descriptor
-	eff       rc.Effects
-	ack       cc.Ack
-	onAck     func(qpn uint32, a *cc.Ack)
-	stat      Stats
-	frameSize units.Bytes // of the packet being handled
-
-	inWQE, inTransport, inTransmit, inReceive, inParked gauge
-	inCQs                                               gauge
-	inPairs                                             gauge
-	cuts                                                uint64               // how often engines lowered a rate or a window
-	holds                                               [numHolds]units.Time // what queue pairs were held for, summed over them
-	txFull                                              units.Time           // since when a due queue pair has waited for room, or Never
-	onSpan                                              func(*Span)
-	span                                                Span
+	// The way of requests.
+	doorbell   doorbell
+	elements   elements
+	scheduler  scheduler
+	packetiser packetiser
+	mac        mac
+	// The way of received packets.
+	receiver    receiver
+	transport   transport
+	receives    receives
+	atomics     atomics
+	offload     offload
+	completions completions
+	async       asyncEvents
+	// Host memory.
+	contexts    contexts
+	regions     memory
+	translation translation
+	landings    landings
+	dma         dma
 }
 
 // Stats counts what a NIC did.
@@ -120,14 +67,6 @@ type Stats struct {
 	NoQP                 uint64      // packets for a queue pair that does not exist
 	BadQKey              uint64      // datagrams with another Q_Key than the queue pair's
 	Stale                uint64      // packets built but not sent, since the queue pair went back
-}
-
-// AsyncEvent is an asynchronous event; QPN and CQ are valid where Type is about
-// one.
-type AsyncEvent struct {
-	Type ib.EventType
-	QPN  uint32
-	CQ   uint32
 }
 
 // New puts a NIC at a host's port. line is the rate of that port.
@@ -146,33 +85,61 @@ func New(e *des.Engine, net *fabric.Network, frames *Frames, host int, line unit
 	if err != nil {
 		return nil, err
 	}
-	n := &NIC{
-		engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line,
-		pcie: link, limiter: limiter,
-		limiterAt: units.Never, schedAt: units.Never, wireAt: units.Never, txFull: units.Never, unitsFrom: units.Never,
-		txUnits: newUnits("tx_units", cfg.TxUnits, cfg.CoreClock), rxUnits: newUnits("rx_units", cfg.RxUnits, cfg.CoreClock),
-		atomics: newAtomics(cfg.Atomics, cfg.CoreClock), landings: landings{wakeAt: units.Never},
-	}
-	for _, s := range []struct {
-		stage *Stage
-		name  string
-	}{
-		{&n.doorbell, "doorbell"}, {&n.wqe, "wqe"}, {&n.scheduler, "scheduler"}, {&n.packetiser, "packetiser"},
-		{&n.parse, "parse"}, {&n.transport, "transport"}, {&n.cqe, "cqe"},
-	} {
-		*s.stage = Stage{Name: s.name, clock: cfg.CoreClock}
-	}
-	n.contexts = newContexts(cfg.Contexts)
-	n.keys, n.pages = newTranslation(cfg.Translation)
-	if cfg.WQECache > 0 {
-		n.wqes = newLRU(cfg.WQECache)
-	}
-	// The MAC's cycle is a picosecond: its work is measured in bit times, which
-	// the link keeps exactly.
-	n.mac = Stage{Name: "mac", clock: Clock(second)}
+	n := &NIC{chip: chip{engine: e, net: net, frames: frames, host: host, src: e.NewSource(), cfg: cfg, line: line, pcie: link}}
+	n.wire(limiter)
 	n.id = e.AddHandler(n)
 	net.Attach(host, n)
 	return n, nil
+}
+
+// wire gives each stage what it needs of the others.
+func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
+	on := &n.chip
+	on.spans = tracer{pairs: &n.pairs, host: n.host}
+	clocked := func(name string) stage { return stage{name: name, clock: n.cfg.CoreClock} }
+	txUnits, rxUnits := newUnits("tx_units", n.cfg.TxUnits, n.cfg.CoreClock), newUnits("rx_units", n.cfg.RxUnits, n.cfg.CoreClock)
+
+	n.contexts = newContexts(on)
+	n.translation = newTranslation(on, &n.regions)
+	n.landings = landings{chip: on, wakeAt: units.Never}
+	n.dma = dma{on, &n.regions, &n.translation, &n.landings}
+
+	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements}
+	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, responseUnits: rxUnits, looked: CacheUse{Cache: "wqe"}}
+	if n.cfg.WQECache > 0 {
+		n.elements.cache = newLRU(n.cfg.WQECache)
+	}
+	n.scheduler = scheduler{
+		chip: on, stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
+		units: txUnits, limiter: limiter,
+		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never,
+	}
+	n.packetiser = packetiser{
+		chip: on, stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
+		dma: &n.dma, transport: &n.transport, mac: &n.mac,
+	}
+	// The MAC's cycle is a picosecond: its work is measured in bit times, which
+	// the link keeps exactly.
+	n.mac = mac{
+		chip: on, stage: stage{name: "mac", clock: Clock(second)}, pairs: &n.pairs, scheduler: &n.scheduler,
+		packetiser: &n.packetiser, transport: &n.transport, wakeAt: units.Never,
+	}
+
+	n.receiver = receiver{
+		chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
+		parse: clocked("parse"), transport: clocked("transport"), units: rxUnits,
+	}
+	n.transport = transport{
+		chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,
+		elements: &n.elements, scheduler: &n.scheduler, packetiser: &n.packetiser, mac: &n.mac,
+		offload: &n.offload, async: &n.async,
+	}
+	n.receives = receives{chip: on, regions: &n.regions, transport: &n.transport}
+	n.atomics = newAtomics(on)
+	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
+	n.atomics.landings, n.atomics.transport, n.atomics.packetiser = &n.landings, &n.transport, &n.packetiser
+	n.offload = offload{chip: on, scheduler: &n.scheduler}
+	n.completions = completions{chip: on, stage: clocked("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async}
 }
 
 // Config returns the configuration that the NIC was made with.
@@ -185,7 +152,13 @@ func (n *NIC) Host() int { return n.host }
 func (n *NIC) LineRate() units.Rate { return n.line }
 
 // Stats returns the counters.
-func (n *NIC) Stats() Stats { return n.stat }
+func (n *NIC) Stats() Stats {
+	return Stats{
+		TxPackets: n.mac.packets, TxPayload: n.mac.payload, Stale: n.mac.stale,
+		RxPackets: n.transport.packets, RxPayload: n.transport.payload, NoQP: n.transport.noQP, BadQKey: n.transport.badQKey,
+		Requests: n.elements.handed,
+	}
+}
 
 // ReadClock returns the counter of completion timestamps at now.
 func (n *NIC) ReadClock(now units.Time) uint64 { return n.cfg.Counter.Read(now) }
@@ -212,9 +185,9 @@ func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags)
 	if access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0 {
 		return Region{}, fmt.Errorf("access %v needs LOCAL_WRITE too (ibv_reg_mr)", access)
 	}
-	r, err := n.mem.register(buf, length, access, pd)
+	r, err := n.regions.register(buf, length, access, pd)
 	if err == nil {
-		n.enter(r.key, n.cfg.Translation.pageSize(access))
+		n.translation.enter(r.key, n.cfg.Translation.pageSize(access))
 	}
 	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
 }
@@ -222,33 +195,9 @@ func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags)
 // DeregMR makes a region's key invalid and reports whether there was one. What was on
 // its way there is in memory when it returns.
 func (n *NIC) DeregMR(key uint32) bool {
-	n.settle(key)
-	return n.forget(key)
+	n.landings.settle(key)
+	return n.translation.forget(key)
 }
-
-// TakeEvent returns the oldest asynchronous event that was not yet taken.
-func (n *NIC) TakeEvent() (AsyncEvent, bool) {
-	if len(n.events) == 0 {
-		return AsyncEvent{}, false
-	}
-	e := n.events[0]
-	n.events = n.events[1:]
-	return e, true
-}
-
-// OnAsyncEvent calls f when an asynchronous event has been raised.
-func (n *NIC) OnAsyncEvent(f func(now units.Time)) { n.onEvent = f }
-
-func (n *NIC) raise(now units.Time, e AsyncEvent) {
-	n.events = append(n.events, e)
-	if n.onEvent != nil {
-		n.onEvent(now)
-	}
-}
-
-// Units returns the processing units of requests and those of received packets, nil
-// where the NIC has none.
-func (n *NIC) Units() (tx, rx *Units) { return n.txUnits, n.rxUnits }
 
 // PCIe returns the link to the host, for what it has counted.
 func (n *NIC) PCIe() *PCIe { return n.pcie }
@@ -269,61 +218,53 @@ func (n *NIC) Handle(ev des.Event) {
 	now := ev.At
 	switch ev.Kind {
 	case evDoorbell:
-		n.rings(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f), ev.Arg>>63 != 0)
-	case evWQE:
-		n.fetched(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56&0x7f), ev.Arg>>63 != 0)
+		n.doorbell.arrived(now, unpackDoorbell(ev.Arg))
+	case evElements:
+		n.elements.arrived(now, unpackElements(ev.Arg))
 	// Of the events of each of these kinds only the one that is remembered
 	// counts: an earlier one has taken the place of any other.
 	case evSchedule:
-		if now == n.schedAt {
-			n.schedAt = units.Never
-			n.schedule(now)
+		if now == n.scheduler.wakeAt {
+			n.scheduler.wakeAt = units.Never
+			n.scheduler.choose(now)
 		}
 	case evLimiter:
-		if now == n.limiterAt {
-			n.limiterAt = units.Never
-			n.schedule(now)
+		if now == n.scheduler.limiterAt {
+			n.scheduler.limiterAt = units.Never
+			n.scheduler.choose(now)
 		}
 	case evLimit:
-		n.looks(now, uint32(ev.Arg))
+		n.scheduler.burstDue(now, n.pairs.find(uint32(ev.Arg)))
 	case evWire:
-		if now == n.wireAt {
-			n.wireAt = units.Never
-			n.send(now)
+		if now == n.mac.wakeAt {
+			n.mac.wakeAt = units.Never
+			n.mac.send(now)
 		}
 	case evReceive:
-		n.receive(now, fabric.Handle(ev.Arg))
+		n.transport.receive(now, fabric.Handle(ev.Arg))
 	case evTimer:
-		n.expire(now, uint32(ev.Arg))
+		n.transport.expire(now, n.pairs.find(uint32(ev.Arg)))
 	case evAtomic:
-		n.atomicEnds(now, uint32(ev.Arg))
+		n.atomics.finish(now, uint32(ev.Arg))
 	case evUnit:
-		if q := n.qp(uint32(ev.Arg)); q != nil && q.hasFlow {
-			n.file(now, q)
-			n.schedule(now)
-		}
+		n.scheduler.unitDone(now, n.pairs.find(uint32(ev.Arg)))
 	case evLand:
-		n.landed(now)
+		n.landings.wake(now)
 	case evArm:
-		n.armed(now, uint32(ev.Arg))
+		n.completions.armed(now, uint32(ev.Arg))
 	case evModeration:
-		n.moderated(now, uint32(ev.Arg))
-	case evEvent:
-		if h := n.cqs[ev.Arg].events.handler; h != nil {
-			h(now)
-		}
-	case evRecvs:
-		n.recvsCame(now, uint32(ev.Arg), int(ev.Arg>>32&0xffffff), uint8(ev.Arg>>56))
-	case evRecordRead:
-		n.recordRead(now, uint32(ev.Arg), uint8(ev.Arg>>56))
-	case evRecord:
-		n.recordCame(now, uint32(ev.Arg), uint8(ev.Arg>>56))
+		n.completions.moderationTimeout(now, uint32(ev.Arg))
+	case evInterrupt:
+		n.completions.interrupted(now, uint32(ev.Arg))
+	case evReceives:
+		n.receives.arrived(now, unpackReceives(ev.Arg))
+	case evRecordRequested:
+		n.receives.recordRequested(now, unpackReceives(ev.Arg))
+	case evRecordArrived:
+		n.receives.recordArrived(now, unpackReceives(ev.Arg))
 	case evSession:
-		n.sessionEnds(now, uint32(ev.Arg))
+		n.completions.sessionTimeout(now, uint32(ev.Arg))
 	case evCompletion:
-		n.land(now)
-		if h := n.cqs[ev.Arg>>1].handler; h != nil {
-			h(now, ev.Arg&1 != 0)
-		}
+		n.completions.becameVisible(now, unpackCompletion(ev.Arg))
 	}
 }

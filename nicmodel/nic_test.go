@@ -500,14 +500,14 @@ func BenchmarkWritePacket(b *testing.B) {
 }
 
 func TestStageAccount(t *testing.T) {
-	s := Stage{Name: "s", clock: 300_000_000} // a period of 3333 1/3 ps
+	s := stage{name: "s", clock: 300_000_000} // a period of 3333 1/3 ps
 	// Idle to 10 ns (3 cycles), then 2 cycles.
-	if done := s.Serve(10*units.Nanosecond, 0, StallNone, 2); done != 16666 {
+	if done := s.serve(10*units.Nanosecond, 0, StallNone, 2); done != 16666 {
 		t.Errorf("done at %d ps; five periods end at 16666 2/3", done)
 	}
 	// Ready at once, but blocked until 30 ns.
-	s.Serve(0, 30*units.Nanosecond, StallPCIe, 1)
-	a := s.Account(40 * units.Nanosecond)
+	s.serve(0, 30*units.Nanosecond, StallPCIe, 1)
+	a := s.account(40 * units.Nanosecond)
 	if a.Idle != 3+2 || a.Busy != 3 || a.Stalled[StallPCIe] != 4 || a.Elapsed != 12 || a.Served != 2 {
 		t.Errorf("account %+v", a)
 	}

@@ -15,40 +15,39 @@ const CNPBytes units.Bytes = frameOverhead + 12 + 16
 // that met a congestion mark is answered with a CNP, unless the queue pair has sent
 // one less than Congestion.CNPInterval ago. The data of READs are not answered: who
 // steers them is here (see pull).
-func (n *NIC) notify(now units.Time, q *qp) {
+func (t *transport) notify(now units.Time, q *qp) {
 	if q.rc == nil || q.cong.CNPInterval <= 0 || now < q.cnpAfter {
 		return
 	}
 	q.cnpAfter = now + q.cong.CNPInterval
 	q.cnpsSent++
-	h, f := n.frames.alloc()
+	h, f := t.frames.alloc()
 	f.desc = rc.Descriptor{Header: rc.Header{Opcode: ib.CNP}}
 	f.srcQPN, f.dstQPN, f.resets = q.num, q.peer.QPN, q.resets
-	p := n.net.Packet(h)
-	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(q.peer.Host), q.peer.FlowHash
+	p := t.net.Packet(h)
+	p.Src, p.Dst, p.FlowHash = int32(t.host), int32(q.peer.Host), q.peer.FlowHash
 	p.Priority, p.Size = q.cong.AckPriority, int32(CNPBytes)
 	// It leaves as acknowledgements do.
-	f.ready = now + n.cfg.PipelineLatency
-	n.control[p.Priority].push(n.frames, h)
-	n.kick(now, f.ready)
+	f.ready = now + t.cfg.PipelineLatency
+	t.mac.lineUpControl(now, h, f)
 }
 
-// notified takes a CNP at the reaction point.
-func (n *NIC) notified(now units.Time, q *qp) {
+// cnpArrived takes a CNP at the reaction point.
+func (t *transport) cnpArrived(now units.Time, q *qp) {
 	q.cnpsHandled++
 	if q.Engine() == nil || !q.hasFlow {
 		return
 	}
-	n.steer(q, &q.steering, q.Engine().OnCNP(now))
-	n.file(now, q)
-	n.schedule(now)
+	t.offload.steer(q, &q.steering, q.Engine().OnCNP(now))
+	t.scheduler.file(now, q)
+	t.scheduler.choose(now)
 }
 
 // Notifications returns how many congestion notification packets a queue pair has
 // sent as a receiver of data (np_cnp_sent), and how many it has been sent
 // (rp_cnp_handled).
 func (n *NIC) Notifications(num uint32) (sent, handled uint64) {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	return q.cnpsSent, q.cnpsHandled
 }
 

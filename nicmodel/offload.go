@@ -13,91 +13,103 @@ type steering struct {
 	sent, acked units.Bytes
 }
 
-// accounts lets an engine inside the NIC see what an acknowledgement, a READ
+// offload is the engines inside the NIC.
+type offload struct {
+	*chip
+	scheduler *scheduler
+
+	ack   cc.Ack // that engines are given: kept here, for one on the stack would not stay there
+	onAck func(qpn uint32, a *cc.Ack)
+	cuts  uint64 // how often engines lowered a rate or a window
+}
+
+// account lets an engine inside the NIC see what an acknowledgement, a READ
 // response or a timer brought. f is the packet, or nil.
-func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
-	eff := &n.eff
+func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 	acked := eff.AckedBytes
 	if q.pull != nil && eff.Do&rc.DoPlace != 0 && eff.Place.Kind == rc.PlaceRead {
 		// A response may acknowledge Writes before it as well.
 		acked -= units.Bytes(eff.Place.Length)
-		n.pulled(now, q, f)
+		o.readArrived(now, q, f, units.Bytes(eff.Place.Length))
 	}
 	q.acked += acked
 	if q.Engine() == nil && q.pull == nil {
 		return
 	}
-	if eff.Rewind != rc.RewindNone {
-		// What is sent next is what was lost.
-		s := &q.steering
-		if q.pull != nil && q.rc.PeekRead(now) {
-			s = &q.pull.steering
-		}
-		switch {
-		case s.Engine() == nil:
-		case eff.Rewind == rc.RewindTimeout:
-			n.steer(q, s, s.Engine().OnTimeout(now))
-		case eff.Rewind == rc.RewindSequence, eff.Rewind == rc.RewindImplied:
-			n.steer(q, s, s.Engine().OnLoss(now))
-		}
-	}
+	o.rewound(now, q, eff.Rewind)
 	if f == nil || q.Engine() == nil || f.desc.Header.Opcode != ib.Acknowledge || acked == 0 {
 		return
 	}
-	a := &n.ack
-	rtt := now - f.echo.sentAt
-	*a = cc.Ack{
-		Now: now, SentAt: f.echo.sentAt, RTT: rtt,
+	o.ack = cc.Ack{
+		Now: now, SentAt: f.echo.sentAt, RTT: now - f.echo.sentAt,
 		Bytes: acked, Packets: max(eff.AckedPackets, 1),
 		ECN: f.echo.ecn, EIN: f.echo.ein, Circuit: f.echo.circuit,
 	}
-	n.steer(q, &q.steering, n.inform(now, q, &q.steering))
+	o.steer(q, &q.steering, o.inform(q, &q.steering, &o.ack))
 }
 
-// inform completes the acknowledgement in n.ack and tells an engine of it.
-func (n *NIC) inform(now units.Time, q *qp, s *steering) cc.Control {
-	a := &n.ack
-	a.NetRTT = a.RTT - n.line.Serialize(units.Bytes(q.mtu))
+// rewound tells an engine that the transport has gone back.
+func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
+	if why == rc.RewindNone {
+		return
+	}
+	// What is sent next is what was lost.
+	s := &q.steering
+	if q.pull != nil && q.rc.PeekRead(now) {
+		s = &q.pull.steering
+	}
+	switch {
+	case s.Engine() == nil:
+	case why == rc.RewindTimeout:
+		o.steer(q, s, s.Engine().OnTimeout(now))
+	case why == rc.RewindSequence, why == rc.RewindImplied:
+		o.steer(q, s, s.Engine().OnLoss(now))
+	}
+}
+
+// inform completes an acknowledgement and tells an engine of it.
+func (o *offload) inform(q *qp, s *steering, a *cc.Ack) cc.Control {
+	a.NetRTT = a.RTT - o.line.Serialize(units.Bytes(q.mtu))
 	a.Acked, a.Sent = s.acked, s.sent
 	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = q.report.MaxHopDelay, q.report.ReverseMaxHopDelay, q.report.HasMaxDelay
 	s.Complete(a, q.rc.Inflight())
 	if q.report.Path.N > 0 {
 		a.Path = &q.report.Path
 	}
-	if n.onAck != nil {
-		n.onAck(q.num, a)
+	if o.onAck != nil {
+		o.onAck(q.num, a)
 	}
 	return s.Engine().OnAck(a)
 }
 
 // steer puts an engine's verdict in force.
-func (n *NIC) steer(q *qp, s *steering, c cc.Control) {
+func (o *offload) steer(q *qp, s *steering, c cc.Control) {
 	if s.Apply(c)&cc.ChangedDown != 0 {
-		n.cuts++
+		o.cuts++
 	}
 	if q.hasFlow && q.next == s {
 		// An engine's rate is never zero, so this can't fail.
-		_ = n.limiter.SetRate(q.flow, c.Rate)
+		_ = o.scheduler.limiter.SetRate(q.flow, c.Rate)
 	}
 }
 
 // Steer puts what the engines of a queue pair say now in force, without an event of
 // theirs: for who steers them from outside.
 func (n *NIC) Steer(now units.Time, num uint32) {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	if q == nil || !q.hasFlow {
 		return
 	}
 	if e := q.Engine(); e != nil {
-		n.steer(q, &q.steering, e.Control())
+		n.offload.steer(q, &q.steering, e.Control())
 	}
 	if q.pull != nil {
-		n.steer(q, &q.pull.steering, q.pull.Engine().Control())
+		n.offload.steer(q, &q.pull.steering, q.pull.Engine().Control())
 	}
-	n.file(now, q)
-	n.schedule(now)
+	n.scheduler.file(now, q)
+	n.scheduler.choose(now)
 }
 
 // OnAck calls f with each acknowledgement that an engine inside the NIC is given,
 // before the engine: for measurement. a is valid during the call.
-func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.onAck = f }
+func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.offload.onAck = f }

@@ -8,161 +8,196 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage packetiser: a packet's headers, and its payload as PCIe brings it.
+// packetiser is the stage that makes a packet's headers, and its payload as PCIe brings it.
 //
 // State: packets in the slab (frame.go), in order. Cost: PacketiserCycles a packet that
 // carries data or asks for them; acknowledgements pass beside it. It stalls for a
 // payload or an element (StallPCIe), a queue pair's context (StallContext) and a page's
 // address (StallTranslation).
+type packetiser struct {
+	*chip
+	stage
+	scheduler *scheduler
+	elements  *elements
+	contexts  *contexts
+	dma       *dma
+	transport *transport
+	mac       *mac
+
+	responders []*qp // queue pairs with responses to send, in order
+}
 
 // respond sends what a queue pair owes as a responder, as far as there is room.
-func (n *NIC) respond(now units.Time, q *qp) {
+func (k *packetiser) respond(now units.Time, q *qp) {
 	if q != nil && !q.queuedResponder {
 		q.queuedResponder = true
-		n.responders = append(n.responders, q)
+		k.responders = append(k.responders, q)
 	}
-	for len(n.responders) > 0 && n.inResponses < n.cfg.TxPackets {
-		q := n.responders[0]
-		n.responders = n.responders[:copy(n.responders, n.responders[1:])]
+	var d rc.Descriptor
+	for len(k.responders) > 0 && k.mac.waitingResponses < k.cfg.TxPackets {
+		q := k.responders[0]
+		k.responders = k.responders[:copy(k.responders, k.responders[1:])]
 		q.queuedResponder = false
-		if q.rc == nil || !q.rc.NextResponse(now, &n.desc) {
+		if q.rc == nil || !q.rc.NextResponse(now, &d) {
 			continue
 		}
-		n.build(now, q, true)
+		k.build(now, q, &d, true)
 		if q.rc.ResponseReady() {
 			q.queuedResponder = true
-			n.responders = append(n.responders, q)
+			k.responders = append(k.responders, q)
 		}
 	}
 }
 
-// build makes a packet of the descriptor in n.desc, fetches its payload and
-// queues it for the MAC.
-func (n *NIC) build(now units.Time, q *qp, response bool) {
-	d := &n.desc
+// build makes a packet of a descriptor, fetches its payload and queues it for the
+// MAC.
+func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 	if d.Source == rc.SourceLocalInv {
-		n.begins(now, q, &q.sq[d.Slot])
-		if r := n.mem.region(d.Header.Imm); r == nil || r.pd != q.cfg.PD {
-			n.failSend(now, q, d.Slot, ib.WCMWBindErr)
-			return
-		}
-		n.forget(d.Header.Imm)
-		n.reap(now, q) // nothing comes back that would
+		k.invalidate(now, q, d)
 		return
 	}
+	h, f := k.frame(q, d, response)
+	if response && d.Payload == 0 {
+		k.acknowledge(now, q, h, f)
+		return
+	}
+	chosen := now
+	if !response {
+		chosen = k.scheduler.chosen(now)
+	}
+	context, _ := k.contexts.lookUp(chosen, q)
+	at := chosen
+	if !response {
+		at = k.element(chosen, context, q, d)
+	}
+	in := inputs{chosen: chosen, element: at, ready: max(context, at)}
+	in.known, in.arrived = in.ready, in.ready
+	if d.Payload > 0 && !k.fetch(&in, q, d, f) {
+		k.frames.free(h)
+		k.refuse(now, q, d, response)
+		return
+	}
+	if context > chosen {
+		k.await(chosen, context, StallContext)
+	}
+	if in.known > in.ready {
+		k.await(chosen, in.ready, StallPCIe)
+		k.await(chosen, in.known, StallTranslation)
+	}
+	packed := k.serve(chosen, in.arrived, StallPCIe, k.cfg.PacketiserCycles)
+	f.ready = packed + k.cfg.PipelineLatency
+	if k.spans.report != nil {
+		k.traceBuild(f, response, chosen, in.arrived, packed)
+	}
+	k.mac.lineUp(now, q, h, f, response)
+}
+
+// inputs is when what a packet is made of is there.
+type inputs struct {
+	chosen  units.Time // the packet was
+	element units.Time
+	ready   units.Time // the element, and the context
+	known   units.Time // and where the payload lies
+	arrived units.Time // and the payload
+}
+
+// frame makes a packet with its addresses and its size, and without its payload.
+func (k *packetiser) frame(q *qp, d *rc.Descriptor, response bool) (fabric.Handle, *frame) {
 	peer, qkey := &q.peer, uint32(0)
 	if q.to != nil {
 		to := &q.to[d.Slot]
 		peer, qkey = &to.peer, to.qkey
 	}
-	h, f := n.frames.alloc()
+	h, f := k.frames.alloc()
 	f.desc, f.srcQPN, f.dstQPN, f.resets, f.qkey = *d, q.num, peer.QPN, q.resets, qkey
-	p := n.net.Packet(h)
-	p.Src, p.Dst, p.FlowHash = int32(n.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
-	size := PacketBytes(n.cfg.Framing, d.Header.Opcode, d.Payload)
+	p := k.net.Packet(h)
+	p.Src, p.Dst, p.FlowHash = int32(k.host), int32(peer.Host), cc.PathHash(peer.FlowHash, q.path)
+	size := packetBytes(k.cfg.Framing, d.Header.Opcode, d.Payload)
 	p.Priority = peer.Priority
-	if q.cong.ECT {
-		p.Flags = fabric.ECT
-	}
-	data := d.Payload > 0 || !response
-	if data {
-		// Requests and READ responses collect telemetry; acknowledgements
-		// bring the forward path's back.
-		p.Telemetry = q.cong.Telemetry
-	} else {
-		p.Flags = 0
+	if response && d.Payload == 0 {
 		if q.responding == 0 {
 			p.Priority = q.cong.AckPriority
 		}
-		size += n.attachEcho(q, h, f)
-	}
-	size += p.Telemetry.WireBytes(0)
-	p.Size = int32(size)
-
-	if !data {
-		// Acknowledgements leave by a path of their own.
-		f.ready = max(now, q.translatedAt) + n.cfg.PipelineLatency
-		if q.responding > 0 {
-			// Responses leave in order: overtaking a READ's would say that it was lost.
-			n.lineUp(now, q, h, f, true)
-			return
-		}
-		n.control[p.Priority].push(n.frames, h)
-		n.kick(now, f.ready)
-		return
-	}
-	chosen := now
-	if !response {
-		since, why := n.schedulerWaits()
-		chosen = n.scheduler.Serve(min(since, now), now, why, n.cfg.SchedulerCycles)
-		n.txFull, n.unitsFrom = units.Never, units.Never
-	}
-	context, _ := n.needContext(chosen, q)
-	at := chosen
-	if !response {
-		at = n.takeWQE(chosen, q, d.Slot)
-		if at > chosen && context > chosen { // the context says where it is
-			at = max(at, context+n.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
-		}
-		if n.txUnits != nil {
-			q.txUntil = max(q.txUntil, q.contextAt)
-			at = max(at, n.txUnits.serve(chosen, d.Header.Opcode, &q.txUntil))
-			n.engine.Schedule(q.txUntil, &n.src, n.id, evUnit, uint64(q.num))
+		size += q.attachEcho(k.frames, h, f)
+	} else {
+		// Requests and READ responses collect telemetry; acknowledgements
+		// bring the forward path's back.
+		p.Telemetry = q.cong.Telemetry
+		if q.cong.ECT {
+			p.Flags = fabric.ECT
 		}
 	}
-	wait := at - chosen // is this packet's, not the link's
-	// The payload can be asked for when the context is here, the rest, and its translation.
-	ready := max(context, at)
-	arrived, known := ready, ready
-	if d.Payload > 0 {
-		inline, ok := n.gather(q, d, f)
-		if !ok {
-			n.frames.free(h)
-			if response {
-				n.eff = rc.Effects{}
-				q.rc.FailResponse(now, d, ib.WCRemAccessErr, &n.eff)
-				n.effects(now, q, nil, 0)
-			} else {
-				n.failSend(now, q, d.Slot, ib.WCLocProtErr)
-			}
-			return
-		}
-		if !inline {
-			if n.translates() {
-				known += n.translateSource(chosen, q, d) - chosen
-			}
-			arrived = n.pcie.Read(chosen, n.source(q, d), d.Payload, ForPayload) + wait
-			if known > at {
-				arrived = max(arrived, known+n.pcie.alone(d.Payload))
-			}
-		}
-	}
-	if context > chosen {
-		n.packetiser.await(chosen, context, StallContext)
-	}
-	if known > ready {
-		n.packetiser.await(chosen, ready, StallPCIe)
-		n.packetiser.await(chosen, known, StallTranslation)
-	}
-	packed := n.packetiser.Serve(chosen, arrived, StallPCIe, n.cfg.PacketiserCycles)
-	f.ready = packed + n.cfg.PipelineLatency
-	if n.onSpan != nil {
-		n.buildSpans(f, response, chosen, arrived, packed)
-	}
-	n.lineUp(now, q, h, f, response)
+	p.Size = int32(size + p.Telemetry.WireBytes(0))
+	return h, f
 }
 
-// lineUp puts a packet before the wire, behind those of its kind and priority.
-func (n *NIC) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
-	n.inTransmit.add(now, 1)
-	priority := n.net.Packet(h).Priority
-	if response {
-		q.responding++
-		n.responses[priority].push(n.frames, h)
-		n.inResponses++
-	} else {
-		n.requests[priority].push(n.frames, h)
-		n.inRequests++
+// acknowledge sends an acknowledgement. It leaves by a path of its own, unless responses
+// leave before it: overtaking a READ's would say that it was lost.
+func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *frame) {
+	f.ready = max(now, q.translatedAt) + k.cfg.PipelineLatency
+	if q.responding > 0 {
+		k.mac.lineUp(now, q, h, f, true)
+		return
 	}
-	n.kick(now, f.ready)
+	k.mac.lineUpControl(now, h, f)
+}
+
+// element returns when a request's element is at hand, and out of its processing unit.
+func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor) units.Time {
+	at := k.elements.take(chosen, q, d.Slot)
+	if at > chosen && context > chosen { // the context says where it is
+		at = max(at, context+k.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
+	}
+	if k.scheduler.units != nil {
+		at = max(at, k.scheduler.occupyUnit(chosen, q, d.Header.Opcode))
+	}
+	return at
+}
+
+// fetch gets a packet's payload, and reports whether that may be read. It can be asked
+// for when the context is here, the rest, and its translation.
+func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bool) {
+	inline, ok := k.dma.gather(q, d, f)
+	if inline || !ok {
+		return ok
+	}
+	in.known += k.dma.translateSource(in.chosen, q, d) - in.chosen
+	wait := in.element - in.chosen // is this packet's, not the link's
+	in.arrived = k.pcie.Read(in.chosen, q.source(d), d.Payload, ForPayload) + wait
+	if in.known > in.element {
+		in.arrived = max(in.arrived, in.known+k.pcie.alone(d.Payload))
+	}
+	return true
+}
+
+// refuse tells the transport that a packet's payload may not be read.
+func (k *packetiser) refuse(now units.Time, q *qp, d *rc.Descriptor, response bool) {
+	if !response {
+		k.transport.failSend(now, q, d.Slot, ib.WCLocProtErr)
+		return
+	}
+	var eff rc.Effects
+	q.rc.FailResponse(now, d, ib.WCRemAccessErr, &eff)
+	k.transport.carryOut(now, q, &eff, arrival{})
+}
+
+// invalidate carries out a local invalidation, which is no packet.
+func (k *packetiser) invalidate(now units.Time, q *qp, d *rc.Descriptor) {
+	k.elements.start(now, q, &q.sq[d.Slot])
+	if !k.dma.invalidate(q.cfg.PD, d.Header.Imm) {
+		k.transport.failSend(now, q, d.Slot, ib.WCMWBindErr)
+		return
+	}
+	k.transport.reap(now, q) // nothing comes back that would
+}
+
+// traceBuild reports what came before the wire for a packet.
+func (k *packetiser) traceBuild(f *frame, response bool, chosen, arrived, packed units.Time) {
+	if !response {
+		k.spans.packet(f, AtScheduler, k.scheduler.began(k.cfg.SchedulerCycles), chosen, int32(k.host))
+	}
+	if arrived > chosen {
+		k.spans.packet(f, AtPayload, chosen, arrived, int32(k.host))
+	}
+	k.spans.packet(f, AtPacketiser, k.began(k.cfg.PacketiserCycles), packed, int32(k.host))
 }

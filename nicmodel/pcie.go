@@ -148,9 +148,9 @@ type TLPs struct {
 	Bytes   units.Bytes // headers included
 }
 
-// PCIeStalls is what transfers waited beside the wait for the link, summed over
+// pcieStalls is what transfers waited beside the wait for the link, summed over
 // them: each wait is counted where it is longest.
-type PCIeStalls struct {
+type pcieStalls struct {
 	Tags, Credits, Translation units.Time
 }
 
@@ -167,7 +167,7 @@ type PCIe struct {
 	credits inflight
 	mmu     *iommu
 	cache   *hostCache
-	stalls  PCIeStalls
+	stalls  pcieStalls
 
 	readIssue, writeIssue units.Time // when the engine can take the next
 	staged                units.Time // when the copy of what was read is free
@@ -183,11 +183,11 @@ type pcieSide struct {
 	since   units.Time // from when on it is busy until then, without a gap
 	busy    units.Time
 	traffic [numTLPTypes][numPurposes]TLPs
-	told    func(begin, end units.Time, why Stall)
+	watch   func(begin, end units.Time, why Stall)
 }
 
-func (s *pcieSide) tell(f func(begin, end units.Time, why Stall)) {
-	s.told = f
+func (s *pcieSide) setWatch(f func(begin, end units.Time, why Stall)) {
+	s.watch = f
 	if f != nil && s.until > s.since {
 		f(s.since, s.until, StallNone) // taken in before, and perhaps not over
 	}
@@ -218,8 +218,8 @@ func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int
 		s.since, s.until = from, from
 	}
 	s.until += took
-	if s.told != nil {
-		s.told(s.until-took, s.until, StallNone)
+	if s.watch != nil {
+		s.watch(s.until-took, s.until, StallNone)
 	}
 	return s.until
 }
@@ -281,11 +281,11 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 			break
 		}
 	}
-	asked := p.occupy(Upstream, t, MemRd, p.cfg.requests(addr, n), 0, why)
+	requested := p.occupy(Upstream, t, MemRd, p.cfg.requests(addr, n), 0, why)
 	// The latency is not the link's: other TLPs go meanwhile.
 	latency := p.cfg.ReadLatency + p.distance(addr, n, why)
-	done = p.occupy(Downstream, asked, CplD, answers, n, why) + latency
-	push := max(0, p.pushed-asked-p.cfg.ReadSetup)
+	done = p.occupy(Downstream, requested, CplD, answers, n, why) + latency
+	push := max(0, p.pushed-requested-p.cfg.ReadSetup)
 	if len(p.tags) > 0 || p.mmu != nil {
 		idle := latency + p.cfg.Rate.Serialize(units.Bytes(p.cfg.requests(addr, n)*p.cfg.Headers.request())) +
 			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion()))
@@ -388,9 +388,9 @@ func (p *PCIe) left(t units.Time) units.Time {
 	return p.visible
 }
 
-// MMIO is a store of n bytes by a processor into the NIC's registers, in TLPs of
+// mmio is a store of n bytes by a processor into the NIC's registers, in TLPs of
 // at most one cache line. It returns when the last is there.
-func (p *PCIe) MMIO(t units.Time, n int, why Purpose) units.Time {
+func (p *PCIe) mmio(t units.Time, n int, why Purpose) units.Time {
 	return p.occupy(Downstream, t, MemWr, pieces(n, cacheLine), n, why) + p.cfg.WriteLatency
 }
 
@@ -406,20 +406,9 @@ func (p *PCIe) Traffic(d Direction, kind TLPType, why Purpose) TLPs {
 	return p.sides[d].traffic[kind][why]
 }
 
-// Stalls returns what transfers have waited.
-func (p *PCIe) Stalls() PCIeStalls { return p.stalls }
-
-// Translations returns the hits and misses of the IO-TLB.
-func (p *PCIe) Translations() (hits, misses uint64) {
-	if p.mmu == nil {
-		return 0, 0
-	}
-	return p.mmu.hits, p.mmu.misses
-}
-
-// Account is where a direction's picoseconds went. Work may have been taken in far
+// account is where a direction's picoseconds went. Work may have been taken in far
 // ahead; it counts as it is done, as far as there is no gap in it.
-func (s *pcieSide) Account(now units.Time) Account {
+func (s *pcieSide) account(now units.Time) Account {
 	elapsed := max(now, s.since)
 	busy := s.busy - max(s.until-elapsed, 0)
 	a := Account{Stage: s.name, Clock: Clock(second), Parallel: 1, Elapsed: int64(elapsed), Busy: int64(busy), Idle: int64(elapsed - busy)}

@@ -33,9 +33,9 @@ func kaliaX16() PCIeConfig {
 func TestBytesOfTenWQEs(t *testing.T) {
 	blue, bell := idleLink(t, kaliaX16()), idleLink(t, kaliaX16())
 	for i := range 10 {
-		blue.MMIO(0, 128, ForDoorbell)
+		blue.mmio(0, 128, ForDoorbell)
 		if i == 0 {
-			bell.MMIO(0, 8, ForDoorbell)
+			bell.mmio(0, 8, ForDoorbell)
 		}
 		bell.Read(0, uint64(i)*128, 128, ForWQE)
 	}
@@ -57,7 +57,7 @@ func TestLinesAndWQEsFillTheLink(t *testing.T) {
 		want float64
 		one  func(p *PCIe)
 	}{
-		"lines by MMIO": {175, func(p *PCIe) { p.MMIO(0, 64, ForDoorbell) }},
+		"lines by MMIO": {175, func(p *PCIe) { p.mmio(0, 64, ForDoorbell) }},
 		"WQEs by DMA":   {105, func(p *PCIe) { p.Read(0, 0, 128, ForWQE) }},
 	} {
 		p := idleLink(t, kaliaX16())
@@ -131,7 +131,7 @@ func TestTagsBoundReads(t *testing.T) {
 	if math.Abs(got-want) > 0.02*want {
 		t.Errorf("%.4g reads/s with 8 tags, want %.4g", got, want)
 	}
-	if p.Stalls().Tags == 0 {
+	if p.stalls.Tags == 0 {
 		t.Error("nobody waited for a tag")
 	}
 }
@@ -145,7 +145,7 @@ func TestCreditsBoundWrites(t *testing.T) {
 	if math.Abs(got-want) > 0.1*want {
 		t.Errorf("%.4g writes/s with 8 credits held for 400 ns, want %.4g", got, want)
 	}
-	if p.Stalls().Credits == 0 {
+	if p.stalls.Credits == 0 {
 		t.Error("nobody waited for a credit")
 	}
 }
@@ -241,7 +241,7 @@ func TestLinkConservesBytes(t *testing.T) {
 					t.Fatalf("a write of %v is sent at %v and seen at %v", now, sent, seen)
 				}
 			default:
-				p.MMIO(now, n, ForDoorbell)
+				p.mmio(now, n, ForDoorbell)
 			}
 		}
 		for d := range numDirections {
@@ -257,7 +257,7 @@ func TestLinkConservesBytes(t *testing.T) {
 					sum += x.Bytes - units.Bytes(header)*units.Bytes(x.Packets)
 				}
 			}
-			a := p.sides[d].Account(max(now, p.Free(d)))
+			a := p.sides[d].account(max(now, p.Free(d)))
 			if a.Busy+a.Idle != a.Elapsed || a.Idle < 0 {
 				t.Fatalf("busy %d, idle %d of %d", a.Busy, a.Idle, a.Elapsed)
 			}
@@ -281,7 +281,7 @@ func TestPCIeDoesNotAllocate(t *testing.T) {
 		at += 100 * units.Nanosecond
 		p.Read(at, uint64(at), 3000, ForPayload)
 		p.Write(at, uint64(at), 3000, ForPayload)
-		p.MMIO(at, 64, ForDoorbell)
+		p.mmio(at, 64, ForDoorbell)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

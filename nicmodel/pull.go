@@ -69,23 +69,22 @@ func (p *pull) answered(psn units.PSN) (sentAt units.Time, before int32, ok bool
 	return one.at, psn.Sub(one.psn), true
 }
 
-// pulled tells the engine of a READ response, f, whose payload is to be placed. Its
+// readArrived tells the engine of a READ response, f, with its payload of so many bytes. Its
 // round trip begins when its turn in the READ comes: what the responses before it
 // take at the line rate is no delay.
-func (n *NIC) pulled(now units.Time, q *qp, f *frame) {
+func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes) {
 	p := q.pull
-	bytes := units.Bytes(n.eff.Place.Length)
 	p.acked += bytes
 	sentAt, before, ok := p.answered(f.desc.Header.PSN)
 	if !ok {
 		return
 	}
-	sentAt = min(sentAt+n.line.Serialize(units.Bytes(before)*units.Bytes(q.mtu)), now-1)
-	n.ack = cc.Ack{
+	sentAt = min(sentAt+o.line.Serialize(units.Bytes(before)*units.Bytes(q.mtu)), now-1)
+	o.ack = cc.Ack{
 		Now: now, SentAt: sentAt, RTT: now - sentAt, Bytes: bytes, Packets: 1,
 		ECN: q.report.ECN, EIN: q.report.EIN,
 	}
-	c := n.inform(now, q, &p.steering)
+	c := o.inform(q, &p.steering, &o.ack)
 	if q.report.ECN && q.cong.CNPInterval > 0 && now >= q.cnpAfter {
 		// Notification and reaction point are one.
 		q.cnpAfter = now + q.cong.CNPInterval
@@ -94,17 +93,17 @@ func (n *NIC) pulled(now units.Time, q *qp, f *frame) {
 	if p.size > c.Window {
 		c.Rate = max(min(c.Rate, units.RateOf(c.Window, now-sentAt)), 1)
 	}
-	n.steer(q, &p.steering, c)
+	o.steer(q, &p.steering, c)
 }
 
-// turnTo puts the steering in force that the queue pair's next request is under.
-func (n *NIC) turnTo(now units.Time, q *qp) {
-	s := &q.steering
+// takeSteering puts the steering in force that the queue pair's next request is under.
+func (s *scheduler) takeSteering(now units.Time, q *qp) {
+	under := &q.steering
 	if q.rc.PeekRead(now) {
-		s = &q.pull.steering
+		under = &q.pull.steering
 	}
-	if s != q.next {
-		q.next = s
-		_ = n.limiter.SetRate(q.flow, s.Control().Rate) // never zero, so this can't fail
+	if under != q.next {
+		q.next = under
+		_ = s.limiter.SetRate(q.flow, under.Control().Rate) // never zero, so this can't fail
 	}
 }

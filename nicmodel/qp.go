@@ -67,10 +67,10 @@ type Congestion struct {
 
 // sendWQE is a send work queue element as the host wrote it.
 type sendWQE struct {
-	req    rc.Request
-	sgl    []SGE
-	inline []byte
-	begun  bool // a packet was made of it; see takeWQE
+	req     rc.Request
+	sgl     []SGE
+	inline  []byte
+	started bool // a packet was made of it; see elements.take
 }
 
 type qp struct {
@@ -90,36 +90,39 @@ type qp struct {
 	qkey                   uint32
 	sqAddr                 uint64
 	posted, handed, reaped uint32 // running counts
-	told, asked, begun     uint32 // likewise: that doorbells that have arrived told of, that are or were read, that have a packet or are over
-	rung, came             uint32 // likewise, of those that are read: doorbells written, elements in the NIC
-	fetching               int    // reads of elements, and doorbells before them, under way
-	hold                   hold   // why it is not before the scheduler
-	holdFrom               units.Time
-	resets                 uint8 // seven bits: tells doorbells and frames of before a reset
-	responding             int   // frames in NIC.responses
-	recv                   *SRQ
-	parked                 fifo // packets that wait for a receive
-	flow                   ratelimiter.FlowID
-	limit                  limit
-	hasFlow                bool
-	weight                 int // of its turns before the scheduler, 0 is 1
-	queuedResponder        bool
-	timerAt                units.Time
-	txUntil, rxUntil       units.Time // when its packets in processing units are done
-	contextAt              units.Time // when its context is on the chip, if it is not
-	translatedAt           units.Time // when the translations of what it received last are
-	steering                          // of what it sends
-	pull                   *pull      // of what its READs bring, or nil
-	next                   *steering  // that the next request is under
-	path                   uint32     // of the newest request, see cc.Pathed
-	delivered              Delivered
-	cnpAfter               units.Time // when the next CNP may be sent
-	cnpsSent, cnpsHandled  uint64
-	echo                   echo
-	echoPacket             fabric.Handle // holds the newest packet's per-hop records
-	reports                []Report      // by slot, where telemetry is collected
-	report                 Report        // of the acknowledgement being handled
-	departures             []departure   // by slot, where sends are stamped
+	// Likewise: of elements whose doorbell has arrived, whose read was issued or that came
+	// with their doorbell, and of which a packet was made or that are over.
+	doorbelled, fetchIssued, started uint32
+	// Likewise, of those that are read: whose doorbell was written, and that are in the NIC.
+	rung, fetched         uint32
+	fetching              int  // reads of elements, and doorbells before them, under way
+	hold                  hold // why it is not before the scheduler
+	holdFrom              units.Time
+	resets                uint8 // seven bits: tells doorbells and frames of before a reset
+	responding            int   // frames in NIC.responses
+	recv                  *SRQ
+	parked                fifo // packets that wait for a receive
+	flow                  ratelimiter.FlowID
+	limit                 limit
+	hasFlow               bool
+	weight                int // of its turns before the scheduler, 0 is 1
+	queuedResponder       bool
+	timerAt               units.Time
+	txUntil, rxUntil      units.Time // when its packets in processing units are done
+	contextAt             units.Time // when its context is on the chip, if it is not
+	translatedAt          units.Time // when the translations of what it received last are
+	steering                         // of what it sends
+	pull                  *pull      // of what its READs bring, or nil
+	next                  *steering  // that the next request is under
+	path                  uint32     // of the newest request, see cc.Pathed
+	delivered             Delivered
+	cnpAfter              units.Time // when the next CNP may be sent
+	cnpsSent, cnpsHandled uint64
+	echo                  echo
+	echoPacket            fabric.Handle // holds the newest packet's per-hop records
+	reports               []Report      // by slot, where telemetry is collected
+	report                Report        // of the acknowledgement being handled
+	departures            []departure   // by slot, where sends are stamped
 }
 
 // wqe is the element with that running count.
@@ -129,12 +132,18 @@ func (q *qp) wqe(count uint32) *sendWQE { return &q.sq[count&uint32(len(q.sq)-1)
 // at once.
 const qpGenerationBits = 4
 
-func (n *NIC) qp(num uint32) *qp {
+// queuePairs is the NIC's table of queue pairs, by number.
+type queuePairs struct {
+	all  []*qp
+	free []uint32
+}
+
+func (p *queuePairs) find(num uint32) *qp {
 	i := num>>qpGenerationBits - 1
-	if int(i) >= len(n.qps) || n.qps[i] == nil || n.qps[i].num != num {
+	if int(i) >= len(p.all) || p.all[i] == nil || p.all[i].num != num {
 		return nil
 	}
-	return n.qps[i]
+	return p.all[i]
 }
 
 // CreateQP makes a queue pair in state RESET and returns its number.
@@ -154,7 +163,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	}
 	q := &qp{cfg: cfg, recv: cfg.SRQ, timerAt: units.Never}
 	if q.recv == nil {
-		recv, err := n.CreateSRQ(max(cfg.RecvDepth, 1), cfg.SGEs)
+		recv, err := n.receives.create(max(cfg.RecvDepth, 1), cfg.SGEs)
 		if err != nil {
 			return 0, err
 		}
@@ -165,58 +174,58 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	if cfg.Type == ib.UD {
 		q.to = make([]address, len(q.sq))
 	}
-	q.sqAddr = n.mem.reserve(uint64(len(q.sq)) * cacheLine)
+	q.sqAddr = n.regions.reserve(uint64(len(q.sq)) * cacheLine)
 	if n.stampSends {
 		q.departures = make([]departure, len(q.sq))
 	}
-	i := uint32(len(n.qps))
-	if k := len(n.freeQPs); k > 0 {
-		i = n.freeQPs[k-1] >> qpGenerationBits
-		q.num = (i+1)<<qpGenerationBits | (n.freeQPs[k-1]+1)&(1<<qpGenerationBits-1)
-		n.freeQPs = n.freeQPs[:k-1]
-		n.qps[i] = q
+	i := uint32(len(n.pairs.all))
+	if k := len(n.pairs.free); k > 0 {
+		i = n.pairs.free[k-1] >> qpGenerationBits
+		q.num = (i+1)<<qpGenerationBits | (n.pairs.free[k-1]+1)&(1<<qpGenerationBits-1)
+		n.pairs.free = n.pairs.free[:k-1]
+		n.pairs.all[i] = q
 	} else {
 		q.num = (i + 1) << qpGenerationBits
-		n.qps = append(n.qps, q)
+		n.pairs.all = append(n.pairs.all, q)
 	}
-	n.cqs[cfg.SendCQ].users++
-	n.cqs[cfg.RecvCQ].users++
+	n.completions.queues[cfg.SendCQ].users++
+	n.completions.queues[cfg.RecvCQ].users++
 	q.recv.users++
-	n.contexts.add(n.contextAddr(q), 1)
+	n.contexts.add(n.contexts.addr(q), 1)
 	return q.num, nil
 }
 
 // DestroyQP frees a queue pair. Its outstanding requests end without completions,
 // and packets on their way to it meet no queue pair.
 func (n *NIC) DestroyQP(num uint32) {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	n.reset(q)
-	n.cqs[q.cfg.SendCQ].users--
-	n.cqs[q.cfg.RecvCQ].users--
+	n.completions.queues[q.cfg.SendCQ].users--
+	n.completions.queues[q.cfg.RecvCQ].users--
 	q.recv.users--
-	n.contexts.drop(n.contextAddr(q), 1)
+	n.contexts.drop(n.contexts.addr(q), 1)
 	if q.cfg.SRQ == nil {
-		n.DestroySRQ(q.recv)
+		n.receives.destroy(q.recv)
 	}
 	i := num>>qpGenerationBits - 1
-	n.qps[i] = nil
-	n.freeQPs = append(n.freeQPs, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
+	n.pairs.all[i] = nil
+	n.pairs.free = append(n.pairs.free, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
 }
 
 // reset takes a queue pair back to RESET. Its completions that nobody has polled
 // are gone.
 func (n *NIC) reset(q *qp) {
-	n.drop(q.cfg.SendCQ, q.num)
-	n.drop(q.cfg.RecvCQ, q.num)
-	n.held(n.engine.Now(), q, holdNone)
+	n.completions.drop(q.cfg.SendCQ, q.num)
+	n.completions.drop(q.cfg.RecvCQ, q.num)
+	n.scheduler.noteHold(n.engine.Now(), q, holdNone)
 	if q.hasFlow {
-		n.limiter.RemoveFlow(q.flow)
-		n.flows[q.flow] = nil
+		n.scheduler.limiter.RemoveFlow(q.flow)
+		n.scheduler.flows[q.flow] = nil
 		q.hasFlow = false
 	}
-	n.unlimit(q)
-	n.dropEcho(q)
-	n.dropParked(n.engine.Now(), q)
+	n.scheduler.unlimit(q)
+	q.dropEcho(n.frames)
+	n.receives.dropParked(n.engine.Now(), q)
 	if q.rc != nil {
 		// The receive that a broken-off message holds goes back to a shared queue.
 		var eff rc.Effects
@@ -231,32 +240,32 @@ func (n *NIC) reset(q *qp) {
 	if q.cfg.SRQ == nil {
 		q.recv.forget()
 	}
-	for i := q.reaped; n.wqes != nil && i != q.handed; i++ {
-		n.wqes.remove(q.wqeKey(i & uint32(len(q.sq)-1)))
+	for i := q.reaped; n.elements.cache != nil && i != q.handed; i++ {
+		n.elements.cache.remove(q.wqeKey(i & uint32(len(q.sq)-1)))
 	}
 	q.resets = (q.resets + 1) & 0x7f
 	q.responding, q.echo = 0, echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path = 0
 	q.rc, q.state = nil, ib.Reset
-	n.underWay(n.engine.Now(), q, int(int32(q.reaped-q.handed)))
-	n.inWQE.add(n.engine.Now(), -int(q.told-q.asked))
-	q.posted, q.handed, q.reaped, q.told, q.asked, q.begun, q.rung, q.came, q.fetching = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	n.transport.countRequests(n.engine.Now(), q, int(int32(q.reaped-q.handed)))
+	n.elements.queued.add(n.engine.Now(), -int(q.doorbelled-q.fetchIssued))
+	q.posted, q.handed, q.reaped, q.doorbelled, q.fetchIssued, q.started, q.rung, q.fetched, q.fetching = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	q.timerAt = units.Never
 	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
 }
 
 // Reset takes a queue pair back to RESET, with all that it had to do.
-func (n *NIC) Reset(num uint32) { n.reset(n.qp(num)) }
+func (n *NIC) Reset(num uint32) { n.reset(n.pairs.find(num)) }
 
 // Init takes a queue pair from RESET to INIT.
-func (n *NIC) Init(num uint32) { n.qp(num).state = ib.Init }
+func (n *NIC) Init(num uint32) { n.pairs.find(num).state = ib.Init }
 
 // ReadyToReceive takes a queue pair to RTR. Type, send depth and receive queue
 // of cfg are the NIC's to fill in. Datagrams have no peer to notify, and nothing but a reliable
 // connection has an engine or telemetry, which acknowledgements would bring.
 func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Config) error {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	if q.cfg.Type != ib.RC && (cong.Engine != nil || cong.ReadEngine != nil || cong.Telemetry != telemetry.None) {
 		return fmt.Errorf("an engine or telemetry for a queue pair of type %v, where nothing comes back", q.cfg.Type)
 	}
@@ -273,7 +282,7 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 	}
 	q.rc, q.rcCfg, q.peer, q.cong, q.mtu, q.state = t, cfg, peer, cong, cfg.MTU, ib.RTR
 	if q.recv.fetched && (q.cfg.RecvDepth > 0 || q.cfg.SRQ != nil) {
-		n.look(n.engine.Now(), q.recv)
+		n.receives.readRecord(n.engine.Now(), q.recv)
 	}
 	if cong.Telemetry != telemetry.None && q.reports == nil {
 		q.reports = make([]Report, len(q.sq))
@@ -283,7 +292,7 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 
 // ReadyToSend takes a queue pair from RTR to RTS.
 func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	if q.cong.ReadEngine != nil && !q.rcCfg.Credits {
 		cfg.ReadPackets = max(readPart/int(q.mtu), 1)
 	}
@@ -297,7 +306,7 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	q.Hold(held)
 	q.next = &q.steering
 	if q.cong.Engine != nil || q.cong.ReadEngine != nil {
-		n.unlimit(q)
+		n.scheduler.unlimit(q)
 	}
 	if q.cong.Engine != nil {
 		q.Start(q.cong.Engine, n.line, units.Bytes(q.mtu), q.cong.BaseRTT)
@@ -310,47 +319,47 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	if q.limit.entry != 0 {
 		rate = ratelimiter.Unpaced // here
 	}
-	flow, err := n.limiter.AddFlow(rate)
+	flow, err := n.scheduler.limiter.AddFlow(rate)
 	if err != nil {
 		return err
 	}
 	if q.weight > 0 {
-		if err := n.limiter.SetWeight(flow, q.weight); err != nil {
+		if err := n.scheduler.limiter.SetWeight(flow, q.weight); err != nil {
 			return err
 		}
 	}
 	q.flow, q.hasFlow, q.state = flow, true, ib.RTS
-	for int(flow) >= len(n.flows) {
-		n.flows = append(n.flows, nil)
+	for int(flow) >= len(n.scheduler.flows) {
+		n.scheduler.flows = append(n.scheduler.flows, nil)
 	}
-	n.flows[flow] = q
+	n.scheduler.flows[flow] = q
 	return nil
 }
 
 // Resume takes a queue pair whose send queue has failed (SQE) back to RTS.
-func (n *NIC) Resume(num uint32) error { return n.qp(num).rc.Resume() }
+func (n *NIC) Resume(num uint32) error { return n.pairs.find(num).rc.Resume() }
 
 // Fail takes a queue pair to the error state, which flushes its requests.
 func (n *NIC) Fail(now units.Time, num uint32) {
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	if q.rc == nil {
 		// Not connected yet. A transport in error flushes its receives too.
 		q.rc, _ = rc.New(rc.Config{MTU: 256, SendDepth: q.cfg.SendDepth, Recv: q.recv.queue, SharedRecv: q.cfg.SRQ != nil})
 	}
-	n.eff = rc.Effects{}
-	q.rc.ToError(&n.eff)
-	n.effects(now, q, nil, 0)
+	var eff rc.Effects
+	q.rc.ToError(&eff)
+	n.transport.carryOut(now, q, &eff, arrival{})
 }
 
 // Flush completes what has been posted to a queue pair in the error state.
 func (n *NIC) Flush(now units.Time, num uint32) {
-	if q := n.qp(num); q.rc != nil && (q.rc.State() == ib.Err || q.rc.State() == ib.SQE) {
-		n.reap(now, q)
+	if q := n.pairs.find(num); q.rc != nil && (q.rc.State() == ib.Err || q.rc.State() == ib.SQE) {
+		n.transport.reap(now, q)
 	}
 }
 
 // State returns the state of a queue pair.
-func (n *NIC) State(num uint32) ib.QPState { return n.qp(num).current() }
+func (n *NIC) State(num uint32) ib.QPState { return n.pairs.find(num).current() }
 
 func (q *qp) current() ib.QPState {
 	if q.rc != nil && q.rc.State() != ib.RTR {
@@ -367,21 +376,27 @@ type Delivered struct {
 	Packets uint64
 }
 
+func (d *Delivered) add(payload, frame units.Bytes) {
+	d.Payload += payload
+	d.Frames += frame
+	d.Packets++
+}
+
 // Delivered returns what has arrived for a queue pair so far.
-func (n *NIC) Delivered(num uint32) Delivered { return n.qp(num).delivered }
+func (n *NIC) Delivered(num uint32) Delivered { return n.pairs.find(num).delivered }
 
 // Peer returns the far end of a queue pair, from RTR on.
-func (n *NIC) Peer(num uint32) Peer { return n.qp(num).peer }
+func (n *NIC) Peer(num uint32) Peer { return n.pairs.find(num).peer }
 
 // RecvQueue returns the receive queue of a queue pair.
-func (n *NIC) RecvQueue(num uint32) *SRQ { return n.qp(num).recv }
+func (n *NIC) RecvQueue(num uint32) *SRQ { return n.pairs.find(num).recv }
 
 // Control returns the rate and window in force for a queue pair.
-func (n *NIC) Control(num uint32) cc.Control { return n.qp(num).Control() }
+func (n *NIC) Control(num uint32) cc.Control { return n.pairs.find(num).Control() }
 
 // Counters returns the transport counters of a queue pair from RTR on.
 func (n *NIC) Counters(num uint32) rc.Counters {
-	if q := n.qp(num); q.rc != nil {
+	if q := n.pairs.find(num); q.rc != nil {
 		return *q.rc.Counters()
 	}
 	return rc.Counters{}

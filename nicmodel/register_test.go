@@ -21,8 +21,8 @@ func TestRegisterLoad(t *testing.T) {
 	answer := cfg.Rate.Serialize(units.Bytes(cfg.Headers.completion() + registerBytes))
 
 	idle := link()
-	there := idle.LoadRequest(0, 0, ForClock)
-	back := idle.LoadAnswer(there, there, registerBytes, ForClock)
+	there := idle.ahead(Downstream, 0, 0, MemRd, 0, ForClock)
+	back := idle.ahead(Upstream, there, there, CplD, registerBytes, ForClock)
 	if want := request + cfg.WriteLatency; there != want || back-there != answer+cfg.WriteLatency {
 		t.Errorf("on an idle link it is there after %v and back %v later; %v and %v are wanted", there, back-there, want, answer+cfg.WriteLatency)
 	}
@@ -34,14 +34,14 @@ func TestRegisterLoad(t *testing.T) {
 	}
 
 	busy := link()
-	busy.MMIO(0, 4096, ForDoorbell)
+	busy.mmio(0, 4096, ForDoorbell)
 	queued := busy.Free(Downstream)
-	if got, want := busy.LoadRequest(0, 0, ForClock), queued+request+cfg.WriteLatency; got != want {
+	if got, want := busy.ahead(Downstream, 0, 0, MemRd, 0, ForClock), queued+request+cfg.WriteLatency; got != want {
 		t.Errorf("behind what is on the link it is there after %v, not %v", got, want)
 	}
 
 	ahead := link()
-	if got, want := ahead.LoadRequest(0, units.Microsecond, ForClock), units.Microsecond+request+cfg.WriteLatency; got != want {
+	if got, want := ahead.ahead(Downstream, 0, units.Microsecond, MemRd, 0, ForClock), units.Microsecond+request+cfg.WriteLatency; got != want {
 		t.Errorf("begun in a microsecond it is there at %v, not %v", got, want)
 	}
 	if free := ahead.Free(Downstream); free != request {

@@ -3,121 +3,181 @@ package nicmodel
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage scheduler: which queue pair's packet is next. Those that have something due wait
+// scheduler is the stage that says which queue pair's packet is next. Those that have something due wait
 // in the limiter's ring, one turn each (package ratelimiter).
 //
 // State: the limiter's flows, and for each queue pair since when it is held back, and by
 // what (held.go). Cost: SchedulerCycles a packet. It stalls for room among the TxPackets
 // before the wire (StallTxBuffer), and for a processing unit (StallUnits).
+type scheduler struct {
+	*chip
+	stage
+	pairs      *queuePairs
+	transport  *transport
+	packetiser *packetiser
+	mac        *mac
+
+	units     *processingUnits // of requests, or nil
+	limiter   *ratelimiter.Scheduler
+	flows     []*qp // by ratelimiter.FlowID
+	rates     rateTable
+	holds     [numHolds]units.Time // what queue pairs were held for, summed over them
+	wakeAt    units.Time           // of the pending evSchedule, or Never
+	limiterAt units.Time           // of the pending evLimiter, or Never
+	unitsFrom units.Time           // since when requests have waited for a unit, or Never
+	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
+}
 
 // file puts a queue pair before the scheduler if it has a packet that transport,
 // window and rate let it send. A queue pair that is held back is not there.
-func (n *NIC) file(now units.Time, q *qp) {
-	if !q.hasFlow || n.limiter.Queued(q.flow) {
+func (s *scheduler) file(now units.Time, q *qp) {
+	if !q.hasFlow || s.limiter.Queued(q.flow) {
 		return
 	}
 	bytes, ok := q.rc.PeekRequest(now)
 	if !ok {
-		n.held(now, q, holdNone)
+		s.noteHold(now, q, holdNone)
 		q.limit.waits = false
 		return
 	}
 	if q.txUntil > now {
-		n.held(now, q, holdUnit)
+		s.noteHold(now, q, holdUnit)
 		return // evUnit comes
 	}
 	if q.pull != nil {
-		n.turnTo(now, q)
+		s.takeSteering(now, q)
 	}
 	if out := q.rc.Inflight(); !q.next.Fits(out, units.Bytes(bytes)) || out > 0 && q.Turns() {
 		if !q.Turns() {
 			q.next.Shut()
 		}
-		n.held(now, q, holdWindow)
+		s.noteHold(now, q, holdWindow)
 		q.limit.waits = false
 		return
 	}
-	if q.limit.entry != 0 && !n.paced(now, q, units.Bytes(bytes)) {
-		n.held(now, q, holdPace)
+	if q.limit.entry != 0 && !s.withinLimit(now, q, units.Bytes(bytes)) {
+		s.noteHold(now, q, holdPace)
 		return // evLimit comes
 	}
-	n.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
-	n.held(now, q, holdPace)
+	s.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
+	s.noteHold(now, q, holdPace)
 }
 
-// schedule chooses queue pairs for as long as there is room before the MAC, one
-// each time the scheduler is free.
-func (n *NIC) schedule(now units.Time) {
-	for n.inRequests < n.cfg.TxPackets {
-		if free := n.scheduler.Free(); free > now {
-			n.wakeScheduler(free)
+// choose chooses queue pairs for as long as there is room before the MAC, one each time
+// the scheduler is free.
+func (s *scheduler) choose(now units.Time) {
+	for s.mac.waitingRequests < s.cfg.TxPackets {
+		if free := s.freeFrom(now); free > now {
+			s.wake(free)
 			return
 		}
-		if n.txUnits != nil && n.limiter.NextDue() <= now {
-			if free := n.txUnits.free(now); free > now {
-				n.unitsFrom = min(n.unitsFrom, now)
-				n.wakeScheduler(free)
-				return
-			}
-		}
-		flow, ok := n.limiter.Dequeue(now)
+		flow, ok := s.limiter.Dequeue(now)
 		if !ok {
-			if due := n.limiter.NextDue(); due < n.limiterAt {
-				n.limiterAt = due
-				n.engine.Schedule(due, &n.src, n.id, evLimiter, 0)
+			if due := s.limiter.NextDue(); due < s.limiterAt {
+				s.limiterAt = due
+				s.schedule(due, evLimiter, 0)
 			}
 			return
 		}
-		q := n.flows[flow]
-		n.held(now, q, holdNone)
-		q.rc.BoundInflight(q.next.Control().Window)
-		if out := q.rc.Inflight(); q.rc.NextRequest(now, &n.desc) {
-			q.path = q.Path(out, n.desc.Header.AckReq)
-			if q.limit.entry != 0 {
-				q.limit.charge(now, n.cfg.Limiter.Tick, units.Bytes(n.desc.Payload)+units.Bytes(n.desc.Expect))
-			}
-			if !n.desc.Retransmit {
-				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)
-				s := q.next
-				s.sent += bytes
-				s.Sent(now, bytes)
-			}
-			n.build(now, q, false)
-			n.arm(now, q)
-		}
-		n.file(now, q)
+		q := s.flows[flow]
+		s.noteHold(now, q, holdNone)
+		s.issue(now, q)
+		s.file(now, q)
 	}
-	if n.txFull == units.Never && n.limiter.NextDue() <= now {
-		n.txFull = now
+	if s.fullFrom == units.Never && s.limiter.NextDue() <= now {
+		s.fullFrom = now
 	}
 }
 
-// schedulerWaits returns since when a due queue pair has waited, or Never, and for
+// freeFrom returns from when on the scheduler can choose, now or later: it is free
+// itself, and so is a processing unit if a queue pair is due.
+func (s *scheduler) freeFrom(now units.Time) units.Time {
+	if free := s.freeAt(); free > now {
+		return free
+	}
+	if s.units == nil || s.limiter.NextDue() > now {
+		return now
+	}
+	free := s.units.free(now)
+	if free > now {
+		s.unitsFrom = min(s.unitsFrom, now)
+	}
+	return free
+}
+
+// issue has the next packet of a queue pair's requests built, if there still is one.
+func (s *scheduler) issue(now units.Time, q *qp) {
+	q.rc.BoundInflight(q.next.Control().Window)
+	out := q.rc.Inflight()
+	var d rc.Descriptor
+	if !q.rc.NextRequest(now, &d) {
+		return
+	}
+	q.path = q.Path(out, d.Header.AckReq)
+	bytes := units.Bytes(d.Payload) + units.Bytes(d.Expect)
+	if q.limit.entry != 0 {
+		q.limit.charge(now, s.cfg.Limiter.Tick, bytes)
+	}
+	if !d.Retransmit {
+		q.next.sent += bytes
+		q.next.Sent(now, bytes)
+	}
+	s.packetiser.build(now, q, &d, false)
+	s.transport.armTimer(now, q)
+}
+
+// chosen accounts for the choice of a packet, and returns when it is made.
+func (s *scheduler) chosen(now units.Time) units.Time {
+	since, why := s.waits()
+	s.fullFrom, s.unitsFrom = units.Never, units.Never
+	return s.serve(min(since, now), now, why, s.cfg.SchedulerCycles)
+}
+
+// occupyUnit has a processing unit work on a packet of a request, and returns when it is
+// done.
+func (s *scheduler) occupyUnit(t units.Time, q *qp, op ib.Opcode) units.Time {
+	q.txUntil = max(q.txUntil, q.contextAt)
+	done := s.units.serve(t, op, &q.txUntil)
+	s.schedule(q.txUntil, evUnit, uint64(q.num))
+	return done
+}
+
+// unitDone handles that a queue pair's request has left its processing unit.
+func (s *scheduler) unitDone(now units.Time, q *qp) {
+	if q != nil && q.hasFlow {
+		s.file(now, q)
+		s.choose(now)
+	}
+}
+
+// waits returns since when a due queue pair has waited, or Never, and for
 // what.
-func (n *NIC) schedulerWaits() (since units.Time, why Stall) {
-	if n.unitsFrom < n.txFull {
-		return n.unitsFrom, StallUnits
+func (s *scheduler) waits() (since units.Time, why Stall) {
+	if s.unitsFrom < s.fullFrom {
+		return s.unitsFrom, StallUnits
 	}
-	return n.txFull, StallTxBuffer
+	return s.fullFrom, StallTxBuffer
 }
 
-func (n *NIC) wakeScheduler(at units.Time) {
-	if at < n.schedAt {
-		n.schedAt = at
-		n.engine.Schedule(at, &n.src, n.id, evSchedule, 0)
+func (s *scheduler) wake(at units.Time) {
+	if at < s.wakeAt {
+		s.wakeAt = at
+		s.schedule(at, evSchedule, 0)
 	}
 }
 
 // refill lets the stages before the MAC use the room that it has made.
-func (n *NIC) refill(now units.Time) {
-	if len(n.responders) > 0 {
-		n.respond(now, nil)
+func (m *mac) refill(now units.Time) {
+	if len(m.packetiser.responders) > 0 {
+		m.packetiser.respond(now, nil)
 	}
-	n.schedule(now)
+	m.scheduler.choose(now)
 }
 
 // SetWeight has the scheduler choose up to w packets of a queue pair, 1 to
@@ -127,10 +187,10 @@ func (n *NIC) SetWeight(num uint32, w int) error {
 	if w < 1 || w > ratelimiter.MaxWeight {
 		return fmt.Errorf("a weight of %d: 1 to %d", w, ratelimiter.MaxWeight)
 	}
-	q := n.qp(num)
+	q := n.pairs.find(num)
 	q.weight = w
 	if !q.hasFlow {
 		return nil
 	}
-	return n.limiter.SetWeight(q.flow, w)
+	return n.scheduler.limiter.SetWeight(q.flow, w)
 }

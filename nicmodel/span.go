@@ -60,48 +60,45 @@ type Span struct {
 	PSN    units.PSN
 }
 
-// OnSpan calls f with every span as soon as its end is known, which may lie ahead;
-// nil ends that. The span is valid during the call. f must not change the NIC.
-func (n *NIC) OnSpan(f func(*Span)) { n.onSpan = f }
-
-// requestSpan reports a span of requests of a queue pair.
-func (n *NIC) requestSpan(q *qp, at Place, begin, end units.Time, slot uint32, count int) {
-	n.span = Span{Place: at, Begin: begin, End: end, Host: n.host, QPN: q.num, Slot: slot & uint32(len(q.sq)-1), Count: uint32(count), Ring: uint32(len(q.sq))}
-	n.onSpan(&n.span)
+// tracer reports spans.
+type tracer struct {
+	pairs  *queuePairs
+	host   int
+	report func(*Span) // nil if nobody asked
+	span   Span
 }
 
-// packetSpan reports a span of a packet that the NIC of host from built.
-func (n *NIC) packetSpan(f *frame, at Place, begin, end units.Time, from int32) {
+// OnSpan calls f with every span as soon as its end is known, which may lie ahead;
+// nil ends that. The span is valid during the call. f must not change the NIC.
+func (n *NIC) OnSpan(f func(*Span)) { n.spans.report = f }
+
+// request reports a span of requests of a queue pair.
+func (t *tracer) request(q *qp, at Place, begin, end units.Time, slot uint32, count int) {
+	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: q.num, Slot: slot & uint32(len(q.sq)-1), Count: uint32(count), Ring: uint32(len(q.sq))}
+	t.report(&t.span)
+}
+
+// packet reports a span of a packet that the NIC of host from built.
+func (t *tracer) packet(f *frame, at Place, begin, end units.Time, from int32) {
 	d := &f.desc
-	s := &n.span
+	s := &t.span
 	*s = Span{Place: at, Begin: begin, End: end, Slot: d.Slot, Count: 1, Opcode: d.Header.Opcode, PSN: d.Header.PSN}
 	s.Response = isResponse(d.Header.Opcode)
 	// The requester is who built a request, and who gets a response.
-	mine := int(from) == n.host
+	mine := int(from) == t.host
 	switch {
 	case !s.Response:
 		s.Host, s.QPN = int(from), f.srcQPN
 	case !mine:
-		s.Host, s.QPN = n.host, f.dstQPN
+		s.Host, s.QPN = t.host, f.dstQPN
 	default:
-		q := n.qp(f.srcQPN)
+		q := t.pairs.find(f.srcQPN)
 		if q == nil {
 			return
 		}
 		s.Host, s.QPN = q.peer.Host, f.dstQPN
 	}
-	n.onSpan(s)
-}
-
-// buildSpans reports what came before the wire for a packet.
-func (n *NIC) buildSpans(f *frame, response bool, chosen, arrived, packed units.Time) {
-	if !response {
-		n.packetSpan(f, AtScheduler, n.scheduler.began(n.cfg.SchedulerCycles), chosen, int32(n.host))
-	}
-	if arrived > chosen {
-		n.packetSpan(f, AtPayload, chosen, arrived, int32(n.host))
-	}
-	n.packetSpan(f, AtPacketiser, n.packetiser.began(n.cfg.PacketiserCycles), packed, int32(n.host))
+	t.report(s)
 }
 
 // isResponse reports whether a packet is what a responder sends.
@@ -113,8 +110,8 @@ func isResponse(op ib.Opcode) bool {
 	return false
 }
 
-// completionSpan reports a span of a completion.
-func (n *NIC) completionSpan(e *CQE, at Place, begin, end units.Time) {
-	n.span = Span{Place: at, Begin: begin, End: end, Host: n.host, QPN: e.QPN, Slot: e.Slot, Count: 1, Response: e.Opcode&ib.WCRecv != 0}
-	n.onSpan(&n.span)
+// completion reports a span of a completion.
+func (t *tracer) completion(e *CQE, at Place, begin, end units.Time) {
+	t.span = Span{Place: at, Begin: begin, End: end, Host: t.host, QPN: e.QPN, Slot: e.Slot, Count: 1, Response: e.Opcode&ib.WCRecv != 0}
+	t.report(&t.span)
 }

@@ -33,13 +33,13 @@ func Stalls() []Stall {
 	return all
 }
 
-// Stage is one unit of the pipeline that serves its work in order, each piece
+// stage is one unit of the pipeline that serves its work in order, each piece
 // for a whole number of cycles of its clock. It is driven by events: nothing
 // happens while it idles, and its account is brought up to date by what it
 // serves next. At any instant busy, stalled and idle cycles add up to those
 // elapsed.
-type Stage struct {
-	Name  string
+type stage struct {
+	name  string
 	clock Clock
 	free  int64 // first cycle not yet accounted for
 
@@ -48,16 +48,16 @@ type Stage struct {
 	stalled [numStalls]int64
 	served  uint64
 
-	told func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if nobody asked
+	watch func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if nobody asked
 }
 
-func (s *Stage) tell(f func(begin, end units.Time, why Stall)) { s.told = f }
+func (s *stage) setWatch(f func(begin, end units.Time, why Stall)) { s.watch = f }
 
-// Serve accounts for a piece of work that reached the stage at ready, could not
+// serve accounts for a piece of work that reached the stage at ready, could not
 // begin before blocked because of why, and takes so many cycles. It returns the
 // instant at which the stage is done with it. Calls must come in the order in
 // which the stage serves.
-func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
+func (s *stage) serve(ready, blocked units.Time, why Stall, cycles int64) units.Time {
 	at := s.clock.CycleAfter(ready)
 	if at > s.free {
 		s.idle += at - s.free
@@ -65,13 +65,13 @@ func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.
 	}
 	if b := s.clock.CycleAfter(blocked); b > s.free {
 		s.stalled[why] += b - s.free
-		if s.told != nil {
-			s.told(s.clock.Begin(s.free), s.clock.Begin(b), why)
+		if s.watch != nil {
+			s.watch(s.clock.Begin(s.free), s.clock.Begin(b), why)
 		}
 		s.free = b
 	}
-	if s.told != nil && cycles > 0 {
-		s.told(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
+	if s.watch != nil && cycles > 0 {
+		s.watch(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
 	}
 	s.free += cycles
 	s.busy += cycles
@@ -79,18 +79,18 @@ func (s *Stage) Serve(ready, blocked units.Time, why Stall, cycles int64) units.
 	return s.clock.Begin(s.free)
 }
 
-// await accounts for the first part of a wait that Serve goes on with.
-func (s *Stage) await(ready, blocked units.Time, why Stall) {
-	s.Serve(ready, blocked, why, 0)
+// await accounts for the first part of a wait that serve goes on with.
+func (s *stage) await(ready, blocked units.Time, why Stall) {
+	s.serve(ready, blocked, why, 0)
 	s.served--
 }
 
 // began returns when the stage began what it has just served, which took so many
 // cycles.
-func (s *Stage) began(cycles int64) units.Time { return s.clock.Begin(s.free - cycles) }
+func (s *stage) began(cycles int64) units.Time { return s.clock.Begin(s.free - cycles) }
 
-// Free returns the instant from which the stage can begin something.
-func (s *Stage) Free() units.Time { return s.clock.Begin(s.free) }
+// freeAt returns the instant from which the stage can begin something.
+func (s *stage) freeAt() units.Time { return s.clock.Begin(s.free) }
 
 // Account is where the cycles of a stage went up to some instant. A piece of
 // work in service counts as busy to its end, so Elapsed may lie a little after
@@ -108,9 +108,9 @@ type Account struct {
 	Stalled  [numStalls]int64
 }
 
-// Account reports where the cycles until now went.
-func (s *Stage) Account(now units.Time) Account {
-	a := Account{Stage: s.Name, Clock: s.clock, Parallel: 1, Served: s.served, Busy: s.busy, Idle: s.idle, Stalled: s.stalled, Elapsed: s.free}
+// account reports where the cycles until now went.
+func (s *stage) account(now units.Time) Account {
+	a := Account{Stage: s.name, Clock: s.clock, Parallel: 1, Served: s.served, Busy: s.busy, Idle: s.idle, Stalled: s.stalled, Elapsed: s.free}
 	if c := s.clock.CycleAfter(now); c > s.free {
 		a.Idle += c - s.free
 		a.Elapsed = c

@@ -10,9 +10,9 @@ import (
 
 // How the parameters that have a form of their own are written in scenarios.
 
-// ParseClock reads a clock's rate such as "500MHz" or "1 GHz", with one of the units
+// parseClock reads a clock's rate such as "500MHz" or "1 GHz", with one of the units
 // Hz, KHz, MHz and GHz, rounded to a whole number of cycles a second.
-func ParseClock(s string) (Clock, error) {
+func parseClock(s string) (Clock, error) {
 	text := strings.ToLower(s)
 	if number, ok := strings.CutSuffix(text, "hz"); ok {
 		// The decimal prefixes are those of rates.
@@ -30,7 +30,7 @@ func (f Clock) String() string {
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (f *Clock) UnmarshalText(b []byte) (err error) {
-	*f, err = ParseClock(string(b))
+	*f, err = parseClock(string(b))
 	return err
 }
 

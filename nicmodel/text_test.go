@@ -15,12 +15,12 @@ import (
 
 func TestClockText(t *testing.T) {
 	for text, want := range map[string]Clock{"500MHz": 500_000_000, "156.25 MHz": 156_250_000, "1ghz": 1_000_000_000, "3Hz": 3} {
-		if got, err := ParseClock(text); err != nil || got != want {
+		if got, err := parseClock(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "500", "MHz", "-1MHz", "1Mbps", "1e30GHz"} {
-		if got, err := ParseClock(text); err == nil {
+		if got, err := parseClock(text); err == nil {
 			t.Errorf("%q: %d", text, got)
 		}
 	}

@@ -7,90 +7,107 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Stage transport, as far as it decides: package roce/rc says what a packet means, and
+// transport is the stage of that name, as far as it decides: package roce/rc says what a packet means, and
 // what it says is done here: data placed, atomics begun, receives and requests
 // completed, answers sent, timers armed.
+type transport struct {
+	*chip
+	pairs       *queuePairs
+	receives    *receives
+	receiver    *receiver
+	dma         *dma
+	atomics     *atomics
+	completions *completions
+	elements    *elements
+	scheduler   *scheduler
+	packetiser  *packetiser
+	mac         *mac
+	offload     *offload
+	async       *asyncEvents
+
+	requests gauge // that are not over
+	active   gauge // queue pairs that have some
+
+	packets, noQP, badQKey uint64
+	payload                units.Bytes
+}
 
 // receive takes a packet through the transport.
-func (n *NIC) receive(now units.Time, h fabric.Handle) {
-	n.stat.RxPackets++
-	n.inReceive.add(now, -1)
-	f := &n.frames.frames[h]
-	q := n.qp(f.dstQPN)
-	p := n.net.Packet(h)
+func (t *transport) receive(now units.Time, h fabric.Handle) {
+	t.packets++
+	t.receiver.queued.add(now, -1)
+	f := &t.frames.frames[h]
+	q := t.pairs.find(f.dstQPN)
+	p := t.net.Packet(h)
 	switch {
 	case q == nil || q.rc == nil || q.to == nil && (int(p.Src) != q.peer.Host || f.srcQPN != q.peer.QPN):
-		n.stat.NoQP++
-		n.frames.free(h)
+		t.noQP++
+		t.frames.free(h)
 		return
 	case q.to != nil && f.qkey != q.qkey:
-		n.stat.BadQKey++
-		n.frames.free(h)
+		t.badQKey++
+		t.frames.free(h)
 		return
 	}
 	if f.desc.Header.Opcode == ib.CNP {
-		n.frames.free(h)
-		n.notified(now, q)
+		t.frames.free(h)
+		t.cnpArrived(now, q)
 		return
 	}
-	if q.recv.fetched && !isResponse(f.desc.Header.Opcode) && n.park(now, q, h, f) {
+	if q.recv.fetched && !isResponse(f.desc.Header.Opcode) && t.receives.park(now, q, h, f) {
 		return
 	}
-	n.handle(now, q, h)
+	t.handle(now, q, h)
 }
 
 // handle takes a packet of a queue pair through the transport.
-func (n *NIC) handle(now units.Time, q *qp, h fabric.Handle) {
-	f := &n.frames.frames[h]
-	p := n.net.Packet(h)
-	n.stat.RxPayload += units.Bytes(f.desc.Payload)
-	n.frameSize = units.Bytes(p.Size)
+func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
+	f := &t.frames.frames[h]
+	p := t.net.Packet(h)
+	t.payload += units.Bytes(f.desc.Payload)
+	from := arrival{f, units.Bytes(p.Size)}
 	had := q.recv.queue.Len()
-	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &n.eff)
+	var eff rc.Effects
+	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &eff)
 	switch f.desc.Header.Opcode {
 	case ib.Acknowledge, ib.AtomicAcknowledge:
-		q.report.fromAck(n.net, h, p, f)
+		q.report.fromAck(t.net, h, p, f)
 	case ib.ReadResponseFirst, ib.ReadResponseMiddle, ib.ReadResponseLast, ib.ReadResponseOnly:
-		q.report.fromData(n.net, h, p)
+		q.report.fromData(t.net, h, p)
 	default:
 		notify := marked(p, &f.desc)
-		kept := n.noteEcho(q, h, p, f)
-		n.effects(now, q, f, h)
+		kept := q.noteEcho(t.frames, h, p, f)
+		t.carryOut(now, q, &eff, from)
 		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
-			n.prefetch(now, q.recv)
+			t.receives.prefetch(now, q.recv)
 		}
 		if !kept {
-			n.frames.free(h)
+			t.frames.free(h)
 		}
 		if notify {
-			n.notify(now, q)
+			t.notify(now, q)
 		}
 		return
 	}
-	n.effects(now, q, f, h)
-	n.frames.free(h)
+	t.carryOut(now, q, &eff, from)
+	t.frames.free(h)
 }
 
-// effects carries out what the transport asks for in n.eff. f and h are the
-// packet that it is about, or nil and 0.
-func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
-	eff := &n.eff
+// arrival is a packet that the transport handles; the zero value is none.
+type arrival struct {
+	*frame
+	size units.Bytes // on the wire
+}
+
+// carryOut does what the transport asks for. from is the packet that it is about, if it
+// is about one. eff is the transport's answer again where it is asked on the way.
+func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
 	if eff.Do&rc.DoCheck != 0 {
-		c := &eff.Check
-		ok := false
-		if c.Invalidate {
-			r := n.mem.region(c.RKey)
-			if ok = r != nil && r.pd == q.cfg.PD; ok {
-				n.forget(c.RKey)
-			}
-		} else {
-			ok = n.mem.check(c.RKey, q.cfg.PD, c.VA, uint64(c.Length), c.Access) != nil
-		}
-		q.rc.Checked(now, ok, eff)
+		q.rc.Checked(now, t.dma.allowed(q.cfg.PD, &eff.Check), eff)
 	}
-	n.accounts(now, q, f)
+	t.offload.account(now, q, eff, from.frame)
 	do, recv, events := eff.Do, eff.Recv, eff.Events
-	if do&rc.DoPlace != 0 && !n.place(now, q, f, &eff.Place) {
+	if do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
 		// The transport's answer to that replaces what it said before.
 		do |= eff.Do
 		events |= eff.Events
@@ -101,7 +118,7 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		}
 	}
 	if do&rc.DoAtomic != 0 {
-		switch answered, ok := n.atomic(now, q, &eff.Atomic); {
+		switch answered, ok := t.atomics.start(now, q, eff); {
 		case answered:
 			do |= rc.DoRespond
 		case !ok:
@@ -110,99 +127,94 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		}
 	}
 	if do&rc.DoRecv != 0 {
-		n.received(now, q, &recv, f)
+		t.completeReceive(now, q, &recv, from.frame)
 	}
-	for t := range ib.EventType(32) {
-		if events == 0 {
-			break
-		}
-		if events.Has(t) {
-			n.raise(now, AsyncEvent{Type: t, QPN: q.num})
-		}
+	if events != 0 {
+		t.async.raiseAll(now, q.num, events)
 	}
 	if do&rc.DoComplete != 0 {
-		n.reap(now, q)
+		t.reap(now, q)
 	}
 	if do&rc.DoRespond != 0 {
-		n.respond(now, q)
+		t.packetiser.respond(now, q)
 	}
-	n.arm(now, q)
+	t.armTimer(now, q)
 	// An acknowledgement may have opened the window even where the transport
 	// had nothing to wait for.
-	n.file(now, q)
-	n.schedule(now)
+	t.scheduler.file(now, q)
+	t.scheduler.choose(now)
 }
 
-// received completes a receive; f is the packet that did, or nil for a flush.
-func (n *NIC) received(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
+// completeReceive completes a receive; f is the packet that did, or nil for a flush.
+func (t *transport) completeReceive(now units.Time, q *qp, r *rc.RecvCompletion, f *frame) {
 	q.recv.free(r.Slot)
 	e := CQE{
 		WRID: r.ID, QPN: q.num, ByteLen: r.Bytes, Imm: r.Imm, Status: r.Status, Opcode: r.Opcode,
 		HasImm: r.HasImm, HasInv: r.HasInvalidate, Solicited: r.Solicited,
 	}
 	if q.to != nil && f != nil {
-		e.SrcQPN, e.HasGRH = f.srcQPN, n.hasGRH()
+		e.SrcQPN, e.HasGRH = f.srcQPN, t.hasGRH()
 	}
-	n.complete(now, now, q.cfg.RecvCQ, e)
+	t.completions.complete(now, now, q.cfg.RecvCQ, e)
 }
 
 // reap turns finished requests into completions.
-func (n *NIC) reap(now units.Time, q *qp) {
+func (t *transport) reap(now units.Time, q *qp) {
 	if q.cfg.SRQ == nil && q.rc.State() == ib.Err {
-		n.surrender(now, q)
+		t.receives.surrender(now, q)
 	}
 	var c rc.SendCompletion
 	for q.rc.PollSend(&c) {
 		if q.reports != nil {
 			q.reports[c.Slot] = q.report
 		}
-		n.complete(now, n.answered(now, q, c.Slot), q.cfg.SendCQ, CQE{
+		t.completions.complete(now, t.elements.answered(now, q, c.Slot), q.cfg.SendCQ, CQE{
 			WRID: c.ID, QPN: q.num, Slot: c.Slot, ByteLen: c.Bytes, Status: c.Status, Opcode: c.Opcode,
 		})
 	}
 	var r rc.RecvCompletion
 	for q.rc.PollRecv(&r) {
-		n.received(now, q, &r, nil)
+		t.completeReceive(now, q, &r, nil)
 	}
 	reaped := q.handed - uint32(q.rc.SendQueued())
-	n.underWay(now, q, int(int32(q.reaped-reaped)))
-	n.releaseWQEs(now, q, q.reaped, reaped)
+	t.countRequests(now, q, int(int32(q.reaped-reaped)))
+	t.elements.release(now, q, q.reaped, reaped)
 	q.reaped = reaped
-	if int32(reaped-q.begun) > 0 { // some ended without a packet
-		q.begun = reaped
+	if int32(reaped-q.started) > 0 { // some ended without a packet
+		q.started = reaped
 	}
-	if q.asked != q.told {
-		n.fetchWQEs(now, now, now, q)
+	if q.fetchIssued != q.doorbelled {
+		t.elements.fetch(now, now, now, q)
 	}
 }
 
 // failSend tells the transport that a request's memory may not be used.
-func (n *NIC) failSend(now units.Time, q *qp, slot uint32, status ib.WCStatus) {
-	n.eff = rc.Effects{}
-	q.rc.FailSend(now, slot, status, &n.eff)
-	n.effects(now, q, nil, 0)
+func (t *transport) failSend(now units.Time, q *qp, slot uint32, status ib.WCStatus) {
+	var eff rc.Effects
+	q.rc.FailSend(now, slot, status, &eff)
+	t.carryOut(now, q, &eff, arrival{})
 }
 
-// arm schedules the queue pair's transport timer. A deadline that has moved
+// armTimer schedules the queue pair's transport timer. A deadline that has moved
 // later meanwhile costs a look when the old one comes, not a cancelled event.
-func (n *NIC) arm(now units.Time, q *qp) {
+func (t *transport) armTimer(now units.Time, q *qp) {
 	if at := q.rc.Deadline(); at < q.timerAt {
 		q.timerAt = max(at, now)
-		n.engine.Schedule(q.timerAt, &n.src, n.id, evTimer, uint64(q.num))
+		t.schedule(q.timerAt, evTimer, uint64(q.num))
 	}
 }
 
-func (n *NIC) expire(now units.Time, num uint32) {
-	q := n.qp(num)
+func (t *transport) expire(now units.Time, q *qp) {
 	if q == nil || q.rc == nil || q.timerAt != now {
 		return
 	}
 	q.timerAt = units.Never
 	if q.rc.Deadline() <= now {
-		q.rc.Expire(now, &n.eff)
-		n.effects(now, q, nil, 0)
+		var eff rc.Effects
+		q.rc.Expire(now, &eff)
+		t.carryOut(now, q, &eff, arrival{})
 	}
 	if q.rc != nil {
-		n.arm(now, q)
+		t.armTimer(now, q)
 	}
 }

@@ -44,48 +44,48 @@ func (c *UnitsConfig) cycles(op ib.Opcode) int64 {
 	return c.Ack
 }
 
-// Units are processing units of one kind. What they have done is accounted for as
+// processingUnits are those of one kind. What they have done is accounted for as
 // that of one stage with so many times the cycles.
-type Units struct {
-	Name   string
+type processingUnits struct {
+	name   string
 	cfg    UnitsConfig
 	clock  Clock
 	taken  inflight // until when each is
 	busy   int64
 	held   int64 // cycles in which one waited for an element
 	served uint64
-	waits  UnitWaits
-	told   func(begin, end units.Time, why Stall)
+	waits  unitWaits
+	watch  func(begin, end units.Time, why Stall)
 }
 
-func (u *Units) tell(f func(begin, end units.Time, why Stall)) { u.told = f }
+func (u *processingUnits) setWatch(f func(begin, end units.Time, why Stall)) { u.watch = f }
 
-// UnitWaits is how long packets waited before the units, summed over them.
-type UnitWaits struct {
+// unitWaits is how long packets waited before the units, summed over them.
+type unitWaits struct {
 	Units units.Time // for a unit
 	Queue units.Time // for the packet before of their queue pair, beside that
 }
 
 // newUnits returns nil for none.
-func newUnits(name string, c UnitsConfig, clock Clock) *Units {
+func newUnits(name string, c UnitsConfig, clock Clock) *processingUnits {
 	if c.Units == 0 {
 		return nil
 	}
-	return &Units{Name: name, cfg: c, clock: clock, taken: make(inflight, c.Units)}
+	return &processingUnits{name: name, cfg: c, clock: clock, taken: make(inflight, c.Units)}
 }
 
 // serve takes a packet of a queue pair that is ready at t, and returns when it is
 // done. queue is when the queue pair's last packet is; packets of others do not
 // wait with one that waits for that, which is outside the units.
-func (u *Units) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
+func (u *processingUnits) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
 	cycles := u.cfg.cycles(op)
 	begin := u.taken.free(t)
 	end := u.clock.Begin(u.clock.CycleAfter(begin) + cycles)
 	u.taken.hold(end)
 	u.busy += cycles
 	u.served++
-	if u.told != nil {
-		u.told(u.clock.Begin(u.clock.CycleAfter(begin)), end, StallNone)
+	if u.watch != nil {
+		u.watch(u.clock.Begin(u.clock.CycleAfter(begin)), end, StallNone)
 	}
 	u.waits.Units += begin - t
 	if q := u.clock.Begin(u.clock.CycleAfter(max(*queue, t)) + cycles); q > end {
@@ -97,30 +97,27 @@ func (u *Units) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time 
 }
 
 // wait has a unit that has something at t do nothing for so long, and returns until when.
-func (u *Units) wait(t, long units.Time) units.Time {
+func (u *processingUnits) wait(t, long units.Time) units.Time {
 	begin := u.clock.CycleAfter(u.taken.free(t))
 	end := u.clock.CycleAfter(u.clock.Begin(begin) + long)
 	u.taken.hold(u.clock.Begin(end))
 	u.held += end - begin
-	if u.told != nil {
-		u.told(u.clock.Begin(begin), u.clock.Begin(end), StallPCIe)
+	if u.watch != nil {
+		u.watch(u.clock.Begin(begin), u.clock.Begin(end), StallPCIe)
 	}
 	return u.clock.Begin(end)
 }
 
 // free returns when a unit can take something.
-func (u *Units) free(t units.Time) units.Time { return u.taken.free(t) }
+func (u *processingUnits) free(t units.Time) units.Time { return u.taken.free(t) }
 
-// Waits returns what packets have waited so far.
-func (u *Units) Waits() UnitWaits { return u.waits }
-
-// Account reports where the cycles of all units until now went.
-func (u *Units) Account(now units.Time) Account {
+// account reports where the cycles of all units until now went.
+func (u *processingUnits) account(now units.Time) Account {
 	elapsed := int64(0)
 	for _, until := range u.taken {
 		elapsed += u.clock.CycleAfter(max(now, until))
 	}
-	a := Account{Stage: u.Name, Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy - u.held}
+	a := Account{Stage: u.name, Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy - u.held}
 	a.Stalled[StallPCIe] = u.held
 	return a
 }

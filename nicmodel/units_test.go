@@ -111,7 +111,7 @@ func TestUnitsStallTheScheduler(t *testing.T) {
 	if stalled < 50 || stalled > 100 {
 		t.Errorf("the scheduler stalled %d cycles for the one unit, which takes 100", stalled)
 	}
-	if tx, rx := b.nics[0].Units(); tx == nil || rx != nil || tx.Account(b.e.Now()).Busy != 200 {
+	if tx, rx := b.nics[0].scheduler.units, b.nics[0].receiver.units; tx == nil || rx != nil || tx.account(b.e.Now()).Busy != 200 {
 		t.Errorf("units %+v, %+v", tx, rx)
 	}
 }
@@ -128,7 +128,7 @@ func TestAQueueDoesNotBlockUnits(t *testing.T) {
 	if got := u.serve(100*units.Nanosecond, ib.WriteOnly, &b); got != 200*units.Nanosecond {
 		t.Errorf("another's is done at %v", got)
 	}
-	if w := u.Waits(); w.Units != 0 || w.Queue != 600*units.Nanosecond {
+	if w := u.waits; w.Units != 0 || w.Queue != 600*units.Nanosecond {
 		t.Errorf("waits %+v", w)
 	}
 }
@@ -215,7 +215,7 @@ func TestPacketBytes(t *testing.T) {
 		{fabric.InfiniBand, ib.WriteOnly, 64, 8 + 12 + 16 + 64 + 4 + 2}, {fabric.InfiniBand, ib.ReadResponseOnly, 61, 8 + 12 + 4 + 64 + 4 + 2},
 		{fabric.InfiniBand, ib.Acknowledge, 0, 8 + 12 + 4 + 4 + 2}, {fabric.Ethernet, ib.Acknowledge, 0, 66}, {fabric.Ethernet, ib.WriteMiddle, 1024, 50 + 12 + 1024},
 	} {
-		if got := PacketBytes(c.framing, c.op, c.payload); got != c.want {
+		if got := packetBytes(c.framing, c.op, c.payload); got != c.want {
 			t.Errorf("%v, %v, %d: %d bytes, want %d", c.framing, c.op, c.payload, got, c.want)
 		}
 	}

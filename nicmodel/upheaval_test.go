@@ -352,8 +352,8 @@ func TestUpheaval(t *testing.T) {
 			if l := &n.landings; l.from != l.to {
 				rt.Fatalf("host %d: %d landings are left", host, l.to-l.from)
 			}
-			if n.rates.used != 0 {
-				rt.Fatalf("host %d: %d rate limits are left", host, n.rates.used)
+			if n.scheduler.rates.used != 0 {
+				rt.Fatalf("host %d: %d rate limits are left", host, n.scheduler.rates.used)
 			}
 		}
 		if live := b.net.Live(); live != 0 {

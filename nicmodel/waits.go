@@ -15,17 +15,17 @@ type Wait struct {
 // Waits reports such waits until now, in the order in which work comes to them, of
 // the parts that the NIC has.
 func (n *NIC) Waits(now units.Time) []Wait {
-	all := n.holdWaits(now)
-	if u := n.txUnits; u != nil {
-		all = append(all, Wait{u.Name, "a unit", u.waits.Units, true}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue, false})
+	all := n.scheduler.holdWaits(now)
+	if u := n.scheduler.units; u != nil {
+		all = append(all, Wait{u.name, "a unit", u.waits.Units, true}, Wait{u.name, "the packet before of the queue pair", u.waits.Queue, false})
 	}
-	if u := n.rxUnits; u != nil {
-		all = append(all, Wait{u.Name, "a unit", u.waits.Units, true}, Wait{u.Name, "the packet before of the queue pair", u.waits.Queue, false})
+	if u := n.receiver.units; u != nil {
+		all = append(all, Wait{u.name, "a unit", u.waits.Units, true}, Wait{u.name, "the packet before of the queue pair", u.waits.Queue, false})
 	}
 	if n.cfg.Receives.Prefetch > 0 {
-		all = append(all, Wait{"receives", "a receive over PCIe", n.recvWait, false})
+		all = append(all, Wait{"receives", "a receive over PCIe", n.receives.waited, false})
 	}
-	if n.atomics != nil {
+	if n.atomics.InFlight > 0 {
 		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit, true}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock, true})
 	}
 	for _, c := range n.icms() {
@@ -57,8 +57,8 @@ type CacheUse struct {
 // all that there is has been in them.
 func (n *NIC) Caches() []CacheUse {
 	var all []CacheUse
-	if n.wqes != nil {
-		all = append(all, CacheUse{"wqe", n.wqeCounts.Hits, n.wqeCounts.Misses})
+	if n.elements.cache != nil {
+		all = append(all, n.elements.looked)
 	}
 	for _, c := range n.icms() {
 		if c.capacity > 0 {

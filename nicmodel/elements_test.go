@@ -23,7 +23,7 @@ func TestWQEBytes(t *testing.T) {
 		{ib.WRSend, ib.UD, 0, 252, 320}, {ib.WRSend, ib.RC, 0, 44, 64}, {ib.WRSend, ib.RC, 0, 45, 128},
 		{ib.WRAtomicCmpAndSwp, ib.RC, 1, 0, 64}, {ib.WRLocalInv, ib.RC, 0, 0, 64},
 	} {
-		if got := WQEBytes(c.op, c.service, c.pieces, c.inline); got != c.want {
+		if got := sendWQEBytes(c.op, c.service, c.pieces, c.inline); got != c.want {
 			t.Errorf("%v, %v, %d pieces, %d inline: %d bytes, want %d", c.op, c.service, c.pieces, c.inline, got, c.want)
 		}
 	}
@@ -61,7 +61,7 @@ func TestLinesOfAWQE(t *testing.T) {
 		if bells.Packets != c.doorbell || reads.Packets != c.reads {
 			t.Errorf("%d of %d bytes inline, %d a fetch: %d doorbell TLPs and %d reads, want %d and %d", c.batch, c.inline, c.fetch, bells.Packets, reads.Packets, c.doorbell, c.reads)
 		}
-		size := units.Bytes(WQEBytes(ib.WRRDMAWrite, ib.RC, 0, c.inline) * c.batch)
+		size := units.Bytes(sendWQEBytes(ib.WRRDMAWrite, ib.RC, 0, c.inline) * c.batch)
 		fetched := x.nic.PCIe().Traffic(Downstream, CplD, ForWQE)
 		if got := fetched.Bytes - units.Bytes(20*fetched.Packets); c.batch > 1 && got != size {
 			t.Errorf("%d bytes of elements fetched, want %d", got, size)
@@ -153,7 +153,7 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 // are fetched again for their responses. WRITEs do not need theirs any more.
 func TestWQECacheCliff(t *testing.T) {
 	const rounds = 4
-	looked := func(op ib.WROpcode, batch int) WQECache {
+	looked := func(op ib.WROpcode, batch int) CacheUse {
 		cfg := preset(t, "cx6dx")
 		cfg.WQECache = 6
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
@@ -176,9 +176,9 @@ func TestWQECacheCliff(t *testing.T) {
 				t.Fatalf("batch of %d: completions %+v", batch, cs)
 			}
 		}
-		return x.nic.WQECache()
+		return x.nic.elements.looked
 	}
-	if got := looked(ib.WRRDMARead, 6); got != (WQECache{Hits: 6 * rounds}) {
+	if got := looked(ib.WRRDMARead, 6); got != (CacheUse{Cache: "wqe", Hits: 6 * rounds}) {
 		t.Errorf("%+v with as many READs as the cache holds", got)
 	}
 	// The queue pair has 8 outstanding at most.
@@ -186,7 +186,7 @@ func TestWQECacheCliff(t *testing.T) {
 	if a.Misses == 0 || b.Misses <= a.Misses || b.Hits+b.Misses != 20*rounds {
 		t.Errorf("%+v with one READ too many, %+v with 20 posted", a, b)
 	}
-	if got := looked(ib.WRRDMAWrite, 40); got != (WQECache{}) {
+	if got := looked(ib.WRRDMAWrite, 40); got != (CacheUse{Cache: "wqe"}) {
 		t.Errorf("%+v with 40 WRITEs", got)
 	}
 }
@@ -203,7 +203,7 @@ func TestUnitsWait(t *testing.T) {
 	if got := u.serve(0, ib.WriteOnly, &q); got != 110*units.Nanosecond {
 		t.Errorf("a packet behind two waits is done at %v", got)
 	}
-	a := u.Account(200 * units.Nanosecond)
+	a := u.account(200 * units.Nanosecond)
 	if a.Busy != 10 || a.Stalled[StallPCIe] != 200 || a.Busy+a.Idle+a.Stalled[StallPCIe] != a.Elapsed {
 		t.Errorf("%+v", a)
 	}
@@ -225,10 +225,10 @@ func TestPrefetchAfterAnError(t *testing.T) {
 	if err := x.nic.Resume(x.qpn); err != nil {
 		t.Fatal(err)
 	}
-	q := x.nic.qp(x.qpn)
+	q := x.nic.pairs.find(x.qpn)
 	b.post(x, datagramTo(y, []byte{1}), datagramTo(y, []byte{2}))
 	b.e.RunUntil(2 * units.Millisecond)
-	if got := b.poll(x); len(got) != 2 || q.begun != q.posted {
-		t.Errorf("%d completions; %d of %d elements have begun or are over", len(got), q.begun, q.posted)
+	if got := b.poll(x); len(got) != 2 || q.started != q.posted {
+		t.Errorf("%d completions; %d of %d elements have begun or are over", len(got), q.started, q.posted)
 	}
 }

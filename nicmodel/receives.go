@@ -15,7 +15,7 @@ import (
 //
 // The host writes receives to a ring in its memory, and how many there have been to a
 // doorbell record beside it, as mlx5's driver does: no store goes to the NIC, which
-// looks at the record when it knows of no more receives. It fetches them ahead of the
+// reads the record when it knows of no more receives. It fetches them ahead of the
 // messages, and a packet that needs one which is not there waits for it, with the
 // requests of its queue pair behind it.
 type ReceivesConfig struct {
@@ -41,14 +41,14 @@ type SRQ struct {
 	held    int   // posted and not completed
 	addr    uint64
 	// The ring in host memory, of a power of two, by running counts: what has been
-	// posted, what the NIC knows to be, what it has asked for, and what has come.
-	ring                          []postedRecv
-	posted, known, asked, arrived uint32
-	looking                       bool   // at the doorbell record
-	seen                          uint32 // what it said
-	lookEnds                      units.Time
-	last                          units.Time
-	waiting                       []*qp // whose first parked packet needs a receive, in order
+	// posted, what the NIC knows to be, what it reads or has read, and what has arrived.
+	ring                                []postedRecv
+	posted, known, fetchIssued, arrived uint32
+	readingRecord                       bool       // the doorbell record is being read
+	recorded                            uint32     // what it said
+	recordAt                            units.Time // when that is in the NIC
+	fetchedAt                           units.Time // when the newest read of receives is
+	waiting                             []*qp      // whose first parked packet needs a receive, in order
 }
 
 type postedRecv struct {
@@ -60,42 +60,59 @@ type postedRecv struct {
 // recordBytes is what a doorbell record takes: a counter of receives and one of sends.
 const recordBytes = 8
 
-// RecvWQEBytes returns what a receive takes in its queue: a pointer of 16 bytes for
+// recvWQEBytes returns what a receive takes in its queue: a pointer of 16 bytes for
 // each piece that the queue was made for, in a stride of a power of two.
-func RecvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1)-1)) }
+func recvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1)-1)) }
+
+// receives brings the elements of receive queues to the NIC, and keeps packets that need
+// one which is on its way.
+type receives struct {
+	*chip
+	regions   *memory
+	transport *transport
+
+	queues []*SRQ // whose receives are fetched
+	free   []uint32
+	waited units.Time // by packets for theirs, summed over them
+	parked gauge
+}
 
 // CreateSRQ returns a receive queue for several queue pairs.
-func (n *NIC) CreateSRQ(depth, sges int) (*SRQ, error) {
-	if sges < 1 || sges > n.cfg.MaxSGE {
-		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, n.cfg.MaxSGE)
+func (n *NIC) CreateSRQ(depth, sges int) (*SRQ, error) { return n.receives.create(depth, sges) }
+
+func (r *receives) create(depth, sges int) (*SRQ, error) {
+	if sges < 1 || sges > r.cfg.MaxSGE {
+		return nil, fmt.Errorf("%d pieces a receive: 1 to %d", sges, r.cfg.MaxSGE)
 	}
 	q, err := rc.NewRecvQueue(depth)
 	if err != nil {
 		return nil, err
 	}
 	s := &SRQ{queue: q, wqes: make([]recvWQE, depth), sges: sges}
-	if n.cfg.Receives.Prefetch > 0 {
+	if r.cfg.Receives.Prefetch > 0 {
 		s.fetched = true
 		s.ring = make([]postedRecv, 1<<bits.Len(uint(depth-1)))
-		s.addr = n.mem.reserve(uint64(len(s.ring)*RecvWQEBytes(sges)) + recordBytes)
-		if k := len(n.freeRecvs); k > 0 {
-			s.num = n.freeRecvs[k-1]
-			s.resets = (n.recvs[s.num].resets + 1) & 0x7f
-			n.freeRecvs = n.freeRecvs[:k-1]
-			n.recvs[s.num] = s
+		s.addr = r.regions.reserve(uint64(len(s.ring)*recvWQEBytes(sges)) + recordBytes)
+		if k := len(r.free); k > 0 {
+			s.num = r.free[k-1]
+			s.resets = (r.queues[s.num].resets + 1) & 0x7f
+			r.free = r.free[:k-1]
+			r.queues[s.num] = s
 		} else {
-			s.num = uint32(len(n.recvs))
-			n.recvs = append(n.recvs, s)
+			s.num = uint32(len(r.queues))
+			r.queues = append(r.queues, s)
 		}
 	}
 	return s, nil
 }
 
 // DestroySRQ frees a receive queue that no queue pair draws on.
-func (n *NIC) DestroySRQ(s *SRQ) {
+func (n *NIC) DestroySRQ(s *SRQ) { n.receives.destroy(s) }
+
+func (r *receives) destroy(s *SRQ) {
 	if s.fetched {
 		s.forget()
-		n.freeRecvs = append(n.freeRecvs, s.num)
+		r.free = append(r.free, s.num)
 	}
 }
 
@@ -139,8 +156,8 @@ func (s *SRQ) free(slot uint32) {
 // forget drops all receives but those that the transport has.
 func (s *SRQ) forget() {
 	s.resets = (s.resets + 1) & 0x7f
-	s.posted, s.known, s.asked, s.arrived, s.held = 0, 0, 0, 0, 0
-	s.looking, s.last = false, 0
+	s.posted, s.known, s.fetchIssued, s.arrived, s.held = 0, 0, 0, 0, 0
+	s.readingRecord, s.fetchedAt = false, 0
 }
 
 // handOver brings receives to the transport, up to a running count.
@@ -157,87 +174,87 @@ func (s *SRQ) handOver(to uint32) {
 
 // surrender brings all receives of a queue pair in error to the transport, which
 // flushes them. Packets that wait for one are dropped.
-func (n *NIC) surrender(now units.Time, q *qp) {
+func (r *receives) surrender(now units.Time, q *qp) {
 	s := q.recv
 	if !s.fetched || s.arrived == s.posted && q.parked.head == 0 {
 		return
 	}
-	n.dropParked(now, q)
+	r.dropParked(now, q)
 	s.handOver(s.posted)
-	s.known, s.asked = s.posted, s.posted
+	s.known, s.fetchIssued = s.posted, s.posted
 	s.resets = (s.resets + 1) & 0x7f
-	s.looking = false
+	s.readingRecord = false
 }
 
-// prefetch asks for what a queue may hold beside what it does, and looks at the
-// doorbell record when that is little.
-func (n *NIC) prefetch(now units.Time, s *SRQ) {
-	n.fetchRecvs(now, s)
-	if s.known == s.asked && 2*(s.queue.Len()+int(s.asked-s.arrived)) <= n.cfg.Receives.Prefetch {
-		n.look(now, s)
+// prefetch reads what a queue may hold beside what it does, and the doorbell record when
+// that is little.
+func (r *receives) prefetch(now units.Time, s *SRQ) {
+	r.fetch(now, s)
+	if s.known == s.fetchIssued && 2*(s.queue.Len()+int(s.fetchIssued-s.arrived)) <= r.cfg.Receives.Prefetch {
+		r.readRecord(now, s)
 	}
 }
 
-// fetchRecvs asks for receives that the NIC knows of, by whole batches where there are
+// fetch reads receives that the NIC knows of, by whole batches where there are
 // so many.
-func (n *NIC) fetchRecvs(now units.Time, s *SRQ) {
-	c := &n.cfg.Receives
-	for s.known != s.asked {
-		at := s.asked & uint32(len(s.ring)-1)
-		k := min(c.Batch, int(s.known-s.asked), len(s.ring)-int(at))
-		if k > c.Prefetch-s.queue.Len()-int(s.asked-s.arrived) {
+func (r *receives) fetch(now units.Time, s *SRQ) {
+	c := &r.cfg.Receives
+	for s.known != s.fetchIssued {
+		at := s.fetchIssued & uint32(len(s.ring)-1)
+		k := min(c.Batch, int(s.known-s.fetchIssued), len(s.ring)-int(at))
+		if k > c.Prefetch-s.queue.Len()-int(s.fetchIssued-s.arrived) {
 			return
 		}
-		stride := RecvWQEBytes(s.sges)
-		s.asked += uint32(k)
-		s.last = max(s.last, n.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, ForRecvWQE))
-		n.engine.Schedule(s.last, &n.src, n.id, evRecvs, uint64(s.num)|uint64(k)<<32|uint64(s.resets)<<56)
+		stride := recvWQEBytes(s.sges)
+		s.fetchIssued += uint32(k)
+		s.fetchedAt = max(s.fetchedAt, r.pcie.Read(now, s.addr+uint64(int(at)*stride), k*stride, ForRecvWQE))
+		r.schedule(s.fetchedAt, evReceives, receivesEvent{s.num, k, s.resets}.pack())
 	}
 }
 
-// look reads the doorbell record.
-func (n *NIC) look(now units.Time, s *SRQ) {
-	if s.looking {
+// readRecord reads the doorbell record, unless that is under way.
+func (r *receives) readRecord(now units.Time, s *SRQ) {
+	if s.readingRecord {
 		return
 	}
-	s.looking = true
-	there := n.pcie.Read(now, s.addr+uint64(len(s.ring)*RecvWQEBytes(s.sges)), recordBytes, ForRecvDoorbell)
+	s.readingRecord = true
+	there := r.pcie.Read(now, s.addr+uint64(len(s.ring)*recvWQEBytes(s.sges)), recordBytes, ForRecvDoorbell)
 	// Half way the request is at the host's memory.
-	n.engine.Schedule(now+(there-now)/2, &n.src, n.id, evRecordRead, uint64(s.num)|uint64(s.resets)<<56)
-	s.lookEnds = there
+	r.schedule(now+(there-now)/2, evRecordRequested, receivesEvent{s.num, 0, s.resets}.pack())
+	s.recordAt = there
 }
 
-// recordRead handles the request for the doorbell record as it is at the host's memory.
-func (n *NIC) recordRead(now units.Time, num uint32, resets uint8) {
-	s := n.recvs[num]
-	if s.resets != resets {
+// recordRequested handles the request for the doorbell record as it is at the host's memory.
+func (r *receives) recordRequested(now units.Time, e receivesEvent) {
+	s := r.queues[e.queue]
+	if s.resets != e.resets {
 		return
 	}
-	s.seen = s.posted
-	n.engine.Schedule(s.lookEnds, &n.src, n.id, evRecord, uint64(num)|uint64(resets)<<56)
+	s.recorded = s.posted
+	r.schedule(s.recordAt, evRecordArrived, e.pack())
 }
 
-// recvsCame handles receives that a read has brought.
-func (n *NIC) recvsCame(now units.Time, num uint32, count int, resets uint8) {
-	s := n.recvs[num]
-	if s.resets != resets {
+// arrived handles receives that a read has brought.
+func (r *receives) arrived(now units.Time, e receivesEvent) {
+	s := r.queues[e.queue]
+	if s.resets != e.resets {
 		return
 	}
-	s.handOver(s.arrived + uint32(count))
-	n.unpark(now, s, false)
+	s.handOver(s.arrived + uint32(e.count))
+	r.unpark(now, s, false)
 }
 
-// recordCame handles the doorbell record. If there is nothing new, those that wait go
+// recordArrived handles the doorbell record. If there is nothing new, those that wait go
 // on and find no receive.
-func (n *NIC) recordCame(now units.Time, num uint32, resets uint8) {
-	s := n.recvs[num]
-	if s.resets != resets {
+func (r *receives) recordArrived(now units.Time, e receivesEvent) {
+	s := r.queues[e.queue]
+	if s.resets != e.resets {
 		return
 	}
-	s.looking, s.known = false, s.seen
-	n.fetchRecvs(now, s)
-	if s.asked == s.arrived {
-		n.unpark(now, s, true)
+	s.readingRecord, s.known = false, s.recorded
+	r.fetch(now, s)
+	if s.fetchIssued == s.arrived {
+		r.unpark(now, s, true)
 	}
 }
 
@@ -249,65 +266,65 @@ func needsRecv(f *frame) bool { return 1<<f.desc.Header.Opcode.Operation()&takes
 
 // park keeps a request's packet back if it needs a receive that is not at hand, or
 // comes behind one that is kept.
-func (n *NIC) park(now units.Time, q *qp, h fabric.Handle, f *frame) bool {
+func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frame) bool {
 	s := q.recv
 	if q.parked.head == 0 {
 		if !needsRecv(f) || s.queue.Len() > 0 || q.rc.State() == ib.Err {
 			return false
 		}
 		s.waiting = append(s.waiting, q)
-		n.ensure(now, s)
+		r.ensure(now, s)
 	}
 	f.ready = now
-	q.parked.push(n.frames, h)
-	n.inParked.add(now, 1)
+	q.parked.push(r.frames, h)
+	r.parked.add(now, 1)
 	return true
 }
 
 // ensure makes sure that something is on its way for those that wait.
-func (n *NIC) ensure(now units.Time, s *SRQ) {
-	if s.asked == s.arrived {
-		if n.fetchRecvs(now, s); s.asked == s.arrived {
-			n.look(now, s)
+func (r *receives) ensure(now units.Time, s *SRQ) {
+	if s.fetchIssued == s.arrived {
+		if r.fetch(now, s); s.fetchIssued == s.arrived {
+			r.readRecord(now, s)
 		}
 	}
 }
 
 // unpark lets packets go on for which there is a receive now, of queue pairs in turns,
 // or all packets if none will come.
-func (n *NIC) unpark(now units.Time, s *SRQ, all bool) {
+func (r *receives) unpark(now units.Time, s *SRQ, all bool) {
 	for len(s.waiting) > 0 && (all || s.queue.Len() > 0) {
 		q := s.waiting[0]
 		s.waiting = s.waiting[:copy(s.waiting, s.waiting[1:])]
 		for first := true; q.parked.head != 0; first = false {
 			h := q.parked.head
-			f := &n.frames.frames[h]
+			f := &r.frames.frames[h]
 			if !first && !all && needsRecv(f) {
 				s.waiting = append(s.waiting, q)
 				break
 			}
-			q.parked.pop(n.frames)
-			n.inParked.add(now, -1)
-			n.recvWait += now - f.ready
-			if n.onSpan != nil {
-				n.packetSpan(f, AtRecvFetch, f.ready, now, n.net.Packet(h).Src)
+			q.parked.pop(r.frames)
+			r.parked.add(now, -1)
+			r.waited += now - f.ready
+			if r.spans.report != nil {
+				r.spans.packet(f, AtRecvFetch, f.ready, now, r.net.Packet(h).Src)
 			}
-			n.handle(now, q, h)
+			r.transport.handle(now, q, h)
 		}
 	}
 	if len(s.waiting) > 0 {
-		n.ensure(now, s)
+		r.ensure(now, s)
 	}
 }
 
 // dropParked drops the packets of a queue pair that wait for a receive.
-func (n *NIC) dropParked(now units.Time, q *qp) {
+func (r *receives) dropParked(now units.Time, q *qp) {
 	if q.parked.head == 0 {
 		return
 	}
 	for q.parked.head != 0 {
-		n.frames.free(q.parked.pop(n.frames))
-		n.inParked.add(now, -1)
+		r.frames.free(q.parked.pop(r.frames))
+		r.parked.add(now, -1)
 	}
 	q.recv.waiting = slices.DeleteFunc(q.recv.waiting, func(w *qp) bool { return w == q })
 }

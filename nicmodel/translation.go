@@ -61,13 +61,23 @@ const (
 	perLine   = cacheLine / pageBytes
 )
 
-func newTranslation(c TranslationConfig) (keys, pages icm) {
+// translation is those caches.
+type translation struct {
+	*chip
+	regions *memory
+
+	keys, pages icm
+	heldUntil   units.Time // until when packets can't be taken, since too many entries are being read
+}
+
+func newTranslation(on *chip, regions *memory) translation {
+	c := &on.cfg.Translation
 	fetches := make(inflight, c.Fetches)
 	one := icm{bytes: cacheLine, fetches: &fetches, why: ForTranslation}
-	keys, pages = one, one
-	keys.name, keys.capacity = "keys", c.Keys
-	pages.name, pages.capacity = "pages", c.Lines
-	return keys, pages
+	x := translation{chip: on, regions: regions, keys: one, pages: one}
+	x.keys.name, x.keys.capacity = "keys", c.Keys
+	x.pages.name, x.pages.capacity = "pages", c.Lines
+	return x
 }
 
 func keyAddr(key uint32) uint64 { return keyTable + uint64(key>>8)*keyBytes }
@@ -79,100 +89,103 @@ func (r *region) lines() int {
 }
 
 // enter says that a region has been registered, of that page size.
-func (n *NIC) enter(key uint32, page uint64) {
-	r := n.mem.region(key)
-	r.page, r.table = page, pageTable+n.mem.tables
+func (x *translation) enter(key uint32, page uint64) {
+	r := x.regions.region(key)
+	r.page, r.table = page, pageTable+x.regions.tables
 	lines := r.lines()
-	n.mem.tables += uint64(lines) * cacheLine
-	n.keys.add(keyAddr(key), 1)
-	n.pages.add(r.table, lines)
+	x.regions.tables += uint64(lines) * cacheLine
+	x.keys.add(keyAddr(key), 1)
+	x.pages.add(r.table, lines)
 }
 
 // forget takes a region away and reports whether there was one.
-func (n *NIC) forget(key uint32) bool {
-	if r := n.mem.region(key); r != nil {
-		n.keys.drop(keyAddr(key), 1)
-		n.pages.drop(r.table, r.lines())
+func (x *translation) forget(key uint32) bool {
+	if r := x.regions.region(key); r != nil {
+		x.keys.drop(keyAddr(key), 1)
+		x.pages.drop(r.table, r.lines())
 	}
-	return n.mem.deregister(key)
+	return x.regions.deregister(key)
 }
 
-// translates reports whether translations may have to be waited for.
-func (n *NIC) translates() bool { return n.keys.full() || n.pages.full() }
+// active reports whether translations may have to be waited for.
+func (x *translation) active() bool { return x.keys.full() || x.pages.full() }
 
-// translate returns when length bytes of a region, which it has, can be accessed that
+// region returns when length bytes of a region, which it has, can be accessed that
 // are to be at t. The region is as its address is: the first page begins with it.
-func (n *NIC) translate(t units.Time, r *region, addr, length uint64) units.Time {
+func (x *translation) region(t units.Time, r *region, addr, length uint64) units.Time {
 	known := t
-	if n.keys.full() {
-		known, _ = n.keys.need(n.pcie, t, keyAddr(r.key))
+	if x.keys.full() {
+		known, _ = x.keys.need(x.pcie, t, keyAddr(r.key))
 	}
-	if !n.pages.full() {
+	if !x.pages.full() {
 		return known
 	}
 	const line = perLine
 	first, last := (addr-r.base)/r.page/line, (addr-r.base+max(length, 1)-1)/r.page/line
 	done := known
 	for i := first; i <= last; i++ {
-		ready, _ := n.pages.need(n.pcie, t, r.table+i*cacheLine)
+		ready, _ := x.pages.need(x.pcie, t, r.table+i*cacheLine)
 		if known > t && ready > t { // read after the key
-			ready = max(ready, known+n.pcie.alone(cacheLine))
+			ready = max(ready, known+x.pcie.alone(cacheLine))
 		}
 		done = max(done, ready)
 	}
 	return done
 }
 
-// translateSGL is translate for the pieces of a list that hold length bytes from offset
+// list is region for the pieces of a list that hold length bytes from offset
 // on. What may not be accessed takes no time.
-func (n *NIC) translateSGL(t units.Time, q *qp, sgl []SGE, offset uint32, length int) units.Time {
+func (x *translation) list(t units.Time, q *qp, sgl []SGE, offset uint32, length int) units.Time {
 	done := t
-	n.walk(q, sgl, offset, length, 0, func(r *region, addr, size uint64, _ int) {
-		done = max(done, n.translate(t, r, addr, size))
+	x.regions.walk(q.cfg.PD, sgl, offset, length, 0, func(r *region, addr, size uint64, _ int) {
+		done = max(done, x.region(t, r, addr, size))
 	})
 	return done
 }
 
 // holdBack has what a queue pair answers wait for the translation of what it received, and
 // receiving while no other could be read.
-func (n *NIC) holdBack(now units.Time, q *qp, known units.Time) {
+func (x *translation) holdBack(now units.Time, q *qp, known units.Time) {
 	if known > now {
 		q.translatedAt = known
-		n.rxHeld = n.keys.fetches.free(now)
+		x.heldUntil = x.keys.fetches.free(now)
 	}
 }
 
-// writePayload writes what has been received, as soon as its translation is at hand, at
+// write writes what has been received, as soon as its translation is at hand, at
 // known. It returns when the host sees it.
-func (n *NIC) writePayload(now, known units.Time, addr uint64, length int) units.Time {
-	sent, visible := n.pcie.Write(now, addr, length, ForPayload)
+func (m *dma) write(now, known units.Time, addr uint64, length int) units.Time {
+	sent, visible := m.pcie.Write(now, addr, length, ForPayload)
 	if known > now {
-		visible = n.pcie.left(sent + known - now)
+		visible = m.pcie.left(sent + known - now)
 	}
 	return visible
 }
 
-// translateSource is translate for the payload of a packet to send.
-func (n *NIC) translateSource(t units.Time, q *qp, d *rc.Descriptor) units.Time {
-	if d.Source != rc.SourceMemory {
-		return n.translateSGL(t, q, q.sq[d.Slot].sgl, d.Offset, d.Payload)
+// translateSource is translation for the payload of a packet to send.
+func (m *dma) translateSource(t units.Time, q *qp, d *rc.Descriptor) units.Time {
+	if !m.translation.active() {
+		return t
 	}
-	if r := n.mem.region(d.RKey); r != nil {
-		return n.translate(t, r, d.VA, uint64(d.Payload))
+	if d.Source != rc.SourceMemory {
+		return m.translation.list(t, q, q.sq[d.Slot].sgl, d.Offset, d.Payload)
+	}
+	if r := m.regions.region(d.RKey); r != nil {
+		return m.translation.region(t, r, d.VA, uint64(d.Payload))
 	}
 	return t
 }
 
-// translateTarget is translate for a received payload.
-func (n *NIC) translateTarget(t units.Time, q *qp, p *rc.Place) units.Time {
+// translateTarget is translation for a received payload.
+func (m *dma) translateTarget(t units.Time, q *qp, p *rc.Place) units.Time {
 	switch p.Kind {
 	case rc.PlaceRecv:
-		return n.translateSGL(t, q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length))
+		return m.translation.list(t, q, q.recv.wqes[p.Slot].sgl, p.Offset, int(p.Length))
 	case rc.PlaceRead, rc.PlaceAtomic:
-		return n.translateSGL(t, q, q.sq[p.Slot].sgl, p.Offset, int(p.Length))
+		return m.translation.list(t, q, q.sq[p.Slot].sgl, p.Offset, int(p.Length))
 	}
-	if r := n.mem.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite); r != nil {
-		return n.translate(t, r, p.VA, uint64(p.Length))
+	if r := m.regions.check(p.RKey, q.cfg.PD, p.VA, uint64(p.Length), ib.AccessRemoteWrite); r != nil {
+		return m.translation.region(t, r, p.VA, uint64(p.Length))
 	}
 	return t
 }

@@ -1,6 +1,8 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // ContextsConfig describes the cache of queue pairs' contexts: what the NIC has to know
 // of a queue pair for each of its doorbells, and for each packet that it builds or
@@ -24,27 +26,34 @@ type ContextsConfig struct {
 // contextTable is where the contexts lie, above all regions and queues.
 const contextTable = addressTop + 1<<60
 
-func newContexts(c ContextsConfig) icm {
+// contexts is that cache.
+type contexts struct {
+	*chip
+	icm
+}
+
+func newContexts(on *chip) contexts {
+	c := &on.cfg.Contexts
 	fetches := make(inflight, c.Fetches)
-	return icm{name: "contexts", capacity: c.Entries, bytes: c.Bytes, dirty: true, fetches: &fetches, why: ForContext}
+	return contexts{on, icm{name: "contexts", capacity: c.Entries, bytes: c.Bytes, dirty: true, fetches: &fetches, why: ForContext}}
 }
 
-// contextAddr is where a queue pair's context lies.
-func (n *NIC) contextAddr(q *qp) uint64 {
-	return contextTable + uint64(q.num>>qpGenerationBits)*uint64(n.cfg.Contexts.Bytes)
+// addr is where a queue pair's context lies.
+func (c *contexts) addr(q *qp) uint64 {
+	return contextTable + uint64(q.num>>qpGenerationBits)*uint64(c.cfg.Contexts.Bytes)
 }
 
-// needContext returns when a queue pair's context is at hand that is needed at t, and
+// lookUp returns when a queue pair's context is at hand that is needed at t, and
 // until when a stage in front of it that can't put work aside is held up.
-func (n *NIC) needContext(t units.Time, q *qp) (ready, free units.Time) {
-	if n.contexts.lru == nil {
+func (c *contexts) lookUp(t units.Time, q *qp) (ready, free units.Time) {
+	if c.lru == nil {
 		return t, t
 	}
-	return n.lookUpContext(t, q)
+	return c.lookUpCached(t, q)
 }
 
-func (n *NIC) lookUpContext(t units.Time, q *qp) (ready, free units.Time) {
-	ready, free = n.contexts.need(n.pcie, t, n.contextAddr(q))
+func (c *contexts) lookUpCached(t units.Time, q *qp) (ready, free units.Time) {
+	ready, free = c.need(c.pcie, t, c.addr(q))
 	// Read again though it was under way, a context does not come before it would have.
 	q.contextAt = max(q.contextAt, ready)
 	return max(q.contextAt, t), free

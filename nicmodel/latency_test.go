@@ -25,7 +25,7 @@ func TestFirstPacket(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			chosen := link.MMIO(0, 64, ForDoorbell) + cfg.CoreClock.Begin(cfg.DoorbellCycles+cfg.WQECycles+cfg.SchedulerCycles)
+			chosen := link.mmio(0, 64, ForDoorbell) + cfg.CoreClock.Begin(cfg.DoorbellCycles+cfg.WQECycles+cfg.SchedulerCycles)
 			want := link.Read(chosen, 0, payload, ForPayload) + cfg.CoreClock.Begin(cfg.PacketiserCycles)
 			// Each stage begins with a cycle.
 			if cycle := cfg.CoreClock.Begin(1); got < want || got > want+3*cycle {

@@ -12,6 +12,8 @@ import (
 // host does not see yet. They come down in the order of the calls, as posted writes
 // do (PCIe 2.4.1). A phantom has none.
 type landings struct {
+	*chip
+
 	ring   []landing // of a power of two
 	from   uint32    // running counts
 	to     uint32
@@ -32,8 +34,7 @@ type landing struct {
 
 // put sends data to b, a piece of a region, so that the host sees them at a time that
 // is not before that of any put before.
-func (n *NIC) put(at units.Time, key uint32, b []byte, buffer uint32, offset int) {
-	l := &n.landings
+func (l *landings) put(at units.Time, key uint32, b []byte, buffer uint32, offset int) {
 	if int(l.to-l.from) == len(l.ring) {
 		l.grow()
 	}
@@ -41,7 +42,7 @@ func (n *NIC) put(at units.Time, key uint32, b []byte, buffer uint32, offset int
 	l.to++
 	if l.wakeAt == units.Never {
 		l.wakeAt = at
-		n.engine.Schedule(l.wakeAt, &n.src, n.id, evLand, 0)
+		l.schedule(l.wakeAt, evLand, 0)
 	}
 }
 
@@ -53,31 +54,28 @@ func (l *landings) grow() {
 	l.ring = ring
 }
 
-// landed handles the event that data are due.
-func (n *NIC) landed(now units.Time) {
-	l := &n.landings
+// wake handles the event that data are due.
+func (l *landings) wake(now units.Time) {
 	l.wakeAt = units.Never
-	n.land(now)
+	l.bringDown(now)
 	if l.from != l.to {
 		l.wakeAt = l.ring[l.from&uint32(len(l.ring)-1)].at
-		n.engine.Schedule(l.wakeAt, &n.src, n.id, evLand, 0)
+		l.schedule(l.wakeAt, evLand, 0)
 	}
 }
 
-// land brings down what the host can see by now.
-func (n *NIC) land(now units.Time) {
-	l := &n.landings
+// bringDown brings down what the host can see by now.
+func (l *landings) bringDown(now units.Time) {
 	for l.from != l.to && l.ring[l.from&uint32(len(l.ring)-1)].at <= now {
-		n.landNext()
+		l.bringDownOldest()
 	}
 }
 
-func (n *NIC) landNext() {
-	l := &n.landings
+func (l *landings) bringDownOldest() {
 	d := &l.ring[l.from&uint32(len(l.ring)-1)]
-	n.frames.fill(d, d.dst, 0)
+	l.frames.fill(d, d.dst, 0)
 	if d.last && d.buffer != 0 {
-		n.frames.idle = append(n.frames.idle, d.buffer)
+		l.frames.idle = append(l.frames.idle, d.buffer)
 	}
 	d.dst = nil
 	l.from++
@@ -85,12 +83,11 @@ func (n *NIC) landNext() {
 
 // settle brings down everything under way up to the last data for a region: that is
 // over before the command that takes the region away is.
-func (n *NIC) settle(key uint32) {
-	l := &n.landings
+func (l *landings) settle(key uint32) {
 	for i := l.to; i != l.from; i-- {
 		if l.ring[(i-1)&uint32(len(l.ring)-1)].key == key {
 			for l.from != i {
-				n.landNext()
+				l.bringDownOldest()
 			}
 			return
 		}
@@ -106,11 +103,10 @@ func (s *Frames) fill(d *landing, b []byte, from int) {
 	copy(b, s.buffers[d.buffer-1][d.offset+from:])
 }
 
-// fetch reads a piece of memory as the NIC does: its reads push its writes before them
+// read reads a piece of memory as the NIC does: its reads push its writes before them
 // (PCIe 2.4.1), so that it sees what the host does not yet.
-func (n *NIC) fetch(to, b []byte) {
+func (l *landings) read(to, b []byte) {
 	copy(to, b)
-	l := &n.landings
 	for i := l.from; i != l.to; i++ {
 		d := &l.ring[i&uint32(len(l.ring)-1)]
 		if &d.dst[:cap(d.dst)][cap(d.dst)-1] != &b[:cap(b)][cap(b)-1] {
@@ -119,16 +115,16 @@ func (n *NIC) fetch(to, b []byte) {
 		after := cap(b) - cap(d.dst) // of b's first byte comes d's
 		begin, end := max(after, 0), min(after+len(d.dst), len(b))
 		if begin < end {
-			n.frames.fill(d, to[begin:end], begin-after)
+			l.frames.fill(d, to[begin:end], begin-after)
 		}
 	}
 }
 
 // change performs an atomic operation on a word, whose new value the host sees at the
-// time that put would be told, and returns what it was.
-func (n *NIC) change(at units.Time, key uint32, b []byte, a *rc.Atomic) (orig uint64) {
+// time that put would be given, and returns what it was.
+func (l *landings) change(at units.Time, key uint32, b []byte, a *rc.Atomic) (orig uint64) {
 	var word [8]byte
-	n.fetch(word[:], b)
+	l.read(word[:], b)
 	orig = binary.LittleEndian.Uint64(word[:])
 	next := orig
 	switch {
@@ -137,10 +133,10 @@ func (n *NIC) change(at units.Time, key uint32, b []byte, a *rc.Atomic) (orig ui
 	case orig == a.Compare:
 		next = a.Swap
 	}
-	buffer, to := n.frames.payload(8)
+	buffer, to := l.frames.payload(8)
 	binary.LittleEndian.PutUint64(to, next)
-	n.put(at, key, b, buffer, 0)
-	n.landings.own()
+	l.put(at, key, b, buffer, 0)
+	l.own()
 	return orig
 }
 

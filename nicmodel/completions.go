@@ -1,0 +1,226 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// CQE is a completion as the NIC writes it to host memory.
+type CQE struct {
+	WRID      uint64
+	QPN       uint32
+	Slot      uint32 // of the send request; see NIC.Reported
+	ByteLen   uint32
+	Imm       uint32
+	SrcQPN    uint32 // of a datagram received
+	Status    ib.WCStatus
+	Opcode    ib.WCOpcode
+	HasImm    bool
+	HasInv    bool
+	HasGRH    bool // a datagram's global route header lies before it
+	Solicited bool
+	Timestamp uint64     // the counter when the NIC had finished the operation
+	Visible   units.Time // when the host can see it
+
+	made units.Time // when the stage was done with it, in a session
+}
+
+// completions is the stage cqe.
+//
+// State: for each completion queue its ring in host memory, a session of
+// compression (compression.go), and what events wait for
+// (interrupt.go). Cost: CQECycles a completion and an event, and on PCIe CQEBytes a
+// completion. It does not stall: host memory takes what it writes.
+type completions struct {
+	*chip
+	stage
+	regions  *memory
+	landings *landings
+	async    *asyncEvents
+
+	queues   []*cq
+	unpolled gauge
+	eqAddr   uint64 // of the event queue
+	eqes     uint64 // written to it
+}
+
+// complete gives the host a completion, once what it says is at hand, at ready.
+func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
+	c := cs.queues[num]
+	done := cs.serve(now, now, StallNone, cs.cfg.CQECycles)
+	e.Timestamp = cs.cfg.Counter.Read(now)
+	if cs.spans.report != nil {
+		cs.spans.completion(&e, AtCQE, cs.began(cs.cfg.CQECycles), done)
+	}
+	compress := cs.cfg.Compression.MaxNum > 0 && !c.stamped
+	if compress {
+		cs.endUnlike(done, num, c, &e)
+	}
+	if c.n == len(c.ring) {
+		if !c.overrun {
+			c.overrun = true
+			cs.async.raise(now, AsyncEvent{Type: ib.EventCQErr, CQ: num})
+		}
+		return
+	}
+	at := c.head + c.n
+	if at >= len(c.ring) {
+		at -= len(c.ring)
+	}
+	c.ring[at] = e
+	c.n++
+	cs.unpolled.add(now, 1)
+	if compress {
+		cs.keep(done, ready, num, c)
+		return
+	}
+	visible := cs.write(done, c, 0)
+	c.written++
+	// Others go meanwhile to other queues; in one queue they are seen in order.
+	visible = max(visible+ready-now, c.visible)
+	c.visible = visible
+	c.ring[at].Visible = visible
+	if cs.spans.report != nil {
+		cs.spans.completion(&e, AtCQEWrite, done, visible)
+	}
+	cs.announce(done, visible, num, c, 1)
+}
+
+// write writes an element of the queue, so many behind those that have been
+// written, and returns when the host can see it.
+func (cs *completions) write(at units.Time, c *cq, ahead uint32) (visible units.Time) {
+	place := (c.written + ahead) % uint32(len(c.ring))
+	_, visible = cs.pcie.Write(at, c.addr+uint64(place)*uint64(cs.cfg.CQEBytes), cs.cfg.CQEBytes, ForCQE)
+	return visible
+}
+
+// announce lets whoever wants to know of a queue's completions know of the newest ones,
+// which are like each other, are written at a time and then become visible.
+func (cs *completions) announce(at, visible units.Time, num uint32, c *cq, count int) {
+	e := c.newest(1)
+	solicited := e.Solicited || e.Status != ib.WCSuccess
+	cs.countWritten(at, num, c, count, solicited)
+	if c.handler == nil {
+		return
+	}
+	cs.schedule(visible, evCompletion, completionEvent{num, solicited}.pack())
+}
+
+// becameVisible handles that the host can see a completion, and the data before it.
+func (cs *completions) becameVisible(now units.Time, e completionEvent) {
+	cs.landings.bringDown(now)
+	if h := cs.queues[e.cq].handler; h != nil {
+		h(now, e.solicited)
+	}
+}
+
+// cq is a completion queue in host memory: a ring that the NIC fills and the
+// host empties.
+type cq struct {
+	ring    []CQE
+	head, n int
+	addr    uint64 // of the ring
+	written uint32
+	visible units.Time // of the newest
+	handler func(now units.Time, solicited bool)
+	overrun bool
+	users   int
+	stamped bool
+	session session
+	events  notifier
+}
+
+// CreateCQ returns the number of a new completion queue of at least so many
+// entries.
+func (n *NIC) CreateCQ(entries int) (uint32, error) { return n.completions.create(entries) }
+
+func (cs *completions) create(entries int) (uint32, error) {
+	if entries < 1 || entries > 1<<22 {
+		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, 1<<22)
+	}
+	cs.queues = append(cs.queues, &cq{
+		ring: make([]CQE, entries), addr: cs.regions.reserve(uint64(entries) * uint64(cs.cfg.CQEBytes)),
+		events: notifier{moderation: moderation{until: units.Never}},
+	})
+	if cs.eqAddr == 0 {
+		cs.eqAddr = cs.regions.reserve(eqElements * eqeBytes)
+	}
+	return uint32(len(cs.queues) - 1), nil
+}
+
+// DestroyCQ frees a completion queue. It fails while queue pairs use it.
+func (n *NIC) DestroyCQ(num uint32) error { return n.completions.destroy(num) }
+
+func (cs *completions) destroy(num uint32) error {
+	c := cs.queues[num]
+	if c.users > 0 {
+		return fmt.Errorf("%d queue pairs still use the completion queue", c.users)
+	}
+	cs.unpolled.add(cs.engine.Now(), -c.n)
+	*c = cq{}
+	return nil
+}
+
+// OnCompletion calls f whenever a completion has become visible in the queue,
+// as an event of the simulation: the next turn of a polling loop. See OnEvent for
+// interrupts. solicited says that the completion was solicited or has failed. A nil
+// f takes it off.
+func (n *NIC) OnCompletion(num uint32, f func(now units.Time, solicited bool)) {
+	n.completions.queues[num].handler = f
+}
+
+// PollCQ moves visible completions to out and returns how many.
+func (n *NIC) PollCQ(now units.Time, num uint32, out []CQE) int {
+	return n.completions.poll(now, num, out)
+}
+
+func (cs *completions) poll(now units.Time, num uint32, out []CQE) int {
+	cs.landings.bringDown(now) // no completion is seen before its data
+	c := cs.queues[num]
+	i := 0
+	for i < len(out) && c.n > 0 && c.ring[c.head].Visible <= now {
+		out[i] = c.ring[c.head]
+		out[i].made = 0
+		i++
+		if c.head++; c.head == len(c.ring) {
+			c.head = 0
+		}
+		c.n--
+	}
+	if i > 0 {
+		cs.unpolled.add(now, -i)
+	}
+	return i
+}
+
+// drop takes the completions of a queue pair out of a queue.
+func (cs *completions) drop(num, qpn uint32) {
+	c := cs.queues[num]
+	if c.session.n > 0 && c.newest(1).QPN == qpn {
+		cs.writeSession(cs.engine.Now(), num, c)
+	}
+	kept := 0
+	for i := range c.n {
+		e := &c.ring[(c.head+i)%len(c.ring)]
+		if e.QPN != qpn {
+			c.ring[(c.head+kept)%len(c.ring)] = *e
+			kept++
+		}
+	}
+	cs.unpolled.add(cs.engine.Now(), kept-c.n)
+	c.n = kept
+}
+
+// Overrun reports whether a completion was lost because the queue was full.
+func (n *NIC) Overrun(num uint32) bool { return n.completions.queues[num].overrun }
+
+// newest returns the completion of a queue that is the i-th from its end, from 1.
+func (c *cq) newest(i int) *CQE {
+	at := c.head + c.n - i
+	if at >= len(c.ring) {
+		at -= len(c.ring)
+	}
+	return &c.ring[at]
+}

@@ -1,0 +1,219 @@
+package nicmodel
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// A work queue element is segments of 16 bytes: control; the remote address of a
+// READ, a WRITE or an atomic, or the address vector of a datagram; the operands of
+// an atomic; then a pointer for each piece of data, or the data themselves behind a
+// length of 4 bytes. Kalia et al. (ATC 2016, table 1) count 36 bytes before the
+// inline data of a WRITE and 68 before those of a datagram. A receive is its
+// pointers only.
+const (
+	wqeSegment       = 16
+	wqeInlineHeader  = 4
+	wqeDatagramBytes = 48
+)
+
+// sendWQEBytes returns what a send request takes in its queue: with inline data if
+// there are any, else with a pointer for each of its pieces. Queues have strides of
+// 64 bytes, a cache line, and an element has as many as it needs.
+func sendWQEBytes(op ib.WROpcode, service ib.QPType, pieces, inline int) int {
+	n := wqeSegment
+	switch op {
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead:
+		n += wqeSegment
+	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
+		n += 2 * wqeSegment
+	}
+	if service == ib.UD {
+		n += wqeDatagramBytes
+	}
+	if inline > 0 {
+		n += (wqeInlineHeader + inline + wqeSegment - 1) / wqeSegment * wqeSegment
+	} else {
+		n += pieces * wqeSegment
+	}
+	return (n + cacheLine - 1) / cacheLine * cacheLine
+}
+
+func (q *qp) wqeBytes(w *sendWQE) int {
+	return sendWQEBytes(w.req.Op, q.cfg.Type, len(w.sgl), len(w.inline))
+}
+
+// wqeAddr is where the element with that running count lies. Elements of several
+// strides are spread as if each had one: only their pages matter.
+func (q *qp) wqeAddr(count uint32) uint64 {
+	return q.sqAddr + uint64(count&uint32(len(q.sq)-1))*cacheLine
+}
+
+// wqeKey names an element in the cache.
+func (q *qp) wqeKey(slot uint32) uint64 { return uint64(q.num)<<32 | uint64(slot) }
+
+// elements is the stage wqe: elements of send queues, read after doorbells or brought by BlueFlame, decoded
+// and handed to the transport.
+//
+// State: for each queue pair how far it was doorbelled, read and handed; elements held
+// for later packets and responses (an LRU over all queues). Cost: WQECycles an
+// element, and on PCIe its cache lines, WQEFetch elements a read. It stalls for elements
+// (StallPCIe) and for the context that says where they lie (StallContext).
+type elements struct {
+	*chip
+	stage
+	pairs         *queuePairs
+	transport     *transport
+	scheduler     *scheduler
+	responseUnits *processingUnits // those of received packets, or nil
+
+	queued gauge // requests whose doorbell has been rung
+	cache  *lru  // elements that the NIC holds, or nil for all
+	// Look-ups of elements that the NIC holds: for each packet of one but the first, and
+	// when the response comes that it is for.
+	looked CacheUse
+	handed uint64 // to the transport
+}
+
+// take returns when an element is at hand that a packet is to be made of at t. Its
+// first packet finds it in its queue and leaves it in the cache.
+func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
+	w := &q.sq[slot]
+	first := !w.started
+	if first {
+		e.start(t, q, w)
+	}
+	switch {
+	case e.cache == nil:
+		return t
+	case first:
+		e.cache.touch(q.wqeKey(slot))
+		return t
+	}
+	return e.need(t, q, slot)
+}
+
+// need returns when an element is at hand that is needed at t: one that has
+// fallen out of the cache meanwhile is fetched again.
+func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
+	if e.cache.touch(q.wqeKey(slot)) {
+		e.looked.Hits++
+		return t
+	}
+	e.looked.Misses++
+	return e.pcie.Read(t, q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]), ForWQE)
+}
+
+// answered returns when the completion of an element can be made, whose response or
+// acknowledgement has come. Where the data of a READ or an atomic go is in the element:
+// a processing unit waits for one that was forgotten. The others are done with.
+func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
+	if op := q.sq[slot].req.Op; e.cache == nil || op != ib.WRRDMARead && !op.IsAtomic() {
+		return now
+	}
+	ready := e.need(now, q, slot)
+	if e.responseUnits != nil && ready > now {
+		ready = e.responseUnits.wait(now, ready-now)
+	}
+	return ready
+}
+
+// release drops the elements from one running count to another, which have
+// completed. One without a completion of its own is looked up only here.
+func (e *elements) release(now units.Time, q *qp, from, to uint32) {
+	if e.cache == nil {
+		return
+	}
+	for i := from; i != to; i++ {
+		slot := i & uint32(len(q.sq)-1)
+		if !q.sq[slot].req.Signaled {
+			e.answered(now, q, slot)
+		}
+		e.cache.remove(q.wqeKey(slot))
+	}
+}
+
+// fetch reads the elements whose doorbells have arrived, as far ahead of those that were
+// started as the NIC prefetches. The reads begin at now; stage wqe has them to do
+// from t on, and knows where the queue lies at context.
+func (e *elements) fetch(now, t, context units.Time, q *qp) {
+	for part := e.next(q); part > 0; part = e.next(q) {
+		bytes := 0
+		for i := range part {
+			bytes += q.wqeBytes(q.wqe(q.fetchIssued + uint32(i)))
+		}
+		arrived := e.pcie.Read(now, q.wqeAddr(q.fetchIssued), bytes, ForWQE)
+		if context > now {
+			arrived = max(arrived, context+e.pcie.alone(bytes))
+		}
+		if context > t {
+			e.await(t, context, StallContext)
+		}
+		done := e.serve(t, arrived, StallPCIe, int64(part)*e.cfg.WQECycles)
+		if e.spans.report != nil {
+			e.spans.request(q, AtFetch, now, arrived, q.fetchIssued, part)
+			e.spans.request(q, AtWQE, e.began(int64(part)*e.cfg.WQECycles), done, q.fetchIssued, part)
+		}
+		q.fetchIssued += uint32(part)
+		q.fetching++
+		e.schedule(done, evElements, elementsEvent{q.num, part, q.resets, true}.pack())
+	}
+}
+
+// next returns how many elements of a queue the next read may fetch, none if that is not
+// above 0.
+func (e *elements) next(q *qp) int {
+	part := int(q.doorbelled - q.fetchIssued)
+	if ahead := e.cfg.WQEPrefetch; ahead > 0 {
+		part = min(part, ahead-int(q.fetchIssued-q.started))
+	}
+	if e.cfg.WQEFetch > 0 {
+		part = min(part, e.cfg.WQEFetch)
+	}
+	return part
+}
+
+// start takes note that an element is worked on for the first time.
+func (e *elements) start(t units.Time, q *qp, w *sendWQE) {
+	w.started = true
+	q.started++
+	if q.fetchIssued != q.doorbelled {
+		e.fetch(t, t, t, q)
+	}
+}
+
+// arrived hands work queue elements that are in the NIC to the transport.
+func (e *elements) arrived(now units.Time, b elementsEvent) {
+	e.queued.add(now, -b.count)
+	q := e.pairs.find(b.qpn)
+	if q == nil || q.rc == nil || q.resets != b.resets {
+		return // destroyed or reset meanwhile
+	}
+	q.fetching--
+	if b.fetched {
+		q.fetched += uint32(b.count)
+	}
+	e.transport.countRequests(now, q, b.count)
+	for range b.count {
+		q.wqe(q.handed).started = false
+		slot, err := q.rc.PostSend(&q.wqe(q.handed).req)
+		if err != nil || slot != q.handed&uint32(len(q.sq)-1) {
+			// The provider has checked the request, and the ring is no deeper
+			// than the transport's.
+			panic(fmt.Sprintf("nicmodel: the transport took work queue element %d as %d: %v", q.handed, slot, err))
+		}
+		if q.departures != nil {
+			q.departures[slot] = departure{}
+		}
+		q.handed++
+	}
+	e.handed += uint64(b.count)
+	if s := q.rc.State(); s == ib.Err || s == ib.SQE {
+		e.transport.reap(now, q)
+		return
+	}
+	e.scheduler.file(now, q)
+	e.scheduler.choose(now)
+}

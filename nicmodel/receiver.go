@@ -1,0 +1,54 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// receiver is the stages parse and transport, as far as they take time: what they then
+// do is transport's.
+//
+// Cost: ParseCycles and TransportCycles a packet, then a processing unit where there
+// are any, and the depth of the pipeline. Transport stalls when as many contexts are
+// being fetched as can be (StallContext), and behind translations that requests hold
+// (StallTranslation); a packet whose own context is on its way waits without it.
+type receiver struct {
+	*chip
+	pairs       *queuePairs
+	contexts    *contexts
+	translation *translation
+
+	parse, transport stage
+	units            *processingUnits // or nil
+	nowhere          units.Time       // serialises what is for no queue pair
+	queued           gauge
+}
+
+// Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
+func (n *NIC) Arrive(now units.Time, h fabric.Handle) { n.receiver.arrive(now, h) }
+
+func (r *receiver) arrive(now units.Time, h fabric.Handle) {
+	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)
+	queue, context, free := &r.nowhere, parsed, parsed
+	if r.units != nil || r.contexts.full() {
+		if q := r.pairs.find(r.frames.frames[h].dstQPN); q != nil {
+			queue = &q.rxUntil
+			context, free = r.contexts.lookUp(parsed, q)
+		}
+	}
+	if free > parsed {
+		r.transport.await(parsed, free, StallContext)
+	}
+	done := r.transport.serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
+	if r.units != nil {
+		*queue = max(*queue, context)
+		done = r.units.serve(done, r.frames.frames[h].desc.Header.Opcode, queue)
+	}
+	done = max(done, context)
+	done += r.cfg.PipelineLatency
+	r.queued.add(now, 1)
+	if r.spans.report != nil {
+		r.spans.packet(&r.frames.frames[h], AtReceive, now, done, r.net.Packet(h).Src)
+	}
+	r.schedule(done, evReceive, uint64(h))
+}
