@@ -113,7 +113,7 @@ func (n *NIC) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 }
 
 // Pause implements fabric.Endpoint.
-func (n *NIC) Pause(now units.Time, paused uint8) {
+func (n *NIC) Pause(_ *fabric.Lane, now units.Time, paused uint8) {
 	resumed := n.paused &^ paused
 	n.paused = paused
 	if resumed == 0 {

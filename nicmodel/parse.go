@@ -14,7 +14,7 @@ import (
 // (StallTranslation); a packet whose own context is on its way waits without it.
 
 // Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
-func (n *NIC) Arrive(now units.Time, h fabric.Handle) {
+func (n *NIC) Arrive(_ *fabric.Lane, now units.Time, h fabric.Handle) {
 	parsed := n.parse.Serve(now, now, StallNone, n.cfg.ParseCycles)
 	queue, context, free := &n.nowhere, parsed, parsed
 	if n.rxUnits != nil || n.contexts.full() {

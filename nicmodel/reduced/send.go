@@ -341,9 +341,6 @@ func (n *nic) end(l *lane, now units.Time, slot uint32, s *sender, status ib.WCS
 	n.freeSenders = append(n.freeSenders, slot)
 	i := slices.Index(n.begun, slot)
 	n.begun = slices.Delete(n.begun, i, i+1)
-	if fl.division != nil {
-		l.ended = append(l.ended, e)
-		return
-	}
-	fl.settle(&e)
+	l.ended = append(l.ended, e)
+	l.Settle()
 }

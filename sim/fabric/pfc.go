@@ -155,12 +155,8 @@ func (x *Lane) setPaused(now units.Time, at uint32, mask uint8) {
 	}
 	l.paused = mask
 	if v := &n.nodes[n.inlets[at].node]; !v.isSwitch {
-		if x.divided {
-			if ep := n.division.ends[v.index]; ep != nil {
-				ep.PauseOn(x, now, mask)
-			}
-		} else if ep := n.ends[v.index]; ep != nil {
-			ep.Pause(now, mask)
+		if ep := n.ends[v.index]; ep != nil {
+			ep.Pause(x, now, mask)
 		}
 		return
 	}

@@ -105,7 +105,7 @@ func (c *nic) Handle(ev des.Event) {
 	}
 }
 
-func (c *nic) Arrive(now units.Time, h Handle) {
+func (c *nic) Arrive(_ *Lane, now units.Time, h Handle) {
 	a := arrival{At: now, Packet: *c.r.n.Packet(h)}
 	if s := c.r.n.INT(h); s != nil {
 		a.Path = append(a.Path, s.Path()...)
@@ -114,7 +114,7 @@ func (c *nic) Arrive(now units.Time, h Handle) {
 	c.r.n.Free(h)
 }
 
-func (c *nic) Pause(now units.Time, paused uint8) {
+func (c *nic) Pause(_ *Lane, now units.Time, paused uint8) {
 	c.paused = paused
 	c.pauses = append(c.pauses, arrival{At: now, Packet: Packet{Priority: paused}})
 	c.kick(now)

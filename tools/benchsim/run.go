@@ -62,7 +62,7 @@ func run(w workload, opt options, profile string) (*result, error) {
 		return nil, err
 	}
 	totals := sim.net.Totals()
-	r.Flows, r.Hops, r.Events, r.Dropped = sim.done, totals.PacketHops, sim.events(), totals.Dropped
+	r.Flows, r.Hops, r.Events, r.Dropped = sim.done, totals.PacketHops, sim.net.Events(), totals.Dropped
 	r.PeakPackets = sim.net.Slots()
 	r.SimS = sim.end.Seconds()
 	r.CPUS, r.WallS, r.MiB = cpu(), time.Since(start).Seconds(), peakMiB()
@@ -75,9 +75,6 @@ type sim struct {
 	engine *des.Engine
 	net    *fabric.Network
 	fleet  *reduced.Fleet
-
-	workers  int              // 0 if the network is not divided
-	division *fabric.Division // nil likewise
 
 	flows   func() (scenario.Flow, bool)
 	next    scenario.Flow
@@ -93,11 +90,17 @@ type sim struct {
 
 func newSim(s *scenario.Scenario, workers int) (*sim, error) {
 	sys := s.Systems[0]
-	x := &sim{workers: workers, sys: sys, engine: des.New(), flows: s.Flows(s.Seed).Next}
+	x := &sim{sys: sys, engine: des.New(), flows: s.Flows(s.Seed).Next}
 	var err error
 	if x.net, err = fabric.New(x.engine, s.Graph(), sys.FabricConfig(), s.Seed); err != nil {
 		return nil, err
 	}
+	if workers > 0 {
+		if err := x.net.Divide(workers); err != nil {
+			return nil, err
+		}
+	}
+	x.id, x.src = x.engine.AddHandler(x), x.engine.NewSource()
 	x.fleet, err = reduced.New(x.engine, x.net, reduced.Config{
 		MTU: ib.MTU(sys.NIC.MTU), AckEvery: sys.NIC.AckEvery, Priority: uint8(sys.NIC.Priority),
 		Timeout: uint8(sys.NIC.Timeout), RetryCount: uint8(sys.NIC.RetryCount), SendDepth: sys.NIC.SendDepth,
@@ -105,16 +108,9 @@ func newSim(s *scenario.Scenario, workers int) (*sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	if workers > 0 {
-		if x.division, err = x.net.Divide(workers); err != nil {
-			return nil, err
-		}
-		x.fleet.Divide(x.division, workers)
-	}
 	kind := sys.Scheme.Telemetry
 	x.baseRTT = x.net.MaxBaseRTT(nicmodel.FrameBytes(ib.WriteMiddle, sys.NIC.MTU)+kind.WireBytes(0), nicmodel.FrameBytes(ib.Acknowledge, 0)+kind.WireBytes(0))
 	x.fleet.OnDone(x.ended)
-	x.id, x.src = x.engine.AddHandler(x), x.engine.NewSource()
 	if x.next, x.pending = x.flows(); x.pending {
 		x.engine.Schedule(x.next.Start, &x.src, x.id, 0, 0)
 	}
@@ -122,23 +118,11 @@ func newSim(s *scenario.Scenario, workers int) (*sim, error) {
 }
 
 func (x *sim) run(duration units.Time) error {
-	if x.division != nil {
-		windows.Run(x.engine, x.division, x.workers, duration, x.fleet.Settle)
-	} else {
-		x.engine.RunUntil(duration)
-	}
+	windows.Run(x.engine, x.net, duration)
 	if x.err == nil && (x.active > 0 || x.pending) {
 		x.err = fmt.Errorf("after %v %d flows have not ended", duration, x.active)
 	}
 	return x.err
-}
-
-func (x *sim) events() uint64 {
-	events := x.engine.Events()
-	if x.division != nil {
-		events += x.division.Events()
-	}
-	return events
 }
 
 func (x *sim) ended(d *reduced.Done) {
@@ -164,8 +148,8 @@ func (x *sim) fail(err error) {
 // of a window are started at once, so that they do not cut it short.
 func (x *sim) Handle(ev des.Event) {
 	until := ev.At
-	if x.division != nil {
-		until += x.division.Window()
+	if x.net.Division() != nil {
+		until += x.net.Lookahead()
 	}
 	for x.pending && x.next.Start <= until {
 		if err := x.start(&x.next); err != nil {
