@@ -153,9 +153,9 @@ func (x *fleet) ended(d *reduced.Done) {
 }
 
 // acked takes the round trip of a packet.
-func (x *fleet) acked(slot uint64, a *cc.Ack) {
+func (x *fleet) acked(lane int, slot uint64, a *cc.Ack) {
 	if m := x.sim.measure; m != nil {
-		m.roundTrip(x.flows[slot], x.sim.engine.Now(), a.RTT)
+		m.roundTrip(lane, x.flows[slot], a.RTT)
 	}
 }
 

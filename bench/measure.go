@@ -59,7 +59,8 @@ type measurement struct {
 type label struct {
 	name     string
 	rtt, fct *Recorder
-	slow     []*Recorder // by size bin; slowdown in thousandths of a second
+	trips    []roundTrips // by lane; rtt has all at the end
+	slow     []*Recorder  // by size bin; slowdown in thousandths of a second
 	started  uint64
 	finished uint64
 	gone     nicmodel.Delivered // of flows that have ended, from the warm-up on
@@ -68,12 +69,33 @@ type label struct {
 	cnps     uint64
 	timeouts uint64
 	stepped  nicmodel.Delivered // since the last sample
-	rttSum   units.Time
-	rttCount int64
 	running  int
 	active   activity
 	together collectives
 	fairness labelFairness
+}
+
+// roundTrips is what a lane of the network measured of a label: lanes run side by side.
+type roundTrips struct {
+	sum   units.Time // since the last sample
+	count int64      // likewise
+	rtt   *Recorder
+	_     [64]byte // two workers share no cache line
+}
+
+// sample returns the mean round trip since the last sample.
+func (l *label) sample() Float {
+	var sum units.Time
+	var count int64
+	for i := range l.trips {
+		t := &l.trips[i]
+		sum, count = sum+t.sum, count+t.count
+		t.sum, t.count = 0, 0
+	}
+	if count == 0 {
+		return Unmeasured
+	}
+	return Float((sum / units.Time(count)).Microseconds())
 }
 
 // slowdownBins are the upper edges of the size bins.
@@ -110,7 +132,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	topo := sim.net.Topology()
 	m.framing = topo.Link(0).Framing.Bytes()
 	for _, name := range append(s.Labels(), "all") {
-		m.labels = append(m.labels, newLabel(name))
+		m.labels = append(m.labels, newLabel(name, sim.net.Lanes()))
 	}
 	m.newPriorities(s)
 	for _, name := range m.spec.Links {
@@ -236,8 +258,13 @@ func (m *measurement) everyLabel(do func(*label)) {
 	}
 }
 
-func newLabel(name string) label {
-	return label{name: name, rtt: NewRecorder(), fct: NewRecorder(), slow: make([]*Recorder, len(slowdownBins))}
+func newLabel(name string, lanes int) label {
+	l := label{name: name, rtt: NewRecorder(), trips: make([]roundTrips, lanes), fct: NewRecorder(), slow: make([]*Recorder, len(slowdownBins))}
+	l.trips[0].rtt = l.rtt
+	for i := range l.trips[1:] {
+		l.trips[1+i].rtt = NewRecorder()
+	}
+	return l
 }
 
 // groups calls do for the groups that a flow belongs to: those of its label, of its
@@ -284,13 +311,15 @@ func (m *measurement) started(f *flow) {
 	})
 }
 
-func (m *measurement) roundTrip(f *flow, now, rtt units.Time) {
+// roundTrip takes a round trip, from the lane that runs the flow's source.
+func (m *measurement) roundTrip(lane int, f *flow, rtt units.Time) {
 	f.tally.roundTrip(rtt)
 	m.groups(f, func(l *label) {
-		l.rttSum += rtt
-		l.rttCount++
+		t := &l.trips[lane]
+		t.sum += rtt
+		t.count++
 		if m.warm {
-			l.rtt.Record(rtt)
+			t.rtt.Record(rtt)
 		}
 	})
 }
@@ -362,11 +391,8 @@ func (m *measurement) sample(now units.Time) {
 	for at, i := range m.shown {
 		l := &m.labels[i]
 		m.rate.row[at], m.wire.row[at] = gbps(l.stepped.Payload, span), gbps(m.wireBytes(l.stepped), span)
-		m.rtt.row[at], m.underWay.row[at] = Unmeasured, Float(l.running)
-		if l.rttCount > 0 {
-			m.rtt.row[at] = Float((l.rttSum / units.Time(l.rttCount)).Microseconds())
-		}
-		l.stepped, l.rttSum, l.rttCount = nicmodel.Delivered{}, 0, 0
+		m.rtt.row[at], m.underWay.row[at] = l.sample(), Float(l.running)
+		l.stepped = nicmodel.Delivered{}
 	}
 	for i := range m.links {
 		l := &m.links[i]
@@ -470,6 +496,11 @@ func gbps(n units.Bytes, span units.Time) Float {
 // finish closes the account of the flows that are still under way.
 func (m *measurement) finish() {
 	m.progress(1)
+	m.everyLabel(func(l *label) {
+		for i := range l.trips[1:] {
+			l.rtt.Merge(l.trips[1+i].rtt)
+		}
+	})
 	for _, f := range m.sim.active {
 		m.settle(f)
 		m.record(f, m.sim.end, false)

@@ -37,6 +37,11 @@ type Options struct {
 	NICTrace *NICTrace
 	// NICVCD, likewise, what the stages of NICs do.
 	NICVCD *NICVCD
+	// Workers, where it is above 0, run the networks that can be divided in windows:
+	// those of reduced NICs whose links all have a delay, without failures, watchdogs,
+	// circuits, programs and oracles. Others run as with 0. Results are the same to
+	// the byte but for System.Events and WallS, which say how they came about.
+	Workers int
 	// NoSeries leaves series out of the result, and so holds none in memory.
 	NoSeries bool
 }

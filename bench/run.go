@@ -63,7 +63,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	if err != nil {
 		return refuse(err)
 	}
-	sim, err := newSimulation(sys, s.Graph(), seed)
+	sim, err := newSimulation(sys, s.Graph(), seed, opt.Workers)
 	if err != nil {
 		return refuse(err)
 	}
@@ -92,7 +92,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	}
 	out := NewSystem(sys.Name, sys.Engine, mode)
 	out.Config = sys.ConfigMap()
-	out.Events = sim.engine.Events()
+	out.Events = sim.net.Events()
 	out.PacketHops = sim.net.Totals().PacketHops
 	out.SimS = Float(sim.end.Seconds())
 	m.report(out)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/windows"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -28,13 +29,14 @@ type simulation struct {
 	id       des.NodeID
 	src      des.Source
 
-	baseRTT  units.Time // of a full packet over the longest path, NICs included
-	flows    func() (scenario.Flow, bool)
-	traffic  []*scenario.Traffic
-	duration units.Time
-	end      units.Time
-	idle     idleTimes
-	answered idleTimes // of requests with their answers, by operation
+	lookahead units.Time // of the network
+	baseRTT   units.Time // of a full packet over the longest path, NICs included
+	flows     func() (scenario.Flow, bool)
+	traffic   []*scenario.Traffic
+	duration  units.Time
+	end       units.Time
+	idle      idleTimes
+	answered  idleTimes // of requests with their answers, by operation
 
 	next    scenario.Flow // the next to start
 	pending bool          // next is valid
@@ -59,7 +61,9 @@ const (
 	evTraffic        // a workload that is no plain flows has something to do
 )
 
-func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*simulation, error) {
+// newSimulation builds a system on a network that so many workers run in windows, if
+// it can be divided; with 0 it is not.
+func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, workers int) (s *simulation, err error) {
 	e := des.New()
 	network := sys.FabricConfig()
 	programs, err := addPrograms(sys, graph, &network)
@@ -70,8 +74,14 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*
 	if err != nil {
 		return nil, err
 	}
+	// An oracle acts on all NICs at once, and staged NICs have events with the engine.
+	if workers > 0 && sys.Reduced() && !sys.Scheme.Oracle {
+		if net.Divide(workers) == nil {
+			defer func() { net.Division().SingleInstants(s.mayEnd) }()
+		}
+	}
 	cfg := sys.NICConfig()
-	s := &simulation{sys: sys, programs: programs, seed: seed, engine: e, net: net, src: e.NewSource()}
+	s = &simulation{lookahead: net.Lookahead(), sys: sys, programs: programs, seed: seed, engine: e, net: net, src: e.NewSource()}
 	s.id = e.AddHandler(s)
 	// The latencies of reduced NICs are the network's.
 	s.baseRTT = net.MaxBaseRTT(s.dataFrame(sys.NIC.MTU), s.ackFrame())
@@ -187,7 +197,7 @@ func (s *simulation) run() error {
 	if s.measure != nil {
 		s.measure.begin()
 	}
-	s.engine.RunUntil(s.duration)
+	windows.Run(s.engine, s.net, s.duration)
 	s.end = s.engine.Now()
 	for _, f := range s.ends {
 		f()
@@ -196,6 +206,21 @@ func (s *simulation) run() error {
 		s.measure.finish()
 	}
 	return s.err
+}
+
+// mayEnd reports whether the run may end within the window that starts then: no flow
+// is to start, and of those under way all has arrived, or their time is over. What has
+// not arrived is acknowledged after the window only.
+func (s *simulation) mayEnd(start units.Time) bool {
+	if s.pending {
+		return false
+	}
+	for _, f := range s.active {
+		if f.Size > 0 && f.arrived().Payload < f.Size || f.Size == 0 && f.Stop > start+s.lookahead {
+			return false
+		}
+	}
+	return len(s.active) > 0
 }
 
 // Handle implements des.Handler.

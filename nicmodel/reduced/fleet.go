@@ -80,7 +80,7 @@ type Fleet struct {
 	ended  []ending // scratch of settleAll
 
 	onDone func(*Done)
-	onAck  func(id uint64, a *cc.Ack)
+	onAck  func(lane int, id uint64, a *cc.Ack)
 }
 
 // lane is what the NICs need that run on a lane of the network.
@@ -186,9 +186,9 @@ func (f *Fleet) OnDone(fn func(*Done)) { f.onDone = fn }
 
 // OnAck calls fn with each acknowledgement that an engine is given, before the
 // engine: for measurement. a is valid during the call. In a divided network calls
-// come from all workers, each with the flows of some hosts, and those of different
-// hosts in no order of time.
-func (f *Fleet) OnAck(fn func(id uint64, a *cc.Ack)) { f.onAck = fn }
+// come from all workers, each with its lane and the flows of some hosts, and those of
+// different hosts in no order of time.
+func (f *Fleet) OnAck(fn func(lane int, id uint64, a *cc.Ack)) { f.onAck = fn }
 
 // Flow is what a sender is to write to another host's memory.
 type Flow struct {

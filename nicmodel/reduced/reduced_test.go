@@ -116,7 +116,7 @@ func TestBeforeTheWire(t *testing.T) {
 		cfg := plain()
 		change(&cfg)
 		w := newWorld(t, 3, cfg, func(c *fabric.Config) { c.HostSend = 100 * units.Nanosecond })
-		w.fleet.OnAck(func(_ uint64, a *cc.Ack) { rtt = a.RTT })
+		w.fleet.OnAck(func(_ int, _ uint64, a *cc.Ack) { rtt = a.RTT })
 		for _, f := range flows {
 			w.start(t, f)
 		}

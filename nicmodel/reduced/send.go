@@ -273,7 +273,7 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 		a.Path = path
 	}
 	if fl.onAck != nil {
-		fl.onAck(s.id, a)
+		fl.onAck(l.Index(), s.id, a)
 	}
 	n.steer(now, slot, s, c.engine.OnAck(a))
 }

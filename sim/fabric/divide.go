@@ -29,9 +29,9 @@ import (
 type Division struct {
 	n      *Network
 	window units.Time
-	alarms [][Alarms]units.Time // by host
-	within bool                 // a window has begun and not ended
-	single func() bool          // see SingleInstants
+	alarms [][Alarms]units.Time  // by host
+	within bool                  // a window has begun and not ended
+	single func(units.Time) bool // see SingleInstants
 
 	start, end units.Time
 	wakes      units.Time // before which alarms go off: the end, or an instant before
@@ -183,9 +183,9 @@ func (d *Division) Split(i, shares int) int {
 	return len(d.n.nodes)
 }
 
-// SingleInstants has windows last an instant only while f says so before them: for
+// SingleInstants has windows last an instant only where f says so of their start: for
 // whoever has to end a run at the very instant of something at a host.
-func (d *Division) SingleInstants(f func() bool) { d.single = f }
+func (d *Division) SingleInstants(f func(start units.Time) bool) { d.single = f }
 
 // nextDue is when something is due, between windows, or units.Never.
 func (d *Division) nextDue() units.Time {
@@ -211,7 +211,7 @@ func (d *Division) Begin(until units.Time) bool {
 		end = min(end, limit+1)
 	}
 	wakes := end
-	if d.single != nil && d.single() {
+	if d.single != nil && d.single(start) {
 		if end = start + 1; d.end < end {
 			wakes = start // arrivals first, and their consequences
 		} else {
