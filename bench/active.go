@@ -1,6 +1,9 @@
 package bench
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // activity is how long at least one of a group's requests was under way: the union of
 // their spans, however many overlap. The spans end in any order, and may end a little
@@ -72,10 +75,10 @@ type collectives struct {
 
 // bandwidths returns algorithm and bus bandwidth in GB/s, over the mean time of an
 // operation.
-func (c *collectives) bandwidths() (alg, bus Float) {
+func (c *collectives) bandwidths() (alg, bus stats.Float) {
 	if c.took <= 0 {
-		return Unmeasured, Unmeasured
+		return stats.Unmeasured, stats.Unmeasured
 	}
 	s := c.took.Seconds()
-	return Float(c.alg / s / 1e9), Float(c.bus / s / 1e9)
+	return stats.Float(c.alg / s / 1e9), stats.Float(c.bus / s / 1e9)
 }

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -106,7 +107,7 @@ workloads:
 // forms of nccl-tests.
 func TestGoodputIsOverActiveTime(t *testing.T) {
 	short, long := run(t, parse(t, together, "duration=6ms")), run(t, parse(t, together, "duration=12ms"))
-	near := func(what string, got Float, want float64) {
+	near := func(what string, got stats.Float, want float64) {
 		t.Helper()
 		if math.Abs(float64(got)-want) > 1e-9*want {
 			t.Errorf("%s is %v, expected %v", what, float64(got), want)

@@ -1,17 +1,18 @@
 package bench
 
 import (
-	"fmt"
 	"math"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // bySize collects completion times by the size of what completed. A nil one collects
 // nothing.
 type bySize struct {
-	edges     []units.Bytes // upper ones, rising; the last is no bound
-	recorders []*Recorder   // nil where nothing completed
+	edges     []units.Bytes     // upper ones, rising; the last is no bound
+	recorders []*stats.Recorder // nil where nothing completed
 }
 
 // newBySize takes the upper edges of all ranges but the last; without any it is nil.
@@ -19,7 +20,7 @@ func newBySize(edges []units.Bytes) *bySize {
 	if len(edges) == 0 {
 		return nil
 	}
-	return &bySize{edges: append(append([]units.Bytes{}, edges...), math.MaxInt64), recorders: make([]*Recorder, len(edges)+1)}
+	return &bySize{edges: append(append([]units.Bytes{}, edges...), math.MaxInt64), recorders: make([]*stats.Recorder, len(edges)+1)}
 }
 
 func (b *bySize) record(size units.Bytes, fct units.Time) {
@@ -31,34 +32,22 @@ func (b *bySize) record(size units.Bytes, fct units.Time) {
 		i++
 	}
 	if b.recorders[i] == nil {
-		b.recorders[i] = NewRecorder()
+		b.recorders[i] = stats.NewRecorder()
 	}
 	b.recorders[i].Record(fct)
 }
 
-func (b *bySize) distributions() []Distribution {
+func (b *bySize) distributions() []stats.Distribution {
 	if b == nil {
 		return nil
 	}
-	var all []Distribution
+	var all []stats.Distribution
 	from := units.Bytes(0)
 	for i, r := range b.recorders {
 		if r != nil {
-			all = append(all, r.Distribution(DistributionBySize, SizeRange(from, b.edges[i])))
+			all = append(all, r.Distribution(results.DistributionBySize, results.SizeRange(from, b.edges[i])))
 		}
 		from = b.edges[i]
 	}
 	return all
-}
-
-// SizeRange names the range of sizes above from and up to to: "up to 10KB", "100KB to
-// 1MB". A from of 0 is no lower bound, a to of math.MaxInt64 no upper one: "above 1MB".
-func SizeRange(from, to units.Bytes) string {
-	switch {
-	case to == math.MaxInt64:
-		return fmt.Sprintf("above %v", from)
-	case from == 0:
-		return fmt.Sprintf("up to %v", to)
-	}
-	return fmt.Sprintf("%v to %v", from, to)
 }

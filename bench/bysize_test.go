@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -20,16 +22,16 @@ func TestCompletionBySize(t *testing.T) {
 		t.Fatal(err)
 	}
 	flows := map[string][]float64{}
-	r, err := Run(s, Options{Flows: func(f *FlowRecord) error {
+	r, err := Run(s, Options{Flows: func(f *results.FlowRecord) error {
 		if f.FCTUs != nil {
-			name := SizeRange(10*units.MB, math.MaxInt64)
+			name := results.SizeRange(10*units.MB, math.MaxInt64)
 			for i, edge := range s.Measure.Sizes {
 				if units.Bytes(f.SizeBytes) <= edge {
 					from := units.Bytes(0)
 					if i > 0 {
 						from = s.Measure.Sizes[i-1]
 					}
-					name = SizeRange(from, edge)
+					name = results.SizeRange(from, edge)
 					break
 				}
 			}
@@ -42,7 +44,7 @@ func TestCompletionBySize(t *testing.T) {
 	}
 	sys, n := r.Systems[0], 0
 	for _, d := range sys.Distributions {
-		if d.Kind != DistributionBySize {
+		if d.Kind != results.DistributionBySize {
 			continue
 		}
 		n++
@@ -54,7 +56,7 @@ func TestCompletionBySize(t *testing.T) {
 		slices.Sort(want)
 		// Three digits, and medians within a nanosecond's rounding of a flow's own.
 		for _, at := range []struct{ share, want float64 }{{0, want[0]}, {0.5, want[(len(want)-1)/2]}, {1, want[len(want)-1]}} {
-			if i := slices.Index(d.Share, Float(at.share)); i < 0 || math.Abs(float64(d.Values[i])/at.want-1) > 2e-3 {
+			if i := slices.Index(d.Share, stats.Float(at.share)); i < 0 || math.Abs(float64(d.Values[i])/at.want-1) > 2e-3 {
 				t.Errorf("%s: %v of %d flows take %v us, want %v", d.Name, at.share, len(want), d.Values[i], at.want)
 			}
 		}
@@ -63,14 +65,14 @@ func TestCompletionBySize(t *testing.T) {
 		t.Errorf("%d ranges have a distribution and %d have flows", n, len(flows))
 	}
 	// A switch's buffer holds what its ports have queued, and so do the means over a step.
-	var buffer, queued []Float
+	var buffer, queued []stats.Float
 	for _, x := range sys.Series {
 		switch {
-		case x.Kind == SeriesBuffer && x.Name == "tor0":
+		case x.Kind == results.SeriesBuffer && x.Name == "tor0":
 			buffer = x.Values
-		case x.Kind == SeriesQueue && strings.HasPrefix(x.Name, "tor0->"):
+		case x.Kind == results.SeriesQueue && strings.HasPrefix(x.Name, "tor0->"):
 			if queued == nil {
-				queued = make([]Float, len(x.Values))
+				queued = make([]stats.Float, len(x.Values))
 			}
 			for i, v := range x.Values {
 				queued[i] += v
@@ -83,14 +85,6 @@ func TestCompletionBySize(t *testing.T) {
 	for i := range buffer {
 		if !within(buffer[i], float64(queued[i]), 1e-9) {
 			t.Errorf("step %d: %v B of the buffer are taken and %v B queued", i, buffer[i], queued[i])
-		}
-	}
-}
-
-func TestSizeRange(t *testing.T) {
-	for want, r := range map[string][2]units.Bytes{"up to 10KB": {0, 10 * units.KB}, "100KB to 1MB": {100 * units.KB, units.MB}, "above 1MB": {units.MB, math.MaxInt64}} {
-		if got := SizeRange(r[0], r[1]); got != want {
-			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -1,47 +1,15 @@
 package bench
 
 import (
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Clocks is by which clocks round trips were taken where the engine runs in the host,
-// and how well the NICs' clocks were known there. The calibration's figures are of
-// looks at the NICs' counters at even times from the end of the warm-up on, at each
-// host that took a round trip since the last look: what the shim says when it was,
-// against when it was in the simulation.
-type Clocks struct {
-	RTTClock string  `json:"rtt_clock,omitempty"` // shim.clock: "calibrated", "nic" or "software"
-	HostLoad float64 `json:"host_load,omitempty"` // host.load
-
-	// RTTPolled is how many round trips of the whole run end when the host polled, for
-	// want of a timestamp or of a calibration that could be trusted.
-	RTTPolled uint64 `json:"rtt_polled"`
-
-	CalibrationBoundP50Ns Float `json:"calibration_bound_p50_ns"`
-	CalibrationBoundP99Ns Float `json:"calibration_bound_p99_ns"`
-	CalibrationBoundMaxNs Float `json:"calibration_bound_max_ns"`
-	CalibrationErrorP50Ns Float `json:"calibration_error_p50_ns"`
-	CalibrationErrorP99Ns Float `json:"calibration_error_p99_ns"`
-	CalibrationErrorMaxNs Float `json:"calibration_error_max_ns"`
-
-	CalibrationOutside     uint64 `json:"calibration_outside"`     // looks whose error was above their bound
-	CalibrationRefused     uint64 `json:"calibration_refused"`     // looks at which it could not be trusted
-	CalibrationGenerations uint64 `json:"calibration_generations"` // how often it began, at the host with most
-}
-
-// NewClocks returns a Clocks whose measured values are all Unmeasured.
-func NewClocks() Clocks {
-	u := Unmeasured
-	return Clocks{
-		CalibrationBoundP50Ns: u, CalibrationBoundP99Ns: u, CalibrationBoundMaxNs: u,
-		CalibrationErrorP50Ns: u, CalibrationErrorP99Ns: u, CalibrationErrorMaxNs: u,
-	}
-}
-
 // clockLooks is what looking at the hosts' calibrations gave.
 type clockLooks struct {
-	bound, err       *Recorder
+	bound, err       *stats.Recorder
 	outside, refused uint64
 }
 
@@ -50,7 +18,7 @@ func newClockLooks(sys *scenario.System) *clockLooks {
 	if sys.Offload() || sys.Shim.Clock == scenario.ClockSoftware || sys.Shim.CalibrateEvery == 0 {
 		return nil
 	}
-	return &clockLooks{bound: NewRecorder(), err: NewRecorder()}
+	return &clockLooks{bound: stats.NewRecorder(), err: stats.NewRecorder()}
 }
 
 // look asks the shim of each host that took a round trip since the last look when its NIC's counter showed what it shows now.
@@ -78,8 +46,8 @@ func (l *clockLooks) look(hosts []*host, now units.Time) {
 }
 
 // clocks returns what was measured of the clocks.
-func (m *measurement) clocks() Clocks {
-	c := NewClocks()
+func (m *measurement) clocks() results.Clocks {
+	c := results.NewClocks()
 	sys := m.sim.sys
 	c.HostLoad = sys.Host.Load
 	if sys.Offload() {
@@ -91,7 +59,7 @@ func (m *measurement) clocks() Clocks {
 		c.CalibrationGenerations = max(c.CalibrationGenerations, uint64(h.shim.Calibration().Generation))
 	}
 	if l := m.clockLooks; l != nil {
-		ns := func(t units.Time) Float { return Float(float64(t) / float64(units.Nanosecond)) }
+		ns := func(t units.Time) stats.Float { return stats.Float(float64(t) / float64(units.Nanosecond)) }
 		c.CalibrationOutside, c.CalibrationRefused = l.outside, l.refused
 		if l.bound.Count() > 0 {
 			c.CalibrationBoundP50Ns, c.CalibrationBoundP99Ns, c.CalibrationBoundMaxNs = ns(l.bound.Percentile(50)), ns(l.bound.Percentile(99)), ns(l.bound.Max())

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -31,7 +32,7 @@ func TestDividedRunsAgree(t *testing.T) {
 			run := func(workers int) string {
 				var out []byte
 				opt := Options{Workers: workers}
-				opt.Flows = func(r *FlowRecord) error {
+				opt.Flows = func(r *results.FlowRecord) error {
 					b, err := json.Marshal(r)
 					out = append(append(out, b...), '\n')
 					return err

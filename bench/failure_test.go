@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"testing"
 )
 
@@ -38,7 +39,7 @@ workloads:
 				t.Errorf("%s: nothing was lost, so nothing was tested", sys.Name)
 			}
 		}
-		d := &Document{Results: []*Result{r}}
+		d := &results.Document{Results: []*results.Result{r}}
 		d.ClearWall()
 		b, err := json.Marshal(d)
 		if err != nil {
@@ -55,14 +56,14 @@ workloads:
 // when it is back it is used again.
 func TestLinkFailure(t *testing.T) {
 	sys := run(t, load(t, "link-failure")).Systems[1]
-	at := func(s *Series, us float64) float64 { return float64(s.Values[int(us/float64(s.StepUs))-1]) }
+	at := func(s *results.Series, us float64) float64 { return float64(s.Values[int(us/float64(s.StepUs))-1]) }
 	for i := range sys.Series {
 		switch s := &sys.Series[i]; {
-		case s.Kind == SeriesRate && len(s.Values) > 40:
+		case s.Kind == results.SeriesRate && len(s.Values) > 40:
 			if before, during := at(s, 900), at(s, 1800); during < before*0.95 {
 				t.Errorf("%s: %.1f Gbps before and %.1f with a path less", s.Name, before, during)
 			}
-		case s.Kind == SeriesBusy && s.Name == "tor0->spine0":
+		case s.Kind == results.SeriesBusy && s.Name == "tor0->spine0":
 			if before, during, slow, after := at(s, 900), at(s, 1800), at(s, 2900), at(s, 3900); before < 0.2 || during != 0 || slow < 0.95 || after < 0.2 || after > 0.3 {
 				t.Errorf("%s is busy for %.2f, %.2f, %.2f, %.2f of the time", s.Name, before, during, slow, after)
 			}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/sim/maxmin"
 	"github.com/sluice-rdma/sluice/units"
@@ -24,7 +25,7 @@ type fairness struct {
 
 // labelFairness is what is kept of a label.
 type labelFairness struct {
-	jain, distance       Float // in the last window
+	jain, distance       stats.Float // in the last window
 	jainSum, distanceSum float64
 	windows              int
 }
@@ -70,7 +71,7 @@ func (m *measurement) fairShares(now units.Time) error {
 				s.ofLabel, s.fairOfThat = append(s.ofLabel, s.got[j]), append(s.fairOfThat, s.fair[j])
 			}
 		}
-		m.labels[i].fairness.add(Jain(s.ofLabel), Float(maxmin.Distance(s.ofLabel, s.fairOfThat)), m.warm && now-m.spec.Window >= m.warmup)
+		m.labels[i].fairness.add(stats.Jain(s.ofLabel), stats.Float(maxmin.Distance(s.ofLabel, s.fairOfThat)), m.warm && now-m.spec.Window >= m.warmup)
 	}
 	for at, i := range m.shown {
 		m.jain.row[at], m.distance.row[at] = m.labels[i].fairness.jain, m.labels[i].fairness.distance
@@ -89,7 +90,7 @@ func (m *measurement) path(f *flow) []int {
 	return f.tally.path
 }
 
-func (f *labelFairness) add(jain, distance Float, counts bool) {
+func (f *labelFairness) add(jain, distance stats.Float, counts bool) {
 	f.jain, f.distance = jain, distance
 	if counts && distance.Measured() && jain.Measured() {
 		f.jainSum += float64(jain)
@@ -99,9 +100,9 @@ func (f *labelFairness) add(jain, distance Float, counts bool) {
 }
 
 // means returns the means over the windows after the warm-up.
-func (f *labelFairness) means() (jain, distance Float) {
+func (f *labelFairness) means() (jain, distance stats.Float) {
 	if f.windows == 0 {
-		return Unmeasured, Unmeasured
+		return stats.Unmeasured, stats.Unmeasured
 	}
-	return Float(f.jainSum / float64(f.windows)), Float(f.distanceSum / float64(f.windows))
+	return stats.Float(f.jainSum / float64(f.windows)), stats.Float(f.distanceSum / float64(f.windows))
 }

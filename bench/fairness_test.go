@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -24,9 +25,9 @@ workloads: [{kind: incast, receiver: h2, senders: 2, size: unlimited}]
 	var jain, distance int
 	for _, x := range even.Series {
 		switch x.Kind {
-		case SeriesJain:
+		case results.SeriesJain:
 			jain = len(x.Values)
-		case SeriesMaxMin:
+		case results.SeriesMaxMin:
 			distance = len(x.Values)
 		}
 	}
@@ -98,7 +99,7 @@ func TestSlowdownOfASingleFlow(t *testing.T) {
 					t.Fatal(err)
 				}
 				var slowdown float64
-				if _, err := Run(s, Options{Flows: func(r *FlowRecord) error {
+				if _, err := Run(s, Options{Flows: func(r *results.FlowRecord) error {
 					slowdown = *r.Slowdown
 					return nil
 				}}); err != nil {

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"bytes"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"strings"
 	"testing"
 )
@@ -15,7 +17,7 @@ func TestTimelyFigure11(t *testing.T) {
 	for _, m := range Misses(s, r) {
 		t.Error(m)
 	}
-	by := map[string]*System{}
+	by := map[string]*results.System{}
 	for _, sys := range r.Systems {
 		by[sys.Name] = sys
 		if sys.RTTSamples < 2000 || sys.CalibrationOutside != 0 || sys.CalibrationRefused != 0 {
@@ -31,14 +33,14 @@ func TestTimelyFigure11(t *testing.T) {
 			t.Errorf("%s: %+v", sys.Name, sys.Clocks)
 		}
 	}
-	spread := Float(0)
+	spread := stats.Float(0)
 	for _, load := range []string{"0%", "25%", "50%"} {
 		nic, calibrated, software := by["NIC "+load], by["calibrated "+load], by["software "+load]
 		// The same packets, so what differs is the clock.
 		if nic.PacketHops != calibrated.PacketHops {
 			t.Errorf("load %s: %d and %d packet-hops", load, nic.PacketHops, calibrated.PacketHops)
 		}
-		for _, x := range [][2]Float{{calibrated.RTTP50Us, nic.RTTP50Us}, {calibrated.RTTP99Us, nic.RTTP99Us}} {
+		for _, x := range [][2]stats.Float{{calibrated.RTTP50Us, nic.RTTP50Us}, {calibrated.RTTP99Us, nic.RTTP99Us}} {
 			// What lies between is a doorbell, the request's way into the NIC and the
 			// first packet's fetch.
 			if off := x[0] - x[1]; off < 0 || off > 1.5 {
@@ -58,7 +60,7 @@ func TestTimelyFigure11(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := Table(&b, r); err != nil {
+	if err := results.Table(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	_, clocks, ok := strings.Cut(b.String(), "\nclocks: ")
@@ -66,7 +68,7 @@ func TestTimelyFigure11(t *testing.T) {
 		t.Errorf("the table ends with\n%s", clocks)
 	}
 	b.Reset()
-	if err := WriteHTML(&b, &Document{Results: []*Result{r}}); err != nil {
+	if err := results.WriteHTML(&b, &results.Document{Results: []*results.Result{r}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "calibration bound p99") {
@@ -77,7 +79,7 @@ func TestTimelyFigure11(t *testing.T) {
 // Results that are not about clocks have no table of them.
 func TestNoClocks(t *testing.T) {
 	var b bytes.Buffer
-	if err := Table(&b, run(t, load(t, "quickstart"))); err != nil {
+	if err := results.Table(&b, run(t, load(t, "quickstart"))); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "clocks:") {

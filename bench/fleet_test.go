@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
 // near reports whether two figures differ by no more than a share of the larger.
-func near(a, b Float, share float64) bool {
+func near(a, b stats.Float, share float64) bool {
 	return math.Abs(float64(a-b)) <= share*max(math.Abs(float64(a)), math.Abs(float64(b)))
 }
 
@@ -41,7 +43,7 @@ func TestModelsAgree(t *testing.T) {
 				t.Errorf("%s, %s: %d and %d flows, %.2f and %.2f Gbps, %.2f and %.2f on the wire, %d and %d drops", c.scenario, a.Name,
 					a.FlowsDone, b.FlowsDone, a.ThroughputGbps, b.ThroughputGbps, a.WireGbps, b.WireGbps, a.Drops, b.Drops)
 			}
-			if !near(a.RTTAvgUs, b.RTTAvgUs, c.rtt) || !near(a.RTTP50Us, b.RTTP50Us, c.rtt) || !near(Float(a.RTTSamples), Float(b.RTTSamples), 0.03) {
+			if !near(a.RTTAvgUs, b.RTTAvgUs, c.rtt) || !near(a.RTTP50Us, b.RTTP50Us, c.rtt) || !near(stats.Float(a.RTTSamples), stats.Float(b.RTTSamples), 0.03) {
 				t.Errorf("%s, %s: round trips of %.1f and %.1f us, in the middle %.1f and %.1f, %d and %d samples", c.scenario, a.Name,
 					a.RTTAvgUs, b.RTTAvgUs, a.RTTP50Us, b.RTTP50Us, a.RTTSamples, b.RTTSamples)
 			}
@@ -56,7 +58,7 @@ func TestModelsAgree(t *testing.T) {
 }
 
 // kindsOf lists what there is of a system beside figures.
-func kindsOf(s *System) string {
+func kindsOf(s *results.System) string {
 	var all []string
 	for i := range s.Series {
 		all = append(all, s.Series[i].Kind+" "+s.Series[i].Name)
@@ -85,8 +87,8 @@ systems: [{engine: none}]
 measure: {sample: 0s}
 workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 1000B}]}]
 `)
-	var record FlowRecord
-	if _, err := Run(s, Options{Flows: func(r *FlowRecord) error {
+	var record results.FlowRecord
+	if _, err := Run(s, Options{Flows: func(r *results.FlowRecord) error {
 		rtt, fct, slowdown := *r.RTTAvgUs, *r.FCTUs, *r.Slowdown
 		record = *r
 		record.RTTAvgUs, record.FCTUs, record.Slowdown = &rtt, &fct, &slowdown
@@ -182,14 +184,14 @@ workloads:
 		}
 		for _, sys := range r.Systems {
 			rates := sys.Series[0]
-			if sys.Labels[0].Jain < 0.7 || rates.Kind != SeriesRate || rates.Values[5] < 18 || rates.Values[38] > 3 {
+			if sys.Labels[0].Jain < 0.7 || rates.Kind != results.SeriesRate || rates.Values[5] < 18 || rates.Values[38] > 3 {
 				t.Errorf("%s: Jain %.2f, %.1f Gbps at first and %.1f after the end", sys.Name, sys.Labels[0].Jain, rates.Values[5], rates.Values[38])
 			}
 			if sys.MaxMinDistance < 0 || !sys.MaxMinDistance.Measured() || !sys.JainWindow.Measured() {
 				t.Errorf("%s: distance %v, Jain in a window %v", sys.Name, sys.MaxMinDistance, sys.JainWindow)
 			}
 		}
-		d := &Document{Results: []*Result{r}}
+		d := &results.Document{Results: []*results.Result{r}}
 		d.ClearWall()
 		b, err := json.Marshal(d)
 		if err != nil {

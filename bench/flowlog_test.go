@@ -2,21 +2,16 @@ package bench
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
-	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/parquet-go/parquet-go"
-
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -31,54 +26,33 @@ workloads:
   - {kind: flows, name: endless, flows: [{src: h2, dst: h3, size: unlimited}]}
 `
 
-// Every flow has one record, in every format the same, and the records add up to
-// the figures of the run.
-func TestFlowLogFormatsAgree(t *testing.T) {
-	s := parse(t, flowLogScenario)
-	dir := t.TempDir()
-	var want []FlowRecord
-	logs := map[string]*FlowLog{}
-	for _, ending := range []string{".csv", ".jsonl", ".parquet"} {
-		l, err := CreateFlowLog(filepath.Join(dir, "flows"+ending))
-		if err != nil {
-			t.Fatal(err)
-		}
-		logs[ending] = l
-	}
-	r, err := Run(s, Options{Flows: func(r *FlowRecord) error {
-		var one FlowRecord // the record's pointers are the log's
+// Every flow has one record, and the records add up to the figures of the run.
+func TestFlowRecordsAddUp(t *testing.T) {
+	var all []results.FlowRecord
+	r, err := Run(parse(t, flowLogScenario), Options{Flows: func(r *results.FlowRecord) error {
+		var one results.FlowRecord // the record's pointers are the log's
 		b, _ := json.Marshal(r)
 		if err := json.Unmarshal(b, &one); err != nil {
 			return err
 		}
-		want = append(want, one)
-		for _, l := range logs {
-			if err := l.Write(r); err != nil {
-				return err
-			}
-		}
+		all = append(all, one)
 		return nil
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ending, l := range logs {
-		if err := l.Close(); err != nil {
-			t.Errorf("%s: %v", ending, err)
-		}
-	}
-	if len(want) != 6 {
-		t.Fatalf("%d records, want 6", len(want))
+	if len(all) != 6 {
+		t.Fatalf("%d records, want 6", len(all))
 	}
 	var counted, samples uint64
 	var bytesOfAll int64
-	for _, x := range want {
+	for _, x := range all {
 		bytesOfAll += x.DeliveredBytes
 		samples += x.RTTSamples
 		if x.Counted && x.FCTUs != nil {
 			counted++
 		}
-		if x.SizeBytes > 0 && (x.FCTUs == nil || x.DeliveredBytes != x.SizeBytes || !within(Float(*x.Slowdown), *x.FCTUs / *x.IdealUs, 1e-9)) {
+		if x.SizeBytes > 0 && (x.FCTUs == nil || x.DeliveredBytes != x.SizeBytes || !within(stats.Float(*x.Slowdown), *x.FCTUs / *x.IdealUs, 1e-9)) {
 			t.Errorf("flow %d of %d bytes: %d delivered, slowdown %v", x.Flow, x.SizeBytes, x.DeliveredBytes, x.Slowdown)
 		}
 		if x.SizeBytes == 0 && (x.FCTUs != nil || x.Label != "endless") {
@@ -89,74 +63,32 @@ func TestFlowLogFormatsAgree(t *testing.T) {
 	if counted != sys.FlowsDone || samples < sys.RTTSamples || bytesOfAll < sys.Bytes {
 		t.Errorf("records: %d flows, %d samples, %d bytes; result: %d, %d, %d", counted, samples, bytesOfAll, sys.FlowsDone, sys.RTTSamples, sys.Bytes)
 	}
+}
 
-	if got := readJSONLines(t, filepath.Join(dir, "flows.jsonl")); !cmp.Equal(want, got) {
-		t.Errorf("JSON lines: %s", cmp.Diff(want, got))
-	}
-	got, err := parquet.ReadFile[FlowRecord](filepath.Join(dir, "flows.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Parquet: %s", diff)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "flows.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) != len(want)+1 || len(rows[0]) != reflect.TypeFor[FlowRecord]().NumField() {
-		t.Fatalf("CSV: %d rows of %d cells", len(rows), len(rows[0]))
-	}
-	for i := range want {
-		if diff := cmp.Diff(want[i].cells(nil), rows[i+1]); diff != "" {
-			t.Errorf("CSV, row %d: %s", i, diff)
-		}
+// An error of whoever takes the records ends the run.
+func TestFlowRecordErrors(t *testing.T) {
+	full := errors.New("no space")
+	if _, err := Run(parse(t, flowLogScenario), Options{Flows: func(*results.FlowRecord) error { return full }}); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
 	}
 }
 
-func readJSONLines(t *testing.T, name string) []FlowRecord {
+func readJSONLines(t *testing.T, name string) []results.FlowRecord {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	var all []FlowRecord
+	var all []results.FlowRecord
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var r FlowRecord
+		var r results.FlowRecord
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, r)
 	}
 	return all
-}
-
-// A column is called the same in every format.
-func TestFlowColumns(t *testing.T) {
-	typ := reflect.TypeFor[FlowRecord]()
-	for i := range typ.NumField() {
-		f := typ.Field(i)
-		inParquet, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
-		if f.Tag.Get("json") != flowColumns[i] || inParquet != flowColumns[i] {
-			t.Errorf("column %d is %s in CSV, %s in JSON, %s in Parquet", i, flowColumns[i], f.Tag.Get("json"), inParquet)
-		}
-	}
-}
-
-func TestFlowLogErrors(t *testing.T) {
-	if _, err := CreateFlowLog("flows.xlsx"); err == nil || !strings.Contains(err.Error(), ".parquet") {
-		t.Errorf("error %v", err)
-	}
-	full := errors.New("no space")
-	_, err := Run(parse(t, flowLogScenario), Options{Flows: func(*FlowRecord) error { return full }})
-	if !errors.Is(err, full) {
-		t.Errorf("error %v", err)
-	}
 }
 
 // Flows that have ended leave nothing behind: four times the flows take no more

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -60,10 +61,10 @@ func TestBuiltinFigures(t *testing.T) {
 }
 
 // figures writes what was measured of a system, a line for what belongs together.
-func figures(b *strings.Builder, scenario string, s *System) {
+func figures(b *strings.Builder, scenario string, s *results.System) {
 	fmt.Fprintf(b, "%s, %s\n", scenario, s.Name)
 	fmt.Fprintf(b, "  packet hops %d in %.9g s\n", s.PacketHops, float64(s.SimS))
-	ends := func(f *Flows) {
+	ends := func(f *results.Flows) {
 		fmt.Fprintf(b, "  flows started %d, done %d, bytes %d, Gbps %.9g, Jain %.9g\n", f.FlowsStarted, f.FlowsDone, f.Bytes, float64(f.ThroughputGbps), float64(f.Jain))
 		fmt.Fprintf(b, "  RTT us: samples %d, mean %.9g, p50 %.9g, p99 %.9g\n", f.RTTSamples, float64(f.RTTAvgUs), float64(f.RTTP50Us), float64(f.RTTP99Us))
 		fmt.Fprintf(b, "  FCT us: mean %.9g, p50 %.9g, p99 %.9g\n", float64(f.FCTAvgUs), float64(f.FCTP50Us), float64(f.FCTP99Us))

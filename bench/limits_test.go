@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
@@ -41,7 +42,7 @@ func (s steady) Control() cc.Control             { return s.control }
 
 // limits runs a workload and returns what the NICs of host 0 and host 1 are said to be
 // limited by.
-func (l *nicLoad) limits(t *testing.T) (receiver, sender NICUse) {
+func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 	t.Helper()
 	fail := func(err error) {
 		t.Helper()
@@ -226,7 +227,7 @@ func TestWhatLimits(t *testing.T) {
 	} {
 		receiver, sender := c.load.limits(t)
 		for _, x := range []struct {
-			u    NICUse
+			u    results.NICUse
 			want string
 		}{{sender, c.sender}, {receiver, c.receiver}} {
 			checkUse(t, &x.u, 100*units.Microsecond)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -45,8 +47,8 @@ type measurement struct {
 	queue      *seriesTable
 	busy       *seriesTable
 	buffer     *seriesTable
-	rows       func(*SeriesRow) error // nil if nobody asked
-	seriesRow  SeriesRow
+	rows       func(*results.SeriesRow) error // nil if nobody asked
+	seriesRow  results.SeriesRow
 
 	step       units.Time // between looks; divides sample and window
 	sampleAt   units.Time
@@ -58,9 +60,9 @@ type measurement struct {
 // label is what the flows of a label have done.
 type label struct {
 	name     string
-	rtt, fct *Recorder
-	trips    []roundTrips // by lane; rtt has all at the end
-	slow     []*Recorder  // by size bin; slowdown in thousandths of a second
+	rtt, fct *stats.Recorder
+	trips    []roundTrips      // by lane; rtt has all at the end
+	slow     []*stats.Recorder // by size bin; slowdown in thousandths of a second
 	started  uint64
 	finished uint64
 	gone     nicmodel.Delivered // of flows that have ended, from the warm-up on
@@ -79,12 +81,12 @@ type label struct {
 type roundTrips struct {
 	sum   units.Time // since the last sample
 	count int64      // likewise
-	rtt   *Recorder
+	rtt   *stats.Recorder
 	_     [64]byte // two workers share no cache line
 }
 
 // sample returns the mean round trip since the last sample.
-func (l *label) sample() Float {
+func (l *label) sample() stats.Float {
 	var sum units.Time
 	var count int64
 	for i := range l.trips {
@@ -93,15 +95,15 @@ func (l *label) sample() Float {
 		t.sum, t.count = 0, 0
 	}
 	if count == 0 {
-		return Unmeasured
+		return stats.Unmeasured
 	}
-	return Float((sum / units.Time(count)).Microseconds())
+	return stats.Float((sum / units.Time(count)).Microseconds())
 }
 
 // slowdownBins are the upper edges of the size bins.
 var slowdownBins = []units.Bytes{10 * units.KB, 100 * units.KB, units.MB, 10 * units.MB, math.MaxInt64}
 
-// slowdownUnit is how a slowdown of 1 is recorded: Recorder holds times.
+// slowdownUnit is how a slowdown of 1 is recorded: stats.Recorder holds times.
 const slowdownUnit = units.Millisecond
 
 // link is a direction of a link that the scenario asks to measure.
@@ -259,10 +261,10 @@ func (m *measurement) everyLabel(do func(*label)) {
 }
 
 func newLabel(name string, lanes int) label {
-	l := label{name: name, rtt: NewRecorder(), trips: make([]roundTrips, lanes), fct: NewRecorder(), slow: make([]*Recorder, len(slowdownBins))}
+	l := label{name: name, rtt: stats.NewRecorder(), trips: make([]roundTrips, lanes), fct: stats.NewRecorder(), slow: make([]*stats.Recorder, len(slowdownBins))}
 	l.trips[0].rtt = l.rtt
 	for i := range l.trips[1:] {
-		l.trips[1+i].rtt = NewRecorder()
+		l.trips[1+i].rtt = stats.NewRecorder()
 	}
 	return l
 }
@@ -294,7 +296,7 @@ func (m *measurement) completed(number, class int, size units.Bytes, fct, ideal 
 			return
 		}
 		if l.slow[bin] == nil {
-			l.slow[bin] = NewRecorder()
+			l.slow[bin] = stats.NewRecorder()
 		}
 		l.slow[bin].Record(units.Time(float64(fct) / float64(ideal) * float64(slowdownUnit)))
 	})
@@ -391,7 +393,7 @@ func (m *measurement) sample(now units.Time) {
 	for at, i := range m.shown {
 		l := &m.labels[i]
 		m.rate.row[at], m.wire.row[at] = gbps(l.stepped.Payload, span), gbps(m.wireBytes(l.stepped), span)
-		m.rtt.row[at], m.underWay.row[at] = l.sample(), Float(l.running)
+		m.rtt.row[at], m.underWay.row[at] = l.sample(), stats.Float(l.running)
 		l.stepped = nicmodel.Delivered{}
 	}
 	for i := range m.links {
@@ -435,8 +437,8 @@ type level struct {
 }
 
 // sample returns the mean and the most of the step that ends now, and begins the next.
-func (l *level) sample(sum fabric.Integral, most units.Bytes, span units.Time) (mean, largest Float) {
-	mean, largest = Float(sum.Sub(l.before).Over(span)), Float(max(l.most, most))
+func (l *level) sample(sum fabric.Integral, most units.Bytes, span units.Time) (mean, largest stats.Float) {
+	mean, largest = stats.Float(sum.Sub(l.before).Over(span)), stats.Float(max(l.most, most))
 	l.before, l.most = sum, 0
 	return mean, largest
 }
@@ -447,23 +449,23 @@ func (m *measurement) longestQueue(id fabric.LinkID) int64 {
 }
 
 // meanQueue is the mean queue of a link over the span from the warm-up to now.
-func (m *measurement) meanQueue(id fabric.LinkID, span units.Time) Float {
+func (m *measurement) meanQueue(id fabric.LinkID, span units.Time) stats.Float {
 	return meanOver(m.sim.net.Port(id).QueueIntegral().Sub(m.ports[id].queue), span)
 }
 
-// larger is the larger of two figures, of which a is Unmeasured at first.
-func larger(a, b Float) Float {
+// larger is the larger of two figures, of which a is stats.Unmeasured at first.
+func larger(a, b stats.Float) stats.Float {
 	if !a.Measured() || b > a {
 		return b
 	}
 	return a
 }
 
-func meanOver(sum fabric.Integral, span units.Time) Float {
+func meanOver(sum fabric.Integral, span units.Time) stats.Float {
 	if span <= 0 {
-		return Unmeasured
+		return stats.Unmeasured
 	}
-	return Float(sum.Over(span))
+	return stats.Float(sum.Over(span))
 }
 
 // window takes the busy share of the links, and how fairly they were shared, over the window that ends now.
@@ -476,7 +478,7 @@ func (m *measurement) window(now units.Time) {
 		busy := m.sim.net.Port(l.id).Stats().Busy
 		share := float64(busy-l.busyAt) / float64(m.spec.Window)
 		l.busyAt = busy
-		m.busy.row[i] = Float(min(share, 1))
+		m.busy.row[i] = stats.Float(min(share, 1))
 		if m.warm && now-m.spec.Window >= m.warmup {
 			l.busyMin = min(l.busyMin, share)
 		}
@@ -486,11 +488,11 @@ func (m *measurement) window(now units.Time) {
 	}
 }
 
-func gbps(n units.Bytes, span units.Time) Float {
+func gbps(n units.Bytes, span units.Time) stats.Float {
 	if span <= 0 {
-		return Unmeasured
+		return stats.Unmeasured
 	}
-	return Float(float64(n) * 8 / float64(span) * 1000)
+	return stats.Float(float64(n) * 8 / float64(span) * 1000)
 }
 
 // finish closes the account of the flows that are still under way.
@@ -527,14 +529,14 @@ func (m *measurement) record(f *flow, now units.Time, ended bool) {
 }
 
 // report writes what was measured into out.
-func (m *measurement) report(out *System) {
+func (m *measurement) report(out *results.System) {
 	span := m.sim.end - m.warmup
 	all := &m.labels[len(m.labels)-1]
 	out.Flows = m.flows(all, span)
 	if len(m.labels) > 2 {
 		for i := range m.labels[:len(m.labels)-1] {
 			l := &m.labels[i]
-			out.Labels = append(out.Labels, Label{Label: l.name, Flows: m.flows(l, span)})
+			out.Labels = append(out.Labels, results.Label{Label: l.name, Flows: m.flows(l, span)})
 		}
 	}
 	out.Priorities = m.priorities(span)
@@ -554,7 +556,7 @@ func (m *measurement) report(out *System) {
 		if i < len(m.labels)-1 && len(m.labels) == 2 {
 			continue // the same flows as all
 		}
-		for _, d := range []Distribution{l.rtt.Distribution("rtt", l.name), l.fct.Distribution("fct", l.name)} {
+		for _, d := range []stats.Distribution{l.rtt.Distribution("rtt", l.name), l.fct.Distribution("fct", l.name)} {
 			if len(d.Values) > 0 {
 				out.Distributions = append(out.Distributions, d)
 			}
@@ -570,28 +572,28 @@ func (m *measurement) report(out *System) {
 	}
 }
 
-func (m *measurement) flows(l *label, span units.Time) Flows {
-	f := NewFlows()
+func (m *measurement) flows(l *label, span units.Time) results.Flows {
+	f := results.NewFlows()
 	f.FlowsStarted, f.FlowsDone = l.started, l.finished
 	f.Bytes = int64(l.gone.Payload)
 	f.ThroughputGbps = gbps(l.gone.Payload, span)
 	f.WireGbps = gbps(m.wireBytes(l.gone), span)
 	active := l.active.total(m.sim.end)
-	f.ActiveUs, f.GoodputGbps = Float(active.Microseconds()), gbps(l.gone.Payload, active)
+	f.ActiveUs, f.GoodputGbps = stats.Float(active.Microseconds()), gbps(l.gone.Payload, active)
 	f.AlgBW, f.BusBW = l.together.bandwidths()
 	f.RTTSamples = l.rtt.Count()
 	f.RTTAvgUs, f.RTTP50Us, f.RTTP99Us = l.rtt.MeanUs(), l.rtt.PercentileUs(50), l.rtt.PercentileUs(99)
 	f.RTTP1Us = l.rtt.PercentileUs(1)
 	f.RTTSpreadUs = f.RTTP99Us - f.RTTP1Us
 	f.FCTAvgUs, f.FCTP50Us, f.FCTP99Us = l.fct.MeanUs(), l.fct.PercentileUs(50), l.fct.PercentileUs(99)
-	f.Jain = Jain(l.shares)
+	f.Jain = stats.Jain(l.shares)
 	f.JainWindow, f.MaxMinDistance = l.fairness.means()
 	from := units.Bytes(0)
 	for i, r := range l.slow {
 		if r != nil {
-			of := func(p float64) Float { return Float(float64(r.Percentile(p)) / float64(slowdownUnit)) }
+			of := func(p float64) stats.Float { return stats.Float(float64(r.Percentile(p)) / float64(slowdownUnit)) }
 			to := slowdownBins[i]
-			f.Slowdown = append(f.Slowdown, SlowdownBin{
+			f.Slowdown = append(f.Slowdown, results.SlowdownBin{
 				FromBytes: int64(from), ToBytes: int64(to), Flows: r.Count(), P50: of(50), P95: of(95), P99: of(99),
 			})
 		}
@@ -601,8 +603,8 @@ func (m *measurement) flows(l *label, span units.Time) Flows {
 	return f
 }
 
-func (m *measurement) network(span units.Time) Network {
-	n := NewNetwork()
+func (m *measurement) network(span units.Time) results.Network {
+	n := results.NewNetwork()
 	var paused units.Time
 	for i := range m.ports {
 		id, b := fabric.LinkID(i), &m.ports[i]
@@ -619,14 +621,14 @@ func (m *measurement) network(span units.Time) Network {
 		n.QueueMaxBytes = max(n.QueueMaxBytes, m.longestQueue(id))
 		n.QueueAvgBytes = larger(n.QueueAvgBytes, m.meanQueue(id, span))
 	}
-	n.PauseUs = Float(paused.Microseconds())
+	n.PauseUs = stats.Float(paused.Microseconds())
 	return n
 }
 
-func (m *measurement) link(l *link, span units.Time) Link {
+func (m *measurement) link(l *link, span units.Time) results.Link {
 	s := m.sim.net.Port(l.id).Stats()
-	out := Link{
-		Link: l.name, RateGbps: Float(l.rate.Gbps()), Busy: Unmeasured, BusyMinimum: Unmeasured, QueueAvgBytes: m.meanQueue(l.id, span),
+	out := results.Link{
+		Link: l.name, RateGbps: stats.Float(l.rate.Gbps()), Busy: stats.Unmeasured, BusyMinimum: stats.Unmeasured, QueueAvgBytes: m.meanQueue(l.id, span),
 		QueueMaxBytes: m.longestQueue(l.id),
 		Drops:         s.Drops + s.Lost - l.base.Drops - l.base.Lost,
 		ECNMarks:      s.Marks - l.base.Marks,
@@ -638,15 +640,15 @@ func (m *measurement) link(l *link, span units.Time) Link {
 	framing := m.sim.net.Topology().Link(l.id).Framing.Bytes()
 	out.WireGbps = gbps(frames+units.Bytes(s.TxPackets-l.base.TxPackets)*framing, span)
 	if span > 0 {
-		out.Busy = Float(min(float64(s.Busy-l.base.Busy)/float64(span), 1))
+		out.Busy = stats.Float(min(float64(s.Busy-l.base.Busy)/float64(span), 1))
 	}
 	if !math.IsInf(l.busyMin, 1) {
-		out.BusyMinimum = Float(min(l.busyMin, 1))
+		out.BusyMinimum = stats.Float(min(l.busyMin, 1))
 	}
 	var paused units.Time
 	for p := range s.Paused {
 		paused += s.Paused[p] - l.base.Paused[p]
 	}
-	out.PauseUs = Float(paused.Microseconds())
+	out.PauseUs = stats.Float(paused.Microseconds())
 	return out
 }

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-func nicOf(t *testing.T, s *System, name string) *NICUse {
+func nicOf(t *testing.T, s *results.System, name string) *results.NICUse {
 	t.Helper()
 	for i := range s.NICs {
 		if s.NICs[i].NIC == name {
@@ -22,7 +24,7 @@ func nicOf(t *testing.T, s *System, name string) *NICUse {
 	return nil
 }
 
-func (u *NICUse) stage(t *testing.T, name string) *NICStage {
+func stageOf(t *testing.T, u *results.NICUse, name string) *results.NICStage {
 	t.Helper()
 	for i := range u.Stages {
 		if u.Stages[i].Stage == name {
@@ -35,7 +37,7 @@ func (u *NICUse) stage(t *testing.T, name string) *NICStage {
 
 // checkUse checks what must hold of any NIC: every cycle and every byte has its place,
 // and a stage's cycles are those of its clock from the end of the warm-up.
-func checkUse(t *testing.T, u *NICUse, span units.Time) {
+func checkUse(t *testing.T, u *results.NICUse, span units.Time) {
 	t.Helper()
 	for _, s := range u.Stages {
 		sum := s.Busy + s.Idle
@@ -48,7 +50,7 @@ func checkUse(t *testing.T, u *NICUse, span units.Time) {
 		// A piece in service at either end counts to its end, and PCIe takes in work
 		// ahead.
 		off := 0.02
-		if s.isPCIe() {
+		if strings.HasPrefix(s.Stage, "pcie_") {
 			off = 0.1
 		}
 		if want := span.Seconds() * float64(s.ClockHz) * float64(s.Parallel); math.Abs(float64(s.Elapsed)-want) > off*want {
@@ -65,8 +67,8 @@ func checkUse(t *testing.T, u *NICUse, span units.Time) {
 			byType += x.Bytes
 		}
 		// The link counts its time by itself.
-		account := u.stage(t, map[string]string{ToHost: "pcie_up", FromHost: "pcie_down"}[p.Direction])
-		if share := Float(account.Busy) / Float(account.Elapsed); math.Abs(float64(share-p.Busy)) > 0.01 {
+		account := stageOf(t, u, map[string]string{results.ToHost: "pcie_up", results.FromHost: "pcie_down"}[p.Direction])
+		if share := stats.Float(account.Busy) / stats.Float(account.Elapsed); math.Abs(float64(share-p.Busy)) > 0.01 {
 			t.Errorf("%s: %s: bytes take %.4f of the time, and the link counts %.4f", u.NIC, p.Direction, p.Busy, share)
 		}
 		if byType != p.Bytes {
@@ -78,7 +80,7 @@ func checkUse(t *testing.T, u *NICUse, span units.Time) {
 	}
 	for _, q := range u.Queues {
 		// Little's law holds of what is printed.
-		if q.Came > 0 && !within(q.Mean*Float(span.Microseconds()), float64(q.WaitUs)*float64(q.Came), 1e-6) {
+		if q.Came > 0 && !within(q.Mean*stats.Float(span.Microseconds()), float64(q.WaitUs)*float64(q.Came), 1e-6) {
 			t.Errorf("%s: queue %s: %v in it over %v, %d came and stayed %v us", u.NIC, q.Queue, q.Mean, span, q.Came, q.WaitUs)
 		}
 	}
@@ -130,7 +132,7 @@ func TestNICUseOfOneFlow(t *testing.T) {
 	if h0.Requests != 1 || h1.Requests != 0 {
 		t.Errorf("%d and %d requests", h0.Requests, h1.Requests)
 	}
-	payload := func(p *NICPCIe) float64 { return float64(p.ByPurpose["payload"]) / float64(sys.Bytes) }
+	payload := func(p *results.NICPCIe) float64 { return float64(p.ByPurpose["payload"]) / float64(sys.Bytes) }
 	for _, x := range []struct {
 		what string
 		got  float64
@@ -146,10 +148,10 @@ func TestNICUseOfOneFlow(t *testing.T) {
 	}
 	packets := uint64(math.Ceil(float64(sys.Bytes) / 1024))
 	for _, x := range []struct {
-		u     *NICUse
+		u     *results.NICUse
 		stage string
 	}{{h0, "scheduler"}, {h0, "packetiser"}, {h0, "mac"}, {h1, "parse"}, {h1, "transport"}} {
-		if n := x.u.stage(t, x.stage).Served; n != packets {
+		if n := stageOf(t, x.u, x.stage).Served; n != packets {
 			t.Errorf("%s of %s served %d packets of %d", x.stage, x.u.NIC, n, packets)
 		}
 	}
@@ -160,7 +162,7 @@ func TestNICUseIsWritten(t *testing.T) {
 	s := load(t, "nic-small-writes")
 	r := run(t, s)
 	var table, text, page bytes.Buffer
-	if err := Table(&table, r); err != nil {
+	if err := results.Table(&table, r); err != nil {
 		t.Fatal(err)
 	}
 	line := nicOf(t, r.Systems[0], "h0").Bottleneck
@@ -169,19 +171,19 @@ func TestNICUseIsWritten(t *testing.T) {
 			t.Errorf("the table has no %q:\n%s", want, table.String())
 		}
 	}
-	d := NewDocument(time.Unix(0, 0), nil)
+	d := results.NewDocument(time.Unix(0, 0), nil)
 	d.Results = append(d.Results, r)
-	if err := WriteJSON(&text, d); err != nil {
+	if err := results.WriteJSON(&text, d); err != nil {
 		t.Fatal(err)
 	}
-	again, err := ReadJSON(&text)
+	again, err := results.ReadJSON(&text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := nicOf(t, again.Results[0].Systems[0], "h0"); got.Bottleneck != line || len(got.Stages) < 8 {
 		t.Errorf("read back: %+v", got)
 	}
-	if err := WriteHTML(&page, again); err != nil {
+	if err := results.WriteHTML(&page, again); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"NICs of none: where the cycles went", "NICs of none: bytes on PCIe", "<th scope=\"row\">h0 packetiser</th>"} {
@@ -191,80 +193,10 @@ func TestNICUseIsWritten(t *testing.T) {
 	}
 	// Who does not ask gets nothing.
 	table.Reset()
-	if err := Table(&table, run(t, load(t, "quickstart"))); err != nil {
+	if err := results.Table(&table, run(t, load(t, "quickstart"))); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(table.String(), "NIC") {
 		t.Errorf("a scenario without measure.nic has\n%s", table.String())
-	}
-}
-
-// Every way in which a NIC may be limited has its sentence.
-func TestBottleneck(t *testing.T) {
-	stage := func(name string, busy int64, why string, stalled int64) NICStage {
-		s := NICStage{Stage: name, ClockHz: 1e9, Served: 10, Elapsed: 1000, Busy: busy, Idle: 1000 - busy - stalled}
-		if why != "" {
-			s.Stalled = map[string]int64{why: stalled}
-		}
-		return s
-	}
-	pcie := func(direction string, busy Float, purposes map[string]int64) NICPCIe {
-		return NICPCIe{Direction: direction, Busy: busy, Bytes: 1000, ByPurpose: purposes, PerRequest: 100}
-	}
-	quiet := []NICPCIe{pcie(ToHost, 0.1, map[string]int64{"cqe": 1000}), pcie(FromHost, 0.2, map[string]int64{"payload": 1000})}
-	for _, c := range []struct {
-		u    NICUse
-		want string
-	}{
-		{NICUse{Stages: []NICStage{stage("mac", 998, "", 0)}, PCIe: quiet}, "h0's NIC: the wire is busy 99.8 %; next is PCIe from the host, 20.0 %"},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 500, "", 0)}, PCIe: []NICPCIe{pcie(ToHost, 0.97, map[string]int64{"payload": 800, "cqe": 200}), quiet[1]}},
-			"h0's NIC: PCIe to the host is busy 97.0 %, 100.0 bytes a request, 80.0 % of them payload; next is the wire, 50.0 %",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 100, "", 0)}, PCIe: []NICPCIe{quiet[0], pcie(FromHost, 0.95, map[string]int64{"doorbell": 900, "payload": 100})}},
-			"h0's NIC: PCIe from the host is busy 95.0 %, 100.0 bytes a request, 90.0 % of them doorbell; next is the wire, 10.0 %",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("wqe", 700, "", 0)}, PCIe: quiet},
-			"h0's NIC: stage wqe is busy 70.0 %, 70 cycles for each of 10; next is PCIe from the host, 20.0 %",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("scheduler", 50, "tx_buffer", 900), stage("packetiser", 100, "pcie", 890)}, PCIe: quiet},
-			"h0's NIC: stage scheduler waits 90.0 % of its time for room before the wire, stage packetiser waits 89.0 % of its time for data over PCIe, and nothing is busy for more than 20.0 % (PCIe from the host): latency limits, not a rate",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 300, "", 0)}, PCIe: quiet, Queues: []NICQueue{{Queue: "requests", Came: 9, Mean: 4, WaitUs: 5.5}, {Queue: "queue pairs", Came: 1, Mean: 1, WaitUs: 5}}},
-			"h0's NIC: no stage above 60.0 %; the busiest is the wire, 30.0 %. 4.0 requests are under way on average, 5.50 us each: that latency limits, and how many the workload keeps under way",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 300, "", 0)}, PCIe: quiet, Queues: []NICQueue{{Queue: "requests", Came: 9, Mean: 0.1, WaitUs: 5.5}, {Queue: "queue pairs", Came: 1, Mean: 0.05, WaitUs: 5}}},
-			"h0's NIC: no stage above 60.0 %; the busiest is the wire, 30.0 %. 0.10 requests are under way on average, 5.50 us each: the workload asks for no more",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 300, "", 0)}, PCIe: quiet, Queues: []NICQueue{{Queue: "requests", Came: 9, Mean: 4, WaitUs: 5.5}, {Queue: "completions", Came: 9, Mean: 40, WaitUs: 55}}},
-			"h0's NIC: the host limits, which has 40.0 completions to poll on average, 55.00 us each, of requests that take 5.50 us; the busiest is the wire, 30.0 %",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 300, "", 0)}, PCIe: quiet},
-			"h0's NIC: no stage above 60.0 %; the busiest is the wire, 30.0 %. It answers others, who limit, or the network does",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 300, "pause", 650), stage("scheduler", 50, "tx_buffer", 640)}, PCIe: quiet},
-			"h0's NIC: the wire waits 65.0 % of its time for the end of a pause, stage scheduler waits 64.0 % of its time for room before the wire: the network limits; the busiest is the wire, 30.0 %",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 300, "", 0)}, PCIe: quiet, Queues: []NICQueue{{Queue: "queue pairs", Mean: 4}}, Waits: []NICWait{{Where: "queue pairs", For: "the window", Mean: 0.2}, {Where: "queue pairs", For: "the pace", Mean: 3.6}}},
-			"h0's NIC: the rate of the engine, or the one that was set, limits, for which 3.6 of 4.0 queue pairs with requests wait on average; the busiest is the wire, 30.0 %",
-		},
-		{
-			NICUse{Stages: []NICStage{stage("mac", 300, "", 0), stage("scheduler", 50, "tx_buffer", 940)}, PCIe: quiet, Waits: []NICWait{{Where: "pcie", For: "a tag", Mean: 2.5, Taken: true}}},
-			"h0's NIC: the number of PCIe reads at a time (tags) limits, for which 2.5 wait on average; the busiest is the wire, 30.0 %",
-		},
-	} {
-		c.u.NIC = "h0"
-		if got := c.u.limit(); got != c.want {
-			t.Errorf("%s\nwant %s", got, c.want)
-		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -40,18 +42,14 @@ func (o *occupancy) change(now units.Time, bytes units.Bytes) {
 }
 
 // distribution is that of the queue's length over time up to now, empty if no time has passed.
-func (o *occupancy) distribution(now units.Time, link string) Distribution {
-	d := Distribution{Kind: SeriesQueue, Name: link, Unit: "B"}
-	if o.h == nil {
-		return d
+func (o *occupancy) distribution(now units.Time, link string) stats.Distribution {
+	if o.h != nil {
+		o.change(now, o.bytes)
 	}
-	o.change(now, o.bytes)
-	if o.h.TotalCount() == 0 {
-		return d
+	if o.h == nil || o.h.TotalCount() == 0 {
+		return stats.Distribution{Kind: results.SeriesQueue, Name: link, Unit: "B"}
 	}
-	for _, p := range distributionPercentiles {
-		d.Values = append(d.Values, Float(min(max(o.h.ValueAtQuantile(p), int64(o.least)), int64(o.most))))
-		d.Share = append(d.Share, Float(p/100))
-	}
-	return d
+	return stats.NewDistribution(results.SeriesQueue, link, "B", func(percent float64) stats.Float {
+		return stats.Float(min(max(o.h.ValueAtQuantile(percent), int64(o.least)), int64(o.most)))
+	})
 }

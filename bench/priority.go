@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -67,13 +69,13 @@ func (m *measurement) warmUpPriorities() {
 }
 
 // priorities returns what happened to each.
-func (m *measurement) priorities(span units.Time) []Priority {
-	var all []Priority
+func (m *measurement) priorities(span units.Time) []results.Priority {
+	var all []results.Priority
 	for _, p := range m.ofPriority {
 		if p == nil {
 			continue
 		}
-		out := Priority{Priority: p.number, Flows: m.flows(&p.flows, span), QueueAvgBytes: Unmeasured}
+		out := results.Priority{Priority: p.number, Flows: m.flows(&p.flows, span), QueueAvgBytes: stats.Unmeasured}
 		var paused units.Time
 		for i, before := range p.queue {
 			port := m.sim.net.Port(fabric.LinkID(i))
@@ -84,7 +86,7 @@ func (m *measurement) priorities(span units.Time) []Priority {
 			out.QueueMaxBytes = max(out.QueueMaxBytes, int64(port.MaxQueueOf(p.number)))
 			out.QueueAvgBytes = larger(out.QueueAvgBytes, meanOver(port.QueueIntegralOf(p.number).Sub(before), span))
 		}
-		out.PauseUs = Float(paused.Microseconds())
+		out.PauseUs = stats.Float(paused.Microseconds())
 		all = append(all, out)
 	}
 	return all

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"bytes"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +34,7 @@ workloads:
 		t.Fatalf("%d priorities: %+v", len(sys.Priorities), sys.Priorities)
 	}
 	var marks, drops, started, done, samples uint64
-	var paused Float
+	var paused stats.Float
 	var delivered int64
 	for i, p := range sys.Priorities {
 		if p.Priority != i+1 {
@@ -57,15 +59,15 @@ workloads:
 	}
 
 	var table, page bytes.Buffer
-	if err := Table(&table, r); err != nil {
+	if err := results.Table(&table, r); err != nil {
 		t.Fatal(err)
 	}
-	d := &Document{Results: []*Result{r}}
-	if err := WriteHTML(&page, d); err != nil {
+	d := &results.Document{Results: []*results.Result{r}}
+	if err := results.WriteHTML(&page, d); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := WriteCSV(dir, r); err != nil {
+	if err := results.WriteCSV(dir, r); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := os.ReadFile(filepath.Join(dir, "test.priorities.csv"))
@@ -103,9 +105,9 @@ systems: [{engine: none}]
 measure: {links: [tor1->h3, tor0->tor1]}
 workloads: [{kind: incast, receiver: h3, size: 2MB}]
 `
-	table := func(r *Result) string {
+	table := func(r *results.Result) string {
 		var b bytes.Buffer
-		if err := Table(&b, r); err != nil {
+		if err := results.Table(&b, r); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

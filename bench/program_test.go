@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -28,7 +29,7 @@ func resultOf(t *testing.T, s *scenario.Scenario) string {
 	t.Helper()
 	r := run(t, s)
 	r.YAML = ""
-	d := &Document{Results: []*Result{r}}
+	d := &results.Document{Results: []*results.Result{r}}
 	d.ClearWall()
 	b, err := json.Marshal(d)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
@@ -34,15 +36,15 @@ func TestQueueOfPeriodicTraffic(t *testing.T) {
 	if c.QueueMaxBytes < 200_000 || c.QueueAvgBytes < 50_000 || c.QueueAvgBytes != f.QueueAvgBytes || coarse.QueueAvgBytes != fine.QueueAvgBytes {
 		t.Errorf("the mean queue is %v B at 50us and %v B at 1us, at most %d", c.QueueAvgBytes, f.QueueAvgBytes, c.QueueMaxBytes)
 	}
-	for _, sys := range []*System{coarse, fine} {
-		q := seriesOf(t, sys, SeriesQueue, "tor0->h8")
-		if got := largest(q.Max); got != Float(c.QueueMaxBytes) {
+	for _, sys := range []*results.System{coarse, fine} {
+		q := seriesOf(t, sys, results.SeriesQueue, "tor0->h8")
+		if got := largest(q.Max); got != stats.Float(c.QueueMaxBytes) {
 			t.Errorf("the most that a series of %v us shows is %v B, expected %d", q.StepUs, got, c.QueueMaxBytes)
 		}
 	}
 }
 
-func seriesOf(t fataler, sys *System, kind, name string) *Series {
+func seriesOf(t fataler, sys *results.System, kind, name string) *results.Series {
 	for i := range sys.Series {
 		if x := &sys.Series[i]; x.Kind == kind && x.Name == name {
 			return x
@@ -52,7 +54,7 @@ func seriesOf(t fataler, sys *System, kind, name string) *Series {
 	return nil
 }
 
-func distributionOf(t fataler, sys *System, kind, name string) *Distribution {
+func distributionOf(t fataler, sys *results.System, kind, name string) *stats.Distribution {
 	for i := range sys.Distributions {
 		if x := &sys.Distributions[i]; x.Kind == kind && x.Name == name {
 			return x
@@ -66,8 +68,8 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-func largest(values []Float) Float {
-	most := Unmeasured
+func largest(values []stats.Float) stats.Float {
+	most := stats.Unmeasured
 	for _, v := range values {
 		most = larger(most, v)
 	}
@@ -122,7 +124,7 @@ workloads: [{kind: incast, receiver: h2, size: 400KiB}]
 		}
 		sys := run(t, parse(t, fmt.Sprintf(text, sample, window))).Systems[0]
 		l := &sys.Links[0]
-		want := area / float64(sys.SimS*Float(units.Second))
+		want := area / float64(sys.SimS*stats.Float(units.Second))
 		if !within(l.QueueAvgBytes, want, 1e-9) || l.QueueAvgBytes != sys.QueueAvgBytes || l.QueueMaxBytes != int64(most)*int64(last) {
 			t.Errorf("every %s: the queue is %v B, at most %d, expected %v and %d", sample, l.QueueAvgBytes, l.QueueMaxBytes, want, int64(most)*int64(last))
 		}
@@ -147,11 +149,11 @@ workloads:
 `
 	const duration = 300 * units.Microsecond
 	type figures struct {
-		avg  Float
+		avg  stats.Float
 		most int64
 	}
 	models := []string{"reduced", "staged"}
-	known, times := map[string][]figures{}, map[string][]Float{}
+	known, times := map[string][]figures{}, map[string][]stats.Float{}
 	rapid.Check(t, func(t *rapid.T) {
 		model := rapid.SampledFrom(models).Draw(t, "model")
 		warmup := rapid.SampledFrom([]string{"0s", "13us", "100us", "123457ns"}).Draw(t, "warm-up")
@@ -190,8 +192,8 @@ workloads:
 			t.Fatalf("with steps of %v: %v, with others %v", sample, got, known[of])
 		}
 		for _, link := range sys.Links {
-			d := distributionOf(t, sys, SeriesQueue, link.Link)
-			if last := len(d.Values) - 1; d.Share[last] != 1 || d.Values[last] > Float(link.QueueMaxBytes) || d.Values[0] != 0 {
+			d := distributionOf(t, sys, results.SeriesQueue, link.Link)
+			if last := len(d.Values) - 1; d.Share[last] != 1 || d.Values[last] > stats.Float(link.QueueMaxBytes) || d.Values[0] != 0 {
 				t.Fatalf("%s held %v to %v B, at most %d", link.Link, d.Values[0], d.Values[last], link.QueueMaxBytes)
 			}
 			of := of + link.Link
@@ -206,12 +208,12 @@ workloads:
 			return
 		}
 		for i := range sys.Links {
-			x := seriesOf(t, sys, SeriesQueue, sys.Links[i].Link)
+			x := seriesOf(t, sys, results.SeriesQueue, sys.Links[i].Link)
 			sum := 0.0
 			for _, v := range x.Values {
 				sum += float64(v)
 			}
-			if mean := sum / float64(len(x.Values)); !within(sys.Links[i].QueueAvgBytes, mean, 1e-9) || largest(x.Max) != Float(sys.Links[i].QueueMaxBytes) {
+			if mean := sum / float64(len(x.Values)); !within(sys.Links[i].QueueAvgBytes, mean, 1e-9) || largest(x.Max) != stats.Float(sys.Links[i].QueueMaxBytes) {
 				t.Fatalf("with steps of %v %s has %v B, at most %d; its series %v and %v", sample, x.Name, sys.Links[i].QueueAvgBytes, sys.Links[i].QueueMaxBytes, mean, largest(x.Max))
 			}
 		}
@@ -234,14 +236,14 @@ func TestOccupancy(t *testing.T) {
 		all = append(all, held)
 		d := o.distribution(units.Time(len(all)), "a->b")
 		slices.Sort(all)
-		if len(d.Values) != len(distributionPercentiles) || d.Values[0] != Float(all[0]) || d.Values[len(d.Values)-1] != Float(all[len(all)-1]) {
+		if len(d.Values) != len(d.Share) || len(d.Values) < 40 || d.Values[0] != stats.Float(all[0]) || d.Values[len(d.Values)-1] != stats.Float(all[len(all)-1]) {
 			t.Fatalf("from %v to %v at %d shares, expected %d to %d", d.Values[0], d.Values[len(d.Values)-1], len(d.Values), all[0], all[len(all)-1])
 		}
 		for i, share := range d.Share {
 			// The share of the time, to a picosecond of what rounding leaves open.
 			at := float64(share) * float64(len(all))
 			low, high := all[max(0, int(at-1.6))], all[min(len(all)-1, int(at+0.6))]
-			if d.Values[i] < Float(low) || d.Values[i] > Float(high) {
+			if d.Values[i] < stats.Float(low) || d.Values[i] > stats.Float(high) {
 				t.Fatalf("for %v of the time it is at most %v B, expected %d to %d", share, d.Values[i], low, high)
 			}
 		}

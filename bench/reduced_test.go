@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -24,7 +25,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: %dB}]}]
 			const within = 0.01 // stages begin with a cycle
 			for _, x := range []struct {
 				what            string
-				staged, reduced Float
+				staged, reduced stats.Float
 			}{{"completion time", staged.FCTAvgUs, reduced.FCTAvgUs}, {"round trip", staged.RTTP50Us, reduced.RTTP50Us}} {
 				if off := float64(x.reduced/x.staged) - 1; !(math.Abs(off) <= within) {
 					t.Errorf("%s, %d bytes, %s: %v us staged and %v us reduced, %+.2f %%", preset, size, x.what, x.staged, x.reduced, 100*off)

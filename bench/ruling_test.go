@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -40,7 +41,7 @@ func TestABoundDoesNotRankEngines(t *testing.T) {
 		t.Errorf("ties %v", small.Ties)
 	}
 	var b strings.Builder
-	if err := Table(&b, small); err != nil {
+	if err := results.Table(&b, small); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
@@ -91,15 +92,15 @@ topology: {kind: star, hosts: 2, host_rate: 100Gbps}
 workloads: [{kind: storage, clients: [h0], targets: [h1], reads: 0, block: 4KiB, outstanding: 1}]
 `
 	for name, c := range map[string]struct{ text, place, want string }{
-		"no engine, at the NIC":    {oneFlow + "systems: [{engine: none, override: {nic: {mode: offload}}}]", "none", "there is no engine; h0->tor0 was busy"},
-		"the line, in the NIC":     {oneFlow + "systems: [{engine: timely, override: {nic: {mode: offload}}}]", "NIC", "the engine never cut; h0->tor0 was busy"},
-		"reduced NICs":             {oneFlow + "systems: [{engine: timely, override: {nic: {model: reduced}}}]", "NIC", "the engine never cut; h0->tor0 was busy"},
-		"a closed loop, from host": {closed + "systems: [{engine: timely}]", "host", "the NIC had all that was posted 100.0 % of the time; the engine never cut; the busiest link, h0->tor0, was busy"},
+		"no engine, at the NIC":    {oneFlow + "systems: [{engine: none, override: {nic: {mode: offload}}}]", results.EngineNone, "there is no engine; h0->tor0 was busy"},
+		"the line, in the NIC":     {oneFlow + "systems: [{engine: timely, override: {nic: {mode: offload}}}]", results.EngineInNIC, "the engine never cut; h0->tor0 was busy"},
+		"reduced NICs":             {oneFlow + "systems: [{engine: timely, override: {nic: {model: reduced}}}]", results.EngineInNIC, "the engine never cut; h0->tor0 was busy"},
+		"a closed loop, from host": {closed + "systems: [{engine: timely}]", results.EngineInHost, "the NIC had all that was posted 100.0 % of the time; the engine never cut; the busiest link, h0->tor0, was busy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := run(t, parse(t, c.text)).Systems[0]
-			if !strings.HasPrefix(s.RuledBy, c.want) || s.place() != c.place {
-				t.Errorf("%s: %q, expected %s: %q...", s.place(), s.RuledBy, c.place, c.want)
+			if !strings.HasPrefix(s.RuledBy, c.want) || s.EngineIn != c.place {
+				t.Errorf("%s: %q, expected %s: %q...", s.EngineIn, s.RuledBy, c.place, c.want)
 			}
 		})
 	}
@@ -120,32 +121,6 @@ systems:
 	for _, s := range run(t, parse(t, incast)).Systems {
 		if s.EngineCuts < 10 {
 			t.Errorf("%s: %d cuts", s.Name, s.EngineCuts)
-		}
-	}
-}
-
-// A result of an earlier version says nothing of all this, and neither does its table.
-func TestResultsOfEarlierVersions(t *testing.T) {
-	const text = `{"results": [{"scenario": "old", "systems": [
-		{"name": "PFC only", "engine": "none", "mode": "host", "throughput_gbps": 9.5, "bytes": 1000, "packet_hops": 4},
-		{"name": "TIMELY", "engine": "timely", "mode": "host", "throughput_gbps": 9.5, "bytes": 1000, "packet_hops": 4},
-		{"name": "PowerTCP", "engine": "powertcp", "mode": "offload", "throughput_gbps": 9.4, "bytes": 990, "packet_hops": 4}]}]}`
-	d, err := ReadJSON(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := Table(&b, d.Results...); err != nil {
-		t.Fatal(err)
-	}
-	for _, without := range []string{"goodput", "algbw", "no engine acted", "shim"} {
-		if strings.Contains(b.String(), without) {
-			t.Errorf("%q in\n%s", without, b.String())
-		}
-	}
-	for _, with := range []string{"PFC only       none           9.50", "TIMELY         host           9.50", "PowerTCP        NIC           9.40", "PFC only, TIMELY: the same to the last digit\n"} {
-		if !strings.Contains(b.String(), with) {
-			t.Errorf("%q is missing in\n%s", with, b.String())
 		}
 	}
 }

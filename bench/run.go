@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -12,7 +14,7 @@ import (
 // Run runs every system of a scenario, one after the other, and returns what was
 // measured. If a system fails or is interrupted, it returns the error and a result of
 // those before. It starts no goroutine; different scenarios may be run concurrently.
-func Run(s *scenario.Scenario, opt Options) (*Result, error) {
+func Run(s *scenario.Scenario, opt Options) (*results.Result, error) {
 	seed := s.Seed
 	if opt.Seed != nil {
 		seed = *opt.Seed
@@ -21,9 +23,9 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Topology: topologyOf(s.Graph())}
+	r := &results.Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Topology: topologyOf(s.Graph())}
 	var simulated units.Time
-	defer func() { r.SimS, r.Ties = Float(simulated.Seconds()), r.ties() }()
+	defer func() { r.SimS, r.Ties = stats.Float(simulated.Seconds()), r.SameFigures() }()
 	for i, sys := range s.Systems {
 		progress := func(done float64) {
 			if opt.Progress != nil {
@@ -50,10 +52,10 @@ func Run(s *scenario.Scenario, opt Options) (*Result, error) {
 }
 
 // runSystem simulates system i and returns what was measured and when it ended.
-func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64), opt *Options) (*System, units.Time, error) {
+func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64), opt *Options) (*results.System, units.Time, error) {
 	sys := s.Systems[i]
 	// What the model can't be built from, the scenario says.
-	refuse := func(err error) (*System, units.Time, error) {
+	refuse := func(err error) (*results.System, units.Time, error) {
 		if k := (keyError{}); errors.As(err, &k) {
 			return nil, 0, s.Errorf(k.key, "%s: %v", sys.Name, k.err)
 		}
@@ -79,7 +81,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 		return refuse(err)
 	}
 	sim.measure = m
-	if err := errors.Join(opt.NICTrace.watch(sim), opt.NICVCD.watch(sim)); err != nil {
+	if err := errors.Join(opt.NICTrace.Watch(&sim.nics), opt.NICVCD.Watch(&sim.nics)); err != nil {
 		return refuse(err)
 	}
 	m.progress = progress
@@ -90,11 +92,11 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	if sys.Offload() {
 		mode = scenario.ModeOffload
 	}
-	out := NewSystem(sys.Name, sys.Engine, mode)
+	out := results.NewSystem(sys.Name, sys.Engine, mode)
 	out.Config = sys.ConfigMap()
 	out.Events = sim.net.Events()
 	out.PacketHops = sim.net.Totals().PacketHops
-	out.SimS = Float(sim.end.Seconds())
+	out.SimS = stats.Float(sim.end.Seconds())
 	m.report(out)
 	out.Distributions = append(out.Distributions, m.slowdowns()...)
 	return out, sim.end, nil

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -18,7 +20,7 @@ func load(t testing.TB, name string, sets ...string) *scenario.Scenario {
 	return s
 }
 
-func run(t testing.TB, s *scenario.Scenario) *Result {
+func run(t testing.TB, s *scenario.Scenario) *results.Result {
 	t.Helper()
 	r, err := Run(s, Options{})
 	if err != nil {
@@ -36,7 +38,7 @@ func parse(t testing.TB, text string, sets ...string) *scenario.Scenario {
 	return s
 }
 
-func within(got Float, want, share float64) bool {
+func within(got stats.Float, want, share float64) bool {
 	return math.Abs(float64(got)-want) <= share*want
 }
 
@@ -80,7 +82,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &Document{Results: []*Result{r}}
+		d := &results.Document{Results: []*results.Result{r}}
 		d.ClearWall()
 		b, err := json.Marshal(d)
 		if err != nil {
@@ -129,16 +131,16 @@ func TestPoseidonMultihop(t *testing.T) {
 // PowerTCP, NSDI 2022, figure 4a.
 func TestPowerTCPIncast(t *testing.T) {
 	sys := run(t, load(t, "powertcp-incast")).Systems[0]
-	var queue, busy Series
+	var queue, busy results.Series
 	for _, s := range sys.Series {
 		switch s.Kind {
-		case SeriesQueue:
+		case results.SeriesQueue:
 			queue = s
-		case SeriesBusy:
+		case results.SeriesBusy:
 			busy = s
 		}
 	}
-	peak, peakAt := Float(0), 0
+	peak, peakAt := stats.Float(0), 0
 	for i, q := range queue.Values {
 		if q > peak {
 			peak, peakAt = q, i

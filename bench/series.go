@@ -4,19 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// SeriesRow is a point in time of all series of a kind.
-type SeriesRow struct {
-	Scenario, System string
-	Kind             string // SeriesRate and so on
-	Unit             string
-	AtUs             Float
-	Names            []string // of labels or links, the same in every row
-	Values           []Float
-	Max              []Float // as Series.Max; nil where a kind has none
-}
 
 // seriesTable is the series of a kind: a row a step. Rows go to whoever asked for
 // them at once; of what is kept for the result each series has a bound.
@@ -28,10 +19,10 @@ type seriesTable struct {
 	late   bool
 	names  []string
 	traces []trace
-	row    []Float
+	row    []stats.Float
 	// Of kinds of which a step has a mean and a most, else nil.
 	peaks []trace
-	max   []Float
+	max   []stats.Float
 }
 
 // seriesPoints bounds the points of a series in a result, and seriesTotal those of
@@ -60,7 +51,7 @@ func (m *measurement) newSeries(keep bool) {
 		limit = min(max(seriesTotal/(6*len(labels)+3*len(links)+2*len(m.spec.Switches)), leastPoints), seriesPoints) &^ 1
 	}
 	table := func(kind, unit string, step units.Time, names []string, largest bool) *seriesTable {
-		t := &seriesTable{kind: kind, unit: unit, step: step, names: names, row: make([]Float, len(names))}
+		t := &seriesTable{kind: kind, unit: unit, step: step, names: names, row: make([]stats.Float, len(names))}
 		for range names {
 			t.traces = append(t.traces, trace{limit: limit, largest: largest, stride: 1})
 		}
@@ -68,16 +59,16 @@ func (m *measurement) newSeries(keep bool) {
 	}
 	banded := func(kind string, names []string) *seriesTable {
 		t := table(kind, "B", m.spec.Sample, names, false)
-		t.max, t.peaks = make([]Float, len(names)), table(kind, "B", m.spec.Sample, names, true).traces
+		t.max, t.peaks = make([]stats.Float, len(names)), table(kind, "B", m.spec.Sample, names, true).traces
 		return t
 	}
 	sample, window := m.spec.Sample, m.spec.Window
-	m.rate, m.wire = table(SeriesRate, "Gbps", sample, labels, false), table(SeriesWire, "Gbps", sample, labels, false)
-	m.rtt, m.underWay = table(SeriesRTT, "us", sample, labels, false), table(SeriesFlows, "", sample, labels, true)
-	m.jain, m.distance = table(SeriesJain, "", window, labels, false), table(SeriesMaxMin, "", window, labels, false)
+	m.rate, m.wire = table(results.SeriesRate, "Gbps", sample, labels, false), table(results.SeriesWire, "Gbps", sample, labels, false)
+	m.rtt, m.underWay = table(results.SeriesRTT, "us", sample, labels, false), table(results.SeriesFlows, "", sample, labels, true)
+	m.jain, m.distance = table(results.SeriesJain, "", window, labels, false), table(results.SeriesMaxMin, "", window, labels, false)
 	m.jain.late, m.distance.late = true, true
-	m.queue, m.busy = banded(SeriesQueue, links), table(SeriesBusy, "", window, links, false)
-	m.buffer = banded(SeriesBuffer, m.spec.Switches)
+	m.queue, m.busy = banded(results.SeriesQueue, links), table(results.SeriesBusy, "", window, links, false)
+	m.buffer = banded(results.SeriesBuffer, m.spec.Switches)
 }
 
 // endRow takes the row of a table as that of now.
@@ -95,13 +86,13 @@ func (m *measurement) endRow(t *seriesTable, now units.Time) {
 		return
 	}
 	if t.late {
-		if !slices.ContainsFunc(t.row, Float.Measured) {
+		if !slices.ContainsFunc(t.row, stats.Float.Measured) {
 			return
 		}
 		t.late = false
 	}
 	r := &m.seriesRow
-	r.Kind, r.Unit, r.AtUs, r.Names, r.Values = t.kind, t.unit, Float(now.Microseconds()), t.names, t.row
+	r.Kind, r.Unit, r.AtUs, r.Names, r.Values = t.kind, t.unit, stats.Float(now.Microseconds()), t.names, t.row
 	r.Max = t.max
 	if err := m.rows(r); err != nil {
 		m.sim.fail(fmt.Errorf("series: %w", err))
@@ -109,14 +100,14 @@ func (m *measurement) endRow(t *seriesTable, now units.Time) {
 }
 
 // series hands over what is kept.
-func (m *measurement) series(out *System) {
+func (m *measurement) series(out *results.System) {
 	put := func(t *seriesTable, i int) {
 		x := &t.traces[i]
 		if len(x.values) == 0 {
 			return
 		}
-		step := Float((t.step * units.Time(x.stride)).Microseconds())
-		s := Series{Kind: t.kind, Name: t.names[i], Unit: t.unit, StartUs: step, StepUs: step, Values: x.values}
+		step := stats.Float((t.step * units.Time(x.stride)).Microseconds())
+		s := results.Series{Kind: t.kind, Name: t.names[i], Unit: t.unit, StartUs: step, StepUs: step, Values: x.values}
 		if x.stride > 1 {
 			s.Thinned = x.stride
 		}
@@ -129,7 +120,7 @@ func (m *measurement) series(out *System) {
 		for _, t := range []*seriesTable{m.rate, m.wire, m.rtt, m.underWay} {
 			put(t, i)
 		}
-		if slices.ContainsFunc(m.distance.traces[i].values, Float.Measured) {
+		if slices.ContainsFunc(m.distance.traces[i].values, stats.Float.Measured) {
 			put(m.jain, i)
 			put(m.distance, i)
 		}
@@ -148,15 +139,15 @@ func (m *measurement) series(out *System) {
 type trace struct {
 	limit   int
 	largest bool // of two, the larger; else their mean
-	values  []Float
+	values  []stats.Float
 	stride  int // steps that a value is of
 
-	sum  Float // of the value that is not complete
-	n    int   // measured steps of it
-	seen int   // all
+	sum  stats.Float // of the value that is not complete
+	n    int         // measured steps of it
+	seen int         // all
 }
 
-func (t *trace) add(v Float) {
+func (t *trace) add(v stats.Float) {
 	if t.limit == 0 {
 		return
 	}
@@ -182,14 +173,14 @@ func (t *trace) add(v Float) {
 }
 
 // value is that of the steps seen.
-func (t *trace) value() Float {
+func (t *trace) value() stats.Float {
 	switch {
 	case t.n == 0:
-		return Unmeasured
+		return stats.Unmeasured
 	case t.largest:
 		return t.sum
 	}
-	return t.sum / Float(t.n)
+	return t.sum / stats.Float(t.n)
 }
 
 // halve makes one value of each two.

@@ -12,15 +12,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"pgregory.net/rapid"
-
-	"github.com/sluice-rdma/sluice/scenario"
 )
 
 // The rows that come as a run goes are the series of its result, file by file.
 func TestSeriesLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	log, err := CreateSeriesLog(dir)
+	log, err := results.CreateSeriesLog(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ workloads:
 	}
 	files := 0
 	for i, name := range []string{"timely", "a_b"} {
-		columns := map[string][]*Series{}
+		columns := map[string][]*results.Series{}
 		for j := range r.Systems[i].Series {
 			x := &r.Systems[i].Series[j]
 			columns[x.Kind] = append(columns[x.Kind], x)
@@ -75,7 +75,7 @@ workloads:
 			}
 			// Fairness begins where there is some.
 			skipped := len(series[0].Values) + 1 - len(rows)
-			if fair := kind == SeriesJain || kind == SeriesMaxMin; fair != (skipped > 0) {
+			if fair := kind == results.SeriesJain || kind == results.SeriesMaxMin; fair != (skipped > 0) {
 				t.Errorf("%s, %s: %d rows for %d points", name, kind, len(rows)-1, len(series[0].Values))
 			}
 			at := map[string]int{}
@@ -87,13 +87,13 @@ workloads:
 				if x.Unit != "" {
 					unit = " [" + x.Unit + "]"
 				}
-				if (x.Max != nil) != (kind == SeriesQueue) {
+				if (x.Max != nil) != (kind == results.SeriesQueue) {
 					t.Errorf("%s, %s: a most: %v", name, kind, x.Max != nil)
 				}
 				if x.Max != nil {
 					column, ok := at[title+" max"+unit]
 					for j, v := range x.Max {
-						if !ok || rows[1+j][column] != csvNumber(v) || v < x.Values[j] {
+						if !ok || rows[1+j][column] != cell(v) || v < x.Values[j] {
 							t.Fatalf("%s, %s of %s: point %d is not %v in the column of the most, of %q", name, kind, x.Name, j, v, rows[0])
 						}
 					}
@@ -111,7 +111,7 @@ workloads:
 						continue
 					}
 					row := rows[1+j-skipped]
-					if now := x.StartUs + Float(j)*x.StepUs; row[column] != csvNumber(v) || row[0] != csvNumber(now) {
+					if now := x.StartUs + stats.Float(j)*x.StepUs; row[column] != cell(v) || row[0] != cell(now) {
 						t.Errorf("%s, %s of %s at %v us: %q at %q, want %v", name, kind, x.Name, now, row[column], row[0], v)
 					}
 				}
@@ -124,7 +124,7 @@ workloads:
 
 	// Who takes them from there needs none in the result.
 	rows := 0
-	none, err := Run(s, Options{NoSeries: true, Series: func(*SeriesRow) error { rows++; return nil }})
+	none, err := Run(s, Options{NoSeries: true, Series: func(*results.SeriesRow) error { rows++; return nil }})
 	if err != nil || rows == 0 {
 		t.Fatalf("%d rows: %v", rows, err)
 	}
@@ -139,13 +139,21 @@ workloads:
 	}
 
 	full := errors.New("no space")
-	if _, err := Run(s, Options{Series: func(*SeriesRow) error { return full }}); !errors.Is(err, full) {
+	if _, err := Run(s, Options{Series: func(*results.SeriesRow) error { return full }}); !errors.Is(err, full) {
 		t.Errorf("error %v", err)
 	}
 }
 
+// cell is a value as the files have it: empty where nothing was measured.
+func cell(v stats.Float) string {
+	if !v.Measured() {
+		return ""
+	}
+	return strconv.FormatFloat(float64(v), 'g', -1, 64)
+}
+
 // same compares measured values, and takes all that were not measured for one.
-func same(a, b Float) bool { return a == b || !a.Measured() && !b.Measured() }
+func same(a, b stats.Float) bool { return a == b || !a.Measured() && !b.Measured() }
 
 // A run that is interrupted has said all there was up to then, of flows and series.
 func TestInterrupted(t *testing.T) {
@@ -160,7 +168,7 @@ workloads:
 `)
 	stop := errors.New("stop")
 	asked, rows, ended, underWay := 0, 0, 0, 0
-	last := Float(0)
+	last := stats.Float(0)
 	_, err := Run(s, Options{
 		Interrupted: func() error {
 			if asked++; asked > 30 {
@@ -168,13 +176,13 @@ workloads:
 			}
 			return nil
 		},
-		Series: func(r *SeriesRow) error {
-			if r.Kind == SeriesRate {
+		Series: func(r *results.SeriesRow) error {
+			if r.Kind == results.SeriesRate {
 				rows, last = rows+1, r.AtUs
 			}
 			return nil
 		},
-		Flows: func(r *FlowRecord) error {
+		Flows: func(r *results.FlowRecord) error {
 			if r.FCTUs != nil {
 				ended++
 			} else {
@@ -204,7 +212,7 @@ systems: [{engine: dcqcn}]
 workloads: [{kind: incast, receiver: h3, size: unlimited}]
 `
 	for _, model := range []string{"staged", "reduced"} {
-		of := func(duration, warmup string) Flows {
+		of := func(duration, warmup string) results.Flows {
 			return run(t, parse(t, fmt.Sprintf(text, duration, warmup, model))).Systems[0].Flows
 		}
 		first, second, whole := of("150us", "0s"), of("1ms", "150us"), of("1ms", "0s")
@@ -218,41 +226,6 @@ workloads: [{kind: incast, receiver: h3, size: unlimited}]
 	}
 }
 
-// Names that would be one file are refused: one would be over the other.
-func TestCheckCSV(t *testing.T) {
-	const text = `
-name: %s
-duration: 1ms
-topology: {kind: star, hosts: 2}
-systems: [{name: a b, engine: timely}, {name: %s, engine: none}]
-workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 1KB}]}]
-`
-	a, b, c := parse(t, fmt.Sprintf(text, "x y", "ab")), parse(t, fmt.Sprintf(text, "x-y", "c")), parse(t, fmt.Sprintf(text, "x/y", "c"))
-	if err := CheckCSV(a, b); err != nil {
-		t.Error(err)
-	}
-	for want, scenarios := range map[string][]*scenario.Scenario{
-		`scenarios "x y" and "x/y" would have the same file, x_y.csv`:                 {a, b, c},
-		`:5: systems[1].name: the CSV of systems "a b" and "a_b" would have the same`: {parse(t, fmt.Sprintf(text, "x", "a_b"))},
-	} {
-		if err := CheckCSV(scenarios...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
-	}
-}
-
-// Files of a directory that is a file are refused.
-func TestSeriesLogErrors(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	writeFile(t, file, "")
-	if _, err := CreateSeriesLog(file); err == nil {
-		t.Error("no error")
-	}
-	if err := (&SeriesLog{dir: file, files: map[string]*seriesFile{}}).Write(&SeriesRow{Kind: "rate"}); err == nil {
-		t.Error("no error of a row")
-	}
-}
-
 // A series never has more points than its limit; what there is of n steps is the
 // mean or the largest of each so many, as few as the limit allows.
 func TestTrace(t *testing.T) {
@@ -262,7 +235,7 @@ func TestTrace(t *testing.T) {
 		steps := rapid.SliceOfN(rapid.IntRange(0, 1000), 0, 200).Draw(t, "values")
 		x := trace{limit: limit, largest: largest, stride: 1}
 		for _, v := range steps {
-			x.add(Float(v))
+			x.add(stats.Float(v))
 		}
 		stride := 1
 		for len(steps)/stride > limit {
@@ -287,10 +260,10 @@ func TestTrace(t *testing.T) {
 	})
 	// What was not measured counts for nothing.
 	x := trace{limit: 2, stride: 1}
-	for _, v := range []Float{1, Unmeasured, Unmeasured, Unmeasured, 3, 5, Unmeasured, 7} {
+	for _, v := range []stats.Float{1, stats.Unmeasured, stats.Unmeasured, stats.Unmeasured, 3, 5, stats.Unmeasured, 7} {
 		x.add(v)
 	}
-	if diff := cmp.Diff([]Float{1, 5}, x.values, cmp.Comparer(same)); diff != "" || x.stride != 4 {
+	if diff := cmp.Diff([]stats.Float{1, 5}, x.values, cmp.Comparer(same)); diff != "" || x.stride != 4 {
 		t.Errorf("strides of %d: %s", x.stride, diff)
 	}
 }
@@ -307,8 +280,8 @@ measure: {sample: 100ns, window: 100us}
 workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: unlimited}]}]
 `)
 	rows := 0
-	r, err := Run(s, Options{Series: func(row *SeriesRow) error {
-		if row.Kind == SeriesRate {
+	r, err := Run(s, Options{Series: func(row *results.SeriesRow) error {
+		if row.Kind == results.SeriesRate {
 			rows++
 		}
 		return nil
@@ -317,7 +290,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: unlimited}]}]
 		t.Fatal(err)
 	}
 	x := r.Systems[0].Series[0]
-	if rows != 20_000 || x.Kind != SeriesRate || x.Thinned != 2 || len(x.Values) != 10_000 || !within(x.StepUs, 0.2, 1e-9) || x.StartUs != x.StepUs {
+	if rows != 20_000 || x.Kind != results.SeriesRate || x.Thinned != 2 || len(x.Values) != 10_000 || !within(x.StepUs, 0.2, 1e-9) || x.StartUs != x.StepUs {
 		t.Errorf("%d rows; %s: %d points from %v us on, every %v us, each of %d", rows, x.Kind, len(x.Values), x.StartUs, x.StepUs, x.Thinned)
 	}
 	sum := 0.0
@@ -328,7 +301,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: unlimited}]}]
 		t.Errorf("the mean of the series is %v Gbps, the throughput %v", mean, r.Systems[0].ThroughputGbps)
 	}
 	for _, x := range r.Systems[0].Series {
-		if x.Kind == SeriesJain && (x.Thinned != 0 || len(x.Values) != 20) {
+		if x.Kind == results.SeriesJain && (x.Thinned != 0 || len(x.Values) != 20) {
 			t.Errorf("%s has %s points, thinned %d", x.Kind, strconv.Itoa(len(x.Values)), x.Thinned)
 		}
 	}

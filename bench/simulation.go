@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/bench/nictrace"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/internal/windows"
@@ -47,8 +48,7 @@ type simulation struct {
 	onDone  func(f *flow, now units.Time)
 	onTask  func(t *scenario.Task, now units.Time) // likewise, of tasks that have ended
 	measure *measurement
-	spans   []func(at int, span *nicmodel.Span) // who is told of what NICs do
-	ends    []func()                            // who is told of the end
+	nics    nictrace.Network // for those who watch them
 	err     error
 }
 
@@ -83,6 +83,7 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 	cfg := sys.NICConfig()
 	s = &simulation{lookahead: net.Lookahead(), sys: sys, programs: programs, seed: seed, engine: e, net: net, src: e.NewSource()}
 	s.id = e.AddHandler(s)
+	s.nics.System, s.nics.Topology = sys.Name, graph
 	// The latencies of reduced NICs are the network's.
 	s.baseRTT = net.MaxBaseRTT(s.dataFrame(sys.NIC.MTU), s.ackFrame())
 	if sys.Scheme.Oracle {
@@ -109,7 +110,7 @@ func (s *simulation) addHosts(cfg nicmodel.Config) error {
 		if err != nil {
 			return fmt.Errorf("host %s: %w", s.name(h), err)
 		}
-		s.hosts = append(s.hosts, host)
+		s.hosts, s.nics.NICs = append(s.hosts, host), append(s.nics.NICs, nic)
 	}
 	return nil
 }
@@ -199,9 +200,7 @@ func (s *simulation) run() error {
 	}
 	windows.Run(s.engine, s.net, s.duration)
 	s.end = s.engine.Now()
-	for _, f := range s.ends {
-		f()
-	}
+	s.nics.End(s.end)
 	if s.measure != nil {
 		s.measure.finish()
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -19,7 +21,7 @@ func TestSlowdownDistribution(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, sys := range r.Systems {
-		at := slices.IndexFunc(sys.Distributions, func(d Distribution) bool { return d.Kind == "slowdown" && d.Name == SeriesAll })
+		at := slices.IndexFunc(sys.Distributions, func(d stats.Distribution) bool { return d.Kind == "slowdown" && d.Name == results.SeriesAll })
 		if at < 0 {
 			t.Fatalf("%s has no distribution of slowdown", sys.Name)
 		}

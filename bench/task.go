@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -54,7 +55,7 @@ func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
 func (l *flowLog) task(m *measurement, t *scenario.Task, fct, ideal units.Time) error {
 	l.fct = fct.Microseconds()
 	r := &l.record
-	*r = FlowRecord{
+	*r = results.FlowRecord{
 		Scenario: r.Scenario, System: r.System, Flow: -1, Label: m.labels[t.Label].name, Src: m.sim.name(t.Src), Dst: m.sim.name(t.Dst),
 		Operation: t.What, SizeBytes: int64(t.Size), StartUs: t.Start.Microseconds(), Counted: t.Start >= m.warmup, FCTUs: &l.fct,
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"math"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ systems: [{engine: none}]
 workloads: [%s]
 `
 
-func runHosts(t *testing.T, mode, host, workload string) *System {
+func runHosts(t *testing.T, mode, host, workload string) *results.System {
 	t.Helper()
 	return run(t, parse(t, fmt.Sprintf(hostsText, mode, host, workload))).Systems[0]
 }

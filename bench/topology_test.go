@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -16,12 +18,15 @@ func TestTopologyOf(t *testing.T) {
 	g.Connect(a, s, fabric.Link{Rate: 10 * units.Gbps, Delay: 1500 * units.Nanosecond})
 	g.Connect(s, b, fabric.Link{Rate: 25 * units.Gbps})
 	g.Connect(s, b, fabric.Link{Rate: 25 * units.Gbps})
-	want := &Topology{
-		Nodes: []TopologyNode{{"a", "host"}, {"b", "host"}, {"s", "switch"}},
-		Links: []TopologyLink{
-			{"a->s", "a", "s", 10, 1.5}, {"s->a", "s", "a", 10, 1.5},
-			{"s->b", "s", "b", 25, 0}, {"b->s", "b", "s", 25, 0},
-			{"s->b#2", "s", "b", 25, 0}, {"b->s#2", "b", "s", 25, 0},
+	link := func(name, from, to string, gbps, us stats.Float) results.TopologyLink {
+		return results.TopologyLink{Link: name, From: from, To: to, RateGbps: gbps, DelayUs: us}
+	}
+	want := &results.Topology{
+		Nodes: []results.TopologyNode{{Name: "a", Kind: "host"}, {Name: "b", Kind: "host"}, {Name: "s", Kind: "switch"}},
+		Links: []results.TopologyLink{
+			link("a->s", "a", "s", 10, 1.5), link("s->a", "s", "a", 10, 1.5),
+			link("s->b", "s", "b", 25, 0), link("b->s", "b", "s", 25, 0),
+			link("s->b#2", "s", "b", 25, 0), link("b->s#2", "b", "s", 25, 0),
 		},
 	}
 	if diff := cmp.Diff(want, topologyOf(g)); diff != "" {
@@ -46,7 +51,7 @@ func TestLinkUse(t *testing.T) {
 		if n := len(r.Topology.Links); len(u.Busy) != n || len(u.QueueMaxBytes) != n || len(u.Drops) != n || len(u.PauseUs) != n {
 			t.Fatalf("%s: %d links, of which %d, %d, %d, %d have figures", sys.Name, n, len(u.Busy), len(u.QueueMaxBytes), len(u.Drops), len(u.PauseUs))
 		}
-		drops, paused, queue := uint64(0), Float(0), int64(0)
+		drops, paused, queue := uint64(0), stats.Float(0), int64(0)
 		for i, l := range r.Topology.Links {
 			drops, paused, queue = drops+u.Drops[i], paused+u.PauseUs[i], max(queue, u.QueueMaxBytes[i])
 			for _, m := range sys.Links {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -56,7 +57,7 @@ func TestTrafficDeliversAll(t *testing.T) {
 				t.Errorf("%s, %s: ran for %v s, %d drops, %d retransmissions", c.keys, sys.Name, sys.SimS, sys.Drops, sys.Retransmissions)
 			}
 			for _, x := range sys.Series {
-				if x.Kind == SeriesFlows && x.Values[len(x.Values)-1] < 0 {
+				if x.Kind == results.SeriesFlows && x.Values[len(x.Values)-1] < 0 {
 					t.Errorf("%s, %s: %v flows under way at the end", c.keys, sys.Name, x.Values[len(x.Values)-1])
 				}
 			}
@@ -97,7 +98,7 @@ func TestRingTakesItsTime(t *testing.T) {
 // Requests that wait because one is under way count from when they should have
 // started: coordinated omission would hide them.
 func TestOpenLoopLatency(t *testing.T) {
-	latency := func(keys string) *System {
+	latency := func(keys string) *results.System {
 		return run(t, parse(t, sixHosts+"workloads: [{kind: storage, clients: [h0], targets: [h5], reads: 0, block: 1MiB, arrivals: even, requests: 50, "+keys+"}]")).Systems[1]
 	}
 	// A block takes some 90 us: one every 200 us finds the network idle, one
@@ -131,7 +132,7 @@ workloads:
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &Document{Results: []*Result{r}}
+		d := &results.Document{Results: []*results.Result{r}}
 		d.ClearWall()
 		b, err := json.Marshal(d)
 		if err != nil {
@@ -181,7 +182,7 @@ func writeFile(t *testing.T, name, text string) {
 func TestTasksInTheFlowLog(t *testing.T) {
 	s := parse(t, sixHosts+"workloads: [{kind: storage, clients: [h0, h1], targets: [h5], block: 4KiB, rate: 100000, arrivals: even, requests: 20}]\nwarmup: 55us\n")
 	tasks, delivered := 0, int64(0)
-	_, err := Run(s, Options{Flows: func(r *FlowRecord) error {
+	_, err := Run(s, Options{Flows: func(r *results.FlowRecord) error {
 		switch {
 		case r.Flow == -1:
 			tasks++
@@ -217,7 +218,7 @@ shim: {outstanding: 1MiB, segment: 64KiB}
 workloads: [{kind: rpc, clients: [h0], servers: [h1], think: 20us, requests: 3, `+keys+`}]
 `)
 			above := map[string]float64{"host": 1.1, "nic": 1.03}
-			if _, err := Run(s, Options{Flows: func(r *FlowRecord) error {
+			if _, err := Run(s, Options{Flows: func(r *results.FlowRecord) error {
 				if r.Flow == -1 && (r.Slowdown == nil || *r.Slowdown < 0.97 || *r.Slowdown > above[r.System]) {
 					t.Errorf("%s, %s, %s: %+v", topology, keys, r.System, r)
 					if r.Slowdown != nil {

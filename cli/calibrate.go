@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/calibration"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -27,7 +28,7 @@ type (
 		Version     int                `json:"version"`
 		StartTime   string             `json:"start_time"`
 		Arguments   []string           `json:"arguments"`
-		Environment bench.Environment  `json:"environment"`
+		Environment stats.Environment  `json:"environment"`
 		Results     []*calibrateResult `json:"results"`
 	}
 	calibrateResult struct {
@@ -181,7 +182,7 @@ func (f *calibrateFlags) run(c *cobra.Command, args []string) error {
 	broken := interrupted(ctx)
 	result.Interrupted = broken != nil
 	if f.json {
-		doc := bench.NewDocument(start, args)
+		doc := results.NewDocument(start, args)
 		e := json.NewEncoder(out)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")

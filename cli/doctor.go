@@ -9,8 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/doctor"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )
@@ -20,7 +21,7 @@ type doctorDocument struct {
 	Version     int               `json:"version"`
 	StartTime   string            `json:"start_time"`
 	Arguments   []string          `json:"arguments"`
-	Environment bench.Environment `json:"environment"`
+	Environment stats.Environment `json:"environment"`
 	*doctor.Report
 }
 
@@ -45,7 +46,7 @@ pairs of the device. The report can be attached to a question. Nothing is change
 			if o.Duration < 10*time.Millisecond || o.Duration > time.Hour {
 				return usageError{fmt.Errorf("--duration %v: give 10ms to 1h", o.Duration)}
 			}
-			progress := bench.NewProgress(os.Stderr)
+			progress := newProgress(os.Stderr)
 			o.Progress = progress.Show
 			start := time.Now()
 			report, err := doctor.Examine(func() (verbs.Device, error) {
@@ -60,7 +61,7 @@ pairs of the device. The report can be attached to a question. Nothing is change
 				return err
 			}
 			if asJSON {
-				doc := bench.NewDocument(start, args)
+				doc := results.NewDocument(start, args)
 				e := json.NewEncoder(c.OutOrStdout())
 				e.SetEscapeHTML(false)
 				e.SetIndent("", "  ")

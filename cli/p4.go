@@ -18,7 +18,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/p4/stf"
@@ -95,7 +95,7 @@ is "not supported".`,
 // p4TestDocument is what sluice p4 test --json prints.
 type p4TestDocument struct {
 	Version     int               `json:"version"`
-	Environment bench.Environment `json:"environment"`
+	Environment stats.Environment `json:"environment"`
 	Program     string            `json:"program"`
 	Files       []p4TestFile      `json:"files"`
 }
@@ -132,7 +132,7 @@ fails.`,
 					return err
 				}
 			}
-			doc := p4TestDocument{Version: 1, Environment: bench.Here(), Program: names[0]}
+			doc := p4TestDocument{Version: 1, Environment: stats.Here(), Program: names[0]}
 			failed := 0
 			for _, f := range files {
 				t := testSTF(prog, f, read)
@@ -233,7 +233,7 @@ func writeP4Test(w io.Writer, doc *p4TestDocument, asJSON bool) error {
 // p4RunDocument is what sluice p4 run --json prints.
 type p4RunDocument struct {
 	Version        int               `json:"version"`
-	Environment    bench.Environment `json:"environment"`
+	Environment    stats.Environment `json:"environment"`
 	Program        string            `json:"program"`
 	Packets        int               `json:"packets"`
 	Sent           int               `json:"sent"`
@@ -288,7 +288,7 @@ a packet test (.stf).`,
 			if err != nil {
 				return err
 			}
-			doc := p4RunDocument{Version: 1, Environment: bench.Here(), Program: names[0], Packets: len(frames), Skipped: skipped, SentByPort: map[string]int{}}
+			doc := p4RunDocument{Version: 1, Environment: stats.Here(), Program: names[0], Packets: len(frames), Skipped: skipped, SentByPort: map[string]int{}}
 			sent := p4Process(prog, pl, frames, &doc)
 			if out != "" {
 				if err := writeCapture(out, sent); err != nil {

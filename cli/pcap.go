@@ -12,7 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/roce/capture"
 )
 
@@ -21,7 +22,7 @@ type pcapDocument struct {
 	Version     int               `json:"version"`
 	StartTime   string            `json:"start_time"`
 	Arguments   []string          `json:"arguments"`
-	Environment bench.Environment `json:"environment"`
+	Environment stats.Environment `json:"environment"`
 	File        string            `json:"file"`
 	Error       string            `json:"error,omitempty"` // what stopped the reading before the end
 	Interrupted bool              `json:"interrupted,omitempty"`
@@ -54,7 +55,7 @@ status is 1; after an interrupt, which ends tcpdump in a pipe, too, it is 130.`,
 					return usageError{fmt.Errorf("--filter-qp %q: a QP number is 0 to 16777215, or 0x0 to 0xffffff", onlyQP)}
 				}
 			}
-			program := bench.NewDocument(time.Now(), args)
+			program := results.NewDocument(time.Now(), args)
 			ctx, stop := interruptible(c.Context())
 			defer stop()
 			report, failed := readCapture(ctx, names[0], c.InOrStdin())

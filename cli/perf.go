@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/bench/signals"
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all" // --cc takes any
@@ -343,7 +343,7 @@ type perfRun struct {
 	host       string
 	args       []string
 	out, notes io.Writer
-	progress   *bench.Progress
+	progress   *progressLine
 }
 
 func (r *perfRun) run(ctx context.Context) (failed error) {
@@ -372,7 +372,7 @@ func (r *perfRun) run(ctx context.Context) (failed error) {
 		return usageError{err}
 	}
 	if !r.quiet {
-		r.progress = bench.NewProgress(os.Stderr)
+		r.progress = newProgress(os.Stderr)
 		r.cfg.Progress = r.progress.Show
 	}
 	if !r.json {
@@ -514,7 +514,7 @@ func accept(ctx context.Context, port int, notes io.Writer) (*exchange.Conn, err
 }
 
 func (r *perfRun) writeJSON(start time.Time, result *perf.Result) error {
-	doc := bench.NewDocument(start, r.args)
+	doc := results.NewDocument(start, r.args)
 	e := json.NewEncoder(r.out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")

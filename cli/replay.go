@@ -12,9 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/perf"
 	"github.com/sluice-rdma/sluice/bench/replay"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/cc"
 )
 
@@ -23,7 +24,7 @@ type replayDocument struct {
 	Version     int               `json:"version"`
 	StartTime   string            `json:"start_time"`
 	Arguments   []string          `json:"arguments"`
-	Environment bench.Environment `json:"environment"`
+	Environment stats.Environment `json:"environment"`
 	File        string            `json:"file"`
 	Error       string            `json:"error,omitempty"` // what stopped the reading before the end
 	Interrupted bool              `json:"interrupted,omitempty"`
@@ -49,7 +50,7 @@ interrupt the table has what was read, and the exit status is 130.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, names []string) (err error) {
-			program := bench.NewDocument(time.Now(), args)
+			program := results.NewDocument(time.Now(), args)
 			chosen, err := replayEngines(engines, sets)
 			if err != nil {
 				return usageError{err}
@@ -122,7 +123,7 @@ func writeReplay(out io.Writer, r *replay.Result) error {
 	b.WriteString("\n\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "engine\trate avg[Gbps]\trate min[Gbps]\trate end[Gbps]\twindow avg[KiB]\tapart[%]\tsame[%]\t")
-	cell := func(v bench.Float, scale float64, format string) string {
+	cell := func(v stats.Float, scale float64, format string) string {
 		if !v.Measured() {
 			return "-"
 		}

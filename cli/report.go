@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
@@ -32,20 +32,20 @@ each system of each file, with their differences.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, files []string) error {
-			var inputs []bench.Input
+			var inputs []results.Input
 			var errs []error
-			for i, name := range bench.InputNames(files) {
-				d, err := bench.LoadJSON(files[i])
+			for i, name := range results.InputNames(files) {
+				d, err := results.LoadJSON(files[i])
 				if err != nil && isScenario(files[i]) {
 					err = fmt.Errorf("%s is a scenario and no result: sluice run %[1]s --json FILE writes one", files[i])
 				}
 				errs = append(errs, err)
-				inputs = append(inputs, bench.Input{Name: name, Document: d})
+				inputs = append(inputs, results.Input{Name: name, Document: d})
 			}
 			if err := errors.Join(errs...); err != nil {
 				return usageError{err}
 			}
-			page := func(w io.Writer) error { return bench.WriteComparison(w, args, inputs...) }
+			page := func(w io.Writer) error { return results.WriteComparison(w, args, inputs...) }
 			if out == "-" {
 				return page(c.OutOrStdout())
 			}

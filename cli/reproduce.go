@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/reproduce"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
@@ -149,7 +148,7 @@ func (f *reproduceFlags) report(ctx context.Context, rows []*reproduce.Row, ids 
 			return nil, usageError{fmt.Errorf("%w: say with --out where finished runs are to be kept", err)}
 		}
 	}
-	progress := bench.NewProgress(os.Stderr)
+	progress := newProgress(os.Stderr)
 	if !f.quiet {
 		f.options.Progress = progress.Show
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/perf"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
@@ -156,7 +156,7 @@ func (f *rpingFlags) summary(out io.Writer, r *perf.PingResult) error {
 		e.SetIndent("", "  ")
 		return e.Encode(r)
 	}
-	v := func(f bench.Float) float64 {
+	v := func(f stats.Float) float64 {
 		if !f.Measured() {
 			return 0
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/nictrace"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/scenario"
 )
@@ -49,7 +51,7 @@ does if the disk is full.`,
   sluice run timely-table1 websearch --json results.json --report report.html`,
 		Args: someScenarios,
 		RunE: func(c *cobra.Command, names []string) error {
-			r := runner{runFlags: f, doc: bench.NewDocument(time.Now(), args), table: c.OutOrStdout(), stdout: c.OutOrStdout()}
+			r := runner{runFlags: f, doc: results.NewDocument(time.Now(), args), table: c.OutOrStdout(), stdout: c.OutOrStdout()}
 			if c.Flags().Changed("seed") {
 				r.options.Seed = &r.seed
 			}
@@ -59,7 +61,7 @@ does if the disk is full.`,
 			if f.quiet {
 				r.table = io.Discard
 			} else {
-				r.progress = bench.NewProgress(os.Stderr)
+				r.progress = newProgress(os.Stderr)
 			}
 			return r.run(c.Context(), names)
 		},
@@ -100,11 +102,11 @@ func oneScenario(c *cobra.Command, names []string) error {
 type runner struct {
 	runFlags
 	options  bench.Options
-	doc      *bench.Document
+	doc      *results.Document
 	table    io.Writer
 	stdout   io.Writer
-	progress *bench.Progress
-	series   *bench.SeriesLog // nil if none is wanted
+	progress *progressLine
+	series   *results.SeriesLog // nil if none is wanted
 }
 
 func (r *runner) run(ctx context.Context, names []string) error {
@@ -118,7 +120,7 @@ func (r *runner) run(ctx context.Context, names []string) error {
 	for _, name := range names {
 		s, err := scenario.LoadWithin(memory, name, r.sets...)
 		if err != nil {
-			if _, other := bench.LoadJSON(name); other == nil {
+			if _, other := results.LoadJSON(name); other == nil {
 				err = fmt.Errorf("%s is the result of a run and no scenario: sluice report %[1]s shows it", name)
 			}
 		}
@@ -157,9 +159,9 @@ func (r *runner) run(ctx context.Context, names []string) error {
 	switch {
 	case outputs.trace == nil:
 	case r.trace.vcd():
-		r.options.NICVCD = bench.NewNICVCD(outputs.trace, filter)
+		r.options.NICVCD = nictrace.NewVCD(outputs.trace, filter)
 	default:
-		r.options.NICTrace = bench.NewNICTrace(outputs.trace, filter)
+		r.options.NICTrace = nictrace.NewTrace(outputs.trace, filter)
 	}
 	r.options.NoSeries = r.json == "" && r.report == ""
 	var failed error
@@ -216,7 +218,7 @@ func (r *runner) one(s *scenario.Scenario, i, n int) error {
 			return errors.Join(err, printed)
 		}
 	}
-	return errors.Join(err, bench.Table(r.table, result))
+	return errors.Join(err, results.Table(r.table, result))
 }
 
 // missing notes that the systems of a scenario from one on have no result.
@@ -224,7 +226,7 @@ func (r *runner) missing(s *scenario.Scenario, from int) {
 	if from == len(s.Systems) {
 		return
 	}
-	m := bench.Missing{Scenario: s.Name}
+	m := results.Missing{Scenario: s.Name}
 	for _, sys := range s.Systems[from:] {
 		m.Systems = append(m.Systems, sys.Name)
 	}
@@ -234,8 +236,8 @@ func (r *runner) missing(s *scenario.Scenario, from int) {
 // outputs are the files to write; nil where none is wanted.
 type outputs struct {
 	json, report, trace *outfile.File
-	flows               *bench.FlowLog
-	series              *bench.SeriesLog
+	flows               *results.FlowLog
+	series              *results.SeriesLog
 }
 
 func (r *runner) open() (o outputs, err error) {
@@ -249,10 +251,10 @@ func (r *runner) open() (o outputs, err error) {
 	}
 	o.json, o.report, o.trace = create(r.json), create(r.report), create(r.trace.file)
 	if err == nil && r.csv != "" {
-		o.series, err = bench.CreateSeriesLog(r.csv)
+		o.series, err = results.CreateSeriesLog(r.csv)
 	}
 	if err == nil && r.flows != "" {
-		o.flows, err = bench.CreateFlowLog(r.flows)
+		o.flows, err = results.CreateFlowLog(r.flows)
 	}
 	if err != nil {
 		o.abort()
@@ -301,7 +303,7 @@ func (r *runner) write(o *outputs) error {
 		}
 		errs = append(errs, say("\nmissing: %s\n", strings.Join(missing, ", ")))
 	}
-	json := func(w io.Writer) error { return bench.WriteJSON(w, r.doc) }
+	json := func(w io.Writer) error { return results.WriteJSON(w, r.doc) }
 	switch {
 	case r.json == "-":
 		errs = append(errs, json(r.stdout))
@@ -315,10 +317,10 @@ func (r *runner) write(o *outputs) error {
 	}
 	some := len(r.doc.Results) > 0
 	if o.report != nil && some {
-		note(commit(o.report, func(w io.Writer) error { return bench.WriteHTML(w, r.doc) }), "\nreport: %s\n", r.report)
+		note(commit(o.report, func(w io.Writer) error { return results.WriteHTML(w, r.doc) }), "\nreport: %s\n", r.report)
 	}
 	if r.csv != "" && some {
-		errs = append(errs, bench.WriteCSV(r.csv, r.doc.Results...))
+		errs = append(errs, results.WriteCSV(r.csv, r.doc.Results...))
 	}
 	if o.flows != nil {
 		errs = append(errs, o.flows.Close())

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 const interruptedScenario = `
@@ -80,7 +80,7 @@ func TestRunInterrupted(t *testing.T) {
 			if status != test.status || !strings.HasSuffix(errs, ": interrupted\n") || strings.Count(errs, "\n") != 1 {
 				t.Fatalf("status %d, expected %d: %s", status, test.status, errs)
 			}
-			var doc bench.Document
+			var doc results.Document
 			if b, err := os.ReadFile(in("out.json")); err != nil || json.Unmarshal(b, &doc) != nil {
 				t.Fatal(err, string(b))
 			}

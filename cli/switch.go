@@ -15,7 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/p4"
 	"github.com/sluice-rdma/sluice/p4/softswitch"
 	"github.com/sluice-rdma/sluice/p4/stf"
@@ -172,7 +173,7 @@ type switchDocument struct {
 	Version     int               `json:"version"`
 	StartTime   string            `json:"start_time"`
 	Arguments   []string          `json:"arguments"`
-	Environment bench.Environment `json:"environment"`
+	Environment stats.Environment `json:"environment"`
 	Program     string            `json:"program,omitempty"`
 	Final       bool              `json:"final"` // the switch has ended
 	softswitch.Stats
@@ -181,7 +182,7 @@ type switchDocument struct {
 // show writes counters: the document, or a table in place of the last one.
 func (f *switchFlags) show(out io.Writer, s softswitch.Stats, final bool) error {
 	if f.json {
-		d := bench.NewDocument(f.start, f.args)
+		d := results.NewDocument(f.start, f.args)
 		e := json.NewEncoder(out)
 		e.SetEscapeHTML(false)
 		return e.Encode(switchDocument{1, d.StartTime, d.Arguments, d.Environment, f.program, final, s})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -28,7 +29,7 @@ func TestNICWhatIf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r *bench.Result
+	var r *results.Result
 	var head []string
 	cells, scenarios := 0, map[string]bool{}
 	lines := strings.Split(string(text), "\n")
@@ -97,20 +98,20 @@ func tableRow(line string) []string {
 }
 
 // figure is one of a table.
-func figure(r *bench.Result, by, row, column string) (string, error) {
+func figure(r *results.Result, by, row, column string) (string, error) {
 	column, other, _ := strings.Cut(column, ", ") // the rest may have commas of its own
 	system, label := row, other
 	if by == "flows" {
 		system, label = other, row
 	}
-	i := slices.IndexFunc(r.Systems, func(s *bench.System) bool { return s.Name == system })
+	i := slices.IndexFunc(r.Systems, func(s *results.System) bool { return s.Name == system })
 	if i < 0 {
 		return "", fmt.Errorf("there is no system %q", system)
 	}
 	s := r.Systems[i]
 	flows, nic := &s.Flows, 0
 	if label != "" {
-		j := slices.IndexFunc(s.Labels, func(l bench.Label) bool { return l.Label == label })
+		j := slices.IndexFunc(s.Labels, func(l results.Label) bool { return l.Label == label })
 		if j < 0 {
 			return "", fmt.Errorf("no flows are called %q", label)
 		}
@@ -126,36 +127,36 @@ func figure(r *bench.Result, by, row, column string) (string, error) {
 	return f(&s.NICs[nic]), nil
 }
 
-var flowFigures = map[string]func(*bench.System, *bench.Flows) float64{
-	"payload [Gbps]":   func(_ *bench.System, f *bench.Flows) float64 { return float64(f.ThroughputGbps) },
-	"wire [Gbps]":      func(_ *bench.System, f *bench.Flows) float64 { return float64(f.WireGbps) },
-	"mean RTT [us]":    func(_ *bench.System, f *bench.Flows) float64 { return float64(f.RTTAvgUs) },
-	"p99 RTT [us]":     func(_ *bench.System, f *bench.Flows) float64 { return float64(f.RTTP99Us) },
-	"Jain":             func(_ *bench.System, f *bench.Flows) float64 { return float64(f.Jain) },
-	"mean FCT [us]":    func(_ *bench.System, f *bench.Flows) float64 { return float64(f.FCTAvgUs) },
-	"p99 FCT [us]":     func(_ *bench.System, f *bench.Flows) float64 { return float64(f.FCTP99Us) },
-	"mean queue [KiB]": func(s *bench.System, _ *bench.Flows) float64 { return float64(s.Links[0].QueueAvgBytes) / 1024 },
-	"most queue [KiB]": func(s *bench.System, _ *bench.Flows) float64 { return float64(s.Links[0].QueueMaxBytes) / 1024 },
-	"acks [Gbps]":      func(s *bench.System, _ *bench.Flows) float64 { return float64(s.Links[1].WireGbps) },
+var flowFigures = map[string]func(*results.System, *results.Flows) float64{
+	"payload [Gbps]":   func(_ *results.System, f *results.Flows) float64 { return float64(f.ThroughputGbps) },
+	"wire [Gbps]":      func(_ *results.System, f *results.Flows) float64 { return float64(f.WireGbps) },
+	"mean RTT [us]":    func(_ *results.System, f *results.Flows) float64 { return float64(f.RTTAvgUs) },
+	"p99 RTT [us]":     func(_ *results.System, f *results.Flows) float64 { return float64(f.RTTP99Us) },
+	"Jain":             func(_ *results.System, f *results.Flows) float64 { return float64(f.Jain) },
+	"mean FCT [us]":    func(_ *results.System, f *results.Flows) float64 { return float64(f.FCTAvgUs) },
+	"p99 FCT [us]":     func(_ *results.System, f *results.Flows) float64 { return float64(f.FCTP99Us) },
+	"mean queue [KiB]": func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[0].QueueAvgBytes) / 1024 },
+	"most queue [KiB]": func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[0].QueueMaxBytes) / 1024 },
+	"acks [Gbps]":      func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[1].WireGbps) },
 }
 
-var nicFigures = map[string]func(*bench.NICUse) string{
-	"M requests/s":          func(n *bench.NICUse) string { return number(float64(n.Requests) / seconds(n) / 1e6) },
-	"PCIe to host [B]":      func(n *bench.NICUse) string { return number(float64(n.PCIe[0].PerRequest)) },
-	"PCIe from host [B]":    func(n *bench.NICUse) string { return number(float64(n.PCIe[1].PerRequest)) },
-	"payload read [B]":      func(n *bench.NICUse) string { return purpose(n, 1, "payload") },
-	"elements read [B]":     func(n *bench.NICUse) string { return purpose(n, 1, "wqe") },
-	"doorbells [B]":         func(n *bench.NICUse) string { return purpose(n, 1, "doorbell") },
-	"contexts read [B]":     func(n *bench.NICUse) string { return purpose(n, 1, "context") },
-	"translations read [B]": func(n *bench.NICUse) string { return purpose(n, 1, "translation") },
-	"completions [B]":       func(n *bench.NICUse) string { return purpose(n, 0, "cqe") },
-	"events [B]":            func(n *bench.NICUse) string { return purpose(n, 0, "event") },
+var nicFigures = map[string]func(*results.NICUse) string{
+	"M requests/s":          func(n *results.NICUse) string { return number(float64(n.Requests) / seconds(n) / 1e6) },
+	"PCIe to host [B]":      func(n *results.NICUse) string { return number(float64(n.PCIe[0].PerRequest)) },
+	"PCIe from host [B]":    func(n *results.NICUse) string { return number(float64(n.PCIe[1].PerRequest)) },
+	"payload read [B]":      func(n *results.NICUse) string { return purpose(n, 1, "payload") },
+	"elements read [B]":     func(n *results.NICUse) string { return purpose(n, 1, "wqe") },
+	"doorbells [B]":         func(n *results.NICUse) string { return purpose(n, 1, "doorbell") },
+	"contexts read [B]":     func(n *results.NICUse) string { return purpose(n, 1, "context") },
+	"translations read [B]": func(n *results.NICUse) string { return purpose(n, 1, "translation") },
+	"completions [B]":       func(n *results.NICUse) string { return purpose(n, 0, "cqe") },
+	"events [B]":            func(n *results.NICUse) string { return purpose(n, 0, "event") },
 	"busiest":               busiest,
 	"waits most":            waits,
 }
 
 // seconds is how long the NIC was looked at: the mac's cycles are picoseconds.
-func seconds(n *bench.NICUse) float64 {
+func seconds(n *results.NICUse) float64 {
 	for i := range n.Stages {
 		if s := &n.Stages[i]; s.Stage == "mac" {
 			return float64(s.Elapsed) / float64(s.ClockHz)
@@ -164,12 +165,12 @@ func seconds(n *bench.NICUse) float64 {
 	return math.NaN()
 }
 
-func purpose(n *bench.NICUse, direction int, why string) string {
+func purpose(n *results.NICUse, direction int, why string) string {
 	return number(float64(n.PCIe[direction].ByPurpose[why]) / float64(n.Requests))
 }
 
 // busiest names the stage, or direction of PCIe, that is busy most.
-func busiest(n *bench.NICUse) string {
+func busiest(n *results.NICUse) string {
 	name, most := "", 0.0
 	for i := range n.Stages {
 		s := &n.Stages[i]
@@ -181,7 +182,7 @@ func busiest(n *bench.NICUse) string {
 }
 
 // waits names the stage that waits most, and for what.
-func waits(n *bench.NICUse) string {
+func waits(n *results.NICUse) string {
 	name, most := "nothing", 0.0
 	for i := range n.Stages {
 		s := &n.Stages[i]

@@ -1,7 +1,7 @@
 package perf
 
 import (
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -11,7 +11,7 @@ type account struct {
 	messages uint64 // that completed, and of tests with sends came
 	engine   *told  // nil where nothing paces
 	repaired repaired
-	gaps     *bench.Recorder // between looks for completions, each as often as it has nanoseconds; nil if nobody polls
+	gaps     *stats.Recorder // between looks for completions, each as often as it has nanoseconds; nil if nobody polls
 }
 
 // empty reports whether nothing completed in it.
@@ -58,7 +58,7 @@ func (e *end) openBooks(size int, now units.Time) {
 func (e *end) newAccount(now units.Time) *account {
 	a := &account{from: now, to: now, engine: e.newTold()}
 	if !e.cfg.Events && !e.simulated {
-		a.gaps = bench.NewRecorder()
+		a.gaps = stats.NewRecorder()
 	}
 	return a
 }
@@ -122,7 +122,7 @@ func (e *end) closeBooks(row *Row, now units.Time) *Row {
 	b := &e.books
 	row.Engine, row.Repairs, row.Intervals = b.row.engine.report(), b.row.repaired.report(), b.intervals
 	if g := b.row.gaps; g != nil {
-		row.Host = &Host{PollGapP99Us: g.PercentileUs(99), PollGapMaxUs: bench.Float(g.Max().Microseconds()), Timestamps: e.dev.Attr().CoreClockHz > 0}
+		row.Host = &Host{PollGapP99Us: g.PercentileUs(99), PollGapMaxUs: stats.Float(g.Max().Microseconds()), Timestamps: e.dev.Attr().CoreClockHz > 0}
 	}
 	return row
 }
@@ -131,8 +131,8 @@ func (e *end) closeBooks(row *Row, now units.Time) *Row {
 type Host struct {
 	// PollGapP99Us is how long, at 99 of 100 instants, the host's present absence from
 	// its completion queues lasts at the most; PollGapMaxUs is the longest one.
-	PollGapP99Us bench.Float `json:"poll_gap_p99_us"`
-	PollGapMaxUs bench.Float `json:"poll_gap_max_us"`
+	PollGapP99Us stats.Float `json:"poll_gap_p99_us"`
+	PollGapMaxUs stats.Float `json:"poll_gap_max_us"`
 	// Timestamps says that completions have the device's: round trips then end when an
 	// acknowledgement came, not when it was polled.
 	Timestamps bool `json:"completion_timestamps"`

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -23,7 +23,7 @@ func tiles(t *testing.T, row *Row, each time.Duration, bytes uint64) {
 	var sum uint64
 	var samples uint64
 	var cuts Cuts
-	end := bench.Float(0)
+	end := stats.Float(0)
 	for k, i := range row.Intervals {
 		span := float64(i.EndSeconds - i.StartSeconds)
 		if i.StartSeconds != end || !(span > 0) {
@@ -144,7 +144,7 @@ func intervalsOverSockets(t *testing.T, same bool) {
 }
 
 func TestHints(t *testing.T) {
-	row := func(p50, floor, gap bench.Float, stamps bool) *Row {
+	row := func(p50, floor, gap stats.Float, stamps bool) *Row {
 		return &Row{Engine: &Engine{RTTP50Us: p50, AtFloor: floor, FloorGbps: 0.01}, Host: &Host{PollGapP99Us: gap, PollGapMaxUs: 2 * gap, Timestamps: stamps}}
 	}
 	const floor, late, stamp, processor, other = "the engine held", "this host polls late: it was away from its completions for up to 900 us (p99 over time; at most 1800 us), where the median round trip is 100 us",
@@ -155,8 +155,8 @@ func TestHints(t *testing.T) {
 	}{
 		"nothing paced":      {[]*Row{{Host: &Host{PollGapP99Us: 900}}}, nil},
 		"all is well":        {[]*Row{row(100, 0, 9, true)}, nil},
-		"no bounds":          {[]*Row{row(100, bench.Unmeasured, 9, true)}, nil},
-		"no round trips":     {[]*Row{row(bench.Unmeasured, bench.Unmeasured, 900, true)}, nil},
+		"no bounds":          {[]*Row{row(100, stats.Unmeasured, 9, true)}, nil},
+		"no round trips":     {[]*Row{row(stats.Unmeasured, stats.Unmeasured, 900, true)}, nil},
 		"late":               {[]*Row{row(100, 0, 900, true)}, []string{late, processor}},
 		"late, polled times": {[]*Row{row(100, 0.5, 900, false)}, []string{floor, late, stamp, processor}},
 		"the other end":      {[]*Row{row(100, 0.5, 9, true)}, []string{floor, other, "  -> where the other end"}},
@@ -192,7 +192,7 @@ func TestKernelCounters(t *testing.T) {
 		"mlx5_0/ports/1/hw_counters/rnr_nak_retry_err":     file("no number\n"),
 		"rxe0/ports/2/hw_counters/rcvd_seq_err":            file("6\n"),
 	}
-	u := bench.Unmeasured
+	u := stats.Unmeasured
 	for _, c := range []struct {
 		name string
 		port int
@@ -205,7 +205,7 @@ func TestKernelCounters(t *testing.T) {
 		{"other:mlx5_0", 1, nil},
 	} {
 		r := kernelRepairs(class, named{name: c.name}, c.port)
-		same := cmp.Comparer(func(a, b bench.Float) bool { return a == b || !a.Measured() && !b.Measured() })
+		same := cmp.Comparer(func(a, b stats.Float) bool { return a == b || !a.Measured() && !b.Measured() })
 		if diff := cmp.Diff(c.want, r.report(), same); diff != "" {
 			t.Errorf("%s, port %d: %s", c.name, c.port, diff)
 		}

@@ -3,7 +3,7 @@ package perf
 import (
 	"errors"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -38,7 +38,7 @@ func (m *meter) add(now units.Time, n uint64) {
 
 // bandwidth is what a meter has counted of messages of a size.
 func (m *meter) bandwidth(size int) *Bandwidth {
-	b := &Bandwidth{bench.Unmeasured, bench.Unmeasured, bench.Unmeasured}
+	b := &Bandwidth{stats.Unmeasured, stats.Unmeasured, stats.Unmeasured}
 	span := m.to - m.from
 	if m.to == units.Never {
 		span = m.last - m.from
@@ -51,12 +51,12 @@ func (m *meter) bandwidth(size int) *Bandwidth {
 
 // set takes a rate in messages per microsecond.
 func (b *Bandwidth) set(mpps float64, size int) {
-	b.MessageRateMpps = bench.Float(mpps)
+	b.MessageRateMpps = stats.Float(mpps)
 	b.ThroughputGbps = gbps(mpps, size)
 }
 
-func gbps(mpps float64, size int) bench.Float {
-	return bench.Float(mpps * float64(size) * 8 / 1000)
+func gbps(mpps float64, size int) stats.Float {
+	return stats.Float(mpps * float64(size) * 8 / 1000)
 }
 
 // sender posts the requests of a bandwidth test and takes their completions.

@@ -3,7 +3,7 @@ package perf
 import (
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -15,23 +15,23 @@ type Engine struct {
 	// Round trips as the engines are told them: of segments, without the time that
 	// they take to serialise, and that the peer took to answer where it tells.
 	Samples  uint64      `json:"rtt_samples"`
-	RTTP50Us bench.Float `json:"rtt_p50_us"`
-	RTTP99Us bench.Float `json:"rtt_p99_us"`
+	RTTP50Us stats.Float `json:"rtt_p50_us"`
+	RTTP99Us stats.Float `json:"rtt_p99_us"`
 
 	// Rates that were allowed: at the end, on average of the queue pairs; the lowest
 	// and the highest of any.
-	RateGbps    bench.Float `json:"rate_gbps"`
-	LowestGbps  bench.Float `json:"rate_lowest_gbps"`
-	HighestGbps bench.Float `json:"rate_highest_gbps"`
+	RateGbps    stats.Float `json:"rate_gbps"`
+	LowestGbps  stats.Float `json:"rate_lowest_gbps"`
+	HighestGbps stats.Float `json:"rate_highest_gbps"`
 	// Floor and Ceiling are the engine's own bounds, by its settings; unmeasured of
 	// engines that bound a window. AtFloor is the share of the time between a queue
 	// pair's first and last round trip in which it was allowed no more than the floor.
-	FloorGbps   bench.Float `json:"rate_floor_gbps"`
-	CeilingGbps bench.Float `json:"rate_ceiling_gbps"`
-	AtFloor     bench.Float `json:"at_floor_share"`
+	FloorGbps   stats.Float `json:"rate_floor_gbps"`
+	CeilingGbps stats.Float `json:"rate_ceiling_gbps"`
+	AtFloor     stats.Float `json:"at_floor_share"`
 	// Window is the bytes that the engines allow to be outstanding at the end, on
 	// average of the queue pairs; unmeasured where they do not bound them.
-	WindowBytes bench.Float `json:"window_bytes"`
+	WindowBytes stats.Float `json:"window_bytes"`
 
 	Cuts Cuts `json:"cuts"`
 }
@@ -47,7 +47,7 @@ type Cuts struct {
 
 // told is an account's part of it, as it is collected.
 type told struct {
-	rtt             *bench.Recorder
+	rtt             *stats.Recorder
 	lowest, highest units.Rate
 	floored, time   units.Time // of queue pairs together
 
@@ -84,7 +84,7 @@ func (e *end) newTold() *told {
 	if n == 0 {
 		return nil
 	}
-	t := &told{rtt: bench.NewRecorder(), lowest: math.MaxInt64, flows: make([]flowTold, n)}
+	t := &told{rtt: stats.NewRecorder(), lowest: math.MaxInt64, flows: make([]flowTold, n)}
 	for i, q := range e.paced {
 		q.Stats(&e.qpStats)
 		t.flows[i].floor = e.qpStats.Floor
@@ -161,8 +161,8 @@ func (t *told) report() *Engine {
 	if t == nil {
 		return nil
 	}
-	u := bench.Unmeasured
-	rate := func(bps float64) bench.Float { return bench.Float(bps / float64(units.Gbps)) }
+	u := stats.Unmeasured
+	rate := func(bps float64) stats.Float { return stats.Float(bps / float64(units.Gbps)) }
 	e := &Engine{
 		Samples: t.rtt.Count(), RTTP50Us: t.rtt.PercentileUs(50), RTTP99Us: t.rtt.PercentileUs(99),
 		RateGbps: rate(t.rate), LowestGbps: u, HighestGbps: u, FloorGbps: u, CeilingGbps: u, AtFloor: u, WindowBytes: u,
@@ -177,11 +177,11 @@ func (t *told) report() *Engine {
 	if t.bounded {
 		e.FloorGbps, e.CeilingGbps = rate(t.floor), rate(t.ceiling)
 		if t.time > 0 {
-			e.AtFloor = bench.Float(float64(t.floored) / float64(t.time))
+			e.AtFloor = stats.Float(float64(t.floored) / float64(t.time))
 		}
 	}
 	if t.windowed {
-		e.WindowBytes = bench.Float(t.window)
+		e.WindowBytes = stats.Float(t.window)
 	}
 	return e
 }

@@ -1,7 +1,7 @@
 package perf
 
 import (
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -9,10 +9,10 @@ import (
 // counts all that completed, that in the margins of a duration too; where both ends
 // send, this end's part.
 type Interval struct {
-	StartSeconds   bench.Float `json:"start_s"`
-	EndSeconds     bench.Float `json:"end_s"`
+	StartSeconds   stats.Float `json:"start_s"`
+	EndSeconds     stats.Float `json:"end_s"`
 	Bytes          uint64      `json:"bytes"`
-	ThroughputGbps bench.Float `json:"throughput_gbps"`
+	ThroughputGbps stats.Float `json:"throughput_gbps"`
 	Engine         *Engine     `json:"engine,omitempty"`
 	Repairs        *Repairs    `json:"repairs,omitempty"`
 }
@@ -20,8 +20,8 @@ type Interval struct {
 func (b *books) interval(a *account) Interval {
 	bytes := a.messages * uint64(b.size)
 	return Interval{
-		StartSeconds: bench.Float((a.from - b.start).Seconds()), EndSeconds: bench.Float((a.to - b.start).Seconds()),
-		Bytes: bytes, ThroughputGbps: bench.Float(float64(bytes) * 8000 / float64(a.to-a.from)),
+		StartSeconds: stats.Float((a.from - b.start).Seconds()), EndSeconds: stats.Float((a.to - b.start).Seconds()),
+		Bytes: bytes, ThroughputGbps: stats.Float(float64(bytes) * 8000 / float64(a.to-a.from)),
 		Engine: a.engine.report(), Repairs: a.repaired.report(),
 	}
 }

@@ -3,7 +3,7 @@ package perf
 import (
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -12,13 +12,13 @@ import (
 // samples collects times: extremes, mean and deviation exactly, percentiles to
 // three digits.
 type samples struct {
-	rec      *bench.Recorder
+	rec      *stats.Recorder
 	min      units.Time
 	n        uint64
 	mean, m2 float64 // Welford's, in picoseconds
 }
 
-func newSamples() *samples { return &samples{rec: bench.NewRecorder(), min: units.Never} }
+func newSamples() *samples { return &samples{rec: stats.NewRecorder(), min: units.Never} }
 
 func (s *samples) add(t units.Time) {
 	s.rec.Record(t)
@@ -30,14 +30,14 @@ func (s *samples) add(t units.Time) {
 }
 
 func (s *samples) latency() *Latency {
-	u := bench.Unmeasured
+	u := stats.Unmeasured
 	l := &Latency{u, u, u, u, u, u, u}
 	if s.n > 0 {
-		l.MinUs = bench.Float(s.min.Microseconds())
-		l.MaxUs = bench.Float(s.rec.Max().Microseconds())
+		l.MinUs = stats.Float(s.min.Microseconds())
+		l.MaxUs = stats.Float(s.rec.Max().Microseconds())
 		l.TypicalUs, l.P99Us, l.P999Us = s.rec.PercentileUs(50), s.rec.PercentileUs(99), s.rec.PercentileUs(99.9)
-		l.AvgUs = bench.Float(s.mean / float64(units.Microsecond))
-		l.StdevUs = bench.Float(math.Sqrt(s.m2/float64(s.n)) / float64(units.Microsecond))
+		l.AvgUs = stats.Float(s.mean / float64(units.Microsecond))
+		l.StdevUs = stats.Float(math.Sqrt(s.m2/float64(s.n)) / float64(units.Microsecond))
 	}
 	return l
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all"
 	"github.com/sluice-rdma/sluice/ib"
@@ -67,7 +67,7 @@ func run(t testing.TB, c Config, p Pacing) *Result {
 	return r
 }
 
-func between(t *testing.T, what string, f bench.Float, low, high float64) {
+func between(t *testing.T, what string, f stats.Float, low, high float64) {
 	t.Helper()
 	if !(float64(f) >= low && float64(f) <= high) {
 		t.Errorf("%s is %v, not between %v and %v", what, f, low, high)
@@ -283,10 +283,10 @@ func TestDuration(t *testing.T) {
 				if test.oneSided() {
 					ways = 1
 				}
-				between(t, test.String()+": time sampled", bench.Float(row.Iterations)*row.AvgUs*bench.Float(ways), 1500, 1600)
+				between(t, test.String()+": time sampled", stats.Float(row.Iterations)*row.AvgUs*stats.Float(ways), 1500, 1600)
 			case test.Verb != Atomic:
 				between(t, test.String(), oneWay(row).ThroughputGbps, 97, most*1.01)
-				between(t, test.String()+": messages", bench.Float(row.Iterations), 280, 310) // 1.6 ms at 98 Gbit/s are 299
+				between(t, test.String()+": messages", stats.Float(row.Iterations), 280, 310) // 1.6 ms at 98 Gbit/s are 299
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -171,9 +171,9 @@ func (p *Pinger) Close() error {
 type PingResult struct {
 	Pings uint64      `json:"pings"`
 	Bytes int         `json:"bytes"` // of a ping
-	MinUs bench.Float `json:"t_min_us"`
-	AvgUs bench.Float `json:"t_avg_us"`
-	MaxUs bench.Float `json:"t_max_us"`
+	MinUs stats.Float `json:"t_min_us"`
+	AvgUs stats.Float `json:"t_avg_us"`
+	MaxUs stats.Float `json:"t_max_us"`
 }
 
 func (p *Pinger) result() *PingResult {

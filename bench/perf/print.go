@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 )
 
 const rule = "---------------------------------------------------------------------------------------\n"
@@ -60,7 +60,7 @@ func LineHead(w io.Writer, test Test) error {
 // Line writes a row. The columns, and what stands in them, are perftest's; what
 // was not measured is 0.
 func Line(w io.Writer, row *Row) error {
-	v := func(f bench.Float) float64 {
+	v := func(f stats.Float) float64 {
 		if !f.Measured() {
 			return 0
 		}
@@ -91,7 +91,7 @@ type Document struct {
 	Version     int               `json:"version"`
 	StartTime   string            `json:"start_time"`
 	Arguments   []string          `json:"arguments"`
-	Environment bench.Environment `json:"environment"`
+	Environment stats.Environment `json:"environment"`
 	Results     []*Result         `json:"results"`
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 )
 
 // Summary writes what is to be said of the rows beside perftest's figures: a line a
@@ -115,14 +115,14 @@ func IntervalLine(w io.Writer, i *Interval, each time.Duration) error {
 	return err
 }
 
-func plain(f bench.Float) string {
+func plain(f stats.Float) string {
 	if !f.Measured() {
 		return "-"
 	}
 	return strconv.FormatFloat(float64(f), 'f', -1, 64)
 }
 
-func hundredths(f bench.Float) string {
+func hundredths(f stats.Float) string {
 	if !f.Measured() {
 		return "-"
 	}
@@ -130,7 +130,7 @@ func hundredths(f bench.Float) string {
 }
 
 // gigabits has the digits of a bandwidth row.
-func gigabits(f bench.Float) string {
+func gigabits(f stats.Float) string {
 	switch {
 	case !f.Measured():
 		return "-"

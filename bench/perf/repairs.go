@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
@@ -15,10 +15,10 @@ import (
 // run's queue pairs, or, of a device of the kernel's, of all that used its port
 // meanwhile (hw_counters).
 type Repairs struct {
-	Retransmitted  bench.Float `json:"retransmitted_packets"`
-	SequenceErrors bench.Float `json:"sequence_errors"`
-	Timeouts       bench.Float `json:"timeouts"`
-	RNRNAKs        bench.Float `json:"rnr_naks"`
+	Retransmitted  stats.Float `json:"retransmitted_packets"`
+	SequenceErrors stats.Float `json:"sequence_errors"`
+	Timeouts       stats.Float `json:"timeouts"`
+	RNRNAKs        stats.Float `json:"rnr_naks"`
 }
 
 // repaired is counters, and which of them there are.
@@ -54,14 +54,14 @@ func (r *repaired) since(before *repaired) repaired {
 }
 
 func (r *repaired) report() *Repairs {
-	u := bench.Unmeasured
+	u := stats.Unmeasured
 	out := &Repairs{u, u, u, u}
-	to := [...]*bench.Float{&out.Retransmitted, &out.SequenceErrors, &out.Timeouts, &out.RNRNAKs}
+	to := [...]*stats.Float{&out.Retransmitted, &out.SequenceErrors, &out.Timeouts, &out.RNRNAKs}
 	none := true
 	for i, from := range r.each() {
 		if r.has[i] {
 			none = false
-			*to[i] = bench.Float(*from)
+			*to[i] = stats.Float(*from)
 		}
 	}
 	if none {

@@ -1,11 +1,11 @@
 package perf
 
 import (
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 )
 
 // Result is what one end, or both, of a run measured. Figures that were not
-// measured are bench.Unmeasured.
+// measured are stats.Unmeasured.
 type Result struct {
 	Test    string `json:"test"`
 	Role    string `json:"role"` // "client", "server", or "both" in one process
@@ -57,9 +57,9 @@ type Row struct {
 type Bandwidth struct {
 	// PeakGbps is that of the best run of messages, from the first one's post to
 	// the last one's completion.
-	PeakGbps        bench.Float `json:"peak_gbps"`
-	ThroughputGbps  bench.Float `json:"throughput_gbps"`
-	MessageRateMpps bench.Float `json:"message_rate_mpps"`
+	PeakGbps        stats.Float `json:"peak_gbps"`
+	ThroughputGbps  stats.Float `json:"throughput_gbps"`
+	MessageRateMpps stats.Float `json:"message_rate_mpps"`
 }
 
 // plus is what both ends sent.
@@ -69,11 +69,11 @@ func (b *Bandwidth) plus(o *Bandwidth) *Bandwidth {
 
 // Latency is one way of a ping-pong, or a whole read or atomic, in microseconds.
 type Latency struct {
-	MinUs     bench.Float `json:"t_min_us"`
-	MaxUs     bench.Float `json:"t_max_us"`
-	TypicalUs bench.Float `json:"t_typical_us"` // the median
-	AvgUs     bench.Float `json:"t_avg_us"`
-	StdevUs   bench.Float `json:"t_stdev_us"`
-	P99Us     bench.Float `json:"t_p99_us"`
-	P999Us    bench.Float `json:"t_p999_us"`
+	MinUs     stats.Float `json:"t_min_us"`
+	MaxUs     stats.Float `json:"t_max_us"`
+	TypicalUs stats.Float `json:"t_typical_us"` // the median
+	AvgUs     stats.Float `json:"t_avg_us"`
+	StdevUs   stats.Float `json:"t_stdev_us"`
+	P99Us     stats.Float `json:"t_p99_us"`
+	P999Us    stats.Float `json:"t_p999_us"`
 }

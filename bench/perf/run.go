@@ -5,7 +5,7 @@ import (
 	"io"
 	"syscall"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
 )
@@ -288,7 +288,7 @@ func (e *end) report(row *Row, b *Bandwidth) exchange.Report {
 	if e.cfg.MiBytes {
 		unit = 1 / gbitPerMiB
 	}
-	value := func(f bench.Float) float64 {
+	value := func(f stats.Float) float64 {
 		if !f.Measured() {
 			return 0
 		}
@@ -304,11 +304,11 @@ func (e *end) report(row *Row, b *Bandwidth) exchange.Report {
 // known; its message rate has one, and the size, and peak and average have the
 // same.
 func reported(r exchange.Report) *Bandwidth {
-	b := &Bandwidth{bench.Unmeasured, bench.Unmeasured, bench.Unmeasured}
+	b := &Bandwidth{stats.Unmeasured, stats.Unmeasured, stats.Unmeasured}
 	if r.MessageRate > 0 && r.MessageRate < 1e6 && r.Size <= maxSize {
 		b.set(r.MessageRate, int(r.Size))
-		if r.Average > 0 && r.Peak > 0 && bench.Float(r.Peak/r.Average).Measured() {
-			b.PeakGbps = b.ThroughputGbps * bench.Float(r.Peak/r.Average)
+		if r.Average > 0 && r.Peak > 0 && stats.Float(r.Peak/r.Average).Measured() {
+			b.PeakGbps = b.ThroughputGbps * stats.Float(r.Peak/r.Average)
 		}
 	}
 	return b

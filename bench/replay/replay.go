@@ -10,8 +10,8 @@ import (
 	"io"
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/signals"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -28,15 +28,15 @@ type Engine struct {
 // updates.
 type Allowed struct {
 	Engine      string      `json:"engine"`
-	RateAvgGbps bench.Float `json:"rate_avg_gbps"` // of a queue pair, at most the line rate
-	RateMinGbps bench.Float `json:"rate_min_gbps"`
-	RateEndGbps bench.Float `json:"rate_end_gbps"` // the mean over queue pairs after their last update
+	RateAvgGbps stats.Float `json:"rate_avg_gbps"` // of a queue pair, at most the line rate
+	RateMinGbps stats.Float `json:"rate_min_gbps"`
+	RateEndGbps stats.Float `json:"rate_end_gbps"` // the mean over queue pairs after their last update
 	// WindowAvgBytes is unmeasured unless the window was limited throughout.
-	WindowAvgBytes bench.Float `json:"window_avg_bytes"`
+	WindowAvgBytes stats.Float `json:"window_avg_bytes"`
 	// Apart is the mean of |rate - recorded| over the line rate.
-	Apart bench.Float `json:"apart"`
+	Apart stats.Float `json:"apart"`
 	// Same is the share of updates after which it allowed exactly what was.
-	Same bench.Float `json:"same"`
+	Same stats.Float `json:"same"`
 }
 
 // Result is what a replay gave.
@@ -47,9 +47,9 @@ type Result struct {
 	QueuePairs int              `json:"queue_pairs"`
 	SpanS      float64          `json:"span_s"` // from the first update to the last
 	Bytes      int64            `json:"bytes"`
-	RTTAvgUs   bench.Float      `json:"rtt_avg_us"`
-	RTTP50Us   bench.Float      `json:"rtt_p50_us"`
-	RTTP99Us   bench.Float      `json:"rtt_p99_us"`
+	RTTAvgUs   stats.Float      `json:"rtt_avg_us"`
+	RTTP50Us   stats.Float      `json:"rtt_p50_us"`
+	RTTP99Us   stats.Float      `json:"rtt_p99_us"`
 	Streams    []signals.Stream `json:"streams"`
 	// Allowed begins with what was recorded.
 	Allowed []Allowed `json:"allowed"`
@@ -83,7 +83,7 @@ func Run(r io.Reader, engines []Engine) (*Result, error) {
 	flows := map[key]*flow{}
 	var order []*flow
 	out := &Result{}
-	rtt := bench.NewRecorder()
+	rtt := stats.NewRecorder()
 	sums := make([]sum, len(engines)+1)
 	for i := range sums {
 		sums[i].least = math.Inf(1)
@@ -164,15 +164,15 @@ func Run(r io.Reader, engines []Engine) (*Result, error) {
 }
 
 func (s *sum) allowed(name string, n, last float64) Allowed {
-	u := bench.Unmeasured
+	u := stats.Unmeasured
 	a := Allowed{Engine: name, RateAvgGbps: u, RateMinGbps: u, RateEndGbps: u, WindowAvgBytes: u, Apart: u, Same: u}
 	if n == 0 {
 		return a
 	}
-	a.RateAvgGbps, a.RateMinGbps, a.RateEndGbps = bench.Float(s.rate/n/1e9), bench.Float(s.least/1e9), bench.Float(last/1e9)
-	a.Apart, a.Same = bench.Float(s.apart/n), bench.Float(float64(s.same)/n)
+	a.RateAvgGbps, a.RateMinGbps, a.RateEndGbps = stats.Float(s.rate/n/1e9), stats.Float(s.least/1e9), stats.Float(last/1e9)
+	a.Apart, a.Same = stats.Float(s.apart/n), stats.Float(float64(s.same)/n)
 	if !s.unlimited {
-		a.WindowAvgBytes = bench.Float(s.window / n)
+		a.WindowAvgBytes = stats.Float(s.window / n)
 	}
 	return a
 }

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
 // thousand is the result of a scenario with more than a thousand flows under three
 // engines.
-var thousand = sync.OnceValues(func() (*bench.Document, error) {
+var thousand = sync.OnceValues(func() (*results.Document, error) {
 	s, err := scenario.Load(filepath.Join("testdata", "flows1000.yaml"))
 	if err != nil {
 		return nil, err
@@ -25,12 +27,12 @@ var thousand = sync.OnceValues(func() (*bench.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := bench.NewDocument(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), []string{"run", "flows1000.yaml", "--report", "report.html"})
+	d := results.NewDocument(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), []string{"run", "flows1000.yaml", "--report", "report.html"})
 	d.Results = append(d.Results, r)
 	return d, nil
 })
 
-func thousandFlows(t *testing.T) *bench.Document {
+func thousandFlows(t *testing.T) *results.Document {
 	t.Helper()
 	d, err := thousand()
 	check(t, err)
@@ -47,7 +49,7 @@ const pageLimit = 3 << 20
 
 func TestSize(t *testing.T) {
 	var b bytes.Buffer
-	check(t, bench.WriteHTML(&b, thousandFlows(t)))
+	check(t, results.WriteHTML(&b, thousandFlows(t)))
 	t.Logf("a page of %d flows and %d systems: %d bytes", thousandFlows(t).Results[0].Systems[0].FlowsDone, len(thousandFlows(t).Results[0].Systems), b.Len())
 	if b.Len() > pageLimit {
 		t.Errorf("%d bytes, want %d at most", b.Len(), pageLimit)
@@ -79,7 +81,7 @@ var screens = []struct {
 
 func TestBrowser(t *testing.T) {
 	b := startChromium(t)
-	path := file(t, func(w *bytes.Buffer) error { return bench.WriteHTML(w, thousandFlows(t)) })
+	path := file(t, func(w *bytes.Buffer) error { return results.WriteHTML(w, thousandFlows(t)) })
 	for _, s := range screens {
 		b.screen(s.width, s.height, s.scheme)
 		ms := b.open(path)
@@ -164,7 +166,7 @@ const contrastScript = `(() => {
 func TestKeyboard(t *testing.T) {
 	b := startChromium(t)
 	b.screen(1280, 900, "light")
-	b.open(file(t, func(w *bytes.Buffer) error { return bench.WriteHTML(w, thousandFlows(t)) }))
+	b.open(file(t, func(w *bytes.Buffer) error { return results.WriteHTML(w, thousandFlows(t)) }))
 
 	// The first stop leads past the head of the page.
 	b.press("Tab")
@@ -279,17 +281,17 @@ const namelessScript = `[...document.querySelectorAll("a[href], button, select, 
 func TestBrowserEdges(t *testing.T) {
 	b := startChromium(t)
 	b.screen(390, 844, "light")
-	one := bench.NewSystem("one", "none", "host")
-	one.Series = []bench.Series{{Kind: bench.SeriesRate, Name: bench.SeriesAll, Unit: "Gbps", StartUs: 5, StepUs: bench.Unmeasured, Values: []bench.Float{1}}}
-	one.Distributions = []bench.Distribution{{Kind: "rtt", Name: bench.SeriesAll, Unit: "us", Values: []bench.Float{3}, Share: []bench.Float{1}}}
-	one.Slowdown = []bench.SlowdownBin{{FromBytes: 0, ToBytes: 10, Flows: 1, P50: 1, P95: bench.Unmeasured, P99: 1}}
-	zero := bench.NewSystem("zero", "none", "host")
-	zero.Series = []bench.Series{{Kind: bench.SeriesQueue, Name: "a->b", Unit: "B", StepUs: 1, Values: []bench.Float{0, 0}}}
-	zero.Distributions = []bench.Distribution{{Kind: "rtt", Name: bench.SeriesAll, Unit: "us", Values: []bench.Float{0, 0}, Share: []bench.Float{0, 1}}}
-	empty := bench.NewSystem(`</script><b>"'&`+"\u2028", "none", "host")
-	for i, systems := range [][]*bench.System{nil, {empty}, {one}, {zero}, {one, zero, empty}} {
-		d := &bench.Document{Version: bench.FormatVersion, Results: []*bench.Result{{Scenario: "edge </script> \u2028", YAML: "a: <!-- <script>\u2029", Systems: systems}}}
-		b.open(file(t, func(w *bytes.Buffer) error { return bench.WriteHTML(w, d) }))
+	one := results.NewSystem("one", "none", "host")
+	one.Series = []results.Series{{Kind: results.SeriesRate, Name: results.SeriesAll, Unit: "Gbps", StartUs: 5, StepUs: stats.Unmeasured, Values: []stats.Float{1}}}
+	one.Distributions = []stats.Distribution{{Kind: "rtt", Name: results.SeriesAll, Unit: "us", Values: []stats.Float{3}, Share: []stats.Float{1}}}
+	one.Slowdown = []results.SlowdownBin{{FromBytes: 0, ToBytes: 10, Flows: 1, P50: 1, P95: stats.Unmeasured, P99: 1}}
+	zero := results.NewSystem("zero", "none", "host")
+	zero.Series = []results.Series{{Kind: results.SeriesQueue, Name: "a->b", Unit: "B", StepUs: 1, Values: []stats.Float{0, 0}}}
+	zero.Distributions = []stats.Distribution{{Kind: "rtt", Name: results.SeriesAll, Unit: "us", Values: []stats.Float{0, 0}, Share: []stats.Float{0, 1}}}
+	empty := results.NewSystem(`</script><b>"'&`+"\u2028", "none", "host")
+	for i, systems := range [][]*results.System{nil, {empty}, {one}, {zero}, {one, zero, empty}} {
+		d := &results.Document{Version: results.FormatVersion, Results: []*results.Result{{Scenario: "edge </script> \u2028", YAML: "a: <!-- <script>\u2029", Systems: systems}}}
+		b.open(file(t, func(w *bytes.Buffer) error { return results.WriteHTML(w, d) }))
 		expect(t, b, `document.querySelector("h2").textContent`, "edge </script> \u2028")
 		if i == 2 {
 			// All samples have one value: the line rises there, and is seen.
@@ -312,13 +314,13 @@ func TestBrowserEdges(t *testing.T) {
 // A comparison of many runs, drawn all at once.
 func TestBrowserComparison(t *testing.T) {
 	b := startChromium(t)
-	var inputs []bench.Input
+	var inputs []results.Input
 	for i := range 4 {
-		inputs = append(inputs, bench.Input{Name: fmt.Sprintf("run%d", i), Document: thousandFlows(t)})
+		inputs = append(inputs, results.Input{Name: fmt.Sprintf("run%d", i), Document: thousandFlows(t)})
 	}
 	var size int
 	path := file(t, func(w *bytes.Buffer) error {
-		err := bench.WriteComparison(w, []string{"report", "run0.json", "run1.json"}, inputs...)
+		err := results.WriteComparison(w, []string{"report", "run0.json", "run1.json"}, inputs...)
 		size = w.Len()
 		return err
 	})
@@ -338,14 +340,14 @@ func TestBrowserComparison(t *testing.T) {
 func TestBrowserBand(t *testing.T) {
 	b := startChromium(t)
 	b.screen(1280, 900, "light")
-	sys := bench.NewSystem("one", "none", "host")
-	flat := func(v bench.Float) []bench.Float { return []bench.Float{v, v, v, v} }
-	sys.Series = []bench.Series{
-		{Kind: bench.SeriesQueue, Name: "a->b", Unit: "B", StartUs: 1, StepUs: 1, Values: flat(1024), Max: flat(4096)},
-		{Kind: bench.SeriesQueue, Name: "c->d", Unit: "B", StartUs: 1, StepUs: 1, Values: flat(0)}, // as versions before 2 have it
+	sys := results.NewSystem("one", "none", "host")
+	flat := func(v stats.Float) []stats.Float { return []stats.Float{v, v, v, v} }
+	sys.Series = []results.Series{
+		{Kind: results.SeriesQueue, Name: "a->b", Unit: "B", StartUs: 1, StepUs: 1, Values: flat(1024), Max: flat(4096)},
+		{Kind: results.SeriesQueue, Name: "c->d", Unit: "B", StartUs: 1, StepUs: 1, Values: flat(0)}, // as versions before 2 have it
 	}
-	d := &bench.Document{Version: bench.FormatVersion, Results: []*bench.Result{{Scenario: "x", Systems: []*bench.System{sys}}}}
-	b.open(file(t, func(w *bytes.Buffer) error { return bench.WriteHTML(w, d) }))
+	d := &results.Document{Version: results.FormatVersion, Results: []*results.Result{{Scenario: "x", Systems: []*results.System{sys}}}}
+	b.open(file(t, func(w *bytes.Buffer) error { return results.WriteHTML(w, d) }))
 	// The colour in the middle of the plot, at a height in KiB: another than the ground's.
 	const painted = `(kib) => { const {u} = document.querySelector(".plots .plot").chart, {canvas} = u.ctx,
 		c = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {willReadFrequently: true});

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // evaluate reads the results of all rows and says what they show.
@@ -38,7 +38,7 @@ func listed() int {
 func (p *plan) load(row *Row, st *store) ([]*Seed, error) {
 	seeds := make([]*Seed, row.seeds(p.quick))
 	for i := range seeds {
-		seeds[i] = &Seed{Number: uint64(i + 1), systems: map[string]*bench.System{}}
+		seeds[i] = &Seed{Number: uint64(i + 1), systems: map[string]*results.System{}}
 	}
 	for _, w := range p.of[row] {
 		result, err := st.get(w.job.key)

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 func figuresOf(pairs ...any) *Figures {
@@ -118,7 +118,7 @@ func tiny() *Row {
 		Checks: []Check{holds("less takes less", func(f *Figures) bool { return f.Get("short_us") < f.Get("fct_us") })},
 		Charts: func(s *Seed, f *Figures) []Chart {
 			return []Chart{
-				{Title: "a < b", X: "t", Y: "r", Lines: []Line{s.System("", "TIMELY").Series(bench.SeriesRate, "all").Line("<TIMELY>")}},
+				{Title: "a < b", X: "t", Y: "r", Lines: []Line{s.System("", "TIMELY").Series(results.SeriesRate, "all").Line("<TIMELY>")}},
 				{Title: "points", X: "x", Y: "y", LogX: true, Lines: []Line{over("p", f, []float64{1, 10}, func(i int) string { return f.Names()[i] })}},
 			}
 		},
@@ -156,7 +156,7 @@ func TestRunsAreKept(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	d, err := bench.LoadJSON(files[1])
+	d, err := results.LoadJSON(files[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,8 +198,8 @@ func TestAnyVersionInAnyDirectory(t *testing.T) {
 	if err := mine.open(); err != nil {
 		t.Fatal(err)
 	}
-	d := bench.NewDocument(time.Now(), nil)
-	d.Results = []*bench.Result{{Scenario: "x", Systems: []*bench.System{bench.NewSystem("a", "timely", "host")}}}
+	d := results.NewDocument(time.Now(), nil)
+	d.Results = []*results.Result{{Scenario: "x", Systems: []*results.System{results.NewSystem("a", "timely", "host")}}}
 	if err := another.put("a-seed1", d); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/version"
 	"github.com/sluice-rdma/sluice/scenario"
 )
@@ -120,7 +121,7 @@ func (j *job) name(text []byte) string {
 }
 
 // run runs the job.
-func (j *job) run(progress func(float64)) (*bench.Result, error) {
+func (j *job) run(progress func(float64)) (*results.Result, error) {
 	s, err := scenario.Load(j.scenario, j.sets...)
 	if err != nil {
 		return nil, err

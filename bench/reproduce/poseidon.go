@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 )
 
 // The rows of Poseidon (Wang et al., NSDI 2023).
@@ -57,7 +58,7 @@ func poseidonMultihop() *Row {
 		Charts: func(s *Seed, _ *Figures) []Chart {
 			c := Chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
 			for _, h := range figure14 {
-				c.Lines = append(c.Lines, s.System(h.name(), "Poseidon").Series(bench.SeriesWire, "victim").Scale(1e-3, 1).Line(fmt.Sprintf("M = %d, N = %d", h.m, h.n)))
+				c.Lines = append(c.Lines, s.System(h.name(), "Poseidon").Series(results.SeriesWire, "victim").Scale(1e-3, 1).Line(fmt.Sprintf("M = %d, N = %d", h.m, h.n)))
 			}
 			return []Chart{c}
 		},
@@ -117,7 +118,7 @@ func poseidonTestbed() *Row {
 		Charts: func(s *Seed, _ *Figures) []Chart {
 			c := Chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
 			for _, name := range []string{"Poseidon", "Swift"} {
-				c.Lines = append(c.Lines, s.System("", name).Series(bench.SeriesWire, "victim").Scale(1e-3, 1).Line(name))
+				c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesWire, "victim").Scale(1e-3, 1).Line(name))
 			}
 			return []Chart{c}
 		},
@@ -184,12 +185,12 @@ func poseidonStepInOut() *Row {
 				if i > k || k-i >= flows {
 					continue // not there
 				}
-				rate := x.Series(bench.SeriesWire, fmt.Sprintf("flow %d", i+1)).Between(from, to)
+				rate := x.Series(results.SeriesWire, fmt.Sprintf("flow %d", i+1)).Between(from, to)
 				means = append(means, rate.Mean())
 				n++
 				sum += rate.Deviation() / rate.Mean()
 			}
-			jain = min(jain, float64(bench.Jain(means)))
+			jain = min(jain, float64(stats.Jain(means)))
 		}
 		return jain, sum / float64(n)
 	}
@@ -213,7 +214,7 @@ func poseidonStepInOut() *Row {
 				c := Chart{Title: name, X: axisMs, Y: axisGbps}
 				for i := range flows {
 					label := fmt.Sprintf("flow %d", i+1)
-					c.Lines = append(c.Lines, s.System("", name).Series(bench.SeriesWire, label).Scale(1e-3, 1).Line(label))
+					c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesWire, label).Scale(1e-3, 1).Line(label))
 				}
 				charts = append(charts, c)
 			}
@@ -227,8 +228,8 @@ func poseidonStepInOut() *Row {
 // second flow first has 90 percent of its half of 200 Gbps; the rest of the run if it
 // does not come to that.
 func rampsUp(x *System) float64 {
-	gone := x.Series(bench.SeriesFlows, "leaving").Between(5e3, math.Inf(1)).Scale(1, -1).First(0, 0)
-	rate := x.Series(bench.SeriesWire, "second").Between(gone, math.Inf(1))
+	gone := x.Series(results.SeriesFlows, "leaving").Between(5e3, math.Inf(1)).Scale(1, -1).First(0, 0)
+	rate := x.Series(results.SeriesWire, "second").Between(gone, math.Inf(1))
 	if at := rate.First(90, 0); !math.IsNaN(at) {
 		return at - gone
 	}
@@ -243,9 +244,9 @@ func poseidonRampup() *Row {
 		Read: func(s *Seed, f *Figures) {
 			for _, name := range systems {
 				x := s.System("", name)
-				f.Add(lower(name)+"_before_gbps", x.Series(bench.SeriesWire, "second").Between(3e3, 5e3).Mean())
+				f.Add(lower(name)+"_before_gbps", x.Series(results.SeriesWire, "second").Between(3e3, 5e3).Mean())
 				f.Add(lower(name)+"_converges_us", rampsUp(x))
-				f.Add(lower(name)+"_end_gbps", x.Series(bench.SeriesWire, "second").Between(10e3, math.Inf(1)).Mean())
+				f.Add(lower(name)+"_end_gbps", x.Series(results.SeriesWire, "second").Between(10e3, math.Inf(1)).Mean())
 			}
 		},
 		Checks: []Check{
@@ -255,7 +256,7 @@ func poseidonRampup() *Row {
 		Charts: func(s *Seed, _ *Figures) []Chart {
 			c := Chart{Title: "The second flow's rate", X: axisMs, Y: axisGbps}
 			for _, name := range systems {
-				c.Lines = append(c.Lines, s.System("", name).Series(bench.SeriesWire, "second").Between(4e3, 12e3).Scale(1e-3, 1).Line(name))
+				c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesWire, "second").Between(4e3, 12e3).Scale(1e-3, 1).Line(name))
 			}
 			return []Chart{c}
 		},

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // crowd is so many flows on one link: hosts with so many connections each, and more
@@ -101,7 +101,7 @@ func poseidonRTT() *Row {
 			for _, c := range []crowd{fewFlows[2], many[2]} {
 				chart := Chart{Title: fmt.Sprintf("Round trips of %d flows", c.n), X: axisMs, Y: axisUs}
 				for _, name := range crowdSystems {
-					chart.Lines = append(chart.Lines, s.System(fmt.Sprint(c.n), name).Series(bench.SeriesRTT, "all").Scale(1e-3, 1).Line(name))
+					chart.Lines = append(chart.Lines, s.System(fmt.Sprint(c.n), name).Series(results.SeriesRTT, "all").Scale(1e-3, 1).Line(name))
 				}
 				charts = append(charts, chart)
 			}

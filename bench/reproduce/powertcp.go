@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // The rows of PowerTCP (Addanki et al., NSDI 2022).
@@ -34,8 +34,8 @@ func queueAndUse(link string, systems []keyed) func(*Seed, *Figures) []Chart {
 		busy := Chart{Title: "Use of its link", X: axisMs, Y: "share"}
 		for _, x := range systems {
 			sys := s.System("", x.name)
-			queue.Lines = append(queue.Lines, sys.Series(bench.SeriesQueue, link).Scale(1e-3, 1e-3).Line(x.name))
-			busy.Lines = append(busy.Lines, sys.Series(bench.SeriesBusy, link).Scale(1e-3, 1).Line(x.name))
+			queue.Lines = append(queue.Lines, sys.Series(results.SeriesQueue, link).Scale(1e-3, 1e-3).Line(x.name))
+			busy.Lines = append(busy.Lines, sys.Series(results.SeriesBusy, link).Scale(1e-3, 1).Line(x.name))
 		}
 		return []Chart{queue, busy}
 	}
@@ -50,8 +50,8 @@ func powertcpIncast10() *Row {
 		Read: func(s *Seed, f *Figures) {
 			for _, x := range systems {
 				sys := s.System("", x.name)
-				queue, busy := sys.Series(bench.SeriesQueue, link), sys.Series(bench.SeriesBusy, link)
-				f.Add(x.key+"_peak_kb", sys.Most(bench.SeriesQueue, link).Between(start, math.Inf(1)).Max()/1e3)
+				queue, busy := sys.Series(results.SeriesQueue, link), sys.Series(results.SeriesBusy, link)
+				f.Add(x.key+"_peak_kb", sys.Most(results.SeriesQueue, link).Between(start, math.Inf(1)).Max()/1e3)
 				// From when the queue has had time to drain: 0.6 MB take 200us, three times that.
 				f.Add(x.key+"_later_queue_kb", queue.Between(start+2000, math.Inf(1)).Mean()/1e3)
 				f.Add(x.key+"_least_busy", busy.Between(start+100, math.Inf(1)).Min())
@@ -87,8 +87,8 @@ func powertcpIncast255() *Row {
 		Read: func(s *Seed, f *Figures) {
 			for _, x := range systems {
 				sys := s.System("", x.name)
-				queue, busy := sys.Series(bench.SeriesQueue, link), sys.Series(bench.SeriesBusy, link)
-				f.Add(x.key+"_peak_kb", sys.Most(bench.SeriesQueue, link).Between(start, math.Inf(1)).Max()/1e3)
+				queue, busy := sys.Series(results.SeriesQueue, link), sys.Series(results.SeriesBusy, link)
+				f.Add(x.key+"_peak_kb", sys.Most(results.SeriesQueue, link).Between(start, math.Inf(1)).Max()/1e3)
 				f.Add(x.key+"_later_queue_kb", queue.Between(drained, math.Inf(1)).Mean()/1e3)
 				f.Add(x.key+"_least_busy", busy.Between(start+100, math.Inf(1)).Min())
 			}
@@ -119,8 +119,8 @@ func powertcpFairness() *Row {
 		jain, busy = 1, 1
 		for k := range 7 {
 			from, to := float64(k)*1000+300, float64(k+1)*1000
-			jain = min(jain, x.Series(bench.SeriesJain, "all").Between(from, to).Min())
-			busy = min(busy, x.Series(bench.SeriesBusy, "tor0->h4").Between(from, to).Min())
+			jain = min(jain, x.Series(results.SeriesJain, "all").Between(from, to).Min())
+			busy = min(busy, x.Series(results.SeriesBusy, "tor0->h4").Between(from, to).Min())
 		}
 		return jain, busy
 	}
@@ -146,7 +146,7 @@ func powertcpFairness() *Row {
 				c := Chart{Title: x.name, X: axisMs, Y: axisGbps}
 				for i := range 4 {
 					label := fmt.Sprintf("flow %d", i+1)
-					c.Lines = append(c.Lines, s.System("", x.name).Series(bench.SeriesWire, label).Scale(1e-3, 1).Line(label))
+					c.Lines = append(c.Lines, s.System("", x.name).Series(results.SeriesWire, label).Scale(1e-3, 1).Line(label))
 				}
 				charts = append(charts, c)
 			}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // The rows of PowerTCP's section 4 with web search traffic, on 256 servers.
@@ -19,9 +19,9 @@ var (
 
 // Ranges of sizes, as the scenarios have them.
 var (
-	webShort  = bench.SizeRange(0, 10_000)
-	webMedium = bench.SizeRange(100_000, 1_000_000)
-	webLong   = bench.SizeRange(1_000_000, math.MaxInt64)
+	webShort  = results.SizeRange(0, 10_000)
+	webMedium = results.SizeRange(100_000, 1_000_000)
+	webLong   = results.SizeRange(1_000_000, math.MaxInt64)
 )
 
 const (
@@ -45,7 +45,7 @@ func tail(x *System, sizes string) float64 { return x.Completion(sizes).At(0.999
 func bufferOf(x *System, share, from, until float64) float64 {
 	var all []weighted
 	for i := range 8 {
-		for _, v := range x.Series(bench.SeriesBuffer, fmt.Sprintf("tor%d", i)).Between(from, until).Y {
+		for _, v := range x.Series(results.SeriesBuffer, fmt.Sprintf("tor%d", i)).Between(from, until).Y {
 			all = append(all, weighted{v, 1})
 		}
 	}
@@ -102,7 +102,7 @@ func reported(c Check) Check {
 
 // sizesChart draws completion times by size, with one seed.
 func sizesChart(s *Seed, _ *Figures) []Chart {
-	ranges := []string{webShort, bench.SizeRange(10_000, 100_000), webMedium, webLong}
+	ranges := []string{webShort, results.SizeRange(10_000, 100_000), webMedium, webLong}
 	var charts []Chart
 	for i, what := range []string{"up to 10 KB", "10 to 100 KB", "100 KB to 1 MB", "above 1 MB"} {
 		c := Chart{Title: "Completion of flows of " + what, X: axisUs, Y: "share of flows"}

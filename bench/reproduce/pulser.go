@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // The rows of Pulser (Almasi et al., LANMAN 2019).
@@ -161,9 +161,9 @@ func pulserQueue() *Row {
 		Read: func(s *Seed, f *Figures) {
 			for _, name := range systems {
 				sys := s.System("", name)
-				wire := sys.Series(bench.SeriesWire, "watched")
+				wire := sys.Series(results.SeriesWire, "watched")
 				before := wire.Between(onset-1000, onset).Mean()
-				f.Add(lower(name)+"_peak_kb", sys.Most(bench.SeriesQueue, link).Between(onset, math.Inf(1)).Max()/1e3)
+				f.Add(lower(name)+"_peak_kb", sys.Most(results.SeriesQueue, link).Between(onset, math.Inf(1)).Max()/1e3)
 				f.Add(lower(name)+"_before_gbps", before)
 				f.Add(lower(name)+"_least_gbps", leastOver(wire.Between(onset, onset+250), 40))
 				f.Add(lower(name)+"_through_gbps", wire.Between(onset, onset+1000).Mean())
@@ -181,8 +181,8 @@ func pulserQueue() *Row {
 			rate := Chart{Title: "Rate of the long flow", X: axisMs, Y: axisGbps}
 			for _, name := range systems {
 				sys := s.System("", name)
-				queue.Lines = append(queue.Lines, sys.Series(bench.SeriesQueue, link).Between(onset-500, onset+1500).Scale(1e-3, 1e-3).Line(name))
-				rate.Lines = append(rate.Lines, sys.Series(bench.SeriesWire, "watched").Between(onset-500, onset+1500).Scale(1e-3, 1).Line(name))
+				queue.Lines = append(queue.Lines, sys.Series(results.SeriesQueue, link).Between(onset-500, onset+1500).Scale(1e-3, 1e-3).Line(name))
+				rate.Lines = append(rate.Lines, sys.Series(results.SeriesWire, "watched").Between(onset-500, onset+1500).Scale(1e-3, 1).Line(name))
 			}
 			return []Chart{queue, rate}
 		},

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // The reconfigurable network of PowerTCP's section 5.
@@ -26,7 +26,7 @@ var rdcnSystems = []struct{ key, name string }{
 // it drained, weighted by what left in that step. And the share of days for which the
 // circuit was busy.
 func rdcnWaits(x *System) (all, byDay, use float64) {
-	queue, circuit, uplink := x.Series(bench.SeriesQueue, rdcnVOQ), x.Series(bench.SeriesBusy, rdcnVOQ), x.Series(bench.SeriesBusy, rdcnUplink)
+	queue, circuit, uplink := x.Series(results.SeriesQueue, rdcnVOQ), x.Series(results.SeriesBusy, rdcnVOQ), x.Series(results.SeriesBusy, rdcnUplink)
 	var waits, dayWaits []weighted
 	var days Curve
 	for i, at := range queue.X {
@@ -108,13 +108,13 @@ func powertcpRDCN() *Row {
 			for _, x := range rdcnSystems {
 				sys := s.System("", x.name)
 				around := func(c Curve) Curve { return c.Between(2*rdcnWeek-2000, 2*rdcnWeek+1000) }
-				circuit, uplink := around(sys.Series(bench.SeriesBusy, rdcnVOQ)), around(sys.Series(bench.SeriesBusy, rdcnUplink))
+				circuit, uplink := around(sys.Series(results.SeriesBusy, rdcnVOQ)), around(sys.Series(results.SeriesBusy, rdcnUplink))
 				sum := Curve{X: circuit.X}
 				for i := range circuit.Y {
 					sum.Y = append(sum.Y, float64(circuit.Y[i]*rdcnCircuit)+float64(uplink.Y[i]*rdcnPacket))
 				}
 				rate.Lines = append(rate.Lines, sum.Scale(1e-3, 1).Line(x.name))
-				voq.Lines = append(voq.Lines, around(sys.Series(bench.SeriesQueue, rdcnVOQ)).Scale(1e-3, 1e-3).Line(x.name))
+				voq.Lines = append(voq.Lines, around(sys.Series(results.SeriesQueue, rdcnVOQ)).Scale(1e-3, 1e-3).Line(x.name))
 			}
 			return []Chart{rate, voq}
 		},

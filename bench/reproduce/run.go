@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // Options is how to run rows.
@@ -186,7 +186,7 @@ func (r *runner) failed() bool {
 }
 
 func (r *runner) one(j *job) {
-	doc := bench.NewDocument(time.Now(), r.o.Arguments)
+	doc := results.NewDocument(time.Now(), r.o.Arguments)
 	result, err := j.run(func(done float64) { r.progress(j, done) })
 	if err == nil {
 		doc.Results = append(doc.Results, result)

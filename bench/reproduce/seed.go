@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 )
 
 // Seed is what the runs of a row gave with one seed.
 type Seed struct {
 	Number  uint64
-	systems map[string]*bench.System // by run, then "/", then system
-	wall    float64                  // seconds
+	systems map[string]*results.System // by run, then "/", then system
+	wall    float64                    // seconds
 	errs    []error
 }
 
@@ -23,7 +24,7 @@ func (s *Seed) System(run, name string) *System {
 		return &System{x, s}
 	}
 	s.fail("run %q has no system %q", run, name)
-	return &System{bench.NewSystem(name, "", ""), s}
+	return &System{results.NewSystem(name, "", ""), s}
 }
 
 func (s *Seed) fail(format string, args ...any) { s.errs = append(s.errs, fmt.Errorf(format, args...)) }
@@ -32,7 +33,7 @@ func (s *Seed) err() error { return errors.Join(s.errs...) }
 
 // System is a result with ways to find one's way in it.
 type System struct {
-	*bench.System
+	*results.System
 	seed *Seed
 }
 
@@ -40,13 +41,13 @@ type System struct {
 // has them as all flows alone.
 func (s *System) labelled(name string) string {
 	if len(s.Labels) == 0 {
-		return bench.SeriesAll
+		return results.SeriesAll
 	}
 	return name
 }
 
 // Label returns what the flows of a label did.
-func (s *System) Label(name string) *bench.Flows {
+func (s *System) Label(name string) *results.Flows {
 	if len(s.Labels) == 0 {
 		return &s.Flows
 	}
@@ -56,34 +57,34 @@ func (s *System) Label(name string) *bench.Flows {
 		}
 	}
 	s.seed.fail("%s has no label %q", s.Name, name)
-	f := bench.NewFlows()
+	f := results.NewFlows()
 	return &f
 }
 
 // Link returns what happened at a link.
-func (s *System) Link(name string) *bench.Link {
+func (s *System) Link(name string) *results.Link {
 	for i := range s.Links {
 		if s.Links[i].Link == name {
 			return &s.Links[i]
 		}
 	}
 	s.seed.fail("%s has no link %q", s.Name, name)
-	u := bench.Unmeasured
-	return &bench.Link{RateGbps: u, WireGbps: u, Busy: u, BusyMinimum: u, QueueAvgBytes: u, PauseUs: u}
+	u := stats.Unmeasured
+	return &results.Link{RateGbps: u, WireGbps: u, Busy: u, BusyMinimum: u, QueueAvgBytes: u, PauseUs: u}
 }
 
 // Series returns a series over time: times in us and values, NaN where unmeasured. Of a
 // queue or a buffer, values are the means of the steps.
 func (s *System) Series(kind, name string) Curve {
-	return s.series(kind, name, func(x *bench.Series) []bench.Float { return x.Values })
+	return s.series(kind, name, func(x *results.Series) []stats.Float { return x.Values })
 }
 
 // Most is Series with the most of each step, of a queue or a buffer.
 func (s *System) Most(kind, name string) Curve {
-	return s.series(kind, name, func(x *bench.Series) []bench.Float { return x.Max })
+	return s.series(kind, name, func(x *results.Series) []stats.Float { return x.Max })
 }
 
-func (s *System) series(kind, name string, of func(*bench.Series) []bench.Float) Curve {
+func (s *System) series(kind, name string, of func(*results.Series) []stats.Float) Curve {
 	for i := range s.System.Series {
 		x := &s.System.Series[i]
 		if x.Kind != kind || x.Name != name {
@@ -104,13 +105,13 @@ func (s *System) series(kind, name string, of func(*bench.Series) []bench.Float)
 func (s *System) CDF(kind, name string) Curve { return s.distribution(kind, s.labelled(name)) }
 
 // Completion returns the distribution of completion times of a range of sizes, as
-// bench.SizeRange calls it.
+// results.SizeRange calls it.
 func (s *System) Completion(sizes string) Curve {
-	return s.distribution(bench.DistributionBySize, sizes)
+	return s.distribution(results.DistributionBySize, sizes)
 }
 
 // QueueTimes returns the distribution over time of what a link's queue held, in bytes.
-func (s *System) QueueTimes(link string) Curve { return s.distribution(bench.SeriesQueue, link) }
+func (s *System) QueueTimes(link string) Curve { return s.distribution(results.SeriesQueue, link) }
 
 func (s *System) distribution(kind, name string) Curve {
 	for i := range s.Distributions {

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
@@ -54,7 +54,7 @@ func (s *store) file(key string) string {
 
 // get returns a result that is kept, nil if there is none of this program, or, if
 // foreign, of any.
-func (s *store) get(key string) (*bench.Result, error) {
+func (s *store) get(key string) (*results.Result, error) {
 	names := []string{s.file(key)}
 	if s.foreign {
 		others, err := fs.Glob(os.DirFS(s.dir), key+"-*.json") // the directory is no pattern
@@ -66,7 +66,7 @@ func (s *store) get(key string) (*bench.Result, error) {
 		}
 	}
 	for _, name := range names {
-		d, err := bench.LoadJSON(name)
+		d, err := results.LoadJSON(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
@@ -88,7 +88,7 @@ func (s *store) has(key string) (bool, error) {
 }
 
 // put keeps a result: whole or not at all.
-func (s *store) put(key string, d *bench.Document) error {
+func (s *store) put(key string, d *results.Document) error {
 	d.Environment.Sluice = s.program
-	return outfile.Write(s.file(key), func(w io.Writer) error { return bench.WriteJSON(w, d) })
+	return outfile.Write(s.file(key), func(w io.Writer) error { return results.WriteJSON(w, d) })
 }

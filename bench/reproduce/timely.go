@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 )
 
 // The rows of TIMELY (Mittal et al., SIGCOMM 2015).
@@ -62,7 +62,7 @@ func timelyTable1(id, system string, seconds float64) *Row {
 			x := s.System("", system)
 			return []Chart{
 				{Title: "Distribution of round trips (figure 14)", X: axisUs, Y: axisCDF, Lines: []Line{x.CDF("rtt", "all").Line(system)}},
-				{Title: "Throughput over time", X: axisMs, Y: axisGbps, Lines: []Line{x.Series(bench.SeriesRate, "all").Scale(1e-3, 1).Line(system)}},
+				{Title: "Throughput over time", X: axisMs, Y: axisGbps, Lines: []Line{x.Series(results.SeriesRate, "all").Scale(1e-3, 1).Line(system)}},
 			}
 		},
 		Note: "throughput is of payload, which at a 1024-byte MTU tops out at 18.5 of 20 Gbps; the paper gives no MTU. Its cap on outstanding data is not given: here it is three segments of 16 KiB a connection",
@@ -83,7 +83,7 @@ func timelyJain() *Row {
 		Charts: func(s *Seed, _ *Figures) []Chart {
 			c := Chart{Title: "Jain's index within a millisecond", X: axisMs, Y: "index"}
 			for _, name := range []string{"TIMELY", "PFC only"} {
-				c.Lines = append(c.Lines, s.System("", name).Series(bench.SeriesJain, "all").Scale(1e-3, 1).Line(name))
+				c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesJain, "all").Scale(1e-3, 1).Line(name))
 			}
 			return []Chart{c}
 		},
@@ -192,7 +192,7 @@ func timelyFig9() *Row {
 				f.Add(x.key+"_rtt_p99_us", float64(sys.RTTP99Us))
 				sum := 0.0
 				for i := range 4 {
-					rate := sys.Series(bench.SeriesRate, fmt.Sprintf("connection %d", i+1)).Between(100e3, math.Inf(1))
+					rate := sys.Series(results.SeriesRate, fmt.Sprintf("connection %d", i+1)).Between(100e3, math.Inf(1))
 					sum += rate.Deviation() / rate.Mean()
 				}
 				f.Add(x.key+"_rate_variation", sum/4)
@@ -215,7 +215,7 @@ func timelyFig9() *Row {
 			for _, x := range systems {
 				sys := s.System("", x.name)
 				rtt.Lines = append(rtt.Lines, sys.CDF("rtt", "all").Line(x.name))
-				rate.Lines = append(rate.Lines, sys.Series(bench.SeriesRate, "connection 1").Scale(1e-3, 1).Line(x.name))
+				rate.Lines = append(rate.Lines, sys.Series(results.SeriesRate, "connection 1").Scale(1e-3, 1).Line(x.name))
 			}
 			return []Chart{rtt, rate}
 		},
@@ -517,12 +517,12 @@ func timelyFig18() *Row {
 	const stop = 300e3 // us
 	// The change is when half of those that leave are gone.
 	change := func(x *System) float64 {
-		left := x.Series(bench.SeriesFlows, "leaving").Between(stop, math.Inf(1))
+		left := x.Series(results.SeriesFlows, "leaving").Between(stop, math.Inf(1))
 		return left.Scale(1, -1).First(-45, 0)
 	}
 	to := func(x *System, mbps float64) float64 {
 		from := change(x)
-		mean := x.Series(bench.SeriesRate, "staying").Between(from, math.Inf(1)).Scale(1, 1000.0/10) // Mbps a connection
+		mean := x.Series(results.SeriesRate, "staying").Between(from, math.Inf(1)).Scale(1, 1000.0/10) // Mbps a connection
 		return (mean.First(mbps, 2e3) - from) / 1e3
 	}
 	return &Row{
@@ -530,7 +530,7 @@ func timelyFig18() *Row {
 		Quick: &Quick{Seconds: 4},
 		Read: func(s *Seed, f *Figures) {
 			hai, plain := s.System("", "with HAI"), s.System("", "without HAI")
-			f.Add("before_mbps", hai.Series(bench.SeriesRate, "staying").Between(200e3, stop).Mean()*100)
+			f.Add("before_mbps", hai.Series(results.SeriesRate, "staying").Between(200e3, stop).Mean()*100)
 			f.Add("hai_to_1500mbps_ms", to(hai, 1500))
 			// 95 percent of the payload that 2 Gbps carry, 1.85.
 			f.Add("hai_to_2gbps_ms", to(hai, 1850*0.95))
@@ -544,7 +544,7 @@ func timelyFig18() *Row {
 		Charts: func(s *Seed, _ *Figures) []Chart {
 			c := Chart{Title: "Mean rate of the connections that stay", X: axisMs, Y: "rate [Mbps]"}
 			for _, name := range []string{"with HAI", "without HAI"} {
-				c.Lines = append(c.Lines, s.System("", name).Series(bench.SeriesRate, "staying").Scale(1e-3, 100).Line(name))
+				c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesRate, "staying").Scale(1e-3, 100).Line(name))
 			}
 			return []Chart{c}
 		},

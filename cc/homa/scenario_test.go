@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-func run(t *testing.T, text string) []*bench.System {
+func run(t *testing.T, text string) []*results.System {
 	t.Helper()
 	s, err := scenario.Parse("test.yaml", []byte(text))
 	if err != nil {

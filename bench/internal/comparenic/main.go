@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 )
@@ -123,16 +125,16 @@ func single(b *strings.Builder) error {
 // columns are the figures that are compared.
 var columns = []struct {
 	title string
-	of    func(s *bench.System) bench.Float
+	of    func(s *results.System) stats.Float
 }{
-	{"payload (Gbps)", func(s *bench.System) bench.Float { return s.ThroughputGbps }},
-	{"RTT mean", func(s *bench.System) bench.Float { return s.RTTAvgUs }},
-	{"RTT p99", func(s *bench.System) bench.Float { return s.RTTP99Us }},
-	{"FCT mean", func(s *bench.System) bench.Float { return s.FCTAvgUs }},
-	{"FCT p99", func(s *bench.System) bench.Float { return s.FCTP99Us }},
-	{"slowdown p99 of the smallest flows", func(s *bench.System) bench.Float {
+	{"payload (Gbps)", func(s *results.System) stats.Float { return s.ThroughputGbps }},
+	{"RTT mean", func(s *results.System) stats.Float { return s.RTTAvgUs }},
+	{"RTT p99", func(s *results.System) stats.Float { return s.RTTP99Us }},
+	{"FCT mean", func(s *results.System) stats.Float { return s.FCTAvgUs }},
+	{"FCT p99", func(s *results.System) stats.Float { return s.FCTP99Us }},
+	{"slowdown p99 of the smallest flows", func(s *results.System) stats.Float {
 		if len(s.Slowdown) == 0 {
-			return bench.Unmeasured
+			return stats.Unmeasured
 		}
 		return s.Slowdown[0].P99
 	}},
@@ -154,7 +156,7 @@ func builtins(b *strings.Builder) error {
 			not = append(not, "`"+name+"`")
 			continue
 		}
-		var runs [2][]*bench.Result
+		var runs [2][]*results.Result
 		for i, model := range []string{scenario.ModelStaged, scenario.ModelReduced} {
 			most := seeds
 			if shorter[name] != nil {
@@ -200,7 +202,7 @@ func load(name, model string, seed int) (*scenario.Scenario, error) {
 
 // mean returns the mean of a figure of system k over runs, and its standard error as a
 // fraction of it.
-func mean(runs []*bench.Result, k int, of func(*bench.System) bench.Float) (mean, standard float64) {
+func mean(runs []*results.Result, k int, of func(*results.System) stats.Float) (mean, standard float64) {
 	n := float64(len(runs))
 	for _, r := range runs {
 		v := of(r.Systems[k])

@@ -1,0 +1,38 @@
+package bench
+
+import (
+	"github.com/sluice-rdma/sluice/bench/nictrace"
+	"github.com/sluice-rdma/sluice/bench/results"
+)
+
+// Options is how to run a scenario.
+type Options struct {
+	// Seed replaces the scenario's seed unless it is nil.
+	Seed *uint64
+	// Progress, unless it is nil, is called now and then, never concurrently,
+	// with the share of the whole run that is done, from 0 to 1, and what is
+	// running: "TIMELY (2 of 3)".
+	Progress func(done float64, what string)
+	// Flows, unless it is nil, is called with the record of each flow when it has
+	// ended, and of those still under way at the end of a system's run; never
+	// concurrently. The record is valid during the call. An error ends the run.
+	Flows func(*results.FlowRecord) error
+	// Series, unless it is nil, is called with every point of the time series as
+	// the run comes to it; never concurrently. The row is valid during the call. An
+	// error ends the run.
+	Series func(*results.SeriesRow) error
+	// Interrupted, unless it is nil, is asked at every step of the measurement. Its
+	// error ends the run, after the records of the flows under way.
+	Interrupted func() error
+	// NICTrace, unless it is nil, is given what becomes of requests inside NICs.
+	NICTrace *nictrace.Trace
+	// NICVCD, likewise, what the stages of NICs do.
+	NICVCD *nictrace.VCD
+	// Workers, where it is above 0, run the networks that can be divided in windows:
+	// those of reduced NICs whose links all have a delay, without failures, watchdogs,
+	// circuits, programs and oracles. Others run as with 0. Results are the same to
+	// the byte but for Events and WallS, which say how they came about.
+	Workers int
+	// NoSeries leaves series out of the result, and so holds none in memory.
+	NoSeries bool
+}

@@ -1,0 +1,86 @@
+package results
+
+import "github.com/sluice-rdma/sluice/bench/stats"
+
+// NICUse is where the time of a NIC went from the end of the warm-up on.
+type NICUse struct {
+	NIC      string `json:"nic"`              // name of its host
+	Requests uint64 `json:"requests"`         // that its transport was given
+	Packets  uint64 `json:"packets_received"` // acknowledgements too
+	// Bottleneck says in a sentence what limits the NIC, and by what one sees it.
+	Bottleneck string `json:"bottleneck"`
+	// BytesEach and CyclesEach say what a request, or a received packet where there are no
+	// requests, takes of PCIe by purpose and of each stage; empty where there are neither.
+	BytesEach  string     `json:"pcie_each"`
+	CyclesEach string     `json:"cycles_each"`
+	Stages     []NICStage `json:"stages"`
+	PCIe       []NICPCIe  `json:"pcie"`
+	Queues     []NICQueue `json:"queues"`
+	Waits      []NICWait  `json:"waits"`
+	Caches     []NICCache `json:"caches,omitempty"`
+	// Operations are single requests, of latencies that stand for all of the host's.
+	Operations []NICOperation `json:"operations,omitempty"`
+}
+
+// NICStage is where the cycles of a stage went: Busy, Idle and the sum of Stalled are
+// Elapsed. The cycle of the mac, of PCIe and of the atomics unit is a picosecond.
+type NICStage struct {
+	Stage    string           `json:"stage"`
+	ClockHz  int64            `json:"clock_hz"`
+	Parallel int              `json:"parallel"` // pieces of work at once; the cycles are those of all
+	Served   uint64           `json:"served"`   // pieces of work
+	Elapsed  int64            `json:"elapsed_cycles"`
+	Busy     int64            `json:"busy_cycles"`
+	Idle     int64            `json:"idle_cycles"`
+	Stalled  map[string]int64 `json:"stalled_cycles,omitempty"` // by what was waited for
+}
+
+// Directions of PCIe.
+const (
+	ToHost   = "to_host"
+	FromHost = "from_host"
+)
+
+// NICPCIe is what crossed the PCIe link in one direction, TLP headers included.
+type NICPCIe struct {
+	Direction string             `json:"direction"` // ToHost or FromHost
+	Busy      stats.Float        `json:"busy"`      // share of the time that the link was, 0 to 1
+	Bytes     int64              `json:"bytes"`
+	ByPurpose map[string]int64   `json:"bytes_by_purpose"` // sums up to Bytes
+	TLPs      map[string]NICTLPs `json:"tlps"`             // by type: MRd, MWr, CplD; their bytes sum up to Bytes
+	// PerRequest is Bytes over the requests, of a NIC that has any.
+	PerRequest stats.Float `json:"bytes_per_request"`
+}
+
+// NICTLPs is what crossed PCIe in packets of one type.
+type NICTLPs struct {
+	Packets uint64 `json:"packets"`
+	Bytes   int64  `json:"bytes"` // headers included
+}
+
+// NICQueue is a queue inside the NIC; see nicmodel.NIC.Queues.
+type NICQueue struct {
+	Queue string      `json:"queue"`
+	Came  uint64      `json:"came"`
+	Mean  stats.Float `json:"mean"` // how many were in it, over time
+	Most  int         `json:"most"` // in the whole run
+	// WaitUs is the mean time in it, by Little's law.
+	WaitUs stats.Float `json:"wait_us"`
+}
+
+// NICWait is what pieces of work waited for that no stage waited with; see
+// nicmodel.NIC.Waits.
+type NICWait struct {
+	Where string      `json:"where"`
+	For   string      `json:"for"`
+	Mean  stats.Float `json:"mean"` // how many waited, over time
+	// Taken says that what was waited for was in use by others.
+	Taken bool `json:"taken,omitempty"`
+}
+
+// NICCache is what a cache of the NIC was asked for.
+type NICCache struct {
+	Cache  string `json:"cache"`
+	Hits   uint64 `json:"hits"`
+	Misses uint64 `json:"misses"`
+}

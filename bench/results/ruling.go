@@ -1,0 +1,175 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Places where an engine runs.
+const (
+	EngineInHost = "host" // in the shim
+	EngineInNIC  = "nic"
+	EngineNone   = "none" // no congestion control
+)
+
+// Ruling is what ruled how much queue pairs sent: their engine, or something else.
+// Shares are of the time in which queue pairs had requests under way, summed over them,
+// from the end of the warm-up.
+type Ruling struct {
+	EngineIn string `json:"engine_in"` // EngineInHost and so on
+	// EngineCuts is how often an engine lowered its rate, below the line rate, or its
+	// window.
+	EngineCuts uint64 `json:"engine_cuts"`
+	// EngineHeld is the share in which the engine's rate or window held a request
+	// back. It is not known of reduced NICs.
+	EngineHeld stats.Float `json:"engine_held_share"`
+	// Of a shim: the bound on what a queue pair has with the NIC, and the shares in
+	// which that bound alone held a request back, the host was late, something else
+	// did, such as a fence, and in which the NIC had all that was posted.
+	ShimOutstandingBytes int64       `json:"shim_outstanding_bytes"`
+	ShimHeld             stats.Float `json:"shim_held_share"`
+	HostHeld             stats.Float `json:"host_held_share"`
+	OtherHeld            stats.Float `json:"other_held_share"`
+	AllSent              stats.Float `json:"all_sent_share"`
+	// RuledBy says what ruled if it was not the engine.
+	RuledBy string `json:"ruled_by,omitempty"`
+}
+
+func newRuling() Ruling {
+	u := stats.Unmeasured
+	return Ruling{EngineHeld: u, ShimHeld: u, HostHeld: u, OtherHeld: u, AllSent: u}
+}
+
+// Explain sets RuledBy from the other figures, and from the link that was busiest and its
+// share of the time.
+func (r *Ruling) Explain(link string, busy stats.Float) { r.RuledBy = r.ruledBy(link, busy) }
+
+// ruledBy says what ruled, in the words of a line under the table; nothing if the
+// engine did: if it held more back than anything else.
+func (r *Ruling) ruledBy(link string, busy stats.Float) string {
+	if r.EngineIn == EngineNone && !r.ShimHeld.Measured() || r.EngineIn == EngineInNIC && !r.EngineHeld.Measured() {
+		if r.EngineCuts > 0 {
+			return ""
+		}
+		return r.engineDid() + "; " + outside(link, busy)
+	}
+	if !r.ShimHeld.Measured() {
+		if r.EngineHeld >= 0.5 {
+			return ""
+		}
+		return r.engineDid() + "; " + outside(link, busy)
+	}
+	switch most := max(r.EngineHeld, r.ShimHeld, r.HostHeld, r.OtherHeld, r.AllSent); most {
+	case r.EngineHeld:
+		return ""
+	case r.ShimHeld:
+		line := fmt.Sprintf("the shim's window, %v, was full %s of the time; %s", units.Bytes(r.ShimOutstandingBytes), percentOf(float64(most)), r.engineDid())
+		if busy >= saturated {
+			line += "; " + outside(link, busy)
+		}
+		return line
+	case r.HostHeld:
+		return fmt.Sprintf("the host was late %s of the time; %s", percentOf(float64(most)), r.engineDid())
+	case r.OtherHeld:
+		return fmt.Sprintf("requests waited for those before them, by the verbs' own rules, %s of the time; %s", percentOf(float64(most)), r.engineDid())
+	default:
+		return fmt.Sprintf("the NIC had all that was posted %s of the time; %s; %s", percentOf(float64(most)), r.engineDid(), outside(link, busy))
+	}
+}
+
+// engineDid says what the engine did.
+func (r *Ruling) engineDid() string {
+	switch {
+	case r.EngineIn == EngineNone:
+		return "there is no engine"
+	case !r.acted():
+		return "the engine never cut"
+	case !r.EngineHeld.Measured():
+		return fmt.Sprintf("the engine cut %d times", r.EngineCuts)
+	case r.EngineCuts == 0:
+		return fmt.Sprintf("the engine never cut, and held requests back %s of the time", percentOf(float64(r.EngineHeld)))
+	}
+	return fmt.Sprintf("the engine cut %d times and held requests back %s of the time", r.EngineCuts, percentOf(float64(r.EngineHeld)))
+}
+
+// outside says what rules where nothing at the sender holds requests back: a link that
+// has no more to give, or the application.
+func outside(link string, busy stats.Float) string {
+	if busy >= saturated {
+		return fmt.Sprintf("%s was busy %s of the time: the line rate ruled", link, percentOf(float64(busy)))
+	}
+	if link == "" {
+		return "nothing was sent"
+	}
+	return fmt.Sprintf("the busiest link, %s, was busy %s of the time: the application posted no more", link, percentOf(float64(busy)))
+}
+
+// acted reports whether an engine changed anything, as far as is known.
+func (r *Ruling) acted() bool { return r.EngineCuts > 0 || r.EngineHeld > 0 }
+
+// SameFigures are the groups of systems that gave the same figures, to the last digit.
+func (r *Result) SameFigures() [][]string {
+	var groups [][]string
+	var first []*System
+	for _, s := range r.Systems {
+		i := slices.IndexFunc(first, func(other *System) bool { return other.sameFigures(s) })
+		if i < 0 {
+			first, groups = append(first, s), append(groups, []string{s.Name})
+			continue
+		}
+		groups[i] = append(groups[i], s.Name)
+	}
+	return slices.DeleteFunc(groups, func(names []string) bool { return len(names) < 2 })
+}
+
+// sameFigures reports whether all that was measured at the ends and in the network is
+// the same.
+func (s *System) sameFigures(other *System) bool {
+	same := func(a, b any) bool {
+		return slices.EqualFunc(figuresOf(a), figuresOf(b), func(x, y figure) bool {
+			return x.value == y.value || math.IsNaN(float64(x.value)) && math.IsNaN(float64(y.value))
+		})
+	}
+	return s.Bytes > 0 && s.PacketHops == other.PacketHops && same(&s.Flows, &other.Flows) && same(&s.Network, &other.Network)
+}
+
+// rulingLines are what is said under a table: of each system what ruled if it was not
+// the engine, and which systems gave the same.
+func (r *Result) rulingLines() []string {
+	var all []string
+	for _, s := range r.Systems {
+		if s.RuledBy != "" {
+			all = append(all, s.Name+": "+s.RuledBy)
+		}
+	}
+	for _, names := range r.SameFigures() {
+		line := strings.Join(names, ", ") + ": the same to the last digit"
+		if !slices.ContainsFunc(r.Systems, func(s *System) bool { return slices.Contains(names, s.Name) && (s.acted() || s.EngineIn == "") }) {
+			line += ": no engine acted"
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+// modeOffload is the Mode of results whose engine ran in the NIC.
+const modeOffload = "offload"
+
+// place says where the system's engine ran. Results of earlier versions do not say it
+// themselves.
+func (s *System) place() string {
+	switch {
+	case s.EngineIn == EngineInNIC || s.EngineIn == "" && s.Engine != "none" && s.Mode == modeOffload:
+		return "NIC"
+	case s.EngineIn != "":
+		return s.EngineIn
+	case s.Engine == "none":
+		return EngineNone
+	}
+	return EngineInHost
+}

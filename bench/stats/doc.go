@@ -1,0 +1,6 @@
+// Package stats is what measurements are kept in, of the model and of live NICs: a Float
+// that knows whether it was measured, a Recorder of times, a Distribution, Jain's index,
+// and the Environment of the program that measured.
+//
+// It knows neither the model nor the verbs.
+package stats
