@@ -5,8 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/nictrace"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/internal/windows"
+	"github.com/sluice-rdma/sluice/internal/simnet"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/des"
@@ -20,7 +19,8 @@ import (
 // host at each port, or with a fleet of reduced NICs, and the flows under way.
 // Hosts are driven by events; there is no goroutine.
 type simulation struct {
-	sys      *scenario.System
+	built    *simnet.Network
+	sys      *scenario.System // these two are its
 	seed     uint64
 	engine   *des.Engine
 	net      *fabric.Network
@@ -30,14 +30,13 @@ type simulation struct {
 	id       des.NodeID
 	src      des.Source
 
-	lookahead units.Time // of the network
-	baseRTT   units.Time // of a full packet over the longest path, NICs included
-	flows     func() (scenario.Flow, bool)
-	traffic   []*scenario.Traffic
-	duration  units.Time
-	end       units.Time
-	idle      idleTimes
-	answered  idleTimes // of requests with their answers, by operation
+	baseRTT  units.Time // of a full packet over the longest path, NICs included
+	flows    func() (scenario.Flow, bool)
+	traffic  []*scenario.Traffic
+	duration units.Time
+	end      units.Time
+	idle     idleTimes
+	answered idleTimes // of requests with their answers, by operation
 
 	next    scenario.Flow // the next to start
 	pending bool          // next is valid
@@ -63,37 +62,29 @@ const (
 
 // newSimulation builds a system on a network that so many workers run in windows, if
 // it can be divided; with 0 it is not.
-func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, workers int) (s *simulation, err error) {
-	e := des.New()
+func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, workers int) (*simulation, error) {
 	network := sys.FabricConfig()
 	programs, err := addPrograms(sys, graph, &network)
 	if err != nil {
 		return nil, err
 	}
-	net, err := fabric.New(e, graph, network, seed)
+	built, err := simnet.New(sys, graph, network, seed)
 	if err != nil {
 		return nil, err
 	}
-	// An oracle acts on all NICs at once, and staged NICs have events with the engine.
-	if workers > 0 && sys.Reduced() && !sys.Scheme.Oracle {
-		if net.Divide(workers) == nil {
-			defer func() { net.Division().SingleInstants(s.mayEnd) }()
-		}
+	s := &simulation{built: built, sys: sys, programs: programs, seed: seed, engine: built.Engine, net: built.Net, baseRTT: built.BaseRTT}
+	s.id, s.src = s.engine.AddHandler(s), s.engine.NewSource()
+	if workers > 0 && built.Divide(workers) == nil {
+		s.net.Division().SingleInstants(s.mayEnd)
 	}
-	cfg := sys.NICConfig()
-	s = &simulation{lookahead: net.Lookahead(), sys: sys, programs: programs, seed: seed, engine: e, net: net, src: e.NewSource()}
-	s.id = e.AddHandler(s)
 	s.nics.System, s.nics.Topology = sys.Name, graph
-	// The latencies of reduced NICs are the network's.
-	s.baseRTT = net.MaxBaseRTT(s.dataFrame(sys.NIC.MTU), s.ackFrame())
 	if sys.Scheme.Oracle {
 		s.oracle = s.newOracle()
 	}
 	if sys.Reduced() {
 		return s, s.addFleet()
 	}
-	s.baseRTT += cfg.RoundTripShare()
-	return s, s.addHosts(cfg)
+	return s, s.addHosts(sys.NICConfig())
 }
 
 // addHosts puts a staged NIC and a host at each port.
@@ -115,23 +106,12 @@ func (s *simulation) addHosts(cfg nicmodel.Config) error {
 	return nil
 }
 
-// dataFrame returns the size of the frame that carries n bytes of a Write, with
-// what its sender adds for telemetry.
-func (s *simulation) dataFrame(n int) units.Bytes {
-	return nicmodel.FrameBytes(ib.WriteMiddle, n) + s.sys.Scheme.Telemetry.WireBytes(0)
-}
-
-func (s *simulation) ackFrame() units.Bytes {
-	return nicmodel.FrameBytes(ib.Acknowledge, 0) + s.sys.Scheme.Telemetry.WireBytes(0)
-}
-
 // env is what an engine at a host is told about its place.
 func (s *simulation) env(line units.Rate) cc.Env {
-	e := cc.Env{LineRate: line, BaseRTT: s.baseRTT, MTU: units.Bytes(s.sys.NIC.MTU)}
 	if s.opening != nil {
-		e.FlowSize = s.opening.Size
+		return s.built.Env(line, s.opening.Size)
 	}
-	return e
+	return s.built.Env(line, 0)
 }
 
 // newEngine makes an engine for a queue pair that is being connected.
@@ -145,14 +125,7 @@ func (s *simulation) newEngine(line units.Rate) (cc.Engine, error) {
 
 // congestion is what a NIC is told about a queue pair that is being connected.
 func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
-	scheme := &s.sys.Scheme
-	c := nicmodel.Congestion{
-		Telemetry: scheme.Telemetry, ECT: scheme.ECN || scheme.CNP,
-		AckPriority: uint8(s.sys.NIC.AckPriority), BaseRTT: s.baseRTT,
-	}
-	if scheme.CNP {
-		c.CNPInterval = s.sys.NIC.CNPInterval
-	}
+	c := s.built.Congestion()
 	var err error
 	if s.sys.Offload() {
 		c.Engine, err = s.newEngine(line)
@@ -198,7 +171,7 @@ func (s *simulation) run() error {
 	if s.measure != nil {
 		s.measure.begin()
 	}
-	windows.Run(s.engine, s.net, s.duration)
+	s.built.Run(s.duration)
 	s.end = s.engine.Now()
 	s.nics.End(s.end)
 	if s.measure != nil {
@@ -215,7 +188,7 @@ func (s *simulation) mayEnd(start units.Time) bool {
 		return false
 	}
 	for _, f := range s.active {
-		if f.Size > 0 && f.arrived().Payload < f.Size || f.Size == 0 && f.Stop > start+s.lookahead {
+		if f.Size > 0 && f.arrived().Payload < f.Size || f.Size == 0 && f.Stop > start+s.net.Lookahead() {
 			return false
 		}
 	}

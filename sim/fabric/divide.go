@@ -138,6 +138,9 @@ func (n *Network) Lanes() int { return len(n.lanes) }
 // Lookahead is the least delay of any link: for so long nothing that a node does
 // reaches another. It is 0 if a link has none.
 func (n *Network) Lookahead() units.Time {
+	if n.division != nil {
+		return n.division.window
+	}
 	least := units.Never
 	for i := range n.topo.edges {
 		least = min(least, n.topo.edges[i].Delay)
@@ -524,18 +527,17 @@ func (x *Lane) runHost(node int32) units.Time {
 	pause := n.alarm(at, 0) ^ 1
 	own := &d.alarms[v.index]
 	for {
-		alarm, woken := uint32(0), own[0]
-		for i := uint32(1); i < Alarms; i++ {
-			if own[i] < woken {
-				alarm, woken = i, own[i]
-			}
-		}
+		woken := min(own[0], own[1], own[2], own[3])
 		p, a := x.due[pause], x.due[2]
 		now := min(p, a)
 		if woken < now && woken < d.wakes {
 			x.events++
+			alarm := 0
+			for own[alarm] != woken {
+				alarm++
+			}
 			own[alarm] = units.Never
-			n.alarmed[v.index].waker.Wake(x, woken, alarm)
+			n.alarmed[v.index].waker.Wake(x, woken, uint32(alarm))
 			continue
 		}
 		if now >= end {
