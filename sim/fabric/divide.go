@@ -29,9 +29,9 @@ import (
 type Division struct {
 	n      *Network
 	window units.Time
-	alarms [][Alarms]units.Time  // by host
-	within bool                  // a window has begun and not ended
-	single func(units.Time) bool // see SingleInstants
+	alarms [][hostAlarms]units.Time // by host
+	within bool                     // a window has begun and not ended
+	single func(units.Time) bool    // see SingleInstants
 
 	start, end units.Time
 	wakes      units.Time // before which alarms go off: the end, or an instant before
@@ -89,7 +89,7 @@ func (n *Network) Divide(lanes int) error {
 		}
 	}
 	d := &Division{
-		n: n, window: window, alarms: make([][Alarms]units.Time, len(n.hosts)),
+		n: n, window: window, alarms: make([][hostAlarms]units.Time, len(n.hosts)),
 		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
 		busy: make([]uint16, len(n.nodes)), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
 	}
@@ -100,7 +100,7 @@ func (n *Network) Divide(lanes int) error {
 		d.due[i] = units.Never
 	}
 	for i := range d.alarms {
-		d.alarms[i] = [Alarms]units.Time{units.Never, units.Never, units.Never, units.Never}
+		d.alarms[i] = [hostAlarms]units.Time{units.Never, units.Never, units.Never, units.Never}
 	}
 	words := uint32(0)
 	for i := range n.nodes {

@@ -29,8 +29,8 @@ type Waker interface {
 	Wake(x *Lane, now units.Time, alarm uint32)
 }
 
-// Alarms is how many alarms a host has, numbered from 0.
-const Alarms = 4
+// hostAlarms is how many alarms a host has.
+const hostAlarms = 4
 
 // alarmed is what names a host's alarms to the engine of an undivided network.
 type alarmed struct {
@@ -56,8 +56,8 @@ func (n *alarms) Handle(ev des.Event) {
 	n.alarmed[ev.Arg].waker.Wake(&n.lanes[0], ev.At, ev.Kind)
 }
 
-// SetAlarm has the Waker at a host woken at a time, the host's now or later. Of an
-// alarm, the earliest of the times set counts until it has gone off.
+// SetAlarm has the Waker at a host woken at a time, the host's now or later, by an
+// alarm from 0 to 3. Of an alarm, the earliest of the times set counts until it has gone off.
 func (n *Network) SetAlarm(host int, alarm uint32, at units.Time) {
 	d := n.division
 	if d == nil {

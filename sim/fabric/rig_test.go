@@ -270,3 +270,10 @@ func (r *rig) inOrder(t *rapid.T) {
 		}
 	}
 }
+
+// sendPause tells the switch at a host's port which priorities it must not send
+// to the host from now on: those whose bit is set in paused. A frame does that:
+// it waits for the packet on the host's uplink, and takes its time.
+func (n *Network) sendPause(now units.Time, host int, paused uint8) {
+	n.lanes[0].assert(now, n.hosts[host].port, paused)
+}
