@@ -36,7 +36,7 @@ func (m *measurement) newFairness() *fairness {
 	f := &fairness{capacity: make([]float64, topo.Links())}
 	for i := range f.capacity {
 		l := topo.Link(fabric.LinkID(i))
-		payload := float64(mtu) / float64(m.sim.dataFrame(mtu)+l.Framing.Bytes())
+		payload := float64(mtu) / float64(m.sim.built.DataFrame(mtu)+l.Framing.Bytes())
 		f.capacity[i] = float64(l.Rate) / 8 * m.spec.Window.Seconds() * payload
 	}
 	return f

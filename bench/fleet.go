@@ -34,64 +34,13 @@ type lightFlow struct {
 }
 
 func (s *simulation) addFleet() error {
-	l := s.sys.ReducedLatencies()
-	n := &s.sys.NIC
-	cfg := reduced.Config{
-		MTU: ib.MTU(n.MTU), AckEvery: n.AckEvery, Priority: uint8(n.Priority),
-		Timeout: uint8(n.Timeout), RetryCount: uint8(n.RetryCount), SendDepth: n.SendDepth, Completion: l.Completion,
-		Classes: s.sys.Scheme.Classes > 0,
-	}
-	if n.HostSend == nil {
-		cfg.Wire = l.Send
-		s.baseRTT -= l.Send
-	}
-	if err := s.beforeWire(&cfg); err != nil {
-		return err
-	}
-	if s.sys.Scheme.NewReceiver != nil {
-		cfg.Receiver = func(_ int, line units.Rate) (cc.Receiver, error) { return s.sys.NewReceiver(s.env(line)) }
-	}
-	fl, err := reduced.New(s.engine, s.net, cfg)
+	fl, err := s.built.NewFleet(s.fail)
 	if err != nil {
 		return err
 	}
 	s.fleet = &fleet{Fleet: fl, sim: s}
 	fl.OnDone(s.fleet.ended)
 	fl.OnAck(s.fleet.acked)
-	return nil
-}
-
-// beforeWire sets what a reduced NIC takes before the wire: what the scenario says, or
-// what the preset takes when it is idle. That is measured for payloads of whole cache
-// lines as they come.
-func (s *simulation) beforeWire(cfg *reduced.Config) error {
-	n := &s.sys.NIC
-	if n.HostStart != nil {
-		cfg.Start = *n.HostStart
-		return nil
-	}
-	preset := s.sys.NICConfig()
-	var err error
-	cfg.TxPackets = preset.TxPackets
-	const line = 64
-	taken := make([]units.Time, (n.MTU+line-1)/line)
-	measure := func(lines int) (start units.Time, err error) {
-		// The port's rate has no part in it: this is before the wire.
-		start, taken[lines-1], err = preset.FirstPacket(min(lines*line, n.MTU), ib.MTU(n.MTU), s.net.LineRate(0))
-		return start, err
-	}
-	if cfg.Start, err = measure(len(taken)); err != nil {
-		return err
-	}
-	cfg.Fetch = func(payload int) units.Time {
-		lines := (payload + line - 1) / line
-		if taken[lines-1] == 0 {
-			if _, err := measure(lines); err != nil {
-				s.fail(err)
-			}
-		}
-		return taken[lines-1]
-	}
 	return nil
 }
 
@@ -153,9 +102,9 @@ func (x *fleet) ended(d *reduced.Done) {
 }
 
 // acked takes the round trip of a packet.
-func (x *fleet) acked(slot uint64, a *cc.Ack) {
+func (x *fleet) acked(lane int, slot uint64, a *cc.Ack) {
 	if m := x.sim.measure; m != nil {
-		m.roundTrip(x.flows[slot], x.sim.engine.Now(), a.RTT)
+		m.roundTrip(lane, x.flows[slot], a.RTT)
 	}
 }
 

@@ -254,12 +254,12 @@ func (h *host) flow(qpn uint32) *flow {
 func (h *host) observe(qp *paced.QP, a *cc.Ack, _ cc.Control) {
 	h.measures = true
 	if f := h.flow(qp.Num()); f != nil && h.sim.measure != nil {
-		h.sim.measure.roundTrip(f, h.sim.engine.Now(), a.NetRTT)
+		h.sim.measure.roundTrip(0, f, a.NetRTT)
 	}
 }
 
 func (h *host) acked(qpn uint32, a *cc.Ack) {
 	if f := h.flow(qpn); f != nil && h.sim.measure != nil {
-		h.sim.measure.roundTrip(f, h.sim.engine.Now(), a.RTT)
+		h.sim.measure.roundTrip(0, f, a.RTT)
 	}
 }

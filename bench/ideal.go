@@ -46,7 +46,7 @@ func idleOverhead(sys *scenario.System, rate units.Rate) (idleTimes, error) {
 func idleNetwork(sys *scenario.System, rate units.Rate) (*simulation, error) {
 	idle := sys.Elsewhere()
 	idle.Host.Load = 0
-	s, err := newSimulation(idle, fabric.Star(2, fabric.Link{Rate: rate}), 0)
+	s, err := newSimulation(idle, fabric.Star(2, fabric.Link{Rate: rate}), 0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *simulation) idealAnswer(t *workload.Task) units.Time {
 // idealFCT returns how long a flow takes on an idle network: until its last packet is
 // acknowledged.
 func (s *simulation) idealFCT(f *workload.Flow) units.Time {
-	return s.crossing(f.Src, f.Dst, f.Size) + s.net.BaseDelay(f.Dst, f.Src, s.ackFrame()) + s.idle[f.Operation].of(s, f.Size)
+	return s.crossing(f.Src, f.Dst, f.Size) + s.net.BaseDelay(f.Dst, f.Src, s.built.AckFrame()) + s.idle[f.Operation].of(s, f.Size)
 }
 
 // of returns what is added to a message of that size.
@@ -155,7 +155,7 @@ func (s *simulation) crossing(src, dst int, size units.Bytes) units.Time {
 	for _, l := range s.net.Path(nil, src, dst, 0) {
 		link := s.net.Topology().Link(l)
 		framing := link.Framing.Bytes()
-		one, rest := link.Rate.Serialize(s.dataFrame(int(mtu))+framing), link.Rate.Serialize(s.dataFrame(int(last))+framing)
+		one, rest := link.Rate.Serialize(s.built.DataFrame(int(mtu))+framing), link.Rate.Serialize(s.built.DataFrame(int(last))+framing)
 		if full > 0 {
 			// Packets of one size leave at the pace of the slowest link.
 			fulls -= units.Time(full-1) * slowest
@@ -165,5 +165,5 @@ func (s *simulation) crossing(src, dst int, size units.Bytes) units.Time {
 		behind = max(behind, fulls) + rest
 		alone += rest
 	}
-	return s.net.BaseDelay(src, dst, s.dataFrame(int(last))) + behind - alone
+	return s.net.BaseDelay(src, dst, s.built.DataFrame(int(last))) + behind - alone
 }

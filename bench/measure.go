@@ -61,6 +61,7 @@ type measurement struct {
 type label struct {
 	name     string
 	rtt, fct *stats.Recorder
+	trips    []roundTrips      // by lane; rtt has all at the end
 	slow     []*stats.Recorder // by size bin; slowdown in thousandths of a second
 	started  uint64
 	finished uint64
@@ -70,18 +71,39 @@ type label struct {
 	cnps     uint64
 	timeouts uint64
 	stepped  nicmodel.Delivered // since the last sample
-	rttSum   units.Time
-	rttCount int64
 	running  int
 	active   activity
 	together collectives
 	fairness labelFairness
 }
 
+// roundTrips is what a lane of the network measured of a label: lanes run side by side.
+type roundTrips struct {
+	sum   units.Time // since the last sample
+	count int64      // likewise
+	rtt   *stats.Recorder
+	_     [64]byte // two workers share no cache line
+}
+
+// sample returns the mean round trip since the last sample.
+func (l *label) sample() stats.Float {
+	var sum units.Time
+	var count int64
+	for i := range l.trips {
+		t := &l.trips[i]
+		sum, count = sum+t.sum, count+t.count
+		t.sum, t.count = 0, 0
+	}
+	if count == 0 {
+		return stats.Unmeasured
+	}
+	return stats.Float((sum / units.Time(count)).Microseconds())
+}
+
 // slowdownBins are the upper edges of the size bins.
 var slowdownBins = []units.Bytes{10 * units.KB, 100 * units.KB, units.MB, 10 * units.MB, math.MaxInt64}
 
-// slowdownUnit is how a slowdown of 1 is recorded: Recorder holds times.
+// slowdownUnit is how a slowdown of 1 is recorded: stats.Recorder holds times.
 const slowdownUnit = units.Millisecond
 
 // link is a direction of a link that the scenario asks to measure.
@@ -112,7 +134,7 @@ func newMeasurement(sim *simulation, s *scenario.Scenario, opt *Options) (*measu
 	topo := sim.net.Topology()
 	m.framing = topo.Link(0).Framing.Bytes()
 	for _, name := range append(s.Labels(), "all") {
-		m.labels = append(m.labels, newLabel(name))
+		m.labels = append(m.labels, newLabel(name, sim.net.Lanes()))
 	}
 	m.newPriorities(s)
 	for _, name := range m.spec.Links {
@@ -238,8 +260,13 @@ func (m *measurement) everyLabel(do func(*label)) {
 	}
 }
 
-func newLabel(name string) label {
-	return label{name: name, rtt: stats.NewRecorder(), fct: stats.NewRecorder(), slow: make([]*stats.Recorder, len(slowdownBins))}
+func newLabel(name string, lanes int) label {
+	l := label{name: name, rtt: stats.NewRecorder(), trips: make([]roundTrips, lanes), fct: stats.NewRecorder(), slow: make([]*stats.Recorder, len(slowdownBins))}
+	l.trips[0].rtt = l.rtt
+	for i := range l.trips[1:] {
+		l.trips[1+i].rtt = stats.NewRecorder()
+	}
+	return l
 }
 
 // groups calls do for the groups that a flow belongs to: those of its label, of its
@@ -286,13 +313,15 @@ func (m *measurement) started(f *flow) {
 	})
 }
 
-func (m *measurement) roundTrip(f *flow, now, rtt units.Time) {
+// roundTrip takes a round trip, from the lane that runs the flow's source.
+func (m *measurement) roundTrip(lane int, f *flow, rtt units.Time) {
 	f.tally.roundTrip(rtt)
 	m.groups(f, func(l *label) {
-		l.rttSum += rtt
-		l.rttCount++
+		t := &l.trips[lane]
+		t.sum += rtt
+		t.count++
 		if m.warm {
-			l.rtt.Record(rtt)
+			t.rtt.Record(rtt)
 		}
 	})
 }
@@ -364,11 +393,8 @@ func (m *measurement) sample(now units.Time) {
 	for at, i := range m.shown {
 		l := &m.labels[i]
 		m.rate.row[at], m.wire.row[at] = gbps(l.stepped.Payload, span), gbps(m.wireBytes(l.stepped), span)
-		m.rtt.row[at], m.underWay.row[at] = stats.Unmeasured, stats.Float(l.running)
-		if l.rttCount > 0 {
-			m.rtt.row[at] = stats.Float((l.rttSum / units.Time(l.rttCount)).Microseconds())
-		}
-		l.stepped, l.rttSum, l.rttCount = nicmodel.Delivered{}, 0, 0
+		m.rtt.row[at], m.underWay.row[at] = l.sample(), stats.Float(l.running)
+		l.stepped = nicmodel.Delivered{}
 	}
 	for i := range m.links {
 		l := &m.links[i]
@@ -427,7 +453,7 @@ func (m *measurement) meanQueue(id fabric.LinkID, span units.Time) stats.Float {
 	return meanOver(m.sim.net.Port(id).QueueIntegral().Sub(m.ports[id].queue), span)
 }
 
-// larger is the larger of two figures, of which a is Unmeasured at first.
+// larger is the larger of two figures, of which a is stats.Unmeasured at first.
 func larger(a, b stats.Float) stats.Float {
 	if !a.Measured() || b > a {
 		return b
@@ -472,6 +498,11 @@ func gbps(n units.Bytes, span units.Time) stats.Float {
 // finish closes the account of the flows that are still under way.
 func (m *measurement) finish() {
 	m.progress(1)
+	m.everyLabel(func(l *label) {
+		for i := range l.trips[1:] {
+			l.rtt.Merge(l.trips[1+i].rtt)
+		}
+	})
 	for _, f := range m.sim.active {
 		m.settle(f)
 		m.record(f, m.sim.end, false)

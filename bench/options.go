@@ -28,6 +28,11 @@ type Options struct {
 	NICTrace *nictrace.Trace
 	// NICVCD, likewise, what the stages of NICs do.
 	NICVCD *nictrace.VCD
+	// Workers, where it is above 0, run the networks that can be divided in windows:
+	// those of reduced NICs whose links all have a delay, without failures, watchdogs,
+	// circuits, programs and oracles. Others run as with 0. Results are the same to
+	// the byte but for Events and WallS, which say how they came about.
+	Workers int
 	// NoSeries leaves series out of the result, and so holds none in memory.
 	NoSeries bool
 }

@@ -49,16 +49,16 @@ func (s *simulation) newOracle() *oracle {
 	o := &oracle{sim: s, wire: make([]float64, topo.Links()), acks: make([]float64, topo.Links()), capacity: make([]float64, topo.Links())}
 	for i := range o.wire {
 		l := topo.Link(fabric.LinkID(i))
-		o.wire[i] = float64(l.Rate) * float64(mtu) / float64(s.dataFrame(mtu)+l.Framing.Bytes())
+		o.wire[i] = float64(l.Rate) * float64(mtu) / float64(s.built.DataFrame(mtu)+l.Framing.Bytes())
 	}
 	framing := topo.Link(0).Framing.Bytes()
 	fastest := topo.Link(0).Rate
 	for i := range o.wire {
 		fastest = max(fastest, topo.Link(fabric.LinkID(i)).Rate)
 	}
-	o.every = max(ratesEvery, ratesPackets*fastest.Serialize(s.dataFrame(mtu)+framing))
+	o.every = max(ratesEvery, ratesPackets*fastest.Serialize(s.built.DataFrame(mtu)+framing))
 	ack := nicmodel.FrameBytes(ib.Acknowledge, 0) + framing
-	o.ackShare = float64(ack) / float64(s.dataFrame(mtu)+framing) / float64(s.sys.NIC.AckEvery)
+	o.ackShare = float64(ack) / float64(s.built.DataFrame(mtu)+framing) / float64(s.sys.NIC.AckEvery)
 	return o
 }
 

@@ -39,7 +39,7 @@ func (m *measurement) newPriorities(s *scenario.Scenario) {
 			continue
 		}
 		count++
-		m.ofPriority[i] = &priority{number: i, flows: newLabel(""), queue: make([]fabric.Integral, m.sim.net.Topology().Links())}
+		m.ofPriority[i] = &priority{number: i, flows: newLabel("", m.sim.net.Lanes()), queue: make([]fabric.Integral, m.sim.net.Topology().Links())}
 	}
 	if count < 2 {
 		m.ofPriority = [fabric.MaxPriorities]*priority{}

@@ -65,7 +65,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	if err != nil {
 		return refuse(err)
 	}
-	sim, err := newSimulation(sys, s.Graph(), seed)
+	sim, err := newSimulation(sys, s.Graph(), seed, opt.Workers)
 	if err != nil {
 		return refuse(err)
 	}
@@ -94,7 +94,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	}
 	out := results.NewSystem(sys.Name, sys.Engine, mode)
 	out.Config = sys.ConfigMap()
-	out.Events = sim.engine.Events()
+	out.Events = sim.net.Events()
 	out.PacketHops = sim.net.Totals().PacketHops
 	out.SimS = stats.Float(sim.end.Seconds())
 	m.report(out)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/nictrace"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/simnet"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/scenario/workload"
@@ -20,7 +20,8 @@ import (
 // host at each port, or with a fleet of reduced NICs, and the flows under way.
 // Hosts are driven by events; there is no goroutine.
 type simulation struct {
-	sys      *scenario.System
+	built    *simnet.Network
+	sys      *scenario.System // these two are its
 	seed     uint64
 	engine   *des.Engine
 	net      *fabric.Network
@@ -60,31 +61,31 @@ const (
 	evTraffic        // a workload that is no plain flows has something to do
 )
 
-func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64) (*simulation, error) {
-	e := des.New()
+// newSimulation builds a system on a network that so many workers run in windows, if
+// it can be divided; with 0 it is not.
+func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, workers int) (*simulation, error) {
 	network := sys.FabricConfig()
 	programs, err := addPrograms(sys, graph, &network)
 	if err != nil {
 		return nil, err
 	}
-	net, err := fabric.New(e, graph, network, seed)
+	built, err := simnet.New(sys, graph, network, seed)
 	if err != nil {
 		return nil, err
 	}
-	cfg := sys.NICConfig()
-	s := &simulation{sys: sys, programs: programs, seed: seed, engine: e, net: net, src: e.NewSource()}
-	s.id = e.AddHandler(s)
+	s := &simulation{built: built, sys: sys, programs: programs, seed: seed, engine: built.Engine, net: built.Net, baseRTT: built.BaseRTT}
+	s.id, s.src = s.engine.AddHandler(s), s.engine.NewSource()
+	if workers > 0 && built.Divide(workers) == nil {
+		s.net.Division().SingleInstants(s.mayEnd)
+	}
 	s.nics.System, s.nics.Topology = sys.Name, graph
-	// The latencies of reduced NICs are the network's.
-	s.baseRTT = net.MaxBaseRTT(s.dataFrame(sys.NIC.MTU), s.ackFrame())
 	if sys.Scheme.Oracle {
 		s.oracle = s.newOracle()
 	}
 	if sys.Reduced() {
 		return s, s.addFleet()
 	}
-	s.baseRTT += cfg.RoundTripShare()
-	return s, s.addHosts(cfg)
+	return s, s.addHosts(sys.NICConfig())
 }
 
 // addHosts puts a staged NIC and a host at each port.
@@ -106,23 +107,12 @@ func (s *simulation) addHosts(cfg nicmodel.Config) error {
 	return nil
 }
 
-// dataFrame returns the size of the frame that carries n bytes of a Write, with
-// what its sender adds for telemetry.
-func (s *simulation) dataFrame(n int) units.Bytes {
-	return nicmodel.FrameBytes(ib.WriteMiddle, n) + s.sys.Scheme.Telemetry.WireBytes(0)
-}
-
-func (s *simulation) ackFrame() units.Bytes {
-	return nicmodel.FrameBytes(ib.Acknowledge, 0) + s.sys.Scheme.Telemetry.WireBytes(0)
-}
-
 // env is what an engine at a host is told about its place.
 func (s *simulation) env(line units.Rate) cc.Env {
-	e := cc.Env{LineRate: line, BaseRTT: s.baseRTT, MTU: units.Bytes(s.sys.NIC.MTU)}
 	if s.opening != nil {
-		e.FlowSize = s.opening.Size
+		return s.built.Env(line, s.opening.Size)
 	}
-	return e
+	return s.built.Env(line, 0)
 }
 
 // newEngine makes an engine for a queue pair that is being connected.
@@ -136,14 +126,7 @@ func (s *simulation) newEngine(line units.Rate) (cc.Engine, error) {
 
 // congestion is what a NIC is told about a queue pair that is being connected.
 func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
-	scheme := &s.sys.Scheme
-	c := nicmodel.Congestion{
-		Telemetry: scheme.Telemetry, ECT: scheme.ECN || scheme.CNP,
-		AckPriority: uint8(s.sys.NIC.AckPriority), BaseRTT: s.baseRTT,
-	}
-	if scheme.CNP {
-		c.CNPInterval = s.sys.NIC.CNPInterval
-	}
+	c := s.built.Congestion()
 	var err error
 	if s.sys.Offload() {
 		c.Engine, err = s.newEngine(line)
@@ -189,13 +172,28 @@ func (s *simulation) run() error {
 	if s.measure != nil {
 		s.measure.begin()
 	}
-	s.engine.RunUntil(s.duration)
+	s.built.Run(s.duration)
 	s.end = s.engine.Now()
 	s.nics.End(s.end)
 	if s.measure != nil {
 		s.measure.finish()
 	}
 	return s.err
+}
+
+// mayEnd reports whether the run may end within the window that starts then: no flow
+// is to start, and of those under way all has arrived, or their time is over. What has
+// not arrived is acknowledged after the window only.
+func (s *simulation) mayEnd(start units.Time) bool {
+	if s.pending {
+		return false
+	}
+	for _, f := range s.active {
+		if f.Size > 0 && f.arrived().Payload < f.Size || f.Size == 0 && f.Stop > start+s.net.Lookahead() {
+			return false
+		}
+	}
+	return len(s.active) > 0
 }
 
 // Handle implements des.Handler.

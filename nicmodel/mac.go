@@ -180,7 +180,7 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 }
 
 // Pause implements fabric.Endpoint.
-func (n *NIC) Pause(now units.Time, paused uint8) { n.mac.pause(now, paused) }
+func (n *NIC) Pause(_ *fabric.Lane, now units.Time, paused uint8) { n.mac.pause(now, paused) }
 
 func (m *mac) pause(now units.Time, paused uint8) {
 	resumed := m.paused &^ paused

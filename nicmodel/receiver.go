@@ -25,7 +25,7 @@ type receiver struct {
 }
 
 // Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.
-func (n *NIC) Arrive(now units.Time, h fabric.Handle) { n.receiver.arrive(now, h) }
+func (n *NIC) Arrive(_ *fabric.Lane, now units.Time, h fabric.Handle) { n.receiver.arrive(now, h) }
 
 func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)

@@ -1,4 +1,5 @@
-// Package windows runs a divided network (package fabric) on several workers.
+// Package windows runs networks (package fabric): one that is not divided by its
+// engine, a divided one in windows on a worker for each of its lanes.
 //
 // Each worker has a share of the nodes, and helps others when it is done with that;
 // they wait for each other at the end of each window. What is done does not depend on
@@ -15,33 +16,28 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Run runs a divided network and the engine that it was made on up to and
-// including the given time, or until Stop is called on the engine. It does what
-// RunUntil does for one that is not divided: the engine's events see the network
-// as it is at their time. settle is called after each window, with the engine's Now
-// there. The network has a lane for each worker.
+// Run runs a network and the engine that it was made on up to and including the given
+// time, or until Stop is called on the engine. The engine's events see the network as
+// it is at their time.
 //
 // Run is to be called from the goroutine of the engine. Workers beside it are
 // goroutines, which end before Run returns.
-func Run(e *des.Engine, d *fabric.Division, workers int, until units.Time, settle func()) {
-	c := newCrew(d, workers)
+func Run(e *des.Engine, n *fabric.Network, until units.Time) {
+	d := n.Division()
+	if d == nil {
+		e.RunUntil(until)
+		return
+	}
+	c := newCrew(d, n.Lanes())
 	defer c.dismiss()
 	e.RunUntil(e.Now())
 	for !e.Stopped() {
-		outside := e.Next()
-		limit := min(until, outside)
-		if next := d.Next(); next <= limit && next != units.Never {
-			end := limit
-			if limit != units.Never {
-				end++
-			}
-			d.Begin(end)
+		if d.Begin(until) {
 			c.run()
-			// All is done that comes before the end.
-			e.Advance(min(max(e.Now(), d.End()-1), limit))
-			settle()
+			d.End()
 			continue
 		}
+		outside := e.Next()
 		if outside > until || outside == units.Never {
 			e.RunUntil(until)
 			return

@@ -63,16 +63,17 @@ func (s *study) run(t interface{ Fatal(...any) }, workers int) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if workers > 0 {
+		if err := net.Divide(workers); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Before the NICs, so that at one instant it looks before they wake.
+	c := &clock{e: e, s: s, src: e.NewSource()}
+	c.id = e.AddHandler(c)
 	fleet, err := reduced.New(e, net, reduced.Config{MTU: 1000, AckEvery: 2, Timeout: 2, RetryCount: 7, SendDepth: 16})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var d *fabric.Division
-	if workers > 0 {
-		if d, err = net.Divide(workers); err != nil {
-			t.Fatal(err)
-		}
-		fleet.Divide(d, workers)
 	}
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -112,15 +113,10 @@ func (s *study) run(t interface{ Fatal(...any) }, workers int) []string {
 		}
 	}
 	if s.tick > 0 {
-		c := &clock{e: e, s: s, look: look, src: e.NewSource()}
-		c.id = e.AddHandler(c)
+		c.look = look
 		e.Schedule(s.tick, &c.src, c.id, 0, 0)
 	}
-	if d != nil {
-		windows.Run(e, d, workers, s.until, fleet.Settle)
-	} else {
-		e.RunUntil(s.until)
-	}
+	windows.Run(e, net, s.until)
 	look()
 	say("%+v", fleet.Stats())
 	inside, bytes := net.InFlight()
@@ -268,7 +264,7 @@ func TestDivideRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := net.Divide(1); err == nil {
+		if err := net.Divide(1); err == nil {
 			t.Errorf("%s: divided", name)
 		}
 	}

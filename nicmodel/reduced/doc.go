@@ -43,12 +43,11 @@
 //
 // # In a divided network
 //
-// After Divide a NIC's doings are those of its host's node, and run on any worker.
-// Flows start between windows, now or ahead of time (StartAt), and that they have
-// ended is said between windows (Settle), so a flow that is to follow upon another
-// starts up to a window late; the times in Done are exact. The receiving half of a
-// flow is taken down a link's delay after the sending one has ended, divided or
-// not: before that it could not know.
+// What a NIC does is its host's node's, and runs on any worker. Flows start between
+// windows, now or ahead of time (StartAt), and that they have ended is said between
+// windows, so a flow that is to follow upon another starts up to a window late; the
+// times in Done are exact. The receiving half of a flow is taken down a link's delay
+// after the sending one has ended, divided or not: before that it could not know.
 //
 // # Limits
 //

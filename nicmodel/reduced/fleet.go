@@ -71,17 +71,16 @@ func (c *Config) validate(net *fabric.Network) error {
 // Fleet is the NICs of all hosts of a network. It belongs to the goroutine of its
 // engine.
 type Fleet struct {
-	engine   *des.Engine
-	net      *fabric.Network
-	division *fabric.Division // nil if the network is one
-	cfg      Config
-	linger   units.Time // see nic.closing
-	nics     []nic
-	lanes    []lane
-	ended    []ending // scratch of Settle
+	engine *des.Engine
+	net    *fabric.Network
+	cfg    Config
+	linger units.Time // see nic.closing
+	nics   []nic
+	lanes  []lane
+	ended  []ending // scratch of settleAll
 
 	onDone func(*Done)
-	onAck  func(id uint64, a *cc.Ack)
+	onAck  func(lane int, id uint64, a *cc.Ack)
 }
 
 // lane is what the NICs need that run on a lane of the network.
@@ -130,14 +129,17 @@ type Stats struct {
 	Payload              units.Bytes
 }
 
-// New puts a NIC at every host of a network. Its events come after those of the
-// network at one instant.
+// New puts a NIC at every host of a network, divided or not.
 func New(e *des.Engine, net *fabric.Network, cfg Config) (*Fleet, error) {
 	if err := cfg.validate(net); err != nil {
 		return nil, err
 	}
 	f := &Fleet{engine: e, net: net, cfg: cfg, linger: net.Lookahead(), nics: make([]nic, net.Topology().Hosts())}
-	f.addLanes(1)
+	f.lanes = make([]lane, net.Lanes())
+	for i := range f.lanes {
+		f.lanes[i].Lane, f.lanes[i].fleet = net.Lane(i), f
+	}
+	net.OnSettle(f.settleAll)
 	for host := range f.nics {
 		n := &f.nics[host]
 		*n = nic{fleet: f, host: int32(host), line: net.LineRate(host), wireAt: units.Never, timerAt: units.Never, startAt: units.Never, recvAt: units.Never}
@@ -150,28 +152,9 @@ func New(e *des.Engine, net *fabric.Network, cfg Config) (*Fleet, error) {
 				return nil, err
 			}
 		}
-		n.id, n.src = e.AddHandler(n), e.NewSources(1)
 		net.Attach(host, n)
 	}
 	return f, nil
-}
-
-// Divide has the fleet run on the lanes of its network, which has been divided and
-// in which nothing has been sent. From then on a flow's end is reported by Settle,
-// which is to be called between windows, and flows are started then.
-func (f *Fleet) Divide(d *fabric.Division, lanes int) {
-	f.division = d
-	f.addLanes(lanes)
-	for host := range f.nics {
-		d.Attach(host, &f.nics[host])
-	}
-}
-
-func (f *Fleet) addLanes(count int) {
-	f.lanes = make([]lane, count)
-	for i := range f.lanes {
-		f.lanes[i].Lane, f.lanes[i].fleet = f.net.Lane(i), f
-	}
 }
 
 // Stats returns the counters of all NICs together.
@@ -197,15 +180,15 @@ func (f *Fleet) Cuts() uint64 {
 	return n
 }
 
-// OnDone calls fn when a flow has ended, or for a divided network from Settle. The
-// Done is valid during the call. fn may start flows.
+// OnDone calls fn when a flow has ended, or in a divided network after the window, in
+// the same order. The Done is valid during the call. fn may start flows.
 func (f *Fleet) OnDone(fn func(*Done)) { f.onDone = fn }
 
 // OnAck calls fn with each acknowledgement that an engine is given, before the
 // engine: for measurement. a is valid during the call. In a divided network calls
-// come from all workers, each with the flows of some hosts, and those of different
-// hosts in no order of time.
-func (f *Fleet) OnAck(fn func(id uint64, a *cc.Ack)) { f.onAck = fn }
+// come from all workers, each with its lane and the flows of some hosts, and those of
+// different hosts in no order of time.
+func (f *Fleet) OnAck(fn func(lane int, id uint64, a *cc.Ack)) { f.onAck = fn }
 
 // Flow is what a sender is to write to another host's memory.
 type Flow struct {
@@ -314,9 +297,6 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		src.begin(&f.lanes[0], now, slotOf(from), s)
 		src.turn(&f.lanes[0], now)
 	}
-	if f.division != nil {
-		f.division.Wake(flow.Src, src.Next())
-	}
 	return Ref{src: int32(flow.Src), dst: int32(flow.Dst), sender: from, receiver: to}, nil
 }
 
@@ -329,8 +309,7 @@ func (f *Fleet) Delivered(r Ref) nicmodel.Delivered {
 }
 
 // Steer puts what a flow's engine says now in force, without an event of its: for who
-// steers it from outside. The network must not be divided; a flow that has ended is
-// left alone.
+// steers it from outside. A flow that has ended is left alone.
 func (f *Fleet) Steer(r Ref) {
 	n := &f.nics[r.src]
 	s := n.sender(r.sender)
@@ -351,9 +330,9 @@ func (f *Fleet) Counters(r Ref) *rc.Counters {
 	return nil
 }
 
-// Settle tells receivers and the user of the flows that ended in a window of a
-// divided network, in the order in which they would in one that is not.
-func (f *Fleet) Settle() {
+// settleAll tells receivers and the user of the flows that have ended, of those of a
+// window in the order of an undivided network.
+func (f *Fleet) settleAll() {
 	all := f.ended[:0]
 	for i := range f.lanes {
 		x := &f.lanes[i]
@@ -379,9 +358,6 @@ func (f *Fleet) settle(e *ending) {
 		to.closing = append(to.closing, closing{at, e.receiver})
 		if r.begun && !r.over {
 			to.alarm(at)
-			if f.division != nil {
-				f.division.Wake(int(e.dst), to.Next())
-			}
 		}
 	}
 	if f.onDone != nil {

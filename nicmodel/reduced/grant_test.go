@@ -89,6 +89,11 @@ func (a *auditor) OnTimer(now units.Time) {
 // grantWorld is newWorld with receivers, which it returns as well.
 func grantWorld(t fataler, hosts int, s granting, change func(*fabric.Config)) (*world, []*auditor) {
 	t.Helper()
+	return dividedGrantWorld(t, hosts, 0, s, change)
+}
+
+func dividedGrantWorld(t fataler, hosts, lanes int, s granting, change func(*fabric.Config)) (*world, []*auditor) {
+	t.Helper()
 	var audits []*auditor
 	cfg := plain()
 	cfg.Classes = s.classes
@@ -102,7 +107,7 @@ func grantWorld(t fataler, hosts int, s granting, change func(*fabric.Config)) (
 		audits = append(audits, &auditor{Receiver: r, t: t, arrived: map[uint32]units.Bytes{}})
 		return audits[len(audits)-1], nil
 	}
-	w := newWorld(t, hosts, cfg, func(c *fabric.Config) {
+	w := newDividedWorld(t, hosts, lanes, cfg, func(c *fabric.Config) {
 		c.Priorities = fabric.MaxPriorities
 		for i := range c.Switch.Classes {
 			c.Switch.Classes[i].PFC.Lossless = false
@@ -186,16 +191,8 @@ func TestGrantsWhateverTheFlows(t *testing.T) {
 // A network in windows, on two lanes, gives the same.
 func TestGrantsInADividedNetwork(t *testing.T) {
 	for name, s := range schemes {
-		run := func(divided bool) ([]Done, Stats) {
-			w, _ := grantWorld(t, 8, s, func(c *fabric.Config) { c.Faults = []fabric.Fault{{Link: "*", Loss: 0.001}} })
-			var d *fabric.Division
-			if divided {
-				var err error
-				if d, err = w.net.Divide(2); err != nil {
-					t.Fatal(err)
-				}
-				w.fleet.Divide(d, 2)
-			}
+		run := func(lanes int) ([]Done, Stats) {
+			w, _ := dividedGrantWorld(t, 8, lanes, s, func(c *fabric.Config) { c.Faults = []fabric.Fault{{Link: "*", Loss: 0.001}} })
 			for i := range 40 {
 				f := s.flow(t, Flow{
 					ID: uint64(i), Src: i % 7, Dst: 7 - i/30, Size: units.Bytes(i%5) * 70_000, Message: units.MiB, Stop: 300 * us, FlowHash: uint32(i),
@@ -208,15 +205,14 @@ func TestGrantsInADividedNetwork(t *testing.T) {
 				}
 			}
 			const end = 100 * units.Millisecond
-			if !divided {
+			d := w.net.Division()
+			if d == nil {
 				w.engine.RunUntil(end)
 			}
-			for divided && w.engine.Now() < end && len(w.done) < 40 {
-				d.Begin(end)
+			for d != nil && len(w.done) < 40 && d.Begin(end) {
 				d.Run(1, d.Nodes()/2, d.Nodes())
 				d.Run(0, 0, d.Nodes()/2)
-				w.engine.Advance(d.End() - 1)
-				w.fleet.Settle()
+				d.End()
 			}
 			for i := range w.done {
 				w.done[i].Counters = nil
@@ -224,8 +220,8 @@ func TestGrantsInADividedNetwork(t *testing.T) {
 			slices.SortFunc(w.done, func(a, b Done) int { return int(a.ID) - int(b.ID) })
 			return w.done, w.fleet.Stats()
 		}
-		want, stats := run(false)
-		got, dividedStats := run(true)
+		want, stats := run(0)
+		got, dividedStats := run(2)
 		if len(want) != 40 || !slices.Equal(got, want) {
 			t.Errorf("%s: undivided %d flows ended, divided %d, or at other times", name, len(want), len(got))
 		}
@@ -274,14 +270,14 @@ func TestClassesAtTheHost(t *testing.T) {
 	}
 
 	w = classWorld(t)
-	w.fleet.nics[0].Pause(0, 1<<4)
+	w.fleet.nics[0].Pause(w.net.Lane(0), 0, 1<<4)
 	w.startClass(t, 0, 1, 2, cc.Unlimited)
 	w.startClass(t, 1, 2, 5, cc.Unlimited)
 	w.engine.RunUntil(100 * us)
 	if len(w.done) != 1 || w.done[0].ID != 0 || w.done[0].At > alone {
 		t.Errorf("with class 5 paused: %+v", w.done)
 	}
-	w.fleet.nics[0].Pause(w.engine.Now(), 0)
+	w.fleet.nics[0].Pause(w.net.Lane(0), w.engine.Now(), 0)
 	w.engine.RunUntil(units.Millisecond)
 	if len(w.done) != 2 || w.done[1].At > 100*us+alone {
 		t.Errorf("after the pause: %+v", w.done)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -13,9 +12,7 @@ import (
 // nic is one host's: its flows and its wire.
 type nic struct {
 	fleet    *Fleet
-	id       des.NodeID
 	host     int32
-	src      uint32
 	line     units.Rate
 	wireFree units.Time // when all that was given to the wire has left
 	dataFree units.Time // when the last data frame has
@@ -55,7 +52,7 @@ type closing struct {
 	receiver uint32
 }
 
-// Kinds of events, in the order in which they go at one instant.
+// Alarms, in the order in which they go at one instant.
 const (
 	evWire     uint32 = iota // the wire is free for data, or a paced flow is due
 	evTimer                  // a transport timer may have run out
@@ -63,47 +60,33 @@ const (
 	evReceiver               // the receiver's timer, or one of its flows has ended
 )
 
-// Handle implements des.Handler. Of the events of a kind only the one that is
-// remembered counts: an earlier one has taken the place of any other.
-func (n *nic) Handle(ev des.Event) { n.wake(&n.fleet.lanes[0], ev.At, ev.Kind) }
-
-// Next implements fabric.Process.
-func (n *nic) Next() units.Time { return min(n.wireAt, n.timerAt, n.startAt, n.recvAt) }
-
-// Wake implements fabric.Process.
-func (n *nic) Wake(x *fabric.Lane, now units.Time) {
+// Wake implements fabric.Waker. Of an alarm's times only the one that is remembered
+// counts: an earlier one has taken the place of any other.
+func (n *nic) Wake(x *fabric.Lane, now units.Time, alarm uint32) {
 	l := &n.fleet.lanes[x.Index()]
-	for kind := range evReceiver + 1 {
-		n.wake(l, now, kind)
-	}
-}
-
-func (n *nic) wake(l *lane, now units.Time, kind uint32) {
 	switch {
-	case kind == evWire && now == n.wireAt:
+	case alarm == evWire && now == n.wireAt:
 		n.wireAt = units.Never
 		n.turn(l, now)
-	case kind == evTimer && now == n.timerAt:
+	case alarm == evTimer && now == n.timerAt:
 		n.timerAt = units.Never
 		n.expire(l, now)
-	case kind == evStart && now == n.startAt:
+	case alarm == evStart && now == n.startAt:
 		due := n.starts[0]
 		n.starts = n.starts[:copy(n.starts, n.starts[1:])]
 		n.nextStart()
 		slot := slotOf(due.sender)
 		n.begin(l, now, slot, &n.senders[slot])
 		n.turn(l, now)
-	case kind == evReceiver && now == n.recvAt:
+	case alarm == evReceiver && now == n.recvAt:
 		n.recvAt = units.Never
 		n.receiverTimer(l, now)
 	}
 }
 
-// schedule asks for an event. A divided network asks what Next is instead.
-func (n *nic) schedule(at units.Time, kind uint32) {
-	if fl := n.fleet; fl.division == nil {
-		fl.engine.Post(at, n.src, kind, n.id, kind, 0)
-	}
+// schedule sets an alarm.
+func (n *nic) schedule(at units.Time, alarm uint32) {
+	n.fleet.net.SetAlarm(int(n.host), alarm, at)
 }
 
 // later notes a sender that is to begin.
@@ -195,14 +178,8 @@ func (n *nic) close(now units.Time) {
 }
 
 // Pause implements fabric.Endpoint.
-func (n *nic) Pause(now units.Time, paused uint8) { n.pause(&n.fleet.lanes[0], now, paused) }
-
-// PauseOn implements fabric.Process.
-func (n *nic) PauseOn(x *fabric.Lane, now units.Time, paused uint8) {
-	n.pause(&n.fleet.lanes[x.Index()], now, paused)
-}
-
-func (n *nic) pause(l *lane, now units.Time, paused uint8) {
+func (n *nic) Pause(x *fabric.Lane, now units.Time, paused uint8) {
+	l := &n.fleet.lanes[x.Index()]
 	n.paused = paused
 	if len(n.held) > 0 {
 		kept := n.held[:0]

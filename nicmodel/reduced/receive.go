@@ -33,14 +33,8 @@ type receiver struct {
 const reflectedDelayBytes = 2
 
 // Arrive implements fabric.Endpoint: a packet has reached the transport.
-func (n *nic) Arrive(now units.Time, h fabric.Handle) { n.arrive(&n.fleet.lanes[0], now, h) }
-
-// ArriveOn implements fabric.Process.
-func (n *nic) ArriveOn(x *fabric.Lane, now units.Time, h fabric.Handle) {
-	n.arrive(&n.fleet.lanes[x.Index()], now, h)
-}
-
-func (n *nic) arrive(l *lane, now units.Time, h fabric.Handle) {
+func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
+	l := &n.fleet.lanes[x.Index()]
 	l.stats.RxPackets++
 	p := l.Packet(h)
 	op := ib.Opcode(p.User & opcodeBits)

@@ -32,6 +32,12 @@ type fataler interface {
 // newWorld returns a star of 100 Gbps links of 1 us.
 func newWorld(t fataler, hosts int, cfg Config, change func(*fabric.Config)) *world {
 	t.Helper()
+	return newDividedWorld(t, hosts, 0, cfg, change)
+}
+
+// newDividedWorld returns one with that many lanes; 0 is undivided.
+func newDividedWorld(t fataler, hosts, lanes int, cfg Config, change func(*fabric.Config)) *world {
+	t.Helper()
 	c := fabric.Default()
 	c.Priorities = 2
 	c.MaxFrame = 1100
@@ -46,6 +52,11 @@ func newWorld(t fataler, hosts int, cfg Config, change func(*fabric.Config)) *wo
 	var err error
 	if w.net, err = fabric.New(w.engine, fabric.Star(hosts, fabric.Link{Rate: 100 * units.Gbps, Delay: us}), c, 1); err != nil {
 		t.Fatal(err)
+	}
+	if lanes > 0 {
+		if err := w.net.Divide(lanes); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if w.fleet, err = New(w.engine, w.net, cfg); err != nil {
 		t.Fatal(err)
@@ -105,7 +116,7 @@ func TestBeforeTheWire(t *testing.T) {
 		cfg := plain()
 		change(&cfg)
 		w := newWorld(t, 3, cfg, func(c *fabric.Config) { c.HostSend = 100 * units.Nanosecond })
-		w.fleet.OnAck(func(_ uint64, a *cc.Ack) { rtt = a.RTT })
+		w.fleet.OnAck(func(_ int, _ uint64, a *cc.Ack) { rtt = a.RTT })
 		for _, f := range flows {
 			w.start(t, f)
 		}
@@ -375,20 +386,15 @@ func BenchmarkPacket(b *testing.B) {
 
 // In a steady state a divided network allocates nothing for a packet, either.
 func TestDividedPacketsDoNotAllocate(t *testing.T) {
-	w := newWorld(t, 4, plain(), nil)
-	d, err := w.net.Divide(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.fleet.Divide(d, 1)
+	w := newDividedWorld(t, 4, 1, plain(), nil)
+	d := w.net.Division()
 	for i := range 3 {
 		w.start(t, Flow{ID: uint64(i), Src: i, Dst: 3, Message: 100_000, Stop: units.Second, Congestion: nicmodel.Congestion{Telemetry: telemetry.PerHop}})
 	}
 	window := func() {
 		d.Begin(units.Never)
 		d.Run(0, 0, d.Nodes())
-		w.engine.Advance(d.End() - 1)
-		w.fleet.Settle()
+		d.End()
 	}
 	for range 2000 {
 		window()

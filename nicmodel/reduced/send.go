@@ -241,7 +241,7 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 		a.Path = path
 	}
 	if fl.onAck != nil {
-		fl.onAck(s.id, a)
+		fl.onAck(l.Index(), s.id, a)
 	}
 	n.steer(now, slot, s, s.Engine().OnAck(a))
 }
@@ -300,9 +300,6 @@ func (n *nic) end(l *lane, now units.Time, slot uint32, s *sender, status ib.WCS
 	n.freeSenders = append(n.freeSenders, slot)
 	i := slices.Index(n.begun, slot)
 	n.begun = slices.Delete(n.begun, i, i+1)
-	if fl.division != nil {
-		l.ended = append(l.ended, e)
-		return
-	}
-	fl.settle(&e)
+	l.ended = append(l.ended, e)
+	l.Settle()
 }

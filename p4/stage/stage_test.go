@@ -43,9 +43,9 @@ func (h *host) Handle(ev des.Event) {
 	h.engine.Schedule(h.net.Transmit(ev.At, h.host, p), &h.src, h.id, 0, 0)
 }
 
-func (h *host) Pause(units.Time, uint8) {}
+func (h *host) Pause(*fabric.Lane, units.Time, uint8) {}
 
-func (h *host) Arrive(now units.Time, p fabric.Handle) {
+func (h *host) Arrive(_ *fabric.Lane, now units.Time, p fabric.Handle) {
 	x := h.net.Packet(p)
 	a := arrival{at: now, src: x.Src, size: x.Size, flags: x.Flags, maxDelay: x.MaxDelay}
 	if s := h.net.INT(p); s != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 
-// Foresight is a Process that can have its memory fetched before it is run: first
+// Foresight is an Endpoint that can have its memory fetched before it is run: first
 // what leads to the rest.
 type Foresight interface {
 	Foresee()
@@ -36,7 +36,8 @@ func (n *Network) foresee(d *Division, node int) {
 		prefetch.Line(unsafe.Pointer(&d.known[i]))
 	}
 	if !v.isSwitch {
-		if p, ok := d.ends[v.index].(Foresight); ok {
+		prefetch.Line(unsafe.Pointer(&d.alarms[v.index]))
+		if p, ok := n.ends[v.index].(Foresight); ok {
 			p.Foresee()
 		}
 	}
@@ -55,7 +56,7 @@ func (n *Network) foreseeMore(d *Division, node int) {
 		}
 	}
 	if !v.isSwitch {
-		if p, ok := d.ends[v.index].(Foresight); ok {
+		if p, ok := n.ends[v.index].(Foresight); ok {
 			p.ForeseeMore()
 		}
 		return

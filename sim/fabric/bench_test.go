@@ -38,9 +38,9 @@ func newSource(e *des.Engine, n *Network, host, dst int, size int32, interval un
 	return s
 }
 
-func (s *source) Arrive(_ units.Time, h Handle) { s.n.Free(h) }
+func (s *source) Arrive(_ *Lane, _ units.Time, h Handle) { s.n.Free(h) }
 
-func (s *source) Pause(now units.Time, paused uint8) {
+func (s *source) Pause(_ *Lane, now units.Time, paused uint8) {
 	s.paused = paused
 	if s.idle && paused&(1<<s.prio) == 0 {
 		s.idle = false

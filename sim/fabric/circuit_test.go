@@ -322,7 +322,7 @@ func TestCircuitErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Divide(2); err == nil || !strings.Contains(err.Error(), "circuits") {
+	if err := n.Divide(2); err == nil || !strings.Contains(err.Error(), "circuits") {
 		t.Errorf("a network with circuits was divided: %v", err)
 	}
 }

@@ -12,18 +12,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Process is an Endpoint of a divided network. What it does may touch its own
-// host's state, and the lane's, only.
-type Process interface {
-	// ArriveOn and PauseOn are Endpoint's Arrive and Pause.
-	ArriveOn(x *Lane, now units.Time, h Handle)
-	PauseOn(x *Lane, now units.Time, paused uint8)
-	// Next is when Wake is to be called next, or units.Never. At one instant
-	// pauses and arrivals go first.
-	Next() units.Time
-	Wake(x *Lane, now units.Time)
-}
-
 // Division runs a network in windows of time, node by node: within a window no
 // host and no switch can learn what another does, because every link delays it for
 // longer. So the nodes of a window may be run in any order and by any number of
@@ -34,16 +22,20 @@ type Process interface {
 // one.
 //
 // A window: Begin, then Run for each node by whatever lane, then End. All Runs
-// must have returned before End, and happen after Begin. Between windows the
-// engine of the network may deliver its events, which see the network as it is
-// after all that came before and at their time.
+// must have returned before End, and happen after Begin. Where Begin finds nothing to
+// do, the engine of the network delivers its next event, which sees the network as it
+// is after all that came before and at its time, but for what hosts do by alarms of
+// that time.
 type Division struct {
 	n      *Network
 	window units.Time
-	ends   []Process // by host
+	alarms [][hostAlarms]units.Time // by host
+	within bool                     // a window has begun and not ended
+	single func(units.Time) bool    // see SingleInstants
 
 	start, end units.Time
-	parity     int // of the window, or between two, of the one before
+	wakes      units.Time // before which alarms go off: the end, or an instant before
+	parity     int        // of the window, or between two, of the one before
 
 	next []units.Time // by node: nothing is due before
 	due  []units.Time // three a port: see alarm
@@ -71,33 +63,33 @@ type news struct {
 	arrival units.Time
 }
 
-// Divide makes a new network one that is run by windows, with a number of lanes.
-// Nothing must have been sent. The error says what of the network stands against
-// it: a link without delay, failures, a watchdog, or circuits.
-func (n *Network) Divide(lanes int) (*Division, error) {
+// Divide makes a new network, at which there are no endpoints yet, one that is run by
+// windows, with a number of lanes. The error says what of the network stands against
+// it: a link without delay, failures, a watchdog, P4 programs, or circuits.
+func (n *Network) Divide(lanes int) error {
 	window := n.Lookahead()
 	switch {
 	case lanes < 1:
-		return nil, fmt.Errorf("fabric: a network divided among %d lanes: set 1 or more", lanes)
+		return fmt.Errorf("fabric: a network divided among %d lanes: set 1 or more", lanes)
 	case window <= 0:
-		return nil, fmt.Errorf("fabric: a link without delay: a network is divided where links delay what nodes tell each other")
+		return fmt.Errorf("fabric: a link without delay: a network is divided where links delay what nodes tell each other")
 	case slices.ContainsFunc(n.nodes, func(v nodeState) bool { return v.count > maxDegree }):
-		return nil, fmt.Errorf("fabric: a switch of more than %d ports: a network that has one can't be divided", maxDegree)
+		return fmt.Errorf("fabric: a switch of more than %d ports: a network that has one can't be divided", maxDegree)
 	case n.circuits != nil:
-		return nil, fmt.Errorf("fabric: circuits: they change for many nodes at a time, for which the network must be one")
+		return fmt.Errorf("fabric: circuits: they change for many nodes at a time, for which the network must be one")
 	case n.failing:
-		return nil, fmt.Errorf("fabric: Failures: they change many nodes at a time, for which the network must be one")
+		return fmt.Errorf("fabric: Failures: they change many nodes at a time, for which the network must be one")
 	}
 	for i := range n.kinds {
 		if n.kinds[i].stage != nil {
-			return nil, fmt.Errorf("fabric: a switch with a Stage: a network that has one can't be divided")
+			return fmt.Errorf("fabric: a switch with a Stage: a network that has one can't be divided")
 		}
 		if n.kinds[i].watched != 0 {
-			return nil, fmt.Errorf("fabric: a PFC watchdog: a network that has one can't be divided")
+			return fmt.Errorf("fabric: a PFC watchdog: a network that has one can't be divided")
 		}
 	}
 	d := &Division{
-		n: n, window: window, ends: make([]Process, len(n.hosts)),
+		n: n, window: window, alarms: make([][hostAlarms]units.Time, len(n.hosts)),
 		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
 		busy: make([]uint16, len(n.nodes)), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
 	}
@@ -106,6 +98,9 @@ func (n *Network) Divide(lanes int) (*Division, error) {
 	}
 	for i := range d.due {
 		d.due[i] = units.Never
+	}
+	for i := range d.alarms {
+		d.alarms[i] = [hostAlarms]units.Time{units.Never, units.Never, units.Never, units.Never}
 	}
 	words := uint32(0)
 	for i := range n.nodes {
@@ -131,12 +126,21 @@ func (n *Network) Divide(lanes int) (*Division, error) {
 		x.agenda = newAgenda(window, 3*most)
 	}
 	n.division = d
-	return d, nil
+	return nil
 }
+
+// Division returns how a network is divided, or nil for one that is not.
+func (n *Network) Division() *Division { return n.division }
+
+// Lanes is how many lanes a network has: 1 if it is not divided.
+func (n *Network) Lanes() int { return len(n.lanes) }
 
 // Lookahead is the least delay of any link: for so long nothing that a node does
 // reaches another. It is 0 if a link has none.
 func (n *Network) Lookahead() units.Time {
+	if n.division != nil {
+		return n.division.window
+	}
 	least := units.Never
 	for i := range n.topo.edges {
 		least = min(least, n.topo.edges[i].Delay)
@@ -147,12 +151,12 @@ func (n *Network) Lookahead() units.Time {
 // Lane returns a lane by its number.
 func (n *Network) Lane(i int) *Lane { return &n.lanes[i] }
 
-// Events counts what was done at nodes: arrivals, departures of what had waited,
-// pauses, and what processes woke for.
-func (d *Division) Events() uint64 {
-	var events uint64
-	for i := range d.n.lanes {
-		events += d.n.lanes[i].events
+// Events counts the events so far: those of the engine, and what a divided network
+// has done at nodes without it.
+func (n *Network) Events() uint64 {
+	events := n.eng.Events()
+	for i := range n.lanes {
+		events += n.lanes[i].events
 	}
 	return events
 }
@@ -182,23 +186,12 @@ func (d *Division) Split(i, shares int) int {
 	return len(d.n.nodes)
 }
 
-// Window is how long a window lasts at most.
-func (d *Division) Window() units.Time { return d.window }
+// SingleInstants has windows last an instant only where f says so of their start: for
+// whoever has to end a run at the very instant of something at a host.
+func (d *Division) SingleInstants(f func(start units.Time) bool) { d.single = f }
 
-// Attach puts a process at a host's port, in place of Network.Attach. Packets for
-// a host without one are counted as delivered and freed.
-func (d *Division) Attach(host int, p Process) { d.ends[host] = p }
-
-// Wake says that Process.Next of a host has changed between windows.
-func (d *Division) Wake(host int, at units.Time) {
-	node := d.n.inlets[d.n.hosts[host].port].node
-	d.next[node] = min(d.next[node], at)
-	x := &d.n.lanes[0]
-	x.least = min(x.least, at)
-}
-
-// Next is when something is due, between windows, or units.Never.
-func (d *Division) Next() units.Time {
+// nextDue is when something is due, between windows, or units.Never.
+func (d *Division) nextDue() units.Time {
 	least := units.Never
 	d.n.lanes[0].publish()
 	for i := range d.n.lanes {
@@ -207,20 +200,48 @@ func (d *Division) Next() units.Time {
 	return least
 }
 
-// Begin begins the window that starts with what is due next and ends before the
-// given time at the latest.
-func (d *Division) Begin(before units.Time) {
-	d.start = d.Next()
-	d.end = min(d.start+d.window, before)
+// Begin begins the window that starts with what is due next at a node, if that is no
+// later than the engine's next event and until.
+func (d *Division) Begin(until units.Time) bool {
+	outside := d.n.eng.Next()
+	limit := min(until, outside)
+	start := d.nextDue()
+	if start > limit || start == units.Never || outside == limit && d.end > limit {
+		return false
+	}
+	end := start + d.window
+	if limit != units.Never {
+		end = min(end, limit+1)
+	}
+	wakes := end
+	if d.single != nil && d.single(start) {
+		if end = start + 1; d.end < end {
+			wakes = start // arrivals first, and their consequences
+		} else {
+			wakes = end
+		}
+	}
+	if end > outside {
+		wakes = outside
+	}
+	d.start, d.end, d.wakes = start, end, wakes
 	d.parity ^= 1
+	d.within = true
 	for i := range d.n.lanes {
 		x := &d.n.lanes[i]
-		x.least, x.start, x.end = units.Never, d.start, d.end
+		x.least, x.start, x.end = units.Never, start, end
 	}
+	return true
 }
 
-// End ends a window and returns the time before which all is done.
-func (d *Division) End() units.Time { return d.end }
+// End ends a window: all is done that came before its end. The engine's Now is there.
+func (d *Division) End() {
+	d.within = false
+	d.n.eng.Advance(max(d.n.eng.Now(), d.end-1))
+	if d.n.settle != nil {
+		d.n.settle()
+	}
+}
 
 // Run runs the nodes from first to before last on a lane, up to the end of the
 // window.
@@ -504,46 +525,45 @@ func (x *Lane) runHost(node int32) units.Time {
 	// What is due is found without the calendar: there are three alarms.
 	x.end = 0
 	pause := n.alarm(at, 0) ^ 1
-	p0 := d.ends[v.index]
+	own := &d.alarms[v.index]
 	for {
-		own := units.Never
-		if p0 != nil {
-			own = p0.Next()
-		}
+		woken := min(own[0], own[1], own[2], own[3])
 		p, a := x.due[pause], x.due[2]
-		now := min(p, a, own)
+		now := min(p, a)
+		if woken < now && woken < d.wakes {
+			x.events++
+			alarm := 0
+			for own[alarm] != woken {
+				alarm++
+			}
+			own[alarm] = units.Never
+			n.alarmed[v.index].waker.Wake(x, woken, uint32(alarm))
+			continue
+		}
 		if now >= end {
 			x.end = end
-			return now
+			return min(now, woken)
 		}
 		x.events++
-		switch now {
-		case p:
+		if now == p {
 			x.due[pause] = units.Never
 			x.takePause(now, at, pause)
-		case a:
-			in := &n.inlets[at]
-			e := *in.first(x)
-			x.due[2] = units.Never
-			if in.take(); in.taken != d.known[at].packets {
-				next := in.first(x)
-				x.due[2] = next.at
-				prefetch.Line(unsafe.Pointer(n.packet(next.handle())))
-				n.foreseeEntry(next)
-				if k := next.tel() & recordsMask >> recordsShift; k > 0 {
-					r := n.slab.recordsOf(next.handle())
-					prefetch.Line(unsafe.Pointer(&r[0]))
-					prefetch.Line(unsafe.Pointer(&r[(k-1)&7]))
-				}
-			}
-			x.arrived(e)
-			if p0 != nil {
-				p0.ArriveOn(x, now, e.handle())
-			} else {
-				x.Free(e.handle())
-			}
-		default:
-			p0.Wake(x, now)
+			continue
 		}
+		in := &n.inlets[at]
+		e := *in.first(x)
+		x.due[2] = units.Never
+		if in.take(); in.taken != d.known[at].packets {
+			next := in.first(x)
+			x.due[2] = next.at
+			prefetch.Line(unsafe.Pointer(n.packet(next.handle())))
+			n.foreseeEntry(next)
+			if k := next.tel() & recordsMask >> recordsShift; k > 0 {
+				r := n.slab.recordsOf(next.handle())
+				prefetch.Line(unsafe.Pointer(&r[0]))
+				prefetch.Line(unsafe.Pointer(&r[(k-1)&7]))
+			}
+		}
+		x.deliver(now, v.index, e)
 	}
 }

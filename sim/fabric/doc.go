@@ -46,9 +46,9 @@
 // Divide makes a network one that runs node by node in windows of that length, in
 // any order and on any number of workers, with the same results to the bit. It is
 // also faster on one: what a node touches stays in the nearest cache meanwhile, and
-// most of its events need no queue. It takes endpoints that touch no other host
-// (Process), and the engine's events see the network between windows, complete up
-// to their time. Package internal/windows drives it.
+// most of its events need no queue. An Endpoint that touches no other host, and has its
+// own events as alarms (Waker), works at either kind. The engine's events see the
+// network between windows, complete up to their time. Package internal/windows drives it.
 //
 // Nothing here is safe for concurrent use: a Network belongs to the goroutine of
 // its engine. Of a divided one, Run may be called for different nodes with different

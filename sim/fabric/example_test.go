@@ -12,7 +12,7 @@ import (
 // printer is an endpoint that prints what reaches it.
 type printer struct{ net *fabric.Network }
 
-func (e printer) Arrive(now units.Time, h fabric.Handle) {
+func (e printer) Arrive(_ *fabric.Lane, now units.Time, h fabric.Handle) {
 	p := e.net.Packet(h)
 	fmt.Printf("%v: %v from host %d\n", now, units.Bytes(p.Size), p.Src)
 	for _, hop := range e.net.INT(h).Path() {
@@ -21,7 +21,7 @@ func (e printer) Arrive(now units.Time, h fabric.Handle) {
 	e.net.Free(h)
 }
 
-func (e printer) Pause(units.Time, uint8) {}
+func (e printer) Pause(*fabric.Lane, units.Time, uint8) {}
 
 // Two packets meet at a slow trunk.
 func Example() {

@@ -258,13 +258,13 @@ func stuck(t *testing.T, pfc PFC) *rig {
 	t.Helper()
 	cfg := losslessConfig(pfc)
 	r := newRig(t, Star(3, gig(100, us)), cfg, 1)
-	r.n.SendPause(0, 0, 1)
+	r.n.sendPause(0, 0, 1)
 	for i := range 100 {
 		r.send(units.Time(i)*us, Packet{Size: 1230, Src: 1})
 		r.send(units.Time(i)*us, Packet{Size: 1230, Src: 1, Priority: 1})
 	}
 	r.e.RunUntil(200 * us)
-	r.n.SendPause(200*us, 0, 0)
+	r.n.sendPause(200*us, 0, 0)
 	r.send(210*us, Packet{Size: 1230, Src: 1})
 	r.run()
 	return r

@@ -24,9 +24,6 @@ func (a Integral) Add(b Integral) Integral {
 	return Integral{hi, lo}
 }
 
-// Less reports whether a is less than b.
-func (a Integral) Less(b Integral) bool { return a.hi < b.hi || a.hi == b.hi && a.lo < b.lo }
-
 // Over returns the mean, in bytes, over a span above 0.
 func (a Integral) Over(span units.Time) float64 {
 	const two64 = 1 << 64

@@ -16,17 +16,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Endpoint is what sits at a host's port: a NIC.
-type Endpoint interface {
-	// Arrive is called when the last bit of a packet has arrived. The endpoint
-	// owns h from then on, and frees it or sends it on.
-	Arrive(now units.Time, h Handle)
-	// Pause is called when the switch has changed which priorities the host may
-	// send: those whose bit is set in paused it may not. What is on the wire is
-	// not affected. Transmit does not enforce it.
-	Pause(now units.Time, paused uint8)
-}
-
 // Network is a running network. Make one with New.
 type Network struct {
 	eng  *des.Engine
@@ -58,6 +47,8 @@ type Network struct {
 	division *Division  // nil while all is one
 	circuits *circuits  // nil without
 	ends     []Endpoint // by host
+	alarmed  []alarmed  // likewise
+	settle   func()     // see OnSettle
 	topo     *Topology
 	cfg      Config
 	portOf   []uint32   // by LinkID
@@ -258,6 +249,7 @@ func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Netwo
 		nodes:    make([]nodeState, len(topo.nodes)),
 		hosts:    make([]host, topo.Hosts()),
 		ends:     make([]Endpoint, topo.Hosts()),
+		alarmed:  make([]alarmed, topo.Hosts()),
 		switches: make([]switchState, topo.Switches()),
 		lanes:    make([]Lane, 1),
 		failing:  len(cfg.Failures) > 0,
@@ -446,10 +438,6 @@ func (n *Network) Topology() *Topology { return n.topo }
 // Priorities returns Config.Priorities.
 func (n *Network) Priorities() int { return int(n.prios) }
 
-// Attach puts an endpoint at a host's port. Packets for a host without one are
-// counted as delivered and freed.
-func (n *Network) Attach(host int, ep Endpoint) { n.ends[host] = ep }
-
 // LineRate returns the rate of a host's link.
 func (n *Network) LineRate(host int) units.Rate {
 	return n.kinds[n.ports[n.hosts[host].port].kind].rate
@@ -515,7 +503,7 @@ func (x *Lane) deliver(now units.Time, host int32, e entry) {
 	x.arrived(e)
 	h := e.handle()
 	if ep := x.n.ends[host]; ep != nil {
-		ep.Arrive(now, h)
+		ep.Arrive(x, now, h)
 	} else {
 		x.Free(h)
 	}

@@ -20,9 +20,6 @@ func (n *Network) Path(path []LinkID, src, dst int, flowHash uint32) []LinkID {
 	}
 }
 
-// HopCount returns how many links a packet crosses from one host to another.
-func (n *Network) HopCount(src, dst int) int { return len(n.Path(nil, src, dst, 0)) }
-
 // crossing returns how long a packet takes from the first bit out of a port to the
 // last bit out of its link, and through the switch that leads to.
 func (n *Network) crossing(at uint32, size units.Bytes) units.Time {

@@ -155,12 +155,8 @@ func (x *Lane) setPaused(now units.Time, at uint32, mask uint8) {
 	}
 	l.paused = mask
 	if v := &n.nodes[n.inlets[at].node]; !v.isSwitch {
-		if x.divided {
-			if ep := n.division.ends[v.index]; ep != nil {
-				ep.PauseOn(x, now, mask)
-			}
-		} else if ep := n.ends[v.index]; ep != nil {
-			ep.Pause(now, mask)
+		if ep := n.ends[v.index]; ep != nil {
+			ep.Pause(x, now, mask)
 		}
 		return
 	}
@@ -170,11 +166,4 @@ func (x *Lane) setPaused(now units.Time, at uint32, mask uint8) {
 	if l.flags&freePending == 0 && l.active&^mask != 0 {
 		x.wake(now, l, at)
 	}
-}
-
-// SendPause tells the switch at a host's port which priorities it must not send
-// to the host from now on: those whose bit is set in paused. A frame does that:
-// it waits for the packet on the host's uplink, and takes its time.
-func (n *Network) SendPause(now units.Time, host int, paused uint8) {
-	n.lanes[0].assert(now, n.hosts[host].port, paused)
 }

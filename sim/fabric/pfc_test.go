@@ -101,7 +101,7 @@ func TestHeadroomIsNeeded(t *testing.T) {
 		for i := range r.n.holds {
 			r.n.holds[i].headroom = int32(share * float64(r.n.holds[i].headroom))
 		}
-		r.n.SendPause(0, 0, 1) // while nothing leaves, all that comes must fit
+		r.n.sendPause(0, 0, 1) // while nothing leaves, all that comes must fit
 		r.e.RunUntil(20 * units.Microsecond)
 		r.incast(500, 4352)
 		for range 500 { // the reverse link is taken, too
@@ -109,7 +109,7 @@ func TestHeadroomIsNeeded(t *testing.T) {
 			r.send(0, Packet{Size: 4352, Dst: 2, Priority: 1})
 		}
 		r.e.RunUntil(100 * units.Microsecond)
-		r.n.SendPause(r.e.Now(), 0, 0)
+		r.n.sendPause(r.e.Now(), 0, 0)
 		r.run()
 		return r.n.Totals().Dropped
 	}
@@ -176,7 +176,7 @@ func TestPauseFramesTakeTheirTime(t *testing.T) {
 	r.send(0, Packet{Size: 1480, Dst: 1})
 	r.send(0, Packet{Size: 1480, Dst: 1})
 	r.e.RunUntil(50 * ns)
-	r.n.SendPause(50*ns, 0, 0b101)
+	r.n.sendPause(50*ns, 0, 0b101)
 	arrives := 120*ns + 6720 + 1000*ns
 	r.e.RunUntil(arrives - 1)
 	if down.Paused() != 0 {
@@ -186,7 +186,7 @@ func TestPauseFramesTakeTheirTime(t *testing.T) {
 	if down.Paused() != 0b101 {
 		t.Errorf("at %v the port's pauses are %b", arrives, down.Paused())
 	}
-	r.n.SendPause(r.e.Now(), 0, 0b001)
+	r.n.sendPause(r.e.Now(), 0, 0b001)
 	r.run()
 	back := arrives + 6720 + 1000*ns
 	s := down.Stats()

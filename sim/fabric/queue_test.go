@@ -172,7 +172,7 @@ func TestRoundRobinSkipsThePaused(t *testing.T) {
 	cfg := Default()
 	cfg.Switch.Classes[0].Weight, cfg.Switch.Classes[1].Weight = 1, 1
 	r := newRig(t, Star(3, gig(100, 0)), cfg, 1)
-	r.n.SendPause(0, 0, 1<<0)
+	r.n.sendPause(0, 0, 1<<0)
 	for i := range uint8(2) {
 		for range 5 {
 			r.send(units.Microsecond, Packet{Size: 1000, Src: int32(i) + 1, Priority: i})
@@ -185,7 +185,7 @@ func TestRoundRobinSkipsThePaused(t *testing.T) {
 	if q := r.n.Port(r.link(t, "tor0->h0")); q.QueueOf(0) != 5000 || q.QueueOf(1) != 0 || q.Queue() != 5000 || q.Paused() != 1 {
 		t.Errorf("the port holds %v and %v, %v in all, pauses %b", q.QueueOf(0), q.QueueOf(1), q.Queue(), q.Paused())
 	}
-	r.n.SendPause(r.e.Now(), 0, 0)
+	r.n.sendPause(r.e.Now(), 0, 0)
 	r.run()
 	if got := r.nics[0].got; len(got) != 10 {
 		t.Errorf("%d packets arrive after the pause", len(got))

@@ -105,7 +105,7 @@ func (c *nic) Handle(ev des.Event) {
 	}
 }
 
-func (c *nic) Arrive(now units.Time, h Handle) {
+func (c *nic) Arrive(_ *Lane, now units.Time, h Handle) {
 	a := arrival{At: now, Packet: *c.r.n.Packet(h)}
 	if s := c.r.n.INT(h); s != nil {
 		a.Path = append(a.Path, s.Path()...)
@@ -114,7 +114,7 @@ func (c *nic) Arrive(now units.Time, h Handle) {
 	c.r.n.Free(h)
 }
 
-func (c *nic) Pause(now units.Time, paused uint8) {
+func (c *nic) Pause(_ *Lane, now units.Time, paused uint8) {
 	c.paused = paused
 	c.pauses = append(c.pauses, arrival{At: now, Packet: Packet{Priority: paused}})
 	c.kick(now)
@@ -269,4 +269,11 @@ func (r *rig) inOrder(t *rapid.T) {
 			last[f] = a.User
 		}
 	}
+}
+
+// sendPause tells the switch at a host's port which priorities it must not send
+// to the host from now on: those whose bit is set in paused. A frame does that:
+// it waits for the packet on the host's uplink, and takes its time.
+func (n *Network) sendPause(now units.Time, host int, paused uint8) {
+	n.lanes[0].assert(now, n.hosts[host].port, paused)
 }

@@ -126,7 +126,7 @@ func TestWhatTakesNoStage(t *testing.T) {
 	cfg := Default()
 	cfg.Switch.Stage = native{}
 	r := newRig(t, topo, cfg, 1)
-	if _, err := r.n.Divide(2); err == nil {
+	if err := r.n.Divide(2); err == nil {
 		t.Error("a network with a stage was divided")
 	}
 }

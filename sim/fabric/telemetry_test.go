@@ -141,8 +141,8 @@ func TestEchoedRecordsGrow(t *testing.T) {
 // turn answers a packet with one that carries its records.
 type turn struct{ n *Network }
 
-func (e turn) Pause(units.Time, uint8) {}
-func (e turn) Arrive(now units.Time, h Handle) {
+func (e turn) Pause(*Lane, units.Time, uint8) {}
+func (e turn) Arrive(_ *Lane, now units.Time, h Handle) {
 	ack := e.n.Alloc()
 	*e.n.Packet(ack) = Packet{Size: 64, Src: 1, Telemetry: telemetry.PerHop}
 	e.n.MoveINT(h, ack)

@@ -37,7 +37,7 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: %d hosts, %d switches, %d directions of links; want %d, %d, %d",
 				c.name, c.topo.Hosts(), c.topo.Switches(), c.topo.Links(), c.hosts, c.switches, 2*c.links)
 		}
-		if h := n.HopCount(0, c.far); h != c.hops {
+		if h := len(n.Path(nil, 0, c.far, 0)); h != c.hops {
 			t.Errorf("%s: %d links to the far side, want %d", c.name, h, c.hops)
 		}
 	}

@@ -1,0 +1,62 @@
+package simnet
+
+import (
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel/reduced"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// NewFleet puts a reduced NIC at every host. fail is called with what goes wrong later.
+func (n *Network) NewFleet(fail func(error)) (*reduced.Fleet, error) {
+	latencies, nic := n.Sys.ReducedLatencies(), &n.Sys.NIC
+	cfg := reduced.Config{
+		MTU: ib.MTU(nic.MTU), AckEvery: nic.AckEvery, Priority: uint8(nic.Priority),
+		Timeout: uint8(nic.Timeout), RetryCount: uint8(nic.RetryCount), SendDepth: nic.SendDepth, Completion: latencies.Completion,
+		Classes: n.Sys.Scheme.Classes > 0,
+	}
+	if nic.HostSend == nil {
+		cfg.Wire = latencies.Send
+	}
+	if err := n.beforeWire(&cfg, fail); err != nil {
+		return nil, err
+	}
+	if n.Sys.Scheme.NewReceiver != nil {
+		cfg.Receiver = func(_ int, line units.Rate) (cc.Receiver, error) { return n.Sys.NewReceiver(n.Env(line, 0)) }
+	}
+	return reduced.New(n.Engine, n.Net, cfg)
+}
+
+// beforeWire sets what a reduced NIC takes before the wire: what the scenario says, or
+// what the preset takes when it is idle. That is measured for payloads of whole cache
+// lines as they come.
+func (n *Network) beforeWire(cfg *reduced.Config, fail func(error)) error {
+	nic := &n.Sys.NIC
+	if nic.HostStart != nil {
+		cfg.Start = *nic.HostStart
+		return nil
+	}
+	preset := n.Sys.NICConfig()
+	var err error
+	cfg.TxPackets = preset.TxPackets
+	const line = 64
+	taken := make([]units.Time, (nic.MTU+line-1)/line)
+	measure := func(lines int) (start units.Time, err error) {
+		// The port's rate has no part in it: this is before the wire.
+		start, taken[lines-1], err = preset.FirstPacket(min(lines*line, nic.MTU), ib.MTU(nic.MTU), n.Net.LineRate(0))
+		return start, err
+	}
+	if cfg.Start, err = measure(len(taken)); err != nil {
+		return err
+	}
+	cfg.Fetch = func(payload int) units.Time {
+		lines := (payload + line - 1) / line
+		if taken[lines-1] == 0 {
+			if _, err := measure(lines); err != nil {
+				fail(err)
+			}
+		}
+		return taken[lines-1]
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package fabric
+
+import (
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Endpoint is what sits at a host's port: a NIC. It is called with the lane that runs
+// its host. In a divided network it touches its own host's state and that lane only.
+type Endpoint interface {
+	// Arrive is called when the last bit of a packet has arrived. The endpoint
+	// owns h from then on, and frees it or sends it on.
+	Arrive(x *Lane, now units.Time, h Handle)
+	// Pause is called when the switch has changed which priorities the host may
+	// send: those whose bit is set in paused it may not. What is on the wire is
+	// not affected. Transmit does not enforce it.
+	Pause(x *Lane, now units.Time, paused uint8)
+}
+
+// Waker is an Endpoint whose own events are alarms of the network, so that it works
+// in a divided network, too. An event that an endpoint has with the engine is none of
+// its host's there: it ends a window.
+type Waker interface {
+	Endpoint
+	// Wake is called at the time of an alarm (Network.SetAlarm). An alarm that was
+	// set more than once may go off at the later times, too. At one instant arrivals
+	// and pauses go first, then the events of handlers that were registered with the
+	// engine before the endpoint was attached, then alarms by their number.
+	Wake(x *Lane, now units.Time, alarm uint32)
+}
+
+// hostAlarms is how many alarms a host has.
+const hostAlarms = 4
+
+// alarmed is what names a host's alarms to the engine of an undivided network.
+type alarmed struct {
+	waker Waker // nil without
+	id    des.NodeID
+	src   uint32
+}
+
+// Attach puts an endpoint at a host's port. Packets for a host without one are
+// counted as delivered and freed.
+func (n *Network) Attach(host int, ep Endpoint) {
+	n.ends[host] = ep
+	a := &n.alarmed[host]
+	if a.waker, _ = ep.(Waker); a.waker != nil && a.src == 0 && n.division == nil {
+		a.id, a.src = n.eng.AddHandler((*alarms)(n)), n.eng.NewSources(1)
+	}
+}
+
+// alarms handles the alarms of an undivided network.
+type alarms Network
+
+func (n *alarms) Handle(ev des.Event) {
+	n.alarmed[ev.Arg].waker.Wake(&n.lanes[0], ev.At, ev.Kind)
+}
+
+// SetAlarm has the Waker at a host woken at a time, the host's now or later, by an
+// alarm from 0 to 3. Of an alarm, the earliest of the times set counts until it has gone off.
+func (n *Network) SetAlarm(host int, alarm uint32, at units.Time) {
+	d := n.division
+	if d == nil {
+		a := &n.alarmed[host]
+		n.eng.Post(at, a.src, alarm, a.id, alarm, uint64(host))
+		return
+	}
+	due := &d.alarms[host][alarm]
+	*due = min(*due, at)
+	if !d.within {
+		node, x := n.inlets[n.hosts[host].port].node, &n.lanes[0]
+		d.next[node] = min(d.next[node], at)
+		x.least = min(x.least, at)
+	}
+}
+
+// OnSettle has f called, on the engine's goroutine, when a lane has something to
+// settle between hosts (Lane.Settle).
+func (n *Network) OnSettle(f func()) { n.settle = f }
+
+// Settle has what OnSettle was given called: at once, or in a divided network after
+// the window.
+func (x *Lane) Settle() {
+	if !x.divided && x.n.settle != nil {
+		x.n.settle()
+	}
+}
