@@ -583,7 +583,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Stdout.WriteString("attached")
 	if netdev == "h" {
-		time.Sleep(time.Hour) // for a signal
+		time.Sleep(time.Hour) //nolint:forbidigo // until it is killed
 	}
 	if err := p.Close(); err != nil {
 		os.Exit(1)
