@@ -47,7 +47,7 @@ func (c *collect) option(key, text string) (known bool, err error) {
 	case "tagtype", "intport":
 		var n uint64
 		if n, err = strconv.ParseUint(text, 0, 16); err != nil {
-			err = fmt.Errorf("%q: give 16 bits, such as 0x88b5", text)
+			err = fmt.Errorf("expected 16 bits, such as 0x88b5, got %q", text)
 		}
 		if key == "intport" {
 			c.hops.Port = uint16(n)
@@ -63,7 +63,7 @@ func (c *collect) option(key, text string) (known bool, err error) {
 			code, rate, ok := strings.Cut(field, ":")
 			n, bad := strconv.ParseUint(code, 10, 8)
 			if !ok || bad != nil || n >= telemetry.NoRate {
-				return true, fmt.Errorf("%q: write CODE:RATE, a code from 0 to %d, such as 13:200Mbps", field, telemetry.NoRate-1)
+				return true, fmt.Errorf("%q, expected CODE:RATE with a code from 0 to %d, such as 13:200Mbps", field, telemetry.NoRate-1)
 			}
 			if err := c.hops.Rates[n].UnmarshalText([]byte(rate)); err != nil {
 				return true, err
@@ -89,7 +89,7 @@ func (c *collect) finish(packets bool) error {
 			needs = "csig-wide, csig-compact or poseidon"
 		}
 		if !strings.Contains(needs, said.kind) || said.kind == "" {
-			return fmt.Errorf("option %s: it goes with telemetry=%s", key, needs)
+			return fmt.Errorf("option %s requires telemetry=%s", key, needs)
 		}
 	}
 	switch said.kind {
@@ -115,7 +115,7 @@ func (c *collect) finish(packets bool) error {
 	default:
 		var form telemetry.DelayForm
 		if form.UnmarshalText([]byte(said.kind)) != nil {
-			return fmt.Errorf("option telemetry: %q: take ein, csig-wide, csig-compact, poseidon or int", said.kind)
+			return fmt.Errorf("option telemetry: unknown form %q, expected ein, csig-wide, csig-compact, poseidon or int", said.kind)
 		}
 		c.tags, c.delay = true, telemetry.DefaultDelayFormat(form)
 		if said.typed != 0 {
@@ -132,7 +132,7 @@ func (c *collect) finish(packets bool) error {
 		}
 	}
 	if !packets {
-		return errors.New("option telemetry: tags and INT need mode=packet: a UDP socket shows neither")
+		return errors.New("option telemetry: tags and INT require mode=packet: a UDP socket shows neither")
 	}
 	return nil
 }

@@ -43,13 +43,13 @@ func TestTelemetryOptions(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"telemetry=csig":                                  "take ein",
+		"telemetry=csig":                                  "expected ein",
 		"telemetry=csig-wide":                             "mode=packet",
 		"telemetry=int":                                   "mode=packet",
-		"mode=packet&step=1us":                            "goes with telemetry=csig-wide",
-		"mode=packet&telemetry=int&tagtype=1":             "goes with telemetry=csig",
-		"mode=packet&telemetry=poseidon&step=1024ns":      "goes with telemetry=csig-wide",
-		"mode=packet&telemetry=csig-wide&intport=1":       "goes with telemetry=int",
+		"mode=packet&step=1us":                            "requires telemetry=csig-wide",
+		"mode=packet&telemetry=int&tagtype=1":             "requires telemetry=csig",
+		"mode=packet&telemetry=poseidon&step=1024ns":      "requires telemetry=csig-wide",
+		"mode=packet&telemetry=csig-wide&intport=1":       "requires telemetry=int",
 		"mode=packet&telemetry=csig-wide&step=1000ns":     "power of two",
 		"mode=packet&telemetry=csig-wide&tagtype=0x0800":  "IPv4",
 		"mode=packet&telemetry=csig-wide&tagtype=0x18000": "16 bits",
