@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench"
-	"github.com/sluice-rdma/sluice/roce/capture"
+	"github.com/sluice-rdma/sluice/cli/internal/capture"
 )
 
 // pcapDocument is what sluice pcap --json prints.
