@@ -77,7 +77,7 @@ type sim struct {
 	fleet  *reduced.Fleet
 
 	workers  int              // 0 if the network is not divided
-	division *fabric.Division // nil likewise
+	division *fabric.Division // nil, too
 
 	flows   func() (scenario.Flow, bool)
 	next    scenario.Flow
@@ -184,7 +184,7 @@ func (x *sim) start(f *scenario.Flow) error {
 		Telemetry: x.sys.Scheme.Telemetry, ECT: x.sys.Scheme.ECN,
 		AckPriority: uint8(x.sys.NIC.AckPriority), BaseRTT: x.baseRTT,
 	}
-	if x.sys.Engine != "none" { // which would be told of each packet for nothing
+	if x.sys.Engine != "none" { // which ignores each packet
 		var err error
 		c.Engine, err = x.sys.NewEngine(cc.Env{LineRate: x.net.LineRate(f.Src), BaseRTT: x.baseRTT, MTU: units.Bytes(x.sys.NIC.MTU)})
 		if err != nil {
