@@ -8,7 +8,7 @@ BIN := bin
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 
-# Runs tests, and says at the end which were skipped and why. Built likewise.
+# Runs tests, and says at the end which were skipped and why. Built the same way.
 GOTESTSUM_VERSION := v1.13.0
 GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 
@@ -18,7 +18,7 @@ BENCHTIME ?= 1s
 # How long `make fuzz` is at each target.
 FUZZTIME ?= 5m
 
-# `make test GOTESTFLAGS=-count=1` and the like.
+# For example make test GOTESTFLAGS=-count=1.
 GOTESTFLAGS ?=
 
 # What `make run` runs: built-in scenarios, and where the report goes.

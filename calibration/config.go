@@ -61,23 +61,23 @@ func DefaultConfig(counterBits int, nominalHz float64) Config {
 func (c Config) validate() error {
 	positive := func(name string, t, most units.Time) error {
 		if t <= 0 || t > most {
-			return fmt.Errorf("calibration: %s is %v: it must be above 0 and at most %v", name, t, most)
+			return fmt.Errorf("calibration: %s is %v, expected above 0 and at most %v", name, t, most)
 		}
 		return nil
 	}
 	switch {
 	case c.CounterBits < 8 || c.CounterBits > 64:
-		return fmt.Errorf("calibration: CounterBits is %d: it must be from 8 to 64", c.CounterBits)
+		return fmt.Errorf("calibration: CounterBits is %d, expected from 8 to 64", c.CounterBits)
 	case !(c.NominalHz >= 1e3 && c.NominalHz <= 1e11):
-		return fmt.Errorf("calibration: NominalHz is %g: it must be from 1e3 to 1e11, in Hz and not in kHz or MHz", c.NominalHz)
+		return fmt.Errorf("calibration: NominalHz is %g, expected from 1e3 to 1e11 Hz", c.NominalHz)
 	case !(c.MaxDriftPPM > 0 && c.MaxDriftPPM <= 10_000):
-		return fmt.Errorf("calibration: MaxDriftPPM is %g: it must be above 0 and at most 10000", c.MaxDriftPPM)
+		return fmt.Errorf("calibration: MaxDriftPPM is %g, expected above 0 and at most 10000", c.MaxDriftPPM)
 	case !(c.MaxWanderPPM >= 0 && c.MaxWanderPPM <= 1000):
-		return fmt.Errorf("calibration: MaxWanderPPM is %g: it must be from 0 to 1000 ppm a second", c.MaxWanderPPM)
+		return fmt.Errorf("calibration: MaxWanderPPM is %g, expected from 0 to 1000 ppm a second", c.MaxWanderPPM)
 	case c.HostResolution < 0 || c.HostResolution > units.Millisecond:
-		return fmt.Errorf("calibration: HostResolution is %v: it must be from 0 to 1ms", c.HostResolution)
+		return fmt.Errorf("calibration: HostResolution is %v, expected from 0 to 1ms", c.HostResolution)
 	case c.MinSamples < 2:
-		return fmt.Errorf("calibration: MinSamples is %d: a drift takes at least 2", c.MinSamples)
+		return fmt.Errorf("calibration: MinSamples is %d, expected at least 2", c.MinSamples)
 	case c.MinInterval > c.MaxInterval:
 		return fmt.Errorf("calibration: MinInterval, %v, is above MaxInterval, %v", c.MinInterval, c.MaxInterval)
 	}

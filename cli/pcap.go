@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/bench/stats"
-	"github.com/sluice-rdma/sluice/roce/capture"
+	"github.com/sluice-rdma/sluice/cli/internal/capture"
 )
 
 // pcapDocument is what sluice pcap --json prints.

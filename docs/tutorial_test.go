@@ -10,31 +10,86 @@ import (
 	"testing"
 )
 
-// TestTutorial does what tutorial.md says: it writes the files, runs the commands in
-// their order in one shell session, and compares what they print. Time, home
-// directory and where `make` builds are the test's. Modules are fetched before, by the
-// machine's own settings; the session fetches nothing.
+// TestTutorial does what tutorial.md says: it writes the files and runs the commands,
+// in their order. Modules are fetched before, by the machine's own settings; the
+// session fetches nothing.
 func TestTutorial(t *testing.T) {
 	for _, tool := range []string{"sh", "make", "go"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("the tutorial's reader has %s, this machine has not: %v", tool, err)
 		}
 	}
-	text, err := os.ReadFile("tutorial.md")
+	root := root(t)
+	fetchModules(t, root)
+	newSession(t, root, "tutorial.md").follow(15)
+}
+
+// TestCommand runs the examples of cli.md.
+func TestCommand(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skipf("the examples are of a shell: %v", err)
+	}
+	root := root(t)
+	s := newSession(t, root, "cli.md")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(s.dir, "bin", "sluice"), "./cmd/sluice")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.run(command{text: "cp roce/testdata/rxe.pcap ~/roce.pcap && cd"})
+	s.follow(18)
+}
+
+// The library example of README.md compiles.
+func TestReadme(t *testing.T) {
+	root := root(t)
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	compiled := 0
+	for _, b := range blocks(string(text)) {
+		if b.lang != "go" {
+			continue
+		}
+		compiled++
+		name := filepath.Join(t.TempDir(), "example.go")
+		if err := os.WriteFile(name, []byte("package example\n"+b.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", os.DevNull, name)
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Errorf("README.md:%d: %v\n%s", b.line, err, out)
+		}
+	}
+	if compiled == 0 {
+		t.Error("README.md has no example in Go")
+	}
+}
+
+func root(t *testing.T) string {
+	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fetchModules(t, root)
-	s := newSession(t, root)
+	return root
+}
+
+// follow writes the files of the session's page and runs its commands, of which there
+// are at least so many.
+func (s *session) follow(least int) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.page)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	commands := 0
 	for _, b := range blocks(string(text)) {
 		switch {
 		case b.lang == "sh":
-			for _, c := range b.commands(t) {
+			for _, c := range b.commands(s.t, s.page) {
 				commands++
 				s.run(c)
 			}
@@ -42,8 +97,8 @@ func TestTutorial(t *testing.T) {
 			s.write(b)
 		}
 	}
-	if commands < 15 {
-		t.Errorf("only %d commands were found", commands)
+	if commands < least {
+		s.t.Errorf("only %d commands were found", commands)
 	}
 }
 
@@ -104,12 +159,12 @@ type command struct {
 	line int
 }
 
-func (b *block) commands(t *testing.T) (all []command) {
+func (b *block) commands(t *testing.T, page string) (all []command) {
 	for i, line := range strings.Split(strings.TrimSuffix(b.text, "\n"), "\n") {
 		if text, ok := strings.CutPrefix(line, "$ "); ok {
 			all = append(all, command{text: text, line: b.line + i})
 		} else if len(all) == 0 {
-			t.Fatalf("tutorial.md:%d: a block of commands begins with one: $ COMMAND", b.line)
+			t.Fatalf("%s:%d: expected $ COMMAND at the head of a block of commands", page, b.line)
 		} else {
 			all[len(all)-1].want = append(all[len(all)-1].want, line)
 		}
@@ -118,16 +173,17 @@ func (b *block) commands(t *testing.T) (all []command) {
 }
 
 // session is a shell whose directory, environment and last status live on from
-// command to command.
+// command to command. Time, home directory and where make builds are the test's.
 type session struct {
 	t      *testing.T
+	page   string // the document that it follows
 	dir    string // the reader's home
 	state  string // a script that sets the session up
 	status int
 }
 
-func newSession(t *testing.T, root string) *session {
-	s := &session{t: t, dir: t.TempDir()}
+func newSession(t *testing.T, root, page string) *session {
+	s := &session{t: t, page: page, dir: t.TempDir()}
 	bin := filepath.Join(s.dir, "bin")
 	s.state = filepath.Join(s.dir, ".state")
 	setup := "cd " + quote(root) + "\n"
@@ -184,7 +240,7 @@ func (s *session) run(c command) {
 	s.status = cmd.ProcessState.ExitCode()
 	refused := func(line string) bool { return strings.HasPrefix(line, "sluice: ") }
 	if err != nil && !(s.status > 0 && slices.ContainsFunc(c.want, refused)) {
-		s.t.Fatalf("tutorial.md:%d: %s: %v\n%s", c.line, c.text, err, out)
+		s.t.Fatalf("%s:%d: %s: %v\n%s", s.page, c.line, c.text, err, out)
 	}
 	got := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
 	if len(out) == 0 {
@@ -194,7 +250,7 @@ func (s *session) run(c command) {
 		got[i] = strings.ReplaceAll(line, s.dir+"/", "")
 	}
 	if !match(c.want, got) {
-		s.t.Errorf("tutorial.md:%d: %s printed\n%s\nand not\n%s", c.line, c.text, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		s.t.Errorf("%s:%d: %s: got\n%s\nwant\n%s", s.page, c.line, c.text, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 	}
 }
 
@@ -208,7 +264,7 @@ func (s *session) write(b block) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	dir := strings.Trim(strings.TrimPrefix(lines[len(lines)-1], "cd "), "'")
 	if !strings.HasPrefix(dir, s.dir) {
-		s.t.Fatalf("tutorial.md:%d: %s would be written to %s", b.line, b.file, dir)
+		s.t.Fatalf("%s:%d: %s would be written to %s", s.page, b.line, b.file, dir)
 	}
 	name := filepath.Join(dir, b.file)
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {

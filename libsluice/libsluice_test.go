@@ -207,7 +207,7 @@ func TestPerftest(t *testing.T) {
 				if !strings.Contains(client, "Couldn't connect") {
 					t.Fatalf("client: %v\n%s", err, client)
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond) //nolint:forbidigo // until another process listens
 			}
 			if err := <-done; err != nil {
 				t.Fatalf("server: %v\n%s", err, out.String())

@@ -47,13 +47,13 @@ const longest = 3600 * units.Second
 func (c Config) validate() error {
 	switch {
 	case c.LineRate < 0:
-		return fmt.Errorf("ratelimiter: LineRate is %v: give the port's rate, or 0 to pace all flows", c.LineRate)
+		return fmt.Errorf("ratelimiter: LineRate is %v, expected the port's rate, or 0 to pace all flows", c.LineRate)
 	case c.Burst < 0 || c.Burst > units.GiB:
-		return fmt.Errorf("ratelimiter: Burst is %v: it must be from 0 to 1GiB", c.Burst)
+		return fmt.Errorf("ratelimiter: Burst is %v, expected from 0 to 1GiB", c.Burst)
 	case c.CatchUp < 0 || c.CatchUp > longest:
-		return fmt.Errorf("ratelimiter: CatchUp is %v: it must be from 0 to %v", c.CatchUp, longest)
+		return fmt.Errorf("ratelimiter: CatchUp is %v, expected from 0 to %v", c.CatchUp, longest)
 	case c.PullIn < 0 || c.PullIn > longest:
-		return fmt.Errorf("ratelimiter: PullIn is %v: it must be from 0 to %v", c.PullIn, longest)
+		return fmt.Errorf("ratelimiter: PullIn is %v, expected from 0 to %v", c.PullIn, longest)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (s *Scheduler) AddFlow(r units.Rate) (FlowID, error) {
 }
 
 func rateError(r units.Rate) error {
-	return fmt.Errorf("ratelimiter: a flow can't have the rate %v: give at least 1bps, or ratelimiter.Unpaced", r)
+	return fmt.Errorf("ratelimiter: rate %v of a flow, expected at least 1bps, or ratelimiter.Unpaced", r)
 }
 
 // RemoveFlow forgets the flow, and its segment if one is enqueued. Its ID may

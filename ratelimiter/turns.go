@@ -22,7 +22,7 @@ type turns struct {
 func (s *Scheduler) SetWeight(id FlowID, w int) error {
 	s.flow(id)
 	if w < 1 || w > MaxWeight {
-		return fmt.Errorf("ratelimiter: a flow can't have the weight %d: give 1 to %d", w, MaxWeight)
+		return fmt.Errorf("ratelimiter: weight %d of a flow, expected 1 to %d", w, MaxWeight)
 	}
 	if s.turns == nil {
 		if w == 1 {

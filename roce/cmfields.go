@@ -32,7 +32,7 @@ func (f *fields) part(name string, v uint64, off, size, from, width int) uint64 
 		return whole >> shift & mask
 	}
 	if v > mask && f.err == nil {
-		f.err = fmt.Errorf("roce: %v: %s%s is %#x, which is more than %d bits", f.mad.Attribute(), f.in, name, v, width)
+		f.err = fmt.Errorf("roce: %v: %s%s is %#x, expected at most %d bits", f.mad.Attribute(), f.in, name, v, width)
 	}
 	whole = whole&^(mask<<shift) | v&mask<<shift
 	for i := range b {
@@ -95,7 +95,7 @@ func (f *fields) data(name string, v *[]byte, off, size int) {
 	case len(*v) <= size:
 		copy(room, *v)
 	case f.err == nil:
-		f.err = fmt.Errorf("roce: %v: %s has %d bytes, the message has room for %d", f.mad.Attribute(), name, len(*v), size)
+		f.err = fmt.Errorf("roce: %v: %s has %d bytes, expected at most %d", f.mad.Attribute(), name, len(*v), size)
 	}
 }
 

@@ -34,7 +34,7 @@ type Path struct {
 func NewPath(src, dst netip.AddrPort) (Path, error) {
 	s, d := src.Addr().Unmap(), dst.Addr().Unmap()
 	if !s.IsValid() || !d.IsValid() || s.Is4() != d.Is4() {
-		return Path{}, fmt.Errorf("roce: no path from %v to %v: give two addresses of one IP version", src, dst)
+		return Path{}, fmt.Errorf("roce: no path from %v to %v: expected two addresses of one IP version", src, dst)
 	}
 	le := binary.LittleEndian
 	var ports [4]byte

@@ -83,7 +83,7 @@ var defaultBuckets = func() (b [CompactBuckets]units.Time) {
 	return b
 }()
 
-var errForm = errors.New("telemetry: no such form of a delay tag")
+var errForm = errors.New("telemetry: unknown form of a delay tag")
 
 // Validate says what is wrong with f.
 func (f *DelayFormat) Validate() error {
@@ -91,21 +91,21 @@ func (f *DelayFormat) Validate() error {
 	case !f.Form.valid():
 		return errForm
 	case f.EtherType < 0x0600:
-		return fmt.Errorf("telemetry: EtherType %#04x of a delay tag is a length; EtherTypes begin at 0x0600", f.EtherType)
+		return fmt.Errorf("telemetry: EtherType %#04x of a delay tag, expected 0x0600 or more: it would be a length", f.EtherType)
 	case isTagged(f.EtherType) || f.EtherType == etherTypeIPv4 || f.EtherType == etherTypeIPv6:
 		return fmt.Errorf("telemetry: EtherType %#04x of a delay tag is that of VLAN tags, IPv4 or IPv6", f.EtherType)
 	}
 	switch delayLayouts[f.Form].scale {
 	case linear:
 		if !powerOfTwo(f.Step) {
-			return fmt.Errorf("telemetry: the wide tag's step %v is not a power of two of nanoseconds", f.Step)
+			return fmt.Errorf("telemetry: the wide tag's step is %v, expected a power of two of nanoseconds", f.Step)
 		}
 		if f.Base != 0 && !powerOfTwo(f.Base) {
-			return fmt.Errorf("telemetry: the wide tag's base %v is neither 0 nor a power of two of nanoseconds", f.Base)
+			return fmt.Errorf("telemetry: the wide tag's base is %v, expected 0 or a power of two of nanoseconds", f.Base)
 		}
 	case buckets:
 		if f.Buckets[0] != 0 {
-			return fmt.Errorf("telemetry: the compact tag's first bucket begins at %v; it has to begin at 0", f.Buckets[0])
+			return fmt.Errorf("telemetry: the compact tag's first bucket begins at %v, expected 0", f.Buckets[0])
 		}
 		for c := 1; c < CompactBuckets; c++ {
 			if f.Buckets[c] <= f.Buckets[c-1] {

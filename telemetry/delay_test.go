@@ -129,8 +129,8 @@ func TestValidateDelayFormat(t *testing.T) {
 		edit func(*DelayFormat)
 		want string
 	}{
-		{"form", 3, func(*DelayFormat) {}, "no such form"},
-		{"length", Wide, func(f *DelayFormat) { f.EtherType = 0x5ff }, "is a length"},
+		{"form", 3, func(*DelayFormat) {}, "unknown form"},
+		{"length", Wide, func(f *DelayFormat) { f.EtherType = 0x5ff }, "be a length"},
 		{"IPv4", Wide, func(f *DelayFormat) { f.EtherType = 0x0800 }, "IPv4"},
 		{"VLAN", Value, func(f *DelayFormat) { f.EtherType = 0x8100 }, "VLAN"},
 		{"step", Wide, func(f *DelayFormat) { f.Step = 3 * units.Nanosecond }, "step"},

@@ -38,7 +38,7 @@ func parse(s, what, example string, scale func(suffix string) (float64, bool)) (
 	}
 	unit, ok := scale(suffix)
 	if !ok {
-		return 0, fmt.Errorf("%q has the unit %q, which is no unit of %s: write for example %s%s", s, suffix, what, number, example)
+		return 0, fmt.Errorf("%q: unknown unit %q of %s, expected for example %s%s", s, suffix, what, number, example)
 	}
 	v = math.Round(v * unit)
 	if math.Abs(v) < 1<<50 { // the number and the product are each off by 2^-53 at most

@@ -39,11 +39,11 @@ func TestParseRefuses(t *testing.T) {
 		mend  string
 	}{
 		{func(s string) error { _, err := ParseTime(s); return err }, "100", "100us"},
-		{func(s string) error { _, err := ParseTime(s); return err }, "5 min", "no unit of time"},
+		{func(s string) error { _, err := ParseTime(s); return err }, "5 min", "unknown unit \"min\" of time"},
 		{func(s string) error { _, err := ParseTime(s); return err }, "", "number and a unit"},
 		{func(s string) error { _, err := ParseTime(s); return err }, "1e30s", "too large"},
 		{func(s string) error { _, err := ParseRate(s); return err }, "400", "400Gbps"},
-		{func(s string) error { _, err := ParseRate(s); return err }, "4GiB", "no unit of rate"},
+		{func(s string) error { _, err := ParseRate(s); return err }, "4GiB", "unknown unit \"GiB\" of rate"},
 		{func(s string) error { _, err := ParseBytes(s); return err }, "4096", "4096KiB"},
 		{func(s string) error { _, err := ParseBytes(s); return err }, "--1B", "number and a unit"},
 	}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # build.sh DIR: builds the Debian packages sluice, libsluice0 and libsluice-dev from
 # this tree into DIR (`make deb`). The version is that of a tag v1.2.3 at HEAD, else
-# BASE~gitDATE.COMMIT. Sources without git are told COMMIT=, and COMMIT_TIME= in
+# BASE~gitDATE.COMMIT. Sources without git require COMMIT=, and COMMIT_TIME= in
 # seconds since 1970. The same commit, Go and compiler give the same packages.
 set -eu
 base=0.1 # the version that is next; that of libsluice.so.0's packages, too

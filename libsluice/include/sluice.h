@@ -123,7 +123,7 @@ struct sluice_stats {
 	uint64_t failed;        /* those that did not succeed */
 	uint64_t segments;      /* taken by the NIC */
 	uint64_t segment_bytes; /* their payload */
-	uint64_t cnps;          /* congestion notifications told to the engine */
+	uint64_t cnps;          /* congestion notifications that reached the engine */
 
 	/* Round trips of segments, serialisation included: each within a fifth. */
 	uint64_t rtt_samples;

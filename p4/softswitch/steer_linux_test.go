@@ -228,7 +228,7 @@ func measure(sw *Switch, flows [2]*flow, d time.Duration) (s span) {
 	}
 	sw.ResetDelays()
 	begin := time.Now()
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // rates on real interfaces take real time
 	took := time.Since(begin)
 	for i, f := range flows {
 		s.mbps[i] = float64(f.bytes.Load()-from[i]) * 8e-6 / took.Seconds()
@@ -242,7 +242,7 @@ func measure(sw *Switch, flows [2]*flow, d time.Duration) (s span) {
 // more to do than it has processors it is skipped.
 func until(t *testing.T, sw *Switch, flows [2]*flow, ok func(s *span) error) {
 	t.Helper()
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(1500 * time.Millisecond) //nolint:forbidigo // the same
 	var err error
 	for range 4 {
 		s := measure(sw, flows, 1500*time.Millisecond)

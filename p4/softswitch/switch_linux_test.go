@@ -148,7 +148,7 @@ func TestRateAndBuffer(t *testing.T) {
 			must(t, err)
 			count++
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the load on a real interface
 	}
 	s := sw.Stats()
 	o := s.Ports[1]

@@ -38,19 +38,19 @@ func New(cfg Config) (*QP, error) {
 	}
 	switch {
 	case cfg.Type != ib.RC && cfg.Type != ib.UC && cfg.Type != ib.UD:
-		return nil, fmt.Errorf("rc: Type %v: want RC, UC or UD", cfg.Type)
+		return nil, fmt.Errorf("rc: Type %v, expected RC, UC or UD", cfg.Type)
 	case cfg.Type != ib.RC && (cfg.MaxDestRdAtomic != 0 || cfg.MinRNRTimer != 0 || cfg.Credits):
 		return nil, fmt.Errorf("rc: MaxDestRdAtomic, MinRNRTimer or Credits with %v: nothing is answered there, leave them zero", cfg.Type)
 	case cfg.MTU < 64 || cfg.MTU > 65535:
-		return nil, fmt.Errorf("rc: MTU %d: want 256, 512, 1024, 2048 or 4096 (a model may use 64 to 65535)", cfg.MTU)
+		return nil, fmt.Errorf("rc: MTU %d, expected 256, 512, 1024, 2048 or 4096 (a model may use 64 to 65535)", cfg.MTU)
 	case cfg.SendDepth < 1 || cfg.SendDepth > maxDepth:
-		return nil, fmt.Errorf("rc: SendDepth %d: want 1 to %d", cfg.SendDepth, maxDepth)
+		return nil, fmt.Errorf("rc: SendDepth %d, expected 1 to %d", cfg.SendDepth, maxDepth)
 	case cfg.RemotePSN > maxPSN:
-		return nil, fmt.Errorf("rc: RemotePSN %#x: want 24 bits", uint32(cfg.RemotePSN))
+		return nil, fmt.Errorf("rc: RemotePSN %#x, expected 24 bits", uint32(cfg.RemotePSN))
 	case cfg.MaxDestRdAtomic < 0 || cfg.MaxDestRdAtomic > 255:
-		return nil, fmt.Errorf("rc: MaxDestRdAtomic %d: want 0 to 255", cfg.MaxDestRdAtomic)
+		return nil, fmt.Errorf("rc: MaxDestRdAtomic %d, expected 0 to 255", cfg.MaxDestRdAtomic)
 	case cfg.MinRNRTimer > 31:
-		return nil, fmt.Errorf("rc: MinRNRTimer %d: want 0 to 31", cfg.MinRNRTimer)
+		return nil, fmt.Errorf("rc: MinRNRTimer %d, expected 0 to 31", cfg.MinRNRTimer)
 	case cfg.SharedRecv && cfg.Recv == nil:
 		return nil, errors.New("rc: SharedRecv without Recv: give the shared receive queue")
 	case cfg.SharedRecv && cfg.Credits:
@@ -78,27 +78,27 @@ func New(cfg Config) (*QP, error) {
 func (q *QP) ReadyToSend(cfg SendConfig) error {
 	switch {
 	case q.state != ib.RTR:
-		return fmt.Errorf("rc: ReadyToSend in state %v: want RTR", q.state)
+		return fmt.Errorf("rc: ReadyToSend in state %v, expected RTR", q.state)
 	case q.unreliable() && cfg != SendConfig{InitialPSN: cfg.InitialPSN, Window: cfg.Window}:
-		return fmt.Errorf("rc: a queue pair of type %v waits for nothing: of SendConfig, set InitialPSN and Window only", q.cfg.Type)
+		return fmt.Errorf("rc: a queue pair of type %v waits for nothing: set InitialPSN and Window of SendConfig only", q.cfg.Type)
 	case cfg.InitialPSN > maxPSN:
-		return fmt.Errorf("rc: InitialPSN %#x: want 24 bits", uint32(cfg.InitialPSN))
+		return fmt.Errorf("rc: InitialPSN %#x, expected 24 bits", uint32(cfg.InitialPSN))
 	case cfg.Timeout > 31:
-		return fmt.Errorf("rc: Timeout %d: want 0 to 31", cfg.Timeout)
+		return fmt.Errorf("rc: Timeout %d, expected 0 to 31", cfg.Timeout)
 	case cfg.RetryCount > 7:
-		return fmt.Errorf("rc: RetryCount %d: want 0 to 7", cfg.RetryCount)
+		return fmt.Errorf("rc: RetryCount %d, expected 0 to 7", cfg.RetryCount)
 	case cfg.RNRRetry > 7:
-		return fmt.Errorf("rc: RNRRetry %d: want 0 to 7", cfg.RNRRetry)
+		return fmt.Errorf("rc: RNRRetry %d, expected 0 to 7", cfg.RNRRetry)
 	case cfg.MaxRdAtomic < 0 || cfg.MaxRdAtomic > 255:
-		return fmt.Errorf("rc: MaxRdAtomic %d: want 0 to 255", cfg.MaxRdAtomic)
+		return fmt.Errorf("rc: MaxRdAtomic %d, expected 0 to 255", cfg.MaxRdAtomic)
 	case cfg.ReadPackets < 0:
-		return fmt.Errorf("rc: ReadPackets %d: want 0 or more", cfg.ReadPackets)
+		return fmt.Errorf("rc: ReadPackets %d, expected 0 or more", cfg.ReadPackets)
 	case cfg.ReadPackets > 0 && q.cfg.Credits:
 		return errors.New("rc: ReadPackets can't be set on a queue pair with Credits, which count whole READs")
 	case cfg.AckReqEvery < 0:
-		return fmt.Errorf("rc: AckReqEvery %d: want 0 or more", cfg.AckReqEvery)
+		return fmt.Errorf("rc: AckReqEvery %d, expected 0 or more", cfg.AckReqEvery)
 	case cfg.Window < 0 || cfg.Window > maxOutstandingPSNs:
-		return fmt.Errorf("rc: Window %d: want 0 to %d", cfg.Window, maxOutstandingPSNs)
+		return fmt.Errorf("rc: Window %d, expected 0 to %d", cfg.Window, maxOutstandingPSNs)
 	}
 	if cfg.Window == 0 {
 		cfg.Window = maxOutstandingPSNs
@@ -128,7 +128,7 @@ func (q *QP) Counters() *Counters { return &q.ctr }
 func (q *QP) Drain(eff *Effects) error {
 	eff.reset()
 	if q.state != ib.RTS {
-		return fmt.Errorf("rc: Drain in state %v: want RTS", q.state)
+		return fmt.Errorf("rc: Drain in state %v, expected RTS", q.state)
 	}
 	q.state, q.drained = ib.SQD, false
 	q.checkDrained(eff)
@@ -138,7 +138,7 @@ func (q *QP) Drain(eff *Effects) error {
 // Resume takes the queue pair from SQD or SQE back to RTS.
 func (q *QP) Resume() error {
 	if q.state != ib.SQD && q.state != ib.SQE {
-		return fmt.Errorf("rc: Resume in state %v: want SQD or SQE", q.state)
+		return fmt.Errorf("rc: Resume in state %v, expected SQD or SQE", q.state)
 	}
 	q.state = ib.RTS
 	return nil

@@ -34,7 +34,7 @@ type RecvQueue struct {
 // NewRecvQueue returns a queue for up to depth receives, 1 to 65536.
 func NewRecvQueue(depth int) (*RecvQueue, error) {
 	if depth < 1 || depth > maxDepth {
-		return nil, fmt.Errorf("rc: receive queue depth %d: want 1 to %d", depth, maxDepth)
+		return nil, fmt.Errorf("rc: receive queue depth %d, expected 1 to %d", depth, maxDepth)
 	}
 	q := &RecvQueue{entries: make([]Recv, depth), order: make([]uint32, depth), free: make([]uint32, depth)}
 	for i := range q.free {

@@ -116,7 +116,7 @@ func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 		}
 	}
 	if w.Length > ib.MaxMessage {
-		return 0, fmt.Errorf("rc: %v of %d bytes: a message has at most 2^31", r.Op, r.Length)
+		return 0, fmt.Errorf("rc: %v of %d bytes, expected at most 2^31", r.Op, r.Length)
 	}
 	if w.kind.returnsData() {
 		if q.sender.MaxRdAtomic == 0 {

@@ -32,7 +32,7 @@ func (q *QP) isDatagram(w *wqe) error {
 		return fmt.Errorf("rc: %v on a datagram queue pair, which has SEND, with or without immediate data", w.Op)
 	}
 	if int64(w.Length) > q.mtu {
-		return fmt.Errorf("rc: a datagram of %d bytes: it is one packet, of at most %d", w.Length, q.mtu)
+		return fmt.Errorf("rc: a datagram of %d bytes, expected at most %d, one packet", w.Length, q.mtu)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ var udRules = []struct {
 		poll => 1 success
 		deadline => never`},
 	{name: "no message is above the MTU, and there are SENDs only", script: `
-		post SEND 257 => rc: a datagram of 257 bytes: it is one packet, of at most 256
+		post SEND 257 => rc: a datagram of 257 bytes, expected at most 256, one packet
 		post WRITE 1 => rc: RDMA_WRITE on a datagram queue pair, which has SEND, with or without immediate data
 		post READ 1 => rc: RDMA_READ on a datagram queue pair, which has SEND, with or without immediate data
 		post SEND_WITH_INV 1 => rc: SEND_WITH_INV on a datagram queue pair, which has SEND, with or without immediate data

@@ -87,7 +87,7 @@ func named(name string) (benchmark, error) {
 		}
 		all = append(all, w.Name)
 	}
-	return benchmark{}, fmt.Errorf("there is no workload %q: choose among %s", name, strings.Join(all, ", "))
+	return benchmark{}, fmt.Errorf("unknown workload %q, expected one of %s", name, strings.Join(all, ", "))
 }
 
 func median(rs []*result) *result {

@@ -10,5 +10,5 @@ func cpu() float64 { return 0 }
 func peakMiB() float64 { return 0 }
 
 func runHTSim(string, options, *result) (*result, error) {
-	return nil, errors.New("not on this system")
+	return nil, errors.New("not supported on this system")
 }

@@ -52,7 +52,7 @@ workloads:
   - {{.Flows}}
 `))
 
-// options are what a run is told beside its workload.
+// options are a run's settings beside its workload.
 type options struct {
 	Engine string
 	MTU    int

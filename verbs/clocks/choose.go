@@ -183,7 +183,7 @@ func openPTP(dev verbs.Device, netdev string, simulated bool, sys system) (*Sour
 	case simulated:
 		return nil, errors.New("a simulated device has none")
 	case netdev == "":
-		return nil, errors.New("no network interface is known of the device: name it")
+		return nil, errors.New("the device has no known network interface: name it")
 	}
 	return sys.openPTP(netdev, HostClock(dev))
 }

@@ -106,7 +106,7 @@ func TestChoose(t *testing.T) {
 		},
 		{
 			name: "no netdev", dev: func() verbs.Device { return with(newDevice(), func(d *device) { d.netdev = "" }) }, sys: hasPTP, kind: Host,
-			passed: []string{"nic: ", "ptp: no network interface is known", "wire: "},
+			passed: []string{"nic: ", "ptp: the device has no known network interface", "wire: "},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

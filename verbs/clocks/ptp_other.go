@@ -14,5 +14,5 @@ type system struct{}
 var kernel system
 
 func (system) openPTP(string, func() units.Time) (*Source, error) {
-	return nil, errors.New("PTP hardware clocks are read on Linux only")
+	return nil, errors.New("PTP hardware clocks require Linux")
 }

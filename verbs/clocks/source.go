@@ -38,7 +38,7 @@ func ParseKind(s string) (Kind, error) {
 			return Kind(k), nil
 		}
 	}
-	return 0, fmt.Errorf("clock source %q: take nic, ptp, wire, host or any", s)
+	return 0, fmt.Errorf("unknown clock source %q, expected nic, ptp, wire, host or any", s)
 }
 
 // Source is a clock that can be compared with the host's. It is not safe for

@@ -72,7 +72,7 @@ func ParseBinaryDest(b []byte) (Dest, error) {
 	}
 	word := func(at int) uint32 { return binary.BigEndian.Uint32(b[at:]) }
 	if word(0) > 0xffff || word(4) > 0xffff || word(8) > 0xffffff || word(12) > 0xffffff {
-		return Dest{}, fmt.Errorf("%w: %s is no address", ErrProtocol, quote(b))
+		return Dest{}, fmt.Errorf("%w: expected an address, got %s", ErrProtocol, quote(b))
 	}
 	return Dest{
 		LID: uint16(word(0)), OutReads: uint16(word(4)), QPN: word(8), PSN: word(12), RKey: word(16),
@@ -99,7 +99,7 @@ func ParseDest(b []byte) (Dest, error) {
 	}
 	d.SRQN = uint32(p.number(8))
 	if p.bad || p.rest[0] != 0 {
-		return Dest{}, fmt.Errorf("%w: %s is no address", ErrProtocol, quote(b))
+		return Dest{}, fmt.Errorf("%w: expected an address, got %s", ErrProtocol, quote(b))
 	}
 	d.GID = netip.AddrFrom16(gid).Unmap()
 	return d, nil

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -68,10 +70,10 @@ func TestMalformed(t *testing.T) {
 		"closed":           {"6.0", io.ErrUnexpectedEOF, "after 3 of 16 bytes"},
 		"nothing":          {"", io.EOF, "after 0 of 16 bytes"},
 		"no GID":           {good + "0000:0001:000011:4b6c9e:00000237:000055d8eb4cb000:00000000\x00", ErrProtocol, "gives no GID"},
-		"letters":          {good + strings.Replace(address, "4b6c9e", "4b6cxe", 1), ErrProtocol, "is no address"},
-		"a sign":           {good + strings.Replace(address, "4b6c9e", "+b6c9e", 1), ErrProtocol, "is no address"},
-		"no colon":         {good + strings.Replace(address, "0001:", "00010", 1), ErrProtocol, "is no address"},
-		"no NUL":           {good + address[:107] + "x", ErrProtocol, "is no address"},
+		"letters":          {good + strings.Replace(address, "4b6c9e", "4b6cxe", 1), ErrProtocol, "expected an address"},
+		"a sign":           {good + strings.Replace(address, "4b6c9e", "+b6c9e", 1), ErrProtocol, "expected an address"},
+		"no colon":         {good + strings.Replace(address, "0001:", "00010", 1), ErrProtocol, "expected an address"},
+		"no NUL":           {good + address[:107] + "x", ErrProtocol, "expected an address"},
 		"half an address":  {good + address[:80], io.ErrUnexpectedEOF, "after 21 of 49 bytes"},
 		"another protocol": {good + strings.Repeat("A", 108), ErrProtocol, `"AAAA`},
 	} {
@@ -109,26 +111,30 @@ func TestSilence(t *testing.T) {
 				if _, err := c.Write([]byte("6")); err != nil {
 					return
 				}
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond) //nolint:forbidigo // in synctest
 			}
 		},
 	} {
 		for _, client := range []bool{true, false} {
-			mine, theirs := net.Pipe()
-			go peer(theirs)
-			if name != "deaf" {
-				go io.Copy(io.Discard, theirs)
-			}
-			start := time.Now()
-			_, err := New(mine, client, 50*time.Millisecond).Greet(DefaultGreeting(1024))
-			if !errors.Is(err, verbs.ErrTimeout) || !strings.Contains(err.Error(), "same flags") {
-				t.Errorf("%s: error %v, want a timeout that says what to look at", name, err)
-			}
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("%s: it took %v", name, took)
-			}
-			theirs.Close()
-			mine.Close()
+			synctest.Test(t, func(t *testing.T) {
+				mine, theirs := net.Pipe()
+				var done sync.WaitGroup
+				done.Go(func() { peer(theirs) })
+				if name != "deaf" {
+					go io.Copy(io.Discard, theirs)
+				}
+				start := time.Now()
+				_, err := New(mine, client, 50*time.Millisecond).Greet(DefaultGreeting(1024))
+				if !errors.Is(err, verbs.ErrTimeout) || !strings.Contains(err.Error(), "same flags") {
+					t.Errorf("%s: error %v, want a timeout that says what to look at", name, err)
+				}
+				if took := time.Since(start); took != 50*time.Millisecond {
+					t.Errorf("%s: it took %v", name, took)
+				}
+				theirs.Close()
+				mine.Close()
+				done.Wait()
+			})
 		}
 	}
 }
@@ -388,7 +394,9 @@ func TestLeave(t *testing.T) {
 		ended = time.Now()
 		done <- err
 	}()
-	time.Sleep(50 * time.Millisecond)
+	if _, err := late.c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the end that leaves first: got error %v, want %v", err, io.EOF)
+	}
 	lateLeaves = time.Now()
 	if err := errors.Join(late.Leave(), <-done); err != nil {
 		t.Error(err)
@@ -397,10 +405,12 @@ func TestLeave(t *testing.T) {
 		t.Error("one end left before the other was done")
 	}
 
-	alone, silent := net.Pipe()
-	defer silent.Close()
-	start := time.Now()
-	if err := New(alone, true, 20*time.Millisecond).Leave(); err != nil || time.Since(start) > 10*time.Second {
-		t.Errorf("beside a silent end it took %v, %v", time.Since(start), err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		alone, silent := net.Pipe()
+		defer silent.Close()
+		start := time.Now()
+		if err := New(alone, true, 20*time.Millisecond).Leave(); err != nil || time.Since(start) != 20*time.Millisecond {
+			t.Errorf("beside a silent end it took %v, %v", time.Since(start), err)
+		}
+	})
 }

@@ -133,7 +133,7 @@ func parseOptions(query string) (timestampMode, error) {
 	mode := raw
 	for key, v := range values {
 		if key != "timestamps" {
-			return raw, fmt.Errorf("option %s: no such option: take timestamps", key)
+			return raw, fmt.Errorf("unknown option %s, expected timestamps", key)
 		}
 		var ok bool
 		if mode, ok = timestampModes[v[len(v)-1]]; !ok {

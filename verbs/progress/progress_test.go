@@ -132,7 +132,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		if ok() {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // until ok
 	}
 	t.Fatal(what + " never happened")
 }

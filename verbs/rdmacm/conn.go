@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // Conn is a connection.

@@ -1,6 +1,6 @@
 // Package rdmacm connects queue pairs by IP address and port, as librdmacm does
 // and with its protocol on the wire: either end may be a Linux program that uses
-// rdma_connect and rdma_accept. Package roce/cm is the protocol; this package
+// rdma_connect and rdma_accept. Package verbs/internal/cm is the protocol; this package
 // drives it over a device that can send management datagrams (verbs.MADDevice).
 //
 // One end listens:

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // Backlog is how many requests wait for Listener.Accept. Further ones are

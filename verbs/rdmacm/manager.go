@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // A Manager makes the connections of devices whose system has a connection manager

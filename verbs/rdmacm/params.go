@@ -8,9 +8,9 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // Room for private data in bytes. The data come out with all the room behind

@@ -122,7 +122,7 @@ func TestLostAndDoubled(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Fatal("a device without connections is still watched")
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // until both are quiet
 	}
 }
 
@@ -134,13 +134,16 @@ func TestListenerCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cdev := newFilter(client.dev, func(roce.Attribute, int) int { return 1 })
 	qp := client.qp()
 	failed := make(chan error, 1)
 	go func() {
-		_, err := rdmacm.Dial(ctx, client.dev, at, qp, rdmacm.DefaultParams())
+		_, err := rdmacm.Dial(ctx, cdev, at, qp, rdmacm.DefaultParams())
 		failed <- err
 	}()
-	time.Sleep(50 * time.Millisecond) // either way the answer is the same
+	for cdev.count(roce.AttrREQ) == 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond) //nolint:forbidigo // until the request is sent
+	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}

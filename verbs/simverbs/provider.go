@@ -116,7 +116,7 @@ func parseOptions(query string) (labOptions, error) {
 		case "telemetry":
 			o.collects, err = parseTelemetry(text)
 		default:
-			err = fmt.Errorf("no such option: take hosts, rate, delay, nic, seed or telemetry")
+			err = fmt.Errorf("unknown option, expected hosts, rate, delay, nic, seed or telemetry")
 		}
 		if err != nil {
 			return o, fmt.Errorf("option %s: %w", key, err)

@@ -42,7 +42,7 @@ func (c *collect) option(key, text string) (known bool, err error) {
 	case "tagtype", "intport":
 		var n uint64
 		if n, err = strconv.ParseUint(text, 0, 16); err != nil {
-			err = fmt.Errorf("%q: give 16 bits, such as 0x88b5", text)
+			err = fmt.Errorf("expected 16 bits, such as 0x88b5, got %q", text)
 		}
 		if key == "intport" {
 			c.hops.Port = uint16(n)
@@ -58,7 +58,7 @@ func (c *collect) option(key, text string) (known bool, err error) {
 			code, rate, ok := strings.Cut(field, ":")
 			n, bad := strconv.ParseUint(code, 10, 8)
 			if !ok || bad != nil || n >= telemetry.NoRate {
-				return true, fmt.Errorf("%q: write CODE:RATE, a code from 0 to %d, such as 13:200Mbps", field, telemetry.NoRate-1)
+				return true, fmt.Errorf("%q, expected CODE:RATE with a code from 0 to %d, such as 13:200Mbps", field, telemetry.NoRate-1)
 			}
 			if err := c.hops.Rates[n].UnmarshalText([]byte(rate)); err != nil {
 				return true, err
@@ -91,7 +91,7 @@ func (c *collect) finish(packets bool) error {
 	}
 	for _, key := range said.set {
 		if said.kind == "" || !goesWith[key](form) {
-			return fmt.Errorf("option %s: it goes with telemetry=%s", key, telemetry.FormNames(goesWith[key]))
+			return fmt.Errorf("option %s requires telemetry=%s", key, telemetry.FormNames(goesWith[key]))
 		}
 	}
 	switch {
@@ -130,7 +130,7 @@ func (c *collect) finish(packets bool) error {
 		return nil
 	}
 	if !packets {
-		return errors.New("option telemetry: tags and INT need mode=packet: a UDP socket shows neither")
+		return errors.New("option telemetry: tags and INT require mode=packet: a UDP socket shows neither")
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (d *device) resolve(av verbs.AddressVector) (endpoint.Route, error) {
 	if text, ok := strings.CutPrefix(to.Zone(), portZone); ok {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 {
-			return r, fmt.Errorf("the zone of the peer's address %v is no UDP port: write %%%s14791", to, portZone)
+			return r, fmt.Errorf("the zone of the peer's address %v is not a UDP port: write %%%s14791", to, portZone)
 		}
 		port = uint16(n)
 	}
@@ -131,7 +131,7 @@ func (d *device) resolve(av verbs.AddressVector) (endpoint.Route, error) {
 	case !to.IsValid() || to.IsUnspecified() || to.IsMulticast():
 		return r, fmt.Errorf("%v is not the address of a peer", av.GID)
 	case av.SL > 7:
-		return r, fmt.Errorf("service level %d: 0 to 7", av.SL)
+		return r, fmt.Errorf("service level %d, expected 0 to 7", av.SL)
 	case r.GID < 0 || r.GID >= len(d.link.addrs):
 		return r, fmt.Errorf("the port has no GID %d: it has %d", r.GID, len(d.link.addrs))
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func (d *device) openWire() (wire, error) {
-	return nil, verbs.Errorf("open", d.name, verbs.ErrNotSupported, "sockets that send what RoCEv2 needs are known on Linux only")
+	return nil, verbs.Errorf("open", d.name, verbs.ErrNotSupported, "soft: devices require Linux")
 }
 
 func linkState(string) (verbs.PortState, int64) { return verbs.PortActive, defaultRate }

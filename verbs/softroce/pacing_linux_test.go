@@ -236,7 +236,7 @@ func spinUntil(until time.Time) {
 	}
 }
 
-func sleepUntil(until time.Time) { time.Sleep(time.Until(until)) }
+func sleepUntil(until time.Time) { time.Sleep(time.Until(until)) } //nolint:forbidigo // what is measured
 
 // errorsOf returns by how much each segment after the first left late, by its schedule.
 // That is a gap after the schedule of the one before; but a segment that left later

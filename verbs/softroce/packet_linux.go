@@ -47,7 +47,7 @@ type packetWire struct {
 
 func (d *device) openPacketWire() (wire, error) {
 	if d.opt.port != roce.Port {
-		return nil, verbs.Errorf("open", d.name, verbs.ErrInvalid, "mode=packet knows the standard port %d only", roce.Port)
+		return nil, verbs.Errorf("open", d.name, verbs.ErrInvalid, "mode=packet requires the standard port, %d", roce.Port)
 	}
 	w := &packetWire{
 		counters: &d.counters, clock: &d.clock, addrs: d.link.addrs, link: d.link.index, raw: [3]int{-1, -1, -1}, out: newCollector(d.deliver),
@@ -69,7 +69,7 @@ func (d *device) openPacketWire() (wire, error) {
 	w.in.init(fd)
 	if w.collect.tags {
 		if !w.ethernet {
-			return fail(verbs.Errorf("open", d.name, verbs.ErrInvalid, "option telemetry: %s has no Ethernet frames, which a tag could be in", d.link.name))
+			return fail(verbs.Errorf("open", d.name, verbs.ErrInvalid, "option telemetry: a tag requires Ethernet frames, and %s has none", d.link.name))
 		}
 		if w.raw[frames], err = openFrameSocket(w.link); err == nil {
 			fds = append(fds, w.raw[frames])
@@ -124,7 +124,7 @@ func (d *device) openPacketWire() (wire, error) {
 }
 
 // errKind is the error for interfaces whose frames are not understood.
-var errKind = errors.New("mode=packet knows Ethernet, loopback and tunnel interfaces only: leave the mode out")
+var errKind = errors.New("mode=packet requires an Ethernet, loopback or tunnel interface: leave the mode out")
 
 // hasEthernet reports whether the frames of the interface that a packet socket is
 // bound to begin with an Ethernet header, rather than with the IP header.

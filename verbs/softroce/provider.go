@@ -85,7 +85,7 @@ func parseOptions(query string) (options, error) {
 	o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return o, fmt.Errorf("the options %q can't be read: %w; write window=128&gso=off", query, err)
+		return o, fmt.Errorf("options %q: %w; write window=128&gso=off", query, err)
 	}
 	for key, v := range values {
 		text := v[len(v)-1]
@@ -94,29 +94,29 @@ func parseOptions(query string) (options, error) {
 		case "port":
 			var n uint64
 			if n, err = strconv.ParseUint(text, 10, 16); err == nil && n == 0 {
-				err = errors.New("0 is no port")
+				err = errors.New("port 0, expected 1 to 65535")
 			}
 			o.port = uint16(n)
 		case "mode":
 			if o.packet = text == "packet"; text != "packet" && text != "udp" {
-				err = fmt.Errorf("%q: take udp or packet", text)
+				err = fmt.Errorf("unknown mode %q, expected udp or packet", text)
 			}
 		case "gso":
 			if o.gso = text == "on"; text != "on" && text != "off" {
-				err = fmt.Errorf("%q: take on or off", text)
+				err = fmt.Errorf("expected on or off, got %q", text)
 			}
 		case "turnaround":
 			turns := text == "on"
 			if o.turns = &turns; text != "on" && text != "off" {
-				err = fmt.Errorf("%q: take on or off", text)
+				err = fmt.Errorf("expected on or off, got %q", text)
 			}
 		case "window":
 			if o.window, err = strconv.Atoi(text); err == nil && (o.window < 1 || o.window > maxWindow) {
-				err = fmt.Errorf("%d packets: 1 to %d", o.window, maxWindow)
+				err = fmt.Errorf("%d packets, expected 1 to %d", o.window, maxWindow)
 			}
 		case "maxqp":
 			if o.maxQP, err = strconv.Atoi(text); err == nil && (o.maxQP < 1 || o.maxQP > endpoint.MaxQP) {
-				err = fmt.Errorf("%d queue pairs: 1 to %d", o.maxQP, endpoint.MaxQP)
+				err = fmt.Errorf("%d queue pairs, expected 1 to %d", o.maxQP, endpoint.MaxQP)
 			}
 		case "tclass":
 			var n uint64
@@ -125,13 +125,13 @@ func parseOptions(query string) (options, error) {
 		case "rate":
 			var r units.Rate
 			if err = r.UnmarshalText([]byte(text)); err == nil && r <= 0 {
-				err = fmt.Errorf("a rate of %v: it must be positive", r)
+				err = fmt.Errorf("rate %v, expected one above 0", r)
 			}
 			o.rate = int64(r)
 		default:
 			var known bool
 			if known, err = o.collect.option(key, text); !known {
-				err = errors.New("no such option: take port, mode, gso, turnaround, window, maxqp, tclass, rate or telemetry")
+				err = errors.New("unknown option, expected port, mode, gso, turnaround, window, maxqp, tclass, rate or telemetry")
 			}
 		}
 		if err != nil {
@@ -238,7 +238,7 @@ func findLink(where string) (link, error) {
 	if notAddr == nil {
 		return link{}, fmt.Errorf("no interface that is up has the address %v", addr)
 	}
-	return link{}, fmt.Errorf("there is no interface %s: take one of %s, or an address of one", where, strings.Join(known, ", "))
+	return link{}, fmt.Errorf("unknown interface %s, expected one of %s, or an address of one", where, strings.Join(known, ", "))
 }
 
 func (l *link) has(i *net.Interface, addr netip.Addr) bool {
@@ -266,5 +266,5 @@ func (l *link) pathMTU(more int) (ib.MTU, error) {
 			return m, nil
 		}
 	}
-	return 0, fmt.Errorf("the MTU of %s is %d: at least %d is needed", l.name, l.mtu, 256+headers)
+	return 0, fmt.Errorf("the MTU of %s is %d, expected at least %d", l.name, l.mtu, 256+headers)
 }

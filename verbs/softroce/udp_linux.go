@@ -85,7 +85,7 @@ func (d *device) openError(at netip.AddrPort, err error) error {
 	case errors.Is(err, unix.EADDRINUSE):
 		return verbs.Errorf("open", d.name, verbs.ErrBusy, "UDP port %d of %v is taken: by another endpoint, or by the kernel's soft-RoCE driver", at.Port(), at.Addr())
 	case errors.Is(err, unix.EPERM):
-		return verbs.Errorf("open", d.name, err, "mode=packet needs root, or the capability CAP_NET_RAW")
+		return verbs.Errorf("open", d.name, err, "mode=packet requires root, or the capability CAP_NET_RAW")
 	}
 	return verbs.Errorf("open", d.name, err, "on %v", at)
 }

@@ -186,8 +186,7 @@ func TestEventChannel(t *testing.T) {
 func TestAsyncEvent(t *testing.T) {
 	a, b := openPair(t, here, there, 1024)
 	m := a.reg(make([]byte, 8))
-	go func() {
-		time.Sleep(5 * time.Millisecond) // the other waits by then
+	go func() { // the other may wait by then, or not yet
 		_, _ = a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMARead, SGL: []verbs.SGE{verbs.SGEOf(m, 0, 8)}, RemoteAddr: 4096, RKey: 1}})
 	}()
 	ev, err := b.dev.AsyncEvent(10 * time.Second)
@@ -615,7 +614,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 			h.dev, h.pd, h.cq, h.qp = closed{}, closed{}, closed{}, closed{}
 		}
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { //nolint:forbidigo // until goroutines have ended
 		after := runtime.NumGoroutine()
 		if after <= before {
 			return
@@ -655,12 +654,13 @@ func TestCloseEndsWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error)
+	waits, ended := make(chan struct{}), make(chan error)
 	go func() {
+		close(waits)
 		_, err := dev.AsyncEvent(-1)
 		ended <- err
 	}()
-	time.Sleep(time.Millisecond)
+	<-waits
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -831,7 +831,7 @@ func inNamespace(t *testing.T, f func(enter func(func()))) {
 		if i == 100 {
 			t.Skip("the interfaces get no link-local addresses")
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // until the kernel has addresses
 	}
 	f(func(inside func()) {
 		done := make(chan struct{})

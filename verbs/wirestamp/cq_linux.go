@@ -2,9 +2,9 @@ package wirestamp
 
 import (
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/match"
 	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
 	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
-	"github.com/sluice-rdma/sluice/verbs/wirestamp/match"
 )
 
 // cq is a completion queue, with the stamps of what the last Poll returned.

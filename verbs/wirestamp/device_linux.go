@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/match"
 	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
 	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
-	"github.com/sluice-rdma/sluice/verbs/wirestamp/match"
 )
 
 // Device is a verbs.Device over another one, whose completions have timestamps. It

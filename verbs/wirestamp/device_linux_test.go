@@ -404,7 +404,7 @@ func TestPrivileges(t *testing.T) {
 		caps []uintptr
 		want string
 	}{
-		{"none", nil, "needs CAP_BPF and CAP_NET_ADMIN"},
+		{"none", nil, "requires CAP_BPF and CAP_NET_ADMIN"},
 		{"both", []uintptr{watchertest.CapBPF, watchertest.CapNetAdmin}, ""},
 	} {
 		out, err := watchertest.AsUser(t, "WIRESTAMP_TEST_AS="+c.name, c.caps, "-test.run", "^TestPrivileges$")

@@ -9,5 +9,5 @@ type Device struct{ verbs.Device }
 
 // Wrap fails: the hooks are Linux's.
 func Wrap(dev verbs.Device, _ string) (*Device, error) {
-	return nil, verbs.Errorf("wirestamp", dev.Name(), verbs.ErrNotSupported, "eBPF at the hooks of a network interface is there on Linux only")
+	return nil, verbs.Errorf("wirestamp", dev.Name(), verbs.ErrNotSupported, "eBPF at a network interface requires Linux")
 }

@@ -3,8 +3,8 @@ package wirestamp
 import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/match"
 	"github.com/sluice-rdma/sluice/verbs/internal/overlay"
-	"github.com/sluice-rdma/sluice/verbs/wirestamp/match"
 )
 
 // qp is a reliable connection of a Device. Beside what the queue pair below is, it is a

@@ -60,7 +60,7 @@ func newStamper(netdev string, set settings) (*stamper, error) {
 	case "none":
 		header = 0
 	default:
-		return nil, fmt.Errorf("interface %s: packets of link type %s can't be read, only Ethernet and plain IP", netdev, kind)
+		return nil, fmt.Errorf("interface %s: expected Ethernet or plain IP, got link type %s", netdev, kind)
 	}
 
 	spec, err := loadStamper()

@@ -64,11 +64,11 @@ func (c *Config) Validate() error {
 	}
 	switch {
 	case c.Mode > Reflect:
-		return fmt.Errorf("%v: take auto, tags, probes or reflect", c.Mode)
+		return fmt.Errorf("unknown mode %v, expected auto, tags, probes or reflect", c.Mode)
 	case c.ProbeInterval < 0:
 		return fmt.Errorf("ProbeInterval %v is negative", c.ProbeInterval)
 	case c.MaxAge <= 0:
-		return fmt.Errorf("MaxAge %v: set one longer than the round trip", c.MaxAge)
+		return fmt.Errorf("MaxAge is %v, expected one longer than the round trip", c.MaxAge)
 	}
 	return nil
 }

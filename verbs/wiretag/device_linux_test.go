@@ -556,7 +556,7 @@ func TestPrivileges(t *testing.T) {
 		caps []uintptr
 		want string
 	}{
-		{"none", nil, "needs CAP_BPF and CAP_NET_ADMIN"},
+		{"none", nil, "requires CAP_BPF and CAP_NET_ADMIN"},
 		{"both", []uintptr{watchertest.CapBPF, watchertest.CapNetAdmin}, "attached"},
 	} {
 		if out, _ := watchertest.AsUser(t, "WIRETAG_TEST_AS=user", c.caps); !strings.Contains(out, c.want) {
@@ -583,7 +583,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Stdout.WriteString("attached")
 	if netdev == "h" {
-		time.Sleep(time.Hour) // for a signal
+		time.Sleep(time.Hour) //nolint:forbidigo // until it is killed
 	}
 	if err := p.Close(); err != nil {
 		os.Exit(1)

@@ -62,7 +62,7 @@ func ParseName(name string) (inner string, cfg Config, wanted bool, err error) {
 func ParseInterface(name string) (netdev string, cfg Config, wanted bool, err error) {
 	netdev, cfg, wanted, err = parse(name)
 	if _, rest, more := strings.Cut(netdev, "?"); err == nil && more {
-		return "", Config{}, false, fmt.Errorf("option %s: no such option: take %s", rest, strings.Join(own, ", "))
+		return "", Config{}, false, fmt.Errorf("unknown option %s, expected %s", rest, strings.Join(own, ", "))
 	}
 	return netdev, cfg, wanted, err
 }
@@ -74,7 +74,7 @@ func parse(name string) (inner string, cfg Config, wanted bool, err error) {
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", Config{}, false, fmt.Errorf("the options %q can't be read: %w; write telemetry=poseidon", query, err)
+		return "", Config{}, false, fmt.Errorf("options %q: %w; write telemetry=poseidon", query, err)
 	}
 	get := func(key string) (text string, set bool) {
 		v := values[key]
@@ -89,7 +89,7 @@ func parse(name string) (inner string, cfg Config, wanted bool, err error) {
 	if !set {
 		for _, key := range own {
 			if _, set := get(key); set {
-				return "", Config{}, false, fmt.Errorf("option %s goes with telemetry=%s", key, telemetry.FormNames(telemetry.Form.IsDelay))
+				return "", Config{}, false, fmt.Errorf("option %s requires telemetry=%s", key, telemetry.FormNames(telemetry.Form.IsDelay))
 			}
 		}
 		return name, Config{}, false, nil
@@ -125,7 +125,7 @@ func (c *Config) set(key, text string) (err error) {
 		c.Format.EtherType = uint16(n)
 	case "base", "step":
 		if !c.Format.Form.Scaled() {
-			return fmt.Errorf("it goes with telemetry=%s", telemetry.FormNames(telemetry.Form.IsScaled))
+			return fmt.Errorf("it requires telemetry=%s", telemetry.FormNames(telemetry.Form.IsScaled))
 		}
 		var v units.Time
 		err = v.UnmarshalText([]byte(text))
@@ -137,7 +137,7 @@ func (c *Config) set(key, text string) (err error) {
 	case "collect":
 		i := slices.Index(modeNames[:], text)
 		if i < 0 {
-			return fmt.Errorf("%q: take %s", text, strings.Join(modeNames[:], ", "))
+			return fmt.Errorf("unknown mode %q, expected %s", text, strings.Join(modeNames[:], ", "))
 		}
 		c.Mode = Mode(i)
 	case "every":

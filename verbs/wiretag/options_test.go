@@ -34,11 +34,11 @@ func TestParseName(t *testing.T) {
 		{"ibv:x?telemetry=csig-wide&collect=probes&every=1ms&maxage=2s&sport=50000", "ibv:x", with(telemetry.Wide, func(c *Config) {
 			c.Mode, c.ProbeInterval, c.MaxAge, c.SourcePort = Probes, time.Millisecond, 2*time.Second, 50000
 		}), ""},
-		{"ibv:x?%zz", "", nil, "can't be read"},
-		{"ibv:x?collect=tags", "", nil, "goes with telemetry="},
-		{"ibv:x?telemetry=int", "", nil, "take csig-wide"},
-		{"ibv:x?telemetry=csig-wide&collect=all", "", nil, "take auto, tags"},
-		{"ibv:x?telemetry=poseidon&step=256ns", "", nil, "goes with telemetry=csig-wide"},
+		{"ibv:x?%zz", "", nil, "invalid URL escape"},
+		{"ibv:x?collect=tags", "", nil, "requires telemetry="},
+		{"ibv:x?telemetry=int", "", nil, "expected csig-wide"},
+		{"ibv:x?telemetry=csig-wide&collect=all", "", nil, "expected auto, tags"},
+		{"ibv:x?telemetry=poseidon&step=256ns", "", nil, "requires telemetry=csig-wide"},
 		{"ibv:x?telemetry=csig-wide&step=250ns", "", nil, "power of two"},
 		{"ibv:x?telemetry=poseidon&tagtype=0x10000", "", nil, "tagtype"},
 		{"ibv:x?telemetry=poseidon&tagtype=0x0800", "", nil, "IPv4"},
@@ -67,7 +67,7 @@ func TestParseInterface(t *testing.T) {
 		t.Errorf("%s, %v, %v", netdev, wanted, err)
 	}
 	for name, says := range map[string]string{
-		"eth0?telemetry=poseidon&mtu=5": "no such option", "eth0?mtu=5": "no such option", "eth0?telemetry=x": "take csig-wide",
+		"eth0?telemetry=poseidon&mtu=5": "unknown option", "eth0?mtu=5": "unknown option", "eth0?telemetry=x": "expected csig-wide",
 	} {
 		if _, _, _, err := ParseInterface(name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", name, err, says)

@@ -13,12 +13,12 @@ type Device struct{ verbs.Device }
 
 // Wrap fails: the hooks are Linux's.
 func Wrap(dev verbs.Device, _ string, _ Config) (*Device, error) {
-	return nil, verbs.Errorf("wiretag", dev.Name(), verbs.ErrNotSupported, "eBPF at the hooks of a network interface is there on Linux only")
+	return nil, verbs.Errorf("wiretag", dev.Name(), verbs.ErrNotSupported, "eBPF at a network interface requires Linux")
 }
 
 // Available says why Wrap fails.
 func Available(string) error {
-	return errors.New("eBPF at the hooks of a network interface is there on Linux only")
+	return errors.New("eBPF at a network interface requires Linux")
 }
 
 // Responder answers probes, on Linux.
@@ -26,7 +26,7 @@ type Responder struct{}
 
 // NewResponder fails.
 func NewResponder(netdev string, _ Config) (*Responder, error) {
-	return nil, verbs.Errorf("wiretag", netdev, verbs.ErrNotSupported, "eBPF at the hooks of a network interface is there on Linux only")
+	return nil, verbs.Errorf("wiretag", netdev, verbs.ErrNotSupported, "eBPF at a network interface requires Linux")
 }
 
 // Attached says nothing.

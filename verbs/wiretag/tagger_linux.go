@@ -62,7 +62,7 @@ func newTagger(netdev string, c *Config, set settings) (*tagger, error) {
 		return nil, fmt.Errorf("interface %s: %w", netdev, err)
 	}
 	if kind := on.Attrs().EncapType; kind != "ether" && kind != "loopback" {
-		return nil, fmt.Errorf("interface %s: tags are Ethernet's, and its link type is %s", netdev, kind)
+		return nil, fmt.Errorf("interface %s: tags require Ethernet, and its link type is %s", netdev, kind)
 	}
 	spec, err := loadTagger()
 	if err != nil {

@@ -102,7 +102,7 @@ func setVariable(f *file, key, value string) error {
 	case "debug", "stats", "progress_thread":
 		b, err := strconv.ParseBool(value)
 		if err != nil {
-			return errors.New("give 1 or 0")
+			return errors.New("expected 1 or 0")
 		}
 		value = strconv.FormatBool(b)
 	}
@@ -126,7 +126,7 @@ func (f *file) environment() (Environment, error) {
 	e := Environment{Devices: f.Devices, Debug: f.Debug, Stats: f.Stats}
 	for _, p := range f.Devices {
 		if _, err := path.Match(p, ""); err != nil {
-			return e, fmt.Errorf("devices: %q is no pattern: %w", p, err)
+			return e, fmt.Errorf("devices: pattern %q: %w", p, err)
 		}
 	}
 	s := Settings{

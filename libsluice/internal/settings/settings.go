@@ -50,7 +50,7 @@ func (s Settings) Config() (paced.Config, error) {
 	}
 	c.MaxOutstanding, c.LineRate, c.NICRate = s.MaxOutstanding, s.LineRate, s.NICRate
 	if s.Rate < 0 {
-		return c, fmt.Errorf("rate is %v: give one above 0, or 0 for the line rate", s.Rate)
+		return c, fmt.Errorf("rate is %v, expected one above 0, or 0 for the line rate", s.Rate)
 	}
 	if err := s.engine(&c); err != nil {
 		return c, err
@@ -61,7 +61,7 @@ func (s Settings) Config() (paced.Config, error) {
 func (s Settings) engine(c *paced.Config) error {
 	if s.CC == "" {
 		if s.CCConfig != "" {
-			return errors.New("cc_config is set without cc, the engine that it is for")
+			return errors.New("cc_config requires cc, the engine that it configures")
 		}
 		if s.Rate > 0 {
 			c.CatchUp = paced.FixedRateCatchUp
@@ -76,10 +76,10 @@ func (s Settings) engine(c *paced.Config) error {
 		return err
 	}
 	if scheme.Telemetry != telemetry.None || scheme.EIN || scheme.NewReceiver != nil {
-		return fmt.Errorf("the engine %s lives on what switches report, which libibverbs does not tell: take an engine that needs round trips only, such as timely", scheme.Name)
+		return fmt.Errorf("engine %s requires telemetry of switches, which libibverbs does not report: take one that requires round trips only, such as timely", scheme.Name)
 	}
 	if scheme.Oracle {
-		return fmt.Errorf("the rates of the engine %s come from a simulation that knows the network: take another, such as timely", scheme.Name)
+		return fmt.Errorf("engine %s requires a simulation: take another, such as timely", scheme.Name)
 	}
 	config := scheme.DefaultConfig()
 	if s.CCConfig != "" {

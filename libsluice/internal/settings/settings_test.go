@@ -52,15 +52,15 @@ func TestFromEnvironment(t *testing.T) {
 		{"SLUICE_CONFIG=missing.yaml", Environment{}, "SLUICE_CONFIG: no such file"},
 		{"SLUICE_CONFIG=typo.yaml", Environment{}, "typo.yaml (SLUICE_CONFIG): unknown field \"segmnet\""},
 		{"SLUICE_CC=timley", Environment{}, `no rate engine is called "timley"`},
-		{"SLUICE_CC=powertcp", Environment{}, "lives on what switches report"},
+		{"SLUICE_CC=powertcp", Environment{}, "requires telemetry of switches"},
 		{"SLUICE_RATE=10", Environment{}, "SLUICE_RATE=10: "},
 		{"SLUICE_RATE=-1Gbps", Environment{}, "rate is"},
 		{"SLUICE_RATE=", Environment{}, "SLUICE_RATE=: it is empty"},
 		{"SLUICE_BATCH=16\nsegment: 4KiB", Environment{}, "more than one line"},
 		{"SLUICE_SEGMENT=1KiB", Environment{}, "Segment is 1KiB"},
 		{"SLUICE_CC_CONFIG=t_lwo: 1us", Environment{}, "cc_config of timely: unknown field"},
-		{"SLUICE_CC=|SLUICE_CC_CONFIG=t_low: 1us", Environment{}, "cc_config is set without cc"},
-		{"SLUICE_DEVICES=[", Environment{}, "is no pattern"},
+		{"SLUICE_CC=|SLUICE_CC_CONFIG=t_low: 1us", Environment{}, "cc_config requires cc"},
+		{"SLUICE_DEVICES=[", Environment{}, "devices: pattern"},
 	} {
 		got, err := FromEnvironment(strings.Split(c.env, "|"), read)
 		switch {

@@ -48,7 +48,7 @@ func open(t testing.TB) *host {
 	t.Cleanup(func() {
 		check(t, dev.Close())
 		// An id is destroyed as its connection ends, which is soon.
-		for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		for start := time.Now(); ; time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // until the kernel is done
 			channels.Lock()
 			ch := channels.current
 			channels.Unlock()
@@ -288,7 +288,7 @@ func TestRefusals(t *testing.T) {
 		_, err := rdmacm.Dial(ctx, h.dev, l.Addr(), qp, rdmacm.DefaultParams())
 		refused <- err
 	}()
-	time.Sleep(50 * time.Millisecond) // to wait there, or it is refused for that nobody listens
+	time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the kernel does not say that a request waits; without one, nobody listens
 	check(t, l.Close())
 	if err := <-refused; !errors.As(err, &rej) {
 		t.Errorf("the listener is closed: %v", err)

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 

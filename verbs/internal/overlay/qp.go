@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/wirestamp/match"
+	"github.com/sluice-rdma/sluice/verbs/internal/match"
 )
 
 // QP is a reliable connection of a Device, for a layer's Conn to embed. Beside verbs.QP

@@ -22,7 +22,7 @@ func Hardware(dev verbs.Device) (vendor uint32, is bool) {
 func Netdev(op string, dev verbs.Device) (string, error) {
 	p, err := dev.Port(1)
 	if err == nil && p.Netdev == "" {
-		err = verbs.Errorf(op, dev.Name(), verbs.ErrInvalid, "port 1 names no network interface: name the one that the packets pass")
+		err = verbs.Errorf(op, dev.Name(), verbs.ErrInvalid, "port 1 has no network interface: name the one that the packets pass")
 	}
 	return p.Netdev, err
 }
@@ -31,7 +31,7 @@ func Netdev(op string, dev verbs.Device) (string, error) {
 // interface.
 func Explain(netdev string, err error) error {
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("an eBPF program on %s needs CAP_BPF and CAP_NET_ADMIN: run as root, or setcap cap_bpf,cap_net_admin+ep PROGRAM: %w", netdev, err)
+		return fmt.Errorf("an eBPF program on %s requires CAP_BPF and CAP_NET_ADMIN: run as root, or setcap cap_bpf,cap_net_admin+ep PROGRAM: %w", netdev, err)
 	}
 	return fmt.Errorf("an eBPF program on %s: %w", netdev, err)
 }

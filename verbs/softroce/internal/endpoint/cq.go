@@ -75,7 +75,7 @@ const (
 // queue is armed; nil if it can't be armed.
 func (e *Endpoint) CreateCQ(cqe int, notify func()) (*CQ, error) {
 	if cqe < 1 || cqe > MaxCQE {
-		return nil, verbs.Errorf("create_cq", e.cfg.Name, verbs.ErrInvalid, "%d completions: 1 to %d", cqe, MaxCQE)
+		return nil, verbs.Errorf("create_cq", e.cfg.Name, verbs.ErrInvalid, "%d completions, expected 1 to %d", cqe, MaxCQE)
 	}
 	size := uint64(1) << bits.Len(uint(cqe-1))
 	e.objects++

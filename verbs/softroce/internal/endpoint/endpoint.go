@@ -102,11 +102,11 @@ func New(cfg Config) (*Endpoint, error) {
 	case len(cfg.GIDs) == 0:
 		return nil, fmt.Errorf("%s: no address", cfg.Name)
 	case !cfg.MTU.Valid():
-		return nil, fmt.Errorf("%s: MTU %d: 256, 512, 1024, 2048 or 4096", cfg.Name, cfg.MTU)
+		return nil, fmt.Errorf("%s: MTU %d, expected 256, 512, 1024, 2048 or 4096", cfg.Name, cfg.MTU)
 	case cfg.MaxQPs < 1 || cfg.MaxQPs > MaxQP:
-		return nil, fmt.Errorf("%s: %d queue pairs: 1 to %d", cfg.Name, cfg.MaxQPs, MaxQP)
+		return nil, fmt.Errorf("%s: %d queue pairs, expected 1 to %d", cfg.Name, cfg.MaxQPs, MaxQP)
 	case cfg.Rand == nil || cfg.Resolve == nil || cfg.Window == nil:
-		return nil, fmt.Errorf("%s: Rand, Resolve and Window are needed", cfg.Name)
+		return nil, fmt.Errorf("%s: Rand, Resolve and Window are required", cfg.Name)
 	}
 	return &Endpoint{cfg: cfg}, nil
 }

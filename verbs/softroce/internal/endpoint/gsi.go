@@ -38,7 +38,7 @@ func (e *Endpoint) OnMAD(h MADHandler) { e.gsi.handler = h }
 // SendMAD queues a management datagram to queue pair qpn, usually 1.
 func (e *Endpoint) SendMAD(to verbs.AddressVector, qpn uint32, data []byte) error {
 	if len(data) != roce.MADBytes {
-		return verbs.Errorf("send_mad", e.cfg.Name, verbs.ErrInvalid, "%d bytes: a management datagram has %d", len(data), roce.MADBytes)
+		return verbs.Errorf("send_mad", e.cfg.Name, verbs.ErrInvalid, "a management datagram of %d bytes, expected %d", len(data), roce.MADBytes)
 	}
 	g := &e.gsi
 	if g.n == gsiDepth {

@@ -59,7 +59,7 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (*MR, error) {
 	case len(buf) == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "the buffer is empty")
 	case access&^(ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead|ib.AccessHugeTLB) != 0:
-		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "access flags %#x: known are %v", uint32(access), ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead)
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "unknown access flags %#x, expected %v", uint32(access), ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead)
 	case access&remoteWrites != 0 && access&ib.AccessLocalWrite == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "access %v without LOCAL_WRITE: what the peer may write must be writable locally", access)
 	}

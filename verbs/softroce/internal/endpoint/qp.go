@@ -259,7 +259,7 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	case a.PathMTU > e.cfg.MTU:
 		return q.bad(verbs.ErrInvalid, "a path MTU of %d is above the port's %d", a.PathMTU, e.cfg.MTU)
 	case a.DestQPN > maxPSN:
-		return q.bad(verbs.ErrInvalid, "peer queue pair %#x: 24 bits", a.DestQPN)
+		return q.bad(verbs.ErrInvalid, "peer queue pair %#x, expected 24 bits", a.DestQPN)
 	case a.MaxDestRdAtomic > MaxRdAtomic:
 		return q.bad(verbs.ErrInvalid, "%d responder resources: 0 to %d", a.MaxDestRdAtomic, MaxRdAtomic)
 	}

@@ -50,7 +50,7 @@ func (r *RecvQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	for i := range wrs {
 		wr := &wrs[i]
 		if len(wr.SGL) > r.sges {
-			return i, verbs.Errorf("post_recv", r.object, verbs.ErrInvalid, "%d pieces: the queue was made for %d", len(wr.SGL), r.sges)
+			return i, verbs.Errorf("post_recv", r.object, verbs.ErrInvalid, "%d SGEs, expected at most %d", len(wr.SGL), r.sges)
 		}
 		total := uint64(0)
 		for _, s := range wr.SGL {

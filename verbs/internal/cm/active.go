@@ -17,11 +17,11 @@ func (m *Manager) Connect(now units.Time, r Request) (uint32, error) {
 	r.Path = r.Path.normal()
 	switch {
 	case !r.Path.valid():
-		return 0, fmt.Errorf("cm: path from %v to %v: two addresses of one IP version are needed", r.Path.Local, r.Path.Remote)
+		return 0, fmt.Errorf("cm: path from %v to %v, expected two addresses of one IP version", r.Path.Local, r.Path.Remote)
 	case r.PathMTU > m.cfg.MTU || !r.PathMTU.Valid():
-		return 0, fmt.Errorf("cm: PathMTU is %d: 256, 512, 1024, 2048 or 4096, and at most the port's %d", r.PathMTU, m.cfg.MTU)
+		return 0, fmt.Errorf("cm: PathMTU is %d, expected 256, 512, 1024, 2048 or 4096, and at most the port's %d", r.PathMTU, m.cfg.MTU)
 	case r.RetryCount > 7:
-		return 0, fmt.Errorf("cm: RetryCount is %d: 0 to 7", r.RetryCount)
+		return 0, fmt.Errorf("cm: RetryCount is %d, expected 0 to 7", r.RetryCount)
 	}
 	if err := r.validate(roce.REQPrivateBytes); err != nil {
 		return 0, err

@@ -35,7 +35,7 @@ func (m *Manager) Reject(now units.Time, id uint32, reason roce.RejectReason, in
 // nothing.
 func (m *Manager) Disconnect(now units.Time, id uint32, private []byte) error {
 	if len(private) > roce.DREQPrivateBytes {
-		return fmt.Errorf("cm: %d bytes of private data: a DREQ has room for %d", len(private), roce.DREQPrivateBytes)
+		return fmt.Errorf("cm: %d bytes of private data, expected at most %d", len(private), roce.DREQPrivateBytes)
 	}
 	c, err := m.find("disconnect", id, REQSent, REPReceived, REQReceived, REPSent, Established, DREQSent, TimeWait)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-const fixture = "../testdata/rxe.pcap"
+const fixture = "../../../roce/testdata/rxe.pcap"
 
 func fixtureBytes(t testing.TB) []byte {
 	t.Helper()

@@ -59,16 +59,16 @@ func (c *Config) Validate() error {
 		{"LocalTimeout", c.LocalTimeout, 31}, {"ServiceTimeout", c.ServiceTimeout, 31}, {"MaxRetries", c.MaxRetries, 15},
 	} {
 		if f.v > f.most {
-			return fmt.Errorf("cm: %s is %d: 0 to %d", f.name, f.v, f.most)
+			return fmt.Errorf("cm: %s is %d, expected 0 to %d", f.name, f.v, f.most)
 		}
 	}
 	switch {
 	case c.Rand == nil:
-		return errors.New("cm: Rand is needed: crypto/rand.Reader outside of tests")
+		return errors.New("cm: Rand is nil, expected crypto/rand.Reader outside of tests")
 	case !c.MTU.Valid():
-		return fmt.Errorf("cm: MTU is %d: 256, 512, 1024, 2048 or 4096", c.MTU)
+		return fmt.Errorf("cm: MTU is %d, expected 256, 512, 1024, 2048 or 4096", c.MTU)
 	case c.MaxConnections < 1:
-		return fmt.Errorf("cm: MaxConnections is %d: at least 1", c.MaxConnections)
+		return fmt.Errorf("cm: MaxConnections is %d, expected at least 1", c.MaxConnections)
 	}
 	return nil
 }
@@ -127,13 +127,13 @@ type Endpoint struct {
 func (e *Endpoint) validate(private int) error {
 	switch {
 	case e.QPN < 2 || e.QPN > 1<<24-1:
-		return fmt.Errorf("cm: queue pair number %d: 2 to 2^24-1", e.QPN)
+		return fmt.Errorf("cm: queue pair number %d, expected 2 to 2^24-1", e.QPN)
 	case e.StartingPSN > 1<<24-1:
-		return fmt.Errorf("cm: StartingPSN %#x: it has 24 bits", uint32(e.StartingPSN))
+		return fmt.Errorf("cm: StartingPSN %#x, expected 24 bits", uint32(e.StartingPSN))
 	case e.RNRRetryCount > 7:
-		return fmt.Errorf("cm: RNRRetryCount is %d: 0 to 7", e.RNRRetryCount)
+		return fmt.Errorf("cm: RNRRetryCount is %d, expected 0 to 7", e.RNRRetryCount)
 	case len(e.Private) > private:
-		return fmt.Errorf("cm: %d bytes of private data: this message has room for %d", len(e.Private), private)
+		return fmt.Errorf("cm: %d bytes of private data, expected at most %d", len(e.Private), private)
 	}
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // The other side's and this side's IDs in these tests.

@@ -82,7 +82,7 @@ func TestGSIConnection(t *testing.T) {
 func TestWholeCapture(t *testing.T) {
 	name := os.Getenv("SLUICE_RXE_CAPTURE")
 	if name == "" {
-		name = filepath.FromSlash("../../../shared/data/rxe/basic.pcap.gz")
+		name = filepath.FromSlash("../../../../shared/data/rxe/basic.pcap.gz")
 	}
 	file, err := os.Open(name)
 	if err != nil {

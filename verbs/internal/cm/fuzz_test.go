@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // FuzzReceive gives a device with connections in every state what anybody may

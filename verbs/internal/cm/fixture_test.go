@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // captured reads the datagrams of testdata by name.

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/roce/cm"
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // source is a seeded io.Reader.
