@@ -80,7 +80,7 @@ func (n *NIC) effects(now units.Time, q *qp, f *frame, h fabric.Handle) {
 		ok := false
 		if c.Invalidate {
 			r := n.mem.region(c.RKey)
-			if ok = r != nil && r.pd == q.cfg.PD; ok {
+			if ok = r != nil && r.pd == q.cfg.PD && r.access&ib.AccessRemoteInvalidate != 0; ok {
 				n.forget(c.RKey)
 			}
 		} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/events"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
@@ -52,7 +53,7 @@ type device struct {
 	done   chan struct{} // closed by Close
 	tasks  sync.WaitGroup
 
-	events     []verbs.AsyncEvent
+	events     events.Queue
 	eventReady chan struct{}
 
 	madHandler MADHandler
@@ -247,7 +248,7 @@ func (d *device) raise(v endpoint.Event) {
 	if v.CQ != nil {
 		e.CQ = v.CQ.Owner.(*completionQueue)
 	}
-	d.events = append(d.events, e)
+	d.events.Add(e)
 	signal(d.eventReady)
 }
 
@@ -261,18 +262,13 @@ func signal(c chan struct{}) {
 // AsyncEvent implements verbs.Device.
 func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	var e verbs.AsyncEvent
-	err := wait(timeout, d.eventReady, d.done, func() bool {
+	err := wait(timeout, d.eventReady, d.done, func() (ok bool) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if len(d.events) == 0 {
-			return false
+		if e, ok = d.events.Take(); ok {
+			signal(d.eventReady) // there may be more
 		}
-		e = d.events[0]
-		d.events = d.events[1:]
-		if len(d.events) > 0 {
-			signal(d.eventReady)
-		}
-		return true
+		return ok
 	})
 	if err != nil {
 		return e, verbs.Errorf("get_async_event", d.name, err, "")

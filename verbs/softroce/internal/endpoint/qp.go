@@ -44,6 +44,10 @@ type QP struct {
 	timerAt    units.Time
 	timerIndex int
 
+	// The last completions, by their number in their queues.
+	lastSend, lastRecv uint64
+	overrun            bool // a completion of it was lost
+
 	congestion congestion
 	turnaround turnaround
 	collected  *collected // nil where packets collect nothing
@@ -357,8 +361,9 @@ func (q *QP) fail(now units.Time) {
 // completion, and completions that nobody has polled are gone.
 func (q *QP) reset() {
 	e := q.e
-	q.init.SendCQ.drop(q.num)
-	q.init.RecvCQ.drop(q.num)
+	q.init.SendCQ.drop(q.num, q.lastSend)
+	q.init.RecvCQ.drop(q.num, q.lastRecv)
+	q.lastSend, q.lastRecv, q.overrun = 0, 0, false
 	e.timers.remove(q)
 	e.ready.remove(q)
 	if q.rc != nil {
@@ -412,6 +417,7 @@ func (q *QP) PostRecv(now units.Time, wrs []verbs.RecvWR) (int, error) {
 	n, err := q.recv.PostRecv(wrs)
 	if s == ib.Err {
 		q.e.reap(q)
+		q.e.failOverrun(now)
 	}
 	return n, err
 }

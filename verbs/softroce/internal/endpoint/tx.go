@@ -161,6 +161,7 @@ func (e *Endpoint) invalidateLocal(now units.Time, q *QP, d *rc.Descriptor) {
 	}
 	m.invalidate()
 	e.reap(q)
+	e.failOverrun(now)
 }
 
 // stampOf is the device's counter at an instant: nanoseconds.
