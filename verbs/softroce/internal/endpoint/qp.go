@@ -63,6 +63,11 @@ type congestion struct {
 	echoEIN bool       // likewise of an early incast
 	ein     bool
 	cnps    atomic.Uint64
+
+	cnpTaken   bool // one has counted, at cnpTakenAt
+	cnpTakenAt units.Time
+	served     bool // a READ of the peer's, at servedAt
+	servedAt   units.Time
 }
 
 // CreateQP makes a queue pair in state RESET.
@@ -371,7 +376,7 @@ func (q *QP) reset() {
 	}
 	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
 	q.sq.clear()
-	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.echo, q.congestion.marked = false, false, false, false
+	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.cnpTaken, q.congestion.served, q.congestion.echo, q.congestion.marked = false, false, false, false, false, false
 	q.congestion.echoEIN, q.congestion.ein = false, false
 	q.turnaround = turnaround{}
 	if q.collected != nil {

@@ -72,7 +72,7 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 		e.Counters.WrongSource++
 		return
 	case in.Opcode == ib.CNP:
-		e.receiveCNP(q)
+		e.receiveCNP(now, q)
 		return
 	case in.Opcode.Service() != q.service:
 		e.Counters.WrongService++
