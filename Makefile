@@ -12,12 +12,6 @@ GOLANGCI := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 GOTESTSUM_VERSION := v1.13.0
 GOTESTSUM := $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
 
-# Packages that must read no clock and start no goroutine. .golangci.yml holds
-# the same list; tools/purity checks that the two agree.
-PURE := internal/detmath internal/field internal/spelling units ib telemetry roce cc ratelimiter calibration completions verbs/paced verbs/wirestamp/match sim nicmodel p4/softswitch/internal p4/internal p4/run p4/stf p4/stage
-
-# Packages with hot paths. Those that a checkout does not have are left out.
-BENCH := cc ratelimiter completions calibration roce sim nicmodel verbs/paced verbs/wirestamp/match p4
 COUNT ?= 1
 BENCHTIME ?= 1s
 
@@ -53,7 +47,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check purity deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check layers deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -163,7 +157,7 @@ race: need-go ## run the packages that have goroutines under the race detector (
 
 bench: need-go ## measure the hot paths; COUNT=10 gives what benchstat wants
 	@$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(COUNT) \
-		$(patsubst %,./%/...,$(wildcard $(BENCH)))
+		$$($(GO) run ./tools/layers hot)
 
 # bench-sim's own flags: make bench-sim SIMFLAGS='-workloads perm1024 -flows FILE.cm'.
 SIMFLAGS ?=
@@ -195,7 +189,7 @@ validate-nic: need-go ## hold the NIC model against published measurements; writ
 compare-nic: need-go ## run scenarios with staged and with reduced NICs, side by side; minutes; writes docs/nic-reduced.md
 	$(GO) run ./bench/internal/comparenic -o docs/nic-reduced.md
 
-check: fmt-check vet portable purity tidy-check lint generate-check ## everything CI checks besides the tests
+check: fmt-check vet portable layers tidy-check lint generate-check ## everything CI checks besides the tests
 
 fmt-check: need-go ## all Go files are as gofmt writes them
 	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
@@ -211,14 +205,14 @@ portable: need-go ## what is not for Linux alone builds elsewhere
 	@GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
 	@echo 'go vet, for darwin: ok'
 
-purity: need-go ## the pure packages start no goroutine and use no channel
-	@$(GO) run ./tools/purity $(wildcard $(PURE))
+layers: need-go ## each package imports what tools/layers/layers.yaml says, and pure ones are pure
+	@$(GO) run ./tools/layers check
 
 tidy-check: need-go ## go.mod and go.sum are tidy
 	@$(GO) mod tidy -diff
 	@echo 'go mod tidy: ok'
 
-lint: need-go $(GOLANGCI) ## golangci-lint: import direction, clocks, random numbers, errors, comments
+lint: need-go $(GOLANGCI) ## golangci-lint: random numbers, errors, comments
 	@$(GOLANGCI) config verify
 	@$(GOLANGCI) run ./...
 	@[ "$(IBVERBS)" = no ] || $(GOLANGCI) run --build-tags ibverbs ./...

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"testing"
 
-	"pgregory.net/rapid" //nolint:depguard // a test helper: tests alone import it
+	"pgregory.net/rapid"
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/telemetry"

@@ -61,7 +61,7 @@ type turner struct {
 }
 
 func newTurner(t testing.TB, o overhead, shim bool) *turner {
-	w := &turner{overhead: o, shim: shim, dev: &nullDevice{start: time.Now()}} //nolint:forbidigo // what it costs is measured
+	w := &turner{overhead: o, shim: shim, dev: &nullDevice{start: time.Now()}}
 	for i := range w.wrs {
 		w.wrs[i] = verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{{Addr: 4096, Length: overheadSegment, LKey: 1}}}
 	}
@@ -198,11 +198,11 @@ func medians(b *testing.B, do ...func() int) []float64 {
 	took := make([][]float64, len(do))
 	for b.Loop() {
 		for i, do := range do {
-			start, n := time.Now(), 0 //nolint:forbidigo // a benchmark
+			start, n := time.Now(), 0
 			for n < 200 {
 				n += do()
 			}
-			took[i] = append(took[i], float64(time.Since(start).Nanoseconds())/float64(n)) //nolint:forbidigo // a benchmark
+			took[i] = append(took[i], float64(time.Since(start).Nanoseconds())/float64(n))
 		}
 	}
 	b.ReportMetric(0, "ns/op")
