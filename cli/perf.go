@@ -500,15 +500,14 @@ func (r *perfRun) testCM(ctx context.Context, e *ends) (*perf.Result, error) {
 	return result, errors.Join(err, l.Close())
 }
 
-// accept waits for one client.
+// accept waits for one client, and passes over what speaks otherwise.
 func accept(ctx context.Context, port int, notes io.Writer) (*exchange.Conn, error) {
 	l, err := exchange.Listen(ctx, ":"+strconv.Itoa(port))
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(notes, "waiting for a client on TCP port %d\n", port)
-	conn, err := l.Accept(0)
-	return conn, errors.Join(err, l.Close())
+	return l.AcceptGreeted(ctx, func(err error) { fmt.Fprintf(notes, "sluice: %v; waiting on\n", err) })
 }
 
 func (r *perfRun) writeJSON(start time.Time, result *perf.Result) error {

@@ -44,13 +44,6 @@ func (f *rpingFlags) serveCM(ctx context.Context, dev verbs.Device, c perf.PingC
 		return err
 	}
 	fmt.Fprintf(notes, "waiting for a client on port %d of %s\n", f.port, dev.Name())
-	for {
-		err := perf.PingAccept(ctx, l, dev, c)
-		if !f.persistent || ctx.Err() != nil || errors.Is(err, verbs.ErrClosed) {
-			return errors.Join(err, l.Close())
-		}
-		if err != nil {
-			fmt.Fprintf(notes, "sluice: %v\n", err)
-		}
-	}
+	err = perf.PingListen(ctx, l, dev, c, f.persistent, func(err error) { fmt.Fprintf(notes, "sluice: %v\n", err) })
+	return errors.Join(err, l.Close())
 }

@@ -71,11 +71,16 @@ const (
 	AccessRemoteRead   AccessFlags = 1 << 2
 	AccessRemoteAtomic AccessFlags = 1 << 3
 	AccessHugeTLB      AccessFlags = 1 << 7 // no access: a region's memory has huge pages
+
+	// AccessRemoteInvalidate lets peers invalidate a region's key (SEND with
+	// invalidate, IBA 10.6.5). It is Sluice's own: libibverbs has no flag for it, and
+	// its devices let peers invalidate memory windows and fast-registered regions only.
+	AccessRemoteInvalidate AccessFlags = 1 << 31
 )
 
 func (f AccessFlags) String() string {
 	var on []string
-	for i, s := range []string{0: "LOCAL_WRITE", 1: "REMOTE_WRITE", 2: "REMOTE_READ", 3: "REMOTE_ATOMIC", 7: "HUGETLB"} {
+	for i, s := range []string{0: "LOCAL_WRITE", 1: "REMOTE_WRITE", 2: "REMOTE_READ", 3: "REMOTE_ATOMIC", 7: "HUGETLB", 31: "REMOTE_INVALIDATE"} {
 		if s != "" && f&(1<<i) != 0 {
 			on = append(on, s)
 		}

@@ -562,6 +562,8 @@ int sluice_close_device(struct ibv_context *context)
 int sluice_query_stats(struct ibv_qp *qp, struct sluice_stats *stats)
 {
 	sl_error_text[0] = 0;
+	if (!stats)
+		return sl_fail(EINVAL, "query_stats: stats is NULL: give it a struct sluice_stats whose size is set");
 	if (stats->size != sizeof(*stats))
 		return sl_fail(EINVAL, "query_stats: size is not that of struct sluice_stats: set it, and build with this version's header");
 	struct sl_qp *q = sl_get(SL_QP, qp);

@@ -28,8 +28,9 @@ func (q *qp) source(d *rc.Descriptor) uint64 {
 
 // allowed makes an access check for a queue pair of a protection domain.
 func (m *dma) allowed(pd uint32, c *rc.Check) bool {
-	if c.Invalidate {
-		return m.invalidate(pd, c.RKey)
+	if c.Invalidate { // by the peer
+		r := m.regions.region(c.RKey)
+		return r != nil && r.access&ib.AccessRemoteInvalidate != 0 && m.invalidate(pd, c.RKey)
 	}
 	return m.regions.check(c.RKey, pd, c.VA, uint64(c.Length), c.Access) != nil
 }

@@ -7,8 +7,8 @@ import "net/netip"
 type MADDevice interface {
 	// HandleMAD sets who gets the management datagrams for queue pair 1, nil
 	// for nobody: the address that one came to, the sender's address and queue
-	// pair, and its 256 bytes, which f may keep. f runs on the goroutine that
-	// receives, so it must be quick; it may call the device.
+	// pair, and its 256 bytes, which are valid until f returns. f runs on the
+	// goroutine that receives, so it must be quick; it may call the device.
 	HandleMAD(f func(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte))
 	// SendMAD sends a management datagram of 256 bytes from queue pair 1 to
 	// queue pair qpn, usually 1, at to. It may be lost like any datagram.

@@ -27,6 +27,10 @@ func (e *examination) network() {
 		s.add(Note, "settings", "no network interface is known for port %d: flow control can't be seen", e.options.Port)
 		return
 	}
+	if left := abandoned(p.Netdev); len(left) > 0 {
+		s.add(Warn, "filters of a killed process", "%d on %s: they do nothing, and cost each packet a little", len(left), p.Netdev).
+			mend("tc filter del %s", strings.Join(left, "; tc filter del "))
+	}
 	f := flowControl(p.Netdev)
 	switch {
 	case f.pfcError == nil && f.pfc != 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/sluice-rdma/sluice/verbs"
@@ -62,13 +63,54 @@ func PingDial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, cfg Pi
 	return result, errors.Join(err, p.Close())
 }
 
-// PingAccept waits for a client that connects by rdma_cm's protocol, as rping
-// does, and plays the server until the client leaves.
-func PingAccept(ctx context.Context, l *rdmacm.Listener, dev verbs.Device, cfg PingConfig) error {
-	r, err := l.Accept(ctx)
-	if err != nil {
-		return err
+// PingListen plays the server of clients that connect by rdma_cm's protocol, as rping
+// does: of the first that connects until it leaves, or, if all, of every one beside the
+// others until ctx is done or the listener closed. Anybody can ask for a connection in
+// any name and never complete it: that keeps nobody waiting. failed is told, from one
+// goroutine at a time, of requests and games of which the result says nothing; nil to
+// pass over them.
+func PingListen(ctx context.Context, l *rdmacm.Listener, dev verbs.Device, cfg PingConfig, all bool, failed func(error)) error {
+	accepting, stop := context.WithCancel(ctx)
+	defer stop()
+	var clients sync.WaitGroup
+	var mu sync.Mutex // guards what follows
+	met := false
+	var result error
+	for {
+		r, err := l.Accept(accepting)
+		if err != nil {
+			clients.Wait()
+			if accepting.Err() != nil && ctx.Err() == nil { // by the first client
+				err = nil
+			}
+			return errors.Join(result, err)
+		}
+		clients.Go(func() {
+			mine := false
+			err := pingRequest(ctx, r, dev, cfg, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				if mine = all || !met; mine && !all {
+					stop()
+				}
+				met = true
+				return mine
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case mine && !all:
+				result = err
+			case err != nil && failed != nil:
+				failed(err)
+			}
+		})
 	}
+}
+
+// pingRequest answers a request, and plays the server if wanted says so once the client
+// is there.
+func pingRequest(ctx context.Context, r *rdmacm.Request, dev verbs.Device, cfg PingConfig, wanted func() bool) error {
 	p, err := NewPinger(dev, cfg)
 	if err != nil {
 		return errors.Join(err, r.Reject(nil))
@@ -79,7 +121,11 @@ func PingAccept(ctx context.Context, l *rdmacm.Listener, dev verbs.Device, cfg P
 	}
 	c, err := r.Accept(ctx, p.qp, params)
 	if err == nil {
-		err = p.play(c, p.Serve)
+		game := p.Serve
+		if !wanted() {
+			game = func() error { return nil }
+		}
+		err = p.play(c, game)
 	}
 	return errors.Join(err, p.Close())
 }

@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <sluice.h>
@@ -92,7 +92,11 @@ static void open_end(struct end *e, size_t bytes)
 	if (!e->qp)
 		die("sluice_create_qp");
 
-	e->mine = (struct hello){.qpn = e->qp->qp_num, .psn = (uint32_t)random() & 0xffffff, .rkey = e->mr->rkey, .addr = (uintptr_t)e->memory};
+	/* Whoever guesses the first PSN can send in the peer's name. */
+	uint32_t psn;
+	if (getrandom(&psn, sizeof psn, 0) != sizeof psn)
+		die("getrandom");
+	e->mine = (struct hello){.qpn = e->qp->qp_num, .psn = psn & 0xffffff, .rkey = e->mr->rkey, .addr = (uintptr_t)e->memory};
 	if (ibv_query_gid(e->context, 1, gid, &e->mine.gid))
 		die("ibv_query_gid");
 }
@@ -282,7 +286,6 @@ int main(int argc, char **argv)
 			fprintf(stderr, "usage: kv-c [-d DEVICE] [-g GID INDEX] [-e ENGINE] [-r BITS PER SECOND] [-n ROUNDS] [-p PORT] [-s | SERVER]\n");
 			return 2;
 		}
-	srandom((unsigned)time(NULL) ^ (unsigned)getpid());
 	if (self) {
 		int fds[2];
 		pthread_t t;

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -46,6 +48,37 @@ type clsact struct {
 	created bool // the qdisc
 	ids     []int
 	alive   []net.PacketConn // for each of ids
+	jumps   []*ebpf.Map
+}
+
+// trampoline returns a program that jumps to p as long as this process has the map: the
+// kernel empties a map of programs when the last process that has it open ends, however
+// it ends. Without p the trampoline leaves packets as they are. It is what a filter can
+// be left with.
+func trampoline(p *ebpf.Program) (*ebpf.Program, *ebpf.Map, error) {
+	jump, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		return nil, nil, fmt.Errorf("map of programs: %w", err)
+	}
+	fail := func(err error) (*ebpf.Program, *ebpf.Map, error) { return nil, nil, errors.Join(err, jump.Close()) }
+	if err := jump.Put(uint32(0), p); err != nil {
+		return fail(fmt.Errorf("map of programs: %w", err))
+	}
+	const unspec = -1 // TC_ACT_UNSPEC: on to the next program
+	t, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.SchedCLS, License: "GPL",
+		Instructions: asm.Instructions{
+			asm.LoadMapPtr(asm.R2, jump.FD()), // the packet is in R1
+			asm.Mov.Imm(asm.R3, 0),
+			asm.FnTailCall.Call(),
+			asm.Mov.Imm(asm.R0, unspec),
+			asm.Return(),
+		},
+	})
+	if err != nil {
+		return fail(fmt.Errorf("trampoline: %w", err))
+	}
+	return t, jump, nil
 }
 
 func (c *clsact) qdisc() netlink.Qdisc {
@@ -74,7 +107,13 @@ func (c *clsact) add(p Programs) error {
 		program  *ebpf.Program
 		priority uint16
 	}{{netlink.HANDLE_MIN_EGRESS, p.Leaving, priority(p.LeavingLast)}, {netlink.HANDLE_MIN_INGRESS, p.Arriving, first}} {
-		info, err := x.program.Info()
+		program, jump, err := trampoline(x.program)
+		if err != nil {
+			return err
+		}
+		defer program.Close() // the filter keeps it
+		c.jumps = append(c.jumps, jump)
+		info, err := program.Info()
 		if err != nil {
 			return err
 		}
@@ -86,7 +125,7 @@ func (c *clsact) add(p Programs) error {
 		c.ids, c.alive = append(c.ids, int(id)), append(c.alive, alive)
 		f := &netlink.BpfFilter{
 			FilterAttrs: netlink.FilterAttrs{LinkIndex: c.index, Parent: x.parent, Protocol: unix.ETH_P_ALL, Priority: x.priority},
-			Fd:          x.program.FD(), Name: c.name, DirectAction: true,
+			Fd:          program.FD(), Name: c.name, DirectAction: true,
 		}
 		if err := c.h.FilterAdd(f); err != nil {
 			f.Priority = 0 // the place is taken by another kind: the kernel's choice
@@ -121,6 +160,43 @@ func (c *clsact) sweep() error {
 	return err
 }
 
+// Prefix is what the names of Sluice's filters begin with.
+const Prefix = "sluice-"
+
+// Abandoned describes the filters of Sluice's on an interface whose process is gone, as
+// arguments of `tc filter del`. They do nothing any more but cost each packet a few
+// nanoseconds.
+func Abandoned(index int) ([]string, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	c := &clsact{h: h, index: index}
+	on, err := h.LinkByIndex(index)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	_, err = c.each(func(f *netlink.BpfFilter) bool {
+		if c.name = f.Name; !strings.HasPrefix(f.Name, Prefix) {
+			return false
+		}
+		claimed, err := c.claim(f.Id)
+		if err != nil {
+			return false
+		}
+		_ = claimed.Close()
+		hook := "ingress"
+		if f.Parent == netlink.HANDLE_MIN_EGRESS {
+			hook = "egress"
+		}
+		found = append(found, fmt.Sprintf("dev %s %s pref %d", on.Attrs().Name, hook, f.Priority))
+		return false
+	})
+	return found, err
+}
+
 // remove takes the filters off, and the qdisc if it was made for them and has no
 // others.
 func (c *clsact) remove() error {
@@ -134,6 +210,9 @@ func (c *clsact) remove() error {
 	}
 	for _, a := range c.alive {
 		_ = a.Close()
+	}
+	for _, j := range c.jumps {
+		_ = j.Close()
 	}
 	return err
 }

@@ -2,6 +2,7 @@
 // one for packets that leave and one for those that arrive: by TCX where the kernel
 // has it (6.6), else as filters of a clsact qdisc.
 //
-// TCX's go when the process does, however it ends. A filter stays when its process
-// is killed; the next Attach of the same name on that interface takes it off.
+// TCX's go when the process does, however it ends. A filter stays when its process is
+// killed, and does nothing any more: it jumps to a program that has gone with the
+// process. The next Attach of the same name on that interface takes it off.
 package tchook

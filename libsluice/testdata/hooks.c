@@ -258,6 +258,7 @@ static void t_list(void)
 	CHECK(st.messages == 5 && st.failed == 0 && st.segment_bytes == SIZE && st.segments >= SIZE / 4096 && st.rtt_samples == st.segments);
 	st.size = 1;
 	CHECK(sluice_query_stats(p->qp[0], &st) == EINVAL && strstr(sluice_error(), "size"));
+	CHECK(sluice_query_stats(p->qp[0], NULL) == EINVAL && strstr(sluice_error(), "NULL"));
 #endif
 	teardown(p);
 }

@@ -84,6 +84,8 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrInvalid, "the buffer is empty")
 	case access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0:
 		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrInvalid, "access %v: remote writes and atomics need LOCAL_WRITE too", access)
+	case access&ib.AccessRemoteInvalidate != 0:
+		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrNotSupported, "access %v: libibverbs lets peers invalidate memory windows only", access)
 	}
 	if err := d.add("reg_mr"); err != nil {
 		return nil, err

@@ -194,6 +194,11 @@ func (d *driver) event(e cm.Event) func() {
 	}
 	c := d.conns[e.ID]
 	if c == nil {
+		if e.Type == cm.EventUnreachable {
+			for _, l := range d.listeners {
+				l.dropped(e.ID)
+			}
+		}
 		return nil
 	}
 	switch e.Type {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/sluice-rdma/sluice/roce"
@@ -11,21 +12,24 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
-// Backlog is how many requests wait for Listener.Accept. Further ones are
-// dropped; the other side sends them again.
+// Backlog is how many requests wait for Listener.Accept. For further ones the oldest
+// are dropped, of the address that has the most first; an honest peer asks again.
 const Backlog = 128
 
 // Listener takes requests for connections to a port.
 type Listener struct {
 	addr   netip.AddrPort
-	queue  chan *Request
+	more   chan struct{} // there may be requests in the queue
 	closed chan struct{}
 	once   sync.Once
 	shut   func() // stops the requests
+
+	mu    sync.Mutex // guards queue
+	queue []*Request
 }
 
 func newListener(addr netip.AddrPort) *Listener {
-	return &Listener{addr: addr, queue: make(chan *Request, Backlog), closed: make(chan struct{})}
+	return &Listener{addr: addr, more: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Listen takes requests for a port, to one address of the device or, with
@@ -99,27 +103,47 @@ func (l *Listener) offer(d *driver, e cm.Event) bool {
 // enqueue returns false if there is no room. The driver's manager admits no more than
 // there is room for.
 func (l *Listener) enqueue(r *Request) bool {
-	select {
-	case l.queue <- r:
-		return true
-	default:
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) >= Backlog {
 		return false
 	}
+	l.queue = append(l.queue, r)
+	l.signal()
+	return true
+}
+
+func (l *Listener) signal() {
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+// dropped takes a request out that the driver's manager has dropped.
+func (l *Listener) dropped(id uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = slices.DeleteFunc(l.queue, func(r *Request) bool { return r.answer.(*answer).id == id })
 }
 
 // Accept waits for the next request, until ctx is done or the listener closed
 // (verbs.ErrClosed).
 func (l *Listener) Accept(ctx context.Context) (*Request, error) {
-	if r := l.next(); r != nil {
-		return r, nil
-	}
-	select {
-	case r := <-l.queue:
-		return r, nil
-	case <-l.closed:
-		return nil, verbs.Errorf("accept", l.addr.String(), verbs.ErrClosed, "")
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	for {
+		if r := l.next(); r != nil {
+			if a, ok := r.answer.(*answer); ok && !a.hold() {
+				continue // it has been dropped meanwhile
+			}
+			return r, nil
+		}
+		select {
+		case <-l.more:
+		case <-l.closed:
+			return nil, verbs.Errorf("accept", l.addr.String(), verbs.ErrClosed, "")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 
@@ -139,12 +163,17 @@ func (l *Listener) Close() error {
 
 // next takes a request that waits, nil if there is none.
 func (l *Listener) next() *Request {
-	select {
-	case r := <-l.queue:
-		return r
-	default:
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
 		return nil
 	}
+	r := l.queue[0]
+	l.queue = slices.Delete(l.queue, 0, 1)
+	if len(l.queue) > 0 {
+		l.signal() // to another that waits
+	}
+	return r
 }
 
 // Request is a peer's wish to connect. One of Accept and Reject must be called.
@@ -225,6 +254,16 @@ func (a *answer) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, erro
 		return bad(err, "")
 	}
 	return c, nil
+}
+
+// hold keeps the request's place from those that come, and reports whether it still
+// has one.
+func (a *answer) hold() bool {
+	d := a.d
+	d.mu.Lock()
+	err := d.core.Hold(d.now(), a.id)
+	d.unlock()
+	return err == nil
 }
 
 func (a *answer) Established() {

@@ -143,6 +143,7 @@ func (c *CQ) Destroy() error {
 	}
 	c.gone = true
 	delete(c.dev.cqs, c.num)
+	c.dev.events.Forget(verbs.AsyncEvent{CQ: c})
 	c.dev.objects--
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/events"
 )
 
 // Device is a simulated NIC as a verbs.Device. It is also a verbs.Runner, a
@@ -24,7 +25,7 @@ type Device struct {
 	closed  bool
 	qps     map[uint32]*QP
 	cqs     map[uint32]*CQ
-	events  []verbs.AsyncEvent
+	events  events.Queue
 
 	onCompletion func(now units.Time)
 	onEvent      func(now units.Time)
@@ -108,17 +109,17 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 // AsyncEvent implements verbs.Device.
 func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	until := d.deadline(timeout)
-	for len(d.events) == 0 {
+	for {
+		if e, ok := d.events.Take(); ok {
+			return e, nil
+		}
 		if d.world.engine.Now() >= until {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, verbs.ErrTimeout, "")
 		}
-		if err := d.world.wait(until, func() bool { return len(d.events) > 0 }); err != nil {
+		if err := d.world.wait(until, d.events.Waiting); err != nil {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, err, "")
 		}
 	}
-	e := d.events[0]
-	d.events = d.events[1:]
-	return e, nil
 }
 
 // deadline is when a wait of so long from now ends; a negative timeout is
@@ -149,7 +150,7 @@ func (d *Device) pumpEvents() {
 		} else if q := d.qps[e.QPN]; q != nil {
 			ev.QP = q
 		}
-		d.events = append(d.events, ev)
+		d.events.Add(ev)
 	}
 }
 

@@ -426,6 +426,7 @@ func (q *QP) Destroy() error {
 	}
 	q.pd.dev.nic.DestroyQP(q.num)
 	delete(q.pd.dev.qps, q.num)
+	q.pd.dev.events.Forget(verbs.AsyncEvent{QP: q})
 	q.gone = true
 	q.sendCQ.users--
 	q.recvCQ.users--

@@ -1,7 +1,6 @@
 package softroce
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/events"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
@@ -52,11 +52,10 @@ type device struct {
 	done   chan struct{} // closed by Close
 	tasks  sync.WaitGroup
 
-	events     []verbs.AsyncEvent
+	events     events.Queue
 	eventReady chan struct{}
 
-	madHandler MADHandler
-	mads       []mad // that came and were not handled yet
+	mads madQueue
 }
 
 // portZone marks the UDP port in a GID whose device has another than 4791.
@@ -78,6 +77,7 @@ func open(name string, l link, o options) (*device, error) {
 		wake: make(chan struct{}, 1), helper: make(chan struct{}, 1), done: make(chan struct{}), eventReady: make(chan struct{}, 1),
 	}
 	d.clock.start = time.Now()
+	d.mads.left = madBurst * (units.Second / madsPerSecond)
 	d.nap.Store(int64(pollNap))
 	for _, a := range l.addrs {
 		if o.port != roce.Port {
@@ -247,7 +247,7 @@ func (d *device) raise(v endpoint.Event) {
 	if v.CQ != nil {
 		e.CQ = v.CQ.Owner.(*completionQueue)
 	}
-	d.events = append(d.events, e)
+	d.events.Add(e)
 	signal(d.eventReady)
 }
 
@@ -261,18 +261,13 @@ func signal(c chan struct{}) {
 // AsyncEvent implements verbs.Device.
 func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	var e verbs.AsyncEvent
-	err := wait(timeout, d.eventReady, d.done, func() bool {
+	err := wait(timeout, d.eventReady, d.done, func() (ok bool) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if len(d.events) == 0 {
-			return false
+		if e, ok = d.events.Take(); ok {
+			signal(d.eventReady) // there may be more
 		}
-		e = d.events[0]
-		d.events = d.events[1:]
-		if len(d.events) > 0 {
-			signal(d.eventReady)
-		}
-		return true
+		return ok
 	})
 	if err != nil {
 		return e, verbs.Errorf("get_async_event", d.name, err, "")
@@ -310,42 +305,6 @@ func wait(timeout time.Duration, ready, done <-chan struct{}, take func() bool) 
 			return verbs.ErrClosed
 		}
 	}
-}
-
-// MADHandler is given a management datagram: the address that it came to, the sender's
-// address and queue pair, and its 256 bytes, which it may keep.
-type MADHandler = func(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte)
-
-// HandleMAD sets who gets the management datagrams for queue pair 1, the general
-// services interface; nil for nobody. f runs on the goroutine that receives, so
-// it must be quick; it may call the device.
-func (d *device) HandleMAD(f MADHandler) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.madHandler = f
-	if f == nil {
-		d.core.OnMAD(nil)
-		return
-	}
-	d.core.OnMAD(func(local netip.Addr, src netip.AddrPort, srcQPN uint32, data []byte) {
-		d.mads = append(d.mads, mad{local, src, srcQPN, bytes.Clone(data)})
-	})
-}
-
-type mad struct {
-	local  netip.Addr
-	src    netip.AddrPort
-	srcQPN uint32
-	data   []byte
-}
-
-// SendMAD sends a management datagram of 256 bytes from queue pair 1 to queue pair qpn,
-// usually 1, at to.
-func (d *device) SendMAD(to verbs.AddressVector, qpn uint32, mad []byte) error {
-	d.mu.Lock()
-	err := d.core.SendMAD(to, qpn, mad)
-	d.flush()
-	return err
 }
 
 // Counters returns what happened to the device's packets, by name: those of the

@@ -170,23 +170,10 @@ func (d *device) deliver(packets []endpoint.Packet) {
 	for i := range packets {
 		d.core.Receive(now, &packets[i])
 	}
-	if len(d.mads) > 0 {
+	if d.mads.n > 0 {
 		d.deliverMADs()
 	}
 	d.flush()
-}
-
-// deliverMADs hands management datagrams to whom they are for, without the lock.
-func (d *device) deliverMADs() {
-	mads, f := d.mads, d.madHandler
-	d.mads = nil
-	d.mu.Unlock()
-	for _, m := range mads {
-		if f != nil {
-			f(m.local, m.src, m.srcQPN, m.data)
-		}
-	}
-	d.mu.Lock()
 }
 
 // pollWire takes in what has come, and reports whether there was anything.

@@ -206,7 +206,11 @@ func (q *queuePair) Query() (verbs.QPAttr, error) {
 func (q *queuePair) Destroy() error {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
-	return q.core.Destroy()
+	if err := q.core.Destroy(); err != nil {
+		return err
+	}
+	q.dev.events.Forget(verbs.AsyncEvent{QP: q, Port: 1})
+	return nil
 }
 
 // CompletionTelemetry implements verbs.TelemetryQP: what the network has said with
@@ -299,6 +303,7 @@ func (c *completionQueue) Destroy() error {
 	if err := c.core.Destroy(); err != nil {
 		return err
 	}
+	d.events.Forget(verbs.AsyncEvent{CQ: c, Port: 1})
 	if c.channel != nil {
 		c.channel.users--
 		c.channel.forget(c)

@@ -7,8 +7,12 @@ import (
 	"errors"
 	"net/netip"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
@@ -411,6 +415,77 @@ func TestFloodLeavesNothing(t *testing.T) {
 		t.Errorf("%v allocations for three packets that are refused", n)
 	}
 	v.unharmed("a flood")
+}
+
+// spoofedMAD is a management datagram that anybody may send to the server, with its ICRC.
+func (v *victim) spoofedMAD(from netip.AddrPort) []byte {
+	v.t.Helper()
+	p := roce.GSI(1, roce.DefaultPKey)
+	p.DestQP = roce.GSIQP
+	b := make([]byte, 512)
+	n := p.Put(b) + roce.MADBytes + roce.ICRCBytes
+	path, err := roce.NewPath(from, netip.AddrPortFrom(v.server.me.GID, roce.Port))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	path.PutICRC(b[:n], 0)
+	return b[:n]
+}
+
+// A5, to queue pair 1, where anybody's datagrams are taken: a datagram costs no memory,
+// and above the budget the kernel drops them, so that a connection goes on.
+func TestFloodOfMADs(t *testing.T) {
+	v := newVictim(t)
+	from := netip.MustParseAddrPort("127.47.91.7:4791")
+	mad := v.spoofedMAD(from)
+	d := v.device()
+	handled := 0
+	d.HandleMAD(func(netip.Addr, netip.AddrPort, uint32, []byte) { handled++ })
+	packets := []endpoint.Packet{{Data: mad, Src: from}}
+	if n := testing.AllocsPerRun(1000, func() { d.deliver(packets) }); n != 0 {
+		t.Errorf("%v allocations a datagram", n)
+	}
+	if handled == 0 {
+		t.Fatal("none was handled")
+	}
+	d.HandleMAD(func(netip.Addr, netip.AddrPort, uint32, []byte) {})
+
+	fd, err := newUDPSocket(from, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	to := &unix.SockaddrInet4{Addr: v.server.me.GID.As4(), Port: roce.Port}
+	const least = 200_000
+	var sent atomic.Int64
+	stop := make(chan struct{})
+	var flood sync.WaitGroup
+	flood.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for range 64 {
+				if unix.Sendto(fd, mad, 0, to) == nil {
+					sent.Add(1)
+				}
+			}
+		}
+	})
+	writes := 0
+	for ; sent.Load() < least && !t.Failed(); writes++ {
+		if _, err := v.client.do(verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendInline, Inline: make([]byte, 64), RemoteAddr: v.mr.Addr(), RKey: v.mr.RKey()}); err != nil {
+			t.Errorf("after %d datagrams and %d writes: %v", sent.Load(), writes, err)
+		}
+	}
+	close(stop)
+	flood.Wait()
+	if c := d.Counters(); c["rcvd_pkts"] > uint64(sent.Load())*3/4 {
+		t.Errorf("of %d datagrams and %d writes %d came up from the kernel", sent.Load(), writes, c["rcvd_pkts"])
+	}
+	v.unharmed("a flood of management datagrams")
 }
 
 // V10: only what was registered can be reached, whatever the key says.

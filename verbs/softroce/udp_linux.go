@@ -155,6 +155,29 @@ func setUDPOptions(fd int, v6 bool) error {
 	return nil
 }
 
+// dropMADs is a filter of sockets that drops what is for queue pair 1: the destination
+// queue pair is the last 24 bits of the Base Transport Header's second word (IBA 9.2).
+var dropMADs = []unix.SockFilter{
+	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: udpHeaderLen + 4},
+	{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 1<<24 - 1},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: roce.GSIQP, Jf: 1},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 1<<32 - 1},
+}
+
+const udpHeaderLen = 8
+
+// muteMADs implements muter. Without the filter they are dropped later.
+func (w *udpWire) muteMADs(mute bool) {
+	for _, s := range w.sockets {
+		if mute {
+			_ = unix.SetsockoptSockFprog(s.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(dropMADs)), Filter: &dropMADs[0]})
+		} else {
+			_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+		}
+	}
+}
+
 func (w *udpWire) segments() int {
 	if w.gso {
 		return maxSegments

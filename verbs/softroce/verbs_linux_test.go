@@ -414,10 +414,10 @@ func TestManagementDatagrams(t *testing.T) {
 		if err := dev.SendMAD(verbs.AddressVector{GID: src.Addr()}, qpn, mad); err != nil {
 			t.Error(err)
 		}
-		came <- got{local, src, qpn, mad}
+		came <- got{local, src, qpn, bytes.Clone(mad)}
 	})
 	back := make(chan []byte, 1)
-	a.dev.(verbs.MADDevice).HandleMAD(func(_ netip.Addr, _ netip.AddrPort, _ uint32, mad []byte) { back <- mad })
+	a.dev.(verbs.MADDevice).HandleMAD(func(_ netip.Addr, _ netip.AddrPort, _ uint32, mad []byte) { back <- bytes.Clone(mad) })
 	data := bytes.Repeat([]byte{7}, roce.MADBytes)
 	if err := a.dev.(verbs.MADDevice).SendMAD(verbs.AddressVector{GID: b.me.GID}, 1, data); err != nil {
 		t.Fatal(err)

@@ -87,6 +87,26 @@ var eventTests = []test{
 		_, err = succeed(&r.b, 1)
 		return err
 	}},
+	{"asynchronous events of a destroyed queue pair", func(r *rig) error {
+		inner := &rig{Ends: r.Ends}
+		err := inner.open()
+		if err == nil {
+			err = inner.fails(func(wr *verbs.SendWR, _, rmr verbs.MR) { wr.RKey = rmr.RKey() ^ 0x5a5a00 }, ib.WCRemAccessErr)
+		}
+		if err := errors.Join(err, inner.close()); err != nil {
+			return err
+		}
+		for range 1000 {
+			e, err := r.B.AsyncEvent(0)
+			if err != nil {
+				return expect("no event", err, verbs.ErrTimeout)
+			}
+			if e.QP != nil {
+				return fmt.Errorf("event %v of a queue pair that is gone", e.Type)
+			}
+		}
+		return errors.New("events without end")
+	}},
 	{"asynchronous events", func(r *rig) error {
 		// Those that came before are about other tests.
 		for range 1000 {

@@ -23,6 +23,45 @@ var failureTests = []test{
 	{"a wrong local key", func(r *rig) error {
 		return r.fails(func(wr *verbs.SendWR, lmr, _ verbs.MR) { wr.SGL[0].LKey = lmr.LKey() ^ 0x5a5a00 }, ib.WCLocProtErr, ib.WCLocQPOpErr)
 	}},
+	// Who may write a region must not be able to end its key for everybody.
+	{"invalidate of a plain region", func(r *rig) error {
+		qa, qb, err := r.connected(nil)
+		if err != nil {
+			return err
+		}
+		_, lmr, err := r.register(&r.a, 64, 1)
+		if err != nil {
+			return err
+		}
+		_, rmr, err := r.register(&r.b, 64, 2)
+		if err != nil {
+			return err
+		}
+		if err := postRecv(qb, verbs.RecvWR{SGL: []verbs.SGE{verbs.SGEOf(rmr, 0, 64)}}); err != nil {
+			return err
+		}
+		if err := post(qa, verbs.SendWR{Opcode: ib.WRSendWithInv, Imm: rmr.RKey(), Flags: verbs.SendSignaled}); err != nil {
+			return err
+		}
+		if err := r.status(&r.a, ib.WCRemAccessErr, ib.WCRemInvReqErr, ib.WCRemOpErr); err != nil {
+			return err
+		}
+		// The receive ends with whatever status the device has for that.
+		wc := make([]verbs.WC, 1)
+		if _, err := verbs.Drain(r.b.dev, r.b.cq, wc, patience); err == nil {
+			return fmt.Errorf("a receive that was refused completed as %+v", wc[0])
+		}
+		if qa, _, err = r.connected(nil); err != nil {
+			return err
+		}
+		if err := post(qa, verbs.SendWR{
+			Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(lmr, 0, 64)}, RemoteAddr: rmr.Addr(), RKey: rmr.RKey(),
+		}); err != nil {
+			return err
+		}
+		_, err = succeed(&r.a, 1)
+		return err
+	}},
 	{"no receive", func(r *rig) error {
 		qa, _, err := r.connected(func(_ *verbs.QPInitAttr, p *verbs.RCParams) { p.RNRRetry = 0 })
 		if err != nil {

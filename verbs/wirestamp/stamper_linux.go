@@ -46,7 +46,7 @@ type settings struct {
 var defaults = settings{ring: 4 << 20, flows: 1 << 18, attach: tchook.Attach}
 
 // filterName is what `tc filter show` calls the programs.
-const filterName = "sluice-wirestamp"
+const filterName = tchook.Prefix + "wirestamp"
 
 // newStamper attaches the program to a network interface.
 func newStamper(netdev string, set settings) (*stamper, error) {

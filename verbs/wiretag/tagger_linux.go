@@ -53,7 +53,7 @@ type settings struct {
 var defaults = settings{ring: 4 << 20, flows: maxFlows, attach: tchook.Attach}
 
 // filterName is what `tc filter show` calls the programs.
-const filterName = "sluice-wiretag"
+const filterName = tchook.Prefix + "wiretag"
 
 // newTagger attaches the program to a network interface.
 func newTagger(netdev string, c *Config, set settings) (*tagger, error) {

@@ -77,10 +77,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: it begins as pcap does, but %w", ErrNotCapture, err)
 		}
+		pcap.SetSnaplen(maxFrameBytes) // writers are careless with the one in the file
 		c.source, c.link = pcap, pcap.LinkType()
 	case le == magicSection:
 		c.Format = "pcapng"
-		ng, err := pcapgo.NewNgReader(in, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+		ng, err := pcapgo.NewNgReader(&blockLimiter{in: in}, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
 		if err != nil {
 			return nil, fmt.Errorf("%w: it begins as pcapng does, but %w", ErrNotCapture, err)
 		}

@@ -127,7 +127,7 @@ static void complete_receive(struct fv_qp *peer, const struct rwqe *r, struct fv
 static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_wr *wr, uint32_t len,
 		   uint64_t due)
 {
-	bool in_place = wr->send_flags & IBV_SEND_INLINE, imm = false, inv = false;
+	bool in_place = wr->send_flags & IBV_SEND_INLINE, imm = false;
 	bool ud = qp->ex.qp_base.qp_type == IBV_QPT_UD;
 	char *mem;
 	struct rwqe r;
@@ -177,8 +177,8 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 		return 0;
 	}
 	case IBV_WR_SEND_WITH_INV:
-		inv = true;
-		break;
+		/* Peers invalidate memory windows and fast-registered regions; here are none. */
+		goto access;
 	case IBV_WR_SEND_WITH_IMM:
 		imm = true;
 		break;
@@ -189,8 +189,6 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 		goto not_ready;
 	if (imm)
 		e.imm = wr->imm_data, e.wc_flags = IBV_WC_WITH_IMM;
-	else if (inv)
-		e.imm = wr->invalidate_rkey, e.wc_flags = IBV_WC_WITH_INV;
 	uint64_t room = 0, skip = 0;
 	for (int i = 0; i < r.num_sge; i++)
 		room += r.sge[i].length;

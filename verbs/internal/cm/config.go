@@ -81,6 +81,18 @@ const (
 	maxWait = 69 * units.Second
 )
 
+// Bounds of what REQs can be made to hold, whoever sends them.
+const (
+	// maxUnproven is how many passive connections may wait for the RTU at once.
+	maxUnproven = 1024
+	// provenWithin is how long such a one has its place for certain: many times what
+	// REP and RTU take.
+	provenWithin = units.Second
+	// probeWait is how long a peer has to say that a connection stands for which a REQ
+	// in its name says otherwise.
+	probeWait = units.Second
+)
+
 // exponent returns 4.096 us * 2^n.
 func exponent(n uint8) units.Time { return 4096 * units.Nanosecond << (n & 31) }
 

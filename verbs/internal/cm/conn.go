@@ -42,7 +42,8 @@ type conn struct {
 	local        Endpoint
 	req          roce.REQ // as sent or received, without private data
 	par          Parameters
-	backlog      *listener // whose queue it is in
+	crowd        crowdLink // while the other side has not shown itself
+	held         *heldREQ  // in its peer's name, while the peer is asked; see probe
 
 	// sent is what goes out again without an answer: the REQ, REP or DREQ.
 	// answer is what duplicates get: an RTU or a REJ. Both are whole datagrams.
@@ -109,15 +110,6 @@ type peerQP struct {
 func (c *conn) peerID() peerID { return peerID{c.path.Remote, c.guid, c.remoteID} }
 func (c *conn) peerQP() peerQP { return peerQP{c.path.Remote, c.guid, c.par.RemoteQPN} }
 
-// listener is a service ID that takes REQs.
-type listener struct {
-	waiting, most int // connections in REQReceived
-}
-
-// leaveBacklog makes room for another REQ.
-func (c *conn) leaveBacklog() {
-	if c.backlog != nil {
-		c.backlog.waiting--
-		c.backlog = nil
-	}
-}
+// listener is a service ID that takes REQs: the connections in REQReceived that
+// nobody holds.
+type listener struct{ waiting crowd }

@@ -74,7 +74,9 @@ type Counters struct {
 	BadField      uint64 // messages with a field that can't be
 	Stale         uint64 // REQs and REPs for a queue pair that an older connection still had
 	NoListener    uint64 // REQs refused because nothing listens
-	Backlog       uint64 // REQs dropped because the listener's queue was full
+	Probed        uint64 // peers asked whether a connection stands for which a REQ says otherwise
+	Forged        uint64 // such REQs that the peer's answer has refuted
+	Backlog       uint64 // REQs dropped, the new one or one that waited, because too many wait
 	TableFull     uint64 // REQs dropped because of Config.MaxConnections
 }
 

@@ -30,6 +30,9 @@ type Manager struct {
 	timers    timers
 	made      uint64
 
+	unproven crowd // passive connections that the application holds, until the RTU
+	refused  crowd // in TimeWait for want of an RTU, to answer duplicates
+
 	out    []Outgoing
 	events []Event
 
@@ -44,6 +47,7 @@ func New(cfg Config) (*Manager, error) {
 	m := &Manager{
 		cfg: cfg, listeners: map[uint64]*listener{}, conns: map[uint32]*conn{},
 		byPeer: map[peerID]*conn{}, byQP: map[peerQP]*conn{},
+		unproven: crowd{most: maxUnproven}, refused: crowd{most: cfg.MaxConnections},
 	}
 	high, err := m.random()
 	m.tidHigh = uint64(high) << 32
@@ -58,13 +62,14 @@ func (m *Manager) random() (uint32, error) {
 	return binary.BigEndian.Uint32(b[:]), nil
 }
 
-// Listen takes REQs for a service ID, of which at most backlog wait for Accept or
-// Reject at a time; more are dropped, and come again.
+// Listen takes REQs for a service ID, of which at most backlog wait for Hold, Accept or
+// Reject at a time. For more, the oldest are dropped (EventUnreachable), those of the
+// address that has the most first: an honest peer sends its REQ again.
 func (m *Manager) Listen(serviceID uint64, backlog int) error {
 	if m.listeners[serviceID] != nil {
 		return fmt.Errorf("cm: listen on service ID %#x: %w", serviceID, ErrInUse)
 	}
-	m.listeners[serviceID] = &listener{most: max(backlog, 1)}
+	m.listeners[serviceID] = &listener{crowd{most: max(backlog, 1)}}
 	return nil
 }
 
@@ -150,6 +155,9 @@ func (m *Manager) reply(p Path, tid uint64, msg message) {
 
 // newConn makes a connection with an ID that nobody can guess.
 func (m *Manager) newConn(path Path) (*conn, error) {
+	if len(m.conns) >= m.cfg.MaxConnections && m.refused.oldest != nil {
+		m.forget(m.refused.oldest) // a duplicate of its REQ is then a new one
+	}
 	if len(m.conns) >= m.cfg.MaxConnections {
 		return nil, fmt.Errorf("cm: %d connections: %w", len(m.conns), ErrFull)
 	}
@@ -173,7 +181,8 @@ func (m *Manager) claim(c *conn) { m.byQP[c.peerQP()] = c }
 
 // timeWait ends a connection. keep is how long it stays to answer what comes late.
 func (m *Manager) timeWait(now units.Time, c *conn, keep units.Time) {
-	c.leaveBacklog()
+	c.leaveCrowd()
+	c.held = nil
 	c.state = TimeWait
 	if m.byQP[c.peerQP()] == c {
 		delete(m.byQP, c.peerQP())
@@ -182,6 +191,7 @@ func (m *Manager) timeWait(now units.Time, c *conn, keep units.Time) {
 }
 
 func (m *Manager) forget(c *conn) {
+	c.leaveCrowd()
 	m.schedule(c, units.Never)
 	delete(m.conns, c.id)
 	if m.byPeer[c.peerID()] == c {
@@ -210,14 +220,24 @@ func (m *Manager) refuse(now units.Time, c *conn, r roce.REJ) error {
 	}
 	c.answered = true
 	m.send(c.path, c.answer[:])
-	m.timeWait(now, c, 2*wait(c.req.RemoteCMTimeout, m.cfg.PacketLifetime))
+	m.timeWait(now, c, 2*m.answerWait())
+	if !c.active {
+		m.refused.add(now, c)
+	}
 	return nil
 }
 
 // expire does what a connection's timer demands.
 func (m *Manager) expire(now units.Time, c *conn) {
-	if c.state == TimeWait {
+	switch {
+	case c.state == TimeWait:
 		m.forget(c)
+		return
+	case c.state == REQReceived:
+		m.drop(c)
+		return
+	case c.held != nil:
+		m.restarted(now, c)
 		return
 	}
 	if c.retries > 0 {
@@ -233,6 +253,20 @@ func (m *Manager) expire(now units.Time, c *conn) {
 	_ = m.refuse(now, c, roce.REJ{Message: roce.AnswersNone, Reason: roce.RejTimeout})
 	m.end(c, Event{Type: EventUnreachable})
 }
+
+// drop forgets a connection that was asked for, as if the REQ had never come: whoever
+// asks in earnest does so again.
+func (m *Manager) drop(c *conn) {
+	if m.byQP[c.peerQP()] == c {
+		delete(m.byQP, c.peerQP())
+	}
+	m.end(c, Event{Type: EventUnreachable})
+	m.forget(c)
+}
+
+// answerWait is how long an answer takes by this side's own clock, whatever a message
+// says.
+func (m *Manager) answerWait() units.Time { return wait(m.cfg.RemoteTimeout, m.cfg.PacketLifetime) }
 
 // end tells the application that the connection has ended, if it has not been
 // told and did not refuse it itself.

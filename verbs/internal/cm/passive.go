@@ -2,6 +2,7 @@ package cm
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
@@ -22,26 +23,22 @@ func (m *Manager) receiveREQ(now units.Time, path Path, mad roce.MAD) {
 		m.Counters.BadField++
 		return
 	}
-	if c := m.byPeer[peerID{path.Remote, r.LocalCAGUID, r.LocalCommID}]; c != nil {
+	old := m.byPeer[peerID{path.Remote, r.LocalCAGUID, r.LocalCommID}]
+	if old != nil {
 		m.Counters.Duplicates++
-		if c.path == path && c.req.LocalQPN == r.LocalQPN && c.req.StartingPSN == r.StartingPSN && c.req.ServiceID == r.ServiceID {
-			m.duplicateREQ(c)
+		if old.path == path && old.req.LocalQPN == r.LocalQPN && old.req.StartingPSN == r.StartingPSN && old.req.ServiceID == r.ServiceID {
+			m.duplicateREQ(now, old)
 			return
 		}
-		// The other side has lost its memory and uses the ID anew.
-		m.refuseREQ(path, mad, roce.RejStaleConnection, nil)
-		m.stale(now, c)
-		return
-	}
-	if c := m.byQP[peerQP{path.Remote, r.LocalCAGUID, r.LocalQPN}]; c != nil {
+	} else if old = m.byQP[peerQP{path.Remote, r.LocalCAGUID, r.LocalQPN}]; old != nil {
 		m.Counters.Stale++
-		m.refuseREQ(path, mad, roce.RejStaleConnection, nil)
-		m.stale(now, c)
-		return
 	}
 	l := m.listeners[r.ServiceID]
 	mtu := roce.MTUOf(r.PathMTU)
 	switch {
+	case l != nil && old != nil:
+		// The other side has lost its memory, and uses the ID or the queue pair anew.
+		m.probe(now, old, path, mad)
 	case l == nil:
 		m.Counters.NoListener++
 		m.refuseREQ(path, mad, roce.RejInvalidServiceID, nil)
@@ -52,15 +49,57 @@ func (m *Manager) receiveREQ(now units.Time, path Path, mad roce.MAD) {
 		m.refuseREQ(path, mad, roce.RejInvalidGID, gid[:])
 	case mtu == 0 || mtu > m.cfg.MTU:
 		m.refuseREQ(path, mad, roce.RejInvalidMTU, []byte{roce.MTUCode(m.cfg.MTU)})
-	case l.waiting >= l.most:
+	case l.waiting.full():
+		v := l.waiting.victim(now, path.Remote, 0)
 		m.Counters.Backlog++
+		if v == nil {
+			return
+		}
+		m.drop(v)
+		m.requested(now, path, mad, &r, l)
 	default:
-		m.requested(path, mad, &r, l)
+		m.requested(now, path, mad, &r, l)
 	}
 }
 
+// heldREQ is what the answer to a REQ needs.
+type heldREQ struct {
+	path Path
+	mad  [roce.MADBytes]byte
+}
+
+// probe finds out whether the peer of a connection, in whose name a REQ says that it
+// has started anew, still has the connection. Anybody can send such a REQ who knows
+// the number of the peer's queue pair, 24 bits. A REP that comes again has a peer that
+// has the connection answer with an RTU, which names it by both sides' IDs; from
+// another there is none. Who sent the REQ for the connection, and not the REP, has
+// nothing to ask with, and believes what comes (IBA 12.9.8.3.1).
+func (m *Manager) probe(now units.Time, c *conn, path Path, mad roce.MAD) {
+	held := &heldREQ{path: path}
+	copy(held.mad[:], mad)
+	switch {
+	case c.state == Established && !c.active && c.held != nil:
+		c.held = held
+	case c.state == Established && !c.active:
+		c.held = held
+		m.Counters.Probed++
+		m.send(c.path, c.sent[:])
+		m.schedule(c, now+probeWait)
+	default:
+		c.held = held
+		m.restarted(now, c)
+	}
+}
+
+// restarted believes that the peer of a connection has started anew.
+func (m *Manager) restarted(now units.Time, c *conn) {
+	m.refuseREQ(c.held.path, c.held.mad[:], roce.RejStaleConnection, nil)
+	c.held = nil
+	m.stale(now, c)
+}
+
 // requested makes a connection of a REQ that is new and in order.
-func (m *Manager) requested(path Path, mad roce.MAD, r *roce.REQ, l *listener) {
+func (m *Manager) requested(now units.Time, path Path, mad roce.MAD, r *roce.REQ, l *listener) {
 	c, err := m.newConn(path)
 	if err != nil {
 		m.Counters.TableFull++
@@ -81,18 +120,19 @@ func (m *Manager) requested(path Path, mad roce.MAD, r *roce.REQ, l *listener) {
 		// No timeout at all would leave a queue pair waiting for ever.
 		c.par.Timeout = ackTimeout(m.cfg.AckDelay, m.cfg.PacketLifetime)
 	}
-	l.waiting++
-	c.backlog = l
+	l.waiting.add(now, c)
+	m.schedule(c, now+bound(exponent(m.cfg.ServiceTimeout)))
 	m.byPeer[c.peerID()] = c
 	m.claim(c)
 	m.raise(c, Event{Type: EventRequest, ServiceID: r.ServiceID, Private: private})
 }
 
 // duplicateREQ answers a REQ that came before.
-func (m *Manager) duplicateREQ(c *conn) {
+func (m *Manager) duplicateREQ(now units.Time, c *conn) {
 	switch {
 	case c.state == REQReceived:
 		m.delay(c, roce.AnswersREQ)
+		m.schedule(c, now+bound(exponent(m.cfg.ServiceTimeout)))
 	case c.state == REPSent:
 		m.send(c.path, c.sent[:])
 	case c.state == TimeWait && c.answered:
@@ -114,6 +154,33 @@ func (m *Manager) delay(c *conn, message uint8) {
 	})
 }
 
+// Hold says that the application has taken up a REQ and is about to Accept or Reject
+// it: it is then not dropped for others that come, for a second at least. ErrFull if
+// too many are held already; the REQ is then dropped, and an honest peer sends it
+// again. It has to be answered within the ServiceTimeout.
+func (m *Manager) Hold(now units.Time, id uint32) error {
+	c, err := m.find("hold", id, REQReceived)
+	if err != nil {
+		return err
+	}
+	if c.crowd.of == &m.unproven {
+		return nil
+	}
+	c.leaveCrowd()
+	if m.unproven.full() {
+		v := m.unproven.victim(now, c.path.Remote, provenWithin)
+		m.Counters.Backlog++
+		if v == nil {
+			c.ended = true // by the error
+			m.drop(c)
+			return fmt.Errorf("cm: hold: %d connections wait for their peers: %w", m.unproven.n, ErrFull)
+		}
+		m.drop(v)
+	}
+	m.unproven.add(now, c)
+	return nil
+}
+
 // Accept sends the REP to a REQ and returns what both sides agree on, once the
 // RTU or a packet comes: EventEstablished, EventRejected or EventUnreachable
 // follows. The queue pair must be ready to receive: bring it to RTS with Offer's
@@ -124,6 +191,9 @@ func (m *Manager) Accept(now units.Time, id uint32, e Endpoint) (Parameters, err
 		return Parameters{}, err
 	}
 	if err := e.validate(roce.REPPrivateBytes); err != nil {
+		return Parameters{}, err
+	}
+	if err := m.Hold(now, id); err != nil {
 		return Parameters{}, err
 	}
 	p := c.par.agree(e)
@@ -138,12 +208,13 @@ func (m *Manager) Accept(now units.Time, id uint32, e Endpoint) (Parameters, err
 	}
 	e.Private = nil
 	c.local, c.par, c.state = e, p, REPSent
-	c.leaveBacklog()
 	lifetime := c.req.Primary.LocalAckTimeout
 	if lifetime > 0 {
 		lifetime-- // it is twice the lifetime, and the device's delay
 	}
-	c.retries, c.every = int(c.req.MaxCMRetries), wait(c.req.LocalCMTimeout, lifetime)
+	// The REQ may ask for less patience than this side has, and not for more.
+	c.retries = int(min(c.req.MaxCMRetries, m.cfg.MaxRetries))
+	c.every = min(wait(c.req.LocalCMTimeout, lifetime), m.answerWait())
 	m.transmit(now, c)
 	return p, nil
 }
@@ -180,6 +251,7 @@ func (m *Manager) Established(now units.Time, id uint32) error {
 }
 
 func (m *Manager) establish(now units.Time, c *conn, private []byte) {
+	c.leaveCrowd()
 	c.state = Established
 	m.schedule(c, units.Never)
 	if c.closing {
@@ -206,6 +278,10 @@ func (m *Manager) receiveRTU(now units.Time, path Path, mad roce.MAD) {
 		m.Counters.WrongState++
 	case c.state == REPSent:
 		m.establish(now, c, bytes.Clone(r.Private))
+	case c.held != nil: // it stands: the REQ was forged
+		m.Counters.Forged++
+		c.held = nil
+		m.schedule(c, units.Never)
 	case c.state == TimeWait && c.answered:
 		m.Counters.Duplicates++
 		m.send(c.path, c.answer[:])

@@ -381,7 +381,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 }
 
 func TestRequestsThatAreDropped(t *testing.T) {
-	h := passive(t, cm.REQReceived) // with a backlog of one
+	h := passive(t, cm.Idle)
 	count := func(name string, n *uint64, path cm.Path, b []byte) {
 		t.Helper()
 		h.Receive(0, path, b)
@@ -392,23 +392,15 @@ func TestRequestsThatAreDropped(t *testing.T) {
 		}
 	}
 	other := func(r *roce.REQ) { r.LocalCommID, r.LocalQPN = 5, 0x99 }
-	count("backlog", &h.Counters.Backlog, toClient, request(t, other))
 	count("queue pair 1", &h.Counters.BadField, toClient, request(t, func(r *roce.REQ) { other(r); r.LocalQPN = 1 }))
 	count("another's address", &h.Counters.WrongSource, toClient, request(t, func(r *roce.REQ) { other(r); r.Primary.LocalGID[15]++ }))
 	cut := request(t, nil)
 	count("length", &h.Counters.Malformed[roce.BadMADLength], toClient, cut[:255])
 	cut[1] = 3
 	count("class", &h.Counters.Malformed[roce.NotCM], toClient, cut)
-	if h.Connections() != 1 {
+	if h.Connections() != 0 {
 		t.Errorf("%d connections", h.Connections())
 	}
-	// Once the one that waits is answered there is room again.
-	if err := h.Reject(0, ours, roce.RejConsumer, nil, []byte("no")); err != nil {
-		t.Fatal(err)
-	}
-	h.oneMAD()
-	h.Receive(0, toClient, request(t, other))
-	h.event(cm.EventRequest)
 
 	full := newHost(t, serverGUID, func(c *cm.Config) { c.Rand, c.MaxConnections = words(1, 2, 3), 1 })
 	if err := full.Listen(service, 9); err != nil {
@@ -481,6 +473,14 @@ func TestStale(t *testing.T) {
 	} {
 		h := passive(t, cm.Established)
 		h.Receive(0, toClient, request(t, change))
+		if m := h.oneMAD(); m.Attribute() != roce.AttrREP {
+			t.Fatalf("%s: a %v asks whether the connection stands", name, m.Attribute())
+		}
+		h.noEvent()
+		if d := h.Deadline(); d != units.Second {
+			t.Fatalf("%s: the peer has %v to answer", name, d)
+		}
+		h.Expire(units.Second)
 		if e := h.event(cm.EventDisconnected); e.ID != ours || e.Reason != roce.RejStaleConnection {
 			t.Errorf("%s: %+v", name, e)
 		}
@@ -500,6 +500,211 @@ func TestStale(t *testing.T) {
 		if h.State(ours) != cm.TimeWait {
 			t.Errorf("%s: state %v", name, h.State(ours))
 		}
+	}
+}
+
+// TestForgedRestart: a REQ that somebody sends in the peer's name leaves a connection
+// alone that the peer still has.
+func TestForgedRestart(t *testing.T) {
+	server, client := passive(t, cm.Established), active(t, cm.Established)
+	server.Receive(0, toClient, request(t, func(r *roce.REQ) { r.LocalCommID++ }))
+	rep := server.oneMAD()
+	// A real client's answer to a REP that comes again, whose IDs are the server's.
+	client.Receive(0, toServer, reply(t, nil))
+	if m := client.oneMAD(); m.Attribute() != roce.AttrRTU {
+		t.Fatalf("a client answers the REP by %v", m.Attribute())
+	}
+	for range 3 { // however often it comes
+		server.Receive(1, toClient, request(t, func(r *roce.REQ) { r.LocalCommID += 2 }))
+	}
+	server.noMAD()
+	server.Receive(units.Millisecond, toClient, mad(t, &roce.RTU{LocalCommID: rep.RemoteCommID(), RemoteCommID: rep.LocalCommID()}))
+	server.Expire(100 * units.Second)
+	server.noMAD()
+	server.noEvent()
+	if server.State(ours) != cm.Established || server.Counters.Forged != 1 || server.Counters.Probed != 1 {
+		t.Errorf("state %v, %+v", server.State(ours), server.Counters)
+	}
+	// One who does not know the IDs can't answer in its place, nor for a service that
+	// nobody listens on.
+	server.Receive(0, toClient, request(t, func(r *roce.REQ) { r.LocalCommID++; r.ServiceID++ }))
+	if m := server.oneMAD(); m.Attribute() != roce.AttrREJ {
+		t.Errorf("without a listener: %v", m.Attribute())
+	}
+	if server.State(ours) != cm.Established {
+		t.Errorf("state %v", server.State(ours))
+	}
+}
+
+// flood sends n REQs from as many queue pairs of an address, and returns when.
+func (h *host) flood(now units.Time, from cm.Path, first, n uint32) {
+	h.t.Helper()
+	b := request(h.t, nil)
+	var r roce.REQ
+	if err := r.Decode(b); err != nil {
+		h.t.Fatal(err)
+	}
+	r.Primary.LocalGID = roce.GIDOf(from.Remote)
+	for i := range n {
+		r.LocalCommID, r.LocalQPN = first+i, 100+(first+i)%(1<<23)
+		h.Receive(now, from, mad(h.t, &r))
+	}
+}
+
+// requested returns the connection of the newest request since the last call, 0 for none.
+func (h *host) requested() (id uint32) {
+	h.drain()
+	for _, e := range h.events {
+		if e.Type == cm.EventRequest {
+			id = e.ID
+		}
+	}
+	h.sent, h.events = nil, nil
+	return id
+}
+
+// TestFloodOfRequests: requests that nobody means keep nobody out. An honest client's
+// has its place, whoever floods, and what the flood leaves is bounded.
+func TestFloodOfRequests(t *testing.T) {
+	elsewhere := cm.Path{Local: serverAddr, Remote: netip.MustParseAddr("10.77.0.99")}
+	server := func(most int) *host {
+		h := newHost(t, serverGUID, func(c *cm.Config) { c.Rand, c.MaxConnections = seeded(1), most })
+		if err := h.Listen(service, 8); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	waits := func(h *host, id uint32) bool { h.drain(); return h.State(id) == cm.REQReceived }
+
+	h := server(100)
+	h.Receive(0, toClient, request(t, nil))
+	honest := h.event(cm.EventRequest).ID
+	h.flood(1, elsewhere, 1000, 5000)
+	if !waits(h, honest) || h.Connections() > 8 {
+		t.Errorf("another address' flood: the request waits: %v; %d connections", waits(h, honest), h.Connections())
+	}
+
+	// In its own name: the oldest goes, and it comes in again when it tries again.
+	h = server(100)
+	h.Receive(0, toClient, request(t, nil))
+	honest = h.event(cm.EventRequest).ID
+	h.flood(1, toClient, 1000, 5000)
+	if waits(h, honest) || h.Connections() > 8 {
+		t.Errorf("a flood in its name: %d connections", h.Connections())
+	}
+	h.events = nil
+	h.Receive(2, toClient, request(t, nil))
+	if again := h.event(cm.EventUnreachable); again.ID == honest {
+		t.Error("the newest went")
+	}
+
+	// The application rejects each: the table has room for those that come after.
+	h = server(100)
+	for i := range uint32(1000) {
+		h.flood(units.Time(i), elsewhere, 1000+i, 1)
+		if err := h.Reject(units.Time(i), h.requested(), roce.RejConsumer, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Receive(2000, toClient, request(t, nil))
+	if h.requested() == 0 {
+		t.Error("after 1000 rejected requests no more come in")
+	}
+
+	// It accepts each, and none is followed by an RTU: the honest one is served all
+	// the same, and after its own patience the server has forgotten the flood.
+	h = server(65536)
+	now := units.Time(0)
+	accepted := 0
+	for i := range uint32(3000) {
+		now += units.Second / 950
+		h.flood(now, elsewhere, 1000+i, 1)
+		if _, err := h.Accept(now, h.requested(), serverEndpoint()); err == nil {
+			accepted++
+		}
+		h.Expire(now)
+	}
+	h.Receive(now, toClient, request(t, nil))
+	if _, err := h.Accept(now, h.requested(), serverEndpoint()); err != nil {
+		t.Errorf("the honest one, after %d of the flood: %v", accepted, err)
+	}
+	if h.Connections() > 1024+8 {
+		t.Errorf("%d connections", h.Connections())
+	}
+	for h.Deadline() != units.Never {
+		now = h.Deadline()
+		h.Expire(now)
+	}
+	if h.drain(); h.Connections() != 0 || now > 5*60*units.Second {
+		t.Errorf("%d connections are left after %v", h.Connections(), now)
+	}
+}
+
+// TestPatience: how long a REP waits for its RTU is the server's to say.
+func TestPatience(t *testing.T) {
+	h := newHost(t, serverGUID, func(c *cm.Config) {
+		c.Rand, c.LocalTimeout, c.RemoteTimeout, c.PacketLifetime = seeded(1), 18, 18, 13
+	})
+	if err := h.Listen(service, 1); err != nil {
+		t.Fatal(err)
+	}
+	h.Receive(0, toClient, request(t, func(r *roce.REQ) { r.LocalCMTimeout, r.MaxCMRetries, r.Primary.LocalAckTimeout = 31, 15, 31 }))
+	if _, err := h.Accept(0, h.event(cm.EventRequest).ID, serverEndpoint()); err != nil {
+		t.Fatal(err)
+	}
+	for h.drain(); len(h.events) == 0; h.drain() {
+		now := h.Deadline()
+		if now > 20*units.Second {
+			t.Fatalf("it still waits after %v", now)
+		}
+		h.Expire(now)
+	}
+	h.event(cm.EventUnreachable)
+}
+
+// TestThousandAtOnce: a thousand clients of one address that ask within a second are
+// all served.
+func TestThousandAtOnce(t *testing.T) {
+	const n = 1000
+	h := newHost(t, serverGUID, func(c *cm.Config) { c.Rand = seeded(1) })
+	if err := h.Listen(service, 128); err != nil {
+		t.Fatal(err)
+	}
+	now := units.Time(0)
+	done := map[uint32]bool{}
+	for round := 0; len(done) < n; round++ {
+		if round == 16 {
+			t.Fatalf("%d of %d after the clients' retries", len(done), n)
+		}
+		for i := range uint32(n) {
+			if done[i] {
+				continue
+			}
+			h.flood(now, toClient, 1000+i, 1)
+			// The application takes a request up every other millisecond, the client
+			// answers the REP a round trip later.
+			if now += units.Millisecond; i%2 == 1 {
+				continue
+			}
+			h.drain()
+			for len(h.events) > 0 {
+				e := h.events[0]
+				h.events = h.events[1:]
+				if e.Type != cm.EventRequest || h.State(e.ID) != cm.REQReceived {
+					continue
+				}
+				if _, err := h.Accept(now, e.ID, serverEndpoint()); err != nil {
+					t.Fatal(err)
+				}
+				h.drain()
+				rep := roce.MAD(h.sent[len(h.sent)-1].MAD[:])
+				h.Receive(now, toClient, mad(t, &roce.RTU{LocalCommID: rep.RemoteCommID(), RemoteCommID: rep.LocalCommID()}))
+				done[rep.RemoteCommID()-1000] = true
+				break
+			}
+			h.sent = nil
+		}
+		now += 4 * units.Second
 	}
 }
 

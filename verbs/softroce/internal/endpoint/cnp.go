@@ -58,7 +58,25 @@ func (e *Endpoint) nextCNP(q *QP, buf []byte) int {
 // ecn is the ECN code point of a traffic class.
 func ecn(trafficClass uint8) uint8 { return trafficClass & 3 }
 
-func (e *Endpoint) receiveCNP(q *QP) {
+// cnpHandled is the least time between two notifications that count: ConnectX sends
+// them no closer by default (min_time_between_cnps).
+const cnpHandled = 4 * units.Microsecond
+
+// cnpOfRead is how long after a READ response a notification of it may come: more than
+// a round trip.
+const cnpOfRead = 10 * units.Millisecond
+
+// receiveCNP takes a congestion notification. It has no PSN, so anybody can forge one
+// who knows the queue pair's number and its peer's address: one that comes while
+// nothing is outstanding, or sooner than an honest peer sends it, does not count.
+func (e *Endpoint) receiveCNP(now units.Time, q *QP) {
+	c := &q.congestion
+	serving := c.served && now-c.servedAt < cnpOfRead
+	if q.rc.SendQueued() == 0 && !serving || c.cnpTaken && now-c.cnpTakenAt < cnpHandled {
+		e.Counters.CNPsIgnored++
+		return
+	}
+	c.cnpTaken, c.cnpTakenAt = true, now
 	e.Counters.CNPsHandled++
 	q.congestion.cnps.Add(1)
 	q.congestion.marked = true

@@ -76,6 +76,34 @@ func TestNotificationsAreRateLimited(t *testing.T) {
 	}
 }
 
+// A notification has no PSN and can be forged by who knows the queue pair's number. It
+// counts only while there is something that it could be about, and no more often than
+// an honest peer sends it.
+func TestForgedNotifications(t *testing.T) {
+	l := newPair(t, 1, patient(1024))
+	w := l.w
+	var b [64]byte
+	p := roce.CNP(l.x.Num(), roce.DefaultPKey)
+	n := p.Put(b[:]) + roce.ICRCBytes
+	for range 100 {
+		w.inject(l.b.addr, l.a, b[:n])
+	}
+	w.settle()
+	if got := l.x.CNPs(); got != 0 {
+		t.Errorf("%d counted while nothing was outstanding", got)
+	}
+	l.b.absent = true // what is posted stays outstanding
+	l.a.post(l.x, verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled})
+	const span = 100 * units.Microsecond
+	for until := w.now + span; w.now < until; {
+		w.inject(l.b.addr, l.a, b[:n])
+		w.run(units.Microsecond)
+	}
+	if got := units.Time(l.x.CNPs()); got == 0 || got > span/cnpHandled+1 {
+		t.Errorf("%d counted within %v", got, span)
+	}
+}
+
 // A notification for nobody, or from elsewhere, is ignored.
 func TestStrayNotification(t *testing.T) {
 	l := newPair(t, 1, patient(1024))

@@ -21,7 +21,7 @@ type Counters struct {
 	DroppedByQP     uint64 // dropped by a connection for one of rc.Drop's reasons
 	CNPsSent        uint64 // np_cnp_sent
 	CNPsHandled     uint64 // rp_cnp_handled
-	CNPsIgnored     uint64 // rp_cnp_ignored: no such connection
+	CNPsIgnored     uint64 // rp_cnp_ignored: no such connection, nothing outstanding, or too soon
 	ECNMarked       uint64 // np_ecn_marked_roce_packets
 	INTUnread       uint64 // records of the path with nothing to compare them with
 	TimersEarly     uint64 // deadlines that had moved on

@@ -28,8 +28,10 @@ type CQ struct {
 	gone       bool
 
 	// drops are the completions that nobody shall get, those of queue pairs that
-	// are gone; nil for none. The writer adds to it, the reader clears it.
-	drops atomic.Pointer[[]drop]
+	// are gone; nil for none. The writer adds to it, the reader clears it. Each stands
+	// for at least one completion, so there are no more of them than the ring has.
+	drops   atomic.Pointer[drop]
+	dropped map[uint32]uint64 // before, by queue pair number: the reader's, for skip
 
 	reports []Report // of the ring's completions; nil where connections collect nothing
 
@@ -51,10 +53,11 @@ type noticed struct {
 	turnaround        units.Time // with turned
 }
 
-// drop stands for the completions of a queue pair before a count.
+// drop stands for the completions of a queue pair before a count, and is a list.
 type drop struct {
 	qpn    uint32
 	before uint64
+	next   *drop
 }
 
 type polled struct {
@@ -121,23 +124,14 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 }
 
 // drop sees to it that no completion of the queue pair that is in the queue now is
-// polled (ibv_destroy_qp).
-func (c *CQ) drop(qpn uint32) {
+// polled (ibv_destroy_qp). last is what push returned of its last one, 0 for none.
+func (c *CQ) drop(qpn uint32, last uint64) {
 	for {
-		head, tail := c.head.Load(), c.tail.Load()
-		if head == tail {
-			return
+		if c.head.Load() >= last {
+			return // they were all polled
 		}
 		old := c.drops.Load()
-		list := []drop{{qpn, tail}}
-		if old != nil {
-			for _, d := range *old {
-				if d.before > head {
-					list = append(list, d)
-				}
-			}
-		}
-		if c.drops.CompareAndSwap(old, &list) {
+		if c.drops.CompareAndSwap(old, &drop{qpn, last, old}) {
 			return
 		}
 	}
@@ -146,20 +140,20 @@ func (c *CQ) drop(qpn uint32) {
 // skip moves the completions that are to be polled together at the tail's end of
 // those that were there, and the head to the first of them. The entries between head
 // and tail belong to the reader.
-func (c *CQ) skip(list *[]drop) {
+func (c *CQ) skip(list *drop) {
 	head := c.head.Load()
 	until := head
-	for _, d := range *list {
+	if c.dropped == nil {
+		c.dropped = map[uint32]uint64{}
+	}
+	for d := list; d != nil; d = d.next {
 		until = max(until, d.before)
+		c.dropped[d.qpn] = max(c.dropped[d.qpn], d.before)
 	}
 	to := until
 	for at := until; at != head; at-- {
 		from := &c.ring[(at-1)&c.mask]
-		gone := false
-		for _, d := range *list {
-			gone = gone || d.qpn == from.wc.QPN && at <= d.before
-		}
-		if !gone {
+		if at > c.dropped[from.wc.QPN] {
 			to--
 			c.ring[to&c.mask] = *from
 			if from.told {
@@ -167,6 +161,7 @@ func (c *CQ) skip(list *[]drop) {
 			}
 		}
 	}
+	clear(c.dropped)
 	c.head.Store(to)
 	c.drops.CompareAndSwap(list, nil) // if there is more by now, the next Poll sees to it
 }
@@ -220,16 +215,18 @@ func (c *CQ) Destroy() error {
 	return nil
 }
 
-// push adds a completion, with a report or nil.
-func (c *CQ) push(wc *verbs.WC, n noticed, r *Report, solicited bool) {
+// push adds a completion, with a report or nil, and returns how many there were with
+// it since the queue was made. It returns 0 when the queue has overrun and the
+// completion is lost.
+func (c *CQ) push(wc *verbs.WC, n noticed, r *Report, solicited bool) (count uint64) {
 	if c.overrun.Load() {
-		return
+		return 0
 	}
 	tail := c.tail.Load()
 	if tail-c.head.Load() == c.cap {
 		c.overrun.Store(true)
 		c.e.raise(Event{Type: ib.EventCQErr, CQ: c})
-		return
+		return 0
 	}
 	to := &c.ring[tail&c.mask]
 	to.wc, to.noticed = *wc, n
@@ -240,5 +237,33 @@ func (c *CQ) push(wc *verbs.WC, n noticed, r *Report, solicited bool) {
 	if a := c.armed.Load(); a == armedAll || a == armedSolicited && (solicited || wc.Status != ib.WCSuccess) {
 		c.armed.Store(notArmed)
 		c.notify()
+	}
+	return tail + 1
+}
+
+// completed notes what push returned of a completion of q, in the count of its send or
+// receive completions. A queue pair whose completion is lost can't go on: what it has
+// done nobody learns (IBA 11.6.3.1).
+func (q *QP) completed(last *uint64, count uint64) {
+	if count != 0 {
+		*last = count
+		return
+	}
+	if !q.overrun {
+		q.overrun = true
+		q.e.overrun = append(q.e.overrun, q)
+	}
+}
+
+// failOverrun fails the queue pairs that have lost a completion.
+func (e *Endpoint) failOverrun(now units.Time) {
+	for len(e.overrun) > 0 {
+		q := e.overrun[len(e.overrun)-1]
+		e.overrun = e.overrun[:len(e.overrun)-1]
+		if q.gone || q.State() == ib.Err {
+			continue
+		}
+		e.raise(Event{Type: ib.EventQPFatal, QP: q})
+		q.fail(now)
 	}
 }

@@ -25,6 +25,7 @@ func TestCQ(t *testing.T) {
 		// The places that dropped ones take are free after the next Poll.
 		used := 0
 		id := uint64(0)
+		last := map[uint32]uint64{}
 		qpn := rapid.Uint32Range(1, 3)
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
@@ -34,12 +35,16 @@ func TestCQ(t *testing.T) {
 				id++
 				used++
 				wc := verbs.WC{WRID: id, QPN: qpn.Draw(t, "qpn")}
-				c.push(&wc, noticed{ecn: id%2 == 0}, nil, false)
+				last[wc.QPN] = c.push(&wc, noticed{ecn: id%2 == 0}, nil, false)
 				want = append(want, wc)
 			},
 			"drop": func(t *rapid.T) {
 				q := qpn.Draw(t, "gone")
-				c.drop(q)
+				c.drop(q, last[q])
+				delete(last, q)
+				if n := c.waitingDrops(); n > used {
+					t.Fatalf("%d drops for %d places", n, used)
+				}
 				want = slices.DeleteFunc(want, func(wc verbs.WC) bool { return wc.QPN == q })
 			},
 			"poll": func(t *rapid.T) {
@@ -99,12 +104,50 @@ func TestCQDropsWhilePolled(t *testing.T) {
 			continue
 		}
 		c.push(&verbs.WC{WRID: i, QPN: 1}, noticed{}, nil, false)
-		c.push(&verbs.WC{WRID: i, QPN: 2}, noticed{}, nil, false)
+		last := c.push(&verbs.WC{WRID: i, QPN: 2}, noticed{}, nil, false)
 		if i++; i%7 == 0 {
-			c.drop(2)
+			c.drop(2, last)
 		}
 	}
 	done.Wait()
+}
+
+// waitingDrops is how many drops wait for the next Poll.
+func (c *CQ) waitingDrops() (n int) {
+	for d := c.drops.Load(); d != nil; d = d.next {
+		n++
+	}
+	return n
+}
+
+// While a completion waits, queue pairs without one go at no cost.
+func TestDestroyCostsNothingWhileCompletionsWait(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	h := w.hosts[0]
+	const n = 1000
+	qps := make([]*QP, n)
+	for i := range qps {
+		qps[i] = w.newQP(h, ib.RC, nil)
+	}
+	h.cq.push(&verbs.WC{WRID: 1, QPN: 1}, noticed{}, nil, false)
+	next := 0
+	if allocs := testing.AllocsPerRun(n-2, func() {
+		h.cq.drop(qps[next].num, qps[next].lastSend)
+		next++
+	}); allocs != 0 {
+		t.Errorf("%v allocations a queue pair", allocs)
+	}
+	for _, q := range qps {
+		if err := q.Destroy(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := h.cq.waitingDrops(); got != 0 {
+		t.Errorf("%d drops wait for completions that there are not", got)
+	}
+	if got := h.poll(); len(got) != 1 || got[0].WRID != 1 {
+		t.Errorf("polled %+v", got)
+	}
 }
 
 // What a queue pair has completed is gone with it, and after RESET too

@@ -77,6 +77,8 @@ type Endpoint struct {
 	ready  readyList
 	timers timerHeap
 
+	overrun []*QP // have lost a completion, and are to fail
+
 	eff  rc.Effects    // of the call in hand
 	desc rc.Descriptor // of the packet in hand
 	in   inbound       // the packet in hand

@@ -76,7 +76,7 @@ func TestEveryOperation(t *testing.T) {
 	b.recv(l.y, verbs.RecvWR{WRID: 7, SGL: rl})
 	one("send with immediate", verbs.SendWR{Opcode: ib.WRSendWithImm, Imm: 9}, 0)
 	receive("send with immediate", verbs.WC{WRID: 7, Opcode: ib.WCRecv, Flags: verbs.WCWithImm, Imm: 9})
-	victim, _ := b.reg(10, allAccess)
+	victim, _ := b.reg(10, allAccess|ib.AccessRemoteInvalidate)
 	b.recv(l.y, verbs.RecvWR{WRID: 8, SGL: rl})
 	one("send with invalidate", verbs.SendWR{Opcode: ib.WRSendWithInv, Imm: victim.Key(), SGL: sge(ml, 0, 3)}, 3)
 	receive("send with invalidate", verbs.WC{WRID: 8, Opcode: ib.WCRecv, Flags: verbs.WCWithInv, ByteLen: 3, Imm: victim.Key()})

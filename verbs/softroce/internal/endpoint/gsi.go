@@ -29,8 +29,8 @@ type mad struct {
 }
 
 // MADHandler is given the management datagrams that come. data is valid until it
-// returns. It must not call the Endpoint.
-type MADHandler func(local netip.Addr, src netip.AddrPort, srcQPN uint32, data []byte)
+// returns. It reports whether it takes the datagram, and must not call the Endpoint.
+type MADHandler func(local netip.Addr, src netip.AddrPort, srcQPN uint32, data []byte) bool
 
 // OnMAD sets who gets management datagrams; nil for nobody.
 func (e *Endpoint) OnMAD(h MADHandler) { e.gsi.handler = h }
@@ -78,7 +78,7 @@ func (e *Endpoint) receiveMAD(p *Packet, in *inbound) {
 		e.Counters.BadQKey++
 	case e.gsi.handler == nil || len(in.payload) != roce.MADBytes:
 		e.Counters.MADsDropped++
-	default:
-		e.gsi.handler(e.cfg.GIDs[p.GID], p.Src, in.SrcQP, in.payload)
+	case !e.gsi.handler(e.cfg.GIDs[p.GID], p.Src, in.SrcQP, in.payload):
+		e.Counters.MADsDropped++
 	}
 }

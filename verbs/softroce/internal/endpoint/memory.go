@@ -53,13 +53,14 @@ const pageBytes = 4096
 func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (*MR, error) {
 	e := p.e
 	const remoteWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
+	const known = ib.AccessLocalWrite | remoteWrites | ib.AccessRemoteRead | ib.AccessRemoteInvalidate
 	switch {
 	case p.gone:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrClosed, "the protection domain is deallocated")
 	case len(buf) == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "the buffer is empty")
-	case access&^(ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead|ib.AccessHugeTLB) != 0:
-		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "unknown access flags %#x, expected %v", uint32(access), ib.AccessLocalWrite|remoteWrites|ib.AccessRemoteRead)
+	case access&^(known|ib.AccessHugeTLB) != 0:
+		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "unknown access flags %#x, expected %v", uint32(access), known)
 	case access&remoteWrites != 0 && access&ib.AccessLocalWrite == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "access %v without LOCAL_WRITE: what the peer may write must be writable locally", access)
 	}

@@ -44,6 +44,10 @@ type QP struct {
 	timerAt    units.Time
 	timerIndex int
 
+	// The last completions, by their number in their queues.
+	lastSend, lastRecv uint64
+	overrun            bool // a completion of it was lost
+
 	congestion congestion
 	turnaround turnaround
 	collected  *collected // nil where packets collect nothing
@@ -59,6 +63,11 @@ type congestion struct {
 	echoEIN bool       // likewise of an early incast
 	ein     bool
 	cnps    atomic.Uint64
+
+	cnpTaken   bool // one has counted, at cnpTakenAt
+	cnpTakenAt units.Time
+	served     bool // a READ of the peer's, at servedAt
+	servedAt   units.Time
 }
 
 // CreateQP makes a queue pair in state RESET.
@@ -357,8 +366,9 @@ func (q *QP) fail(now units.Time) {
 // completion, and completions that nobody has polled are gone.
 func (q *QP) reset() {
 	e := q.e
-	q.init.SendCQ.drop(q.num)
-	q.init.RecvCQ.drop(q.num)
+	q.init.SendCQ.drop(q.num, q.lastSend)
+	q.init.RecvCQ.drop(q.num, q.lastRecv)
+	q.lastSend, q.lastRecv, q.overrun = 0, 0, false
 	e.timers.remove(q)
 	e.ready.remove(q)
 	if q.rc != nil {
@@ -366,7 +376,7 @@ func (q *QP) reset() {
 	}
 	q.rc, q.state, q.destQPN, q.route = nil, ib.Reset, 0, Route{}
 	q.sq.clear()
-	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.echo, q.congestion.marked = false, false, false, false
+	q.congestion.cnpDue, q.congestion.cnpSent, q.congestion.cnpTaken, q.congestion.served, q.congestion.echo, q.congestion.marked = false, false, false, false, false, false
 	q.congestion.echoEIN, q.congestion.ein = false, false
 	q.turnaround = turnaround{}
 	if q.collected != nil {
@@ -412,6 +422,7 @@ func (q *QP) PostRecv(now units.Time, wrs []verbs.RecvWR) (int, error) {
 	n, err := q.recv.PostRecv(wrs)
 	if s == ib.Err {
 		q.e.reap(q)
+		q.e.failOverrun(now)
 	}
 	return n, err
 }

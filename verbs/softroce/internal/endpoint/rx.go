@@ -72,7 +72,7 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 		e.Counters.WrongSource++
 		return
 	case in.Opcode == ib.CNP:
-		e.receiveCNP(q)
+		e.receiveCNP(now, q)
 		return
 	case in.Opcode.Service() != q.service:
 		e.Counters.WrongService++
@@ -127,6 +127,7 @@ func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 	if do&rc.DoComplete != 0 {
 		e.reap(q)
 	}
+	e.failOverrun(now)
 	for t := ib.EventType(0); events>>t != 0; t++ {
 		if events.Has(t) {
 			e.raise(Event{Type: t, QP: q})
@@ -145,14 +146,12 @@ func (e *Endpoint) check(q *QP, c *rc.Check) bool {
 		return e.region(c.RKey, q.pd, c.VA, uint64(c.Length), c.Access) != nil
 	}
 	m := e.regions.get(c.RKey)
-	if m == nil || m.pd != q.pd || m.access&remoteAccess == 0 {
+	if m == nil || m.pd != q.pd || m.access&ib.AccessRemoteInvalidate == 0 {
 		return false
 	}
 	m.invalidate()
 	return true
 }
-
-const remoteAccess = ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 
 // place copies what came to where it belongs. It returns false after telling the
 // transport if that memory may not be written.

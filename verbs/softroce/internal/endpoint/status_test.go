@@ -124,6 +124,14 @@ func TestStatuses(t *testing.T) {
 			wr.SGL = nil
 			return wr
 		}, status: ib.WCRemAccessErr, peer: ib.WCWRFlushErr, peerState: ib.Err, event: ib.EventQPAccessErr},
+		"invalidate of a region that peers may read and write": {wr: func(e *env) verbs.SendWR {
+			m, _ := e.l.b.reg(n, allAccess)
+			recv(e, sge(e.mr, 0, n))
+			wr := send(e)
+			wr.Opcode, wr.Imm = ib.WRSendWithInv, m.Key()
+			wr.SGL = nil
+			return wr
+		}, status: ib.WCRemAccessErr, peer: ib.WCWRFlushErr, peerState: ib.Err, event: ib.EventQPAccessErr},
 		"send longer than its receive": {wr: func(e *env) verbs.SendWR {
 			recv(e, sge(e.mr, 0, n-1))
 			return send(e)
@@ -345,7 +353,8 @@ func TestSharedReceiveQueue(t *testing.T) {
 	}
 }
 
-// A completion queue that overruns fails, and says so once.
+// A completion queue that overruns fails, and says so once. Its queue pairs that lose a
+// completion fail with it.
 func TestOverrun(t *testing.T) {
 	l := newPair(t, 1, patient(1024))
 	w, a := l.w, l.a
@@ -354,7 +363,7 @@ func TestOverrun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := a.pd.CreateQP(QPInit{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 16}})
+	x, err := a.pd.CreateQP(QPInit{Type: ib.RC, SendCQ: cq, RecvCQ: a.cq, Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,6 +372,7 @@ func TestOverrun(t *testing.T) {
 	if err := cq.ReqNotify(false); err != nil {
 		t.Fatal(err)
 	}
+	a.recv(x, verbs.RecvWR{WRID: 50})
 	for range 5 {
 		a.post(x, verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled})
 	}
@@ -377,8 +387,14 @@ func TestOverrun(t *testing.T) {
 	if _, err := cq.Poll(wc); err == nil {
 		t.Error("the overrun is no error")
 	}
-	if e := a.eventTypes(); !slices.Equal(e, []ib.EventType{ib.EventCQErr}) {
+	if e := a.eventTypes(); !slices.Equal(e, []ib.EventType{ib.EventCQErr, ib.EventQPFatal}) {
 		t.Errorf("events %v", e)
+	}
+	if x.State() != ib.Err || l.x.State() != ib.RTS {
+		t.Errorf("states %v and, with another completion queue, %v; want ERR and RTS", x.State(), l.x.State())
+	}
+	if got := a.poll(); len(got) != 1 || got[0].WRID != 50 || got[0].Status != ib.WCWRFlushErr {
+		t.Errorf("its receive ended as %+v", got)
 	}
 }
 

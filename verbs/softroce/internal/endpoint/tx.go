@@ -131,6 +131,7 @@ func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) boo
 			return false
 		}
 		e.load(to, m.at(d.VA, d.Payload))
+		q.congestion.served, q.congestion.servedAt = true, now
 		return true
 	}
 	p := q.sq.part(d.Slot)
@@ -161,6 +162,7 @@ func (e *Endpoint) invalidateLocal(now units.Time, q *QP, d *rc.Descriptor) {
 	}
 	m.invalidate()
 	e.reap(q)
+	e.failOverrun(now)
 }
 
 // stampOf is the device's counter at an instant: nanoseconds.

@@ -217,11 +217,12 @@ func TestManagementDatagrams(t *testing.T) {
 		t.Error("a datagram that nobody wants is not counted")
 	}
 	got := 0
-	b.e.OnMAD(func(local netip.Addr, src netip.AddrPort, qpn uint32, d []byte) {
+	b.e.OnMAD(func(local netip.Addr, src netip.AddrPort, qpn uint32, d []byte) bool {
 		got++
 		if local != b.addr.Addr() || src != a.addr || qpn != 1 || !bytes.Equal(d, data) {
 			t.Errorf("to %v from %v, QP %d", local, src, qpn)
 		}
+		return true
 	})
 	for range gsiDepth {
 		if err := a.e.SendMAD(av, 1, data); err != nil {
