@@ -1,6 +1,8 @@
 package run
 
 import (
+	"slices"
+
 	"math/bits"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
@@ -435,65 +437,52 @@ func (c *compiler) equal(e *ast.Binary) num {
 	}
 }
 
+// sameFunc compares two values in memory, which begin at a and b.
+type sameFunc func(w []uint64, a, b int) bool
+
 // sameValue compares two values in memory: headers are equal if both are invalid, or both valid with equal fields.
-func sameValue(t types.Type) func(w []uint64, a, b int) bool {
+func sameValue(t types.Type) sameFunc {
 	switch u := types.Underlying(t).(type) {
 	case *types.Struct:
-		var parts []func([]uint64, int, int) bool
-		var at []int
+		var parts []samePart
 		for i, f := range u.Fields {
-			parts = append(parts, sameValue(f.Type))
-			at = append(at, fieldAt(u, i))
+			parts = append(parts, samePart{fieldAt(u, i), sameValue(f.Type)})
 		}
-		header := u.Kind == types.Header
-		return func(w []uint64, a, b int) bool {
-			if header {
-				if w[a] != w[b] {
-					return false
-				}
-				if w[a] == 0 {
-					return true
-				}
-			}
-			for i, p := range parts {
-				if !p(w, a+at[i], b+at[i]) {
-					return false
-				}
-			}
-			return true
+		all := sameParts(parts)
+		if u.Kind != types.Header {
+			return all
 		}
+		return func(w []uint64, a, b int) bool { return w[a] == w[b] && (w[a] == 0 || all(w, a, b)) }
 	case *types.Tuple:
-		var parts []func([]uint64, int, int) bool
-		var at []int
-		n := 0
-		for _, f := range u.Elems {
-			parts = append(parts, sameValue(f))
-			at = append(at, n)
-			n += size(f)
+		var parts []samePart
+		at := 0
+		for _, e := range u.Elems {
+			parts = append(parts, samePart{at, sameValue(e)})
+			at += size(e)
 		}
-		return func(w []uint64, a, b int) bool {
-			for i, p := range parts {
-				if !p(w, a+at[i], b+at[i]) {
-					return false
-				}
-			}
-			return true
-		}
+		return sameParts(parts)
 	case *types.Stack:
+		var parts []samePart
 		elem, n := sameValue(u.Elem), size(u.Elem)
-		return func(w []uint64, a, b int) bool {
-			for i := range u.Size {
-				if !elem(w, a+1+i*n, b+1+i*n) {
-					return false
-				}
-			}
-			return true
+		for i := range u.Size {
+			parts = append(parts, samePart{1 + i*n, elem})
 		}
+		return sameParts(parts)
 	}
 	n := size(t)
+	return func(w []uint64, a, b int) bool { return slices.Equal(w[a:a+n], w[b:b+n]) }
+}
+
+// samePart compares a part of two values, at words behind where they begin.
+type samePart struct {
+	at   int
+	same sameFunc
+}
+
+func sameParts(parts []samePart) sameFunc {
 	return func(w []uint64, a, b int) bool {
-		for i := range n {
-			if w[a+i] != w[b+i] {
+		for _, p := range parts {
+			if !p.same(w, a+p.at, b+p.at) {
 				return false
 			}
 		}

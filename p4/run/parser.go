@@ -435,102 +435,132 @@ func (c *compiler) lookahead(e *ast.Call, dst place) op {
 func (c *compiler) extract(e *ast.Call) op {
 	arg := e.Bound[0]
 	if _, ok := arg.Expr.(*ast.DontCare); ok || arg.Expr == nil {
-		bits, ok := types.Width(arg.Type)
-		if !ok {
-			c.failf(e, "not supported: extract of %s", arg.Type)
-		}
-		return func(m *machine) ctl {
-			if m.end-m.pos < bits {
-				m.fail(m.codes.tooShort)
-				return doReject
-			}
-			m.pos += bits
-			return goOn
-		}
+		return c.skip(e, arg.Type)
 	}
-	pre, p := c.ref(arg.Expr)
+	x := c.extraction(e)
+	if x.w.varWord >= 0 {
+		if len(e.Bound) < 2 {
+			c.failf(e, "%s has a varbit field: extract needs its size as the second argument", x.name)
+		}
+		return x.variable(c.num(e.Bound[1].Expr))
+	}
+	if len(e.Bound) > 1 && e.Bound[1].Expr != nil {
+		c.failf(e, "%s has no varbit field: extract takes no size", x.name)
+	}
+	return x.fixed()
+}
+
+// skip passes over a header that is not wanted.
+func (c *compiler) skip(e *ast.Call, t types.Type) op {
+	bits, ok := types.Width(t)
+	if !ok {
+		c.failf(e, "not supported: extract of %s", t)
+	}
+	return func(m *machine) ctl {
+		if m.end-m.pos < bits {
+			m.fail(m.codes.tooShort)
+			return doReject
+		}
+		m.pos += bits
+		return goOn
+	}
+}
+
+// An extraction reads a header, or a struct of numbers, from the packet.
+type extraction struct {
+	name      string
+	w         wire
+	p         place
+	n         int // words
+	head      bool
+	pre, post act // evaluates the place; makes other members of a union invalid
+	next      act // of hs.next: the next index moves on
+}
+
+func (c *compiler) extraction(e *ast.Call) *extraction {
+	pre, p := c.ref(e.Bound[0].Expr)
 	h, ok := types.Underlying(p.t).(*types.Struct)
 	if !ok || h.Kind == types.Union {
 		c.failf(e, "not supported: extract of %s", p.t)
 	}
 	w, err := wireOf(h)
 	c.check(e, err)
-	after := []act{}
+	x := &extraction{name: h.Name, w: w, p: p, n: size(p.t), head: h.Kind == types.Header, pre: pre}
 	if p.union != nil {
-		after = append(after, c.unionAfter(p))
+		x.post = c.unionAfter(p)
 	}
-	post := acts(after)
-	// hs.next, and members of the union there: the next index moves on.
-	var next func(*machine)
-	if st := nextOf(arg.Expr); st != nil {
-		_, base := c.ref(st.X)
-		next = func(m *machine) { m.w[base.at(m)]++ }
-		if p.dyn != nil {
-			f, q := c.freeze(p)
-			pre = acts(append(nonNil(pre), f))
-			p = q
-			if p.union != nil {
-				u := *p.union
-				f, b := c.freeze(place{off: u.off, dyn: u.dyn})
-				u.dyn = b.dyn
-				p.union = &u
-				pre = acts(append(nonNil(pre), nonNil(f)...))
-				post = c.unionAfter(p)
-			}
+	// hs.next, and members of the union there.
+	st := nextOf(e.Bound[0].Expr)
+	if st == nil {
+		return x
+	}
+	_, base := c.ref(st.X)
+	x.next = func(m *machine) { m.w[base.at(m)]++ }
+	if p.dyn == nil {
+		return x
+	}
+	fix, p := c.freeze(p)
+	x.pre, x.p = acts(append(nonNil(pre), fix)), p
+	if p.union != nil {
+		u := *p.union
+		fix, b := c.freeze(place{off: u.off, dyn: u.dyn})
+		u.dyn = b.dyn
+		x.p.union = &u
+		x.pre = acts(append(nonNil(x.pre), nonNil(fix)...))
+		x.post = c.unionAfter(x.p)
+	}
+	return x
+}
+
+// variable reads a header with a varbit of as many bits as given.
+func (x *extraction) variable(given num) op {
+	w, p, n, pre, post, next := x.w, x.p, x.n, x.pre, x.post, x.next
+	vw := wordsOf(w.varMax)
+	return func(m *machine) ctl {
+		if pre != nil {
+			pre(m)
 		}
-	}
-	n := size(p.t)
-	head := h.Kind == types.Header
-	if w.varWord >= 0 {
-		if len(e.Bound) < 2 {
-			c.failf(e, "%s has a varbit field: extract needs its size as the second argument", h.Name)
+		bits := given(m)
+		if m.failed {
+			return doReject
 		}
-		vb := c.num(e.Bound[1].Expr)
-		vw := wordsOf(w.varMax)
-		return func(m *machine) ctl {
-			if pre != nil {
-				pre(m)
-			}
-			bits := vb(m)
-			if m.failed {
-				return doReject
-			}
-			switch {
-			case bits > uint64(w.varMax):
-				m.fail(m.codes.headerTooShort)
-				return doReject
-			case bits%8 != 0:
-				m.fail(m.codes.argument)
-				return doReject
-			case m.end-m.pos < w.bits+int(bits)+w.more:
-				m.fail(m.codes.tooShort)
-				return doReject
-			}
-			at := p.at(m)
-			v := m.w[at : at+n]
-			v[0] = 1
-			readFields(v, w.packed, m.pkt, m.pos)
-			m.pos += w.bits
-			v[w.varWord] = bits
-			readWide(v[w.varWord+1:w.varWord+1+vw], m.pkt, m.pos, int(bits))
-			m.pos += int(bits)
-			for i := range w.after {
-				f := &w.after[i]
-				readWide(v[f.word:f.word+wordsOf(f.width)], m.pkt, m.pos+f.bit, f.width)
-			}
-			m.pos += w.more
-			if next != nil {
-				next(m)
-			}
-			if post != nil {
-				post(m)
-			}
-			return goOn
+		switch {
+		case bits > uint64(w.varMax):
+			m.fail(m.codes.headerTooShort)
+			return doReject
+		case bits%8 != 0:
+			m.fail(m.codes.argument)
+			return doReject
+		case m.end-m.pos < w.bits+int(bits)+w.more:
+			m.fail(m.codes.tooShort)
+			return doReject
 		}
+		at := p.at(m)
+		v := m.w[at : at+n]
+		v[0] = 1
+		readFields(v, w.packed, m.pkt, m.pos)
+		m.pos += w.bits
+		v[w.varWord] = bits
+		readWide(v[w.varWord+1:w.varWord+1+vw], m.pkt, m.pos, int(bits))
+		m.pos += int(bits)
+		for i := range w.after {
+			f := &w.after[i]
+			readWide(v[f.word:f.word+wordsOf(f.width)], m.pkt, m.pos+f.bit, f.width)
+		}
+		m.pos += w.more
+		if next != nil {
+			next(m)
+		}
+		if post != nil {
+			post(m)
+		}
+		return goOn
 	}
-	if len(e.Bound) > 1 && e.Bound[1].Expr != nil {
-		c.failf(e, "%s has no varbit field: extract takes no size", h.Name)
-	}
+}
+
+// fixed reads a header of a fixed size.
+func (x *extraction) fixed() op {
+	w, p, n, pre, post, next, head := x.w, x.p, x.n, x.pre, x.post, x.next, x.head
 	if pre == nil && p.dyn == nil && next == nil && post == nil && head {
 		off := p.off
 		return func(m *machine) ctl {

@@ -214,34 +214,45 @@ func (c *compiler) switchStmt(s *ast.Switch) op {
 			bodies[i] = seq(nil)
 		}
 	}
-	dflt := seq(nil)
 	if s.Table != nil {
-		t := c.table(s.Table)
-		by := make([]op, len(s.Table.Actions)+1) // the last: an implied NoAction
-		for i, cs := range s.Cases {
-			if cs.Default {
-				dflt = bodies[i]
-				continue
-			}
-			for j, a := range s.Table.Actions {
-				if cs.Ref == a || cs.Ref == nil && cs.Action == a.Decl {
-					by[j] = bodies[i]
-				}
-			}
+		return c.switchAction(s, bodies)
+	}
+	return c.switchValue(s, bodies)
+}
+
+// switchAction is a switch over the action that a table ran.
+func (c *compiler) switchAction(s *ast.Switch, bodies []op) op {
+	t := c.table(s.Table)
+	dflt := seq(nil)
+	by := make([]op, len(s.Table.Actions)+1) // the last: an implied NoAction
+	for i, cs := range s.Cases {
+		if cs.Default {
+			dflt = bodies[i]
+			continue
 		}
-		for j := range by {
-			if by[j] == nil {
-				by[j] = dflt
+		for j, a := range s.Table.Actions {
+			if cs.Ref == a || cs.Ref == nil && cs.Action == a.Decl {
+				by[j] = bodies[i]
 			}
-		}
-		apply, ran := t.apply, t.ran
-		return func(m *machine) ctl {
-			if r := apply(m); r != goOn {
-				return r
-			}
-			return by[m.w[ran]](m)
 		}
 	}
+	for j := range by {
+		if by[j] == nil {
+			by[j] = dflt
+		}
+	}
+	apply, ran := t.apply, t.ran
+	return func(m *machine) ctl {
+		if r := apply(m); r != goOn {
+			return r
+		}
+		return by[m.w[ran]](m)
+	}
+}
+
+// switchValue is a switch over a number of up to 64 bits.
+func (c *compiler) switchValue(s *ast.Switch, bodies []op) op {
+	dflt := seq(nil)
 	w, ok := scalarWidth(s.X.Type())
 	if !ok || w > 64 {
 		c.failf(s, "not supported: switch on %s", s.X.Type())

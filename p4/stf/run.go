@@ -92,25 +92,7 @@ func (r *runner) command(c *command) error {
 	pl := r.pl
 	switch c.Op {
 	case "packet":
-		r.result.Packets++
-		in := r.set.in
-		in.IngressPort = c.Port
-		if !r.set.enqueued {
-			in.EnqueueTime = in.IngressTime
-		}
-		if !r.set.dequeued {
-			in.DequeueTime = in.EnqueueTime
-		}
-		pl.Process(c.Data, &in, &r.v)
-		if r.sent == nil {
-			r.sent = map[uint16][]sent{}
-		}
-		for _, f := range r.v.Sent {
-			r.sent[f.Port] = append(r.sent[f.Port], sent{slices.Clone(f.Data), c.Line})
-		}
-		if r.v.Asserts > 0 {
-			r.fail(c.Line, "packet: %d of the program's assertions are false", r.v.Asserts)
-		}
+		r.send(c)
 	case "add":
 		return r.add(c)
 	case "setdefault":
@@ -133,6 +115,47 @@ func (r *runner) command(c *command) error {
 		pl.SetMirror(uint16(c.Numbers[0]), run.Mirror{Port: uint16(c.Numbers[1])})
 	case "mirroring_add_mc":
 		pl.SetMirror(uint16(c.Numbers[0]), run.Mirror{Group: uint16(c.Numbers[1])})
+	case "mc_node_create", "mc_mgrp_create", "mc_node_associate":
+		return r.multicast(c)
+	case "register_write", "register_reset", "check_register":
+		return r.register(c)
+	case "check_counter":
+		return r.counter(c)
+	case "meta":
+		for _, m := range c.Meta {
+			if err := setMeta(&r.set, m.Name, m.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// send sends a packet and keeps what leaves.
+func (r *runner) send(c *command) {
+	r.result.Packets++
+	in := r.set.in
+	in.IngressPort = c.Port
+	if !r.set.enqueued {
+		in.EnqueueTime = in.IngressTime
+	}
+	if !r.set.dequeued {
+		in.DequeueTime = in.EnqueueTime
+	}
+	r.pl.Process(c.Data, &in, &r.v)
+	if r.sent == nil {
+		r.sent = map[uint16][]sent{}
+	}
+	for _, f := range r.v.Sent {
+		r.sent[f.Port] = append(r.sent[f.Port], sent{slices.Clone(f.Data), c.Line})
+	}
+	if r.v.Asserts > 0 {
+		r.fail(c.Line, "packet: %d of the program's assertions are false", r.v.Asserts)
+	}
+}
+
+func (r *runner) multicast(c *command) error {
+	switch c.Op {
 	case "mc_node_create":
 		var n []run.Replica
 		for _, p := range c.Numbers[1:] {
@@ -154,48 +177,43 @@ func (r *runner) command(c *command) error {
 		}
 		g = append(g, r.nodes[c.Numbers[1]]...)
 		r.groups[c.Numbers[0]] = g
-		pl.SetMulticast(uint16(c.Numbers[0]), g)
+		r.pl.SetMulticast(uint16(c.Numbers[0]), g)
+	}
+	return nil
+}
+
+func (r *runner) register(c *command) error {
+	reg, err := r.pl.Register(c.Name)
+	if err != nil {
+		return err
+	}
+	switch c.Op {
 	case "register_write":
-		reg, err := pl.Register(c.Name)
-		if err != nil {
-			return err
-		}
 		return reg.Write(c.Index, c.Value.Uint64())
 	case "register_reset":
-		reg, err := pl.Register(c.Name)
-		if err != nil {
-			return err
-		}
 		reg.Reset()
 	case "check_register":
-		reg, err := pl.Register(c.Name)
-		if err != nil {
-			return err
-		}
 		if c.Index >= reg.Len() {
 			return fmt.Errorf("register %s has %d cells", c.Name, reg.Len())
 		}
 		if got := reg.Read(c.Index); got != c.Value.Uint64() {
 			r.fail(c.Line, "register %s[%d] is %#x, expected %#x", c.Name, c.Index, got, c.Value)
 		}
-	case "check_counter":
-		ctr, err := pl.Counter(c.Name)
-		if err != nil {
-			return err
-		}
-		got := ctr.Packets(c.Index)
-		if c.Unit == "bytes" {
-			got = ctr.Bytes(c.Index)
-		}
-		if c.Value.Cmp(new(big.Int).SetUint64(got)) != 0 {
-			r.fail(c.Line, "counter %s(%d) has %d %s, expected %v", c.Name, c.Index, got, c.Unit, c.Value)
-		}
-	case "meta":
-		for _, m := range c.Meta {
-			if err := setMeta(&r.set, m.Name, m.Value); err != nil {
-				return err
-			}
-		}
+	}
+	return nil
+}
+
+func (r *runner) counter(c *command) error {
+	ctr, err := r.pl.Counter(c.Name)
+	if err != nil {
+		return err
+	}
+	got := ctr.Packets(c.Index)
+	if c.Unit == "bytes" {
+		got = ctr.Bytes(c.Index)
+	}
+	if c.Value.Cmp(new(big.Int).SetUint64(got)) != 0 {
+		r.fail(c.Line, "counter %s(%d) has %d %s, expected %v", c.Name, c.Index, got, c.Unit, c.Value)
 	}
 	return nil
 }

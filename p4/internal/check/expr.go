@@ -580,32 +580,16 @@ func (c *checker) binary(e *ast.Binary) ast.Expr {
 	case ast.OpEQ, ast.OpNE:
 		return c.equality(e)
 	case ast.OpLAnd, ast.OpLOr:
-		e.X, e.Y = c.value(e.X, nil), c.value(e.Y, nil)
-		for _, x := range []ast.Expr{e.X, e.Y} {
-			if t := x.Type(); t != types.Bool && t != types.Invalid {
-				c.errorf(x.Pos(), "%s wants bools, not a %s%s", e.Op, t, compareZero(t))
-				return e
-			}
-		}
-		e.T = types.Bool
-		if x := e.X.Const(); isKind(x, ast.BoolValue) && x.Bool == (e.Op == ast.OpLOr) {
-			e.V = x
-		} else if isKind(e.Y.Const(), ast.BoolValue) && isKind(x, ast.BoolValue) {
-			e.V = e.Y.Const()
-		}
-		return e
+		return c.logical(e)
 	}
 	e.X, e.Y = c.value(e.X, nil), c.value(e.Y, nil)
 	if e.X.Type() == types.Invalid || e.Y.Type() == types.Invalid {
 		return e
 	}
 	if e.Op == ast.OpConcat && e.X.Type() == types.String && e.Y.Type() == types.String {
-		e.T = types.String
-		e.V = c.binaryValue(e.OpP, e.Op, e.X.Const(), e.Y.Const(), types.String, types.String, types.String)
-		return e
+		return c.fold(e, types.String)
 	}
 	e.X, e.Y = c.number(e.X), c.number(e.Y)
-	xt, yt := e.X.Type(), e.Y.Type()
 	for _, x := range []ast.Expr{e.X, e.Y} {
 		if t := x.Type(); !types.IsInteger(t) {
 			c.errorf(x.Pos(), "%s wants numbers, not a %s%s", e.Op, t, castHint(t))
@@ -616,25 +600,8 @@ func (c *checker) binary(e *ast.Binary) ast.Expr {
 	case ast.OpShl, ast.OpShr:
 		return c.shift(e)
 	case ast.OpConcat:
-		if xt == types.Integer || yt == types.Integer {
-			c.errorf(e.OpP, "++ wants operands of known width: write the literal with its width, as 8w1")
-			return e
-		}
-		wx, _ := types.Width(xt)
-		wy, _ := types.Width(yt)
-		if wx+wy > maxWidth {
-			c.errorf(e.OpP, "not supported: %d bits in one value", wx+wy)
-			return e
-		}
-		if _, signed := xt.(*types.Int); signed {
-			e.T = c.intern(&types.Int{Width: wx + wy})
-		} else {
-			e.T = c.intern(&types.Bit{Width: wx + wy})
-		}
-		e.V = c.binaryValue(e.OpP, e.Op, e.X.Const(), e.Y.Const(), xt, yt, e.T)
-		return e
-	}
-	if e.Op == ast.OpDiv || e.Op == ast.OpMod {
+		return c.concat(e)
+	case ast.OpDiv, ast.OpMod:
 		for _, x := range []ast.Expr{e.X, e.Y} {
 			if v := x.Const(); isInt(v) && v.Int.Sign() < 0 {
 				c.errorf(e.OpP, "%s of a negative number: the specification defines it for none", e.Op)
@@ -643,24 +610,8 @@ func (c *checker) binary(e *ast.Binary) ast.Expr {
 		}
 	}
 	t := c.balance(e)
-	if t == nil {
+	if t == nil || !c.defined(e, t) {
 		return e
-	}
-	switch e.Op {
-	case ast.OpAddSat, ast.OpSubSat:
-		if t == types.Integer {
-			c.errorf(e.OpP, "%s wants operands of known width: write the literal with its width, as 8w1", e.Op)
-			return e
-		}
-	case ast.OpDiv, ast.OpMod:
-		if _, signed := t.(*types.Int); signed {
-			c.errorf(e.OpP, "%s is not defined for %s: only for bit<> and int", e.Op, t)
-			return e
-		}
-		if v := e.Y.Const(); isInt(v) && v.Int.Sign() == 0 {
-			c.errorf(e.OpP, "division by zero")
-			return e
-		}
 	}
 	e.T = t
 	switch e.Op {
@@ -673,6 +624,71 @@ func (c *checker) binary(e *ast.Binary) ast.Expr {
 		e.T = types.Invalid
 	}
 	return e
+}
+
+// fold gives an expression its type, and its value if that is known.
+func (c *checker) fold(e *ast.Binary, t types.Type) ast.Expr {
+	e.T = t
+	e.V = c.binaryValue(e.OpP, e.Op, e.X.Const(), e.Y.Const(), e.X.Type(), e.Y.Type(), t)
+	return e
+}
+
+// logical is && or ||.
+func (c *checker) logical(e *ast.Binary) ast.Expr {
+	e.X, e.Y = c.value(e.X, nil), c.value(e.Y, nil)
+	for _, x := range []ast.Expr{e.X, e.Y} {
+		if t := x.Type(); t != types.Bool && t != types.Invalid {
+			c.errorf(x.Pos(), "%s wants bools, not a %s%s", e.Op, t, compareZero(t))
+			return e
+		}
+	}
+	e.T = types.Bool
+	if x := e.X.Const(); isKind(x, ast.BoolValue) && x.Bool == (e.Op == ast.OpLOr) {
+		e.V = x
+	} else if isKind(e.Y.Const(), ast.BoolValue) && isKind(x, ast.BoolValue) {
+		e.V = e.Y.Const()
+	}
+	return e
+}
+
+// concat is x ++ y of numbers.
+func (c *checker) concat(e *ast.Binary) ast.Expr {
+	xt, yt := e.X.Type(), e.Y.Type()
+	if xt == types.Integer || yt == types.Integer {
+		c.errorf(e.OpP, "++ wants operands of known width: write the literal with its width, as 8w1")
+		return e
+	}
+	wx, _ := types.Width(xt)
+	wy, _ := types.Width(yt)
+	if wx+wy > maxWidth {
+		c.errorf(e.OpP, "not supported: %d bits in one value", wx+wy)
+		return e
+	}
+	if _, signed := xt.(*types.Int); signed {
+		return c.fold(e, c.intern(&types.Int{Width: wx + wy}))
+	}
+	return c.fold(e, c.intern(&types.Bit{Width: wx + wy}))
+}
+
+// defined says whether there is this operator for the operands' type.
+func (c *checker) defined(e *ast.Binary, t types.Type) bool {
+	switch e.Op {
+	case ast.OpAddSat, ast.OpSubSat:
+		if t == types.Integer {
+			c.errorf(e.OpP, "%s wants operands of known width: write the literal with its width, as 8w1", e.Op)
+			return false
+		}
+	case ast.OpDiv, ast.OpMod:
+		if _, signed := t.(*types.Int); signed {
+			c.errorf(e.OpP, "%s is not defined for %s: only for bit<> and int", e.Op, t)
+			return false
+		}
+		if v := e.Y.Const(); isInt(v) && v.Int.Sign() == 0 {
+			c.errorf(e.OpP, "division by zero")
+			return false
+		}
+	}
+	return true
 }
 
 func castHint(t types.Type) string {

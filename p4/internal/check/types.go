@@ -37,26 +37,7 @@ func (c *checker) resolve(t ast.TypeExpr) types.Type {
 		}
 		return types.DontCare
 	case *ast.SizedType:
-		w := 1
-		if t.Width != nil {
-			t.Width = c.expr(t.Width, nil)
-			n, ok := c.constInt(t.Width, "a width")
-			if !ok {
-				return types.Invalid
-			}
-			if n < 0 || n > maxWidth || n == 0 && t.Name == "int" {
-				c.errorf(t.Width.Pos(), "%s<%d>: a width is from %d to %d", t.Name, n, map[bool]int{true: 1}[t.Name == "int"], maxWidth)
-				return types.Invalid
-			}
-			w = n
-		}
-		switch t.Name {
-		case "bit":
-			return c.intern(&types.Bit{Width: w})
-		case "int":
-			return c.intern(&types.Int{Width: w})
-		}
-		return c.intern(&types.Varbit{Width: w})
+		return c.sizedType(t)
 	case *ast.NamedType:
 		return c.named(t, nil, false)
 	case *ast.AppliedType:
@@ -73,28 +54,7 @@ func (c *checker) resolve(t ast.TypeExpr) types.Type {
 		}
 		return c.named(t.Base, args, true)
 	case *ast.StackType:
-		e := c.typ(t.Elem)
-		t.Size = c.expr(t.Size, nil)
-		n, ok := c.constInt(t.Size, "a stack's size")
-		if !ok || e == types.Invalid {
-			return types.Invalid
-		}
-		if n < 1 || n > maxWidth {
-			c.errorf(t.Size.Pos(), "a stack of %d elements: a size is from 1 to %d", n, maxWidth)
-			return types.Invalid
-		}
-		switch e := e.(type) {
-		case *types.Var:
-		case *types.Struct:
-			if e.Kind == types.PlainStruct {
-				c.errorf(t.P, "a stack of %s: its elements are headers or header unions", e)
-				return types.Invalid
-			}
-		default:
-			c.errorf(t.P, "a stack of %s: its elements are headers or header unions", e)
-			return types.Invalid
-		}
-		return c.intern(&types.Stack{Elem: e, Size: n})
+		return c.stackType(t)
 	case *ast.TupleType:
 		r := &types.Tuple{}
 		for _, a := range t.Elems {
@@ -117,6 +77,55 @@ func (c *checker) resolve(t ast.TypeExpr) types.Type {
 		return c.intern(&types.List{Elem: e})
 	}
 	return types.Invalid
+}
+
+// sizedType is bit<N>, int<N> or varbit<N>.
+func (c *checker) sizedType(t *ast.SizedType) types.Type {
+	w := 1
+	if t.Width != nil {
+		t.Width = c.expr(t.Width, nil)
+		n, ok := c.constInt(t.Width, "a width")
+		if !ok {
+			return types.Invalid
+		}
+		if n < 0 || n > maxWidth || n == 0 && t.Name == "int" {
+			c.errorf(t.Width.Pos(), "%s<%d>: a width is from %d to %d", t.Name, n, map[bool]int{true: 1}[t.Name == "int"], maxWidth)
+			return types.Invalid
+		}
+		w = n
+	}
+	switch t.Name {
+	case "bit":
+		return c.intern(&types.Bit{Width: w})
+	case "int":
+		return c.intern(&types.Int{Width: w})
+	}
+	return c.intern(&types.Varbit{Width: w})
+}
+
+func (c *checker) stackType(t *ast.StackType) types.Type {
+	e := c.typ(t.Elem)
+	t.Size = c.expr(t.Size, nil)
+	n, ok := c.constInt(t.Size, "a stack's size")
+	if !ok || e == types.Invalid {
+		return types.Invalid
+	}
+	if n < 1 || n > maxWidth {
+		c.errorf(t.Size.Pos(), "a stack of %d elements: a size is from 1 to %d", n, maxWidth)
+		return types.Invalid
+	}
+	switch e := e.(type) {
+	case *types.Var:
+	case *types.Struct:
+		if e.Kind == types.PlainStruct {
+			c.errorf(t.P, "a stack of %s: its elements are headers or header unions", e)
+			return types.Invalid
+		}
+	default:
+		c.errorf(t.P, "a stack of %s: its elements are headers or header unions", e)
+		return types.Invalid
+	}
+	return c.intern(&types.Stack{Elem: e, Size: n})
 }
 
 // intern makes a structural type canonical.

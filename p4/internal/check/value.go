@@ -182,77 +182,91 @@ func (c *checker) binaryValue(p ast.Pos, op ast.Op, x, y *ast.Value, xt, yt, t t
 	case ast.OpGE:
 		return boolVal(a.Cmp(b) >= 0)
 	}
-	r := new(big.Int)
+	var r *big.Int
 	switch op {
-	case ast.OpAdd:
-		r.Add(a, b)
-	case ast.OpSub:
-		r.Sub(a, b)
-	case ast.OpMul:
-		if a.BitLen()+b.BitLen() > 2*maxIntBits {
-			return c.tooLarge(p)
-		}
-		r.Mul(a, b)
 	case ast.OpDiv, ast.OpMod:
-		if b.Sign() == 0 {
-			c.errorf(p, "division by zero")
-			return nil
-		}
-		if t == types.Integer && (a.Sign() < 0 || b.Sign() < 0) {
-			c.errorf(p, "%s of a negative number: the specification defines it for none", op)
-			return nil
-		}
-		if op == ast.OpDiv {
-			r.Quo(a, b)
-		} else {
-			r.Rem(a, b)
-		}
-	case ast.OpAddSat, ast.OpSubSat:
-		if op == ast.OpAddSat {
-			r.Add(a, b)
-		} else {
-			r.Sub(a, b)
-		}
-		return intVal(saturate(r, t))
+		r = c.quotient(p, op, a, b, t)
 	case ast.OpShl, ast.OpShr:
-		if b.Sign() < 0 {
-			return nil
-		}
-		n := maxIntBits + 1
-		if b.IsInt64() && b.Int64() < int64(n) {
-			n = int(b.Int64())
-		}
-		if op == ast.OpShr {
-			r.Rsh(a, uint(n))
-			break
-		}
-		if w, ok := types.Width(t); ok && n >= w {
-			return smallVal(0)
-		}
-		if n > maxIntBits && a.Sign() != 0 {
-			return c.tooLarge(p)
-		}
-		r.Lsh(a, uint(n))
-	case ast.OpAnd:
-		r.And(a, b)
-	case ast.OpOr:
-		r.Or(a, b)
-	case ast.OpXor:
-		r.Xor(a, b)
+		r = c.shifted(p, op, a, b, t)
 	case ast.OpConcat:
 		wy, ok := types.Width(yt)
 		wx, okx := types.Width(xt)
 		if !ok || !okx {
 			return nil
 		}
-		r.Or(new(big.Int).Lsh(new(big.Int).And(a, mask(wx)), uint(wy)), new(big.Int).And(b, mask(wy)))
+		r = new(big.Int).And(a, mask(wx))
+		r.Or(r.Lsh(r, uint(wy)), new(big.Int).And(b, mask(wy)))
 	default:
+		r = arith(op, a, b, t)
+	}
+	if r == nil {
 		return nil
 	}
 	if r.BitLen() > maxIntBits {
 		return c.tooLarge(p)
 	}
 	return intVal(wrap(r, t))
+}
+
+// arith is x op y where every result is a number; nil for other operators.
+func arith(op ast.Op, x, y *big.Int, t types.Type) *big.Int {
+	r := new(big.Int)
+	switch op {
+	case ast.OpAdd:
+		return r.Add(x, y)
+	case ast.OpSub:
+		return r.Sub(x, y)
+	case ast.OpMul:
+		return r.Mul(x, y)
+	case ast.OpAddSat:
+		return saturate(r.Add(x, y), t)
+	case ast.OpSubSat:
+		return saturate(r.Sub(x, y), t)
+	case ast.OpAnd:
+		return r.And(x, y)
+	case ast.OpOr:
+		return r.Or(x, y)
+	case ast.OpXor:
+		return r.Xor(x, y)
+	}
+	return nil
+}
+
+// quotient is x / y or x % y; nil after an error.
+func (c *checker) quotient(p ast.Pos, op ast.Op, x, y *big.Int, t types.Type) *big.Int {
+	switch {
+	case y.Sign() == 0:
+		c.errorf(p, "division by zero")
+	case t == types.Integer && (x.Sign() < 0 || y.Sign() < 0):
+		c.errorf(p, "%s of a negative number: the specification defines it for none", op)
+	case op == ast.OpDiv:
+		return new(big.Int).Quo(x, y)
+	default:
+		return new(big.Int).Rem(x, y)
+	}
+	return nil
+}
+
+// shifted is x << y or x >> y; nil after an error.
+func (c *checker) shifted(p ast.Pos, op ast.Op, x, y *big.Int, t types.Type) *big.Int {
+	if y.Sign() < 0 {
+		return nil
+	}
+	n := maxIntBits + 1
+	if y.IsInt64() && y.Int64() < int64(n) {
+		n = int(y.Int64())
+	}
+	if op == ast.OpShr {
+		return new(big.Int).Rsh(x, uint(n))
+	}
+	if w, ok := types.Width(t); ok && n >= w {
+		return new(big.Int)
+	}
+	if n > maxIntBits && x.Sign() != 0 {
+		c.tooLarge(p)
+		return nil
+	}
+	return new(big.Int).Lsh(x, uint(n))
 }
 
 func (c *checker) tooLarge(p ast.Pos) *ast.Value {

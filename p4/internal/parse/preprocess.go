@@ -392,84 +392,92 @@ func macroArgs(toks []token, i int) (args [][]token, end int, ok bool) {
 	return nil, 0, false
 }
 
+// A replacement is a macro's body with the arguments put in.
+type replacement struct {
+	pp   *preprocessor
+	m    *macro
+	args [][]token
+	use  token
+	out  []token
+}
+
 // substitute puts the arguments into a macro's body. Positions become those of
 // the use.
 func (pp *preprocessor) substitute(m *macro, args [][]token, use token) []token {
-	param := func(t token) int {
-		if t.kind != tIdent {
-			return -1
-		}
-		for i, p := range m.params {
-			if p == t.text {
-				return i
-			}
-		}
-		return -1
-	}
-	var out []token
-	grow := func(ts ...token) {
-		if len(out)+len(ts) > maxTokens {
-			fail(use.pos, "macro %s expands to more than %d tokens", m.name, maxTokens)
-		}
-		out = append(out, ts...)
-	}
+	r := &replacement{pp: pp, m: m, args: args, use: use}
 	for i := 0; i < len(m.body); i++ {
 		t := m.body[i]
 		t.pos, t.bol = use.pos, false
-		if t.kind == tPunct && t.text == "#" && m.isFunc && i+1 < len(m.body) && param(m.body[i+1]) >= 0 {
-			grow(token{kind: tString, text: tokensText(args[param(m.body[i+1])]), pos: use.pos})
+		last := i+1 == len(m.body)
+		switch {
+		case !last && m.isFunc && isTok(t, "#") && r.param(m.body[i+1]) >= 0:
 			i++
-			continue
-		}
-		if t.kind == tPunct && t.text == "##" && len(out) > 0 && i+1 < len(m.body) {
-			next := []token{m.body[i+1]}
-			if k := param(m.body[i+1]); k >= 0 {
-				next = args[k]
-			}
+			r.add(token{kind: tString, text: tokensText(args[r.param(m.body[i])])})
+		case !last && isTok(t, "##") && len(r.out) > 0:
 			i++
-			if len(next) == 0 {
-				continue
-			}
-			last := out[len(out)-1]
-			if isEmpty(last) {
-				out = out[:len(out)-1]
-				for _, n := range next {
-					n.pos, n.bol = use.pos, false
-					grow(n)
-				}
-				continue
-			}
-			l := &lexer{file: use.pos.File, src: last.text + next[0].text, line: use.pos.Line, col: use.pos.Col, inDirective: true}
-			out = out[:len(out)-1]
-			for p := l.next(); p.kind != tEOF; p = l.next() {
-				p.pos, p.bol = use.pos, false
-				grow(p)
-			}
-			for _, n := range next[1:] {
-				n.pos, n.bol = use.pos, false
-				grow(n)
-			}
-			continue
+			r.paste(m.body[i])
+		case r.param(t) >= 0:
+			r.argument(t, !last && m.body[i+1].text == "##")
+		default:
+			r.add(t)
 		}
-		if k := param(t); k >= 0 {
-			arg := args[k]
-			if i+1 >= len(m.body) || m.body[i+1].text != "##" {
-				arg = pp.expandList(arg)
-			} else if len(arg) == 0 {
-				arg = []token{empty}
-			}
-			for j, a := range arg {
-				a.pos, a.bol = use.pos, false
-				if j == 0 {
-					a.glued = t.glued
-				}
-				grow(a)
-			}
-			continue
-		}
-		grow(t)
 	}
-	return slices.DeleteFunc(out, isEmpty)
+	return slices.DeleteFunc(r.out, isEmpty)
+}
+
+// param is the index of the parameter that a token names, or -1.
+func (r *replacement) param(t token) int {
+	if t.kind != tIdent {
+		return -1
+	}
+	return slices.Index(r.m.params, t.text)
+}
+
+func (r *replacement) add(ts ...token) {
+	if len(r.out)+len(ts) > maxTokens {
+		fail(r.use.pos, "macro %s expands to more than %d tokens", r.m.name, maxTokens)
+	}
+	for _, t := range ts {
+		t.pos, t.bol = r.use.pos, false
+		r.out = append(r.out, t)
+	}
+}
+
+// paste joins a token, or a parameter's first, to the last so far.
+func (r *replacement) paste(t token) {
+	next := []token{t}
+	if k := r.param(t); k >= 0 {
+		next = r.args[k]
+	}
+	if len(next) == 0 {
+		return
+	}
+	last := r.out[len(r.out)-1]
+	r.out = r.out[:len(r.out)-1]
+	if isEmpty(last) {
+		r.add(next...)
+		return
+	}
+	l := &lexer{file: r.use.pos.File, src: last.text + next[0].text, line: r.use.pos.Line, col: r.use.pos.Col, inDirective: true}
+	for p := l.next(); p.kind != tEOF; p = l.next() {
+		r.add(p)
+	}
+	r.add(next[1:]...)
+}
+
+// argument puts in what a parameter stands for: expanded, but for an operand of ##.
+func (r *replacement) argument(t token, pasted bool) {
+	arg := slices.Clone(r.args[r.param(t)])
+	switch {
+	case !pasted:
+		arg = r.pp.expandList(arg)
+	case len(arg) == 0:
+		arg = []token{empty}
+	}
+	if len(arg) > 0 {
+		arg[0].glued = t.glued
+	}
+	r.add(arg...)
 }
 
 // empty stands for an argument without tokens at the left of ##.
@@ -484,7 +492,7 @@ func (pp *preprocessor) expandList(toks []token) []token {
 	}
 	saved := pp.out
 	pp.out = nil
-	pp.expand(slices.Clone(toks), 1)
+	pp.expand(toks, 1)
 	res := pp.out
 	pp.out = saved
 	return res
