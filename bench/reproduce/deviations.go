@@ -19,8 +19,8 @@ type Deviation struct {
 //go:embed deviations.yaml
 var deviationsYAML []byte
 
-// Deviations returns those that are known.
-func Deviations() []Deviation {
+// deviations returns those that are known.
+func deviations() []Deviation {
 	all, err := parseDeviations(deviationsYAML)
 	if err != nil {
 		panic(err) // it is part of the program

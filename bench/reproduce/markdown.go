@@ -10,7 +10,7 @@ import (
 // came to in this report.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
-	deviations := Deviations()
+	deviations := deviations()
 	b.WriteString(`<!-- Written by sluice reproduce --markdown; run go generate ./reproduce. -->
 
 # Reproductions
@@ -39,7 +39,7 @@ All rows take their systems from one file,
 	return err
 }
 
-func (r *Report) markdownPaper(b *strings.Builder, p *Paper, deviations []Deviation) {
+func (r *Report) markdownPaper(b *strings.Builder, p *paper, deviations []Deviation) {
 	fmt.Fprintf(b, "\n## %s\n\n", p.Title)
 	some := false
 	var missing []string
@@ -78,7 +78,7 @@ func (r *Report) markdownPaper(b *strings.Builder, p *Paper, deviations []Deviat
 }
 
 // markdown is a row with all its figures.
-func (r *RowResult) markdown(b *strings.Builder) {
+func (r *rowResult) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n### %s\n\n", r.ID)
 	fmt.Fprintf(b, "%s, %s", r.Source, r.Kind)
 	if r.What != "" {
@@ -128,7 +128,7 @@ func (r *Report) markdownDeviations(b *strings.Builder, all []Deviation) {
 	}
 }
 
-func (r *Report) row(id string) *RowResult {
+func (r *Report) row(id string) *rowResult {
 	for _, row := range r.Rows {
 		if row.ID == id {
 			return row
