@@ -42,7 +42,7 @@ func (r *Report) lines() int {
 type aligned struct {
 	t []float64
 	v [][]float64 // one a series, as long as t; NaN where it has no point
-	// max is Series.Max likewise, nil where a series has none.
+	// max is Series.Max, thinned too; nil where a series has none.
 	max [][]float64
 }
 

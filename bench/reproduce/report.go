@@ -13,7 +13,7 @@ import (
 // a field changes its meaning or goes.
 const reportVersion = 1
 
-// Report is what came of rows.
+// Report is the outcome of rows.
 type Report struct {
 	Version   int      `json:"version"`
 	Program   string   `json:"program"`
@@ -41,7 +41,7 @@ type Report struct {
 	Rows []*rowResult `json:"rows"`
 }
 
-// status is how a row came out.
+// status is the outcome of a row.
 type status string
 
 // What a row can be.
@@ -51,7 +51,7 @@ const (
 	Reported status = "reported" // not counted
 )
 
-// rowResult is what came of a row.
+// rowResult is the outcome of a row, with its figures.
 type rowResult struct {
 	ID      string        `json:"id"`
 	Paper   string        `json:"paper"`
@@ -69,7 +69,7 @@ type rowResult struct {
 	charts []chart
 }
 
-// checkResult is what came of a check.
+// checkResult is the outcome of a check.
 type checkResult struct {
 	Text  string `json:"text"`
 	Paper Number `json:"paper"` // null: the paper gives no number
@@ -91,7 +91,7 @@ type figure struct {
 	High  Number `json:"high"`
 }
 
-// Number is null in JSON where it is none, and has five significant digits.
+// Number has five significant digits; NaN is null in JSON.
 type Number float64
 
 var none = Number(math.NaN())
