@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
-// CheckCSV refuses scenarios that could not be told apart in a directory of WriteCSV
-// and SeriesLog, which leave out of names what is not fit for a file.
+// CheckCSV refuses scenarios whose files in a directory of results.WriteCSV and
+// results.SeriesLog would have the same names.
 func CheckCSV(scenarios ...*scenario.Scenario) error {
 	files := map[string]string{} // scenarios by the name of their file
 	for _, s := range scenarios {

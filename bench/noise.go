@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// noisy is an engine that is told each round trip with an error, uniform from 0 to
+// noisy is an engine that gets each round trip with an error, uniform from 0 to
 // most (TIMELY section 6.1).
 type noisy struct {
 	cc.Engine
@@ -24,7 +24,7 @@ func (n *noisy) OnAck(a *cc.Ack) cc.Control {
 	return n.Engine.OnAck(&n.ack)
 }
 
-// noisy makes the engines of a host be told what shim.rtt_noise says.
+// noisy adds to the engines of a host the error of shim.rtt_noise.
 func (s *simulation) noisy(name string, engine func(cc.Env) (cc.Engine, error)) func(cc.Env) (cc.Engine, error) {
 	most := s.sys.Shim.RTTNoise
 	if most == 0 {

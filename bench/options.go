@@ -24,9 +24,9 @@ type Options struct {
 	// Interrupted, unless it is nil, is asked at every step of the measurement. Its
 	// error ends the run, after the records of the flows under way.
 	Interrupted func() error
-	// NICTrace, unless it is nil, is given what becomes of requests inside NICs.
+	// NICTrace, unless it is nil, writes what happens to requests inside NICs.
 	NICTrace *nictrace.Trace
-	// NICVCD, likewise, what the stages of NICs do.
+	// NICVCD, unless it is nil, writes what the stages of NICs do.
 	NICVCD *nictrace.VCD
 	// Workers, where it is above 0, run the networks that can be divided in windows:
 	// those of reduced NICs whose links all have a delay, without failures, watchdogs,

@@ -12,13 +12,13 @@ import (
 )
 
 // oracle gives the flows of a scheme that is one (cc.Scheme.Oracle) their max-min
-// fair rates whenever one has begun or ended.
+// fair rates whenever one starts or ends.
 type oracle struct {
 	sim      *simulation
 	solver   maxmin.Solver
 	wire     []float64 // payload that each link carries in full packets, bits per second
 	capacity []float64 // of it, what acknowledgements leave
-	acks     []float64 // payload whose acknowledgements each link carries, likewise
+	acks     []float64 // payload whose acknowledgements each link carries, bits per second
 	ackShare float64   // of an acknowledgement's time on the wire in that of what it answers
 	links    []fabric.LinkID
 	paths    [][]int
@@ -62,7 +62,7 @@ func (s *simulation) newOracle() *oracle {
 	return o
 }
 
-// changed says that a flow has begun or ended.
+// changed is called when a flow has started or ended.
 func (o *oracle) changed() {
 	if o == nil || o.due {
 		return

@@ -532,7 +532,7 @@ func (f *endFlags) open(host string, pacing perf.Pacing) (*ends, error) {
 	name, peer := f.dev, f.peer
 	if name == "" {
 		name = "sim:lab/h0"
-		// The network that nobody chose collects what the engine lives on.
+		// The network that nobody chose collects the telemetry that the engine requires.
 		if scheme, err := cc.Lookup(pacing.Engine); err == nil && scheme.Telemetry != telemetry.None {
 			name += "?telemetry=" + scheme.Telemetry.String()
 		}

@@ -23,7 +23,7 @@ type Options struct {
 	NoTest bool
 	// Root is the file system that /sys and /proc are read from; nil is the host's.
 	Root fs.FS
-	// Progress, if set, is told what share is done, 0 to 1, and what comes.
+	// Progress, if set, is called with the share that is done, 0 to 1, and what comes next.
 	Progress func(done float64, what string)
 }
 

@@ -80,7 +80,7 @@ func (v *lives) span(at int, s *nicmodel.Span) {
 	switch {
 	case s.Place == nicmodel.AtStore:
 		if s.Begin < v.until {
-			v.each(s, func(key requestKey) { v.begins(key, s) })
+			v.each(s, func(key requestKey) { v.onStore(key, s) })
 		}
 	case s.Place == nicmodel.AtDoorbell:
 		v.each(s, func(key requestKey) { v.known(key).doorbell = s.End })
@@ -91,7 +91,7 @@ func (v *lives) span(at int, s *nicmodel.Span) {
 	case s.Place == nicmodel.AtCQE && !s.Response:
 		v.known(requestKey{pair, s.Slot}).cqe = *s
 	case s.Place == nicmodel.AtCQEWrite && !s.Response:
-		v.ends(requestKey{pair, s.Slot}, s.End)
+		v.onVisible(requestKey{pair, s.Slot}, s.End)
 	case s.Response:
 		v.answer(at, pair, s)
 	case s.Place != nicmodel.AtCQE && s.Place != nicmodel.AtCQEWrite:
@@ -107,7 +107,7 @@ func (v *lives) each(s *nicmodel.Span, do func(requestKey)) {
 	}
 }
 
-func (v *lives) begins(key requestKey, s *nicmodel.Span) {
+func (v *lives) onStore(key requestKey, s *nicmodel.Span) {
 	l := v.all[key] // of a request that ended without a completion
 	if l == nil {
 		if n := len(v.idle); n > 0 {
@@ -128,7 +128,7 @@ func (v *lives) known(key requestKey) *life {
 	return &life{}
 }
 
-func (v *lives) ends(key requestKey, visible units.Time) {
+func (v *lives) onVisible(key requestKey, visible units.Time) {
 	l := v.all[key]
 	if l == nil {
 		return
@@ -244,7 +244,7 @@ const (
 const elsewhere = "network and peer"
 
 // parts are what the life is made of: they follow each other without a gap and add up to
-// it. Those inside elsewhere are so where the peer's NIC has told of them.
+// it. Those inside elsewhere are so where the peer's NIC reported them.
 func (l *life) parts() []lifePart {
 	p, a := &l.last, &l.answer
 	all := chain(l.store, l.visible, []lifePart{

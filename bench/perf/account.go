@@ -5,11 +5,11 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// account is what a stretch of a run came to: an interval, or all of a row.
+// account is what was counted in a stretch of a run: an interval, or all of a row.
 type account struct {
 	from, to units.Time
-	messages uint64 // that completed, and of tests with sends came
-	engine   *told  // nil where nothing paces
+	messages uint64       // that completed, and of tests with sends arrived
+	engine   *engineTally // nil where nothing paces
 	repaired repaired
 	gaps     *stats.Recorder // between looks for completions, each as often as it has nanoseconds; nil if nobody polls
 }
@@ -56,7 +56,7 @@ func (e *end) openBooks(size int, now units.Time) {
 }
 
 func (e *end) newAccount(now units.Time) *account {
-	a := &account{from: now, to: now, engine: e.newTold()}
+	a := &account{from: now, to: now, engine: e.newEngineTally()}
 	if !e.cfg.Events && !e.simulated {
 		a.gaps = stats.NewRecorder()
 	}
@@ -96,7 +96,7 @@ func (e *end) turn(now units.Time, more bool) {
 	b := &e.books
 	done := b.open
 	b.open = nil
-	var next *told
+	var next *engineTally
 	if more {
 		b.open = e.newAccount(now)
 		next = b.open.engine

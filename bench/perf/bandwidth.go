@@ -393,13 +393,13 @@ func (e *end) exchangeSends(r *receiver) (*Row, error) {
 	s := e.newSender(r.size)
 	defer e.unreliable()()
 	e.begin(r.size)
-	begun := false
-	for !begun || !s.over() || !(r.over() || e.cfg.Duration > 0) {
-		if !begun && (e.client || r.started) {
-			begun = true
+	sending := false
+	for !sending || !s.over() || !(r.over() || e.cfg.Duration > 0) {
+		if !sending && (e.client || r.started) {
+			sending = true
 			s.begin(e.now())
 		}
-		if begun {
+		if sending {
 			if err := s.post(); err != nil {
 				return nil, err
 			}

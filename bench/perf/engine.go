@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
-// Engine is what the engines of the queue pairs were told and what they answered.
+// Engine is what the engines of the queue pairs measured and what they answered.
 // Rates are those of one queue pair.
 type Engine struct {
-	// Round trips as the engines are told them: of segments, without the time that
+	// Round trips as the engines get them: of segments, without the time that
 	// they take to serialise, and that the peer took to answer where it tells.
 	Samples  uint64      `json:"rtt_samples"`
 	RTTP50Us stats.Float `json:"rtt_p50_us"`
@@ -45,21 +45,21 @@ type Cuts struct {
 	Telemetry uint64 `json:"telemetry"`
 }
 
-// told is an account's part of it, as it is collected.
-type told struct {
+// engineTally is what an account has of it so far.
+type engineTally struct {
 	rtt             *stats.Recorder
 	lowest, highest units.Rate
 	floored, time   units.Time // of queue pairs together
 
-	flows []flowTold
+	flows []flowTally
 	cuts  paced.Cuts
 	// At the end.
 	rate, floor, ceiling, window float64
 	bounded, windowed            bool
 }
 
-// flowTold is what a queue pair was allowed last.
-type flowTold struct {
+// flowTally is what a queue pair was allowed last.
+type flowTally struct {
 	since units.Time
 	rate  units.Rate
 	known bool
@@ -78,13 +78,13 @@ func (e *end) pacedQPs() []*paced.QP {
 	return qps
 }
 
-// newTold returns an empty one; nil where nothing paces.
-func (e *end) newTold() *told {
+// newEngineTally returns an empty one; nil where nothing paces.
+func (e *end) newEngineTally() *engineTally {
 	n := len(e.paced)
 	if n == 0 {
 		return nil
 	}
-	t := &told{rtt: stats.NewRecorder(), lowest: math.MaxInt64, flows: make([]flowTold, n)}
+	t := &engineTally{rtt: stats.NewRecorder(), lowest: math.MaxInt64, flows: make([]flowTally, n)}
 	for i, q := range e.paced {
 		q.Stats(&e.qpStats)
 		t.flows[i].floor = e.qpStats.Floor
@@ -94,7 +94,7 @@ func (e *end) newTold() *told {
 
 // watch has queue pairs tell next, and before no more, and settles what lies between:
 // either may be nil.
-func (e *end) watch(before, next *told) {
+func (e *end) watch(before, next *engineTally) {
 	for i, q := range e.paced {
 		if next == nil {
 			q.Watch(nil)
@@ -115,7 +115,7 @@ func (e *end) watch(before, next *told) {
 }
 
 // take takes a round trip and the engine's answer. It runs with the shim's lock held.
-func (t *told) take(f *flowTold, a *cc.Ack, c cc.Control) {
+func (t *engineTally) take(f *flowTally, a *cc.Ack, c cc.Control) {
 	if a.RTT > 0 { // it is known
 		t.rtt.Record(a.NetRTT)
 	}
@@ -131,7 +131,7 @@ func (t *told) take(f *flowTold, a *cc.Ack, c cc.Control) {
 }
 
 // conclude adds what queue pair i says when it tells t nothing any more.
-func (t *told) conclude(i int, s *paced.QPStats) {
+func (t *engineTally) conclude(i int, s *paced.QPStats) {
 	for by, n := range s.Cuts {
 		t.cuts[by] += n - t.flows[i].cuts[by]
 	}
@@ -145,7 +145,7 @@ func (t *told) conclude(i int, s *paced.QPStats) {
 }
 
 // add adds a stretch that follows.
-func (t *told) add(u *told) {
+func (t *engineTally) add(u *engineTally) {
 	t.rtt.Merge(u.rtt)
 	t.lowest, t.highest = min(t.lowest, u.lowest), max(t.highest, u.highest)
 	t.floored, t.time = t.floored+u.floored, t.time+u.time
@@ -157,7 +157,7 @@ func (t *told) add(u *told) {
 }
 
 // report is what is written of it; nil where nothing paces.
-func (t *told) report() *Engine {
+func (t *engineTally) report() *Engine {
 	if t == nil {
 		return nil
 	}

@@ -29,7 +29,7 @@ type Pacing struct {
 	// BaseRTT the round trip of the idle network; 0 takes paced.DefaultConfig's.
 	Segment units.Bytes
 	BaseRTT units.Time
-	// Record, unless it is nil, takes what the engines are told and answer.
+	// Record, unless it is nil, takes what the engines get and answer.
 	Record *signals.Recorder
 }
 

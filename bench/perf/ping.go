@@ -30,7 +30,7 @@ const (
 type PingConfig struct {
 	Size     int  // bytes of a ping, MinPingSize to MaxPingSize; the server takes any
 	Count    int  // pings of the client, 0 for no end
-	Validate bool // compare what came back
+	Validate bool // compare what the other end returns
 	// Data, if set, is where the text of each ping is written.
 	Data io.Writer
 	// Stop, if set, is asked now and then whether the other end is gone. Over a TCP
@@ -203,7 +203,7 @@ func (p *Pinger) Client() (*PingResult, error) {
 			for source[at] == sink[at] {
 				at++
 			}
-			return p.result(), fmt.Errorf("ping %d came back changed: byte %d is %#x, and was %#x", ping, at, sink[at], source[at])
+			return p.result(), fmt.Errorf("ping %d returned changed: byte %d: expected %#x, got %#x", ping, at, source[at], sink[at])
 		}
 		p.show("ping data", sink)
 	}
@@ -357,7 +357,7 @@ func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
 			case wc[0].Opcode == op:
 				return wc[0], nil
 			case wc[0].Opcode != ib.WCSend:
-				return wc[0], fmt.Errorf("the other end does not play rping: a %v came in place of a %v", wc[0].Opcode, op)
+				return wc[0], fmt.Errorf("the other end does not speak rping: expected a %v, got a %v", op, wc[0].Opcode)
 			}
 		}
 		if p.cfg.Stop != nil && p.cfg.Stop() {

@@ -88,7 +88,7 @@ type Plot struct {
 
 // Series is one quantity over time: of a flow, of a port, or of the whole
 // system. It may have any number of points; Write thins it to what a screen can
-// show (see MaxPoints), and shows many series by their spread (see MaxLines).
+// show (see maxPoints), and shows many series by their spread (see maxLines).
 type Series struct {
 	Label string // flow 3; total; leaf0 port 2. One label has one colour within a run.
 	// Summary marks what stands for the whole system: the total rate, a

@@ -286,13 +286,13 @@ func TestWriteStaysSmall(t *testing.T) {
 
 func TestSpread(t *testing.T) {
 	var series []Series
-	for i := range MaxLines + 1 {
+	for i := range maxLines + 1 {
 		series = append(series, Series{Label: fmt.Sprint(i), T: []float64{0, 1, 2}, V: []float64{float64(i), float64(-i), math.NaN()}})
 	}
 	series = append(series, Series{Label: "all", Summary: true, T: []float64{0, 1, 2}, V: []float64{7, 8, 9}})
 	few, _ := spread(series[1:], 10)
-	if len(few) != MaxLines+1 {
-		t.Errorf("%d series, want all %d", len(few), MaxLines+1)
+	if len(few) != maxLines+1 {
+		t.Errorf("%d series, want all %d", len(few), maxLines+1)
 	}
 	names, a := spread(series, 10)
 	want := map[string][]float64{

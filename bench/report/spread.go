@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// MaxLines is how many series of a plot are drawn each by itself, beside those
+// maxLines is how many series of a plot are drawn each by itself, beside those
 // that stand for the whole. More are shown by their spread.
-const MaxLines = 24
+const maxLines = 24
 
 // spread brings the series of a plot to common times, at most n, and replaces
-// what is not a summary, if it is more than MaxLines series, by three: the least,
+// what is not a summary, if it is more than maxLines series, by three: the least,
 // the median and the greatest of their values at each time. The greatest has a band up to
 // the largest of the mosts, where there are some.
 func spread(series []Series, n int) ([]Series, aligned) {
@@ -24,7 +24,7 @@ func spread(series []Series, n int) ([]Series, aligned) {
 			many = append(many, i)
 		}
 	}
-	if len(many) <= MaxLines {
+	if len(many) <= maxLines {
 		return series, a
 	}
 	out, to := []Series{}, aligned{t: a.t}

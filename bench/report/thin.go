@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// MaxPoints is how many points of one series a page holds at most: more than a
+// maxPoints is how many points of one series a page holds at most: more than a
 // plot has columns of pixels. Where a page has many series each gets fewer, down
 // to minPoints, so that the page stays small and quick.
-const MaxPoints = 2000
+const maxPoints = 2000
 
 const (
 	minPoints  = 100
@@ -18,7 +18,7 @@ const (
 // points is how many points each series of a report gets, if n lines are drawn in
 // all.
 func points(n int) int {
-	return min(MaxPoints, max(minPoints, pagePoints/max(n, 1)))
+	return min(maxPoints, max(minPoints, pagePoints/max(n, 1)))
 }
 
 // lines counts what a report draws over time, bands as lines of their own.
@@ -27,7 +27,7 @@ func (r *Report) lines() int {
 	for _, run := range r.Runs {
 		for _, s := range run.Systems {
 			for _, p := range s.Plots {
-				for _, one := range p.Series[:min(len(p.Series), MaxLines)] {
+				for _, one := range p.Series[:min(len(p.Series), maxLines)] {
 					if n++; one.Max != nil {
 						n++
 					}
@@ -42,7 +42,7 @@ func (r *Report) lines() int {
 type aligned struct {
 	t []float64
 	v [][]float64 // one a series, as long as t; NaN where it has no point
-	// max is Series.Max likewise, nil where a series has none.
+	// max is Series.Max, thinned too; nil where a series has none.
 	max [][]float64
 }
 

@@ -198,11 +198,11 @@ func TestThinMeans(t *testing.T) {
 // Of many queues, the band of the greatest reaches to the most of all.
 func TestSpreadOfMeans(t *testing.T) {
 	var many []Series
-	for i := range MaxLines + 1 {
+	for i := range maxLines + 1 {
 		many = append(many, Series{T: []float64{0, 1}, V: []float64{float64(i), 0}, Max: []float64{float64(100 - i), 1}})
 	}
 	series, a := spread(append(many, Series{Label: "all", Summary: true, T: []float64{0, 1}, V: []float64{5, 5}}), 100)
-	if len(series) != 4 || len(a.max) != 4 || a.max[0] != nil || !slices.Equal(a.max[1], []float64{100, 1}) || a.max[2] != nil || a.max[3] != nil || a.v[1][0] != MaxLines {
+	if len(series) != 4 || len(a.max) != 4 || a.max[0] != nil || !slices.Equal(a.max[1], []float64{100, 1}) || a.max[2] != nil || a.max[3] != nil || a.v[1][0] != maxLines {
 		t.Errorf("%d series, mosts %v of %v", len(series), a.max, a.v)
 	}
 }

@@ -110,7 +110,7 @@ func (run *Run) cdfs() []CDF {
 	return all
 }
 
-// summaries are the summary series of each plot, or up to MaxLines where none is
+// summaries are the summary series of each plot, or up to maxLines where none is
 // marked.
 func (run *Run) summaries() []summary {
 	var all []summary
@@ -141,7 +141,7 @@ func (run *Run) cdfRows() []cdfRow {
 				if c.Key != q.Key {
 					continue
 				}
-				for _, l := range c.Lines[:min(MaxLines, len(c.Lines))] {
+				for _, l := range c.Lines[:min(maxLines, len(c.Lines))] {
 					all = append(all, cdfRow{s.Name, c.Name, l.Label, c.Unit, l})
 				}
 			}
@@ -292,7 +292,7 @@ func shown(series []Series) []Series {
 		}
 	}
 	if marked == nil {
-		return series[:min(MaxLines, len(series))]
+		return series[:min(maxLines, len(series))]
 	}
 	return marked
 }

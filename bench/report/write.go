@@ -232,7 +232,7 @@ func systemOf(s *System, points int) systemData {
 		d.Plots[p.Key] = pd
 	}
 	for _, c := range s.CDFs {
-		for _, l := range c.Lines[:min(MaxLines, len(c.Lines))] {
+		for _, l := range c.Lines[:min(maxLines, len(c.Lines))] {
 			v, share := thinCDF(l.V, l.Share)
 			d.CDFs[c.Key] = append(d.CDFs[c.Key], cdfData{l.Label, l.Summary, numbers(v, sample), numbers(share, timing)})
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Chart is lines over one axis.
-type Chart struct {
+// chart is lines over one axis.
+type chart struct {
 	Title string
 	X, Y  string // names of the axes, with units
 	LogX  bool
@@ -27,10 +27,10 @@ type Line struct {
 }
 
 // over is a sweep: a figure a value of x.
-func over(name string, f *Figures, xs []float64, figure func(i int) string) Line {
+func over(name string, f *figureSet, xs []float64, figure func(i int) string) Line {
 	l := Line{Name: name, Dots: true}
 	for i, x := range xs {
-		l.X, l.Y = append(l.X, x), append(l.Y, f.Get(figure(i)))
+		l.X, l.Y = append(l.X, x), append(l.Y, f.get(figure(i)))
 	}
 	return l
 }
@@ -83,7 +83,7 @@ func (a *axis) ticks() []float64 {
 }
 
 // svg draws the chart; without a point it is empty.
-func (c *Chart) svg() template.HTML {
+func (c *chart) svg() template.HTML {
 	x := axis{from: math.Inf(1), to: math.Inf(-1), at: chartLeft, wide: chartWide - chartLeft - chartRight, log: c.LogX}
 	y := axis{from: 0, to: math.Inf(-1), at: chartHigh - chartBottom, wide: -(chartHigh - chartTop - chartBottom)}
 	for _, l := range c.Lines {
@@ -125,7 +125,7 @@ func (c *Chart) svg() template.HTML {
 	return template.HTML(b.String()) // what came from outside is escaped
 }
 
-func (c *Chart) describe() string {
+func (c *chart) describe() string {
 	var names []string
 	for _, l := range c.Lines {
 		names = append(names, l.Name)

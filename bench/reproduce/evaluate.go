@@ -10,7 +10,7 @@ import (
 
 // evaluate reads the results of all rows and says what they show.
 func evaluate(p *plan, st *store) (*Report, error) {
-	r := &Report{Version: ReportVersion, Listed: listed(), Defined: len(Rows())}
+	r := &Report{Version: reportVersion, Listed: listed(), Defined: len(Rows())}
 	for _, row := range p.rows {
 		seeds, err := p.load(row, st)
 		if err != nil {
@@ -35,10 +35,10 @@ func listed() int {
 }
 
 // load reads the results that a row wants, seed by seed.
-func (p *plan) load(row *Row, st *store) ([]*Seed, error) {
-	seeds := make([]*Seed, row.seeds(p.quick))
+func (p *plan) load(row *Row, st *store) ([]*seed, error) {
+	seeds := make([]*seed, row.seeds(p.quick))
 	for i := range seeds {
-		seeds[i] = &Seed{Number: uint64(i + 1), systems: map[string]*results.System{}}
+		seeds[i] = &seed{Number: uint64(i + 1), systems: map[string]*results.System{}}
 	}
 	for _, w := range p.of[row] {
 		result, err := st.get(w.job.key)
@@ -56,14 +56,14 @@ func (p *plan) load(row *Row, st *store) ([]*Seed, error) {
 }
 
 // evaluate is a row's result.
-func (r *Row) evaluate(seeds []*Seed) (*RowResult, error) {
-	out := &RowResult{
+func (r *Row) evaluate(seeds []*seed) (*rowResult, error) {
+	out := &rowResult{
 		ID: r.ID, Paper: r.From.Name, Source: r.Paper.Source, Kind: r.Paper.Kind, What: r.Paper.What,
 		Scaling: r.Scaling, Note: joinNotes(r.Paper.Note, r.Note), Seeds: len(seeds),
 	}
-	figures := make([]*Figures, len(seeds))
+	figures := make([]*figureSet, len(seeds))
 	for i, s := range seeds {
-		figures[i] = &Figures{}
+		figures[i] = &figureSet{}
 		r.Read(s, figures[i])
 		if err := s.err(); err != nil {
 			return nil, fmt.Errorf("seed %d: %w", s.Number, err)
@@ -71,11 +71,11 @@ func (r *Row) evaluate(seeds []*Seed) (*RowResult, error) {
 		out.WallS += s.wall
 	}
 	out.WallS = math.Round(out.WallS*10) / 10
-	mean := &Figures{}
+	mean := &figureSet{}
 	for _, name := range figures[0].names {
 		m := meanOf(across(figures, name))
-		mean.Add(name, m.mean)
-		out.Figures = append(out.Figures, Figure{name, Number(r.Paper.Value(name)), Number(m.mean), Number(m.low), Number(m.high)})
+		mean.add(name, m.mean)
+		out.Figures = append(out.Figures, figure{name, Number(r.Paper.value(name)), Number(m.mean), Number(m.low), Number(m.high)})
 	}
 	for i := range r.Checks {
 		out.Checks = append(out.Checks, r.Checks[i].result(figures))
@@ -98,17 +98,17 @@ func joinNotes(a, b string) string {
 }
 
 // across returns a figure of every seed.
-func across(figures []*Figures, name string) []float64 {
+func across(figures []*figureSet, name string) []float64 {
 	var out []float64
 	for _, f := range figures {
-		out = append(out, f.Get(name))
+		out = append(out, f.get(name))
 	}
 	return out
 }
 
 // result says whether a check holds, and why.
-func (c *Check) result(figures []*Figures) CheckResult {
-	out := CheckResult{Text: c.Text, Paper: Number(c.Paper), Ours: none, Low: none, High: none, Counts: !c.Reported}
+func (c *check) result(figures []*figureSet) checkResult {
+	out := checkResult{Text: c.Text, Paper: Number(c.Paper), Ours: none, Low: none, High: none, Counts: !c.Reported}
 	switch {
 	case c.Figure != "":
 		m := meanOf(across(figures, c.Figure))
@@ -157,21 +157,21 @@ func (c *Check) result(figures []*Figures) CheckResult {
 	return out
 }
 
-func (c *CheckResult) set(m interval) {
+func (c *checkResult) set(m interval) {
 	c.Ours, c.Low, c.High = Number(m.mean), Number(m.low), Number(m.high)
 }
 
 // status is what the checks come to.
-func (r *RowResult) status() Status {
-	if r.Kind == KindReport {
+func (r *rowResult) status() status {
+	if r.Kind == kindReport {
 		return Reported
 	}
 	for _, c := range r.Checks {
 		if c.Counts && !c.Met {
-			return Missed
+			return missed
 		}
 	}
-	return Met
+	return met
 }
 
 // short writes a number with three digits.

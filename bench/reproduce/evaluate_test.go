@@ -19,16 +19,16 @@ import (
 	"github.com/sluice-rdma/sluice/bench/results"
 )
 
-func figuresOf(pairs ...any) *Figures {
-	f := &Figures{}
+func figuresOf(pairs ...any) *figureSet {
+	f := &figureSet{}
 	for i := 0; i < len(pairs); i += 2 {
-		f.Add(pairs[i].(string), pairs[i+1].(float64))
+		f.add(pairs[i].(string), pairs[i+1].(float64))
 	}
 	return f
 }
 
-func seedsOf(name string, values ...float64) []*Figures {
-	var out []*Figures
+func seedsOf(name string, values ...float64) []*figureSet {
+	var out []*figureSet
 	for _, v := range values {
 		out = append(out, figuresOf(name, v, "one", 1.0))
 	}
@@ -38,22 +38,22 @@ func seedsOf(name string, values ...float64) []*Figures {
 func TestChecks(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		check   Check
-		figures []*Figures
+		check   check
+		figures []*figureSet
 		met     bool
 	}{
-		{"value on the edge", Check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", 12.5), true},
-		{"value beyond", Check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", 12.6), false},
-		{"mean of seeds counts", Check{Figure: "x", Paper: 10, Within: 0.1}, seedsOf("x", 8, 12), true},
-		{"value not measured", Check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", math.NaN()), false},
-		{"ratio with its interval below", Check{Of: "x", To: "one"}, seedsOf("x", 0.8, 0.82, 0.79, 0.81, 0.8), true},
-		{"ratio whose interval holds 1", Check{Of: "x", To: "one"}, seedsOf("x", 0.5, 1.4, 0.9, 0.7, 1.2), false},
-		{"ratio on the wrong side", Check{Of: "x", To: "one", Above: true}, seedsOf("x", 0.8, 0.82, 0.79, 0.81, 0.8), false},
-		{"ratio above", Check{Of: "x", To: "one", Above: true}, seedsOf("x", 2, 2.2, 2.1, 1.9, 2), true},
-		{"ratio with a seed missing", Check{Of: "x", To: "one", Above: true}, seedsOf("x", 2, 2, math.NaN(), 2, 2), false},
-		{"few seeds", Check{Of: "x", To: "one", Above: true}, seedsOf("x", 2), true},
-		{"order in every seed", holds("x", func(f *Figures) bool { return f.Get("x") > 1 }), seedsOf("x", 2, 3), true},
-		{"order but in one seed", holds("x", func(f *Figures) bool { return f.Get("x") > 1 }), seedsOf("x", 2, 1), false},
+		{"value on the edge", check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", 12.5), true},
+		{"value beyond", check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", 12.6), false},
+		{"mean of seeds counts", check{Figure: "x", Paper: 10, Within: 0.1}, seedsOf("x", 8, 12), true},
+		{"value not measured", check{Figure: "x", Paper: 10, Within: 0.25}, seedsOf("x", math.NaN()), false},
+		{"ratio with its interval below", check{Of: "x", To: "one"}, seedsOf("x", 0.8, 0.82, 0.79, 0.81, 0.8), true},
+		{"ratio whose interval holds 1", check{Of: "x", To: "one"}, seedsOf("x", 0.5, 1.4, 0.9, 0.7, 1.2), false},
+		{"ratio on the wrong side", check{Of: "x", To: "one", Above: true}, seedsOf("x", 0.8, 0.82, 0.79, 0.81, 0.8), false},
+		{"ratio above", check{Of: "x", To: "one", Above: true}, seedsOf("x", 2, 2.2, 2.1, 1.9, 2), true},
+		{"ratio with a seed missing", check{Of: "x", To: "one", Above: true}, seedsOf("x", 2, 2, math.NaN(), 2, 2), false},
+		{"few seeds", check{Of: "x", To: "one", Above: true}, seedsOf("x", 2), true},
+		{"order in every seed", holds("x", func(f *figureSet) bool { return f.get("x") > 1 }), seedsOf("x", 2, 3), true},
+		{"order but in one seed", holds("x", func(f *figureSet) bool { return f.get("x") > 1 }), seedsOf("x", 2, 1), false},
 	} {
 		got := c.check.result(c.figures)
 		if got.Met != c.met || got.Why == "" {
@@ -90,15 +90,15 @@ func TestRatioIsSymmetric(t *testing.T) {
 }
 
 func TestCurve(t *testing.T) {
-	c := Curve{X: []float64{0, 1, 2, 3, 4, 5}, Y: []float64{0, 5, 1, 4, 6, 7}}
+	c := curve{X: []float64{0, 1, 2, 3, 4, 5}, Y: []float64{0, 5, 1, 4, 6, 7}}
 	for _, x := range []struct {
 		name      string
 		got, want float64
 	}{
-		{"mean", c.Mean(), 23.0 / 6}, {"max", c.Max(), 7}, {"min", c.Min(), 0},
-		{"first to stay", c.First(4, 1), 3}, {"first at all", c.First(4, 0), 1}, {"never", c.First(8, 0), math.NaN()},
-		{"at", c.At(5), 1}, {"between", c.Between(2, 3).Mean(), 2.5}, {"scaled", c.Scale(2, 3).X[5], 10},
-		{"nothing", Curve{}.Mean(), math.NaN()}, {"deviation", Curve{Y: []float64{1, math.NaN(), 3}}.Deviation(), 1},
+		{"mean", c.mean(), 23.0 / 6}, {"max", c.max(), 7}, {"min", c.min(), 0},
+		{"first to stay", c.first(4, 1), 3}, {"first at all", c.first(4, 0), 1}, {"never", c.first(8, 0), math.NaN()},
+		{"at", c.at(5), 1}, {"between", c.between(2, 3).mean(), 2.5}, {"scaled", c.scale(2, 3).X[5], 10},
+		{"nothing", curve{}.mean(), math.NaN()}, {"deviation", curve{Y: []float64{1, math.NaN(), 3}}.deviation(), 1},
 	} {
 		if math.Abs(x.got-x.want) > 1e-12 || math.IsNaN(x.got) != math.IsNaN(x.want) {
 			t.Errorf("%s: %v, not %v", x.name, x.got, x.want)
@@ -110,20 +110,20 @@ func TestCurve(t *testing.T) {
 func tiny() *Row {
 	r := &Row{
 		ID: "timely-jain", Seconds: 1, Seeds: 2, Runs: []Run{{Scenario: "quickstart"}, {Name: "short", Scenario: "quickstart", Sets: []string{"workloads[0].flows[0].size=1MB"}}},
-		Quick: &Quick{Sets: []string{"workloads[0].flows[0].size=500KB"}, Seconds: 0.1},
-		Read: func(s *Seed, f *Figures) {
-			f.Add("fct_us", float64(s.System("", "TIMELY").FCTAvgUs))
-			f.Add("short_us", float64(s.System("short", "TIMELY").FCTAvgUs))
+		Quick: &quick{Sets: []string{"workloads[0].flows[0].size=500KB"}, Seconds: 0.1},
+		Read: func(s *seed, f *figureSet) {
+			f.add("fct_us", float64(s.system("", "TIMELY").FCTAvgUs))
+			f.add("short_us", float64(s.system("short", "TIMELY").FCTAvgUs))
 		},
-		Checks: []Check{holds("less takes less", func(f *Figures) bool { return f.Get("short_us") < f.Get("fct_us") })},
-		Charts: func(s *Seed, f *Figures) []Chart {
-			return []Chart{
-				{Title: "a < b", X: "t", Y: "r", Lines: []Line{s.System("", "TIMELY").Series(results.SeriesRate, "all").Line("<TIMELY>")}},
+		Checks: []check{holds("less takes less", func(f *figureSet) bool { return f.get("short_us") < f.get("fct_us") })},
+		Charts: func(s *seed, f *figureSet) []chart {
+			return []chart{
+				{Title: "a < b", X: "t", Y: "r", Lines: []Line{s.system("", "TIMELY").Series(results.SeriesRate, "all").line("<TIMELY>")}},
 				{Title: "points", X: "x", Y: "y", LogX: true, Lines: []Line{over("p", f, []float64{1, 10}, func(i int) string { return f.Names()[i] })}},
 			}
 		},
 	}
-	r.complete(Papers()[0], &PaperRow{ID: "timely-jain", Kind: KindOrder, Source: "nowhere"})
+	r.complete(Papers()[0], &paperRow{ID: "timely-jain", Kind: kindOrder, Source: "nowhere"})
 	return r
 }
 
@@ -134,7 +134,7 @@ func TestRunsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.Runs != 4 || first.RunsReused != 0 || first.Rows[0].Status != Met || first.MemoryMiB <= 0 {
+	if first.Runs != 4 || first.RunsReused != 0 || first.Rows[0].Status != met || first.MemoryMiB <= 0 {
 		t.Errorf("%+v, row %+v", first, first.Rows[0])
 	}
 	again, err := Do(t.Context(), []*Row{tiny()}, o)
@@ -237,7 +237,7 @@ func TestAnInterruptReportsWhatIsDone(t *testing.T) {
 	if !errors.Is(err, interrupted) || r == nil {
 		t.Fatalf("%v, %v", r, err)
 	}
-	if len(r.Rows) != 1 || r.Rows[0].Status != Met || !r.Interrupted || !slices.Equal(r.Missing, []string{"timely-more"}) || r.Runs != 4 {
+	if len(r.Rows) != 1 || r.Rows[0].Status != met || !r.Interrupted || !slices.Equal(r.Missing, []string{"timely-more"}) || r.Runs != 4 {
 		t.Errorf("%+v", r)
 	}
 	if s := r.Summary(); !strings.Contains(s, "1 rows are missing, by an interrupt: timely-more.") {
@@ -314,9 +314,9 @@ func TestReportReadsBack(t *testing.T) {
 
 func TestARowThatReadsWhatIsNotThere(t *testing.T) {
 	r := tiny()
-	r.Read = func(s *Seed, f *Figures) {
-		x := s.System("", "Timely")
-		f.Add("x", float64(x.Link("nowhere").Busy))
+	r.Read = func(s *seed, f *figureSet) {
+		x := s.system("", "Timely")
+		f.add("x", float64(x.link("nowhere").Busy))
 	}
 	_, err := Do(t.Context(), []*Row{r}, Options{Dir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), `no system "Timely"`) || !strings.Contains(err.Error(), `no link "nowhere"`) {
@@ -329,7 +329,7 @@ func TestChartsHoldNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		any := rapid.OneOf(rapid.Float64Range(-1e12, 1e12), rapid.Just(math.NaN()), rapid.Just(0.0), rapid.Just(math.Inf(1)))
 		n := rapid.IntRange(0, 1500).Draw(t, "points")
-		c := Chart{Title: "t", LogX: rapid.Bool().Draw(t, "log"), Lines: []Line{{
+		c := chart{Title: "t", LogX: rapid.Bool().Draw(t, "log"), Lines: []Line{{
 			Name: "l", X: rapid.SliceOfN(any, n, n).Draw(t, "x"), Y: rapid.SliceOfN(any, n, n).Draw(t, "y"), Dots: rapid.Bool().Draw(t, "dots"),
 		}}}
 		svg := string(c.svg())

@@ -41,7 +41,7 @@ All rows take their systems from one file,
 	return err
 }
 
-func (r *Report) markdownPaper(b *strings.Builder, p *Paper, known []deviations.Deviation) {
+func (r *Report) markdownPaper(b *strings.Builder, p *paper, known []deviations.Deviation) {
 	fmt.Fprintf(b, "\n## %s\n\n", p.Title)
 	some := false
 	var missing []string
@@ -80,7 +80,7 @@ func (r *Report) markdownPaper(b *strings.Builder, p *Paper, known []deviations.
 }
 
 // markdown is a row with all its figures.
-func (r *RowResult) markdown(b *strings.Builder) {
+func (r *rowResult) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n### %s\n\n", r.ID)
 	fmt.Fprintf(b, "%s, %s", r.Source, r.Kind)
 	if r.What != "" {
@@ -130,7 +130,7 @@ func (r *Report) markdownDeviations(b *strings.Builder, all []deviations.Deviati
 	}
 }
 
-func (r *Report) row(id string) *RowResult {
+func (r *Report) row(id string) *rowResult {
 	for _, row := range r.Rows {
 		if row.ID == id {
 			return row

@@ -19,7 +19,7 @@ var pageCSS string
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"number":   number,
 	"interval": withInterval,
-	"svg":      func(c Chart) template.HTML { return c.svg() },
+	"svg":      func(c chart) template.HTML { return c.svg() },
 	"lines":    func(s string) []string { return strings.Split(s, "\n") },
 	"mod":      func(i int) int { return i % 8 },
 	"next":     func(i int) int { return i + 1 },
@@ -27,14 +27,14 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 
 // pagePaper is a paper's part of the page.
 type pagePaper struct {
-	*Paper
+	*paper
 	Results []pageRow
-	Missing []*PaperRow
+	Missing []*paperRow
 }
 
 type pageRow struct {
-	*RowResult
-	Charts     []Chart
+	*rowResult
+	Charts     []chart
 	Deviations []int
 }
 
@@ -43,7 +43,7 @@ func (r *Report) Page(w io.Writer) error {
 	known := differences()
 	var papers []pagePaper
 	for _, p := range Papers() {
-		one := pagePaper{Paper: p}
+		one := pagePaper{paper: p}
 		for _, about := range p.Rows {
 			row := r.row(about.ID)
 			if row == nil {
@@ -63,4 +63,4 @@ func (r *Report) Page(w io.Writer) error {
 }
 
 // Verdict is what the page says of a check.
-func (c CheckResult) Verdict() string { return c.verdict() }
+func (c checkResult) Verdict() string { return c.verdict() }

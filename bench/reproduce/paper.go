@@ -8,38 +8,38 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Kind is what of a row is held against the paper.
-type Kind string
+// kind is what of a row is held against the paper.
+type kind string
 
 // Kinds of rows.
 const (
-	KindValue  Kind = "value"  // figures lie within a fraction of the paper's
-	KindRatio  Kind = "ratio"  // a quotient of two figures lies on the paper's side of 1
-	KindOrder  Kind = "order"  // statements about the order of figures hold
-	KindReport Kind = "report" // set by something the paper does not state: shown, not counted
+	kindValue  kind = "value"  // figures lie within a fraction of the paper's
+	kindRatio  kind = "ratio"  // a quotient of two figures lies on the paper's side of 1
+	kindOrder  kind = "order"  // statements about the order of figures hold
+	kindReport kind = "report" // set by something the paper does not state: shown, not counted
 )
 
-// Paper is what one paper measured.
-type Paper struct {
+// paper is what one paper measured.
+type paper struct {
 	Name  string            `yaml:"-"` // what its rows' ids begin with
 	Title string            `yaml:"title"`
 	Setup map[string]string `yaml:"setup"`
-	Rows  []*PaperRow       `yaml:"rows"`
+	Rows  []*paperRow       `yaml:"rows"`
 }
 
-// PaperRow is one figure or table of a paper, or a part of it.
-type PaperRow struct {
+// paperRow is one figure or table of a paper, or a part of it.
+type paperRow struct {
 	ID     string             `yaml:"id"`
 	Source string             `yaml:"source"` // figure, table or section
-	Kind   Kind               `yaml:"kind"`
+	Kind   kind               `yaml:"kind"`
 	What   string             `yaml:"what"`
 	Note   string             `yaml:"note"`
 	Within float64            `yaml:"within"` // of a value: the fraction that it may be off
 	Values map[string]float64 `yaml:"figures"`
 }
 
-// Value returns the paper's figure of a name, NaN if it gives none.
-func (p *PaperRow) Value(name string) float64 {
+// value returns the paper's figure of a name, NaN if it gives none.
+func (p *paperRow) value(name string) float64 {
 	if v, ok := p.Values[name]; ok {
 		return v
 	}
@@ -50,7 +50,7 @@ func (p *PaperRow) Value(name string) float64 {
 var papersYAML []byte
 
 // Papers returns what the papers measured, in the order of papers.yaml.
-func Papers() []*Paper {
+func Papers() []*paper {
 	papers, err := parsePapers(papersYAML)
 	if err != nil {
 		panic(err) // it is part of the program
@@ -58,16 +58,16 @@ func Papers() []*Paper {
 	return papers
 }
 
-func parsePapers(text []byte) ([]*Paper, error) {
+func parsePapers(text []byte) ([]*paper, error) {
 	var order yaml.MapSlice
 	if err := yaml.Unmarshal(text, &order); err != nil {
 		return nil, fmt.Errorf("papers.yaml: %w", err)
 	}
-	byName := map[string]*Paper{}
+	byName := map[string]*paper{}
 	if err := yaml.UnmarshalWithOptions(text, &byName, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("papers.yaml: %w", err)
 	}
-	var papers []*Paper
+	var papers []*paper
 	for _, item := range order {
 		name := fmt.Sprint(item.Key)
 		p := byName[name]

@@ -46,21 +46,21 @@ const wireNote = "rates are those on the wire, headers and gaps included, which 
 func poseidonMultihop() *Row {
 	r := &Row{
 		ID: "poseidon-multihop", Seconds: 3,
-		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2},
+		Read: func(s *seed, f *figureSet) {
 			for _, h := range figure14 {
-				f.Add("victim_"+h.name()+"_gbps", float64(s.System(h.name(), "Poseidon").Label("victim").WireGbps))
+				f.add("victim_"+h.name()+"_gbps", float64(s.system(h.name(), "Poseidon").label("victim").WireGbps))
 			}
 			for _, h := range figure14 {
-				f.Add("victim_"+h.name()+"_rtt_us", float64(s.System(h.name(), "Poseidon").Label("victim").RTTAvgUs))
+				f.add("victim_"+h.name()+"_rtt_us", float64(s.system(h.name(), "Poseidon").label("victim").RTTAvgUs))
 			}
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			c := Chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
+		Charts: func(s *seed, _ *figureSet) []chart {
+			c := chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
 			for _, h := range figure14 {
-				c.Lines = append(c.Lines, s.System(h.name(), "Poseidon").Series(results.SeriesWire, "victim").Scale(1e-3, 1).Line(fmt.Sprintf("M = %d, N = %d", h.m, h.n)))
+				c.Lines = append(c.Lines, s.system(h.name(), "Poseidon").Series(results.SeriesWire, "victim").scale(1e-3, 1).line(fmt.Sprintf("M = %d, N = %d", h.m, h.n)))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 		Note: wireNote,
 	}
@@ -76,26 +76,26 @@ func poseidonMultihopSwift() *Row {
 	r := &Row{
 		ID: "poseidon-multihop-swift", Seconds: 4,
 		Runs:  []Run{{Name: one.name(), Sets: one.sets()}},
-		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2.5},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 2.5},
+		Read: func(s *seed, f *figureSet) {
 			for _, name := range []string{"Swift", "HPCC"} {
 				for _, h := range append([]hops{one}, figure14...) {
-					f.Add(fmt.Sprintf("%s_victim_%s_of_fair", lower(name), h.name()), float64(s.System(h.name(), name).Label("victim").WireGbps)/h.fair())
+					f.add(fmt.Sprintf("%s_victim_%s_of_fair", lower(name), h.name()), float64(s.system(h.name(), name).label("victim").WireGbps)/h.fair())
 				}
 			}
 		},
-		Checks: []Check{
-			holds("Swift: with two congested hops the victim gets less than a quarter of its fair share, whatever their flows", func(f *Figures) bool {
+		Checks: []check{
+			holds("Swift: with two congested hops the victim gets less than a quarter of its fair share, whatever their flows", func(f *figureSet) bool {
 				for _, h := range figure14 {
-					if f.Get("swift_victim_"+h.name()+"_of_fair") >= 0.25 {
+					if f.get("swift_victim_"+h.name()+"_of_fair") >= 0.25 {
 						return false
 					}
 				}
 				return true
 			}),
-			holds("Swift: with one it gets three quarters or more", func(f *Figures) bool { return f.Get("swift_victim_0_2_of_fair") >= 0.75 }),
-			holds("HPCC: with as many flows at both it gets less than half", func(f *Figures) bool {
-				return f.Get("hpcc_victim_2_2_of_fair") < 0.5 && f.Get("hpcc_victim_9_9_of_fair") < 0.5
+			holds("Swift: with one it gets three quarters or more", func(f *figureSet) bool { return f.get("swift_victim_0_2_of_fair") >= 0.75 }),
+			holds("HPCC: with as many flows at both it gets less than half", func(f *figureSet) bool {
+				return f.get("hpcc_victim_2_2_of_fair") < 0.5 && f.get("hpcc_victim_9_9_of_fair") < 0.5
 			}),
 		},
 		Note: wireNote,
@@ -109,18 +109,18 @@ func poseidonMultihopSwift() *Row {
 func poseidonTestbed() *Row {
 	return &Row{
 		ID: "poseidon-multihop-testbed", Runs: []Run{{}}, Seconds: 1,
-		Quick: &Quick{Seconds: 1},
-		Read: func(s *Seed, f *Figures) {
-			f.Add("poseidon_gbps", float64(s.System("", "Poseidon").Label("victim").WireGbps))
-			f.Add("swift_gbps", float64(s.System("", "Swift").Label("victim").WireGbps))
+		Quick: &quick{Seconds: 1},
+		Read: func(s *seed, f *figureSet) {
+			f.add("poseidon_gbps", float64(s.system("", "Poseidon").label("victim").WireGbps))
+			f.add("swift_gbps", float64(s.system("", "Swift").label("victim").WireGbps))
 		},
-		Checks: []Check{value("poseidon_gbps"), value("swift_gbps")},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			c := Chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
+		Checks: []check{value("poseidon_gbps"), value("swift_gbps")},
+		Charts: func(s *seed, _ *figureSet) []chart {
+			c := chart{Title: "The victim's rate", X: axisMs, Y: axisGbps}
 			for _, name := range []string{"Poseidon", "Swift"} {
-				c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesWire, "victim").Scale(1e-3, 1).Line(name))
+				c.Lines = append(c.Lines, s.system("", name).Series(results.SeriesWire, "victim").scale(1e-3, 1).line(name))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 		Note: wireNote + ". The testbed's hosts run a software stack whose delays and parameters are not given",
 	}
@@ -131,25 +131,25 @@ func poseidonReverse() *Row {
 	run := func(n int) string { return fmt.Sprintf("n%d", n) }
 	r := &Row{
 		ID: "poseidon-reverse", Seconds: 5,
-		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 3},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 3},
+		Read: func(s *seed, f *figureSet) {
 			least := math.Inf(1)
 			for _, name := range []string{"Poseidon", "Swift", "HPCC"} {
 				for _, n := range flows {
-					v := float64(s.System(run(n), name).Label("victim").WireGbps)
-					f.Add(fmt.Sprintf("%s_%s_gbps", lower(name), run(n)), v)
+					v := float64(s.system(run(n), name).label("victim").WireGbps)
+					f.add(fmt.Sprintf("%s_%s_gbps", lower(name), run(n)), v)
 					if name == "Poseidon" {
 						least = min(least, v)
 					}
 				}
 			}
-			f.Add("poseidon_gbps", least)
+			f.add("poseidon_gbps", least)
 		},
-		Checks: []Check{
+		Checks: []check{
 			{Figure: "poseidon_gbps", Text: "Poseidon: the victim's least rate, of any number of reverse flows"},
-			holds("Swift: the victim falls to between half and twice the reverse flows' fair share", func(f *Figures) bool {
+			holds("Swift: the victim falls to between half and twice the reverse flows' fair share", func(f *figureSet) bool {
 				for _, n := range flows[1:] {
-					share := f.Get("swift_"+run(n)+"_gbps") * float64(n) / 200
+					share := f.get("swift_"+run(n)+"_gbps") * float64(n) / 200
 					if share < 0.5 || share > 2 {
 						return false
 					}
@@ -157,12 +157,12 @@ func poseidonReverse() *Row {
 				return true
 			}),
 		},
-		Charts: func(_ *Seed, f *Figures) []Chart {
-			c := Chart{Title: "The victim's rate by the number of reverse flows", X: "flows", Y: axisGbps}
+		Charts: func(_ *seed, f *figureSet) []chart {
+			c := chart{Title: "The victim's rate by the number of reverse flows", X: "flows", Y: axisGbps}
 			for _, name := range []string{"Poseidon", "Swift", "HPCC"} {
 				c.Lines = append(c.Lines, over(name, f, floats(flows), func(i int) string { return fmt.Sprintf("%s_%s_gbps", lower(name), run(flows[i])) }))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 		Note: wireNote + ". The acknowledgements of the reverse flows take some two percent of the victim's way",
 	}
@@ -175,7 +175,7 @@ func poseidonReverse() *Row {
 func poseidonStepInOut() *Row {
 	const step, flows = 5e3, 5 // us
 	// In each phase, from 2 ms after its change on: how fair the means are, and how much each rate varies.
-	phases := func(x *System) (jain, variation float64) {
+	phases := func(x *system) (jain, variation float64) {
 		jain = 1
 		n, sum := 0, 0.0
 		for k := range 2*flows - 1 {
@@ -185,10 +185,10 @@ func poseidonStepInOut() *Row {
 				if i > k || k-i >= flows {
 					continue // not there
 				}
-				rate := x.Series(results.SeriesWire, fmt.Sprintf("flow %d", i+1)).Between(from, to)
-				means = append(means, rate.Mean())
+				rate := x.Series(results.SeriesWire, fmt.Sprintf("flow %d", i+1)).between(from, to)
+				means = append(means, rate.mean())
 				n++
-				sum += rate.Deviation() / rate.Mean()
+				sum += rate.deviation() / rate.mean()
 			}
 			jain = min(jain, float64(stats.Jain(means)))
 		}
@@ -196,25 +196,25 @@ func poseidonStepInOut() *Row {
 	}
 	return &Row{
 		ID: "poseidon-stepinout", Runs: []Run{{}}, Seconds: 2,
-		Quick: &Quick{Seconds: 2},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Seconds: 2},
+		Read: func(s *seed, f *figureSet) {
 			for _, name := range []string{"Poseidon", "Swift"} {
-				jain, variation := phases(s.System("", name))
-				f.Add(lower(name)+"_least_jain", jain)
-				f.Add(lower(name)+"_variation", variation)
+				jain, variation := phases(s.system("", name))
+				f.add(lower(name)+"_least_jain", jain)
+				f.add(lower(name)+"_variation", variation)
 			}
 		},
-		Checks: []Check{
-			holds("Poseidon is fair in every phase: Jain's index of the means is 0.98 or more", func(f *Figures) bool { return f.Get("poseidon_least_jain") >= 0.98 }),
-			holds("rates over 50us vary less than with Swift", func(f *Figures) bool { return f.Get("poseidon_variation") < f.Get("swift_variation") }),
+		Checks: []check{
+			holds("Poseidon is fair in every phase: Jain's index of the means is 0.98 or more", func(f *figureSet) bool { return f.get("poseidon_least_jain") >= 0.98 }),
+			holds("rates over 50us vary less than with Swift", func(f *figureSet) bool { return f.get("poseidon_variation") < f.get("swift_variation") }),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			var charts []Chart
+		Charts: func(s *seed, _ *figureSet) []chart {
+			var charts []chart
 			for _, name := range []string{"Swift", "Poseidon"} {
-				c := Chart{Title: name, X: axisMs, Y: axisGbps}
+				c := chart{Title: name, X: axisMs, Y: axisGbps}
 				for i := range flows {
 					label := fmt.Sprintf("flow %d", i+1)
-					c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesWire, label).Scale(1e-3, 1).Line(label))
+					c.Lines = append(c.Lines, s.system("", name).Series(results.SeriesWire, label).scale(1e-3, 1).line(label))
 				}
 				charts = append(charts, c)
 			}
@@ -227,10 +227,10 @@ func poseidonStepInOut() *Row {
 // rampsUp is the time in us from when the flows of the first hop are gone until the
 // second flow first has 90 percent of its half of 200 Gbps; the rest of the run if it
 // does not come to that.
-func rampsUp(x *System) float64 {
-	gone := x.Series(results.SeriesFlows, "leaving").Between(5e3, math.Inf(1)).Scale(1, -1).First(0, 0)
-	rate := x.Series(results.SeriesWire, "second").Between(gone, math.Inf(1))
-	if at := rate.First(90, 0); !math.IsNaN(at) {
+func rampsUp(x *system) float64 {
+	gone := x.Series(results.SeriesFlows, "leaving").between(5e3, math.Inf(1)).scale(1, -1).first(0, 0)
+	rate := x.Series(results.SeriesWire, "second").between(gone, math.Inf(1))
+	if at := rate.first(90, 0); !math.IsNaN(at) {
 		return at - gone
 	}
 	return rate.X[len(rate.X)-1] - gone
@@ -240,25 +240,25 @@ func poseidonRampup() *Row {
 	systems := []string{"Poseidon", "Swift", "HPCC"}
 	return &Row{
 		ID: "poseidon-rampup", Runs: []Run{{}}, Seeds: 5, Seconds: 15,
-		Quick: &Quick{Sets: []string{"duration=12ms"}, Seconds: 4},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=12ms"}, Seconds: 4},
+		Read: func(s *seed, f *figureSet) {
 			for _, name := range systems {
-				x := s.System("", name)
-				f.Add(lower(name)+"_before_gbps", x.Series(results.SeriesWire, "second").Between(3e3, 5e3).Mean())
-				f.Add(lower(name)+"_converges_us", rampsUp(x))
-				f.Add(lower(name)+"_end_gbps", x.Series(results.SeriesWire, "second").Between(10e3, math.Inf(1)).Mean())
+				x := s.system("", name)
+				f.add(lower(name)+"_before_gbps", x.Series(results.SeriesWire, "second").between(3e3, 5e3).mean())
+				f.add(lower(name)+"_converges_us", rampsUp(x))
+				f.add(lower(name)+"_end_gbps", x.Series(results.SeriesWire, "second").between(10e3, math.Inf(1)).mean())
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			above("time to 90 percent of the fair share: Swift over Poseidon", "swift_converges_us", "poseidon_converges_us", 12),
 			above("time to 90 percent of the fair share: HPCC over Poseidon", "hpcc_converges_us", "poseidon_converges_us", 12),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			c := Chart{Title: "The second flow's rate", X: axisMs, Y: axisGbps}
+		Charts: func(s *seed, _ *figureSet) []chart {
+			c := chart{Title: "The second flow's rate", X: axisMs, Y: axisGbps}
 			for _, name := range systems {
-				c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesWire, "second").Between(4e3, 12e3).Scale(1e-3, 1).Line(name))
+				c.Lines = append(c.Lines, s.system("", name).Series(results.SeriesWire, "second").between(4e3, 12e3).scale(1e-3, 1).line(name))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 		Note: "the paper does not say from which rate the flow ramps up: here from a 37th of its first hop, which the others leave at 5 ms. A flow that has not converged at the end counts with the time that was left, 25 ms",
 	}
@@ -270,17 +270,17 @@ func poseidonAblation() *Row {
 	}
 	cases := []hops{{2, 2}, {2, 9}, {5, 9}, {9, 9}}
 	victim := func(key string, h hops) string { return fmt.Sprintf("%s_victim_%s_of_fair", key, h.name()) }
-	fair := func(f *Figures, key string) bool {
+	fair := func(f *figureSet, key string) bool {
 		for _, h := range cases {
-			if math.Abs(f.Get(victim(key, h))-1) > 0.15 {
+			if math.Abs(f.get(victim(key, h))-1) > 0.15 {
 				return false
 			}
 		}
 		return true
 	}
-	starved := func(f *Figures, key string) bool {
+	starved := func(f *figureSet, key string) bool {
 		for _, h := range cases {
-			if f.Get(victim(key, h)) > 0.5 {
+			if f.get(victim(key, h)) > 0.5 {
 				return false
 			}
 		}
@@ -288,23 +288,23 @@ func poseidonAblation() *Row {
 	}
 	r := &Row{
 		ID: "poseidon-ablation", Seconds: 8, Varies: []string{"signal", "target", "update"},
-		Quick: &Quick{Seconds: 8},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Seconds: 8},
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range systems {
 				for _, h := range cases {
-					f.Add(victim(x.key, h), float64(s.System(h.name(), x.name).Label("victim").WireGbps)/h.fair())
+					f.add(victim(x.key, h), float64(s.system(h.name(), x.name).label("victim").WireGbps)/h.fair())
 				}
 			}
-			f.Add("poseidon_converges_us", rampsUp(s.System("ramp", "Poseidon")))
-			f.Add("aimd_converges_us", rampsUp(s.System("ramp", "AIMD")))
+			f.add("poseidon_converges_us", rampsUp(s.system("ramp", "Poseidon")))
+			f.add("aimd_converges_us", rampsUp(s.system("ramp", "AIMD")))
 		},
-		Checks: []Check{
-			holds("the victim has its fair share give or take 15 percent with Poseidon", func(f *Figures) bool { return fair(f, "poseidon") }),
-			holds("and with AIMD in place of adaptive steps", func(f *Figures) bool { return fair(f, "aimd") }),
-			holds("which ramp up slower", func(f *Figures) bool { return f.Get("aimd_converges_us") > f.Get("poseidon_converges_us") }),
-			holds("it has less than half of it by the round trip", func(f *Figures) bool { return starved(f, "rtt") }),
-			holds("with a fixed target", func(f *Figures) bool { return starved(f, "fixed") }),
-			holds("and with both AIMD and a fixed target", func(f *Figures) bool { return starved(f, "fixed_aimd") }),
+		Checks: []check{
+			holds("the victim has its fair share give or take 15 percent with Poseidon", func(f *figureSet) bool { return fair(f, "poseidon") }),
+			holds("and with AIMD in place of adaptive steps", func(f *figureSet) bool { return fair(f, "aimd") }),
+			holds("which ramp up slower", func(f *figureSet) bool { return f.get("aimd_converges_us") > f.get("poseidon_converges_us") }),
+			holds("it has less than half of it by the round trip", func(f *figureSet) bool { return starved(f, "rtt") }),
+			holds("with a fixed target", func(f *figureSet) bool { return starved(f, "fixed") }),
+			holds("and with both AIMD and a fixed target", func(f *figureSet) bool { return starved(f, "fixed_aimd") }),
 		},
 		Note: wireNote + ". The ramp is that of figure 17a, to which the paper points",
 	}
@@ -319,20 +319,20 @@ func poseidonRateVsCwnd() *Row {
 	cases := []hops{{0, 9}, {9, 9}} // one congested hop, then a second one
 	r := &Row{
 		ID: "poseidon-rate-vs-cwnd", Seconds: 2, Varies: []string{"scaling"},
-		Quick: &Quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 1.5},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=6ms", "warmup=3ms"}, Seconds: 1.5},
+		Read: func(s *seed, f *figureSet) {
 			for _, name := range []string{"Poseidon", "cwnd"} {
 				for _, h := range cases {
-					f.Add(lower(name)+"_victim_"+h.name()+"_gbps", float64(s.System(h.name(), name).Label("victim").WireGbps))
+					f.add(lower(name)+"_victim_"+h.name()+"_gbps", float64(s.system(h.name(), name).label("victim").WireGbps))
 				}
 			}
 		},
-		Checks: []Check{
-			holds("by rate, the victim keeps its share within 15 percent as a second hop congests", func(f *Figures) bool {
-				return math.Abs(f.Get("poseidon_victim_9_9_gbps")/f.Get("poseidon_victim_0_9_gbps")-1) <= 0.15
+		Checks: []check{
+			holds("by rate, the victim keeps its share within 15 percent as a second hop congests", func(f *figureSet) bool {
+				return math.Abs(f.get("poseidon_victim_9_9_gbps")/f.get("poseidon_victim_0_9_gbps")-1) <= 0.15
 			}),
-			holds("by window, it loses more than that", func(f *Figures) bool {
-				return f.Get("cwnd_victim_9_9_gbps") < 0.85*f.Get("cwnd_victim_0_9_gbps")
+			holds("by window, it loses more than that", func(f *figureSet) bool {
+				return f.get("cwnd_victim_9_9_gbps") < 0.85*f.get("cwnd_victim_0_9_gbps")
 			}),
 		},
 		Note: wireNote,

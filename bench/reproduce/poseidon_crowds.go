@@ -38,70 +38,70 @@ func crowdRuns(all []crowd, systems ...string) []Run {
 func poseidonStability() *Row {
 	return &Row{
 		ID: "poseidon-stability", Runs: crowdRuns(manyFlows, "Poseidon", "Swift"), Seeds: 5, Seconds: 60,
-		Quick: &Quick{Sets: []string{"duration=12ms", "warmup=8ms"}, Seconds: 10},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=12ms", "warmup=8ms"}, Seconds: 10},
+		Read: func(s *seed, f *figureSet) {
 			var sums [2]float64
 			for i, name := range []string{"Poseidon", "Swift"} {
 				for _, c := range manyFlows {
 					// The deviation of n rates over their mean, from Jain's index.
-					v := math.Sqrt(1/float64(s.System(fmt.Sprint(c.n), name).JainWindow) - 1)
-					f.Add(fmt.Sprintf("%s_deviation_%d", lower(name), c.n), v)
+					v := math.Sqrt(1/float64(s.system(fmt.Sprint(c.n), name).JainWindow) - 1)
+					f.add(fmt.Sprintf("%s_deviation_%d", lower(name), c.n), v)
 					sums[i] += v / float64(len(manyFlows))
 				}
-				f.Add(lower(name)+"_deviation_mean", sums[i])
+				f.add(lower(name)+"_deviation_mean", sums[i])
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			above("deviation of the rates at N = 200: Swift over Poseidon", "swift_deviation_200", "poseidon_deviation_200", 24),
 			below("mean over four N: Poseidon over Swift", "poseidon_deviation_mean", "swift_deviation_mean", 0.30),
 		},
-		Charts: func(_ *Seed, f *Figures) []Chart {
-			c := Chart{Title: "Deviation of rates over 50us, relative to their mean", X: "flows", Y: "share"}
+		Charts: func(_ *seed, f *figureSet) []chart {
+			c := chart{Title: "Deviation of rates over 50us, relative to their mean", X: "flows", Y: "share"}
 			xs := []float64{25, 50, 100, 200}
 			for _, name := range []string{"Poseidon", "Swift"} {
 				c.Lines = append(c.Lines, over(name, f, xs, func(i int) string { return fmt.Sprintf("%s_deviation_%.0f", lower(name), xs[i]) }))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 		Note: "the paper does not give the other three N: here N is 25, 50, 100 and 200. Rates are over 50us, as its figure 16 has them, in which a flow of 200 sends one packet or two: much of both systems' deviation is that",
 	}
 }
 
 func poseidonRTT() *Row {
-	mean := func(s *Seed, name string, all []crowd) float64 {
+	mean := func(s *seed, name string, all []crowd) float64 {
 		sum := 0.0
 		for _, c := range all {
-			sum += float64(s.System(fmt.Sprint(c.n), name).RTTAvgUs)
+			sum += float64(s.system(fmt.Sprint(c.n), name).RTTAvgUs)
 		}
 		return sum / float64(len(all))
 	}
 	many := manyFlows[1:]
 	return &Row{
 		ID: "poseidon-rtt", Runs: crowdRuns(slices.Concat(fewFlows, many)), Seeds: 5, Seconds: 100,
-		Quick: &Quick{Sets: []string{"duration=12ms", "warmup=8ms"}, Seconds: 15},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=12ms", "warmup=8ms"}, Seconds: 15},
+		Read: func(s *seed, f *figureSet) {
 			for _, name := range crowdSystems {
 				for _, c := range slices.Concat(fewFlows, many) {
-					x := s.System(fmt.Sprint(c.n), name)
-					f.Add(fmt.Sprintf("%s_rtt_%d_us", lower(name), c.n), float64(x.RTTAvgUs))
-					f.Add(fmt.Sprintf("%s_busy_%d", lower(name), c.n), float64(x.Link("tor0->h40").Busy))
+					x := s.system(fmt.Sprint(c.n), name)
+					f.add(fmt.Sprintf("%s_rtt_%d_us", lower(name), c.n), float64(x.RTTAvgUs))
+					f.add(fmt.Sprintf("%s_busy_%d", lower(name), c.n), float64(x.link("tor0->h40").Busy))
 				}
-				f.Add(lower(name)+"_few_rtt_us", mean(s, name, fewFlows))
-				f.Add(lower(name)+"_many_rtt_us", mean(s, name, many))
+				f.add(lower(name)+"_few_rtt_us", mean(s, name, fewFlows))
+				f.add(lower(name)+"_many_rtt_us", mean(s, name, many))
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			below("large windows, 2 to 8 flows: Poseidon over Swift", "poseidon_few_rtt_us", "swift_few_rtt_us", none64),
 			below("small windows, 50 to 200 flows: Poseidon over Swift", "poseidon_many_rtt_us", "swift_many_rtt_us", none64),
 			below("large windows: HPCC over Poseidon", "hpcc_few_rtt_us", "poseidon_few_rtt_us", none64),
 			below("small windows: HPCC over Poseidon", "hpcc_many_rtt_us", "poseidon_many_rtt_us", none64),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			var charts []Chart
+		Charts: func(s *seed, _ *figureSet) []chart {
+			var charts []chart
 			for _, c := range []crowd{fewFlows[2], many[2]} {
-				chart := Chart{Title: fmt.Sprintf("Round trips of %d flows", c.n), X: axisMs, Y: axisUs}
+				chart := chart{Title: fmt.Sprintf("Round trips of %d flows", c.n), X: axisMs, Y: axisUs}
 				for _, name := range crowdSystems {
-					chart.Lines = append(chart.Lines, s.System(fmt.Sprint(c.n), name).Series(results.SeriesRTT, "all").Scale(1e-3, 1).Line(name))
+					chart.Lines = append(chart.Lines, s.system(fmt.Sprint(c.n), name).Series(results.SeriesRTT, "all").scale(1e-3, 1).line(name))
 				}
 				charts = append(charts, chart)
 			}

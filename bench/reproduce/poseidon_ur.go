@@ -12,24 +12,24 @@ var urSystems = []named{{"poseidon", "Poseidon"}, {"swift", "Swift"}, {"plb", "S
 
 // opLatency adds the op latency of uniform random traffic: the median, and what one of a
 // thousand exceeds.
-func opLatency(s *Seed, f *Figures, run string, systems []named) {
+func opLatency(s *seed, f *figureSet, run string, systems []named) {
 	for _, x := range systems {
-		sys := s.System(run, x.system)
-		f.Add(x.key+"_p50_us", float64(sys.Label("ur").FCTP50Us))
-		f.Add(x.key+"_p99_us", float64(sys.Label("ur").FCTP99Us))
-		f.Add(x.key+"_p999_us", sys.CDF("fct", "ur").At(0.999))
-		f.Add(x.key+"_rtt_p50_us", float64(sys.Label("ur").RTTP50Us))
+		sys := s.system(run, x.system)
+		f.add(x.key+"_p50_us", float64(sys.label("ur").FCTP50Us))
+		f.add(x.key+"_p99_us", float64(sys.label("ur").FCTP99Us))
+		f.add(x.key+"_p999_us", sys.cdf("fct", "ur").at(0.999))
+		f.add(x.key+"_rtt_p50_us", float64(sys.label("ur").RTTP50Us))
 	}
 }
 
 // opCharts draws the distributions of op latency.
-func opCharts(run string, systems []named) func(*Seed, *Figures) []Chart {
-	return func(s *Seed, _ *Figures) []Chart {
-		c := Chart{Title: "Op latency", X: "latency [us]", Y: "share of ops"}
+func opCharts(run string, systems []named) func(*seed, *figureSet) []chart {
+	return func(s *seed, _ *figureSet) []chart {
+		c := chart{Title: "Op latency", X: "latency [us]", Y: "share of ops"}
 		for _, x := range systems {
-			c.Lines = append(c.Lines, s.System(run, x.system).CDF("fct", "ur").Line(x.system))
+			c.Lines = append(c.Lines, s.system(run, x.system).cdf("fct", "ur").line(x.system))
 		}
-		return []Chart{c}
+		return []chart{c}
 	}
 }
 
@@ -42,10 +42,10 @@ const (
 func poseidonUR() *Row {
 	return &Row{
 		ID: "poseidon-ur", Runs: []Run{{}}, Seeds: 5, Seconds: 130,
-		Quick:  &Quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 5},
-		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", urSystems) },
+		Quick:  &quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 5},
+		Read:   func(s *seed, f *figureSet) { opLatency(s, f, "", urSystems) },
 		Charts: opCharts("", urSystems),
-		Checks: []Check{
+		Checks: []check{
 			below("median op latency: Poseidon over Swift", "poseidon_p50_us", "swift_p50_us", 0.39),
 			above("99.9th percentile: Swift over Poseidon", "swift_p999_us", "poseidon_p999_us", 14.5),
 		},
@@ -57,10 +57,10 @@ func poseidonUR() *Row {
 func poseidonURRI() *Row {
 	return &Row{
 		ID: "poseidon-ur-ri", Runs: []Run{{}}, Seeds: 5, Seconds: 330,
-		Quick:  &Quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 12, Unlike: "the incast has not come around yet: connections still have their first windows"},
-		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", urSystems) },
+		Quick:  &quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 12, Unlike: "the incast has not come around yet: connections still have their first windows"},
+		Read:   func(s *seed, f *figureSet) { opLatency(s, f, "", urSystems) },
 		Charts: opCharts("", urSystems),
-		Checks: []Check{
+		Checks: []check{
 			below("median op latency of UR: Poseidon over Swift with PLB", "poseidon_p50_us", "plb_p50_us", 0.44),
 			above("99.9th percentile: Swift with PLB over Poseidon", "plb_p999_us", "poseidon_p999_us", 41),
 			below("median: Poseidon over HPCC", "poseidon_p50_us", "hpcc_p50_us", 0.49),
@@ -75,11 +75,11 @@ func poseidonRatioVsDistance() *Row {
 	systems := []named{{"distance", "Poseidon"}, {"ratio", "ratio"}}
 	return &Row{
 		ID: "poseidon-ratio-vs-distance", Runs: []Run{{}}, Seeds: 2, Seconds: 65, Varies: []string{"update"},
-		Quick:  &Quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 6, Unlike: "the incast has not come around yet: connections still have their first windows"},
-		Read:   func(s *Seed, f *Figures) { opLatency(s, f, "", systems) },
+		Quick:  &quick{Sets: []string{"duration=8ms", "warmup=4ms"}, Seconds: 6, Unlike: "the incast has not come around yet: connections still have their first windows"},
+		Read:   func(s *seed, f *figureSet) { opLatency(s, f, "", systems) },
 		Charts: opCharts("", systems),
-		Checks: []Check{
-			holds("by distance the 99.9th percentile of op latency is lower", func(f *Figures) bool { return f.Get("distance_p999_us") < f.Get("ratio_p999_us") }),
+		Checks: []check{
+			holds("by distance the 99.9th percentile of op latency is lower", func(f *figureSet) bool { return f.get("distance_p999_us") < f.get("ratio_p999_us") }),
 		},
 		Scaling: "That of poseidon-ur-ri.",
 		Note:    opNote,
@@ -88,10 +88,10 @@ func poseidonRatioVsDistance() *Row {
 
 func poseidonBrownfield() *Row {
 	systems := []named{{"full", "Poseidon"}, {"int4", "INT at 4 ToRs"}, {"int2", "INT at 2 ToRs"}, {"swift", "Swift"}}
-	half := func(key, what string) func(*Figures) bool {
-		return func(f *Figures) bool {
-			full := f.Get("swift_"+what) - f.Get("full_"+what)
-			return full > 0 && f.Get("swift_"+what)-f.Get(key+"_"+what) >= full/2
+	half := func(key, what string) func(*figureSet) bool {
+		return func(f *figureSet) bool {
+			full := f.get("swift_"+what) - f.get("full_"+what)
+			return full > 0 && f.get("swift_"+what)-f.get(key+"_"+what) >= full/2
 		}
 	}
 	without := hops{9, 2}
@@ -103,23 +103,23 @@ func poseidonBrownfield() *Row {
 			{Name: "with", Scenario: "poseidon-brownfield-fairness", Sets: with.sets()},
 			{Name: "without", Scenario: "poseidon-brownfield-fairness", Sets: without.sets()},
 		},
-		Quick: &Quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 10},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=4ms", "warmup=2ms"}, Seconds: 10},
+		Read: func(s *seed, f *figureSet) {
 			opLatency(s, f, "", systems)
-			f.Add("victim_with_int_of_fair", float64(s.System("with", "Poseidon").Label("victim").WireGbps)/with.fair())
-			f.Add("victim_without_int_of_fair", float64(s.System("without", "Poseidon").Label("victim").WireGbps)/without.fair())
+			f.add("victim_with_int_of_fair", float64(s.system("with", "Poseidon").label("victim").WireGbps)/with.fair())
+			f.add("victim_without_int_of_fair", float64(s.system("without", "Poseidon").label("victim").WireGbps)/without.fair())
 		},
 		Charts: opCharts("", systems),
-		Checks: []Check{
+		Checks: []check{
 			below("median op latency: INT at 4 ToRs over Swift", "int4_p50_us", "swift_p50_us", none64),
 			below("median op latency: INT at 2 ToRs over Swift", "int2_p50_us", "swift_p50_us", none64),
 			below("99.9th percentile: INT at 4 ToRs over Swift", "int4_p999_us", "swift_p999_us", none64),
 			below("99.9th percentile: INT at 2 ToRs over Swift", "int2_p999_us", "swift_p999_us", none64),
 			holds("INT at 4 ToRs gives half of the full gain or more, at the median", half("int4", "p50_us")),
 			holds("INT at 2 ToRs does", half("int2", "p50_us")),
-			holds("where the bottleneck has telemetry, the victim has its share give or take 15 percent", func(f *Figures) bool { return math.Abs(f.Get("victim_with_int_of_fair")-1) <= 0.15 }),
-			holds("where it has none, the victim has its share or more, but not twice as much", func(f *Figures) bool {
-				return f.Get("victim_without_int_of_fair") >= 0.98 && f.Get("victim_without_int_of_fair") < 2
+			holds("where the bottleneck has telemetry, the victim has its share give or take 15 percent", func(f *figureSet) bool { return math.Abs(f.get("victim_with_int_of_fair")-1) <= 0.15 }),
+			holds("where it has none, the victim has its share or more, but not twice as much", func(f *figureSet) bool {
+				return f.get("victim_without_int_of_fair") >= 0.98 && f.get("victim_without_int_of_fair") < 2
 			}),
 		},
 		Scaling: "10 ms are measured after 5. " + racks + ".",
@@ -147,26 +147,26 @@ func poseidonParams() *Row {
 		few  = fewFlows[0]
 	)
 	const link = "tor0->h40"
-	deviationOf := func(x *System) float64 { return math.Sqrt(1/float64(x.JainWindow) - 1) }
+	deviationOf := func(x *system) float64 { return math.Sqrt(1/float64(x.JainWindow) - 1) }
 	r := &Row{
 		ID: "poseidon-params", Seconds: 8, Varies: []string{"p", "k", "m"},
-		Quick: &Quick{Sets: []string{"duration=12ms"}, Seconds: 6},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=12ms"}, Seconds: 6},
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range ps {
-				sys := s.System(name(x, "many"), "Poseidon")
-				f.Add(name(x, "deviation"), deviationOf(sys))
-				f.Add(name(x, "rtt_us"), float64(sys.RTTAvgUs))
+				sys := s.system(name(x, "many"), "Poseidon")
+				f.add(name(x, "deviation"), deviationOf(sys))
+				f.add(name(x, "rtt_us"), float64(sys.RTTAvgUs))
 			}
 			for _, x := range ks {
-				f.Add(name(x, "busy_few"), float64(s.System(name(x, "few"), "Poseidon").Link(link).Busy))
-				f.Add(name(x, "rtt_us"), float64(s.System(name(x, "many"), "Poseidon").RTTAvgUs))
+				f.add(name(x, "busy_few"), float64(s.system(name(x, "few"), "Poseidon").link(link).Busy))
+				f.add(name(x, "rtt_us"), float64(s.system(name(x, "many"), "Poseidon").RTTAvgUs))
 			}
 			for _, x := range ms {
-				f.Add(name(x, "deviation"), deviationOf(s.System(name(x, "many"), "Poseidon")))
-				f.Add(name(x, "converges_us"), rampsUp(s.System(name(x, "ramp"), "Poseidon")))
+				f.add(name(x, "deviation"), deviationOf(s.system(name(x, "many"), "Poseidon")))
+				f.add(name(x, "converges_us"), rampsUp(s.system(name(x, "ramp"), "Poseidon")))
 			}
 		},
-		Charts: func(_ *Seed, f *Figures) []Chart {
+		Charts: func(_ *seed, f *figureSet) []chart {
 			line := func(all []setting, what string) Line {
 				var xs []float64
 				for _, x := range all {
@@ -174,7 +174,7 @@ func poseidonParams() *Row {
 				}
 				return over(what, f, xs, func(i int) string { return name(all[i], what) })
 			}
-			return []Chart{
+			return []chart{
 				{Title: "p, 200 flows", X: "p [us]", Y: "deviation", Lines: []Line{line(ps, "deviation")}},
 				{Title: "p, 200 flows", X: "p [us]", Y: axisUs, Lines: []Line{line(ps, "rtt_us")}},
 				{Title: "k, 2 flows", X: "k [us]", Y: "busy share of the link", Lines: []Line{line(ks, "busy_few")}},
@@ -185,15 +185,15 @@ func poseidonParams() *Row {
 		},
 		Note: "200 flows and the span of 50us are those of poseidon-stability, few flows are two, the ramp is that of poseidon-rampup; the paper gives none of the values that it tries. The text says that a larger m damps and slows; equation 4, which is implemented, has m multiply each step",
 	}
-	rises := func(all []setting, what string) func(*Figures) bool {
+	rises := func(all []setting, what string) func(*figureSet) bool {
 		first, last := all[0], all[len(all)-1]
-		return func(f *Figures) bool { return f.Get(name(last, what)) > f.Get(name(first, what)) }
+		return func(f *figureSet) bool { return f.get(name(last, what)) > f.get(name(first, what)) }
 	}
-	falls := func(all []setting, what string) func(*Figures) bool {
+	falls := func(all []setting, what string) func(*figureSet) bool {
 		first, last := all[0], all[len(all)-1]
-		return func(f *Figures) bool { return f.Get(name(last, what)) < f.Get(name(first, what)) }
+		return func(f *figureSet) bool { return f.get(name(last, what)) < f.get(name(first, what)) }
 	}
-	r.Checks = []Check{
+	r.Checks = []check{
 		holds("the largest p has less variation of rates than the smallest", falls(ps, "deviation")),
 		holds("and longer round trips", rises(ps, "rtt_us")),
 		holds("the smallest k leaves more of the link idle with two flows than the largest", rises(ks, "busy_few")),

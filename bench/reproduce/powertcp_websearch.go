@@ -30,22 +30,22 @@ const (
 )
 
 // webQuick is such a row in small.
-func webQuick(seconds float64) *Quick {
-	return &Quick{
+func webQuick(seconds float64) *quick {
+	return &quick{
 		Sets: []string{"duration=60ms", "warmup=2ms", "params.until=6ms"}, Seconds: seconds,
 		Unlike: "in some milliseconds the tails are single flows",
 	}
 }
 
 // tail is the 99.9th percentile of the completion times of a range of sizes, in us.
-func tail(x *System, sizes string) float64 { return x.Completion(sizes).At(0.999) }
+func tail(x *system, sizes string) float64 { return x.completion(sizes).at(0.999) }
 
 // bufferOf returns what was taken of the leaf switches' buffers, in KB: a percentile over
 // all of them and the means of all steps from the end of the warm-up to the last arrival, in us.
-func bufferOf(x *System, share, from, until float64) float64 {
+func bufferOf(x *system, share, from, until float64) float64 {
 	var all []weighted
 	for i := range 8 {
-		for _, v := range x.Series(results.SeriesBuffer, fmt.Sprintf("tor%d", i)).Between(from, until).Y {
+		for _, v := range x.Series(results.SeriesBuffer, fmt.Sprintf("tor%d", i)).between(from, until).Y {
 			all = append(all, weighted{v, 1})
 		}
 	}
@@ -56,24 +56,24 @@ func bufferOf(x *System, share, from, until float64) float64 {
 func powertcpShort(id string, load int) *Row {
 	r := &Row{
 		ID: id, Runs: []Run{{}}, Seeds: 5,
-		Read: func(s *Seed, f *Figures) {
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range webAll {
-				sys := s.System("", x.name)
-				f.Add(x.key+"_p50_us", sys.Completion(webShort).At(0.5))
-				f.Add(x.key+"_p99_us", sys.Completion(webShort).At(0.99))
-				f.Add(x.key+"_p999_us", tail(sys, webShort))
-				f.Add(x.key+"_medium_p999_us", tail(sys, webMedium))
+				sys := s.system("", x.name)
+				f.add(x.key+"_p50_us", sys.completion(webShort).at(0.5))
+				f.add(x.key+"_p99_us", sys.completion(webShort).at(0.99))
+				f.add(x.key+"_p999_us", tail(sys, webShort))
+				f.add(x.key+"_medium_p999_us", tail(sys, webMedium))
 			}
 		},
 		Charts:  sizesChart,
 		Scaling: webScaling, Note: webNote + ". HOMA is disputed and not counted",
 	}
-	less := func(text, of, to string, paper float64) Check {
+	less := func(text, of, to string, paper float64) check {
 		return below(text, of+"_p999_us", to+"_p999_us", paper)
 	}
 	if load == 20 {
 		r.Seconds, r.Quick = 720, webQuick(10)
-		r.Checks = []Check{
+		r.Checks = []check{
 			less("PowerTCP over HPCC", "powertcp", "hpcc", 0.91),
 			less("PowerTCP over TIMELY", "powertcp", "timely", 0.20),
 			less("PowerTCP over DCQCN", "powertcp", "dcqcn", 0.20),
@@ -82,7 +82,7 @@ func powertcpShort(id string, load int) *Row {
 		return r
 	}
 	r.Seconds, r.Quick = 440, webQuick(15)
-	r.Checks = []Check{
+	r.Checks = []check{
 		less("PowerTCP over HPCC", "powertcp", "hpcc", 0.67),
 		less("PowerTCP over TIMELY", "powertcp", "timely", 0.26),
 		less("PowerTCP over DCQCN", "powertcp", "dcqcn", 0.26),
@@ -95,19 +95,19 @@ func powertcpShort(id string, load int) *Row {
 }
 
 // reported is a check that does not count.
-func reported(c Check) Check {
+func reported(c check) check {
 	c.Reported = true
 	return c
 }
 
 // sizesChart draws completion times by size, with one seed.
-func sizesChart(s *Seed, _ *Figures) []Chart {
+func sizesChart(s *seed, _ *figureSet) []chart {
 	ranges := []string{webShort, results.SizeRange(10_000, 100_000), webMedium, webLong}
-	var charts []Chart
+	var charts []chart
 	for i, what := range []string{"up to 10 KB", "10 to 100 KB", "100 KB to 1 MB", "above 1 MB"} {
-		c := Chart{Title: "Completion of flows of " + what, X: axisUs, Y: "share of flows"}
+		c := chart{Title: "Completion of flows of " + what, X: axisUs, Y: "share of flows"}
 		for _, x := range webAll {
-			c.Lines = append(c.Lines, s.System("", x.name).Completion(ranges[i]).Line(x.name))
+			c.Lines = append(c.Lines, s.system("", x.name).completion(ranges[i]).line(x.name))
 		}
 		charts = append(charts, c)
 	}
@@ -117,15 +117,15 @@ func sizesChart(s *Seed, _ *Figures) []Chart {
 func powertcpMedium() *Row {
 	return &Row{
 		ID: "powertcp-fig6-medium", Runs: []Run{{}}, Seeds: 5, Seconds: 720, Quick: webQuick(10),
-		Read: func(s *Seed, f *Figures) {
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range webAll {
-				sys := s.System("", x.name)
-				f.Add(x.key+"_p50_us", sys.Completion(webMedium).At(0.5))
-				f.Add(x.key+"_p99_us", sys.Completion(webMedium).At(0.99))
-				f.Add(x.key+"_p999_us", tail(sys, webMedium))
+				sys := s.system("", x.name)
+				f.add(x.key+"_p50_us", sys.completion(webMedium).at(0.5))
+				f.add(x.key+"_p99_us", sys.completion(webMedium).at(0.99))
+				f.add(x.key+"_p999_us", tail(sys, webMedium))
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			below("PowerTCP over HPCC", "powertcp_p999_us", "hpcc_p999_us", 0.67),
 			below("PowerTCP over TIMELY", "powertcp_p999_us", "timely_p999_us", 0.38),
 			below("PowerTCP over DCQCN", "powertcp_p999_us", "dcqcn_p999_us", 0.50),
@@ -147,27 +147,27 @@ func powertcpLong() *Row {
 	}{{20, "powertcp-fig6-20"}, {60, "powertcp-fig6-60"}, {90, "powertcp-fig7ab"}}
 	r := &Row{
 		ID: "powertcp-fig7ab", Seeds: 5, Seconds: 900, Quick: webQuick(25),
-		Read: func(s *Seed, f *Figures) {
+		Read: func(s *seed, f *figureSet) {
 			for _, run := range runs {
 				for _, x := range webThree {
-					sys := s.System(fmt.Sprint(run.load), x.name)
-					f.Add(fmt.Sprintf("load%d_%s_long_p999_us", run.load, x.key), tail(sys, webLong))
-					f.Add(fmt.Sprintf("load%d_%s_long_p50_us", run.load, x.key), sys.Completion(webLong).At(0.5))
-					f.Add(fmt.Sprintf("load%d_%s_short_p999_us", run.load, x.key), tail(sys, webShort))
+					sys := s.system(fmt.Sprint(run.load), x.name)
+					f.add(fmt.Sprintf("load%d_%s_long_p999_us", run.load, x.key), tail(sys, webLong))
+					f.add(fmt.Sprintf("load%d_%s_long_p50_us", run.load, x.key), sys.completion(webLong).at(0.5))
+					f.add(fmt.Sprintf("load%d_%s_short_p999_us", run.load, x.key), tail(sys, webShort))
 				}
 			}
 			for _, x := range webThree {
-				f.Add(x.key+"_long_p999_mean_us", math.Cbrt(f.Get("load20_"+x.key+"_long_p999_us")*f.Get("load60_"+x.key+"_long_p999_us")*f.Get("load90_"+x.key+"_long_p999_us")))
+				f.add(x.key+"_long_p999_mean_us", math.Cbrt(f.get("load20_"+x.key+"_long_p999_us")*f.get("load60_"+x.key+"_long_p999_us")*f.get("load90_"+x.key+"_long_p999_us")))
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			below("long flows at 90 percent: PowerTCP over HPCC", "load90_powertcp_long_p999_us", "load90_hpcc_long_p999_us", 0.91),
 			above("long flows, mean over loads: theta-PowerTCP over PowerTCP", "theta_long_p999_mean_us", "powertcp_long_p999_mean_us", 1.35),
 		},
-		Charts: func(_ *Seed, f *Figures) []Chart {
-			var charts []Chart
+		Charts: func(_ *seed, f *figureSet) []chart {
+			var charts []chart
 			for _, c := range []struct{ title, what string }{{"Short flows, 99.9th percentile (figure 7a)", "short"}, {"Long flows, 99.9th percentile (figure 7b)", "long"}} {
-				chart := Chart{Title: c.title, X: "load [percent]", Y: "completion [us]"}
+				chart := chart{Title: c.title, X: "load [percent]", Y: "completion [us]"}
 				for _, x := range webThree {
 					chart.Lines = append(chart.Lines, over(x.name, f, []float64{20, 60, 90}, func(i int) string {
 						return fmt.Sprintf("load%d_%s_%s_p999_us", runs[i].load, x.key, c.what)
@@ -189,18 +189,18 @@ func powertcpLong() *Row {
 func powertcpBuffer() *Row {
 	return &Row{
 		ID: "powertcp-fig7g", Runs: []Run{{}}, Seeds: 5, Seconds: 220, Quick: webQuick(10),
-		Read: func(s *Seed, f *Figures) {
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range webThree {
-				sys := s.System("", x.name)
+				sys := s.system("", x.name)
 				for _, p := range []struct {
 					name  string
 					share float64
 				}{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}} {
-					f.Add(x.key+"_buffer_"+p.name+"_kb", bufferOf(sys, p.share, webFrom, webUntil))
+					f.add(x.key+"_buffer_"+p.name+"_kb", bufferOf(sys, p.share, webFrom, webUntil))
 				}
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			below("99th percentile of the buffer: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.50),
 		},
 		Charts:  buffersChart(""),
@@ -213,17 +213,17 @@ func powertcpBuffer() *Row {
 const webFrom, webUntil = 5000.0, 35000.0
 
 // buffersChart draws the distribution of the buffers' use in a run, with one seed.
-func buffersChart(run string) func(*Seed, *Figures) []Chart {
-	return func(s *Seed, _ *Figures) []Chart {
-		c := Chart{Title: "Shared buffer taken at leaf switches", X: "taken [KB]", Y: "share of the time"}
+func buffersChart(run string) func(*seed, *figureSet) []chart {
+	return func(s *seed, _ *figureSet) []chart {
+		c := chart{Title: "Shared buffer taken at leaf switches", X: "taken [KB]", Y: "share of the time"}
 		for _, x := range webThree {
-			line := Curve{}
+			line := curve{}
 			for _, share := range []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999} {
-				line.X, line.Y = append(line.X, bufferOf(s.System(run, x.name), share, webFrom, webUntil)), append(line.Y, share)
+				line.X, line.Y = append(line.X, bufferOf(s.system(run, x.name), share, webFrom, webUntil)), append(line.Y, share)
 			}
-			c.Lines = append(c.Lines, line.Line(x.name))
+			c.Lines = append(c.Lines, line.line(x.name))
 		}
-		return []Chart{c}
+		return []chart{c}
 	}
 }
 
@@ -242,24 +242,24 @@ func powertcpBursts() *Row {
 	const busiest = "16/s of 2 MB"
 	r := &Row{
 		ID: "powertcp-fig7cf", Seeds: 5, Seconds: 630, Quick: webQuick(30),
-		Read: func(s *Seed, f *Figures) {
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range []webSystem{webAll[0], webAll[2]} {
 				short, long := 0.0, 0.0
 				for i, run := range runs {
-					sys := s.System(run.name, x.name)
-					f.Add(fmt.Sprintf("%s_short_p999_%d_us", x.key, i+1), tail(sys, webShort))
-					f.Add(fmt.Sprintf("%s_long_p999_%d_us", x.key, i+1), tail(sys, webLong))
+					sys := s.system(run.name, x.name)
+					f.add(fmt.Sprintf("%s_short_p999_%d_us", x.key, i+1), tail(sys, webShort))
+					f.add(fmt.Sprintf("%s_long_p999_%d_us", x.key, i+1), tail(sys, webLong))
 					short += math.Log(tail(sys, webShort)) / float64(len(runs))
 					long += math.Log(tail(sys, webLong)) / float64(len(runs))
 				}
-				f.Add(x.key+"_short_p999_mean_us", math.Exp(short))
-				f.Add(x.key+"_long_p999_mean_us", math.Exp(long))
+				f.add(x.key+"_short_p999_mean_us", math.Exp(short))
+				f.add(x.key+"_long_p999_mean_us", math.Exp(long))
 			}
 			for _, x := range webThree {
-				f.Add(x.key+"_buffer_p99_kb", bufferOf(s.System(busiest, x.name), 0.99, webFrom, webUntil))
+				f.add(x.key+"_buffer_p99_kb", bufferOf(s.system(busiest, x.name), 0.99, webFrom, webUntil))
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			below("short flows, mean over the four: PowerTCP over HPCC", "powertcp_short_p999_mean_us", "hpcc_short_p999_mean_us", 0.76),
 			below("long flows, mean over the four: PowerTCP over HPCC", "powertcp_long_p999_mean_us", "hpcc_long_p999_mean_us", 0.90),
 			below("99th percentile of the buffer with 16/s of 2 MB: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),

@@ -48,29 +48,29 @@ var (
 )
 
 // overLoads adds the geometric mean of a figure over the loads.
-func overLoads(f *Figures, name string, of func(load int) float64) {
+func overLoads(f *figureSet, name string, of func(load int) float64) {
 	sum := 0.0
 	for _, load := range pulserLoads {
 		sum += math.Log(of(load)) / float64(len(pulserLoads))
 	}
-	f.Add(name, math.Exp(sum))
+	f.add(name, math.Exp(sum))
 }
 
 func pulserFCT() *Row {
 	r := &Row{
 		ID: "pulser-fct", Seeds: 5, Seconds: 350,
-		Quick:   &Quick{Sets: pulserInSmall, Seconds: 30},
+		Quick:   &quick{Sets: pulserInSmall, Seconds: 30},
 		Scaling: pulserScaling, Note: pulserNote,
 	}
 	for _, load := range pulserLoads {
 		r.Runs = append(r.Runs, pulserTraffic{load, 24}.run())
 	}
-	r.Read = func(s *Seed, f *Figures) {
+	r.Read = func(s *seed, f *figureSet) {
 		for _, name := range pulserSystems {
 			for _, load := range pulserLoads {
-				sys := s.System(pulserTraffic{load, 24}.name(), name)
-				short := sys.Label("short")
-				add := func(what string, v float64) { f.Add(fmt.Sprintf("load%d_%s_%s", load, lower(name), what), v) }
+				sys := s.system(pulserTraffic{load, 24}.name(), name)
+				short := sys.label("short")
+				add := func(what string, v float64) { f.add(fmt.Sprintf("load%d_%s_%s", load, lower(name), what), v) }
 				add("p50_us", float64(short.FCTP50Us))
 				add("p99_us", float64(short.FCTP99Us))
 				add("drops", float64(sys.Drops))
@@ -78,7 +78,7 @@ func pulserFCT() *Row {
 			}
 			for _, what := range []string{"p50_us", "p99_us"} {
 				overLoads(f, fmt.Sprintf("%s_%s", lower(name), what), func(load int) float64 {
-					return f.Get(fmt.Sprintf("load%d_%s_%s", load, lower(name), what))
+					return f.get(fmt.Sprintf("load%d_%s_%s", load, lower(name), what))
 				})
 			}
 		}
@@ -92,18 +92,18 @@ func pulserFCT() *Row {
 			below("99th percentile at 80 percent: Pulser over "+other, "load80_pulser_p99_us", "load80_"+o+"_p99_us", 0.3),
 		)
 	}
-	r.Checks = append(r.Checks, holds("Ideal has the least 99th percentile at each load", func(f *Figures) bool {
+	r.Checks = append(r.Checks, holds("Ideal has the least 99th percentile at each load", func(f *figureSet) bool {
 		for _, load := range pulserLoads {
 			for _, name := range pulserSystems[:3] {
-				if f.Get(fmt.Sprintf("load%d_ideal_p99_us", load)) > f.Get(fmt.Sprintf("load%d_%s_p99_us", load, lower(name))) {
+				if f.get(fmt.Sprintf("load%d_ideal_p99_us", load)) > f.get(fmt.Sprintf("load%d_%s_p99_us", load, lower(name))) {
 					return false
 				}
 			}
 		}
 		return true
 	}))
-	r.Charts = func(_ *Seed, f *Figures) []Chart {
-		return []Chart{
+	r.Charts = func(_ *seed, f *figureSet) []chart {
+		return []chart{
 			pulserByLoad("Median completion time of short flows (figure 2)", axisUs, "p50_us", f),
 			pulserByLoad("99th percentile (figure 3)", axisUs, "p99_us", f),
 		}
@@ -111,8 +111,8 @@ func pulserFCT() *Row {
 	return r
 }
 
-func pulserByLoad(title, y, what string, f *Figures) Chart {
-	c := Chart{Title: title, X: "load [percent]", Y: y}
+func pulserByLoad(title, y, what string, f *figureSet) chart {
+	c := chart{Title: title, X: "load [percent]", Y: y}
 	for _, name := range pulserSystems {
 		c.Lines = append(c.Lines, over(name, f, floats(pulserLoads), func(i int) string {
 			return fmt.Sprintf("load%d_%s_%s", pulserLoads[i], lower(name), what)
@@ -124,30 +124,30 @@ func pulserByLoad(title, y, what string, f *Figures) Chart {
 func pulserThroughput() *Row {
 	r := &Row{
 		ID: "pulser-throughput", Seeds: 5, Seconds: 350,
-		Quick:   &Quick{Sets: pulserInSmall, Seconds: 30},
+		Quick:   &quick{Sets: pulserInSmall, Seconds: 30},
 		Scaling: pulserScaling,
 		Note:    "the paper does not say how it takes the throughput of long flows: here 1 MB over their mean completion time. " + pulserNote,
 	}
 	for _, load := range pulserLoads {
 		r.Runs = append(r.Runs, pulserTraffic{load, 24}.run())
 	}
-	r.Read = func(s *Seed, f *Figures) {
+	r.Read = func(s *seed, f *figureSet) {
 		for _, name := range pulserSystems {
 			for _, load := range pulserLoads {
-				long := s.System(pulserTraffic{load, 24}.name(), name).Label("long")
-				f.Add(fmt.Sprintf("load%d_%s_long_gbps", load, lower(name)), 8e3/float64(long.FCTAvgUs))
+				long := s.system(pulserTraffic{load, 24}.name(), name).label("long")
+				f.add(fmt.Sprintf("load%d_%s_long_gbps", load, lower(name)), 8e3/float64(long.FCTAvgUs))
 			}
 			overLoads(f, lower(name)+"_long_gbps", func(load int) float64 {
-				return f.Get(fmt.Sprintf("load%d_%s_long_gbps", load, lower(name)))
+				return f.get(fmt.Sprintf("load%d_%s_long_gbps", load, lower(name)))
 			})
 		}
 	}
-	r.Checks = []Check{
+	r.Checks = []check{
 		above("throughput of long flows, mean of the loads: Pulser over ICTCP", "pulser_long_gbps", "ictcp_long_gbps", 1.16),
 		above("Pulser over DCTCP", "pulser_long_gbps", "dctcp_long_gbps", 1.22),
 	}
-	r.Charts = func(_ *Seed, f *Figures) []Chart {
-		return []Chart{pulserByLoad("Throughput of long flows (figure 4)", axisGbps, "long_gbps", f)}
+	r.Charts = func(_ *seed, f *figureSet) []chart {
+		return []chart{pulserByLoad("Throughput of long flows (figure 4)", axisGbps, "long_gbps", f)}
 	}
 	return r
 }
@@ -157,34 +157,34 @@ func pulserQueue() *Row {
 	systems := []string{"DCTCP", "Pulser"}
 	return &Row{
 		ID: "pulser-queue", Runs: []Run{{}}, Seeds: 5, Seconds: 30,
-		Quick: &Quick{Seconds: 6},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Seconds: 6},
+		Read: func(s *seed, f *figureSet) {
 			for _, name := range systems {
-				sys := s.System("", name)
+				sys := s.system("", name)
 				wire := sys.Series(results.SeriesWire, "watched")
-				before := wire.Between(onset-1000, onset).Mean()
-				f.Add(lower(name)+"_peak_kb", sys.Most(results.SeriesQueue, link).Between(onset, math.Inf(1)).Max()/1e3)
-				f.Add(lower(name)+"_before_gbps", before)
-				f.Add(lower(name)+"_least_gbps", leastOver(wire.Between(onset, onset+250), 40))
-				f.Add(lower(name)+"_through_gbps", wire.Between(onset, onset+1000).Mean())
+				before := wire.between(onset-1000, onset).mean()
+				f.add(lower(name)+"_peak_kb", sys.most(results.SeriesQueue, link).between(onset, math.Inf(1)).max()/1e3)
+				f.add(lower(name)+"_before_gbps", before)
+				f.add(lower(name)+"_least_gbps", leastOver(wire.between(onset, onset+250), 40))
+				f.add(lower(name)+"_through_gbps", wire.between(onset, onset+1000).mean())
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			below("longest queue at the incast's port: Pulser over DCTCP", "pulser_peak_kb", "dctcp_peak_kb", 0.5),
-			holds("in the first 250us of the incast Pulser's long flow falls lower than DCTCP's, over 40us", func(f *Figures) bool {
-				return f.Get("pulser_least_gbps") < f.Get("dctcp_least_gbps")
+			holds("in the first 250us of the incast Pulser's long flow falls lower than DCTCP's, over 40us", func(f *figureSet) bool {
+				return f.get("pulser_least_gbps") < f.get("dctcp_least_gbps")
 			}),
 			above("what the long flow gets in the millisecond from the incast's start on: Pulser over DCTCP", "pulser_through_gbps", "dctcp_through_gbps", none64),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			queue := Chart{Title: "Queue at the incast's port (figure 5)", X: axisMs, Y: "queue [KB]"}
-			rate := Chart{Title: "Rate of the long flow", X: axisMs, Y: axisGbps}
+		Charts: func(s *seed, _ *figureSet) []chart {
+			queue := chart{Title: "Queue at the incast's port (figure 5)", X: axisMs, Y: "queue [KB]"}
+			rate := chart{Title: "Rate of the long flow", X: axisMs, Y: axisGbps}
 			for _, name := range systems {
-				sys := s.System("", name)
-				queue.Lines = append(queue.Lines, sys.Series(results.SeriesQueue, link).Between(onset-500, onset+1500).Scale(1e-3, 1e-3).Line(name))
-				rate.Lines = append(rate.Lines, sys.Series(results.SeriesWire, "watched").Between(onset-500, onset+1500).Scale(1e-3, 1).Line(name))
+				sys := s.system("", name)
+				queue.Lines = append(queue.Lines, sys.Series(results.SeriesQueue, link).between(onset-500, onset+1500).scale(1e-3, 1e-3).line(name))
+				rate.Lines = append(rate.Lines, sys.Series(results.SeriesWire, "watched").between(onset-500, onset+1500).scale(1e-3, 1).line(name))
 			}
-			return []Chart{queue, rate}
+			return []chart{queue, rate}
 		},
 		Scaling: "one incast, 4 ms after the start",
 		Note:    "the long flow is seen by its rate, not by its window, and random traffic meets the incast on its way, not at its port, so that what is there is the incast's doing. " + pulserNote,
@@ -192,11 +192,11 @@ func pulserQueue() *Row {
 }
 
 // leastOver returns the least mean of the points of a span of X.
-func leastOver(c Curve, span float64) float64 {
+func leastOver(c curve, span float64) float64 {
 	least := math.Inf(1)
 	for _, x := range c.X {
 		if x+span <= c.X[len(c.X)-1] {
-			least = min(least, c.Between(x, x+span).Mean())
+			least = min(least, c.between(x, x+span).mean())
 		}
 	}
 	return least
@@ -206,7 +206,7 @@ func pulserDegree() *Row {
 	degrees, loads := []int{24, 32, 40}, []int{60, 80}
 	r := &Row{
 		ID: "pulser-degree", Seeds: 5, Seconds: 400,
-		Quick:   &Quick{Sets: pulserInSmall, Seconds: 35},
+		Quick:   &quick{Sets: pulserInSmall, Seconds: 35},
 		Scaling: pulserScaling, Note: pulserNote,
 	}
 	name := func(load, degree int, system string) string {
@@ -221,19 +221,19 @@ func pulserDegree() *Row {
 			}
 		}
 	}
-	r.Read = func(s *Seed, f *Figures) {
+	r.Read = func(s *seed, f *figureSet) {
 		for _, load := range loads {
 			for _, degree := range degrees {
 				for _, system := range pulserSystems[:3] {
-					f.Add(name(load, degree, system), float64(s.System(pulserTraffic{load, degree}.name(), system).Label("short").FCTP99Us))
+					f.add(name(load, degree, system), float64(s.system(pulserTraffic{load, degree}.name(), system).label("short").FCTP99Us))
 				}
 			}
 		}
 	}
-	r.Charts = func(_ *Seed, f *Figures) []Chart {
-		var charts []Chart
+	r.Charts = func(_ *seed, f *figureSet) []chart {
+		var charts []chart
 		for _, load := range loads {
-			c := Chart{Title: fmt.Sprintf("99th percentile of short flows at %d percent load", load), X: "degree of incasts", Y: axisUs}
+			c := chart{Title: fmt.Sprintf("99th percentile of short flows at %d percent load", load), X: "degree of incasts", Y: axisUs}
 			for _, system := range pulserSystems[:3] {
 				c.Lines = append(c.Lines, over(system, f, floats(degrees), func(i int) string { return name(load, degrees[i], system) }))
 			}
@@ -248,18 +248,18 @@ func pulserTestbed() *Row {
 	return &Row{
 		ID: "pulser-testbed", Runs: []Run{{}}, Seeds: 5, Seconds: 35,
 		Varies: []string{"initial_cwnd"},
-		Quick:  &Quick{Sets: []string{"params.rounds=60", "duration=80s", "warmup=10s"}, Seconds: 2},
-		Read: func(s *Seed, f *Figures) {
+		Quick:  &quick{Sets: []string{"params.rounds=60", "duration=80s", "warmup=10s"}, Seconds: 2},
+		Read: func(s *seed, f *figureSet) {
 			for _, name := range []string{"DCTCP", "Pulser"} {
-				sys := s.System("", name)
-				short := sys.Label("short")
-				f.Add(lower(name)+"_fct_avg_s", float64(short.FCTAvgUs)/1e6)
-				f.Add(lower(name)+"_fct_p99_s", float64(short.FCTP99Us)/1e6)
-				f.Add(lower(name)+"_long_mbps", float64(sys.Label("long").ThroughputGbps)*1e3)
-				f.Add(lower(name)+"_drops", float64(sys.Drops))
+				sys := s.system("", name)
+				short := sys.label("short")
+				f.add(lower(name)+"_fct_avg_s", float64(short.FCTAvgUs)/1e6)
+				f.add(lower(name)+"_fct_p99_s", float64(short.FCTP99Us)/1e6)
+				f.add(lower(name)+"_long_mbps", float64(sys.label("long").ThroughputGbps)*1e3)
+				f.add(lower(name)+"_drops", float64(sys.Drops))
 			}
 		},
-		Checks: []Check{
+		Checks: []check{
 			below("mean completion time: Pulser over DCTCP", "pulser_fct_avg_s", "dctcp_fct_avg_s", 1.59/1.99),
 			below("99th percentile: Pulser over DCTCP", "pulser_fct_p99_s", "dctcp_fct_p99_s", 9.85/13.32),
 			above("throughput of the long flow: Pulser over DCTCP", "pulser_long_mbps", "dctcp_long_mbps", 35.0/28),

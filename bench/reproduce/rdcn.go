@@ -25,10 +25,10 @@ var rdcnSystems = []struct{ key, name string }{
 // and of those that leave by day: what stood in it in the mean of each step over the rate at which
 // it drained, weighted by what left in that step. And the share of days for which the
 // circuit was busy.
-func rdcnWaits(x *System) (all, byDay, use float64) {
+func rdcnWaits(x *system) (all, byDay, use float64) {
 	queue, circuit, uplink := x.Series(results.SeriesQueue, rdcnVOQ), x.Series(results.SeriesBusy, rdcnVOQ), x.Series(results.SeriesBusy, rdcnUplink)
 	var waits, dayWaits []weighted
-	var days Curve
+	var days curve
 	for i, at := range queue.X {
 		if at <= rdcnWeek || i >= len(circuit.Y) || i >= len(uplink.Y) {
 			continue
@@ -42,7 +42,7 @@ func rdcnWaits(x *System) (all, byDay, use float64) {
 			waits = append(waits, weighted{queue.Y[i] * 8 / (rdcnPacket * 1e3), uplink.Y[i] * rdcnPacket})
 		}
 	}
-	return percentileOf(waits, 0.99), percentileOf(dayWaits, 0.99), days.Mean()
+	return percentileOf(waits, 0.99), percentileOf(dayWaits, 0.99), days.mean()
 }
 
 // weighted is a value that stands for so much of the whole.
@@ -76,47 +76,47 @@ func percentileOf(all []weighted, share float64) float64 {
 func powertcpRDCN() *Row {
 	return &Row{
 		ID: "powertcp-rdcn", Runs: []Run{{}}, Seconds: 100, Seeds: 5, Varies: []string{"once_per_rtt"},
-		Quick: &Quick{Sets: []string{"params.others=0", "params.last=0"}, Seconds: 2,
+		Quick: &quick{Sets: []string{"params.others=0", "params.last=0"}, Seconds: 2,
 			Unlike: "where one rack alone sends, reTCP with 600us falls a little short of filling the circuit"},
-		Read: func(s *Seed, f *Figures) {
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range rdcnSystems {
-				all, byDay, use := rdcnWaits(s.System("", x.name))
-				f.Add(x.key+"_circuit_use", use)
-				f.Add(x.key+"_voq_wait_p99_us", all)
-				f.Add(x.key+"_voq_wait_by_day_p99_us", byDay)
+				all, byDay, use := rdcnWaits(s.system("", x.name))
+				f.add(x.key+"_circuit_use", use)
+				f.add(x.key+"_voq_wait_p99_us", all)
+				f.add(x.key+"_voq_wait_by_day_p99_us", byDay)
 			}
 			over := func(key string) float64 {
-				return f.Get(key+"_voq_wait_p99_us") / f.Get("powertcp_voq_wait_p99_us")
+				return f.get(key+"_voq_wait_p99_us") / f.get("powertcp_voq_wait_p99_us")
 			}
-			f.Add("retcp1800_queue_over_powertcp", over("retcp1800"))
-			f.Add("retcp600_queue_over_powertcp", over("retcp600"))
+			f.add("retcp1800_queue_over_powertcp", over("retcp1800"))
+			f.add("retcp600_queue_over_powertcp", over("retcp600"))
 		},
-		Checks: []Check{
-			holds("PowerTCP fills 80 percent of the circuit or more", func(f *Figures) bool { return f.Get("powertcp_circuit_use") >= 0.8 }),
-			holds("HPCC does not fill it: less than 80 percent, and less than PowerTCP", func(f *Figures) bool {
-				return f.Get("hpcc_circuit_use") < min(0.8, f.Get("powertcp_circuit_use"))
+		Checks: []check{
+			holds("PowerTCP fills 80 percent of the circuit or more", func(f *figureSet) bool { return f.get("powertcp_circuit_use") >= 0.8 }),
+			holds("HPCC does not fill it: less than 80 percent, and less than PowerTCP", func(f *figureSet) bool {
+				return f.get("hpcc_circuit_use") < min(0.8, f.get("powertcp_circuit_use"))
 			}),
-			holds("reTCP fills it at once: 95 percent or more, with either prebuffering", func(f *Figures) bool {
-				return f.Get("retcp600_circuit_use") >= 0.95 && f.Get("retcp1800_circuit_use") >= 0.95
+			holds("reTCP fills it at once: 95 percent or more, with either prebuffering", func(f *figureSet) bool {
+				return f.get("retcp600_circuit_use") >= 0.95 && f.get("retcp1800_circuit_use") >= 0.95
 			}),
 			above("tail of the wait in the queue, reTCP with 1800us over PowerTCP", "retcp1800_voq_wait_p99_us", "powertcp_voq_wait_p99_us", 5),
 			above("reTCP with 600us over PowerTCP", "retcp600_voq_wait_p99_us", "powertcp_voq_wait_p99_us", 2),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			rate := Chart{Title: "Throughput from a rack to the next, around a day", X: axisMs, Y: axisGbps}
-			voq := Chart{Title: "Its virtual output queue", X: axisMs, Y: "queue [KB]"}
+		Charts: func(s *seed, _ *figureSet) []chart {
+			rate := chart{Title: "Throughput from a rack to the next, around a day", X: axisMs, Y: axisGbps}
+			voq := chart{Title: "Its virtual output queue", X: axisMs, Y: "queue [KB]"}
 			for _, x := range rdcnSystems {
-				sys := s.System("", x.name)
-				around := func(c Curve) Curve { return c.Between(2*rdcnWeek-2000, 2*rdcnWeek+1000) }
+				sys := s.system("", x.name)
+				around := func(c curve) curve { return c.between(2*rdcnWeek-2000, 2*rdcnWeek+1000) }
 				circuit, uplink := around(sys.Series(results.SeriesBusy, rdcnVOQ)), around(sys.Series(results.SeriesBusy, rdcnUplink))
-				sum := Curve{X: circuit.X}
+				sum := curve{X: circuit.X}
 				for i := range circuit.Y {
 					sum.Y = append(sum.Y, float64(circuit.Y[i]*rdcnCircuit)+float64(uplink.Y[i]*rdcnPacket))
 				}
-				rate.Lines = append(rate.Lines, sum.Scale(1e-3, 1).Line(x.name))
-				voq.Lines = append(voq.Lines, around(sys.Series(results.SeriesQueue, rdcnVOQ)).Scale(1e-3, 1e-3).Line(x.name))
+				rate.Lines = append(rate.Lines, sum.scale(1e-3, 1).line(x.name))
+				voq.Lines = append(voq.Lines, around(sys.Series(results.SeriesQueue, rdcnVOQ)).scale(1e-3, 1e-3).line(x.name))
 			}
-			return []Chart{rate, voq}
+			return []chart{rate, voq}
 		},
 		Note: "the paper says neither who sends to whom nor what its tail is of, nor how long VOQs are: here each rack sends to the next, the tail is the 99th percentile of all packets' waits, by day and night, and bounds are those of reTCP's public experiments; of packets that take the circuit the figures by day are",
 	}

@@ -9,11 +9,11 @@ import (
 	"strconv"
 )
 
-// ReportVersion is the version of the JSON that Report.Write writes. It changes when
+// reportVersion is the version of the JSON that Report.Write writes. It changes when
 // a field changes its meaning or goes.
-const ReportVersion = 1
+const reportVersion = 1
 
-// Report is what came of rows.
+// Report is the outcome of rows.
 type Report struct {
 	Version   int      `json:"version"`
 	Program   string   `json:"program"`
@@ -38,39 +38,39 @@ type Report struct {
 	Listed  int `json:"listed"`  // rows of the papers' list
 	Defined int `json:"defined"` // of those, that can be run
 
-	Rows []*RowResult `json:"rows"`
+	Rows []*rowResult `json:"rows"`
 }
 
-// Status is how a row came out.
-type Status string
+// status is the outcome of a row.
+type status string
 
 // What a row can be.
 const (
-	Met      Status = "met"
-	Missed   Status = "missed"
-	Reported Status = "reported" // not counted
+	met      status = "met"
+	missed   status = "missed"
+	Reported status = "reported" // not counted
 )
 
-// RowResult is what came of a row.
-type RowResult struct {
+// rowResult is the outcome of a row, with its figures.
+type rowResult struct {
 	ID      string        `json:"id"`
 	Paper   string        `json:"paper"`
 	Source  string        `json:"source"`
-	Kind    Kind          `json:"kind"`
+	Kind    kind          `json:"kind"`
 	What    string        `json:"what,omitempty"`
 	Scaling string        `json:"scaling,omitempty"`
 	Note    string        `json:"note,omitempty"`
-	Status  Status        `json:"status"`
+	Status  status        `json:"status"`
 	Seeds   int           `json:"seeds"`
 	WallS   float64       `json:"wall_s"` // of its runs, one after the other
-	Checks  []CheckResult `json:"checks"`
-	Figures []Figure      `json:"figures"`
+	Checks  []checkResult `json:"checks"`
+	Figures []figure      `json:"figures"`
 
-	charts []Chart
+	charts []chart
 }
 
-// CheckResult is what came of a check.
-type CheckResult struct {
+// checkResult is the outcome of a check.
+type checkResult struct {
 	Text  string `json:"text"`
 	Paper Number `json:"paper"` // null: the paper gives no number
 	Ours  Number `json:"ours"`  // mean of all seeds; null for an order
@@ -82,8 +82,8 @@ type CheckResult struct {
 	Why    string `json:"why"`
 }
 
-// Figure is what was measured, the mean of all seeds.
-type Figure struct {
+// figure is what was measured, the mean of all seeds.
+type figure struct {
 	Name  string `json:"name"`
 	Paper Number `json:"paper"`
 	Ours  Number `json:"ours"`
@@ -91,7 +91,7 @@ type Figure struct {
 	High  Number `json:"high"`
 }
 
-// Number is null in JSON where it is none, and has five significant digits.
+// Number has five significant digits; NaN is null in JSON.
 type Number float64
 
 var none = Number(math.NaN())
@@ -142,8 +142,8 @@ func ReadReport(in io.Reader) (*Report, error) {
 	switch {
 	case r.Version == 0 || r.Rows == nil:
 		return nil, errors.New("this is no report of sluice reproduce: write one with sluice reproduce --json FILE")
-	case r.Version != ReportVersion:
-		return nil, fmt.Errorf("the report has version %d, and this program reads %d: use the one that wrote it", r.Version, ReportVersion)
+	case r.Version != reportVersion:
+		return nil, fmt.Errorf("the report has version %d, and this program reads %d: use the one that wrote it", r.Version, reportVersion)
 	}
 	for i, row := range r.Rows {
 		if row == nil || row.ID == "" {
@@ -157,28 +157,28 @@ func ReadReport(in io.Reader) (*Report, error) {
 func (r *Report) Missed() []string {
 	var ids []string
 	for _, row := range r.Rows {
-		if row.Status == Missed {
+		if row.Status == missed {
 			ids = append(ids, row.ID)
 		}
 	}
 	return ids
 }
 
-// Count is how many rows of a kind there are, and how many were met.
-type Count struct {
-	Kind      Kind
+// count is how many rows of a kind there are, and how many were met.
+type count struct {
+	Kind      kind
 	Rows, Met int
 }
 
-// Counts are those of the kinds that have rows; reports are never met.
-func (r *Report) Counts() []Count {
-	var out []Count
-	for _, kind := range []Kind{KindValue, KindRatio, KindOrder, KindReport} {
-		c := Count{Kind: kind}
+// counts are those of the kinds that have rows; reports are never met.
+func (r *Report) counts() []count {
+	var out []count
+	for _, kind := range []kind{kindValue, kindRatio, kindOrder, kindReport} {
+		c := count{Kind: kind}
 		for _, row := range r.Rows {
 			if row.Kind == kind {
 				c.Rows++
-				if row.Status == Met {
+				if row.Status == met {
 					c.Met++
 				}
 			}

@@ -15,13 +15,13 @@ type Row struct {
 	// Seconds is about how long a whole run takes, all seeds, on one core.
 	Seconds float64
 	// Quick is the row in small; nil where it can't be had in small.
-	Quick *Quick
+	Quick *quick
 	// Read adds what the row shows to f, from the results of one seed.
-	Read func(s *Seed, f *Figures)
+	Read func(s *seed, f *figureSet)
 	// Checks is what must hold. Of a report they are shown and not counted.
-	Checks []Check
+	Checks []check
 	// Charts draws what was measured with one seed; f is the mean of all seeds.
-	Charts func(s *Seed, f *Figures) []Chart
+	Charts func(s *seed, f *figureSet) []chart
 	// Scaling says what is smaller than in the paper, and why.
 	Scaling string
 	// Note says what the figures hang on that the paper does not state.
@@ -30,8 +30,8 @@ type Row struct {
 	Varies []string
 
 	// Paper is what papers.yaml says about the row, and From whose it is.
-	Paper *PaperRow
-	From  *Paper
+	Paper *paperRow
+	From  *paper
 }
 
 // Run is a scenario that a row runs, in one variant.
@@ -42,8 +42,8 @@ type Run struct {
 	Only     []string // systems to run; empty for all
 }
 
-// Quick is a row in small.
-type Quick struct {
+// quick is a row in small.
+type quick struct {
 	Sets    []string // overrides of every run
 	Seeds   int      // 0 is 1
 	Seconds float64  // about how long it takes on one core
@@ -52,8 +52,8 @@ type Quick struct {
 	Unlike string
 }
 
-// Check is one thing that must hold. Make one with value, below, above or holds.
-type Check struct {
+// check is one thing that must hold. Make one with value, below, above or holds.
+type check struct {
 	Text string
 	// Of a value: the figure's name, and what it should be.
 	Figure string
@@ -63,43 +63,43 @@ type Check struct {
 	Of, To string
 	Above  bool
 	// Of an order.
-	Holds func(f *Figures) bool
+	Holds func(f *figureSet) bool
 	// Reported is shown and not counted.
 	Reported bool
 }
 
 // value is a check that a figure is as the paper has it under the same name, within
 // the row's fraction.
-func value(figure string) Check { return Check{Figure: figure, Paper: math.NaN()} }
+func value(figure string) check { return check{Figure: figure, Paper: math.NaN()} }
 
 // none64 stands for a number that a paper does not give.
 var none64 = math.NaN()
 
 // below is a check that one figure is below another: of/to lies below 1. paper is the
 // paper's quotient, NaN if it gives none.
-func below(text, of, to string, paper float64) Check {
-	return Check{Text: text, Of: of, To: to, Paper: paper}
+func below(text, of, to string, paper float64) check {
+	return check{Text: text, Of: of, To: to, Paper: paper}
 }
 
 // above is the same with of/to above 1.
-func above(text, of, to string, paper float64) Check {
-	return Check{Text: text, Of: of, To: to, Paper: paper, Above: true}
+func above(text, of, to string, paper float64) check {
+	return check{Text: text, Of: of, To: to, Paper: paper, Above: true}
 }
 
 // holds is a check that a statement is true of every seed.
-func holds(text string, is func(f *Figures) bool) Check {
-	return Check{Text: text, Holds: is, Paper: math.NaN()}
+func holds(text string, is func(f *figureSet) bool) check {
+	return check{Text: text, Holds: is, Paper: math.NaN()}
 }
 
-// Figures are named numbers in the order in which they were added. The name ends in
+// figureSet are named numbers in the order in which they were added. The name ends in
 // the unit: rtt_p99_us.
-type Figures struct {
+type figureSet struct {
 	names  []string
 	values map[string]float64
 }
 
-// Add adds a figure. NaN is one that was not measured.
-func (f *Figures) Add(name string, v float64) {
+// add adds a figure. NaN is one that was not measured.
+func (f *figureSet) add(name string, v float64) {
 	if f.values == nil {
 		f.values = map[string]float64{}
 	}
@@ -109,8 +109,8 @@ func (f *Figures) Add(name string, v float64) {
 	f.values[name] = v
 }
 
-// Get returns a figure, NaN if there is none of that name.
-func (f *Figures) Get(name string) float64 {
+// get returns a figure, NaN if there is none of that name.
+func (f *figureSet) get(name string) float64 {
 	if v, ok := f.values[name]; ok {
 		return v
 	}
@@ -118,7 +118,7 @@ func (f *Figures) Get(name string) float64 {
 }
 
 // Names are the figures' names.
-func (f *Figures) Names() []string { return f.names }
+func (f *figureSet) Names() []string { return f.names }
 
 // Rows returns every row that can be run, in the order of papers.yaml.
 func Rows() []*Row {
@@ -146,7 +146,7 @@ func Rows() []*Row {
 }
 
 // complete fills in what papers.yaml says.
-func (r *Row) complete(p *Paper, about *PaperRow) {
+func (r *Row) complete(p *paper, about *paperRow) {
 	r.From, r.Paper = p, about
 	r.Seeds = max(r.Seeds, 1)
 	if r.Quick != nil {
@@ -161,12 +161,12 @@ func (r *Row) complete(p *Paper, about *PaperRow) {
 		c := &r.Checks[i]
 		if c.Figure != "" {
 			c.Within = about.Within
-			c.Paper = about.Value(c.Figure)
+			c.Paper = about.value(c.Figure)
 			if c.Text == "" {
 				c.Text = c.Figure
 			}
 		}
-		c.Reported = c.Reported || about.Kind == KindReport
+		c.Reported = c.Reported || about.Kind == kindReport
 	}
 }
 

@@ -22,7 +22,7 @@ func TestRowsAreWhole(t *testing.T) {
 		if r.Quick != nil && (r.Quick.Seconds <= 0 || r.Quick.Seconds > r.Seconds) {
 			t.Errorf("%s takes %v s in small and %v s in full", r.ID, r.Quick.Seconds, r.Seconds)
 		}
-		if r.Paper.Kind == KindRatio && r.Seeds < 5 {
+		if r.Paper.Kind == kindRatio && r.Seeds < 5 {
 			t.Errorf("%s is a ratio with %d seeds", r.ID, r.Seeds)
 		}
 		names := map[string]bool{}
@@ -126,10 +126,10 @@ func TestPapers(t *testing.T) {
 				t.Errorf("%s: a row %q of %q", p.Name, r.ID, r.Source)
 			}
 			seen[r.ID] = true
-			if !slices.Contains([]Kind{KindValue, KindRatio, KindOrder, KindReport}, r.Kind) {
+			if !slices.Contains([]kind{kindValue, kindRatio, kindOrder, kindReport}, r.Kind) {
 				t.Errorf("%s is of kind %q", r.ID, r.Kind)
 			}
-			if r.Kind == KindValue && (r.Within <= 0 || len(r.Values) == 0) {
+			if r.Kind == kindValue && (r.Within <= 0 || len(r.Values) == 0) {
 				t.Errorf("%s is a value without figures, or without how far they may be off", r.ID)
 			}
 		}
@@ -229,7 +229,7 @@ func TestOrdersInSmall(t *testing.T) {
 	}
 	for _, row := range Rows() {
 		committed := whole.row(row.ID)
-		if row.Paper.Kind != KindOrder || row.Quick == nil || row.Quick.Seconds > 3 || committed == nil {
+		if row.Paper.Kind != kindOrder || row.Quick == nil || row.Quick.Seconds > 3 || committed == nil {
 			continue
 		}
 		t.Run(row.ID, func(t *testing.T) {

@@ -9,45 +9,45 @@ import (
 	"github.com/sluice-rdma/sluice/bench/stats"
 )
 
-// Seed is what the runs of a row gave with one seed.
-type Seed struct {
+// seed is what the runs of a row gave with one seed.
+type seed struct {
 	Number  uint64
 	systems map[string]*results.System // by run, then "/", then system
 	wall    float64                    // seconds
 	errs    []error
 }
 
-// System returns what a system of a run gave. One that is not there is an error of
+// system returns what a system of a run gave. One that is not there is an error of
 // the row, and has nothing measured.
-func (s *Seed) System(run, name string) *System {
+func (s *seed) system(run, name string) *system {
 	if x := s.systems[run+"/"+name]; x != nil {
-		return &System{x, s}
+		return &system{x, s}
 	}
 	s.fail("run %q has no system %q", run, name)
-	return &System{results.NewSystem(name, "", ""), s}
+	return &system{results.NewSystem(name, "", ""), s}
 }
 
-func (s *Seed) fail(format string, args ...any) { s.errs = append(s.errs, fmt.Errorf(format, args...)) }
+func (s *seed) fail(format string, args ...any) { s.errs = append(s.errs, fmt.Errorf(format, args...)) }
 
-func (s *Seed) err() error { return errors.Join(s.errs...) }
+func (s *seed) err() error { return errors.Join(s.errs...) }
 
-// System is a result with ways to find one's way in it.
-type System struct {
+// system is a result with ways to find one's way in it.
+type system struct {
 	*results.System
-	seed *Seed
+	seed *seed
 }
 
 // labelled is the name under which the flows of a label are: a scenario with one label
 // has them as all flows alone.
-func (s *System) labelled(name string) string {
+func (s *system) labelled(name string) string {
 	if len(s.Labels) == 0 {
 		return results.SeriesAll
 	}
 	return name
 }
 
-// Label returns what the flows of a label did.
-func (s *System) Label(name string) *results.Flows {
+// label returns what the flows of a label did.
+func (s *system) label(name string) *results.Flows {
 	if len(s.Labels) == 0 {
 		return &s.Flows
 	}
@@ -61,8 +61,8 @@ func (s *System) Label(name string) *results.Flows {
 	return &f
 }
 
-// Link returns what happened at a link.
-func (s *System) Link(name string) *results.Link {
+// link returns what happened at a link.
+func (s *system) link(name string) *results.Link {
 	for i := range s.Links {
 		if s.Links[i].Link == name {
 			return &s.Links[i]
@@ -75,22 +75,22 @@ func (s *System) Link(name string) *results.Link {
 
 // Series returns a series over time: times in us and values, NaN where unmeasured. Of a
 // queue or a buffer, values are the means of the steps.
-func (s *System) Series(kind, name string) Curve {
+func (s *system) Series(kind, name string) curve {
 	return s.series(kind, name, func(x *results.Series) []stats.Float { return x.Values })
 }
 
-// Most is Series with the most of each step, of a queue or a buffer.
-func (s *System) Most(kind, name string) Curve {
+// most is Series with the most of each step, of a queue or a buffer.
+func (s *system) most(kind, name string) curve {
 	return s.series(kind, name, func(x *results.Series) []stats.Float { return x.Max })
 }
 
-func (s *System) series(kind, name string, of func(*results.Series) []stats.Float) Curve {
+func (s *system) series(kind, name string, of func(*results.Series) []stats.Float) curve {
 	for i := range s.System.Series {
 		x := &s.System.Series[i]
 		if x.Kind != kind || x.Name != name {
 			continue
 		}
-		c := Curve{}
+		c := curve{}
 		for j, v := range of(x) {
 			c.X = append(c.X, float64(x.StartUs)+float64(float64(j)*float64(x.StepUs)))
 			c.Y = append(c.Y, float64(v))
@@ -98,28 +98,28 @@ func (s *System) series(kind, name string, of func(*results.Series) []stats.Floa
 		return c
 	}
 	s.seed.fail("%s has no series %s of %q", s.Name, kind, name)
-	return Curve{}
+	return curve{}
 }
 
-// CDF returns a distribution of a label's flows: values and shares.
-func (s *System) CDF(kind, name string) Curve { return s.distribution(kind, s.labelled(name)) }
+// cdf returns a distribution of a label's flows: values and shares.
+func (s *system) cdf(kind, name string) curve { return s.distribution(kind, s.labelled(name)) }
 
-// Completion returns the distribution of completion times of a range of sizes, as
+// completion returns the distribution of completion times of a range of sizes, as
 // results.SizeRange calls it.
-func (s *System) Completion(sizes string) Curve {
+func (s *system) completion(sizes string) curve {
 	return s.distribution(results.DistributionBySize, sizes)
 }
 
-// QueueTimes returns the distribution over time of what a link's queue held, in bytes.
-func (s *System) QueueTimes(link string) Curve { return s.distribution(results.SeriesQueue, link) }
+// queueTimes returns the distribution over time of what a link's queue held, in bytes.
+func (s *system) queueTimes(link string) curve { return s.distribution(results.SeriesQueue, link) }
 
-func (s *System) distribution(kind, name string) Curve {
+func (s *system) distribution(kind, name string) curve {
 	for i := range s.Distributions {
 		d := &s.Distributions[i]
 		if d.Kind != kind || d.Name != name {
 			continue
 		}
-		c := Curve{}
+		c := curve{}
 		for j, v := range d.Values {
 			c.X = append(c.X, float64(v))
 			c.Y = append(c.Y, float64(d.Share[j]))
@@ -127,15 +127,15 @@ func (s *System) distribution(kind, name string) Curve {
 		return c
 	}
 	s.seed.fail("%s has no distribution %s of %q", s.Name, kind, name)
-	return Curve{}
+	return curve{}
 }
 
-// Curve is points with rising X.
-type Curve struct{ X, Y []float64 }
+// curve is points with rising X.
+type curve struct{ X, Y []float64 }
 
-// Between returns the points with from <= X <= to.
-func (c Curve) Between(from, to float64) Curve {
-	var out Curve
+// between returns the points with from <= X <= to.
+func (c curve) between(from, to float64) curve {
+	var out curve
 	for i, x := range c.X {
 		if x >= from && x <= to {
 			out.X, out.Y = append(out.X, x), append(out.Y, c.Y[i])
@@ -144,8 +144,8 @@ func (c Curve) Between(from, to float64) Curve {
 	return out
 }
 
-// Mean returns the mean of the finite Y, NaN if there is none.
-func (c Curve) Mean() float64 {
+// mean returns the mean of the finite Y, NaN if there is none.
+func (c curve) mean() float64 {
 	n, sum := 0, 0.0
 	for _, y := range c.Y {
 		if !math.IsNaN(y) {
@@ -159,16 +159,16 @@ func (c Curve) Mean() float64 {
 	return sum / float64(n)
 }
 
-// Deviation returns the standard deviation of the finite Y.
-func (c Curve) Deviation() float64 { return deviation(c.Y) }
+// deviation returns the standard deviation of the finite Y.
+func (c curve) deviation() float64 { return deviation(c.Y) }
 
-// Max returns the largest Y, NaN if there is none.
-func (c Curve) Max() float64 { return c.extreme(func(y, best float64) bool { return y > best }) }
+// max returns the largest Y, NaN if there is none.
+func (c curve) max() float64 { return c.extreme(func(y, best float64) bool { return y > best }) }
 
-// Min returns the least Y, NaN if there is none.
-func (c Curve) Min() float64 { return c.extreme(func(y, best float64) bool { return y < best }) }
+// min returns the least Y, NaN if there is none.
+func (c curve) min() float64 { return c.extreme(func(y, best float64) bool { return y < best }) }
 
-func (c Curve) extreme(better func(y, best float64) bool) float64 {
+func (c curve) extreme(better func(y, best float64) bool) float64 {
 	best := math.NaN()
 	for _, y := range c.Y {
 		if math.IsNaN(best) || better(y, best) {
@@ -178,9 +178,9 @@ func (c Curve) extreme(better func(y, best float64) bool) float64 {
 	return best
 }
 
-// First returns the least X from which on Y stays at or above y for all points up to
+// first returns the least X from which on Y stays at or above y for all points up to
 // so much later; NaN if there is none.
-func (c Curve) First(y, hold float64) float64 {
+func (c curve) first(y, hold float64) float64 {
 	for i := range c.X {
 		ok := true
 		for j := i; j < len(c.X) && c.X[j] <= c.X[i]+hold; j++ {
@@ -196,8 +196,8 @@ func (c Curve) First(y, hold float64) float64 {
 	return math.NaN()
 }
 
-// At returns the least X at which Y has reached y: of a CDF, a percentile.
-func (c Curve) At(y float64) float64 {
+// at returns the least X at which Y has reached y: of a CDF, a percentile.
+func (c curve) at(y float64) float64 {
 	for i := range c.X {
 		if c.Y[i] >= y-1e-9 {
 			return c.X[i]
@@ -206,14 +206,14 @@ func (c Curve) At(y float64) float64 {
 	return math.NaN()
 }
 
-// Scale returns the curve with X and Y multiplied.
-func (c Curve) Scale(x, y float64) Curve {
-	var out Curve
+// scale returns the curve with X and Y multiplied.
+func (c curve) scale(x, y float64) curve {
+	var out curve
 	for i := range c.X {
 		out.X, out.Y = append(out.X, c.X[i]*x), append(out.Y, c.Y[i]*y)
 	}
 	return out
 }
 
-// Line makes a curve a line of a chart.
-func (c Curve) Line(name string) Line { return Line{Name: name, X: c.X, Y: c.Y} }
+// line makes a curve a line of a chart.
+func (c curve) line(name string) Line { return Line{Name: name, X: c.X, Y: c.Y} }

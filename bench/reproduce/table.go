@@ -27,7 +27,7 @@ func (r *Report) Table(w io.Writer) error {
 }
 
 // verdict is one word on a check.
-func (c *CheckResult) verdict() string {
+func (c *checkResult) verdict() string {
 	switch {
 	case !c.Counts:
 		return "report"
@@ -47,8 +47,8 @@ func dash(n Number) string {
 // Summary says how many rows were met, and what it took.
 func (r *Report) Summary() string {
 	var parts []string
-	for _, c := range r.Counts() {
-		if c.Kind == KindReport {
+	for _, c := range r.counts() {
+		if c.Kind == kindReport {
 			parts = append(parts, fmt.Sprintf("%d reported, not counted", c.Rows))
 		} else {
 			parts = append(parts, fmt.Sprintf("%s rows %d of %d met", c.Kind, c.Met, c.Rows))

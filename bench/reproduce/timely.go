@@ -47,22 +47,22 @@ func short600() []string { return []string{"duration=150ms", "warmup=100ms"} }
 func timelyTable1(id, system string, seconds float64) *Row {
 	return &Row{
 		ID: id, Runs: []Run{{}}, Seconds: seconds,
-		Quick: &Quick{Sets: short600(), Seconds: seconds / 4},
-		Read: func(s *Seed, f *Figures) {
-			x := s.System("", system)
-			f.Add("throughput_gbps", float64(x.ThroughputGbps))
-			f.Add("wire_gbps", float64(x.WireGbps))
-			f.Add("rtt_avg_us", float64(x.RTTAvgUs))
-			f.Add("rtt_p99_us", float64(x.RTTP99Us))
-			f.Add("drops", float64(x.Drops))
-			f.Add("pause_us", float64(x.PauseUs))
+		Quick: &quick{Sets: short600(), Seconds: seconds / 4},
+		Read: func(s *seed, f *figureSet) {
+			x := s.system("", system)
+			f.add("throughput_gbps", float64(x.ThroughputGbps))
+			f.add("wire_gbps", float64(x.WireGbps))
+			f.add("rtt_avg_us", float64(x.RTTAvgUs))
+			f.add("rtt_p99_us", float64(x.RTTP99Us))
+			f.add("drops", float64(x.Drops))
+			f.add("pause_us", float64(x.PauseUs))
 		},
-		Checks: []Check{value("throughput_gbps"), value("rtt_avg_us"), value("rtt_p99_us")},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			x := s.System("", system)
-			return []Chart{
-				{Title: "Distribution of round trips (figure 14)", X: axisUs, Y: axisCDF, Lines: []Line{x.CDF("rtt", "all").Line(system)}},
-				{Title: "Throughput over time", X: axisMs, Y: axisGbps, Lines: []Line{x.Series(results.SeriesRate, "all").Scale(1e-3, 1).Line(system)}},
+		Checks: []check{value("throughput_gbps"), value("rtt_avg_us"), value("rtt_p99_us")},
+		Charts: func(s *seed, _ *figureSet) []chart {
+			x := s.system("", system)
+			return []chart{
+				{Title: "Distribution of round trips (figure 14)", X: axisUs, Y: axisCDF, Lines: []Line{x.cdf("rtt", "all").line(system)}},
+				{Title: "Throughput over time", X: axisMs, Y: axisGbps, Lines: []Line{x.Series(results.SeriesRate, "all").scale(1e-3, 1).line(system)}},
 			}
 		},
 		Note: "throughput is of payload, which at a 1024-byte MTU tops out at 18.5 of 20 Gbps; the paper gives no MTU. Its cap on outstanding data is not given: here it is three segments of 16 KiB a connection",
@@ -72,20 +72,20 @@ func timelyTable1(id, system string, seconds float64) *Row {
 func timelyJain() *Row {
 	return &Row{
 		ID: "timely-jain", Runs: []Run{{}}, Seconds: 3,
-		Quick: &Quick{Sets: short600(), Seconds: 1},
-		Read: func(s *Seed, f *Figures) {
-			f.Add("jain_timely", float64(s.System("", "TIMELY").Jain))
-			f.Add("jain_pfc", float64(s.System("", "PFC only").Jain))
-			f.Add("jain_1ms_timely", float64(s.System("", "TIMELY").JainWindow))
-			f.Add("jain_1ms_pfc", float64(s.System("", "PFC only").JainWindow))
+		Quick: &quick{Sets: short600(), Seconds: 1},
+		Read: func(s *seed, f *figureSet) {
+			f.add("jain_timely", float64(s.system("", "TIMELY").Jain))
+			f.add("jain_pfc", float64(s.system("", "PFC only").Jain))
+			f.add("jain_1ms_timely", float64(s.system("", "TIMELY").JainWindow))
+			f.add("jain_1ms_pfc", float64(s.system("", "PFC only").JainWindow))
 		},
-		Checks: []Check{value("jain_timely"), value("jain_pfc")},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			c := Chart{Title: "Jain's index within a millisecond", X: axisMs, Y: "index"}
+		Checks: []check{value("jain_timely"), value("jain_pfc")},
+		Charts: func(s *seed, _ *figureSet) []chart {
+			c := chart{Title: "Jain's index within a millisecond", X: axisMs, Y: "index"}
 			for _, name := range []string{"TIMELY", "PFC only"} {
-				c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesJain, "all").Scale(1e-3, 1).Line(name))
+				c.Lines = append(c.Lines, s.system("", name).Series(results.SeriesJain, "all").scale(1e-3, 1).line(name))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 		Note: "the paper does not say over which span its index is taken; here it is the whole measurement, 400 ms, and beside it the mean of those of single milliseconds",
 	}
@@ -93,34 +93,34 @@ func timelyJain() *Row {
 
 func timelyFig2() *Row {
 	const line = 10e9
-	queue := func(x *System) Curve { // its distribution, in us at 10 Gbps
-		return x.QueueTimes("tor0->h10").Scale(8/line*1e6, 1)
+	queue := func(x *system) curve { // its distribution, in us at 10 Gbps
+		return x.queueTimes("tor0->h10").scale(8/line*1e6, 1)
 	}
 	percents := []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95}
 	return &Row{
 		ID: "timely-fig2", Runs: []Run{{}}, Seconds: 2,
-		Quick: &Quick{Seconds: 2},
-		Read: func(s *Seed, f *Figures) {
-			x := s.System("", "TIMELY")
-			q, rtt := queue(x), x.CDF("rtt", "all")
+		Quick: &quick{Seconds: 2},
+		Read: func(s *seed, f *figureSet) {
+			x := s.system("", "TIMELY")
+			q, rtt := queue(x), x.cdf("rtt", "all")
 			worst := 0.0
 			for _, p := range percents {
-				f.Add(fmt.Sprintf("queue_p%.0f_us", p*100), q.At(p))
-				f.Add(fmt.Sprintf("rtt_p%.0f_us", p*100), rtt.At(p))
-				worst = max(worst, math.Abs(rtt.At(p)-q.At(p)))
+				f.add(fmt.Sprintf("queue_p%.0f_us", p*100), q.at(p))
+				f.add(fmt.Sprintf("rtt_p%.0f_us", p*100), rtt.at(p))
+				worst = max(worst, math.Abs(rtt.at(p)-q.at(p)))
 			}
-			f.Add("worst_distance_us", worst)
-			f.Add("queue_spread_us", q.At(0.95)-q.At(0.1))
+			f.add("worst_distance_us", worst)
+			f.add("queue_spread_us", q.at(0.95)-q.at(0.1))
 		},
-		Checks: []Check{
-			holds("from the 10th to the 95th percentile the two lie within a tenth of the queue's spread of each other", func(f *Figures) bool {
-				return f.Get("worst_distance_us") <= f.Get("queue_spread_us")/10
+		Checks: []check{
+			holds("from the 10th to the 95th percentile the two lie within a tenth of the queue's spread of each other", func(f *figureSet) bool {
+				return f.get("worst_distance_us") <= f.get("queue_spread_us")/10
 			}),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			x := s.System("", "TIMELY")
-			return []Chart{{Title: "Round trips and the queue", X: "us", Y: axisCDF,
-				Lines: []Line{x.CDF("rtt", "all").Line("RTT"), queue(x).Line("queue")}}}
+		Charts: func(s *seed, _ *figureSet) []chart {
+			x := s.system("", "TIMELY")
+			return []chart{{Title: "Round trips and the queue", X: "us", Y: axisCDF,
+				Lines: []Line{x.cdf("rtt", "all").line("RTT"), queue(x).line("queue")}}}
 		},
 		Note: "the paper does not say what controlled the rates of these flows; here TIMELY does. The queue is looked at all the time, over a second, where the paper does every microsecond over a time it does not give",
 	}
@@ -134,45 +134,45 @@ func timelyFig5() *Row {
 		ID:      "timely-fig5",
 		Runs:    []Run{{Name: "none", Sets: []string{"params.secondary=0"}, Only: []string{same}}, {Name: "reverse"}},
 		Seconds: 2,
-		Quick:   &Quick{Sets: []string{"duration=150ms"}, Seconds: 1.5},
-		Read: func(s *Seed, f *Figures) {
+		Quick:   &quick{Sets: []string{"duration=150ms"}, Seconds: 1.5},
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range []struct {
 				name string
-				sys  *System
-			}{{"none", s.System("none", same)}, {"one_priority", s.System("reverse", same)}, {"acks_first", s.System("reverse", first)}} {
-				rtt := x.sys.CDF("rtt", "primary")
+				sys  *system
+			}{{"none", s.system("none", same)}, {"one_priority", s.system("reverse", same)}, {"acks_first", s.system("reverse", first)}} {
+				rtt := x.sys.cdf("rtt", "primary")
 				for _, p := range percents {
-					f.Add(name(x.name, p), rtt.At(p))
+					f.add(name(x.name, p), rtt.at(p))
 				}
-				f.Add(x.name+"_primary_gbps", float64(x.sys.Label("primary").ThroughputGbps))
+				f.add(x.name+"_primary_gbps", float64(x.sys.label("primary").ThroughputGbps))
 			}
 		},
-		Checks: []Check{
-			holds("acknowledgements first: each of five percentiles within 15 percent of that without reverse congestion", func(f *Figures) bool {
+		Checks: []check{
+			holds("acknowledgements first: each of five percentiles within 15 percent of that without reverse congestion", func(f *figureSet) bool {
 				for _, p := range percents {
-					if math.Abs(f.Get(name("acks_first", p))/f.Get(name("none", p))-1) > 0.15 {
+					if math.Abs(f.get(name("acks_first", p))/f.get(name("none", p))-1) > 0.15 {
 						return false
 					}
 				}
 				return true
 			}),
-			holds("one priority: each is above that by more than 15 percent", func(f *Figures) bool {
+			holds("one priority: each is above that by more than 15 percent", func(f *figureSet) bool {
 				for _, p := range percents {
-					if f.Get(name("one_priority", p))/f.Get(name("none", p))-1 <= 0.15 {
+					if f.get(name("one_priority", p))/f.get(name("none", p))-1 <= 0.15 {
 						return false
 					}
 				}
 				return true
 			}),
-			holds("one priority costs the incast throughput, too", func(f *Figures) bool {
-				return f.Get("one_priority_primary_gbps") < f.Get("none_primary_gbps")
+			holds("one priority costs the incast throughput, too", func(f *figureSet) bool {
+				return f.get("one_priority_primary_gbps") < f.get("none_primary_gbps")
 			}),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			return []Chart{{Title: "Round trips of the primary incast", X: axisUs, Y: axisCDF, Lines: []Line{
-				s.System("none", same).CDF("rtt", "primary").Line("no reverse congestion"),
-				s.System("reverse", same).CDF("rtt", "primary").Line("reverse congestion"),
-				s.System("reverse", first).CDF("rtt", "primary").Line("reverse congestion, acknowledgements first"),
+		Charts: func(s *seed, _ *figureSet) []chart {
+			return []chart{{Title: "Round trips of the primary incast", X: axisUs, Y: axisCDF, Lines: []Line{
+				s.system("none", same).cdf("rtt", "primary").line("no reverse congestion"),
+				s.system("reverse", same).cdf("rtt", "primary").line("reverse congestion"),
+				s.system("reverse", first).cdf("rtt", "primary").line("reverse congestion, acknowledgements first"),
 			}}}
 		},
 		Note: "the paper does not give the incasts' sizes: here five clients with four connections each, both ways",
@@ -183,41 +183,41 @@ func timelyFig9() *Row {
 	systems := []struct{ name, key string }{{"gradient", "gradient"}, {"target 50us", "target50"}, {"target 500us", "target500"}}
 	return &Row{
 		ID: "timely-fig9-10", Runs: []Run{{}}, Seconds: 5, Varies: []string{"t_low", "t_high"},
-		Quick: &Quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 2},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 2},
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range systems {
-				sys := s.System("", x.name)
-				f.Add(x.key+"_gbps", float64(sys.ThroughputGbps))
-				f.Add(x.key+"_rtt_avg_us", float64(sys.RTTAvgUs))
-				f.Add(x.key+"_rtt_p99_us", float64(sys.RTTP99Us))
+				sys := s.system("", x.name)
+				f.add(x.key+"_gbps", float64(sys.ThroughputGbps))
+				f.add(x.key+"_rtt_avg_us", float64(sys.RTTAvgUs))
+				f.add(x.key+"_rtt_p99_us", float64(sys.RTTP99Us))
 				sum := 0.0
 				for i := range 4 {
-					rate := sys.Series(results.SeriesRate, fmt.Sprintf("connection %d", i+1)).Between(100e3, math.Inf(1))
-					sum += rate.Deviation() / rate.Mean()
+					rate := sys.Series(results.SeriesRate, fmt.Sprintf("connection %d", i+1)).between(100e3, math.Inf(1))
+					sum += rate.deviation() / rate.mean()
 				}
-				f.Add(x.key+"_rate_variation", sum/4)
+				f.add(x.key+"_rate_variation", sum/4)
 			}
 		},
-		Checks: []Check{
-			holds("throughput of the gradient is above that of target 50us", func(f *Figures) bool { return f.Get("gradient_gbps") > f.Get("target50_gbps") }),
-			holds("and within 3 percent of that of target 500us", func(f *Figures) bool { return f.Get("gradient_gbps") > 0.97*f.Get("target500_gbps") }),
-			holds("target 500us gets more throughput than target 50us", func(f *Figures) bool { return f.Get("target500_gbps") > f.Get("target50_gbps") }),
-			holds("the gradient's mean RTT is nearer to that of target 50us than to that of target 500us", func(f *Figures) bool {
-				return f.Get("gradient_rtt_avg_us") < (f.Get("target50_rtt_avg_us")+f.Get("target500_rtt_avg_us"))/2
+		Checks: []check{
+			holds("throughput of the gradient is above that of target 50us", func(f *figureSet) bool { return f.get("gradient_gbps") > f.get("target50_gbps") }),
+			holds("and within 3 percent of that of target 500us", func(f *figureSet) bool { return f.get("gradient_gbps") > 0.97*f.get("target500_gbps") }),
+			holds("target 500us gets more throughput than target 50us", func(f *figureSet) bool { return f.get("target500_gbps") > f.get("target50_gbps") }),
+			holds("the gradient's mean RTT is nearer to that of target 50us than to that of target 500us", func(f *figureSet) bool {
+				return f.get("gradient_rtt_avg_us") < (f.get("target50_rtt_avg_us")+f.get("target500_rtt_avg_us"))/2
 			}),
-			holds("and its rates vary less over time than with target 50us", func(f *Figures) bool {
-				return f.Get("gradient_rate_variation") < f.Get("target50_rate_variation")
+			holds("and its rates vary less over time than with target 50us", func(f *figureSet) bool {
+				return f.get("gradient_rate_variation") < f.get("target50_rate_variation")
 			}),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			rtt := Chart{Title: "Round trips", X: axisUs, Y: axisCDF}
-			rate := Chart{Title: "Rate of one connection", X: axisMs, Y: axisGbps}
+		Charts: func(s *seed, _ *figureSet) []chart {
+			rtt := chart{Title: "Round trips", X: axisUs, Y: axisCDF}
+			rate := chart{Title: "Rate of one connection", X: axisMs, Y: axisGbps}
 			for _, x := range systems {
-				sys := s.System("", x.name)
-				rtt.Lines = append(rtt.Lines, sys.CDF("rtt", "all").Line(x.name))
-				rate.Lines = append(rate.Lines, sys.Series(results.SeriesRate, "connection 1").Scale(1e-3, 1).Line(x.name))
+				sys := s.system("", x.name)
+				rtt.Lines = append(rtt.Lines, sys.cdf("rtt", "all").line(x.name))
+				rate.Lines = append(rate.Lines, sys.Series(results.SeriesRate, "connection 1").scale(1e-3, 1).line(x.name))
 			}
-			return []Chart{rtt, rate}
+			return []chart{rtt, rate}
 		},
 	}
 }
@@ -229,41 +229,41 @@ func timelyFig11() *Row {
 	}
 	return &Row{
 		ID: "timely-fig11", Runs: []Run{{}}, Seconds: 8,
-		Quick: &Quick{Sets: []string{"duration=60ms"}, Seconds: 3},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=60ms"}, Seconds: 3},
+		Read: func(s *seed, f *figureSet) {
 			for _, load := range loads {
 				for _, clock := range []string{"NIC", "calibrated", "software"} {
-					x := s.System("", clock+" "+load)
-					f.Add(key(clock, load, "p50"), float64(x.RTTP50Us))
-					f.Add(key(clock, load, "p99"), float64(x.RTTP99Us))
-					f.Add(key(clock, load, "spread"), float64(x.RTTSpreadUs))
+					x := s.system("", clock+" "+load)
+					f.add(key(clock, load, "p50"), float64(x.RTTP50Us))
+					f.add(key(clock, load, "p99"), float64(x.RTTP99Us))
+					f.add(key(clock, load, "spread"), float64(x.RTTSpreadUs))
 				}
 			}
 		},
-		Checks: []Check{
-			holds("calibrated round trips have the NIC's spread give or take 5 percent, whatever the load", func(f *Figures) bool {
+		Checks: []check{
+			holds("calibrated round trips have the NIC's spread give or take 5 percent, whatever the load", func(f *figureSet) bool {
 				for _, load := range loads {
-					if math.Abs(f.Get(key("calibrated", load, "spread"))/f.Get(key("NIC", load, "spread"))-1) > 0.05 {
+					if math.Abs(f.get(key("calibrated", load, "spread"))/f.get(key("NIC", load, "spread"))-1) > 0.05 {
 						return false
 					}
 				}
 				return true
 			}),
-			holds("software's spread grows with the load", func(f *Figures) bool {
-				return f.Get(key("software", "0%", "spread")) < f.Get(key("software", "25%", "spread")) &&
-					f.Get(key("software", "25%", "spread")) < f.Get(key("software", "50%", "spread"))
+			holds("software's spread grows with the load", func(f *figureSet) bool {
+				return f.get(key("software", "0%", "spread")) < f.get(key("software", "25%", "spread")) &&
+					f.get(key("software", "25%", "spread")) < f.get(key("software", "50%", "spread"))
 			}),
-			holds("and is more than twice the NIC's on loaded hosts", func(f *Figures) bool {
-				return f.Get(key("software", "25%", "spread")) > 2*f.Get(key("NIC", "25%", "spread")) &&
-					f.Get(key("software", "50%", "spread")) > 2*f.Get(key("NIC", "50%", "spread"))
+			holds("and is more than twice the NIC's on loaded hosts", func(f *figureSet) bool {
+				return f.get(key("software", "25%", "spread")) > 2*f.get(key("NIC", "25%", "spread")) &&
+					f.get(key("software", "50%", "spread")) > 2*f.get(key("NIC", "50%", "spread"))
 			}),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			c := Chart{Title: "Round trips on hosts that are busy half of the time", X: axisUs, Y: axisCDF}
+		Charts: func(s *seed, _ *figureSet) []chart {
+			c := chart{Title: "Round trips on hosts that are busy half of the time", X: axisUs, Y: axisCDF}
 			for _, clock := range []string{"NIC", "calibrated", "software"} {
-				c.Lines = append(c.Lines, s.System("", clock+" 50%").CDF("rtt", "all").Line(clock))
+				c.Lines = append(c.Lines, s.system("", clock+" 50%").cdf("rtt", "all").line(clock))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 		Note: "the paper gives no load of its hosts and no times of theirs; spread is from the 1st to the 99th percentile",
 	}
@@ -274,29 +274,29 @@ func timelyFig12() *Row {
 	run := func(low, noise int) string { return fmt.Sprintf("tlow%d_noise%d", low, noise) }
 	r := &Row{
 		ID: "timely-fig12", Seconds: 15, Varies: []string{"t_low"},
-		Quick: &Quick{Sets: []string{"duration=300ms", "warmup=200ms"}, Seconds: 8},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=300ms", "warmup=200ms"}, Seconds: 8},
+		Read: func(s *seed, f *figureSet) {
 			for _, low := range lows {
 				for _, noise := range noises {
-					f.Add(run(low, noise)+"_gbps", float64(s.System(run(low, noise), "TIMELY").ThroughputGbps))
+					f.add(run(low, noise)+"_gbps", float64(s.system(run(low, noise), "TIMELY").ThroughputGbps))
 				}
 			}
 		},
-		Checks: []Check{
-			holds("noise of 50us on average costs 5 percent of throughput or more", func(f *Figures) bool {
-				return f.Get("tlow50_noise100_gbps") < 0.95*f.Get("tlow50_noise0_gbps")
+		Checks: []check{
+			holds("noise of 50us on average costs 5 percent of throughput or more", func(f *figureSet) bool {
+				return f.get("tlow50_noise100_gbps") < 0.95*f.get("tlow50_noise0_gbps")
 			}),
-			holds("more noise costs more", func(f *Figures) bool {
+			holds("more noise costs more", func(f *figureSet) bool {
 				for i := 1; i < len(noises); i++ {
-					if f.Get(run(50, noises[i])+"_gbps") >= f.Get(run(50, noises[i-1])+"_gbps") {
+					if f.get(run(50, noises[i])+"_gbps") >= f.get(run(50, noises[i-1])+"_gbps") {
 						return false
 					}
 				}
 				return true
 			}),
-			holds("a lower T_low tolerates less: with 20us every noise leaves a smaller share of the throughput", func(f *Figures) bool {
+			holds("a lower T_low tolerates less: with 20us every noise leaves a smaller share of the throughput", func(f *figureSet) bool {
 				for _, noise := range noises[1:] {
-					share := func(low int) float64 { return f.Get(run(low, noise)+"_gbps") / f.Get(run(low, 0)+"_gbps") }
+					share := func(low int) float64 { return f.get(run(low, noise)+"_gbps") / f.get(run(low, 0)+"_gbps") }
 					if share(20) >= share(50) {
 						return false
 					}
@@ -304,12 +304,12 @@ func timelyFig12() *Row {
 				return true
 			}),
 		},
-		Charts: func(_ *Seed, f *Figures) []Chart {
-			c := Chart{Title: "Throughput by noise", X: "most noise [us]", Y: axisGbps}
+		Charts: func(_ *seed, f *figureSet) []chart {
+			c := chart{Title: "Throughput by noise", X: "most noise [us]", Y: axisGbps}
 			for _, low := range lows {
 				c.Lines = append(c.Lines, over(fmt.Sprintf("T_low %dus", low), f, floats(noises), func(i int) string { return run(low, noises[i]) + "_gbps" }))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 	}
 	for _, low := range lows {
@@ -330,16 +330,16 @@ func timelyFig15Values() *Row {
 	return &Row{
 		ID: "timely-fig15-16k", Seconds: 3, Varies: []string{"t_low"},
 		Runs:  []Run{{Name: "50", Sets: []string{"params.t_low=50us"}}, {Name: "0", Sets: []string{"params.t_low=0"}}},
-		Quick: &Quick{Sets: short600(), Seconds: 1},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: short600(), Seconds: 1},
+		Read: func(s *seed, f *figureSet) {
 			for _, low := range []string{"50", "0"} {
-				x := s.System(low, "TIMELY")
-				f.Add("tlow"+low+"_gbps", float64(x.ThroughputGbps))
-				f.Add("tlow"+low+"_wire_gbps", float64(x.WireGbps))
-				f.Add("tlow"+low+"_rtt_p99_us", float64(x.RTTP99Us))
+				x := s.system(low, "TIMELY")
+				f.add("tlow"+low+"_gbps", float64(x.ThroughputGbps))
+				f.add("tlow"+low+"_wire_gbps", float64(x.WireGbps))
+				f.add("tlow"+low+"_rtt_p99_us", float64(x.RTTP99Us))
 			}
 		},
-		Checks: []Check{value("tlow50_gbps"), value("tlow0_gbps")},
+		Checks: []check{value("tlow50_gbps"), value("tlow0_gbps")},
 	}
 }
 
@@ -348,45 +348,45 @@ func timelyFig15Tipping() *Row {
 	run := func(kb, low int) string { return fmt.Sprintf("%dk_tlow%d", kb, low) }
 	r := &Row{
 		ID: "timely-fig15-tipping", Seconds: 30, Varies: []string{"t_low"},
-		Quick: &Quick{Sets: short600(), Seconds: 8},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: short600(), Seconds: 8},
+		Read: func(s *seed, f *figureSet) {
 			for _, kb := range segments {
 				best, at, tip := 0.0, 0, math.NaN()
 				for i, low := range lows {
-					x := s.System(run(kb, low), "TIMELY")
-					f.Add(run(kb, low)+"_gbps", float64(x.ThroughputGbps))
-					f.Add(run(kb, low)+"_rtt_p99_us", float64(x.RTTP99Us))
+					x := s.system(run(kb, low), "TIMELY")
+					f.add(run(kb, low)+"_gbps", float64(x.ThroughputGbps))
+					f.add(run(kb, low)+"_rtt_p99_us", float64(x.RTTP99Us))
 					if v := float64(x.ThroughputGbps); v > best {
 						best, at = v, i
 					}
 				}
 				// From the best T_low down to where throughput falls off by 3 percent.
-				for i := at; i >= 0 && f.Get(run(kb, lows[i])+"_gbps") >= 0.97*best; i-- {
+				for i := at; i >= 0 && f.get(run(kb, lows[i])+"_gbps") >= 0.97*best; i-- {
 					tip = float64(lows[i])
 				}
-				f.Add(fmt.Sprintf("%dk_tipping_us", kb), tip)
+				f.add(fmt.Sprintf("%dk_tipping_us", kb), tip)
 			}
 		},
-		Checks: []Check{
-			holds("the larger the segment, the higher the T_low below which throughput falls off by 3 percent", func(f *Figures) bool {
-				return f.Get("16k_tipping_us") < f.Get("32k_tipping_us") && f.Get("32k_tipping_us") < f.Get("64k_tipping_us")
+		Checks: []check{
+			holds("the larger the segment, the higher the T_low below which throughput falls off by 3 percent", func(f *figureSet) bool {
+				return f.get("16k_tipping_us") < f.get("32k_tipping_us") && f.get("32k_tipping_us") < f.get("64k_tipping_us")
 			}),
-			holds("that is at most 50us for 16 KB", func(f *Figures) bool { return f.Get("16k_tipping_us") <= 50 }),
-			holds("between 50 and 200us for 32 KB", func(f *Figures) bool { return f.Get("32k_tipping_us") >= 50 && f.Get("32k_tipping_us") <= 200 }),
-			holds("between 200 and 500us for 64 KB", func(f *Figures) bool { return f.Get("64k_tipping_us") >= 200 && f.Get("64k_tipping_us") <= 500 }),
-			holds("without T_low, larger segments get less", func(f *Figures) bool {
-				return f.Get("16k_tlow0_gbps") > f.Get("32k_tlow0_gbps") && f.Get("32k_tlow0_gbps") > f.Get("64k_tlow0_gbps")
+			holds("that is at most 50us for 16 KB", func(f *figureSet) bool { return f.get("16k_tipping_us") <= 50 }),
+			holds("between 50 and 200us for 32 KB", func(f *figureSet) bool { return f.get("32k_tipping_us") >= 50 && f.get("32k_tipping_us") <= 200 }),
+			holds("between 200 and 500us for 64 KB", func(f *figureSet) bool { return f.get("64k_tipping_us") >= 200 && f.get("64k_tipping_us") <= 500 }),
+			holds("without T_low, larger segments get less", func(f *figureSet) bool {
+				return f.get("16k_tlow0_gbps") > f.get("32k_tlow0_gbps") && f.get("32k_tlow0_gbps") > f.get("64k_tlow0_gbps")
 			}),
 		},
-		Charts: func(_ *Seed, f *Figures) []Chart {
-			rate := Chart{Title: "Throughput by T_low", X: "T_low [us]", Y: axisGbps}
-			rtt := Chart{Title: "99th percentile of round trips by T_low", X: "T_low [us]", Y: axisUs}
+		Charts: func(_ *seed, f *figureSet) []chart {
+			rate := chart{Title: "Throughput by T_low", X: "T_low [us]", Y: axisGbps}
+			rtt := chart{Title: "99th percentile of round trips by T_low", X: "T_low [us]", Y: axisUs}
 			for _, kb := range segments {
 				name := fmt.Sprintf("%d KB", kb)
 				rate.Lines = append(rate.Lines, over(name, f, floats(lows), func(i int) string { return run(kb, lows[i]) + "_gbps" }))
 				rtt.Lines = append(rtt.Lines, over(name, f, floats(lows), func(i int) string { return run(kb, lows[i]) + "_rtt_p99_us" }))
 			}
-			return []Chart{rate, rtt}
+			return []chart{rate, rtt}
 		},
 	}
 	for _, kb := range segments {
@@ -402,11 +402,11 @@ func timelyFig16() *Row {
 	run := func(low, pace int) string { return fmt.Sprintf("tlow%d_pace%d", low, pace) }
 	r := &Row{
 		ID: "timely-fig16", Seconds: 20, Varies: []string{"t_low"},
-		Quick: &Quick{Sets: short600(), Seconds: 5},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: short600(), Seconds: 5},
+		Read: func(s *seed, f *figureSet) {
 			for _, low := range []int{50, 0} {
 				for _, pace := range paces {
-					x := s.System(run(low, pace), "TIMELY")
+					x := s.system(run(low, pace), "TIMELY")
 					name := run(low, pace) + "_gbps"
 					switch pace { // as papers.yaml calls them
 					case 700:
@@ -414,13 +414,13 @@ func timelyFig16() *Row {
 					case 0:
 						name = fmt.Sprintf("unpaced_tlow%d_gbps", low)
 					}
-					f.Add(name, float64(x.ThroughputGbps))
+					f.add(name, float64(x.ThroughputGbps))
 				}
 			}
 		},
-		Checks: []Check{value("tlow50_gbps"), value("tlow0_gbps"), value("unpaced_tlow50_gbps"), value("unpaced_tlow0_gbps")},
-		Charts: func(_ *Seed, f *Figures) []Chart {
-			c := Chart{Title: "Throughput by the NIC's pacing rate; 10000 is not paced", X: "rate [Mbps]", Y: axisGbps, LogX: true}
+		Checks: []check{value("tlow50_gbps"), value("tlow0_gbps"), value("unpaced_tlow50_gbps"), value("unpaced_tlow0_gbps")},
+		Charts: func(_ *seed, f *figureSet) []chart {
+			c := chart{Title: "Throughput by the NIC's pacing rate; 10000 is not paced", X: "rate [Mbps]", Y: axisGbps, LogX: true}
 			for _, low := range []int{50, 0} {
 				xs := floats(paces)
 				xs[0] = 10000
@@ -434,7 +434,7 @@ func timelyFig16() *Row {
 					return run(low, paces[i]) + "_gbps"
 				}))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 	}
 	for _, low := range []int{50, 0} {
@@ -450,52 +450,52 @@ func timelyFig17() *Row {
 	run := func(c, high int) string { return fmt.Sprintf("%dconn_thigh%d", c, high) }
 	r := &Row{
 		ID: "timely-fig17", Seconds: 30, Varies: []string{"t_high"},
-		Quick: &Quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 11},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=250ms", "warmup=150ms"}, Seconds: 11},
+		Read: func(s *seed, f *figureSet) {
 			for _, c := range connections {
 				for _, high := range highs {
-					x := s.System(run(c, high), "TIMELY")
-					f.Add(run(c, high)+"_gbps", float64(x.ThroughputGbps))
-					f.Add(run(c, high)+"_rtt_p99_us", float64(x.RTTP99Us))
+					x := s.system(run(c, high), "TIMELY")
+					f.add(run(c, high)+"_gbps", float64(x.ThroughputGbps))
+					f.add(run(c, high)+"_rtt_p99_us", float64(x.RTTP99Us))
 				}
 			}
 		},
-		Checks: []Check{
-			holds("T_high 200us costs less than 2 percent of throughput at 4, 7 and 10 connections", func(f *Figures) bool {
+		Checks: []check{
+			holds("T_high 200us costs less than 2 percent of throughput at 4, 7 and 10 connections", func(f *figureSet) bool {
 				for _, c := range connections {
-					if f.Get(run(c, 200)+"_gbps") < 0.98*f.Get(run(c, 1000)+"_gbps") {
+					if f.get(run(c, 200)+"_gbps") < 0.98*f.get(run(c, 1000)+"_gbps") {
 						return false
 					}
 				}
 				return true
 			}),
-			holds("at 10 connections it lowers the 99th percentile", func(f *Figures) bool {
-				return f.Get("10conn_thigh200_rtt_p99_us") < f.Get("10conn_thigh1000_rtt_p99_us")
+			holds("at 10 connections it lowers the 99th percentile", func(f *figureSet) bool {
+				return f.get("10conn_thigh200_rtt_p99_us") < f.get("10conn_thigh1000_rtt_p99_us")
 			}),
-			holds("at 7 connections, T_high 100us does", func(f *Figures) bool {
-				return f.Get("7conn_thigh100_rtt_p99_us") < f.Get("7conn_thigh1000_rtt_p99_us")
+			holds("at 7 connections, T_high 100us does", func(f *figureSet) bool {
+				return f.get("7conn_thigh100_rtt_p99_us") < f.get("7conn_thigh1000_rtt_p99_us")
 			}),
-			holds("50us costs throughput at each", func(f *Figures) bool {
+			holds("50us costs throughput at each", func(f *figureSet) bool {
 				for _, c := range connections {
-					if f.Get(run(c, 50)+"_gbps") >= f.Get(run(c, 200)+"_gbps") {
+					if f.get(run(c, 50)+"_gbps") >= f.get(run(c, 200)+"_gbps") {
 						return false
 					}
 				}
 				return true
 			}),
-			holds("more connections, longer tail, at T_high 500us", func(f *Figures) bool {
-				return f.Get("4conn_thigh500_rtt_p99_us") < f.Get("7conn_thigh500_rtt_p99_us") && f.Get("7conn_thigh500_rtt_p99_us") < f.Get("10conn_thigh500_rtt_p99_us")
+			holds("more connections, longer tail, at T_high 500us", func(f *figureSet) bool {
+				return f.get("4conn_thigh500_rtt_p99_us") < f.get("7conn_thigh500_rtt_p99_us") && f.get("7conn_thigh500_rtt_p99_us") < f.get("10conn_thigh500_rtt_p99_us")
 			}),
 		},
-		Charts: func(_ *Seed, f *Figures) []Chart {
-			rate := Chart{Title: "Throughput by T_high", X: "T_high [us]", Y: axisGbps}
-			rtt := Chart{Title: "99th percentile of round trips by T_high", X: "T_high [us]", Y: axisUs}
+		Charts: func(_ *seed, f *figureSet) []chart {
+			rate := chart{Title: "Throughput by T_high", X: "T_high [us]", Y: axisGbps}
+			rtt := chart{Title: "99th percentile of round trips by T_high", X: "T_high [us]", Y: axisUs}
 			for _, c := range connections {
 				name := fmt.Sprintf("%d connections a client", c)
 				rate.Lines = append(rate.Lines, over(name, f, floats(highs), func(i int) string { return run(c, highs[i]) + "_gbps" }))
 				rtt.Lines = append(rtt.Lines, over(name, f, floats(highs), func(i int) string { return run(c, highs[i]) + "_rtt_p99_us" }))
 			}
-			return []Chart{rate, rtt}
+			return []chart{rate, rtt}
 		},
 	}
 	for _, c := range connections {
@@ -516,37 +516,37 @@ func timelyFig17() *Row {
 func timelyFig18() *Row {
 	const stop = 300e3 // us
 	// The change is when half of those that leave are gone.
-	change := func(x *System) float64 {
-		left := x.Series(results.SeriesFlows, "leaving").Between(stop, math.Inf(1))
-		return left.Scale(1, -1).First(-45, 0)
+	change := func(x *system) float64 {
+		left := x.Series(results.SeriesFlows, "leaving").between(stop, math.Inf(1))
+		return left.scale(1, -1).first(-45, 0)
 	}
-	to := func(x *System, mbps float64) float64 {
+	to := func(x *system, mbps float64) float64 {
 		from := change(x)
-		mean := x.Series(results.SeriesRate, "staying").Between(from, math.Inf(1)).Scale(1, 1000.0/10) // Mbps a connection
-		return (mean.First(mbps, 2e3) - from) / 1e3
+		mean := x.Series(results.SeriesRate, "staying").between(from, math.Inf(1)).scale(1, 1000.0/10) // Mbps a connection
+		return (mean.first(mbps, 2e3) - from) / 1e3
 	}
 	return &Row{
 		ID: "timely-fig18", Runs: []Run{{}}, Seconds: 4, Varies: []string{"hai_steps"},
-		Quick: &Quick{Seconds: 4},
-		Read: func(s *Seed, f *Figures) {
-			hai, plain := s.System("", "with HAI"), s.System("", "without HAI")
-			f.Add("before_mbps", hai.Series(results.SeriesRate, "staying").Between(200e3, stop).Mean()*100)
-			f.Add("hai_to_1500mbps_ms", to(hai, 1500))
+		Quick: &quick{Seconds: 4},
+		Read: func(s *seed, f *figureSet) {
+			hai, plain := s.system("", "with HAI"), s.system("", "without HAI")
+			f.add("before_mbps", hai.Series(results.SeriesRate, "staying").between(200e3, stop).mean()*100)
+			f.add("hai_to_1500mbps_ms", to(hai, 1500))
 			// 95 percent of the payload that 2 Gbps carry, 1.85.
-			f.Add("hai_to_2gbps_ms", to(hai, 1850*0.95))
-			f.Add("plain_to_1500mbps_ms", to(plain, 1500))
-			f.Add("plain_to_2gbps_ms", to(plain, 1850*0.95))
+			f.add("hai_to_2gbps_ms", to(hai, 1850*0.95))
+			f.add("plain_to_1500mbps_ms", to(plain, 1500))
+			f.add("plain_to_2gbps_ms", to(plain, 1850*0.95))
 		},
-		Checks: []Check{
+		Checks: []check{
 			value("hai_to_1500mbps_ms"), value("hai_to_2gbps_ms"), value("plain_to_1500mbps_ms"),
-			holds("hyperactive increase is faster", func(f *Figures) bool { return f.Get("hai_to_1500mbps_ms") < f.Get("plain_to_1500mbps_ms") }),
+			holds("hyperactive increase is faster", func(f *figureSet) bool { return f.get("hai_to_1500mbps_ms") < f.get("plain_to_1500mbps_ms") }),
 		},
-		Charts: func(s *Seed, _ *Figures) []Chart {
-			c := Chart{Title: "Mean rate of the connections that stay", X: axisMs, Y: "rate [Mbps]"}
+		Charts: func(s *seed, _ *figureSet) []chart {
+			c := chart{Title: "Mean rate of the connections that stay", X: axisMs, Y: "rate [Mbps]"}
 			for _, name := range []string{"with HAI", "without HAI"} {
-				c.Lines = append(c.Lines, s.System("", name).Series(results.SeriesRate, "staying").Scale(1e-3, 100).Line(name))
+				c.Lines = append(c.Lines, s.system("", name).Series(results.SeriesRate, "staying").scale(1e-3, 100).line(name))
 			}
-			return []Chart{c}
+			return []chart{c}
 		},
 		Note: "after the departures the RTT lies below T_low, where Algorithm 1 adds a plain step at each completion and does not look at the count. Time counts from when half of those that leave are gone: they stop posting together and still send what they have posted, 256 KiB each. 2 Gbps stands for 95 percent of the payload that 2 Gbps carry",
 	}

@@ -14,12 +14,12 @@ func timelyFig19() *Row {
 	rate := func(percent int) string { return fmt.Sprintf("params.rate=%d", 95*percent) }
 	r := &Row{
 		ID: "timely-fig19-22", Seeds: 5, Seconds: 300,
-		Quick: &Quick{Sets: []string{"duration=40ms", "warmup=20ms"}, Seconds: 30},
-		Read: func(s *Seed, f *Figures) {
+		Quick: &quick{Sets: []string{"duration=40ms", "warmup=20ms"}, Seconds: 30},
+		Read: func(s *seed, f *figureSet) {
 			for _, x := range systems {
 				for _, load := range loads {
-					sys := s.System(fmt.Sprint(load), x.name)
-					add := func(what string, v float64) { f.Add(fmt.Sprintf("load%d_%s_%s", load, x.key, what), v) }
+					sys := s.system(fmt.Sprint(load), x.name)
+					add := func(what string, v float64) { f.add(fmt.Sprintf("load%d_%s_%s", load, x.key, what), v) }
 					add("accepted_gbps", float64(sys.ThroughputGbps))
 					add("rtt_p50_us", float64(sys.RTTP50Us))
 					add("rtt_p99_us", float64(sys.RTTP99Us))
@@ -27,19 +27,19 @@ func timelyFig19() *Row {
 					add("rpc_p99_us", float64(sys.FCTP99Us))
 				}
 				for _, b := range backgrounds {
-					without, with := s.System(b.name, x.name), s.System(b.name+"+incast", x.name)
-					f.Add(fmt.Sprintf("%s_%s_alone_gbps", b.name, x.key), float64(without.ThroughputGbps))
-					f.Add(fmt.Sprintf("%s_%s_with_incast_gbps", b.name, x.key), float64(with.Label("rpc").ThroughputGbps))
-					f.Add(fmt.Sprintf("%s_%s_rtt_p99_us", b.name, x.key), float64(with.Label("rpc").RTTP99Us))
+					without, with := s.system(b.name, x.name), s.system(b.name+"+incast", x.name)
+					f.add(fmt.Sprintf("%s_%s_alone_gbps", b.name, x.key), float64(without.ThroughputGbps))
+					f.add(fmt.Sprintf("%s_%s_with_incast_gbps", b.name, x.key), float64(with.label("rpc").ThroughputGbps))
+					f.add(fmt.Sprintf("%s_%s_rtt_p99_us", b.name, x.key), float64(with.label("rpc").RTTP99Us))
 				}
 			}
 		},
-		Charts: func(_ *Seed, f *Figures) []Chart {
-			var charts []Chart
+		Charts: func(_ *seed, f *figureSet) []chart {
+			var charts []chart
 			for _, c := range []struct{ title, y, what string }{
 				{"Accepted load (figure 19)", "payload [Gbps]", "accepted_gbps"}, {"99th percentile of round trips (figure 20)", axisUs, "rtt_p99_us"}, {"Median RPC (figure 21)", "latency [us]", "rpc_p50_us"},
 			} {
-				chart := Chart{Title: c.title, X: "offered load [percent]", Y: c.y}
+				chart := chart{Title: c.title, X: "offered load [percent]", Y: c.y}
 				for _, x := range systems {
 					chart.Lines = append(chart.Lines, over(x.name, f, floats(loads), func(i int) string { return fmt.Sprintf("load%d_%s_%s", loads[i], x.key, c.what) }))
 				}
@@ -56,16 +56,16 @@ func timelyFig19() *Row {
 	for _, b := range backgrounds {
 		r.Runs = append(r.Runs, Run{Name: b.name, Sets: []string{rate(b.percent)}}, Run{Name: b.name + "+incast", Sets: []string{rate(b.percent), "params.incast=20"}})
 	}
-	r.Checks = []Check{
+	r.Checks = []check{
 		above("accepted at 110 percent: TIMELY over PFC", "load110_timely_accepted_gbps", "load110_pfc_accepted_gbps", none64),
 		above("median RTT at 90 percent: PFC over TIMELY", "load90_pfc_rtt_p50_us", "load90_timely_rtt_p50_us", 2),
 		above("99th percentile of RTT at 90 percent: PFC over TIMELY", "load90_pfc_rtt_p99_us", "load90_timely_rtt_p99_us", 5),
 		above("median RPC at 90 percent: PFC over TIMELY", "load90_pfc_rpc_p50_us", "load90_timely_rpc_p50_us", 2),
 		below("PFC, low background: with incast over without", "low_pfc_with_incast_gbps", "low_pfc_alone_gbps", 0.87),
 		below("PFC, high background: with incast over without", "high_pfc_with_incast_gbps", "high_pfc_alone_gbps", 0.46),
-		holds("TIMELY keeps 95 percent of each background's throughput", func(f *Figures) bool {
+		holds("TIMELY keeps 95 percent of each background's throughput", func(f *figureSet) bool {
 			for _, b := range backgrounds {
-				if f.Get(b.name+"_timely_with_incast_gbps") < 0.95*f.Get(b.name+"_timely_alone_gbps") {
+				if f.get(b.name+"_timely_with_incast_gbps") < 0.95*f.get(b.name+"_timely_alone_gbps") {
 					return false
 				}
 			}

@@ -28,7 +28,7 @@ const (
 	SeriesQueue  = "queue"  // bytes queued for a link: their mean over the step that ends here, and their most
 	SeriesBusy   = "busy"   // share of the window that ends here in which a link was sending
 	SeriesFlows  = "flows"  // flows under way, now
-	SeriesBuffer = "buffer" // likewise, bytes taken of a switch's shared buffer
+	SeriesBuffer = "buffer" // bytes taken of a switch's shared buffer, as of SeriesQueue
 	// Of a label's flows without end, over the window that ends here.
 	SeriesJain   = "jain"   // Jain's index of their throughput
 	SeriesMaxMin = "maxmin" // distance from their max-min fair rates

@@ -44,12 +44,12 @@ type Stream struct {
 	Sim    bool     `json:"simulated,omitempty"` // times are of a model
 }
 
-// Env returns what the stream's engines were told about their place.
+// Env returns the environment that the stream's engines were made with.
 func (s *Stream) Env() cc.Env {
 	return cc.Env{LineRate: units.Rate(s.Line), BaseRTT: units.Time(math.Round(s.Base * float64(units.Microsecond))), MTU: units.Bytes(s.MTU)}
 }
 
-// Record is one update of an engine: what it was told and what then held.
+// Record is one update of an engine: the acknowledgement that it got, and its answer.
 type Record struct {
 	Stream  int    // index into Reader.Streams
 	QPN     uint32 // the queue pair

@@ -93,7 +93,7 @@ func Markdown(w io.Writer, results []Result, clock []*RoundTrips) error {
 
 What was measured of real NICs and PCIe devices, beside what the [model](nic.md) says: ` + "`make validate-nic`" + `
 takes all figures anew and writes this page. The published figures and their sources are in
-[published.yaml](../bench/nicvalidate/published.yaml).
+[published.yaml](../bench/internal/nicvalidate/published.yaml).
 
 - **fit**: a preset may be set from the row. One preset serves all its rows.
 - **predict**: the row is only compared with. That is not the same as blind: who set the presets had seen these rows. In

@@ -11,4 +11,4 @@
 // All is deterministic, and takes seconds.
 package nicvalidate
 
-//go:generate go run ./internal/write -o ../../docs/nic-validation.md
+//go:generate go run ./internal/write -o ../../../docs/nic-validation.md

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/bench/nicvalidate"
+	"github.com/sluice-rdma/sluice/bench/internal/nicvalidate"
 )
 
 func main() {

@@ -31,7 +31,7 @@ func TestCommittedPage(t *testing.T) {
 	if err := Markdown(&page, results, clock); err != nil {
 		t.Fatal(err)
 	}
-	have, err := os.ReadFile("../../docs/nic-validation.md")
+	have, err := os.ReadFile("../../../docs/nic-validation.md")
 	if err != nil {
 		t.Fatal(err)
 	}
