@@ -40,8 +40,8 @@ func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
 	var err error
 	if whole {
 		for i := range wrs {
-			if err = q.check(&wrs[i]); err != nil {
-				return 0, err
+			if err = q.core.Check(&wrs[i]); err != nil {
+				return 0, q.wrong(err)
 			}
 		}
 		if len(wrs) > q.core.Room() {
@@ -50,7 +50,8 @@ func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
 	}
 	n := 0
 	for ; n < len(wrs); n++ {
-		if err = q.check(&wrs[n]); err != nil {
+		if err = q.core.Check(&wrs[n]); err != nil {
+			err = q.wrong(err)
 			break
 		}
 		if !q.core.Accept(&wrs[n]) {
@@ -75,13 +76,8 @@ func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
 // work and must not allocate.
 var errQueueFull error = &verbs.OpError{Op: "post_send", Err: verbs.ErrQueueFull}
 
-// check says what is wrong with a request that only the application can mend.
-func (q *QP) check(wr *verbs.SendWR) error {
-	if err := q.core.Check(wr); err != nil {
-		return q.errorf("post_send", verbs.ErrInvalid, "%v", err)
-	}
-	return nil
-}
+// wrong says what is wrong with a request that only the application can mend.
+func (q *QP) wrong(err error) error { return q.errorf("post_send", verbs.ErrInvalid, "%v", err) }
 
 // posted takes note of what became of a batch: the provider took that many of its
 // requests, all if err is nil.

@@ -112,8 +112,11 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 
 // sent takes note that n bytes leave now.
 func (q *QP) sent(now units.Time, n units.Bytes) {
+	if q.driver.Engine() == nil {
+		return
+	}
 	q.driver.Sent(now, n)
-	if c := q.core; q.driver.Engine() != nil && q.driver.Control().Rate < q.line {
+	if c := q.core; q.driver.Control().Rate < q.line {
 		c.gapsEnd = max(c.gapsEnd, now+q.driver.Gap()*units.Time((n+q.largest-1)/q.largest))
 	}
 }
