@@ -109,7 +109,7 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 			return nil, err
 		}
 		s.mu.Lock()
-		if err := s.turn(now, true); err != nil {
+		if err := s.turn(instant{s, now}); err != nil {
 			s.mu.Unlock()
 			return nil, err
 		}
@@ -199,7 +199,7 @@ func (ch *channel) remind() error {
 func (ch *channel) wake(now units.Time) units.Time {
 	s := ch.shim
 	at := s.deadline()
-	if s.gapsEnd > now {
+	if s.core.GapsEnd() > now {
 		at = min(at, now+nap)
 	}
 	if !ch.settled() {

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
 // sendCQ is a CQ of the provider on which the segments of many QPs complete. The
@@ -17,8 +18,7 @@ import (
 type sendCQ struct {
 	cq         verbs.CQ
 	channel    *channel // what it wakes, nil if nothing
-	timestamps bool
-	size, used int // entries; QPs' depths
+	size, used int      // entries; QPs' depths
 
 	// rounds counts the polls that ended. What one took that ran while the CQ was
 	// armed made no event, and shows when lookAfter rounds have ended.
@@ -36,6 +36,7 @@ type sendCQ struct {
 	armed    bool       // with an event to come
 	kicked   bool       // with a kick to come
 	buf      [64]verbs.WC
+	sample   core.Sample // of the completion that is being taken
 }
 
 // kickRoom is what a sendCQ keeps for a kick.
@@ -63,14 +64,15 @@ func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 	if most := s.attr.MaxCQE; most > 0 {
 		size = min(size, most)
 	}
-	g := &sendCQ{channel: ch, size: size, timestamps: s.stamped(), polled: s.Clock()}
-	attr := verbs.CQInitAttr{CQE: size, Timestamps: g.timestamps}
+	g := &sendCQ{channel: ch, size: size, polled: s.Clock()}
+	g.sample.Stamped = s.stamped()
+	attr := verbs.CQInitAttr{CQE: size, Timestamps: g.sample.Stamped}
 	if ch != nil {
 		attr.Channel = ch.inner
 	}
 	cq, err := s.dev.CreateCQ(attr)
-	if g.timestamps && errors.Is(err, verbs.ErrNotSupported) {
-		g.timestamps, attr.Timestamps = false, false
+	if g.sample.Stamped && errors.Is(err, verbs.ErrNotSupported) {
+		g.sample.Stamped, attr.Timestamps = false, false
 		cq, err = s.dev.CreateCQ(attr)
 	}
 	if err != nil {
@@ -247,7 +249,7 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	// Sends and receives take turns, so that neither starves; the provider's
 	// CQ is not polled for receives if there is something to return already.
 	if c.recvFirst {
-		if err := s.progress(0, true); err != nil {
+		if err := s.progress(s.now()); err != nil {
 			return 0, err
 		}
 		n, err := c.recv.Poll(wc)
@@ -262,7 +264,7 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 		return n + sends, nil
 	}
 	s.mu.Lock()
-	if err := s.turn(0, true); err != nil {
+	if err := s.turn(s.now()); err != nil {
 		s.mu.Unlock()
 		return 0, err
 	}

@@ -18,6 +18,13 @@
 // A driver that owns the time, such as a simulation, calls Progress itself: on
 // every completion event, and at Deadline.
 //
+// # Parts
+//
+// What a segment's way is, and when it leaves, is decided in internal/core, a state
+// machine that is given the time. This package is its driver: it has the lock, reads
+// the clocks, posts to the provider and polls it, and keeps completion queues and
+// channels.
+//
 // # Concurrency
 //
 // The rules are those of package verbs. One lock guards the shim's state; it is

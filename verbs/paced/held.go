@@ -1,9 +1,8 @@
 package paced
 
 import (
-	"math"
-
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
 // Held is where the time of queue pairs with requests under way went, by what kept the
@@ -47,70 +46,10 @@ func (h Held) Since(before Held) Held {
 	}
 }
 
-// hold is what keeps a queue pair's next segment from the NIC.
-type hold uint8
-
-const (
-	holdIdle   hold = iota // there is no request under way
-	holdRate               // the engine's
-	holdFiled              // it is with the scheduler: held by the rate until it is due
-	holdWindow             // the engine's
-	holdBound              // Config.MaxOutstanding, and nothing of the engine's
-	holdOther
-	holdSent // there is none: the NIC has all
-	numHolds
-
-	holdNone = holdRate // nothing but perhaps the rate
-)
-
-// holds is how long a queue pair was held, by what.
-type holds [numHolds]units.Time
-
-func (t *holds) sums() Held {
+// heldOf names what the core counted.
+func heldOf(t [core.Holds]units.Time) Held {
 	return Held{
-		Rate: t[holdRate], Window: t[holdWindow], Bound: t[holdBound], Late: t[holdFiled], Other: t[holdOther], Sent: t[holdSent],
+		Rate: t[core.HeldRate], Window: t[core.HeldWindow], Bound: t[core.HeldBound],
+		Late: t[core.HeldFiled], Other: t[core.HeldOther], Sent: t[core.HeldSent],
 	}
-}
-
-// held takes note of what holds the queue pair from now on.
-func (q *QP) held(now units.Time, why hold) {
-	if q.hold != why {
-		q.settle(now)
-		q.hold = why
-	}
-}
-
-// settle counts the time until now for what holds the queue pair.
-func (q *QP) settle(now units.Time) {
-	if now > q.heldFrom {
-		q.count(&q.tally.held, now)
-		q.heldFrom = now
-	}
-}
-
-// count adds the time from heldFrom to now for what holds the queue pair, of which that
-// in which the rate alone would hold it is the rate's.
-func (q *QP) count(to *holds, now units.Time) {
-	from, due := q.heldFrom, units.Time(math.MinInt64)
-	switch {
-	case q.hold == holdFiled:
-		due = q.shim.sched.Due(q.flow)
-	case q.hold == holdBound && q.driver.Control().Rate < q.line:
-		due = q.shim.sched.Next(q.flow)
-	}
-	if due > from {
-		due = min(due, now)
-		to[holdRate] += due - from
-		from = due
-	}
-	to[q.hold] += now - from
-}
-
-// heldUntil returns the counts as of now.
-func (q *QP) heldUntil(now units.Time) Held {
-	t := q.tally.held
-	if now > q.heldFrom {
-		q.count(&t, now)
-	}
-	return t.sums()
 }

@@ -17,7 +17,7 @@ func (c *CQ) PollSends(wc []verbs.WC) (n int, idle bool, err error) {
 	s := c.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.turn(0, true); err != nil {
+	if err := s.turn(s.now()); err != nil {
 		return 0, false, err
 	}
 	n = c.sends.Pop(wc)
@@ -27,7 +27,7 @@ func (c *CQ) PollSends(wc []verbs.WC) (n int, idle bool, err error) {
 // idle reports whether nothing is with the provider and nothing can be sent. What
 // a queue pair keeps in SQD waits for a change of state.
 func (s *Shim) idle() bool {
-	if s.inFlight > 0 || s.sched.Len() > 0 {
+	if s.core.InFlight() > 0 || s.core.Filed() > 0 {
 		return false
 	}
 	for _, g := range s.cqs {
@@ -46,7 +46,7 @@ func (q *QP) SendCQ() verbs.CQ { return q.sends.cq }
 
 // PostWhole is PostSend of all requests or, with an error, of none.
 func (q *QP) PostWhole(wrs []verbs.SendWR) error {
-	_, err := q.post(q.shim.Clock(), wrs, true, true)
+	_, err := q.post(q.shim.now(), wrs, true)
 	return err
 }
 
@@ -66,7 +66,7 @@ func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, wake units.Time, settled bool
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.turn(0, true); err != nil {
+	if err := s.turn(s.now()); err != nil {
 		return nil, 0, false, err
 	}
 	now := s.Clock()

@@ -6,11 +6,10 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/completions"
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
 // QP is a paced RC queue pair. It implements verbs.QP. Its PD's CreateQP makes
@@ -25,70 +24,19 @@ type QP struct {
 	inner verbs.QP
 	sends *sendCQ // where the provider completes the segments
 	cq    *CQ     // where the application gets its completions
-	wrid  uint64  // the upper half of its segments' WRIDs
-	flow  ratelimiter.FlowID
-	state ib.QPState
-	filed bool // the segment at the cursor is with the scheduler
+	core  core.QP
+
+	abilities
+	watch func(a *cc.Ack, c cc.Control) // nil if nobody does
+	tally tally
+
 	going bool // Destroy is at work
-	hold  hold
-
-	heldFrom units.Time // since when hold, or when that was last counted
-
-	sigAll     bool
-	cap        verbs.QPCap
-	depth      int         // segments that the provider takes
-	rdMax      int         // reads and atomics that the NIC has outstanding; 0 if not known
-	limit      units.Bytes // Config.MaxOutstanding
-	largest    units.Bytes // Config.Segment
-	firstClaim int         // in shim.claims, or none
-	lastClaim  int
-
-	// Requests, and where the next segment begins.
-	at       cursor      // valid while unsent is not 0
-	unsent   int         // requests that are not claimed to their end
-	requests []request   // by slot
-	sgl      []verbs.SGE // MaxSendSGE for each slot
-	inline   []byte      // MaxInlineData for each slot
-	table    completions.Table
-
-	steering
-
+	cap   verbs.QPCap
+	depth int // segments that the provider takes
 	recv  *CQ
 	index int
 	port  int
 	mtu   ib.MTU
-	tally tally
-	watch func(a *cc.Ack, c cc.Control) // nil if nobody does
-}
-
-// request is what a queue pair keeps of a request that is not wholly posted.
-type request struct {
-	opcode     ib.WROpcode
-	flags      verbs.SendFlags
-	length     uint32
-	sges       int
-	remoteAddr uint64
-	rkey, imm  uint32
-	compareAdd uint64
-	swap       uint64
-}
-
-// cut reports whether r may leave in several segments. Sends may not: the
-// receiver's buffers decide their size.
-func (r *request) cut() bool {
-	switch r.opcode {
-	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead:
-		return r.flags&verbs.SendInline == 0
-	}
-	return false
-}
-
-// cursor is a place in the data of the requests.
-type cursor struct {
-	slot int
-	off  uint32 // in the message
-	sge  int    // the SGE that holds off,
-	into uint32 // and where in it
 }
 
 // Segments are told apart by their WRID: the QP's index above, a generation
@@ -102,14 +50,11 @@ const (
 
 func (s *Shim) qpOf(wrid uint64) *QP {
 	i := int(wrid >> indexShift)
-	if i >= len(s.qps) || s.qps[i] == nil || s.qps[i].wrid != wrid&^math.MaxUint32 {
+	if i >= len(s.qps) || s.qps[i] == nil || !s.qps[i].core.Named(wrid) {
 		return nil
 	}
 	return s.qps[i]
 }
-
-// maxMessage is the longest message of the InfiniBand transport (IBA 9.7.3).
-const maxMessage = 1 << 31
 
 // maxDepth bounds the segments of one QP with the provider, whatever
 // MaxOutstanding would allow.
@@ -145,15 +90,15 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	}
 
 	q := &QP{
-		shim: s, cq: send, recv: recv, sigAll: a.SigAll, cap: a.Cap, port: 1, mtu: 1024,
-		firstClaim: none, largest: s.cfg.Segment,
+		shim: s, cq: send, recv: recv, cap: a.Cap, port: 1, mtu: 1024,
 	}
 	if q.cap.MaxSendSGE == 0 {
 		q.cap.MaxSendSGE = 1
 	}
 	q.cap.MaxSendWR = max(q.cap.MaxSendWR, 1)
-	q.limit = s.cfg.Outstanding(s.lineRate(q.port))
-	q.depth = min(max(q.cap.MaxSendWR, int((q.limit+q.largest-1)/q.largest)), maxDepth)
+	line := s.lineRate(q.port)
+	limit := s.cfg.Outstanding(line)
+	q.depth = min(max(q.cap.MaxSendWR, int((limit+s.cfg.Segment-1)/s.cfg.Segment)), maxDepth)
 	if s.attr.MaxQPWR > 0 {
 		q.depth = min(q.depth, s.attr.MaxQPWR)
 	}
@@ -162,35 +107,32 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if err != nil {
 		return nil, err
 	}
+	sigAll := a.SigAll
 	a.SendCQ, a.RecvCQ, a.SigAll = sends.cq, recv.recv, false
 	a.Cap.MaxSendWR, a.Cap.MaxSendSGE = q.depth, q.cap.MaxSendSGE
 	if q.inner, err = p.PD.CreateQP(a); err != nil {
 		return nil, err
 	}
-	if q.flow, err = s.sched.AddFlow(ratelimiter.Unpaced); err != nil {
+	s.place(q)
+	if err := s.core.Add(&q.core, &core.QPConfig{
+		Number: q.inner.Num(), Index: q.index, Cap: q.cap, SigAll: sigAll,
+		Segment: s.cfg.Segment, Depth: q.depth, Limit: limit, Line: line, MTU: q.mtu,
+	}); err != nil {
+		s.unplace(q)
 		return nil, errors.Join(err, q.inner.Destroy())
 	}
+	q.renew()
 	q.sends = sends
 	sends.used += q.depth
-	q.table = *completions.NewTable(q.inner.Num(), q.cap.MaxSendWR, q.depth)
-	slots := q.table.Slots()
-	q.requests = make([]request, slots)
-	q.sgl = make([]verbs.SGE, slots*q.cap.MaxSendSGE)
-	q.inline = make([]byte, slots*q.cap.MaxInlineData)
 	q.prepare()
 
-	s.adopt(q)
 	send.addQP(q.cap.MaxSendWR)
 	recv.refs++
-	if q.cap.MaxSendSGE > s.maxSGE {
-		s.maxSGE = q.cap.MaxSendSGE
-		s.sges = make([]verbs.SGE, s.maxSGE*len(s.wrs))
-	}
 	return q, nil
 }
 
-// adopt enters q in the shim's tables.
-func (s *Shim) adopt(q *QP) {
+// place enters q in the shim's tables.
+func (s *Shim) place(q *QP) {
 	if n := len(s.vacant); n > 0 {
 		q.index, s.vacant = s.vacant[n-1], s.vacant[:n-1]
 	} else {
@@ -199,18 +141,20 @@ func (s *Shim) adopt(q *QP) {
 		s.gens = append(s.gens, 0)
 	}
 	s.qps[q.index] = q
-	q.renew()
-	for len(s.flows) <= int(q.flow) {
-		s.flows = append(s.flows, nil)
-	}
-	s.flows[q.flow] = q
 	s.byInner[q.inner] = q
+}
+
+// unplace takes it out.
+func (s *Shim) unplace(q *QP) {
+	s.qps[q.index] = nil
+	s.vacant = append(s.vacant, q.index)
+	delete(s.byInner, q.inner)
 }
 
 // renew makes completions of segments posted so far strays.
 func (q *QP) renew() {
 	q.shim.gens[q.index]++
-	q.wrid = uint64(q.index)<<indexShift | uint64(q.shim.gens[q.index])<<genShift
+	q.core.Name(uint64(q.index)<<indexShift | uint64(q.shim.gens[q.index])<<genShift)
 }
 
 // lineRate is the NIC's line rate at a port, 0 if that is not known.
@@ -251,14 +195,14 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 func (q *QP) Control() cc.Control {
 	q.shim.mu.Lock()
 	defer q.shim.mu.Unlock()
-	return q.driver.Control()
+	return q.core.Control()
 }
 
 // Outstanding returns the payload bytes that are with the NIC.
 func (q *QP) Outstanding() units.Bytes {
 	q.shim.mu.Lock()
 	defer q.shim.mu.Unlock()
-	return q.table.Outstanding()
+	return q.core.Outstanding()
 }
 
 // CNPs implements verbs.CNPQP. It is 0 where the provider does not count them.
@@ -299,14 +243,14 @@ func (q *QP) sweep() error {
 	if !q.sends.stale {
 		return nil
 	}
-	return s.turn(0, true)
+	return s.turn(s.now())
 }
 
 func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	s := q.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	start := mask&verbs.AttrState != 0 && a.State == ib.RTS && q.state == ib.RTR
+	start := mask&verbs.AttrState != 0 && a.State == ib.RTS && q.core.State() == ib.RTR
 	if start {
 		if err := q.start(); err != nil {
 			return err
@@ -319,64 +263,41 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		q.port = a.Port
 	}
 	if mask&verbs.AttrPathMTU != 0 && a.PathMTU > 0 {
-		q.mtu, q.size.bytes = a.PathMTU, -1
+		q.mtu = a.PathMTU
+		q.core.SetMTU(q.mtu)
 	}
 	if mask&verbs.AttrMaxQPRdAtomic != 0 {
-		q.rdMax = int(a.MaxRdAtomic)
+		q.core.SetReads(int(a.MaxRdAtomic))
 	}
 	if mask&verbs.AttrState == 0 {
 		return nil
 	}
-	q.state = a.State
 	switch a.State {
 	case ib.RTS:
 		if start && s.cfg.NICRate > 0 && q.limitNIC(s.cfg.NICRate) != nil {
 			s.stats.NICRateRefused++
 		}
-		now := s.Clock()
-		q.offer(now, now)
-		s.release(now, true)
+		t := s.now()
+		q.core.Resume(t.read())
+		s.release(&t)
 		s.alert()
 	case ib.Reset:
 		q.clear()
 		q.renew()
 	case ib.Err:
-		q.fail()
+		q.core.Fail(s.Clock())
 		q.finish(false)
 	default:
-		q.withdraw()
-		q.held(s.Clock(), holdOther)
+		q.core.Stop(s.Clock(), a.State)
 	}
 	return nil
 }
 
 // clear forgets everything that was posted.
 func (q *QP) clear() {
-	s := q.shim
-	q.withdraw()
-	q.held(s.Clock(), holdIdle)
-	q.unsent = 0
-	if n := q.table.InFlight(); n > 0 {
+	if n := q.core.Clear(q.shim.Clock()); n > 0 {
 		q.sends.inFlight -= n
 		q.sends.stale = true
-		s.inFlight -= n
-	}
-	q.table.Reset()
-}
-
-// fail stops sending for good: the queue pair is in error.
-func (q *QP) fail() {
-	q.state = ib.Err
-	q.table.Abort()
-	q.withdraw()
-	q.held(q.shim.Clock(), holdIdle)
-	q.unsent = 0
-}
-
-func (q *QP) withdraw() {
-	if q.filed {
-		q.shim.sched.Withdraw(q.flow)
-		q.filed = false
 	}
 }
 
@@ -401,34 +322,29 @@ func (q *QP) destroy() error {
 	}
 	// A provider's may wait for the program to acknowledge the queue pair's events,
 	// and the program for the lock. Meanwhile nothing is sent.
-	q.withdraw()
-	state := q.state
-	q.going, q.state = true, ib.Reset
+	state := q.core.State()
+	q.core.Suspend(ib.Reset)
+	q.going = true
 	s.mu.Unlock()
 	err := q.inner.Destroy()
 	s.mu.Lock()
 	q.going = false
 	if err != nil {
-		if q.state == ib.Reset {
-			q.state = state
-			q.file(s.Clock())
+		if q.core.State() == ib.Reset {
+			q.core.Restore(s.Clock(), state)
 		}
 		return err
 	}
 	q.clear()
-	all, failed := q.table.Finished()
+	all, failed := q.core.Finished()
 	s.stats.Messages += all
 	s.stats.Failed += failed
-	s.stats.add(&q.tally, q.tally.held.sums())
-	s.sched.RemoveFlow(q.flow)
-	s.flows[q.flow] = nil
-	s.qps[q.index] = nil
-	s.vacant = append(s.vacant, q.index)
-	delete(s.byInner, q.inner)
+	s.stats.add(&q.tally, heldOf(q.core.Held(s.Clock())))
+	s.core.Remove(&q.core)
+	s.unplace(q)
 	q.sends.used -= q.depth
 	q.cq.removeQP(q.cap.MaxSendWR)
 	q.recv.refs--
-	q.state = ib.Reset
 	return nil
 }
 

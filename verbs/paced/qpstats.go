@@ -43,7 +43,6 @@ type tally struct {
 	segmentBytes units.Bytes
 	cnps         uint64
 	cuts         Cuts
-	held         holds
 	rtt          RTTHistogram
 }
 
@@ -66,30 +65,30 @@ func (q *QP) Stats(out *QPStats) {
 	s := q.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all, failed := q.table.Finished()
+	all, failed := q.core.Finished()
 	*out = QPStats{
-		QPN: q.inner.Num(), State: q.state,
-		Rate: q.driver.Control().Rate, Outstanding: q.table.Outstanding(),
+		QPN: q.inner.Num(), State: q.core.State(),
+		Rate: q.core.Control().Rate, Outstanding: q.core.Outstanding(),
 		Messages: all, Failed: failed,
 		Segments: q.tally.segments, SegmentBytes: q.tally.segmentBytes, CNPs: q.tally.cnps,
-		Cuts: q.tally.cuts, Held: q.heldUntil(s.Clock()),
+		Cuts: q.tally.cuts, Held: heldOf(q.core.Held(s.Clock())),
 		RTT:       q.tally.rtt,
 		Variables: out.Variables[:0],
 	}
-	if q.driver.Control().Window != cc.Unlimited {
-		out.Window = q.driver.Control().Window
+	if q.core.Control().Window != cc.Unlimited {
+		out.Window = q.core.Control().Window
 	}
-	if q.driver.Engine() == nil {
+	if q.core.Engine() == nil {
 		return
 	}
 	out.Engine = s.cfg.Scheme
 	if out.Engine == "" {
 		out.Engine = "custom"
 	}
-	if e, ok := q.driver.Engine().(cc.Bounded); ok {
+	if e, ok := q.core.Engine().(cc.Bounded); ok {
 		out.Floor, out.Ceiling = e.Bounds()
 	}
-	if e, ok := q.driver.Engine().(cc.Inspector); ok {
+	if e, ok := q.core.Engine().(cc.Inspector); ok {
 		e.Inspect(func(name string, value float64) {
 			out.Variables = append(out.Variables, Variable{name, value})
 		})

@@ -21,16 +21,16 @@ func (s *Shim) Rest(look units.Time, kick func()) (until units.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	until = s.deadline()
-	if s.inFlight > 0 {
+	if s.core.InFlight() > 0 {
 		until = min(until, now+look)
 	}
-	s.rest = rest{until: until, idle: s.inFlight == 0, kick: kick}
+	s.rest = rest{until: until, idle: s.core.InFlight() == 0, kick: kick}
 	return until
 }
 
 // alert wakes who rests too long for what there is to do now.
 func (s *Shim) alert() {
-	if s.rest.kick == nil || s.deadline() >= s.rest.until && (!s.rest.idle || s.inFlight == 0) {
+	if s.rest.kick == nil || s.deadline() >= s.rest.until && (!s.rest.idle || s.core.InFlight() == 0) {
 		return
 	}
 	kick := s.rest.kick

@@ -1,11 +1,5 @@
 package paced
 
-import (
-	"math"
-
-	"github.com/sluice-rdma/sluice/units"
-)
-
 // RTTClock is by which clocks a round trip is taken (TIMELY section 5, figure 11).
 type RTTClock uint8
 
@@ -32,17 +26,4 @@ func (c RTTClock) String() string { return rttClockNames[c] }
 // stamped reports whether completions should carry the NIC's timestamps.
 func (s *Shim) stamped() bool {
 	return s.clock != nil || s.cfg.Clock == NICClock && s.attr.CoreClockHz > 0
-}
-
-// ticksPassed returns the time that lies between two of the NIC's timestamps.
-func (s *Shim) ticksPassed(from, to uint64) units.Time {
-	ticks := to - from
-	if bits := s.attr.ClockBits; bits > 0 && bits < 64 {
-		ticks &= 1<<bits - 1
-	}
-	t := float64(ticks) / s.attr.CoreClockHz * float64(units.Second)
-	if !(t < float64(math.MaxInt64)) {
-		return units.Never
-	}
-	return units.Time(t)
 }

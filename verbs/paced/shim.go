@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/completions"
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
 // Shim is a verbs.Device over that of a provider, whose RC queue pairs are
@@ -26,11 +26,10 @@ type Shim struct {
 	cfg     Config
 	scheme  *cc.Scheme // nil with Config.Engine, or without an engine
 
-	mu    sync.Mutex // guards everything below, and the state of QPs, CQs and channels
-	sched *ratelimiter.Scheduler
-	flows []*QP // by ratelimiter.FlowID
-	qps   []*QP // by the index in their WRIDs
-	gens  []uint8
+	mu   sync.Mutex // guards everything below, and the state of QPs, CQs and channels
+	core *core.Core
+	qps  []*QP // by the index in their WRIDs
+	gens []uint8
 	// vacant indices of qps; gens goes on counting.
 	vacant []int
 	cqs    []*sendCQ // replaced, never changed in place: progress iterates without the lock
@@ -41,37 +40,11 @@ type Shim struct {
 	reading   bool       // the NIC's counter, without the lock
 	readAgain units.Time // not before, after an error
 
-	waiting  int        // goroutines in Wait, of all channels
-	inFlight int        // segments with the provider, of all queue pairs
-	gapsEnd  units.Time // when the last gap after a segment ends, of all queue pairs
-	objects  int        // PDs, CQs and channels that exist
-	rest     rest
-	byInner  map[any]any
-
-	// Scratch, so that nothing on the data path allocates.
-	claims  []claim
-	nClaims int
-	wrs     []verbs.SendWR
-	sges    []verbs.SGE // maxSGE for each of wrs
-	maxSGE  int
-	segment completions.Segment
-	ack     cc.Ack
-	report  verbs.Telemetry
-	// ack has something of a report.
-	reported bool
+	waiting int // goroutines in Wait, of all channels
+	objects int // PDs, CQs and channels that exist
+	rest    rest
+	byInner map[any]any
 }
-
-// claim is a segment that the scheduler released and that is about to be posted.
-type claim struct {
-	qp   *QP
-	at   cursor
-	n    uint32
-	seq  uint32
-	last bool
-	next int32 // the QP's next claim, or none
-}
-
-const none = -1
 
 // Wrap returns a Shim over dev. It fails if c is out of range or its engine
 // can't be made. The provider's device is to be used through the Shim alone
@@ -80,16 +53,7 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	pacing := ratelimiter.DefaultConfig()
-	pacing.CatchUp = c.CatchUp
-	sched, err := ratelimiter.New(pacing)
-	if err != nil {
-		return nil, err
-	}
-	s := &Shim{
-		dev: dev, attr: dev.Attr(), cfg: c, sched: sched, byInner: map[any]any{},
-		claims: make([]claim, c.Batch), wrs: make([]verbs.SendWR, c.Batch),
-	}
+	s := &Shim{dev: dev, attr: dev.Attr(), cfg: c, byInner: map[any]any{}}
 	if c.Scheme != "" {
 		scheme, err := cc.Lookup(c.Scheme)
 		if err != nil {
@@ -116,6 +80,13 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 		s.epoch = units.FromDuration(dev.Now())
 	}
 	if err := s.calibrate(); err != nil {
+		return nil, err
+	}
+	s.core, err = core.New(core.Config{
+		Batch: c.Batch, CatchUp: c.CatchUp, BaseRTT: c.BaseRTT,
+		NICClock: c.Clock == NICClock, ClockBits: s.attr.ClockBits, CoreClockHz: s.attr.CoreClockHz,
+	}, s.clock)
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -153,7 +124,7 @@ func (s *Shim) Clock() units.Time {
 // now, a reading of Clock. Completions of requests are then ready in their CQs.
 // It returns the error of a provider's CQ that can't be polled; the queue pairs
 // of other CQs go on.
-func (s *Shim) Progress(now units.Time) error { return s.progress(now, false) }
+func (s *Shim) Progress(now units.Time) error { return s.progress(at(now)) }
 
 // Deadline is when Progress has something to do though nothing completes: a
 // segment comes due, or a calibration sample while there is work. It is
@@ -165,8 +136,8 @@ func (s *Shim) Deadline() units.Time {
 }
 
 func (s *Shim) deadline() units.Time {
-	due := s.sched.NextDue()
-	if s.inFlight > 0 || due != units.Never {
+	due := s.core.NextDue()
+	if s.core.InFlight() > 0 || due != units.Never {
 		due = min(due, max(s.clock.Due(), s.readAgain))
 	}
 	return due
@@ -180,40 +151,68 @@ func (s *Shim) Stats() Stats {
 	now := s.Clock()
 	for _, q := range s.qps {
 		if q != nil {
-			all, failed := q.table.Finished()
+			all, failed := q.core.Finished()
 			stats.Messages += all
 			stats.Failed += failed
-			stats.add(&q.tally, q.heldUntil(now))
+			stats.add(&q.tally, heldOf(q.core.Held(now)))
 		}
 	}
 	return stats
 }
 
-// progress is Progress; now means nothing to a live one.
-func (s *Shim) progress(now units.Time, live bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.turn(now, live)
+// instant is the present: by the device's clock, read anew where time may have passed,
+// or as the caller has it for the whole call.
+type instant struct {
+	clock *Shim // nil where the caller has it
+	now   units.Time
 }
 
-// turn is progress with the lock held, which it gives up for a while. A live one
-// reads the clock itself, where it must know the time and may have lost it since
-// the last reading, so that a long call does not smear the times.
+func at(now units.Time) instant { return instant{now: now} }
+
+// now is the present by the device's clock, not read yet.
+func (s *Shim) now() instant { return instant{clock: s} }
+
+// read brings the present up to date and returns it.
+func (t *instant) read() units.Time {
+	if t.clock != nil {
+		t.now = t.clock.Clock()
+	}
+	return t.now
+}
+
+// passed says that the device's clock was read meanwhile.
+func (t *instant) passed(now units.Time) {
+	if t.clock != nil {
+		t.now = now
+	}
+}
+
+// progress is Progress.
+func (s *Shim) progress(t instant) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.turn(t)
+}
+
+// turn is progress with the lock held, which it gives up for a while. It reads the
+// clock where it must know the time and may have lost it since the last reading, so
+// that a long call does not smear the times.
 //
 // On a simulated device a poll that finds nothing, or a reading of the NIC's
 // clock, lets time pass and other goroutines run, so the lock is not held
 // meanwhile; busy and reading keep the others off.
-func (s *Shim) turn(now units.Time, live bool) error {
-	fresh := !live
-	if live && (s.sched.Len() > 0 || s.inFlight > 0 && s.clock != nil) {
-		now, fresh = s.Clock(), true
+func (s *Shim) turn(t instant) error {
+	fresh := false // nothing that takes time since the last reading
+	if s.core.Filed() > 0 || s.core.InFlight() > 0 && s.clock != nil {
+		t.read()
+		fresh = true
 	}
-	if s.inFlight > 0 || s.sched.Len() > 0 {
-		now = s.sample(now, live)
+	if s.core.InFlight() > 0 || s.core.Filed() > 0 {
+		s.readNIC(&t)
 	}
 	// What is due by now goes before what the completions below let go, which
 	// the scheduler will hear of at a later time.
-	s.release(now, live)
+	s.release(&t)
 	var failed error
 	for _, g := range s.cqs {
 		if g.busy || g.inFlight == 0 && !g.stale {
@@ -224,17 +223,15 @@ func (s *Shim) turn(now units.Time, live bool) error {
 			s.mu.Unlock()
 			n, err := g.cq.Poll(g.buf[:])
 			s.mu.Lock()
-			if n == 0 {
-				fresh = !live
-			}
 			// Also after a reading before the poll: posting and polling take time, and
 			// what was polled is at least as old as that, which no round trip may
 			// leave out.
-			if live && (n > 0 || !fresh && s.waiting > 0) {
-				now, fresh = s.Clock(), true
+			if n > 0 || s.waiting > 0 {
+				t.read()
 			}
+			fresh = n > 0 || s.waiting > 0
 			for i := range n {
-				s.take(g, now, &g.buf[i])
+				s.take(g, t.now, &g.buf[i])
 			}
 			if err != nil && failed == nil {
 				failed = err
@@ -243,14 +240,14 @@ func (s *Shim) turn(now units.Time, live bool) error {
 				break
 			}
 		}
-		g.busy, g.stale, g.polled = false, false, now
+		g.busy, g.stale, g.polled = false, false, t.now
 		g.rounds++
 	}
-	if s.sched.Len() > 0 {
+	if s.core.Filed() > 0 {
 		if !fresh {
-			now = s.Clock()
+			t.read()
 		}
-		s.release(now, live)
+		s.release(&t)
 	}
 	s.alert()
 	return failed
@@ -268,78 +265,40 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 		s.stats.Stray++
 		return
 	}
-	before := q.table.InFlight()
-	if !q.table.Complete(uint32(wc.WRID), wc, &s.segment) {
+	done, ok := q.core.Complete(wc, &g.sample.Segment)
+	if !ok {
 		s.stats.Stray++
 		return
 	}
-	done := before - q.table.InFlight()
 	g.inFlight -= done
-	s.inFlight -= done
 	if wc.Status == ib.WCSuccess {
-		q.steer(now, wc)
+		q.steer(now, wc, &g.sample)
 	} else {
-		q.fail()
+		q.core.Fail(now)
 	}
 	q.finish(true)
-	q.file(now)
+	q.core.File(now)
 }
 
-// release posts the claims there are and all segments that are due. The scheduler
-// is told of each as if it left on time, so that several gaps may lie between two
-// calls; what it makes up for is bounded by Config.CatchUp. A live one reads the clock
-// anew after each full batch.
-func (s *Shim) release(now units.Time, live bool) {
+// release posts all segments that are due, and those that the core has let go already,
+// one call for each queue pair that has some. It reads the clock anew after each full
+// batch.
+func (s *Shim) release(t *instant) {
 	for {
-		for s.nClaims < len(s.claims) {
-			at := max(s.sched.NextDue(), now-s.cfg.CatchUp)
-			if at > now {
-				break
-			}
-			id, ok := s.sched.DequeueAt(at, now)
-			if !ok {
-				continue // its rate has fallen, and it is due later
-			}
-			q := s.flows[id]
-			q.settle(now)
-			q.filed = false
-			q.claim(now)
-			q.offer(now, at)
-		}
-		n := s.nClaims
+		n := s.core.Due(t.now)
 		if n == 0 {
 			return
 		}
-		s.flush(now)
-		if n < len(s.claims) {
+		var b core.Batch
+		for i, ok := s.core.Next(0, &b); ok; i, ok = s.core.Next(i, &b) {
+			q := s.qps[b.QP.Index()]
+			taken, err := q.inner.PostSend(b.WRs)
+			s.stats.Posts++
+			q.posted(t.now, &b, taken, err)
+		}
+		if n < s.cfg.Batch {
 			return
 		}
-		if live {
-			now = s.Clock()
-		}
-	}
-}
-
-// flush posts the claims, one call for each queue pair that has some.
-func (s *Shim) flush(now units.Time) {
-	n := s.nClaims
-	s.nClaims = 0
-	for i := range n {
-		q := s.claims[i].qp
-		if q.firstClaim != i {
-			continue
-		}
-		k := 0
-		for c := i; c != none; c = int(s.claims[c].next) {
-			q.build(&s.claims[c], &s.wrs[k], s.sges[k*s.maxSGE:][:0:s.maxSGE])
-			k++
-		}
-		q.firstClaim = none
-		taken, err := q.inner.PostSend(s.wrs[:k])
-		s.stats.Posts++
-		if err == nil {
-			taken = k
-		}
-		q.posted(now, i, taken, err)
+		t.read()
 	}
 }

@@ -35,11 +35,11 @@ func (s *Shim) calibrate() error {
 	return nil
 }
 
-// sample reads the NIC's counter if it is time. Reading a simulated one takes
-// time, so the lock is not held meanwhile. It returns the time after.
-func (s *Shim) sample(now units.Time, live bool) units.Time {
-	if s.clock == nil || s.reading || now < s.clock.Due() || now < s.readAgain {
-		return now
+// readNIC reads the NIC's counter if it is time. Reading a simulated one takes
+// time, so the lock is not held meanwhile.
+func (s *Shim) readNIC(t *instant) {
+	if s.clock == nil || s.reading || t.now < s.clock.Due() || t.now < s.readAgain {
+		return
 	}
 	s.reading = true
 	s.mu.Unlock()
@@ -50,17 +50,14 @@ func (s *Shim) sample(now units.Time, live bool) units.Time {
 	s.reading = false
 	if err != nil {
 		s.stats.ClockErrors++
-		s.readAgain = now + s.cfg.CalibrateEvery
-		return now
+		s.readAgain = t.now + s.cfg.CalibrateEvery
+		return
 	}
 	s.clock.Add(before, ticks, after)
 	if s.clock.Due() <= after {
 		s.readAgain = after + units.Millisecond // a reading of no use
 	}
-	if live {
-		return after
-	}
-	return now
+	t.passed(after)
 }
 
 // ToHost maps a timestamp of the NIC to the host's clock (Clock), and says how far off

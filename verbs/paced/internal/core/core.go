@@ -1,0 +1,177 @@
+package core
+
+import (
+	"github.com/sluice-rdma/sluice/completions"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Config is what all queue pairs of a Core have in common.
+type Config struct {
+	Batch   int        // the most segments between two calls of Due, at least 1
+	CatchUp units.Time // the most lateness that is made up for
+	BaseRTT units.Time // the idle network's round trip
+
+	// NICClock takes round trips between two of the NIC's timestamps, which count at
+	// CoreClockHz and wrap at ClockBits bits, where a segment has both of them.
+	NICClock    bool
+	ClockBits   int
+	CoreClockHz float64
+}
+
+// Core is the scheduler of a set of queue pairs and what it has let go.
+type Core struct {
+	cfg   Config
+	clock *completions.Clock // the NIC's, nil without one
+	sched *ratelimiter.Scheduler
+	flows []*QP // by ratelimiter.FlowID
+
+	inFlight int        // segments with the provider, of all queue pairs
+	gapsEnd  units.Time // when the last gap after a segment ends
+
+	// What Due has let go and Next is yet to hand out.
+	claims  []claim
+	nClaims int
+	wrs     []verbs.SendWR
+	sges    []verbs.SGE // maxSGE for each of wrs
+	maxSGE  int
+}
+
+// claim is a segment that the scheduler released and that is about to be posted.
+type claim struct {
+	qp   *QP
+	at   cursor
+	n    uint32
+	seq  uint32
+	last bool
+	next int32 // the queue pair's next claim, or none
+}
+
+const none = -1
+
+// New returns a Core without queue pairs. clock maps the NIC's timestamps to the
+// driver's clock, and is kept up to date by the driver; nil is none.
+func New(c Config, clock *completions.Clock) (*Core, error) {
+	pacing := ratelimiter.DefaultConfig()
+	pacing.CatchUp = c.CatchUp
+	sched, err := ratelimiter.New(pacing)
+	if err != nil {
+		return nil, err
+	}
+	return &Core{cfg: c, clock: clock, sched: sched, claims: make([]claim, c.Batch), wrs: make([]verbs.SendWR, c.Batch)}, nil
+}
+
+// NextDue is when Due has something to let go, or units.Never.
+func (c *Core) NextDue() units.Time { return c.sched.NextDue() }
+
+// Filed is how many queue pairs wait for the time of their next segment.
+func (c *Core) Filed() int { return c.sched.Len() }
+
+// InFlight is how many segments the provider has.
+func (c *Core) InFlight() int { return c.inFlight }
+
+// GapsEnd is when the last gap after a segment ends that an engine's rate asks for.
+func (c *Core) GapsEnd() units.Time { return c.gapsEnd }
+
+// Due lets go what is due at now and returns how many segments that are, those that
+// Offer let go before included: Config.Batch at most. Next hands them out, and must
+// have done so before Due is called again. The scheduler counts each as if it left on
+// time, so that several gaps may lie between two calls; what it makes up for is
+// bounded by Config.CatchUp.
+func (c *Core) Due(now units.Time) int {
+	for c.nClaims < len(c.claims) {
+		at := max(c.sched.NextDue(), now-c.cfg.CatchUp)
+		if at > now {
+			break
+		}
+		id, ok := c.sched.DequeueAt(at, now)
+		if !ok {
+			continue // its rate has fallen, and it is due later
+		}
+		q := c.flows[id]
+		q.settle(now)
+		q.filed = false
+		q.claim(now)
+		q.offer(now, at)
+	}
+	return c.nClaims
+}
+
+// Batch is what one queue pair is to post in one call.
+type Batch struct {
+	QP    *QP
+	WRs   []verbs.SendWR // valid until the next call of Next
+	first int
+}
+
+// Next returns what the first queue pair from claim i on is to post, and the claim to
+// go on from; after the last one it returns false, and the claims are gone.
+func (c *Core) Next(i int, b *Batch) (next int, ok bool) {
+	for ; i < c.nClaims; i++ {
+		q := c.claims[i].qp
+		if q.firstClaim != i {
+			continue
+		}
+		k := 0
+		for x := i; x != none; x = int(c.claims[x].next) {
+			q.build(&c.claims[x], &c.wrs[k], c.sges[k*c.maxSGE:][:0:c.maxSGE])
+			k++
+		}
+		q.firstClaim = none
+		b.QP, b.WRs, b.first = q, c.wrs[:k], i
+		return i + 1, true
+	}
+	c.nClaims = 0
+	return 0, false
+}
+
+// Refusal is why a provider took no more of a Batch.
+type Refusal struct {
+	// Full says that its queue has no room, though the Core counted on it.
+	Full bool
+	// Status is what requests that it refused for another reason complete with.
+	Status ib.WCStatus
+}
+
+// Posted takes note of what became of a Batch: the provider took that many of its
+// requests, and their payload is returned. Where those are not all, why is the reason.
+// What was refused for want of room is posted again when something completes; else
+// the queue pair is failed, which is reported.
+func (c *Core) Posted(now units.Time, b *Batch, taken int, why Refusal) (bytes units.Bytes, failed bool) {
+	q := b.QP
+	x := b.first
+	for range taken {
+		if x == none {
+			break
+		}
+		bytes += units.Bytes(c.claims[x].n)
+		x = int(c.claims[x].next)
+	}
+	c.inFlight += taken
+	if x == none {
+		return bytes, false
+	}
+
+	// Back to the first segment that was refused. The scheduler has counted it;
+	// a full queue costs its flow some pace.
+	q.withdraw()
+	refused := &c.claims[x]
+	q.at = refused.at
+	n := 0
+	for ; x != none; x = int(c.claims[x].next) {
+		n++
+		if c.claims[x].last {
+			q.unsent++
+		}
+	}
+	q.table.Unpost(n)
+	if why.Full && q.table.InFlight() > 0 {
+		q.held(now, HeldOther)
+		return bytes, false // until something completes
+	}
+	q.table.Fail(refused.at.slot, why.Status)
+	q.Fail(now)
+	return bytes, true
+}

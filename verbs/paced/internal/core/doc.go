@@ -1,0 +1,16 @@
+// Package core is the shim of package paced without anything around it: it cuts
+// requests into segments, paces them, bounds what is outstanding, matches
+// completions, and steers the pace by what those tell. It is a state machine that
+// is given the time with each call; it reads no clock, takes no lock, calls no
+// provider and wakes nobody. A Core and all of its queue pairs belong to one
+// goroutine at a time, or to whoever holds the driver's lock.
+//
+// A driver goes round in this order:
+//
+//	q.Check, q.Accept, c.Offer   what the application posts
+//	c.Due, c.Next, c.Posted      segments that are due go to the provider
+//	q.Complete, c.Measure        the provider completed one
+//	q.Finish, c.File             requests that it finished; what it made room for
+//
+// Nothing on this way allocates.
+package core

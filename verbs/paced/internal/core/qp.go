@@ -1,0 +1,247 @@
+package core
+
+import (
+	"math"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/completions"
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// QPConfig is what a queue pair keeps to from its making on.
+type QPConfig struct {
+	Number  uint32 // the provider's, for completions
+	Index   int    // the driver's, which Batch.QP.Index returns
+	Cap     verbs.QPCap
+	SigAll  bool
+	Segment units.Bytes // into which Writes and Reads are cut
+	Depth   int         // segments that the provider takes
+	Limit   units.Bytes // outstanding, beside the engine's window
+	Line    units.Rate  // of the port; 0 if not known
+	MTU     ib.MTU
+}
+
+// QP is one queue pair of a Core.
+type QP struct {
+	// First what each segment needs, close together: with many queue pairs, most
+	// of what a segment costs is fetching this.
+	core  *Core
+	wrid  uint64 // the upper half of its segments' WRIDs
+	flow  ratelimiter.FlowID
+	state ib.QPState
+	filed bool // the segment at the cursor is with the scheduler
+	hold  Hold
+
+	heldFrom units.Time // since when hold, or when that was last counted
+
+	sigAll     bool
+	limits     verbs.SendLimits
+	index      int
+	depth      int
+	rdMax      int // reads and atomics that the NIC has outstanding; 0 if not known
+	limit      units.Bytes
+	largest    units.Bytes
+	firstClaim int // in core.claims, or none
+	lastClaim  int
+
+	// Requests, and where the next segment begins.
+	at       cursor      // valid while unsent is not 0
+	unsent   int         // requests that are not claimed to their end
+	requests []request   // by slot
+	sgl      []verbs.SGE // MaxSendSGE for each slot
+	inline   []byte      // MaxInlineData for each slot
+	table    completions.Table
+
+	// What it measures and obeys.
+	driver  cc.Driver
+	line    units.Rate // of the port; 0 if not known
+	wire    units.Rate // at which the NIC sends a segment: its limiter's, else line
+	size    size       // of the last segment; bytes is -1 if wire or the MTU changed since
+	lastAck units.Time
+	mtu     ib.MTU
+	holds   [Holds]units.Time
+}
+
+// request is what a queue pair keeps of a request that is not wholly posted.
+type request struct {
+	opcode     ib.WROpcode
+	flags      verbs.SendFlags
+	length     uint32
+	sges       int
+	remoteAddr uint64
+	rkey, imm  uint32
+	compareAdd uint64
+	swap       uint64
+}
+
+// cut reports whether r may leave in several segments. Sends may not: the
+// receiver's buffers decide their size.
+func (r *request) cut() bool {
+	switch r.opcode {
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead:
+		return r.flags&verbs.SendInline == 0
+	}
+	return false
+}
+
+// cursor is a place in the data of the requests.
+type cursor struct {
+	slot int
+	off  uint32 // in the message
+	sge  int    // the SGE that holds off,
+	into uint32 // and where in it
+}
+
+// Add makes q a queue pair, which is in RESET and has no engine.
+func (c *Core) Add(q *QP, a *QPConfig) error {
+	flow, err := c.sched.AddFlow(ratelimiter.Unpaced)
+	if err != nil {
+		return err
+	}
+	*q = QP{
+		core: c, flow: flow, sigAll: a.SigAll, limits: verbs.SendLimits{Type: ib.RC, Cap: a.Cap}, index: a.Index, depth: a.Depth,
+		limit: a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
+	}
+	q.size.bytes = -1
+	q.driver.Hold(cc.Control{Rate: max(a.Line, 1), Window: cc.Unlimited})
+	q.table = *completions.NewTable(a.Number, a.Cap.MaxSendWR, a.Depth)
+	slots := q.table.Slots()
+	q.requests = make([]request, slots)
+	q.sgl = make([]verbs.SGE, slots*a.Cap.MaxSendSGE)
+	q.inline = make([]byte, slots*a.Cap.MaxInlineData)
+	for len(c.flows) <= int(flow) {
+		c.flows = append(c.flows, nil)
+	}
+	c.flows[flow] = q
+	if a.Cap.MaxSendSGE > c.maxSGE {
+		c.maxSGE = a.Cap.MaxSendSGE
+		c.sges = make([]verbs.SGE, c.maxSGE*len(c.wrs))
+	}
+	return nil
+}
+
+// Remove forgets a queue pair that was cleared.
+func (c *Core) Remove(q *QP) {
+	c.sched.RemoveFlow(q.flow)
+	c.flows[q.flow] = nil
+}
+
+// Name sets the upper half of the WRIDs of the queue pair's segments; the lower 32
+// bits are theirs.
+func (q *QP) Name(upper uint64) { q.wrid = upper &^ math.MaxUint32 }
+
+// Named reports whether a WRID is of the queue pair's segments.
+func (q *QP) Named(wrid uint64) bool { return q.wrid == wrid&^math.MaxUint32 }
+
+// Index is QPConfig.Index.
+func (q *QP) Index() int { return q.index }
+
+// State is the queue pair's state.
+func (q *QP) State() ib.QPState { return q.state }
+
+// Control is what the engine allows; without one, the line rate.
+func (q *QP) Control() cc.Control { return q.driver.Control() }
+
+// Engine is the engine, or nil.
+func (q *QP) Engine() cc.Engine { return q.driver.Engine() }
+
+// Outstanding is the payload bytes that the provider has.
+func (q *QP) Outstanding() units.Bytes { return q.table.Outstanding() }
+
+// InFlight is how many segments the provider has.
+func (q *QP) InFlight() int { return q.table.InFlight() }
+
+// Finished counts the requests that have finished, and those that did not succeed.
+func (q *QP) Finished() (all, failed uint64) { return q.table.Finished() }
+
+// Finish moves the completion of the next request that has finished to a queue and
+// returns it, valid until the next call; nil if there is none.
+func (q *QP) Finish(to *completions.Queue) *verbs.WC { return to.Push(&q.table) }
+
+// SetMTU sets the path's MTU.
+func (q *QP) SetMTU(m ib.MTU) { q.mtu, q.size.bytes = m, -1 }
+
+// SetReads bounds the reads and atomics that the NIC has outstanding; 0 if that is
+// not known.
+func (q *QP) SetReads(most int) { q.rdMax = most }
+
+// SetLimiter says that the NIC paces the packets of a segment at r; 0 or the line
+// rate and more is the line rate.
+func (q *QP) SetLimiter(r units.Rate) {
+	q.wire, q.size.bytes = q.line, -1
+	if r > 0 && r < q.line {
+		q.wire = r
+	}
+}
+
+// Start puts an engine in force, or nil for none, at a port of that line rate. cnps
+// is how many congestion notification packets have come so far.
+func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit units.Bytes, cnps uint64) {
+	q.line, q.wire, q.limit, q.size.bytes = line, line, limit, -1
+	q.lastAck = now
+	if engine == nil {
+		q.driver.Hold(cc.Control{Rate: line, Window: cc.Unlimited})
+	} else {
+		q.driver.Start(engine, line, q.largest, q.core.cfg.BaseRTT)
+		q.driver.CNPs(cnps)
+	}
+	q.pace()
+}
+
+// Stop puts a queue pair in a state in which it does not send.
+func (q *QP) Stop(now units.Time, state ib.QPState) {
+	q.state = state
+	q.withdraw()
+	q.held(now, HeldOther)
+}
+
+// Resume puts it in RTS and lets go, or files, what may be sent.
+func (q *QP) Resume(now units.Time) {
+	q.state = ib.RTS
+	q.offer(now, now)
+}
+
+// Suspend takes it off the scheduler in state, RESET for a queue pair that is about to
+// go, without counting what holds it.
+func (q *QP) Suspend(state ib.QPState) {
+	q.withdraw()
+	q.state = state
+}
+
+// Restore puts it back in the state in which Suspend found it.
+func (q *QP) Restore(now units.Time, state ib.QPState) {
+	q.state = state
+	q.File(now)
+}
+
+// Clear forgets everything that was posted, and returns how many segments of it the
+// provider had. The queue pair is in RESET.
+func (q *QP) Clear(now units.Time) (lost int) {
+	q.state = ib.Reset
+	q.withdraw()
+	q.held(now, HeldIdle)
+	q.unsent = 0
+	lost = q.table.InFlight()
+	q.core.inFlight -= lost
+	q.table.Reset()
+	return lost
+}
+
+// Fail stops sending for good: the queue pair is in error.
+func (q *QP) Fail(now units.Time) {
+	q.state = ib.Err
+	q.table.Abort()
+	q.withdraw()
+	q.held(now, HeldIdle)
+	q.unsent = 0
+}
+
+func (q *QP) withdraw() {
+	if q.filed {
+		q.core.sched.Withdraw(q.flow)
+		q.filed = false
+	}
+}

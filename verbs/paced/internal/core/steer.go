@@ -1,0 +1,228 @@
+package core
+
+import (
+	"math"
+
+	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/completions"
+	"github.com/sluice-rdma/sluice/ratelimiter"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Sample is one segment that succeeded: what the driver knows of it, and what Measure
+// made of that. It belongs to the driver, which uses it again for the next.
+type Sample struct {
+	Segment completions.Segment // by Complete
+
+	// Given by the driver.
+	Stamped bool // completions carry the NIC's timestamp
+	Watched bool // Ack is wanted even without an engine
+	// Report is what the provider says of the segment's way, if Reported.
+	Report   verbs.Telemetry
+	Reported bool
+	// CNPs is how many congestion notification packets came so far, if CountsCNPs.
+	CNPs       uint64
+	CountsCNPs bool
+	// First and Last are when its first and last packet left the host, by the NIC's
+	// counter, if Departed.
+	First, Last uint64
+	Departed    bool
+
+	// Ack is what the engine was told, if there is one or Watched. It is valid until
+	// the next Measure.
+	Ack cc.Ack
+	RTT units.Time // 0 if it is not known
+	// How it was taken: completed by the NIC's timestamp, sent by Departed, no less
+	// than its serialisation, without what the peer took to answer.
+	ByNIC, ByDeparture, Clamped, Turnaround bool
+
+	FreshCNPs     uint64 // that the engine had not been told of
+	Cut, CutByCNP bool   // the engine lowered its rate or window
+
+	hasReport bool // Ack has something of a report, this one's or an earlier one's
+}
+
+// Complete takes the provider's completion of a segment of the queue pair and fills
+// out. It returns how many segments are done with it, those before it included, and
+// false if it is none that the provider has. Measure or Fail is to follow.
+func (q *QP) Complete(wc *verbs.WC, out *completions.Segment) (done int, ok bool) {
+	before := q.table.InFlight()
+	ok = q.table.Complete(uint32(wc.WRID), wc, out)
+	done = before - q.table.InFlight()
+	q.core.inFlight -= done
+	return done, ok
+}
+
+// Measure takes the round trip of the segment in x, which succeeded, to the engine.
+// now is when its completion was polled.
+func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
+	seg := &x.Segment
+	done := now
+	x.ByNIC, x.ByDeparture, x.Turnaround = false, false, false
+	x.FreshCNPs, x.Cut, x.CutByCNP = 0, false, false
+	if x.Stamped {
+		done, x.ByNIC = c.clock.HostTime(wc.Timestamp, now)
+	}
+	if x.Departed && (x.ByNIC || x.Stamped && c.cfg.NICClock) {
+		c.departed(now, done, q, wc.Timestamp, x)
+	}
+	size := q.sizeOf(seg.Bytes)
+	m := completions.MeasureSerialized(seg, done, size.wire)
+	if x.Reported {
+		x.excludeTurnaround(&m)
+	}
+	x.RTT, x.Clamped = m.RTT, m.Clamped
+	engine := q.driver.Engine()
+	if engine == nil && !x.Watched {
+		return
+	}
+
+	// The engine's time does not run backwards, whatever calibration does.
+	q.lastAck = max(q.lastAck, done)
+	if x.CountsCNPs && engine != nil {
+		// Those that came since the last completion share its time.
+		if x.FreshCNPs = q.driver.CNPs(x.CNPs); x.FreshCNPs > 0 {
+			x.CutByCNP = q.obey(now, engine.OnCNP(q.lastAck))
+		}
+	}
+	a := &x.Ack
+	// Field by field: a literal would be made elsewhere and copied. The report's
+	// are zero unless there is one.
+	a.Now, a.SentAt, a.RTT, a.NetRTT = q.lastAck, m.PostedAt, m.RTT, m.NetRTT
+	a.Bytes, a.Packets, a.Acked, a.Sent = m.Bytes, size.packets, seg.Acked, seg.Sent
+	q.driver.Complete(a, q.table.Outstanding())
+	if x.hasReport {
+		x.hasReport = false
+		a.ECN, a.EIN, a.HasMaxDelay, a.MaxHopDelay, a.ReverseMaxHopDelay, a.Path = false, false, false, 0, 0, nil
+	}
+	if x.Reported {
+		t := &x.Report
+		x.hasReport = true
+		a.ECN, a.EIN = t.ECN, t.EIN
+		a.HasMaxDelay, a.MaxHopDelay, a.ReverseMaxHopDelay = t.HasMaxDelay, t.MaxHopDelay, t.ReverseMaxHopDelay
+		if t.Path.N > 0 {
+			a.Path = &t.Path
+		}
+	}
+	if engine != nil {
+		x.Cut = q.obey(now, engine.OnAck(a))
+	}
+}
+
+// sent takes note that n bytes leave now.
+func (q *QP) sent(now units.Time, n units.Bytes) {
+	if q.driver.Engine() == nil {
+		return
+	}
+	q.driver.Sent(now, n)
+	if c := q.core; q.driver.Control().Rate < q.line {
+		c.gapsEnd = max(c.gapsEnd, now+q.driver.Gap()*units.Time((n+q.largest-1)/q.largest))
+	}
+}
+
+// size is what follows from a segment's size, by divisions that most segments,
+// being of one size, are spared.
+type size struct {
+	bytes   units.Bytes
+	wire    units.Time // that it takes to serialise at the rate wire
+	packets int32      // of the path MTU
+}
+
+func (q *QP) sizeOf(n units.Bytes) *size {
+	if n != q.size.bytes {
+		mtu := units.Bytes(q.mtu)
+		q.size = size{n, q.wire.Serialize(n), max(1, int32((n+mtu-1)/mtu))}
+	}
+	return &q.size
+}
+
+// obey applies what the engine says to something, and reports whether that is a cut.
+// The scheduler enforces a lower rate when the segment it holds comes due (TIMELY
+// section 5); a window that closed takes the segment back.
+func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
+	if q.hold == HeldBound && control.Rate != q.driver.Control().Rate {
+		q.settle(now) // by the rate that held until now
+	}
+	change := q.driver.Apply(control)
+	if change&cc.ChangedRate != 0 {
+		q.pace()
+	}
+	if change&cc.ChangedWindow != 0 && q.filed && q.room(units.Bytes(q.next())) != HeldNone {
+		q.withdraw()
+	}
+	return change&cc.ChangedDown != 0
+}
+
+// pace gives the scheduler the rate in force.
+func (q *QP) pace() {
+	rate := max(q.driver.Control().Rate, 1)
+	if rate >= q.line {
+		rate = ratelimiter.Unpaced
+	}
+	// The rate is positive, which is all that SetRate asks for.
+	_ = q.core.sched.SetRate(q.flow, rate)
+}
+
+// excludeTurnaround takes out of a round trip what the peer took to answer, where it
+// told (verbs.Telemetry.HasTurnaround): TIMELY counts on receivers that acknowledge at
+// once (section 3.1), Swift takes the receiver's delay out (section 3.1). What remains
+// is no less than the segment takes to serialise.
+//
+// A request that was acknowledged with a later one has waited for that besides: what
+// its round trip was is not known.
+func (x *Sample) excludeTurnaround(m *completions.Sample) {
+	switch t := &x.Report; {
+	case t.Coalesced:
+		m.RTT, m.NetRTT = 0, 0
+	case t.HasTurnaround:
+		x.Turnaround = true
+		out := min(t.Turnaround, m.NetRTT)
+		m.NetRTT -= out
+		m.RTT = max(m.RTT-out, units.Picosecond)
+	}
+}
+
+// departed reckons the round trip of the segment in x from when it left the host: the
+// delay between posting and leaving is the host's own.
+//
+// A segment at line rate ends its serialisation, on an idle link, no earlier than
+// its first packet's start allows, nor than its last one's. Measure takes the
+// serialisation of all of it off; so the round trip begins at the first packet, or
+// if the host tore packets apart, as much before the last as the rest takes at
+// line rate. Queueing behind the hook, in the NIC, stays part of it (TIMELY
+// section 5). Of a Read one packet left, and all of its bytes come back.
+//
+// By NICClock it begins when the first packet left, before done.
+func (c *Core) departed(now, done units.Time, q *QP, completed uint64, x *Sample) {
+	seg := &x.Segment
+	if c.cfg.NICClock {
+		seg.PostedAt = done - c.ticksPassed(x.First, completed)
+		x.ByDeparture = true
+		return
+	}
+	from, ok1 := c.clock.HostTime(x.First, now)
+	end, ok2 := c.clock.HostTime(x.Last, now)
+	if !ok1 || !ok2 {
+		return
+	}
+	if rest := seg.Bytes - 1; rest > 0 {
+		rest -= rest % units.Bytes(q.mtu) // all but the last packet
+		end -= q.wire.Serialize(rest)
+	}
+	seg.PostedAt = max(seg.PostedAt, from, end)
+	x.ByDeparture = true
+}
+
+// ticksPassed returns the time that lies between two of the NIC's timestamps.
+func (c *Core) ticksPassed(from, to uint64) units.Time {
+	ticks := to - from
+	if bits := c.cfg.ClockBits; bits > 0 && bits < 64 {
+		ticks &= 1<<bits - 1
+	}
+	t := float64(ticks) / c.cfg.CoreClockHz * float64(units.Second)
+	if !(t < float64(math.MaxInt64)) {
+		return units.Never
+	}
+	return units.Time(t)
+}

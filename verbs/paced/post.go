@@ -1,0 +1,135 @@
+package paced
+
+import (
+	"errors"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
+)
+
+// PostSend implements verbs.QP. It takes requests while the queue has room,
+// cuts them, and sends at once what is due. It returns what can be known without
+// the NIC to be wrong with a request; that memory is not registered as the
+// request has it may show in the completion only.
+func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
+	return q.post(q.shim.now(), wrs, false)
+}
+
+// PostSendAt is PostSend at the time now, a reading of Shim.Clock.
+func (q *QP) PostSendAt(now units.Time, wrs []verbs.SendWR) (int, error) {
+	return q.post(at(now), wrs, false)
+}
+
+// post takes requests up to the first that is wrong or has no room; if whole, all or
+// none.
+func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
+	t.read()
+	s := q.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch q.core.State() {
+	case ib.RTS, ib.SQD, ib.SQE, ib.Err:
+	default:
+		return 0, q.errorf("post_send", verbs.ErrState, "the queue pair is in %s: take it to RTS", q.core.State())
+	}
+	if s.core.Filed() > 0 {
+		s.release(&t)
+	}
+	var err error
+	if whole {
+		for i := range wrs {
+			if err = q.core.Check(&wrs[i]); err != nil {
+				return 0, q.wrong(err)
+			}
+		}
+		if len(wrs) > q.core.Room() {
+			return 0, errQueueFull
+		}
+	}
+	n := 0
+	for ; n < len(wrs); n++ {
+		if err = q.core.Check(&wrs[n]); err != nil {
+			err = q.wrong(err)
+			break
+		}
+		if !q.core.Accept(&wrs[n]) {
+			err = errQueueFull
+			break
+		}
+	}
+	if n > 0 {
+		switch {
+		case q.core.State() == ib.Err:
+			q.finish(false)
+		case !q.core.Filed():
+			q.core.Offer(t.now)
+			s.release(&t)
+		}
+		s.alert()
+	}
+	return n, err
+}
+
+// errQueueFull is made once: running into the bound is part of a sender's normal
+// work and must not allocate.
+var errQueueFull error = &verbs.OpError{Op: "post_send", Err: verbs.ErrQueueFull}
+
+// wrong says what is wrong with a request that only the application can mend.
+func (q *QP) wrong(err error) error { return q.errorf("post_send", verbs.ErrInvalid, "%v", err) }
+
+// posted takes note of what became of a batch: the provider took that many of its
+// requests, all if err is nil.
+func (q *QP) posted(now units.Time, b *core.Batch, taken int, err error) {
+	s := q.shim
+	var why core.Refusal
+	if err == nil {
+		taken = len(b.WRs)
+	} else {
+		why = core.Refusal{Full: errors.Is(err, verbs.ErrQueueFull), Status: refusal(err)}
+	}
+	bytes, failed := s.core.Posted(now, b, taken, why)
+	s.stats.SegmentBytes += bytes
+	q.tally.segmentBytes += bytes
+	s.stats.Segments += uint64(taken)
+	q.tally.segments += uint64(taken)
+	q.sends.inFlight += taken
+	if !failed {
+		s.stats.ProviderFull += uint64(len(b.WRs) - taken)
+		return
+	}
+	// What the provider has must come back, and what comes from the peer must
+	// stop, as after any failure. If that is refused too, the provider's queue
+	// pair is in no state to keep anything.
+	_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
+	q.finish(false)
+}
+
+// refusal is the completion status of a request whose segment the provider did
+// not take.
+func refusal(err error) ib.WCStatus {
+	switch {
+	case errors.Is(err, verbs.ErrAccess):
+		return ib.WCLocProtErr
+	case errors.Is(err, verbs.ErrState), errors.Is(err, verbs.ErrClosed):
+		return ib.WCWRFlushErr
+	case errors.Is(err, verbs.ErrInvalid), errors.Is(err, verbs.ErrNotSupported):
+		return ib.WCLocQPOpErr
+	}
+	return ib.WCGeneralErr
+}
+
+// finish moves requests that have finished to the application's CQ. fromNIC says
+// that a completion of the provider's is the cause.
+func (q *QP) finish(fromNIC bool) {
+	for {
+		wc := q.core.Finish(&q.cq.sends)
+		if wc == nil {
+			return
+		}
+		if q.cq.armed != disarmed {
+			q.cq.notify(wc, q, fromNIC)
+		}
+	}
+}
