@@ -4,7 +4,7 @@
 //
 // # The pipeline
 //
-// Sending, a request passes the stages doorbell, wqe (fetch and decode),
+// Sending, a request passes the stages doorbell, wqe (elements: fetch and decode),
 // scheduler (which queue pair's packet is next), payload DMA over PCIe,
 // packetiser and mac. Receiving, a packet passes parse and transport; what the
 // transport then asks for is a DMA write, a completion (cqe), or a response,
@@ -20,6 +20,11 @@
 // cycles add up to those elapsed, and each stall has a reason. PCIe is two
 // resources, one a direction, that carry whole TLPs; each byte on it is counted
 // under a type and a purpose.
+//
+// A stage is a type with its own state; its fields above that name what it needs of the
+// others. What all have in common is the chip: engine, network, configuration, PCIe.
+// NIC holds the stages, wires them up (NIC.wire), hands each event to the stage that it
+// is for (NIC.Handle), and has what a host may do with it.
 //
 // The transport is package roce/rc, the same state machine that a user-space
 // endpoint runs, and rates are kept by package ratelimiter, the same scheduler

@@ -135,6 +135,15 @@ func (e *elements) release(now units.Time, q *qp, from, to uint32) {
 	}
 }
 
+// forget drops all that there is of a queue pair's elements.
+func (e *elements) forget(now units.Time, q *qp) {
+	for i := q.reaped; e.cache != nil && i != q.handed; i++ {
+		e.cache.remove(q.wqeKey(i & uint32(len(q.sq)-1)))
+	}
+	e.queued.add(now, -int(q.doorbelled-q.fetchIssued))
+	q.progress = progress{}
+}
+
 // fetch reads the elements whose doorbells have arrived, as far ahead of those that were
 // started as the NIC prefetches. The reads begin at now; stage wqe has them to do
 // from t on, and knows where the queue lies at context.

@@ -98,7 +98,7 @@ func TestRateLimitSetBeforeRTSHolds(t *testing.T) {
 	if err := n.ReadyToReceive(q, Peer{Host: 1}, Congestion{}, rc.Config{MTU: 1024}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.SetRateLimit(0, q, units.Gbps); err != nil {
+	if err := n.ModifyRateLimit(0, q, RateLimit{Rate: units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.ReadyToSend(q, plainSend); err != nil {

@@ -71,11 +71,6 @@ type limit struct {
 // for.
 const catchUp = units.Microsecond
 
-// SetRateLimit paces a queue pair's packets at a fixed rate; 0 takes the limit off.
-func (n *NIC) SetRateLimit(now units.Time, num uint32, r units.Rate) error {
-	return n.scheduler.limitRate(now, n.pairs.find(num), RateLimit{Rate: r})
-}
-
 // ModifyRateLimit paces a queue pair's packets (ibv_modify_qp_rate_limit). It fails,
 // and changes nothing, if the limiter can't hold the limit, and for queue pairs with
 // an engine in the NIC. Going to RESET takes the limit off.

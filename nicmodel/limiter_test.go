@@ -86,7 +86,7 @@ func TestTicksMakeJitter(t *testing.T) {
 	cfg.Limiter.Tick = 300 * units.Nanosecond
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.SetRateLimit(0, x.qpn, 8*units.Gbps); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 8 * units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	d := b.departs(x, 1000)
@@ -136,7 +136,7 @@ func TestIdleLimit(t *testing.T) {
 func TestRateRises(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.SetRateLimit(0, x.qpn, 1*units.Kbps); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 1 * units.Kbps}); err != nil {
 		t.Fatal(err)
 	}
 	r := y.region(t, make([]byte, 256))
@@ -145,7 +145,7 @@ func TestRateRises(t *testing.T) {
 	if n := len(b.poll(x)); n != 1 {
 		t.Fatalf("%d messages of 100 bytes in 1 ms at 1 kb/s", n)
 	}
-	if err := x.nic.SetRateLimit(b.e.Now(), x.qpn, 1*units.Gbps); err != nil {
+	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, RateLimit{Rate: 1 * units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.e.RunUntil(2 * units.Millisecond)
@@ -153,7 +153,7 @@ func TestRateRises(t *testing.T) {
 		t.Errorf("%d messages after the rise", n)
 	}
 	// Off, and a limit that is away with the queue pair while a packet waits.
-	if err := x.nic.SetRateLimit(b.e.Now(), x.qpn, 1*units.Kbps); err != nil {
+	if err := x.nic.ModifyRateLimit(b.e.Now(), x.qpn, RateLimit{Rate: 1 * units.Kbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.post(x, inlineWrite(3, r, 100), inlineWrite(4, r, 100))
@@ -218,7 +218,7 @@ func TestRateLimitErrors(t *testing.T) {
 		}
 	}
 	y, _ := b.connect(0, 1, [2]Congestion{{Engine: &pacer{control: cc.Control{Rate: units.Gbps, Window: 1 << 20}}, BaseRTT: units.Microsecond}}, plainSend, 1024)
-	if err := y.nic.SetRateLimit(0, y.qpn, units.Gbps); err == nil || !strings.Contains(err.Error(), "engine") {
+	if err := y.nic.ModifyRateLimit(0, y.qpn, RateLimit{Rate: units.Gbps}); err == nil || !strings.Contains(err.Error(), "engine") {
 		t.Errorf("with an engine: %v", err)
 	}
 }

@@ -436,7 +436,7 @@ func TestEngineInTheNIC(t *testing.T) {
 func TestRateLimitOfAPlainQueuePair(t *testing.T) {
 	b := newBed(t, 2, 100*units.Gbps, preset(t, "cx6dx"), nil)
 	x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
-	if err := x.nic.SetRateLimit(0, x.qpn, 3*units.Gbps); err != nil {
+	if err := x.nic.ModifyRateLimit(0, x.qpn, RateLimit{Rate: 3 * units.Gbps}); err != nil {
 		t.Fatal(err)
 	}
 	b.stream(x, y, 1<<16, 4)

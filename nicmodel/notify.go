@@ -43,6 +43,12 @@ func (t *transport) cnpArrived(now units.Time, q *qp) {
 	t.scheduler.choose(now)
 }
 
+// notifications are those of a queue pair.
+type notifications struct {
+	cnpAfter              units.Time // when the next may be sent
+	cnpsSent, cnpsHandled uint64
+}
+
 // Notifications returns how many congestion notification packets a queue pair has
 // sent as a receiver of data (np_cnp_sent), and how many it has been sent
 // (rp_cnp_handled).

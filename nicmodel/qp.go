@@ -73,56 +73,70 @@ type sendWQE struct {
 	started bool // a packet was made of it; see elements.take
 }
 
+// qp is a queue pair: what the stages know of it.
 type qp struct {
-	num   uint32
-	cfg   QPConfig
-	state ib.QPState
-	rc    *rc.QP // from RTR on
-	rcCfg rc.Config
-	peer  Peer
-	cong  Congestion
-	mtu   ib.MTU
+	num    uint32
+	cfg    QPConfig
+	state  ib.QPState
+	resets uint8  // seven bits: tells doorbells and frames of before a reset
+	rc     *rc.QP // from RTR on
+	rcCfg  rc.Config
+	peer   Peer
+	cong   Congestion
+	mtu    ib.MTU
+	qkey   uint32
 
 	// The send queue in host memory: a ring of elements, of which the oldest
 	// have been handed to the transport under slots.
-	sq                     []sendWQE
-	to                     []address // by slot, of datagrams
-	qkey                   uint32
-	sqAddr                 uint64
-	posted, handed, reaped uint32 // running counts
-	// Likewise: of elements whose doorbell has arrived, whose read was issued or that came
-	// with their doorbell, and of which a packet was made or that are over.
-	doorbelled, fetchIssued, started uint32
-	// Likewise, of those that are read: whose doorbell was written, and that are in the NIC.
-	rung, fetched         uint32
-	fetching              int  // reads of elements, and doorbells before them, under way
-	hold                  hold // why it is not before the scheduler
-	holdFrom              units.Time
-	resets                uint8 // seven bits: tells doorbells and frames of before a reset
-	responding            int   // frames in NIC.responses
-	recv                  *SRQ
-	parked                fifo // packets that wait for a receive
-	flow                  ratelimiter.FlowID
-	limit                 limit
-	hasFlow               bool
-	weight                int // of its turns before the scheduler, 0 is 1
-	queuedResponder       bool
-	timerAt               units.Time
-	txUntil, rxUntil      units.Time // when its packets in processing units are done
-	contextAt             units.Time // when its context is on the chip, if it is not
-	translatedAt          units.Time // when the translations of what it received last are
-	steering                         // of what it sends
-	pull                  *pull      // of what its READs bring, or nil
-	next                  *steering  // that the next request is under
-	path                  uint32     // of the newest request, see cc.Pathed
-	delivered             Delivered
-	cnpAfter              units.Time // when the next CNP may be sent
-	cnpsSent, cnpsHandled uint64
-	echo                  echo
-	echoPacket            fabric.Handle // holds the newest packet's per-hop records
-	reports               []Report      // by slot, where telemetry is collected
-	report                Report        // of the acknowledgement being handled
-	departures            []departure   // by slot, where sends are stamped
+	sq     []sendWQE
+	to     []address // by slot, of datagrams
+	sqAddr uint64
+	progress
+	reports    []Report    // by slot, where telemetry is collected
+	departures []departure // by slot, where sends are stamped
+
+	// The scheduler's.
+	flow     ratelimiter.FlowID
+	hasFlow  bool
+	weight   int // of its turns, 0 is 1
+	limit    limit
+	hold     hold // why it is not before the scheduler
+	holdFrom units.Time
+	steering            // of what it sends
+	pull     *pull      // of what its READs bring, or nil
+	next     *steering  // that the next request is under
+	path     uint32     // of the newest request, see cc.Pathed
+	txUntil  units.Time // when its packets in processing units are done
+
+	// The responder's.
+	queuedResponder bool
+	responding      int        // frames in mac.responses
+	translatedAt    units.Time // when the translations of what it received last are there
+	echo            echo
+	echoPacket      fabric.Handle // holds the newest packet's per-hop records
+	notifications
+
+	// The receiver's and the transport's.
+	recv      *SRQ
+	parked    fifo       // packets that wait for a receive
+	rxUntil   units.Time // when its packets in processing units are done
+	contextAt units.Time // when its context is on the chip, if it is not
+	timerAt   units.Time
+	report    Report // of the acknowledgement being handled
+	delivered Delivered
+}
+
+// progress is how far the elements of a send queue have got, in running counts.
+type progress struct {
+	posted      uint32
+	rung        uint32 // whose doorbell was written, of those that are read and not brought
+	doorbelled  uint32 // whose doorbell has arrived
+	fetchIssued uint32 // that are or were read, or came with their doorbell
+	fetched     uint32 // that a read has brought
+	handed      uint32 // to the transport
+	started     uint32 // that have a packet or are over
+	reaped      uint32
+	fetching    int // reads of elements, and doorbells before them, under way
 }
 
 // wqe is the element with that running count.
@@ -144,6 +158,26 @@ func (p *queuePairs) find(num uint32) *qp {
 		return nil
 	}
 	return p.all[i]
+}
+
+// add gives a queue pair its number.
+func (p *queuePairs) add(q *qp) {
+	k := len(p.free)
+	if k == 0 {
+		p.all = append(p.all, q)
+		q.num = uint32(len(p.all)) << qpGenerationBits
+		return
+	}
+	i := p.free[k-1] >> qpGenerationBits
+	q.num = (i+1)<<qpGenerationBits | (p.free[k-1]+1)&(1<<qpGenerationBits-1)
+	p.free = p.free[:k-1]
+	p.all[i] = q
+}
+
+func (p *queuePairs) remove(num uint32) {
+	i := num>>qpGenerationBits - 1
+	p.all[i] = nil
+	p.free = append(p.free, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
 }
 
 // CreateQP makes a queue pair in state RESET and returns its number.
@@ -178,16 +212,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	if n.stampSends {
 		q.departures = make([]departure, len(q.sq))
 	}
-	i := uint32(len(n.pairs.all))
-	if k := len(n.pairs.free); k > 0 {
-		i = n.pairs.free[k-1] >> qpGenerationBits
-		q.num = (i+1)<<qpGenerationBits | (n.pairs.free[k-1]+1)&(1<<qpGenerationBits-1)
-		n.pairs.free = n.pairs.free[:k-1]
-		n.pairs.all[i] = q
-	} else {
-		q.num = (i + 1) << qpGenerationBits
-		n.pairs.all = append(n.pairs.all, q)
-	}
+	n.pairs.add(q)
 	n.completions.queues[cfg.SendCQ].users++
 	n.completions.queues[cfg.RecvCQ].users++
 	q.recv.users++
@@ -207,9 +232,7 @@ func (n *NIC) DestroyQP(num uint32) {
 	if q.cfg.SRQ == nil {
 		n.receives.destroy(q.recv)
 	}
-	i := num>>qpGenerationBits - 1
-	n.pairs.all[i] = nil
-	n.pairs.free = append(n.pairs.free, i<<qpGenerationBits|num&(1<<qpGenerationBits-1))
+	n.pairs.remove(num)
 }
 
 // reset takes a queue pair back to RESET. Its completions that nobody has polled
@@ -217,13 +240,7 @@ func (n *NIC) DestroyQP(num uint32) {
 func (n *NIC) reset(q *qp) {
 	n.completions.drop(q.cfg.SendCQ, q.num)
 	n.completions.drop(q.cfg.RecvCQ, q.num)
-	n.scheduler.noteHold(n.engine.Now(), q, holdNone)
-	if q.hasFlow {
-		n.scheduler.limiter.RemoveFlow(q.flow)
-		n.scheduler.flows[q.flow] = nil
-		q.hasFlow = false
-	}
-	n.scheduler.unlimit(q)
+	n.scheduler.remove(n.engine.Now(), q)
 	q.dropEcho(n.frames)
 	n.receives.dropParked(n.engine.Now(), q)
 	if q.rc != nil {
@@ -240,19 +257,15 @@ func (n *NIC) reset(q *qp) {
 	if q.cfg.SRQ == nil {
 		q.recv.forget()
 	}
-	for i := q.reaped; n.elements.cache != nil && i != q.handed; i++ {
-		n.elements.cache.remove(q.wqeKey(i & uint32(len(q.sq)-1)))
-	}
 	q.resets = (q.resets + 1) & 0x7f
 	q.responding, q.echo = 0, echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
 	q.path = 0
 	q.rc, q.state = nil, ib.Reset
 	n.transport.countRequests(n.engine.Now(), q, int(int32(q.reaped-q.handed)))
-	n.elements.queued.add(n.engine.Now(), -int(q.doorbelled-q.fetchIssued))
-	q.posted, q.handed, q.reaped, q.doorbelled, q.fetchIssued, q.started, q.rung, q.fetched, q.fetching = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	n.elements.forget(n.engine.Now(), q)
 	q.timerAt = units.Never
-	q.cnpAfter, q.cnpsSent, q.cnpsHandled = 0, 0, 0
+	q.notifications = notifications{}
 }
 
 // Reset takes a queue pair back to RESET, with all that it had to do.
@@ -315,24 +328,10 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 		q.pull = newPull(cfg.MaxRdAtomic)
 		q.pull.Start(q.cong.ReadEngine, n.line, units.Bytes(q.mtu), q.cong.BaseRTT)
 	}
-	rate := q.Control().Rate
-	if q.limit.entry != 0 {
-		rate = ratelimiter.Unpaced // here
-	}
-	flow, err := n.scheduler.limiter.AddFlow(rate)
-	if err != nil {
+	if err := n.scheduler.add(q); err != nil {
 		return err
 	}
-	if q.weight > 0 {
-		if err := n.scheduler.limiter.SetWeight(flow, q.weight); err != nil {
-			return err
-		}
-	}
-	q.flow, q.hasFlow, q.state = flow, true, ib.RTS
-	for int(flow) >= len(n.scheduler.flows) {
-		n.scheduler.flows = append(n.scheduler.flows, nil)
-	}
-	n.scheduler.flows[flow] = q
+	q.state = ib.RTS
 	return nil
 }
 

@@ -34,6 +34,40 @@ type scheduler struct {
 	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
 }
 
+// add lets a queue pair send, at the rate that is in force for it.
+func (s *scheduler) add(q *qp) error {
+	rate := q.Control().Rate
+	if q.limit.entry != 0 {
+		rate = ratelimiter.Unpaced // here
+	}
+	flow, err := s.limiter.AddFlow(rate)
+	if err != nil {
+		return err
+	}
+	if q.weight > 0 {
+		if err := s.limiter.SetWeight(flow, q.weight); err != nil {
+			return err
+		}
+	}
+	q.flow, q.hasFlow = flow, true
+	for int(flow) >= len(s.flows) {
+		s.flows = append(s.flows, nil)
+	}
+	s.flows[flow] = q
+	return nil
+}
+
+// remove takes a queue pair away, and its limit off.
+func (s *scheduler) remove(now units.Time, q *qp) {
+	s.noteHold(now, q, holdNone)
+	if q.hasFlow {
+		s.limiter.RemoveFlow(q.flow)
+		s.flows[q.flow] = nil
+		q.hasFlow = false
+	}
+	s.unlimit(q)
+}
+
 // file puts a queue pair before the scheduler if it has a packet that transport,
 // window and rate let it send. A queue pair that is held back is not there.
 func (s *scheduler) file(now units.Time, q *qp) {

@@ -225,6 +225,44 @@ type Ref struct {
 // postAhead is how much a flow keeps posted: four messages, or this.
 const postAhead = 256 * units.KiB
 
+// check says what is wrong with a flow.
+func (f *Fleet) check(flow *Flow) error {
+	if flow.Src == flow.Dst || uint(flow.Src) >= uint(len(f.nics)) || uint(flow.Dst) >= uint(len(f.nics)) {
+		return fmt.Errorf("reduced: a flow from host %d to host %d of %d: name two different ones", flow.Src, flow.Dst, len(f.nics))
+	}
+	if flow.Message <= 0 || flow.Message > units.GiB*2 || flow.Size < 0 {
+		return fmt.Errorf("reduced: a flow of %v in messages of %v: set 0 or more, in messages above 0 and up to 2GiB", flow.Size, flow.Message)
+	}
+	if _, granted := flow.Congestion.Engine.(cc.Granted); granted != (f.cfg.Receiver != nil) {
+		return fmt.Errorf("reduced: flow %d: receivers that grant and engines that wait for grants need each other: set both Config.Receiver and Congestion.Engine to the scheme's", flow.ID)
+	}
+	if p := flow.Congestion.AckPriority; int(p) >= f.net.Priorities() {
+		return fmt.Errorf("reduced: a flow with an AckPriority of %d: set 0 to %d", p, f.net.Priorities()-1)
+	}
+	return nil
+}
+
+// depth is how many messages a flow keeps posted.
+func (f *Fleet) depth(flow *Flow) int {
+	depth := min(max(4, int((postAhead+flow.Message-1)/flow.Message)), f.cfg.SendDepth)
+	if flow.Size > 0 {
+		depth = min(depth, int((flow.Size+flow.Message-1)/flow.Message))
+	}
+	return depth
+}
+
+// transports makes a flow's two ends.
+func (f *Fleet) transports(depth int) (tx, rx *rc.QP, err error) {
+	if tx, err = rc.New(rc.Config{MTU: f.cfg.MTU, SendDepth: depth}); err != nil {
+		return nil, nil, err
+	}
+	if err := tx.ReadyToSend(rc.SendConfig{Timeout: f.cfg.Timeout, RetryCount: f.cfg.RetryCount, AckReqEvery: f.cfg.AckEvery}); err != nil {
+		return nil, nil, err
+	}
+	rx, err = rc.New(rc.Config{MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteWrite})
+	return tx, rx, err
+}
+
 // Start starts a flow at the engine's Now.
 func (f *Fleet) Start(flow *Flow) (Ref, error) { return f.StartAt(f.engine.Now(), flow) }
 
@@ -235,30 +273,11 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	if at < now {
 		return Ref{}, fmt.Errorf("reduced: a flow starts at %v, before now, %v", at, now)
 	}
-	if flow.Src == flow.Dst || uint(flow.Src) >= uint(len(f.nics)) || uint(flow.Dst) >= uint(len(f.nics)) {
-		return Ref{}, fmt.Errorf("reduced: a flow from host %d to host %d of %d: name two different ones", flow.Src, flow.Dst, len(f.nics))
-	}
-	if flow.Message <= 0 || flow.Message > units.GiB*2 || flow.Size < 0 {
-		return Ref{}, fmt.Errorf("reduced: a flow of %v in messages of %v: set 0 or more, in messages above 0 and up to 2GiB", flow.Size, flow.Message)
-	}
-	if _, granted := flow.Congestion.Engine.(cc.Granted); granted != (f.cfg.Receiver != nil) {
-		return Ref{}, fmt.Errorf("reduced: flow %d: receivers that grant and engines that wait for grants need each other: set both Config.Receiver and Congestion.Engine to the scheme's", flow.ID)
-	}
-	if p := flow.Congestion.AckPriority; int(p) >= f.net.Priorities() {
-		return Ref{}, fmt.Errorf("reduced: a flow with an AckPriority of %d: set 0 to %d", p, f.net.Priorities()-1)
-	}
-	depth := min(max(4, int((postAhead+flow.Message-1)/flow.Message)), f.cfg.SendDepth)
-	if flow.Size > 0 {
-		depth = min(depth, int((flow.Size+flow.Message-1)/flow.Message))
-	}
-	tx, err := rc.New(rc.Config{MTU: f.cfg.MTU, SendDepth: depth})
-	if err != nil {
+	if err := f.check(flow); err != nil {
 		return Ref{}, err
 	}
-	if err := tx.ReadyToSend(rc.SendConfig{Timeout: f.cfg.Timeout, RetryCount: f.cfg.RetryCount, AckReqEvery: f.cfg.AckEvery}); err != nil {
-		return Ref{}, err
-	}
-	rx, err := rc.New(rc.Config{MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteWrite})
+	depth := f.depth(flow)
+	tx, rx, err := f.transports(depth)
 	if err != nil {
 		return Ref{}, err
 	}

@@ -38,15 +38,14 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 	l.stats.RxPackets++
 	p := l.Packet(h)
 	op := ib.Opcode(p.User & opcodeBits)
-	if op == ib.Acknowledge {
+	switch op {
+	case ib.Acknowledge:
 		n.acknowledged(l, now, h, p)
 		return
-	}
-	if op == opNotify {
+	case opNotify:
 		n.notified(l, now, h, p.Note)
 		return
-	}
-	if op == opGrant {
+	case opGrant:
 		n.granted(l, now, h, p)
 		return
 	}
@@ -80,22 +79,7 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 		r.delivered.Packets++
 		l.stats.Payload += units.Bytes(payload)
 	}
-	r.met &^= metCircuit
-	if p.Flags&(fabric.CE|fabric.EIN|fabric.Circuit) != 0 {
-		if p.Flags&fabric.CE != 0 {
-			r.met |= metCE
-		}
-		if p.Flags&fabric.EIN != 0 {
-			r.met |= metEIN
-		}
-		if p.Flags&fabric.Circuit != 0 {
-			r.met |= metCircuit
-		}
-	}
-	if p.Telemetry == telemetry.MaxDelay {
-		r.met |= hasDelay
-		r.delay = max(r.delay, p.MaxDelay)
-	}
+	r.note(p)
 	tell := placed && n.recv != nil
 	if tell {
 		l.data = cc.Data{
@@ -114,6 +98,26 @@ func (n *nic) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
 	}
 	if tell {
 		n.tell(l, now, r)
+	}
+}
+
+// note remembers what a packet met, for the next acknowledgement.
+func (r *receiver) note(p *fabric.Packet) {
+	r.met &^= metCircuit
+	if p.Flags&(fabric.CE|fabric.EIN|fabric.Circuit) != 0 {
+		if p.Flags&fabric.CE != 0 {
+			r.met |= metCE
+		}
+		if p.Flags&fabric.EIN != 0 {
+			r.met |= metEIN
+		}
+		if p.Flags&fabric.Circuit != 0 {
+			r.met |= metCircuit
+		}
+	}
+	if p.Telemetry == telemetry.MaxDelay {
+		r.met |= hasDelay
+		r.delay = max(r.delay, p.MaxDelay)
 	}
 }
 
