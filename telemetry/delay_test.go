@@ -10,7 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-var forms = []DelayForm{Wide, Compact, Value}
+var forms = func() (all []DelayForm) {
+	for i := range delayLayouts {
+		all = append(all, DelayForm(i))
+	}
+	return all
+}()
 
 func TestDelayTagBytes(t *testing.T) {
 	for _, c := range []struct {
@@ -129,7 +134,7 @@ func TestValidateDelayFormat(t *testing.T) {
 		edit func(*DelayFormat)
 		want string
 	}{
-		{"form", 3, func(*DelayFormat) {}, "unknown form"},
+		{"form", DelayForm(len(delayLayouts)), func(*DelayFormat) {}, "unknown form"},
 		{"length", Wide, func(f *DelayFormat) { f.EtherType = 0x5ff }, "be a length"},
 		{"IPv4", Wide, func(f *DelayFormat) { f.EtherType = 0x0800 }, "IPv4"},
 		{"VLAN", Value, func(f *DelayFormat) { f.EtherType = 0x8100 }, "VLAN"},

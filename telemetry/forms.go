@@ -40,7 +40,7 @@ func FormNamed(name string) (Form, error) {
 			return f, nil
 		}
 	}
-	return Form{}, fmt.Errorf("%q is no form of telemetry: take %s", name, FormNames(func(Form) bool { return true }))
+	return Form{}, fmt.Errorf("unknown form of telemetry %q, expected %s", name, FormNames(func(Form) bool { return true }))
 }
 
 // FormNames lists the names of the forms that match, for people: "a, b or c".
@@ -156,7 +156,7 @@ func (f DelayForm) MarshalText() ([]byte, error) {
 func (f *DelayForm) UnmarshalText(b []byte) error {
 	i := slices.IndexFunc(delayLayouts[:], func(l delayLayout) bool { return l.name == string(b) })
 	if i < 0 {
-		return fmt.Errorf("%q is no form of a delay tag: take %s", b, FormNames(Form.IsDelay))
+		return fmt.Errorf("unknown form of a delay tag %q, expected %s", b, FormNames(Form.IsDelay))
 	}
 	*f = DelayForm(i)
 	return nil

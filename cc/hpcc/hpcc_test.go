@@ -297,35 +297,6 @@ func link(t testing.TB, c Config, n int) *enginetest.Link {
 	return l
 }
 
-// With windows that add up to u b T and no queue, U is u; line 13 leaves them so
-// where u = eta + n W_AI/(b T), which is eta + (1-eta) n/N.
-func TestEquilibriumOnALink(t *testing.T) {
-	for _, c := range []struct {
-		flows  int
-		eta, n float64
-	}{{1, 0.95, 100}, {2, 0.95, 10}, {10, 0.95, 100}, {10, 0.9, 20}, {4, 0.8, 10}} {
-		config := DefaultConfig()
-		config.Eta, config.Flows = c.eta, c.n
-		l := link(t, config, c.flows)
-		l.Run(4 * units.Millisecond)
-		before := l.Sent()
-		queue, samples := 0.0, 0
-		for range 500 {
-			l.Run(l.Now() + 4*us)
-			queue += float64(l.Queue())
-			samples++
-		}
-		got := units.RateOf(l.Sent()-before, 2*units.Millisecond).Gbps() / 25
-		want := c.eta + (1-c.eta)*float64(c.flows)/c.n
-		if math.Abs(got-want) > 0.015 {
-			t.Errorf("%d flows, eta %v, N %v: the link is used %.4f, want %.4f", c.flows, c.eta, c.n, got, want)
-		}
-		if mean := queue / float64(samples); mean > 0.05*bdp {
-			t.Errorf("%d flows, eta %v, N %v: %.0f bytes are queued on average", c.flows, c.eta, c.n, mean)
-		}
-	}
-}
-
 // A ten-to-one incast: all start at line rate with a full window, and the queue
 // that this makes goes, with the link in use all the while.
 func TestIncastDrains(t *testing.T) {

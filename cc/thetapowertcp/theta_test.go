@@ -165,42 +165,6 @@ func link(t testing.TB, c Config, n int) *enginetest.Link {
 	return l
 }
 
-// Under congestion theta-PowerTCP has PowerTCP's equilibrium (section 3.5): b
-// tau + sum beta in the windows, sum beta in the queue.
-func TestEquilibriumOnALink(t *testing.T) {
-	const bdp = 62_500.0
-	for _, c := range []struct {
-		flows int
-		n     float64
-	}{{2, 20}, {3, 100}, {5, 50}, {10, 50}, {10, 100}} {
-		config := DefaultConfig()
-		config.Flows = c.n
-		l := link(t, config, c.flows)
-		l.Run(4 * units.Millisecond)
-		busy := l.Sent()
-		queue, windows, samples := 0.0, 0.0, 0
-		for range 500 {
-			l.Run(l.Now() + 4*us)
-			queue += float64(l.Queue())
-			for _, f := range l.Flows {
-				windows += f.Engine.(*engine).Cwnd
-			}
-			samples++
-		}
-		sumBeta := float64(c.flows) * bdp / c.n
-		if got, want := windows/float64(samples), bdp+sumBeta; !near(got, want, 0.1) {
-			t.Errorf("%d flows, N %v: the windows add up to %.0f, want %.0f", c.flows, c.n, got, want)
-		}
-		// A packet or two more than the fluid model's: packets are whole.
-		if got := queue / float64(samples); math.Abs(got-sumBeta) > 0.3*sumBeta+2000 {
-			t.Errorf("%d flows, N %v: the queue is %.0f long, want %.0f", c.flows, c.n, got, sumBeta)
-		}
-		if got := units.RateOf(l.Sent()-busy, 2*units.Millisecond).Gbps(); got < 24.5 {
-			t.Errorf("%d flows, N %v: the link carries %v of 25 Gbps", c.flows, c.n, got)
-		}
-	}
-}
-
 // Without a queue the power is 1 whatever the link carries, so that spare
 // bandwidth is filled by addition alone: expected of equation 8 (section 3.5,
 // "relies on slow additive increase"). The window before the latest change is
