@@ -43,7 +43,7 @@ func TestTelemetryOptions(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"telemetry=csig":                                  "take csig-wide, ",
+		"telemetry=csig":                                  "expected csig-wide, ",
 		"telemetry=csig-wide":                             "mode=packet",
 		"telemetry=int":                                   "mode=packet",
 		"mode=packet&step=1us":                            "requires telemetry=csig-wide",
