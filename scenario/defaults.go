@@ -52,30 +52,37 @@ func Default() *Scenario {
 	}
 }
 
-var topologyKinds = []string{"star", "dumbbell", "chain", "leaf-spine", "three-tier", "fat-tree", "rdcn", "graph"}
+// topologyKinds are the shapes of networks with their defaults, in the order of the
+// reference.
+var topologyKinds = []struct {
+	name  string
+	shape func() Shape
+}{
+	{"star", func() Shape { return &Star{} }},
+	{"dumbbell", func() Shape { return &Dumbbell{} }},
+	{"chain", func() Shape { return &Chain{} }},
+	{"leaf-spine", func() Shape { return &LeafSpine{ParallelLinks: 1} }},
+	{"three-tier", func() Shape { return &ThreeTier{} }},
+	{"fat-tree", func() Shape { return &FatTree{Oversubscription: 1} }},
+	{"rdcn", func() Shape { return &RDCN{} }},
+	{"graph", func() Shape { return &Graph{} }},
+}
 
 // VariantKinds implements tree.Variant.
-func (*Topology) VariantKinds() []string { return topologyKinds }
+func (*Topology) VariantKinds() []string {
+	var names []string
+	for _, k := range topologyKinds {
+		names = append(names, k.name)
+	}
+	return names
+}
 
 // VariantOf implements tree.Variant.
 func (*Topology) VariantOf(kind string) any {
-	switch kind {
-	case "star":
-		return &Star{}
-	case "dumbbell":
-		return &Dumbbell{}
-	case "chain":
-		return &Chain{}
-	case "leaf-spine":
-		return &LeafSpine{ParallelLinks: 1}
-	case "three-tier":
-		return &ThreeTier{}
-	case "fat-tree":
-		return &FatTree{Oversubscription: 1}
-	case "rdcn":
-		return &RDCN{}
-	case "graph":
-		return &Graph{}
+	for _, k := range topologyKinds {
+		if k.name == kind {
+			return k.shape()
+		}
 	}
 	return nil
 }

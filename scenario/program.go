@@ -13,9 +13,9 @@ import (
 
 // Telemetry is how coarse the telemetry of switches is.
 type Telemetry struct {
-	// How the largest delay is written into packets: `exact`, or as one of
-	// `csig-wide`, `csig-compact` and `poseidon`, in which per-hop records have 64 bits
-	// as well. Programs need one of these.
+	// How the largest delay is written into packets: `exact`, or in a form of
+	// [telemetry.md](telemetry.md#forms), such as `csig-wide`, in which per-hop records
+	// have 64 bits as well. Programs need such a form.
 	Form string `yaml:"form" eg:"poseidon"`
 	// The clock that switches measure by, where the form is not exact: `v1model`
 	// (microseconds), `tofino` (nanoseconds, up to 262 us) or `tofino2` (nanoseconds).
@@ -80,7 +80,7 @@ func (f *Fabric) checkPrograms(d *tree.Document, at func(string) string) {
 	if !exact {
 		var form telemetry.DelayForm
 		if form.UnmarshalText([]byte(f.Telemetry.Form)) != nil {
-			d.Fail(at("fabric.telemetry.form"), "%q is none: choose exact, csig-wide, csig-compact or poseidon", f.Telemetry.Form)
+			d.Fail(at("fabric.telemetry.form"), "%q is none: choose %s, %s", f.Telemetry.Form, formExact, telemetry.FormNames(telemetry.Form.IsDelay))
 		}
 	}
 	if _, ok := switchClocks[f.Telemetry.Clock]; !ok {
@@ -118,6 +118,6 @@ func (f *Fabric) checkPrograms(d *tree.Document, at func(string) string) {
 			d.Fail(at("fabric.program_define"), "there is no program: set fabric.program")
 		}
 	case key != "" && exact:
-		d.Fail(at(key), "a program writes telemetry in some form, and fabric.telemetry.form is exact: set it to csig-wide, csig-compact or poseidon, as the program has it")
+		d.Fail(at(key), "a program writes telemetry in some form, and fabric.telemetry.form is exact: set it to %s, as the program has it", telemetry.FormNames(telemetry.Form.IsDelay))
 	}
 }
