@@ -6,14 +6,14 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
 // flow is a flow under way.
 type flow struct {
-	scenario.Flow
+	workload.Flow
 	pair                       // what carries it between staged NICs
 	light           *lightFlow // between reduced ones, or nil
 	posted, done    units.Bytes
@@ -85,7 +85,7 @@ func (f *flow) flowHash() uint32 {
 	if f.light != nil {
 		return f.light.hash
 	}
-	if f.Operation == scenario.Read {
+	if f.Operation == workload.Read {
 		return f.peer.nic.Peer(f.peerQP.Num()).FlowHash
 	}
 	return f.poster.nic.Peer(f.qp.Num()).FlowHash
@@ -97,7 +97,7 @@ func (f *flow) flowHash() uint32 {
 const postAhead = 256 * units.KiB
 
 // start connects a flow and posts its first messages.
-func (s *simulation) start(spec scenario.Flow) error {
+func (s *simulation) start(spec workload.Flow) error {
 	f := &flow{Flow: spec}
 	if s.fleet != nil {
 		return s.fleet.start(f)
@@ -123,7 +123,7 @@ func (s *simulation) connect(f *flow) error {
 	defer func() { s.opening = nil }()
 	src, dst := s.hosts[spec.Src], s.hosts[spec.Dst]
 	f.poster, f.peer = src, dst
-	if spec.Operation == scenario.Read {
+	if spec.Operation == workload.Read {
 		f.poster, f.peer = dst, src
 	}
 	n := &s.sys.NIC
@@ -146,7 +146,7 @@ func (s *simulation) connect(f *flow) error {
 		return err
 	}
 	f.sink, f.sinkQPN = f.peer.nic, f.peerQP.Num()
-	if spec.Operation == scenario.Read {
+	if spec.Operation == workload.Read {
 		f.sink, f.sinkQPN = f.poster.nic, f.qp.Num()
 	}
 	f.poster.bind(f.qp.Num(), f)
@@ -209,11 +209,11 @@ func endpoint(dev verbs.Device, qp verbs.QP) (verbs.Endpoint, error) {
 }
 
 // receives reports whether the flow's messages take receives.
-func (f *flow) receives() bool { return f.Operation == scenario.Send || f.kept.notifies() }
+func (f *flow) receives() bool { return f.Operation == workload.Send || f.kept.notifies() }
 
 func (f *flow) postRecv() error {
 	at := 0
-	if f.Operation == scenario.Send {
+	if f.Operation == workload.Send {
 		at = f.remoteAt.take(f.Message)
 	}
 	_, err := f.peerQP.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(f.remote, at, int(f.Message))}}})

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -51,7 +52,7 @@ type side struct {
 }
 
 // memoryBytes is how large each host's region is: as large as a message can be.
-const memoryBytes = uint64(scenario.MaxMessage)
+const memoryBytes = uint64(workload.MaxMessage)
 
 // cqEntries holds the completions of all the flows of a host between two turns
 // of its polling loop.

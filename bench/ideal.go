@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -24,14 +25,14 @@ type idleTime struct{ byte, packet units.Time }
 func idleOverhead(sys *scenario.System, rate units.Rate) (idleTimes, error) {
 	var all idleTimes
 	for op := range all {
-		if sys.Reduced() && scenario.Operation(op) != scenario.Write {
+		if sys.Reduced() && workload.Operation(op) != workload.Write {
 			continue // it has no others
 		}
 		for _, x := range []struct {
 			size units.Bytes
 			to   *units.Time
 		}{{1, &all[op].byte}, {units.Bytes(sys.NIC.MTU), &all[op].packet}} {
-			t, err := singlePacket(sys, rate, scenario.Operation(op), x.size)
+			t, err := singlePacket(sys, rate, workload.Operation(op), x.size)
 			if err != nil {
 				return all, err
 			}
@@ -55,14 +56,14 @@ func idleNetwork(sys *scenario.System, rate units.Rate) (*simulation, error) {
 
 // singlePacket returns how long a message of one packet takes over an otherwise
 // idle switch, beyond what its path takes.
-func singlePacket(sys *scenario.System, rate units.Rate, op scenario.Operation, size units.Bytes) (units.Time, error) {
+func singlePacket(sys *scenario.System, rate units.Rate, op workload.Operation, size units.Bytes) (units.Time, error) {
 	s, err := idleNetwork(sys, rate)
 	if err != nil {
 		return 0, err
 	}
-	spec := scenario.Flow{Src: 0, Dst: 1, Size: size, Message: size, Stop: units.Never, Operation: op}
+	spec := workload.Flow{Src: 0, Dst: 1, Size: size, Message: size, Stop: units.Never, Operation: op}
 	first := true
-	s.flows = func() (scenario.Flow, bool) {
+	s.flows = func() (workload.Flow, bool) {
 		ok := first
 		first = false
 		return spec, ok
@@ -83,7 +84,7 @@ func singlePacket(sys *scenario.System, rate units.Rate, op scenario.Operation, 
 func answerOverhead(s *scenario.Scenario, sys *scenario.System) (idleTimes, error) {
 	var all idleTimes
 	for _, w := range s.Workloads {
-		if _, ok := w.Pattern.(*scenario.RPC); !ok || all[w.Operation].packet > 0 {
+		if _, ok := w.Pattern.(*workload.RPC); !ok || all[w.Operation].packet > 0 {
 			continue
 		}
 		for _, x := range []struct {
@@ -101,15 +102,15 @@ func answerOverhead(s *scenario.Scenario, sys *scenario.System) (idleTimes, erro
 }
 
 // singleRequest is singlePacket for a request and its answer of that size each.
-func singleRequest(sys *scenario.System, rate units.Rate, op scenario.Operation, size units.Bytes) (units.Time, error) {
+func singleRequest(sys *scenario.System, rate units.Rate, op workload.Operation, size units.Bytes) (units.Time, error) {
 	s, err := idleNetwork(sys, rate)
 	if err != nil {
 		return 0, err
 	}
-	s.flows = func() (scenario.Flow, bool) { return scenario.Flow{}, false }
-	s.traffic = []*scenario.Traffic{scenario.SingleRequest(op, size)}
+	s.flows = func() (workload.Flow, bool) { return workload.Flow{}, false }
+	s.traffic = []*workload.Traffic{workload.SingleRequest(op, size)}
 	var took units.Time
-	s.onTask = func(t *scenario.Task, now units.Time) { took = now - t.Start }
+	s.onTask = func(t *workload.Task, now units.Time) { took = now - t.Start }
 	if err := s.run(); err != nil {
 		return 0, err
 	}
@@ -120,14 +121,14 @@ func singleRequest(sys *scenario.System, rate units.Rate, op scenario.Operation,
 }
 
 // idealAnswer returns how long a request takes to its answer on an idle network.
-func (s *simulation) idealAnswer(t *scenario.Task) units.Time {
+func (s *simulation) idealAnswer(t *workload.Task) units.Time {
 	over, request := &s.answered[t.Operation], t.Size-t.Response
 	return s.crossing(t.Src, t.Dst, request) + over.of(s, request) + t.Service + s.crossing(t.Dst, t.Src, t.Response) + over.of(s, t.Response)
 }
 
 // idealFCT returns how long a flow takes on an idle network: until its last packet is
 // acknowledged.
-func (s *simulation) idealFCT(f *scenario.Flow) units.Time {
+func (s *simulation) idealFCT(f *workload.Flow) units.Time {
 	return s.crossing(f.Src, f.Dst, f.Size) + s.net.BaseDelay(f.Dst, f.Src, s.built.AckFrame()) + s.idle[f.Operation].of(s, f.Size)
 }
 

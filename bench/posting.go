@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/sluice-rdma/sluice/ib"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -133,7 +133,7 @@ func (f *flow) post(now units.Time) error {
 
 // add makes a request for one message. It is posted with others by host.ring.
 func (f *flow) add(n units.Bytes, id uint64, signaled bool) {
-	op := [...]ib.WROpcode{scenario.Write: ib.WRRDMAWrite, scenario.Read: ib.WRRDMARead, scenario.Send: ib.WRSend}[f.Operation]
+	op := [...]ib.WROpcode{workload.Write: ib.WRRDMAWrite, workload.Read: ib.WRRDMARead, workload.Send: ib.WRSend}[f.Operation]
 	if op == ib.WRRDMAWrite && f.kept.notifies() {
 		op = ib.WRRDMAWriteWithImm
 	}

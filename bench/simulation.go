@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/simnet"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
@@ -31,21 +32,21 @@ type simulation struct {
 	src      des.Source
 
 	baseRTT  units.Time // of a full packet over the longest path, NICs included
-	flows    func() (scenario.Flow, bool)
-	traffic  []*scenario.Traffic
+	flows    func() (workload.Flow, bool)
+	traffic  []*workload.Traffic
 	duration units.Time
 	end      units.Time
 	idle     idleTimes
 	answered idleTimes // of requests with their answers, by operation
 
-	next    scenario.Flow // the next to start
+	next    workload.Flow // the next to start
 	pending bool          // next is valid
 	active  []*flow
 	opening *flow   // whose queue pairs are being connected
 	oracle  *oracle // nil unless the scheme is one
 	driven  []*driven
 	onDone  func(f *flow, now units.Time)
-	onTask  func(t *scenario.Task, now units.Time) // likewise, of tasks that have ended
+	onTask  func(t *workload.Task, now units.Time) // likewise, of tasks that have ended
 	measure *measurement
 	nics    nictrace.Network // for those who watch them
 	err     error
@@ -129,7 +130,7 @@ func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
 	var err error
 	if s.sys.Offload() {
 		c.Engine, err = s.newEngine(line)
-		if f := s.opening; err == nil && f != nil && (f.Operation == scenario.Read || f.kept != nil) {
+		if f := s.opening; err == nil && f != nil && (f.Operation == workload.Read || f.kept != nil) {
 			c.ReadEngine, err = s.newEngine(line)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -12,7 +12,7 @@ import (
 // ended, under way, and the time from when one should have started to its end. What
 // the connections carry is counted by the connections.
 
-func (m *measurement) taskBegun(t *scenario.Task) {
+func (m *measurement) taskBegun(t *workload.Task) {
 	m.groupsOf(t.Label, t.Class, func(l *label) {
 		l.running++
 		if t.Start >= m.warmup {
@@ -22,13 +22,13 @@ func (m *measurement) taskBegun(t *scenario.Task) {
 	m.begins(t.Label, t.Class, m.sim.engine.Now())
 }
 
-func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
+func (m *measurement) taskEnded(t *workload.Task, now units.Time) {
 	m.groupsOf(t.Label, t.Class, func(l *label) { l.running-- })
 	m.ends(t.Label, t.Class, m.sim.engine.Now())
 	fct, ideal := now-t.Start, units.Time(0)
 	switch {
 	case t.Single:
-		ideal = m.sim.idealFCT(&scenario.Flow{Src: t.Src, Dst: t.Dst, Size: t.Size, Operation: t.Operation})
+		ideal = m.sim.idealFCT(&workload.Flow{Src: t.Src, Dst: t.Dst, Size: t.Size, Operation: t.Operation})
 	case t.Answered:
 		ideal = m.sim.idealAnswer(t)
 	}
@@ -52,7 +52,7 @@ func (m *measurement) taskEnded(t *scenario.Task, now units.Time) {
 
 // task writes the record of a task that has ended: its Flow is -1, and what was
 // measured of packets is in the records of the connections.
-func (l *flowLog) task(m *measurement, t *scenario.Task, fct, ideal units.Time) error {
+func (l *flowLog) task(m *measurement, t *workload.Task, fct, ideal units.Time) error {
 	l.fct = fct.Microseconds()
 	r := &l.record
 	*r = results.FlowRecord{

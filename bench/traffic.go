@@ -1,14 +1,14 @@
 package bench
 
 import (
-	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// driven is a scenario.Traffic as it runs: its connections are flows that post what
+// driven is a workload.Traffic as it runs: its connections are flows that post what
 // it says, and that stay until it is over.
 type driven struct {
-	*scenario.Traffic
+	*workload.Traffic
 	sim    *simulation
 	number int // of the evTraffic
 	flows  []*flow
@@ -19,13 +19,13 @@ type driven struct {
 
 // kept is what a flow is as a connection of a Traffic.
 type kept struct {
-	scenario.Conn
+	workload.Conn
 	by     *driven
 	number int // of the connection
 	flow   *flow
 	// waiting are the messages to post, from the first that is not posted on;
 	// coming are the tags of those whose arrival the receiver has not learnt of.
-	waiting []scenario.Post
+	waiting []workload.Post
 	next    int
 	coming  []int
 	came    int
@@ -89,7 +89,7 @@ func (d *driven) open(now units.Time) error {
 		before += len(other.Connections())
 	}
 	for i, c := range d.Connections() {
-		f := &flow{Flow: scenario.Flow{
+		f := &flow{Flow: workload.Flow{
 			// Below -1, which is a task's, so that no flow has a connection's hash.
 			ID: -2 - int64(before+i), Label: c.Label, Workload: d.Workload, Src: c.Src, Dst: c.Dst,
 			Message: c.Message, Start: now, Stop: units.Never, Operation: c.Operation, Class: c.Class,
@@ -104,7 +104,7 @@ func (d *driven) open(now units.Time) error {
 }
 
 // carryOut does what the Traffic answered.
-func (d *driven) carryOut(now units.Time, act *scenario.Actions) error {
+func (d *driven) carryOut(now units.Time, act *workload.Actions) error {
 	if m := d.sim.measure; m != nil {
 		for i := range act.Begun {
 			m.taskBegun(&act.Begun[i])

@@ -2,12 +2,12 @@ package cc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// AppLimit tells whether a flow sends at more than 80 percent of its rate, which
+// appLimit tells whether a flow sends at more than 80 percent of its rate, which
 // it must for the rate to grow (TIMELY section 5). It adds up how long the pace
 // held each send back; a flow whose rate it is that decides was held back all
 // the time. Comparing what was sent with the rate itself would not do: the rate
 // may have doubled meanwhile. The zero value is ready.
-type AppLimit struct {
+type appLimit struct {
 	start   units.Time // of the window
 	held    units.Time // within it, by the pace
 	last    units.Time // the last send
@@ -26,10 +26,10 @@ const (
 	appLimitSlack = 10 * units.Microsecond
 )
 
-// Sent records that n bytes leave now at the given rate, at which a full segment
+// leaves records that n bytes leave now at the given rate, at which a full segment
 // takes gap, in windows of at least span. The bytes count in the gap that
 // follows.
-func (l *AppLimit) Sent(now units.Time, n units.Bytes, rate units.Rate, gap, span units.Time) {
+func (l *appLimit) leaves(now units.Time, n units.Bytes, rate units.Rate, gap, span units.Time) {
 	if !l.started {
 		l.started, l.start = true, now
 	} else {
@@ -42,8 +42,5 @@ func (l *AppLimit) Sent(now units.Time, n units.Bytes, rate units.Rate, gap, spa
 	l.last, l.bytes, l.slowest = now, n, rate
 }
 
-// Rate records a change of rate.
-func (l *AppLimit) Rate(r units.Rate) { l.slowest = min(l.slowest, r) }
-
-// Limited reports the verdict of the last full window.
-func (l *AppLimit) Limited() bool { return l.limited }
+// changes records a change of rate.
+func (l *appLimit) changes(r units.Rate) { l.slowest = min(l.slowest, r) }

@@ -24,15 +24,15 @@ func TestAppLimitWhileTheRateMoves(t *testing.T) {
 		"75 percent of a lower rate":  {2 * units.Gbps, units.Gbps, gap(units.Gbps) * 4 / 3, true},
 		"75 percent of the rate once": {units.Gbps, 2 * units.Gbps, gap(units.Gbps) * 4 / 3, true},
 	} {
-		var l AppLimit
+		var l appLimit
 		now := units.Time(0)
 		for range 100 {
-			l.Sent(now, n, c.before, gap(c.before), 8*gap(c.before))
-			l.Rate(c.after)
+			l.leaves(now, n, c.before, gap(c.before), 8*gap(c.before))
+			l.changes(c.after)
 			now += c.took
 		}
-		if l.Limited() != c.limited {
-			t.Errorf("%s: limited %v", name, l.Limited())
+		if l.limited != c.limited {
+			t.Errorf("%s: limited %v", name, l.limited)
 		}
 	}
 }
@@ -41,17 +41,17 @@ func TestAppLimitWhileTheRateMoves(t *testing.T) {
 func TestAppLimitUnderJitter(t *testing.T) {
 	const n, rate = 16 * units.KiB, 10 * units.Gbps
 	gap := rate.Serialize(n) // 13 us
-	var l AppLimit
+	var l appLimit
 	now := units.Time(0)
 	for i := range 100 {
-		l.Sent(now, n, rate, gap, 8*gap)
+		l.leaves(now, n, rate, gap, 8*gap)
 		if i&1 == 0 {
 			now += gap + 9*units.Microsecond
 		} else {
 			now += gap - 9*units.Microsecond
 		}
 	}
-	if l.Limited() {
+	if l.limited {
 		t.Error("a flow at its rate is limited")
 	}
 }

@@ -1,6 +1,7 @@
 // Package cc is the contract between rate engines and whatever drives them: the
 // host shim (verbs/paced), the engine slot of a NIC (nicmodel), or an offline
-// replay. The engines are packages below this one; each registers a Scheme.
+// replay. The first two hold theirs by a Driver. The engines are packages below
+// this one; each registers a Scheme.
 //
 // An engine is a plain state machine for one flow. It is told what an
 // acknowledgement says and answers with a pacing rate and a window. It reads no

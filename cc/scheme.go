@@ -21,8 +21,8 @@ type Scheme struct {
 	Summary string // one line
 	Source  string // the paper and section it follows
 
-	// What the engine lives on. A driver that can't supply it refuses to run
-	// the engine rather than starve it.
+	// What the engine requires of acknowledgements beside round trips. A sender that
+	// can't supply it refuses to run the engine, see Lacks.
 	Telemetry telemetry.Kind
 	ECN       bool
 	EIN       bool
@@ -47,6 +47,26 @@ type Scheme struct {
 	// send, one for all flows to it. It is nil where senders decide alone; else
 	// engines of the scheme implement Granted.
 	NewReceiver func(config any, env Env) (Receiver, error)
+}
+
+// Signals is what acknowledgements tell beside round trips.
+type Signals struct {
+	Path, MaxDelay bool // Ack.Path, Ack.HasMaxDelay
+	ECN, EIN       bool
+}
+
+// Lacks names, in words, what the scheme requires and acknowledgements that tell no
+// more than has do not; it is empty if there is nothing.
+func (s *Scheme) Lacks(has Signals) string {
+	switch {
+	case s.Telemetry == telemetry.MaxDelay && !has.MaxDelay, s.Telemetry == telemetry.PerHop && !has.Path:
+		return s.Telemetry.String() + " telemetry"
+	case s.EIN && !has.EIN:
+		return "early incast notices"
+	case s.ECN && !has.ECN:
+		return "ECN marks"
+	}
+	return ""
 }
 
 var registry struct {

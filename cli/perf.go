@@ -27,8 +27,6 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/exchange"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
-	_ "github.com/sluice-rdma/sluice/verbs/simverbs" // sim:NETWORK/HOST
-	_ "github.com/sluice-rdma/sluice/verbs/softroce" // soft:INTERFACE
 	"github.com/sluice-rdma/sluice/verbs/wirestamp"
 	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )

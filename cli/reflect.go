@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )
 
@@ -19,15 +20,16 @@ func newReflect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reflect 'INTERFACE?telemetry=FORM'",
 		Short: "Answer telemetry probes that come to a network interface",
-		Long: `Answer the probes by which senders learn what switches report about the path to
+		Long: fmt.Sprintf(`Answer the probes by which senders learn what switches report about the path to
 this host, until interrupted. The kernel answers, by an eBPF program that is on the
 interface meanwhile; programs with RDMA connections on this host need not know.
 Senders with a NIC that does RoCE in hardware send probes:
 
   sluice perf write_bw -d 'ibv:mlx5_0?telemetry=csig-wide' --cc poseidon HOST
 
-FORM is that of the network's tags: csig-wide, csig-compact or poseidon; tagtype=
-gives them another EtherType, base= and step= csig-wide's values another scale.`,
+FORM is that of the network's tags: %s; tagtype=
+gives them another EtherType, base= and step= the values of %s another scale.`,
+			telemetry.FormNames(telemetry.Form.IsDelay), telemetry.FormNames(telemetry.Form.IsScaled)),
 		Example: "  sluice reflect 'eth0?telemetry=csig-wide'\n  sluice reflect 'eth0?telemetry=poseidon&tagtype=0x88b5' --duration 1h --json",
 		Args: func(c *cobra.Command, args []string) error {
 			if err := cobra.ExactArgs(1)(c, args); err != nil {
@@ -38,7 +40,7 @@ gives them another EtherType, base= and step= csig-wide's values another scale.`
 		RunE: func(c *cobra.Command, args []string) error {
 			netdev, cfg, wanted, err := wiretag.ParseInterface(args[0])
 			if err == nil && !wanted {
-				err = errors.New("name the form of the network's tags: " + args[0] + "?telemetry=csig-wide, csig-compact or poseidon")
+				err = errors.New("name the form of the network's tags: " + args[0] + "?telemetry=" + telemetry.FormNames(telemetry.Form.IsDelay))
 			}
 			if err != nil {
 				return usageError{err}

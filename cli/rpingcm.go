@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-rdma/sluice/bench/perf"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
-	_ "github.com/sluice-rdma/sluice/verbs/softroce" // soft:INTERFACE
 )
 
 // resolvePing finds the address of a host, an IPv4 one where there is one and six

@@ -2,6 +2,9 @@ package ib
 
 import "strings"
 
+// MaxMessage is the longest message in bytes (IBA 9.7.6.1.1).
+const MaxMessage = 1 << 31
+
 // QPType is the transport service of a queue pair (ibv_qp_type).
 type QPType uint8
 

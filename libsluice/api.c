@@ -207,7 +207,7 @@ int sluice_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct sl_qp *q = sl_get(SL_QP, qp);
 	if (!q || forked())
-		return sl_calls_of(qp->context)->modify_qp(qp, attr, mask);
+		return sl_calls_of(qp->context)->ibv.modify_qp(qp, attr, mask);
 	int state = sl_enter();
 	sl_pending = (struct sl_pending){.qp = qp, .modify = attr, .mask = mask};
 	int r = slModifyQP(q->id, attr, mask);
@@ -221,7 +221,7 @@ int sluice_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 int sluice_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
-	int r = sl_calls_of(qp->context)->query_qp(qp, attr, mask, init);
+	int r = sl_calls_of(qp->context)->ibv.query_qp(qp, attr, mask, init);
 	struct sl_qp *q = sl_get(SL_QP, qp);
 	if (r || !q)
 		return r;
@@ -240,7 +240,7 @@ int sluice_destroy_qp(struct ibv_qp *qp)
 {
 	struct sl_qp *q = sl_get(SL_QP, qp);
 	if (!q || forked())
-		return sl_calls_of(qp->context)->destroy_qp(qp);
+		return sl_calls_of(qp->context)->ibv.destroy_qp(qp);
 	int state = sl_enter();
 	/* Out of the table first: the address may be another's as soon as it is free. */
 	sl_set(SL_QP, qp, NULL);
@@ -262,7 +262,7 @@ int sluice_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 {
 	struct sl_qp *q = sl_get(SL_QP, qp);
 	if (!q || forked())
-		return sl_calls_of(qp->context)->post_send(qp, wr, bad);
+		return sl_calls_of(qp->context)->ibv.post_send(qp, wr, bad);
 	int state = sl_enter();
 	int r = slPostSend(q->id, wr, bad);
 	changed(q->shim);
@@ -274,7 +274,7 @@ int sl_post_whole(struct sl_qp *q, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 	if (forked())
-		return q->calls->post_send(q->qp, wr, &bad);
+		return q->calls->ibv.post_send(q->qp, wr, &bad);
 	int state = sl_enter();
 	int r = slPostWhole(q->id, wr);
 	changed(q->shim);
@@ -319,15 +319,15 @@ int sluice_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct sl_cq *c = sl_get(SL_CQ, cq);
 	if (!c)
-		return sl_calls_of(cq->context)->poll_cq(cq, n, wc);
+		return sl_calls_of(cq->context)->ibv.poll_cq(cq, n, wc);
 	if (n <= 0 || forked() || !busy(c))
-		return c->calls->poll_cq(cq, n, wc);
+		return c->calls->ibv.poll_cq(cq, n, wc);
 	/* When one kind fills the array, the other is first the next time. */
 	int got = 0;
 	bool recv_first = __atomic_load_n(&c->recv_first, __ATOMIC_RELAXED);
 	if (recv_first) {
 		__atomic_store_n(&c->recv_first, false, __ATOMIC_RELAXED);
-		got = c->calls->poll_cq(cq, n, wc);
+		got = c->calls->ibv.poll_cq(cq, n, wc);
 		if (got < 0)
 			return got;
 	}
@@ -341,7 +341,7 @@ int sluice_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 		__atomic_store_n(&c->recv_first, true, __ATOMIC_RELAXED);
 		return got;
 	}
-	int receives = c->calls->poll_cq(cq, n - got, wc + got);
+	int receives = c->calls->ibv.poll_cq(cq, n - got, wc + got);
 	if (receives < 0)
 		return got ? got : receives;
 	return got + receives;
@@ -351,7 +351,7 @@ int sluice_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	struct sl_cq *c = sl_get(SL_CQ, cq);
 	if (!c || forked() || forgotten(c))
-		return sl_calls_of(cq->context)->req_notify_cq(cq, solicited_only);
+		return sl_calls_of(cq->context)->ibv.req_notify_cq(cq, solicited_only);
 	int state = sl_enter();
 	int r = slReqNotify(c->id, solicited_only);
 	sl_leave(state);
@@ -374,7 +374,7 @@ bool sluice_interpose_took_event(struct ibv_cq *cq)
 	struct sl_hidden *hidden = sl_get(SL_HIDDEN, cq);
 	int state = sl_enter();
 	if (hidden) {
-		sl_calls_of(cq->context)->ack_cq_events(cq, 1);
+		sl_calls_of(cq->context)->ibv.ack_cq_events(cq, 1);
 		slFired(hidden->shim->id, cq);
 	} else {
 		struct sl_cq *mine = sl_get(SL_CQ, cq);
@@ -426,7 +426,7 @@ int sluice_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, vo
 		}
 		struct ibv_cq *from;
 		void *context;
-		int r = calls->get_cq_event(channel, &from, &context);
+		int r = calls->ibv.get_cq_event(channel, &from, &context);
 		if (r)
 			return r;
 		if (!forked() && sluice_interpose_took_event(from))
@@ -460,7 +460,7 @@ void sluice_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 		}
 	}
 	if (n)
-		sl_calls_of(cq->context)->ack_cq_events(cq, n);
+		sl_calls_of(cq->context)->ibv.ack_cq_events(cq, n);
 }
 
 /* ---- the end of what a queue pair was made with */
@@ -507,7 +507,7 @@ int sluice_destroy_cq(struct ibv_cq *cq)
 			return r;
 		}
 	}
-	return calls->destroy_cq(cq);
+	return calls->ibv.destroy_cq(cq);
 }
 
 int sluice_destroy_comp_channel(struct ibv_comp_channel *channel)
@@ -522,7 +522,7 @@ int sluice_destroy_comp_channel(struct ibv_comp_channel *channel)
 			return r;
 		}
 	}
-	return calls->destroy_comp_channel(channel);
+	return calls->ibv.destroy_comp_channel(channel);
 }
 
 void sl_hidden_gone(struct ibv_cq *cq)

@@ -33,21 +33,21 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_att
 
 /* What is NULL here nobody hooks, and Go has it from libibverbs. */
 static const struct sluice_calls libibverbs = {
-	.post_send = post_send,
-	.post_recv = post_recv,
-	.post_srq_recv = post_srq_recv,
-	.poll_cq = poll_cq,
-	.req_notify_cq = req_notify_cq,
-	.create_cq = ibv_create_cq,
-	.create_cq_ex = create_cq_ex,
-	.destroy_cq = ibv_destroy_cq,
-	.destroy_comp_channel = ibv_destroy_comp_channel,
-	.get_cq_event = ibv_get_cq_event,
-	.ack_cq_events = ibv_ack_cq_events,
-	.create_qp = ibv_create_qp,
-	.modify_qp = ibv_modify_qp,
-	.query_qp = ibv_query_qp,
-	.destroy_qp = ibv_destroy_qp,
+	.ibv.post_send = post_send,
+	.ibv.post_recv = post_recv,
+	.ibv.post_srq_recv = post_srq_recv,
+	.ibv.poll_cq = poll_cq,
+	.ibv.req_notify_cq = req_notify_cq,
+	.ibv.create_cq = ibv_create_cq,
+	.ibv.create_cq_ex = create_cq_ex,
+	.ibv.destroy_cq = ibv_destroy_cq,
+	.ibv.destroy_comp_channel = ibv_destroy_comp_channel,
+	.ibv.get_cq_event = ibv_get_cq_event,
+	.ibv.ack_cq_events = ibv_ack_cq_events,
+	.ibv.create_qp = ibv_create_qp,
+	.ibv.modify_qp = ibv_modify_qp,
+	.ibv.query_qp = ibv_query_qp,
+	.ibv.destroy_qp = ibv_destroy_qp,
 	.create_qp_ex = create_qp_ex,
 	.close_device = ibv_close_device,
 };
@@ -64,7 +64,7 @@ static struct ibv_qp *go_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a
 	const struct sluice_calls *calls = sl_calls_of(pd->context);
 	struct sl_pending p = sl_pending;
 	if (!p.attr || p.qp)
-		return calls->create_qp(pd, a);
+		return calls->ibv.create_qp(pd, a);
 	sl_pending.attr = NULL;
 	struct ibv_qp_init_attr_ex mine;
 	size_t known = p.attr_ex ? sizeof(struct ibv_qp_init_attr_ex) : sizeof(struct ibv_qp_init_attr);
@@ -77,7 +77,7 @@ static struct ibv_qp *go_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a
 	if (mine.srq) /* what the program has there may be anything, and Go gets it back */
 		mine.cap.max_recv_wr = mine.cap.max_recv_sge = 0;
 	struct ibv_qp *qp = p.attr_ex ? calls->create_qp_ex(p.context, &mine)
-				      : calls->create_qp(pd, (struct ibv_qp_init_attr *)&mine);
+				      : calls->ibv.create_qp(pd, (struct ibv_qp_init_attr *)&mine);
 	if (qp)
 		a->cap = mine.cap;
 	return qp;
@@ -91,20 +91,20 @@ static int go_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		mask = p->mask;
 		p->qp = NULL;
 	}
-	return sl_calls_of(qp->context)->modify_qp(qp, attr, mask);
+	return sl_calls_of(qp->context)->ibv.modify_qp(qp, attr, mask);
 }
 
 static int go_destroy_cq(struct ibv_cq *cq)
 {
 	const struct sluice_calls *calls = sl_calls_of(cq->context);
 	sl_hidden_gone(cq); /* its address may be another's soon */
-	return calls->destroy_cq(cq);
+	return calls->ibv.destroy_cq(cq);
 }
 
 void sl_calls_for_go(struct ibv_context *context, struct sluice_calls *out)
 {
 	*out = *sl_calls_of(context);
-	out->create_qp = go_create_qp;
-	out->modify_qp = go_modify_qp;
-	out->destroy_cq = go_destroy_cq;
+	out->ibv.create_qp = go_create_qp;
+	out->ibv.modify_qp = go_modify_qp;
+	out->ibv.destroy_cq = go_destroy_cq;
 }

@@ -149,7 +149,7 @@ func shimOf(ctx unsafe.Pointer, set settings.Settings) (*shim, error) {
 	if d == nil {
 		var calls C.struct_sluice_calls
 		C.sl_calls_for_go((*C.struct_ibv_context)(ctx), &calls)
-		ibv, err := ibverbs.Adopt(ctx, (*ibverbs.Calls)(unsafe.Pointer(&calls)))
+		ibv, err := ibverbs.Adopt(ctx, (*ibverbs.Calls)(unsafe.Pointer(&calls.ibv)))
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package nicmodel
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -109,10 +110,11 @@ func (n *NIC) ModifyRateLimit(now units.Time, num uint32, l RateLimit) error {
 			q.limit.goesOn() // what has left counts by the new rate
 		}
 	}
-	q.control.Rate = l.Rate
+	held := cc.Control{Rate: l.Rate, Window: q.Control().Window}
 	if l.Rate == 0 {
-		q.control.Rate = ratelimiter.Unpaced
+		held.Rate = ratelimiter.Unpaced
 	}
+	q.Hold(held)
 	if q.hasFlow {
 		n.limiter.Withdraw(q.flow)
 		n.file(now, q)

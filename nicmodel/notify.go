@@ -36,10 +36,10 @@ func (n *NIC) notify(now units.Time, q *qp) {
 // notified takes a CNP at the reaction point.
 func (n *NIC) notified(now units.Time, q *qp) {
 	q.cnpsHandled++
-	if q.engine == nil || !q.hasFlow {
+	if q.Engine() == nil || !q.hasFlow {
 		return
 	}
-	n.steer(q, &q.steering, q.engine.OnCNP(now))
+	n.steer(q, &q.steering, q.Engine().OnCNP(now))
 	n.file(now, q)
 	n.schedule(now)
 }

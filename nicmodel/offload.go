@@ -7,21 +7,10 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// steering is an engine inside the NIC, and what it goes by.
+// steering is an engine inside the NIC, or a rate limit, and what went under it.
 type steering struct {
-	engine      cc.Engine // nil for none
-	pathed      cc.Pathed // the same, or nil
-	control     cc.Control
-	scaler      cc.UpdateScaler
-	app         cc.AppLimit
-	gap, span   units.Time // of a full packet at the present rate; over which the rate is measured
+	cc.Driver
 	sent, acked units.Bytes
-}
-
-func (s *steering) begin(n *NIC, q *qp, e cc.Engine) {
-	s.engine, s.control = e, e.Control()
-	s.pathed, _ = e.(cc.Pathed)
-	s.pace(n, q, s.control.Rate)
 }
 
 // accounts lets an engine inside the NIC see what an acknowledgement, a READ
@@ -35,7 +24,7 @@ func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
 		n.pulled(now, q, f)
 	}
 	q.acked += acked
-	if q.engine == nil && q.pull == nil {
+	if q.Engine() == nil && q.pull == nil {
 		return
 	}
 	if eff.Rewind != rc.RewindNone {
@@ -45,14 +34,14 @@ func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
 			s = &q.pull.steering
 		}
 		switch {
-		case s.engine == nil:
+		case s.Engine() == nil:
 		case eff.Rewind == rc.RewindTimeout:
-			n.steer(q, s, s.engine.OnTimeout(now))
+			n.steer(q, s, s.Engine().OnTimeout(now))
 		case eff.Rewind == rc.RewindSequence, eff.Rewind == rc.RewindImplied:
-			n.steer(q, s, s.engine.OnLoss(now))
+			n.steer(q, s, s.Engine().OnLoss(now))
 		}
 	}
-	if f == nil || q.engine == nil || f.desc.Header.Opcode != ib.Acknowledge || acked == 0 {
+	if f == nil || q.Engine() == nil || f.desc.Header.Opcode != ib.Acknowledge || acked == 0 {
 		return
 	}
 	a := &n.ack
@@ -71,36 +60,21 @@ func (n *NIC) inform(now units.Time, q *qp, s *steering) cc.Control {
 	a.NetRTT = a.RTT - n.line.Serialize(units.Bytes(q.mtu))
 	a.Acked, a.Sent = s.acked, s.sent
 	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = q.report.MaxHopDelay, q.report.ReverseMaxHopDelay, q.report.HasMaxDelay
-	a.AppLimited = n.appLimited(now, q, s, a.Bytes)
-	a.Scale = s.scaler.Scale(now, q.cong.BaseRTT)
+	s.Complete(a, q.rc.Inflight())
 	if q.report.Path.N > 0 {
 		a.Path = &q.report.Path
 	}
 	if n.onAck != nil {
 		n.onAck(q.num, a)
 	}
-	return s.engine.OnAck(a)
-}
-
-// appLimited reports whether it is the application that keeps a flow slow: there
-// was nothing to send, neither the pace nor the window took up 80 percent of what
-// they may (TIMELY section 5; a window that is full limits as a rate does).
-func (n *NIC) appLimited(now units.Time, q *qp, s *steering, acked units.Bytes) bool {
-	if _, more := q.rc.PeekRequest(now); more || q.posted != q.handed || !s.app.Limited() {
-		return false
-	}
-	return (q.rc.Inflight()+acked)/4 < s.control.Window/5
+	return s.Engine().OnAck(a)
 }
 
 // steer puts an engine's verdict in force.
 func (n *NIC) steer(q *qp, s *steering, c cc.Control) {
-	if c.Rate < min(s.control.Rate, n.line) || c.Window < s.control.Window {
+	if s.Apply(c)&cc.ChangedDown != 0 {
 		n.cuts++
 	}
-	if c.Rate != s.control.Rate {
-		s.pace(n, q, c.Rate)
-	}
-	s.control = c
 	if q.hasFlow && q.next == s {
 		// An engine's rate is never zero, so this can't fail.
 		_ = n.limiter.SetRate(q.flow, c.Rate)
@@ -114,11 +88,11 @@ func (n *NIC) Steer(now units.Time, num uint32) {
 	if q == nil || !q.hasFlow {
 		return
 	}
-	if q.engine != nil {
-		n.steer(q, &q.steering, q.engine.Control())
+	if e := q.Engine(); e != nil {
+		n.steer(q, &q.steering, e.Control())
 	}
 	if q.pull != nil {
-		n.steer(q, &q.pull.steering, q.pull.engine.Control())
+		n.steer(q, &q.pull.steering, q.pull.Engine().Control())
 	}
 	n.file(now, q)
 	n.schedule(now)
@@ -127,15 +101,3 @@ func (n *NIC) Steer(now units.Time, num uint32) {
 // OnAck calls f with each acknowledgement that an engine inside the NIC is given,
 // before the engine: for measurement. a is valid during the call.
 func (n *NIC) OnAck(f func(qpn uint32, a *cc.Ack)) { n.onAck = f }
-
-// pace notes a change of rate for the application limit.
-func (s *steering) pace(n *NIC, q *qp, r units.Rate) {
-	r = min(r, n.line)
-	s.app.Rate(r)
-	s.gap = r.Serialize(units.Bytes(q.mtu))
-	s.span = max(q.cong.BaseRTT, appLimitPackets*s.gap)
-}
-
-// appLimitPackets is how many packets' time a flow's rate is measured over at
-// least, so that one packet more or less is not the 20 percent in question.
-const appLimitPackets = 8

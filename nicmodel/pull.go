@@ -89,7 +89,7 @@ func (n *NIC) pulled(now units.Time, q *qp, f *frame) {
 	if q.report.ECN && q.cong.CNPInterval > 0 && now >= q.cnpAfter {
 		// Notification and reaction point are one.
 		q.cnpAfter = now + q.cong.CNPInterval
-		c = p.engine.OnCNP(now)
+		c = p.Engine().OnCNP(now)
 	}
 	if p.size > c.Window {
 		c.Rate = max(min(c.Rate, units.RateOf(c.Window, now-sentAt)), 1)
@@ -105,6 +105,6 @@ func (n *NIC) turnTo(now units.Time, q *qp) {
 	}
 	if s != q.next {
 		q.next = s
-		_ = n.limiter.SetRate(q.flow, s.control.Rate) // never zero, so this can't fail
+		_ = n.limiter.SetRate(q.flow, s.Control().Rate) // never zero, so this can't fail
 	}
 }

@@ -111,8 +111,7 @@ type qp struct {
 	steering                          // of what it sends
 	pull                   *pull      // of what its READs bring, or nil
 	next                   *steering  // that the next request is under
-	path                   uint32     // that requests go by, see cc.Pathed
-	ackAsked               bool       // the newest request asked for an acknowledgement
+	path                   uint32     // of the newest request, see cc.Pathed
 	delivered              Delivered
 	cnpAfter               units.Time // when the next CNP may be sent
 	cnpsSent, cnpsHandled  uint64
@@ -238,7 +237,7 @@ func (n *NIC) reset(q *qp) {
 	q.resets = (q.resets + 1) & 0x7f
 	q.responding, q.echo = 0, echo{}
 	q.steering, q.pull, q.next = steering{}, nil, nil
-	q.path, q.ackAsked = 0, false
+	q.path = 0
 	q.rc, q.state = nil, ib.Reset
 	n.underWay(n.engine.Now(), q, int(int32(q.reaped-q.handed)))
 	n.inWQE.add(n.engine.Now(), -int(q.told-q.asked))
@@ -291,22 +290,23 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err
 	}
-	q.control.Window = cc.Unlimited
-	if q.control.Rate == 0 { // no limit was set before
-		q.control.Rate = ratelimiter.Unpaced
+	held := cc.Control{Rate: ratelimiter.Unpaced, Window: cc.Unlimited}
+	if limit := q.Control().Rate; limit != 0 { // it was set before
+		held.Rate = limit
 	}
+	q.Hold(held)
 	q.next = &q.steering
 	if q.cong.Engine != nil || q.cong.ReadEngine != nil {
 		n.unlimit(q)
 	}
 	if q.cong.Engine != nil {
-		q.begin(n, q, q.cong.Engine)
+		q.Start(q.cong.Engine, n.line, units.Bytes(q.mtu), q.cong.BaseRTT)
 	}
 	if q.cong.ReadEngine != nil {
 		q.pull = newPull(cfg.MaxRdAtomic)
-		q.pull.begin(n, q, q.cong.ReadEngine)
+		q.pull.Start(q.cong.ReadEngine, n.line, units.Bytes(q.mtu), q.cong.BaseRTT)
 	}
-	rate := q.control.Rate
+	rate := q.Control().Rate
 	if q.limit.entry != 0 {
 		rate = ratelimiter.Unpaced // here
 	}
@@ -377,7 +377,7 @@ func (n *NIC) Peer(num uint32) Peer { return n.qp(num).peer }
 func (n *NIC) RecvQueue(num uint32) *SRQ { return n.qp(num).recv }
 
 // Control returns the rate and window in force for a queue pair.
-func (n *NIC) Control(num uint32) cc.Control { return n.qp(num).control }
+func (n *NIC) Control(num uint32) cc.Control { return n.qp(num).Control() }
 
 // Counters returns the transport counters of a queue pair from RTR on.
 func (n *NIC) Counters(num uint32) rc.Counters {

@@ -33,7 +33,10 @@ func (n *NIC) file(now units.Time, q *qp) {
 	if q.pull != nil {
 		n.turnTo(now, q)
 	}
-	if out := q.rc.Inflight(); out > 0 && (out+units.Bytes(bytes) > q.next.control.Window || q.turns()) {
+	if out := q.rc.Inflight(); !q.next.Fits(out, units.Bytes(bytes)) || out > 0 && q.Turns() {
+		if !q.Turns() {
+			q.next.Shut()
+		}
 		n.held(now, q, holdWindow)
 		q.limit.waits = false
 		return
@@ -45,10 +48,6 @@ func (n *NIC) file(now units.Time, q *qp) {
 	n.limiter.Enqueue(now, q.flow, units.Bytes(bytes))
 	n.held(now, q, holdPace)
 }
-
-// turns reports whether requests wait until those under way have been acknowledged, to
-// go by another path.
-func (q *qp) turns() bool { return q.pathed != nil && q.ackAsked && q.pathed.Path() != q.path }
 
 // schedule chooses queue pairs for as long as there is room before the MAC, one
 // each time the scheduler is free.
@@ -75,12 +74,9 @@ func (n *NIC) schedule(now units.Time) {
 		}
 		q := n.flows[flow]
 		n.held(now, q, holdNone)
-		q.rc.BoundInflight(q.next.control.Window)
-		if q.pathed != nil && q.rc.Inflight() == 0 {
-			q.path = q.pathed.Path()
-		}
-		if q.rc.NextRequest(now, &n.desc) {
-			q.ackAsked = n.desc.Header.AckReq
+		q.rc.BoundInflight(q.next.Control().Window)
+		if out := q.rc.Inflight(); q.rc.NextRequest(now, &n.desc) {
+			q.path = q.Path(out, n.desc.Header.AckReq)
 			if q.limit.entry != 0 {
 				q.limit.charge(now, n.cfg.Limiter.Tick, units.Bytes(n.desc.Payload)+units.Bytes(n.desc.Expect))
 			}
@@ -88,9 +84,7 @@ func (n *NIC) schedule(now units.Time) {
 				bytes := units.Bytes(n.desc.Payload) + units.Bytes(n.desc.Expect)
 				s := q.next
 				s.sent += bytes
-				if s.engine != nil {
-					s.app.Sent(now, bytes, min(s.control.Rate, n.line), s.gap, s.span)
-				}
+				s.Sent(now, bytes)
 			}
 			n.build(now, q, false)
 			n.arm(now, q)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 )
 
 // Entry is something that a scenario can name.
@@ -53,7 +54,7 @@ func List() (*Catalogue, error) {
 		c.NICs = append(c.NICs, Entry{Name: name, Summary: fmt.Sprintf("PCIe at %v, core clock %d MHz, %d-bit timestamps at %.6g MHz",
 			n.PCIe.Rate, n.CoreClock/1e6, n.Counter.Bits, float64(n.Counter.Hz)/1e6)})
 	}
-	for _, d := range Distributions() {
+	for _, d := range workload.Distributions() {
 		c.Sizes = append(c.Sizes, Entry{d.Name, d.Summary, d.Source})
 	}
 	return c, nil

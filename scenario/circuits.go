@@ -1,40 +1,33 @@
 package scenario
 
 import (
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // checkCircuits refuses what leaves can't do about circuits, and what a network with
 // circuits does not have. fabric says what else is wrong.
-func (f *Fabric) checkCircuits(d *decoder, at func(string) string, g *fabric.Topology) {
+func (f *Fabric) checkCircuits(d *tree.Document, at func(string) string, g *fabric.Topology) {
 	c := &f.Circuits
-	for _, r := range []struct {
-		key string
-		v   units.Bytes
-	}{{"voq", c.VOQ}, {"announced_voq", c.AnnouncedVOQ}} {
-		if r.v < 0 || r.v >= 2*units.GiB {
-			d.fail(at("fabric.circuits."+r.key), "is %v: choose a size below 2GiB, or 0 for no bound", r.v)
-		}
-	}
 	if g == nil {
 		return
 	}
 	_, day, week, circuits := anyCircuit(g)
 	if !circuits {
 		if *c != (Circuits{}) {
-			d.fail(at("fabric.circuits"), "the topology has no circuits: leave it out, or set topology.kind to rdcn")
+			d.Fail(at("fabric.circuits"), "the topology has no circuits: leave it out, or set topology.kind to rdcn")
 		}
 		return
 	}
-	if away := week - day; c.Ahead < 0 || c.Ahead > away {
-		d.fail(at("fabric.circuits.ahead"), "is %v: choose a span up to %v, for which a circuit is away", c.Ahead, away)
+	if away := week - day; c.Ahead > away && c.Ahead <= units.Second {
+		d.Fail(at("fabric.circuits.ahead"), "is %v: choose a span up to %v, for which a circuit is away", c.Ahead, away)
 	}
-	if night := g.Night(); c.Guard < 0 || c.Guard > night {
-		d.fail(at("fabric.circuits.guard"), "is %v: choose a span up to that of a night, %v", c.Guard, night)
+	if night := g.Night(); c.Guard > night && c.Guard <= units.Second {
+		d.Fail(at("fabric.circuits.guard"), "is %v: choose a span up to that of a night, %v", c.Guard, night)
 	}
 	if f.PFC.Enabled {
-		d.fail(at("fabric.pfc.enabled"), "pause frames have no way back on a circuit: set it to false with topology.kind rdcn")
+		d.Fail(at("fabric.pfc.enabled"), "pause frames have no way back on a circuit: set it to false with topology.kind rdcn")
 	}
 }
 

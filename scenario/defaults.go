@@ -52,60 +52,37 @@ func Default() *Scenario {
 	}
 }
 
-var topologyKinds = []string{"star", "dumbbell", "chain", "leaf-spine", "three-tier", "fat-tree", "rdcn", "graph"}
-
-func (*Topology) variantKinds() []string { return topologyKinds }
-
-func (*Topology) variantOf(kind string) any {
-	switch kind {
-	case "star":
-		return &Star{}
-	case "dumbbell":
-		return &Dumbbell{}
-	case "chain":
-		return &Chain{}
-	case "leaf-spine":
-		return &LeafSpine{ParallelLinks: 1}
-	case "three-tier":
-		return &ThreeTier{}
-	case "fat-tree":
-		return &FatTree{Oversubscription: 1}
-	case "rdcn":
-		return &RDCN{}
-	case "graph":
-		return &Graph{}
-	}
-	return nil
+// topologyKinds are the shapes of networks with their defaults, in the order of the
+// reference.
+var topologyKinds = []struct {
+	name  string
+	shape func() Shape
+}{
+	{"star", func() Shape { return &Star{} }},
+	{"dumbbell", func() Shape { return &Dumbbell{} }},
+	{"chain", func() Shape { return &Chain{} }},
+	{"leaf-spine", func() Shape { return &LeafSpine{ParallelLinks: 1} }},
+	{"three-tier", func() Shape { return &ThreeTier{} }},
+	{"fat-tree", func() Shape { return &FatTree{Oversubscription: 1} }},
+	{"rdcn", func() Shape { return &RDCN{} }},
+	{"graph", func() Shape { return &Graph{} }},
 }
 
-var workloadKinds = []string{"incast", "permutation", "flows", "poisson", "trace", "rotating-incast", "all-to-all", "all-reduce", "rpc", "storage", "on-off"}
+// VariantKinds implements tree.Variant.
+func (*Topology) VariantKinds() []string {
+	var names []string
+	for _, k := range topologyKinds {
+		names = append(names, k.name)
+	}
+	return names
+}
 
-func (*Workload) variantKinds() []string { return workloadKinds }
-
-func (*Workload) variantOf(kind string) any {
-	switch kind {
-	case "incast":
-		return &Incast{Senders: HostSet{All: true}, Connections: 1, Rounds: 1}
-	case "permutation":
-		return &Permutation{Hosts: HostSet{All: true}, Connections: 1}
-	case "flows":
-		return &FlowList{}
-	case "poisson":
-		return &Poisson{Hosts: HostSet{All: true}, LoadOn: "hosts", To: "any"}
-	case "trace":
-		return &Trace{Format: traceAuto, Hosts: HostSet{All: true}}
-	case "rotating-incast":
-		return &RotatingIncast{Hosts: HostSet{All: true}}
-	case "all-to-all":
-		return &AllToAll{Hosts: HostSet{All: true}, Algorithm: "direct", Iterations: 1}
-	case "all-reduce":
-		return &AllReduce{Hosts: HostSet{All: true}, Algorithm: "ring", Chunks: 1, Iterations: 1}
-	case "rpc":
-		return &RPC{Clients: HostSet{All: true}, Servers: HostSet{All: true}, Loop: Loop{Arrivals: "poisson"}}
-	case "storage":
-		return &Storage{Clients: HostSet{All: true}, Targets: HostSet{All: true}, Reads: 0.5, Order: "random", Loop: Loop{Arrivals: "poisson"}}
-	case "on-off":
-		return &OnOff{Senders: HostSet{All: true}}
+// VariantOf implements tree.Variant.
+func (*Topology) VariantOf(kind string) any {
+	for _, k := range topologyKinds {
+		if k.name == kind {
+			return k.shape()
+		}
 	}
 	return nil
 }

@@ -2,7 +2,10 @@ package scenario
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -65,66 +68,49 @@ const (
 	watchdogForward = "forward"
 )
 
-// decodeNode sets the defaults of a failure before its keys are read.
-func (f *Failure) decodeNode(d *decoder, n *node, path string) {
-	type plain Failure // without this method
-	*f = Failure{Both: true}
-	d.decodeInto(n, path, (*plain)(f))
-}
+// SetDefaults implements tree.Defaulter.
+func (f *Failure) SetDefaults() { *f = Failure{Both: true} }
 
-func (f *Failure) check(d *decoder, at func(string) string, path string, g *fabric.Topology) {
-	if f.At < 0 || f.At > 1000*units.Second {
-		d.fail(at(path+".at"), "is %v: choose 0 to 1000s", f.At)
-	}
-	if f.For < 0 || f.For > 1000*units.Second {
-		d.fail(at(path+".for"), "is %v: choose a span above 0, or 0 for the rest of the run", f.For)
-	}
-	if !(f.Loss >= 0 && f.Loss <= 1) {
-		d.fail(at(path+".loss"), "is %v: choose a probability, 0 to 1", f.Loss)
-	}
-	if !f.Down && f.Rate == 0 && f.Loss == 0 {
-		d.fail(at(path), "it changes nothing: give down, rate or loss")
-	}
-	if f.Rate < 0 {
-		d.fail(at(path+".rate"), "is %v: choose a rate above 0", f.Rate)
-	}
-	if g == nil {
-		return
-	}
+// check holds the failure against the network.
+func (f *Failure) check(d *tree.Document, at func(string) string, path string, g *fabric.Topology) {
 	l, err := g.FindLink(f.Link)
 	if err != nil {
-		d.fail(at(path+".link"), "%s", plain(err))
+		d.Fail(at(path+".link"), "%v", err)
 	} else if full := g.Link(l).Rate; f.Rate >= full {
-		d.fail(at(path+".rate"), "is %v: choose less than the link has, %v", f.Rate, full)
+		d.Fail(at(path+".rate"), "is %v: choose less than the link has, %v", f.Rate, full)
 	}
 }
 
-// checkClasses checks what priorities have of their own.
-func (f *Fabric) checkClasses(d *decoder, at func(string) string) {
+// checkClasses checks which priorities have something of their own.
+func (f *Fabric) checkClasses(d *tree.Document, at func(string) string) {
 	seen := map[int]bool{}
 	for i, c := range f.Classes {
-		path := fmt.Sprintf("fabric.classes[%d]", i)
+		path := fmt.Sprintf("fabric.classes[%d].priority", i)
 		if c.Priority < 0 || c.Priority >= fabric.MaxPriorities {
-			d.fail(at(path+".priority"), "is %d: choose 0 to %d", c.Priority, fabric.MaxPriorities-1)
+			d.Fail(at(path), "is %d: choose 0 to %d", c.Priority, fabric.MaxPriorities-1)
 		}
 		if seen[c.Priority] {
-			d.fail(at(path+".priority"), "priority %d is there twice: say all of it once", c.Priority)
+			d.Fail(at(path), "priority %d is there twice: say all of it once", c.Priority)
 		}
 		seen[c.Priority] = true
-		if c.Weight < 0 || c.Weight > 1000 {
-			d.fail(at(path+".weight"), "is %d: choose 0 (strict) to 1000", c.Weight)
-		}
-		if c.Alpha != nil && !(*c.Alpha >= 1.0/1024 && *c.Alpha <= 1<<20) {
-			d.fail(at(path+".alpha"), "is %v: choose a number from 1/1024 to 2^20", *c.Alpha)
-		}
-		ecn := c.ecn(f.ECN)
-		if ecn.Kmin < 0 || ecn.Kmax < ecn.Kmin || ecn.Kmax >= 2*units.GiB {
-			d.fail(at(path+".kmax"), "is %v and kmin %v: choose 0 <= kmin <= kmax < 2GiB", ecn.Kmax, ecn.Kmin)
-		}
-		if !(ecn.Pmax >= 0 && ecn.Pmax <= 1) {
-			d.fail(at(path+".pmax"), "is %v: choose a probability, 0 to 1", ecn.Pmax)
-		}
 	}
+}
+
+// classWith returns the index of the class of a priority, if it gives the field of that
+// name of package fabric or one that belongs to it, or -1.
+func (f *Fabric) classWith(priority, name string) int {
+	for i := len(f.Classes) - 1; i >= 0; i-- { // as class takes them
+		c := &f.Classes[i]
+		if strconv.Itoa(c.Priority) != priority {
+			continue
+		}
+		if name == "weight" || name == "alpha" && c.Alpha != nil ||
+			strings.HasPrefix(name, "ecn.k") && (c.Kmin != nil || c.Kmax != nil) || name == "ecn.pmax" && c.Pmax != nil {
+			return i
+		}
+		return -1
+	}
+	return -1
 }
 
 func (c *Class) ecn(e ECN) ECN {

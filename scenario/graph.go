@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -35,22 +36,18 @@ type GraphLink struct {
 	Count int `yaml:"count" eg:"2"`
 }
 
-// decodeNode sets the defaults of a link before its keys are read.
-func (l *GraphLink) decodeNode(d *decoder, n *node, path string) {
-	type plain GraphLink // without this method
-	*l = GraphLink{Count: 1}
-	d.decodeInto(n, path, (*plain)(l))
-}
+// SetDefaults implements tree.Defaulter.
+func (l *GraphLink) SetDefaults() { *l = GraphLink{Count: 1} }
 
 func (*Graph) sizes() (dims []size, links float64) { return nil, 0 }
 
 // check refuses what build could not make sense of; fabric checks the graph.
-func (g *Graph) check(d *decoder) {
+func (g *Graph) check(d *tree.Document, _ *Topology) {
 	if len(g.Hosts) == 0 {
-		d.fail("topology.hosts", "there are none: list their names")
+		d.Fail("topology.hosts", "there are none: list their names")
 	}
 	if len(g.Links) == 0 {
-		d.fail("topology.links", "there are none: list them, such as - {a: %s, b: s0}", strings.Join(g.Hosts[:min(1, len(g.Hosts))], ""))
+		d.Fail("topology.links", "there are none: list them, such as - {a: %s, b: s0}", strings.Join(g.Hosts[:min(1, len(g.Hosts))], ""))
 	}
 	known := map[string]bool{}
 	for _, list := range []struct {
@@ -61,9 +58,9 @@ func (g *Graph) check(d *decoder) {
 			path := fmt.Sprintf("topology.%s[%d]", list.key, i)
 			switch {
 			case known[name]:
-				d.fail(path, "%q is there twice: give each host and switch a name of its own", name)
+				d.Fail(path, "%q is there twice: give each host and switch a name of its own", name)
 			case name == "" || name == "all" || strings.ContainsAny(name, "# \t\n,[]{}*") || strings.Contains(name, "->") || strings.Contains(name, ".."):
-				d.fail(path, "%q is no name: use letters and digits", name)
+				d.Fail(path, "%q is no name: use letters and digits", name)
 			}
 			known[name] = true
 		}
@@ -73,27 +70,27 @@ func (g *Graph) check(d *decoder) {
 		l, path := &g.Links[i], fmt.Sprintf("topology.links[%d]", i)
 		for _, end := range []struct{ key, name string }{{"a", l.A}, {"b", l.B}} {
 			if !known[end.name] {
-				d.fail(path+"."+end.key, "there is no host or switch %q: list it in hosts or switches", end.name)
+				d.Fail(path+"."+end.key, "there is no host or switch %q: list it in hosts or switches", end.name)
 			}
 			degree[end.name] += l.Count
 		}
 		if l.A == l.B {
-			d.fail(path+".b", "the link leads from %q to itself: name another node", l.A)
+			d.Fail(path+".b", "the link leads from %q to itself: name another node", l.A)
 		}
 		if l.Rate < 0 {
-			d.fail(path+".rate", "is %v: choose a rate above 0", l.Rate)
+			d.Fail(path+".rate", "is %v: choose a rate above 0", l.Rate)
 		}
 		if l.Delay != nil && (*l.Delay < 0 || *l.Delay > units.Second) {
-			d.fail(path+".delay", "is %v: choose 0 to 1s", *l.Delay)
+			d.Fail(path+".delay", "is %v: choose 0 to 1s", *l.Delay)
 		}
 		if total += max(l.Count, 0); l.Count < 1 || total > maxLinks {
-			d.fail(path+".count", "is %d: choose 1 or more, so that there are at most %d links", l.Count, maxLinks)
+			d.Fail(path+".count", "is %d: choose 1 or more, so that there are at most %d links", l.Count, maxLinks)
 			return
 		}
 	}
 	for i, name := range g.Hosts {
 		if n := degree[name]; n != 1 && len(g.Links) > 0 {
-			d.fail(fmt.Sprintf("topology.hosts[%d]", i), "%s has %d links: give it one (a server with several ports is several hosts)", name, n)
+			d.Fail(fmt.Sprintf("topology.hosts[%d]", i), "%s has %d links: give it one (a server with several ports is several hosts)", name, n)
 		}
 	}
 }

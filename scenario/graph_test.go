@@ -124,7 +124,7 @@ func TestFailureErrors(t *testing.T) {
 		"fabric.classes=[{priority: 1}, {priority: 1}]":            "classes[1].priority: priority 1 is there twice",
 		"fabric.classes=[{priority: 1, weight: -1}]":               "classes[0].weight: is -1",
 		"fabric.classes=[{priority: 1, alpha: 0}]":                 "classes[0].alpha: is 0",
-		"fabric.classes=[{priority: 1, kmax: 1B}]":                 "classes[0].kmax: is 1B and kmin 10KiB",
+		"fabric.classes=[{priority: 1, kmax: 1B}]":                 "classes[0].kmax: is 1B: choose at least kmin, 10KiB",
 		"fabric.classes=[{priority: 1, pmax: 7}]":                  "classes[0].pmax: is 7",
 		"workloads[0].priority=9":                                  "workloads[0].priority: is 9: choose 0 to 7",
 	} {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/host"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -25,10 +26,10 @@ func (h *Host) Config() host.Config {
 	return host.Config{Load: h.Load, Burst: h.Burst, Wakeup: h.Wakeup, Post: h.Post}
 }
 
-func (sys *System) checkHost(d *decoder, at func(string) string) {
+func (sys *System) checkHost(d *tree.Document, at func(string) string) {
 	c := sys.Host.Config()
 	if err := c.Validate(); err != nil {
-		d.failFields(err, func(key string) string { return at("host." + key) }, "host")
+		failFields(d, err, func(key string) string { return at("host." + key) }, "host")
 		return
 	}
 	if !sys.Reduced() {
@@ -39,7 +40,7 @@ func (sys *System) checkHost(d *decoder, at func(string) string) {
 		set bool
 	}{{"load", c.Load > 0}, {"wakeup", c.Wakeup > 0}, {"post", c.Post > 0}} {
 		if x.set {
-			d.fail(at("host."+x.key), "no host works on what reduced NICs carry: leave it out, or set nic.model to staged")
+			d.Fail(at("host."+x.key), "no host works on what reduced NICs carry: leave it out, or set nic.model to staged")
 		}
 	}
 }

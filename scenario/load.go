@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/internal/spelling"
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -54,38 +54,32 @@ func parseWithin(memory units.Bytes, file string, src []byte, sets []string) (*S
 	}
 	// Once before the overrides, which may name a system or one of its parameters,
 	// and once for systems that an override brings.
-	if err := root.useSystems(); err != nil {
+	if err := useSystems(root); err != nil {
 		return nil, asErrors(err)
 	}
 	for _, set := range sets {
-		if err := root.override(set); err != nil {
+		if err := root.Override(set); err != nil {
 			return nil, asErrors(err)
 		}
 	}
-	if err := root.useSystems(); err != nil {
+	if err := useSystems(root); err != nil {
 		return nil, asErrors(err)
 	}
-	if err := root.applyParams(); err != nil {
+	if err := applyParams(root); err != nil {
 		return nil, asErrors(err)
 	}
 	s := Default()
 	s.Name = strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml")
-	d := &decoder{at: map[string]Pos{}, file: Pos{File: file, Line: 1}, memory: memory}
-	d.decode(root, "", reflect.ValueOf(s).Elem())
-	d.at = withoutRoot(d.at)
+	d := tree.NewDocument(file)
+	d.Decode(root, "", s)
 	s.source = d
-	if len(d.errs) == 0 {
-		s.resolve(d)
+	if len(d.Errs) == 0 {
+		s.resolve(d, memory)
 	}
-	if len(d.errs) > 0 {
-		return nil, d.errs
+	if len(d.Errs) > 0 {
+		return nil, d.Errs
 	}
 	return s, nil
-}
-
-func withoutRoot(at map[string]Pos) map[string]Pos {
-	delete(at, "")
-	return at
 }
 
 func asErrors(err error) error {
@@ -155,28 +149,28 @@ func embedded(dir string) []string {
 const maxExtends = 8
 
 // readTree parses a scenario and lays it over the one that it extends.
-func readTree(file string, src []byte, above []string) (*node, error) {
-	root, err := parseYAML(Pos{File: file}, src)
+func readTree(file string, src []byte, above []string) (*tree.Node, error) {
+	root, err := tree.Parse(Pos{File: file}, src)
 	if err != nil {
 		return nil, err
 	}
-	if root.kind != mappingNode {
-		return nil, &Error{Pos: root.pos, Msg: fmt.Sprintf("here stands %v where a scenario belongs, which is a mapping: begin with name:, topology: and so on", root.kind)}
+	if root.Kind != tree.Mapping {
+		return nil, &Error{Pos: root.Pos, Msg: fmt.Sprintf("here stands %v where a scenario belongs, which is a mapping: begin with name:, topology: and so on", root.Kind)}
 	}
-	base := root.take("extends")
+	base := root.Take("extends")
 	if base == nil {
 		return root, nil
 	}
-	fail := func(format string, args ...any) (*node, error) {
-		return nil, &Error{Pos: base.pos, Key: "extends", Msg: fmt.Sprintf(format, args...)}
+	fail := func(format string, args ...any) (*tree.Node, error) {
+		return nil, &Error{Pos: base.Pos, Key: "extends", Msg: fmt.Sprintf(format, args...)}
 	}
-	if base.kind != scalarNode {
-		return fail("here stands %v: name a built-in scenario or a file", base.kind)
+	if base.Kind != tree.Scalar {
+		return fail("here stands %v: name a built-in scenario or a file", base.Kind)
 	}
 	if above = append(above, file); len(above) > maxExtends {
 		return fail("%s: more than %d scenarios stand on one another: put some of them together", strings.Join(above, " -> "), maxExtends)
 	}
-	name := base.text
+	name := base.Text
 	if isFile(name) && !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(file), name)
 		if !isFile(name) {
@@ -198,8 +192,8 @@ func readTree(file string, src []byte, above []string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	under.take("name") // a scenario that changes another is not that one
-	under.merge(root)
+	under.Take("name") // a scenario that changes another is not that one
+	under.Merge(root)
 	return under, nil
 }
 
@@ -214,19 +208,19 @@ func sameFile(a, b string) bool {
 }
 
 // applyParams puts the parameters where they are used.
-func (n *node) applyParams() error {
-	params := n.take("params")
-	if params != nil && params.kind != mappingNode {
-		return &Error{Pos: params.pos, Key: "params", Msg: fmt.Sprintf("here stands %v where a mapping of names to values belongs", params.kind)}
+func applyParams(n *tree.Node) error {
+	params := n.Take("params")
+	if params != nil && params.Kind != tree.Mapping {
+		return &Error{Pos: params.Pos, Key: "params", Msg: fmt.Sprintf("here stands %v where a mapping of names to values belongs", params.Kind)}
 	}
 	used := map[string]bool{}
-	if err := n.substitute(params, used, ""); err != nil {
+	if err := n.Substitute(params, used, ""); err != nil {
 		return err
 	}
 	if params != nil {
-		for _, f := range params.fields {
-			if !used[f.key] {
-				return &Error{Pos: f.pos, Key: "params." + f.key, Msg: "no value of the scenario is $" + f.key + ": use the parameter or leave it out"}
+		for _, f := range params.Fields {
+			if !used[f.Key] {
+				return &Error{Pos: f.Pos, Key: "params." + f.Key, Msg: "no value of the scenario is $" + f.Key + ": use the parameter or leave it out"}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -34,14 +35,14 @@ func (e extent) memory(staged bool) float64 {
 
 // checkMemory refuses, before anything is built, a network that does not fit. A limit of
 // 0 is none.
-func (s *Scenario) checkMemory(d *decoder, limit units.Bytes) {
+func (s *Scenario) checkMemory(d *tree.Document, limit units.Bytes) {
 	if limit <= 0 || s.Topology.Shape == nil {
 		return
 	}
 	staged := s.NIC.Model != ModelReduced
 	for _, sys := range s.Systems {
-		if o := sys.Override.n.get("nic").get("model"); o != nil {
-			staged = staged && o.text != ModelReduced
+		if o := sys.Override.n.Get("nic").Get("model"); o != nil {
+			staged = staged && o.Text != ModelReduced
 		}
 	}
 	e := s.Topology.Shape.extent()
@@ -51,7 +52,7 @@ func (s *Scenario) checkMemory(d *decoder, limit units.Bytes) {
 		if staged {
 			nics, mend = "staged", "set nic.model to reduced, which takes a tenth, or "
 		}
-		d.fail("topology", "%.0f hosts with %s NICs, %.0f switches and %.0f links take at least %s of memory, and there are %s: make it smaller, %sgive --memory SIZE if there is more",
+		d.Fail("topology", "%.0f hosts with %s NICs, %.0f switches and %.0f links take at least %s of memory, and there are %s: make it smaller, %sgive --memory SIZE if there is more",
 			e.hosts, nics, e.switches, e.links, binary(need), binary(float64(limit)), mend)
 	}
 }

@@ -51,10 +51,9 @@ func TestExtent(t *testing.T) {
 		&RDCN{Tors: 5, HostsPerTor: 2, Day: units.Millisecond, Night: units.Microsecond, CircuitRate: units.Gbps},
 	} {
 		g, e := shape.build(link, link), shape.extent()
-		rack, _, _ := racks(g)
-		leaves := map[int]bool{}
-		for _, r := range rack {
-			leaves[r] = true
+		leaves := map[string]bool{}
+		for h := range g.Hosts() {
+			leaves[g.To(g.HostLink(h))] = true
 		}
 		if e.hosts != float64(g.Hosts()) || e.switches != float64(g.Switches()) || e.leaves != float64(len(leaves)) {
 			t.Errorf("%T: %+v, and the graph has %d hosts, %d switches, %d leaves", shape, e, g.Hosts(), g.Switches(), len(leaves))

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -12,9 +13,9 @@ import (
 
 // Telemetry is how coarse the telemetry of switches is.
 type Telemetry struct {
-	// How the largest delay is written into packets: `exact`, or as one of
-	// `csig-wide`, `csig-compact` and `poseidon`, in which per-hop records have 64 bits
-	// as well. Programs need one of these.
+	// How the largest delay is written into packets: `exact`, or in a form of
+	// [telemetry.md](telemetry.md#forms), such as `csig-wide`, in which per-hop records
+	// have 64 bits as well. Programs need such a form.
 	Form string `yaml:"form" eg:"poseidon"`
 	// The clock that switches measure by, where the form is not exact: `v1model`
 	// (microseconds), `tofino` (nanoseconds, up to 262 us) or `tofino2` (nanoseconds).
@@ -63,8 +64,8 @@ const programNone = "none"
 
 // besides finds a file that a scenario names where the scenario is. Others stay as
 // they are.
-func besides(d *decoder, key, name string) string {
-	if at := d.pos(key); name != "" && name != programNone && at.Set == "" && !filepath.IsAbs(name) {
+func besides(d *tree.Document, key, name string) string {
+	if at := d.Pos(key); name != "" && name != programNone && at.Set == "" && !filepath.IsAbs(name) {
 		beside := filepath.Join(filepath.Dir(at.File), name)
 		if _, err := os.Stat(beside); err == nil {
 			return beside
@@ -74,22 +75,22 @@ func besides(d *decoder, key, name string) string {
 }
 
 // checkPrograms checks what is about telemetry's forms and programs.
-func (f *Fabric) checkPrograms(d *decoder, at func(string) string) {
+func (f *Fabric) checkPrograms(d *tree.Document, at func(string) string) {
 	exact := f.Telemetry.Form == formExact
 	if !exact {
 		var form telemetry.DelayForm
 		if form.UnmarshalText([]byte(f.Telemetry.Form)) != nil {
-			d.fail(at("fabric.telemetry.form"), "%q is none: choose exact, csig-wide, csig-compact or poseidon", f.Telemetry.Form)
+			d.Fail(at("fabric.telemetry.form"), "%q is none: choose %s, %s", f.Telemetry.Form, formExact, telemetry.FormNames(telemetry.Form.IsDelay))
 		}
 	}
 	if _, ok := switchClocks[f.Telemetry.Clock]; !ok {
-		d.fail(at("fabric.telemetry.clock"), "%q is none: choose v1model, tofino or tofino2", f.Telemetry.Clock)
+		d.Fail(at("fabric.telemetry.clock"), "%q is none: choose v1model, tofino or tofino2", f.Telemetry.Clock)
 	}
 	f.Program = besides(d, at("fabric.program"), f.Program)
 	f.ProgramEntries = besides(d, at("fabric.program_entries"), f.ProgramEntries)
 	for i, x := range f.ProgramDefine {
 		if name, _, _ := strings.Cut(x, "="); strings.TrimSpace(name) == "" {
-			d.fail(at("fabric.program_define"), "entry %d, %q, has no name: write NAME or NAME=VALUE", i+1, x)
+			d.Fail(at("fabric.program_define"), "entry %d, %q, has no name: write NAME or NAME=VALUE", i+1, x)
 		}
 	}
 	key := ""
@@ -111,12 +112,12 @@ func (f *Fabric) checkPrograms(d *decoder, at func(string) string) {
 	switch {
 	case key == "" && f.Program == "":
 		if f.ProgramEntries != "" {
-			d.fail(at("fabric.program_entries"), "there is no program: set fabric.program")
+			d.Fail(at("fabric.program_entries"), "there is no program: set fabric.program")
 		}
 		if len(f.ProgramDefine) > 0 {
-			d.fail(at("fabric.program_define"), "there is no program: set fabric.program")
+			d.Fail(at("fabric.program_define"), "there is no program: set fabric.program")
 		}
 	case key != "" && exact:
-		d.fail(at(key), "a program writes telemetry in some form, and fabric.telemetry.form is exact: set it to csig-wide, csig-compact or poseidon, as the program has it")
+		d.Fail(at(key), "a program writes telemetry in some form, and fabric.telemetry.form is exact: set it to %s, as the program has it", telemetry.FormNames(telemetry.Form.IsDelay))
 	}
 }

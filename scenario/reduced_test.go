@@ -52,7 +52,7 @@ func TestEnginesNeedTheirNIC(t *testing.T) {
 }
 
 // compareWith compares what is said, wherever it is.
-var compareWith = cmp.Comparer(func(a, b With) bool { return reflect.DeepEqual(a.yaml(), b.yaml()) })
+var compareWith = cmp.Comparer(func(a, b With) bool { return reflect.DeepEqual(a.EncodeNode(), b.EncodeNode()) })
 
 // An engine that chooses priorities has them in the fabric, and acknowledgements go
 // with the most urgent unless the scenario says otherwise.

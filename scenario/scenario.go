@@ -5,6 +5,8 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -46,7 +48,7 @@ type Scenario struct {
 	// by itself, and has a row in the table.
 	Systems []*System `yaml:"systems" req:"yes"`
 	// Who sends what to whom, when.
-	Workloads []*Workload `yaml:"workloads" req:"yes"`
+	Workloads []*workload.Workload `yaml:"workloads" req:"yes"`
 	// What to sample over time.
 	Measure Measure `yaml:"measure"`
 	// Limits on results. A limit that is missed makes `sluice run` exit with
@@ -54,10 +56,9 @@ type Scenario struct {
 	Expect []Expectation `yaml:"expect"`
 
 	graph  *fabric.Topology
-	labels []string
-	plans  []plan // of Workloads
-	nics   []int  // of Measure.NIC
-	source *decoder
+	plans  *workload.Plans // of Workloads
+	nics   []int           // of Measure.NIC
+	source *tree.Document
 }
 
 // Errorf says that what stands at a key, such as "systems[0].config", is wrong, with
@@ -66,7 +67,7 @@ type Scenario struct {
 func (s *Scenario) Errorf(key, format string, args ...any) error {
 	e := &Error{Key: key, Msg: fmt.Sprintf(format, args...)}
 	if s.source != nil {
-		e.Pos = s.source.pos(key)
+		e.Pos = s.source.Pos(key)
 	} else {
 		e.Pos = Pos{File: s.Name}
 	}
@@ -81,7 +82,15 @@ func (s *Scenario) MeasuredNICs() []int { return s.nics }
 
 // Labels lists the labels of all flows, in the order in which the scenario first
 // names them. Flow.Label is an index into it.
-func (s *Scenario) Labels() []string { return s.labels }
+func (s *Scenario) Labels() []string { return s.plans.Labels() }
+
+// Flows starts the flows of all workloads over, for a run with that seed. The same seed
+// gives the same flows, whatever the system.
+func (s *Scenario) Flows(seed uint64) *workload.Flows { return s.plans.Flows(seed) }
+
+// Traffic starts over the workloads that are no plain flows, for a run with that
+// seed. The same seed gives the same choices, whatever the system.
+func (s *Scenario) Traffic(seed uint64) []*workload.Traffic { return s.plans.Traffic(seed) }
 
 // System is one of the things compared: a rate engine with its parameters, and
 // whatever of fabric, NIC and shim is different for it.
@@ -349,7 +358,7 @@ type Measure struct {
 	Sizes []units.Bytes `yaml:"sizes" eg:"[10KB, 1MB]"`
 	// Hosts whose NIC is looked into: where the cycles of its stages went, what crossed
 	// PCIe, and which of them limits what it carries.
-	NIC HostSet `yaml:"nic" eg:"[h0, h1]"`
+	NIC workload.HostSet `yaml:"nic" eg:"[h0, h1]"`
 }
 
 // Expectation is a limit on a figure of the results.

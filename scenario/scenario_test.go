@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/scenario/workload"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rdma/sluice/cc/timely"
@@ -43,6 +46,28 @@ workloads:
 measure:
   links: [tor0->h3]
 `
+
+func parse(t testing.TB, text string, sets ...string) *Scenario {
+	t.Helper()
+	s, err := Parse("test.yaml", []byte(text), sets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// take returns at most n flows.
+func take(s *Scenario, seed uint64, n int) []workload.Flow {
+	var flows []workload.Flow
+	for f := s.Flows(seed); len(flows) < n; {
+		flow, ok := f.Next()
+		if !ok {
+			break
+		}
+		flows = append(flows, flow)
+	}
+	return flows
+}
 
 func TestErrors(t *testing.T) {
 	cases := []struct {
@@ -432,12 +457,12 @@ func TestBuiltinFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	flows := take(s, s.Seed, 100)
-	_, line, _ := racks(s.Graph())
+	g := s.Graph()
 	var server units.Rate
 	connections, receivers := map[int]int{}, map[int]bool{}
 	for _, f := range flows {
 		if !receivers[f.Dst] {
-			receivers[f.Dst], server = true, server+line[f.Dst]
+			receivers[f.Dst], server = true, server+g.Link(g.HostLink(f.Dst)).Rate
 		}
 		connections[f.Src]++
 	}
@@ -445,8 +470,8 @@ func TestBuiltinFacts(t *testing.T) {
 		t.Errorf("timely-table1 has %d connections of %d clients to a server at %v", len(flows), len(connections), server)
 	}
 	for h, n := range connections {
-		if n != 4 || line[h] != 10*units.Gbps {
-			t.Errorf("timely-table1: client %d has %d connections at %v", h, n, line[h])
+		if n != 4 || g.Link(g.HostLink(h)).Rate != 10*units.Gbps {
+			t.Errorf("timely-table1: client %d has %d connections at %v", h, n, g.Link(g.HostLink(h)).Rate)
 		}
 	}
 	if off := []bool{s.Systems[0].Offload(), s.Systems[1].Offload()}; off[0] || off[1] {
@@ -464,11 +489,12 @@ func TestBuiltinFacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, in, ends := map[int]int{}, map[int]int{}, map[int]int{}
-		rack, _, _ := racks(s.Graph())
+		out, in, ends := map[string]int{}, map[string]int{}, map[int]int{}
+		g := s.Graph()
+		rack := func(host int) string { return g.To(g.HostLink(host)) }
 		for _, f := range take(s, 1, 100) {
-			out[rack[f.Src]]++
-			in[rack[f.Dst]]++
+			out[rack(f.Src)]++
+			in[rack(f.Dst)]++
 			ends[f.Src]++
 			ends[f.Dst]++
 		}
@@ -478,14 +504,14 @@ func TestBuiltinFacts(t *testing.T) {
 			}
 		}
 		var crowded int
-		for _, racks := range []map[int]int{out, in} {
+		for _, racks := range []map[string]int{out, in} {
 			for _, n := range racks {
 				if n > 1 {
 					crowded++
 				}
 			}
 		}
-		src, dst := rack[0], rack[100]
+		src, dst := rack(0), rack(100)
 		if out[src] != c.m+1 || in[dst] != c.n+1 || crowded != 2 {
 			t.Errorf("%s: %d flows leave rack 0 and %d enter rack 10; %d shared links", c.name, out[src], in[dst], crowded)
 		}
@@ -573,7 +599,7 @@ func TestHostRatesChangeNothingElse(t *testing.T) {
 		}
 		for l := range fabric.LinkID(plain.Links()) {
 			want := plain.Link(l)
-			if from, to := linkEnds(plain, l); from == "h1" || to == "h1" {
+			if plain.From(l) == "h1" || plain.To(l) == "h1" {
 				want.Rate = units.Gbps
 			}
 			if changed.LinkName(l) != plain.LinkName(l) || changed.Link(l) != want {
@@ -590,7 +616,7 @@ func TestHostRatesChangeNothingElse(t *testing.T) {
 
 // Every example in the schema is a value that the key takes.
 func TestSchemaExamples(t *testing.T) {
-	n := 0
+	examples := 0
 	for _, s := range Schema() {
 		for _, k := range s.Keys {
 			if k.Example == "" {
@@ -602,26 +628,26 @@ func TestSchemaExamples(t *testing.T) {
 				}
 				continue
 			}
-			n++
-			tree, err := parseYAML(Pos{File: k.Name}, []byte(k.Example))
+			examples++
+			n, err := tree.Parse(Pos{File: k.Name}, []byte(k.Example))
 			if err != nil {
 				t.Errorf("%s.%s: %v", s.Path, k.Name, err)
 				continue
 			}
 			f, _ := s.Type.FieldByName(k.Field)
-			d := &decoder{at: map[string]Pos{}}
+			d := tree.NewDocument(k.Name)
 			v := reflect.New(f.Type).Elem()
-			d.decode(tree, k.Name, v)
-			if len(d.errs) > 0 {
-				t.Errorf("%s.%s: example %s: %v", s.Path, k.Name, k.Example, d.errs)
+			d.Decode(n, k.Name, v.Addr().Interface())
+			if len(d.Errs) > 0 {
+				t.Errorf("%s.%s: example %s: %v", s.Path, k.Name, k.Example, d.Errs)
 			}
 			if v.IsZero() && k.Example != "false" && k.Example != "0" {
 				t.Errorf("%s.%s: example %s says nothing", s.Path, k.Name, k.Example)
 			}
 		}
 	}
-	if n < 80 {
-		t.Errorf("only %d keys have examples", n)
+	if examples < 80 {
+		t.Errorf("only %d keys have examples", examples)
 	}
 }
 
@@ -635,8 +661,8 @@ func TestSchemaIsWhole(t *testing.T) {
 	}
 	for _, v := range []any{
 		Scenario{}, System{}, Fabric{}, PFC{}, ECN{}, Switch{}, Fault{}, NIC{}, Shim{}, Host{}, Measure{}, Expectation{}, Topology{}, Star{}, Dumbbell{},
-		Chain{}, LeafSpine{}, ThreeTier{}, FatTree{}, Workload{}, Incast{}, Permutation{}, FlowList{}, FlowSpec{}, Poisson{}, Trace{}, RotatingIncast{},
-		AllToAll{}, AllReduce{}, RPC{}, Storage{}, Loop{}, OnOff{}, Graph{}, GraphLink{}, Failure{}, Class{}, EIN{}, RDCN{}, Circuits{},
+		Chain{}, LeafSpine{}, ThreeTier{}, FatTree{}, workload.Workload{}, workload.Incast{}, workload.Permutation{}, workload.FlowList{}, workload.FlowSpec{}, workload.Poisson{}, workload.Trace{}, workload.RotatingIncast{},
+		workload.AllToAll{}, workload.AllReduce{}, workload.RPC{}, workload.Storage{}, workload.Loop{}, workload.OnOff{}, Graph{}, GraphLink{}, Failure{}, Class{}, EIN{}, RDCN{}, Circuits{},
 	} {
 		typ := reflect.TypeOf(v)
 		for i := range typ.NumField() {

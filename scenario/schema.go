@@ -8,6 +8,8 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -41,7 +43,7 @@ type Key struct {
 // Schema returns all that a scenario may say, in the order of the types.
 func Schema() []Section {
 	s := Default()
-	s.Topology.Shape, s.Systems, s.Workloads = nil, []*System{{}}, []*Workload{{}}
+	s.Topology.Shape, s.Systems, s.Workloads = nil, []*System{{}}, []*workload.Workload{{}}
 	s.Fabric.Faults, s.Fabric.Failures, s.Fabric.Classes = []Fault{{}}, []Failure{{Both: true}}, []Class{{}}
 	s.Fabric.Switches = map[string]Switch{"NAME": {}}
 	s.Expect = []Expectation{{}}
@@ -68,7 +70,7 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 			continue
 		}
 		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart")}
-		inner, innerPath := v.Field(i), join(path, tag)
+		inner, innerPath := v.Field(i), tree.Join(path, tag)
 		k.Value, k.Default = describe(inner)
 		if inPreset(v.Type()) && k.Example == "" && isLeaf(inner) {
 			k.Example = k.Default
@@ -92,12 +94,12 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		keys = append(keys, k)
 	}
 	all[at].Keys = keys
-	if vr, ok := v.Addr().Interface().(variant); ok {
-		for _, kind := range vr.variantKinds() {
-			one := reflect.ValueOf(vr.variantOf(kind)).Elem()
+	if vr, ok := v.Addr().Interface().(tree.Variant); ok {
+		for _, kind := range vr.VariantKinds() {
+			one := reflect.ValueOf(vr.VariantOf(kind)).Elem()
 			switch list := one.Addr().Interface().(type) {
-			case *FlowList:
-				list.Flows = []FlowSpec{{Connections: 1, Count: 1}}
+			case *workload.FlowList:
+				list.Flows = []workload.FlowSpec{{Connections: 1, Count: 1}}
 			case *Graph:
 				list.Links = []GraphLink{{Count: 1}}
 			}
@@ -116,7 +118,7 @@ func inPreset(t reflect.Type) bool {
 // isLeaf reports whether a value is written as one word or list of words.
 func isLeaf(v reflect.Value) bool {
 	switch v.Interface().(type) {
-	case encoding.TextMarshaler, HostSet, Raw, []string, map[string]units.Rate:
+	case encoding.TextMarshaler, workload.HostSet, Raw, []string, map[string]units.Rate:
 		return true
 	}
 	switch v.Kind() {
@@ -147,17 +149,17 @@ func describe(v reflect.Value) (what, text string) {
 		return "number", ""
 	case *string:
 		return "text", ""
-	case FlowSize:
+	case workload.FlowSize:
 		return "size or unlimited", ""
-	case Sizes:
+	case workload.Sizes:
 		return "word or size", ""
-	case Operation:
+	case workload.Operation:
 		return "word", x.String()
-	case HostSet:
-		if x.yaml() == nil {
+	case workload.HostSet:
+		if x.EncodeNode() == nil {
 			return "hosts", ""
 		}
-		return "hosts", fmt.Sprint(x.yaml())
+		return "hosts", fmt.Sprint(x.EncodeNode())
 	case Raw:
 		return "mapping", ""
 	case []string:

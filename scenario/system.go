@@ -1,10 +1,9 @@
 package scenario
 
 import (
-	"reflect"
-
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -55,7 +54,7 @@ func (s *System) NewReceiver(env cc.Env) (cc.Receiver, error) {
 // scenario.
 func (s *System) ConfigMap() map[string]any {
 	m := map[string]any{}
-	for _, item := range structYAML(reflect.ValueOf(s.EngineConfig).Elem()) {
+	for _, item := range tree.Encode(s.EngineConfig) {
 		m[item.Key.(string)] = item.Value
 	}
 	return m
@@ -103,7 +102,7 @@ func (s *System) FabricConfig() fabric.Config {
 	}
 	for _, x := range f.Failures {
 		one := fabric.Failure{Link: x.Link, Both: x.Both, From: x.At, Down: x.Down, Rate: x.Rate, Loss: x.Loss}
-		if x.For > 0 {
+		if x.For != 0 {
 			one.To = x.At + x.For
 		}
 		c.Failures = append(c.Failures, one)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 )
 
 // The systems of the papers, frozen: every reproduction takes them from this one
@@ -16,19 +18,19 @@ func PaperSystems() []string {
 		panic(err) // it is part of the program
 	}
 	var names []string
-	for _, f := range all.fields {
-		names = append(names, f.key)
+	for _, f := range all.Fields {
+		names = append(names, f.Key)
 	}
 	return names
 }
 
-func paperSystems() (*node, error) {
+func paperSystems() (*tree.Node, error) {
 	const file = "systems.yaml"
 	src, err := builtins.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	return parseYAML(Pos{File: file}, src)
+	return tree.Parse(Pos{File: file}, src)
 }
 
 // paperSystem says in a line what a system is.
@@ -37,10 +39,10 @@ func paperSystem(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	one := all.get(name)
-	text := "engine " + one.get("engine").text
+	one := all.Get(name)
+	text := "engine " + one.Get("engine").Text
 	for _, key := range []string{"config", "override"} {
-		if v := one.get(key); v != nil {
+		if v := one.Get(key); v != nil {
 			text += ", with " + key
 		}
 	}
@@ -49,35 +51,35 @@ func paperSystem(name string) (string, error) {
 
 // useSystems puts a system of systems.yaml for each that says so, with what else it
 // says laid over it.
-func (n *node) useSystems() error {
-	list := n.get("systems")
+func useSystems(root *tree.Node) error {
+	list := root.Get("systems")
 	if list == nil {
 		return nil
 	}
-	for i, item := range list.items {
-		use := item.take("use")
+	for i, item := range list.Items {
+		use := item.Take("use")
 		if use == nil {
 			continue
 		}
 		fail := func(format string, args ...any) error {
-			return &Error{Pos: use.pos, Key: fmt.Sprintf("systems[%d].use", i), Msg: fmt.Sprintf(format, args...)}
+			return &Error{Pos: use.Pos, Key: fmt.Sprintf("systems[%d].use", i), Msg: fmt.Sprintf(format, args...)}
 		}
 		all, err := paperSystems()
 		if err != nil {
 			return err
 		}
-		if use.kind != scalarNode || all.get(use.text) == nil {
+		if use.Kind != tree.Scalar || all.Get(use.Text) == nil {
 			names := PaperSystems()
 			slices.Sort(names)
 			return fail("there is no such system of the papers: take one of %s", strings.Join(names, ", "))
 		}
-		if item.get("engine") != nil {
+		if item.Get("engine") != nil {
 			return fail("the system has its engine: leave out engine, or use")
 		}
-		one := all.get(use.text)
-		one.set("name", use.pos, &node{kind: scalarNode, text: use.text, quoted: true, pos: use.pos})
-		one.merge(item)
-		list.items[i] = one
+		one := all.Get(use.Text)
+		one.Set("name", use.Pos, &tree.Node{Kind: tree.Scalar, Text: use.Text, Quoted: true, Pos: use.Pos})
+		one.Merge(item)
+		list.Items[i] = one
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -40,6 +41,12 @@ type Shape interface {
 	sizes() (dims []size, links float64)
 	// extent returns how large the network is, without its links.
 	extent() extent
+}
+
+// checkedShape is a shape with rules beside those that hold for all: what the graph
+// would not name by its key.
+type checkedShape interface {
+	check(d *tree.Document, t *Topology)
 }
 
 // Star joins all hosts by one switch, `tor0`.
@@ -172,7 +179,7 @@ func (t *Topology) withHostRates(g *fabric.Topology) *fabric.Topology {
 		nodes[name] = changed.AddSwitch(name)
 	}
 	for l := fabric.LinkID(0); int(l) < g.Links(); l += 2 {
-		from, to := linkEnds(g, l)
+		from, to := g.From(l), g.To(l)
 		link := g.Link(l)
 		for _, end := range []string{from, to} {
 			if r, ok := t.HostRates[end]; ok {
@@ -182,13 +189,6 @@ func (t *Topology) withHostRates(g *fabric.Topology) *fabric.Topology {
 		changed.Connect(nodes[from], nodes[to], link)
 	}
 	return changed
-}
-
-// linkEnds returns the names of the nodes that a direction of a link joins.
-func linkEnds(g *fabric.Topology, l fabric.LinkID) (from, to string) {
-	name, _, _ := strings.Cut(g.LinkName(l), "#")
-	from, to, _ = strings.Cut(name, "->")
-	return from, to
 }
 
 // core is the link to core switches.
@@ -244,25 +244,43 @@ func (s *RDCN) sizes() (dims []size, links float64) {
 	return []size{{"tors", s.Tors}, {"hosts_per_tor", s.HostsPerTor}}, product(s.Tors, s.HostsPerTor+1) + product(s.Tors, s.Tors-1)/2
 }
 
-// check refuses what the graph would not name by its key.
-func (s *RDCN) check(d *decoder, t *Topology) {
+func (s *ThreeTier) check(d *tree.Document, _ *Topology) { checkCore(d, s.CoreRate, s.CoreDelay) }
+
+func (s *FatTree) check(d *tree.Document, _ *Topology) {
+	if s.K%2 != 0 {
+		d.Fail("topology.k", "is %d: choose an even number", s.K)
+	}
+	checkCore(d, s.CoreRate, s.CoreDelay)
+}
+
+// checkCore checks the links to core switches.
+func checkCore(d *tree.Document, rate units.Rate, delay units.Time) {
+	if rate < 0 {
+		d.Fail("topology.core_rate", "is %v: choose a rate above 0, or 0 for that of the other trunks", rate)
+	}
+	if delay < 0 || delay > units.Second {
+		d.Fail("topology.core_delay", "is %v: choose a span up to 1s, or 0 for that of the other trunks", delay)
+	}
+}
+
+func (s *RDCN) check(d *tree.Document, t *Topology) {
 	if s.Tors == 1 || s.Tors == 2 {
-		d.fail("topology.tors", "is %d: choose at least 3, so that there are matchings to rotate", s.Tors)
+		d.Fail("topology.tors", "is %d: choose at least 3, so that there are matchings to rotate", s.Tors)
 	}
 	if s.Day <= 0 || s.Day > units.Second {
-		d.fail("topology.day", "is %v: choose a span above 0 and up to 1s, such as 225us", s.Day)
+		d.Fail("topology.day", "is %v: choose a span above 0 and up to 1s, such as 225us", s.Day)
 	}
 	if s.Night < 0 || s.Night > units.Second {
-		d.fail("topology.night", "is %v: choose a span up to 1s, such as 20us", s.Night)
+		d.Fail("topology.night", "is %v: choose a span up to 1s, such as 20us", s.Night)
 	}
 	if s.CircuitRate <= 0 {
-		d.fail("topology.circuit_rate", "is %v: choose a rate above 0, such as 100Gbps", s.CircuitRate)
+		d.Fail("topology.circuit_rate", "is %v: choose a rate above 0, such as 100Gbps", s.CircuitRate)
 	}
 	if s.CircuitDelay < 0 || s.CircuitDelay > units.Second {
-		d.fail("topology.circuit_delay", "is %v: choose a span up to 1s, or 0 for twice trunk_delay", s.CircuitDelay)
+		d.Fail("topology.circuit_delay", "is %v: choose a span up to 1s, or 0 for twice trunk_delay", s.CircuitDelay)
 	}
 	if len(t.HostRates) > 0 {
-		d.fail("topology.host_rates", "hosts of an rdcn have links of one rate, host_rate: leave it out")
+		d.Fail("topology.host_rates", "hosts of an rdcn have links of one rate, host_rate: leave it out")
 	}
 }
 
@@ -314,94 +332,68 @@ func (s *FatTree) sizes() (dims []size, links float64) {
 }
 
 // validate checks the topology and returns its graph, or nil.
-func (t *Topology) validate(d *decoder) *fabric.Topology {
-	errs := len(d.errs)
+func (t *Topology) validate(d *tree.Document) *fabric.Topology {
+	errs := len(d.Errs)
 	if t.Shape == nil {
-		d.fail("topology", "there is none: give its kind, one of %s", strings.Join(topologyKinds, ", "))
+		d.Fail("topology", "there is none: give its kind, one of %s", strings.Join(t.VariantKinds(), ", "))
 		return nil
 	}
-	if g, ok := t.Shape.(*Graph); ok {
-		g.check(d)
-	}
-	if r, ok := t.Shape.(*RDCN); ok {
-		r.check(d, t)
+	if s, ok := t.Shape.(checkedShape); ok {
+		s.check(d, t)
 	}
 	dims, links := t.Shape.sizes()
 	for _, s := range dims {
 		switch path := "topology." + s.key; {
-		case s.n == 0 && !d.given(path):
-			d.fail(path, "a %s needs it: give a number", t.Kind)
+		case s.n == 0 && !d.Given(path):
+			d.Fail(path, "a %s needs it: give a number", t.Kind)
 		case s.n < 1 || s.n > maxLinks:
-			d.fail(path, "is %d: choose a number from 1 to %d", s.n, maxLinks)
+			d.Fail(path, "is %d: choose a number from 1 to %d", s.n, maxLinks)
 		}
-	}
-	if k, ok := t.Shape.(*FatTree); ok && k.K%2 != 0 {
-		d.fail("topology.k", "is %d: choose an even number", k.K)
 	}
 	for _, r := range []struct {
 		key string
 		v   units.Rate
 	}{{"host_rate", t.HostRate}, {"trunk_rate", t.TrunkRate}} {
 		if r.v < 0 || r.v == 0 && r.key == "host_rate" {
-			d.fail("topology."+r.key, "is %v: choose a rate above 0, such as 100Gbps", r.v)
+			d.Fail("topology."+r.key, "is %v: choose a rate above 0, such as 100Gbps", r.v)
+		}
+	}
+	for _, x := range []struct {
+		key string
+		v   units.Time
+	}{{"host_delay", t.HostDelay}, {"trunk_delay", t.TrunkDelay}} {
+		if x.v < 0 || x.v > units.Second {
+			d.Fail("topology."+x.key, "is %v: choose a span up to 1s", x.v)
 		}
 	}
 	if t.Framing != "ethernet" && t.Framing != "infiniband" {
-		d.fail("topology.framing", "%q is none: choose ethernet or infiniband", t.Framing)
+		d.Fail("topology.framing", "%q is none: choose ethernet or infiniband", t.Framing)
 	}
-	if len(d.errs) == errs && links > maxLinks {
-		d.fail("topology", "it has some %.3g links: the most there can be is %d", links, maxLinks)
+	if len(d.Errs) == errs && links > maxLinks {
+		d.Fail("topology", "it has some %.3g links: the most there can be is %d", links, maxLinks)
 	}
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	g := t.Build()
 	if err := g.Validate(); err != nil {
-		for line := range strings.Lines(strings.TrimPrefix(plain(err), "topology: ")) {
-			d.fail("topology", "%s", strings.TrimSuffix(line, "\n"))
+		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+			d.Fail("topology", "%v", one)
 		}
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.HostRates)) {
 		path := "topology.host_rates." + name
 		if _, err := g.Host(name); err != nil {
-			d.fail(path, "%s", plain(err))
+			d.Fail(path, "%v", err)
 		} else if t.HostRates[name] <= 0 {
-			d.fail(path, "is %v: choose a rate above 0", t.HostRates[name])
+			d.Fail(path, "is %v: choose a rate above 0", t.HostRates[name])
 		}
 	}
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	return g
 }
 
 // plain takes the package's name off an error of fabric.
-func plain(err error) string { return strings.TrimPrefix(err.Error(), "fabric: ") }
-
-// racks returns for each host the number of the switch it hangs on and the rate
-// of its link, and for each switch the capacity of its links to other switches.
-func racks(g *fabric.Topology) (rack []int, line, uplink []units.Rate) {
-	number := map[string]int{}
-	for i, name := range g.SwitchNames() {
-		number[name] = i
-	}
-	rack, line = make([]int, g.Hosts()), make([]units.Rate, g.Hosts())
-	uplink = make([]units.Rate, len(number))
-	for l := fabric.LinkID(0); int(l) < g.Links(); l++ {
-		from, to := linkEnds(g, l)
-		f, fromSwitch := number[from]
-		t, toSwitch := number[to]
-		_, _, _, circuit := g.Circuit(l)
-		switch {
-		case circuit: // it comes and goes
-		case fromSwitch && toSwitch:
-			uplink[f] += g.Link(l).Rate
-		case !fromSwitch:
-			if h, err := g.Host(from); err == nil {
-				rack[h], line[h] = t, g.Link(l).Rate // t is 0 where hosts are joined directly
-			}
-		}
-	}
-	return rack, line, uplink
-}

@@ -4,44 +4,45 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
-	faults "github.com/sluice-rdma/sluice/internal/field"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // resolve completes a decoded scenario (the systems' configurations, the graph,
 // the workloads' plans) and checks it.
-func (s *Scenario) resolve(d *decoder) {
+func (s *Scenario) resolve(d *tree.Document, memory units.Bytes) {
 	s.Description = strings.TrimSpace(s.Description)
 	switch {
 	case s.Duration <= 0 || s.Duration > 1000*units.Second:
-		d.fail("duration", "is %v: choose a span above 0 and up to 1000s", s.Duration)
+		d.Fail("duration", "is %v: choose a span above 0 and up to 1000s", s.Duration)
 	case s.Warmup < 0 || s.Warmup >= s.Duration:
-		d.fail("warmup", "is %v: choose a span from 0 to below the duration, %v", s.Warmup, s.Duration)
+		d.Fail("warmup", "is %v: choose a span from 0 to below the duration, %v", s.Warmup, s.Duration)
 	}
 	s.Measure.check(d, s.Duration)
-	errs := len(d.errs)
-	if s.checkMemory(d, d.memory); len(d.errs) > errs {
+	errs := len(d.Errs)
+	if s.checkMemory(d, memory); len(d.Errs) > errs {
 		return
 	}
 	if s.graph = s.Topology.validate(d); s.graph != nil {
-		s.planWorkloads(d)
-		s.nics = (&network{Topology: s.graph}).hosts(d, "measure.nic", s.Measure.NIC, -1)
+		s.plans = workload.Check(d, s.Workloads, s.graph)
+		s.nics = s.Measure.NIC.In(s.graph, d, "measure.nic")
 		for i, link := range s.Measure.Links {
 			if _, err := s.graph.FindLink(link); err != nil {
-				d.fail(fmt.Sprintf("measure.links[%d]", i), "%s", plain(err))
+				d.Fail(fmt.Sprintf("measure.links[%d]", i), "%v", err)
 			}
 		}
 		for i, name := range s.Measure.Switches {
 			if known := s.graph.SwitchNames(); !slices.Contains(known, name) {
-				d.fail(fmt.Sprintf("measure.switches[%d]", i), "there is no switch %q: there are %s", name, few(known))
+				d.Fail(fmt.Sprintf("measure.switches[%d]", i), "there is no switch %q: there are %s", name, few(known))
 			}
 		}
 	}
@@ -55,8 +56,8 @@ const maxSamples = 1_000_000
 // maxSizes bounds the edges of ranges of sizes: each range has a recorder.
 const maxSizes = 32
 
-func (m *Measure) check(d *decoder, duration units.Time) {
-	errs := len(d.errs)
+func (m *Measure) check(d *tree.Document, duration units.Time) {
+	errs := len(d.Errs)
 	for _, span := range []struct {
 		key  string
 		v    units.Time
@@ -65,41 +66,41 @@ func (m *Measure) check(d *decoder, duration units.Time) {
 		switch {
 		case span.v == 0 && span.none:
 		case span.v <= 0:
-			d.fail("measure."+span.key, "is %v: choose a span above 0", span.v)
+			d.Fail("measure."+span.key, "is %v: choose a span above 0", span.v)
 		case duration/span.v > maxSamples:
-			d.fail("measure."+span.key, "is %v: that makes more than %d points in %v; choose a longer span", span.v, maxSamples, duration)
+			d.Fail("measure."+span.key, "is %v: that makes more than %d points in %v; choose a longer span", span.v, maxSamples, duration)
 		}
 	}
 	for i, size := range m.Sizes {
 		if size <= 0 || i > 0 && size <= m.Sizes[i-1] {
-			d.fail(fmt.Sprintf("measure.sizes[%d]", i), "is %v: choose sizes above 0, each above the one before", size)
+			d.Fail(fmt.Sprintf("measure.sizes[%d]", i), "is %v: choose sizes above 0, each above the one before", size)
 		}
 	}
 	if len(m.Sizes) > maxSizes {
-		d.fail("measure.sizes", "there are %d: choose up to %d", len(m.Sizes), maxSizes)
+		d.Fail("measure.sizes", "there are %d: choose up to %d", len(m.Sizes), maxSizes)
 	}
-	if len(d.errs) == errs && m.Sample > 0 && m.Sample%m.Window != 0 && m.Window%m.Sample != 0 {
-		d.fail("measure.window", "is %v and sample %v: make one a multiple of the other", m.Window, m.Sample)
+	if len(d.Errs) == errs && m.Sample > 0 && m.Sample%m.Window != 0 && m.Window%m.Sample != 0 {
+		d.Fail("measure.window", "is %v and sample %v: make one a multiple of the other", m.Window, m.Sample)
 	}
 }
 
-func (s *Scenario) resolveSystems(d *decoder) {
+func (s *Scenario) resolveSystems(d *tree.Document) {
 	if len(s.Systems) == 0 {
-		d.fail("systems", "there are none: list at least one, such as - {engine: timely}")
+		d.Fail("systems", "there are none: list at least one, such as - {engine: timely}")
 	}
 	names := map[string]bool{}
 	for i, sys := range s.Systems {
 		path := fmt.Sprintf("systems[%d]", i)
 		sys.resolve(d, path, s)
 		if names[sys.Name] {
-			d.fail(path+".name", "two systems are called %q: give each a name of its own", sys.Name)
+			d.Fail(path+".name", "two systems are called %q: give each a name of its own", sys.Name)
 		}
 		names[sys.Name] = true
 	}
 }
 
-func (sys *System) resolve(d *decoder, path string, s *Scenario) {
-	errs := len(d.errs)
+func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
+	errs := len(d.Errs)
 	sys.Fabric, sys.NIC, sys.Shim, sys.Host, sys.Verbs = s.Fabric, s.NIC.clone(), s.Shim, s.Host, s.Verbs
 	for _, w := range s.Workloads {
 		if w.Priority != nil {
@@ -107,7 +108,7 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 		}
 	}
 	if sys.Engine == "" {
-		d.fail(path+".engine", "it is missing: name one of %s", strings.Join(engineNames(), ", "))
+		d.Fail(path+".engine", "it is missing: name one of %s", strings.Join(engineNames(), ", "))
 		return
 	}
 	if sys.Name == "" {
@@ -115,33 +116,33 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 	}
 	var err error
 	if sys.Scheme, err = cc.Lookup(sys.Engine); err != nil {
-		d.fail(path+".engine", "%v", err)
+		d.Fail(path+".engine", "%v", err)
 		return
 	}
 	sys.EngineConfig = sys.Scheme.DefaultConfig()
 	if sys.Config.n != nil {
-		d.decode(sys.Config.n, path+".config", reflect.ValueOf(sys.EngineConfig))
+		d.Decode(sys.Config.n, path+".config", sys.EngineConfig)
 	}
 	if sys.Override.n != nil {
-		d.decode(sys.Override.n, path+".override", reflect.ValueOf(&override{&sys.Fabric, &sys.NIC, &sys.Shim, &sys.Host, &sys.Verbs}).Elem())
+		d.Decode(sys.Override.n, path+".override", &override{&sys.Fabric, &sys.NIC, &sys.Shim, &sys.Host, &sys.Verbs})
 	}
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return
 	}
 	if v, ok := sys.EngineConfig.(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
-			d.failEngine(path+".config", sys.Engine, err)
+			failEngine(d, path+".config", sys.Engine, err)
 		}
 	}
-	if len(d.errs) == errs {
+	if len(d.Errs) == errs {
 		sys.checkEngine(d, path+".config", s)
 	}
-	if n := sys.Scheme.Classes; n > 0 && !d.given("nic.ack_priority") && !d.given(path+".override.nic.ack_priority") {
+	if n := sys.Scheme.Classes; n > 0 && !d.Given("nic.ack_priority") && !d.Given(path+".override.nic.ack_priority") {
 		sys.NIC.AckPriority = n - 1
 	}
 	// What the whole scenario says is wrong once, not once a system.
-	d.within("", path+".override", func(at func(key string) string) {
-		errs := len(d.errs)
+	within(d, "", path+".override", func(at func(key string) string) {
+		errs := len(d.Errs)
 		sys.checkNIC(d, at)
 		if sys.Reduced() {
 			sys.checkReduced(d, at, s)
@@ -150,25 +151,25 @@ func (sys *System) resolve(d *decoder, path string, s *Scenario) {
 		sys.checkHost(d, at)
 		sys.checkVerbs(d, at)
 		sys.checkFabric(d, at, s.graph)
-		if len(d.errs) == errs {
+		if len(d.Errs) == errs {
 			sys.checkNetwork(d, at, s.graph)
 		}
 	})
 	if x := &sys.Scheme; !sys.Reduced() && (x.NewReceiver != nil || x.Classes > 0) {
-		d.fail(path+".engine", "%s needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}", sys.Engine)
+		d.Fail(path+".engine", "%s needs receivers that grant or priorities of its own, which staged NICs do not have: set nic: {model: reduced}", sys.Engine)
 	}
 	own := sys.Fabric.class(sys.NIC.Priority)
 	if (sys.Scheme.ECN || sys.Scheme.CNP) && own.ECN.Kmax == 0 {
-		d.fail(path+".engine", "%s lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax", sys.Engine)
+		d.Fail(path+".engine", "%s lives on congestion marks, which switches set nowhere: give fabric.ecn.kmin and kmax", sys.Engine)
 	}
 	if sys.Scheme.EIN && own.EIN.Gradient == 0 {
-		d.fail(path+".engine", "%s lives on incast notices, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water", sys.Engine)
+		d.Fail(path+".engine", "%s lives on incast notices, which switches set nowhere: give fabric.ein.gradient, such as 0.25, and high_water", sys.Engine)
 	}
 	if sys.Scheme.Circuit && s.graph != nil && !hasCircuits(s.graph) {
-		d.fail(path+".engine", "%s lives on circuits that come and go, and the network has none: set topology.kind to rdcn", sys.Engine)
+		d.Fail(path+".engine", "%s lives on circuits that come and go, and the network has none: set topology.kind to rdcn", sys.Engine)
 	}
 	if sys.needsSwitches() && !sys.Offload() {
-		d.fail(path+".engine", "%s needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto", sys.Engine)
+		d.Fail(path+".engine", "%s needs what switches report on each packet, which a host does not see: set nic.mode to offload or auto", sys.Engine)
 	}
 }
 
@@ -183,99 +184,115 @@ type override struct {
 
 // within runs check with a function that says where a key of fabric, NIC, shim, host or
 // verbs was given: in the override, or else for all systems. A fault of the latter
-// kind is noted once.
-func (d *decoder) within(all, one string, check func(at func(key string) string)) {
-	before := len(d.errs)
+// kind is noted once, and so is one that several priorities or switches have from there.
+func within(d *tree.Document, all, one string, check func(at func(key string) string)) {
+	before := len(d.Errs)
 	check(func(key string) string {
-		if p := join(one, key); d.given(p) {
+		if p := tree.Join(one, key); d.Given(p) {
 			return p
 		}
-		return join(all, key)
+		return tree.Join(all, key)
 	})
 	seen := map[string]bool{}
-	kept := d.errs[:before]
-	for _, e := range d.errs[:before] {
+	kept := d.Errs[:before]
+	for _, e := range d.Errs[:before] {
 		seen[e.Error()] = true
 	}
-	for _, e := range d.errs[before:] {
+	for _, e := range d.Errs[before:] {
 		if !seen[e.Error()] {
 			kept = append(kept, e)
 		}
+		seen[e.Error()] = true
 	}
-	d.errs = kept
+	d.Errs = kept
 }
 
 // checkEngine makes the engine as each host will: what it refuses, or can't do at
 // the hosts' rates, is found before anything runs. The round trip is not known yet;
 // engines take any above zero.
-func (sys *System) checkEngine(d *decoder, path string, s *Scenario) {
+func (sys *System) checkEngine(d *tree.Document, path string, s *Scenario) {
 	if sys.NIC.MTU <= 0 || s.graph == nil {
 		return
 	}
-	_, lines, _ := racks(s.graph)
-	for _, line := range slices.Compact(slices.Sorted(slices.Values(lines))) {
+	for _, line := range hostRates(s.graph) {
 		e, err := sys.NewEngine(cc.Env{LineRate: line, BaseRTT: 10 * units.Microsecond, MTU: units.Bytes(sys.NIC.MTU)})
 		if err != nil {
-			d.failEngine(path, sys.Engine, err)
+			failEngine(d, path, sys.Engine, err)
 			return
 		}
 		if _, sys.pathed = e.(cc.Pathed); sys.pathed && !sys.Offload() {
-			d.fail(path, "this %s chooses paths, by a port that a host does not set: set nic.mode to offload", sys.Engine)
+			d.Fail(path, "this %s chooses paths, by a port that a host does not set: set nic.mode to offload", sys.Engine)
 			return
 		}
 	}
 }
 
+// hostRates returns the rates that the hosts' links have, each once.
+func hostRates(g *fabric.Topology) []units.Rate {
+	rates := make([]units.Rate, g.Hosts())
+	for h := range rates {
+		rates[h] = g.Link(g.HostLink(h)).Rate
+	}
+	slices.Sort(rates)
+	return slices.Compact(rates)
+}
+
 // failEngine points at the keys that an engine complains of.
-func (d *decoder) failEngine(path, engine string, err error) {
-	d.failFields(err, func(key string) string { return path + "." + key }, path)
+func failEngine(d *tree.Document, path, engine string, err error) {
+	failFields(d, err, func(key string) string { return path + "." + key }, path)
 }
 
 // failFields points at the fields of a configuration that are at fault: at where they were
 // given, or else, as all that is no field's fault, at whole.
-func (d *decoder) failFields(err error, path func(key string) string, whole string) {
-	fields, rest := faults.Errors(err)
+func failFields(d *tree.Document, err error, path func(key string) string, whole string) {
+	fields, rest := field.Errors(err)
 	for _, f := range fields {
-		if at := path(f.Key); d.given(at) {
-			d.fail(at, "%s", f.Fault())
+		if at := path(f.Key); d.Given(at) {
+			d.Fail(at, "%s", f.Fault())
 		} else {
-			d.fail(whole, "%s %s", f.Key, f.Fault())
+			d.Fail(whole, "%s %s", f.Key, f.Fault())
 		}
 	}
 	if rest != nil {
-		d.fail(whole, "%v", rest)
+		d.Fail(whole, "%v", rest)
 	}
 }
 
-func (sys *System) checkNIC(d *decoder, at func(string) string) {
+// minMTU and maxMTU bound what reduced NICs take.
+const (
+	minMTU = 64
+	maxMTU = 65535
+)
+
+func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 	n := &sys.NIC
 	c, err := nicmodel.Preset(n.Preset)
 	if err != nil {
-		d.fail(at("nic.preset"), "%v", err)
+		d.Fail(at("nic.preset"), "%v", err)
 	} else if n.With.check(d, at, &c) {
 		sys.nic = &c
 	}
 	if n.Model != ModelStaged && n.Model != ModelReduced {
-		d.fail(at("nic.model"), "%q is none: choose staged or reduced", n.Model)
+		d.Fail(at("nic.model"), "%q is none: choose staged or reduced", n.Model)
 	}
 	if !sys.Reduced() {
-		if m := n.MTU; m >= 64 && m <= 65535 && !ib.MTU(m).Valid() {
-			d.fail(at("nic.mtu"), "is %d, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced", m)
+		if m := n.MTU; m >= minMTU && m <= maxMTU && !ib.MTU(m).Valid() {
+			d.Fail(at("nic.mtu"), "is %d, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced", m)
 		}
 		for _, x := range n.latencies() {
 			if *x.v != nil {
-				d.fail(at(x.key), "the staged NIC has the latencies of its preset: leave it out, or set nic.model to reduced")
+				d.Fail(at(x.key), "the staged NIC has the latencies of its preset: leave it out, or set nic.model to reduced")
 			}
 		}
 	}
 	if n.Mode != ModeAuto && n.Mode != ModeHost && n.Mode != ModeOffload {
-		d.fail(at("nic.mode"), "%q is none: choose auto, host or offload", n.Mode)
+		d.Fail(at("nic.mode"), "%q is none: choose auto, host or offload", n.Mode)
 	}
 	for _, r := range []struct {
 		key          string
 		v, low, high int
 	}{
-		{"mtu", n.MTU, 64, 65535},
+		{"mtu", n.MTU, minMTU, maxMTU},
 		{"ack_every", n.AckEvery, 1, 1 << 20},
 		{"priority", n.Priority, 0, fabric.MaxPriorities - 1},
 		{"ack_priority", n.AckPriority, 0, fabric.MaxPriorities - 1},
@@ -286,19 +303,19 @@ func (sys *System) checkNIC(d *decoder, at func(string) string) {
 		{"max_rd_atomic", n.MaxRdAtomic, 1, 255},
 	} {
 		if r.v < r.low || r.v > r.high {
-			d.fail(at("nic."+r.key), "is %d: choose %d to %d", r.v, r.low, r.high)
+			d.Fail(at("nic."+r.key), "is %d: choose %d to %d", r.v, r.low, r.high)
 		}
 	}
 	if err == nil && !sys.Reduced() {
 		if n.SendDepth > c.MaxQPWR {
-			d.fail(at("nic.send_depth"), "is %d: the NIC's max_qp_wr is %d", n.SendDepth, c.MaxQPWR)
+			d.Fail(at("nic.send_depth"), "is %d: the NIC's max_qp_wr is %d", n.SendDepth, c.MaxQPWR)
 		}
 		if n.MaxRdAtomic > c.MaxRdAtomic {
-			d.fail(at("nic.max_rd_atomic"), "is %d: the NIC's own is %d", n.MaxRdAtomic, c.MaxRdAtomic)
+			d.Fail(at("nic.max_rd_atomic"), "is %d: the NIC's own is %d", n.MaxRdAtomic, c.MaxRdAtomic)
 		}
 	}
 	if n.CNPInterval <= 0 || n.CNPInterval > units.Second {
-		d.fail(at("nic.cnp_interval"), "is %v: choose a span above 0 and up to 1s, such as 50us", n.CNPInterval)
+		d.Fail(at("nic.cnp_interval"), "is %v: choose a span above 0 and up to 1s, such as 50us", n.CNPInterval)
 	}
 }
 
@@ -324,158 +341,165 @@ func (n *NIC) latencies() []latency {
 }
 
 // checkReduced refuses what reduced NICs can't do.
-func (sys *System) checkReduced(d *decoder, at func(string) string, s *Scenario) {
+func (sys *System) checkReduced(d *tree.Document, at func(string) string, s *Scenario) {
 	n := &sys.NIC
 	if n.Mode == ModeHost {
-		d.fail(at("nic.mode"), "reduced NICs run the engine themselves: choose auto or offload, or set nic.model to staged")
+		d.Fail(at("nic.mode"), "reduced NICs run the engine themselves: choose auto or offload, or set nic.model to staged")
 	}
 	for _, x := range n.latencies() {
 		if v := *x.v; v != nil && (*v < 0 || *v > units.Second) {
-			d.fail(at(x.key), "is %v: choose 0 to 1s", *v)
+			d.Fail(at(x.key), "is %v: choose 0 to 1s", *v)
 		}
 	}
 	if len(s.nics) > 0 {
-		d.fail("measure.nic", "reduced NICs have no stages to look into: leave it out, or set nic.model to staged")
+		d.Fail("measure.nic", "reduced NICs have no stages to look into: leave it out, or set nic.model to staged")
 	}
 	for i, w := range s.Workloads {
 		path := fmt.Sprintf("workloads[%d]", i)
-		if w.Operation != Write {
-			d.fail(path+".operation", "is %v: reduced NICs have Writes only; choose write, or set nic.model to staged", w.Operation)
+		if w.Operation != workload.Write {
+			d.Fail(path+".operation", "is %v: reduced NICs have Writes only; choose write, or set nic.model to staged", w.Operation)
 		}
 		if w.Priority != nil && *w.Priority != n.Priority {
-			d.fail(path+".priority", "is %d: reduced NICs have one priority for all data, nic.priority, %d; leave it out, or set nic.model to staged", *w.Priority, n.Priority)
+			d.Fail(path+".priority", "is %d: reduced NICs have one priority for all data, nic.priority, %d; leave it out, or set nic.model to staged", *w.Priority, n.Priority)
 		}
-		if i < len(s.plans) {
-			if _, connections := s.plans[i].(*traffic); connections {
-				d.fail(path+".kind", "reduced NICs carry flows, and a workload of kind %s keeps connections: choose another kind, or set nic.model to staged", w.Kind)
-			}
+		if s.plans.KeepsConnections(i) {
+			d.Fail(path+".kind", "reduced NICs carry flows, and a workload of kind %s keeps connections: choose another kind, or set nic.model to staged", w.Kind)
 		}
 	}
 }
 
-func (sys *System) checkShim(d *decoder, at func(string) string) {
+func (sys *System) checkShim(d *tree.Document, at func(string) string) {
 	h := &sys.Shim
 	switch {
 	case h.Segment < 4*units.KiB || h.Segment > 64*units.KiB:
-		d.fail(at("shim.segment"), "is %v: choose 4KiB to 64KiB", h.Segment)
+		d.Fail(at("shim.segment"), "is %v: choose 4KiB to 64KiB", h.Segment)
 	case h.Outstanding != 0 && h.Outstanding < h.Segment || h.Outstanding > units.GiB:
-		d.fail(at("shim.outstanding"), "is %v: choose at least a segment, %v, and at most 1GiB, or 0 to follow the link", h.Outstanding, h.Segment)
+		d.Fail(at("shim.outstanding"), "is %v: choose at least a segment, %v, and at most 1GiB, or 0 to follow the link", h.Outstanding, h.Segment)
 	}
 	if h.NICRate < 0 {
-		d.fail(at("shim.nic_rate"), "is %v: choose a rate, or 0 for line rate", h.NICRate)
+		d.Fail(at("shim.nic_rate"), "is %v: choose a rate, or 0 for line rate", h.NICRate)
 	}
 	if c := h.Clock; c != ClockCalibrated && c != ClockNIC && c != ClockSoftware {
-		d.fail(at("shim.clock"), "%q is none: choose calibrated, nic or software", c)
+		d.Fail(at("shim.clock"), "%q is none: choose calibrated, nic or software", c)
 	}
 	if h.RTTNoise < 0 || h.RTTNoise > units.Second {
-		d.fail(at("shim.rtt_noise"), "is %v: choose a span of up to 1s, or 0 for none", h.RTTNoise)
+		d.Fail(at("shim.rtt_noise"), "is %v: choose a span of up to 1s, or 0 for none", h.RTTNoise)
 	}
 	if h.CalibrateEvery < 0 || h.CalibrateEvery > 60*units.Second {
-		d.fail(at("shim.calibrate_every"), "is %v: choose a span of up to 60s, or 0 for never", h.CalibrateEvery)
+		d.Fail(at("shim.calibrate_every"), "is %v: choose a span of up to 60s, or 0 for never", h.CalibrateEvery)
 	}
 }
 
-func (sys *System) checkFabric(d *decoder, at func(string) string, g *fabric.Topology) {
+// checkFabric holds the fabric against its own ranges, which package fabric knows, and
+// against the network.
+func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabric.Topology) {
 	f := &sys.Fabric
-	if f.SwitchLatency < 0 || f.SwitchLatency > units.Second {
-		d.fail(at("fabric.switch_latency"), "is %v: choose 0 to 1s", f.SwitchLatency)
+	c := sys.FabricConfig()
+	c.Priorities = fabric.MaxPriorities // also those that nothing uses
+	c.HostSend, c.HostReceive = 0, 0    // the NIC's
+	fields, rest := field.Errors(c.Validate())
+	for _, e := range fields {
+		f.fail(d, at, sys.NIC.MTU, e)
 	}
-	if f.Buffer < sys.MaxFrame() || f.Buffer >= 2*units.GiB {
-		d.fail(at("fabric.buffer"), "is %v: choose a size of at least one packet, %v, and below 2GiB", f.Buffer, sys.MaxFrame())
-	}
-	if !(f.Alpha >= 1.0/1024 && f.Alpha <= 1<<20) {
-		d.fail(at("fabric.alpha"), "is %v: choose a number from 1/1024 to 2^20", f.Alpha)
-	}
-	for _, r := range []struct {
-		key string
-		v   units.Bytes
-	}{
-		{"pfc.xoff", f.PFC.XOFF}, {"pfc.xon", f.PFC.XON}, {"pfc.headroom", f.PFC.Headroom}, {"ecn.kmin", f.ECN.Kmin}, {"ecn.kmax", f.ECN.Kmax},
-	} {
-		if r.v < 0 || r.v >= 2*units.GiB {
-			d.fail(at("fabric."+r.key), "is %v: choose a size from 0 to below 2GiB", r.v)
-		}
-	}
-	if f.ECN.Kmax < f.ECN.Kmin {
-		d.fail(at("fabric.ecn.kmax"), "is %v: choose at least kmin, %v", f.ECN.Kmax, f.ECN.Kmin)
-	}
-	if !(f.ECN.Pmax >= 0 && f.ECN.Pmax <= 1) {
-		d.fail(at("fabric.ecn.pmax"), "is %v: choose a probability, 0 to 1", f.ECN.Pmax)
-	}
-	if f.ECN.AtRate < 0 {
-		d.fail(at("fabric.ecn.at_rate"), "is %v: choose a rate, or 0", f.ECN.AtRate)
-	}
-	if f.PFC.XON > 0 && f.PFC.XON >= f.PFC.XOFF {
-		d.fail(at("fabric.pfc.xon"), "is %v: choose less than xoff, %v", f.PFC.XON, f.PFC.XOFF)
-	}
-	if e := f.EIN; !(e.Gradient >= 0 && e.Gradient <= 1000) {
-		d.fail(at("fabric.ein.gradient"), "is %v: choose a share of the link's rate, such as 0.25, or 0 for no marks", e.Gradient)
-	}
-	if e := f.EIN; e.Window < 1 || e.Window > 4096 {
-		d.fail(at("fabric.ein.window"), "is %d: choose 1 to 4096 dequeues, such as 50", e.Window)
-	}
-	if e := f.EIN; e.HighWater < 0 || e.HighWater >= 2*units.GiB {
-		d.fail(at("fabric.ein.high_water"), "is %v: choose a size from 0 to below 2GiB, above ecn.kmax", e.HighWater)
-	}
-	if f.PFC.Watchdog < 0 || f.PFC.Watchdog > 1000*units.Second {
-		d.fail(at("fabric.pfc.watchdog"), "is %v: choose a span up to 1000s, or 0 for none", f.PFC.Watchdog)
+	if rest != nil {
+		d.Fail(at("fabric"), "%v", rest)
 	}
 	if a := f.PFC.WatchdogAction; a != watchdogDrop && a != watchdogForward {
-		d.fail(at("fabric.pfc.watchdog_action"), "%q is none: choose drop or forward", a)
+		d.Fail(at("fabric.pfc.watchdog_action"), "%q is none: choose drop or forward", a)
 	}
-	if f.Reroute < 0 || f.Reroute > 1000*units.Second {
-		d.fail(at("fabric.reroute"), "is %v: choose a span up to 1000s, or 0 for never", f.Reroute)
+	if f.EIN.Window == 0 { // fabric has no need of it without a gradient
+		d.Fail(at("fabric.ein.window"), "is 0: choose 1 to 4096 dequeues, such as 50")
 	}
 	f.checkCircuits(d, at, g)
 	f.checkClasses(d, at)
 	f.checkPrograms(d, at)
+	if g != nil {
+		f.checkNames(d, at, g)
+	}
+}
+
+// fail points at the key of a fabric that package fabric complains of. A fault that a
+// switch or a priority has from the whole fabric is that of the fabric's key.
+func (f *Fabric) fail(d *tree.Document, at func(string) string, mtu int, e *field.Error) {
+	key := e.Key
+	if key == "max_frame" {
+		if mtu >= minMTU && mtu <= maxMTU { // otherwise that is the fault
+			d.Fail(at("nic.mtu"), "is %d, which makes frames of %v: choose less, so that they have at most 64KiB", mtu, e.Value)
+		}
+		return
+	}
+	if one, own, ok := cutItem(key, "switches."); ok {
+		if path := at("fabric.switches." + one + "." + own); d.Given(path) {
+			d.Fail(path, "%s", e.Fault())
+			return
+		}
+		key = own
+	}
+	if priority, own, ok := cutItem(key, "classes["); ok {
+		if i := f.classWith(priority, own); i >= 0 {
+			whole := fmt.Sprintf("fabric.classes[%d]", i)
+			failFields(d, &field.Error{Key: strings.TrimPrefix(own, "ecn."), Value: e.Value, Want: e.Want}, func(key string) string { return at(whole + "." + key) }, at(whole))
+			return
+		}
+		key = own
+	}
+	d.Fail(at("fabric."+key), "%s", e.Fault())
+}
+
+// cutItem cuts "switches.tor0.buffer" into tor0 and buffer, or "classes[3].ecn.kmin" into
+// 3 and ecn.kmin.
+func cutItem(key, list string) (item, own string, ok bool) {
+	rest, ok := strings.CutPrefix(key, list)
+	if !ok {
+		return "", "", false
+	}
+	end := "."
+	if strings.HasSuffix(list, "[") {
+		end = "]."
+	}
+	return strings.Cut(rest, end)
+}
+
+// checkNames refuses links and switches that the network does not have.
+func (f *Fabric) checkNames(d *tree.Document, at func(string) string, g *fabric.Topology) {
 	for i := range f.Failures {
 		f.Failures[i].check(d, at, fmt.Sprintf("fabric.failures[%d]", i), g)
 	}
 	for i, x := range f.Faults {
-		path := fmt.Sprintf("fabric.faults[%d]", i)
-		if !(x.Loss >= 0 && x.Loss <= 1) {
-			d.fail(at(path+".loss"), "is %v: choose a probability, 0 to 1", x.Loss)
+		if x.Link == "*" {
+			continue
 		}
-		if g != nil && x.Link != "*" {
-			if _, err := g.FindLink(x.Link); err != nil {
-				d.fail(at(path+".link"), "%s", plain(err))
-			}
+		if _, err := g.FindLink(x.Link); err != nil {
+			d.Fail(at(fmt.Sprintf("fabric.faults[%d].link", i)), "%v", err)
 		}
 	}
-	if g != nil {
-		known := g.SwitchNames()
-		for _, name := range slices.Sorted(maps.Keys(f.Switches)) {
-			if !slices.Contains(known, name) {
-				d.fail(at("fabric.switches."+name), "there is no such switch: there are %s", few(known))
-			}
+	known := g.SwitchNames()
+	for _, name := range slices.Sorted(maps.Keys(f.Switches)) {
+		if !slices.Contains(known, name) {
+			d.Fail(at("fabric.switches."+name), "there is no such switch: there are %s", few(known))
 		}
 	}
 }
 
 // checkNetwork holds a fabric that is right by itself against the network: every
 // switch must have memory for the headroom of its ports.
-func (sys *System) checkNetwork(d *decoder, at func(string) string, g *fabric.Topology) {
-	c := sys.FabricConfig()
-	if err := c.Validate(); err != nil {
-		d.fail(at("fabric"), "%s", plain(err))
-		return
-	}
+func (sys *System) checkNetwork(d *tree.Document, at func(string) string, g *fabric.Topology) {
 	if g == nil {
 		return
 	}
-	if err := fabric.Check(g, c); err != nil {
-		var size *fabric.BufferError
-		if !errors.As(err, &size) {
-			d.fail(at("fabric"), "%s", plain(err))
-			return
-		}
+	err := fabric.Check(g, sys.FabricConfig())
+	var size *fabric.BufferError
+	switch {
+	case err == nil:
+	case errors.As(err, &size):
 		key := "fabric.buffer"
-		if one := "fabric.switches." + size.Switch + ".buffer"; d.given(at(one)) {
+		if one := "fabric.switches." + size.Switch + ".buffer"; d.Given(at(one)) {
 			key = one
 		}
-		d.fail(at(key), "is %v, and the headroom of the %d ports of switch %s takes %v: raise it, or lower pfc.headroom or the number of lossless priorities",
+		d.Fail(at(key), "is %v, and the headroom of the %d ports of switch %s takes %v: raise it, or lower pfc.headroom or the number of lossless priorities",
 			size.Buffer, size.Ports, size.Switch, size.Headroom)
+	default:
+		failFields(d, err, func(key string) string { return at("fabric." + key) }, at("fabric"))
 	}
 }
 
@@ -487,26 +511,27 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func (s *Scenario) checkExpectations(d *decoder) {
+func (s *Scenario) checkExpectations(d *tree.Document) {
+	labels := s.Labels()
 	for i, e := range s.Expect {
 		path := fmt.Sprintf("expect[%d]", i)
 		if e.Metric == "" {
-			d.fail(path+".metric", "it is missing: name a figure of the JSON, such as throughput_gbps")
+			d.Fail(path+".metric", "it is missing: name a figure of the JSON, such as throughput_gbps")
 		}
 		if e.Min == nil && e.Max == nil {
-			d.fail(path, "there is no limit: give min, max or both")
+			d.Fail(path, "there is no limit: give min, max or both")
 		}
 		if e.System != "" && !slices.ContainsFunc(s.Systems, func(sys *System) bool { return sys.Name == e.System }) {
-			d.fail(path+".system", "there is no system %q: there are %s", e.System, systemNames(s.Systems))
+			d.Fail(path+".system", "there is no system %q: there are %s", e.System, systemNames(s.Systems))
 		}
 		if e.Link != "" && !slices.Contains(s.Measure.Links, e.Link) {
-			d.fail(path+".link", "%s is not measured: list it in measure.links", e.Link)
+			d.Fail(path+".link", "%s is not measured: list it in measure.links", e.Link)
 		}
 		if e.Link != "" && e.Label != "" {
-			d.fail(path, "it names a label and a link: a figure belongs to one of them")
+			d.Fail(path, "it names a label and a link: a figure belongs to one of them")
 		}
-		if e.Label != "" && s.labels != nil && !slices.Contains(s.labels, e.Label) {
-			d.fail(path+".label", "no flow has the label %q: there are %s", e.Label, strings.Join(s.labels, ", "))
+		if e.Label != "" && labels != nil && !slices.Contains(labels, e.Label) {
+			d.Fail(path+".label", "no flow has the label %q: there are %s", e.Label, strings.Join(labels, ", "))
 		}
 	}
 }

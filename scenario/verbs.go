@@ -3,6 +3,7 @@ package scenario
 import (
 	"math"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -38,7 +39,7 @@ type Verbs struct {
 	HugePages bool `yaml:"use_hugepages" eg:"false"`
 }
 
-func (sys *System) checkVerbs(d *decoder, at func(string) string) {
+func (sys *System) checkVerbs(d *tree.Document, at func(string) string) {
 	v := &sys.Verbs
 	if sys.Reduced() {
 		for _, x := range []struct {
@@ -46,43 +47,43 @@ func (sys *System) checkVerbs(d *decoder, at func(string) string) {
 			set bool
 		}{{"post_list", v.PostList != 1}, {"inline_size", v.InlineSize != 0}, {"cq_mod", v.CQMod != 1}, {"buffer", v.Buffer != 0}, {"mr_per_qp", v.MRPerQP}, {"use_hugepages", !v.HugePages}, {"events", v.Events}, {"cq_count", v.CQCount != 0}, {"cq_period", v.CQPeriod != 0}} {
 			if x.set {
-				d.fail(at("verbs."+x.key), "reduced NICs have no queues in the host's memory: leave it out, or set nic.model to staged")
+				d.Fail(at("verbs."+x.key), "reduced NICs have no queues in the host's memory: leave it out, or set nic.model to staged")
 			}
 		}
 		return
 	}
 	depth := sys.NIC.SendDepth
 	if v.PostList < 1 || v.PostList > depth {
-		d.fail(at("verbs.post_list"), "is %d: choose 1 to nic.send_depth, %d", v.PostList, depth)
+		d.Fail(at("verbs.post_list"), "is %d: choose 1 to nic.send_depth, %d", v.PostList, depth)
 	}
 	if v.CQMod < 1 || v.CQMod > depth {
-		d.fail(at("verbs.cq_mod"), "is %d: choose 1 to nic.send_depth, %d", v.CQMod, depth)
+		d.Fail(at("verbs.cq_mod"), "is %d: choose 1 to nic.send_depth, %d", v.CQMod, depth)
 	} else if v.PostList+v.CQMod-1 > depth && v.PostList <= depth {
-		d.fail(at("verbs.cq_mod"), "is %d: with post_list %d a queue of %d requests would fill before one completes; raise nic.send_depth to %d", v.CQMod, v.PostList, depth, v.PostList+v.CQMod-1)
+		d.Fail(at("verbs.cq_mod"), "is %d: with post_list %d a queue of %d requests would fill before one completes; raise nic.send_depth to %d", v.CQMod, v.PostList, depth, v.PostList+v.CQMod-1)
 	}
 	if c := sys.nic; c != nil && (v.InlineSize < 0 || v.InlineSize > units.Bytes(c.MaxInline)) {
-		d.fail(at("verbs.inline_size"), "is %v: choose 0 to the NIC's max_inline, %v", v.InlineSize, units.Bytes(c.MaxInline))
+		d.Fail(at("verbs.inline_size"), "is %v: choose 0 to the NIC's max_inline, %v", v.InlineSize, units.Bytes(c.MaxInline))
 	}
 	if v.Events && !sys.Offload() {
-		d.fail(at("verbs.events"), "the shim polls, to pace: leave it out, or set nic.mode to offload")
+		d.Fail(at("verbs.events"), "the shim polls, to pace: leave it out, or set nic.mode to offload")
 	}
 	if !v.Events && (v.CQCount != 0 || v.CQPeriod != 0) {
 		key := "verbs.cq_count"
 		if v.CQCount == 0 {
 			key = "verbs.cq_period"
 		}
-		d.fail(at(key), "without events there is nothing to moderate: set verbs.events to true")
+		d.Fail(at(key), "without events there is nothing to moderate: set verbs.events to true")
 	}
 	if v.CQCount < 0 || v.CQCount > math.MaxUint16 {
-		d.fail(at("verbs.cq_count"), "is %d: choose 0 to %d", v.CQCount, math.MaxUint16)
+		d.Fail(at("verbs.cq_count"), "is %d: choose 0 to %d", v.CQCount, math.MaxUint16)
 	}
 	if v.CQPeriod < 0 || v.CQPeriod%units.Microsecond != 0 || v.CQPeriod > math.MaxUint16*units.Microsecond {
-		d.fail(at("verbs.cq_period"), "is %v: choose whole microseconds from 0 to %v", v.CQPeriod, math.MaxUint16*units.Microsecond)
+		d.Fail(at("verbs.cq_period"), "is %v: choose whole microseconds from 0 to %v", v.CQPeriod, math.MaxUint16*units.Microsecond)
 	}
 	if v.Events && v.CQCount > 1 && v.CQPeriod == 0 {
-		d.fail(at("verbs.cq_count"), "is %d: fewer completions than that would never be told; give verbs.cq_period too", v.CQCount)
+		d.Fail(at("verbs.cq_count"), "is %d: fewer completions than that would never be told; give verbs.cq_period too", v.CQCount)
 	}
 	if v.Buffer < 0 || v.Buffer > units.GiB {
-		d.fail(at("verbs.buffer"), "is %v: choose a size of up to 1GiB, or 0", v.Buffer)
+		d.Fail(at("verbs.buffer"), "is %v: choose a size of up to 1GiB, or 0", v.Buffer)
 	}
 }

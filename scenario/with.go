@@ -1,11 +1,11 @@
 package scenario
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 )
 
 // With is parameters of the NIC that a scenario gives other values than its preset:
@@ -16,58 +16,59 @@ type With struct{ layers []withLayer }
 
 // withLayer is what one place says: the scenario, then a system's override.
 type withLayer struct {
-	n    *node
+	n    *tree.Node
 	path string
 }
 
-func (w *With) decodeNode(d *decoder, n *node, path string) {
-	if d.want(n, path, mappingNode) {
+// DecodeNode implements tree.Decoder.
+func (w *With) DecodeNode(d *tree.Document, n *tree.Node, path string) {
+	if d.Want(n, path, tree.Mapping) {
 		// Systems share what is below their own.
 		w.layers = append(slices.Clip(w.layers), withLayer{n, path})
 	}
 }
 
 // apply changes a preset as the scenario says.
-func (w *With) apply(d *decoder, c *nicmodel.Config) {
+func (w *With) apply(d *tree.Document, c *nicmodel.Config) {
 	for _, l := range w.layers {
-		n := l.n.clone()
-		if rate := n.get("pcie").get("rate"); rate != nil && rate.kind == scalarNode && strings.HasPrefix(rate.text, "gen") {
-			path := join(l.path, "pcie.rate")
-			d.at[path] = rate.pos
-			r, err := nicmodel.ParseLink(rate.text)
+		n := l.n.Clone()
+		if rate := n.Get("pcie").Get("rate"); rate != nil && rate.Kind == tree.Scalar && strings.HasPrefix(rate.Text, "gen") {
+			path := tree.Join(l.path, "pcie.rate")
+			r, err := nicmodel.ParseLink(rate.Text)
 			if err != nil {
-				d.fail(path, "%v", err)
+				d.FailAt(rate.Pos, path, err.Error())
 				return
 			}
-			rate.text = r.String()
+			rate.Text = r.String()
 		}
-		d.decode(n, l.path, reflect.ValueOf(c).Elem())
+		d.Decode(n, l.path, c)
 	}
 }
 
 // check changes a preset as the scenario says, and holds it against the model. It reports
 // whether all is right.
-func (w *With) check(d *decoder, at func(string) string, c *nicmodel.Config) bool {
+func (w *With) check(d *tree.Document, at func(string) string, c *nicmodel.Config) bool {
 	if len(w.layers) == 0 {
 		return true
 	}
-	errs := len(d.errs)
-	if w.apply(d, c); len(d.errs) > errs {
+	errs := len(d.Errs)
+	if w.apply(d, c); len(d.Errs) > errs {
 		return false
 	}
 	if err := c.Validate(); err != nil {
-		d.failFields(err, func(key string) string { return at(join("nic.with", key)) }, w.layers[len(w.layers)-1].path)
+		failFields(d, err, func(key string) string { return at(tree.Join("nic.with", key)) }, w.layers[len(w.layers)-1].path)
 	}
-	return len(d.errs) == errs
+	return len(d.Errs) == errs
 }
 
-func (w *With) yaml() any {
+// EncodeNode implements tree.Encoder.
+func (w With) EncodeNode() any {
 	if len(w.layers) == 0 {
 		return nil
 	}
-	all := w.layers[0].n.clone()
+	all := w.layers[0].n.Clone()
 	for _, l := range w.layers[1:] {
-		all.merge(l.n)
+		all.Merge(l.n)
 	}
-	return all.toYAML()
+	return all.YAML()
 }

@@ -9,61 +9,6 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// DelayForm is how the largest queueing delay of any one hop is written into a
-// frame: as a tag between the MAC addresses, or a VLAN tag behind them, and the
-// EtherType. The ICRC covers none of it and no length changes.
-type DelayForm uint8
-
-// The forms. Wide and Compact are the tags of congestion signaling, CSIG (Ultra
-// Ethernet specification 1.1; proposal for SAI 1.18), Value is Poseidon's two bytes
-// (section 4, listing 1) behind an EtherType of their own.
-const (
-	Wide    DelayForm = iota // 8 bytes, 20 bits of value
-	Compact                  // 4 bytes, 5 bits of value
-	Value                    // 4 bytes, 15 bits of value
-)
-
-var formNames = [...]string{"csig-wide", "csig-compact", "poseidon"}
-
-func (f DelayForm) String() string {
-	if int(f) >= len(formNames) {
-		return fmt.Sprintf("form %d", uint8(f))
-	}
-	return formNames[f]
-}
-
-// MarshalText writes the form's name.
-func (f DelayForm) MarshalText() ([]byte, error) {
-	if int(f) >= len(formNames) {
-		return nil, errForm
-	}
-	return []byte(f.String()), nil
-}
-
-// UnmarshalText reads a form's name.
-func (f *DelayForm) UnmarshalText(b []byte) error {
-	for i, name := range formNames {
-		if string(b) == name {
-			*f = DelayForm(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("telemetry: no form of a delay tag is called %q; there are csig-wide, csig-compact and poseidon", b)
-}
-
-// Bytes returns the tag's length with its EtherType.
-func (f DelayForm) Bytes() int {
-	if f == Wide {
-		return WideBytes
-	}
-	return CompactBytes
-}
-
-// MaxCode returns the largest value that the form can carry.
-func (f DelayForm) MaxCode() uint32 { return 1<<codeBits[f] - 1 }
-
-var codeBits = [...]uint8{Wide: 20, Compact: 5, Value: 15}
-
 // EtherTypes that the tags have unless the network says otherwise. None is assigned
 // to CSIG or to Poseidon; these two are IEEE 802's for local experiments. Each
 // stands for one length, so that a reader that knows neither form can skip the tag.
@@ -120,16 +65,10 @@ type DelayFormat struct {
 // 8.192 us and grow by a quarter from there to 262.144 us, which is when Tofino's
 // clock wraps.
 func DefaultDelayFormat(form DelayForm) DelayFormat {
-	f := DelayFormat{Form: form, Step: units.Nanosecond}
-	switch form {
-	case Compact:
-		f.EtherType = EtherTypeCompact
-	case Value:
-		f.EtherType = EtherTypeValue
-	default:
-		f.EtherType = EtherTypeWide
+	f := DelayFormat{Form: form, Step: units.Nanosecond, Buckets: defaultBuckets}
+	if form.valid() {
+		f.EtherType = delayLayouts[form].etherType
 	}
-	f.Buckets = defaultBuckets
 	return f
 }
 
@@ -149,22 +88,22 @@ var errForm = errors.New("telemetry: no such form of a delay tag")
 // Validate says what is wrong with f.
 func (f *DelayFormat) Validate() error {
 	switch {
-	case f.Form > Value:
+	case !f.Form.valid():
 		return errForm
 	case f.EtherType < 0x0600:
 		return fmt.Errorf("telemetry: EtherType %#04x of a delay tag is a length; EtherTypes begin at 0x0600", f.EtherType)
 	case isTagged(f.EtherType) || f.EtherType == etherTypeIPv4 || f.EtherType == etherTypeIPv6:
 		return fmt.Errorf("telemetry: EtherType %#04x of a delay tag is that of VLAN tags, IPv4 or IPv6", f.EtherType)
 	}
-	switch f.Form {
-	case Wide:
+	switch delayLayouts[f.Form].scale {
+	case linear:
 		if !powerOfTwo(f.Step) {
 			return fmt.Errorf("telemetry: the wide tag's step %v is not a power of two of nanoseconds", f.Step)
 		}
 		if f.Base != 0 && !powerOfTwo(f.Base) {
 			return fmt.Errorf("telemetry: the wide tag's base %v is neither 0 nor a power of two of nanoseconds", f.Base)
 		}
-	case Compact:
+	case buckets:
 		if f.Buckets[0] != 0 {
 			return fmt.Errorf("telemetry: the compact tag's first bucket begins at %v; it has to begin at 0", f.Buckets[0])
 		}
@@ -190,14 +129,15 @@ func powerOfTwo(t units.Time) bool {
 // too long as the largest code, a negative one as 0. It never falls as the delay
 // grows, so the largest code of a path is that of the largest delay.
 func (f *DelayFormat) Quantise(delay units.Time) uint32 {
-	switch f.Form {
-	case Wide:
+	l := &delayLayouts[f.Form]
+	switch l.scale {
+	case linear:
 		if delay < f.Base {
 			return 0
 		}
 		shift := bits.TrailingZeros64(uint64(f.Step / units.Nanosecond))
-		return clamp(int64((delay-f.Base)/units.Nanosecond)>>shift, codeBits[Wide])
-	case Compact:
+		return clamp(int64((delay-f.Base)/units.Nanosecond)>>shift, l.value.most)
+	case buckets:
 		lo, hi := 0, CompactBuckets // the code is in [lo, hi)
 		for hi-lo > 1 {
 			if mid := (lo + hi) / 2; f.Buckets[mid] <= delay {
@@ -208,27 +148,28 @@ func (f *DelayFormat) Quantise(delay units.Time) uint32 {
 		}
 		return uint32(lo)
 	default:
-		return clamp(int64(delay/ValueUnit), codeBits[Value])
+		return clamp(int64(delay/l.unit), l.value.most)
 	}
 }
 
-func clamp(v int64, width uint8) uint32 { return uint32(min(max(v, 0), 1<<width-1)) }
+func clamp(v int64, most uint64) uint32 { return uint32(min(max(v, 0), int64(most))) }
 
 // Delay returns what a sender takes a code for: the shortest delay that it stands
 // for, so that code 0 is no delay, except that a code 0 with a Base is also all that
 // is shorter than Base and is taken for no delay too. Codes beyond MaxCode count as MaxCode.
 func (f *DelayFormat) Delay(code uint32) units.Time {
-	code = min(code, f.Form.MaxCode())
-	switch f.Form {
-	case Wide:
+	l := &delayLayouts[f.Form]
+	code = min(code, uint32(l.value.most))
+	switch l.scale {
+	case linear:
 		if code == 0 {
 			return 0
 		}
 		return f.Base + units.Time(code)*f.Step
-	case Compact:
+	case buckets:
 		return f.Buckets[code]
 	default:
-		return units.Time(code) * ValueUnit
+		return units.Time(code) * l.unit
 	}
 }
 
@@ -256,50 +197,44 @@ func (t *DelayTag) IsDelay() bool { return t.Signal == SignalDelay || t.Signal =
 // Put writes a tag, which begins with its EtherType, and returns its length. b must
 // have room for it. What the form has no bits for is dropped, a Code is limited to MaxCode.
 func (f *DelayFormat) Put(b []byte, t DelayTag) int {
-	code := min(t.Code, f.Form.MaxCode())
-	signal := uint32(SignalDelay)
+	l := &delayLayouts[f.Form]
+	signal := l.forward
 	if t.Reflected {
-		signal = SignalReflected
+		signal = l.reflected
 	}
-	binary.BigEndian.PutUint16(b, f.EtherType)
-	switch f.Form {
-	case Wide:
-		binary.BigEndian.PutUint16(b[2:], t.Locator<<1|flag(t.Frozen))
-		binary.BigEndian.PutUint32(b[4:], signal<<28|code<<8)
-	case Compact:
-		binary.BigEndian.PutUint16(b[2:], uint16(signal)<<13|uint16(code)<<7|t.Locator&0x3f<<1|flag(t.Frozen))
-	default:
-		binary.BigEndian.PutUint16(b[2:], flag(t.Reflected)<<15|uint16(code))
+	body := l.signal.put(signal) | min(uint64(t.Code), l.value.most)<<(l.value.shift&63) | l.locator.put(uint64(t.Locator))
+	if t.Frozen {
+		body |= l.frozen.put(1)
 	}
-	return f.Form.Bytes()
+	if l.bytes == 4 {
+		binary.BigEndian.PutUint32(b, uint32(f.EtherType)<<16|uint32(body))
+	} else {
+		binary.BigEndian.PutUint64(b, uint64(f.EtherType)<<48|body)
+	}
+	return l.bytes
 }
 
-func flag(on bool) uint16 {
-	if on {
-		return 1
-	}
-	return 0
-}
-
-// Parse reads the tag that b begins with, and reports whether there is one. The
-// fields beyond Value's two are zero in that form, Signal aside.
+// Parse reads the tag that b begins with, and reports whether there is one. Fields that
+// the form does not have are zero, Signal aside.
 func (f *DelayFormat) Parse(b []byte) (t DelayTag, ok bool) {
-	if len(b) < f.Form.Bytes() || binary.BigEndian.Uint16(b) != f.EtherType {
+	l := &delayLayouts[f.Form]
+	if len(b) < l.bytes || binary.BigEndian.Uint16(b) != f.EtherType {
 		return DelayTag{}, false
 	}
-	v := binary.BigEndian.Uint16(b[2:])
-	switch f.Form {
-	case Wide:
-		w := binary.BigEndian.Uint32(b[4:])
-		t = DelayTag{Code: w >> 8 & 0xfffff, Signal: uint8(w >> 28), Frozen: v&1 != 0, Locator: v >> 1}
-	case Compact:
-		t = DelayTag{Code: uint32(v >> 7 & 0x1f), Signal: uint8(v >> 13), Frozen: v&1 != 0, Locator: v >> 1 & 0x3f}
-	default:
-		t = DelayTag{Code: uint32(v & 0x7fff), Signal: SignalDelay}
-		if v&0x8000 != 0 {
-			t.Signal = SignalReflected
-		}
+	var body uint64
+	if l.bytes == 4 {
+		body = uint64(binary.BigEndian.Uint16(b[2:]))
+	} else {
+		body = binary.BigEndian.Uint64(b) & (1<<48 - 1)
 	}
-	t.Reflected = t.Signal == SignalReflected
+	t = DelayTag{Code: uint32(l.value.of(body)), Frozen: l.frozen.of(body) != 0, Locator: uint16(l.locator.of(body))}
+	switch signal := l.signal.of(body); signal {
+	case l.forward:
+		t.Signal = SignalDelay
+	case l.reflected:
+		t.Signal, t.Reflected = SignalReflected, true
+	default:
+		t.Signal = uint8(signal)
+	}
 	return t, true
 }

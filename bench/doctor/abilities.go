@@ -3,6 +3,7 @@ package doctor
 import (
 	"strings"
 
+	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/ibverbs"
@@ -94,5 +95,5 @@ func (s *Section) telemetry(dev verbs.Device, port int) {
 		s.add(Note, what, "none: %v", err)
 		return
 	}
-	s.add(Note, what, "none is read, and it could be, where switches report delays").mend("name the device %s?telemetry=csig-wide, or the form that the network has", dev.Name())
+	s.add(Note, what, "none is read, and it could be, where switches report delays").mend("name the device %s?telemetry=FORM, with the form that the network has: %s", dev.Name(), telemetry.FormNames(telemetry.Form.IsDelay))
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 )
 
 // Result is a row with what the model says.
@@ -109,7 +111,7 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 
 `)
 	summary(&b, results)
-	deviations := Deviations()
+	known := differences()
 	for _, table := range []struct {
 		title string
 		use   Use
@@ -121,7 +123,7 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 		fmt.Fprintf(&b, "\n## %s\n\n| row | what | preset | published | model | error | |\n|---|---|---|---|---|---|---|\n", table.title)
 		for i := range results {
 			if r := &results[i].Row; r.Use == table.use && r.Added == table.added {
-				results[i].markdown(&b, deviations)
+				results[i].markdown(&b, known)
 			}
 		}
 	}
@@ -134,7 +136,7 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 		}
 	}
 	b.WriteString("\n## Deviations\n")
-	for i, d := range deviations {
+	for i, d := range known {
 		fmt.Fprintf(&b, "\n### D%d\n\n%s: %s\n", i+1, strings.Join(d.Rows, ", "), strings.TrimSpace(d.Why))
 	}
 	_, err := io.WriteString(w, b.String())
@@ -157,7 +159,7 @@ func summary(b *strings.Builder, results []Result) {
 	fmt.Fprintf(b, " Of the points to fit it has %d, with a median of %.1f percent.\n", n, 100*median)
 }
 
-func (r *Result) markdown(b *strings.Builder, deviations []Deviation) {
+func (r *Result) markdown(b *strings.Builder, known []deviations.Deviation) {
 	name := fmt.Sprintf("%s, %s", r.Row.ID, r.Row.Source)
 	if r.Row.Confidence == "B" {
 		name += " (B)"
@@ -173,10 +175,8 @@ func (r *Result) markdown(b *strings.Builder, deviations []Deviation) {
 			published = number(p.Low) + " to " + number(p.High)
 		}
 		var marks []string
-		for i := range deviations {
-			if deviations[i].about(r.Row.ID, p.At) {
-				marks = append(marks, fmt.Sprintf("[D%d](#d%d)", i+1, i+1))
-			}
+		for _, n := range deviations.About(known, r.Row.ID, p.At) {
+			marks = append(marks, fmt.Sprintf("[D%d](#d%d)", n, n))
 		}
 		fmt.Fprintf(b, "| %s | %s%s | %s | %s | %s | %+.1f %% | %s |\n",
 			name, what, p.At, nic, published, number(f.Value), 100*p.Error(f.Value), strings.Join(marks, " "))

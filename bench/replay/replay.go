@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-rdma/sluice/bench/signals"
 	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -122,8 +121,9 @@ func Run(r io.Reader, engines []Engine) (*Result, error) {
 			c := rec.Control
 			if i > 0 {
 				e := engines[i-1]
-				if missing := starves(&e.Scheme, &rec.Ack); missing != "" {
-					return nil, fmt.Errorf("the engine %s lives on %s, which the recording does not have: take another engine", e.Scheme.Name, missing)
+				has := cc.Signals{Path: rec.Ack.Path != nil, MaxDelay: rec.Ack.HasMaxDelay, ECN: true, EIN: true}
+				if missing := e.Scheme.Lacks(has); missing != "" {
+					return nil, fmt.Errorf("the engine %s requires %s, which the recording does not have: take another engine", e.Scheme.Name, missing)
 				}
 				ack := rec.Ack // an engine's own
 				c = f.engines[i-1].OnAck(&ack)
@@ -187,13 +187,4 @@ func newFlow(s *signals.Stream, engines []Engine) (*flow, error) {
 		f.engines = append(f.engines, one)
 	}
 	return f, nil
-}
-
-// starves names what an engine lives on and an acknowledgement lacks.
-func starves(s *cc.Scheme, a *cc.Ack) string {
-	switch {
-	case s.Telemetry == telemetry.PerHop && a.Path == nil, s.Telemetry == telemetry.MaxDelay && !a.HasMaxDelay:
-		return s.Telemetry.String() + " telemetry"
-	}
-	return ""
 }

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 )
 
 // Markdown writes docs/reproductions.md: each row, and the deviations with what they
 // came to in this report.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
-	deviations := Deviations()
+	known := differences()
 	b.WriteString(`<!-- Written by sluice reproduce --markdown; run go generate ./reproduce. -->
 
 # Reproductions
@@ -32,14 +34,14 @@ All rows take their systems from one file,
 `)
 	fmt.Fprintf(&b, "%s\n", strings.ReplaceAll(r.Summary(), "\n", "\n\n"))
 	for _, p := range Papers() {
-		r.markdownPaper(&b, p, deviations)
+		r.markdownPaper(&b, p, known)
 	}
-	r.markdownDeviations(&b, deviations)
+	r.markdownDeviations(&b, known)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (r *Report) markdownPaper(b *strings.Builder, p *Paper, deviations []Deviation) {
+func (r *Report) markdownPaper(b *strings.Builder, p *Paper, known []deviations.Deviation) {
 	fmt.Fprintf(b, "\n## %s\n\n", p.Title)
 	some := false
 	var missing []string
@@ -60,7 +62,7 @@ func (r *Report) markdownPaper(b *strings.Builder, p *Paper, deviations []Deviat
 			}
 			verdict := map[string]string{"met": "met", "MISSED": "**missed**", "report": "not counted"}[c.verdict()]
 			if c.Counts && !c.Met {
-				for _, n := range deviationsOf(deviations, row.ID) {
+				for _, n := range deviations.About(known, row.ID, "") {
 					verdict += fmt.Sprintf(" [D%d](#d%d)", n, n)
 				}
 			}
@@ -101,7 +103,7 @@ func (r *RowResult) markdown(b *strings.Builder) {
 	}
 }
 
-func (r *Report) markdownDeviations(b *strings.Builder, all []Deviation) {
+func (r *Report) markdownDeviations(b *strings.Builder, all []deviations.Deviation) {
 	b.WriteString("\n## Deviations\n\nWhat differs from the papers, by how much, and what is known about why.\n")
 	for i, d := range all {
 		fmt.Fprintf(b, "\n### D%d\n\n", i+1)

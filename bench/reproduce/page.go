@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/bench/internal/deviations"
 	"github.com/sluice-rdma/sluice/bench/report"
 )
 
@@ -39,7 +40,7 @@ type pageRow struct {
 
 // Page writes the report as one HTML page that loads nothing.
 func (r *Report) Page(w io.Writer) error {
-	deviations := Deviations()
+	known := differences()
 	var papers []pagePaper
 	for _, p := range Papers() {
 		one := pagePaper{Paper: p}
@@ -49,14 +50,14 @@ func (r *Report) Page(w io.Writer) error {
 				one.Missing = append(one.Missing, about)
 				continue
 			}
-			one.Results = append(one.Results, pageRow{row, row.charts, deviationsOf(deviations, row.ID)})
+			one.Results = append(one.Results, pageRow{row, row.charts, deviations.About(known, row.ID, "")})
 		}
 		if len(one.Results) > 0 {
 			papers = append(papers, one)
 		}
 	}
 	return page.Execute(w, map[string]any{
-		"Report": r, "Papers": papers, "Deviations": deviations, "Command": "sluice " + strings.Join(r.Arguments, " "),
+		"Report": r, "Papers": papers, "Deviations": known, "Command": "sluice " + strings.Join(r.Arguments, " "),
 		"CSS": template.CSS(report.Style() + pageCSS),
 	})
 }

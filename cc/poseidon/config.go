@@ -1,7 +1,6 @@
 package poseidon
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
@@ -144,7 +143,7 @@ func (c Config) Validate() error {
 	case !slices.Contains([]string{SignalMPD, SignalRTT}, c.Signal):
 		return field.Bad("poseidon", "signal", c.Signal, "choose mpd or rtt")
 	case c.Signal == SignalRTT && c.Brownfield:
-		return errors.New("poseidon: signal rtt has no use for brownfield: set one of them")
+		return field.Bad("poseidon", "brownfield", c.Brownfield, "signal rtt has no use for it, set one of them")
 	case !slices.Contains([]string{TargetLog, TargetPower, TargetFixed}, c.Target):
 		return field.Bad("poseidon", "target", c.Target, "choose log, power or fixed")
 	case !slices.Contains([]string{ScalingRate, ScalingCwnd}, c.Scaling):

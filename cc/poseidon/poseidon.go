@@ -90,7 +90,10 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 		After:      true,
 	}
 	if r.Most < r.Least {
-		return nil, fmt.Errorf("poseidon: the largest window (%v packets) is below the smallest (%v): set max_cwnd or min_cwnd", r.Most, r.Least)
+		if c.MaxCwnd > 0 {
+			return nil, field.Bad("poseidon", "max_cwnd", c.MaxCwnd, "choose at least the smallest window, %v packets, or lower min_cwnd", r.Least)
+		}
+		return nil, field.Bad("poseidon", "min_cwnd", c.MinCwnd, "choose at most the largest window, %v packets, or raise max_cwnd", r.Most)
 	}
 	p := params{
 		law:      newLaw(float64(c.P), float64(c.K), c.M, float64(minRate), float64(maxRate)).with(c, env.BaseRTT),

@@ -336,7 +336,7 @@ func TestValidate(t *testing.T) {
 	refuses("poseidon: retx_reset_threshold is .* choose", func(c *Config) { c.RetxResetThreshold = 0 })
 	refuses("poseidon: base_delay is .* choose", func(c *Config) { c.BaseDelay = -1 })
 	refuses("poseidon: signal is .* choose", func(c *Config) { c.Signal = "" }, func(c *Config) { c.Signal = "MPD" })
-	refuses("poseidon: signal rtt has no use", func(c *Config) { c.Signal, c.Brownfield = SignalRTT, true })
+	refuses("poseidon: brownfield is true: signal rtt has no use for it", func(c *Config) { c.Signal, c.Brownfield = SignalRTT, true })
 	refuses("poseidon: target is .* choose", func(c *Config) { c.Target = "x" })
 	refuses("poseidon: scaling is .* choose", func(c *Config) { c.Scaling = "x" })
 	refuses("poseidon: q is .* choose", func(c *Config) { c.Q = 0 }, func(c *Config) { c.Q = -2.1 }, func(c *Config) { c.Q = nan })

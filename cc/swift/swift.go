@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -64,7 +65,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 		MinRate:    max(float64(c.MinCwnd*mtuBits)/float64(large+c.FSRange), 1), // the least window in the largest target
 	}
 	if r.Most < r.Least {
-		return nil, fmt.Errorf("swift: the largest window (%v packets) is below min_cwnd (%v): set max_cwnd or lower min_cwnd", r.Most, r.Least)
+		return nil, field.Bad("swift", "min_cwnd", c.MinCwnd, "choose at most the largest window, %v packets, or raise max_cwnd", r.Most)
 	}
 	e := engine{
 		p: params{

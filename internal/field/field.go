@@ -11,16 +11,24 @@ import (
 type Error struct {
 	Of    string // whose configuration: "timely", "nic"
 	Key   string // the field by its name in scenarios: "t_low", "pcie.tags"
-	Value any    // what it is
+	Value any    // what it is; nil if that is no fault of its value
 	Want  string // what it has to be: "choose 0 to 65536"
 }
 
 // Error implements error.
-func (e *Error) Error() string { return e.Of + ": " + e.Key + " " + e.Fault() }
+func (e *Error) Error() string {
+	if e.Value == nil {
+		return e.Of + ": " + e.Key + ": " + e.Want
+	}
+	return e.Of + ": " + e.Key + " " + e.Fault()
+}
 
 // Fault is the message without the name of the field, for those who show that by
 // themselves.
 func (e *Error) Fault() string {
+	if e.Value == nil {
+		return e.Want
+	}
 	if s, ok := e.Value.(string); ok {
 		return fmt.Sprintf("is %q: %s", s, e.Want)
 	}

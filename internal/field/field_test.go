@@ -31,6 +31,9 @@ func TestErrors(t *testing.T) {
 	if a.Error() != "x: a is 1: choose 2" || b.Error() != `x: b is "no": choose yes` {
 		t.Errorf("%v; %v", a, b)
 	}
+	if none := Bad("x", "c", nil, "leave it out"); none.Error() != "x: c: leave it out" || none.(*Error).Fault() != "leave it out" {
+		t.Error(none)
+	}
 	fields, rest := Errors(errors.Join(fmt.Errorf("in: %w", a), errors.Join(other, b)))
 	if len(fields) != 2 || error(fields[0]) != a || error(fields[1]) != b || !errors.Is(rest, other) {
 		t.Errorf("%v, %v", fields, rest)

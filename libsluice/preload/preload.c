@@ -54,26 +54,26 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *c, struct ibv_qp_init_att
 static void resolve(void)
 {
 	real.calls = (struct sluice_calls){
-		.post_send = post_send,
-		.post_recv = post_recv,
-		.post_srq_recv = post_srq_recv,
-		.poll_cq = poll_cq,
-		.req_notify_cq = req_notify_cq,
-		.create_cq_ex = create_cq_ex,
+		.ibv.post_send = post_send,
+		.ibv.post_recv = post_recv,
+		.ibv.post_srq_recv = post_srq_recv,
+		.ibv.poll_cq = poll_cq,
+		.ibv.req_notify_cq = req_notify_cq,
+		.ibv.create_cq_ex = create_cq_ex,
 		.create_qp_ex = create_qp_ex,
 	};
 #define FIND(to, name, version) (*(void **)&(to) = find(name, version))
 	FIND(real.open_device, "ibv_open_device", "IBVERBS_1.1");
 	FIND(real.calls.close_device, "ibv_close_device", "IBVERBS_1.1");
-	FIND(real.calls.create_cq, "ibv_create_cq", "IBVERBS_1.1");
-	FIND(real.calls.destroy_cq, "ibv_destroy_cq", "IBVERBS_1.1");
-	FIND(real.calls.destroy_comp_channel, "ibv_destroy_comp_channel", "IBVERBS_1.0");
-	FIND(real.calls.get_cq_event, "ibv_get_cq_event", "IBVERBS_1.1");
-	FIND(real.calls.ack_cq_events, "ibv_ack_cq_events", "IBVERBS_1.1");
-	FIND(real.calls.create_qp, "ibv_create_qp", "IBVERBS_1.1");
-	FIND(real.calls.modify_qp, "ibv_modify_qp", "IBVERBS_1.1");
-	FIND(real.calls.query_qp, "ibv_query_qp", "IBVERBS_1.1");
-	FIND(real.calls.destroy_qp, "ibv_destroy_qp", "IBVERBS_1.1");
+	FIND(real.calls.ibv.create_cq, "ibv_create_cq", "IBVERBS_1.1");
+	FIND(real.calls.ibv.destroy_cq, "ibv_destroy_cq", "IBVERBS_1.1");
+	FIND(real.calls.ibv.destroy_comp_channel, "ibv_destroy_comp_channel", "IBVERBS_1.0");
+	FIND(real.calls.ibv.get_cq_event, "ibv_get_cq_event", "IBVERBS_1.1");
+	FIND(real.calls.ibv.ack_cq_events, "ibv_ack_cq_events", "IBVERBS_1.1");
+	FIND(real.calls.ibv.create_qp, "ibv_create_qp", "IBVERBS_1.1");
+	FIND(real.calls.ibv.modify_qp, "ibv_modify_qp", "IBVERBS_1.1");
+	FIND(real.calls.ibv.query_qp, "ibv_query_qp", "IBVERBS_1.1");
+	FIND(real.calls.ibv.destroy_qp, "ibv_destroy_qp", "IBVERBS_1.1");
 #undef FIND
 }
 
@@ -263,21 +263,21 @@ static int hook_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 {
 	if (active())
 		return core.post_send(qp, wr, bad);
-	return sluice_preload_calls(qp->context)->post_send(qp, wr, bad);
+	return sluice_preload_calls(qp->context)->ibv.post_send(qp, wr, bad);
 }
 
 static int hook_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	if (active())
 		return core.poll_cq(cq, n, wc);
-	return sluice_preload_calls(cq->context)->poll_cq(cq, n, wc);
+	return sluice_preload_calls(cq->context)->ibv.poll_cq(cq, n, wc);
 }
 
 static int hook_req_notify_cq(struct ibv_cq *cq, int solicited)
 {
 	if (active())
 		return core.req_notify_cq(cq, solicited);
-	return sluice_preload_calls(cq->context)->req_notify_cq(cq, solicited);
+	return sluice_preload_calls(cq->context)->ibv.req_notify_cq(cq, solicited);
 }
 
 /* Would complete on a CQ that the program does not see. */
@@ -440,7 +440,7 @@ READ(uint64_t, completion_wallclock_ns, 0)
 
 static struct ibv_cq_ex *hook_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-	struct ibv_cq_ex *cq = sluice_preload_calls(context)->create_cq_ex(context, attr);
+	struct ibv_cq_ex *cq = sluice_preload_calls(context)->ibv.create_cq_ex(context, attr);
 	if (!cq)
 		return NULL;
 	pthread_mutex_lock(&contexts_lock);
@@ -523,17 +523,17 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	c->ops = *ops;
 	c->calls = real.calls;
 	c->calls.close_device = close_context;
-	c->calls.post_send = ops->post_send;
-	c->calls.post_recv = ops->post_recv;
-	c->calls.post_srq_recv = ops->post_srq_recv;
-	c->calls.poll_cq = ops->poll_cq;
-	c->calls.req_notify_cq = ops->req_notify_cq;
+	c->calls.ibv.post_send = ops->post_send;
+	c->calls.ibv.post_recv = ops->post_recv;
+	c->calls.ibv.post_srq_recv = ops->post_srq_recv;
+	c->calls.ibv.poll_cq = ops->poll_cq;
+	c->calls.ibv.req_notify_cq = ops->req_notify_cq;
 	struct verbs_context *v = verbs_get_ctx_op(context, create_qp_ex);
 	c->calls.create_qp_ex = v ? v->create_qp_ex : NULL;
 	if (v)
 		v->create_qp_ex = hook_create_qp_ex;
 	v = verbs_get_ctx_op(context, create_cq_ex);
-	c->calls.create_cq_ex = v ? v->create_cq_ex : NULL;
+	c->calls.ibv.create_cq_ex = v ? v->create_cq_ex : NULL;
 	if (v)
 		v->create_cq_ex = hook_create_cq_ex;
 	atomic_store_explicit(&c->open, true, memory_order_release);
@@ -559,7 +559,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	struct cq_ex *x = cq_ex_of(cq);
 	if (x)
 		atomic_store(&x->alive, false); /* its address may be another's as soon as it is free */
-	int r = active() ? core.destroy_cq(cq) : originals()->destroy_cq(cq);
+	int r = active() ? core.destroy_cq(cq) : originals()->ibv.destroy_cq(cq);
 	if (r && x)
 		atomic_store(&x->alive, true);
 	return r;
@@ -567,13 +567,13 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	return active() ? core.destroy_comp_channel(channel) : originals()->destroy_comp_channel(channel);
+	return active() ? core.destroy_comp_channel(channel) : originals()->ibv.destroy_comp_channel(channel);
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	while (!active()) {
-		int r = originals()->get_cq_event(channel, cq, cq_context);
+		int r = originals()->ibv.get_cq_event(channel, cq, cq_context);
 		/* The first paced queue pair may have come meanwhile. */
 		if (r || !active() || !core.took_event(*cq))
 			return r;
@@ -586,7 +586,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 	if (active())
 		core.ack_cq_events(cq, n);
 	else
-		originals()->ack_cq_events(cq, n);
+		originals()->ibv.ack_cq_events(cq, n);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -598,20 +598,20 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		if (w)
 			return explain(core.create_qp(pd, attr));
 	}
-	return originals()->create_qp(pd, attr);
+	return originals()->ibv.create_qp(pd, attr);
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	return active() ? core.modify_qp(qp, attr, mask) : originals()->modify_qp(qp, attr, mask);
+	return active() ? core.modify_qp(qp, attr, mask) : originals()->ibv.modify_qp(qp, attr, mask);
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
 {
-	return active() ? core.query_qp(qp, attr, mask, init) : originals()->query_qp(qp, attr, mask, init);
+	return active() ? core.query_qp(qp, attr, mask, init) : originals()->ibv.query_qp(qp, attr, mask, init);
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	return active() ? core.destroy_qp(qp) : originals()->destroy_qp(qp);
+	return active() ? core.destroy_qp(qp) : originals()->ibv.destroy_qp(qp);
 }

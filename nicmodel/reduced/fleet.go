@@ -272,7 +272,7 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	*s = sender{
 		qp: tx, gen: s.gen, id: flow.ID, dst: int32(flow.Dst), peer: to, hash: flow.FlowHash,
 		telemetry: flow.Congestion.Telemetry, size: flow.Size, message: flow.Message, stop: flow.Stop, depth: int32(depth),
-		control: cc.Control{Rate: src.line, Window: cc.Unlimited}, priority: f.cfg.Priority,
+		priority: f.cfg.Priority,
 	}
 	s.paceFrom, s.next = at+f.cfg.Start, at+f.cfg.Start
 	if f.cfg.Fetch != nil {
@@ -286,13 +286,10 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		s.packetFlags = fabric.ECT
 	}
 	if flow.Congestion.Engine != nil {
-		s.steering = &steering{engine: flow.Congestion.Engine, baseRTT: flow.Congestion.BaseRTT}
-		s.control = s.steering.engine.Control()
-		s.steering.granted, _ = flow.Congestion.Engine.(cc.Granted)
-		s.steering.pathed, _ = flow.Congestion.Engine.(cc.Pathed)
-		s.steering.ownHash = flow.FlowHash
-		s.steering.pace(src.line, f.cfg.MTU, s.control.Rate)
-		s.priority = f.priority(s.control)
+		s.Start(flow.Congestion.Engine, src.line, units.Bytes(f.cfg.MTU), flow.Congestion.BaseRTT)
+		s.priority = f.priority(s.Control())
+	} else {
+		s.Hold(cc.Control{Rate: src.line, Window: cc.Unlimited})
 	}
 	if at > now || flow.Size == 0 && flow.Stop <= at { // which ends as it begins, but not before this returns
 		src.later(at, from)
@@ -316,11 +313,11 @@ func (f *Fleet) Delivered(r Ref) nicmodel.Delivered {
 func (f *Fleet) Steer(r Ref) {
 	n := &f.nics[r.src]
 	s := n.sender(r.sender)
-	if s == nil || s.steering == nil {
+	if s == nil || s.Engine() == nil {
 		return
 	}
 	now, slot := f.engine.Now(), slotOf(r.sender)
-	n.steer(now, slot, s, s.steering.engine.Control())
+	n.steer(now, slot, s, s.Engine().Control())
 	n.offer(now, slot, s)
 	n.turn(&f.lanes[0], now)
 }

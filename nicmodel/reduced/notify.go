@@ -42,11 +42,11 @@ func (n *nic) notified(l *lane, now units.Time, h fabric.Handle, ref uint32) {
 		return
 	}
 	s.cnps++
-	if s.steering == nil {
+	if s.Engine() == nil {
 		return
 	}
 	slot := slotOf(ref)
-	n.steer(now, slot, s, s.steering.engine.OnCNP(now))
+	n.steer(now, slot, s, s.Engine().OnCNP(now))
 	n.offer(now, slot, s)
 	n.turn(l, now)
 }

@@ -21,16 +21,13 @@ type sender struct {
 	fetch       units.Time // from a packet's choice until it is before the wire
 	from        units.Time // when the first packet since the flow came into line is
 	place       int32      // in nic.due, from 1
-	control     cc.Control
 	dst         int32
 	peer        uint32 // the receiver
-	hash        uint32
+	hash        uint32 // the entropy of its first path
 	gen         uint8
 	priority    uint8
 	packetFlags fabric.Flags
 	telemetry   telemetry.Kind
-	asked       bool      // the newest packet asked for an acknowledgement
-	steering    *steering // nil without an engine
 
 	id            uint64
 	sent, acked   units.Bytes
@@ -40,35 +37,12 @@ type sender struct {
 	outstanding   int32 // messages
 	depth         int32
 	cnps          uint64 // congestion notification packets that came
+
+	cc.Driver
 }
 
-// steering is what only a flow with an engine needs.
-type steering struct {
-	engine    cc.Engine
-	granted   cc.Granted // the same, or nil
-	pathed    cc.Pathed  // the same, or nil
-	path      uint32     // that packets go by
-	ownHash   uint32     // the entropy of path 0
-	baseRTT   units.Time
-	scaler    cc.UpdateScaler
-	app       cc.AppLimit
-	gap, span units.Time // of a full packet at the present rate; over which the rate is measured
-}
-
-const (
-	// catchUp is how much of a lost start a pace makes up for, as in nicmodel.
-	catchUp = units.Microsecond
-	// appLimitPackets is nicmodel's.
-	appLimitPackets = 8
-)
-
-// pace notes a change of rate for the application limit.
-func (c *steering) pace(line units.Rate, mtu ib.MTU, r units.Rate) {
-	r = min(r, line)
-	c.app.Rate(r)
-	c.gap = r.Serialize(units.Bytes(mtu))
-	c.span = max(c.baseRTT, appLimitPackets*c.gap)
-}
+// catchUp is how much of a lost start a pace makes up for, as in nicmodel.
+const catchUp = units.Microsecond
 
 // A packet's transport header is in its User: the opcode and AckReq, the PSN, and
 // either what a request's receiver must know, the length of the message (First,
@@ -104,10 +78,14 @@ func (s *sender) ready(now units.Time) bool {
 		return false
 	}
 	out := s.qp.Inflight()
-	if c := s.steering; out > 0 && s.asked && c != nil && c.pathed != nil && c.pathed.Path() != c.path {
+	if out > 0 && s.Turns() {
 		return false // the next packet goes by another path, when these have come
 	}
-	return out == 0 && s.control.Window > 0 || out+units.Bytes(bytes) <= s.control.Window
+	if s.Fits(out, units.Bytes(bytes)) {
+		return true
+	}
+	s.Shut()
+	return false
 }
 
 // offer puts a flow in line if it has a packet that may go.
@@ -135,8 +113,8 @@ func (n *nic) chosen(now units.Time) units.Time {
 			continue
 		}
 		packets++
-		if s.control.Rate >= n.line {
-			more := min(s.control.Window-s.qp.Inflight(), s.posted-s.sent)
+		if s.Control().Rate >= n.line {
+			more := min(s.Control().Window-s.qp.Inflight(), s.posted-s.sent)
 			packets += int(max(0, more-mtu) / mtu)
 		}
 		if packets >= most {
@@ -150,18 +128,13 @@ func (n *nic) chosen(now units.Time) units.Time {
 // send sends a packet of the flow that is first in line.
 func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	d := &l.desc
-	s.qp.BoundInflight(s.control.Window)
-	moves := s.steering != nil && s.steering.pathed != nil && s.qp.Inflight() == 0
+	s.qp.BoundInflight(s.Control().Window)
+	out := s.qp.Inflight()
 	if !s.ready(now) || !s.qp.NextRequest(now, d) { // the window has shrunk, or the transport waits
 		n.remove(slot)
 		return
 	}
-	if moves {
-		c := s.steering
-		c.path = c.pathed.Path()
-		s.hash = cc.PathHash(c.ownHash, c.path)
-	}
-	s.asked = d.Header.AckReq
+	path := s.Path(out, d.Header.AckReq)
 	h := l.Alloc()
 	p := l.Packet(h)
 	op := d.Header.Opcode
@@ -174,7 +147,7 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 		p.User |= ackReq
 	}
 	p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
-	p.Src, p.Dst, p.FlowHash = n.host, s.dst, s.hash
+	p.Src, p.Dst, p.FlowHash = n.host, s.dst, cc.PathHash(s.hash, path)
 	p.Priority, p.Flags, p.Telemetry = s.priority, s.packetFlags, s.telemetry
 	p.Note, p.Notes[0] = s.peer, uint64(max(now, n.wireFree)+n.fleet.cfg.Wire)
 	l.stats.TxPackets++
@@ -183,9 +156,7 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 
 	if !d.Retransmit {
 		s.sent += units.Bytes(d.Payload)
-		if c := s.steering; c != nil {
-			c.app.Sent(now, units.Bytes(d.Payload), min(s.control.Rate, n.line), c.gap, c.span)
-		}
+		s.Sent(now, units.Bytes(d.Payload))
 	}
 	s.paceFrom, s.paceBytes = max(s.next, now-catchUp), int32(d.Payload)
 	s.pace(n.line)
@@ -200,18 +171,17 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 // pace sets when the next packet may go, from the last and the rate.
 func (s *sender) pace(line units.Rate) {
 	s.next = s.paceFrom
-	if s.control.Rate < line {
-		s.next += s.control.Rate.Serialize(units.Bytes(s.paceBytes))
+	if rate := s.Control().Rate; rate < line {
+		s.next += rate.Serialize(units.Bytes(s.paceBytes))
 	}
 }
 
 // steer puts an engine's verdict in force.
 func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
-	if c.Rate < min(s.control.Rate, n.line) || c.Window < s.control.Window {
+	change := s.Apply(c)
+	if change&cc.ChangedDown != 0 {
 		n.cuts++
 	}
-	changed := c.Rate != s.control.Rate
-	s.control = c
 	if priority := n.fleet.priority(c); priority != s.priority {
 		waits := s.place != 0
 		n.remove(slot)
@@ -220,10 +190,9 @@ func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 			n.push(slot, s.due(now))
 		}
 	}
-	if !changed {
+	if change&cc.ChangedRate == 0 {
 		return
 	}
-	s.steering.pace(n.line, n.fleet.cfg.MTU, c.Rate)
 	s.pace(n.line)
 	if s.place != 0 {
 		n.push(slot, s.due(now))
@@ -245,7 +214,7 @@ func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.P
 	slot := slotOf(p.Note)
 	s.qp.Receive(now, &l.header, 0, &l.eff)
 	s.acked += l.eff.AckedBytes
-	if s.steering != nil && l.eff.AckedBytes > 0 {
+	if s.Engine() != nil && l.eff.AckedBytes > 0 {
 		n.inform(l, now, slot, s, h, p)
 	}
 	l.Free(h)
@@ -255,7 +224,7 @@ func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.P
 
 // inform tells the engine of an acknowledgement.
 func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.Handle, p *fabric.Packet) {
-	fl, c := n.fleet, s.steering
+	fl := n.fleet
 	sentAt, met := units.Time(p.Notes[0]), uint8(p.Notes[1])
 	rtt := now - sentAt
 	a := &l.ack
@@ -266,36 +235,26 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 		Acked: s.acked, Sent: s.sent,
 		ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,
 		MaxHopDelay: units.Time(p.Notes[1] >> metBits), ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: met&hasDelay != 0,
-		AppLimited: n.appLimited(l, now, s),
-		Scale:      c.scaler.Scale(now, c.baseRTT),
 	}
+	s.Complete(a, s.qp.Inflight())
 	if path := l.INT(h); path != nil && path.N > 0 {
 		a.Path = path
 	}
 	if fl.onAck != nil {
 		fl.onAck(l.Index(), s.id, a)
 	}
-	n.steer(now, slot, s, c.engine.OnAck(a))
-}
-
-// appLimited is nicmodel's: nothing to send, and neither pace nor window took up
-// 80 percent of what they may.
-func (n *nic) appLimited(l *lane, now units.Time, s *sender) bool {
-	if _, more := s.qp.PeekRequest(now); more || s.size > 0 && s.posted < s.size || !s.steering.app.Limited() {
-		return false
-	}
-	return (s.qp.Inflight()+l.eff.AckedBytes)/4 < s.control.Window/5
+	n.steer(now, slot, s, s.Engine().OnAck(a))
 }
 
 // effects carries out what the transport of a sender asks for in lane.eff.
 func (n *nic) effects(l *lane, now units.Time, slot uint32, s *sender) {
 	eff := &l.eff
-	if eff.Rewind != rc.RewindNone && s.steering != nil {
+	if eff.Rewind != rc.RewindNone && s.Engine() != nil {
 		switch eff.Rewind {
 		case rc.RewindSequence, rc.RewindImplied:
-			n.steer(now, slot, s, s.steering.engine.OnLoss(now))
+			n.steer(now, slot, s, s.Engine().OnLoss(now))
 		case rc.RewindTimeout:
-			n.steer(now, slot, s, s.steering.engine.OnTimeout(now))
+			n.steer(now, slot, s, s.Engine().OnTimeout(now))
 		}
 	}
 	if eff.Do&rc.DoComplete != 0 && n.reap(l, now, slot, s) {

@@ -81,6 +81,5 @@ const (
 	syndromeKindRNR    = 0x20
 	syndromeKindNAK    = 0x60
 	syndromeValue      = 0x1f
-	maxMessage         = 1 << 31 // IBA 9.7: the longest message in bytes
 	maxOutstandingPSNs = 1 << 23 // IBA 9.7.2: half of the PSN space
 )

@@ -115,7 +115,7 @@ func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 			return 0, fmt.Errorf("rc: %v on an unreliable connection, which has SEND and RDMA WRITE, with or without immediate data", r.Op)
 		}
 	}
-	if w.Length > maxMessage {
+	if w.Length > ib.MaxMessage {
 		return 0, fmt.Errorf("rc: %v of %d bytes: a message has at most 2^31", r.Op, r.Length)
 	}
 	if w.kind.returnsData() {

@@ -144,16 +144,16 @@ func (q *QP) validate(h *Header, payload int) uint8 {
 	}
 	switch op {
 	case ib.SendFirst, ib.SendMiddle:
-		if bytes != q.mtu || int64(q.offset)+bytes > maxMessage {
+		if bytes != q.mtu || int64(q.offset)+bytes > ib.MaxMessage {
 			return SyndromeInvalid
 		}
 	case ib.SendLast, ib.SendLastImm, ib.SendLastInv:
-		if bytes == 0 || int64(q.offset)+bytes > maxMessage {
+		if bytes == 0 || int64(q.offset)+bytes > ib.MaxMessage {
 			return SyndromeInvalid
 		}
 	case ib.SendOnly, ib.SendOnlyImm, ib.SendOnlyInv:
 	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm:
-		if q.cfg.Access&ib.AccessRemoteWrite == 0 || h.DMALen > maxMessage {
+		if q.cfg.Access&ib.AccessRemoteWrite == 0 || h.DMALen > ib.MaxMessage {
 			return SyndromeInvalid
 		}
 		if op == ib.WriteFirst {
@@ -175,7 +175,7 @@ func (q *QP) validate(h *Header, payload int) uint8 {
 			return SyndromeInvalid
 		}
 	case ib.ReadRequest:
-		if q.cfg.Access&ib.AccessRemoteRead == 0 || h.DMALen > maxMessage || bytes != 0 || !q.hasResource() {
+		if q.cfg.Access&ib.AccessRemoteRead == 0 || h.DMALen > ib.MaxMessage || bytes != 0 || !q.hasResource() {
 			return SyndromeInvalid
 		}
 		if wraps(h.VA, h.DMALen) {

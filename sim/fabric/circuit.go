@@ -3,6 +3,7 @@ package fabric
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -35,14 +36,12 @@ type CircuitConfig struct {
 	Guard units.Time
 }
 
-func (c *CircuitConfig) validate() error {
-	switch {
-	case c.VOQ < 0 || c.VOQ >= 2*units.GiB || c.Announced < 0 || c.Announced >= 2*units.GiB:
-		return fmt.Errorf("in Circuits, VOQ %v and Announced %v: set 0 to 2GiB", c.VOQ, c.Announced)
-	case c.Ahead < 0 || c.Ahead > units.Second || c.Guard < 0 || c.Guard > units.Second:
-		return fmt.Errorf("in Circuits, Ahead %v and Guard %v: set 0 to 1s", c.Ahead, c.Guard)
-	}
-	return nil
+func (c *CircuitConfig) validate(f faults) {
+	const bound = "choose a size below 2GiB, or 0 for no bound"
+	f.check("voq", c.VOQ, c.VOQ >= 0 && c.VOQ < 2*units.GiB, bound)
+	f.check("announced_voq", c.Announced, c.Announced >= 0 && c.Announced < 2*units.GiB, bound)
+	f.check("ahead", c.Ahead, c.Ahead >= 0 && c.Ahead <= units.Second, "choose 0 to 1s")
+	f.check("guard", c.Guard, c.Guard >= 0 && c.Guard <= units.Second, "choose 0 to 1s")
 }
 
 // circuits is the state of a network's circuits. It is a destination of events of its
@@ -81,7 +80,7 @@ func (n *Network) newCircuits() error {
 	r := n.topo.rdcn
 	if r == nil {
 		if n.cfg.Circuits != (CircuitConfig{}) {
-			return fmt.Errorf("fabric: Circuits is set for a topology without: leave it out, or take RDCN")
+			return field.Bad("fabric", "circuits", nil, "the topology has no circuits: leave it out, or take RDCN")
 		}
 		return nil
 	}
@@ -89,10 +88,10 @@ func (n *Network) newCircuits() error {
 	days := len(r.tors) - 1
 	c.week = units.Time(days) * c.period
 	if c.cfg.Guard > r.night {
-		return fmt.Errorf("fabric: Circuits has a Guard of %v and the night lasts %v: set no more", c.cfg.Guard, r.night)
+		return field.Bad("fabric", "circuits.guard", c.cfg.Guard, "choose a span up to that of a night, %v", r.night)
 	}
 	if most := c.week - c.day; c.cfg.Ahead > most {
-		return fmt.Errorf("fabric: Circuits is Ahead by %v and a circuit is away for %v: set no more", c.cfg.Ahead, most)
+		return field.Bad("fabric", "circuits.ahead", c.cfg.Ahead, "choose a span up to %v, for which a circuit is away", most)
 	}
 	for i := range r.tors {
 		up := n.portOf[r.uplinks[i]]

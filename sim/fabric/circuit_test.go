@@ -299,10 +299,10 @@ func TestCircuitErrors(t *testing.T) {
 		{"set a day above 0", func(s *RDCNSpec, _ *Config) { s.Day = 0 }},
 		{"hosts per tor is 0", func(s *RDCNSpec, _ *Config) { s.HostsPerTor = 0 }},
 		{"make all priorities lossy", func(_ *RDCNSpec, c *Config) { lossless(c) }},
-		{"the night lasts 10us", func(_ *RDCNSpec, c *Config) { c.Circuits.Guard = 11 * us }},
-		{"is away for 130us", func(_ *RDCNSpec, c *Config) { c.Circuits.Ahead = 131 * us }},
-		{"VOQ -1B", func(_ *RDCNSpec, c *Config) { c.Circuits.VOQ = -1 }},
-		{"Guard -1ps", func(_ *RDCNSpec, c *Config) { c.Circuits.Guard = -1 }},
+		{"circuits.guard is 11us: choose a span up to that of a night, 10us", func(_ *RDCNSpec, c *Config) { c.Circuits.Guard = 11 * us }},
+		{"circuits.ahead is 131us: choose a span up to 130us", func(_ *RDCNSpec, c *Config) { c.Circuits.Ahead = 131 * us }},
+		{"circuits.voq is -1B", func(_ *RDCNSpec, c *Config) { c.Circuits.VOQ = -1 }},
+		{"circuits.guard is -1ps", func(_ *RDCNSpec, c *Config) { c.Circuits.Guard = -1 }},
 		{"tor0->tor2, a circuit", func(_ *RDCNSpec, c *Config) {
 			c.Failures = []Failure{{Link: "tor0->tor2", Down: true}}
 		}},

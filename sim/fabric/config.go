@@ -3,8 +3,10 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -146,98 +148,103 @@ func Default() Config {
 // alphaOne is an Alpha of 1 in fixed point.
 const alphaOne = 1024
 
-// Validate names every field that is out of range, and the mend.
+// FieldError is what Config.Validate returns of a field that is out of range, several
+// joined. Its Key is the field's name in scenarios: "reroute", "faults[0].loss"; a
+// switch's fields have theirs alone ("buffer") or, of one that Switches names, behind
+// its name ("switches.tor0.buffer"), and those of a priority stand behind its number
+// ("classes[3].ecn.kmax").
+type FieldError = field.Error
+
+// faults collects FieldErrors of the fields below a key.
+type faults struct {
+	below string // "" or ends with a dot
+	errs  *[]error
+}
+
+// within is the faults of the fields below another key.
+func (f faults) within(key string, args ...any) faults {
+	return faults{f.below + fmt.Sprintf(key, args...), f.errs}
+}
+
+// check notes a fault of a field unless it is ok.
+func (f faults) check(key string, v any, ok bool, want string, args ...any) {
+	if !ok {
+		*f.errs = append(*f.errs, field.Bad("fabric", f.below+key, v, want, args...))
+	}
+}
+
+func (f faults) size(key string, v units.Bytes) {
+	f.check(key, v, v >= 0 && v < 2*units.GiB, "choose a size from 0 to below 2GiB")
+}
+
+func (f faults) probability(key string, v float64) {
+	f.check(key, v, v >= 0 && v <= 1, "choose a probability, 0 to 1")
+}
+
+// maxSpan bounds the times of what goes on for a while.
+const maxSpan = 1000 * units.Second
+
+// Validate returns a *FieldError for every field that is out of range, joined.
 func (c *Config) Validate() error {
 	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.Priorities < 1 || c.Priorities > MaxPriorities {
-		bad("Priorities is %d: set 1 to %d", c.Priorities, MaxPriorities)
-	}
-	if c.MaxFrame < 64 || c.MaxFrame > 64*units.KiB {
-		bad("MaxFrame is %v: set 64B to 64KiB", c.MaxFrame)
-	}
+	f := faults{errs: &errs}
+	f.check("priorities", c.Priorities, c.Priorities >= 1 && c.Priorities <= MaxPriorities, "choose 1 to %d", MaxPriorities)
+	f.check("max_frame", c.MaxFrame, c.MaxFrame >= 64 && c.MaxFrame <= 64*units.KiB, "choose 64B to 64KiB")
 	if len(errs) == 0 {
-		errs = append(errs, c.Switch.validate(c, "Switch")...)
-		for _, name := range sortedKeys(c.Switches) {
+		c.Switch.validate(c, f)
+		for _, name := range slices.Sorted(maps.Keys(c.Switches)) {
 			s := c.Switches[name]
-			errs = append(errs, s.validate(c, name)...)
+			s.validate(c, f.within("switches.%s.", name))
 		}
 	}
-	if c.HostSend < 0 || c.HostSend > units.Second || c.HostReceive < 0 || c.HostReceive > units.Second {
-		bad("HostSend is %v and HostReceive %v: set 0 to 1s", c.HostSend, c.HostReceive)
-	}
-	if c.Reroute < 0 || c.Reroute > 1000*units.Second {
-		bad("Reroute is %v: set 0 (never) to 1000s", c.Reroute)
-	}
+	f.check("host_send", c.HostSend, c.HostSend >= 0 && c.HostSend <= units.Second, "choose 0 to 1s")
+	f.check("host_receive", c.HostReceive, c.HostReceive >= 0 && c.HostReceive <= units.Second, "choose 0 to 1s")
+	f.check("reroute", c.Reroute, c.Reroute >= 0 && c.Reroute <= maxSpan, "choose a span up to %v, or 0 for never", maxSpan)
 	for i := range c.Failures {
-		if err := c.Failures[i].validate(); err != nil {
-			errs = append(errs, err)
-		}
+		c.Failures[i].validate(f.within("failures[%d]", i))
 	}
-	if err := c.Circuits.validate(); err != nil {
-		errs = append(errs, err)
+	c.Circuits.validate(f.within("circuits."))
+	for i := range c.Faults {
+		f.probability(fmt.Sprintf("faults[%d].loss", i), c.Faults[i].Loss)
 	}
-	for _, f := range c.Faults {
-		if !(f.Loss >= 0 && f.Loss <= 1) {
-			bad("loss on link %s is %v: set 0 to 1", f.Link, f.Loss)
-		}
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("fabric: %w", errors.Join(errs...))
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
-func (s *SwitchConfig) validate(c *Config, name string) (errs []error) {
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("switch %s: "+format, append([]any{name}, args...)...))
-	}
-	if s.Latency < 0 || s.Latency > units.Second {
-		bad("Latency is %v: set 0 to 1s", s.Latency)
-	}
-	if s.Buffer < c.MaxFrame || s.Buffer >= 2*units.GiB {
-		bad("Buffer is %v: set at least one MaxFrame, %v, and less than 2GiB", s.Buffer, c.MaxFrame)
-	}
+func (s *SwitchConfig) validate(c *Config, f faults) {
+	f.check("switch_latency", s.Latency, s.Latency >= 0 && s.Latency <= units.Second, "choose 0 to 1s")
+	f.check("buffer", s.Buffer, s.Buffer >= c.MaxFrame && s.Buffer < 2*units.GiB, "choose a size of at least one packet, %v, and below 2GiB", c.MaxFrame)
 	for i := range c.Priorities {
-		k := &s.Classes[i]
-		if k.Weight < 0 || k.Weight > 1000 {
-			bad("priority %d: Weight is %d: set 0 (strict) to 1000", i, k.Weight)
-		}
-		if !(k.Alpha >= 1.0/alphaOne && k.Alpha <= 1<<20) {
-			bad("priority %d: Alpha is %v: set 1/%d to 2^20", i, k.Alpha, alphaOne)
-		}
-		if e := k.ECN; e.Kmin < 0 || e.Kmax < e.Kmin || e.Kmax >= 2*units.GiB {
-			bad("priority %d: ECN has Kmin %v and Kmax %v: set 0 <= Kmin <= Kmax < 2GiB", i, e.Kmin, e.Kmax)
-		}
-		if e := k.ECN; !(e.Pmax >= 0 && e.Pmax <= 1) || e.AtRate < 0 {
-			bad("priority %d: ECN has Pmax %v and AtRate %v: set a probability and a rate, or 0", i, e.Pmax, e.AtRate)
-		}
-		if e := k.EIN; !(e.Gradient >= 0 && e.Gradient <= 1000) {
-			bad("priority %d: EIN has Gradient %v: set a share of the port's rate up to 1000, such as 0.25, or 0", i, e.Gradient)
-		} else if e.Gradient > 0 && (e.Window < 1 || e.Window > maxNoticeWindow) {
-			bad("priority %d: EIN has a Window of %d: set 1 to %d dequeues, such as 50", i, e.Window, maxNoticeWindow)
-		} else if e.HighWater < 0 || e.HighWater >= 2*units.GiB {
-			bad("priority %d: EIN has HighWater %v: set 0 to 2GiB", i, e.HighWater)
-		}
-		p := k.PFC
-		if p.Watchdog < 0 || p.Watchdog > 1000*units.Second {
-			bad("priority %d: Watchdog is %v: set 0 (none) to 1000s", i, p.Watchdog)
-		}
-		if p.XOFF < 0 || p.XON < 0 || p.Headroom < 0 || p.XOFF >= 2*units.GiB || p.Headroom >= 2*units.GiB {
-			bad("priority %d: PFC has XOFF %v, XON %v, Headroom %v: set 0 to 2GiB", i, p.XOFF, p.XON, p.Headroom)
-		}
-		if p.XON > 0 && p.XON >= p.XOFF {
-			bad("priority %d: PFC has XON %v and XOFF %v: set XON below XOFF", i, p.XON, p.XOFF)
-		}
+		s.Classes[i].validate(f.within("classes[%d].", i))
 	}
-	return errs
 }
 
-func sortedKeys(m map[string]SwitchConfig) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+func (k *Class) validate(f faults) {
+	f.check("weight", k.Weight, k.Weight >= 0 && k.Weight <= 1000, "choose 0 (strict) to 1000")
+	f.check("alpha", k.Alpha, k.Alpha >= 1.0/alphaOne && k.Alpha <= 1<<20, "choose a number from 1/%d to 2^20", alphaOne)
+	k.ECN.validate(f.within("ecn."))
+	k.EIN.validate(f.within("ein."))
+	k.PFC.validate(f.within("pfc."))
+}
+
+func (e *ECN) validate(f faults) {
+	f.size("kmin", e.Kmin)
+	f.size("kmax", e.Kmax)
+	f.check("kmax", e.Kmax, e.Kmax >= e.Kmin, "choose at least kmin, %v", e.Kmin)
+	f.probability("pmax", e.Pmax)
+	f.check("at_rate", e.AtRate, e.AtRate >= 0, "choose a rate, or 0")
+}
+
+func (e *Notice) validate(f faults) {
+	f.check("gradient", e.Gradient, e.Gradient >= 0 && e.Gradient <= 1000, "choose a share of the link's rate, such as 0.25, or 0 for no marks")
+	idle := e.Gradient == 0 && e.Window == 0
+	f.check("window", e.Window, idle || e.Window >= 1 && e.Window <= maxNoticeWindow, "choose 1 to %d dequeues, such as 50", maxNoticeWindow)
+	f.check("high_water", e.HighWater, e.HighWater >= 0 && e.HighWater < 2*units.GiB, "choose a size from 0 to below 2GiB, above ecn.kmax")
+}
+
+func (p *PFC) validate(f faults) {
+	f.size("xoff", p.XOFF)
+	f.size("xon", p.XON)
+	f.size("headroom", p.Headroom)
+	f.check("xon", p.XON, p.XON <= 0 || p.XON < p.XOFF, "choose less than xoff, %v", p.XOFF)
+	f.check("watchdog", p.Watchdog, p.Watchdog >= 0 && p.Watchdog <= maxSpan, "choose a span up to %v, or 0 for none", maxSpan)
 }

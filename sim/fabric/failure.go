@@ -25,18 +25,13 @@ type Failure struct {
 	Loss float64    // probability of loss for each packet, 0 to 1
 }
 
-func (f *Failure) validate() error {
-	switch {
-	case f.From < 0 || f.To < 0 || f.To > 0 && f.To <= f.From:
-		return fmt.Errorf("failure of %s lasts from %v to %v: set 0 <= From < To, or a To of 0 for ever", f.Link, f.From, f.To)
-	case !(f.Loss >= 0 && f.Loss <= 1):
-		return fmt.Errorf("failure of %s has a loss of %v: set 0 to 1", f.Link, f.Loss)
-	case f.Rate < 0:
-		return fmt.Errorf("failure of %s has a rate of %v: set one above 0, or 0 to leave it", f.Link, f.Rate)
-	case !f.Down && f.Rate == 0 && f.Loss == 0:
-		return fmt.Errorf("failure of %s changes nothing: set Down, Rate or Loss", f.Link)
-	}
-	return nil
+// validate names the fields by their names in scenarios: at, and for how long.
+func (f *Failure) validate(bad faults) {
+	bad.check(".at", f.From, f.From >= 0 && f.From <= maxSpan, "choose 0 to %v", maxSpan)
+	bad.check(".for", f.To-f.From, f.To == 0 || f.To > f.From && f.To-f.From <= maxSpan, "choose a span above 0, or 0 for the rest of the run")
+	bad.probability(".loss", f.Loss)
+	bad.check(".rate", f.Rate, f.Rate >= 0, "choose a rate above 0")
+	bad.check("", nil, f.Down || f.Rate != 0 || f.Loss != 0, "it changes nothing: give down, rate or loss")
 }
 
 // holds reports whether the failure is in force.

@@ -226,12 +226,12 @@ func TestReroute(t *testing.T) {
 
 func TestFailureErrors(t *testing.T) {
 	for want, f := range map[string]Failure{
-		"lasts from":                     {Link: "tor0->h1", From: 2, To: 1, Down: true},
-		"has a loss of 2":                {Link: "tor0->h1", Loss: 2},
-		"has a rate of":                  {Link: "tor0->h1", Rate: -1},
-		"changes nothing":                {Link: "tor0->h1"},
-		`there is no link "tor0->h9"`:    {Link: "tor0->h9", Down: true},
-		"set less than that of the link": {Link: "tor0->h1", Rate: 100 * units.Gbps},
+		"failures[0].for is -1ps":         {Link: "tor0->h1", From: 2, To: 1, Down: true},
+		"failures[0].loss is 2":           {Link: "tor0->h1", Loss: 2},
+		"failures[0].rate is -1bps":       {Link: "tor0->h1", Rate: -1},
+		"failures[0]: it changes nothing": {Link: "tor0->h1"},
+		`there is no link "tor0->h9"`:     {Link: "tor0->h9", Down: true},
+		"set less than that of the link":  {Link: "tor0->h1", Rate: 100 * units.Gbps},
 	} {
 		cfg := Default()
 		cfg.Failures = []Failure{f}
@@ -246,7 +246,7 @@ func TestFailureErrors(t *testing.T) {
 	cfg.Switch.Classes[2].EIN = Notice{Gradient: 0.25}
 	cfg.Switch.Classes[3].EIN = Notice{Gradient: 0.25, Window: 50, HighWater: -1}
 	err := cfg.Validate()
-	for _, want := range []string{"Reroute is", "Watchdog is", "EIN has Gradient -1: set", "EIN has a Window of 0: set", "EIN has HighWater -1B: set"} {
+	for _, want := range []string{"fabric: reroute is -1ps: choose", "classes[0].pfc.watchdog is -1ps: choose", "classes[1].ein.gradient is -1: choose", "classes[2].ein.window is 0: choose", "classes[3].ein.high_water is -1B: choose"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}

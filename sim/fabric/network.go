@@ -3,8 +3,10 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/internal/hugepages"
@@ -228,7 +230,7 @@ func Check(topo *Topology, cfg Config) error {
 // newSwitches returns a network that has links and switches and as yet no routes.
 func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Network, error) {
 	if err := topo.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("fabric: topology: %w", err)
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -253,7 +255,7 @@ func newSwitches(e *des.Engine, topo *Topology, cfg Config, seed uint64) (*Netwo
 		failing:  len(cfg.Failures) > 0,
 	}
 	n.lanes[0].n = n
-	for _, name := range sortedKeys(cfg.Switches) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Switches)) {
 		if v, ok := topo.byName[name]; !ok || !topo.nodes[v].isSwitch {
 			return nil, fmt.Errorf("fabric: Switches configures %q, which is no switch of the topology: its switches are %s", name, topo.span(topo.nodeOfSwitch()))
 		}

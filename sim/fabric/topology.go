@@ -169,9 +169,9 @@ func (t *Topology) Host(name string) (int, error) {
 	v, ok := t.byName[name]
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("fabric: there is no host %q: the %d hosts are %s", name, len(t.hosts), t.span(t.hosts))
+		return 0, fmt.Errorf("there is no host %q: the %d hosts are %s", name, len(t.hosts), t.span(t.hosts))
 	case t.nodes[v].isSwitch:
-		return 0, fmt.Errorf("fabric: %q is a switch: the %d hosts are %s", name, len(t.hosts), t.span(t.hosts))
+		return 0, fmt.Errorf("%q is a switch: the %d hosts are %s", name, len(t.hosts), t.span(t.hosts))
 	}
 	return int(t.nodes[v].index), nil
 }
@@ -207,12 +207,12 @@ func (t *Topology) FindLink(name string) (LinkID, error) {
 	}
 	from, to, ok := strings.Cut(name, "->")
 	if !ok {
-		return 0, fmt.Errorf("fabric: %q is no name of a link: write it as tor0->h3", name)
+		return 0, fmt.Errorf("%q is no name of a link: write it as tor0->h3", name)
 	}
 	to, _, _ = strings.Cut(to, "#")
 	for _, end := range []string{from, to} {
 		if _, ok := t.byName[end]; !ok {
-			return 0, fmt.Errorf("fabric: there is no link %q: no node is named %q", name, end)
+			return 0, fmt.Errorf("there is no link %q: no node is named %q", name, end)
 		}
 	}
 	var to2 []string
@@ -222,7 +222,7 @@ func (t *Topology) FindLink(name string) (LinkID, error) {
 	if len(to2) > 4 {
 		to2 = append(to2[:2], "...", to2[len(to2)-1])
 	}
-	return 0, fmt.Errorf("fabric: there is no link %q: from %s lead %s", name, from, strings.Join(to2, ", "))
+	return 0, fmt.Errorf("there is no link %q: from %s lead %s", name, from, strings.Join(to2, ", "))
 }
 
 // LinkName returns the name of a direction of a link.
@@ -237,11 +237,17 @@ func (t *Topology) LinkName(l LinkID) string {
 // From returns the name of the node that a link leads from.
 func (t *Topology) From(l LinkID) string { return t.nodes[t.tail(l)].name }
 
+// To returns the name of the node that a link leads to.
+func (t *Topology) To(l LinkID) string { return t.nodes[t.head(l)].name }
+
+// HostLink returns the direction in which a host of a valid topology sends.
+func (t *Topology) HostLink(host int) LinkID { return t.nodes[t.hosts[host]].ports[0] }
+
 // Link returns what a link is like.
 func (t *Topology) Link(l LinkID) Link { return t.edges[l/2].Link }
 
 // Validate says what, if anything, keeps the graph from being a network: all
-// that is wrong, each with the node or link and what to do.
+// that is wrong, joined, each with the node or link and what to do.
 func (t *Topology) Validate() error {
 	errs := append([]error(nil), t.errs...)
 	if len(t.hosts) < 2 {
@@ -274,10 +280,7 @@ func (t *Topology) Validate() error {
 	if len(errs) == 0 {
 		errs = t.unreachable(errs)
 	}
-	if len(errs) > 0 {
-		return fmt.Errorf("fabric: topology: %w", errors.Join(errs...))
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // unreachable names a host that others can't reach. Hosts do not forward.

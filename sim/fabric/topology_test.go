@@ -112,20 +112,20 @@ func TestErrorsNameTheThingAndTheMend(t *testing.T) {
 			t.Connect(a, t.AddSwitch("x"), l)
 			t.Connect(b, t.AddSwitch("y"), l)
 		}), Default()), []string{"no path joins a and b", "connect them"}},
-		{build(star(), with(func(c *Config) { c.Priorities = 9 })), []string{"Priorities is 9", "1 to 8"}},
-		{build(star(), with(func(c *Config) { c.MaxFrame = 1 })), []string{"MaxFrame is 1B"}},
-		{build(star(), with(func(c *Config) { c.Switch.Buffer = 100 })), []string{"Buffer is 100B"}},
-		{build(star(), with(func(c *Config) { c.Switch.Latency = -1 })), []string{"Latency is -1ps"}},
-		{build(star(), with(func(c *Config) { c.Switch.Classes[3].Alpha = 0 })), []string{"priority 3", "Alpha is 0"}},
-		{build(star(), with(func(c *Config) { c.Switch.Classes[3].Weight = -1 })), []string{"priority 3", "Weight is -1"}},
-		{build(star(), with(func(c *Config) { c.Switch.Classes[0].ECN = ECN{Kmin: 5, Kmax: 4} })), []string{"Kmin 5B and Kmax 4B"}},
-		{build(star(), with(func(c *Config) { c.Switch.Classes[0].ECN = ECN{Kmax: 4, Pmax: 2} })), []string{"Pmax 2"}},
-		{build(star(), with(func(c *Config) { c.Switch.Classes[0].PFC = PFC{XON: 4} })), []string{"XON 4B and XOFF 0B"}},
-		{build(star(), with(func(c *Config) { c.Switch.Classes[0].PFC = PFC{Headroom: -1} })), []string{"Headroom -1B"}},
+		{build(star(), with(func(c *Config) { c.Priorities = 9 })), []string{"priorities is 9", "1 to 8"}},
+		{build(star(), with(func(c *Config) { c.MaxFrame = 1 })), []string{"max_frame is 1B"}},
+		{build(star(), with(func(c *Config) { c.Switch.Buffer = 100 })), []string{"fabric: buffer is 100B"}},
+		{build(star(), with(func(c *Config) { c.Switch.Latency = -1 })), []string{"switch_latency is -1ps"}},
+		{build(star(), with(func(c *Config) { c.Switch.Classes[3].Alpha = 0 })), []string{"classes[3].alpha is 0"}},
+		{build(star(), with(func(c *Config) { c.Switch.Classes[3].Weight = -1 })), []string{"classes[3].weight is -1"}},
+		{build(star(), with(func(c *Config) { c.Switch.Classes[0].ECN = ECN{Kmin: 5, Kmax: 4} })), []string{"classes[0].ecn.kmax is 4B: choose at least kmin, 5B"}},
+		{build(star(), with(func(c *Config) { c.Switch.Classes[0].ECN = ECN{Kmax: 4, Pmax: 2} })), []string{"classes[0].ecn.pmax is 2"}},
+		{build(star(), with(func(c *Config) { c.Switch.Classes[0].PFC = PFC{XON: 4} })), []string{"classes[0].pfc.xon is 4B: choose less than xoff, 0B"}},
+		{build(star(), with(func(c *Config) { c.Switch.Classes[0].PFC = PFC{Headroom: -1} })), []string{"classes[0].pfc.headroom is -1B"}},
 		{build(star(), with(func(c *Config) { c.Switches = map[string]SwitchConfig{"spine0": c.Switch} })), []string{`"spine0"`, "no switch", "tor0"}},
-		{build(star(), with(func(c *Config) { c.Switches = map[string]SwitchConfig{"tor0": {}} })), []string{"switch tor0", "Alpha is 0"}},
+		{build(star(), with(func(c *Config) { c.Switches = map[string]SwitchConfig{"tor0": {}} })), []string{"switches.tor0.buffer is 0B", "switches.tor0.classes[0].alpha is 0"}},
 		{build(star(), with(func(c *Config) { c.Faults = []Fault{{"h0->h1", 0.1}} })), []string{"in Faults", `no link "h0->h1"`}},
-		{build(star(), with(func(c *Config) { c.Faults = []Fault{{"*", 1.5}} })), []string{"loss on link *", "1.5"}},
+		{build(star(), with(func(c *Config) { c.Faults = []Fault{{"*", 1.5}} })), []string{"faults[0].loss is 1.5"}},
 		{build(star(), with(func(c *Config) {
 			c.Switch.Buffer = 20 * units.KB
 			c.Switch.Classes[0].PFC.Lossless = true

@@ -79,7 +79,7 @@ func command(args []string, out io.Writer) error {
 	return nil
 }
 
-func named(name string) (workload, error) {
+func named(name string) (benchmark, error) {
 	var all []string
 	for _, w := range standard {
 		if w.Name == name {
@@ -87,7 +87,7 @@ func named(name string) (workload, error) {
 		}
 		all = append(all, w.Name)
 	}
-	return workload{}, fmt.Errorf("there is no workload %q: choose among %s", name, strings.Join(all, ", "))
+	return benchmark{}, fmt.Errorf("there is no workload %q: choose among %s", name, strings.Join(all, ", "))
 }
 
 func median(rs []*result) *result {
@@ -113,7 +113,7 @@ func show(out io.Writer, r *result) {
 }
 
 // child runs a workload in a process of its own, so that its memory is its own.
-func child(w workload, opt options) (*result, error) {
+func child(w benchmark, opt options) (*result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/internal/simnet"
 	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -31,7 +32,7 @@ type result struct {
 }
 
 // run simulates one workload in this process.
-func run(w workload, opt options, profile string) (*result, error) {
+func run(w benchmark, opt options, profile string) (*result, error) {
 	start := time.Now()
 	s, err := w.load(opt)
 	if err != nil {
@@ -71,8 +72,8 @@ type sim struct {
 	*simnet.Network
 	fleet *reduced.Fleet
 
-	flows   func() (scenario.Flow, bool)
-	next    scenario.Flow
+	flows   func() (workload.Flow, bool)
+	next    workload.Flow
 	pending bool
 	id      des.NodeID
 	src     des.Source
@@ -152,7 +153,7 @@ func (x *sim) Handle(ev des.Event) {
 	}
 }
 
-func (x *sim) start(f *scenario.Flow) error {
+func (x *sim) start(f *workload.Flow) error {
 	c := x.Congestion()
 	if x.Sys.Engine != "none" { // which would be told of each packet for nothing
 		var err error

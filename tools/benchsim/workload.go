@@ -16,8 +16,8 @@ import (
 //go:embed workloads
 var files embed.FS
 
-// workload is a fat tree with 100 Gbps links of 1 us, and its flows.
-type workload struct {
+// benchmark is a fat tree with 100 Gbps links of 1 us, and its flows.
+type benchmark struct {
 	Name     string
 	K        int    // of the fat tree
 	Flows    string // YAML of a workload
@@ -25,7 +25,7 @@ type workload struct {
 }
 
 // standard are the workloads in the order of the table.
-var standard = []workload{
+var standard = []benchmark{
 	{Name: "incast10x10", K: 4, Flows: matrix},
 	{Name: "incast255", K: 12, Flows: matrix},
 	{Name: "perm128", K: 8, Flows: matrix},
@@ -62,7 +62,7 @@ type options struct {
 }
 
 // load makes the scenario of a workload.
-func (w workload) load(opt options) (*scenario.Scenario, error) {
+func (w benchmark) load(opt options) (*scenario.Scenario, error) {
 	if w.Flows == matrix || opt.File != "" {
 		file := opt.File
 		if file == "" {
@@ -89,7 +89,7 @@ func (w workload) load(opt options) (*scenario.Scenario, error) {
 	frame := opt.MTU + 62
 	var b bytes.Buffer
 	if err := text.Execute(&b, struct {
-		workload
+		benchmark
 		options
 		XOFF, XON int
 	}{w, opt, 200 * frame, 160 * frame}); err != nil {

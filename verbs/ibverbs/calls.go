@@ -36,8 +36,36 @@ type Calls struct {
 	QueryRTValuesEx              unsafe.Pointer
 }
 
-// The Go and the C layouts of what both sides touch are the same.
+// Calls has the layout of struct ibverbs_calls: an offset that differs, or a field
+// more on one side, does not compile.
 var (
-	_ = [1]struct{}{}[unsafe.Sizeof(Calls{})-C.sizeof_struct_shim_calls]
-	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.QueryRTValuesEx)-unsafe.Offsetof(C.struct_shim_calls{}.query_rt_values)]
+	_ = [1]struct{}{}[unsafe.Sizeof(Calls{})-C.sizeof_struct_ibverbs_calls]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.PostSend)-unsafe.Offsetof(C.struct_ibverbs_calls{}.post_send)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.PostRecv)-unsafe.Offsetof(C.struct_ibverbs_calls{}.post_recv)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.PostSRQRecv)-unsafe.Offsetof(C.struct_ibverbs_calls{}.post_srq_recv)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.PollCQ)-unsafe.Offsetof(C.struct_ibverbs_calls{}.poll_cq)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.ReqNotifyCQ)-unsafe.Offsetof(C.struct_ibverbs_calls{}.req_notify_cq)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.AllocPD)-unsafe.Offsetof(C.struct_ibverbs_calls{}.alloc_pd)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.DeallocPD)-unsafe.Offsetof(C.struct_ibverbs_calls{}.dealloc_pd)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.RegMR)-unsafe.Offsetof(C.struct_ibverbs_calls{}.reg_mr)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.DeregMR)-unsafe.Offsetof(C.struct_ibverbs_calls{}.dereg_mr)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.CreateCQ)-unsafe.Offsetof(C.struct_ibverbs_calls{}.create_cq)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.CreateCQEx)-unsafe.Offsetof(C.struct_ibverbs_calls{}.create_cq_ex)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.DestroyCQ)-unsafe.Offsetof(C.struct_ibverbs_calls{}.destroy_cq)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.CreateCompChannel)-unsafe.Offsetof(C.struct_ibverbs_calls{}.create_comp_channel)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.DestroyCompChannel)-unsafe.Offsetof(C.struct_ibverbs_calls{}.destroy_comp_channel)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.GetCQEvent)-unsafe.Offsetof(C.struct_ibverbs_calls{}.get_cq_event)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.AckCQEvents)-unsafe.Offsetof(C.struct_ibverbs_calls{}.ack_cq_events)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.CreateQP)-unsafe.Offsetof(C.struct_ibverbs_calls{}.create_qp)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.ModifyQP)-unsafe.Offsetof(C.struct_ibverbs_calls{}.modify_qp)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.QueryQP)-unsafe.Offsetof(C.struct_ibverbs_calls{}.query_qp)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.DestroyQP)-unsafe.Offsetof(C.struct_ibverbs_calls{}.destroy_qp)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.ModifyQPRateLimit)-unsafe.Offsetof(C.struct_ibverbs_calls{}.modify_qp_rate_limit)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.CreateSRQ)-unsafe.Offsetof(C.struct_ibverbs_calls{}.create_srq)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.DestroySRQ)-unsafe.Offsetof(C.struct_ibverbs_calls{}.destroy_srq)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.CreateAH)-unsafe.Offsetof(C.struct_ibverbs_calls{}.create_ah)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.DestroyAH)-unsafe.Offsetof(C.struct_ibverbs_calls{}.destroy_ah)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.GetAsyncEvent)-unsafe.Offsetof(C.struct_ibverbs_calls{}.get_async_event)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.AckAsyncEvent)-unsafe.Offsetof(C.struct_ibverbs_calls{}.ack_async_event)]
+	_ = [1]struct{}{}[unsafe.Offsetof(Calls{}.QueryRTValuesEx)-unsafe.Offsetof(C.struct_ibverbs_calls{}.query_rt_values)]
 )

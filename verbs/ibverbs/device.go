@@ -44,7 +44,7 @@ type Device struct {
 	name    string // with the scheme
 	ibdev   string // the kernel's name
 	ctx     *C.struct_ibv_context
-	calls   *C.struct_shim_calls
+	calls   *C.struct_ibverbs_calls
 	adopted bool
 	mode    timestampMode
 	start   time.Time
@@ -163,13 +163,13 @@ func Adopt(ctx unsafe.Pointer, calls *Calls) (*Device, error) {
 func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, mode timestampMode) (*Device, error) {
 	d := &Device{
 		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), adopted: calls != nil, mode: mode, start: time.Now(),
-		calls: (*C.struct_shim_calls)(C.calloc(1, C.sizeof_struct_shim_calls)),
+		calls: (*C.struct_ibverbs_calls)(C.calloc(1, C.sizeof_struct_ibverbs_calls)),
 		cqs:   map[*C.struct_ibv_cq]*CQ{}, qps: map[*C.struct_ibv_qp]*QP{}, srqs: map[*C.struct_ibv_srq]*SRQ{},
 	}
 	if calls != nil {
 		*(*Calls)(unsafe.Pointer(d.calls)) = *calls
 	}
-	C.shim_calls_complete(d.calls, ctx)
+	C.shim_complete_calls(d.calls, ctx)
 	if !d.adopted {
 		// An event may be gone between poll and read: destroying its object takes
 		// it back.

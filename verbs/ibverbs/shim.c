@@ -33,7 +33,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int a
 
 #define DEFAULT(call, f) do { if (!c->call) c->call = (f); } while (0)
 
-void shim_calls_complete(struct shim_calls *c, struct ibv_context *ctx)
+void shim_complete_calls(struct ibverbs_calls *c, struct ibv_context *ctx)
 {
 	DEFAULT(post_send, ctx->ops.post_send);
 	DEFAULT(post_recv, ctx->ops.post_recv);
@@ -115,38 +115,38 @@ int shim_readable(int fd, int milliseconds)
 
 #define MADE(out, expression) do { errno = 0; *(out) = (expression); return *(out) ? 0 : failed(); } while (0)
 
-int shim_alloc_pd(const struct shim_calls *c, struct ibv_context *ctx, struct ibv_pd **out)
+int shim_alloc_pd(const struct ibverbs_calls *c, struct ibv_context *ctx, struct ibv_pd **out)
 {
 	MADE(out, c->alloc_pd(ctx));
 }
 
-int shim_dealloc_pd(const struct shim_calls *c, struct ibv_pd *pd) { return code(c->dealloc_pd(pd)); }
+int shim_dealloc_pd(const struct ibverbs_calls *c, struct ibv_pd *pd) { return code(c->dealloc_pd(pd)); }
 
-int shim_reg_mr(const struct shim_calls *c, struct ibv_pd *pd, void *addr, size_t length, int access, struct ibv_mr **out)
+int shim_reg_mr(const struct ibverbs_calls *c, struct ibv_pd *pd, void *addr, size_t length, int access, struct ibv_mr **out)
 {
 	MADE(out, c->reg_mr(pd, addr, length, access));
 }
 
-int shim_dereg_mr(const struct shim_calls *c, struct ibv_mr *mr) { return code(c->dereg_mr(mr)); }
+int shim_dereg_mr(const struct ibverbs_calls *c, struct ibv_mr *mr) { return code(c->dereg_mr(mr)); }
 
-int shim_create_ah(const struct shim_calls *c, struct ibv_pd *pd, struct ibv_ah_attr *a, struct ibv_ah **out)
+int shim_create_ah(const struct ibverbs_calls *c, struct ibv_pd *pd, struct ibv_ah_attr *a, struct ibv_ah **out)
 {
 	MADE(out, c->create_ah(pd, a));
 }
 
-int shim_destroy_ah(const struct shim_calls *c, struct ibv_ah *ah) { return code(c->destroy_ah(ah)); }
+int shim_destroy_ah(const struct ibverbs_calls *c, struct ibv_ah *ah) { return code(c->destroy_ah(ah)); }
 
-int shim_create_channel(const struct shim_calls *c, struct ibv_context *ctx, struct ibv_comp_channel **out)
+int shim_create_channel(const struct ibverbs_calls *c, struct ibv_context *ctx, struct ibv_comp_channel **out)
 {
 	MADE(out, c->create_comp_channel(ctx));
 }
 
-int shim_destroy_channel(const struct shim_calls *c, struct ibv_comp_channel *ch)
+int shim_destroy_channel(const struct ibverbs_calls *c, struct ibv_comp_channel *ch)
 {
 	return code(c->destroy_comp_channel(ch));
 }
 
-int shim_get_cq_event(const struct shim_calls *c, struct ibv_comp_channel *ch, struct ibv_cq **cq)
+int shim_get_cq_event(const struct ibverbs_calls *c, struct ibv_comp_channel *ch, struct ibv_cq **cq)
 {
 	void *cq_context;
 	errno = 0;
@@ -156,7 +156,7 @@ int shim_get_cq_event(const struct shim_calls *c, struct ibv_comp_channel *ch, s
 	return 0;
 }
 
-int shim_get_async_event(const struct shim_calls *c, struct ibv_context *ctx, int *type, void **element, int *port)
+int shim_get_async_event(const struct ibverbs_calls *c, struct ibv_context *ctx, int *type, void **element, int *port)
 {
 	struct ibv_async_event e;
 	memset(&e, 0, sizeof(e));
@@ -200,7 +200,7 @@ int shim_get_async_event(const struct shim_calls *c, struct ibv_context *ctx, in
 	return 0;
 }
 
-int shim_create_cq(const struct shim_calls *c, struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
+int shim_create_cq(const struct ibverbs_calls *c, struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
 		     uint64_t timestamp, struct shim_cq *out)
 {
 	out->poll_cq = c->poll_cq;
@@ -223,7 +223,7 @@ int shim_create_cq(const struct shim_calls *c, struct ibv_context *ctx, int cqe,
 	return 0;
 }
 
-int shim_destroy_cq(const struct shim_calls *c, struct shim_cq *cq) { return code(c->destroy_cq(cq->cq)); }
+int shim_destroy_cq(const struct ibverbs_calls *c, struct shim_cq *cq) { return code(c->destroy_cq(cq->cq)); }
 
 int shim_req_notify(struct shim_cq *cq, int solicited) { return code(cq->req_notify_cq(cq->cq, solicited)); }
 
@@ -307,12 +307,12 @@ int shim_poll(struct shim_cq *cq, struct shim_wc *out, int n)
 	return cq->ex ? poll_extended(cq, out, n) : poll_plain(cq, out, n);
 }
 
-int shim_create_qp(const struct shim_calls *c, struct ibv_pd *pd, struct ibv_qp_init_attr *a, struct ibv_qp **out)
+int shim_create_qp(const struct ibverbs_calls *c, struct ibv_pd *pd, struct ibv_qp_init_attr *a, struct ibv_qp **out)
 {
 	MADE(out, c->create_qp(pd, a));
 }
 
-int shim_destroy_qp(const struct shim_calls *c, struct ibv_qp *qp) { return code(c->destroy_qp(qp)); }
+int shim_destroy_qp(const struct ibverbs_calls *c, struct ibv_qp *qp) { return code(c->destroy_qp(qp)); }
 
 static int rq_init(struct shim_rq *rq, int batch, int sge)
 {
@@ -334,7 +334,7 @@ static void rq_fini(struct shim_rq *rq)
 	free(rq->sge);
 }
 
-struct shim_qp *shim_qp_new(const struct shim_calls *c, struct ibv_qp *qp, int batch, int send_sge, int recv_sge, int inline_bytes)
+struct shim_qp *shim_qp_new(const struct ibverbs_calls *c, struct ibv_qp *qp, int batch, int send_sge, int recv_sge, int inline_bytes)
 {
 	struct shim_qp *q = calloc(1, sizeof(*q));
 	if (!q)
@@ -366,14 +366,14 @@ void shim_qp_free(struct shim_qp *q)
 	free(q);
 }
 
-int shim_create_srq(const struct shim_calls *c, struct ibv_pd *pd, struct ibv_srq_init_attr *a, struct ibv_srq **out)
+int shim_create_srq(const struct ibverbs_calls *c, struct ibv_pd *pd, struct ibv_srq_init_attr *a, struct ibv_srq **out)
 {
 	MADE(out, c->create_srq(pd, a));
 }
 
-int shim_destroy_srq(const struct shim_calls *c, struct ibv_srq *srq) { return code(c->destroy_srq(srq)); }
+int shim_destroy_srq(const struct ibverbs_calls *c, struct ibv_srq *srq) { return code(c->destroy_srq(srq)); }
 
-struct shim_rq *shim_srq_new(const struct shim_calls *c, struct ibv_srq *srq, int batch, int sge)
+struct shim_rq *shim_srq_new(const struct ibverbs_calls *c, struct ibv_srq *srq, int batch, int sge)
 {
 	struct shim_rq *rq = calloc(1, sizeof(*rq));
 	if (!rq)
@@ -393,12 +393,12 @@ void shim_srq_free(struct shim_rq *rq)
 	free(rq);
 }
 
-int shim_modify_qp(const struct shim_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
+int shim_modify_qp(const struct ibverbs_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 {
 	return code(c->modify_qp(qp, a, mask));
 }
 
-int shim_query_qp(const struct shim_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, struct ibv_qp_init_attr *init)
+int shim_query_qp(const struct ibverbs_calls *c, struct ibv_qp *qp, struct ibv_qp_attr *a, struct ibv_qp_init_attr *init)
 {
 	const int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU |
 			 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
@@ -415,7 +415,7 @@ int shim_modify_cq(struct ibv_cq *cq, uint16_t count, uint16_t period)
 	return code(ibv_modify_cq(cq, &a));
 }
 
-int shim_rate_limit(const struct shim_calls *c, struct ibv_qp *qp, uint32_t kbps, uint32_t max_burst, uint16_t typical)
+int shim_rate_limit(const struct ibverbs_calls *c, struct ibv_qp *qp, uint32_t kbps, uint32_t max_burst, uint16_t typical)
 {
 	struct ibv_qp_rate_limit_attr a = {.rate_limit = kbps, .max_burst_sz = max_burst, .typical_pkt_sz = typical};
 	return code(c->modify_qp_rate_limit(qp, &a));
@@ -443,7 +443,7 @@ int64_t shim_post_recv(struct shim_rq *rq, int n)
 	return (int64_t)code(r) << 32 | (bad ? bad - rq->wr : 0);
 }
 
-int shim_read_clock(const struct shim_calls *c, struct ibv_context *ctx, int64_t *seconds, int64_t *nanoseconds)
+int shim_read_clock(const struct ibverbs_calls *c, struct ibv_context *ctx, int64_t *seconds, int64_t *nanoseconds)
 {
 	struct ibv_values_ex v = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
 	int r = code(c->query_rt_values(ctx, &v));

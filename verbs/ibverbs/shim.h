@@ -7,46 +7,11 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-/* In the order of Calls in calls.go. */
-struct shim_calls {
-	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
-	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
-	int (*post_srq_recv)(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
-	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
-	int (*req_notify_cq)(struct ibv_cq *, int);
-
-	struct ibv_pd *(*alloc_pd)(struct ibv_context *);
-	int (*dealloc_pd)(struct ibv_pd *);
-	struct ibv_mr *(*reg_mr)(struct ibv_pd *, void *, size_t, int);
-	int (*dereg_mr)(struct ibv_mr *);
-
-	struct ibv_cq *(*create_cq)(struct ibv_context *, int, void *, struct ibv_comp_channel *, int);
-	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
-	int (*destroy_cq)(struct ibv_cq *);
-	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *);
-	int (*destroy_comp_channel)(struct ibv_comp_channel *);
-	int (*get_cq_event)(struct ibv_comp_channel *, struct ibv_cq **, void **);
-	void (*ack_cq_events)(struct ibv_cq *, unsigned int);
-
-	struct ibv_qp *(*create_qp)(struct ibv_pd *, struct ibv_qp_init_attr *);
-	int (*modify_qp)(struct ibv_qp *, struct ibv_qp_attr *, int);
-	int (*query_qp)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
-	int (*destroy_qp)(struct ibv_qp *);
-	int (*modify_qp_rate_limit)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *);
-
-	struct ibv_srq *(*create_srq)(struct ibv_pd *, struct ibv_srq_init_attr *);
-	int (*destroy_srq)(struct ibv_srq *);
-	struct ibv_ah *(*create_ah)(struct ibv_pd *, struct ibv_ah_attr *);
-	int (*destroy_ah)(struct ibv_ah *);
-
-	int (*get_async_event)(struct ibv_context *, struct ibv_async_event *);
-	void (*ack_async_event)(struct ibv_async_event *);
-	int (*query_rt_values)(struct ibv_context *, struct ibv_values_ex *);
-};
+#include "calls.h"
 
 /* Fills in what is NULL: libibverbs' own functions, and the context's for those
  * which a driver provides. */
-void shim_calls_complete(struct shim_calls *, struct ibv_context *);
+void shim_complete_calls(struct ibverbs_calls *, struct ibv_context *);
 
 int shim_open(const char *name, struct ibv_context **);
 int shim_query_device(struct ibv_context *, struct ibv_device_attr_ex *, int *extended);
@@ -55,18 +20,18 @@ int shim_query_gid(struct ibv_context *, int port, int index, struct ibv_gid_ent
 /* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. */
 int shim_readable(int fd, int milliseconds);
 
-int shim_alloc_pd(const struct shim_calls *, struct ibv_context *, struct ibv_pd **);
-int shim_dealloc_pd(const struct shim_calls *, struct ibv_pd *);
-int shim_reg_mr(const struct shim_calls *, struct ibv_pd *, void *, size_t, int access, struct ibv_mr **);
-int shim_dereg_mr(const struct shim_calls *, struct ibv_mr *);
-int shim_create_ah(const struct shim_calls *, struct ibv_pd *, struct ibv_ah_attr *, struct ibv_ah **);
-int shim_destroy_ah(const struct shim_calls *, struct ibv_ah *);
+int shim_alloc_pd(const struct ibverbs_calls *, struct ibv_context *, struct ibv_pd **);
+int shim_dealloc_pd(const struct ibverbs_calls *, struct ibv_pd *);
+int shim_reg_mr(const struct ibverbs_calls *, struct ibv_pd *, void *, size_t, int access, struct ibv_mr **);
+int shim_dereg_mr(const struct ibverbs_calls *, struct ibv_mr *);
+int shim_create_ah(const struct ibverbs_calls *, struct ibv_pd *, struct ibv_ah_attr *, struct ibv_ah **);
+int shim_destroy_ah(const struct ibverbs_calls *, struct ibv_ah *);
 
-int shim_create_channel(const struct shim_calls *, struct ibv_context *, struct ibv_comp_channel **);
-int shim_destroy_channel(const struct shim_calls *, struct ibv_comp_channel *);
+int shim_create_channel(const struct ibverbs_calls *, struct ibv_context *, struct ibv_comp_channel **);
+int shim_destroy_channel(const struct ibverbs_calls *, struct ibv_comp_channel *);
 /* Takes an event and acknowledges it. */
-int shim_get_cq_event(const struct shim_calls *, struct ibv_comp_channel *, struct ibv_cq **);
-int shim_get_async_event(const struct shim_calls *, struct ibv_context *, int *type, void **element, int *port);
+int shim_get_cq_event(const struct ibverbs_calls *, struct ibv_comp_channel *, struct ibv_cq **);
+int shim_get_async_event(const struct ibverbs_calls *, struct ibv_context *, int *type, void **element, int *port);
 
 /* A completion queue. ex is NULL unless it is an extended one. */
 struct shim_cq {
@@ -86,9 +51,9 @@ struct shim_wc {
 };
 
 /* timestamp is 0, or a flag of enum ibv_create_cq_wc_flags. */
-int shim_create_cq(const struct shim_calls *, struct ibv_context *, int cqe, struct ibv_comp_channel *,
+int shim_create_cq(const struct ibverbs_calls *, struct ibv_context *, int cqe, struct ibv_comp_channel *,
 		     uint64_t timestamp, struct shim_cq *);
-int shim_destroy_cq(const struct shim_calls *, struct shim_cq *);
+int shim_destroy_cq(const struct ibverbs_calls *, struct shim_cq *);
 /* The number of completions, or -errno. */
 int shim_poll(struct shim_cq *, struct shim_wc *, int);
 int shim_req_notify(struct shim_cq *, int solicited);
@@ -116,26 +81,26 @@ struct shim_qp {
 	struct shim_rq rq;
 };
 
-int shim_create_qp(const struct shim_calls *, struct ibv_pd *, struct ibv_qp_init_attr *, struct ibv_qp **);
+int shim_create_qp(const struct ibverbs_calls *, struct ibv_pd *, struct ibv_qp_init_attr *, struct ibv_qp **);
 /* Arrays for lists of up to batch requests; NULL if there is no memory. */
-struct shim_qp *shim_qp_new(const struct shim_calls *, struct ibv_qp *, int batch, int send_sge, int recv_sge, int inline_bytes);
+struct shim_qp *shim_qp_new(const struct ibverbs_calls *, struct ibv_qp *, int batch, int send_sge, int recv_sge, int inline_bytes);
 void shim_qp_free(struct shim_qp *);
-int shim_create_srq(const struct shim_calls *, struct ibv_pd *, struct ibv_srq_init_attr *, struct ibv_srq **);
-struct shim_rq *shim_srq_new(const struct shim_calls *, struct ibv_srq *, int batch, int sge);
+int shim_create_srq(const struct ibverbs_calls *, struct ibv_pd *, struct ibv_srq_init_attr *, struct ibv_srq **);
+struct shim_rq *shim_srq_new(const struct ibverbs_calls *, struct ibv_srq *, int batch, int sge);
 void shim_srq_free(struct shim_rq *);
-int shim_destroy_srq(const struct shim_calls *, struct ibv_srq *);
-int shim_destroy_qp(const struct shim_calls *, struct ibv_qp *);
-int shim_modify_qp(const struct shim_calls *, struct ibv_qp *, struct ibv_qp_attr *, int mask);
-int shim_query_qp(const struct shim_calls *, struct ibv_qp *, struct ibv_qp_attr *, struct ibv_qp_init_attr *);
+int shim_destroy_srq(const struct ibverbs_calls *, struct ibv_srq *);
+int shim_destroy_qp(const struct ibverbs_calls *, struct ibv_qp *);
+int shim_modify_qp(const struct ibverbs_calls *, struct ibv_qp *, struct ibv_qp_attr *, int mask);
+int shim_query_qp(const struct ibverbs_calls *, struct ibv_qp *, struct ibv_qp_attr *, struct ibv_qp_init_attr *);
 int shim_modify_cq(struct ibv_cq *, uint16_t count, uint16_t period);
-int shim_rate_limit(const struct shim_calls *, struct ibv_qp *, uint32_t kbps, uint32_t max_burst, uint16_t typical);
+int shim_rate_limit(const struct ibverbs_calls *, struct ibv_qp *, uint32_t kbps, uint32_t max_burst, uint16_t typical);
 
 /* Post the first n requests of the array: how many were taken in the lower 32
  * bits, the errno in the upper ones. */
 int64_t shim_post_send(struct shim_qp *, int n);
 int64_t shim_post_recv(struct shim_rq *, int n);
 
-int shim_read_clock(const struct shim_calls *, struct ibv_context *, int64_t *seconds, int64_t *nanoseconds);
+int shim_read_clock(const struct ibverbs_calls *, struct ibv_context *, int64_t *seconds, int64_t *nanoseconds);
 
 /* What mlx5dv_get_clock_info tells. */
 struct shim_mlx5_clock {

@@ -95,7 +95,7 @@ func (q *QP) count(to *holds, now units.Time) {
 	switch {
 	case q.hold == holdFiled:
 		due = q.shim.sched.Due(q.flow)
-	case q.hold == holdBound && q.control.Rate < q.line:
+	case q.hold == holdBound && q.driver.Control().Rate < q.line:
 		due = q.shim.sched.Next(q.flow)
 	}
 	if due > from {

@@ -251,7 +251,7 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 func (q *QP) Control() cc.Control {
 	q.shim.mu.Lock()
 	defer q.shim.mu.Unlock()
-	return q.control
+	return q.driver.Control()
 }
 
 // Outstanding returns the payload bytes that are with the NIC.

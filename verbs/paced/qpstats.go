@@ -69,27 +69,27 @@ func (q *QP) Stats(out *QPStats) {
 	all, failed := q.table.Finished()
 	*out = QPStats{
 		QPN: q.inner.Num(), State: q.state,
-		Rate: q.control.Rate, Outstanding: q.table.Outstanding(),
+		Rate: q.driver.Control().Rate, Outstanding: q.table.Outstanding(),
 		Messages: all, Failed: failed,
 		Segments: q.tally.segments, SegmentBytes: q.tally.segmentBytes, CNPs: q.tally.cnps,
 		Cuts: q.tally.cuts, Held: q.heldUntil(s.Clock()),
 		RTT:       q.tally.rtt,
 		Variables: out.Variables[:0],
 	}
-	if q.control.Window != cc.Unlimited {
-		out.Window = q.control.Window
+	if q.driver.Control().Window != cc.Unlimited {
+		out.Window = q.driver.Control().Window
 	}
-	if q.engine == nil {
+	if q.driver.Engine() == nil {
 		return
 	}
 	out.Engine = s.cfg.Scheme
 	if out.Engine == "" {
 		out.Engine = "custom"
 	}
-	if e, ok := q.engine.(cc.Bounded); ok {
+	if e, ok := q.driver.Engine().(cc.Bounded); ok {
 		out.Floor, out.Ceiling = e.Bounds()
 	}
-	if e, ok := q.engine.(cc.Inspector); ok {
+	if e, ok := q.driver.Engine().(cc.Inspector); ok {
 		e.Inspect(func(name string, value float64) {
 			out.Variables = append(out.Variables, Variable{name, value})
 		})

@@ -215,14 +215,14 @@ func (q *QP) ready(now units.Time) (uint32, hold) {
 // room says what is against n more bytes being outstanding. One segment always may.
 func (q *QP) room(now units.Time, n units.Bytes) hold {
 	out := q.table.Outstanding()
+	fits, bounded := q.driver.Fits(out, n), out > 0 && out+n > q.limit
 	switch {
-	case out == 0 || out+n <= min(q.limit, q.control.Window):
-		return holdNone
-	case out+n <= q.limit:
-		q.windowShut, q.everShut = now, true
-		return holdWindow
-	case out+n <= q.control.Window:
+	case fits && bounded:
 		return holdBound
+	case fits:
+		return holdNone
+	case !bounded:
+		q.driver.Shut()
 	}
 	return holdWindow
 }

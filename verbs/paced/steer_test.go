@@ -428,16 +428,17 @@ func TestApplicationLimited(t *testing.T) {
 		onAck   func(*fixed, *cc.Ack)
 		limited bool
 	}{
-		"always busy":        {run: backlog},
-		"at 90 percent":      {run: every(gap * 10 / 9)},
-		"at 70 percent":      {run: every(gap * 10 / 7), limited: true},
-		"at 10 percent":      {run: every(gap * 10), limited: true},
-		"one a round trip":   {run: backlog, control: cc.Control{Rate: rate, Window: 16 * units.KiB}, latency: 400 * us},
-		"by MaxOutstanding":  {run: backlog, latency: 4 * units.Millisecond, limited: true},
-		"while it doubles":   {run: backlog, onAck: func(e *fixed, _ *cc.Ack) { e.control.Rate = min(e.control.Rate*5/4, 8*units.Gbps) }},
-		"after a deep cut":   {run: backlog, onAck: func(e *fixed, _ *cc.Ack) { e.control.Rate = max(e.control.Rate*3/4, 50*units.Mbps) }},
-		"to and fro":         {run: backlog, onAck: func(e *fixed, a *cc.Ack) { e.control.Rate = rate * (1 + 3*units.Rate(len(e.acks)&1)) }},
-		"busy at line speed": {run: backlog, control: cc.Control{Rate: line, Window: cc.Unlimited}},
+		"always busy":           {run: backlog},
+		"at 90 percent":         {run: every(gap * 10 / 9)},
+		"at 70 percent":         {run: every(gap * 10 / 7), limited: true},
+		"at 10 percent":         {run: every(gap * 10), limited: true},
+		"one a round trip":      {run: backlog, control: cc.Control{Rate: rate, Window: 16 * units.KiB}, latency: 400 * us},
+		"one a slow round trip": {run: backlog, control: cc.Control{Rate: line, Window: 16 * units.KiB}, latency: 400 * us},
+		"by MaxOutstanding":     {run: backlog, latency: 4 * units.Millisecond, limited: true},
+		"while it doubles":      {run: backlog, onAck: func(e *fixed, _ *cc.Ack) { e.control.Rate = min(e.control.Rate*5/4, 8*units.Gbps) }},
+		"after a deep cut":      {run: backlog, onAck: func(e *fixed, _ *cc.Ack) { e.control.Rate = max(e.control.Rate*3/4, 50*units.Mbps) }},
+		"to and fro":            {run: backlog, onAck: func(e *fixed, a *cc.Ack) { e.control.Rate = rate * (1 + 3*units.Rate(len(e.acks)&1)) }},
+		"busy at line speed":    {run: backlog, control: cc.Control{Rate: line, Window: cc.Unlimited}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &fixed{control: c.control}

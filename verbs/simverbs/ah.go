@@ -51,13 +51,11 @@ func (q *QP) address(wr *verbs.SendWR) error {
 	a, ok := wr.AH.(*AH)
 	switch {
 	case !ok:
-		return bad("a UD queue pair needs to be told where to send: set AH to an address handle of its PD's CreateAH")
+		return bad("the address handle belongs to another provider")
 	case a.gone:
 		return bad("the address handle is destroyed")
 	case a.pd != q.pd:
 		return bad("the address handle belongs to another protection domain")
-	case wr.RemoteQPN > 1<<24-1:
-		return bad("peer queue pair %#x: 24 bits", wr.RemoteQPN)
 	}
 	q.wr.To = nicmodel.Peer{
 		Host: a.host, QPN: wr.RemoteQPN, Priority: a.sl,

@@ -248,10 +248,13 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 	if s := d.nic.State(q.num); s != ib.RTS && s != ib.Err && s != ib.SQD && s != ib.SQE {
 		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to RTS first", s)
 	}
+	limits := verbs.SendLimits{
+		Type: q.init.Type, Cap: q.init.Cap, Datagram: portMTU, NoReads: q.attr.MaxRdAtomic == 0,
+	}
 	n := 0
 	var err error
 	for i := range wrs {
-		if err = q.post(&wrs[i]); err != nil {
+		if err = q.post(&wrs[i], &limits); err != nil {
 			break
 		}
 		n++
@@ -260,53 +263,17 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, err
 }
 
-func (q *QP) post(wr *verbs.SendWR) error {
-	bad := func(cause error, format string, args ...any) error {
-		return verbs.Errorf("post_send", q.object(), cause, format, args...)
+func (q *QP) post(wr *verbs.SendWR, limits *verbs.SendLimits) error {
+	if err := verbs.CheckSend(limits, wr); err != nil {
+		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "%v", err)
 	}
-	switch wr.Opcode {
-	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv,
-		ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRLocalInv:
-	default:
-		return bad(verbs.ErrInvalid, "no operation %v", wr.Opcode)
-	}
-	if (wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic()) && q.attr.MaxRdAtomic == 0 {
-		return bad(verbs.ErrInvalid, "%v on a queue pair connected with MaxRdAtomic 0", wr.Opcode)
-	}
-	if q.init.Type != ib.RC && !has(q.init.Type, wr.Opcode) {
-		return bad(verbs.ErrInvalid, "%v on a queue pair of type %v", wr.Opcode, q.init.Type)
-	}
-	inline := wr.Flags&verbs.SendInline != 0
-	if inline {
-		if wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic() {
-			return bad(verbs.ErrInvalid, "%v can't be inline: it brings data back", wr.Opcode)
-		}
-		if len(wr.Inline) > q.init.Cap.MaxInlineData {
-			return bad(verbs.ErrInvalid, "%d bytes inline: the queue pair was made for %d", len(wr.Inline), q.init.Cap.MaxInlineData)
-		}
-	} else if len(wr.SGL) > max(q.init.Cap.MaxSendSGE, 1) {
-		return bad(verbs.ErrInvalid, "%d pieces: the queue pair was made for %d", len(wr.SGL), max(q.init.Cap.MaxSendSGE, 1))
-	}
-	length := wr.Length()
-	if length > 1<<31 {
-		return bad(verbs.ErrInvalid, "a message of %d bytes: the most is 2 GiB", length)
-	}
-	switch {
-	case q.init.Type == ib.UD:
-		if length > portMTU {
-			return bad(verbs.ErrInvalid, "a datagram of %d bytes: the port's MTU is %d", length, portMTU)
-		}
+	if q.init.Type == ib.UD {
 		if err := q.address(wr); err != nil {
 			return err
 		}
-	case wr.AH != nil:
-		return bad(verbs.ErrInvalid, "an address handle, but a connection sends to its peer only: leave AH nil")
-	}
-	if wr.Opcode.IsAtomic() && (length != 8 || wr.RemoteAddr%8 != 0) {
-		return bad(verbs.ErrInvalid, "an atomic takes 8 bytes at a remote address that is a multiple of 8, not %d at %#x", length, wr.RemoteAddr)
 	}
 	q.wr.Request = rc.Request{
-		ID: wr.WRID, Op: wr.Opcode, Length: uint32(length), RemoteAddr: wr.RemoteAddr, RKey: wr.RKey, Imm: wr.Imm,
+		ID: wr.WRID, Op: wr.Opcode, Length: uint32(wr.Length()), RemoteAddr: wr.RemoteAddr, RKey: wr.RKey, Imm: wr.Imm,
 		Signaled:  wr.Flags&verbs.SendSignaled != 0,
 		Solicited: wr.Flags&verbs.SendSolicited != 0,
 		Fence:     wr.Flags&verbs.SendFence != 0,
@@ -318,7 +285,7 @@ func (q *QP) post(wr *verbs.SendWR) error {
 		q.wr.Request.Swap = wr.CompareAdd
 	}
 	q.wr.SGL, q.wr.Inline = q.sgl[:0], nil
-	if inline {
+	if wr.Flags&verbs.SendInline != 0 {
 		q.wr.Inline = wr.Inline
 	} else {
 		for _, e := range wr.SGL {
@@ -332,20 +299,9 @@ func (q *QP) post(wr *verbs.SendWR) error {
 		if errors.Is(err, rc.ErrFull) {
 			err = verbs.ErrQueueFull
 		}
-		return bad(err, "the send queue holds %d requests", q.init.Cap.MaxSendWR)
+		return verbs.Errorf("post_send", q.object(), err, "the send queue holds %d requests", q.init.Cap.MaxSendWR)
 	}
 	return nil
-}
-
-// has reports whether an unreliable queue pair has op.
-func has(service ib.QPType, op ib.WROpcode) bool {
-	switch op {
-	case ib.WRSend, ib.WRSendWithImm:
-		return true
-	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRLocalInv:
-		return service == ib.UC
-	}
-	return false
 }
 
 // PostRecv implements verbs.QP.

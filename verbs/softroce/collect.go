@@ -14,9 +14,9 @@ import (
 
 // collect is what a device's packets collect on their way, by its options:
 //
-//	telemetry  ein, csig-wide, csig-compact, poseidon or int
+//	telemetry  the name of one of telemetry.Forms
 //	tagtype    EtherType of a tag
-//	base, step of csig-wide
+//	base, step scale of a tag's values, where its form has one
 //	intport    UDP port of packets with INT
 //	intrates   CODE:RATE,... in addition to the rates that have codes
 type collect struct {
@@ -32,11 +32,6 @@ type collect struct {
 	base  units.Time
 	step  units.Time
 }
-
-const (
-	telemetryEIN = "ein"
-	telemetryINT = "int"
-)
 
 // option takes an option, and reports whether it is one of telemetry.
 func (c *collect) option(key, text string) (known bool, err error) {
@@ -76,29 +71,35 @@ func (c *collect) option(key, text string) (known bool, err error) {
 	return true, err
 }
 
-// finish makes the formats of what was said, or an error.
+// goesWith has the forms that an option beside telemetry= is for.
+var goesWith = map[string]func(telemetry.Form) bool{
+	"tagtype":  telemetry.Form.IsDelay,
+	"base":     telemetry.Form.IsScaled,
+	"step":     telemetry.Form.IsScaled,
+	"intport":  telemetry.Form.IsPerHop,
+	"intrates": telemetry.Form.IsPerHop,
+}
+
+// finish makes the formats of the options, or an error.
 func (c *collect) finish(packets bool) error {
 	said := *c
 	*c = collect{}
+	var form telemetry.Form
+	var unknown error
+	if said.kind != "" {
+		form, unknown = telemetry.FormNamed(said.kind)
+	}
 	for _, key := range said.set {
-		needs := "csig-wide"
-		switch {
-		case strings.HasPrefix(key, "int"):
-			needs = telemetryINT
-		case key == "tagtype":
-			needs = "csig-wide, csig-compact or poseidon"
-		}
-		if !strings.Contains(needs, said.kind) || said.kind == "" {
-			return fmt.Errorf("option %s: it goes with telemetry=%s", key, needs)
+		if said.kind == "" || !goesWith[key](form) {
+			return fmt.Errorf("option %s: it goes with telemetry=%s", key, telemetry.FormNames(goesWith[key]))
 		}
 	}
-	switch said.kind {
-	case "":
+	switch {
+	case unknown != nil:
+		return fmt.Errorf("option telemetry: %w", unknown)
+	case said.kind == "":
 		return nil
-	case telemetryEIN:
-		c.ein = true
-		return nil
-	case telemetryINT:
+	case form.IsPerHop():
 		c.int = true
 		c.hops = telemetry.DefaultINTFormat()
 		if said.hops.Port != 0 {
@@ -112,24 +113,21 @@ func (c *collect) finish(packets bool) error {
 		if err := c.hops.Validate(); err != nil {
 			return err
 		}
-	default:
-		var form telemetry.DelayForm
-		if form.UnmarshalText([]byte(said.kind)) != nil {
-			return fmt.Errorf("option telemetry: %q: take ein, csig-wide, csig-compact, poseidon or int", said.kind)
-		}
-		c.tags, c.delay = true, telemetry.DefaultDelayFormat(form)
+	case form.IsDelay():
+		c.tags, c.delay = true, telemetry.DefaultDelayFormat(form.Delay)
 		if said.typed != 0 {
 			c.delay.EtherType = said.typed
 		}
 		if said.step != 0 {
 			c.delay.Step = said.step
 		}
-		if c.delay.Base = said.base; form != telemetry.Wide {
-			c.delay.Base = 0
-		}
+		c.delay.Base = said.base
 		if err := c.delay.Validate(); err != nil {
 			return err
 		}
+	default:
+		c.ein = true
+		return nil
 	}
 	if !packets {
 		return errors.New("option telemetry: tags and INT need mode=packet: a UDP socket shows neither")

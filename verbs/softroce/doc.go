@@ -27,8 +27,8 @@
 //	rate    line rate that the port shows: by default what the interface says, or
 //	        40Gbps where it says nothing
 //	telemetry  what packets collect on their way, which is what switches on it
-//	        supply and the peer returns: ein, csig-wide, csig-compact, poseidon or
-//	        int, all but the first with mode=packet; docs/softroce.md
+//	        supply and the peer returns, by a form of telemetry.Forms; all but
+//	        ein need mode=packet; docs/softroce.md
 //
 // # What there is
 //

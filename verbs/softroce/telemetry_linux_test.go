@@ -43,7 +43,7 @@ func TestTelemetryOptions(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"telemetry=csig":                                  "take ein",
+		"telemetry=csig":                                  "take csig-wide, csig-compact, poseidon, int or ein",
 		"telemetry=csig-wide":                             "mode=packet",
 		"telemetry=int":                                   "mode=packet",
 		"mode=packet&step=1us":                            "goes with telemetry=csig-wide",

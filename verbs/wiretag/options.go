@@ -24,8 +24,8 @@ const scheme = "ibv:"
 //	ibv:rxe0?telemetry=poseidon
 //	ibv:mlx5_0?telemetry=csig-wide&collect=probes&every=200us
 //
-// telemetry is the form of tags (csig-wide, csig-compact or poseidon), tagtype their
-// EtherType, base and step those of csig-wide's values; collect is a Mode, every
+// telemetry is the form of tags by its name (telemetry.DelayForm), tagtype their
+// EtherType, base and step the scale of a form that has one; collect is a Mode, every
 // Config.ProbeInterval, maxage Config.MaxAge, and sport Config.SourcePort. All but
 // telemetry have defaults.
 func Open(name string) (verbs.Device, error) {
@@ -89,14 +89,14 @@ func parse(name string) (inner string, cfg Config, wanted bool, err error) {
 	if !set {
 		for _, key := range own {
 			if _, set := get(key); set {
-				return "", Config{}, false, fmt.Errorf("option %s goes with telemetry=csig-wide, csig-compact or poseidon", key)
+				return "", Config{}, false, fmt.Errorf("option %s goes with telemetry=%s", key, telemetry.FormNames(telemetry.Form.IsDelay))
 			}
 		}
 		return name, Config{}, false, nil
 	}
 	var f telemetry.DelayForm
 	if err := f.UnmarshalText([]byte(form)); err != nil {
-		return "", Config{}, false, fmt.Errorf("option telemetry: %q: take csig-wide, csig-compact or poseidon", form)
+		return "", Config{}, false, fmt.Errorf("option telemetry: %w", err)
 	}
 	cfg = DefaultConfig(f)
 	for _, key := range own[1:] {
@@ -124,8 +124,8 @@ func (c *Config) set(key, text string) (err error) {
 		n, err = strconv.ParseUint(text, 0, 16)
 		c.Format.EtherType = uint16(n)
 	case "base", "step":
-		if c.Format.Form != telemetry.Wide {
-			return errors.New("it goes with telemetry=csig-wide")
+		if !c.Format.Form.Scaled() {
+			return fmt.Errorf("it goes with telemetry=%s", telemetry.FormNames(telemetry.Form.IsScaled))
 		}
 		var v units.Time
 		err = v.UnmarshalText([]byte(text))

@@ -20,17 +20,9 @@ func shapeOf(f *telemetry.DelayFormat) shape {
 		var b [telemetry.WideBytes]byte
 		return bodyOf(b[:f.Put(b[:], t)])
 	}
-	s := shape{etherType: uint32(f.EtherType), quads: uint32(f.Form.Bytes() / 4)}
+	s := shape{etherType: uint32(f.EtherType), quads: uint32(f.Form.Bytes() / 4), signal: f.Form.SignalBits()}
 	s.forward, s.returned = body(telemetry.DelayTag{}), body(telemetry.DelayTag{Reflected: true})
 	s.value = body(telemetry.DelayTag{Code: f.Form.MaxCode()}) ^ s.forward
-	switch f.Form {
-	case telemetry.Wide:
-		s.signal = 0xf << 28
-	case telemetry.Compact:
-		s.signal = 7 << 13
-	default:
-		s.signal = 1 << 15
-	}
 	return s
 }
 

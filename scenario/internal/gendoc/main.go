@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 )
 
 func main() {
@@ -177,7 +178,7 @@ func byKey(text string, keys []scenario.Key) string {
 // names lists what there is to name.
 func (g *generator) names() {
 	g.b.WriteString("## Names\n\nNIC presets (`nic.preset`): " + quoted(nicmodel.Presets()) + ".\n\nSize distributions (`sizes`):\n\n| name | flows | mean | source |\n|---|---|---|---|\n")
-	for _, d := range scenario.Distributions() {
+	for _, d := range workload.Distributions() {
 		fmt.Fprintf(&g.b, "| `%s` | %s | %.1f KB | %s |\n", d.Name, capital(d.Summary), d.Mean()/1000, d.Source)
 	}
 	g.b.WriteString("\nBuilt-in scenarios, which `sluice run` and `extends` take by name: " + quoted(scenario.Builtins()) + ".\n")

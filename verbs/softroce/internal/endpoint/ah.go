@@ -44,7 +44,7 @@ func (a *AH) handle() *AH { return a }
 func (q *QP) address(w *wqe, wr *verbs.SendWR) error {
 	h, ok := wr.AH.(interface{ handle() *AH })
 	if !ok {
-		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a UD queue pair needs to be told where to send: set AH to an address handle of its PD's CreateAH")
+		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "the address handle belongs to another provider")
 	}
 	a := h.handle()
 	switch {
@@ -52,8 +52,6 @@ func (q *QP) address(w *wqe, wr *verbs.SendWR) error {
 		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "the address handle is destroyed")
 	case a.pd != q.pd:
 		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "the address handle belongs to another protection domain")
-	case wr.RemoteQPN > maxPSN:
-		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "peer queue pair %#x: 24 bits", wr.RemoteQPN)
 	}
 	w.to, w.qpn, w.qkey = a.route, wr.RemoteQPN, rc.QKey(wr.RemoteQKey, q.attr.QKey)
 	w.to.SrcPort = srcPort(q.num, w.qpn, a.label)

@@ -24,8 +24,6 @@ const (
 
 	// MaxPacket is the most bytes from the Base Transport Header to the ICRC.
 	MaxPacket = 4096 + roce.MaxHeaderBytes + roce.ICRCBytes
-
-	maxMessage = 1 << 31 // IBA 9.7.6.1.1
 )
 
 // Config is what an Endpoint is made with.

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"errors"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -55,7 +56,7 @@ func (r *RecvQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		for _, s := range wr.SGL {
 			total += uint64(s.Length)
 		}
-		if total > maxMessage {
+		if total > ib.MaxMessage {
 			return i, verbs.Errorf("post_recv", r.object, verbs.ErrInvalid, "a receive of %d bytes is longer than a message can be, 2 GiB", total)
 		}
 		slot, err := r.queue.Post(rc.Recv{ID: wr.WRID, Length: uint32(total)})

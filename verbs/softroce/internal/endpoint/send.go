@@ -80,10 +80,14 @@ func (q *QP) PostSend(now units.Time, wrs []verbs.SendWR) (int, error) {
 	default:
 		return 0, verbs.Errorf("post_send", q.object(), verbs.ErrState, "the queue pair is in %v; bring it to RTS first", state)
 	}
+	limits := verbs.SendLimits{
+		Type: q.init.Type, Cap: q.attr.Cap, Datagram: int(q.e.cfg.MTU),
+		NoReads: q.attr.MaxRdAtomic == 0 && state != ib.Err,
+	}
 	n := 0
 	var err error
 	for i := range wrs {
-		if err = q.post(&wrs[i]); err != nil {
+		if err = q.post(&wrs[i], &limits); err != nil {
 			break
 		}
 		n++
@@ -99,86 +103,33 @@ func (q *QP) PostSend(now units.Time, wrs []verbs.SendWR) (int, error) {
 }
 
 // post takes one request.
-func (q *QP) post(wr *verbs.SendWR) error {
-	bad := func(cause error, format string, args ...any) error {
-		return verbs.Errorf("post_send", q.object(), cause, format, args...)
-	}
-	c := &q.attr.Cap
+func (q *QP) post(wr *verbs.SendWR, limits *verbs.SendLimits) error {
 	s := &q.sq
 	if s.posted-s.freed == s.depth {
-		return bad(verbs.ErrQueueFull, "the send queue holds %d requests", s.depth)
+		return verbs.Errorf("post_send", q.object(), verbs.ErrQueueFull, "the send queue holds %d requests", s.depth)
 	}
-	switch wr.Opcode {
-	case ib.WRSend, ib.WRSendWithImm:
-	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRSendWithInv, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRLocalInv:
-		if q.datagrams() {
-			return bad(verbs.ErrInvalid, "%v on a UD queue pair, which only sends", wr.Opcode)
-		}
-	default:
-		return bad(verbs.ErrInvalid, "no operation %v", wr.Opcode)
-	}
-	if q.service == ib.ServiceUC && !onUC(wr.Opcode) {
-		return bad(verbs.ErrInvalid, "%v on a UC queue pair, which sends, writes and invalidates locally", wr.Opcode)
-	}
-	returns := wr.Opcode == ib.WRRDMARead || wr.Opcode.IsAtomic()
-	inline := wr.Flags&verbs.SendInline != 0
-	total := uint64(0)
-	switch {
-	case inline && returns:
-		return bad(verbs.ErrInvalid, "%v can't be inline: it brings data back", wr.Opcode)
-	case inline && len(wr.Inline) > c.MaxInlineData:
-		return bad(verbs.ErrInvalid, "%d bytes inline: the queue pair was made for %d", len(wr.Inline), c.MaxInlineData)
-	case inline:
-		total = uint64(len(wr.Inline))
-	case len(wr.SGL) > max(c.MaxSendSGE, 1):
-		return bad(verbs.ErrInvalid, "%d pieces: the queue pair was made for %d", len(wr.SGL), max(c.MaxSendSGE, 1))
-	default:
-		for i := range wr.SGL {
-			total += uint64(wr.SGL[i].Length)
-		}
-	}
-	switch {
-	case wr.Opcode.IsAtomic() && total != 8:
-		return bad(verbs.ErrInvalid, "%v of %d bytes: it has 8", wr.Opcode, total)
-	case wr.Opcode.IsAtomic() && wr.RemoteAddr%8 != 0:
-		return bad(verbs.ErrInvalid, "%v at %#x: the address must be a multiple of 8", wr.Opcode, wr.RemoteAddr)
-	case returns && q.attr.MaxRdAtomic == 0 && q.State() != ib.Err:
-		return bad(verbs.ErrInvalid, "%v on a queue pair with MaxRdAtomic 0", wr.Opcode)
-	case q.datagrams() && total > uint64(q.e.cfg.MTU):
-		return bad(verbs.ErrInvalid, "a datagram of %d bytes: the port's MTU is %d", total, q.e.cfg.MTU)
-	case total > maxMessage:
-		return bad(verbs.ErrInvalid, "%v of %d bytes: a message has at most 2^31", wr.Opcode, total)
+	if err := verbs.CheckSend(limits, wr); err != nil {
+		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "%v", err)
 	}
 	w := s.at(s.posted)
 	if q.datagrams() {
 		if err := q.address(w, wr); err != nil {
 			return err
 		}
-	} else if wr.AH != nil {
-		return bad(verbs.ErrInvalid, "an address handle, but a connection sends to its peer only: leave AH nil")
 	}
 	w.id, w.op, w.flags, w.failed = wr.WRID, wr.Opcode, wr.Flags, false
 	w.signaled = q.init.SigAll || wr.Flags&verbs.SendSignaled != 0
-	w.length = uint32(total)
+	w.length = uint32(wr.Length())
 	w.remoteAddr, w.rkey, w.imm = wr.RemoteAddr, wr.RKey, wr.Imm
 	w.compare, w.swap = wr.CompareAdd, wr.Swap
 	w.sgl, w.inline = w.sgl[:0], w.inline[:0]
-	if inline {
+	if wr.Flags&verbs.SendInline != 0 {
 		w.inline = append(w.inline, wr.Inline...)
 	} else {
 		w.sgl = append(w.sgl, wr.SGL...)
 	}
 	s.posted++
 	return nil
-}
-
-// onUC reports whether an unreliable connection has op.
-func onUC(op ib.WROpcode) bool {
-	switch op {
-	case ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRLocalInv:
-		return true
-	}
-	return false
 }
 
 // feed hands requests to the transport as long as it takes them.

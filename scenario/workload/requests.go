@@ -1,9 +1,10 @@
-package scenario
+package workload
 
 import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -68,37 +69,37 @@ type Loop struct {
 	Requests int `yaml:"requests" eg:"1000"`
 }
 
-func (l *Loop) check(d *decoder, path string, w *Workload) {
+func (l *Loop) check(d *tree.Document, path string, w *Workload) {
 	w.checkLeftOut(d, path, "message")
 	if l.Outstanding < 0 || l.Outstanding > 1<<20 {
-		d.fail(path+".outstanding", "is %d: choose 1 to %d, or 0 for the default", l.Outstanding, 1<<20)
+		d.Fail(path+".outstanding", "is %d: choose 1 to %d, or 0 for the default", l.Outstanding, 1<<20)
 	}
 	if !(l.Rate == 0 || l.Rate >= 1e-3 && l.Rate <= 1e10) {
-		d.fail(path+".rate", "is %v: choose a number of requests a second from 0.001 to 1e10, or 0 for a closed loop", l.Rate)
+		d.Fail(path+".rate", "is %v: choose a number of requests a second from 0.001 to 1e10, or 0 for a closed loop", l.Rate)
 	}
 	if l.Arrivals != "poisson" && l.Arrivals != "even" {
-		d.fail(path+".arrivals", "%q is none: choose poisson or even", l.Arrivals)
+		d.Fail(path+".arrivals", "%q is none: choose poisson or even", l.Arrivals)
 	}
 	if l.Think < 0 {
-		d.fail(path+".think", "is %v: choose a span of 0 or more", l.Think)
+		d.Fail(path+".think", "is %v: choose a span of 0 or more", l.Think)
 	}
 	if l.Think > 0 && l.Rate > 0 {
-		d.fail(path+".think", "with a rate no request waits for an answer: leave one of them out")
+		d.Fail(path+".think", "with a rate no request waits for an answer: leave one of them out")
 	}
 	if l.Requests < 0 {
-		d.fail(path+".requests", "is %d: choose a number, or 0 for no bound", l.Requests)
+		d.Fail(path+".requests", "is %d: choose a number, or 0 for no bound", l.Requests)
 	}
 	if l.Rate > 0 && w.Jitter > 0 {
-		d.fail(path+".jitter", "the start of an open loop is random or meant: leave it out")
+		d.Fail(path+".jitter", "the start of an open loop is random or meant: leave it out")
 	}
 }
 
 // pairs returns each client with its servers, itself left out.
-func pairs(d *decoder, path, clientKey, serverKey string, net *network, clients, servers HostSet) (from []int, to [][]int) {
-	errs := len(d.errs)
+func pairs(d *tree.Document, path, clientKey, serverKey string, net *network, clients, servers HostSet) (from []int, to [][]int) {
+	errs := len(d.Errs)
 	from = net.hosts(d, path+"."+clientKey, clients, -1)
 	all := net.hosts(d, path+"."+serverKey, servers, -1)
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil, nil
 	}
 	n := 0
@@ -110,7 +111,7 @@ func pairs(d *decoder, path, clientKey, serverKey string, net *network, clients,
 			}
 		}
 		if len(others) == 0 {
-			d.fail(path+"."+serverKey, "%s would have nobody but itself: name other hosts", net.HostName(c))
+			d.Fail(path+"."+serverKey, "%s would have nobody but itself: name other hosts", net.HostName(c))
 		}
 		to = append(to, others)
 		n += 2 * len(others)
@@ -119,25 +120,25 @@ func pairs(d *decoder, path, clientKey, serverKey string, net *network, clients,
 	return from, to
 }
 
-func checkSizes(d *decoder, path string, s Sizes) {
+func checkSizes(d *tree.Document, path string, s Sizes) {
 	if s.none() {
-		d.fail(path, "it is missing: name a distribution, one of %s, or give a size", distributionNames())
+		d.Fail(path, "it is missing: name a distribution, one of %s, or give a size", distributionNames())
 	} else if s.Most > MaxMessage {
-		d.fail(path, "is %v: choose a size of up to 2GiB", s.Most)
+		d.Fail(path, "is %v: choose a size of up to 2GiB", s.Most)
 	}
 }
 
-func (p *RPC) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *RPC) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	w.checkNotify(d, path)
 	p.check(d, path, w)
 	checkSizes(d, path+".request", p.Request)
 	checkSizes(d, path+".response", p.Response)
 	if p.Service < 0 {
-		d.fail(path+".service", "is %v: choose a span of 0 or more", p.Service)
+		d.Fail(path+".service", "is %v: choose a span of 0 or more", p.Service)
 	}
 	clients, servers := pairs(d, path, "clients", "servers", net, p.Clients, p.Servers)
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	label := net.label(w.Label)
@@ -158,19 +159,19 @@ func (p *RPC) plan(d *decoder, path string, w *Workload, net *network) plan {
 	}}
 }
 
-func (p *Storage) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *Storage) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	w.checkLeftOut(d, path, "operation")
 	p.check(d, path, w)
 	checkSizes(d, path+".block", p.Block)
 	if !(p.Reads >= 0 && p.Reads <= 1) {
-		d.fail(path+".reads", "is %v: choose a share, 0 to 1", p.Reads)
+		d.Fail(path+".reads", "is %v: choose a share, 0 to 1", p.Reads)
 	}
 	if p.Order != "random" && p.Order != "turn" {
-		d.fail(path+".order", "%q is none: choose random or turn", p.Order)
+		d.Fail(path+".order", "%q is none: choose random or turn", p.Order)
 	}
 	clients, targets := pairs(d, path, "clients", "targets", net, p.Clients, p.Targets)
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	label := net.label(w.Label)

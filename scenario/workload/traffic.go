@@ -1,8 +1,9 @@
-package scenario
+package workload
 
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -107,25 +108,6 @@ type traffic struct {
 
 func (*traffic) start(func(string) des.Stream) flowSource { return &listSource{} }
 
-// Traffic starts over the workloads that are no plain flows, for a run with that
-// seed. The same seed gives the same choices, whatever the system.
-func (s *Scenario) Traffic(seed uint64) []*Traffic {
-	var all []*Traffic
-	for i, p := range s.plans {
-		if p, ok := p.(*traffic); ok {
-			t := &Traffic{Workload: i, Start: p.w.Start, machine: p.make(func(entity string) des.Stream {
-				return des.NewStream(seed, "workload/"+s.Workloads[i].Name+"/"+entity)
-			})}
-			t.class, t.conns = p.w.class(), t.machine.connections()
-			for j := range t.conns {
-				t.conns[j].Class = t.class
-			}
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
 // Connections lists the connections, in the order in which to open them.
 func (t *Traffic) Connections() []Conn { return t.conns }
 
@@ -174,17 +156,17 @@ func (t *Traffic) classed() *Actions {
 const maxConns = 1 << 16
 
 // checkConns refuses a workload with more.
-func checkConns(d *decoder, path string, n int) {
+func checkConns(d *tree.Document, path string, n int) {
 	if n > maxConns {
-		d.fail(path, "it would keep %d connections: choose fewer hosts, so that there are at most %d", n, maxConns)
+		d.Fail(path, "it would keep %d connections: choose fewer hosts, so that there are at most %d", n, maxConns)
 	}
 }
 
 // checkLeftOut refuses keys of every workload that one kind has no use for.
-func (w *Workload) checkLeftOut(d *decoder, path string, keys ...string) {
+func (w *Workload) checkLeftOut(d *tree.Document, path string, keys ...string) {
 	for _, key := range keys {
-		if d.given(path+"."+key) && !w.isZero(key) {
-			d.fail(path+"."+key, "a workload of kind %s has no use for it: leave it out", w.Kind)
+		if d.Given(path+"."+key) && !w.isZero(key) {
+			d.Fail(path+"."+key, "a workload of kind %s has no use for it: leave it out", w.Kind)
 		}
 	}
 }
@@ -204,9 +186,9 @@ func (w *Workload) isZero(key string) bool {
 }
 
 // checkNotify refuses Reads where the receiver has to act on what arrives.
-func (w *Workload) checkNotify(d *decoder, path string) {
+func (w *Workload) checkNotify(d *tree.Document, path string) {
 	if w.Operation == Read {
-		d.fail(path+".operation", "with read no receiver would know what has come: choose write or send")
+		d.Fail(path+".operation", "with read no receiver would know what has come: choose write or send")
 	}
 }
 

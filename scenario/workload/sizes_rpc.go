@@ -1,4 +1,4 @@
-package scenario
+package workload
 
 // googleRPC is the sizes of all RPCs at a Google data centre in 2008, as Homa
 // (Montazeri et al., SIGCOMM 2018, workload W3's source) and Aquila (Gibson et

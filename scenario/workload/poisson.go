@@ -1,10 +1,11 @@
-package scenario
+package workload
 
 import (
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -16,37 +17,37 @@ import (
 // on top. Incasts of n flows arrive n times less often, each to the host whose
 // process it is: with n flows of a mean of S bits each the load is the same.
 
-func (p *Poisson) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *Poisson) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	if p.Sizes.none() {
-		d.fail(path+".sizes", "it is missing: name a distribution, one of %s, or give a size", distributionNames())
+		d.Fail(path+".sizes", "it is missing: name a distribution, one of %s, or give a size", distributionNames())
 	}
 	if !(p.Load > 0 && p.Load <= 1) {
-		d.fail(path+".load", "is %v: choose a share above 0 and up to 1", p.Load)
+		d.Fail(path+".load", "is %v: choose a share above 0 and up to 1", p.Load)
 	}
 	if p.LoadOn != "hosts" && p.LoadOn != "uplinks" {
-		d.fail(path+".load_on", "%q is none: choose hosts or uplinks", p.LoadOn)
+		d.Fail(path+".load_on", "%q is none: choose hosts or uplinks", p.LoadOn)
 	}
 	if p.To != "any" && p.To != "other-rack" {
-		d.fail(path+".to", "%q is none: choose any or other-rack", p.To)
+		d.Fail(path+".to", "%q is none: choose any or other-rack", p.To)
 	}
 	if p.Flows < 0 {
-		d.fail(path+".flows", "is %d: choose a number, or 0 for no bound", p.Flows)
+		d.Fail(path+".flows", "is %d: choose a number, or 0 for no bound", p.Flows)
 	}
 	if w.Jitter > 0 {
-		d.fail(path+".jitter", "the arrivals of a poisson workload are random already: leave it out")
+		d.Fail(path+".jitter", "the arrivals of a poisson workload are random already: leave it out")
 	}
 	hosts := net.hosts(d, path+".hosts", p.Hosts, -1)
-	if len(hosts) < 2 && len(d.errs) == errs {
-		d.fail(path+".hosts", "random traffic needs at least two hosts")
+	if len(hosts) < 2 && len(d.Errs) == errs {
+		d.Fail(path+".hosts", "random traffic needs at least two hosts")
 	}
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	pp := &poissonPlan{w: w, label: net.label(w.Label), hosts: hosts, limit: p.Flows, sizes: p.Sizes.distribution()}
 	if p.To == "other-rack" || p.LoadOn == "uplinks" {
 		if !slices.ContainsFunc(hosts, func(h int) bool { return net.rack[h] != net.rack[hosts[0]] }) {
-			d.fail(path, "all hosts hang on one switch: there is no other rack and no uplink to load; leave out to and load_on")
+			d.Fail(path, "all hosts hang on one switch: there is no other rack and no uplink to load; leave out to and load_on")
 			return nil
 		}
 	}
@@ -54,14 +55,14 @@ func (p *Poisson) plan(d *decoder, path string, w *Workload, net *network) plan 
 		pp.rack = net.rack
 	}
 	if n := pp.fewestOthers(); p.FanIn < 0 || p.FanIn > n {
-		d.fail(path+".fan_in", "is %d: choose 1 to %d, the hosts that may send to one, or 0 for no incast", p.FanIn, n)
+		d.Fail(path+".fan_in", "is %d: choose 1 to %d, the hosts that may send to one, or 0 for no incast", p.FanIn, n)
 		return nil
 	}
 	pp.fanIn = p.FanIn
 	pp.gaps = p.gaps(hosts, net, pp.sizes.Mean()*float64(max(p.FanIn, 1)))
 	for i, gap := range pp.gaps {
 		if gap < 1 {
-			d.fail(path+".load", "flows of %.0f bytes would start less than 1 ps apart at %s: choose larger sizes or a lower load", pp.sizes.Mean(), net.HostName(hosts[i]))
+			d.Fail(path+".load", "flows of %.0f bytes would start less than 1 ps apart at %s: choose larger sizes or a lower load", pp.sizes.Mean(), net.HostName(hosts[i]))
 			return nil
 		}
 	}

@@ -1,4 +1,4 @@
-package scenario
+package tree
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// override applies "a.b[0].c=value" to the tree; the value is YAML. List items go
+// Override applies "a.b[0].c=value" to the tree; the value is YAML. List items go
 // by number or by name: systems[0], systems[TIMELY]. Keys that are not there are
 // added: whether the schema has them is for the decoder to say.
-func (n *node) override(set string) error {
+func (n *Node) Override(set string) error {
 	pos := Pos{Set: set}
 	path, text, ok := strings.Cut(set, "=")
 	bad := func(format string, args ...any) error {
@@ -22,18 +22,18 @@ func (n *node) override(set string) error {
 	case err != nil:
 		return bad("%v", err)
 	}
-	value, err := parseYAML(pos, []byte(text))
+	value, err := Parse(pos, []byte(text))
 	if err != nil {
 		return err
 	}
-	if value.kind == nullNode {
+	if value.Kind == Null {
 		return bad("there is no value after \"=\"")
 	}
 	at, walked := n, ""
 	for i, step := range steps {
 		last := i == len(steps)-1
 		if step.item {
-			if at.kind != sequenceNode {
+			if at.Kind != Sequence {
 				return bad("%s is no list: it has no item [%s]", walked, step.name)
 			}
 			j, err := at.index(step.name)
@@ -42,29 +42,29 @@ func (n *node) override(set string) error {
 			}
 			walked = fmt.Sprintf("%s[%s]", walked, step.name)
 			if last {
-				at.items[j] = value
+				at.Items[j] = value
 			}
-			at = at.items[j]
+			at = at.Items[j]
 			continue
 		}
-		if at.kind == nullNode {
-			at.kind = mappingNode
+		if at.Kind == Null {
+			at.Kind = Mapping
 		}
-		if at.kind == sequenceNode {
+		if at.Kind == Sequence {
 			return bad("%s is a list: say which item, as in %[1]s[0]", walked)
 		}
-		if at.kind != mappingNode {
+		if at.Kind != Mapping {
 			return bad("%s is a single value: it has no key %q", walked, step.name)
 		}
-		walked = join(walked, step.name)
-		next := at.get(step.name)
+		walked = Join(walked, step.name)
+		next := at.Get(step.name)
 		switch {
 		case last:
-			at.set(step.name, pos, value)
+			at.Set(step.name, pos, value)
 			next = value
 		case next == nil:
-			next = &node{kind: mappingNode, pos: pos}
-			at.set(step.name, pos, next)
+			next = &Node{Kind: Mapping, Pos: pos}
+			at.Set(step.name, pos, next)
 		}
 		at = next
 	}
@@ -72,29 +72,29 @@ func (n *node) override(set string) error {
 }
 
 // index finds an item by its number or its name.
-func (n *node) index(name string) (int, error) {
-	if len(n.items) == 0 {
+func (n *Node) index(name string) (int, error) {
+	if len(n.Items) == 0 {
 		return 0, fmt.Errorf("is empty: it has no item [%s]", name)
 	}
 	if i, err := strconv.Atoi(name); err == nil {
-		if i < 0 || i >= len(n.items) {
-			return 0, fmt.Errorf("has no item [%s]: its items are [0] to [%d]", name, len(n.items)-1)
+		if i < 0 || i >= len(n.Items) {
+			return 0, fmt.Errorf("has no item [%s]: its items are [0] to [%d]", name, len(n.Items)-1)
 		}
 		return i, nil
 	}
 	var names []string
-	for i, item := range n.items {
+	for i, item := range n.Items {
 		for _, key := range []string{"name", "label"} {
-			if v := item.get(key); v != nil && v.kind == scalarNode {
-				if v.text == name {
+			if v := item.Get(key); v != nil && v.Kind == Scalar {
+				if v.Text == name {
 					return i, nil
 				}
-				names = append(names, v.text)
+				names = append(names, v.Text)
 			}
 		}
 	}
 	if len(names) == 0 {
-		return 0, fmt.Errorf("has no item of the name [%s]: write a number, [0] to [%d]", name, len(n.items)-1)
+		return 0, fmt.Errorf("has no item of the name [%s]: write a number, [0] to [%d]", name, len(n.Items)-1)
 	}
 	return 0, fmt.Errorf("has no item of the name [%s]: there are %s", name, strings.Join(names, ", "))
 }
@@ -143,51 +143,51 @@ func splitPath(path string) (steps []step, err error) {
 	return steps, nil
 }
 
-// merge lays over n what a scenario that extends it says: mappings merge key by
+// Merge lays over n what a scenario that extends it says: mappings merge key by
 // key, everything else is replaced, and so is a mapping of another kind.
-func (n *node) merge(over *node) {
-	for _, f := range over.fields {
-		base := n.get(f.key)
-		if base != nil && base.kind == mappingNode && f.value.kind == mappingNode && !otherKind(base, f.value) {
-			base.merge(f.value)
-			n.set(f.key, f.pos, base)
+func (n *Node) Merge(over *Node) {
+	for _, f := range over.Fields {
+		base := n.Get(f.Key)
+		if base != nil && base.Kind == Mapping && f.Value.Kind == Mapping && !otherKind(base, f.Value) {
+			base.Merge(f.Value)
+			n.Set(f.Key, f.Pos, base)
 			continue
 		}
-		n.set(f.key, f.pos, f.value)
+		n.Set(f.Key, f.Pos, f.Value)
 	}
 }
 
-func otherKind(base, over *node) bool {
-	a, b := base.get("kind"), over.get("kind")
-	return b != nil && (a == nil || a.text != b.text)
+func otherKind(base, over *Node) bool {
+	a, b := base.Get("kind"), over.Get("kind")
+	return b != nil && (a == nil || a.Text != b.Text)
 }
 
-// substitute replaces each value that is "$name" by the parameter of that name,
+// Substitute replaces each value that is "$name" by the parameter of that name,
 // and says which were used.
-func (n *node) substitute(params *node, used map[string]bool, path string) error {
-	if n.kind == scalarNode && !n.quoted && strings.HasPrefix(n.text, "$") {
-		name := n.text[1:]
-		v := params.get(name)
+func (n *Node) Substitute(params *Node, used map[string]bool, path string) error {
+	if n.Kind == Scalar && !n.Quoted && strings.HasPrefix(n.Text, "$") {
+		name := n.Text[1:]
+		v := params.Get(name)
 		if v == nil {
 			var names []string
 			if params != nil {
-				for _, f := range params.fields {
-					names = append(names, f.key)
+				for _, f := range params.Fields {
+					names = append(names, f.Key)
 				}
 			}
-			return &Error{Pos: n.pos, Key: path, Msg: fmt.Sprintf("there is no parameter %q: params has %s", name, orNone(names))}
+			return &Error{Pos: n.Pos, Key: path, Msg: fmt.Sprintf("there is no parameter %q: params has %s", name, orNone(names))}
 		}
 		used[name] = true
-		*n = *v.clone()
+		*n = *v.Clone()
 		return nil
 	}
-	for _, f := range n.fields {
-		if err := f.value.substitute(params, used, join(path, f.key)); err != nil {
+	for _, f := range n.Fields {
+		if err := f.Value.Substitute(params, used, Join(path, f.Key)); err != nil {
 			return err
 		}
 	}
-	for i, item := range n.items {
-		if err := item.substitute(params, used, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+	for i, item := range n.Items {
+		if err := item.Substitute(params, used, fmt.Sprintf("%s[%d]", path, i)); err != nil {
 			return err
 		}
 	}

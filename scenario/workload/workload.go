@@ -1,6 +1,7 @@
-package scenario
+package workload
 
 import (
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -37,7 +38,7 @@ type Workload struct {
 type Pattern interface {
 	// plan checks the keys against the hosts of a network and returns what
 	// makes the flows.
-	plan(d *decoder, path string, w *Workload, net *network) plan
+	plan(d *tree.Document, path string, w *Workload, net *network) plan
 }
 
 // Incast is many hosts that send to one, all from the workload's start on, once or

@@ -1,8 +1,9 @@
-package scenario
+package workload
 
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -35,33 +36,33 @@ const burstMessage = 64 * units.KiB
 // burstAhead is how much of a burst is posted and not completed.
 const burstAhead = 256 * units.KiB
 
-func (p *OnOff) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
-	if p.On == 0 && !d.given(path+".on") {
-		d.fail(path+".on", "it is missing: give the length of a burst, such as 100us")
+func (p *OnOff) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
+	if p.On == 0 && !d.Given(path+".on") {
+		d.Fail(path+".on", "it is missing: give the length of a burst, such as 100us")
 	} else if p.On <= 0 {
-		d.fail(path+".on", "is %v: choose a span above 0", p.On)
+		d.Fail(path+".on", "is %v: choose a span above 0", p.On)
 	}
 	if p.Off < 0 {
-		d.fail(path+".off", "is %v: choose a span of 0 or more", p.Off)
+		d.Fail(path+".off", "is %v: choose a span of 0 or more", p.Off)
 	}
 	if p.Step < 0 {
-		d.fail(path+".step", "is %v: choose a span of 0 or more", p.Step)
+		d.Fail(path+".step", "is %v: choose a span of 0 or more", p.Step)
 	}
 	if p.Bursts < 0 {
-		d.fail(path+".bursts", "is %d: choose a number, or 0 for no bound", p.Bursts)
+		d.Fail(path+".bursts", "is %d: choose a number, or 0 for no bound", p.Bursts)
 	}
 	if !p.Receivers.All && p.Receivers.Count == 0 && len(p.Receivers.Names) == 0 {
-		d.fail(path+".receivers", "they are missing: name hosts, such as [h7]")
+		d.Fail(path+".receivers", "they are missing: name hosts, such as [h7]")
 	}
 	senders := net.hosts(d, path+".senders", p.Senders, -1)
 	receivers := net.hosts(d, path+".receivers", p.Receivers, -1)
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	for i, from := range senders {
 		if from == receivers[i%len(receivers)] {
-			d.fail(path+".senders", "%s would send to itself: name other hosts, or in another order", net.HostName(from))
+			d.Fail(path+".senders", "%s would send to itself: name other hosts, or in another order", net.HostName(from))
 			return nil
 		}
 	}

@@ -1,4 +1,4 @@
-package scenario
+package workload
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -35,31 +36,31 @@ type Trace struct {
 // maxTraceBytes bounds the size of a trace.
 const maxTraceBytes = units.GiB
 
-func (p *Trace) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *Trace) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	if p.Format != traceAuto && p.Format != traceHPCC && p.Format != traceHTSim {
-		d.fail(path+".format", "%q is none: choose auto, hpcc or htsim", p.Format)
+		d.Fail(path+".format", "%q is none: choose auto, hpcc or htsim", p.Format)
 	}
 	if p.Origin < 0 {
-		d.fail(path+".origin", "is %v: choose a span of 0 or more", p.Origin)
+		d.Fail(path+".origin", "is %v: choose a span of 0 or more", p.Origin)
 	}
 	if w.Jitter > 0 {
-		d.fail(path+".jitter", "a trace says when each flow starts: leave it out")
+		d.Fail(path+".jitter", "a trace says when each flow starts: leave it out")
 	}
 	hosts := net.hosts(d, path+".hosts", p.Hosts, -1)
 	if p.File == "" {
-		d.fail(path+".file", "it is missing: name the file of the trace")
+		d.Fail(path+".file", "it is missing: name the file of the trace")
 	}
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
-	if at := d.pos(path + ".file"); at.Set == "" && !filepath.IsAbs(p.File) {
+	if at := d.Pos(path + ".file"); at.Set == "" && !filepath.IsAbs(p.File) {
 		// So it can be found where YAML's text is read.
 		p.File = filepath.Join(filepath.Dir(at.File), p.File)
 	}
 	src, err := readTrace(p.File)
 	if err != nil {
-		d.fail(path+".file", "%v", err)
+		d.Fail(path+".file", "%v", err)
 		return nil
 	}
 	flows, bad := parseTrace(p.Format, src)
@@ -67,7 +68,7 @@ func (p *Trace) plan(d *decoder, path string, w *Workload, net *network) plan {
 		bad = p.check(flows, hosts, net)
 	}
 	if bad != nil {
-		d.errs = append(d.errs, &Error{Pos: Pos{File: p.File, Line: bad.line}, Key: bad.field, Msg: bad.msg})
+		d.FailAt(tree.Pos{File: p.File, Line: bad.line}, bad.field, bad.msg)
 		return nil
 	}
 	slices.SortStableFunc(flows, func(a, b traceFlow) int { return cmp.Compare(a.start, b.start) })

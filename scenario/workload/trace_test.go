@@ -1,7 +1,6 @@
-package scenario
+package workload_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,14 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-const hpccSample = "3\n0 1 3 100 200000 2.000000000\n\n5 1 3 100 1 2.000125000\n 1 2 3 100 64 2.0000625\n"
-
-const htsimSample = "# an incast\nNodes 16\nConnections 2\n15->0 id 1 start 0 size 10000000\n11->0 start 1500 id 2 size 64 prio 3\n"
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // traceFile is a scenario of four hosts beside a trace.
 func traceFile(t *testing.T, trace, keys string) string {
@@ -37,15 +41,15 @@ func TestTrace(t *testing.T) {
 		name, trace, keys string
 		want              []row
 	}{
-		{"hpcc", hpccSample, ", origin: 2s", []row{{0, 1, 200_000, 0}, {1, 2, 64, 125 * us / 2}, {5, 1, 1, 125 * us}}},
-		{"htsim", htsimSample, "", []row{{15, 0, 10_000_000, 0}, {11, 0, 64, 1500}}},
-		{"other hosts", hpccSample, ", origin: 2s, hosts: [h8..h15], start: 1us, format: hpcc", []row{{8, 9, 200_000, us}, {9, 10, 64, us + 125*us/2}, {13, 9, 1, 126 * us}}},
-		{"stopped", hpccSample, ", origin: 1s, stop: 1000100us", []row{{0, 1, 200_000, units.Second}, {1, 2, 64, units.Second + 125*us/2}}},
+		{"hpcc", workload.HPCCSample, ", origin: 2s", []row{{0, 1, 200_000, 0}, {1, 2, 64, 125 * us / 2}, {5, 1, 1, 125 * us}}},
+		{"htsim", workload.HTSimSample, "", []row{{15, 0, 10_000_000, 0}, {11, 0, 64, 1500}}},
+		{"other hosts", workload.HPCCSample, ", origin: 2s, hosts: [h8..h15], start: 1us, format: hpcc", []row{{8, 9, 200_000, us}, {9, 10, 64, us + 125*us/2}, {13, 9, 1, 126 * us}}},
+		{"stopped", workload.HPCCSample, ", origin: 1s, stop: 1000100us", []row{{0, 1, 200_000, units.Second}, {1, 2, 64, units.Second + 125*us/2}}},
 		{"none", "0\n", "", nil},
 		{"no connections", "Nodes 2\r\nConnections 0\r\n", "", nil},
 	}
 	for _, c := range cases {
-		s, err := Load(traceFile(t, c.trace, c.keys))
+		s, err := scenario.Load(traceFile(t, c.trace, c.keys))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -96,14 +100,14 @@ func TestTraceErrors(t *testing.T) {
 		{"jitter", "0\n", ", jitter: 1us", "trace.yaml:5: workloads[0].jitter: a trace says when"},
 	}
 	for _, c := range cases {
-		_, err := Load(traceFile(t, c.trace, c.keys))
+		_, err := scenario.Load(traceFile(t, c.trace, c.keys))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
 	}
 	for file, want := range map[string]string{"gone.txt": "there is no file", ".": "is no regular file", `""`: "it is missing"} {
 		path := write(t, t.TempDir(), "trace.yaml", network16+"workloads: [{kind: trace, file: "+file+"}]")
-		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "trace.yaml:4: workloads[0].file: ") || !strings.Contains(err.Error(), want) {
+		if _, err := scenario.Load(path); err == nil || !strings.Contains(err.Error(), "trace.yaml:4: workloads[0].file: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("file %s: error %v, want %q", file, err, want)
 		}
 	}
@@ -112,9 +116,9 @@ func TestTraceErrors(t *testing.T) {
 // The file is relative to the scenario that names it, also where another extends
 // that one, and YAML's text finds it.
 func TestTraceIsRelative(t *testing.T) {
-	path := traceFile(t, htsimSample, "")
+	path := traceFile(t, workload.HTSimSample, "")
 	child := write(t, t.TempDir(), "child.yaml", "extends: "+path+"\nduration: 3ms\n")
-	s, err := Load(child)
+	s, err := scenario.Load(child)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,80 +127,16 @@ func TestTraceIsRelative(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := write(t, t.TempDir(), "again.yaml", string(text))
-	if s, err = Load(again); err != nil {
+	if s, err = scenario.Load(again); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(take(s, 1, 10)); n != 2 {
 		t.Errorf("%d flows, want 2", n)
 	}
 	t.Chdir(filepath.Dir(path))
-	if s, err = Load("./trace.yaml", "workloads[0].file=flows.txt"); err != nil || len(take(s, 1, 10)) != 2 {
+	if s, err = scenario.Load("./trace.yaml", "workloads[0].file=flows.txt"); err != nil || len(take(s, 1, 10)) != 2 {
 		t.Errorf("named by an override: %v", err)
 	}
-}
-
-// What is written in either format is read back.
-func TestTraceRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var want []traceFlow
-		for range rapid.IntRange(0, 20).Draw(t, "flows") {
-			src := rapid.Int32Range(0, 999).Draw(t, "src")
-			want = append(want, traceFlow{
-				src: src, dst: (src + rapid.Int32Range(1, 999).Draw(t, "to")) % 1000, group: rapid.Uint8Range(0, 7).Draw(t, "group"),
-				size:  units.Bytes(rapid.Int64Range(1, 1<<40).Draw(t, "size")),
-				start: units.Time(rapid.Int64Range(0, 10_000_000_000).Draw(t, "ns")) * units.Nanosecond,
-			})
-		}
-		var hpcc, htsim strings.Builder
-		fmt.Fprintf(&hpcc, "%d\n", len(want))
-		fmt.Fprintf(&htsim, "Nodes 1000\nConnections %d\n", len(want))
-		for i, f := range want {
-			fmt.Fprintf(&hpcc, "%d %d %d 100 %d %d.%09d\n", f.src, f.dst, f.group, f.size, f.start/units.Second, f.start%units.Second/units.Nanosecond)
-			fmt.Fprintf(&htsim, "%d->%d id %d start %d size %d\n", f.src, f.dst, i+1, f.start, f.size)
-		}
-		for format, text := range map[string]string{traceHPCC: hpcc.String(), traceHTSim: htsim.String()} {
-			got, bad := parseTrace(traceAuto, []byte(text))
-			if bad != nil {
-				t.Fatalf("%s: %v\n%s", format, bad, text)
-			}
-			for i, f := range got {
-				f.line = 0
-				if format == traceHTSim {
-					f.group = want[i].group
-				}
-				if f != want[i] {
-					t.Fatalf("%s: flow %d is %+v, want %+v", format, i, f, want[i])
-				}
-			}
-			if len(got) != len(want) {
-				t.Fatalf("%s: %d flows, want %d", format, len(got), len(want))
-			}
-		}
-	})
-}
-
-// FuzzTrace: whatever the text, the parsers answer with flows that a workload can
-// have or with a line of the file.
-func FuzzTrace(f *testing.F) {
-	for _, seed := range []string{hpccSample, htsimSample, "1\n0 1 3 100 5 1e-9\n", "Connections 1\n0->1 start 1e3 size 1", "->", "1\n", "Nodes"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, src []byte) {
-		for _, format := range []string{traceAuto, traceHPCC, traceHTSim} {
-			flows, bad := parseTrace(format, src)
-			if bad != nil {
-				var err error = bad
-				if bad.line < 1 || bad.line > strings.Count(string(src), "\n")+1 || bad.msg == "" || errors.Unwrap(err) != nil {
-					t.Fatalf("%s: %+v of %d lines", format, bad, strings.Count(string(src), "\n")+1)
-				}
-			}
-			for _, x := range flows {
-				if x.src == x.dst || x.src < 0 || x.dst < 0 || x.size < 1 || x.start < 0 || x.group > 7 {
-					t.Fatalf("%s: flow %+v", format, x)
-				}
-			}
-		}
-	})
 }
 
 func TestTraceDoesNotAllocate(t *testing.T) {
@@ -209,7 +149,7 @@ func TestTraceDoesNotAllocate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "flows.txt"), []byte(b.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Load(write(t, dir, "trace.yaml", network16+"workloads: [{kind: trace, file: flows.txt}]"))
+	s, err := scenario.Load(write(t, dir, "trace.yaml", network16+"workloads: [{kind: trace, file: flows.txt}]"))
 	if err != nil {
 		t.Fatal(err)
 	}

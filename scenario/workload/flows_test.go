@@ -1,4 +1,4 @@
-package scenario
+package workload_test
 
 import (
 	"fmt"
@@ -9,6 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -18,9 +21,9 @@ topology: {kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 8, host_rate:
 systems: [{engine: none}]
 `
 
-func parse(t testing.TB, text string, sets ...string) *Scenario {
+func parse(t testing.TB, text string, sets ...string) *scenario.Scenario {
 	t.Helper()
-	s, err := Parse("test.yaml", []byte(text), sets...)
+	s, err := scenario.Parse("test.yaml", []byte(text), sets...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,8 +31,8 @@ func parse(t testing.TB, text string, sets ...string) *Scenario {
 }
 
 // take returns at most n flows.
-func take(s *Scenario, seed uint64, n int) []Flow {
-	var flows []Flow
+func take(s *scenario.Scenario, seed uint64, n int) []workload.Flow {
+	var flows []workload.Flow
 	for f := s.Flows(seed); len(flows) < n; {
 		flow, ok := f.Next()
 		if !ok {
@@ -52,7 +55,7 @@ workloads:
 	var from []int
 	for i, f := range flows {
 		from = append(from, f.Src)
-		want := Flow{ID: int64(i), Src: f.Src, Dst: 3, Size: 64 * units.KiB, Message: 16 * units.KiB, Start: 5 * units.Microsecond, Stop: units.Never, Operation: Read}
+		want := workload.Flow{ID: int64(i), Src: f.Src, Dst: 3, Size: 64 * units.KiB, Message: 16 * units.KiB, Start: 5 * units.Microsecond, Stop: units.Never, Operation: workload.Read}
 		if f != want {
 			t.Errorf("flow %d is %+v, want %+v", i, f, want)
 		}
@@ -143,7 +146,7 @@ func TestPermutation(t *testing.T) {
 		n := rapid.IntRange(2, 16).Draw(t, "hosts")
 		connections := rapid.IntRange(1, 3).Draw(t, "connections")
 		seed := rapid.Uint64().Draw(t, "seed")
-		s, err := Parse("test.yaml", []byte(network16+fmt.Sprintf("workloads: [{kind: permutation, hosts: %d, connections: %d, size: 1MB}]", n, connections)))
+		s, err := scenario.Parse("test.yaml", []byte(network16+fmt.Sprintf("workloads: [{kind: permutation, hosts: %d, connections: %d, size: 1MB}]", n, connections)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +178,7 @@ func TestFlowsAreOrderedAndRepeatable(t *testing.T) {
 	alone := parse(t, network16+"workloads: ["+poisson+"]")
 	both := parse(t, network16+"workloads: ["+poisson+", {kind: poisson, name: b, sizes: 10KB, load: 0.1}, {kind: incast, receiver: h0, size: 1KB, jitter: 100us}]")
 	flows := take(both, 7, 3000)
-	var ofA []Flow
+	var ofA []workload.Flow
 	workloads := map[int]int{}
 	for i, f := range flows {
 		if f.ID != int64(i) {
@@ -204,10 +207,20 @@ func TestFlowsAreOrderedAndRepeatable(t *testing.T) {
 	}
 }
 
+// racks returns the switch that each host hangs on.
+func racks(g *fabric.Topology) []string {
+	var names []string
+	for h := range g.Hosts() {
+		names = append(names, g.To(g.HostLink(h)))
+	}
+	return names
+}
+
 // offered returns the load that flows put on the links from hosts, and on the
 // links from leaves upwards, as shares of their capacity.
-func offered(s *Scenario, flows []Flow) (hosts, uplinks float64) {
-	rack, line, up := racks(s.Graph())
+func offered(s *scenario.Scenario, flows []workload.Flow) (hosts, uplinks float64) {
+	g := s.Graph()
+	rack := racks(g)
 	var bits, leaving float64
 	for _, f := range flows {
 		bits += float64(f.Size) * 8
@@ -217,12 +230,12 @@ func offered(s *Scenario, flows []Flow) (hosts, uplinks float64) {
 	}
 	seconds := flows[len(flows)-1].Start.Seconds()
 	var hostCapacity, upCapacity float64
-	for _, r := range line {
-		hostCapacity += float64(r)
-	}
-	for r := range up {
-		if slices.Contains(rack, r) {
-			upCapacity += float64(up[r])
+	for l := range fabric.LinkID(g.Links()) {
+		switch _, err := g.Host(g.From(l)); {
+		case err == nil:
+			hostCapacity += float64(g.Link(l).Rate)
+		case strings.HasPrefix(g.To(l), "spine"):
+			upCapacity += float64(g.Link(l).Rate)
 		}
 	}
 	return bits / seconds / hostCapacity, leaving / seconds / upCapacity
@@ -297,7 +310,7 @@ func TestIncastRounds(t *testing.T) {
 		"size: unlimited, rounds: 2, period: 1ms": "rounds: flows without end go on",
 		"size: 1KB, rounds: 2, period: 2000s":     "period: is 2000s: choose",
 	} {
-		_, err := Parse("x.yaml", []byte(network16+"workloads: [{kind: incast, receiver: h3, "+keys+"}]"))
+		_, err := scenario.Parse("x.yaml", []byte(network16+"workloads: [{kind: incast, receiver: h3, "+keys+"}]"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", keys, err, want)
 		}
@@ -309,7 +322,7 @@ func TestPoissonIncasts(t *testing.T) {
 	for keys, rack := range map[string]bool{"": false, ", to: other-rack": true} {
 		s := parse(t, network16+"workloads: [{kind: poisson, sizes: 8KB..32KB, load: 0.3, fan_in: 7"+keys+"}]")
 		flows := take(s, 1, 7*16_000)
-		racks, _, _ := racks(s.Graph())
+		racks := racks(s.Graph())
 		to, last := map[int]int{}, units.Time(-1)
 		for i := 0; i < len(flows); i += 7 {
 			senders := map[int]bool{}

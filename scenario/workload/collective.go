@@ -1,6 +1,7 @@
-package scenario
+package workload
 
 import (
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -52,15 +53,15 @@ type AllReduce struct {
 // maxSteps bounds the messages of an iteration.
 const maxSteps = 1 << 22
 
-func (p *AllToAll) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *AllToAll) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	if p.Algorithm != "direct" && p.Algorithm != "rounds" {
-		d.fail(path+".algorithm", "%q is none: choose direct or rounds", p.Algorithm)
+		d.Fail(path+".algorithm", "%q is none: choose direct or rounds", p.Algorithm)
 	}
 	hosts := checkCollective(d, path, w, net, p.Hosts, p.Size, p.Iterations, p.Gap)
 	n := len(hosts)
 	checkConns(d, path+".hosts", n*(n-1))
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	label := net.label(w.Label)
@@ -71,16 +72,16 @@ func (p *AllToAll) plan(d *decoder, path string, w *Workload, net *network) plan
 	})
 }
 
-func (p *AllReduce) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *AllReduce) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	if p.Algorithm != "ring" && p.Algorithm != "tree" {
-		d.fail(path+".algorithm", "%q is none: choose ring or tree", p.Algorithm)
+		d.Fail(path+".algorithm", "%q is none: choose ring or tree", p.Algorithm)
 	}
 	if p.Chunks < 1 || p.Chunks > 1<<16 {
-		d.fail(path+".chunks", "is %d: choose 1 to 65536", p.Chunks)
+		d.Fail(path+".chunks", "is %d: choose 1 to 65536", p.Chunks)
 	}
 	if p.Algorithm == "ring" && p.Chunks != 1 {
-		d.fail(path+".chunks", "a ring has as many chunks as hosts: leave it out")
+		d.Fail(path+".chunks", "a ring has as many chunks as hosts: leave it out")
 	}
 	hosts := checkCollective(d, path, w, net, p.Hosts, p.Size, p.Iterations, p.Gap)
 	n := len(hosts)
@@ -89,13 +90,13 @@ func (p *AllReduce) plan(d *decoder, path string, w *Workload, net *network) pla
 		pieces, steps = p.Chunks, 2*(n-1)*p.Chunks
 	}
 	switch {
-	case len(d.errs) > errs:
+	case len(d.Errs) > errs:
 		return nil
 	case p.Size < units.Bytes(pieces):
-		d.fail(path+".size", "is %v: choose at least a byte for each of the %d chunks", p.Size, pieces)
+		d.Fail(path+".size", "is %v: choose at least a byte for each of the %d chunks", p.Size, pieces)
 		return nil
 	case steps > maxSteps:
-		d.fail(path, "an iteration has %d messages: choose fewer hosts or chunks, so that there are at most %d", steps, maxSteps)
+		d.Fail(path, "an iteration has %d messages: choose fewer hosts or chunks, so that there are at most %d", steps, maxSteps)
 		return nil
 	}
 	label := net.label(w.Label)
@@ -113,24 +114,24 @@ func (p *AllReduce) plan(d *decoder, path string, w *Workload, net *network) pla
 }
 
 // checkCollective checks what collectives have in common and returns the ranks.
-func checkCollective(d *decoder, path string, w *Workload, net *network, set HostSet, size units.Bytes, iterations int, gap units.Time) []int {
+func checkCollective(d *tree.Document, path string, w *Workload, net *network, set HostSet, size units.Bytes, iterations int, gap units.Time) []int {
 	w.checkLeftOut(d, path, "message", "jitter")
 	w.checkNotify(d, path)
-	if size == 0 && !d.given(path+".size") {
-		d.fail(path+".size", "it is missing: give a size, such as 1MiB")
+	if size == 0 && !d.Given(path+".size") {
+		d.Fail(path+".size", "it is missing: give a size, such as 1MiB")
 	} else if size < 1 || size > MaxMessage {
-		d.fail(path+".size", "is %v: choose a size above 0 and up to 2GiB", size)
+		d.Fail(path+".size", "is %v: choose a size above 0 and up to 2GiB", size)
 	}
 	if iterations < 0 {
-		d.fail(path+".iterations", "is %d: choose a number, or 0 for as many as there is time for", iterations)
+		d.Fail(path+".iterations", "is %d: choose a number, or 0 for as many as there is time for", iterations)
 	}
 	if gap < 0 {
-		d.fail(path+".gap", "is %v: choose a span of 0 or more", gap)
+		d.Fail(path+".gap", "is %v: choose a span of 0 or more", gap)
 	}
-	errs := len(d.errs)
+	errs := len(d.Errs)
 	hosts := net.hosts(d, path+".hosts", set, -1)
-	if len(hosts) < 2 && len(d.errs) == errs {
-		d.fail(path+".hosts", "a collective needs at least two hosts")
+	if len(hosts) < 2 && len(d.Errs) == errs {
+		d.Fail(path+".hosts", "a collective needs at least two hosts")
 	}
 	return hosts
 }

@@ -1,4 +1,4 @@
-package scenario
+package workload_test
 
 import (
 	"fmt"
@@ -8,32 +8,34 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/scenario/workload"
 	"github.com/sluice-rdma/sluice/units"
 )
 
 // puppet runs a Traffic: messages take as long as it likes, but keep their order on
 // a connection. It notes what happened.
 type puppet struct {
-	t     *Traffic
+	t     *workload.Traffic
 	now   units.Time
-	queue [][]Post // by connection
+	queue [][]workload.Post // by connection
 	sent  []units.Bytes
-	begun []Task
-	ended []Task
+	begun []workload.Task
+	ended []workload.Task
 	late  []units.Time // how long each ended task took
 	took  func(conn int) units.Time
 	due   []units.Time // of the first message on each connection
-	posts []Post
+	posts []workload.Post
 }
 
-func newPuppet(t *Traffic, took func(conn int) units.Time) *puppet {
+func newPuppet(t *workload.Traffic, took func(conn int) units.Time) *puppet {
 	n := len(t.Connections())
-	p := &puppet{t: t, now: t.Start, queue: make([][]Post, n), sent: make([]units.Bytes, n), due: make([]units.Time, n), took: took}
+	p := &puppet{t: t, now: t.Start, queue: make([][]workload.Post, n), sent: make([]units.Bytes, n), due: make([]units.Time, n), took: took}
 	p.do(t.Tick(p.now))
 	return p
 }
 
-func (p *puppet) do(act *Actions) {
+func (p *puppet) do(act *workload.Actions) {
 	for _, x := range act.Posts {
 		if len(p.queue[x.Conn]) == 0 {
 			p.due[x.Conn] = p.now + p.took(x.Conn)
@@ -91,8 +93,8 @@ func (p *puppet) total() (n units.Bytes) {
 	return n
 }
 
-// workload makes the one Traffic of a scenario on two racks of eight.
-func workload(t testing.TB, keys string) *Traffic {
+// trafficOf makes the one Traffic of a scenario on two racks of eight.
+func trafficOf(t testing.TB, keys string) *workload.Traffic {
 	t.Helper()
 	all := parse(t, network16+"workloads: [{"+keys+"}]").Traffic(1)
 	if len(all) != 1 {
@@ -121,7 +123,7 @@ func TestCollectives(t *testing.T) {
 		{"kind: all-to-all, hosts: 5, size: 1KB, algorithm: rounds", 4, 20 * 1000, 20},
 	}
 	for _, c := range cases {
-		p := newPuppet(workload(t, c.keys), constant(us))
+		p := newPuppet(trafficOf(t, c.keys), constant(us))
 		p.run(units.Second)
 		if !p.t.Over() || len(p.begun) != 1 || len(p.ended) != 1 {
 			t.Errorf("%s: over %v, %d begun, %d ended", c.keys, p.t.Over(), len(p.begun), len(p.ended))
@@ -136,7 +138,7 @@ func TestCollectives(t *testing.T) {
 func TestIterations(t *testing.T) {
 	const us = units.Microsecond
 	starts := func(keys string) (at []units.Time) {
-		p := newPuppet(workload(t, "kind: all-reduce, hosts: 2, size: 1KB, gap: 3us, start: 1us, "+keys), constant(us))
+		p := newPuppet(trafficOf(t, "kind: all-reduce, hosts: 2, size: 1KB, gap: 3us, start: 1us, "+keys), constant(us))
 		p.run(20 * us)
 		for _, task := range p.begun {
 			at = append(at, task.Start)
@@ -164,7 +166,7 @@ func TestCollectivesInAnyOrder(t *testing.T) {
 		keys := rapid.SampledFrom([]string{
 			"kind: all-reduce", "kind: all-reduce, algorithm: tree, chunks: 4", "kind: all-to-all", "kind: all-to-all, algorithm: rounds",
 		}).Draw(t, "keys")
-		s, err := Parse("test.yaml", []byte(network16+fmt.Sprintf("workloads: [{%s, hosts: %d, size: %dB, iterations: 2}]", keys, n, size)))
+		s, err := scenario.Parse("test.yaml", []byte(network16+fmt.Sprintf("workloads: [{%s, hosts: %d, size: %dB, iterations: 2}]", keys, n, size)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +222,7 @@ func TestClosedLoop(t *testing.T) {
 	const us = units.Microsecond
 	// A request takes 1 us there, 2 us at the server and 1 us back; after 6 us
 	// comes the next: 10 us a turn.
-	p := newPuppet(workload(t, "kind: rpc, clients: [h0, h1], servers: [h8], request: 100B, response: 1KB, service: 2us, think: 6us, requests: 7"), constant(us))
+	p := newPuppet(trafficOf(t, "kind: rpc, clients: [h0, h1], servers: [h8], request: 100B, response: 1KB, service: 2us, think: 6us, requests: 7"), constant(us))
 	p.run(units.Second)
 	if !p.t.Over() || len(p.ended) != 14 || p.total() != 14*1100 {
 		t.Fatalf("over %v, %d requests, %v", p.t.Over(), len(p.ended), p.total())
@@ -231,7 +233,7 @@ func TestClosedLoop(t *testing.T) {
 		}
 	}
 	// With 3 outstanding there are always 3, also without an end.
-	p = newPuppet(workload(t, "kind: storage, clients: [h0], targets: all, block: 4KiB, reads: 0.3, outstanding: 3"), constant(us))
+	p = newPuppet(trafficOf(t, "kind: storage, clients: [h0], targets: all, block: 4KiB, reads: 0.3, outstanding: 3"), constant(us))
 	for p.step(100 * us) {
 		under := 0
 		for _, q := range p.queue {
@@ -254,7 +256,7 @@ func TestClosedLoop(t *testing.T) {
 		t.Errorf("%d of %d blocks were read", reads, len(p.ended))
 	}
 	for _, c := range conns {
-		if (c.Operation == Read) != (c.Dst == 0) || c.Notify {
+		if (c.Operation == workload.Read) != (c.Dst == 0) || c.Notify {
 			t.Errorf("connection %+v", c)
 		}
 	}
@@ -264,7 +266,7 @@ func TestClosedLoop(t *testing.T) {
 // a time, each 5 us long, the k-th waits for those before it.
 func TestOpenLoopCountsWaiting(t *testing.T) {
 	const us = units.Microsecond
-	p := newPuppet(workload(t, "kind: storage, clients: [h0], targets: [h8], block: 1KiB, rate: 500000, arrivals: even, outstanding: 1, requests: 100"), constant(5*us))
+	p := newPuppet(trafficOf(t, "kind: storage, clients: [h0], targets: [h8], block: 1KiB, rate: 500000, arrivals: even, outstanding: 1, requests: 100"), constant(5*us))
 	p.run(units.Second)
 	if !p.t.Over() || len(p.ended) != 100 {
 		t.Fatalf("over %v, %d ended", p.t.Over(), len(p.ended))
@@ -278,7 +280,7 @@ func TestOpenLoopCountsWaiting(t *testing.T) {
 		}
 	}
 	// Without a bound nothing waits at the client.
-	p = newPuppet(workload(t, "kind: storage, clients: [h0], targets: [h8], block: 1KiB, rate: 500000, requests: 100"), constant(5*us))
+	p = newPuppet(trafficOf(t, "kind: storage, clients: [h0], targets: [h8], block: 1KiB, rate: 500000, requests: 100"), constant(5*us))
 	for len(p.begun) < 100 && p.step(units.Second) {
 	}
 	under := 0
@@ -294,7 +296,7 @@ func TestOpenLoopCountsWaiting(t *testing.T) {
 // that is the client itself is left out.
 func TestStorageInTurn(t *testing.T) {
 	const us = units.Microsecond
-	p := newPuppet(workload(t, "kind: storage, clients: [h0..h3], targets: [h3, h8, h9], order: turn, reads: 0, block: 1KiB, rate: 100000, arrivals: even, requests: 7"), constant(us))
+	p := newPuppet(trafficOf(t, "kind: storage, clients: [h0..h3], targets: [h3, h8, h9], order: turn, reads: 0, block: 1KiB, rate: 100000, arrivals: even, requests: 7"), constant(us))
 	p.run(units.Second)
 	if len(p.begun) != 28 {
 		t.Fatalf("%d requests", len(p.begun))
@@ -312,7 +314,7 @@ func TestStorageInTurn(t *testing.T) {
 
 // Poisson arrivals have the rate that is asked for.
 func TestOpenLoopRate(t *testing.T) {
-	p := newPuppet(workload(t, "kind: rpc, clients: [h0, h1], servers: [h8], request: 1B, response: 1B, rate: 1000000, stop: 10ms"), constant(units.Nanosecond))
+	p := newPuppet(trafficOf(t, "kind: rpc, clients: [h0, h1], servers: [h8], request: 1B, response: 1B, rate: 1000000, stop: 10ms"), constant(units.Nanosecond))
 	p.run(units.Second)
 	if n := len(p.ended); !p.t.Over() || n < 19_400 || n > 20_600 { // 20000, and 4 standard deviations
 		t.Errorf("over %v, %d requests", p.t.Over(), n)
@@ -321,7 +323,7 @@ func TestOpenLoopRate(t *testing.T) {
 
 func TestOnOff(t *testing.T) {
 	const us = units.Microsecond
-	p := newPuppet(workload(t, "kind: on-off, senders: [h0, h1], receivers: [h8], on: 10us, off: 30us, step: 5us, bursts: 3, message: 1MiB"), constant(4*us))
+	p := newPuppet(trafficOf(t, "kind: on-off, senders: [h0, h1], receivers: [h8], on: 10us, off: 30us, step: 5us, bursts: 3, message: 1MiB"), constant(4*us))
 	p.run(units.Second)
 	if !p.t.Over() || len(p.begun) != 6 || len(p.ended) != 6 {
 		t.Fatalf("over %v, %d begun, %d ended", p.t.Over(), len(p.begun), len(p.ended))
@@ -339,12 +341,12 @@ func TestOnOff(t *testing.T) {
 		t.Errorf("bursts have %v, posted were %v", total, p.total())
 	}
 	// Bursts closer together than they take to drain.
-	p = newPuppet(workload(t, "kind: on-off, senders: [h0], receivers: [h8], on: 10us, off: 1us, bursts: 5, random: true"), constant(9*us))
+	p = newPuppet(trafficOf(t, "kind: on-off, senders: [h0], receivers: [h8], on: 10us, off: 1us, bursts: 5, random: true"), constant(9*us))
 	p.run(units.Second)
 	if !p.t.Over() || len(p.ended) != 5 {
 		t.Errorf("over %v, %d of 5 bursts ended", p.t.Over(), len(p.ended))
 	}
-	p = newPuppet(workload(t, "kind: on-off, senders: [h0, h1], receivers: [h8, h9], on: 10us, off: 10us, stop: 45us"), constant(us))
+	p = newPuppet(trafficOf(t, "kind: on-off, senders: [h0, h1], receivers: [h8, h9], on: 10us, off: 10us, stop: 45us"), constant(us))
 	p.run(units.Second)
 	if last := p.ended[len(p.ended)-1]; !p.t.Over() || len(p.ended) != 6 || last.Start != 40*us {
 		t.Errorf("stopped: over %v, %d bursts, the last %+v", p.t.Over(), len(p.ended), last)
@@ -368,7 +370,7 @@ func TestRotatingIncast(t *testing.T) {
 // The same seed makes the same choices; another makes others.
 func TestTrafficIsRepeatable(t *testing.T) {
 	const text = network16 + "workloads: [{kind: rpc, request: google-rpc, response: hadoop, rate: 1e6}]"
-	posts := func(seed uint64) []Post {
+	posts := func(seed uint64) []workload.Post {
 		p := newPuppet(parse(t, text).Traffic(seed)[0], constant(units.Microsecond))
 		p.run(100 * units.Microsecond)
 		return p.posts
@@ -425,32 +427,9 @@ func TestTrafficErrors(t *testing.T) {
 		"kind: rotating-incast, period: 1us":           "size: it is missing",
 		"kind: all-reduce, algorithm: tree, chunks: 65536, size: 1GiB, hosts: 1": "hosts: a collective needs",
 	} {
-		_, err := Parse("test.yaml", []byte(network16+"workloads:\n  - {"+keys+"}\n"))
+		_, err := scenario.Parse("test.yaml", []byte(network16+"workloads:\n  - {"+keys+"}\n"))
 		if err == nil || !strings.Contains(err.Error(), "test.yaml:5: workloads[0].") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", keys, err, want)
 		}
 	}
-}
-
-func TestTimersAreInOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var h timers
-		var want [][2]int
-		for i, at := range rapid.SliceOfN(rapid.IntRange(0, 20), 0, 100).Draw(t, "times") {
-			h.add(units.Time(at), i)
-			want = append(want, [2]int{at, i})
-		}
-		slices.SortFunc(want, func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
-		for _, w := range want {
-			if _, early := h.due(units.Time(w[0]) - 1); early || h.next() != units.Time(w[0]) {
-				t.Fatalf("next is %v, want %v", h.next(), w[0])
-			}
-			if got, ok := h.due(units.Time(w[0])); !ok || got != w[1] {
-				t.Fatalf("got %v, want %v", got, w)
-			}
-		}
-		if h.next() != units.Never {
-			t.Fatal("more than was added")
-		}
-	})
 }

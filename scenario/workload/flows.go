@@ -1,4 +1,4 @@
-package scenario
+package workload
 
 import (
 	"cmp"
@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/sim/des"
-	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -20,22 +20,6 @@ type Flows struct {
 	sources []flowSource
 	heads   []Flow // the next of each source
 	n       int64
-}
-
-// Flows starts the flows over, for a run with that seed. The same seed gives the
-// same flows, whatever the system.
-func (s *Scenario) Flows(seed uint64) *Flows {
-	f := &Flows{}
-	for i, p := range s.plans {
-		src := p.start(func(entity string) des.Stream {
-			return des.NewStream(seed, "workload/"+s.Workloads[i].Name+"/"+entity)
-		})
-		if head, ok := src.next(); ok {
-			head.Workload = i
-			f.sources, f.heads = append(f.sources, src), append(f.heads, head)
-		}
-	}
-	return f
 }
 
 // Next returns the next flow, or false after the last.
@@ -62,74 +46,10 @@ func (f *Flows) Next() (Flow, bool) {
 	return flow, true
 }
 
-// plan is a workload that has been checked: what makes its flows.
-type plan interface {
-	// start begins anew; stream returns the random stream of an entity of the
-	// workload.
-	start(stream func(entity string) des.Stream) flowSource
-}
-
 // flowSource yields flows in the order of their starts, with all but ID and
 // Workload.
 type flowSource interface {
 	next() (Flow, bool)
-}
-
-// network is what workloads must know of the hosts.
-type network struct {
-	*fabric.Topology
-	rack   []int        // of each host: the number of its switch
-	line   []units.Rate // of each host: its link
-	uplink []units.Rate // of each switch: its links to other switches
-	labels *[]string
-}
-
-// label returns the number of a label, a new one if need be.
-func (n *network) label(name string) int {
-	if i := slices.Index(*n.labels, name); i >= 0 {
-		return i
-	}
-	*n.labels = append(*n.labels, name)
-	return len(*n.labels) - 1
-}
-
-func (s *Scenario) planWorkloads(d *decoder) {
-	if len(s.Workloads) == 0 {
-		d.fail("workloads", "there are none: list at least one, such as - {kind: incast, receiver: h0, size: unlimited}")
-		return
-	}
-	net := &network{Topology: s.graph, labels: &s.labels}
-	net.rack, net.line, net.uplink = racks(s.graph)
-	names := map[string]bool{}
-	for i, w := range s.Workloads {
-		path := fmt.Sprintf("workloads[%d]", i)
-		if w.Name == "" {
-			w.Name = w.Kind
-		}
-		if w.Label == "" {
-			w.Label = w.Name
-		}
-		if names[w.Name] {
-			d.fail(path+".name", "two workloads are called %q: give each a name of its own", w.Name)
-		}
-		names[w.Name] = true
-		if w.Message < 0 || w.Message > MaxMessage {
-			d.fail(path+".message", "is %v: choose a size of up to 2GiB, or 0 for one message a flow", w.Message)
-		}
-		if w.Start < 0 {
-			d.fail(path+".start", "is %v: choose a span of 0 or more", w.Start)
-		}
-		if w.Stop < 0 || w.Stop > 0 && w.Stop <= w.Start {
-			d.fail(path+".stop", "is %v: choose a span above start, %v, or 0 for never", w.Stop, w.Start)
-		}
-		if w.Priority != nil && (*w.Priority < 0 || *w.Priority >= fabric.MaxPriorities) {
-			d.fail(path+".priority", "is %d: choose 0 to %d", *w.Priority, fabric.MaxPriorities-1)
-		}
-		if w.Jitter < 0 {
-			d.fail(path+".jitter", "is %v: choose a span of 0 or more", w.Jitter)
-		}
-		s.plans = append(s.plans, w.Pattern.plan(d, path, w, net))
-	}
 }
 
 // flow returns a flow of the workload with what all of its flows share.
@@ -158,12 +78,12 @@ func (w *Workload) class() int {
 }
 
 // checkSize refuses a flow's size that is missing or makes no sense.
-func checkSize(d *decoder, path string, size FlowSize) {
+func checkSize(d *tree.Document, path string, size FlowSize) {
 	switch {
-	case size == 0 && !d.given(path):
-		d.fail(path, "it is missing: give the bytes of a flow, such as 1MB, or unlimited")
+	case size == 0 && !d.Given(path):
+		d.Fail(path, "it is missing: give the bytes of a flow, such as 1MB, or unlimited")
 	case size <= 0 && size != Unlimited:
-		d.fail(path, "is %v: choose a size above 0, or unlimited", units.Bytes(size))
+		d.Fail(path, "is %v: choose a size above 0, or unlimited", units.Bytes(size))
 	}
 }
 
@@ -171,72 +91,10 @@ func checkSize(d *decoder, path string, size FlowSize) {
 const maxListed = 1 << 20
 
 // checkConnections checks the number of flows between each pair of hosts.
-func checkConnections(d *decoder, path string, n, pairs int) {
+func checkConnections(d *tree.Document, path string, n, pairs int) {
 	if most := max(maxListed/max(pairs, 1), 1); n < 1 || n > most {
-		d.fail(path, "is %d: choose a number from 1 to %d", n, most)
+		d.Fail(path, "is %d: choose a number from 1 to %d", n, most)
 	}
-}
-
-// host returns the number of a host, or -1.
-func (n *network) host(d *decoder, path, name string) int {
-	if name == "" && !d.given(path) {
-		d.fail(path, "it is missing: name a host, from %s to %s", n.HostName(0), n.HostName(n.Hosts()-1))
-		return -1
-	}
-	h, err := n.Host(name)
-	if err != nil {
-		d.fail(path, "%s", plain(err))
-		return -1
-	}
-	return h
-}
-
-// hosts returns the numbers of the hosts that a set chooses, except one (or -1).
-func (n *network) hosts(d *decoder, path string, set HostSet, except int) []int {
-	var chosen []int
-	if set.All || set.Count > 0 {
-		for h := range n.Hosts() {
-			if h != except && (set.All || len(chosen) < set.Count) {
-				chosen = append(chosen, h)
-			}
-		}
-		if len(chosen) < set.Count {
-			d.fail(path, "is %d: there are only %d", set.Count, len(chosen))
-		}
-		return chosen
-	}
-	seen := map[int]bool{}
-	for i, item := range set.Names {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		first, last, isRange := strings.Cut(item, "..")
-		if !isRange {
-			last = first
-		}
-		from, err := n.Host(first)
-		to, err2 := n.Host(last)
-		switch {
-		case err != nil:
-			d.fail(at, "%s", plain(err))
-			continue
-		case err2 != nil:
-			d.fail(at, "%s", plain(err2))
-			continue
-		case from > to:
-			d.fail(at, "%q begins after its end: write it as %s..%s", item, last, first)
-		}
-		for h := from; h <= to; h++ {
-			switch {
-			case seen[h]:
-				d.fail(at, "%s is listed twice: name each host once, and give it more connections if that is meant", n.HostName(h))
-			case h == except:
-				d.fail(at, "%s is the receiver itself: leave it out", n.HostName(h))
-			default:
-				chosen = append(chosen, h)
-			}
-			seen[h] = true
-		}
-	}
-	return chosen
 }
 
 // list is a plan of flows that are known from the start, but for their jitter.
@@ -277,14 +135,14 @@ func (l *listSource) next() (Flow, bool) {
 	return f, true
 }
 
-func (p *Incast) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *Incast) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	to := net.host(d, path+".receiver", p.Receiver)
 	checkSize(d, path+".size", p.Size)
 	senders := net.hosts(d, path+".senders", p.Senders, to)
 	checkConnections(d, path+".connections", p.Connections, len(senders))
 	p.checkRounds(d, path, len(senders))
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	label := net.label(w.Label)
@@ -299,30 +157,30 @@ func (p *Incast) plan(d *decoder, path string, w *Workload, net *network) plan {
 	return l
 }
 
-func (p *Incast) checkRounds(d *decoder, path string, senders int) {
+func (p *Incast) checkRounds(d *tree.Document, path string, senders int) {
 	if most := max(maxListed/max(senders*max(p.Connections, 1), 1), 1); p.Rounds < 1 || p.Rounds > most {
-		d.fail(path+".rounds", "is %d: choose 1 to %d", p.Rounds, most)
+		d.Fail(path+".rounds", "is %d: choose 1 to %d", p.Rounds, most)
 	}
 	if p.Rounds > 1 && p.Size == Unlimited {
-		d.fail(path+".rounds", "flows without end go on after their round: give them a size, or leave rounds out")
+		d.Fail(path+".rounds", "flows without end go on after their round: give them a size, or leave rounds out")
 	}
 	switch {
 	case p.Rounds > 1 && (p.Period <= 0 || p.Period > 1000*units.Second):
-		d.fail(path+".period", "is %v: choose a span above 0 and up to 1000s from round to round", p.Period)
+		d.Fail(path+".period", "is %v: choose a span above 0 and up to 1000s from round to round", p.Period)
 	case p.Rounds == 1 && p.Period != 0:
-		d.fail(path+".period", "there is one round: set rounds, too, or leave it out")
+		d.Fail(path+".period", "there is one round: set rounds, too, or leave it out")
 	}
 }
 
-func (p *Permutation) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *Permutation) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	checkSize(d, path+".size", p.Size)
 	hosts := net.hosts(d, path+".hosts", p.Hosts, -1)
 	checkConnections(d, path+".connections", p.Connections, len(hosts))
-	if len(hosts) < 2 && len(d.errs) == errs {
-		d.fail(path+".hosts", "a permutation needs at least two hosts")
+	if len(hosts) < 2 && len(d.Errs) == errs {
+		d.Fail(path+".hosts", "a permutation needs at least two hosts")
 	}
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	label := net.label(w.Label)
@@ -347,9 +205,9 @@ func (p *Permutation) plan(d *decoder, path string, w *Workload, net *network) p
 	return l
 }
 
-func (p *FlowList) plan(d *decoder, path string, w *Workload, net *network) plan {
+func (p *FlowList) plan(d *tree.Document, path string, w *Workload, net *network) plan {
 	if len(p.Flows) == 0 {
-		d.fail(path+".flows", "there are none: list at least one, such as - {src: h0, dst: h1, size: 1MB}")
+		d.Fail(path+".flows", "there are none: list at least one, such as - {src: h0, dst: h1, size: 1MB}")
 	}
 	l := &list{w: w}
 	for i := range p.Flows {
@@ -358,35 +216,31 @@ func (p *FlowList) plan(d *decoder, path string, w *Workload, net *network) plan
 	return l
 }
 
-// decodeNode sets the defaults of a flow before its keys are read.
-func (f *FlowSpec) decodeNode(d *decoder, n *node, path string) {
-	type plain FlowSpec // without this method
-	*f = FlowSpec{Connections: 1, Count: 1}
-	d.decodeInto(n, path, (*plain)(f))
-}
+// SetDefaults implements tree.Defaulter.
+func (f *FlowSpec) SetDefaults() { *f = FlowSpec{Connections: 1, Count: 1} }
 
-func (f *FlowSpec) add(d *decoder, path string, w *Workload, net *network, l *list) {
-	errs := len(d.errs)
+func (f *FlowSpec) add(d *tree.Document, path string, w *Workload, net *network, l *list) {
+	errs := len(d.Errs)
 	src, dst := net.host(d, path+".src", f.Src), net.host(d, path+".dst", f.Dst)
 	checkSize(d, path+".size", f.Size)
 	if left := maxListed - len(l.flows); f.Count < 0 || f.Count > left {
-		d.fail(path+".count", "is %d: choose a number from 0 to %d", f.Count, left)
+		d.Fail(path+".count", "is %d: choose a number from 0 to %d", f.Count, left)
 	} else {
 		checkConnections(d, path+".connections", f.Connections, f.Count)
 		if f.Connections*f.Count > left {
-			d.fail(path, "with it the workload has more than %d flows: choose fewer", maxListed)
+			d.Fail(path, "with it the workload has more than %d flows: choose fewer", maxListed)
 		}
 	}
 	if f.Start < 0 || f.StartStep < 0 {
-		d.fail(path+".start", "is %v and start_step %v: choose spans of 0 or more", f.Start, f.StartStep)
+		d.Fail(path+".start", "is %v and start_step %v: choose spans of 0 or more", f.Start, f.StartStep)
 	}
 	if f.Stop < 0 || f.Stop > 0 && f.Stop <= f.Start {
-		d.fail(path+".stop", "is %v: choose a span above start, %v, or 0 for the workload's", f.Stop, f.Start)
+		d.Fail(path+".stop", "is %v: choose a span above start, %v, or 0 for the workload's", f.Stop, f.Start)
 	}
 	if f.Stop > 0 && f.Size > 0 {
-		d.fail(path+".stop", "a flow of %v ends by itself: leave stop out, or make its size unlimited", units.Bytes(f.Size))
+		d.Fail(path+".stop", "a flow of %v ends by itself: leave stop out, or make its size unlimited", units.Bytes(f.Size))
 	}
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return
 	}
 	name := w.Label
@@ -404,12 +258,12 @@ func (f *FlowSpec) add(d *decoder, path string, w *Workload, net *network, l *li
 			key string
 		}{{from, "src"}, {to, "dst"}} {
 			if h.n < 0 || h.n >= net.Hosts() {
-				d.fail(path+"."+h.key+"_step", "takes flow %d to host number %d, and the hosts are %s to %s: choose a smaller step or count", i, h.n, net.HostName(0), net.HostName(net.Hosts()-1))
+				d.Fail(path+"."+h.key+"_step", "takes flow %d to host number %d, and the hosts are %s to %s: choose a smaller step or count", i, h.n, net.HostName(0), net.HostName(net.Hosts()-1))
 				return
 			}
 		}
 		if from == to {
-			d.fail(path, "flow %d goes from %s to itself: choose another src or dst", i, net.HostName(from))
+			d.Fail(path, "flow %d goes from %s to itself: choose another src or dst", i, net.HostName(from))
 			return
 		}
 		for range f.Connections {

@@ -1,6 +1,7 @@
-package scenario
+package workload
 
 import (
+	"github.com/sluice-rdma/sluice/scenario/internal/tree"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -20,18 +21,18 @@ type RotatingIncast struct {
 	Rounds int `yaml:"rounds" eg:"20"`
 }
 
-func (p *RotatingIncast) plan(d *decoder, path string, w *Workload, net *network) plan {
-	errs := len(d.errs)
+func (p *RotatingIncast) plan(d *tree.Document, path string, w *Workload, net *network) plan {
+	errs := len(d.Errs)
 	checkSize(d, path+".size", FlowSize(p.Size))
-	if p.Period == 0 && !d.given(path+".period") {
-		d.fail(path+".period", "it is missing: give the time from round to round, such as 200us")
+	if p.Period == 0 && !d.Given(path+".period") {
+		d.Fail(path+".period", "it is missing: give the time from round to round, such as 200us")
 	} else if p.Period < 0 || p.Period > 1000*units.Second {
-		d.fail(path+".period", "is %v: choose a span from 0 to 1000s", p.Period)
+		d.Fail(path+".period", "is %v: choose a span from 0 to 1000s", p.Period)
 	}
 	hosts := net.hosts(d, path+".hosts", p.Hosts, -1)
 	n := len(hosts)
-	if n < 2 && len(d.errs) == errs {
-		d.fail(path+".hosts", "an incast needs at least two hosts")
+	if n < 2 && len(d.Errs) == errs {
+		d.Fail(path+".hosts", "an incast needs at least two hosts")
 	}
 	fanIn, rounds := p.FanIn, p.Rounds
 	if fanIn == 0 {
@@ -40,14 +41,14 @@ func (p *RotatingIncast) plan(d *decoder, path string, w *Workload, net *network
 	if rounds == 0 {
 		rounds = n
 	}
-	if len(d.errs) == errs {
+	if len(d.Errs) == errs {
 		if fanIn < 1 || fanIn >= n {
-			d.fail(path+".fan_in", "is %d: choose 1 to %d, or 0 for all others", p.FanIn, n-1)
+			d.Fail(path+".fan_in", "is %d: choose 1 to %d, or 0 for all others", p.FanIn, n-1)
 		} else if most := maxListed / fanIn; rounds < 1 || rounds > most {
-			d.fail(path+".rounds", "is %d: choose 1 to %d, or 0 for one for each host", p.Rounds, most)
+			d.Fail(path+".rounds", "is %d: choose 1 to %d, or 0 for one for each host", p.Rounds, most)
 		}
 	}
-	if len(d.errs) > errs {
+	if len(d.Errs) > errs {
 		return nil
 	}
 	label := net.label(w.Label)

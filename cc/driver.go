@@ -1,0 +1,168 @@
+package cc
+
+import "github.com/sluice-rdma/sluice/units"
+
+// Driver is what every sender does for the engine of one flow, in a host's shim as
+// in a NIC: it holds the engine's verdict, measures whether the application or the
+// engine limits the flow and how much of a round trip an acknowledgement stands for
+// (TIMELY section 5), gates by window and path, and finds what a new verdict changes.
+// What a sender alone knows stays with it: clocks, queues, the pace of its packets.
+//
+// It is plain state, told the time and allocating nothing. The zero value has no
+// engine; Hold gives it a Control. It is not safe for concurrent use.
+type Driver struct {
+	engine  Engine // nil for none
+	control Control
+	rate    units.Rate // control's, and no more than the line's
+	line    units.Rate
+	unit    units.Bytes // that leaves in one piece: a full packet or segment
+	baseRTT units.Time
+
+	gap, span units.Time // of a full unit at rate; over which the rate is measured
+	app       appLimit
+	scaler    UpdateScaler
+	shut      bool       // the window has held the flow back, and nothing was sent since
+	opened    units.Time // when that last ended, if everShut
+	everShut  bool
+
+	asked bool // the newest unit asked for an acknowledgement
+	path  uint32
+	cnps  uint64 // that the engine was told of, or that came before it
+
+	pathed  Pathed  // the engine, or nil
+	granted Granted // likewise
+}
+
+const (
+	// spanUnits is how many units' time a flow's rate is measured over at least, so
+	// that one more or less is not the 20 percent in question.
+	spanUnits = 8
+	// longestGap keeps sums of spans far from overflow.
+	longestGap = 3600 * units.Second
+)
+
+// Start puts an engine in force at a sender whose port has that line rate, which
+// sends unit bytes in one piece and whose shortest round trip is baseRTT. What went
+// before is forgotten.
+func (d *Driver) Start(e Engine, line units.Rate, unit units.Bytes, baseRTT units.Time) {
+	*d = Driver{engine: e, line: line, unit: unit, baseRTT: baseRTT}
+	d.pathed, _ = e.(Pathed)
+	d.granted, _ = e.(Granted)
+	d.control = e.Control()
+	d.pace()
+}
+
+// Hold puts a Control in force that no engine changes.
+func (d *Driver) Hold(c Control) { *d = Driver{control: c} }
+
+// Engine returns the engine, or nil if there is none.
+func (d *Driver) Engine() Engine { return d.engine }
+
+// Control returns what is in force.
+func (d *Driver) Control() Control { return d.control }
+
+// Gap is how long a full unit takes at the rate in force, an hour at most.
+func (d *Driver) Gap() units.Time { return d.gap }
+
+// Sent takes note that n bytes leave now for the first time.
+func (d *Driver) Sent(now units.Time, n units.Bytes) {
+	if d.engine == nil {
+		return
+	}
+	d.app.leaves(now, n, d.rate, d.gap, d.span)
+	if d.shut {
+		d.shut, d.opened, d.everShut = false, now, true
+	}
+}
+
+// Fits reports whether the window lets n more bytes go with out outstanding. One
+// unit may always be, unless the window is 0.
+func (d *Driver) Fits(out, n units.Bytes) bool {
+	return out+n <= d.control.Window || out == 0 && d.control.Window > 0
+}
+
+// Shut takes note that the window holds something back, until the next Sent. A flow
+// that fills its window is not limited by the application, however slow it is.
+func (d *Driver) Shut() { d.shut = true }
+
+// Complete fills in what of an acknowledgement every sender reckons alike,
+// a.AppLimited and a.Scale, by a.Now and a.Bytes. out is what is outstanding after it.
+func (d *Driver) Complete(a *Ack, out units.Bytes) {
+	a.AppLimited = d.app.limited && d.slack(a.Now, out+a.Bytes)
+	a.Scale = d.scaler.Scale(a.Now, d.baseRTT)
+}
+
+// slack reports whether the window was not what limited the flow: it has held
+// nothing back for two spans, and less than 80 percent of it were used just now.
+func (d *Driver) slack(now units.Time, used units.Bytes) bool {
+	return !d.shut && (!d.everShut || now-d.opened > 2*d.span) && used/4 < d.control.Window/5
+}
+
+// CNPs takes how many congestion notification packets have come so far, and returns
+// how many of them the engine has not been told of. They share an instant, and are
+// one to it: Engine.OnCNP is called once for them.
+func (d *Driver) CNPs(total uint64) (fresh uint64) {
+	fresh, d.cnps = total-d.cnps, total
+	return fresh
+}
+
+// OnGrant gives the engine a receiver's grant. Without one that takes them it
+// returns what is in force.
+func (d *Driver) OnGrant(now units.Time, sent units.Bytes, g Grant) Control {
+	if d.granted == nil {
+		return d.control
+	}
+	return d.granted.OnGrant(now, sent, g)
+}
+
+// Change is what a new Control changes.
+type Change uint8
+
+// Changes.
+const (
+	ChangedRate   Change = 1 << iota // another rate, or another class
+	ChangedWindow                    // a smaller window
+	ChangedDown                      // a cut: of the rate, to below the line's, or of the window
+)
+
+// Apply puts c in force, and returns what that changes.
+func (d *Driver) Apply(c Control) (change Change) {
+	if c.Window < d.control.Window {
+		change = ChangedWindow | ChangedDown
+	}
+	if c.Rate < d.rate {
+		change |= ChangedDown
+	}
+	if c.Rate == d.control.Rate {
+		d.control = c
+		return change
+	}
+	d.control = c
+	d.pace()
+	return change | ChangedRate
+}
+
+// pace follows a change of rate.
+func (d *Driver) pace() {
+	d.rate = max(min(d.control.Rate, d.line), 1)
+	d.app.changes(d.rate)
+	d.gap = min(d.rate.Serialize(d.unit), longestGap)
+	d.span = max(d.baseRTT, spanUnits*d.gap)
+}
+
+// Turns reports whether the engine has chosen another path (Pathed) and something
+// was sent whose acknowledgement is to come by the present one first: nothing new
+// goes while anything is outstanding.
+func (d *Driver) Turns() bool {
+	return d.pathed != nil && d.asked && d.pathed.Path() != d.path
+}
+
+// Path returns the number of the path by which a unit goes that leaves with out
+// outstanding; asked says that it asks for an acknowledgement.
+func (d *Driver) Path(out units.Bytes, asked bool) uint32 {
+	d.asked = asked
+	if d.pathed != nil && out == 0 {
+		d.path = d.pathed.Path()
+	}
+	return d.path
+}

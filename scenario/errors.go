@@ -1,0 +1,14 @@
+package scenario
+
+import "github.com/sluice-rdma/sluice/scenario/internal/tree"
+
+// What is wrong with a scenario.
+type (
+	// Errors is all that is wrong, at least one thing, in the order in which it was
+	// found.
+	Errors = tree.Errors
+	// Error is what is wrong with one key.
+	Error = tree.Error
+	// Pos is where a key was written.
+	Pos = tree.Pos
+)

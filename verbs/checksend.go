@@ -1,0 +1,105 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/ib"
+)
+
+// SendLimits are what a queue pair takes in a send request, whatever its state.
+type SendLimits struct {
+	Type ib.QPType
+	// Cap is the queue pair's capacity. Of MaxSendSGE, 0 counts as 1.
+	Cap QPCap
+	// Datagram is the longest datagram in bytes, the port's MTU. Connections do not use it.
+	Datagram int
+	// NoReads refuses READs and atomics: the queue pair was connected with MaxRdAtomic 0.
+	NoReads bool
+}
+
+// sendOpcodes are the operations of each transport service, a bit for each
+// opcode (IBA 9.2.1, table 38).
+var sendOpcodes = [...]uint16{
+	ib.RC: anySend,
+	ib.UC: 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRRDMAWrite | 1<<ib.WRRDMAWriteWithImm | 1<<ib.WRLocalInv,
+	ib.UD: 1<<ib.WRSend | 1<<ib.WRSendWithImm,
+}
+
+const anySend = 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRSendWithInv | 1<<ib.WRRDMAWrite |
+	1<<ib.WRRDMAWriteWithImm | 1<<ib.WRRDMARead | 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAndAdd | 1<<ib.WRLocalInv
+
+// CheckSend returns what is wrong with a send request as far as the request and
+// the limits of its queue pair tell, or nil. The queue's room, keys, addresses in
+// memory and whose the address handle is remain the provider's to check. The
+// error is the detail of an OpError with ErrInvalid. Without an error nothing is
+// allocated. CheckSend keeps neither argument.
+func CheckSend(l *SendLimits, wr *SendWR) error {
+	op := wr.Opcode
+	if op >= 16 || anySend>>op&1 == 0 {
+		return fmt.Errorf("%v is no opcode of a send request", op)
+	}
+	if int(l.Type) >= len(sendOpcodes) || sendOpcodes[l.Type]>>op&1 == 0 {
+		return fmt.Errorf("%v on a queue pair of type %v, which does not have it", op, l.Type)
+	}
+	length := wr.Length()
+	if wr.Flags&SendInline == 0 {
+		if most := max(l.Cap.MaxSendSGE, 1); len(wr.SGL) > most {
+			return fmt.Errorf("%d SGEs: the queue pair was made for %d", len(wr.SGL), most)
+		}
+		if length > ib.MaxMessage {
+			return fmt.Errorf("a message of %d bytes: at most %d fit", length, ib.MaxMessage)
+		}
+	} else {
+		if op == ib.WRRDMARead || op.IsAtomic() || op == ib.WRLocalInv {
+			return fmt.Errorf("%v can't be inline: it sends no data", op)
+		}
+		if length > l.Cap.MaxInlineData {
+			return fmt.Errorf("%d bytes inline: the queue pair was made for %d", length, l.Cap.MaxInlineData)
+		}
+	}
+	if op == ib.WRRDMARead || op.IsAtomic() {
+		return checkRead(l, wr, length)
+	}
+	if l.Type == ib.UD {
+		return checkDatagram(l, wr, length)
+	}
+	return checkHandle(wr)
+}
+
+// checkRead checks a READ or an atomic, which are of connections.
+func checkRead(l *SendLimits, wr *SendWR, length int) error {
+	if l.NoReads {
+		return fmt.Errorf("%v on a queue pair connected with MaxRdAtomic 0", wr.Opcode)
+	}
+	if wr.Opcode.IsAtomic() {
+		if length != 8 {
+			return fmt.Errorf("an atomic returns 8 bytes, and the request has room for %d", length)
+		}
+		if wr.RemoteAddr%8 != 0 {
+			return fmt.Errorf("an atomic at %#x: the remote address must be a multiple of 8", wr.RemoteAddr)
+		}
+	}
+	return checkHandle(wr)
+}
+
+func checkDatagram(l *SendLimits, wr *SendWR, length int) error {
+	if length > l.Datagram {
+		return fmt.Errorf("a datagram of %d bytes: the port's MTU is %d", length, l.Datagram)
+	}
+	if wr.AH == nil {
+		return errors.New("a datagram without a destination: set AH to an address handle of the PD's CreateAH")
+	}
+	if wr.RemoteQPN >= 1<<24 {
+		return fmt.Errorf("peer queue pair %#x: a number has 24 bits", wr.RemoteQPN)
+	}
+	return nil
+}
+
+// checkHandle refuses an address handle on a connection.
+func checkHandle(wr *SendWR) error {
+	if wr.AH != nil {
+		return errors.New("an address handle, but a connection sends to its peer only: leave AH nil")
+	}
+	return nil
+}
