@@ -43,6 +43,12 @@ type Shape interface {
 	extent() extent
 }
 
+// checkedShape is a shape with rules beside those that hold for all: what the graph
+// would not name by its key.
+type checkedShape interface {
+	check(d *tree.Document, t *Topology)
+}
+
 // Star joins all hosts by one switch, `tor0`.
 type Star struct {
 	// Number of hosts.
@@ -238,12 +244,6 @@ func (s *RDCN) sizes() (dims []size, links float64) {
 	return []size{{"tors", s.Tors}, {"hosts_per_tor", s.HostsPerTor}}, product(s.Tors, s.HostsPerTor+1) + product(s.Tors, s.Tors-1)/2
 }
 
-// checker is a Shape that has more to check than its sizes: what the graph would not
-// name by its key.
-type checker interface {
-	check(d *tree.Document, t *Topology)
-}
-
 func (s *ThreeTier) check(d *tree.Document, _ *Topology) { checkCore(d, s.CoreRate, s.CoreDelay) }
 
 func (s *FatTree) check(d *tree.Document, _ *Topology) {
@@ -338,7 +338,7 @@ func (t *Topology) validate(d *tree.Document) *fabric.Topology {
 		d.Fail("topology", "there is none: give its kind, one of %s", strings.Join(t.VariantKinds(), ", "))
 		return nil
 	}
-	if s, ok := t.Shape.(checker); ok {
+	if s, ok := t.Shape.(checkedShape); ok {
 		s.check(d, t)
 	}
 	dims, links := t.Shape.sizes()

@@ -29,13 +29,9 @@ import (
 type Division struct {
 	n      *Network
 	window units.Time
-	alarms [][hostAlarms]units.Time // by host
-	within bool                     // a window has begun and not ended
-	single func(units.Time) bool    // see SingleInstants
 
 	start, end units.Time
-	wakes      units.Time // before which alarms go off: the end, or an instant before
-	parity     int        // of the window, or between two, of the one before
+	parity     int // of the window, or between two, of the one before
 
 	next []units.Time // by node: nothing is due before
 	due  []units.Time // three a port: see alarm
@@ -51,6 +47,11 @@ type Division struct {
 
 	pausesSent []uint32 // by port
 	pauses     []inlet  // by port, of pause frames
+
+	alarms [][hostAlarms]units.Time // by host
+	within bool                     // a window has begun and not ended
+	single func(units.Time) bool    // see SingleInstants
+	wakes  units.Time               // before which alarms go off: the end, or an instant before
 }
 
 // tally counts packets and pause frames, modulo 2^32.
