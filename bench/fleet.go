@@ -37,7 +37,7 @@ func (s *simulation) addFleet() error {
 	l := s.sys.ReducedLatencies()
 	n := &s.sys.NIC
 	cfg := reduced.Config{
-		MTU: ib.MTU(n.MTU), AckEvery: n.AckEvery, Priority: uint8(n.Priority),
+		MTU: n.MTU, AckEvery: n.AckEvery, Priority: uint8(n.Priority),
 		Timeout: uint8(n.Timeout), RetryCount: uint8(n.RetryCount), SendDepth: n.SendDepth, Completion: l.Completion,
 		Classes: s.sys.Scheme.Classes > 0,
 	}
@@ -77,7 +77,7 @@ func (s *simulation) beforeWire(cfg *reduced.Config) error {
 	taken := make([]units.Time, (n.MTU+line-1)/line)
 	measure := func(lines int) (start units.Time, err error) {
 		// The port's rate has no part in it: this is before the wire.
-		start, taken[lines-1], err = preset.FirstPacket(min(lines*line, n.MTU), ib.MTU(n.MTU), s.net.LineRate(0))
+		start, taken[lines-1], err = preset.FirstPacket(min(lines*line, int(n.MTU)), n.MTU, s.net.LineRate(0))
 		return start, err
 	}
 	if cfg.Start, err = measure(len(taken)); err != nil {

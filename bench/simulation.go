@@ -106,10 +106,10 @@ func (s *simulation) addHosts(cfg nicmodel.Config) error {
 	return nil
 }
 
-// dataFrame returns the size of the frame that carries n bytes of a Write, with
+// dataFrame returns the size of the frame that carries so much of a Write, with
 // what its sender adds for telemetry.
-func (s *simulation) dataFrame(n int) units.Bytes {
-	return nicmodel.FrameBytes(ib.WriteMiddle, n) + s.sys.Scheme.Telemetry.WireBytes(0)
+func (s *simulation) dataFrame(payload units.Bytes) units.Bytes {
+	return nicmodel.FrameBytes(ib.WriteMiddle, int(payload)) + s.sys.Scheme.Telemetry.WireBytes(0)
 }
 
 func (s *simulation) ackFrame() units.Bytes {
@@ -118,7 +118,7 @@ func (s *simulation) ackFrame() units.Bytes {
 
 // env is what an engine at a host is told about its place.
 func (s *simulation) env(line units.Rate) cc.Env {
-	e := cc.Env{LineRate: line, BaseRTT: s.baseRTT, MTU: units.Bytes(s.sys.NIC.MTU)}
+	e := cc.Env{LineRate: line, BaseRTT: s.baseRTT, MTU: s.sys.NIC.MTU}
 	if s.opening != nil {
 		e.FlowSize = s.opening.Size
 	}

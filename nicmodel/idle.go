@@ -13,7 +13,7 @@ import (
 // first bit on the wire, for so many bytes of payload, less the transmit pipeline
 // (FixedLatencies.Send). It is measured: two NICs of the kind write once. mtu is that of
 // the path, line the port's rate.
-func (c *Config) FirstPacket(payload int, mtu ib.MTU, line units.Rate) (start, fetch units.Time, err error) {
+func (c *Config) FirstPacket(payload int, mtu units.Bytes, line units.Rate) (start, fetch units.Time, err error) {
 	e := des.New()
 	var two fabric.Topology
 	two.Connect(two.AddHost("h0"), two.AddHost("h1"), fabric.Link{Rate: line, Delay: units.Nanosecond, Framing: c.Framing})

@@ -57,7 +57,7 @@ func (n *NIC) accounts(now units.Time, q *qp, f *frame) {
 // inform completes the acknowledgement in n.ack and tells an engine of it.
 func (n *NIC) inform(now units.Time, q *qp, s *steering) cc.Control {
 	a := &n.ack
-	a.NetRTT = a.RTT - n.line.Serialize(units.Bytes(q.mtu))
+	a.NetRTT = a.RTT - n.line.Serialize(q.mtu)
 	a.Acked, a.Sent = s.acked, s.sent
 	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = q.report.MaxHopDelay, q.report.ReverseMaxHopDelay, q.report.HasMaxDelay
 	s.Complete(a, q.rc.Inflight())

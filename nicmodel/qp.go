@@ -81,7 +81,7 @@ type qp struct {
 	rcCfg rc.Config
 	peer  Peer
 	cong  Congestion
-	mtu   ib.MTU
+	mtu   units.Bytes
 
 	// The send queue in host memory: a ring of elements, of which the oldest
 	// have been handed to the transport under slots.

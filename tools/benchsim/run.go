@@ -100,7 +100,7 @@ func newSim(s *scenario.Scenario, workers int) (*sim, error) {
 		return nil, err
 	}
 	x.fleet, err = reduced.New(x.engine, x.net, reduced.Config{
-		MTU: ib.MTU(sys.NIC.MTU), AckEvery: sys.NIC.AckEvery, Priority: uint8(sys.NIC.Priority),
+		MTU: sys.NIC.MTU, AckEvery: sys.NIC.AckEvery, Priority: uint8(sys.NIC.Priority),
 		Timeout: uint8(sys.NIC.Timeout), RetryCount: uint8(sys.NIC.RetryCount), SendDepth: sys.NIC.SendDepth,
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func newSim(s *scenario.Scenario, workers int) (*sim, error) {
 		x.fleet.Divide(x.division, workers)
 	}
 	kind := sys.Scheme.Telemetry
-	x.baseRTT = x.net.MaxBaseRTT(nicmodel.FrameBytes(ib.WriteMiddle, sys.NIC.MTU)+kind.WireBytes(0), nicmodel.FrameBytes(ib.Acknowledge, 0)+kind.WireBytes(0))
+	x.baseRTT = x.net.MaxBaseRTT(nicmodel.FrameBytes(ib.WriteMiddle, int(sys.NIC.MTU))+kind.WireBytes(0), nicmodel.FrameBytes(ib.Acknowledge, 0)+kind.WireBytes(0))
 	x.fleet.OnDone(x.ended)
 	x.id, x.src = x.engine.AddHandler(x), x.engine.NewSource()
 	if x.next, x.pending = x.flows(); x.pending {
@@ -187,7 +187,7 @@ func (x *sim) start(f *workload.Flow) error {
 	}
 	if x.sys.Engine != "none" { // which would be told of each packet for nothing
 		var err error
-		c.Engine, err = x.sys.NewEngine(cc.Env{LineRate: x.net.LineRate(f.Src), BaseRTT: x.baseRTT, MTU: units.Bytes(x.sys.NIC.MTU)})
+		c.Engine, err = x.sys.NewEngine(cc.Env{LineRate: x.net.LineRate(f.Src), BaseRTT: x.baseRTT, MTU: x.sys.NIC.MTU})
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,8 @@ type decoder struct {
 	*Document
 	// example is a value of the key that is being decoded; empty if none is known.
 	example string
+	// plain says that it is a quantity without its unit.
+	plain bool
 }
 
 func (d *decoder) decode(n *Node, path string, v reflect.Value) {
@@ -61,7 +63,7 @@ func (d *decoder) decode(n *Node, path string, v reflect.Value) {
 		d.Fail(path, "no value is given: give one, or leave the key out for its default")
 		return
 	}
-	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && !d.plain {
 		if d.Want(n, path, Scalar) {
 			if err := u.UnmarshalText([]byte(n.Text)); err != nil {
 				d.Fail(path, "%v", d.usual(err))
@@ -157,6 +159,7 @@ func (d *decoder) decodeScalar(n *Node, path string, v reflect.Value) {
 type keyed struct {
 	name    string
 	example string // a value
+	plain   bool   // a quantity that is written without its unit
 	value   reflect.Value
 }
 
@@ -171,7 +174,8 @@ func keysOf(v reflect.Value) (keys []keyed) {
 		case ",inline":
 			keys = append(keys, keysOf(v.Field(i))...)
 		default:
-			keys = append(keys, keyed{tag, v.Type().Field(i).Tag.Get("eg"), v.Field(i)})
+			tags := v.Type().Field(i).Tag
+			keys = append(keys, keyed{tag, tags.Get("eg"), tags.Get("plain") != "", v.Field(i)})
 		}
 	}
 	return keys
@@ -190,7 +194,7 @@ func (d *decoder) decodeStruct(n *Node, path string, v reflect.Value) {
 		for _, k := range keys {
 			if known = k.name == f.Key; known {
 				d.at[Join(path, f.Key)] = f.Pos
-				d.example = k.example
+				d.example, d.plain = k.example, k.plain
 				d.decode(f.Value, Join(path, f.Key), k.value)
 				break
 			}
