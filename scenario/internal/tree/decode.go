@@ -75,37 +75,44 @@ func (d *decoder) decode(n *Node, path string, v reflect.Value) {
 	case reflect.Struct:
 		d.decodeStruct(n, path, v)
 	case reflect.Slice:
-		if !d.Want(n, path, Sequence) {
-			return
+		if d.Want(n, path, Sequence) {
+			d.decodeList(n, path, v)
 		}
-		s := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
-		for i, item := range n.Items {
-			if x, ok := s.Index(i).Addr().Interface().(Defaulter); ok {
-				x.SetDefaults()
-			}
-			d.decode(item, fmt.Sprintf("%s[%d]", path, i), s.Index(i))
-		}
-		v.Set(s)
 	case reflect.Map:
-		if !d.Want(n, path, Mapping) {
-			return
+		if d.Want(n, path, Mapping) {
+			d.decodeMap(n, path, v)
 		}
-		m := reflect.MakeMap(v.Type())
-		for _, k := range v.MapKeys() {
-			m.SetMapIndex(k, v.MapIndex(k))
-		}
-		for _, f := range n.Fields {
-			item := reflect.New(v.Type().Elem()).Elem()
-			d.at[Join(path, f.Key)] = f.Pos
-			d.decode(f.Value, Join(path, f.Key), item)
-			m.SetMapIndex(reflect.ValueOf(f.Key), item)
-		}
-		v.Set(m)
 	default:
 		if d.Want(n, path, Scalar) {
 			d.decodeScalar(n, path, v)
 		}
 	}
+}
+
+func (d *decoder) decodeList(n *Node, path string, v reflect.Value) {
+	s := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
+	for i, item := range n.Items {
+		if x, ok := s.Index(i).Addr().Interface().(Defaulter); ok {
+			x.SetDefaults()
+		}
+		d.decode(item, fmt.Sprintf("%s[%d]", path, i), s.Index(i))
+	}
+	v.Set(s)
+}
+
+// decodeMap adds to the keys that the map has.
+func (d *decoder) decodeMap(n *Node, path string, v reflect.Value) {
+	m := reflect.MakeMap(v.Type())
+	for _, k := range v.MapKeys() {
+		m.SetMapIndex(k, v.MapIndex(k))
+	}
+	for _, f := range n.Fields {
+		item := reflect.New(v.Type().Elem()).Elem()
+		d.at[Join(path, f.Key)] = f.Pos
+		d.decode(f.Value, Join(path, f.Key), item)
+		m.SetMapIndex(reflect.ValueOf(f.Key), item)
+	}
+	v.Set(m)
 }
 
 // usual gives an error about a missing unit the one that is usual for the key.
