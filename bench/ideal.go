@@ -31,7 +31,7 @@ func idleOverhead(sys *scenario.System, rate units.Rate) (idleTimes, error) {
 		for _, x := range []struct {
 			size units.Bytes
 			to   *units.Time
-		}{{1, &all[op].byte}, {units.Bytes(sys.NIC.MTU), &all[op].packet}} {
+		}{{1, &all[op].byte}, {sys.NIC.MTU, &all[op].packet}} {
 			t, err := singlePacket(sys, rate, workload.Operation(op), x.size)
 			if err != nil {
 				return all, err
@@ -90,7 +90,7 @@ func answerOverhead(s *scenario.Scenario, sys *scenario.System) (idleTimes, erro
 		for _, x := range []struct {
 			size units.Bytes
 			to   *units.Time
-		}{{1, &all[w.Operation].byte}, {units.Bytes(sys.NIC.MTU), &all[w.Operation].packet}} {
+		}{{1, &all[w.Operation].byte}, {sys.NIC.MTU, &all[w.Operation].packet}} {
 			t, err := singleRequest(sys, s.Topology.HostRate, w.Operation, x.size)
 			if err != nil {
 				return all, err
@@ -134,7 +134,7 @@ func (s *simulation) idealFCT(f *workload.Flow) units.Time {
 
 // of returns what is added to a message of that size.
 func (o *idleTime) of(s *simulation, size units.Bytes) units.Time {
-	mtu := units.Bytes(s.sys.NIC.MTU)
+	mtu := s.sys.NIC.MTU
 	share := float64(min(size, mtu)) / float64(mtu)
 	return o.byte + units.Time(float64(o.packet-o.byte)*share)
 }
@@ -142,7 +142,7 @@ func (o *idleTime) of(s *simulation, size units.Bytes) units.Time {
 // crossing returns how long that many bytes take from a host's first bit on the wire
 // to the last into another host.
 func (s *simulation) crossing(src, dst int, size units.Bytes) units.Time {
-	mtu := units.Bytes(s.sys.NIC.MTU)
+	mtu := s.sys.NIC.MTU
 	full := (size - 1) / mtu // packets before the last
 	last := size - full*mtu
 
@@ -155,7 +155,7 @@ func (s *simulation) crossing(src, dst int, size units.Bytes) units.Time {
 	for _, l := range s.net.Path(nil, src, dst, 0) {
 		link := s.net.Topology().Link(l)
 		framing := link.Framing.Bytes()
-		one, rest := link.Rate.Serialize(s.built.DataFrame(int(mtu))+framing), link.Rate.Serialize(s.built.DataFrame(int(last))+framing)
+		one, rest := link.Rate.Serialize(s.built.DataFrame(mtu)+framing), link.Rate.Serialize(s.built.DataFrame(last)+framing)
 		if full > 0 {
 			// Packets of one size leave at the pace of the slowest link.
 			fulls -= units.Time(full-1) * slowest
@@ -165,5 +165,5 @@ func (s *simulation) crossing(src, dst int, size units.Bytes) units.Time {
 		behind = max(behind, fulls) + rest
 		alone += rest
 	}
-	return s.net.BaseDelay(src, dst, s.built.DataFrame(int(last))) + behind - alone
+	return s.net.BaseDelay(src, dst, s.built.DataFrame(last)) + behind - alone
 }

@@ -91,9 +91,7 @@ func (f AccessFlags) String() string {
 	return strings.Join(on, "|")
 }
 
-// MTU is a path MTU in bytes of payload: 256, 512, 1024, 2048 or 4096. Other
-// values are possible only in the models, for comparison with simulators that
-// use them.
+// MTU is a path MTU in bytes of payload, as verbs have it: 256, 512, 1024, 2048 or 4096.
 type MTU int
 
 // Valid reports whether m is one of the five path MTUs of the specification.

@@ -39,7 +39,7 @@ func (c *Config) FixedLatencies() FixedLatencies {
 // first bit on the wire, for so many bytes of payload, less the transmit pipeline
 // (FixedLatencies.Send). It is measured: two NICs of the kind write once. mtu is that of
 // the path, line the port's rate.
-func (c *Config) FirstPacket(payload int, mtu ib.MTU, line units.Rate) (start, fetch units.Time, err error) {
+func (c *Config) FirstPacket(payload int, mtu units.Bytes, line units.Rate) (start, fetch units.Time, err error) {
 	e := des.New()
 	x, y, err := c.idlePair(e, payload, mtu, line)
 	if err != nil {
@@ -76,7 +76,7 @@ type idleEnd struct {
 }
 
 // idlePair connects two such NICs by a link, for one WRITE.
-func (c *Config) idlePair(e *des.Engine, payload int, mtu ib.MTU, line units.Rate) (x, y idleEnd, err error) {
+func (c *Config) idlePair(e *des.Engine, payload int, mtu units.Bytes, line units.Rate) (x, y idleEnd, err error) {
 	var two fabric.Topology
 	two.Connect(two.AddHost("h0"), two.AddHost("h1"), fabric.Link{Rate: line, Delay: units.Nanosecond, Framing: c.Framing})
 	network := fabric.Default()
@@ -115,7 +115,7 @@ func (x *idleEnd) create(length int) error {
 }
 
 // connect takes the end's queue pair to RTS.
-func (x *idleEnd) connect(to *idleEnd, mtu ib.MTU) error {
+func (x *idleEnd) connect(to *idleEnd, mtu units.Bytes) error {
 	x.nic.Init(x.qpn)
 	err := x.nic.ReadyToReceive(x.qpn, Peer{Host: to.nic.host, QPN: to.qpn}, Congestion{}, rc.Config{MTU: mtu, Access: ib.AccessRemoteWrite})
 	if err != nil {

@@ -69,7 +69,7 @@ type end struct {
 }
 
 // connect joins two hosts by a queue pair each.
-func (b *bed) connect(from, to int, cong [2]Congestion, send rc.SendConfig, mtu ib.MTU) (x, y end) {
+func (b *bed) connect(from, to int, cong [2]Congestion, send rc.SendConfig, mtu units.Bytes) (x, y end) {
 	b.t.Helper()
 	make := func(host int) end {
 		n := b.nics[host]

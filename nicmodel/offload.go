@@ -69,7 +69,7 @@ func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
 
 // inform completes an acknowledgement and tells an engine of it.
 func (o *offload) inform(q *qp, s *steering, a *cc.Ack) cc.Control {
-	a.NetRTT = a.RTT - o.line.Serialize(units.Bytes(q.mtu))
+	a.NetRTT = a.RTT - o.line.Serialize(q.mtu)
 	a.Acked, a.Sent = s.acked, s.sent
 	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = q.report.MaxHopDelay, q.report.ReverseMaxHopDelay, q.report.HasMaxDelay
 	s.Complete(a, q.rc.Inflight())

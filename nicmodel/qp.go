@@ -83,7 +83,7 @@ type qp struct {
 	rcCfg  rc.Config
 	peer   Peer
 	cong   Congestion
-	mtu    ib.MTU
+	mtu    units.Bytes
 	qkey   uint32
 
 	// The send queue in host memory: a ring of elements, of which the oldest

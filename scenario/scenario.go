@@ -14,7 +14,7 @@ import (
 // Scenario is what to simulate. The comments of the exported fields with a yaml
 // tag, here and in the types below, are the text of docs/scenarios.md, and the tags eg
 // its examples; the tag apart is the value in a second item of a list, for what does
-// not go with the others.
+// not go with the others. A quantity with the tag plain is written without its unit.
 type Scenario struct {
 	// What the scenario is called in tables and reports. A file's default is its
 	// name without the ending.
@@ -271,7 +271,7 @@ type NIC struct {
 	// Payload of a full packet, in bytes: 256, 512, 1024, 2048 or 4096, the path
 	// MTUs of InfiniBand, or with `model: reduced` any number from 64 to 65535, for
 	// comparison with other simulators. No unit.
-	MTU int `yaml:"mtu" eg:"4096"`
+	MTU units.Bytes `yaml:"mtu" eg:"4096" plain:"yes"`
 	// The receiver acknowledges each message's last packet and every so many
 	// in between. Where the engine runs in the NIC, 1 gives it all there is to
 	// know; of an engine's window some packet asks for an acknowledgement in any

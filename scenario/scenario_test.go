@@ -251,24 +251,32 @@ func TestSeveralErrors(t *testing.T) {
 	}
 }
 
+// An MTU is a plain number of bytes.
+func TestMTUHasNoUnit(t *testing.T) {
+	const want = `nic.mtu: "4KiB" is not a whole number (a plain one, without unit)`
+	if _, err := Parse("small.yaml", []byte(small), "nic.mtu=4KiB"); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, expected %s", err, want)
+	}
+}
+
 func TestOverrides(t *testing.T) {
 	cases := []struct {
 		set  string
 		got  func(*Scenario) any
 		want any
 	}{
-		{"nic.mtu=4096", func(s *Scenario) any { return s.Systems[1].NIC.MTU }, 4096},
-		{"nic={mtu: 2048}", func(s *Scenario) any { return s.NIC.MTU }, 2048},
+		{"nic.mtu=4096", func(s *Scenario) any { return s.Systems[1].NIC.MTU }, units.Bytes(4096)},
+		{"nic={mtu: 2048}", func(s *Scenario) any { return s.NIC.MTU }, units.Bytes(2048)},
 		{"shim.segment=64KiB", func(s *Scenario) any { return s.Shim.Segment }, 64 * units.KiB},
 		{"systems[0].config.t_low=30us", func(s *Scenario) any { return s.Systems[0].EngineConfig.(*timely.Config).TLow }, 30 * units.Microsecond},
 		{"systems[A].config.t_low=30us", func(s *Scenario) any { return s.Systems[0].EngineConfig.(*timely.Config).TLow }, 30 * units.Microsecond},
-		{"systems[B].override.nic.mtu=512", func(s *Scenario) any { return []int{s.Systems[0].NIC.MTU, s.Systems[1].NIC.MTU} }, []int{1024, 512}},
+		{"systems[B].override.nic.mtu=512", func(s *Scenario) any { return []int{int(s.Systems[0].NIC.MTU), int(s.Systems[1].NIC.MTU)} }, []int{1024, 512}},
 		{"systems=[{engine: none}]", func(s *Scenario) any { return len(s.Systems) }, 1},
 		{"workloads[0].senders[0]=h1", func(s *Scenario) any { return len(take(s, 1, 100)) }, 1},
 		{"topology.host_rates.h2=40Gbps", func(s *Scenario) any { return s.Topology.HostRates["h2"] }, 40 * units.Gbps},
 		{"description=a = b, c", func(s *Scenario) any { return s.Description }, "a = b, c"},
 		{"seed=18446744073709551615", func(s *Scenario) any { return s.Seed }, uint64(1<<64 - 1)},
-		{" nic.mtu = 512", func(s *Scenario) any { return s.NIC.MTU }, 512},
+		{" nic.mtu = 512", func(s *Scenario) any { return s.NIC.MTU }, units.Bytes(512)},
 	}
 	for _, c := range cases {
 		s, err := Parse("small.yaml", []byte(small), c.set)
@@ -636,8 +644,9 @@ func TestSchemaExamples(t *testing.T) {
 			}
 			f, _ := s.Type.FieldByName(k.Field)
 			d := tree.NewDocument(k.Name)
-			v := reflect.New(f.Type).Elem()
-			d.Decode(n, k.Name, v.Addr().Interface())
+			one := reflect.New(reflect.StructOf([]reflect.StructField{{Name: f.Name, Type: f.Type, Tag: f.Tag}}))
+			d.Decode(&tree.Node{Kind: tree.Mapping, Fields: []tree.Field{{Key: k.Name, Value: n}}}, "", one.Interface())
+			v := one.Elem().Field(0)
 			if len(d.Errs) > 0 {
 				t.Errorf("%s.%s: example %s: %v", s.Path, k.Name, k.Example, d.Errs)
 			}

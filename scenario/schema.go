@@ -72,6 +72,9 @@ func sections(all []Section, path, kind string, v reflect.Value) []Section {
 		k := Key{Name: tag, Field: field.Name, In: v.Type().Name(), Required: field.Tag.Get("req") != "", Example: field.Tag.Get("eg"), Apart: field.Tag.Get("apart")}
 		inner, innerPath := v.Field(i), tree.Join(path, tag)
 		k.Value, k.Default = describe(inner)
+		if field.Tag.Get("plain") != "" {
+			k.Value, k.Default = "whole number", fmt.Sprint(inner.Int())
+		}
 		if inPreset(v.Type()) && k.Example == "" && isLeaf(inner) {
 			k.Example = k.Default
 		}

@@ -64,7 +64,7 @@ func (s *System) ConfigMap() map[string]any {
 // MAC header and FCS 18, IPv4 20, UDP 8, BTH 12, RETH 16, immediate data 4, ICRC
 // 4, and what telemetry adds.
 func (s *System) MaxFrame() units.Bytes {
-	return units.Bytes(s.NIC.MTU) + 82 + s.Scheme.Telemetry.WireBytes(telemetry.MaxHops)
+	return s.NIC.MTU + 82 + s.Scheme.Telemetry.WireBytes(telemetry.MaxHops)
 }
 
 // FabricConfig returns the system's fabric as package fabric takes it. Of its

@@ -215,7 +215,7 @@ func (sys *System) checkEngine(d *tree.Document, path string, s *Scenario) {
 		return
 	}
 	for _, line := range hostRates(s.graph) {
-		e, err := sys.NewEngine(cc.Env{LineRate: line, BaseRTT: 10 * units.Microsecond, MTU: units.Bytes(sys.NIC.MTU)})
+		e, err := sys.NewEngine(cc.Env{LineRate: line, BaseRTT: 10 * units.Microsecond, MTU: sys.NIC.MTU})
 		if err != nil {
 			failEngine(d, path, sys.Engine, err)
 			return
@@ -292,7 +292,7 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		key          string
 		v, low, high int
 	}{
-		{"mtu", n.MTU, minMTU, maxMTU},
+		{"mtu", int(n.MTU), minMTU, maxMTU},
 		{"ack_every", n.AckEvery, 1, 1 << 20},
 		{"priority", n.Priority, 0, fabric.MaxPriorities - 1},
 		{"ack_priority", n.AckPriority, 0, fabric.MaxPriorities - 1},
@@ -420,7 +420,7 @@ func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabr
 
 // fail points at the key of a fabric that package fabric complains of. A fault that a
 // switch or a priority has from the whole fabric is that of the fabric's key.
-func (f *Fabric) fail(d *tree.Document, at func(string) string, mtu int, e *field.Error) {
+func (f *Fabric) fail(d *tree.Document, at func(string) string, mtu units.Bytes, e *field.Error) {
 	key := e.Key
 	if key == "max_frame" {
 		if mtu >= minMTU && mtu <= maxMTU { // otherwise that is the fault

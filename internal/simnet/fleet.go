@@ -2,7 +2,6 @@ package simnet
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/nicmodel/reduced"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -11,7 +10,7 @@ import (
 func (n *Network) NewFleet(fail func(error)) (*reduced.Fleet, error) {
 	latencies, nic := n.Sys.ReducedLatencies(), &n.Sys.NIC
 	cfg := reduced.Config{
-		MTU: ib.MTU(nic.MTU), AckEvery: nic.AckEvery, Priority: uint8(nic.Priority),
+		MTU: nic.MTU, AckEvery: nic.AckEvery, Priority: uint8(nic.Priority),
 		Timeout: uint8(nic.Timeout), RetryCount: uint8(nic.RetryCount), SendDepth: nic.SendDepth, Completion: latencies.Completion,
 		Classes: n.Sys.Scheme.Classes > 0,
 	}
@@ -43,7 +42,7 @@ func (n *Network) beforeWire(cfg *reduced.Config, fail func(error)) error {
 	taken := make([]units.Time, (nic.MTU+line-1)/line)
 	measure := func(lines int) (start units.Time, err error) {
 		// The port's rate has no part in it: this is before the wire.
-		start, taken[lines-1], err = preset.FirstPacket(min(lines*line, nic.MTU), ib.MTU(nic.MTU), n.Net.LineRate(0))
+		start, taken[lines-1], err = preset.FirstPacket(min(lines*line, int(nic.MTU)), nic.MTU, n.Net.LineRate(0))
 		return start, err
 	}
 	if cfg.Start, err = measure(len(taken)); err != nil {

@@ -63,8 +63,8 @@ func (n *Network) Run(until units.Time) { windows.Run(n.Engine, n.Net, until) }
 
 // DataFrame returns the size of the frame that carries so many bytes of a Write, with
 // what its sender adds for telemetry.
-func (n *Network) DataFrame(payload int) units.Bytes {
-	return nicmodel.FrameBytes(ib.WriteMiddle, payload) + n.Sys.Scheme.Telemetry.WireBytes(0)
+func (n *Network) DataFrame(payload units.Bytes) units.Bytes {
+	return nicmodel.FrameBytes(ib.WriteMiddle, int(payload)) + n.Sys.Scheme.Telemetry.WireBytes(0)
 }
 
 // AckFrame returns the size of an acknowledgement likewise.
@@ -75,7 +75,7 @@ func (n *Network) AckFrame() units.Bytes {
 // Env is what an engine at a host with that line rate is told about its place. size is
 // that of its flow, 0 if it has no end or is not known.
 func (n *Network) Env(line units.Rate, size units.Bytes) cc.Env {
-	return cc.Env{LineRate: line, BaseRTT: n.BaseRTT, MTU: units.Bytes(n.Sys.NIC.MTU), FlowSize: size}
+	return cc.Env{LineRate: line, BaseRTT: n.BaseRTT, MTU: n.Sys.NIC.MTU, FlowSize: size}
 }
 
 // Congestion is what a NIC is told about a queue pair whose engine is not in the NIC.

@@ -16,9 +16,9 @@ import (
 
 // Config holds for all NICs of a Fleet.
 type Config struct {
-	// MTU is the payload of a full packet in bytes: a path MTU of InfiniBand, or
-	// for comparison with other simulators anything from 64 to 65535.
-	MTU ib.MTU
+	// MTU is the payload of a full packet: a path MTU of InfiniBand, or for comparison
+	// with other simulators anything from 64 to 65535.
+	MTU units.Bytes
 	// AckEvery is how many packets an acknowledgement stands for at most, at
 	// least 1. The last packet of a message is always acknowledged.
 	AckEvery int
@@ -295,7 +295,7 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 	}
 	s.paceFrom, s.next = at+f.cfg.Start, at+f.cfg.Start
 	if f.cfg.Fetch != nil {
-		first := min(flow.Message, units.Bytes(f.cfg.MTU))
+		first := min(flow.Message, f.cfg.MTU)
 		if flow.Size > 0 {
 			first = min(first, flow.Size)
 		}
@@ -305,7 +305,7 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		s.packetFlags = fabric.ECT
 	}
 	if flow.Congestion.Engine != nil {
-		s.Start(flow.Congestion.Engine, src.line, units.Bytes(f.cfg.MTU), flow.Congestion.BaseRTT)
+		s.Start(flow.Congestion.Engine, src.line, f.cfg.MTU, flow.Congestion.BaseRTT)
 		s.priority = f.priority(s.Control())
 	} else {
 		s.Hold(cc.Control{Rate: src.line, Window: cc.Unlimited})

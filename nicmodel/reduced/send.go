@@ -106,7 +106,7 @@ func (n *nic) chosen(now units.Time) units.Time {
 	if most == 0 || len(n.due) == 0 {
 		return 0
 	}
-	packets, mtu := 0, units.Bytes(n.fleet.cfg.MTU)
+	packets, mtu := 0, n.fleet.cfg.MTU
 	for i := range n.due {
 		s := &n.senders[n.due[i].sender]
 		if n.due[i].at > now {
@@ -230,7 +230,7 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 	a := &l.ack
 	*a = cc.Ack{
 		Now: now, SentAt: sentAt, RTT: rtt,
-		NetRTT: rtt - n.line.Serialize(units.Bytes(fl.cfg.MTU)),
+		NetRTT: rtt - n.line.Serialize(fl.cfg.MTU),
 		Bytes:  l.eff.AckedBytes, Packets: max(l.eff.AckedPackets, 1),
 		Acked: s.acked, Sent: s.sent,
 		ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,

@@ -11,9 +11,9 @@ type Config struct {
 	// Type is RC, UC or UD. Zero is RC. On the other two MaxDestRdAtomic,
 	// MinRNRTimer and Credits must be zero: nothing is answered.
 	Type ib.QPType
-	// MTU is the path MTU in bytes of payload, with UD the port's. The specification knows 256,
-	// 512, 1024, 2048 and 4096; models may use any value from 64 to 65535.
-	MTU ib.MTU
+	// MTU is the payload of a full packet: the path MTU, with UD the port's, or in a model
+	// that compares itself with other simulators anything from 64 to 65535.
+	MTU units.Bytes
 	// SendDepth is how many requests the send queue holds, 1 to 65536.
 	SendDepth int
 	// Recv is the receive queue. It may be nil: then every packet that needs a

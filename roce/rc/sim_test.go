@@ -148,7 +148,7 @@ func (w *world) newHost(name string, i int) *host {
 	}
 	h.rq, _ = rc.NewRecvQueue(p.recvDepth)
 	qp, err := rc.New(rc.Config{
-		MTU: ib.MTU(p.mtu), SendDepth: p.depth, Recv: h.rq, SharedRecv: p.shared,
+		MTU: units.Bytes(p.mtu), SendDepth: p.depth, Recv: h.rq, SharedRecv: p.shared,
 		RemotePSN: units.PSN(p.psn[1-i]), MaxDestRdAtomic: p.rdResponder, MinRNRTimer: 1,
 		Access:  ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic,
 		Credits: p.credits,

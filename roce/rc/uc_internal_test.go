@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-func newUC(t testing.TB, mtu ib.MTU, depth int) *QP {
+func newUC(t testing.TB, mtu units.Bytes, depth int) *QP {
 	t.Helper()
 	recv, err := NewRecvQueue(depth)
 	if err != nil {

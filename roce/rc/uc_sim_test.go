@@ -43,7 +43,7 @@ func ucTransfer(c ucCase, fail func(string, ...any)) (came, could int) {
 	}
 	make2 := func(recv *rc.RecvQueue, own, peer units.PSN) *rc.QP {
 		q, err := rc.New(rc.Config{
-			Type: ib.UC, MTU: ib.MTU(c.mtu), SendDepth: c.depth, Recv: recv, RemotePSN: peer, Access: ib.AccessRemoteWrite,
+			Type: ib.UC, MTU: units.Bytes(c.mtu), SendDepth: c.depth, Recv: recv, RemotePSN: peer, Access: ib.AccessRemoteWrite,
 		})
 		if err == nil {
 			err = q.ReadyToSend(rc.SendConfig{InitialPSN: own, Window: c.window})

@@ -213,7 +213,7 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 		nicmodel.Peer{Host: host, QPN: a.DestQPN, FlowHash: flowHash(d.nic.Host(), host, q.num, a.DestQPN, a.AV.FlowLabel), Priority: a.AV.SL},
 		cong,
 		rc.Config{
-			MTU: a.PathMTU, RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic),
+			MTU: units.Bytes(a.PathMTU), RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic),
 			MinRNRTimer: a.MinRNRTimer, Access: q.attr.Access,
 		})
 	if err != nil {

@@ -35,6 +35,8 @@ type decoder struct {
 	*Document
 	// example is a value of the key that is being decoded; empty if none is known.
 	example string
+	// plain says that it is a quantity without its unit.
+	plain bool
 }
 
 func (d *decoder) decode(n *Node, path string, v reflect.Value) {
@@ -61,7 +63,7 @@ func (d *decoder) decode(n *Node, path string, v reflect.Value) {
 		d.Fail(path, "no value is given: give one, or leave the key out for its default")
 		return
 	}
-	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && !d.plain {
 		if d.Want(n, path, Scalar) {
 			if err := u.UnmarshalText([]byte(n.Text)); err != nil {
 				d.Fail(path, "%v", d.usual(err))
@@ -73,37 +75,44 @@ func (d *decoder) decode(n *Node, path string, v reflect.Value) {
 	case reflect.Struct:
 		d.decodeStruct(n, path, v)
 	case reflect.Slice:
-		if !d.Want(n, path, Sequence) {
-			return
+		if d.Want(n, path, Sequence) {
+			d.decodeList(n, path, v)
 		}
-		s := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
-		for i, item := range n.Items {
-			if x, ok := s.Index(i).Addr().Interface().(Defaulter); ok {
-				x.SetDefaults()
-			}
-			d.decode(item, fmt.Sprintf("%s[%d]", path, i), s.Index(i))
-		}
-		v.Set(s)
 	case reflect.Map:
-		if !d.Want(n, path, Mapping) {
-			return
+		if d.Want(n, path, Mapping) {
+			d.decodeMap(n, path, v)
 		}
-		m := reflect.MakeMap(v.Type())
-		for _, k := range v.MapKeys() {
-			m.SetMapIndex(k, v.MapIndex(k))
-		}
-		for _, f := range n.Fields {
-			item := reflect.New(v.Type().Elem()).Elem()
-			d.at[Join(path, f.Key)] = f.Pos
-			d.decode(f.Value, Join(path, f.Key), item)
-			m.SetMapIndex(reflect.ValueOf(f.Key), item)
-		}
-		v.Set(m)
 	default:
 		if d.Want(n, path, Scalar) {
 			d.decodeScalar(n, path, v)
 		}
 	}
+}
+
+func (d *decoder) decodeList(n *Node, path string, v reflect.Value) {
+	s := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
+	for i, item := range n.Items {
+		if x, ok := s.Index(i).Addr().Interface().(Defaulter); ok {
+			x.SetDefaults()
+		}
+		d.decode(item, fmt.Sprintf("%s[%d]", path, i), s.Index(i))
+	}
+	v.Set(s)
+}
+
+// decodeMap adds to the keys that the map has.
+func (d *decoder) decodeMap(n *Node, path string, v reflect.Value) {
+	m := reflect.MakeMap(v.Type())
+	for _, k := range v.MapKeys() {
+		m.SetMapIndex(k, v.MapIndex(k))
+	}
+	for _, f := range n.Fields {
+		item := reflect.New(v.Type().Elem()).Elem()
+		d.at[Join(path, f.Key)] = f.Pos
+		d.decode(f.Value, Join(path, f.Key), item)
+		m.SetMapIndex(reflect.ValueOf(f.Key), item)
+	}
+	v.Set(m)
 }
 
 // usual gives an error about a missing unit the one that is usual for the key.
@@ -157,6 +166,7 @@ func (d *decoder) decodeScalar(n *Node, path string, v reflect.Value) {
 type keyed struct {
 	name    string
 	example string // a value
+	plain   bool   // a quantity that is written without its unit
 	value   reflect.Value
 }
 
@@ -171,7 +181,8 @@ func keysOf(v reflect.Value) (keys []keyed) {
 		case ",inline":
 			keys = append(keys, keysOf(v.Field(i))...)
 		default:
-			keys = append(keys, keyed{tag, v.Type().Field(i).Tag.Get("eg"), v.Field(i)})
+			tags := v.Type().Field(i).Tag
+			keys = append(keys, keyed{tag, tags.Get("eg"), tags.Get("plain") != "", v.Field(i)})
 		}
 	}
 	return keys
@@ -190,7 +201,7 @@ func (d *decoder) decodeStruct(n *Node, path string, v reflect.Value) {
 		for _, k := range keys {
 			if known = k.name == f.Key; known {
 				d.at[Join(path, f.Key)] = f.Pos
-				d.example = k.example
+				d.example, d.plain = k.example, k.plain
 				d.decode(f.Value, Join(path, f.Key), k.value)
 				break
 			}

@@ -23,7 +23,11 @@ func Encode(pointer any) yaml.MapSlice { return encodeStruct(reflect.ValueOf(poi
 func encodeStruct(v reflect.Value) yaml.MapSlice {
 	m := yaml.MapSlice{}
 	for _, k := range keysOf(v) {
-		if value := encode(k.value); value != nil {
+		value := encode(k.value)
+		if k.plain {
+			value = k.value.Int()
+		}
+		if value != nil {
 			m = append(m, yaml.MapItem{Key: k.name, Value: value})
 		}
 	}

@@ -279,7 +279,7 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		a.MaxDestRdAtomic, a.MinRNRTimer = 0, 0
 	}
 	t, err := rc.New(rc.Config{
-		Type: q.init.Type, MTU: a.PathMTU, SendDepth: len(q.sq.parts), Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil,
+		Type: q.init.Type, MTU: units.Bytes(a.PathMTU), SendDepth: len(q.sq.parts), Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil,
 		RemotePSN: units.MakePSN(a.RQPSN), MaxDestRdAtomic: int(a.MaxDestRdAtomic), MinRNRTimer: a.MinRNRTimer,
 		Access: q.attr.Access,
 	})

@@ -14,7 +14,7 @@ func (q *QP) datagrams() bool { return q.service == ib.ServiceUD }
 // toRTRDatagrams takes a queue pair to RTR that has no peer.
 func (q *QP) toRTRDatagrams() error {
 	t, err := rc.New(rc.Config{
-		Type: ib.UD, MTU: q.e.cfg.MTU, SendDepth: len(q.sq.parts), Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil,
+		Type: ib.UD, MTU: units.Bytes(q.e.cfg.MTU), SendDepth: len(q.sq.parts), Recv: q.recv.queue, SharedRecv: q.init.SRQ != nil,
 	})
 	if err != nil {
 		return q.bad(verbs.ErrInvalid, "%v", err)
