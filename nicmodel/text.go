@@ -54,7 +54,7 @@ func (h *PCIeHeaders) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is none: choose %s", b, strings.Join(headerNames[:], " or "))
+	return fmt.Errorf("unknown value %q, expected %s", b, strings.Join(headerNames[:], " or "))
 }
 
 // MarshalText implements encoding.TextMarshaler.

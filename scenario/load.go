@@ -155,7 +155,7 @@ func readTree(file string, src []byte, above []string) (*tree.Node, error) {
 		return nil, err
 	}
 	if root.Kind != tree.Mapping {
-		return nil, &Error{Pos: root.Pos, Msg: fmt.Sprintf("here stands %v where a scenario belongs, which is a mapping: begin with name:, topology: and so on", root.Kind)}
+		return nil, &Error{Pos: root.Pos, Msg: fmt.Sprintf("expected a scenario, which is a mapping, got %v: begin with name:, topology: and so on", root.Kind)}
 	}
 	base := root.Take("extends")
 	if base == nil {
@@ -165,7 +165,7 @@ func readTree(file string, src []byte, above []string) (*tree.Node, error) {
 		return nil, &Error{Pos: base.Pos, Key: "extends", Msg: fmt.Sprintf(format, args...)}
 	}
 	if base.Kind != tree.Scalar {
-		return fail("here stands %v: name a built-in scenario or a file", base.Kind)
+		return fail("expected the name of a built-in scenario or a file, got %v", base.Kind)
 	}
 	if above = append(above, file); len(above) > maxExtends {
 		return fail("%s: more than %d scenarios stand on one another: put some of them together", strings.Join(above, " -> "), maxExtends)
@@ -211,7 +211,7 @@ func sameFile(a, b string) bool {
 func applyParams(n *tree.Node) error {
 	params := n.Take("params")
 	if params != nil && params.Kind != tree.Mapping {
-		return &Error{Pos: params.Pos, Key: "params", Msg: fmt.Sprintf("here stands %v where a mapping of names to values belongs", params.Kind)}
+		return &Error{Pos: params.Pos, Key: "params", Msg: fmt.Sprintf("expected a mapping of names to values, got %v", params.Kind)}
 	}
 	used := map[string]bool{}
 	if err := n.Substitute(params, used, ""); err != nil {

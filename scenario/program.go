@@ -80,11 +80,11 @@ func (f *Fabric) checkPrograms(d *tree.Document, at func(string) string) {
 	if !exact {
 		var form telemetry.DelayForm
 		if form.UnmarshalText([]byte(f.Telemetry.Form)) != nil {
-			d.Fail(at("fabric.telemetry.form"), "%q is none: choose %s, %s", f.Telemetry.Form, formExact, telemetry.FormNames(telemetry.Form.IsDelay))
+			d.Fail(at("fabric.telemetry.form"), "unknown value %q, expected %s, %s", f.Telemetry.Form, formExact, telemetry.FormNames(telemetry.Form.IsDelay))
 		}
 	}
 	if _, ok := switchClocks[f.Telemetry.Clock]; !ok {
-		d.Fail(at("fabric.telemetry.clock"), "%q is none: choose v1model, tofino or tofino2", f.Telemetry.Clock)
+		d.Fail(at("fabric.telemetry.clock"), "unknown value %q, expected v1model, tofino or tofino2", f.Telemetry.Clock)
 	}
 	f.Program = besides(d, at("fabric.program"), f.Program)
 	f.ProgramEntries = besides(d, at("fabric.program_entries"), f.ProgramEntries)

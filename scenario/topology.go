@@ -335,7 +335,7 @@ func (s *FatTree) sizes() (dims []size, links float64) {
 func (t *Topology) validate(d *tree.Document) *fabric.Topology {
 	errs := len(d.Errs)
 	if t.Shape == nil {
-		d.Fail("topology", "there is none: give its kind, one of %s", strings.Join(t.VariantKinds(), ", "))
+		d.Fail("topology", "missing: give its kind, one of %s", strings.Join(t.VariantKinds(), ", "))
 		return nil
 	}
 	if s, ok := t.Shape.(checkedShape); ok {
@@ -367,7 +367,7 @@ func (t *Topology) validate(d *tree.Document) *fabric.Topology {
 		}
 	}
 	if t.Framing != "ethernet" && t.Framing != "infiniband" {
-		d.Fail("topology.framing", "%q is none: choose ethernet or infiniband", t.Framing)
+		d.Fail("topology.framing", "unknown value %q, expected ethernet or infiniband", t.Framing)
 	}
 	if len(d.Errs) == errs && links > maxLinks {
 		d.Fail("topology", "it has some %.3g links: the most there can be is %d", links, maxLinks)

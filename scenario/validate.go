@@ -273,7 +273,7 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		sys.nic = &c
 	}
 	if n.Model != ModelStaged && n.Model != ModelReduced {
-		d.Fail(at("nic.model"), "%q is none: choose staged or reduced", n.Model)
+		d.Fail(at("nic.model"), "unknown value %q, expected staged or reduced", n.Model)
 	}
 	if !sys.Reduced() {
 		if m := n.MTU; m >= minMTU && m <= maxMTU && !ib.MTU(m).Valid() {
@@ -286,7 +286,7 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 		}
 	}
 	if n.Mode != ModeAuto && n.Mode != ModeHost && n.Mode != ModeOffload {
-		d.Fail(at("nic.mode"), "%q is none: choose auto, host or offload", n.Mode)
+		d.Fail(at("nic.mode"), "unknown value %q, expected auto, host or offload", n.Mode)
 	}
 	for _, r := range []struct {
 		key          string
@@ -380,7 +380,7 @@ func (sys *System) checkShim(d *tree.Document, at func(string) string) {
 		d.Fail(at("shim.nic_rate"), "is %v: choose a rate, or 0 for line rate", h.NICRate)
 	}
 	if c := h.Clock; c != ClockCalibrated && c != ClockNIC && c != ClockSoftware {
-		d.Fail(at("shim.clock"), "%q is none: choose calibrated, nic or software", c)
+		d.Fail(at("shim.clock"), "unknown value %q, expected calibrated, nic or software", c)
 	}
 	if h.RTTNoise < 0 || h.RTTNoise > units.Second {
 		d.Fail(at("shim.rtt_noise"), "is %v: choose a span of up to 1s, or 0 for none", h.RTTNoise)
@@ -405,7 +405,7 @@ func (sys *System) checkFabric(d *tree.Document, at func(string) string, g *fabr
 		d.Fail(at("fabric"), "%v", rest)
 	}
 	if a := f.PFC.WatchdogAction; a != watchdogDrop && a != watchdogForward {
-		d.Fail(at("fabric.pfc.watchdog_action"), "%q is none: choose drop or forward", a)
+		d.Fail(at("fabric.pfc.watchdog_action"), "unknown value %q, expected drop or forward", a)
 	}
 	if f.EIN.Window == 0 { // fabric has no need of it without a gradient
 		d.Fail(at("fabric.ein.window"), "is 0: choose 1 to 4096 dequeues, such as 50")

@@ -29,7 +29,7 @@ func find(what, name string, n int, at func(int) string) (int, error) {
 			all = append(all, at(i))
 		}
 		if len(all) == 0 {
-			return 0, fmt.Errorf("no %s %q: there is none", what, name)
+			return 0, fmt.Errorf("unknown %s %q", what, name)
 		}
 		return 0, fmt.Errorf("no %s %q: there is %s", what, name, strings.Join(all, ", "))
 	}

@@ -56,7 +56,7 @@ const maxSteps = 1 << 22
 func (p *AllToAll) plan(d *tree.Document, path string, w *Workload, net *network) plan {
 	errs := len(d.Errs)
 	if p.Algorithm != "direct" && p.Algorithm != "rounds" {
-		d.Fail(path+".algorithm", "%q is none: choose direct or rounds", p.Algorithm)
+		d.Fail(path+".algorithm", "unknown value %q, expected direct or rounds", p.Algorithm)
 	}
 	hosts := checkCollective(d, path, w, net, p.Hosts, p.Size, p.Iterations, p.Gap)
 	n := len(hosts)
@@ -75,7 +75,7 @@ func (p *AllToAll) plan(d *tree.Document, path string, w *Workload, net *network
 func (p *AllReduce) plan(d *tree.Document, path string, w *Workload, net *network) plan {
 	errs := len(d.Errs)
 	if p.Algorithm != "ring" && p.Algorithm != "tree" {
-		d.Fail(path+".algorithm", "%q is none: choose ring or tree", p.Algorithm)
+		d.Fail(path+".algorithm", "unknown value %q, expected ring or tree", p.Algorithm)
 	}
 	if p.Chunks < 1 || p.Chunks > 1<<16 {
 		d.Fail(path+".chunks", "is %d: choose 1 to 65536", p.Chunks)

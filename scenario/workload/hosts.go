@@ -33,7 +33,7 @@ func (h *HostSet) DecodeNode(d *tree.Document, n *tree.Node, path string) {
 		}
 		*h = HostSet{Count: c}
 	default:
-		d.Fail(path, "here stands %v: write a number of hosts, a list such as [h0..h3, h7], or all", n.Kind)
+		d.Fail(path, "expected a number of hosts, a list such as [h0..h3, h7], or all, got %v", n.Kind)
 	}
 }
 

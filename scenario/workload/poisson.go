@@ -26,10 +26,10 @@ func (p *Poisson) plan(d *tree.Document, path string, w *Workload, net *network)
 		d.Fail(path+".load", "is %v: choose a share above 0 and up to 1", p.Load)
 	}
 	if p.LoadOn != "hosts" && p.LoadOn != "uplinks" {
-		d.Fail(path+".load_on", "%q is none: choose hosts or uplinks", p.LoadOn)
+		d.Fail(path+".load_on", "unknown value %q, expected hosts or uplinks", p.LoadOn)
 	}
 	if p.To != "any" && p.To != "other-rack" {
-		d.Fail(path+".to", "%q is none: choose any or other-rack", p.To)
+		d.Fail(path+".to", "unknown value %q, expected any or other-rack", p.To)
 	}
 	if p.Flows < 0 {
 		d.Fail(path+".flows", "is %d: choose a number, or 0 for no bound", p.Flows)

@@ -78,7 +78,7 @@ func (l *Loop) check(d *tree.Document, path string, w *Workload) {
 		d.Fail(path+".rate", "is %v: choose a number of requests a second from 0.001 to 1e10, or 0 for a closed loop", l.Rate)
 	}
 	if l.Arrivals != "poisson" && l.Arrivals != "even" {
-		d.Fail(path+".arrivals", "%q is none: choose poisson or even", l.Arrivals)
+		d.Fail(path+".arrivals", "unknown value %q, expected poisson or even", l.Arrivals)
 	}
 	if l.Think < 0 {
 		d.Fail(path+".think", "is %v: choose a span of 0 or more", l.Think)
@@ -168,7 +168,7 @@ func (p *Storage) plan(d *tree.Document, path string, w *Workload, net *network)
 		d.Fail(path+".reads", "is %v: choose a share, 0 to 1", p.Reads)
 	}
 	if p.Order != "random" && p.Order != "turn" {
-		d.Fail(path+".order", "%q is none: choose random or turn", p.Order)
+		d.Fail(path+".order", "unknown value %q, expected random or turn", p.Order)
 	}
 	clients, targets := pairs(d, path, "clients", "targets", net, p.Clients, p.Targets)
 	if len(d.Errs) > errs {

@@ -39,7 +39,7 @@ const maxTraceBytes = units.GiB
 func (p *Trace) plan(d *tree.Document, path string, w *Workload, net *network) plan {
 	errs := len(d.Errs)
 	if p.Format != traceAuto && p.Format != traceHPCC && p.Format != traceHTSim {
-		d.Fail(path+".format", "%q is none: choose auto, hpcc or htsim", p.Format)
+		d.Fail(path+".format", "unknown value %q, expected auto, hpcc or htsim", p.Format)
 	}
 	if p.Origin < 0 {
 		d.Fail(path+".origin", "is %v: choose a span of 0 or more", p.Origin)

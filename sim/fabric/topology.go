@@ -40,7 +40,7 @@ func (f *Framing) UnmarshalText(b []byte) error {
 	case InfiniBand.String():
 		*f = InfiniBand
 	default:
-		return fmt.Errorf("%q is none: choose ethernet or infiniband", b)
+		return fmt.Errorf("unknown value %q, expected ethernet or infiniband", b)
 	}
 	return nil
 }

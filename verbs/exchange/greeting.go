@@ -71,7 +71,7 @@ func (c *Conn) Greet(local Greeting) (Greeting, error) {
 			return err
 		}
 		if b[0] < '1' || b[0] > '5' || b[1] != 0 {
-			return c.errorf("path MTU", ErrProtocol, "%q is none of 1 to 5 and a NUL", b[:])
+			return c.errorf("path MTU", ErrProtocol, "%q, expected a digit from 1 to 5 and a NUL", b[:])
 		}
 		g.MTU = min(local.MTU, 128<<(b[0]-'0'))
 		return nil

@@ -60,7 +60,7 @@ func (d *Document) Decode(n *Node, path string, pointer any) {
 // Want reports whether a node is of a kind, and fails if not.
 func (d *Document) Want(n *Node, path string, kind Kind) bool {
 	if n.Kind != kind {
-		d.Fail(path, "here stands %v where %v belongs", n.Kind, kind)
+		d.Fail(path, "expected %v, got %v", kind, n.Kind)
 		return false
 	}
 	return true

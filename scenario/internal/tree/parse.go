@@ -7,12 +7,21 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // Parse reads one document. at is the position's file or override.
 func Parse(at Pos, src []byte) (*Node, error) {
-	file, err := parser.ParseBytes(src, 0)
+	tokens := lexer.Tokenize(string(src))
+	if deep := tooDeep(tokens); deep != nil {
+		if at.Set == "" {
+			at.Line = deep.Position.Line
+		}
+		return nil, &Error{Pos: at, Msg: fmt.Sprintf("more than %d values lie within each other here", maxDepth)}
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, syntaxError(at, err)
 	}
@@ -35,6 +44,32 @@ func Parse(at Pos, src []byte) (*Node, error) {
 		return nil, r.err
 	}
 	return n, nil
+}
+
+// maxDepth is how many lists and maps may lie within each other in one line, or in one
+// bracket: the parser takes memory with the square of it. Scenarios have some ten.
+const maxDepth = 100
+
+// tooDeep returns the token at which a document is nested too deeply, or nil.
+func tooDeep(tokens token.Tokens) *token.Token {
+	brackets, dashes, line := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, dashes = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.SequenceEntryType, token.MappingKeyType:
+			dashes++
+		}
+		if max(brackets, dashes) > maxDepth {
+			return t
+		}
+	}
+	return nil
 }
 
 // syntaxError keeps the first line of the YAML parser's message: the rest is an

@@ -1,0 +1,45 @@
+package tree
+
+import (
+	"errors"
+	"runtime/metrics"
+	"strings"
+	"testing"
+)
+
+// Small documents that are nested absurdly are refused before they take memory.
+func TestNesting(t *testing.T) {
+	const n = 20_000
+	for name, src := range map[string]string{
+		"lists":    "a: 1\nb: " + strings.Repeat("[", n),
+		"closed":   "a: 1\nb: " + strings.Repeat("[", n) + strings.Repeat("]", n),
+		"maps":     "a: 1\nb: " + strings.Repeat("{a: ", n),
+		"dashes":   "a: 1\n" + strings.Repeat("- ", n) + "x",
+		"any keys": "a: 1\n" + strings.Repeat("? ", n) + "x",
+	} {
+		before := allocated()
+		_, err := Parse(Pos{File: "x.yaml"}, []byte(src))
+		var e *Error
+		if !errors.As(err, &e) || e.Pos.Line != 2 {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := allocated() - before; got > 64<<20 {
+			t.Errorf("%s: %d MiB were allocated for %d KiB", name, got>>20, len(src)>>10)
+		}
+	}
+	deep := strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth)
+	if _, err := Parse(Pos{}, []byte(deep)); err != nil {
+		t.Error(err)
+	}
+	// What lies beside each other is not nested.
+	if _, err := Parse(Pos{}, []byte(strings.Repeat("- [{a: 1}]\n", 10*maxDepth))); err != nil {
+		t.Error(err)
+	}
+}
+
+// allocated is how many bytes this process has allocated so far.
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
