@@ -48,10 +48,10 @@ type Division struct {
 	pausesSent []uint32 // by port
 	pauses     []inlet  // by port, of pause frames
 
-	alarms [][hostAlarms]units.Time // by host
-	within bool                     // a window has begun and not ended
-	single func(units.Time) bool    // see SingleInstants
-	wakes  units.Time               // before which alarms go off: the end, or an instant before
+	alarms []hostAlarm           // by host
+	within bool                  // a window has begun and not ended
+	single func(units.Time) bool // see SingleInstants
+	wakes  units.Time            // before which alarms go off: the end, or an instant before
 }
 
 // tally counts packets and pause frames, modulo 2^32.
@@ -90,7 +90,7 @@ func (n *Network) Divide(lanes int) error {
 		}
 	}
 	d := &Division{
-		n: n, window: window, alarms: make([][hostAlarms]units.Time, len(n.hosts)),
+		n: n, window: window, alarms: make([]hostAlarm, len(n.hosts)),
 		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
 		busy: make([]uint16, len(n.nodes)), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
 	}
@@ -101,7 +101,7 @@ func (n *Network) Divide(lanes int) error {
 		d.due[i] = units.Never
 	}
 	for i := range d.alarms {
-		d.alarms[i] = [hostAlarms]units.Time{units.Never, units.Never, units.Never, units.Never}
+		d.alarms[i].due = [hostAlarms]units.Time{units.Never, units.Never, units.Never, units.Never}
 	}
 	words := uint32(0)
 	for i := range n.nodes {
@@ -526,7 +526,8 @@ func (x *Lane) runHost(node int32) units.Time {
 	// What is due is found without the calendar: there are three alarms.
 	x.end = 0
 	pause := n.alarm(at, 0) ^ 1
-	own := &d.alarms[v.index]
+	alarms := &d.alarms[v.index]
+	own := &alarms.due
 	for {
 		woken := min(own[0], own[1], own[2], own[3])
 		p, a := x.due[pause], x.due[2]
@@ -538,7 +539,7 @@ func (x *Lane) runHost(node int32) units.Time {
 				alarm++
 			}
 			own[alarm] = units.Never
-			n.alarmed[v.index].waker.Wake(x, woken, uint32(alarm))
+			alarms.waker.Wake(x, woken, uint32(alarm))
 			continue
 		}
 		if now >= end {
