@@ -248,33 +248,33 @@ func (d *Division) End() {
 // window.
 func (d *Division) Run(lane, first, last int) {
 	x := &d.n.lanes[lane]
-	mail := d.mail[d.parity^1]
-	n := d.n
+	n, end := d.n, d.end
+	// Nodes from last on may be at work on another lane.
+	mail, next, busy := d.mail[d.parity^1][:last], d.next[:last], d.busy[:last]
 	for v := first; v < last; v++ {
-		// Nodes from last on may be at work on another lane.
-		if w := v + 1; w < last && d.busy[w] >= busyNode {
+		if w := v + 1; w < len(busy) && busy[w] >= busyNode {
 			n.foreseeMore(d, w)
 		}
-		if w := v + foresight; w < last && d.busy[w] >= busyNode {
+		if w := v + foresight; w < len(busy) && busy[w] >= busyNode {
 			n.foresee(d, w)
 		}
-		due := d.next[v]
+		due := next[v]
 		if m := units.Time(mail[v].Load()); m != units.Never {
 			mail[v].Store(int64(units.Never))
 			x.absorb(int32(v))
 			due = min(due, m)
 		}
-		if due < d.end {
+		if due < end {
 			before := x.events
 			if n.nodes[v].isSwitch {
 				due = x.runSwitch(int32(v))
 			} else {
 				due = x.runHost(int32(v))
 			}
-			d.busy[v] = uint16(min(x.events-before, math.MaxUint16))
+			busy[v] = uint16(min(x.events-before, math.MaxUint16))
 			x.publish()
 		}
-		d.next[v] = due
+		next[v] = due
 		x.least = min(x.least, due)
 	}
 }
