@@ -305,10 +305,9 @@ func (f *Fleet) StartAt(at units.Time, flow *Flow) (Ref, error) {
 		s.packetFlags = fabric.ECT
 	}
 	if flow.Congestion.Engine != nil {
-		s.Start(flow.Congestion.Engine, src.line, f.cfg.MTU, flow.Congestion.BaseRTT)
-		s.priority = f.priority(s.Control())
-	} else {
-		s.Hold(cc.Control{Rate: src.line, Window: cc.Unlimited})
+		s.steering = &cc.Driver{}
+		s.steering.Start(flow.Congestion.Engine, src.line, f.cfg.MTU, flow.Congestion.BaseRTT)
+		s.priority = f.priority(s.steering.Control())
 	}
 	if at > now || flow.Size == 0 && flow.Stop <= at { // which ends as it begins, but not before this returns
 		src.later(at, from)
@@ -332,11 +331,11 @@ func (f *Fleet) Delivered(r Ref) nicmodel.Delivered {
 func (f *Fleet) Steer(r Ref) {
 	n := &f.nics[r.src]
 	s := n.sender(r.sender)
-	if s == nil || s.Engine() == nil {
+	if s == nil || s.steering == nil {
 		return
 	}
 	now, slot := f.engine.Now(), slotOf(r.sender)
-	n.steer(now, slot, s, s.Engine().Control())
+	n.steer(now, slot, s, s.steering.Engine().Control())
 	n.offer(now, slot, s)
 	n.turn(&f.lanes[0], now)
 }

@@ -97,7 +97,7 @@ func (n *nic) granted(l *lane, now units.Time, h fabric.Handle, p *fabric.Packet
 		l.stats.Stale++
 		return
 	}
-	n.steer(now, slot, s, s.OnGrant(now, s.sent, g))
+	n.steer(now, slot, s, s.steering.OnGrant(now, s.sent, g))
 	n.offer(now, slot, s)
 	n.turn(l, now)
 }

@@ -42,11 +42,11 @@ func (n *nic) notified(l *lane, now units.Time, h fabric.Handle, ref uint32) {
 		return
 	}
 	s.cnps++
-	if s.Engine() == nil {
+	if s.steering == nil {
 		return
 	}
 	slot := slotOf(ref)
-	n.steer(now, slot, s, s.Engine().OnCNP(now))
+	n.steer(now, slot, s, s.steering.Engine().OnCNP(now))
 	n.offer(now, slot, s)
 	n.turn(l, now)
 }

@@ -38,7 +38,9 @@ type sender struct {
 	depth         int32
 	cnps          uint64 // congestion notification packets that came
 
-	cc.Driver
+	// Without an engine it is nil, and the flow has the line rate and no window: so
+	// its state is two cache lines, not six.
+	steering *cc.Driver
 }
 
 // catchUp is how much of a lost start a pace makes up for, as in nicmodel.
@@ -77,14 +79,18 @@ func (s *sender) ready(now units.Time) bool {
 	if !ok {
 		return false
 	}
-	out := s.qp.Inflight()
-	if out > 0 && s.Turns() {
-		return false // the next packet goes by another path, when these have come
-	}
-	if s.Fits(out, units.Bytes(bytes)) {
+	c := s.steering
+	if c == nil {
 		return true
 	}
-	s.Shut()
+	out := s.qp.Inflight()
+	if out > 0 && c.Turns() {
+		return false // the next packet goes by another path, when these have come
+	}
+	if c.Fits(out, units.Bytes(bytes)) {
+		return true
+	}
+	c.Shut()
 	return false
 }
 
@@ -113,8 +119,8 @@ func (n *nic) chosen(now units.Time) units.Time {
 			continue
 		}
 		packets++
-		if s.Control().Rate >= n.line {
-			more := min(s.Control().Window-s.qp.Inflight(), s.posted-s.sent)
+		if c := s.control(n.line); c.Rate >= n.line {
+			more := min(c.Window-s.qp.Inflight(), s.posted-s.sent)
 			packets += int(max(0, more-mtu) / mtu)
 		}
 		if packets >= most {
@@ -128,13 +134,19 @@ func (n *nic) chosen(now units.Time) units.Time {
 // send sends a packet of the flow that is first in line.
 func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 	d := &l.desc
-	s.qp.BoundInflight(s.Control().Window)
+	c := s.steering
+	if c != nil {
+		s.qp.BoundInflight(c.Control().Window)
+	}
 	out := s.qp.Inflight()
 	if !s.ready(now) || !s.qp.NextRequest(now, d) { // the window has shrunk, or the transport waits
 		n.remove(slot)
 		return
 	}
-	path := s.Path(out, d.Header.AckReq)
+	hash := s.hash
+	if c != nil {
+		hash = cc.PathHash(hash, c.Path(out, d.Header.AckReq))
+	}
 	h := l.Alloc()
 	p := l.Packet(h)
 	op := d.Header.Opcode
@@ -147,7 +159,7 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 		p.User |= ackReq
 	}
 	p.Size = int32(nicmodel.FrameBytes(op, d.Payload) + s.telemetry.WireBytes(0))
-	p.Src, p.Dst, p.FlowHash = n.host, s.dst, cc.PathHash(s.hash, path)
+	p.Src, p.Dst, p.FlowHash = n.host, s.dst, hash
 	p.Priority, p.Flags, p.Telemetry = s.priority, s.packetFlags, s.telemetry
 	p.Note, p.Notes[0] = s.peer, uint64(max(now, n.wireFree)+n.fleet.cfg.Wire)
 	l.stats.TxPackets++
@@ -156,7 +168,9 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 
 	if !d.Retransmit {
 		s.sent += units.Bytes(d.Payload)
-		s.Sent(now, units.Bytes(d.Payload))
+		if c != nil {
+			c.Sent(now, units.Bytes(d.Payload))
+		}
 	}
 	s.paceFrom, s.paceBytes = max(s.next, now-catchUp), int32(d.Payload)
 	s.pace(n.line)
@@ -171,14 +185,25 @@ func (n *nic) send(l *lane, now units.Time, slot uint32, s *sender) {
 // pace sets when the next packet may go, from the last and the rate.
 func (s *sender) pace(line units.Rate) {
 	s.next = s.paceFrom
-	if rate := s.Control().Rate; rate < line {
+	if s.steering == nil {
+		return
+	}
+	if rate := s.steering.Control().Rate; rate < line {
 		s.next += rate.Serialize(units.Bytes(s.paceBytes))
 	}
 }
 
+// control is what is in force for a flow from a port of that line rate.
+func (s *sender) control(line units.Rate) cc.Control {
+	if s.steering == nil {
+		return cc.Control{Rate: line, Window: cc.Unlimited}
+	}
+	return s.steering.Control()
+}
+
 // steer puts an engine's verdict in force.
 func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
-	change := s.Apply(c)
+	change := s.steering.Apply(c)
 	if change&cc.ChangedDown != 0 {
 		n.cuts++
 	}
@@ -214,7 +239,7 @@ func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.P
 	slot := slotOf(p.Note)
 	s.qp.Receive(now, &l.header, 0, &l.eff)
 	s.acked += l.eff.AckedBytes
-	if s.Engine() != nil && l.eff.AckedBytes > 0 {
+	if s.steering != nil && l.eff.AckedBytes > 0 {
 		n.inform(l, now, slot, s, h, p)
 	}
 	l.Free(h)
@@ -236,25 +261,25 @@ func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.H
 		ECN: met&metCE != 0, EIN: met&metEIN != 0, Circuit: met&metCircuit != 0,
 		MaxHopDelay: units.Time(p.Notes[1] >> metBits), ReverseMaxHopDelay: p.MaxDelay, HasMaxDelay: met&hasDelay != 0,
 	}
-	s.Complete(a, s.qp.Inflight())
+	s.steering.Complete(a, s.qp.Inflight())
 	if path := l.INT(h); path != nil && path.N > 0 {
 		a.Path = path
 	}
 	if fl.onAck != nil {
 		fl.onAck(l.Index(), s.id, a)
 	}
-	n.steer(now, slot, s, s.Engine().OnAck(a))
+	n.steer(now, slot, s, s.steering.Engine().OnAck(a))
 }
 
 // effects carries out what the transport of a sender asks for in lane.eff.
 func (n *nic) effects(l *lane, now units.Time, slot uint32, s *sender) {
 	eff := &l.eff
-	if eff.Rewind != rc.RewindNone && s.Engine() != nil {
+	if eff.Rewind != rc.RewindNone && s.steering != nil {
 		switch eff.Rewind {
 		case rc.RewindSequence, rc.RewindImplied:
-			n.steer(now, slot, s, s.Engine().OnLoss(now))
+			n.steer(now, slot, s, s.steering.Engine().OnLoss(now))
 		case rc.RewindTimeout:
-			n.steer(now, slot, s, s.Engine().OnTimeout(now))
+			n.steer(now, slot, s, s.steering.Engine().OnTimeout(now))
 		}
 	}
 	if eff.Do&rc.DoComplete != 0 && n.reap(l, now, slot, s) {

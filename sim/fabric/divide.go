@@ -48,10 +48,10 @@ type Division struct {
 	pausesSent []uint32 // by port
 	pauses     []inlet  // by port, of pause frames
 
-	alarms [][hostAlarms]units.Time // by host
-	within bool                     // a window has begun and not ended
-	single func(units.Time) bool    // see SingleInstants
-	wakes  units.Time               // before which alarms go off: the end, or an instant before
+	alarms []hostAlarm           // by host
+	within bool                  // a window has begun and not ended
+	single func(units.Time) bool // see SingleInstants
+	wakes  units.Time            // before which alarms go off: the end, or an instant before
 }
 
 // tally counts packets and pause frames, modulo 2^32.
@@ -90,7 +90,7 @@ func (n *Network) Divide(lanes int) error {
 		}
 	}
 	d := &Division{
-		n: n, window: window, alarms: make([][hostAlarms]units.Time, len(n.hosts)),
+		n: n, window: window, alarms: make([]hostAlarm, len(n.hosts)),
 		next: make([]units.Time, len(n.nodes)), due: make([]units.Time, 3*len(n.ports)),
 		busy: make([]uint16, len(n.nodes)), known: make([]tally, len(n.ports)), pausesSent: make([]uint32, len(n.ports)), pauses: make([]inlet, len(n.ports)),
 	}
@@ -101,7 +101,7 @@ func (n *Network) Divide(lanes int) error {
 		d.due[i] = units.Never
 	}
 	for i := range d.alarms {
-		d.alarms[i] = [hostAlarms]units.Time{units.Never, units.Never, units.Never, units.Never}
+		d.alarms[i].due = [hostAlarms]units.Time{units.Never, units.Never, units.Never, units.Never}
 	}
 	words := uint32(0)
 	for i := range n.nodes {
@@ -248,33 +248,33 @@ func (d *Division) End() {
 // window.
 func (d *Division) Run(lane, first, last int) {
 	x := &d.n.lanes[lane]
-	mail := d.mail[d.parity^1]
-	n := d.n
+	n, end := d.n, d.end
+	// Nodes from last on may be at work on another lane.
+	mail, next, busy := d.mail[d.parity^1][:last], d.next[:last], d.busy[:last]
 	for v := first; v < last; v++ {
-		// Nodes from last on may be at work on another lane.
-		if w := v + 1; w < last && d.busy[w] >= busyNode {
+		if w := v + 1; w < len(busy) && busy[w] >= busyNode {
 			n.foreseeMore(d, w)
 		}
-		if w := v + foresight; w < last && d.busy[w] >= busyNode {
+		if w := v + foresight; w < len(busy) && busy[w] >= busyNode {
 			n.foresee(d, w)
 		}
-		due := d.next[v]
+		due := next[v]
 		if m := units.Time(mail[v].Load()); m != units.Never {
 			mail[v].Store(int64(units.Never))
 			x.absorb(int32(v))
 			due = min(due, m)
 		}
-		if due < d.end {
+		if due < end {
 			before := x.events
 			if n.nodes[v].isSwitch {
 				due = x.runSwitch(int32(v))
 			} else {
 				due = x.runHost(int32(v))
 			}
-			d.busy[v] = uint16(min(x.events-before, math.MaxUint16))
+			busy[v] = uint16(min(x.events-before, math.MaxUint16))
 			x.publish()
 		}
-		d.next[v] = due
+		next[v] = due
 		x.least = min(x.least, due)
 	}
 }
@@ -526,7 +526,8 @@ func (x *Lane) runHost(node int32) units.Time {
 	// What is due is found without the calendar: there are three alarms.
 	x.end = 0
 	pause := n.alarm(at, 0) ^ 1
-	own := &d.alarms[v.index]
+	alarms := &d.alarms[v.index]
+	own := &alarms.due
 	for {
 		woken := min(own[0], own[1], own[2], own[3])
 		p, a := x.due[pause], x.due[2]
@@ -538,7 +539,7 @@ func (x *Lane) runHost(node int32) units.Time {
 				alarm++
 			}
 			own[alarm] = units.Never
-			n.alarmed[v.index].waker.Wake(x, woken, uint32(alarm))
+			alarms.waker.Wake(x, woken, uint32(alarm))
 			continue
 		}
 		if now >= end {

@@ -32,29 +32,39 @@ type Waker interface {
 // hostAlarms is how many alarms a host has.
 const hostAlarms = 4
 
-// alarmed is what names a host's alarms to the engine of an undivided network.
+// alarmed is a host's alarms in an undivided network, where they are the engine's.
 type alarmed struct {
-	waker Waker // nil without
+	waker Waker
+	lane  *Lane
 	id    des.NodeID
-	src   uint32
+	src   uint32 // 0 without a waker
+}
+
+// hostAlarm is a host's alarms in a divided network: a line of the cache.
+type hostAlarm struct {
+	due   [hostAlarms]units.Time
+	waker Waker // nil without
+	_     [16]byte
 }
 
 // Attach puts an endpoint at a host's port. Packets for a host without one are
 // counted as delivered and freed.
 func (n *Network) Attach(host int, ep Endpoint) {
 	n.ends[host] = ep
+	waker, _ := ep.(Waker)
+	if d := n.division; d != nil {
+		d.alarms[host].waker = waker
+		return
+	}
 	a := &n.alarmed[host]
-	if a.waker, _ = ep.(Waker); a.waker != nil && a.src == 0 && n.division == nil {
-		a.id, a.src = n.eng.AddHandler((*alarms)(n)), n.eng.NewSources(1)
+	a.waker, a.lane = waker, &n.lanes[0]
+	if waker != nil && a.src == 0 {
+		a.id, a.src = n.eng.AddHandler(a), n.eng.NewSources(1)
 	}
 }
 
-// alarms handles the alarms of an undivided network.
-type alarms Network
-
-func (n *alarms) Handle(ev des.Event) {
-	n.alarmed[ev.Arg].waker.Wake(&n.lanes[0], ev.At, ev.Kind)
-}
+// Handle implements des.Handler.
+func (a *alarmed) Handle(ev des.Event) { a.waker.Wake(a.lane, ev.At, ev.Kind) }
 
 // SetAlarm has the Waker at a host woken at a time, the host's now or later, by an
 // alarm from 0 to 3. Of an alarm, the earliest of the times set counts until it has gone off.
@@ -62,10 +72,10 @@ func (n *Network) SetAlarm(host int, alarm uint32, at units.Time) {
 	d := n.division
 	if d == nil {
 		a := &n.alarmed[host]
-		n.eng.Post(at, a.src, alarm, a.id, alarm, uint64(host))
+		n.eng.Post(at, a.src, alarm, a.id, alarm, 0)
 		return
 	}
-	due := &d.alarms[host][alarm]
+	due := &d.alarms[host].due[alarm]
 	*due = min(*due, at)
 	if !d.within {
 		node, x := n.inlets[n.hosts[host].port].node, &n.lanes[0]
