@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"github.com/sluice-rdma/sluice/bench/nictrace"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/nictrace"
 )
 
 // Options is how to run a scenario.

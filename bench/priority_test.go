@@ -3,7 +3,7 @@ package bench
 import (
 	"bytes"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"os"
 	"path/filepath"
 	"strings"

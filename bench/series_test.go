@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"pgregory.net/rapid"
 )
 

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/calibration"
+	"github.com/sluice-rdma/sluice/internal/clocks"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/clocks"
 	"github.com/sluice-rdma/sluice/verbs/wirestamp"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench/doctor"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/cli/internal/doctor"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/wiretag"
 )

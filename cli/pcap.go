@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/cli/internal/capture"
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // pcapDocument is what sluice pcap --json prints.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rdma/sluice/bench/reproduce"
+	"github.com/sluice-rdma/sluice/cli/internal/reproduce"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/cli/internal/softswitch"
+	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/softswitch"
-	"github.com/sluice-rdma/sluice/p4/stf"
 )
 
 // switchFlags is what sluice switch is told.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/p4/stf"
+	"github.com/sluice-rdma/sluice/internal/stf"
 )
 
 // unsupported is how an error begins that names what is not run here, after its position.

@@ -1,7 +1,7 @@
 package perf
 
 import (
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // Result is what one end, or both, of a run measured. Figures that were not

@@ -3,7 +3,7 @@ package results
 import (
 	"cmp"
 	"fmt"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"slices"
 	"strings"
 )

@@ -1,6 +1,6 @@
 package results
 
-import "github.com/sluice-rdma/sluice/bench/stats"
+import "github.com/sluice-rdma/sluice/internal/stats"
 
 // Clocks is by which clocks round trips were taken where the engine runs in the host,
 // and how well the NICs' clocks were known there. The calibration's figures are of

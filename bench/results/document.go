@@ -3,7 +3,7 @@ package results
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"io"
 	"strings"
 	"time"

@@ -1,7 +1,7 @@
 package results
 
 import (
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"reflect"
 	"strings"
 )

@@ -1,6 +1,6 @@
 package results
 
-import "github.com/sluice-rdma/sluice/bench/stats"
+import "github.com/sluice-rdma/sluice/internal/stats"
 
 // NICUse is where the time of a NIC went from the end of the warm-up on.
 type NICUse struct {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/bench/report"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/report"
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // NICOperation is the life of one request, from the doorbell until its host can see the

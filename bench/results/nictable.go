@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-rdma/sluice/bench/report"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/report"
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // shownNICs is how many NICs of a system tables show.

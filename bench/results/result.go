@@ -1,6 +1,6 @@
 package results
 
-import "github.com/sluice-rdma/sluice/bench/stats"
+import "github.com/sluice-rdma/sluice/internal/stats"
 
 // Result is what one scenario gave.
 type Result struct {

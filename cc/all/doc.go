@@ -10,7 +10,7 @@ import (
 	_ "github.com/sluice-rdma/sluice/cc/homa"
 	_ "github.com/sluice-rdma/sluice/cc/hpcc"
 	_ "github.com/sluice-rdma/sluice/cc/ictcp"
-	_ "github.com/sluice-rdma/sluice/cc/ideal"
+	_ "github.com/sluice-rdma/sluice/cc/internal/ideal"
 	_ "github.com/sluice-rdma/sluice/cc/none"
 	_ "github.com/sluice-rdma/sluice/cc/poseidon"
 	_ "github.com/sluice-rdma/sluice/cc/powertcp"

@@ -20,6 +20,12 @@ type pkg struct {
 	fset  *token.FileSet
 }
 
+// public says whether other modules can import the package. Examples are there to
+// be read.
+func (p *pkg) public() bool {
+	return !strings.HasPrefix(p.path, "examples/") && p.files[0].Name.Name != "main" && !slices.Contains(strings.Split(p.path, "/"), "internal")
+}
+
 // packages returns the packages of the tree by path.
 func packages(root fs.FS) ([]*pkg, error) {
 	found := map[string]*pkg{}
@@ -66,6 +72,14 @@ func check(root fs.FS, layers Layers) (findings []string, err error) {
 			continue
 		}
 		used[key] = append(used[key], "") // there is such a package
+		if p.public() && row.API == "" {
+			findings = append(findings, fmt.Sprintf("%s: the package is public and its row in %s has no api; "+
+				"name its audience, or move it below internal/", p.path, source))
+		}
+		if !p.public() && row.API != "" {
+			findings = append(findings, fmt.Sprintf("%s: the row in %s has an api, and no other module can import the package",
+				p.path, source))
+		}
 		for _, file := range p.files {
 			found, allowances := imports(p, file, row, layers)
 			findings = append(findings, found...)

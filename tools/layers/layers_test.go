@@ -10,25 +10,31 @@ import (
 const rows = `
 units:
   is: times and rates
+  api: tool
   leaf: true
   pure: true
 ib:
   is: names
+  api: tool
   leaf: true
   pure: true
 pure:
   is: logic
+  api: tool
   pure: true
   hot: true
   imports: [pure/rc]
 pure/rc:
   is: a part
+  api: tool
   pure: true
 pure/*:
   is: the others
+  api: tool
   imports: [pure]
 edge:
   is: a driver
+  api: tool
   imports: [pure/..., example.org/x, C]
 `
 
@@ -109,8 +115,10 @@ func TestCheckRows(t *testing.T) {
 	}{
 		{"no package", "gone:\n  is: away", "gone: there is no such package"},
 		{"no package for a pattern", "gone/*:\n  is: away", "gone/*: there is no such package"},
-		{"no words", "more:\n  pure: true", "more: the row does not say what the package is"},
-		{"leaf", "more:\n  is: more\n  imports: [units]", "more: it may import units, which it does not"},
+		{"no words", "more:\n  api: tool\n  pure: true", "more: the row does not say what the package is"},
+		{"leaf", "more:\n  is: more\n  api: tool\n  imports: [units]", "more: it may import units, which it does not"},
+		{"public", "more:\n  is: more", "more: the package is public and its row in tools/layers/layers.yaml has no api"},
+		{"internal", "internal/more:\n  is: more\n  api: tool", "internal/more: the row in tools/layers/layers.yaml has an api"},
 		{"audience", "more:\n  is: more\n  api: all", `more: unknown api "all"`},
 	}
 	for _, tt := range tests {
@@ -118,6 +126,9 @@ func TestCheckRows(t *testing.T) {
 			root := tree("more/m.go", "")
 			if !strings.HasPrefix(tt.rows, "more") {
 				delete(root, "more/m.go")
+			}
+			if strings.HasPrefix(tt.rows, "internal") {
+				root["internal/more/m.go"] = &fstest.MapFile{Data: []byte("package more\n")}
 			}
 			root[source] = &fstest.MapFile{Data: []byte(rows + tt.rows)}
 			layers, err := read(root)
@@ -161,14 +172,14 @@ func TestFill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers.rows["edge"].API = "tool"
-	const page = "a\n<!-- layers: tool -->\nold\n<!-- end -->\nb\n<!-- layers: all -->\n<!-- end -->\nc\n"
+	layers.rows["edge"].API = "engine"
+	const page = "a\n<!-- layers: engine -->\nold\n<!-- end -->\nb\n<!-- layers: all -->\n<!-- end -->\nc\n"
 	got, err := fill([]byte(page), layers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"a\n<!-- layers: tool -->\n| package | is |\n|---|---|\n| `edge` | a driver |\n<!-- end -->\nb\n",
+		"a\n<!-- layers: engine -->\n| package | is |\n|---|---|\n| `edge` | a driver |\n<!-- end -->\nb\n",
 		"| `units` | times and rates | pure |  |\n",
 		"| `edge` | a driver |  | `pure/...` |\n<!-- end -->\nc\n",
 	} {

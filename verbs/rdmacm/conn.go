@@ -14,7 +14,7 @@ import (
 type Conn struct {
 	qp            verbs.QP
 	local, remote netip.AddrPort
-	par           cm.Parameters
+	par           Parameters
 	private       []byte
 	leave         func() // asks the other side to part
 
@@ -152,7 +152,7 @@ func (c *Conn) toError() { c.stop.Do(func() { toError(c.qp) }) }
 func (c *Conn) QP() verbs.QP { return c.qp }
 
 // Parameters returns what the two sides have agreed on.
-func (c *Conn) Parameters() cm.Parameters { return c.par }
+func (c *Conn) Parameters() Parameters { return c.par }
 
 // Private returns the other application's private data: all the room of the
 // message, zeros included.

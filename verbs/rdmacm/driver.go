@@ -125,7 +125,7 @@ func (d *driver) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, ma
 		return // not from the other side's connection manager but from some program
 	}
 	d.mu.Lock()
-	d.core.Receive(d.now(), cm.Path{Local: local, Remote: src.Addr()}, mad)
+	d.core.Receive(d.now(), Path{Local: local, Remote: src.Addr()}, mad)
 	d.unlock()
 }
 

@@ -179,7 +179,7 @@ func (l *Listener) next() *Request {
 // Request is a peer's wish to connect. One of Accept and Reject must be called.
 type Request struct {
 	local, remote netip.AddrPort
-	offer         cm.Parameters
+	offer         Parameters
 	private       []byte
 	answer        Answer
 }
@@ -196,7 +196,7 @@ func (r *Request) RemoteAddr() netip.AddrPort { return r.remote }
 
 // Offer returns what the other side asks for; MaxRdAtomic and MaxDestRdAtomic are
 // the most that the sides may settle on.
-func (r *Request) Offer() cm.Parameters { return r.offer }
+func (r *Request) Offer() Parameters { return r.offer }
 
 // Accept connects qp, which must be in RESET or INIT, to who asked, and waits until
 // the other side is ready, or ctx is done. See Init.

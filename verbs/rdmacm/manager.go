@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 )
 
 // A Manager makes the connections of devices whose system has a connection manager
@@ -50,7 +49,7 @@ func managerOf(dev verbs.Device) Manager {
 // Ends is what a Manager knows of a connection, or of a request for one.
 type Ends struct {
 	Local, Remote netip.AddrPort
-	Parameters    cm.Parameters
+	Parameters    Parameters
 	Private       []byte // the other application's
 }
 
@@ -90,6 +89,6 @@ func NewRequest(e Ends, a Answer) *Request {
 // Connect takes a queue pair from RESET or INIT to RTS with what the two sides have
 // agreed on. gid is the index of the path's local address. For Managers: Dial and
 // Request.Accept do it.
-func Connect(qp verbs.QP, gid int, a cm.Parameters, p Params) error {
+func Connect(qp verbs.QP, gid int, a Parameters, p Params) error {
 	return transition(qp, gid, &a, &p)
 }

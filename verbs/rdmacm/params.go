@@ -21,6 +21,15 @@ const (
 	RejectPrivateBytes = roce.REJPrivateBytes
 )
 
+// Parameters are what both sides of a connection have agreed on, seen from this
+// one: the path, the queue pairs' numbers, the PSNs of the first packet sent and
+// of the first one expected, and what [Connect] gives to a queue pair. Timeout is
+// the exponent of 4.096 us.
+type Parameters = cm.Parameters
+
+// Path is the way between the two ends: the address of either.
+type Path = cm.Path
+
 // Params are what one side brings to a connection (rdma_conn_param).
 type Params struct {
 	Access ib.AccessFlags // what the peer may do through the queue pair
@@ -91,7 +100,7 @@ func Init(qp verbs.QP, p Params) error {
 }
 
 // transition takes a queue pair from RESET or INIT to RTS.
-func transition(qp verbs.QP, gid int, a *cm.Parameters, p *Params) error {
+func transition(qp verbs.QP, gid int, a *Parameters, p *Params) error {
 	now, err := qp.Query()
 	if err == nil && now.State != ib.Init {
 		err = Init(qp, *p)
@@ -151,7 +160,7 @@ func gidIndex(dev verbs.Device, fits func(netip.Addr) bool) (int, netip.Addr, er
 }
 
 // pathTo finds the device's address to connect from.
-func pathTo(dev verbs.Device, local, remote netip.Addr) (cm.Path, error) {
+func pathTo(dev verbs.Device, local, remote netip.Addr) (Path, error) {
 	local, remote = plain(local), plain(remote)
 	_, a, err := gidIndex(dev, func(a netip.Addr) bool {
 		if local.IsValid() {
@@ -159,5 +168,5 @@ func pathTo(dev verbs.Device, local, remote netip.Addr) (cm.Path, error) {
 		}
 		return a.Is4() == remote.Is4() && (a.Is4() || a.IsLinkLocalUnicast() == remote.IsLinkLocalUnicast())
 	})
-	return cm.Path{Local: a, Remote: remote}, err
+	return Path{Local: a, Remote: remote}, err
 }

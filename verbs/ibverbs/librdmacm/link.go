@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 
@@ -265,8 +264,8 @@ func (k *link) negotiate(op string, qpn uint32, offered *C.struct_cm_param, remo
 		return e, 0, verbs.Errorf(op, k.remote, verbs.ErrNotSupported, "the way there is by the device's port %d, and connections are made on port %d", a.ah_attr.port_num, port)
 	}
 	grh := &a.ah_attr.grh
-	e.Parameters = cm.Parameters{
-		Path: cm.Path{Local: e.Local.Addr(), Remote: netip.AddrFrom16(grh.dgid).Unmap()},
+	e.Parameters = rdmacm.Parameters{
+		Path: rdmacm.Path{Local: e.Local.Addr(), Remote: netip.AddrFrom16(grh.dgid).Unmap()},
 		QPN:  qpn, RemoteQPN: uint32(a.dest_qp_num), SQPSN: units.PSN(a.sq_psn), RQPSN: units.PSN(a.rq_psn),
 		PathMTU:     ib.MTU(128 << a.path_mtu),
 		MaxRdAtomic: min(uint8(a.max_rd_atomic), uint8(offered.initiator_depth)), MaxDestRdAtomic: min(uint8(a.max_dest_rd_atomic), uint8(offered.responder_resources)),

@@ -14,7 +14,6 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/internal/cm"
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 
@@ -101,8 +100,8 @@ func (l *listener) request(id *C.struct_rdma_cm_id, e event) {
 	a.link.ch, a.link.id = ch, id
 	ch.register(id, a.link)
 	p := &e.param
-	a.ends = rdmacm.Ends{Local: local, Remote: remote, Private: e.private, Parameters: cm.Parameters{
-		Path: cm.Path{Local: local.Addr(), Remote: remote.Addr()}, RemoteQPN: uint32(p.qp_num),
+	a.ends = rdmacm.Ends{Local: local, Remote: remote, Private: e.private, Parameters: rdmacm.Parameters{
+		Path: rdmacm.Path{Local: local.Addr(), Remote: remote.Addr()}, RemoteQPN: uint32(p.qp_num),
 		MaxRdAtomic: uint8(p.initiator_depth), MaxDestRdAtomic: uint8(p.responder_resources),
 		RetryCount: uint8(p.retry_count), RNRRetryCount: uint8(p.rnr_retry_count), FlowControl: p.flow_control != 0, RemoteSRQ: p.srq != 0,
 	}}

@@ -1,8 +1,8 @@
 package softswitch
 
 import (
+	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluice-rdma/sluice/p4/softswitch/internal/offload"
-	"github.com/sluice-rdma/sluice/p4/softswitch/internal/plane"
+	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/offload"
+	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/roce"
 )
 

@@ -387,7 +387,7 @@ func TestPlainPeer(t *testing.T) {
 		}
 		p := ports(2)
 		w := newWorld(t, p)
-		prog, err := p4.Load("../"+name, p4.Options{Define: []string{role, "RATE_CODE=0"}})
+		prog, err := p4.Load("../../../p4/"+name, p4.Options{Define: []string{role, "RATE_CODE=0"}})
 		must(t, err)
 		w.start(t, Config{Ports: p, Pipeline: prog.New()})
 		var ends [2]*peer

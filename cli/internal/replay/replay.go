@@ -10,9 +10,9 @@ import (
 	"io"
 	"math"
 
-	"github.com/sluice-rdma/sluice/bench/signals"
-	"github.com/sluice-rdma/sluice/bench/stats"
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/signals"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 

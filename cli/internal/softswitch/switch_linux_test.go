@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -193,7 +193,7 @@ func injected(t testing.TB, program bool) (sw *Switch, hosts [2]*socket) {
 	w := newWorld(t, p)
 	cfg := Config{Ports: p}
 	if program {
-		prog, err := p4.Load("../csig_mpd.p4", p4.Options{})
+		prog, err := p4.Load("../../../p4/csig_mpd.p4", p4.Options{})
 		must(t, err)
 		cfg.Pipeline = prog.New()
 	}

@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/plane"
+	"github.com/sluice-rdma/sluice/internal/stf"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/softswitch/internal/plane"
-	"github.com/sluice-rdma/sluice/p4/stf"
 	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -27,7 +27,7 @@ add forward hdr.mac.dst:0x020000000003 to_port(port:2)
 // program loads one of the programs in p4.
 func program(t testing.TB, name string, define ...string) *p4.Pipeline {
 	t.Helper()
-	prog, err := p4.Load("../"+name, p4.Options{Define: define})
+	prog, err := p4.Load("../../../p4/"+name, p4.Options{Define: define})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func programSwitch(t testing.TB, p *p4.Pipeline) *plane.Switch {
 // clock, and writes that into its tag.
 func TestProgramSeesTheQueue(t *testing.T) {
 	for name, tick := range map[string]units.Time{"csig_mpd.p4": units.Microsecond, "csig_mpd_tna.p4": units.Nanosecond} {
-		prog, err := p4.Load("../"+name, p4.Options{})
+		prog, err := p4.Load("../../../p4/"+name, p4.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

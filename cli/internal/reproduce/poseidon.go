@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // The rows of Poseidon (Wang et al., NSDI 2023).

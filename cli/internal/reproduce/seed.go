@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // seed is what the runs of a row gave with one seed.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-	"github.com/sluice-rdma/sluice/bench/internal/deviations"
+	"github.com/sluice-rdma/sluice/internal/deviations"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -184,7 +184,7 @@ func TestDeviations(t *testing.T) {
 
 // The last whole run: what it missed has its deviation, and the page is its own.
 func TestCommittedReport(t *testing.T) {
-	in, err := os.Open("../../docs/reproductions.json")
+	in, err := os.Open("../../../docs/reproductions.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,19 +206,19 @@ func TestCommittedReport(t *testing.T) {
 	if err := r.Markdown(&page); err != nil {
 		t.Fatal(err)
 	}
-	have, err := os.ReadFile("../../docs/reproductions.md")
+	have, err := os.ReadFile("../../../docs/reproductions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if page.String() != string(have) {
-		t.Error("docs/reproductions.md is not what docs/reproductions.json makes: go generate ./bench/reproduce")
+		t.Error("docs/reproductions.md is not what docs/reproductions.json makes: go generate ./cli/internal/reproduce")
 	}
 }
 
 // The order rows in small, as far as they take seconds: what holds in the committed
 // report holds here, unless the row says that it does not come out in small.
 func TestOrdersInSmall(t *testing.T) {
-	in, err := os.Open("../../docs/reproductions.json")
+	in, err := os.Open("../../../docs/reproductions.json")
 	if err != nil {
 		t.Fatal(err)
 	}

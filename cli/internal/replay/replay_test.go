@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
-	"github.com/sluice-rdma/sluice/bench/replay"
-	"github.com/sluice-rdma/sluice/bench/signals"
 	"github.com/sluice-rdma/sluice/cc"
 	_ "github.com/sluice-rdma/sluice/cc/all"
+	"github.com/sluice-rdma/sluice/cli/internal/replay"
+	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/verbs"
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs"
 )

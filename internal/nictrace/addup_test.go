@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rdma/sluice/bench/nictrace"
-	"github.com/sluice-rdma/sluice/bench/stats"
+	"github.com/sluice-rdma/sluice/internal/nictrace"
+	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/units"
 )
 

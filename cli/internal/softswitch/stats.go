@@ -3,7 +3,7 @@ package softswitch
 import (
 	"time"
 
-	"github.com/sluice-rdma/sluice/p4/softswitch/internal/plane"
+	"github.com/sluice-rdma/sluice/cli/internal/softswitch/internal/plane"
 	"github.com/sluice-rdma/sluice/units"
 )
 

@@ -5,9 +5,9 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench/perf"
 	"github.com/sluice-rdma/sluice/calibration"
+	"github.com/sluice-rdma/sluice/internal/clocks"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/clocks"
 )
 
 // clock looks for the best clock for completion times and calibrates against it.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/bench/internal/stage"
 	"github.com/sluice-rdma/sluice/p4"
-	"github.com/sluice-rdma/sluice/p4/stage"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/telemetry"
@@ -110,7 +110,7 @@ func config() fabric.Config {
 
 func load(t testing.TB, name string, define ...string) *p4.Program {
 	t.Helper()
-	p, err := p4.Load("../"+name, p4.Options{Define: define})
+	p, err := p4.Load("../../../p4/"+name, p4.Options{Define: define})
 	if err != nil {
 		t.Fatal(err)
 	}
