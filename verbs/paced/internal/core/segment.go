@@ -160,16 +160,24 @@ func (q *QP) claim(now units.Time) {
 	last := q.at.off+n == r.length
 	seq := q.table.Post(q.at.slot, units.Bytes(n), last, now)
 
-	c.claims[c.nClaims] = claim{qp: q, at: q.at, n: n, seq: seq, last: last, next: none}
-	if q.firstClaim == none {
-		q.firstClaim = c.nClaims
-	} else {
-		c.claims[q.lastClaim].next = int32(c.nClaims)
+	i := c.nClaims
+	c.nClaims = i + 1
+	// Field by field: a literal would be made elsewhere and copied.
+	x := &c.claims[i]
+	if x.qp != q {
+		x.qp = q
 	}
-	q.lastClaim = c.nClaims
-	c.nClaims++
+	x.at, x.n, x.seq, x.last, x.next = q.at, n, seq, last, none
+	if q.firstClaim == none {
+		q.firstClaim = i
+	} else {
+		c.claims[q.lastClaim].next = int32(i)
+	}
+	q.lastClaim = i
 
-	q.sent(now, units.Bytes(n))
+	if q.driver.Engine() != nil {
+		q.sent(now, units.Bytes(n))
+	}
 	if last {
 		q.unsent--
 		q.at = cursor{slot: (q.at.slot + 1) & (len(q.requests) - 1)}
