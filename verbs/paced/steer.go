@@ -82,7 +82,25 @@ func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 		q.ask(wc, x)
 	}
 	s.core.Measure(now, &q.core, wc, x)
-	q.count(x)
+	stats := &s.stats
+	stats.Samples++
+	if x.RTT > 0 {
+		q.tally.rtt.add(x.RTT)
+	}
+	if x.Marks&core.ByNIC != 0 {
+		stats.NICTime++
+	} else {
+		stats.PollTime++
+	}
+	if x.Marks&core.Cut != 0 {
+		q.tally.cuts[q.causeOf(&x.Ack)]++
+	}
+	if x.Marks&core.Clamped != 0 {
+		stats.Clamped++
+	}
+	if q.tells {
+		q.countTold(x)
+	}
 	if x.Watched {
 		if q.watch != nil {
 			q.watch(&x.Ack, q.core.Control())
@@ -101,29 +119,6 @@ func (q *QP) ask(wc *verbs.WC, x *core.Sample) {
 	x.Reported = q.reported && q.telemetry.CompletionTelemetry(wc, &x.Report)
 	if x.CountsCNPs = q.cnps != nil; x.CountsCNPs {
 		x.CNPs = q.cnps.CNPs()
-	}
-}
-
-// count adds a sample to the statistics.
-func (q *QP) count(x *core.Sample) {
-	s := &q.shim.stats
-	s.Samples++
-	if x.RTT > 0 {
-		q.tally.rtt.add(x.RTT)
-	}
-	if x.Marks&core.ByNIC != 0 {
-		s.NICTime++
-	} else {
-		s.PollTime++
-	}
-	if x.Marks&core.Cut != 0 {
-		q.tally.cuts[q.causeOf(&x.Ack)]++
-	}
-	if x.Marks&core.Clamped != 0 {
-		s.Clamped++
-	}
-	if q.tells {
-		q.countTold(x)
 	}
 }
 

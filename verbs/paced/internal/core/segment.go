@@ -37,7 +37,12 @@ func (q *QP) Accept(wr *verbs.SendWR) bool {
 	if wr.Flags&verbs.SendInline != 0 {
 		copy(q.inlineOf(slot), wr.Inline)
 	} else {
-		r.sges = copy(q.sglOf(slot), wr.SGL)
+		sgl := q.sglOf(slot)
+		if len(wr.SGL) == 1 && len(sgl) > 0 { // most requests
+			sgl[0], r.sges = wr.SGL[0], 1
+		} else {
+			r.sges = copy(sgl, wr.SGL)
+		}
 	}
 	if q.unsent == 0 {
 		q.at = cursor{slot: slot}

@@ -162,6 +162,9 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 		q.settle(now) // by the rate that held until now
 	}
 	change := q.driver.Apply(control)
+	if change == 0 {
+		return false
+	}
 	if change&cc.ChangedRate != 0 {
 		q.pace()
 	}
@@ -173,12 +176,12 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 
 // pace gives the scheduler the rate in force.
 func (q *QP) pace() {
-	rate := max(q.driver.Control().Rate, 1)
+	rate := q.driver.Control().Rate
 	if rate >= q.line {
 		rate = ratelimiter.Unpaced
 	}
 	// The rate is positive, which is all that SetRate asks for.
-	_ = q.core.sched.SetRate(q.flow, rate)
+	_ = q.core.sched.SetRate(q.flow, max(rate, 1))
 }
 
 // excludeTurnaround takes out of a round trip what the peer took to answer, where it
