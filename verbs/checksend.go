@@ -10,12 +10,12 @@ import (
 // SendLimits are what a queue pair takes in a send request, whatever its state.
 type SendLimits struct {
 	Type ib.QPType
+	// NoReads refuses READs and atomics: the queue pair was connected with MaxRdAtomic 0.
+	NoReads bool
 	// Cap is the queue pair's capacity. Of MaxSendSGE, 0 counts as 1.
 	Cap QPCap
 	// Datagram is the longest datagram in bytes, the port's MTU. Connections do not use it.
 	Datagram int
-	// NoReads refuses READs and atomics: the queue pair was connected with MaxRdAtomic 0.
-	NoReads bool
 }
 
 // sendOpcodes are the operations of each transport service, a bit for each

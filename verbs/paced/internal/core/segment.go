@@ -45,7 +45,7 @@ func (q *QP) Accept(wr *verbs.SendWR) bool {
 		}
 	}
 	if q.unsent == 0 {
-		q.at = cursor{slot: slot}
+		q.at = cursor{slot: uint32(slot)}
 	}
 	q.unsent++
 	return true
@@ -163,7 +163,7 @@ func (q *QP) claim(now units.Time) {
 	r := &q.requests[q.at.slot]
 	n := q.next()
 	last := q.at.off+n == r.length
-	seq := q.table.Post(q.at.slot, units.Bytes(n), last, now)
+	seq := q.table.Post(int(q.at.slot), units.Bytes(n), last, now)
 
 	i := c.nClaims
 	c.nClaims = i + 1
@@ -185,14 +185,14 @@ func (q *QP) claim(now units.Time) {
 	}
 	if last {
 		q.unsent--
-		q.at = cursor{slot: (q.at.slot + 1) & (len(q.requests) - 1)}
+		q.at = cursor{slot: (q.at.slot + 1) & uint32(len(q.requests)-1)}
 		return
 	}
 	q.at.off += n
 	if r.flags&verbs.SendInline != 0 {
 		return
 	}
-	sgl := q.sglOf(q.at.slot)
+	sgl := q.sglOf(int(q.at.slot))
 	for n > 0 {
 		left := sgl[q.at.sge].Length - q.at.into
 		if n < left {
@@ -224,13 +224,13 @@ func (q *QP) build(c *claim, wr *verbs.SendWR, sges []verbs.SGE) {
 	}
 	switch {
 	case r.flags&verbs.SendInline != 0:
-		wr.Inline = q.inlineOf(c.at.slot)[:r.length]
+		wr.Inline = q.inlineOf(int(c.at.slot))[:r.length]
 		return
 	case c.n == r.length:
-		wr.SGL = q.sglOf(c.at.slot)[:r.sges]
+		wr.SGL = q.sglOf(int(c.at.slot))[:r.sges]
 		return
 	}
-	sgl, into := q.sglOf(c.at.slot), c.at.into
+	sgl, into := q.sglOf(int(c.at.slot)), c.at.into
 	for i, left := c.at.sge, c.n; left > 0; i++ {
 		sge := sgl[i]
 		sge.Addr += uint64(into)
