@@ -46,10 +46,10 @@ const (
 // before is forgotten.
 func (d *Driver) Start(e Engine, line units.Rate, unit units.Bytes, baseRTT units.Time) {
 	*d = Driver{engine: e, line: line, unit: unit, baseRTT: baseRTT}
+	d.control.Rate = -1 // which differs from any
 	d.pathed, _ = e.(Pathed)
 	d.granted, _ = e.(Granted)
-	d.control = e.Control()
-	d.pace()
+	d.Apply(e.Control())
 }
 
 // Hold puts a Control in force that no engine changes.
@@ -71,7 +71,9 @@ func (d *Driver) Sent(now units.Time, n units.Bytes) {
 	}
 	d.app.leaves(now, n, d.rate, d.gap, d.span)
 	if d.shut {
-		d.shut, d.opened, d.everShut = false, now, true
+		d.shut = false
+		d.opened = now
+		d.everShut = true
 	}
 }
 
@@ -133,21 +135,16 @@ func (d *Driver) Apply(c Control) (change Change) {
 	if c.Rate < d.rate {
 		change |= ChangedDown
 	}
-	if c.Rate == d.control.Rate {
-		d.control = c
+	before := d.control.Rate
+	d.control = c
+	if c.Rate == before {
 		return change
 	}
-	d.control = c
-	d.pace()
+	rate := max(min(c.Rate, d.line), 1)
+	gap := min(rate.Serialize(d.unit), longestGap)
+	d.rate, d.gap, d.span = rate, gap, max(d.baseRTT, spanUnits*gap)
+	d.app.changes(rate)
 	return change | ChangedRate
-}
-
-// pace follows a change of rate.
-func (d *Driver) pace() {
-	d.rate = max(min(d.control.Rate, d.line), 1)
-	d.app.changes(d.rate)
-	d.gap = min(d.rate.Serialize(d.unit), longestGap)
-	d.span = max(d.baseRTT, spanUnits*d.gap)
 }
 
 // Turns reports whether the engine has chosen another path (Pathed) and something

@@ -10,12 +10,12 @@ import (
 // SendLimits are what a queue pair takes in a send request, whatever its state.
 type SendLimits struct {
 	Type ib.QPType
+	// NoReads refuses READs and atomics: the queue pair was connected with MaxRdAtomic 0.
+	NoReads bool
 	// Cap is the queue pair's capacity. Of MaxSendSGE, 0 counts as 1.
 	Cap QPCap
 	// Datagram is the longest datagram in bytes, the port's MTU. Connections do not use it.
 	Datagram int
-	// NoReads refuses READs and atomics: the queue pair was connected with MaxRdAtomic 0.
-	NoReads bool
 }
 
 // sendOpcodes are the operations of each transport service, a bit for each
@@ -29,6 +29,12 @@ var sendOpcodes = [...]uint16{
 const anySend = 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRSendWithInv | 1<<ib.WRRDMAWrite |
 	1<<ib.WRRDMAWriteWithImm | 1<<ib.WRRDMARead | 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAndAdd | 1<<ib.WRLocalInv
 
+// Operations that return data, and those that send none.
+const (
+	reads  = 1<<ib.WRRDMARead | 1<<ib.WRAtomicCmpAndSwp | 1<<ib.WRAtomicFetchAndAdd
+	noData = reads | 1<<ib.WRLocalInv
+)
+
 // CheckSend returns what is wrong with a send request as far as the request and
 // the limits of its queue pair tell, or nil. The queue's room, keys, addresses in
 // memory and whose the address handle is remain the provider's to check. The
@@ -36,35 +42,51 @@ const anySend = 1<<ib.WRSend | 1<<ib.WRSendWithImm | 1<<ib.WRSendWithInv | 1<<ib
 // allocated. CheckSend keeps neither argument.
 func CheckSend(l *SendLimits, wr *SendWR) error {
 	op := wr.Opcode
+	if op >= 16 || int(l.Type) >= len(sendOpcodes) || sendOpcodes[l.Type]>>op&1 == 0 {
+		return wrongOpcode(l, op)
+	}
+	length := wr.Length()
+	// What needs words is elsewhere: most requests need none, and this is on their way.
+	if wr.Flags&SendInline != 0 {
+		if noData>>op&1 != 0 || length > l.Cap.MaxInlineData {
+			return wrongInline(l, op, length)
+		}
+	} else if len(wr.SGL) > max(l.Cap.MaxSendSGE, 1) || length > ib.MaxMessage {
+		return wrongData(l, wr, length)
+	}
+	switch {
+	case reads>>op&1 != 0:
+		return checkRead(l, wr, length)
+	case l.Type == ib.UD:
+		return checkDatagram(l, wr, length)
+	case wr.AH != nil:
+		return checkHandle(wr)
+	}
+	return nil
+}
+
+// wrongOpcode says that the queue pair does not have an operation.
+func wrongOpcode(l *SendLimits, op ib.WROpcode) error {
 	if op >= 16 || anySend>>op&1 == 0 {
 		return fmt.Errorf("%v is no opcode of a send request", op)
 	}
-	if int(l.Type) >= len(sendOpcodes) || sendOpcodes[l.Type]>>op&1 == 0 {
-		return fmt.Errorf("%v on a queue pair of type %v, which does not have it", op, l.Type)
+	return fmt.Errorf("%v on a queue pair of type %v, which does not have it", op, l.Type)
+}
+
+// wrongInline says why an operation can't be inline.
+func wrongInline(l *SendLimits, op ib.WROpcode, length int) error {
+	if noData>>op&1 != 0 {
+		return fmt.Errorf("%v can't be inline: it sends no data", op)
 	}
-	length := wr.Length()
-	if wr.Flags&SendInline == 0 {
-		if most := max(l.Cap.MaxSendSGE, 1); len(wr.SGL) > most {
-			return fmt.Errorf("%d SGEs: the queue pair was made for %d", len(wr.SGL), most)
-		}
-		if length > ib.MaxMessage {
-			return fmt.Errorf("a message of %d bytes: at most %d fit", length, ib.MaxMessage)
-		}
-	} else {
-		if op == ib.WRRDMARead || op.IsAtomic() || op == ib.WRLocalInv {
-			return fmt.Errorf("%v can't be inline: it sends no data", op)
-		}
-		if length > l.Cap.MaxInlineData {
-			return fmt.Errorf("%d bytes inline: the queue pair was made for %d", length, l.Cap.MaxInlineData)
-		}
+	return fmt.Errorf("%d bytes inline: the queue pair was made for %d", length, l.Cap.MaxInlineData)
+}
+
+// wrongData says what is wrong with a scatter/gather list.
+func wrongData(l *SendLimits, wr *SendWR, length int) error {
+	if most := max(l.Cap.MaxSendSGE, 1); len(wr.SGL) > most {
+		return fmt.Errorf("%d SGEs: the queue pair was made for %d", len(wr.SGL), most)
 	}
-	if op == ib.WRRDMARead || op.IsAtomic() {
-		return checkRead(l, wr, length)
-	}
-	if l.Type == ib.UD {
-		return checkDatagram(l, wr, length)
-	}
-	return checkHandle(wr)
+	return fmt.Errorf("a message of %d bytes: at most %d fit", length, ib.MaxMessage)
 }
 
 // checkRead checks a READ or an atomic, which are of connections.

@@ -9,6 +9,7 @@ import (
 
 // abilities are what the provider's queue pair can do; nil where it cannot.
 type abilities struct {
+	tells     bool // any of what follows of a segment
 	reported  bool // telemetry has something for the engine
 	telemetry verbs.TelemetryQP
 	cnps      verbs.CNPQP
@@ -22,6 +23,7 @@ func (q *QP) prepare() {
 	q.cnps, _ = q.inner.(verbs.CNPQP)
 	q.limiter, _ = q.inner.(verbs.RateLimitQP)
 	q.departs, _ = q.inner.(verbs.SentTimestampQP)
+	q.tells = q.telemetry != nil || q.cnps != nil || q.departs != nil
 }
 
 // start makes the engine of a queue pair that is about to send.
@@ -75,15 +77,30 @@ func (q *QP) limitNIC(r units.Rate) error {
 func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 	s := q.shim
 	x.Watched = q.watch != nil || s.cfg.Observe != nil
-	if x.Departed = q.departs != nil && x.Stamped; x.Departed {
-		x.First, x.Last, x.Departed = q.departs.SentTimestamps(wc)
-	}
-	x.Reported = q.reported && q.telemetry.CompletionTelemetry(wc, &x.Report)
-	if x.CountsCNPs = q.cnps != nil; x.CountsCNPs {
-		x.CNPs = q.cnps.CNPs()
+	x.Departed, x.Reported, x.CountsCNPs = false, false, false
+	if q.tells {
+		q.ask(wc, x)
 	}
 	s.core.Measure(now, &q.core, wc, x)
-	q.count(x)
+	stats := &s.stats
+	stats.Samples++
+	if x.RTT > 0 {
+		q.tally.rtt.add(x.RTT)
+	}
+	if x.Marks&core.ByNIC != 0 {
+		stats.NICTime++
+	} else {
+		stats.PollTime++
+	}
+	if x.Marks&core.Cut != 0 {
+		q.tally.cuts[q.causeOf(&x.Ack)]++
+	}
+	if x.Marks&core.Clamped != 0 {
+		stats.Clamped++
+	}
+	if q.tells {
+		q.countTold(x)
+	}
 	if x.Watched {
 		if q.watch != nil {
 			q.watch(&x.Ack, q.core.Control())
@@ -94,36 +111,32 @@ func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 	}
 }
 
-// count adds a sample to the statistics.
-func (q *QP) count(x *core.Sample) {
+// ask adds what the provider's queue pair tells of a segment.
+func (q *QP) ask(wc *verbs.WC, x *core.Sample) {
+	if q.departs != nil && x.Stamped {
+		x.First, x.Last, x.Departed = q.departs.SentTimestamps(wc)
+	}
+	x.Reported = q.reported && q.telemetry.CompletionTelemetry(wc, &x.Report)
+	if x.CountsCNPs = q.cnps != nil; x.CountsCNPs {
+		x.CNPs = q.cnps.CNPs()
+	}
+}
+
+// countTold adds what the provider's queue pair tells of.
+func (q *QP) countTold(x *core.Sample) {
 	s := &q.shim.stats
-	s.Samples++
-	if x.RTT > 0 {
-		q.tally.rtt.add(x.RTT)
-	}
-	if x.ByNIC {
-		s.NICTime++
-	} else {
-		s.PollTime++
-	}
-	if x.ByDeparture {
+	if x.Marks&core.ByDeparture != 0 {
 		s.SentTime++
-	}
-	if x.Clamped {
-		s.Clamped++
 	}
 	if x.Reported && x.Report.Coalesced {
 		s.Coalesced++
 	}
-	if x.Turnaround {
+	if x.Marks&core.Turnaround != 0 {
 		s.Turnarounds++
 	}
 	s.CNPs += x.FreshCNPs
 	q.tally.cnps += x.FreshCNPs
-	if x.CutByCNP {
+	if x.Marks&core.CutByCNP != 0 {
 		q.tally.cuts[ByCNP]++
-	}
-	if x.Cut {
-		q.tally.cuts[q.causeOf(&x.Ack)]++
 	}
 }

@@ -171,7 +171,7 @@ func (c *Core) Posted(now units.Time, b *Batch, taken int, why Refusal) (bytes u
 		q.held(now, HeldOther)
 		return bytes, false // until something completes
 	}
-	q.table.Fail(refused.at.slot, why.Status)
+	q.table.Fail(int(refused.at.slot), why.Status)
 	q.Fail(now)
 	return bytes, true
 }

@@ -89,9 +89,9 @@ func (r *request) cut() bool {
 
 // cursor is a place in the data of the requests.
 type cursor struct {
-	slot int
+	slot uint32
 	off  uint32 // in the message
-	sge  int    // the SGE that holds off,
+	sge  uint32 // the SGE that holds off,
 	into uint32 // and where in it
 }
 

@@ -37,10 +37,15 @@ func (q *QP) Accept(wr *verbs.SendWR) bool {
 	if wr.Flags&verbs.SendInline != 0 {
 		copy(q.inlineOf(slot), wr.Inline)
 	} else {
-		r.sges = copy(q.sglOf(slot), wr.SGL)
+		sgl := q.sglOf(slot)
+		if len(wr.SGL) == 1 && len(sgl) > 0 { // most requests
+			sgl[0], r.sges = wr.SGL[0], 1
+		} else {
+			r.sges = copy(sgl, wr.SGL)
+		}
 	}
 	if q.unsent == 0 {
-		q.at = cursor{slot: slot}
+		q.at = cursor{slot: uint32(slot)}
 	}
 	q.unsent++
 	return true
@@ -158,28 +163,36 @@ func (q *QP) claim(now units.Time) {
 	r := &q.requests[q.at.slot]
 	n := q.next()
 	last := q.at.off+n == r.length
-	seq := q.table.Post(q.at.slot, units.Bytes(n), last, now)
+	seq := q.table.Post(int(q.at.slot), units.Bytes(n), last, now)
 
-	c.claims[c.nClaims] = claim{qp: q, at: q.at, n: n, seq: seq, last: last, next: none}
-	if q.firstClaim == none {
-		q.firstClaim = c.nClaims
-	} else {
-		c.claims[q.lastClaim].next = int32(c.nClaims)
+	i := c.nClaims
+	c.nClaims = i + 1
+	// Field by field: a literal would be made elsewhere and copied.
+	x := &c.claims[i]
+	if x.qp != q {
+		x.qp = q
 	}
-	q.lastClaim = c.nClaims
-	c.nClaims++
+	x.at, x.n, x.seq, x.last, x.next = q.at, n, seq, last, none
+	if q.firstClaim == none {
+		q.firstClaim = i
+	} else {
+		c.claims[q.lastClaim].next = int32(i)
+	}
+	q.lastClaim = i
 
-	q.sent(now, units.Bytes(n))
+	if q.driver.Engine() != nil {
+		q.sent(now, units.Bytes(n))
+	}
 	if last {
 		q.unsent--
-		q.at = cursor{slot: (q.at.slot + 1) & (len(q.requests) - 1)}
+		q.at = cursor{slot: (q.at.slot + 1) & uint32(len(q.requests)-1)}
 		return
 	}
 	q.at.off += n
 	if r.flags&verbs.SendInline != 0 {
 		return
 	}
-	sgl := q.sglOf(q.at.slot)
+	sgl := q.sglOf(int(q.at.slot))
 	for n > 0 {
 		left := sgl[q.at.sge].Length - q.at.into
 		if n < left {
@@ -211,13 +224,13 @@ func (q *QP) build(c *claim, wr *verbs.SendWR, sges []verbs.SGE) {
 	}
 	switch {
 	case r.flags&verbs.SendInline != 0:
-		wr.Inline = q.inlineOf(c.at.slot)[:r.length]
+		wr.Inline = q.inlineOf(int(c.at.slot))[:r.length]
 		return
 	case c.n == r.length:
-		wr.SGL = q.sglOf(c.at.slot)[:r.sges]
+		wr.SGL = q.sglOf(int(c.at.slot))[:r.sges]
 		return
 	}
-	sgl, into := q.sglOf(c.at.slot), c.at.into
+	sgl, into := q.sglOf(int(c.at.slot)), c.at.into
 	for i, left := c.at.sge, c.n; left > 0; i++ {
 		sge := sgl[i]
 		sge.Addr += uint64(into)

@@ -33,15 +33,24 @@ type Sample struct {
 	// the next Measure.
 	Ack cc.Ack
 	RTT units.Time // 0 if it is not known
-	// How it was taken: completed by the NIC's timestamp, sent by Departed, no less
-	// than its serialisation, without what the peer took to answer.
-	ByNIC, ByDeparture, Clamped, Turnaround bool
-
-	FreshCNPs     uint64 // that the engine had not been told of
-	Cut, CutByCNP bool   // the engine lowered its rate or window
+	Marks
+	FreshCNPs uint64 // that the engine had not been told of
 
 	hasReport bool // Ack has something of a report, this one's or an earlier one's
 }
+
+// Marks say how a Sample was taken and what came of it.
+type Marks uint8
+
+// Marks.
+const (
+	ByNIC       Marks = 1 << iota // completed by the NIC's timestamp
+	ByDeparture                   // sent by Departed
+	Clamped                       // shorter than its serialisation
+	Turnaround                    // without what the peer took to answer
+	Cut                           // the engine lowered its rate or window
+	CutByCNP                      // and for a congestion notification
+)
 
 // Complete takes the provider's completion of a segment of the queue pair and fills
 // out. It returns how many segments are done with it, those before it included, and
@@ -59,12 +68,14 @@ func (q *QP) Complete(wc *verbs.WC, out *completions.Segment) (done int, ok bool
 func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 	seg := &x.Segment
 	done := now
-	x.ByNIC, x.ByDeparture, x.Turnaround = false, false, false
-	x.FreshCNPs, x.Cut, x.CutByCNP = 0, false, false
+	x.Marks, x.FreshCNPs = 0, 0
 	if x.Stamped {
-		done, x.ByNIC = c.clock.HostTime(wc.Timestamp, now)
+		var ok bool
+		if done, ok = c.clock.HostTime(wc.Timestamp, now); ok {
+			x.Marks = ByNIC
+		}
 	}
-	if x.Departed && (x.ByNIC || x.Stamped && c.cfg.NICClock) {
+	if x.Departed && (x.Marks == ByNIC || x.Stamped && c.cfg.NICClock) {
 		c.departed(now, done, q, wc.Timestamp, x)
 	}
 	size := q.sizeOf(seg.Bytes)
@@ -72,7 +83,9 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 	if x.Reported {
 		x.excludeTurnaround(&m)
 	}
-	x.RTT, x.Clamped = m.RTT, m.Clamped
+	if x.RTT = m.RTT; m.Clamped {
+		x.Marks |= Clamped
+	}
 	engine := q.driver.Engine()
 	if engine == nil && !x.Watched {
 		return
@@ -83,7 +96,9 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 	if x.CountsCNPs && engine != nil {
 		// Those that came since the last completion share its time.
 		if x.FreshCNPs = q.driver.CNPs(x.CNPs); x.FreshCNPs > 0 {
-			x.CutByCNP = q.obey(now, engine.OnCNP(q.lastAck))
+			if q.obey(now, engine.OnCNP(q.lastAck)) {
+				x.Marks |= CutByCNP
+			}
 		}
 	}
 	a := &x.Ack
@@ -105,20 +120,22 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 			a.Path = &t.Path
 		}
 	}
-	if engine != nil {
-		x.Cut = q.obey(now, engine.OnAck(a))
+	if engine != nil && q.obey(now, engine.OnAck(a)) {
+		x.Marks |= Cut
 	}
 }
 
-// sent takes note that n bytes leave now.
+// sent takes note that n bytes leave now, which an engine paces.
 func (q *QP) sent(now units.Time, n units.Bytes) {
-	if q.driver.Engine() == nil {
+	q.driver.Sent(now, n)
+	if q.driver.Control().Rate >= q.line {
 		return
 	}
-	q.driver.Sent(now, n)
-	if c := q.core; q.driver.Control().Rate < q.line {
-		c.gapsEnd = max(c.gapsEnd, now+q.driver.Gap()*units.Time((n+q.largest-1)/q.largest))
+	gap := q.driver.Gap()
+	if n > q.largest || n == 0 {
+		gap *= units.Time((n + q.largest - 1) / q.largest)
 	}
+	q.core.gapsEnd = max(q.core.gapsEnd, now+gap)
 }
 
 // size is what follows from a segment's size, by divisions that most segments,
@@ -145,6 +162,9 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 		q.settle(now) // by the rate that held until now
 	}
 	change := q.driver.Apply(control)
+	if change == 0 {
+		return false
+	}
 	if change&cc.ChangedRate != 0 {
 		q.pace()
 	}
@@ -156,12 +176,12 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 
 // pace gives the scheduler the rate in force.
 func (q *QP) pace() {
-	rate := max(q.driver.Control().Rate, 1)
+	rate := q.driver.Control().Rate
 	if rate >= q.line {
 		rate = ratelimiter.Unpaced
 	}
 	// The rate is positive, which is all that SetRate asks for.
-	_ = q.core.sched.SetRate(q.flow, rate)
+	_ = q.core.sched.SetRate(q.flow, max(rate, 1))
 }
 
 // excludeTurnaround takes out of a round trip what the peer took to answer, where it
@@ -176,7 +196,7 @@ func (x *Sample) excludeTurnaround(m *completions.Sample) {
 	case t.Coalesced:
 		m.RTT, m.NetRTT = 0, 0
 	case t.HasTurnaround:
-		x.Turnaround = true
+		x.Marks |= Turnaround
 		out := min(t.Turnaround, m.NetRTT)
 		m.NetRTT -= out
 		m.RTT = max(m.RTT-out, units.Picosecond)
@@ -198,7 +218,7 @@ func (c *Core) departed(now, done units.Time, q *QP, completed uint64, x *Sample
 	seg := &x.Segment
 	if c.cfg.NICClock {
 		seg.PostedAt = done - c.ticksPassed(x.First, completed)
-		x.ByDeparture = true
+		x.Marks |= ByDeparture
 		return
 	}
 	from, ok1 := c.clock.HostTime(x.First, now)
@@ -211,7 +231,7 @@ func (c *Core) departed(now, done units.Time, q *QP, completed uint64, x *Sample
 		end -= q.wire.Serialize(rest)
 	}
 	seg.PostedAt = max(seg.PostedAt, from, end)
-	x.ByDeparture = true
+	x.Marks |= ByDeparture
 }
 
 // ticksPassed returns the time that lies between two of the NIC's timestamps.
