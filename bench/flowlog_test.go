@@ -1,10 +1,8 @@
 package bench
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -71,24 +69,6 @@ func TestFlowRecordErrors(t *testing.T) {
 	if _, err := Run(parse(t, flowLogScenario), Options{Flows: func(*results.FlowRecord) error { return full }}); !errors.Is(err, full) {
 		t.Errorf("error %v", err)
 	}
-}
-
-func readJSONLines(t *testing.T, name string) []results.FlowRecord {
-	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	var all []results.FlowRecord
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var r results.FlowRecord
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
-	}
-	return all
 }
 
 // Flows that have ended leave nothing behind: four times the flows take no more

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// NetworkNICs are the NICs of a network as it runs, for those who watch them.
+// Network is the NICs of a network as it runs, for those who watch them.
 type Network struct {
 	System   string // the name of what runs
 	Topology *fabric.Topology

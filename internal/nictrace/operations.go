@@ -13,7 +13,7 @@ import (
 // shownPercentiles are those of which a request is shown.
 var shownPercentiles = []float64{50, 99}
 
-// operations are the lives of a NIC's requests by their latency: of each small range of
+// Operations are the lives of a NIC's requests by their latency: of each small range of
 // latencies how many, and the newest: the first ones are of the workload's beginning.
 type Operations struct {
 	from    units.Time // requests that end from then on count

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// NICTrace writes what becomes of requests inside NICs as trace events, the JSON that
+// Trace writes what becomes of requests inside NICs as trace events, the JSON that
 // Perfetto and Chromium's trace viewer read. Each host is a process. Its threads are
 // the stages of its NIC, each with the work that it does, and as many more as requests
 // were under way at once, each with one after the other: from the doorbell's store to
@@ -36,14 +36,14 @@ type Trace struct {
 	first  bool
 }
 
-// NICTraceFilter says what a NICTrace shows.
+// Filter says what a Trace shows.
 type Filter struct {
 	From, To units.Time // requests that were under way at any time between them
 	// Of are the requesters; none stands for all.
 	Of []QueuePair
 }
 
-// NICTraceOf is a host, and one of its queue pairs; 0 stands for all.
+// QueuePair is a host, and one of its queue pairs; 0 stands for all.
 type QueuePair struct {
 	Host string
 	QPN  uint32
@@ -62,7 +62,7 @@ var stagePlaces = [...]nicmodel.Place{
 	nicmodel.AtDoorbell, nicmodel.AtWQE, nicmodel.AtScheduler, nicmodel.AtPacketiser, nicmodel.AtWire, nicmodel.AtCQE,
 }
 
-// NewNICTrace begins a trace. Close ends it.
+// NewTrace begins a trace. Close ends it.
 func NewTrace(w io.Writer, f Filter) *Trace {
 	t := &Trace{filter: f, w: bufio.NewWriterSize(w, 1<<16), first: true}
 	t.text(`{"displayTimeUnit":"ns","traceEvents":[`)

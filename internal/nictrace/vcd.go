@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// NICVCD writes what the stages of NICs do as a value change dump (IEEE 1364-2005,
+// VCD writes what the stages of NICs do as a value change dump (IEEE 1364-2005,
 // clause 18), which waveform viewers read. Each system is a scope, each NIC a scope in
 // it, and in that each stage, processing units of a kind and direction of PCIe:
 //
@@ -61,7 +61,7 @@ type change struct {
 	by     int32
 }
 
-// NewNICVCD begins a dump. Close writes and ends it.
+// NewVCD begins a dump. Close writes and ends it.
 func NewVCD(w io.Writer, f Filter) *VCD {
 	return &VCD{filter: f, w: bufio.NewWriterSize(w, 1<<16), scopes: map[string]bool{}}
 }

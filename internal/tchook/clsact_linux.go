@@ -111,7 +111,7 @@ func (c *clsact) add(p Programs) error {
 		if err != nil {
 			return err
 		}
-		defer program.Close() // the filter keeps it
+		defer func() { _ = program.Close() }() // the filter keeps it
 		c.jumps = append(c.jumps, jump)
 		info, err := program.Info()
 		if err != nil {
