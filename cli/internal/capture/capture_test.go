@@ -730,7 +730,12 @@ func FuzzSummarize(f *testing.F) {
 	f.Add(pcapngOf(f, mixed(acks)))
 	f.Add(bigEndian(file)[:200])
 	f.Fuzz(func(t *testing.T, file []byte) {
+		// gzip makes a thousand bytes of one at most, and each frame takes some.
+		before, most := allocated(), uint64(64<<20+10_000*len(file))
 		report, err := Summarize(bytes.NewReader(file))
+		if got := allocated() - before; got > most {
+			t.Fatalf("%d bytes were allocated for a file of %d", got, len(file))
+		}
 		if report == nil {
 			if !errors.Is(err, ErrNotCapture) {
 				t.Fatal(err)

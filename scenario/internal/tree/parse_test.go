@@ -37,6 +37,26 @@ func TestNesting(t *testing.T) {
 	}
 }
 
+// FuzzParse: whatever a document is, it is read or refused, in memory that goes with its
+// size.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"a: [1, {b: c}]\nd: &x {e: f}\ng: *x\n", "- - - x\n", "? a\n: b\n", "a: |\n  text\n# note\n", "a: [[[[", "{a: {a: {a: ",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		before, most := allocated(), uint64(64<<20+20_000*len(src))
+		n, err := Parse(Pos{File: "x.yaml"}, src)
+		if (n == nil) == (err == nil) {
+			t.Fatalf("%v, %v", n, err)
+		}
+		if got := allocated() - before; got > most {
+			t.Fatalf("%d bytes were allocated for a document of %d", got, len(src))
+		}
+	})
+}
+
 // allocated is how many bytes this process has allocated so far.
 func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
