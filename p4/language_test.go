@@ -216,9 +216,9 @@ func TestControlPlane(t *testing.T) {
 		{r.Write(0, 256), "register I.r: value 0x100 does not fit 8 bits"},
 		{pl.SetDefault("fixed", Action{Name: "set", Args: []*big.Int{big.NewInt(1)}}), "table I.fixed: its default action is the program's own"},
 		{pl.AddMember("t", 1, Action{Name: "NoAction"}), "table I.t has no action profile"},
-		{pl.ClearTable("no"), `no table "no": there is I.t, I.fixed`},
-		{second(pl.Register("no")), `no register "no": there is I.r`},
-		{second(pl.Meter("no")), `no meter "no": there is none`},
+		{pl.ClearTable("no"), `unknown table "no": there is I.t, I.fixed`},
+		{second(pl.Register("no")), `unknown register "no": there is I.r`},
+		{second(pl.Meter("no")), `unknown meter "no"`},
 	} {
 		if c.err == nil || c.err.Error() != c.want {
 			t.Errorf("error is %v, want %s", c.err, c.want)

@@ -31,7 +31,7 @@ func find(what, name string, n int, at func(int) string) (int, error) {
 		if len(all) == 0 {
 			return 0, fmt.Errorf("unknown %s %q", what, name)
 		}
-		return 0, fmt.Errorf("no %s %q: there is %s", what, name, strings.Join(all, ", "))
+		return 0, fmt.Errorf("unknown %s %q: there is %s", what, name, strings.Join(all, ", "))
 	}
 	return 0, fmt.Errorf("%s %q is ambiguous: %s", what, name, strings.Join(many, ", "))
 }
