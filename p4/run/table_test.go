@@ -166,7 +166,7 @@ func TestBadEntries(t *testing.T) {
 	if err := pl.SetDefault("t", Action{Name: "entry"}); err == nil {
 		t.Error("a default of an action for entries only")
 	}
-	if err := pl.AddEntry("u", good()); err == nil || err.Error() != `no table "u": there is c.t` {
+	if err := pl.AddEntry("u", good()); err == nil || err.Error() != `unknown table "u": there is c.t` {
 		t.Errorf("got %v", err)
 	}
 }
