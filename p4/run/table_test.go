@@ -151,7 +151,7 @@ func TestBadEntries(t *testing.T) {
 		{func(e *Entry) { e.Keys[1].Mask = n(0x0f) }, "table c.t: key b: mask 0xf is no prefix"},
 		{func(e *Entry) { e.Keys[2].High = n(0) }, "table c.t: key c: range 1..0 is empty"},
 		{func(e *Entry) { e.Keys[3].Mask = n(3) }, "table c.t: key d: an optional key is a value or any, not a mask"},
-		{func(e *Entry) { e.Action.Name = "no" }, `table c.t: no action "no": there is c.set, c.dflt, c.entry`},
+		{func(e *Entry) { e.Action.Name = "no" }, `table c.t: unknown action "no": there is c.set, c.dflt, c.entry`},
 		{func(e *Entry) { e.Action.Args = nil }, "table c.t: action c.set takes 1 arguments, 0 given"},
 		{func(e *Entry) { e.Action.Args[0] = n(16) }, "table c.t: action c.set: x: value 16 does not fit 4 bits"},
 		{func(e *Entry) { e.Action = Action{Name: "dflt"} }, "table c.t: action c.dflt is for the default only"},
