@@ -68,7 +68,11 @@ type pendingAtomic struct {
 
 func newAtomics(on *chip) atomics {
 	c := on.cfg.Atomics
-	return atomics{chip: on, AtomicsConfig: c, clock: on.cfg.CoreClock, slots: make(inflight, c.InFlight), locked: make([]units.Time, c.Locks)}
+	u := atomics{chip: on, AtomicsConfig: c, clock: on.cfg.CoreClock}
+	if c.InFlight > 0 { // else no rule holds for the rest
+		u.slots, u.locked = make(inflight, c.InFlight), make([]units.Time, c.Locks)
+	}
+	return u
 }
 
 // start begins an operation. It returns whether the answer is there already, and
