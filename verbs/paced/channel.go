@@ -8,10 +8,9 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// nap bounds a sleep on a channel while work may turn up of which no event tells
-// the sleeper: completions that wake nobody because their CQ has another channel
-// or none, and segments that another goroutine posts while their flow's gap
-// lasts.
+// nap bounds a sleep on a channel while work may arrive without an event on that
+// channel: completions of a CQ that has another channel or none, and segments that
+// another goroutine posts during their flow's gap.
 const nap = 200 * units.Microsecond
 
 // settleNap is for how long another goroutine's poll is awaited at a time.
@@ -168,8 +167,8 @@ func (ch *channel) arm() error {
 	return nil
 }
 
-// settled reports whether nobody is about to take completions that came before
-// the channel was armed.
+// settled reports whether no other goroutine is about to take completions that
+// arrived before the channel was armed.
 func (ch *channel) settled() bool {
 	for _, g := range ch.shim.cqs {
 		if g.channel == ch && !g.settled() {

@@ -201,7 +201,7 @@ type CQ struct {
 	nextEvent *CQ
 }
 
-// arming is what event a CQ has been asked for.
+// arming says which event a CQ is armed for.
 type arming uint8
 
 const (
@@ -318,8 +318,8 @@ func (c *CQ) Destroy() error {
 }
 
 // notify puts the event that c was armed for on its channel, if the completion wc
-// of a request is one to tell of. fromNIC says that a completion of the provider's
-// caused it.
+// of a request calls for one. fromNIC says that a completion of the provider caused
+// wc.
 func (c *CQ) notify(wc *verbs.WC, q *QP, fromNIC bool) {
 	if c.armed == armedAny || c.armed == armedSolicited && wc.Status != ib.WCSuccess {
 		c.fire()

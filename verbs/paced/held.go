@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
-// Held is where the time of queue pairs with requests under way went, by what kept the
-// next segment from the NIC. Of several queue pairs it is the sum.
+// Held is how queue pairs with requests under way spent their time, by what kept the
+// next segment from the NIC. For several queue pairs it is the sum.
 type Held struct {
 	// Rate and Window are the engine's: the segment was not due, or its window had
 	// no room.

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
-// PostSend implements verbs.QP. It takes requests while the queue has room,
-// cuts them, and sends at once what is due. It returns what can be known without
-// the NIC to be wrong with a request; that memory is not registered as the
-// request has it may show in the completion only.
+// PostSend implements verbs.QP. It takes requests while the queue has room, cuts
+// them, and sends at once what is due. It returns the errors of a request that can
+// be found without the NIC. A request whose memory is not registered may fail only
+// in its completion.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 	return q.post(q.shim.now(), wrs, false)
 }

@@ -41,8 +41,8 @@ type QP struct {
 	mtu   ib.MTU
 }
 
-// Segments are told apart by their WRID: the QP's index above, a generation
-// that a reset advances, and the segment's number in the table below.
+// The WRID identifies a segment: the QP's index above, a generation that a reset
+// advances, and the segment's number in the table below.
 const (
 	genShift   = 32
 	indexShift = 40

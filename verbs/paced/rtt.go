@@ -7,9 +7,10 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// RTTHistogram counts round trips in buckets whose width is a quarter of a power
-// of two, so that a value is known to better than a fifth; from 262 ns (2^18 ps)
-// to 4.4 s (2^42 ps), and what is shorter or longer in the first and the last.
+// RTTHistogram counts round trips from 262 ns (2^18 ps) to 4.4 s (2^42 ps). The
+// width of a bucket is a quarter of a power of two, so that a value is known to
+// better than a fifth. The first bucket also counts what is shorter, the last one
+// what is longer.
 type RTTHistogram struct {
 	Counts [rttBuckets]uint64
 	// Sum is that of all round trips: for as many seconds as have passed, each of

@@ -92,7 +92,7 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	return s, nil
 }
 
-// newEngine returns an engine, or nil if there is none.
+// newEngine returns an engine, or nil if none is configured.
 func (s *Shim) newEngine(env cc.Env) (cc.Engine, error) {
 	switch {
 	case s.cfg.Engine != nil:
@@ -160,10 +160,10 @@ func (s *Shim) Stats() Stats {
 	return stats
 }
 
-// instant is the present: by the device's clock, read anew where time may have passed,
-// or as the caller has it for the whole call.
+// instant is the present: either the device's clock, read again where time may have
+// passed, or a time that the caller fixes for the whole call.
 type instant struct {
-	clock *Shim // nil where the caller has it
+	clock *Shim // nil where the caller fixed the time
 	now   units.Time
 }
 
@@ -194,9 +194,9 @@ func (s *Shim) progress(t instant) error {
 	return s.turn(t)
 }
 
-// turn is progress with the lock held, which it gives up for a while. It reads the
-// clock where it must know the time and may have lost it since the last reading, so
-// that a long call does not smear the times.
+// turn is progress with the lock held; it releases the lock for a while. It reads
+// the clock again wherever time may have passed since the last reading, so that a
+// long call does not smear the times.
 //
 // On a simulated device a poll that finds nothing, or a reading of the NIC's
 // clock, lets time pass and other goroutines run, so the lock is not held

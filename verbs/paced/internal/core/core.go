@@ -52,7 +52,8 @@ type claim struct {
 const none = -1
 
 // New returns a Core without queue pairs. clock maps the NIC's timestamps to the
-// driver's clock, and is kept up to date by the driver; nil is none.
+// driver's clock, and the driver keeps it up to date; nil means that there is no
+// such map.
 func New(c Config, clock *completions.Clock) (*Core, error) {
 	pacing := ratelimiter.DefaultConfig()
 	pacing.CatchUp = c.CatchUp

@@ -17,7 +17,7 @@ const (
 	HeldWindow             // the engine's
 	HeldBound              // Config.MaxOutstanding, and nothing of the engine's
 	HeldOther
-	HeldSent // there is none: the NIC has all
+	HeldSent // no segment: the NIC has all
 	Holds
 
 	HeldNone = HeldRate // nothing but perhaps the rate

@@ -158,7 +158,7 @@ func (q *QP) InFlight() int { return q.table.InFlight() }
 func (q *QP) Finished() (all, failed uint64) { return q.table.Finished() }
 
 // Finish moves the completion of the next request that has finished to a queue and
-// returns it, valid until the next call; nil if there is none.
+// returns it, valid until the next call. It returns nil if no request has finished.
 func (q *QP) Finish(to *completions.Queue) *verbs.WC { return to.Push(&q.table) }
 
 // SetMTU sets the path's MTU.
