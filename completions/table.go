@@ -107,9 +107,9 @@ func (t *Table) Add(m Message) (slot int, ok bool) {
 // Room is how many messages Add would take.
 func (t *Table) Room() int { return int(t.max - (t.tail - t.head + t.held)) }
 
-// Post records that n bytes of the message in slot go to the provider at the
-// given time as one segment, the last one of the message or not, and returns
-// the segment's number. Numbers count up, modulo 2^32. It panics if the provider
+// Post records that n bytes of the message in slot go to the provider at the given
+// time as one segment, and returns the segment's number. last says that it is the
+// message's last segment. Numbers count up, modulo 2^32. It panics if the provider
 // has depth segments already.
 func (t *Table) Post(slot int, n units.Bytes, last bool, at units.Time) uint32 {
 	if t.InFlight() >= int(t.depth) {

@@ -11,9 +11,9 @@ import (
 const greetingTime = 10 * time.Second
 
 // AcceptGreeted waits for a client that speaks as perftest does, until ctx is done, and
-// closes the listener then. Who connects and says something else, or nothing for 10 s,
-// keeps nobody waiting: refused is told of it, from one goroutine at a time; nil to pass
-// over it.
+// closes the listener then. A client that sends something else, or nothing for 10 s,
+// does not delay others. AcceptGreeted calls refused for it, from one goroutine at a
+// time, unless refused is nil.
 func (l *Listener) AcceptGreeted(ctx context.Context, refused func(error)) (*Conn, error) {
 	// The first that greets is taken; the others are closed with the context.
 	ctx, done := context.WithCancel(ctx)

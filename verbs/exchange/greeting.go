@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Version is the version of perftest that this package speaks like.
+// Version is the version of perftest whose messages this package sends.
 const Version = "6.06"
 
 // oldest is the first version that has this exchange.

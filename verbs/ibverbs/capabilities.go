@@ -19,8 +19,8 @@ type Capabilities struct {
 	// Completions with the free-running counter, and with the device's own
 	// clock in nanoseconds. Found by making a completion queue that has them.
 	RawTimestamps, WallclockTimestamps Ability
-	// ClockQuery is whether the counter can be read (ibv_query_rt_values_ex),
-	// MLX5Clock whether the driver tells how the counter and the device's clock are related.
+	// ClockQuery is whether the counter can be read (ibv_query_rt_values_ex). MLX5Clock is
+	// whether the driver reports how the counter relates to the device's clock.
 	ClockQuery, MLX5Clock Ability
 	TimestampMask         uint64 // the counter's bits
 	CoreClockKHz          uint64 // the counter's rate

@@ -217,8 +217,8 @@ func (d *Device) Handle() unsafe.Pointer { return unsafe.Pointer(d.ctx) }
 // Name implements verbs.Device.
 func (d *Device) Name() string { return d.name }
 
-// Attr implements verbs.Device. MaxInlineData is what the device took when it
-// was opened and asked for a queue pair: libibverbs has no attribute for it.
+// Attr implements verbs.Device. MaxInlineData is what the device granted to a queue
+// pair created when it was opened: libibverbs has no attribute for it.
 func (d *Device) Attr() verbs.DeviceAttr { return d.attr }
 
 // Now implements verbs.Device.
@@ -327,7 +327,7 @@ func (d *Device) remove() {
 // it sees whether the device was closed.
 const eventPoll = 100 * time.Millisecond
 
-// await waits up to timeout for take to get something, of which fd tells.
+// await waits up to timeout for take to succeed; fd becomes readable when it may.
 func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, take func() (bool, error)) error {
 	deadline := time.Now().Add(timeout)
 	for {

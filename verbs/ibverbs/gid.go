@@ -77,9 +77,9 @@ func (d *Device) GID(port, index int) (netip.Addr, error) {
 	return e.Addr, nil
 }
 
-// BestGID is the index of the GID that perftest takes when it is told none:
-// RoCE v2 before RoCE v1, an IPv4 address before an IPv6 one and that before a link-local
-// one, and of equals the first.
+// BestGID is the index of the GID that perftest uses by default: RoCE v2 before RoCE v1,
+// then an IPv4 address before an IPv6 one and that before a link-local one; of equals the
+// first.
 func (d *Device) BestGID(port int) (int, error) {
 	all, err := d.GIDs(port)
 	if err != nil {

@@ -191,7 +191,7 @@ func (q *QP) Num() uint32 { return q.num }
 // Type implements verbs.QP.
 func (q *QP) Type() ib.QPType { return q.kind }
 
-// Cap is the capacity that the device gave, at least what was asked for.
+// Cap is the capacity that the device granted, at least what was requested.
 func (q *QP) Cap() verbs.QPCap { return q.cap }
 
 // Handle is the struct ibv_qp *.

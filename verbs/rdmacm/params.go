@@ -22,9 +22,9 @@ const (
 )
 
 // Parameters are what both sides of a connection have agreed on, seen from this
-// one: the path, the queue pairs' numbers, the PSNs of the first packet sent and
-// of the first one expected, and what [Connect] gives to a queue pair. Timeout is
-// the exponent of 4.096 us.
+// side. They are the path, the queue pairs' numbers, the PSNs of the first packet
+// sent and of the first one expected, and the attributes that [Connect] sets on a
+// queue pair. Timeout is the exponent of 4.096 us.
 type Parameters = cm.Parameters
 
 // Path is the way between the two ends: the address of either.

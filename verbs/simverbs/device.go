@@ -31,7 +31,7 @@ type Device struct {
 	onEvent      func(now units.Time)
 
 	// The host clock runs on while a processor waits for a register read, though
-	// the simulation stands still: see ReadClock.
+	// simulated time does not advance: see ReadClock.
 	ahead   units.Time
 	aheadAt units.Time
 
@@ -182,7 +182,7 @@ func (d *Device) ReadClock() (uint64, error) {
 	there := d.nic.RegisterRequest(now, d.NowPrecise())
 	after := d.nic.RegisterAnswer(now, there)
 	if d.core != nil {
-		after = d.core.Free(after) // an instruction is not interrupted, but followed by what came
+		after = d.core.Free(after) // an instruction is not interrupted: other work that became due follows it
 	}
 	d.setNow(after)
 	return d.nic.ReadClock(there), nil

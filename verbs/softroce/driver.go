@@ -31,10 +31,9 @@ type sender interface {
 	// segments returns the most packets of one size that send takes as one
 	// message, 1 without segmentation offload.
 	segments() int
-	// path returns what stands for a packet's IP and UDP headers where the sender
-	// knows them beforehand: then packets come to send with their ICRCs, the k-th
-	// of a message with identification k. It returns nil where send puts them
-	// in.
+	// path returns the IP and UDP headers of a packet where the sender knows them
+	// beforehand. Packets then reach send with their ICRCs, the k-th of a message with
+	// identification k. It returns nil where send computes the ICRCs.
 	path(*endpoint.Route) *roce.Path
 	// send puts packets on the wire. It may wait for room.
 	// What can't be sent is lost: the transport sends it again. One goroutine at
@@ -127,9 +126,9 @@ func (d *device) expire() {
 	d.flush()
 }
 
-// pollNap is how long the goroutine that receives stays away while an application polls
-// and so receives itself. It bounds what stands still when that stops without going
-// to wait, which ends the nap.
+// pollNap is how long the receiving goroutine sleeps while an application polls, which
+// receives too. It bounds how long packets wait if the application stops polling and
+// does not call Wait, which ends the nap.
 const pollNap = 500 * time.Microsecond
 
 // receive takes packets in until the device is closed.

@@ -213,8 +213,8 @@ func (q *queuePair) Destroy() error {
 	return nil
 }
 
-// CompletionTelemetry implements verbs.TelemetryQP: what the network has said with
-// the request's packets, or its responses.
+// CompletionTelemetry implements verbs.TelemetryQP: the telemetry of the request's
+// packets, or its responses.
 func (q *queuePair) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 	return q.core.SendCQ().Telemetry(wc, t)
 }

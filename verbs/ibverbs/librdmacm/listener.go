@@ -157,7 +157,7 @@ func (a *answer) accept(ctx context.Context, qp verbs.QP, p *rdmacm.Params) (*rd
 	offer.initiator_depth = min(offer.initiator_depth, a.asked.initiator_depth)
 	e, gid, err := k.negotiate("init_qp_attr", qp.Num(), &offer, &a.asked)
 	if errors.Is(err, syscall.EINVAL) {
-		// The kernel tells of it no other way until the request is accepted.
+		// The kernel reports this in no other way until the request is accepted.
 		return nil, verbs.Errorf("accept", k.remote, verbs.ErrState, "the other side has given up")
 	}
 	if err != nil {

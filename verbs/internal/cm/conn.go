@@ -34,7 +34,7 @@ type conn struct {
 	id, remoteID uint32
 	state        State
 	active       bool
-	closing      bool // Disconnect was called before the RTU came
+	closing      bool // Disconnect was called before the RTU arrived
 	ended        bool // the application knows that it has ended
 	path         Path
 	tid          uint64

@@ -254,8 +254,8 @@ func (m *Manager) expire(now units.Time, c *conn) {
 	m.end(c, Event{Type: EventUnreachable})
 }
 
-// drop forgets a connection that was asked for, as if the REQ had never come: whoever
-// asks in earnest does so again.
+// drop forgets a requested connection, as if the REQ had never arrived: an honest
+// peer sends it again.
 func (m *Manager) drop(c *conn) {
 	if m.byQP[c.peerQP()] == c {
 		delete(m.byQP, c.peerQP())
@@ -268,8 +268,8 @@ func (m *Manager) drop(c *conn) {
 // says.
 func (m *Manager) answerWait() units.Time { return wait(m.cfg.RemoteTimeout, m.cfg.PacketLifetime) }
 
-// end tells the application that the connection has ended, if it has not been
-// told and did not refuse it itself.
+// end reports to the application that the connection has ended, unless it was
+// reported before or the application refused the connection itself.
 func (m *Manager) end(c *conn, e Event) {
 	if c.ended {
 		return

@@ -183,7 +183,7 @@ func (q *Queue) Sent(at uint64, psn units.PSN, op ib.Opcode, length uint32) {
 	}
 	if p < r.next {
 		q.again(i)
-		// A request for the rest of a READ may reach beyond what was asked for.
+		// A request for the rest of a READ may reach beyond the original request.
 		r.next = max(r.next, end)
 		return
 	}
@@ -213,9 +213,9 @@ const (
 	classNAK = 3
 )
 
-// Received takes a packet of the responder's that arrived at the given time: an
-// acknowledgement, or a response but the middle ones of a READ's; syndrome is that
-// of its AETH.
+// Received handles a packet of the responder that arrived at the given time: an
+// acknowledgement or a response, except the middle responses of a READ. syndrome is
+// that of its AETH.
 func (q *Queue) Received(at uint64, psn units.PSN, op ib.Opcode, syndrome uint8) {
 	p := q.extend(psn)
 	oldest := q.next

@@ -19,7 +19,7 @@ type CQ[Q Conn, V any] struct {
 
 	// What the last Poll returned, for who polled.
 	polled []completion[V]
-	next   int // the one after that last asked for
+	next   int // the one after the last one requested
 }
 
 // sender is a queue pair that sends here.
@@ -55,7 +55,7 @@ func (d *Device[Q, V]) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	return c, nil
 }
 
-// Watched reports whether the layer is told what a Poll returned.
+// Watched reports whether the layer sees what a Poll returned.
 func (c *CQ[Q, V]) Watched() bool { return c.watched }
 
 // Poll implements verbs.CQ.
@@ -71,9 +71,8 @@ func (c *CQ[Q, V]) Poll(wc []verbs.WC) (int, error) {
 	return n, err
 }
 
-// Sender returns the queue pair that a successful completion of a send request is of,
-// if its connection has begun. After a failure nothing succeeds any more. The lock is
-// held.
+// Sender returns the queue pair of a successful completion of a send request, if its
+// connection has begun. After a failure no request succeeds. The lock is held.
 func (c *CQ[Q, V]) Sender(w *verbs.WC) (q Q, ok bool) {
 	i, ok := c.place(w.QPN)
 	if !ok || !c.senders[i].live {

@@ -41,8 +41,8 @@ type state struct {
 // common is what all QPs have.
 func (s *state) common() *state { return s }
 
-// Failed reports whether a completion has told that what is posted comes back flushed.
-// The lock is held.
+// Failed reports whether a completion has failed, so that posted requests complete as
+// flushed. The lock is held.
 func (s *state) Failed() bool { return s.failed }
 
 type pd[Q Conn, V any] struct {
@@ -125,8 +125,8 @@ func (q *QP[Q, V]) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, err
 }
 
-// Modify implements verbs.QP. On the way to where the layer has it begin, the program is
-// told of the connection; on the way to RESET it forgets it.
+// Modify implements verbs.QP. On the transition at which the layer begins, it registers
+// the connection with the program; on the transition to RESET it removes it.
 func (q *QP[Q, V]) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	l := &q.dev.layer
 	state := mask&verbs.AttrState != 0

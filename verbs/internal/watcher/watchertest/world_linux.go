@@ -118,7 +118,7 @@ const (
 )
 
 // AsUser runs this test program as a user who has these capabilities and no others, and
-// returns what it said.
+// returns its output.
 func AsUser(t testing.TB, env string, caps []uintptr, args ...string) (out string, err error) {
 	t.Helper()
 	self, err := os.ReadFile("/proc/self/exe")

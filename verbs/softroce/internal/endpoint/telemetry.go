@@ -46,13 +46,13 @@ type collected struct {
 	records [maxINT]byte
 	n       int // of records
 
-	// As requester: what the last acknowledgement or READ response has said.
+	// As requester: the telemetry of the last acknowledgement or READ response.
 	told   bool
 	report Report
 	reader telemetry.HopReader
 }
 
-// Report is what the network said about a request, beside marks.
+// Report is the network's telemetry for a request, apart from marks.
 type Report struct {
 	HasMaxDelay                     bool
 	MaxHopDelay, ReverseMaxHopDelay units.Time

@@ -9,8 +9,8 @@ import (
 
 // turnaround is what a connection knows of how long its ends take to answer.
 type turnaround struct {
-	// As responder: the newest packet that asked, and when it came on the device's
-	// counter.
+	// As responder: the newest packet that asked for the turnaround, and its arrival
+	// time on the device's counter.
 	asked bool
 	psn   units.PSN
 	came  uint64
@@ -31,7 +31,8 @@ func (e *Endpoint) asks(q *QP, h *rc.Header) bool {
 	return e.cfg.Turnaround && h.AckReq && q.service == ib.ServiceRC
 }
 
-// noteTurnaround takes in what a packet asks or tells.
+// noteTurnaround handles a packet's request for the turnaround, or the turnaround
+// that it reports.
 func (e *Endpoint) noteTurnaround(q *QP, p *Packet, in *inbound) {
 	t := &q.turnaround
 	switch {
@@ -45,8 +46,8 @@ func (e *Endpoint) noteTurnaround(q *QP, p *Packet, in *inbound) {
 	}
 }
 
-// tells reports whether a packet tells the peer how long this end took. It does so
-// once, and only where it answers the very packet that asked.
+// tells reports whether a packet carries this end's turnaround to the peer. Only
+// one packet does: the answer to the packet that asked.
 func (q *QP) tells(h *rc.Header) bool {
 	t := &q.turnaround
 	if h.Opcode != ib.Acknowledge || !t.asked || h.PSN != t.psn {
@@ -56,7 +57,7 @@ func (q *QP) tells(h *rc.Header) bool {
 	return true
 }
 
-// putTurnaround writes the packet in e.out with what it tells.
+// putTurnaround writes the packet in e.out with the turnaround that it reports.
 func (e *Endpoint) putTurnaround(now units.Time, q *QP, buf []byte) int {
 	e.out.Reserved6 |= roce.TurnaroundBit
 	n, to := e.put(buf, roce.TurnaroundBytes)
