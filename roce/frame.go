@@ -68,7 +68,7 @@ func (f *Frame) ParseIP(b []byte) error {
 			return ErrNotRoCE
 		}
 		header, total = ip.HeaderBytes(), ip.TotalLen()
-		// The first fragment still shows the port; others can't be told.
+		// The first fragment still shows the port; later fragments can't be recognised.
 		if binary.BigEndian.Uint16(ip[6:])&0x1fff != 0 || len(b) < header+UDPBytes || UDP(b[header:]).DstPort() != Port {
 			return ErrNotRoCE
 		}

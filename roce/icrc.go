@@ -6,11 +6,11 @@ import (
 )
 
 // The ICRC (IBA 7.8.1 and annex A17) is the CRC-32 of Ethernet over eight bytes of
-// ones, which stand for the LRH that RoCE does not have, and the packet from the
-// IP header to the end of the pad, where the fields that routers may change
-// count as ones: IPv4 TOS, TTL and header checksum; IPv6 traffic class, flow
-// label and hop limit; the UDP checksum; and the byte of the BTH with FECN,
-// BECN and six reserved bits. It goes on the wire little-endian.
+// ones, in place of the LRH that RoCE does not have, and the packet from the IP
+// header to the end of the pad. The fields that routers may change count as ones:
+// IPv4 TOS, TTL and header checksum; IPv6 traffic class, flow label and hop limit;
+// the UDP checksum; and the byte of the BTH with FECN, BECN and six reserved bits.
+// It goes on the wire little-endian.
 //
 // The masked headers are fed to the CRC as eight-byte words, so that neither they
 // nor the packet are copied.
@@ -77,8 +77,8 @@ func finish(s uint32, rest []byte) uint32 {
 }
 
 // ICRC returns the invariant CRC of ip, which reaches from the IP header (IPv4
-// without options, or IPv6) to the ICRC, as Frame.IP does. What stands in the
-// ICRC's place does not count. It returns 0 if ip is too short to be a RoCEv2 packet.
+// without options, or IPv6) to the ICRC, as Frame.IP does. The bytes in the ICRC's
+// place do not count. It returns 0 if ip is too short to be a RoCEv2 packet.
 func ICRC(ip []byte) uint32 {
 	le := binary.LittleEndian
 	switch {

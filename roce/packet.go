@@ -111,9 +111,9 @@ func (p *Packet) DecodeHeaders(b []byte) (int, error) {
 	return n, nil
 }
 
-// Put writes the headers to b and returns their length, HeaderBytes(p.Opcode),
-// for which b must have room. Payload, PutPad and the ICRC follow. Put of an
-// opcode that is none returns 0 and writes nothing.
+// Put writes the headers to b and returns their length, HeaderBytes(p.Opcode), for
+// which b must have room. Payload, PutPad and the ICRC follow. Put returns 0 and
+// writes nothing if the opcode is unknown.
 func (p *Packet) Put(b []byte) int {
 	form := forms[p.Opcode]
 	n := int(form.bytes)

@@ -27,10 +27,9 @@ type Handler interface {
 	Handle(ev Event)
 }
 
-// Early is a Handler that is told of events shortly before Handle is, so that it
-// can have the memory that they will touch brought near (package
-// internal/prefetch). It must not change anything: events may come between, and
-// not every event is announced.
+// Early is a Handler that sees events shortly before Handle does, so that it can
+// prefetch the memory that they will touch (package internal/prefetch). It must not
+// change anything: other events may run between, and not every event is announced.
 type Early interface {
 	Handler
 	// Soon announces an event for the first time, Next once more when only a few
@@ -142,8 +141,8 @@ func (e *Engine) RunUntil(end units.Time) {
 	}
 }
 
-// announce tells of the events of the bucket that has just been loaded, and of
-// those of the one after it.
+// announce announces the events of the bucket that has just been loaded, and those
+// of the next one.
 func (e *Engine) announce() {
 	c := &e.queue
 	c.fresh = false

@@ -18,8 +18,8 @@ type Endpoint interface {
 }
 
 // Waker is an Endpoint whose own events are alarms of the network, so that it works
-// in a divided network, too. An event that an endpoint has with the engine is none of
-// its host's there: it ends a window.
+// in a divided network, too. There, an event that an endpoint schedules with the
+// engine is not an event of its host: it ends a window.
 type Waker interface {
 	Endpoint
 	// Wake is called at the time of an alarm (Network.SetAlarm). An alarm that was

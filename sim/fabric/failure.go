@@ -39,8 +39,8 @@ func (f *Failure) holds(now units.Time) bool { return now >= f.From && (f.To == 
 
 // failing changes links at the times of Config.Failures. It is a destination of
 // events of its own, after all hosts and switches and before those that are added
-// later: at one instant what is due in the network goes first, and what NICs do
-// then finds the links changed.
+// later: at one instant the network's events run first, and the NICs' events then
+// find the links changed.
 type failing struct {
 	n     *Network
 	id    des.NodeID
@@ -149,8 +149,8 @@ func (x *failing) Handle(ev des.Event) {
 	}
 }
 
-// apply puts a link into the state of a time, and reports whether it went down or
-// came up.
+// apply puts a link into its state at a time, and reports whether the link went
+// down or came up.
 func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
 	down, loss, kind, rate := false, fl.loss, fl.kind, n.kinds[fl.kind].rate
 	for _, f := range fl.failures {

@@ -24,7 +24,7 @@ type Network struct {
 	ports    []port       // see port
 	inlets   []inlet      // by port
 	queues   []queue      // by port, then priority
-	holds    []hold       // what a port holds of what came by it, likewise; empty without PFC
+	holds    []hold       // what a port holds of the packets that entered by it, likewise; empty without PFC
 	cold     []coldPort   // by port
 	kinds    []kind       // see port.kind
 	reported []units.Rate // see record.kind

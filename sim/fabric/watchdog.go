@@ -27,7 +27,7 @@ func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
 	bit := uint8(1) << (prio & 7)
 	k := &n.kinds[l.kind]
 	if l.paused&bit == 0 || c.pausedSince[prio] != now-k.class[prio].watchdog {
-		return // it has ended, if another has begun
+		return // it has ended, if another has started
 	}
 	c.trips++
 	c.tripped |= bit
