@@ -140,7 +140,7 @@ func (u *atomics) finish(now units.Time, i uint32) {
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
-	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key went meanwhile
+	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key was deregistered meanwhile
 		var eff rc.Effects
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
 		u.transport.carryOut(now, q, &eff, arrival{})

@@ -9,10 +9,10 @@ import (
 
 // A work queue element is segments of 16 bytes: control; the remote address of a
 // READ, a WRITE or an atomic, or the address vector of a datagram; the operands of
-// an atomic; then a pointer for each piece of data, or the data themselves behind a
+// an atomic; then a pointer for each piece of data, or the data themselves after a
 // length of 4 bytes. Kalia et al. (ATC 2016, table 1) count 36 bytes before the
-// inline data of a WRITE and 68 before those of a datagram. A receive is its
-// pointers only.
+// inline data of a WRITE and 68 before those of a datagram. The element of a
+// receive has only pointers.
 const (
 	wqeSegment       = 16
 	wqeInlineHeader  = 4

@@ -29,7 +29,7 @@ type frame struct {
 	buffer         uint32 // of the payload, 0 where it is phantom
 	next           fabric.Handle
 	ready          units.Time // when the packetiser is done with it
-	sentAt         units.Time // when its first bit went on the wire
+	sentAt         units.Time // time of its first bit on the wire
 
 	// An acknowledgement's echo of what the packet that it answers met.
 	echo echo

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// steering is an engine inside the NIC, or a rate limit, and what went under it.
+// steering is an engine inside the NIC, or a rate limit, and counts of what was
+// sent under it.
 type steering struct {
 	cc.Driver
 	sent, acked units.Bytes
@@ -48,7 +49,7 @@ func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 	o.steer(q, &q.steering, o.inform(q, &q.steering, &o.ack))
 }
 
-// rewound tells an engine that the transport has gone back.
+// rewound reports to an engine that the transport has gone back.
 func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
 	if why == rc.RewindNone {
 		return
@@ -67,7 +68,7 @@ func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
 	}
 }
 
-// inform completes an acknowledgement and tells an engine of it.
+// inform completes an acknowledgement and passes it to an engine.
 func (o *offload) inform(q *qp, s *steering, a *cc.Ack) cc.Control {
 	a.NetRTT = a.RTT - o.line.Serialize(q.mtu)
 	a.Acked, a.Sent = s.acked, s.sent

@@ -154,8 +154,8 @@ func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor
 	return at
 }
 
-// fetch gets a packet's payload, and reports whether that may be read. It can be asked
-// for when the context is here, the rest, and its translation.
+// fetch gets a packet's payload, and reports whether that may be read. The read can
+// start when the context, the other inputs and the translation are on the chip.
 func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bool) {
 	inline, ok := k.dma.gather(q, d, f)
 	if inline || !ok {
@@ -170,7 +170,7 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 	return true
 }
 
-// refuse tells the transport that a packet's payload may not be read.
+// refuse reports to the transport that a packet's payload may not be read.
 func (k *packetiser) refuse(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 	if !response {
 		k.transport.failSend(now, q, d.Slot, ib.WCLocProtErr)
@@ -191,7 +191,7 @@ func (k *packetiser) invalidate(now units.Time, q *qp, d *rc.Descriptor) {
 	k.transport.reap(now, q) // nothing comes back that would
 }
 
-// traceBuild reports what came before the wire for a packet.
+// traceBuild reports a packet's spans before the wire.
 func (k *packetiser) traceBuild(f *frame, response bool, chosen, arrived, packed units.Time) {
 	if !response {
 		k.spans.packet(f, AtScheduler, k.scheduler.began(k.cfg.SchedulerCycles), chosen, int32(k.host))

@@ -46,10 +46,9 @@ type Congestion struct {
 	// Engine decides rate and window in the NIC, from every acknowledgement.
 	// nil leaves the queue pair unpaced: a plain NIC.
 	Engine cc.Engine
-	// ReadEngine does the same for what READs bring, by their requests: it sees
-	// each response, with what that met on its way, and holds the READs that are
-	// outstanding to its window and their requests to its rate. nil leaves READs to
-	// Engine's Control as it was at first.
+	// ReadEngine does the same for the data of READs, by their requests. It sees each
+	// response with its telemetry, and bounds outstanding READs by its window and
+	// their requests by its rate. With nil, Engine's initial Control applies to READs.
 	ReadEngine cc.Engine
 	// Telemetry is collected by the packets and reflected by the peer.
 	Telemetry telemetry.Kind
@@ -78,7 +77,7 @@ type qp struct {
 	num    uint32
 	cfg    QPConfig
 	state  ib.QPState
-	resets uint8  // seven bits: tells doorbells and frames of before a reset
+	resets uint8  // seven bits: distinguishes doorbells and frames from before a reset
 	rc     *rc.QP // from RTR on
 	rcCfg  rc.Config
 	peer   Peer
@@ -131,7 +130,7 @@ type progress struct {
 	posted      uint32
 	rung        uint32 // whose doorbell was written, of those that are read and not brought
 	doorbelled  uint32 // whose doorbell has arrived
-	fetchIssued uint32 // that are or were read, or came with their doorbell
+	fetchIssued uint32 // that are or were read, or arrived with their doorbell
 	fetched     uint32 // that a read has brought
 	handed      uint32 // to the transport
 	started     uint32 // that have a packet or are over

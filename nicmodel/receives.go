@@ -37,11 +37,11 @@ type SRQ struct {
 
 	fetched bool // receives are fetched; all below is for that
 	num     uint32
-	resets  uint8 // seven bits: tells reads of before a reset
+	resets  uint8 // seven bits: distinguishes reads from before a reset
 	held    int   // posted and not completed
 	addr    uint64
-	// The ring in host memory, of a power of two, by running counts: what has been
-	// posted, what the NIC knows to be, what it reads or has read, and what has arrived.
+	// The ring in host memory, of a power of two, by running counts of receives: posted,
+	// known to the NIC, read or being read, and arrived.
 	ring                                []postedRecv
 	posted, known, fetchIssued, arrived uint32
 	readingRecord                       bool       // the doorbell record is being read
@@ -60,8 +60,8 @@ type postedRecv struct {
 // recordBytes is what a doorbell record takes: a counter of receives and one of sends.
 const recordBytes = 8
 
-// recvWQEBytes returns what a receive takes in its queue: a pointer of 16 bytes for
-// each piece that the queue was made for, in a stride of a power of two.
+// recvWQEBytes returns the bytes of a receive in its queue: a pointer of 16 bytes
+// for each piece that the queue was made for, in a stride of a power of two.
 func recvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1)-1)) }
 
 // receives brings the elements of receive queues to the NIC, and keeps packets that need

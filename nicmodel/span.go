@@ -64,7 +64,7 @@ type Span struct {
 type tracer struct {
 	pairs  *queuePairs
 	host   int
-	report func(*Span) // nil if nobody asked
+	report func(*Span) // nil if not set
 	span   Span
 }
 

@@ -48,7 +48,7 @@ type stage struct {
 	stalled [numStalls]int64
 	served  uint64
 
-	watch func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if nobody asked
+	watch func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if not set
 }
 
 func (s *stage) setWatch(f func(begin, end units.Time, why Stall)) { s.watch = f }
@@ -92,9 +92,9 @@ func (s *stage) began(cycles int64) units.Time { return s.clock.Begin(s.free - c
 // freeAt returns the instant from which the stage can begin something.
 func (s *stage) freeAt() units.Time { return s.clock.Begin(s.free) }
 
-// Account is where the cycles of a stage went up to some instant. A piece of
-// work in service counts as busy to its end, so Elapsed may lie a little after
-// the instant that was asked for.
+// Account is where the cycles of a stage went up to some instant. A piece of work
+// in service counts as busy to its end, so Elapsed may be a little after the
+// requested instant.
 type Account struct {
 	Stage string
 	Clock Clock

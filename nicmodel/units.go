@@ -74,9 +74,9 @@ func newUnits(name string, c UnitsConfig, clock Clock) *processingUnits {
 	return &processingUnits{name: name, cfg: c, clock: clock, taken: make(inflight, c.Units)}
 }
 
-// serve takes a packet of a queue pair that is ready at t, and returns when it is
-// done. queue is when the queue pair's last packet is; packets of others do not
-// wait with one that waits for that, which is outside the units.
+// serve processes a packet of a queue pair that is ready at t, and returns when it
+// is done. queue is when the queue pair's previous packet is done. A packet waits
+// for that outside the units, so packets of other queue pairs do not wait with it.
 func (u *processingUnits) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
 	cycles := u.cfg.cycles(op)
 	begin := u.taken.free(t)

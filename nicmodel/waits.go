@@ -2,8 +2,8 @@ package nicmodel
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Wait is what pieces of work have waited for that no stage waited with: others went
-// meanwhile. Total over a span is how many waited on average.
+// Wait is the time that pieces of work have waited without stalling a stage: other
+// work went on. Total over a span is how many waited on average.
 type Wait struct {
 	Where, For string
 	Total      units.Time // summed over all that waited
@@ -46,7 +46,7 @@ func (n *NIC) Waits(now units.Time) []Wait {
 	return all
 }
 
-// CacheUse is what a cache of the NIC was asked for.
+// CacheUse counts the lookups of a cache of the NIC.
 type CacheUse struct {
 	Cache        string
 	Hits, Misses uint64

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// The turnaround is how long a peer takes to answer. Without it a round trip is the
-// network's alone. NICs acknowledge at once, which TIMELY relies on (section 3.1);
-// software acknowledges when its thread runs. Swift (SIGCOMM 2020, section 3.1)
-// echoes the receiver's delay in the same way.
+// The turnaround is how long a peer takes to answer. A round trip less the
+// turnaround is the network's alone. NICs acknowledge at once, which TIMELY relies
+// on (section 3.1); software acknowledges when its thread runs. Swift (SIGCOMM
+// 2020, section 3.1) echoes the receiver's delay in the same way.
 //
 // A requester asks with a bit beside FECN and BECN of a request that wants an
 // acknowledgement; IBA reserves it, receivers ignore it, and the ICRC counts it as a one.

@@ -13,7 +13,7 @@ import (
 // sends. It gets all of its input as arguments and starts nothing of its own.
 type Stage interface {
 	// Depart handles a packet that is about to go on the wire. It may change the
-	// fields that Departure marks as changeable.
+	// fields from Flags on.
 	Depart(d *Departure)
 }
 
@@ -40,16 +40,16 @@ type Departure struct {
 	// Hops is how many switches it passed before this one.
 	Hops uint8
 
-	// What follows is the stage's to change.
+	// The stage may change the fields below.
 
 	// Flags are the packet's marks. CE and EIN of this switch's own classes are
 	// in it.
 	Flags Flags
-	// MaxDelay is what the packet says of the hops so far, and Path the per-hop records
-	// that it has. Path is for reading, and valid during the call.
+	// MaxDelay is the packet's largest delay of the hops so far, and Path its per-hop
+	// records. Path is read-only, and valid during the call.
 	MaxDelay units.Time
 	Path     *telemetry.Stack
-	// Record is one record more, for which the packet grows by telemetry.PerHopBytes,
+	// Record is a further record, for which the packet grows by telemetry.PerHopBytes,
 	// if Recorded is set. Overflow says that there was no room for it. A network
 	// remembers 255 different rates that are no port's own.
 	Record   telemetry.Hop

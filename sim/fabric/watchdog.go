@@ -20,7 +20,7 @@ func (n *Network) watch(now units.Time, l *port, at uint32, fresh uint8) {
 	}
 }
 
-// watchdog looks at a pause that began as long ago as the watchdog allows.
+// watchdog checks a pause that started as long ago as the watchdog allows.
 func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
 	n := x.n
 	l, c := &n.ports[at], &n.cold[at]
