@@ -19,7 +19,7 @@ type fleet struct {
 	placed units.Bytes
 }
 
-// lightFlow is a flow as a reduced NIC has it.
+// lightFlow is a flow on reduced NICs.
 type lightFlow struct {
 	fleet *fleet
 	slot  int

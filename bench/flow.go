@@ -91,9 +91,9 @@ func (f *flow) flowHash() uint32 {
 	return f.poster.nic.Peer(f.qp.Num()).FlowHash
 }
 
-// postAhead is how much a flow keeps posted, so that neither shim nor NIC runs
-// dry between a completion and the next post: four messages, or this, or what a shim
-// that follows the link lets out with a message more.
+// postAhead is how much a flow keeps posted, so that neither shim nor NIC runs out
+// of work between a completion and the next post. A flow posts four messages, or
+// this, or a message more than a shim that follows the link has outstanding.
 const postAhead = 256 * units.KiB
 
 // start connects a flow and posts its first messages.

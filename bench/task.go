@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Tasks are what Traffic does on its connections, and count as flows do: begun,
-// ended, under way, and the time from when one should have started to its end. What
-// the connections carry is counted by the connections.
+// Tasks are what Traffic does on its connections. They count as flows do: started,
+// ended, under way, and the time from when one should have started to its end. The
+// connections count the bytes that they carry.
 
 func (m *measurement) taskBegun(t *workload.Task) {
 	m.groupsOf(t.Label, t.Class, func(l *label) {

@@ -16,8 +16,8 @@ type Engine interface {
 	// engine, of a segment where the host does. The engine keeps no reference
 	// to a.
 	OnAck(a *Ack) Control
-	// OnLoss says that packets were lost and are being sent again because the
-	// receiver asked for them (a NAK).
+	// OnLoss reports that packets were lost and are being sent again because the
+	// receiver requested them (a NAK).
 	OnLoss(now units.Time) Control
 	// OnTimeout says that the retransmission timer expired.
 	OnTimeout(now units.Time) Control
@@ -47,7 +47,7 @@ type Control struct {
 // Unlimited is the Window of an engine that has none.
 const Unlimited units.Bytes = math.MaxInt64
 
-// Ack is what one acknowledgement tells about the path. Fields that a driver
+// Ack is what one acknowledgement reports about the path. Fields that a driver
 // can't know are zero, with the exceptions stated. Times are on one clock, the
 // driver's.
 type Ack struct {
@@ -90,10 +90,9 @@ type Ack struct {
 	// raise its rate or window on such an acknowledgement.
 	AppLimited bool
 
-	// Scale is the share of one round trip's update that this acknowledgement
-	// stands for, in (0, 1]: below 1 where several completions fall into one
-	// minimum RTT (TIMELY section 5). Engines that keep account of round trips
-	// or of acknowledged packets themselves ignore it.
+	// Scale is this acknowledgement's share of one round trip's update, in (0, 1]:
+	// below 1 where several completions fall into one minimum RTT (TIMELY section 5).
+	// Engines that count round trips or acknowledged packets themselves ignore it.
 	Scale float64
 }
 

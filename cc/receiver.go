@@ -5,9 +5,9 @@ import "github.com/sluice-rdma/sluice/units"
 // Granted is an Engine whose flow's receiver has a say in how far it may send.
 type Granted interface {
 	Engine
-	// OnGrant takes a grant. Grants may come late or in another order than they
-	// were given, and not every one comes. sent is Ack.Sent at that moment, for
-	// engines that treat what has been granted unlike what needs no grant.
+	// OnGrant handles a grant. Grants may arrive late, out of order, or not at all.
+	// sent is Ack.Sent at that moment, for engines that treat granted bytes
+	// differently from those that need no grant.
 	OnGrant(now units.Time, sent units.Bytes, g Grant) Control
 }
 
@@ -19,7 +19,7 @@ type Grant struct {
 	Class uint8
 }
 
-// Data is what one data packet tells the receiver that it came to.
+// Data is what one data packet tells its receiver.
 type Data struct {
 	Now units.Time // when it arrived
 	// Flow names the flow among those to this host: small numbers, used again
@@ -27,8 +27,8 @@ type Data struct {
 	Flow uint32
 	// Size is the payload of the whole flow, 0 if that is not known.
 	Size units.Bytes
-	// Bytes is the packet's payload, and Arrived the flow's so far, it included;
-	// what came twice counts once.
+	// Bytes is the packet's payload. Arrived is the flow's payload received so far,
+	// including this packet; duplicates count once.
 	Bytes, Arrived units.Bytes
 	SentAt         units.Time // when the packet was handed to the wire
 	ECN            bool       // it met a congestion mark
@@ -47,8 +47,8 @@ type Receiver interface {
 	// Deadline is when OnTimer wants to be called, or units.Never.
 	Deadline() units.Time
 	OnTimer(now units.Time)
-	// Next returns a grant to send, until there is none. The driver calls it after
-	// each of the calls above; a grant travels as a packet of its own, or on an
+	// Next returns a grant to send, or false if there is none. The driver calls it
+	// after each of the calls above; a grant travels as a packet of its own, or on an
 	// acknowledgement that leaves at that moment.
 	Next() (flow uint32, g Grant, ok bool)
 }

@@ -63,8 +63,8 @@
 // receive path does not run out of buffer, so the NIC never sends pause frames. Engines
 // in the NIC steer what the NIC sends, and the data of its READs by their requests: the
 // data of one request, 16 KiB at most, arrive at the responder's line rate. Costs are
-// estimates of the right order of magnitude, except where Config says otherwise; nothing
-// is fitted to them.
+// estimates that keep the relative order of costs right, except where Config says
+// otherwise; nothing is fitted to them.
 //
 // A NIC is not safe for concurrent use.
 package nicmodel

@@ -57,8 +57,8 @@ func LineHead(w io.Writer, test Test) error {
 	return err
 }
 
-// Line writes a row. The columns, and what stands in them, are perftest's; what
-// was not measured is 0.
+// Line writes a row. The columns and their content are perftest's; what was not
+// measured is 0.
 func Line(w io.Writer, row *Row) error {
 	v := func(f stats.Float) float64 {
 		if !f.Measured() {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// busyShare is from when on a resource is said to limit, or to come near to it.
+// busyShare is the share of its time from which on a resource is reported to limit,
+// or to come near to it.
 const busyShare = 0.6
 
 // resource is something of a NIC that work takes turns at.
@@ -32,10 +33,10 @@ func (u *NICUse) Explain() {
 	u.Bottleneck, u.BytesEach, u.CyclesEach = u.limit(), u.bytesEach(), u.cyclesEach()
 }
 
-// limit says what limits the NIC. That is the resource that is busiest, if it is busy
-// enough; or what work waits for that is taken; or a host that is behind with its
-// completions; or what holds queue pairs or stages back while nothing is busy; or none of
-// them, and then what limits lies outside.
+// limit names what limits the NIC. That is the busiest resource, if it is busy enough; or
+// an occupied resource that work waits for; or a host that is behind with its
+// completions; or what holds queue pairs or stages back while nothing is busy. If it is
+// none of these, the limit is outside the NIC.
 func (u *NICUse) limit() string {
 	all := u.resources()
 	if len(all) == 0 {

@@ -16,7 +16,8 @@ const shownNICs = 8
 
 func sortedKeys(m map[string]int64) []string { return slices.Sorted(maps.Keys(m)) }
 
-// nics writes what was seen inside NICs: what limits each, and where its time went.
+// nics writes the measurements inside NICs: what limits each, and how it spent its
+// time.
 func (r *Result) nics(b *strings.Builder) {
 	for _, s := range r.Systems {
 		if len(s.NICs) == 0 {

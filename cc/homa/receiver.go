@@ -27,7 +27,7 @@ type receiver struct {
 	// something is under way.
 	tails [classes + 1]int32
 
-	outstanding units.Bytes // granted beyond RTTBytes and not arrived, of flows that are heard from
+	outstanding units.Bytes // granted beyond RTTBytes and not arrived, of flows that are not silent
 	incomplete  int         // flows of which not all has arrived
 	starts      uint64
 	alarm       units.Time
@@ -40,7 +40,7 @@ type flow struct {
 	arrived, limit units.Bytes
 	told           units.Bytes // the limit that the sender was sent
 	start          uint64      // order of beginning
-	heard          units.Time  // when data came, or a grant was sent
+	heard          units.Time  // when data arrived, or a grant was sent
 	place          int32       // in the heap
 	where          place
 	class          uint8
@@ -164,9 +164,9 @@ func (r *receiver) OnEnd(now units.Time, number uint32) {
 // Deadline implements cc.Receiver.
 func (r *receiver) Deadline() units.Time { return r.alarm }
 
-// OnTimer sends the grants of silent flows again, since no later one makes up for a
-// loss, and gives their place and their share of the allowance to others until
-// they are heard from.
+// OnTimer sends the grants of silent flows again, since no later grant makes up for
+// a loss. It gives their place and their share of the allowance to other flows
+// until their data arrive again.
 func (r *receiver) OnTimer(now units.Time) {
 	if now < r.alarm {
 		return
@@ -272,14 +272,15 @@ func (r *receiver) below() uint8 {
 	return r.scheduled
 }
 
-// class is that of what the active flow of a rank is granted next, and whether
-// that has to wait.
+// class returns the class of the next grant to the active flow of a rank, and
+// whether that grant has to wait.
 //
 // Each flow has a class below that of the next shorter one, as long as there are
 // any. A class may fall at any time, but rises only when all that was granted has
-// arrived: what overtakes other packets of its flow is a loss to a transport that
-// goes back. So the classes go down as flows end, until the shortest is among
-// others in the lowest; then it waits for its packets, and is lifted.
+// arrived: a packet that overtakes others of its flow looks like a loss to a
+// go-back-N transport. So the classes go down as flows end, until the shortest flow
+// shares the lowest class with others. Then it waits for its packets, and its class
+// rises.
 func (r *receiver) class(rank int, f *flow, above uint8) (class uint8, wait bool) {
 	most := r.scheduled
 	if f.size-f.arrived > r.rttBytes {

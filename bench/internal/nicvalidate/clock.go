@@ -88,8 +88,8 @@ func RunClock() (all []*RoundTrips, err error) {
 }
 
 // roundTrips has a host calibrate its NIC's clock as the shim does, with readings of the
-// counter when calibration advises them, and write 64 bytes to another over and over:
-// round trips are from the host's clock before the post to the completion's timestamp.
+// counter when calibration advises them. The host repeatedly writes 64 bytes to another.
+// Round trips are from the host's clock before the post to the completion's timestamp.
 func roundTrips(cfg nicmodel.Config, loaded bool, run time.Duration) (*RoundTrips, error) {
 	hosts, err := newHosts(2, true, slot50, cfg)
 	if err != nil {

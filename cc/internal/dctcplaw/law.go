@@ -23,7 +23,7 @@ type Params struct {
 	MinCwnd      float64 // at least 1
 }
 
-// MaxPackets bounds the windows that are asked for.
+// MaxPackets bounds the windows that can be configured.
 const MaxPackets = 1e9
 
 // Validate reports the first parameter out of its range, by the name that it has in
