@@ -36,7 +36,7 @@ type measurement struct {
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
 	ruling     ruling    // at the warm-up
-	nics       []nicLook // those whose inside the scenario traces
+	nics       []nicLook // those that the scenario inspects
 
 	shown      []int // labels that have series
 	rate, wire *seriesTable

@@ -95,7 +95,7 @@ func (ps *programs) configure(path string) error {
 }
 
 // loadProgram reads a program. The macros of Sluice's programs for a scenario's
-// settings come before the scenario's own, which may override them.
+// settings come before the scenario's own macros, which may differ.
 func loadProgram(file string, sys *scenario.System, r *fabric.Report) (*p4.Program, error) {
 	return p4.Find(file, p4.Options{Define: append([]string{
 		fmt.Sprintf("EIN_WINDOW=%d", sys.Fabric.EIN.Window),

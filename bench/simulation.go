@@ -183,8 +183,8 @@ func (s *simulation) run() error {
 }
 
 // mayEnd reports whether the run may end within the window that starts at start: no
-// flow is to start, and all bytes of those under way have arrived, or the run's time
-// is over. Bytes that have not arrived are acknowledged only after the window.
+// flow is to start, and all bytes of those under way have arrived, or the flows' own
+// time is over. Bytes that have not arrived are acknowledged only after the window.
 func (s *simulation) mayEnd(start units.Time) bool {
 	if s.pending {
 		return false

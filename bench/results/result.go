@@ -53,7 +53,7 @@ type System struct {
 	Links []Link `json:"links,omitempty"`
 	// LinkUse is of every link of the topology.
 	LinkUse *LinkUse `json:"link_use,omitempty"`
-	// NICs are those whose inside the scenario traces.
+	// NICs are those that the scenario inspects.
 	NICs []NICUse `json:"nics,omitempty"`
 
 	Series        []Series             `json:"series,omitempty"`

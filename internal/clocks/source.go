@@ -61,8 +61,8 @@ type Source struct {
 }
 
 // Sample reads the source between two readings of the device's host clock
-// (verbs.PreciseClock where there is one, Now elsewhere): a few times, of which
-// it returns the one whose bracket is the tightest.
+// (verbs.PreciseClock where there is one, Now elsewhere). It does so a few times
+// and returns the sample with the tightest bracket.
 func (s *Source) Sample() (calibration.Sample, error) { return s.sample() }
 
 // Close frees what reading it took. The device stays open.

@@ -53,14 +53,14 @@ type followedPacket struct {
 	scheduler, chosen, fetched, packed, wire, sent units.Time
 }
 
-// followedPair is what came back for a queue pair lately.
+// followedPair is the responses that a queue pair received lately.
 type followedPair struct {
 	answers []answer
 	known   int // of them have come, from the oldest on
 }
 
-// answer is a response: when its last bit left the peer, when it came, and when the
-// transport had it.
+// answer is a response: when its last bit left the peer, when it arrived, and when
+// the transport had it.
 type answer struct {
 	psn            units.PSN
 	op             ib.Opcode

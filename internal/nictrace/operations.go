@@ -13,8 +13,9 @@ import (
 // shownPercentiles are those of which a request is shown.
 var shownPercentiles = []float64{50, 99}
 
-// Operations are the lives of a NIC's requests by their latency: of each small range of
-// latencies how many, and the newest: the first ones are of the workload's beginning.
+// Operations are the lives of a NIC's requests by their latency. For each small range
+// of latencies it has their number and the newest, since the first ones belong to the
+// workload's start.
 type Operations struct {
 	from    units.Time // requests that end from then on count
 	ranges  map[int]*operationRange

@@ -15,7 +15,7 @@ const (
 	// pageLines is how many directions of links all drawings of a page have at
 	// most. A network of more than its part is not drawn; its table is there.
 	pageLines = 6000
-	// systemLines is that of one drawing: beyond it nothing can be told apart.
+	// systemLines is that of one drawing: beyond it lines can't be distinguished.
 	systemLines = 1200
 	// busiestShown is how many links a network's table has at most.
 	busiestShown = 8
@@ -125,8 +125,8 @@ func (d *drawing) marks(b *strings.Builder, num func(float64) string, class stri
 	}
 }
 
-// ends are where a line begins and ends: in the middle of its boxes, aside to the
-// right of its direction, so that the two of a link lie side by side.
+// ends are the end points of a line: the middles of its boxes, shifted to the right
+// of its direction, so that the two lines of a link lie side by side.
 func (d *drawing) ends(l line) (x1, y1, x2, y2 float64) {
 	a, b := &d.boxes[l.from], &d.boxes[l.to]
 	dx, dy := b.x-a.x, b.y-a.y

@@ -101,12 +101,12 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "sluice", "rxe"), nil
 }
 
-// Prepare returns the image in cacheDir, DefaultCacheDir if that is empty. It
-// makes the image if it is not there, which takes a network, some 130 MB of
-// downloads and half a minute; afterwards the image is some 80 MB. Of several
-// processes that ask at once, one makes it and the others wait. It tells logf
-// what takes time. The error is an *UnavailableError where this machine or its
-// network can't provide an image.
+// Prepare returns the image in cacheDir, DefaultCacheDir if that is empty. It makes
+// the image if it is not there, which takes a network, some 130 MB of downloads and
+// half a minute; afterwards the image is some 80 MB. If several processes call it
+// at once, one makes the image and the others wait. It logs long steps to logf. The
+// error is an *UnavailableError where this machine or its network can't provide an
+// image.
 func Prepare(ctx context.Context, cacheDir string, logf func(format string, args ...any)) (*Image, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, &UnavailableError{Reason: "the guest and its QEMU are for amd64, this is " + runtime.GOARCH}

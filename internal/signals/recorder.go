@@ -58,7 +58,7 @@ type Source struct {
 	number  uint64
 	free    chan *chunk
 	now     *chunk // being filled; nil if none was free
-	filled  uint64 // chunks begun, by which entries know theirs
+	filled  uint64 // chunks started, by which entries know theirs
 	table   []entry
 	used    int
 	dropped atomic.Uint64

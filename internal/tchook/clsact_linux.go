@@ -53,8 +53,8 @@ type clsact struct {
 
 // trampoline returns a program that jumps to p as long as this process has the map: the
 // kernel empties a map of programs when the last process that has it open ends, however
-// it ends. Without p the trampoline leaves packets as they are. It is what a filter can
-// be left with.
+// it ends. Without p the trampoline leaves packets unchanged, so a filter can stay
+// behind with it.
 func trampoline(p *ebpf.Program) (*ebpf.Program, *ebpf.Map, error) {
 	jump, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
@@ -88,9 +88,9 @@ func (c *clsact) qdisc() netlink.Qdisc {
 	}
 }
 
-// claim takes the name that says that the process of a program lives: an abstract
-// socket, which is the network namespace's, as the interface is, and goes with the
-// process. It fails if another one has it.
+// claim takes the name that marks a program's process as alive: an abstract socket.
+// The socket belongs to the network namespace, as the interface does, and
+// disappears with the process. claim fails if another process has the name.
 func (c *clsact) claim(id int) (net.PacketConn, error) {
 	return net.ListenPacket("unixgram", fmt.Sprintf("@%s-%d", c.name, id))
 }

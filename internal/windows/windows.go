@@ -53,7 +53,7 @@ type crew struct {
 	shares  []share
 
 	_      [64]byte
-	window atomic.Uint64 // that has begun; the last one ends all
+	window atomic.Uint64 // that has started; the last one ends the run
 	_      [64]byte
 	busy   atomic.Int64 // workers beside the caller that are not done with it
 	over   atomic.Bool
@@ -122,7 +122,7 @@ func (s *share) take(front bool) (first, last int, ok bool) {
 	}
 }
 
-// run runs a window that has begun.
+// run runs a window that has started.
 func (c *crew) run() {
 	if c.workers == 1 {
 		c.d.Run(0, 0, c.d.Nodes())
@@ -169,7 +169,7 @@ func (c *crew) worker(lane int) {
 	}
 }
 
-// work runs nodes until there are none.
+// work runs nodes until none is left.
 func (c *crew) work(lane int) {
 	for i := range c.workers {
 		s := &c.shares[(lane+i)%c.workers]
