@@ -92,8 +92,9 @@ func (f *flow) flowHash() uint32 {
 }
 
 // postAhead is how much a flow keeps posted, so that neither shim nor NIC runs out
-// of work between a completion and the next post. A flow posts four messages, or
-// this, or a message more than a shim that follows the link has outstanding.
+// of work between a completion and the next post. A flow keeps the most of four
+// messages, this, and, with a shim whose bound follows the link, a message more
+// than that bound (see postedAhead).
 const postAhead = 256 * units.KiB
 
 // start connects a flow and posts its first messages.

@@ -20,8 +20,8 @@ type Device interface {
 	CreateCQ(CQInitAttr) (CQ, error)
 	CreateCompChannel() (CompChannel, error)
 
-	// AsyncEvent waits up to timeout for the next asynchronous event; zero
-	// does not wait. It returns ErrTimeout when none came.
+	// AsyncEvent waits up to timeout for the next asynchronous event; zero does not
+	// wait. It returns ErrTimeout when none occurred.
 	AsyncEvent(timeout time.Duration) (AsyncEvent, error)
 
 	// Now reads the host's monotonic clock in the device's world: on a

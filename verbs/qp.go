@@ -93,7 +93,7 @@ type QPAttr struct {
 	AV      AddressVector
 	QKey    uint32 // UD: what datagrams must carry to be received
 
-	Timeout         uint8 // ACK timeout 4.096us * 2^n, 0 to 31; 0 is none
+	Timeout         uint8 // ACK timeout 4.096us * 2^n, 0 to 31; 0 is no timeout
 	RetryCnt        uint8 // 0 to 7
 	RNRRetry        uint8 // 0 to 7; 7 retries without end
 	MinRNRTimer     uint8 // 0 to 31, the code of IBA table 45
@@ -218,7 +218,7 @@ func DefaultRC() RCParams {
 }
 
 // ConnectRC takes a fresh RC queue pair from RESET to RTS, connected to remote;
-// local tells the PSN it starts to send from.
+// local has the first PSN that it sends.
 func ConnectRC(qp QP, local, remote Endpoint, p RCParams) error {
 	if err := qp.Modify(QPAttr{State: ib.Init, Port: p.Port, Access: p.Access}, ResetToInitRC); err != nil {
 		return err

@@ -13,8 +13,8 @@ type Stats struct {
 	// were dropped, or sent as they were, for want of memory, and Segmented packets that
 	// were not tagged because segmentation offload was to cut them.
 	Taken, Put, Reflected, Failed, Segmented uint64
-	// Probes are those sent, ProbesAnswered those of them whose answer came, and
-	// ProbesLost those whose answer did not in MaxAge. ProbesServed are those of
+	// Probes are those sent, ProbesAnswered those whose answer arrived, and ProbesLost
+	// those whose answer did not arrive within MaxAge. ProbesServed are probes of
 	// peers that the program answered.
 	Probes, ProbesAnswered, ProbesLost, ProbesServed uint64
 }
