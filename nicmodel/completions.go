@@ -46,7 +46,7 @@ type completions struct {
 	eqes     uint64 // written to it
 }
 
-// complete gives the host a completion, once what it says is at hand, at ready.
+// complete gives the host a completion, once its data are available, at ready.
 func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	c := cs.queues[num]
 	done := cs.serve(now, now, StallNone, cs.cfg.CQECycles)
@@ -96,8 +96,8 @@ func (cs *completions) write(at units.Time, c *cq, ahead uint32) (visible units.
 	return visible
 }
 
-// announce lets whoever wants to know of a queue's completions know of the newest ones,
-// which are like each other, are written at a time and then become visible.
+// announce reports a queue's newest completions to its observer. They are alike, are
+// written at a time and then become visible.
 func (cs *completions) announce(at, visible units.Time, num uint32, c *cq, count int) {
 	e := c.newest(1)
 	solicited := e.Solicited || e.Status != ib.WCSuccess

@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Frames is what the NICs of one network know of the packets in flight beside
-// what the fabric does: their transport headers, and their payload where it is
-// real. It is a slab beside the fabric's, with the same handles. All NICs of a
-// network share one.
+// Frames is what the NICs of one network, but not the fabric, know of the packets
+// in flight: their transport headers, and their payload where it is real. It is a
+// slab parallel to the fabric's, with the same handles. All NICs of a network share
+// one.
 type Frames struct {
 	net     *fabric.Network
 	frames  []frame

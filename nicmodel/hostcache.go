@@ -20,7 +20,7 @@ type HostCacheConfig struct {
 // mostCache bounds what a cache's lines take in the model: 36 bytes each.
 const mostCache = 1 << 28
 
-// hostCache knows the lines that are there. Processors tell it with PCIe.Touch.
+// hostCache knows the lines in the cache. Processors add lines with PCIe.Touch.
 type hostCache struct {
 	used    *lru // by processors
 	written *lru // by the NIC

@@ -21,7 +21,7 @@ const (
 	eqElements = 1 << 10 // of the event queue
 )
 
-// arming is of what a completion queue's owner wants an event.
+// arming says which completions the owner of a completion queue wants an event for.
 type arming uint8
 
 const (
@@ -37,7 +37,7 @@ type notifier struct {
 	requested arming // by a store that is on its way
 	from      uint64 // completions that were visible at that store, which do not count
 	written   uint64 // completions in all
-	// Behind the newest solicited one, counted likewise.
+	// One past the newest solicited one, counted in the same way.
 	solicited uint64
 
 	moderation

@@ -44,7 +44,7 @@ type RateLimit struct {
 	TypicalPacket units.Bytes
 }
 
-// rateTable is the limits in force.
+// rateTable is the current limits.
 type rateTable struct {
 	entries []RateLimit
 	users   []int // of each; 0 is free

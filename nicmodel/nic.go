@@ -177,7 +177,7 @@ type Region struct {
 }
 
 // RegMR registers buf; or, if buf is nil, a phantom of so many bytes: memory that
-// has bounds and keys but no content, for workloads whose bytes nobody reads.
+// has bounds and keys but no content, for workloads that never read their bytes.
 func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
 	if buf != nil {
 		length = uint64(len(buf))

@@ -24,8 +24,8 @@ type offload struct {
 	cuts  uint64 // how often engines lowered a rate or a window
 }
 
-// account lets an engine inside the NIC see what an acknowledgement, a READ
-// response or a timer brought. f is the packet, or nil.
+// account passes the result of an acknowledgement, a READ response or a timer to an
+// engine inside the NIC. f is the packet, or nil.
 func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 	acked := eff.AckedBytes
 	if q.pull != nil && eff.Do&rc.DoPlace != 0 && eff.Place.Kind == rc.PlaceRead {
@@ -83,7 +83,7 @@ func (o *offload) inform(q *qp, s *steering, a *cc.Ack) cc.Control {
 	return s.Engine().OnAck(a)
 }
 
-// steer puts an engine's verdict in force.
+// steer applies an engine's Control.
 func (o *offload) steer(q *qp, s *steering, c cc.Control) {
 	if s.Apply(c)&cc.ChangedDown != 0 {
 		o.cuts++
@@ -94,8 +94,8 @@ func (o *offload) steer(q *qp, s *steering, c cc.Control) {
 	}
 }
 
-// Steer puts what the engines of a queue pair say now in force, without an event of
-// theirs: for who steers them from outside.
+// Steer applies the present Control of a queue pair's engines, without an event of
+// theirs. It is for callers that steer the engines from outside.
 func (n *NIC) Steer(now units.Time, num uint32) {
 	q := n.pairs.find(num)
 	if q == nil || !q.hasFlow {

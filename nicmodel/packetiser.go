@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// packetiser is the stage that makes a packet's headers, and its payload as PCIe brings it.
+// packetiser is the stage that builds a packet's headers, and its payload as PCIe
+// delivers it.
 //
 // State: packets in the slab (frame.go), in order. Cost: PacketiserCycles a packet that
-// carries data or asks for them; acknowledgements pass beside it. It stalls for a
-// payload or an element (StallPCIe), a queue pair's context (StallContext) and a page's
-// address (StallTranslation).
+// carries data or asks for them; acknowledgements bypass it. It stalls for a payload or
+// an element (StallPCIe), a queue pair's context (StallContext) and a page's address
+// (StallTranslation).
 type packetiser struct {
 	*chip
 	stage
@@ -120,8 +121,8 @@ func (k *packetiser) frame(q *qp, d *rc.Descriptor, response bool) (fabric.Handl
 		}
 		size += q.attachEcho(k.frames, h, f)
 	} else {
-		// Requests and READ responses collect telemetry; acknowledgements
-		// bring the forward path's back.
+		// Requests and READ responses collect telemetry; acknowledgements return that of
+		// the forward path.
 		p.Telemetry = q.cong.Telemetry
 		if q.cong.ECT {
 			p.Flags = fabric.ECT
@@ -142,7 +143,8 @@ func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *fram
 	k.mac.lineUpControl(now, h, f)
 }
 
-// element returns when a request's element is at hand, and out of its processing unit.
+// element returns when a request's element is available and has left its processing
+// unit.
 func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor) units.Time {
 	at := k.elements.take(chosen, q, d.Slot)
 	if at > chosen && context > chosen { // the context says where it is

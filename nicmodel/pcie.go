@@ -148,8 +148,8 @@ type TLPs struct {
 	Bytes   units.Bytes // headers included
 }
 
-// pcieStalls is what transfers waited beside the wait for the link, summed over
-// them: each wait is counted where it is longest.
+// pcieStalls is how long transfers waited for anything but the link, summed over
+// them. Each wait counts for its longest cause.
 type pcieStalls struct {
 	Tags, Credits, Translation units.Time
 }

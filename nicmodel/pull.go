@@ -26,8 +26,8 @@ type pull struct {
 	size     units.Bytes // that the newest asks for
 }
 
-// readPart is what a request asks for at most: TIMELY's segment, of which sixteen,
-// as many as NICs commonly have outstanding, fill 200 Gbps over 10 us.
+// readPart is the most that one request asks for: TIMELY's segment. Sixteen of
+// them, as many as NICs commonly have outstanding, fill 200 Gbps over 10 us.
 const readPart = 16 << 10
 
 type readSent struct {
@@ -96,7 +96,7 @@ func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes
 	o.steer(q, &p.steering, c)
 }
 
-// takeSteering puts the steering in force that the queue pair's next request is under.
+// takeSteering applies the steering of the queue pair's next request.
 func (s *scheduler) takeSteering(now units.Time, q *qp) {
 	under := &q.steering
 	if q.rc.PeekRead(now) {

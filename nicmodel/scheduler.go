@@ -34,7 +34,7 @@ type scheduler struct {
 	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
 }
 
-// add lets a queue pair send, at the rate that is in force for it.
+// add lets a queue pair send, at its current rate.
 func (s *scheduler) add(q *qp) error {
 	rate := q.Control().Rate
 	if q.limit.entry != 0 {

@@ -84,7 +84,7 @@ func (t *tracer) packet(f *frame, at Place, begin, end units.Time, from int32) {
 	s := &t.span
 	*s = Span{Place: at, Begin: begin, End: end, Slot: d.Slot, Count: 1, Opcode: d.Header.Opcode, PSN: d.Header.PSN}
 	s.Response = isResponse(d.Header.Opcode)
-	// The requester is who built a request, and who gets a response.
+	// The requester is the host that built a request, or that gets a response.
 	mine := int(from) == t.host
 	switch {
 	case !s.Response:

@@ -33,11 +33,10 @@ func Stalls() []Stall {
 	return all
 }
 
-// stage is one unit of the pipeline that serves its work in order, each piece
-// for a whole number of cycles of its clock. It is driven by events: nothing
-// happens while it idles, and its account is brought up to date by what it
-// serves next. At any instant busy, stalled and idle cycles add up to those
-// elapsed.
+// stage is one unit of the pipeline that serves its work in order, each piece for a
+// whole number of cycles of its clock. It is driven by events: nothing happens
+// while it idles, and the next piece of work updates its account. At any instant
+// busy, stalled and idle cycles add up to those elapsed.
 type stage struct {
 	name  string
 	clock Clock

@@ -63,7 +63,7 @@ func (u *processingUnits) setWatch(f func(begin, end units.Time, why Stall)) { u
 // unitWaits is how long packets waited before the units, summed over them.
 type unitWaits struct {
 	Units units.Time // for a unit
-	Queue units.Time // for the packet before of their queue pair, beside that
+	Queue units.Time // for the previous packet of their queue pair, in addition
 }
 
 // newUnits returns nil for none.

@@ -7,8 +7,8 @@ import "github.com/sluice-rdma/sluice/units"
 type Wait struct {
 	Where, For string
 	Total      units.Time // summed over all that waited
-	// Taken says that what was waited for was in use by others, of which no more can
-	// have it at once: who waits for that always is limited by it.
+	// Taken says that the work waited for a resource that others used, and that no
+	// more can use at once. Work that always waits for it is limited by it.
 	Taken bool
 }
 

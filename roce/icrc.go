@@ -107,21 +107,21 @@ func CheckICRC(ip []byte) bool {
 	return len(ip) >= minPacket4 && ICRC(ip) == binary.LittleEndian.Uint32(ip[len(ip)-ICRCBytes:])
 }
 
-// PutICRC writes the ICRC to the last four bytes of ip, which must be as ICRC
-// wants it.
+// PutICRC writes the ICRC to the last four bytes of ip, which must meet the
+// requirements of ICRC.
 func PutICRC(ip []byte) {
 	binary.LittleEndian.PutUint32(ip[len(ip)-ICRCBytes:], ICRC(ip))
 }
 
-// ICRCState is the ICRC of the first part of a packet, which Path.BeginICRC starts:
-// for who puts a packet together and wants its bytes read once.
+// ICRCState is the ICRC of the first part of a packet, which Path.BeginICRC starts.
+// It is for callers that assemble a packet and read its bytes only once.
 type ICRCState uint32
 
 // Add returns the state after b, which follows.
 func (s ICRCState) Add(b []byte) ICRCState { return ICRCState(crcUpdate(uint32(s), b)) }
 
-// Copy copies src to dst, which is as long or longer, and returns the state after
-// it. If somebody changes src meanwhile, the state is still that of what is in dst.
+// Copy copies src to dst, which is at least as long, and returns the state after
+// it. If src changes meanwhile, the state is still that of what is in dst.
 func (s ICRCState) Copy(dst, src []byte) ICRCState { return ICRCState(crcCopy(uint32(s), dst, src)) }
 
 // Put writes the ICRC to the first four bytes of b, after all that goes before it.

@@ -10,7 +10,8 @@ var ErrNotRoCE = errors.New("roce: not a RoCEv2 packet")
 // counters by it.
 type Malformed uint8
 
-// Why a packet is dropped. IBA 9.6.1 wants all of them dropped silently.
+// Why a packet is dropped. IBA 9.6.1 requires that all of them are dropped
+// silently.
 const (
 	_                   Malformed = iota
 	BadIPHeader                   // IPv4 options, or a header or length that can't be

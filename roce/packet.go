@@ -24,7 +24,7 @@ type Packet struct {
 	FECN, BECN bool
 	Migrated   bool
 	Pad        uint8  // 0 to 3; Pad gives the right one
-	Reserved6  uint8  // six bits beside FECN and BECN, free to use: the ICRC does not cover them
+	Reserved6  uint8  // six bits next to FECN and BECN, free to use: the ICRC does not cover them
 	QKey       uint32 // DETH
 	SrcQP      uint32 // DETH, 24 bits
 }
@@ -62,8 +62,8 @@ func (p *Packet) Decode(b []byte) (payload []byte, err error) {
 	return b[n : n+room-int(p.Pad)], nil
 }
 
-// DecodeHeaders is the part of Decode that reads the headers, for packets of
-// which no more is there. It returns their length.
+// DecodeHeaders is the part of Decode that reads the headers, for packets without
+// the rest. It returns their length.
 func (p *Packet) DecodeHeaders(b []byte) (int, error) {
 	*p = Packet{}
 	if len(b) < BTHBytes {

@@ -60,7 +60,7 @@ func Open(name string) (Device, error) {
 	return p.Open(rest)
 }
 
-// Devices lists what Open can open, over all providers that can tell.
+// Devices lists what Open can open, for all providers that can list their devices.
 func Devices() ([]string, error) {
 	var names []string
 	var errs []error

@@ -36,9 +36,9 @@ type QP interface {
 	// ib.QPState.CanBecome and needs the attributes that ibv_modify_qp needs.
 	Modify(attr QPAttr, mask QPAttrMask) error
 	Query() (QPAttr, error)
-	// Destroy frees the queue pair. Its requests end without completions, and
-	// those that it has on its CQs and that were not polled are gone, as with
-	// libibverbs' providers; going to RESET does the same.
+	// Destroy frees the queue pair. Its requests end without completions, and its
+	// completions that were not polled are dropped from its CQs, as with libibverbs'
+	// providers; a transition to RESET does the same.
 	Destroy() error
 }
 

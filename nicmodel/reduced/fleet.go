@@ -325,8 +325,9 @@ func (f *Fleet) Delivered(r Ref) nicmodel.Delivered {
 	return nicmodel.Delivered{}
 }
 
-// Steer puts what a flow's engine says now in force, without an event of its: for who
-// steers it from outside. A flow that has ended is left alone.
+// Steer applies the present Control of a flow's engine, without an event of the
+// engine. It is for callers that steer it from outside. Steer ignores a flow that has
+// ended.
 func (f *Fleet) Steer(r Ref) {
 	n := &f.nics[r.src]
 	s := n.sender(r.sender)

@@ -20,7 +20,7 @@ type receiver struct {
 	ackPriority uint8
 	telemetry   telemetry.Kind
 	met         uint8      // flags of a frame, since the last acknowledgement
-	delay       units.Time // the largest, likewise
+	delay       units.Time // the largest, in the same way
 	begun, over bool       // as configured in nic.recv; never without one
 	delivered   nicmodel.Delivered
 	size        units.Bytes // 0: without end

@@ -85,7 +85,7 @@ func (s *sender) ready(now units.Time) bool {
 	}
 	out := s.qp.Inflight()
 	if out > 0 && c.Turns() {
-		return false // the next packet goes by another path, when these have come
+		return false // the next packet takes another path, when these have arrived
 	}
 	if c.Fits(out, units.Bytes(bytes)) {
 		return true
@@ -193,7 +193,7 @@ func (s *sender) pace(line units.Rate) {
 	}
 }
 
-// control is what is in force for a flow from a port of that line rate.
+// control is the current Control of a flow from a port of that line rate.
 func (s *sender) control(line units.Rate) cc.Control {
 	if s.steering == nil {
 		return cc.Control{Rate: line, Window: cc.Unlimited}
@@ -201,7 +201,7 @@ func (s *sender) control(line units.Rate) cc.Control {
 	return s.steering.Control()
 }
 
-// steer puts an engine's verdict in force.
+// steer applies an engine's Control.
 func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 	change := s.steering.Apply(c)
 	if change&cc.ChangedDown != 0 {

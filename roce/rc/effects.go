@@ -41,9 +41,9 @@ type Descriptor struct {
 	VA      uint64 // SourceMemory
 	RKey    uint32 // SourceMemory
 
-	// Expect is what a request brings back: for a READ the bytes that its
-	// responses will carry, for others 0. What counts against a congestion
-	// window is Payload + Expect.
+	// Expect is the bytes of a request's answer: for a READ those that its responses
+	// will carry, for others 0. What counts against a congestion window is Payload +
+	// Expect.
 	Expect uint32
 	// Last marks the last packet of a request or response message.
 	Last bool

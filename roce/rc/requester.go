@@ -66,14 +66,14 @@ type requester struct {
 	inflight              int64
 	bound                 int64 // see BoundInflight; 0 for none
 	timeout               units.Time
-	progress              units.Time // when the timer was last started anew
+	progress              units.Time // when the timer was last restarted
 	rnrUntil              units.Time // end of an RNR wait, or 0
 	deadline              units.Time
 }
 
-// PostSend queues a request and returns its slot, which is free again when
-// PollSend has gone past it. It fails with ErrFull, or says what is wrong with r.
-// In state Err or SQE the request is taken, and flushed.
+// PostSend queues a request and returns its slot, which is free again when PollSend
+// has gone past it. It fails with ErrFull, or with an error that says what is wrong
+// with r. In state Err or SQE the request is taken, and flushed.
 func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 	if q.state == ib.RTR {
 		return 0, fmt.Errorf("rc: PostSend in state RTR: call ReadyToSend first")

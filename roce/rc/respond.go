@@ -83,7 +83,7 @@ func (q *QP) receiveDuplicate(h *Header, p int64, eff *Effects) {
 			q.readAgain(eff)
 			return
 		}
-		// The key may have gone since.
+		// The key may have been deregistered since.
 		q.awaiting = awaitDuplicate
 		eff.Do |= DoCheck
 		eff.Check = Check{Access: ib.AccessRemoteRead, RKey: h.RKey, VA: h.VA, Length: h.DMALen}

@@ -18,7 +18,7 @@ type responder struct {
 	left    uint32 // WRITE: bytes to come
 	offset  uint32 // SEND: bytes received
 
-	// The receive that a SEND holds, or that failed and is to be flushed.
+	// The receive that a SEND holds, or that failed and will be flushed.
 	holds      bool
 	recvSlot   uint32
 	recv       Recv
@@ -347,7 +347,7 @@ func (q *QP) advanceExpected(n int64) {
 	q.expected += n
 	q.gapNAKed = false
 	if q.nak&syndromeKind == syndromeKindRNR {
-		q.nak = 0 // it was not sent yet, and is not true any more
+		q.nak = 0 // it was not sent yet, and is no longer true
 	}
 }
 

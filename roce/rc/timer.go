@@ -2,9 +2,9 @@ package rc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Deadline returns when to call Expire, or units.Never. NextRequest, Receive
-// and Expire may make it earlier. It may turn out too early: progress moves the
-// timer without moving the deadline, and Expire then only sets it anew.
+// Deadline returns when to call Expire, or units.Never. NextRequest, Receive and
+// Expire may make it earlier. It may turn out too early: progress moves the timer
+// without moving the deadline, and Expire then only sets it again.
 func (q *QP) Deadline() units.Time { return q.deadline }
 
 // startTimer starts the timer: that of the oldest packet that asks for an answer

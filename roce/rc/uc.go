@@ -6,8 +6,8 @@ import (
 
 // Unreliable connections (IBA 9.8): the same messages, cut and checked as on a
 // reliable connection, but nothing is acknowledged. The requester is done with a
-// packet as it leaves; the responder drops a message of which something is wrong
-// or missing, in silence, and goes on with the next.
+// packet as it leaves. The responder silently drops a message with an error or a
+// gap, and goes on with the next.
 
 // ucPast is how many PSNs before the expected one are taken for packets that the
 // network has delayed or doubled. Any other PSN than the expected one is a gap.

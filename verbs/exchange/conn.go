@@ -28,7 +28,7 @@ var ErrProtocol = errors.New("not what perftest sends")
 type Conn struct {
 	c       net.Conn
 	client  bool
-	binary  bool // addresses are binary, and nobody says "done"
+	binary  bool // addresses are binary, and neither end sends "done"
 	timeout time.Duration
 }
 
@@ -101,8 +101,8 @@ func (c *Conn) Client() bool { return c.client }
 // RemoteAddr is the other end's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
 
-// SetTimeout says how long a message may take from now on; 0 takes
-// DefaultTimeout. An end that waits for the other to finish its test wants more.
+// SetTimeout sets how long a message may take from now on; 0 takes DefaultTimeout.
+// An end that waits for the other to finish its test needs more.
 func (c *Conn) SetTimeout(d time.Duration) {
 	if d <= 0 {
 		d = DefaultTimeout

@@ -72,7 +72,7 @@ func (c *Conn) peekVersion() error {
 	return err
 }
 
-// unread is a connection of which some bytes are to be read again.
+// unread is a connection whose first bytes will be read again.
 type unread struct {
 	*net.TCPConn
 	first []byte

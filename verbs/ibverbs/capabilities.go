@@ -13,8 +13,7 @@ type Ability struct {
 	Why   string // why not, or how it was found
 }
 
-// Capabilities says what a device can do beside what all can, as it was found
-// when the device was opened.
+// Capabilities are a device's optional abilities, as found when it was opened.
 type Capabilities struct {
 	// Completions with the free-running counter, and with the device's own
 	// clock in nanoseconds. Found by making a completion queue that has them.
@@ -50,7 +49,7 @@ type PortCapabilities struct {
 	MaxMTU, MTU     ib.MTU
 	MaxMessageBytes uint32
 	GIDs            []GIDEntry
-	BestGID         int // as perftest chooses, -1 if there is none
+	BestGID         int // as perftest chooses, -1 if the port has no GID
 	LinkRate        int64
 	State           verbs.PortState
 }

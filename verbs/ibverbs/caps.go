@@ -84,7 +84,7 @@ func (d *Device) probeTimestamps(flag C.uint64_t) Ability {
 	return ability("create_cq_ex with the flag", 0)
 }
 
-// settleClock decides what WC.Timestamp is to be.
+// settleClock decides what WC.Timestamp contains.
 func (d *Device) settleClock() {
 	c := &d.caps
 	switch {

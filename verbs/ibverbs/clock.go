@@ -18,9 +18,9 @@ func (d *Device) clockErrno() int {
 }
 
 // ReadClock implements verbs.ClockReader: the counter of WC.Timestamp, by
-// ibv_query_rt_values_ex. Drivers return the counter as it stands in tv_nsec, with tv_sec
-// 0 (mlx4 and mlx5 do); a driver that splits it counts nanoseconds. On a device opened
-// with timestamps=wallclock, ReadClock converts the counter to nanoseconds by
+// ibv_query_rt_values_ex. Drivers return the raw counter in tv_nsec, with tv_sec 0 (mlx4
+// and mlx5 do); a driver that splits it counts nanoseconds. On a device opened with
+// timestamps=wallclock, ReadClock converts the counter to nanoseconds by
 // mlx5dv_get_clock_info, as it does timestamps, and fails where the driver lacks that
 // call.
 func (d *Device) ReadClock() (uint64, error) {

@@ -178,10 +178,10 @@ func (ch *channel) settled() bool {
 	return true
 }
 
-// remind sees to it that someone comes back for the events that are left: one of
-// the provider's may have brought about several, and may be spent. It is for
-// programs that sleep on the descriptor of an adopted channel and fetch one event
-// each time it is readable, and for a second goroutine in Wait.
+// remind makes sure that the remaining events are fetched: one event of the
+// provider may have caused several, and may be consumed. It is for programs that
+// sleep on the descriptor of an adopted channel and fetch one event each time it is
+// readable, and for a second goroutine in Wait.
 func (ch *channel) remind() error {
 	if ch.first == nil || !ch.adopted && ch.waiting < 2 {
 		return nil
@@ -191,7 +191,7 @@ func (ch *channel) remind() error {
 			return g.wake(ch.shim.dev)
 		}
 	}
-	return nil // no segment has brought about anything
+	return nil // no segment has caused an event
 }
 
 // wake is when a goroutine that sleeps on the channel must look again.

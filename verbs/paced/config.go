@@ -83,8 +83,8 @@ func (c *Config) Outstanding(line units.Rate) units.Bytes {
 	return min(max(leastOutstanding, segments*c.Segment), units.GiB)
 }
 
-// FixedRateCatchUp is a Config.CatchUp for a rate that nobody adapts: a host that
-// wakes late shall hold it.
+// FixedRateCatchUp is a Config.CatchUp for a fixed rate: a host that wakes late
+// still keeps the rate.
 const FixedRateCatchUp = 20 * units.Millisecond
 
 // DefaultConfig returns TIMELY's 16 KiB segments, the default MaxOutstanding, a

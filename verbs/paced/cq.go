@@ -160,7 +160,7 @@ func (s *Shim) destroySendCQs(ch *channel) error {
 		if g.channel == ch {
 			err := g.destroy()
 			if err == nil {
-				g.busy = true // for who goes through an earlier list of them
+				g.busy = true // for a goroutine that iterates over an earlier list of them
 				delete(s.byInner, g.cq)
 				continue
 			}
@@ -337,8 +337,8 @@ func (c *CQ) fire() {
 	}
 }
 
-// kick wakes who sleeps on the channel of the QP's completions. The QP is in
-// error.
+// kick wakes goroutines that sleep on the channel of the QP's completions. The QP
+// is in error.
 func (q *QP) kick() { q.sends.kick(q.inner) }
 
 // kick makes an event on g's channel by a request to q, a queue pair in error: one

@@ -42,7 +42,7 @@ func (c *Cuts) add(d *Cuts) {
 	}
 }
 
-// causeOf says what of an acknowledgement an engine goes by.
+// causeOf returns the signal of an acknowledgement that the engine uses.
 func (q *QP) causeOf(a *cc.Ack) Cause {
 	switch scheme := q.shim.scheme; {
 	case scheme == nil:

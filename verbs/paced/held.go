@@ -14,7 +14,7 @@ type Held struct {
 	// Bound is Config.MaxOutstanding alone: it had no room, and the engine would
 	// have let the segment go.
 	Bound units.Time
-	// Late is the host's: the segment was due, and nobody made progress.
+	// Late is the host's delay: the segment was due, but no goroutine made progress.
 	Late units.Time
 	// Other is a fence, the limit on reads and atomics, a provider's queue without
 	// room, or a queue pair that may not send.

@@ -95,9 +95,9 @@ func (s *Shim) Fired(inner verbs.CQ) {
 	}
 }
 
-// CloseAdopted is Close for a device that others keep using: it destroys the
-// Shim's own CQs and leaves the device alone. Queue pairs, CQs, channels and PDs
-// are to be destroyed before.
+// CloseAdopted is Close for a device that others keep using: it destroys the Shim's
+// own CQs and leaves the device open. Destroy queue pairs, CQs, channels and PDs
+// first.
 func (s *Shim) CloseAdopted() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

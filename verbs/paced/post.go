@@ -99,9 +99,9 @@ func (q *QP) posted(now units.Time, b *core.Batch, taken int, err error) {
 		s.stats.ProviderFull += uint64(len(b.WRs) - taken)
 		return
 	}
-	// What the provider has must come back, and what comes from the peer must
-	// stop, as after any failure. If that is refused too, the provider's queue
-	// pair is in no state to keep anything.
+	// Requests at the provider must complete, and the peer's requests must stop, as
+	// after any failure. If the provider refuses this too, its queue pair is in no
+	// state to hold any requests.
 	_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
 	q.finish(false)
 }

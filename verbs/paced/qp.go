@@ -29,7 +29,7 @@ type QP struct {
 	core  core.QP
 
 	abilities
-	watch func(a *cc.Ack, c cc.Control) // nil if nobody does
+	watch func(a *cc.Ack, c cc.Control) // nil if there is no watcher
 	tally tally
 
 	going bool // Destroy is at work

@@ -6,7 +6,7 @@ import "github.com/sluice-rdma/sluice/units"
 type rest struct {
 	until units.Time
 	idle  bool   // nothing was with the provider
-	kick  func() // nil if nobody rests
+	kick  func() // nil if no thread rests
 }
 
 // Rest is for the one thread that makes progress so that the program need not. It
@@ -28,7 +28,7 @@ func (s *Shim) Rest(look units.Time, kick func()) (until units.Time) {
 	return until
 }
 
-// alert wakes who rests too long for what there is to do now.
+// alert wakes the resting thread if there is work before the end of its rest.
 func (s *Shim) alert() {
 	if s.rest.kick == nil || s.deadline() >= s.rest.until && (!s.rest.idle || s.core.InFlight() == 0) {
 		return

@@ -46,9 +46,9 @@ type Shim struct {
 	byInner map[any]any
 }
 
-// Wrap returns a Shim over dev. It fails if c is out of range or its engine
-// can't be made. The provider's device is to be used through the Shim alone
-// from then on, and is closed by the Shim's Close.
+// Wrap returns a Shim over dev. It fails if c is out of range or its engine can't
+// be made. From then on use the provider's device only through the Shim, whose
+// Close closes it.
 func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func at(now units.Time) instant { return instant{now: now} }
 // now is the present by the device's clock, not read yet.
 func (s *Shim) now() instant { return instant{clock: s} }
 
-// read brings the present up to date and returns it.
+// read updates the present and returns it.
 func (t *instant) read() units.Time {
 	if t.clock != nil {
 		t.now = t.clock.Clock()
@@ -280,9 +280,9 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 	q.core.File(now)
 }
 
-// release posts all segments that are due, and those that the core has let go already,
-// one call for each queue pair that has some. It reads the clock anew after each full
-// batch.
+// release posts all segments that are due, and those that the core has released
+// already, with one call for each queue pair that has some. It reads the clock again
+// after each full batch.
 func (s *Shim) release(t *instant) {
 	for {
 		n := s.core.Due(t.now)

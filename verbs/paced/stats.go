@@ -25,7 +25,7 @@ type Stats struct {
 
 	// Cuts are how often engines lowered their rate or window.
 	Cuts Cuts
-	// Held is summed over queue pairs, those that are gone included.
+	// Held is summed over queue pairs, including destroyed ones.
 	Held Held
 
 	ProviderFull   uint64 // segments that the provider had no room for, and that were posted again

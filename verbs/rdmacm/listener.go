@@ -68,7 +68,7 @@ func Listen(dev verbs.Device, addr netip.AddrPort) (*Listener, error) {
 // Addr returns the address that Listen was given.
 func (l *Listener) Addr() netip.AddrPort { return l.addr }
 
-// unlisten ends a listener, so that the port is as if nobody had listened.
+// unlisten ends a listener, so that the port behaves as without one.
 func (d *driver) unlisten(l *Listener, service uint64) {
 	d.mu.Lock()
 	d.core.Unlisten(service)

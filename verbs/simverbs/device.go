@@ -226,9 +226,9 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	return p.register(buf, 0, access)
 }
 
-// RegPhantom registers length bytes that have bounds and keys but no content,
-// for workloads whose bytes nobody reads. What arrives there is dropped; what is
-// sent from there reads as zeros.
+// RegPhantom registers length bytes that have bounds and keys but no content, for
+// workloads that never read their bytes. Data that arrive there are dropped; data
+// sent from there are zeros.
 func (p *PD) RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error) {
 	return p.register(nil, length, access)
 }

@@ -22,8 +22,8 @@ func (d *Device) RunOn(core *host.Core) {
 	d.src, d.id = d.world.engine.NewSource(), d.world.engine.AddHandler(d)
 }
 
-// StampSends makes queue pairs that are created from then on tell when requests left
-// the NIC (verbs.SentTimestampQP).
+// StampSends makes queue pairs that are created from then on report when requests
+// left the NIC (verbs.SentTimestampQP).
 func (d *Device) StampSends() {
 	d.stamps = true
 	d.nic.StampSends()

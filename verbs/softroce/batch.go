@@ -33,8 +33,8 @@ type message struct {
 	carried  carried
 }
 
-// carried is what the packet of a message carries besides its bytes, in memory of
-// its own.
+// carried is the telemetry that the packet of a message carries besides its bytes,
+// in memory of its own.
 type carried struct {
 	endpoint.Carried
 	records [maxRecords]byte

@@ -20,8 +20,8 @@ type wire interface {
 	// any. It does not wait: neither for packets nor for another goroutine that is
 	// at it.
 	poll() bool
-	// stop makes receive return; close frees the sockets, which nobody may use
-	// any more.
+	// stop makes receive return; close frees the sockets, which must no longer be in
+	// use.
 	stop()
 	close()
 }
@@ -53,8 +53,9 @@ type wireCounters struct {
 // rest to the helper.
 const callRounds = 2
 
-// flush sends what there is to send. The caller holds the lock, and flush
-// releases it. If somebody is sending already, he goes on until nothing is left.
+// flush sends all packets that are ready. The caller holds the lock, and flush
+// releases it. If another goroutine is sending already, that one goes on until
+// nothing is left.
 func (d *device) flush() {
 	if d.sending || !d.core.Pending() || d.closed {
 		d.rearm()
@@ -142,7 +143,7 @@ func (d *device) receive() {
 		}
 		polls = now
 		select {
-		case <-d.wake: // of who came to wait before the nap
+		case <-d.wake: // of goroutines that waited before the nap
 		default:
 		}
 		if d.waiting.Load() > 0 {
@@ -157,7 +158,7 @@ func (d *device) receive() {
 	}
 }
 
-// deliver takes packets to the endpoint and sends what they bring about.
+// deliver passes packets to the endpoint and sends the packets that they trigger.
 func (d *device) deliver(packets []endpoint.Packet) {
 	wireReceives()
 	d.mu.Lock()

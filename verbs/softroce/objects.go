@@ -56,8 +56,8 @@ func (m *region) LKey() uint32           { return m.core.Key() }
 func (m *region) RKey() uint32           { return m.core.Key() }
 func (m *region) Access() ib.AccessFlags { return m.core.Access() }
 
-// Dereg implements verbs.MR. Payload is copied under the lock, so nobody is still
-// at it afterwards.
+// Dereg implements verbs.MR. Payload is copied under the lock, so no goroutine
+// still copies it afterwards.
 func (m *region) Dereg() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
@@ -234,7 +234,7 @@ type completionQueue struct {
 	dev     *device
 	core    *endpoint.CQ
 	channel *channel
-	empty   int // polls in a row that found nothing; belongs to who polls
+	empty   int // polls in a row that found nothing; for the goroutine that polls
 }
 
 // CreateCQ implements verbs.Device.
@@ -355,7 +355,7 @@ func (h *channel) forget(c *completionQueue) {
 
 // Wait implements verbs.CompChannel.
 func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
-	if timeout != 0 { // nobody polls for who sleeps
+	if timeout != 0 { // no goroutine polls for a sleeping one
 		h.dev.waiting.Add(1)
 		defer h.dev.waiting.Add(-1)
 		signal(h.dev.wake)

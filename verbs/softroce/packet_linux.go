@@ -42,7 +42,7 @@ type packetWire struct {
 	out      collector
 	paths    pathCache
 	ethernet bool // frames have Ethernet headers
-	virtio   int  // bytes before the frame that tell of segmentation, 0 for none
+	virtio   int  // bytes before the frame that describe segmentation, 0 for none
 }
 
 func (d *device) openPacketWire() (wire, error) {
@@ -269,7 +269,7 @@ func (w *packetWire) send(b *batch) {
 	}
 }
 
-// prepare builds frame i with all its headers, and returns the socket that it goes
+// prepare builds frame i with all its headers, and returns the socket to send it
 // by.
 func (w *packetWire) prepare(i int, m *message, data []byte) int {
 	f := w.frames[i][:]
@@ -294,7 +294,7 @@ func (w *packetWire) prepare(i int, m *message, data []byte) int {
 	n += udp.Put(f[n:])
 	n += copy(f[n:], data)
 	roce.PutICRC(f[begin:n])
-	if src.Is6() { // who receives by a plain UDP socket wants one
+	if src.Is6() { // a receiver with a plain UDP socket needs one
 		udp.Checksum = roce.UDPChecksum(f[begin:n])
 		udp.Put(f[at:])
 	}

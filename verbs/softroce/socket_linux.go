@@ -36,7 +36,8 @@ type mmsghdr struct {
 }
 
 // waiter waits for any of several sockets. They are not in the runtime's poller:
-// while an application polls, nobody should be woken by what it takes in itself.
+// while an application polls, the packets that it receives itself should not wake
+// another goroutine.
 type waiter struct {
 	fds     []unix.PollFd
 	event   int // an eventfd that stop writes to

@@ -34,9 +34,9 @@ type Stats struct {
 	// with Timestamps whose acknowledgement's time is known, or is not: their
 	// WC.Timestamp is the time of polling.
 	Stamped, Unstamped uint64
-	// Unsent are those of Stamped of which the time of sending is not known.
+	// Unsent are those of Stamped whose time of sending is not known.
 	Unsent uint64
-	// Retransmitted are those of Stamped of which packets were sent again.
+	// Retransmitted are those of Stamped that had packets sent again.
 	Retransmitted uint64
 	// Others are completions on CQs with Timestamps that nothing stamps: receives,
 	// failures, and those of queue pairs that are not RC.

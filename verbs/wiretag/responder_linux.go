@@ -28,7 +28,7 @@ func NewResponder(netdev string, cfg Config) (*Responder, error) {
 // Attached says where the program is attached: "tcx" or "clsact".
 func (r *Responder) Attached() string { return r.t.At.How }
 
-// Stats returns the counters so far, of which those of the program count.
+// Stats returns the counters so far; only those of the program are used.
 func (r *Responder) Stats() Stats { return programStats(r.t.counts()) }
 
 // Close takes the program off the interface.

@@ -2,8 +2,8 @@ package wiretag
 
 // Stats counts what a Device has done since Wrap.
 type Stats struct {
-	// Reported and Unreported are successful completions of send requests of
-	// which the path's telemetry is known, or is not.
+	// Reported and Unreported are successful completions of send requests whose path
+	// telemetry is known, or is not.
 	Reported, Unreported uint64
 	// Events are those that were taken from the program, Strange those that fit
 	// nothing, and Lost those for which the ring had no room.

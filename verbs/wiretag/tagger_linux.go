@@ -27,7 +27,7 @@ type source interface {
 // What the program is to do for a connection.
 const (
 	flagTags    = 1 << iota // requests leave with a tag
-	flagReports             // what comes back is reported
+	flagReports             // returned telemetry is reported
 )
 
 // An id of a connection has an index of so many bits: overlay.Layer.

@@ -123,7 +123,8 @@ type answer struct {
 	answered bool
 }
 
-// once reports whether nobody has answered yet, and makes it so.
+// once fails if the request has been answered already, and else marks it as
+// answered.
 func (a *answer) once(op string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

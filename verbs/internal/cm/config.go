@@ -119,7 +119,7 @@ func ackTimeout(delay, lifetime uint8) uint8 {
 	return min(a, 31)
 }
 
-// Endpoint is what one side of a connection brings.
+// Endpoint is what one side contributes to a connection.
 type Endpoint struct {
 	QPN uint32 // of its queue pair, 2 to 2^24-1
 	// StartingPSN is the one that the other side's first packet shall have (IBA

@@ -62,9 +62,9 @@ func (m *Manager) random() (uint32, error) {
 	return binary.BigEndian.Uint32(b[:]), nil
 }
 
-// Listen takes REQs for a service ID, of which at most backlog wait for Hold, Accept or
-// Reject at a time. For more, the oldest are dropped (EventUnreachable), those of the
-// address that has the most first: an honest peer sends its REQ again.
+// Listen takes REQs for a service ID. At most backlog of them wait for Hold, Accept or
+// Reject at a time. To make room for more, it drops the oldest (EventUnreachable),
+// first of the address that has the most: an honest peer sends its REQ again.
 func (m *Manager) Listen(serviceID uint64, backlog int) error {
 	if m.listeners[serviceID] != nil {
 		return fmt.Errorf("cm: listen on service ID %#x: %w", serviceID, ErrInUse)
@@ -179,7 +179,8 @@ func (m *Manager) newConn(path Path) (*conn, error) {
 // claim enters the connection under the other side's queue pair.
 func (m *Manager) claim(c *conn) { m.byQP[c.peerQP()] = c }
 
-// timeWait ends a connection. keep is how long it stays to answer what comes late.
+// timeWait ends a connection. keep is how long the connection stays to answer late
+// messages.
 func (m *Manager) timeWait(now units.Time, c *conn, keep units.Time) {
 	c.leaveCrowd()
 	c.held = nil

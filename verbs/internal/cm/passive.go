@@ -37,7 +37,7 @@ func (m *Manager) receiveREQ(now units.Time, path Path, mad roce.MAD) {
 	mtu := roce.MTUOf(r.PathMTU)
 	switch {
 	case l != nil && old != nil:
-		// The other side has lost its memory, and uses the ID or the queue pair anew.
+		// The other side has lost its state, and uses the ID or the queue pair again.
 		m.probe(now, old, path, mad)
 	case l == nil:
 		m.Counters.NoListener++
@@ -91,7 +91,7 @@ func (m *Manager) probe(now units.Time, c *conn, path Path, mad roce.MAD) {
 	}
 }
 
-// restarted believes that the peer of a connection has started anew.
+// restarted handles a connection whose peer has restarted.
 func (m *Manager) restarted(now units.Time, c *conn) {
 	m.refuseREQ(c.held.path, c.held.mad[:], roce.RejStaleConnection, nil)
 	c.held = nil
@@ -181,10 +181,10 @@ func (m *Manager) Hold(now units.Time, id uint32) error {
 	return nil
 }
 
-// Accept sends the REP to a REQ and returns what both sides agree on, once the
-// RTU or a packet comes: EventEstablished, EventRejected or EventUnreachable
-// follows. The queue pair must be ready to receive: bring it to RTS with Offer's
-// result before. e.Private has room for roce.REPPrivateBytes.
+// Accept sends the REP to a REQ and returns what both sides agree on.
+// EventEstablished, when the RTU or a packet arrives, EventRejected or
+// EventUnreachable follows. The queue pair must be ready to receive: bring it to
+// RTS with Offer's result before. e.Private has room for roce.REPPrivateBytes.
 func (m *Manager) Accept(now units.Time, id uint32, e Endpoint) (Parameters, error) {
 	c, err := m.find("accept", id, REQReceived)
 	if err != nil {

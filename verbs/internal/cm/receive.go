@@ -101,7 +101,7 @@ func (m *Manager) receiveREJ(now units.Time, path Path, mad roce.MAD) {
 	c, ok := m.conns[mad.RemoteCommID()], true
 	switch {
 	case c != nil && c.state == REQSent && c.path == path:
-		// Who refuses a REQ need have no ID for the connection.
+		// A side that refuses a REQ need not have an ID for the connection.
 	case r.Reason == roce.RejTimeout && r.RemoteCommID == 0 && r.InfoLength >= 8:
 		c = m.byPeer[peerID{path.Remote, binary.BigEndian.Uint64(r.Info), r.LocalCommID}]
 	default:

@@ -197,8 +197,8 @@ func (q *Queue) Sent(at uint64, psn units.PSN, op ib.Opcode, length uint32) {
 	r.next = end
 }
 
-// again takes note that packets of request i are sent anew: another acknowledgement
-// of it counts, and of those after it.
+// again notes that packets of request i are sent again: another acknowledgement of
+// it, and of later requests, counts.
 func (q *Queue) again(i uint32) {
 	q.at(i).stamps.Retransmitted = true
 	if int32(q.acked-i) > 0 {

@@ -17,7 +17,7 @@ type CQ[Q Conn, V any] struct {
 	numbers []uint32    // of senders, in order; guarded by the layer's lock
 	senders []sender[Q] // likewise
 
-	// What the last Poll returned, for who polled.
+	// The result of the last Poll, for the goroutine that polled.
 	polled []completion[V]
 	next   int // the one after the last one requested
 }
@@ -91,9 +91,9 @@ func (c *CQ[Q, V]) Put(w *verbs.WC, v V) {
 	c.polled = append(c.polled, completion[V]{w.WRID, w.QPN, v})
 }
 
-// Find returns what was put of a completion that the last Poll returned, nil if
-// nothing. Who asks in the order of the completions searches nothing. It belongs to
-// whoever polls.
+// Find returns what was put for a completion that the last Poll returned, nil if
+// nothing was. Calls in the order of the completions need no search. Only the
+// goroutine that polls may call Find.
 func (c *CQ[Q, V]) Find(wc *verbs.WC) *V {
 	for k := range c.polled {
 		i := c.next + k

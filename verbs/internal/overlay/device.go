@@ -17,8 +17,8 @@ type Device[Q Conn, V any] struct {
 	strange uint64
 }
 
-// New returns a device over another one. dev is to be used through it alone from then
-// on, and is closed by its Close.
+// New returns a device over dev. From then on use dev only through this device, whose
+// Close closes dev.
 func New[Q Conn, V any](dev verbs.Device, l Layer[Q, V]) *Device[Q, V] {
 	return &Device[Q, V]{Device: dev, layer: l, inner: map[any]any{}, flows: flows[Q]{bits: l.IndexBits}}
 }

@@ -39,7 +39,7 @@ type Program interface {
 	Close() error
 }
 
-// Connection is what packets tell of a reliable connection.
+// Connection is what packets reveal of a reliable connection.
 type Connection struct {
 	Peer              netip.Addr // without a zone
 	PeerQPN, LocalQPN uint32

@@ -175,7 +175,7 @@ func (s *state) note(a *verbs.QPAttr, mask verbs.QPAttrMask) {
 	}
 }
 
-// begin begins the connection, anew if need be. The lock is held.
+// begin begins the connection, again if need be. The lock is held.
 func (q *QP[Q, V]) begin() error {
 	if err := q.end(); err != nil {
 		return err
@@ -187,7 +187,8 @@ func (q *QP[Q, V]) begin() error {
 	return err
 }
 
-// Register gives the connection an id, for Start, and has register tell the program.
+// Register gives the connection an id, for Start, and calls register to add it to
+// the program.
 func (q *QP[Q, V]) Register(register func(id uint32, c Connection) error) error {
 	f := &q.dev.flows
 	id, ok := f.add(q.conn)

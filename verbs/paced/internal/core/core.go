@@ -107,8 +107,8 @@ type Batch struct {
 	first int
 }
 
-// Next returns what the first queue pair from claim i on is to post, and the claim to
-// go on from; after the last one it returns false, and the claims are gone.
+// Next returns the segments that the first queue pair from claim i on has to post,
+// and the next claim. After the last one it returns false and drops the claims.
 func (c *Core) Next(i int, b *Batch) (next int, ok bool) {
 	for ; i < c.nClaims; i++ {
 		q := c.claims[i].qp

@@ -19,7 +19,7 @@ type QPConfig struct {
 	SigAll  bool
 	Segment units.Bytes // into which Writes and Reads are cut
 	Depth   int         // segments that the provider takes
-	Limit   units.Bytes // outstanding, beside the engine's window
+	Limit   units.Bytes // outstanding, besides the engine's window
 	Line    units.Rate  // of the port; 0 if not known
 	MTU     ib.MTU
 }
@@ -177,8 +177,8 @@ func (q *QP) SetLimiter(r units.Rate) {
 	}
 }
 
-// Start puts an engine in force, or nil for none, at a port of that line rate. cnps
-// is how many congestion notification packets have come so far.
+// Start installs an engine, or nil for none, at a port of that line rate. cnps is
+// how many congestion notification packets have arrived so far.
 func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit units.Bytes, cnps uint64) {
 	q.line, q.wire, q.limit, q.size.bytes = line, line, limit, -1
 	q.lastAck = now

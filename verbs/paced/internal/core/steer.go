@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Sample is one segment that succeeded: what the driver knows of it, and what Measure
-// made of that. It belongs to the driver, which uses it again for the next.
+// Sample is one segment that succeeded: what the driver knows of it, and the results
+// of Measure. It belongs to the driver, which reuses it for the next segment.
 type Sample struct {
 	Segment completions.Segment // by Complete
 
@@ -175,7 +175,7 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 	return change&cc.ChangedDown != 0
 }
 
-// pace gives the scheduler the rate in force.
+// pace gives the scheduler the current rate.
 func (q *QP) pace() {
 	rate := q.driver.Control().Rate
 	if rate >= q.line {

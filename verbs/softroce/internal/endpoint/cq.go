@@ -139,9 +139,8 @@ func (c *CQ) drop(qpn uint32, last uint64) {
 	}
 }
 
-// skip moves the completions that are to be polled together at the tail's end of
-// those that were there, and the head to the first of them. The entries between head
-// and tail belong to the reader.
+// skip compacts the completions that will be polled towards the tail, and moves the
+// head to the first of them. The entries between head and tail belong to the reader.
 func (c *CQ) skip(list *drop) {
 	head := c.head.Load()
 	until := head
@@ -244,9 +243,9 @@ func (c *CQ) push(wc *verbs.WC, n noticed, r *Report, solicited bool) (count uin
 	return tail + 1
 }
 
-// completed notes what push returned of a completion of q, in the count of its send or
-// receive completions. A queue pair whose completion is lost can't go on: what it has
-// done nobody learns (IBA 11.6.3.1).
+// completed notes what push returned for a completion of q, in the count of its send
+// or receive completions. A queue pair whose completion is lost can't go on: the
+// application would not learn what it has done (IBA 11.6.3.1).
 func (q *QP) completed(last *uint64, count uint64) {
 	if count != 0 {
 		*last = count

@@ -94,7 +94,7 @@ type Endpoint struct {
 	grh    [rc.GRHBytes]byte // of the datagram in hand
 	marked bool              // it met a congestion mark
 
-	past     rc.Counters // of connections that are gone
+	past     rc.Counters // of destroyed connections
 	Counters Counters
 }
 

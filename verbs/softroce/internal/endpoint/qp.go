@@ -173,7 +173,7 @@ func (q *QP) State() ib.QPState {
 	return q.state
 }
 
-// Query returns the attributes in force.
+// Query returns the current attributes.
 func (q *QP) Query() (verbs.QPAttr, error) {
 	if q.gone {
 		return verbs.QPAttr{}, verbs.Errorf("query_qp", q.object(), verbs.ErrClosed, "")
@@ -362,8 +362,8 @@ func (q *QP) fail(now units.Time) {
 	q.e.effects(now, q, nil)
 }
 
-// reset takes the queue pair back to RESET. What it had to do ends without a
-// completion, and completions that nobody has polled are gone.
+// reset takes the queue pair back to RESET. Its requests end without a completion,
+// and completions that were not polled are dropped.
 func (q *QP) reset() {
 	e := q.e
 	q.init.SendCQ.drop(q.num, q.lastSend)
@@ -389,8 +389,9 @@ func (q *QP) reset() {
 	q.attr = verbs.QPAttr{Cap: q.init.Cap}
 }
 
-// Destroy frees the queue pair. Its requests end without completions, those that
-// nobody has polled are gone, and packets on their way to it meet no queue pair.
+// Destroy frees the queue pair. Its requests end without completions, completions
+// that were not polled are dropped, and packets on their way to it find no queue
+// pair.
 func (q *QP) Destroy() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")

@@ -139,8 +139,8 @@ func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 	}
 }
 
-// check makes the access check that the transport asks for. An invalidate that
-// is allowed is carried out: nothing of its message can fail any more.
+// check makes the access check that the transport requests. It carries out an
+// invalidate that is allowed: nothing else of its message can fail.
 func (e *Endpoint) check(q *QP, c *rc.Check) bool {
 	if !c.Invalidate {
 		return e.region(c.RKey, q.pd, c.VA, uint64(c.Length), c.Access) != nil
@@ -171,7 +171,7 @@ func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
 			q.rc.FailRecv(now, ib.WCLocProtErr, &e.eff)
 			return false
 		}
-	default: // what a READ or an atomic brought
+	default: // the data of a READ or an atomic
 		from := in.payload
 		if p.Kind == rc.PlaceAtomic {
 			binary.NativeEndian.PutUint64(e.orig[:], in.Orig)

@@ -15,14 +15,15 @@ type turnaround struct {
 	psn   units.PSN
 	came  uint64
 
-	// As requester: what the acknowledgement in hand says, and of which packet.
+	// As requester: the turnaround that the current acknowledgement reports, and of
+	// which packet.
 	told bool
 	of   units.PSN
 	took units.Time
 }
 
-// asks reports whether a packet is one whose acknowledgement shall tell: its alone,
-// where a response answers READs and atomics.
+// asks reports whether a packet requests its turnaround: only one with an
+// acknowledgement of its own does, since a response answers READs and atomics.
 func (e *Endpoint) asks(q *QP, h *rc.Header) bool {
 	switch h.Opcode {
 	case ib.ReadRequest, ib.CompareSwap, ib.FetchAdd:
