@@ -26,7 +26,7 @@ type lightFlow struct {
 	hash  uint32
 	ref   reduced.Ref
 
-	// Once it has ended, the NIC knows nothing of it any more.
+	// Once the flow has ended, the NIC has no state of it.
 	ended                     bool
 	delivered                 nicmodel.Delivered
 	retransmissions, timeouts uint64

@@ -31,8 +31,8 @@ type flow struct {
 	directed        directed // by the oracle, if there is one
 }
 
-// pair is a queue pair at each end, of which the poster's is paced. A Read is
-// posted by the data's destination.
+// pair is a queue pair at each end; the poster's is paced. A Read is posted by the
+// data's destination.
 type pair struct {
 	poster, peer  *host
 	qp, peerQP    verbs.QP

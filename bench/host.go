@@ -153,7 +153,7 @@ func (h *host) Handle(ev des.Event) {
 	h.progress(ev.At)
 }
 
-// progress is what a completion or the alarm brings about.
+// progress handles a completion or the alarm.
 func (h *host) progress(now units.Time) {
 	if h.thread != nil {
 		h.wakeUp(now)

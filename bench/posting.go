@@ -102,8 +102,8 @@ func (f *flow) post(now units.Time) error {
 			left := (f.Size - f.posted + f.Message - 1) / f.Message
 			n = int(min(units.Bytes(n), left))
 		case now >= f.Stop && f.quiet.messages > 0 && f.quiet.messages == f.outstanding:
-			// Nothing more is to be sent, and nothing would say that the rest of it
-			// has been: one more message does.
+			// There is nothing more to send, and no completion would report the last
+			// messages: one more message does.
 			n = 1
 		case now >= f.Stop:
 			n = 0

@@ -21,7 +21,7 @@ type seriesTable struct {
 	names  []string
 	traces []trace
 	row    []stats.Float
-	// Of kinds of which a step has a mean and a most, else nil.
+	// For kinds whose steps have a mean and a most, else nil.
 	peaks []trace
 	max   []stats.Float
 }

@@ -66,8 +66,8 @@ func (l *flowLog) task(m *measurement, t *workload.Task, fct, ideal units.Time) 
 	return l.write(r)
 }
 
-// connectionCloses makes up for what settling a flow takes off: a connection was
-// never among the flows under way.
+// connectionCloses compensates for the subtraction when a flow is settled: a
+// connection was never among the flows under way.
 func (m *measurement) connectionCloses(f *flow) {
 	m.groups(f, func(l *label) { l.running++ })
 }

@@ -46,7 +46,7 @@ func (s *simulation) beginTraffic() {
 	}
 }
 
-// allOver reports whether no flow will start any more.
+// allOver reports whether no further flow will start.
 func (s *simulation) allOver() bool {
 	for _, d := range s.driven {
 		if !d.closed {
@@ -80,8 +80,8 @@ func (d *driven) wakeUp(now units.Time) {
 	}
 }
 
-// open makes the connections. They count as flows without end of which nothing is
-// measured but what they carry; tasks are what starts and ends.
+// open makes the connections. They count as flows without end, and only the bytes
+// that they carry are measured; tasks start and end.
 func (d *driven) open(now units.Time) error {
 	d.opened = true
 	before := 0

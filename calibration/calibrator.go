@@ -136,8 +136,8 @@ func (c *Calibrator) Add(s Sample) Verdict {
 	return Accepted
 }
 
-// unwrap returns how many ticks passed since the last sample, taking the number
-// of wraps that brings it nearest to the time that passed.
+// unwrap returns how many ticks passed since the last sample, with the number of
+// wraps that fits the elapsed time best.
 func (c *Calibrator) unwrap(raw uint64, seen interval) (dx int64, ok bool) {
 	dx = int64((raw-c.raw)<<c.shift) >> c.shift
 	if c.shift < 2 {

@@ -12,7 +12,7 @@ type appLimit struct {
 	held    units.Time // within it, by the pace
 	last    units.Time // the last send
 	bytes   units.Bytes
-	slowest units.Rate // in force since
+	slowest units.Rate // current since
 	limited bool
 	started bool
 }

@@ -54,16 +54,16 @@ func (d *Driver) Start(e Engine, line units.Rate, unit units.Bytes, baseRTT unit
 	d.Apply(e.Control())
 }
 
-// Hold puts a Control in force that no engine changes.
+// Hold sets a Control that no engine changes.
 func (d *Driver) Hold(c Control) { *d = Driver{control: c} }
 
 // Engine returns the engine, or nil if there is none.
 func (d *Driver) Engine() Engine { return d.engine }
 
-// Control returns what is in force.
+// Control returns the current Control.
 func (d *Driver) Control() Control { return d.control }
 
-// Gap is how long a full unit takes at the rate in force, an hour at most.
+// Gap is how long a full unit takes at the current rate, an hour at most.
 func (d *Driver) Gap() units.Time { return d.gap }
 
 // Sent takes note that n bytes leave now for the first time.
@@ -110,8 +110,8 @@ func (d *Driver) CNPs(total uint64) (fresh uint64) {
 	return fresh
 }
 
-// OnGrant gives the engine a receiver's grant. Without one that takes them it
-// returns what is in force.
+// OnGrant gives the engine a receiver's grant. If the engine takes no grants, it
+// returns the current Control.
 func (d *Driver) OnGrant(now units.Time, sent units.Bytes, g Grant) Control {
 	if d.granted == nil {
 		return d.control
@@ -129,7 +129,7 @@ const (
 	ChangedDown                      // a cut: of the rate, to below the line's, or of the window
 )
 
-// Apply puts c in force, and returns what that changes.
+// Apply makes c the current Control, and returns what that changes.
 func (d *Driver) Apply(c Control) (change Change) {
 	if c.Window < d.control.Window {
 		change = ChangedWindow | ChangedDown

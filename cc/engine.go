@@ -96,14 +96,14 @@ type Ack struct {
 	Scale float64
 }
 
-// Env is what an engine must know about where it runs. All fields are set, save
-// where they say what zero means.
+// Env is what an engine must know about where it runs. All fields are set, except
+// those that say what zero means.
 type Env struct {
 	LineRate units.Rate  // of the sender's port
 	BaseRTT  units.Time  // round trip of one packet over the longest path with empty queues
 	MTU      units.Bytes // payload of a full packet
 
-	// FlowSize is the payload of the whole flow, 0 if nobody knows it ahead.
+	// FlowSize is the payload of the whole flow, 0 if it is not known ahead.
 	FlowSize units.Bytes
 }
 

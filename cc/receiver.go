@@ -2,7 +2,8 @@ package cc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Granted is an Engine whose flow's receiver has a say in how far it may send.
+// Granted is an Engine whose flow's receiver takes part in deciding how far it may
+// send.
 type Granted interface {
 	Engine
 	// OnGrant handles a grant. Grants may arrive late, out of order, or not at all.
@@ -37,14 +38,14 @@ type Data struct {
 // Receiver decides at one host what the senders of its flows may send. It belongs
 // to the goroutine of its driver.
 type Receiver interface {
-	// OnStart says that a flow begins, before its first packet if the transport
-	// announces flows, else with it; size is as Data.Size. OnEnd says that the last
+	// OnStart reports that a flow begins, before its first packet if the transport
+	// announces flows, else with it; size is as Data.Size. OnEnd reports that the last
 	// byte has arrived, or that the sender has given up.
 	OnStart(now units.Time, flow uint32, size units.Bytes)
 	OnEnd(now units.Time, flow uint32)
 	// OnData takes one data packet, once for each that is placed.
 	OnData(d *Data)
-	// Deadline is when OnTimer wants to be called, or units.Never.
+	// Deadline is when to call OnTimer, or units.Never.
 	Deadline() units.Time
 	OnTimer(now units.Time)
 	// Next returns a grant to send, or false if there is none. The driver calls it

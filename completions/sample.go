@@ -27,8 +27,8 @@ func Measure(s *Segment, completedAt units.Time, rate units.Rate) Sample {
 	return MeasureSerialized(s, completedAt, rate.Serialize(s.Bytes))
 }
 
-// MeasureSerialized is Measure for a caller who knows how long the segment takes
-// to serialise, which takes a division.
+// MeasureSerialized is Measure for a caller that knows how long the segment takes
+// to serialise; this saves a division.
 func MeasureSerialized(s *Segment, completedAt, serialization units.Time) Sample {
 	m := Sample{PostedAt: s.PostedAt, CompletedAt: completedAt, Bytes: s.Bytes}
 	m.RTT = completedAt - s.PostedAt

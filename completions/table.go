@@ -197,9 +197,9 @@ func (t *Table) Fail(slot int, status ib.WCStatus) {
 	t.aborted = true
 }
 
-// Abort records that no segment will be posted any more: the queue pair is in
-// error. Messages then finish as soon as the provider has given their segments
-// back, those not posted in whole as flushed. A completion that did not succeed
+// Abort records that no further segment will be posted: the queue pair is in error.
+// Messages then finish as soon as the provider has completed their segments.
+// Messages not posted in whole finish as flushed. A completion that did not succeed
 // has the same effect.
 func (t *Table) Abort() { t.aborted = true }
 

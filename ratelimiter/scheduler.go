@@ -25,9 +25,9 @@ type Config struct {
 	Burst units.Bytes
 	// CatchUp bounds how far a segment that left late counts as sent on time.
 	CatchUp units.Time
-	// PullIn is how much an increase of its rate must gain a waiting segment
-	// for it to be filed anew at once. Smaller is more exact and costs a
-	// division and a move in the wheel each time.
+	// PullIn is how much earlier an increase of the rate must make a waiting segment
+	// for the segment to be filed again at once. A smaller value is more exact and
+	// costs a division and a move in the wheel each time.
 	PullIn units.Time
 }
 
@@ -68,10 +68,9 @@ type flow struct {
 	filed  units.Rate
 	credit units.Time
 
-	// The last transmission: the next segment is due at anchor plus the time of
-	// last bytes, with the remainder rem brought along and nextRem left over.
-	// Computing it is left until a segment is there, so that it is by the rate
-	// of that time.
+	// The last transmission: the next segment is due at anchor plus the time of last
+	// bytes, with the remainder rem carried over and nextRem left over. It is computed
+	// only when there is a segment, so that the rate of that time applies.
 	anchor       units.Time
 	rem, nextRem uint64
 	last, head   uint32
@@ -171,9 +170,9 @@ func (s *Scheduler) Next(id FlowID) units.Time {
 // Len is how many flows have a segment enqueued.
 func (s *Scheduler) Len() int { return s.queue }
 
-// Enqueue says that the flow's next segment, of n bytes, wants to leave. For an
-// RDMA Read the bytes are those it asks for (TIMELY section 5). It panics if the
-// flow has a segment enqueued already or n is not from 0 to 4 GiB - 1.
+// Enqueue adds the flow's next segment, of n bytes. For an RDMA Read the bytes are
+// those it asks for (TIMELY section 5). It panics if the flow has a segment
+// enqueued already or n is not from 0 to 4 GiB - 1.
 func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
 	f, due := s.admit(now, id, n)
 	s.queue++

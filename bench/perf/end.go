@@ -251,8 +251,8 @@ func (e *end) allocate() (err error) {
 	return nil
 }
 
-// firstPSN is what queue pair i starts from: the same in every simulated run, and
-// what nobody can guess elsewhere.
+// firstPSN is the initial PSN of queue pair i: the same in every simulated run, and
+// unpredictable elsewhere.
 func (e *end) firstPSN(i int) uint32 {
 	if e.simulated {
 		role := uint64(0)

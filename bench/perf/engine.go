@@ -93,8 +93,8 @@ func (e *end) newEngineTally() *engineTally {
 	return t
 }
 
-// watch has queue pairs tell next, and before no more, and settles what lies between:
-// either may be nil.
+// watch makes queue pairs report to next instead of before, and settles the time
+// between. Either may be nil.
 func (e *end) watch(before, next *engineTally) {
 	for i, q := range e.paced {
 		if next == nil {

@@ -36,7 +36,7 @@ func beat(posted []units.Time, completed []mark, rate float64) (n uint64, span u
 	}
 	const slack = 1e-9 // of one message: below it, it is the same stretch again
 	most := slack
-	// first is the message to begin with, of those before the completion at hand.
+	// first is the message to begin with, of those before the current completion.
 	first, next := 0, 1
 	origin := posted[0]
 	value := func(i int) float64 { return float64(rate*float64(posted[i]-origin)) - float64(i) }

@@ -236,7 +236,7 @@ func pingText(b []byte, ping int, letter byte) byte {
 	return letter
 }
 
-// Serve plays the server until the other end is gone.
+// Serve is the server until the other end has left.
 func (p *Pinger) Serve() error {
 	for {
 		source, err := p.offered()

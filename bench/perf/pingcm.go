@@ -39,7 +39,7 @@ func (p *Pinger) play(c *rdmacm.Conn, game func() error) error {
 	err := game()
 	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 	defer cancel()
-	_ = c.Close(ctx) // an end that does not answer is gone as well
+	_ = c.Close(ctx) // an end that does not answer has left as well
 	return err
 }
 

@@ -91,7 +91,7 @@ func (p *Repairs) any() bool {
 	return p.Retransmitted > 0 || p.SequenceErrors > 0 || p.Timeouts > 0 || p.RNRNAKs > 0
 }
 
-// IntervalHead writes what comes before intervals.
+// IntervalHead writes the heading of intervals.
 func IntervalHead(w io.Writer) error {
 	_, err := io.WriteString(w, " interval[sec]        transfer[MiB]  bitrate[Gb/sec]  retr      rtt p50[usec]  rtt p99[usec]  rate[Gb/sec]\n")
 	return err

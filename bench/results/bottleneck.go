@@ -126,8 +126,8 @@ func (u *NICUse) queue(name string) NICQueue {
 	return NICQueue{Mean: stats.Unmeasured, WaitUs: stats.Unmeasured}
 }
 
-// taken is the wait for what others have, of which most work waits, if there is always
-// some.
+// taken is the wait, for a resource that others use, in which most work waits, if
+// there is always some.
 func (u *NICUse) taken() (most NICWait, ok bool) {
 	for _, w := range u.Waits {
 		if w.Taken && w.Mean >= busyShare && (!ok || w.Mean > most.Mean) {

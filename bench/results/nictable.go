@@ -42,7 +42,8 @@ func (r *Result) nics(b *strings.Builder) {
 	}
 }
 
-// lines are what one wants to know first: what limits, and what a request takes.
+// lines are the most important lines: what limits the NIC, and how long a request
+// takes.
 func (u *NICUse) lines() []string {
 	all := []string{u.Bottleneck}
 	for _, line := range []string{u.BytesEach, u.CyclesEach} {

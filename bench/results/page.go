@@ -253,8 +253,8 @@ func whose(values []string, sources []source) string {
 	return strings.Join(parts, ", ")
 }
 
-// facts are what a page says of a result beside its figures. A name may come several
-// times.
+// facts are what a page shows of a result besides its figures. A name may occur
+// several times.
 func (r *Result) facts() []report.Fact {
 	var all []report.Fact
 	add := func(name, format string, args ...any) {

@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// receiver decides at one host whose turn it is.
+// receiver decides at one host which flows may send.
 //
-// A flow that is longer than RTTBytes wants grants until it is granted to its
-// end. Of those that do, the Overcommit shortest are active: granted to, in the
-// order of their remaining bytes. The others wait in a heap.
+// A flow that is longer than RTTBytes needs grants until it is granted to its end.
+// Of these flows the Overcommit shortest are active: they get grants, in the order
+// of their remaining bytes. The others wait in a heap.
 type receiver struct {
 	rttBytes, mtu units.Bytes
 	allowance     units.Bytes // that the sum of outstanding grants may reach
@@ -23,12 +23,12 @@ type receiver struct {
 	active  []uint32 // the shortest first
 	waiting []uint32 // a binary heap
 
-	// tails counts by class the flows that are granted to their end and of which
-	// something is under way.
+	// tails counts by class the flows that are granted to their end and have bytes
+	// under way.
 	tails [classes + 1]int32
 
 	outstanding units.Bytes // granted beyond RTTBytes and not arrived, of flows that are not silent
-	incomplete  int         // flows of which not all has arrived
+	incomplete  int         // flows whose bytes have not all arrived
 	starts      uint64
 	alarm       units.Time
 	pending     []uint32 // flows with a grant to be sent, from the head
@@ -177,7 +177,7 @@ func (r *receiver) OnTimer(now units.Time) {
 			continue
 		}
 		if f.limit == f.size && f.limit <= r.rttBytes {
-			// A short flow whose sender knows of fewer RTTBytes would wait for ever.
+			// A short flow whose sender has a smaller RTTBytes would wait for ever.
 			f.class = r.scheduled
 		} else if r.outstandingOf(f) == 0 {
 			continue
@@ -233,7 +233,7 @@ func (r *receiver) grant(now units.Time) {
 				r.tell(number, f)
 			}
 		}
-		if f.limit == f.size { // it wants no more
+		if f.limit == f.size { // it needs no more
 			r.setTail(f, f.class)
 			r.take(number, f)
 			r.promote()
@@ -261,8 +261,8 @@ func (r *receiver) setTail(f *flow, class uint8) {
 	}
 }
 
-// below is the highest class of a flow that is longer than all that are granted to
-// their end, of which it must not hold up what is under way.
+// below is the highest class of a flow that is longer than all flows granted to
+// their end: it must not delay their bytes under way.
 func (r *receiver) below() uint8 {
 	for class := uint8(1); class <= r.scheduled; class++ {
 		if r.tails[class] > 0 {

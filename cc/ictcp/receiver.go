@@ -10,7 +10,7 @@ import (
 type receiver struct {
 	alpha, beta, gamma1, gamma2 float64
 	rounds                      int8
-	capacity, scarce            float64 // bytes a second: the port's; of which less makes windows shrink
+	capacity, scarce            float64 // bytes a second: the port's; the capacity below which windows shrink
 	mtu, least, most            float64 // bytes
 	baseRTT                     units.Time
 

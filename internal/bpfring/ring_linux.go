@@ -45,7 +45,7 @@ func New(fd, size int) (*Ring, error) {
 	}, nil
 }
 
-// Close unmaps the ring, which must not be used any more.
+// Close unmaps the ring, which must not be used afterwards.
 func (r *Ring) Close() error {
 	err := unix.Munmap(r.rest)
 	if e := unix.Munmap(r.control); err == nil {

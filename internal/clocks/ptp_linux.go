@@ -56,7 +56,7 @@ type reading struct{ before, ptp, after int64 }
 // method is a way to read a PTP clock (include/uapi/linux/ptp_clock.h).
 type method struct {
 	name  string
-	clock int32 // that the kernel reads beside it
+	clock int32 // that the kernel reads along with it
 	read  func(sys *system, fd int) (reading, error)
 }
 

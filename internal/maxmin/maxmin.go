@@ -16,8 +16,8 @@ func Rates(capacity []float64, paths [][]int) ([]float64, error) {
 	return s.Rates(capacity, paths)
 }
 
-// Solver is Rates for who asks often: it keeps its memory. It belongs to one
-// goroutine.
+// Solver is Rates for frequent callers: it keeps its memory. A Solver belongs to
+// one goroutine.
 type Solver struct {
 	links []link
 	rates []float64

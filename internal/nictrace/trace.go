@@ -91,7 +91,7 @@ func (t *Trace) Watch(n *Network) error {
 	return nil
 }
 
-// wants reports whether the requests of a queue pair are shown.
+// wants reports whether Trace shows the requests of a queue pair.
 func (t *Trace) wants(host int, qpn uint32) bool {
 	if len(t.filter.Of) == 0 {
 		return true

@@ -202,7 +202,7 @@ func (v *VCD) add(signal uint32, at units.Time, by int32) {
 	}
 }
 
-// Changes is how many values the dump has beside those at its beginning, once it is
+// Changes is how many values the dump has after the initial ones, once it is
 // closed.
 func (v *VCD) Changes() int { return v.changes }
 

@@ -200,7 +200,7 @@ func (n *Network) join(d *drawing, boxOf []int) {
 	}
 }
 
-// more reports whether a is more than b, of which any may be NaN.
+// more reports whether a is more than b; either may be NaN.
 func more(a, b float64) bool { return a > b || math.IsNaN(b) && !math.IsNaN(a) }
 
 // place gives the boxes their places: each switch of the first row over its

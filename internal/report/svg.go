@@ -19,7 +19,7 @@ const (
 	systemLines = 1200
 	// busiestShown is how many links a network's table has at most.
 	busiestShown = 8
-	// marked is how many links of a drawing have their figure written beside them.
+	// marked is how many links of a drawing have their figure written next to them.
 	marked = 3
 )
 
@@ -84,7 +84,7 @@ func (d *drawing) svg(label string, longest float64) template.HTML {
 	return template.HTML(b.String())
 }
 
-// queueStep is the colour of a queue beside the longest.
+// queueStep is the colour of a queue relative to the longest.
 func queueStep(queue, longest float64) int {
 	if !(longest > 0) {
 		return 0
@@ -92,7 +92,7 @@ func queueStep(queue, longest float64) int {
 	return step(queueSteps, queue/longest)
 }
 
-// marks writes the figures of the first few lines beside them.
+// marks writes the figures of the first few lines next to them.
 func (d *drawing) marks(b *strings.Builder, num func(float64) string, class string, of func(line) float64, text func(float64) string) {
 	var some []line
 	for _, l := range d.lines {

@@ -110,7 +110,7 @@ func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.C
 	return cmd
 }
 
-// Proc returns a folder whose files net/tcp, net/udp and so on tell of the host
+// Proc returns a folder whose files net/tcp, net/udp and so on describe the host
 // side's network.
 func (h *Host) Proc() string { return fmt.Sprintf("/proc/%d", h.holder.Process.Pid) }
 

@@ -14,7 +14,7 @@ import (
 
 // Recorder writes a recording. Each stream fills chunks of its own, which a
 // goroutine writes; where that is too slow, records are dropped and counted, and
-// who makes them never waits. Make one with NewRecorder.
+// their writers never wait. Make one with NewRecorder.
 type Recorder struct {
 	w       *bufio.Writer
 	full    chan *chunk

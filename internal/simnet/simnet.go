@@ -67,7 +67,7 @@ func (n *Network) DataFrame(payload units.Bytes) units.Bytes {
 	return nicmodel.FrameBytes(ib.WriteMiddle, int(payload)) + n.Sys.Scheme.Telemetry.WireBytes(0)
 }
 
-// AckFrame returns the size of an acknowledgement likewise.
+// AckFrame returns the size of an acknowledgement in the same way.
 func (n *Network) AckFrame() units.Bytes {
 	return nicmodel.FrameBytes(ib.Acknowledge, 0) + n.Sys.Scheme.Telemetry.WireBytes(0)
 }

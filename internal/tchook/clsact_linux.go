@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clsactHandle is the handle of a clsact qdisc, of which an interface has one.
+// clsactHandle is the handle of a clsact qdisc; an interface has one such qdisc.
 const clsactHandle = 0xffff0000
 
 // Priorities of filters: the kernel asks those of the lower number first.
@@ -144,7 +144,7 @@ func priority(isLast bool) uint16 {
 	return first
 }
 
-// sweep takes off the filters of that name whose process is gone.
+// sweep removes the filters of that name whose process has ended.
 func (c *clsact) sweep() error {
 	_, err := c.each(func(f *netlink.BpfFilter) (gone bool) {
 		if f.Name != c.name {
@@ -163,9 +163,8 @@ func (c *clsact) sweep() error {
 // Prefix is what the names of Sluice's filters begin with.
 const Prefix = "sluice-"
 
-// Abandoned describes the filters of Sluice's on an interface whose process is gone, as
-// arguments of `tc filter del`. They do nothing any more but cost each packet a few
-// nanoseconds.
+// Abandoned describes Sluice's filters on an interface whose process has ended, as
+// arguments of `tc filter del`. They only cost each packet a few nanoseconds.
 func Abandoned(index int) ([]string, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -217,7 +216,8 @@ func (c *clsact) remove() error {
 	return err
 }
 
-// each takes off the interface's filters that unwanted says, and counts the others.
+// each removes the interface's filters for which unwanted returns true, and counts
+// the others.
 func (c *clsact) each(unwanted func(*netlink.BpfFilter) bool) (others int, err error) {
 	on, err := c.h.LinkByIndex(c.index)
 	if err != nil {

@@ -18,8 +18,8 @@ var (
 	modified string
 )
 
-// Identity is which Sluice runs and how it was built. Empty is what the build does
-// not tell.
+// Identity is which Sluice runs and how it was built. Fields that the build does
+// not provide are empty.
 type Identity struct {
 	Sluice     string `json:"sluice"`                // version of the package or the module; "devel" in a checkout
 	Commit     string `json:"commit,omitempty"`      // in full, or the 12 digits that a pseudo-version has

@@ -34,7 +34,7 @@ type calendar struct {
 
 	far heap // events of buckets from turn+len(heads) on
 
-	// What retune goes by, since it last looked.
+	// The counts that retune uses, since its last call.
 	loads, loaded, passed, farther int
 }
 
@@ -191,7 +191,7 @@ func (c *calendar) load(slot uint) {
 		c.sorted = q[:0]
 		return
 	}
-	// A list has the latest first, which is the order wanted but for a few.
+	// A list has the latest first, which is the order required except for a few.
 	for i := 1; i < len(q); i++ {
 		if !before(&q[i-1], &q[i]) {
 			continue

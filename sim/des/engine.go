@@ -186,8 +186,8 @@ func (e *Engine) Post(at units.Time, src, seq uint32, dst NodeID, kind uint32, a
 }
 
 // Advance moves Now to a time before which nothing is pending. It panics if
-// something is, or if that time has passed: it is for who runs part of a model
-// beside the engine, and has come to that time.
+// something is, or if that time has passed. It is for callers that run part of a
+// model outside the engine and have reached that time.
 func (e *Engine) Advance(to units.Time) {
 	if to < e.now || e.Next() < to {
 		panic(fmt.Sprintf("des: moved from %v to %v past an event at %v", e.now, to, e.Next()))

@@ -55,8 +55,8 @@ type Division struct {
 // tally counts packets and pause frames, modulo 2^32.
 type tally struct{ packets, pauses uint32 }
 
-// news is a port on whose wire something has been put in this window, the first
-// of which arrives then.
+// news is a port on whose wire packets were put in this window; the first of them
+// arrives then.
 type news struct {
 	port    uint32
 	arrival units.Time
@@ -516,7 +516,7 @@ func (x *Lane) takePause(now units.Time, at, alarm uint32) {
 	x.pauseArrives(now, at, mask)
 }
 
-// runHost runs a host likewise. It has one port.
+// runHost runs a host in the same way. A host has one port.
 func (x *Lane) runHost(node int32) units.Time {
 	n, d := x.n, x.n.division
 	v := &n.nodes[node]

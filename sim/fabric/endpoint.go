@@ -66,8 +66,8 @@ func (n *Network) Attach(host int, ep Endpoint) {
 // Handle implements des.Handler.
 func (a *alarmed) Handle(ev des.Event) { a.waker.Wake(a.lane, ev.At, ev.Kind) }
 
-// SetAlarm has the Waker at a host woken at a time, the host's now or later, by an
-// alarm from 0 to 3. Of an alarm, the earliest of the times set counts until it has gone off.
+// SetAlarm wakes the Waker at a host at a time, the host's now or later, by an alarm from
+// 0 to 3. The earliest of the times set for an alarm counts until the alarm has fired.
 func (n *Network) SetAlarm(host int, alarm uint32, at units.Time) {
 	d := n.division
 	if d == nil {

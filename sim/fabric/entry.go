@@ -187,7 +187,7 @@ func (q *queue) drop(x *Lane) {
 	}
 }
 
-// shrink gives the first chunk back, of which nothing is left.
+// shrink returns the first chunk, which is empty.
 func (q *queue) shrink(x *Lane) {
 	c := q.head
 	if q.count == 0 {

@@ -34,7 +34,7 @@ func (f *Failure) validate(bad faults) {
 	bad.check("", nil, f.Down || f.Rate != 0 || f.Loss != 0, "it changes nothing: give down, rate or loss")
 }
 
-// holds reports whether the failure is in force.
+// holds reports whether the failure is active.
 func (f *Failure) holds(now units.Time) bool { return now >= f.From && (f.To == 0 || now < f.To) }
 
 // failing changes links at the times of Config.Failures. It is a destination of
@@ -233,8 +233,8 @@ func (x *Lane) lose(at uint32, e entry) {
 func (n *Network) linkOf(at uint32) LinkID { return n.inlets[at].link.Reverse() }
 
 // reroute finds the shortest paths again, by links of which both directions are up.
-// Where none is left the path stays what it would be with all links up, and ends
-// at one that is down.
+// Where no path is left, it keeps the path with all links up, which ends at a link
+// that is down.
 func (n *Network) reroute() {
 	n.groups, n.members = n.groups[:0], n.members[:0]
 	n.buildRoutes(func(uint32) bool { return true })

@@ -54,7 +54,7 @@ type coldPort struct {
 	loss, ecn   des.Stream
 
 	pauses   outlet // pause frames on the wire, in a divided network
-	asserted uint8  // priorities that this end wants the far end to pause
+	asserted uint8  // priorities that this end asks the far end to pause
 
 	down       bool
 	before     rateSpan

@@ -24,10 +24,10 @@ const (
 	Circuit
 )
 
-// Packet is what the network knows of a packet. The sender fills in Size, Src,
-// Dst, FlowHash, Priority, Flags and Telemetry; switches change Size, Flags,
-// MaxDelay and Hops. While the packet is inside the network only MaxDelay is kept
-// here; the others are written when it arrives.
+// Packet is the network's state of a packet. The sender fills in Size, Src, Dst,
+// FlowHash, Priority, Flags and Telemetry; switches change Size, Flags, MaxDelay
+// and Hops. While the packet is inside the network only MaxDelay is kept here; the
+// others are written when it arrives.
 //
 // It fits a cache line and holds no pointer.
 type Packet struct {
@@ -103,8 +103,8 @@ func (x *Lane) Free(h Handle) {
 	}
 }
 
-// Slots is the size of the packet slab: every Handle is below it. Who keeps data
-// beside packets in a slab of their own sizes it by this.
+// Slots is the size of the packet slab: every Handle is below it. A user that keeps
+// data of packets in a parallel slab sizes that slab by Slots.
 func (n *Network) Slots() int { return int(n.slab.slots) }
 
 // Live counts the packets allocated and not freed.

@@ -36,8 +36,8 @@ func ClockCases() (all []ClockCase) {
 	return all
 }
 
-// RoundTrips are round trips by the NIC's timestamps, mapped to the host's clock, beside
-// those by the simulation's.
+// RoundTrips are round trips by the NIC's timestamps, mapped to the host's clock,
+// compared with those by the simulation's.
 type RoundTrips struct {
 	Case     ClockCase
 	Hz       float64      // of the counter
@@ -166,7 +166,7 @@ func roundTrips(cfg nicmodel.Config, loaded bool, run time.Duration) (*RoundTrip
 	return r, err
 }
 
-// trustedAfter is the samples that calibration wants before it maps.
+// trustedAfter is the number of samples that calibration needs before it maps.
 var trustedAfter = calibration.DefaultConfig(64, 1e9).MinSamples
 
 // untilWrap is how long a counter takes from one wrap to the next.

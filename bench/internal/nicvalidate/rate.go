@@ -333,7 +333,7 @@ func outboundUD(payload, queues int, batches bool) *flood {
 type receiver struct {
 	host *host
 	qps  []verbs.QP
-	used []int // receives of each that are to be posted again
+	used []int // receives of each to post again
 	wrs  []verbs.RecvWR
 	wcs  []verbs.WC
 	done int

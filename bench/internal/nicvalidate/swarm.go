@@ -114,7 +114,7 @@ type swarmQP struct {
 	peer *host
 }
 
-// swarmThread has a ring of requests, of which next is the oldest.
+// swarmThread has a ring of requests; next is the oldest.
 type swarmThread struct {
 	s     *swarm
 	host  *host

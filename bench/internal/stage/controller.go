@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Port is what a model knows of a switch's port, for the tables of programs that ask.
+// Port describes a switch's port, for the programs that have tables of ports.
 type Port struct {
 	Number uint16
 	Rate   units.Rate

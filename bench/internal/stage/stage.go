@@ -61,7 +61,7 @@ type Faults struct {
 	// Unreadable is packets that it sent with telemetry cut short or of another form,
 	// which then counts as none.
 	Unreadable uint64
-	// Copies is what it sent beside the packet itself, which is lost.
+	// Copies is how many packets it sent besides the packet itself; they are lost.
 	Copies uint64
 }
 

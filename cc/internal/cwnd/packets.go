@@ -58,7 +58,7 @@ func (w *Packets) Rate(rtt units.Time) float64 {
 	return float64(w.Cwnd*w.mtuBits) / float64(rtt)
 }
 
-// Observe takes from an acknowledgement what every law wants remembered.
+// Observe remembers what every law needs from an acknowledgement.
 func (w *Packets) Observe(a *cc.Ack) {
 	if a.RTT > 0 {
 		w.RTT = a.RTT

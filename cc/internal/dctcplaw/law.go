@@ -79,8 +79,8 @@ func New(p Params, mtu units.Bytes) Window {
 // noThreshold is above any window: slow start goes on until something is amiss.
 const noThreshold = 1e18
 
-// Ack takes an acknowledgement. The window stays as it is where it is held, but for
-// what is remembered.
+// Ack handles an acknowledgement. With held the window does not change, but its
+// memory does.
 func (w *Window) Ack(a *cc.Ack, held bool) {
 	w.observe(a)
 	if held || a.Acked < w.recover {

@@ -66,8 +66,8 @@ func (e *Endpoint) putTurnaround(now units.Time, q *QP, buf []byte) int {
 	return n
 }
 
-// answered adds to what is noticed of a request that completes how long its answer
-// took, or that another's was its.
+// answered notes for a request that completes how long its answer took, or that the
+// answer to a later request acknowledged it.
 func (t *turnaround) answered(n *noticed, last units.PSN) {
 	switch {
 	case !t.told:
