@@ -33,10 +33,10 @@ type Control struct {
 	// Rate bounds the sending rate, in payload bits per second. It is never
 	// zero. A rate at or above the line rate means no pacing.
 	Rate units.Rate
-	// Window bounds the payload bytes that are sent and not acknowledged, or
-	// is Unlimited. It is at least one byte; a sender may always have one
-	// packet (or segment, where it sends segments) outstanding. A Granted
-	// engine's may be 0: then nothing goes until it says otherwise.
+	// Window bounds the payload bytes that are sent and not acknowledged, or is
+	// Unlimited. It is at least one byte; a sender may always have one packet (or
+	// segment, where it sends segments) outstanding. The window of a Granted engine
+	// may be 0: then nothing is sent until the engine raises it.
 	Window units.Bytes
 	// Class is the fabric's priority for the flow's next packets, plus one; 0
 	// leaves them at the flow's own. Only schemes that say so (Scheme.Classes)

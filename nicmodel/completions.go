@@ -163,10 +163,10 @@ func (cs *completions) destroy(num uint32) error {
 	return nil
 }
 
-// OnCompletion calls f whenever a completion has become visible in the queue,
-// as an event of the simulation: the next turn of a polling loop. See OnEvent for
+// OnCompletion calls f whenever a completion has become visible in the queue, as an
+// event of the simulation: the next turn of a polling loop. See OnEvent for
 // interrupts. solicited says that the completion was solicited or has failed. A nil
-// f takes it off.
+// f removes the callback.
 func (n *NIC) OnCompletion(num uint32, f func(now units.Time, solicited bool)) {
 	n.completions.queues[num].handler = f
 }

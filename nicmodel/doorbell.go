@@ -10,7 +10,7 @@ type WR struct {
 	Request rc.Request
 	SGL     []SGE
 	Inline  []byte // instead of an SGL
-	// To and QKey are where a datagram goes, and the Q_Key that it carries.
+	// To and QKey are a datagram's destination, and the Q_Key that it carries.
 	To   Peer
 	QKey uint32
 }

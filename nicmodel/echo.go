@@ -101,9 +101,9 @@ func (r *Report) copyPath(net *fabric.Network, h fabric.Handle) {
 	}
 }
 
-// Reported returns what the network reported about a completed send request, on
-// a queue pair whose packets collect telemetry. It holds until the slot is used
-// again.
+// Reported returns what the network reported about a completed send request, on a
+// queue pair whose packets collect telemetry. The result is valid until the slot is
+// used again.
 func (n *NIC) Reported(num, slot uint32) *Report {
 	q := n.pairs.find(num)
 	if q == nil || q.reports == nil {

@@ -125,7 +125,8 @@ func (q *fifo) pop(s *Frames) fabric.Handle {
 }
 
 // Transport returns a packet's transport headers and the queue pair that it goes to.
-// The header is the packet's own: it is for reading, while the packet is in flight.
+// The header is the packet's own: it is read-only, and valid while the packet is in
+// flight.
 func (s *Frames) Transport(h fabric.Handle) (header *rc.Header, destQP uint32) {
 	if int(h) >= len(s.frames) {
 		return nil, 0

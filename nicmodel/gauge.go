@@ -71,8 +71,8 @@ func (n *NIC) Queues(now units.Time) []QueueUse {
 	return all
 }
 
-// OnLevel calls f with what a queue holds whenever that changes; queue is its place in
-// what Queues returns. nil ends that.
+// OnLevel calls f with a queue's length whenever that changes; queue is its index in
+// the result of Queues. nil ends the calls.
 func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
 	for i, g := range n.gauges() {
 		g.watch = nil
@@ -82,8 +82,8 @@ func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
 	}
 }
 
-// Since returns what became of a queue after an earlier look at it; Most is of the
-// whole time.
+// Since returns the use of a queue since an earlier value; Most covers the whole
+// time.
 func (u QueueUse) Since(before QueueUse) QueueUse {
 	u.Came -= before.Came
 	u.Area -= before.Area

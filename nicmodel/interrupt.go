@@ -50,8 +50,8 @@ func (n *NIC) OnEvent(num uint32, f func(now units.Time)) {
 }
 
 // ReqNotify arms a completion queue: the next completion to become visible, or the
-// next that is solicited or has failed, raises an event, and that is all it does. A
-// completion that comes while the arming is on its way to the NIC counts.
+// next that is solicited or has failed, raises one event. A completion that becomes
+// visible while the arming is on its way to the NIC counts.
 func (n *NIC) ReqNotify(now units.Time, num uint32, solicitedOnly bool) {
 	n.completions.arm(now, num, solicitedOnly)
 }

@@ -24,8 +24,8 @@ type FixedLatencies struct {
 	Completion units.Time // a completion written, until the host sees it
 }
 
-// FixedLatencies returns those of the NIC: what a reduced NIC has of it for every packet
-// and completion. What comes before that, for a flow, is FirstPacket.
+// FixedLatencies returns the latencies of the NIC that a reduced NIC adds to every
+// packet and completion. FirstPacket returns those before a flow's first packet.
 func (c *Config) FixedLatencies() FixedLatencies {
 	return FixedLatencies{
 		Send:       c.PipelineLatency,

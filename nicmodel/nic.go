@@ -199,7 +199,7 @@ func (n *NIC) DeregMR(key uint32) bool {
 	return n.translation.forget(key)
 }
 
-// PCIe returns the link to the host, for what it has counted.
+// PCIe returns the link to the host, for its counters.
 func (n *NIC) PCIe() *PCIe { return n.pcie }
 
 // PCIeBytes reports the bytes that crossed the link to the host and from it, by

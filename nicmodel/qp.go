@@ -32,7 +32,7 @@ type QPConfig struct {
 	SRQ                  *SRQ // nil for a receive queue of its own
 }
 
-// Peer is where a queue pair sends, or a datagram goes.
+// Peer is the destination of a queue pair or of a datagram.
 type Peer struct {
 	Host     int
 	QPN      uint32

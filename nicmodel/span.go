@@ -68,8 +68,9 @@ type tracer struct {
 	span   Span
 }
 
-// OnSpan calls f with every span as soon as its end is known, which may lie ahead;
-// nil ends that. The span is valid during the call. f must not change the NIC.
+// OnSpan calls f with every span as soon as its end is known, which may lie in the
+// future; nil ends the calls. The span is valid during the call. f must not change
+// the NIC.
 func (n *NIC) OnSpan(f func(*Span)) { n.spans.report = f }
 
 // request reports a span of requests of a queue pair.

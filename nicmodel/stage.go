@@ -2,7 +2,7 @@ package nicmodel
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Stall says why a stage with work in front of it did not begin it.
+// Stall says why a stage did not begin work that waited in front of it.
 type Stall uint8
 
 // Reasons for stalls. A wait is charged to the stage that waits, once, to the
@@ -97,8 +97,8 @@ func (s *stage) freeAt() units.Time { return s.clock.Begin(s.free) }
 type Account struct {
 	Stage string
 	Clock Clock
-	// Parallel is how many pieces of work it does at once: 1, or as many as there are
-	// units, and then the cycles are those of all of them.
+	// Parallel is how many pieces of work the stage does at once: 1, or the number of
+	// units; the cycles are then those of all units.
 	Parallel int
 	Served   uint64
 	Elapsed  int64

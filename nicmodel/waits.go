@@ -12,7 +12,7 @@ type Wait struct {
 	Taken bool
 }
 
-// Waits reports such waits until now, in the order in which work comes to them, of
+// Waits reports such waits until now, in the order in which work meets them, for
 // the parts that the NIC has.
 func (n *NIC) Waits(now units.Time) []Wait {
 	all := n.scheduler.holdWaits(now)

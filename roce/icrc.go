@@ -124,5 +124,6 @@ func (s ICRCState) Add(b []byte) ICRCState { return ICRCState(crcUpdate(uint32(s
 // it. If src changes meanwhile, the state is still that of what is in dst.
 func (s ICRCState) Copy(dst, src []byte) ICRCState { return ICRCState(crcCopy(uint32(s), dst, src)) }
 
-// Put writes the ICRC to the first four bytes of b, after all that goes before it.
+// Put writes the ICRC to the first four bytes of b, once all bytes before the ICRC
+// are included.
 func (s ICRCState) Put(b []byte) { binary.LittleEndian.PutUint32(b, ^uint32(s)) }

@@ -39,10 +39,10 @@ func PutPad(b []byte, n uint8) int {
 	return int(n)
 }
 
-// Decode reads b, which reaches from the BTH to the ICRC: the payload of a UDP
-// datagram. It returns the payload, which shares b's memory and is without the
-// pad. The error is a Malformed; the fields are those read so far. Decode does not look at
-// the ICRC, and whether the packet fits its queue pair is the transport's business.
+// Decode reads b, which reaches from the BTH to the ICRC: the payload of a UDP datagram.
+// It returns the payload, which shares b's memory and is without the pad. The error is a
+// Malformed; the fields are those read so far. Decode does not check the ICRC; the
+// transport checks whether the packet fits its queue pair.
 func (p *Packet) Decode(b []byte) (payload []byte, err error) {
 	n, err := p.DecodeHeaders(b)
 	if err != nil {

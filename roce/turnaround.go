@@ -13,7 +13,7 @@ import (
 // on (section 3.1); software acknowledges when its thread runs. Swift (SIGCOMM
 // 2020, section 3.1) echoes the receiver's delay in the same way.
 //
-// A requester asks with a bit beside FECN and BECN of a request that wants an
+// A requester asks with a bit next to FECN and BECN in a request that asks for an
 // acknowledgement; IBA reserves it, receivers ignore it, and the ICRC counts it as a one.
 // The acknowledgement of exactly that packet then has the bit too, and four bytes of
 // payload: nanoseconds from when the packet reached the responder's host to when the

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 )
 
-// CQInitAttr says what completion queue to make.
+// CQInitAttr are the attributes of a new completion queue.
 type CQInitAttr struct {
 	// CQE is the least number of completions it holds. A completion that finds
 	// no room is an overrun: the CQ fails with an asynchronous event.

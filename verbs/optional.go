@@ -97,8 +97,8 @@ type ModifiableCQ interface {
 // WeightQP is a QP whose device shares its sending among queue pairs by weights (bw_share
 // in mlx5dv_sched_attr).
 type WeightQP interface {
-	// SetWeight has the QP send up to w packets, 1 to 255, each time its turn comes among
-	// those that have something to send. 1 is what QPs begin with.
+	// SetWeight has the QP send up to w packets, 1 to 255, at each of its turns among the
+	// QPs that have something to send. The default is 1.
 	SetWeight(w int) error
 }
 
@@ -121,8 +121,8 @@ type Repairs struct {
 	RNRNAKs        uint64 // answers that no receive was ready (rnr_nak_retry_err)
 }
 
-// SentTimestampQP is a QP that knows when the packets of a request left the host:
-// what lies between posting and that is the host's delay, not the network's.
+// SentTimestampQP is a QP that knows when the packets of a request left the host.
+// The time between posting and leaving is the host's delay, not the network's.
 type SentTimestampQP interface {
 	// SentTimestamps returns when the first and the last packet of a completed
 	// request left, in the ticks of WC.Timestamp; of packets that were sent again,
@@ -131,7 +131,7 @@ type SentTimestampQP interface {
 	SentTimestamps(wc *WC) (first, last uint64, ok bool)
 }
 
-// Runner is a Device in whose world time is simulated; see Run.
+// Runner is a Device with simulated time; see Run.
 type Runner interface {
 	// Run runs each function as an application and returns when all have.
 	Run(applications ...func() error) error

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 )
 
-// QPInitAttr says what queue pair to make (ibv_qp_init_attr).
+// QPInitAttr are the attributes of a new queue pair (ibv_qp_init_attr).
 type QPInitAttr struct {
 	Type           ib.QPType
 	SendCQ, RecvCQ CQ
@@ -174,7 +174,7 @@ type RecvWR struct {
 	SGL  []SGE
 }
 
-// SRQInitAttr says what shared receive queue to make.
+// SRQInitAttr are the attributes of a new shared receive queue.
 type SRQInitAttr struct {
 	MaxWR, MaxSGE int
 }

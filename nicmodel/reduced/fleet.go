@@ -22,14 +22,14 @@ type Config struct {
 	// AckEvery is the most packets that one acknowledgement covers, at least 1. The
 	// last packet of a message is always acknowledged.
 	AckEvery int
-	// Priority is that of data packets whose engine chooses none.
+	// Priority is the priority of data packets whose engine chooses none.
 	Priority uint8
 	// Classes says that engines choose priorities (cc.Control.Class).
 	Classes bool
 	// Receiver, if not nil, makes what decides at a host what is sent to it, with
 	// the line rate of its port. Then all flows' engines are cc.Granted.
 	Receiver func(host int, line units.Rate) (cc.Receiver, error)
-	// Timeout and RetryCount are those of rc.SendConfig.
+	// Timeout and RetryCount are as in rc.SendConfig.
 	Timeout, RetryCount uint8
 	// SendDepth bounds the messages that a flow has posted, at least 1.
 	SendDepth int

@@ -49,15 +49,16 @@ type Descriptor struct {
 	Last bool
 	// Retransmit says that the PSN of this request was sent before.
 	Retransmit bool
-	// response tells Fresh which of the two epochs Epoch belongs to.
+	// response says for Fresh which of the two epochs Epoch belongs to.
 	response bool
 	epoch    uint32
 }
 
-// Do is a set of things that an Effects asks of the driver or tells it.
+// Do is a set of actions that an Effects requests of the driver, and of facts that
+// it reports.
 type Do uint16
 
-// Asked for. Except for DoCheck, which stands alone, several may be set.
+// Requested actions. Several may be set, except that DoCheck is always alone.
 const (
 	// DoCheck: check Effects.Check and call Checked before the next Receive.
 	DoCheck Do = 1 << iota

@@ -462,9 +462,9 @@ func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 	q.failResponder(psn, msn, status, eff)
 }
 
-// FailResponse says that the driver could not fetch the payload of the READ
-// response d. In its place the peer gets a NAK as with FailRecv, no response
-// after it is Fresh, and the queue pair goes to Err.
+// FailResponse reports that the driver could not fetch the payload of the READ
+// response d. In its place the peer gets a NAK as with FailRecv, no response after
+// it is Fresh, and the queue pair goes to Err.
 func (q *QP) FailResponse(now units.Time, d *Descriptor, status ib.WCStatus, eff *Effects) {
 	eff.reset()
 	if q.state == ib.Err && !q.answering {

@@ -17,8 +17,8 @@ func (q *QP) startTimer(now units.Time) {
 	}
 }
 
-// Expire does what time demands: it goes back after a timeout (IBA 9.7.6.1.3),
-// ends an RNR wait, or nothing. Calling it early does no harm.
+// Expire handles the deadline: it goes back after a timeout (IBA 9.7.6.1.3), ends
+// an RNR wait, or does nothing. Calling it early does no harm.
 func (q *QP) Expire(now units.Time, eff *Effects) {
 	eff.reset()
 	if now < q.deadline {

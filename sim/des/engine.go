@@ -175,9 +175,9 @@ func (e *Engine) NewSources(n int) (first uint32) {
 	return first
 }
 
-// Post is Schedule for a source that numbers its events itself, by seq: the lower
-// goes first among those of a source for one time and destination. Those of equal
-// numbers, too, go in any order.
+// Post is Schedule for a source that numbers its events itself, by seq. Among
+// events of a source for one time and destination the lower number goes first;
+// events with equal numbers go in any order.
 func (e *Engine) Post(at units.Time, src, seq uint32, dst NodeID, kind uint32, arg uint64) {
 	if at < e.now {
 		panic(fmt.Sprintf("des: event of kind %d for node %d scheduled at %v, before now, %v", kind, dst, at, e.now))

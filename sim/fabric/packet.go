@@ -144,9 +144,9 @@ func (x *Lane) path(h Handle, tel uint8) *telemetry.Stack {
 	return s
 }
 
-// MoveINT hands the records of one packet to another, whose own are lost: so a
-// receiver echoes them. If the second is of kind telemetry.PerHop, the switches on
-// its way append to them.
+// MoveINT moves the records of one packet to another, whose own are lost. A
+// receiver echoes records this way. If the second is of kind telemetry.PerHop, the
+// switches on its way append to them.
 func (n *Network) MoveINT(from, to Handle) {
 	f, t := n.packet(from), n.packet(to)
 	t.records, f.records = f.records, 0

@@ -163,8 +163,8 @@ func (n *Network) Totals() Totals {
 
 // BufferStats is the state of a switch's shared buffer.
 type BufferStats struct {
-	// Shared is what Buffer leaves after headroom; Used is what of it is taken,
-	// and MaxUsed the most that was since the start or ResetMaxBuffer.
+	// Shared is Buffer less headroom. Used is the part of Shared in use, and MaxUsed
+	// the most in use since the start or ResetMaxBuffer.
 	Shared, Used, MaxUsed units.Bytes
 	// UsedIntegral is Used over time, as Port.QueueIntegral is of queues.
 	UsedIntegral Integral

@@ -13,8 +13,8 @@ import (
 // ConnectRC calls it before it signals to the other end that this one is connected:
 // ready is the place to post receives.
 //
-// local.OutReads becomes p.MaxDestRdAtomic; the path MTU and the reads
-// outstanding are the smaller of what p says and what the other end takes.
+// local.OutReads becomes p.MaxDestRdAtomic. The path MTU and the reads outstanding
+// are the smaller of p's and the other end's.
 func (c *Conn) ConnectRC(qp verbs.QP, local Dest, p verbs.RCParams, ready func() error) (Dest, error) {
 	g, err := c.Greet(DefaultGreeting(p.PathMTU))
 	if err != nil {

@@ -23,7 +23,7 @@ const BinaryDestSize = 56
 // Dest is what one end sends about one of its queue pairs.
 type Dest struct {
 	LID      uint16 // 0 on Ethernet
-	OutReads uint16 // reads and atomics that it answers at a time; perftest says 1 where there are none
+	OutReads uint16 // reads and atomics that it answers at a time; perftest sends 1 where there are none
 	QPN      uint32 // 24 bits
 	PSN      uint32 // the first that it sends, 24 bits
 	RKey     uint32

@@ -67,9 +67,9 @@ func (d *Device) MLX5Clock() (MLX5Clock, error) {
 	}, nil
 }
 
-// Nanoseconds is the clock when the counter was at ticks: the kernel's rule for
-// a timecounter, nsec + ((delta*mult + frac) >> shift), and for ticks up to half
-// a turn of the counter before LastCycles the same backwards.
+// Nanoseconds is the clock when the counter was at ticks: the kernel's rule for a
+// timecounter, nsec + ((delta*mult + frac) >> shift). The same holds backwards for
+// ticks up to half the counter's range before LastCycles.
 func (c MLX5Clock) Nanoseconds(ticks uint64) uint64 {
 	after := (ticks - c.LastCycles) & c.Mask
 	if before := (c.LastCycles - ticks) & c.Mask; before < after {

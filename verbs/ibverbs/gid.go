@@ -57,7 +57,7 @@ func (d *Device) GIDs(port int) ([]GIDEntry, error) {
 }
 
 // GID implements verbs.Device. Entries that are empty or of RoCE v1, whose packets are
-// not IP's, are errors: so the first address of a kind is one of RoCE v2.
+// not IP packets, are errors. So the first address of a kind is one of RoCE v2.
 func (d *Device) GID(port, index int) (netip.Addr, error) {
 	e, err := d.GIDEntry(port, index)
 	if err != nil {

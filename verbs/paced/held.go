@@ -38,7 +38,7 @@ func (h *Held) Add(other Held) {
 	h.Sent += other.Sent
 }
 
-// Since returns what happened after an earlier look.
+// Since returns the time spent since an earlier value.
 func (h Held) Since(before Held) Held {
 	return Held{
 		Rate: h.Rate - before.Rate, Window: h.Window - before.Window, Bound: h.Bound - before.Bound,

@@ -126,9 +126,9 @@ func (s *Shim) Clock() units.Time {
 // of other CQs go on.
 func (s *Shim) Progress(now units.Time) error { return s.progress(at(now)) }
 
-// Deadline is when Progress has something to do though nothing completes: a
-// segment comes due, or a calibration sample while there is work. It is
-// units.Never if nothing is waiting, and lies in the future right after Progress.
+// Deadline is when Progress has something to do even if nothing completes: a
+// segment becomes due, or a calibration sample while there is work. It is
+// units.Never if nothing is waiting, and is in the future right after Progress.
 func (s *Shim) Deadline() units.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -204,8 +204,8 @@ func (r *Request) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, err
 	return r.answer.Accept(ctx, qp, p)
 }
 
-// Established says that a packet has come on the queue pair
-// (ib.EventCommEst) while Accept waits: it need not wait for a lost message.
+// Established reports that a packet has arrived on the queue pair (ib.EventCommEst)
+// while Accept waits: Accept then does not wait for a lost message.
 func (r *Request) Established() { r.answer.Established() }
 
 // Reject refuses the request, with at most RejectPrivateBytes for the other

@@ -93,7 +93,7 @@ func randomPort() uint16 {
 }
 
 // Init takes a queue pair from RESET to INIT, where receives can be posted: do both
-// before Dial or Request.Accept, because the peer's first message may come before
+// before Dial or Request.Accept, because the peer's first message may arrive before
 // they return.
 func Init(qp verbs.QP, p Params) error {
 	return qp.Modify(verbs.QPAttr{State: ib.Init, Port: port, Access: p.Access}, verbs.ResetToInitRC)

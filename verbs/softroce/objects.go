@@ -269,8 +269,8 @@ func (d *device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 // run: often enough for them, seldom enough for itself.
 const yieldEvery = 64
 
-// Poll implements verbs.CQ. When it finds nothing it looks at the network itself:
-// a loop that polls moves its own packets, without a change of goroutine.
+// Poll implements verbs.CQ. When it finds nothing it receives from the network
+// itself: a loop that polls moves its own packets, without a change of goroutine.
 func (c *completionQueue) Poll(wc []verbs.WC) (int, error) {
 	n, err := c.core.Poll(wc)
 	if n > 0 || err != nil || len(wc) == 0 {

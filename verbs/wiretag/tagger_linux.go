@@ -16,7 +16,7 @@ import (
 // source is where events come from: the kernel's hooks, or a test.
 type source interface {
 	overlay.Program
-	// Register has the packets of a connection looked at, under an id.
+	// Register makes the program watch the packets of a connection, under an id.
 	Register(id uint32, c overlay.Connection, flags uint32) error
 	// Take hands over the events that are there. It does not wait, and one
 	// goroutine at a time calls it.

@@ -36,8 +36,8 @@ func (l *listener) create() (err error) {
 	return err
 }
 
-// Listen implements rdmacm.Manager. With 0.0.0.0 or :: requests come by every device
-// of the machine; those by others than dev are refused.
+// Listen implements rdmacm.Manager. With 0.0.0.0 or :: requests arrive by every
+// device of the machine; those by devices other than dev are refused.
 func (manager) Listen(dev verbs.Device, addr netip.AddrPort) (*rdmacm.Listener, error) {
 	if !addr.Addr().IsValid() {
 		return nil, verbs.Errorf("listen", addr.String(), verbs.ErrInvalid, "take an address of the device, 0.0.0.0 or ::")

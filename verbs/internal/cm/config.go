@@ -15,8 +15,9 @@ import (
 type Config struct {
 	// CAGUID names the device to its peers.
 	CAGUID uint64
-	// Rand is where communication and transaction IDs come from: in production
-	// crypto/rand.Reader, so that who does not see the messages can't answer them.
+	// Rand is the source of communication and transaction IDs: in production
+	// crypto/rand.Reader, so that an attacker who does not see the messages can't
+	// answer them.
 	Rand io.Reader
 	// MTU is the largest path MTU of the port. A REQ for more is refused.
 	MTU ib.MTU

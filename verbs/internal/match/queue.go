@@ -251,9 +251,9 @@ func (q *Queue) Received(at uint64, psn units.PSN, op ib.Opcode, syndrome uint8)
 	}
 }
 
-// Complete takes the successful completion of the signaled request of that WRID
-// and forgets it, with those before it, which have completed with it. It returns
-// what is known of it, and reports false if there is no such request.
+// Complete handles the successful completion of the signaled request of that WRID.
+// It forgets the request and the earlier ones, which have completed with it. It
+// returns the request's known times, and false if there is no such request.
 func (q *Queue) Complete(wrid uint64) (Stamps, bool) {
 	for i := q.head; i != q.tail; i++ {
 		r := q.at(i)

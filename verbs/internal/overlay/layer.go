@@ -31,11 +31,11 @@ type Layer[Q Conn, V any] struct {
 	Polled func(*CQ[Q, V], []verbs.WC)
 }
 
-// Program is what looks at packets: eBPF at the hooks of a network interface, or a test.
+// Program inspects packets: eBPF at the hooks of a network interface, or a test.
 type Program interface {
 	// Unregister ends what was registered under an id.
 	Unregister(id uint32, c Connection) error
-	// Close takes the program away.
+	// Close removes the program.
 	Close() error
 }
 
@@ -51,9 +51,9 @@ type Conn interface {
 	// Begins reports whether a change of state by these attributes begins the
 	// connection. The QP has noted them.
 	Begins(a *verbs.QPAttr, mask verbs.QPAttrMask) bool
-	// Start is the beginning, and comes before the change of the queue pair below.
+	// Start begins the connection, before the change of the queue pair below.
 	Start() error
-	// End is the end of a connection that has begun.
+	// End ends a connection that has begun.
 	End()
 
 	common() *state

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/match"
 )
 
-// QP is a reliable connection of a Device, for a layer's Conn to embed. Beside verbs.QP
-// it is all that the queue pair below is.
+// QP is a reliable connection of a Device, for a layer's Conn to embed. Besides
+// verbs.QP it implements all interfaces of the queue pair below.
 type QP[Q Conn, V any] struct {
 	below
 	Sends *CQ[Q, V]

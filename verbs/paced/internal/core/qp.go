@@ -204,8 +204,8 @@ func (q *QP) Resume(now units.Time) {
 	q.offer(now, now)
 }
 
-// Suspend takes it off the scheduler in state, RESET for a queue pair that is about to
-// go, without counting what holds it.
+// Suspend removes the queue pair from the scheduler, in the given state (RESET before
+// it is destroyed), without counting what holds it.
 func (q *QP) Suspend(state ib.QPState) {
 	q.withdraw()
 	q.state = state

@@ -31,8 +31,8 @@ type Config struct {
 	Name string       // of the device, for errors: "soft:lo"
 	GIDs []netip.Addr // the addresses that packets may come to
 	MTU  ib.MTU       // the largest path MTU
-	// Rand is where queue pair numbers, keys and addresses come from:
-	// crypto/rand.Reader. A test that must repeat itself gives another.
+	// Rand is the source of queue pair numbers, keys and addresses:
+	// crypto/rand.Reader. A test that must be repeatable passes another.
 	Rand io.Reader
 	// MaxQPs is how many queue pairs there may be, up to MaxQP.
 	MaxQPs int

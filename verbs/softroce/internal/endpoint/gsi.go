@@ -28,8 +28,8 @@ type mad struct {
 	data [roce.MADBytes]byte
 }
 
-// MADHandler is given the management datagrams that come. data is valid until it
-// returns. It reports whether it takes the datagram, and must not call the Endpoint.
+// MADHandler handles a received management datagram. data is valid until it returns.
+// It reports whether it takes the datagram, and must not call the Endpoint.
 type MADHandler func(local netip.Addr, src netip.AddrPort, srcQPN uint32, data []byte) bool
 
 // OnMAD sets the handler of management datagrams; nil for none.

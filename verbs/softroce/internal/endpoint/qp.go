@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// QPInit says what queue pair to make.
+// QPInit are the attributes of a new queue pair.
 type QPInit struct {
 	Type           ib.QPType
 	SendCQ, RecvCQ *CQ

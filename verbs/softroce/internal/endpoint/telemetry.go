@@ -7,8 +7,8 @@ import (
 )
 
 // Collect says what the packets of connections collect on their way, and how that
-// is written. Early incast notices need no packet to ask for them: they are read
-// and returned in any case.
+// is written. Early incast notices need no request in a packet: they are read and
+// returned in any case.
 type Collect struct {
 	Delay *telemetry.DelayFormat // the largest delay of a hop; nil for no
 	INT   *telemetry.INTFormat   // a record for each hop; nil for no
