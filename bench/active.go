@@ -45,9 +45,10 @@ func (a *activity) total(now units.Time) units.Time {
 	return a.sum - max(a.until-now, 0)
 }
 
-// begins and ends say that a request of a group of flows is under way, or over: a
-// flow that ends, from its start to its end; a task, such as a request with its
-// answer; and, on connections that carry tasks, what is posted and not completed.
+// begins and ends count a request of a group of flows as under way, or over. A
+// request is a flow that ends, from its start to its end; a task, such as a request
+// with its answer; or, on connections that carry tasks, what is posted and not
+// completed.
 func (m *measurement) begins(number, class int, now units.Time) {
 	m.groupsOf(number, class, func(l *label) { l.active.begin(now) })
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Every run is audited at its end, whatever the scenario: a packet or byte that is
-// made up or gone is a fault of the model, and the run fails with it.
+// Every run is audited at its end, whatever the scenario. A packet or byte that
+// appears or disappears without cause is a fault of the model, and the run fails.
 
 // audit checks that every packet that NICs sent was delivered, dropped, lost, or is
 // inside the network, and that no more was received than was delivered.
@@ -33,8 +33,9 @@ func (s *simulation) audit() error {
 }
 
 // auditNICs checks what NICs sent and received against what the network took and
-// delivered, and bytes of payload: staged NICs' against one another, reduced ones',
-// which count what they placed in memory, against what the flows got.
+// delivered. It also checks the bytes of payload: those of staged NICs against one
+// another; those of reduced NICs, which count what they placed in memory, against
+// what the flows got.
 func (s *simulation) auditNICs(t fabric.Totals) error {
 	packets := func(sent, received uint64) error {
 		if sent != t.Sent || received > t.Delivered {
@@ -68,9 +69,9 @@ func (s *simulation) auditNICs(t fabric.Totals) error {
 	return packets(sent, received)
 }
 
-// audit checks that what was placed in memory for a flow is no less than what its
-// sender was told is there, and no more than was posted; all three are the same at
-// the flow's end.
+// audit checks that the bytes placed in memory for a flow are no less than those
+// acknowledged to its sender, and no more than those posted. All three are the same
+// at the flow's end.
 func (f *flow) audit(ended bool) error {
 	placed := f.delivered.Payload
 	if placed < f.done || placed > f.posted || ended && f.Size > 0 && (placed != f.Size || f.done != f.Size) {

@@ -10,12 +10,12 @@ import (
 // fairness compares, window by window, what flows without end got with what they
 // would get if they shared the network fairly: Jain's index, and the distance from
 // the max-min fair rates. A flow counts in a window if it was under way in all of
-// it. Flows that end are left out: who has nothing more to send wants no share.
+// it. Flows that end are left out: a flow with nothing more to send needs no share.
 type fairness struct {
 	capacity []float64 // payload bytes of each link in a window, in full packets
 	links    []fabric.LinkID
 
-	// Of the window at hand, a place a flow.
+	// Of the current window, an entry for each flow.
 	labels     []int
 	got, fair  []float64
 	paths      [][]int

@@ -19,14 +19,14 @@ type fleet struct {
 	placed units.Bytes
 }
 
-// lightFlow is a flow as a reduced NIC has it.
+// lightFlow is a flow on reduced NICs.
 type lightFlow struct {
 	fleet *fleet
 	slot  int
 	hash  uint32
 	ref   reduced.Ref
 
-	// Once it has ended, the NIC knows nothing of it any more.
+	// Once the flow has ended, the NIC has no state of it.
 	ended                     bool
 	delivered                 nicmodel.Delivered
 	retransmissions, timeouts uint64

@@ -31,8 +31,8 @@ type flow struct {
 	directed        directed // by the oracle, if there is one
 }
 
-// pair is a queue pair at each end, of which the poster's is paced. A Read is
-// posted by the data's destination.
+// pair is a queue pair at each end; the poster's is paced. A Read is posted by the
+// data's destination.
 type pair struct {
 	poster, peer  *host
 	qp, peerQP    verbs.QP
@@ -91,9 +91,10 @@ func (f *flow) flowHash() uint32 {
 	return f.poster.nic.Peer(f.qp.Num()).FlowHash
 }
 
-// postAhead is how much a flow keeps posted, so that neither shim nor NIC runs
-// dry between a completion and the next post: four messages, or this, or what a shim
-// that follows the link lets out with a message more.
+// postAhead is how much a flow keeps posted, so that neither shim nor NIC runs out
+// of work between a completion and the next post. A flow keeps the most of four
+// messages, this, and, with a shim whose bound follows the link, a message more
+// than that bound (see postedAhead).
 const postAhead = 256 * units.KiB
 
 // start connects a flow and posts its first messages.

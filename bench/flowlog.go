@@ -10,7 +10,7 @@ type flowTally struct {
 	started        bool // it is one of the flows under way
 	windowed       bool // it was at the last window, with atWindow delivered
 	atWindow       units.Bytes
-	path           []int // of its data, once somebody asked
+	path           []int // of its data, once requested
 	rttSum, rttMax units.Time
 	rttCount       uint64
 	events         // at its end

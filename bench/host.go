@@ -37,7 +37,7 @@ type host struct {
 	zeros           []byte         // what is sent inline
 	busy            bool
 	thread          *thread // nil: all is done at once
-	armed           bool    // an event has been asked for and has not come
+	armed           bool    // an event has been requested and has not arrived
 	measures        bool    // it has taken a round trip
 }
 
@@ -95,7 +95,7 @@ func newHost(s *simulation, world *simverbs.World, name string, nic *nicmodel.NI
 	return h, err
 }
 
-// phantomer is a protection domain of the model, or one that stands for it.
+// phantomer is a protection domain of the model, or one that wraps it.
 type phantomer interface {
 	RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error)
 }
@@ -153,7 +153,7 @@ func (h *host) Handle(ev des.Event) {
 	h.progress(ev.At)
 }
 
-// progress is what a completion or the alarm brings about.
+// progress handles a completion or the alarm.
 func (h *host) progress(now units.Time) {
 	if h.thread != nil {
 		h.wakeUp(now)
@@ -162,7 +162,7 @@ func (h *host) progress(now units.Time) {
 	h.poll(now)
 }
 
-// told is what an event of the completion queue brings about.
+// told handles an event of the completion queue.
 func (h *host) told(now units.Time) {
 	if _, err := h.passive.channel.Wait(0); err != nil {
 		h.sim.fail(err)

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// What a flow would take on an idle network has a closed form: its packets cross
-// the links of its path one after the other, each stored before it is forwarded,
-// and the last one's acknowledgement comes back. What hosts and NICs add is
+// The time of a flow on an idle network has a closed form: its packets cross the
+// links of its path one after the other, each stored before it is forwarded, and
+// the last one's acknowledgement returns. The time that hosts and NICs add is
 // measured, by writes of one packet over one switch.
 
 // idleTimes is what hosts and NICs add to a flow's completion time, by operation,

@@ -28,7 +28,7 @@ type measurement struct {
 	ofPriority [fabric.MaxPriorities]*priority
 	framing    units.Bytes // of the links that lead to hosts
 	progress   func(float64)
-	// interrupted is nil if nobody can.
+	// interrupted is nil if the run can't be interrupted.
 	interrupted func() error
 	log         *flowLog // nil if nobody asked
 	bySize      *bySize  // nil if nobody asked
@@ -36,7 +36,7 @@ type measurement struct {
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
 	ruling     ruling    // at the warm-up
-	nics       []nicLook // those that the scenario asked to look into
+	nics       []nicLook // those that the scenario inspects
 
 	shown      []int // labels that have series
 	rate, wire *seriesTable
@@ -326,7 +326,7 @@ func (m *measurement) roundTrip(lane int, f *flow, rtt units.Time) {
 	})
 }
 
-// look brings what has been delivered of a flow up to date.
+// look updates the delivered bytes of a flow.
 func (m *measurement) look(f *flow) {
 	d := f.arrived()
 	more := subtract(d, f.delivered)
@@ -453,7 +453,7 @@ func (m *measurement) meanQueue(id fabric.LinkID, span units.Time) stats.Float {
 	return meanOver(m.sim.net.Port(id).QueueIntegral().Sub(m.ports[id].queue), span)
 }
 
-// larger is the larger of two figures, of which a is stats.Unmeasured at first.
+// larger is the larger of two figures; a is stats.Unmeasured at first.
 func larger(a, b stats.Float) stats.Float {
 	if !a.Measured() || b > a {
 		return b

@@ -21,7 +21,7 @@ type Options struct {
 	// the run comes to it; never concurrently. The row is valid during the call. An
 	// error ends the run.
 	Series func(*results.SeriesRow) error
-	// Interrupted, unless it is nil, is asked at every step of the measurement. Its
+	// Interrupted, unless it is nil, is called at every step of the measurement. Its
 	// error ends the run, after the records of the flows under way.
 	Interrupted func() error
 	// NICTrace, unless it is nil, writes what happens to requests inside NICs.
@@ -31,7 +31,7 @@ type Options struct {
 	// Workers, where it is above 0, run the networks that can be divided in windows:
 	// those of reduced NICs whose links all have a delay, without failures, watchdogs,
 	// circuits, programs and oracles. Others run as with 0. Results are the same to
-	// the byte but for Events and WallS, which say how they came about.
+	// the byte except Events and WallS, which depend on how they were computed.
 	Workers int
 	// NoSeries leaves series out of the result, and so holds none in memory.
 	NoSeries bool

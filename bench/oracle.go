@@ -35,9 +35,9 @@ type directed struct {
 	rate     units.Rate
 }
 
-// Rates are computed once in ratesEvery at most, or in what the fastest link takes for
-// ratesPackets full packets if that is longer: changes that come within it of the last
-// time wait for its end.
+// Rates are computed at most once in ratesEvery, or in the time of ratesPackets full
+// packets on the fastest link if that is longer. Changes within this time of the last
+// computation wait for its end.
 const (
 	ratesEvery   = units.Microsecond
 	ratesPackets = 3

@@ -61,19 +61,19 @@ func (f *flow) freeMemory() error {
 	return errors.Join(f.local.Dereg(), f.remote.Dereg())
 }
 
-// quiet is messages for which no completion was asked.
+// quiet is messages for which no completion was requested.
 type quiet struct {
 	messages int
 	bytes    units.Bytes
 }
 
-// A flow's request with a completion stands for those before it, too. Its WRID says how
-// many bytes and, in the low 16 bits, how many messages there are in all.
+// A flow's request with a completion also covers the requests before it. Its WRID is
+// the number of bytes and, in the low 16 bits, the number of messages that it covers.
 const quietBits = 16
 
 func (q quiet) wrid() uint64 { return uint64(q.bytes)<<quietBits | uint64(q.messages) }
 
-// completed notes what a completion stands for.
+// completed counts the messages that a completion covers.
 func (f *flow) completed(wrid uint64) {
 	f.done += units.Bytes(wrid >> quietBits)
 	f.outstanding -= int(wrid & (1<<quietBits - 1))
@@ -102,8 +102,8 @@ func (f *flow) post(now units.Time) error {
 			left := (f.Size - f.posted + f.Message - 1) / f.Message
 			n = int(min(units.Bytes(n), left))
 		case now >= f.Stop && f.quiet.messages > 0 && f.quiet.messages == f.outstanding:
-			// Nothing more is to be sent, and nothing would say that the rest of it
-			// has been: one more message does.
+			// There is nothing more to send, and no completion would report the last
+			// messages: one more message does.
 			n = 1
 		case now >= f.Stop:
 			n = 0

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// priority is a priority of the fabric that is in use beside another.
+// priority is a priority of the fabric, where more than one is in use.
 type priority struct {
 	number int
 	flows  label             // those whose data have it

@@ -94,8 +94,8 @@ func (ps *programs) configure(path string) error {
 	return err
 }
 
-// loadProgram reads a program. The macros that Sluice's programs have for what a
-// scenario says stand before the scenario's own, which may differ.
+// loadProgram reads a program. The macros of Sluice's programs for a scenario's
+// settings come before the scenario's own macros, which may differ.
 func loadProgram(file string, sys *scenario.System, r *fabric.Report) (*p4.Program, error) {
 	return p4.Find(file, p4.Options{Define: append([]string{
 		fmt.Sprintf("EIN_WINDOW=%d", sys.Fabric.EIN.Window),
@@ -103,7 +103,7 @@ func loadProgram(file string, sys *scenario.System, r *fabric.Report) (*p4.Progr
 	}, sys.Fabric.ProgramDefine...)})
 }
 
-// portsOf is what a switch's program is told of its ports.
+// portsOf is what a switch's program knows of its ports.
 func portsOf(graph *fabric.Topology, name string, cfg *fabric.Config, sw *fabric.SwitchConfig, r *fabric.Report) []stage.Port {
 	var ports []stage.Port
 	for l, number := range stage.Ports(graph, name) {

@@ -9,8 +9,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// seriesTable is the series of a kind: a row a step. Rows go to whoever asked for
-// them at once; of what is kept for the result each series has a bound.
+// seriesTable is the series of a kind: a row a step. Rows go at once to the
+// callback that requested them; each series keeps a bounded number of values for
+// the result.
 type seriesTable struct {
 	kind, unit string
 	step       units.Time
@@ -20,7 +21,7 @@ type seriesTable struct {
 	names  []string
 	traces []trace
 	row    []stats.Float
-	// Of kinds of which a step has a mean and a most, else nil.
+	// For kinds whose steps have a mean and a most, else nil.
 	peaks []trace
 	max   []stats.Float
 }
@@ -134,8 +135,8 @@ func (m *measurement) series(out *results.System) {
 	}
 }
 
-// trace is the values of a series, no more than a limit: where there would be more,
-// two become one, and from then on each is of twice as many steps.
+// trace is the values of a series, no more than a limit. Where there would be more,
+// two are merged into one, and from then on each value covers twice as many steps.
 type trace struct {
 	limit   int
 	largest bool // of two, the larger; else their mean

@@ -107,7 +107,7 @@ func (s *simulation) addHosts(cfg nicmodel.Config) error {
 	return nil
 }
 
-// env is what an engine at a host is told about its place.
+// env is the environment of an engine at a host.
 func (s *simulation) env(line units.Rate) cc.Env {
 	if s.opening != nil {
 		return s.built.Env(line, s.opening.Size)
@@ -124,7 +124,8 @@ func (s *simulation) newEngine(line units.Rate) (cc.Engine, error) {
 	return e, err
 }
 
-// congestion is what a NIC is told about a queue pair that is being connected.
+// congestion is the NIC's congestion control of a queue pair that is being
+// connected.
 func (s *simulation) congestion(line units.Rate) (nicmodel.Congestion, error) {
 	c := s.built.Congestion()
 	var err error
@@ -181,9 +182,9 @@ func (s *simulation) run() error {
 	return s.err
 }
 
-// mayEnd reports whether the run may end within the window that starts then: no flow
-// is to start, and of those under way all has arrived, or their time is over. What has
-// not arrived is acknowledged after the window only.
+// mayEnd reports whether the run may end within the window that starts at start: no
+// flow is to start, and all bytes of those under way have arrived, or the flows' own
+// time is over. Bytes that have not arrived are acknowledged only after the window.
 func (s *simulation) mayEnd(start units.Time) bool {
 	if s.pending {
 		return false

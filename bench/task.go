@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Tasks are what Traffic does on its connections, and count as flows do: begun,
-// ended, under way, and the time from when one should have started to its end. What
-// the connections carry is counted by the connections.
+// Tasks are what Traffic does on its connections. They count as flows do: started,
+// ended, under way, and the time from when one should have started to its end. The
+// connections count the bytes that they carry.
 
 func (m *measurement) taskBegun(t *workload.Task) {
 	m.groupsOf(t.Label, t.Class, func(l *label) {
@@ -66,8 +66,8 @@ func (l *flowLog) task(m *measurement, t *workload.Task, fct, ideal units.Time) 
 	return l.write(r)
 }
 
-// connectionCloses makes up for what settling a flow takes off: a connection was
-// never among the flows under way.
+// connectionCloses compensates for the subtraction when a flow is settled: a
+// connection was never among the flows under way.
 func (m *measurement) connectionCloses(f *flow) {
 	m.groups(f, func(l *label) { l.running++ })
 }

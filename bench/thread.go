@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// thread is what posts and polls on a host where that takes time: it sleeps until a
-// completion, a timer or the application wakes it, waits for the core, does all that
-// there is to do, in a turn, and sleeps again. A host without one does everything at
-// the instant at which there is something to do.
+// thread posts and polls on a host where that takes time. It sleeps until a
+// completion, a timer or the application wakes it, waits for the core, does all
+// pending work in one turn, and sleeps again. A host without a thread does all work
+// at the instant at which it becomes due.
 type thread struct {
 	core   *simhost.Core
 	turnAt units.Time // of the turn that is coming, or Never

@@ -23,8 +23,8 @@ type kept struct {
 	by     *driven
 	number int // of the connection
 	flow   *flow
-	// waiting are the messages to post, from the first that is not posted on;
-	// coming are the tags of those whose arrival the receiver has not learnt of.
+	// waiting are the messages to post, from the first that is not posted on; coming
+	// are the tags of messages that the receiver does not yet know to have arrived.
 	waiting []workload.Post
 	next    int
 	coming  []int
@@ -46,7 +46,7 @@ func (s *simulation) beginTraffic() {
 	}
 }
 
-// allOver reports whether no flow will start any more.
+// allOver reports whether no further flow will start.
 func (s *simulation) allOver() bool {
 	for _, d := range s.driven {
 		if !d.closed {
@@ -80,8 +80,8 @@ func (d *driven) wakeUp(now units.Time) {
 	}
 }
 
-// open makes the connections. They count as flows without end of which nothing is
-// measured but what they carry; tasks are what starts and ends.
+// open makes the connections. They count as flows without end, and only the bytes
+// that they carry are measured; tasks start and end.
 func (d *driven) open(now units.Time) error {
 	d.opened = true
 	before := 0
@@ -158,7 +158,7 @@ func (k *kept) post() error {
 	return nil
 }
 
-// completed tells the Traffic that a message has been carried out.
+// completed reports to the Traffic that a message has completed.
 func (k *kept) completed(now units.Time, tag int) error {
 	if err := k.post(); err != nil {
 		return err
@@ -172,8 +172,8 @@ func (k *kept) completed(now units.Time, tag int) error {
 	return k.by.carryOut(now, k.by.Completed(now, k.number, tag))
 }
 
-// received tells the Traffic that a message has arrived: the one posted first, as
-// a queue pair keeps the order.
+// received reports to the Traffic that a message has arrived: the one posted first,
+// since a queue pair keeps the order.
 func (k *kept) received(now units.Time) error {
 	if !k.notifies() || k.by.closed {
 		return nil

@@ -19,9 +19,9 @@ type Verdict uint8
 // Verdicts.
 const (
 	Accepted Verdict = iota
-	// Ignored samples say nothing that can be used: the bracket has a negative
-	// width (the host's clock was set back in between), the reading does not
-	// fit the counter's width, or it is older than the last one.
+	// Ignored samples are unusable: the bracket has a negative width (the host's clock
+	// was set back in between), the reading does not fit the counter's width, or the
+	// sample is older than the last one.
 	Ignored
 	// Stepped, Reset and Gap began a new generation with this sample. Stepped:
 	// the host's clock was stepped, or the clocks drift by more than the
@@ -136,8 +136,8 @@ func (c *Calibrator) Add(s Sample) Verdict {
 	return Accepted
 }
 
-// unwrap returns how many ticks passed since the last sample, taking the number
-// of wraps that brings it nearest to the time that passed.
+// unwrap returns how many ticks passed since the last sample, with the number of
+// wraps that fits the elapsed time best.
 func (c *Calibrator) unwrap(raw uint64, seen interval) (dx int64, ok bool) {
 	dx = int64((raw-c.raw)<<c.shift) >> c.shift
 	if c.shift < 2 {
@@ -201,8 +201,8 @@ func (c *Calibrator) remember() {
 	}
 }
 
-// blame tells a reset from a step: after a reset the counter is behind where it
-// was, and was not about to wrap.
+// blame distinguishes a reset from a step: after a reset the counter is behind
+// where it was, and was not about to wrap.
 func (c *Calibrator) blame(raw uint64, seen interval) Verdict {
 	room := math.MaxUint64>>c.shift - c.raw
 	elapsed := float64(seen.hi - c.last.lo)
@@ -231,7 +231,7 @@ func (c *Calibrator) publish(raw uint64, seen interval) {
 	c.raw = raw
 	c.period = c.nominal * (1 + drift)
 	c.driftError = (c.fast - c.slow) / 2
-	// A reading stands for the whole tick that begins where the interval says.
+	// A reading covers the whole tick that begins at the interval's time.
 	c.host = c.last.lo + c.last.width()/2 + units.Time(c.period/2)
 	half := (c.last.width() + 1) / 2
 	c.base = half + units.Time(math.Ceil(c.nominal*(1+c.maxDrift)/2)) + 4 // 4 ps for rounding
@@ -243,9 +243,9 @@ func (c *Calibrator) publish(raw uint64, seen interval) {
 		c.behind = min(c.ahead, c.last.ticks)
 	}
 
-	// The next sample is due when the mapping has lost a quarter of its
-	// precision, at once if this one was too wide to show a step, and before
-	// the counter can be mistaken by half its range.
+	// The next sample is due when the mapping has lost a quarter of its precision, and
+	// before the counter can be mistaken by half its range. It is due at once if this
+	// one was too wide to show a step.
 	limit := min(c.cfg.MaxInterval, units.Time(min(math.Ldexp(c.nominal, 62-int(c.shift)), float64(units.Second*3600))))
 	wait := min(c.cfg.MinInterval, limit)
 	if c.samples >= c.cfg.MinSamples && seen.width() <= 4*c.last.width() {
@@ -257,8 +257,8 @@ func (c *Calibrator) publish(raw uint64, seen interval) {
 // reach returns how many picoseconds it takes the mapping to lose that much
 // precision.
 func (c *Calibrator) reach(loss float64) float64 {
-	// loss = driftError*e + wander*e*e/2, solved for e in the form that bears
-	// a wander of 0; the drift's error never is.
+	// loss = driftError*e + wander*e*e/2, solved for e in the form that allows a
+	// wander of 0; the drift's error is never 0.
 	d := c.driftError + ulp
 	return 2 * loss / (d + math.Sqrt(float64(d*d)+2*float64(c.wander*loss)))
 }

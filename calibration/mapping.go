@@ -76,7 +76,7 @@ type Status struct {
 	DriftPPM, DriftBoundPPM float64
 }
 
-// Status tells how things stand at that host time.
+// Status returns the state of the calibration at that host time.
 func (c *Calibrator) Status(now units.Time) Status {
 	s := Status{Generation: c.generation, Samples: c.samples, Bound: units.Never}
 	if c.samples > 0 {

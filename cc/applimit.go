@@ -2,17 +2,17 @@ package cc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// appLimit tells whether a flow sends at more than 80 percent of its rate, which
-// it must for the rate to grow (TIMELY section 5). It adds up how long the pace
-// held each send back; a flow whose rate it is that decides was held back all
-// the time. Comparing what was sent with the rate itself would not do: the rate
-// may have doubled meanwhile. The zero value is ready.
+// appLimit determines whether a flow sends at more than 80 percent of its rate,
+// which it must for the rate to grow (TIMELY section 5). It adds up how long the
+// pace held each send back: a flow that its rate limits was held back all the time.
+// Comparing the bytes sent with the rate would not work: the rate may have doubled
+// meanwhile. The zero value is ready.
 type appLimit struct {
 	start   units.Time // of the window
 	held    units.Time // within it, by the pace
 	last    units.Time // the last send
 	bytes   units.Bytes
-	slowest units.Rate // in force since
+	slowest units.Rate // current since
 	limited bool
 	started bool
 }
@@ -20,9 +20,8 @@ type appLimit struct {
 const (
 	// appLimitShare is TIMELY's "more than 80% of the target rate".
 	appLimitShare = 0.8
-	// appLimitSlack is by how much a gap may at least count as longer than it
-	// was: polling makes some gaps longer, and the scheduler others shorter to
-	// make up for it.
+	// appLimitSlack is the least tolerance in the length of a gap: polling makes some
+	// gaps longer, and the scheduler makes others shorter to compensate.
 	appLimitSlack = 10 * units.Microsecond
 )
 

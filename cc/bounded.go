@@ -2,8 +2,8 @@ package cc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Bounded is an Engine with a least and a most rate of its own, by its settings. One
-// that bounds a window instead is not: what rate that comes to depends on the round
+// Bounded is an Engine with a least and a most rate of its own, by its settings. An
+// engine that bounds a window instead is not Bounded: its rate depends on the round
 // trip.
 type Bounded interface {
 	// Bounds returns what Control.Rate never leaves.

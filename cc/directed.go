@@ -2,8 +2,9 @@ package cc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Directed is an Engine whose rate a driver sets that knows the network and all the
-// flows in it (Scheme.Oracle): no protocol, but what protocols are held against.
+// Directed is an Engine whose rate is set by a driver that knows the network and
+// all the flows in it (Scheme.Oracle). It is not a protocol, but a reference for
+// protocols.
 type Directed interface {
 	Engine
 	// Direct sets the rate, above 0, which holds until the next call.

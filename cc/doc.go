@@ -3,10 +3,10 @@
 // replay. The first two hold theirs by a Driver. The engines are packages below
 // this one; each registers a Scheme.
 //
-// An engine is a plain state machine for one flow. It is told what an
-// acknowledgement says and answers with a pacing rate and a window. It reads no
-// clock, starts no goroutine, draws no random number and allocates nothing after
-// it is made. It is not safe for concurrent use.
+// An engine is a plain state machine for one flow. It takes an acknowledgement and
+// answers with a pacing rate and a window. It reads no clock, starts no goroutine,
+// draws no random number and allocates nothing after it is made. It is not safe for
+// concurrent use.
 //
 // Schemes that need more than acknowledgements (credits from a receiver, a say
 // in the choice of path, notice of a coming circuit) declare that as a further

@@ -2,14 +2,16 @@ package cc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Driver is what every sender does for the engine of one flow, in a host's shim as
-// in a NIC: it holds the engine's verdict, measures whether the application or the
-// engine limits the flow and how much of a round trip an acknowledgement stands for
-// (TIMELY section 5), gates by window and path, and finds what a new verdict changes.
-// What a sender alone knows stays with it: clocks, queues, the pace of its packets.
+// Driver does what every sender does for the engine of one flow, in a host's shim as
+// in a NIC. It holds the engine's Control. It measures whether the application or the
+// engine limits the flow, and how much of a round trip an acknowledgement covers
+// (TIMELY section 5). It gates by window and path, and finds what a new Control
+// changes. The sender keeps what it alone knows: clocks, queues, the pace of its
+// packets.
 //
-// It is plain state, told the time and allocating nothing. The zero value has no
-// engine; Hold gives it a Control. It is not safe for concurrent use.
+// A Driver is plain state: the caller passes the time, and nothing allocates. The
+// zero value has no engine; Hold gives it a Control. It is not safe for concurrent
+// use.
 type Driver struct {
 	engine  Engine // nil for none
 	control Control
@@ -27,7 +29,7 @@ type Driver struct {
 
 	asked bool // the newest unit asked for an acknowledgement
 	path  uint32
-	cnps  uint64 // that the engine was told of, or that came before it
+	cnps  uint64 // passed to the engine, or received before it
 
 	pathed  Pathed  // the engine, or nil
 	granted Granted // likewise
@@ -41,9 +43,9 @@ const (
 	longestGap = 3600 * units.Second
 )
 
-// Start puts an engine in force at a sender whose port has that line rate, which
-// sends unit bytes in one piece and whose shortest round trip is baseRTT. What went
-// before is forgotten.
+// Start installs an engine at a sender whose port has that line rate, which sends
+// unit bytes in one piece and whose shortest round trip is baseRTT. It resets all
+// earlier state.
 func (d *Driver) Start(e Engine, line units.Rate, unit units.Bytes, baseRTT units.Time) {
 	*d = Driver{engine: e, line: line, unit: unit, baseRTT: baseRTT}
 	d.control.Rate = -1 // which differs from any
@@ -52,16 +54,16 @@ func (d *Driver) Start(e Engine, line units.Rate, unit units.Bytes, baseRTT unit
 	d.Apply(e.Control())
 }
 
-// Hold puts a Control in force that no engine changes.
+// Hold sets a Control that no engine changes.
 func (d *Driver) Hold(c Control) { *d = Driver{control: c} }
 
 // Engine returns the engine, or nil if there is none.
 func (d *Driver) Engine() Engine { return d.engine }
 
-// Control returns what is in force.
+// Control returns the current Control.
 func (d *Driver) Control() Control { return d.control }
 
-// Gap is how long a full unit takes at the rate in force, an hour at most.
+// Gap is how long a full unit takes at the current rate, an hour at most.
 func (d *Driver) Gap() units.Time { return d.gap }
 
 // Sent takes note that n bytes leave now for the first time.
@@ -100,16 +102,16 @@ func (d *Driver) slack(now units.Time, used units.Bytes) bool {
 	return !d.shut && (!d.everShut || now-d.opened > 2*d.span) && used/4 < d.control.Window/5
 }
 
-// CNPs takes how many congestion notification packets have come so far, and returns
-// how many of them the engine has not been told of. They share an instant, and are
-// one to it: Engine.OnCNP is called once for them.
+// CNPs takes the number of congestion notification packets received so far, and
+// returns how many of them are new to the engine. They share an instant and count
+// as one: call Engine.OnCNP once for them.
 func (d *Driver) CNPs(total uint64) (fresh uint64) {
 	fresh, d.cnps = total-d.cnps, total
 	return fresh
 }
 
-// OnGrant gives the engine a receiver's grant. Without one that takes them it
-// returns what is in force.
+// OnGrant gives the engine a receiver's grant. If the engine takes no grants, it
+// returns the current Control.
 func (d *Driver) OnGrant(now units.Time, sent units.Bytes, g Grant) Control {
 	if d.granted == nil {
 		return d.control
@@ -127,7 +129,7 @@ const (
 	ChangedDown                      // a cut: of the rate, to below the line's, or of the window
 )
 
-// Apply puts c in force, and returns what that changes.
+// Apply makes c the current Control, and returns what that changes.
 func (d *Driver) Apply(c Control) (change Change) {
 	if c.Window < d.control.Window {
 		change = ChangedWindow | ChangedDown
@@ -147,15 +149,15 @@ func (d *Driver) Apply(c Control) (change Change) {
 	return change | ChangedRate
 }
 
-// Turns reports whether the engine has chosen another path (Pathed) and something
-// was sent whose acknowledgement is to come by the present one first: nothing new
-// goes while anything is outstanding.
+// Turns reports whether the engine has chosen another path (Pathed) while packets
+// sent on the present one are still to be acknowledged. Nothing new is sent while
+// anything is outstanding.
 func (d *Driver) Turns() bool {
 	return d.pathed != nil && d.asked && d.pathed.Path() != d.path
 }
 
-// Path returns the number of the path by which a unit goes that leaves with out
-// outstanding; asked says that it asks for an acknowledgement.
+// Path returns the number of the path for a unit that leaves with out bytes
+// outstanding; asked says that the unit requests an acknowledgement.
 func (d *Driver) Path(out units.Bytes, asked bool) uint32 {
 	d.asked = asked
 	if d.pathed != nil && out == 0 {

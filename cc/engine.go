@@ -16,8 +16,8 @@ type Engine interface {
 	// engine, of a segment where the host does. The engine keeps no reference
 	// to a.
 	OnAck(a *Ack) Control
-	// OnLoss says that packets were lost and are being sent again because the
-	// receiver asked for them (a NAK).
+	// OnLoss reports that packets were lost and are being sent again because the
+	// receiver requested them (a NAK).
 	OnLoss(now units.Time) Control
 	// OnTimeout says that the retransmission timer expired.
 	OnTimeout(now units.Time) Control
@@ -33,10 +33,10 @@ type Control struct {
 	// Rate bounds the sending rate, in payload bits per second. It is never
 	// zero. A rate at or above the line rate means no pacing.
 	Rate units.Rate
-	// Window bounds the payload bytes that are sent and not acknowledged, or
-	// is Unlimited. It is at least one byte; a sender may always have one
-	// packet (or segment, where it sends segments) outstanding. A Granted
-	// engine's may be 0: then nothing goes until it says otherwise.
+	// Window bounds the payload bytes that are sent and not acknowledged, or is
+	// Unlimited. It is at least one byte; a sender may always have one packet (or
+	// segment, where it sends segments) outstanding. The window of a Granted engine
+	// may be 0: then nothing is sent until the engine raises it.
 	Window units.Bytes
 	// Class is the fabric's priority for the flow's next packets, plus one; 0
 	// leaves them at the flow's own. Only schemes that say so (Scheme.Classes)
@@ -47,7 +47,7 @@ type Control struct {
 // Unlimited is the Window of an engine that has none.
 const Unlimited units.Bytes = math.MaxInt64
 
-// Ack is what one acknowledgement tells about the path. Fields that a driver
+// Ack is what one acknowledgement reports about the path. Fields that a driver
 // can't know are zero, with the exceptions stated. Times are on one clock, the
 // driver's.
 type Ack struct {
@@ -90,21 +90,20 @@ type Ack struct {
 	// raise its rate or window on such an acknowledgement.
 	AppLimited bool
 
-	// Scale is the share of one round trip's update that this acknowledgement
-	// stands for, in (0, 1]: below 1 where several completions fall into one
-	// minimum RTT (TIMELY section 5). Engines that keep account of round trips
-	// or of acknowledged packets themselves ignore it.
+	// Scale is this acknowledgement's share of one round trip's update, in (0, 1]:
+	// below 1 where several completions fall into one minimum RTT (TIMELY section 5).
+	// Engines that count round trips or acknowledged packets themselves ignore it.
 	Scale float64
 }
 
-// Env is what an engine must know about where it runs. All fields are set, save
-// where they say what zero means.
+// Env is what an engine must know about where it runs. All fields are set, except
+// those that say what zero means.
 type Env struct {
 	LineRate units.Rate  // of the sender's port
 	BaseRTT  units.Time  // round trip of one packet over the longest path with empty queues
 	MTU      units.Bytes // payload of a full packet
 
-	// FlowSize is the payload of the whole flow, 0 if nobody knows it ahead.
+	// FlowSize is the payload of the whole flow, 0 if it is not known ahead.
 	FlowSize units.Bytes
 }
 

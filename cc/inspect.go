@@ -1,6 +1,7 @@
 package cc
 
-// Inspector is an Engine that tells what it goes by, for monitoring and records.
+// Inspector is an Engine that reports its internal variables, for monitoring and
+// records.
 type Inspector interface {
 	// Inspect calls visit for each of the engine's variables. A name is in snake
 	// case and ends in the unit, if there is one; names and their order never

@@ -1,13 +1,13 @@
 package cc
 
-// Pathed is an Engine with a say in the choice of path, where switches choose among
-// equal paths by a hash of fields that the sender may change, such as the UDP source
-// port of RoCEv2.
+// Pathed is an Engine that takes part in the choice of path, where switches choose
+// among equal paths by a hash of fields that the sender may change, such as the UDP
+// source port of RoCEv2.
 //
 // A driver looks at Path after each call. When it has changed, the driver sends nothing
-// new until all that is under way has been acknowledged, and goes on by another path:
-// packets of one flow do not overtake one another, which a transport that goes back N
-// would take for loss. What is lost meanwhile is sent again at once, by the new path.
+// new until all packets under way have been acknowledged, and continues on another
+// path. So packets of one flow do not overtake one another, which a go-back-N transport
+// would take for loss. Packets lost meanwhile are sent again at once, by the new path.
 type Pathed interface {
 	Engine
 	// Path numbers the paths that the flow has been given so far, from 0, its own by

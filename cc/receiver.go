@@ -2,12 +2,13 @@ package cc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Granted is an Engine whose flow's receiver has a say in how far it may send.
+// Granted is an Engine whose flow's receiver takes part in deciding how far it may
+// send.
 type Granted interface {
 	Engine
-	// OnGrant takes a grant. Grants may come late or in another order than they
-	// were given, and not every one comes. sent is Ack.Sent at that moment, for
-	// engines that treat what has been granted unlike what needs no grant.
+	// OnGrant handles a grant. Grants may arrive late, out of order, or not at all.
+	// sent is Ack.Sent at that moment, for engines that treat granted bytes
+	// differently from those that need no grant.
 	OnGrant(now units.Time, sent units.Bytes, g Grant) Control
 }
 
@@ -19,7 +20,7 @@ type Grant struct {
 	Class uint8
 }
 
-// Data is what one data packet tells the receiver that it came to.
+// Data is what one data packet tells its receiver.
 type Data struct {
 	Now units.Time // when it arrived
 	// Flow names the flow among those to this host: small numbers, used again
@@ -27,8 +28,8 @@ type Data struct {
 	Flow uint32
 	// Size is the payload of the whole flow, 0 if that is not known.
 	Size units.Bytes
-	// Bytes is the packet's payload, and Arrived the flow's so far, it included;
-	// what came twice counts once.
+	// Bytes is the packet's payload. Arrived is the flow's payload received so far,
+	// including this packet; duplicates count once.
 	Bytes, Arrived units.Bytes
 	SentAt         units.Time // when the packet was handed to the wire
 	ECN            bool       // it met a congestion mark
@@ -37,18 +38,18 @@ type Data struct {
 // Receiver decides at one host what the senders of its flows may send. It belongs
 // to the goroutine of its driver.
 type Receiver interface {
-	// OnStart says that a flow begins, before its first packet if the transport
-	// announces flows, else with it; size is as Data.Size. OnEnd says that the last
+	// OnStart reports that a flow begins, before its first packet if the transport
+	// announces flows, else with it; size is as Data.Size. OnEnd reports that the last
 	// byte has arrived, or that the sender has given up.
 	OnStart(now units.Time, flow uint32, size units.Bytes)
 	OnEnd(now units.Time, flow uint32)
 	// OnData takes one data packet, once for each that is placed.
 	OnData(d *Data)
-	// Deadline is when OnTimer wants to be called, or units.Never.
+	// Deadline is when to call OnTimer, or units.Never.
 	Deadline() units.Time
 	OnTimer(now units.Time)
-	// Next returns a grant to send, until there is none. The driver calls it after
-	// each of the calls above; a grant travels as a packet of its own, or on an
+	// Next returns a grant to send, or false if there is none. The driver calls it
+	// after each of the calls above; a grant travels as a packet of its own, or on an
 	// acknowledgement that leaves at that moment.
 	Next() (flow uint32, g Grant, ok bool)
 }

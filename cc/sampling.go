@@ -2,11 +2,11 @@ package cc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// UpdateScaler computes Ack.Scale: TIMELY section 5 wants every completion used
-// but updates "scaled by the number of completions per minimum RTT interval".
-// The share of a round trip since the previous completion does that: the shares
-// of completions that fall into one minimum RTT add up to one. The zero value
-// is ready; the first completion counts whole.
+// UpdateScaler computes Ack.Scale: TIMELY section 5 uses every completion, but
+// updates "scaled by the number of completions per minimum RTT interval". The share
+// of a round trip since the previous completion does that: the shares of
+// completions that fall into one minimum RTT add up to one. The zero value is
+// ready; the first completion counts whole.
 type UpdateScaler struct {
 	last units.Time
 	seen bool

@@ -21,7 +21,7 @@ type Scheme struct {
 	Summary string // one line
 	Source  string // the paper and section it follows
 
-	// What the engine requires of acknowledgements beside round trips. A sender that
+	// What the engine requires of acknowledgements besides round trips. A sender that
 	// can't supply it refuses to run the engine, see Lacks.
 	Telemetry telemetry.Kind
 	ECN       bool
@@ -49,14 +49,14 @@ type Scheme struct {
 	NewReceiver func(config any, env Env) (Receiver, error)
 }
 
-// Signals is what acknowledgements tell beside round trips.
+// Signals is what acknowledgements carry besides round trips.
 type Signals struct {
 	Path, MaxDelay bool // Ack.Path, Ack.HasMaxDelay
 	ECN, EIN       bool
 }
 
-// Lacks names, in words, what the scheme requires and acknowledgements that tell no
-// more than has do not; it is empty if there is nothing.
+// Lacks describes in words the signals that the scheme requires and that has does
+// not include; it is empty if has includes all.
 func (s *Scheme) Lacks(has Signals) string {
 	switch {
 	case s.Telemetry == telemetry.MaxDelay && !has.MaxDelay, s.Telemetry == telemetry.PerHop && !has.Path:

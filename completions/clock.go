@@ -36,9 +36,9 @@ func (c *Clock) Due() units.Time {
 	return c.cal.NextSample()
 }
 
-// HostTime returns when a completion with that timestamp, polled at polled, came
-// about, and true; or polled itself, and false, if the calibration can't be
-// trusted for it. The time is never after polled.
+// HostTime returns the host time of a completion with that timestamp, polled at
+// polled, and true. It returns polled itself and false if the calibration can't be
+// trusted for the timestamp. The time is never after polled.
 func (c *Clock) HostTime(timestamp uint64, polled units.Time) (units.Time, bool) {
 	if c == nil {
 		return polled, false
@@ -50,9 +50,9 @@ func (c *Clock) HostTime(timestamp uint64, polled units.Time) (units.Time, bool)
 	return min(m.Host, polled), true
 }
 
-// Mapping returns what HostTime is made from: when by the host's clock the counter
-// showed that timestamp, and how far off that can be; or false, if the calibration
-// can't be trusted for it.
+// Mapping returns what HostTime is computed from: when, by the host's clock, the
+// counter showed that timestamp, and how far off that can be. It returns false if
+// the calibration can't be trusted for the timestamp.
 func (c *Clock) Mapping(timestamp uint64) (calibration.Mapping, bool) {
 	if c == nil {
 		return calibration.Mapping{}, false
@@ -60,7 +60,7 @@ func (c *Clock) Mapping(timestamp uint64) (calibration.Mapping, bool) {
 	return c.cal.ToHost(timestamp)
 }
 
-// Status tells how the calibration stands.
+// Status returns the state of the calibration.
 func (c *Clock) Status(now units.Time) calibration.Status {
 	if c == nil {
 		return calibration.Status{Reason: calibration.TooFewSamples, Bound: units.Never}

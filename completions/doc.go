@@ -12,6 +12,6 @@
 //   - Measure makes an RTT sample of a completed segment as TIMELY defines it
 //     (SIGCOMM 2015, section 3.1).
 //
-// All of it is plain state: told the time, never reading it; allocating nothing
-// once made; not safe for concurrent use.
+// All of these are plain state: the caller passes the time, nothing allocates after
+// construction, and nothing is safe for concurrent use.
 package completions

@@ -29,8 +29,8 @@ func (q *Queue) Reserve(n int) {
 }
 
 // Push appends the completion of the next request of t that finished, as t.Next
-// returns it. It returns the completion, which is the queue's and valid until the
-// next call, or nil if there is none.
+// returns it. It returns the completion, which belongs to the queue and is valid
+// until the next call, or nil if no request has finished.
 func (q *Queue) Push(t *Table) *verbs.WC {
 	if int(q.tail-q.head) == len(q.ring) {
 		// It grows for a completion, not for a look.

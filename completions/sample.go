@@ -20,15 +20,15 @@ type Sample struct {
 }
 
 // Measure returns the sample of a segment that completed at completedAt on a NIC
-// that serialises at the given rate: its line rate or, where the NIC paces its
-// packets, the pacing rate, which section 5 takes for "a lower transmission line
-// rate". For a Read the bytes are those that came back.
+// that serialises at the given rate. That is the line rate or, where the NIC paces
+// its packets, the pacing rate, which section 5 treats as "a lower transmission
+// line rate". For a Read the bytes are those that came back.
 func Measure(s *Segment, completedAt units.Time, rate units.Rate) Sample {
 	return MeasureSerialized(s, completedAt, rate.Serialize(s.Bytes))
 }
 
-// MeasureSerialized is Measure for a caller who knows how long the segment takes
-// to serialise, which takes a division.
+// MeasureSerialized is Measure for a caller that knows how long the segment takes
+// to serialise; this saves a division.
 func MeasureSerialized(s *Segment, completedAt, serialization units.Time) Sample {
 	m := Sample{PostedAt: s.PostedAt, CompletedAt: completedAt, Bytes: s.Bytes}
 	m.RTT = completedAt - s.PostedAt

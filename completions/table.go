@@ -107,9 +107,9 @@ func (t *Table) Add(m Message) (slot int, ok bool) {
 // Room is how many messages Add would take.
 func (t *Table) Room() int { return int(t.max - (t.tail - t.head + t.held)) }
 
-// Post records that n bytes of the message in slot go to the provider at the
-// given time as one segment, the last one of the message or not, and returns
-// the segment's number. Numbers count up, modulo 2^32. It panics if the provider
+// Post records that n bytes of the message in slot go to the provider at the given
+// time as one segment, and returns the segment's number. last says that it is the
+// message's last segment. Numbers count up, modulo 2^32. It panics if the provider
 // has depth segments already.
 func (t *Table) Post(slot int, n units.Bytes, last bool, at units.Time) uint32 {
 	if t.InFlight() >= int(t.depth) {
@@ -197,9 +197,9 @@ func (t *Table) Fail(slot int, status ib.WCStatus) {
 	t.aborted = true
 }
 
-// Abort records that no segment will be posted any more: the queue pair is in
-// error. Messages then finish as soon as the provider has given their segments
-// back, those not posted in whole as flushed. A completion that did not succeed
+// Abort records that no further segment will be posted: the queue pair is in error.
+// Messages then finish as soon as the provider has completed their segments.
+// Messages not posted in whole finish as flushed. A completion that did not succeed
 // has the same effect.
 func (t *Table) Abort() { t.aborted = true }
 

@@ -6,7 +6,7 @@ import "github.com/sluice-rdma/sluice/units"
 // units of a kind, a direction of PCIe.
 type accounted interface {
 	account(now units.Time) Account
-	// setWatch has it report what it does, as OnWork says; nil ends that.
+	// setWatch makes the part call f with its work, as for OnWork; nil ends that.
 	setWatch(f func(begin, end units.Time, why Stall))
 }
 
@@ -27,9 +27,9 @@ func (n *NIC) accounted() []accounted {
 	return append(all, &n.pcie.sides[Upstream], &n.pcie.sides[Downstream])
 }
 
-// Accounts reports where each stage's cycles went until now; those of processing
-// units, of all of them; the picoseconds of the operations that the atomics unit can
-// have under way, and of the two directions of PCIe.
+// Accounts reports where each stage's cycles went until now. Processing units have
+// one account for all units. The atomics unit, for all operations that it can have
+// under way, and the two directions of PCIe count picoseconds.
 func (n *NIC) Accounts(now units.Time) []Account {
 	var all []Account
 	for _, a := range n.accounted() {
@@ -39,11 +39,11 @@ func (n *NIC) Accounts(now units.Time) []Account {
 }
 
 // OnWork calls f with every span of time in which a part of the NIC is at work, or
-// stalled for what why says, which is StallNone for work. stage is its place in what
-// Accounts returns. f is called as soon as the span is known: work may lie ahead, and
-// a stall is told when it is over. Spans of one stage do not overlap; units have as
-// many at a time as there are, and what Accounts says of each is the sum of its spans.
-// nil ends that.
+// stalled for the reason why, which is StallNone for work. stage is its index in the
+// result of Accounts. f is called as soon as the span is known: work may lie in the
+// future, and a stall is reported when it is over. Spans of one stage do not overlap;
+// units have one span at a time each. Each account that Accounts returns is the sum of
+// its spans. nil ends the calls.
 func (n *NIC) OnWork(f func(stage int, begin, end units.Time, why Stall)) {
 	for i, a := range n.accounted() {
 		if f == nil {
@@ -70,8 +70,7 @@ func (n *NIC) OpenStalls(now units.Time, f func(stage int, begin, end units.Time
 	}
 }
 
-// awaited is a stage of which one knows since when it has had work in front of it that
-// it has not begun.
+// awaited is a stage that knows since when work has waited in front of it.
 type awaited struct {
 	*stage
 	waits func() (since units.Time, why Stall) // since is Never for none
@@ -94,8 +93,8 @@ func (a Account) Since(before Account) Account {
 	return a
 }
 
-// waiting is the account of a stage that has had work in front of it since an
-// instant, which it has not begun because of why.
+// waiting is the account of a stage in front of which work has waited since an
+// instant, because of why.
 func (s *stage) waiting(now, since units.Time, why Stall) Account {
 	a := s.account(min(since, now))
 	if until := s.clock.CycleAfter(now); until > a.Elapsed {

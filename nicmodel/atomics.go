@@ -24,7 +24,7 @@ type AtomicsConfig struct {
 // atomicWaits is what atomic operations have waited for, summed over them.
 type atomicWaits struct {
 	Unit units.Time // for one of those at a time to end
-	Lock units.Time // for one under the same lock, beside that
+	Lock units.Time // for one under the same lock, in addition
 }
 
 type atomics struct {
@@ -98,7 +98,7 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 	slot := u.slots.free(now)
 	lock := &u.locked[a.VA>>3&uint64(u.Locks-1)]
 	took := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
-	// One that waits for its lock keeps nobody else out of the unit.
+	// An operation that waits for its lock does not keep others out of the unit.
 	u.slots.hold(slot + took)
 	u.busy += took
 	u.served++
@@ -144,7 +144,7 @@ func (u *atomics) finish(now units.Time, i uint32) {
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
-	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key went meanwhile
+	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key was deregistered meanwhile
 		var eff rc.Effects
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
 		u.transport.carryOut(now, q, &eff, arrival{})

@@ -6,10 +6,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Clock is the clock of a stage, by its frequency in hertz. Cycle c begins at
-// c/f; a period that is no whole number of picoseconds keeps its remainder,
-// because instants are computed from the cycle's number and never by adding
-// rounded periods.
+// Clock is the clock of a stage, by its frequency in hertz. Cycle c begins at c/f.
+// A period that is not a whole number of picoseconds keeps its remainder: instants
+// are computed from the cycle's number, never by adding rounded periods.
 type Clock uint64
 
 const second = uint64(units.Second)

@@ -46,7 +46,7 @@ type completions struct {
 	eqes     uint64 // written to it
 }
 
-// complete gives the host a completion, once what it says is at hand, at ready.
+// complete gives the host a completion, once its data are available, at ready.
 func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	c := cs.queues[num]
 	done := cs.serve(now, now, StallNone, cs.cfg.CQECycles)
@@ -96,8 +96,8 @@ func (cs *completions) write(at units.Time, c *cq, ahead uint32) (visible units.
 	return visible
 }
 
-// announce lets whoever wants to know of a queue's completions know of the newest ones,
-// which are like each other, are written at a time and then become visible.
+// announce reports a queue's newest completions to its observer. They are alike, are
+// written at a time and then become visible.
 func (cs *completions) announce(at, visible units.Time, num uint32, c *cq, count int) {
 	e := c.newest(1)
 	solicited := e.Solicited || e.Status != ib.WCSuccess
@@ -163,10 +163,10 @@ func (cs *completions) destroy(num uint32) error {
 	return nil
 }
 
-// OnCompletion calls f whenever a completion has become visible in the queue,
-// as an event of the simulation: the next turn of a polling loop. See OnEvent for
+// OnCompletion calls f whenever a completion has become visible in the queue, as an
+// event of the simulation: the next turn of a polling loop. See OnEvent for
 // interrupts. solicited says that the completion was solicited or has failed. A nil
-// f takes it off.
+// f removes the callback.
 func (n *NIC) OnCompletion(num uint32, f func(now units.Time, solicited bool)) {
 	n.completions.queues[num].handler = f
 }

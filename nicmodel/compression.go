@@ -31,7 +31,7 @@ const miniCQEs = 8 // of an array
 type session struct {
 	n     int
 	until units.Time // when it ends
-	ready units.Time // when what they say is at hand
+	ready units.Time // when their data are available
 }
 
 // StampCQ makes a queue's completions whole, with their timestamps: they are not
@@ -43,8 +43,8 @@ func alike(a, b *CQE) bool {
 	return a.QPN == b.QPN && a.SrcQPN == b.SrcQPN && (a.Opcode == b.Opcode || (a.Opcode|b.Opcode)&ib.WCRecv == 0) && a.small() && b.small()
 }
 
-// small reports whether a mini element has all that a completion says beside its
-// title.
+// small reports whether a mini element holds all of a completion that the title
+// does not.
 func (e *CQE) small() bool {
 	return e.Status == ib.WCSuccess && !e.HasImm && !e.HasInv && !e.Solicited
 }

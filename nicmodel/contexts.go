@@ -43,8 +43,9 @@ func (c *contexts) addr(q *qp) uint64 {
 	return contextTable + uint64(q.num>>qpGenerationBits)*uint64(c.cfg.Contexts.Bytes)
 }
 
-// lookUp returns when a queue pair's context is at hand that is needed at t, and
-// until when a stage in front of it that can't put work aside is held up.
+// lookUp returns when a queue pair's context that is needed at t is available. It
+// also returns until when a stage in front of it that can't set work aside is
+// stalled.
 func (c *contexts) lookUp(t units.Time, q *qp) (ready, free units.Time) {
 	if c.lru == nil {
 		return t, t

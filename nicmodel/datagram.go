@@ -16,10 +16,10 @@ type address struct {
 // SetQKey sets the Q_Key that datagrams must carry to be received by a queue pair.
 func (n *NIC) SetQKey(num, key uint32) { n.pairs.find(num).qkey = key }
 
-// leftUnreliably tells an unreliable queue pair that a packet has gone on the wire, which may
-// complete its request: nothing will come back. The instant is that of its first bit:
-// its data have been read, so that the buffer is the host's again, and neither a
-// pause nor a reset takes the packet back any more.
+// leftUnreliably reports to an unreliable queue pair that a packet is on the wire, which
+// may complete its request: there will be no answer. The instant is that of its first
+// bit. The data have been read, so the buffer is the host's again, and neither a pause
+// nor a reset can stop the packet.
 func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 	var eff rc.Effects
 	if q.rc.Sent(d, &eff); eff.Do != 0 || eff.Events != 0 {
@@ -28,7 +28,8 @@ func (t *transport) leftUnreliably(now units.Time, q *qp, d *rc.Descriptor) {
 }
 
 // hasGRH reports whether packets have a global route header: over Ethernet the IP
-// header is it, within an InfiniBand subnet there is none (IBA 8.3).
+// header is the route header; packets within an InfiniBand subnet have none (IBA
+// 8.3).
 func (c *chip) hasGRH() bool { return c.cfg.Framing != fabric.InfiniBand }
 
 // placeDatagram moves a datagram to its receive, behind the room for the global route

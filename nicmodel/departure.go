@@ -14,9 +14,9 @@ type departure struct {
 func (n *NIC) StampSends() { n.stampSends = true }
 
 // Departed returns what the counter of completion timestamps showed when the first
-// and the last packet of a completed send request went on the wire; of packets that
-// were sent again, the first time. It reports false without StampSends, and for a
-// request of which nothing was sent. It holds until the slot is used again.
+// and the last packet of a completed send request went on the wire, for the first
+// time if packets were sent again. It reports false without StampSends, and for a
+// request that sent no packet. The result is valid until the slot is used again.
 func (n *NIC) Departed(num, slot uint32) (first, last uint64, ok bool) {
 	q := n.pairs.find(num)
 	if q == nil || q.departures == nil || q.departures[slot].reach == 0 {

@@ -41,8 +41,8 @@ func (m *dma) invalidate(pd, key uint32) bool {
 	return r != nil && r.pd == pd && m.translation.forget(key)
 }
 
-// gather checks and fetches the payload of a packet. inline says that it came
-// with the work queue element, so that PCIe is not asked again.
+// gather checks and fetches the payload of a packet. inline says that the payload
+// arrived with the work queue element and needs no further PCIe read.
 func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 	if d.Source == rc.SourceMemory {
 		r := m.regions.check(d.RKey, q.cfg.PD, d.VA, uint64(d.Payload), ib.AccessRemoteRead)

@@ -10,7 +10,7 @@ type WR struct {
 	Request rc.Request
 	SGL     []SGE
 	Inline  []byte // instead of an SGL
-	// To and QKey are where a datagram goes, and the Q_Key that it carries.
+	// To and QKey are a datagram's destination, and the Q_Key that it carries.
 	To   Peer
 	QKey uint32
 }
@@ -34,8 +34,8 @@ func (n *NIC) Room(num uint32) int {
 	return q.cfg.SendDepth - int(q.posted-q.reaped)
 }
 
-// PostSend writes a request to the send queue in host memory. Ring then tells
-// the NIC. It returns rc.ErrFull when there is no room.
+// PostSend writes a request to the send queue in host memory. Ring then signals it
+// to the NIC. PostSend returns rc.ErrFull when there is no room.
 func (n *NIC) PostSend(num uint32, wr *WR) error {
 	q := n.pairs.find(num)
 	if int(q.posted-q.reaped) == q.cfg.SendDepth {
@@ -56,8 +56,9 @@ func (n *NIC) PostSend(num uint32, wr *WR) error {
 // Ring writes the doorbell for the last count requests posted: their number, by
 // which the NIC fetches them, or for a single request the element itself
 // (BlueFlame) through write-combining stores of a cache line each. A BlueFlame
-// element must not overtake those before it, and is taken for a doorbell while one
-// is fetched, or under way at all unless Config.BlueFlameBusy.
+// element must not overtake earlier ones. It counts as a plain doorbell while an
+// earlier one is being fetched or, unless Config.BlueFlameBusy is set, is under way
+// at all.
 func (n *NIC) Ring(now units.Time, num uint32, count int) { n.doorbell.ring(now, num, count) }
 
 func (d *doorbell) ring(now units.Time, num uint32, count int) {

@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// What acknowledgements bring back of the network: a responder notes what the packets of a
-// request met, its next acknowledgement carries it, and the requester reports it to
-// its engine and to the host.
+// The network's telemetry in acknowledgements: a responder notes the marks and delays of
+// a request's packets, and its next acknowledgement carries them. The requester reports
+// them to its engine and to the host.
 
 // echo is what a responder reports back about the packets that it has received
 // since it last did.
@@ -101,9 +101,9 @@ func (r *Report) copyPath(net *fabric.Network, h fabric.Handle) {
 	}
 }
 
-// Reported returns what the network reported about a completed send request, on
-// a queue pair whose packets collect telemetry. It holds until the slot is used
-// again.
+// Reported returns what the network reported about a completed send request, on a
+// queue pair whose packets collect telemetry. The result is valid until the slot is
+// used again.
 func (n *NIC) Reported(num, slot uint32) *Report {
 	q := n.pairs.find(num)
 	if q == nil || q.reports == nil {

@@ -9,10 +9,10 @@ import (
 
 // A work queue element is segments of 16 bytes: control; the remote address of a
 // READ, a WRITE or an atomic, or the address vector of a datagram; the operands of
-// an atomic; then a pointer for each piece of data, or the data themselves behind a
+// an atomic; then a pointer for each piece of data, or the data themselves after a
 // length of 4 bytes. Kalia et al. (ATC 2016, table 1) count 36 bytes before the
-// inline data of a WRITE and 68 before those of a datagram. A receive is its
-// pointers only.
+// inline data of a WRITE and 68 before those of a datagram. The element of a
+// receive has only pointers.
 const (
 	wqeSegment       = 16
 	wqeInlineHeader  = 4
@@ -54,8 +54,8 @@ func (q *qp) wqeAddr(count uint32) uint64 {
 // wqeKey names an element in the cache.
 func (q *qp) wqeKey(slot uint32) uint64 { return uint64(q.num)<<32 | uint64(slot) }
 
-// elements is the stage wqe: elements of send queues, read after doorbells or brought by BlueFlame, decoded
-// and handed to the transport.
+// elements is the stage wqe: elements of send queues, read after doorbells or written by
+// BlueFlame, decoded and passed to the transport.
 //
 // State: for each queue pair how far it was doorbelled, read and handed; elements held
 // for later packets and responses (an LRU over all queues). Cost: WQECycles an
@@ -77,8 +77,8 @@ type elements struct {
 	handed uint64 // to the transport
 }
 
-// take returns when an element is at hand that a packet is to be made of at t. Its
-// first packet finds it in its queue and leaves it in the cache.
+// take returns when the element is available for a packet to be built at t. The
+// element's first packet finds it in its queue and leaves it in the cache.
 func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 	w := &q.sq[slot]
 	first := !w.started
@@ -95,8 +95,8 @@ func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
 	return e.need(t, q, slot)
 }
 
-// need returns when an element is at hand that is needed at t: one that has
-// fallen out of the cache meanwhile is fetched again.
+// need returns when an element that is needed at t is available: one that was
+// evicted from the cache is fetched again.
 func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
 	if e.cache.touch(q.wqeKey(slot)) {
 		e.looked.Hits++

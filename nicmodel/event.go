@@ -36,7 +36,7 @@ type doorbellEvent struct {
 	qpn       uint32
 	count     int   // of elements, below 1<<24
 	resets    uint8 // of the queue pair when it was rung
-	blueFlame bool  // it brings the element
+	blueFlame bool  // it carries the element
 }
 
 func (e doorbellEvent) pack() uint64 { return packBatch(e.qpn, e.count, e.resets, e.blueFlame) }
@@ -51,7 +51,7 @@ type elementsEvent struct {
 	qpn     uint32
 	count   int
 	resets  uint8
-	fetched bool // by a read after a doorbell, and not brought by it
+	fetched bool // by a read after a doorbell, not written by it
 }
 
 func (e elementsEvent) pack() uint64 { return packBatch(e.qpn, e.count, e.resets, e.fetched) }

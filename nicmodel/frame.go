@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Frames is what the NICs of one network know of the packets in flight beside
-// what the fabric does: their transport headers, and their payload where it is
-// real. It is a slab beside the fabric's, with the same handles. All NICs of a
-// network share one.
+// Frames is what the NICs of one network, but not the fabric, know of the packets
+// in flight: their transport headers, and their payload where it is real. It is a
+// slab parallel to the fabric's, with the same handles. All NICs of a network share
+// one.
 type Frames struct {
 	net     *fabric.Network
 	frames  []frame
@@ -29,7 +29,7 @@ type frame struct {
 	buffer         uint32 // of the payload, 0 where it is phantom
 	next           fabric.Handle
 	ready          units.Time // when the packetiser is done with it
-	sentAt         units.Time // when its first bit went on the wire
+	sentAt         units.Time // time of its first bit on the wire
 
 	// An acknowledgement's echo of what the packet that it answers met.
 	echo echo
@@ -125,7 +125,8 @@ func (q *fifo) pop(s *Frames) fabric.Handle {
 }
 
 // Transport returns a packet's transport headers and the queue pair that it goes to.
-// The header is the packet's own: it is for reading, while the packet is in flight.
+// The header is the packet's own: it is read-only, and valid while the packet is in
+// flight.
 func (s *Frames) Transport(h fabric.Handle) (header *rc.Header, destQP uint32) {
 	if int(h) >= len(s.frames) {
 		return nil, 0

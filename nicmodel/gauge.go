@@ -9,10 +9,11 @@ type gauge struct {
 	since   units.Time // of the last change
 	area    int64      // picoseconds in the queue, summed over all that were
 
-	watch func(now units.Time, n int) // see NIC.OnLevel; nil if nobody asked
+	watch func(now units.Time, n int) // see NIC.OnLevel; nil if not set
 }
 
-// add says that so many came, or went if it is negative. Times may not go back.
+// add counts change pieces that arrived, or left if change is negative. Times must
+// not decrease.
 func (g *gauge) add(now units.Time, change int) {
 	g.area += int64(g.n) * int64(now-g.since)
 	g.since = now
@@ -27,8 +28,8 @@ func (g *gauge) add(now units.Time, change int) {
 }
 
 // QueueUse is what a queue of a NIC held up to some instant. Its mean over a span is
-// Area over the span, and by Little's law the mean wait is Area over those that came,
-// as long as what is in it at the ends of the span counts for little.
+// Area over the span. By Little's law the mean wait is Area over the number of
+// arrivals, if what the queue holds at the ends of the span is negligible.
 type QueueUse struct {
 	Queue string
 	Now   int    // in it at the instant
@@ -61,7 +62,7 @@ func (n *NIC) gauges() []namedGauge {
 //   - transmit: packets between scheduler and wire, acknowledgements apart;
 //   - receive: packets that have arrived and that the transport has not handled;
 //   - no receive: packets that wait for their receive to be fetched, and those behind them;
-//   - completions: those that the transport has given and that the host has not polled.
+//   - completions: those that the transport has produced and that the host has not polled.
 func (n *NIC) Queues(now units.Time) []QueueUse {
 	var all []QueueUse
 	for _, g := range n.gauges() {
@@ -70,8 +71,8 @@ func (n *NIC) Queues(now units.Time) []QueueUse {
 	return all
 }
 
-// OnLevel calls f with what a queue holds whenever that changes; queue is its place in
-// what Queues returns. nil ends that.
+// OnLevel calls f with a queue's length whenever that changes; queue is its index in
+// the result of Queues. nil ends the calls.
 func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
 	for i, g := range n.gauges() {
 		g.watch = nil
@@ -81,8 +82,8 @@ func (n *NIC) OnLevel(f func(queue int, now units.Time, level int)) {
 	}
 }
 
-// Since returns what became of a queue after an earlier look at it; Most is of the
-// whole time.
+// Since returns the use of a queue since an earlier value; Most covers the whole
+// time.
 func (u QueueUse) Since(before QueueUse) QueueUse {
 	u.Came -= before.Came
 	u.Area -= before.Area

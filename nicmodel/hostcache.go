@@ -20,7 +20,7 @@ type HostCacheConfig struct {
 // mostCache bounds what a cache's lines take in the model: 36 bytes each.
 const mostCache = 1 << 28
 
-// hostCache knows the lines that are there. Processors tell it with PCIe.Touch.
+// hostCache knows the lines in the cache. Processors add lines with PCIe.Touch.
 type hostCache struct {
 	used    *lru // by processors
 	written *lru // by the NIC
@@ -90,9 +90,9 @@ func (p *PCIe) distance(addr uint64, n int, why Purpose) units.Time {
 	return p.cfg.HostCache.Miss + p.cfg.SocketLatency
 }
 
-// taking is how much longer than WriteLatency a write takes for where its lines are.
-// Those of another socket that the cache does not hold are asked of that socket, whose
-// directory is in memory.
+// taking is how much longer than WriteLatency a write takes because of where its lines
+// are. A line of another socket that the cache does not hold needs a lookup at that
+// socket, whose directory is in memory.
 func (p *PCIe) taking(addr uint64, n int) units.Time {
 	if p.cache == nil {
 		return p.cfg.SocketLatency

@@ -77,9 +77,9 @@ func (c *icm) drop(first uint64, n int) {
 	}
 }
 
-// need returns when an entry is at hand that is needed at t, and from when it could be
-// read that was not there: until then as many reads were under way as there may be. The
-// cache is one to be looked up.
+// need returns when an entry that is needed at t is available. For a miss it also
+// returns when its read could start: until then the maximum number of reads was under
+// way. The cache is one to be looked up.
 func (c *icm) need(p *PCIe, t units.Time, entry uint64) (ready, free units.Time) {
 	hit := c.lru.touch(entry)
 	slot := c.lru.newest()

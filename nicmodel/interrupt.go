@@ -21,7 +21,7 @@ const (
 	eqElements = 1 << 10 // of the event queue
 )
 
-// arming is of what a completion queue's owner wants an event.
+// arming says which completions the owner of a completion queue wants an event for.
 type arming uint8
 
 const (
@@ -37,21 +37,21 @@ type notifier struct {
 	requested arming // by a store that is on its way
 	from      uint64 // completions that were visible at that store, which do not count
 	written   uint64 // completions in all
-	// Behind the newest solicited one, counted likewise.
+	// One past the newest solicited one, counted in the same way.
 	solicited uint64
 
 	moderation
 }
 
-// OnEvent calls f when an event that ReqNotify has asked for has got to the host. A nil
-// f takes it off.
+// OnEvent calls f when an event that ReqNotify requested has reached the host. A nil f
+// removes the callback.
 func (n *NIC) OnEvent(num uint32, f func(now units.Time)) {
 	n.completions.queues[num].events.handler = f
 }
 
 // ReqNotify arms a completion queue: the next completion to become visible, or the
-// next that is solicited or has failed, raises an event, and that is all it does. A
-// completion that comes while the arming is on its way to the NIC counts.
+// next that is solicited or has failed, raises one event. A completion that becomes
+// visible while the arming is on its way to the NIC counts.
 func (n *NIC) ReqNotify(now units.Time, num uint32, solicitedOnly bool) {
 	n.completions.arm(now, num, solicitedOnly)
 }
@@ -77,7 +77,7 @@ func (cs *completions) arm(now units.Time, num uint32, solicitedOnly bool) {
 func (cs *completions) armed(now units.Time, num uint32) {
 	v := &cs.queues[num].events
 	if v.requested == disarmed {
-		return // one that came earlier was for both
+		return // an earlier event was for both
 	}
 	before := v.armed
 	v.armed, v.requested = max(v.armed, v.requested), disarmed
@@ -108,8 +108,8 @@ func (cs *completions) interrupt(at units.Time, num uint32) {
 	at = cs.serve(at, at, StallNone, cs.cfg.CQECycles)
 	cs.pcie.Write(at, cs.eqAddr+cs.eqes%eqElements*eqeBytes, eqeBytes, ForEvent)
 	cs.eqes++
-	// Where interrupts are written to is not translated as memory is: the event
-	// queue's page, which is at hand, stands for it.
+	// The address to which interrupts are written is not translated as memory is: it
+	// counts as the event queue's page, which is always translated.
 	_, there := cs.pcie.Write(at, cs.eqAddr, msixBytes, ForEvent)
 	cs.schedule(there+cs.cfg.Interrupt.Latency, evInterrupt, uint64(num))
 }
@@ -133,9 +133,9 @@ type moderation struct {
 }
 
 // ModerateCQ sets the moderation of a queue's events: count completions, or period
-// microseconds after the first of them. 0 for one leaves it to the other, 0 for both
-// raises events at once. It holds from the next completion on, with which a period
-// begins that was not there before.
+// microseconds after the first of them. 0 for one leaves moderation to the other, 0
+// for both raises events at once. The setting holds from the next completion on,
+// with which a new period begins.
 func (n *NIC) ModerateCQ(num uint32, count, period uint16) {
 	m := &n.completions.queues[num].events.moderation
 	m.count, m.period = int(count), units.Time(period)*units.Microsecond

@@ -19,10 +19,9 @@ type IOMMUConfig struct {
 	Walkers int `yaml:"walkers"`
 }
 
-// iommu translates, in the order in which requests come: one that hits waits for those
-// before it that miss (pcie-bench's rates of reads show it where one page in twelve
-// misses). Walks of several go on at a time, as far as walkers, tags and credits let
-// them.
+// iommu translates requests in the order of their arrival: one that hits waits for
+// earlier ones that miss (pcie-bench's rates of reads show it where one page in twelve
+// misses). Several walks go on at a time, as far as walkers, tags and credits allow.
 type iommu struct {
 	IOMMUConfig
 	tlb     *lru
@@ -39,8 +38,8 @@ func newIOMMU(c IOMMUConfig) *iommu {
 	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), walkers: make(inflight, c.Walkers)}
 }
 
-// translate returns when n bytes from an address on have been translated that are
-// asked for at t.
+// translate returns when the translation of n bytes from an address on, requested
+// at t, is done.
 func (m *iommu) translate(t units.Time, addr uint64, n int) units.Time {
 	done := t
 	size := uint64(m.PageSize)

@@ -64,7 +64,7 @@ func (l *landings) wake(now units.Time) {
 	}
 }
 
-// bringDown brings down what the host can see by now.
+// bringDown places all data that the host can see by now.
 func (l *landings) bringDown(now units.Time) {
 	for l.from != l.to && l.ring[l.from&uint32(len(l.ring)-1)].at <= now {
 		l.bringDownOldest()

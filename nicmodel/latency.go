@@ -24,8 +24,8 @@ type FixedLatencies struct {
 	Completion units.Time // a completion written, until the host sees it
 }
 
-// FixedLatencies returns those of the NIC: what a reduced NIC has of it for every packet
-// and completion. What comes before that, for a flow, is FirstPacket.
+// FixedLatencies returns the latencies of the NIC that a reduced NIC adds to every
+// packet and completion. FirstPacket returns those before a flow's first packet.
 func (c *Config) FixedLatencies() FixedLatencies {
 	return FixedLatencies{
 		Send:       c.PipelineLatency,
@@ -34,11 +34,11 @@ func (c *Config) FixedLatencies() FixedLatencies {
 	}
 }
 
-// FirstPacket returns what an idle NIC takes from a host's posting of one WRITE until it
-// chooses its first packet, for the doorbell with its element, and from then to the
-// first bit on the wire, for so many bytes of payload, less the transmit pipeline
-// (FixedLatencies.Send). It is measured: two NICs of the kind write once. mtu is that of
-// the path, line the port's rate.
+// FirstPacket returns two times of an idle NIC, for a WRITE of payload bytes. The first
+// is from the host's post until the NIC chooses the first packet: the doorbell with its
+// element. The second is from then to the first bit on the wire, less the transmit
+// pipeline (FixedLatencies.Send). FirstPacket measures them with one WRITE between two
+// such NICs. mtu is that of the path, line the port's rate.
 func (c *Config) FirstPacket(payload int, mtu units.Bytes, line units.Rate) (start, fetch units.Time, err error) {
 	e := des.New()
 	x, y, err := c.idlePair(e, payload, mtu, line)

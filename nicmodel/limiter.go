@@ -38,12 +38,13 @@ type LimiterConfig struct {
 type RateLimit struct {
 	Rate     units.Rate // of the messages' bytes; 0 for no limit
 	MaxBurst units.Bytes
-	// TypicalPacket tells a device how to count packets. The model counts the bytes
-	// of each; limits that differ in it are different ones all the same.
+	// TypicalPacket is the packet size that a device counts with. The model counts the
+	// bytes of each packet; limits that differ in TypicalPacket are still different
+	// limits.
 	TypicalPacket units.Bytes
 }
 
-// rateTable is the limits in force.
+// rateTable is the current limits.
 type rateTable struct {
 	entries []RateLimit
 	users   []int // of each; 0 is free
@@ -109,7 +110,8 @@ func (s *scheduler) limitRate(now units.Time, q *qp, l RateLimit) error {
 	return nil
 }
 
-// round returns a limit as the limiter has it: at a multiple of Step, with a burst.
+// round returns a limit as the limiter stores it: at a multiple of Step, with a
+// burst.
 func (c *LimiterConfig) round(l RateLimit) RateLimit {
 	if c.Step > 0 && l.Rate > 0 {
 		l.Rate = (l.Rate + c.Step/2) / c.Step * c.Step
@@ -135,7 +137,7 @@ func (c *LimiterConfig) holds(l RateLimit) error {
 }
 
 // take returns the entry for a limit: one that has it, or a free one of at most so many
-// (0 for any number). The entry that it takes the place of is free if it has one user.
+// (0 for any number). The entry that it replaces is free if it has one user.
 func (t *rateTable) take(l RateLimit, most, old int) (entry int, ok bool) {
 	free := 0
 	for i := range t.entries {
@@ -182,7 +184,7 @@ func (s *scheduler) unlimit(q *qp) {
 func (s *scheduler) withinLimit(now units.Time, q *qp, bytes units.Bytes) bool {
 	l := &q.limit
 	if l.left >= bytes && l.next > now {
-		return true // of the burst that has begun
+		return true // of the current burst
 	}
 	l.left = 0
 	if !l.waits {

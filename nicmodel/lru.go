@@ -18,7 +18,7 @@ type lru struct {
 
 type lruSlot struct {
 	key        uint64
-	ready      units.Time // for the user's: when what the key stands for is there; 0 at first
+	ready      units.Time // for the user of the cache: when the entry of the key is available; 0 at first
 	next       int32      // of the chain
 	newer, old int32      // of the order of use; slot 0 is its two ends
 }

@@ -48,8 +48,8 @@ func (m *mac) wake(now, ready units.Time) {
 	}
 }
 
-// lineUp puts a packet of a request or of a READ's response, or an answer that goes by
-// the way of these, before the wire.
+// lineUp queues a packet of a request or of a READ's response, or an answer that takes
+// the same path, for the wire.
 func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response bool) {
 	m.queued.add(now, 1)
 	if response {

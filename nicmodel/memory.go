@@ -60,8 +60,8 @@ func (m *memory) register(buf []byte, length uint64, access ib.AccessFlags, pd u
 	return *r, nil
 }
 
-// reserve returns the address of a queue of so many bytes in host memory. It is no
-// region: nobody has a key.
+// reserve returns the address of a queue of so many bytes in host memory. It is not
+// a region: it has no key.
 func (m *memory) reserve(length uint64) uint64 {
 	at := addressTop + m.rings
 	m.rings += (length + regionAlign - 1) / regionAlign * regionAlign

@@ -177,7 +177,7 @@ type Region struct {
 }
 
 // RegMR registers buf; or, if buf is nil, a phantom of so many bytes: memory that
-// has bounds and keys but no content, for workloads whose bytes nobody reads.
+// has bounds and keys but no content, for workloads that never read their bytes.
 func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags) (Region, error) {
 	if buf != nil {
 		length = uint64(len(buf))
@@ -199,7 +199,7 @@ func (n *NIC) DeregMR(key uint32) bool {
 	return n.translation.forget(key)
 }
 
-// PCIe returns the link to the host, for what it has counted.
+// PCIe returns the link to the host, for its counters.
 func (n *NIC) PCIe() *PCIe { return n.pcie }
 
 // PCIeBytes reports the bytes that crossed the link to the host and from it, by

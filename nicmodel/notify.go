@@ -11,10 +11,10 @@ import (
 // behind the BTH, of 12 bytes, come 16 reserved ones (IBA annex A17).
 const CNPBytes units.Bytes = frameOverhead + 12 + 16
 
-// notify is DCQCN's notification point (SIGCOMM 2015, section 3.1): a request's packet
-// that met a congestion mark is answered with a CNP, unless the queue pair has sent
-// one less than Congestion.CNPInterval ago. The data of READs are not answered: who
-// steers them is here (see pull).
+// notify is DCQCN's notification point (SIGCOMM 2015, section 3.1). It answers a
+// request's packet with a congestion mark by a CNP, unless the queue pair has sent one
+// less than Congestion.CNPInterval ago. It does not answer the data of READs: the
+// engine that steers them is at this end (see pull).
 func (t *transport) notify(now units.Time, q *qp) {
 	if q.rc == nil || q.cong.CNPInterval <= 0 || now < q.cnpAfter {
 		return

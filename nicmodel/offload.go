@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// steering is an engine inside the NIC, or a rate limit, and what went under it.
+// steering is an engine inside the NIC, or a rate limit, and counts of what was
+// sent under it.
 type steering struct {
 	cc.Driver
 	sent, acked units.Bytes
@@ -23,8 +24,8 @@ type offload struct {
 	cuts  uint64 // how often engines lowered a rate or a window
 }
 
-// account lets an engine inside the NIC see what an acknowledgement, a READ
-// response or a timer brought. f is the packet, or nil.
+// account passes the result of an acknowledgement, a READ response or a timer to an
+// engine inside the NIC. f is the packet, or nil.
 func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 	acked := eff.AckedBytes
 	if q.pull != nil && eff.Do&rc.DoPlace != 0 && eff.Place.Kind == rc.PlaceRead {
@@ -48,7 +49,7 @@ func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 	o.steer(q, &q.steering, o.inform(q, &q.steering, &o.ack))
 }
 
-// rewound tells an engine that the transport has gone back.
+// rewound reports to an engine that the transport has gone back.
 func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
 	if why == rc.RewindNone {
 		return
@@ -67,7 +68,7 @@ func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
 	}
 }
 
-// inform completes an acknowledgement and tells an engine of it.
+// inform completes an acknowledgement and passes it to an engine.
 func (o *offload) inform(q *qp, s *steering, a *cc.Ack) cc.Control {
 	a.NetRTT = a.RTT - o.line.Serialize(q.mtu)
 	a.Acked, a.Sent = s.acked, s.sent
@@ -82,7 +83,7 @@ func (o *offload) inform(q *qp, s *steering, a *cc.Ack) cc.Control {
 	return s.Engine().OnAck(a)
 }
 
-// steer puts an engine's verdict in force.
+// steer applies an engine's Control.
 func (o *offload) steer(q *qp, s *steering, c cc.Control) {
 	if s.Apply(c)&cc.ChangedDown != 0 {
 		o.cuts++
@@ -93,8 +94,8 @@ func (o *offload) steer(q *qp, s *steering, c cc.Control) {
 	}
 }
 
-// Steer puts what the engines of a queue pair say now in force, without an event of
-// theirs: for who steers them from outside.
+// Steer applies the present Control of a queue pair's engines, without an event of
+// theirs. It is for callers that steer the engines from outside.
 func (n *NIC) Steer(now units.Time, num uint32) {
 	q := n.pairs.find(num)
 	if q == nil || !q.hasFlow {

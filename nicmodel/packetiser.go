@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// packetiser is the stage that makes a packet's headers, and its payload as PCIe brings it.
+// packetiser is the stage that builds a packet's headers, and its payload as PCIe
+// delivers it.
 //
 // State: packets in the slab (frame.go), in order. Cost: PacketiserCycles a packet that
-// carries data or asks for them; acknowledgements pass beside it. It stalls for a
-// payload or an element (StallPCIe), a queue pair's context (StallContext) and a page's
-// address (StallTranslation).
+// carries data or asks for them; acknowledgements bypass it. It stalls for a payload or
+// an element (StallPCIe), a queue pair's context (StallContext) and a page's address
+// (StallTranslation).
 type packetiser struct {
 	*chip
 	stage
@@ -120,8 +121,8 @@ func (k *packetiser) frame(q *qp, d *rc.Descriptor, response bool) (fabric.Handl
 		}
 		size += q.attachEcho(k.frames, h, f)
 	} else {
-		// Requests and READ responses collect telemetry; acknowledgements
-		// bring the forward path's back.
+		// Requests and READ responses collect telemetry; acknowledgements return that of
+		// the forward path.
 		p.Telemetry = q.cong.Telemetry
 		if q.cong.ECT {
 			p.Flags = fabric.ECT
@@ -142,7 +143,8 @@ func (k *packetiser) acknowledge(now units.Time, q *qp, h fabric.Handle, f *fram
 	k.mac.lineUpControl(now, h, f)
 }
 
-// element returns when a request's element is at hand, and out of its processing unit.
+// element returns when a request's element is available and has left its processing
+// unit.
 func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor) units.Time {
 	at := k.elements.take(chosen, q, d.Slot)
 	if at > chosen && context > chosen { // the context says where it is
@@ -154,8 +156,8 @@ func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor
 	return at
 }
 
-// fetch gets a packet's payload, and reports whether that may be read. It can be asked
-// for when the context is here, the rest, and its translation.
+// fetch gets a packet's payload, and reports whether that may be read. The read can
+// start when the context, the other inputs and the translation are on the chip.
 func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bool) {
 	inline, ok := k.dma.gather(q, d, f)
 	if inline || !ok {
@@ -170,7 +172,7 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 	return true
 }
 
-// refuse tells the transport that a packet's payload may not be read.
+// refuse reports to the transport that a packet's payload may not be read.
 func (k *packetiser) refuse(now units.Time, q *qp, d *rc.Descriptor, response bool) {
 	if !response {
 		k.transport.failSend(now, q, d.Slot, ib.WCLocProtErr)
@@ -191,7 +193,7 @@ func (k *packetiser) invalidate(now units.Time, q *qp, d *rc.Descriptor) {
 	k.transport.reap(now, q) // nothing comes back that would
 }
 
-// traceBuild reports what came before the wire for a packet.
+// traceBuild reports a packet's spans before the wire.
 func (k *packetiser) traceBuild(f *frame, response bool, chosen, arrived, packed units.Time) {
 	if !response {
 		k.spans.packet(f, AtScheduler, k.scheduler.began(k.cfg.SchedulerCycles), chosen, int32(k.host))

@@ -148,16 +148,16 @@ type TLPs struct {
 	Bytes   units.Bytes // headers included
 }
 
-// pcieStalls is what transfers waited beside the wait for the link, summed over
-// them: each wait is counted where it is longest.
+// pcieStalls is how long transfers waited for anything but the link, summed over
+// them. Each wait counts for its longest cause.
 type pcieStalls struct {
 	Tags, Credits, Translation units.Time
 }
 
-// PCIe is the link's two directions, each a resource that is used in order, and
-// the DMA engine. The calls' times must not go back. What a transfer waits for
-// apart from the link delays that transfer and not the link, where others go
-// meanwhile; so room on the link is taken at the time of the call.
+// PCIe is the link's two directions, each a resource that is used in order, and the
+// DMA engine. The times of calls must not decrease. A transfer that waits for
+// something other than the link does not delay the link, which others use
+// meanwhile. So a transfer takes its room on the link at the time of the call.
 //
 // It is not safe for concurrent use and does not allocate.
 type PCIe struct {
@@ -250,7 +250,7 @@ func cut(addr uint64, n, limit int) int {
 }
 
 // completions returns how many completions answer one request for n bytes from an
-// address on: each is as long as MPS lets it be and, save the last, ends at a
+// address on: each is as long as MPS allows and, except the last, ends at a
 // multiple of RCB (PCIe 2.3.1.1).
 func (c *PCIeConfig) completions(addr uint64, n int) int {
 	first := c.MPS - int(addr+uint64(c.MPS))%c.RCB
@@ -265,7 +265,7 @@ func (c *PCIeConfig) next(addr uint64, n int) int {
 	return min(n, c.MRRS, boundary-int(addr%boundary))
 }
 
-// Read fetches n bytes of host memory, asked for at t, and returns when the last
+// Read fetches n bytes of host memory, requested at t, and returns when the last
 // byte has arrived.
 func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.Time) {
 	if p.cfg.ReadIssue > 0 {
@@ -406,8 +406,8 @@ func (p *PCIe) Traffic(d Direction, kind TLPType, why Purpose) TLPs {
 	return p.sides[d].traffic[kind][why]
 }
 
-// account is where a direction's picoseconds went. Work may have been taken in far
-// ahead; it counts as it is done, as far as there is no gap in it.
+// account is where a direction's picoseconds went. Work may be scheduled far ahead;
+// it counts as it is done, as long as there is no gap in it.
 func (s *pcieSide) account(now units.Time) Account {
 	elapsed := max(now, s.since)
 	busy := s.busy - max(s.until-elapsed, 0)

@@ -11,10 +11,10 @@ import (
 )
 
 // packetPacing is the rate limiter of the mlx5 devices: 127 rates and one entry for
-// none, from 1 kb/s to a most (what the kernel's driver says of it when it loads; the
-// unit is that of ibv_qp_rate_limit_attr). The tick is an estimate: the vendor says that
-// gaps are a few nanoseconds. So is the burst, of one packet, where a limit names none:
-// the vendor speaks of a few.
+// none, from 1 kb/s to most. (The kernel's driver prints these when it loads; the unit
+// is that of ibv_qp_rate_limit_attr.) The tick is an estimate: the vendor says that gaps
+// are a few nanoseconds. The burst of one packet, for a limit that names none, is also
+// an estimate: the vendor says a few packets.
 func packetPacing(most units.Rate) LimiterConfig {
 	return LimiterConfig{Rates: 127, MinRate: units.Kbps, MaxRate: most, Step: units.Kbps, Tick: 8 * units.Nanosecond}
 }
@@ -30,8 +30,8 @@ func gen3x8() PCIeConfig {
 }
 
 // laneBytes is a third-generation link with the bytes and the rate of a lane, 984.6
-// MB/s, that Kalia et al. count (ATC 2016, figure 2a), and the latency that makes an
-// atomic at one address take 1/2.24 us (figure 14).
+// MB/s, that Kalia et al. count (ATC 2016, figure 2a), and the latency with which an
+// atomic at one address takes 1/2.24 us (figure 14).
 func laneBytes(lanes int) PCIeConfig {
 	c := gen3x8()
 	c.Rate = units.Rate(lanes) * 7_876_800_000
@@ -70,10 +70,10 @@ func base() Config {
 	}
 }
 
-// mlx5Depth is how many cycles deep the pipelines of ConnectX-5 are, each way, fitted to the
-// latencies of 8-byte messages between two of them (docs/nic-validation.md, row L1:
-// 0.99 us for a WRITE, 0.92 us for a SEND; the depth lies between what either wants).
-// That its successors have as many is an estimate.
+// mlx5Depth is how many cycles deep the pipelines of ConnectX-5 are, each way, fitted to
+// the latencies of 8-byte messages between two of them (docs/nic-validation.md, row L1:
+// 0.99 us for a WRITE, 0.92 us for a SEND; the depth lies between the two fits). The same
+// depth for its successors is an estimate.
 const mlx5Depth = 95
 
 // presets are by name. Clock rates and counter widths are those the drivers

@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// pull steers what READs bring, from the requester's end. Responses bring the data
-// and what the switches wrote on their way, so that the requester knows of
-// congestion as soon as anyone can; the responder would have to be told, and
-// InfiniBand has no packet for that. The window bounds the bytes asked for and not
-// yet here, the rate spaces the requests.
+// pull steers the data of READs from the requester's end. Responses carry the data
+// and the telemetry of the switches, so the requester is the first to know of
+// congestion. The responder would need a notification, and InfiniBand has no packet
+// for that. The window bounds the bytes requested but not yet received, the rate
+// spaces the requests.
 //
-// READs are cut, so that one is no burst: what a request asks for comes at the
-// responder's line rate. A request for more than the window goes alone, and the
-// pace then keeps the mean to what the window comes to.
+// READs are cut to bound bursts: the data of one request arrive at the responder's
+// line rate. A request for more than the window goes alone, and the pace then keeps
+// the mean rate to that of the window.
 type pull struct {
 	steering
 	// ring is the outstanding READs, of a power of two: those between the running
@@ -26,8 +26,8 @@ type pull struct {
 	size     units.Bytes // that the newest asks for
 }
 
-// readPart is what a request asks for at most: TIMELY's segment, of which sixteen,
-// as many as NICs commonly have outstanding, fill 200 Gbps over 10 us.
+// readPart is the most that one request asks for: TIMELY's segment. Sixteen of
+// them, as many as NICs commonly have outstanding, fill 200 Gbps over 10 us.
 const readPart = 16 << 10
 
 type readSent struct {
@@ -69,9 +69,9 @@ func (p *pull) answered(psn units.PSN) (sentAt units.Time, before int32, ok bool
 	return one.at, psn.Sub(one.psn), true
 }
 
-// readArrived tells the engine of a READ response, f, with its payload of so many bytes. Its
-// round trip begins when its turn in the READ comes: what the responses before it
-// take at the line rate is no delay.
+// readArrived passes a READ response, f, with its payload of so many bytes to the engine.
+// Its round trip begins at its turn in the READ: the time of the earlier responses at the
+// line rate is not a delay.
 func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes) {
 	p := q.pull
 	p.acked += bytes
@@ -96,7 +96,7 @@ func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes
 	o.steer(q, &p.steering, c)
 }
 
-// takeSteering puts the steering in force that the queue pair's next request is under.
+// takeSteering applies the steering of the queue pair's next request.
 func (s *scheduler) takeSteering(now units.Time, q *qp) {
 	under := &q.steering
 	if q.rc.PeekRead(now) {

@@ -32,7 +32,7 @@ type QPConfig struct {
 	SRQ                  *SRQ // nil for a receive queue of its own
 }
 
-// Peer is where a queue pair sends, or a datagram goes.
+// Peer is the destination of a queue pair or of a datagram.
 type Peer struct {
 	Host     int
 	QPN      uint32
@@ -46,10 +46,9 @@ type Congestion struct {
 	// Engine decides rate and window in the NIC, from every acknowledgement.
 	// nil leaves the queue pair unpaced: a plain NIC.
 	Engine cc.Engine
-	// ReadEngine does the same for what READs bring, by their requests: it sees
-	// each response, with what that met on its way, and holds the READs that are
-	// outstanding to its window and their requests to its rate. nil leaves READs to
-	// Engine's Control as it was at first.
+	// ReadEngine does the same for the data of READs, by their requests. It sees each
+	// response with its telemetry, and bounds outstanding READs by its window and
+	// their requests by its rate. With nil, Engine's initial Control applies to READs.
 	ReadEngine cc.Engine
 	// Telemetry is collected by the packets and reflected by the peer.
 	Telemetry telemetry.Kind
@@ -78,7 +77,7 @@ type qp struct {
 	num    uint32
 	cfg    QPConfig
 	state  ib.QPState
-	resets uint8  // seven bits: tells doorbells and frames of before a reset
+	resets uint8  // seven bits: distinguishes doorbells and frames from before a reset
 	rc     *rc.QP // from RTR on
 	rcCfg  rc.Config
 	peer   Peer
@@ -86,8 +85,8 @@ type qp struct {
 	mtu    units.Bytes
 	qkey   uint32
 
-	// The send queue in host memory: a ring of elements, of which the oldest
-	// have been handed to the transport under slots.
+	// The send queue in host memory: a ring of elements. The transport has the oldest
+	// of them under slots.
 	sq     []sendWQE
 	to     []address // by slot, of datagrams
 	sqAddr uint64
@@ -103,7 +102,7 @@ type qp struct {
 	hold     hold // why it is not before the scheduler
 	holdFrom units.Time
 	steering            // of what it sends
-	pull     *pull      // of what its READs bring, or nil
+	pull     *pull      // of the data of its READs, or nil
 	next     *steering  // that the next request is under
 	path     uint32     // of the newest request, see cc.Pathed
 	txUntil  units.Time // when its packets in processing units are done
@@ -129,9 +128,9 @@ type qp struct {
 // progress is how far the elements of a send queue have got, in running counts.
 type progress struct {
 	posted      uint32
-	rung        uint32 // whose doorbell was written, of those that are read and not brought
+	rung        uint32 // whose doorbell was written, of those that are read and not written by BlueFlame
 	doorbelled  uint32 // whose doorbell has arrived
-	fetchIssued uint32 // that are or were read, or came with their doorbell
+	fetchIssued uint32 // that are or were read, or arrived with their doorbell
 	fetched     uint32 // that a read has brought
 	handed      uint32 // to the transport
 	started     uint32 // that have a packet or are over
@@ -203,7 +202,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 		}
 		q.recv = recv
 	}
-	// The transport numbers its slots likewise, so slot and place are the same.
+	// The transport numbers its slots in the same way, so slot and place are the same.
 	q.sq = make([]sendWQE, 1<<bits.Len(uint(cfg.SendDepth-1)))
 	if cfg.Type == ib.UD {
 		q.to = make([]address, len(q.sq))
@@ -235,8 +234,8 @@ func (n *NIC) DestroyQP(num uint32) {
 	n.pairs.remove(num)
 }
 
-// reset takes a queue pair back to RESET. Its completions that nobody has polled
-// are gone.
+// reset takes a queue pair back to RESET. Its completions that were not polled are
+// dropped.
 func (n *NIC) reset(q *qp) {
 	n.completions.drop(q.cfg.SendCQ, q.num)
 	n.completions.drop(q.cfg.RecvCQ, q.num)
@@ -274,9 +273,9 @@ func (n *NIC) Reset(num uint32) { n.reset(n.pairs.find(num)) }
 // Init takes a queue pair from RESET to INIT.
 func (n *NIC) Init(num uint32) { n.pairs.find(num).state = ib.Init }
 
-// ReadyToReceive takes a queue pair to RTR. Type, send depth and receive queue
-// of cfg are the NIC's to fill in. Datagrams have no peer to notify, and nothing but a reliable
-// connection has an engine or telemetry, which acknowledgements would bring.
+// ReadyToReceive takes a queue pair to RTR. The NIC fills in type, send depth and receive
+// queue of cfg. Datagrams have no peer to notify. Only a reliable connection has an
+// engine or telemetry, since acknowledgements carry it.
 func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Config) error {
 	q := n.pairs.find(num)
 	if q.cfg.Type != ib.RC && (cong.Engine != nil || cong.ReadEngine != nil || cong.Telemetry != telemetry.None) {
@@ -371,7 +370,7 @@ func (q *qp) current() ib.QPState {
 // byte once.
 type Delivered struct {
 	Payload units.Bytes
-	Frames  units.Bytes // the frames that brought it, from MAC header to FCS
+	Frames  units.Bytes // the frames that carried it, from MAC header to FCS
 	Packets uint64
 }
 
@@ -390,7 +389,7 @@ func (n *NIC) Peer(num uint32) Peer { return n.pairs.find(num).peer }
 // RecvQueue returns the receive queue of a queue pair.
 func (n *NIC) RecvQueue(num uint32) *SRQ { return n.pairs.find(num).recv }
 
-// Control returns the rate and window in force for a queue pair.
+// Control returns the current rate and window of a queue pair.
 func (n *NIC) Control(num uint32) cc.Control { return n.pairs.find(num).Control() }
 
 // Counters returns the transport counters of a queue pair from RTR on.

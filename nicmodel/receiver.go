@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// receiver is the stages parse and transport, as far as they take time: what they then
-// do is transport's.
+// receiver models the time of the stages parse and transport; transport does their
+// work.
 //
 // Cost: ParseCycles and TransportCycles a packet, then a processing unit where there
 // are any, and the depth of the pipeline. Transport stalls when as many contexts are

@@ -30,18 +30,18 @@ type recvWQE struct{ sgl []SGE }
 
 // SRQ is a shared receive queue, or the receive queue of one queue pair.
 type SRQ struct {
-	queue *rc.RecvQueue // the receives at hand
+	queue *rc.RecvQueue // the receives on the NIC
 	wqes  []recvWQE     // by its slots
 	sges  int
 	users int
 
 	fetched bool // receives are fetched; all below is for that
 	num     uint32
-	resets  uint8 // seven bits: tells reads of before a reset
+	resets  uint8 // seven bits: distinguishes reads from before a reset
 	held    int   // posted and not completed
 	addr    uint64
-	// The ring in host memory, of a power of two, by running counts: what has been
-	// posted, what the NIC knows to be, what it reads or has read, and what has arrived.
+	// The ring in host memory, of a power of two, by running counts of receives: posted,
+	// known to the NIC, read or being read, and arrived.
 	ring                                []postedRecv
 	posted, known, fetchIssued, arrived uint32
 	readingRecord                       bool       // the doorbell record is being read
@@ -60,12 +60,12 @@ type postedRecv struct {
 // recordBytes is what a doorbell record takes: a counter of receives and one of sends.
 const recordBytes = 8
 
-// recvWQEBytes returns what a receive takes in its queue: a pointer of 16 bytes for
-// each piece that the queue was made for, in a stride of a power of two.
+// recvWQEBytes returns the bytes of a receive in its queue: a pointer of 16 bytes
+// for each piece that the queue was made for, in a stride of a power of two.
 func recvWQEBytes(sges int) int { return wqeSegment << bits.Len(uint(max(sges, 1)-1)) }
 
-// receives brings the elements of receive queues to the NIC, and keeps packets that need
-// one which is on its way.
+// receives fetches the elements of receive queues to the NIC, and keeps packets that
+// need an element still on its way.
 type receives struct {
 	*chip
 	regions   *memory
@@ -160,7 +160,7 @@ func (s *SRQ) forget() {
 	s.readingRecord, s.fetchedAt = false, 0
 }
 
-// handOver brings receives to the transport, up to a running count.
+// handOver passes receives to the transport, up to a running count.
 func (s *SRQ) handOver(to uint32) {
 	for ; s.arrived != to; s.arrived++ {
 		p := &s.ring[s.arrived&uint32(len(s.ring)-1)]
@@ -172,7 +172,7 @@ func (s *SRQ) handOver(to uint32) {
 	}
 }
 
-// surrender brings all receives of a queue pair in error to the transport, which
+// surrender passes all receives of a queue pair in error to the transport, which
 // flushes them. Packets that wait for one are dropped.
 func (r *receives) surrender(now units.Time, q *qp) {
 	s := q.recv
@@ -186,8 +186,8 @@ func (r *receives) surrender(now units.Time, q *qp) {
 	s.readingRecord = false
 }
 
-// prefetch reads what a queue may hold beside what it does, and the doorbell record when
-// that is little.
+// prefetch reads as many more receives as a queue may hold, and the doorbell record when
+// few are known.
 func (r *receives) prefetch(now units.Time, s *SRQ) {
 	r.fetch(now, s)
 	if s.known == s.fetchIssued && 2*(s.queue.Len()+int(s.fetchIssued-s.arrived)) <= r.cfg.Receives.Prefetch {
@@ -196,7 +196,7 @@ func (r *receives) prefetch(now units.Time, s *SRQ) {
 }
 
 // fetch reads receives that the NIC knows of, by whole batches where there are
-// so many.
+// enough.
 func (r *receives) fetch(now units.Time, s *SRQ) {
 	c := &r.cfg.Receives
 	for s.known != s.fetchIssued {
@@ -234,7 +234,7 @@ func (r *receives) recordRequested(now units.Time, e receivesEvent) {
 	r.schedule(s.recordAt, evRecordArrived, e.pack())
 }
 
-// arrived handles receives that a read has brought.
+// arrived handles receives that a read has fetched.
 func (r *receives) arrived(now units.Time, e receivesEvent) {
 	s := r.queues[e.queue]
 	if s.resets != e.resets {
@@ -264,8 +264,8 @@ const takesRecv = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.S
 
 func needsRecv(f *frame) bool { return 1<<f.desc.Header.Opcode.Operation()&takesRecv != 0 }
 
-// park keeps a request's packet back if it needs a receive that is not at hand, or
-// comes behind one that is kept.
+// park keeps a request's packet back if it needs a receive that is not on the NIC,
+// or follows a packet that is kept back.
 func (r *receives) park(now units.Time, q *qp, h fabric.Handle, f *frame) bool {
 	s := q.recv
 	if q.parked.head == 0 {

@@ -2,7 +2,7 @@ package nicmodel
 
 import "github.com/sluice-rdma/sluice/units"
 
-// registerBytes is what one load from the NIC's registers brings: the counter.
+// registerBytes is the size of one load from the NIC's registers: the counter.
 const registerBytes = 8
 
 // ahead sends one TLP that is handed to the link at begin, now or later. Its room is taken

@@ -34,7 +34,7 @@ type scheduler struct {
 	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
 }
 
-// add lets a queue pair send, at the rate that is in force for it.
+// add lets a queue pair send, at its current rate.
 func (s *scheduler) add(q *qp) error {
 	rate := q.Control().Rate
 	if q.limit.entry != 0 {
@@ -214,9 +214,9 @@ func (m *mac) refill(now units.Time) {
 	m.scheduler.choose(now)
 }
 
-// SetWeight has the scheduler choose up to w packets of a queue pair, 1 to
-// ratelimiter.MaxWeight, each time its turn comes among those that wait, instead of
-// one (mlx5's bw_share of a scheduling element). It stays in force over a reset.
+// SetWeight has the scheduler choose up to w packets of a queue pair at each of its
+// turns, instead of one (mlx5's bw_share of a scheduling element). w is 1 to
+// ratelimiter.MaxWeight. The weight stays in force over a reset.
 func (n *NIC) SetWeight(num uint32, w int) error {
 	if w < 1 || w > ratelimiter.MaxWeight {
 		return fmt.Errorf("a weight of %d: 1 to %d", w, ratelimiter.MaxWeight)

@@ -64,12 +64,13 @@ type Span struct {
 type tracer struct {
 	pairs  *queuePairs
 	host   int
-	report func(*Span) // nil if nobody asked
+	report func(*Span) // nil if not set
 	span   Span
 }
 
-// OnSpan calls f with every span as soon as its end is known, which may lie ahead;
-// nil ends that. The span is valid during the call. f must not change the NIC.
+// OnSpan calls f with every span as soon as its end is known, which may lie in the
+// future; nil ends the calls. The span is valid during the call. f must not change
+// the NIC.
 func (n *NIC) OnSpan(f func(*Span)) { n.spans.report = f }
 
 // request reports a span of requests of a queue pair.
@@ -84,7 +85,7 @@ func (t *tracer) packet(f *frame, at Place, begin, end units.Time, from int32) {
 	s := &t.span
 	*s = Span{Place: at, Begin: begin, End: end, Slot: d.Slot, Count: 1, Opcode: d.Header.Opcode, PSN: d.Header.PSN}
 	s.Response = isResponse(d.Header.Opcode)
-	// The requester is who built a request, and who gets a response.
+	// The requester is the host that built a request, or that gets a response.
 	mine := int(from) == t.host
 	switch {
 	case !s.Response:

@@ -2,7 +2,7 @@ package nicmodel
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Stall says why a stage with work in front of it did not begin it.
+// Stall says why a stage did not begin work that waited in front of it.
 type Stall uint8
 
 // Reasons for stalls. A wait is charged to the stage that waits, once, to the
@@ -33,11 +33,10 @@ func Stalls() []Stall {
 	return all
 }
 
-// stage is one unit of the pipeline that serves its work in order, each piece
-// for a whole number of cycles of its clock. It is driven by events: nothing
-// happens while it idles, and its account is brought up to date by what it
-// serves next. At any instant busy, stalled and idle cycles add up to those
-// elapsed.
+// stage is one unit of the pipeline that serves its work in order, each piece for a
+// whole number of cycles of its clock. It is driven by events: nothing happens
+// while it idles, and the next piece of work updates its account. At any instant
+// busy, stalled and idle cycles add up to those elapsed.
 type stage struct {
 	name  string
 	clock Clock
@@ -48,7 +47,7 @@ type stage struct {
 	stalled [numStalls]int64
 	served  uint64
 
-	watch func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if nobody asked
+	watch func(begin, end units.Time, why Stall) // see NIC.OnWork; nil if not set
 }
 
 func (s *stage) setWatch(f func(begin, end units.Time, why Stall)) { s.watch = f }
@@ -92,14 +91,14 @@ func (s *stage) began(cycles int64) units.Time { return s.clock.Begin(s.free - c
 // freeAt returns the instant from which the stage can begin something.
 func (s *stage) freeAt() units.Time { return s.clock.Begin(s.free) }
 
-// Account is where the cycles of a stage went up to some instant. A piece of
-// work in service counts as busy to its end, so Elapsed may lie a little after
-// the instant that was asked for.
+// Account is where the cycles of a stage went up to some instant. A piece of work
+// in service counts as busy to its end, so Elapsed may be a little after the
+// requested instant.
 type Account struct {
 	Stage string
 	Clock Clock
-	// Parallel is how many pieces of work it does at once: 1, or as many as there are
-	// units, and then the cycles are those of all of them.
+	// Parallel is how many pieces of work the stage does at once: 1, or the number of
+	// units; the cycles are then those of all units.
 	Parallel int
 	Served   uint64
 	Elapsed  int64

@@ -60,10 +60,10 @@ func (h *PCIeHeaders) UnmarshalText(b []byte) error {
 // MarshalText implements encoding.TextMarshaler.
 func (h PCIeHeaders) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// lanes is what a lane of a PCI Express generation carries, in transfers a second and
-// after line coding: 8b/10b in the first two, 128b/130b in those after (PCI Express Base
-// Specification 5.0, 4.2). The sixth has packets of fixed size in the place of coding,
-// with a cost that is not one of rate.
+// lanes is the rate of a lane by PCI Express generation, in transfers a second and after
+// line coding: 8b/10b in the first two, 128b/130b in later ones (PCI Express Base
+// Specification 5.0, 4.2). The sixth has packets of fixed size in place of coding; their
+// cost is not one of rate.
 var lanes = [...]struct {
 	transfers   int64
 	bits, coded int64

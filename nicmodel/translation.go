@@ -110,8 +110,8 @@ func (x *translation) forget(key uint32) bool {
 // active reports whether translations may have to be waited for.
 func (x *translation) active() bool { return x.keys.full() || x.pages.full() }
 
-// region returns when length bytes of a region, which it has, can be accessed that
-// are to be at t. The region is as its address is: the first page begins with it.
+// region returns when length bytes of a region, within its bounds, can be accessed
+// that are needed at t. The first page begins at the region's address.
 func (x *translation) region(t units.Time, r *region, addr, length uint64) units.Time {
 	known := t
 	if x.keys.full() {
@@ -152,8 +152,8 @@ func (x *translation) holdBack(now units.Time, q *qp, known units.Time) {
 	}
 }
 
-// write writes what has been received, as soon as its translation is at hand, at
-// known. It returns when the host sees it.
+// write writes received data, as soon as their translation is available, at known.
+// It returns when the host sees it.
 func (m *dma) write(now, known units.Time, addr uint64, length int) units.Time {
 	sent, visible := m.pcie.Write(now, addr, length, ForPayload)
 	if known > now {

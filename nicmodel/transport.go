@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// transport is the stage of that name, as far as it decides: package roce/rc says what a packet means, and
-// what it says is done here: data placed, atomics begun, receives and requests
-// completed, answers sent, timers armed.
+// transport makes the decisions of the stage of that name. Package roce/rc says what a
+// packet means. transport carries that out: it places data, starts atomics, completes
+// receives and requests, sends answers and arms timers.
 type transport struct {
 	*chip
 	pairs       *queuePairs
@@ -99,8 +99,9 @@ type arrival struct {
 	size units.Bytes // on the wire
 }
 
-// carryOut does what the transport asks for. from is the packet that it is about, if it
-// is about one. eff is the transport's answer again where it is asked on the way.
+// carryOut performs the effects that the transport returned. from is the packet that
+// caused them, if any. Calls to the transport on the way write its answers to eff
+// again.
 func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arrival) {
 	if eff.Do&rc.DoCheck != 0 {
 		q.rc.Checked(now, t.dma.allowed(q.cfg.PD, &eff.Check), eff)
@@ -108,7 +109,7 @@ func (t *transport) carryOut(now units.Time, q *qp, eff *rc.Effects, from arriva
 	t.offload.account(now, q, eff, from.frame)
 	do, recv, events := eff.Do, eff.Recv, eff.Events
 	if do&rc.DoPlace != 0 && !t.dma.place(now, q, eff, from) {
-		// The transport's answer to that replaces what it said before.
+		// The transport's answer to that replaces its earlier one.
 		do |= eff.Do
 		events |= eff.Events
 		if eff.Do&rc.DoRecv != 0 {
@@ -188,7 +189,7 @@ func (t *transport) reap(now units.Time, q *qp) {
 	}
 }
 
-// failSend tells the transport that a request's memory may not be used.
+// failSend reports to the transport that a request's memory may not be used.
 func (t *transport) failSend(now units.Time, q *qp, slot uint32, status ib.WCStatus) {
 	var eff rc.Effects
 	q.rc.FailSend(now, slot, status, &eff)

@@ -63,7 +63,7 @@ func (u *processingUnits) setWatch(f func(begin, end units.Time, why Stall)) { u
 // unitWaits is how long packets waited before the units, summed over them.
 type unitWaits struct {
 	Units units.Time // for a unit
-	Queue units.Time // for the packet before of their queue pair, beside that
+	Queue units.Time // for the previous packet of their queue pair, in addition
 }
 
 // newUnits returns nil for none.
@@ -74,9 +74,9 @@ func newUnits(name string, c UnitsConfig, clock Clock) *processingUnits {
 	return &processingUnits{name: name, cfg: c, clock: clock, taken: make(inflight, c.Units)}
 }
 
-// serve takes a packet of a queue pair that is ready at t, and returns when it is
-// done. queue is when the queue pair's last packet is; packets of others do not
-// wait with one that waits for that, which is outside the units.
+// serve processes a packet of a queue pair that is ready at t, and returns when it
+// is done. queue is when the queue pair's previous packet is done. A packet waits
+// for that outside the units, so packets of other queue pairs do not wait with it.
 func (u *processingUnits) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
 	cycles := u.cfg.cycles(op)
 	begin := u.taken.free(t)

@@ -42,7 +42,7 @@ func (c *PCIeConfig) validate() error {
 	return c.rules()
 }
 
-// in checks a range; zero, if there is one, says what 0 stands for.
+// in checks a range; zero, unless empty, says what 0 means.
 func in[T ~int | ~int64 | ~uint64](key string, v, low, high T, zero string) error {
 	return field.Range("nic", key, v, low, high, zero)
 }

@@ -2,17 +2,17 @@ package nicmodel
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Wait is what pieces of work have waited for that no stage waited with: others went
-// meanwhile. Total over a span is how many waited on average.
+// Wait is the time that pieces of work have waited without stalling a stage: other
+// work went on. Total over a span is how many waited on average.
 type Wait struct {
 	Where, For string
 	Total      units.Time // summed over all that waited
-	// Taken says that what was waited for was in use by others, of which no more can
-	// have it at once: who waits for that always is limited by it.
+	// Taken says that the work waited for a resource that others used, and that no
+	// more can use at once. Work that always waits for it is limited by it.
 	Taken bool
 }
 
-// Waits reports such waits until now, in the order in which work comes to them, of
+// Waits reports such waits until now, in the order in which work meets them, for
 // the parts that the NIC has.
 func (n *NIC) Waits(now units.Time) []Wait {
 	all := n.scheduler.holdWaits(now)
@@ -46,7 +46,7 @@ func (n *NIC) Waits(now units.Time) []Wait {
 	return all
 }
 
-// CacheUse is what a cache of the NIC was asked for.
+// CacheUse counts the lookups of a cache of the NIC.
 type CacheUse struct {
 	Cache        string
 	Hits, Misses uint64

@@ -17,25 +17,24 @@ const Unpaced units.Rate = math.MaxInt64
 
 // Config is what all flows of a Scheduler share.
 type Config struct {
-	// LineRate is the rate at and above which a flow is not paced: its segments
-	// go to the ring at once, never to the wheel. 0 means that only Unpaced
-	// flows are not.
+	// LineRate is the rate at and above which a flow is not paced: its segments go to
+	// the ring at once, never to the wheel. With 0 only Unpaced flows are not paced.
 	LineRate units.Rate
 	// Burst is how much a flow that was idle may send ahead of its rate, but
 	// never more than its rate makes of an hour.
 	Burst units.Bytes
 	// CatchUp bounds how far a segment that left late counts as sent on time.
 	CatchUp units.Time
-	// PullIn is how much an increase of its rate must gain a waiting segment
-	// for it to be filed anew at once. Smaller is more exact and costs a
-	// division and a move in the wheel each time.
+	// PullIn is how much earlier an increase of the rate must make a waiting segment
+	// for the segment to be filed again at once. A smaller value is more exact and
+	// costs a division and a move in the wheel each time.
 	PullIn units.Time
 }
 
-// DefaultConfig paces every flow, gives idle flows no credit, makes up for up to
-// 10 us of a polling loop's delay, and leaves a segment's time as it is when an
-// increase of the rate would gain less than 10 us. TIMELY leaves all of them
-// open; the gaps it makes with 64 KB segments are from 52 us (10 Gbps) up.
+// DefaultConfig paces every flow, gives idle flows no credit, and makes up for up
+// to 10 us of a polling loop's delay. It does not move a segment when an increase
+// of the rate would gain less than 10 us. TIMELY does not specify these values; its
+// gaps with 64 KB segments are from 52 us (10 Gbps) up.
 func DefaultConfig() Config {
 	return Config{CatchUp: 10 * units.Microsecond, PullIn: 10 * units.Microsecond}
 }
@@ -69,10 +68,9 @@ type flow struct {
 	filed  units.Rate
 	credit units.Time
 
-	// The last transmission: the next segment is due at anchor plus the time of
-	// last bytes, with the remainder rem brought along and nextRem left over.
-	// Computing it is left until a segment is there, so that it is by the rate
-	// of that time.
+	// The last transmission: the next segment is due at anchor plus the time of last
+	// bytes, with the remainder rem carried over and nextRem left over. It is computed
+	// only when there is a segment, so that the rate of that time applies.
 	anchor       units.Time
 	rem, nextRem uint64
 	last, head   uint32
@@ -172,9 +170,9 @@ func (s *Scheduler) Next(id FlowID) units.Time {
 // Len is how many flows have a segment enqueued.
 func (s *Scheduler) Len() int { return s.queue }
 
-// Enqueue says that the flow's next segment, of n bytes, wants to leave. For an
-// RDMA Read the bytes are those it asks for (TIMELY section 5). It panics if the
-// flow has a segment enqueued already or n is not from 0 to 4 GiB - 1.
+// Enqueue adds the flow's next segment, of n bytes. For an RDMA Read the bytes are
+// those it asks for (TIMELY section 5). It panics if the flow has a segment
+// enqueued already or n is not from 0 to 4 GiB - 1.
 func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
 	f, due := s.admit(now, id, n)
 	s.queue++
@@ -211,7 +209,7 @@ func (s *Scheduler) admit(now units.Time, id FlowID, n units.Bytes) (f *flow, du
 	if n < 0 || n > math.MaxUint32 {
 		misuse(id, "was given a segment of a size that none has")
 	}
-	// First the wheel, so that what came due before now is ahead in the ring.
+	// First the wheel, so that segments due before now are ahead in the ring.
 	now = s.advance(now)
 	f.head, f.credit = uint32(n), 0
 	if s.unpaced(f.rate) {
@@ -232,8 +230,9 @@ func (s *Scheduler) admit(now units.Time, id FlowID, n units.Bytes) (f *flow, du
 // or false if no segment is due. The segment counts as sent.
 func (s *Scheduler) Dequeue(now units.Time) (FlowID, bool) { return s.DequeueAt(now, now) }
 
-// DequeueAt is Dequeue at a time that has passed, for who comes late, at now, and
-// goes through what came due meanwhile in the order of time. CatchUp counts from now.
+// DequeueAt is Dequeue at a past time, for a caller that is late, at now, and
+// dequeues in the order of time the segments that became due meanwhile. CatchUp
+// counts from now.
 func (s *Scheduler) DequeueAt(at, now units.Time) (FlowID, bool) {
 	at = s.advance(at)
 	now = max(now, at)
@@ -261,11 +260,11 @@ func (s *Scheduler) DequeueAt(at, now units.Time) (FlowID, bool) {
 	return 0, false
 }
 
-// NextDue returns the exact time at which the next segment is due, or Never if
-// none is enqueued; if one is due already, the last now that the scheduler was
-// told. If rates have decreased since their segments were filed, Dequeue may find
-// nothing to release at that time, and NextDue is later afterwards; no segment is
-// ever due before NextDue.
+// NextDue returns the exact time at which the next segment is due, or Never if none
+// is enqueued. If one is due already, NextDue returns the last now passed to the
+// scheduler. If rates have decreased since their segments were filed, Dequeue may
+// find nothing to release at that time, and NextDue is later afterwards; no segment
+// is ever due before NextDue.
 func (s *Scheduler) NextDue() units.Time {
 	if s.ring.head != none {
 		return s.now
@@ -302,8 +301,8 @@ func (s *Scheduler) SetRate(id FlowID, r units.Rate) error {
 	return nil
 }
 
-// Withdraw takes the flow's segment back, uncounted, and reports whether there
-// was one: for a window that closed, or a queue pair that went into error.
+// Withdraw removes the flow's segment, uncounted, and reports whether there was
+// one. It is for a window that closed, or a queue pair that went into error.
 func (s *Scheduler) Withdraw(id FlowID) bool {
 	f := s.flow(id)
 	if f.filed == 0 {

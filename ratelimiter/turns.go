@@ -14,11 +14,11 @@ type turns struct {
 	going   bool    // the next of them is at the head of the ring
 }
 
-// SetWeight has the flow send up to w segments, 1 to MaxWeight, each time its turn comes
-// while others wait, instead of one. It counts from the flow's next turn on. A turn ends
-// early when the flow's next segment is not enqueued, or not due, before another
-// flow's is dequeued: a paced flow does not save up turns. It fails, and changes
-// nothing, if w is out of range.
+// SetWeight has the flow send up to w segments, 1 to MaxWeight, at each of its turns
+// while others wait, instead of one. It applies from the flow's next turn on. A turn
+// ends early when the flow's next segment is not enqueued, or not due, before another
+// flow's is dequeued: a paced flow does not save up turns. SetWeight fails, and
+// changes nothing, if w is out of range.
 func (s *Scheduler) SetWeight(id FlowID, w int) error {
 	s.flow(id)
 	if w < 1 || w > MaxWeight {

@@ -15,9 +15,9 @@ const (
 const none = ^uint32(0)
 
 // links are the neighbours of a flow in its slot or in the ready ring. They are
-// apart from the rest of its state because walking a list waits for one link
-// after the other, while reads of the flows themselves overlap: so small, the
-// links of 100,000 flows stay in the cache.
+// apart from the rest of its state because walking a list waits for one link after
+// the other, while reads of the flows themselves overlap. The links are so small
+// that those of 100,000 flows stay in the cache.
 type links struct{ prev, next uint32 }
 
 // list is a queue of flows.
@@ -70,7 +70,7 @@ type slot struct {
 // group. Hence everything on a level is due before everything above it, the first
 // occupied slot of the lowest level holds the earliest flow, and moving base to
 // that flow's time changes the place of no flow outside that slot. This is the
-// invariant of a radix heap, and what lets the place be computed and not stored.
+// invariant of a radix heap. It allows the place to be computed and not stored.
 type wheel struct {
 	base     units.Time // at or before every due time in the wheel and every now
 	occupied uint16     // levels with a flow

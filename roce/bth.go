@@ -61,8 +61,8 @@ func (h BTH) FECN() bool { return h[4]&bthFECN != 0 }
 // BECN returns the backward congestion notification bit, which a CNP sets.
 func (h BTH) BECN() bool { return h[4]&bthBECN != 0 }
 
-// Reserved6 returns the six reserved bits beside FECN and BECN. The ICRC does
-// not cover them, so they can change on the way.
+// Reserved6 returns the six reserved bits next to FECN and BECN. The ICRC does not
+// cover them, so they can change on the way.
 func (h BTH) Reserved6() uint8 { return h[4] & bthReserved6 }
 
 // DestQP returns the destination queue pair's number, 24 bits.

@@ -34,7 +34,7 @@ type GID [16]byte
 // GIDOf returns the GID of an IP address.
 func GIDOf(a netip.Addr) GID { return a.As16() }
 
-// Addr returns the address that g stands for, IPv4 if it is a mapped one.
+// Addr returns the address that g represents, IPv4 if g is an IPv4-mapped one.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 // CMPath is one of the two paths of a REQ. LIDs are 0xffff and the packet rate
@@ -146,7 +146,7 @@ func (r *REQ) Put(b []byte, tid uint64) (MAD, error) {
 }
 
 // MTUCode returns the code of a path MTU in a REQ, 1 for 256 bytes to 5 for 4096,
-// or 0 for what is none.
+// or 0 for any other.
 func MTUCode(mtu ib.MTU) uint8 {
 	if !mtu.Valid() {
 		return 0
@@ -154,7 +154,7 @@ func MTUCode(mtu ib.MTU) uint8 {
 	return uint8(bits.Len(uint(mtu)) - 8)
 }
 
-// MTUOf returns the path MTU with a code, or 0 if there is none.
+// MTUOf returns the path MTU with a code, or 0 if no MTU has that code.
 func MTUOf(code uint8) ib.MTU {
 	if code < 1 || code > 5 {
 		return 0
@@ -397,7 +397,7 @@ const (
 	RejInvalidPacketRate    RejectReason = 17
 	RejInvalidMTU           RejectReason = 26
 	RejTooFewRespResources  RejectReason = 27
-	RejConsumer             RejectReason = 28 // the application said no
+	RejConsumer             RejectReason = 28 // the application rejected the connection
 	RejInvalidRNRRetry      RejectReason = 29
 	RejDuplicateCommID      RejectReason = 30
 	RejInvalidClassVersion  RejectReason = 31

@@ -3,12 +3,12 @@ package roce
 // The CRC of long runs of bytes by carry-less multiplication, as in Gopal et al.,
 // "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel,
 // 2009), over 32 bytes at a time (VPCLMULQDQ), where hash/crc32 takes 16 or needs
-// AVX-512. It copies on the way where that is wanted, which is then almost free.
+// AVX-512. It can copy in the same pass, which is then almost free.
 
 const foldBytes = 128 // of a step
 
-// crcFold returns 16 bytes, low half first, that have the CRC, from the state 0, that
-// the n bytes at src have from the state s. n is a multiple of foldBytes, not 0.
+// crcFold returns 16 bytes, low half first. Their CRC from the state 0 is that of the
+// n bytes at src from the state s. n is a multiple of foldBytes, not 0.
 //
 //go:noescape
 func crcFold(src *byte, n int, s uint32) (lo, hi uint64)
@@ -53,9 +53,9 @@ func crcUpdate(s uint32, b []byte) uint32 {
 	return crcShort(s, b)
 }
 
-// crcCopy copies src to dst, which is as long or longer, and moves the state s of a
-// CRC on by it, once through: the state is of what is in dst, even if somebody changes src
-// meanwhile.
+// crcCopy copies src to dst, which is at least as long, and returns the state s of a CRC
+// advanced over it, in one pass. The result is the state of what is in dst, even if src
+// changes meanwhile.
 func crcCopy(s uint32, dst, src []byte) uint32 {
 	dst = dst[:len(src)]
 	if hasFold && len(src) >= foldBytes {

@@ -13,15 +13,16 @@
 //	var p roce.Packet
 //	payload, err := p.Decode(f.IB)
 //
-// Who reads from a UDP socket begins with Decode and checks the ICRC by a Path,
-// which stands for the headers that the socket hides. Sending is the reverse:
+// A program that reads from a UDP socket begins with Decode. It checks the ICRC by
+// a Path, which represents the headers that the socket hides. Sending is the
+// reverse:
 //
 //	n := p.Put(b)                     // headers
 //	n += copy(b[n:], payload)
 //	n += roce.PutPad(b[n:], p.Pad)
 //	path.PutICRC(b[:n+roce.ICRCBytes], 0)
 //
-// Nothing here allocates, keeps state between packets, or panics on what it is
-// given to parse. A packet that can't be one is refused with a Malformed, which
-// is small enough to index counters. docs/wire.md has the layouts.
+// Nothing here allocates, keeps state between packets, or panics on any input. An
+// invalid packet is refused with a Malformed, which is small enough to index
+// counters. docs/wire.md has the layouts.
 package roce

@@ -28,9 +28,9 @@ func (f *Frame) ECN() uint8 { return f.TOS & ecnMask }
 // ParseEthernet finds the RoCEv2 packet in an Ethernet frame, tagged or not. The
 // frame check sequence may or may not be at the end, and so may padding.
 //
-// The error is ErrNotRoCE, or a Malformed if UDP port 4791 was named but the
-// rest is wrong. After the error Cut everything is set as far as it was there:
-// that is how a capture with a short snap length looks.
+// The error is ErrNotRoCE, or a Malformed if UDP port 4791 was named but the rest
+// is wrong. After the error Cut, the fields of all headers present are set:
+// captures with a short snap length end this way.
 func (f *Frame) ParseEthernet(b []byte) error {
 	*f = Frame{}
 	if len(b) < EthernetBytes {
@@ -68,7 +68,7 @@ func (f *Frame) ParseIP(b []byte) error {
 			return ErrNotRoCE
 		}
 		header, total = ip.HeaderBytes(), ip.TotalLen()
-		// The first fragment still shows the port; others can't be told.
+		// The first fragment still shows the port; later fragments can't be recognised.
 		if binary.BigEndian.Uint16(ip[6:])&0x1fff != 0 || len(b) < header+UDPBytes || UDP(b[header:]).DstPort() != Port {
 			return ErrNotRoCE
 		}

@@ -6,11 +6,11 @@ import (
 )
 
 // The ICRC (IBA 7.8.1 and annex A17) is the CRC-32 of Ethernet over eight bytes of
-// ones, which stand for the LRH that RoCE does not have, and the packet from the
-// IP header to the end of the pad, where the fields that routers may change
-// count as ones: IPv4 TOS, TTL and header checksum; IPv6 traffic class, flow
-// label and hop limit; the UDP checksum; and the byte of the BTH with FECN,
-// BECN and six reserved bits. It goes on the wire little-endian.
+// ones, in place of the LRH that RoCE does not have, and the packet from the IP
+// header to the end of the pad. The fields that routers may change count as ones:
+// IPv4 TOS, TTL and header checksum; IPv6 traffic class, flow label and hop limit;
+// the UDP checksum; and the byte of the BTH with FECN, BECN and six reserved bits.
+// It goes on the wire little-endian.
 //
 // The masked headers are fed to the CRC as eight-byte words, so that neither they
 // nor the packet are copied.
@@ -77,8 +77,8 @@ func finish(s uint32, rest []byte) uint32 {
 }
 
 // ICRC returns the invariant CRC of ip, which reaches from the IP header (IPv4
-// without options, or IPv6) to the ICRC, as Frame.IP does. What stands in the
-// ICRC's place does not count. It returns 0 if ip is too short to be a RoCEv2 packet.
+// without options, or IPv6) to the ICRC, as Frame.IP does. The bytes in the ICRC's
+// place do not count. It returns 0 if ip is too short to be a RoCEv2 packet.
 func ICRC(ip []byte) uint32 {
 	le := binary.LittleEndian
 	switch {
@@ -107,22 +107,23 @@ func CheckICRC(ip []byte) bool {
 	return len(ip) >= minPacket4 && ICRC(ip) == binary.LittleEndian.Uint32(ip[len(ip)-ICRCBytes:])
 }
 
-// PutICRC writes the ICRC to the last four bytes of ip, which must be as ICRC
-// wants it.
+// PutICRC writes the ICRC to the last four bytes of ip, which must meet the
+// requirements of ICRC.
 func PutICRC(ip []byte) {
 	binary.LittleEndian.PutUint32(ip[len(ip)-ICRCBytes:], ICRC(ip))
 }
 
-// ICRCState is the ICRC of the first part of a packet, which Path.BeginICRC starts:
-// for who puts a packet together and wants its bytes read once.
+// ICRCState is the ICRC of the first part of a packet, which Path.BeginICRC starts.
+// It is for callers that assemble a packet and read its bytes only once.
 type ICRCState uint32
 
 // Add returns the state after b, which follows.
 func (s ICRCState) Add(b []byte) ICRCState { return ICRCState(crcUpdate(uint32(s), b)) }
 
-// Copy copies src to dst, which is as long or longer, and returns the state after
-// it. If somebody changes src meanwhile, the state is still that of what is in dst.
+// Copy copies src to dst, which is at least as long, and returns the state after
+// it. If src changes meanwhile, the state is still that of what is in dst.
 func (s ICRCState) Copy(dst, src []byte) ICRCState { return ICRCState(crcCopy(uint32(s), dst, src)) }
 
-// Put writes the ICRC to the first four bytes of b, after all that goes before it.
+// Put writes the ICRC to the first four bytes of b, once all bytes before the ICRC
+// are included.
 func (s ICRCState) Put(b []byte) { binary.LittleEndian.PutUint32(b, ^uint32(s)) }

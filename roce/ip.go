@@ -52,7 +52,7 @@ func (p IPv4) TTL() uint8 { return p[8] }
 // Protocol returns the number of the protocol inside.
 func (p IPv4) Protocol() uint8 { return p[9] }
 
-// Checksum returns the header checksum as it stands.
+// Checksum returns the header checksum without verifying it.
 func (p IPv4) Checksum() uint16 { return binary.BigEndian.Uint16(p[10:]) }
 
 // Src returns the source address.

@@ -5,12 +5,13 @@ import "errors"
 // ErrNotRoCE is returned for a frame that holds no datagram for UDP port 4791.
 var ErrNotRoCE = errors.New("roce: not a RoCEv2 packet")
 
-// Malformed says why bytes that claim to be a RoCEv2 packet or a MAD are none.
-// It is an error, comparable with ==, and below NumMalformed, so that drivers
-// count by it in an array.
+// Malformed says why bytes are not a valid RoCEv2 packet or MAD. It is an error,
+// comparable with ==, and below NumMalformed, so that drivers can index an array of
+// counters by it.
 type Malformed uint8
 
-// Why a packet is dropped. IBA 9.6.1 wants all of them dropped silently.
+// Why a packet is dropped. IBA 9.6.1 requires that all of them are dropped
+// silently.
 const (
 	_                   Malformed = iota
 	BadIPHeader                   // IPv4 options, or a header or length that can't be

@@ -2,9 +2,9 @@ package roce
 
 import "github.com/sluice-rdma/sluice/ib"
 
-// layout is what follows the BTH of an opcode, and in this order: at most one of
-// DETH, RETH and AtomicETH, then AETH, then AtomicAckETH, then ImmDt or IETH
-// (IBA 9.2.1).
+// layout is the set of headers that follow the BTH of an opcode, in this order: at
+// most one of DETH, RETH and AtomicETH, then AETH, then AtomicAckETH, then ImmDt or
+// IETH (IBA 9.2.1).
 type layout uint8
 
 const (
@@ -72,9 +72,9 @@ func makeForms() (f [256]form) {
 	return f
 }
 
-// HeaderBytes returns the length of the BTH and the extended headers of op in
-// bytes (of a CNP, its 16 reserved bytes too), or 0 if op is no opcode of RC, UC
-// or UD and not CNP.
+// HeaderBytes returns the length of the BTH and the extended headers of op in bytes
+// (of a CNP, its 16 reserved bytes too), or 0 if op is neither an opcode of RC, UC
+// or UD nor CNP.
 func HeaderBytes(op ib.Opcode) int { return int(forms[op].bytes) }
 
 // HasPayload reports whether packets of opcode op carry payload.

@@ -24,7 +24,7 @@ type Packet struct {
 	FECN, BECN bool
 	Migrated   bool
 	Pad        uint8  // 0 to 3; Pad gives the right one
-	Reserved6  uint8  // six bits beside FECN and BECN, free to use: the ICRC does not cover them
+	Reserved6  uint8  // six bits next to FECN and BECN, free to use: the ICRC does not cover them
 	QKey       uint32 // DETH
 	SrcQP      uint32 // DETH, 24 bits
 }
@@ -39,10 +39,10 @@ func PutPad(b []byte, n uint8) int {
 	return int(n)
 }
 
-// Decode reads b, which reaches from the BTH to the ICRC: the payload of a UDP
-// datagram. It returns the payload, which shares b's memory and is without the
-// pad. The error is a Malformed; the fields are those read so far. Decode does not look at
-// the ICRC, and whether the packet fits its queue pair is the transport's business.
+// Decode reads b, which reaches from the BTH to the ICRC: the payload of a UDP datagram.
+// It returns the payload, which shares b's memory and is without the pad. The error is a
+// Malformed; the fields are those read so far. Decode does not check the ICRC; the
+// transport checks whether the packet fits its queue pair.
 func (p *Packet) Decode(b []byte) (payload []byte, err error) {
 	n, err := p.DecodeHeaders(b)
 	if err != nil {
@@ -62,8 +62,8 @@ func (p *Packet) Decode(b []byte) (payload []byte, err error) {
 	return b[n : n+room-int(p.Pad)], nil
 }
 
-// DecodeHeaders is the part of Decode that reads the headers, for packets of
-// which no more is there. It returns their length.
+// DecodeHeaders is the part of Decode that reads the headers, for packets without
+// the rest. It returns their length.
 func (p *Packet) DecodeHeaders(b []byte) (int, error) {
 	*p = Packet{}
 	if len(b) < BTHBytes {
@@ -111,9 +111,9 @@ func (p *Packet) DecodeHeaders(b []byte) (int, error) {
 	return n, nil
 }
 
-// Put writes the headers to b and returns their length, HeaderBytes(p.Opcode),
-// for which b must have room. Payload, PutPad and the ICRC follow. Put of an
-// opcode that is none returns 0 and writes nothing.
+// Put writes the headers to b and returns their length, HeaderBytes(p.Opcode), for
+// which b must have room. Payload, PutPad and the ICRC follow. Put returns 0 and
+// writes nothing if the opcode is unknown.
 func (p *Packet) Put(b []byte) int {
 	form := forms[p.Opcode]
 	n := int(form.bytes)

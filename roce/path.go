@@ -7,14 +7,13 @@ import (
 	"net/netip"
 )
 
-// Path stands for the IP and UDP headers of packets that go one way between two
-// addresses, as far as the ICRC covers them: for who sends and receives through
-// a UDP socket, which hides them. It assumes what holds for such sockets on
-// Linux: no IPv4 options, and the DF flag set (IP_PMTUDISC_DO). The
-// identification field is the caller's to know: an unconnected socket sends 0, a
-// connected one unpredictable values, and generic segmentation offload numbers the
-// segments of a call from the datagram's own value on, so from 0. IPv6 has no such field
-// and ignores it.
+// Path represents the IP and UDP headers of packets in one direction between two
+// addresses, as far as the ICRC covers them. It is for callers that send and receive
+// through a UDP socket, which hides these headers. It assumes the headers of such
+// sockets on Linux: no IPv4 options, and the DF flag set (IP_PMTUDISC_DO). The caller
+// has to know the identification field: an unconnected socket sends 0, a connected one
+// unpredictable values. Generic segmentation offload numbers the segments of a call from
+// the datagram's own value on, so from 0. IPv6 has no such field and ignores it.
 //
 // A Path is a value; RecoverID writes to it, the other methods do not.
 type Path struct {
@@ -66,8 +65,8 @@ func (p *Path) ICRC(b []byte, id uint16) uint32 {
 	return ^uint32(p.BeginICRC(b[:len(b)-ICRCBytes], len(b), id))
 }
 
-// BeginICRC returns the state of the ICRC after b, with which a packet of n bytes
-// from the BTH to the ICRC begins: its headers, or all but the ICRC. b has at least
+// BeginICRC returns the state of the ICRC after b, the first part of a packet of n
+// bytes from the BTH to the ICRC: its headers, or all but the ICRC. b has at least
 // a BTH's 12 bytes; id is as for ICRC.
 func (p *Path) BeginICRC(b []byte, n int, id uint16) ICRCState {
 	le := binary.LittleEndian
@@ -102,14 +101,15 @@ func (p *Path) PutICRC(b []byte, id uint16) {
 	binary.LittleEndian.PutUint32(b[len(b)-ICRCBytes:], p.ICRC(b, id))
 }
 
-// RecoverID returns the one IPv4 identification with which the ICRC at the end
-// of b is right, and whether there is one. So a receiver behind a UDP socket can
-// check packets whose sender chose the identification freely, as soft-RoCE does: a
-// wrong packet has a matching identification in one case of 2^16, where the
-// full check lets one of 2^32 through. Over IPv6 it is the full check.
+// RecoverID returns the one IPv4 identification with which the ICRC at the end of b
+// is right, and whether there is one. So a receiver behind a UDP socket can check
+// packets whose sender chose the identification freely, as soft-RoCE does. A
+// corrupt packet has a matching identification in one case of 2^16; the full check
+// passes one of 2^32. Over IPv6 RecoverID is the full check.
 //
-// It is fastest where the identification is the likely one: 0, 1, 2 and so on in
-// what a sender's segmentation offload cuts, 0 otherwise. Any other is found too.
+// RecoverID is fastest where the identification is the likely one: 0, 1, 2 and so
+// on for segments of a sender's segmentation offload, 0 otherwise. It finds any
+// other too.
 //
 // The CRC is linear, so the difference that the identification makes, taken back over the
 // bytes that follow it, must fit the field's 16 bits.

@@ -8,26 +8,28 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// How long a peer takes to answer, for round trips that are the network's alone: NICs
-// acknowledge at once, which TIMELY counts on (section 3.1), software when its thread
-// runs; Swift (SIGCOMM 2020, section 3.1) has the receiver's delay echoed likewise.
+// The turnaround is how long a peer takes to answer. A round trip less the
+// turnaround is the network's alone. NICs acknowledge at once, which TIMELY relies
+// on (section 3.1); software acknowledges when its thread runs. Swift (SIGCOMM
+// 2020, section 3.1) echoes the receiver's delay in the same way.
 //
-// A requester asks with a bit beside FECN and BECN of a request that wants an
-// acknowledgement; IBA reserves it, receivers ignore it, and the ICRC takes it for a one.
-// The acknowledgement of just that packet then has the bit too, and four bytes of
+// A requester asks with a bit next to FECN and BECN in a request that asks for an
+// acknowledgement; IBA reserves it, receivers ignore it, and the ICRC counts it as a one.
+// The acknowledgement of exactly that packet then has the bit too, and four bytes of
 // payload: nanoseconds from when the packet reached the responder's host to when the
-// acknowledgement left the responder, in network order. Who has not asked gets none.
+// acknowledgement left the responder, in network order. A requester that has not asked
+// gets none.
 const (
 	TurnaroundBit   = 0x08 // of Reserved6
 	TurnaroundBytes = 4
 )
 
-// tells reports whether a packet is an acknowledgement with a turnaround.
+// tells reports whether a packet is an acknowledgement that carries a turnaround.
 func (p *Packet) tells(room int) bool {
 	return p.Opcode == ib.Acknowledge && p.Reserved6&TurnaroundBit != 0 && room == TurnaroundBytes
 }
 
-// PutTurnaround writes t, from 0 to 4.29 s: what is longer stands as that. b has
+// PutTurnaround writes t, from 0 to 4.29 s; a longer t is written as 4.29 s. b has
 // TurnaroundBytes.
 func PutTurnaround(b []byte, t units.Time) {
 	binary.BigEndian.PutUint32(b, uint32(min(max(t/units.Nanosecond, 0), math.MaxUint32)))

@@ -20,7 +20,7 @@ func (u UDP) DstPort() uint16 { return binary.BigEndian.Uint16(u[2:]) }
 // Len returns the length of header and payload in bytes.
 func (u UDP) Len() int { return int(binary.BigEndian.Uint16(u[4:])) }
 
-// Checksum returns the checksum as it stands; 0 means none.
+// Checksum returns the checksum without verifying it; 0 means none.
 func (u UDP) Checksum() uint16 { return binary.BigEndian.Uint16(u[6:]) }
 
 // UDPFields are the fields of a UDP header.
@@ -58,9 +58,9 @@ func UDPChecksum(ip []byte) uint16 {
 	return 0xffff
 }
 
-// SrcPort returns the UDP source port that stands for an IB flow label of 20
-// bits: both halves folded into the 14 bits above 0xc000, as Linux does, which
-// most drivers follow. (The specification leaves the port to the sender.)
+// SrcPort returns the UDP source port that represents an IB flow label of 20 bits:
+// both halves folded into the 14 bits above 0xc000, as Linux does, which most
+// drivers follow. (The specification leaves the port to the sender.)
 func SrcPort(flowLabel uint32) uint16 {
 	return 0xc000 | (uint16(flowLabel&0x3fff) ^ uint16(flowLabel>>14&0x3f))
 }

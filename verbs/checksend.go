@@ -35,11 +35,11 @@ const (
 	noData = reads | 1<<ib.WRLocalInv
 )
 
-// CheckSend returns what is wrong with a send request as far as the request and
-// the limits of its queue pair tell, or nil. The queue's room, keys, addresses in
-// memory and whose the address handle is remain the provider's to check. The
-// error is the detail of an OpError with ErrInvalid. Without an error nothing is
-// allocated. CheckSend keeps neither argument.
+// CheckSend returns the error of a send request that the request and the limits of
+// its queue pair show, or nil. The provider still has to check the queue's room,
+// keys, addresses in memory and the owner of the address handle. The error is the
+// detail of an OpError with ErrInvalid. Without an error nothing is allocated.
+// CheckSend keeps neither argument.
 func CheckSend(l *SendLimits, wr *SendWR) error {
 	op := wr.Opcode
 	if op >= 16 || int(l.Type) >= len(sendOpcodes) || sendOpcodes[l.Type]>>op&1 == 0 {

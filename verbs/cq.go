@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 )
 
-// CQInitAttr says what completion queue to make.
+// CQInitAttr are the attributes of a new completion queue.
 type CQInitAttr struct {
 	// CQE is the least number of completions it holds. A completion that finds
 	// no room is an overrun: the CQ fails with an asynchronous event.
@@ -22,9 +22,9 @@ type CQ interface {
 	// Poll moves completions to wc, oldest first, and returns how many. It
 	// never waits. On a simulated device an empty Poll takes a fixed time.
 	Poll(wc []WC) (int, error)
-	// ReqNotify arms the queue: its next completion (or next solicited or
-	// failed one) puts an event on its channel. As with libibverbs, poll once
-	// more after arming, for what came before.
+	// ReqNotify arms the queue: its next completion (or next solicited or failed one)
+	// puts an event on its channel. As with libibverbs, poll once more after arming,
+	// for earlier completions.
 	ReqNotify(solicitedOnly bool) error
 	Cap() int
 	// Destroy fails with ErrBusy while queue pairs use the CQ.

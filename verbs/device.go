@@ -20,8 +20,8 @@ type Device interface {
 	CreateCQ(CQInitAttr) (CQ, error)
 	CreateCompChannel() (CompChannel, error)
 
-	// AsyncEvent waits up to timeout for the next asynchronous event; zero
-	// does not wait. It returns ErrTimeout when none came.
+	// AsyncEvent waits up to timeout for the next asynchronous event; zero does not
+	// wait. It returns ErrTimeout when none occurred.
 	AsyncEvent(timeout time.Duration) (AsyncEvent, error)
 
 	// Now reads the host's monotonic clock in the device's world: on a
@@ -93,9 +93,8 @@ type AsyncEvent struct {
 // PD is a protection domain: memory and queue pairs of one PD may be used
 // together.
 type PD interface {
-	// RegMR registers buf for the accesses given; local reads are always
-	// allowed. ib.AccessHugeTLB says that buf lies in huge pages. It fails if buf
-	// is empty.
+	// RegMR registers buf for the accesses given; local reads are always allowed.
+	// ib.AccessHugeTLB says that buf lies in huge pages. RegMR fails if buf is empty.
 	RegMR(buf []byte, access ib.AccessFlags) (MR, error)
 	CreateQP(QPInitAttr) (QP, error)
 	CreateSRQ(SRQInitAttr) (SRQ, error)

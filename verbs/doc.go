@@ -12,10 +12,10 @@
 //
 //	import _ "github.com/sluice-rdma/sluice/verbs/simverbs" // sim:NETWORK/HOST, the built-in model
 //
-// What only some devices can do (pathway telemetry, a readable clock, hardware
-// rate limits) is an optional interface of the object concerned, found by a type
-// assertion. New abilities will come the same way, so that the interfaces here
-// do not grow under those who implement them.
+// What only some devices can do (pathway telemetry, a readable clock, hardware rate
+// limits) is an optional interface of the object concerned, found by a type
+// assertion. New abilities will be added the same way, so that the interfaces here
+// do not grow for providers that implement them.
 //
 // # Concurrency
 //
@@ -25,12 +25,12 @@
 //
 // # Memory
 //
-// Work requests name memory by MR.Addr plus an offset, never by a Go pointer. A
-// device may read and write a registered buffer from RegMR until Dereg; between
-// posting a request and its completion its buffers belong to the device. Bytes that a
-// completion stands for (a receive's, a READ's, and at a peer in the same process those of a
-// WRITE) are in memory before Poll returns it. Memory that one-sided WRITEs change while it is
-// watched without a completion has no such order: that is a data race to Go.
+// Work requests name memory by MR.Addr plus an offset, never by a Go pointer. A device
+// may read and write a registered buffer from RegMR until Dereg; between posting a
+// request and its completion its buffers belong to the device. The bytes of a completion
+// (a receive's, a READ's, and at a peer in the same process those of a WRITE) are in
+// memory before Poll returns it. Memory that one-sided WRITEs change while it is watched
+// without a completion has no such order: that is a data race to Go.
 //
 // # Simulated time
 //

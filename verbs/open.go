@@ -60,7 +60,7 @@ func Open(name string) (Device, error) {
 	return p.Open(rest)
 }
 
-// Devices lists what Open can open, over all providers that can tell.
+// Devices lists what Open can open, for all providers that can list their devices.
 func Devices() ([]string, error) {
 	var names []string
 	var errs []error
@@ -93,8 +93,7 @@ func Run(dev Device, applications ...func() error) error {
 }
 
 // Blocking runs f, which waits for something other than dev. Within Run on a
-// simulated device it must be used for every such wait, or simulated time
-// stands still for all.
+// simulated device every such wait must use it, or simulated time stops for all.
 func Blocking(dev Device, f func()) {
 	if r, ok := dev.(Runner); ok {
 		r.Blocking(f)

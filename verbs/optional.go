@@ -32,8 +32,8 @@ type Telemetry struct {
 	Turnaround    units.Time
 	HasTurnaround bool
 	// Coalesced says that the request was acknowledged with a later one of its queue
-	// pair, by a peer that tells its turnaround: how long the network took is not
-	// known of this one.
+	// pair, by a peer that reports its turnaround: the network's share of its round
+	// trip is not known.
 	Coalesced bool
 	Path      telemetry.Stack // N is 0 without per-hop records
 }
@@ -47,7 +47,7 @@ const (
 	ReportsEIN                                   // Telemetry.EIN
 	ReportsMaxDelay                              // MaxHopDelay and ReverseMaxHopDelay
 	ReportsPath                                  // Path
-	ReportsTurnaround                            // Turnaround and Coalesced, of a peer that tells
+	ReportsTurnaround                            // Turnaround and Coalesced, of a peer that reports them
 )
 
 // TelemetryQP is a QP that knows what the network reported about a completed
@@ -81,10 +81,10 @@ type RateLimitAttrQP interface {
 	ModifyRateLimit(RateLimitAttr) error
 }
 
-// CQAttr is when the event of an armed completion queue is raised
-// (ibv_modify_cq_attr.moderate): once Count completions are there, or Period
+// CQAttr says when the event of an armed completion queue is raised
+// (ibv_modify_cq_attr.moderate): once there are Count completions, or Period
 // microseconds after the first of them. 0 for one leaves it to the other, 0 for both
-// raises it at once.
+// raises the event at once.
 type CQAttr struct {
 	Count, Period uint16
 }
@@ -97,8 +97,8 @@ type ModifiableCQ interface {
 // WeightQP is a QP whose device shares its sending among queue pairs by weights (bw_share
 // in mlx5dv_sched_attr).
 type WeightQP interface {
-	// SetWeight has the QP send up to w packets, 1 to 255, each time its turn comes among
-	// those that have something to send. 1 is what QPs begin with.
+	// SetWeight has the QP send up to w packets, 1 to 255, at each of its turns among the
+	// QPs that have something to send. The default is 1.
 	SetWeight(w int) error
 }
 
@@ -116,13 +116,13 @@ type RepairsQP interface {
 // behind each is the kernel's name for it in hw_counters.
 type Repairs struct {
 	Retransmitted  uint64 // packets that were sent again
-	SequenceErrors uint64 // NAKs and responses that told of lost packets (packet_seq_err, implied_nak_seq_err)
+	SequenceErrors uint64 // NAKs and responses that reported lost packets (packet_seq_err, implied_nak_seq_err)
 	Timeouts       uint64 // expiries of the acknowledgement timer (local_ack_timeout_err)
 	RNRNAKs        uint64 // answers that no receive was ready (rnr_nak_retry_err)
 }
 
-// SentTimestampQP is a QP that knows when the packets of a request left the host:
-// what lies between posting and that is the host's delay, not the network's.
+// SentTimestampQP is a QP that knows when the packets of a request left the host.
+// The time between posting and leaving is the host's delay, not the network's.
 type SentTimestampQP interface {
 	// SentTimestamps returns when the first and the last packet of a completed
 	// request left, in the ticks of WC.Timestamp; of packets that were sent again,
@@ -131,7 +131,7 @@ type SentTimestampQP interface {
 	SentTimestamps(wc *WC) (first, last uint64, ok bool)
 }
 
-// Runner is a Device in whose world time is simulated; see Run.
+// Runner is a Device with simulated time; see Run.
 type Runner interface {
 	// Run runs each function as an application and returns when all have.
 	Run(applications ...func() error) error

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 )
 
-// QPInitAttr says what queue pair to make (ibv_qp_init_attr).
+// QPInitAttr are the attributes of a new queue pair (ibv_qp_init_attr).
 type QPInitAttr struct {
 	Type           ib.QPType
 	SendCQ, RecvCQ CQ
@@ -36,9 +36,9 @@ type QP interface {
 	// ib.QPState.CanBecome and needs the attributes that ibv_modify_qp needs.
 	Modify(attr QPAttr, mask QPAttrMask) error
 	Query() (QPAttr, error)
-	// Destroy frees the queue pair. Its requests end without completions, and
-	// those that it has on its CQs and that were not polled are gone, as with
-	// libibverbs' providers; going to RESET does the same.
+	// Destroy frees the queue pair. Its requests end without completions, and its
+	// completions that were not polled are dropped from its CQs, as with libibverbs'
+	// providers; a transition to RESET does the same.
 	Destroy() error
 }
 
@@ -93,7 +93,7 @@ type QPAttr struct {
 	AV      AddressVector
 	QKey    uint32 // UD: what datagrams must carry to be received
 
-	Timeout         uint8 // ACK timeout 4.096us * 2^n, 0 to 31; 0 is none
+	Timeout         uint8 // ACK timeout 4.096us * 2^n, 0 to 31; 0 is no timeout
 	RetryCnt        uint8 // 0 to 7
 	RNRRetry        uint8 // 0 to 7; 7 retries without end
 	MinRNRTimer     uint8 // 0 to 31, the code of IBA table 45
@@ -174,7 +174,7 @@ type RecvWR struct {
 	SGL  []SGE
 }
 
-// SRQInitAttr says what shared receive queue to make.
+// SRQInitAttr are the attributes of a new shared receive queue.
 type SRQInitAttr struct {
 	MaxWR, MaxSGE int
 }
@@ -218,7 +218,7 @@ func DefaultRC() RCParams {
 }
 
 // ConnectRC takes a fresh RC queue pair from RESET to RTS, connected to remote;
-// local tells the PSN it starts to send from.
+// local has the first PSN that it sends.
 func ConnectRC(qp QP, local, remote Endpoint, p RCParams) error {
 	if err := qp.Modify(QPAttr{State: ib.Init, Port: p.Port, Access: p.Access}, ResetToInitRC); err != nil {
 		return err

@@ -133,7 +133,7 @@ type Host struct {
 	// its completion queues lasts at the most; PollGapMaxUs is the longest one.
 	PollGapP99Us stats.Float `json:"poll_gap_p99_us"`
 	PollGapMaxUs stats.Float `json:"poll_gap_max_us"`
-	// Timestamps says that completions have the device's: round trips then end when an
-	// acknowledgement came, not when it was polled.
+	// Timestamps says that completions have the device's timestamps: round trips then
+	// end when an acknowledgement arrived, not when its completion was polled.
 	Timestamps bool `json:"completion_timestamps"`
 }

@@ -247,7 +247,7 @@ type receiver struct {
 	stop    units.Time
 	meter   meter
 	started bool
-	first   uint64 // what came first starts the clock and does not count against it
+	first   uint64 // the first message starts the clock and does not count against it
 
 	step, steps int
 	wrs         []verbs.RecvWR

@@ -13,8 +13,8 @@ import (
 type Config struct {
 	Test Test
 
-	// Size is the bytes of a message, 1 to 1 GiB; an atomic has 8, a datagram at most
-	// the path MTU, which 0 stands for. With All, the sizes are 2 to 8388608, or to
+	// Size is the bytes of a message, 1 to 1 GiB. An atomic has 8, a datagram at most
+	// the path MTU; 0 means the path MTU. With All, the sizes are 2 to 8388608, or to
 	// the path MTU, doubling. Both ends must agree.
 	Size int
 	All  bool
@@ -37,13 +37,12 @@ type Config struct {
 	TxDepth  int // requests that a queue pair has outstanding, 1 to 15000
 	RxDepth  int // receives posted, of tests with sends; DefaultRxDepth is more where what finds none is lost
 	PostList int // requests of one call; bandwidth tests only
-	// CQMod asks for a completion of every so many requests only, up to TxDepth.
-	// 0 takes PostList if that is above 1, else 1 for messages above 8 KiB, else
-	// 100.
+	// CQMod requests a completion only for every so many requests, up to TxDepth. 0
+	// takes PostList if that is above 1, else 1 for messages above 8 KiB, else 100.
 	CQMod int
-	// Inline is the largest message that is posted with its data, of writes and
-	// sends; -1 takes perftest's: 220 and 236 bytes in latency tests, as far as the
-	// device goes, and 0 in others.
+	// Inline is the largest write or send that is posted with its data. -1 takes
+	// perftest's: 220 and 236 bytes in latency tests, up to the device's limit, and 0
+	// in others.
 	Inline int
 	// OutReads is how many reads and atomics are answered at a time, and sent at a
 	// time if the other end answers as many; 0 takes what the device can.

@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/exchange"
 )
 
-// connect swaps addresses and connects the queue pairs, in the order of the
-// test's program: those with an extra swap have it once before and once after,
-// or between, and each swap is also a barrier.
+// connect swaps addresses and connects the queue pairs, in the order of the test's
+// program. Programs with an extra swap have it once before and once after, or
+// between. Each swap is also a barrier.
 func (e *end) connect() error {
 	t := e.cfg.Test
 	if e.connectCM != nil {

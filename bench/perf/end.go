@@ -251,8 +251,8 @@ func (e *end) allocate() (err error) {
 	return nil
 }
 
-// firstPSN is what queue pair i starts from: the same in every simulated run, and
-// what nobody can guess elsewhere.
+// firstPSN is the initial PSN of queue pair i: the same in every simulated run, and
+// unpredictable elsewhere.
 func (e *end) firstPSN(i int) uint32 {
 	if e.simulated {
 		role := uint64(0)
@@ -340,7 +340,7 @@ func (e *end) idle() error {
 			runtime.Gosched() // the other end, or the provider, may be in this process
 		}
 	case !e.armed:
-		// What came before is polled once more before the wait.
+		// Earlier completions are polled once more before the wait.
 		e.armed = true
 		if e.recvCQ != e.sendCQ {
 			if err := e.recvCQ.ReqNotify(false); err != nil {
@@ -364,7 +364,7 @@ func (e *end) begin(size int) {
 	e.openBooks(size, e.start)
 }
 
-// progress tells how far a run is in which so many messages of so many queue
+// progress reports the progress of a run in which so many messages of so many queue
 // pairs are done.
 func (e *end) progress(done, qps uint64, size int) {
 	if e.cfg.Progress == nil {

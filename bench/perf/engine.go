@@ -12,8 +12,9 @@ import (
 // Engine is what the engines of the queue pairs measured and what they answered.
 // Rates are those of one queue pair.
 type Engine struct {
-	// Round trips as the engines get them: of segments, without the time that
-	// they take to serialise, and that the peer took to answer where it tells.
+	// Round trips as the engines get them: those of segments, less the time to
+	// serialise them and, where the peer reports it, the time that the peer took to
+	// answer.
 	Samples  uint64      `json:"rtt_samples"`
 	RTTP50Us stats.Float `json:"rtt_p50_us"`
 	RTTP99Us stats.Float `json:"rtt_p99_us"`
@@ -92,8 +93,8 @@ func (e *end) newEngineTally() *engineTally {
 	return t
 }
 
-// watch has queue pairs tell next, and before no more, and settles what lies between:
-// either may be nil.
+// watch makes queue pairs report to next instead of before, and settles the time
+// between. Either may be nil.
 func (e *end) watch(before, next *engineTally) {
 	for i, q := range e.paced {
 		if next == nil {
@@ -130,7 +131,7 @@ func (t *engineTally) take(f *flowTally, a *cc.Ack, c cc.Control) {
 	f.since, f.rate, f.known = a.Now, c.Rate, true
 }
 
-// conclude adds what queue pair i says when it tells t nothing any more.
+// conclude adds the final statistics of queue pair i, which no longer reports to t.
 func (t *engineTally) conclude(i int, s *paced.QPStats) {
 	for by, n := range s.Cuts {
 		t.cuts[by] += n - t.flows[i].cuts[by]

@@ -45,9 +45,9 @@ func hints(r *Result) []string {
 	return out
 }
 
-// pollsLate reports whether the host's absence from its completions outlasts a median
-// round trip at more than one instant in a hundred: then it shows in the round trips'
-// 99th percentile.
+// pollsLate reports whether the host leaves completions unpolled for longer than a
+// median round trip at more than one instant in a hundred. The 99th percentile of
+// round trips then shows it.
 func (r *Row) pollsLate() bool {
 	return r.Host != nil && r.Engine != nil && r.Host.PollGapP99Us > r.Engine.RTTP50Us
 }

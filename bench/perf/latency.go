@@ -191,7 +191,7 @@ func (p *pace) awaitByte(at *byte, want byte) error {
 
 // remotely reads a byte that the other end may be writing. Nothing orders the two,
 // as nothing does between a processor and a NIC: the race is the test. The race
-// detector, which sees a provider's writes, is not told.
+// detector, which sees a provider's writes, does not see this read.
 //
 //go:norace
 //go:noinline

@@ -38,9 +38,9 @@ func loopback() (a, b net.Conn, err error) {
 }
 
 // link is one end of a connection between two applications of a simulation. It
-// stands for the TCP connection that two hosts have beside their RDMA devices: a
-// read waits in simulated time, so that nothing depends on which goroutine the
-// operating system wakes first.
+// models the TCP connection that two hosts have besides their RDMA devices. A read
+// waits in simulated time, so that nothing depends on which goroutine the operating
+// system wakes first.
 type link struct {
 	dev      verbs.Device
 	in, out  *mailbox

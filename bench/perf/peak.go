@@ -10,13 +10,13 @@ type mark struct {
 
 // peak returns the most messages per picosecond over any stretch of a run that
 // begins with the post of a message and ends with a completion: perftest's "BW
-// peak", max over i <= j of (j-i+1) / (completed(j) - posted(i)). perftest looks at
-// every pair; this takes a guess, finds the stretch that beats it most in one
-// pass, and goes on from there (Dinkelbach's method for a ratio), which ends at
-// the same maximum after a handful of passes.
+// peak", max over i <= j of (j-i+1) / (completed(j) - posted(i)). perftest computes
+// every pair. peak starts from a guess, finds in one pass the stretch that exceeds
+// it most, and repeats from there (Dinkelbach's method for a ratio). It reaches the
+// same maximum after a few passes.
 //
-// posted[i] is when message i was posted; completed is in order. It returns 0 if
-// there is none.
+// posted[i] is when message i was posted; completed is in order. peak returns 0 if
+// there is no such stretch.
 func peak(posted []units.Time, completed []mark) float64 {
 	best := 0.0
 	for {
@@ -36,7 +36,7 @@ func beat(posted []units.Time, completed []mark, rate float64) (n uint64, span u
 	}
 	const slack = 1e-9 // of one message: below it, it is the same stretch again
 	most := slack
-	// first is the message to begin with, of those before the completion at hand.
+	// first is the message to begin with, of those before the current completion.
 	first, next := 0, 1
 	origin := posted[0]
 	value := func(i int) float64 { return float64(rate*float64(posted[i]-origin)) - float64(i) }

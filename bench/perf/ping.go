@@ -33,8 +33,8 @@ type PingConfig struct {
 	Validate bool // compare what the other end returns
 	// Data, if set, is where the text of each ping is written.
 	Data io.Writer
-	// Stop, if set, is asked now and then whether the other end is gone. Over a TCP
-	// exchange it need not be set.
+	// Stop, if set, is called now and then and reports whether the other end is gone.
+	// Over a TCP exchange it need not be set.
 	Stop func() bool
 	// Stall ends a game in which nothing happens for so long; 0 takes a minute.
 	Stall time.Duration
@@ -46,12 +46,12 @@ type PingConfig struct {
 // DefaultPingConfig returns rping's: 64 bytes, without end.
 func DefaultPingConfig() PingConfig { return PingConfig{Size: 64, Port: 1, GID: -1} }
 
-// Pinger is one end of rping's game. The client advertises memory; the server
-// reads it and says so; the client advertises other memory; the server writes
-// there what it read and says so. The messages are rping's, so either end may be
-// the real one once the two queue pairs are connected, which is not the Pinger's
-// affair: Over does it by TCP, and a connection manager takes QP and calls Ready
-// before it tells the other end.
+// Pinger is one end of rping's exchange. The client advertises memory; the server
+// reads it and confirms; the client advertises other memory; the server writes
+// there what it read and confirms. The messages are rping's, so either end may be
+// the real rping once the two queue pairs are connected. The Pinger does not
+// connect them: Over does so by TCP, and a connection manager takes QP and calls
+// Ready before it answers the other end.
 type Pinger struct {
 	cfg     PingConfig
 	dev     verbs.Device
@@ -74,7 +74,7 @@ const (
 	pingBuf    = pingSink + 65536
 )
 
-// errStopped is the end that Stop asked for.
+// errStopped is the error of a run that Stop ended.
 var errStopped = errors.New("stopped")
 
 // NewPinger makes the queue pair and the memory of one end.
@@ -210,7 +210,7 @@ func (p *Pinger) Client() (*PingResult, error) {
 	return p.result(), nil
 }
 
-// lost says that the server went away before its client was done.
+// lost reports that the server went away before its client was done.
 func (p *Pinger) lost(err error) error {
 	if over(err) == nil {
 		return fmt.Errorf("the server ended the connection after %d pings", p.times.n)
@@ -236,7 +236,7 @@ func pingText(b []byte, ping int, letter byte) byte {
 	return letter
 }
 
-// Serve plays the server until the other end is gone.
+// Serve is the server until the other end has left.
 func (p *Pinger) Serve() error {
 	for {
 		source, err := p.offered()
@@ -269,8 +269,7 @@ func (p *Pinger) Serve() error {
 	}
 }
 
-// over tells an end that was asked for, or that the other end made, from a
-// failure.
+// over distinguishes a requested end, or one by the other end, from a failure.
 func over(err error) error {
 	var status *verbs.StatusError
 	flushed := errors.As(err, &status) && status.WC.Status == ib.WCWRFlushErr
@@ -312,8 +311,7 @@ func (p *Pinger) carry(op ib.WROpcode, r region, n int) error {
 	return err
 }
 
-// goAhead tells the client to continue. What it says does not matter, but its
-// length does.
+// goAhead signals the client to continue. Its length matters, its content does not.
 func (p *Pinger) goAhead() error { return p.send() }
 
 // advertise offers the client's memory.
@@ -330,8 +328,8 @@ func (p *Pinger) send() error {
 	return err
 }
 
-// await waits for a completion of a kind, and posts the next receive if it was
-// one. Completions of sends are passed over: what the other end does tells more.
+// await waits for a completion of a kind, and posts the next receive if it was one.
+// Completions of sends are skipped: the other end's answer implies them.
 func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
 	const slice = 100 * time.Millisecond // between questions to Stop
 	for idle := time.Duration(0); ; {

@@ -39,7 +39,7 @@ func (p *Pinger) play(c *rdmacm.Conn, game func() error) error {
 	err := game()
 	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 	defer cancel()
-	_ = c.Close(ctx) // an end that does not answer is gone as well
+	_ = c.Close(ctx) // an end that does not answer has left as well
 	return err
 }
 
@@ -63,12 +63,12 @@ func PingDial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, cfg Pi
 	return result, errors.Join(err, p.Close())
 }
 
-// PingListen plays the server of clients that connect by rdma_cm's protocol, as rping
-// does: of the first that connects until it leaves, or, if all, of every one beside the
-// others until ctx is done or the listener closed. Anybody can ask for a connection in
-// any name and never complete it: that keeps nobody waiting. failed is told, from one
-// goroutine at a time, of requests and games of which the result says nothing; nil to
-// pass over them.
+// PingListen is the server for clients that connect by rdma_cm's protocol, as rping
+// does. It serves the first that connects until that leaves or, if all is set, every
+// client at the same time until ctx is done or the listener is closed. Anybody can
+// request a connection in any name and never complete it: that does not delay others.
+// failed is called, from one goroutine at a time, for failed requests and exchanges
+// that the result does not cover; nil ignores them.
 func PingListen(ctx context.Context, l *rdmacm.Listener, dev verbs.Device, cfg PingConfig, all bool, failed func(error)) error {
 	accepting, stop := context.WithCancel(ctx)
 	defer stop()

@@ -11,7 +11,8 @@ import (
 
 const rule = "---------------------------------------------------------------------------------------\n"
 
-// Head writes what comes before the rows' head: what runs, and between which ends.
+// Head writes the lines before the heading of the rows: what runs, and between
+// which ends.
 func Head(w io.Writer, test Test, r *Result) error {
 	title := test.title()
 	if r.Bidirectional {
@@ -57,8 +58,8 @@ func LineHead(w io.Writer, test Test) error {
 	return err
 }
 
-// Line writes a row. The columns, and what stands in them, are perftest's; what
-// was not measured is 0.
+// Line writes a row. The columns and their content are perftest's; what was not
+// measured is 0.
 func Line(w io.Writer, row *Row) error {
 	v := func(f stats.Float) float64 {
 		if !f.Measured() {
@@ -80,7 +81,7 @@ func Line(w io.Writer, row *Row) error {
 	return err
 }
 
-// Foot writes what comes after the rows.
+// Foot writes the lines after the rows.
 func Foot(w io.Writer) error {
 	_, err := io.WriteString(w, rule)
 	return err

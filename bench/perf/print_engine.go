@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
-// Summary writes what is to be said of the rows beside perftest's figures: a line a
-// row of what the engines did, and what kept them. It writes nothing where nothing
-// paced and nothing was repaired.
+// Summary writes what perftest's figures do not cover: for each row a line on what
+// the engines did, and what limited them. It writes nothing where nothing was paced
+// or repaired.
 func Summary(w io.Writer, r *Result) error {
 	var b strings.Builder
 	engine, windows := false, false
@@ -91,7 +91,7 @@ func (p *Repairs) any() bool {
 	return p.Retransmitted > 0 || p.SequenceErrors > 0 || p.Timeouts > 0 || p.RNRNAKs > 0
 }
 
-// IntervalHead writes what comes before intervals.
+// IntervalHead writes the heading of intervals.
 func IntervalHead(w io.Writer) error {
 	_, err := io.WriteString(w, " interval[sec]        transfer[MiB]  bitrate[Gb/sec]  retr      rtt p50[usec]  rtt p99[usec]  rate[Gb/sec]\n")
 	return err

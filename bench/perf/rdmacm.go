@@ -23,7 +23,7 @@ func DialCM(ctx context.Context, dev verbs.Device, server netip.AddrPort, cfg Co
 		return rdmacm.Dial(ctx, dev, server, qp, p)
 	}
 	return runCM(ctx, dev, true, cfg, dial, func(ctx context.Context, qp verbs.QP, p rdmacm.Params) (*rdmacm.Conn, error) {
-		// perftest listens anew for these, and may not be there yet.
+		// perftest listens again for these, and may not be ready yet.
 		for try := 1; ; try++ {
 			c, err := dial(ctx, qp, p)
 			var refused *rdmacm.RejectError
@@ -70,7 +70,7 @@ func runCM(ctx context.Context, dev verbs.Device, client bool, cfg Config, first
 }
 
 // connectAllCM connects the queue pairs by rdma_cm, between two barriers whose
-// content nobody looks at.
+// content is not used.
 func (e *end) connectAllCM() error {
 	if err := e.barrier(); err != nil {
 		return err
@@ -118,7 +118,7 @@ func part(conns []*rdmacm.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), partingTime)
 	defer cancel()
 	for _, c := range conns {
-		_ = c.Close(ctx) // an end that does not answer is gone as well
+		_ = c.Close(ctx) // an end that does not answer has left as well
 	}
 }
 

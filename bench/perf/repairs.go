@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Repairs are what the transport repaired, as far as the device counts it: of this
-// run's queue pairs, or, of a device of the kernel's, of all that used its port
+// Repairs are what the transport repaired, as far as the device counts it: for this
+// run's queue pairs or, on a device of the kernel, for all that used its port
 // meanwhile (hw_counters).
 type Repairs struct {
 	Retransmitted  stats.Float `json:"retransmitted_packets"`

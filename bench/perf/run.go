@@ -15,9 +15,9 @@ import (
 // must be called within verbs.Run, and conn must let simulated time pass: use
 // Pair.
 //
-// The server of a test that only its client measures returns what the client
-// says it measured; of read_lat, atomic_lat and write_lat, each end returns what
-// it measured itself, the server of the first two nothing.
+// The server of a test that only its client measures returns the client's report.
+// For read_lat, atomic_lat and write_lat, each end returns what it measured itself;
+// the server of the first two measures nothing.
 func Run(dev verbs.Device, conn *exchange.Conn, cfg Config) (*Result, error) {
 	if err := cfg.Validate(); err != nil {
 		_ = conn.Close()
@@ -121,7 +121,7 @@ func (e *end) run() error {
 	if err := e.each(e.send); err != nil {
 		return err
 	}
-	// What follows tells the server that the test is over, and what it gave.
+	// The next messages report to the server that the test is over, and its result.
 	if err := e.barrier(); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (e *end) run() error {
 	return e.conn.Finish(e.local[0])
 }
 
-// finish ends the exchange of a test that went well.
+// finish ends the exchange of a successful test.
 func (e *end) finish(err error) error {
 	if err != nil {
 		return err
@@ -282,7 +282,7 @@ func (e *end) describe() {
 // A MiB/s is 8 * 2^20 bit/s.
 const gbitPerMiB = 8 * (1 << 20) / 1e9
 
-// report is what this end tells the other.
+// report is what this end sends to the other.
 func (e *end) report(row *Row, b *Bandwidth) exchange.Report {
 	unit := 1.0
 	if e.cfg.MiBytes {

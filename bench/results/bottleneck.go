@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// busyShare is from when on a resource is said to limit, or to come near to it.
+// busyShare is the share of its time from which on a resource is reported to limit,
+// or to come near to it.
 const busyShare = 0.6
 
 // resource is something of a NIC that work takes turns at.
@@ -32,10 +33,10 @@ func (u *NICUse) Explain() {
 	u.Bottleneck, u.BytesEach, u.CyclesEach = u.limit(), u.bytesEach(), u.cyclesEach()
 }
 
-// limit says what limits the NIC. That is the resource that is busiest, if it is busy
-// enough; or what work waits for that is taken; or a host that is behind with its
-// completions; or what holds queue pairs or stages back while nothing is busy; or none of
-// them, and then what limits lies outside.
+// limit names what limits the NIC. That is the busiest resource, if it is busy enough; or
+// an occupied resource that work waits for; or a host that is behind with its
+// completions; or what holds queue pairs or stages back while nothing is busy. If it is
+// none of these, the limit is outside the NIC.
 func (u *NICUse) limit() string {
 	all := u.resources()
 	if len(all) == 0 {
@@ -125,8 +126,8 @@ func (u *NICUse) queue(name string) NICQueue {
 	return NICQueue{Mean: stats.Unmeasured, WaitUs: stats.Unmeasured}
 }
 
-// taken is the wait for what others have, of which most work waits, if there is always
-// some.
+// taken is the wait, for a resource that others use, in which most work waits, if
+// there is always some.
 func (u *NICUse) taken() (most NICWait, ok bool) {
 	for _, w := range u.Waits {
 		if w.Taken && w.Mean >= busyShare && (!ok || w.Mean > most.Mean) {

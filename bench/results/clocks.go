@@ -4,9 +4,9 @@ import "github.com/sluice-rdma/sluice/internal/stats"
 
 // Clocks is by which clocks round trips were taken where the engine runs in the host,
 // and how well the NICs' clocks were known there. The calibration's figures are of
-// looks at the NICs' counters at even times from the end of the warm-up on, at each
-// host that took a round trip since the last look: what the shim says when it was,
-// against when it was in the simulation.
+// samples of the NICs' counters at even times from the end of the warm-up on, at each
+// host that took a round trip since the last sample. They compare the shim's time of
+// a sample with its time in the simulation.
 type Clocks struct {
 	RTTClock string  `json:"rtt_clock,omitempty"` // shim.clock: "calibrated", "nic" or "software"
 	HostLoad float64 `json:"host_load,omitempty"` // host.load

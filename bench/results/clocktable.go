@@ -21,7 +21,7 @@ func (r *Result) comparesClocks() bool {
 	return false
 }
 
-// clockColumns are what a page shows beside columns of a result about clocks.
+// clockColumns are a page's columns about clocks, besides those of a result.
 var clockColumns = []column{
 	{key: "host_load", title: "host load", digits: 2},
 	{key: "rtt_p1_us", title: "RTT p1", unit: "us", digits: 1},

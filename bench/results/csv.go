@@ -12,11 +12,11 @@ import (
 	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
-// WriteCSV writes figures into a directory, which it makes if need be: SCENARIO.csv
-// with those of each system and label, SCENARIO.slowdown.csv with those by size of
-// flows, SCENARIO.priorities.csv by priority, SCENARIO.links.csv with those of the links that the scenario measures, and
-// SCENARIO.link_use.csv with what is known of every link; all but
-// the first only if they have a row. Series are a SeriesLog's.
+// WriteCSV writes figures into a directory, which it makes if need be. SCENARIO.csv has
+// those of each system and label, SCENARIO.slowdown.csv those by size of flows,
+// SCENARIO.priorities.csv those by priority. SCENARIO.links.csv has those of the links
+// that the scenario measures, SCENARIO.link_use.csv what is known of every link. All but
+// the first are written only if they have a row. A SeriesLog writes series.
 func WriteCSV(dir string, results ...*Result) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

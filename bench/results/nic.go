@@ -2,7 +2,7 @@ package results
 
 import "github.com/sluice-rdma/sluice/internal/stats"
 
-// NICUse is where the time of a NIC went from the end of the warm-up on.
+// NICUse is how a NIC spent its time from the end of the warm-up on.
 type NICUse struct {
 	NIC      string `json:"nic"`              // name of its host
 	Requests uint64 `json:"requests"`         // that its transport was given
@@ -18,7 +18,8 @@ type NICUse struct {
 	Queues     []NICQueue `json:"queues"`
 	Waits      []NICWait  `json:"waits"`
 	Caches     []NICCache `json:"caches,omitempty"`
-	// Operations are single requests, of latencies that stand for all of the host's.
+	// Operations are single requests whose latencies represent all of the host's
+	// requests.
 	Operations []NICOperation `json:"operations,omitempty"`
 }
 
@@ -78,7 +79,7 @@ type NICWait struct {
 	Taken bool `json:"taken,omitempty"`
 }
 
-// NICCache is what a cache of the NIC was asked for.
+// NICCache counts the lookups of a cache of the NIC.
 type NICCache struct {
 	Cache  string `json:"cache"`
 	Hits   uint64 `json:"hits"`

@@ -12,12 +12,13 @@ import (
 // NICOperation is the life of one request, from the doorbell until its host can see the
 // completion.
 type NICOperation struct {
-	// Percentile of the requests' latencies that it stands for: of those that ended from
-	// the end of the warm-up on, one whose latency is that to 1.6 percent.
+	// Percentile is the percentile of latencies that the request represents. Of the
+	// requests that ended from the end of the warm-up on, it is one whose latency is
+	// that percentile to within 1.6 percent.
 	Percentile stats.Float        `json:"percentile"`
 	Requests   uint64             `json:"requests"` // of which it is one
 	QPN        uint32             `json:"qpn"`
-	Peer       string             `json:"peer"` // host that it went to; empty if unknown
+	Peer       string             `json:"peer"` // its destination host; empty if unknown
 	Packets    int                `json:"packets"`
 	BeginUs    stats.Float        `json:"begin_us"` // in simulated time
 	LatencyUs  stats.Float        `json:"latency_us"`
@@ -32,7 +33,7 @@ type NICOperationPart struct {
 	Us     stats.Float `json:"us"`
 }
 
-// operation is the request that stands for a percentile, nil if there is none.
+// operation is the request that represents a percentile, nil if there is none.
 func (u *NICUse) operation(percentile float64) *NICOperation {
 	for i := range u.Operations {
 		if u.Operations[i].Percentile == stats.Float(percentile) {

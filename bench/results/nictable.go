@@ -16,7 +16,8 @@ const shownNICs = 8
 
 func sortedKeys(m map[string]int64) []string { return slices.Sorted(maps.Keys(m)) }
 
-// nics writes what was seen inside NICs: what limits each, and where its time went.
+// nics writes the measurements inside NICs: what limits each, and how it spent its
+// time.
 func (r *Result) nics(b *strings.Builder) {
 	for _, s := range r.Systems {
 		if len(s.NICs) == 0 {
@@ -41,7 +42,8 @@ func (r *Result) nics(b *strings.Builder) {
 	}
 }
 
-// lines are what one wants to know first: what limits, and what a request takes.
+// lines are the most important lines: what limits the NIC, and how long a request
+// takes.
 func (u *NICUse) lines() []string {
 	all := []string{u.Bottleneck}
 	for _, line := range []string{u.BytesEach, u.CyclesEach} {

@@ -34,10 +34,10 @@ type Input struct {
 	*Document
 }
 
-// WriteComparison writes several documents as one page. Results of scenarios of
-// one name stand in one section, whoever ran them; where names of their systems
-// collide, all have the name of the input behind them. arguments are the command
-// line of this call.
+// WriteComparison writes several documents as one page. Results of scenarios of one
+// name share one section, from all documents. Where names of their systems collide,
+// each is followed by the name of its input. arguments are the command line of this
+// call.
 func WriteComparison(w io.Writer, arguments []string, inputs ...Input) error {
 	return report.Write(w, comparison(arguments, inputs))
 }
@@ -75,9 +75,9 @@ func comparison(arguments []string, inputs []Input) *report.Report {
 	return page
 }
 
-// InputNames names files as briefly as tells them apart: by their base without
-// .json; if that is not enough by their whole path, and the same path twice by a
-// number.
+// InputNames returns the shortest names that distinguish files: their base without
+// .json; if that is not enough, their whole path; and a number for a path that
+// occurs twice.
 func InputNames(paths []string) []string {
 	names := make([]string, len(paths))
 	short := func(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
@@ -253,8 +253,8 @@ func whose(values []string, sources []source) string {
 	return strings.Join(parts, ", ")
 }
 
-// facts are what a page says of a result beside its figures. A name may come several
-// times.
+// facts are what a page shows of a result besides its figures. A name may occur
+// several times.
 func (r *Result) facts() []report.Fact {
 	var all []report.Fact
 	add := func(name, format string, args ...any) {

@@ -49,11 +49,11 @@ type System struct {
 	Labels []Label `json:"labels,omitempty"`
 	// Priorities are those of the fabric in use, if there are several.
 	Priorities []Priority `json:"priorities,omitempty"`
-	// Links are those that the scenario asked to measure.
+	// Links are those that the scenario measures.
 	Links []Link `json:"links,omitempty"`
 	// LinkUse is of every link of the topology.
 	LinkUse *LinkUse `json:"link_use,omitempty"`
-	// NICs are those that the scenario asked to look into.
+	// NICs are those that the scenario inspects.
 	NICs []NICUse `json:"nics,omitempty"`
 
 	Series        []Series             `json:"series,omitempty"`
@@ -70,9 +70,9 @@ func NewSystem(name, engine, mode string) *System {
 	return &System{Name: name, Engine: engine, Mode: mode, Flows: NewFlows(), Network: NewNetwork(), Clocks: NewClocks(), Ruling: newRuling(), SimS: stats.Unmeasured}
 }
 
-// Flows is what was measured at the ends of a set of flows. Rates, round trips,
-// bytes, and what was sent again, ran out or was notified count from the end of the warm-up; flows and their completion times
-// count if the flow started after it.
+// Flows is what was measured at the ends of a set of flows. Rates, round trips, bytes,
+// retransmissions, timeouts and notifications count from the end of the warm-up. Flows
+// and their completion times count if the flow started after it.
 type Flows struct {
 	FlowsStarted uint64 `json:"flows_started"`
 	FlowsDone    uint64 `json:"flows_done"`
@@ -162,8 +162,8 @@ type Label struct {
 	Flows
 }
 
-// Priority is what happened to one priority: to the flows whose data have it, where
-// the engine does not choose another for a packet, and to all of its packets at all
+// Priority is the results of one priority. They cover the flows whose data have it,
+// unless the engine chooses another for a packet, and all of its packets at all
 // ports.
 type Priority struct {
 	Priority int `json:"priority"`

@@ -138,8 +138,8 @@ func (s *System) sameFigures(other *System) bool {
 	return s.Bytes > 0 && s.PacketHops == other.PacketHops && same(&s.Flows, &other.Flows) && same(&s.Network, &other.Network)
 }
 
-// rulingLines are what is said under a table: of each system what ruled if it was not
-// the engine, and which systems gave the same.
+// rulingLines are the lines under a table: for each system what determined its rate
+// if it was not the engine, and which systems gave the same results.
 func (r *Result) rulingLines() []string {
 	var all []string
 	for _, s := range r.Systems {

@@ -34,8 +34,8 @@ const (
 	SeriesMaxMin = "maxmin" // distance from their max-min fair rates
 )
 
-// SeriesAll is the name of a series that stands for all flows, or for the
-// deepest of all queues.
+// SeriesAll is the name of a series of all flows together, or of the deepest of all
+// queues.
 const SeriesAll = "all"
 
 // Series is a value at even steps of simulated time: point i is at StartUs +
@@ -50,9 +50,9 @@ type Series struct {
 	// Max is the most within each step where Values are the mean, of queues and buffers;
 	// else it is left out.
 	Max []stats.Float `json:"max,omitempty"`
-	// Thinned is how many steps of the measurement a value is of, where the run had
-	// more than a result keeps: of flows under way, and in Max, it is their largest
-	// value, of everything else their mean.
+	// Thinned is how many steps of the measurement a value covers, where the run had
+	// more than a result keeps. For flows under way, and in Max, the value is the
+	// largest of these steps; for everything else it is their mean.
 	Thinned int `json:"thinned,omitempty"`
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-rdma/sluice/internal/outfile"
 )
 
-// SeriesLog writes the rows of series into a directory as they come: for each
-// system and kind SCENARIO.SYSTEM.KIND.csv, with a column a label or link, or two where
-// a step has a mean and a most, and a row a step. A file has its name when its system is
-// done, or at Close. A SeriesLog holds a few KiB a file, of one system at a time. Make one
-// with CreateSeriesLog.
+// SeriesLog writes the rows of series into a directory as they are measured: for each
+// system and kind SCENARIO.SYSTEM.KIND.csv, with a row for each step. A label or link has
+// a column, or two where a step has a mean and a most. A file has its name when its
+// system is done, or at Close. A SeriesLog holds a few KiB a file, of one system at a
+// time. Make one with CreateSeriesLog.
 type SeriesLog struct {
 	dir      string
 	scenario string // whose files are open

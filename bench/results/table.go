@@ -104,9 +104,9 @@ func columnsOf(r *Result) []column {
 	return shown
 }
 
-// Table writes results for a reader: for each a title and a table with a row for
-// each system, and below it one for each label if there are several; slowdowns by
-// flow size, if there are any; and the expectations that were missed.
+// Table writes results as text. Each has a title and a table with a row for each
+// system, and below it a row for each label if there are several. Slowdowns by flow
+// size, if any, and the expectations that were missed follow.
 func Table(w io.Writer, results ...*Result) error {
 	for i, r := range results {
 		if i > 0 {

@@ -112,9 +112,9 @@ func (p *params) count(s *state, sent units.Bytes, mayRise bool) {
 	}
 }
 
-// rise makes n rises of one of the two counters, mine, while the other's stands:
-// fast recovery while both are below F, hyper increase when both are above it, and
-// else additive increase.
+// rise makes n rises of one of the two counters, mine, while the other does not
+// change: fast recovery while both are below F, hyper increase when both are above
+// it, and else additive increase.
 func (p *params) rise(s *state, mine *int, other int, n int64) {
 	for ; n > 0 && *mine <= p.recovery; n-- {
 		if max(*mine, other) >= p.recovery {

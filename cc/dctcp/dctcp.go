@@ -58,7 +58,7 @@ func (e *engine) OnTimeout(units.Time) cc.Control {
 	return e.set()
 }
 
-// OnCNP changes nothing: acknowledgements bring the marks.
+// OnCNP changes nothing: acknowledgements carry the marks.
 func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
 // Control returns the window that holds; the rate is the line's.

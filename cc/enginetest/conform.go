@@ -23,10 +23,10 @@ type Subject struct {
 	Share float64
 }
 
-// Conform checks what package cc promises of every engine: whatever it is told,
-// its answers stay within bounds; an acknowledgement of an application-limited
-// flow, or one without any signal, raises nothing; once the path is free it finds
-// back to the line rate; and no event allocates.
+// Conform checks what package cc promises of every engine. For any input, its
+// answers stay within bounds. An acknowledgement of an application-limited flow, or
+// one without any signal, raises nothing. Once the path is free the engine returns
+// to the line rate. No event allocates.
 func Conform(t *testing.T, s Subject) {
 	t.Run("refuses an empty environment", func(t *testing.T) {
 		if _, err := s.New(cc.Env{}); err == nil {
@@ -184,9 +184,9 @@ func (s Subject) bounds(t *rapid.T) {
 	}
 }
 
-// recovers has an engine go through a history of its own and then gives it a
-// path to itself, as fast as its port: a flow must not stay at its least rate
-// when congestion is over.
+// recovers runs an engine through a random history and then gives it a path of its
+// own, as fast as its port: a flow must not stay at its least rate when congestion
+// is over.
 func (s Subject) recovers(t *rapid.T) {
 	const settle, window = 60 * units.Millisecond, 2 * units.Millisecond
 	env := cc.Env{LineRate: 10 * units.Gbps, BaseRTT: 20 * units.Microsecond, MTU: 4096}

@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Incast is one host that receives and as many that send to it as there are flows,
-// for schemes whose receivers have a say. The switch's port to it drains at Rate,
-// the most urgent class first; what is longer than Buffer is lost, and stays so.
-// A packet takes a quarter of the base round trip to the port and a quarter from
-// its first bit there to the receiver; its acknowledgement, and grants, half of it
-// back.
+// Incast is one receiving host and one sending host for each flow, for schemes
+// whose receivers take part. The switch's port to the receiver drains at Rate, the
+// most urgent class first. Packets beyond Buffer are lost, and not sent again. A
+// packet takes a quarter of the base round trip to the port, and a quarter from its
+// first bit there to the receiver. Its acknowledgement, and grants, take half of
+// the base round trip back.
 type Incast struct {
 	Rate     units.Rate
 	Env      cc.Env // of all hosts
@@ -20,12 +20,12 @@ type Incast struct {
 	Receiver cc.Receiver
 	Flows    []*GrantedFlow
 
-	// MaxQueue is the longest that the port's queue was, in payload bytes. Lost
-	// counts packets, Overtaken those that came before an earlier one of their flow,
-	// and Grants those that the receiver sent.
+	// MaxQueue is the longest that the port's queue was, in payload bytes. Lost counts
+	// packets, Overtaken those that arrived before an earlier one of their flow, and
+	// Grants those that the receiver sent.
 	MaxQueue                units.Bytes
 	Lost, Overtaken, Grants int
-	// LoseGrant, if set, tells which grants get lost.
+	// LoseGrant, if set, reports whether a grant gets lost.
 	LoseGrant func(n int) bool
 	// OnGrant, if set, sees each grant as it is given.
 	OnGrant func(now units.Time, flow int, g cc.Grant)

@@ -62,7 +62,7 @@ type params struct {
 //
 //	w <- min(2w, (1 - gamma) w + gamma (baseRTT/RTT w + alpha))
 //
-// of which a completion makes the share that it stands for.
+// scaled by the completion's share of a round trip.
 func (p *params) next(s *state, now, rtt units.Time, scale float64, mayRise bool) {
 	base := s.base.see(now, rtt, p.window)
 	if p.base > 0 {

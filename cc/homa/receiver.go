@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// receiver decides at one host whose turn it is.
+// receiver decides at one host which flows may send.
 //
-// A flow that is longer than RTTBytes wants grants until it is granted to its
-// end. Of those that do, the Overcommit shortest are active: granted to, in the
-// order of their remaining bytes. The others wait in a heap.
+// A flow that is longer than RTTBytes needs grants until it is granted to its end.
+// Of these flows the Overcommit shortest are active: they get grants, in the order
+// of their remaining bytes. The others wait in a heap.
 type receiver struct {
 	rttBytes, mtu units.Bytes
 	allowance     units.Bytes // that the sum of outstanding grants may reach
@@ -23,12 +23,12 @@ type receiver struct {
 	active  []uint32 // the shortest first
 	waiting []uint32 // a binary heap
 
-	// tails counts by class the flows that are granted to their end and of which
-	// something is under way.
+	// tails counts by class the flows that are granted to their end and have bytes
+	// under way.
 	tails [classes + 1]int32
 
-	outstanding units.Bytes // granted beyond RTTBytes and not arrived, of flows that are heard from
-	incomplete  int         // flows of which not all has arrived
+	outstanding units.Bytes // granted beyond RTTBytes and not arrived, of flows that are not silent
+	incomplete  int         // flows whose bytes have not all arrived
 	starts      uint64
 	alarm       units.Time
 	pending     []uint32 // flows with a grant to be sent, from the head
@@ -40,7 +40,7 @@ type flow struct {
 	arrived, limit units.Bytes
 	told           units.Bytes // the limit that the sender was sent
 	start          uint64      // order of beginning
-	heard          units.Time  // when data came, or a grant was sent
+	heard          units.Time  // when data arrived, or a grant was sent
 	place          int32       // in the heap
 	where          place
 	class          uint8
@@ -164,9 +164,9 @@ func (r *receiver) OnEnd(now units.Time, number uint32) {
 // Deadline implements cc.Receiver.
 func (r *receiver) Deadline() units.Time { return r.alarm }
 
-// OnTimer sends the grants of silent flows again, since no later one makes up for a
-// loss, and gives their place and their share of the allowance to others until
-// they are heard from.
+// OnTimer sends the grants of silent flows again, since no later grant makes up for
+// a loss. It gives their place and their share of the allowance to other flows
+// until their data arrive again.
 func (r *receiver) OnTimer(now units.Time) {
 	if now < r.alarm {
 		return
@@ -177,7 +177,7 @@ func (r *receiver) OnTimer(now units.Time) {
 			continue
 		}
 		if f.limit == f.size && f.limit <= r.rttBytes {
-			// A short flow whose sender knows of fewer RTTBytes would wait for ever.
+			// A short flow whose sender has a smaller RTTBytes would wait for ever.
 			f.class = r.scheduled
 		} else if r.outstandingOf(f) == 0 {
 			continue
@@ -233,7 +233,7 @@ func (r *receiver) grant(now units.Time) {
 				r.tell(number, f)
 			}
 		}
-		if f.limit == f.size { // it wants no more
+		if f.limit == f.size { // it needs no more
 			r.setTail(f, f.class)
 			r.take(number, f)
 			r.promote()
@@ -261,8 +261,8 @@ func (r *receiver) setTail(f *flow, class uint8) {
 	}
 }
 
-// below is the highest class of a flow that is longer than all that are granted to
-// their end, of which it must not hold up what is under way.
+// below is the highest class of a flow that is longer than all flows granted to
+// their end: it must not delay their bytes under way.
 func (r *receiver) below() uint8 {
 	for class := uint8(1); class <= r.scheduled; class++ {
 		if r.tails[class] > 0 {
@@ -272,14 +272,15 @@ func (r *receiver) below() uint8 {
 	return r.scheduled
 }
 
-// class is that of what the active flow of a rank is granted next, and whether
-// that has to wait.
+// class returns the class of the next grant to the active flow of a rank, and
+// whether that grant has to wait.
 //
 // Each flow has a class below that of the next shorter one, as long as there are
 // any. A class may fall at any time, but rises only when all that was granted has
-// arrived: what overtakes other packets of its flow is a loss to a transport that
-// goes back. So the classes go down as flows end, until the shortest is among
-// others in the lowest; then it waits for its packets, and is lifted.
+// arrived: a packet that overtakes others of its flow looks like a loss to a
+// go-back-N transport. So the classes go down as flows end, until the shortest flow
+// shares the lowest class with others. Then it waits for its packets, and its class
+// rises.
 func (r *receiver) class(rank int, f *flow, above uint8) (class uint8, wait bool) {
 	most := r.scheduled
 	if f.size-f.arrived > r.rttBytes {

@@ -43,8 +43,8 @@ type params struct {
 const bytesPerPicosecond = 1 / 8e12 // per bit per second
 
 // utilisation is lines 4 and 5 for one egress port: what is in flight through it,
-// normalised by its bandwidth-delay product, and the time between its records.
-// ok is false where the pair says nothing: the port's clock or counter did not
+// normalised by its bandwidth-delay product, and the time between its records. ok
+// is false where the pair has no information: the port's clock or counter did not
 // advance, or the records are of two different ports.
 func utilisation(prev, cur *telemetry.Hop, t float64) (u, dt float64, ok bool) {
 	elapsed := cur.Time - prev.Time

@@ -10,7 +10,7 @@ import (
 type receiver struct {
 	alpha, beta, gamma1, gamma2 float64
 	rounds                      int8
-	capacity, scarce            float64 // bytes a second: the port's; of which less makes windows shrink
+	capacity, scarce            float64 // bytes a second: the port's; the capacity below which windows shrink
 	mtu, least, most            float64 // bytes
 	baseRTT                     units.Time
 
@@ -41,8 +41,8 @@ type flow struct {
 }
 
 // slots are the two halves of the receiver's time, each of the average round trip:
-// in the first what arrives is measured, in the second what is left of the port is
-// given out (section 4.1).
+// in the first the receiver measures arrivals, in the second it distributes the
+// port's remaining capacity (section 4.1).
 type slots struct {
 	number   uint32
 	start    units.Time
@@ -211,7 +211,7 @@ func (r *receiver) Deadline() units.Time { return units.Never }
 func (r *receiver) OnTimer(units.Time) {}
 
 // Next implements cc.Receiver: the new end of the window of the flow whose data
-// came.
+// arrived.
 func (r *receiver) Next() (number uint32, g cc.Grant, ok bool) {
 	if !r.told.due {
 		return 0, cc.Grant{}, false

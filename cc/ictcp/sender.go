@@ -61,9 +61,9 @@ func (e *sender) OnTimeout(units.Time) cc.Control {
 // OnCNP changes nothing: ICTCP reads no ECN.
 func (e *sender) OnCNP(units.Time) cc.Control { return e.Control() }
 
-// Control returns the smaller of the two windows at the line rate. A packet may
-// always go, as TCP probes a window that is closed: its acknowledgement brings
-// the window that was lost.
+// Control returns the smaller of the two windows at the line rate. One packet may
+// always be sent, as TCP probes a closed window: its acknowledgement carries the
+// window that was lost.
 func (e *sender) Control() cc.Control {
 	return cc.Control{Rate: e.line, Window: max(1, min(e.w.Bytes(), e.limit-e.acked))}
 }

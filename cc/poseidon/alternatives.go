@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// alternatives are the functions that the paper compares its own with: what is
-// left when one part of the design is taken away (section 5.6.1), the update by
-// ratio (appendix B.3), and the other targets (appendix C).
+// alternatives are the functions that the paper compares its own with: the design
+// with one part removed (section 5.6.1), the update by ratio (appendix B.3), and
+// the other targets (appendix C).
 type alternatives struct {
 	shape       shape
 	step        step

@@ -37,10 +37,10 @@ const (
 	fromTheEnds        // the ablation: that alone
 )
 
-// signal is the delay that the flow reacts to, and whether there is one: the
-// largest of any hop, and in brownfield (section 4.1) what the path added
-// beyond the largest hops of both directions, if that is more. Without per-hop
-// delays (section 5.6.1) it is what queues added to the whole round trip.
+// signal returns the delay that the flow reacts to, and whether there is one. It is
+// the largest of any hop or, in brownfield (section 4.1), the delay that the path
+// added beyond the largest hops of both directions, if that is more. Without
+// per-hop delays (section 5.6.1) it is the queueing delay of the whole round trip.
 func (p *params) signal(a *cc.Ack) (units.Time, bool) {
 	if p.source == fromHops {
 		return a.MaxHopDelay, a.HasMaxDelay
@@ -86,7 +86,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 		Most:       cmp.Or(c.MaxCwnd, min(max(packets(env.LineRate, env.BaseRTT+c.P+c.K), 1), cwnd.MaxPackets)),
 		Cut:        c.MinMD,
 		ResetAfter: c.RetxResetThreshold,
-		MinRate:    float64(minRate), // the slowest that the target tells apart
+		MinRate:    float64(minRate), // the lowest rate that the target distinguishes
 		After:      true,
 	}
 	if r.Most < r.Least {

@@ -8,9 +8,9 @@ const (
 )
 
 // memory answers GETCWND(ack.seq): the window when the acknowledged segment was
-// sent. It remembers the window a few times a round trip, each time with how
-// many bytes had been sent: whatever lies beyond them was sent under that
-// window or a later one.
+// sent. It remembers the window a few times a round trip, each time with the number
+// of bytes sent until then. Bytes beyond these were sent under that window or a
+// later one.
 type memory struct {
 	old     float64 // GETCWND of the latest acknowledgement
 	due     units.Bytes

@@ -43,9 +43,9 @@ type params struct {
 const bytesPerPicosecond = 1 / 8e12 // per bit per second
 
 // power is lines 11 to 19 for one egress port: its power between two records,
-// normalised by e = b^2 tau, and the time between them. ok is false where the
-// pair says nothing: the port's clock or counter did not advance, or the
-// records are of two different ports.
+// normalised by e = b^2 tau, and the time between them. ok is false where the pair
+// has no information: the port's clock or counter did not advance, or the records
+// are of two different ports.
 func power(prev, cur *telemetry.Hop, tau, minCurrent float64) (norm, dt float64, ok bool) {
 	elapsed := cur.Time - prev.Time
 	sent := cur.TxBytes - prev.TxBytes

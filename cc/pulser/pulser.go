@@ -42,8 +42,8 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	return e, nil
 }
 
-// window is the one in force: during an incast cwnd_safe, or what the flow had if
-// that is less.
+// window is the current window: during an incast cwnd_safe, or the flow's earlier
+// window if that is less.
 func (e *engine) window() float64 {
 	if e.incast {
 		return min(e.w.Cwnd, e.safe)
@@ -92,7 +92,7 @@ func (e *engine) OnTimeout(units.Time) cc.Control {
 	return e.set()
 }
 
-// OnCNP changes nothing: acknowledgements bring the marks.
+// OnCNP changes nothing: acknowledgements carry the marks.
 func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
 // Control returns the window that holds; the rate is the line's.

@@ -47,7 +47,7 @@ func (e *engine) set() cc.Control {
 }
 
 // OnAck lets the window grow, and scales it when the acknowledged packet is the first
-// that tells of a circuit, or the first that does not any more.
+// that reports a circuit, or the first that no longer does.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	reno := *a
 	reno.ECN = false

@@ -50,9 +50,9 @@ func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) stat
 	}
 	s.prevRTT, s.primed = rtt, true
 	s.rttDiff = float64((1-p.alpha)*s.rttDiff) + float64(p.alpha*diff)
-	// The average of what no clock can tell is no gradient: without this it comes
-	// ever closer to zero from above where round trips have become constant, and the
-	// rate neither falls nor rises.
+	// An average below the resolution of any clock is not a gradient. Without this
+	// check it approaches zero from above where round trips have become constant, and
+	// the rate neither falls nor rises.
 	if math.Abs(s.rttDiff) < 0.5 {
 		s.rttDiff = 0
 	}
@@ -99,8 +99,9 @@ func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) stat
 	return s
 }
 
-// weight is Zhu et al., section 4.3: how much of a step looks at the RTT itself,
-// against probing; it goes from 0 to 1 as the gradient goes from -1/4 to 1/4.
+// weight is Zhu et al., section 4.3: the share of a step that follows the RTT
+// itself, as opposed to probing. It goes from 0 to 1 as the gradient goes from -1/4
+// to 1/4.
 func weight(gradient float64) float64 {
 	switch {
 	case gradient <= -0.25:

@@ -10,8 +10,8 @@ import (
 
 // Ring is the reader's side of a BPF ring buffer (Documentation/bpf/ringbuf.rst of
 // the kernel): a page with the consumer's position, a page with the producers', and
-// the records, mapped twice so that none is broken at the end. Reading it allocates
-// nothing. One goroutine at a time.
+// the records, mapped twice so that none is split at the end. Reading it allocates
+// nothing. One goroutine at a time may use it.
 type Ring struct {
 	consumer, producer *atomic.Uint64
 	data               []byte // twice the ring
@@ -45,7 +45,7 @@ func New(fd, size int) (*Ring, error) {
 	}, nil
 }
 
-// Close unmaps the ring, which must not be used any more.
+// Close unmaps the ring, which must not be used afterwards.
 func (r *Ring) Close() error {
 	err := unix.Munmap(r.rest)
 	if e := unix.Munmap(r.control); err == nil {

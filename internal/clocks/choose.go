@@ -14,9 +14,9 @@ type Options struct {
 	Netdev string
 	// Only is the one kind to take, or Any.
 	Only Kind
-	// Wire stamps completions from packets at a network interface, as
-	// wirestamp.Wrap does: it returns a device to be used in place of dev and
-	// closed in place of it. nil goes without.
+	// Wire stamps completions from packets at a network interface, as wirestamp.Wrap
+	// does: it returns a device to use and to close in place of dev. nil means no such
+	// stamps.
 	Wire func(dev verbs.Device, netdev string) (verbs.Device, error)
 }
 
@@ -32,8 +32,8 @@ type Choice struct {
 	Device verbs.Device
 	// Source is the one to calibrate against.
 	Source *Source
-	// PTP is the PTP clock of a device that has also a better source, to be
-	// compared with it; nil if there is none.
+	// PTP is the PTP clock, for comparison, of a device that also has a better source;
+	// nil if there is none.
 	PTP *Source
 	// Passed are the better sources, in the order of their quality, that were
 	// not taken.
@@ -80,7 +80,7 @@ func choose(dev verbs.Device, o Options, sys system) (*Choice, error) {
 	// NIC.
 	nic, err := counter(dev, NIC)
 	hostsOwn := false
-	if err == nil && !simulated { // a model's counter may have begun with its host's clock
+	if err == nil && !simulated { // a model's counter may have started with its host's clock
 		if hostsOwn, err = isHostClock(nic); err != nil {
 			err = fmt.Errorf("reading it fails: %w", err)
 		}

@@ -15,7 +15,7 @@ type Verdict uint8
 const (
 	// Undecided: they were not seen for long enough, or not precisely enough.
 	Undecided Verdict = iota
-	// OneClock: same rate and same time, as far as can be told.
+	// OneClock: same rate and same time, as far as can be measured.
 	OneClock
 	// SameRate: they run alike and show different times: one oscillator, or two
 	// that are kept together.
@@ -34,13 +34,13 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// discern is the difference of rates, in ppm, that must be discernible before
-// two clocks are called alike: crystals are 5 to 10 ppm apart (Geng et al., Huygens,
-// NSDI 2018), and one that PTP steers is off by what its crystal is off.
+// discern is the difference of rates, in ppm, that must be discernible before two
+// clocks count as alike. Crystals are 5 to 10 ppm apart (Geng et al., Huygens, NSDI
+// 2018), and PTP corrects a clock by the error of its crystal.
 const discern = 1
 
-// Comparison tells whether two clocks are one, from calibrations of both against
-// the same host clock. It is plain state.
+// Comparison determines whether two clocks are one, from calibrations of both
+// against the same host clock. It is plain state.
 type Comparison struct {
 	a, b comparedClock
 	n    int
@@ -86,8 +86,8 @@ func (c *Comparison) Add(now units.Time, a, b *calibration.Calibrator) {
 	c.last, c.bound = now, ba+bb
 }
 
-// advance adds what a counter went on, over any number of wraps: it went on by
-// about what its rate says.
+// advance adds a counter's progress, over any number of wraps, which the counter's
+// rate and the elapsed time resolve.
 func (k *comparedClock) advance(raw uint64, elapsed float64) {
 	whole := math.Round(elapsed * k.hz)
 	shift := uint(64 - k.bits)
@@ -109,7 +109,7 @@ type Compared struct {
 	Span                units.Time // over which they were compared
 }
 
-// Result tells what the pairs so far say.
+// Result returns the result of the pairs so far.
 func (c *Comparison) Result() Compared {
 	r := Compared{RateBoundPPM: math.Inf(1), Span: c.last - c.from}
 	if c.n < 2 || r.Span <= 0 {

@@ -12,9 +12,9 @@
 //     interface, by the host's clock (package verbs/wirestamp);
 //   - Host: the host's clock at the time of polling, where there is no other.
 //
-// Choose takes the best that there is and says of every better one why not. It
-// tries and does not assume: a counter that only hands on the host's clock, as
-// user-space RoCEv2 has, is not taken for a NIC's.
+// Choose takes the best available source and gives the reason against every better
+// one. It tests and does not assume: a counter that only returns the host's clock,
+// as in user-space RoCEv2, does not count as a NIC's.
 //
 // A NIC may have two clocks: the counter that stamps completions, and the one that
 // PTP steers. They may run at different rates even on one crystal, since the

@@ -56,7 +56,7 @@ type reading struct{ before, ptp, after int64 }
 // method is a way to read a PTP clock (include/uapi/linux/ptp_clock.h).
 type method struct {
 	name  string
-	clock int32 // that the kernel reads beside it
+	clock int32 // that the kernel reads along with it
 	read  func(sys *system, fd int) (reading, error)
 }
 
@@ -152,8 +152,9 @@ func (sys system) openPTP(netdev string, host func() units.Time) (*Source, error
 	}, nil
 }
 
-// relation says where the kernel's clock stood while the device's host clock
-// went from from to to: what is to be added to the former lies between lo and hi.
+// relation says how the kernel's clock relates to the device's host clock while the
+// latter went from from to to: the offset to add to the kernel's clock lies between
+// lo and hi.
 type relation struct{ from, to, lo, hi units.Time }
 
 func (p *ptpClock) relate() (relation, error) {
@@ -172,8 +173,8 @@ func (p *ptpClock) since(ns int64) units.Time { return units.Time(ns-p.base) * u
 const slew = 500e-6
 
 // sample brackets a reading by the device's host clock. The kernel brackets it by
-// one of its own; where that stands is looked up before and after, and if the
-// two do not agree (the wall clock was set) all is read again.
+// one of its own clocks. sample reads that clock's relation before and after; if
+// the two do not agree (the wall clock was set), it reads everything again.
 func (p *ptpClock) sample() (calibration.Sample, error) {
 	for range 4 {
 		a, err := p.relate()

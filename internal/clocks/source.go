@@ -51,8 +51,7 @@ type Source struct {
 	Method string
 	// Why says why it was chosen, or what it is there for.
 	Why string
-	// Hz is its nominal rate and Bits its width, as package calibration wants
-	// them.
+	// Hz is its nominal rate and Bits its width, as in calibration.Config.
 	Hz   float64
 	Bits int
 
@@ -61,8 +60,8 @@ type Source struct {
 }
 
 // Sample reads the source between two readings of the device's host clock
-// (verbs.PreciseClock where there is one, Now elsewhere): a few times, of which
-// it returns the one whose bracket is the tightest.
+// (verbs.PreciseClock where there is one, Now elsewhere). It does so a few times
+// and returns the sample with the tightest bracket.
 func (s *Source) Sample() (calibration.Sample, error) { return s.sample() }
 
 // Close frees what reading it took. The device stays open.
@@ -114,8 +113,8 @@ func counter(dev verbs.Device, kind Kind) (*Source, error) {
 	}, nil
 }
 
-// counterReadings is how often a counter is read for a sample, of which the
-// tightest bracket counts: the first after a sleep meets cold caches.
+// counterReadings is how often a counter is read for a sample. The tightest bracket
+// counts: the first reading after a sleep meets cold caches.
 const counterReadings = 5
 
 // host is the source that is the host's clock itself.

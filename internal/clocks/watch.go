@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Point is how a calibration stands at one time.
+// Point is the state of a calibration at one time.
 type Point struct {
 	At units.Time // since Watch began, by the host's clock
 	// Offset is what the source has gained on the host's clock since the first

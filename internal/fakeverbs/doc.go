@@ -1,38 +1,37 @@
-// Package fakeverbs is a libibverbs for tests: devices that exist on no
-// machine, with the abilities a test chooses. It is built by gcc from the C
-// sources in csrc and stands in for the real library through LD_LIBRARY_PATH,
-// so that cgo programs linked with -libverbs and unmodified ones, perftest's
-// among them, run on it:
+// Package fakeverbs is a libibverbs for tests: devices that exist on no machine,
+// with the abilities a test chooses. gcc builds it from the C sources in csrc. It
+// replaces the real library through LD_LIBRARY_PATH, so that cgo programs linked
+// with -libverbs and unmodified ones, perftest's among them, run on it:
 //
 //	dir := fakeverbs.Build(t)
 //	cmd := exec.Command("ib_write_bw", "-d", "fake0")
 //	cmd.Env = fakeverbs.Environ(dir, "FAKEVERBS_PROFILE=connectx")
 //
-// It exports the names and symbol versions of rdma-core 44's libibverbs.so.1
-// and libmlx5.so.1. What a test has no use for (memory windows, flow steering,
-// XRC, DevX, importing, the commands of rdma-core's own drivers) is there and
-// fails with EOPNOTSUPP. There is no librdmacm: the real one needs the kernel.
+// It exports the names and symbol versions of rdma-core 44's libibverbs.so.1 and
+// libmlx5.so.1. Functions that no test uses (memory windows, flow steering, XRC,
+// DevX, importing, the commands of rdma-core's own drivers) exist and fail with
+// EOPNOTSUPP. There is no librdmacm: the real one needs the kernel.
 //
 // # What it does
 //
-// A request is carried out and completes within the call that posts it. Towards
-// a queue pair of the same process it moves data, checks keys and access, and
-// takes receives, as RC, UC and UD do; a Send without a receive waits if
-// rnr_retry is 7 and fails otherwise. Towards any other queue pair it does
-// nothing and succeeds, which makes it the null provider that the overhead of
-// code above it is measured on. Send queue entries come back when the
-// completion that covers them is polled, and a full send queue refuses.
+// A request is carried out and completes within the call that posts it. Towards a
+// queue pair of the same process it moves data, checks keys and access, and takes
+// receives, as RC, UC and UD do; a Send without a receive waits if rnr_retry is 7
+// and fails otherwise. Towards any other queue pair it does nothing and succeeds.
+// This makes it a null provider, to measure the overhead of code above it. Send
+// queue entries come back when the completion that covers them is polled, and a
+// full send queue refuses.
 //
 // Left out: a responder's queue pair stays usable after a remote access error,
-// which raises QP_ACCESS_ERR only; the limit on reads outstanding is not
-// enforced; a port's state changes by itself never; devices with an ABI older
-// than IBVERBS_1.1's are not known; UD needs the destination in the same process.
+// which raises QP_ACCESS_ERR only; the limit on reads outstanding is not enforced;
+// a port's state never changes by itself; devices with an ABI older than
+// IBVERBS_1.1's are not supported; UD needs the destination in the same process.
 //
 // # Settings
 //
-// All are environment variables, read as a device is opened. FAKEVERBS_NAME
-// holds for all devices, FAKEVERBS_NAME_fake1 for the one called fake1. A
-// setting that can't be understood ends the process with status 2.
+// All are environment variables, read as a device is opened. FAKEVERBS_NAME applies
+// to all devices, FAKEVERBS_NAME_fake1 to the one called fake1. An invalid setting
+// ends the process with status 2.
 //
 //	FAKEVERBS_DEVICES             names, "fake0" unless given; "" is none
 //	FAKEVERBS_PROFILE             plain (default; like soft-RoCE) or connectx:
@@ -94,7 +93,7 @@
 //	FAKEVERBS_LOG                 a file that calls are appended to, a line each:
 //	                              time in ns, device, call, key=value...
 //
-// One function more than the real library has is for tests that find it with
-// dlsym: int fakeverbs_raise(struct ibv_context *, const char *event,
-// void *object) raises an event at once.
+// The library has one function more than the real one, for tests that find it with
+// dlsym: int fakeverbs_raise(struct ibv_context *, const char *event, void *object)
+// raises an event at once.
 package fakeverbs

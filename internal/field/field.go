@@ -40,8 +40,8 @@ func Bad(of, key string, value any, want string, args ...any) error {
 	return &Error{Of: of, Key: key, Value: value, Want: fmt.Sprintf(want, args...)}
 }
 
-// Range returns an *Error unless v is from low to high, and nil otherwise. A zero, unless
-// it is empty, says what 0 stands for, which then is in the range too.
+// Range returns an *Error unless v is from low to high, and nil otherwise. zero, unless
+// it is empty, says what 0 means; 0 is then in the range too.
 func Range[T ~int | ~int64 | ~uint64](of, key string, v, low, high T, zero string) error {
 	switch {
 	case v >= low && v <= high, zero != "" && v == 0:

@@ -76,8 +76,8 @@ func NewCore(c Config, rng des.Stream) (*Core, error) {
 // Config returns what the core was made with.
 func (k *Core) Config() Config { return k.cfg }
 
-// Free returns when the thread runs that wants to from t on: at t, or when the other
-// work is done that is there then and that comes meanwhile.
+// Free returns when a thread that is ready at t runs: at t, or when the other work
+// pending at t, and all that arrives meanwhile, is done.
 func (k *Core) Free(t units.Time) units.Time {
 	for {
 		for k.next <= t {
@@ -91,8 +91,8 @@ func (k *Core) Free(t units.Time) units.Time {
 	}
 }
 
-// Run returns when the thread is done that wants to do something from t on that takes
-// it so long: other work that comes interrupts it.
+// Run returns when a thread is done that starts at t and has so much work: other work
+// that arrives interrupts it.
 func (k *Core) Run(t, work units.Time) units.Time {
 	t = k.Free(t)
 	for work > k.next-t {

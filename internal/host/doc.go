@@ -4,19 +4,21 @@
 // # The model
 //
 // Other work comes in pieces at random (a Poisson process), each of which takes an
-// exponential time of the core. It goes before the thread, whatever that does: it
-// is interrupts, the kernel's threads and processes of a higher priority. Pieces
-// that come while others are carried out wait for them, so the other work is the
-// queue M/M/1: with a load of r and a mean of b a piece, the core is taken for a
-// share r of the time, in spells of b/(1-r) on average; and a thread that wants to
-// run at any time waits for r b/(1-r)^2 on average, which is the rest of the spell
-// that it meets. What the thread does takes nothing from the other work.
+// exponential time of the core. It always preempts the thread: it represents
+// interrupts, the kernel's threads and processes of a higher priority. Pieces that
+// arrive while others run wait for them, so the other work is the queue M/M/1. With
+// a load of r and a mean of b a piece, the core is busy with it for a share r of
+// the time, in busy periods of b/(1-r) on average. A thread that becomes ready at a
+// random time waits for r b/(1-r)^2 on average, the rest of the busy period that it
+// meets. The thread's work takes no time from the other work.
 //
-// When the other work comes depends on the stream of random numbers alone, not on
-// what the thread does or asks: two runs with the same stream have the same.
+// The arrival of other work depends on the stream of random numbers alone, not on
+// what the thread does or asks: two runs with the same stream have the same other
+// work.
 //
 // # What it knows not
 //
-// It knows of no NIC and no verbs: others ask when the thread runs. The core is one,
-// its frequency is constant, and no cache is cold after an interruption.
+// The package knows of no NIC and no verbs: callers ask it when the thread runs.
+// There is one core, its frequency is constant, and no cache is cold after an
+// interruption.
 package host

@@ -16,8 +16,8 @@ func Rates(capacity []float64, paths [][]int) ([]float64, error) {
 	return s.Rates(capacity, paths)
 }
 
-// Solver is Rates for who asks often: it keeps its memory. It belongs to one
-// goroutine.
+// Solver is Rates for frequent callers: it keeps its memory. A Solver belongs to
+// one goroutine.
 type Solver struct {
 	links []link
 	rates []float64
@@ -128,10 +128,10 @@ func (q queue) down(i int) {
 	}
 }
 
-// Distance returns how far rates are from the fair ones: the sum of the
-// differences over the sum of the fair rates. 0 is max-min fair; 1 is what flows
-// get that are all idle. It is NaN if the sum of the fair rates is not positive and
-// finite. The two slices have the same length.
+// Distance returns how far rates are from the fair ones: the sum of the differences
+// over the sum of the fair rates. 0 is max-min fair; 1 is the distance if all flows
+// are idle. It is NaN if the sum of the fair rates is not positive and finite. The
+// two slices have the same length.
 func Distance(rates, fair []float64) float64 {
 	var off, sum float64
 	for i, f := range fair {

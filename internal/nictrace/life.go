@@ -53,14 +53,14 @@ type followedPacket struct {
 	scheduler, chosen, fetched, packed, wire, sent units.Time
 }
 
-// followedPair is what came back for a queue pair lately.
+// followedPair is the responses that a queue pair received lately.
 type followedPair struct {
 	answers []answer
 	known   int // of them have come, from the oldest on
 }
 
-// answer is a response: when its last bit left the peer, when it came, and when the
-// transport had it.
+// answer is a response: when its last bit left the peer, when it arrived, and when
+// the transport had it.
 type answer struct {
 	psn            units.PSN
 	op             ib.Opcode
@@ -120,7 +120,7 @@ func (v *lives) onStore(key requestKey, s *nicmodel.Span) {
 	*l = life{store: s.Begin, there: s.End, packets: l.packets[:0]}
 }
 
-// known is a request's life, or one that nobody will see.
+// known is a request's life, or a dummy that is not shown.
 func (v *lives) known(key requestKey) *life {
 	if l := v.all[key]; l != nil {
 		return l
@@ -209,7 +209,7 @@ func (v *lives) answer(at int, key pairKey, s *nicmodel.Span) {
 	}
 }
 
-// completedBy is the response that brought a completion, which the stage cqe began
+// completedBy is the response that caused a completion that the stage cqe started
 // at an instant: the newest that the transport had by then.
 func (p *followedPair) completedBy(at units.Time) answer {
 	if p == nil {
@@ -265,9 +265,8 @@ func (l *life) parts() []lifePart {
 	return all
 }
 
-// chain puts parts behind each other, each of which ends when it says, so that they fill
-// a span without gaps. One that nothing is known of, or that was overtaken, has no length
-// and is left out.
+// chain puts parts one after the other so that they fill a span without gaps; each keeps
+// its end. A part that is unknown, or was overtaken, has no length and is left out.
 func chain(from, to units.Time, parts []lifePart) []lifePart {
 	bound := to
 	for i := len(parts) - 1; i >= 0; i-- {

@@ -41,8 +41,8 @@ func (n *Network) End(now units.Time) {
 	}
 }
 
-// queuePairs returns the queue pairs that a filter names of each host that it names; 0
-// stands for all of a host's.
+// queuePairs returns, for each host that a filter names, the queue pairs that it
+// names; 0 means all of a host's.
 func (n *Network) queuePairs(f *Filter) (map[int][]uint32, error) {
 	if len(n.NICs) == 0 {
 		return nil, errors.New("reduced NICs have no stages to trace: set nic.model to staged, or leave the trace out")

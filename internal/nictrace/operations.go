@@ -10,11 +10,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// shownPercentiles are those of which a request is shown.
+// shownPercentiles are those for which a request is shown.
 var shownPercentiles = []float64{50, 99}
 
-// Operations are the lives of a NIC's requests by their latency: of each small range of
-// latencies how many, and the newest: the first ones are of the workload's beginning.
+// Operations are the lives of a NIC's requests by their latency. For each small range
+// of latencies it has their number and the newest, since the first ones belong to the
+// workload's start.
 type Operations struct {
 	from    units.Time // requests that end from then on count
 	ranges  map[int]*operationRange
@@ -32,7 +33,7 @@ func NewOperations(from units.Time) *Operations {
 	return &Operations{from: from, ranges: map[int]*operationRange{}}
 }
 
-// latencyRange numbers ranges of latencies, of which each octave has 64.
+// latencyRange numbers ranges of latencies, 64 in each octave.
 func latencyRange(t units.Time) int {
 	const steps = 6
 	octave := bits.Len64(uint64(t))

@@ -12,12 +12,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Trace writes what becomes of requests inside NICs as trace events, the JSON that
+// Trace writes the way of requests through NICs as trace events, the JSON that
 // Perfetto and Chromium's trace viewer read. Each host is a process. Its threads are
-// the stages of its NIC, each with the work that it does, and as many more as requests
-// were under way at once, each with one after the other: from the doorbell's store to
-// when the host can see the completion, and inside that the parts that it is made of,
-// which follow each other without a gap. Of a request of several packets the
+// the stages of its NIC, each with its work, and one more for each request that was
+// under way at the same time. Such a thread shows requests one after the other, from
+// the doorbell's store to when the host can see the completion. Inside each are its
+// parts, which follow each other without a gap. For a request of several packets, the
 // parts from the scheduler on are those of the packet that was last on the wire.
 //
 // Times are in microseconds of simulated time, exact to the picosecond. A request
@@ -39,11 +39,11 @@ type Trace struct {
 // Filter says what a Trace shows.
 type Filter struct {
 	From, To units.Time // requests that were under way at any time between them
-	// Of are the requesters; none stands for all.
+	// Of are the requesters; an empty list means all.
 	Of []QueuePair
 }
 
-// QueuePair is a host, and one of its queue pairs; 0 stands for all.
+// QueuePair is a host, and one of its queue pairs; 0 means all.
 type QueuePair struct {
 	Host string
 	QPN  uint32
@@ -91,7 +91,7 @@ func (t *Trace) Watch(n *Network) error {
 	return nil
 }
 
-// wants reports whether the requests of a queue pair are shown.
+// wants reports whether Trace shows the requests of a queue pair.
 func (t *Trace) wants(host int, qpn uint32) bool {
 	if len(t.filter.Of) == 0 {
 		return true
@@ -244,7 +244,7 @@ func microseconds(t units.Time) string {
 	return fmt.Sprintf("%d.%06d", t/us, t%us)
 }
 
-// jsonText is s as JSON has it.
+// jsonText is s as a JSON string.
 func jsonText(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {

@@ -17,21 +17,22 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// VCD writes what the stages of NICs do as a value change dump (IEEE 1364-2005,
-// clause 18), which waveform viewers read. Each system is a scope, each NIC a scope in
-// it, and in that each stage, processing units of a kind and direction of PCIe:
+// VCD writes what the stages of NICs do as a value change dump (IEEE 1364-2005, clause
+// 18), which waveform viewers read. Each system is a scope, and each NIC a scope in
+// it. The NIC's scope has one for each stage, kind of processing units and direction
+// of PCIe:
 //
 //   - busy: whether it is at work, or how many of the units are;
 //   - stall: what it waits for, by the number that a comment in the file gives, 0 for
 //     nothing; only of stages that have waited.
 //
-// Scope queues has how many each of the NIC's queues holds. Of each queue pair that the
-// filter names there is a scope with how many of its requests and packets are in each
-// place of nicmodel.Place, at its own NIC.
+// Scope queues has the length of each of the NIC's queues. Each queue pair that the
+// filter names has a scope with the number of its requests and packets in each place of
+// nicmodel.Place, at its own NIC.
 //
 // The window bounds the dump, and the filter says whose NICs are shown. A stall is known
-// when it is over, and work ahead of time, so changes are put in order at the end: what
-// does not fit in memory waits in a temporary file. NICVCD is for one goroutine.
+// when it is over, and work ahead of time, so changes are sorted at the end. Changes
+// that do not fit in memory wait in a temporary file. NICVCD is for one goroutine.
 type VCD struct {
 	filter  Filter
 	w       *bufio.Writer
@@ -201,7 +202,7 @@ func (v *VCD) add(signal uint32, at units.Time, by int32) {
 	}
 }
 
-// Changes is how many values the dump has beside those at its beginning, once it is
+// Changes is how many values the dump has after the initial ones, once it is
 // closed.
 func (v *VCD) Changes() int { return v.changes }
 

@@ -1,7 +1,7 @@
-// Package outfile writes the files that the program makes, each whole or not at
-// all: beside its name first, and renamed when it is whole. What goes wrong before,
-// such as a full disk, leaves an older file of that name as it was.
+// Package outfile writes the program's files, each whole or not at all: first under
+// a temporary name in the same folder, then renamed when complete. A failure before
+// that, such as a full disk, leaves an older file of that name unchanged.
 //
-// Devices, pipes and sockets can't be renamed onto, and are written as the data
-// come. The package knows nothing of what is written.
+// Devices, pipes and sockets can't be renamed onto, and are written directly. The
+// package does not interpret the data.
 package outfile

@@ -50,8 +50,9 @@ func Create(name string) (*File, error) {
 }
 
 // resolve follows symbolic links to the name that a rename has to replace. plain is
-// false for what is there and no regular file, and for open files by the names that
-// the kernel gives them, such as /dev/stdout: these belong to who opened them.
+// false for an existing file that is not regular, and for open files by the names
+// that the kernel gives them, such as /dev/stdout: these belong to the process that
+// opened them.
 func resolve(name string) (target string, plain bool, err error) {
 	target = name
 	for range 40 { // as many as Linux follows

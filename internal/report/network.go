@@ -68,13 +68,13 @@ type box struct {
 	tier        int
 	x, y        float64 // of its middle
 	wide, high  float64
-	members     int // hosts that it stands for
+	members     int // hosts that it represents
 	placed      bool
 	first, last string // the members, in order
 }
 
-// line is one direction between two boxes; it may stand for several links of
-// which it has the busiest and the longest queue.
+// line is one direction between two boxes. It may represent several links; it then
+// has the figures of the busiest and the longest queue of them.
 type line struct {
 	from, to int
 	nth      int // among the links between its boxes, from 0
@@ -200,7 +200,7 @@ func (n *Network) join(d *drawing, boxOf []int) {
 	}
 }
 
-// more reports whether a is more than b, of which any may be NaN.
+// more reports whether a is more than b; either may be NaN.
 func more(a, b float64) bool { return a > b || math.IsNaN(b) && !math.IsNaN(a) }
 
 // place gives the boxes their places: each switch of the first row over its
@@ -233,7 +233,7 @@ func (d *drawing) place() {
 		}
 		b := &d.boxes[s]
 		if x-from < b.wide+nodeGap {
-			// Wider than its hosts: they stand in the middle below it.
+			// Wider than its hosts: centre them below it.
 			shift := (b.wide + nodeGap - (x - from)) / 2
 			for _, h := range below[s] {
 				d.boxes[h].x += shift
@@ -256,7 +256,7 @@ func (d *drawing) place() {
 		}
 		d.wide = max(d.wide, float64(float64(len(row))*(widest+nodeGap)))
 	}
-	// The two lower rows stand in the middle of a drawing that is wider.
+	// Centre the two lower rows in a wider drawing.
 	shift := (d.wide - (x - nodeGap + margin)) / 2
 	for i := range d.boxes {
 		d.boxes[i].x += max(shift, 0)

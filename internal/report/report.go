@@ -91,9 +91,9 @@ type Plot struct {
 // show (see maxPoints), and shows many series by their spread (see maxLines).
 type Series struct {
 	Label string // flow 3; total; leaf0 port 2. One label has one colour within a run.
-	// Summary marks what stands for the whole system: the total rate, a
-	// percentile of all RTTs, the deepest queue. It is drawn over the others,
-	// and where systems are laid over one another it alone is drawn.
+	// Summary marks a series of the whole system: the total rate, a percentile of all
+	// RTTs, the deepest queue. It is drawn over the others. Where a plot overlays
+	// systems, only summaries are drawn.
 	Summary bool
 	T       []float64 // seconds of simulated time from 0 on, never decreasing
 	V       []float64 // one a time; what is not finite is left out, and the line spans it

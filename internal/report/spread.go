@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// maxLines is how many series of a plot are drawn each by itself, beside those
-// that stand for the whole. More are shown by their spread.
+// maxLines is the most series of a plot that are drawn as lines of their own,
+// besides summaries. More series are shown by their spread.
 const maxLines = 24
 
-// spread brings the series of a plot to common times, at most n, and replaces
-// what is not a summary, if it is more than maxLines series, by three: the least,
-// the median and the greatest of their values at each time. The greatest has a band up to
-// the largest of the mosts, where there are some.
+// spread brings the series of a plot to common times, at most n. If more than maxLines of
+// them are not summaries, it replaces these by three: the least, the median and the
+// greatest of their values at each time. The greatest has a band up to the largest of the
+// mosts, if there are any.
 func spread(series []Series, n int) ([]Series, aligned) {
 	a := thin(series, n)
 	var kept, many []int

@@ -15,11 +15,11 @@ const (
 	// pageLines is how many directions of links all drawings of a page have at
 	// most. A network of more than its part is not drawn; its table is there.
 	pageLines = 6000
-	// systemLines is that of one drawing: beyond it nothing can be told apart.
+	// systemLines is that of one drawing: beyond it lines can't be distinguished.
 	systemLines = 1200
 	// busiestShown is how many links a network's table has at most.
 	busiestShown = 8
-	// marked is how many links of a drawing have their figure written beside them.
+	// marked is how many links of a drawing have their figure written next to them.
 	marked = 3
 )
 
@@ -84,7 +84,7 @@ func (d *drawing) svg(label string, longest float64) template.HTML {
 	return template.HTML(b.String())
 }
 
-// queueStep is the colour of a queue beside the longest.
+// queueStep is the colour of a queue relative to the longest.
 func queueStep(queue, longest float64) int {
 	if !(longest > 0) {
 		return 0
@@ -92,7 +92,7 @@ func queueStep(queue, longest float64) int {
 	return step(queueSteps, queue/longest)
 }
 
-// marks writes the figures of the first few lines beside them.
+// marks writes the figures of the first few lines next to them.
 func (d *drawing) marks(b *strings.Builder, num func(float64) string, class string, of func(line) float64, text func(float64) string) {
 	var some []line
 	for _, l := range d.lines {
@@ -125,8 +125,8 @@ func (d *drawing) marks(b *strings.Builder, num func(float64) string, class stri
 	}
 }
 
-// ends are where a line begins and ends: in the middle of its boxes, aside to the
-// right of its direction, so that the two of a link lie side by side.
+// ends are the end points of a line: the middles of its boxes, shifted to the right
+// of its direction, so that the two lines of a link lie side by side.
 func (d *drawing) ends(l line) (x1, y1, x2, y2 float64) {
 	a, b := &d.boxes[l.from], &d.boxes[l.to]
 	dx, dy := b.x-a.x, b.y-a.y

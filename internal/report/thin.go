@@ -48,10 +48,10 @@ type aligned struct {
 
 // thin brings series to common times, at most n of them (n is 2 or more). If all
 // their times together are no more than n, every point stays as it is. Otherwise
-// the plot's span is cut into n/2 equal buckets with two times each, and a series
-// has in each bucket its least and its greatest value, in the order in which they
-// occurred: extremes and bursts survive, and no value is made up. A value moves in
-// time by less than a bucket's width.
+// the plot's span is cut into n/2 equal buckets with two times each. In each bucket
+// a series has its least and its greatest value, in the order in which they
+// occurred. So extremes and bursts survive, and every value is a real one. A value
+// moves in time by less than a bucket's width.
 //
 // A series of means and mosts has in each bucket the mean of the means, which is that over
 // the bucket where steps are even, and the largest of the mosts. Where all are such, buckets
@@ -107,8 +107,8 @@ func thin(series []Series, n int) aligned {
 	return a
 }
 
-// leastAndGreatest returns where the extremes of the finite values are first, -1 if there is
-// none.
+// leastAndGreatest returns the first indices of the extremes of the finite values, -1 if
+// there is no finite value.
 func leastAndGreatest(v []float64) (lo, hi int) {
 	lo, hi = -1, -1
 	for i, x := range v {
@@ -125,8 +125,8 @@ func leastAndGreatest(v []float64) (lo, hi int) {
 	return lo, hi
 }
 
-// meanAndMost returns the mean of the finite means and the largest of the finite mosts, NaN if
-// there is none.
+// meanAndMost returns the mean of the finite means and the largest of the finite mosts,
+// NaN if no value is finite.
 func meanAndMost(means, mosts []float64) (mean, most float64) {
 	sum, n := 0.0, 0
 	for _, x := range means {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Timeline is what a piece of work went through, part by part.
+// Timeline is the parts of a piece of work, in order.
 type Timeline struct {
 	Title string
 	Notes []string // paragraphs ahead of it

@@ -7,12 +7,11 @@
 // and takes from them a kernel, an initramfs, QEMU and the libraries these need.
 // Nothing is installed, and neither root nor a particular release is required.
 //
-// A [Host] is the near end of the wire: namespaces of its own for network and
-// processes, in which QEMU runs and in which the caller's commands run ([Host.Command]). A
-// guest reaches it through a tap device ([Host.NewTap]), or reaches another guest
-// through a wire ([Host.NewWire]). When the Host is closed, or the process that
-// made it dies of whatever cause, the kernel kills all that ran inside and
-// removes the devices.
+// A [Host] is the near end of the wire: namespaces of its own for network and processes,
+// in which QEMU runs and in which the caller's commands run ([Host.Command]). A guest
+// reaches it through a tap device ([Host.NewTap]), or reaches another guest through a
+// wire ([Host.NewWire]). When the Host is closed, or the process that made it ends for
+// any reason, the kernel kills all processes inside and removes the devices.
 //
 // [Image.Boot] starts a [Guest], which has an RDMA device rxe0 over its eth0.
 // [Guest.Run] and [Guest.Start] run commands there. An agent in the guest takes
@@ -22,6 +21,6 @@
 // The guest's clock runs slow and unevenly: its function and counts are evidence,
 // its times are not.
 //
-// Everything here is for Linux on amd64 only. Where the machine can't carry it,
-// the error is an [*UnavailableError], which names the reason: a test skips on it.
+// Everything here is for Linux on amd64 only. Where the machine can't run it, the
+// error is an [*UnavailableError], which names the reason: a test skips on it.
 package rxeguest

@@ -323,11 +323,11 @@ type Process struct {
 
 // A Result is how a command in a guest ended.
 type Result struct {
-	Output string // standard output and standard error as they came
+	Output string // standard output and standard error, interleaved
 	Status int    // the exit status; 128 + N if signal N ended it
 }
 
-// An ExitError tells of a command in a guest that failed.
+// An ExitError reports a command that failed in a guest.
 type ExitError struct {
 	Guest string
 	Argv  []string

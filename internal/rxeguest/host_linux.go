@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// A Host is the near end of the wire: a network namespace with a loopback device
-// and the links that it is given, a PID namespace, and a mount namespace, which has
-// the file systems of the system but for the /sys that goes with that network. It is safe for concurrent
-// use.
+// A Host is the near end of the wire: a network namespace with a loopback device and the
+// links that it is given, a PID namespace, and a mount namespace, which has the file
+// systems of the system except /sys, which is that of this network. It is safe for
+// concurrent use.
 type Host struct {
 	im     *Image
 	dir    string // for sockets
@@ -39,8 +39,8 @@ func (im *Image) NewHost(ctx context.Context) (*Host, error) {
 	if err != nil {
 		return nil, &UnavailableError{Reason: "nsenter is missing (package util-linux)", Err: err}
 	}
-	// The first process of a PID namespace takes all others along when it ends.
-	// This one ends with its standard input, which the kernel closes when the
+	// When the first process of a PID namespace ends, the kernel kills all others in
+	// it. This one ends with its standard input, which the kernel closes when the
 	// process that made it dies. It must not be tied to a context.
 	holder := exec.Command("cat")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
@@ -110,7 +110,7 @@ func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.C
 	return cmd
 }
 
-// Proc returns a folder whose files net/tcp, net/udp and so on tell of the host
+// Proc returns a folder whose files net/tcp, net/udp and so on describe the host
 // side's network.
 func (h *Host) Proc() string { return fmt.Sprintf("/proc/%d", h.holder.Process.Pid) }
 

@@ -23,7 +23,7 @@ import (
 var (
 	// Packages whose programs the guest gets, all of them.
 	guestPackages = []string{"busybox-static", "dash", "ethtool", "ibverbs-utils", "iproute2", "perftest", "rdmacm-utils"}
-	// The other packages that are needed, of which only parts are taken.
+	// The other required packages; only parts of them are taken.
 	otherPackages = []string{"ibverbs-providers", "linux-image-amd64", "qemu-system-x86"}
 	// Kernel modules, loaded in this order, each after what it depends on.
 	// rdma_rxe asks for crc32 by a name that only modprobe could resolve.
@@ -101,12 +101,12 @@ func DefaultCacheDir() (string, error) {
 	return filepath.Join(dir, "sluice", "rxe"), nil
 }
 
-// Prepare returns the image in cacheDir, DefaultCacheDir if that is empty. It
-// makes the image if it is not there, which takes a network, some 130 MB of
-// downloads and half a minute; afterwards the image is some 80 MB. Of several
-// processes that ask at once, one makes it and the others wait. It tells logf
-// what takes time. The error is an *UnavailableError where this machine or its
-// network can't provide an image.
+// Prepare returns the image in cacheDir, DefaultCacheDir if that is empty. It makes
+// the image if it is not there, which takes a network, some 130 MB of downloads and
+// half a minute; afterwards the image is some 80 MB. If several processes call it
+// at once, one makes the image and the others wait. It logs long steps to logf. The
+// error is an *UnavailableError where this machine or its network can't provide an
+// image.
 func Prepare(ctx context.Context, cacheDir string, logf func(format string, args ...any)) (*Image, error) {
 	if runtime.GOARCH != "amd64" {
 		return nil, &UnavailableError{Reason: "the guest and its QEMU are for amd64, this is " + runtime.GOARCH}
@@ -165,8 +165,8 @@ func lock(ctx context.Context, name string, logf func(string, ...any)) (unlock f
 	}
 }
 
-// make fills im.dir. It works in a folder beside it and renames at the end, so
-// that what exists is whole.
+// make fills im.dir. It works in a folder next to it and renames that at the end,
+// so that an existing im.dir is complete.
 func (im *Image) make(ctx context.Context, cacheDir string, logf func(string, ...any)) error {
 	// The lock is ours: what is left here was left by a process that died.
 	old, err := filepath.Glob(filepath.Join(cacheDir, "build-*"))

@@ -35,7 +35,7 @@ func (t tree) unpack(ctx context.Context, deb string, keep func(name string) boo
 		return err
 	}
 	untarErr := t.untar(out, keep)
-	// dpkg-deb dies of a closed pipe otherwise; if this fails, so does Wait.
+	// otherwise dpkg-deb fails on a closed pipe; if this copy fails, so does Wait.
 	_, _ = io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("%s: dpkg-deb: %w %s", filepath.Base(deb), err, stderr.String())
@@ -107,9 +107,9 @@ func (t tree) one(pattern string) (string, error) {
 	return names[0], nil
 }
 
-// libraries returns where in the tree the shared libraries are that the programs
-// load, and those that these load, by their name; the interpreter too. A library
-// is in a folder of libDirs under the name by which it is asked for.
+// libraries returns, by name, the paths in the tree of the shared libraries that
+// the programs load, of those that these load, and of the interpreter. A library is
+// in a folder of libDirs under the name by which it is loaded.
 func (t tree) libraries(programs []string) (map[string]string, error) {
 	libs := make(map[string]string)
 	queue := slices.Clone(programs)

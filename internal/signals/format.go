@@ -178,8 +178,8 @@ func (c *cursor) varint() int64 {
 	return v
 }
 
-// decode reads one record. find returns what the differences of a queue pair are
-// to, nil if it has had no record in the chunk, or a fresh one if first.
+// decode reads one record. find returns the base of a queue pair's differences, nil
+// if the queue pair has no record in the chunk yet, or a fresh one if first.
 func (c *cursor) decode(r *Record, find func(qpn uint32, first bool) *last) error {
 	flags := c.uvarint()
 	qpn := c.uvarint()

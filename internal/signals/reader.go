@@ -23,8 +23,8 @@ type Reader struct {
 	ended   bool
 }
 
-// NewReader begins to read a recording. An error that wraps ErrCorrupt says that it
-// is none, or one of another version.
+// NewReader begins to read a recording. An error that wraps ErrCorrupt means that r
+// is not a recording, or one of another version.
 func NewReader(r io.Reader) (*Reader, error) {
 	d := &Reader{r: bufio.NewReader(r)}
 	head := make([]byte, len(magic)+1)

@@ -14,7 +14,7 @@ import (
 
 // Recorder writes a recording. Each stream fills chunks of its own, which a
 // goroutine writes; where that is too slow, records are dropped and counted, and
-// who makes them never waits. Make one with NewRecorder.
+// their writers never wait. Make one with NewRecorder.
 type Recorder struct {
 	w       *bufio.Writer
 	full    chan *chunk
@@ -58,7 +58,7 @@ type Source struct {
 	number  uint64
 	free    chan *chunk
 	now     *chunk // being filled; nil if none was free
-	filled  uint64 // chunks begun, by which entries know theirs
+	filled  uint64 // chunks started, by which entries know theirs
 	table   []entry
 	used    int
 	dropped atomic.Uint64

@@ -46,8 +46,8 @@ func New(sys *scenario.System, graph *fabric.Topology, cfg fabric.Config, seed u
 	return n, nil
 }
 
-// Divide has so many workers run the network in windows. It comes before the NICs. The
-// error says what stands against it, and leaves the network as it was.
+// Divide makes so many workers run the network in windows. Call it before adding NICs.
+// The error says what prevents it; the network is then unchanged.
 func (n *Network) Divide(workers int) error {
 	switch {
 	case !n.Sys.Reduced():
@@ -67,18 +67,19 @@ func (n *Network) DataFrame(payload units.Bytes) units.Bytes {
 	return nicmodel.FrameBytes(ib.WriteMiddle, int(payload)) + n.Sys.Scheme.Telemetry.WireBytes(0)
 }
 
-// AckFrame returns the size of an acknowledgement likewise.
+// AckFrame returns the size of an acknowledgement in the same way.
 func (n *Network) AckFrame() units.Bytes {
 	return nicmodel.FrameBytes(ib.Acknowledge, 0) + n.Sys.Scheme.Telemetry.WireBytes(0)
 }
 
-// Env is what an engine at a host with that line rate is told about its place. size is
-// that of its flow, 0 if it has no end or is not known.
+// Env is the environment of an engine at a host with that line rate. size is that of
+// its flow, 0 if the flow has no end or its size is not known.
 func (n *Network) Env(line units.Rate, size units.Bytes) cc.Env {
 	return cc.Env{LineRate: line, BaseRTT: n.BaseRTT, MTU: n.Sys.NIC.MTU, FlowSize: size}
 }
 
-// Congestion is what a NIC is told about a queue pair whose engine is not in the NIC.
+// Congestion is a NIC's configuration for a queue pair whose engine is not in the
+// NIC.
 func (n *Network) Congestion() nicmodel.Congestion {
 	scheme := &n.Sys.Scheme
 	c := nicmodel.Congestion{

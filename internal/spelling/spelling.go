@@ -1,5 +1,5 @@
-// Package spelling finds the name that a mistyped one stands for. It knows nothing of
-// what the names are of.
+// Package spelling finds the name that a mistyped one was meant to be. It does not
+// know what the names denote.
 package spelling
 
 import (

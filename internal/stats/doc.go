@@ -1,4 +1,4 @@
-// Package stats is what measurements are kept in, of the model and of live NICs: a Float
+// Package stats has the types of measurements, of the model and of live NICs: a Float
 // that knows whether it was measured, a Recorder of times, a Distribution, Jain's index,
 // and the Environment of the program that measured.
 //

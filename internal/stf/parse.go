@@ -27,7 +27,8 @@ type command struct {
 	Port uint16
 	// Data of packet.
 	Data []byte
-	// Digits of expect: 0-9, a-f, or *; Exact if $ ends them, Any if there is none.
+	// Digits of expect: 0-9, a-f, or *; Exact if $ ends them, Any if there are no
+	// digits.
 	Digits string
 	Exact  bool
 	Any    bool

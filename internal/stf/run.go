@@ -300,7 +300,7 @@ func (m match) of(k run.KeyInfo) (run.Match, error) {
 	case m.mask != nil:
 		mask := m.mask
 		if m.bits > 0 && m.bits < k.Width {
-			// What no digit stands for is zero.
+			// Bits without a digit are zero.
 			high := new(big.Int).Lsh(big.NewInt(1), uint(m.bits))
 			mask = new(big.Int).Or(mask, new(big.Int).AndNot(all, high.Sub(high, big.NewInt(1))))
 		}

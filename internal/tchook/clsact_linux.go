@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clsactHandle is the handle of a clsact qdisc, of which an interface has one.
+// clsactHandle is the handle of a clsact qdisc; an interface has one such qdisc.
 const clsactHandle = 0xffff0000
 
 // Priorities of filters: the kernel asks those of the lower number first.
@@ -53,8 +53,8 @@ type clsact struct {
 
 // trampoline returns a program that jumps to p as long as this process has the map: the
 // kernel empties a map of programs when the last process that has it open ends, however
-// it ends. Without p the trampoline leaves packets as they are. It is what a filter can
-// be left with.
+// it ends. Without p the trampoline leaves packets unchanged, so a filter can stay
+// behind with it.
 func trampoline(p *ebpf.Program) (*ebpf.Program, *ebpf.Map, error) {
 	jump, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
@@ -88,9 +88,9 @@ func (c *clsact) qdisc() netlink.Qdisc {
 	}
 }
 
-// claim takes the name that says that the process of a program lives: an abstract
-// socket, which is the network namespace's, as the interface is, and goes with the
-// process. It fails if another one has it.
+// claim takes the name that marks a program's process as alive: an abstract socket.
+// The socket belongs to the network namespace, as the interface does, and
+// disappears with the process. claim fails if another process has the name.
 func (c *clsact) claim(id int) (net.PacketConn, error) {
 	return net.ListenPacket("unixgram", fmt.Sprintf("@%s-%d", c.name, id))
 }
@@ -144,7 +144,7 @@ func priority(isLast bool) uint16 {
 	return first
 }
 
-// sweep takes off the filters of that name whose process is gone.
+// sweep removes the filters of that name whose process has ended.
 func (c *clsact) sweep() error {
 	_, err := c.each(func(f *netlink.BpfFilter) (gone bool) {
 		if f.Name != c.name {
@@ -163,9 +163,8 @@ func (c *clsact) sweep() error {
 // Prefix is what the names of Sluice's filters begin with.
 const Prefix = "sluice-"
 
-// Abandoned describes the filters of Sluice's on an interface whose process is gone, as
-// arguments of `tc filter del`. They do nothing any more but cost each packet a few
-// nanoseconds.
+// Abandoned describes Sluice's filters on an interface whose process has ended, as
+// arguments of `tc filter del`. They only cost each packet a few nanoseconds.
 func Abandoned(index int) ([]string, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -217,7 +216,8 @@ func (c *clsact) remove() error {
 	return err
 }
 
-// each takes off the interface's filters that unwanted says, and counts the others.
+// each removes the interface's filters for which unwanted returns true, and counts
+// the others.
 func (c *clsact) each(unwanted func(*netlink.BpfFilter) bool) (others int, err error) {
 	on, err := c.h.LinkByIndex(c.index)
 	if err != nil {

@@ -2,7 +2,7 @@
 // one for packets that leave and one for those that arrive: by TCX where the kernel
 // has it (6.6), else as filters of a clsact qdisc.
 //
-// TCX's go when the process does, however it ends. A filter stays when its process is
-// killed, and does nothing any more: it jumps to a program that has gone with the
-// process. The next Attach of the same name on that interface takes it off.
+// TCX programs are detached when the process ends, however it ends. A filter stays
+// when its process is killed, but does nothing: it jumps to a program that went with
+// the process. The next Attach of the same name on that interface removes it.
 package tchook

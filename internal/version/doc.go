@@ -1,4 +1,4 @@
-// Package version says which Sluice a program has in it: the one place that decides
-// what `sluice version`, reports, JSON and metrics call it. It knows of nothing but
-// the build.
+// Package version identifies the Sluice that a program contains: it alone decides
+// what `sluice version`, reports, JSON and metrics call it. It depends on nothing
+// but the build.
 package version

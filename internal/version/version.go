@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// What the linker sets in builds of packages, whose sources may have no .git beside
-// them (the Makefile's STAMP): the package's version, the commit in full, its time in
-// RFC 3339, and "true" where the tree had changes.
+// Variables that the linker sets in builds of packages, whose sources may have no
+// .git directory (the Makefile's STAMP): the package's version, the commit in full,
+// its time in RFC 3339, and "true" where the tree had changes.
 var (
 	release  string
 	commit   string
@@ -18,8 +18,8 @@ var (
 	modified string
 )
 
-// Identity is which Sluice runs and how it was built. Empty is what the build does
-// not tell.
+// Identity is which Sluice runs and how it was built. Fields that the build does
+// not provide are empty.
 type Identity struct {
 	Sluice     string `json:"sluice"`                // version of the package or the module; "devel" in a checkout
 	Commit     string `json:"commit,omitempty"`      // in full, or the 12 digits that a pseudo-version has
@@ -83,7 +83,7 @@ func of(info *debug.BuildInfo) Identity {
 // pseudo is the end of a version that Go makes of a commit: its time and 12 digits.
 var pseudo = regexp.MustCompile(`\d{14}-([0-9a-f]{12})(\+.*)?$`)
 
-// named fills in what the version tells of the commit.
+// named fills in what the version reveals about the commit.
 func named(id Identity) Identity {
 	if id.Sluice == "" || id.Sluice == "(devel)" {
 		id.Sluice = devel

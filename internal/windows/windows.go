@@ -17,11 +17,11 @@ import (
 )
 
 // Run runs a network and the engine that it was made on up to and including the given
-// time, or until Stop is called on the engine. The engine's events see the network as
-// it is at their time.
+// time, or until Stop is called on the engine. The engine's events see the network in
+// its state at their time.
 //
-// Run is to be called from the goroutine of the engine. Workers beside it are
-// goroutines, which end before Run returns.
+// Call Run from the goroutine of the engine. The other workers are goroutines,
+// which end before Run returns.
 func Run(e *des.Engine, n *fabric.Network, until units.Time) {
 	d := n.Division()
 	if d == nil {
@@ -53,9 +53,9 @@ type crew struct {
 	shares  []share
 
 	_      [64]byte
-	window atomic.Uint64 // that has begun; the last one ends all
+	window atomic.Uint64 // that has started; the last one ends the run
 	_      [64]byte
-	busy   atomic.Int64 // workers beside the caller that are not done with it
+	busy   atomic.Int64 // workers besides the caller that are not done with it
 	over   atomic.Bool
 
 	mu   sync.Mutex
@@ -68,7 +68,7 @@ type crew struct {
 // done with their own, from the back.
 type share struct {
 	first, last int           // all
-	left        atomic.Uint64 // the first of those that nobody has taken, and from 32 bits on the end of them
+	left        atomic.Uint64 // the first node that is not taken yet and, from bit 32 on, the end of the nodes
 	batch       int
 	_           [64]byte
 }
@@ -122,7 +122,7 @@ func (s *share) take(front bool) (first, last int, ok bool) {
 	}
 }
 
-// run runs a window that has begun.
+// run runs a window that has started.
 func (c *crew) run() {
 	if c.workers == 1 {
 		c.d.Run(0, 0, c.d.Nodes())
@@ -169,7 +169,7 @@ func (c *crew) worker(lane int) {
 	}
 }
 
-// work runs nodes until there are none.
+// work runs nodes until none is left.
 func (c *crew) work(lane int) {
 	for i := range c.workers {
 		s := &c.shares[(lane+i)%c.workers]

@@ -19,28 +19,28 @@ type Config struct {
 	// MTU is the payload of a full packet: a path MTU of InfiniBand, or for comparison
 	// with other simulators anything from 64 to 65535.
 	MTU units.Bytes
-	// AckEvery is how many packets an acknowledgement stands for at most, at
-	// least 1. The last packet of a message is always acknowledged.
+	// AckEvery is the most packets that one acknowledgement covers, at least 1. The
+	// last packet of a message is always acknowledged.
 	AckEvery int
-	// Priority is that of data packets whose engine chooses none.
+	// Priority is the priority of data packets whose engine chooses none.
 	Priority uint8
 	// Classes says that engines choose priorities (cc.Control.Class).
 	Classes bool
 	// Receiver, if not nil, makes what decides at a host what is sent to it, with
 	// the line rate of its port. Then all flows' engines are cc.Granted.
 	Receiver func(host int, line units.Rate) (cc.Receiver, error)
-	// Timeout and RetryCount are those of rc.SendConfig.
+	// Timeout and RetryCount are as in rc.SendConfig.
 	Timeout, RetryCount uint8
 	// SendDepth bounds the messages that a flow has posted, at least 1.
 	SendDepth int
 	// Start is how long after its start the NIC knows of a flow, at least 0.
 	Start units.Time
-	// Fetch, if not nil, returns how long a NIC that is idle takes from its choice of a
-	// packet until that is before the wire, by the packet's payload in bytes: at least
-	// 0, and the same for the same.
+	// Fetch, if not nil, returns how long an idle NIC takes from its choice of a packet
+	// until the packet is ready for the wire, by the payload in bytes. The result is at
+	// least 0, and depends on the payload alone.
 	Fetch func(payload int) units.Time
-	// TxPackets is how many packets a NIC chooses before the wire has taken them, which
-	// a flow that comes into line waits for; 0 for none but the one on the wire.
+	// TxPackets is how many packets a NIC chooses before the wire has taken them; a
+	// flow that joins the queue waits for them. 0 means only the one on the wire.
 	TxPackets int
 	// Wire is how long after its choice a packet's first bit is on the wire where round
 	// trips are to begin then, at least 0. It is a part of fabric.Config.HostSend.
@@ -99,19 +99,18 @@ type lane struct {
 	_      [64]byte // two workers share no cache line
 }
 
-// ending is a flow that has ended, of which its receiver and the user are yet to
-// be told.
+// ending is a flow whose end is not yet reported to its receiver and the user.
 type ending struct {
 	Done
 	src, dst int32
 	receiver uint32
 }
 
-// What a NIC knows of a packet beside what the fabric does is in its Notes: when
-// its first bit went on the wire, or that of the packet it answers; for an
-// acknowledgement the largest hop delay on the way there, and these flags of what
-// the packets that it answers met; for a grant the limit. Note is the receiver or sender that the packet
-// is for: its slot and generation.
+// A packet's Notes have what a NIC knows of it and the fabric does not. They have the
+// time of its first bit on the wire, or of that of the packet it answers. For an
+// acknowledgement they also have the largest hop delay of the forward path, and these
+// flags of the packets that it answers; for a grant the limit. Note is the receiver or
+// sender that the packet is for: its slot and generation.
 const (
 	metCE uint8 = 1 << iota
 	metEIN
@@ -125,7 +124,7 @@ const (
 type Stats struct {
 	TxPackets, RxPackets uint64 // acknowledgements and grants included
 	Grants               uint64 // given
-	Stale                uint64 // packets that came for a flow that had ended
+	Stale                uint64 // packets that arrived for a flow that had ended
 	Payload              units.Bytes
 }
 
@@ -326,8 +325,9 @@ func (f *Fleet) Delivered(r Ref) nicmodel.Delivered {
 	return nicmodel.Delivered{}
 }
 
-// Steer puts what a flow's engine says now in force, without an event of its: for who
-// steers it from outside. A flow that has ended is left alone.
+// Steer applies the present Control of a flow's engine, without an event of the
+// engine. It is for callers that steer it from outside. Steer ignores a flow that has
+// ended.
 func (f *Fleet) Steer(r Ref) {
 	n := &f.nics[r.src]
 	s := n.sender(r.sender)
@@ -348,8 +348,8 @@ func (f *Fleet) Counters(r Ref) *rc.Counters {
 	return nil
 }
 
-// settleAll tells receivers and the user of the flows that have ended, of those of a
-// window in the order of an undivided network.
+// settleAll reports ended flows to receivers and the user, those of a window in the
+// order of an undivided network.
 func (f *Fleet) settleAll() {
 	all := f.ended[:0]
 	for i := range f.lanes {

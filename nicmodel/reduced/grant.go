@@ -24,7 +24,7 @@ func (f *Fleet) priority(c cc.Control) uint8 {
 	return min(c.Class, uint8(f.net.Priorities())) - 1
 }
 
-// tell tells the host's receiver of the packet in lane.data, of flow r.
+// tell passes the packet in lane.data, of flow r, to the host's receiver.
 func (n *nic) tell(l *lane, now units.Time, r *receiver) {
 	d := &l.data
 	if !r.begun {

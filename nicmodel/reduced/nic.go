@@ -29,7 +29,7 @@ type nic struct {
 	receivers     []receiver
 	freeSenders   []uint32 // slots
 	freeReceivers []uint32
-	begun         []uint32        // slots of senders that have begun, in that order
+	begun         []uint32        // slots of senders, in the order in which they started
 	starts        []start         // flows that are to begin, by time
 	closing       []closing       // receivers whose flows have ended, by time
 	held          []fabric.Handle // acknowledgements and grants of paused priorities

@@ -28,7 +28,7 @@ func (n *nic) queueOf(s *sender) *queue {
 	return &n.due
 }
 
-// place puts an entry at i, and tells its sender.
+// place puts an entry at i, and records i at its sender.
 func (n *nic) place(q queue, i int, e entry) {
 	q[i] = e
 	n.senders[e.sender].place = int32(i + 1)

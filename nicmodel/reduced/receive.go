@@ -20,8 +20,8 @@ type receiver struct {
 	ackPriority uint8
 	telemetry   telemetry.Kind
 	met         uint8      // flags of a frame, since the last acknowledgement
-	delay       units.Time // the largest, likewise
-	begun, over bool       // as nic.recv was told; never without one
+	delay       units.Time // the largest, in the same way
+	begun, over bool       // as configured in nic.recv; never without one
 	delivered   nicmodel.Delivered
 	size        units.Bytes // 0: without end
 	cnpInterval units.Time

@@ -19,7 +19,7 @@ type sender struct {
 	paceFrom    units.Time // where the pace's last gap began
 	paceBytes   int32      // and what it is for
 	fetch       units.Time // from a packet's choice until it is before the wire
-	from        units.Time // when the first packet since the flow came into line is
+	from        units.Time // when the first packet since the flow joined the queue is
 	place       int32      // in nic.due, from 1
 	dst         int32
 	peer        uint32 // the receiver
@@ -36,7 +36,7 @@ type sender struct {
 	stop          units.Time
 	outstanding   int32 // messages
 	depth         int32
-	cnps          uint64 // congestion notification packets that came
+	cnps          uint64 // congestion notification packets received
 
 	// Without an engine it is nil, and the flow has the line rate and no window: so
 	// its state is two cache lines, not six.
@@ -85,7 +85,7 @@ func (s *sender) ready(now units.Time) bool {
 	}
 	out := s.qp.Inflight()
 	if out > 0 && c.Turns() {
-		return false // the next packet goes by another path, when these have come
+		return false // the next packet takes another path, when these have arrived
 	}
 	if c.Fits(out, units.Bytes(bytes)) {
 		return true
@@ -105,8 +105,8 @@ func (n *nic) offer(now units.Time, slot uint32, s *sender) {
 // due returns when the flow's next packet may be on the wire.
 func (s *sender) due(now units.Time) units.Time { return max(s.next+s.fetch, s.from, now) }
 
-// chosen returns what the wire takes for the packets that a NIC has chosen before a
-// flow that comes into line now: those that other flows may send, up to TxPackets.
+// chosen returns the wire time of the packets that a NIC has chosen before a flow
+// that joins the queue now: those that other flows may send, up to TxPackets.
 func (n *nic) chosen(now units.Time) units.Time {
 	most := n.fleet.cfg.TxPackets
 	if most == 0 || len(n.due) == 0 {
@@ -193,7 +193,7 @@ func (s *sender) pace(line units.Rate) {
 	}
 }
 
-// control is what is in force for a flow from a port of that line rate.
+// control is the current Control of a flow from a port of that line rate.
 func (s *sender) control(line units.Rate) cc.Control {
 	if s.steering == nil {
 		return cc.Control{Rate: line, Window: cc.Unlimited}
@@ -201,7 +201,7 @@ func (s *sender) control(line units.Rate) cc.Control {
 	return s.steering.Control()
 }
 
-// steer puts an engine's verdict in force.
+// steer applies an engine's Control.
 func (n *nic) steer(now units.Time, slot uint32, s *sender, c cc.Control) {
 	change := s.steering.Apply(c)
 	if change&cc.ChangedDown != 0 {
@@ -247,7 +247,7 @@ func (n *nic) acknowledged(l *lane, now units.Time, h fabric.Handle, p *fabric.P
 	n.turn(l, now)
 }
 
-// inform tells the engine of an acknowledgement.
+// inform passes an acknowledgement to the engine.
 func (n *nic) inform(l *lane, now units.Time, slot uint32, s *sender, h fabric.Handle, p *fabric.Packet) {
 	fl := n.fleet
 	sentAt, met := units.Time(p.Notes[0]), uint8(p.Notes[1])

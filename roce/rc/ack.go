@@ -14,8 +14,8 @@ func (q *QP) receiveResponse(now units.Time, h *Header, payload int, eff *Effect
 	}
 	p := near(h.PSN, q.una)
 	if p < q.una || p >= q.sent {
-		// A ghost (9.7.5.1), or a positive acknowledgement repeated to
-		// bring more credits (9.7.7.2).
+		// A ghost (9.7.5.1), or a positive acknowledgement repeated to grant more credits
+		// (9.7.7.2).
 		q.ctr.GhostResponses++
 		eff.Drop = DropGhost
 		if p < q.una && h.Opcode == ib.Acknowledge {

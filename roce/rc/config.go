@@ -62,16 +62,15 @@ type SendConfig struct {
 	// MaxRdAtomic is how many READ and atomic requests may be outstanding, 0
 	// to 255.
 	MaxRdAtomic int
-	// ReadPackets cuts READs: none asks for more than so many packets, and one that
-	// is longer goes out as several requests, each of which counts for MaxRdAtomic.
-	// 0 leaves them whole. A responder can't tell the parts from READs; since it
-	// counts them as messages, its credits can't be used with them.
+	// ReadPackets cuts READs: none asks for more than this many packets. A longer READ
+	// goes out as several requests, each of which counts towards MaxRdAtomic. 0 leaves
+	// READs whole. A responder can't distinguish the parts from READs. Since it counts
+	// the parts as messages, its credits can't be used with them.
 	ReadPackets int
-	// AckReqEvery sets AckReq on every so many packets of a message, beside
-	// its last one, the one that exhausts Window and those that
-	// [QP.BoundInflight] makes do so, which always have it. 0 means 64. 1 is for
-	// congestion control that acts on each packet. A driver may set AckReq on
-	// any request itself.
+	// AckReqEvery sets AckReq on every so many packets of a message. The message's
+	// last packet, the one that exhausts Window and those that [QP.BoundInflight]
+	// selects always have it. 0 means 64. 1 is for congestion control that acts on
+	// each packet. A driver may set AckReq on any request itself.
 	AckReqEvery int
 	// Window bounds the PSNs that are sent and not acknowledged, 1 to 2^23; 0
 	// means 2^23. A READ may start as long as one PSN is free and reach beyond

@@ -4,32 +4,32 @@
 // the user-space endpoint both drive it, so what an application runs is what
 // the simulator exercises.
 //
-// A QP deals in descriptors, never in bytes. It reads no clock, starts no
-// goroutine and draws no random number; after New it allocates nothing. It is
-// told what arrived and when, and says what to send, where a payload goes and
-// what has completed. Everything that touches the world belongs to the driver:
-// packets and their ICRC, memory tables and copying, pacing, congestion
-// control, CNPs, completion queues.
+// A QP deals in descriptors, never in bytes. It reads no clock, starts no goroutine
+// and draws no random number; after New it allocates nothing. The driver passes
+// what arrived and when; the QP returns what to send, where a payload goes and what
+// has completed. Everything that touches the world belongs to the driver: packets
+// and their ICRC, memory tables and copying, pacing, congestion control, CNPs,
+// completion queues.
 //
 // # How to drive it
 //
 // Make a [RecvQueue] and a QP with [New]; it is in state RTR and responds.
 // [QP.ReadyToSend] takes it to RTS. Work requests come in by [QP.PostSend] and
-// [RecvQueue.Post]; each returns a slot, by which the driver keeps its scatter
-// and gather lists. A send slot is free when [QP.PollSend] has gone past it, a
-// receive slot when the driver says [RecvQueue.Free].
+// [RecvQueue.Post]; each returns a slot, by which the driver keeps its scatter and
+// gather lists. A send slot is free when [QP.PollSend] has gone past it, a receive
+// slot when the driver calls [RecvQueue.Free].
 //
-// To send: whenever the wire is free, first take responses by
-// [QP.NextResponse], then, as pacing and window allow, requests by
-// [QP.NextRequest]. [QP.PeekRequest] tells the size of the next one beforehand
-// and [QP.Inflight] what is outstanding. For each [Descriptor], fetch Payload
-// bytes from where Source says, ask [QP.Fresh] whether the packet is still
-// wanted, and send it. Fetches may take their time; packets leave in the order
-// of the calls. On an unreliable connection, and of a datagram, say [QP.Sent] of
-// each when it has left. A SourceLocalInv is no packet: invalidate the key and go on.
-// When a fetch fails, say [QP.FailSend] or [QP.FailResponse]. A driver with a
-// window of its own says so by [QP.BoundInflight], and one that wants to hear of a
-// packet early may set AckReq in the header of any request.
+// To send: whenever the wire is free, first take responses by [QP.NextResponse],
+// then, as pacing and window allow, requests by [QP.NextRequest]. [QP.PeekRequest]
+// returns the size of the next one beforehand and [QP.Inflight] the bytes
+// outstanding. For each [Descriptor], fetch Payload bytes from where Source says, ask
+// [QP.Fresh] whether the packet is still wanted, and send it. Fetches may take their
+// time; packets leave in the order of the calls. On an unreliable connection, and for
+// datagrams, call [QP.Sent] for each packet when it has left. A SourceLocalInv is not
+// a packet: invalidate the key and go on. When a fetch fails, call [QP.FailSend] or
+// [QP.FailResponse]. A driver with a window of its own sets it by [QP.BoundInflight].
+// A driver that wants an early acknowledgement of a packet may set AckReq in the
+// header of any request.
 //
 // To receive: hand each packet with a good ICRC from the peer to
 // [QP.Receive], and do what [Effects].Do says, in this order:
@@ -65,18 +65,17 @@
 //
 // # The requester
 //
-// PSNs are given out when a request is posted; a READ takes one for each
-// response (9.7.2). An acknowledgement stands for all before it, as does any
-// response (9.7.5.1.2). Recovery is go-back-N from one place, the oldest PSN
-// that was not acknowledged or not answered: after a NAK for a sequence error,
-// an implied NAK, a timeout (9.7.6.1.3) or an RNR wait (9.7.5.2.8). A READ that
-// is in the middle of its answer is asked for from the first missing response
-// on. The timer is that of the oldest packet under way that asks for an answer;
-// while there is none, it is started anew by each that is sent. The retry
-// counter counts timeouts, sequence errors and implied NAKs in a row without
-// progress (9.9.2); RNR NAKs have their own. What an earlier loss already
-// explains (more responses behind a gap, a NAK repeated) does not go back
-// twice. Outstanding READs and atomics, fences (10.8), PSNs (9.7.2) and
+// A request gets its PSNs when it is posted; a READ takes one for each response
+// (9.7.2). An acknowledgement covers all packets before it, as does any response
+// (9.7.5.1.2). Recovery is go-back-N from one place, the oldest PSN that was not
+// acknowledged or not answered: after a NAK for a sequence error, an implied NAK, a
+// timeout (9.7.6.1.3) or an RNR wait (9.7.5.2.8). A READ that is partly answered is
+// requested again from the first missing response on. The timer is that of the
+// oldest packet under way that asks for an answer; while there is none, each packet
+// sent restarts it. The retry counter counts timeouts, sequence errors and implied
+// NAKs in a row without progress (9.9.2); RNR NAKs have their own. What an earlier
+// loss already explains (more responses behind a gap, a NAK repeated) does not go
+// back twice. Outstanding READs and atomics, fences (10.8), PSNs (9.7.2) and
 // end-to-end credits (9.7.7.2) hold requests back.
 //
 // A failure completes the oldest request with its status; later ones are
@@ -84,13 +83,12 @@
 //
 // # The responder
 //
-// A request with the expected PSN goes through the checks of 9.7.4: sequence
-// of opcodes, operations admitted, length, receive, resources, R_Key. One NAK
-// answers a gap, until the expected PSN comes (9.7.5.1). Duplicates are
-// acknowledged, executed again (READ) or answered with the saved result
-// (atomics) from the responder resources (9.7.5.1); those that are not among
-// them are dropped. Fatal NAKs go out behind all responses owed before, and
-// the QP is in state Err at once.
+// A request with the expected PSN goes through the checks of 9.7.4: sequence of
+// opcodes, operations admitted, length, receive, resources, R_Key. One NAK answers
+// a gap, until the expected PSN arrives (9.7.5.1). Duplicates are acknowledged,
+// executed again (READ) or answered with the saved result (atomics) from the
+// responder resources (9.7.5.1); those that are not among them are dropped. Fatal
+// NAKs go out behind all responses owed before, and the QP is in state Err at once.
 //
 // Acknowledgements are a state, not a queue: a driver that takes responses
 // after each Receive sends one for each packet that asks, one that takes them
@@ -107,14 +105,15 @@
 //
 // # Datagrams
 //
-// With Type ib.UD each request is a SEND of one packet, of at most [Config].MTU
-// bytes, to a place of its own, which the driver keeps by slot (IBA 9.8.3). It
-// completes as it is Sent; the send queue fails like an unreliable connection's. Who
-// sends here is not this package's business: the driver looks at the Q_Key ([QKey]
-// says which one to send), and hands on what may come in. PSNs mean nothing. The place
-// of what came begins with [GRHBytes] for the driver to fill. A datagram without a
-// receive, or with one that is too small for both, is dropped and counted, and leaves
-// the receive, so that no stranger can bring the queue pair down (9.9.3.1.2, class E).
+// With Type ib.UD each request is a SEND of one packet, of at most [Config].MTU bytes,
+// to a place of its own, which the driver keeps by slot (IBA 9.8.3). It completes as
+// it is Sent; the send queue fails like an unreliable connection's. This package does
+// not check who sends: the driver checks the Q_Key ([QKey] returns the one to send),
+// and passes on admitted packets. PSNs mean nothing. The place of a received datagram
+// begins with [GRHBytes] for the driver to fill. A datagram without a receive, or
+// whose receive is too small for header and payload, is dropped and counted. The
+// receive stays posted, so that no stranger can bring the queue pair down (9.9.3.1.2,
+// class E).
 //
 // # Choices and departures
 //

@@ -41,23 +41,24 @@ type Descriptor struct {
 	VA      uint64 // SourceMemory
 	RKey    uint32 // SourceMemory
 
-	// Expect is what a request brings back: for a READ the bytes that its
-	// responses will carry, for others 0. What counts against a congestion
-	// window is Payload + Expect.
+	// Expect is the bytes of a request's answer: for a READ those that its responses
+	// will carry, for others 0. What counts against a congestion window is Payload +
+	// Expect.
 	Expect uint32
 	// Last marks the last packet of a request or response message.
 	Last bool
 	// Retransmit says that the PSN of this request was sent before.
 	Retransmit bool
-	// response tells Fresh which of the two epochs Epoch belongs to.
+	// response says for Fresh which of the two epochs Epoch belongs to.
 	response bool
 	epoch    uint32
 }
 
-// Do is a set of things that an Effects asks of the driver or tells it.
+// Do is a set of actions that an Effects requests of the driver, and of facts that
+// it reports.
 type Do uint16
 
-// Asked for. Except for DoCheck, which stands alone, several may be set.
+// Requested actions. Several may be set, except that DoCheck is always alone.
 const (
 	// DoCheck: check Effects.Check and call Checked before the next Receive.
 	DoCheck Do = 1 << iota

@@ -54,8 +54,8 @@ var headerBytes = [32]uint8{
 	ib.CompareSwap:       bthBytes + atomicBytes, ib.FetchAdd: bthBytes + atomicBytes,
 }
 
-// HeaderBytes returns the length on the wire of the Base Transport Header and
-// the extended headers of an RC, UC or UD opcode, or 0 if op is none.
+// HeaderBytes returns the length on the wire of the Base Transport Header and the
+// extended headers of an RC, UC or UD opcode, or 0 for any other.
 func HeaderBytes(op ib.Opcode) int {
 	operation := op.Operation()
 	switch s := op.Service(); {

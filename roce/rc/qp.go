@@ -171,8 +171,8 @@ func (q *QP) enterErr(eff *Effects) {
 
 // Fresh reports whether d, which NextRequest or NextResponse has filled, should
 // still be sent. It turns false when the requester went back, the responder
-// began a READ again or the queue pair failed after that call: the packet will
-// be described anew, or not be needed.
+// restarted a READ or the queue pair failed after that call. The packet will then
+// be described again, or is no longer needed.
 func (q *QP) Fresh(d *Descriptor) bool {
 	if d.response {
 		return q.freshResponse(d)
@@ -182,14 +182,14 @@ func (q *QP) Fresh(d *Descriptor) bool {
 
 const maxPSN = 1<<24 - 1
 
-// wire returns the PSN that stands for p in packets.
+// wire returns the PSN that represents p in packets.
 func wire(p int64) units.PSN { return units.MakePSN(uint32(p)) }
 
-// near returns the number nearest to ref that p stands for.
+// near returns, of the numbers whose PSN is p, the one nearest to ref.
 func near(p units.PSN, ref int64) int64 { return ref + int64(p.Sub(wire(ref))) }
 
-// Receive takes one packet with good ICRC that came from the peer. h is not
-// kept. payload is its length in bytes without padding.
+// Receive handles one packet of the peer with a good ICRC. It does not keep h.
+// payload is its length in bytes without padding.
 func (q *QP) Receive(now units.Time, h *Header, payload int, eff *Effects) {
 	eff.reset()
 	switch op := h.Opcode; {

@@ -19,9 +19,9 @@ var ErrFull = errors.New("rc: the work queue is full")
 // RecvQueue is a queue of receive work requests: of one queue pair, or shared
 // by several (SRQ), which then belong to one goroutine.
 //
-// A slot is taken by Post and belongs to the receive until the driver gives it
-// back by Free, once it has reported the completion; the two orders may differ
-// where the queue is shared. So a driver can keep its scatter lists by slot.
+// Post takes a slot. The slot belongs to the receive until the driver has reported
+// the completion and returns the slot by Free; the two orders may differ where the
+// queue is shared. So a driver can keep its scatter lists by slot.
 type RecvQueue struct {
 	entries []Recv
 	order   []uint32 // posted slots, oldest at head

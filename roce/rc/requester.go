@@ -56,24 +56,24 @@ type requester struct {
 	window                int64
 	ssn                   int64 // messages posted
 	limit                 int64 // LSN: what the peer's credits reach to (IBA 9.7.7.2)
-	unlimited             bool  // the peer said that it has no credits to count
+	unlimited             bool  // the peer signalled that it does not use credits
 	rdPosted, rdDone      uint32
 	sinceAckReq           int
 	epoch                 uint32
 	retries, rnrRetries   uint8
-	recovering            bool // went back to una for a lost packet; further news of it are old
+	recovering            bool // went back to una for a lost packet; further reports of that loss are stale
 	drained               bool // EventSQDrained was raised
 	inflight              int64
 	bound                 int64 // see BoundInflight; 0 for none
 	timeout               units.Time
-	progress              units.Time // when the timer was last started anew
+	progress              units.Time // when the timer was last restarted
 	rnrUntil              units.Time // end of an RNR wait, or 0
 	deadline              units.Time
 }
 
-// PostSend queues a request and returns its slot, which is free again when
-// PollSend has gone past it. It fails with ErrFull, or says what is wrong with r.
-// In state Err or SQE the request is taken, and flushed.
+// PostSend queues a request and returns its slot, which is free again when PollSend
+// has gone past it. It fails with ErrFull, or with an error that says what is wrong
+// with r. In state Err or SQE the request is taken, and flushed.
 func (q *QP) PostSend(r *Request) (slot uint32, err error) {
 	if q.state == ib.RTR {
 		return 0, fmt.Errorf("rc: PostSend in state RTR: call ReadyToSend first")
@@ -154,7 +154,7 @@ func (q *QP) sendable(now units.Time) *wqe {
 	}
 	for q.cur != q.tail {
 		w := &q.wqes[q.cur&q.wqeMask]
-		if w.issued { // a local invalidate before which the requester went back
+		if w.issued { // a local invalidate that the requester went back past
 			q.cur++
 			continue
 		}
@@ -184,9 +184,9 @@ func (q *QP) sendable(now units.Time) *wqe {
 	return nil
 }
 
-// mayStart applies what holds a whole request, or a part of a READ, back: a fence (IBA 10.8), the
-// READs and atomics outstanding (9.7.7), and that a READ's responses must
-// fit into half of the PSN space (9.7.2).
+// mayStart applies the limits that hold back a whole request, or a part of a READ: a
+// fence (IBA 10.8), the READs and atomics outstanding (9.7.7), and half of the PSN space
+// for a READ's responses (9.7.2).
 func (q *QP) mayStart(w *wqe) bool {
 	before := w.rdBefore
 	if part := int64(q.sender.ReadPackets); part > 0 {
@@ -211,10 +211,10 @@ func (q *QP) hasCredit(w *wqe) bool {
 	return w.ssn == q.limit+1 && (q.next == w.psn || q.una > w.psn)
 }
 
-// PeekRequest returns what NextRequest would send, in bytes: the payload of the
-// packet, or what a READ will bring back. ok is false when nothing may be sent
-// now: the queue is empty, or a fence, the limit of outstanding READs and
-// atomics, the PSN window, missing credits, an RNR wait or the state forbid it.
+// PeekRequest returns the bytes that NextRequest would send: the payload of the
+// packet, or the length of a READ's responses. ok is false when nothing may be sent
+// now: the queue is empty, or a fence, the limit of outstanding READs and atomics,
+// the PSN window, missing credits, an RNR wait or the state forbid it.
 func (q *QP) PeekRequest(now units.Time) (bytes int, ok bool) {
 	w := q.sendable(now)
 	if w == nil {
@@ -243,7 +243,8 @@ func (q *QP) readLeft(w *wqe) int64 {
 	return min(int64(w.Length)-(q.next-w.psn)*q.mtu, (q.readEnd(w, q.next)-q.next)*q.mtu)
 }
 
-// PeekRead reports whether the packet that PeekRequest tells of is a READ request.
+// PeekRead reports whether the packet whose size PeekRequest returns is a READ
+// request.
 func (q *QP) PeekRead(now units.Time) bool {
 	if q.rdPosted == q.rdDone {
 		return false
@@ -371,10 +372,10 @@ func (q *QP) wantAck(w *wqe, last bool, bytes int64) bool {
 	return false
 }
 
-// BoundInflight says that the driver lets no more bytes be in flight than n, from
-// the next packet on; 0 and [math.MaxInt64] are no bound. Acknowledgements are asked
-// for such that one is due whenever the bound holds packets back; that itself is
-// the driver's to do.
+// BoundInflight declares that the driver keeps at most n bytes in flight, from the
+// next packet on; 0 and [math.MaxInt64] mean no bound. The requester then asks for
+// acknowledgements such that one is due whenever the bound holds packets back.
+// Holding packets back is up to the driver.
 func (q *QP) BoundInflight(n units.Bytes) {
 	if n == math.MaxInt64 {
 		n = 0
@@ -411,12 +412,12 @@ func (q *QP) PollSend(c *SendCompletion) bool {
 	return false
 }
 
-// FailSend says that the driver could not do its part for the request in slot:
-// fetch its payload (WCLocProtErr), place what a READ or atomic brought back
-// (WCLocProtErr), invalidate a key (WCMWBindErr). Requests before it complete
-// in their own right, then it fails with that status and the queue pair goes
-// to Err, an unreliable one to SQE. A request that PollSend has gone past can't
-// fail any more.
+// FailSend reports that the driver could not do its part for the request in slot:
+// fetch its payload (WCLocProtErr), place the data that a READ or atomic returned
+// (WCLocProtErr), or invalidate a key (WCMWBindErr). Earlier requests complete with
+// their own status. Then the request fails with the given status, and the queue
+// pair goes to Err, an unreliable one to SQE. A request that PollSend has gone past
+// can no longer fail.
 func (q *QP) FailSend(now units.Time, slot uint32, status ib.WCStatus, eff *Effects) {
 	eff.reset()
 	n := (slot - q.poll) & q.wqeMask

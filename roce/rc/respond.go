@@ -24,10 +24,10 @@ func (q *QP) addResource(r resource) {
 	q.resNew++
 }
 
-// receiveDuplicate takes a request that was executed before (IBA 9.7.5.1,
-// C9-105 and following): a SEND or WRITE is acknowledged again, a READ is
-// executed again, an atomic is answered with the result that was saved. One
-// that is not among the resources is dropped.
+// receiveDuplicate handles a request that was executed before (IBA 9.7.5.1, C9-105
+// and following): a SEND or WRITE is acknowledged again, a READ is executed again,
+// an atomic is answered with the result that was saved. A READ or atomic that is
+// not among the resources is dropped.
 func (q *QP) receiveDuplicate(h *Header, p int64, eff *Effects) {
 	q.ctr.DuplicateRequest++
 	eff.Drop = DropDuplicate
@@ -73,7 +73,7 @@ func (q *QP) receiveDuplicate(h *Header, p int64, eff *Effects) {
 			}
 			return
 		}
-		// It must lie within what was asked for first, and fit its PSN.
+		// It must lie within the original request, and fit its PSN.
 		offset := (p - r.psn) * q.mtu
 		if h.VA != r.va+uint64(offset) || int64(h.DMALen) > int64(r.length)-offset {
 			return
@@ -83,7 +83,7 @@ func (q *QP) receiveDuplicate(h *Header, p int64, eff *Effects) {
 			q.readAgain(eff)
 			return
 		}
-		// The key may have gone since.
+		// The key may have been deregistered since.
 		q.awaiting = awaitDuplicate
 		eff.Do |= DoCheck
 		eff.Check = Check{Access: ib.AccessRemoteRead, RKey: h.RKey, VA: h.VA, Length: h.DMALen}
@@ -112,10 +112,10 @@ func (q *QP) readAgain(eff *Effects) {
 	eff.Do |= DoRespond
 }
 
-// answerAgain makes resource i the one to answer, from PSN p on. A later READ
-// that was in the middle of its answer starts over: the requester does not take
-// the rest before it has asked for it again, and if this duplicate was only an
-// old packet, it loses nothing.
+// answerAgain makes resource i the one to answer, from PSN p on. A later READ that
+// was partly answered starts over: the requester does not take the rest before it
+// has requested it again. If this duplicate was only an old packet, the requester
+// loses nothing.
 func (q *QP) answerAgain(i uint32, p int64) {
 	if q.resSend != q.resNew && int32(q.resSend-i) > 0 {
 		cur := &q.res[q.resSend&q.resMask]
@@ -128,8 +128,9 @@ func (q *QP) answerAgain(i uint32, p int64) {
 	}
 }
 
-// freshResponse: a READ that was begun again makes those of its responses stale
-// that were described before. The driver may send a stale one without harm.
+// freshResponse reports whether a response is still wanted: a READ that is
+// restarted makes the responses stale that were described before. The driver may
+// send a stale one without harm.
 func (q *QP) freshResponse(d *Descriptor) bool {
 	if q.state == ib.Err && !q.answering {
 		return false
@@ -269,7 +270,7 @@ func (q *QP) syndrome() uint8 {
 	}
 	n := q.cfg.Recv.Len()
 	if q.holds {
-		n++ // of the message that has begun, which MSN does not count yet
+		n++ // of the message in progress, which MSN does not count yet
 	}
 	return creditCode(n)
 }

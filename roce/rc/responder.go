@@ -10,7 +10,7 @@ type responder struct {
 	expected int64 // ePSN
 	msn      uint32
 
-	// The message that has begun and not ended.
+	// The message in progress.
 	message kind // kindSend or kindWrite, else kindNone
 	va      uint64
 	rkey    uint32
@@ -18,7 +18,7 @@ type responder struct {
 	left    uint32 // WRITE: bytes to come
 	offset  uint32 // SEND: bytes received
 
-	// The receive that a SEND holds, or that failed and is to be flushed.
+	// The receive that a SEND holds, or that failed and will be flushed.
 	holds      bool
 	recvSlot   uint32
 	recv       Recv
@@ -30,8 +30,8 @@ type responder struct {
 	pendingBytes int
 	pendingRes   uint32
 
-	// What is owed to the peer. One ACK stands for all before it, and one NAK
-	// for the current state, so neither needs a queue.
+	// The answers owed to the peer. One ACK covers all packets before it, and one NAK
+	// the current state, so neither needs a queue.
 	ackPending bool
 	gapNAKed   bool  // a NAK or RNR NAK was sent and the expected PSN has not come
 	nak        uint8 // syndrome, or 0
@@ -48,7 +48,7 @@ type responder struct {
 	res                      []resource
 	resMask                  uint32
 	resNew, resDone, resSend uint32
-	staleFrom, staleTo       int64 // a READ that was begun again: see freshResponse
+	staleFrom, staleTo       int64 // a READ that was restarted: see freshResponse
 	resEpoch                 uint32
 	communicating            bool // EventCommEst was raised
 }
@@ -328,8 +328,8 @@ func (q *QP) responses(n uint32) int64 {
 	return (int64(n) + q.mtu - 1) / q.mtu
 }
 
-// accept counts a packet of a SEND or WRITE as executed, and acknowledges it if
-// asked to (IBA 9.7.5.1).
+// accept counts a packet of a SEND or WRITE as executed, and acknowledges it if it
+// has AckReq (IBA 9.7.5.1).
 func (q *QP) accept(h *Header, last bool, eff *Effects) {
 	if last {
 		q.message = kindNone
@@ -347,7 +347,7 @@ func (q *QP) advanceExpected(n int64) {
 	q.expected += n
 	q.gapNAKed = false
 	if q.nak&syndromeKind == syndromeKindRNR {
-		q.nak = 0 // it was not sent yet, and is not true any more
+		q.nak = 0 // it was not sent yet, and is no longer true
 	}
 }
 
@@ -435,12 +435,12 @@ func (q *QP) refuseAt(syndrome uint8, psn int64, msn uint32, eff *Effects) {
 	q.enterErr(eff)
 }
 
-// FailRecv says that the driver could not place the payload of the packet last
+// FailRecv reports that the driver could not place the payload of the packet last
 // received, or perform its atomic. The peer gets a NAK (remote access error for
 // WCRemAccessErr, else remote operational error), the receive that the message
-// holds is flushed with status, and the queue pair goes to Err. If the Effects
-// of that packet carried DoRecv, the driver reports that completion with its
-// own status. On an unreliable connection there is no NAK, and WCRemAccessErr only
+// holds is flushed with status, and the queue pair goes to Err. If the Effects of
+// that packet carried DoRecv, the driver reports that completion with its own
+// status. On an unreliable connection there is no NAK, and WCRemAccessErr only
 // drops the message.
 func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 	eff.reset()
@@ -462,9 +462,9 @@ func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 	q.failResponder(psn, msn, status, eff)
 }
 
-// FailResponse says that the driver could not fetch the payload of the READ
-// response d. In its place the peer gets a NAK as with FailRecv, no response
-// after it is Fresh, and the queue pair goes to Err.
+// FailResponse reports that the driver could not fetch the payload of the READ
+// response d. In its place the peer gets a NAK as with FailRecv, no response after
+// it is Fresh, and the queue pair goes to Err.
 func (q *QP) FailResponse(now units.Time, d *Descriptor, status ib.WCStatus, eff *Effects) {
 	eff.reset()
 	if q.state == ib.Err && !q.answering {
@@ -495,8 +495,8 @@ func (q *QP) failResponder(psn int64, msn uint32, status ib.WCStatus, eff *Effec
 }
 
 // PollRecv returns the next receive that the queue pair flushes because it is in
-// state Err: first the one that an unfinished message held, with the status of
-// the failure if it has one. It leaves a shared queue alone.
+// state Err: first the one that an unfinished message held, with the status of the
+// failure if it has one. It does not flush a shared queue.
 func (q *QP) PollRecv(c *RecvCompletion) bool {
 	if q.state != ib.Err {
 		return false

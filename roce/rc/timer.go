@@ -2,9 +2,9 @@ package rc
 
 import "github.com/sluice-rdma/sluice/units"
 
-// Deadline returns when to call Expire, or units.Never. NextRequest, Receive
-// and Expire may make it earlier. It may turn out too early: progress moves the
-// timer without moving the deadline, and Expire then only sets it anew.
+// Deadline returns when to call Expire, or units.Never. NextRequest, Receive and
+// Expire may make it earlier. It may turn out too early: progress moves the timer
+// without moving the deadline, and Expire then only sets it again.
 func (q *QP) Deadline() units.Time { return q.deadline }
 
 // startTimer starts the timer: that of the oldest packet that asks for an answer
@@ -17,8 +17,8 @@ func (q *QP) startTimer(now units.Time) {
 	}
 }
 
-// Expire does what time demands: it goes back after a timeout (IBA 9.7.6.1.3),
-// ends an RNR wait, or nothing. Calling it early does no harm.
+// Expire handles the deadline: it goes back after a timeout (IBA 9.7.6.1.3), ends
+// an RNR wait, or does nothing. Calling it early does no harm.
 func (q *QP) Expire(now units.Time, eff *Effects) {
 	eff.reset()
 	if now < q.deadline {

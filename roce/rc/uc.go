@@ -6,8 +6,8 @@ import (
 
 // Unreliable connections (IBA 9.8): the same messages, cut and checked as on a
 // reliable connection, but nothing is acknowledged. The requester is done with a
-// packet as it leaves; the responder drops a message of which something is wrong
-// or missing, in silence, and goes on with the next.
+// packet as it leaves. The responder silently drops a message with an error or a
+// gap, and goes on with the next.
 
 // ucPast is how many PSNs before the expected one are taken for packets that the
 // network has delayed or doubled. Any other PSN than the expected one is a gap.
@@ -86,7 +86,7 @@ func (q *QP) refuseMessage(syndrome uint8, eff *Effects) {
 // failUnreliable is FailRecv of an unreliable connection.
 func (q *QP) failUnreliable(status ib.WCStatus, eff *Effects) {
 	switch {
-	case status == ib.WCRemAccessErr: // the key went in the middle of the message
+	case status == ib.WCRemAccessErr: // the key was deregistered in the middle of the message
 		q.ctr.RespRemoteAccessErrors++
 		q.breakOff()
 		return
@@ -99,13 +99,13 @@ func (q *QP) failUnreliable(status ib.WCStatus, eff *Effects) {
 	q.enterErr(eff)
 }
 
-// Sent says that the packet d of NextRequest has left, or is as good as gone: its
-// payload was fetched. On an unreliable connection that is all there is to wait for,
-// and the last packet of a request completes it (IBA 9.8.2), as the one packet of a
-// datagram does. Packets are reported in the order of NextRequest, except that
-// datagrams, which may go to different places, may be reported in any; they complete
-// in the order of posting. Reliable connections, and packets that are not Fresh
-// any more, are ignored.
+// Sent reports that the packet d of NextRequest has left, or is certain to: its
+// payload was fetched. An unreliable connection waits for nothing else: the last
+// packet of a request completes it (IBA 9.8.2), as the one packet of a datagram
+// does. Packets are reported in the order of NextRequest, except that datagrams,
+// which may go to different places, may be reported in any; they complete in the
+// order of posting. Reliable connections, and packets that are not Fresh any more,
+// are ignored.
 func (q *QP) Sent(d *Descriptor, eff *Effects) {
 	eff.reset()
 	if !q.unreliable() || q.state == ib.Err || d.Source == SourceLocalInv || !q.Fresh(d) {

@@ -34,7 +34,7 @@ type calendar struct {
 
 	far heap // events of buckets from turn+len(heads) on
 
-	// What retune goes by, since it last looked.
+	// The counts that retune uses, since its last call.
 	loads, loaded, passed, farther int
 }
 
@@ -100,8 +100,8 @@ func (c *calendar) hang(b int64) *Event {
 	return &n.ev
 }
 
-// min returns the earliest event, nil if there is none. It is valid until the
-// next call of another method.
+// min returns the earliest event, nil if the calendar is empty. It is valid until
+// the next call of another method.
 func (c *calendar) min() *Event {
 	if len(c.sorted) == 0 && len(c.late) == 0 && !c.advance() {
 		return nil
@@ -191,7 +191,7 @@ func (c *calendar) load(slot uint) {
 		c.sorted = q[:0]
 		return
 	}
-	// A list has the latest first, which is the order wanted but for a few.
+	// A list has the latest first, which is the order required except for a few.
 	for i := 1; i < len(q); i++ {
 		if !before(&q[i-1], &q[i]) {
 			continue
@@ -208,9 +208,9 @@ func (c *calendar) load(slot uint) {
 	c.fresh = true
 }
 
-// retune gives buckets another width or number, if what was loaded since the last
-// time says so: a few events a bucket, few empty ones, and few events that do not
-// find a list at once. Nothing is sorted at present.
+// retune changes the width or number of buckets, if the events loaded since the
+// last call call for it. Its aim is a few events a bucket, few empty buckets, and
+// few events that do not find a list at once. No bucket is sorted at this time.
 func (c *calendar) retune() {
 	perLoad, empty, farther := c.loaded/c.loads, c.passed/c.loads, c.farther > c.loaded/4
 	c.loads, c.loaded, c.passed, c.farther = 0, 0, 0, 0

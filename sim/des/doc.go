@@ -2,12 +2,12 @@
 // delivered in an order that no partition of the model over workers can change,
 // and named random streams.
 //
-// The order is (time, destination, source, number on that source). Each
-// component that receives events is a destination; each thing that creates them
-// (a link, a timer of a component) is a Source and numbers its own. Since
-// neither depends on which events other components happen to create, a run in
-// which the components are spread over several engines delivers the same events
-// to each component in the same order as a run on one.
+// The order is (time, destination, source, number on that source). Each component
+// that receives events is a destination. Whatever creates events (a link, a timer
+// of a component) is a Source and numbers its events. Since neither depends on
+// which events other components happen to create, a run in which the components are
+// spread over several engines delivers the same events to each component in the
+// same order as a run on one.
 //
 // Nothing here is safe for concurrent use: one engine belongs to one goroutine.
 package des

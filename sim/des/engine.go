@@ -27,10 +27,9 @@ type Handler interface {
 	Handle(ev Event)
 }
 
-// Early is a Handler that is told of events shortly before Handle is, so that it
-// can have the memory that they will touch brought near (package
-// internal/prefetch). It must not change anything: events may come between, and
-// not every event is announced.
+// Early is a Handler that sees events shortly before Handle does, so that it can
+// prefetch the memory that they will touch (package internal/prefetch). It must not
+// change anything: other events may run between, and not every event is announced.
 type Early interface {
 	Handler
 	// Soon announces an event for the first time, Next once more when only a few
@@ -142,8 +141,8 @@ func (e *Engine) RunUntil(end units.Time) {
 	}
 }
 
-// announce tells of the events of the bucket that has just been loaded, and of
-// those of the one after it.
+// announce announces the events of the bucket that has just been loaded, and those
+// of the next one.
 func (e *Engine) announce() {
 	c := &e.queue
 	c.fresh = false
@@ -176,9 +175,9 @@ func (e *Engine) NewSources(n int) (first uint32) {
 	return first
 }
 
-// Post is Schedule for a source that numbers its events itself, by seq: the lower
-// goes first among those of a source for one time and destination. Those of equal
-// numbers, too, go in any order.
+// Post is Schedule for a source that numbers its events itself, by seq. Among
+// events of a source for one time and destination the lower number goes first;
+// events with equal numbers go in any order.
 func (e *Engine) Post(at units.Time, src, seq uint32, dst NodeID, kind uint32, arg uint64) {
 	if at < e.now {
 		panic(fmt.Sprintf("des: event of kind %d for node %d scheduled at %v, before now, %v", kind, dst, at, e.now))
@@ -187,8 +186,8 @@ func (e *Engine) Post(at units.Time, src, seq uint32, dst NodeID, kind uint32, a
 }
 
 // Advance moves Now to a time before which nothing is pending. It panics if
-// something is, or if that time has passed: it is for who runs part of a model
-// beside the engine, and has come to that time.
+// something is, or if that time has passed. It is for callers that run part of a
+// model outside the engine and have reached that time.
 func (e *Engine) Advance(to units.Time) {
 	if to < e.now || e.Next() < to {
 		panic(fmt.Sprintf("des: moved from %v to %v past an event at %v", e.now, to, e.Next()))

@@ -10,9 +10,9 @@ import (
 )
 
 // Stream is a random stream that belongs to one entity of a model. Streams of
-// different names are independent, and what one draws does not depend on what
-// others draw, so that adding an entity leaves the rest of a run as it was. The
-// same seed and name give the same draws on every platform.
+// different names are independent: the draws of one do not depend on those of
+// others. So adding an entity does not change the rest of a run. The same seed and
+// name give the same draws on every platform.
 type Stream struct {
 	rng *rand.PCG
 }

@@ -21,7 +21,8 @@ const busyNode = 12
 // foresight is how many nodes ahead what leads to a node's state is fetched.
 const foresight = 3
 
-// foresee fetches what leads to the state of a node that is to be run soon.
+// foresee prefetches the memory that leads to the state of a node that will run
+// soon.
 func (n *Network) foresee(d *Division, node int) {
 	v := &n.nodes[node]
 	for i := v.first; i < v.first+v.count; i++ {
@@ -43,7 +44,7 @@ func (n *Network) foresee(d *Division, node int) {
 	}
 }
 
-// foreseeMore fetches what is to be touched of a node that is to be run next.
+// foreseeMore prefetches the memory that a node that runs next will touch.
 func (n *Network) foreseeMore(d *Division, node int) {
 	v := &n.nodes[node]
 	for i := v.first; i < v.first+v.count; i++ {
@@ -70,8 +71,8 @@ func (n *Network) foreseeMore(d *Division, node int) {
 	}
 }
 
-// foreseeEntry fetches what a packet touches that is to be taken soon: the memory
-// of the entries after it, and that of its next record.
+// foreseeEntry prefetches the memory for a packet that will be taken soon: that of
+// the entries after it, and that of its next record.
 func (n *Network) foreseeEntry(e *entry) {
 	const after = 64 // bytes: two entries
 	prefetch.Line(unsafe.Add(unsafe.Pointer(e), after))

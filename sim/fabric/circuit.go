@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Circuits that come and go (RDCN), as section 5 of PowerTCP (NSDI 2022) and reTCP
-// (Mukerjee et al., NSDI 2020) have them.
+// Circuits that change over time (RDCN), as in section 5 of PowerTCP (NSDI 2022)
+// and reTCP (Mukerjee et al., NSDI 2020).
 //
 // The queues of a circuit's port are the virtual output queue (VOQ) for the tor at its
-// other end. While the circuit is up they drain into it, and into nothing else; else
-// into the tor's uplink to the packet network, which serves those of all its VOQs that
-// have something a packet each in turn. A packet starts on a circuit only if its last
-// bit leaves before dusk: nothing is cut off, and what is left waits for dusk.
+// other end. While the circuit is up they drain only into it. Otherwise they drain
+// into the tor's uplink to the packet network, which serves its occupied VOQs a packet
+// each in turn. A packet starts on a circuit only if its last bit leaves before dusk:
+// no packet is cut off, and the rest wait for dusk.
 //
-// Times are those of the tors: the circuit switch is as far from each, so that its own
-// days are the same, later by that.
+// Times are those of the tors. The circuit switch is equally far from all of them, so
+// its own days are the same, later by that delay.
 
 // CircuitConfig is what tors do about circuits, in an RDCN.
 type CircuitConfig struct {

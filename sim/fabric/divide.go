@@ -12,20 +12,18 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Division runs a network in windows of time, node by node: within a window no
-// host and no switch can learn what another does, because every link delays it for
-// longer. So the nodes of a window may be run in any order and by any number of
-// workers, each with a lane, and the results are those of the undivided network.
-// It also means that what a node touches stays in the nearest cache while all
-// that happens to it in a window is done, that nodes need no queue of events
-// beyond the window, and that what is due on a link or at a port is found without
-// one.
+// Division runs a network in windows of time, node by node: within a window no host
+// and no switch can learn what another does, because every link's delay is longer.
+// So the nodes of a window may be run in any order and by any number of workers,
+// each with a lane, and the results are those of the undivided network. It also
+// means that a node's memory stays in the nearest cache while all of its events of
+// a window run. Nodes need no queue of events beyond the window, and find the next
+// event of a link or a port without one.
 //
-// A window: Begin, then Run for each node by whatever lane, then End. All Runs
-// must have returned before End, and happen after Begin. Where Begin finds nothing to
-// do, the engine of the network delivers its next event, which sees the network as it
-// is after all that came before and at its time, but for what hosts do by alarms of
-// that time.
+// A window: Begin, then Run for each node by any lane, then End. All Runs must happen
+// after Begin and return before End. Where Begin finds nothing to do, the engine of
+// the network delivers its next event. That event sees the network after everything
+// up to its time, except what hosts do by alarms of that time.
 type Division struct {
 	n      *Network
 	window units.Time
@@ -37,8 +35,8 @@ type Division struct {
 	due  []units.Time // three a port: see alarm
 	set  []uint64     // a bit for each of due that is not Never, in words of a node each
 	sets []uint32     // by node: where its words start, and behind them their end
-	// What has been put on the links to ports in windows of a parity, and how much
-	// of it the ports know of; the first of it arrives by mail, by node.
+	// What has been put on the links to ports in windows of a parity, and how much of
+	// it the ports know of; the first packet arrives by mail, by node.
 	told  [2][]tally
 	known []tally
 	mail  [2][]atomic.Int64
@@ -49,7 +47,7 @@ type Division struct {
 	pauses     []inlet  // by port, of pause frames
 
 	alarms []hostAlarm           // by host
-	within bool                  // a window has begun and not ended
+	within bool                  // a window is open
 	single func(units.Time) bool // see SingleInstants
 	wakes  units.Time            // before which alarms go off: the end, or an instant before
 }
@@ -57,16 +55,16 @@ type Division struct {
 // tally counts packets and pause frames, modulo 2^32.
 type tally struct{ packets, pauses uint32 }
 
-// news is a port on whose wire something has been put in this window, the first
-// of which arrives then.
+// news is a port on whose wire packets were put in this window; the first of them
+// arrives then.
 type news struct {
 	port    uint32
 	arrival units.Time
 }
 
-// Divide makes a new network, at which there are no endpoints yet, one that is run by
-// windows, with a number of lanes. The error says what of the network stands against
-// it: a link without delay, failures, a watchdog, P4 programs, or circuits.
+// Divide makes a new network, without endpoints yet, run by windows, with a number of
+// lanes. The error says what in the network prevents it: a link without delay,
+// failures, a watchdog, P4 programs, or circuits.
 func (n *Network) Divide(lanes int) error {
 	window := n.Lookahead()
 	switch {
@@ -165,8 +163,9 @@ func (n *Network) Events() uint64 {
 // Nodes is how many nodes there are to run in a window.
 func (d *Division) Nodes() int { return len(d.next) }
 
-// Split is where the i-th of so many shares of the nodes ends, which are about equal
-// by the work that nodes make when all are busy: that of their ports, and of hosts.
+// Split returns the node at which the i-th of so many shares ends. The shares are
+// about equal by the work of nodes when all are busy: that of their ports, and of
+// hosts.
 func (d *Division) Split(i, shares int) int {
 	work := func(v *nodeState) int {
 		if v.isSwitch {
@@ -235,7 +234,8 @@ func (d *Division) Begin(until units.Time) bool {
 	return true
 }
 
-// End ends a window: all is done that came before its end. The engine's Now is there.
+// End ends a window: everything before its end is done. The engine's Now is the
+// window's end.
 func (d *Division) End() {
 	d.within = false
 	d.n.eng.Advance(max(d.n.eng.Now(), d.end-1))
@@ -290,7 +290,8 @@ func (x *Lane) absorb(node int32) {
 			continue
 		}
 		at := v.first + uint32(p)
-		// A port that had nothing to say of late may have said more before.
+		// A port that had nothing to publish in the last window may have published more
+		// before.
 		if int32(told[p].packets-known[p].packets) > 0 {
 			in := &n.inlets[at]
 			idle := in.taken == known[p].packets
@@ -314,7 +315,7 @@ func (x *Lane) absorb(node int32) {
 	}
 }
 
-// publish tells the far ends of links what has been put on them.
+// publish passes to the far ends of links the counts of what has been put on them.
 func (x *Lane) publish() {
 	n, d := x.n, x.n.division
 	for i := range x.news {
@@ -351,10 +352,10 @@ func (x *Lane) putPause(arrival units.Time, at uint32, l *port, c *coldPort, mas
 	x.news = append(x.news, news{at, arrival})
 }
 
-// alarm is the number of the alarm at which a port may send, among those of its
-// node; with the last bit turned, it is that of the next pause frame. After both of
-// all ports come those of arrivals. At one instant they go by these numbers, which
-// is the order of events of a network that is not divided.
+// alarm is the number, within its node, of the alarm at which a port may send; with
+// the last bit flipped, it is that of the next pause frame. The alarms of arrivals
+// follow those of all ports. Alarms of one instant run in the order of these
+// numbers, which is the order of events of an undivided network.
 func (n *Network) alarm(at, p uint32) uint32 { return 2*p + uint32(n.inlets[at].link&1^1) }
 
 // agenda is when what is due at the node that a lane runs, within a window: a
@@ -515,7 +516,7 @@ func (x *Lane) takePause(now units.Time, at, alarm uint32) {
 	x.pauseArrives(now, at, mask)
 }
 
-// runHost runs a host likewise. It has one port.
+// runHost runs a host in the same way. A host has one port.
 func (x *Lane) runHost(node int32) units.Time {
 	n, d := x.n, x.n.division
 	v := &n.nodes[node]

@@ -1,16 +1,16 @@
-// Package fabric is a packet-level model of a datacentre network in simulated
-// time: hosts' ports, links, switches with shared buffers, and the topologies
-// that join them. It runs on package des and knows nothing of RDMA: what a
-// packet carries is the business of the Endpoints at its two ends.
+// Package fabric is a packet-level model of a datacentre network in simulated time:
+// hosts' ports, links, switches with shared buffers, and the topologies that join
+// them. It runs on package des and knows nothing of RDMA: only the Endpoints at its
+// two ends interpret what a packet carries.
 //
 // # The model
 //
-// A Topology is a graph of hosts and switches; New turns it into a Network.
-// Links are full duplex; each direction is an egress port with a rate, a
-// propagation delay and the framing its bytes need on the wire. Switches store
-// and forward: a packet is looked at when its last bit has arrived, plus the
-// switch's forwarding latency, which all packets pay alike and which therefore
-// is part of the arrival and costs no event.
+// A Topology is a graph of hosts and switches; New turns it into a Network. Links
+// are full duplex; each direction is an egress port with a rate, a propagation
+// delay and the framing its bytes need on the wire. Switches store and forward: a
+// switch handles a packet when its last bit has arrived, plus the switch's
+// forwarding latency. All packets have the same latency, so it is part of the
+// arrival and costs no event.
 //
 // Switches queue at the output. An egress port has one FIFO for each priority,
 // served by strict priority, deficit round robin, or both; all queues of a
@@ -42,13 +42,13 @@
 //
 // # Divided networks
 //
-// No node can know of what another does before the delay of a link has passed.
-// Divide makes a network one that runs node by node in windows of that length, in
-// any order and on any number of workers, with the same results to the bit. It is
-// also faster on one: what a node touches stays in the nearest cache meanwhile, and
-// most of its events need no queue. An Endpoint that touches no other host, and has its
-// own events as alarms (Waker), works at either kind. The engine's events see the
-// network between windows, complete up to their time. Package internal/windows drives it.
+// No node can learn what another does before the delay of a link has passed. Divide makes
+// a network run node by node in windows of that length, in any order and on any number of
+// workers, with bit-identical results. It is also faster on one worker: a node's memory
+// stays in the nearest cache during a window, and most of its events need no queue. An
+// Endpoint that touches no other host, and has its own events as alarms (Waker), works in
+// either kind of network. The engine's events see the network between windows, complete
+// up to their time. Package internal/windows drives it.
 //
 // Nothing here is safe for concurrent use: a Network belongs to the goroutine of
 // its engine. Of a divided one, Run may be called for different nodes with different

@@ -18,8 +18,8 @@ type Endpoint interface {
 }
 
 // Waker is an Endpoint whose own events are alarms of the network, so that it works
-// in a divided network, too. An event that an endpoint has with the engine is none of
-// its host's there: it ends a window.
+// in a divided network, too. There, an event that an endpoint schedules with the
+// engine is not an event of its host: it ends a window.
 type Waker interface {
 	Endpoint
 	// Wake is called at the time of an alarm (Network.SetAlarm). An alarm that was
@@ -66,8 +66,8 @@ func (n *Network) Attach(host int, ep Endpoint) {
 // Handle implements des.Handler.
 func (a *alarmed) Handle(ev des.Event) { a.waker.Wake(a.lane, ev.At, ev.Kind) }
 
-// SetAlarm has the Waker at a host woken at a time, the host's now or later, by an
-// alarm from 0 to 3. Of an alarm, the earliest of the times set counts until it has gone off.
+// SetAlarm wakes the Waker at a host at a time, the host's now or later, by an alarm from
+// 0 to 3. The earliest of the times set for an alarm counts until the alarm has fired.
 func (n *Network) SetAlarm(host int, alarm uint32, at units.Time) {
 	d := n.division
 	if d == nil {

@@ -14,7 +14,7 @@ type entry struct {
 }
 
 // Of entry.meta: number of the switch that the destination is attached to; in a
-// queue, the port that the packet came to the switch by; priority; Flags;
+// queue, the port by which the packet entered the switch; priority; Flags;
 // telemetry, as in entry.tel; and switches passed.
 const (
 	sizeShift  = 32
@@ -26,7 +26,7 @@ const (
 	hopsShift  = 56
 )
 
-// severed says of an entry on a link that the link was cut before it came: a bit
+// severed marks an entry on a link that was cut before the entry arrived: a bit
 // above the priority.
 const severed = 1 << (prioShift + 7)
 
@@ -74,7 +74,7 @@ type chunk struct {
 // outlet is the end of a link's FIFO at which entries are put in.
 type outlet struct {
 	tail *chunk
-	n    uint8 // entries in tail; chunkEntries if there is none yet
+	n    uint8 // entries in tail; chunkEntries if there is no tail yet
 }
 
 // put makes room for an entry behind all others. first is the other end's.
@@ -98,9 +98,9 @@ func (o *outlet) extend(x *Lane, first **chunk) {
 }
 
 // inlet is the end of a link's FIFO at which entries are taken: the receiving side
-// of a port. Of what has been put in, its owner has been told of the first known. In
-// a divided network, where the two ends may belong to different workers, that is in
-// Division.known.
+// of a port. Its owner knows of the first known entries that have been put in. In a
+// divided network, where the two ends may belong to different workers, that count is
+// in Division.known.
 type inlet struct {
 	head  *chunk
 	n     uint8  // entries of head that have been taken
@@ -187,7 +187,7 @@ func (q *queue) drop(x *Lane) {
 	}
 }
 
-// shrink gives the first chunk back, of which nothing is left.
+// shrink returns the first chunk, which is empty.
 func (q *queue) shrink(x *Lane) {
 	c := q.head
 	if q.count == 0 {

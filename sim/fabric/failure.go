@@ -34,13 +34,13 @@ func (f *Failure) validate(bad faults) {
 	bad.check("", nil, f.Down || f.Rate != 0 || f.Loss != 0, "it changes nothing: give down, rate or loss")
 }
 
-// holds reports whether the failure is in force.
+// holds reports whether the failure is active.
 func (f *Failure) holds(now units.Time) bool { return now >= f.From && (f.To == 0 || now < f.To) }
 
 // failing changes links at the times of Config.Failures. It is a destination of
 // events of its own, after all hosts and switches and before those that are added
-// later: at one instant what is due in the network goes first, and what NICs do
-// then finds the links changed.
+// later: at one instant the network's events run first, and the NICs' events then
+// find the links changed.
 type failing struct {
 	n     *Network
 	id    des.NodeID
@@ -149,8 +149,8 @@ func (x *failing) Handle(ev des.Event) {
 	}
 }
 
-// apply puts a link into the state of a time, and reports whether it went down or
-// came up.
+// apply puts a link into its state at a time, and reports whether the link went
+// down or came up.
 func (fl *failingLink) apply(n *Network, now units.Time, id uint32) bool {
 	down, loss, kind, rate := false, fl.loss, fl.kind, n.kinds[fl.kind].rate
 	for _, f := range fl.failures {
@@ -233,8 +233,8 @@ func (x *Lane) lose(at uint32, e entry) {
 func (n *Network) linkOf(at uint32) LinkID { return n.inlets[at].link.Reverse() }
 
 // reroute finds the shortest paths again, by links of which both directions are up.
-// Where none is left the path stays what it would be with all links up, and ends
-// at one that is down.
+// Where no path is left, it keeps the path with all links up, which ends at a link
+// that is down.
 func (n *Network) reroute() {
 	n.groups, n.members = n.groups[:0], n.members[:0]
 	n.buildRoutes(func(uint32) bool { return true })

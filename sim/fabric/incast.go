@@ -22,10 +22,10 @@ func newIncastRule(n Notice, rate, atRate units.Rate) incastRule {
 }
 
 // incast detects incasts at one queue: EIN generation at switches, after Algorithm 1
-// of Pulser (section 3.1). Two readings. Of a window that is not full yet the missing
-// gradients are zero. And an incast is over with the first packet that leaves
-// HighWater or less behind while the gradient is low: the listing, as it is printed,
-// never takes EINprev back once it is set.
+// of Pulser (section 3.1). Two interpretations: In a window that is not full yet, the
+// missing gradients are zero. And an incast is over with the first packet that leaves
+// HighWater or less behind while the gradient is low; the listing, as printed, never
+// clears EINprev once it is set.
 type incast struct {
 	gradients []int64 // of the latest dequeues, bits per second: a ring
 	next      int

@@ -10,7 +10,7 @@ import (
 // in 128 bits. A queue of 2 GiB outgrows 64 bits in 9 ms. The zero value is nothing.
 type Integral struct{ hi, lo uint64 }
 
-// Sub returns what came after b, which is of the same bytes earlier.
+// Sub returns the integral since b, an earlier value for the same bytes.
 func (a Integral) Sub(b Integral) Integral {
 	lo, borrow := bits.Sub64(a.lo, b.lo, 0)
 	hi, _ := bits.Sub64(a.hi, b.hi, borrow)
@@ -30,11 +30,11 @@ func (a Integral) Over(span units.Time) float64 {
 	return (float64(float64(a.hi)*two64) + float64(a.lo)) / float64(span)
 }
 
-// moment is an Integral in the making. What comes at a time counts for nothing before it, and
-// what goes stops counting: the integral up to now is now times what is there, less the
-// arrivals' bytes times when they came, plus the departures' bytes times when they went. So
-// a change takes one product and no time of the last one, and reading changes nothing. In
-// between it may be below zero, modulo 2^128.
+// moment accumulates an Integral. Bytes count from their arrival to their departure. So
+// the integral up to now is now times the bytes present, less the arrivals' bytes times
+// their arrival times, plus the departures' bytes times their departure times. A change
+// takes one product and does not need the time of the previous change; reading changes
+// nothing. In between the value may be below zero, modulo 2^128.
 type moment struct{ hi, lo uint64 }
 
 // enter counts n bytes from now on.

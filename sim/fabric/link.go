@@ -7,12 +7,11 @@ import (
 )
 
 // A node's ports are numbered from 0 in the order of its links, and those of all
-// nodes, node by node, give each its place in Network.ports and in the slices
-// beside it. A place stands for both directions of its link: what it sends goes by
-// the link that leads out of it, and what its peer sends comes in by the other. So
-// what a node touches lies together, and nothing of it is written by another node
-// but, before a link's first packet, inlet.head; what it reads of others in a divided
-// network is Division.told and Division.mail.
+// nodes, node by node, give each its place in Network.ports and in the slices beside
+// it. A place represents both directions of its link: the port sends by the link that
+// leads out of it, and its peer sends by the other. So a node's memory lies together,
+// and no other node writes to it, except to inlet.head before a link's first packet.
+// In a divided network a node reads from others only Division.told and Division.mail.
 
 // port is the sending side of a port, one cache line.
 type port struct {
@@ -55,7 +54,7 @@ type coldPort struct {
 	loss, ecn   des.Stream
 
 	pauses   outlet // pause frames on the wire, in a divided network
-	asserted uint8  // priorities that this end wants the far end to pause
+	asserted uint8  // priorities that this end asks the far end to pause
 
 	down       bool
 	before     rateSpan

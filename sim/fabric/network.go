@@ -24,7 +24,7 @@ type Network struct {
 	ports    []port       // see port
 	inlets   []inlet      // by port
 	queues   []queue      // by port, then priority
-	holds    []hold       // what a port holds of what came by it, likewise; empty without PFC
+	holds    []hold       // what a port holds of the packets that entered by it, likewise; empty without PFC
 	cold     []coldPort   // by port
 	kinds    []kind       // see port.kind
 	reported []units.Rate // see record.kind
@@ -193,8 +193,8 @@ func (d *dispatcher) Next(kind uint32, arg uint64) {
 	}
 }
 
-// post schedules an event of a network that is not divided. A source has one event
-// at a time for a destination, but for those of the watchdog.
+// post schedules an event of an undivided network. A source has one event at a time
+// for a destination, except those of the watchdog.
 func (n *Network) post(at units.Time, src uint32, node int32, kind uint32, arg uint64) {
 	seq := uint32(0)
 	if kind == watchEvent {
@@ -347,8 +347,8 @@ func (n *Network) buildPorts(seed uint64) error {
 // toHost reports whether what a port sends arrives at a host.
 func (n *Network) toHost(at uint32) bool { return !n.nodes[n.inlets[n.ports[at].peer].node].isSwitch }
 
-// maxKinds is how many port.kind can tell apart, and record.kind beside the rates
-// that stages report.
+// maxKinds is how many kinds port.kind can distinguish, and record.kind besides the
+// rates that stages report.
 const maxKinds = reportedBase
 
 func errManyKinds() error {

@@ -24,10 +24,10 @@ const (
 	Circuit
 )
 
-// Packet is what the network knows of a packet. The sender fills in Size, Src,
-// Dst, FlowHash, Priority, Flags and Telemetry; switches change Size, Flags,
-// MaxDelay and Hops. While the packet is inside the network only MaxDelay is kept
-// here; the others are written when it arrives.
+// Packet is the network's state of a packet. The sender fills in Size, Src, Dst,
+// FlowHash, Priority, Flags and Telemetry; switches change Size, Flags, MaxDelay
+// and Hops. While the packet is inside the network only MaxDelay is kept here; the
+// others are written when it arrives.
 //
 // It fits a cache line and holds no pointer.
 type Packet struct {
@@ -103,8 +103,8 @@ func (x *Lane) Free(h Handle) {
 	}
 }
 
-// Slots is the size of the packet slab: every Handle is below it. Who keeps data
-// beside packets in a slab of their own sizes it by this.
+// Slots is the size of the packet slab: every Handle is below it. A user that keeps
+// data of packets in a parallel slab sizes that slab by Slots.
 func (n *Network) Slots() int { return int(n.slab.slots) }
 
 // Live counts the packets allocated and not freed.
@@ -144,9 +144,9 @@ func (x *Lane) path(h Handle, tel uint8) *telemetry.Stack {
 	return s
 }
 
-// MoveINT hands the records of one packet to another, whose own are lost: so a
-// receiver echoes them. If the second is of kind telemetry.PerHop, the switches on
-// its way append to them.
+// MoveINT moves the records of one packet to another, whose own are lost. A
+// receiver echoes records this way. If the second is of kind telemetry.PerHop, the
+// switches on its way append to them.
 func (n *Network) MoveINT(from, to Handle) {
 	f, t := n.packet(from), n.packet(to)
 	t.records, f.records = f.records, 0

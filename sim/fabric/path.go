@@ -88,8 +88,8 @@ func (n *Network) MaxBaseRTT(data, ack units.Bytes) units.Time {
 	if n.hosts[0].leaf < 0 {
 		return max(n.BaseRTT(0, 1, data, ack), n.BaseRTT(1, 0, data, ack))
 	}
-	// Only the hosts' own links tell hosts of a leaf apart. Of each leaf keep,
-	// as source and as destination, the two slowest: one may be the other end.
+	// Hosts of a leaf differ only in their own links. For each leaf keep, as source
+	// and as destination, the two slowest: one may be the other end.
 	ends := make([]struct{ src, dst slowTwo }, len(n.leaves))
 	for i := range n.hosts {
 		h, e := &n.hosts[i], &ends[n.hosts[i].leaf]

@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// hold is what a switch holds of the packets of one priority that came by one
+// hold is what a switch holds of the packets of one priority that arrived by one
 // link.
 type hold struct {
 	shared   int32 // bytes in the shared buffer
 	over     int32 // bytes in the headroom
 	headroom int32
-	paused   bool // the sender has been told to stop
+	paused   bool // the sender has been paused
 }
 
 const (
@@ -42,11 +42,11 @@ func (n *Network) buildHolds(cfg *SwitchConfig, at uint32) (sum int64) {
 }
 
 // headroom returns what may arrive at a port once it has decided to pause a
-// priority. Until the near end acts on it, pass: what is on the reverse
-// wire, a packet and a pause frame for each other priority; the pause frame
-// itself; the way there. Then the packet that has just started, and the way
-// here with the switch's latency, are still to come. And the packet that made
-// the decision is in the headroom, too.
+// priority. Before the sender stops, these pass: what is on the reverse wire, a
+// packet and a pause frame for each other priority; the pause frame itself; and its
+// propagation. After that, the packet that the sender has just started, and the
+// propagation here with the switch's latency, still count. The packet that
+// triggered the pause is in the headroom, too.
 func (n *Network) headroom(at uint32) units.Bytes {
 	k, r := &n.kinds[n.ports[n.ports[at].peer].kind], n.topo.Link(n.inlets[at].link)
 	largest := n.cfg.MaxFrame + grown

@@ -108,7 +108,7 @@ func (x *Lane) wireFree(now units.Time, at uint32) {
 	if ready == 0 {
 		return
 	}
-	if now < l.busyUntil { // a pause frame came first
+	if now < l.busyUntil { // a pause frame arrived first
 		x.wake(now, l, at)
 		return
 	}

@@ -17,8 +17,8 @@ type PortNotice struct {
 	HighWater units.Bytes
 }
 
-// OfPort returns what n means for a port with that link, where the switch has that
-// Report, ECN is for ports of atRate (0: all), and frames are maxFrame at most.
+// OfPort converts n for a port with that link. The switch has that Report, ECN is
+// for ports of atRate (0: all), and frames are maxFrame at most.
 func (n Notice) OfPort(r *Report, link Link, atRate units.Rate, maxFrame units.Bytes) PortNotice {
 	wire := link.Rate.Serialize(maxFrame + grown + units.Bytes(link.Framing.Bytes()))
 	return PortNotice{
@@ -42,7 +42,7 @@ func (p *PortNotice) rule(r *Report, rate units.Rate) telemetry.IncastRule {
 	return rule
 }
 
-// queue is how much stands in a queue as the switch reads it, in telemetry.HopQUnit.
+// queue is the queue's length as the switch reads it, in telemetry.HopQUnit.
 func (r *Report) queue(bytes, packets int64) int64 {
 	if r.PacketUnits > 0 {
 		return packets * r.PacketUnits

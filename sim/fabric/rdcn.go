@@ -61,7 +61,7 @@ func RDCN(s RDCNSpec) *Topology {
 	return t
 }
 
-// rdcn is what a Topology knows of its circuits.
+// rdcn is a Topology's description of its circuits.
 type rdcn struct {
 	day, night units.Time
 	tors       []Node

@@ -28,8 +28,8 @@ func (n *Network) choose(r route, hash uint32) uint32 {
 	return n.members[g.first+uint32(uint64(mix(hash))*uint64(g.count)>>32)]
 }
 
-// mix is a permutation of 32 bits of which every output bit depends on every
-// input bit about evenly (the finaliser of MurmurHash3).
+// mix is a permutation of 32 bits in which every output bit depends on every input
+// bit about evenly (the finaliser of MurmurHash3).
 func mix(x uint32) uint32 {
 	x ^= x >> 16
 	x *= 0x85ebca6b

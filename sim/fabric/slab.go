@@ -28,9 +28,9 @@ type slab struct {
 	chunkBlocks  [][blockChunks]chunk
 }
 
-// spare returns blocks not yet in use, of which there is one at least. The first
-// are small change; who has used several gets many at a time, in large pages, of
-// which those that are not touched cost nothing.
+// spare returns blocks not yet in use, at least one. The first calls return few
+// blocks. A caller that has used several gets many at a time, in large pages; pages
+// that are not touched cost nothing.
 func spare[T any](blocks []T, used uint32) []T {
 	switch {
 	case len(blocks) > 0:

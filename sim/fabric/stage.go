@@ -10,10 +10,10 @@ import (
 // Stage is what a switch does with each packet that it takes off a queue, in place
 // of writing telemetry itself: a P4 program, for one. A stage belongs to one switch
 // and is called from one goroutine at a time, in the order in which that switch
-// sends. It is told everything that it may know and starts nothing of its own.
+// sends. It gets all of its input as arguments and starts nothing of its own.
 type Stage interface {
-	// Depart looks at a packet that is about to go on the wire and changes what
-	// is said below to be its to change.
+	// Depart handles a packet that is about to go on the wire. It may change the
+	// fields from Flags on.
 	Depart(d *Departure)
 }
 
@@ -22,7 +22,7 @@ type Departure struct {
 	Now    units.Time // when its first bit goes on the wire
 	Waited units.Time // in the queue
 
-	In, Port LinkID     // that it came and goes by
+	In, Port LinkID     // by which it entered and leaves
 	Rate     units.Rate // of the port
 	TxBytes  units.Bytes
 	Priority uint8
@@ -40,16 +40,16 @@ type Departure struct {
 	// Hops is how many switches it passed before this one.
 	Hops uint8
 
-	// What follows is the stage's to change.
+	// The stage may change the fields below.
 
 	// Flags are the packet's marks. CE and EIN of this switch's own classes are
 	// in it.
 	Flags Flags
-	// MaxDelay is what the packet says of the hops so far, and Path the per-hop records
-	// that it has. Path is for reading, and valid during the call.
+	// MaxDelay is the packet's largest delay of the hops so far, and Path its per-hop
+	// records. Path is read-only, and valid during the call.
 	MaxDelay units.Time
 	Path     *telemetry.Stack
-	// Record is one record more, for which the packet grows by telemetry.PerHopBytes,
+	// Record is a further record, for which the packet grows by telemetry.PerHopBytes,
 	// if Recorded is set. Overflow says that there was no room for it. A network
 	// remembers 255 different rates that are no port's own.
 	Record   telemetry.Hop
@@ -128,7 +128,7 @@ func (n *Network) reportedRate(k *kind, kind uint16, rate units.Rate) uint16 {
 	return reportedBase + uint16(len(n.reported)-1)
 }
 
-// rateOf is the rate that a record's kind stands for.
+// rateOf is the rate that a record's kind represents.
 func (n *Network) rateOf(kind uint16) units.Rate {
 	if kind >= reportedBase {
 		return n.reported[kind-reportedBase]

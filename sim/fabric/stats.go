@@ -55,9 +55,10 @@ func (p Port) QueueIntegralOf(priority int) Integral {
 
 func (p Port) queue(priority int) *queue { return &p.n.queues[int(p.at)*p.n.cfg.Priorities+priority] }
 
-// Observe has f called whenever the bytes that wait at the port have changed, with what they
-// are from then on; not more than once for what changes together. f must change nothing of the
-// network. In a divided network it is called by the worker that runs the port's switch.
+// Observe has f called whenever the number of bytes that wait at the port has changed,
+// with the new number, and once for changes that happen together. f must change nothing
+// of the network. In a divided network it is called by the worker that runs the port's
+// switch.
 func (p Port) Observe(f func(now units.Time, queued units.Bytes)) {
 	p.n.cold[p.at].observe = f
 	p.n.ports[p.at].flags |= observed
@@ -68,7 +69,7 @@ func (p Port) Paused() uint8 { return p.n.ports[p.at].paused }
 
 // PortStats are the counters of an egress port since the start.
 type PortStats struct {
-	TxBytes   units.Bytes // frames whose sending has begun, without framing
+	TxBytes   units.Bytes // frames whose transmission has started, without framing
 	TxPackets uint64
 	Busy      units.Time  // time spent sending, framing and pause frames included
 	MaxQueue  units.Bytes // as Port.MaxQueue returns it
@@ -162,8 +163,8 @@ func (n *Network) Totals() Totals {
 
 // BufferStats is the state of a switch's shared buffer.
 type BufferStats struct {
-	// Shared is what Buffer leaves after headroom; Used is what of it is taken,
-	// and MaxUsed the most that was since the start or ResetMaxBuffer.
+	// Shared is Buffer less headroom. Used is the part of Shared in use, and MaxUsed
+	// the most in use since the start or ResetMaxBuffer.
 	Shared, Used, MaxUsed units.Bytes
 	// UsedIntegral is Used over time, as Port.QueueIntegral is of queues.
 	UsedIntegral Integral

@@ -246,8 +246,8 @@ func (t *Topology) HostLink(host int) LinkID { return t.nodes[t.hosts[host]].por
 // Link returns what a link is like.
 func (t *Topology) Link(l LinkID) Link { return t.edges[l/2].Link }
 
-// Validate says what, if anything, keeps the graph from being a network: all
-// that is wrong, joined, each with the node or link and what to do.
+// Validate returns the errors, if any, that keep the graph from being a network. It
+// joins all errors, each with the node or link and the remedy.
 func (t *Topology) Validate() error {
 	errs := append([]error(nil), t.errs...)
 	if len(t.hosts) < 2 {

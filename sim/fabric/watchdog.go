@@ -20,14 +20,14 @@ func (n *Network) watch(now units.Time, l *port, at uint32, fresh uint8) {
 	}
 }
 
-// watchdog looks at a pause that began as long ago as the watchdog allows.
+// watchdog checks a pause that started as long ago as the watchdog allows.
 func (x *Lane) watchdog(now units.Time, at uint32, prio uint8) {
 	n := x.n
 	l, c := &n.ports[at], &n.cold[at]
 	bit := uint8(1) << (prio & 7)
 	k := &n.kinds[l.kind]
 	if l.paused&bit == 0 || c.pausedSince[prio] != now-k.class[prio].watchdog {
-		return // it has ended, if another has begun
+		return // it has ended, if another has started
 	}
 	c.trips++
 	c.tripped |= bit

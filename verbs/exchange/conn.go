@@ -28,7 +28,7 @@ var ErrProtocol = errors.New("not what perftest sends")
 type Conn struct {
 	c       net.Conn
 	client  bool
-	binary  bool // addresses are binary, and nobody says "done"
+	binary  bool // addresses are binary, and neither end sends "done"
 	timeout time.Duration
 }
 
@@ -40,10 +40,10 @@ func New(c net.Conn, client bool, timeout time.Duration) *Conn {
 	return e
 }
 
-// NewMessages is New over a connection of rdma_cm's, which perftest uses with its
-// flags -R and -z in place of TCP: each write of c is one message, and so is what a
-// read begins with. Addresses are binary there, BinaryDestSize bytes, and nobody
-// says "done".
+// NewMessages is New over a connection of rdma_cm, which perftest uses with its
+// flags -R and -z in place of TCP. Each write of c is one message, and each read
+// starts at a message. Addresses are binary, BinaryDestSize bytes, and neither end
+// sends "done".
 func NewMessages(c net.Conn, client bool, timeout time.Duration) *Conn {
 	e := New(c, client, timeout)
 	e.binary = true
@@ -101,8 +101,8 @@ func (c *Conn) Client() bool { return c.client }
 // RemoteAddr is the other end's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
 
-// SetTimeout says how long a message may take from now on; 0 takes
-// DefaultTimeout. An end that waits for the other to finish its test wants more.
+// SetTimeout sets how long a message may take from now on; 0 takes DefaultTimeout.
+// An end that waits for the other to finish its test needs more.
 func (c *Conn) SetTimeout(d time.Duration) {
 	if d <= 0 {
 		d = DefaultTimeout
@@ -116,10 +116,10 @@ func (c *Conn) Timeout() time.Duration { return c.timeout }
 // Close ends the exchange.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// swap sends out and takes what the other end sends; take reads it and looks at
-// it before a server answers, so that an end that is no perftest is named even
-// if it did not wait for the answer. perftest reads a message with one call and
-// does not look for the rest, so each is written with one call.
+// swap sends out and receives the other end's message. take reads and checks that
+// message before a server answers, so that an end that is not perftest is reported
+// even if it did not wait for the answer. perftest reads a message with one call
+// and does not read the rest, so swap writes each message with one call.
 func (c *Conn) swap(what string, out []byte, take func() error) error {
 	if c.client {
 		if err := c.write(what, out); err != nil {
@@ -200,11 +200,11 @@ func (c *Conn) Watch() (gone func() bool) {
 	return closed.Load
 }
 
-// Leave is the end of an exchange that has no last barrier, as write_lat's: it
-// says that this end is done, waits until the other is, for leaveTime at most, and
-// closes the connection. The queue pair must stay until then: what the other end
-// sent last may have arrived and its acknowledgement not have left, and in a test
-// by time the other end may still be sending.
+// Leave ends an exchange that has no last barrier, such as write_lat's. It signals
+// that this end is done, waits until the other is, for leaveTime at most, and
+// closes the connection. The queue pair must stay until then: the acknowledgement
+// of the other end's last message may not have left, and in a test by time the
+// other end may still be sending.
 func (c *Conn) Leave() error {
 	if half, ok := c.c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // if it fails, closing says the same later
@@ -217,7 +217,7 @@ func (c *Conn) Leave() error {
 // leaveTime bounds the wait of Leave.
 const leaveTime = 2 * time.Second
 
-// quote shows the beginning of what came instead.
+// quote shows the beginning of what was received instead.
 func quote(b []byte) string {
 	const most = 64
 	if len(b) > most {

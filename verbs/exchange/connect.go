@@ -8,13 +8,13 @@ import (
 )
 
 // ConnectRC greets, swaps addresses, takes a fresh RC queue pair to RTS, and
-// returns once both ends have done so. Both ends must call it: it is a set-up of
-// its own, of the messages of perftest but in none of its programs' orders.
-// Unless it is nil, ready is called before the other end is told that this one is
-// connected: it is the place to post receives.
+// returns once both ends have done so. Both ends must call it: it sends perftest's
+// messages, but in an order that no program of perftest uses. Unless ready is nil,
+// ConnectRC calls it before it signals to the other end that this one is connected:
+// ready is the place to post receives.
 //
-// local.OutReads becomes p.MaxDestRdAtomic; the path MTU and the reads
-// outstanding are the smaller of what p says and what the other end takes.
+// local.OutReads becomes p.MaxDestRdAtomic. The path MTU and the reads outstanding
+// are the smaller of p's and the other end's.
 func (c *Conn) ConnectRC(qp verbs.QP, local Dest, p verbs.RCParams, ready func() error) (Dest, error) {
 	g, err := c.Greet(DefaultGreeting(p.PathMTU))
 	if err != nil {

@@ -20,10 +20,10 @@ const shortDest = 59
 // number and the index of the GID; big-endian.
 const BinaryDestSize = 56
 
-// Dest is what one end tells about one of its queue pairs.
+// Dest is what one end sends about one of its queue pairs.
 type Dest struct {
 	LID      uint16 // 0 on Ethernet
-	OutReads uint16 // reads and atomics that it answers at a time; perftest says 1 where there are none
+	OutReads uint16 // reads and atomics that it answers at a time; perftest sends 1 where there are none
 	QPN      uint32 // 24 bits
 	PSN      uint32 // the first that it sends, 24 bits
 	RKey     uint32
@@ -37,7 +37,7 @@ func (d *Dest) Endpoint() verbs.Endpoint {
 	return verbs.Endpoint{GID: d.GID, QPN: d.QPN, PSN: d.PSN}
 }
 
-// AppendText appends the message that tells d. It fails if a number is too wide
+// AppendText appends the message that carries d. It fails if a number is too wide
 // or the GID is not set.
 func (d *Dest) AppendText(b []byte) ([]byte, error) {
 	if d.QPN > 0xffffff || d.PSN > 0xffffff || !d.GID.IsValid() {
@@ -50,7 +50,7 @@ func (d *Dest) AppendText(b []byte) ([]byte, error) {
 	return fmt.Appendf(b, "%08x:\x00", d.SRQN), nil
 }
 
-// AppendBinary appends the message that tells d over rdma_cm.
+// AppendBinary appends the message that carries d over rdma_cm.
 func (d *Dest) AppendBinary(b []byte) ([]byte, error) {
 	if d.QPN > 0xffffff || d.PSN > 0xffffff || !d.GID.IsValid() {
 		return b, fmt.Errorf("QPN %#x, PSN %#x, GID %v: numbers of 24 bits and an address are needed", d.QPN, d.PSN, d.GID)

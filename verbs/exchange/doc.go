@@ -4,10 +4,10 @@
 //
 // # The exchange
 //
-// One end listens, on port 18515 unless told otherwise, the other connects and is
-// the client. Everything is swapped: the client writes a message and reads one of
-// the same kind and length; the server reads first. Messages have no headers:
-// each end knows from the test what comes next.
+// One end listens, by default on port 18515; the other connects and is the client.
+// Everything is swapped: the client writes a message and reads one of the same kind
+// and length; the server reads first. Messages have no headers: each end knows from
+// the test what comes next.
 //
 //	message  bytes  content
 //	version     16  "6.06", padded with NUL
@@ -20,9 +20,9 @@
 //	done         5  "done" and NUL, from both ends at once, read by neither
 //
 // Greet swaps the first four. Swap swaps addresses; after the queue pairs are
-// connected the same message serves as a barrier, its content ignored. What
-// comes in which order is the test's affair: package bench/perf has the orders of
-// perftest's.
+// connected the same message serves as a barrier, its content ignored. The test
+// decides the order of messages: package bench/perf has the orders of perftest's
+// tests.
 //
 // With its flags -R and -z perftest sends the same messages over a queue pair that
 // rdma_cm has connected, addresses in binary and no "done": NewMessages.
@@ -33,10 +33,10 @@
 //
 // # Trust
 //
-// The exchange is in the clear and authenticates nobody: who can connect to the
-// port learns an R_Key and may write the region that goes with it. Use it on
-// networks where that is acceptable. Every read and write has a deadline, and what
-// does not parse is an error that says what came instead.
+// The exchange is in the clear and authenticates nobody: whoever can connect to the
+// port learns an R_Key and may write to its memory region. Use it on networks where
+// that is acceptable. Every read and write has a deadline, and a message that does
+// not parse is an error that quotes what was received.
 //
 // A Conn is for one goroutine at a time.
 package exchange

@@ -10,10 +10,10 @@ import (
 // greetingTime is how long a client has for the first bytes of its greeting.
 const greetingTime = 10 * time.Second
 
-// AcceptGreeted waits for a client that speaks as perftest does, until ctx is done, and
-// closes the listener then. Who connects and says something else, or nothing for 10 s,
-// keeps nobody waiting: refused is told of it, from one goroutine at a time; nil to pass
-// over it.
+// AcceptGreeted waits for a client that sends perftest's greeting, until ctx is done,
+// and then closes the listener. A client that sends something else, or nothing for 10
+// s, does not delay others. AcceptGreeted calls refused for it, from one goroutine at a
+// time, unless refused is nil.
 func (l *Listener) AcceptGreeted(ctx context.Context, refused func(error)) (*Conn, error) {
 	// The first that greets is taken; the others are closed with the context.
 	ctx, done := context.WithCancel(ctx)
@@ -72,7 +72,7 @@ func (c *Conn) peekVersion() error {
 	return err
 }
 
-// unread is a connection of which some bytes are to be read again.
+// unread is a connection whose first bytes will be read again.
 type unread struct {
 	*net.TCPConn
 	first []byte

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Version is the version of perftest that this package speaks like.
+// Version is the version of perftest whose messages this package sends.
 const Version = "6.06"
 
 // oldest is the first version that has this exchange.
@@ -27,9 +27,9 @@ type Greeting struct {
 	// Version is that of the program, at most 15 characters that begin with a
 	// decimal number.
 	Version string
-	// CycleBuffer is the size in bytes of the buffer through which messages of up
-	// to half that size walk, in steps of whole cache lines. 1 B to 16 MiB; a page
-	// in perftest.
+	// CycleBuffer is the size of a buffer in bytes, 1 B to 16 MiB; a page in perftest.
+	// Messages of up to half that size walk through the buffer, in steps of whole
+	// cache lines.
 	CycleBuffer int
 	CacheLine   int // bytes, 1 to 4096
 	MTU         ib.MTU
@@ -41,7 +41,7 @@ func DefaultGreeting(mtu ib.MTU) Greeting {
 	return Greeting{Version: Version, CycleBuffer: 4096, CacheLine: 64, MTU: mtu}
 }
 
-// Greet swaps greetings and returns what both ends go by: the other's version,
+// Greet swaps greetings and returns what both ends then use: the other's version,
 // the larger buffer and line, the smaller MTU.
 func (c *Conn) Greet(local Greeting) (Greeting, error) {
 	var g Greeting

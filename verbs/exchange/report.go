@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Report is what an end measured. The units of Peak and Average are those that
-// its flags chose, MiB/s or, with --report_gbits, Gbit/s; nothing in the message
-// tells which. An end that measured nothing, the server of a one-way test, sends
-// whatever was in its memory.
+// Report is what an end measured. The units of Peak and Average are those that its
+// flags chose, MiB/s or, with --report_gbits, Gbit/s; the message does not say
+// which. An end that measured nothing, the server of a one-way test, sends whatever
+// was in its memory.
 type Report struct {
 	Size        uint64 // bytes of a message
 	Iterations  uint64

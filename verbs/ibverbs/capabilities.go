@@ -13,14 +13,13 @@ type Ability struct {
 	Why   string // why not, or how it was found
 }
 
-// Capabilities says what a device can do beside what all can, as it was found
-// when the device was opened.
+// Capabilities are a device's optional abilities, as found when it was opened.
 type Capabilities struct {
 	// Completions with the free-running counter, and with the device's own
 	// clock in nanoseconds. Found by making a completion queue that has them.
 	RawTimestamps, WallclockTimestamps Ability
-	// ClockQuery is whether the counter can be read (ibv_query_rt_values_ex),
-	// MLX5Clock whether the driver tells how the counter and the device's clock are related.
+	// ClockQuery is whether the counter can be read (ibv_query_rt_values_ex). MLX5Clock is
+	// whether the driver reports how the counter relates to the device's clock.
 	ClockQuery, MLX5Clock Ability
 	TimestampMask         uint64 // the counter's bits
 	CoreClockKHz          uint64 // the counter's rate
@@ -50,7 +49,7 @@ type PortCapabilities struct {
 	MaxMTU, MTU     ib.MTU
 	MaxMessageBytes uint32
 	GIDs            []GIDEntry
-	BestGID         int // as perftest chooses, -1 if there is none
+	BestGID         int // as perftest chooses, -1 if the port has no GID
 	LinkRate        int64
 	State           verbs.PortState
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 )
 
-// Capabilities tells what was found. Ports and their GIDs are asked for anew.
+// Capabilities returns what was found when the device was opened. It queries ports
+// and their GIDs again.
 func (d *Device) Capabilities() Capabilities {
 	c := d.caps
 	for n := 1; n <= d.attr.PhysPorts; n++ {
@@ -83,7 +84,7 @@ func (d *Device) probeTimestamps(flag C.uint64_t) Ability {
 	return ability("create_cq_ex with the flag", 0)
 }
 
-// settleClock decides what WC.Timestamp is to be.
+// settleClock decides what WC.Timestamp contains.
 func (d *Device) settleClock() {
 	c := &d.caps
 	switch {
@@ -96,8 +97,8 @@ func (d *Device) settleClock() {
 	}
 }
 
-// timestampFlag is what completion queues are asked for, 0 if the device has no
-// timestamps.
+// timestampFlag is the flag with which completion queues are created, 0 if the
+// device has no timestamps.
 func (d *Device) timestampFlag() C.uint64_t {
 	switch {
 	case d.attr.CoreClockHz == 0:

@@ -11,18 +11,18 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// clockErrno reads the counter and says what came of it.
+// clockErrno reads the counter and returns the errno.
 func (d *Device) clockErrno() int {
 	var s, ns C.int64_t
 	return int(C.shim_read_clock(d.calls, d.ctx, &s, &ns))
 }
 
 // ReadClock implements verbs.ClockReader: the counter of WC.Timestamp, by
-// ibv_query_rt_values_ex. Drivers return the counter as it stands in tv_nsec, with
-// tv_sec 0 (mlx4 and mlx5 do); a driver that splits it counts nanoseconds. On
-// a device opened with timestamps=wallclock the counter is turned into
-// nanoseconds as its timestamps are, by mlx5dv_get_clock_info, and ReadClock fails where that is not
-// there.
+// ibv_query_rt_values_ex. Drivers return the raw counter in tv_nsec, with tv_sec 0 (mlx4
+// and mlx5 do); a driver that splits it counts nanoseconds. On a device opened with
+// timestamps=wallclock, ReadClock converts the counter to nanoseconds by
+// mlx5dv_get_clock_info, as it does timestamps, and fails where the driver lacks that
+// call.
 func (d *Device) ReadClock() (uint64, error) {
 	var s, ns C.int64_t
 	if e := C.shim_read_clock(d.calls, d.ctx, &s, &ns); e != 0 {
@@ -67,9 +67,9 @@ func (d *Device) MLX5Clock() (MLX5Clock, error) {
 	}, nil
 }
 
-// Nanoseconds is the clock when the counter was at ticks: the kernel's rule for
-// a timecounter, nsec + ((delta*mult + frac) >> shift), and for ticks up to half
-// a turn of the counter before LastCycles the same backwards.
+// Nanoseconds is the clock when the counter was at ticks: the kernel's rule for a
+// timecounter, nsec + ((delta*mult + frac) >> shift). The same holds backwards for
+// ticks up to half the counter's range before LastCycles.
 func (c MLX5Clock) Nanoseconds(ticks uint64) uint64 {
 	after := (ticks - c.LastCycles) & c.Mask
 	if before := (c.LastCycles - ticks) & c.Mask; before < after {

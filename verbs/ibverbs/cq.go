@@ -162,7 +162,8 @@ func (q *CQ) Destroy() error {
 	return nil
 }
 
-// errnoOf returns what a post tells: how many requests were taken, and an errno.
+// taken splits the result of a post: how many requests the device took, and an
+// errno.
 func taken(r C.int64_t) (n int, errno syscall.Errno) {
 	return int(int32(r)), syscall.Errno(r >> 32)
 }

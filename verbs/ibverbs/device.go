@@ -143,10 +143,10 @@ func parseOptions(query string) (timestampMode, error) {
 	return mode, nil
 }
 
-// Adopt makes a Device of a context (struct ibv_context *) that somebody else
-// has opened. calls may be nil, as may any function in it; it is copied. Close
-// leaves the context open. Asynchronous events go to whoever asks first, the
-// device or the context's owner.
+// Adopt makes a Device of a context (struct ibv_context *) that the caller has
+// opened. calls may be nil, as may any function in it; Adopt copies it. Close
+// leaves the context open. An asynchronous event goes to the first that reads it,
+// the device or the context's owner.
 func Adopt(ctx unsafe.Pointer, calls *Calls) (*Device, error) {
 	if ctx == nil {
 		return nil, verbs.Errorf("adopt", "ibv_context", verbs.ErrInvalid, "it is NULL")
@@ -171,8 +171,7 @@ func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, mode timest
 	}
 	C.shim_complete_calls(d.calls, ctx)
 	if !d.adopted {
-		// An event may be gone between poll and read: destroying its object takes
-		// it back.
+		// An event may disappear between poll and read: destroying its object removes it.
 		_ = syscall.SetNonblock(int(ctx.async_fd), true) // then it blocks in that case
 	}
 	if err := d.query(); err != nil {
@@ -217,8 +216,8 @@ func (d *Device) Handle() unsafe.Pointer { return unsafe.Pointer(d.ctx) }
 // Name implements verbs.Device.
 func (d *Device) Name() string { return d.name }
 
-// Attr implements verbs.Device. MaxInlineData is what the device took when it
-// was opened and asked for a queue pair: libibverbs has no attribute for it.
+// Attr implements verbs.Device. MaxInlineData is what the device granted to a queue
+// pair created when it was opened: libibverbs has no attribute for it.
 func (d *Device) Attr() verbs.DeviceAttr { return d.attr }
 
 // Now implements verbs.Device.
@@ -279,7 +278,7 @@ func linkName(layer uint8) string {
 
 // Close implements verbs.Device.
 func (d *Device) Close() error {
-	// Who waits for an asynchronous event is not to be reading one.
+	// A goroutine that waits for an asynchronous event must not be reading one.
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	d.mu.Lock()
@@ -327,7 +326,7 @@ func (d *Device) remove() {
 // it sees whether the device was closed.
 const eventPoll = 100 * time.Millisecond
 
-// await waits up to timeout for take to get something, of which fd tells.
+// await waits up to timeout for take to succeed; fd becomes readable when it may.
 func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, take func() (bool, error)) error {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -398,8 +397,8 @@ func (d *Device) isClosed() bool {
 	return d.closed
 }
 
-// event names the object of an event. Events about objects that are gone, or are
-// the context's owner's, come without one.
+// event names the object of an event. Events about objects that were destroyed, or
+// that belong to the context's owner, have none.
 func (d *Device) event(kind ib.EventType, element unsafe.Pointer, port int) verbs.AsyncEvent {
 	out := verbs.AsyncEvent{Type: kind, Port: port}
 	d.mu.Lock()

@@ -18,9 +18,9 @@
 //
 // # Timestamps
 //
-// What a device says of timestamps is tried when it is opened: it makes a
-// completion queue with them and destroys it. DeviceAttr.CoreClockHz is 0 where
-// that fails, and Device.Capabilities says why.
+// Opening a device tests its timestamps: it creates a completion queue with them
+// and destroys it. DeviceAttr.CoreClockHz is 0 where that fails, and
+// Device.Capabilities says why.
 //
 // # Memory
 //

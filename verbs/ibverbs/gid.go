@@ -57,7 +57,7 @@ func (d *Device) GIDs(port int) ([]GIDEntry, error) {
 }
 
 // GID implements verbs.Device. Entries that are empty or of RoCE v1, whose packets are
-// not IP's, are errors: so the first address of a kind is one of RoCE v2.
+// not IP packets, are errors. So the first address of a kind is one of RoCE v2.
 func (d *Device) GID(port, index int) (netip.Addr, error) {
 	e, err := d.GIDEntry(port, index)
 	if err != nil {
@@ -77,9 +77,9 @@ func (d *Device) GID(port, index int) (netip.Addr, error) {
 	return e.Addr, nil
 }
 
-// BestGID is the index of the GID that perftest takes when it is told none:
-// RoCE v2 before RoCE v1, an IPv4 address before an IPv6 one and that before a link-local
-// one, and of equals the first.
+// BestGID is the index of the GID that perftest uses by default: RoCE v2 before RoCE v1,
+// then an IPv4 address before an IPv6 one and that before a link-local one; of equals the
+// first.
 func (d *Device) BestGID(port int) (int, error) {
 	all, err := d.GIDs(port)
 	if err != nil {

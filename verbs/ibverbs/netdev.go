@@ -13,7 +13,7 @@ import (
 	"github.com/Mellanox/rdmamap"
 )
 
-// netdevOf finds the network interface of a device's port, "" if there is none.
+// netdevOf returns the network interface of a device's port, "" if there is none.
 func netdevOf(ibdev string, port int) string {
 	interfaces, err := net.Interfaces()
 	if err != nil {

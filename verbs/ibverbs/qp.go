@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// maxBatch is how many requests one call into C posts. More would save little:
-// the call is then 1 ns of each.
+// maxBatch is how many requests one call into C posts. More would save little: at
+// this size the call costs 1 ns a request.
 const maxBatch = 64
 
 // QP is a queue pair. It is also a verbs.RateLimitQP; where the device does not
@@ -191,7 +191,7 @@ func (q *QP) Num() uint32 { return q.num }
 // Type implements verbs.QP.
 func (q *QP) Type() ib.QPType { return q.kind }
 
-// Cap is the capacity that the device gave, at least what was asked for.
+// Cap is the capacity that the device granted, at least what was requested.
 func (q *QP) Cap() verbs.QPCap { return q.cap }
 
 // Handle is the struct ibv_qp *.
@@ -369,7 +369,7 @@ func (q *QP) SetRateLimit(bps int64) error {
 	return q.ModifyRateLimit(verbs.RateLimitAttr{Rate: bps})
 }
 
-// ModifyRateLimit implements verbs.RateLimitAttrQP, likewise.
+// ModifyRateLimit implements verbs.RateLimitAttrQP, in the same way.
 func (q *QP) ModifyRateLimit(a verbs.RateLimitAttr) error {
 	if q.gone.Load() {
 		return closed("modify_qp_rate_limit", q.object())

@@ -17,14 +17,14 @@ func (s *Shim) AdoptPD(inner verbs.PD) verbs.PD {
 	return &pd{PD: inner, shim: s, adopted: true}
 }
 
-// AdoptChannel returns inner, a completion channel of the provider's device, as
-// one of the Shim. Events of inner are to be fetched by the returned channel's
-// Wait alone. A program may sleep on inner's own file descriptor, and then call
-// Wait(0): the descriptor is readable when Wait has an event, and for each
-// segment that completes, of which Wait makes progress and returns ErrTimeout. A
-// program that so sleeps needs someone to call Progress at Deadline.
+// AdoptChannel returns inner, a completion channel of the provider's device, as one
+// of the Shim. Only the returned channel's Wait may fetch events of inner. A
+// program may sleep on inner's own file descriptor and then call Wait(0). The
+// descriptor is readable when Wait has an event, and each time a segment completes;
+// for a segment, Wait makes progress and returns ErrTimeout. While a program sleeps
+// this way, someone has to call Progress at Deadline.
 //
-// Destroy leaves inner alone, but for the Shim's own CQs on it, which it destroys.
+// Destroy does not destroy inner; it destroys the Shim's own CQs on inner.
 func (s *Shim) AdoptChannel(inner verbs.CompChannel) verbs.CompChannel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,10 +33,10 @@ func (s *Shim) AdoptChannel(inner verbs.CompChannel) verbs.CompChannel {
 }
 
 // AdoptCQ returns inner, a CQ of the provider's device, as one of the Shim, for
-// queue pairs that its CreateQP makes. Receives complete on inner, and so does
-// all that is not paced; Poll of the returned CQ returns these too, so inner is to
-// be polled and armed through it alone. ch is the Shim's channel over that of
-// inner, made or adopted, and nil if inner has none.
+// queue pairs that its CreateQP makes. Receives and requests that are not paced
+// complete on inner. Poll of the returned CQ returns these completions too, so a
+// program polls and arms inner only through the returned CQ. ch is the Shim's
+// channel, made or adopted, over the channel of inner; nil if inner has none.
 //
 // It fails with ErrInvalid if ch is not the Shim's or inner is adopted already.
 // Destroy leaves inner alone.

@@ -8,10 +8,9 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// nap bounds a sleep on a channel while work may turn up of which no event tells
-// the sleeper: completions that wake nobody because their CQ has another channel
-// or none, and segments that another goroutine posts while their flow's gap
-// lasts.
+// nap bounds a sleep on a channel while work may arrive without an event on that
+// channel: completions of a CQ that has another channel or none, and segments that
+// another goroutine posts during their flow's gap.
 const nap = 200 * units.Microsecond
 
 // settleNap is for how long another goroutine's poll is awaited at a time.
@@ -168,8 +167,8 @@ func (ch *channel) arm() error {
 	return nil
 }
 
-// settled reports whether nobody is about to take completions that came before
-// the channel was armed.
+// settled reports whether no other goroutine is about to take completions that
+// arrived before the channel was armed.
 func (ch *channel) settled() bool {
 	for _, g := range ch.shim.cqs {
 		if g.channel == ch && !g.settled() {
@@ -179,10 +178,10 @@ func (ch *channel) settled() bool {
 	return true
 }
 
-// remind sees to it that someone comes back for the events that are left: one of
-// the provider's may have brought about several, and may be spent. It is for
-// programs that sleep on the descriptor of an adopted channel and fetch one event
-// each time it is readable, and for a second goroutine in Wait.
+// remind makes sure that the remaining events are fetched: one event of the
+// provider may have caused several, and may be consumed. It is for programs that
+// sleep on the descriptor of an adopted channel and fetch one event each time it is
+// readable, and for a second goroutine in Wait.
 func (ch *channel) remind() error {
 	if ch.first == nil || !ch.adopted && ch.waiting < 2 {
 		return nil
@@ -192,7 +191,7 @@ func (ch *channel) remind() error {
 			return g.wake(ch.shim.dev)
 		}
 	}
-	return nil // no segment has brought about anything
+	return nil // no segment has caused an event
 }
 
 // wake is when a goroutine that sleeps on the channel must look again.

@@ -61,14 +61,14 @@ type Config struct {
 	// posted in one call: 1 to 256.
 	Batch int
 
-	// Observe, if set, is called after each engine update with what the engine
-	// was told and what it answered. It must not call the shim nor keep a.
+	// Observe, if set, is called after each engine update with the engine's input and
+	// its answer. It must not call the shim, nor keep a.
 	Observe func(qp *QP, a *cc.Ack, c cc.Control)
 }
 
 // leastOutstanding is the least that MaxOutstanding is by default. The 658 us of
-// the PFC row in TIMELY's Table 1 imply 41 KB for each of 40 connections, which
-// is what two to three segments of 16 KB come to.
+// the PFC row in TIMELY's Table 1 imply 41 KB for each of 40 connections: two to
+// three segments of 16 KB.
 const leastOutstanding = 64 * units.KiB
 
 // Outstanding returns the bound on a queue pair's outstanding bytes at a line rate:
@@ -83,13 +83,13 @@ func (c *Config) Outstanding(line units.Rate) units.Bytes {
 	return min(max(leastOutstanding, segments*c.Segment), units.GiB)
 }
 
-// FixedRateCatchUp is a Config.CatchUp for a rate that nobody adapts: a host that
-// wakes late shall hold it.
+// FixedRateCatchUp is a Config.CatchUp for a fixed rate: a host that wakes late
+// still keeps the rate.
 const FixedRateCatchUp = 20 * units.Millisecond
 
-// DefaultConfig returns TIMELY's 16 KiB segments, the default bound on what is
-// outstanding, a base RTT of 20 us, a calibration sample at least every 100 ms,
-// up to 10 us of lateness made up for, batches of 16, and no engine.
+// DefaultConfig returns TIMELY's 16 KiB segments, the default MaxOutstanding, a
+// base RTT of 20 us, a calibration sample at least every 100 ms, a CatchUp of 10
+// us, batches of 16, and no engine.
 func DefaultConfig() Config {
 	return Config{
 		Segment:        16 * units.KiB,

@@ -160,7 +160,7 @@ func (s *Shim) destroySendCQs(ch *channel) error {
 		if g.channel == ch {
 			err := g.destroy()
 			if err == nil {
-				g.busy = true // for who goes through an earlier list of them
+				g.busy = true // for a goroutine that iterates over an earlier list of them
 				delete(s.byInner, g.cq)
 				continue
 			}
@@ -201,7 +201,7 @@ type CQ struct {
 	nextEvent *CQ
 }
 
-// arming is what event a CQ has been asked for.
+// arming says which event a CQ is armed for.
 type arming uint8
 
 const (
@@ -318,8 +318,8 @@ func (c *CQ) Destroy() error {
 }
 
 // notify puts the event that c was armed for on its channel, if the completion wc
-// of a request is one to tell of. fromNIC says that a completion of the provider's
-// caused it.
+// of a request calls for one. fromNIC says that a completion of the provider caused
+// wc.
 func (c *CQ) notify(wc *verbs.WC, q *QP, fromNIC bool) {
 	if c.armed == armedAny || c.armed == armedSolicited && wc.Status != ib.WCSuccess {
 		c.fire()
@@ -337,8 +337,8 @@ func (c *CQ) fire() {
 	}
 }
 
-// kick wakes who sleeps on the channel of the QP's completions. The QP is in
-// error.
+// kick wakes goroutines that sleep on the channel of the QP's completions. The QP
+// is in error.
 func (q *QP) kick() { q.sends.kick(q.inner) }
 
 // kick makes an event on g's channel by a request to q, a queue pair in error: one

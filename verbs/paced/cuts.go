@@ -5,14 +5,14 @@ import (
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 
-// Cause is what an engine answered with a lower rate or window, as far as a host can
-// tell. Losses and timeouts are none: a host hears of them as long round trips.
+// Cause is why an engine lowered a rate or window, as far as a host can tell. Losses
+// and timeouts are not causes: a host sees them as long round trips.
 type Cause uint8
 
 // Causes of cuts.
 const (
 	ByRTT       Cause = iota // a round trip
-	ByECN                    // marks, of an engine that lives on them
+	ByECN                    // marks, of an engine that requires ECN
 	ByCNP                    // a congestion notification packet
 	ByEIN                    // an early incast notice
 	ByTelemetry              // what switches reported
@@ -42,7 +42,7 @@ func (c *Cuts) add(d *Cuts) {
 	}
 }
 
-// causeOf says what of an acknowledgement an engine goes by.
+// causeOf returns the signal of an acknowledgement that the engine uses.
 func (q *QP) causeOf(a *cc.Ack) Cause {
 	switch scheme := q.shim.scheme; {
 	case scheme == nil:

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
-// Held is where the time of queue pairs with requests under way went, by what kept the
-// next segment from the NIC. Of several queue pairs it is the sum.
+// Held is how queue pairs with requests under way spent their time, by what kept the
+// next segment from the NIC. For several queue pairs it is the sum.
 type Held struct {
 	// Rate and Window are the engine's: the segment was not due, or its window had
 	// no room.
@@ -14,7 +14,7 @@ type Held struct {
 	// Bound is Config.MaxOutstanding alone: it had no room, and the engine would
 	// have let the segment go.
 	Bound units.Time
-	// Late is the host's: the segment was due, and nobody made progress.
+	// Late is the host's delay: the segment was due, but no goroutine made progress.
 	Late units.Time
 	// Other is a fence, the limit on reads and atomics, a provider's queue without
 	// room, or a queue pair that may not send.
@@ -38,7 +38,7 @@ func (h *Held) Add(other Held) {
 	h.Sent += other.Sent
 }
 
-// Since returns what happened after an earlier look.
+// Since returns the time spent since an earlier value.
 func (h Held) Since(before Held) Held {
 	return Held{
 		Rate: h.Rate - before.Rate, Window: h.Window - before.Window, Bound: h.Bound - before.Bound,

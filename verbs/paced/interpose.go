@@ -5,14 +5,14 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// What a hook under a C program needs beyond Adopt: it polls the program's CQs
-// and takes the events of its channels itself, in C, and turns to the Shim for
-// what that knows.
+// What a hook under a C program needs beyond Adopt. The hook polls the program's
+// CQs and takes the events of its channels itself, in C, and calls the Shim for
+// paced requests.
 
 // PollSends is Poll without the receives: it makes the progress of the Shim and
-// returns completions of paced requests. idle says that there is nothing more to
-// come from here until something is posted, modified or destroyed: the Shim has
-// nothing outstanding on any queue pair, and c holds no completion.
+// returns completions of paced requests. idle says that PollSends returns nothing
+// more until something is posted, modified or destroyed: the Shim has nothing
+// outstanding on any queue pair, and c holds no completion.
 func (c *CQ) PollSends(wc []verbs.WC) (n int, idle bool, err error) {
 	s := c.shim
 	s.mu.Lock()
@@ -50,12 +50,12 @@ func (q *QP) PostWhole(wrs []verbs.SendWR) error {
 	return err
 }
 
-// Look is the Wait of ch, a channel of the Shim's, for a program that takes the
-// provider's events itself and never lets Wait do so. It arms the Shim's own CQs
-// on ch, makes progress and returns the CQ that has an event, nil if none has. wake
-// is then when to look again though no event of the provider comes. Unless settled,
-// that is as soon as can be, also for who does not want to wait: someone else has
-// taken completions and not told of them yet, which no event will do.
+// Look replaces Wait on ch, a channel of the Shim, for a program that takes all of
+// the provider's events itself. It arms the Shim's own CQs on ch, makes progress
+// and returns the CQ that has an event, or nil. With nil, wake is when to call Look
+// again if no event of the provider arrives. Unless settled, call it again as soon
+// as possible, even in a program that does not want to wait: another thread has
+// taken completions and not reported them yet, and no event will announce them.
 func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, wake units.Time, settled bool, err error) {
 	own, ok := ch.(*channel)
 	if !ok || own.shim != s {
@@ -80,9 +80,10 @@ func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, wake units.Time, settled bool
 	return cq, wake, settled, nil
 }
 
-// Fired tells that an event of inner, a CQ of the provider's, was taken. For one
-// of the Shim's own it is nothing of the program's: Look is to follow. For an
-// adopted one it is the event that the program armed it for.
+// Fired reports to the Shim that the program took an event of inner, a CQ of the
+// provider. If inner is one of the Shim's own, the event is not for the program:
+// call Look next. If inner was adopted, it is the event that the program armed it
+// for.
 func (s *Shim) Fired(inner verbs.CQ) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,9 +95,9 @@ func (s *Shim) Fired(inner verbs.CQ) {
 	}
 }
 
-// CloseAdopted is Close for a device that others keep using: it destroys the
-// Shim's own CQs and leaves the device alone. Queue pairs, CQs, channels and PDs
-// are to be destroyed before.
+// CloseAdopted is Close for a device that others keep using: it destroys the Shim's
+// own CQs and leaves the device open. Destroy queue pairs, CQs, channels and PDs
+// first.
 func (s *Shim) CloseAdopted() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

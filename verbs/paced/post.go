@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
-// PostSend implements verbs.QP. It takes requests while the queue has room,
-// cuts them, and sends at once what is due. It returns what can be known without
-// the NIC to be wrong with a request; that memory is not registered as the
-// request has it may show in the completion only.
+// PostSend implements verbs.QP. It takes requests while the queue has room, cuts
+// them, and sends at once what is due. It returns the errors of a request that can
+// be found without the NIC. A request whose memory is not registered may fail only
+// in its completion.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 	return q.post(q.shim.now(), wrs, false)
 }
@@ -99,9 +99,9 @@ func (q *QP) posted(now units.Time, b *core.Batch, taken int, err error) {
 		s.stats.ProviderFull += uint64(len(b.WRs) - taken)
 		return
 	}
-	// What the provider has must come back, and what comes from the peer must
-	// stop, as after any failure. If that is refused too, the provider's queue
-	// pair is in no state to keep anything.
+	// Requests at the provider must complete, and the peer's requests must stop, as
+	// after any failure. If the provider refuses this too, its queue pair is in no
+	// state to hold any requests.
 	_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
 	q.finish(false)
 }

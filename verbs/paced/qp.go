@@ -29,7 +29,7 @@ type QP struct {
 	core  core.QP
 
 	abilities
-	watch func(a *cc.Ack, c cc.Control) // nil if nobody does
+	watch func(a *cc.Ack, c cc.Control) // nil if there is no watcher
 	tally tally
 
 	going bool // Destroy is at work
@@ -41,8 +41,8 @@ type QP struct {
 	mtu   ib.MTU
 }
 
-// Segments are told apart by their WRID: the QP's index above, a generation
-// that a reset advances, and the segment's number in the table below.
+// The WRID identifies a segment: the QP's index above, a generation that a reset
+// advances, and the segment's number in the table below.
 const (
 	genShift   = 32
 	indexShift = 40

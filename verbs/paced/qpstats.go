@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// QPStats is what a queue pair has done since it was made, and how it stands.
+// QPStats is what a queue pair has done since it was made, and its present state.
 type QPStats struct {
 	QPN    uint32
 	State  ib.QPState
@@ -21,13 +21,13 @@ type QPStats struct {
 	Messages, Failed uint64 // requests that completed; those that did not succeed
 	Segments         uint64 // taken by the provider
 	SegmentBytes     units.Bytes
-	CNPs             uint64 // that the engine was told of
+	CNPs             uint64 // passed to the engine
 	Cuts             Cuts
 	Held             Held
 
 	// RTT counts the round trips of segments, serialisation included.
 	RTT RTTHistogram
-	// Variables are what a cc.Inspector tells.
+	// Variables are the values that a cc.Inspector reports.
 	Variables []Variable
 }
 

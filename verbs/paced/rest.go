@@ -2,20 +2,20 @@ package paced
 
 import "github.com/sluice-rdma/sluice/units"
 
-// rest is what a thread that makes progress was told when it last looked.
+// rest is what Rest last returned to the thread that makes progress.
 type rest struct {
 	until units.Time
 	idle  bool   // nothing was with the provider
-	kick  func() // nil if nobody rests
+	kick  func() // nil if no thread rests
 }
 
 // Rest is for the one thread that makes progress so that the program need not. It
-// returns until when that thread may rest, by Clock: to Deadline, or, while
-// segments are with the provider, of whose completion nobody may tell the shim, no
-// further than look from now; units.Never if there is nothing to do. kick, unless
-// nil, is called once if that time comes earlier meanwhile, and then no more until
-// the next Rest. It is called with the shim locked: it must not call the shim, nor
-// wait.
+// returns until when, by Clock, that thread may rest: until Deadline, and no longer
+// than look from now while segments are with the provider, since no event may
+// announce their completion. It returns units.Never if there is nothing to do. If
+// that time moves earlier during the rest, the shim calls kick once, unless it is
+// nil, and not again until the next Rest. The shim is locked during kick, which
+// must not call the shim, nor wait.
 func (s *Shim) Rest(look units.Time, kick func()) (until units.Time) {
 	now := s.Clock()
 	s.mu.Lock()
@@ -28,7 +28,7 @@ func (s *Shim) Rest(look units.Time, kick func()) (until units.Time) {
 	return until
 }
 
-// alert wakes who rests too long for what there is to do now.
+// alert wakes the resting thread if there is work before the end of its rest.
 func (s *Shim) alert() {
 	if s.rest.kick == nil || s.deadline() >= s.rest.until && (!s.rest.idle || s.core.InFlight() == 0) {
 		return

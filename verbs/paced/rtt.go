@@ -7,14 +7,16 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// RTTHistogram counts round trips in buckets whose width is a quarter of a power
-// of two, so that a value is known to better than a fifth; from 262 ns (2^18 ps)
-// to 4.4 s (2^42 ps), and what is shorter or longer in the first and the last.
+// RTTHistogram counts round trips from 262 ns (2^18 ps) to 4.4 s (2^42 ps). The
+// width of a bucket is a quarter of a power of two, so that a value is known to
+// better than a fifth. The first bucket also counts what is shorter, the last one
+// what is longer.
 type RTTHistogram struct {
 	Counts [rttBuckets]uint64
-	// Sum is that of all round trips: for as many seconds as have passed, each of
-	// the segments outstanding adds one. So it is of nanoseconds, which last for
-	// centuries, where picoseconds last for days; with the fractions kept behind it.
+	// Sum is the sum of all round trips. Each outstanding segment adds one second to
+	// it in each second. So it counts nanoseconds, which overflow after centuries,
+	// while picoseconds would overflow after days. The fractions are kept in the field
+	// after it.
 	Sum  time.Duration
 	rest units.Time // below a nanosecond
 }
@@ -36,7 +38,7 @@ func (h *RTTHistogram) add(rtt units.Time) {
 	h.Counts[min(i, rttBuckets-1)]++
 }
 
-// Bound is where bucket i ends; values in it are below.
+// Bound is the upper end of bucket i; values in the bucket are below it.
 func (h *RTTHistogram) Bound(i int) units.Time {
 	return units.Time(4+i&3+1) << (rttLeast - 2 + i>>2)
 }

@@ -10,10 +10,10 @@ const (
 	// the completion, mapped to the host's clock by package calibration. Where the
 	// provider knows when a segment left the host, it is from then on.
 	CalibratedClock RTTClock = iota
-	// NICClock is from one of the NIC's timestamps to another: of a segment's first
-	// packet on its way out, where the queue pair is a verbs.SentTimestampQP, and of
-	// the completion. The counter is taken to count at its nominal rate, and no
-	// calibration to be needed but for when that was.
+	// NICClock measures between two of the NIC's timestamps: that of a segment's first
+	// packet as it leaves, where the queue pair is a verbs.SentTimestampQP, and that
+	// of the completion. The counter is assumed to run at its nominal rate.
+	// Calibration is needed only to place the round trip in host time.
 	NICClock
 	// SoftwareClock is from posting to polling, both by the host's clock.
 	SoftwareClock

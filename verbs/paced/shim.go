@@ -46,9 +46,9 @@ type Shim struct {
 	byInner map[any]any
 }
 
-// Wrap returns a Shim over dev. It fails if c is out of range or its engine
-// can't be made. The provider's device is to be used through the Shim alone
-// from then on, and is closed by the Shim's Close.
+// Wrap returns a Shim over dev. It fails if c is out of range or its engine can't
+// be made. From then on use the provider's device only through the Shim, whose
+// Close closes it.
 func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	return s, nil
 }
 
-// newEngine returns an engine, or nil if there is none.
+// newEngine returns an engine, or nil if none is configured.
 func (s *Shim) newEngine(env cc.Env) (cc.Engine, error) {
 	switch {
 	case s.cfg.Engine != nil:
@@ -126,9 +126,9 @@ func (s *Shim) Clock() units.Time {
 // of other CQs go on.
 func (s *Shim) Progress(now units.Time) error { return s.progress(at(now)) }
 
-// Deadline is when Progress has something to do though nothing completes: a
-// segment comes due, or a calibration sample while there is work. It is
-// units.Never if nothing is waiting, and lies in the future right after Progress.
+// Deadline is when Progress has something to do even if nothing completes: a
+// segment becomes due, or a calibration sample while there is work. It is
+// units.Never if nothing is waiting, and is in the future right after Progress.
 func (s *Shim) Deadline() units.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,10 +160,10 @@ func (s *Shim) Stats() Stats {
 	return stats
 }
 
-// instant is the present: by the device's clock, read anew where time may have passed,
-// or as the caller has it for the whole call.
+// instant is the present: either the device's clock, read again where time may have
+// passed, or a time that the caller fixes for the whole call.
 type instant struct {
-	clock *Shim // nil where the caller has it
+	clock *Shim // nil where the caller fixed the time
 	now   units.Time
 }
 
@@ -172,7 +172,7 @@ func at(now units.Time) instant { return instant{now: now} }
 // now is the present by the device's clock, not read yet.
 func (s *Shim) now() instant { return instant{clock: s} }
 
-// read brings the present up to date and returns it.
+// read updates the present and returns it.
 func (t *instant) read() units.Time {
 	if t.clock != nil {
 		t.now = t.clock.Clock()
@@ -194,9 +194,9 @@ func (s *Shim) progress(t instant) error {
 	return s.turn(t)
 }
 
-// turn is progress with the lock held, which it gives up for a while. It reads the
-// clock where it must know the time and may have lost it since the last reading, so
-// that a long call does not smear the times.
+// turn is progress with the lock held; it releases the lock for a while. It reads
+// the clock again wherever time may have passed since the last reading, so that a
+// long call does not smear the times.
 //
 // On a simulated device a poll that finds nothing, or a reading of the NIC's
 // clock, lets time pass and other goroutines run, so the lock is not held
@@ -280,9 +280,9 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 	q.core.File(now)
 }
 
-// release posts all segments that are due, and those that the core has let go already,
-// one call for each queue pair that has some. It reads the clock anew after each full
-// batch.
+// release posts all segments that are due, and those that the core has released
+// already, with one call for each queue pair that has some. It reads the clock again
+// after each full batch.
 func (s *Shim) release(t *instant) {
 	for {
 		n := s.core.Due(t.now)

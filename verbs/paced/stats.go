@@ -17,14 +17,15 @@ type Stats struct {
 	// Clamped samples were shorter than their own serialisation: a wrong line
 	// rate, or a calibration error. They count as an RTT of zero.
 	Clamped uint64
-	// Of Samples, Turnarounds are without what the peer took to answer, which it told;
-	// Coalesced have no round trip, since one acknowledgement was for later ones too.
+	// Turnarounds counts the Samples without the time that the peer took to answer,
+	// which the peer reported. Coalesced counts those without a round trip: one
+	// acknowledgement was for later segments too.
 	Turnarounds, Coalesced uint64
-	CNPs                   uint64 // congestion notifications that engines were told of
+	CNPs                   uint64 // congestion notifications passed to engines
 
 	// Cuts are how often engines lowered their rate or window.
 	Cuts Cuts
-	// Held is summed over queue pairs, those that are gone included.
+	// Held is summed over queue pairs, including destroyed ones.
 	Held Held
 
 	ProviderFull   uint64 // segments that the provider had no room for, and that were posted again

@@ -111,7 +111,7 @@ func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 	}
 }
 
-// ask adds what the provider's queue pair tells of a segment.
+// ask adds to x what the provider's queue pair reports about a segment.
 func (q *QP) ask(wc *verbs.WC, x *core.Sample) {
 	if q.departs != nil && x.Stamped {
 		x.First, x.Last, x.Departed = q.departs.SentTimestamps(wc)
@@ -122,7 +122,7 @@ func (q *QP) ask(wc *verbs.WC, x *core.Sample) {
 	}
 }
 
-// countTold adds what the provider's queue pair tells of.
+// countTold counts what the provider's queue pair reported.
 func (q *QP) countTold(x *core.Sample) {
 	s := &q.shim.stats
 	if x.Marks&core.ByDeparture != 0 {

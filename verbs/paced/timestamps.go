@@ -69,8 +69,8 @@ func (s *Shim) ToHost(timestamp uint64) (calibration.Mapping, bool) {
 	return s.clock.Mapping(timestamp)
 }
 
-// Calibration tells how well completion timestamps are known on the host's
-// clock. It is not trusted where there are none.
+// Calibration reports how well completion timestamps are known on the host's clock.
+// The status is not trusted where there are no timestamps.
 func (s *Shim) Calibration() calibration.Status {
 	now := s.Clock()
 	s.mu.Lock()

@@ -23,7 +23,7 @@ func newAlarm() (*alarm, error) {
 }
 
 // sharpen lets the calling thread's sleeps end on time: the kernel otherwise adds
-// 50 us to save power. It is no loss where it is refused.
+// 50 us to save power. A refusal does no harm.
 func (a *alarm) sharpen() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
 // ring ends the wait, this one or the next.

@@ -53,13 +53,13 @@ func (o Options) resolve() (Options, error) {
 // Start is Options.Start with the defaults.
 func Start(s *paced.Shim) (stop func() error, err error) { return Options{}.Start(s) }
 
-// Start starts a thread that makes the progress of s, of which there may be one.
-// stop ends it and waits until it has ended; it returns the error of the last
-// Progress that failed, if one did, with which the thread goes on. Call it once,
-// before s is closed.
+// Start starts a thread that makes the progress of s, which may have one such
+// thread. stop ends the thread and waits until it has ended. It returns the error
+// of the last Progress that failed, if one did; a failure does not end the thread.
+// Call it once, before s is closed.
 //
-// It fails with verbs.ErrNotSupported on a simulated device, whose time a thread
-// has no part in, and elsewhere than on Linux.
+// Start fails with verbs.ErrNotSupported on a simulated device, whose time does not
+// pass for a thread, and on systems other than Linux.
 func (o Options) Start(s *paced.Shim) (stop func() error, err error) {
 	o, err = o.resolve()
 	if err != nil {

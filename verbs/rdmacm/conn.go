@@ -38,9 +38,9 @@ func (d *driver) newConn(id uint32, qp verbs.QP, local, remote netip.AddrPort) *
 	return c
 }
 
-// Dial connects qp, which must be in RESET or INIT, to who listens at addr. It waits for
-// the answer, until ctx is done. If the other side refuses, the error is a
-// *RejectError; if nobody answers, verbs.ErrTimeout after about 20 s.
+// Dial connects qp, which must be in RESET or INIT, to the listener at addr. It waits
+// for the answer, until ctx is done. If the other side refuses, the error is a
+// *RejectError; without an answer, it is verbs.ErrTimeout after about 20 s.
 func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.QP, p Params) (*Conn, error) {
 	if m := managerOf(inner(dev)); m != nil {
 		return m.Dial(ctx, inner(dev), addr, qp, p)
@@ -187,13 +187,13 @@ func (c *Conn) Disconnect() {
 	c.toError()
 }
 
-// leave is Conn.Disconnect but for the queue pair.
+// leave is Conn.Disconnect without the queue pair.
 func (d *driver) leave(c *Conn) {
 	d.mu.Lock()
 	early := false
 	switch d.core.State(c.id) {
 	case cm.REQSent, cm.REPReceived, cm.REQReceived:
-		early = true // no event will tell
+		early = true // no event will report it
 	}
 	_ = d.core.Disconnect(d.now(), c.id, nil)
 	d.unlock()

@@ -95,8 +95,8 @@ func driverOf(op string, dev verbs.Device) (*driver, error) {
 	return d, nil
 }
 
-// release takes off a user. The last one leaves the device alone once no
-// connection is left, not even in TimeWait.
+// release removes a user. After the last one, the driver releases the device once
+// no connection is left, not even in TimeWait.
 func (d *driver) release() {
 	d.mu.Lock()
 	d.users--
@@ -180,8 +180,8 @@ func (d *driver) send(o *cm.Outgoing) {
 
 const hopLimit = 64
 
-// event takes an event to whom it is for, with the lock held. It returns what is
-// to be done without.
+// event delivers an event, with the lock held. It returns what to do without the
+// lock.
 func (d *driver) event(e cm.Event) func() {
 	if e.Type == cm.EventRequest {
 		l := d.listeners[e.ServiceID]

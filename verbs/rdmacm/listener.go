@@ -68,7 +68,7 @@ func Listen(dev verbs.Device, addr netip.AddrPort) (*Listener, error) {
 // Addr returns the address that Listen was given.
 func (l *Listener) Addr() netip.AddrPort { return l.addr }
 
-// unlisten ends a listener, so that the port is as if nobody had listened.
+// unlisten ends a listener, so that the port behaves as without one.
 func (d *driver) unlisten(l *Listener, service uint64) {
 	d.mu.Lock()
 	d.core.Unlisten(service)
@@ -161,7 +161,7 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// next takes a request that waits, nil if there is none.
+// next removes and returns a request that waits; nil if there is none.
 func (l *Listener) next() *Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +188,7 @@ type Request struct {
 // message, zeros included.
 func (r *Request) Private() []byte { return r.private }
 
-// LocalAddr returns the address and port that the request came to.
+// LocalAddr returns the address and port to which the request was sent.
 func (r *Request) LocalAddr() netip.AddrPort { return r.local }
 
 // RemoteAddr returns the other side's address and port.
@@ -198,14 +198,14 @@ func (r *Request) RemoteAddr() netip.AddrPort { return r.remote }
 // the most that the sides may settle on.
 func (r *Request) Offer() Parameters { return r.offer }
 
-// Accept connects qp, which must be in RESET or INIT, to who asked, and waits until
-// the other side is ready, or ctx is done. See Init.
+// Accept connects qp, which must be in RESET or INIT, to the requester, and waits
+// until the other side is ready or ctx is done. See Init.
 func (r *Request) Accept(ctx context.Context, qp verbs.QP, p Params) (*Conn, error) {
 	return r.answer.Accept(ctx, qp, p)
 }
 
-// Established says that a packet has come on the queue pair
-// (ib.EventCommEst) while Accept waits: it need not wait for a lost message.
+// Established reports that a packet has arrived on the queue pair (ib.EventCommEst)
+// while Accept waits: Accept then does not wait for a lost message.
 func (r *Request) Established() { r.answer.Established() }
 
 // Reject refuses the request, with at most RejectPrivateBytes for the other

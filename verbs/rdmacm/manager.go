@@ -65,7 +65,7 @@ func NewConn(qp verbs.QP, e Ends, leave func()) (c *Conn, end func(error)) {
 
 // NewListener makes a Manager's Listener. The Manager calls offer with each request and
 // refuses it if the result is false. Listener.Close calls shut, once, and rejects the
-// requests that nobody took.
+// requests that were not accepted.
 func NewListener(addr netip.AddrPort, shut func()) (l *Listener, offer func(*Request) bool) {
 	l = newListener(addr)
 	l.shut = shut

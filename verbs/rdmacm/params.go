@@ -22,20 +22,20 @@ const (
 )
 
 // Parameters are what both sides of a connection have agreed on, seen from this
-// one: the path, the queue pairs' numbers, the PSNs of the first packet sent and
-// of the first one expected, and what [Connect] gives to a queue pair. Timeout is
-// the exponent of 4.096 us.
+// side. They are the path, the queue pairs' numbers, the PSNs of the first packet
+// sent and of the first one expected, and the attributes that [Connect] sets on a
+// queue pair. Timeout is the exponent of 4.096 us.
 type Parameters = cm.Parameters
 
 // Path is the way between the two ends: the address of either.
 type Path = cm.Path
 
-// Params are what one side brings to a connection (rdma_conn_param).
+// Params are what one side contributes to a connection (rdma_conn_param).
 type Params struct {
 	Access ib.AccessFlags // what the peer may do through the queue pair
-	// ResponderResources is how many Reads and atomics of the peer it serves at
-	// once, InitiatorDepth how many it wants to issue at once. Both sides settle
-	// on the lower figures.
+	// ResponderResources is how many Reads and atomics of the peer this side serves at
+	// once, InitiatorDepth how many it wants to issue at once. Both sides agree on the
+	// lower figures.
 	ResponderResources, InitiatorDepth uint8
 	// RNRRetryCount is how often the peer shall try again when no receive is
 	// posted here, 0 to 7; 7 is without end.
@@ -48,7 +48,7 @@ type Params struct {
 	Timeout uint8
 	Private []byte // for the other application
 
-	// For Dial only: the listener goes by them.
+	// For Dial only: the listener adopts them.
 	LocalAddr    netip.Addr // zero: the first GID of the kind of the peer's address
 	PathMTU      ib.MTU     // zero: the port's
 	RetryCount   uint8      // how often either side sends again without an acknowledgement, 0 to 7
@@ -93,7 +93,7 @@ func randomPort() uint16 {
 }
 
 // Init takes a queue pair from RESET to INIT, where receives can be posted: do both
-// before Dial or Request.Accept, because the peer's first message may come before
+// before Dial or Request.Accept, because the peer's first message may arrive before
 // they return.
 func Init(qp verbs.QP, p Params) error {
 	return qp.Modify(verbs.QPAttr{State: ib.Init, Port: port, Access: p.Access}, verbs.ResetToInitRC)

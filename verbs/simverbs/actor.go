@@ -78,9 +78,9 @@ func (a *actors) leave(me *actor) {
 	a.mu.Unlock()
 }
 
-// dispatch gives the baton to the next actor that can run, taking the
-// simulation forward until there is one. The caller holds the mutex and has
-// given up the baton. If all that are left are outside, nobody gets it.
+// dispatch gives the baton to the next actor that can run, and advances the
+// simulation until there is one. The caller holds the mutex and has given up the
+// baton. If all remaining actors are outside, no actor gets the baton.
 func (a *actors) dispatch() {
 	e := a.world.engine
 	for {

@@ -31,7 +31,7 @@ type Device struct {
 	onEvent      func(now units.Time)
 
 	// The host clock runs on while a processor waits for a register read, though
-	// the simulation stands still: see ReadClock.
+	// simulated time does not advance: see ReadClock.
 	ahead   units.Time
 	aheadAt units.Time
 
@@ -182,7 +182,7 @@ func (d *Device) ReadClock() (uint64, error) {
 	there := d.nic.RegisterRequest(now, d.NowPrecise())
 	after := d.nic.RegisterAnswer(now, there)
 	if d.core != nil {
-		after = d.core.Free(after) // an instruction is not interrupted, but followed by what came
+		after = d.core.Free(after) // an instruction is not interrupted: other work that became due follows it
 	}
 	d.setNow(after)
 	return d.nic.ReadClock(there), nil
@@ -226,9 +226,9 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	return p.register(buf, 0, access)
 }
 
-// RegPhantom registers length bytes that have bounds and keys but no content,
-// for workloads whose bytes nobody reads. What arrives there is dropped; what is
-// sent from there reads as zeros.
+// RegPhantom registers length bytes that have bounds and keys but no content, for
+// workloads that never read their bytes. Data that arrive there are dropped; data
+// sent from there are zeros.
 func (p *PD) RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error) {
 	return p.register(nil, length, access)
 }

@@ -7,18 +7,19 @@
 // World around an engine of its own and drives devices from events, with
 // Device.OnCompletion in place of waiting.
 //
-// Queue pairs are RC, UC and UD. CongestionFor is asked for reliable connections only.
+// Queue pairs are RC, UC and UD. CongestionFor is called for reliable connections
+// only.
 //
 // # The actor rule
 //
 // One actor runs at a time. When it waits, the actor with the lowest number of
-// those whose wait is over runs next; when there is none, the simulation takes
-// its next event. So the same program gives the same run, to the picosecond.
-// A Poll that finds nothing takes PollCost, so a polling loop makes progress;
-// everything else an actor does takes no simulated time. While Run is active
-// only its functions may use the devices of that network; a function that waits
-// for anything else must do so within verbs.Blocking, and from then on the order
-// in which the outside world answers is part of the run.
+// those whose wait is over runs next; when there is none, the simulation takes its
+// next event. So the same program gives the same run, to the picosecond. A Poll
+// that finds nothing takes PollCost, so a polling loop makes progress. Everything
+// else that an actor does takes no simulated time. While Run is active only its
+// functions may use the devices of that network; a function that waits for anything
+// else must do so within verbs.Blocking, and from then on the order in which the
+// outside world answers is part of the run.
 //
 // Outside Run, and with a World that a simulator drives, one goroutine at a
 // time uses a network.

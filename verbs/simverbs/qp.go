@@ -23,7 +23,7 @@ type QP struct {
 	attr   verbs.QPAttr
 	srq    *SRQ
 	gone   bool
-	resets uint8 // tells doorbells of before a reset
+	resets uint8 // distinguishes doorbells from before a reset
 	stamps bool  // of sending
 	// everyAck is SendConfig.AckReqEvery, decided when the peer is known.
 	everyAck int
@@ -225,7 +225,7 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 	return nil
 }
 
-// flowHash stands for the five-tuple by which switches choose a path: the
+// flowHash represents the five-tuple by which switches choose a path: the
 // addresses, and a UDP source port that depends on the connection and its flow
 // label (FNV-1a).
 func flowHash(src, dst int, qpn, peer, label uint32) uint32 {

@@ -8,22 +8,22 @@ import (
 )
 
 // A simulator that drives a device from events calls it within one event, at one
-// instant of the simulation. Where the host has a core, what it does there takes time
-// all the same, and can be interrupted: the host's clock runs on, and what it hands to
-// the NIC gets there when that clock says so. The simulator leaves the device alone
-// until then (NowPrecise); what completes meanwhile is seen after that.
+// instant of the simulation. Where the host has a core, the call still takes time
+// there, and can be interrupted. The host's clock runs on, and requests reach the NIC
+// at the time of that clock. The simulator does not call the device until then
+// (NowPrecise); it sees completions of that period afterwards.
 
 // RunOn makes the thread that uses the device run on a core: a post takes it
-// host.Config.Post, and other work may come between the reading of a clock and
-// what follows. It is for simulators that drive the device from events; actors have a
-// core to themselves.
+// host.Config.Post, and other work may run between the reading of a clock and what
+// follows. It is for simulators that drive the device from events; actors have a core
+// to themselves.
 func (d *Device) RunOn(core *host.Core) {
 	d.core = core
 	d.src, d.id = d.world.engine.NewSource(), d.world.engine.AddHandler(d)
 }
 
-// StampSends makes queue pairs that are created from then on tell when requests left
-// the NIC (verbs.SentTimestampQP).
+// StampSends makes queue pairs that are created from then on report when requests
+// left the NIC (verbs.SentTimestampQP).
 func (d *Device) StampSends() {
 	d.stamps = true
 	d.nic.StampSends()

@@ -42,9 +42,9 @@ func (w *World) AddDevice(name string, nic *nicmodel.NIC, congestion CongestionF
 	return d
 }
 
-// CongestionFor says how a queue pair's sending to a peer is controlled inside
-// the NIC, and how often its requests ask for an acknowledgement: every so many
-// packets, 0 for only the last of a message.
+// CongestionFor returns the congestion control, inside the NIC, of a queue pair
+// that sends to a peer. It also returns how often requests ask for an
+// acknowledgement: every so many packets, 0 for only the last of a message.
 type CongestionFor func(peerHost int) (c nicmodel.Congestion, ackReqEvery int, err error)
 
 // gidOf is the address of a host: 10.0.0.1 is the first.

@@ -25,9 +25,10 @@ func addresses(i *net.Interface) ([]address, error) {
 	return all, nil
 }
 
-// unusable says why an address with these flags (IFA_F_*) can't be bound to, or
-// nothing: duplicate address detection (RFC 4862, section 5.4) is not done with it, or
-// has found it elsewhere. Optimistic addresses (RFC 4429) are in use meanwhile.
+// unusable returns why a socket can't bind to an address with these flags (IFA_F_*),
+// or "": duplicate address detection (RFC 4862, section 5.4) has not finished, or has
+// found the address on another host. Optimistic addresses (RFC 4429) are usable before
+// it finishes.
 func unusable(flags int) string {
 	switch {
 	case flags&unix.IFA_F_DADFAILED != 0:

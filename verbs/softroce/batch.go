@@ -33,8 +33,8 @@ type message struct {
 	carried  carried
 }
 
-// carried is what the packet of a message carries besides its bytes, in memory of
-// its own.
+// carried is the telemetry that the packet of a message carries besides its bytes,
+// in memory of its own.
 type carried struct {
 	endpoint.Carried
 	records [maxRecords]byte
@@ -70,9 +70,9 @@ func (b *batch) fill(e *endpoint.Endpoint, now units.Time, to sender) {
 	}
 }
 
-// put completes a packet with its payload and, if a path is given, its ICRC: in
-// one go, so that a READ of memory that its owner is changing has an ICRC that
-// fits what is sent.
+// put completes a packet with its payload and, if a path is given, its ICRC. It
+// copies and sums in one pass, so that the ICRC fits the bytes sent even if the
+// owner of the memory is changing it.
 func put(p []byte, o *endpoint.Outgoing, path *roce.Path, id int) {
 	at := o.Header
 	if path == nil {

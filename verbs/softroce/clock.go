@@ -12,8 +12,8 @@ type clock struct{ start time.Time }
 
 func (c *clock) now() units.Time { return units.FromDuration(time.Since(c.start)) }
 
-// longestQueue bounds the age of a packet in a socket's buffer. A time stamp that
-// says more is from before somebody set the wall clock.
+// longestQueue bounds the age of a packet in a socket's buffer. A timestamp that
+// implies more is from before the wall clock was set.
 const longestQueue = int64(time.Second)
 
 // stamp converts the kernel's receive time stamp, on the wall clock, to the

@@ -135,7 +135,7 @@ func (c *collect) finish(packets bool) error {
 	return nil
 }
 
-// core is what the endpoint is told.
+// core is the endpoint's part of the configuration.
 func (c *collect) core() (out endpoint.Collect) {
 	if c.tags {
 		out.Delay = &c.delay

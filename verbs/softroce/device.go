@@ -41,7 +41,7 @@ type device struct {
 	mu      sync.Mutex
 	core    *endpoint.Endpoint
 	out     sender // the wire, or in a test one with faults
-	sending bool   // somebody empties the endpoint; he alone has batch
+	sending bool   // a goroutine empties the endpoint; it alone uses batch
 	batch   batch
 	timer   *time.Timer
 	timerAt units.Time

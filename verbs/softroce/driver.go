@@ -20,8 +20,8 @@ type wire interface {
 	// any. It does not wait: neither for packets nor for another goroutine that is
 	// at it.
 	poll() bool
-	// stop makes receive return; close frees the sockets, which nobody may use
-	// any more.
+	// stop makes receive return; close frees the sockets, which must no longer be in
+	// use.
 	stop()
 	close()
 }
@@ -31,10 +31,9 @@ type sender interface {
 	// segments returns the most packets of one size that send takes as one
 	// message, 1 without segmentation offload.
 	segments() int
-	// path returns what stands for a packet's IP and UDP headers where the sender
-	// knows them beforehand: then packets come to send with their ICRCs, the k-th
-	// of a message with identification k. It returns nil where send puts them
-	// in.
+	// path returns the IP and UDP headers of a packet where the sender knows them
+	// beforehand. Packets then reach send with their ICRCs, the k-th of a message with
+	// identification k. It returns nil where send computes the ICRCs.
 	path(*endpoint.Route) *roce.Path
 	// send puts packets on the wire. It may wait for room.
 	// What can't be sent is lost: the transport sends it again. One goroutine at
@@ -54,8 +53,9 @@ type wireCounters struct {
 // rest to the helper.
 const callRounds = 2
 
-// flush sends what there is to send. The caller holds the lock, and flush
-// releases it. If somebody is sending already, he goes on until nothing is left.
+// flush sends all packets that are ready. The caller holds the lock, and flush
+// releases it. If another goroutine is sending already, that one goes on until
+// nothing is left.
 func (d *device) flush() {
 	if d.sending || !d.core.Pending() || d.closed {
 		d.rearm()
@@ -127,9 +127,9 @@ func (d *device) expire() {
 	d.flush()
 }
 
-// pollNap is how long the goroutine that receives stays away while an application polls
-// and so receives itself. It bounds what stands still when that stops without going
-// to wait, which ends the nap.
+// pollNap is how long the receiving goroutine sleeps while an application polls, which
+// receives too. It bounds how long packets wait if the application stops polling and
+// does not call Wait, which ends the nap.
 const pollNap = 500 * time.Microsecond
 
 // receive takes packets in until the device is closed.
@@ -143,7 +143,7 @@ func (d *device) receive() {
 		}
 		polls = now
 		select {
-		case <-d.wake: // of who came to wait before the nap
+		case <-d.wake: // of goroutines that waited before the nap
 		default:
 		}
 		if d.waiting.Load() > 0 {
@@ -158,7 +158,7 @@ func (d *device) receive() {
 	}
 }
 
-// deliver takes packets to the endpoint and sends what they bring about.
+// deliver passes packets to the endpoint and sends the packets that they trigger.
 func (d *device) deliver(packets []endpoint.Packet) {
 	wireReceives()
 	d.mu.Lock()

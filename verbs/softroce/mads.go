@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Management datagrams come from anybody, in any name, so they have a budget: what is
-// above it is dropped before it costs the connections anything, by the kernel where it
+// Anybody can send management datagrams, from any address, so they have a budget. The
+// excess is dropped before it costs the connections anything, by the kernel where it
 // can. Connection managers repeat what is lost.
 const (
 	madsPerSecond = 10_000
@@ -19,8 +19,9 @@ const (
 	madMute       = 10 * time.Millisecond
 )
 
-// MADHandler is given a management datagram: the address that it came to, the sender's
-// address and queue pair, and its 256 bytes, which are valid until it returns.
+// MADHandler handles a management datagram: its destination address, the sender's
+// address and queue pair, and its 256 bytes, which are valid until the handler
+// returns.
 type MADHandler = func(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte)
 
 // muter is a wire whose kernel drops management datagrams while it is muted.
@@ -48,9 +49,9 @@ type mad struct {
 	data   [roce.MADBytes]byte
 }
 
-// HandleMAD sets who gets the management datagrams for queue pair 1, the general
-// services interface; nil for nobody. f runs on the goroutine that receives, so
-// it must be quick; it may call the device.
+// HandleMAD sets the handler of management datagrams for queue pair 1, the general
+// services interface; nil for none. f runs on the goroutine that receives, so it
+// must be quick; it may call the device.
 func (d *device) HandleMAD(f MADHandler) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,8 +20,8 @@ type neighbour struct {
 	until    time.Time // when to ask again
 }
 
-// neighbours asks the kernel for them: it is the kernel that finds neighbours and
-// watches over them. The goroutine that sends has it.
+// neighbours looks up neighbours in the kernel, which finds and supervises them. It
+// belongs to the goroutine that sends.
 type neighbours struct {
 	netlink  *netlink.Handle
 	link     int
@@ -32,7 +32,7 @@ type neighbours struct {
 	lastAddr netip.Addr
 }
 
-// How long an answer holds: a neighbour's, and that there is none yet.
+// How long an answer is valid: a neighbour's address, and that it is not known yet.
 const (
 	neighbourFor = time.Second
 	nobodyFor    = 2 * time.Millisecond

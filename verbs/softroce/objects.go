@@ -56,8 +56,8 @@ func (m *region) LKey() uint32           { return m.core.Key() }
 func (m *region) RKey() uint32           { return m.core.Key() }
 func (m *region) Access() ib.AccessFlags { return m.core.Access() }
 
-// Dereg implements verbs.MR. Payload is copied under the lock, so nobody is still
-// at it afterwards.
+// Dereg implements verbs.MR. Payload is copied under the lock, so no goroutine
+// still copies it afterwards.
 func (m *region) Dereg() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
@@ -213,8 +213,8 @@ func (q *queuePair) Destroy() error {
 	return nil
 }
 
-// CompletionTelemetry implements verbs.TelemetryQP: what the network has said with
-// the request's packets, or its responses.
+// CompletionTelemetry implements verbs.TelemetryQP: the telemetry of the request's
+// packets, or its responses.
 func (q *queuePair) CompletionTelemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 	return q.core.SendCQ().Telemetry(wc, t)
 }
@@ -234,7 +234,7 @@ type completionQueue struct {
 	dev     *device
 	core    *endpoint.CQ
 	channel *channel
-	empty   int // polls in a row that found nothing; belongs to who polls
+	empty   int // polls in a row that found nothing; for the goroutine that polls
 }
 
 // CreateCQ implements verbs.Device.
@@ -269,8 +269,8 @@ func (d *device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 // run: often enough for them, seldom enough for itself.
 const yieldEvery = 64
 
-// Poll implements verbs.CQ. When it finds nothing it looks at the network itself:
-// a loop that polls moves its own packets, without a change of goroutine.
+// Poll implements verbs.CQ. When it finds nothing it receives from the network
+// itself: a loop that polls moves its own packets, without a change of goroutine.
 func (c *completionQueue) Poll(wc []verbs.WC) (int, error) {
 	n, err := c.core.Poll(wc)
 	if n > 0 || err != nil || len(wc) == 0 {
@@ -355,7 +355,7 @@ func (h *channel) forget(c *completionQueue) {
 
 // Wait implements verbs.CompChannel.
 func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
-	if timeout != 0 { // nobody polls for who sleeps
+	if timeout != 0 { // no goroutine polls for a sleeping one
 		h.dev.waiting.Add(1)
 		defer h.dev.waiting.Add(-1)
 		signal(h.dev.wake)

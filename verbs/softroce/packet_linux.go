@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
-// packetWire receives by a packet socket, which shows IP headers and so lets the
-// whole ICRC be checked, and sends by raw IP sockets, which let them be chosen:
+// packetWire receives by a packet socket, which shows IP headers, so that the whole
+// ICRC can be checked. It sends by raw IP sockets, which let it choose the headers:
 // identifications that differ and source ports with entropy, as a NIC has. Routing and
 // neighbours stay the kernel's business.
 type packetWire struct {
@@ -42,7 +42,7 @@ type packetWire struct {
 	out      collector
 	paths    pathCache
 	ethernet bool // frames have Ethernet headers
-	virtio   int  // bytes before the frame that tell of segmentation, 0 for none
+	virtio   int  // bytes before the frame that describe segmentation, 0 for none
 }
 
 func (d *device) openPacketWire() (wire, error) {
@@ -187,8 +187,8 @@ func (w *packetWire) openSocket() (int, error) {
 var nothing = []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}
 
 // roceFilter passes unfragmented UDP for the RoCEv2 port in packets whose IP header
-// is at ip, and what has telemetry besides: frames with tags, whatever is behind
-// them, and UDP for the INT port.
+// is at ip. It also passes packets with telemetry: tagged frames, whatever they
+// contain, and UDP for the INT port.
 func roceFilter(ip uint32, c *collect) []unix.SockFilter {
 	const (
 		loadByte  = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS
@@ -269,7 +269,7 @@ func (w *packetWire) send(b *batch) {
 	}
 }
 
-// prepare builds frame i with all its headers, and returns the socket that it goes
+// prepare builds frame i with all its headers, and returns the socket to send it
 // by.
 func (w *packetWire) prepare(i int, m *message, data []byte) int {
 	f := w.frames[i][:]
@@ -294,7 +294,7 @@ func (w *packetWire) prepare(i int, m *message, data []byte) int {
 	n += udp.Put(f[n:])
 	n += copy(f[n:], data)
 	roce.PutICRC(f[begin:n])
-	if src.Is6() { // who receives by a plain UDP socket wants one
+	if src.Is6() { // a receiver with a plain UDP socket needs one
 		udp.Checksum = roce.UDPChecksum(f[begin:n])
 		udp.Put(f[at:])
 	}
@@ -374,7 +374,7 @@ func (w *packetWire) take() bool {
 const virtioBytes = 10
 
 // parse takes a frame apart into packets: one, or what segmentation offload has
-// left together. It returns false if it is none.
+// left together. It returns false if b is not such a frame.
 func (w *packetWire) parse(b []byte, stamp uint64) bool {
 	if len(b) < w.virtio {
 		return false

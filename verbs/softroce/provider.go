@@ -39,9 +39,9 @@ const (
 	maxWindow   = 1 << 16
 )
 
-// windowOf is how many packets a connection may have under way. Unless somebody
-// knows better it is 128, as with the kernel's soft-RoCE driver, but no more than
-// 256 KiB: what the receive buffer holds that a program without privileges gets from most systems.
+// windowOf is how many packets a connection may have under way. The default is 128, as
+// with the kernel's soft-RoCE driver, but no more than 256 KiB: the receive buffer that
+// most systems give to a program without privileges.
 func windowOf(chosen int, mtu ib.MTU) int {
 	if chosen > 0 {
 		return chosen

@@ -23,8 +23,8 @@ const (
 	rxChunk    = 60 << 10     // payload that is delivered at a time, so that acknowledgements go out while more comes
 	rxPackets  = 128          // in a chunk
 	controlLen = 128
-	// socketBytes is the buffer that is asked for; without privileges the kernel
-	// gives up to net.core.rmem_max.
+	// socketBytes is the buffer size requested; without privileges the kernel grants
+	// up to net.core.rmem_max.
 	socketBytes = 8 << 20
 	defaultTTL  = 64
 )
@@ -36,7 +36,8 @@ type mmsghdr struct {
 }
 
 // waiter waits for any of several sockets. They are not in the runtime's poller:
-// while an application polls, nobody should be woken by what it takes in itself.
+// while an application polls, the packets that it receives itself should not wake
+// another goroutine.
 type waiter struct {
 	fds     []unix.PollFd
 	event   int // an eventfd that stop writes to
@@ -129,7 +130,7 @@ func (b *inbox) message(i int) (data []byte, c control, ok bool) {
 	return b.buf[at : at+int(h.len)], parseControl(b.controls[i][:h.hdr.Controllen]), h.hdr.Flags&unix.MSG_TRUNC == 0
 }
 
-// source is where message i came from, for sockets of the IP families.
+// source is the sender's address of message i, for sockets of the IP families.
 func (b *inbox) source(i int) netip.AddrPort {
 	if b.names[i].Family == unix.AF_INET {
 		from := (*unix.RawSockaddrInet4)(unsafe.Pointer(&b.names[i]))
@@ -185,8 +186,8 @@ func (c *pathCache) get(src, dst netip.AddrPort) *roce.Path {
 	return &c.path
 }
 
-// transmit sends messages by one call or more. One that the kernel refuses is
-// lost; refused is told of it. It waits for room in the socket's buffer.
+// transmit sends messages by one call or more, and waits for room in the socket's
+// buffer. A message that the kernel refuses is lost; transmit then calls refused.
 func transmit(fd int, headers []mmsghdr, w *waiter, counters *wireCounters, refused func(i int, errno unix.Errno)) {
 	for done := 0; done < len(headers); {
 		counters.sendCalls.Add(1)
@@ -275,7 +276,8 @@ func growBuffers(fd int) {
 	}
 }
 
-// readings of the two clocks for the time stamps of messages that came together.
+// readings of the two clocks for the timestamps of messages that were received
+// together.
 func (c *clock) readings() (wall, monotonic int64) {
 	t := time.Now()
 	return t.UnixNano(), int64(t.Sub(c.start))

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
-// takeOff takes what c has packets collect off a frame that came, or, without an
-// Ethernet header, off a packet, and returns the frame as its sender's NIC would
-// know it and what it brought. It writes to b, which the records share.
+// takeOff removes from a received frame, or from a packet without an Ethernet
+// header, what c has packets collect. It returns the frame as its sender's NIC sent
+// it, and the telemetry removed. It writes to b, which the records share.
 func (c *collect) takeOff(b []byte, ethernet bool) ([]byte, endpoint.Brought) {
 	var out endpoint.Brought
 	if c.tags && ethernet {
@@ -100,9 +100,9 @@ func setLengths(p []byte, header, total int, port uint16) {
 	be.PutUint16(udp[6:], 0)
 }
 
-// putINT puts shim and records behind the UDP header of the IP packet of total bytes
-// that lies at at in b, by moving the headers to the front, for which there is room.
-// It returns where the packet begins then.
+// putINT inserts shim and records behind the UDP header of the IP packet of total
+// bytes at offset at in b. It moves the headers towards the front, where there is
+// room, and returns the packet's new offset.
 func (c *collect) putINT(b []byte, at, header, total int, m *carried) int {
 	n := telemetry.PerHopBaseBytes
 	if len(m.INT) > 0 {

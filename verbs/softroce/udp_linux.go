@@ -90,9 +90,9 @@ func (d *device) openError(at netip.AddrPort, err error) error {
 	return verbs.Errorf("open", d.name, err, "on %v", at)
 }
 
-// newUDPSocket returns a non-blocking socket bound to an address, which sends with
-// "don't fragment" set and so, as it is not connected, with the IPv4 identification
-// 0, which the ICRC covers.
+// newUDPSocket returns a non-blocking socket bound to an address. It sends with
+// "don't fragment" set. As it is not connected, the IPv4 identification is then 0,
+// which the ICRC covers.
 func newUDPSocket(at netip.AddrPort, link int) (int, error) {
 	family := unix.AF_INET
 	if at.Addr().Is6() {
@@ -155,7 +155,7 @@ func setUDPOptions(fd int, v6 bool) error {
 	return nil
 }
 
-// dropMADs is a filter of sockets that drops what is for queue pair 1: the destination
+// dropMADs is a socket filter that drops packets for queue pair 1. The destination
 // queue pair is the last 24 bits of the Base Transport Header's second word (IBA 9.2).
 var dropMADs = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: udpHeaderLen + 4},

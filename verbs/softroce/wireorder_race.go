@@ -4,14 +4,14 @@ package softroce
 
 import "sync/atomic"
 
-// What a packet brings was written before it was sent, and the kernel carries that order
-// from one socket to the next. The race detector does not see it: the system calls that
-// carry packets are not its own. So it is told: what happened before a send in this process
-// happened before every receive that comes after it. (Package syscall does the same for its
-// reads and writes.)
+// A packet's payload was written before it was sent, and the kernel keeps that order from
+// one socket to the next. The race detector does not see this order: it does not
+// instrument the system calls that carry packets. So onWire declares it: what happened
+// before a send in this process happened before every later receive. (Package syscall
+// does the same for its reads and writes.)
 //
-// Registered memory that a peer in the same process wrote may then be read after a
-// completion that stands for it. Reading memory that one-sided WRITEs change, without a
+// Registered memory that a peer in the same process wrote may then be read after the
+// completion of that write. Reading memory that one-sided WRITEs change, without a
 // completion, stays a race.
 var onWire atomic.Uint64
 

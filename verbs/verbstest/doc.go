@@ -1,6 +1,6 @@
-// Package verbstest holds providers of package verbs to what it promises: tests
-// of the API (what is refused, and how; what is in use) and of traffic
-// (Writes, Reads, Sends, atomics, unreliable connections, datagrams, events, errors), over any device.
+// Package verbstest tests providers against the promises of package verbs: tests of the
+// API (what is refused, and how; what is in use) and of traffic (Writes, Reads, Sends,
+// atomics, unreliable connections, datagrams, events, errors), over any device.
 //
 //	func TestProvider(t *testing.T) {
 //		dev := ...

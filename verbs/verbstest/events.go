@@ -68,7 +68,7 @@ var eventTests = []test{
 				return err
 			}
 		}
-		// One arming, one event; and a solicited one only if asked for.
+		// One arming, one event; and a solicited one only if requested.
 		if err := errors.Join(cq.ReqNotify(true), send(0)); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ var eventTests = []test{
 		return errors.New("events without end")
 	}},
 	{"asynchronous events", func(r *rig) error {
-		// Those that came before are about other tests.
+		// Earlier events are about other tests.
 		for range 1000 {
 			if _, err := r.A.AsyncEvent(0); err != nil {
 				return expect("no event", err, verbs.ErrTimeout)

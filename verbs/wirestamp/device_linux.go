@@ -34,9 +34,9 @@ type Stats struct {
 	// with Timestamps whose acknowledgement's time is known, or is not: their
 	// WC.Timestamp is the time of polling.
 	Stamped, Unstamped uint64
-	// Unsent are those of Stamped of which the time of sending is not known.
+	// Unsent are those of Stamped whose time of sending is not known.
 	Unsent uint64
-	// Retransmitted are those of Stamped of which packets were sent again.
+	// Retransmitted are those of Stamped that had packets sent again.
 	Retransmitted uint64
 	// Others are completions on CQs with Timestamps that nothing stamps: receives,
 	// failures, and those of queue pairs that are not RC.
@@ -50,9 +50,9 @@ type Stats struct {
 // Wrap returns a device over dev whose completions have timestamps, from packets
 // that pass the network interface netdev; "" takes that of port 1. It fails with
 // verbs.ErrNotSupported if dev is simulated or does RoCE in hardware, and with
-// os.ErrPermission without the privileges to attach an eBPF program. dev is to be
-// used through the Device alone from then on, and is closed by its Close. If Wrap
-// fails, dev is as it was.
+// os.ErrPermission without the privileges to attach an eBPF program. From then on
+// use dev only through the Device, whose Close closes dev. If Wrap fails, dev is
+// unchanged.
 func Wrap(dev verbs.Device, netdev string) (*Device, error) {
 	return wrap(dev, netdev, defaults)
 }

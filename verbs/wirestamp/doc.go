@@ -8,22 +8,21 @@
 //	stamped, err := wirestamp.Wrap(dev, "eth0")
 //	shim, err := paced.Wrap(stamped, cfg)
 //
-// A NIC that does RoCE in hardware sends and receives past the network stack: no
-// hook sees its packets, and Wrap refuses it. Such NICs have time stamps of their
-// own.
+// A NIC that does RoCE in hardware bypasses the network stack: no hook sees its
+// packets, and Wrap refuses it. Such NICs have timestamps of their own.
 //
 // # What a timestamp is
 //
 // WC.Timestamp of a send request on a CQ made with Timestamps is when its
 // acknowledgement arrived, or the last packet of a READ's or atomic's response, in
-// nanoseconds of CLOCK_MONOTONIC. Where no stamp came for it, it is the time of
+// nanoseconds of CLOCK_MONOTONIC. Where no stamp arrived for it, it is the time of
 // the Poll that returned the completion, and Stats.Unstamped counts that; nothing
-// waits. So it is for completions that failed and for receives, which
-// Stats.Others counts. QP.Stamps tells the two kinds apart and has the rest
-// that is known, and QP is a verbs.SentTimestampQP.
+// waits. The same holds for completions that failed and for receives, which
+// Stats.Others counts. QP.Stamps distinguishes the two kinds and has the other
+// known times, and QP is a verbs.SentTimestampQP.
 //
-// Package match, below, says how packets and requests are brought together, and
-// which of several transmissions counts.
+// Package match, below, says how packets and requests are matched, and which of
+// several transmissions counts.
 //
 // # Needs
 //

@@ -16,9 +16,9 @@ type qp struct {
 
 // Stamper is a QP that knows all stamps of a completed request.
 type Stamper interface {
-	// Stamps returns what is known of a successful completion of a send request
-	// that the last Poll of the QP's send CQ returned; it belongs to whoever polls.
-	// It reports false of any other completion.
+	// Stamps returns the times of a successful completion of a send request that the
+	// last Poll of the QP's send CQ returned. Only the goroutine that polls may call
+	// it. It reports false for any other completion.
 	Stamps(wc *verbs.WC) (match.Stamps, bool)
 }
 

@@ -32,7 +32,8 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", uint8(m))
 }
 
-// Config says what tags look like and what to send. DefaultConfig has it filled in.
+// Config sets the form of tags and what to send. DefaultConfig returns one filled
+// in.
 type Config struct {
 	// Format is the network's, switches and hosts alike.
 	Format telemetry.DelayFormat
@@ -75,8 +76,9 @@ func (c *Config) Validate() error {
 
 // SourcePort is the UDP source port that Linux computes for the packets of a
 // connection: from the flow label of its address vector, or where that is 0, from the
-// queue pair numbers of both ends (rdma_get_udp_sport). Drivers whose NICs take it
-// from the host, mlx5's for instance, send by it; others have a rule of their own.
+// queue pair numbers of both ends (rdma_get_udp_sport). Drivers whose NICs take the
+// port from the host, mlx5's for instance, use this one; others have a rule of their
+// own.
 func SourcePort(flowLabel, local, peer uint32) uint16 {
 	l := flowLabel & 0xfffff
 	if l == 0 {

@@ -31,12 +31,12 @@ type Device struct {
 // Wrap returns a device over dev that reads the telemetry of packets which pass the
 // network interface netdev; "" takes that of port 1. It fails with
 // verbs.ErrNotSupported if dev is simulated, or if it does RoCE in hardware and cfg
-// asks for tags, and with os.ErrPermission without the privileges to attach an
-// eBPF program. dev is to be used through the Device alone from then on, and is
-// closed by its Close. If Wrap fails, dev is as it was.
+// asks for tags, and with os.ErrPermission without the privileges to attach an eBPF
+// program. From then on use dev only through the Device, whose Close closes dev. If
+// Wrap fails, dev is unchanged.
 //
-// Of several wrappers that attach to one interface this one is the outermost: a
-// device that is to have package wirestamp's timestamps, too, is wrapped by that first.
+// Of several wrappers that attach to one interface this one must be the outermost: for
+// package wirestamp's timestamps too, wrap the device by that package first.
 func Wrap(dev verbs.Device, netdev string, cfg Config) (*Device, error) {
 	return wrap(dev, netdev, cfg, defaults)
 }
@@ -154,9 +154,9 @@ func (d *Device) event(e *taggerEvent) {
 	q.Queue.Received(e.Ns, units.MakePSN(e.Psn), op, e.Syndrome)
 	hop, reverse := e.Back, e.Way
 	if op == ib.ReadResponseLast || op == ib.ReadResponseOnly {
-		hop, reverse = e.Way, e.Back // the data came this way
+		hop, reverse = e.Way, e.Back // the data arrived on this path
 	}
-	// A reverse delay that is not known is none.
+	// A reverse delay that is not known counts as 0.
 	r := report{at: e.Ns}
 	if r.hop, ok = delayOf(&d.cfg.Format, hop); ok {
 		r.reverse, _ = delayOf(&d.cfg.Format, reverse)

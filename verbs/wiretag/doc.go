@@ -8,9 +8,9 @@
 //	tagged, err := wiretag.Wrap(dev, "eth0", wiretag.DefaultConfig(telemetry.Value))
 //	shim, err := paced.Wrap(tagged, cfg)
 //
-// It takes both ends: the receiver, too, wraps its device, which says which queue pair
-// a packet's sender has. What the receiver wraps it for is the reflection; it may
-// ask for no tags of its own.
+// Both ends take part: the receiver wraps its device too, which reveals the queue pair
+// of a packet's sender. The receiver needs the wrapper for the reflection; it may
+// request no tags of its own.
 //
 // # Devices
 //
@@ -18,7 +18,7 @@
 // hooks see its packets. A NIC that does RoCE in hardware does not, and no stock NIC
 // parses the tags: there the last switch takes them off. For such a device Wrap sends
 // probes instead, small UDP packets with a tag on the path of each connection, which
-// the program of the peer answers in the kernel with what their tag said.
+// the program of the peer answers in the kernel with the content of their tag.
 // verbs/softroce reads tags itself; over UDP sockets without segmentation offload
 // (gso=off) Wrap does it as well.
 //

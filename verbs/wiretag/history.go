@@ -4,7 +4,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// report is what the packet that arrived at a time said of a connection's paths.
+// report is what the packet that arrived at a time reported about a connection's
+// paths.
 type report struct {
 	at           uint64 // ns
 	hop, reverse units.Time

@@ -17,9 +17,9 @@ import (
 // scheme is that of the devices whose names take the options.
 const scheme = "ibv:"
 
-// Open opens a device as verbs.Open does. The name of one of libibverbs' may have
-// options of this package's besides its own, behind a question mark, and is then
-// wrapped, with the interface of its port 1:
+// Open opens a device as verbs.Open does. After a question mark, the name of a
+// libibverbs device may have options of this package besides its own. Open then
+// wraps the device, with the interface of its port 1:
 //
 //	ibv:rxe0?telemetry=poseidon
 //	ibv:mlx5_0?telemetry=csig-wide&collect=probes&every=200us

@@ -33,7 +33,7 @@ type path struct {
 	number  uint32 // of the last probe
 	last    uint64 // when it was sent
 	pending [window]pending
-	newest  report // at is 0 if there is none
+	newest  report // at is 0 if there is no answer
 	packet  [probeSize]byte
 }
 
@@ -143,8 +143,8 @@ func (d *Device) probe(p *path) {
 	binary.BigEndian.PutUint32(p.packet[roce.BTHBytes+12:], p.number)
 	binary.NativeEndian.PutUint64(p.packet[roce.BTHBytes+16:], now)
 	d.stats.Probes++
-	// What is not sent is not answered, and counts as lost: a full queue, or a peer
-	// that has said that nobody is there.
+	// A probe that is not sent is not answered, and counts as lost: the queue is full,
+	// or the peer has reported that no program listens.
 	_, _ = unix.Write(p.fd, p.packet[:])
 }
 
@@ -165,14 +165,15 @@ func (d *Device) answered(e *taggerEvent) bool {
 	d.stats.ProbesAnswered++
 	hop, ok := delayOf(&d.cfg.Format, e.Back)
 	if !ok || sent < p.newest.at {
-		return true // no switch on the way has telemetry, or a later one said more
+		return true // no switch on the path has telemetry, or a later answer reported more
 	}
 	p.newest = report{at: sent, hop: hop}
 	p.newest.reverse, _ = delayOf(&d.cfg.Format, e.Way)
 	return true
 }
 
-// latest returns what the newest answer said, unless that is too old. The lock is held.
+// latest returns the report of the newest answer, unless that is too old. The lock is
+// held.
 func (d *Device) latest(p *path) (report, bool) {
 	r := p.newest
 	return r, r.at != 0 && watcher.ReadClock()-r.at <= uint64(d.cfg.MaxAge)

@@ -74,7 +74,7 @@ func (q *qp) End() {
 	q.reports.reset()
 }
 
-// unspecified is the address that stands for any, of the other one's family.
+// unspecified is the unspecified address, which means any, of the family of like.
 func unspecified(like netip.Addr) netip.Addr {
 	if like.Is4() {
 		return netip.IPv4Unspecified()

@@ -5,10 +5,10 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/watcher"
 )
 
-// Responder answers the probes that come to a network interface, for programs that
-// know nothing of telemetry: with a NIC that does RoCE in hardware it is all that the
-// receiving host has to run. The kernel answers; the Responder holds the program there
-// until it is closed.
+// Responder answers the probes that arrive at a network interface, for programs
+// without telemetry: with a NIC that does RoCE in hardware, the receiving host needs
+// to run nothing else. The kernel answers; the Responder holds the program there until
+// it is closed.
 type Responder struct{ t *tagger }
 
 // NewResponder attaches a program to a network interface; of cfg the Format counts.
@@ -28,7 +28,7 @@ func NewResponder(netdev string, cfg Config) (*Responder, error) {
 // Attached says where the program is attached: "tcx" or "clsact".
 func (r *Responder) Attached() string { return r.t.At.How }
 
-// Stats returns the counters so far, of which those of the program count.
+// Stats returns the counters so far; only those of the program are used.
 func (r *Responder) Stats() Stats { return programStats(r.t.counts()) }
 
 // Close takes the program off the interface.

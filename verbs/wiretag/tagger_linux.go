@@ -16,7 +16,7 @@ import (
 // source is where events come from: the kernel's hooks, or a test.
 type source interface {
 	overlay.Program
-	// Register has the packets of a connection looked at, under an id.
+	// Register makes the program watch the packets of a connection, under an id.
 	Register(id uint32, c overlay.Connection, flags uint32) error
 	// Take hands over the events that are there. It does not wait, and one
 	// goroutine at a time calls it.
@@ -27,7 +27,7 @@ type source interface {
 // What the program is to do for a connection.
 const (
 	flagTags    = 1 << iota // requests leave with a tag
-	flagReports             // what comes back is reported
+	flagReports             // returned telemetry is reported
 )
 
 // An id of a connection has an index of so many bits: overlay.Layer.

@@ -36,8 +36,8 @@ func ClockCases() (all []ClockCase) {
 	return all
 }
 
-// RoundTrips are round trips by the NIC's timestamps, mapped to the host's clock, beside
-// those by the simulation's.
+// RoundTrips are round trips by the NIC's timestamps, mapped to the host's clock,
+// compared with those by the simulation's.
 type RoundTrips struct {
 	Case     ClockCase
 	Hz       float64      // of the counter
@@ -88,8 +88,8 @@ func RunClock() (all []*RoundTrips, err error) {
 }
 
 // roundTrips has a host calibrate its NIC's clock as the shim does, with readings of the
-// counter when calibration advises them, and write 64 bytes to another over and over:
-// round trips are from the host's clock before the post to the completion's timestamp.
+// counter when calibration advises them. The host repeatedly writes 64 bytes to another.
+// Round trips are from the host's clock before the post to the completion's timestamp.
 func roundTrips(cfg nicmodel.Config, loaded bool, run time.Duration) (*RoundTrips, error) {
 	hosts, err := newHosts(2, true, slot50, cfg)
 	if err != nil {
@@ -166,7 +166,7 @@ func roundTrips(cfg nicmodel.Config, loaded bool, run time.Duration) (*RoundTrip
 	return r, err
 }
 
-// trustedAfter is the samples that calibration wants before it maps.
+// trustedAfter is the number of samples that calibration needs before it maps.
 var trustedAfter = calibration.DefaultConfig(64, 1e9).MinSamples
 
 // untilWrap is how long a counter takes from one wrap to the next.

@@ -98,7 +98,7 @@ func newHost(dev *simverbs.Device) (*host, error) {
 	return h, nil
 }
 
-// newQP makes a queue pair of which so many requests and receives may be outstanding.
+// newQP makes a queue pair that may have so many requests and receives outstanding.
 func (h *host) newQP(service ib.QPType, depth, receives, inline int) (verbs.QP, error) {
 	return h.pd.CreateQP(verbs.QPInitAttr{
 		Type: service, SendCQ: h.cq, RecvCQ: h.recv,

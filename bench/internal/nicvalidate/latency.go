@@ -116,7 +116,7 @@ func pingPong(cfg nicmodel.Config, direct bool, link fabric.Link, p pong, size i
 	from := hosts[0].dev.Now()
 	for trip := range trips {
 		for turn := range 2 {
-			// The first to send has received what came before.
+			// The first to send has received all earlier messages.
 			s, r := sides[turn], sides[1-turn]
 			if err := s.send(p.op, byte(trip)+1, inline); err != nil {
 				return 0, err

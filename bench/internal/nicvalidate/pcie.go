@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// nfp6000 is the device of pcie-bench and its Broadwell host. What a link carries is
-// row P2, the headers P1. The rate of the copies inside the device, and what a DMA read
-// takes in all, are fitted to row P3, how much of that is not the engine's but the host's to
-// PB1, where the device's processors read without the engine. The engine takes 47 million writes a
-// second, as pcie-bench says of it. It has 32 tags: lspci of that machine says ExtTag-,
-// and without those a tag has 5 bits.
+// nfp6000 is the device of pcie-bench and its Broadwell host. The link's rate is row P2,
+// the headers P1. The rate of the copies inside the device, and the whole time of a DMA
+// read, are fitted to row P3. The host's share of that time is fitted to PB1, where the
+// device's processors read without the engine. The engine takes 47 million writes a
+// second, as pcie-bench reports. It has 32 tags: lspci of that machine shows ExtTag-, and
+// a tag without extension has 5 bits.
 func nfp6000() nicmodel.PCIeConfig {
 	return nicmodel.PCIeConfig{
 		Rate: 57_880 * units.Mbps, MPS: 256, MRRS: 512, RCB: 64, Headers: nicmodel.PCIeBench,
@@ -142,7 +142,7 @@ func inTurn(n int) func() uint64 {
 	}
 }
 
-// sustained is the payload in Gbps of transfers of n bytes, each asked for when an
+// sustained is the payload in Gbps of transfers of n bytes, each requested when an
 // earlier one is done.
 func sustained(p *nicmodel.PCIe, n int, addr func() uint64, transfer transfer) float64 {
 	const transfers = 20_000

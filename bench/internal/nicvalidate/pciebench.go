@@ -74,8 +74,8 @@ func scanned(text, format string, into ...any) bool {
 }
 
 // bdw is what the Broadwell host adds to nfp6000. Its cache has 25600 KiB (the machine's
-// cpuinfo), of which a device's writes have 2 ways of 20, Intel's default. What memory
-// takes beyond it is fitted to PB5, the other socket to PB7, the IO-TLB to PB10 and its
+// cpuinfo); a device's writes may use 2 ways of 20, Intel's default. The added latency
+// of memory is fitted to PB5, the other socket to PB7, the IO-TLB to PB10 and its
 // walkers to PB12. The root complex takes 64 writes, an estimate: more than are sent
 // during a walk.
 func (c *pbTest) bdw() nicmodel.PCIeConfig {

@@ -30,7 +30,7 @@ type flood struct {
 
 const (
 	clients = 7
-	// ibMTU is what subnet managers set unless told otherwise.
+	// ibMTU is what subnet managers set by default.
 	ibMTU = 2048
 	// fdr is what the K16 machines' links carry: 4 lanes of 14.0625 Gbps, 64/66.
 	fdr = 54_545 * units.Mbps
@@ -333,7 +333,7 @@ func outboundUD(payload, queues int, batches bool) *flood {
 type receiver struct {
 	host *host
 	qps  []verbs.QP
-	used []int // receives of each that are to be posted again
+	used []int // receives of each to post again
 	wrs  []verbs.RecvWR
 	wcs  []verbs.WC
 	done int

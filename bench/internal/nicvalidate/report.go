@@ -64,8 +64,8 @@ func Run() ([]Result, error) {
 	return results, nil
 }
 
-// MedianError returns the median of the absolute errors of the points that there are of
-// rows for a use, and how many those are, with the rows that were added or without.
+// MedianError returns the median absolute error of the points in the rows for a use,
+// and the number of points. added includes the rows that were added.
 func MedianError(results []Result, use Use, added bool) (median float64, points int) {
 	var errs []float64
 	for i := range results {

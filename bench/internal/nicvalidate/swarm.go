@@ -11,9 +11,9 @@ import (
 )
 
 // swarm is rdma_bench's rc-swarm: machines that all read from or write to each other.
-// Thread t of a machine has so many queue pairs to thread t of each other machine, and
-// takes one of them at random for each request, so many requests being outstanding a
-// thread. It waits for the oldest of them. Hosts post and poll in no time.
+// Thread t of a machine has some queue pairs to thread t of each other machine, and
+// posts each request to a random one of them. A thread keeps a fixed number of
+// requests outstanding and waits for the oldest. Hosts post and poll in no time.
 type swarm struct {
 	op       ib.WROpcode
 	machines int
@@ -114,7 +114,7 @@ type swarmQP struct {
 	peer *host
 }
 
-// swarmThread has a ring of requests, of which next is the oldest.
+// swarmThread has a ring of requests; next is the oldest.
 type swarmThread struct {
 	s     *swarm
 	host  *host

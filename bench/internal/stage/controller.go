@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Port is what a model knows of a switch's port, for the tables of programs that ask.
+// Port describes a switch's port, for the programs that have tables of ports.
 type Port struct {
 	Number uint16
 	Rate   units.Rate
@@ -27,9 +27,9 @@ const (
 	scaleTable  = "scale"     // rate_100g() and so on
 )
 
-// Describe tells the program what the switch's ports are like, in the tables that it
-// has for that: a controller's work. tick is the switch's clock. A program without
-// these tables is told nothing.
+// Describe configures the program's port tables with the switch's ports: a
+// controller's work. tick is that of the switch's clock. Describe does nothing for a
+// program without these tables.
 func (s *Stage) Describe(ports []Port, tick units.Time) error {
 	for _, t := range s.pipeline.Program().Tables() {
 		name := t.Name[strings.LastIndexByte(t.Name, '.')+1:]
@@ -52,7 +52,7 @@ func (s *Stage) Describe(ports []Port, tick units.Time) error {
 			case name == scaleTable && p.Notice != nil:
 				a = action("rate_" + strings.ToLower(strings.TrimSuffix(p.Rate.String(), "bps")))
 				if takes(t, a.Name) < 0 {
-					continue // the program's own default stands
+					continue // the program's own default applies
 				}
 			default:
 				continue

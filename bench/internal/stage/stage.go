@@ -1,14 +1,14 @@
-// Package stage runs P4 programs in the switches of a model: each packet that a
-// switch takes off a queue is put into bytes as it would be on the wire, goes
-// through the program with what the architecture reports of the model's queues, and
-// what the program wrote is the packet's telemetry from then on.
+// Package stage runs P4 programs in the switches of a model. It encodes each packet
+// that a switch takes off a queue as on the wire, and runs the program with the
+// architecture's metadata for the model's queues. The telemetry that the program
+// wrote is the packet's from then on.
 //
-// The model has chosen the port by the time at which the program sees the packet, so
-// what a program says of ports counts only where it says to drop. What a packet
-// carries from switch to switch is what the model knows of it: the largest delay,
-// the per-hop records, EIN and ECN. What else a program writes ends with the switch.
-// Payload is not there: a frame ends behind the transport headers, and its lengths
-// are those of the whole packet.
+// The model has chosen the port before the program sees the packet, so the program's
+// choice of a port counts only where it drops the packet. From switch to switch a
+// packet carries only the telemetry that the model knows: the largest delay, the
+// per-hop records, EIN and ECN. Other fields that a program writes are lost after
+// the switch. Frames have no payload: a frame ends after the transport headers, and
+// its lengths are those of the whole packet.
 package stage
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-rdma/sluice/telemetry"
 )
 
-// Transport is what a stage is told about a packet's transport headers.
+// Transport is what a stage knows about a packet's transport headers.
 type Transport struct {
 	Header *rc.Header
 	DestQP uint32
@@ -36,7 +36,7 @@ type Config struct {
 	Delay telemetry.DelayFormat
 	// INT is how they write per-hop records.
 	INT telemetry.INTFormat
-	// Transport tells a packet's transport headers, valid until the next call. Nil,
+	// Transport returns a packet's transport headers, valid until the next call. Nil,
 	// or no header, makes every packet the middle of an RDMA WRITE.
 	Transport func(fabric.Handle) Transport
 }
@@ -61,7 +61,7 @@ type Faults struct {
 	// Unreadable is packets that it sent with telemetry cut short or of another form,
 	// which then counts as none.
 	Unreadable uint64
-	// Copies is what it sent beside the packet itself, which is lost.
+	// Copies is how many packets it sent besides the packet itself; they are lost.
 	Copies uint64
 }
 

@@ -32,9 +32,9 @@ func BDP(env cc.Env) float64 {
 	return float64(float64(env.LineRate)*float64(env.BaseRTT)) / byteTime
 }
 
-// NewBytes returns the window that a flow starts with, that of its port's
-// bandwidth-delay product. It stays within least and most, in bytes; most is the
-// upper one where they cross, and zero stands for the bandwidth-delay product.
+// NewBytes returns the initial window of a flow, its port's bandwidth-delay
+// product. The window stays within least and most, in bytes; where they cross, most
+// applies. A most of 0 means the bandwidth-delay product.
 func NewBytes(env cc.Env, least float64, most units.Bytes) Bytes {
 	bdp := BDP(env)
 	w := Bytes{
@@ -57,8 +57,8 @@ func NewBytes(env cc.Env, least float64, most units.Bytes) Bytes {
 func (w *Bytes) Clamp(cwnd float64) float64 { return min(max(cwnd, w.least), w.most) }
 
 // Answer returns the control of the window as it is now. The window is whole packets,
-// rounded up: pacing carries the fraction, where a window that a last packet does not
-// fit into would cost up to one packet a round trip.
+// rounded up. Pacing carries the fraction; a window that a last packet does not fit
+// into would cost up to one packet a round trip.
 func (w *Bytes) Answer() cc.Control {
 	rate := min(max(float64(w.Cwnd*w.bitsPerSecond)+0.5, 1), w.lineRate)
 	packets := max(math.Ceil(float64(w.Cwnd*w.perMTU)-1e-9), 1) // less what rounding adds

@@ -13,8 +13,8 @@ type Rules struct {
 	Cut float64
 	// ResetAfter is how many timeouts without an acknowledgement leave Least.
 	ResetAfter int
-	// MinRate is the least that a paced flow sends at, in bits per second: where the
-	// last round trip was very long, it would else not learn that the path is free
+	// MinRate is the lowest rate of a paced flow, in bits per second. Without it a
+	// flow whose last round trip was very long would not learn that the path is free
 	// again.
 	MinRate float64
 	// After holds the next decrease back until more than a round trip has passed; else
@@ -58,7 +58,7 @@ func (w *Packets) Rate(rtt units.Time) float64 {
 	return float64(w.Cwnd*w.mtuBits) / float64(rtt)
 }
 
-// Observe takes from an acknowledgement what every law wants remembered.
+// Observe remembers what every law needs from an acknowledgement.
 func (w *Packets) Observe(a *cc.Ack) {
 	if a.RTT > 0 {
 		w.RTT = a.RTT

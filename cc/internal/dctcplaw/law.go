@@ -23,7 +23,7 @@ type Params struct {
 	MinCwnd      float64 // at least 1
 }
 
-// MaxPackets bounds the windows that are asked for.
+// MaxPackets bounds the windows that can be configured.
 const MaxPackets = 1e9
 
 // Validate reports the first parameter out of its range, by the name that it has in
@@ -79,8 +79,8 @@ func New(p Params, mtu units.Bytes) Window {
 // noThreshold is above any window: slow start goes on until something is amiss.
 const noThreshold = 1e18
 
-// Ack takes an acknowledgement. The window stays as it is where it is held, but for
-// what is remembered.
+// Ack handles an acknowledgement. With held the window does not change, but its
+// memory does.
 func (w *Window) Ack(a *cc.Ack, held bool) {
 	w.observe(a)
 	if held || a.Acked < w.recover {

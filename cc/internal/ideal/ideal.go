@@ -30,8 +30,8 @@ type engine struct {
 	line    units.Rate
 }
 
-// New returns an engine, a cc.Directed, that has one packet outstanding until it is
-// told a rate, and then keeps to that without a window.
+// New returns an engine, a cc.Directed, that has one packet outstanding until
+// Direct sets a rate, and then keeps that rate without a window.
 func New(_ Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("ideal: %w", err)
@@ -56,5 +56,5 @@ func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
 // OnCNP changes nothing.
 func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
-// Control returns what Direct said last.
+// Control returns what the last call of Direct set.
 func (e *engine) Control() cc.Control { return e.control }

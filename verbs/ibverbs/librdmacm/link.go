@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/rdmacm"
 )
 
-// link is an id of a connection, or of one that is to be.
+// link is an id of a connection, or of one being set up.
 type link struct {
 	dev    verbs.Device
 	ch     *channel
@@ -70,8 +70,8 @@ func (k *link) event(e event) {
 // request implements sink: only listeners get requests.
 func (k *link) request(id *C.struct_rdma_cm_id, _ event) { k.ch.destroy(id) }
 
-// over looks whether an event ends the connection, with the lock held, and says why. If
-// so the id is gone.
+// over reports whether an event ends the connection, and why. If so, the id is
+// destroyed. The lock is held.
 func (k *link) over(e event) error {
 	err := rdmacm.ErrDisconnected
 	switch e.kind {
@@ -104,7 +104,7 @@ func (k *link) close() {
 	k.destroy()
 }
 
-// call calls f with the id, unless it is gone.
+// call calls f with the id, unless the id was destroyed.
 func (k *link) call(op string, f func(id *C.struct_rdma_cm_id) C.int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -187,7 +187,7 @@ func (k *link) connected(qp verbs.QP, e rdmacm.Ends) *rdmacm.Conn {
 	k.end = end
 	var err error
 	for len(k.events) > 0 && err == nil {
-		err = k.over(<-k.events) // nobody else takes any
+		err = k.over(<-k.events) // no other goroutine takes any
 	}
 	k.mu.Unlock()
 	if err != nil {

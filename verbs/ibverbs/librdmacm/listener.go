@@ -36,8 +36,8 @@ func (l *listener) create() (err error) {
 	return err
 }
 
-// Listen implements rdmacm.Manager. With 0.0.0.0 or :: requests come by every device
-// of the machine; those by others than dev are refused.
+// Listen implements rdmacm.Manager. With 0.0.0.0 or :: requests arrive by every
+// device of the machine; those by devices other than dev are refused.
 func (manager) Listen(dev verbs.Device, addr netip.AddrPort) (*rdmacm.Listener, error) {
 	if !addr.Addr().IsValid() {
 		return nil, verbs.Errorf("listen", addr.String(), verbs.ErrInvalid, "take an address of the device, 0.0.0.0 or ::")
@@ -123,7 +123,8 @@ type answer struct {
 	answered bool
 }
 
-// once reports whether nobody has answered yet, and makes it so.
+// once fails if the request has been answered already, and else marks it as
+// answered.
 func (a *answer) once(op string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,7 +158,7 @@ func (a *answer) accept(ctx context.Context, qp verbs.QP, p *rdmacm.Params) (*rd
 	offer.initiator_depth = min(offer.initiator_depth, a.asked.initiator_depth)
 	e, gid, err := k.negotiate("init_qp_attr", qp.Num(), &offer, &a.asked)
 	if errors.Is(err, syscall.EINVAL) {
-		// The kernel tells of it no other way until the request is accepted.
+		// The kernel reports this in no other way until the request is accepted.
 		return nil, verbs.Errorf("accept", k.remote, verbs.ErrState, "the other side has given up")
 	}
 	if err != nil {

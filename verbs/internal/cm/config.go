@@ -15,15 +15,16 @@ import (
 type Config struct {
 	// CAGUID names the device to its peers.
 	CAGUID uint64
-	// Rand is where communication and transaction IDs come from: in production
-	// crypto/rand.Reader, so that who does not see the messages can't answer them.
+	// Rand is the source of communication and transaction IDs: in production
+	// crypto/rand.Reader, so that an attacker who does not see the messages can't
+	// answer them.
 	Rand io.Reader
 	// MTU is the largest path MTU of the port. A REQ for more is refused.
 	MTU ib.MTU
 	// AckDelay is how long the device takes to acknowledge a packet (local CA
 	// ACK delay).
 	AckDelay uint8
-	// PacketLifetime is how long a packet lives in the network.
+	// PacketLifetime is how long a packet can stay in the network.
 	PacketLifetime uint8
 	// RemoteTimeout is how long the other side may take to answer a message,
 	// LocalTimeout how long this side says that it may take.
@@ -38,9 +39,9 @@ type Config struct {
 	MaxConnections int
 }
 
-// DefaultConfig returns what rdma_cm of Linux 6.1 uses over Ethernet, and leaves
-// CAGUID and Rand to be set: an ACK delay of 134 ms (15), a packet lifetime of
-// 1.07 s (18), 4.3 s to answer (20), 15 retries, MRAs of 69 s (24).
+// DefaultConfig returns what rdma_cm of Linux 6.1 uses over Ethernet, without
+// CAGUID and Rand: an ACK delay of 134 ms (15), a packet lifetime of 1.07 s (18),
+// 4.3 s to answer (20), 15 retries, MRAs of 69 s (24).
 func DefaultConfig() Config {
 	return Config{
 		MTU: 4096, AckDelay: 15, PacketLifetime: 18, RemoteTimeout: 20, LocalTimeout: 20, MaxRetries: 15,
@@ -73,9 +74,9 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Bounds of the waits that the other side's messages ask for: the lower one
-// keeps a REQ from setting off a burst of REPs, the upper one keeps state from
-// being held for hours.
+// Bounds of the waits that the other side's messages request. The lower one keeps a
+// REQ from triggering a burst of REPs, the upper one keeps state from being held
+// for hours.
 const (
 	minWait = 10 * units.Millisecond
 	maxWait = 69 * units.Second
@@ -88,8 +89,8 @@ const (
 	// provenWithin is how long such a one has its place for certain: many times what
 	// REP and RTU take.
 	provenWithin = units.Second
-	// probeWait is how long a peer has to say that a connection stands for which a REQ
-	// in its name says otherwise.
+	// probeWait is how long a peer has to confirm a connection that a REQ in the
+	// peer's name contradicts.
 	probeWait = units.Second
 )
 
@@ -119,7 +120,7 @@ func ackTimeout(delay, lifetime uint8) uint8 {
 	return min(a, 31)
 }
 
-// Endpoint is what one side of a connection brings.
+// Endpoint is what one side contributes to a connection.
 type Endpoint struct {
 	QPN uint32 // of its queue pair, 2 to 2^24-1
 	// StartingPSN is the one that the other side's first packet shall have (IBA
@@ -165,8 +166,8 @@ type Request struct {
 	SL           uint8 // 0 to 15
 }
 
-// Parameters are what both sides have agreed on, seen from this one: what the
-// queue pair has to be told. Timeout is an exponent.
+// Parameters are what both sides have agreed on, seen from this side: what the
+// queue pair is configured with. Timeout is an exponent.
 type Parameters struct {
 	Path                         Path
 	QPN, RemoteQPN               uint32

@@ -34,7 +34,7 @@ type conn struct {
 	id, remoteID uint32
 	state        State
 	active       bool
-	closing      bool // Disconnect was called before the RTU came
+	closing      bool // Disconnect was called before the RTU arrived
 	ended        bool // the application knows that it has ended
 	path         Path
 	tid          uint64
@@ -110,6 +110,6 @@ type peerQP struct {
 func (c *conn) peerID() peerID { return peerID{c.path.Remote, c.guid, c.remoteID} }
 func (c *conn) peerQP() peerQP { return peerQP{c.path.Remote, c.guid, c.par.RemoteQPN} }
 
-// listener is a service ID that takes REQs: the connections in REQReceived that
-// nobody holds.
+// listener is a service ID that takes REQs: the connections in REQReceived that the
+// application does not hold.
 type listener struct{ waiting crowd }

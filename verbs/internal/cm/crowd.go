@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// crowd holds connections that the other side has asked for and not yet shown itself
-// on, oldest first. Anybody can send a REQ in any name, so there are at most so many,
-// and no source may keep the others out.
+// crowd holds connections that the other side has requested but not yet proven to be
+// alive, oldest first. Anybody can send a REQ in any name, so their number is
+// bounded, and no source may keep the others out.
 type crowd struct {
 	most           int
 	n              int
@@ -64,9 +64,10 @@ func (c *conn) leaveCrowd() {
 // full reports whether another one has to wait for room.
 func (w *crowd) full() bool { return w.n >= w.most }
 
-// victim returns who makes room for one more from a source: the oldest of that source
-// if it has its share of the places already, else the oldest of those that have more
-// than theirs. It is nil if all of these are younger than age.
+// victim returns the connection to drop to make room for one more from a source: the
+// oldest of that source if it has its share of the places already, else the oldest of
+// the sources that exceed theirs. It returns nil if all of these are younger than
+// age.
 func (w *crowd) victim(now units.Time, source netip.Addr, age units.Time) *conn {
 	sources := len(w.sources)
 	if w.sources[source] == 0 {

@@ -3,9 +3,9 @@
 // REQ, REP and RTU that joins two queue pairs, of DREQ and DREP that parts them,
 // and the MRA, REJ and timeouts in between.
 //
-// A Manager holds the connections of one device. It is a plain state machine: it
-// is told the time, given the management datagrams that arrived at queue pair 1,
-// and asked for those to send and for what happened:
+// A Manager holds the connections of one device. It is a plain state machine: the
+// caller passes the time and the management datagrams that arrived at queue pair 1,
+// and fetches those to send and the events:
 //
 //	m.Receive(now, path, mad)   // or Connect, Accept, Ready, Disconnect, Expire
 //	for m.NextMAD(&out) { ... } // send out.MAD along out.Path
@@ -28,18 +28,18 @@
 //
 // # What is answered again
 //
-// Every message may be lost, doubled and delayed. REQ, REP and DREQ are sent
-// again until an answer comes or their retries are used up; a doubled REQ, REP or
-// DREQ gets its answer again. While the application thinks, that answer is an
-// MRA, so that the other side waits (IBA 12.6.6). Once a side has given up, what still
-// comes from the other gets a REJ, so that no side stays alone.
+// Every message may be lost, doubled and delayed. REQ, REP and DREQ are sent again
+// until an answer comes or their retries are used up; a doubled REQ, REP or DREQ gets
+// its answer again. While the application has not decided, that answer is an MRA, so
+// that the other side waits (IBA 12.6.6). Once a side has given up, it answers later
+// messages of the other with a REJ, so that neither side keeps a connection alone.
 //
 // # Departures
 //
-// A REP or RTU for a communication ID that does not exist is refused with a REJ
-// (Linux ignores it), so that the other side learns it sooner. Messages must
-// come from the address that the connection is with, and a REQ from the address
-// that it names: the specification asks for neither. Waiting times that the
-// other side asks for are held between 10 ms and 69 s. Alternate paths (LAP, APR), service
-// ID resolution (SIDR) and reliable datagram are not there.
+// A REP or RTU for a communication ID that does not exist is refused with a REJ (Linux
+// ignores it), so that the other side learns it sooner. Messages must come from the peer
+// address of the connection, and a REQ from the address that it names: the specification
+// requires neither. Waiting times that the other side requests are clamped to 10 ms to 69
+// s. Alternate paths (LAP, APR), service ID resolution (SIDR) and reliable datagram are
+// not there.
 package cm

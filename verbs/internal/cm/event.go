@@ -11,12 +11,12 @@ type EventType uint8
 // exactly one of them, or none if it never reached the application or the
 // application refused it itself. TimeWaitExit follows the end.
 const (
-	// EventRequest: a REQ came; call Accept or Reject with the new ID.
+	// EventRequest: a REQ arrived; call Accept or Reject with the new ID.
 	EventRequest EventType = iota + 1
-	// EventReply: the REP came; bring the queue pair to RTS with Parameters and
+	// EventReply: the REP arrived; bring the queue pair to RTS with Parameters and
 	// call Ready, or Reject.
 	EventReply
-	// EventEstablished: the RTU came, or Established was called.
+	// EventEstablished: the RTU arrived, or Established was called.
 	EventEstablished
 	// EventRejected: the other side refused, or gave up; Reason says why.
 	EventRejected
@@ -61,7 +61,7 @@ type Outgoing struct {
 	MAD  [roce.MADBytes]byte
 }
 
-// Counters count what came, what went, and what was wrong with it.
+// Counters count messages received and sent, and their errors.
 type Counters struct {
 	Received, Sent [7]uint64 // by attribute, from roce.AttrREQ on
 	Malformed      [roce.NumMalformed]uint64
@@ -74,7 +74,7 @@ type Counters struct {
 	BadField      uint64 // messages with a field that can't be
 	Stale         uint64 // REQs and REPs for a queue pair that an older connection still had
 	NoListener    uint64 // REQs refused because nothing listens
-	Probed        uint64 // peers asked whether a connection stands for which a REQ says otherwise
+	Probed        uint64 // peers probed because a REQ contradicts a connection
 	Forged        uint64 // such REQs that the peer's answer has refuted
 	Backlog       uint64 // REQs dropped, the new one or one that waited, because too many wait
 	TableFull     uint64 // REQs dropped because of Config.MaxConnections

@@ -62,9 +62,9 @@ func (m *Manager) random() (uint32, error) {
 	return binary.BigEndian.Uint32(b[:]), nil
 }
 
-// Listen takes REQs for a service ID, of which at most backlog wait for Hold, Accept or
-// Reject at a time. For more, the oldest are dropped (EventUnreachable), those of the
-// address that has the most first: an honest peer sends its REQ again.
+// Listen takes REQs for a service ID. At most backlog of them wait for Hold, Accept or
+// Reject at a time. To make room for more, it drops the oldest (EventUnreachable),
+// first of the address that has the most: an honest peer sends its REQ again.
 func (m *Manager) Listen(serviceID uint64, backlog int) error {
 	if m.listeners[serviceID] != nil {
 		return fmt.Errorf("cm: listen on service ID %#x: %w", serviceID, ErrInUse)
@@ -179,7 +179,8 @@ func (m *Manager) newConn(path Path) (*conn, error) {
 // claim enters the connection under the other side's queue pair.
 func (m *Manager) claim(c *conn) { m.byQP[c.peerQP()] = c }
 
-// timeWait ends a connection. keep is how long it stays to answer what comes late.
+// timeWait ends a connection. keep is how long the connection stays to answer late
+// messages.
 func (m *Manager) timeWait(now units.Time, c *conn, keep units.Time) {
 	c.leaveCrowd()
 	c.held = nil
@@ -254,8 +255,8 @@ func (m *Manager) expire(now units.Time, c *conn) {
 	m.end(c, Event{Type: EventUnreachable})
 }
 
-// drop forgets a connection that was asked for, as if the REQ had never come: whoever
-// asks in earnest does so again.
+// drop forgets a requested connection, as if the REQ had never arrived: an honest
+// peer sends it again.
 func (m *Manager) drop(c *conn) {
 	if m.byQP[c.peerQP()] == c {
 		delete(m.byQP, c.peerQP())
@@ -268,8 +269,8 @@ func (m *Manager) drop(c *conn) {
 // says.
 func (m *Manager) answerWait() units.Time { return wait(m.cfg.RemoteTimeout, m.cfg.PacketLifetime) }
 
-// end tells the application that the connection has ended, if it has not been
-// told and did not refuse it itself.
+// end reports to the application that the connection has ended, unless it was
+// reported before or the application refused the connection itself.
 func (m *Manager) end(c *conn, e Event) {
 	if c.ended {
 		return

@@ -37,7 +37,7 @@ func (m *Manager) receiveREQ(now units.Time, path Path, mad roce.MAD) {
 	mtu := roce.MTUOf(r.PathMTU)
 	switch {
 	case l != nil && old != nil:
-		// The other side has lost its memory, and uses the ID or the queue pair anew.
+		// The other side has lost its state, and uses the ID or the queue pair again.
 		m.probe(now, old, path, mad)
 	case l == nil:
 		m.Counters.NoListener++
@@ -68,12 +68,12 @@ type heldREQ struct {
 	mad  [roce.MADBytes]byte
 }
 
-// probe finds out whether the peer of a connection, in whose name a REQ says that it
-// has started anew, still has the connection. Anybody can send such a REQ who knows
-// the number of the peer's queue pair, 24 bits. A REP that comes again has a peer that
-// has the connection answer with an RTU, which names it by both sides' IDs; from
-// another there is none. Who sent the REQ for the connection, and not the REP, has
-// nothing to ask with, and believes what comes (IBA 12.9.8.3.1).
+// probe finds out whether the peer of a connection still has it, when a REQ in the
+// peer's name says that the peer has restarted. Anybody who knows the number of the
+// peer's queue pair, 24 bits, can send such a REQ. A peer that has the connection
+// answers a repeated REP with an RTU, which names the connection by both sides' IDs;
+// another peer does not. The side that sent the REQ of the connection has no REP to
+// repeat, and believes the new REQ (IBA 12.9.8.3.1).
 func (m *Manager) probe(now units.Time, c *conn, path Path, mad roce.MAD) {
 	held := &heldREQ{path: path}
 	copy(held.mad[:], mad)
@@ -91,7 +91,7 @@ func (m *Manager) probe(now units.Time, c *conn, path Path, mad roce.MAD) {
 	}
 }
 
-// restarted believes that the peer of a connection has started anew.
+// restarted handles a connection whose peer has restarted.
 func (m *Manager) restarted(now units.Time, c *conn) {
 	m.refuseREQ(c.held.path, c.held.mad[:], roce.RejStaleConnection, nil)
 	c.held = nil
@@ -127,7 +127,7 @@ func (m *Manager) requested(now units.Time, path Path, mad roce.MAD, r *roce.REQ
 	m.raise(c, Event{Type: EventRequest, ServiceID: r.ServiceID, Private: private})
 }
 
-// duplicateREQ answers a REQ that came before.
+// duplicateREQ answers a REQ that was received before.
 func (m *Manager) duplicateREQ(now units.Time, c *conn) {
 	switch {
 	case c.state == REQReceived:
@@ -154,10 +154,10 @@ func (m *Manager) delay(c *conn, message uint8) {
 	})
 }
 
-// Hold says that the application has taken up a REQ and is about to Accept or Reject
-// it: it is then not dropped for others that come, for a second at least. ErrFull if
-// too many are held already; the REQ is then dropped, and an honest peer sends it
-// again. It has to be answered within the ServiceTimeout.
+// Hold reports that the application is about to Accept or Reject a REQ: for at least
+// a second, later ones do not displace it. Hold returns ErrFull if too many are held
+// already; the REQ is then dropped, and an honest peer sends it again. The
+// application has to answer within the ServiceTimeout.
 func (m *Manager) Hold(now units.Time, id uint32) error {
 	c, err := m.find("hold", id, REQReceived)
 	if err != nil {
@@ -181,10 +181,10 @@ func (m *Manager) Hold(now units.Time, id uint32) error {
 	return nil
 }
 
-// Accept sends the REP to a REQ and returns what both sides agree on, once the
-// RTU or a packet comes: EventEstablished, EventRejected or EventUnreachable
-// follows. The queue pair must be ready to receive: bring it to RTS with Offer's
-// result before. e.Private has room for roce.REPPrivateBytes.
+// Accept sends the REP to a REQ and returns what both sides agree on.
+// EventEstablished, when the RTU or a packet arrives, EventRejected or
+// EventUnreachable follows. The queue pair must be ready to receive: bring it to
+// RTS with Offer's result before. e.Private has room for roce.REPPrivateBytes.
 func (m *Manager) Accept(now units.Time, id uint32, e Endpoint) (Parameters, error) {
 	c, err := m.find("accept", id, REQReceived)
 	if err != nil {
@@ -239,7 +239,7 @@ func (p Parameters) agree(e Endpoint) Parameters {
 	return p
 }
 
-// Established says that a packet came on the queue pair of an accepted
+// Established reports that a packet arrived on the queue pair of an accepted
 // connection: the RTU must have been lost (IBA 12.9.8.4).
 func (m *Manager) Established(now units.Time, id uint32) error {
 	c, err := m.find("established", id, REPSent)
@@ -278,7 +278,7 @@ func (m *Manager) receiveRTU(now units.Time, path Path, mad roce.MAD) {
 		m.Counters.WrongState++
 	case c.state == REPSent:
 		m.establish(now, c, bytes.Clone(r.Private))
-	case c.held != nil: // it stands: the REQ was forged
+	case c.held != nil: // the connection is valid: the REQ was forged
 		m.Counters.Forged++
 		c.held = nil
 		m.schedule(c, units.Never)

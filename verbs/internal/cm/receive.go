@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Receive takes a management datagram that came to queue pair 1 from queue pair 1
-// of path.Remote. What is malformed, or fits nothing, is counted and dropped. b is
-// not kept.
+// Receive handles a management datagram that arrived at queue pair 1 from queue
+// pair 1 of path.Remote. A malformed datagram, or one that matches no connection,
+// is counted and dropped. Receive does not keep b.
 func (m *Manager) Receive(now units.Time, path Path, b []byte) {
 	mad, err := roce.ParseMAD(b)
 	if !m.decoded(err) {
@@ -50,9 +50,8 @@ func (m *Manager) decoded(err error) bool {
 	return err == nil
 }
 
-// match finds the connection that a message is for: nil if there is none with
-// both IDs; ok is false if there is one with another address, and the message is
-// to be dropped.
+// match returns the connection that a message is for, nil if none has both IDs. ok
+// is false if one has them but another address; drop the message then.
 func (m *Manager) match(path Path, mad roce.MAD) (c *conn, ok bool) {
 	c = m.conns[mad.RemoteCommID()]
 	switch {
@@ -102,7 +101,7 @@ func (m *Manager) receiveREJ(now units.Time, path Path, mad roce.MAD) {
 	c, ok := m.conns[mad.RemoteCommID()], true
 	switch {
 	case c != nil && c.state == REQSent && c.path == path:
-		// Who refuses a REQ need have no ID for the connection.
+		// A side that refuses a REQ need not have an ID for the connection.
 	case r.Reason == roce.RejTimeout && r.RemoteCommID == 0 && r.InfoLength >= 8:
 		c = m.byPeer[peerID{path.Remote, binary.BigEndian.Uint64(r.Info), r.LocalCommID}]
 	default:

@@ -28,11 +28,10 @@ func (m *Manager) Reject(now units.Time, id uint32, reason roce.RejectReason, in
 }
 
 // Disconnect releases a connection, with at most roce.DREQPrivateBytes. An
-// established one ends with EventDisconnected once the other side has answered
-// or can't be reached. One that is accepted, but of which nothing has been heard
-// yet, is released as soon as it is. An attempt that has got no further is
-// abandoned, and only EventTimeWaitExit follows. Disconnecting again does
-// nothing.
+// established one ends with EventDisconnected once the other side has answered or
+// can't be reached. One that is accepted, but has not received anything yet, is
+// released as soon as it does. An earlier attempt is abandoned, and only
+// EventTimeWaitExit follows. Disconnecting again does nothing.
 func (m *Manager) Disconnect(now units.Time, id uint32, private []byte) error {
 	if len(private) > roce.DREQPrivateBytes {
 		return fmt.Errorf("cm: %d bytes of private data, expected at most %d", len(private), roce.DREQPrivateBytes)

@@ -7,12 +7,12 @@ import (
 )
 
 // A Queue holds the asynchronous events that nobody has read yet. An event that
-// happens again before it is read is one event, and those of an object go with it, so
-// that a program that never reads them keeps at most one of each type for each object
-// that it has. The zero value is empty. Whoever uses it locks.
+// recurs before it is read is one event, and destroying an object removes its events.
+// So a program that never reads events keeps at most one of each type for each
+// object. The zero value is empty. The caller locks.
 type Queue struct {
 	pending map[verbs.AsyncEvent]struct{}
-	order   []verbs.AsyncEvent // as they came; those that are not pending are gone
+	order   []verbs.AsyncEvent // in order of arrival; those that are not pending were removed
 }
 
 // Add notes an event.

@@ -183,7 +183,7 @@ func (q *Queue) Sent(at uint64, psn units.PSN, op ib.Opcode, length uint32) {
 	}
 	if p < r.next {
 		q.again(i)
-		// A request for the rest of a READ may reach beyond what was asked for.
+		// A request for the rest of a READ may reach beyond the original request.
 		r.next = max(r.next, end)
 		return
 	}
@@ -197,8 +197,8 @@ func (q *Queue) Sent(at uint64, psn units.PSN, op ib.Opcode, length uint32) {
 	r.next = end
 }
 
-// again takes note that packets of request i are sent anew: another acknowledgement
-// of it counts, and of those after it.
+// again notes that packets of request i are sent again: another acknowledgement of
+// it, and of later requests, counts.
 func (q *Queue) again(i uint32) {
 	q.at(i).stamps.Retransmitted = true
 	if int32(q.acked-i) > 0 {
@@ -213,9 +213,9 @@ const (
 	classNAK = 3
 )
 
-// Received takes a packet of the responder's that arrived at the given time: an
-// acknowledgement, or a response but the middle ones of a READ's; syndrome is that
-// of its AETH.
+// Received handles a packet of the responder that arrived at the given time: an
+// acknowledgement or a response, except the middle responses of a READ. syndrome is
+// that of its AETH.
 func (q *Queue) Received(at uint64, psn units.PSN, op ib.Opcode, syndrome uint8) {
 	p := q.extend(psn)
 	oldest := q.next
@@ -251,9 +251,9 @@ func (q *Queue) Received(at uint64, psn units.PSN, op ib.Opcode, syndrome uint8)
 	}
 }
 
-// Complete takes the successful completion of the signaled request of that WRID
-// and forgets it, with those before it, which have completed with it. It returns
-// what is known of it, and reports false if there is no such request.
+// Complete handles the successful completion of the signaled request of that WRID.
+// It forgets the request and the earlier ones, which have completed with it. It
+// returns the request's known times, and false if there is no such request.
 func (q *Queue) Complete(wrid uint64) (Stamps, bool) {
 	for i := q.head; i != q.tail; i++ {
 		r := q.at(i)

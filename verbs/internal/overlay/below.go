@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// below is a queue pair of the device below, with what it is beside a verbs.QP: nil
-// where it is not.
+// below is a queue pair of the device below, with the optional interfaces that it
+// implements; nil for those that it does not.
 type below struct {
 	verbs.QP
 	dev     verbs.Device

@@ -17,9 +17,9 @@ type CQ[Q Conn, V any] struct {
 	numbers []uint32    // of senders, in order; guarded by the layer's lock
 	senders []sender[Q] // likewise
 
-	// What the last Poll returned, for who polled.
+	// The result of the last Poll, for the goroutine that polled.
 	polled []completion[V]
-	next   int // the one after that last asked for
+	next   int // the one after the last one requested
 }
 
 // sender is a queue pair that sends here.
@@ -55,7 +55,7 @@ func (d *Device[Q, V]) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	return c, nil
 }
 
-// Watched reports whether the layer is told what a Poll returned.
+// Watched reports whether the layer sees what a Poll returned.
 func (c *CQ[Q, V]) Watched() bool { return c.watched }
 
 // Poll implements verbs.CQ.
@@ -71,9 +71,8 @@ func (c *CQ[Q, V]) Poll(wc []verbs.WC) (int, error) {
 	return n, err
 }
 
-// Sender returns the queue pair that a successful completion of a send request is of,
-// if its connection has begun. After a failure nothing succeeds any more. The lock is
-// held.
+// Sender returns the queue pair of a successful completion of a send request, if its
+// connection has begun. After a failure no request succeeds. The lock is held.
 func (c *CQ[Q, V]) Sender(w *verbs.WC) (q Q, ok bool) {
 	i, ok := c.place(w.QPN)
 	if !ok || !c.senders[i].live {
@@ -92,9 +91,9 @@ func (c *CQ[Q, V]) Put(w *verbs.WC, v V) {
 	c.polled = append(c.polled, completion[V]{w.WRID, w.QPN, v})
 }
 
-// Find returns what was put of a completion that the last Poll returned, nil if
-// nothing. Who asks in the order of the completions searches nothing. It belongs to
-// whoever polls.
+// Find returns what was put for a completion that the last Poll returned, nil if
+// nothing was. Calls in the order of the completions need no search. Only the
+// goroutine that polls may call Find.
 func (c *CQ[Q, V]) Find(wc *verbs.WC) *V {
 	for k := range c.polled {
 		i := c.next + k

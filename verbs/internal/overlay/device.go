@@ -17,8 +17,8 @@ type Device[Q Conn, V any] struct {
 	strange uint64
 }
 
-// New returns a device over another one. dev is to be used through it alone from then
-// on, and is closed by its Close.
+// New returns a device over dev. From then on use dev only through this device, whose
+// Close closes dev.
 func New[Q Conn, V any](dev verbs.Device, l Layer[Q, V]) *Device[Q, V] {
 	return &Device[Q, V]{Device: dev, layer: l, inner: map[any]any{}, flows: flows[Q]{bits: l.IndexBits}}
 }
@@ -51,8 +51,8 @@ func (d *Device[Q, V]) Close() error {
 	return d.layer.Program.Close()
 }
 
-// Flow returns the connection of an id that the program was told. If there is none, it
-// counts what the program says as strange. The lock is held.
+// Flow returns the connection of an id that the program uses. If there is none, it
+// counts the program's record as strange. The lock is held.
 func (d *Device[Q, V]) Flow(id uint32) (q Q, ok bool) {
 	if q, ok = d.flows.find(id); !ok {
 		d.strange++
@@ -60,8 +60,8 @@ func (d *Device[Q, V]) Flow(id uint32) (q Q, ok bool) {
 	return q, ok
 }
 
-// Strange is how much the program has said that belonged to no connection, or to no
-// request of it that was outstanding. The lock is held.
+// Strange is how many of the program's records belonged to no connection, or to
+// none of its outstanding requests. The lock is held.
 func (d *Device[Q, V]) Strange() uint64 {
 	n := d.strange
 	for i := range d.flows.list {

@@ -14,7 +14,7 @@ type flow[Q any] struct {
 	used bool
 }
 
-// add gives q an id. It reports false if there is none left.
+// add gives q an id. It reports false if no id is left.
 func (f *flows[Q]) add(q Q) (id uint32, ok bool) {
 	i := len(f.list)
 	if n := len(f.free); n > 0 {

@@ -12,9 +12,9 @@ type Layer[Q Conn, V any] struct {
 	// Mu is the layer's lock. It guards what a Device, a CQ and a QP know of
 	// connections, and is held while a Conn's methods and Polled are called.
 	Mu *sync.Mutex
-	// Program is told of connections by ids: an index of IndexBits, of which there are
-	// not more connections, with a generation above, so that what is said of one that
-	// is gone reaches no other.
+	// Program knows connections by ids: an index of IndexBits, which bounds their
+	// number, with a generation above it. So a record of a connection that is gone
+	// reaches no other.
 	Program   Program
 	IndexBits uint
 	// Matches says that requests are put into QP.Queue as they are posted.
@@ -23,23 +23,23 @@ type Layer[Q Conn, V any] struct {
 	Refusal string
 
 	// Watches reports whether Polled is to be called for a CQ that is made with these
-	// attributes. It may change what the device below is asked for.
+	// attributes. It may change the attributes that the device below gets.
 	Watches func(*verbs.CQInitAttr) bool
 	// Cover returns the queue pair over a new one of the device below.
 	Cover func(*QP[Q, V], verbs.QPInitAttr) Q
-	// Polled is told what a Poll returned, if anything.
+	// Polled is called with what a Poll returned, if anything.
 	Polled func(*CQ[Q, V], []verbs.WC)
 }
 
-// Program is what looks at packets: eBPF at the hooks of a network interface, or a test.
+// Program inspects packets: eBPF at the hooks of a network interface, or a test.
 type Program interface {
 	// Unregister ends what was registered under an id.
 	Unregister(id uint32, c Connection) error
-	// Close takes the program away.
+	// Close removes the program.
 	Close() error
 }
 
-// Connection is what packets tell of a reliable connection.
+// Connection is what packets reveal of a reliable connection.
 type Connection struct {
 	Peer              netip.Addr // without a zone
 	PeerQPN, LocalQPN uint32
@@ -51,9 +51,9 @@ type Conn interface {
 	// Begins reports whether a change of state by these attributes begins the
 	// connection. The QP has noted them.
 	Begins(a *verbs.QPAttr, mask verbs.QPAttrMask) bool
-	// Start is the beginning, and comes before the change of the queue pair below.
+	// Start begins the connection, before the change of the queue pair below.
 	Start() error
-	// End is the end of a connection that has begun.
+	// End ends a connection that has begun.
 	End()
 
 	common() *state

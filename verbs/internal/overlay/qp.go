@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/internal/match"
 )
 
-// QP is a reliable connection of a Device, for a layer's Conn to embed. Beside verbs.QP
-// it is all that the queue pair below is.
+// QP is a reliable connection of a Device, for a layer's Conn to embed. Besides
+// verbs.QP it implements all interfaces of the queue pair below.
 type QP[Q Conn, V any] struct {
 	below
 	Sends *CQ[Q, V]
@@ -41,8 +41,8 @@ type state struct {
 // common is what all QPs have.
 func (s *state) common() *state { return s }
 
-// Failed reports whether a completion has told that what is posted comes back flushed.
-// The lock is held.
+// Failed reports whether a completion has failed, so that posted requests complete as
+// flushed. The lock is held.
 func (s *state) Failed() bool { return s.failed }
 
 type pd[Q Conn, V any] struct {
@@ -125,8 +125,8 @@ func (q *QP[Q, V]) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, err
 }
 
-// Modify implements verbs.QP. On the way to where the layer has it begin, the program is
-// told of the connection; on the way to RESET it forgets it.
+// Modify implements verbs.QP. On the transition at which the layer begins, it registers
+// the connection with the program; on the transition to RESET it removes it.
 func (q *QP[Q, V]) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	l := &q.dev.layer
 	state := mask&verbs.AttrState != 0
@@ -175,7 +175,7 @@ func (s *state) note(a *verbs.QPAttr, mask verbs.QPAttrMask) {
 	}
 }
 
-// begin begins the connection, anew if need be. The lock is held.
+// begin begins the connection, again if need be. The lock is held.
 func (q *QP[Q, V]) begin() error {
 	if err := q.end(); err != nil {
 		return err
@@ -187,7 +187,8 @@ func (q *QP[Q, V]) begin() error {
 	return err
 }
 
-// Register gives the connection an id, for Start, and has register tell the program.
+// Register gives the connection an id, for Start, and calls register to add it to
+// the program.
 func (q *QP[Q, V]) Register(register func(id uint32, c Connection) error) error {
 	f := &q.dev.flows
 	id, ok := f.add(q.conn)

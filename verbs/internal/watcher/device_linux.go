@@ -11,8 +11,8 @@ import (
 // rxeVendor is the vendor of the kernel's soft-RoCE devices; verbs/softroce has none.
 const rxeVendor = 0xffffff
 
-// Hardware reports whether dev is a NIC that does RoCE in hardware, past the hooks of
-// the host's network stack, and whose.
+// Hardware reports whether dev is a NIC that does RoCE in hardware, which bypasses
+// the hooks of the host's network stack, and names it.
 func Hardware(dev verbs.Device) (vendor uint32, is bool) {
 	vendor = dev.Attr().VendorID
 	return vendor, vendor != 0 && vendor != rxeVendor

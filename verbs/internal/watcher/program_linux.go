@@ -82,7 +82,7 @@ func (p *Program[E]) Register(id uint32, c overlay.Connection) error {
 func (p *Program[E]) Unregister(id uint32, c overlay.Connection) error {
 	var errs []error
 	for _, f := range directions(c) {
-		// Somebody else's by now, if the peer has given the number out anew.
+		// Another connection's by now, if the peer has assigned the number again.
 		var now uint32
 		err := p.flows.Lookup(f, &now)
 		if err == nil && now == id {

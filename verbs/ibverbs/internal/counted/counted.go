@@ -50,7 +50,7 @@ func Hooks() (postSend, pollCQ, createQP unsafe.Pointer) {
 	return C.post_send_hook(), C.poll_cq_hook(), C.create_qp_hook()
 }
 
-// Counts tells how often each was called.
+// Counts returns how often each was called.
 func Counts() (posts, polls, created int) { return int(C.posted()), int(C.polled()), int(C.made()) }
 
 // A Program is what a C program has made: pointers to libibverbs' objects.

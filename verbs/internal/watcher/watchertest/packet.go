@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 )
 
-// Who packets are of.
+// The senders and receivers of packets.
 var (
 	Here4  = netip.MustParseAddr("10.1.2.3")
 	There4 = netip.MustParseAddr("10.1.2.4")

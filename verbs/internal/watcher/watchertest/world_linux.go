@@ -23,7 +23,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// NeedBPF skips where the kernel lets nobody load programs, or not this user.
+// NeedBPF skips where the kernel does not let any user, or this one, load programs.
 func NeedBPF(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -52,7 +52,8 @@ func Namespace(t testing.TB) (ns netns.NsHandle) {
 	return ns
 }
 
-// home runs f on a thread of its own, and brings it back to its network namespace.
+// home runs f on a thread of its own, and returns the thread to its network
+// namespace.
 func home(t testing.TB, f func()) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -118,7 +119,7 @@ const (
 )
 
 // AsUser runs this test program as a user who has these capabilities and no others, and
-// returns what it said.
+// returns its output.
 func AsUser(t testing.TB, env string, caps []uintptr, args ...string) (out string, err error) {
 	t.Helper()
 	self, err := os.ReadFile("/proc/self/exe")

@@ -21,7 +21,8 @@ type Config struct {
 	CoreClockHz float64
 }
 
-// Core is the scheduler of a set of queue pairs and what it has let go.
+// Core is the scheduler of a set of queue pairs and the segments that it has
+// released.
 type Core struct {
 	cfg   Config
 	clock *completions.Clock // the NIC's, nil without one
@@ -52,7 +53,8 @@ type claim struct {
 const none = -1
 
 // New returns a Core without queue pairs. clock maps the NIC's timestamps to the
-// driver's clock, and is kept up to date by the driver; nil is none.
+// driver's clock, and the driver keeps it up to date; nil means that there is no
+// such map.
 func New(c Config, clock *completions.Clock) (*Core, error) {
 	pacing := ratelimiter.DefaultConfig()
 	pacing.CatchUp = c.CatchUp
@@ -75,11 +77,11 @@ func (c *Core) InFlight() int { return c.inFlight }
 // GapsEnd is when the last gap after a segment ends that an engine's rate asks for.
 func (c *Core) GapsEnd() units.Time { return c.gapsEnd }
 
-// Due lets go what is due at now and returns how many segments that are, those that
-// Offer let go before included: Config.Batch at most. Next hands them out, and must
-// have done so before Due is called again. The scheduler counts each as if it left on
-// time, so that several gaps may lie between two calls; what it makes up for is
-// bounded by Config.CatchUp.
+// Due releases the segments that are due at now and returns their number, including
+// those that Offer released before: Config.Batch at most. Next returns them, and must
+// have returned all before Due is called again. The scheduler counts each as if it
+// left on time, so that several gaps may lie between two calls; what it makes up for
+// is bounded by Config.CatchUp.
 func (c *Core) Due(now units.Time) int {
 	for c.nClaims < len(c.claims) {
 		at := max(c.sched.NextDue(), now-c.cfg.CatchUp)
@@ -106,8 +108,8 @@ type Batch struct {
 	first int
 }
 
-// Next returns what the first queue pair from claim i on is to post, and the claim to
-// go on from; after the last one it returns false, and the claims are gone.
+// Next returns the segments that the first queue pair from claim i on has to post,
+// and the next claim. After the last one it returns false and drops the claims.
 func (c *Core) Next(i int, b *Batch) (next int, ok bool) {
 	for ; i < c.nClaims; i++ {
 		q := c.claims[i].qp

@@ -1,9 +1,9 @@
 // Package core is the shim of package paced without anything around it: it cuts
 // requests into segments, paces them, bounds what is outstanding, matches
-// completions, and steers the pace by what those tell. It is a state machine that
-// is given the time with each call; it reads no clock, takes no lock, calls no
-// provider and wakes nobody. A Core and all of its queue pairs belong to one
-// goroutine at a time, or to whoever holds the driver's lock.
+// completions, and steers the pace by them. It is a state machine: each call passes
+// the time. It reads no clock, takes no lock, calls no provider and wakes nobody.
+// One goroutine at a time uses a Core and all of its queue pairs: the one that
+// holds the driver's lock.
 //
 // A driver goes round in this order:
 //
@@ -12,5 +12,5 @@
 //	q.Complete, c.Measure        the provider completed one
 //	q.Finish, c.File             requests that it finished; what it made room for
 //
-// Nothing on this way allocates.
+// Nothing in this loop allocates.
 package core

@@ -17,7 +17,7 @@ const (
 	HeldWindow             // the engine's
 	HeldBound              // Config.MaxOutstanding, and nothing of the engine's
 	HeldOther
-	HeldSent // there is none: the NIC has all
+	HeldSent // no segment: the NIC has all
 	Holds
 
 	HeldNone = HeldRate // nothing but perhaps the rate
@@ -39,8 +39,8 @@ func (q *QP) settle(now units.Time) {
 	}
 }
 
-// count adds the time from heldFrom to now for what holds the queue pair, of which that
-// in which the rate alone would hold it is the rate's.
+// count adds the time from heldFrom to now for what holds the queue pair. The part in
+// which the rate alone would hold it counts for the rate.
 func (q *QP) count(to *[Holds]units.Time, now units.Time) {
 	from, due := q.heldFrom, units.Time(math.MinInt64)
 	switch {

@@ -19,7 +19,7 @@ type QPConfig struct {
 	SigAll  bool
 	Segment units.Bytes // into which Writes and Reads are cut
 	Depth   int         // segments that the provider takes
-	Limit   units.Bytes // outstanding, beside the engine's window
+	Limit   units.Bytes // outstanding, besides the engine's window
 	Line    units.Rate  // of the port; 0 if not known
 	MTU     ib.MTU
 }
@@ -158,7 +158,7 @@ func (q *QP) InFlight() int { return q.table.InFlight() }
 func (q *QP) Finished() (all, failed uint64) { return q.table.Finished() }
 
 // Finish moves the completion of the next request that has finished to a queue and
-// returns it, valid until the next call; nil if there is none.
+// returns it, valid until the next call. It returns nil if no request has finished.
 func (q *QP) Finish(to *completions.Queue) *verbs.WC { return to.Push(&q.table) }
 
 // SetMTU sets the path's MTU.
@@ -177,8 +177,8 @@ func (q *QP) SetLimiter(r units.Rate) {
 	}
 }
 
-// Start puts an engine in force, or nil for none, at a port of that line rate. cnps
-// is how many congestion notification packets have come so far.
+// Start installs an engine, or nil for none, at a port of that line rate. cnps is
+// how many congestion notification packets have arrived so far.
 func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit units.Bytes, cnps uint64) {
 	q.line, q.wire, q.limit, q.size.bytes = line, line, limit, -1
 	q.lastAck = now
@@ -204,8 +204,8 @@ func (q *QP) Resume(now units.Time) {
 	q.offer(now, now)
 }
 
-// Suspend takes it off the scheduler in state, RESET for a queue pair that is about to
-// go, without counting what holds it.
+// Suspend removes the queue pair from the scheduler, in the given state (RESET before
+// it is destroyed), without counting what holds it.
 func (q *QP) Suspend(state ib.QPState) {
 	q.withdraw()
 	q.state = state

@@ -85,8 +85,9 @@ func (q *QP) File(now units.Time) {
 	q.held(now, why)
 }
 
-// offer is File where the shim sends what is due: segments that the scheduler lets
-// go at once are claimed at now. It is told the time at, not after now.
+// offer is File for a shim that sends what is due: it claims, at time now, the
+// segments that the scheduler lets go at once. The scheduler gets the time at,
+// which is not after now.
 func (q *QP) offer(now, at units.Time) {
 	c := q.core
 	if q.filed {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// Sample is one segment that succeeded: what the driver knows of it, and what Measure
-// made of that. It belongs to the driver, which uses it again for the next.
+// Sample is one segment that succeeded: what the driver knows of it, and the results
+// of Measure. It belongs to the driver, which reuses it for the next segment.
 type Sample struct {
 	Segment completions.Segment // by Complete
 
@@ -21,7 +21,8 @@ type Sample struct {
 	// Report is what the provider says of the segment's way, if Reported.
 	Report   verbs.Telemetry
 	Reported bool
-	// CNPs is how many congestion notification packets came so far, if CountsCNPs.
+	// CNPs is how many congestion notification packets have arrived so far, if
+	// CountsCNPs.
 	CNPs       uint64
 	CountsCNPs bool
 	// First and Last are when its first and last packet left the host, by the NIC's
@@ -29,17 +30,17 @@ type Sample struct {
 	First, Last uint64
 	Departed    bool
 
-	// Ack is what the engine was told, if there is one or Watched. It is valid until
-	// the next Measure.
+	// Ack is the engine's input, if there is an engine or Watched is set. It is valid
+	// until the next Measure.
 	Ack cc.Ack
 	RTT units.Time // 0 if it is not known
 	Marks
-	FreshCNPs uint64 // that the engine had not been told of
+	FreshCNPs uint64 // not yet passed to the engine
 
 	hasReport bool // Ack has something of a report, this one's or an earlier one's
 }
 
-// Marks say how a Sample was taken and what came of it.
+// Marks say how a Sample was taken and what it led to.
 type Marks uint8
 
 // Marks.
@@ -53,8 +54,8 @@ const (
 )
 
 // Complete takes the provider's completion of a segment of the queue pair and fills
-// out. It returns how many segments are done with it, those before it included, and
-// false if it is none that the provider has. Measure or Fail is to follow.
+// out. It returns how many segments the completion finishes, earlier ones included,
+// and false if the provider does not have the segment. Call Measure or Fail next.
 func (q *QP) Complete(wc *verbs.WC, out *completions.Segment) (done int, ok bool) {
 	before := q.table.InFlight()
 	ok = q.table.Complete(uint32(wc.WRID), wc, out)
@@ -94,7 +95,7 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 	// The engine's time does not run backwards, whatever calibration does.
 	q.lastAck = max(q.lastAck, done)
 	if x.CountsCNPs && engine != nil {
-		// Those that came since the last completion share its time.
+		// CNPs that arrived since the last completion share its time.
 		if x.FreshCNPs = q.driver.CNPs(x.CNPs); x.FreshCNPs > 0 {
 			if q.obey(now, engine.OnCNP(q.lastAck)) {
 				x.Marks |= CutByCNP
@@ -174,7 +175,7 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 	return change&cc.ChangedDown != 0
 }
 
-// pace gives the scheduler the rate in force.
+// pace gives the scheduler the current rate.
 func (q *QP) pace() {
 	rate := q.driver.Control().Rate
 	if rate >= q.line {
@@ -184,13 +185,13 @@ func (q *QP) pace() {
 	_ = q.core.sched.SetRate(q.flow, max(rate, 1))
 }
 
-// excludeTurnaround takes out of a round trip what the peer took to answer, where it
-// told (verbs.Telemetry.HasTurnaround): TIMELY counts on receivers that acknowledge at
-// once (section 3.1), Swift takes the receiver's delay out (section 3.1). What remains
-// is no less than the segment takes to serialise.
+// excludeTurnaround subtracts from a round trip the time that the peer took to answer,
+// where the peer reports it (verbs.Telemetry.HasTurnaround): TIMELY counts on
+// receivers that acknowledge at once (section 3.1), Swift takes the receiver's delay
+// out (section 3.1). What remains is no less than the segment takes to serialise.
 //
-// A request that was acknowledged with a later one has waited for that besides: what
-// its round trip was is not known.
+// A request that was acknowledged with a later one also waited for that one, so its
+// own round trip is unknown.
 func (x *Sample) excludeTurnaround(m *completions.Sample) {
 	switch t := &x.Report; {
 	case t.Coalesced:
@@ -207,13 +208,13 @@ func (x *Sample) excludeTurnaround(m *completions.Sample) {
 // delay between posting and leaving is the host's own.
 //
 // A segment at line rate ends its serialisation, on an idle link, no earlier than
-// its first packet's start allows, nor than its last one's. Measure takes the
-// serialisation of all of it off; so the round trip begins at the first packet, or
-// if the host tore packets apart, as much before the last as the rest takes at
-// line rate. Queueing behind the hook, in the NIC, stays part of it (TIMELY
-// section 5). Of a Read one packet left, and all of its bytes come back.
+// its first packet's start allows, nor than its last one's. Measure subtracts the
+// serialisation of the whole segment. So the round trip begins at the first packet
+// or, if the host tore packets apart, as long before the last packet as the rest
+// takes at line rate. Queueing behind the hook, in the NIC, stays part of the round
+// trip (TIMELY section 5). A Read sends one packet, and all of its bytes come back.
 //
-// By NICClock it begins when the first packet left, before done.
+// With NICClock the round trip begins when the first packet left, before done.
 func (c *Core) departed(now, done units.Time, q *QP, completed uint64, x *Sample) {
 	seg := &x.Segment
 	if c.cfg.NICClock {

@@ -36,9 +36,10 @@ type Device struct {
 	OnPost func(q *QP, wr *verbs.SendWR)
 	// OnPoll, if set, is called by each Poll before it looks.
 	OnPoll func()
-	// PollError, if set, is asked in each Poll, of a CQ with a channel or without.
+	// PollError, if set, is called in each Poll; channel says whether the CQ has a
+	// channel.
 	PollError func(channel bool) error
-	// PostError, if set, is asked about each request as it is posted.
+	// PostError, if set, is called for each request as it is posted.
 	PostError func(q *QP, wr *verbs.SendWR) error
 	// Telemetry, if set, is what queue pairs report, which otherwise report nothing.
 	Telemetry func(wc *verbs.WC, t *verbs.Telemetry) bool

@@ -11,10 +11,9 @@ import (
 // connection: DCQCN's N (Zhu et al., SIGCOMM 2015, section 3.2).
 const cnpInterval = 50 * units.Microsecond
 
-// noteCongestion looks at what the network and the peer say about congestion
-// with a packet: a request or READ response that was marked calls for a CNP and
-// an echo in the next acknowledgement; a marked response marks its request. An
-// early incast notice is echoed likewise.
+// noteCongestion handles the congestion signals of a packet. A marked request or
+// READ response calls for a CNP and an echo in the next acknowledgement. A marked
+// response marks its request. An early incast notice is echoed likewise.
 func (e *Endpoint) noteCongestion(now units.Time, q *QP, p *Packet, in *inbound) {
 	c := &q.congestion
 	response := in.Opcode >= ib.ReadResponseFirst && in.Opcode <= ib.AtomicAcknowledge
@@ -66,9 +65,10 @@ const cnpHandled = 4 * units.Microsecond
 // a round trip.
 const cnpOfRead = 10 * units.Millisecond
 
-// receiveCNP takes a congestion notification. It has no PSN, so anybody can forge one
-// who knows the queue pair's number and its peer's address: one that comes while
-// nothing is outstanding, or sooner than an honest peer sends it, does not count.
+// receiveCNP takes a congestion notification. A notification has no PSN, so anybody
+// who knows the queue pair's number and its peer's address can forge one. A
+// notification that arrives while nothing is outstanding, or sooner than an honest
+// peer sends it, does not count.
 func (e *Endpoint) receiveCNP(now units.Time, q *QP) {
 	c := &q.congestion
 	serving := c.served && now-c.servedAt < cnpOfRead

@@ -29,8 +29,8 @@ type Counters struct {
 	RemoteKeyFaults uint64 // R_Key checks that failed
 }
 
-// Transport returns the sums of the counters of all connections, those that are
-// gone too.
+// Transport returns the sums of the counters of all connections, including
+// destroyed ones.
 func (e *Endpoint) Transport() rc.Counters {
 	sum := e.past
 	for _, s := range e.qps.slots {

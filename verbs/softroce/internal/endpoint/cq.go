@@ -27,15 +27,15 @@ type CQ struct {
 	users      int
 	gone       bool
 
-	// drops are the completions that nobody shall get, those of queue pairs that
-	// are gone; nil for none. The writer adds to it, the reader clears it. Each stands
-	// for at least one completion, so there are no more of them than the ring has.
+	// drops lists the completions to discard, those of destroyed queue pairs; nil if
+	// there are none. The writer adds to the list, the reader clears it. Each entry
+	// covers at least one completion, so the list is no longer than the ring.
 	drops   atomic.Pointer[drop]
 	dropped map[uint32]uint64 // before, by queue pair number: the reader's, for skip
 
 	reports []Report // of the ring's completions; nil where connections collect nothing
 
-	// What the network has said of the completions of the last Poll.
+	// The network's telemetry for the completions of the last Poll.
 	polled []polled
 	told   []Report
 }
@@ -53,7 +53,8 @@ type noticed struct {
 	turnaround        units.Time // with turned
 }
 
-// drop stands for the completions of a queue pair before a count, and is a list.
+// drop is an entry of a linked list: the completions of a queue pair before a
+// count.
 type drop struct {
 	qpn    uint32
 	before uint64
@@ -73,9 +74,9 @@ const (
 	armedAll
 )
 
-// CreateCQ makes a completion queue for at least cqe completions. notify is
-// called, by the owner of the Endpoint, when a completion comes for which the
-// queue is armed; nil if it can't be armed.
+// CreateCQ makes a completion queue for at least cqe completions. The owner of the
+// Endpoint calls notify when a completion is added for which the queue is armed;
+// nil if it can't be armed.
 func (e *Endpoint) CreateCQ(cqe int, notify func()) (*CQ, error) {
 	if cqe < 1 || cqe > MaxCQE {
 		return nil, verbs.Errorf("create_cq", e.cfg.Name, verbs.ErrInvalid, "%d completions, expected 1 to %d", cqe, MaxCQE)
@@ -123,8 +124,9 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	return 0, nil
 }
 
-// drop sees to it that no completion of the queue pair that is in the queue now is
-// polled (ibv_destroy_qp). last is what push returned of its last one, 0 for none.
+// drop discards the queue pair's completions that are in the queue now, so that
+// Poll returns none of them (ibv_destroy_qp). last is what push returned for the
+// last of them, 0 if there is none.
 func (c *CQ) drop(qpn uint32, last uint64) {
 	for {
 		if c.head.Load() >= last {
@@ -137,9 +139,8 @@ func (c *CQ) drop(qpn uint32, last uint64) {
 	}
 }
 
-// skip moves the completions that are to be polled together at the tail's end of
-// those that were there, and the head to the first of them. The entries between head
-// and tail belong to the reader.
+// skip compacts the completions that will be polled towards the tail, and moves the
+// head to the first of them. The entries between head and tail belong to the reader.
 func (c *CQ) skip(list *drop) {
 	head := c.head.Load()
 	until := head
@@ -166,8 +167,9 @@ func (c *CQ) skip(list *drop) {
 	c.drops.CompareAndSwap(list, nil) // if there is more by now, the next Poll sees to it
 }
 
-// Telemetry says in t what the network has said of the request whose completion the
-// last Poll returned, and whether there was anything. It belongs to whoever polls.
+// Telemetry writes to t the network's telemetry for a request whose completion the
+// last Poll returned, and reports whether there was any. Only the goroutine that
+// polls may call it.
 func (c *CQ) Telemetry(wc *verbs.WC, t *verbs.Telemetry) bool {
 	for i := range c.polled {
 		p := &c.polled[i]
@@ -241,9 +243,9 @@ func (c *CQ) push(wc *verbs.WC, n noticed, r *Report, solicited bool) (count uin
 	return tail + 1
 }
 
-// completed notes what push returned of a completion of q, in the count of its send or
-// receive completions. A queue pair whose completion is lost can't go on: what it has
-// done nobody learns (IBA 11.6.3.1).
+// completed notes what push returned for a completion of q, in the count of its send
+// or receive completions. A queue pair whose completion is lost can't go on: the
+// application would not learn what it has done (IBA 11.6.3.1).
 func (q *QP) completed(last *uint64, count uint64) {
 	if count != 0 {
 		*last = count

@@ -1,8 +1,8 @@
 // Package endpoint is a RoCEv2 device as a plain state machine: memory regions,
-// completion queues, queue pairs and the packets between them. It is told the
-// time, given the packets that arrived, and asked for those to send; it reads no
-// clock, opens no socket and starts no goroutine. Package softroce drives it
-// over sockets; its tests drive it over a wire of their own, in simulated time.
+// completion queues, queue pairs and the packets between them. The caller passes
+// the time and the packets that arrived, and fetches those to send. The package
+// reads no clock, opens no socket and starts no goroutine. Package softroce drives
+// it over sockets; its tests drive it over a wire of their own, in simulated time.
 //
 // The reliable connection itself is package roce/rc. Endpoint gives it bytes:
 // it encodes and decodes headers, keeps the tables of keys and queue pairs,

@@ -31,8 +31,8 @@ type Config struct {
 	Name string       // of the device, for errors: "soft:lo"
 	GIDs []netip.Addr // the addresses that packets may come to
 	MTU  ib.MTU       // the largest path MTU
-	// Rand is where queue pair numbers, keys and addresses come from:
-	// crypto/rand.Reader. A test that must repeat itself gives another.
+	// Rand is the source of queue pair numbers, keys and addresses:
+	// crypto/rand.Reader. A test that must be repeatable passes another.
 	Rand io.Reader
 	// MaxQPs is how many queue pairs there may be, up to MaxQP.
 	MaxQPs int
@@ -43,10 +43,10 @@ type Config struct {
 	Resolve func(verbs.AddressVector) (Route, error)
 	// Collect is what the packets of connections collect on their way.
 	Collect Collect
-	// Turnaround asks peers of reliable connections how long they take to answer. Who
-	// asks this endpoint is told in any case.
+	// Turnaround makes requests on reliable connections ask the peer how long it takes
+	// to answer. This endpoint answers such requests in any case.
 	Turnaround bool
-	// OnEvent is told of asynchronous events as they happen.
+	// OnEvent is called for each asynchronous event as it happens.
 	OnEvent func(Event)
 }
 
@@ -89,12 +89,12 @@ type Endpoint struct {
 	outgoing  Outgoing
 	carried   Carried
 
-	stamp  uint64 // when it came, for completions
+	stamp  uint64 // arrival time, for completions
 	orig   [8]byte
 	grh    [rc.GRHBytes]byte // of the datagram in hand
 	marked bool              // it met a congestion mark
 
-	past     rc.Counters // of connections that are gone
+	past     rc.Counters // of destroyed connections
 	Counters Counters
 }
 

@@ -28,11 +28,11 @@ type mad struct {
 	data [roce.MADBytes]byte
 }
 
-// MADHandler is given the management datagrams that come. data is valid until it
-// returns. It reports whether it takes the datagram, and must not call the Endpoint.
+// MADHandler handles a received management datagram. data is valid until it returns.
+// It reports whether it takes the datagram, and must not call the Endpoint.
 type MADHandler func(local netip.Addr, src netip.AddrPort, srcQPN uint32, data []byte) bool
 
-// OnMAD sets who gets management datagrams; nil for nobody.
+// OnMAD sets the handler of management datagrams; nil for none.
 func (e *Endpoint) OnMAD(h MADHandler) { e.gsi.handler = h }
 
 // SendMAD queues a management datagram to queue pair qpn, usually 1.

@@ -47,9 +47,9 @@ type MR struct {
 const pageBytes = 4096
 
 // RegMR registers buf. Its key and its address come from the random source: an
-// address says nothing about where the program's memory lies, and whoever guesses
-// needs both. The address has the buffer's offset within a page, so that
-// what is aligned in memory is aligned in the address too.
+// address reveals nothing about the program's memory, and an attacker has to guess
+// both. The address has the buffer's offset within a page, so that data aligned in
+// memory are aligned in the address too.
 func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (*MR, error) {
 	e := p.e
 	const remoteWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic

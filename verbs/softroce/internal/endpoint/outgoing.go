@@ -39,9 +39,9 @@ func (e *Endpoint) NextOutgoing(now units.Time, buf []byte) *Outgoing {
 	return o
 }
 
-// load brings payload into the packet in hand: what from holds, or the news where
-// it lies. An unreliable request completes as it leaves, and then its memory is
-// the application's.
+// load adds the payload of from to the current packet: a copy, or a reference to
+// it. An unreliable request completes as it leaves, and then its memory belongs to
+// the application.
 func (e *Endpoint) load(to, from []byte) {
 	if e.deferring && e.out.Opcode.Service() == ib.ServiceRC {
 		e.pieces = append(e.pieces, from)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// QPInit says what queue pair to make.
+// QPInit are the attributes of a new queue pair.
 type QPInit struct {
 	Type           ib.QPType
 	SendCQ, RecvCQ *CQ
@@ -59,7 +59,7 @@ type congestion struct {
 	cnpSent bool       // one was, at cnpAt
 	cnpAt   units.Time // the earliest time for the next is cnpInterval later
 	echo    bool       // the next acknowledgement says that the network has marked what it acknowledges
-	marked  bool       // the peer or a READ response said so since the last completion
+	marked  bool       // the peer or a READ response signalled congestion since the last completion
 	echoEIN bool       // likewise of an early incast
 	ein     bool
 	cnps    atomic.Uint64
@@ -153,8 +153,8 @@ func (q *QP) Type() ib.QPType { return q.init.Type }
 // SendCQ is where its send completions go.
 func (q *QP) SendCQ() *CQ { return q.init.SendCQ }
 
-// CNPs counts the congestion notifications that came for the queue pair. Any
-// goroutine may ask.
+// CNPs returns how many congestion notifications the queue pair received. Any
+// goroutine may call it.
 func (q *QP) CNPs() uint64 { return q.congestion.cnps.Load() }
 
 // Transport returns the connection's counters.
@@ -173,7 +173,7 @@ func (q *QP) State() ib.QPState {
 	return q.state
 }
 
-// Query returns the attributes in force.
+// Query returns the current attributes.
 func (q *QP) Query() (verbs.QPAttr, error) {
 	if q.gone {
 		return verbs.QPAttr{}, verbs.Errorf("query_qp", q.object(), verbs.ErrClosed, "")
@@ -293,8 +293,8 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// srcPort spreads connections over source ports, and so over paths: by the flow
-// label, or by what stands for it.
+// srcPort spreads connections over source ports, and so over paths, by the flow
+// label or a hash in its place.
 func srcPort(qpn, peer, label uint32) uint16 {
 	if label == 0 {
 		label = roce.FlowLabel(qpn, peer)
@@ -330,8 +330,8 @@ func (q *QP) toRTS(now units.Time, from ib.QPState, a verbs.QPAttr, mask verbs.Q
 		}); err != nil {
 			return q.bad(verbs.ErrInvalid, "%v", err)
 		}
-		// A long READ is asked for in parts: nothing but the requester holds the
-		// responder back, and what comes must find room here.
+		// The requester splits a long READ into parts: only the requester limits the
+		// responder, and the responses have to fit in the buffers here.
 		part := window / max(1, min(2, int(a.MaxRdAtomic)))
 		q.sq.readPart = uint32(max(1, part)) * uint32(q.attr.PathMTU)
 		q.attr.SQPSN, q.attr.Timeout, q.attr.RetryCnt = a.SQPSN&maxPSN, a.Timeout, a.RetryCnt
@@ -362,8 +362,8 @@ func (q *QP) fail(now units.Time) {
 	q.e.effects(now, q, nil)
 }
 
-// reset takes the queue pair back to RESET. What it had to do ends without a
-// completion, and completions that nobody has polled are gone.
+// reset takes the queue pair back to RESET. Its requests end without a completion,
+// and completions that were not polled are dropped.
 func (q *QP) reset() {
 	e := q.e
 	q.init.SendCQ.drop(q.num, q.lastSend)
@@ -389,8 +389,9 @@ func (q *QP) reset() {
 	q.attr = verbs.QPAttr{Cap: q.init.Cap}
 }
 
-// Destroy frees the queue pair. Its requests end without completions, those that
-// nobody has polled are gone, and packets on their way to it meet no queue pair.
+// Destroy frees the queue pair. Its requests end without completions, completions
+// that were not polled are dropped, and packets on their way to it find no queue
+// pair.
 func (q *QP) Destroy() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")

@@ -12,12 +12,12 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// Packet is a packet that came, with an ICRC that the driver has found good.
+// Packet is a received packet whose ICRC the driver has verified.
 type Packet struct {
 	Data         []byte // from the Base Transport Header to the ICRC
 	Src          netip.AddrPort
-	GID          int    // the address it came to
-	Stamp        uint64 // when it came, on the device's counter
+	GID          int    // its destination address
+	Stamp        uint64 // arrival time, on the device's counter
 	TrafficClass uint8
 	HopLimit     uint8
 	Brought
@@ -29,8 +29,8 @@ type inbound struct {
 	payload []byte
 }
 
-// fullMember is the P_Key's bits without the one that tells full members from
-// limited ones (IBA 10.9.3).
+// fullMember masks the P_Key without its membership bit, full or limited (IBA
+// 10.9.3).
 const fullMember = 0x7fff
 
 // Receive takes one packet. It does not keep p.
@@ -107,7 +107,7 @@ func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 	}
 	do, recv := eff.Do, eff.Recv
 	if do&rc.DoPlace != 0 && !e.place(now, q, in, &eff.Place) {
-		// The transport's answer to that replaces what it said before.
+		// The transport's answer to that replaces its earlier one.
 		events |= eff.Events
 		if eff.Do&rc.DoRecv != 0 {
 			recv = eff.Recv
@@ -139,8 +139,8 @@ func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 	}
 }
 
-// check makes the access check that the transport asks for. An invalidate that
-// is allowed is carried out: nothing of its message can fail any more.
+// check makes the access check that the transport requests. It carries out an
+// invalidate that is allowed: nothing else of its message can fail.
 func (e *Endpoint) check(q *QP, c *rc.Check) bool {
 	if !c.Invalidate {
 		return e.region(c.RKey, q.pd, c.VA, uint64(c.Length), c.Access) != nil
@@ -153,8 +153,8 @@ func (e *Endpoint) check(q *QP, c *rc.Check) bool {
 	return true
 }
 
-// place copies what came to where it belongs. It returns false after telling the
-// transport if that memory may not be written.
+// place copies the payload to its destination. If that memory may not be written,
+// it reports this to the transport and returns false.
 func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
 	switch p.Kind {
 	case rc.PlaceMemory:
@@ -171,7 +171,7 @@ func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
 			q.rc.FailRecv(now, ib.WCLocProtErr, &e.eff)
 			return false
 		}
-	default: // what a READ or an atomic brought
+	default: // the data of a READ or an atomic
 		from := in.payload
 		if p.Kind == rc.PlaceAtomic {
 			binary.NativeEndian.PutUint64(e.orig[:], in.Orig)

@@ -7,8 +7,8 @@ import (
 )
 
 // Collect says what the packets of connections collect on their way, and how that
-// is written. Early incast notices need no packet to ask for them: they are read
-// and returned in any case.
+// is written. Early incast notices need no request in a packet: they are read and
+// returned in any case.
 type Collect struct {
 	Delay *telemetry.DelayFormat // the largest delay of a hop; nil for no
 	INT   *telemetry.INTFormat   // a record for each hop; nil for no
@@ -19,26 +19,26 @@ func (c *Collect) any() bool { return c.Delay != nil || c.INT != nil }
 // maxINT is the most bytes that a shim and its records have.
 const maxINT = telemetry.PerHopBaseBytes + telemetry.MaxHops*telemetry.PerHopBytes
 
-// Brought is what a packet brought besides its bytes: its tags, and its INT records,
+// Brought is the telemetry of a received packet: its tags, and its INT records,
 // which share the driver's memory.
 type Brought struct {
 	Tags telemetry.FrameTags
 	INT  telemetry.INT // nil for none
 }
 
-// Carried is what an outgoing packet carries besides its bytes.
+// Carried is the telemetry of an outgoing packet.
 type Carried struct {
 	// Collects says that the packet collects telemetry on its way.
 	Collects bool
-	// HasReturns and Returns are a tag that goes back to whose packet brought it,
-	// and INT, if not empty, such records.
+	// HasReturns and Returns are a tag that returns to the sender of the packet that
+	// carried it, and INT, if not empty, such records.
 	HasReturns bool
 	Returns    telemetry.DelayTag
 	INT        telemetry.INT
 }
 
-// collected is what a connection knows of telemetry, of which there is one where
-// its packets collect any.
+// collected is a connection's telemetry state; a connection has one where its
+// packets collect telemetry.
 type collected struct {
 	// As the peer's responder: what the next acknowledgement returns.
 	hasTag  bool
@@ -46,13 +46,13 @@ type collected struct {
 	records [maxINT]byte
 	n       int // of records
 
-	// As requester: what the last acknowledgement or READ response has said.
+	// As requester: the telemetry of the last acknowledgement or READ response.
 	told   bool
 	report Report
 	reader telemetry.HopReader
 }
 
-// Report is what the network said about a request, beside marks.
+// Report is the network's telemetry for a request, apart from marks.
 type Report struct {
 	HasMaxDelay                     bool
 	MaxHopDelay, ReverseMaxHopDelay units.Time
@@ -69,7 +69,7 @@ func (q *QP) lastReport() *Report {
 	return nil
 }
 
-// noteTelemetry takes in what a packet brought.
+// noteTelemetry handles the telemetry of a received packet.
 func (e *Endpoint) noteTelemetry(now units.Time, q *QP, p *Packet, in *inbound) {
 	c := q.collected
 	if c == nil {

@@ -9,20 +9,21 @@ import (
 
 // turnaround is what a connection knows of how long its ends take to answer.
 type turnaround struct {
-	// As responder: the newest packet that asked, and when it came on the device's
-	// counter.
+	// As responder: the newest packet that asked for the turnaround, and its arrival
+	// time on the device's counter.
 	asked bool
 	psn   units.PSN
 	came  uint64
 
-	// As requester: what the acknowledgement in hand says, and of which packet.
+	// As requester: the turnaround that the current acknowledgement reports, and of
+	// which packet.
 	told bool
 	of   units.PSN
 	took units.Time
 }
 
-// asks reports whether a packet is one whose acknowledgement shall tell: its alone,
-// where a response answers READs and atomics.
+// asks reports whether a packet requests its turnaround: only one with an
+// acknowledgement of its own does, since a response answers READs and atomics.
 func (e *Endpoint) asks(q *QP, h *rc.Header) bool {
 	switch h.Opcode {
 	case ib.ReadRequest, ib.CompareSwap, ib.FetchAdd:
@@ -31,7 +32,8 @@ func (e *Endpoint) asks(q *QP, h *rc.Header) bool {
 	return e.cfg.Turnaround && h.AckReq && q.service == ib.ServiceRC
 }
 
-// noteTurnaround takes in what a packet asks or tells.
+// noteTurnaround handles a packet's request for the turnaround, or the turnaround
+// that it reports.
 func (e *Endpoint) noteTurnaround(q *QP, p *Packet, in *inbound) {
 	t := &q.turnaround
 	switch {
@@ -45,8 +47,8 @@ func (e *Endpoint) noteTurnaround(q *QP, p *Packet, in *inbound) {
 	}
 }
 
-// tells reports whether a packet tells the peer how long this end took. It does so
-// once, and only where it answers the very packet that asked.
+// tells reports whether a packet carries this end's turnaround to the peer. Only
+// one packet does: the answer to the packet that asked.
 func (q *QP) tells(h *rc.Header) bool {
 	t := &q.turnaround
 	if h.Opcode != ib.Acknowledge || !t.asked || h.PSN != t.psn {
@@ -56,7 +58,7 @@ func (q *QP) tells(h *rc.Header) bool {
 	return true
 }
 
-// putTurnaround writes the packet in e.out with what it tells.
+// putTurnaround writes the packet in e.out with the turnaround that it reports.
 func (e *Endpoint) putTurnaround(now units.Time, q *QP, buf []byte) int {
 	e.out.Reserved6 |= roce.TurnaroundBit
 	n, to := e.put(buf, roce.TurnaroundBytes)
@@ -64,8 +66,8 @@ func (e *Endpoint) putTurnaround(now units.Time, q *QP, buf []byte) int {
 	return n
 }
 
-// answered adds to what is noticed of a request that completes how long its answer
-// took, or that another's was its.
+// answered notes for a request that completes how long its answer took, or that the
+// answer to a later request acknowledged it.
 func (t *turnaround) answered(n *noticed, last units.PSN) {
 	switch {
 	case !t.told:

@@ -12,10 +12,10 @@ import (
 // Pending reports whether Next may have a packet.
 func (e *Endpoint) Pending() bool { return e.gsi.n > 0 || e.ready.first != nil }
 
-// Next writes the next packet to send to buf, from its Base Transport Header to
-// the four bytes of the ICRC, which the driver fills in: only it knows the IP
-// header. It returns the length and the way, which holds until the next call, or
-// 0 when there is nothing to send. buf must hold MaxPacket bytes.
+// Next writes the next packet to send to buf, from its Base Transport Header to the
+// four bytes of the ICRC, which the driver fills in, since only the driver knows
+// the IP header. It returns the length and the route, which is valid until the next
+// call, or 0 when there is nothing to send. buf must hold MaxPacket bytes.
 //
 // Packets of one queue pair come in turns of up to 64.
 func (e *Endpoint) Next(now units.Time, buf []byte) (int, *Route) {
@@ -100,8 +100,8 @@ func (e *Endpoint) nextOf(now units.Time, q *QP, buf []byte) int {
 	}
 }
 
-// left tells an unreliable connection, or one of datagrams, that a packet is on its way, which may
-// complete its request.
+// left reports to an unreliable connection or datagram queue pair that a packet left,
+// which may complete its request.
 func (e *Endpoint) left(now units.Time, q *QP, d *rc.Descriptor) {
 	if q.rc.Sent(d, &e.eff); e.eff.Do != 0 || e.eff.Events != 0 {
 		e.effects(now, q, nil)

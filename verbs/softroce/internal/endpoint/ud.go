@@ -60,7 +60,8 @@ func (e *Endpoint) receiveDatagram(now units.Time, q *QP, p *Packet, in *inbound
 	e.effects(now, q, in)
 }
 
-// placeRecv copies what came to its receive, a datagram behind its header.
+// placeRecv copies the payload to the posted receive; a datagram goes behind its
+// header.
 func (e *Endpoint) placeRecv(q *QP, in *inbound, p *rc.Place) bool {
 	sgl := q.recv.sgls[p.Slot]
 	if !q.datagrams() {
@@ -69,8 +70,8 @@ func (e *Endpoint) placeRecv(q *QP, in *inbound, p *rc.Place) bool {
 	return e.scatter(q.pd, sgl, 0, e.grh[:]) && e.scatter(q.pd, sgl, rc.GRHBytes, in.payload[:p.Length-rc.GRHBytes])
 }
 
-// writeGRH makes the header that the packet came with from what the driver knows
-// of it.
+// writeGRH rebuilds the header that the packet arrived with, from what the driver
+// knows of it.
 func (e *Endpoint) writeGRH(p *Packet) {
 	g := &e.grh
 	*g = [rc.GRHBytes]byte{}
