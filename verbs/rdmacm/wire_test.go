@@ -130,19 +130,22 @@ func TestLostAndDoubled(t *testing.T) {
 func TestListenerCloses(t *testing.T) {
 	server, client := newHost(t, serverDev), newHost(t, clientDev)
 	ctx := patience(t)
-	l, err := rdmacm.Listen(server.dev, at)
+	sdev := newFilter(server.dev, func(roce.Attribute, int) int { return 1 })
+	l, err := rdmacm.Listen(sdev, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cdev := newFilter(client.dev, func(roce.Attribute, int) int { return 1 })
+	// Each message is sent twice. The server answers the second request with an MRA, and
+	// has the first in its queue then.
+	cdev := newFilter(client.dev, func(roce.Attribute, int) int { return 2 })
 	qp := client.qp()
 	failed := make(chan error, 1)
 	go func() {
 		_, err := rdmacm.Dial(ctx, cdev, at, qp, rdmacm.DefaultParams())
 		failed <- err
 	}()
-	for cdev.count(roce.AttrREQ) == 0 && ctx.Err() == nil {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // until the request is sent
+	for sdev.count(roce.AttrMRA) == 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond) //nolint:forbidigo // until the request waits
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
