@@ -27,11 +27,7 @@ type CQ struct {
 	users      int
 	gone       bool
 
-	// drops lists the completions to discard, those of destroyed queue pairs; nil if
-	// there are none. The writer adds to the list, the reader clears it. Each entry
-	// covers at least one completion, so the list is no longer than the ring.
-	drops   atomic.Pointer[drop]
-	dropped map[uint32]uint64 // before, by queue pair number: the reader's, for skip
+	stale atomic.Bool // a queue pair has ended since the reader last looked for its completions
 
 	reports []Report // of the ring's completions; nil where connections collect nothing
 
@@ -42,6 +38,7 @@ type CQ struct {
 
 type completion struct {
 	wc      verbs.WC
+	of      *incarnation
 	noticed noticed
 	told    bool // there is a report of it
 }
@@ -53,12 +50,11 @@ type noticed struct {
 	turnaround        units.Time // with turned
 }
 
-// drop is an entry of a linked list: the completions of a queue pair before a
-// count.
-type drop struct {
-	qpn    uint32
-	before uint64
-	next   *drop
+// incarnation is a queue pair between two RESETs. When it ends, what it has completed
+// and nobody has polled is gone (ibv_modify_qp, ibv_destroy_qp).
+type incarnation struct {
+	completed bool // something; the writer's
+	ended     atomic.Bool
 }
 
 type polled struct {
@@ -97,8 +93,8 @@ func (c *CQ) Cap() int { return int(c.cap) }
 // it.
 func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	c.polled, c.told = c.polled[:0], c.told[:0]
-	if d := c.drops.Load(); d != nil {
-		c.skip(d)
+	if c.stale.Load() {
+		c.compact()
 	}
 	head := c.head.Load()
 	n := min(uint64(len(wc)), c.tail.Load()-head)
@@ -124,47 +120,25 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	return 0, nil
 }
 
-// drop discards the queue pair's completions that are in the queue now, so that
-// Poll returns none of them (ibv_destroy_qp). last is what push returned for the
-// last of them, 0 if there is none.
-func (c *CQ) drop(qpn uint32, last uint64) {
-	for {
-		if c.head.Load() >= last {
-			return // they were all polled
-		}
-		old := c.drops.Load()
-		if c.drops.CompareAndSwap(old, &drop{qpn, last, old}) {
-			return
-		}
-	}
-}
-
-// skip compacts the completions that will be polled towards the tail, and moves the
-// head to the first of them. The entries between head and tail belong to the reader.
-func (c *CQ) skip(list *drop) {
-	head := c.head.Load()
-	until := head
-	if c.dropped == nil {
-		c.dropped = map[uint32]uint64{}
-	}
-	for d := list; d != nil; d = d.next {
-		until = max(until, d.before)
-		c.dropped[d.qpn] = max(c.dropped[d.qpn], d.before)
-	}
-	to := until
-	for at := until; at != head; at-- {
+// compact moves the completions that will be polled towards the tail, over those of
+// ended incarnations, and the head to the first of them. The entries between head and
+// tail belong to the reader.
+func (c *CQ) compact() {
+	c.stale.Store(false) // before the look: who ends from here on says so again
+	head, to := c.head.Load(), c.tail.Load()
+	for at := to; at != head; at-- {
 		from := &c.ring[(at-1)&c.mask]
-		if at > c.dropped[from.wc.QPN] {
-			to--
+		if from.of.ended.Load() {
+			continue
+		}
+		if to--; to != at-1 {
 			c.ring[to&c.mask] = *from
 			if from.told {
 				c.reports[to&c.mask] = c.reports[(at-1)&c.mask]
 			}
 		}
 	}
-	clear(c.dropped)
 	c.head.Store(to)
-	c.drops.CompareAndSwap(list, nil) // if there is more by now, the next Poll sees to it
 }
 
 // Telemetry writes to t the network's telemetry for a request whose completion the
@@ -217,44 +191,53 @@ func (c *CQ) Destroy() error {
 	return nil
 }
 
-// push adds a completion, with a report or nil, and returns how many there were with
-// it since the queue was made. It returns 0 when the queue has overrun and the
-// completion is lost.
-func (c *CQ) push(wc *verbs.WC, n noticed, r *Report, solicited bool) (count uint64) {
+// push adds a completion, with a report or nil, and reports whether there was room. If
+// there was none, the queue has overrun and the completion is lost.
+func (c *CQ) push(wc *verbs.WC, of *incarnation, n noticed, r *Report, solicited bool) bool {
 	if c.overrun.Load() {
-		return 0
+		return false
 	}
 	tail := c.tail.Load()
 	if tail-c.head.Load() == c.cap {
 		c.overrun.Store(true)
 		c.e.raise(Event{Type: ib.EventCQErr, CQ: c})
-		return 0
+		return false
 	}
 	to := &c.ring[tail&c.mask]
-	to.wc, to.noticed = *wc, n
+	to.wc, to.of, to.noticed = *wc, of, n
 	if to.told = r != nil; to.told {
 		c.reports[tail&c.mask] = *r
 	}
+	of.completed = true
 	c.tail.Store(tail + 1)
 	if a := c.armed.Load(); a == armedAll || a == armedSolicited && (solicited || wc.Status != ib.WCSuccess) {
 		c.armed.Store(notArmed)
 		c.notify()
 	}
-	return tail + 1
+	return true
 }
 
-// completed notes what push returned for a completion of q, in the count of its send
-// or receive completions. A queue pair whose completion is lost can't go on: the
-// application would not learn what it has done (IBA 11.6.3.1).
-func (q *QP) completed(last *uint64, count uint64) {
-	if count != 0 {
-		*last = count
-		return
-	}
-	if !q.overrun {
+// complete adds a completion of q to cq, one of its queues. A queue pair whose
+// completion is lost can't go on: the application would not learn what it has done
+// (IBA 11.6.3.1).
+func (q *QP) complete(cq *CQ, wc *verbs.WC, n noticed, r *Report, solicited bool) {
+	if !cq.push(wc, q.incarnation, n, r, solicited) && !q.overrun {
 		q.overrun = true
 		q.e.overrun = append(q.e.overrun, q)
 	}
+}
+
+// endIncarnation discards the completions of q that wait in its queues, and begins
+// another incarnation.
+func (q *QP) endIncarnation() {
+	q.overrun = false
+	if !q.incarnation.completed {
+		return
+	}
+	q.incarnation.ended.Store(true)
+	q.init.SendCQ.stale.Store(true)
+	q.init.RecvCQ.stale.Store(true)
+	q.incarnation = new(incarnation)
 }
 
 // failOverrun fails the queue pairs that have lost a completion.

@@ -21,12 +21,15 @@ func TestCQ(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		qps := map[uint32]*QP{}
+		for qpn := range uint32(3) {
+			qps[qpn] = &QP{init: QPInit{SendCQ: c, RecvCQ: c}, incarnation: new(incarnation)}
+		}
 		var want []verbs.WC
-		// The places that dropped ones take are free after the next Poll.
+		// The places of those that have gone are free after the next Poll.
 		used := 0
 		id := uint64(0)
-		last := map[uint32]uint64{}
-		qpn := rapid.Uint32Range(1, 3)
+		qpn := rapid.Uint32Range(0, 2)
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
 				if used == 8 {
@@ -35,17 +38,15 @@ func TestCQ(t *testing.T) {
 				id++
 				used++
 				wc := verbs.WC{WRID: id, QPN: qpn.Draw(t, "qpn")}
-				last[wc.QPN] = c.push(&wc, noticed{ecn: id%2 == 0}, nil, false)
+				if !c.push(&wc, qps[wc.QPN].incarnation, noticed{ecn: id%2 == 0}, nil, false) {
+					t.Fatalf("the queue is full at %d", used)
+				}
 				want = append(want, wc)
 			},
-			"drop": func(t *rapid.T) {
-				q := qpn.Draw(t, "gone")
-				c.drop(q, last[q])
-				delete(last, q)
-				if n := c.waitingDrops(); n > used {
-					t.Fatalf("%d drops for %d places", n, used)
-				}
-				want = slices.DeleteFunc(want, func(wc verbs.WC) bool { return wc.QPN == q })
+			"end": func(t *rapid.T) {
+				gone := qpn.Draw(t, "gone")
+				qps[gone].endIncarnation()
+				want = slices.DeleteFunc(want, func(wc verbs.WC) bool { return wc.QPN == gone })
 			},
 			"poll": func(t *rapid.T) {
 				wc := make([]verbs.WC, rapid.IntRange(0, 10).Draw(t, "n"))
@@ -66,15 +67,41 @@ func TestCQ(t *testing.T) {
 	})
 }
 
-// One goroutine polls while the device completes and drops: the others' completions
-// all come, in order.
-func TestCQDropsWhilePolled(t *testing.T) {
+// A Poll that takes out one queue pair's completions moves another's, which go with
+// their own all the same.
+func TestCompletionsThatMovedGo(t *testing.T) {
+	w := newWorld(t, 1, 1)
+	c, err := w.hosts[0].e.CreateCQ(8, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var qps [2]*QP
+	for i := range qps {
+		qps[i] = &QP{init: QPInit{SendCQ: c, RecvCQ: c}, incarnation: new(incarnation)}
+		c.push(&verbs.WC{WRID: uint64(i)}, qps[i].incarnation, noticed{}, nil, false)
+	}
+	qps[1].endIncarnation()
+	if n, err := c.Poll(nil); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	qps[0].endIncarnation()
+	var wc [2]verbs.WC
+	if n, err := c.Poll(wc[:]); n != 0 || err != nil {
+		t.Errorf("polled %+v, %v of a queue pair that is gone", wc[:n], err)
+	}
+}
+
+// One goroutine polls while the device completes and ends queue pairs: the others'
+// completions all come, in order.
+func TestCQPolledWhileQueuePairsEnd(t *testing.T) {
 	w := newWorld(t, 1, 1)
 	const n, size = 20_000, 64
 	c, err := w.hosts[0].e.CreateCQ(size, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	stays := new(incarnation)
+	goes := &QP{init: QPInit{SendCQ: c, RecvCQ: c}, incarnation: new(incarnation)}
 	var done sync.WaitGroup
 	done.Go(func() {
 		wc := make([]verbs.WC, 5)
@@ -103,24 +130,16 @@ func TestCQDropsWhilePolled(t *testing.T) {
 			runtime.Gosched()
 			continue
 		}
-		c.push(&verbs.WC{WRID: i, QPN: 1}, noticed{}, nil, false)
-		last := c.push(&verbs.WC{WRID: i, QPN: 2}, noticed{}, nil, false)
+		c.push(&verbs.WC{WRID: i, QPN: 1}, stays, noticed{}, nil, false)
+		c.push(&verbs.WC{WRID: i, QPN: 2}, goes.incarnation, noticed{}, nil, false)
 		if i++; i%7 == 0 {
-			c.drop(2, last)
+			goes.endIncarnation()
 		}
 	}
 	done.Wait()
 }
 
-// waitingDrops is how many drops wait for the next Poll.
-func (c *CQ) waitingDrops() (n int) {
-	for d := c.drops.Load(); d != nil; d = d.next {
-		n++
-	}
-	return n
-}
-
-// While a completion waits, queue pairs without one go at no cost.
+// While a completion waits, queue pairs that have completed nothing go at no cost.
 func TestDestroyCostsNothingWhileCompletionsWait(t *testing.T) {
 	w := newWorld(t, 1, 1)
 	h := w.hosts[0]
@@ -129,10 +148,10 @@ func TestDestroyCostsNothingWhileCompletionsWait(t *testing.T) {
 	for i := range qps {
 		qps[i] = w.newQP(h, ib.RC, nil)
 	}
-	h.cq.push(&verbs.WC{WRID: 1, QPN: 1}, noticed{}, nil, false)
+	h.cq.push(&verbs.WC{WRID: 1, QPN: 1}, new(incarnation), noticed{}, nil, false)
 	next := 0
 	if allocs := testing.AllocsPerRun(n-2, func() {
-		h.cq.drop(qps[next].num, qps[next].lastSend)
+		qps[next].endIncarnation()
 		next++
 	}); allocs != 0 {
 		t.Errorf("%v allocations a queue pair", allocs)
@@ -142,8 +161,8 @@ func TestDestroyCostsNothingWhileCompletionsWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := h.cq.waitingDrops(); got != 0 {
-		t.Errorf("%d drops wait for completions that there are not", got)
+	if h.cq.stale.Load() {
+		t.Error("the next Poll looks for completions that there are not")
 	}
 	if got := h.poll(); len(got) != 1 || got[0].WRID != 1 {
 		t.Errorf("polled %+v", got)

@@ -44,9 +44,8 @@ type QP struct {
 	timerAt    units.Time
 	timerIndex int
 
-	// The last completions, by their number in their queues.
-	lastSend, lastRecv uint64
-	overrun            bool // a completion of it was lost
+	incarnation *incarnation
+	overrun     bool // a completion of it was lost
 
 	congestion congestion
 	turnaround turnaround
@@ -101,7 +100,7 @@ func (p *PD) CreateQP(a QPInit) (*QP, error) {
 	if err != nil {
 		return bad(err, "no random number")
 	}
-	q := &QP{e: e, pd: p, num: num, init: a, timerAt: units.Never, timerIndex: -1}
+	q := &QP{e: e, pd: p, num: num, init: a, incarnation: new(incarnation), timerAt: units.Never, timerIndex: -1}
 	if a.Type != ib.UD && e.cfg.Collect.any() {
 		q.collected = &collected{}
 	}
@@ -366,9 +365,7 @@ func (q *QP) fail(now units.Time) {
 // and completions that were not polled are dropped.
 func (q *QP) reset() {
 	e := q.e
-	q.init.SendCQ.drop(q.num, q.lastSend)
-	q.init.RecvCQ.drop(q.num, q.lastRecv)
-	q.lastSend, q.lastRecv, q.overrun = 0, 0, false
+	q.endIncarnation()
 	e.timers.remove(q)
 	e.ready.remove(q)
 	if q.rc != nil {

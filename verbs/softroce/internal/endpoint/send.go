@@ -219,9 +219,9 @@ func (q *QP) reapSends() {
 // completeSend completes a request, of which n and the queue pair's marks are noticed.
 func (q *QP) completeSend(w *wqe, status ib.WCStatus, n noticed) {
 	n.ecn, n.ein = q.congestion.marked, q.congestion.ein
-	q.completed(&q.lastSend, q.init.SendCQ.push(&verbs.WC{
+	q.complete(q.init.SendCQ, &verbs.WC{
 		WRID: w.id, Status: status, Opcode: w.op.Completion(), ByteLen: w.length, QPN: q.num, Timestamp: q.e.stamp,
-	}, n, q.lastReport(), false))
+	}, n, q.lastReport(), false)
 	q.congestion.marked, q.congestion.ein = false, false
 }
 
@@ -243,5 +243,5 @@ func (e *Endpoint) received(q *QP, r *rc.RecvCompletion, in *inbound) {
 		wc.SrcQP = in.SrcQP
 		n.ecn = e.marked
 	}
-	q.completed(&q.lastRecv, q.init.RecvCQ.push(&wc, n, nil, r.Solicited))
+	q.complete(q.init.RecvCQ, &wc, n, nil, r.Solicited)
 }
