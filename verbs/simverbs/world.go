@@ -31,6 +31,10 @@ func NewWorld(e *des.Engine, net *fabric.Network) *World {
 	return &World{engine: e, net: net, actors: actors.New(e), devices: make([]*Device, net.Topology().Hosts())}
 }
 
+// ForApplications makes a Poll that finds nothing take PollCost: for a world whose
+// devices applications use by verbs.Run.
+func (w *World) ForApplications() { w.interactive = true }
+
 // AddDevice puts a device over a NIC of the world's network. CongestionFor
 // decides what each queue pair of the device gets when it is connected; nil
 // gives plain queue pairs without telemetry.
