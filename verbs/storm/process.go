@@ -26,6 +26,7 @@ type Process struct {
 	guard  *guard
 	faults fault.Schedule // crashes and stalls ahead, by their instant
 	dead   bool
+	debug func()
 	over   bool // the program has ended
 	inbox  []letter
 
@@ -165,6 +166,7 @@ func (p *Process) enter() bool {
 	case now > p.run.cfg.Span+p.run.cfg.Grace:
 		p.dead = true
 		p.run.failf("process %d has not ended, %v after the last fault", p.ID, p.run.cfg.Grace)
+		for _, q := range p.run.procs { if q.debug != nil { q.debug() } }
 		panic(errStop)
 	}
 	return true
