@@ -175,12 +175,13 @@ func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
 
 // Destroy implements verbs.CompChannel.
 func (h *CompChannel) Destroy() error {
-	if h.users > 0 {
+	switch {
+	case h.gone:
+		return verbs.Errorf("destroy_comp_channel", h.dev.name, verbs.ErrClosed, "")
+	case h.users > 0:
 		return verbs.Errorf("destroy_comp_channel", h.dev.name, verbs.ErrBusy, "%d completion queues use it", h.users)
 	}
-	if !h.gone {
-		h.gone = true
-		h.dev.objects--
-	}
+	h.gone = true
+	h.dev.objects--
 	return nil
 }

@@ -224,7 +224,7 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 		if w.srq != nil {
 			slot = w.srq.slot(wc.WRID)
 		}
-		if err := e.theirs.delivered(e.received, wc, slot); err != nil {
+		if err := e.theirs.delivered(e.received, wc, slot, w.p.run.segment()); err != nil {
 			w.p.Failf("connection %v: %v", e.link.id, err)
 		}
 		if w.srq != nil {

@@ -370,7 +370,7 @@ func (w *peer) letter(from int, msg any) {
 		e.start(m.hello)
 	case acceptMsg:
 		c, e := w.clients[m.id], w.ends[m.id]
-		if e == nil || c.asked != e || e.nonce != m.nonce {
+		if e == nil || c.asked != e || e.nonce != m.nonce || e.broken {
 			return // it was given up
 		}
 		if err := w.connect(e, m.hello); err != nil {

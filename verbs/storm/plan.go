@@ -189,20 +189,25 @@ func (p *plan) brought(i int, mem []byte) error {
 }
 
 // delivered says what is wrong with the n-th message that was received, if anything is.
-func (p *plan) delivered(n int, wc *verbs.WC, mem []byte) error {
+// segment is that of the sender's shim, 0 if it has none: of a Write with immediate data
+// the receiver then sees the last segment's bytes.
+func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, segment int) error {
 	if n >= len(p.sends) {
 		return fmt.Errorf("message %d was received, of %d sent", n, len(p.sends))
 	}
 	o := &p.ops[p.sends[n]]
-	want, imm := ib.WCRecv, o.op != ib.WRSend
+	want, imm, length := ib.WCRecv, o.op != ib.WRSend, o.size
 	if o.op == ib.WRRDMAWriteWithImm {
 		want = ib.WCRecvRDMAWithImm
+		if segment > 0 && length > 0 {
+			length -= (length - 1) / segment * segment
+		}
 	}
 	switch {
 	case wc.Opcode != want:
 		return fmt.Errorf("message %d, a %v, was received as %v", n, o.op, wc.Opcode)
-	case int(wc.ByteLen) != o.size:
-		return fmt.Errorf("message %d, of %d bytes, was received with %d", n, o.size, wc.ByteLen)
+	case int(wc.ByteLen) != length:
+		return fmt.Errorf("message %d, of %d bytes, was received with %d, expected %d", n, o.size, wc.ByteLen, length)
 	case imm != (wc.Flags&verbs.WCWithImm != 0) || imm && wc.Imm != o.imm:
 		return fmt.Errorf("message %d was received with the immediate %#x (flags %#x), sent with %#x", n, wc.Imm, wc.Flags, o.imm)
 	case want == ib.WCRecv && !bytes.Equal(mem[:o.size], p.source[o.from:o.from+o.size]):

@@ -166,7 +166,7 @@ func (p *Process) enter() bool {
 	case now > p.run.cfg.Span+p.run.cfg.Grace:
 		p.dead = true
 		p.run.failf("process %d has not ended, %v after the last fault", p.ID, p.run.cfg.Grace)
-		for _, q := range p.run.procs { if q.debug != nil { q.debug() } }
+		dumpAll()
 		panic(errStop)
 	}
 	return true
@@ -193,7 +193,7 @@ func (p *Process) bounded(timeout time.Duration, op string, wait func(time.Durat
 			return closed(op)
 		}
 		now := p.run.engine.Now()
-		d := min(end, max(p.next(), now)) - now
+		d := max(min(end, p.next())-now, 0) // enter may have let time pass
 		// A nanosecond more, so that the instant has come.
 		err := wait(d.Duration() + time.Duration(min(1, d)))
 		if err == nil || p.run.engine.Now() >= end {

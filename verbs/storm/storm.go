@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fault"
 	"github.com/sluice-rdma/sluice/units"
@@ -66,6 +67,11 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("storm: Span %v, expected above 0 and up to 1s", c.Span)
 	case c.Grace <= 0 || c.Grace > 10_000*units.Second:
 		return fmt.Errorf("storm: Grace %v, expected above 0 and up to 10000s", c.Grace)
+	}
+	if c.Shim != "" && c.Shim != "none" {
+		if _, err := cc.Lookup(c.Shim); err != nil {
+			return fmt.Errorf("storm: Shim: %w", err)
+		}
 	}
 	if err := c.Faults.Check(c.Processes); err != nil {
 		return fmt.Errorf("storm: %w", err)
@@ -183,13 +189,24 @@ func (r *run) close() {
 	}
 }
 
+// segmentBytes is the shim's segment: the least, so that plans are cut.
+const segmentBytes = 4 * units.KiB
+
+// segment is the shim's segment, 0 without a shim.
+func (r *run) segment() int {
+	if r.cfg.Shim == "" {
+		return 0
+	}
+	return int(segmentBytes)
+}
+
 // shim lays the shim over a device, if the run has one.
 func (r *run) shim(d verbs.Device) (verbs.Device, error) {
 	if r.cfg.Shim == "" {
 		return d, nil
 	}
 	c := paced.DefaultConfig()
-	c.Segment = 4 * units.KiB
+	c.Segment = segmentBytes
 	if r.cfg.Shim != "none" {
 		c.Scheme = r.cfg.Shim
 	}

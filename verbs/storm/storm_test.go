@@ -4,6 +4,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	_ "github.com/sluice-rdma/sluice/cc/all"
 )
 
 func TestStorm(t *testing.T) {
