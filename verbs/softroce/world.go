@@ -44,8 +44,9 @@ type WorldConfig struct {
 	Wire    fault.Wire // nil if nothing goes wrong
 
 	// Sent is called for each packet as it leaves, from the Base Transport Header to
-	// the ICRC, before anything happens to it; nil for nobody. It must not keep p.
-	Sent func(now units.Time, src, dst netip.Addr, trafficClass uint8, p []byte)
+	// the ICRC, before anything happens to it; nil for nobody. id is its IPv4
+	// identification. It must not keep p.
+	Sent func(now units.Time, src, dst netip.AddrPort, trafficClass uint8, id uint16, p []byte)
 }
 
 // DefaultWorld is 25 Gbps, 2 us, and an MTU of 1024.
@@ -230,7 +231,7 @@ func (m *memoryWire) transmit(to *endpoint.Route, id uint16, p []byte) {
 	now := w.engine.Now()
 	m.until = max(m.until, now) + w.cfg.Rate.Serialize(units.Bytes(len(p)+frameOverhead))
 	if w.cfg.Sent != nil {
-		w.cfg.Sent(now, m.local().Addr(), to.Dst.Addr(), to.TrafficClass, p)
+		w.cfg.Sent(now, m.local(), to.Dst, to.TrafficClass, id, p)
 	}
 	host := int(to.Dst.Addr().As4()[3]) - 1
 	if host < 0 || host >= len(w.devices) || w.devices[host].link.addrs[0] != to.Dst.Addr() {

@@ -204,7 +204,6 @@ func (w *peer) impatient(e *end) {
 func (w *peer) tamper(e *end) {
 	e.tampered = true
 	mr := []verbs.MR{e.ownMR, e.offerMR, e.recvMR}[w.p.Rand.IntN(3)]
-	if debugOn { fmt.Printf("%v p%d qp %x tamper own %v offer %v recv %v\n", w.p.Now(), w.p.ID, e.hello.qpn, mr==e.ownMR, mr==e.offerMR, mr==e.recvMR) }
 	if err := mr.Dereg(); err != nil {
 		w.p.Failf("connection %v: %v", e.link.id, err)
 	}
@@ -213,7 +212,6 @@ func (w *peer) tamper(e *end) {
 // completion handles a completion of the end's queue pair.
 func (e *end) completion(w *peer, wc *verbs.WC) {
 	e.moved = w.p.Now()
-	if debugOn { fmt.Printf("%v p%d qp %x completion id %x %v %v tampered %v\n", w.p.Now(), w.p.ID, wc.QPN, wc.WRID, wc.Opcode, wc.Status, e.tampered) }
 	if wc.Status != ib.WCSuccess {
 		e.status(w, wc)
 		w.breakOff(e)
@@ -370,5 +368,3 @@ func (p *plan) whole() []byte {
 	}
 	return b
 }
-
-var debugOn bool

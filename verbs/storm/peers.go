@@ -158,14 +158,7 @@ func parseHello(b []byte) (h hello, nonce uint64, k int) {
 const service = 0x0000000001061c00
 
 func newPeer(p *Process) (*peer, error) {
-	var w *peer
-	p.debug = func() {
-		for _, id := range w.calls { fmt.Printf("client %v: %+v\n", id, *w.clients[id]) }
-		for _, id := range w.order { e := w.ends[id]; fmt.Printf("end %v: started %v broken %v finished %v/%v posted %d completed %d received %d began %v conn %x\n", id, e.started, e.broken, e.finished, e.otherFinished, e.posted, e.completed, e.received, e.began, e.connection) }
-		if w.agent != nil { fmt.Printf("agent %d conns, counters %+v\n", w.agent.core.Connections(), w.agent.core.Counters) }
-		for _, q := range w.p.run.procs { fmt.Printf("proc %d over %v inc %d\n", q.ID, q.over, q.Incarnation) }
-	}
-	w = &peer{
+	w := &peer{
 		p: p, weather: drawWeather(p.run.cfg.Seed), dev: p.Device(), ends: map[linkID]*end{}, byQPN: map[uint32]*end{},
 		clients: map[linkID]*client{},
 	}
@@ -451,7 +444,7 @@ func (w *peer) event(ev *cm.Event) {
 		}
 		e.start(remote)
 	case cm.EventReply:
-		if e == nil {
+		if e == nil || e.broken {
 			_ = core.Reject(now, ev.ID, roce.RejConsumer, nil, nil)
 			return
 		}

@@ -26,7 +26,6 @@ type Process struct {
 	guard  *guard
 	faults fault.Schedule // crashes and stalls ahead, by their instant
 	dead   bool
-	debug func()
 	over   bool // the program has ended
 	inbox  []letter
 
@@ -166,7 +165,6 @@ func (p *Process) enter() bool {
 	case now > p.run.cfg.Span+p.run.cfg.Grace:
 		p.dead = true
 		p.run.failf("process %d has not ended, %v after the last fault", p.ID, p.run.cfg.Grace)
-		dumpAll()
 		panic(errStop)
 	}
 	return true

@@ -40,8 +40,8 @@ type Config struct {
 	// no bound. What hangs is left behind: goroutines that wait or spin.
 	Patience time.Duration
 	// Sent is called for each packet that a soft device sends, from the Base Transport
-	// Header to the ICRC; nil for nobody. It must not keep p.
-	Sent func(now units.Time, src, dst netip.Addr, trafficClass uint8, p []byte)
+	// Header to the ICRC; nil for nobody. id is its IPv4 identification. It must not keep p.
+	Sent func(now units.Time, src, dst netip.AddrPort, trafficClass uint8, id uint16, p []byte)
 }
 
 // Default is a run of three processes over soft devices, with faults within 10 ms.
@@ -81,6 +81,7 @@ func (c *Config) Validate() error {
 
 // Result is what a run came to.
 type Result struct {
+	Seed     uint64
 	Failure  string         // empty if nothing failed
 	Stack    string         // of the code that panicked, if it did
 	Faults   fault.Schedule // what went wrong, as given or drawn
@@ -121,7 +122,7 @@ func Run(c Config) (*Result, error) {
 		c.Program = Peers
 	}
 	r := &run{cfg: c, engine: des.New(), panics: make(chan struct{})}
-	r.result.Faults = c.Faults
+	r.result.Seed, r.result.Faults = c.Seed, c.Faults
 	r.wire = c.Faults.Wire(c.Processes)
 	if err := r.build(); err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func Run(c Config) (*Result, error) {
 	case <-r.panics:
 	case <-late:
 		// The run goes on with its own result.
-		return &Result{Faults: c.Faults, Failure: fmt.Sprintf("the run hangs: it has not ended after %v of real time", c.Patience)}, nil
+		return &Result{Seed: c.Seed, Faults: c.Faults, Failure: fmt.Sprintf("the run hangs: it has not ended after %v of real time", c.Patience)}, nil
 	}
 	return &r.result, nil
 }
