@@ -13,9 +13,8 @@ import (
 // link is one connection, which both its ends know: so what either has done can be held
 // against the other's memory when both are over. It lives as long as the run.
 type link struct {
-	id    linkID
-	nonce uint64
-	ends  [2]*end // client's, server's; nil as long as there is none
+	id   linkID
+	ends [2]*end // client's, server's; nil as long as there is none
 }
 
 // other returns the other end, nil if there is none yet.
@@ -23,13 +22,13 @@ func (l *link) other(side int) *end { return l.ends[1-side] }
 
 // link finds or makes the link of a nonce.
 func (r *run) link(id linkID, nonce uint64) *link {
-	l := r.links[id]
-	if l == nil || l.nonce != nonce {
-		l = &link{id: id, nonce: nonce}
+	l := r.links[nonce]
+	if l == nil {
+		l = &link{id: id}
 		if r.links == nil {
-			r.links = map[linkID]*link{}
+			r.links = map[uint64]*link{}
 		}
-		r.links[id] = l
+		r.links[nonce] = l
 	}
 	return l
 }

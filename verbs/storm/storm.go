@@ -99,7 +99,7 @@ type run struct {
 	procs   []*Process
 	wire    fault.Wire
 	result  Result
-	links   map[linkID]*link
+	links   map[uint64]*link // by nonce
 	once    sync.Once
 	panics  chan struct{} // closed by the first panic: nothing of the run can be relied upon then
 }
