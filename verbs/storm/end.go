@@ -51,7 +51,8 @@ type end struct {
 	offerMR verbs.MR
 	offer   []byte // memory that the other's requests act on
 	recvMR  verbs.MR
-	recv    []byte // slots of messages
+	recv    []byte // places of messages
+	slot    int    // bytes of each
 
 	remote        hello
 	started       bool
@@ -71,13 +72,12 @@ type end struct {
 	moved         units.Time
 }
 
-const slotBytes = sourceBytes
-
 // newEnd makes the queue pair and the memory of an end.
 func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 	e := &end{link: w.p.run.link(id, nonce), nonce: nonce, side: side, p: w.p, began: w.p.Now(), moved: w.p.Now()}
 	draw := func(side int) *plan { return drawPlan(rand.New(rand.NewPCG(nonce, uint64(side)))) }
 	e.plan, e.theirs = draw(side), draw(1-side)
+	e.slot = e.theirs.longest()
 	init := verbs.QPInitAttr{
 		Type: ib.RC, SendCQ: w.send, RecvCQ: w.recv,
 		Cap: verbs.QPCap{MaxSendWR: w.weather.depth, MaxRecvWR: w.weather.receives, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInlineData: 64},
@@ -90,7 +90,7 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 		return nil, err
 	}
 	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
-	e.own, e.offer, e.recv = make([]byte, e.plan.own), make([]byte, e.theirs.theirs), make([]byte, w.weather.receives*slotBytes)
+	e.own, e.offer, e.recv = make([]byte, e.plan.own), make([]byte, e.theirs.theirs), make([]byte, w.weather.receives*e.slot)
 	e.plan.fillOwn(e.own)
 	e.theirs.fillTheirs(e.offer)
 	if e.ownMR, err = w.pd.RegMR(e.own, ib.AccessLocalWrite); err != nil {
@@ -129,7 +129,7 @@ func (w *peer) pump(e *end) bool {
 	if w.srq == nil && r.IntN(3) > 0 {
 		for e.receives < len(e.theirs.sends) && e.receives-e.received < w.weather.receives {
 			slot := e.receives % w.weather.receives
-			if _, err := e.qp.PostRecv([]verbs.RecvWR{{WRID: recvID | uint64(e.receives), SGL: []verbs.SGE{verbs.SGEOf(e.recvMR, slot*slotBytes, slotBytes)}}}); err != nil {
+			if _, err := e.qp.PostRecv([]verbs.RecvWR{{WRID: recvID | uint64(e.receives), SGL: []verbs.SGE{verbs.SGEOf(e.recvMR, slot*e.slot, e.slot)}}}); err != nil {
 				w.p.Failf("connection %v: post_recv: %v", e.link.id, err)
 				return true
 			}
@@ -217,9 +217,11 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 		return
 	}
 	if wc.Opcode >= ib.WCRecv {
-		slot := e.recv[e.received%w.weather.receives*slotBytes:][:slotBytes]
+		var slot []byte
 		if w.srq != nil {
 			slot = w.srq.slot(wc.WRID)
+		} else {
+			slot = e.recv[e.received%w.weather.receives*e.slot:][:e.slot]
 		}
 		if err := e.theirs.delivered(e.received, wc, slot, w.p.run.segment()); err != nil {
 			w.p.Failf("connection %v: %v", e.link.id, err)

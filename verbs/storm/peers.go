@@ -100,6 +100,7 @@ type peer struct {
 	clients map[linkID]*client
 	calls   []linkID // clients, likewise
 	scratch scratch
+	wc      []verbs.WC
 }
 
 // client is what makes a connection, again and again.
@@ -162,6 +163,7 @@ func newPeer(p *Process) (*peer, error) {
 		p: p, weather: drawWeather(p.run.cfg.Seed), dev: p.Device(), ends: map[linkID]*end{}, byQPN: map[uint32]*end{},
 		clients: map[linkID]*client{},
 	}
+	w.wc = make([]verbs.WC, w.weather.batch)
 	var err error
 	if w.pd, err = w.dev.AllocPD(); err != nil {
 		return nil, err
@@ -481,7 +483,7 @@ func (w *peer) event(ev *cm.Event) {
 
 // poll takes completions, and reports whether there were any.
 func (w *peer) poll(cq verbs.CQ) bool {
-	wc := make([]verbs.WC, w.weather.batch)
+	wc := w.wc
 	n, err := cq.Poll(wc)
 	if err != nil {
 		w.p.Failf("poll: %v", err)

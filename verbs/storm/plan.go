@@ -137,6 +137,15 @@ func (o *planned) writes() bool {
 	return o.op == ib.WRRDMAWrite || o.op == ib.WRRDMAWriteWithImm
 }
 
+// longest is what a receive needs room for, at least a byte.
+func (p *plan) longest() int {
+	n := 1
+	for _, i := range p.sends {
+		n = max(n, p.ops[i].size)
+	}
+	return n
+}
+
 // fillOwn and fillTheirs make both memories what they are before the first request.
 func (p *plan) fillOwn(b []byte) {
 	n := copy(b, p.source)
