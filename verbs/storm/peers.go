@@ -258,6 +258,9 @@ func (w *peer) step() bool {
 	if n := w.weather.abuse; n > 0 && w.p.Rand.IntN(n) == 0 {
 		w.abuse()
 	}
+	if w.p.Rand.IntN(8) > 0 {
+		return did
+	}
 	if e, err := w.dev.AsyncEvent(0); err == nil {
 		did = true
 		if e.Type == ib.EventCQErr && e.CQ != nil && (e.CQ == w.send || e.CQ == w.recv) {
