@@ -132,7 +132,7 @@ func (p *Process) ended(shim verbs.Device) {
 }
 
 // call calls the program, through which a crash passes as a panic.
-func (p *Process) call() (err error, crashed bool) { //nolint:revive // the error is the program's
+func (p *Process) call() (err error, crashed bool) {
 	defer func() {
 		switch v := recover(); v {
 		case nil:

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// TestStorm runs 10,000 seeds over what applications can be linked with, 160 with
+// TestStorm runs 10,000 seeds over what applications can be linked with, 80 with
 // -short. "sluice storm" runs more.
 func TestStorm(t *testing.T) {
 	for _, over := range []struct{ provider, shim string }{
@@ -27,7 +27,7 @@ func TestStorm(t *testing.T) {
 			c.Provider, c.Shim = over.provider, over.shim
 			n := uint64(2500)
 			if testing.Short() {
-				n = 40
+				n = 20
 			}
 			before := runtime.NumGoroutine()
 			tally, failed, err := Seeds(context.Background(), c, n, runtime.GOMAXPROCS(0), nil)
