@@ -67,9 +67,8 @@ type end struct {
 	tampered      bool // memory was taken away
 	finished      bool
 	otherFinished bool
-	refusals      int
-	is            bool // over
-	moved         units.Time
+	isOver        bool       // nothing acts on its memory any more
+	moved         units.Time // when something last happened
 }
 
 // newEnd makes the queue pair and the memory of an end.
@@ -190,7 +189,7 @@ func (w *peer) impatient(e *end) {
 		return
 	}
 	other := e.link.other(e.side)
-	if w.p.Calm() && e.moved > w.p.run.cfg.Span && other != nil && !other.is && !other.broken && other.started && w.p.Now()-other.moved > impatience/2 {
+	if w.p.Calm() && e.moved > w.p.run.cfg.Span && other != nil && !other.isOver && !other.broken && other.started && w.p.Now()-other.moved > impatience/2 {
 		w.p.Failf("connection %v stands still: this end has completed %d of %d requests and received %d of %d messages, the other %d of %d and %d of %d",
 			e.link.id, e.completed, len(e.plan.ops), e.received, len(e.theirs.sends), other.completed, len(other.plan.ops), other.received, len(other.theirs.sends))
 		return
@@ -243,21 +242,20 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 
 // status holds the failure of a request against what has happened.
 func (e *end) status(w *peer, wc *verbs.WC) {
+	if w.srq != nil && wc.WRID&recvID != 0 {
+		w.srq.again(w, wc.WRID)
+	}
 	switch wc.Status {
 	case ib.WCWRFlushErr:
-		if w.srq != nil && wc.WRID&recvID != 0 {
-			w.srq.again(w, wc.WRID)
-		}
-		return
 	case ib.WCRetryExcErr:
 		// The other end may be gone, or the wire; in calm weather neither is.
 		other := e.link.other(e.side)
-		if e.began > w.p.run.cfg.Span && other != nil && !other.is && !other.broken && !other.tampered && !e.excused {
+		if e.began > w.p.run.cfg.Span && other != nil && !other.isOver && !other.broken && !other.tampered && !e.excused {
 			w.p.Failf("connection %v: request %d: %v, and the other end is there", e.link.id, wc.WRID, wc.Status)
 		}
 	default:
 		other := e.link.other(e.side)
-		if !e.tampered && !(other != nil && (other.tampered || other.broken || other.is)) {
+		if !e.tampered && !(other != nil && (other.tampered || other.broken || other.isOver)) {
 			w.p.Failf("connection %v: request %#x: %v", e.link.id, wc.WRID, wc.Status)
 		}
 	}
@@ -287,7 +285,7 @@ func (w *peer) drain(e *end) bool {
 	if !e.excused {
 		w.p.Send(e.link.id.client+e.link.id.server-w.p.ID, brokenMsg{e.link.id, e.nonce})
 	}
-	w.over(e, "broken")
+	w.over(e)
 	return true
 }
 
@@ -295,15 +293,15 @@ func (e *end) guard() *guardQP { return e.qp.(*guardQP) }
 
 // part ends a connection of which both ends have carried out all.
 func (w *peer) part(e *end) {
-	if c := w.clients[e.link.id]; c != nil && c.began {
+	if c := w.clients[e.link.id]; c != nil && c.calm {
 		c.done = true
 	}
-	w.over(e, "finished")
+	w.over(e)
 }
 
 // over frees an end.
-func (w *peer) over(e *end, _ string) {
-	if e.is {
+func (w *peer) over(e *end) {
+	if e.isOver {
 		return
 	}
 	if c := w.clients[e.link.id]; c != nil && c.asked == e {
@@ -335,12 +333,12 @@ func (w *peer) over(e *end, _ string) {
 // gone notes that nothing acts on the end's memory any more. Once that is so of both
 // ends, what they have is held against each other.
 func (e *end) gone() {
-	if e.is {
+	if e.isOver {
 		return
 	}
-	e.is = true
+	e.isOver = true
 	other := e.link.other(e.side)
-	if other == nil || !other.is {
+	if other == nil || !other.isOver {
 		return
 	}
 	for _, pair := range [][2]*end{{e, other}, {other, e}} {

@@ -109,7 +109,7 @@ type client struct {
 	nonce   uint64
 	retryAt units.Time
 	asked   *end
-	began   bool // this attempt began when all was calm
+	calm    bool // this attempt began when nothing went wrong any more
 	tries   int
 }
 
@@ -303,9 +303,9 @@ func (w *peer) call(id linkID, c *client) bool {
 			c.retryAt = now + 10*units.Millisecond
 			return false
 		}
-		w.over(c.asked, "no answer")
+		w.over(c.asked)
 	}
-	c.nonce, c.began = w.p.Rand.Uint64(), w.p.Calm()
+	c.nonce, c.calm = w.p.Rand.Uint64(), w.p.Calm()
 	c.tries++
 	e, err := w.newEnd(id, c.nonce, 0)
 	if err != nil {
@@ -354,7 +354,7 @@ func (w *peer) letter(from int, msg any) {
 			if old.nonce == m.nonce {
 				return
 			}
-			w.over(old, "the other end begins anew")
+			w.over(old)
 		}
 		e, err := w.newEnd(m.id, m.nonce, 1)
 		if err == nil {
@@ -422,7 +422,7 @@ func (w *peer) event(ev *cm.Event) {
 			return
 		}
 		if old := w.ends[id]; old != nil {
-			w.over(old, "the other end begins anew")
+			w.over(old)
 		}
 		e, err := w.newEnd(id, nonce, 1)
 		if err != nil {
@@ -444,7 +444,7 @@ func (w *peer) event(ev *cm.Event) {
 			_, err = core.Accept(now, ev.ID, mine)
 		}
 		if err != nil {
-			w.over(e, err.Error())
+			w.over(e)
 			return
 		}
 		e.start(remote)
@@ -463,7 +463,7 @@ func (w *peer) event(ev *cm.Event) {
 			return
 		}
 		if err := core.Ready(now, ev.ID, nil); err != nil {
-			w.over(e, err.Error())
+			w.over(e)
 			return
 		}
 		w.clients[e.link.id].asked = nil
@@ -472,14 +472,11 @@ func (w *peer) event(ev *cm.Event) {
 		if e == nil {
 			return
 		}
-		if ev.Type != cm.EventDisconnected && e.side == 0 && w.clients[e.link.id].began && e.link.other(0) == nil && w.p.Calm() && ev.Reason != roce.RejStaleConnection {
-			e.refusals++
-		}
 		e.excused, e.parted = true, true
 		if e.started {
 			w.breakOff(e)
 		} else {
-			w.over(e, ev.Type.String())
+			w.over(e)
 		}
 	}
 }
