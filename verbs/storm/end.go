@@ -2,6 +2,7 @@ package storm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -78,7 +79,7 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 	e.plan, e.theirs = draw(side), draw(1-side)
 	e.slot = e.theirs.longest()
 	init := verbs.QPInitAttr{
-		Type: ib.RC, SendCQ: w.send, RecvCQ: w.recv,
+		Type: ib.RC, SendCQ: w.send, RecvCQ: w.recv, SigAll: w.p.Rand.IntN(4) == 0,
 		Cap: verbs.QPCap{MaxSendWR: w.weather.depth, MaxRecvWR: w.weather.receives, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInlineData: 64},
 	}
 	if w.srq != nil {
@@ -101,7 +102,11 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 	if e.recvMR, err = w.pd.RegMR(e.recv, ib.AccessLocalWrite); err != nil {
 		return nil, err
 	}
-	e.hello = hello{e.qp.Num(), w.p.Rand.Uint32() & 0xffffff, e.offerMR.Addr(), e.offerMR.RKey()}
+	psn := w.p.Rand.Uint32() & 0xffffff
+	if w.p.Rand.IntN(3) == 0 {
+		psn = 0xffffff - w.p.Rand.Uint32N(40) // they wrap soon
+	}
+	e.hello = hello{e.qp.Num(), psn, e.offerMR.Addr(), e.offerMR.RKey()}
 	e.link.ends[side] = e
 	w.ends[id], w.byQPN[e.hello.qpn] = e, e
 	w.order = append(w.order, id)
@@ -138,6 +143,9 @@ func (w *peer) pump(e *end) bool {
 	}
 	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-(e.posted-e.completed)); n > 0 {
 		n = 1 + r.IntN(n)
+		if r.IntN(8) == 0 {
+			n = len(e.plan.ops) - e.posted // and perhaps there is no room for all
+		}
 		wrs := make([]verbs.SendWR, n)
 		for i := range wrs {
 			wrs[i] = e.plan.request(e.posted+i, e.ownMR, e.own, e.remote.addr, e.remote.rkey)
@@ -148,14 +156,14 @@ func (w *peer) pump(e *end) bool {
 		taken, err := e.qp.PostSend(wrs)
 		e.posted += taken
 		did = did || taken > 0
-		if err != nil && !e.tampered {
+		if err != nil && !e.tampered && !(errors.Is(err, verbs.ErrQueueFull) && e.posted-e.completed >= w.weather.depth) {
 			// The queue pair may be in error, and the completion that says so on its way.
 			if a, bad := e.qp.Query(); bad != nil || a.State != ib.Err {
 				w.p.Failf("connection %v: post_send: %v", e.link.id, err)
 				return true
 			}
 		}
-		if err != nil && e.tampered {
+		if err != nil && e.tampered && !errors.Is(err, verbs.ErrQueueFull) {
 			w.breakOff(e)
 		}
 	}
@@ -362,7 +370,7 @@ func (p *plan) whole() []byte {
 	fill(b)
 	for i := range p.ops {
 		if o := &p.ops[i]; o.writes() {
-			copy(b[o.at:], p.source[o.from:o.from+o.size])
+			copy(b[o.at:], o.data)
 		}
 	}
 	return b
