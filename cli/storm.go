@@ -197,7 +197,11 @@ func readFaults(name string, in io.Reader) (fault.Schedule, error) {
 func (o *stormOptions) explain(failed *storm.Result) (*stormFailure, error) {
 	c := o.config
 	c.Seed = failed.Seed
-	least, err := storm.Shrink(c, failed, o.tries)
+	tries := o.tries
+	if failed.Hangs {
+		tries = min(tries, 10) // each takes --patience
+	}
+	least, err := storm.Shrink(c, failed, tries)
 	if err != nil {
 		return nil, err
 	}

@@ -47,20 +47,21 @@ const (
 
 // weather is what the peers of one run have in common.
 type weather struct {
-	mtu      ib.MTU
-	timeout  uint8
-	minRNR   uint8
-	depth    int  // of send queues
-	receives int  // of receive queues
-	perPair  int  // connections of each two
-	srq      bool // processes have a shared receive queue
-	events   bool // they wait for completion events
-	managed  bool // connections are made by the connection manager, where there is one
-	oneCQ    bool
-	batch    int // of polls
-	rdAtomic uint8
-	abuse    int // one step in so many calls the API in some arbitrary way; 0 for none
-	dereg    int // one step in so many takes registered memory away; 0 for none
+	mtu       ib.MTU
+	timeout   uint8
+	minRNR    uint8
+	depth     int  // of send queues
+	receives  int  // of receive queues
+	perPair   int  // connections of each two
+	srq       bool // processes have a shared receive queue
+	events    bool // they wait for completion events
+	managed   bool // connections are made by the connection manager, where there is one
+	oneCQ     bool
+	batch     int // of polls
+	rdAtomic  uint8
+	abuse     int // one step in so many calls the API in some arbitrary way; 0 for none
+	dereg     int // one step in so many takes registered memory away; 0 for none
+	datagrams int // one step in so many sends a datagram; 0 for none
 }
 
 func drawWeather(seed uint64) weather {
@@ -74,6 +75,9 @@ func drawWeather(seed uint64) weather {
 	if r.IntN(2) == 0 {
 		w.abuse = 20 + r.IntN(200)
 	}
+	if r.IntN(2) == 0 {
+		w.datagrams = 20 + r.IntN(200)
+	}
 	if r.IntN(4) == 0 {
 		w.dereg = 200 + r.IntN(2000)
 	}
@@ -85,22 +89,23 @@ type linkID struct{ client, server, k int }
 
 // peer is one process.
 type peer struct {
-	p       *Process
-	weather weather
-	dev     verbs.Device
-	pd      verbs.PD
-	channel verbs.CompChannel
-	send    verbs.CQ
-	recv    verbs.CQ
-	srq     *sharedReceives
-	agent   *agent
-	ends    map[linkID]*end
-	byQPN   map[uint32]*end
-	order   []linkID // of ends, so that a run does not depend on a map's order
-	clients map[linkID]*client
-	calls   []linkID // clients, likewise
-	scratch scratch
-	wc      []verbs.WC
+	p         *Process
+	weather   weather
+	dev       verbs.Device
+	pd        verbs.PD
+	channel   verbs.CompChannel
+	send      verbs.CQ
+	recv      verbs.CQ
+	srq       *sharedReceives
+	agent     *agent
+	ends      map[linkID]*end
+	byQPN     map[uint32]*end
+	order     []linkID // of ends, so that a run does not depend on a map's order
+	clients   map[linkID]*client
+	calls     []linkID // clients, likewise
+	scratch   scratch
+	datagrams datagrams
+	wc        []verbs.WC
 }
 
 // client is what makes a connection, again and again.
@@ -188,6 +193,14 @@ func newPeer(p *Process) (*peer, error) {
 			return nil, err
 		}
 	}
+	if p.run.cfg.Shim != "" {
+		w.weather.datagrams = 0 // the shim has none
+	}
+	if w.weather.datagrams > 0 {
+		if err := w.newDatagrams(); err != nil {
+			return nil, err
+		}
+	}
 	if w.weather.managed {
 		if w.agent, err = newAgent(p); err != nil {
 			return nil, err
@@ -254,6 +267,9 @@ func (w *peer) step() bool {
 		if e := w.ends[id]; e != nil {
 			did = w.pump(e) || did
 		}
+	}
+	if n := w.weather.datagrams; n > 0 && !w.p.Calm() && w.p.Rand.IntN(n) == 0 {
+		w.sendDatagram()
 	}
 	if n := w.weather.abuse; n > 0 && w.p.Rand.IntN(n) == 0 {
 		w.abuse()
@@ -492,6 +508,8 @@ func (w *peer) poll(cq verbs.CQ) bool {
 	for i := range wc[:n] {
 		if e := w.byQPN[wc[i].QPN]; e != nil {
 			e.completion(w, &wc[i])
+		} else if w.datagrams.qp != nil && w.datagrams.qp.Num() == wc[i].QPN {
+			w.datagramCompleted(&wc[i])
 		}
 	}
 	return n > 0
@@ -500,6 +518,11 @@ func (w *peer) poll(cq verbs.CQ) bool {
 // close frees all.
 func (w *peer) close() error {
 	w.scratch.free()
+	if w.datagrams.qp != nil {
+		if err := w.datagrams.free(); err != nil {
+			return err
+		}
+	}
 	if w.srq != nil {
 		if err := w.srq.free(); err != nil {
 			return err

@@ -84,6 +84,7 @@ type Result struct {
 	Seed     uint64
 	Failure  string         // empty if nothing failed
 	Stack    string         // of the code that panicked, if it did
+	Hangs    bool           // it was given up for want of Config.Patience
 	Faults   fault.Schedule // what went wrong, as given or drawn
 	End      units.Time     // when the last program ended
 	Requests uint64         // that completed with success
@@ -101,7 +102,9 @@ type run struct {
 	result  Result
 	links   map[uint64]*link // by nonce
 	once    sync.Once
-	panics  chan struct{} // closed by the first panic: nothing of the run can be relied upon then
+
+	mailboxes []uint32      // the queue pairs of processes that take datagrams
+	panics    chan struct{} // closed by the first panic: nothing of the run can be relied upon then
 }
 
 // errStop ends programs once the run has failed; errCrash ends one that crashes.
@@ -121,7 +124,7 @@ func Run(c Config) (*Result, error) {
 	if c.Program == nil {
 		c.Program = Peers
 	}
-	r := &run{cfg: c, engine: des.New(), panics: make(chan struct{})}
+	r := &run{cfg: c, engine: des.New(), panics: make(chan struct{}), mailboxes: make([]uint32, c.Processes)}
 	r.result.Seed, r.result.Faults = c.Seed, c.Faults
 	r.wire = c.Faults.Wire(c.Processes)
 	if err := r.build(); err != nil {
@@ -150,7 +153,7 @@ func Run(c Config) (*Result, error) {
 	case <-r.panics:
 	case <-late:
 		// The run goes on with its own result.
-		return &Result{Seed: c.Seed, Faults: c.Faults, Failure: fmt.Sprintf("the run hangs: it has not ended after %v of real time", c.Patience)}, nil
+		return &Result{Seed: c.Seed, Faults: c.Faults, Hangs: true, Failure: fmt.Sprintf("the run hangs: it has not ended after %v of real time", c.Patience)}, nil
 	}
 	return &r.result, nil
 }
