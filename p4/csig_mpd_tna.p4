@@ -113,6 +113,29 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         size = 32;
     }
 
+    // Two fields of a packet can't be compared, but a difference can be with 0. Each
+    // difference stands in a table of its own: the compiler would put a statement's
+    // into the condition, which holds fields alone.
+    action set_excess() {
+        meta.excess = meta.mine |-| meta.theirs;
+    }
+
+    table wide_excess {
+        actions = { set_excess; }
+        const default_action = set_excess();
+        size = 1;
+    }
+
+    action set_bucket_excess() {
+        meta.bucket_excess = meta.my_bucket |-| meta.their_bucket;
+    }
+
+    table compact_excess {
+        actions = { set_bucket_excess; }
+        const default_action = set_bucket_excess();
+        size = 1;
+    }
+
     action keep() {
     }
 
@@ -132,14 +155,13 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        // d: the packet was trimmed, its value stays. Two fields of a packet can't be
-        // compared, but a difference can be with 0.
+        // d: the packet was trimmed, its value stays.
         if (hdr.wide.isValid() && hdr.wide.t == SIGNAL_DELAY && hdr.wide.d == 0) {
             meta.mine = (bit<32>)eg_intr_md.deq_timedelta |-| WIDE_BASE;
             meta.mine = meta.mine >> WIDE_STEP_LOG2;
             meta.mine = min(meta.mine, (bit<32>)WIDE_MAX);
             meta.theirs = (bit<32>)hdr.wide.value;
-            meta.excess = meta.mine |-| meta.theirs;
+            wide_excess.apply();
             if (meta.excess != 0) {
                 hdr.wide.value = (bit<20>)meta.mine;
                 hdr.wide.lm = WIDE_LOCATOR;
@@ -148,9 +170,12 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         if (hdr.compact.isValid() && hdr.compact.t == SIGNAL_DELAY && hdr.compact.d == 0) {
             buckets.apply();
             meta.their_bucket = (bit<8>)hdr.compact.value;
-            meta.bucket_excess = meta.my_bucket |-| meta.their_bucket;
+            compact_excess.apply();
             if (meta.bucket_excess != 0) {
                 hdr.compact.value = (bit<5>)meta.my_bucket;
+            }
+            // They share a byte, so one action can't write both.
+            if (meta.bucket_excess != 0) {
                 hdr.compact.lm = COMPACT_LOCATOR;
             }
         }

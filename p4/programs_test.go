@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,15 @@ func TestPrograms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mostHops is how many records a switch's parser reads, and so the most that it leaves
+// in a packet: Tofino 1's egress parser reads 160 bytes.
+func mostHops(tna bool) int {
+	if tna {
+		return 6
+	}
+	return telemetry.MaxHops
 }
 
 func clock(tna bool) telemetry.SwitchClock {
@@ -221,8 +231,8 @@ func TestINTProgramRecords(t *testing.T) {
 					frame := withINT(ff.build(), s)
 					want := s
 					switch {
-					case s.reflected:
-					case len(s.hops) == telemetry.MaxHops:
+					case s.reflected, len(s.hops) > mostHops(tna): // more are of another INT
+					case len(s.hops) == mostHops(tna):
 						want.overflow = true
 					default:
 						want.hops = append(want.hops, f.Record(hop))
@@ -237,6 +247,38 @@ func TestINTProgramRecords(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A path of more switches than a packet has records for: the first of them stand in the
+// packet, which is marked, and the last switch takes them off all the same.
+func TestPathLongerThanTheRecords(t *testing.T) {
+	for _, tna := range []bool{false, true} {
+		program := load(t, "int", tna, "RATE_CODE=2", "INGRESS_ROLE=source")
+		sent := frameFields{payload: 64, vlan: true, v6: true}.build()
+		frame := sent
+		var v p4.Verdict
+		var first []byte
+		for hop := 1; hop <= mostHops(tna)+2; hop++ {
+			frame = slices.Clone(one(t, program.New(), frame, p4.Intrinsic{DequeueTime: units.Time(hop) * units.Microsecond}, &v))
+			view, _, err := telemetry.ParseINT(frame[udpOffset(frame)+roce.UDPBytes:])
+			if err != nil {
+				t.Fatalf("tna=%v, switch %d: %v", tna, hop, err)
+			}
+			if view.Hops() != min(hop, mostHops(tna)) || view.Overflow() != (hop > mostHops(tna)) {
+				t.Errorf("tna=%v: %d records behind switch %d, overflow %v", tna, view.Hops(), hop, view.Overflow())
+			}
+			if hop == mostHops(tna) {
+				first = frame[udpOffset(frame)+roce.UDPBytes+telemetry.PerHopBaseBytes:]
+			}
+		}
+		if !bytes.Equal(frame[udpOffset(frame)+roce.UDPBytes+telemetry.PerHopBaseBytes:], first) {
+			t.Errorf("tna=%v: the records are not those of the first switches", tna)
+		}
+		sink := load(t, "int", tna, "EGRESS_ROLE=sink").New()
+		if got := one(t, sink, frame, p4.Intrinsic{}, &v); !bytes.Equal(got, sent) {
+			t.Errorf("tna=%v: %x arrives, want %x", tna, got, sent)
+		}
 	}
 }
 
@@ -462,10 +504,11 @@ func TestParametersAreChecked(t *testing.T) {
 	for define, programs := range map[string][]string{
 		"EIN_WINDOW=65": {"p4/ein.p4", "p4/ein_tna.p4"}, "EIN_WINDOW=0": {"p4/ein.p4", "p4/ein_tna.p4"},
 		"RATE_CODE=16": {"p4/int.p4", "p4/int_tna.p4"},
+		"INT_HOPS=7": {"p4/int.p4", "p4/int_tna.p4"}, "INT_HOPS=8": {"p4/int_tna.p4"},
 	} {
 		name, _, _ := strings.Cut(define, "=")
 		for _, program := range programs {
-			if _, err := p4.Find(program, p4.Options{Define: []string{define}}); err == nil || !strings.Contains(err.Error(), name+" must be from") {
+			if _, err := p4.Find(program, p4.Options{Define: []string{define}}); err == nil || !strings.Contains(err.Error(), name+" must be ") {
 				t.Errorf("%s with %s: %v", program, define, err)
 			}
 		}
