@@ -504,7 +504,7 @@ func TestParametersAreChecked(t *testing.T) {
 	for define, programs := range map[string][]string{
 		"EIN_WINDOW=65": {"p4/ein.p4", "p4/ein_tna.p4"}, "EIN_WINDOW=0": {"p4/ein.p4", "p4/ein_tna.p4"},
 		"RATE_CODE=16": {"p4/int.p4", "p4/int_tna.p4"},
-		"INT_HOPS=7": {"p4/int.p4", "p4/int_tna.p4"}, "INT_HOPS=8": {"p4/int_tna.p4"},
+		"INT_HOPS=7":   {"p4/int.p4", "p4/int_tna.p4"}, "INT_HOPS=8": {"p4/int_tna.p4"},
 	} {
 		name, _, _ := strings.Cut(define, "=")
 		for _, program := range programs {
