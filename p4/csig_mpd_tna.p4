@@ -113,9 +113,47 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         size = 32;
     }
 
-    // Two fields of a packet can't be compared, but a difference can be with 0. Each
-    // difference stands in a table of its own: the compiler would put a statement's
-    // into the condition, which holds fields alone.
+    // Each operation stands in a table of its own: the compiler would put what two
+    // statements compute into one action, or into a condition, which is too much for a
+    // stage.
+#if WIDE_BASE > 0
+    action subtract_base() {
+        meta.mine = meta.mine |-| WIDE_BASE;
+    }
+
+    table wide_base {
+        actions = { subtract_base; }
+        const default_action = subtract_base();
+        size = 1;
+    }
+
+#endif
+#if WIDE_STEP_LOG2 > 0
+    action divide() {
+        meta.mine = meta.mine >> WIDE_STEP_LOG2;
+    }
+
+    table wide_step {
+        actions = { divide; }
+        const default_action = divide();
+        size = 1;
+    }
+
+#endif
+#if __TARGET_TOFINO__ == 2
+    // Tofino 1's 18 bits are within.
+    action limit() {
+        meta.mine = min(meta.mine, (bit<32>)WIDE_MAX);
+    }
+
+    table wide_limit {
+        actions = { limit; }
+        const default_action = limit();
+        size = 1;
+    }
+
+#endif
+    // Two fields of a packet can't be compared, but a difference can be with 0.
     action set_excess() {
         meta.excess = meta.mine |-| meta.theirs;
     }
@@ -157,9 +195,16 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     apply {
         // d: the packet was trimmed, its value stays.
         if (hdr.wide.isValid() && hdr.wide.t == SIGNAL_DELAY && hdr.wide.d == 0) {
-            meta.mine = (bit<32>)eg_intr_md.deq_timedelta |-| WIDE_BASE;
-            meta.mine = meta.mine >> WIDE_STEP_LOG2;
-            meta.mine = min(meta.mine, (bit<32>)WIDE_MAX);
+            meta.mine = (bit<32>)eg_intr_md.deq_timedelta;
+#if WIDE_BASE > 0
+            wide_base.apply();
+#endif
+#if WIDE_STEP_LOG2 > 0
+            wide_step.apply();
+#endif
+#if __TARGET_TOFINO__ == 2
+            wide_limit.apply();
+#endif
             meta.theirs = (bit<32>)hdr.wide.value;
             wide_excess.apply();
             if (meta.excess != 0) {
