@@ -184,7 +184,7 @@ func (w *walker) value(e ast.Expr) value {
 		return v
 	case *ast.Binary:
 		v := join(e.Pos(), w.value(e.X), w.value(e.Y))
-		if e.Op != ast.OpConcat {
+		if e.Op != ast.OpConcat && !unchanged(e) {
 			v = operation(e.Pos(), v)
 			w.several(e.Pos(), v)
 		}
@@ -193,6 +193,16 @@ func (w *walker) value(e ast.Expr) value {
 		return w.callValue(e)
 	}
 	return value{opaque: true}
+}
+
+// unchanged reports whether an operation on a field and 0 is the field.
+func unchanged(e *ast.Binary) bool {
+	c := e.Y.Const()
+	switch e.Op {
+	case ast.OpAdd, ast.OpSub, ast.OpAddSat, ast.OpSubSat, ast.OpShl, ast.OpShr, ast.OpOr, ast.OpXor:
+		return c != nil && c.Int != nil && c.Int.Sign() == 0
+	}
+	return false
 }
 
 // field is what a field holds.

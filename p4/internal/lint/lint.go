@@ -23,11 +23,12 @@ type Warning struct {
 	Text string // what it is, why it is refused, what mends it
 }
 
-// Check looks at a checked program for TNA. Warnings come in the order of files and
-// lines.
-func Check(tree *ast.Program, target Target) []Warning {
+// Check looks at a checked program. Warnings come in the order of files and lines. ok
+// is false if the program is not for TNA.
+func Check(tree *ast.Program, target Target) (found []Warning, ok bool) {
 	l := &linter{target: target, seen: map[Warning]bool{}}
-	for _, pipe := range pipes(tree.Main) {
+	all := pipes(tree.Main)
+	for _, pipe := range all {
 		for i, arg := range pipe.Args {
 			if arg == nil || arg.Instance == nil {
 				continue
@@ -43,7 +44,7 @@ func Check(tree *ast.Program, target Target) []Warning {
 	slices.SortStableFunc(l.found, func(a, b Warning) int {
 		return cmp.Or(cmp.Compare(a.At.File, b.At.File), cmp.Compare(a.At.Line, b.At.Line), cmp.Compare(a.At.Col, b.At.Col))
 	})
-	return l.found
+	return l.found, len(all) > 0
 }
 
 // Arguments of the package Pipeline.
