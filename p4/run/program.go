@@ -80,6 +80,7 @@ func Compile(p *ast.Program) (prog *Program, err error) {
 	prog.codes = errorCodes{
 		tooShort: code("PacketTooShort"), noMatch: code("NoMatch"), stack: code("StackOutOfBounds"),
 		headerTooShort: code("HeaderTooShort"), timeout: code("ParserTimeout"), argument: code("ParserInvalidArgument"),
+		counter: code("CounterRange"),
 	}
 	c := &compiler{
 		prog: prog, env: map[ast.Decl]place{}, objs: map[ast.Decl]int{}, insts: map[*ast.Instance]int{},
