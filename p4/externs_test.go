@@ -312,6 +312,18 @@ func TestTNAObjects(t *testing.T) {
 			"l.apply(); a.apply();", []string{"00 00 0100 0a010203 -> 00 02 0100 0a010203", "00 00 0100 0a020203 -> 00 01 0100 0a020203", "07 00 3133 0a020203 -> 07 03 3133 0a020203"},
 		},
 		{
+			"a register of each entry", "", tnaStart, "DirectRegister<pair_t>({ 4, 3 }) r; DirectRegisterAction<pair_t, bit<16>>(r) count = { void apply(inout pair_t p, out bit<16> n) { p.y = p.y + 1; n = p.y; } }; action hit() { hdr.h.c = count.execute(); } action set(bit<8> v) { hdr.h.b = v; } table t { key = { hdr.h.a: exact; } actions = { hit; set; } registers = r; const entries = { 1: hit(); 2: hit(); 3: set(9); } const default_action = hit(); }",
+			"t.apply();", []string{"01 00 0000 00000000 -> 01 00 0004 00000000", "01 00 0000 00000000 -> 01 00 0005 00000000", "02 00 0000 00000000 -> 02 00 0004 00000000", "03 00 0000 00000000 -> 03 09 0000 00000000", "07 00 0000 00000000 -> 07 00 0004 00000000", "08 00 0000 00000000 -> 08 00 0005 00000000"},
+		},
+		{
+			"a register of each entry, read and written", "", tnaStart, "DirectRegister<bit<32>>() r; action hit() { bit<32> x = r.read(); hdr.h.d = x; r.write(x + 7); } table t { key = { hdr.h.a: exact; } actions = { hit; } registers = r; const entries = { 1: hit(); } }",
+			"t.apply();", []string{"01 00 0000 00000000 -> 01 00 0000 00000000", "01 00 0000 00000000 -> 01 00 0000 00000007", "02 00 0000 00000001 -> 02 00 0000 00000001"},
+		},
+		{
+			"a residual checksum", "", "Checksum() sum; state start { p.extract(ig); p.advance(PORT_METADATA_SIZE); m.m = p.lookahead<bit<8>>(); transition select(m.m) { 0: some; default: none; } } state some { sum.add({ 16w0x1234 }); sum.subtract_all_and_deposit(hdr.h.c); transition none; } state none { p.extract(hdr.h);",
+			"", "", []string{"00 00 0000 00010002 -> 00 00 f7a3 00010002", "01 00 0005 00010002 -> 01 00 0005 00010002"},
+		},
+		{
 			"an invalidated field", "", tnaStart, "", "hdr.h.d = 5; invalidate(hdr.h.d);", []string{"00 00 0000 00000001 -> 00 00 0000 00000000"},
 		},
 		{

@@ -165,8 +165,6 @@ func TestNotSupported(t *testing.T) {
 		{"two prefixes", v1Text("", "table t { key = { hdr.h.c: lpm; hdr.h.d: lpm; } actions = { NoAction; } }", "t.apply();"), "not supported: two lpm keys in one table"},
 		{"an average", tnaText("", tnaStart, "Lpf<bit<8>, bit<8>>(4) f;", ""), "not supported: extern Lpf"},
 		{"an early drop", tnaText("", tnaStart, "Wred<bit<8>, bit<8>>(4, 1, 0) f;", ""), "not supported: extern Wred"},
-		{"a residual checksum", tnaText("", strings.Replace(tnaStart, "state start {", "Checksum() sum; state start { sum.subtract_all_and_deposit(hdr.h.c);", 1), "", ""), "not supported: method subtract_all_and_deposit of Checksum"},
-		{"a direct register", tnaText("", tnaStart, "DirectRegister<bit<8>>() r;", ""), "not supported: DirectRegister"},
 		{"a custom CRC without a polynomial", tnaText("", tnaStart, "Hash<bit<8>>(HashAlgorithm_t.CUSTOM) h;", "hdr.h.a = h.get({ hdr.h.b });"), "not supported: hash algorithm CUSTOM without a polynomial"},
 		{"the least of wide numbers", tnaText("", tnaStart, "", "hdr.h.s = min(hdr.h.s, hdr.h.s);"), "not supported: min of bit<72>"},
 	} {

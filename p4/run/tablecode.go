@@ -270,6 +270,11 @@ func (c *compiler) property(t *ast.TableDecl, d *tableDef, p *ast.Property) {
 			break // how the chip stores the table
 		}
 		d.profile = c.object(p.X)
+	case "registers":
+		if r := c.directs[c.object(p.X)]; r != nil {
+			r.at = len(d.registers)
+			d.registers = append(d.registers, r.first...)
+		}
 	case "counters", "psa_direct_counter":
 		d.direct = c.autoCount()
 	}

@@ -50,6 +50,15 @@ type tna struct {
 	pipes []tnaPipe
 	end   int         // the words before this one begin as zero for each packet
 	sums  map[int]int // words of the objects that count within one packet
+	// What parsers have asked for by subtract_all_and_deposit, of the gress that is compiled.
+	residuals []residual
+}
+
+// A residual is a checksum of which what the parser has yet to read is taken off: begin is the word of the bit where that
+// begins, plus 1, and 0 if the packet asks for none.
+type residual struct {
+	begin, sum int
+	put        act
 }
 
 // A tnaPipe is the program of one pipe.
@@ -64,6 +73,7 @@ type tnaGress struct {
 	intr                      wire // of the intrinsic header
 	words                     int  // of that header
 	i                         tnaIntrinsic
+	residuals                 []residual
 	readsErr                  bool
 	fields                    map[string]int
 	f                         tnaFields
@@ -101,7 +111,7 @@ func (a *tna) compile(c *compiler, p *ast.Program) architecture {
 	}
 	a.end = c.words
 	for i, in := range pipes {
-		a.pipes[i].compile(c, parts(c, in))
+		a.pipes[i].compile(a, c, parts(c, in))
 	}
 	return a
 }
@@ -156,9 +166,9 @@ func (t *tnaPipe) bind(a *tna, c *compiler, in [6]*ast.Instance) {
 	}
 }
 
-func (t *tnaPipe) compile(c *compiler, in [6]*ast.Instance) {
-	t.ig.compile(c, in[0], in[1], in[2], "ingress")
-	t.eg.compile(c, in[3], in[4], in[5], "egress")
+func (t *tnaPipe) compile(a *tna, c *compiler, in [6]*ast.Instance) {
+	t.ig.compile(a, c, in[0], in[1], in[2], "ingress")
+	t.eg.compile(a, c, in[3], in[4], in[5], "egress")
 }
 
 // bind gives the parameters of a gress their places: what has the type of an intrinsic structure is
@@ -222,8 +232,10 @@ func (a *tna) bind(c *compiler, parser, control, deparser *ast.Instance, side st
 	return g
 }
 
-func (g *tnaGress) compile(c *compiler, parser, control, deparser *ast.Instance, side string) {
+func (g *tnaGress) compile(a *tna, c *compiler, parser, control, deparser *ast.Instance, side string) {
+	a.residuals = nil
 	g.parser = c.parserBody(parser)
+	g.residuals = a.residuals
 	c.reads = map[string]bool{}
 	g.control = c.controlBody(control)
 	g.readsErr = c.reads[side+"_intrinsic_metadata_from_parser_t.parser_err"]
@@ -367,7 +379,13 @@ func (a *tna) ingress(pl *Pipeline, pk *Packet, v *Verdict) {
 // gressRun runs a parser and its control; false if the packet is gone.
 func (a *tna) gressRun(pl *Pipeline, g *tnaGress, pk *Packet, now units.Time, v *Verdict) bool {
 	m := &pl.m
+	for i := range g.residuals {
+		m.w[g.residuals[i].begin] = 0
+	}
 	g.parser(m)
+	for i := range g.residuals {
+		g.residuals[i].deposit(m)
+	}
 	v.ParserError = int(m.err)
 	bad := parserError(m)
 	if bad != 0 && !g.readsErr {
@@ -382,6 +400,16 @@ func (a *tna) gressRun(pl *Pipeline, g *tnaGress, pk *Packet, now units.Time, v 
 	m.budget = turns
 	g.control(m)
 	return true
+}
+
+// deposit takes what the parser has read since off the checksum, and stores that.
+func (r *residual) deposit(m *machine) {
+	if m.w[r.begin] == 0 {
+		return
+	}
+	begin, end := int(m.w[r.begin]-1)/8, m.pos/8
+	m.w[r.sum] = fold(m.w[r.sum] + (0xffff ^ fold(onesSum(0, m.pkt[begin:max(begin, end)]))))
+	r.put(m)
 }
 
 // mirrors makes the copies that mirror.emit asked for, of the bytes in packet.

@@ -64,12 +64,16 @@ func (a *tna) object(c *compiler, in *ast.Instance) objectDef {
 	case "Register":
 		return c.newRegister(in, cell(0), c.sizeArg(in, 0), first(1))
 	case "DirectRegister":
-		c.failf(at, "not supported: DirectRegister")
-	case "DirectRegisterAction":
-		c.failf(at, "not supported: DirectRegisterAction")
+		r := &directRegister{at: -1, first: first(0)}
+		if r.first == nil {
+			r.first = make([]uint64, size(cell(0)))
+		}
+		c.directs[len(c.prog.objects)] = r
+		return nothing
 	case "RegisterParam":
 		return c.newRegister(in, cell(0), 1, first(0))
-	case "RegisterAction", "RegisterAction2", "RegisterAction3", "RegisterAction4", "Mirror", "Resubmit", "Digest", "Random",
+	case "RegisterAction", "RegisterAction2", "RegisterAction3", "RegisterAction4", "DirectRegisterAction", "DirectRegisterAction2",
+		"DirectRegisterAction3", "DirectRegisterAction4", "Mirror", "Resubmit", "Digest", "Random",
 		"CRCPolynomial", "ParserPriority", "IdleTimeout", "Atcam", "Alpm":
 		return nothing
 	case "Checksum", "ParserCounter":
@@ -219,8 +223,30 @@ func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 			m.objects[obj].(*Register).store(i, m.w[tmp.off:])
 			return goOn
 		}
-	case "RegisterAction.execute", "RegisterAction2.execute", "RegisterAction3.execute", "RegisterAction4.execute":
+	case "RegisterAction.execute", "RegisterAction2.execute", "RegisterAction3.execute", "RegisterAction4.execute",
+		"DirectRegisterAction.execute", "DirectRegisterAction2.execute", "DirectRegisterAction3.execute", "DirectRegisterAction4.execute":
 		return a.execute(c, e, dst)
+	case "DirectRegister.read":
+		if dst.t == nil {
+			return seq(nil)
+		}
+		r, n := c.directs[obj], size(dst.t)
+		return func(m *machine) ctl {
+			at := dst.at(m)
+			r.load(m, m.w[at:at+n])
+			return goOn
+		}
+	case "DirectRegister.write":
+		if dst.t != nil {
+			c.failf(e, "not supported: what DirectRegister.write gives")
+		}
+		tmp := c.temp(e.Bound[0].Type)
+		r, st := c.directs[obj], c.store(arg(0), tmp)
+		return func(m *machine) ctl {
+			st(m)
+			copy(r.cell(m), m.w[tmp.off:])
+			return goOn
+		}
 	case "ParserPriority.set":
 		return seq(nil)
 	case "Counter.count":
@@ -366,10 +392,14 @@ func (a *tna) execute(c *compiler, e *ast.Call, dst place) op {
 	if body == nil || len(body.Params) == 0 {
 		c.failf(e, "%s has no apply", in.ControlName)
 	}
-	if e.Bound[0].Expr == nil {
-		c.failf(e, "not supported: %s without an index", e.Func.Name)
+	direct, more := c.directs[reg], e.Bound
+	var idx num
+	if direct == nil {
+		if e.Bound[0].Expr == nil {
+			c.failf(e, "not supported: %s without an index", e.Func.Name)
+		}
+		idx, more = c.num(e.Bound[0].Expr), e.Bound[1:]
 	}
-	idx := c.num(e.Bound[0].Expr)
 	cell := c.temp(body.Params[0].T)
 	c.env[body.Params[0]] = cell
 	// The results: the first is the call's value, the others go to its further arguments.
@@ -384,11 +414,11 @@ func (a *tna) execute(c *compiler, e *ast.Call, dst place) op {
 				rv.t = dst.t
 				outs = append(outs, c.copyTo(dst, rv))
 			}
-		case i < len(e.Bound) && e.Bound[i].Expr != nil:
-			if _, ok := e.Bound[i].Expr.(*ast.DontCare); ok {
+		case i <= len(more) && more[i-1].Expr != nil:
+			if _, ok := more[i-1].Expr.(*ast.DontCare); ok {
 				break
 			}
-			pre, to := c.ref(e.Bound[i].Expr)
+			pre, to := c.ref(more[i-1].Expr)
 			if pre != nil {
 				outs = append(outs, pre)
 			}
@@ -399,6 +429,20 @@ func (a *tna) execute(c *compiler, e *ast.Call, dst place) op {
 	run := c.block(body.Body)
 	n := size(cell.t)
 	zero, out := acts(clears), acts(outs)
+	if direct != nil {
+		return func(m *machine) ctl {
+			direct.load(m, m.w[cell.off:cell.off+n])
+			if zero != nil {
+				zero(m)
+			}
+			run(m)
+			copy(direct.cell(m), m.w[cell.off:])
+			if out != nil {
+				out(m)
+			}
+			return goOn
+		}
+	}
 	return func(m *machine) ctl {
 		r := m.objects[reg].(*Register)
 		i := idx(m)
@@ -456,6 +500,14 @@ func (a *tna) sum(c *compiler, e *ast.Call, kind string, at int, dst place) op {
 			m.w[at] = fold(onesSum(m.w[at], m.hbuf))
 			return goOn
 		}
+	case "subtract_all_and_deposit":
+		pre, to := c.ref(arg(0))
+		if pre != nil || to.dyn != nil || !c.inParser {
+			c.failf(e, "not supported: subtract_all_and_deposit here")
+		}
+		r := residual{begin: c.alloc(1), sum: at, put: c.put(to, func(m *machine) uint64 { return ^m.w[at] & 0xffff })}
+		a.residuals = append(a.residuals, r)
+		return func(m *machine) ctl { m.w[r.begin] = uint64(m.pos) + 1; return goOn }
 	case "verify":
 		return c.result(dst, func(m *machine) uint64 { return b2u(m.w[at] != 0xffff) })
 	case "get":

@@ -2,6 +2,31 @@ package check
 
 import "testing"
 
+// What p4c takes beside the specification passes with a warning.
+func TestWarnings(t *testing.T) {
+	const head = "#include <core.p4>\n#include <v1model.p4>\ntype bit<9> port_t;\nstruct s_t { port_t p; bit<9> q; }\n"
+	for _, c := range []struct{ src, want string }{
+		{"const port_t x = 3;", "t.p4:5:18: warning: a literal becomes a port_t without a cast: write (port_t)"},
+		{"control c(inout s_t s) { apply { s.p = 3; } }", "t.p4:5:40: warning: a literal becomes a port_t without a cast: write (port_t)"},
+		{"control c(inout s_t s) { apply { s = { 1, 2 }; } }", "t.p4:5:40: warning: a literal becomes a port_t without a cast: write (port_t)"},
+		{"const port_t x = (port_t)3;", ""},
+		{"#port 3", "t.p4:5:1: warning: no preprocessor directive is called #port: the line is left out"},
+	} {
+		p, err := load(head+c.src+"\n", Options{NoMain: true})
+		if err != nil {
+			t.Errorf("%s: %v", c.src, err)
+			continue
+		}
+		got := ""
+		for _, w := range p.Warnings {
+			got += w.String()
+		}
+		if got != c.want {
+			t.Errorf("%s: warnings are %q, want %q", c.src, got, c.want)
+		}
+	}
+}
+
 // What a program for Tofino may say.
 func TestAcceptsTofino(t *testing.T) {
 	const head = "#include <core.p4>\n#include <tna.p4>\nstruct pair_t { bit<32> a; bit<32> b; }\n"
