@@ -109,11 +109,6 @@ func (c *checker) choose(e *ast.Call, name string, cands []*ast.FunctionDecl) *a
 		}
 	}
 	if len(fit) > 1 {
-		for _, f := range fit { // one that needs no default value
-			if len(f.Params) == len(e.Args) {
-				return f
-			}
-		}
 		c.errorf(e.P, "more than one %s takes these arguments: name them", name)
 		return nil
 	}

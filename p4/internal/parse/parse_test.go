@@ -198,6 +198,8 @@ func TestPreprocessor(t *testing.T) {
 	files := map[string]string{"inc/x.p4": "const int X = 1;\n#include \"y.p4\"\n", "inc/y.p4": "#define Y 2\n"}
 	for _, c := range []struct{ src, want string }{
 		{"#define A 1 + \\\n 2\nconst int x = A;", "(1 + 2)"},
+		{"#define A 1 + \\ \t\r\n 2\nconst int x = A;", "(1 + 2)"},
+		{"#nonsense 'x\nconst int x = 1;", "1"},
 		{"#define F(a, b) a * (b)\nconst int x = F(2, F(3, 4));", "(2 * (3 * 4))"},
 		{"#define F(a) a\nconst int F = 3; const int x = F (4);", "4"},
 		{"#define A B\n#define B A\nconst int x = A;", "A"},

@@ -218,9 +218,18 @@ func (p *parser) ifStmt() ast.Stmt {
 	p.expect("(")
 	s.Cond = p.expr()
 	p.expect(")")
-	s.Then = p.stmt()
+	s.Then = p.branch()
 	if p.accept("else") {
-		s.Else = p.stmt()
+		s.Else = p.branch()
+	}
+	return s
+}
+
+// branch is a statement that may be no declaration.
+func (p *parser) branch() ast.Stmt {
+	s := p.stmt()
+	if d, ok := s.(*ast.DeclStmt); ok {
+		fail(d.P, "a declaration alone is no branch and no body of a loop: put it into { }")
 	}
 	return s
 }
@@ -280,7 +289,7 @@ func (p *parser) forStmt(as ast.Annotations) ast.Stmt {
 	if in != nil {
 		in.X = p.keyExpr()
 		p.expect(")")
-		in.Body = p.stmt()
+		in.Body = p.branch()
 		return in
 	}
 	f := &ast.For{At: at, Annotations: as}
@@ -302,7 +311,7 @@ func (p *parser) forStmt(as ast.Annotations) ast.Stmt {
 		}
 	}
 	p.expect(")")
-	f.Body = p.stmt()
+	f.Body = p.branch()
 	return f
 }
 
