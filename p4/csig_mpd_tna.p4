@@ -102,9 +102,10 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         meta.my_bucket = bucket;
     }
 
-    // Ranges of at most 20 bits: deq_timedelta has 18 on Tofino 1.
+    // A range has at most 20 bits. Tofino 2's deq_timedelta has more than these 18: a
+    // longer wait is in the last bucket.
     table buckets {
-        key = { eg_intr_md.deq_timedelta : range @name("delay"); }
+        key = { eg_intr_md.deq_timedelta[17:0] : range @name("delay"); }
         actions = { set_bucket; }
         const default_action = set_bucket(31);
         const entries = {
@@ -213,7 +214,15 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
             }
         }
         if (hdr.compact.isValid() && hdr.compact.t == SIGNAL_DELAY && hdr.compact.d == 0) {
+#if __TARGET_TOFINO__ == 2
+            if (eg_intr_md.deq_timedelta[31:18] != 0) {
+                meta.my_bucket = 31;
+            } else {
+                buckets.apply();
+            }
+#else
             buckets.apply();
+#endif
             meta.their_bucket = (bit<8>)hdr.compact.value;
             compact_excess.apply();
             if (meta.bucket_excess != 0) {

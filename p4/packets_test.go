@@ -22,7 +22,7 @@ func TestPacketFiles(t *testing.T) {
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) { packetFile(t, f, Options{}) })
 		if strings.Contains(f, "tna") {
-			t.Run(filepath.Base(f)+"/Tofino2", func(t *testing.T) { packetFile(t, f, Options{Define: []string{"__TARGET_TOFINO__=2"}}) })
+			t.Run(filepath.Base(f)+"/Tofino2", func(t *testing.T) { packetFile(t, f, Options{Target: "tofino2", Define: []string{"INT_HOPS=6"}}) })
 		}
 	}
 }

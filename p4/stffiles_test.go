@@ -230,7 +230,10 @@ func tagFile(s *stfFile, forms map[telemetry.DelayForm]string) {
 
 func intFile(s *stfFile) {
 	hop := func(i int) telemetry.HopRecord { return telemetry.HopRecord(uint64(i) * 0x1111111111111111) }
-	most := mostHops(s.tna)
+	most := mostHops(bmv2)
+	if s.tna {
+		most = mostHops(tofino1)
+	}
 	records := func(n int) (h []telemetry.HopRecord) {
 		for i := range n {
 			h = append(h, hop(i+1))

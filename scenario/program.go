@@ -44,6 +44,9 @@ func (f *Fabric) Report(maxFrame units.Bytes) *fabric.Report {
 		// v1model counts packets: each is taken for one of the largest.
 		r.PacketUnits = int64((maxFrame + telemetry.HopQUnit - 1) / telemetry.HopQUnit)
 	}
+	if r.Clock == telemetry.TofinoClock {
+		r.Hops = telemetry.TofinoHops
+	}
 	return r
 }
 

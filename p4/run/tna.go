@@ -483,9 +483,11 @@ func (a *tna) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	a.leave(pl, pk, out, v)
 }
 
-// leave sends a packet out, or round again.
+// leave sends a packet out, or round again. A port that the switch was given leads out
+// whatever its number.
 func (a *tna) leave(pl *Pipeline, pk *Packet, out []byte, v *Verdict) {
-	if pk.EgressPort%tnaPipePorts != a.recirc {
+	given := pk.Routed && (pk.Instance == Normal || pk.Instance == Resubmitted)
+	if given || pk.EgressPort%tnaPipePorts != a.recirc {
 		v.send(pk.EgressPort, out, &pk.Intrinsic)
 		pl.Release(pk)
 		return
