@@ -18,8 +18,8 @@ type Telemetry struct {
 	// have 64 bits as well. Programs need such a form.
 	Form string `yaml:"form" eg:"poseidon"`
 	// The clock that switches measure by, where the form is not exact: `v1model`
-	// (microseconds), `tofino` (nanoseconds, up to 262 us) or `tofino2` (nanoseconds).
-	// Programs have their architecture's.
+	// (microseconds), `tofino` (nanoseconds, up to 262 us; six records of hops) or
+	// `tofino2` (nanoseconds). Programs have their architecture's, of TNA for that chip.
 	Clock string `yaml:"clock" eg:"tofino"`
 }
 
