@@ -218,7 +218,7 @@ func TestTables(t *testing.T) {
 			[]string{"01 00 0000 00000000 -> 01 03 0001 02000000", "02 00 0000 00000000 -> 02 00 0002 01000003"},
 		},
 		{
-			"keys that are computed", "key = { hdr.h.a + hdr.h.b: exact; hdr.h.isValid(): exact; hdr.h.c[11:4]: ternary; hdr.h.c == 0x0120: exact; } actions = { set; } default_action = set(0); const entries = { (3, true, 0x12, true): set(1); (3, true, _, false): set(2); }", "t.apply();", "",
+			"keys that are computed", "key = { hdr.h.a + hdr.h.b: exact @name(\"sum\"); hdr.h.isValid(): exact; hdr.h.c[11:4]: ternary; hdr.h.c == 0x0120: exact @name(\"same\"); } actions = { set; } default_action = set(0); const entries = { (3, true, 0x12, true): set(1); (3, true, _, false): set(2); }", "t.apply();", "",
 			[]string{"01 02 0120 00000000 -> 01 01 0120 00000000", "01 02 f12f 00000000 -> 01 02 f12f 00000000", "01 03 0120 00000000 -> 01 00 0120 00000000"},
 		},
 		{

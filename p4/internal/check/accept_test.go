@@ -133,7 +133,7 @@ type bit<9> port_t;
 		"control c(inout s_t s) { action a(inout bit<8> x, bit<8> n) { x = n; } table t { key = { s.f: exact; } actions = { a(s.h.a); } const default_action = a(3); const entries = { 1: a(4); 2: a(s.h.a, 5); } } apply { t.apply(); } }",
 		"control c(inout s_t s) { table t { key = { s.f: ternary; s.h.a: range; s.hs[0].a: optional; s.hs[1].a: lpm; } actions = { NoAction; } entries = { (1 &&& 3, 1 .. 5, _, 0x80 &&& 0xf0): NoAction(); (_, _, 3, _): NoAction(); } } apply { t.apply(); } }",
 		"control c(inout s_t s) { table t { key = { s.f: ternary; } actions = { NoAction; } largest_priority_wins = false; priority_delta = 10; entries = { priority = 3: 1: NoAction(); 2: NoAction(); priority = 100: _: NoAction(); } } apply { t.apply(); } }",
-		"control c(inout s_t s) { action a() { } table t { key = { s.h.isValid(): exact @name(\"valid\"); s.f[3:0]: ternary; s.f == 1: exact; } actions = { a; @defaultonly NoAction; } size = 1024; default_action = NoAction(); } apply { if (t.apply().hit) { } switch (t.apply().action_run) { a: { } default: { } } bool m = t.apply().miss; } }",
+		"control c(inout s_t s) { action a() { } table t { key = { s.h.isValid(): exact @name(\"valid\"); s.f[3:0]: ternary; s.f == 1: exact @name(\"one\"); } actions = { a; @defaultonly NoAction; } size = 1024; default_action = NoAction(); } apply { if (t.apply().hit) { } switch (t.apply().action_run) { a: { } default: { } } bool m = t.apply().miss; } }",
 		"control c(inout s_t s) { action a(in bit<4> x) { } table t { actions = { a(s.f[s.f+:4]); } default_action = a(s.f[s.f+:4]); } apply { t.apply(); } }",
 	} {
 		if _, err := load(head+src, Options{NoMain: true}); err != nil {

@@ -78,6 +78,10 @@ func (c *checker) constructed(n *construction) (ast.Decl, subst) {
 		return nil, nil
 	}
 	if td, ok := ds[0].(*ast.TypedefDecl); ok {
+		if n.applied {
+			c.errorf(n.name.P, "%s takes no type arguments", n.name.Name)
+			return nil, nil
+		}
 		switch t := td.T.(type) {
 		case *types.Extern:
 			d := c.externs[t.Name]

@@ -172,7 +172,7 @@ func TestStatements(t *testing.T) {
 		{"for (bit<8> i = 0; i < 4; i = i + 1) { }", "*ast.For"},
 		{"for (i = 0, j = 1; ; ) f();", "*ast.For"},
 		{"for (bit<8> i in 1 .. 5) { break; continue; }", "*ast.ForIn"},
-		{"for (i in hs) ;", "*ast.ForIn"},
+		{"for (h_t h in hs) ;", "*ast.ForIn"},
 		{"switch (t.apply().action_run) { a: b: { } default: { } }", "*ast.Switch"},
 		{"if (a) x = 1; else if (b) x = 2;", "*ast.If"},
 		{"@atomic { }", "*ast.Block"},

@@ -262,18 +262,13 @@ func (p *parser) forStmt(as ast.Annotations) ast.Stmt {
 	t := p.expect("for")
 	at := ast.At{P: t.pos}
 	p.expect("(")
-	// for (T x in ...) and for (x in ...)
+	if n := p.peek(); isName(n) && isTok(p.at(1), "in") {
+		fail(n.pos, "the variable of this loop needs its type: write for (TYPE %s in ...)", n.text)
+	}
+	// for (T x in ...)
 	var in *ast.ForIn
 	p.try(func() bool {
 		vas := p.annotations()
-		if n := p.peek(); isName(n) && isTok(p.at(1), "in") {
-			p.next()
-			p.next()
-			id := &ast.Ident{Name: n.text}
-			id.P = n.pos
-			in = &ast.ForIn{At: at, Annotations: as, VarRef: id}
-			return true
-		}
 		ty := p.typ()
 		n := p.peek()
 		if !isName(n) || !isTok(p.at(1), "in") {
