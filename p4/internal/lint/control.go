@@ -23,9 +23,11 @@ func (l *linter) control(c *ast.ControlDecl) {
 // value is what the compiler knows of an expression, or of what a field holds.
 type value struct {
 	ops    int             // operations that follow one another to compute it
+	sum    bool            // the last of them adds a constant
 	at     ast.Pos         // of the last of them
 	reads  map[string]bool // fields that it is computed from
 	fixed  bool            // a constant or an action's argument, which is computed from no field
+	zero   bool            // of what is known
 	opaque bool            // of a call: it is not moved to where it is used
 }
 
@@ -48,6 +50,12 @@ func (w *walker) statements(stmts []ast.Stmt) {
 func (w *walker) statement(s ast.Stmt) {
 	switch s := s.(type) {
 	case *ast.Block:
+		if s.Annotations.Find("in_hash") != nil {
+			// The hash unit computes it, with as many operations as stand there.
+			w.group.end()
+			w.forgetWrites(s.Stmts)
+			return
+		}
 		w.statements(s.Stmts)
 	case *ast.Assign:
 		w.assign(s)
@@ -57,7 +65,7 @@ func (w *walker) statement(s ast.Stmt) {
 		w.condition(s.Cond)
 		w.branches(s.Then, s.Else)
 	case *ast.Switch:
-		w.value(s.X)
+		w.value(s.X, 0)
 		var bodies []ast.Stmt
 		for _, c := range s.Cases {
 			if c.Body != nil {
@@ -67,7 +75,7 @@ func (w *walker) statement(s ast.Stmt) {
 		w.branches(bodies...)
 	case *ast.DeclStmt:
 		if v, ok := s.Decl.(*ast.VarDecl); ok && v.X != nil {
-			w.set(v.Name, w.value(v.X))
+			w.set(v.Name, w.value(v.X, 0))
 		}
 	}
 }
@@ -96,9 +104,9 @@ func (w *walker) branches(branches ...ast.Stmt) {
 
 func (w *walker) assign(s *ast.Assign) {
 	path := pathOf(s.Lhs)
-	v := w.value(s.Rhs)
+	v := w.value(s.Rhs, 0)
 	if s.Op != ast.OpNone {
-		old := w.value(s.Lhs)
+		old := w.value(s.Lhs, 0)
 		v = operation(s.Pos(), v, old)
 		w.several(s.Pos(), v)
 	}
@@ -144,17 +152,15 @@ func overlap(a, b string) bool {
 // call follows a call as a statement.
 func (w *walker) call(c *ast.Call) {
 	switch c.Kind {
-	case ast.CallAction:
-		// Its statements stand in the place of the call.
-		w.statements(c.Action.Body.Stmts)
 	case ast.CallSetValid, ast.CallSetInvalid:
 	default:
-		w.value(c)
+		w.value(c, 0)
 	}
 }
 
-// value evaluates an expression, and warns of operations that need several stages.
-func (w *walker) value(e ast.Expr) value {
+// value evaluates an expression, of which the lowest low bits are used (0 is all), and
+// warns of operations that need several stages.
+func (w *walker) value(e ast.Expr, low int) value {
 	if e == nil {
 		return value{}
 	}
@@ -169,30 +175,86 @@ func (w *walker) value(e ast.Expr) value {
 		return w.field(e)
 	case *ast.Member:
 		if e.Sel == ast.SelHit || e.Sel == ast.SelMiss || e.Sel == ast.SelAction {
-			return w.value(e.X)
+			return w.value(e.X, 0)
 		}
 		return w.field(e)
 	case *ast.Index:
 		return w.field(e)
 	case *ast.Slice:
-		return w.value(e.X)
+		return w.value(e.X, e.HiN+1)
 	case *ast.Cast:
-		return w.value(e.X)
-	case *ast.Unary:
-		v := operation(e.Pos(), w.value(e.X))
-		w.several(e.Pos(), v)
-		return v
-	case *ast.Binary:
-		v := join(e.Pos(), w.value(e.X), w.value(e.Y))
-		if e.Op != ast.OpConcat && !unchanged(e) {
-			v = operation(e.Pos(), v)
-			w.several(e.Pos(), v)
+		if n, ok := types.Width(e.T); ok && (low == 0 || n < low) {
+			low = n
 		}
-		return v
+		return w.value(e.X, low)
+	case *ast.Unary:
+		if e.Op == ast.OpNot {
+			return w.value(e.X, 0)
+		}
+		return w.operation(e, w.value(e.X, low))
+	case *ast.Binary:
+		return w.binary(e, low)
 	case *ast.Call:
 		return w.callValue(e)
 	}
 	return value{opaque: true}
+}
+
+func (w *walker) binary(e *ast.Binary, low int) value {
+	switch e.Op {
+	case ast.OpConcat, ast.OpLAnd, ast.OpLOr, ast.OpEQ, ast.OpNE, ast.OpLT, ast.OpGT, ast.OpLE, ast.OpGE:
+		return join(e.Pos(), w.value(e.X, 0), w.value(e.Y, 0))
+	case ast.OpShl:
+		// Only zeros are left.
+		if c := e.Y.Const(); c != nil && c.Int != nil && c.Int.IsInt64() && low > 0 && c.Int.Int64() >= int64(low) {
+			return value{fixed: true, zero: true}
+		}
+	case ast.OpAnd, ast.OpOr, ast.OpXor:
+		// An operand may be inverted in the same operation.
+		x, y := w.value(inverted(e.X), low), w.value(inverted(e.Y), low)
+		if y.zero && e.Op != ast.OpAnd {
+			return x
+		}
+		return w.result(e, join(e.Pos(), x, y))
+	}
+	return w.result(e, join(e.Pos(), w.value(e.X, low), w.value(e.Y, low)))
+}
+
+// result is that of an operator on operands that were joined.
+func (w *walker) result(e *ast.Binary, operands value) value {
+	if unchanged(e) {
+		return operands
+	}
+	sum := (e.Op == ast.OpAdd || e.Op == ast.OpSub) && e.Y.Const() != nil
+	if sum && operands.sum {
+		return operands // the compiler adds the constants
+	}
+	v := w.operation(e, operands)
+	v.sum = sum
+	return v
+}
+
+// operation is one operation on values; if that needs another stage, it warns.
+func (w *walker) operation(e ast.Expr, operands ...value) value {
+	v := operation(e.Pos(), operands...)
+	w.several(e.Pos(), v)
+	return v
+}
+
+// inverted is what ~ stands before, or the expression itself.
+func inverted(e ast.Expr) ast.Expr {
+	if u, ok := e.(*ast.Unary); ok && u.Op == ast.OpCompl {
+		return u.X
+	}
+	return e
+}
+
+// compared is a value in a condition, where a mask is a part of the comparison.
+func (w *walker) compared(e ast.Expr) value {
+	if b, ok := e.(*ast.Binary); ok && b.Op == ast.OpAnd && b.Y.Const() != nil {
+		e = b.X
+	}
+	return w.value(e, 0)
 }
 
 // unchanged reports whether an operation on a field and 0 is the field.
@@ -219,10 +281,9 @@ func (w *walker) callValue(c *ast.Call) value {
 	if pureCall(c) {
 		var args []value
 		for _, b := range c.Bound {
-			args = append(args, w.value(b.Expr))
+			args = append(args, w.value(b.Expr, 0))
 		}
-		v := operation(c.Pos(), args...)
-		w.several(c.Pos(), v)
+		v := w.operation(c, args...)
 		v.opaque = true
 		return v
 	}
@@ -231,6 +292,9 @@ func (w *walker) callValue(c *ast.Call) value {
 		if b.Expr != nil && (b.Dir == types.Out || b.Dir == types.InOut) {
 			w.forget(pathOf(b.Expr))
 		}
+	}
+	if c.Kind == ast.CallAction { // which the compiler puts into a table
+		w.forgetWrites(c.Action.Body.Stmts)
 	}
 	if c.Kind == ast.CallTable {
 		for _, a := range c.Table.Actions {
@@ -270,7 +334,7 @@ func join(at ast.Pos, args ...value) value {
 	v := value{at: at, fixed: true, reads: map[string]bool{}}
 	for _, a := range args {
 		if a.ops > v.ops {
-			v.ops, v.at = a.ops, a.at
+			v.ops, v.at, v.sum = a.ops, a.at, a.sum
 		}
 		v.fixed = v.fixed && a.fixed
 		v.opaque = v.opaque || a.opaque
@@ -286,6 +350,7 @@ func operation(at ast.Pos, args ...value) value {
 		v.at = at
 	}
 	v.ops++
+	v.sum = false
 	return v
 }
 
@@ -315,7 +380,7 @@ func (w *walker) condition(e ast.Expr) {
 			w.condition(e.Y)
 		case ast.OpEQ, ast.OpNE, ast.OpLT, ast.OpGT, ast.OpLE, ast.OpGE:
 			for _, x := range []ast.Expr{e.X, e.Y} {
-				if v := w.value(x); v.ops > 0 {
+				if v := w.compared(x); v.ops > 0 {
 					where := "in the condition"
 					if v.at.Line != e.Pos().Line || v.at.File != e.Pos().File {
 						where = "in line " + line(v.at)
@@ -325,8 +390,8 @@ func (w *walker) condition(e ast.Expr) {
 			}
 		}
 	case *ast.Member:
-		w.value(e)
+		w.value(e, 0)
 	case *ast.Call:
-		w.value(e)
+		w.value(e, 0)
 	}
 }

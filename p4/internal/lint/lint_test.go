@@ -116,7 +116,7 @@ func TestProgramsThatTheCompilerRefused(t *testing.T) {
 	}
 }
 
-// Sluice's programs have none, whatever roles their ports have.
+// Sluice's programs have none.
 func TestShippedProgramsHaveNoWarnings(t *testing.T) {
 	files, err := filepath.Glob("../../*_tna.p4")
 	if err != nil || len(files) != 4 {
@@ -124,8 +124,10 @@ func TestShippedProgramsHaveNoWarnings(t *testing.T) {
 	}
 	for _, file := range files {
 		for _, define := range [][]string{nil, {"WIDE_BASE=4096", "WIDE_STEP_LOG2=9", "WIDE_LOCATOR=3", "COMPACT_LOCATOR=1"}} {
-			if got := warnings(t, file, lint.Tofino1, define...); len(got) != 0 {
-				t.Errorf("%s with %v: %v", file, define, got)
+			for _, target := range []lint.Target{lint.Tofino1, lint.Tofino2} {
+				if got := warnings(t, file, target, define...); len(got) != 0 {
+					t.Errorf("%s for Tofino %d with %v: %v", file, target, define, got)
+				}
 			}
 		}
 	}

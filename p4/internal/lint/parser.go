@@ -28,6 +28,7 @@ func (l *linter) parser(p *ast.ParserDecl, egress bool) {
 type graph struct {
 	p     *ast.ParserDecl
 	bytes map[*ast.StateDecl]int
+	turns map[*ast.StateDecl]int // of a loop, until a stack is full
 	nexts map[*ast.StateDecl][]next
 	after map[*ast.StateDecl][]*ast.StateDecl
 	loops map[*ast.StateDecl]bool // those that lead back to themselves
@@ -41,7 +42,10 @@ type next struct {
 }
 
 func graphOf(p *ast.ParserDecl) *graph {
-	g := &graph{p, map[*ast.StateDecl]int{}, map[*ast.StateDecl][]next{}, map[*ast.StateDecl][]*ast.StateDecl{}, map[*ast.StateDecl]bool{}}
+	g := &graph{
+		p: p, bytes: map[*ast.StateDecl]int{}, turns: map[*ast.StateDecl]int{}, nexts: map[*ast.StateDecl][]next{},
+		after: map[*ast.StateDecl][]*ast.StateDecl{}, loops: map[*ast.StateDecl]bool{},
+	}
 	for _, s := range p.States {
 		g.statements(s, s.Stmts)
 		if t := s.Transition; t != nil {
@@ -57,6 +61,9 @@ func graphOf(p *ast.ParserDecl) *graph {
 		reached := map[*ast.StateDecl]bool{}
 		g.reach(s, reached)
 		g.loops[s] = reached[s]
+		if g.loops[s] {
+			g.bytes[s] *= max(1, g.turns[s])
+		}
 	}
 	return g
 }
@@ -104,6 +111,9 @@ func (g *graph) call(s *ast.StateDecl, c *ast.Call) {
 		switch x := arg.(type) {
 		case *ast.Member:
 			if x.Sel == ast.SelNext {
+				if st, ok := x.X.Type().(*types.Stack); ok && (g.turns[s] == 0 || st.Size < g.turns[s]) {
+					g.turns[s] = st.Size
+				}
 				g.nexts[s] = append(g.nexts[s], next{pathOf(x.X), x.Pos(), -1})
 			}
 		case *ast.Index:
@@ -118,8 +128,8 @@ func (g *graph) call(s *ast.StateDecl, c *ast.Call) {
 	}
 }
 
-// deepest is the state at the end of the way that takes most bytes, no state of it
-// twice, and how many these are.
+// deepest is the state at the end of the way that takes most bytes, and how many these
+// are. A loop counts until a stack of it is full, or once.
 func (g *graph) deepest() (*ast.StateDecl, int) {
 	type end struct {
 		state *ast.StateDecl
