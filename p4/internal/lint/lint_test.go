@@ -85,6 +85,13 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// Tofino 2's egress parser has no such bound.
+func TestDepthIsOfTofino1(t *testing.T) {
+	if got := warnings(t, "testdata/cut/depth.p4", lint.Tofino2); len(got) != 0 {
+		t.Error(got)
+	}
+}
+
 // Sluice's programs as they were when the compiler refused all of them: the warnings
 // stand where it did.
 func TestProgramsThatTheCompilerRefused(t *testing.T) {
