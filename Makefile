@@ -47,12 +47,12 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check layers deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
 	@echo
-	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	while IFS='|' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 
 run: command ## run the main job on the built-in model: tables on screen, plots in report.html
@@ -204,6 +204,13 @@ vet: need-go ## go vet
 portable: need-go ## what is not for Linux alone builds elsewhere
 	@GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
 	@echo 'go vet, for darwin: ok'
+
+# The compilers of P4 that `make p4c` runs: a directory with p4test, p4c-bm2-ss and
+# p4c-barefoot, or some of them.
+P4C ?=
+
+p4c: need-go ## run the programs in p4/ through the compilers in P4C=DIR, and print what they take of Tofino
+	@$(GO) run ./tools/p4c "$(P4C)"
 
 layers: need-go ## each package imports what tools/layers/layers.yaml says, and pure ones are pure
 	@$(GO) run ./tools/layers check

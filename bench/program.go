@@ -20,9 +20,6 @@ type programs struct {
 	names  []string // of their switches
 }
 
-// architectures says by what clock the programs of one measure.
-var architectures = map[string]telemetry.SwitchClock{"v1model": telemetry.V1ModelClock, "tna": telemetry.TofinoClock}
-
 // addPrograms puts the programs that a system's switches run into the configuration of
 // its fabric. It returns nil where none does.
 func addPrograms(sys *scenario.System, graph *fabric.Topology, cfg *fabric.Config) (*programs, error) {
@@ -70,9 +67,13 @@ func addPrograms(sys *scenario.System, graph *fabric.Topology, cfg *fabric.Confi
 // add makes the stage of a switch, whose report says what the program writes.
 func (ps *programs) add(program *p4.Program, graph *fabric.Topology, name string, cfg *fabric.Config, sw *fabric.SwitchConfig) (*stage.Stage, error) {
 	report := *sw.Report
-	report.Clock = architectures[program.Architecture()]
-	if program.Architecture() == "tna" {
+	if program.Architecture() == "v1model" {
+		report.Clock = telemetry.V1ModelClock
+	} else {
 		report.PacketUnits = 0
+		if report.Clock != telemetry.Tofino2Clock {
+			report.Clock = telemetry.TofinoClock
+		}
 	}
 	ps.cfg.Delay, ps.cfg.INT = report.Delay, report.INT
 	s := stage.New(program, &ps.cfg, graph, name)
@@ -97,10 +98,14 @@ func (ps *programs) configure(path string) error {
 // loadProgram reads a program. The macros of Sluice's programs for a scenario's
 // settings come before the scenario's own macros, which may differ.
 func loadProgram(file string, sys *scenario.System, r *fabric.Report) (*p4.Program, error) {
-	return p4.Find(file, p4.Options{Define: append([]string{
+	o := p4.Options{Define: append([]string{
 		fmt.Sprintf("EIN_WINDOW=%d", sys.Fabric.EIN.Window),
 		fmt.Sprintf("QUEUE_UNITS_PER_PACKET=%d", r.PacketUnits),
-	}, sys.Fabric.ProgramDefine...)})
+	}, sys.Fabric.ProgramDefine...)}
+	if r.Clock == telemetry.Tofino2Clock {
+		o.Target = "tofino2"
+	}
+	return p4.Find(file, o)
 }
 
 // portsOf is what a switch's program knows of its ports.

@@ -47,14 +47,14 @@ func TestProgramsGiveTheResultsOfTheSwitch(t *testing.T) {
 		set      []string
 		programs map[string]string // by clock
 	}{
-		{"poseidon-multihop", []string{"fabric.telemetry.form=poseidon"}, map[string]string{"v1model": "p4/poseidon_mpd.p4", "tofino": "p4/poseidon_mpd_tna.p4"}},
+		{"poseidon-multihop", []string{"fabric.telemetry.form=poseidon"}, map[string]string{"v1model": "p4/poseidon_mpd.p4", "tofino": "p4/poseidon_mpd_tna.p4", "tofino2": "p4/poseidon_mpd_tna.p4"}},
 		{"poseidon-multihop-2-9", []string{"fabric.telemetry.form=csig-wide", "duration=4ms", "warmup=1ms"}, map[string]string{"v1model": "p4/csig_mpd.p4", "tofino": "p4/csig_mpd_tna.p4"}},
-		{"powertcp-incast", []string{"fabric.telemetry.form=csig-wide"}, map[string]string{"v1model": "p4/int.p4", "tofino": "p4/int_tna.p4"}},
+		{"powertcp-incast", []string{"fabric.telemetry.form=csig-wide"}, map[string]string{"v1model": "p4/int.p4", "tofino": "p4/int_tna.p4", "tofino2": "p4/int_tna.p4"}},
 		{pulserIncast, []string{"fabric.telemetry.form=csig-wide"}, map[string]string{"v1model": "p4/ein.p4", "tofino": "p4/ein_tna.p4"}},
 	} {
 		for clock, program := range c.programs {
 			name, _, text := strings.Cut(c.scenario, "\n")
-			t.Run(name+"/"+program, func(t *testing.T) {
+			t.Run(name+"/"+program+"/"+clock, func(t *testing.T) {
 				result := func(more ...string) string {
 					set := slices.Concat(c.set, []string{"fabric.telemetry.clock=" + clock}, more)
 					if text {

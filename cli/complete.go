@@ -48,6 +48,7 @@ func addCompletion(root *cobra.Command) {
 		"atomic-type":       fixed("FETCH_AND_ADD", "CMP_AND_SWAP"),
 		"mtu":               fixed("256", "512", "1024", "2048", "4096"),
 		"rate-units":        fixed("g", "M"),
+		"target":            fixed(p4.Targets()...),
 		"timestamps":        fixed("device", "wire"),
 		"source":            fixed("nic", "ptp", "wire", "host", "any"),
 	}

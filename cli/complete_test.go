@@ -96,6 +96,7 @@ func TestCompletion(t *testing.T) {
 		{"report web", "web.json webs/", space},
 		{"p4 check m", "mine.p4", space},
 		{"p4 check p4/csig_mpd.", "p4/csig_mpd.p4", space},
+		{"p4 check --target t", "tofino1 tofino2", space},
 	}
 	for _, c := range cases {
 		got, then := completions(t, strings.Split(c.line, " ")...)

@@ -70,8 +70,12 @@ func newP4Check() *cobra.Command {
 		Short: "Say whether programs are right and can be run",
 		Long: `Read, type and compile programs. Faults are shown as FILE:LINE:COLUMN: TEXT, and the
 exit status is then 1. A program that is valid P4 but needs what Sluice does not run
-is "not supported".`,
-		Example: "  sluice p4 check switch.p4\n  sluice p4 check -I include -D PORTS=8 a.p4 b.p4",
+is "not supported".
+
+With --target, programs for TNA get a warning for each place that the chip's compiler
+is known to refuse (docs/p4.md has the rules). Warnings leave the exit status alone, and
+no warning is no promise that the program fits: only the compiler can say that.`,
+		Example: "  sluice p4 check switch.p4\n  sluice p4 check -I include -D PORTS=8 a.p4 b.p4\n  sluice p4 check --target tofino1 switch_tna.p4",
 		Args:    p4Programs(1, 1<<20),
 		RunE: func(c *cobra.Command, names []string) error {
 			var errs []error
@@ -81,14 +85,27 @@ is "not supported".`,
 					errs = append(errs, err)
 					continue
 				}
+				var warnings []string
+				if o.Target != "" {
+					if warnings, err = p4.Lint(name, o); err != nil {
+						errs = append(errs, err)
+						continue
+					}
+				}
 				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s, %d tables\n", name, p.Architecture(), len(p.Tables())); err != nil {
 					return err
+				}
+				for _, w := range warnings {
+					if _, err := fmt.Fprintln(c.OutOrStdout(), w); err != nil {
+						return err
+					}
 				}
 			}
 			return errors.Join(errs...)
 		},
 	}
 	p4Flags(cmd, &o)
+	cmd.Flags().StringVar(&o.Target, "target", "", "warn of what the compiler of `CHIP` refuses: "+strings.Join(p4.Targets(), ", "))
 	return cmd
 }
 

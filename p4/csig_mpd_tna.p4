@@ -102,15 +102,77 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         meta.my_bucket = bucket;
     }
 
-    // Ranges of at most 20 bits: deq_timedelta has 18 on Tofino 1.
+    // A range has at most 20 bits. Tofino 2's deq_timedelta has more than these 18: a
+    // longer wait is in the last bucket.
     table buckets {
-        key = { eg_intr_md.deq_timedelta : range @name("delay"); }
+        key = { eg_intr_md.deq_timedelta[17:0] : range @name("delay"); }
         actions = { set_bucket; }
         const default_action = set_bucket(31);
         const entries = {
 #include "sluice/buckets.p4"
         }
         size = 32;
+    }
+
+    // Each operation stands in a table of its own: the compiler would put what two
+    // statements compute into one action, or into a condition, which is too much for a
+    // stage.
+#if WIDE_BASE > 0
+    action subtract_base() {
+        meta.mine = meta.mine |-| WIDE_BASE;
+    }
+
+    table wide_base {
+        actions = { subtract_base; }
+        const default_action = subtract_base();
+        size = 1;
+    }
+
+#endif
+#if WIDE_STEP_LOG2 > 0
+    action divide() {
+        meta.mine = meta.mine >> WIDE_STEP_LOG2;
+    }
+
+    table wide_step {
+        actions = { divide; }
+        const default_action = divide();
+        size = 1;
+    }
+
+#endif
+#if __TARGET_TOFINO__ == 2
+    // Tofino 1's 18 bits are within.
+    action limit() {
+        meta.mine = min(meta.mine, (bit<32>)WIDE_MAX);
+    }
+
+    table wide_limit {
+        actions = { limit; }
+        const default_action = limit();
+        size = 1;
+    }
+
+#endif
+    // Two fields of a packet can't be compared, but a difference can be with 0.
+    action set_excess() {
+        meta.excess = meta.mine |-| meta.theirs;
+    }
+
+    table wide_excess {
+        actions = { set_excess; }
+        const default_action = set_excess();
+        size = 1;
+    }
+
+    action set_bucket_excess() {
+        meta.bucket_excess = meta.my_bucket |-| meta.their_bucket;
+    }
+
+    table compact_excess {
+        actions = { set_bucket_excess; }
+        const default_action = set_bucket_excess();
+        size = 1;
     }
 
     action keep() {
@@ -132,25 +194,42 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        // d: the packet was trimmed, its value stays. Two fields of a packet can't be
-        // compared, but a difference can be with 0.
+        // d: the packet was trimmed, its value stays.
         if (hdr.wide.isValid() && hdr.wide.t == SIGNAL_DELAY && hdr.wide.d == 0) {
-            meta.mine = (bit<32>)eg_intr_md.deq_timedelta |-| WIDE_BASE;
-            meta.mine = meta.mine >> WIDE_STEP_LOG2;
-            meta.mine = min(meta.mine, (bit<32>)WIDE_MAX);
+            meta.mine = (bit<32>)eg_intr_md.deq_timedelta;
+#if WIDE_BASE > 0
+            wide_base.apply();
+#endif
+#if WIDE_STEP_LOG2 > 0
+            wide_step.apply();
+#endif
+#if __TARGET_TOFINO__ == 2
+            wide_limit.apply();
+#endif
             meta.theirs = (bit<32>)hdr.wide.value;
-            meta.excess = meta.mine |-| meta.theirs;
+            wide_excess.apply();
             if (meta.excess != 0) {
                 hdr.wide.value = (bit<20>)meta.mine;
                 hdr.wide.lm = WIDE_LOCATOR;
             }
         }
         if (hdr.compact.isValid() && hdr.compact.t == SIGNAL_DELAY && hdr.compact.d == 0) {
+#if __TARGET_TOFINO__ == 2
+            if (eg_intr_md.deq_timedelta[31:18] != 0) {
+                meta.my_bucket = 31;
+            } else {
+                buckets.apply();
+            }
+#else
             buckets.apply();
+#endif
             meta.their_bucket = (bit<8>)hdr.compact.value;
-            meta.bucket_excess = meta.my_bucket |-| meta.their_bucket;
+            compact_excess.apply();
             if (meta.bucket_excess != 0) {
                 hdr.compact.value = (bit<5>)meta.my_bucket;
+            }
+            // They share a byte, so one action can't write both.
+            if (meta.bucket_excess != 0) {
                 hdr.compact.lm = COMPACT_LOCATOR;
             }
         }

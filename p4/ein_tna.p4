@@ -185,13 +185,46 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         size = 512;
     }
 
+    // Each of these stands in a table of its own: the compiler would put what two
+    // statements compute into one action, or into a condition, which is too much for a
+    // stage.
+    action limit() {
+        meta.gap = min(meta.gap, meta.max_gap);
+    }
+
+    table limit_gap {
+        actions = { limit; }
+        const default_action = limit();
+        size = 1;
+    }
+
+    action set_excess() {
+        meta.excess = meta.grown |-| meta.took;
+    }
+
+    table growth_excess {
+        actions = { set_excess; }
+        const default_action = set_excess();
+        size = 1;
+    }
+
+    action set_above() {
+        meta.above = meta.queue |-| meta.high_water;
+    }
+
+    table queue_above {
+        actions = { set_above; }
+        const default_action = set_above();
+        size = 1;
+    }
+
     apply {
         ein_port.apply();
         meta.queue = (bit<32>)eg_intr_md.deq_qdepth;
         meta.now = (bit<32>)eg_prsr_md.global_tstamp;
         meta.before = swap_time.execute(eg_intr_md.egress_port);
         meta.gap = meta.now - meta.before;
-        meta.gap = min(meta.gap, meta.max_gap);
+        limit_gap.apply();
         meta.busy = add_time.execute(eg_intr_md.egress_port);
 
         meta.at = next_position.execute(eg_intr_md.egress_port);
@@ -205,8 +238,8 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         meta.grown = meta.queue |-| meta.old_queue;
         scale.apply();
         meta.grown = meta.grown + meta.grown_more;
-        meta.excess = meta.grown |-| meta.took;
-        meta.above = meta.queue |-| meta.high_water;
+        growth_excess.apply();
+        queue_above.apply();
         if (meta.excess != 0) {
             meta.on = notice_on.execute(eg_intr_md.egress_port);
         } else if (meta.above == 0) {

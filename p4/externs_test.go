@@ -72,7 +72,7 @@ func exchange(t *testing.T, pl *Pipeline, frames ...string) {
 		if len(v.Sent) == 1 {
 			got = hex.EncodeToString(v.Sent[0].Data)
 		}
-		if wanted := strings.ReplaceAll(want, " ", "") + digits; got != wanted {
+		if wanted := strings.ReplaceAll(want, " ", "") + digits; got != wanted && got != want {
 			t.Errorf("packet %d, %s: %s left, want %s", i+1, in, strings.TrimSuffix(got, digits), want)
 		}
 	}
@@ -218,7 +218,7 @@ func TestTables(t *testing.T) {
 			[]string{"01 00 0000 00000000 -> 01 03 0001 02000000", "02 00 0000 00000000 -> 02 00 0002 01000003"},
 		},
 		{
-			"keys that are computed", "key = { hdr.h.a + hdr.h.b: exact; hdr.h.isValid(): exact; hdr.h.c[11:4]: ternary; hdr.h.c == 0x0120: exact; } actions = { set; } default_action = set(0); const entries = { (3, true, 0x12, true): set(1); (3, true, _, false): set(2); }", "t.apply();", "",
+			"keys that are computed", "key = { hdr.h.a + hdr.h.b: exact @name(\"sum\"); hdr.h.isValid(): exact; hdr.h.c[11:4]: ternary; hdr.h.c == 0x0120: exact @name(\"same\"); } actions = { set; } default_action = set(0); const entries = { (3, true, 0x12, true): set(1); (3, true, _, false): set(2); }", "t.apply();", "",
 			[]string{"01 02 0120 00000000 -> 01 01 0120 00000000", "01 02 f12f 00000000 -> 01 02 f12f 00000000", "01 03 0120 00000000 -> 01 00 0120 00000000"},
 		},
 		{
@@ -291,6 +291,44 @@ func TestTNAObjects(t *testing.T) {
 		{
 			"a meter without rates", "", tnaStart, "Meter<bit<8>>(2, MeterType_t.BYTES) m; DirectMeter(MeterType_t.PACKETS) dm; action a() { hdr.h.b = (bit<8>)dm.execute(); } table t { key = { hdr.h.a: exact; } actions = { a; } meters = dm; const default_action = a(); }",
 			"hdr.h.c = (bit<16>)(bit<8>)m.execute(1); t.apply();", []string{"00 09 0007 00000000 -> 00 00 0000 00000000"},
+		},
+		{
+			"a register and its action of any index", "", tnaStart, "Register<bit<32>, _>(4) r; RegisterAction<bit<32>, _, bit<32>>(r) add = { void apply(inout bit<32> v, out bit<32> rv) { v = v + 3; rv = v; } };",
+			"hdr.h.d = add.execute(hdr.h.a);", []string{"01 00 0000 00000000 -> 01 00 0000 00000003", "01 00 0000 00000000 -> 01 00 0000 00000006"},
+		},
+		{
+			"a parameter of a register action", "", tnaStart, "RegisterParam<bit<32>>(5) step; Register<bit<32>, bit<8>>(1) r; RegisterAction<bit<32>, bit<8>, bit<32>>(r) add = { void apply(inout bit<32> v, out bit<32> rv) { v = v + step.read(); rv = v; } };",
+			"hdr.h.d = add.execute(0);", []string{"00 00 0000 00000000 -> 00 00 0000 00000005", "00 00 0000 00000000 -> 00 00 0000 0000000a"},
+		},
+		{
+			"a wide result that is not written", "", tnaStart, "Register<bit<8>, bit<8>>(1) r; RegisterAction<bit<8>, bit<8>, bit<72>>(r) some = { void apply(inout bit<8> v, out bit<72> rv) { if (hdr.h.a == 1) { rv = ~72w0; } } };",
+			"bit<72> x = some.execute(0); hdr.h.d = x[71:40];", []string{"01 00 0000 00000000 -> 01 00 0000 ffffffff", "02 00 0000 00000001 -> 02 00 0000 00000000"},
+		},
+		{
+			"the size of a header", "", tnaStart, "", "hdr.h.c = (bit<16>)sizeInBytes(hdr.h); hdr.h.d = sizeInBits(hdr.h.c);", []string{"00 00 0000 00000000 -> 00 00 0011 00000010"},
+		},
+		{
+			"tables of Alpm and Atcam", "", tnaStart, "action set(bit<8> v) { hdr.h.b = v; } Alpm(number_partitions = 1024, subtrees_per_partition = 2) alpm; Atcam(8) atcam; table l { key = { hdr.h.d: lpm; } actions = { set; } implementation = alpm; const entries = { 0x0a000000 &&& 0xff000000: set(1); 0x0a010000 &&& 0xffff0000: set(2); } } table a { key = { hdr.h.a: atcam_partition_index; hdr.h.c: ternary; } actions = { set; } implementation = atcam; const entries = { (7, 0x0100 &&& 0x0f00): set(3); } }",
+			"l.apply(); a.apply();", []string{"00 00 0100 0a010203 -> 00 02 0100 0a010203", "00 00 0100 0a020203 -> 00 01 0100 0a020203", "07 00 3133 0a020203 -> 07 03 3133 0a020203"},
+		},
+		{
+			"a register of each entry", "", tnaStart, "DirectRegister<pair_t>({ 4, 3 }) r; DirectRegisterAction<pair_t, bit<16>>(r) count = { void apply(inout pair_t p, out bit<16> n) { p.y = p.y + 1; n = p.y; } }; action hit() { hdr.h.c = count.execute(); } action set(bit<8> v) { hdr.h.b = v; } table t { key = { hdr.h.a: exact; } actions = { hit; set; } registers = r; const entries = { 1: hit(); 2: hit(); 3: set(9); } const default_action = hit(); }",
+			"t.apply();", []string{"01 00 0000 00000000 -> 01 00 0004 00000000", "01 00 0000 00000000 -> 01 00 0005 00000000", "02 00 0000 00000000 -> 02 00 0004 00000000", "03 00 0000 00000000 -> 03 09 0000 00000000", "07 00 0000 00000000 -> 07 00 0004 00000000", "08 00 0000 00000000 -> 08 00 0005 00000000"},
+		},
+		{
+			"a register of each entry, read and written", "", tnaStart, "DirectRegister<bit<32>>() r; action hit() { bit<32> x = r.read(); hdr.h.d = x; r.write(x + 7); } table t { key = { hdr.h.a: exact; } actions = { hit; } registers = r; const entries = { 1: hit(); } }",
+			"t.apply();", []string{"01 00 0000 00000000 -> 01 00 0000 00000000", "01 00 0000 00000000 -> 01 00 0000 00000007", "02 00 0000 00000001 -> 02 00 0000 00000001"},
+		},
+		{
+			"a residual checksum", "", "Checksum() sum; state start { p.extract(ig); p.advance(PORT_METADATA_SIZE); m.m = p.lookahead<bit<8>>(); transition select(m.m) { 0: some; default: none; } } state some { sum.add({ 16w0x1234 }); sum.subtract_all_and_deposit(hdr.h.c); transition none; } state none { p.extract(hdr.h);",
+			"", "", []string{"00 00 0000 00010002 -> 00 00 f7a3 00010002", "01 00 0005 00010002 -> 01 00 0005 00010002"},
+		},
+		{
+			"an invalidated field", "", tnaStart, "", "hdr.h.d = 5; invalidate(hdr.h.d);", []string{"00 00 0000 00000001 -> 00 00 0000 00000000"},
+		},
+		{
+			"a parser's counter from a field", "", "ParserCounter() n; state start { p.extract(ig); p.advance(PORT_METADATA_SIZE); p.extract(hdr.h); n.set(hdr.h.a, 200, 4, 3, 2); m.m = 0; transition loop; } state loop { transition select(n.is_zero()) { true: done; default: more; } } state more { n.decrement(1); m.m = m.m + 1; transition loop; } state done {",
+			"", "hdr.h.b = m.m;", []string{"5f 00 0000 00000000 -> 5f 07 0000 00000000", "c9 00 0000 00000000 -> dropped"},
 		},
 		{
 			"a parser's counter", "", "ParserCounter() n; state start { p.extract(ig); p.advance(PORT_METADATA_SIZE); p.extract(hdr.h); n.set(hdr.h.a); m.m = 0; transition loop; } state loop { transition select(n.is_zero(), n.is_negative()) { (true, _): done; (_, true): done; default: more; } } state more { n.decrement(2); m.m = m.m + 1; transition loop; } state done {",

@@ -170,14 +170,7 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta, inout standard_m
                     hdr.ipv6.payload_len = hdr.ipv6.payload_len - meta.removed;
                 }
                 hdr.shim.setInvalid();
-                hdr.hops[0].setInvalid();
-                hdr.hops[1].setInvalid();
-                hdr.hops[2].setInvalid();
-                hdr.hops[3].setInvalid();
-                hdr.hops[4].setInvalid();
-                hdr.hops[5].setInvalid();
-                hdr.hops[6].setInvalid();
-                hdr.hops[7].setInvalid();
+#include "sluice/drop_hops.p4"
             } else if (hdr.shim.reflected == 0) {
                 hdr.udp.checksum = 0;
                 if (hdr.shim.words == INT_HOPS * INT_HOP_WORDS) {

@@ -31,7 +31,7 @@ struct metadata_t {
     bit<4>  rate;
     bit<16> removed;   // bytes
     bit<16> queue;     // in cells
-    bit<32> length;    // of the packet as it leaves
+    bit<16> length;    // of the packet as it leaves
     bit<32> sent;      // by the port, this packet not counted
     bit<48> time;
 }
@@ -101,7 +101,7 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     RegisterAction<bit<32>, PortId_t, bit<32>>(tx_bytes) count = {
         void apply(inout bit<32> value, out bit<32> before) {
             before = value;
-            value = value + meta.length;
+            value = value + (bit<32>)meta.length;
         }
     };
 
@@ -132,30 +132,44 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         size = 512;
     }
 
+    action set_removed(bit<16> bytes) {
+        meta.removed = bytes;
+    }
+
+    // Shim and records, by the shim's count of words.
+    table shim_bytes {
+        key = { hdr.shim.words : exact; }
+        actions = { set_removed; }
+        const default_action = set_removed(INT_SHIM_BYTES);
+        const entries = {
+            2: set_removed(INT_SHIM_BYTES + INT_HOP_BYTES);
+            4: set_removed(INT_SHIM_BYTES + 2 * INT_HOP_BYTES);
+            6: set_removed(INT_SHIM_BYTES + 3 * INT_HOP_BYTES);
+            8: set_removed(INT_SHIM_BYTES + 4 * INT_HOP_BYTES);
+            10: set_removed(INT_SHIM_BYTES + 5 * INT_HOP_BYTES);
+            12: set_removed(INT_SHIM_BYTES + 6 * INT_HOP_BYTES);
+            14: set_removed(INT_SHIM_BYTES + 7 * INT_HOP_BYTES);
+            16: set_removed(INT_SHIM_BYTES + 8 * INT_HOP_BYTES);
+        }
+        size = 16;
+    }
+
     action strip() {
         meta.changed = true;
         hdr.udp.dst_port = hdr.shim.port;
         hdr.udp.len = hdr.udp.len - meta.removed;
         hdr.udp.checksum = 0;
-        meta.length = meta.length - (bit<32>)meta.removed;
+        meta.length = meta.length - meta.removed;
         hdr.shim.setInvalid();
-        hdr.hops[0].setInvalid();
-        hdr.hops[1].setInvalid();
-        hdr.hops[2].setInvalid();
-        hdr.hops[3].setInvalid();
-        hdr.hops[4].setInvalid();
-        hdr.hops[5].setInvalid();
-        hdr.hops[6].setInvalid();
-        hdr.hops[7].setInvalid();
+#include "sluice/drop_hops.p4"
     }
 
-    // All of a record but what the register yields.
+    // All of a record but what the register yields, tx_bytes.
     action push() {
         meta.changed = true;
         hdr.mine.setValid();
         hdr.mine.rate = meta.rate;
         hdr.mine.time = (bit<24>)meta.time;
-        hdr.mine.tx_bytes = 0;
         hdr.mine.qlen = meta.queue;
         hdr.shim.words = hdr.shim.words + INT_HOP_WORDS;
         hdr.udp.len = hdr.udp.len + INT_HOP_BYTES;
@@ -166,7 +180,7 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     apply {
         meta.changed = false;
         meta.sink = 0;
-        meta.length = (bit<32>)eg_intr_md.pkt_length;
+        meta.length = eg_intr_md.pkt_length;
         meta.time = eg_prsr_md.global_tstamp;
         meta.queue = (bit<16>)eg_intr_md.deq_qdepth;
         if (eg_intr_md.deq_qdepth[18:16] != 0) {
@@ -178,9 +192,7 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
                 egress_role.apply();
             }
             if (meta.sink == 1) {
-                meta.removed = (bit<16>)hdr.shim.words;
-                meta.removed = meta.removed << 2;
-                meta.removed = meta.removed + INT_SHIM_BYTES;
+                shim_bytes.apply();
                 strip();
                 if (hdr.ipv4.isValid()) {
                     hdr.ipv4.total_len = hdr.ipv4.total_len - meta.removed;

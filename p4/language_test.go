@@ -163,7 +163,8 @@ func TestNotSupported(t *testing.T) {
 		{"an extraction of a number", strings.Replace(v1Text("", "", ""), "p.extract(hdr.h)", "p.extract(hdr.h.a)", 1), "not supported: extract of bit<8>"},
 		{"a register of too many cells", v1Text("", "register<bit<32>>(0xffffffff) r;", ""), "not supported: I.r of 4294967295 cells"},
 		{"two prefixes", v1Text("", "table t { key = { hdr.h.c: lpm; hdr.h.d: lpm; } actions = { NoAction; } }", "t.apply();"), "not supported: two lpm keys in one table"},
-		{"a direct register", tnaText("", tnaStart, "DirectRegister<bit<8>>() r;", ""), "not supported: DirectRegister"},
+		{"an average", tnaText("", tnaStart, "Lpf<bit<8>, bit<8>>(4) f;", ""), "not supported: extern Lpf"},
+		{"an early drop", tnaText("", tnaStart, "Wred<bit<8>, bit<8>>(4, 1, 0) f;", ""), "not supported: extern Wred"},
 		{"a custom CRC without a polynomial", tnaText("", tnaStart, "Hash<bit<8>>(HashAlgorithm_t.CUSTOM) h;", "hdr.h.a = h.get({ hdr.h.b });"), "not supported: hash algorithm CUSTOM without a polynomial"},
 		{"the least of wide numbers", tnaText("", tnaStart, "", "hdr.h.s = min(hdr.h.s, hdr.h.s);"), "not supported: min of bit<72>"},
 	} {

@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/check"
 	"github.com/sluice-rdma/sluice/p4/internal/include"
 	"github.com/sluice-rdma/sluice/p4/internal/parse"
@@ -76,6 +79,9 @@ type Options struct {
 	Include []string
 	// Define are macros: NAME, which is 1, or NAME=value.
 	Define []string
+	// Target is the chip, one of Targets: __TARGET_TOFINO__ is then defined as its
+	// compiler does. Without one it is what Define or the program says.
+	Target string
 }
 
 // Load reads, checks and compiles the program in a file. Faults of the program are
@@ -100,6 +106,15 @@ func LoadFS(fsys fs.FS, name string, o Options) (*Program, error) {
 }
 
 func load(name string, src []byte, o Options, read func(string) ([]byte, error)) (*Program, error) {
+	tree, err := parsed(name, src, o, read)
+	if err != nil {
+		return nil, err
+	}
+	return run.Compile(tree)
+}
+
+// parsed reads a program's text and checks it.
+func parsed(name string, src []byte, o Options, read func(string) ([]byte, error)) (*ast.Program, error) {
 	defs := map[string]string{}
 	for _, d := range o.Define {
 		k, v, ok := strings.Cut(d, "=")
@@ -111,6 +126,13 @@ func load(name string, src []byte, o Options, read func(string) ([]byte, error))
 		}
 		defs[k] = v
 	}
+	if o.Target != "" {
+		n := slices.Index(Targets(), o.Target) + 1
+		if n == 0 {
+			return nil, fmt.Errorf("unknown target %q: choose %s", o.Target, strings.Join(Targets(), " or "))
+		}
+		defs["__TARGET_TOFINO__"] = strconv.Itoa(n)
+	}
 	tree, err := parse.Program(name, src, parse.Options{Include: o.Include, Define: defs, ReadFile: read, Builtin: include.Builtin})
 	if err != nil {
 		return nil, err
@@ -118,5 +140,5 @@ func load(name string, src []byte, o Options, read func(string) ([]byte, error))
 	if err := check.Program(tree, check.Options{}); err != nil {
 		return nil, err
 	}
-	return run.Compile(tree)
+	return tree, nil
 }

@@ -202,7 +202,7 @@ control egress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
 	end := `V1Switch(P(), none(), ingress(), egress(), none(), D()) main;
 `
 	for name, text := range map[string]string{
-		"parser":   head + "parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) { state start { transition start; } }\n" + plain + tail + end,
+		"parser":   head + "parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) { state start { transition select(h.h.x) { 0: start; default: accept; } } }\n" + plain + tail + end,
 		"loop":     head + parser + strings.Replace(plain, "apply { }", "apply { for (bit<8> i = 0; i < 10; i = i) { h.h.x = h.h.x + 1; } }", 1) + tail + end,
 		"resubmit": head + parser + strings.Replace(plain, "apply { }", "apply { resubmit_preserving_field_list(0); }", 1) + tail + end,
 		"clones":   head + parser + strings.Replace(plain, "egress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { }", "egress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { clone(CloneType.E2E, 1); recirculate_preserving_field_list(0); }", 1) + tail + end,

@@ -17,7 +17,6 @@
 #define VALUE_MAX 0x7fff
 
 struct metadata_t {
-    bit<32> delay;
     bit<16> mine;
 }
 
@@ -82,9 +81,15 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        meta.delay = (bit<32>)eg_intr_md.deq_timedelta >> 8;
-        meta.delay = min(meta.delay, (bit<32>)VALUE_MAX);
-        meta.mine = (bit<16>)meta.delay;
+#if __TARGET_TOFINO__ == 2
+        meta.mine = eg_intr_md.deq_timedelta[23:8];
+        if (eg_intr_md.deq_timedelta[31:23] != 0) {
+            meta.mine = VALUE_MAX;
+        }
+#else
+        // At most 1023.
+        meta.mine = (bit<16>)eg_intr_md.deq_timedelta[17:8];
+#endif
         if (hdr.tag.isValid()) {
             hdr.tag.value = max(hdr.tag.value, meta.mine);
         }

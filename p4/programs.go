@@ -43,12 +43,30 @@ func Own(name string) (own string, ok bool) {
 // Find loads the program in a file or, where there is no such file, Sluice's own of
 // that name, such as p4/int.p4.
 func Find(name string, o Options) (*Program, error) {
+	text, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	return load(text.name, text.src, o, text.read)
+}
+
+// text is a program's text, and how what it includes is read.
+type text struct {
+	name string
+	src  []byte
+	read func(string) ([]byte, error)
+}
+
+// find reads the text of the program that Find loads.
+func find(name string) (text, error) {
+	t := text{name: name, read: os.ReadFile}
 	if own, ok := Own(name); ok {
-		return LoadFS(Programs, own, o)
+		t.name, t.read = own, Programs.ReadFile
 	}
-	p, err := Load(name, o)
+	var err error
+	t.src, err = t.read(t.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s, nor a program of Sluice's own of that name: those are %s", name, strings.Join(Names(), ", "))
+		err = fmt.Errorf("there is no file %s, nor a program of Sluice's own of that name: those are %s", name, strings.Join(Names(), ", "))
 	}
-	return p, err
+	return t, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,13 +18,26 @@ import (
 	"pgregory.net/rapid"
 )
 
+// chip is what a program runs on.
+type chip string
+
+const (
+	bmv2    chip = "v1model"
+	tofino1 chip = "tofino1"
+	tofino2 chip = "tofino2"
+)
+
+var chips = []chip{bmv2, tofino1, tofino2}
+
 // load loads a program of this directory, NAME.p4 or NAME_tna.p4.
-func load(t testing.TB, name string, tna bool, define ...string) *p4.Program {
+func load(t testing.TB, name string, on chip, define ...string) *p4.Program {
 	t.Helper()
-	if tna {
+	o := p4.Options{Define: define}
+	if on != bmv2 {
 		name += "_tna"
+		o.Target = string(on)
 	}
-	p, err := p4.Load(name+".p4", p4.Options{Define: define})
+	p, err := p4.Load(name+".p4", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +66,7 @@ func TestPrograms(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".p4")
 		t.Run(name, func(t *testing.T) {
-			p := load(t, name, false)
+			p := load(t, name, bmv2)
 			text, err := os.ReadFile(name + ".stf")
 			if err != nil {
 				t.Fatal(err)
@@ -75,11 +89,17 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-func clock(tna bool) telemetry.SwitchClock {
-	if tna {
-		return telemetry.TofinoClock
+// mostHops is how many records a switch's parser reads, and so the most that it leaves
+// in a packet: Tofino 1's egress parser reads 160 bytes.
+func mostHops(on chip) int {
+	if on == tofino1 {
+		return telemetry.TofinoHops
 	}
-	return telemetry.V1ModelClock
+	return telemetry.MaxHops
+}
+
+func clock(on chip) telemetry.SwitchClock {
+	return map[chip]telemetry.SwitchClock{bmv2: telemetry.V1ModelClock, tofino1: telemetry.TofinoClock, tofino2: telemetry.Tofino2Clock}[on]
 }
 
 // delayPrograms are the programs with a delay tag: form, program, role that puts one on.
@@ -95,14 +115,14 @@ var delayPrograms = []struct {
 // What a program writes is what package telemetry says that a switch writes.
 func TestDelayProgramsQuantise(t *testing.T) {
 	for _, c := range delayPrograms {
-		for _, tna := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v tna=%v", c.form, tna), func(t *testing.T) {
-				pl := load(t, c.name, tna).New()
+		for _, on := range chips {
+			t.Run(fmt.Sprintf("%v %v", c.form, on), func(t *testing.T) {
+				pl := load(t, c.name, on).New()
 				f := telemetry.DefaultDelayFormat(c.form)
 				var v p4.Verdict
 				rapid.Check(t, func(t *rapid.T) {
 					limit := 10 * units.Millisecond
-					if tna {
+					if on == tofino1 {
 						limit = 300 * units.Microsecond
 					}
 					enqueued := units.Time(rapid.Int64Range(0, int64(units.Second)).Draw(t, "enqueued"))
@@ -124,7 +144,7 @@ func TestDelayProgramsQuantise(t *testing.T) {
 					in := p4.Intrinsic{IngressPort: 4, IngressTime: enqueued, EnqueueTime: enqueued, DequeueTime: enqueued + waited}
 					frame := f.Append(nil, ff.build(), tag, back)
 					got := one(t, pl, frame, in, &v)
-					f.Raise(frame, f.Quantise(clock(tna).InQueue(enqueued, enqueued+waited)), 0)
+					f.Raise(frame, f.Quantise(clock(on).InQueue(enqueued, enqueued+waited)), 0)
 					if !bytes.Equal(got, frame) {
 						t.Fatalf("%x, want %x", got, frame)
 					}
@@ -135,8 +155,8 @@ func TestDelayProgramsQuantise(t *testing.T) {
 }
 
 func TestWideBaseStepAndLocator(t *testing.T) {
-	for _, tna := range []bool{false, true} {
-		pl := load(t, "csig_mpd", tna, "WIDE_BASE=4096", "WIDE_STEP_LOG2=9", "WIDE_LOCATOR=0x123", "ETHERTYPE_WIDE=0x9999").New()
+	for _, on := range chips {
+		pl := load(t, "csig_mpd", on, "WIDE_BASE=4096", "WIDE_STEP_LOG2=9", "WIDE_LOCATOR=0x123", "ETHERTYPE_WIDE=0x9999").New()
 		f := telemetry.DefaultDelayFormat(telemetry.Wide)
 		f.Base, f.Step, f.EtherType = 4096*units.Nanosecond, 512*units.Nanosecond, 0x9999
 		var v p4.Verdict
@@ -145,7 +165,7 @@ func TestWideBaseStepAndLocator(t *testing.T) {
 			got := one(t, pl, frame, p4.Intrinsic{DequeueTime: waited}, &v)
 			f.Raise(frame, f.Quantise(waited), 0x123)
 			if !bytes.Equal(got, frame) {
-				t.Errorf("tna=%v, %v: %x, want %x", tna, waited, got, frame)
+				t.Errorf("%v, %v: %x, want %x", on, waited, got, frame)
 			}
 		}
 	}
@@ -160,11 +180,11 @@ func TestPlainNICsSeeTheirOwnPackets(t *testing.T) {
 		{"csig_mpd", "insert_compact", "strip"},
 		{"int", "source", "sink"},
 	} {
-		for _, tna := range []bool{false, true} {
+		for _, on := range chips {
 			path := []*p4.Pipeline{
-				load(t, c.name, tna, "INGRESS_ROLE="+c.insert).New(),
-				load(t, c.name, tna).New(),
-				load(t, c.name, tna, "EGRESS_ROLE="+c.strip).New(),
+				load(t, c.name, on, "INGRESS_ROLE="+c.insert).New(),
+				load(t, c.name, on).New(),
+				load(t, c.name, on, "EGRESS_ROLE="+c.strip).New(),
 			}
 			var v [3]p4.Verdict
 			rapid.Check(t, func(t *rapid.T) {
@@ -192,9 +212,9 @@ func TestPlainNICsSeeTheirOwnPackets(t *testing.T) {
 }
 
 func TestINTProgramRecords(t *testing.T) {
-	for _, tna := range []bool{false, true} {
-		t.Run(fmt.Sprintf("tna=%v", tna), func(t *testing.T) {
-			program := load(t, "int", tna, "RATE_CODE=2", "QUEUE_UNITS_PER_PACKET=14")
+	for _, on := range chips {
+		t.Run(string(on), func(t *testing.T) {
+			program := load(t, "int", on, "RATE_CODE=2", "QUEUE_UNITS_PER_PACKET=14")
 			f := telemetry.DefaultINTFormat()
 			rapid.Check(t, func(t *rapid.T) {
 				pl := program.New()
@@ -211,18 +231,18 @@ func TestINTProgramRecords(t *testing.T) {
 					packets := rapid.IntRange(0, 6000).Draw(t, "queue")
 					queue := units.Bytes(packets) * 1120
 					hop.Time = now
-					if !tna {
+					if on == bmv2 {
 						hop.Time = now / units.Microsecond * units.Microsecond
 					}
 					hop.QLen = queue
-					if tna && rapid.Bool().Draw(t, "not whole cells") {
+					if on != bmv2 && rapid.Bool().Draw(t, "not whole cells") {
 						queue -= min(queue, 79) // a part of a cell counts for one
 					}
 					frame := withINT(ff.build(), s)
 					want := s
 					switch {
-					case s.reflected:
-					case len(s.hops) == telemetry.MaxHops:
+					case s.reflected, len(s.hops) > mostHops(on): // more are of another INT
+					case len(s.hops) == mostHops(on):
 						want.overflow = true
 					default:
 						want.hops = append(want.hops, f.Record(hop))
@@ -240,9 +260,45 @@ func TestINTProgramRecords(t *testing.T) {
 	}
 }
 
+// A path of more switches than a packet has records for: the first of them stand in the
+// packet, which is marked, and the last switch takes them off all the same.
+func TestPathLongerThanTheRecords(t *testing.T) {
+	for _, c := range []struct {
+		on   chip
+		most int
+	}{{bmv2, 8}, {bmv2, 6}, {tofino1, 6}, {tofino2, 8}, {tofino2, 6}} {
+		hops := fmt.Sprintf("INT_HOPS=%d", c.most)
+		program := load(t, "int", c.on, hops, "RATE_CODE=2", "INGRESS_ROLE=source")
+		sent := frameFields{payload: 64, vlan: true, v6: true}.build()
+		frame := sent
+		var v p4.Verdict
+		var first []byte
+		for hop := 1; hop <= c.most+2; hop++ {
+			frame = slices.Clone(one(t, program.New(), frame, p4.Intrinsic{DequeueTime: units.Time(hop) * units.Microsecond}, &v))
+			view, _, err := telemetry.ParseINT(frame[udpOffset(frame)+roce.UDPBytes:])
+			if err != nil {
+				t.Fatalf("%v, switch %d: %v", c.on, hop, err)
+			}
+			if view.Hops() != min(hop, c.most) || view.Overflow() != (hop > c.most) {
+				t.Errorf("%v: %d records behind switch %d, overflow %v", c.on, view.Hops(), hop, view.Overflow())
+			}
+			if hop == c.most {
+				first = frame[udpOffset(frame)+roce.UDPBytes+telemetry.PerHopBaseBytes:]
+			}
+		}
+		if !bytes.Equal(frame[udpOffset(frame)+roce.UDPBytes+telemetry.PerHopBaseBytes:], first) {
+			t.Errorf("%v: the records are not those of the first switches", c.on)
+		}
+		sink := load(t, "int", c.on, hops, "EGRESS_ROLE=sink").New()
+		if got := one(t, sink, frame, p4.Intrinsic{}, &v); !bytes.Equal(got, sent) {
+			t.Errorf("%v: %x arrives, want %x", c.on, got, sent)
+		}
+	}
+}
+
 // The reader gets back what a switch measured, over wraps of every field.
 func TestHopReaderReadsTheProgram(t *testing.T) {
-	pl := load(t, "int", true, "RATE_CODE=2", "INGRESS_ROLE=source").New()
+	pl := load(t, "int", tofino1, "RATE_CODE=2", "INGRESS_ROLE=source").New()
 	f := telemetry.DefaultINTFormat()
 	var r telemetry.HopReader
 	var v p4.Verdict
@@ -278,18 +334,18 @@ func TestHopReaderReadsTheProgram(t *testing.T) {
 
 func TestEINProgramIsTheModel(t *testing.T) {
 	const window, highWater = 5, 40 * units.KiB
-	for _, tna := range []bool{false, true} {
-		t.Run(fmt.Sprintf("tna=%v", tna), func(t *testing.T) {
+	for _, on := range chips {
+		t.Run(string(on), func(t *testing.T) {
 			define := []string{"EIN_WINDOW=5", "EIN_HIGH_WATER=512", "QUEUE_UNITS_PER_PACKET=14", "EIN_THRESHOLD=25000", "EIN_RATE=rate_100g"}
 			rule := telemetry.V1ModelIncast(window, 25*units.Gbps, highWater, 2*units.Microsecond)
-			if tna {
+			if on != bmv2 {
 				rule, _ = telemetry.TofinoIncast(window, 100*units.Gbps, highWater, 1024*units.Nanosecond)
 				define = append(define, "EIN_MAX_GAP=1024")
 			} else {
 				define = append(define, "EIN_MAX_GAP=2")
 			}
-			program := load(t, "ein", tna, define...)
-			var on, off int
+			program := load(t, "ein", on, define...)
+			var noticed, others int
 			rapid.Check(t, func(t *rapid.T) {
 				pl := program.New()
 				var v p4.Verdict
@@ -303,7 +359,7 @@ func TestEINProgramIsTheModel(t *testing.T) {
 					frame := frameFields{v6: rapid.Bool().Draw(t, "IPv6")}.build()
 					got := one(t, pl, frame, in, &v)
 					ticks := uint64(now / units.Nanosecond)
-					if !tna {
+					if on == bmv2 {
 						ticks = uint64(now / units.Microsecond)
 					}
 					want := model.Dequeue(&rule, ticks, uint64(packets)*14)
@@ -312,15 +368,15 @@ func TestEINProgramIsTheModel(t *testing.T) {
 						t.Fatalf("at %v with %d packets queued: EIN is %v, want %v", now, packets, !want, want)
 					}
 					if want {
-						on++
+						noticed++
 					} else {
-						off++
+						others++
 					}
 					checkICRC(t, got)
 				}
 			})
-			if on < 100 || off < 100 {
-				t.Errorf("%d packets with EIN and %d without: too few to tell", on, off)
+			if noticed < 100 || others < 100 {
+				t.Errorf("%d packets with EIN and %d without: too few to tell", noticed, others)
 			}
 		})
 	}
@@ -330,8 +386,8 @@ func TestEINProgramIsTheModel(t *testing.T) {
 func FuzzPrograms(f *testing.F) {
 	var pipelines []*p4.Pipeline
 	for name := range stfFiles {
-		for _, tna := range []bool{false, true} {
-			pipelines = append(pipelines, load(f, name, tna).New(), load(f, name, tna, rolesOf(name)...).New())
+		for _, on := range chips {
+			pipelines = append(pipelines, load(f, name, on).New(), load(f, name, on, rolesOf(name)...).New())
 		}
 	}
 	f.Add(frameFields{}.build())
@@ -386,7 +442,7 @@ func mayChange(frame []byte) bool {
 // The entries of buckets.p4 are the default format's buckets, to the nanosecond.
 func TestCompactBuckets(t *testing.T) {
 	f := telemetry.DefaultDelayFormat(telemetry.Compact)
-	pl := load(t, "csig_mpd", true).New()
+	pl := load(t, "csig_mpd", tofino1).New()
 	var v p4.Verdict
 	for c, from := range f.Buckets[:31] {
 		for _, waited := range []units.Time{from, f.Buckets[c+1] - units.Nanosecond} {
@@ -398,7 +454,7 @@ func TestCompactBuckets(t *testing.T) {
 		}
 	}
 	// v1model's clock reaches the last bucket.
-	pl = load(t, "csig_mpd", false).New()
+	pl = load(t, "csig_mpd", bmv2).New()
 	frame := f.Append(nil, frameFields{}.build(), telemetry.DelayTag{}, nil)
 	if got, _ := f.Find(one(t, pl, frame, p4.Intrinsic{DequeueTime: 263 * units.Microsecond}, &v)); got.Forward.Code != 31 {
 		t.Errorf("263 us are in bucket %d", got.Forward.Code)
@@ -422,14 +478,14 @@ func loaded(name string) []byte {
 
 func TestProgramsDontAllocate(t *testing.T) {
 	for name := range stfFiles {
-		for _, tna := range []bool{false, true} {
-			pl := load(t, name, tna).New()
+		for _, on := range chips {
+			pl := load(t, name, on).New()
 			frame := loaded(name)
 			in := p4.Intrinsic{DequeueTime: 7 * units.Microsecond, DequeueDepth: p4.Depth{Packets: 3, Bytes: 3300}}
 			var v p4.Verdict
 			pl.Process(frame, &in, &v)
 			if n := testing.AllocsPerRun(100, func() { pl.Process(frame, &in, &v) }); n != 0 {
-				t.Errorf("%s, tna=%v: %v allocations a packet", name, tna, n)
+				t.Errorf("%s, %v: %v allocations a packet", name, on, n)
 			}
 		}
 	}
@@ -437,13 +493,9 @@ func TestProgramsDontAllocate(t *testing.T) {
 
 func BenchmarkPrograms(b *testing.B) {
 	for _, name := range []string{"poseidon_mpd", "csig_mpd", "int", "ein"} {
-		for _, tna := range []bool{false, true} {
-			arch := "v1model"
-			if tna {
-				arch = "tna"
-			}
-			b.Run(name+"/"+arch, func(b *testing.B) {
-				pl := load(b, name, tna).New()
+		for _, on := range chips {
+			b.Run(name+"/"+string(on), func(b *testing.B) {
+				pl := load(b, name, on).New()
 				frame := loaded(name)
 				in := p4.Intrinsic{DequeueDepth: p4.Depth{Packets: 3, Bytes: 3300}}
 				var v p4.Verdict
@@ -462,10 +514,11 @@ func TestParametersAreChecked(t *testing.T) {
 	for define, programs := range map[string][]string{
 		"EIN_WINDOW=65": {"p4/ein.p4", "p4/ein_tna.p4"}, "EIN_WINDOW=0": {"p4/ein.p4", "p4/ein_tna.p4"},
 		"RATE_CODE=16": {"p4/int.p4", "p4/int_tna.p4"},
+		"INT_HOPS=7":   {"p4/int.p4", "p4/int_tna.p4"}, "INT_HOPS=8": {"p4/int_tna.p4"},
 	} {
 		name, _, _ := strings.Cut(define, "=")
 		for _, program := range programs {
-			if _, err := p4.Find(program, p4.Options{Define: []string{define}}); err == nil || !strings.Contains(err.Error(), name+" must be from") {
+			if _, err := p4.Find(program, p4.Options{Define: []string{define}}); err == nil || !strings.Contains(err.Error(), name+" must be ") {
 				t.Errorf("%s with %s: %v", program, define, err)
 			}
 		}

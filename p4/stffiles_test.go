@@ -230,6 +230,10 @@ func tagFile(s *stfFile, forms map[telemetry.DelayForm]string) {
 
 func intFile(s *stfFile) {
 	hop := func(i int) telemetry.HopRecord { return telemetry.HopRecord(uint64(i) * 0x1111111111111111) }
+	most := mostHops(bmv2)
+	if s.tna {
+		most = mostHops(tofino1)
+	}
 	records := func(n int) (h []telemetry.HopRecord) {
 		for i := range n {
 			h = append(h, hop(i+1))
@@ -258,18 +262,18 @@ func intFile(s *stfFile) {
 	s.comment("A wrong IPv4 checksum stays wrong.")
 	s.pass(0, wrong)
 
-	s.comment("A record is put before the others, port 1 has rate 2, and the ninth is left out.")
+	s.comment("A record is put before the others, port 1 has rate 2, and one too many is left out.")
 	bothIPs(func(ff frameFields) {
-		for _, n := range []int{0, 1, 4, 7} {
+		for _, n := range []int{0, 1, 4, most - 1} {
 			ff.psn++
 			in := withINT(ff.build(), shim{hops: records(n)})
 			out := withINT(ff.build(), shim{hops: append(records(n), 2<<60)})
 			s.send(0, in)
 			s.expect(1, out, latest(out)...)
 		}
-		s.send(0, withINT(ff.build(), shim{hops: records(8)}))
-		s.expect(1, withINT(ff.build(), shim{hops: records(8), overflow: true}))
-		s.pass(0, withINT(ff.build(), shim{hops: records(8), overflow: true}))
+		s.send(0, withINT(ff.build(), shim{hops: records(most)}))
+		s.expect(1, withINT(ff.build(), shim{hops: records(most), overflow: true}))
+		s.pass(0, withINT(ff.build(), shim{hops: records(most), overflow: true}))
 	})
 
 	s.comment("Port 2 is a source, port 3 a sink: what 2 puts on, 3 takes off again, with any number of records, probes aside.")
@@ -278,7 +282,7 @@ func intFile(s *stfFile) {
 	s.line("add egress_role egress_port:3 sink()")
 	bothIPs(func(ff frameFields) {
 		s.pass(2, ff.build())
-		for _, h := range []shim{{}, {hops: records(3)}, {hops: records(8), overflow: true}, {hops: records(2), reflected: true}} {
+		for _, h := range []shim{{}, {hops: records(3)}, {hops: records(most), overflow: true}, {hops: records(2), reflected: true}} {
 			ff.psn++
 			s.send(2, withINT(ff.build(), h))
 			s.expect(3, ff.build())
@@ -291,6 +295,12 @@ func intFile(s *stfFile) {
 		out := withINT(ff.build(), shim{hops: append(records(1), 15<<60)})
 		s.expect(3, out, latest(out)...)
 	})
+	if most < telemetry.MaxHops {
+		s.comment("More records than the chip's parser reads, from switches of other chips: a packet of another INT, for a sink as well.")
+		for n := most + 1; n <= telemetry.MaxHops; n++ {
+			bothIPs(func(ff frameFields) { s.pass(2, withINT(ff.build(), shim{hops: records(n)})) })
+		}
+	}
 	s.comment("Port 4 is a source, port 5 no sink.")
 	bothIPs(func(ff frameFields) {
 		for _, sum := range []bool{false, true} {

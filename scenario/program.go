@@ -18,8 +18,8 @@ type Telemetry struct {
 	// have 64 bits as well. Programs need such a form.
 	Form string `yaml:"form" eg:"poseidon"`
 	// The clock that switches measure by, where the form is not exact: `v1model`
-	// (microseconds), `tofino` (nanoseconds, up to 262 us) or `tofino2` (nanoseconds).
-	// Programs have their architecture's.
+	// (microseconds), `tofino` (nanoseconds, up to 262 us; six records of hops) or
+	// `tofino2` (nanoseconds). Programs have their architecture's, of TNA for that chip.
 	Clock string `yaml:"clock" eg:"tofino"`
 }
 
@@ -43,6 +43,9 @@ func (f *Fabric) Report(maxFrame units.Bytes) *fabric.Report {
 	if r.Clock == telemetry.V1ModelClock {
 		// v1model counts packets: each is taken for one of the largest.
 		r.PacketUnits = int64((maxFrame + telemetry.HopQUnit - 1) / telemetry.HopQUnit)
+	}
+	if r.Clock == telemetry.TofinoClock {
+		r.Hops = telemetry.TofinoHops
 	}
 	return r
 }

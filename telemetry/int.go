@@ -98,7 +98,7 @@ func PushHop(b []byte, end int, r HopRecord) int {
 	case err != nil || v.Reflected():
 		return end
 	case v.Hops() == MaxHops:
-		b[0] |= shimOverflow
+		MarkFull(b)
 		return end
 	}
 	copy(b[PerHopBaseBytes+PerHopBytes:end+PerHopBytes], b[PerHopBaseBytes:end])
@@ -106,6 +106,10 @@ func PushHop(b []byte, end int, r HopRecord) int {
 	b[1] += hopWords
 	return end + PerHopBytes
 }
+
+// MarkFull is what a switch does to b, which begins with a shim, if it has no room for
+// its record: it sets the overflow bit.
+func MarkFull(b []byte) { b[0] |= shimOverflow }
 
 // HopRecord is a Hop in 64 bits: rate 4, timestamp 24, txBytes 20, qLen 16.
 type HopRecord uint64

@@ -6,6 +6,10 @@ import "github.com/sluice-rdma/sluice/units"
 // has five switches between two hosts.
 const MaxHops = 8
 
+// TofinoHops is how many of them the program in p4/ writes on Tofino 1, whose egress
+// parser reads 160 bytes of a packet. It leaves packets with more alone.
+const TofinoHops = 6
+
 // Hop is what one egress port reports as it takes a packet off its queue
 // (PowerTCP section 3.3: "all values correspond to the time when the packet is
 // scheduled for transmission").

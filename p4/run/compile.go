@@ -26,7 +26,8 @@ type compiler struct {
 	depth    int
 	tableIdx map[*ast.TableDecl]int
 	arch     extArch
-	reads    map[string]bool // "struct.field" that was referred to, while not nil
+	reads    map[string]bool         // "struct.field" that was referred to, while not nil
+	directs  map[int]*directRegister // by the object's index
 }
 
 // extArch compiles what only one architecture has.

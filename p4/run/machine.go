@@ -41,6 +41,7 @@ type machine struct {
 // errorCodes are the numbers of core.p4's errors in a program.
 type errorCodes struct {
 	tooShort, noMatch, stack, headerTooShort, timeout, argument uint64
+	counter                                                     uint64 // of TNA: CounterRange
 }
 
 // An object is an extern object's state in one pipeline.

@@ -71,6 +71,27 @@ func (r *Register) Reset() {
 	}
 }
 
+// A directRegister is a cell of each entry of one table: the words from at on of those that the entry has.
+type directRegister struct {
+	at    int // -1: no table has it
+	first []uint64
+}
+
+// cell is the cell of the entry whose action runs, nil if there is none.
+func (r *directRegister) cell(m *machine) []uint64 {
+	if m.cur == nil || r.at < 0 {
+		return nil
+	}
+	return m.cur.registers[r.at : r.at+len(r.first)]
+}
+
+// load copies the cell to d, zeros if there is none.
+func (r *directRegister) load(m *machine, d []uint64) {
+	if copy(d, r.cell(m)) == 0 {
+		clear(d)
+	}
+}
+
 // A Counter counts packets and bytes at each index.
 type Counter struct {
 	name           string

@@ -9,18 +9,22 @@ import (
 
 // A Program is compiled code without state. Several pipelines may share one, in several goroutines.
 type Program struct {
-	arch    string
-	impl    architecture
-	words   int // of a machine's memory
-	state   int // the first of them, which a packet carries from ingress to egress
-	tables  []*tableDef
-	objects []objectDef
-	codes   errorCodes
-	errors  []string
+	arch     string
+	impl     architecture
+	words    int // of a machine's memory
+	state    int // the first of them, which a packet carries from ingress to egress
+	tables   []*tableDef
+	objects  []objectDef
+	codes    errorCodes
+	errors   []string
+	warnings []string
 }
 
 // Architecture is "v1model" or "tna".
 func (p *Program) Architecture() string { return p.arch }
+
+// Warnings are the places that p4c takes though the specification does not allow them, as FILE:LINE:COLUMN: warning: TEXT.
+func (p *Program) Warnings() []string { return p.warnings }
 
 // ErrorName is the name of an error's number, as Verdict.ParserError has it.
 func (p *Program) ErrorName(code int) string {
@@ -69,6 +73,9 @@ func Compile(p *ast.Program) (prog *Program, err error) {
 	if p.Error != nil {
 		prog.errors = p.Error.Members
 	}
+	for _, w := range p.Warnings {
+		prog.warnings = append(prog.warnings, w.String())
+	}
 	code := func(name string) uint64 {
 		for i, e := range prog.errors {
 			if e == name {
@@ -80,9 +87,10 @@ func Compile(p *ast.Program) (prog *Program, err error) {
 	prog.codes = errorCodes{
 		tooShort: code("PacketTooShort"), noMatch: code("NoMatch"), stack: code("StackOutOfBounds"),
 		headerTooShort: code("HeaderTooShort"), timeout: code("ParserTimeout"), argument: code("ParserInvalidArgument"),
+		counter: code("CounterRange"),
 	}
 	c := &compiler{
-		prog: prog, env: map[ast.Decl]place{}, objs: map[ast.Decl]int{}, insts: map[*ast.Instance]int{},
+		prog: prog, env: map[ast.Decl]place{}, objs: map[ast.Decl]int{}, insts: map[*ast.Instance]int{}, directs: map[int]*directRegister{},
 		tables: map[*ast.TableDecl]*tableCode{}, tableIdx: map[*ast.TableDecl]int{},
 	}
 	name := ""

@@ -324,17 +324,8 @@ func (c *compiler) forStmt(s *ast.For) op {
 }
 
 func (c *compiler) forIn(s *ast.ForIn) op {
-	var dst place
-	if s.Var != nil {
-		dst = c.temp(s.Var.T)
-		c.env[s.Var] = dst
-	} else {
-		pre, p := c.ref(s.VarRef)
-		if pre != nil || p.dyn != nil {
-			c.failf(s, "not supported: this loop variable")
-		}
-		dst = p
-	}
+	dst := c.temp(s.Var.T)
+	c.env[s.Var] = dst
 	switch x := s.X.(type) {
 	case *ast.Range:
 		w, ok := scalarWidth(dst.t)

@@ -91,6 +91,8 @@ type tableDef struct {
 	direct     bool // counts its hits
 	// The entries, or the default action, are the program's own.
 	constEntries, constDefault bool
+	// What the direct registers of an entry hold at the beginning.
+	registers []uint64
 	// Of entries that match, the one with the least priority number wins; else that with the greatest.
 	lowFirst bool
 }
@@ -119,6 +121,7 @@ type entry struct {
 	// direct counter and meter
 	packets, bytes uint64
 	meter          meterState
+	registers      []uint64
 }
 
 // tableState is a table's entries in one pipeline.
@@ -197,7 +200,7 @@ func newTableState(d *tableDef) *tableState {
 func (s *tableState) reset() {
 	d := s.def
 	s.entries, s.tuples, s.seq = nil, nil, 0
-	s.dflt = entry{action: int32(d.def.action), data: d.def.data}
+	s.dflt = entry{action: int32(d.def.action), data: d.def.data, registers: slices.Clone(d.registers)}
 	for i := range d.constant {
 		c := &d.constant[i]
 		s.insert(&entry{action: int32(c.act.action), data: c.act.data, prio: c.prio, value: c.value, mask: c.mask})
@@ -207,6 +210,7 @@ func (s *tableState) reset() {
 // insert adds e; its value is within its mask.
 func (s *tableState) insert(e *entry) {
 	e.seq = s.seq
+	e.registers = slices.Clone(s.def.registers)
 	s.seq++
 	if s.def.ordered {
 		i, _ := slices.BinarySearchFunc(s.entries, e, s.compare)

@@ -186,6 +186,7 @@ func isData(p *ast.Param) bool { return p.Dir == types.None }
 
 var matchKinds = map[string]MatchKind{
 	"exact": Exact, "lpm": LPM, "ternary": Ternary, "range": Range, "optional": Optional, "selector": Selector,
+	"atcam_partition_index": Exact,
 }
 
 // tableDef gathers what does not change of a table.
@@ -265,7 +266,15 @@ func (c *compiler) property(t *ast.TableDecl, d *tableDef, p *ast.Property) {
 			d.lowFirst = !v.Bool
 		}
 	case "implementation", "action_profile":
+		if x, ok := p.X.Type().(*types.Extern); ok && (x.Name == "Alpm" || x.Name == "Atcam") {
+			break // how the chip stores the table
+		}
 		d.profile = c.object(p.X)
+	case "registers":
+		if r := c.directs[c.object(p.X)]; r != nil {
+			r.at = len(d.registers)
+			d.registers = append(d.registers, r.first...)
+		}
 	case "counters", "psa_direct_counter":
 		d.direct = c.autoCount()
 	}

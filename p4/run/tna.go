@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// The Tofino Native Architecture of Tofino 1, as its public declarations and examples
+// The Tofino Native Architecture of Tofino 1 and 2, as its public declarations and examples
 // (open-p4studio) have it. A packet goes through the ingress parser, ingress and the
 // ingress deparser; the queues hold the bytes that come out; then through the egress parser,
 // egress and the egress deparser. The intrinsic metadata stand as headers in front of the
@@ -16,13 +16,26 @@ import (
 // Departures: port metadata are zero; a packet that a parser rejects is dropped unless the
 // control behind it reads parser_err, as on the chip; copy_to_cpu, deflection, the traffic
 // manager's colors and the exclusion ids do nothing; nothing limits stages, tables, or how
-// often one packet uses a register.
+// often one packet uses a register. Tofino 2 mirrors as Tofino 1 does: what its deparser metadata
+// say of the copy does nothing; of its ports for the CPU and recirculation, 0 to 7, only 6
+// recirculates, and the others are as any port. Where there are several pipelines, port 128 n belongs to the one numbered
+// n modulo their number.
 
 const (
-	tnaNoPort      = 511 // ucast_egress_port before it is written: no unicast
-	tnaRecirculate = 68  // a frame that leaves by this port comes in by it again
-	tnaCell        = 80
-	tnaPortData    = 8 // bytes of port metadata, or of resubmitted data
+	tnaNoPort    = 511 // ucast_egress_port before it is written: no unicast
+	tnaCell      = 80
+	tnaPipePorts = 128
+)
+
+// A tnaChip is what Tofino 1 and 2 differ in.
+type tnaChip struct {
+	portData int    // bytes of port metadata, or of resubmitted data
+	recirc   uint16 // a frame that leaves by this port of a pipe comes in by it again
+}
+
+var (
+	tofino1 = tnaChip{portData: 8, recirc: 68}
+	tofino2 = tnaChip{portData: 24, recirc: 6}
 )
 
 // Ways by which a packet may come to egress.
@@ -33,16 +46,34 @@ const (
 )
 
 type tna struct {
-	ig, eg tnaGress
-	end    int         // the words before this one begin as zero for each packet
-	sums   map[int]int // words of the objects that count within one packet
+	tnaChip
+	pipes []tnaPipe
+	end   int         // the words before this one begin as zero for each packet
+	sums  map[int]int // words of the objects that count within one packet
+	// What parsers have asked for by subtract_all_and_deposit, of the gress that is compiled.
+	residuals []residual
 }
+
+// A residual is a checksum of which what the parser has yet to read is taken off: begin is the word of the bit where that
+// begins, plus 1, and 0 if the packet asks for none.
+type residual struct {
+	begin, sum int
+	put        act
+}
+
+// A tnaPipe is the program of one pipe.
+type tnaPipe struct{ ig, eg tnaGress }
+
+// of is the pipe of a port.
+func (a *tna) of(port uint16) *tnaPipe { return &a.pipes[int(port/tnaPipePorts)%len(a.pipes)] }
 
 // tnaGress is ingress or egress.
 type tnaGress struct {
 	parser, control, deparser op
 	intr                      wire // of the intrinsic header
 	words                     int  // of that header
+	i                         tnaIntrinsic
+	residuals                 []residual
 	readsErr                  bool
 	fields                    map[string]int
 	f                         tnaFields
@@ -53,41 +84,91 @@ type tnaFields struct {
 	tstamp, parserErr, drop, port, group, groupB, rid, bypass, cos, qid int
 }
 
+// tnaIntrinsic are the places of fields in ingress_intrinsic_metadata_t or egress_intrinsic_metadata_t.
+type tnaIntrinsic struct {
+	resubmit, port, time                                                  int
+	enqDepth, enqTime, deqDepth, delta, rid, ridFirst, queue, class, size int
+}
+
 func (a *tna) compile(c *compiler, p *ast.Program) architecture {
 	at := ast.At{P: p.Main.At}
-	pipe := p.Main
-	if pipe.Package.Name == "Switch" {
-		if len(pipe.Args) == 0 || pipe.Args[0] == nil || pipe.Args[0].Instance == nil {
-			c.failf(at, "Switch has no pipe")
+	a.tnaChip = chipOf(p)
+	pipes := []*ast.Instance{p.Main}
+	if p.Main.Package.Name == "Switch" {
+		pipes = nil
+		for _, v := range p.Main.Args {
+			if v != nil && v.Instance != nil {
+				pipes = append(pipes, v.Instance)
+			}
 		}
-		pipe = pipe.Args[0].Instance
 	}
-	if len(pipe.Args) != 6 {
-		c.failf(at, "Pipeline has 6 arguments, not %d", len(pipe.Args))
+	if len(pipes) == 0 {
+		c.failf(at, "Switch has no pipe")
 	}
-	in := func(i int) *ast.Instance {
+	a.pipes = make([]tnaPipe, len(pipes))
+	for i, in := range pipes {
+		a.pipes[i].bind(a, c, parts(c, in))
+	}
+	a.end = c.words
+	for i, in := range pipes {
+		a.pipes[i].compile(a, c, parts(c, in))
+	}
+	return a
+}
+
+// chipOf is the chip whose declarations a program includes.
+func chipOf(p *ast.Program) tnaChip {
+	for _, d := range p.Decls {
+		k, ok := d.(*ast.ConstDecl)
+		if !ok || k.Name != "PORT_METADATA_SIZE" {
+			continue
+		}
+		if v := k.X.Const(); v != nil && v.Int != nil && v.Int.Int64() == int64(8*tofino2.portData) {
+			return tofino2
+		}
+	}
+	return tofino1
+}
+
+// parts are the parsers and controls of a pipe: parser, control and deparser of ingress and of egress.
+func parts(c *compiler, pipe *ast.Instance) (in [6]*ast.Instance) {
+	at := ast.At{P: pipe.At}
+	if pipe.Package == nil || pipe.Package.Name != "Pipeline" || len(pipe.Args) < len(in) {
+		c.failf(at, "not supported: a pipe that is no Pipeline")
+	}
+	for i := range in {
 		if pipe.Args[i] == nil || pipe.Args[i].Instance == nil {
 			c.failf(at, "argument %d of Pipeline is no parser or control", i+1)
 		}
-		return pipe.Args[i].Instance
+		in[i] = pipe.Args[i].Instance
 	}
-	a.ig = a.bind(c, in(0), in(1), in(2), "ingress")
-	a.eg = a.bind(c, in(3), in(4), in(5), "egress")
-	a.end = c.words
-	a.ig.compile(c, in(0), in(1), in(2), "ingress")
-	a.eg.compile(c, in(3), in(4), in(5), "egress")
-	a.ig.f = tnaFields{
-		tstamp: a.ig.at("ingress_intrinsic_metadata_from_parser_t.global_tstamp"), parserErr: a.ig.at("ingress_intrinsic_metadata_from_parser_t.parser_err"),
-		drop: a.ig.at("ingress_intrinsic_metadata_for_deparser_t.drop_ctl"), port: a.ig.at("ingress_intrinsic_metadata_for_tm_t.ucast_egress_port"),
-		group: a.ig.at("ingress_intrinsic_metadata_for_tm_t.mcast_grp_a"), groupB: a.ig.at("ingress_intrinsic_metadata_for_tm_t.mcast_grp_b"),
-		rid: a.ig.at("ingress_intrinsic_metadata_for_tm_t.rid"), bypass: a.ig.at("ingress_intrinsic_metadata_for_tm_t.bypass_egress"),
-		cos: a.ig.at("ingress_intrinsic_metadata_for_tm_t.ingress_cos"), qid: a.ig.at("ingress_intrinsic_metadata_for_tm_t.qid"),
+	for _, v := range pipe.Args[len(in):] {
+		if v != nil {
+			c.failf(at, "not supported: a ghost control")
+		}
 	}
-	a.eg.f = tnaFields{
-		tstamp: a.eg.at("egress_intrinsic_metadata_from_parser_t.global_tstamp"), parserErr: a.eg.at("egress_intrinsic_metadata_from_parser_t.parser_err"),
-		drop: a.eg.at("egress_intrinsic_metadata_for_deparser_t.drop_ctl"),
+	return in
+}
+
+func (t *tnaPipe) bind(a *tna, c *compiler, in [6]*ast.Instance) {
+	t.ig = a.bind(c, in[0], in[1], in[2], "ingress")
+	t.eg = a.bind(c, in[3], in[4], in[5], "egress")
+	t.ig.f = tnaFields{
+		tstamp: t.ig.at("ingress_intrinsic_metadata_from_parser_t.global_tstamp"), parserErr: t.ig.at("ingress_intrinsic_metadata_from_parser_t.parser_err"),
+		drop: t.ig.at("ingress_intrinsic_metadata_for_deparser_t.drop_ctl"), port: t.ig.at("ingress_intrinsic_metadata_for_tm_t.ucast_egress_port"),
+		group: t.ig.at("ingress_intrinsic_metadata_for_tm_t.mcast_grp_a"), groupB: t.ig.at("ingress_intrinsic_metadata_for_tm_t.mcast_grp_b"),
+		rid: t.ig.at("ingress_intrinsic_metadata_for_tm_t.rid"), bypass: t.ig.at("ingress_intrinsic_metadata_for_tm_t.bypass_egress"),
+		cos: t.ig.at("ingress_intrinsic_metadata_for_tm_t.ingress_cos"), qid: t.ig.at("ingress_intrinsic_metadata_for_tm_t.qid"),
 	}
-	return a
+	t.eg.f = tnaFields{
+		tstamp: t.eg.at("egress_intrinsic_metadata_from_parser_t.global_tstamp"), parserErr: t.eg.at("egress_intrinsic_metadata_from_parser_t.parser_err"),
+		drop: t.eg.at("egress_intrinsic_metadata_for_deparser_t.drop_ctl"),
+	}
+}
+
+func (t *tnaPipe) compile(a *tna, c *compiler, in [6]*ast.Instance) {
+	t.ig.compile(a, c, in[0], in[1], in[2], "ingress")
+	t.eg.compile(a, c, in[3], in[4], in[5], "egress")
 }
 
 // bind gives the parameters of a gress their places: what has the type of an intrinsic structure is
@@ -139,11 +220,22 @@ func (a *tna) bind(c *compiler, parser, control, deparser *ast.Instance, side st
 	w, err := wireOf(s)
 	c.check(parser.Parser, err)
 	g.intr, g.words = w, size(s)
+	field := func(name string) int {
+		_, i := s.Field(name)
+		return i
+	}
+	g.i = tnaIntrinsic{
+		resubmit: field("resubmit_flag"), port: field(side + "_port"), time: field("ingress_mac_tstamp"),
+		enqDepth: field("enq_qdepth"), enqTime: field("enq_tstamp"), deqDepth: field("deq_qdepth"), delta: field("deq_timedelta"),
+		rid: field("egress_rid"), ridFirst: field("egress_rid_first"), queue: field("egress_qid"), class: field("egress_cos"), size: field("pkt_length"),
+	}
 	return g
 }
 
-func (g *tnaGress) compile(c *compiler, parser, control, deparser *ast.Instance, side string) {
+func (g *tnaGress) compile(a *tna, c *compiler, parser, control, deparser *ast.Instance, side string) {
+	a.residuals = nil
 	g.parser = c.parserBody(parser)
+	g.residuals = a.residuals
 	c.reads = map[string]bool{}
 	g.control = c.controlBody(control)
 	g.readsErr = c.reads[side+"_intrinsic_metadata_from_parser_t.parser_err"]
@@ -155,7 +247,7 @@ func isIntrinsic(name string) bool {
 	switch name {
 	case "ingress_intrinsic_metadata_t", "ingress_intrinsic_metadata_for_tm_t", "ingress_intrinsic_metadata_from_parser_t",
 		"ingress_intrinsic_metadata_for_deparser_t", "egress_intrinsic_metadata_t", "egress_intrinsic_metadata_from_parser_t",
-		"egress_intrinsic_metadata_for_deparser_t", "egress_intrinsic_metadata_for_output_port_t":
+		"egress_intrinsic_metadata_for_deparser_t", "egress_intrinsic_metadata_for_output_port_t", "ghost_intrinsic_metadata_t":
 		return true
 	}
 	return false
@@ -192,11 +284,13 @@ func parserError(m *machine) uint64 {
 	return 0x0004
 }
 
-// head puts the intrinsic header, whose fields are in m.scratch, and data before the packet.
-func (g *tnaGress) head(m *machine, data []byte, packet []byte) {
-	m.in = zeroed(m.in[:0], (g.intr.bits+7)/8)
+// head puts the intrinsic header, whose fields are in m.scratch, and as many bytes of what was resubmitted, or
+// of zero, before the packet.
+func (g *tnaGress) head(m *machine, data int, packet []byte) {
+	n := (g.intr.bits + 7) / 8
+	m.in = zeroed(m.in[:0], n+data)
 	writeFields(m.scratch[:g.words], g.intr.packed, m.in, 0)
-	m.in = append(m.in, data...)
+	copy(m.in[n:], m.rdata)
 	m.in = append(m.in, packet...)
 	m.pkt, m.pos, m.end = m.in, 0, 8*len(m.in)
 }
@@ -216,37 +310,17 @@ func (g *tnaGress) setField(w []uint64, i int, v uint64) {
 	w[f.word] = v & mask64(f.width)
 }
 
-// Fields of ingress_intrinsic_metadata_t and egress_intrinsic_metadata_t, in order.
-const (
-	igResubmit = 0
-	igPort     = 4
-	igTime     = 5
-
-	egPort     = 1
-	egEnqDepth = 3
-	egEnqTime  = 7
-	egDeqDepth = 9
-	egDelta    = 14
-	egRID      = 15
-	egRIDFirst = 17
-	egQueue    = 19
-	egClass    = 21
-	egLength   = 24
-)
-
-var noPortData [tnaPortData]byte
-
 func (a *tna) ingress(pl *Pipeline, pk *Packet, v *Verdict) {
-	m, g := &pl.m, &a.ig
-	var data [tnaPortData]byte
+	m, g := &pl.m, &a.of(pk.IngressPort).ig
+	m.rdata = m.rdata[:0]
 	for try := 0; ; try++ {
 		m.begin(pk, pk.IngressTime)
 		clear(m.w[:a.end])
 		w := g.intrinsic(m)
-		g.setField(w, igResubmit, b2u(try > 0))
-		g.setField(w, igPort, uint64(pk.IngressPort))
-		g.setField(w, igTime, nanos(pk.IngressTime))
-		g.head(m, data[:], pk.buf)
+		g.setField(w, g.i.resubmit, b2u(try > 0))
+		g.setField(w, g.i.port, uint64(pk.IngressPort))
+		g.setField(w, g.i.time, nanos(pk.IngressTime))
+		g.head(m, a.portData, pk.buf)
 		set(m, g.f.port, tnaNoPort)
 		if !a.gressRun(pl, g, pk, pk.IngressTime, v) {
 			return
@@ -267,8 +341,6 @@ func (a *tna) ingress(pl *Pipeline, pk *Packet, v *Verdict) {
 			break
 		}
 		v.Resubmits++
-		data = noPortData
-		copy(data[:], m.rdata)
 	}
 	// What the deparser left is what the queues hold.
 	m.hold = append(m.hold[:0], m.rest()...)
@@ -307,7 +379,13 @@ func (a *tna) ingress(pl *Pipeline, pk *Packet, v *Verdict) {
 // gressRun runs a parser and its control; false if the packet is gone.
 func (a *tna) gressRun(pl *Pipeline, g *tnaGress, pk *Packet, now units.Time, v *Verdict) bool {
 	m := &pl.m
+	for i := range g.residuals {
+		m.w[g.residuals[i].begin] = 0
+	}
 	g.parser(m)
+	for i := range g.residuals {
+		g.residuals[i].deposit(m)
+	}
 	v.ParserError = int(m.err)
 	bad := parserError(m)
 	if bad != 0 && !g.readsErr {
@@ -322,6 +400,16 @@ func (a *tna) gressRun(pl *Pipeline, g *tnaGress, pk *Packet, now units.Time, v 
 	m.budget = turns
 	g.control(m)
 	return true
+}
+
+// deposit takes what the parser has read since off the checksum, and stores that.
+func (r *residual) deposit(m *machine) {
+	if m.w[r.begin] == 0 {
+		return
+	}
+	begin, end := int(m.w[r.begin]-1)/8, m.pos/8
+	m.w[r.sum] = fold(m.w[r.sum] + (0xffff ^ fold(onesSum(0, m.pkt[begin:max(begin, end)]))))
+	r.put(m)
 }
 
 // mirrors makes the copies that mirror.emit asked for, of the bytes in packet.
@@ -357,7 +445,7 @@ func (a *tna) mirrors(pl *Pipeline, pk *Packet, packet []byte, from Instance, v 
 }
 
 func (a *tna) egress(pl *Pipeline, pk *Packet, v *Verdict) {
-	m, g := &pl.m, &a.eg
+	m, g := &pl.m, &a.of(pk.EgressPort).eg
 	if pk.path == tnaBypass {
 		a.leave(pl, pk, pk.buf, v)
 		return
@@ -365,17 +453,17 @@ func (a *tna) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	m.begin(pk, pk.DequeueTime)
 	clear(m.w[:a.end])
 	w := g.intrinsic(m)
-	g.setField(w, egPort, uint64(pk.EgressPort))
-	g.setField(w, egEnqDepth, cells(pk.EnqueueDepth))
-	g.setField(w, egEnqTime, nanos(pk.EnqueueTime))
-	g.setField(w, egDeqDepth, cells(pk.DequeueDepth))
-	g.setField(w, egDelta, nanos(pk.DequeueTime)-nanos(pk.EnqueueTime))
-	g.setField(w, egRID, uint64(pk.Replica))
-	g.setField(w, egRIDFirst, b2u(pk.Instance == Replicated))
-	g.setField(w, egQueue, uint64(pk.Queue))
-	g.setField(w, egClass, uint64(pk.Class))
-	g.setField(w, egLength, uint64(pk.Length)&mask64(16))
-	g.head(m, nil, pk.buf)
+	g.setField(w, g.i.port, uint64(pk.EgressPort))
+	g.setField(w, g.i.enqDepth, cells(pk.EnqueueDepth))
+	g.setField(w, g.i.enqTime, nanos(pk.EnqueueTime))
+	g.setField(w, g.i.deqDepth, cells(pk.DequeueDepth))
+	g.setField(w, g.i.delta, nanos(pk.DequeueTime)-nanos(pk.EnqueueTime))
+	g.setField(w, g.i.rid, uint64(pk.Replica))
+	g.setField(w, g.i.ridFirst, b2u(pk.Instance == Replicated))
+	g.setField(w, g.i.queue, uint64(pk.Queue))
+	g.setField(w, g.i.class, uint64(pk.Class))
+	g.setField(w, g.i.size, uint64(pk.Length)&mask64(16))
+	g.head(m, 0, pk.buf)
 	if !a.gressRun(pl, g, pk, pk.DequeueTime, v) {
 		return
 	}
@@ -395,9 +483,11 @@ func (a *tna) egress(pl *Pipeline, pk *Packet, v *Verdict) {
 	a.leave(pl, pk, out, v)
 }
 
-// leave sends a packet out, or round again.
+// leave sends a packet out, or round again. A port that the switch was given leads out
+// whatever its number.
 func (a *tna) leave(pl *Pipeline, pk *Packet, out []byte, v *Verdict) {
-	if pk.EgressPort != tnaRecirculate {
+	given := pk.Routed && (pk.Instance == Normal || pk.Instance == Resubmitted)
+	if given || pk.EgressPort%tnaPipePorts != a.recirc {
 		v.send(pk.EgressPort, out, &pk.Intrinsic)
 		pl.Release(pk)
 		return
@@ -410,7 +500,7 @@ func (a *tna) leave(pl *Pipeline, pk *Packet, out []byte, v *Verdict) {
 	v.Recirculations++
 	pl.m.hold = append(pl.m.hold[:0], out...)
 	pk.buf = append(pk.buf[:0], pl.m.hold...)
-	pk.Intrinsic = Intrinsic{IngressPort: tnaRecirculate, IngressTime: pk.DequeueTime, Instance: Recirculated, Length: units.Bytes(len(pk.buf))}
+	pk.Intrinsic = Intrinsic{IngressPort: pk.EgressPort, IngressTime: pk.DequeueTime, Instance: Recirculated, Length: units.Bytes(len(pk.buf))}
 	pk.turns++
 	a.ingress(pl, pk, v)
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	mathbits "math/bits"
+
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
@@ -45,6 +47,9 @@ func (a *tna) object(c *compiler, in *ast.Instance) objectDef {
 		if i >= len(x.TypeArgs) {
 			c.failf(at, "not supported: %s without its type arguments", x.Name)
 		}
+		if x.TypeArgs[i] == types.DontCare {
+			c.failf(at, "not supported: %s of _", x.Name)
+		}
 		return x.TypeArgs[i]
 	}
 	first := func(i int) []uint64 {
@@ -59,10 +64,17 @@ func (a *tna) object(c *compiler, in *ast.Instance) objectDef {
 	case "Register":
 		return c.newRegister(in, cell(0), c.sizeArg(in, 0), first(1))
 	case "DirectRegister":
-		c.failf(at, "not supported: DirectRegister")
-	case "DirectRegisterAction":
-		c.failf(at, "not supported: DirectRegisterAction")
-	case "RegisterAction", "Mirror", "Resubmit", "Digest", "Random", "CRCPolynomial":
+		r := &directRegister{at: -1, first: first(0)}
+		if r.first == nil {
+			r.first = make([]uint64, size(cell(0)))
+		}
+		c.directs[len(c.prog.objects)] = r
+		return nothing
+	case "RegisterParam":
+		return c.newRegister(in, cell(0), 1, first(0))
+	case "RegisterAction", "RegisterAction2", "RegisterAction3", "RegisterAction4", "DirectRegisterAction", "DirectRegisterAction2",
+		"DirectRegisterAction3", "DirectRegisterAction4", "Mirror", "Resubmit", "Digest", "Random",
+		"CRCPolynomial", "ParserPriority", "IdleTimeout", "Atcam", "Alpm":
 		return nothing
 	case "Checksum", "ParserCounter":
 		a.sums[len(c.prog.objects)] = c.alloc(1)
@@ -167,6 +179,14 @@ func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 		}
 		return e.Bound[i].Expr
 	}
+	named := func(param string) ast.Expr {
+		for _, b := range e.Bound {
+			if b.Param.Name == param {
+				return b.Expr
+			}
+		}
+		return nil
+	}
 	switch x.Name + "." + e.Func.Name {
 	case "Register.read":
 		idx := c.num(arg(0))
@@ -180,7 +200,20 @@ func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 			m.objects[obj].(*Register).load(m.w[at:at+n], i)
 			return goOn
 		}
+	case "RegisterParam.read":
+		if dst.t == nil {
+			return seq(nil)
+		}
+		n := size(dst.t)
+		return func(m *machine) ctl {
+			at := dst.at(m)
+			m.objects[obj].(*Register).load(m.w[at:at+n], 0)
+			return goOn
+		}
 	case "Register.write":
+		if dst.t != nil {
+			c.failf(e, "not supported: what Register.write gives")
+		}
 		idx := c.num(arg(0))
 		tmp := c.temp(e.Bound[1].Type)
 		st := c.store(arg(1), tmp)
@@ -190,8 +223,32 @@ func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 			m.objects[obj].(*Register).store(i, m.w[tmp.off:])
 			return goOn
 		}
-	case "RegisterAction.execute":
+	case "RegisterAction.execute", "RegisterAction2.execute", "RegisterAction3.execute", "RegisterAction4.execute",
+		"DirectRegisterAction.execute", "DirectRegisterAction2.execute", "DirectRegisterAction3.execute", "DirectRegisterAction4.execute":
 		return a.execute(c, e, dst)
+	case "DirectRegister.read":
+		if dst.t == nil {
+			return seq(nil)
+		}
+		r, n := c.directs[obj], size(dst.t)
+		return func(m *machine) ctl {
+			at := dst.at(m)
+			r.load(m, m.w[at:at+n])
+			return goOn
+		}
+	case "DirectRegister.write":
+		if dst.t != nil {
+			c.failf(e, "not supported: what DirectRegister.write gives")
+		}
+		tmp := c.temp(e.Bound[0].Type)
+		r, st := c.directs[obj], c.store(arg(0), tmp)
+		return func(m *machine) ctl {
+			st(m)
+			copy(r.cell(m), m.w[tmp.off:])
+			return goOn
+		}
+	case "ParserPriority.set":
+		return seq(nil)
 	case "Counter.count":
 		idx := c.num(arg(0))
 		less := c.optional(arg(1))
@@ -210,12 +267,12 @@ func (a *tna) method(c *compiler, e *ast.Call, obj int, dst place) op {
 		}
 	case "Meter.execute":
 		idx := c.num(arg(0))
-		less := c.optional(arg(2))
+		less := c.optional(named("adjust_byte_count"))
 		return c.result(dst, func(m *machine) uint64 {
 			return tnaColor(m.objects[obj].(*Meter).execute(idx(m), m.now, len(m.pkt)-int(less(m))))
 		})
 	case "DirectMeter.execute":
-		less := c.optional(arg(1))
+		less := c.optional(named("adjust_byte_count"))
 		return c.result(dst, func(m *machine) uint64 {
 			mt := m.objects[obj].(*Meter)
 			if m.cur == nil {
@@ -335,27 +392,63 @@ func (a *tna) execute(c *compiler, e *ast.Call, dst place) op {
 	if body == nil || len(body.Params) == 0 {
 		c.failf(e, "%s has no apply", in.ControlName)
 	}
-	idx := c.num(e.Bound[0].Expr)
+	direct, more := c.directs[reg], e.Bound
+	var idx num
+	if direct == nil {
+		if e.Bound[0].Expr == nil {
+			c.failf(e, "not supported: %s without an index", e.Func.Name)
+		}
+		idx, more = c.num(e.Bound[0].Expr), e.Bound[1:]
+	}
 	cell := c.temp(body.Params[0].T)
 	c.env[body.Params[0]] = cell
-	var rv place
-	if len(body.Params) > 1 {
-		rv = c.temp(body.Params[1].T)
-		c.env[body.Params[1]] = rv
+	// The results: the first is the call's value, the others go to its further arguments.
+	var clears, outs []act
+	for i, p := range body.Params[1:] {
+		rv := c.temp(p.T)
+		c.env[p] = rv
+		clears = append(clears, c.zero(rv))
+		switch {
+		case i == 0:
+			if dst.t != nil {
+				rv.t = dst.t
+				outs = append(outs, c.copyTo(dst, rv))
+			}
+		case i <= len(more) && more[i-1].Expr != nil:
+			if _, ok := more[i-1].Expr.(*ast.DontCare); ok {
+				break
+			}
+			pre, to := c.ref(more[i-1].Expr)
+			if pre != nil {
+				outs = append(outs, pre)
+			}
+			rv.t = to.t
+			outs = append(outs, c.copyTo(to, rv))
+		}
 	}
 	run := c.block(body.Body)
 	n := size(cell.t)
-	var out act
-	if dst.t != nil && rv.t != nil {
-		rv.t = dst.t
-		out = c.copyTo(dst, rv)
+	zero, out := acts(clears), acts(outs)
+	if direct != nil {
+		return func(m *machine) ctl {
+			direct.load(m, m.w[cell.off:cell.off+n])
+			if zero != nil {
+				zero(m)
+			}
+			run(m)
+			copy(direct.cell(m), m.w[cell.off:])
+			if out != nil {
+				out(m)
+			}
+			return goOn
+		}
 	}
 	return func(m *machine) ctl {
 		r := m.objects[reg].(*Register)
 		i := idx(m)
 		r.load(m.w[cell.off:cell.off+n], i)
-		if rv.t != nil {
-			m.w[rv.off] = 0
+		if zero != nil {
+			zero(m)
 		}
 		run(m)
 		r.store(i, m.w[cell.off:cell.off+n])
@@ -377,8 +470,7 @@ func (a *tna) sum(c *compiler, e *ast.Call, kind string, at int, dst place) op {
 	if kind == "ParserCounter" {
 		switch e.Func.Name {
 		case "set":
-			v := c.num(arg(0))
-			return func(m *machine) ctl { m.w[at] = v(m) & 0xff; return goOn }
+			return c.counterSet(e, at)
 		case "increment":
 			v := c.num(arg(0))
 			return func(m *machine) ctl { m.w[at] = (m.w[at] + v(m)) & 0xff; return goOn }
@@ -408,6 +500,14 @@ func (a *tna) sum(c *compiler, e *ast.Call, kind string, at int, dst place) op {
 			m.w[at] = fold(onesSum(m.w[at], m.hbuf))
 			return goOn
 		}
+	case "subtract_all_and_deposit":
+		pre, to := c.ref(arg(0))
+		if pre != nil || to.dyn != nil || !c.inParser {
+			c.failf(e, "not supported: subtract_all_and_deposit here")
+		}
+		r := residual{begin: c.alloc(1), sum: at, put: c.put(to, func(m *machine) uint64 { return ^m.w[at] & 0xffff })}
+		a.residuals = append(a.residuals, r)
+		return func(m *machine) ctl { m.w[r.begin] = uint64(m.pos) + 1; return goOn }
 	case "verify":
 		return c.result(dst, func(m *machine) uint64 { return b2u(m.w[at] != 0xffff) })
 	case "get":
@@ -428,8 +528,46 @@ func (a *tna) sum(c *compiler, e *ast.Call, kind string, at int, dst place) op {
 	return nil
 }
 
+// counterSet is ParserCounter.set: of a number, or of a field that is rotated right within a byte, masked and added to.
+// Tofino 1 gives the mask by its last bit, Tofino 2 as it is.
+func (c *compiler) counterSet(e *ast.Call, at int) op {
+	v := c.num(e.Bound[0].Expr)
+	if len(e.Bound) < 5 {
+		return func(m *machine) ctl { m.w[at] = v(m) & 0xff; return goOn }
+	}
+	most, turn, mask, add := c.num(e.Bound[1].Expr), c.num(e.Bound[2].Expr), c.num(e.Bound[3].Expr), c.num(e.Bound[4].Expr)
+	lastBit := false
+	if w, _ := scalarWidth(e.Bound[3].Type); w == 3 {
+		lastBit = true
+	}
+	return func(m *machine) ctl {
+		x := v(m)
+		if x > most(m) {
+			m.fail(m.codes.counter)
+			return doReject
+		}
+		k := mask(m)
+		if lastBit {
+			k = 2<<k - 1
+		}
+		m.w[at] = (uint64(mathbits.RotateLeft8(uint8(x), -int(turn(m)&7)))&k + add(m)) & 0xff
+		return goOn
+	}
+}
+
 func (a *tna) function(c *compiler, e *ast.Call, dst place) op {
 	switch e.Func.Name {
+	case "sizeInBits", "sizeInBytes":
+		n, ok := types.Width(e.Bound[0].Expr.Type())
+		if !ok {
+			c.failf(e, "not supported: %s of %s", e.Func.Name, e.Bound[0].Expr.Type())
+		}
+		if e.Func.Name == "sizeInBytes" {
+			n = (n + 7) / 8
+		}
+		return c.result(dst, func(*machine) uint64 { return uint64(n) })
+	case "invalidate":
+		return c.invalidate(e.Bound[0].Expr)
 	case "min", "max":
 		w, ok := scalarWidth(e.Type())
 		if !ok || w > 64 {
@@ -452,16 +590,32 @@ func (a *tna) function(c *compiler, e *ast.Call, dst place) op {
 		if dst.t == nil {
 			dst = c.temp(e.Type())
 		}
-		z := c.zero(dst)
+		z, bits := c.zero(dst), 8*a.portData
 		return func(m *machine) ctl {
-			if m.end-m.pos < 8*tnaPortData {
+			if m.end-m.pos < bits {
 				m.fail(m.codes.tooShort)
 				return doReject
 			}
-			m.pos += 8 * tnaPortData
+			m.pos += bits
 			z(m)
 			return goOn
 		}
 	}
 	return nil
+}
+
+// invalidate takes back what was written: a header is not valid afterwards, and a field is as before it was written.
+func (c *compiler) invalidate(x ast.Expr) op {
+	pre, p := c.ref(x)
+	undo := c.zero(p)
+	if f, ok := x.(*ast.Member); ok && f.Name == "ucast_egress_port" {
+		undo = c.put(p, func(*machine) uint64 { return tnaNoPort })
+	}
+	return func(m *machine) ctl {
+		if pre != nil {
+			pre(m)
+		}
+		undo(m)
+		return goOn
+	}
 }

@@ -25,6 +25,6 @@
 #ifdef WITH_INT
         pkt.emit(hdr.shim);
         pkt.emit(hdr.mine);
-        pkt.emit(hdr.hops);
+#include "emit_hops.p4"
 #endif
         pkt.emit(hdr.bth);

@@ -36,9 +36,16 @@
 #define SIGNAL_DELAY     2
 #define SIGNAL_REFLECTED 6
 
+// Records that the switch parses, and so the most that a packet gets from it.
+#ifndef INT_HOPS
+#define INT_HOPS 8
+#endif
+#if INT_HOPS != 6 && INT_HOPS != 8
+#error INT_HOPS must be 6 or 8
+#endif
+
 #define INT_TYPE  4
 #define INT_NPT   1
-#define INT_HOPS  8
 #define INT_SHIM_BYTES 4
 #define INT_HOP_BYTES  8
 #define INT_HOP_WORDS  2

@@ -151,7 +151,9 @@
 
 #ifdef WITH_INT
     // The shim says how many records follow. A length that is none of these, or
-    // another type, is not ours: bth stays invalid, and nothing is done.
+    // another type, is not ours: bth stays invalid, and nothing is done. hops[0] is the
+    // last of the records: Tofino's compiler wants a state to name the header that it
+    // extracts, if it is reached from several places.
     state parse_shim {
         pkt.extract(hdr.shim);
         transition select(hdr.shim.type_, hdr.shim.npt, hdr.shim.words) {
@@ -162,20 +164,24 @@
             (INT_TYPE, INT_NPT, 8): parse_4_hops;
             (INT_TYPE, INT_NPT, 10): parse_5_hops;
             (INT_TYPE, INT_NPT, 12): parse_6_hops;
+#if INT_HOPS == 8
             (INT_TYPE, INT_NPT, 14): parse_7_hops;
             (INT_TYPE, INT_NPT, 16): parse_8_hops;
+#endif
             default: accept;
         }
     }
 
-    state parse_8_hops { pkt.extract(hdr.hops.next); transition parse_7_hops; }
-    state parse_7_hops { pkt.extract(hdr.hops.next); transition parse_6_hops; }
-    state parse_6_hops { pkt.extract(hdr.hops.next); transition parse_5_hops; }
-    state parse_5_hops { pkt.extract(hdr.hops.next); transition parse_4_hops; }
-    state parse_4_hops { pkt.extract(hdr.hops.next); transition parse_3_hops; }
-    state parse_3_hops { pkt.extract(hdr.hops.next); transition parse_2_hops; }
-    state parse_2_hops { pkt.extract(hdr.hops.next); transition parse_1_hop; }
-    state parse_1_hop { pkt.extract(hdr.hops.next); transition parse_bth; }
+#if INT_HOPS == 8
+    state parse_8_hops { pkt.extract(hdr.hops[7]); transition parse_7_hops; }
+    state parse_7_hops { pkt.extract(hdr.hops[6]); transition parse_6_hops; }
+#endif
+    state parse_6_hops { pkt.extract(hdr.hops[5]); transition parse_5_hops; }
+    state parse_5_hops { pkt.extract(hdr.hops[4]); transition parse_4_hops; }
+    state parse_4_hops { pkt.extract(hdr.hops[3]); transition parse_3_hops; }
+    state parse_3_hops { pkt.extract(hdr.hops[2]); transition parse_2_hops; }
+    state parse_2_hops { pkt.extract(hdr.hops[1]); transition parse_1_hop; }
+    state parse_1_hop { pkt.extract(hdr.hops[0]); transition parse_bth; }
 #endif
 
     state parse_bth {

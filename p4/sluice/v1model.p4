@@ -35,7 +35,7 @@ control FrameDeparser(packet_out pkt, in headers_t hdr) {
 #ifdef WITH_INT
         pkt.emit(hdr.shim);
         pkt.emit(hdr.mine);
-        pkt.emit(hdr.hops);
+#include "emit_hops.p4"
 #endif
         pkt.emit(hdr.bth);
     }

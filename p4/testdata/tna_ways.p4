@@ -1,6 +1,12 @@
 // Every way that a packet may take through TNA, and its objects, chosen by the first byte.
 #include <core.p4>
+#if __TARGET_TOFINO__ == 2
+#include <t2na.p4>
+#define RECIRCULATION 6
+#else
 #include <tna.p4>
+#define RECIRCULATION 68
+#endif
 
 header h_t {
     bit<8>  what;
@@ -48,6 +54,7 @@ parser IngressParser(packet_in pkt, out headers_t h, out meta_t m, out ingress_i
     state again {
         resubmit_h r;
         pkt.extract(r);
+        pkt.advance(PORT_METADATA_SIZE - 64); // nothing on Tofino 1
         m.again = r.note;
         transition packet;
     }
@@ -143,10 +150,10 @@ control Ingress(inout headers_t h, inout meta_t m,
         } else if (h.h.what == 10) {
             tm.bypass_egress = 1;
         } else if (h.h.what == 11) {
-            tm.ucast_egress_port = 68;
+            tm.ucast_egress_port = RECIRCULATION;
             h.h.what = 12;
         } else if (h.h.what == 12) {
-            h.h.b = (bit<16>)ig.ingress_port;
+            h.h.b = 0x44 + (bit<16>)(ig.ingress_port - RECIRCULATION);
         } else if (h.h.what == 13) {
             h.h.a = (bit<8>)pace.execute(h.h.a);
             h.h.c = max(h.h.c, 32w5);

@@ -216,8 +216,14 @@ func (n *Network) mark(at uint32, c *class, prio uint32, queue int32) bool {
 // packet grows.
 func (x *Lane) record(now units.Time, at uint32, l *port, k *kind, e entry, behind int32) entry {
 	i := e.tel() & recordsMask >> recordsShift
-	if i == telemetry.MaxHops {
-		e.meta |= overflowBit << telShift
+	most := uint8(telemetry.MaxHops)
+	if k.report != nil && k.report.Hops > 0 {
+		most = k.report.Hops
+	}
+	if i >= most {
+		if i == most {
+			e.meta |= overflowBit << telShift
+		}
 		return e
 	}
 	r := &x.n.slab.recordsOf(e.handle())[i&7]

@@ -18,6 +18,9 @@ type Report struct {
 	Delay telemetry.DelayFormat
 	// INT is the form of per-hop records.
 	INT telemetry.INTFormat
+	// Hops is with how many records a packet is full for the switch, which leaves
+	// packets with more alone. 0 is telemetry.MaxHops.
+	Hops uint8
 }
 
 // delay is what is read of a packet's wait in the queue.

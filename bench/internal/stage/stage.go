@@ -185,7 +185,7 @@ func (s *Stage) putINT(b []byte, d *fabric.Departure) int {
 		end = telemetry.PushHop(b, end, s.cfg.INT.Record(h))
 	}
 	if d.Path.Overflow {
-		end = telemetry.PushHop(b, end, 0) // it is full: this marks it
+		telemetry.MarkFull(b)
 	}
 	return end
 }

@@ -2,6 +2,7 @@ package stage_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/bench/internal/stage"
@@ -57,12 +58,12 @@ func (h *host) Arrive(_ *fabric.Lane, now units.Time, p fabric.Handle) {
 
 const rate = 100 * units.Gbps
 
-// run sends bursts over three switches, of which two have queues, and returns what
-// arrives.
-func run(t testing.TB, cfg fabric.Config, kind telemetry.Kind, stages func(*fabric.Topology) map[string]fabric.Stage) []arrival {
+// run sends bursts over a chain of switches, of which the last two have queues, and
+// returns what arrives.
+func run(t testing.TB, switches int, cfg fabric.Config, kind telemetry.Kind, stages func(*fabric.Topology) map[string]fabric.Stage) []arrival {
 	t.Helper()
 	link := fabric.Link{Rate: rate, Delay: units.Microsecond}
-	topo := fabric.Chain(3, 8, link, link)
+	topo := fabric.Chain(switches, 8, link, link)
 	if stages != nil {
 		cfg.Switches = map[string]fabric.SwitchConfig{}
 		for name, s := range stages(topo) {
@@ -83,10 +84,10 @@ func run(t testing.TB, cfg fabric.Config, kind telemetry.Kind, stages func(*fabr
 		h.id = e.AddHandler(h)
 		net.Attach(i, h)
 		for range 300 {
-			// Most go from the first rack to one host of the last, some to the others.
-			dst := int32(16)
+			// Most go from the first two racks to one host of the last, some to the others.
+			dst := int32(8 * (switches - 1))
 			if random.Float64() < 0.3 {
-				dst = 16 + int32(random.Float64()*8)
+				dst += int32(random.Float64() * 8)
 			}
 			if i >= 16 {
 				break
@@ -108,9 +109,9 @@ func config() fabric.Config {
 	return cfg
 }
 
-func load(t testing.TB, name string, define ...string) *p4.Program {
+func load(t testing.TB, name, target string) *p4.Program {
 	t.Helper()
-	p, err := p4.Load("../../../p4/"+name, p4.Options{Define: define})
+	p, err := p4.Load("../../../p4/"+name, p4.Options{Target: target})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,23 +122,26 @@ func load(t testing.TB, name string, define ...string) *p4.Program {
 // same form by the same clock, packet by packet.
 func TestProgramsWriteTheSwitchesDelay(t *testing.T) {
 	for _, c := range []struct {
-		program string
-		form    telemetry.DelayForm
-		clock   telemetry.SwitchClock
+		program, target string
+		form            telemetry.DelayForm
+		clock           telemetry.SwitchClock
 	}{
-		{"poseidon_mpd.p4", telemetry.Value, telemetry.V1ModelClock},
-		{"csig_mpd.p4", telemetry.Wide, telemetry.V1ModelClock},
-		{"csig_mpd.p4", telemetry.Compact, telemetry.V1ModelClock},
-		{"poseidon_mpd_tna.p4", telemetry.Value, telemetry.TofinoClock},
-		{"csig_mpd_tna.p4", telemetry.Wide, telemetry.TofinoClock},
-		{"csig_mpd_tna.p4", telemetry.Compact, telemetry.TofinoClock},
+		{"poseidon_mpd.p4", "", telemetry.Value, telemetry.V1ModelClock},
+		{"csig_mpd.p4", "", telemetry.Wide, telemetry.V1ModelClock},
+		{"csig_mpd.p4", "", telemetry.Compact, telemetry.V1ModelClock},
+		{"poseidon_mpd_tna.p4", "tofino1", telemetry.Value, telemetry.TofinoClock},
+		{"csig_mpd_tna.p4", "tofino1", telemetry.Wide, telemetry.TofinoClock},
+		{"csig_mpd_tna.p4", "tofino1", telemetry.Compact, telemetry.TofinoClock},
+		{"poseidon_mpd_tna.p4", "tofino2", telemetry.Value, telemetry.Tofino2Clock},
+		{"csig_mpd_tna.p4", "tofino2", telemetry.Wide, telemetry.Tofino2Clock},
+		{"csig_mpd_tna.p4", "tofino2", telemetry.Compact, telemetry.Tofino2Clock},
 	} {
-		t.Run(fmt.Sprint(c.program, " ", c.form), func(t *testing.T) {
-			program := load(t, c.program)
+		t.Run(fmt.Sprint(c.program, " ", c.target, " ", c.form), func(t *testing.T) {
+			program := load(t, c.program, c.target)
 			cfg := config()
 			forms := stage.Config{Delay: telemetry.DefaultDelayFormat(c.form), INT: telemetry.DefaultINTFormat()}
 			var stages []*stage.Stage
-			got := run(t, cfg, telemetry.MaxDelay, func(topo *fabric.Topology) map[string]fabric.Stage {
+			got := run(t, 3, cfg, telemetry.MaxDelay, func(topo *fabric.Topology) map[string]fabric.Stage {
 				m := map[string]fabric.Stage{}
 				for _, name := range topo.SwitchNames() {
 					s := stage.New(program, &forms, topo, name)
@@ -147,7 +151,7 @@ func TestProgramsWriteTheSwitchesDelay(t *testing.T) {
 				return m
 			})
 			cfg.Switch.Report = &fabric.Report{Clock: c.clock, Delay: forms.Delay, INT: forms.INT}
-			want := run(t, cfg, telemetry.MaxDelay, nil)
+			want := run(t, 3, cfg, telemetry.MaxDelay, nil)
 			compare(t, got, want)
 			for _, s := range stages {
 				if f := s.Faults(); f != (stage.Faults{}) {
@@ -190,21 +194,29 @@ func chain(t testing.TB, program *p4.Program, forms *stage.Config, report *fabri
 // So are records of hops, and notices of incasts.
 func TestProgramsWriteTheSwitchesRecordsAndNotices(t *testing.T) {
 	v1 := fabric.Report{Clock: telemetry.V1ModelClock, PacketUnits: 52}
-	tofino := fabric.Report{Clock: telemetry.TofinoClock}
+	tofino := fabric.Report{Clock: telemetry.TofinoClock, Hops: telemetry.TofinoHops}
+	tofino2 := fabric.Report{Clock: telemetry.Tofino2Clock}
 	for _, c := range []struct {
-		program string
-		kind    telemetry.Kind
-		report  fabric.Report
-		notice  fabric.Notice
+		program, target string
+		switches        int
+		kind            telemetry.Kind
+		report          fabric.Report
+		notice          fabric.Notice
 	}{
-		{"int.p4", telemetry.PerHop, v1, fabric.Notice{}},
-		{"int_tna.p4", telemetry.PerHop, tofino, fabric.Notice{}},
-		{"ein.p4", telemetry.None, v1, fabric.Notice{Gradient: 0.25, Window: 50, HighWater: 100_000}},
+		{"int.p4", "", 3, telemetry.PerHop, v1, fabric.Notice{}},
+		{"int_tna.p4", "tofino1", 3, telemetry.PerHop, tofino, fabric.Notice{}},
+		{"int_tna.p4", "tofino2", 3, telemetry.PerHop, tofino2, fabric.Notice{}},
+		// More switches than a packet has records for.
+		{"int.p4", "", 9, telemetry.PerHop, v1, fabric.Notice{}},
+		{"int_tna.p4", "tofino1", 9, telemetry.PerHop, tofino, fabric.Notice{}},
+		{"int_tna.p4", "tofino2", 9, telemetry.PerHop, tofino2, fabric.Notice{}},
+		{"ein.p4", "", 3, telemetry.None, v1, fabric.Notice{Gradient: 0.25, Window: 50, HighWater: 100_000}},
 		// Its threshold is 640/24 bits a nanosecond.
-		{"ein_tna.p4", telemetry.None, tofino, fabric.Notice{Gradient: 0.26666, Window: 50, HighWater: 100_000}},
+		{"ein_tna.p4", "tofino1", 3, telemetry.None, tofino, fabric.Notice{Gradient: 0.26666, Window: 50, HighWater: 100_000}},
+		{"ein_tna.p4", "tofino2", 3, telemetry.None, tofino2, fabric.Notice{Gradient: 0.26666, Window: 50, HighWater: 100_000}},
 	} {
-		t.Run(c.program, func(t *testing.T) {
-			program := load(t, c.program)
+		t.Run(fmt.Sprint(c.program, " ", c.target, " ", c.switches), func(t *testing.T) {
+			program := load(t, c.program, c.target)
 			c.report.Delay, c.report.INT = telemetry.DefaultDelayFormat(telemetry.Wide), telemetry.DefaultINTFormat()
 			forms := stage.Config{Delay: c.report.Delay, INT: c.report.INT}
 			told, native := config(), config()
@@ -212,8 +224,11 @@ func TestProgramsWriteTheSwitchesRecordsAndNotices(t *testing.T) {
 			native.Switch.Classes[0].EIN = c.notice
 			native.Switch.Report = &c.report
 			var stages []*stage.Stage
-			got := run(t, config(), c.kind, chain(t, program, &forms, &c.report, &told, &stages))
-			compare(t, got, run(t, native, c.kind, nil))
+			got := run(t, c.switches, config(), c.kind, chain(t, program, &forms, &c.report, &told, &stages))
+			compare(t, got, run(t, c.switches, native, c.kind, nil))
+			if full := slices.ContainsFunc(got, func(a arrival) bool { return a.path.Overflow }); full != (c.switches > telemetry.MaxHops) {
+				t.Errorf("%d switches: a packet is full: %v", c.switches, full)
+			}
 			for _, s := range stages {
 				if f := s.Faults(); f != (stage.Faults{}) {
 					t.Error(f)
@@ -265,13 +280,13 @@ func BenchmarkHop(b *testing.B) {
 			var stages func(*fabric.Topology) map[string]fabric.Stage
 			if c.program != "" {
 				var all []*stage.Stage
-				stages = chain(b, load(b, c.program), &stage.Config{Delay: c.report.Delay, INT: c.report.INT}, c.report, &cfg, &all)
+				stages = chain(b, load(b, c.program, ""), &stage.Config{Delay: c.report.Delay, INT: c.report.INT}, c.report, &cfg, &all)
 			} else {
 				cfg.Switch.Report = c.report
 			}
 			hops := 0
 			for b.Loop() {
-				for _, a := range run(b, cfg, telemetry.MaxDelay, stages) {
+				for _, a := range run(b, 3, cfg, telemetry.MaxDelay, stages) {
 					hops += 2 // from the second rack to the third
 					if a.src < 8 {
 						hops++

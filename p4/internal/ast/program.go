@@ -1,6 +1,7 @@
 package ast
 
 import (
+	"fmt"
 	"math/big"
 
 	"github.com/sluice-rdma/sluice/p4/internal/types"
@@ -19,7 +20,18 @@ type Program struct {
 	Error *types.Error
 	// MatchKinds are the declared match kinds.
 	MatchKinds []string
+	// Warnings are what the specification does not allow and p4c takes.
+	Warnings []Warning
 }
+
+// Warning is a place that runs, but is not as the specification has it.
+type Warning struct {
+	Pos Pos
+	Msg string
+}
+
+// String gives file:line:column: warning: message.
+func (w Warning) String() string { return fmt.Sprintf("%s: warning: %s", w.Pos, w.Msg) }
 
 // InstanceKind says what an Instance is of.
 type InstanceKind uint8

@@ -91,11 +91,9 @@ type For struct {
 type ForIn struct {
 	At
 	Annotations Annotations
-	// Var is declared by the loop, or nil if VarRef names an existing variable.
-	Var    *VarDecl
-	VarRef *Ident
-	X      Expr
-	Body   Stmt
+	Var         *VarDecl
+	X           Expr
+	Body        Stmt
 }
 
 // DeclStmt is a declaration among statements: *VarDecl, *ConstDecl or

@@ -2,6 +2,48 @@ package check
 
 import "testing"
 
+// What p4c takes beside the specification passes with a warning.
+func TestWarnings(t *testing.T) {
+	const head = "#include <core.p4>\n#include <v1model.p4>\ntype bit<9> port_t;\nstruct s_t { port_t p; bit<9> q; }\n"
+	for _, c := range []struct{ src, want string }{
+		{"const port_t x = 3;", "t.p4:5:18: warning: a literal becomes a port_t without a cast: write (port_t)"},
+		{"control c(inout s_t s) { apply { s.p = 3; } }", "t.p4:5:40: warning: a literal becomes a port_t without a cast: write (port_t)"},
+		{"control c(inout s_t s) { apply { s = { 1, 2 }; } }", "t.p4:5:40: warning: a literal becomes a port_t without a cast: write (port_t)"},
+		{"const port_t x = (port_t)3;", ""},
+		{"#port 3", "t.p4:5:1: warning: no preprocessor directive is called #port: the line is left out"},
+	} {
+		p, err := load(head+c.src+"\n", Options{NoMain: true})
+		if err != nil {
+			t.Errorf("%s: %v", c.src, err)
+			continue
+		}
+		got := ""
+		for _, w := range p.Warnings {
+			got += w.String()
+		}
+		if got != c.want {
+			t.Errorf("%s: warnings are %q, want %q", c.src, got, c.want)
+		}
+	}
+}
+
+// What a program for Tofino may say.
+func TestAcceptsTofino(t *testing.T) {
+	const head = "#include <core.p4>\n#include <tna.p4>\nstruct pair_t { bit<32> a; bit<32> b; }\n"
+	for _, src := range []string{
+		"control c(inout bit<32> x, inout bit<8> i) { Register<bit<32>, _>(8) r; RegisterAction<bit<32>, _, bit<32>>(r) a = { void apply(inout bit<32> v, out bit<32> o) { o = v; } }; apply { x = a.execute(i); } }",
+		"control c(inout bit<32> x, inout bit<8> i) { Register<pair_t, _>(8) r; RegisterAction<pair_t, bit<8>, bit<32>>(r) a = { void apply(inout pair_t v, out bit<32> o) { o = v.b; } }; apply { x = a.execute(i); r.write(i, { 1, 2 }); } }",
+		"control c(inout bit<32> x, inout bit<8> i) { Register<bit<32>, bit<16>>(8) r; RegisterAction<bit<32>, bit<8>, bit<32>>(r) a = { void apply(inout bit<32> v) { v = 1; } }; apply { x = a.execute(i); } }",
+		"control c(inout bit<32> x, inout bit<8> i)(Register<bit<32>, _> r) { RegisterAction<bit<32>, _, bit<32>>(r) a = { void apply(inout bit<32> v) { v = 1; } }; apply { x = a.execute(i); } } control d(inout bit<32> x, inout bit<8> i) { Register<bit<32>, bit<8>>(8) r; c(r) cc; apply { cc.apply(x, i); } }",
+		"control c(inout bit<32> x, inout pair_t p) { Counter<bit<32>, bit<9>>(4, CounterType_t.BYTES) n; apply { n.count(1, sizeInBytes(p)); n.count(2, adjust_byte_count = sizeInBits(p)); } }",
+		"control c(inout bit<8> x) { Meter<bit<9>>(4, MeterType_t.BYTES) m; apply { x = m.execute(1); x = m.execute(1, MeterColor_t.GREEN, 4); x = m.execute(index = 1, color = MeterColor_t.RED); } }",
+	} {
+		if _, err := load(head+src, Options{NoMain: true}); err != nil {
+			t.Errorf("%s:\n%v", src, err)
+		}
+	}
+}
+
 // What a program may say, though it is near to what it may not.
 func TestAccepts(t *testing.T) {
 	const head = `#include <core.p4>
@@ -91,7 +133,7 @@ type bit<9> port_t;
 		"control c(inout s_t s) { action a(inout bit<8> x, bit<8> n) { x = n; } table t { key = { s.f: exact; } actions = { a(s.h.a); } const default_action = a(3); const entries = { 1: a(4); 2: a(s.h.a, 5); } } apply { t.apply(); } }",
 		"control c(inout s_t s) { table t { key = { s.f: ternary; s.h.a: range; s.hs[0].a: optional; s.hs[1].a: lpm; } actions = { NoAction; } entries = { (1 &&& 3, 1 .. 5, _, 0x80 &&& 0xf0): NoAction(); (_, _, 3, _): NoAction(); } } apply { t.apply(); } }",
 		"control c(inout s_t s) { table t { key = { s.f: ternary; } actions = { NoAction; } largest_priority_wins = false; priority_delta = 10; entries = { priority = 3: 1: NoAction(); 2: NoAction(); priority = 100: _: NoAction(); } } apply { t.apply(); } }",
-		"control c(inout s_t s) { action a() { } table t { key = { s.h.isValid(): exact @name(\"valid\"); s.f[3:0]: ternary; s.f == 1: exact; } actions = { a; @defaultonly NoAction; } size = 1024; default_action = NoAction(); } apply { if (t.apply().hit) { } switch (t.apply().action_run) { a: { } default: { } } bool m = t.apply().miss; } }",
+		"control c(inout s_t s) { action a() { } table t { key = { s.h.isValid(): exact @name(\"valid\"); s.f[3:0]: ternary; s.f == 1: exact @name(\"one\"); } actions = { a; @defaultonly NoAction; } size = 1024; default_action = NoAction(); } apply { if (t.apply().hit) { } switch (t.apply().action_run) { a: { } default: { } } bool m = t.apply().miss; } }",
 		"control c(inout s_t s) { action a(in bit<4> x) { } table t { actions = { a(s.f[s.f+:4]); } default_action = a(s.f[s.f+:4]); } apply { t.apply(); } }",
 	} {
 		if _, err := load(head+src, Options{NoMain: true}); err != nil {

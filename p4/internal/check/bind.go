@@ -1,6 +1,8 @@
 package check
 
 import (
+	"maps"
+
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
@@ -127,16 +129,17 @@ func (c *checker) arrange(b *binding) (given []*ast.Arg, ok bool) {
 }
 
 // evaluate checks the arguments and infers type arguments from them.
-func (c *checker) evaluate(b *binding, given []*ast.Arg) bool {
+func (c *checker) evaluate(b *binding, args []*ast.Arg) bool {
 	free := freeVars(b.typeParams)
+	given := maps.Clone(b.types) // no argument changes those
 	b.bound = make([]*ast.BoundArg, len(b.params))
 	ok := true
 	for i, p := range b.params {
-		a := &ast.BoundArg{Param: p, Dir: p.Dir, Type: c.substitute(p.T, b.object)}
+		a := &ast.BoundArg{Param: p, Dir: p.Dir, Type: c.substitute(c.substitute(p.T, b.object), given)}
 		b.bound[i] = a
 		switch {
-		case given[i] != nil:
-			ok = c.argument(b, a, given[i], free) && ok
+		case args[i] != nil:
+			ok = c.argument(b, a, args[i], free) && ok
 		case p.Default != nil:
 			a.Expr, a.Default = p.Default, true
 		case p.Optional:

@@ -109,11 +109,6 @@ func (c *checker) choose(e *ast.Call, name string, cands []*ast.FunctionDecl) *a
 		}
 	}
 	if len(fit) > 1 {
-		for _, f := range fit { // one that needs no default value
-			if len(f.Params) == len(e.Args) {
-				return f
-			}
-		}
 		c.errorf(e.P, "more than one %s takes these arguments: name them", name)
 		return nil
 	}
@@ -167,10 +162,33 @@ func (c *checker) callFunction(e *ast.Call, fd *ast.FunctionDecl, object subst, 
 	if e.Kind == ast.CallExternFunc || e.Kind == ast.CallMethod {
 		c.knownArgs(e)
 	}
+	if fd.Extern != nil && fd.Extern.Name == "packet_in" {
+		c.packetIn(e)
+	}
 	if e.Kind == ast.CallExternFunc && fd.Name == "static_assert" && len(e.Bound) > 0 && e.Bound[0].Expr != nil {
 		c.staticAssert(e)
 	}
 	return e
+}
+
+// packetIn checks what is read from a packet.
+func (c *checker) packetIn(e *ast.Call) {
+	switch {
+	case e.Func.Name == "lookahead":
+		if varbits(e.T) > 0 {
+			c.errorf(e.P, "lookahead of %s, whose length varies", e.T)
+		}
+	case e.Func.Name == "extract" && len(e.Bound) > 0 && e.Bound[0].Expr != nil:
+		x := e.Bound[0]
+		if _, ok := types.Underlying(x.Type).(*types.Stack); ok {
+			c.errorf(x.Expr.Pos(), "extract takes one header, not a stack: write .next")
+		}
+		if n := varbits(x.Type); len(e.Bound) == 1 && n > 0 {
+			c.errorf(x.Expr.Pos(), "extract of %s, whose length varies: give the number of its varbit's bits", x.Type)
+		} else if len(e.Bound) == 2 && n == 0 && !hasVar(x.Type) {
+			c.errorf(x.Expr.Pos(), "extract of %s with a length: it has no varbit", x.Type)
+		}
+	}
 }
 
 // knownArgs demands that what externs take without a direction is known.

@@ -6,6 +6,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -145,6 +146,17 @@ func (c *checker) errorf(p ast.Pos, format string, args ...any) {
 	if k := e.Error(); !c.seen[k] {
 		c.seen[k] = true
 		c.errs = append(c.errs, e)
+	}
+}
+
+// warnf notes what is taken though the specification does not allow it.
+func (c *checker) warnf(p ast.Pos, format string, args ...any) {
+	if len(c.prog.Warnings) >= maxErrors {
+		return
+	}
+	w := ast.Warning{Pos: p, Msg: fmt.Sprintf(format, args...)}
+	if !slices.Contains(c.prog.Warnings, w) {
+		c.prog.Warnings = append(c.prog.Warnings, w)
 	}
 }
 

@@ -46,7 +46,7 @@ func (c *checker) constructorCall(n *construction) ([]*ast.BoundArg, types.Type)
 		if !given {
 			t = b.types[v]
 		}
-		if t == types.DontCare && isExtern && !given {
+		if t == types.DontCare && isExtern && !given && !n.leavesOpen(i) {
 			c.errorf(n.name.P, "the type argument %s of %s cannot be inferred: write %s<...>(...)", tp.Name, n.name.Name, n.name.Name)
 			return nil, nil
 		}
@@ -59,6 +59,16 @@ func (c *checker) constructorCall(n *construction) ([]*ast.BoundArg, types.Type)
 	return b.bound, c.substitute(c.callable(d), m)
 }
 
+// leavesOpen says whether the construction has "_" for its type argument i: then
+// any type will do, as with Register<bit<32>, _>, whose index may be of any width.
+func (n *construction) leavesOpen(i int) bool {
+	if i >= len(n.typeArgs) {
+		return false
+	}
+	b, ok := n.typeArgs[i].(*ast.BaseType)
+	return ok && b.Name == "_"
+}
+
 // constructed finds what a construction names, and the type arguments that a
 // typedef or the place gives; nil after an error.
 func (c *checker) constructed(n *construction) (ast.Decl, subst) {
@@ -68,6 +78,10 @@ func (c *checker) constructed(n *construction) (ast.Decl, subst) {
 		return nil, nil
 	}
 	if td, ok := ds[0].(*ast.TypedefDecl); ok {
+		if n.applied {
+			c.errorf(n.name.P, "%s takes no type arguments", n.name.Name)
+			return nil, nil
+		}
 		switch t := td.T.(type) {
 		case *types.Extern:
 			d := c.externs[t.Name]

@@ -47,6 +47,11 @@ func (c *checker) implicit(e ast.Expr, want types.Type) ast.Expr {
 			ast.Base(d).T = want
 			return e
 		}
+	case *types.New:
+		if _, ok := types.Underlying(w).(*types.Basic); !ok && got == types.Integer {
+			c.warnf(e.Pos(), "a literal becomes a %s without a cast: write (%s)", want, want)
+			return c.castNode(e, want)
+		}
 	case *types.Basic:
 		if w == types.Integer && got == types.Integer {
 			return e

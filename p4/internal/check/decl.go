@@ -251,7 +251,7 @@ func (c *checker) structDecl(d *ast.StructDecl) {
 			continue
 		}
 		seen[f.Name] = f.P
-		if !hasVar(ft) {
+		if _, isVar := ft.(*types.Var); !isVar {
 			c.fieldType(d, f.P, ft)
 		}
 		t.Fields = append(t.Fields, types.Field{Name: f.Name, Type: ft, Annotations: f.Annotations.Map()})
@@ -265,12 +265,35 @@ func (c *checker) structDecl(d *ast.StructDecl) {
 		c.interned["struct "+d.Name+"<"+c.keys(t.TypeArgs)+">"] = t
 	}
 	d.T = t
+	if d.Kind == types.Header && varbits(t) > 1 {
+		c.errorf(d.P, "the header %s has more than one varbit field", d.Name)
+	}
 	if c.leafCount(t) > maxLeaves {
 		c.errorf(d.P, "not supported: %s has more than %d basic values", d.Name, maxLeaves)
 		t.Fields = nil
 	}
 	c.structs[d.Name] = d
 	c.declare(d)
+}
+
+// varbits is how many fields of a variable length a type has.
+func varbits(t types.Type) int {
+	n := 0
+	switch t := types.Underlying(t).(type) {
+	case *types.Varbit:
+		return 1
+	case *types.Struct:
+		for _, f := range t.Fields {
+			n += varbits(f.Type)
+		}
+	case *types.Stack:
+		n = varbits(t.Elem)
+	case *types.Tuple:
+		for _, e := range t.Elems {
+			n += varbits(e)
+		}
+	}
+	return n
 }
 
 // fieldType checks what a struct, header or union may hold.
@@ -437,8 +460,17 @@ func (c *checker) signature(f *ast.FunctionDecl) {
 	c.push()
 	c.typeParams(f.TypeParams)
 	f.Return = c.typ(f.ReturnType)
+	c.returnType(f)
 	c.params(f.Params, f.Name)
 	c.pop()
+}
+
+// returnType refuses a result that only constants have.
+func (c *checker) returnType(f *ast.FunctionDecl) {
+	if f.Return == types.Integer {
+		c.errorf(f.ReturnType.Pos(), "%s gives an int: only constants have this type; give it a width, as bit<32>", f.Name)
+		f.Return = types.Invalid
+	}
 }
 
 func (c *checker) functionDecl(d *ast.FunctionDecl) {
@@ -459,6 +491,7 @@ func (c *checker) functionBody(d *ast.FunctionDecl) {
 	c.push()
 	c.typeParams(d.TypeParams)
 	d.Return = c.typ(d.ReturnType)
+	c.returnType(d)
 	c.params(d.Params, d.Name)
 	c.noOptional(d.Params)
 	c.ctx = context{kind: ctxFunction, ret: d.Return, this: saved.this}
@@ -611,6 +644,7 @@ func (c *checker) states(d *ast.ParserDecl) {
 	if c.ctx.states["start"] == nil {
 		c.errorf(d.P, "the parser %s has no state called start", d.Name)
 	}
+	defer c.ends(d)
 	c.ctx.kind = ctxState
 	for _, s := range d.States {
 		c.push()
@@ -622,6 +656,36 @@ func (c *checker) states(d *ast.ParserDecl) {
 		}
 		c.pop()
 	}
+}
+
+// ends refuses a parser that can only go on for ever.
+func (c *checker) ends(d *ast.ParserDecl) {
+	seen := map[*ast.StateDecl]bool{}
+	work := []*ast.StateDecl{c.ctx.states["start"]}
+	for len(work) > 0 {
+		s := work[len(work)-1]
+		work = work[:len(work)-1]
+		if s == nil || s.Transition == nil {
+			return // an error that was reported, accept, or reject
+		}
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		if n := s.Transition.Next; n != nil {
+			work = append(work, n.State)
+			continue
+		}
+		whole := false
+		for _, k := range s.Transition.Select.Cases {
+			work = append(work, k.Next.State)
+			whole = whole || slices.ContainsFunc(k.Keys.Elems, func(e ast.Expr) bool { _, ok := e.(*ast.DontCare); return ok })
+		}
+		if !whole {
+			return
+		}
+	}
+	c.errorf(d.P, "the parser %s never comes to accept or reject", d.Name)
 }
 
 func (c *checker) stateRef(r *ast.StateRef) {

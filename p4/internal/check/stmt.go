@@ -264,19 +264,8 @@ func (c *checker) forIn(s *ast.ForIn) {
 	}
 	c.push()
 	defer c.pop()
-	t := types.Type(types.Invalid)
-	if s.Var != nil {
-		t = c.typ(s.Var.TypeExpr)
-		s.Var.T = t
-	} else {
-		if e, ok := c.expr(s.VarRef, nil).(*ast.Ident); ok {
-			s.VarRef = e
-			t = e.Type()
-			if t != types.Invalid {
-				c.lvalue(e)
-			}
-		}
-	}
+	t := c.typ(s.Var.TypeExpr)
+	s.Var.T = t
 	switch x := s.X.(type) {
 	case *ast.Range:
 		s.X = c.expr(x, t)
@@ -314,9 +303,7 @@ func (c *checker) forIn(s *ast.ForIn) {
 			c.errorf(s.X.Pos(), "for ... in wants a range, a list or a stack, not a %s", s.X.Type())
 		}
 	}
-	if s.Var != nil {
-		c.declare(s.Var)
-	}
+	c.declare(s.Var)
 	c.ctx.loops++
 	c.inner(s.Body)
 	c.ctx.loops--

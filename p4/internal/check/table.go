@@ -121,6 +121,9 @@ func (c *checker) computedPriorities(d *ast.TableDecl) {
 
 func (c *checker) key1(k *ast.Key) types.Type {
 	k.X = c.value(k.X, nil)
+	if k.X.Type() != types.Invalid && k.Annotations.Find("name") == nil && !named(k.X) {
+		c.errorf(k.X.Pos(), "a key that is an expression needs a name for the control plane: add @name(\"...\")")
+	}
 	if strings.HasSuffix(k.Name, ".isValid()") {
 		k.Name = strings.TrimSuffix(k.Name, "isValid()") + "$valid$"
 	}
@@ -143,6 +146,28 @@ func (c *checker) key1(k *ast.Key) types.Type {
 		return types.Invalid
 	}
 	return t
+}
+
+// named says whether the control plane has a name for a key of itself: a variable, field, element, slice or
+// masked one of them, or a header's validity.
+func named(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident, *ast.IntLit:
+		return true
+	case *ast.Member:
+		return named(e.X)
+	case *ast.Index:
+		return named(e.X) && named(e.I)
+	case *ast.Slice:
+		return named(e.X)
+	case *ast.Binary:
+		return e.Op == ast.OpAnd && named(e.X) && named(e.Y)
+	case *ast.Cast:
+		return e.Implicit && named(e.X)
+	case *ast.Call:
+		return e.Kind == ast.CallIsValid && named(e.Recv)
+	}
+	return false
 }
 
 func isTuple(t types.Type) bool {

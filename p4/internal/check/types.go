@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
@@ -228,6 +229,10 @@ func (c *checker) named(t *ast.NamedType, args []types.Type, applied bool) types
 		}
 		if !applied {
 			c.errorf(t.P, "%s needs its type arguments: write %s<...>", t.Name, t.Name)
+			return types.Invalid
+		}
+		if slices.Contains(args, types.Type(types.DontCare)) {
+			c.errorf(t.P, "_ is no type argument of %s: only objects leave one open", t.Name)
 			return types.Invalid
 		}
 		return c.applyStruct(d, args)

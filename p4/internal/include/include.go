@@ -12,16 +12,3 @@ var files embed.FS
 
 // Builtin reads one of the built-in files, as "core.p4".
 func Builtin(name string) ([]byte, error) { return files.ReadFile(name) }
-
-// Names lists the built-in files.
-func Names() []string {
-	es, err := files.ReadDir(".")
-	if err != nil {
-		return nil
-	}
-	names := make([]string, len(es))
-	for i, e := range es {
-		names[i] = e.Name()
-	}
-	return names
-}

@@ -23,14 +23,19 @@ match_kind { range, optional, selector }
 
 const bit<32> __v1model_version = V1MODEL_VERSION;
 
+#if V1MODEL_VERSION >= 20200408
 typedef bit<9> PortId_t;
+#define _V1_PORT PortId_t
+#else
+#define _V1_PORT bit<9>
+#endif
 
 @metadata
 @name("standard_metadata")
 struct standard_metadata_t {
-    PortId_t ingress_port;
-    PortId_t egress_spec;
-    PortId_t egress_port;
+    _V1_PORT ingress_port;
+    _V1_PORT egress_spec;
+    _V1_PORT egress_port;
     bit<32>  instance_type;
     bit<32>  packet_length;                                                            // bytes
     @alias("queueing_metadata.enq_timestamp") bit<32> enq_timestamp;                   // us

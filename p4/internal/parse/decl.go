@@ -346,6 +346,9 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 			d.HasEntries, d.ConstEntries = true, isConst
 			p.entries(d)
 		case pn.text == "default_action":
+			if !d.HasActions {
+				fail(pn.pos, "default_action of table %s in front of its actions: move it behind them", d.Name)
+			}
 			d.ConstDefault = isConst
 			d.Default = p.actionCall()
 			p.expect(";")

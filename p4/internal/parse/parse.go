@@ -40,5 +40,5 @@ func Program(name string, src []byte, opts Options) (prog *ast.Program, err erro
 	}
 	pp.file(name, src)
 	p := newParser(name, pp.out)
-	return &ast.Program{At: ast.At{P: ast.Pos{File: name, Line: 1, Col: 1}}, Decls: p.program()}, nil
+	return &ast.Program{At: ast.At{P: ast.Pos{File: name, Line: 1, Col: 1}}, Decls: p.program(), Warnings: pp.warnings}, nil
 }

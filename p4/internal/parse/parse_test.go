@@ -172,7 +172,7 @@ func TestStatements(t *testing.T) {
 		{"for (bit<8> i = 0; i < 4; i = i + 1) { }", "*ast.For"},
 		{"for (i = 0, j = 1; ; ) f();", "*ast.For"},
 		{"for (bit<8> i in 1 .. 5) { break; continue; }", "*ast.ForIn"},
-		{"for (i in hs) ;", "*ast.ForIn"},
+		{"for (h_t h in hs) ;", "*ast.ForIn"},
 		{"switch (t.apply().action_run) { a: b: { } default: { } }", "*ast.Switch"},
 		{"if (a) x = 1; else if (b) x = 2;", "*ast.If"},
 		{"@atomic { }", "*ast.Block"},
@@ -198,6 +198,8 @@ func TestPreprocessor(t *testing.T) {
 	files := map[string]string{"inc/x.p4": "const int X = 1;\n#include \"y.p4\"\n", "inc/y.p4": "#define Y 2\n"}
 	for _, c := range []struct{ src, want string }{
 		{"#define A 1 + \\\n 2\nconst int x = A;", "(1 + 2)"},
+		{"#define A 1 + \\ \t\r\n 2\nconst int x = A;", "(1 + 2)"},
+		{"#nonsense 'x\nconst int x = 1;", "1"},
 		{"#define F(a, b) a * (b)\nconst int x = F(2, F(3, 4));", "(2 * (3 * 4))"},
 		{"#define F(a) a\nconst int F = 3; const int x = F (4);", "4"},
 		{"#define A B\n#define B A\nconst int x = A;", "A"},

@@ -40,6 +40,8 @@ type preprocessor struct {
 	macros map[string]*macro
 	out    []token
 	depth  int
+
+	warnings []ast.Warning
 }
 
 type bailout struct{ err *Error }
@@ -162,7 +164,7 @@ func (pp *preprocessor) directive(word, rest string, pos ast.Pos) {
 	case "pragma", "warning", "line", "":
 	default:
 		if !isDigit(word[0]) { // a line marker of a preprocessed file
-			fail(pos, "no preprocessor directive is called #%s", word)
+			pp.warnings = append(pp.warnings, ast.Warning{Pos: pos, Msg: "no preprocessor directive is called #" + word + ": the line is left out"})
 		}
 	}
 }
@@ -263,9 +265,14 @@ func (pp *preprocessor) defineLine(rest string, p ast.Pos) {
 				fail(p, "parameters of macro %s are names between commas", m.name)
 			}
 			m.params = append(m.params, t.text)
-			if t = l.next(); t.kind == tPunct && t.text == "," {
-				t = l.next()
-			} else if t.text != ")" {
+			t = l.next()
+			switch {
+			case isTok(t, ")"):
+			case isTok(t, ","):
+				if t = l.next(); isTok(t, ")") {
+					fail(p, "parameters of macro %s are names between commas", m.name)
+				}
+			default:
 				fail(p, "parameters of macro %s are names between commas", m.name)
 			}
 		}

@@ -218,9 +218,18 @@ func (p *parser) ifStmt() ast.Stmt {
 	p.expect("(")
 	s.Cond = p.expr()
 	p.expect(")")
-	s.Then = p.stmt()
+	s.Then = p.branch()
 	if p.accept("else") {
-		s.Else = p.stmt()
+		s.Else = p.branch()
+	}
+	return s
+}
+
+// branch is a statement that may be no declaration.
+func (p *parser) branch() ast.Stmt {
+	s := p.stmt()
+	if d, ok := s.(*ast.DeclStmt); ok {
+		fail(d.P, "a declaration alone is no branch and no body of a loop: put it into { }")
 	}
 	return s
 }
@@ -253,18 +262,13 @@ func (p *parser) forStmt(as ast.Annotations) ast.Stmt {
 	t := p.expect("for")
 	at := ast.At{P: t.pos}
 	p.expect("(")
-	// for (T x in ...) and for (x in ...)
+	if n := p.peek(); isName(n) && isTok(p.at(1), "in") {
+		fail(n.pos, "the variable of this loop needs its type: write for (TYPE %s in ...)", n.text)
+	}
+	// for (T x in ...)
 	var in *ast.ForIn
 	p.try(func() bool {
 		vas := p.annotations()
-		if n := p.peek(); isName(n) && isTok(p.at(1), "in") {
-			p.next()
-			p.next()
-			id := &ast.Ident{Name: n.text}
-			id.P = n.pos
-			in = &ast.ForIn{At: at, Annotations: as, VarRef: id}
-			return true
-		}
 		ty := p.typ()
 		n := p.peek()
 		if !isName(n) || !isTok(p.at(1), "in") {
@@ -280,7 +284,7 @@ func (p *parser) forStmt(as ast.Annotations) ast.Stmt {
 	if in != nil {
 		in.X = p.keyExpr()
 		p.expect(")")
-		in.Body = p.stmt()
+		in.Body = p.branch()
 		return in
 	}
 	f := &ast.For{At: at, Annotations: as}
@@ -302,7 +306,7 @@ func (p *parser) forStmt(as ast.Annotations) ast.Stmt {
 		}
 	}
 	p.expect(")")
-	f.Body = p.stmt()
+	f.Body = p.branch()
 	return f
 }
 

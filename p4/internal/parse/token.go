@@ -88,13 +88,19 @@ func (l *lexer) has(s string) bool {
 	return len(l.src)-l.off >= len(s) && l.src[l.off:l.off+len(s)] == s
 }
 
-// continuation gives the length of a backslash and line end here, or 0.
+// continuation gives the length of a backslash and line end here, with blanks between them or not, or 0.
 func (l *lexer) continuation() int {
-	if l.has("\\\n") {
-		return 2
+	if l.src[l.off] != '\\' {
+		return 0
 	}
-	if l.has("\\\r\n") {
-		return 3
+	for i := l.off + 1; i < len(l.src); i++ {
+		switch l.src[i] {
+		case '\n':
+			return i + 1 - l.off
+		case ' ', '\t', '\r', '\f', '\v':
+		default:
+			return 0
+		}
 	}
 	return 0
 }

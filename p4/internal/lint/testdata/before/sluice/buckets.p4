@@ -1,0 +1,33 @@
+// The buckets of CSIG's compact tag, in nanoseconds: included in a table whose default
+// is the last one, 31. They are those of telemetry.DefaultDelayFormat.
+                0 .. 511: set_bucket(0);
+                512 .. 1023: set_bucket(1);
+                1024 .. 1535: set_bucket(2);
+                1536 .. 2047: set_bucket(3);
+                2048 .. 2559: set_bucket(4);
+                2560 .. 3071: set_bucket(5);
+                3072 .. 3583: set_bucket(6);
+                3584 .. 4095: set_bucket(7);
+                4096 .. 4607: set_bucket(8);
+                4608 .. 5119: set_bucket(9);
+                5120 .. 5631: set_bucket(10);
+                5632 .. 6143: set_bucket(11);
+                6144 .. 6655: set_bucket(12);
+                6656 .. 7167: set_bucket(13);
+                7168 .. 8191: set_bucket(14);
+                8192 .. 10239: set_bucket(15);
+                10240 .. 12799: set_bucket(16);
+                12800 .. 15871: set_bucket(17);
+                15872 .. 19967: set_bucket(18);
+                19968 .. 25087: set_bucket(19);
+                25088 .. 31231: set_bucket(20);
+                31232 .. 38911: set_bucket(21);
+                38912 .. 48639: set_bucket(22);
+                48640 .. 60927: set_bucket(23);
+                60928 .. 76287: set_bucket(24);
+                76288 .. 95231: set_bucket(25);
+                95232 .. 119295: set_bucket(26);
+                119296 .. 148991: set_bucket(27);
+                148992 .. 186367: set_bucket(28);
+                186368 .. 232959: set_bucket(29);
+                232960 .. 262143: set_bucket(30);
