@@ -32,7 +32,8 @@ type udpWire struct {
 	controls [batchMessages][controlLen]byte
 	paths    pathCache
 
-	mu sync.Mutex // guards the sockets' receiving
+	answer func()     // sends what delivered packets trigger
+	mu     sync.Mutex // guards the sockets' receiving
 }
 
 // udpSocket is a socket on one address.
@@ -53,7 +54,7 @@ func (d *device) openWire() (wire, error) {
 	if d.opt.packet {
 		return d.openPacketWire()
 	}
-	w := &udpWire{link: d.link.index, gso: d.opt.gso, counters: &d.counters}
+	w := &udpWire{link: d.link.index, gso: d.opt.gso, counters: &d.counters, answer: d.answer}
 	var fds []int
 	fail := func(err error) (wire, error) {
 		for _, fd := range fds {
@@ -62,7 +63,7 @@ func (d *device) openWire() (wire, error) {
 		return nil, err
 	}
 	for i, a := range d.link.addrs {
-		s := &udpSocket{local: netip.AddrPortFrom(a, d.opt.port), gid: i, clock: &d.clock, counters: &d.counters, out: newCollector(d.deliver)}
+		s := &udpSocket{local: netip.AddrPortFrom(a, d.opt.port), gid: i, clock: &d.clock, counters: &d.counters, out: newCollector(d.deliverMore)}
 		fd, err := newUDPSocket(s.local, d.link.index)
 		if err == nil {
 			fds = append(fds, fd)
@@ -255,13 +256,27 @@ func putAddr(to *unix.RawSockaddrInet6, a netip.AddrPort, link int) uint32 {
 	return unix.SizeofSockaddrInet6
 }
 
+// takeRounds bounds how often receive looks for more before it answers and lets an
+// application poll.
+const takeRounds = 8
+
 // receive implements wire.
 func (w *udpWire) receive() bool {
 	for !w.stopped.Load() {
 		w.mu.Lock()
 		any := false
-		for _, s := range w.sockets {
-			any = s.take() || any
+		for range takeRounds {
+			more := false
+			for _, s := range w.sockets {
+				more = s.take() || more
+			}
+			if !more {
+				break
+			}
+			any = true
+		}
+		if any {
+			w.answer()
 		}
 		w.mu.Unlock()
 		if any {
@@ -286,6 +301,9 @@ func (w *udpWire) poll() bool {
 		if s.active {
 			any = s.take() || any
 		}
+	}
+	if any {
+		w.answer()
 	}
 	w.mu.Unlock()
 	return any
