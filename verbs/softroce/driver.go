@@ -127,32 +127,33 @@ func (d *device) expire() {
 	d.flush()
 }
 
-// pollNap is how long the receiving goroutine sleeps at a time while an application
-// polls, which receives too. Packets wait for up to twice as long if the application
-// stops polling and does not call Wait, which ends the nap.
-const pollNap = 250 * time.Microsecond
+// pollNap is how long the receiving goroutine sleeps while an application polls, which
+// receives too. It bounds how long packets wait if the application stops polling and
+// does not call Wait, which ends the nap.
+const pollNap = 500 * time.Microsecond
 
-// receive takes packets in until the device is closed. It leaves them to an application
-// that polls: two goroutines that take turns wake each other.
+// receive takes packets in until the device is closed.
 func (d *device) receive() {
 	nap := time.NewTimer(pollNap)
 	defer nap.Stop()
 	for polls := d.polls.Load(); d.wire.receive(); {
-		for now := d.polls.Load(); now != polls; now = d.polls.Load() {
-			polls = now
-			select {
-			case <-d.wake: // of goroutines that waited before the nap
-			default:
-			}
-			if d.waiting.Load() > 0 {
-				break // it polled before it went to wait
-			}
-			nap.Reset(time.Duration(d.nap.Load()))
-			select {
-			case <-nap.C:
-			case <-d.wake:
-			case <-d.done:
-			}
+		now := d.polls.Load()
+		if now == polls {
+			continue
+		}
+		polls = now
+		select {
+		case <-d.wake: // of goroutines that waited before the nap
+		default:
+		}
+		if d.waiting.Load() > 0 {
+			continue // it polled before it went to wait
+		}
+		nap.Reset(time.Duration(d.nap.Load()))
+		select {
+		case <-nap.C:
+		case <-d.wake:
+		case <-d.done:
 		}
 	}
 }
