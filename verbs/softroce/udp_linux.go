@@ -32,8 +32,9 @@ type udpWire struct {
 	controls [batchMessages][controlLen]byte
 	paths    pathCache
 
-	answer func()     // sends what delivered packets trigger
-	mu     sync.Mutex // guards the sockets' receiving
+	answer  func()     // sends what delivered packets trigger
+	drained bool       // receive has found no more; it alone uses this
+	mu      sync.Mutex // guards the sockets' receiving
 }
 
 // udpSocket is a socket on one address.
@@ -263,17 +264,19 @@ const takeRounds = 8
 // receive implements wire.
 func (w *udpWire) receive() bool {
 	for !w.stopped.Load() {
+		if w.drained {
+			w.wait()
+		}
 		w.mu.Lock()
 		any := false
-		for range takeRounds {
-			more := false
+		w.drained = false
+		for round := 0; round < takeRounds && !w.drained; round++ {
+			w.drained = true
 			for _, s := range w.sockets {
-				more = s.take() || more
+				if s.take() {
+					w.drained, any = false, true
+				}
 			}
-			if !more {
-				break
-			}
-			any = true
 		}
 		if any {
 			w.answer()
@@ -282,7 +285,6 @@ func (w *udpWire) receive() bool {
 		if any {
 			return true
 		}
-		w.wait()
 	}
 	return false
 }
