@@ -229,9 +229,6 @@ func (q *QP) retry(why Rewind, eff *Effects) {
 	q.retries--
 	// After a timeout a NAK would be news: nothing was known to be lost.
 	q.recovering = why != RewindTimeout
-	if n := q.sender.LossWindow; n > 0 {
-		q.window, q.sender.AckReqEvery, q.sinceAckReq = int64(n), min(q.sender.AckReqEvery, max(1, n/2)), 0
-	}
 	q.rewind(why, eff)
 }
 

@@ -76,11 +76,6 @@ type SendConfig struct {
 	// means 2^23. A READ may start as long as one PSN is free and reach beyond
 	// the window with its responses.
 	Window int
-	// LossWindow is what Window falls to, for good, when packets must be sent again
-	// because they or their answers were lost: 1 to Window, or 0 for no change. It is for
-	// a requester that does not know how much its peer can buffer. AckReqEvery falls to
-	// half of it where it is larger.
-	LossWindow int
 }
 
 const defaultAckReqEvery = 64

@@ -103,9 +103,6 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	if cfg.Window == 0 {
 		cfg.Window = maxOutstandingPSNs
 	}
-	if cfg.LossWindow < 0 || cfg.LossWindow > cfg.Window {
-		return fmt.Errorf("rc: LossWindow %d, expected 0 to Window, %d", cfg.LossWindow, cfg.Window)
-	}
 	if cfg.AckReqEvery == 0 {
 		cfg.AckReqEvery = defaultAckReqEvery
 	}

@@ -39,8 +39,6 @@ func TestConfigErrors(t *testing.T) {
 		{"ReadPackets", func(c *Config, s *SendConfig) { c.Recv, c.Credits, s.ReadPackets = recv, true, 4 }},
 		{"AckReqEvery", func(_ *Config, s *SendConfig) { s.AckReqEvery = -1 }},
 		{"Window", func(_ *Config, s *SendConfig) { s.Window = 1<<23 + 1 }},
-		{"LossWindow", func(_ *Config, s *SendConfig) { s.Window, s.LossWindow = 2, 3 }},
-		{"LossWindow", func(_ *Config, s *SendConfig) { s.LossWindow = -1 }},
 		{"Type", func(c *Config, _ *SendConfig) { c.Type = 99 }},
 		{"Credits", func(c *Config, _ *SendConfig) {
 			c.Type, c.Credits, c.MaxDestRdAtomic, c.MinRNRTimer = ib.UD, true, 0, 0

@@ -71,27 +71,6 @@ var rules = []struct {
 		send => SEND_MIDDLE 2 256 A
 		in ACK 2 => acked 512/2
 		send => SEND_LAST 3 256 A`},
-	{name: "the window falls to LossWindow after a loss, and with it how often AckReq is set",
-		cfg: func(_ *rc.Config, s *rc.SendConfig) { s.Window, s.AckReqEvery, s.LossWindow = 6, 3, 2 }, script: `
-		post SEND 2048
-		send => SEND_FIRST 0 256; SEND_MIDDLE 1 256; SEND_MIDDLE 2 256 A; SEND_MIDDLE 3 256; SEND_MIDDLE 4 256; SEND_MIDDLE 5 256 A
-		in ACK 1 syn=0x60 => rewind sequence, acked 256/1
-		send => SEND_MIDDLE 1 256 A R; SEND_MIDDLE 2 256 A R
-		in ACK 2 => acked 512/2
-		send => SEND_MIDDLE 3 256 A R; SEND_MIDDLE 4 256 A R`},
-	{name: "the window falls to LossWindow after a timeout",
-		cfg: func(_ *rc.Config, s *rc.SendConfig) { s.Window, s.AckReqEvery, s.LossWindow = 4, 2, 3 }, script: `
-		post SEND 2048
-		send => SEND_FIRST 0 256; SEND_MIDDLE 1 256 A; SEND_MIDDLE 2 256; SEND_MIDDLE 3 256 A
-		at 66us => rewind timeout
-		send => SEND_FIRST 0 256 A R; SEND_MIDDLE 1 256 A R; SEND_MIDDLE 2 256 A R`},
-	{name: "a receiver that is not ready has lost nothing: the window stays",
-		cfg: func(_ *rc.Config, s *rc.SendConfig) { s.Window, s.LossWindow = 3, 1 }, script: `
-		post SEND 2048
-		send => SEND_FIRST 0 256; SEND_MIDDLE 1 256; SEND_MIDDLE 2 256 A
-		in ACK 0 syn=0x21 => rewind not ready
-		now 66us
-		send => SEND_FIRST 0 256 R; SEND_MIDDLE 1 256 R; SEND_MIDDLE 2 256 A R`},
 	{name: "a READ uses a PSN for each response (9.7.2)", script: `
 		post READ 600 va=4096
 		post WRITE 1

@@ -158,7 +158,7 @@ func (w *world) newHost(name string, i int) *host {
 	}
 	if err := qp.ReadyToSend(rc.SendConfig{
 		InitialPSN: units.PSN(p.psn[i]), Timeout: p.timeout, RetryCount: p.retry, RNRRetry: p.rnrRetry,
-		MaxRdAtomic: p.rdInitiator, ReadPackets: p.readPackets, AckReqEvery: p.ackReqEvery, Window: p.window, LossWindow: p.window / 2,
+		MaxRdAtomic: p.rdInitiator, ReadPackets: p.readPackets, AckReqEvery: p.ackReqEvery, Window: p.window,
 	}); err != nil {
 		w.fail("%v", err)
 	}

@@ -79,8 +79,7 @@ func (c *contest) run(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	packet := min(c.size, int(c.mtu))
-	window, _ := x.dev.(*device).window(c.mtu)
+	packet, window := min(c.size, int(c.mtu)), windowOf(o.window, c.mtu)
 	together := window / 4 // what an acknowledgement lets go
 	if c.small() {
 		together = c.list
@@ -233,7 +232,6 @@ func newPlain(b *testing.B, payload int, gso bool, window, together int) *plain 
 		fd, err := newUDPSocket(s.local, 1)
 		if err == nil {
 			err = setUDPOptions(fd, false)
-			growBuffers(fd)
 		}
 		if err != nil {
 			b.Fatal(err)

@@ -35,7 +35,6 @@ type device struct {
 	polls    atomic.Uint64 // applications' polls that looked at the network
 	waiting  atomic.Int32  // applications in CompChannel.Wait
 	nap      atomic.Int64  // nanoseconds; see pollNap
-	wide     bool          // the receive buffers are large; see window
 	wake     chan struct{} // ends a nap
 
 	// mu guards what follows and the endpoint.
@@ -89,10 +88,8 @@ func open(name string, l link, o options) (*device, error) {
 		d.gids = append(d.gids, a)
 	}
 	d.core, err = endpoint.New(endpoint.Config{
-		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Resolve: d.resolve, OnEvent: d.raise,
-		Window:     func(mtu ib.MTU) int { first, _ := d.window(mtu); return first },
-		LossWindow: func(mtu ib.MTU) int { _, afterLoss := d.window(mtu); return afterLoss },
-		Collect:    o.collect.core(), Turnaround: *o.turns,
+		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
+		Collect: o.collect.core(), Turnaround: *o.turns,
 	})
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)

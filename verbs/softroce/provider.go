@@ -26,7 +26,7 @@ type options struct {
 	port   uint16 // UDP port
 	packet bool   // mode=packet
 	gso    bool
-	window int   // PSNs, 0 for what device.window says
+	window int   // PSNs, 0 for what windowOf says
 	maxQP  int   // queue pairs
 	tclass uint8 // traffic class of what an address vector leaves at 0
 	rate   int64 // bits per second, 0 for what the interface says
@@ -38,30 +38,20 @@ const (
 	defaultRate = 40_000_000_000
 	maxWindow   = 1 << 16
 
-	// windowBytes is what a connection may have under way where little is known: about
-	// what the receive buffer holds that most systems give to a program without
-	// privileges.
+	// windowBytes is what a connection may have under way by default: about what the
+	// receive buffer holds that most systems give to a program without privileges.
 	windowBytes = 256 << 10
-	// windowPackets bounds that for small MTUs: in a receive buffer a packet takes about
-	// 1 KiB besides its bytes.
+	// windowPackets bounds the default for small MTUs: in a receive buffer a packet
+	// takes about 1 KiB besides its bytes.
 	windowPackets = 256
-	// wideWindows is how many times windowBytes a connection begins with where the
-	// device's own receive buffer holds wideBuffer bytes: then its peer's may, too.
-	wideWindows = 2
-	wideBuffer  = 4 << 20
 )
 
-// window is how many packets a connection may have under way, at first and after a
-// loss.
-func (d *device) window(mtu ib.MTU) (first, afterLoss int) {
-	if d.opt.window > 0 {
-		return d.opt.window, d.opt.window
+// windowOf is how many packets a connection may have under way.
+func windowOf(chosen int, mtu ib.MTU) int {
+	if chosen > 0 {
+		return chosen
 	}
-	n := min(windowPackets, windowBytes/int(mtu))
-	if d.wide {
-		return wideWindows * n, n
-	}
-	return n, n
+	return min(windowPackets, windowBytes/int(mtu))
 }
 
 // Open implements verbs.Provider: INTERFACE or ADDRESS, and options behind a

@@ -267,16 +267,13 @@ func parseControl(b []byte) (c control) {
 	return c
 }
 
-// growBuffers asks for large buffers: first as root may, then as all may. It returns the
-// receive buffer's size, in which the kernel counts its own structures too.
-func growBuffers(fd int) int {
+// growBuffers asks for large buffers: first as root may, then as all may.
+func growBuffers(fd int) {
 	for _, o := range [][2]int{{unix.SO_RCVBUF, unix.SO_RCVBUFFORCE}, {unix.SO_SNDBUF, unix.SO_SNDBUFFORCE}} {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, o[1], socketBytes) != nil {
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, o[0], socketBytes)
 		}
 	}
-	size, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
-	return size
 }
 
 // readings of the two clocks for the timestamps of messages that were received

@@ -69,7 +69,6 @@ func (d *device) openWire() (wire, error) {
 		if err == nil {
 			fds = append(fds, fd)
 			err = setUDPOptions(fd, a.Is6())
-			d.wide = growBuffers(fd) >= wideBuffer
 		}
 		if err != nil {
 			return fail(d.openError(s.local, err))
@@ -154,6 +153,7 @@ func setUDPOptions(fd int, v6 bool) error {
 	// What follows makes things better and may be missing.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
+	growBuffers(fd)
 	return nil
 }
 
