@@ -79,7 +79,8 @@ func (c *contest) run(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	packet, window := min(c.size, int(c.mtu)), windowOf(o.window, c.mtu)
+	packet, packets := min(c.size, int(c.mtu)), (c.size+int(c.mtu)-1)/int(c.mtu)
+	window := min(windowOf(o.window, c.mtu), s.depth*packets)
 	together := window / 4 // what an acknowledgement lets go
 	if c.small() {
 		together = c.list
@@ -95,8 +96,7 @@ func (c *contest) run(b *testing.B) {
 		s.run(c.round)
 		took := time.Since(start)
 		b.StopTimer()
-		packets := c.round * ((c.size + int(c.mtu) - 1) / int(c.mtu))
-		plain := p.run(packets)
+		plain := p.run(c.round * packets)
 		unit := float64(c.round*c.size*8) / 1e9
 		if c.small() {
 			unit = float64(c.round) / 1e6
