@@ -52,6 +52,12 @@ var contests = []contest{
 // small is whether messages are counted, not bytes.
 func (c *contest) small() bool { return c.size < int(c.mtu) }
 
+// packets is how many a message takes.
+func (c *contest) packets() int { return (c.size + int(c.mtu) - 1) / int(c.mtu) }
+
+// name is that of a sub-benchmark.
+func (c *contest) name() string { return strings.ReplaceAll(c.String(), "\t", ",") }
+
 func (c *contest) String() string {
 	op := "Write"
 	if c.op == ib.WRRDMARead {
@@ -79,8 +85,8 @@ func (c *contest) run(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	packet, packets := min(c.size, int(c.mtu)), (c.size+int(c.mtu)-1)/int(c.mtu)
-	window := min(windowOf(o.window, c.mtu), s.depth*packets)
+	packet := min(c.size, int(c.mtu))
+	window := min(windowOf(o.window, c.mtu), s.depth*c.packets())
 	together := window / 4 // what an acknowledgement lets go
 	if c.small() {
 		together = c.list
@@ -96,7 +102,7 @@ func (c *contest) run(b *testing.B) {
 		s.run(c.round)
 		took := time.Since(start)
 		b.StopTimer()
-		plain := p.run(c.round * packets)
+		plain := p.run(c.round * c.packets())
 		unit := float64(c.round*c.size*8) / 1e9
 		if c.small() {
 			unit = float64(c.round) / 1e6
@@ -128,7 +134,7 @@ func median(v []float64) float64 {
 func BenchmarkBesideUDP(b *testing.B) {
 	for i := range contests {
 		c := &contests[i]
-		b.Run(strings.ReplaceAll(c.String(), "\t", ","), c.run)
+		b.Run(c.name(), c.run)
 	}
 }
 

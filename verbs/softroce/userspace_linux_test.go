@@ -1,0 +1,148 @@
+package softroce
+
+import (
+	"bytes"
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
+)
+
+// memoryWire sends from one device to another without sockets.
+type memoryWire struct {
+	from  netip.AddrPort
+	paths pathCache
+	take  func(data []byte, c control)
+}
+
+func (w *memoryWire) segments() int                     { return maxSegments }
+func (w *memoryWire) path(r *endpoint.Route) *roce.Path { return w.paths.get(w.from, r.Dst) }
+func (w *memoryWire) send(b *batch) {
+	for i := range b.messages {
+		m := &b.messages[i]
+		c := control{hopLimit: defaultTTL}
+		if m.segments > 1 {
+			c.segment = m.size
+		}
+		w.take(b.buf[m.at:m.at+m.n], c)
+	}
+}
+
+// replaceWire makes a device send by a memoryWire.
+func replaceWire(h *end, take func(data []byte, c control)) {
+	d := h.dev.(*device)
+	d.mu.Lock()
+	d.out = &memoryWire{from: localOf(h), take: take}
+	d.mu.Unlock()
+}
+
+func localOf(h *end) netip.AddrPort {
+	d := h.dev.(*device)
+	return netip.AddrPortFrom(d.link.addrs[0], d.opt.port)
+}
+
+// socketOf is a receiver of UDP messages for a device.
+func socketOf(h *end, deliver func([]endpoint.Packet)) *udpSocket {
+	d := h.dev.(*device)
+	return &udpSocket{local: localOf(h), clock: &d.clock, counters: &d.counters, out: newCollector(deliver)}
+}
+
+// What is received together is acknowledged together: by answer, or after answerBytes.
+func TestAcknowledgementsWaitForMore(t *testing.T) {
+	const size = 4096
+	x, y := openPair(t, here, there, size)
+	var acks []roce.Packet
+	replaceWire(y, func(data []byte, _ control) {
+		var p roce.Packet
+		if _, err := p.Decode(data); err != nil {
+			t.Error(err)
+		}
+		acks = append(acks, p)
+	})
+	in := socketOf(y, y.dev.(*device).deliverMore)
+	replaceWire(x, func(data []byte, c control) { in.parse(bytes.Clone(data), c, localOf(x), 0) })
+	ms, md := x.reg(make([]byte, size)), y.reg(make([]byte, size))
+	write := func() {
+		wr := verbs.SendWR{Opcode: ib.WRRDMAWrite, SGL: []verbs.SGE{verbs.SGEOf(ms, 0, size)}, RemoteAddr: md.Addr(), RKey: md.RKey()}
+		if _, err := x.qp.PostSend([]verbs.SendWR{wr}); err != nil {
+			t.Fatal(err)
+		}
+		in.out.flush()
+	}
+	expect := func(after string, n, writes int) {
+		t.Helper()
+		if len(acks) != n {
+			t.Fatalf("%s: expected %d acknowledgements, got %d", after, n, len(acks))
+		}
+		if want := uint32(x.me.PSN) + uint32(writes) - 1; n > 0 && uint32(acks[n-1].PSN) != want&0xffffff {
+			t.Fatalf("%s: expected an acknowledgement of %#x, got %#x", after, want, acks[n-1].PSN)
+		}
+	}
+	write()
+	write()
+	expect("two Writes", 0, 0)
+	y.dev.(*device).answer()
+	expect("answer", 1, 2)
+	y.dev.(*device).answer()
+	expect("answer without packets", 1, 2)
+	per := size + roce.BTHBytes + roce.RETHBytes + roce.ICRCBytes
+	n := (answerBytes + per - 1) / per
+	for range n - 1 {
+		write()
+	}
+	expect("almost answerBytes", 1, 2)
+	write()
+	expect("answerBytes", 2, 2+n)
+	write()
+	expect("one more", 2, 2+n)
+}
+
+// The window is bounded in bytes, and for small MTUs in packets.
+func TestWindow(t *testing.T) {
+	for _, c := range []struct {
+		chosen int
+		mtu    ib.MTU
+		want   int
+	}{{0, 4096, 64}, {0, 2048, 128}, {0, 1024, 256}, {0, 512, 256}, {0, 256, 256}, {7, 4096, 7}, {1024, 256, 1024}} {
+		if got := windowOf(c.chosen, c.mtu); got != c.want {
+			t.Errorf("window=%d at MTU %d: expected %d packets, got %d", c.chosen, c.mtu, c.want, got)
+		}
+	}
+}
+
+// BenchmarkUserSpace is what a packet costs both ends together without system calls.
+func BenchmarkUserSpace(b *testing.B) {
+	for _, c := range []contest{
+		{ib.WRRDMAWrite, 1 << 20, 4096, "", 1, 1}, {ib.WRRDMAWrite, 1 << 20, 1024, "", 1, 1}, {ib.WRRDMAWrite, 8, 1024, "", 32, 32},
+	} {
+		b.Run(c.name(), func(b *testing.B) {
+			x, y := openPair(b, here, there, c.mtu)
+			for _, h := range [][2]*end{{x, y}, {y, x}} {
+				from, to := localOf(h[0]), socketOf(h[1], h[1].dev.(*device).deliver)
+				replaceWire(h[0], func(data []byte, c control) {
+					to.parse(data, c, from, 0)
+					to.out.flush()
+				})
+			}
+			s := newStream(x, y, &c)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := x.qp.PostSend(s.wr); err != nil {
+					b.Fatal(err)
+				}
+				for n := 0; n == 0; runtime.Gosched() { // the helper may be sending
+					var err error
+					if n, err = x.cq.(*completionQueue).core.Poll(s.wc); err != nil || n > 0 && s.wc[0].Status != ib.WCSuccess {
+						b.Fatal(err, s.wc[0].Status)
+					}
+				}
+			}
+			packets := c.round * c.packets()
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*packets), "ns/packet")
+		})
+	}
+}
