@@ -3,7 +3,6 @@ package softroce
 import (
 	"bytes"
 	"net/netip"
-	"runtime"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -134,11 +133,17 @@ func BenchmarkUserSpace(b *testing.B) {
 				if _, err := x.qp.PostSend(s.wr); err != nil {
 					b.Fatal(err)
 				}
-				for n := 0; n == 0; runtime.Gosched() { // the helper may be sending
-					var err error
-					if n, err = x.cq.(*completionQueue).core.Poll(s.wc); err != nil || n > 0 && s.wc[0].Status != ib.WCSuccess {
+				for {
+					n, err := x.cq.(*completionQueue).core.Poll(s.wc)
+					if err != nil || n > 0 && s.wc[0].Status != ib.WCSuccess {
 						b.Fatal(err, s.wc[0].Status)
 					}
+					if n > 0 {
+						break
+					}
+					d := x.dev.(*device)
+					d.mu.Lock()
+					d.flush() // what PostSend has left to the helper
 				}
 			}
 			packets := c.round * c.packets()
