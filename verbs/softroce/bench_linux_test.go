@@ -228,6 +228,10 @@ type plain struct {
 
 const plainSource = 1 << 20
 
+// plainYield is after how many looks at the counter the sender yields: as often as
+// CQ.Poll does, which makes a system call in each.
+const plainYield = 16 << 10
+
 // newPlain prepares packets of so much payload, with BTH and ICRC, of which as
 // many as together go by one call.
 func newPlain(b *testing.B, payload int, gso bool, window, together int) *plain {
@@ -288,6 +292,9 @@ func (p *plain) run(packets int) time.Duration {
 		for spin := 0; sent+int64(p.batch.used)-(p.received.Load()-from) > p.window; spin++ {
 			if spin > 100_000_000 {
 				return 0
+			}
+			if spin%plainYield == plainYield-1 {
+				yieldThread()
 			}
 		}
 		for i := range p.batch.messages {
