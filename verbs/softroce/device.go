@@ -48,8 +48,6 @@ type device struct {
 	closed  bool
 	objects int // completion channels
 
-	unanswered int // bytes that deliverMore has taken since the last answer
-
 	helper chan struct{} // wakes the goroutine that sends what an application's calls leave over
 	done   chan struct{} // closed by Close
 	tasks  sync.WaitGroup

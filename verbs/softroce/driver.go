@@ -160,49 +160,11 @@ func (d *device) receive() {
 
 // deliver passes packets to the endpoint and sends the packets that they trigger.
 func (d *device) deliver(packets []endpoint.Packet) {
-	if d.take(packets) {
-		d.flush()
-	}
-}
-
-// answerBytes is how much deliverMore takes in before it sends what that triggers.
-// Half of the default window, so that the peer can send the other half meanwhile.
-const answerBytes = windowBytes / 2
-
-// deliverMore is deliver for a wire that looks for more packets at once: one
-// acknowledgement covers what came together (IBA 9.7.5.1.2). What the packets trigger
-// leaves by answer, or after answerBytes: a peer whose window is used up sends
-// nothing, so the wire soon finds no more and calls answer.
-func (d *device) deliverMore(packets []endpoint.Packet) {
-	if !d.take(packets) {
-		return
-	}
-	for i := range packets {
-		d.unanswered += len(packets[i].Data)
-	}
-	if d.unanswered < answerBytes {
-		d.mu.Unlock()
-		return
-	}
-	d.unanswered = 0
-	d.flush()
-}
-
-// answer sends what the packets of deliverMore trigger.
-func (d *device) answer() {
-	d.mu.Lock()
-	d.unanswered = 0
-	d.flush()
-}
-
-// take passes packets to the endpoint. It returns with the lock held, or false if the
-// device is closed.
-func (d *device) take(packets []endpoint.Packet) bool {
 	wireReceives()
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
-		return false
+		return
 	}
 	now := d.clock.now()
 	for i := range packets {
@@ -211,7 +173,7 @@ func (d *device) take(packets []endpoint.Packet) bool {
 	if d.mads.n > 0 {
 		d.deliverMADs()
 	}
-	return true
+	d.flush()
 }
 
 // pollWire takes in what has come, and reports whether there was anything.

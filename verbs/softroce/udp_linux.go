@@ -32,9 +32,7 @@ type udpWire struct {
 	controls [batchMessages][controlLen]byte
 	paths    pathCache
 
-	answer  func()     // sends what delivered packets trigger
-	drained bool       // receive has found no more; it alone uses this
-	mu      sync.Mutex // guards the sockets' receiving
+	mu sync.Mutex // guards the sockets' receiving
 }
 
 // udpSocket is a socket on one address.
@@ -55,7 +53,7 @@ func (d *device) openWire() (wire, error) {
 	if d.opt.packet {
 		return d.openPacketWire()
 	}
-	w := &udpWire{link: d.link.index, gso: d.opt.gso, counters: &d.counters, answer: d.answer}
+	w := &udpWire{link: d.link.index, gso: d.opt.gso, counters: &d.counters}
 	var fds []int
 	fail := func(err error) (wire, error) {
 		for _, fd := range fds {
@@ -64,7 +62,7 @@ func (d *device) openWire() (wire, error) {
 		return nil, err
 	}
 	for i, a := range d.link.addrs {
-		s := &udpSocket{local: netip.AddrPortFrom(a, d.opt.port), gid: i, clock: &d.clock, counters: &d.counters, out: newCollector(d.deliverMore)}
+		s := &udpSocket{local: netip.AddrPortFrom(a, d.opt.port), gid: i, clock: &d.clock, counters: &d.counters, out: newCollector(d.deliver)}
 		fd, err := newUDPSocket(s.local, d.link.index)
 		if err == nil {
 			fds = append(fds, fd)
@@ -257,34 +255,19 @@ func putAddr(to *unix.RawSockaddrInet6, a netip.AddrPort, link int) uint32 {
 	return unix.SizeofSockaddrInet6
 }
 
-// takeRounds bounds how often receive looks for more before it answers and lets an
-// application poll.
-const takeRounds = 8
-
 // receive implements wire.
 func (w *udpWire) receive() bool {
 	for !w.stopped.Load() {
-		if w.drained {
-			w.wait()
-		}
 		w.mu.Lock()
 		any := false
-		w.drained = false
-		for round := 0; round < takeRounds && !w.drained; round++ {
-			w.drained = true
-			for _, s := range w.sockets {
-				if s.take() {
-					w.drained, any = false, true
-				}
-			}
-		}
-		if any {
-			w.answer()
+		for _, s := range w.sockets {
+			any = s.take() || any
 		}
 		w.mu.Unlock()
 		if any {
 			return true
 		}
+		w.wait()
 	}
 	return false
 }
@@ -303,9 +286,6 @@ func (w *udpWire) poll() bool {
 		if s.active {
 			any = s.take() || any
 		}
-	}
-	if any {
-		w.answer()
 	}
 	w.mu.Unlock()
 	return any

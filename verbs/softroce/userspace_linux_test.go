@@ -1,13 +1,11 @@
 package softroce
 
 import (
-	"bytes"
 	"net/netip"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
-	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
@@ -45,59 +43,9 @@ func localOf(h *end) netip.AddrPort {
 }
 
 // socketOf is a receiver of UDP messages for a device.
-func socketOf(h *end, deliver func([]endpoint.Packet)) *udpSocket {
+func socketOf(h *end) *udpSocket {
 	d := h.dev.(*device)
-	return &udpSocket{local: localOf(h), clock: &d.clock, counters: &d.counters, out: newCollector(deliver)}
-}
-
-// What is received together is acknowledged together: by answer, or after answerBytes.
-func TestAcknowledgementsWaitForMore(t *testing.T) {
-	const size = 4096
-	x, y := openPair(t, here, there, size)
-	var acks []roce.Packet
-	replaceWire(y, func(data []byte, _ control) {
-		var p roce.Packet
-		if _, err := p.Decode(data); err != nil {
-			t.Error(err)
-		}
-		acks = append(acks, p)
-	})
-	in := socketOf(y, y.dev.(*device).deliverMore)
-	replaceWire(x, func(data []byte, c control) { in.parse(bytes.Clone(data), c, localOf(x), 0) })
-	ms, md := x.reg(make([]byte, size)), y.reg(make([]byte, size))
-	write := func() {
-		wr := verbs.SendWR{Opcode: ib.WRRDMAWrite, SGL: []verbs.SGE{verbs.SGEOf(ms, 0, size)}, RemoteAddr: md.Addr(), RKey: md.RKey()}
-		if _, err := x.qp.PostSend([]verbs.SendWR{wr}); err != nil {
-			t.Fatal(err)
-		}
-		in.out.flush()
-	}
-	expect := func(after string, n, writes int) {
-		t.Helper()
-		if len(acks) != n {
-			t.Fatalf("%s: expected %d acknowledgements, got %d", after, n, len(acks))
-		}
-		if want := uint32(x.me.PSN) + uint32(writes) - 1; n > 0 && uint32(acks[n-1].PSN) != want&0xffffff {
-			t.Fatalf("%s: expected an acknowledgement of %#x, got %#x", after, want, acks[n-1].PSN)
-		}
-	}
-	write()
-	write()
-	expect("two Writes", 0, 0)
-	y.dev.(*device).answer()
-	expect("answer", 1, 2)
-	y.dev.(*device).answer()
-	expect("answer without packets", 1, 2)
-	per := size + roce.BTHBytes + roce.RETHBytes + roce.ICRCBytes
-	n := (answerBytes + per - 1) / per
-	for range n - 1 {
-		write()
-	}
-	expect("almost answerBytes", 1, 2)
-	write()
-	expect("answerBytes", 2, 2+n)
-	write()
-	expect("one more", 2, 2+n)
+	return &udpSocket{local: localOf(h), clock: &d.clock, counters: &d.counters, out: newCollector(d.deliver)}
 }
 
 // The window is bounded in bytes, and for small MTUs in packets.
@@ -121,7 +69,7 @@ func BenchmarkUserSpace(b *testing.B) {
 		b.Run(c.name(), func(b *testing.B) {
 			x, y := openPair(b, here, there, c.mtu)
 			for _, h := range [][2]*end{{x, y}, {y, x}} {
-				from, to := localOf(h[0]), socketOf(h[1], h[1].dev.(*device).deliver)
+				from, to := localOf(h[0]), socketOf(h[1])
 				replaceWire(h[0], func(data []byte, c control) {
 					to.parse(data, c, from, 0)
 					to.out.flush()
