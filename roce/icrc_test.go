@@ -194,6 +194,30 @@ func TestPathAgreesWithPacket(t *testing.T) {
 	})
 }
 
+// A Path remembers what packets of one length have in common. It gives the ICRC that a new
+// one gives whatever it has seen before.
+func TestPathOfManyPackets(t *testing.T) {
+	for name, ends := range map[string][2]string{"IPv4": {"10.0.0.1:49152", "10.0.0.2:4791"}, "IPv6": {"[fe80::1]:49152", "[fe80::2]:4791"}} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				src, dst := netip.MustParseAddrPort(ends[0]), netip.MustParseAddrPort(ends[1])
+				used, err := NewPath(src, dst)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range rapid.IntRange(1, 10).Draw(t, "packets") {
+					b := genBytes(t, BTHBytes+ICRCBytes, BTHBytes+ICRCBytes+2)
+					id := rapid.OneOf(rapid.Uint16Range(0, 70), rapid.Uint16()).Draw(t, "id")
+					fresh, _ := NewPath(src, dst)
+					if got, want := used.ICRC(b, id), fresh.ICRC(b, id); got != want {
+						t.Fatalf("%d bytes with identification %d: expected %#x, got %#x", len(b), id, want, got)
+					}
+				}
+			})
+		})
+	}
+}
+
 // soft-RoCE's packets, seen as behind a UDP socket: their identification is what
 // makes the ICRC right. Of packets with an error nearly all are found; at most
 // one of 2^16 would pass.

@@ -15,12 +15,18 @@ import (
 // unpredictable values. Generic segmentation offload numbers the segments of a call from
 // the datagram's own value on, so from 0. IPv6 has no such field and ignores it.
 //
-// A Path is a value; RecoverID writes to it, the other methods do not.
+// A Path is a value for one goroutine: it remembers what packets of one length have in
+// common.
 type Path struct {
 	v6     bool
 	w1, w2 uint64 // IPv4: the second and third word of the packet, masked
 	addrs  [4]uint64
 	ports  uint64 // IPv6: the low half of the word with the UDP header
+
+	// The CRC's state behind the words that only the length determines, of packets with so
+	// many bytes and identification 0.
+	prefixBytes int
+	prefixState uint32
 
 	// The factor that takes a CRC back by this many bytes.
 	backBytes  int
@@ -72,21 +78,55 @@ func (p *Path) BeginICRC(b []byte, n int, id uint16) ICRCState {
 	le := binary.LittleEndian
 	udp := UDPBytes + n
 	_ = b[BTHBytes-1]
+	s := p.prefixState
+	if n != p.prefixBytes {
+		s = p.prefix(n)
+	}
 	if p.v6 {
-		s := word(icrcSeed, 6<<4|mask6Word0|be16(udp)<<32|protocolUDP<<48)
+		s = word(s, le.Uint64(b)|mask6Word6)
+		return ICRCState(crcUpdate(s, b[8:]))
+	}
+	if int(id) < len(idDiffs) {
+		s ^= idDiffs[id]
+	} else {
+		s ^= idDiff(id)
+	}
+	s = word(s, be16(udp)|mask4Word3|uint64(le.Uint32(b))<<32)
+	s = word(s, le.Uint64(b[4:])|mask4Word4)
+	return ICRCState(crcUpdate(s, b[BTHBytes:]))
+}
+
+// prefix computes and remembers prefixState for packets of n bytes.
+func (p *Path) prefix(n int) uint32 {
+	udp := UDPBytes + n
+	var s uint32
+	if p.v6 {
+		s = word(icrcSeed, 6<<4|mask6Word0|be16(udp)<<32|protocolUDP<<48)
 		for _, w := range p.addrs {
 			s = word(s, w)
 		}
 		s = word(s, p.ports|be16(udp)<<32|mask6Word5)
-		s = word(s, le.Uint64(b)|mask6Word6)
-		return ICRCState(crcUpdate(s, b[8:]))
+	} else {
+		s = word(icrcSeed, 0x45|mask4Word0|be16(IPv4Bytes+udp)<<16|0x40<<48)
+		s = word(s, p.w1)
+		s = word(s, p.w2)
 	}
-	s := word(icrcSeed, 0x45|mask4Word0|be16(IPv4Bytes+udp)<<16|be16(int(id))<<32|0x40<<48)
-	s = word(s, p.w1)
-	s = word(s, p.w2)
-	s = word(s, be16(udp)|mask4Word3|uint64(le.Uint32(b))<<32)
-	s = word(s, le.Uint64(b[4:])|mask4Word4)
-	return ICRCState(crcUpdate(s, b[BTHBytes:]))
+	p.prefixBytes, p.prefixState = n, s
+	return s
+}
+
+// idDiff is the difference that an IPv4 identification, instead of 0, makes to a
+// prefixState. The CRC is linear, so it is the same for all packets.
+func idDiff(id uint16) uint32 { return word(word(word(0, be16(int(id))<<32), 0), 0) }
+
+// idDiffs has the identifications of a sender's segmentation offload.
+var idDiffs = makeIDDiffs()
+
+func makeIDDiffs() (diffs [64]uint32) {
+	for id := range diffs {
+		diffs[id] = idDiff(uint16(id))
+	}
+	return diffs
 }
 
 // CheckICRC reports whether the ICRC at the end of b is right for a packet that

@@ -52,6 +52,12 @@ var contests = []contest{
 // small is whether messages are counted, not bytes.
 func (c *contest) small() bool { return c.size < int(c.mtu) }
 
+// packets is how many a message takes.
+func (c *contest) packets() int { return (c.size + int(c.mtu) - 1) / int(c.mtu) }
+
+// name is that of a sub-benchmark.
+func (c *contest) name() string { return strings.ReplaceAll(c.String(), "\t", ",") }
+
 func (c *contest) String() string {
 	op := "Write"
 	if c.op == ib.WRRDMARead {
@@ -79,7 +85,8 @@ func (c *contest) run(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	packet, window := min(c.size, int(c.mtu)), windowOf(o.window, c.mtu)
+	packet := min(c.size, int(c.mtu))
+	window := min(windowOf(o.window, c.mtu), s.depth*c.packets())
 	together := window / 4 // what an acknowledgement lets go
 	if c.small() {
 		together = c.list
@@ -95,8 +102,7 @@ func (c *contest) run(b *testing.B) {
 		s.run(c.round)
 		took := time.Since(start)
 		b.StopTimer()
-		packets := c.round * ((c.size + int(c.mtu) - 1) / int(c.mtu))
-		plain := p.run(packets)
+		plain := p.run(c.round * c.packets())
 		unit := float64(c.round*c.size*8) / 1e9
 		if c.small() {
 			unit = float64(c.round) / 1e6
@@ -128,7 +134,7 @@ func median(v []float64) float64 {
 func BenchmarkBesideUDP(b *testing.B) {
 	for i := range contests {
 		c := &contests[i]
-		b.Run(strings.ReplaceAll(c.String(), "\t", ","), c.run)
+		b.Run(c.name(), c.run)
 	}
 }
 
@@ -222,6 +228,10 @@ type plain struct {
 
 const plainSource = 1 << 20
 
+// plainYield is after how many looks at the counter the sender yields: as often as
+// CQ.Poll does, which makes a system call in each.
+const plainYield = 16 << 10
+
 // newPlain prepares packets of so much payload, with BTH and ICRC, of which as
 // many as together go by one call.
 func newPlain(b *testing.B, payload int, gso bool, window, together int) *plain {
@@ -282,6 +292,9 @@ func (p *plain) run(packets int) time.Duration {
 		for spin := 0; sent+int64(p.batch.used)-(p.received.Load()-from) > p.window; spin++ {
 			if spin > 100_000_000 {
 				return 0
+			}
+			if spin%plainYield == plainYield-1 {
+				yieldThread()
 			}
 		}
 		for i := range p.batch.messages {

@@ -20,8 +20,8 @@
 //	turnaround  on or off: ask peers how long they take to answer, which those of
 //	        this package tell, by a bit that IBA reserves; on by default on the
 //	        loopback, off elsewhere; docs/timestamps.md
-//	window  packets that a connection may have under way: by default 128, at most
-//	        256 KiB
+//	window  packets that a connection may have under way: by default 256 KiB, and
+//	        at most 256
 //	maxqp   queue pairs that the device takes: 65536
 //	tclass  traffic class (DSCP and ECN) of what an address vector leaves at 0
 //	rate    line rate that the port shows: by default what the interface says, or
@@ -50,8 +50,9 @@
 // A device has a goroutine that receives. A CQ.Poll that finds nothing receives too,
 // so that a loop that polls moves its own packets without a change of goroutine;
 // while somebody polls and nobody is in CompChannel.Wait, which sleeps, the goroutine
-// looks only every 500 us. PostSend sends in the caller's goroutine what the connection's window
-// allows.
+// looks only every 500 us. Every sixteenth poll in a row that finds nothing yields the
+// processor to other threads. PostSend sends in the caller's goroutine what the
+// connection's window allows.
 //
 // One lock guards a device: connections that should not share it go on devices
 // of their own, one for each address.

@@ -265,9 +265,10 @@ func (d *device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	return c, nil
 }
 
-// yieldEvery is after how many polls that found nothing the goroutine lets others
-// run: often enough for them, seldom enough for itself.
-const yieldEvery = 64
+// yieldEvery is after how many polls that found nothing the goroutine lets other
+// goroutines and other threads run. One of them may be the peer that it waits for:
+// where the processors are shared, one that never yields waits for its time slice to end.
+const yieldEvery = 16
 
 // Poll implements verbs.CQ. When it finds nothing it receives from the network
 // itself: a loop that polls moves its own packets, without a change of goroutine.
@@ -288,6 +289,7 @@ func (c *completionQueue) Poll(wc []verbs.WC) (int, error) {
 	if c.empty++; c.empty == yieldEvery {
 		c.empty = 0
 		runtime.Gosched()
+		yieldThread()
 	}
 	return 0, nil
 }

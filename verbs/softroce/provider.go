@@ -37,16 +37,21 @@ type options struct {
 const (
 	defaultRate = 40_000_000_000
 	maxWindow   = 1 << 16
+
+	// windowBytes is what a connection may have under way by default: about what the
+	// receive buffer holds that most systems give to a program without privileges.
+	windowBytes = 256 << 10
+	// windowPackets bounds the default for small MTUs: in a receive buffer a packet
+	// takes about 1 KiB besides its bytes.
+	windowPackets = 256
 )
 
-// windowOf is how many packets a connection may have under way. The default is 128, as
-// with the kernel's soft-RoCE driver, but no more than 256 KiB: the receive buffer that
-// most systems give to a program without privileges.
+// windowOf is how many packets a connection may have under way.
 func windowOf(chosen int, mtu ib.MTU) int {
 	if chosen > 0 {
 		return chosen
 	}
-	return min(128, 256<<10/int(mtu))
+	return min(windowPackets, windowBytes/int(mtu))
 }
 
 // Open implements verbs.Provider: INTERFACE or ADDRESS, and options behind a
