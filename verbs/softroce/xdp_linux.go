@@ -228,6 +228,19 @@ func (w *xdpWire) sendByKernel(m *message, packet []byte) {
 // muteMADs implements muter.
 func (w *xdpWire) muteMADs(mute bool) { _ = w.hook.Mute(mute) } // they are dropped later, too
 
+// ringDrops implements ringer.
+func (w *xdpWire) ringDrops() (n uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped.Load() { // the sockets' numbers may be others' by now
+		return 0
+	}
+	for _, s := range w.sockets {
+		n += s.Dropped()
+	}
+	return n
+}
+
 // receive implements wire.
 func (w *xdpWire) receive() bool {
 	for !w.stopped.Load() {
