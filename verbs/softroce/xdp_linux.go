@@ -106,7 +106,11 @@ func (d *device) openXDPWire() (wire, error) {
 		chunks /= 2
 	}
 	for q := range queues {
-		s, err := xsk.Open(xsk.Config{Interface: d.link.index, Queue: q, MaxFrame: longest, Rx: chunks, Tx: xdpTx})
+		tx := xdpTx
+		if q > 0 {
+			tx = 1
+		}
+		s, err := xsk.Open(xsk.Config{Interface: d.link.index, Queue: q, MaxFrame: longest, Rx: chunks, Tx: tx})
 		if err != nil {
 			return fail(d.xdpError(err))
 		}
