@@ -34,6 +34,7 @@ type Options struct {
 	CPUs    int            // 1 if zero
 	Link    Link           // its eth0, of the Host that it runs on
 	Addrs   []netip.Prefix // of eth0; the GIDs of rxe0 follow from them
+	Counted bool           // its clock counts instructions, of all processors together, at 1 ns each: the host's load doesn't reach its times
 	Loss    float64        // percent of frames lost, each way: see SetLoss
 	Capture string         // if not empty, a file that gets all frames of eth0, as pcap
 	Dir     string         // if not empty, a folder of the host that the guest has at /job, read and write
@@ -172,9 +173,13 @@ func (im *Image) writeInitramfs(to string, o Options) error {
 // arguments returns QEMU's. The acceleration may be chosen by the environment
 // variable SLUICE_RXE_ACCEL, "kvm" for instance: the default works everywhere.
 func (im *Image) arguments(g *Guest, o Options) []string {
-	args := []string{
+	accel := []string{"-accel", cmp.Or(os.Getenv("SLUICE_RXE_ACCEL"), "tcg,thread=multi")}
+	if o.Counted {
+		accel = []string{"-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"}
+	}
+	args := append(accel,
 		"-L", im.path("host/qemu"), "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
-		"-machine", "q35", "-cpu", "max", "-accel", cmp.Or(os.Getenv("SLUICE_RXE_ACCEL"), "tcg,thread=multi"),
+		"-machine", "q35", "-cpu", "max",
 		"-m", strconv.Itoa(cmp.Or(o.Memory, 512)), "-smp", strconv.Itoa(cmp.Or(o.CPUs, 1)),
 		"-kernel", im.path("vmlinuz"), "-initrd", g.path("initramfs"),
 		"-append", "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr no_timer_check nowatchdog random.trust_cpu=on rcupdate.rcu_cpu_stall_timeout=300",
@@ -184,7 +189,7 @@ func (im *Image) arguments(g *Guest, o Options) []string {
 		"-device", "virtserialport,chardev=agent,name=agent",
 		"-netdev", o.Link.netdev + ",id=net0",
 		"-device", fmt.Sprintf("virtio-net-pci,netdev=net0,mac=%s,romfile=,mrg_rxbuf=on,rx_queue_size=1024", o.Link.mac),
-	}
+	)
 	share := func(tag, dir, more string) {
 		args = append(args, "-virtfs", "local,security_model=none,multidevs=remap,mount_tag="+tag+",path="+quoteOption(dir)+more)
 	}

@@ -260,7 +260,8 @@ const (
 // how many calls it made.
 func (s *Socket) Flush() (calls int) {
 	s.tx.publish()
-	for stuck := time.Duration(0); stuck < stuckFor && s.tx.sleeps(); {
+	// Where the kernel copies, nothing goes without a call, whatever the flag says.
+	for stuck := time.Duration(0); stuck < stuckFor && (!s.zeroCopy || s.tx.sleeps()); {
 		before := s.tx.taken()
 		if before == s.tx.next {
 			break
