@@ -83,7 +83,7 @@ func TestXDPBesideRXE(t *testing.T) {
 	}
 	image, h := prepare(t)
 	link, _ := h.NewWire(1500)
-	at := boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Dir: dir, CPUs: 2, Memory: 1024, Counted: true})[0]
+	at := boot(t, image, h, rxeguest.Options{Name: "guest", Link: link, Dir: dir, Memory: 1024, Counted: true})[0]
 	check(t, os.WriteFile(filepath.Join(dir, "veth"), []byte(vethScript), 0o644))
 
 	var table strings.Builder
@@ -103,7 +103,7 @@ func TestXDPBesideRXE(t *testing.T) {
 		name := fmt.Sprintf("%s of %d bytes, MTU %d", c.test, c.size, c.path)
 		ok := t.Run(name, func(t *testing.T) {
 			run := func(function, mode string) string {
-				r, err := at.Run(pairContext(t), "sh", "-c", fmt.Sprintf("MTU=%d TEST=%s MODE=%s FLAGS='%s -m %d -s %d -n %d'; . /job/veth; %s", c.mtu, c.test, mode, patient, c.path, c.size, c.n, function))
+				r, err := at.Run(pairContext(t), "sh", "-c", fmt.Sprintf("MTU=%d TEST=%s MODE=%s FLAGS='%s -e -m %d -s %d -n %d'; . /job/veth; %s", c.mtu, c.test, mode, patient, c.path, c.size, c.n, function))
 				check(t, err)
 				return r.Output
 			}
