@@ -123,11 +123,12 @@ func bind(fd int, c Config) error {
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
 			return err
 		}
-		nap(lookAgain)
+		Nap(lookAgain)
 	}
 }
 
-func nap(d time.Duration) {
+// Nap sleeps that long, and what the kernel adds to it, without the runtime's timers.
+func Nap(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
 	_, _ = unix.Ppoll(nil, &t, nil)
 }
@@ -274,7 +275,7 @@ func (s *Socket) Flush() (calls int) {
 		case s.tx.taken() != before:
 			stuck = 0
 		default:
-			nap(retryIn)
+			Nap(retryIn)
 			stuck += retryIn
 		}
 	}
