@@ -174,15 +174,19 @@ func (im *Image) writeInitramfs(to string, o Options) error {
 // variable SLUICE_RXE_ACCEL, "kvm" for instance: the default works everywhere.
 func (im *Image) arguments(g *Guest, o Options) []string {
 	accel := []string{"-accel", cmp.Or(os.Getenv("SLUICE_RXE_ACCEL"), "tcg,thread=multi")}
+	cpu, more := "max", ""
 	if o.Counted {
 		accel = []string{"-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"}
+		// Each turn of a string instruction counts: moves of 8 bytes in place of one, and no
+		// clearing of what is allocated.
+		cpu, more = "max,-erms,-fsrm", " init_on_alloc=0"
 	}
 	args := append(accel,
 		"-L", im.path("host/qemu"), "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
-		"-machine", "q35", "-cpu", "max",
+		"-machine", "q35", "-cpu", cpu,
 		"-m", strconv.Itoa(cmp.Or(o.Memory, 512)), "-smp", strconv.Itoa(cmp.Or(o.CPUs, 1)),
 		"-kernel", im.path("vmlinuz"), "-initrd", g.path("initramfs"),
-		"-append", "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr no_timer_check nowatchdog random.trust_cpu=on rcupdate.rcu_cpu_stall_timeout=300",
+		"-append", "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr no_timer_check nowatchdog random.trust_cpu=on rcupdate.rcu_cpu_stall_timeout=300"+more,
 		"-serial", "file:"+g.path("console"),
 		"-device", "virtio-serial-pci",
 		"-chardev", "socket,id=agent,path="+quoteOption(g.path("agent")),
