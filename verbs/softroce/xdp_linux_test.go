@@ -359,3 +359,23 @@ func FuzzXDPFrame(f *testing.F) {
 		}
 	})
 }
+
+// Building a frame and taking one apart costs no allocation.
+func TestXDPFramesDoNotAllocate(t *testing.T) {
+	local, peer := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	from, to := &xdpWire{addrs: []netip.Addr{peer}}, &xdpWire{addrs: []netip.Addr{local}, counters: new(wireCounters), clock: &clock{start: time.Now()}}
+	taken := 0
+	to.out = newCollector(func(p []endpoint.Packet) { taken += len(p) })
+	m := &message{route: endpoint.Route{Dst: netip.AddrPortFrom(local, roce.Port), SrcPort: 49152, HopLimit: 64}}
+	packet, f := make([]byte, 1044), make([]byte, 2048)
+	hop := &neighbour{}
+	const runs = 1000
+	n := testing.AllocsPerRun(runs, func() {
+		from.path(&m.route).PutICRC(packet, 5)
+		to.parse(f[:from.put(f, m, hop, 5, packet)], 1)
+		to.out.flush()
+	})
+	if n > 0 || taken <= runs {
+		t.Errorf("%v allocations, expected none; %d packets, expected more than %d", n, taken, runs)
+	}
+}
