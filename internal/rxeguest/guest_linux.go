@@ -34,6 +34,7 @@ type Options struct {
 	CPUs    int            // 1 if zero
 	Link    Link           // its eth0, of the Host that it runs on
 	Addrs   []netip.Prefix // of eth0; the GIDs of rxe0 follow from them
+	Counted bool           // its clock counts instructions, at 1 ns each, and the host's load does not reach its times; for one CPU
 	Loss    float64        // percent of frames lost, each way: see SetLoss
 	Capture string         // if not empty, a file that gets all frames of eth0, as pcap
 	Dir     string         // if not empty, a folder of the host that the guest has at /job, read and write
@@ -172,19 +173,27 @@ func (im *Image) writeInitramfs(to string, o Options) error {
 // arguments returns QEMU's. The acceleration may be chosen by the environment
 // variable SLUICE_RXE_ACCEL, "kvm" for instance: the default works everywhere.
 func (im *Image) arguments(g *Guest, o Options) []string {
-	args := []string{
+	accel := []string{"-accel", cmp.Or(os.Getenv("SLUICE_RXE_ACCEL"), "tcg,thread=multi")}
+	cpu, more := "max", ""
+	if o.Counted {
+		accel = []string{"-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"}
+		// Each turn of a string instruction counts: moves of 8 bytes in place of one, and no
+		// clearing of what is allocated.
+		cpu, more = "max,-erms,-fsrm", " init_on_alloc=0"
+	}
+	args := append(accel,
 		"-L", im.path("host/qemu"), "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
-		"-machine", "q35", "-cpu", "max", "-accel", cmp.Or(os.Getenv("SLUICE_RXE_ACCEL"), "tcg,thread=multi"),
+		"-machine", "q35", "-cpu", cpu,
 		"-m", strconv.Itoa(cmp.Or(o.Memory, 512)), "-smp", strconv.Itoa(cmp.Or(o.CPUs, 1)),
 		"-kernel", im.path("vmlinuz"), "-initrd", g.path("initramfs"),
-		"-append", "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr no_timer_check nowatchdog random.trust_cpu=on rcupdate.rcu_cpu_stall_timeout=300",
-		"-serial", "file:" + g.path("console"),
+		"-append", "console=ttyS0 loglevel=4 panic=-1 mitigations=off nokaslr no_timer_check nowatchdog random.trust_cpu=on rcupdate.rcu_cpu_stall_timeout=300"+more,
+		"-serial", "file:"+g.path("console"),
 		"-device", "virtio-serial-pci",
-		"-chardev", "socket,id=agent,path=" + quoteOption(g.path("agent")),
+		"-chardev", "socket,id=agent,path="+quoteOption(g.path("agent")),
 		"-device", "virtserialport,chardev=agent,name=agent",
-		"-netdev", o.Link.netdev + ",id=net0",
+		"-netdev", o.Link.netdev+",id=net0",
 		"-device", fmt.Sprintf("virtio-net-pci,netdev=net0,mac=%s,romfile=,mrg_rxbuf=on,rx_queue_size=1024", o.Link.mac),
-	}
+	)
 	share := func(tag, dir, more string) {
 		args = append(args, "-virtfs", "local,security_model=none,multidevs=remap,mount_tag="+tag+",path="+quoteOption(dir)+more)
 	}

@@ -92,7 +92,7 @@ func (c *contest) run(b *testing.B) {
 		together = c.list
 		packet += roce.RETHBytes
 	}
-	p := newPlain(b, packet, o.gso, window, together)
+	p := newPlain(b, plainSocket(b, "127.47.91.3:4791"), plainSocket(b, "127.47.91.4:4791"), packet, o.gso, window, together)
 	defer p.close()
 	var soft, limit, share []float64
 	b.SetBytes(int64(c.round * c.size))
@@ -232,24 +232,25 @@ const plainSource = 1 << 20
 // CQ.Poll does, which makes a system call in each.
 const plainYield = 16 << 10
 
+// plainSocket opens a socket of newPlain's.
+func plainSocket(b *testing.B, at string) *udpSocket {
+	s := &udpSocket{local: netip.MustParseAddrPort(at)}
+	fd, err := newUDPSocket(s.local, 1)
+	if err == nil {
+		err = setUDPOptions(fd, false)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.inbox.init(fd)
+	return s
+}
+
 // newPlain prepares packets of so much payload, with BTH and ICRC, of which as
 // many as together go by one call.
-func newPlain(b *testing.B, payload int, gso bool, window, together int) *plain {
-	p := &plain{size: payload + roce.BTHBytes + roce.ICRCBytes, stopped: make(chan struct{})}
+func newPlain(b *testing.B, from, to *udpSocket, payload int, gso bool, window, together int) *plain {
+	p := &plain{from: from, to: to, size: payload + roce.BTHBytes + roce.ICRCBytes, stopped: make(chan struct{})}
 	p.window = int64(window * p.size)
-	socket := func(a string) *udpSocket {
-		s := &udpSocket{local: netip.MustParseAddrPort(a)}
-		fd, err := newUDPSocket(s.local, 1)
-		if err == nil {
-			err = setUDPOptions(fd, false)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		s.inbox.init(fd)
-		return s
-	}
-	p.from, p.to = socket("127.47.91.3:4791"), socket("127.47.91.4:4791")
 	p.w = &udpWire{sockets: []*udpSocket{p.from}, gso: gso, counters: &wireCounters{}}
 	p.batch.init()
 	p.batch.segments = p.w.segments()

@@ -81,7 +81,7 @@ var goesWith = map[string]func(telemetry.Form) bool{
 }
 
 // finish makes the formats of the options, or an error.
-func (c *collect) finish(packets bool) error {
+func (c *collect) finish(m mode) error {
 	said := *c
 	*c = collect{}
 	var form telemetry.Form
@@ -129,8 +129,8 @@ func (c *collect) finish(packets bool) error {
 		c.ein = true
 		return nil
 	}
-	if !packets {
-		return errors.New("option telemetry: tags and INT require mode=packet: a UDP socket shows neither")
+	if m != modePacket {
+		return errors.New("option telemetry: tags and INT require mode=packet: the sockets of other modes get neither")
 	}
 	return nil
 }

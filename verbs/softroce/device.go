@@ -329,10 +329,14 @@ func (d *device) Counters() map[string]uint64 {
 	d.mu.Lock()
 	c, t := d.core.Counters, d.core.Transport()
 	d.mu.Unlock()
+	ringDrops := uint64(0)
+	if w, ok := d.wire.(ringer); ok {
+		ringDrops = w.ringDrops()
+	}
 	return map[string]uint64{
 		"rcvd_pkts": c.RxPackets, "rcvd_bytes": c.RxBytes, "sent_pkts": c.TxPackets, "sent_bytes": c.TxBytes,
 		"rx_icrc_encapsulated": d.counters.badICRC.Load(), "rx_malformed": d.counters.malformed.Load() + c.Malformed,
-		"tx_refused": d.counters.sendErrors.Load(), "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP, "rx_int_unread": c.INTUnread,
+		"tx_refused": d.counters.sendErrors.Load(), "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP, "rx_int_unread": c.INTUnread, "rx_ring_dropped": ringDrops,
 		"rx_wrong_service": c.WrongService, "rx_wrong_source": c.WrongSource, "rx_mads_dropped": c.MADsDropped,
 		"qkey_viol_cntr": c.BadQKey, "rx_ud_no_receive": c.UDNoReceive, "rx_ud_too_long": c.UDTooLong,
 		"rx_dropped_by_qp": c.DroppedByQP, "local_key_faults": c.LocalFaults, "remote_key_faults": c.RemoteKeyFaults,

@@ -1,5 +1,5 @@
 // Package softroce is the verbs provider for any network interface: RoCEv2 in user
-// space, over a UDP socket, without privileges and without a kernel module. Real
+// space, over a UDP socket (or packet or AF_XDP sockets), without privileges and without a kernel module. Real
 // RDMA devices, the kernel's soft-RoCE driver and programs written for them can be the other
 // end.
 //
@@ -15,7 +15,8 @@
 //	port    UDP port, 4791. With another the device's GIDs carry it as a zone,
 //	        "::ffff:127.0.0.1%port14791", by which a peer finds it: two devices
 //	        can share an address, but only devices of this package understand it
-//	mode    udp, or packet: packet sockets, for root; see below
+//	mode    udp; packet: packet sockets, for root; or xdp: AF_XDP sockets, for root
+//	        and Ethernet; docs/softroce.md
 //	gso     on or off: let the kernel cut messages into packets (UDP_SEGMENT)
 //	turnaround  on or off: ask peers how long they take to answer, which those of
 //	        this package tell, by a bit that IBA reserves; on by default on the

@@ -41,6 +41,9 @@ type sender interface {
 	send(*batch)
 }
 
+// ringer is a wire whose kernel counts the packets that it drops for want of room.
+type ringer interface{ ringDrops() uint64 }
+
 // wireCounters count what happens below the endpoint.
 type wireCounters struct {
 	badICRC    atomic.Uint64

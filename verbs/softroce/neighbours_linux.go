@@ -17,6 +17,7 @@ import (
 type neighbour struct {
 	mac, own roce.MAC
 	known    bool
+	stale    bool      // the kernel wants to ask, and does once it sends a packet there itself
 	until    time.Time // when to ask again
 }
 
@@ -66,7 +67,7 @@ func (n *neighbours) find(to netip.Addr) (*neighbour, bool) {
 		n.last, n.lastAddr = at, to
 	}
 	if now := time.Now(); now.After(at.until) {
-		at.known = n.ask(to, &at.mac)
+		at.known = n.ask(to, at)
 		at.until = now.Add(nobodyFor)
 		if at.known {
 			at.until = now.Add(neighbourFor)
@@ -77,7 +78,7 @@ func (n *neighbours) find(to netip.Addr) (*neighbour, bool) {
 
 // ask asks the kernel for the address of the station that packets go to next. A
 // route by another interface counts as none.
-func (n *neighbours) ask(to netip.Addr, mac *roce.MAC) bool {
+func (n *neighbours) ask(to netip.Addr, at *neighbour) bool {
 	if n.loopback {
 		return true // its frames have no addresses
 	}
@@ -101,8 +102,9 @@ func (n *neighbours) ask(to netip.Addr, mac *roce.MAC) bool {
 	}
 	const usable = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT | unix.NUD_NOARP
 	for i := range list {
-		if a, ok := netip.AddrFromSlice(list[i].IP); ok && a.Unmap() == hop && list[i].State&usable != 0 && len(list[i].HardwareAddr) == len(mac) {
-			copy(mac[:], list[i].HardwareAddr)
+		if a, ok := netip.AddrFromSlice(list[i].IP); ok && a.Unmap() == hop && list[i].State&usable != 0 && len(list[i].HardwareAddr) == len(at.mac) {
+			copy(at.mac[:], list[i].HardwareAddr)
+			at.stale = list[i].State&unix.NUD_STALE != 0
 			return true
 		}
 	}

@@ -82,45 +82,68 @@ func (d *device) openPacketWire() (wire, error) {
 	for _, a := range d.link.addrs {
 		if w.collect.int { // for the same reason as below
 			at := netip.AddrPortFrom(a, w.collect.hops.Port)
-			fd, err := newUDPSocket(at, d.link.index)
+			fd, err := reservePort(at, d.link.index)
 			if err != nil {
 				return fail(d.openError(at, err))
 			}
 			fds = append(fds, fd)
-			if err := attachFilter(fd, nothing); err != nil {
-				return fail(d.openError(at, err))
-			}
 		}
 		at := netip.AddrPortFrom(a, roce.Port)
-		// A UDP socket that throws all away keeps the kernel from answering that
-		// the port is closed, and others from taking it.
-		fd, err := newUDPSocket(at, d.link.index)
+		fd, err := reservePort(at, d.link.index)
 		if err != nil {
 			return fail(d.openError(at, err))
 		}
 		fds = append(fds, fd)
-		if err := attachFilter(fd, nothing); err != nil {
-			return fail(d.openError(at, err))
-		}
-		family, which := unix.AF_INET, 0
-		if a.Is6() {
-			family, which = unix.AF_INET6, 1
-		}
+		which := rawSocketFor(a)
 		if w.raw[which] >= 0 {
 			continue
 		}
-		fd, err = unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
-		if err != nil {
-			return fail(d.openError(at, os.NewSyscallError("socket", err)))
+		if fd, err = openRawSocket(which); err != nil {
+			return fail(d.openError(at, err))
 		}
 		fds = append(fds, fd)
-		growBuffers(fd)
 		w.raw[which] = fd
 	}
 	if err := w.waiter.init(fds...); err != nil {
 		return fail(err)
 	}
 	return w, nil
+}
+
+// reservePort takes a UDP port with a socket that throws all away. It keeps the kernel
+// from answering that the port is closed, and others from taking it.
+func reservePort(at netip.AddrPort, link int) (int, error) {
+	fd, err := newUDPSocket(at, link)
+	if err != nil {
+		return -1, err
+	}
+	if err := attachFilter(fd, nothing); err != nil {
+		_ = unix.Close(fd)
+		return -1, os.NewSyscallError("setsockopt", err)
+	}
+	return fd, nil
+}
+
+// rawSocketFor is the kind of raw socket that sends from an address.
+func rawSocketFor(a netip.Addr) int {
+	if a.Is4() {
+		return ipv4
+	}
+	return ipv6
+}
+
+// openRawSocket opens a socket that sends packets with their IP headers: ipv4 or ipv6.
+func openRawSocket(which int) (int, error) {
+	family := unix.AF_INET
+	if which == ipv6 {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	growBuffers(fd)
+	return fd, nil
 }
 
 // errKind is the error for interfaces whose frames are not understood.
@@ -275,33 +298,20 @@ func (w *packetWire) prepare(i int, m *message, data []byte) int {
 	f := w.frames[i][:]
 	r := &m.route
 	src := w.addrs[r.GID]
-	udp := roce.UDPFields{SrcPort: r.SrcPort, DstPort: r.Dst.Port(), Len: roce.UDPBytes + len(data)}
-	socket, begin, n := ipv4, room, room
-	if src.Is4() {
-		if w.id++; w.id == 0 {
-			w.id = 1 // the kernel takes 0 for "choose one"
-		}
-		ip := roce.IPv4Fields{
-			TOS: r.TrafficClass, TotalLen: roce.IPv4Bytes + udp.Len, ID: w.id, DontFragment: true, TTL: r.HopLimit, Src: src, Dst: r.Dst.Addr(),
-		}
-		n += ip.Put(f[n:])
-	} else {
-		socket = ipv6
-		ip := roce.IPv6Fields{TrafficClass: r.TrafficClass, PayloadLen: udp.Len, HopLimit: r.HopLimit, Src: src, Dst: r.Dst.Addr()}
-		n += ip.Put(f[n:])
+	if w.id++; w.id == 0 {
+		w.id = 1 // the kernel takes 0 for "choose one"
 	}
-	at := n
-	n += udp.Put(f[n:])
+	socket, begin := rawSocketFor(src), room
+	n := begin + putIP(f[begin:], src, r, w.id, len(data))
 	n += copy(f[n:], data)
 	roce.PutICRC(f[begin:n])
-	if src.Is6() { // a receiver with a plain UDP socket needs one
-		udp.Checksum = roce.UDPChecksum(f[begin:n])
-		udp.Put(f[at:])
+	if src.Is6() {
+		putChecksum(f[begin:n])
 	}
 	to := netip.AddrPortFrom(r.Dst.Addr(), 0)
 	switch c := &m.carried; {
 	case w.collect.int && (c.Collects || len(c.INT) > 0):
-		begin = w.collect.putINT(f, begin, at-begin, n-begin, c)
+		begin = w.collect.putINT(f, begin, n-len(data)-roce.UDPBytes-begin, n-begin, c)
 	case w.collect.tags && c.Collects:
 		// A neighbour who is not known is left to the kernel to find, with a packet
 		// that has no tag.
@@ -321,6 +331,29 @@ func (w *packetWire) prepare(i int, m *message, data []byte) int {
 		h.Namelen = putAddr(&w.names[i], to, w.link)
 	}
 	return socket
+}
+
+// putIP writes the IP and UDP headers of a datagram with n bytes of payload, and returns
+// their length. The identification is IPv4's.
+func putIP(b []byte, src netip.Addr, r *endpoint.Route, id uint16, n int) int {
+	udp := roce.UDPFields{SrcPort: r.SrcPort, DstPort: r.Dst.Port(), Len: roce.UDPBytes + n}
+	at := 0
+	if src.Is4() {
+		ip := roce.IPv4Fields{
+			TOS: r.TrafficClass, TotalLen: roce.IPv4Bytes + udp.Len, ID: id, DontFragment: true, TTL: r.HopLimit, Src: src, Dst: r.Dst.Addr(),
+		}
+		at = ip.Put(b)
+	} else {
+		ip := roce.IPv6Fields{TrafficClass: r.TrafficClass, PayloadLen: udp.Len, HopLimit: r.HopLimit, Src: src, Dst: r.Dst.Addr()}
+		at = ip.Put(b)
+	}
+	return at + udp.Put(b[at:])
+}
+
+// putChecksum writes the UDP checksum of an IPv6 packet, without which a plain UDP
+// socket takes no packet.
+func putChecksum(packet []byte) {
+	binary.BigEndian.PutUint16(packet[roce.IPv6Bytes+6:], roce.UDPChecksum(packet))
 }
 
 // receive implements wire.
@@ -370,6 +403,15 @@ func (w *packetWire) take() bool {
 	return true
 }
 
+// packetOf is a frame as the endpoint takes it. ok is false if it is for none of the
+// addresses.
+func packetOf(f *roce.Frame, addrs []netip.Addr, stamp uint64) (p endpoint.Packet, ok bool) {
+	gid := slices.Index(addrs, f.Dst)
+	return endpoint.Packet{
+		Data: f.IB, Src: netip.AddrPortFrom(f.Src, f.SrcPort), GID: gid, TrafficClass: f.TOS, HopLimit: f.TTL, Stamp: stamp,
+	}, gid >= 0
+}
+
 // virtioBytes is the length of struct virtio_net_hdr.
 const virtioBytes = 10
 
@@ -398,13 +440,11 @@ func (w *packetWire) parse(b []byte, stamp uint64) bool {
 	if err != nil {
 		return errors.Is(err, roce.ErrNotRoCE)
 	}
-	gid := slices.Index(w.addrs, f.Dst)
-	if gid < 0 {
+	p, ok := packetOf(&f, w.addrs, stamp)
+	if !ok {
 		return true // another endpoint's
 	}
-	p := endpoint.Packet{
-		Data: f.IB, Src: netip.AddrPortFrom(f.Src, f.SrcPort), GID: gid, TrafficClass: f.TOS, HopLimit: f.TTL, Stamp: stamp, Brought: brought,
-	}
+	p.Brought = brought
 	if segment == 0 || segment >= len(f.IB) {
 		if !roce.CheckICRC(f.IP) {
 			w.counters.badICRC.Add(1)

@@ -24,7 +24,7 @@ type provider struct{}
 // options are what the query of a device's name may say.
 type options struct {
 	port   uint16 // UDP port
-	packet bool   // mode=packet
+	mode   mode
 	gso    bool
 	window int   // PSNs, 0 for what windowOf says
 	maxQP  int   // queue pairs
@@ -33,6 +33,17 @@ type options struct {
 	turns  *bool // turnaround=on or off: ask peers how long they take to answer; nil: on the loopback alone
 	collect
 }
+
+// mode is the kind of sockets that a device has.
+type mode string
+
+const (
+	modeUDP    mode = "udp"
+	modePacket mode = "packet"
+	modeXDP    mode = "xdp"
+)
+
+var modes = []mode{modeUDP, modePacket, modeXDP}
 
 const (
 	defaultRate = 40_000_000_000
@@ -87,7 +98,7 @@ func (provider) Devices() ([]string, error) {
 }
 
 func parseOptions(query string) (options, error) {
-	o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP}
+	o := options{port: roce.Port, mode: modeUDP, gso: true, maxQP: endpoint.MaxQP}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("options %q: %w; write window=128&gso=off", query, err)
@@ -103,8 +114,9 @@ func parseOptions(query string) (options, error) {
 			}
 			o.port = uint16(n)
 		case "mode":
-			if o.packet = text == "packet"; text != "packet" && text != "udp" {
-				err = fmt.Errorf("unknown mode %q, expected udp or packet", text)
+			o.mode = mode(text)
+			if !slices.Contains(modes, o.mode) {
+				err = fmt.Errorf("unknown mode %q, expected udp, packet or xdp", text)
 			}
 		case "gso":
 			if o.gso = text == "on"; text != "on" && text != "off" {
@@ -143,7 +155,7 @@ func parseOptions(query string) (options, error) {
 			return o, fmt.Errorf("option %s: %w", key, err)
 		}
 	}
-	if err := o.collect.finish(o.packet); err != nil {
+	if err := o.collect.finish(o.mode); err != nil {
 		return o, err
 	}
 	return o, nil

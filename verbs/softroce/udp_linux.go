@@ -50,8 +50,11 @@ type udpSocket struct {
 }
 
 func (d *device) openWire() (wire, error) {
-	if d.opt.packet {
+	switch d.opt.mode {
+	case modePacket:
 		return d.openPacketWire()
+	case modeXDP:
+		return d.openXDPWire()
 	}
 	w := &udpWire{link: d.link.index, gso: d.opt.gso, counters: &d.counters}
 	var fds []int
@@ -85,7 +88,11 @@ func (d *device) openError(at netip.AddrPort, err error) error {
 	case errors.Is(err, unix.EADDRINUSE):
 		return verbs.Errorf("open", d.name, verbs.ErrBusy, "UDP port %d of %v is taken: by another endpoint, or by the kernel's soft-RoCE driver", at.Port(), at.Addr())
 	case errors.Is(err, unix.EPERM):
-		return verbs.Errorf("open", d.name, err, "mode=packet requires root, or the capability CAP_NET_RAW")
+		needs := "capability CAP_NET_RAW"
+		if d.opt.mode == modeXDP {
+			needs = "capabilities CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF"
+		}
+		return verbs.Errorf("open", d.name, err, "mode=%s requires root, or the %s", d.opt.mode, needs)
 	}
 	return verbs.Errorf("open", d.name, err, "on %v", at)
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
-// memoryWire sends from one device to another without sockets.
-type memoryWire struct {
+// handWire sends from one device to another without sockets.
+type handWire struct {
 	from  netip.AddrPort
 	paths pathCache
 	take  func(data []byte, c control)
 }
 
-func (w *memoryWire) segments() int                     { return maxSegments }
-func (w *memoryWire) path(r *endpoint.Route) *roce.Path { return w.paths.get(w.from, r.Dst) }
-func (w *memoryWire) send(b *batch) {
+func (w *handWire) segments() int                     { return maxSegments }
+func (w *handWire) path(r *endpoint.Route) *roce.Path { return w.paths.get(w.from, r.Dst) }
+func (w *handWire) send(b *batch) {
 	for i := range b.messages {
 		m := &b.messages[i]
 		c := control{hopLimit: defaultTTL}
@@ -29,11 +29,11 @@ func (w *memoryWire) send(b *batch) {
 	}
 }
 
-// replaceWire makes a device send by a memoryWire.
+// replaceWire makes a device send by a handWire.
 func replaceWire(h *end, take func(data []byte, c control)) {
 	d := h.dev.(*device)
 	d.mu.Lock()
-	d.out = &memoryWire{from: localOf(h), take: take}
+	d.out = &handWire{from: localOf(h), take: take}
 	d.mu.Unlock()
 }
 

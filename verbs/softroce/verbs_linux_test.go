@@ -790,19 +790,23 @@ func TestPaced(t *testing.T) {
 	}
 }
 
+// otherSpace is the network namespace that inNamespace makes.
+const otherSpace = "sluice-test"
+
+func ip(args string) error {
+	out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", args, err, out)
+	}
+	return nil
+}
+
 // inNamespace runs f on a thread in a network namespace of its own that a pair of
 // virtual interfaces joins to this one: 10.47.91.1 here, .2 there, and likewise
 // fd47::1 and fd47::2.
-func inNamespace(t *testing.T, f func(enter func(func()))) {
+func inNamespace(t testing.TB, f func(enter func(func()))) {
 	t.Helper()
-	const name = "sluice-test"
-	ip := func(args string) error {
-		out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("ip %s: %w: %s", args, err, out)
-		}
-		return nil
-	}
+	const name = otherSpace
 	_ = ip("netns del " + name)
 	if err := ip("netns add " + name); err != nil {
 		t.Skipf("no network namespaces here: %v", err)
@@ -812,6 +816,7 @@ func inNamespace(t *testing.T, f func(enter func(func()))) {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(func() { _ = ip("link del sluice0") }) // at once; with the namespace it goes later
 	for _, args := range []string{
 		"link add sluice0 type veth peer name sluice1 netns " + name,
 		"addr add 10.47.91.1/24 dev sluice0", "addr add fd47::1/64 dev sluice0 nodad", "link set sluice0 up",
