@@ -80,20 +80,12 @@ func (t *tests) covered(ctx context.Context, packages, testing []string) (map[st
 	}
 	for _, p := range testing {
 		profile := filepath.Join(t.w.dir, "cover.out")
-		program := filepath.Join(t.w.dir, binary(p))
-		if err := t.w.build(ctx, nil, "test", "-c", "-vet=off", "-cover", "-coverpkg="+strings.Join(packages, ","), "-o", program, p); err != nil {
-			return nil, err
-		}
-		args := []string{"-test.timeout", t.limit.String(), "-test.coverprofile", profile}
-		if !t.long {
-			args = append(args, "-test.short")
-		}
-		how, out, err := run(ctx, filepath.Join(t.w.root, p), 2*t.limit, program, args...)
+		how, out, _, err := t.test(ctx, nil, p, "-cover", "-coverpkg="+strings.Join(packages, ","), "-test.coverprofile="+profile)
 		if err != nil {
 			return nil, err
 		}
 		if how != passed {
-			return nil, fmt.Errorf("%s: the tests of the tree as it is %s:\n%s", p, how, out)
+			return nil, fmt.Errorf("%s: the tests of the tree as it is, with coverage, %s:\n%s", p, how, out)
 		}
 		text, err := os.ReadFile(profile)
 		if err != nil {
@@ -160,6 +152,9 @@ func (t *tests) auto(ctx context.Context, patterns []string, sample int, seed ui
 	}
 	all, err := t.w.candidates(packages)
 	if err != nil {
+		return 0, err
+	}
+	if err := t.calibrate(ctx, testing); err != nil {
 		return 0, err
 	}
 	lines, err := t.covered(ctx, mutated, testing)

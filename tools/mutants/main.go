@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"time"
 )
 
 func main() {
@@ -52,7 +51,7 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("mutants auto [flags] PACKAGE...", flag.ContinueOnError)
 	sample := flags.Int("sample", 100, "how many mutants, drawn from all; -1 for all of them")
 	seed := flags.Uint64("seed", 1, "of the draw")
-	limit := flags.Duration("limit", time.Minute, "how long the tests of a package may take")
+	limit := flags.Duration("limit", 0, "how long the tests of a package may take; 0 for ten times what they take now")
 	long := flags.Bool("long", false, "run the tests without -short")
 	asJSON := flags.Bool("json", false, "write JSON")
 	quiet := flags.Bool("quiet", false, "write the survivors and the table only")
@@ -98,7 +97,7 @@ func plant(ctx context.Context, args []string, out io.Writer) (err error) {
 	groups := flags.String("group", "", "the groups to plant, with commas between; all if empty")
 	kinds := flags.String("kind", "", "the kinds to plant, with commas between; all if empty")
 	names := flags.String("name", "", "the faults to plant, with commas between; all if empty")
-	limit := flags.Duration("limit", time.Minute, "how long the tests of a package may take")
+	limit := flags.Duration("limit", 0, "how long the tests of a package may take; 0 for ten times what they take now")
 	long := flags.Bool("long", false, "run the tests without -short")
 	asJSON := flags.Bool("json", false, "write JSON")
 	if err := flags.Parse(args); err != nil {
@@ -180,6 +179,5 @@ func (t *tests) sound(ctx context.Context, chosen []*Mutant) error {
 		packages = append(packages, testsOf(m)...)
 	}
 	slices.Sort(packages)
-	_, err := t.judge(ctx, nil, slices.Compact(packages))
-	return err
+	return t.calibrate(ctx, slices.Compact(packages))
 }
