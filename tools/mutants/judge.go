@@ -13,6 +13,7 @@ type Verdict struct {
 	Found bool   `json:"found"`
 	By    string `json:"by,omitempty"`    // which tests or storm found it
 	How   string `json:"how,omitempty"`   // failed, panicked or hung
+	What  string `json:"what,omitempty"`  // the storm says that is wrong
 	Seeds int    `json:"seeds,omitempty"` // that the storm needed
 	// Uncovered: no test runs the statement. It was not built.
 	Uncovered bool    `json:"uncovered,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -97,8 +98,10 @@ func plant(ctx context.Context, args []string, out io.Writer) (err error) {
 	groups := flags.String("group", "", "the groups to plant, with commas between; all if empty")
 	kinds := flags.String("kind", "", "the kinds to plant, with commas between; all if empty")
 	names := flags.String("name", "", "the faults to plant, with commas between; all if empty")
-	limit := flags.Duration("limit", 0, "how long the tests of a package may take; 0 for ten times what they take now")
+	limit := flags.Duration("limit", 0, "how long the tests of a package, or the seeds of a provider, may take; 0 for ten times what they take now")
 	long := flags.Bool("long", false, "run the tests without -short")
+	storm := flags.Bool("storm", false, "judge by sluice storm instead of unit tests")
+	seeds := flags.Int("seeds", 300, "of sluice storm, over each provider")
 	asJSON := flags.Bool("json", false, "write JSON")
 	if err := flags.Parse(args); err != nil {
 		return usage(err)
@@ -121,13 +124,13 @@ func plant(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	t := &tests{w: w, limit: *limit, long: *long}
-	if err := t.sound(ctx, chosen); err != nil {
+	judge, err := judgeOf(ctx, w, chosen, *limit, *long, *storm, *seeds)
+	if err != nil {
 		return err
 	}
 	var results []*Result
 	for _, m := range chosen {
-		v, err := t.judge(ctx, m, testsOf(m))
+		v, err := judge(ctx, m)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.FullName(), err)
 		}
@@ -141,11 +144,31 @@ func plant(ctx context.Context, args []string, out io.Writer) (err error) {
 		return writeJSON(out, map[string]any{"mutants": results})
 	}
 	fmt.Fprintln(out)
-	if err := table(out, "group", tally(results, func(r *Result) string { return r.Group }), false); err != nil {
+	if err := table(out, "group", tally(results, func(r *Result) string { return r.Group }), *storm); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	return table(out, "kind", tally(results, func(r *Result) string { return r.Kind }), false)
+	return table(out, "kind", tally(results, func(r *Result) string { return r.Kind }), *storm)
+}
+
+// judgeOf returns what judges the chosen mutants, and has made sure that it finds nothing
+// in the tree as it is.
+func judgeOf(ctx context.Context, w *workspace, chosen []*Mutant, limit time.Duration, long, storm bool, seeds int) (
+	func(context.Context, *Mutant) (*Verdict, error), error,
+) {
+	var groups, packages []string
+	for _, m := range chosen {
+		groups = append(groups, m.Group)
+		packages = append(packages, testsOf(m)...)
+	}
+	if storm {
+		s := &storms{w: w, seeds: seeds, limit: limit}
+		return s.judge, s.calibrate(ctx, groups)
+	}
+	t := &tests{w: w, limit: limit, long: long}
+	slices.Sort(packages)
+	return func(ctx context.Context, m *Mutant) (*Verdict, error) { return t.judge(ctx, m, testsOf(m)) },
+		t.calibrate(ctx, slices.Compact(packages))
 }
 
 func usage(err error) error {
@@ -170,14 +193,4 @@ var besides = map[string][]string{
 func testsOf(m *Mutant) []string {
 	own := "./" + m.Dir()
 	return slices.Concat([]string{own}, slices.DeleteFunc(slices.Clone(besides[m.Group]), func(p string) bool { return p == own }))
-}
-
-// sound makes sure that the tests pass on the tree as it is.
-func (t *tests) sound(ctx context.Context, chosen []*Mutant) error {
-	var packages []string
-	for _, m := range chosen {
-		packages = append(packages, testsOf(m)...)
-	}
-	slices.Sort(packages)
-	return t.calibrate(ctx, slices.Compact(packages))
 }
