@@ -90,3 +90,45 @@ func TestTheShortestRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// Next fills all of a completion, whatever was in it.
+func TestNextOverwrites(t *testing.T) {
+	tab := NewTable(7, 1, 1)
+	slot, _ := tab.Add(Message{WRID: 5, Opcode: ib.WRSend, Signaled: true})
+	var seg Segment
+	tab.Complete(tab.Post(slot, 9, true, 0), &verbs.WC{Timestamp: 3}, &seg)
+	wc := verbs.WC{
+		WRID: 1, Status: ib.WCGeneralErr, VendorErr: 1, Opcode: ib.WCRecv, ByteLen: 1, Flags: verbs.WCWithImm, Imm: 1, QPN: 1, SrcQP: 1, Timestamp: 1,
+	}
+	want := verbs.WC{WRID: 5, Opcode: ib.WCSend, ByteLen: 9, QPN: 7, Timestamp: 3}
+	if !tab.Next(&wc) || wc != want {
+		t.Errorf("completion %+v, expected %+v", wc, want)
+	}
+}
+
+// What HostTime is computed from is what it returns, but for times after the poll.
+func TestMapping(t *testing.T) {
+	var none *Clock
+	if _, ok := none.Mapping(0); ok {
+		t.Error("a mapping without timestamps")
+	}
+	c, err := NewClock(64, 1e9, units.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := c.Mapping(0); ok {
+		t.Error("a mapping without samples")
+	}
+	const us = units.Microsecond
+	for at := units.Time(0); at < 1000*us; at += 20 * us {
+		c.Add(at, uint64(at/units.Nanosecond), at+units.Nanosecond)
+	}
+	m, ok := c.Mapping(1_000_000)
+	got, ok2 := c.HostTime(1_000_000, 2000*us)
+	if by := m.Host - 1000*us; !ok || !ok2 || got != m.Host || by < -m.Bound || by > m.Bound {
+		t.Errorf("mapped to %+v, %v; the host time is %v, %v", m, ok, got, ok2)
+	}
+	if got, ok := c.HostTime(1_000_000, 900*us); !ok || got != 900*us {
+		t.Errorf("completed at %v, %v, polled at 900us", got, ok)
+	}
+}

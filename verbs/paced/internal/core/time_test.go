@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -60,5 +61,39 @@ func TestAnEnginesTimeDoesNotRunBackwards(t *testing.T) {
 			t.Errorf("segment %d completed at %v, the one before at %v; the engine's time is %v", i, at, last, x.Ack.Now)
 		}
 		last = x.Ack.Now
+	}
+}
+
+// A round trip between two of the NIC's timestamps, across the wrap of its counter.
+func TestADepartureBeforeTheWrap(t *testing.T) {
+	const us = units.Microsecond
+	for _, bits := range []int{24, 32, 48, 63, 64} {
+		c, err := core.New(core.Config{Batch: 1, BaseRTT: 20 * us, NICClock: true, ClockBits: bits, CoreClockHz: 1e9}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q core.QP
+		if err := c.Add(&q, &core.QPConfig{
+			Cap: verbs.QPCap{MaxSendWR: 8, MaxSendSGE: 1}, Segment: segment, Depth: depth, Limit: limit, Line: line, MTU: 1024,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		q.Resume(0)
+		wr := verbs.SendWR{Opcode: ib.WRRDMAWrite, SGL: []verbs.SGE{{Length: 1}}}
+		q.Accept(&wr)
+		q.Offer(0)
+		var b core.Batch
+		c.Next(0, &b)
+		c.Posted(0, &b, 1, core.Refusal{})
+		top := uint64(math.MaxUint64) >> (64 - bits)
+		wc := verbs.WC{Timestamp: 9_000}
+		x := core.Sample{Stamped: true, Departed: true, First: top - 999, Last: top - 999}
+		if _, ok := q.Complete(&wc, &x.Segment); !ok {
+			t.Fatal("the segment is unknown")
+		}
+		c.Measure(100*us, &q, &wc, &x)
+		if want := 10 * us; x.RTT != want || x.Marks&core.ByDeparture == 0 {
+			t.Errorf("%d bits: a round trip of %v, expected %v", bits, x.RTT, want)
+		}
 	}
 }
