@@ -72,5 +72,25 @@ func (q *Queue) Pop(wc []verbs.WC) int {
 	return n
 }
 
+// Drop removes the completions of t, whose queue pair is destroyed or reset, and
+// releases them. The others keep their order.
+func (q *Queue) Drop(t *Table) {
+	mask := uint32(len(q.ring) - 1)
+	to := q.head
+	for i := q.head; i != q.tail; i++ {
+		e := &q.ring[i&mask]
+		if e.table == t {
+			t.Release()
+		} else {
+			q.ring[to&mask] = *e
+			to++
+		}
+	}
+	for i := to; i != q.tail; i++ {
+		q.ring[i&mask].table = nil
+	}
+	q.tail = to
+}
+
 // Len is how many completions are waiting.
 func (q *Queue) Len() int { return int(q.tail - q.head) }

@@ -1,6 +1,7 @@
 package completions
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -259,45 +260,58 @@ func TestTableAgainstAModel(t *testing.T) {
 
 func TestQueueKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tab := NewTable(1, 1<<10, 1)
+		tabs := []*Table{NewTable(0, 1<<10, 1), NewTable(1, 1<<10, 1)}
 		var q Queue
 		q.Reserve(rapid.IntRange(0, 20).Draw(t, "reserve"))
-		in, out := uint64(0), uint64(0)
+		var want []verbs.WC
+		next := uint64(0)
+		which := rapid.Uint32Range(0, 1)
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
+				tab := tabs[which.Draw(t, "table")]
 				for range rapid.IntRange(1, 9).Draw(t, "n") {
 					// One that succeeds unsignaled before, which gives no completion.
 					for _, signaled := range []bool{false, true} {
-						slot, _ := tab.Add(Message{WRID: in, Signaled: signaled})
+						slot, _ := tab.Add(Message{WRID: next, Signaled: signaled})
 						seq := tab.Post(slot, 1, true, 0)
 						tab.Complete(seq, &verbs.WC{}, &Segment{})
 					}
-					if wc := q.Push(tab); wc == nil || wc.WRID != in {
-						t.Fatalf("pushed %+v, want %d", wc, in)
+					if wc := q.Push(tab); wc == nil || wc.WRID != next {
+						t.Fatalf("pushed %+v, want %d", wc, next)
 					}
 					if room := len(q.ring); q.Push(tab) != nil || len(q.ring) != room {
 						t.Fatal("pushed a request that there is not, or made room for it")
 					}
-					in++
+					want = append(want, verbs.WC{WRID: next, QPN: tab.qpn})
+					next++
 				}
 			},
 			"reserve": func(t *rapid.T) { q.Reserve(rapid.IntRange(0, 50).Draw(t, "n")) },
+			"drop": func(t *rapid.T) {
+				tab := tabs[which.Draw(t, "table")]
+				q.Drop(tab)
+				want = slices.DeleteFunc(want, func(wc verbs.WC) bool { return wc.QPN == tab.qpn })
+			},
 			"pop": func(t *rapid.T) {
 				wc := make([]verbs.WC, rapid.IntRange(0, 7).Draw(t, "n"))
 				n := q.Pop(wc)
-				if n != min(len(wc), int(in-out)) {
-					t.Fatalf("popped %d of %d", n, in-out)
+				if n != min(len(wc), len(want)) {
+					t.Fatalf("popped %d of %d", n, len(want))
 				}
-				for _, w := range wc[:n] {
-					if w.WRID != out {
-						t.Fatalf("popped %d, want %d", w.WRID, out)
+				for i, w := range wc[:n] {
+					if w.WRID != want[i].WRID || w.QPN != want[i].QPN {
+						t.Fatalf("popped %+v, want %+v", w, want[i])
 					}
-					out++
 				}
+				want = want[n:]
 			},
 			"": func(t *rapid.T) {
-				if q.Len() != int(in-out) || tab.held != uint32(in-out) {
-					t.Fatalf("%d in the queue, %d held, want %d", q.Len(), tab.held, in-out)
+				var held [2]uint32
+				for _, wc := range want {
+					held[wc.QPN]++
+				}
+				if q.Len() != len(want) || held != [2]uint32{tabs[0].held, tabs[1].held} {
+					t.Fatalf("%d in the queue, %d and %d held, want %d and %v", q.Len(), tabs[0].held, tabs[1].held, len(want), held)
 				}
 			},
 		})

@@ -140,7 +140,7 @@ func (q *QP) Resume() error {
 	if q.state != ib.SQD && q.state != ib.SQE {
 		return fmt.Errorf("rc: Resume in state %v, expected SQD or SQE", q.state)
 	}
-	q.state = ib.RTS
+	q.state, q.failed = ib.RTS, false
 	return nil
 }
 

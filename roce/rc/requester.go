@@ -69,6 +69,7 @@ type requester struct {
 	progress              units.Time // when the timer was last restarted
 	rnrUntil              units.Time // end of an RNR wait, or 0
 	deadline              units.Time
+	failed                bool // PollSend has returned a failure: what follows is flushed
 }
 
 // PostSend queues a request and returns its slot, which is free again when PollSend
@@ -403,9 +404,13 @@ func (q *QP) PollSend(c *SendCompletion) bool {
 		}
 		slot := q.poll & q.wqeMask
 		q.poll++
+		if q.failed {
+			status = ib.WCWRFlushErr
+		}
 		if status == ib.WCSuccess && !w.Signaled {
 			continue
 		}
+		q.failed = status != ib.WCSuccess
 		*c = SendCompletion{ID: w.ID, Slot: slot, Bytes: w.Length, Status: status, Opcode: w.Op.Completion(), PSN: wire(w.end - 1)}
 		return true
 	}
@@ -421,15 +426,19 @@ func (q *QP) PollSend(c *SendCompletion) bool {
 func (q *QP) FailSend(now units.Time, slot uint32, status ib.WCStatus, eff *Effects) {
 	eff.reset()
 	n := (slot - q.poll) & q.wqeMask
-	if n >= q.tail-q.poll || q.state == ib.Err || q.state == ib.SQE || status == ib.WCSuccess {
+	if n >= q.tail-q.poll || q.state == ib.SQE || status == ib.WCSuccess {
 		return
 	}
 	i := q.poll + n
+	behind := int32(i-q.head) > 0
+	if q.state == ib.Err && (behind || i == q.head) {
+		return // it is flushed
+	}
 	if w := &q.wqes[slot&q.wqeMask]; w.status == ib.WCSuccess {
 		w.status = status
 	}
 	switch {
-	case int32(i-q.head) > 0:
+	case behind, q.state == ib.Err:
 	case q.unreliable():
 		q.enterSQE(eff)
 	default:

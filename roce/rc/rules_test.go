@@ -452,6 +452,25 @@ var rules = []struct {
 		failsend 0
 		poll => 0 local protection error
 		state => ERR`},
+	{name: "a READ whose data can't be placed fails, though its response ends a later request", script: `
+		post READ 8
+		post WRITE 300
+		post WRITE 1
+		send => READ_REQUEST 0 0 va=0 len=8 A; WRITE_FIRST 1 256 va=0 len=300; WRITE_LAST 2 44 A; WRITE_ONLY 3 1 va=0 len=1 A
+		failsend 1
+		in READ_RESPONSE_ONLY 0 8 => acked 8/1, place read 0+0 8
+		failsend 0
+		state => ERR
+		poll => 0 local protection error; 1 work request flushed; 2 work request flushed`},
+	{name: "after one request has failed, the others are flushed", script: `
+		post READ 8
+		post READ 8
+		send => READ_REQUEST 0 0 va=0 len=8 A; READ_REQUEST 1 0 va=0 len=8 A
+		failsend 1
+		in READ_RESPONSE_ONLY 0 8 => acked 8/1, place read 0+0 8
+		failsend 0
+		poll => 0 local protection error; 1 work request flushed
+		state => ERR`},
 	{name: "credits beyond what was posted are not believed", cfg: func(c *rc.Config, s *rc.SendConfig) { c.Credits = true }, script: `
 		post SEND 1
 		post SEND 2

@@ -237,7 +237,7 @@ func (c *CQ) addQP(messages int) {
 	c.sends.Reserve(c.capacity)
 }
 
-// removeQP takes it back. Completions that are not polled yet stay.
+// removeQP takes it back.
 func (c *CQ) removeQP(messages int) {
 	c.refs--
 	c.capacity -= messages

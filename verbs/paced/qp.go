@@ -297,14 +297,14 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 
 // clear forgets everything that was posted.
 func (q *QP) clear() {
-	if n := q.core.Clear(q.shim.Clock()); n > 0 {
+	if n := q.core.Clear(q.shim.Clock(), &q.cq.sends); n > 0 {
 		q.sends.inFlight -= n
 		q.sends.stale = true
 	}
 }
 
 // Destroy implements verbs.QP. Requests outstanding are forgotten without
-// completions; those in the CQ already stay there.
+// completions, and completions that were not polled are dropped.
 func (q *QP) Destroy() error {
 	if err := q.destroy(); err != nil {
 		return err

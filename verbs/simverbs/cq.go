@@ -94,7 +94,7 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	}
 	if c.n == 0 && len(wc) > 0 && w.interactive {
 		// A loop that polls must not stop time.
-		if err := w.wait(w.engine.Now()+PollCost, nil); err != nil {
+		if err := w.actors.Wait(w.engine.Now()+PollCost, nil); err != nil {
 			return 0, err
 		}
 	}
@@ -164,7 +164,7 @@ func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		if w.engine.Now() >= until {
 			return nil, verbs.Errorf("get_cq_event", h.dev.name, verbs.ErrTimeout, "")
 		}
-		if err := w.wait(until, func() bool { return len(h.fired) > 0 }); err != nil {
+		if err := w.actors.Wait(until, func() bool { return len(h.fired) > 0 }); err != nil {
 			return nil, verbs.Errorf("get_cq_event", h.dev.name, err, "")
 		}
 	}
@@ -175,12 +175,13 @@ func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
 
 // Destroy implements verbs.CompChannel.
 func (h *CompChannel) Destroy() error {
-	if h.users > 0 {
+	switch {
+	case h.gone:
+		return verbs.Errorf("destroy_comp_channel", h.dev.name, verbs.ErrClosed, "")
+	case h.users > 0:
 		return verbs.Errorf("destroy_comp_channel", h.dev.name, verbs.ErrBusy, "%d completion queues use it", h.users)
 	}
-	if !h.gone {
-		h.gone = true
-		h.dev.objects--
-	}
+	h.gone = true
+	h.dev.objects--
 	return nil
 }

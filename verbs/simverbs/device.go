@@ -116,7 +116,7 @@ func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 		if d.world.engine.Now() >= until {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, verbs.ErrTimeout, "")
 		}
-		if err := d.world.wait(until, d.events.Waiting); err != nil {
+		if err := d.world.actors.Wait(until, d.events.Waiting); err != nil {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, err, "")
 		}
 	}
@@ -172,12 +172,12 @@ func (d *Device) NowPrecise() units.Time {
 // is back with the simulation at the next event.
 func (d *Device) ReadClock() (uint64, error) {
 	now := d.world.engine.Now()
-	if d.world.actors.running != nil {
+	if d.world.actors.Running() {
 		there := d.nic.RegisterRequest(now, now)
-		if err := d.world.wait(there, nil); err != nil {
+		if err := d.world.actors.Wait(there, nil); err != nil {
 			return 0, err
 		}
-		return d.nic.ReadClock(there), d.world.wait(d.nic.RegisterAnswer(there, there), nil)
+		return d.nic.ReadClock(there), d.world.actors.Wait(d.nic.RegisterAnswer(there, there), nil)
 	}
 	there := d.nic.RegisterRequest(now, d.NowPrecise())
 	after := d.nic.RegisterAnswer(now, there)
@@ -189,15 +189,15 @@ func (d *Device) ReadClock() (uint64, error) {
 }
 
 // Run implements verbs.Runner.
-func (d *Device) Run(applications ...func() error) error { return d.world.run(applications) }
+func (d *Device) Run(applications ...func() error) error { return d.world.actors.Run(applications...) }
 
 // Blocking implements verbs.Runner.
-func (d *Device) Blocking(f func()) { d.world.blocking(f) }
+func (d *Device) Blocking(f func()) { d.world.actors.Blocking(f) }
 
 // Sleep implements verbs.Runner.
 func (d *Device) Sleep(t time.Duration) {
 	// Its end is an instant, so the wait can't be idle.
-	_ = d.world.wait(d.deadline(max(t, 0)), nil)
+	_ = d.world.actors.Wait(d.deadline(max(t, 0)), nil)
 }
 
 // Close implements verbs.Device.

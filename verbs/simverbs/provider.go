@@ -155,7 +155,7 @@ func (o *labOptions) build(network string) (*World, error) {
 		return nil, err
 	}
 	w := NewWorld(e, net)
-	w.interactive = true
+	w.ForApplications()
 	frames := nicmodel.NewFrames(net)
 	for host := range o.hosts {
 		nic, err := nicmodel.New(e, net, frames, host, o.rate, preset)

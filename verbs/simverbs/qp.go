@@ -469,13 +469,14 @@ func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 
 // Destroy implements verbs.SRQ.
 func (s *SRQ) Destroy() error {
-	if s.users > 0 {
+	switch {
+	case s.gone:
+		return verbs.Errorf("destroy_srq", s.pd.dev.name, verbs.ErrClosed, "")
+	case s.users > 0:
 		return verbs.Errorf("destroy_srq", s.pd.dev.name, verbs.ErrBusy, "%d queue pairs draw on it", s.users)
 	}
-	if !s.gone {
-		s.gone = true
-		s.pd.dev.nic.DestroySRQ(s.srq)
-		s.pd.users--
-	}
+	s.gone = true
+	s.pd.dev.nic.DestroySRQ(s.srq)
+	s.pd.users--
 	return nil
 }

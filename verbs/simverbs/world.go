@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/internal/actors"
 )
 
 // PollCost is the simulated time that a Poll takes which finds nothing: the
@@ -19,7 +20,7 @@ type World struct {
 	engine  *des.Engine
 	net     *fabric.Network
 	devices []*Device // by host
-	actors  actors
+	actors  *actors.Actors
 	// interactive: applications wait here, so an empty Poll takes time.
 	interactive bool
 }
@@ -27,10 +28,12 @@ type World struct {
 // NewWorld returns a world without devices, on an engine and a network that the
 // caller drives.
 func NewWorld(e *des.Engine, net *fabric.Network) *World {
-	w := &World{engine: e, net: net, devices: make([]*Device, net.Topology().Hosts())}
-	w.actors.world = w
-	return w
+	return &World{engine: e, net: net, actors: actors.New(e), devices: make([]*Device, net.Topology().Hosts())}
 }
+
+// ForApplications makes a Poll that finds nothing take PollCost: for a world whose
+// devices applications use by verbs.Run.
+func (w *World) ForApplications() { w.interactive = true }
 
 // AddDevice puts a device over a NIC of the world's network. CongestionFor
 // decides what each queue pair of the device gets when it is connected; nil

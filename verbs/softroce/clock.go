@@ -7,10 +7,24 @@ import (
 )
 
 // clock is the device's counter: the host's monotonic clock, in nanoseconds since
-// the device was opened.
-type clock struct{ start time.Time }
+// the device was opened; or simulated time.
+type clock struct {
+	start time.Time
+	world *World // nil in real time
+}
 
-func (c *clock) now() units.Time { return units.FromDuration(time.Since(c.start)) }
+func (c *clock) now() units.Time {
+	if c.world != nil {
+		return c.world.engine.Now()
+	}
+	return units.FromDuration(time.Since(c.start))
+}
+
+// alarm is a timer that calls a device's expire: a time.Timer, or one in simulated time.
+type alarm interface {
+	Reset(d time.Duration) bool
+	Stop() bool
+}
 
 // longestQueue bounds the age of a packet in a socket's buffer. A timestamp that
 // implies more is from before the wall clock was set.

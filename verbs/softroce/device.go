@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ type device struct {
 	out     sender // the wire, or in a test one with faults
 	sending bool   // a goroutine empties the endpoint; it alone uses batch
 	batch   batch
-	timer   *time.Timer
+	timer   alarm
 	timerAt units.Time
 	closed  bool
 	objects int // completion channels
@@ -72,23 +73,7 @@ func open(name string, l link, o options) (*device, error) {
 	if o.turns == nil {
 		o.turns = &l.loop
 	}
-	d := &device{
-		name: name, link: l, opt: o, mtu: mtu, timerAt: units.Never,
-		wake: make(chan struct{}, 1), helper: make(chan struct{}, 1), done: make(chan struct{}), eventReady: make(chan struct{}, 1),
-	}
-	d.clock.start = time.Now()
-	d.mads.left = madBurst * (units.Second / madsPerSecond)
-	d.nap.Store(int64(pollNap))
-	for _, a := range l.addrs {
-		if o.port != roce.Port {
-			a = netip.AddrFrom16(a.As16()).WithZone(portZone + strconv.Itoa(int(o.port)))
-		}
-		d.gids = append(d.gids, a)
-	}
-	d.core, err = endpoint.New(endpoint.Config{
-		Name: name, GIDs: l.addrs, MTU: mtu, Rand: rand.Reader, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
-		Collect: o.collect.core(), Turnaround: *o.turns,
-	})
+	d, err := newDevice(name, l, o, mtu, clock{start: time.Now()}, rand.Reader)
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
 	}
@@ -100,12 +85,34 @@ func open(name string, l link, o options) (*device, error) {
 		return bad(err, "")
 	}
 	d.out = d.wire
-	d.batch.init()
 	d.timer = time.AfterFunc(time.Hour, d.expire)
 	d.timer.Stop()
 	d.tasks.Go(d.help)
 	d.tasks.Go(d.receive)
 	return d, nil
+}
+
+// newDevice returns a device without its wire and its timer.
+func newDevice(name string, l link, o options, mtu ib.MTU, c clock, random io.Reader) (*device, error) {
+	d := &device{
+		name: name, link: l, opt: o, mtu: mtu, clock: c, timerAt: units.Never,
+		wake: make(chan struct{}, 1), helper: make(chan struct{}, 1), done: make(chan struct{}), eventReady: make(chan struct{}, 1),
+	}
+	d.mads.left = madBurst * (units.Second / madsPerSecond)
+	d.nap.Store(int64(pollNap))
+	for _, a := range l.addrs {
+		if o.port != roce.Port {
+			a = netip.AddrFrom16(a.As16()).WithZone(portZone + strconv.Itoa(int(o.port)))
+		}
+		d.gids = append(d.gids, a)
+	}
+	var err error
+	d.core, err = endpoint.New(endpoint.Config{
+		Name: name, GIDs: l.addrs, MTU: mtu, Rand: random, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
+		Collect: o.collect.core(), Turnaround: *o.turns,
+	})
+	d.batch.init()
+	return d, err
 }
 
 // resolve finds the way to an address: which of the device's own addresses it
@@ -202,10 +209,15 @@ func (d *device) GID(port, index int) (netip.Addr, error) {
 }
 
 // Now implements verbs.Device.
-func (d *device) Now() time.Duration { return time.Since(d.clock.start) }
+func (d *device) Now() time.Duration {
+	if d.clock.world != nil {
+		return d.clock.now().Duration()
+	}
+	return time.Since(d.clock.start)
+}
 
 // ReadClock implements verbs.ClockReader.
-func (d *device) ReadClock() (uint64, error) { return uint64(time.Since(d.clock.start)), nil }
+func (d *device) ReadClock() (uint64, error) { return uint64(d.Now()), nil }
 
 // Close implements verbs.Device.
 func (d *device) Close() error {
@@ -261,7 +273,7 @@ func signal(c chan struct{}) {
 // AsyncEvent implements verbs.Device.
 func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	var e verbs.AsyncEvent
-	err := wait(timeout, d.eventReady, d.done, func() (ok bool) {
+	err := d.wait(timeout, d.eventReady, func() (ok bool) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if e, ok = d.events.Take(); ok {
@@ -277,12 +289,15 @@ func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 
 // wait waits up to timeout, without end if it is negative, until take succeeds,
 // which it may after ready was signalled.
-func wait(timeout time.Duration, ready, done <-chan struct{}, take func() bool) error {
+func (d *device) wait(timeout time.Duration, ready <-chan struct{}, take func() bool) error {
 	if take() {
 		return nil
 	}
 	if timeout == 0 {
 		return verbs.ErrTimeout
+	}
+	if d.clock.world != nil {
+		return d.clock.world.wait(timeout, ready, take)
 	}
 	var late <-chan time.Time
 	if timeout > 0 {
@@ -301,7 +316,7 @@ func wait(timeout time.Duration, ready, done <-chan struct{}, take func() bool) 
 				return nil
 			}
 			return verbs.ErrTimeout
-		case <-done:
+		case <-d.done:
 			return verbs.ErrClosed
 		}
 	}

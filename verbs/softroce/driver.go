@@ -62,6 +62,10 @@ func (d *device) flush() {
 		d.mu.Unlock()
 		return
 	}
+	if d.clock.world != nil {
+		d.empty(-1) // nothing else helps, and it takes no time
+		return
+	}
 	if !d.empty(callRounds) {
 		signal(d.helper)
 	}

@@ -277,6 +277,9 @@ func (c *completionQueue) Poll(wc []verbs.WC) (int, error) {
 		c.empty = 0
 		return n, err
 	}
+	if c.dev.clock.world != nil {
+		return c.dev.clock.world.pollAgain(c.core, wc)
+	}
 	if c.dev.pollWire() {
 		if n, err = c.core.Poll(wc); n > 0 || err != nil {
 			return n, err
@@ -361,7 +364,7 @@ func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		signal(h.dev.wake)
 	}
 	var c *completionQueue
-	err := wait(timeout, h.ready, h.dev.done, func() bool {
+	err := h.dev.wait(timeout, h.ready, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.fired) == 0 {

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluice-rdma/sluice/roce"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
@@ -169,21 +168,6 @@ func (c *collector) flush() {
 		c.deliver(c.packets)
 		c.packets, c.bytes = c.packets[:0], 0
 	}
-}
-
-// pathCache keeps the last path, as packets come in runs.
-type pathCache struct {
-	src, dst netip.AddrPort
-	path     roce.Path
-}
-
-func (c *pathCache) get(src, dst netip.AddrPort) *roce.Path {
-	if c.src != src || c.dst != dst {
-		// Both are of one family: a socket has only one.
-		c.path, _ = roce.NewPath(src, dst)
-		c.src, c.dst = src, dst
-	}
-	return &c.path
 }
 
 // transmit sends messages by one call or more, and waits for room in the socket's

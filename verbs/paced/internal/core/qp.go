@@ -217,9 +217,11 @@ func (q *QP) Restore(now units.Time, state ib.QPState) {
 	q.File(now)
 }
 
-// Clear forgets everything that was posted, and returns how many segments of it the
-// provider had. The queue pair is in RESET.
-func (q *QP) Clear(now units.Time) (lost int) {
+// Clear forgets everything that was posted, with its completions in the queue that were
+// not polled, and returns how many segments of it the provider had. The queue pair is in
+// RESET.
+func (q *QP) Clear(now units.Time, unpolled *completions.Queue) (lost int) {
+	unpolled.Drop(&q.table)
 	q.state = ib.Reset
 	q.withdraw()
 	q.held(now, HeldIdle)

@@ -1,9 +1,14 @@
-package simverbs
+// Package actors runs applications in simulated time, one at a time: the actor rule
+// of verbs.Runner, for providers. An actor is a function on a goroutine of its own.
+// When it waits, the actor with the lowest number of those whose wait is over runs
+// next; when there is none, the simulation takes its next event.
+package actors
 
 import (
 	"errors"
 	"sync"
 
+	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -11,11 +16,11 @@ import (
 // a timeout, and nothing is scheduled to happen.
 var ErrIdle = errors.New("nothing is scheduled in the simulation and every application waits without a timeout")
 
-// actors runs applications one at a time. The mutex guards the fields; the baton,
-// the right to touch the world, belongs to the running actor.
-type actors struct {
+// Actors runs applications one at a time. The mutex guards the fields; the baton,
+// the right to touch what is simulated, belongs to the running actor.
+type Actors struct {
+	engine  *des.Engine
 	mu      sync.Mutex
-	world   *World
 	all     []*actor
 	running *actor // nil while none may run: outside Run, or with all actors outside
 }
@@ -38,13 +43,18 @@ type actor struct {
 	wake  chan struct{}
 }
 
+// New returns actors of a simulation, which advances while all of them wait.
+func New(e *des.Engine) *Actors { return &Actors{engine: e} }
+
+// Running reports whether an actor runs.
+func (a *Actors) Running() bool { return a.running != nil }
+
 // Run implements verbs.Runner.
-func (w *World) run(applications []func() error) error {
-	a := &w.actors
+func (a *Actors) Run(applications ...func() error) error {
 	a.mu.Lock()
 	if len(a.all) > 0 {
 		a.mu.Unlock()
-		return errors.New("simverbs: Run is active already: start all applications of a network with one call of verbs.Run")
+		return errors.New("verbs: Run is active already: start all applications of a network with one call of verbs.Run")
 	}
 	errs := make([]error, len(applications))
 	var wg sync.WaitGroup
@@ -70,7 +80,7 @@ func (w *World) run(applications []func() error) error {
 	return errors.Join(errs...)
 }
 
-func (a *actors) leave(me *actor) {
+func (a *Actors) leave(me *actor) {
 	a.mu.Lock()
 	me.state = actorDone
 	a.running = nil
@@ -81,8 +91,8 @@ func (a *actors) leave(me *actor) {
 // dispatch gives the baton to the next actor that can run, and advances the
 // simulation until there is one. The caller holds the mutex and has given up the
 // baton. If all remaining actors are outside, no actor gets the baton.
-func (a *actors) dispatch() {
-	e := a.world.engine
+func (a *Actors) dispatch() {
+	e := a.engine
 	for {
 		earliest, waiting, outside := units.Never, false, false
 		for _, c := range a.all {
@@ -119,22 +129,21 @@ func (a *actors) dispatch() {
 	}
 }
 
-func (a *actors) resume(c *actor) {
+func (a *Actors) resume(c *actor) {
 	c.state = actorRunning
 	a.running = c
 	c.wake <- struct{}{}
 }
 
-// wait lets simulated time pass until the given instant, or until ready holds,
+// Wait lets simulated time pass until the given instant, or until ready holds,
 // and returns ErrIdle if neither can come. Outside Run the caller drives the
 // simulation itself.
-func (w *World) wait(until units.Time, ready func() bool) error {
-	a := &w.actors
+func (a *Actors) Wait(until units.Time, ready func() bool) error {
 	a.mu.Lock()
 	me := a.running
 	if me == nil {
 		defer a.mu.Unlock()
-		return w.waitAlone(until, ready)
+		return a.waitAlone(until, ready)
 	}
 	me.state, me.until, me.ready, me.idle = actorWaiting, until, ready, false
 	a.running = nil
@@ -147,8 +156,8 @@ func (w *World) wait(until units.Time, ready func() bool) error {
 	return nil
 }
 
-func (w *World) waitAlone(until units.Time, ready func() bool) error {
-	e := w.engine
+func (a *Actors) waitAlone(until units.Time, ready func() bool) error {
+	e := a.engine
 	for e.Now() < until && (ready == nil || !ready()) {
 		switch next := e.Next(); {
 		case next <= until && next != units.Never:
@@ -162,9 +171,8 @@ func (w *World) waitAlone(until units.Time, ready func() bool) error {
 	return nil
 }
 
-// blocking runs f while other actors go on.
-func (w *World) blocking(f func()) {
-	a := &w.actors
+// Blocking implements verbs.Runner: it runs f while other actors go on.
+func (a *Actors) Blocking(f func()) {
 	a.mu.Lock()
 	me := a.running
 	if me == nil {

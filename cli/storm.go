@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/outfile"
+	"github.com/sluice-rdma/sluice/internal/stats"
+	"github.com/sluice-rdma/sluice/sim/fault"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/storm"
+)
+
+// stormDocument is what sluice storm --json prints.
+type stormDocument struct {
+	Version     int               `json:"version"`
+	StartTime   string            `json:"start_time"`
+	Arguments   []string          `json:"arguments"`
+	Environment stats.Environment `json:"environment"`
+	Provider    string            `json:"provider"`
+	Shim        string            `json:"shim,omitempty"`
+	Processes   int               `json:"processes"`
+	FirstSeed   uint64            `json:"first_seed"`
+	Seeds       uint64            `json:"seeds"`
+	Seconds     float64           `json:"seconds"`
+	SeedsPerSec float64           `json:"seeds_per_second"`
+	Requests    uint64            `json:"requests"`
+	Failed      uint64            `json:"failed_requests"`
+	Packets     uint64            `json:"packets"`
+	Interrupted bool              `json:"interrupted,omitempty"`
+	Failure     *stormFailure     `json:"failure,omitempty"`
+}
+
+// stormFailure is a run that failed, and the least that still fails.
+type stormFailure struct {
+	Seed    uint64   `json:"seed"`
+	What    string   `json:"what"`
+	Faults  int      `json:"faults"` // of the seed
+	Shrunk  []string `json:"shrunk_faults"`
+	Then    string   `json:"then"` // what the shrunk run does
+	Stack   string   `json:"stack,omitempty"`
+	Capture string   `json:"capture,omitempty"`
+}
+
+type stormOptions struct {
+	config   storm.Config
+	seeds    uint64
+	workers  int
+	tries    int
+	span     units.Time
+	faults   string
+	capture  string
+	asJSON   bool
+	patience time.Duration
+}
+
+func newStorm(args []string) *cobra.Command {
+	o := stormOptions{config: storm.Default()}
+	o.span = o.config.Span
+	cmd := &cobra.Command{
+		Use:   "storm",
+		Short: "Run seeded storms of faults over the verbs, in simulated time",
+		Long: `Processes connect with each other and send all kinds of requests, while packets are
+dropped, doubled, late, corrupted and marked, links part, processes crash and begin anew
+or stand still, and NIC clocks step and drift; all in simulated time, over the code that
+runs in production. Each run has a seed, which gives its faults. What completions, memory
+and connections come to is held against what they must (docs/storm.md).
+
+The first failure ends the command, with status 1. Its faults are shrunk: those are left
+out without which it still fails. What remains can be saved, and run again by --faults,
+with the same --seed.`,
+		Example: "  sluice storm --seeds 1000\n  sluice storm --provider sim --shim timely --seeds 1000\n  sluice storm --seed 4711 -w failure.pcapng",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c, args) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.config.Provider, "provider", o.config.Provider, "run over `soft or sim`: soft-RoCE on a wire in memory, or the NIC model")
+	f.StringVar(&o.config.Shim, "shim", "", "lay the shim over each device, with this `ENGINE`, or none")
+	f.Uint64Var(&o.config.Seed, "seed", o.config.Seed, "first `SEED`")
+	f.Uint64Var(&o.seeds, "seeds", 1, "`NUMBER` of seeds to run")
+	f.IntVar(&o.config.Processes, "processes", o.config.Processes, "`NUMBER` of processes, 2 to 16")
+	f.TextVar(&o.span, "span", o.span, "simulated `TIME` within which faults come")
+	f.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "`NUMBER` of runs at a time")
+	f.IntVar(&o.tries, "shrink", 1000, "runs at most this `NUMBER` of times to shrink a failure; 0 does not")
+	f.StringVar(&o.faults, "faults", "", "take the faults from a `FILE`, - for standard input, instead of the seed")
+	f.StringVarP(&o.capture, "write", "w", "", "write the packets of the failed run, shrunk, or of the only run, to a pcapng `FILE` (soft only)")
+	f.BoolVar(&o.asJSON, "json", false, "print as JSON")
+	f.DurationVar(&o.patience, "patience", o.config.Patience, "real `TIME` after which a run counts as hanging")
+	return cmd
+}
+
+func (o *stormOptions) run(c *cobra.Command, args []string) error {
+	o.config.Span, o.config.Patience = o.span, o.patience
+	switch {
+	case o.seeds == 0:
+		return usageError{errors.New("--seeds 0: give at least 1")}
+	case o.workers < 1:
+		return usageError{fmt.Errorf("--workers %d: give at least 1", o.workers)}
+	case o.capture != "" && o.config.Provider != "soft":
+		return usageError{fmt.Errorf("--write with --provider %s: only soft devices have packets to write", o.config.Provider)}
+	case o.faults != "" && o.seeds > 1:
+		return usageError{errors.New("--faults with --seeds: a file of faults is for one seed")}
+	}
+	if o.faults != "" {
+		s, err := readFaults(o.faults, c.InOrStdin())
+		if err != nil {
+			return usageError{err}
+		}
+		o.config.Faults = s
+	}
+	if err := o.config.Validate(); err != nil {
+		return usageError{err}
+	}
+	program := results.NewDocument(time.Now(), args)
+	ctx, stop := interruptible(c.Context())
+	defer stop()
+	began := time.Now()
+	line := newProgress(os.Stderr)
+	tally, failed, err := storm.Seeds(ctx, o.config, o.seeds, o.workers, func(t storm.Tally) {
+		line.Show(float64(t.Seeds)/float64(o.seeds), fmt.Sprintf("%s: %d of %d seeds", o.config.Provider, t.Seeds, o.seeds))
+	})
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	d := stormDocument{
+		Version: 1, StartTime: program.StartTime, Arguments: program.Arguments, Environment: program.Environment,
+		Provider: o.config.Provider, Shim: o.config.Shim, Processes: o.config.Processes, FirstSeed: o.config.Seed,
+		Seeds: tally.Seeds, Seconds: time.Since(began).Seconds(), Requests: tally.Requests, Failed: tally.Failed, Packets: tally.Packets,
+	}
+	d.SeedsPerSec = float64(d.Seeds) / d.Seconds
+	var broken error
+	if failed == nil && ctx.Err() != nil {
+		broken = context.Cause(ctx)
+		d.Interrupted = true
+	}
+	if failed != nil {
+		if d.Failure, err = o.explain(failed); err != nil {
+			return err
+		}
+	} else if o.capture != "" && o.seeds == 1 && broken == nil {
+		if err := o.record(o.config); err != nil {
+			return err
+		}
+	}
+	if err := d.write(c.OutOrStdout(), o.asJSON); err != nil {
+		return err
+	}
+	if d.Failure != nil {
+		return fmt.Errorf("seed %d fails over %s: %s", d.Failure.Seed, overName(&o.config), d.Failure.What)
+	}
+	return broken
+}
+
+func overName(c *storm.Config) string {
+	if c.Shim == "" {
+		return c.Provider
+	}
+	return c.Provider + " with the shim (" + c.Shim + ")"
+}
+
+func readFaults(name string, in io.Reader) (fault.Schedule, error) {
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		in = file
+	}
+	s, err := fault.ParseSchedule(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if s == nil {
+		s = fault.Schedule{}
+	}
+	return s, nil
+}
+
+// explain shrinks a failure, and records it.
+func (o *stormOptions) explain(failed *storm.Result) (*stormFailure, error) {
+	c := o.config
+	c.Seed = failed.Seed
+	least, err := storm.Shrink(c, failed, o.tries)
+	if err != nil {
+		return nil, err
+	}
+	f := &stormFailure{
+		Seed: failed.Seed, What: failed.Failure, Faults: len(failed.Faults), Then: least.Failure, Stack: least.Stack,
+		Shrunk: make([]string, 0, len(least.Faults)),
+	}
+	for _, x := range least.Faults {
+		f.Shrunk = append(f.Shrunk, x.String())
+	}
+	if o.capture != "" {
+		c.Faults = least.Faults
+		f.Capture = o.capture
+		return f, o.record(c)
+	}
+	return f, nil
+}
+
+// record runs once and writes the packets to the file of --write.
+func (o *stormOptions) record(c storm.Config) error {
+	return outfile.Write(o.capture, func(w io.Writer) error {
+		link := pcapgo.DefaultNgInterface
+		link.Name, link.LinkType = "storm", layers.LinkTypeRaw
+		ng, err := pcapgo.NewNgWriterInterface(w, link, pcapgo.DefaultNgWriterOptions)
+		if err != nil {
+			return err
+		}
+		var failed error
+		c.Sent = func(now units.Time, src, dst netip.AddrPort, trafficClass uint8, id uint16, p []byte) {
+			frame, err := ipFrame(src, dst, trafficClass, id, p)
+			if err == nil {
+				err = ng.WritePacket(gopacket.CaptureInfo{
+					Timestamp: time.Unix(0, int64(now/units.Nanosecond)), CaptureLength: len(frame), Length: len(frame),
+				}, frame)
+			}
+			failed = errors.Join(failed, err)
+		}
+		if _, err := storm.Run(c); err != nil {
+			return err
+		}
+		return errors.Join(failed, ng.Flush())
+	})
+}
+
+// ipFrame puts IPv4 and UDP headers before a packet, as a soft device's socket does.
+func ipFrame(src, dst netip.AddrPort, trafficClass uint8, id uint16, p []byte) ([]byte, error) {
+	ip := &layers.IPv4{
+		Version: 4, IHL: 5, TOS: trafficClass, Id: id, Flags: layers.IPv4DontFragment, TTL: 64, Protocol: layers.IPProtocolUDP,
+		SrcIP: src.Addr().AsSlice(), DstIP: dst.Addr().AsSlice(),
+	}
+	udp := &layers.UDP{SrcPort: layers.UDPPort(src.Port()), DstPort: layers.UDPPort(dst.Port())}
+	if err := udp.SetNetworkLayerForChecksum(ip); err != nil {
+		return nil, err
+	}
+	b := gopacket.NewSerializeBuffer()
+	err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, ip, udp, gopacket.Payload(p))
+	return b.Bytes(), err
+}
+
+func (d *stormDocument) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(d)
+	}
+	over := d.Provider
+	if d.Shim != "" {
+		over += ", shim " + d.Shim
+	}
+	if _, err := fmt.Fprintf(w, "%s: %d seeds from %d on, %d requests completed, %d failed, %d packets, %.1f s (%.0f seeds/s)\n",
+		over, d.Seeds, d.FirstSeed, d.Requests, d.Failed, d.Packets, d.Seconds, d.SeedsPerSec); err != nil {
+		return err
+	}
+	f := d.Failure
+	if f == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "seed %d fails: %s\n%d of its %d faults are enough; with them: %s\n", f.Seed, f.What, len(f.Shrunk), f.Faults, f.Then)
+	for _, line := range f.Shrunk {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "  %s\n", line)
+		}
+	}
+	if err == nil && f.Stack != "" {
+		_, err = fmt.Fprintf(w, "%s\n", f.Stack)
+	}
+	return err
+}

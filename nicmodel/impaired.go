@@ -1,0 +1,67 @@
+package nicmodel
+
+import (
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/sim/fault"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// impaired is a NIC at a port whose wire is at fault.
+type impaired struct {
+	*NIC
+	wire fault.Wire
+	src  des.Source
+	id   des.NodeID
+}
+
+// Impair makes packets to the NIC go by a fault.Wire, which is asked as they arrive. A
+// corrupt packet is dropped, as its ICRC would have it dropped. Undivided networks only.
+func (n *NIC) Impair(w fault.Wire) {
+	m := &impaired{NIC: n, wire: w, src: n.engine.NewSource()}
+	m.id = n.engine.AddHandler(m)
+	n.net.Attach(n.host, m)
+}
+
+// Arrive implements fabric.Endpoint.
+func (m *impaired) Arrive(x *fabric.Lane, now units.Time, h fabric.Handle) {
+	p := m.net.Packet(h)
+	f := m.wire.Carry(now, int(p.Src), int(p.Dst))
+	switch {
+	case f.Drop || f.Corrupt:
+		m.frames.free(h)
+		return
+	case f.Mark && p.Flags&fabric.ECT != 0:
+		p.Flags |= fabric.CE
+	}
+	switch {
+	case f.Duplicate:
+		m.engine.Schedule(now+f.Delay, &m.src, m.id, 0, uint64(m.frames.copy(h)))
+	case f.Delay > 0:
+		m.engine.Schedule(now+f.Delay, &m.src, m.id, 0, uint64(h))
+		return
+	}
+	m.NIC.Arrive(x, now, h)
+}
+
+// Handle implements des.Handler: a packet comes late.
+func (m *impaired) Handle(ev des.Event) { m.NIC.Arrive(nil, ev.At, fabric.Handle(ev.Arg)) }
+
+// copy returns another packet like h, without records of switches.
+func (s *Frames) copy(h fabric.Handle) fabric.Handle {
+	h2, to := s.alloc()
+	from, p := s.frames[h], *s.net.Packet(h)
+	*to = from
+	to.next, to.buffer = 0, 0
+	if from.buffer != 0 {
+		data := s.buffers[from.buffer-1]
+		var room []byte
+		to.buffer, room = s.payload(len(data))
+		copy(room, data)
+	}
+	*s.net.Packet(h2) = fabric.Packet{
+		Size: p.Size, Src: p.Src, Dst: p.Dst, FlowHash: p.FlowHash, MaxDelay: p.MaxDelay,
+		User: p.User, Notes: p.Notes, Note: p.Note, Priority: p.Priority, Flags: p.Flags, Hops: p.Hops,
+	}
+	return h2
+}

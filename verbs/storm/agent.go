@@ -1,0 +1,114 @@
+package storm
+
+import (
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/cm"
+)
+
+// agent is the connection manager of a process's device, in simulated time.
+type agent struct {
+	p      *Process
+	mads   verbs.MADDevice
+	core   *cm.Manager
+	events []cm.Event
+	ended  map[uint32]cm.EventType // connections whose end was reported
+	src    des.Source
+	id     des.NodeID
+	wakeAt units.Time
+	gone   bool
+}
+
+// randomBytes makes a Rand a source of bytes.
+type randomBytes struct{ *rand.Rand }
+
+func (r randomBytes) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return len(b), nil
+}
+
+// newAgent returns the agent of a process, nil if its device has no management
+// datagrams.
+func newAgent(p *Process) (*agent, error) {
+	mads, ok := p.dev.(verbs.MADDevice)
+	if !ok {
+		return nil, nil
+	}
+	c := cm.DefaultConfig()
+	c.CAGUID, c.Rand, c.MTU = p.dev.Attr().NodeGUID, randomBytes{p.Rand}, 1024
+	// A 16 ms answer, a millisecond on the way: storms are short.
+	c.LocalTimeout, c.RemoteTimeout, c.PacketLifetime, c.AckDelay, c.ServiceTimeout = 12, 12, 8, 8, 14
+	core, err := cm.New(c)
+	if err != nil {
+		return nil, err
+	}
+	e := p.run.engine
+	a := &agent{p: p, mads: mads, core: core, ended: map[uint32]cm.EventType{}, src: e.NewSource(), wakeAt: units.Never}
+	a.id = e.AddHandler(a)
+	mads.HandleMAD(a.receive)
+	p.onCrash = append(p.onCrash, a.stop)
+	return a, nil
+}
+
+func (a *agent) stop() {
+	a.gone = true
+	a.mads.HandleMAD(nil)
+}
+
+func (a *agent) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte) {
+	if a.gone || srcQPN != roce.GSIQP {
+		return
+	}
+	a.core.Receive(a.p.Now(), cm.Path{Local: local, Remote: src.Addr()}, mad)
+	a.drain()
+}
+
+// Handle implements des.Handler: a timer of the connection manager is due.
+func (a *agent) Handle(ev des.Event) {
+	if a.gone || ev.At != a.wakeAt {
+		return
+	}
+	a.wakeAt = units.Never
+	a.core.Expire(a.p.Now())
+	a.drain()
+}
+
+// drain sends what the connection manager has to send, and keeps its events for the
+// program.
+func (a *agent) drain() {
+	var o cm.Outgoing
+	for a.core.NextMAD(&o) {
+		// What can't be sent is as good as lost.
+		_ = a.mads.SendMAD(verbs.AddressVector{GID: o.Path.Remote, HopLimit: 64}, roce.GSIQP, o.MAD[:])
+	}
+	var e cm.Event
+	for a.core.NextEvent(&e) {
+		if e.Type.Ends() {
+			if before, twice := a.ended[e.ID]; twice {
+				a.p.Failf("connection %#x ends twice: %v, then %v", e.ID, before, e.Type)
+			}
+			a.ended[e.ID] = e.Type
+		}
+		a.events = append(a.events, e)
+	}
+	if at := a.core.Deadline(); at < a.wakeAt {
+		a.wakeAt = at
+		a.p.run.engine.Schedule(max(at, a.p.Now()), &a.src, a.id, 0, 0)
+	}
+}
+
+// next returns the next event.
+func (a *agent) next() (e cm.Event, ok bool) {
+	if len(a.events) == 0 {
+		return e, false
+	}
+	e, a.events = a.events[0], a.events[1:]
+	return e, true
+}

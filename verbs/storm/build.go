@@ -1,0 +1,57 @@
+package storm
+
+import (
+	"fmt"
+
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs/simverbs"
+	"github.com/sluice-rdma/sluice/verbs/softroce"
+)
+
+// build makes the network and its devices.
+func (r *run) build() error {
+	if r.cfg.Provider == "sim" {
+		return r.buildSim()
+	}
+	c := softroce.DefaultWorld()
+	c.Seed, c.Wire, c.Sent = r.cfg.Seed, r, r.cfg.Sent
+	w, err := softroce.NewWorld(r.engine, r.cfg.Processes, c)
+	if err != nil {
+		return err
+	}
+	for i := range r.cfg.Processes {
+		r.devices = append(r.devices, w.Device(i))
+	}
+	return nil
+}
+
+// buildSim makes a lossless star: what is lost, the faults have lost.
+func (r *run) buildSim() error {
+	cfg := fabric.Default()
+	for i := range cfg.Switch.Classes {
+		cfg.Switch.Classes[i].PFC.Lossless = true
+	}
+	rate := 25 * units.Gbps
+	net, err := fabric.New(r.engine, fabric.Star(r.cfg.Processes, fabric.Link{Rate: rate, Delay: units.Microsecond}), cfg, r.cfg.Seed)
+	if err != nil {
+		return err
+	}
+	w := simverbs.NewWorld(r.engine, net)
+	w.ForApplications()
+	preset, err := nicmodel.Preset("cx6dx")
+	if err != nil {
+		return err
+	}
+	frames := nicmodel.NewFrames(net)
+	for i := range r.cfg.Processes {
+		nic, err := nicmodel.New(r.engine, net, frames, i, rate, preset)
+		if err != nil {
+			return err
+		}
+		nic.Impair(r)
+		r.devices = append(r.devices, w.AddDevice(fmt.Sprintf("sim:storm/%d", i), nic, nil))
+	}
+	return nil
+}

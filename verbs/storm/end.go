@@ -1,0 +1,369 @@
+package storm
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// link is one connection, which both its ends know: so what either has done can be held
+// against the other's memory when both are over. It lives as long as the run.
+type link struct {
+	id   linkID
+	ends [2]*end // client's, server's; nil as long as there is none
+}
+
+// other returns the other end, nil if there is none yet.
+func (l *link) other(side int) *end { return l.ends[1-side] }
+
+// link finds or makes the link of a nonce.
+func (r *run) link(id linkID, nonce uint64) *link {
+	l := r.links[nonce]
+	if l == nil {
+		l = &link{id: id}
+		if r.links == nil {
+			r.links = map[uint64]*link{}
+		}
+		r.links[nonce] = l
+	}
+	return l
+}
+
+// end is one end of a connection.
+type end struct {
+	link       *link
+	nonce      uint64
+	side       int // 0 the client's, 1 the server's
+	p          *Process
+	hello      hello
+	qp         verbs.QP
+	connection uint32 // of the connection manager; 0 if made without
+	began      units.Time
+
+	plan    *plan // what this end asks
+	theirs  *plan // what the other asks
+	ownMR   verbs.MR
+	own     []byte // memory of this end's requests
+	offerMR verbs.MR
+	offer   []byte // memory that the other's requests act on
+	recvMR  verbs.MR
+	recv    []byte // slots of messages
+
+	remote        hello
+	started       bool
+	posted        int // requests
+	completed     int // of them, with success
+	receives      int // posted
+	received      int
+	broken        bool // the queue pair is in error, and is drained
+	brokenAt      units.Time
+	excused       bool // the other end or the connection manager has broken it off
+	parted        bool // the connection manager knows it
+	tampered      bool // memory was taken away
+	finished      bool
+	otherFinished bool
+	refusals      int
+	is            bool // over
+	moved         units.Time
+}
+
+const slotBytes = sourceBytes
+
+// newEnd makes the queue pair and the memory of an end.
+func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
+	e := &end{link: w.p.run.link(id, nonce), nonce: nonce, side: side, p: w.p, began: w.p.Now(), moved: w.p.Now()}
+	draw := func(side int) *plan { return drawPlan(rand.New(rand.NewPCG(nonce, uint64(side)))) }
+	e.plan, e.theirs = draw(side), draw(1-side)
+	init := verbs.QPInitAttr{
+		Type: ib.RC, SendCQ: w.send, RecvCQ: w.recv,
+		Cap: verbs.QPCap{MaxSendWR: w.weather.depth, MaxRecvWR: w.weather.receives, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInlineData: 64},
+	}
+	if w.srq != nil {
+		init.SRQ = w.srq.srq
+	}
+	var err error
+	if e.qp, err = w.pd.CreateQP(init); err != nil {
+		return nil, err
+	}
+	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
+	e.own, e.offer, e.recv = make([]byte, e.plan.own), make([]byte, e.theirs.theirs), make([]byte, w.weather.receives*slotBytes)
+	e.plan.fillOwn(e.own)
+	e.theirs.fillTheirs(e.offer)
+	if e.ownMR, err = w.pd.RegMR(e.own, ib.AccessLocalWrite); err != nil {
+		return nil, err
+	}
+	if e.offerMR, err = w.pd.RegMR(e.offer, all); err != nil {
+		return nil, err
+	}
+	if e.recvMR, err = w.pd.RegMR(e.recv, ib.AccessLocalWrite); err != nil {
+		return nil, err
+	}
+	e.hello = hello{e.qp.Num(), w.p.Rand.Uint32() & 0xffffff, e.offerMR.Addr(), e.offerMR.RKey()}
+	e.link.ends[side] = e
+	w.ends[id], w.byQPN[e.hello.qpn] = e, e
+	w.order = append(w.order, id)
+	w.p.onCrash = append(w.p.onCrash, e.gone)
+	return e, nil
+}
+
+// start begins the plan: the queue pair is connected.
+func (e *end) start(remote hello) { e.remote, e.started, e.moved = remote, true, e.p.Now() }
+
+// pump posts what may be posted, and sees whether the end is over.
+func (w *peer) pump(e *end) bool {
+	did := false
+	switch {
+	case e.broken:
+		return w.drain(e)
+	case !e.started:
+		return false
+	}
+	r := w.p.Rand
+	if n := w.weather.dereg; n > 0 && !e.tampered && r.IntN(n) == 0 && !w.p.Calm() {
+		w.tamper(e)
+	}
+	if w.srq == nil && r.IntN(3) > 0 {
+		for e.receives < len(e.theirs.sends) && e.receives-e.received < w.weather.receives {
+			slot := e.receives % w.weather.receives
+			if _, err := e.qp.PostRecv([]verbs.RecvWR{{WRID: recvID | uint64(e.receives), SGL: []verbs.SGE{verbs.SGEOf(e.recvMR, slot*slotBytes, slotBytes)}}}); err != nil {
+				w.p.Failf("connection %v: post_recv: %v", e.link.id, err)
+				return true
+			}
+			e.receives++
+			did = true
+		}
+	}
+	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-(e.posted-e.completed)); n > 0 {
+		n = 1 + r.IntN(n)
+		wrs := make([]verbs.SendWR, n)
+		for i := range wrs {
+			wrs[i] = e.plan.request(e.posted+i, e.ownMR, e.own, e.remote.addr, e.remote.rkey)
+			if e.posted+i-e.completed == w.weather.depth-1 {
+				wrs[i].Flags |= verbs.SendSignaled // or no completion would ever make room
+			}
+		}
+		taken, err := e.qp.PostSend(wrs)
+		e.posted += taken
+		did = did || taken > 0
+		if err != nil && !e.tampered {
+			// The queue pair may be in error, and the completion that says so on its way.
+			if a, bad := e.qp.Query(); bad != nil || a.State != ib.Err {
+				w.p.Failf("connection %v: post_send: %v", e.link.id, err)
+				return true
+			}
+		}
+		if err != nil && e.tampered {
+			w.breakOff(e)
+		}
+	}
+	if !e.finished && e.completed == len(e.plan.ops) && e.received == len(e.theirs.sends) {
+		e.finished, did = true, true
+		w.p.Send(e.link.id.client+e.link.id.server-w.p.ID, finishedMsg{e.link.id, e.nonce})
+	}
+	if e.finished && e.otherFinished {
+		w.part(e)
+		return true
+	}
+	if did {
+		e.moved = w.p.Now()
+	} else {
+		w.impatient(e)
+	}
+	return did
+}
+
+// recvID marks the WRIDs of receives.
+const recvID = 1 << 32
+
+// impatience is how long an end waits when nothing moves: longer than a queue pair takes
+// to give up.
+const impatience = 2 * units.Second
+
+// impatient breaks off a connection that does not move, and reports it if both its ends
+// are there and nothing has gone wrong for long.
+func (w *peer) impatient(e *end) {
+	if w.p.Now()-e.moved < impatience {
+		return
+	}
+	other := e.link.other(e.side)
+	if w.p.Calm() && e.moved > w.p.run.cfg.Span && other != nil && !other.is && !other.broken && other.started && w.p.Now()-other.moved > impatience/2 {
+		w.p.Failf("connection %v stands still: this end has completed %d of %d requests and received %d of %d messages, the other %d of %d and %d of %d",
+			e.link.id, e.completed, len(e.plan.ops), e.received, len(e.theirs.sends), other.completed, len(other.plan.ops), other.received, len(other.theirs.sends))
+		return
+	}
+	e.excused = true
+	w.breakOff(e)
+}
+
+// tamper takes registered memory away in the middle.
+func (w *peer) tamper(e *end) {
+	e.tampered = true
+	mr := []verbs.MR{e.ownMR, e.offerMR, e.recvMR}[w.p.Rand.IntN(3)]
+	if err := mr.Dereg(); err != nil {
+		w.p.Failf("connection %v: %v", e.link.id, err)
+	}
+}
+
+// completion handles a completion of the end's queue pair.
+func (e *end) completion(w *peer, wc *verbs.WC) {
+	e.moved = w.p.Now()
+	if wc.Status != ib.WCSuccess {
+		e.status(w, wc)
+		w.breakOff(e)
+		return
+	}
+	if wc.Opcode >= ib.WCRecv {
+		slot := e.recv[e.received%w.weather.receives*slotBytes:][:slotBytes]
+		if w.srq != nil {
+			slot = w.srq.slot(wc.WRID)
+		}
+		if err := e.theirs.delivered(e.received, wc, slot, w.p.run.segment()); err != nil {
+			w.p.Failf("connection %v: %v", e.link.id, err)
+		}
+		if w.srq != nil {
+			w.srq.again(w, wc.WRID)
+		}
+		e.received++
+		return
+	}
+	i := int(wc.WRID)
+	for e.completed <= i {
+		if err := e.plan.brought(e.completed, e.own); err != nil {
+			w.p.Failf("connection %v: %v", e.link.id, err)
+		}
+		e.completed++
+	}
+}
+
+// status holds the failure of a request against what has happened.
+func (e *end) status(w *peer, wc *verbs.WC) {
+	switch wc.Status {
+	case ib.WCWRFlushErr:
+		if w.srq != nil && wc.WRID&recvID != 0 {
+			w.srq.again(w, wc.WRID)
+		}
+		return
+	case ib.WCRetryExcErr:
+		// The other end may be gone, or the wire; in calm weather neither is.
+		other := e.link.other(e.side)
+		if e.began > w.p.run.cfg.Span && other != nil && !other.is && !other.broken && !other.tampered && !e.excused {
+			w.p.Failf("connection %v: request %d: %v, and the other end is there", e.link.id, wc.WRID, wc.Status)
+		}
+	default:
+		other := e.link.other(e.side)
+		if !e.tampered && !(other != nil && (other.tampered || other.broken || other.is)) {
+			w.p.Failf("connection %v: request %#x: %v", e.link.id, wc.WRID, wc.Status)
+		}
+	}
+}
+
+// breakOff takes the queue pair to the error state, where all that was posted is
+// flushed.
+func (w *peer) breakOff(e *end) {
+	if e.broken {
+		return
+	}
+	e.broken, e.brokenAt = true, w.p.Now()
+	if err := e.qp.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState); err != nil {
+		w.p.Failf("connection %v: to the error state: %v", e.link.id, err)
+	}
+}
+
+// drain waits until all that was posted has ended, and destroys the end.
+func (w *peer) drain(e *end) bool {
+	if sends, recvs := e.guard().underWay(); sends+recvs > 0 {
+		if w.p.Now()-e.brokenAt > units.Second {
+			w.p.Failf("connection %v: %d requests and %d receives have not ended, %v after the queue pair went to the error state",
+				e.link.id, sends, recvs, w.p.Now()-e.brokenAt)
+		}
+		return false
+	}
+	if !e.excused {
+		w.p.Send(e.link.id.client+e.link.id.server-w.p.ID, brokenMsg{e.link.id, e.nonce})
+	}
+	w.over(e, "broken")
+	return true
+}
+
+func (e *end) guard() *guardQP { return e.qp.(*guardQP) }
+
+// part ends a connection of which both ends have carried out all.
+func (w *peer) part(e *end) {
+	if c := w.clients[e.link.id]; c != nil && c.began {
+		c.done = true
+	}
+	w.over(e, "finished")
+}
+
+// over frees an end.
+func (w *peer) over(e *end, _ string) {
+	if e.is {
+		return
+	}
+	if c := w.clients[e.link.id]; c != nil && c.asked == e {
+		c.asked = nil
+	}
+	if e.connection != 0 && w.agent != nil && !e.parted {
+		_ = w.agent.core.Disconnect(w.p.Now(), e.connection, nil)
+		w.agent.drain()
+	}
+	delete(w.ends, e.link.id)
+	delete(w.byQPN, e.hello.qpn)
+	for i, id := range w.order {
+		if id == e.link.id {
+			w.order = append(w.order[:i:i], w.order[i+1:]...)
+			break
+		}
+	}
+	if err := e.qp.Destroy(); err != nil {
+		w.p.Failf("connection %v: %v", e.link.id, err)
+	}
+	for _, m := range []verbs.MR{e.ownMR, e.offerMR, e.recvMR} {
+		if err := m.Dereg(); err != nil && !e.tampered {
+			w.p.Failf("connection %v: %v", e.link.id, err)
+		}
+	}
+	e.gone()
+}
+
+// gone notes that nothing acts on the end's memory any more. Once that is so of both
+// ends, what they have is held against each other.
+func (e *end) gone() {
+	if e.is {
+		return
+	}
+	e.is = true
+	other := e.link.other(e.side)
+	if other == nil || !other.is {
+		return
+	}
+	for _, pair := range [][2]*end{{e, other}, {other, e}} {
+		from, to := pair[0], pair[1]
+		err := from.plan.left(to.offer, from.completed, from.posted)
+		if err == nil && to.received > 0 && from.plan.sends[to.received-1] >= from.posted {
+			err = fmt.Errorf("%d messages were received, and fewer posted", to.received)
+		}
+		if err == nil && from.finished && to.finished && !bytes.Equal(to.offer[:from.plan.written], from.plan.whole()) {
+			err = fmt.Errorf("all is finished, and memory is not what it must be")
+		}
+		if err != nil {
+			e.p.Failf("connection %v, %s's requests: %v", e.link.id, [2]string{"client", "server"}[from.side], err)
+		}
+	}
+}
+
+// whole is what is written when all requests are carried out.
+func (p *plan) whole() []byte {
+	b := make([]byte, p.written)
+	fill(b)
+	for i := range p.ops {
+		if o := &p.ops[i]; o.writes() {
+			copy(b[o.at:], p.source[o.from:o.from+o.size])
+		}
+	}
+	return b
+}

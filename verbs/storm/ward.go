@@ -1,0 +1,232 @@
+package storm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/sim/fault"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// ward is a process's device below the shim. It knows all that the process has made
+// from it, so that a crash takes it away as a kernel does, and gives completions the
+// time of the NIC's clock, which drifts and steps.
+type ward struct {
+	verbs.Device
+	clock nicClock
+	made  []destroyer
+}
+
+// destroyer is an object that a process has made.
+type destroyer func() error
+
+// nicClock turns the time of a device's counter into that of a NIC's own clock.
+type nicClock struct {
+	hz    float64
+	ppm   float64
+	steps []fault.Fault // by their instant
+}
+
+func newNICClock(hz float64, process int, s fault.Schedule) nicClock {
+	c := nicClock{hz: hz}
+	for _, f := range s {
+		switch {
+		case f.A != process:
+		case f.Kind == fault.Drift:
+			c.ppm = f.PPM
+		case f.Kind == fault.Step:
+			c.steps = append(c.steps, f)
+		}
+	}
+	slices.SortStableFunc(c.steps, func(a, b fault.Fault) int { return int(min(1, max(-1, a.At-b.At))) })
+	return c
+}
+
+// read returns the clock's ticks when the device's counter stands at ticks.
+func (c *nicClock) read(ticks uint64) uint64 {
+	if c.hz == 0 || c.ppm == 0 && len(c.steps) == 0 {
+		return ticks
+	}
+	at := units.Time(float64(ticks) / c.hz * float64(units.Second))
+	shift := float64(ticks) * c.ppm / 1e6
+	for _, s := range c.steps {
+		if s.At <= at {
+			shift += float64(s.By) / float64(units.Second) * c.hz
+		}
+	}
+	return uint64(max(0, int64(ticks)+int64(shift)))
+}
+
+// ReadClock implements verbs.ClockReader.
+func (w *ward) ReadClock() (uint64, error) {
+	r, ok := w.Device.(verbs.ClockReader)
+	if !ok {
+		return 0, verbs.Errorf("query_rt_values", w.Name(), verbs.ErrNotSupported, "the device has no clock that can be read")
+	}
+	ticks, err := r.ReadClock()
+	return w.clock.read(ticks), err
+}
+
+// NowPrecise implements verbs.PreciseClock.
+func (w *ward) NowPrecise() units.Time { return w.Device.(verbs.PreciseClock).NowPrecise() }
+
+// Run implements verbs.Runner.
+func (w *ward) Run(f ...func() error) error { return verbs.Run(w.Device, f...) }
+
+// Blocking implements verbs.Runner.
+func (w *ward) Blocking(f func()) { verbs.Blocking(w.Device, f) }
+
+// Sleep implements verbs.Runner.
+func (w *ward) Sleep(d time.Duration) { verbs.Sleep(w.Device, d) }
+
+// Close implements verbs.Device: the device stays open, for the next incarnation.
+func (w *ward) Close() error { return nil }
+
+// takeAway destroys all that the process has left, as a kernel does for a process that
+// has died.
+func (w *ward) takeAway() error {
+	for len(w.made) > 0 {
+		var busy []destroyer
+		var why error
+		for _, destroy := range slices.Backward(w.made) {
+			switch err := destroy(); {
+			case err == nil || errors.Is(err, verbs.ErrClosed):
+			default:
+				busy, why = append(busy, destroy), err
+			}
+		}
+		slices.Reverse(busy)
+		if len(busy) == len(w.made) {
+			return fmt.Errorf("%d objects of a process that is gone can't be destroyed: %w", len(busy), why)
+		}
+		w.made = busy
+	}
+	return nil
+}
+
+// left counts the objects that exist, by destroying them.
+func (w *ward) left() (n int, err error) {
+	for _, destroy := range slices.Backward(w.made) {
+		if err := destroy(); err == nil {
+			n++
+		}
+	}
+	return n, w.takeAway()
+}
+
+// AllocPD implements verbs.Device.
+func (w *ward) AllocPD() (verbs.PD, error) {
+	pd, err := w.Device.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	w.made = append(w.made, pd.Dealloc)
+	return &wardPD{pd, w}, nil
+}
+
+type wardPD struct {
+	verbs.PD
+	w *ward
+}
+
+// RegMR implements verbs.PD.
+func (p *wardPD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
+	m, err := p.PD.RegMR(buf, access)
+	if err == nil {
+		p.w.made = append(p.w.made, m.Dereg)
+	}
+	return m, err
+}
+
+// CreateQP implements verbs.PD.
+func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
+	for _, c := range []*verbs.CQ{&a.SendCQ, &a.RecvCQ} {
+		if own, ok := (*c).(*wardCQ); ok {
+			*c = own.CQ
+		}
+	}
+	q, err := p.PD.CreateQP(a)
+	if err == nil {
+		p.w.made = append(p.w.made, q.Destroy)
+	}
+	return q, err
+}
+
+// CreateSRQ implements verbs.PD.
+func (p *wardPD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
+	s, err := p.PD.CreateSRQ(a)
+	if err == nil {
+		p.w.made = append(p.w.made, s.Destroy)
+	}
+	return s, err
+}
+
+// CreateAH implements verbs.PD.
+func (p *wardPD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
+	a, err := p.PD.CreateAH(av)
+	if err == nil {
+		p.w.made = append(p.w.made, a.Destroy)
+	}
+	return a, err
+}
+
+// CreateCQ implements verbs.Device.
+func (w *ward) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
+	ch, _ := a.Channel.(*wardChannel)
+	if ch != nil {
+		a.Channel = ch.CompChannel
+	}
+	c, err := w.Device.CreateCQ(a)
+	if err != nil {
+		return nil, err
+	}
+	w.made = append(w.made, c.Destroy)
+	own := &wardCQ{c, w}
+	if ch != nil {
+		ch.cqs[c] = own
+	}
+	return own, nil
+}
+
+// wardCQ has completions with the time of the NIC's clock.
+type wardCQ struct {
+	verbs.CQ
+	w *ward
+}
+
+// Poll implements verbs.CQ.
+func (c *wardCQ) Poll(wc []verbs.WC) (int, error) {
+	n, err := c.CQ.Poll(wc)
+	for i := range wc[:n] {
+		wc[i].Timestamp = c.w.clock.read(wc[i].Timestamp)
+	}
+	return n, err
+}
+
+// CreateCompChannel implements verbs.Device.
+func (w *ward) CreateCompChannel() (verbs.CompChannel, error) {
+	ch, err := w.Device.CreateCompChannel()
+	if err != nil {
+		return nil, err
+	}
+	w.made = append(w.made, ch.Destroy)
+	return &wardChannel{ch, map[verbs.CQ]*wardCQ{}}, nil
+}
+
+type wardChannel struct {
+	verbs.CompChannel
+	cqs map[verbs.CQ]*wardCQ
+}
+
+// Wait implements verbs.CompChannel.
+func (ch *wardChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
+	c, err := ch.CompChannel.Wait(timeout)
+	if err != nil {
+		return nil, err
+	}
+	return ch.cqs[c], nil
+}
