@@ -71,8 +71,8 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 	var results []*Result
 	candidates, err := t.auto(ctx, flags.Args(), *sample, *seed, func(r *Result) {
 		results = append(results, r)
-		if !*asJSON && !(*quiet && r.Found) {
-			fmt.Fprintln(out, r.line())
+		if !*quiet || !r.Found {
+			fmt.Fprintln(progress(out, *asJSON), r.line())
 		}
 	})
 	if err != nil {
@@ -136,9 +136,7 @@ func plant(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 		r := &Result{m, v}
 		results = append(results, r)
-		if !*asJSON {
-			fmt.Fprintln(out, r.line())
-		}
+		fmt.Fprintln(progress(out, *asJSON), r.line())
 	}
 	if *asJSON {
 		return writeJSON(out, map[string]any{"mutants": results})
@@ -169,6 +167,14 @@ func judgeOf(ctx context.Context, w *workspace, chosen []*Mutant, limit time.Dur
 	slices.Sort(packages)
 	return func(ctx context.Context, m *Mutant) (*Verdict, error) { return t.judge(ctx, m, testsOf(m)) },
 		t.calibrate(ctx, slices.Compact(packages))
+}
+
+// progress is where the lines of single mutants go.
+func progress(out io.Writer, asJSON bool) io.Writer {
+	if asJSON {
+		return os.Stderr
+	}
+	return out
 }
 
 func usage(err error) error {

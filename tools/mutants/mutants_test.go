@@ -215,28 +215,11 @@ func TestTally(t *testing.T) {
 // A module with a package whose tests find one fault, miss another, and hang or crash
 // at others.
 func TestJudge(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skipf("needs the go command: %v", err)
-	}
-	w, err := newWorkspace(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.close() })
-	for name, text := range map[string]string{
-		"go.mod": "module m\n\ngo 1.26.0\n",
+	w := module(t, map[string]string{
 		"p/p.go": "package p\n\nfunc Sum(n int) (s int) {\n\tfor i := range n {\n\t\ts += i\n\t}\n\tnever()\n\treturn s\n}\n\nfunc never() {}\n\n" +
 			"func unused() {\n\tnever()\n}\n",
 		"p/p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n\tif s := Sum(4); s != 6 {\n\t\tt.Error(s)\n\t}\n}\n",
-	} {
-		file := filepath.Join(w.root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	judge := &tests{w: w, limit: 2 * time.Second}
 	ctx := context.Background()
 	for name, c := range map[string]struct{ change, want string }{
@@ -278,4 +261,92 @@ func TestJudge(t *testing.T) {
 	if d := cmp.Diff(want, results); d != "" || err != nil || candidates != len(want)+1 { // one does not compile
 		t.Errorf("%d candidates, %v:\n%s", candidates, err, d)
 	}
+}
+
+// A command that answers as sluice storm does.
+func TestJudgeByStorm(t *testing.T) {
+	w := module(t, map[string]string{
+		"cmd/sluice/main.go": `package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+)
+
+const fails = ""
+
+func main() {
+	if !slices.Contains(os.Args, "--provider") {
+		os.Exit(2)
+	}
+	fmt.Println("{\"first_seed\": 1, \"seeds\": 30" + fails + "}")
+	if fails != "" {
+		fmt.Fprintln(os.Stderr, "sluice: seed 7 fails")
+		os.Exit(1)
+	}
+}
+`,
+	})
+	ctx := context.Background()
+	judge := &storms{w: w, seeds: 30}
+	if err := judge.calibrate(ctx, []string{"transport", "cm"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change string
+		want   Verdict
+	}{
+		"found": {
+			"-const fails = \"\"\n+const fails = `, \"failure\": {\"seed\": 7, \"what\": \"a request is lost\"}`",
+			Verdict{Found: true, By: "--provider soft", How: "failed", What: "a request is lost", Seeds: 7},
+		},
+		"survived": {"-const fails = \"\"\n+const fails = ``", Verdict{}},
+		"crash":    {"-const fails = \"\"\n+var fails = os.Args[100]", Verdict{Found: true, By: "--provider soft", How: "panicked"}},
+	} {
+		ms, err := parse("transport", "= n k cmd/sluice/main.go\n# B.\n"+c.change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := judge.judge(ctx, ms[0])
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		v.Seconds = 0
+		if d := cmp.Diff(&c.want, v); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	ms, err := parse("transport", "= n k cmd/sluice/main.go\n# B.\n-const fails = \"\"\n+const fails = \"?\"")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := judge.judge(ctx, ms[0]); err == nil {
+		t.Errorf("a command that failed without a failed seed gave %+v", v)
+	}
+}
+
+// module writes a module m and returns a workspace for it.
+func module(t *testing.T, files map[string]string) *workspace {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skipf("needs the go command: %v", err)
+	}
+	w, err := newWorkspace(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.close() })
+	files["go.mod"] = "module m\n\ngo 1.26.0\n"
+	for name, text := range files {
+		file := filepath.Join(w.root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
 }

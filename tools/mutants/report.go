@@ -97,7 +97,7 @@ func (r *Result) line() string {
 	case !r.Found:
 		return fmt.Sprintf("survived  %s: %s", r.FullName(), r.Breaks)
 	case r.Seeds > 0:
-		return fmt.Sprintf("found     %s: %s %s after %d seeds", r.FullName(), r.By, r.How, r.Seeds)
+		return fmt.Sprintf("found     %s: %s, after %d seeds: %s", r.FullName(), r.By, r.Seeds, brief(r.What))
 	}
 	return fmt.Sprintf("found     %s: %s %s", r.FullName(), r.By, r.How)
 }
