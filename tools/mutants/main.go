@@ -100,8 +100,8 @@ func plant(ctx context.Context, args []string, out io.Writer) (err error) {
 	names := flags.String("name", "", "the faults to plant, with commas between; all if empty")
 	limit := flags.Duration("limit", 0, "how long the tests of a package, or the seeds of a provider, may take; 0 for ten times what they take now")
 	long := flags.Bool("long", false, "run the tests without -short")
-	storm := flags.Bool("storm", false, "judge by sluice storm instead of unit tests")
-	seeds := flags.Int("seeds", 300, "of sluice storm, over each provider")
+	storm := flags.Bool("storm", false, "judge by storms instead of unit tests")
+	seeds := flags.Int("seeds", 300, "of storms, over each provider")
 	asJSON := flags.Bool("json", false, "write JSON")
 	if err := flags.Parse(args); err != nil {
 		return usage(err)

@@ -263,10 +263,10 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A command that answers as sluice storm does.
+// A command that answers as tools/mutants/seeds does.
 func TestJudgeByStorm(t *testing.T) {
 	w := module(t, map[string]string{
-		"cmd/sluice/main.go": `package main
+		"tools/mutants/seeds/main.go": `package main
 
 import (
 	"fmt"
@@ -274,17 +274,13 @@ import (
 	"slices"
 )
 
-const fails = ""
+const answer = "{\"seeds\": 30}"
 
 func main() {
-	if !slices.Contains(os.Args, "--provider") {
+	if !slices.Contains(os.Args, "-provider") {
 		os.Exit(2)
 	}
-	fmt.Println("{\"first_seed\": 1, \"seeds\": 30" + fails + "}")
-	if fails != "" {
-		fmt.Fprintln(os.Stderr, "sluice: seed 7 fails")
-		os.Exit(1)
-	}
+	fmt.Println(answer)
 }
 `,
 	})
@@ -293,22 +289,26 @@ func main() {
 	if err := judge.calibrate(ctx, []string{"transport", "cm"}); err != nil {
 		t.Fatal(err)
 	}
+	mutant := func(with string) *Mutant {
+		const file = "tools/mutants/seeds/main.go"
+		ms, err := parse("transport", "= n k "+file+"\n# B.\n-const answer = \"{\\\"seeds\\\": 30}\"\n+"+with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ms[0]
+	}
 	for name, c := range map[string]struct {
 		change string
 		want   Verdict
 	}{
 		"found": {
-			"-const fails = \"\"\n+const fails = `, \"failure\": {\"seed\": 7, \"what\": \"a request is lost\"}`",
-			Verdict{Found: true, By: "--provider soft", How: "failed", What: "a request is lost", Seeds: 7},
+			"const answer = `{\"seeds\": 7, \"failed\": \"a request is lost\"}`",
+			Verdict{Found: true, By: "-provider soft", How: "failed", What: "a request is lost", Seeds: 7},
 		},
-		"survived": {"-const fails = \"\"\n+const fails = ``", Verdict{}},
-		"crash":    {"-const fails = \"\"\n+var fails = os.Args[100]", Verdict{Found: true, By: "--provider soft", How: "panicked"}},
+		"survived": {"const answer = `{\"seeds\": 30}`", Verdict{}},
+		"crash":    {"var answer = os.Args[100]", Verdict{Found: true, By: "-provider soft", How: "panicked"}},
 	} {
-		ms, err := parse("transport", "= n k cmd/sluice/main.go\n# B.\n"+c.change)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := judge.judge(ctx, ms[0])
+		v, err := judge.judge(ctx, mutant(c.change))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -318,12 +318,8 @@ func main() {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
-	ms, err := parse("transport", "= n k cmd/sluice/main.go\n# B.\n-const fails = \"\"\n+const fails = \"?\"")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v, err := judge.judge(ctx, ms[0]); err == nil {
-		t.Errorf("a command that failed without a failed seed gave %+v", v)
+	if v, err := judge.judge(ctx, mutant("const answer = `?`")); err == nil {
+		t.Errorf("an answer that is none gave %+v", v)
 	}
 }
 

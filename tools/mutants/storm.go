@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,8 +10,8 @@ import (
 	"time"
 )
 
-// storms judges by `sluice storm`: over each provider that runs the mutant's code, in
-// turn, until a seed fails.
+// storms judges by storms (verbs/storm): over each provider that runs the mutant's code,
+// in turn, until a seed fails.
 type storms struct {
 	w     *workspace
 	seeds int                      // over each provider
@@ -22,20 +21,10 @@ type storms struct {
 
 // over are the storms that run the code of each group.
 var over = map[string][]string{
-	"transport": {"--provider soft", "--provider sim", "--provider soft --shim timely"},
-	"endpoint":  {"--provider soft", "--provider soft --shim timely"},
-	"shim":      {"--provider soft --shim timely", "--provider sim --shim timely"},
-	"cm":        {"--provider soft", "--provider soft --shim timely"},
-}
-
-// failure is what a storm says of the seed that failed.
-type failure struct {
-	FirstSeed int     `json:"first_seed"`
-	Seconds   float64 `json:"seconds"`
-	Failure   *struct {
-		Seed int    `json:"seed"`
-		What string `json:"what"`
-	} `json:"failure"`
+	"transport": {"-provider soft", "-provider sim", "-provider soft -shim timely"},
+	"endpoint":  {"-provider soft", "-provider soft -shim timely"},
+	"shim":      {"-provider soft -shim timely", "-provider sim -shim timely"},
+	"cm":        {"-provider soft", "-provider soft -shim timely"},
 }
 
 // calibrate makes sure that the storms find nothing in the tree as it is, and bounds
@@ -57,7 +46,7 @@ func (s *storms) calibrate(ctx context.Context, groups []string) error {
 				return err
 			}
 			if v.Found {
-				return fmt.Errorf("sluice storm %s finds a fault in the tree as it is: after %d seeds it %s: %s", args, v.Seeds, v.How, v.What)
+				return fmt.Errorf("storm %s finds a fault in the tree as it is: after %d seeds it %s: %s", args, v.Seeds, v.How, v.What)
 			}
 			s.own[args] = max(2*time.Minute, 10*time.Since(start).Round(time.Second))
 		}
@@ -65,10 +54,10 @@ func (s *storms) calibrate(ctx context.Context, groups []string) error {
 	return nil
 }
 
-func (s *storms) program() string { return filepath.Join(s.w.dir, "sluice") }
+func (s *storms) program() string { return filepath.Join(s.w.dir, "seeds") }
 
 func (s *storms) build(ctx context.Context, m *Mutant) error {
-	return s.w.build(ctx, m, "build", "-ldflags=-s -w", "-o", s.program(), "./cmd/sluice")
+	return s.w.build(ctx, m, "build", "-ldflags=-s -w", "-o", s.program(), "./tools/mutants/seeds")
 }
 
 func (s *storms) judge(ctx context.Context, m *Mutant) (*Verdict, error) {
@@ -96,23 +85,23 @@ func (s *storms) storm(ctx context.Context, args string) (*Verdict, error) {
 	if limit == 0 {
 		limit = s.own[args]
 	}
-	list := append([]string{"storm"}, strings.Fields(args)...)
-	// A run that takes so long hangs; and nobody reads the least faults.
-	list = append(list, "--seeds", strconv.Itoa(s.seeds), "--shrink", "0", "--patience", "20s", "--json")
+	list := append(strings.Fields(args), "-seeds", strconv.Itoa(s.seeds))
 	how, out, err := run(ctx, s.w.root, limit, s.program(), list...)
-	if err != nil || how == passed {
-		return &Verdict{}, err
+	if err != nil {
+		return nil, err
 	}
-	v := &Verdict{Found: true, By: args, How: how.String()}
-	if at := bytes.IndexByte(out, '{'); at >= 0 {
-		var f failure
-		if err := json.NewDecoder(bytes.NewReader(out[at:])).Decode(&f); err == nil && f.Failure != nil {
-			v.How, v.What, v.Seeds = failed.String(), f.Failure.What, f.Failure.Seed-f.FirstSeed+1
-			return v, nil
-		}
+	if how != passed && how != failed {
+		return &Verdict{Found: true, By: args, How: how.String()}, nil
 	}
-	if how == failed {
-		return nil, fmt.Errorf("sluice storm %s: %s", args, out)
+	var o struct { // as tools/mutants/seeds prints it
+		Seeds  int    `json:"seeds"`
+		Failed string `json:"failed"`
 	}
-	return v, nil
+	if err := json.Unmarshal(out, &o); err != nil {
+		return nil, fmt.Errorf("storm %s: %s", args, out)
+	}
+	if o.Failed == "" {
+		return &Verdict{}, nil
+	}
+	return &Verdict{Found: true, By: args, How: failed.String(), What: o.Failed, Seeds: o.Seeds}, nil
 }
