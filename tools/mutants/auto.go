@@ -132,10 +132,24 @@ func addProfile(lines map[string]map[int]bool, module string, profile []byte) er
 	return s.Err()
 }
 
-// auto samples the mutants of packages, judges each by the tests of all of these, and
+// draw is which of the automatic mutants are judged.
+type draw struct {
+	sample int    // how many; -1 for all
+	seed   uint64 // of their order
+	at     string // FILE:LINE or FILE:LINE:COLUMN, with commas between; all places if empty
+}
+
+func (d *draw) has(m *Mutant) bool {
+	return d.at == "" || slices.ContainsFunc(strings.Split(d.at, ","), func(at string) bool {
+		place, _, _ := strings.Cut(m.Name, " ")
+		return strings.HasPrefix(place+":", at+":")
+	})
+}
+
+// auto draws among the mutants of packages, judges each by the tests of all of these, and
 // calls report with each as it is judged. What does not compile is no mutant, and not
 // counted.
-func (t *tests) auto(ctx context.Context, patterns []string, sample int, seed uint64, report func(*Result)) (candidates int, err error) {
+func (t *tests) auto(ctx context.Context, patterns []string, d draw, report func(*Result)) (candidates int, err error) {
 	packages, err := t.w.list(ctx, patterns)
 	if err != nil {
 		return 0, err
@@ -161,10 +175,13 @@ func (t *tests) auto(ctx context.Context, patterns []string, sample int, seed ui
 	if err != nil {
 		return 0, err
 	}
-	candidates = len(all)
-	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = slices.DeleteFunc(all, func(m *Mutant) bool { return !d.has(m) })
+	if candidates = len(all); candidates == 0 {
+		return 0, fmt.Errorf("%s: nothing to change at %q", strings.Join(patterns, " "), d.at)
+	}
+	rand.New(rand.NewPCG(d.seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, m := range all {
-		if sample == 0 {
+		if d.sample == 0 {
 			break
 		}
 		v := &Verdict{}
@@ -179,7 +196,7 @@ func (t *tests) auto(ctx context.Context, patterns []string, sample int, seed ui
 		if err != nil {
 			return candidates, err
 		}
-		sample--
+		d.sample--
 		report(&Result{m, v})
 	}
 	return candidates, nil

@@ -52,6 +52,7 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("mutants auto [flags] PACKAGE...", flag.ContinueOnError)
 	sample := flags.Int("sample", 100, "how many mutants, drawn from all; -1 for all of them")
 	seed := flags.Uint64("seed", 1, "of the draw")
+	at := flags.String("at", "", "change these places only: FILE:LINE or FILE:LINE:COLUMN, with commas between")
 	limit := flags.Duration("limit", 0, "how long the tests of a package may take; 0 for ten times what they take now")
 	long := flags.Bool("long", false, "run the tests without -short")
 	asJSON := flags.Bool("json", false, "write JSON")
@@ -69,7 +70,7 @@ func auto(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, w.close()) }()
 	t := &tests{w: w, limit: *limit, long: *long}
 	var results []*Result
-	candidates, err := t.auto(ctx, flags.Args(), *sample, *seed, func(r *Result) {
+	candidates, err := t.auto(ctx, flags.Args(), draw{*sample, *seed, *at}, func(r *Result) {
 		results = append(results, r)
 		if !*quiet || !r.Found {
 			fmt.Fprintln(progress(out, *asJSON), r.line())

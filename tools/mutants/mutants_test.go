@@ -178,6 +178,17 @@ func g(int) { h() }
 	}
 }
 
+func TestDraw(t *testing.T) {
+	m := &Mutant{Name: "a/b.go:12:3 drop"}
+	for at, want := range map[string]bool{
+		"": true, "a/b.go:12": true, "a/b.go:12:3": true, "a/c.go:1,a/b.go:12": true, "a/b.go:1": false, "a/b.go:12:33": false, "b.go:12": false,
+	} {
+		if got := (&draw{at: at}).has(m); got != want {
+			t.Errorf("-at %q: %v, expected %v", at, got, want)
+		}
+	}
+}
+
 func TestAddProfile(t *testing.T) {
 	lines := map[string]map[int]bool{}
 	const profile = "mode: set\nm/a/b.go:3.14,5.2 2 1\nm/a/b.go:7.1,8.2 1 0\nm/a/b.go:9.5,9.7 1 12\n"
@@ -246,7 +257,7 @@ func TestJudge(t *testing.T) {
 	}
 
 	results := map[string]string{}
-	candidates, err := judge.auto(ctx, []string{"./p"}, -1, 1, func(r *Result) {
+	candidates, err := judge.auto(ctx, []string{"./p"}, draw{sample: -1}, func(r *Result) {
 		what := "survived"
 		if r.Found {
 			what = "found"
