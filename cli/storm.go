@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -124,6 +125,7 @@ func (o *stormOptions) run(c *cobra.Command, args []string) error {
 	if err := o.config.Validate(); err != nil {
 		return usageError{err}
 	}
+	debug.SetGCPercent(400) // a run's memory is small and short-lived
 	program := results.NewDocument(time.Now(), args)
 	ctx, stop := interruptible(c.Context())
 	defer stop()

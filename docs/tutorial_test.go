@@ -37,7 +37,7 @@ func TestCommand(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	s.run(command{text: "cp roce/testdata/rxe.pcap ~/roce.pcap && cd"})
-	s.follow(18)
+	s.follow(19)
 }
 
 // The library example of README.md compiles.

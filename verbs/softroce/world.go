@@ -40,6 +40,7 @@ type WorldConfig struct {
 	Rate    units.Rate // of each device's link
 	Latency units.Time // from the end of sending to arrival
 	MTU     ib.MTU     // the largest path MTU
+	Window  int        // packets that a connection may have under way; 0 for the default
 	Seed    uint64     // of queue pair numbers, keys and addresses
 	Wire    fault.Wire // nil if nothing goes wrong
 
@@ -86,6 +87,8 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 		return nil, fmt.Errorf("softroce: %d devices, expected 1 to 250", n)
 	case c.Rate <= 0:
 		return nil, fmt.Errorf("softroce: Rate %v, expected one above 0", c.Rate)
+	case c.Window < 0 || c.Window > maxWindow:
+		return nil, fmt.Errorf("softroce: Window %d, expected up to %d", c.Window, maxWindow)
 	case c.Latency < 0 || c.Latency > units.Second:
 		return nil, fmt.Errorf("softroce: Latency %v, expected 0 to 1s", c.Latency)
 	}
@@ -102,7 +105,7 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 			name: fmt.Sprintf("h%d", i), mtu: 1 << 16, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(i + 1)},
 			addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})},
 		}
-		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), turns: &off}
+		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, turns: &off}
 		d, err := newDevice(fmt.Sprintf("soft:h%d", i), l, o, c.MTU, clock{world: w}, w.rng)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package storm
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/fabric"
@@ -17,6 +18,10 @@ func (r *run) build() error {
 	}
 	c := softroce.DefaultWorld()
 	c.Seed, c.Wire, c.Sent = r.cfg.Seed, r, r.cfg.Sent
+	// Half of the seeds have a window that matters.
+	if draw := rand.New(rand.NewPCG(c.Seed, 0x817d)); draw.IntN(2) == 0 {
+		c.Window = 1 + draw.IntN(32)
+	}
 	w, err := softroce.NewWorld(r.engine, r.cfg.Processes, c)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package storm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -51,7 +52,8 @@ type end struct {
 	offerMR verbs.MR
 	offer   []byte // memory that the other's requests act on
 	recvMR  verbs.MR
-	recv    []byte // slots of messages
+	recv    []byte // places of messages
+	slot    int    // bytes of each
 
 	remote        hello
 	started       bool
@@ -66,20 +68,18 @@ type end struct {
 	tampered      bool // memory was taken away
 	finished      bool
 	otherFinished bool
-	refusals      int
-	is            bool // over
-	moved         units.Time
+	isOver        bool       // nothing acts on its memory any more
+	moved         units.Time // when something last happened
 }
-
-const slotBytes = sourceBytes
 
 // newEnd makes the queue pair and the memory of an end.
 func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 	e := &end{link: w.p.run.link(id, nonce), nonce: nonce, side: side, p: w.p, began: w.p.Now(), moved: w.p.Now()}
 	draw := func(side int) *plan { return drawPlan(rand.New(rand.NewPCG(nonce, uint64(side)))) }
 	e.plan, e.theirs = draw(side), draw(1-side)
+	e.slot = e.theirs.longest()
 	init := verbs.QPInitAttr{
-		Type: ib.RC, SendCQ: w.send, RecvCQ: w.recv,
+		Type: ib.RC, SendCQ: w.send, RecvCQ: w.recv, SigAll: w.p.Rand.IntN(4) == 0,
 		Cap: verbs.QPCap{MaxSendWR: w.weather.depth, MaxRecvWR: w.weather.receives, MaxSendSGE: 2, MaxRecvSGE: 1, MaxInlineData: 64},
 	}
 	if w.srq != nil {
@@ -90,7 +90,7 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 		return nil, err
 	}
 	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
-	e.own, e.offer, e.recv = make([]byte, e.plan.own), make([]byte, e.theirs.theirs), make([]byte, w.weather.receives*slotBytes)
+	e.own, e.offer, e.recv = make([]byte, e.plan.own), make([]byte, e.theirs.theirs), make([]byte, w.weather.receives*e.slot)
 	e.plan.fillOwn(e.own)
 	e.theirs.fillTheirs(e.offer)
 	if e.ownMR, err = w.pd.RegMR(e.own, ib.AccessLocalWrite); err != nil {
@@ -102,7 +102,11 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 	if e.recvMR, err = w.pd.RegMR(e.recv, ib.AccessLocalWrite); err != nil {
 		return nil, err
 	}
-	e.hello = hello{e.qp.Num(), w.p.Rand.Uint32() & 0xffffff, e.offerMR.Addr(), e.offerMR.RKey()}
+	psn := w.p.Rand.Uint32() & 0xffffff
+	if w.p.Rand.IntN(3) == 0 {
+		psn = 0xffffff - w.p.Rand.Uint32N(40) // they wrap soon
+	}
+	e.hello = hello{e.qp.Num(), psn, e.offerMR.Addr(), e.offerMR.RKey()}
 	e.link.ends[side] = e
 	w.ends[id], w.byQPN[e.hello.qpn] = e, e
 	w.order = append(w.order, id)
@@ -129,7 +133,7 @@ func (w *peer) pump(e *end) bool {
 	if w.srq == nil && r.IntN(3) > 0 {
 		for e.receives < len(e.theirs.sends) && e.receives-e.received < w.weather.receives {
 			slot := e.receives % w.weather.receives
-			if _, err := e.qp.PostRecv([]verbs.RecvWR{{WRID: recvID | uint64(e.receives), SGL: []verbs.SGE{verbs.SGEOf(e.recvMR, slot*slotBytes, slotBytes)}}}); err != nil {
+			if _, err := e.qp.PostRecv([]verbs.RecvWR{{WRID: recvID | uint64(e.receives), SGL: []verbs.SGE{verbs.SGEOf(e.recvMR, slot*e.slot, e.slot)}}}); err != nil {
 				w.p.Failf("connection %v: post_recv: %v", e.link.id, err)
 				return true
 			}
@@ -139,6 +143,9 @@ func (w *peer) pump(e *end) bool {
 	}
 	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-(e.posted-e.completed)); n > 0 {
 		n = 1 + r.IntN(n)
+		if r.IntN(8) == 0 {
+			n = len(e.plan.ops) - e.posted // and perhaps there is no room for all
+		}
 		wrs := make([]verbs.SendWR, n)
 		for i := range wrs {
 			wrs[i] = e.plan.request(e.posted+i, e.ownMR, e.own, e.remote.addr, e.remote.rkey)
@@ -149,14 +156,14 @@ func (w *peer) pump(e *end) bool {
 		taken, err := e.qp.PostSend(wrs)
 		e.posted += taken
 		did = did || taken > 0
-		if err != nil && !e.tampered {
+		if err != nil && !e.tampered && !(errors.Is(err, verbs.ErrQueueFull) && e.posted-e.completed >= w.weather.depth) {
 			// The queue pair may be in error, and the completion that says so on its way.
 			if a, bad := e.qp.Query(); bad != nil || a.State != ib.Err {
 				w.p.Failf("connection %v: post_send: %v", e.link.id, err)
 				return true
 			}
 		}
-		if err != nil && e.tampered {
+		if err != nil && e.tampered && !errors.Is(err, verbs.ErrQueueFull) {
 			w.breakOff(e)
 		}
 	}
@@ -190,7 +197,7 @@ func (w *peer) impatient(e *end) {
 		return
 	}
 	other := e.link.other(e.side)
-	if w.p.Calm() && e.moved > w.p.run.cfg.Span && other != nil && !other.is && !other.broken && other.started && w.p.Now()-other.moved > impatience/2 {
+	if w.p.Calm() && e.moved > w.p.run.cfg.Span && other != nil && !other.isOver && !other.broken && other.started && w.p.Now()-other.moved > impatience/2 {
 		w.p.Failf("connection %v stands still: this end has completed %d of %d requests and received %d of %d messages, the other %d of %d and %d of %d",
 			e.link.id, e.completed, len(e.plan.ops), e.received, len(e.theirs.sends), other.completed, len(other.plan.ops), other.received, len(other.theirs.sends))
 		return
@@ -217,9 +224,11 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 		return
 	}
 	if wc.Opcode >= ib.WCRecv {
-		slot := e.recv[e.received%w.weather.receives*slotBytes:][:slotBytes]
+		var slot []byte
 		if w.srq != nil {
 			slot = w.srq.slot(wc.WRID)
+		} else {
+			slot = e.recv[e.received%w.weather.receives*e.slot:][:e.slot]
 		}
 		if err := e.theirs.delivered(e.received, wc, slot, w.p.run.segment()); err != nil {
 			w.p.Failf("connection %v: %v", e.link.id, err)
@@ -241,21 +250,20 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 
 // status holds the failure of a request against what has happened.
 func (e *end) status(w *peer, wc *verbs.WC) {
+	if w.srq != nil && wc.WRID&recvID != 0 {
+		w.srq.again(w, wc.WRID)
+	}
 	switch wc.Status {
 	case ib.WCWRFlushErr:
-		if w.srq != nil && wc.WRID&recvID != 0 {
-			w.srq.again(w, wc.WRID)
-		}
-		return
 	case ib.WCRetryExcErr:
 		// The other end may be gone, or the wire; in calm weather neither is.
 		other := e.link.other(e.side)
-		if e.began > w.p.run.cfg.Span && other != nil && !other.is && !other.broken && !other.tampered && !e.excused {
+		if e.began > w.p.run.cfg.Span && other != nil && !other.isOver && !other.broken && !other.tampered && !e.excused {
 			w.p.Failf("connection %v: request %d: %v, and the other end is there", e.link.id, wc.WRID, wc.Status)
 		}
 	default:
 		other := e.link.other(e.side)
-		if !e.tampered && !(other != nil && (other.tampered || other.broken || other.is)) {
+		if !e.tampered && !(other != nil && (other.tampered || other.broken || other.isOver)) {
 			w.p.Failf("connection %v: request %#x: %v", e.link.id, wc.WRID, wc.Status)
 		}
 	}
@@ -285,7 +293,7 @@ func (w *peer) drain(e *end) bool {
 	if !e.excused {
 		w.p.Send(e.link.id.client+e.link.id.server-w.p.ID, brokenMsg{e.link.id, e.nonce})
 	}
-	w.over(e, "broken")
+	w.over(e)
 	return true
 }
 
@@ -293,15 +301,15 @@ func (e *end) guard() *guardQP { return e.qp.(*guardQP) }
 
 // part ends a connection of which both ends have carried out all.
 func (w *peer) part(e *end) {
-	if c := w.clients[e.link.id]; c != nil && c.began {
+	if c := w.clients[e.link.id]; c != nil && c.calm {
 		c.done = true
 	}
-	w.over(e, "finished")
+	w.over(e)
 }
 
 // over frees an end.
-func (w *peer) over(e *end, _ string) {
-	if e.is {
+func (w *peer) over(e *end) {
+	if e.isOver {
 		return
 	}
 	if c := w.clients[e.link.id]; c != nil && c.asked == e {
@@ -333,12 +341,12 @@ func (w *peer) over(e *end, _ string) {
 // gone notes that nothing acts on the end's memory any more. Once that is so of both
 // ends, what they have is held against each other.
 func (e *end) gone() {
-	if e.is {
+	if e.isOver {
 		return
 	}
-	e.is = true
+	e.isOver = true
 	other := e.link.other(e.side)
-	if other == nil || !other.is {
+	if other == nil || !other.isOver {
 		return
 	}
 	for _, pair := range [][2]*end{{e, other}, {other, e}} {
@@ -362,7 +370,7 @@ func (p *plan) whole() []byte {
 	fill(b)
 	for i := range p.ops {
 		if o := &p.ops[i]; o.writes() {
-			copy(b[o.at:], p.source[o.from:o.from+o.size])
+			copy(b[o.at:], o.data)
 		}
 	}
 	return b

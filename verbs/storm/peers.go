@@ -100,6 +100,7 @@ type peer struct {
 	clients map[linkID]*client
 	calls   []linkID // clients, likewise
 	scratch scratch
+	wc      []verbs.WC
 }
 
 // client is what makes a connection, again and again.
@@ -108,7 +109,7 @@ type client struct {
 	nonce   uint64
 	retryAt units.Time
 	asked   *end
-	began   bool // this attempt began when all was calm
+	calm    bool // this attempt began when nothing went wrong any more
 	tries   int
 }
 
@@ -162,6 +163,7 @@ func newPeer(p *Process) (*peer, error) {
 		p: p, weather: drawWeather(p.run.cfg.Seed), dev: p.Device(), ends: map[linkID]*end{}, byQPN: map[uint32]*end{},
 		clients: map[linkID]*client{},
 	}
+	w.wc = make([]verbs.WC, w.weather.batch)
 	var err error
 	if w.pd, err = w.dev.AllocPD(); err != nil {
 		return nil, err
@@ -256,6 +258,9 @@ func (w *peer) step() bool {
 	if n := w.weather.abuse; n > 0 && w.p.Rand.IntN(n) == 0 {
 		w.abuse()
 	}
+	if w.p.Rand.IntN(8) > 0 {
+		return did
+	}
 	if e, err := w.dev.AsyncEvent(0); err == nil {
 		did = true
 		if e.Type == ib.EventCQErr && e.CQ != nil && (e.CQ == w.send || e.CQ == w.recv) {
@@ -298,9 +303,9 @@ func (w *peer) call(id linkID, c *client) bool {
 			c.retryAt = now + 10*units.Millisecond
 			return false
 		}
-		w.over(c.asked, "no answer")
+		w.over(c.asked)
 	}
-	c.nonce, c.began = w.p.Rand.Uint64(), w.p.Calm()
+	c.nonce, c.calm = w.p.Rand.Uint64(), w.p.Calm()
 	c.tries++
 	e, err := w.newEnd(id, c.nonce, 0)
 	if err != nil {
@@ -349,7 +354,7 @@ func (w *peer) letter(from int, msg any) {
 			if old.nonce == m.nonce {
 				return
 			}
-			w.over(old, "the other end begins anew")
+			w.over(old)
 		}
 		e, err := w.newEnd(m.id, m.nonce, 1)
 		if err == nil {
@@ -417,7 +422,7 @@ func (w *peer) event(ev *cm.Event) {
 			return
 		}
 		if old := w.ends[id]; old != nil {
-			w.over(old, "the other end begins anew")
+			w.over(old)
 		}
 		e, err := w.newEnd(id, nonce, 1)
 		if err != nil {
@@ -439,7 +444,7 @@ func (w *peer) event(ev *cm.Event) {
 			_, err = core.Accept(now, ev.ID, mine)
 		}
 		if err != nil {
-			w.over(e, err.Error())
+			w.over(e)
 			return
 		}
 		e.start(remote)
@@ -458,7 +463,7 @@ func (w *peer) event(ev *cm.Event) {
 			return
 		}
 		if err := core.Ready(now, ev.ID, nil); err != nil {
-			w.over(e, err.Error())
+			w.over(e)
 			return
 		}
 		w.clients[e.link.id].asked = nil
@@ -467,21 +472,18 @@ func (w *peer) event(ev *cm.Event) {
 		if e == nil {
 			return
 		}
-		if ev.Type != cm.EventDisconnected && e.side == 0 && w.clients[e.link.id].began && e.link.other(0) == nil && w.p.Calm() && ev.Reason != roce.RejStaleConnection {
-			e.refusals++
-		}
 		e.excused, e.parted = true, true
 		if e.started {
 			w.breakOff(e)
 		} else {
-			w.over(e, ev.Type.String())
+			w.over(e)
 		}
 	}
 }
 
 // poll takes completions, and reports whether there were any.
 func (w *peer) poll(cq verbs.CQ) bool {
-	wc := make([]verbs.WC, w.weather.batch)
+	wc := w.wc
 	n, err := cq.Poll(wc)
 	if err != nil {
 		w.p.Failf("poll: %v", err)

@@ -30,8 +30,9 @@ type planned struct {
 	op     ib.WROpcode
 	flags  verbs.SendFlags
 	size   int
-	from   int // in the requester's memory
-	at     int // in the responder's
+	from   int    // in the requester's memory
+	data   []byte // what it sends or writes
+	at     int    // in the responder's
 	imm    uint32
 	add    uint64 // what an atomic compares with, or adds
 	swap   uint64
@@ -67,11 +68,16 @@ func drawPlan(r *rand.Rand) *plan {
 			o.size = r.IntN(sourceBytes)
 		}
 		o.from = r.IntN(sourceBytes - o.size)
+		passedOn := false
 		switch kind := r.IntN(10); kind {
 		case 0, 1, 2, 3:
 			o.op = ib.WRRDMAWrite
 			if kind == 3 {
 				o.op = ib.WRRDMAWriteWithImm
+			}
+			if read := p.lastRead(); kind == 2 && read != nil {
+				// What a Read brings is written elsewhere: a fence waits for it.
+				o.size, o.from, o.data, passedOn = read.size, read.from, p.reads[read.at:read.at+read.size], true
 			}
 			o.at = p.written
 			p.written += o.size
@@ -102,7 +108,10 @@ func drawPlan(r *rand.Rand) *plan {
 			}
 			o.after = *w
 		}
-		if r.IntN(4) == 0 {
+		if o.data == nil && o.op != ib.WRRDMARead && !o.atomic() {
+			o.data = p.source[o.from : o.from+o.size]
+		}
+		if passedOn || r.IntN(4) == 0 {
 			o.flags |= verbs.SendFence
 		}
 		if r.IntN(4) == 0 {
@@ -111,7 +120,7 @@ func drawPlan(r *rand.Rand) *plan {
 		if r.IntN(5) == 0 && i < n-1 && o.op != ib.WRRDMARead && o.size != 8 {
 			o.flags &^= verbs.SendSignaled
 		}
-		if o.size <= 64 && (o.op == ib.WRSend || o.op == ib.WRRDMAWrite) && r.IntN(3) == 0 {
+		if !passedOn && o.size <= 64 && (o.op == ib.WRSend || o.op == ib.WRRDMAWrite) && r.IntN(3) == 0 {
 			o.flags |= verbs.SendInline
 		}
 		if o.receives() {
@@ -122,6 +131,16 @@ func drawPlan(r *rand.Rand) *plan {
 	p.written = (p.written + 7) &^ 7
 	p.theirs = p.written + readBytes + 8*atomicWords
 	return p
+}
+
+// lastRead is the last Read of the plan so far, nil if there is none.
+func (p *plan) lastRead() *planned {
+	for i := len(p.ops) - 1; i >= 0; i-- {
+		if p.ops[i].op == ib.WRRDMARead {
+			return &p.ops[i]
+		}
+	}
+	return nil
 }
 
 // receives reports whether the request consumes a receive.
@@ -135,6 +154,15 @@ func (o *planned) atomic() bool {
 
 func (o *planned) writes() bool {
 	return o.op == ib.WRRDMAWrite || o.op == ib.WRRDMAWriteWithImm
+}
+
+// longest is what a receive needs room for, at least a byte.
+func (p *plan) longest() int {
+	n := 1
+	for _, i := range p.sends {
+		n = max(n, p.ops[i].size)
+	}
+	return n
 }
 
 // fillOwn and fillTheirs make both memories what they are before the first request.
@@ -210,7 +238,7 @@ func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, segment int) error {
 		return fmt.Errorf("message %d, of %d bytes, was received with %d, expected %d", n, o.size, wc.ByteLen, length)
 	case imm != (wc.Flags&verbs.WCWithImm != 0) || imm && wc.Imm != o.imm:
 		return fmt.Errorf("message %d was received with the immediate %#x (flags %#x), sent with %#x", n, wc.Imm, wc.Flags, o.imm)
-	case want == ib.WCRecv && !bytes.Equal(mem[:o.size], p.source[o.from:o.from+o.size]):
+	case want == ib.WCRecv && !bytes.Equal(mem[:o.size], o.data):
 		return fmt.Errorf("message %d was received with other bytes than were sent", n)
 	}
 	return nil
@@ -227,7 +255,7 @@ func (p *plan) left(mem []byte, completed, posted int) error {
 		if !o.writes() {
 			continue
 		}
-		got, want := mem[o.at:o.at+o.size], p.source[o.from:o.from+o.size]
+		got, want := mem[o.at:o.at+o.size], o.data
 		whole := bytes.Equal(got, want)
 		switch {
 		case whole && i >= posted && o.size > 8:

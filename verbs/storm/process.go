@@ -82,7 +82,10 @@ func (p *Process) incarnate() (crashed bool, err error) {
 	p.Rand = newRand(p.run.cfg.Seed, p.ID, p.Incarnation)
 	p.ward = &ward{Device: p.dev, clock: newNICClock(p.dev.Attr().CoreClockHz, p.ID, p.run.cfg.Faults)}
 	p.qps, p.byNum, p.cqs = map[verbs.QP]*guardQP{}, map[uint32]*guardQP{}, map[verbs.CQ]*guardCQ{}
-	p.dead, p.inbox, p.onCrash = false, nil, nil
+	p.dead, p.onCrash = false, nil
+	for len(p.inbox) > 0 && p.inbox[0].at < p.Now() {
+		p.inbox = p.inbox[1:] // they found nobody
+	}
 	shim, err := p.run.shim(p.ward)
 	if err != nil {
 		return false, err
@@ -105,7 +108,7 @@ func (p *Process) incarnate() (crashed bool, err error) {
 		p.Incarnation++
 		return true, nil
 	case err != nil:
-		p.Failf("process %d: %v", p.ID, err)
+		p.Failf("%v", err)
 	default:
 		p.ended(shim)
 	}
@@ -129,7 +132,7 @@ func (p *Process) ended(shim verbs.Device) {
 }
 
 // call calls the program, through which a crash passes as a panic.
-func (p *Process) call() (err error, crashed bool) { //nolint:revive // the error is the program's
+func (p *Process) call() (err error, crashed bool) {
 	defer func() {
 		switch v := recover(); v {
 		case nil:
@@ -226,7 +229,7 @@ func (p *Process) Address(id int) netip.Addr {
 func (p *Process) Sleep(d time.Duration) {
 	_ = p.bounded(d, "sleep", func(d time.Duration) error {
 		verbs.Sleep(p.dev, d)
-		return nil
+		return verbs.ErrTimeout // it sleeps to the end
 	})
 }
 

@@ -19,7 +19,7 @@ func (w *peer) shareReceives(links int) error {
 	if s.srq, err = w.pd.CreateSRQ(verbs.SRQInitAttr{MaxWR: s.n, MaxSGE: 1}); err != nil {
 		return err
 	}
-	s.mem = make([]byte, s.n*slotBytes)
+	s.mem = make([]byte, s.n*sourceBytes)
 	if s.mr, err = w.pd.RegMR(s.mem, ib.AccessLocalWrite); err != nil {
 		return err
 	}
@@ -32,12 +32,12 @@ func (w *peer) shareReceives(links int) error {
 
 // slot is the memory of a receive.
 func (s *sharedReceives) slot(id uint64) []byte {
-	return s.mem[int(id&^recvID)*slotBytes:][:slotBytes]
+	return s.mem[int(id&^recvID)*sourceBytes:][:sourceBytes]
 }
 
 // again posts a receive.
 func (s *sharedReceives) again(w *peer, id uint64) {
-	wr := verbs.RecvWR{WRID: id, SGL: []verbs.SGE{verbs.SGEOf(s.mr, int(id&^recvID)*slotBytes, slotBytes)}}
+	wr := verbs.RecvWR{WRID: id, SGL: []verbs.SGE{verbs.SGEOf(s.mr, int(id&^recvID)*sourceBytes, sourceBytes)}}
 	if _, err := s.srq.PostRecv([]verbs.RecvWR{wr}); err != nil {
 		w.p.Failf("post_srq_recv: %v", err)
 	}
