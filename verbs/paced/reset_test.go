@@ -1,6 +1,7 @@
 package paced_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -62,5 +63,16 @@ func TestAQueueFullOfSegmentsTakesAKick(t *testing.T) {
 	p.connect(half)
 	if p.a.CQs != one+1 {
 		t.Errorf("%d completion queues of the provider, expected %d: one of 4096 places has none left for a kick", p.a.CQs, one+1)
+	}
+}
+
+func TestNegativeSizesAreRefused(t *testing.T) {
+	p := newBench(t, uncalibrated(), nil)
+	for name, c := range map[string]verbs.QPCap{
+		"requests": {MaxSendWR: -1}, "SGEs": {MaxSendWR: 1, MaxSendSGE: -1}, "inline data": {MaxSendWR: 1, MaxInlineData: -1},
+	} {
+		if _, err := p.pdA.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: p.cq, RecvCQ: p.cq, Cap: c}); !errors.Is(err, verbs.ErrInvalid) {
+			t.Errorf("%s: error %v, expected %v", name, err, verbs.ErrInvalid)
+		}
 	}
 }
