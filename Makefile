@@ -47,7 +47,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -188,6 +188,12 @@ validate-nic: need-go ## hold the NIC model against published measurements; writ
 
 compare-nic: need-go ## run scenarios with staged and with reduced NICs, side by side; minutes; writes docs/nic-reduced.md
 	$(GO) run ./bench/internal/comparenic -o docs/nic-reduced.md
+
+# For example make mutants MUTANTS='auto -sample 50 ./roce/rc' (docs/mutants.md).
+MUTANTS ?= plant
+
+mutants: need-go ## plant faults one by one, and see which the unit tests find; most of an hour (docs/mutants.md)
+	@$(GO) run ./tools/mutants $(MUTANTS)
 
 check: fmt-check vet portable layers tidy-check lint generate-check ## everything CI checks besides the tests
 

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// goPackage is what go list says of a package.
+type goPackage struct {
+	Dir                       string
+	GoFiles, CgoFiles         []string
+	TestGoFiles, XTestGoFiles []string
+	rel                       string // ./ and the folder, from the top of the tree
+}
+
+func (p *goPackage) tested() bool { return len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 }
+
+// list returns the packages that patterns name.
+func (w *workspace) list(ctx context.Context, patterns []string) ([]*goPackage, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles", "--"}, patterns...)...)
+	cmd.Dir = w.root
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list %s: %w", strings.Join(patterns, " "), err)
+	}
+	var all []*goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		p := &goPackage{}
+		if err := d.Decode(p); err != nil {
+			return nil, err
+		}
+		rel, err := filepath.Rel(w.root, p.Dir)
+		if err != nil {
+			return nil, err
+		}
+		p.rel = "./" + filepath.ToSlash(rel)
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// candidates returns all automatic mutants of packages.
+func (w *workspace) candidates(packages []*goPackage) ([]*Mutant, error) {
+	var all []*Mutant
+	for _, p := range packages {
+		for _, f := range p.GoFiles {
+			name := strings.TrimPrefix(p.rel+"/"+f, "./")
+			source, err := os.ReadFile(filepath.Join(w.root, name))
+			if err != nil {
+				return nil, err
+			}
+			ms, err := mutations(name, source)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, ms...)
+		}
+	}
+	return all, nil
+}
+
+// covered returns the lines that the tests of packages run, by file.
+func (t *tests) covered(ctx context.Context, packages, testing []string) (map[string]map[int]bool, error) {
+	lines := map[string]map[int]bool{}
+	module, err := t.w.module(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range testing {
+		profile := filepath.Join(t.w.dir, "cover.out")
+		how, out, _, err := t.test(ctx, nil, p, "-cover", "-coverpkg="+strings.Join(packages, ","), "-test.coverprofile="+profile)
+		if err != nil {
+			return nil, err
+		}
+		if how != passed {
+			return nil, fmt.Errorf("%s: the tests of the tree as it is, with coverage, %s:\n%s", p, how, out)
+		}
+		text, err := os.ReadFile(profile)
+		if err != nil {
+			return nil, err
+		}
+		if err := addProfile(lines, module, text); err != nil {
+			return nil, err
+		}
+	}
+	return lines, nil
+}
+
+func (w *workspace) module(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-m")
+	cmd.Dir = w.root
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// addProfile adds the lines that a cover profile says were run: of module/FILE:L.C,L.C
+// N COUNT.
+func addProfile(lines map[string]map[int]bool, module string, profile []byte) error {
+	s := bufio.NewScanner(bytes.NewReader(profile))
+	for s.Scan() {
+		where, rest, ok := strings.Cut(s.Text(), ".go:")
+		if !ok || strings.HasSuffix(rest, " 0") {
+			continue // mode:, or not run
+		}
+		file := strings.TrimPrefix(where+".go", module+"/")
+		span, _, _ := strings.Cut(rest, " ")
+		from, to, _ := strings.Cut(span, ",")
+		first, err1 := strconv.Atoi(strings.Split(from, ".")[0])
+		last, err2 := strconv.Atoi(strings.Split(to, ".")[0])
+		if err := errors.Join(err1, err2); err != nil {
+			return fmt.Errorf("cover profile: %q: %w", s.Text(), err)
+		}
+		if lines[file] == nil {
+			lines[file] = map[int]bool{}
+		}
+		for l := first; l <= last; l++ {
+			lines[file][l] = true
+		}
+	}
+	return s.Err()
+}
+
+// draw is which of the automatic mutants are judged.
+type draw struct {
+	sample int    // how many; -1 for all
+	seed   uint64 // of their order
+	at     string // FILE:LINE or FILE:LINE:COLUMN, with commas between; all places if empty
+}
+
+func (d *draw) has(m *Mutant) bool {
+	return d.at == "" || slices.ContainsFunc(strings.Split(d.at, ","), func(at string) bool {
+		place, _, _ := strings.Cut(m.Name, " ")
+		return strings.HasPrefix(place+":", at+":")
+	})
+}
+
+// auto draws among the mutants of packages, judges each by the tests of all of these, and
+// calls report with each as it is judged. What does not compile is no mutant, and not
+// counted.
+func (t *tests) auto(ctx context.Context, patterns []string, d draw, report func(*Result)) (candidates int, err error) {
+	packages, err := t.w.list(ctx, patterns)
+	if err != nil {
+		return 0, err
+	}
+	var mutated, testing []string
+	for _, p := range packages {
+		mutated = append(mutated, p.rel)
+		if p.tested() {
+			testing = append(testing, p.rel)
+		}
+	}
+	if len(testing) == 0 {
+		return 0, fmt.Errorf("%s: no tests", strings.Join(patterns, " "))
+	}
+	all, err := t.w.candidates(packages)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.calibrate(ctx, testing); err != nil {
+		return 0, err
+	}
+	lines, err := t.covered(ctx, mutated, testing)
+	if err != nil {
+		return 0, err
+	}
+	all = slices.DeleteFunc(all, func(m *Mutant) bool { return !d.has(m) })
+	if candidates = len(all); candidates == 0 {
+		return 0, fmt.Errorf("%s: nothing to change at %q", strings.Join(patterns, " "), d.at)
+	}
+	rand.New(rand.NewPCG(d.seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, m := range all {
+		if d.sample == 0 {
+			break
+		}
+		v := &Verdict{}
+		if lines[m.File][m.Line] {
+			v, err = t.judge(ctx, m, near(m, testing))
+		} else if err = t.w.build(ctx, m, "build", "./"+m.Dir()); err == nil {
+			v.Uncovered = true
+		}
+		if errors.Is(err, errBuild) {
+			continue
+		}
+		if err != nil {
+			return candidates, err
+		}
+		d.sample--
+		report(&Result{m, v})
+	}
+	return candidates, nil
+}
+
+// near puts the mutant's own package first: its tests find most.
+func near(m *Mutant, packages []string) []string {
+	own := "./" + m.Dir()
+	i := slices.Index(packages, own)
+	if i < 0 {
+		return packages
+	}
+	return slices.Concat([]string{own}, packages[:i], packages[i+1:])
+}
