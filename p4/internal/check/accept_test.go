@@ -62,6 +62,8 @@ type bit<9> port_t;
 		"const bit<65536> x = 0;",
 		"const bit<(3 + 5)> x = 255;",
 		"const int w = 4; const bit<w> x = 15;",
+		"const int w = 4; const bit<w - 1> x = 7; const bit<2 * w> y = 255; const bit<(w > 3 ? 2 : 1) + 1> z = 3; const bit<w << 1> v = 1;",
+		"const bit<9> p = 3; const int x = p + 1;",
 		"typedef bit<8> t0; typedef t0 t1; const t1 x = (t0)1;",
 		"typedef pair_t<bit<8>, bool> p_t; const p_t x = { 1, true };",
 		"typedef pair_t<pair_t<bit<8>, bool>, bit<16>> p_t; const p_t x = { { 1, true }, 2 };",
@@ -129,6 +131,9 @@ type bit<9> port_t;
 		"control c(inout s_t s) { apply { s.h = { 1 }; s.h = (h_t){ a = 2 }; s.hs = { { 1 }, { 2 } }; s = { 1, { 2 }, { { 3 }, (h_t){#} } }; } }",
 		"control c(inout s_t s) { action a() { if (s.f == 1) { exit; } return; } apply { a(); } }",
 		// Tables.
+		"control c(inout s_t s) { table t { actions = { NoAction; } } table u { key = { t.apply().hit: exact @name(\"hit\"); } actions = { NoAction; } } apply { u.apply(); } }",
+		"control c(inout s_t s) { table t { key = { s.f: exact; } actions = { NoAction; } const entries = { { 1 }: NoAction(); {2}: NoAction(); } } apply { t.apply(); } }",
+		"control c() { table t { actions = { NoAction; } entries = { } } apply { t.apply(); } }",
 		"control c(inout s_t s) { action a(inout bit<8> x, bit<8> n) { x = n; } table t { key = { s.f: exact; } actions = { a(s.h.a); NoAction; } default_action = a(s.h.a, 3); } apply { t.apply(); } }",
 		"control c(inout s_t s) { action a(inout bit<8> x, bit<8> n) { x = n; } table t { key = { s.f: exact; } actions = { a(s.h.a); } const default_action = a(3); const entries = { 1: a(4); 2: a(s.h.a, 5); } } apply { t.apply(); } }",
 		"control c(inout s_t s) { table t { key = { s.f: ternary; s.h.a: range; s.hs[0].a: optional; s.hs[1].a: lpm; } actions = { NoAction; } entries = { (1 &&& 3, 1 .. 5, _, 0x80 &&& 0xf0): NoAction(); (_, _, 3, _): NoAction(); } } apply { t.apply(); } }",

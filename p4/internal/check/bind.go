@@ -266,6 +266,10 @@ func (c *checker) fit(what string, a *ast.BoundArg) {
 		c.lvalue(a.Expr)
 		return
 	}
+	if a.Type == types.DontCare && t == types.Integer {
+		c.errorf(a.Expr.Pos(), "the width of %s is unknown: write the literal with its width, as 8w1", label)
+		return
+	}
 	if why := noValue(t, a.Type); why != "" {
 		c.errorf(a.Expr.Pos(), "%s is %s", label, why)
 		return
