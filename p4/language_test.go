@@ -159,12 +159,13 @@ func TestNotSupported(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a package", "#include <core.p4>\ncontrol c(); package other(c x); control d() { apply { } }\nother(d()) main;", "p.p4:3:12: not supported: package other"},
 		{"an extern function", v1Text("extern void mine(in bit<8> x);", "", "mine(hdr.h.a);"), "not supported: extern function mine"},
-		{"an extern object", v1Text("extern mine { mine(); }", "mine() m1;", ""), "not supported: extern mine"},
+		{"an extern object", v1Text("extern mine { mine(); void m(); }", "mine() m1;", "m1.m();"), "not supported: method m of mine"},
+		{"a table's implementation", v1Text("", "counter(4, CounterType.packets) n; table t { key = { hdr.h.a: exact; } actions = { NoAction; } implementation = n; }", "t.apply();"), "not supported: an implementation by counter"},
 		{"an extraction of a number", strings.Replace(v1Text("", "", ""), "p.extract(hdr.h)", "p.extract(hdr.h.a)", 1), "not supported: extract of bit<8>"},
 		{"a register of too many cells", v1Text("", "register<bit<32>>(0xffffffff) r;", ""), "not supported: I.r of 4294967295 cells"},
 		{"two prefixes", v1Text("", "table t { key = { hdr.h.c: lpm; hdr.h.d: lpm; } actions = { NoAction; } }", "t.apply();"), "not supported: two lpm keys in one table"},
-		{"an average", tnaText("", tnaStart, "Lpf<bit<8>, bit<8>>(4) f;", ""), "not supported: extern Lpf"},
-		{"an early drop", tnaText("", tnaStart, "Wred<bit<8>, bit<8>>(4, 1, 0) f;", ""), "not supported: extern Wred"},
+		{"an average", tnaText("", tnaStart, "Lpf<bit<8>, bit<8>>(4) f;", "hdr.h.a = f.execute(hdr.h.b, 0);"), "not supported: method execute of Lpf"},
+		{"an early drop", tnaText("", tnaStart, "Wred<bit<8>, bit<8>>(4, 1, 0) f;", "hdr.h.a = f.execute(hdr.h.b, 0);"), "not supported: method execute of Wred"},
 		{"a custom CRC without a polynomial", tnaText("", tnaStart, "Hash<bit<8>>(HashAlgorithm_t.CUSTOM) h;", "hdr.h.a = h.get({ hdr.h.b });"), "not supported: hash algorithm CUSTOM without a polynomial"},
 		{"the least of wide numbers", tnaText("", tnaStart, "", "hdr.h.s = min(hdr.h.s, hdr.h.s);"), "not supported: min of bit<72>"},
 	} {
