@@ -293,7 +293,7 @@ func TestTNAObjects(t *testing.T) {
 			"hdr.h.c = (bit<16>)(bit<8>)m.execute(1); t.apply();", []string{"00 09 0007 00000000 -> 00 00 0000 00000000"},
 		},
 		{
-			"a register and its action of any index", "", tnaStart, "Register<bit<32>, _>(4) r; RegisterAction<bit<32>, _, bit<32>>(r) add = { void apply(inout bit<32> v, out bit<32> rv) { v = v + 3; rv = v; } };",
+			"a register of any index", "", tnaStart, "Register<bit<32>, _>(4) r; RegisterAction<bit<32>, bit<8>, bit<32>>(r) add = { void apply(inout bit<32> v, out bit<32> rv) { v = v + 3; rv = v; } };",
 			"hdr.h.d = add.execute(hdr.h.a);", []string{"01 00 0000 00000000 -> 01 00 0000 00000003", "01 00 0000 00000000 -> 01 00 0000 00000006"},
 		},
 		{

@@ -31,16 +31,32 @@ func TestWarnings(t *testing.T) {
 func TestAcceptsTofino(t *testing.T) {
 	const head = "#include <core.p4>\n#include <tna.p4>\nstruct pair_t { bit<32> a; bit<32> b; }\n"
 	for _, src := range []string{
-		"control c(inout bit<32> x, inout bit<8> i) { Register<bit<32>, _>(8) r; RegisterAction<bit<32>, _, bit<32>>(r) a = { void apply(inout bit<32> v, out bit<32> o) { o = v; } }; apply { x = a.execute(i); } }",
-		"control c(inout bit<32> x, inout bit<8> i) { Register<pair_t, _>(8) r; RegisterAction<pair_t, bit<8>, bit<32>>(r) a = { void apply(inout pair_t v, out bit<32> o) { o = v.b; } }; apply { x = a.execute(i); r.write(i, { 1, 2 }); } }",
+		"control c(inout bit<32> x, inout bit<8> i) { Register<pair_t, _>(8) r; RegisterAction<pair_t, bit<8>, bit<32>>(r) a = { void apply(inout pair_t v, out bit<32> o) { o = v.b; } }; apply { x = a.execute(i); } }",
 		"control c(inout bit<32> x, inout bit<8> i) { Register<bit<32>, bit<16>>(8) r; RegisterAction<bit<32>, bit<8>, bit<32>>(r) a = { void apply(inout bit<32> v) { v = 1; } }; apply { x = a.execute(i); } }",
-		"control c(inout bit<32> x, inout bit<8> i)(Register<bit<32>, _> r) { RegisterAction<bit<32>, _, bit<32>>(r) a = { void apply(inout bit<32> v) { v = 1; } }; apply { x = a.execute(i); } } control d(inout bit<32> x, inout bit<8> i) { Register<bit<32>, bit<8>>(8) r; c(r) cc; apply { cc.apply(x, i); } }",
+		"control c(inout bit<32> x, inout bit<8> i)(Register<bit<32>, _> r) { RegisterAction<bit<32>, bit<8>, bit<32>>(r) a = { void apply(inout bit<32> v) { v = 1; } }; apply { x = a.execute(i); } } control d(inout bit<32> x, inout bit<8> i) { Register<bit<32>, bit<8>>(8) r; c(r) cc; apply { cc.apply(x, i); } }",
 		"control c(inout bit<32> x, inout pair_t p) { Counter<bit<32>, bit<9>>(4, CounterType_t.BYTES) n; apply { n.count(1, sizeInBytes(p)); n.count(2, adjust_byte_count = sizeInBits(p)); } }",
 		"control c(inout bit<8> x) { Meter<bit<9>>(4, MeterType_t.BYTES) m; apply { x = m.execute(1); x = m.execute(1, MeterColor_t.GREEN, 4); x = m.execute(index = 1, color = MeterColor_t.RED); } }",
 	} {
 		if _, err := load(head+src, Options{NoMain: true}); err != nil {
 			t.Errorf("%s:\n%v", src, err)
 		}
+	}
+}
+
+// A register may leave its index open, not so the action that is called with one.
+func TestOpenIndex(t *testing.T) {
+	const src = `#include <core.p4>
+#include <tna.p4>
+control c(inout bit<32> x) {
+    Register<bit<32>, _>(8) r;
+    RegisterAction<bit<32>, _, bit<32>>(r) a = { void apply(inout bit<32> v, out bit<32> o) { o = v; } };
+    apply { x = a.execute(0); }
+}
+`
+	_, err := load(src, Options{NoMain: true})
+	const want = "t.p4:6:27: the argument for index of execute has no type: write it in place of _ where the object is declared"
+	if err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
 	}
 }
 
@@ -74,12 +90,13 @@ type bit<9> port_t;
 		"type port_t inner_t; const inner_t x = (inner_t)(port_t)9w3;",
 		"const list<tuple<bit<8>, bool>> x = { { 1, true }, { 2, false } };",
 		// Names.
-		"const bit<8> x = 1; bit<8> f(in bit<8> y) { bit<8> x = y; { bit<8> y = x; return y; } }",
+		"const bit<8> x = 1; bit<8> f(in bit<8> y) { bit<8> x = y; { bit<8> x = y; return x; } }",
 		"const bit<8> k = 1; bit<8> f(in bit<8> k) { return .k + k; }",
 		"control c(inout s_t key) { apply { key.f = 1; } }",
 		"struct apply_t { bit<8> state; bit<8> entries; bit<8> type; }",
 		// Constants.
 		"const int x = 1 << 1000;",
+		"bit<8> f(in bit<8> x) { return x / 4 + x % 16 + 7 / 2; }",
 		"const bit<8> x = 300;",
 		"const int<8> x = -128;",
 		"const bool x = 1 == 8w1 && 3 > 2 || false;",

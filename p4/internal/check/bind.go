@@ -266,8 +266,8 @@ func (c *checker) fit(what string, a *ast.BoundArg) {
 		c.lvalue(a.Expr)
 		return
 	}
-	if a.Type == types.DontCare && t == types.Integer {
-		c.errorf(a.Expr.Pos(), "the width of %s is unknown: write the literal with its width, as 8w1", label)
+	if a.Type == types.DontCare && a.Expr.Type() != types.Invalid {
+		c.errorf(a.Expr.Pos(), "%s has no type: write it in place of _ where the object is declared", label)
 		return
 	}
 	if why := noValue(t, a.Type); why != "" {

@@ -85,7 +85,7 @@ func TestRefusals(t *testing.T) {
 		{`header_union u_t<T> { tuple<T, T> a; }`, `35: a header union has headers only, no tuple<T, T>`},
 		{`header v_t { varbit<8> a; varbit<8> b; } parser p(packet_in b, out v_t v) { state start { b.extract(v, 8); transition accept; } }`, `101: extract of v_t with a length: it has 2 varbits, not one`},
 		{`control c() { table t { key = { } actions = { NoAction; } const entries = { _: NoAction(); } } apply { } }`, `77: the table t has entries and no key`},
-		{`extern X<T> { X(); void m(in T a); } control c() { X<_>() x; apply { x.m(1); } }`, `74: the width of the argument for a of m is unknown: write the literal with its width, as 8w1`},
+		{`extern X<T> { X(); void m(in T a); } control c() { X<_>() x; apply { x.m(1); } }`, `74: the argument for a of m has no type: write it in place of _ where the object is declared`},
 		{`extern int f();`, `8: f gives an int: only constants have this type; give it a width, as bit<32>`},
 		{`void f<T>(in T x) { } control c(inout s_t s) { apply { f<int>(s.h); } }`, `63: the width of the argument for x of f is unknown: write the literal with its width, as 8w1`},
 		{`package pk<T>(T x); control c() { apply { } } pk<int>(true) m;`, `55: the argument for x of pk is of type bool, not int`},
@@ -95,6 +95,13 @@ func TestRefusals(t *testing.T) {
 		{`header v_t { varbit<8> v; } parser p(packet_in b, out v_t v) { state start { b.extract(v); transition accept; } }`, `88: extract of v_t, whose length varies: give the number of its varbit's bits`},
 		{`parser p(packet_in b, inout s_t s) { state start { b.extract(s.h, 8); transition accept; } }`, `62: extract of h_t with a length: it has 0 varbits, not one`},
 		{`header v_t { varbit<8> v; } parser p(packet_in b, out v_t v) { state start { v = b.lookahead<v_t>(); transition accept; } }`, `82: lookahead of v_t, whose length varies`},
+		// What p4c refuses.
+		{`bit<8> f(in bit<8> x) { bit<8> x = 1; return x; }`, `32: x hides the parameter x of line 5: rename one`},
+		{`control c(inout bit<8> x) { apply { const bit<8> x = 1; } }`, `50: x hides the parameter x of line 5: rename one`},
+		{`bit<8> f(in bit<8> x) { return x / 3; }`, `34: / at run time is by a constant power of two only`},
+		{`bit<8> f(in bit<8> x) { return 8w7 % x; }`, `36: % at run time is by a constant power of two only`},
+		{`type bit<9> n_t; bool f(in n_t x) { return x == 4; }`, `46: == compares a n_t with a number: cast one`},
+		{`const int k0 = 3; control c(inout bit<8> x) { apply { x[k0:0] = 1; } }`, `57: a slice that is assigned to has bounds without names: write 3`},
 		// Keys.
 		{`control c(inout s_t s) { table t { key = { s.f + 1: exact; } actions = { } } apply { } }`, `44: a key that is an expression needs a name for the control plane: add @name("...")`},
 		{`parser p() { state accept { } }`, "20: the state accept exists in every parser: give yours another name\nt.p4:5:8: the parser p has no state called start"},
