@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/internal/stf"
+	"github.com/sluice-rdma/sluice/p4/internal/check"
+	"github.com/sluice-rdma/sluice/p4/internal/include"
+	"github.com/sluice-rdma/sluice/p4/internal/parse"
 )
 
 // unsupported is how an error begins that names what is not run here, after its position.
@@ -93,6 +96,59 @@ func TestP4CCorpus(t *testing.T) {
 	}
 	if failed > 0 {
 		t.Errorf("%d programs fail", failed)
+	}
+}
+
+// TestP4CAcceptance holds the checker against what the reference compiler takes and refuses: its p4_16_samples and, beside
+// them, p4_16_errors. It takes every sample, or says what is not supported; docs/p4.md has how many of the others it refuses.
+func TestP4CAcceptance(t *testing.T) {
+	dir := os.Getenv("SLUICE_P4C")
+	if dir == "" {
+		t.Skip("SLUICE_P4C names no directory with the reference compiler's p4_16_samples")
+	}
+	each := func(dir string, f func(name string, err error)) (n int) {
+		files, err := filepath.Glob(filepath.Join(dir, "*.p4"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			src, err := os.ReadFile(file)
+			if err != nil || notOurs(string(src)) != "" {
+				continue
+			}
+			opts := parse.Options{Include: []string{dir}, ReadFile: os.ReadFile, Builtin: include.Builtin}
+			tree, err := parse.Program(file, src, opts)
+			if err == nil {
+				err = check.Program(tree, check.Options{NoMain: true})
+			}
+			n++
+			f(filepath.Base(file), err)
+		}
+		if n == 0 {
+			t.Errorf("%s has no programs", dir)
+		}
+		return n
+	}
+	taken := 0
+	samples := each(dir, func(name string, err error) {
+		switch {
+		case err == nil:
+			taken++
+		case unsupported.MatchString(err.Error()):
+			t.Logf("%s: %v", name, err)
+		default:
+			t.Errorf("%s is refused: %v", name, err)
+		}
+	})
+	var wrong []string
+	errs := each(filepath.Join(dir, "..", "p4_16_errors"), func(name string, err error) {
+		if err == nil {
+			wrong = append(wrong, name)
+		}
+	})
+	t.Logf("%d of %d samples are taken; of %d programs with errors %d are taken: %s", taken, samples, errs, len(wrong), strings.Join(wrong, " "))
+	if len(wrong) > errs/10 {
+		t.Errorf("%d of %d programs with errors are taken", len(wrong), errs)
 	}
 }
 

@@ -239,6 +239,38 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// Each pipe of a chip runs a pipeline of its own, with registers of its own.
+func TestTNAPipes(t *testing.T) {
+	const count = "Register<bit<8>, bit<8>>(1) r; RegisterAction<bit<8>, bit<8>, bit<8>>(r) add = { void apply(inout bit<8> v, out bit<8> rv) { v = v + 1; rv = v; } };"
+	text := tnaText("", tnaStart, count, "hdr.h.a = 1; hdr.h.b = add.execute(0);")
+	text = strings.Replace(text, "Switch(pipe) main;", `control Other(inout headers hdr, inout meta m, in ingress_intrinsic_metadata_t ig, in ingress_intrinsic_metadata_from_parser_t prsr,
+          inout ingress_intrinsic_metadata_for_deparser_t dprsr, inout ingress_intrinsic_metadata_for_tm_t tm) {
+`+count+`
+apply { tm.ucast_egress_port = 1; hdr.h.a = 2; hdr.h.b = add.execute(0); } }
+control OE(inout headers hdr, inout meta m, in egress_intrinsic_metadata_t eg, in egress_intrinsic_metadata_from_parser_t prsr,
+          inout egress_intrinsic_metadata_for_deparser_t dprsr, inout egress_intrinsic_metadata_for_output_port_t oport) { apply { hdr.h.c = 9; } }
+parser OP(packet_in p, out headers hdr, out meta m, out egress_intrinsic_metadata_t eg) { state start { p.extract(eg); p.extract(hdr.h); transition accept; } }
+Pipeline(IP(), Other(), ID(), OP(), OE(), ED()) other;
+Switch(pipe, other) main;`, 1)
+	pl := loadText(t, text).New()
+	digits := hex.EncodeToString([]byte("123456789"))
+	var v Verdict
+	for _, c := range []struct {
+		port uint16
+		want string
+	}{
+		{3, "0101000000000000"}, {127, "0102000000000000"}, {128, "0201000000000000"}, {300, "0103000000000000"}, {400, "0202000000000000"},
+	} {
+		pl.Process(unhex(t, "00 00 0000 00000000"+digits), &Intrinsic{IngressPort: c.port}, &v)
+		if len(v.Sent) != 1 || hex.EncodeToString(v.Sent[0].Data) != c.want+digits {
+			t.Errorf("port %d: %+v, want %s", c.port, v.Sent, c.want)
+		}
+	}
+	if _, err := pl.Register("other.Other.r"); err != nil {
+		t.Error(err)
+	}
+}
+
 // What objects of TNA do, packet after packet on the same switch.
 func TestTNAObjects(t *testing.T) {
 	for _, c := range []struct {
@@ -293,7 +325,7 @@ func TestTNAObjects(t *testing.T) {
 			"hdr.h.c = (bit<16>)(bit<8>)m.execute(1); t.apply();", []string{"00 09 0007 00000000 -> 00 00 0000 00000000"},
 		},
 		{
-			"a register and its action of any index", "", tnaStart, "Register<bit<32>, _>(4) r; RegisterAction<bit<32>, _, bit<32>>(r) add = { void apply(inout bit<32> v, out bit<32> rv) { v = v + 3; rv = v; } };",
+			"a register of any index", "", tnaStart, "Register<bit<32>, _>(4) r; RegisterAction<bit<32>, bit<8>, bit<32>>(r) add = { void apply(inout bit<32> v, out bit<32> rv) { v = v + 3; rv = v; } };",
 			"hdr.h.d = add.execute(hdr.h.a);", []string{"01 00 0000 00000000 -> 01 00 0000 00000003", "01 00 0000 00000000 -> 01 00 0000 00000006"},
 		},
 		{

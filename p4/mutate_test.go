@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -35,7 +36,7 @@ func mutate(src string, edits []byte) string {
 			j = (j + 1) % len(toks)
 		}
 		word := vocabulary[(int(edits[3])<<8|int(edits[4]))%len(vocabulary)]
-		switch edits[0] % 8 {
+		switch edits[0] % 12 {
 		case 0:
 			toks[i] = ""
 		case 1:
@@ -54,17 +55,34 @@ func mutate(src string, edits []byte) string {
 			for k := i; k < min(i+1+int(edits[4])%12, len(toks)); k++ {
 				toks[k] = ""
 			}
+		default: // a token of the same kind, so that more of the program still makes sense
+			for k := 0; k < len(toks) && kindOf(toks[i]) != kindOf(toks[j]); k++ {
+				j = (j + 1) % len(toks)
+			}
+			toks[i] = toks[j]
 		}
 	}
 	return strings.Join(toks, "")
 }
 
+// kindOf tells names, numbers and the rest apart.
+func kindOf(tok string) byte {
+	switch c := (tok + " ")[0]; {
+	case c == '_' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z':
+		return 'a'
+	case c >= '0' && c <= '9':
+		return '0'
+	default:
+		return c
+	}
+}
+
 // realPrograms are Sluice's own programs, those of the tests, and, if SLUICE_P4C names
-// their directory, those of the reference compiler.
+// directories, separated by colons, those there: the reference compiler's, and others.
 func realPrograms(t testing.TB) []string {
 	t.Helper()
 	patterns := []string{"*.p4", "testdata/*.p4"}
-	if dir := os.Getenv("SLUICE_P4C"); dir != "" {
+	for _, dir := range filepath.SplitList(os.Getenv("SLUICE_P4C")) {
 		patterns = append(patterns, filepath.Join(dir, "*.p4"))
 	}
 	var out []string
@@ -89,7 +107,10 @@ func realPrograms(t testing.TB) []string {
 
 var located = regexp.MustCompile(`^[^:]+:\d+:\d+: .`)
 
-// A program with some tokens changed gets errors with positions, or runs.
+// mutationBytes bounds what one changed program may allocate: the largest real programs take less than 100 MiB.
+const mutationBytes = 4 << 30
+
+// A program with some tokens changed gets errors with positions, or runs, within bounds.
 func FuzzMutation(f *testing.F) {
 	sources := realPrograms(f)
 	r := rand.New(rand.NewPCG(19, 6))
@@ -99,12 +120,24 @@ func FuzzMutation(f *testing.F) {
 			for k := range edits {
 				edits[k] = byte(r.Uint32())
 			}
-			f.Add(uint16(i), edits)
+			f.Add(uint16(i), edits, i%2 == 1)
 		}
 	}
-	f.Fuzz(func(t *testing.T, which uint16, edits []byte) {
+	f.Fuzz(func(t *testing.T, which uint16, edits []byte, tofino2 bool) {
 		src := mutate(sources[int(which)%len(sources)], edits[:min(len(edits), 60)])
-		p, err := LoadFS(fstest.MapFS{"p.p4": {Data: []byte(src)}}, "p.p4", Options{})
+		var o Options
+		if tofino2 {
+			o.Define = []string{"__TARGET_TOFINO__=2"}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		defer func() {
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; n > mutationBytes {
+				t.Errorf("%d bytes were allocated\n%s", n, src)
+			}
+		}()
+		p, err := LoadFS(fstest.MapFS{"p.p4": {Data: []byte(src)}}, "p.p4", o)
 		if err != nil {
 			for _, line := range strings.Split(err.Error(), "\n") {
 				if !located.MatchString(line) {

@@ -3,7 +3,7 @@
 //
 // The work is done below: p4/parse reads the text, p4/check types it, p4/run compiles it
 // and holds a switch's state. The names here are those that other packages need.
-// Architectures are v1model (as BMv2's simple_switch has it) and TNA (Tofino 1).
+// Architectures are v1model (as BMv2's simple_switch has it) and TNA (Tofino 1 and 2).
 package p4
 
 import (
@@ -75,7 +75,7 @@ const (
 // Options are what the text of a program depends on beside itself.
 type Options struct {
 	// Include are directories in which #include looks, before the built-in
-	// core.p4, v1model.p4 and tna.p4.
+	// core.p4, v1model.p4, tna.p4 and t2na.p4.
 	Include []string
 	// Define are macros: NAME, which is 1, or NAME=value.
 	Define []string

@@ -2,6 +2,7 @@ package run
 
 import (
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -259,6 +260,9 @@ func (c *compiler) tableDef(t *ast.TableDecl) *tableDef {
 	return d
 }
 
+// profiles are the objects that hold a table's actions.
+var profiles = []string{"action_profile", "action_selector", "ActionProfile", "ActionSelector"}
+
 func (c *compiler) property(t *ast.TableDecl, d *tableDef, p *ast.Property) {
 	switch p.Name {
 	case "largest_priority_wins":
@@ -266,10 +270,16 @@ func (c *compiler) property(t *ast.TableDecl, d *tableDef, p *ast.Property) {
 			d.lowFirst = !v.Bool
 		}
 	case "implementation", "action_profile":
-		if x, ok := p.X.Type().(*types.Extern); ok && (x.Name == "Alpm" || x.Name == "Atcam") {
-			break // how the chip stores the table
+		x, _ := p.X.Type().(*types.Extern)
+		switch {
+		case x == nil:
+			c.failf(p, "not supported: an implementation of type %s", p.X.Type())
+		case x.Name == "Alpm" || x.Name == "Atcam": // how the chip stores the table
+		case slices.Contains(profiles, x.Name):
+			d.profile = c.object(p.X)
+		default:
+			c.failf(p, "not supported: an implementation by %s", x.Name)
 		}
-		d.profile = c.object(p.X)
 	case "registers":
 		if r := c.directs[c.object(p.X)]; r != nil {
 			r.at = len(d.registers)

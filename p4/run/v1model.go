@@ -38,7 +38,7 @@ type stdFields struct {
 func (a *v1model) compile(c *compiler, p *ast.Program) architecture {
 	args := p.Main.Args
 	if len(args) != 6 {
-		c.failf(ast.At{P: p.Main.At}, "V1Switch has 6 arguments, not %d", len(args))
+		c.failf(ast.At{P: p.Main.At}, "not supported: a V1Switch of %d arguments, not 6", len(args))
 	}
 	in := func(i int) *ast.Instance {
 		if args[i] == nil || args[i].Instance == nil {

@@ -31,16 +31,32 @@ func TestWarnings(t *testing.T) {
 func TestAcceptsTofino(t *testing.T) {
 	const head = "#include <core.p4>\n#include <tna.p4>\nstruct pair_t { bit<32> a; bit<32> b; }\n"
 	for _, src := range []string{
-		"control c(inout bit<32> x, inout bit<8> i) { Register<bit<32>, _>(8) r; RegisterAction<bit<32>, _, bit<32>>(r) a = { void apply(inout bit<32> v, out bit<32> o) { o = v; } }; apply { x = a.execute(i); } }",
-		"control c(inout bit<32> x, inout bit<8> i) { Register<pair_t, _>(8) r; RegisterAction<pair_t, bit<8>, bit<32>>(r) a = { void apply(inout pair_t v, out bit<32> o) { o = v.b; } }; apply { x = a.execute(i); r.write(i, { 1, 2 }); } }",
+		"control c(inout bit<32> x, inout bit<8> i) { Register<pair_t, _>(8) r; RegisterAction<pair_t, bit<8>, bit<32>>(r) a = { void apply(inout pair_t v, out bit<32> o) { o = v.b; } }; apply { x = a.execute(i); } }",
 		"control c(inout bit<32> x, inout bit<8> i) { Register<bit<32>, bit<16>>(8) r; RegisterAction<bit<32>, bit<8>, bit<32>>(r) a = { void apply(inout bit<32> v) { v = 1; } }; apply { x = a.execute(i); } }",
-		"control c(inout bit<32> x, inout bit<8> i)(Register<bit<32>, _> r) { RegisterAction<bit<32>, _, bit<32>>(r) a = { void apply(inout bit<32> v) { v = 1; } }; apply { x = a.execute(i); } } control d(inout bit<32> x, inout bit<8> i) { Register<bit<32>, bit<8>>(8) r; c(r) cc; apply { cc.apply(x, i); } }",
+		"control c(inout bit<32> x, inout bit<8> i)(Register<bit<32>, _> r) { RegisterAction<bit<32>, bit<8>, bit<32>>(r) a = { void apply(inout bit<32> v) { v = 1; } }; apply { x = a.execute(i); } } control d(inout bit<32> x, inout bit<8> i) { Register<bit<32>, bit<8>>(8) r; c(r) cc; apply { cc.apply(x, i); } }",
 		"control c(inout bit<32> x, inout pair_t p) { Counter<bit<32>, bit<9>>(4, CounterType_t.BYTES) n; apply { n.count(1, sizeInBytes(p)); n.count(2, adjust_byte_count = sizeInBits(p)); } }",
 		"control c(inout bit<8> x) { Meter<bit<9>>(4, MeterType_t.BYTES) m; apply { x = m.execute(1); x = m.execute(1, MeterColor_t.GREEN, 4); x = m.execute(index = 1, color = MeterColor_t.RED); } }",
 	} {
 		if _, err := load(head+src, Options{NoMain: true}); err != nil {
 			t.Errorf("%s:\n%v", src, err)
 		}
+	}
+}
+
+// A register may leave its index open, not so the action that is called with one.
+func TestOpenIndex(t *testing.T) {
+	const src = `#include <core.p4>
+#include <tna.p4>
+control c(inout bit<32> x) {
+    Register<bit<32>, _>(8) r;
+    RegisterAction<bit<32>, _, bit<32>>(r) a = { void apply(inout bit<32> v, out bit<32> o) { o = v; } };
+    apply { x = a.execute(0); }
+}
+`
+	_, err := load(src, Options{NoMain: true})
+	const want = "t.p4:6:27: the argument for index of execute has no type: write it in place of _ where the object is declared"
+	if err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
 	}
 }
 
@@ -62,6 +78,8 @@ type bit<9> port_t;
 		"const bit<65536> x = 0;",
 		"const bit<(3 + 5)> x = 255;",
 		"const int w = 4; const bit<w> x = 15;",
+		"const int w = 4; const bit<w - 1> x = 7; const bit<2 * w> y = 255; const bit<(w > 3 ? 2 : 1) + 1> z = 3; const bit<w << 1> v = 1;",
+		"const bit<9> p = 3; const int x = p + 1;",
 		"typedef bit<8> t0; typedef t0 t1; const t1 x = (t0)1;",
 		"typedef pair_t<bit<8>, bool> p_t; const p_t x = { 1, true };",
 		"typedef pair_t<pair_t<bit<8>, bool>, bit<16>> p_t; const p_t x = { { 1, true }, 2 };",
@@ -72,12 +90,13 @@ type bit<9> port_t;
 		"type port_t inner_t; const inner_t x = (inner_t)(port_t)9w3;",
 		"const list<tuple<bit<8>, bool>> x = { { 1, true }, { 2, false } };",
 		// Names.
-		"const bit<8> x = 1; bit<8> f(in bit<8> y) { bit<8> x = y; { bit<8> y = x; return y; } }",
+		"const bit<8> x = 1; bit<8> f(in bit<8> y) { bit<8> x = y; { bit<8> x = y; return x; } }",
 		"const bit<8> k = 1; bit<8> f(in bit<8> k) { return .k + k; }",
 		"control c(inout s_t key) { apply { key.f = 1; } }",
 		"struct apply_t { bit<8> state; bit<8> entries; bit<8> type; }",
 		// Constants.
 		"const int x = 1 << 1000;",
+		"bit<8> f(in bit<8> x) { return x / 4 + x % 16 + 7 / 2; }",
 		"const bit<8> x = 300;",
 		"const int<8> x = -128;",
 		"const bool x = 1 == 8w1 && 3 > 2 || false;",
@@ -129,6 +148,9 @@ type bit<9> port_t;
 		"control c(inout s_t s) { apply { s.h = { 1 }; s.h = (h_t){ a = 2 }; s.hs = { { 1 }, { 2 } }; s = { 1, { 2 }, { { 3 }, (h_t){#} } }; } }",
 		"control c(inout s_t s) { action a() { if (s.f == 1) { exit; } return; } apply { a(); } }",
 		// Tables.
+		"control c(inout s_t s) { table t { actions = { NoAction; } } table u { key = { t.apply().hit: exact @name(\"hit\"); } actions = { NoAction; } } apply { u.apply(); } }",
+		"control c(inout s_t s) { table t { key = { s.f: exact; } actions = { NoAction; } const entries = { { 1 }: NoAction(); {2}: NoAction(); } } apply { t.apply(); } }",
+		"control c() { table t { actions = { NoAction; } entries = { } } apply { t.apply(); } }",
 		"control c(inout s_t s) { action a(inout bit<8> x, bit<8> n) { x = n; } table t { key = { s.f: exact; } actions = { a(s.h.a); NoAction; } default_action = a(s.h.a, 3); } apply { t.apply(); } }",
 		"control c(inout s_t s) { action a(inout bit<8> x, bit<8> n) { x = n; } table t { key = { s.f: exact; } actions = { a(s.h.a); } const default_action = a(3); const entries = { 1: a(4); 2: a(s.h.a, 5); } } apply { t.apply(); } }",
 		"control c(inout s_t s) { table t { key = { s.f: ternary; s.h.a: range; s.hs[0].a: optional; s.hs[1].a: lpm; } actions = { NoAction; } entries = { (1 &&& 3, 1 .. 5, _, 0x80 &&& 0xf0): NoAction(); (_, _, 3, _): NoAction(); } } apply { t.apply(); } }",

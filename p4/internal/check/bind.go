@@ -266,6 +266,10 @@ func (c *checker) fit(what string, a *ast.BoundArg) {
 		c.lvalue(a.Expr)
 		return
 	}
+	if a.Type == types.DontCare && a.Expr.Type() != types.Invalid {
+		c.errorf(a.Expr.Pos(), "%s has no type: write it in place of _ where the object is declared", label)
+		return
+	}
 	if why := noValue(t, a.Type); why != "" {
 		c.errorf(a.Expr.Pos(), "%s is %s", label, why)
 		return

@@ -178,6 +178,9 @@ func (c *checker) packetIn(e *ast.Call) {
 		if varbits(e.T) > 0 {
 			c.errorf(e.P, "lookahead of %s, whose length varies", e.T)
 		}
+		if e.T == types.Void {
+			c.errorf(e.P, "lookahead of void: there is nothing to read")
+		}
 	case e.Func.Name == "extract" && len(e.Bound) > 0 && e.Bound[0].Expr != nil:
 		x := e.Bound[0]
 		if _, ok := types.Underlying(x.Type).(*types.Stack); ok {
@@ -185,8 +188,8 @@ func (c *checker) packetIn(e *ast.Call) {
 		}
 		if n := varbits(x.Type); len(e.Bound) == 1 && n > 0 {
 			c.errorf(x.Expr.Pos(), "extract of %s, whose length varies: give the number of its varbit's bits", x.Type)
-		} else if len(e.Bound) == 2 && n == 0 && !hasVar(x.Type) {
-			c.errorf(x.Expr.Pos(), "extract of %s with a length: it has no varbit", x.Type)
+		} else if len(e.Bound) == 2 && n != 1 && !hasVar(x.Type) {
+			c.errorf(x.Expr.Pos(), "extract of %s with a length: it has %d varbits, not one", x.Type, n)
 		}
 	}
 }
@@ -477,7 +480,7 @@ func (c *checker) applyTable(e *ast.Call, f *ast.Member) ast.Expr {
 		return e
 	}
 	c.noArgs(e, "apply of a table")
-	if c.ctx.kind != ctxApply {
+	if c.ctx.kind != ctxApply && c.ctx.kind != ctxTable {
 		c.errorf(e.P, "the table %s is applied outside of a control's apply", t.Name)
 	}
 	e.Kind, e.Table, e.T = ast.CallTable, t, &types.ApplyResult{Table: t.Name}

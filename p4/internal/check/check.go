@@ -197,7 +197,27 @@ func (c *checker) declare(d ast.Decl) {
 		c.errorf(d.Pos(), "%s is declared already, at %s: rename one", name, old[0].Pos())
 		return
 	}
+	c.shadows(d)
 	c.scope.names[name] = append(old, d)
+}
+
+// shadows refuses a variable or constant of a body that hides a parameter.
+func (c *checker) shadows(d ast.Decl) {
+	switch d.(type) {
+	case *ast.VarDecl, *ast.ConstDecl:
+	default:
+		return
+	}
+	switch c.ctx.kind {
+	case ctxApply, ctxAction, ctxFunction, ctxState:
+	default:
+		return
+	}
+	if hidden := c.scope.parent.lookup(d.DeclName()); len(hidden) > 0 {
+		if p, ok := hidden[0].(*ast.Param); ok {
+			c.errorf(d.Pos(), "%s hides the parameter %s of line %d: rename one", d.DeclName(), p.Name, p.P.Line)
+		}
+	}
 }
 
 // overloads says whether d may share its name with what has it: functions that

@@ -24,6 +24,9 @@ func (c *checker) convert(e ast.Expr, want types.Type, what string) ast.Expr {
 	if r := c.implicit(e, want); r != nil {
 		return r
 	}
+	if _, isNew := got.(*types.New); want == types.Integer && types.IsInteger(got) && !isNew && isInt(e.Const()) {
+		return c.castNode(e, want) // a constant is as good without its width
+	}
 	hint := ""
 	if explicitCast(got, want) {
 		hint = ": write (" + want.String() + ")"

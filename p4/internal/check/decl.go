@@ -265,9 +265,6 @@ func (c *checker) structDecl(d *ast.StructDecl) {
 		c.interned["struct "+d.Name+"<"+c.keys(t.TypeArgs)+">"] = t
 	}
 	d.T = t
-	if d.Kind == types.Header && varbits(t) > 1 {
-		c.errorf(d.P, "the header %s has more than one varbit field", d.Name)
-	}
 	if c.leafCount(t) > maxLeaves {
 		c.errorf(d.P, "not supported: %s has more than %d basic values", d.Name, maxLeaves)
 		t.Fields = nil
@@ -768,6 +765,11 @@ func (c *checker) keySet(k *ast.KeySet, ts []types.Type) {
 		case *ast.List:
 			// { a, b } for (a, b)
 			k.Elems = e.Elems
+		}
+	}
+	if len(k.Elems) == 1 && len(ts) == 1 {
+		if l, ok := k.Elems[0].(*ast.List); ok && len(l.Elems) == 1 && !isTuple(ts[0]) {
+			k.Elems = l.Elems
 		}
 	}
 	if len(k.Elems) != len(ts) {

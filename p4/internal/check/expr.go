@@ -623,6 +623,9 @@ func (c *checker) binary(e *ast.Binary) ast.Expr {
 	if len(c.errs) > n {
 		e.T = types.Invalid
 	}
+	if zero := isInt(e.X.Const()) && e.X.Const().Int.Sign() == 0; c.elaborate && !zero && (e.Op == ast.OpDiv || e.Op == ast.OpMod) && !(known(e.X) && known(e.Y)) && !powerOfTwo(e.Y.Const()) {
+		c.errorf(e.OpP, "%s at run time is by a constant power of two only", e.Op)
+	}
 	return e
 }
 
@@ -691,6 +694,10 @@ func (c *checker) defined(e *ast.Binary, t types.Type) bool {
 	return true
 }
 
+func powerOfTwo(v *ast.Value) bool {
+	return isInt(v) && v.Int.Sign() > 0 && v.Int.TrailingZeroBits() == uint(v.Int.BitLen()-1)
+}
+
 func castHint(t types.Type) string {
 	if n, ok := t.(*types.New); ok {
 		return ": cast it to " + n.Underlying.String()
@@ -749,6 +756,12 @@ func (c *checker) equality(e *ast.Binary) ast.Expr {
 		return e
 	}
 	if !same(xt, yt) {
+		for _, p := range [][2]types.Type{{xt, yt}, {yt, xt}} {
+			if n, ok := p[0].(*types.New); ok && p[1] == types.Integer {
+				c.errorf(e.OpP, "%s compares a %s with a number: cast one", e.Op, n)
+				return e
+			}
+		}
 		if a, b := c.number(e.X), c.number(e.Y); a != e.X && b != e.Y && types.Equal(a.Type(), b.Type()) {
 			e.X, e.Y = a, b
 		} else if r := c.implicit(e.X, yt); r != nil {

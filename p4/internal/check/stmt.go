@@ -82,6 +82,7 @@ func (c *checker) assign(s *ast.Assign) {
 	if t != types.Invalid && !c.lvalue(s.Lhs) {
 		t = types.Invalid
 	}
+	c.namedBounds(s.Lhs)
 	if t == types.Invalid {
 		s.Rhs = c.value(s.Rhs, nil)
 		return
@@ -116,6 +117,29 @@ func (c *checker) assign(s *ast.Assign) {
 		return
 	}
 	s.Rhs = c.convert(s.Rhs, t, "the operand")
+	if c.elaborate && (s.Op == ast.OpDiv || s.Op == ast.OpMod) && !powerOfTwo(s.Rhs.Const()) && s.Rhs.Type() != types.Invalid {
+		c.errorf(s.P, "%s= is by a constant power of two only", s.Op)
+	}
+}
+
+// namedBounds refuses constants' names as bounds of a slice that is assigned to: p4c does not look them up there.
+func (c *checker) namedBounds(e ast.Expr) {
+	switch e := e.(type) {
+	case *ast.Member:
+		c.namedBounds(e.X)
+	case *ast.Index:
+		c.namedBounds(e.X)
+	case *ast.Slice:
+		c.namedBounds(e.X)
+		if e.Plus {
+			return
+		}
+		for _, b := range []ast.Expr{e.Hi, e.Lo} {
+			if id, ok := b.(*ast.Ident); ok && isInt(id.Const()) {
+				c.errorf(b.Pos(), "a slice that is assigned to has bounds without names: write %s", id.Const().Int)
+			}
+		}
+	}
 }
 
 func (c *checker) returnStmt(s *ast.Return) {

@@ -35,6 +35,9 @@ func (c *checker) tableDecl(d *ast.TableDecl) {
 	}
 	c.defaultAction(d)
 	c.priorities(d)
+	if len(d.Keys) == 0 && len(d.Entries) > 0 {
+		c.errorf(d.Entries[0].P, "the table %s has entries and no key", d.Name)
+	}
 	for _, e := range d.Entries {
 		c.entry(d, e, kts)
 	}

@@ -119,11 +119,11 @@ func (c *checker) stackType(t *ast.StackType) types.Type {
 	case *types.Var:
 	case *types.Struct:
 		if e.Kind == types.PlainStruct {
-			c.errorf(t.P, "a stack of %s: its elements are headers or header unions", e)
+			c.errorf(t.P, "not supported: an array of %s: there are stacks of headers and header unions", e)
 			return types.Invalid
 		}
 	default:
-		c.errorf(t.P, "a stack of %s: its elements are headers or header unions", e)
+		c.errorf(t.P, "not supported: an array of %s: there are stacks of headers and header unions", e)
 		return types.Invalid
 	}
 	return c.intern(&types.Stack{Elem: e, Size: n})

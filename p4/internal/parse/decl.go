@@ -340,11 +340,10 @@ func (p *parser) tableDecl(as ast.Annotations) ast.Decl {
 		case pn.text == "actions" && p.is("{"):
 			p.actionList(d)
 		case pn.text == "entries" && p.is("{"):
-			if !seen["key"] {
+			d.HasEntries, d.ConstEntries = true, isConst
+			if p.entries(d); len(d.Entries) > 0 && !seen["key"] {
 				fail(pn.pos, "entries of table %s in front of its key: move them behind it", d.Name)
 			}
-			d.HasEntries, d.ConstEntries = true, isConst
-			p.entries(d)
 		case pn.text == "default_action":
 			if !d.HasActions {
 				fail(pn.pos, "default_action of table %s in front of its actions: move it behind them", d.Name)

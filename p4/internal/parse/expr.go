@@ -27,9 +27,19 @@ var binPrec = map[string]struct {
 	"*": {11, ast.OpMul}, "/": {11, ast.OpDiv}, "%": {11, ast.OpMod},
 }
 
-func (p *parser) expr() ast.Expr {
+func (p *parser) expr() ast.Expr { return p.exprUntil(false) }
+
+// widthExpr is an expression that ends before a > of its own.
+func (p *parser) widthExpr() ast.Expr { return p.exprUntil(true) }
+
+func (p *parser) exprUntil(greater bool) ast.Expr {
 	p.enter()
-	defer p.leave()
+	old := p.endsAtGreater
+	p.endsAtGreater = greater
+	defer func() {
+		p.endsAtGreater = old
+		p.leave()
+	}()
 	c := p.binary(2)
 	if !p.is("?") {
 		return c
@@ -37,7 +47,7 @@ func (p *parser) expr() ast.Expr {
 	p.next()
 	a := p.expr()
 	p.expect(":")
-	b := p.expr()
+	b := p.exprUntil(greater)
 	e := &ast.Ternary{Cond: c, Then: a, Else: b}
 	e.P = c.Pos()
 	return e
@@ -50,6 +60,9 @@ func (p *parser) binOp() (string, int) {
 		return "", 0
 	}
 	if t.text == ">" {
+		if p.endsAtGreater {
+			return "", 0
+		}
 		n := p.at(1)
 		if n.kind == tPunct && n.glued && n.text == ">" {
 			return ">>", 2

@@ -16,6 +16,8 @@ type parser struct {
 	steps, maxSteps int
 	// types are the names that are declared as types so far.
 	types map[string]bool
+	// endsAtGreater: a > ends the expression, as within bit<...>.
+	endsAtGreater bool
 }
 
 func newParser(file string, toks []token) *parser {

@@ -41,7 +41,7 @@ func TestSyntaxErrors(t *testing.T) {
 		{"5", "1:1: expected a declaration before '5'"},
 		{";5", "1:2: expected a declaration before '5'"},
 		{"bit<8>", "1:6: expected the name of the function before the end of the file"},
-		{"bit<+> x", "1:5: the width of bit is a number, a constant, or an expression in parentheses, not '+'"},
+		{"bit<+> x", "1:6: expected an expression before '>'"},
 		{"bit< x", "1:6: expected '>' before the end of the file"},
 		{"list<bit<8>, bool> f() { }", "1:1: list takes one type argument"},
 		{"struct", "1:1: expected the name of the struct before the end of the file"},

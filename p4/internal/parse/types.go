@@ -40,23 +40,7 @@ func (p *parser) typ() ast.TypeExpr {
 			}
 		}
 		p.expect("<")
-		var w ast.Expr
-		if p.accept("(") {
-			w = p.expr()
-			p.expect(")")
-		} else {
-			n := p.next()
-			switch {
-			case n.kind == tInt:
-				w = intExpr(n)
-			case isName(n):
-				id := &ast.Ident{Name: n.text}
-				id.P = n.pos
-				w = id
-			default:
-				fail(n.pos, "the width of %s is a number, a constant, or an expression in parentheses, not %s", t.text, n)
-			}
-		}
+		w := p.widthExpr()
 		p.expect(">")
 		res = &ast.SizedType{At: at, Name: t.text, Width: w}
 	case isTok(t, "tuple"):
