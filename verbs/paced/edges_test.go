@@ -76,3 +76,15 @@ func TestNegativeSizesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Either completion queue may be another shim's by mistake.
+func TestAnotherShimsQueueIsRefused(t *testing.T) {
+	p, other := newBench(t, uncalibrated(), nil), newBench(t, uncalibrated(), nil)
+	for name, a := range map[string]verbs.QPInitAttr{
+		"send": {Type: ib.RC, SendCQ: other.cq, RecvCQ: p.cq, Cap: defaultCap()}, "receive": {Type: ib.RC, SendCQ: p.cq, RecvCQ: other.cq, Cap: defaultCap()},
+	} {
+		if _, err := p.pdA.CreateQP(a); !errors.Is(err, verbs.ErrInvalid) {
+			t.Errorf("the %s queue: error %v, expected %v", name, err, verbs.ErrInvalid)
+		}
+	}
+}
