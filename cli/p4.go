@@ -32,9 +32,9 @@ func newP4() *cobra.Command {
 		Short: "Check, test and run P4 programs of switches",
 		Long: `Check, test and run programs in P4_16 for the architectures v1model and TNA
 (docs/p4.md). What a program includes is looked for beside it, in the directories of
--I, and last among the built-in core.p4, v1model.p4 and tna.p4. Where there is no file
-of a name, Sluice's own programs are found by it: p4/csig_mpd.p4, p4/poseidon_mpd.p4,
-p4/int.p4, p4/ein.p4, and those that end in _tna.p4.`,
+-I, and last among the built-in core.p4, v1model.p4, tna.p4 and t2na.p4. Where there is
+no file of a name, Sluice's own programs are found by it: p4/csig_mpd.p4,
+p4/poseidon_mpd.p4, p4/int.p4, p4/ein.p4, and those that end in _tna.p4.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return noCommand(c, args[0])
@@ -70,7 +70,7 @@ func newP4Check() *cobra.Command {
 		Short: "Say whether programs are right and can be run",
 		Long: `Read, type and compile programs. Faults are shown as FILE:LINE:COLUMN: TEXT, and the
 exit status is then 1. A program that is valid P4 but needs what Sluice does not run
-is "not supported".
+is "not supported". What p4c takes though the language does not allow it gets a warning.
 
 With --target, programs for TNA get a warning for each place that the chip's compiler
 is known to refuse (docs/p4.md has the rules). Warnings leave the exit status alone, and
@@ -85,12 +85,14 @@ no warning is no promise that the program fits: only the compiler can say that.`
 					errs = append(errs, err)
 					continue
 				}
-				var warnings []string
+				warnings := p.Warnings()
 				if o.Target != "" {
-					if warnings, err = p4.Lint(name, o); err != nil {
+					refused, err := p4.Lint(name, o)
+					if err != nil {
 						errs = append(errs, err)
 						continue
 					}
+					warnings = append(warnings, refused...)
 				}
 				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s, %d tables\n", name, p.Architecture(), len(p.Tables())); err != nil {
 					return err
