@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
@@ -65,7 +66,8 @@ type end struct {
 	brokenAt      units.Time
 	excused       bool // the other end or the connection manager has broken it off
 	parted        bool // the connection manager knows it
-	tampered      bool // memory was taken away
+	tampered      bool // memory was taken away, or memory asked for that is not the connection's
+	trespassed    bool // the latter: no more is posted
 	finished      bool
 	otherFinished bool
 	isOver        bool       // nothing acts on its memory any more
@@ -86,7 +88,10 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 		init.SRQ = w.srq.srq
 	}
 	var err error
-	if e.qp, err = w.pd.CreateQP(init); err != nil {
+	n := len(w.spares)
+	if n > 0 {
+		e.qp, w.spares = w.spares[n-1], w.spares[:n-1]
+	} else if e.qp, err = w.pd.CreateQP(init); err != nil {
 		return nil, err
 	}
 	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
@@ -103,7 +108,9 @@ func (w *peer) newEnd(id linkID, nonce uint64, side int) (*end, error) {
 		return nil, err
 	}
 	psn := w.p.Rand.Uint32() & 0xffffff
-	if w.p.Rand.IntN(3) == 0 {
+	// A queue pair that is used again begins anywhere: late packets of its last connection
+	// must not fit.
+	if n == 0 && w.p.Rand.IntN(3) == 0 {
 		psn = 0xffffff - w.p.Rand.Uint32N(40) // they wrap soon
 	}
 	e.hello = hello{e.qp.Num(), psn, e.offerMR.Addr(), e.offerMR.RKey()}
@@ -130,6 +137,9 @@ func (w *peer) pump(e *end) bool {
 	if n := w.weather.dereg; n > 0 && !e.tampered && r.IntN(n) == 0 && !w.p.Calm() {
 		w.tamper(e)
 	}
+	if n := w.weather.forbidden; n > 0 && !e.tampered && !w.p.Calm() && e.posted-e.completed < w.weather.depth && r.IntN(n) == 0 {
+		w.trespass(e)
+	}
 	if w.srq == nil && r.IntN(3) > 0 {
 		for e.receives < len(e.theirs.sends) && e.receives-e.received < w.weather.receives {
 			slot := e.receives % w.weather.receives
@@ -141,7 +151,7 @@ func (w *peer) pump(e *end) bool {
 			did = true
 		}
 	}
-	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-(e.posted-e.completed)); n > 0 {
+	if n := min(len(e.plan.ops)-e.posted, w.weather.depth-(e.posted-e.completed)); n > 0 && !e.trespassed {
 		n = 1 + r.IntN(n)
 		if r.IntN(8) == 0 {
 			n = len(e.plan.ops) - e.posted // and perhaps there is no room for all
@@ -155,6 +165,10 @@ func (w *peer) pump(e *end) bool {
 		}
 		taken, err := e.qp.PostSend(wrs)
 		e.posted += taken
+		for i := range wrs { // lists and inline data are the program's again
+			clear(wrs[i].SGL)
+			clear(wrs[i].Inline)
+		}
 		did = did || taken > 0
 		if err != nil && !e.tampered && !(errors.Is(err, verbs.ErrQueueFull) && e.posted-e.completed >= w.weather.depth) {
 			// The queue pair may be in error, and the completion that says so on its way.
@@ -215,6 +229,57 @@ func (w *peer) tamper(e *end) {
 	}
 }
 
+// forbiddenID marks the WRIDs of requests that must be refused.
+const forbiddenID = 1 << 40
+
+// trespass posts a request that the other end must refuse: on memory of another
+// protection domain, without the right, past the end, or by a key that is no more.
+func (w *peer) trespass(e *end) {
+	other := e.link.other(e.side)
+	if other == nil || other.isOver || other.tampered || other.broken {
+		return
+	}
+	r := w.p.Rand
+	wr := verbs.SendWR{
+		WRID: forbiddenID, Opcode: []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead, ib.WRAtomicFetchAndAdd}[r.IntN(3)], Flags: verbs.SendSignaled,
+		SGL: []verbs.SGE{verbs.SGEOf(e.ownMR, 0, 8)}, RemoteAddr: e.remote.addr, RKey: e.remote.rkey,
+	}
+	if wr.Opcode != ib.WRRDMAWrite {
+		wr.SGL = []verbs.SGE{verbs.SGEOf(w.spareMR, 0, 8)}
+	}
+	switch r.IntN(4) {
+	case 0:
+		far := w.p.run.foreign[other.p.ID]
+		wr.RemoteAddr, wr.RKey = far.addr, far.rkey
+	case 1:
+		if len(other.recv) < 16 {
+			return
+		}
+		wr.RemoteAddr, wr.RKey = (other.recvMR.Addr()+7)&^7, other.recvMR.RKey()
+	case 2:
+		wr.RemoteAddr = (e.remote.addr + uint64(e.plan.theirs) - 1) &^ 7
+		if wr.Opcode == ib.WRAtomicFetchAndAdd {
+			wr.RemoteAddr += 8
+		} else {
+			wr.RemoteAddr += 4
+		}
+	default:
+		old := w.p.run.gone[other.p.ID]
+		if old.rkey == 0 {
+			return
+		}
+		wr.RemoteAddr, wr.RKey = old.addr, old.rkey
+	}
+	e.tampered = true
+	if _, err := e.qp.PostSend([]verbs.SendWR{wr}); err != nil {
+		if a, bad := e.qp.Query(); bad != nil || a.State != ib.Err {
+			w.p.Failf("connection %v: post_send: %v", e.link.id, err)
+		}
+		return
+	}
+	e.trespassed = true
+}
+
 // completion handles a completion of the end's queue pair.
 func (e *end) completion(w *peer, wc *verbs.WC) {
 	e.moved = w.p.Now()
@@ -237,6 +302,10 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 			w.srq.again(w, wc.WRID)
 		}
 		e.received++
+		return
+	}
+	if wc.WRID == forbiddenID {
+		w.p.Failf("connection %v: a %v of memory that is not the connection's has succeeded", e.link.id, wc.Opcode)
 		return
 	}
 	i := int(wc.WRID)
@@ -307,6 +376,20 @@ func (w *peer) part(e *end) {
 	w.over(e)
 }
 
+// regain takes the shared queue's receives back that the queue pair holds: those that
+// have completed, and one of a message that is not whole, which is flushed in the error
+// state (IBA 10.2.9.4).
+func (w *peer) regain(e *end) {
+	if w.srq == nil {
+		return
+	}
+	e.excused = true
+	w.breakOff(e)
+	w.p.Sleep(20 * time.Microsecond)
+	for w.poll(w.recv) {
+	}
+}
+
 // over frees an end.
 func (w *peer) over(e *end) {
 	if e.isOver {
@@ -319,6 +402,7 @@ func (w *peer) over(e *end) {
 		_ = w.agent.core.Disconnect(w.p.Now(), e.connection, nil)
 		w.agent.drain()
 	}
+	w.regain(e)
 	delete(w.ends, e.link.id)
 	delete(w.byQPN, e.hello.qpn)
 	for i, id := range w.order {
@@ -327,9 +411,18 @@ func (w *peer) over(e *end) {
 			break
 		}
 	}
-	if err := e.qp.Destroy(); err != nil {
+	var err error
+	// By the connection manager, a queue pair's number is not used again so soon.
+	if w.agent == nil && w.p.Rand.IntN(2) == 0 {
+		w.spares = append(w.spares, e.qp)
+		err = e.qp.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState)
+	} else {
+		err = e.qp.Destroy()
+	}
+	if err != nil {
 		w.p.Failf("connection %v: %v", e.link.id, err)
 	}
+	w.p.run.gone[w.p.ID] = e.hello
 	for _, m := range []verbs.MR{e.ownMR, e.offerMR, e.recvMR} {
 		if err := m.Dereg(); err != nil && !e.tampered {
 			w.p.Failf("connection %v: %v", e.link.id, err)

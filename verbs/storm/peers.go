@@ -61,6 +61,7 @@ type weather struct {
 	rdAtomic  uint8
 	abuse     int // one step in so many calls the API in some arbitrary way; 0 for none
 	dereg     int // one step in so many takes registered memory away; 0 for none
+	forbidden int // one step in so many asks for what must be refused; 0 for none
 	datagrams int // one step in so many sends a datagram; 0 for none
 }
 
@@ -74,6 +75,9 @@ func drawWeather(seed uint64) weather {
 	}
 	if r.IntN(2) == 0 {
 		w.abuse = 20 + r.IntN(200)
+	}
+	if r.IntN(3) == 0 {
+		w.forbidden = 50 + r.IntN(500)
 	}
 	if r.IntN(2) == 0 {
 		w.datagrams = 20 + r.IntN(200)
@@ -106,6 +110,10 @@ type peer struct {
 	scratch   scratch
 	datagrams datagrams
 	wc        []verbs.WC
+	spares    []verbs.QP // reset, to be used again
+	spareMR   verbs.MR   // where results may go that nothing depends on
+	foreignPD verbs.PD
+	foreignMR verbs.MR
 }
 
 // client is what makes a connection, again and again.
@@ -173,6 +181,17 @@ func newPeer(p *Process) (*peer, error) {
 	if w.pd, err = w.dev.AllocPD(); err != nil {
 		return nil, err
 	}
+	if w.spareMR, err = w.pd.RegMR(make([]byte, 64), ib.AccessLocalWrite); err != nil {
+		return nil, err
+	}
+	if w.foreignPD, err = w.dev.AllocPD(); err != nil {
+		return nil, err
+	}
+	all := ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic
+	if w.foreignMR, err = w.foreignPD.RegMR(make([]byte, 64), all); err != nil {
+		return nil, err
+	}
+	p.run.foreign[p.ID] = hello{addr: w.foreignMR.Addr(), rkey: w.foreignMR.RKey()}
 	if w.channel, err = w.dev.CreateCompChannel(); err != nil {
 		return nil, err
 	}
@@ -518,6 +537,16 @@ func (w *peer) poll(cq verbs.CQ) bool {
 // close frees all.
 func (w *peer) close() error {
 	w.scratch.free()
+	for _, q := range w.spares {
+		if err := q.Destroy(); err != nil {
+			return err
+		}
+	}
+	for _, free := range []func() error{w.spareMR.Dereg, w.foreignMR.Dereg, w.foreignPD.Dealloc} {
+		if err := free(); err != nil {
+			return err
+		}
+	}
 	if w.datagrams.qp != nil {
 		if err := w.datagrams.free(); err != nil {
 			return err

@@ -30,6 +30,7 @@ type planned struct {
 	op     ib.WROpcode
 	flags  verbs.SendFlags
 	size   int
+	first  int    // bytes of the first of two pieces; size if there is one
 	from   int    // in the requester's memory
 	data   []byte // what it sends or writes
 	at     int    // in the responder's
@@ -123,6 +124,9 @@ func drawPlan(r *rand.Rand) *plan {
 		if !passedOn && o.size <= 64 && (o.op == ib.WRSend || o.op == ib.WRRDMAWrite) && r.IntN(3) == 0 {
 			o.flags |= verbs.SendInline
 		}
+		if o.first = o.size; !o.atomic() && o.size > 1 && r.IntN(3) == 0 {
+			o.first = 1 + r.IntN(o.size-1)
+		}
 		if o.receives() {
 			p.sends = append(p.sends, len(p.ops))
 		}
@@ -188,9 +192,12 @@ func (p *plan) request(i int, mr verbs.MR, mem []byte, remote uint64, rkey uint3
 	o := &p.ops[i]
 	wr := verbs.SendWR{WRID: uint64(i), Opcode: o.op, Flags: o.flags, Imm: o.imm, RKey: rkey}
 	if o.flags&verbs.SendInline != 0 {
-		wr.Inline = mem[o.from : o.from+o.size]
+		wr.Inline = bytes.Clone(mem[o.from : o.from+o.size])
 	} else {
-		wr.SGL = []verbs.SGE{verbs.SGEOf(mr, o.from, o.size)}
+		wr.SGL = []verbs.SGE{verbs.SGEOf(mr, o.from, o.first), verbs.SGEOf(mr, o.from+o.first, o.size-o.first)}
+		if o.first == o.size {
+			wr.SGL = wr.SGL[:1]
+		}
 	}
 	switch {
 	case o.writes():

@@ -103,8 +103,9 @@ type run struct {
 	links   map[uint64]*link // by nonce
 	once    sync.Once
 
-	mailboxes []uint32      // the queue pairs of processes that take datagrams
-	panics    chan struct{} // closed by the first panic: nothing of the run can be relied upon then
+	foreign, gone []hello       // by process: memory of another protection domain, and a key that is no more
+	mailboxes     []uint32      // by process: the queue pair that takes datagrams
+	panics        chan struct{} // closed by the first panic: nothing of the run can be relied upon then
 }
 
 // errStop ends programs once the run has failed; errCrash ends one that crashes.
@@ -124,7 +125,9 @@ func Run(c Config) (*Result, error) {
 	if c.Program == nil {
 		c.Program = Peers
 	}
-	r := &run{cfg: c, engine: des.New(), panics: make(chan struct{}), mailboxes: make([]uint32, c.Processes)}
+	r := &run{cfg: c, engine: des.New(), panics: make(chan struct{}),
+		mailboxes: make([]uint32, c.Processes), foreign: make([]hello, c.Processes), gone: make([]hello, c.Processes),
+	}
 	r.result.Seed, r.result.Faults = c.Seed, c.Faults
 	r.wire = c.Faults.Wire(c.Processes)
 	if err := r.build(); err != nil {
