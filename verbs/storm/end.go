@@ -455,6 +455,11 @@ func (e *end) gone() {
 			e.p.Failf("connection %v, %s's requests: %v", e.link.id, [2]string{"client", "server"}[from.side], err)
 		}
 	}
+	// The run may make thousands of connections.
+	delete(e.p.run.links, e.nonce)
+	for _, x := range []*end{e, other} {
+		x.own, x.offer, x.recv, x.plan, x.theirs = nil, nil, nil, nil, nil
+	}
 }
 
 // whole is what is written when all requests are carried out.

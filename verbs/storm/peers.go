@@ -507,7 +507,11 @@ func (w *peer) event(ev *cm.Event) {
 		if e == nil {
 			return
 		}
-		e.excused, e.parted = true, true
+		e.parted = true
+		if e.finished && ev.Type == cm.EventDisconnected {
+			return // the other end has finished, too, and its message is on its way
+		}
+		e.excused = true
 		if e.started {
 			w.breakOff(e)
 		} else {
