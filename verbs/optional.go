@@ -3,6 +3,7 @@ package verbs
 import (
 	"time"
 
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -140,4 +141,21 @@ type Runner interface {
 	Blocking(f func())
 	// Sleep lets d of simulated time pass for the calling application.
 	Sleep(d time.Duration)
+}
+
+// Memory is memory that another program owns, and that a device reaches on its behalf.
+// Its methods may be called from several goroutines at once.
+type Memory interface {
+	// ReadMemory fills p with what lies at addr, or fails: then p holds anything.
+	ReadMemory(p []byte, addr uint64) error
+	// WriteMemory writes p to addr, or fails: then any part of it may be written.
+	WriteMemory(p []byte, addr uint64) error
+}
+
+// MemoryPD is a PD that registers memory of other programs.
+type MemoryPD interface {
+	// RegMemory registers length bytes of m from addr on. In requests and for peers, the
+	// region begins at iova, which is MR.Addr. Bytes that m refuses to read or write fail
+	// the request that names them, as a key that does not allow it.
+	RegMemory(m Memory, addr, length, iova uint64, access ib.AccessFlags) (MR, error)
 }
