@@ -52,13 +52,13 @@ type Reply struct {
 // MapReply is the answer to Mmap.
 type MapReply struct {
 	Errno  syscall.Errno // 0 if it succeeded
-	FD     *os.File      // a memfd; the server closes it once it is sent
+	FD     *os.File      // of NewPages; the server closes it once it is sent
 	Offset int64         // where in FD the mapping begins
 	Cookie uint64        // what Mapped names the mapping by
 	// Watch has the mapping registered with Process.Watch, if there is one.
 	Watch bool
-	// Clock has each load from the mapping read the clock that the page after it, in FD,
-	// describes; see Clock.
+	// Clock has each load from the mapping read the counter that the page after it, in FD,
+	// describes; see ClockPage. The program can write both: no other mapping shares FD.
 	Clock bool
 }
 

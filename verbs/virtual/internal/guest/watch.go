@@ -19,6 +19,8 @@ type Watch struct {
 
 // From <linux/userfaultfd.h>.
 const (
+	uffdioRegister         = 0xc020aa00 // _IOWR(0xaa, 0, struct uffdio_register)
+	uffdRegisterModeWP     = 1 << 1
 	uffdioWriteProtect     = 0xc018aa06 // _IOWR(0xaa, 6, struct uffdio_writeprotect)
 	uffdWriteProtectModeWP = 1
 	uffdEventPageFault     = 0x12
@@ -27,18 +29,22 @@ const (
 
 // Protect has the next store into a page of the range wait, and Fault return it, until
 // Release. addr and length are multiples of the page size. It fails with ENOENT if the
-// process has unmapped the range.
+// process has unmapped the range, or the kernel does not watch such pages.
 func (w *Watch) Protect(addr, length uint64) error {
-	return w.writeProtect(addr, length, uffdWriteProtectModeWP)
+	return w.ioctl(uffdioWriteProtect, "write protection", &[4]uint64{addr, length, uffdWriteProtectModeWP})
 }
 
 // Release lets stores into the range go on, those that wait among them.
 func (w *Watch) Release(addr, length uint64) error {
-	return w.writeProtect(addr, length, 0)
+	return w.ioctl(uffdioWriteProtect, "end of write protection", &[4]uint64{addr, length, 0})
 }
 
-func (w *Watch) writeProtect(addr, length, mode uint64) error {
-	arg := [3]uint64{addr, length, mode}
+func (w *Watch) register(addr, length uint64) error {
+	return w.ioctl(uffdioRegister, "registration", &[4]uint64{addr, length, uffdRegisterModeWP})
+}
+
+// ioctl carries out a request whose argument begins with a range.
+func (w *Watch) ioctl(request uintptr, name string, arg *[4]uint64) error {
 	c, err := w.f.SyscallConn()
 	if err != nil {
 		return err
@@ -46,14 +52,14 @@ func (w *Watch) writeProtect(addr, length, mode uint64) error {
 	var errno unix.Errno
 	err = c.Control(func(fd uintptr) {
 		for {
-			_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, uffdioWriteProtect, uintptr(unsafe.Pointer(&arg)))
+			_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(unsafe.Pointer(arg)))
 			if errno != unix.EAGAIN && errno != unix.EINTR { // EAGAIN: the process is mapping something
 				return
 			}
 		}
 	})
 	if err == nil && errno != 0 {
-		err = fmt.Errorf("userfaultfd, write protection of %d bytes at %#x: %w", length, addr, errno)
+		err = fmt.Errorf("userfaultfd, %s of %d bytes at %#x: %w", name, arg[1], arg[0], errno)
 	}
 	return err
 }
