@@ -212,7 +212,9 @@ func (e *Engine) CreateQP(c QPConfig) (*QP, error) { return &QP{e: e, cfg: c}, n
 
 // Modify modifies the back end's queue pair. A change of state takes effect here as well:
 // doorbells count from RTS on, RESET sets both counters to 0, ERR flushes.
-func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error { return q.cfg.Backend.Modify(a, mask) }
+func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	return q.cfg.Backend.Modify(a, mask)
+}
 
 // OnError is to be called when the back end has brought the queue pair to ERR by itself
 // (ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr).
