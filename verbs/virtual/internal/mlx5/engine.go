@@ -1,26 +1,12 @@
 package mlx5
 
 import (
-	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 )
-
-// Piece is a part of a program's memory.
-type Piece struct {
-	Addr uint64
-	Data []byte
-}
-
-// Vectors is a verbs.Memory that moves several pieces with one call.
-type Vectors interface {
-	// ReadVector fills the pieces, each with what lies at its address, or fails.
-	ReadVector(pieces []Piece) error
-	// WriteVector writes the pieces in order: who sees a piece sees those before it.
-	WriteVector(pieces []Piece) error
-}
 
 // Config describes an Engine.
 type Config struct {
@@ -29,7 +15,9 @@ type Config struct {
 	// Ticks turns verbs.WC.Timestamp of the back end into the CQE's timestamp; nil for
 	// the same.
 	Ticks func(uint64) uint64
-	// Wake is called when a call other than Scan has left work for Scan; nil for nobody.
+	// Wake is called when something other than Scan has left work for Scan; nil for
+	// nobody. It may run with locks of the back end held, and must not call it or the
+	// Engine.
 	Wake func()
 }
 
@@ -41,14 +29,43 @@ type Engine struct {
 	mu    sync.Mutex
 	pages []*Page
 	cqs   []*CQ
+	srqs  []*SRQ
 	qps   []*QP // by slot, nil where free
-	free  []int
 	byNum map[uint32]*QP
+	last  *QP   // the queue pair of the last receive of a shared queue
+	todo  []*QP // whose records are to be read
+	spare []*QP // for todo
+	// erring are the queue pairs in ERR.
+	erring []*QP
+	broken atomic.Bool // a receive ring is
+
+	// For one call of Scan, so that it allocates nothing.
+	wcs     [batch]verbs.WC
+	wrs     [batch]verbs.SendWR
+	recvs   [batch]verbs.RecvWR
+	ring    [batch * blockBytes]byte
+	sges    [batch*blockBytes/dataBytes + maxPieces]verbs.SGE
+	blocks  [batch]uint8 // of wrs
+	request request
+	poison  [1]verbs.SGE
+	word    [8]byte
+	records [4 * maxRecords]byte
+	pieces  []Piece
+	armed   []*CQ
 }
+
+// maxRecords is how many doorbell records are read with one call.
+const maxRecords = 256
 
 // NewEngine returns an Engine without objects.
 func NewEngine(c Config) *Engine {
-	e := &Engine{cfg: c, byNum: map[uint32]*QP{}}
+	if c.Ticks == nil {
+		c.Ticks = func(t uint64) uint64 { return t }
+	}
+	if c.Wake == nil {
+		c.Wake = func() {}
+	}
+	e := &Engine{cfg: c, byNum: map[uint32]*QP{}, pieces: make([]Piece, 0, maxRecords), armed: make([]*CQ, 0, maxRecords)}
 	e.mem.init(c.Memory)
 	return e
 }
@@ -59,7 +76,95 @@ func NewEngine(c Config) *Engine {
 func (e *Engine) Scan() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return false
+	arms := e.doorbells()
+	posted := len(e.todo) > 0 && e.send()
+	if e.flushRecvs() {
+		posted = true
+	}
+	completed := e.complete()
+	if e.broken.Swap(false) {
+		e.onBroken()
+	}
+	if arms {
+		e.readArms()
+	}
+	if arms || completed {
+		for _, c := range e.cqs {
+			if c.arm.fires(c.produced, c.wantsEvent) {
+				c.cfg.Event()
+			}
+		}
+		for _, s := range e.srqs {
+			s.checkLimit()
+		}
+	}
+	return posted || arms || completed
+}
+
+// onBroken takes notice of receive rings that can't be read.
+func (e *Engine) onBroken() {
+	for _, q := range e.qps {
+		if q != nil {
+			q.onBroken()
+		}
+	}
+	for _, s := range e.srqs {
+		s.onBroken()
+	}
+}
+
+// flushRecvs posts the receives of queue pairs in ERR, so that the back end flushes them,
+// and reports whether there were any.
+func (e *Engine) flushRecvs() (any bool) {
+	for _, q := range e.erring {
+		if q.cfg.RecvCount == 0 {
+			continue
+		}
+		for range max(1, q.cfg.RecvCount/batch) {
+			n := q.recv.FetchRecv(e.recvs[:])
+			if n == 0 {
+				break
+			}
+			any = true
+			_, _ = q.cfg.Backend.PostRecv(e.recvs[:n])
+		}
+	}
+	return any
+}
+
+// drain moves the back end's completions that there are to c.
+func (e *Engine) drain(c *CQ) (any bool) {
+	// A round for each batch that the back end may hold: what comes meanwhile can wait.
+	for range c.cfg.Backend.Cap()/batch + 1 {
+		n, err := c.cfg.Backend.Poll(e.wcs[:])
+		if err != nil && !c.failed { // it has overrun
+			c.flush()
+			c.fails()
+		}
+		if n == 0 {
+			break
+		}
+		any = true
+		for i := range e.wcs[:n] {
+			e.onCompletion(c, &e.wcs[i])
+		}
+		c.flush()
+		if n < len(e.wcs) {
+			break
+		}
+	}
+	return any
+}
+
+// complete moves the back end's completions to the CQs, and reports whether there were
+// any.
+func (e *Engine) complete() (any bool) {
+	for _, c := range e.cqs {
+		if c.users > 0 && e.drain(c) {
+			any = true
+		}
+	}
+	return any
 }
 
 // Arm arms the back end's completion queues (verbs.CQ.ReqNotify). To sleep, a caller
@@ -67,6 +172,15 @@ func (e *Engine) Scan() bool {
 // Scan found nothing, until a page is stored to, a back-end queue's channel has an event,
 // or Config.Wake is called. If MustPoll is true, it may only nap.
 func (e *Engine) Arm() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.cqs {
+		if c.users > 0 {
+			if err := c.cfg.Backend.ReqNotify(false); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -74,152 +188,63 @@ func (e *Engine) Arm() error {
 // in ERR, whose receives are flushed as they are posted but ring no doorbell, and
 // requests that wait for room in the back end. Call Scan every millisecond or so then.
 func (e *Engine) MustPoll() bool {
-	return false
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.todo) > 0 || len(e.erring) > 0
 }
 
-// Page is a UAR page that a program rings doorbells on.
-type Page struct {
-	e     *Engine
-	words []uint64
-}
-
-// PageBytes is the size of a UAR page.
-const PageBytes = 4096
-
-// AddPage adds a UAR page: memory of PageBytes that begins at a multiple of 8 and that
-// the program has mapped too. The Engine looks at the doorbells of CQs, at offset 0x20,
-// and at those of the four blue-flame registers from 0x800 on, each with two buffers of
-// 0x100 bytes. It sets a doorbell to 0 when it has seen it.
-func (e *Engine) AddPage(mem []byte) (*Page, error) {
-	if len(mem) != PageBytes {
-		return nil, fmt.Errorf("mlx5: a UAR page of %d bytes, expected %d", len(mem), PageBytes)
+// readRecords fills the pieces, four bytes of doorbell records each. It takes Data of one
+// that can't be read.
+func (e *Engine) readRecords() {
+	if e.mem.readAll(e.pieces) == nil {
+		return
 	}
-	return &Page{e: e}, nil
+	for i := range e.pieces {
+		if p := &e.pieces[i]; e.mem.ReadMemory(p.Data, p.Addr) != nil {
+			p.Data = nil
+		}
+	}
 }
 
-// Remove ends the use of the page's memory. No object may use it any more.
-func (p *Page) Remove() {}
-
-// CQConfig describes a completion queue.
-type CQConfig struct {
-	Number    uint32   // 1 to 1<<24-1
-	Buffer    uint64   // address of the ring
-	Record    uint64   // address of the doorbell record: consumer index, arm word
-	Entries   int      // of the ring: a power of two, up to 1<<22
-	EntrySize int      // 64 or 128
-	Backend   verbs.CQ // with a channel, for Arm
-	// Event is called when the queue is armed and has a completion that fires it; nil if
-	// the queue has no channel. Once for each arm.
-	Event func()
-	// Failed is called once, when the queue has overrun (IBV_EVENT_CQ_ERR) or its memory
-	// can't be written. The queue takes no completions any more.
-	Failed func()
+// qpOf returns the queue pair of a number, or nil.
+func (e *Engine) qpOf(num uint32) *QP {
+	if e.last == nil || e.last.num != num {
+		e.last = e.byNum[num]
+	}
+	return e.last
 }
 
-// CQ is a completion queue.
-type CQ struct {
-	e   *Engine
-	cfg CQConfig
+// onCompletion makes a CQE of a completion of the back end.
+func (e *Engine) onCompletion(c *CQ, wc *verbs.WC) {
+	var q *QP
+	switch {
+	case wc.WRID&sharedRecv == sharedRecv:
+		q = e.qpOf(wc.QPN)
+	case wc.WRID>>slotShift&slotMask < uint64(len(e.qps)):
+		q = e.qps[wc.WRID>>slotShift&slotMask]
+	}
+	if q == nil || q.num != wc.QPN {
+		return // of a queue pair that is gone
+	}
+	index := uint16(wc.WRID)
+	x := entry{userIndex: q.cfg.UserIndex, qpn: q.num, counter: index, timestamp: e.cfg.Ticks(wc.Timestamp)}
+	if wc.WRID&recvBit != 0 {
+		q.onRecv(c, wc, &x)
+		return
+	}
+	q.onSent(c, wc, &x)
 }
 
-// CreateCQ adds a completion queue. It writes the arm word of the doorbell record, so that
-// the program's first arm changes it.
-func (e *Engine) CreateCQ(c CQConfig) (*CQ, error) {
-	return &CQ{e: e, cfg: c}, nil
+// The WRID of the back end's requests: a bit for receives and one for those of SRQs, the
+// queue pair's slot, and the counter or index of the WQE in the lower 16 bits.
+const (
+	recvBit    = 1 << 63
+	sharedRecv = recvBit | 1<<62
+	slotShift  = 16
+	slotMask   = 1<<32 - 1
+)
+
+// without returns s without x, in its place.
+func without[T comparable](s []T, x T) []T {
+	return slices.DeleteFunc(s, func(y T) bool { return y == x })
 }
-
-// Resize moves the queue to another ring. It writes the RESIZE_CQ entry to the old one,
-// after which libmlx5 copies what it has not polled. It fails if what was not polled has
-// no room in the old ring with that entry, or in the new one.
-func (c *CQ) Resize(buffer uint64, entries, entrySize int) error { return nil }
-
-// Destroy destroys the back end's queue and ends the use of the ring. It fails with
-// verbs.ErrBusy while queue pairs use it.
-func (c *CQ) Destroy() error { return nil }
-
-// SRQConfig describes a shared receive queue.
-type SRQConfig struct {
-	Number  uint32
-	Buffer  uint64 // address of the WQEs
-	Record  uint64 // address of the doorbell record: the counter of posted WQEs
-	Entries int    // a power of two, up to 1<<15
-	Stride  int    // bytes of a WQE: a power of two, 32 to 2048
-	Backend verbs.SRQ
-	// Limit is called when fewer receives are left than SetLimit said (IBV_EVENT_SRQ_LIMIT_REACHED).
-	Limit func()
-	// Failed is called once, when the list of WQEs is broken or can't be read
-	// (IBV_EVENT_SRQ_ERR). The queue gives no receives any more.
-	Failed func()
-}
-
-// SRQ is a shared receive queue.
-type SRQ struct {
-	e   *Engine
-	cfg SRQConfig
-}
-
-// CreateSRQ adds a shared receive queue. The back end's has to take a verbs.RecvSource.
-func (e *Engine) CreateSRQ(c SRQConfig) (*SRQ, error) { return &SRQ{e: e, cfg: c}, nil }
-
-// SetLimit arms the limit event: fewer than n receives left. 0 disarms it.
-func (s *SRQ) SetLimit(n int) {}
-
-// Limit returns the limit that is armed, or 0.
-func (s *SRQ) Limit() int { return 0 }
-
-// Destroy destroys the back end's queue and ends the use of the ring.
-func (s *SRQ) Destroy() error { return nil }
-
-// QPConfig describes a queue pair.
-type QPConfig struct {
-	Type       ib.QPType
-	UserIndex  uint32 // 24 bits; what CQEs name the queue pair by
-	Page       *Page  // that the send doorbell is on
-	Record     uint64 // address of the doorbell record: receive counter, send counter
-	SendBuffer uint64 // address of the send ring
-	SendBlocks int    // basic blocks of 64 bytes: 0, or a power of two up to 1<<15
-	RecvBuffer uint64 // address of the receive ring
-	RecvCount  int    // receives: 0, or a power of two up to 1<<15
-	RecvStride int    // bytes of a receive WQE: a power of two, 16 to 2048
-	SendCQ     *CQ
-	RecvCQ     *CQ
-	SRQ        *SRQ // nil for a receive ring of its own
-	SigAll     bool // every request gives a completion
-	// ScatterRecv and ScatterSend put received data, and the data of READs and atomics,
-	// into the CQE where they fit: up to 32 bytes of a CQE of 64, and of received data up
-	// to 64 of one of 128. RC only.
-	ScatterRecv, ScatterSend bool
-
-	PD      verbs.PD // of Backend; its memory regions hold inline data that goes with pointers
-	Backend verbs.QP // in RESET, and made without SigAll; its Num is the queue pair's
-	// AH makes the address handle of a datagram's address vector, in the back end's PD.
-	// The Engine keeps and destroys it. nil for connections.
-	AH func(verbs.AddressVector) (verbs.AH, error)
-	// Failed is called once between two RESETs, when the queue pair's rings or records
-	// can't be read (IBV_EVENT_QP_FATAL). The queue pair is then in ERR.
-	Failed func()
-}
-
-// QP is a queue pair.
-type QP struct {
-	e   *Engine
-	cfg QPConfig
-}
-
-// CreateQP adds a queue pair in RESET. The back end's has to take a verbs.RecvSource if
-// it has a receive ring of its own.
-func (e *Engine) CreateQP(c QPConfig) (*QP, error) { return &QP{e: e, cfg: c}, nil }
-
-// Modify modifies the back end's queue pair. A change of state takes effect here as well:
-// doorbells count from RTS on, RESET sets both counters to 0, ERR flushes.
-func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
-	return q.cfg.Backend.Modify(a, mask)
-}
-
-// OnError is to be called when the back end has brought the queue pair to ERR by itself
-// (ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr).
-func (q *QP) OnError() {}
-
-// Destroy destroys the back end's queue pair. When it returns, no CQE of it will be
-// written.
-func (q *QP) Destroy() error { return nil }
