@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
