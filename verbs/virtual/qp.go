@@ -159,12 +159,6 @@ func (q *queuePair) create(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) 
 		init.Cap.MaxRecvWR = min(int(r.RQWQECount), attr.MaxQPWR)
 		config.RecvBuffer, config.RecvCount, config.RecvStride = r.BufAddr, int(r.RQWQECount), 1<<r.RQWQEShift
 	}
-	if init.Type == ib.RC && r.Flags&uverbs.Mlx5QPScatterCQE != 0 {
-		// The requester's data goes into CQEs if there is one for every request, or if the
-		// program asks for it, as the kernel's driver has it.
-		config.ScatterRecv = true
-		config.ScatterSend = config.SigAll || r.Flags&uverbs.Mlx5QPAllowScatterCQE != 0
-	}
 	if init.Type == ib.UD {
 		config.AH = q.resolve
 	}

@@ -83,7 +83,7 @@ func (c *context) newSRQ(m *uverbs.Message, req uverbs.CreateSRQReq) guest.Reply
 	s := &sharedQueue{context: c, user: req.UserHandle, pd: pd, backend: backend, maxWR: req.MaxWR, sge: req.MaxSGE}
 	number := d.nextNumber()
 	s.engine, err = c.engine.CreateSRQ(mlx5.SRQConfig{
-		Number: number, Buffer: ring.BufAddr, Record: ring.DBAddr, Entries: entries, Stride: stride, Backend: backend,
+		Buffer: ring.BufAddr, Record: ring.DBAddr, Entries: entries, Stride: stride, Backend: backend,
 		Limit:  func() { s.async.raise(c, s.user, ib.EventSRQLimit) },
 		Failed: func() { s.async.raise(c, s.user, ib.EventSRQErr) },
 	})
