@@ -48,17 +48,18 @@ func (a *arming) fires(produced, wantsEvent uint32) bool {
 // readArms reads the arm words of all CQs with events, a call for many.
 func (e *Engine) readArms() {
 	for i := 0; i < len(e.cqs); {
-		e.pieces, e.armed = e.pieces[:0], e.armed[:0]
+		pieces := e.recordPieces[:0]
+		e.armed = e.armed[:0]
 		for ; i < len(e.cqs) && len(e.armed) < maxRecords; i++ {
 			if c := e.cqs[i]; c.cfg.Event != nil && !c.failed {
 				at := 4 * len(e.armed)
 				e.armed = append(e.armed, c)
-				e.pieces = append(e.pieces, Piece{c.cfg.Record + 4, e.records[at : at+4]})
+				pieces = append(pieces, Piece{c.cfg.Record + 4, e.records[at : at+4]})
 			}
 		}
-		e.readRecords()
+		e.readRecords(pieces)
 		for k, c := range e.armed {
-			if e.pieces[k].Data == nil {
+			if pieces[k].Data == nil {
 				c.fails()
 				continue
 			}
