@@ -50,6 +50,19 @@ func (p *domain) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	return &region{p.dev, m}, nil
 }
 
+// RegMemory implements verbs.MemoryPD. Bytes are read as the packet that carries them
+// leaves, with the device's lock held, and written as they arrive. Atomics are atomic
+// among those of this device. addr and iova have the same offset within a page.
+func (p *domain) RegMemory(m verbs.Memory, addr, length, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	r, err := p.core.RegMemory(m, addr, length, iova, access)
+	if err != nil {
+		return nil, err
+	}
+	return &region{p.dev, r}, nil
+}
+
 func (m *region) Addr() uint64           { return m.core.Addr() }
 func (m *region) Length() int            { return m.core.Length() }
 func (m *region) LKey() uint32           { return m.core.Key() }
@@ -85,6 +98,13 @@ func (s *sharedQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
 	return s.core.PostRecv(wrs)
+}
+
+// SetRecvSource implements verbs.SourcedRecv.
+func (s *sharedQueue) SetRecvSource(r verbs.RecvSource) {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	s.core.SetSource(r)
 }
 
 // Destroy implements verbs.SRQ.
@@ -184,6 +204,13 @@ func (q *queuePair) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return q.core.PostRecv(d.clock.now(), wrs)
+}
+
+// SetRecvSource implements verbs.SourcedRecv. A queue pair with an SRQ ignores it.
+func (q *queuePair) SetRecvSource(r verbs.RecvSource) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	q.core.SetRecvSource(r)
 }
 
 // Modify implements verbs.QP.

@@ -35,7 +35,7 @@ func Run(t *testing.T, e Ends) {
 	if e.Port == 0 {
 		e.Port = 1
 	}
-	for _, part := range [][]test{apiTests, trafficTests, failureTests, eventTests} {
+	for _, part := range [][]test{apiTests, trafficTests, failureTests, eventTests, memoryTests} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) { e.run(t, c) })
 		}

@@ -36,8 +36,10 @@ func (p *PD) Dealloc() error {
 // MR is a memory region.
 type MR struct {
 	pd     *PD
-	buf    []byte
+	buf    []byte  // the memory; or
+	other  foreign // that of another program
 	base   uint64
+	size   uint64
 	key    uint32
 	access ib.AccessFlags
 	live   bool // false once its key is invalid
@@ -51,13 +53,31 @@ const pageBytes = 4096
 // both. The address has the buffer's offset within a page, so that data aligned in
 // memory are aligned in the address too.
 func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (*MR, error) {
+	m, err := p.newRegion(uint64(len(buf)), access)
+	if err != nil {
+		return nil, err
+	}
+	where, err := p.e.random()
+	if err != nil {
+		return nil, verbs.Errorf("reg_mr", p.e.cfg.Name, err, "no random address")
+	}
+	// From 2^32 to 2^62: small numbers are never addresses, and none wraps around.
+	m.base = (1<<32 + where%(1<<61)) &^ (pageBytes - 1)
+	m.base |= uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) & (pageBytes - 1)
+	m.buf = buf
+	m.insert()
+	return m, nil
+}
+
+// newRegion returns a region that has a key but is not in the table yet.
+func (p *PD) newRegion(size uint64, access ib.AccessFlags) (*MR, error) {
 	e := p.e
 	const remoteWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
 	const known = ib.AccessLocalWrite | remoteWrites | ib.AccessRemoteRead | ib.AccessRemoteInvalidate
 	switch {
 	case p.gone:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrClosed, "the protection domain is deallocated")
-	case len(buf) == 0:
+	case size == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "the buffer is empty")
 	case access&^(known|ib.AccessHugeTLB) != 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "unknown access flags %#x, expected %v", uint32(access), known)
@@ -68,17 +88,14 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (*MR, error) {
 	if err != nil {
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, err, "no random key")
 	}
-	where, err := e.random()
-	if err != nil {
-		return nil, verbs.Errorf("reg_mr", e.cfg.Name, err, "no random address")
-	}
-	// From 2^32 to 2^62: small numbers are never addresses, and none wraps around.
-	base := (1<<32 + where%(1<<61)) &^ (pageBytes - 1)
-	base |= uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) & (pageBytes - 1)
-	m := &MR{pd: p, buf: buf, base: base, key: key, access: access, live: true}
-	e.regions.put(key, m)
-	p.users++
-	return m, nil
+	return &MR{pd: p, size: size, key: key, access: access}, nil
+}
+
+// insert makes the key valid.
+func (m *MR) insert() {
+	m.live = true
+	m.pd.e.regions.put(m.key, m)
+	m.pd.users++
 }
 
 // newKey draws a key that is not 0 and not in use.
@@ -98,7 +115,7 @@ func (e *Endpoint) newKey() (uint32, error) {
 func (m *MR) Addr() uint64 { return m.base }
 
 // Length is the region's size in bytes.
-func (m *MR) Length() int { return len(m.buf) }
+func (m *MR) Length() int { return int(m.size) }
 
 // Key is the region's L_Key and R_Key.
 func (m *MR) Key() uint32 { return m.key }
@@ -112,7 +129,7 @@ func (m *MR) Dereg() error {
 		return verbs.Errorf("dereg_mr", m.pd.e.cfg.Name, verbs.ErrClosed, "the region was deregistered before")
 	}
 	m.invalidate()
-	m.gone, m.buf = true, nil
+	m.gone, m.buf, m.other = true, nil, foreign{}
 	m.pd.users--
 	return nil
 }
@@ -132,17 +149,27 @@ func (e *Endpoint) region(key uint32, pd *PD, addr, n uint64, want ib.AccessFlag
 	if m == nil || m.pd != pd || m.access&want != want {
 		return nil
 	}
-	if size := uint64(len(m.buf)); addr < m.base || n > size || addr-m.base > size-n {
+	if addr < m.base || n > m.size || addr-m.base > m.size-n {
 		return nil
 	}
 	return m
 }
 
-// at returns n bytes of the region from addr on. The caller has checked the
-// bounds.
+// at returns n bytes of the region from addr on, whose memory is the program's own.
+// The caller has checked the bounds.
 func (m *MR) at(addr uint64, n int) []byte {
 	off := addr - m.base
 	return m.buf[off : off+uint64(n) : off+uint64(n)]
+}
+
+// store writes from to the region at addr, and reports whether its memory took it. The
+// caller has checked the bounds.
+func (m *MR) store(addr uint64, from []byte) bool {
+	if m.other.memory != nil {
+		return m.other.memory.WriteMemory(from, m.elsewhere(addr)) == nil
+	}
+	copy(m.at(addr, len(from)), from)
+	return true
 }
 
 // gather loads len(to) bytes from offset on of what the list names, and reports
@@ -159,10 +186,9 @@ func (e *Endpoint) gather(pd *PD, sgl []verbs.SGE, offset uint32, to []byte) boo
 		}
 		n := min(int(s.Length-offset), len(to))
 		m := e.region(s.LKey, pd, s.Addr+uint64(offset), uint64(n), 0)
-		if m == nil {
+		if m == nil || !e.load(to[:n], m, s.Addr+uint64(offset)) {
 			return false
 		}
-		e.load(to[:n], m.at(s.Addr+uint64(offset), n))
 		to, offset = to[n:], 0
 	}
 	return len(to) == 0
@@ -182,10 +208,9 @@ func (e *Endpoint) scatter(pd *PD, sgl []verbs.SGE, offset uint32, from []byte) 
 		}
 		n := min(int(s.Length-offset), len(from))
 		m := e.region(s.LKey, pd, s.Addr+uint64(offset), uint64(n), ib.AccessLocalWrite)
-		if m == nil {
+		if m == nil || !m.store(s.Addr+uint64(offset), from[:n]) {
 			return false
 		}
-		copy(m.at(s.Addr+uint64(offset), n), from[:n])
 		from, offset = from[n:], 0
 	}
 	return len(from) == 0

@@ -9,11 +9,13 @@ import (
 // Outgoing is a packet to send whose payload may still lie in the application's
 // memory, so that the driver reads it once: to copy it and to compute the ICRC.
 type Outgoing struct {
-	To      *Route   // as Next has it
-	Len     int      // from the Base Transport Header to the end of the ICRC
-	Header  int      // bytes of the buffer that are written, from its start on
-	Carried          // valid until the next call
-	Pieces  [][]byte // what follows them; then come pad bytes, which are written, and the ICRC
+	To      *Route // as Next has it
+	Len     int    // from the Base Transport Header to the end of the ICRC
+	Header  int    // bytes of the buffer that are written, from its start on
+	Carried        // valid until the next call
+	// Pieces are what follows them, some of them in their places in the buffer; then come
+	// pad bytes, which are written, and the ICRC.
+	Pieces [][]byte
 }
 
 // NextOutgoing is Next without the copying. The pieces are the driver's to read
@@ -39,13 +41,27 @@ func (e *Endpoint) NextOutgoing(now units.Time, buf []byte) *Outgoing {
 	return o
 }
 
-// load adds the payload of from to the current packet: a copy, or a reference to
-// it. An unreliable request completes as it leaves, and then its memory belongs to
-// the application.
-func (e *Endpoint) load(to, from []byte) {
-	if e.deferring && e.out.Opcode.Service() == ib.ServiceRC {
+// load adds the region's bytes from addr on to the current packet, where to is their
+// place: a copy, or a reference to them. It reports whether the memory could be read.
+// An unreliable request completes as it leaves, and then its memory belongs to the
+// application. What another program owns is read now, and then is a piece that lies in
+// its place already.
+func (e *Endpoint) load(to []byte, m *MR, addr uint64) bool {
+	deferring := e.deferring && e.out.Opcode.Service() == ib.ServiceRC
+	if m.other.memory != nil {
+		if m.other.memory.ReadMemory(to, m.elsewhere(addr)) != nil {
+			return false
+		}
+		if deferring {
+			e.pieces = append(e.pieces, to)
+		}
+		return true
+	}
+	from := m.at(addr, len(to))
+	if deferring {
 		e.pieces = append(e.pieces, from)
-		return
+		return true
 	}
 	copy(to, from)
+	return true
 }

@@ -60,6 +60,9 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 		e.Counters.NoQP++
 		return
 	}
+	if q.recv.source != nil && q.rc != nil && consumesRecv(in.Opcode) {
+		q.recv.fetch()
+	}
 	if q.datagrams() {
 		e.receiveDatagram(now, q, p, in)
 		return
@@ -159,12 +162,11 @@ func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
 	switch p.Kind {
 	case rc.PlaceMemory:
 		m := e.region(p.RKey, q.pd, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
-		if m == nil {
+		if m == nil || !m.store(p.VA, in.payload[:p.Length]) {
 			e.Counters.RemoteKeyFaults++
 			q.rc.FailRecv(now, ib.WCRemAccessErr, &e.eff)
 			return false
 		}
-		copy(m.at(p.VA, int(p.Length)), in.payload)
 	case rc.PlaceRecv:
 		if !e.placeRecv(q, in, p) {
 			e.Counters.LocalFaults++
@@ -187,27 +189,39 @@ func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
 	return true
 }
 
-// atomic performs an atomic operation, atomic for the program's own sync/atomic
-// too: the address is a multiple of eight, and registered memory keeps that.
+// atomic performs an atomic operation. The address is a multiple of eight, and
+// registered memory keeps that.
 func (e *Endpoint) atomic(now units.Time, q *QP, a *rc.Atomic) {
 	m := e.region(a.RKey, q.pd, a.VA, 8, ib.AccessRemoteAtomic)
-	if m == nil {
+	var orig uint64
+	ok := m != nil
+	switch {
+	case !ok:
+	case m.other.memory != nil:
+		orig, ok = e.atomicElsewhere(m, a)
+	default:
+		orig = atomicHere((*uint64)(unsafe.Pointer(unsafe.SliceData(m.at(a.VA, 8)))), a)
+	}
+	if !ok {
 		e.Counters.RemoteKeyFaults++
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &e.eff)
 		return
 	}
-	word := (*uint64)(unsafe.Pointer(unsafe.SliceData(m.at(a.VA, 8))))
-	var orig uint64
-	if a.Op == ib.FetchAdd {
-		orig = atomic.AddUint64(word, a.Swap) - a.Swap
-	} else {
-		for orig = a.Compare; !atomic.CompareAndSwapUint64(word, a.Compare, a.Swap); {
-			if orig = atomic.LoadUint64(word); orig != a.Compare {
-				break
-			}
-			// It changed in between, to what was wanted: once more.
-		}
-	}
 	q.rc.AtomicDone(a.Slot, orig)
 	q.wake()
+}
+
+// atomicHere performs an atomic operation on the program's own memory, atomic for its
+// sync/atomic too. It returns what was there.
+func atomicHere(word *uint64, a *rc.Atomic) uint64 {
+	if a.Op == ib.FetchAdd {
+		return atomic.AddUint64(word, a.Swap) - a.Swap
+	}
+	for !atomic.CompareAndSwapUint64(word, a.Compare, a.Swap) {
+		if orig := atomic.LoadUint64(word); orig != a.Compare {
+			return orig
+		}
+		// It changed in between, to what was wanted: once more.
+	}
+	return a.Compare
 }

@@ -124,13 +124,12 @@ func (e *Endpoint) put(buf []byte, n int) (total int, payload []byte) {
 func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) bool {
 	if d.Source == rc.SourceMemory {
 		m := e.region(d.RKey, q.pd, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
-		if m == nil {
+		if m == nil || !e.load(to, m, d.VA) {
 			e.Counters.RemoteKeyFaults++
 			q.rc.FailResponse(now, d, ib.WCRemAccessErr, &e.eff)
 			e.effects(now, q, nil)
 			return false
 		}
-		e.load(to, m.at(d.VA, d.Payload))
 		q.congestion.served, q.congestion.servedAt = true, now
 		return true
 	}
