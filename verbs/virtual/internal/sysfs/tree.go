@@ -31,8 +31,9 @@ type Device struct {
 // bus is the domain and bus of a PCI address such as "0000:c1:00.0".
 func bus(pci string) string { return pci[:strings.LastIndexByte(pci, ':')] }
 
-// Dir is the path of the device's directory, as programs see it.
-func (d *Device) Dir() string { return "/sys/devices/pci" + bus(d.PCI) + "/" + d.PCI }
+// busDir and dir are the directories of the device's bus and of the device.
+func (d *Device) busDir() string { return "/sys/devices/pci" + bus(d.PCI) }
+func (d *Device) dir() string    { return d.busDir() + "/" + d.PCI }
 
 // characterDevice is the number of /dev/null, which stands in for the nodes: a program
 // compares what it has opened with it.
@@ -48,13 +49,14 @@ func Paths(devices []Device) []string {
 		"/sys/class/misc/rdma_cm", rdmaCM,
 	}
 	for i := range devices {
-		paths = append(paths, devices[i].Dir(), "/sys/bus/pci/devices/"+devices[i].PCI)
+		paths = append(paths, devices[i].busDir(), "/sys/bus/pci/devices/"+devices[i].PCI)
 	}
 	return paths
 }
 
 // Write writes the tree of devices, and of rdma_cm if cm is set, into dir, which exists:
-// what programs see as /sys/class is dir/sys/class. Links in it are relative.
+// what programs see as /sys/class is dir/sys/class. Links in it are relative. dir/paths
+// has Paths, a line each, for the library that leads programs there.
 func Write(dir string, devices []Device, cm bool) error {
 	t := tree{dir: dir}
 	t.mkdir("/dev/infiniband")
@@ -72,6 +74,7 @@ func Write(dir string, devices []Device, cm bool) error {
 	for i := range devices {
 		t.device(&devices[i])
 	}
+	t.file("/paths", strings.Join(Paths(devices), "\n"))
 	return t.err
 }
 
@@ -83,7 +86,7 @@ func (t *tree) device(d *Device) {
 
 // pci writes what the PCI bus has of a device.
 func (t *tree) pci(d *Device) {
-	p := d.Dir()
+	p := d.dir()
 	modalias := fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc02sc00i00", vendor, d.PartID, vendor, 0)
 	t.file(p+"/vendor", fmt.Sprintf("%#04x", vendor))
 	t.file(p+"/device", fmt.Sprintf("%#04x", d.PartID))
@@ -146,7 +149,7 @@ func mask(list string) string {
 
 // verbs writes the uverbs device.
 func (t *tree) verbs(d *Device) {
-	p := d.Dir() + "/infiniband_verbs/" + d.Node
+	p := d.dir() + "/infiniband_verbs/" + d.Node
 	t.node(d.Node)
 	t.file(p+"/abi_version", "1")
 	t.file(p+"/dev", characterDevice)
@@ -159,7 +162,7 @@ func (t *tree) verbs(d *Device) {
 
 // infiniband writes the RDMA device and its port.
 func (t *tree) infiniband(d *Device) {
-	p := d.Dir() + "/infiniband/" + d.Name
+	p := d.dir() + "/infiniband/" + d.Name
 	guid := colons(fmt.Sprintf("%016x", d.NodeGUID))
 	t.file(p+"/node_type", "1: CA")
 	t.file(p+"/node_guid", guid)
