@@ -100,7 +100,7 @@ func virtualLibrary() (string, error) {
 	}
 	dir := filepath.Dir(self)
 	places := []string{filepath.Join(dir, "lib"), filepath.Join(dir, "..", "lib")}
-	if more, err := filepath.Glob(filepath.Join(dir, "..", "lib", "*-linux-gnu")); err == nil {
+	if more, err := filepath.Glob(filepath.Join(dir, "..", "lib", "*-linux-gnu", "sluice")); err == nil {
 		places = append(places, more...)
 	}
 	for _, place := range places {
