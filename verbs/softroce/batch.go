@@ -54,20 +54,34 @@ func (b *batch) init() {
 // full. The caller holds the device's lock: so a buffer is the application's again
 // the moment that its request completes or its region is deregistered.
 func (b *batch) fill(e *endpoint.Endpoint, now units.Time, to sender) {
-	b.segments = to.segments()
-	b.used, b.messages = 0, b.messages[:0]
-	for len(b.buf)-b.used >= endpoint.MaxPacket && len(b.messages) < batchMessages {
-		at := b.used
-		o := e.NextOutgoing(now, b.buf[at:at+endpoint.MaxPacket])
+	b.reset(to)
+	for b.room() {
+		o := e.NextOutgoing(now, b.buf[b.used:b.used+endpoint.MaxPacket])
 		if o == nil {
 			return
 		}
-		id := b.add(o.Len, o.To)
-		if o.Collects || len(o.INT) > 0 {
-			b.messages[len(b.messages)-1].carried.set(&o.Carried)
-		}
-		put(b.buf[at:at+o.Len], o, to.path(o.To), id)
+		b.pack(o, to)
 	}
+}
+
+// pack adds a packet whose header lies at used.
+func (b *batch) pack(o *endpoint.Outgoing, to sender) {
+	at := b.used
+	id := b.add(o.Len, o.To)
+	if o.Collects || len(o.INT) > 0 {
+		b.messages[len(b.messages)-1].carried.set(&o.Carried)
+	}
+	put(b.buf[at:at+o.Len], o, to.path(o.To), id)
+}
+
+func (b *batch) reset(to sender) {
+	b.segments = to.segments()
+	b.used, b.messages = 0, b.messages[:0]
+}
+
+// room reports whether there is room for a packet.
+func (b *batch) room() bool {
+	return len(b.buf)-b.used >= endpoint.MaxPacket && len(b.messages) < batchMessages
 }
 
 // put completes a packet with its payload and, if a path is given, its ICRC. It

@@ -86,7 +86,7 @@ func (c *contest) run(b *testing.B) {
 		b.Fatal(err)
 	}
 	packet := min(c.size, int(c.mtu))
-	window := min(windowOf(o.window, c.mtu), s.depth*c.packets())
+	window := min(windowOf(o.window, &o.shape, c.mtu), s.depth*c.packets())
 	together := window / 4 // what an acknowledgement lets go
 	if c.small() {
 		together = c.list

@@ -36,6 +36,7 @@ type device struct {
 	polls    atomic.Uint64 // applications' polls that looked at the network
 	waiting  atomic.Int32  // applications in CompChannel.Wait
 	nap      atomic.Int64  // nanoseconds; see pollNap
+	shapeAt  atomic.Int64  // when the link has something to do, in picoseconds
 	wake     chan struct{} // ends a nap
 
 	// mu guards what follows and the endpoint.
@@ -44,6 +45,7 @@ type device struct {
 	out     sender // the wire, or in a test one with faults
 	sending bool   // a goroutine empties the endpoint; it alone uses batch
 	batch   batch
+	shaper  *shaper // nil for none
 	timer   alarm
 	timerAt units.Time
 	closed  bool
@@ -108,10 +110,11 @@ func newDevice(name string, l link, o options, mtu ib.MTU, c clock, random io.Re
 	}
 	var err error
 	d.core, err = endpoint.New(endpoint.Config{
-		Name: name, GIDs: l.addrs, MTU: mtu, Rand: random, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
+		Name: name, GIDs: l.addrs, MTU: mtu, Rand: random, MaxQPs: o.maxQP, Window: func(mtu ib.MTU) int { return windowOf(o.window, &o.shape, mtu) }, Resolve: d.resolve, OnEvent: d.raise,
 		Collect: o.collect.core(), Turnaround: *o.turns,
 	})
 	d.batch.init()
+	d.shaper = newShaper(o.shape, !l.addrs[0].Is4(), c.world == nil)
 	return d, err
 }
 
@@ -192,8 +195,11 @@ func (d *device) Port(num int) (verbs.PortAttr, error) {
 		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
 	}
 	state, speed := linkState(d.link.name)
-	if d.opt.rate > 0 {
+	switch {
+	case d.opt.rate > 0:
 		speed = d.opt.rate
+	case d.opt.shape.Rate > 0:
+		speed = int64(d.opt.shape.Rate)
 	}
 	return verbs.PortAttr{
 		State: state, ActiveMTU: d.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(d.gids), LinkName: "Ethernet", Netdev: d.link.name,
@@ -328,6 +334,10 @@ func (d *device) wait(timeout time.Duration, ready <-chan struct{}, take func() 
 func (d *device) Counters() map[string]uint64 {
 	d.mu.Lock()
 	c, t := d.core.Counters, d.core.Transport()
+	lost := uint64(0)
+	if d.shaper != nil {
+		lost = d.shaper.lost
+	}
 	d.mu.Unlock()
 	ringDrops := uint64(0)
 	if w, ok := d.wire.(ringer); ok {
@@ -336,7 +346,7 @@ func (d *device) Counters() map[string]uint64 {
 	return map[string]uint64{
 		"rcvd_pkts": c.RxPackets, "rcvd_bytes": c.RxBytes, "sent_pkts": c.TxPackets, "sent_bytes": c.TxBytes,
 		"rx_icrc_encapsulated": d.counters.badICRC.Load(), "rx_malformed": d.counters.malformed.Load() + c.Malformed,
-		"tx_refused": d.counters.sendErrors.Load(), "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP, "rx_int_unread": c.INTUnread, "rx_ring_dropped": ringDrops,
+		"tx_refused": d.counters.sendErrors.Load(), "tx_shape_lost": lost, "rx_bad_pkey": c.BadPKey, "rx_no_qp": c.NoQP, "rx_int_unread": c.INTUnread, "rx_ring_dropped": ringDrops,
 		"rx_wrong_service": c.WrongService, "rx_wrong_source": c.WrongSource, "rx_mads_dropped": c.MADsDropped,
 		"qkey_viol_cntr": c.BadQKey, "rx_ud_no_receive": c.UDNoReceive, "rx_ud_too_long": c.UDTooLong,
 		"rx_dropped_by_qp": c.DroppedByQP, "local_key_faults": c.LocalFaults, "remote_key_faults": c.RemoteKeyFaults,

@@ -27,6 +27,11 @@
 //	tclass  traffic class (DSCP and ECN) of what an address vector leaves at 0
 //	rate    line rate that the port shows: by default what the interface says, or
 //	        40Gbps where it says nothing
+//	shape   rate of a link that the device sends over: 10Gbps; by default there is
+//	        none. Where rate says nothing, the port shows it
+//	delay   how much later packets are at the other end: 5us
+//	loss    how many of them are lost: 0.1%
+//	seed    which ones, 0: the same seed loses the same
 //	telemetry  what packets collect on their way, which is what switches on it
 //	        supply and the peer returns, by a form of telemetry.Forms; all but
 //	        ein need mode=packet; docs/softroce.md

@@ -60,7 +60,7 @@ const callRounds = 2
 // releases it. If another goroutine is sending already, that one goes on until
 // nothing is left.
 func (d *device) flush() {
-	if d.sending || !d.core.Pending() || d.closed {
+	if d.sending || !d.due() || d.closed {
 		d.rearm()
 		d.mu.Unlock()
 		return
@@ -74,13 +74,25 @@ func (d *device) flush() {
 	}
 }
 
+// due reports whether there may be something to send. The caller holds the lock.
+func (d *device) due() bool {
+	if d.shaper == nil {
+		return d.core.Pending()
+	}
+	return d.shaper.next(d.core.Pending()) <= d.clock.now()
+}
+
 // empty sends up to so many batches, and reports whether nothing is left. The
 // caller holds the lock; it is released in between and on return.
 func (d *device) empty(rounds int) bool {
 	d.sending = true
 	for ; rounds != 0 && !d.closed; rounds-- {
 		out := d.out
-		d.batch.fill(d.core, d.clock.now(), out)
+		if d.shaper == nil {
+			d.batch.fill(d.core, d.clock.now(), out)
+		} else {
+			d.shaper.fill(&d.batch, d.core, d.clock.now(), out)
+		}
 		if len(d.batch.messages) == 0 {
 			break
 		}
@@ -90,7 +102,7 @@ func (d *device) empty(rounds int) bool {
 		d.mu.Lock()
 	}
 	d.sending = false
-	left := d.core.Pending()
+	left := d.due()
 	d.rearm()
 	d.mu.Unlock()
 	return !left
@@ -113,10 +125,16 @@ func (d *device) help() {
 	}
 }
 
-// rearm sets the timer to the endpoint's earliest deadline if that is earlier than
-// what it is set to. The caller holds the lock.
+// rearm sets the timer to the endpoint's earliest deadline, or when its link has something
+// to do, if that is earlier than what it is set to. The caller holds the lock.
 func (d *device) rearm() {
-	if at := d.core.Deadline(); at < d.timerAt && !d.closed {
+	at := d.core.Deadline()
+	if d.shaper != nil && !d.sending { // who sends does this afterwards
+		next := d.shaper.next(d.core.Pending())
+		d.shapeAt.Store(int64(next))
+		at = min(at, next)
+	}
+	if at < d.timerAt && !d.closed {
 		d.timerAt = at
 		d.timer.Reset(max(0, at-d.clock.now()).Duration())
 	}
@@ -186,5 +204,9 @@ func (d *device) deliver(packets []endpoint.Packet) {
 // pollWire takes in what has come, and reports whether there was anything.
 func (d *device) pollWire() bool {
 	d.polls.Add(1)
+	if d.shaper != nil && d.shapeAt.Load() <= int64(d.clock.now()) {
+		d.mu.Lock()
+		d.flush()
+	}
 	return d.wire.poll()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +29,7 @@ type options struct {
 	maxQP  int   // queue pairs
 	tclass uint8 // traffic class of what an address vector leaves at 0
 	rate   int64 // bits per second, 0 for what the interface says
+	shape  Shape
 	turns  *bool // turnaround=on or off: ask peers how long they take to answer; nil: on the loopback alone
 	collect
 }
@@ -57,12 +57,14 @@ const (
 	windowPackets = 256
 )
 
-// windowOf is how many packets a connection may have under way.
-func windowOf(chosen int, mtu ib.MTU) int {
+// windowOf is how many packets a connection may have under way: by default the usual
+// window, and what a link of a shape holds both ways.
+func windowOf(chosen int, s *Shape, mtu ib.MTU) int {
 	if chosen > 0 {
 		return chosen
 	}
-	return min(windowPackets, windowBytes/int(mtu))
+	onLink := (s.Rate.BytesIn(2*s.Delay) + units.Bytes(mtu) - 1) / units.Bytes(mtu)
+	return min(windowPackets, windowBytes/int(mtu)) + int(min(onLink, maxWindow/2))
 }
 
 // Open implements verbs.Provider: INTERFACE or ADDRESS, and options behind a
@@ -99,7 +101,7 @@ func (provider) Devices() ([]string, error) {
 
 func parseOptions(query string) (options, error) {
 	o := options{port: roce.Port, mode: modeUDP, gso: true, maxQP: endpoint.MaxQP}
-	values, err := url.ParseQuery(query)
+	values, err := parseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("options %q: %w; write window=128&gso=off", query, err)
 	}
@@ -146,9 +148,13 @@ func parseOptions(query string) (options, error) {
 			}
 			o.rate = int64(r)
 		default:
-			var known bool
-			if known, err = o.collect.option(key, text); !known {
-				err = errors.New("unknown option, expected port, mode, gso, turnaround, window, maxqp, tclass, rate or telemetry")
+			var known, shapes bool
+			known, err = o.collect.option(key, text)
+			if !known {
+				shapes, err = o.shape.option(key, text)
+			}
+			if !known && !shapes {
+				err = errors.New("unknown option, expected port, mode, gso, turnaround, window, maxqp, tclass, rate, shape, delay, loss, seed or telemetry")
 			}
 		}
 		if err != nil {
@@ -158,7 +164,7 @@ func parseOptions(query string) (options, error) {
 	if err := o.collect.finish(o.mode); err != nil {
 		return o, err
 	}
-	return o, nil
+	return o, o.shape.finish(values.Has("seed"))
 }
 
 // link is a network interface with those of its addresses that a device uses.

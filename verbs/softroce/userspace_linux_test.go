@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/softroce/internal/endpoint"
 )
 
@@ -50,12 +51,18 @@ func socketOf(h *end) *udpSocket {
 
 // The window is bounded in bytes, and for small MTUs in packets.
 func TestWindow(t *testing.T) {
+	long := Shape{Rate: 8 * units.Gbps, Delay: units.Millisecond} // holds 1 MB each way
 	for _, c := range []struct {
 		chosen int
+		shape  Shape
 		mtu    ib.MTU
 		want   int
-	}{{0, 4096, 64}, {0, 2048, 128}, {0, 1024, 256}, {0, 512, 256}, {0, 256, 256}, {7, 4096, 7}, {1024, 256, 1024}} {
-		if got := windowOf(c.chosen, c.mtu); got != c.want {
+	}{
+		{0, Shape{}, 4096, 64}, {0, Shape{}, 2048, 128}, {0, Shape{}, 1024, 256}, {0, Shape{}, 512, 256}, {0, Shape{}, 256, 256},
+		{7, Shape{}, 4096, 7}, {1024, Shape{}, 256, 1024}, {0, long, 4096, 64 + 489}, {9, long, 4096, 9},
+		{0, Shape{Rate: 8 * units.Gbps}, 4096, 64}, {0, Shape{Delay: units.Millisecond}, 4096, 64},
+	} {
+		if got := windowOf(c.chosen, &c.shape, c.mtu); got != c.want {
 			t.Errorf("window=%d at MTU %d: expected %d packets, got %d", c.chosen, c.mtu, c.want, got)
 		}
 	}

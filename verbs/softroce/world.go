@@ -42,6 +42,7 @@ type WorldConfig struct {
 	MTU     ib.MTU     // the largest path MTU
 	Window  int        // packets that a connection may have under way; 0 for the default
 	Seed    uint64     // of queue pair numbers, keys and addresses
+	Shape   Shape      // of what each device sends, before it reaches its link
 	Wire    fault.Wire // nil if nothing goes wrong
 
 	// Sent is called for each packet as it leaves, from the Base Transport Header to
@@ -57,10 +58,6 @@ func DefaultWorld() WorldConfig {
 
 // pollCost is what a Poll that finds nothing takes, in simulated time.
 const pollCost = 100 * units.Nanosecond
-
-// frameOverhead is what a packet takes on an Ethernet link beyond what it has from the
-// Base Transport Header to the ICRC: preamble, gap, Ethernet, IPv4 and UDP headers, FCS.
-const frameOverhead = 20 + 14 + 20 + 8 + 4
 
 // flight is a packet on its way.
 type flight struct {
@@ -89,6 +86,8 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 		return nil, fmt.Errorf("softroce: Rate %v, expected one above 0", c.Rate)
 	case c.Window < 0 || c.Window > maxWindow:
 		return nil, fmt.Errorf("softroce: Window %d, expected up to %d", c.Window, maxWindow)
+	case c.Shape.validate() != nil:
+		return nil, fmt.Errorf("softroce: Shape: %w", c.Shape.validate())
 	case c.Latency < 0 || c.Latency > units.Second:
 		return nil, fmt.Errorf("softroce: Latency %v, expected 0 to 1s", c.Latency)
 	}
@@ -105,7 +104,7 @@ func NewWorld(e *des.Engine, n int, c WorldConfig) (*World, error) {
 			name: fmt.Sprintf("h%d", i), mtu: 1 << 16, mac: net.HardwareAddr{2, 0, 0, 0, 0, byte(i + 1)},
 			addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})},
 		}
-		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, turns: &off}
+		o := options{port: roce.Port, gso: true, maxQP: endpoint.MaxQP, rate: int64(c.Rate), window: c.Window, shape: c.Shape, turns: &off}
 		d, err := newDevice(fmt.Sprintf("soft:h%d", i), l, o, c.MTU, clock{world: w}, w.rng)
 		if err != nil {
 			return nil, err
@@ -232,7 +231,7 @@ func (m *memoryWire) send(b *batch) {
 func (m *memoryWire) transmit(to *endpoint.Route, id uint16, p []byte) {
 	w := m.world
 	now := w.engine.Now()
-	m.until = max(m.until, now) + w.cfg.Rate.Serialize(units.Bytes(len(p)+frameOverhead))
+	m.until = max(m.until, now) + w.cfg.Rate.Serialize(units.Bytes(len(p)+roce.UDPBytes+roce.IPv4Bytes+ethernetBytes))
 	if w.cfg.Sent != nil {
 		w.cfg.Sent(now, m.local(), to.Dst, to.TrafficClass, id, p)
 	}

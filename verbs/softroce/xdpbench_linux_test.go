@@ -72,7 +72,7 @@ func overVeth(b *testing.B, enter func(func()), c *contest, mtu int) {
 		}})
 	}
 	pair(len(modes))
-	packet, window := min(c.size, int(c.mtu)), windowOf(0, c.mtu)
+	packet, window := min(c.size, int(c.mtu)), windowOf(0, &Shape{}, c.mtu)
 	together := window / 4
 	if c.small() {
 		together = c.list

@@ -1,0 +1,339 @@
+//go:build linux
+
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Server serves device nodes to the processes that open them.
+type Server struct {
+	l       *net.UnixListener
+	open    Opener
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	conns  map[*net.UnixConn]struct{}
+}
+
+// Listen serves what open opens on a socket at path, whose mode and directory say who
+// may open nodes.
+func Listen(path string, open Opener) (*Server, error) {
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{l: l, open: open, conns: map[*net.UnixConn]struct{}{}}
+	s.running.Go(s.accept)
+	return s, nil
+}
+
+// Close ends the connections, and returns when every File has been closed. Calls that
+// programs make on their descriptors from then on fail with EIO.
+func (s *Server) Close() error {
+	err := s.l.Close()
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.l.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of descriptors or memory: later there may be some
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		s.mu.Lock()
+		if s.closed {
+			_ = c.Close()
+		} else {
+			s.conns[c] = struct{}{}
+			s.running.Go(func() {
+				s.serve(c)
+				s.mu.Lock()
+				delete(s.conns, c)
+				s.mu.Unlock()
+			})
+		}
+		s.mu.Unlock()
+	}
+}
+
+// conn is a connection: an open() of a node.
+type conn struct {
+	c    *net.UnixConn
+	in   []byte
+	oob  []byte
+	out  []byte
+	file File
+
+	process *Process
+	mapping struct { // the last Mmap's, which Mapped follows
+		length uint64
+		watch  bool
+	}
+}
+
+func (s *Server) serve(c *net.UnixConn) {
+	defer c.Close() //nolint:errcheck // it has ended
+	k := &conn{c: c, in: make([]byte, requestSize+MaxWrite+1), oob: make([]byte, unix.CmsgSpace(4)), out: make([]byte, 0, replySize+MaxData)}
+	var hello request
+	uffd, err := k.receive(&hello)
+	if err != nil {
+		return
+	}
+	p, end, errno := k.hello(&hello, uffd)
+	if errno != 0 {
+		_ = k.send(&reply{errno: uint32(errno)}, nil, nil)
+		return
+	}
+	defer end()
+	file, fd, errno := s.open(p, string(hello.data))
+	if errno != 0 {
+		closeFD(fd)
+		_ = k.send(&reply{errno: uint32(errno)}, nil, nil)
+		return
+	}
+	k.file, k.process = file, p
+	defer k.close()
+	if k.send(&reply{}, nil, fd) != nil {
+		return
+	}
+	for {
+		var r request
+		fd, err := k.receive(&r)
+		closeFD(fd)
+		if err != nil || k.answer(&r) != nil || k.file == nil {
+			return
+		}
+	}
+}
+
+func (k *conn) close() {
+	if k.file != nil {
+		k.file.Close()
+		k.file = nil
+	}
+}
+
+// hello checks what a connection begins with and finds its process. end frees what the
+// process holds.
+func (k *conn) hello(r *request, uffd *os.File) (p *Process, end func(), errno syscall.Errno) {
+	fail := func(errno syscall.Errno) (*Process, func(), syscall.Errno) {
+		closeFD(uffd)
+		return nil, nil, errno
+	}
+	if r.op != opHello {
+		return fail(syscall.EPROTO)
+	}
+	if r.a != version {
+		return fail(syscall.EPROTONOSUPPORT)
+	}
+	pid, err := k.peer()
+	if err != nil || pid <= 0 { // 0: it lives in a PID namespace that this one does not see
+		return fail(syscall.ESRCH)
+	}
+	pidfd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return fail(syscall.ESRCH)
+	}
+	m := &memory{pid: pid}
+	process := os.NewFile(uintptr(pidfd), fmt.Sprintf("process %d", pid))
+	p = &Process{PID: pid, Memory: m}
+	if uffd != nil {
+		p.Watch = &Watch{uffd}
+	}
+	// A copy of the connection in a child of the process would keep it open.
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if waitReadable(process) == nil {
+			m.ended.Store(true)
+			_ = k.c.Close()
+		}
+	}()
+	return p, func() {
+		_ = process.Close()
+		<-ended
+		m.ended.Store(true)
+		closeFD(uffd)
+	}, 0
+}
+
+// peer returns the process at the other end.
+func (k *conn) peer() (pid int, err error) {
+	raw, err := k.c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	controlErr := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err = errors.Join(err, controlErr); err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
+
+// waitReadable returns nil when a pidfd says that its process has ended, and an error
+// when it has been closed before.
+func waitReadable(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(fd uintptr) bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		return err == nil && n > 0
+	})
+}
+
+func (k *conn) answer(r *request) error {
+	switch r.op {
+	case opWrite:
+		out := k.file.Write(r.data)
+		out.Value = len(r.data)
+		return k.reply(&out)
+	case opIoctl:
+		out := k.file.Ioctl(r.a, r.b)
+		return k.reply(&out)
+	case opMmap:
+		return k.mmap(r)
+	case opMapped:
+		if k.mapping.watch && k.process.Watch != nil {
+			// Where it fails, so does Watch.Protect.
+			_ = k.process.Watch.register(r.b, k.mapping.length)
+		}
+		k.file.Mapped(r.a, r.b)
+		return k.send(&reply{}, nil, nil)
+	case opClose:
+		k.close()
+		return k.send(&reply{}, nil, nil)
+	}
+	return k.send(&reply{errno: uint32(syscall.EPROTO)}, nil, nil)
+}
+
+func (k *conn) reply(out *Reply) error {
+	r := reply{errno: uint32(out.Errno), value: uint64(out.Value), to: out.To, fdAt: uint64(out.FDAt)}
+	if out.Errno != 0 || len(out.Data) > MaxData || out.FD != nil && (out.FDAt < 0 || out.FDAt+4 > len(out.Data)) {
+		closeFD(out.FD)
+		if out.Errno == 0 { // the device's fault, not the program's
+			r.errno = uint32(syscall.EIO)
+		}
+		return k.send(&r, nil, nil)
+	}
+	return k.send(&r, out.Data, out.FD)
+}
+
+// maxMap bounds, in bytes, what a program can map at once.
+const maxMap = 1 << 30
+
+func (k *conn) mmap(r *request) error {
+	if r.b == 0 || r.b > maxMap {
+		return k.send(&reply{errno: uint32(syscall.EINVAL)}, nil, nil)
+	}
+	m := k.file.Mmap(r.a, int(r.b), r.c != 0)
+	out := reply{errno: uint32(m.Errno), value: m.Cookie, offset: uint64(m.Offset)}
+	if m.Errno != 0 || m.FD == nil {
+		closeFD(m.FD)
+		if m.Errno == 0 {
+			out.errno = uint32(syscall.EIO)
+		}
+		return k.send(&out, nil, nil)
+	}
+	k.mapping.length, k.mapping.watch = r.b, m.Watch
+	if m.Clock {
+		out.flags |= flagClock
+	}
+	return k.send(&out, nil, m.FD)
+}
+
+// receive reads a request, and the descriptor that came with it, or nil. The request's
+// data are valid until the next.
+func (k *conn) receive(r *request) (fd *os.File, err error) {
+	n, oobn, flags, _, err := k.c.ReadMsgUnix(k.in, k.oob)
+	if err != nil {
+		return nil, err
+	}
+	fd, err = descriptor(k.oob[:oobn])
+	if err == nil && (flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || n > requestSize+MaxWrite) {
+		err = io.ErrShortBuffer
+	}
+	if err == nil {
+		err = r.decode(k.in[:n])
+	}
+	if err != nil {
+		closeFD(fd)
+		return nil, err
+	}
+	return fd, nil
+}
+
+// descriptor returns what SCM_RIGHTS carries: at most one, since the buffer has room for
+// no more, and the kernel then drops the others.
+func descriptor(oob []byte) (*os.File, error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil || len(fds) == 0 {
+			continue
+		}
+		for _, more := range fds[1:] { // alignment leaves room for a second one
+			_ = unix.Close(more)
+		}
+		return os.NewFile(uintptr(fds[0]), "a program's descriptor"), nil
+	}
+	return nil, nil
+}
+
+// send sends a reply, with a descriptor unless that is nil, and closes it.
+func (k *conn) send(r *reply, data []byte, fd *os.File) error {
+	defer closeFD(fd)
+	var oob []byte
+	if fd != nil {
+		raw, err := fd.SyscallConn()
+		if err != nil {
+			return err
+		}
+		if err := raw.Control(func(n uintptr) { oob = unix.UnixRights(int(n)) }); err != nil {
+			return err
+		}
+		r.flags |= flagFD
+	}
+	b := append(r.append(k.out[:0]), data...)
+	_, _, err := k.c.WriteMsgUnix(b, oob, nil)
+	return err
+}
+
+func closeFD(f *os.File) {
+	if f != nil {
+		_ = f.Close()
+	}
+}

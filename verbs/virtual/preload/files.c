@@ -1,0 +1,155 @@
+/* The C library's calls that take descriptors. */
+#define _GNU_SOURCE
+#include "virtual.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+EXPORT ssize_t write(int fd, const void *buf, size_t count)
+{
+	if (likely(!ours(fd)))
+		return NEXT(write)(fd, buf, count);
+	return device_write(fd, buf, count);
+}
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	uintptr_t arg;
+	va_list ap;
+
+	va_start(ap, request);
+	arg = va_arg(ap, uintptr_t);
+	va_end(ap);
+	if (likely(!ours(fd)))
+		return NEXT(ioctl)(fd, request, arg);
+	return device_ioctl(fd, request, arg);
+}
+
+/* Not NEXT: allocators map memory before dlsym can run. */
+EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	if (likely(flags & MAP_ANONYMOUS || !ours(fd)))
+		return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+	return device_mmap(addr, length, prot, flags, fd, offset);
+}
+
+EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off64_t offset)
+{
+	return mmap(addr, length, prot, flags, fd, offset);
+}
+
+EXPORT int munmap(void *addr, size_t length)
+{
+	if (!likely(!atomic_load_explicit(&clocks_mapped, memory_order_relaxed)))
+		clock_unmap(addr, length);
+	return syscall(SYS_munmap, addr, length);
+}
+
+EXPORT int close(int fd)
+{
+	if (likely(!ours(fd)))
+		return NEXT(close)(fd);
+	return device_close(fd);
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	if (!virtual_root() || flags)
+		return NEXT(close_range)(first, last, flags);
+	/* The library's own descriptors stay. */
+	device_close_range(first, last);
+	for (unsigned fd = first; fd <= last && fd < FDS;) {
+		unsigned end;
+
+		if (ours(fd)) {
+			fd++;
+			continue;
+		}
+		for (end = fd; end < last && end + 1 < FDS && !ours(end + 1); end++)
+			;
+		if (NEXT(close_range)(fd, end, flags))
+			return -1;
+		fd = end + 1;
+	}
+	return last < FDS ? 0 : NEXT(close_range)(first < FDS ? FDS : first, last, flags);
+}
+
+EXPORT void closefrom(int first)
+{
+	if (!virtual_root())
+		NEXT(closefrom)(first);
+	else
+		close_range(first < 0 ? 0 : first, ~0u, 0);
+}
+
+EXPORT int dup(int fd)
+{
+	if (likely(!ours(fd)))
+		return NEXT(dup)(fd);
+	return device_dup(fd, 0, false);
+}
+
+static int plain_dup2(int from, int to, int flags)
+{
+	(void)flags;
+	return NEXT(dup2)(from, to);
+}
+
+EXPORT int dup2(int from, int to)
+{
+	if (likely(!ours(from) && !ours(to)))
+		return NEXT(dup2)(from, to);
+	return device_dup_to(from, to, 0, plain_dup2);
+}
+
+static int plain_dup3(int from, int to, int flags)
+{
+	return NEXT(dup3)(from, to, flags);
+}
+
+EXPORT int dup3(int from, int to, int flags)
+{
+	if (likely(!ours(from) && !ours(to)))
+		return NEXT(dup3)(from, to, flags);
+	return device_dup_to(from, to, flags, plain_dup3);
+}
+
+EXPORT int fcntl(int fd, int cmd, ...)
+{
+	uintptr_t arg;
+	va_list ap;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, uintptr_t);
+	va_end(ap);
+	if (likely(!ours(fd)) || (cmd != F_DUPFD && cmd != F_DUPFD_CLOEXEC))
+		return NEXT(fcntl)(fd, cmd, arg);
+	return device_dup(fd, arg, cmd == F_DUPFD_CLOEXEC);
+}
+
+EXPORT int fcntl64(int fd, int cmd, ...)
+{
+	uintptr_t arg;
+	va_list ap;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, uintptr_t);
+	va_end(ap);
+	return fcntl(fd, cmd, arg);
+}
+
+/* The kernel's RDMA netlink would list its own devices; without, libraries read sysfs. */
+EXPORT int socket(int domain, int type, int protocol)
+{
+	if (likely(domain != AF_NETLINK || protocol != NETLINK_RDMA) || !virtual_root())
+		return NEXT(socket)(domain, type, protocol);
+	errno = EPROTONOSUPPORT;
+	return -1;
+}
