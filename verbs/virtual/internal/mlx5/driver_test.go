@@ -1,17 +1,18 @@
 package mlx5
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/sim/des"
-	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/softroce"
 )
@@ -19,14 +20,20 @@ import (
 // This file plays a program with libmlx5: it writes WQEs and doorbells to memory of its
 // own, and reads CQEs by their owner bits. The back end is a softroce.World.
 
-// memory is a program's. Access to what was not allocated is refused and counted.
+// memory is a program's. Access to what was not allocated, or writes to what the device
+// has no business to write, are refused and counted.
 type memory struct {
 	data    []byte
-	used    uint64
-	vectors bool
+	areas   []area // by address
 	calls   int
 	strayed int
 	refuse  uint64 // the page at this address is unmapped; 0 for none
+}
+
+type area struct {
+	addr     uint64
+	n        int
+	writable bool
 }
 
 const (
@@ -38,10 +45,21 @@ var errStray = errors.New("no memory there")
 
 func newMemory() *memory { return &memory{data: make([]byte, 16<<20)} }
 
-// alloc returns n zero bytes at a page of their own, with unmapped bytes behind them.
+// alloc returns n zero bytes at a page of their own, with unmapped bytes behind them. The
+// device may only read them.
 func (m *memory) alloc(n int) uint64 {
-	addr := memoryBase + m.used
-	m.used += uint64(n+2*pageSize-1) &^ (pageSize - 1)
+	addr := uint64(memoryBase)
+	if k := len(m.areas); k > 0 {
+		addr = (m.areas[k-1].addr + uint64(m.areas[k-1].n) + 2*pageSize - 1) &^ (pageSize - 1)
+	}
+	m.areas = append(m.areas, area{addr: addr, n: n})
+	return addr
+}
+
+// allocWritable is alloc of what the device may write.
+func (m *memory) allocWritable(n int) uint64 {
+	addr := m.alloc(n)
+	m.areas[len(m.areas)-1].writable = true
 	return addr
 }
 
@@ -49,12 +67,16 @@ func (m *memory) at(addr uint64, n int) []byte {
 	return m.data[addr-memoryBase:][:n:n]
 }
 
-func (m *memory) allowed(addr uint64, n int) bool {
-	ok := addr >= memoryBase && addr-memoryBase <= uint64(len(m.data)-n) && (m.refuse == 0 || addr+uint64(n) <= m.refuse || addr >= m.refuse+pageSize)
+func (m *memory) allowed(addr uint64, n int, write bool) bool {
+	i, ok := slices.BinarySearchFunc(m.areas, addr, func(a area, addr uint64) int { return cmp.Compare(a.addr, addr) })
 	if !ok {
-		m.strayed++
+		i--
 	}
-	return ok
+	if i < 0 || addr-m.areas[i].addr > uint64(m.areas[i].n) || uint64(n) > uint64(m.areas[i].n)-(addr-m.areas[i].addr) || write && !m.areas[i].writable {
+		m.strayed++
+		return false
+	}
+	return m.refuse == 0 || addr+uint64(n) <= m.refuse || addr >= m.refuse+pageSize
 }
 
 func (m *memory) ReadMemory(p []byte, addr uint64) error {
@@ -63,7 +85,7 @@ func (m *memory) ReadMemory(p []byte, addr uint64) error {
 }
 
 func (m *memory) read(p []byte, addr uint64) error {
-	if !m.allowed(addr, len(p)) {
+	if !m.allowed(addr, len(p), false) {
 		return errStray
 	}
 	copy(p, m.at(addr, len(p)))
@@ -76,7 +98,7 @@ func (m *memory) WriteMemory(p []byte, addr uint64) error {
 }
 
 func (m *memory) write(p []byte, addr uint64) error {
-	if !m.allowed(addr, len(p)) {
+	if !m.allowed(addr, len(p), true) {
 		return errStray
 	}
 	copy(m.at(addr, len(p)), p)
@@ -153,7 +175,7 @@ func (p *program) bell(offset int, v uint64) {
 
 // reg registers n bytes.
 func (p *program) reg(n int, access ib.AccessFlags) (addr uint64, mr verbs.MR) {
-	addr = p.mem.alloc(n)
+	addr = p.mem.allocWritable(n)
 	mr, err := p.pd.(verbs.MemoryPD).RegMemory(p.mem, addr, uint64(n), addr, access)
 	if err != nil {
 		p.t.Fatal(err)
@@ -177,7 +199,7 @@ type queue struct {
 
 func (p *program) newCQ(entries, size int) *queue {
 	q := &queue{p: p, entries: entries, size: size}
-	q.buffer, q.record = p.newRing(entries, size), p.mem.alloc(64)
+	q.buffer, q.record = p.newRing(entries, size), p.mem.allocWritable(8)
 	back, err := p.dev.CreateCQ(verbs.CQInitAttr{CQE: entries, Channel: p.ch})
 	if err != nil {
 		p.t.Fatal(err)
@@ -194,7 +216,7 @@ func (p *program) newCQ(entries, size int) *queue {
 }
 
 func (p *program) newRing(entries, size int) uint64 {
-	buffer := p.mem.alloc(entries * size)
+	buffer := p.mem.allocWritable(entries * size)
 	for i := range entries {
 		p.mem.at(buffer+uint64(i*size+size-1), 1)[0] = cqeInvalid << 4
 	}
@@ -302,7 +324,7 @@ type shared struct {
 
 func (p *program) newSRQ(entries, stride int) *shared {
 	s := &shared{p: p, stride: stride, entries: entries, tail: entries - 1, ids: make([]uint64, entries)}
-	s.buffer, s.record = p.mem.alloc(entries*stride), p.mem.alloc(64)
+	s.buffer, s.record = p.mem.alloc(entries*stride), p.mem.alloc(8)
 	for i := range entries - 1 {
 		binary.BigEndian.PutUint16(p.mem.at(s.buffer+uint64(i*stride+2), 2), uint16(i+1))
 	}
@@ -399,7 +421,7 @@ func (p *program) newQP(c pairConfig, send, recv *queue) *pair {
 		p: p, sendCQ: send, recvCQ: recv, srq: c.srq, blocks: c.blocks, recvs: c.recvs, stride: c.stride, user: uint32(len(p.byUser) + 0x11),
 		sendID: make([]uint64, c.blocks), head: make([]uint32, c.blocks), recvID: make([]uint64, c.recvs),
 	}
-	x.record, x.sq, x.rq = p.mem.alloc(64), p.mem.alloc(c.blocks*64), p.mem.alloc(c.recvs*c.stride)
+	x.record, x.sq, x.rq = p.mem.alloc(8), p.mem.alloc(c.blocks*64), p.mem.alloc(c.recvs*c.stride)
 	init := verbs.QPInitAttr{Type: c.typ, SendCQ: send.cq.cfg.Backend, RecvCQ: recv.cq.cfg.Backend, Cap: verbs.QPCap{
 		MaxSendWR: c.blocks, MaxSendSGE: 16, MaxRecvWR: c.recvs, MaxRecvSGE: max(1, min(c.stride/16, 16)), MaxInlineData: 1000,
 	}}
@@ -641,5 +663,3 @@ func (x *pair) toState(s ib.QPState) {
 func sge(mr verbs.MR, addr uint64, n int) verbs.SGE {
 	return verbs.SGE{Addr: addr, Length: uint32(n), LKey: mr.LKey()}
 }
-
-var _ = units.Second
