@@ -197,7 +197,7 @@ struct fv_qp {
 	struct ibv_qp_ex ex; /* first; an ibv_qp is its beginning */
 	struct fv_context *ctx;
 	atomic_int lock;
-	bool sig_all, timed;
+	bool sig_all, timed, sends; /* sends: has been to RTS since RESET */
 	uint32_t sq_size, sq_posted;
 	atomic_uint sq_free; /* what of sq_posted has come back */
 	struct ibv_qp_cap cap;
@@ -280,6 +280,7 @@ int fv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 int fv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void wr_ops_set(struct fv_qp *qp);
+void wr_complete_set(struct fv_qp *qp);
 void qp_flush(struct fv_qp *qp);
 void qp_error(struct fv_qp *qp);
 
