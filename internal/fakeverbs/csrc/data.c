@@ -178,6 +178,8 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 	}
 	case IBV_WR_SEND_WITH_INV:
 		/* Peers invalidate memory windows and fast-registered regions; here are none. */
+		if (qp->ex.qp_base.qp_type == IBV_QPT_RC)
+			qp->hurt = peer; /* what waits there for the Send is flushed */
 		goto access;
 	case IBV_WR_SEND_WITH_IMM:
 		imm = true;
