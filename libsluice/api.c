@@ -212,6 +212,8 @@ int sluice_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	sl_pending = (struct sl_pending){.qp = qp, .modify = attr, .mask = mask};
 	int r = slModifyQP(q->id, attr, mask);
 	sl_pending = (struct sl_pending){0};
+	if (q->builder)
+		sl_builder_hook(q->builder);
 	changed(q->shim);
 	sl_leave(state);
 	if (r)

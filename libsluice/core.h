@@ -108,6 +108,7 @@ int sl_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3
 /* ---- wr.c: ibv_wr_* */
 
 struct sl_builder *sl_builder_new(struct sl_qp *, struct ibv_qp_ex *);
+void sl_builder_hook(struct sl_builder *);
 void sl_builder_free(struct sl_builder *);
 
 /* ---- api.c */

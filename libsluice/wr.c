@@ -204,10 +204,14 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &one);
 }
 
+static int wr_complete(struct ibv_qp_ex *);
+
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct sl_builder *b = of(ex);
 	pthread_mutex_lock(&b->lock);
+	if (ex->wr_complete != wr_complete)
+		sl_builder_hook(b);
 	b->n = 0;
 	b->error = 0;
 }
@@ -232,18 +236,13 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex) { pthread_mutex_unlock(&of(ex)->lock); }
 
-struct sl_builder *sl_builder_new(struct sl_qp *q, struct ibv_qp_ex *ex)
+/* Drivers may write their calls again after a queue pair was made: mlx5 does so with
+ * wr_complete when it goes to RESET or RTS. */
+void sl_builder_hook(struct sl_builder *b)
 {
-	struct sl_builder *b = calloc(1, sizeof(*b));
-	if (!b)
-		return NULL;
-	pthread_mutex_init(&b->lock, NULL);
-	b->qp = q;
-	b->ex = ex;
-	b->max_sge = q->cap.max_send_sge ? (int)q->cap.max_send_sge : 1;
-	b->max_inline = (int)q->cap.max_inline_data;
+	struct ibv_qp_ex *ex = b->ex;
 	/* Only what the driver has: what it lacks stays NULL. */
-#define HOOK(f) do { if (ex->f) ex->f = f; } while (0)
+#define HOOK(f) do { if (ex->f && ex->f != f) ex->f = f; } while (0)
 	HOOK(wr_atomic_cmp_swp);
 	HOOK(wr_atomic_fetch_add);
 	HOOK(wr_bind_mw);
@@ -264,6 +263,19 @@ struct sl_builder *sl_builder_new(struct sl_qp *q, struct ibv_qp_ex *ex)
 	HOOK(wr_abort);
 	HOOK(wr_atomic_write);
 #undef HOOK
+}
+
+struct sl_builder *sl_builder_new(struct sl_qp *q, struct ibv_qp_ex *ex)
+{
+	struct sl_builder *b = calloc(1, sizeof(*b));
+	if (!b)
+		return NULL;
+	pthread_mutex_init(&b->lock, NULL);
+	b->qp = q;
+	b->ex = ex;
+	b->max_sge = q->cap.max_send_sge ? (int)q->cap.max_send_sge : 1;
+	b->max_inline = (int)q->cap.max_inline_data;
+	sl_builder_hook(b);
 	return b;
 }
 

@@ -32,7 +32,6 @@
 #define RING_LOG2 6
 
 struct metadata_t {
-    bit<32> now;
     bit<32> before;
     bit<32> gap;
     bit<32> max_gap;
@@ -79,7 +78,7 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     RegisterAction<bit<32>, PortId_t, bit<32>>(last_time) swap_time = {
         void apply(inout bit<32> value, out bit<32> before) {
             before = value;
-            value = meta.now;
+            value = (bit<32>)eg_prsr_md.global_tstamp;
         }
     };
 
@@ -198,6 +197,16 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
         size = 1;
     }
 
+    action set_grown() {
+        meta.grown = meta.queue |-| meta.old_queue;
+    }
+
+    table queue_growth {
+        actions = { set_grown; }
+        const default_action = set_grown();
+        size = 1;
+    }
+
     action set_excess() {
         meta.excess = meta.grown |-| meta.took;
     }
@@ -221,23 +230,20 @@ control FrameEgress(inout headers_t hdr, inout metadata_t meta,
     apply {
         ein_port.apply();
         meta.queue = (bit<32>)eg_intr_md.deq_qdepth;
-        meta.now = (bit<32>)eg_prsr_md.global_tstamp;
         meta.before = swap_time.execute(eg_intr_md.egress_port);
-        meta.gap = meta.now - meta.before;
+        meta.gap = eg_prsr_md.global_tstamp[31:0] - meta.before;
         limit_gap.apply();
         meta.busy = add_time.execute(eg_intr_md.egress_port);
 
         meta.at = next_position.execute(eg_intr_md.egress_port);
-        meta.slot = (bit<16>)eg_intr_md.egress_port;
-        meta.slot = meta.slot << RING_LOG2;
-        meta.slot = meta.slot + meta.at;
+        meta.slot = 1w0 ++ eg_intr_md.egress_port ++ meta.at[RING_LOG2 - 1:0];
         meta.old_queue = swap_queue.execute(meta.slot);
-        meta.old_busy = swap_busy.execute(meta.slot);
-
-        meta.took = meta.busy - meta.old_busy;
-        meta.grown = meta.queue |-| meta.old_queue;
+        queue_growth.apply();
         scale.apply();
         meta.grown = meta.grown + meta.grown_more;
+
+        meta.old_busy = swap_busy.execute(meta.slot);
+        meta.took = meta.busy - meta.old_busy;
         growth_excess.apply();
         queue_above.apply();
         if (meta.excess != 0) {

@@ -56,6 +56,8 @@
 //	FAKEVERBS_WALLCLOCK_OFFSET_NS of the wall clock to the host's
 //	FAKEVERBS_MLX5                1: an mlx5 device; connectx has it
 //	FAKEVERBS_MLX5_CLOCK          0: mlx5dv_get_clock_info refuses
+//	FAKEVERBS_REAL_TIME           1: wallclock timestamps are those of another clock,
+//	                              37 s ahead, which can't be read
 //	FAKEVERBS_CLOCKINFO_BITS      width of its counter, 41
 //
 // Time. Without these a completion is there at once. With one, it is stamped

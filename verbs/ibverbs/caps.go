@@ -50,6 +50,10 @@ func (d *Device) probe(a *C.struct_ibv_device_attr_ex, extended bool) {
 	c.RawTimestamps = d.probeTimestamps(C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 	c.WallclockTimestamps = d.probeTimestamps(C.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 	c.ClockQuery = ability("query_rt_values", d.clockErrno())
+	d.realTime = C.shim_mlx5_real_time(d.ctx) != 0
+	if d.mode == wallclock && d.realTime {
+		c.ClockQuery = Ability{Why: realTimeWhy}
+	}
 	var m C.struct_shim_mlx5_clock
 	switch e := int(C.shim_mlx5_clock(d.ctx, &m)); syscall.Errno(e) {
 	case syscall.ENOSYS:

@@ -21,9 +21,13 @@ func (d *Device) clockErrno() int {
 // ibv_query_rt_values_ex. Drivers return the raw counter in tv_nsec, with tv_sec 0 (mlx4
 // and mlx5 do); a driver that splits it counts nanoseconds. On a device opened with
 // timestamps=wallclock, ReadClock converts the counter to nanoseconds by
-// mlx5dv_get_clock_info, as it does timestamps, and fails where the driver lacks that
-// call.
+// mlx5dv_get_clock_info, as libmlx5 does timestamps, and fails where the driver lacks that
+// call. It fails as well where completions carry the NIC's real-time clock, which no call
+// of libibverbs reads: the interface's PTP clock is that clock.
 func (d *Device) ReadClock() (uint64, error) {
+	if d.mode == wallclock && d.realTime {
+		return 0, verbs.Errorf("query_rt_values", d.name, verbs.ErrNotSupported, "%s", realTimeWhy)
+	}
 	var s, ns C.int64_t
 	if e := C.shim_read_clock(d.calls, d.ctx, &s, &ns); e != 0 {
 		return 0, fail("query_rt_values", d.name, int(e), "")
@@ -38,6 +42,8 @@ func (d *Device) ReadClock() (uint64, error) {
 	}
 	return c.Nanoseconds(ticks), nil
 }
+
+const realTimeWhy = "completions carry the NIC's real-time clock, and this reads another counter: calibrate against the interface's PTP clock, or open the device without timestamps=wallclock"
 
 // MLX5Clock says how the counter of an mlx5 device and its clock are related
 // (struct mlx5dv_clock_info). The kernel renews it every few seconds.

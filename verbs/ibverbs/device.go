@@ -50,6 +50,8 @@ type Device struct {
 	start   time.Time
 	attr    verbs.DeviceAttr
 	caps    Capabilities
+	// realTime says that wallclock timestamps are of the NIC's real-time clock.
+	realTime bool
 
 	reading sync.Mutex // of asynchronous events
 

@@ -145,6 +145,36 @@ func TestPostFailsInTheMidst(t *testing.T) {
 	}
 }
 
+// A queue that is not ready is not called full: who polls for room would poll for ever.
+func TestPostBeforeRTS(t *testing.T) {
+	for _, profile := range []string{"plain", "connectx"} {
+		t.Run(profile, func(t *testing.T) {
+			a := makeEnd(t, open(t, map[string]string{"PROFILE": profile}), false)
+			wr := []verbs.SendWR{{Opcode: ib.WRRDMAWrite}}
+			for _, state := range []ib.QPState{ib.Reset, ib.Init} {
+				if state != ib.Reset {
+					check(t, a.qp.Modify(verbs.QPAttr{State: state, Port: 1}, verbs.ResetToInitRC))
+				}
+				if n, err := a.qp.PostSend(wr); n != 0 || !errors.Is(err, verbs.ErrState) {
+					t.Errorf("post_send in %v: %d taken, %v; expected an error of state", state, n, err)
+				}
+			}
+			check(t, a.qp.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState))
+			if n, err := a.qp.PostSend(wr); err == nil {
+				if n != 1 || one(t, a).Status != ib.WCWRFlushErr {
+					t.Errorf("post_send in ERR: %d taken, expected one that is flushed", n)
+				}
+			} else if !errors.Is(err, verbs.ErrState) {
+				t.Errorf("post_send in ERR: %v", err)
+			}
+			check(t, a.qp.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState))
+			if _, err := a.qp.PostRecv([]verbs.RecvWR{{}}); !errors.Is(err, verbs.ErrState) {
+				t.Errorf("post_recv in RESET: %v", err)
+			}
+		})
+	}
+}
+
 // What a device can do is tried, and said.
 func TestCapabilities(t *testing.T) {
 	for _, c := range []struct {
@@ -235,6 +265,54 @@ func TestTimestampsLieBetweenReadings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A NIC that stamps by its real-time clock has two clocks, of which one is read.
+func TestRealTimeTimestamps(t *testing.T) {
+	real := map[string]string{"PROFILE": "connectx", "REAL_TIME": "1"}
+	d := open(t, real, "ibv:fake0?timestamps=wallclock")
+	if ticks, err := d.ReadClock(); !errors.Is(err, verbs.ErrNotSupported) {
+		t.Errorf("ReadClock is %d, %v: of another clock than completions", ticks, err)
+	}
+	if d.Capabilities().ClockQuery.Found {
+		t.Error("the clock of completions is said to be readable")
+	}
+	if hz := d.Attr().CoreClockHz; hz != 1e9 {
+		t.Errorf("completions are stamped at %v Hz, expected nanoseconds", hz)
+	}
+	if _, err := open(t, real, "ibv:fake0").ReadClock(); err != nil {
+		t.Errorf("the counter, which raw timestamps are of: %v", err)
+	}
+}
+
+// libmlx5 reports EBUSY for a completion that it has taken, with the CQ locked, and loses
+// one for which next_poll reports an error.
+func TestPollFails(t *testing.T) {
+	const wallclock = "ibv:fake0?timestamps=wallclock"
+	a, b := connect(t, open(t, map[string]string{"PROFILE": "connectx", "FAIL": "start_poll:EBUSY:1:3"}, wallclock), true)
+	for id := range uint64(5) {
+		wr := write(a, b, 64)
+		wr.WRID = id
+		_, err := a.qp.PostSend([]verbs.SendWR{wr})
+		check(t, err)
+		if wc := one(t, a); wc.WRID != id {
+			t.Fatalf("completion %d, expected %d", wc.WRID, id)
+		}
+	}
+
+	a, b = connect(t, open(t, map[string]string{"PROFILE": "connectx", "FAIL": "next_poll:EIO:0:1"}, wallclock), true)
+	_, err := a.qp.PostSend([]verbs.SendWR{write(a, b, 64), write(a, b, 64), write(a, b, 64)})
+	check(t, err)
+	var wc [4]verbs.WC
+	if n, err := a.cq.Poll(wc[:]); n != 1 || err != nil {
+		t.Fatalf("%d completions, %v: expected the one before the failure", n, err)
+	}
+	if n, err := a.cq.Poll(wc[:]); n != 0 || !errors.Is(err, syscall.EIO) {
+		t.Fatalf("%d completions, %v: expected that one was lost", n, err)
+	}
+	if n, err := a.cq.Poll(wc[:]); n != 1 || err != nil {
+		t.Fatalf("%d completions, %v: expected the one after it", n, err)
 	}
 }
 

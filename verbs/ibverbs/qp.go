@@ -33,6 +33,7 @@ type QP struct {
 	inline  []byte
 	recv    recvArray
 	adopted bool
+	sends   atomic.Bool // has been to RTS since RESET
 	gone    atomic.Bool
 }
 
@@ -312,9 +313,17 @@ func (q *QP) fillUD(to *sendWR, from *verbs.SendWR) error {
 func (q *QP) object() string { return "qp " + itoa(q.num) + " of " + q.dev.name }
 
 // postFailed says why a post failed. What drivers call EINVAL is the state most
-// of the time.
+// of the time; mlx5 calls it ENOMEM, as a full queue.
 func (q *QP) postFailed(op string, errno syscall.Errno) error {
 	if errno == syscall.ENOMEM || errno == syscall.ENOSPC || errno == syscall.EAGAIN {
+		if a, err := q.Query(); err == nil {
+			if early := a.State == ib.Reset || op == "post_send" && (a.State == ib.Init || a.State == ib.RTR); early {
+				return verbs.Errorf(op, q.object(), &cause{errno, verbs.ErrState}, "the queue pair is in state %v", a.State)
+			}
+			if op == "post_send" && a.State == ib.Err && !q.sends.Load() {
+				return verbs.Errorf(op, q.object(), &cause{errno, verbs.ErrState}, "the queue pair went to ERR before it was in RTS, and the driver takes no sends then")
+			}
+		}
 		return &verbs.OpError{Op: op, Object: q.object(), Err: &cause{errno, verbs.ErrQueueFull},
 			Detail: "the queue is full: poll completions before posting more"}
 	}

@@ -200,6 +200,32 @@ int shim_get_async_event(const struct ibverbs_calls *c, struct ibv_context *ctx,
 	return 0;
 }
 
+/* The beginning of struct mlx5dv_context, with room for what follows. */
+struct mlx5_context {
+	uint8_t version;
+	uint64_t flags, comp_mask, rest[64];
+};
+
+enum { MLX5_REAL_TIME_TS = 1 << 7 };
+
+static struct {
+	pthread_once_t once;
+	bool (*is_supported)(struct ibv_device *);
+	int (*get_clock_info)(struct ibv_context *, struct shim_mlx5_clock *);
+	int (*query_device)(struct ibv_context *, struct mlx5_context *);
+} mlx5 = {.once = PTHREAD_ONCE_INIT};
+
+static void load_mlx5(void)
+{
+	void *lib = dlopen("libmlx5.so.1", RTLD_NOW);
+	if (!lib)
+		return;
+	/* POSIX's way to make a function of what dlsym returns. */
+	*(void **)&mlx5.is_supported = dlsym(lib, "mlx5dv_is_supported");
+	*(void **)&mlx5.get_clock_info = dlsym(lib, "mlx5dv_get_clock_info");
+	*(void **)&mlx5.query_device = dlsym(lib, "mlx5dv_query_device");
+}
+
 int shim_create_cq(const struct ibverbs_calls *c, struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
 		     uint64_t timestamp, struct shim_cq *out)
 {
@@ -220,6 +246,8 @@ int shim_create_cq(const struct ibverbs_calls *c, struct ibv_context *ctx, int c
 		return failed();
 	out->cq = ibv_cq_ex_to_cq(out->ex);
 	out->wallclock = timestamp == IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	pthread_once(&mlx5.once, load_mlx5);
+	out->mlx5 = mlx5.is_supported && mlx5.is_supported(ctx->device);
 	return 0;
 }
 
@@ -269,9 +297,19 @@ static int poll_extended(struct shim_cq *cq, struct shim_wc *out, int n)
 	struct ibv_cq_ex *x = cq->ex;
 	struct ibv_poll_cq_attr attr = {0};
 	int done = 0;
-	int r = ibv_start_poll(x, &attr);
+	int r = cq->failed;
+	if (r) {
+		cq->failed = 0;
+		return -r;
+	}
+	r = ibv_start_poll(x, &attr);
+	/* libmlx5 reads the clock's parameters for nanoseconds once it has taken a completion
+	 * and the CQ's lock. EBUSY says that the kernel was writing them: the completion is
+	 * there, and its nanoseconds are by the parameters of the poll before. */
+	if (r == EBUSY && cq->mlx5 && cq->wallclock)
+		r = 0;
 	if (r)
-		return r == ENOENT ? 0 : -code(r);
+		return r == ENOENT || r == EBUSY ? 0 : -code(r);
 	for (;;) {
 		struct shim_wc *o = &out[done++];
 		memset(o, 0, sizeof(*o));
@@ -293,8 +331,14 @@ static int poll_extended(struct shim_cq *cq, struct shim_wc *out, int n)
 				o->src_qp = ibv_wc_read_src_qp(x);
 			o->timestamp = cq->wallclock ? ibv_wc_read_completion_wallclock_ns(x) : ibv_wc_read_completion_ts(x);
 		}
-		if (done == n || ibv_next_poll(x))
-			break; /* what next_poll has to report, the next start_poll does */
+		if (done == n)
+			break;
+		r = ibv_next_poll(x);
+		if (r) {
+			if (r != ENOENT) /* libmlx5 has consumed a completion that it could not read */
+				cq->failed = code(r);
+			break;
+		}
 	}
 	ibv_end_poll(x);
 	return done;
@@ -456,22 +500,6 @@ int shim_read_clock(const struct ibverbs_calls *c, struct ibv_context *ctx, int6
 	return 0;
 }
 
-static struct {
-	pthread_once_t once;
-	bool (*is_supported)(struct ibv_device *);
-	int (*get_clock_info)(struct ibv_context *, struct shim_mlx5_clock *);
-} mlx5 = {PTHREAD_ONCE_INIT, NULL, NULL};
-
-static void load_mlx5(void)
-{
-	void *lib = dlopen("libmlx5.so.1", RTLD_NOW);
-	if (!lib)
-		return;
-	/* POSIX's way to make a function of what dlsym returns. */
-	*(void **)&mlx5.is_supported = dlsym(lib, "mlx5dv_is_supported");
-	*(void **)&mlx5.get_clock_info = dlsym(lib, "mlx5dv_get_clock_info");
-}
-
 int shim_mlx5_clock(struct ibv_context *ctx, struct shim_mlx5_clock *out)
 {
 	pthread_once(&mlx5.once, load_mlx5);
@@ -481,4 +509,12 @@ int shim_mlx5_clock(struct ibv_context *ctx, struct shim_mlx5_clock *out)
 		return EOPNOTSUPP;
 	memset(out, 0, sizeof(*out));
 	return code(mlx5.get_clock_info(ctx, out));
+}
+
+int shim_mlx5_real_time(struct ibv_context *ctx)
+{
+	struct mlx5_context c = {0};
+	pthread_once(&mlx5.once, load_mlx5);
+	return mlx5.is_supported && mlx5.query_device && mlx5.is_supported(ctx->device) &&
+	       !mlx5.query_device(ctx, &c) && c.flags & MLX5_REAL_TIME_TS;
 }

@@ -38,6 +38,8 @@ struct shim_cq {
 	struct ibv_cq *cq;
 	struct ibv_cq_ex *ex;
 	int wallclock; /* timestamps are nanoseconds */
+	int mlx5;
+	int failed;    /* what the last ibv_next_poll reported */
 	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
 	int (*req_notify_cq)(struct ibv_cq *, int);
 };
@@ -112,5 +114,8 @@ struct shim_mlx5_clock {
 /* libmlx5 is loaded when it is first asked for; ENOSYS if it is not there,
  * EOPNOTSUPP if the device is not one of its. */
 int shim_mlx5_clock(struct ibv_context *, struct shim_mlx5_clock *);
+/* Whether a device of mlx5's stamps completions by its real-time clock where the wall
+ * clock is asked for, and not by the counter that mlx5dv_get_clock_info is about. */
+int shim_mlx5_real_time(struct ibv_context *);
 
 #endif

@@ -24,8 +24,9 @@ type sendCQ struct {
 	// armed made no event, and shows when lookAfter rounds have ended.
 	rounds, lookAfter uint64
 
-	// waker is a queue pair of the shim's own, in error: what is posted to it
-	// completes at once, which makes an event. nil until one is needed.
+	// waker is a queue pair of the shim's own, in error: a receive that is posted to it
+	// completes at once, which makes an event. It was never in RTS, so a driver may
+	// refuse sends (mlx5 does). nil until one is needed.
 	waker   verbs.QP
 	wakerPD verbs.PD
 
@@ -124,8 +125,10 @@ func (g *sendCQ) wake(dev verbs.Device) (err error) {
 		}
 		g.waker = q
 	}
-	g.kick(g.waker)
-	return nil
+	return g.kick(func() error {
+		_, err := g.waker.PostRecv([]verbs.RecvWR{{WRID: kickWRID}})
+		return err
+	})
 }
 
 // destroy destroys what g has at the provider, from the last on: what could not
@@ -338,20 +341,28 @@ func (c *CQ) fire() {
 }
 
 // kick wakes goroutines that sleep on the channel of the QP's completions. The QP
-// is in error.
-func (q *QP) kick() { q.sends.kick(q.inner) }
+// is in error. Where its queue has no room for one request more, what fills the queue
+// makes events.
+func (q *QP) kick() {
+	_ = q.sends.kick(func() error {
+		wr := verbs.SendWR{WRID: kickWRID, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}
+		_, err := q.inner.PostSend([]verbs.SendWR{wr})
+		return err
+	})
+}
 
-// kick makes an event on g's channel by a request to q, a queue pair in error: one
-// that names no memory comes back as flushed.
-func (g *sendCQ) kick(q verbs.QP) {
+// kick makes an event on g's channel by a request to a queue pair in error: post posts
+// one that names no memory, and that comes back as flushed.
+func (g *sendCQ) kick(post func() error) error {
 	if g.kicked {
-		return
+		return nil
 	}
 	g.kicked = true
 	g.inFlight++
-	wr := verbs.SendWR{WRID: kickWRID, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}
-	if _, err := q.PostSend([]verbs.SendWR{wr}); err != nil {
+	err := post()
+	if err != nil {
 		g.kicked = false
 		g.inFlight--
 	}
+	return err
 }

@@ -23,7 +23,7 @@ void cq_push(struct fv_cq *cq, const struct fv_cqe *e, uint64_t due)
 	if (unlikely(cq->timestamps)) {
 		uint64_t t = due ? due : now_ns();
 		w.ticks = ticks_at(cq->ctx, t);
-		w.wall = wall_at(cq->ctx, t);
+		w.wall = wall_at(cq->ctx, t) + (cq->ctx->cfg.real_time ? 37000000000u : 0);
 	}
 	spin_lock(&cq->lock, cq->locks);
 	if (unlikely(cq->head - cq->tail > cq->mask)) {
@@ -145,7 +145,10 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct fv_cq *cq = (struct fv_cq *)ex;
 	int err = hook(cq->ctx, CALL_start_poll, NULL, cq);
-	if (err)
+	/* libmlx5 has taken a completion and holds the lock when it can't read the clock's
+	 * parameters, since the kernel is writing them. */
+	bool busy = err == EBUSY && cq->ctx->cfg.mlx5;
+	if (err && !busy)
 		return err;
 	if (attr->comp_mask)
 		return EINVAL;
@@ -155,7 +158,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	err = show(cq);
 	if (err)
 		spin_unlock(&cq->lock, cq->locks);
-	return err;
+	return !err && busy ? EBUSY : err;
 }
 
 static int next_poll(struct ibv_cq_ex *ex)
@@ -164,6 +167,12 @@ static int next_poll(struct ibv_cq_ex *ex)
 	consumed(current_cqe(ex));
 	cq->tail++;
 	int err = show(cq);
+	int failed = err ? 0 : hook(cq->ctx, CALL_next_poll, NULL, cq);
+	if (failed) { /* it is lost, as libmlx5 loses it */
+		consumed(current_cqe(ex));
+		cq->tail++;
+		err = failed;
+	}
 	cq->taken = err != 0; /* end_poll has nothing more to take */
 	return err;
 }

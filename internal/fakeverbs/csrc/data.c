@@ -178,6 +178,8 @@ static int deliver(struct fv_qp *qp, struct fv_qp *peer, const struct ibv_send_w
 	}
 	case IBV_WR_SEND_WITH_INV:
 		/* Peers invalidate memory windows and fast-registered regions; here are none. */
+		if (qp->ex.qp_base.qp_type == IBV_QPT_RC)
+			qp->hurt = peer; /* what waits there for the Send is flushed */
 		goto access;
 	case IBV_WR_SEND_WITH_IMM:
 		imm = true;
@@ -473,12 +475,19 @@ static inline int post_one(struct fv_qp *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+/* A queue pair that takes no sends yet. libmlx5 refuses them until it has been to RTS, on
+ * its way to ERR, too. */
+static inline bool early(struct fv_qp *qp)
+{
+	return qp->ctx->cfg.mlx5 ? !qp->sends : qp->ex.qp_base.state < IBV_QPS_RTS;
+}
+
 int fv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct fv_qp *qp = (struct fv_qp *)ibqp;
 	int err = hook(qp->ctx, CALL_post_send, qp, NULL);
-	if (!err && unlikely(ibqp->state < IBV_QPS_RTS))
-		err = EINVAL;
+	if (!err && unlikely(early(qp)))
+		err = qp->ctx->cfg.mlx5 ? ENOMEM : EINVAL;
 	if (unlikely(err)) {
 		*bad = wr;
 		return err;
@@ -559,7 +568,7 @@ int fv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	struct fv_qp *qp = (struct fv_qp *)ibqp;
 	int err = hook(qp->ctx, CALL_post_recv, qp, NULL);
 	if (!err && (ibqp->srq || ibqp->state == IBV_QPS_RESET))
-		err = EINVAL;
+		err = qp->ctx->cfg.mlx5 && !ibqp->srq ? ENOMEM : EINVAL;
 	if (err) {
 		*bad = wr;
 		return err;
@@ -748,7 +757,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int err = hook(qp->ctx, CALL_wr_complete, qp, NULL);
 	if (!err)
 		err = qp->stage_err;
-	if (!err && unlikely(ex->qp_base.state < IBV_QPS_RTS))
+	if (!err && unlikely(early(qp)))
 		err = EINVAL;
 	for (uint32_t i = 0; i < qp->stage_len && !err; i++) {
 		if (unlikely(qp->ctx->cfg.slow))
@@ -765,6 +774,19 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	struct fv_qp *qp = (struct fv_qp *)ex;
 	qp->stage_len = 0;
 	spin_unlock(&qp->lock, qp->ctx->cfg.locks);
+}
+
+static int wr_complete_early(struct ibv_qp_ex *ex)
+{
+	wr_abort(ex);
+	return EINVAL;
+}
+
+/* libmlx5 writes wr_complete whenever the queue pair goes to RESET or to RTS. */
+void wr_complete_set(struct fv_qp *qp)
+{
+	if (qp->ctx->cfg.mlx5 && qp->ex.wr_complete)
+		qp->ex.wr_complete = qp->sends ? wr_complete : wr_complete_early;
 }
 
 void wr_ops_set(struct fv_qp *qp)

@@ -22,7 +22,7 @@
 	X(open_device) X(query_device) X(query_device_ex) X(query_port) X(query_gid)               \
 	X(query_rt_values) X(alloc_pd) X(dealloc_pd) X(reg_mr) X(dereg_mr) X(rereg_mr)             \
 	X(create_comp_channel) X(create_cq) X(create_cq_ex) X(resize_cq) X(modify_cq)              \
-	X(destroy_cq) X(req_notify_cq) X(get_cq_event) X(poll_cq) X(start_poll)                    \
+	X(destroy_cq) X(req_notify_cq) X(get_cq_event) X(poll_cq) X(start_poll) X(next_poll)       \
 	X(create_srq) X(modify_srq) X(query_srq) X(destroy_srq) X(post_srq_recv)                   \
 	X(create_qp) X(create_qp_ex) X(modify_qp) X(query_qp) X(destroy_qp)                        \
 	X(modify_qp_rate_limit) X(post_send) X(post_send_wr) X(post_recv) X(wr_complete)           \
@@ -68,7 +68,7 @@ struct config {
 	double drift_ppm;
 	uint64_t clock_start;
 	int64_t wallclock_offset;
-	bool mlx5, mlx5_clock;
+	bool mlx5, mlx5_clock, real_time;
 	uint32_t rate_min, rate_max, rate_qpts; /* kbit/s */
 	uint64_t latency_ns, line_bps;
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe, max_rd_atom;
@@ -197,7 +197,7 @@ struct fv_qp {
 	struct ibv_qp_ex ex; /* first; an ibv_qp is its beginning */
 	struct fv_context *ctx;
 	atomic_int lock;
-	bool sig_all, timed;
+	bool sig_all, timed, sends; /* sends: has been to RTS since RESET */
 	uint32_t sq_size, sq_posted;
 	atomic_uint sq_free; /* what of sq_posted has come back */
 	struct ibv_qp_cap cap;
@@ -280,6 +280,7 @@ int fv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 int fv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 void wr_ops_set(struct fv_qp *qp);
+void wr_complete_set(struct fv_qp *qp);
 void qp_flush(struct fv_qp *qp);
 void qp_error(struct fv_qp *qp);
 

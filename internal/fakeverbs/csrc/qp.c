@@ -76,6 +76,7 @@ struct ibv_qp *fv_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 		qp->stage = calloc(qp->sq_size, sizeof *qp->stage);
 		qp->stage_inl = calloc(qp->sq_size, qp->cap.max_inline_data + 1);
 		wr_ops_set(qp);
+		wr_complete_set(qp);
 	}
 	pthread_rwlock_wrlock(&world);
 	static uint32_t next = 1;
@@ -225,6 +226,10 @@ int ibv_modify_qp(struct ibv_qp *q, struct ibv_qp_attr *attr, int mask)
 		cq_clean((struct fv_cq *)q->recv_cq, qp);
 	}
 	q->state = a->qp_state = to;
+	if (to == IBV_QPS_RESET || to == IBV_QPS_RTS) {
+		qp->sends = to == IBV_QPS_RTS;
+		wr_complete_set(qp);
+	}
 	return 0;
 }
 

@@ -20,6 +20,7 @@ type QP struct {
 	dest   uint32
 	limit  units.Rate
 	gen    int  // advanced by reset, error and destruction
+	sends  bool // has been to RTS since RESET: as mlx5's, it takes no sends before
 	broken bool // a request failed at the responder, which takes no more
 	free   units.Time
 	ackAt  units.Time
@@ -87,10 +88,13 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		}
 		q.state = a.State
 		switch a.State {
+		case ib.RTS:
+			q.sends = true
 		case ib.Err:
 			q.fail()
 		case ib.Reset:
 			q.gen++
+			q.sends = false
 			q.sq, q.rq, q.queued, q.broken = nil, nil, 0, false
 		}
 	}
@@ -120,10 +124,15 @@ func (q *QP) fail() {
 	for _, s := range q.sq {
 		q.complete(&s.wr, ib.WCWRFlushErr, 0)
 	}
+	q.sq = nil
+	q.flushReceives()
+}
+
+func (q *QP) flushReceives() {
 	for _, r := range q.rq {
 		q.attr.RecvCQ.(*CQ).push(verbs.WC{WRID: r.WRID, Status: ib.WCWRFlushErr, QPN: q.num}, nil, false)
 	}
-	q.sq, q.rq = nil, nil
+	q.rq = nil
 }
 
 func (q *QP) complete(wr *verbs.SendWR, status ib.WCStatus, n uint32) {
@@ -144,11 +153,17 @@ func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		r.SGL = append([]verbs.SGE(nil), r.SGL...)
 		q.rq = append(q.rq, r)
 	}
+	if q.state == ib.Err {
+		q.flushReceives()
+	}
 	return len(wrs), nil
 }
 
 // PostSend implements verbs.QP.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
+	if !q.sends {
+		return 0, verbs.ErrState
+	}
 	for i := range wrs {
 		wr := wrs[i]
 		if q.queued >= q.attr.Cap.MaxSendWR {
