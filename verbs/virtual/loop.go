@@ -3,7 +3,6 @@
 package virtual
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +28,7 @@ type loop struct {
 	awake    chan struct{}
 	waiting  chan struct{} // asks the channel's goroutine to wait for an event
 	sleeping atomic.Bool
+	faulted  atomic.Bool // since the loop last looked
 	done     chan struct{}
 	tasks    sync.WaitGroup
 }
@@ -75,12 +75,14 @@ func (l *loop) onMapped(cookie, addr uint64) {
 	l.wake()
 }
 
-// Empty looks before the loop sleeps, and those of them after which it lets other threads
-// run first each time.
-const (
-	looksBeforeSleep = 200
-	looksBeforeYield = 4
-)
+// looksBeforeSleep is how often the loop looks in vain before it sleeps. It is few: where
+// programs that poll have all processors, a thread that sleeps gets one when it is woken,
+// and a thread that spins loses it.
+const looksBeforeSleep = 20
+
+// storeWithin bounds how long a store takes that a fault announced. It happens when the
+// program's thread runs again, and the page must not be protected until then.
+const storeWithin = 2 * time.Millisecond
 
 func (l *loop) serve() {
 	empty := 0
@@ -96,15 +98,24 @@ func (l *loop) serve() {
 			continue
 		}
 		if empty++; empty < looksBeforeSleep {
-			if empty > looksBeforeYield {
-				runtime.Gosched()
-				yieldThread()
-			}
 			continue
 		}
 		nap = l.sleep(nap)
+		if l.faulted.Swap(false) {
+			l.expectStore()
+		}
 	}
 }
+
+// expectStore waits until the store that a fault announced has happened.
+func (l *loop) expectStore() {
+	for end := time.Now().Add(storeWithin); !l.engine.Scan() && time.Now().Before(end); {
+		time.Sleep(storePoll)
+	}
+}
+
+// storePoll is how long the loop leaves the processor to the program that stores.
+const storePoll = 20 * time.Microsecond
 
 // minNap is the first of the naps of a loop that nobody wakes; each is twice as long as the one
 // before.
@@ -182,6 +193,7 @@ func (l *loop) seeFaults() {
 		if _, err := l.watch.Fault(); err != nil {
 			return
 		}
+		l.faulted.Store(true)
 		l.wake()
 	}
 }

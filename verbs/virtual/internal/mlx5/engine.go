@@ -50,8 +50,9 @@ type Engine struct {
 	poison  [1]verbs.SGE
 	word    [8]byte
 	records [4 * maxRecords]byte
-	pieces  []Piece
 	armed   []*CQ
+
+	recordPieces, ringPieces []Piece
 }
 
 // maxRecords is how many doorbell records are read with one call.
@@ -65,7 +66,8 @@ func NewEngine(c Config) *Engine {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	e := &Engine{cfg: c, byNum: map[uint32]*QP{}, pieces: make([]Piece, 0, maxRecords), armed: make([]*CQ, 0, maxRecords)}
+	e := &Engine{cfg: c, byNum: map[uint32]*QP{}, armed: make([]*CQ, 0, maxRecords)}
+	e.recordPieces, e.ringPieces = make([]Piece, 0, maxRecords), make([]Piece, 0, 2)
 	e.mem.init(c.Memory)
 	return e
 }
@@ -195,12 +197,12 @@ func (e *Engine) MustPoll() bool {
 
 // readRecords fills the pieces, four bytes of doorbell records each. It takes Data of one
 // that can't be read.
-func (e *Engine) readRecords() {
-	if e.mem.readAll(e.pieces) == nil {
+func (e *Engine) readRecords(pieces []Piece) {
+	if e.mem.readAll(pieces) == nil {
 		return
 	}
-	for i := range e.pieces {
-		if p := &e.pieces[i]; e.mem.ReadMemory(p.Data, p.Addr) != nil {
+	for i := range pieces {
+		if p := &pieces[i]; e.mem.ReadMemory(p.Data, p.Addr) != nil {
 			p.Data = nil
 		}
 	}

@@ -46,17 +46,17 @@ func (e *Engine) send() (any bool) {
 	for len(todo) > 0 {
 		some := todo[:min(len(todo), maxRecords)]
 		todo = todo[len(some):]
-		e.pieces = e.pieces[:0]
+		pieces := e.recordPieces[:0]
 		for i, q := range some {
-			e.pieces = append(e.pieces, Piece{q.cfg.Record + 4, e.records[4*i : 4*i+4]})
+			pieces = append(pieces, Piece{q.cfg.Record + 4, e.records[4*i : 4*i+4]})
 		}
-		e.readRecords()
+		e.readRecords(pieces)
 		for i, q := range some {
 			q.queued = false
 			if q.failed || !q.mayPost() {
 				continue
 			}
-			if e.pieces[i].Data == nil {
+			if pieces[i].Data == nil {
 				q.fails()
 				continue
 			}
@@ -101,11 +101,11 @@ func (q *QP) readRing(n int) bool {
 	at := int(s.next) & (len(s.wqes) - 1)
 	straight := min(n, len(s.wqes)-at) * blockBytes
 	buf := e.ring[:n*blockBytes]
-	e.pieces = append(e.pieces[:0], Piece{q.cfg.SendBuffer + uint64(at*blockBytes), buf[:straight]})
+	pieces := append(e.ringPieces[:0], Piece{q.cfg.SendBuffer + uint64(at*blockBytes), buf[:straight]})
 	if straight < len(buf) {
-		e.pieces = append(e.pieces, Piece{q.cfg.SendBuffer, buf[straight:]})
+		pieces = append(pieces, Piece{q.cfg.SendBuffer, buf[straight:]})
 	}
-	return e.mem.readAll(e.pieces) == nil
+	return e.mem.readAll(pieces) == nil
 }
 
 // postBatch decodes the n blocks that readRing has read, and posts the requests. more says
