@@ -69,6 +69,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	if program := (programError{}); errors.As(err, &program) {
+		return program.status
+	}
 	for line := range strings.Lines(err.Error()) {
 		// There is nowhere to say that standard error can't be written.
 		_, _ = fmt.Fprintf(stderr, "sluice: %s\n", strings.TrimSuffix(line, "\n"))
@@ -137,7 +140,7 @@ they are whole; until then older ones of these names stay.`,
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = knownCommand
 	}
-	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newMan(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args), newStorm(args))
+	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newMan(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args), newVirtual(), newStorm(args))
 	addCompletion(root)
 	return root
 }

@@ -48,6 +48,10 @@ const (
 	WCGRH     WCFlags = 1 << 0
 	WCWithImm WCFlags = 1 << 1
 	WCWithInv WCFlags = 1 << 3
+
+	// WCSolicited says of a receive that the sender asked for an event (SendSolicited).
+	// It is Sluice's own, and devices of libibverbs do not set it.
+	WCSolicited WCFlags = 1 << 31
 )
 
 // WC is a work completion (ibv_wc).

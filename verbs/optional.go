@@ -159,3 +159,21 @@ type MemoryPD interface {
 	// the request that names them, as a key that does not allow it.
 	RegMemory(m Memory, addr, length, iova uint64, access ib.AccessFlags) (MR, error)
 }
+
+// RecvSource is a receive queue that lies elsewhere, such as in another program's memory,
+// and that a device draws receives from as a NIC fetches them.
+type RecvSource interface {
+	// FetchRecv writes the next receives of the queue to wrs, oldest first, and returns
+	// how many there were. Their SGLs are valid until the next call. The device calls it
+	// when a message needs a receive and it has none left, one call at a time, with its
+	// locks held: FetchRecv must not call the device.
+	FetchRecv(wrs []RecvWR) int
+}
+
+// SourcedRecv is a QP with a receive queue of its own, or an SRQ, that takes a RecvSource.
+type SourcedRecv interface {
+	// SetRecvSource sets the source; nil for none. Receives that were posted or fetched
+	// come first. A queue pair in ERR or RESET does not fetch: what its source still has
+	// is to be posted to be flushed.
+	SetRecvSource(RecvSource)
+}

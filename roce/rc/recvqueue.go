@@ -68,6 +68,9 @@ func (q *RecvQueue) Len() int {
 	return int(q.posted)
 }
 
+// Room returns how many more receives may be posted.
+func (q *RecvQueue) Room() int { return len(q.free) }
+
 // Free gives the slot of a completed receive back.
 func (q *RecvQueue) Free(slot uint32) { q.free = append(q.free, slot) }
 

@@ -100,6 +100,13 @@ func (s *sharedQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return s.core.PostRecv(wrs)
 }
 
+// SetRecvSource implements verbs.SourcedRecv.
+func (s *sharedQueue) SetRecvSource(r verbs.RecvSource) {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	s.core.SetSource(r)
+}
+
 // Destroy implements verbs.SRQ.
 func (s *sharedQueue) Destroy() error {
 	s.dev.mu.Lock()
@@ -197,6 +204,13 @@ func (q *queuePair) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return q.core.PostRecv(d.clock.now(), wrs)
+}
+
+// SetRecvSource implements verbs.SourcedRecv. A queue pair with an SRQ ignores it.
+func (q *queuePair) SetRecvSource(r verbs.RecvSource) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	q.core.SetRecvSource(r)
 }
 
 // Modify implements verbs.QP.

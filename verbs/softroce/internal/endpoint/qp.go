@@ -164,6 +164,14 @@ func (q *QP) Transport() rc.Counters {
 	return *q.rc.Counters()
 }
 
+// SetRecvSource sets where receives come from when none is left, of a queue pair with a
+// receive queue of its own.
+func (q *QP) SetRecvSource(s verbs.RecvSource) {
+	if q.init.SRQ == nil {
+		q.recv.source = s
+	}
+}
+
 // State is the state of the queue pair.
 func (q *QP) State() ib.QPState {
 	if q.rc != nil && q.rc.State() != ib.RTR {
@@ -381,7 +389,9 @@ func (q *QP) reset() {
 	}
 	if q.init.SRQ == nil {
 		// The depth is as it was.
+		source := q.recv.source
 		q.recv, _ = q.pd.recvQueue(q.recv.object, len(q.recv.sgls), q.recv.sges)
+		q.recv.source = source
 	}
 	q.attr = verbs.QPAttr{Cap: q.init.Cap}
 }

@@ -19,7 +19,13 @@ type RecvQueue struct {
 	users  int
 	gone   bool
 	object string
+
+	source  verbs.RecvSource // nil if all receives are posted
+	fetched [fetches]verbs.RecvWR
 }
+
+// fetches is how many receives a queue takes from its source at a time.
+const fetches = 16
 
 // CreateSRQ makes a shared receive queue.
 func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (*RecvQueue, error) {
@@ -40,6 +46,30 @@ func (p *PD) recvQueue(object string, depth, sges int) (*RecvQueue, error) {
 		return nil, err
 	}
 	return &RecvQueue{e: p.e, pd: p, queue: q, sgls: make([][]verbs.SGE, depth), sges: max(sges, 1), object: object}, nil
+}
+
+// consumesRecv reports whether a packet takes a receive.
+func consumesRecv(o ib.Opcode) bool {
+	const takes = 1<<ib.SendFirst | 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.SendOnlyInv | 1<<ib.WriteLastImm | 1<<ib.WriteOnlyImm
+	return takes>>o.Operation()&1 != 0
+}
+
+// SetSource sets where receives come from when none is left.
+func (r *RecvQueue) SetSource(s verbs.RecvSource) { r.source = s }
+
+// fetch gets receives from the source if none is left. One that the queue does not take,
+// because of its SGL, holds no bytes.
+func (r *RecvQueue) fetch() {
+	if r.queue.Len() > 0 {
+		return
+	}
+	wrs := r.fetched[:min(r.queue.Room(), fetches)]
+	for wrs = wrs[:r.source.FetchRecv(wrs)]; len(wrs) > 0; {
+		n, err := r.PostRecv(wrs)
+		if wrs = wrs[n:]; err != nil {
+			wrs[0].SGL = nil
+		}
+	}
 }
 
 // PostRecv adds receives and returns how many were taken.

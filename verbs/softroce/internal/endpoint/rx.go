@@ -60,6 +60,9 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 		e.Counters.NoQP++
 		return
 	}
+	if q.recv.source != nil && q.rc != nil && consumesRecv(in.Opcode) {
+		q.recv.fetch()
+	}
 	if q.datagrams() {
 		e.receiveDatagram(now, q, p, in)
 		return

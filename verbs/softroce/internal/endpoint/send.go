@@ -237,6 +237,9 @@ func (e *Endpoint) received(q *QP, r *rc.RecvCompletion, in *inbound) {
 	if r.HasInvalidate {
 		wc.Flags |= verbs.WCWithInv
 	}
+	if r.Solicited {
+		wc.Flags |= verbs.WCSolicited
+	}
 	var n noticed
 	if q.datagrams() && in != nil {
 		wc.Flags |= verbs.WCGRH

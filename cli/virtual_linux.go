@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/cli/internal/preloadable"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/virtual"
+)
+
+func virtualModels() []string { return virtual.Models() }
+
+func runVirtual(ctx context.Context, nic string, backends [][]string, args []string) error {
+	if _, err := virtual.ModelOf(nic); err != nil {
+		return usageError{fmt.Errorf("--nic: %w", err)}
+	}
+	library, err := virtualLibrary()
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	if err := preloadable.Check(path, library); err != nil {
+		return err
+	}
+	h, err := serveVirtual(nic, backends)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(path, args[1:]...) // not of ctx: the program's own signals end it
+	cmd.Args[0] = args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = h.Environ(os.Environ(), library)
+	err = runForwarding(ctx, cmd)
+	return errors.Join(err, h.Close())
+}
+
+// serveVirtual opens the devices: for each the first of its back ends that is free.
+func serveVirtual(nic string, backends [][]string) (h *virtual.Host, err error) {
+	var devices []*virtual.Device
+	defer func() {
+		if err != nil {
+			for _, d := range devices {
+				err = errors.Join(err, d.Close())
+			}
+		}
+	}()
+	for i, names := range backends {
+		var backend verbs.Device
+		for _, name := range names {
+			if backend, err = verbs.Open(name); !errors.Is(err, verbs.ErrBusy) {
+				break
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		d, err := virtual.Open(virtual.Config{Model: nic, Name: fmt.Sprintf("mlx5_%d", i), Backend: backend})
+		if err != nil {
+			return nil, errors.Join(err, backend.Close())
+		}
+		devices = append(devices, d)
+	}
+	return virtual.Serve(devices...)
+}
+
+// virtualLibrary finds libsluice-virtual.so: named by SLUICE_VIRTUAL_LIB, or where
+// `make build` and packages put it.
+func virtualLibrary() (string, error) {
+	const name = "libsluice-virtual.so"
+	if named := os.Getenv("SLUICE_VIRTUAL_LIB"); named != "" {
+		path, err := filepath.Abs(named)
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			return "", fmt.Errorf("SLUICE_VIRTUAL_LIB: %w", err)
+		}
+		return path, loadable(path)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if resolved, err := filepath.EvalSymlinks(self); err == nil {
+		self = resolved
+	}
+	dir := filepath.Dir(self)
+	places := []string{filepath.Join(dir, "lib"), filepath.Join(dir, "..", "lib")}
+	if more, err := filepath.Glob(filepath.Join(dir, "..", "lib", "*-linux-gnu", "sluice")); err == nil {
+		places = append(places, more...)
+	}
+	for _, place := range places {
+		path := filepath.Join(place, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, loadable(path)
+		}
+	}
+	return "", fmt.Errorf("%s is neither in %s nor in %s: build it with make libsluice-virtual, or name it in SLUICE_VIRTUAL_LIB", name, places[0], places[1])
+}
+
+// loadable refuses a path that LD_PRELOAD can't have.
+func loadable(path string) error {
+	if strings.ContainsAny(path, ": \t\n") {
+		return fmt.Errorf("%q: LD_PRELOAD takes no path with a colon or white space: name a copy in SLUICE_VIRTUAL_LIB", path)
+	}
+	return nil
+}
+
+// forwarded are the signals that go on to the program: those by which others tell it
+// something, not those that the terminal or the kernel send to each process itself.
+var forwarded = []os.Signal{
+	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT,
+}
+
+// fromTerminal are those that a terminal sends to all processes in its foreground.
+var fromTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT}
+
+// runForwarding runs a program to its end and forwards signals to it meanwhile.
+func runForwarding(ctx context.Context, cmd *exec.Cmd) error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, forwarded...)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if !slices.Contains(fromTerminal, s) || !inForeground() {
+					_ = cmd.Process.Signal(s) // it may have ended
+				}
+			case <-ctx.Done():
+				_ = cmd.Process.Signal(syscall.SIGTERM)
+				ctx = context.Background()
+			case <-ended:
+				return
+			}
+		}
+	}()
+	err := cmd.Wait()
+	close(ended)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return programError{128 + int(status.Signal())}
+	}
+	return programError{exit.ExitCode()}
+}
+
+// inForeground reports whether this process is in the foreground of its terminal, whose
+// signals the program then has had, too.
+func inForeground() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close() //nolint:errcheck // it was only asked
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

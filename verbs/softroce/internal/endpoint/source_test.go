@@ -1,0 +1,76 @@
+package endpoint
+
+import (
+	"testing"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// receives are a verbs.RecvSource.
+type receives struct {
+	wrs   []verbs.RecvWR
+	calls int
+}
+
+func (r *receives) FetchRecv(wrs []verbs.RecvWR) int {
+	r.calls++
+	n := copy(wrs, r.wrs)
+	r.wrs = r.wrs[n:]
+	return n
+}
+
+// Messages take their receives from the source, in its order, when none is posted; those
+// that take none leave the source alone. One whose list is too long holds no bytes.
+func TestRecvSource(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		w := newWorld(t, 1, 2)
+		l := &pair{w: w, a: w.hosts[0], b: w.hosts[1]}
+		a, b, s := l.a, l.b, &receives{}
+		var srq *RecvQueue
+		if shared {
+			var err error
+			if srq, err = b.pd.CreateSRQ(verbs.SRQInitAttr{MaxWR: 4, MaxSGE: 1}); err != nil {
+				t.Fatal(err)
+			}
+			srq.SetSource(s)
+		}
+		l.x, l.y = w.newQP(a, ib.RC, nil), w.newQP(b, ib.RC, srq)
+		l.y.SetRecvSource(s)
+		w.connect(l.x, l.y, a, b, patient(1024), 0)
+		mr, buf := b.reg(1<<16, allAccess)
+		ml, data := a.reg(1<<16, allAccess)
+		fill(w.rng, data)
+		long := make([]verbs.SGE, MaxSGE+1)
+		for i := range 20 {
+			s.wrs = append(s.wrs, verbs.RecvWR{WRID: uint64(i), SGL: sge(mr, i*2048, 2048)})
+		}
+		s.wrs = append(s.wrs, verbs.RecvWR{WRID: 20, SGL: long})
+		a.post(l.x, verbs.SendWR{Opcode: ib.WRRDMAWrite, SGL: sge(ml, 0, 3000), RemoteAddr: mr.Addr(), RKey: mr.Key()})
+		w.settle()
+		if s.calls != 0 {
+			t.Errorf("a WRITE fetched receives")
+		}
+		for i := range 20 {
+			a.post(l.x, verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendSolicited, SGL: sge(ml, i*2048, 2000)})
+		}
+		a.post(l.x, verbs.SendWR{Opcode: ib.WRSend})
+		w.settle()
+		got := b.poll()
+		if len(got) != 21 {
+			t.Fatalf("%d receives, expected 21", len(got))
+		}
+		for i, c := range got[:20] {
+			if c.WRID != uint64(i) || c.Status != ib.WCSuccess || c.ByteLen != 2000 || c.Flags != verbs.WCSolicited ||
+				string(buf[i*2048:][:2000]) != string(data[i*2048:][:2000]) {
+				t.Errorf("receive %d: %+v", i, c)
+			}
+		}
+		if got[20].WRID != 20 || got[20].Flags != 0 {
+			t.Errorf("the last receive: %+v", got[20])
+		}
+		if s.calls > 21 {
+			t.Errorf("%d calls for 21 receives", s.calls)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package virtual
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/mlx5"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
+)
+
+func (c *context) createCompChannel(m *uverbs.Message) guest.Reply {
+	f, err := newEventFile(uverbs.Sizeof(uverbs.CompEvent{}))
+	if err != nil {
+		return failedBy(err)
+	}
+	program, err := f.program()
+	if err != nil {
+		f.close()
+		return failedBy(err)
+	}
+	c.channels = append(c.channels, f)
+	reply := done(m, uverbs.HandleResp{}, nil)
+	reply.FD = program
+	return reply
+}
+
+// channelOf finds the channel that the program has as a descriptor: libibverbs names it
+// by its number in the program. EBADF if it is none.
+func (c *context) channelOf(fd int32) (*eventFile, syscall.Errno) {
+	if fd < 0 {
+		return nil, 0
+	}
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", c.node.process.PID, fd))
+	if err != nil {
+		return nil, syscall.EBADF
+	}
+	number, ok := strings.CutPrefix(link, "socket:[")
+	inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 64)
+	if !ok || err != nil {
+		return nil, syscall.EBADF
+	}
+	for _, f := range c.channels {
+		if f.inode == inode {
+			return f, 0
+		}
+	}
+	return nil, syscall.EBADF
+}
+
+// completionQueue is a program's CQ.
+type completionQueue struct {
+	context *context
+	user    uint64
+	channel *eventFile // nil for a queue that is only polled
+	engine  *mlx5.CQ
+	backend verbs.CQ
+	entries uint32
+
+	users       int // queue pairs
+	comp, async counter
+}
+
+func (c *context) createCQ(m *uverbs.Message) guest.Reply {
+	var req uverbs.CreateCQReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	resp, driver, errno := c.newCQ(m, uverbs.CreateCQExReq{
+		UserHandle: req.UserHandle, CQE: req.CQE, CompVector: req.CompVector, CompChannel: req.CompChannel,
+	})
+	if errno != 0 {
+		return failed(errno)
+	}
+	return done(m, resp, driver)
+}
+
+func (c *context) createCQEx(m *uverbs.Message) guest.Reply {
+	var req uverbs.CreateCQExReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	if req.CompMask != 0 || req.Reserved != 0 {
+		return failed(syscall.EINVAL)
+	}
+	if req.Flags&^(uverbs.CQTimestampCompletion|uverbs.CQIgnoreOverrun) != 0 {
+		return failed(syscall.EOPNOTSUPP)
+	}
+	resp, driver, errno := c.newCQ(m, req)
+	if errno != 0 {
+		return failed(errno)
+	}
+	ex := uverbs.CreateCQExResp{Base: resp}
+	ex.ResponseLength = uint32(min(m.CoreOut(), uverbs.Sizeof(ex)))
+	return done(m, ex, driver)
+}
+
+func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverbs.CreateCQResp, driver uverbs.Mlx5CreateCQResp, errno syscall.Errno) {
+	var ring uverbs.Mlx5CreateCQReq
+	if errno := m.Driver(&ring); errno != 0 {
+		return resp, driver, errno
+	}
+	d := c.node.dev
+	channel, errno := c.channelOf(req.CompChannel)
+	entries := ringSize(req.CQE)
+	switch {
+	case errno != 0:
+		return resp, driver, errno
+	case req.CompVector >= vectors(), req.CQE == 0, entries > min(maxCQBuffer, d.attr.MaxCQE),
+		ring.CQESize != 64 && ring.CQESize != 128, ring.Reserved0 != 0, ring.Reserved1 != 0, ring.Flags&uverbs.Mlx5CQUARPageIndex != 0:
+		return resp, driver, syscall.EINVAL
+	case ring.Flags != 0, ring.CQECompEn != 0: // padding, the wall clock, compression
+		return resp, driver, syscall.EOPNOTSUPP
+	}
+	backend, err := d.backend.CreateCQ(verbs.CQInitAttr{CQE: entries, Channel: c.channel, Timestamps: d.attr.CoreClockHz > 0})
+	if err != nil {
+		return resp, driver, errnoOf(err)
+	}
+	q := &completionQueue{context: c, user: req.UserHandle, channel: channel, backend: backend, entries: uint32(entries)}
+	driver.CQN = d.nextNumber()
+	config := mlx5.CQConfig{
+		Number: driver.CQN, Buffer: ring.BufAddr, Record: ring.DBAddr, Entries: entries, EntrySize: int(ring.CQESize), Backend: backend,
+		Failed: func() { q.async.raise(c, q.user, ib.EventCQErr) },
+	}
+	if channel != nil {
+		config.Event = q.onEvent
+	}
+	if q.engine, err = c.engine.CreateCQ(config); err != nil {
+		_ = backend.Destroy()
+		return resp, driver, errnoOf(err)
+	}
+	c.loop.wake()
+	return uverbs.CreateCQResp{Handle: c.add(q), CQE: q.entries - 1}, driver, 0
+}
+
+// ringSize is how many entries a ring for n of them and one more has: a power of two.
+func ringSize(n uint32) int {
+	size := 1
+	for size < int(n)+1 {
+		size <<= 1
+	}
+	return size
+}
+
+// onEvent puts a completion event into the queue's channel.
+func (q *completionQueue) onEvent() {
+	if event, err := binary.Append(nil, binary.LittleEndian, uverbs.CompEvent{CQHandle: q.user}); err == nil {
+		q.comp.add()
+		q.channel.send(event)
+	}
+}
+
+func (c *context) resizeCQ(m *uverbs.Message) guest.Reply {
+	var req uverbs.ResizeCQReq
+	var ring uverbs.Mlx5ResizeCQReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	if errno := m.Driver(&ring); errno != 0 {
+		return failed(errno)
+	}
+	q, errno := lookup[*completionQueue](&c.handles, req.Handle)
+	if errno != 0 {
+		return failed(errno)
+	}
+	entries := ringSize(req.CQE)
+	if req.CQE == 0 || entries > min(maxCQBuffer, c.node.dev.attr.MaxCQE) || ring.CQESize != 64 && ring.CQESize != 128 || ring.Reserved0 != 0 || ring.Reserved1 != 0 {
+		return failed(syscall.EINVAL)
+	}
+	if err := q.engine.Resize(ring.BufAddr, entries, int(ring.CQESize)); err != nil {
+		return failedBy(err)
+	}
+	q.entries = uint32(entries)
+	return done(m, uverbs.ResizeCQResp{CQE: q.entries - 1}, nil)
+}
+
+func (c *context) destroyCQ(m *uverbs.Message) guest.Reply {
+	var req uverbs.DestroyReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	q, errno := doomed[*completionQueue](&c.handles, req.Handle)
+	if errno != 0 {
+		return failed(errno)
+	}
+	if q.users > 0 {
+		return failed(syscall.EBUSY)
+	}
+	if err := q.engine.Destroy(); err != nil {
+		return failedBy(err)
+	}
+	c.remove(req.Handle)
+	resp := uverbs.DestroyCQResp{AsyncEventsReported: q.async.read(c.async, q.user)}
+	if q.channel != nil {
+		resp.CompEventsReported = q.comp.read(q.channel, q.user)
+	}
+	return done(m, resp, nil)
+}

@@ -1,0 +1,86 @@
+//go:build linux
+
+package virtual
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// clockShift scales the ticks of a nanosecond.
+const clockShift = 32
+
+// clockBits is how wide the counter is in completions and where programs read it
+// (timestamp_mask), as in mlx5.
+const clockBits = 63
+
+// clock is the device's free-running counter: ticks of CLOCK_MONOTONIC_RAW with an
+// offset and a drift that are known.
+type clock struct {
+	start uint64 // CLOCK_MONOTONIC_RAW in ns at which the counter was first
+	first uint64
+	mult  uint64 // ticks a nanosecond, times 1<<clockShift
+
+	// The back end stamps completions by its own clock. What both showed at one time is
+	// read again when it is older than resampleAfter: the two differ by what the kernel
+	// slews.
+	backend verbs.Device
+	mu      sync.Mutex
+	at, raw time.Duration
+	known   bool
+}
+
+const resampleAfter = time.Millisecond
+
+// newClock returns a counter of hz, which is ppb faster than it says, and that shows
+// first now.
+func newClock(backend verbs.Device, hz, ppb int64, first uint64) *clock {
+	hi, lo := bits.Mul64(uint64(hz), uint64(1_000_000_000+ppb))
+	actual, _ := bits.Div64(hi, lo, 1_000_000_000) // Hz
+	mult, _ := bits.Div64(actual>>(64-clockShift), actual<<clockShift, 1_000_000_000)
+	return &clock{start: rawNow(), first: first, mult: mult, backend: backend}
+}
+
+// rawNow reads CLOCK_MONOTONIC_RAW in ns.
+func rawNow() uint64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &t); err != nil {
+		return 0 // every Linux has it
+	}
+	return uint64(t.Nano())
+}
+
+// atRaw returns what the counter shows at a reading of CLOCK_MONOTONIC_RAW.
+func (c *clock) atRaw(raw uint64) uint64 {
+	hi, lo := bits.Mul64(raw-c.start, c.mult)
+	return (c.first + (hi<<(64-clockShift) | lo>>clockShift)) & (1<<clockBits - 1)
+}
+
+// stamped returns what the counter showed when the back end's clock showed ns.
+func (c *clock) stamped(ns uint64) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d := time.Duration(ns) - c.at; !c.known || d > resampleAfter || d < -resampleAfter {
+		c.sample()
+	}
+	return c.atRaw(uint64(c.raw + time.Duration(ns) - c.at))
+}
+
+// sample reads both clocks, the host's between two readings of the back end's: the
+// closest of a few.
+func (c *clock) sample() {
+	best := time.Duration(-1)
+	for range 4 {
+		before := c.backend.Now()
+		raw := time.Duration(rawNow())
+		after := c.backend.Now()
+		if took := after - before; best < 0 || took < best {
+			best, c.at, c.raw, c.known = took, before+took/2, raw, true
+		}
+	}
+}

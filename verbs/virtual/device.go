@@ -1,0 +1,242 @@
+//go:build linux
+
+package virtual
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
+)
+
+// Config says which device there is to be.
+type Config struct {
+	Model string // one of Models
+	Name  string // the device's name in its program: "mlx5_0"
+	// Backend sends and receives. Its memory regions have to reach other programs
+	// (verbs.MemoryPD), and its receive queues have to fetch (verbs.SourcedRecv). The
+	// Device owns it from a successful Open on.
+	Backend verbs.Device
+	// ClockStart is what the device's counter shows at first, in ticks, and ClockPPB by
+	// how many billionths it is faster than its rate: between -100000000 and 100000000.
+	ClockStart uint64
+	ClockPPB   int64
+}
+
+// Device is a virtual ConnectX. Its methods may be called concurrently.
+type Device struct {
+	cfg     Config
+	model   Model
+	backend verbs.Device
+	attr    verbs.DeviceAttr
+	port    verbs.PortAttr
+	gids    []netip.Addr
+	guid    uint64
+	clock   *clock
+	numbers atomic.Uint32 // of the last CQ, SRQ or PD
+
+	mu     sync.Mutex
+	closed bool
+	nodes  map[*node]struct{}
+	pairs  map[verbs.QP]*queuePair
+	events sync.WaitGroup
+}
+
+// Open makes a device. It fails for an unknown model, and for a back end that can't
+// reach the memory of other programs.
+func Open(c Config) (*Device, error) {
+	bad := func(format string, args ...any) (*Device, error) {
+		return nil, verbs.Errorf("open", "virtual:"+c.Name, verbs.ErrInvalid, format, args...)
+	}
+	model, err := ModelOf(c.Model)
+	switch {
+	case err != nil:
+		return bad("%v", err)
+	case c.Name == "" || len(c.Name) >= 64:
+		return bad("device name %q, expected 1 to 63 characters", c.Name)
+	case c.Backend == nil:
+		return bad("requires a back end")
+	case c.ClockPPB < -100_000_000 || c.ClockPPB > 100_000_000:
+		return bad("a clock that is %d ppb fast, expected -100000000 to 100000000", c.ClockPPB)
+	}
+	d := &Device{
+		cfg: c, model: model, backend: c.Backend, attr: c.Backend.Attr(),
+		clock: newClock(c.Backend, model.ClockHz, c.ClockPPB, c.ClockStart),
+		nodes: map[*node]struct{}{}, pairs: map[verbs.QP]*queuePair{},
+	}
+	d.guid = guidOf(d.attr.NodeGUID, c)
+	if d.port, err = c.Backend.Port(1); err != nil {
+		return nil, err
+	}
+	for i := range d.port.GIDs {
+		gid, err := c.Backend.GID(1, i)
+		if err != nil {
+			return nil, err
+		}
+		d.gids = append(d.gids, gid)
+	}
+	pd, err := c.Backend.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	_, reaches := pd.(verbs.MemoryPD)
+	if err := pd.Dealloc(); err != nil {
+		return nil, err
+	}
+	if !reaches {
+		return bad("%s can't register the memory of other programs: take a soft: device", c.Backend.Name())
+	}
+	d.events.Go(d.dispatch)
+	return d, nil
+}
+
+// Name is the device's name in programs, "mlx5_0".
+func (d *Device) Name() string { return d.cfg.Name }
+
+// Model is what the device is a model of.
+func (d *Device) Model() Model { return d.model }
+
+// NodeGUID is the device's GUID: the back end's, or one of its name's.
+func (d *Device) NodeGUID() uint64 { return d.guid }
+
+// guidOf gives a device over an interface without a MAC address, such as the loopback, a
+// GUID that differs from that of another one: the library's own, not a vendor's.
+func guidOf(backend uint64, c Config) uint64 {
+	if backend != 0 {
+		return backend
+	}
+	const local = 0x02 << 56
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s", c.Name, c.Backend.Name())
+	return local | h.Sum64()>>8
+}
+
+// GIDs is the GID table of the port.
+func (d *Device) GIDs() []netip.Addr { return d.gids }
+
+// Port describes the port, with the model's line rate where the back end has none.
+func (d *Device) Port() verbs.PortAttr {
+	p, err := d.backend.Port(1)
+	if err != nil {
+		p = d.port
+		p.State = verbs.PortDown
+	}
+	if p.LinkRate <= 0 {
+		p.LinkRate = int64(d.model.LineRate)
+	}
+	return p
+}
+
+// Ticks is what the device's counter shows.
+func (d *Device) Ticks() uint64 { return d.clock.atRaw(rawNow()) }
+
+// vectors is the number of completion vectors, as mlx5 has: one a processor.
+func vectors() uint32 { return uint32(runtime.NumCPU()) }
+
+// nextNumber numbers what the back end has no numbers for.
+func (d *Device) nextNumber() uint32 {
+	for {
+		if n := d.numbers.Add(1) & 0xffffff; n != 0 {
+			return n
+		}
+	}
+}
+
+// OpenNode opens the device's uverbs node for a process. It is a guest.Opener's part:
+// the node's name is the caller's.
+func (d *Device) OpenNode(p *guest.Process) (guest.File, *os.File, syscall.Errno) {
+	n := newNode(d, p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, nil, syscall.ENODEV
+	}
+	d.nodes[n] = struct{}{}
+	return n, nil, 0
+}
+
+// Close destroys what programs have left and closes the back end. It is to be called
+// when no process has a node open any more.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return verbs.Errorf("close_device", "virtual:"+d.cfg.Name, verbs.ErrClosed, "")
+	}
+	d.closed = true
+	d.mu.Unlock()
+	for _, n := range d.openNodes() {
+		n.Close()
+	}
+	err := d.backend.Close()
+	d.events.Wait()
+	return err
+}
+
+func (d *Device) openNodes() []*node {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.nodes))
+}
+
+// dispatch passes the back end's asynchronous events on until it is closed.
+func (d *Device) dispatch() {
+	for {
+		e, err := d.backend.AsyncEvent(-1)
+		if errors.Is(err, verbs.ErrTimeout) {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		d.deliver(e)
+	}
+}
+
+// deliver gives an event to the node that it is for. Events of completion queues are
+// package mlx5's to raise: the rings that overrun are the programs'.
+func (d *Device) deliver(e verbs.AsyncEvent) {
+	switch {
+	case e.QP != nil:
+		d.mu.Lock()
+		q := d.pairs[e.QP]
+		d.mu.Unlock()
+		if q != nil {
+			q.onBackendEvent(e.Type)
+		}
+	case e.CQ == nil && e.SRQ == nil:
+		for _, n := range d.openNodes() {
+			n.portEvent(e.Type, e.Port)
+		}
+	}
+}
+
+func (d *Device) addPair(q *queuePair) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pairs[q.backend] = q
+}
+
+func (d *Device) removePair(q *queuePair) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.pairs, q.backend)
+}
+
+func (d *Device) String() string {
+	return fmt.Sprintf("%s (%s) over %s", d.cfg.Name, d.cfg.Model, d.backend.Name())
+}
+
+// napLongest bounds how late a sleeping node looks for what no event announces.
+const napLongest = time.Millisecond

@@ -1,0 +1,327 @@
+package mlx5
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// An arm gives one event, for a completion after its consumer index, also one that was
+// there before it; none before the program has taken the last.
+func TestArm(t *testing.T) {
+	both(t, func(t *testing.T, l *lab) {
+		x, y := l.rc(64, 64)
+		q := y.recvCQ
+		other := l.p[1].newCQ(16, 64) // never armed
+		expect := func(n int, why string) {
+			t.Helper()
+			l.scan()
+			if q.events != n {
+				t.Fatalf("%s: %d events, expected %d", why, q.events, n)
+			}
+		}
+		send := func(n int, flags uint8) {
+			for range n {
+				y.recv(0)
+				x.post(wr{opcode: opSend, flags: flags})
+			}
+			l.scan()
+		}
+		taken := func() { q.sn++ } // ibv_get_cq_event
+		drain := func() {
+			for _, ok := q.poll(); ok; _, ok = q.poll() {
+			}
+		}
+		send(1, 0)
+		expect(0, "without an arm")
+		drain()
+		q.arm(false)
+		expect(0, "nothing to complete")
+		send(3, 0)
+		expect(1, "three completions")
+		drain()
+		q.arm(false) // before the event is taken
+		send(1, 0)
+		expect(1, "armed again with the same sequence number")
+		taken()
+		q.arm(false) // with one that was not polled
+		expect(2, "a completion came before the arm")
+		taken()
+		drain()
+		q.arm(true)
+		send(2, 0)
+		expect(2, "not solicited")
+		send(1, solicited)
+		expect(3, "solicited")
+		taken()
+		q.arm(true) // the solicited one was not polled, but there was an event of it
+		expect(3, "announced before the arm")
+		drain()
+		q.arm(true)
+		send(2, 0)
+		expect(3, "not solicited")
+		q.arm(false) // for all after all
+		expect(4, "armed for all")
+		taken()
+		drain()
+		for i := range 9 { // the sequence number wraps
+			q.arm(false)
+			send(1, 0)
+			expect(5+i, "once more")
+			taken()
+			drain()
+		}
+		q.arm(true)
+		y.recv(0)
+		y.toState(ib.Err)
+		expect(14, "an error is always worth an event")
+		if other.events != 0 || x.sendCQ.events != 0 {
+			t.Error("an event of a CQ that was not armed")
+		}
+	})
+}
+
+// Stores of arms and sends overwrite each other; each is noticed by its record.
+func TestArmsTogether(t *testing.T) {
+	both(t, func(t *testing.T, l *lab) {
+		p := l.p[0]
+		x, _ := l.rc(64, 64)
+		qs := []*queue{x.sendCQ}
+		for range 600 {
+			qs = append(qs, p.newCQ(4, 64))
+		}
+		for _, q := range qs {
+			q.arm(false)
+		}
+		x.post(wr{opcode: opNOP, flags: signal})
+		l.scan()
+		for i, q := range qs {
+			if want := map[bool]int{true: 1}[i == 0]; q.events != want {
+				t.Errorf("CQ %d: %d events, expected %d", i, q.events, want)
+			}
+		}
+	})
+}
+
+// A CQ moves to a larger or smaller ring with other entries; what was not polled stays.
+func TestResize(t *testing.T) {
+	both(t, func(t *testing.T, l *lab) {
+		x, _ := l.rc(64, 0)
+		q := x.sendCQ
+		nop := wr{opcode: opNOP, flags: signal}
+		id := uint64(0)
+		post := func(n int) {
+			for range n {
+				nop.id = id
+				id++
+				x.post(nop)
+			}
+			l.scan()
+		}
+		next := uint64(0)
+		poll := func(n int) {
+			t.Helper()
+			for range n {
+				if w, ok := q.poll(); !ok || w.id != next || w.status != 0 {
+					t.Fatalf("CQE %d: %+v, %v", next, w, ok)
+				}
+				next++
+			}
+		}
+		for _, c := range []struct{ posted, polled, entries, size int }{
+			{10, 3, 64, 128}, {20, 20, 16, 64}, {2, 4, 16, 64}, {1, 0, 1024, 128}, {0, 6, 16, 64},
+		} {
+			post(c.posted)
+			poll(c.polled)
+			buffer := l.p[0].newRing(c.entries, c.size)
+			if err := q.cq.Resize(buffer, c.entries, c.size); err != nil {
+				t.Fatal(err)
+			}
+			q.copyTo(t, buffer, c.entries, c.size)
+			post(2)
+			poll(2)
+		}
+		poll(int(id - next))
+		if _, ok := q.poll(); ok {
+			t.Error("one CQE too many")
+		}
+		for _, c := range [][2]int{{7, 64}, {16, 32}, {0, 64}, {1 << 23, 64}} {
+			if q.cq.Resize(memoryBase, c[0], c[1]) == nil {
+				t.Errorf("resized to %v", c)
+			}
+		}
+		for _, c := range []struct{ posted, entries int }{{12, 8}, {4, 64}} { // too many for the new ring, and for the old one
+			post(c.posted)
+			if err := q.cq.Resize(l.p[0].newRing(c.entries, 64), c.entries, 64); !errors.Is(err, verbs.ErrInvalid) {
+				t.Errorf("%d CQEs in a ring of %d: %v", id-next, c.entries, err)
+			}
+		}
+		poll(16)
+	})
+}
+
+// copyTo does what libmlx5 does after a resize: it moves what was not polled to the new
+// ring, one index on, until the entry that says that the device is there.
+func (q *queue) copyTo(t *testing.T, buffer uint64, entries, size int) {
+	t.Helper()
+	i := q.ci
+	for ; ; i++ {
+		b := q.peek(i)
+		if b == nil {
+			t.Fatal("no RESIZE_CQ entry")
+		}
+		if b[q.size-1]>>4 == cqeResize {
+			break
+		}
+		at := int(i+1) & (entries - 1)
+		to := q.p.mem.at(buffer+uint64(at*size), size)
+		copy(to[size-64:], b[q.size-64:])
+		to[size-1] &^= 1
+		if int(i+1)&entries != 0 {
+			to[size-1] |= 1
+		}
+	}
+	q.ci++
+	q.buffer, q.entries, q.size = buffer, entries, size
+}
+
+// A program that does not poll gets an error of its CQ, and none of its CQEs is lost.
+func TestOverrun(t *testing.T) {
+	both(t, func(t *testing.T, l *lab) {
+		q := l.p[0].newCQ(16, 64)
+		p := l.p[1].newCQ(16, 64)
+		x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 32}, q, q)
+		l.connect(x, l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 1}, p, p))
+		for i := range 17 {
+			x.post(wr{id: uint64(i), opcode: opNOP, flags: signal})
+			l.scan()
+			if want := map[bool]int{true: 1}[i == 16]; q.failed != want {
+				t.Fatalf("after %d CQEs: %d errors", i+1, q.failed)
+			}
+		}
+		for i := range 16 {
+			if w, ok := q.poll(); !ok || w.id != uint64(i) {
+				t.Errorf("CQE %d: %+v", i, w)
+			}
+		}
+		if _, ok := q.poll(); ok {
+			t.Error("a CQE after the error")
+		}
+	})
+}
+
+// Receives of an SRQ go to the queue pair whose message came, in the list's order; the
+// limit's event comes once.
+func TestSRQ(t *testing.T) {
+	both(t, func(t *testing.T, l *lab) {
+		a, ma := l.p[0].reg(4096, anyAccess)
+		b, mb := l.p[1].reg(1<<16, anyAccess)
+		fill(l.p[0].mem.at(a, 4096), 3)
+		s := l.p[1].newSRQ(16, 64)
+		q, r := l.p[0].newCQ(64, 64), l.p[1].newCQ(64, 64)
+		var xs, ys []*pair
+		for range 3 {
+			x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 16}, q, q)
+			y := l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 16, srq: s}, r, r)
+			l.connect(x, y)
+			xs, ys = append(xs, x), append(ys, y)
+		}
+		s.srq.SetLimit(3)
+		if s.limits != 1 {
+			t.Error("an empty queue is below its limit")
+		}
+		id := uint64(0)
+		fillUp := func() {
+			for s.post(id, sge(mb, b+id%64*64, 64)) {
+				id++
+			}
+		}
+		fillUp()
+		s.srq.SetLimit(3)
+		next := uint64(0)
+		for i := range 200 {
+			k := i * i % 3
+			xs[k].post(wr{id: uint64(i), opcode: opSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, 1+i%60)}})
+			w := l.until(r)
+			if w.id != next || w.user != ys[k].user || int(w.bytes) != 1+i%60 || w.status != 0 {
+				t.Fatalf("message %d: %+v, expected receive %d of queue pair %d", i, w, next, k)
+			}
+			if !bytes.Equal(l.p[1].mem.at(b+next%64*64, 1+i%60), l.p[0].mem.at(a, 1+i%60)) {
+				t.Fatalf("message %d brought something else", i)
+			}
+			next++
+			l.until(q)
+			if left := int(id - next); left < 3 {
+				if s.limits != 2+i/13 || s.srq.Limit() != 0 {
+					t.Fatalf("message %d: %d limit events", i, s.limits)
+				}
+				fillUp()
+				s.srq.SetLimit(3)
+			}
+		}
+		if err := s.srq.Destroy(); !errors.Is(err, verbs.ErrBusy) {
+			t.Errorf("destroyed in use: %v", err)
+		}
+		// A list that leads outside the ring.
+		for i := range 16 {
+			s.wqe(i)[2] = 0xff
+		}
+		for range 16 { // some were fetched already
+			xs[0].post(wr{opcode: opSend})
+			l.scan()
+		}
+		if s.failed != 1 {
+			t.Errorf("%d errors of the SRQ", s.failed)
+		}
+		for i := range xs {
+			for _, x := range []*pair{xs[i], ys[i]} {
+				if err := x.qp.Destroy(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if err := errors.Join(s.srq.Destroy(), q.cq.Destroy(), r.cq.Destroy(), l.p[0].page.Remove()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Memory that the program takes away costs it the objects that lie there, and no more.
+func TestUnmapped(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   func(x, y *pair) uint64
+		send func(x, y *pair)
+		ok   func(x, y *pair) bool
+	}{
+		{"send ring", func(x, _ *pair) uint64 { return x.sq }, func(x, _ *pair) { x.p.bell(blueFlame, 1); x.cur = 1 }, func(x, _ *pair) bool { return x.failed == 1 && x.qp.state == ib.Err }},
+		{"doorbell record", func(x, _ *pair) uint64 { return x.record }, func(x, _ *pair) { x.p.bell(blueFlame, 1) }, func(x, _ *pair) bool { return x.failed == 1 && x.qp.state == ib.Err }},
+		{"receive ring", func(_, y *pair) uint64 { return y.rq }, func(x, _ *pair) { x.post(wr{opcode: opSend}) }, func(_, y *pair) bool { return y.failed == 1 && y.qp.state == ib.Err }},
+		{"CQ", func(x, _ *pair) uint64 { return x.sendCQ.buffer }, func(x, _ *pair) { x.post(wr{opcode: opNOP, flags: signal}) }, func(x, _ *pair) bool { return x.sendCQ.failed == 1 }},
+		{"CQ's record", func(x, _ *pair) uint64 { return x.sendCQ.record }, func(x, _ *pair) { x.p.bell(0x20, 1) }, func(x, _ *pair) bool { return x.sendCQ.failed == 1 }},
+		{"doorbell beyond the ring", nil, func(x, _ *pair) { x.cur = 17; x.ring() }, func(x, _ *pair) bool { return x.failed == 1 && x.qp.state == ib.Err }},
+		{"receives beyond the ring", nil, func(x, y *pair) { y.recvHead = 16; y.recv(0); x.post(wr{opcode: opSend}) }, func(_, y *pair) bool { return y.failed == 1 && y.qp.state == ib.Err }},
+	} {
+		both(t, func(t *testing.T, l *lab) {
+			x, y := l.rc(16, 16)
+			if c.at != nil {
+				at := c.at(x, y)
+				l.p[0].mem.refuse, l.p[1].mem.refuse = at, at
+				if x.sq == at {
+					l.p[0].mem.refuse = 0
+					l.p[0].mem.put32(x.record+4, 1)
+					l.p[0].mem.refuse = at
+				}
+			}
+			c.send(x, y)
+			l.scan()
+			if !c.ok(x, y) {
+				t.Errorf("%s: queue pairs failed %d and %d times, states %v and %v, CQs %d", c.name, x.failed, y.failed, x.qp.state, y.qp.state, x.sendCQ.failed)
+			}
+			l.p[0].mem.refuse, l.p[1].mem.refuse = 0, 0
+		})
+	}
+}

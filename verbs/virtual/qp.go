@@ -1,0 +1,245 @@
+//go:build linux
+
+package virtual
+
+import (
+	"sync"
+	"syscall"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/mlx5"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
+)
+
+// queuePair is a program's queue pair.
+type queuePair struct {
+	context    *context
+	user       uint64
+	pd         *domain
+	send, recv *completionQueue
+	srq        *sharedQueue // nil for receives of its own
+	backend    verbs.QP
+	engine     *mlx5.QP
+	register   int
+	attr       uverbs.QueryQPResp // as it was modified; the back end has the state
+	async      counter
+	mu         sync.Mutex // for what follows: the back end's events come from elsewhere
+	gone       bool
+}
+
+func (c *context) createQP(m *uverbs.Message) guest.Reply {
+	var req uverbs.CreateQPReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	resp, driver, errno := c.newQP(m, &req.CreateQPBody)
+	if errno != 0 {
+		return failed(errno)
+	}
+	return done(m, resp, driver)
+}
+
+// createQPEx makes a queue pair with flags, of which the device has none: they are for
+// raw packets, multicast and receive hashing.
+func (c *context) createQPEx(m *uverbs.Message) guest.Reply {
+	var req uverbs.CreateQPExReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	switch {
+	case req.CompMask&^1 != 0, req.Reserved != 0:
+		return failed(syscall.EINVAL)
+	case req.CompMask != 0: // an indirection table, of which there is none
+		return failed(syscall.EINVAL)
+	case req.CreateFlags != 0, req.SourceQPN != 0:
+		return failed(syscall.EINVAL)
+	}
+	resp, driver, errno := c.newQP(m, &req.CreateQPBody)
+	if errno != 0 {
+		return failed(errno)
+	}
+	ex := uverbs.CreateQPExResp{Base: resp}
+	ex.ResponseLength = uint32(min(m.CoreOut(), uverbs.Sizeof(ex)))
+	return done(m, ex, driver)
+}
+
+// rings checks how libmlx5 has laid out the queues: errno is what mlx5 says of it.
+func (d *Device) rings(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) syscall.Errno {
+	const longest, smallestShift, largestShift = 1 << logRing, 4, 11
+	powerOfTwo := func(n uint32) bool { return n&(n-1) == 0 }
+	switch {
+	case r.Flags&^(uverbs.Mlx5QPScatterCQE|uverbs.Mlx5QPAllowScatterCQE) != 0:
+		return syscall.EINVAL // signatures, dynamic registers, and queue pairs of other kinds
+	case r.SQWQECount > longest, !powerOfTwo(r.SQWQECount), r.RQWQECount > longest, !powerOfTwo(r.RQWQECount), r.Reserved != 0:
+		return syscall.EINVAL
+	case r.RQWQECount > 0 && (r.RQWQEShift < smallestShift || r.RQWQEShift > largestShift):
+		return syscall.EINVAL
+	case req.MaxSendWR > uint32(d.attr.MaxQPWR), req.MaxRecvWR > uint32(d.attr.MaxQPWR), req.MaxSendSGE > uint32(d.attr.MaxSGE), req.MaxRecvSGE > uint32(d.attr.MaxSGE):
+		return syscall.EINVAL
+	}
+	return 0
+}
+
+func (c *context) newQP(m *uverbs.Message, req *uverbs.CreateQPBody) (resp uverbs.CreateQPResp, driver uverbs.Mlx5CreateQPResp, errno syscall.Errno) {
+	var r uverbs.Mlx5CreateQPReq
+	if errno := m.Driver(&r); errno != 0 {
+		return resp, driver, errno
+	}
+	switch req.QPType {
+	case uint8(ib.RC), uint8(ib.UC), uint8(ib.UD):
+	case uverbs.QPRawPacket, uverbs.QPXRCSend, uverbs.QPXRCRecv, uverbs.QPDriver:
+		return resp, driver, syscall.EOPNOTSUPP
+	default:
+		return resp, driver, syscall.EINVAL
+	}
+	q := &queuePair{context: c, user: req.UserHandle}
+	var errnos [4]syscall.Errno
+	q.pd, errnos[0] = lookup[*domain](&c.handles, req.PDHandle)
+	q.send, errnos[1] = lookup[*completionQueue](&c.handles, req.SendCQHandle)
+	q.recv, errnos[2] = lookup[*completionQueue](&c.handles, req.RecvCQHandle)
+	if req.IsSRQ != 0 {
+		q.srq, errnos[3] = lookup[*sharedQueue](&c.handles, req.SRQHandle)
+	}
+	for _, errno := range append(errnos[:], c.node.dev.rings(req, &r)) {
+		if errno != 0 {
+			return resp, driver, errno
+		}
+	}
+	if err := q.create(req, &r); err != nil {
+		return resp, driver, errnoOf(err)
+	}
+	q.attr = uverbs.QueryQPResp{
+		MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR, MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData, SQSigAll: req.SQSigAll,
+	}
+	c.node.dev.addPair(q)
+	q.hold(1)
+	c.loop.wake() // another page may have doorbells now
+	resp = uverbs.CreateQPResp{
+		Handle: c.add(q), QPN: q.backend.Num(), MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR,
+		MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData,
+	}
+	driver.BFRegIndex = registerIndex(q.register)
+	return resp, driver, 0
+}
+
+// hold counts the queue pair as a user of what it is made of, or no longer.
+func (q *queuePair) hold(n int) {
+	q.pd.users += n
+	q.send.users += n
+	q.recv.users += n
+	if q.srq != nil {
+		q.srq.users += n
+	}
+}
+
+// create makes the back end's queue pair and gives it with the rings to the engine.
+func (q *queuePair) create(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) error {
+	c := q.context
+	attr := &c.node.dev.attr
+	// Inline data and pointers of one request are pieces as well.
+	sges := func(n uint32) int { return max(1, min(int(n)+1, attr.MaxSGE)) }
+	init := verbs.QPInitAttr{
+		Type: ib.QPType(req.QPType), SendCQ: q.send.backend, RecvCQ: q.recv.backend,
+		Cap: verbs.QPCap{
+			MaxSendWR: max(1, min(int(r.SQWQECount), attr.MaxQPWR)), MaxSendSGE: sges(req.MaxSendSGE),
+			MaxRecvSGE: sges(req.MaxRecvSGE), MaxInlineData: min(attr.MaxInlineData, maxSendWQE),
+		},
+	}
+	config := mlx5.QPConfig{
+		Type: init.Type, UserIndex: r.UIDX & 0xffffff, Record: r.DBAddr,
+		SendBuffer: r.BufAddr + uint64(r.RQWQECount)<<r.RQWQEShift, SendBlocks: int(r.SQWQECount),
+		SendCQ: q.send.engine, RecvCQ: q.recv.engine, SigAll: req.SQSigAll != 0, PD: q.pd.backend,
+		Failed: q.onFatal,
+	}
+	if q.srq != nil {
+		init.SRQ, config.SRQ = q.srq.backend, q.srq.engine
+	} else {
+		init.Cap.MaxRecvWR = min(int(r.RQWQECount), attr.MaxQPWR)
+		config.RecvBuffer, config.RecvCount, config.RecvStride = r.BufAddr, int(r.RQWQECount), 1<<r.RQWQEShift
+	}
+	if init.Type == ib.UD {
+		config.AH = q.resolve
+	}
+	var err error
+	if q.backend, err = q.pd.backend.CreateQP(init); err != nil {
+		return err
+	}
+	q.register = c.pages.allocRegister()
+	config.Page, config.Backend = c.pages.pageOf(q.register), q.backend
+	if q.engine, err = c.engine.CreateQP(config); err != nil {
+		c.pages.freeRegister(q.register)
+		_ = q.backend.Destroy()
+	}
+	return err
+}
+
+// resolve makes the back end's address handle of a datagram's destination.
+func (q *queuePair) resolve(av verbs.AddressVector) (verbs.AH, error) {
+	full, errno := q.context.node.dev.addressVector(av.GID.As16(), uint8(av.SGIDIndex))
+	if errno != 0 {
+		return nil, errno
+	}
+	av.GID = full.GID
+	return q.pd.backend.CreateAH(av)
+}
+
+// onFatal says that the queue pair's rings can't be read. The engine calls it.
+func (q *queuePair) onFatal() { q.async.raise(q.context, q.user, ib.EventQPFatal) }
+
+// onBackendEvent passes on what the back end says of the queue pair.
+func (q *queuePair) onBackendEvent(t ib.EventType) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return
+	}
+	switch t {
+	case ib.EventQPFatal, ib.EventQPReqErr, ib.EventQPAccessErr:
+		q.engine.OnError()
+	}
+	q.async.raise(q.context, q.user, t)
+}
+
+func (c *context) destroyQP(m *uverbs.Message) guest.Reply {
+	var req uverbs.DestroyReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	q, errno := doomed[*queuePair](&c.handles, req.Handle)
+	if errno != 0 {
+		return failed(errno)
+	}
+	q.destroy()
+	c.remove(req.Handle)
+	return done(m, uverbs.DestroyResp{EventsReported: q.async.read(c.async, q.user)}, nil)
+}
+
+func (q *queuePair) destroy() {
+	q.context.node.dev.removePair(q)
+	q.mu.Lock()
+	q.gone = true
+	q.mu.Unlock()
+	_ = q.engine.Destroy() // it has nothing that depends on it
+	q.context.pages.freeRegister(q.register)
+	q.hold(-1)
+}
+
+func (c *context) queryQP(m *uverbs.Message) guest.Reply {
+	var req uverbs.QueryQPReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	q, errno := lookup[*queuePair](&c.handles, req.Handle)
+	if errno != 0 {
+		return failed(errno)
+	}
+	now, err := q.backend.Query()
+	if err != nil {
+		return failedBy(err)
+	}
+	a := q.attr
+	a.State, a.CurState = uint8(now.State), uint8(now.State)
+	return done(m, a, nil)
+}
