@@ -36,6 +36,7 @@ endif
 ifeq ($(origin IBVERBS),undefined)
 IBVERBS = $(if $(NO_CGO),no,$(shell command -v $(or $(CC),cc) >/dev/null 2>&1 && pkg-config --exists libibverbs librdmacm 2>/dev/null && echo yes || echo no))
 endif
+CC_PATH = $(shell command -v $(or $(CC),cc) 2>/dev/null)
 TAGS = $(if $(filter yes,$(IBVERBS)),-tags ibverbs)
 CHOSEN = libibverbs: $(if $(TAGS),built in (make IBVERBS=no leaves it out),left out (IBVERBS=no, CGO_ENABLED=0, or no C compiler, pkg-config, libibverbs-dev or librdmacm-dev))
 
@@ -47,7 +48,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice libsluice-virtual bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -58,7 +59,7 @@ help: ## list the targets
 run: command ## run the main job on the built-in model: tables on screen, plots in report.html
 	$(BIN)/sluice run $(SCENARIOS) --report $(REPORT)
 
-build: command $(if $(filter yes,$(IBVERBS)),libsluice) ## build bin/sluice, and the C library where libibverbs is
+build: command $(if $(CC_PATH),libsluice-virtual) $(if $(filter yes,$(IBVERBS)),libsluice) ## build bin/sluice, and the C libraries where a C compiler and libibverbs are
 
 # Builds of packages set these: STAMP is what the linker writes into internal/version.
 STAMP ?=
@@ -69,8 +70,8 @@ command: need-go
 	@echo '$(CHOSEN)'
 	$(GO) build $(GOBUILDFLAGS) $(TAGS) -ldflags "$(STAMP)" -o $(BIN)/sluice ./cmd/sluice
 
-# The C library (docs/c-api.md) and the one to preload (docs/preload.md). Where they go,
-# and where `make install-libsluice` puts them.
+# The C library (docs/c-api.md) and those to preload (docs/preload.md, docs/virtual-nic.md).
+# Where they go, and where `make install-libsluice` puts them.
 LIB ?= $(BIN)/lib
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
@@ -89,9 +90,14 @@ libsluice: need-go ## build libsluice.so and libsluice-preload.so, for C program
 	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-preload.so libsluice/preload/preload.c -Wl,--version-script=libsluice/preload/preload.map -ldl -lpthread
 	@$(call pc,$(CURDIR),$(abspath $(LIB)),$(CURDIR)/libsluice/include) >$(LIB)/sluice.pc
 
-install-libsluice: libsluice ## install the C library under PREFIX=/usr/local (DESTDIR= for packages)
+# Its options come last: it defines what _FORTIFY_SOURCE and large files would rename.
+libsluice-virtual: ## build libsluice-virtual.so, which `sluice virtual` preloads, into bin/lib; needs a C compiler alone
+	@mkdir -p $(LIB)
+	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-virtual.so verbs/virtual/preload/*.c -ldl -lpthread
+
+install-libsluice: libsluice libsluice-virtual ## install the C library under PREFIX=/usr/local (DESTDIR= for packages)
 	@install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3 $(DESTDIR)$(PREFIX)/share/man/man7
-	@install -m 755 $(LIB)/libsluice.so.0 $(LIB)/libsluice-preload.so $(DESTDIR)$(LIBDIR)
+	@install -m 755 $(LIB)/libsluice.so.0 $(LIB)/libsluice-preload.so $(LIB)/libsluice-virtual.so $(DESTDIR)$(LIBDIR)
 	@ln -sf libsluice.so.0 $(DESTDIR)$(LIBDIR)/libsluice.so
 	@install -m 644 libsluice/include/sluice.h $(DESTDIR)$(PREFIX)/include
 	@install -m 644 libsluice/man/sluice.3 $(DESTDIR)$(PREFIX)/share/man/man3

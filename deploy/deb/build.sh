@@ -104,8 +104,10 @@ finish() {
 begin sluice
 lib=/usr/lib/$triplet
 put 755 "$work/bin/sluice" /usr/bin/sluice
-strip --strip-unneeded --remove-section=.comment -o "$work/preload" "$work/all$lib/libsluice-preload.so"
-put 644 "$work/preload" "$lib/sluice/libsluice-preload.so"
+for name in preload virtual; do
+	strip --strip-unneeded --remove-section=.comment -o "$work/$name" "$work/all$lib/libsluice-$name.so"
+	put 644 "$work/$name" "$lib/sluice/libsluice-$name.so"
+done
 "$work/bin/sluice" completion bash >"$work/completion"
 put 644 "$work/completion" /usr/share/bash-completion/completions/sluice
 "$work/bin/sluice" completion zsh >"$work/completion"
@@ -126,7 +128,7 @@ echo /etc/default/sluice-exporter >"$root/DEBIAN/conffiles"
 for script in postinst prerm postrm; do install -m 755 "deploy/deb/sluice.$script" "$root/DEBIAN/$script"; done
 deploy/deb/copyright.sh "$GO" ./cmd/sluice >"$work/copyright"
 put 644 "$work/copyright" /usr/share/doc/sluice/copyright
-finish net "$(needs "$root/usr/bin/sluice" "$root$lib/sluice/libsluice-preload.so"), libsluice0 (= $version)" 'Recommends: ibverbs-providers, librdmacm1
+finish net "$(needs "$root/usr/bin/sluice" "$root$lib"/sluice/libsluice-*.so), libsluice0 (= $version)" 'Recommends: ibverbs-providers, librdmacm1
 Suggests: ibverbs-utils, libsluice-dev, perftest, prometheus' <<'END'
 congestion control and pacing for RDMA, and models of NICs and fabric
  Sluice cuts RDMA Writes and Reads into segments, paces them and steers the

@@ -51,6 +51,7 @@ grep -q "\"sluice\": \"$version\"" "$work/json" || fail 'its JSON has another ve
 sluice devices >"$work/devices" || fail "sluice devices exits with $?"
 LD_PRELOAD=$lib/sluice/libsluice-preload.so ls / >"$work/preload" 2>&1 || fail 'a program does not start with libsluice-preload.so'
 ! grep -q 'ERROR: ld.so' "$work/preload" || fail 'libsluice-preload.so is not loaded'
+sluice virtual -- ls /sys/class/infiniband | grep -qx mlx5_0 || fail 'sluice virtual does not show its device'
 for page in man1/sluice.1 man7/libsluice-preload.7; do gzip -t "/usr/share/man/$page.gz"; done
 ok 'devices, preload library, manual pages'
 

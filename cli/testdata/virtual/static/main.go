@@ -1,0 +1,4 @@
+// Command static is linked statically.
+package main
+
+func main() {}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// virtualLib builds libsluice-virtual.so as make does.
+func virtualLib(t *testing.T) string {
+	t.Helper()
+	for _, tool := range []string{"make", "cc"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is missing: %v", tool, err)
+		}
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("make", "-s", "-C", "..", "libsluice-virtual", "LIB="+dir).CombinedOutput(); err != nil {
+		t.Fatalf("make libsluice-virtual: %v\n%s", err, out)
+	}
+	return filepath.Join(dir, "libsluice-virtual.so")
+}
+
+// TestVirtualScripts runs sluice virtual and programs under it.
+func TestVirtualScripts(t *testing.T) {
+	lib := virtualLib(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/virtual",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SLUICE_VIRTUAL_LIB", lib)
+			// A program that is linked statically: a Go program without cgo.
+			build := exec.Command("go", "build", "-o", filepath.Join(e.WorkDir, "static"), "./testdata/virtual/static")
+			build.Env = append(os.Environ(), "CGO_ENABLED=0")
+			_, err := build.Output()
+			return err
+		},
+	})
+}
+
+// TestVirtualForwardsSignals ends a program by a signal to the command, which ends as
+// the program does.
+func TestVirtualForwardsSignals(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib := virtualLib(t)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGINT} {
+		t.Run(s.String(), func(t *testing.T) {
+			// The test's own process is the command, by the name that TestMain knows.
+			dir := t.TempDir()
+			if err := os.Symlink(self, filepath.Join(dir, "sluice")); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "sluice"), "virtual", "--", "sh", "-c",
+				`trap 'echo caught; exit 9' TERM HUP USR1 INT; echo ready; while :; do read line; done`)
+			cmd.Env = append(os.Environ(), "SLUICE_VIRTUAL_LIB="+lib)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a terminal
+			in, err1 := cmd.StdinPipe()
+			out, err2 := cmd.StdoutPipe()
+			if err1 != nil || err2 != nil {
+				t.Fatal(err1, err2)
+			}
+			defer in.Close() //nolint:errcheck // it keeps the program reading
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			if !lines.Scan() || lines.Text() != "ready" {
+				t.Fatalf("the program printed %q, %v", lines.Text(), lines.Err())
+			}
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			if !lines.Scan() || lines.Text() != "caught" {
+				t.Errorf("the program printed %q, %v, expected that it caught %v", lines.Text(), lines.Err(), s)
+			}
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 9 {
+				t.Errorf("the command ended with %v, expected status 9", err)
+			}
+		})
+	}
+}
