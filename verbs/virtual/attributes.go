@@ -60,7 +60,7 @@ func (d *Device) baseAttributes() uverbs.QueryDeviceResp {
 	if a.Atomics {
 		r.AtomicCap = atomicHCA
 	}
-	binary.BigEndian.PutUint64(r.NodeGUID[:], a.NodeGUID)
+	binary.BigEndian.PutUint64(r.NodeGUID[:], d.guid)
 	r.SysImageGUID = r.NodeGUID
 	return r
 }

@@ -5,6 +5,7 @@ package virtual
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/netip"
 	"os"
@@ -41,6 +42,7 @@ type Device struct {
 	attr    verbs.DeviceAttr
 	port    verbs.PortAttr
 	gids    []netip.Addr
+	guid    uint64
 	clock   *clock
 	numbers atomic.Uint32 // of the last CQ, SRQ or PD
 
@@ -73,6 +75,7 @@ func Open(c Config) (*Device, error) {
 		clock: newClock(c.Backend, model.ClockHz, c.ClockPPB, c.ClockStart),
 		nodes: map[*node]struct{}{}, pairs: map[verbs.QP]*queuePair{},
 	}
+	d.guid = guidOf(d.attr.NodeGUID, c)
 	if d.port, err = c.Backend.Port(1); err != nil {
 		return nil, err
 	}
@@ -104,8 +107,20 @@ func (d *Device) Name() string { return d.cfg.Name }
 // Model is what the device is a model of.
 func (d *Device) Model() Model { return d.model }
 
-// NodeGUID is the device's GUID.
-func (d *Device) NodeGUID() uint64 { return d.attr.NodeGUID }
+// NodeGUID is the device's GUID: the back end's, or one of its name's.
+func (d *Device) NodeGUID() uint64 { return d.guid }
+
+// guidOf gives a device over an interface without a MAC address, such as the loopback, a
+// GUID that differs from that of another one: the library's own, not a vendor's.
+func guidOf(backend uint64, c Config) uint64 {
+	if backend != 0 {
+		return backend
+	}
+	const local = 0x02 << 56
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s", c.Name, c.Backend.Name())
+	return local | h.Sum64()>>8
+}
 
 // GIDs is the GID table of the port.
 func (d *Device) GIDs() []netip.Addr { return d.gids }
