@@ -10,7 +10,7 @@ import (
 
 // Config describes an Engine.
 type Config struct {
-	// Memory is the program's. If it is a Vectors, the Engine makes fewer calls.
+	// Memory is the program's. If it is a verbs.VectorMemory, the Engine makes fewer calls.
 	Memory verbs.Memory
 	// Ticks turns verbs.WC.Timestamp of the back end into the CQE's timestamp; nil for
 	// the same.
@@ -52,7 +52,7 @@ type Engine struct {
 	records [4 * maxRecords]byte
 	armed   []*CQ
 
-	recordPieces, ringPieces []Piece
+	recordPieces, ringPieces []verbs.MemoryPiece
 }
 
 // maxRecords is how many doorbell records are read with one call.
@@ -67,7 +67,7 @@ func NewEngine(c Config) *Engine {
 		c.Wake = func() {}
 	}
 	e := &Engine{cfg: c, byNum: map[uint32]*QP{}, armed: make([]*CQ, 0, maxRecords)}
-	e.recordPieces, e.ringPieces = make([]Piece, 0, maxRecords), make([]Piece, 0, 2)
+	e.recordPieces, e.ringPieces = make([]verbs.MemoryPiece, 0, maxRecords), make([]verbs.MemoryPiece, 0, 2)
 	e.mem.init(c.Memory)
 	return e
 }
@@ -197,7 +197,7 @@ func (e *Engine) MustPoll() bool {
 
 // readRecords fills the pieces, four bytes of doorbell records each. It takes Data of one
 // that can't be read.
-func (e *Engine) readRecords(pieces []Piece) {
+func (e *Engine) readRecords(pieces []verbs.MemoryPiece) {
 	if e.mem.readAll(pieces) == nil {
 		return
 	}
