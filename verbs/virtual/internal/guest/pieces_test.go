@@ -17,14 +17,19 @@ import (
 // not mapped fails them.
 func TestPieces(t *testing.T) {
 	m := &memory{pid: os.Getpid()}
-	from, to := make([]byte, 3*piecesAtOnce), make([]byte, 3*piecesAtOnce)
+	from, err := unix.Mmap(-1, 0, 3*piecesAtOnce, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(from) }()
+	to := make([]byte, len(from))
 	var pieces []verbs.MemoryPiece
 	for i := range from {
 		from[i] = byte(i)
 		at := len(from) - 1 - i
 		pieces = append(pieces, verbs.MemoryPiece{Addr: uint64(uintptr(unsafe.Pointer(&from[at]))), Data: to[i : i+1]})
 	}
-	err := m.ReadPieces(pieces)
+	err = m.ReadPieces(pieces)
 	if n := testing.AllocsPerRun(10, func() { err = errors.Join(err, m.ReadPieces(pieces)) }); n != 0 || err != nil {
 		t.Errorf("%v allocations, %v", n, err)
 	}

@@ -65,7 +65,7 @@ func (e *Engine) readArms() {
 			if c := e.cqs[i]; c.cfg.Event != nil && !c.failed {
 				at := 4 * len(e.armed)
 				e.armed = append(e.armed, c)
-				pieces = append(pieces, verbs.MemoryPiece{c.cfg.Record + 4, e.records[at : at+4]})
+				pieces = append(pieces, verbs.MemoryPiece{Addr: c.cfg.Record + 4, Data: e.records[at : at+4]})
 			}
 		}
 		e.readRecords(pieces)

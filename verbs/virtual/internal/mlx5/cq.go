@@ -138,13 +138,13 @@ func (c *CQ) flush() {
 	c.pieces = c.pieces[:0]
 	first := int(c.produced-uint32(n)) & (c.cfg.Entries - 1)
 	straight := min(n, c.cfg.Entries-first)
-	c.pieces = append(c.pieces, verbs.MemoryPiece{c.cfg.Buffer + uint64(first*size), c.buf[:straight*size]})
+	c.pieces = append(c.pieces, verbs.MemoryPiece{Addr: c.cfg.Buffer + uint64(first*size), Data: c.buf[:straight*size]})
 	if straight < n {
-		c.pieces = append(c.pieces, verbs.MemoryPiece{c.cfg.Buffer, c.buf[straight*size : n*size]})
+		c.pieces = append(c.pieces, verbs.MemoryPiece{Addr: c.cfg.Buffer, Data: c.buf[straight*size : n*size]})
 	}
 	for i := range n {
 		at := (first + i) & (c.cfg.Entries - 1)
-		c.pieces = append(c.pieces, verbs.MemoryPiece{c.cfg.Buffer + uint64(at*size+size-1), c.owners[i : i+1]})
+		c.pieces = append(c.pieces, verbs.MemoryPiece{Addr: c.cfg.Buffer + uint64(at*size+size-1), Data: c.owners[i : i+1]})
 	}
 	if err := c.e.mem.writeAll(c.pieces); err != nil {
 		c.fails()

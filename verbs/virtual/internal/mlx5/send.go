@@ -48,7 +48,7 @@ func (e *Engine) send() (any bool) {
 		todo = todo[len(some):]
 		pieces := e.recordPieces[:0]
 		for i, q := range some {
-			pieces = append(pieces, verbs.MemoryPiece{q.cfg.Record + 4, e.records[4*i : 4*i+4]})
+			pieces = append(pieces, verbs.MemoryPiece{Addr: q.cfg.Record + 4, Data: e.records[4*i : 4*i+4]})
 		}
 		e.readRecords(pieces)
 		for i, q := range some {
@@ -101,9 +101,9 @@ func (q *QP) readRing(n int) bool {
 	at := int(s.next) & (len(s.wqes) - 1)
 	straight := min(n, len(s.wqes)-at) * blockBytes
 	buf := e.ring[:n*blockBytes]
-	pieces := append(e.ringPieces[:0], verbs.MemoryPiece{q.cfg.SendBuffer + uint64(at*blockBytes), buf[:straight]})
+	pieces := append(e.ringPieces[:0], verbs.MemoryPiece{Addr: q.cfg.SendBuffer + uint64(at*blockBytes), Data: buf[:straight]})
 	if straight < len(buf) {
-		pieces = append(pieces, verbs.MemoryPiece{q.cfg.SendBuffer, buf[straight:]})
+		pieces = append(pieces, verbs.MemoryPiece{Addr: q.cfg.SendBuffer, Data: buf[straight:]})
 	}
 	return e.mem.readAll(pieces) == nil
 }
