@@ -68,7 +68,7 @@ func (e *Engine) readArms() {
 				pieces = append(pieces, verbs.MemoryPiece{Addr: c.cfg.Record + 4, Data: e.records[at : at+4]})
 			}
 		}
-		e.readRecords(pieces)
+		_ = e.readRecords(pieces)
 		for k, c := range e.armed {
 			if pieces[k].Data == nil {
 				c.fails()

@@ -3,6 +3,7 @@ package mlx5
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -146,10 +147,22 @@ func (c *CQ) flush() {
 		at := (first + i) & (c.cfg.Entries - 1)
 		c.pieces = append(c.pieces, verbs.MemoryPiece{Addr: c.cfg.Buffer + uint64(at*size+size-1), Data: c.owners[i : i+1]})
 	}
-	if err := c.e.mem.writeAll(c.pieces); err != nil {
+	rest := c.pieces
+	if !storesInOrder {
+		bodies := len(c.pieces) - n
+		if c.e.mem.writeAll(c.pieces[:bodies]) != nil {
+			c.fails()
+			return
+		}
+		rest = c.pieces[bodies:]
+	}
+	if c.e.mem.writeAll(rest) != nil {
 		c.fails()
 	}
 }
+
+// storesInOrder is whether one call may write what has to be seen in order.
+const storesInOrder = runtime.GOARCH == "amd64"
 
 func (c *CQ) fails() {
 	if c.failed = true; c.cfg.Failed != nil {
