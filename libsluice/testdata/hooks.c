@@ -348,7 +348,8 @@ static int paced(void)
 #ifdef SLUICE_API
 	return 1;
 #else
-	return getenv("LD_PRELOAD") != NULL;
+	const char *libraries = getenv("LD_PRELOAD");
+	return libraries && strstr(libraries, "libsluice-preload") != NULL;
 #endif
 }
 

@@ -1,0 +1,97 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// virtual is a command on an emulated ConnectX, whose libibverbs and libmlx5 are those
+// of the system.
+func virtual(t *testing.T, preload bool, env []string, argv ...string) *exec.Cmd {
+	dir, lib := build(t)
+	for _, name := range []string{"libibverbs.so.1", "libmlx5.so.1"} {
+		if found, err := filepath.Glob("/usr/lib/*/" + name); err != nil || len(found) == 0 {
+			t.Skipf("%s is not installed: apt-get install ibverbs-providers", name)
+		}
+	}
+	sluice := filepath.Join(dir, "sluice")
+	if _, err := os.Stat(sluice); err != nil {
+		if err := command("make", "-s", "-C", "..", "command", "libsluice-virtual", "BIN="+dir, "LIB="+filepath.Join(dir, "lib")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := `exec "$@"`
+	if preload { // beside what is preloaded for the device
+		start = `export LD_PRELOAD="$LD_PRELOAD:` + filepath.Join(lib, "libsluice-preload.so") + `"; ` + start
+	}
+	args := slices.Concat([]string{"virtual", "--", "sh", "-c", start, "sh", "env"}, env,
+		[]string{"LD_LIBRARY_PATH=" + lib, "TEST_DEVICE=mlx5_0", "TEST_GID=0", filepath.Join(dir, argv[0])}, argv[1:])
+	cmd := exec.CommandContext(t.Context(), sluice, args...)
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "SLUICE_") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	return cmd
+}
+
+// TestHooksOnMLX5 is TestHooks with the driver that ConnectX NICs have, in place of the
+// fake: what the libraries believe of it is what it does.
+func TestHooksOnMLX5(t *testing.T) {
+	for _, mode := range []struct {
+		name    string
+		binary  string
+		preload bool
+		env     []string
+	}{
+		{"preload, at a rate", "hooks", true, []string{"SLUICE_SEGMENT=4KiB", "SLUICE_RATE=2Gbps"}},
+		{"preload, TIMELY", "hooks", true, []string{"SLUICE_SEGMENT=4KiB", "SLUICE_CC=timely"}},
+		{"sluice.h, at a rate", "hooks-api", false, []string{"TEST_RATE=2000000000"}},
+		{"sluice.h, TIMELY", "hooks-api", false, []string{"TEST_ENGINE=timely"}},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			for _, test := range names(t, mode.binary) {
+				if test == "turns" {
+					continue // counts on receives that are there before sends complete
+				}
+				t.Run(test, func(t *testing.T) { run(t, virtual(t, mode.preload, mode.env, mode.binary, test)) })
+			}
+		})
+	}
+}
+
+// The default path of perftest posts by ibv_wr_*, and each state change has libmlx5 write
+// its own calls again.
+func TestPerftestOnMLX5(t *testing.T) {
+	perftest, err := exec.LookPath("ib_write_bw")
+	if err != nil {
+		t.Skipf("perftest is not installed: %v", err)
+	}
+	dir, _ := build(t)
+	script := filepath.Join(dir, "perftest.sh")
+	// The client is refused until the server listens.
+	text := "#!/bin/sh\n" +
+		perftest + ` -d mlx5_0 -F -n 100 "$@" >"$0.out" 2>&1 &
+for try in $(seq 100); do
+	kill -0 $! || { cat "$0.out"; exit 1; }
+	` + perftest + ` -d mlx5_0 -F -n 100 "$@" 127.0.0.1 && wait $! && exit
+	sleep 0.1
+done
+exit 1
+`
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"--use_old_post_send"}, {"-q", "4", "-l", "4"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			out := run(t, virtual(t, true, []string{"SLUICE_CC=timely", "SLUICE_STATS=1"}, append([]string{"perftest.sh"}, flags...)...))
+			if !strings.Contains(out, "ibv:mlx5_0, engine timely") {
+				t.Errorf("nothing was paced:\n%s", out)
+			}
+		})
+	}
+}
