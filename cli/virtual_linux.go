@@ -6,15 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/sluice-rdma/sluice/cli/internal/preloadable"
+	"github.com/sluice-rdma/sluice/cli/internal/preloaded"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual"
 )
@@ -33,7 +28,7 @@ func runVirtual(ctx context.Context, nic string, backends [][]string, args []str
 	if err != nil {
 		return err
 	}
-	if err := preloadable.Check(path, library); err != nil {
+	if err := preloaded.Check(path, library); err != nil {
 		return err
 	}
 	h, err := serveVirtual(nic, backends)
@@ -44,8 +39,11 @@ func runVirtual(ctx context.Context, nic string, backends [][]string, args []str
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = h.Environ(os.Environ(), library)
-	err = runForwarding(ctx, cmd)
-	return errors.Join(err, h.Close())
+	status, err := preloaded.Run(ctx, cmd)
+	if err = errors.Join(err, h.Close()); err == nil && status != 0 {
+		err = programError{status}
+	}
+	return err
 }
 
 // serveVirtual opens the devices: for each the first of its back ends that is free.
@@ -118,61 +116,4 @@ func loadable(path string) error {
 		return fmt.Errorf("%q: LD_PRELOAD takes no path with a colon or white space: name a copy in SLUICE_VIRTUAL_LIB", path)
 	}
 	return nil
-}
-
-// forwarded are the signals that go on to the program: those by which others tell it
-// something, not those that the terminal or the kernel send to each process itself.
-var forwarded = []os.Signal{
-	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT,
-}
-
-// fromTerminal are those that a terminal sends to all processes in its foreground.
-var fromTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT}
-
-// runForwarding runs a program to its end and forwards signals to it meanwhile.
-func runForwarding(ctx context.Context, cmd *exec.Cmd) error {
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, forwarded...)
-	defer signal.Stop(signals)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	ended := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				if !slices.Contains(fromTerminal, s) || !inForeground() {
-					_ = cmd.Process.Signal(s) // it may have ended
-				}
-			case <-ctx.Done():
-				_ = cmd.Process.Signal(syscall.SIGTERM)
-				ctx = context.Background()
-			case <-ended:
-				return
-			}
-		}
-	}()
-	err := cmd.Wait()
-	close(ended)
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		return err
-	}
-	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return programError{128 + int(status.Signal())}
-	}
-	return programError{exit.ExitCode()}
-}
-
-// inForeground reports whether this process is in the foreground of its terminal, whose
-// signals the program then has had, too.
-func inForeground() bool {
-	tty, err := os.Open("/dev/tty")
-	if err != nil {
-		return false
-	}
-	defer tty.Close() //nolint:errcheck // it was only asked
-	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
 }

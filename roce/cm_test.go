@@ -277,7 +277,7 @@ func TestMalformedMADs(t *testing.T) {
 		"as sent": {req, nil}, "short": {req[:255], BadMADLength}, "long": {append(bytes.Clone(req), 0), BadMADLength},
 		"nothing": {nil, BadMADLength}, "base version": {change(0, 2), BadMADHeader}, "class": {change(1, 3), NotCM},
 		"class version": {change(2, 1), BadMADHeader}, "method": {change(3, 0x81), BadMADHeader},
-		"SIDR_REQ": {change(17, 0x17), UnknownCMMessage}, "attribute 0": {change(17, 0), UnknownCMMessage},
+		"LAP": {change(17, 0x19), UnknownCMMessage}, "attribute 0": {change(17, 0), UnknownCMMessage},
 	} {
 		if _, err := ParseMAD(c.b); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -343,7 +343,7 @@ func TestMTUCodes(t *testing.T) {
 
 func TestCMNames(t *testing.T) {
 	for got, want := range map[string]string{
-		AttrREQ.String(): "REQ", AttrDREP.String(): "DREP", AttrMRA.String(): "MRA", Attribute(0x17).String(): "Attribute(0x17)",
+		AttrREQ.String(): "REQ", AttrDREP.String(): "DREP", AttrMRA.String(): "MRA", Attribute(0x19).String(): "Attribute(0x19)",
 		RejConsumer.String(): "refused by the application", RejectReason(99).String(): "RejectReason(99)",
 	} {
 		if got != want {

@@ -42,11 +42,17 @@ const (
 	AttrRTU  Attribute = 0x14 // ready to use
 	AttrDREQ Attribute = 0x15 // request for communication release
 	AttrDREP Attribute = 0x16 // reply to a request for release
+
+	AttrSIDRREQ Attribute = 0x17 // service ID resolution request
+	AttrSIDRREP Attribute = 0x18 // service ID resolution response
 )
 
-var attributeNames = [...]string{"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP"}
+// NumAttributes counts them; they follow one another from AttrREQ on.
+const NumAttributes = 9
 
-func (a Attribute) known() bool { return a >= AttrREQ && a <= AttrDREP }
+var attributeNames = [NumAttributes]string{"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP"}
+
+func (a Attribute) known() bool { return a >= AttrREQ && a < AttrREQ+NumAttributes }
 
 func (a Attribute) String() string {
 	if a.known() {
@@ -55,8 +61,7 @@ func (a Attribute) String() string {
 	return fmt.Sprintf("Attribute(%#x)", uint16(a))
 }
 
-// ParseMAD returns b as a view if it is one of the seven CM messages, class
-// version 2, and a Malformed otherwise.
+// ParseMAD returns b as a view if it is one of the nine CM messages, class version 2, and a Malformed otherwise.
 func ParseMAD(b []byte) (MAD, error) {
 	if len(b) != MADBytes {
 		return nil, BadMADLength
@@ -80,14 +85,14 @@ func (m MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[
 // exchange share (IBA 12.6.5 and on): a requester draws it, answers carry it back.
 func (m MAD) TransactionID() uint64 { return binary.BigEndian.Uint64(m[8:]) }
 
-// LocalCommID returns the sender's communication ID: the number of the
-// connection at its end.
+// LocalCommID returns the sender's communication ID, the number of the connection at its
+// end; of service ID resolution the request's ID, which both messages have.
 func (m MAD) LocalCommID() uint32 { return binary.BigEndian.Uint32(m[madHeaderBytes:]) }
 
-// RemoteCommID returns the receiver's communication ID, which a REQ does not
-// know and has 0 for.
+// RemoteCommID returns the receiver's communication ID, 0 where a message has none.
 func (m MAD) RemoteCommID() uint32 {
-	if m.Attribute() == AttrREQ {
+	switch m.Attribute() {
+	case AttrREQ, AttrSIDRREQ, AttrSIDRREP:
 		return 0
 	}
 	return binary.BigEndian.Uint32(m[madHeaderBytes+4:])

@@ -21,10 +21,13 @@ const (
 	Established
 	DREQSent
 	TimeWait
+	LookUpSent     // of a service ID, by a SIDR_REQ
+	LookUpReceived // one that the application is to answer
 )
 
 var stateNames = [...]string{
 	"idle", "REQ sent", "REP received", "REQ received", "REP sent", "established", "DREQ sent", "timewait",
+	"SIDR_REQ sent", "SIDR_REQ received",
 }
 
 func (s State) String() string { return stateNames[min(int(s), len(stateNames)-1)] }
@@ -34,6 +37,7 @@ type conn struct {
 	id, remoteID uint32
 	state        State
 	active       bool
+	lookUp       bool // it resolves a service ID
 	closing      bool // Disconnect was called before the RTU arrived
 	ended        bool // the application knows that it has ended
 	path         Path
@@ -96,9 +100,10 @@ func (m *Manager) schedule(c *conn, at units.Time) {
 // address belongs to both: a stranger's message can't then collide with a
 // connection by naming its device.
 type peerID struct {
-	addr netip.Addr
-	guid uint64
-	id   uint32
+	addr   netip.Addr
+	guid   uint64 // 0 in a lookUp
+	id     uint32
+	lookUp bool
 }
 
 type peerQP struct {
@@ -107,7 +112,7 @@ type peerQP struct {
 	qpn  uint32
 }
 
-func (c *conn) peerID() peerID { return peerID{c.path.Remote, c.guid, c.remoteID} }
+func (c *conn) peerID() peerID { return peerID{c.path.Remote, c.guid, c.remoteID, c.lookUp} }
 func (c *conn) peerQP() peerQP { return peerQP{c.path.Remote, c.guid, c.par.RemoteQPN} }
 
 // listener is a service ID that takes REQs: the connections in REQReceived that the

@@ -40,6 +40,11 @@
 // ignores it), so that the other side learns it sooner. Messages must come from the peer
 // address of the connection, and a REQ from the address that it names: the specification
 // requires neither. Waiting times that the other side requests are clamped to 10 ms to 69
-// s. Alternate paths (LAP, APR), service ID resolution (SIDR) and reliable datagram are
-// not there.
+// s. Alternate paths (LAP, APR) and reliable datagram are not there.
+//
+// # Datagrams
+//
+// LookUp asks by a SIDR_REQ for the queue pair that serves a service ID, and Answer
+// answers (IBA 12.11). Both have IDs as connections have, and share their bounds: a
+// repeated SIDR_REQ gets its answer again for a while.
 package cm

@@ -20,17 +20,21 @@ const (
 	EventEstablished
 	// EventRejected: the other side refused, or gave up; Reason says why.
 	EventRejected
-	// EventUnreachable: no answer to REQ or REP.
+	// EventUnreachable: no answer to REQ, REP or SIDR_REQ.
 	EventUnreachable
 	// EventDisconnected: the connection is released.
 	EventDisconnected
 	// EventTimeWaitExit: the connection is forgotten; the number of its queue
 	// pair may be used again.
 	EventTimeWaitExit
+	// EventLookUp: a SIDR_REQ arrived; call Answer with the new ID.
+	EventLookUp
+	// EventFound: the answer to a LookUp arrived; the ID is no longer in use.
+	EventFound
 )
 
 var eventNames = [...]string{
-	"", "request", "reply", "established", "rejected", "unreachable", "disconnected", "timewait exit",
+	"", "request", "reply", "established", "rejected", "unreachable", "disconnected", "timewait exit", "look-up", "found",
 }
 
 func (t EventType) String() string { return eventNames[min(int(t), len(eventNames)-1)] }
@@ -42,8 +46,10 @@ func (t EventType) Ends() bool { return t >= EventRejected && t <= EventDisconne
 type Event struct {
 	Type EventType
 	ID   uint32 // the connection: its local communication ID
-	// ServiceID is that of the listener (EventRequest).
+	// ServiceID is that of the listener (EventRequest, EventLookUp).
 	ServiceID uint64
+	// Answer is the other side's, without its private data (EventFound).
+	Answer Answer
 	// Parameters are as far as they are known: all of them with EventReply and
 	// after, those of the REQ with EventRequest: MaxRdAtomic and MaxDestRdAtomic
 	// are then the most that Accept may settle on.
@@ -63,7 +69,7 @@ type Outgoing struct {
 
 // Counters count messages received and sent, and their errors.
 type Counters struct {
-	Received, Sent [7]uint64 // by attribute, from roce.AttrREQ on
+	Received, Sent [roce.NumAttributes]uint64 // by attribute, from roce.AttrREQ on
 	Malformed      [roce.NumMalformed]uint64
 
 	Retransmitted uint64 // REQs, REPs and DREQs sent again for lack of an answer

@@ -234,7 +234,7 @@ func (m *Manager) expire(now units.Time, c *conn) {
 	case c.state == TimeWait:
 		m.forget(c)
 		return
-	case c.state == REQReceived:
+	case c.state == REQReceived || c.state == LookUpReceived:
 		m.drop(c)
 		return
 	case c.held != nil:
@@ -247,16 +247,20 @@ func (m *Manager) expire(now units.Time, c *conn) {
 		m.transmit(now, c)
 		return
 	}
-	if c.state == DREQSent {
+	switch c.state {
+	case DREQSent:
 		m.released(now, c)
+		return
+	case LookUpSent:
+		m.drop(c)
 		return
 	}
 	_ = m.refuse(now, c, roce.REJ{Message: roce.AnswersNone, Reason: roce.RejTimeout})
 	m.end(c, Event{Type: EventUnreachable})
 }
 
-// drop forgets a requested connection, as if the REQ had never arrived: an honest
-// peer sends it again.
+// drop forgets a connection. To a requested one it is as if the REQ had never arrived: an
+// honest peer sends it again.
 func (m *Manager) drop(c *conn) {
 	if m.byQP[c.peerQP()] == c {
 		delete(m.byQP, c.peerQP())

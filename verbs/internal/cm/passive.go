@@ -23,7 +23,7 @@ func (m *Manager) receiveREQ(now units.Time, path Path, mad roce.MAD) {
 		m.Counters.BadField++
 		return
 	}
-	old := m.byPeer[peerID{path.Remote, r.LocalCAGUID, r.LocalCommID}]
+	old := m.byPeer[peerID{path.Remote, r.LocalCAGUID, r.LocalCommID, false}]
 	if old != nil {
 		m.Counters.Duplicates++
 		if old.path == path && old.req.LocalQPN == r.LocalQPN && old.req.StartingPSN == r.StartingPSN && old.req.ServiceID == r.ServiceID {
@@ -159,7 +159,7 @@ func (m *Manager) delay(c *conn, message uint8) {
 // already; the REQ is then dropped, and an honest peer sends it again. The
 // application has to answer within the ServiceTimeout.
 func (m *Manager) Hold(now units.Time, id uint32) error {
-	c, err := m.find("hold", id, REQReceived)
+	c, err := m.find("hold", id, REQReceived, LookUpReceived)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,10 @@ func (m *Manager) Receive(now units.Time, path Path, b []byte) {
 		m.receiveMRA(now, path, mad)
 	case roce.AttrREJ:
 		m.receiveREJ(now, path, mad)
+	case roce.AttrSIDRREQ:
+		m.receiveSIDRREQ(now, path, mad)
+	case roce.AttrSIDRREP:
+		m.receiveSIDRREP(path, mad)
 	}
 }
 
@@ -103,7 +107,7 @@ func (m *Manager) receiveREJ(now units.Time, path Path, mad roce.MAD) {
 	case c != nil && c.state == REQSent && c.path == path:
 		// A side that refuses a REQ need not have an ID for the connection.
 	case r.Reason == roce.RejTimeout && r.RemoteCommID == 0 && r.InfoLength >= 8:
-		c = m.byPeer[peerID{path.Remote, binary.BigEndian.Uint64(r.Info), r.LocalCommID}]
+		c = m.byPeer[peerID{path.Remote, binary.BigEndian.Uint64(r.Info), r.LocalCommID, false}]
 	default:
 		c, ok = m.match(path, mad)
 	}

@@ -36,7 +36,7 @@ func (m *Manager) Disconnect(now units.Time, id uint32, private []byte) error {
 	if len(private) > roce.DREQPrivateBytes {
 		return fmt.Errorf("cm: %d bytes of private data, expected at most %d", len(private), roce.DREQPrivateBytes)
 	}
-	c, err := m.find("disconnect", id, REQSent, REPReceived, REQReceived, REPSent, Established, DREQSent, TimeWait)
+	c, err := m.find("disconnect", id, REQSent, REPReceived, REQReceived, REPSent, Established, DREQSent, TimeWait, LookUpSent, LookUpReceived)
 	if err != nil {
 		return err
 	}
@@ -47,6 +47,11 @@ func (m *Manager) Disconnect(now units.Time, id uint32, private []byte) error {
 		c.closing = true
 	case REQReceived, REPReceived:
 		return m.Reject(now, id, roce.RejConsumer, nil, nil)
+	case LookUpSent:
+		c.ended = true
+		m.forget(c)
+	case LookUpReceived:
+		return m.Answer(now, id, Answer{Status: roce.SIDRReject})
 	case REQSent:
 		c.ended = true
 		return m.refuse(now, c, roce.REJ{Message: roce.AnswersNone, Reason: roce.RejTimeout})

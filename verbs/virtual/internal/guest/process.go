@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -28,33 +29,41 @@ type memory struct {
 var _ verbs.Memory = (*memory)(nil)
 
 func (m *memory) ReadMemory(p []byte, addr uint64) error {
-	return m.transfer("read", unix.ProcessVMReadv, p, addr)
+	return m.transfer(unix.SYS_PROCESS_VM_READV, p, addr)
 }
 
 func (m *memory) WriteMemory(p []byte, addr uint64) error {
-	return m.transfer("write", unix.ProcessVMWritev, p, addr)
+	return m.transfer(unix.SYS_PROCESS_VM_WRITEV, p, addr)
 }
 
-type processVM func(pid int, local []unix.Iovec, remote []unix.RemoteIovec, flags uint) (int, error)
-
-func (m *memory) transfer(verb string, vm processVM, p []byte, addr uint64) error {
+// transfer makes the system call itself: by x/sys/unix's functions in a variable the two
+// vectors would be allocated each time.
+func (m *memory) transfer(call uintptr, p []byte, addr uint64) error {
 	for len(p) > 0 {
 		if m.ended.Load() {
-			return fmt.Errorf("%s %d bytes at %#x of process %d: %w", verb, len(p), addr, m.pid, os.ErrProcessDone)
+			return m.fail(call, len(p), addr, os.ErrProcessDone)
 		}
-		local := [1]unix.Iovec{{Base: &p[0]}}
-		local[0].SetLen(len(p))
-		remote := [1]unix.RemoteIovec{{Base: uintptr(addr), Len: len(p)}}
-		n, err := vm(m.pid, local[:], remote[:], 0)
-		if err == nil && n == 0 {
-			err = unix.EFAULT
-		}
-		if err != nil {
-			return fmt.Errorf("%s %d bytes at %#x of process %d: %w", verb, len(p), addr, m.pid, err)
+		local := unix.Iovec{Base: &p[0]}
+		local.SetLen(len(p))
+		remote := unix.RemoteIovec{Base: uintptr(addr), Len: len(p)}
+		n, _, errno := unix.Syscall6(call, uintptr(m.pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
+		switch {
+		case errno != 0:
+			return m.fail(call, len(p), addr, errno)
+		case n == 0:
+			return m.fail(call, len(p), addr, unix.EFAULT)
 		}
 		// Fewer were transferred: the next ones are not mapped, which the next turn finds,
 		// or more than the kernel takes at once.
 		p, addr = p[n:], addr+uint64(n)
 	}
 	return nil
+}
+
+func (m *memory) fail(call uintptr, n int, addr uint64, err error) error {
+	verb := "read"
+	if call == unix.SYS_PROCESS_VM_WRITEV {
+		verb = "write"
+	}
+	return fmt.Errorf("%s %d bytes at %#x of process %d: %w", verb, n, addr, m.pid, err)
 }

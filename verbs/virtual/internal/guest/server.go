@@ -156,6 +156,10 @@ func (k *conn) hello(r *request, uffd *os.File) (p *Process, end func(), errno s
 	if err != nil {
 		return fail(syscall.ESRCH)
 	}
+	if uffd != nil && !isUserfaultfd(uffd) {
+		_ = unix.Close(pidfd)
+		return fail(syscall.EINVAL)
+	}
 	m := &memory{pid: pid}
 	process := os.NewFile(uintptr(pidfd), fmt.Sprintf("process %d", pid))
 	p = &Process{PID: pid, Memory: m}
@@ -177,6 +181,23 @@ func (k *conn) hello(r *request, uffd *os.File) (p *Process, end func(), errno s
 		m.ended.Store(true)
 		closeFD(uffd)
 	}, 0
+}
+
+// isUserfaultfd reports whether a descriptor that a program sent is one, which wakes
+// whoever reads it when it is closed.
+func isUserfaultfd(f *os.File) bool {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var name string
+	controlErr := raw.Control(func(fd uintptr) {
+		name, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		if err == nil {
+			err = unix.SetNonblock(int(fd), true)
+		}
+	})
+	return err == nil && controlErr == nil && name == "anon_inode:[userfaultfd]"
 }
 
 // peer returns the process at the other end.

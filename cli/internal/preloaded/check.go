@@ -1,8 +1,6 @@
 //go:build linux
 
-// Package preloadable says whether the dynamic loader would load a library that
-// LD_PRELOAD names into a program.
-package preloadable
+package preloaded
 
 import (
 	"bufio"
