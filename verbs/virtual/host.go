@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/sysfs"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/ucma"
 )
 
 // Host shows devices to programs: a directory with what sysfs and /dev/infiniband would
@@ -22,6 +23,7 @@ type Host struct {
 	dir     string
 	server  *guest.Server
 	devices []*Device
+	cm      *ucma.Host
 }
 
 // maxSocketPath is what a UNIX socket's address has room for, less the closing zero.
@@ -36,6 +38,9 @@ func Serve(devices ...*Device) (*Host, error) {
 	}
 	h := &Host{dir: dir, devices: devices}
 	if err := h.serve(); err != nil {
+		if h.cm != nil {
+			h.cm.Close()
+		}
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return h, nil
@@ -46,10 +51,17 @@ func (h *Host) serve() error {
 	if len(socket) > maxSocketPath {
 		return fmt.Errorf("%s: longer than a socket's name can be: set TMPDIR to a shorter directory", socket)
 	}
-	if err := sysfs.Write(h.dir, h.tree(), false); err != nil {
+	if err := sysfs.Write(h.dir, h.tree(), true); err != nil {
 		return err
 	}
+	var c ucma.Config
+	for _, d := range h.devices {
+		c.Devices = append(c.Devices, ucma.Device{Verbs: d.backend, NodeGUID: d.NodeGUID()})
+	}
 	var err error
+	if h.cm, err = ucma.New(c); err != nil {
+		return err
+	}
 	h.server, err = guest.Listen(socket, h.open)
 	return err
 }
@@ -72,6 +84,9 @@ func (h *Host) tree() []sysfs.Device {
 func nodeName(i int) string { return fmt.Sprintf("uverbs%d", i) }
 
 func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
+	if node == "rdma_cm" {
+		return h.cm.Open(p)
+	}
 	for i, d := range h.devices {
 		if node == nodeName(i) {
 			return d.OpenNode(p)
@@ -103,6 +118,7 @@ func (h *Host) Environ(environ []string, library string) []string {
 // with EIO.
 func (h *Host) Close() error {
 	err := h.server.Close()
+	h.cm.Close()
 	for _, d := range h.devices {
 		err = errors.Join(err, d.Close())
 	}
