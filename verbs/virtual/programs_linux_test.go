@@ -182,7 +182,7 @@ var programs = []struct {
 
 	{name: "rping", server: "-s -C 10 -V -a ADDR -p PORT", client: "-c -C 10 -V -p PORT -a", cm: true},
 	{name: "ucmatose", server: "-b ADDR -p PORT", client: "-p PORT -s", cm: true},
-	{name: "udaddy", server: "-b ADDR -p PORT", client: "-p PORT -s", cm: true},
+	{name: "udaddy", server: "-b ADDR", client: "-s", cm: true}, // its port is always 7174,
 }
 
 // TestPrograms has two processes of each program talk to each other: over one device,
