@@ -14,14 +14,17 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/sysfs"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/ucma"
 )
 
 // Host shows devices to programs: a directory with what sysfs and /dev/infiniband would
-// have of them, and a server for those that open them.
+// have of them, and a server for those that open them. Connections by rdma_cm are the
+// first device's.
 type Host struct {
 	dir     string
 	server  *guest.Server
 	devices []*Device
+	cm      *ucma.Host // of the first device
 }
 
 // maxSocketPath is what a UNIX socket's address has room for, less the closing zero.
@@ -46,11 +49,19 @@ func (h *Host) serve() error {
 	if len(socket) > maxSocketPath {
 		return fmt.Errorf("%s: longer than a socket's name can be: set TMPDIR to a shorter directory", socket)
 	}
-	if err := sysfs.Write(h.dir, h.tree(), false); err != nil {
+	err := sysfs.Write(h.dir, h.tree(), len(h.devices) > 0)
+	if err != nil {
 		return err
 	}
-	var err error
-	h.server, err = guest.Listen(socket, h.open)
+	if len(h.devices) > 0 {
+		first := h.devices[0]
+		if h.cm, err = ucma.New(ucma.Config{Device: first.backend, NodeGUID: first.NodeGUID()}); err != nil {
+			return err
+		}
+	}
+	if h.server, err = guest.Listen(socket, h.open); err != nil && h.cm != nil {
+		h.cm.Close()
+	}
 	return err
 }
 
@@ -76,6 +87,9 @@ func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscal
 		if node == nodeName(i) {
 			return d.OpenNode(p)
 		}
+	}
+	if node == "rdma_cm" && h.cm != nil {
+		return h.cm.Open(p)
 	}
 	return nil, nil, syscall.ENOENT
 }
@@ -103,6 +117,9 @@ func (h *Host) Environ(environ []string, library string) []string {
 // with EIO.
 func (h *Host) Close() error {
 	err := h.server.Close()
+	if h.cm != nil {
+		h.cm.Close()
+	}
 	for _, d := range h.devices {
 		err = errors.Join(err, d.Close())
 	}

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* Names that headers do not declare. */
@@ -407,4 +408,32 @@ EXPORT int glob64(const char *pattern, int flags, int (*error)(const char *, int
 	for (size_t i = 0; p == buf && !ret && i < g->gl_pathc; i++)
 		seen(g->gl_pathv[(flags & GLOB_DOOFFS ? g->gl_offs : 0) + i]);
 	return ret;
+}
+
+EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
+{
+	char buf[MAPPED_MAX];
+
+	return NEXT(getxattr)(mapped(path, buf), name, value, size);
+}
+
+EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size)
+{
+	char buf[MAPPED_MAX];
+
+	return NEXT(lgetxattr)(mapped(path, buf), name, value, size);
+}
+
+EXPORT ssize_t listxattr(const char *path, char *list, size_t size)
+{
+	char buf[MAPPED_MAX];
+
+	return NEXT(listxattr)(mapped(path, buf), list, size);
+}
+
+EXPORT ssize_t llistxattr(const char *path, char *list, size_t size)
+{
+	char buf[MAPPED_MAX];
+
+	return NEXT(llistxattr)(mapped(path, buf), list, size);
 }
