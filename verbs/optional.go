@@ -152,6 +152,24 @@ type Memory interface {
 	WriteMemory(p []byte, addr uint64) error
 }
 
+// MemoryPiece is a part of another program's memory, and the data that goes there or
+// comes from it.
+type MemoryPiece struct {
+	Addr uint64
+	Data []byte
+}
+
+// VectorMemory is a Memory that moves several pieces with one call.
+type VectorMemory interface {
+	Memory
+	// ReadPieces fills the pieces in order, or fails: then they hold anything.
+	ReadPieces(pieces []MemoryPiece) error
+	// WritePieces writes the pieces in order, or fails: then any part of them may be
+	// written. On processors whose stores others see in order, which those of x86 are,
+	// who sees a piece sees those before it; elsewhere write them with two calls.
+	WritePieces(pieces []MemoryPiece) error
+}
+
 // MemoryPD is a PD that registers memory of other programs.
 type MemoryPD interface {
 	// RegMemory registers length bytes of m from addr on. In requests and for peers, the

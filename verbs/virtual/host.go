@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -18,13 +20,16 @@ import (
 )
 
 // Host shows devices to programs: a directory with what sysfs and /dev/infiniband would
-// have of them, and a server for those that open them. Connections by rdma_cm are the
-// first device's.
+// have of them, and a server for those that open them.
 type Host struct {
 	dir     string
 	server  *guest.Server
 	devices []*Device
-	cm      *ucma.Host // of the first device
+	cm      *ucma.Host
+	tree    []sysfs.Device
+
+	mu      sync.Mutex // of the counters' files
+	counted time.Time  // when they were written
 }
 
 // maxSocketPath is what a UNIX socket's address has room for, less the closing zero.
@@ -39,6 +44,9 @@ func Serve(devices ...*Device) (*Host, error) {
 	}
 	h := &Host{dir: dir, devices: devices}
 	if err := h.serve(); err != nil {
+		if h.cm != nil {
+			h.cm.Close()
+		}
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return h, nil
@@ -49,47 +57,73 @@ func (h *Host) serve() error {
 	if len(socket) > maxSocketPath {
 		return fmt.Errorf("%s: longer than a socket's name can be: set TMPDIR to a shorter directory", socket)
 	}
-	err := sysfs.Write(h.dir, h.tree(), len(h.devices) > 0)
-	if err != nil {
+	h.describe()
+	if err := errors.Join(sysfs.Write(h.dir, h.tree, true), h.writeCounters()); err != nil {
 		return err
 	}
-	if len(h.devices) > 0 {
-		first := h.devices[0]
-		if h.cm, err = ucma.New(ucma.Config{Device: first.backend, NodeGUID: first.NodeGUID()}); err != nil {
-			return err
-		}
+	var c ucma.Config
+	for _, d := range h.devices {
+		c.Devices = append(c.Devices, ucma.Device{Verbs: d.backend, NodeGUID: d.NodeGUID()})
 	}
-	if h.server, err = guest.Listen(socket, h.open); err != nil && h.cm != nil {
-		h.cm.Close()
+	var err error
+	if h.cm, err = ucma.New(c); err != nil {
+		return err
 	}
+	h.server, err = guest.Listen(socket, h.open)
 	return err
 }
 
-func (h *Host) tree() []sysfs.Device {
-	var tree []sysfs.Device
+func (h *Host) describe() {
 	pci := sysfs.FreePCI(len(h.devices))
 	for i, d := range h.devices {
 		port, model := d.Port(), d.Model()
-		tree = append(tree, sysfs.Device{
+		h.tree = append(h.tree, sysfs.Device{
 			Name: d.Name(), Node: nodeName(i), PCI: pci[i],
 			PartID: model.PartID, Firmware: model.Firmware(), BoardID: model.BoardID, NodeGUID: d.NodeGUID(),
 			Rate: units.Rate(port.LinkRate), Active: port.State == verbs.PortActive, Interface: port.Netdev,
 			GIDs: d.GIDs(), GIDTable: len(d.GIDs()),
 		})
 	}
-	return tree
+}
+
+// countersLast is for how long counters are fresh: who reads a port's reads all of them.
+const countersLast = 10 * time.Millisecond
+
+// writeCounters writes what the devices have counted into the tree.
+func (h *Host) writeCounters() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.counted) < countersLast {
+		return nil
+	}
+	for i, d := range h.devices {
+		c, ok := d.backend.(interface{ Counters() map[string]uint64 })
+		if !ok {
+			continue
+		}
+		if err := sysfs.WriteCounters(h.dir, &h.tree[i], c.Counters()); err != nil {
+			return err
+		}
+	}
+	h.counted = time.Now()
+	return nil
 }
 
 func nodeName(i int) string { return fmt.Sprintf("uverbs%d", i) }
 
 func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
+	switch node {
+	case "rdma_cm":
+		return h.cm.Open(p)
+	case "counters": // none, but the library asks before a program reads them
+		if h.writeCounters() != nil {
+			return nil, nil, syscall.EIO
+		}
+	}
 	for i, d := range h.devices {
 		if node == nodeName(i) {
 			return d.OpenNode(p)
 		}
-	}
-	if node == "rdma_cm" && h.cm != nil {
-		return h.cm.Open(p)
 	}
 	return nil, nil, syscall.ENOENT
 }
@@ -117,9 +151,7 @@ func (h *Host) Environ(environ []string, library string) []string {
 // with EIO.
 func (h *Host) Close() error {
 	err := h.server.Close()
-	if h.cm != nil {
-		h.cm.Close()
-	}
+	h.cm.Close()
 	for _, d := range h.devices {
 		err = errors.Join(err, d.Close())
 	}

@@ -58,6 +58,17 @@ static int opened(const char *path, int fd)
 	return fd;
 }
 
+/* fresh has the server write counters into the tree before a program reads them. */
+static void fresh(const char *p, const char *buf)
+{
+	const char *root;
+
+	if (p[0] != '/' || (p != buf && (!(root = virtual_root()) || strncmp(p, root, strlen(root)))))
+		return;
+	if (strstr(p, "/counters/") || strstr(p, "/hw_counters/"))
+		device_refresh();
+}
+
 #define OPEN(path, flags, call)                                                \
 	do {                                                                   \
 		char buf[MAPPED_MAX];                                          \
@@ -65,6 +76,7 @@ static int opened(const char *path, int fd)
 		const char *node = p == buf ? device_node(p) : NULL;           \
 		if (node && !((flags) & (O_PATH | O_DIRECTORY)))               \
 			return device_open(node, flags);                       \
+		fresh(p, buf);                                                 \
 		return opened(p, call);                                        \
 	} while (0)
 
@@ -137,15 +149,19 @@ EXPORT int creat64(const char *path, mode_t mode)
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	char buf[MAPPED_MAX];
+	const char *p = mapped(path, buf);
 
-	return NEXT(fopen)(mapped(path, buf), mode);
+	fresh(p, buf);
+	return NEXT(fopen)(p, mode);
 }
 
 EXPORT FILE *fopen64(const char *path, const char *mode)
 {
 	char buf[MAPPED_MAX];
+	const char *p = mapped(path, buf);
 
-	return NEXT(fopen64)(mapped(path, buf), mode);
+	fresh(p, buf);
+	return NEXT(fopen64)(p, mode);
 }
 
 EXPORT DIR *opendir(const char *path)

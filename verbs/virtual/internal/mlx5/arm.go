@@ -1,6 +1,10 @@
 package mlx5
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
 
 // The arm word of a CQ's doorbell record: a sequence number, which the program counts up
 // with each event it has taken, what it arms for, and its consumer index.
@@ -61,10 +65,10 @@ func (e *Engine) readArms() {
 			if c := e.cqs[i]; c.cfg.Event != nil && !c.failed {
 				at := 4 * len(e.armed)
 				e.armed = append(e.armed, c)
-				pieces = append(pieces, Piece{c.cfg.Record + 4, e.records[at : at+4]})
+				pieces = append(pieces, verbs.MemoryPiece{Addr: c.cfg.Record + 4, Data: e.records[at : at+4]})
 			}
 		}
-		e.readRecords(pieces)
+		_ = e.readRecords(pieces)
 		for k, c := range e.armed {
 			if pieces[k].Data == nil {
 				c.fails()

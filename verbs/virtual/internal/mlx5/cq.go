@@ -3,6 +3,7 @@ package mlx5
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
 
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -36,7 +37,7 @@ type CQ struct {
 	staged     int    // CQEs in buf that are not in the ring yet
 	buf        [batch * 2 * cqeBytes]byte
 	owners     [batch]byte
-	pieces     []Piece
+	pieces     []verbs.MemoryPiece
 	wantsEvent uint32 // the index after the last CQE that fires an arm for solicited ones
 	arm        arming
 }
@@ -56,7 +57,7 @@ func (e *Engine) CreateCQ(c CQConfig) (*CQ, error) {
 	if c.Number == 0 || c.Number > indexMask {
 		return nil, fmt.Errorf("mlx5: completion queue number %#x, expected 1 to %#x", c.Number, indexMask)
 	}
-	q := &CQ{e: e, cfg: c, pieces: make([]Piece, 0, batch+2)}
+	q := &CQ{e: e, cfg: c, pieces: make([]verbs.MemoryPiece, 0, batch+2)}
 	var word [4]byte
 	binary.BigEndian.PutUint32(word[:], neverArmed)
 	if err := e.mem.WriteMemory(word[:], c.Record+4); err != nil {
@@ -138,18 +139,30 @@ func (c *CQ) flush() {
 	c.pieces = c.pieces[:0]
 	first := int(c.produced-uint32(n)) & (c.cfg.Entries - 1)
 	straight := min(n, c.cfg.Entries-first)
-	c.pieces = append(c.pieces, Piece{c.cfg.Buffer + uint64(first*size), c.buf[:straight*size]})
+	c.pieces = append(c.pieces, verbs.MemoryPiece{Addr: c.cfg.Buffer + uint64(first*size), Data: c.buf[:straight*size]})
 	if straight < n {
-		c.pieces = append(c.pieces, Piece{c.cfg.Buffer, c.buf[straight*size : n*size]})
+		c.pieces = append(c.pieces, verbs.MemoryPiece{Addr: c.cfg.Buffer, Data: c.buf[straight*size : n*size]})
 	}
 	for i := range n {
 		at := (first + i) & (c.cfg.Entries - 1)
-		c.pieces = append(c.pieces, Piece{c.cfg.Buffer + uint64(at*size+size-1), c.owners[i : i+1]})
+		c.pieces = append(c.pieces, verbs.MemoryPiece{Addr: c.cfg.Buffer + uint64(at*size+size-1), Data: c.owners[i : i+1]})
 	}
-	if err := c.e.mem.writeAll(c.pieces); err != nil {
+	rest := c.pieces
+	if !storesInOrder {
+		bodies := len(c.pieces) - n
+		if c.e.mem.writeAll(c.pieces[:bodies]) != nil {
+			c.fails()
+			return
+		}
+		rest = c.pieces[bodies:]
+	}
+	if c.e.mem.writeAll(rest) != nil {
 		c.fails()
 	}
 }
+
+// storesInOrder is whether one call may write what has to be seen in order.
+const storesInOrder = runtime.GOARCH == "amd64"
 
 func (c *CQ) fails() {
 	if c.failed = true; c.cfg.Failed != nil {

@@ -108,10 +108,10 @@ func (m *memory) write(p []byte, addr uint64) error {
 func (m *memory) put32(addr uint64, v uint32) { binary.BigEndian.PutUint32(m.at(addr, 4), v) }
 func (m *memory) get32(addr uint64) uint32    { return binary.BigEndian.Uint32(m.at(addr, 4)) }
 
-// vectorMemory is memory with Vectors.
+// vectorMemory is memory with verbs.VectorMemory.
 type vectorMemory struct{ *memory }
 
-func (v vectorMemory) ReadVector(pieces []Piece) error {
+func (v vectorMemory) ReadPieces(pieces []verbs.MemoryPiece) error {
 	v.calls++
 	for _, p := range pieces {
 		if err := v.read(p.Data, p.Addr); err != nil {
@@ -121,7 +121,7 @@ func (v vectorMemory) ReadVector(pieces []Piece) error {
 	return nil
 }
 
-func (v vectorMemory) WriteVector(pieces []Piece) error {
+func (v vectorMemory) WritePieces(pieces []verbs.MemoryPiece) error {
 	v.calls++
 	for _, p := range pieces {
 		if err := v.write(p.Data, p.Addr); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // Config describes an Engine.
 type Config struct {
-	// Memory is the program's. If it is a Vectors, the Engine makes fewer calls.
+	// Memory is the program's. If it is a verbs.VectorMemory, the Engine makes fewer calls.
 	Memory verbs.Memory
 	// Ticks turns verbs.WC.Timestamp of the back end into the CQE's timestamp; nil for
 	// the same.
@@ -52,7 +52,7 @@ type Engine struct {
 	records [4 * maxRecords]byte
 	armed   []*CQ
 
-	recordPieces, ringPieces []Piece
+	recordPieces, ringPieces []verbs.MemoryPiece
 }
 
 // maxRecords is how many doorbell records are read with one call.
@@ -67,7 +67,7 @@ func NewEngine(c Config) *Engine {
 		c.Wake = func() {}
 	}
 	e := &Engine{cfg: c, byNum: map[uint32]*QP{}, armed: make([]*CQ, 0, maxRecords)}
-	e.recordPieces, e.ringPieces = make([]Piece, 0, maxRecords), make([]Piece, 0, 2)
+	e.recordPieces, e.ringPieces = make([]verbs.MemoryPiece, 0, maxRecords+1), make([]verbs.MemoryPiece, 0, 2)
 	e.mem.init(c.Memory)
 	return e
 }
@@ -159,11 +159,20 @@ func (e *Engine) drain(c *CQ) (any bool) {
 }
 
 // complete moves the back end's completions to the CQs, and reports whether there were
-// any.
+// any. A back end receives as it is polled, so a CQ that was looked at may have got a
+// completion before the one that was found in a later CQ, such as the acknowledgement
+// before the answer: it is looked at again, so that its event is not the later one.
 func (e *Engine) complete() (any bool) {
-	for _, c := range e.cqs {
-		if c.users > 0 && e.drain(c) {
-			any = true
+	const looks = 2
+	for range looks {
+		later := false
+		for i, c := range e.cqs {
+			if c.users > 0 && e.drain(c) {
+				any, later = true, later || i > 0
+			}
+		}
+		if !later {
+			break
 		}
 	}
 	return any
@@ -195,17 +204,18 @@ func (e *Engine) MustPoll() bool {
 	return len(e.todo) > 0 || len(e.erring) > 0
 }
 
-// readRecords fills the pieces, four bytes of doorbell records each. It takes Data of one
-// that can't be read.
-func (e *Engine) readRecords(pieces []Piece) {
+// readRecords fills the pieces and reports whether it could. Where one can't be read, it
+// takes away the Data of each such.
+func (e *Engine) readRecords(pieces []verbs.MemoryPiece) bool {
 	if e.mem.readAll(pieces) == nil {
-		return
+		return true
 	}
 	for i := range pieces {
 		if p := &pieces[i]; e.mem.ReadMemory(p.Data, p.Addr) != nil {
 			p.Data = nil
 		}
 	}
+	return false
 }
 
 // qpOf returns the queue pair of a number, or nil.

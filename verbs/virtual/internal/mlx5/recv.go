@@ -28,7 +28,7 @@ type recvRing struct {
 	word    [4]byte
 	buf     [fetchBytes]byte
 	sges    [fetchBytes / dataBytes]verbs.SGE
-	pieces  [2]Piece
+	pieces  [2]verbs.MemoryPiece
 }
 
 func (r *recvRing) init(e *Engine, id, buffer, record uint64, count, stride int) {
@@ -69,7 +69,7 @@ func (r *recvRing) FetchRecv(wrs []verbs.RecvWR) int {
 	// The record is read before the WQEs, which were written before it.
 	at := int(r.next)
 	chunk := min(max(fetchBytes/r.stride, 1), len(wrs), r.count-at)
-	r.pieces[1] = Piece{r.buffer + uint64(at*r.stride), r.buf[:chunk*r.stride]}
+	r.pieces[1] = verbs.MemoryPiece{Addr: r.buffer + uint64(at*r.stride), Data: r.buf[:chunk*r.stride]}
 	if err := r.e.mem.readAll(r.pieces[:]); err != nil {
 		return r.breaks()
 	}

@@ -46,11 +46,17 @@ func (e *Engine) send() (any bool) {
 	for len(todo) > 0 {
 		some := todo[:min(len(todo), maxRecords)]
 		todo = todo[len(some):]
-		pieces := e.recordPieces[:0]
+		pieces, ahead := e.recordPieces[:0], 0
 		for i, q := range some {
-			pieces = append(pieces, Piece{q.cfg.Record + 4, e.records[4*i : 4*i+4]})
+			pieces = append(pieces, verbs.MemoryPiece{Addr: q.cfg.Record + 4, Data: e.records[4*i : 4*i+4]})
 		}
-		e.readRecords(pieces)
+		if len(some) == 1 { // the usual case: the record and what is probably new, in this order
+			ahead = some[0].send.straight(readAhead)
+			pieces = append(pieces, some[0].ringPiece(ahead))
+		}
+		if !e.readRecords(pieces) {
+			ahead = 0
+		}
 		for i, q := range some {
 			q.queued = false
 			if q.failed || !q.mayPost() {
@@ -64,7 +70,7 @@ func (e *Engine) send() (any bool) {
 			if counter == q.send.next {
 				continue
 			}
-			any = q.post(counter) || any
+			any = q.post(counter, ahead) || any
 			if q.send.held {
 				q.rings()
 			}
@@ -73,9 +79,22 @@ func (e *Engine) send() (any bool) {
 	return any
 }
 
-// post posts the WQEs up to counter, and reports whether there was room for any. A
-// doorbell beyond the ring fails the queue pair.
-func (q *QP) post(counter uint16) (any bool) {
+// readAhead is how many blocks are read before it is known that they are new.
+const readAhead = 8
+
+// straight returns how many of n blocks from the next on lie before the ring's end.
+func (s *sendRing) straight(n int) int { return min(n, len(s.wqes)-int(s.next)&(len(s.wqes)-1)) }
+
+// ringPiece is n blocks of the ring from the next on, which do not wrap.
+func (q *QP) ringPiece(n int) verbs.MemoryPiece {
+	at := int(q.send.next) & (len(q.send.wqes) - 1) * blockBytes
+	return verbs.MemoryPiece{Addr: q.cfg.SendBuffer + uint64(at), Data: q.e.ring[:n*blockBytes]}
+}
+
+// post posts the WQEs up to counter, of which readRing's buffer has ahead blocks or more
+// than there are, and reports whether there was room for any. A doorbell beyond the ring
+// fails the queue pair.
+func (q *QP) post(counter uint16, ahead int) (any bool) {
 	s := &q.send
 	if int(counter-s.next) > len(s.wqes) {
 		q.fails()
@@ -83,13 +102,15 @@ func (q *QP) post(counter uint16) (any bool) {
 	}
 	s.held = false
 	for s.next != counter && !s.held && !q.failed {
-		from := s.next
-		n := int(min(counter-s.next, batch))
-		if !q.readRing(n) {
-			q.fails()
-			return any
+		from, left := s.next, int(counter-s.next)
+		n := min(left, ahead)
+		if ahead = 0; n == 0 {
+			if n = min(left, batch); !q.readRing(n) {
+				q.fails()
+				return any
+			}
 		}
-		q.postBatch(n, n < int(counter-s.next))
+		q.postBatch(n, n < left)
 		any = any || s.next != from
 	}
 	return any
@@ -97,13 +118,11 @@ func (q *QP) post(counter uint16) (any bool) {
 
 // readRing reads n blocks from the next on.
 func (q *QP) readRing(n int) bool {
-	e, s := q.e, &q.send
-	at := int(s.next) & (len(s.wqes) - 1)
-	straight := min(n, len(s.wqes)-at) * blockBytes
-	buf := e.ring[:n*blockBytes]
-	pieces := append(e.ringPieces[:0], Piece{q.cfg.SendBuffer + uint64(at*blockBytes), buf[:straight]})
-	if straight < len(buf) {
-		pieces = append(pieces, Piece{q.cfg.SendBuffer, buf[straight:]})
+	e := q.e
+	straight := q.send.straight(n)
+	pieces := append(e.ringPieces[:0], q.ringPiece(straight))
+	if straight < n {
+		pieces = append(pieces, verbs.MemoryPiece{Addr: q.cfg.SendBuffer, Data: e.ring[straight*blockBytes : n*blockBytes]})
 	}
 	return e.mem.readAll(pieces) == nil
 }

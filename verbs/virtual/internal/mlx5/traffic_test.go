@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// both runs f with and without Vectors.
+// both runs f with and without verbs.VectorMemory.
 func both(t *testing.T, f func(t *testing.T, l *lab)) {
 	for _, vectors := range []bool{false, true} {
 		t.Run(fmt.Sprintf("vectors=%v", vectors), func(t *testing.T) {

@@ -172,20 +172,20 @@ func (f *File) command(c *command) (to uint64, response []byte, errno syscall.Er
 	case cmdConnect:
 		var p connParam
 		p.decode(c.body)
-		errno = h.connect(i, &p)
+		errno = i.connect(&p)
 	case cmdAccept:
 		var p connParam
 		p.decode(c.body[8:])
-		errno = h.accept(i, c.u64(0), &p)
+		errno = i.accept(c.u64(0), &p)
 	case cmdReject:
-		errno = h.reject(i, c.u8(5), c.body[8:8+int(c.u8(4))])
+		errno = i.reject(c.u8(5), c.body[8:8+int(c.u8(4))])
 	case cmdDisconnect:
 		if i.cmID == 0 || i.isUD {
 			return 0, nil, syscall.EINVAL
 		}
-		_ = h.core.Disconnect(h.now(), i.cmID, nil) // it may have ended
+		_ = i.dev.core.Disconnect(i.dev.now(), i.cmID, nil) // it may have ended
 	case cmdNotify:
-		errno = h.notify(i, c.u32(4))
+		errno = i.notify(c.u32(4))
 	case cmdSetOption:
 		errno = f.setOption(c, i)
 	}
@@ -211,7 +211,7 @@ func (f *File) answer(c *command, i *ident) ([]byte, syscall.Errno) {
 		}
 		return nil, syscall.ENOSYS
 	}
-	a, errno := f.host.attributes(i, ib.QPState(c.u32(12)))
+	a, errno := i.attributes(ib.QPState(c.u32(12)))
 	if errno != 0 {
 		return nil, errno
 	}
@@ -304,9 +304,7 @@ func (h *Host) addresses(c *command, i *ident) syscall.Errno {
 		if !src.IsValid() {
 			return syscall.EAFNOSUPPORT
 		}
-		errno = h.bind(i, src)
-		i.device = errno == 0 && !src.Addr().IsUnspecified()
-		return errno
+		return h.bind(i, src)
 	case !dst.IsValid():
 		return syscall.EINVAL
 	}
@@ -329,25 +327,25 @@ func (h *Host) resolve(i *ident, src, dst netip.AddrPort) syscall.Errno {
 	if i.state != bound {
 		return syscall.EINVAL
 	}
-	local, errno := h.source(i, dst.Addr())
+	dev, local, errno := h.source(i, dst.Addr())
 	if errno != 0 {
 		return errno
 	}
 	if dst.Addr().IsUnspecified() { // itself
 		dst = netip.AddrPortFrom(local, dst.Port())
 	}
-	i.src, i.dst, i.device, i.state = netip.AddrPortFrom(local, i.src.Port()), dst, true, addrResolved
+	i.src, i.dst, i.dev, i.state = netip.AddrPortFrom(local, i.src.Port()), dst, dev, addrResolved
 	i.report(event{kind: evAddrResolved})
 	return 0
 }
 
 // notify takes an asynchronous event that the program has read: that packets have come on a
 // queue pair whose RTU has not.
-func (h *Host) notify(i *ident, kind uint32) syscall.Errno {
+func (i *ident) notify(kind uint32) syscall.Errno {
 	if i.cmID == 0 || ib.EventType(kind) != ib.EventCommEst {
 		return syscall.EINVAL
 	}
-	if h.core.Established(h.now(), i.cmID) != nil {
+	if i.dev.core.Established(i.dev.now(), i.cmID) != nil {
 		if i.lived {
 			return syscall.EISCONN
 		}

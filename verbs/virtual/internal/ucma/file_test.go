@@ -39,7 +39,7 @@ func newHost(t testing.TB, addr string, guid uint64, c cm.Config) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(Config{Device: dev, NodeGUID: guid, CM: c})
+	h, err := New(Config{Devices: []Device{{dev, guid}}, CM: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,8 +355,8 @@ func TestRefusals(t *testing.T) {
 	}
 	b.f.Close()
 	a.expect(5, id, evRejected, int32(roce.RejConsumer))
-	if len(hb.ids) != 0 || len(hb.conns) != 0 || len(hb.bound) != 0 || len(hb.services) != 0 {
-		t.Errorf("left after close: %d identifiers, %d connections, %d ports, %d services", len(hb.ids), len(hb.conns), len(hb.bound), len(hb.services))
+	if len(hb.ids) != 0 || len(hb.devices[0].conns) != 0 || len(hb.bound) != 0 || len(hb.services) != 0 {
+		t.Errorf("left after close: %d identifiers, %d connections, %d ports, %d services", len(hb.ids), len(hb.devices[0].conns), len(hb.bound), len(hb.services))
 	}
 	b.f, _, _ = hb.Open(&guest.Process{PID: 7}) // for the cleanup to close
 

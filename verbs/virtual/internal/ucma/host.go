@@ -25,85 +25,113 @@ import (
 
 // Config is what a Host is made with.
 type Config struct {
-	// Device makes the connections. It is a verbs.MADDevice whose management datagrams
-	// nobody else handles.
-	Device verbs.Device
-	// NodeGUID is by which librdmacm finds the device among those of libibverbs.
-	NodeGUID uint64
+	Devices []Device
 	// CM has the connection manager's times, by default Linux's; Rand, CAGUID and MTU are
 	// filled in.
 	CM cm.Config
-	// Reach says whether packets can go from one of the device's addresses to another
+	// Reach says whether packets can go from one of a device's addresses to another
 	// address: nil asks the system's routes. Its error, if a syscall.Errno, is the
 	// program's.
 	Reach func(local, remote netip.Addr) error
 }
 
-// Host is one device's rdma_cm. Its methods may be called from several goroutines.
-type Host struct {
-	cfg  Config
-	dev  verbs.Device
-	mads verbs.MADDevice
-	mtu  ib.MTU
-	rate uint8
-	gids []netip.Addr // IPv4 ones are not mapped
+// Device makes connections.
+type Device struct {
+	// Verbs is a verbs.MADDevice whose management datagrams nobody else handles.
+	Verbs verbs.Device
+	// NodeGUID is by which librdmacm finds the device among those of libibverbs.
+	NodeGUID uint64
+}
 
-	mu       sync.Mutex // guards what follows, and files and identifiers
-	core     *cm.Manager
-	timer    *time.Timer
+// Host is the rdma_cm of some devices. Its methods may be called from several goroutines.
+type Host struct {
+	cfg     Config
+	devices []*device
+
+	mu       sync.Mutex // guards what follows, devices, files and identifiers
 	ids      map[uint32]*ident
 	lastID   uint32
-	conns    map[uint32]*ident // by the connection manager's ID
 	bound    map[binding][]*ident
 	services map[uint64][]*ident // that listen
 	closed   bool
 }
 
-// New returns a Host without identifiers, and takes the device's management datagrams.
+// device is one of a Host's.
+type device struct {
+	host  *Host
+	guid  uint64
+	verbs verbs.Device
+	mads  verbs.MADDevice
+	mtu   ib.MTU
+	rate  uint8
+	gids  []netip.Addr // IPv4 ones are not mapped
+
+	core  *cm.Manager
+	timer *time.Timer
+	conns map[uint32]*ident // by core's IDs
+}
+
+// New returns a Host without identifiers, and takes the devices' management datagrams.
 func New(c Config) (*Host, error) {
-	mads, ok := c.Device.(verbs.MADDevice)
-	if !ok {
-		return nil, fmt.Errorf("ucma: %s can't send management datagrams", c.Device.Name())
-	}
-	port, err := c.Device.Port(devicePort)
-	if err != nil {
-		return nil, err
-	}
 	if c.CM == (cm.Config{}) {
 		c.CM = cm.DefaultConfig()
 	}
 	if c.Reach == nil {
 		c.Reach = reach
 	}
-	c.CM.CAGUID, c.CM.Rand, c.CM.MTU = c.NodeGUID, rand.Reader, port.ActiveMTU
-	core, err := cm.New(c.CM)
-	if err != nil {
-		return nil, err
-	}
-	h := &Host{
-		cfg: c, dev: c.Device, mads: mads, mtu: port.ActiveMTU, rate: rateCode(port.LinkRate), core: core,
-		ids: map[uint32]*ident{}, conns: map[uint32]*ident{}, bound: map[binding][]*ident{}, services: map[uint64][]*ident{},
-	}
-	for i := range port.GIDs {
-		a, err := c.Device.GID(devicePort, i)
-		if err != nil {
+	h := &Host{cfg: c, ids: map[uint32]*ident{}, bound: map[binding][]*ident{}, services: map[uint64][]*ident{}}
+	for _, d := range c.Devices {
+		if err := h.addDevice(d); err != nil {
 			return nil, err
 		}
-		h.gids = append(h.gids, a.Unmap().WithZone(""))
 	}
-	h.timer = time.AfterFunc(time.Hour, h.expire)
-	h.timer.Stop()
-	mads.HandleMAD(h.receive)
+	for _, d := range h.devices {
+		d.mads.HandleMAD(d.receive)
+	}
 	return h, nil
 }
 
-// Close gives the device's management datagrams back. Files must be closed before.
+func (h *Host) addDevice(v Device) error {
+	mads, ok := v.Verbs.(verbs.MADDevice)
+	if !ok {
+		return fmt.Errorf("ucma: %s can't send management datagrams", v.Verbs.Name())
+	}
+	port, err := v.Verbs.Port(devicePort)
+	if err != nil {
+		return err
+	}
+	d := &device{
+		host: h, guid: v.NodeGUID, verbs: v.Verbs, mads: mads, mtu: port.ActiveMTU, rate: rateCode(port.LinkRate), conns: map[uint32]*ident{},
+	}
+	for i := range port.GIDs {
+		a, err := v.Verbs.GID(devicePort, i)
+		if err != nil {
+			return err
+		}
+		d.gids = append(d.gids, a.Unmap().WithZone(""))
+	}
+	c := h.cfg.CM
+	c.CAGUID, c.Rand, c.MTU = v.NodeGUID, rand.Reader, port.ActiveMTU
+	if d.core, err = cm.New(c); err != nil {
+		return err
+	}
+	d.timer = time.AfterFunc(time.Hour, d.expire)
+	d.timer.Stop()
+	h.devices = append(h.devices, d)
+	return nil
+}
+
+// Close gives the devices' management datagrams back. Files must be closed before.
 func (h *Host) Close() {
 	h.mu.Lock()
 	h.closed = true
-	h.timer.Stop()
+	for _, d := range h.devices {
+		d.timer.Stop()
+	}
 	h.mu.Unlock()
-	h.mads.HandleMAD(nil)
+	for _, d := range h.devices {
+		d.mads.HandleMAD(nil)
+	}
 }
 
 // Open opens the node for a process; it is the part of a guest.Opener for "rdma_cm".
@@ -149,60 +177,79 @@ func reach(local, remote netip.Addr) error {
 }
 
 // gidIndex finds an address among the device's, -1 if it is not there.
-func (h *Host) gidIndex(a netip.Addr) int { return slices.Index(h.gids, a) }
+func (d *device) gidIndex(a netip.Addr) int { return slices.Index(d.gids, a) }
 
-func (h *Host) now() units.Time { return units.FromDuration(h.dev.Now()) }
+// deviceAt returns the device with an address, nil for none.
+func (h *Host) deviceAt(a netip.Addr) *device {
+	for _, d := range h.devices {
+		if d.gidIndex(a) >= 0 {
+			return d
+		}
+	}
+	return nil
+}
+
+func (d *device) now() units.Time { return units.FromDuration(d.verbs.Now()) }
 
 // receive takes a datagram from the device.
-func (h *Host) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte) {
+func (d *device) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte) {
 	if srcQPN != roce.GSIQP {
 		return
 	}
-	h.mu.Lock()
-	h.core.Receive(h.now(), cm.Path{Local: local, Remote: src.Addr()}, mad)
-	h.unlock()
+	d.host.mu.Lock()
+	d.core.Receive(d.now(), cm.Path{Local: local, Remote: src.Addr()}, mad)
+	d.host.unlock()
 }
 
-func (h *Host) expire() {
-	h.mu.Lock()
-	h.core.Expire(h.now())
-	h.unlock()
+func (d *device) expire() {
+	d.host.mu.Lock()
+	d.core.Expire(d.now())
+	d.host.unlock()
 }
 
-// unlock carries out what the connection manager wants, and sends without the lock.
+// outgoing is a datagram of a device's to send.
+type outgoing struct {
+	from *device
+	cm.Outgoing
+}
+
+// unlock carries out what the connection managers want, and sends without the lock.
 func (h *Host) unlock() {
-	var e cm.Event
-	for h.core.NextEvent(&e) {
-		h.event(&e)
-	}
-	var out []cm.Outgoing
-	var o cm.Outgoing
-	for h.core.NextMAD(&o) {
-		out = append(out, o)
-	}
-	switch at := h.core.Deadline(); {
-	case h.closed:
-	case at == units.Never:
-		h.timer.Stop()
-	default:
-		h.timer.Reset(max(0, at-h.now()).Duration() + time.Microsecond)
+	var out []outgoing
+	for _, d := range h.devices {
+		var e cm.Event
+		for d.core.NextEvent(&e) {
+			d.event(&e)
+		}
+		var o cm.Outgoing
+		for d.core.NextMAD(&o) {
+			out = append(out, outgoing{d, o})
+		}
+		switch at := d.core.Deadline(); {
+		case h.closed:
+		case at == units.Never:
+			d.timer.Stop()
+		default:
+			d.timer.Reset(max(0, at-d.now()).Duration() + time.Microsecond)
+		}
 	}
 	h.mu.Unlock()
 	for i := range out {
+		o := &out[i]
 		// What can't be sent is as good as lost: it comes again.
-		if index := h.gidIndex(out[i].Path.Local); index >= 0 {
-			_ = h.mads.SendMAD(verbs.AddressVector{GID: out[i].Path.Remote, SGIDIndex: index, HopLimit: hopLimit}, roce.GSIQP, out[i].MAD[:])
+		if index := o.from.gidIndex(o.Path.Local); index >= 0 {
+			_ = o.from.mads.SendMAD(verbs.AddressVector{GID: o.Path.Remote, SGIDIndex: index, HopLimit: hopLimit}, roce.GSIQP, o.MAD[:])
 		}
 	}
 }
 
 // event turns an event of the connection manager into one of the program's.
-func (h *Host) event(e *cm.Event) {
+func (d *device) event(e *cm.Event) {
 	if e.Type == cm.EventRequest || e.Type == cm.EventLookUp {
-		h.requested(e)
+		d.requested(e)
 		return
 	}
-	i := h.conns[e.ID]
+	i := d.conns[e.ID]
 	if i == nil {
 		return
 	}
@@ -222,7 +269,7 @@ func (h *Host) event(e *cm.Event) {
 	case cm.EventFound:
 		i.found(e)
 	case cm.EventTimeWaitExit:
-		delete(h.conns, e.ID)
+		delete(d.conns, e.ID)
 		if i.lived {
 			i.report(event{kind: evTimeWaitExit})
 		}
@@ -254,14 +301,17 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 	if i.state != idle {
 		return syscall.EINVAL
 	}
-	if ip := a.Addr(); !ip.IsUnspecified() && h.gidIndex(ip) < 0 {
-		return syscall.EADDRNOTAVAIL
+	var own *device
+	if ip := a.Addr(); !ip.IsUnspecified() {
+		if own = h.deviceAt(ip); own == nil {
+			return syscall.EADDRNOTAVAIL
+		}
 	}
 	if a.Port() != 0 {
 		if h.conflict(i, a, false) {
 			return syscall.EADDRINUSE
 		}
-		h.take(i, a)
+		h.take(i, a, own)
 		return 0
 	}
 	// The range of Linux's net.ipv4.ip_local_port_range.
@@ -270,15 +320,15 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 	for n := range ports {
 		b := netip.AddrPortFrom(a.Addr(), uint16(first+(from+n)%ports))
 		if len(h.bound[binding{i.space, b.Port()}]) == 0 {
-			h.take(i, b)
+			h.take(i, b, own)
 			return 0
 		}
 	}
 	return syscall.EADDRNOTAVAIL
 }
 
-func (h *Host) take(i *ident, a netip.AddrPort) {
-	i.src, i.state = a, bound
+func (h *Host) take(i *ident, a netip.AddrPort, d *device) {
+	i.src, i.state, i.dev = a, bound, d
 	b := binding{i.space, a.Port()}
 	h.bound[b] = append(h.bound[b], i)
 }
@@ -316,9 +366,11 @@ func (h *Host) listen(i *ident, backlog uint32) syscall.Errno {
 		i.backlog = most
 	}
 	service := i.service()
-	if len(h.services[service]) == 0 {
-		if err := h.core.Listen(service, most); err != nil {
-			return syscall.EADDRINUSE
+	for _, d := range h.devices {
+		if !d.core.Listening(service) {
+			if err := d.core.Listen(service, most); err != nil {
+				return syscall.EADDRINUSE
+			}
 		}
 	}
 	h.services[service] = append(h.services[service], i)
@@ -326,23 +378,25 @@ func (h *Host) listen(i *ident, backlog uint32) syscall.Errno {
 	return 0
 }
 
-// source chooses the address that packets to a peer come from.
-func (h *Host) source(i *ident, remote netip.Addr) (netip.Addr, syscall.Errno) {
+// source chooses the device and the address that packets to a peer come from.
+func (h *Host) source(i *ident, remote netip.Addr) (*device, netip.Addr, syscall.Errno) {
 	var errno syscall.Errno
-	for _, a := range h.gids {
-		if own := i.src.Addr(); own.IsValid() && !own.IsUnspecified() && a != own || a.Is4() != remote.Is4() {
-			continue
+	for _, d := range h.devices {
+		for _, a := range d.gids {
+			if own := i.src.Addr(); !own.IsUnspecified() && a != own || a.Is4() != remote.Is4() {
+				continue
+			}
+			err := h.cfg.Reach(a, remote)
+			if err == nil {
+				return d, a, 0
+			}
+			errors.As(err, &errno)
 		}
-		err := h.cfg.Reach(a, remote)
-		if err == nil {
-			return a, 0
-		}
-		errors.As(err, &errno)
 	}
 	if errno == 0 || errno == syscall.EINVAL {
 		errno = syscall.ENETUNREACH
 	}
-	return netip.Addr{}, errno
+	return nil, netip.Addr{}, errno
 }
 
 func (h *Host) newIdent(f *File, space roce.PortSpace, isUD bool) *ident {

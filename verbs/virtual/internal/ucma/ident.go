@@ -37,7 +37,7 @@ type ident struct {
 
 	state    state
 	src, dst netip.AddrPort
-	device   bool // an address of the device's is chosen
+	dev      *device // that has src; nil as long as none is chosen
 	psn      units.PSN
 	reported uint32 // events
 
@@ -89,12 +89,14 @@ func (h *Host) destroy(i *ident) {
 		left := slices.DeleteFunc(h.services[service], func(o *ident) bool { return o == i })
 		if h.services[service] = left; len(left) == 0 {
 			delete(h.services, service)
-			h.core.Unlisten(service)
+			for _, d := range h.devices {
+				d.core.Unlisten(service)
+			}
 		}
 	}
 	if i.cmID != 0 {
-		_ = h.core.Disconnect(h.now(), i.cmID, nil) // it may have ended
-		delete(h.conns, i.cmID)
+		_ = i.dev.core.Disconnect(i.dev.now(), i.cmID, nil) // it may have ended
+		delete(i.dev.conns, i.cmID)
 	}
 	for _, made := range i.file.forget(i) {
 		h.destroy(made)
@@ -104,23 +106,23 @@ func (h *Host) destroy(i *ident) {
 // route is what queries show.
 func (i *ident) route() *route {
 	r := &route{src: i.src, dst: i.dst}
-	if i.device {
-		r.guid, r.port = i.host.cfg.NodeGUID, devicePort
+	if d := i.dev; d != nil {
+		r.guid, r.port = d.guid, devicePort
 		r.sgid, r.dgid = i.src.Addr(), i.dst.Addr()
 		r.resolved = i.state >= routeResolved && i.state != listening
-		r.mtu, r.rate, r.lifetime = roce.MTUCode(i.host.mtu), i.host.rate, i.host.cfg.CM.PacketLifetime
+		r.mtu, r.rate, r.lifetime = roce.MTUCode(d.mtu), d.rate, i.host.cfg.CM.PacketLifetime
 		r.hopLimit, r.trafficClass = hopLimit, i.tos
 	}
 	return r
 }
 
 // connect sends the request.
-func (h *Host) connect(i *ident, p *connParam) syscall.Errno {
+func (i *ident) connect(p *connParam) syscall.Errno {
 	switch {
 	case !p.valid || i.state != routeResolved:
 		return syscall.EINVAL
 	case i.isUD:
-		return h.lookUp(i, p)
+		return i.lookUp(p)
 	}
 	private, errno := i.withAddresses(p.private, roce.REQPrivateBytes)
 	if errno != 0 {
@@ -128,9 +130,9 @@ func (h *Host) connect(i *ident, p *connParam) syscall.Errno {
 	}
 	e := i.endpoint(p)
 	e.Private = private
-	id, err := h.core.Connect(h.now(), cm.Request{
+	id, err := i.dev.core.Connect(i.dev.now(), cm.Request{
 		Path: cm.Path{Local: i.src.Addr(), Remote: i.dst.Addr()}, ServiceID: i.space.ServiceID(i.dst.Port()), Endpoint: e,
-		PathMTU: h.mtu, RetryCount: min(p.retryCount, 7), TrafficClass: i.tos, HopLimit: hopLimit,
+		PathMTU: i.dev.mtu, RetryCount: min(p.retryCount, 7), TrafficClass: i.tos, HopLimit: hopLimit,
 	})
 	if err != nil {
 		return errnoOf(err)
@@ -142,7 +144,7 @@ func (h *Host) connect(i *ident, p *connParam) syscall.Errno {
 
 func (i *ident) began(cmID uint32) {
 	i.cmID, i.state = cmID, connecting
-	i.host.conns[cmID] = i
+	i.dev.conns[cmID] = i
 }
 
 // withAddresses puts what rdma_cm says of addresses before a program's private data.
@@ -167,20 +169,20 @@ func (i *ident) endpoint(p *connParam) cm.Endpoint {
 }
 
 // accept answers a request, or, without parameters, sends the RTU for an answer.
-func (h *Host) accept(i *ident, uid uint64, p *connParam) syscall.Errno {
+func (i *ident) accept(uid uint64, p *connParam) syscall.Errno {
 	switch {
 	case i.state != connecting || i.cmID == 0:
 		return syscall.EINVAL
 	case i.isUD:
-		return h.answerLookUp(i, uid, p)
+		return i.answerLookUp(uid, p)
 	case !p.valid && i.passive:
 		return syscall.EINVAL
 	case !p.valid:
-		err := h.core.Ready(h.now(), i.cmID, nil)
+		err := i.dev.core.Ready(i.dev.now(), i.cmID, nil)
 		i.lived = i.lived || err == nil
 		return errnoOf(err)
 	}
-	par, err := h.core.Accept(h.now(), i.cmID, i.endpoint(p))
+	par, err := i.dev.core.Accept(i.dev.now(), i.cmID, i.endpoint(p))
 	if err != nil {
 		return errnoOf(err)
 	}
@@ -188,7 +190,7 @@ func (h *Host) accept(i *ident, uid uint64, p *connParam) syscall.Errno {
 	return 0
 }
 
-func (h *Host) reject(i *ident, reason uint8, private []byte) syscall.Errno {
+func (i *ident) reject(reason uint8, private []byte) syscall.Errno {
 	r := roce.RejectReason(reason)
 	switch {
 	case i.cmID == 0:
@@ -199,9 +201,9 @@ func (h *Host) reject(i *ident, reason uint8, private []byte) syscall.Errno {
 		return syscall.EINVAL
 	}
 	if i.isUD {
-		return errnoOf(h.core.Answer(h.now(), i.cmID, cm.Answer{Status: roce.SIDRReject, Private: private}))
+		return errnoOf(i.dev.core.Answer(i.dev.now(), i.cmID, cm.Answer{Status: roce.SIDRReject, Private: private}))
 	}
-	return errnoOf(h.core.Reject(h.now(), i.cmID, r, nil, private))
+	return errnoOf(i.dev.core.Reject(i.dev.now(), i.cmID, r, nil, private))
 }
 
 func errnoOf(err error) syscall.Errno {
@@ -239,15 +241,15 @@ const (
 )
 
 // attributes are what the program shall set on its queue pair to bring it to a state.
-func (h *Host) attributes(i *ident, to ib.QPState) (*qpAttr, syscall.Errno) {
+func (i *ident) attributes(to ib.QPState) (*qpAttr, syscall.Errno) {
 	a := &qpAttr{state: uint32(to)}
-	if !i.device || to > ib.RTS {
+	if i.dev == nil || to > ib.RTS {
 		return nil, syscall.EINVAL
 	}
 	p := &i.par
 	known := i.cmID != 0 && !i.isUD
 	if known {
-		switch h.core.State(i.cmID) {
+		switch i.dev.core.State(i.cmID) {
 		case cm.REPReceived, cm.REQReceived, cm.REPSent, cm.Established:
 		case cm.REQSent:
 			known = to == ib.Init
@@ -298,7 +300,7 @@ func (h *Host) attributes(i *ident, to ib.QPState) (*qpAttr, syscall.Errno) {
 // ah is the way to the other side.
 func (i *ident) ah() ahAttr {
 	return ahAttr{
-		dgid: i.dst.Addr(), flowLabel: i.par.FlowLabel, sgidIndex: uint8(max(0, i.host.gidIndex(i.src.Addr()))),
+		dgid: i.dst.Addr(), flowLabel: i.par.FlowLabel, sgidIndex: uint8(max(0, i.dev.gidIndex(i.src.Addr()))),
 		hopLimit: hopLimit, trafficClass: i.tos, sl: i.par.SL, port: devicePort,
 	}
 }

@@ -14,12 +14,12 @@ import (
 // serves a port.
 
 // lookUp sends the question.
-func (h *Host) lookUp(i *ident, p *connParam) syscall.Errno {
+func (i *ident) lookUp(p *connParam) syscall.Errno {
 	private, errno := i.withAddresses(p.private, roce.SIDRREQPrivateBytes)
 	if errno != 0 {
 		return errno
 	}
-	id, err := h.core.LookUp(h.now(), cm.LookUp{
+	id, err := i.dev.core.LookUp(i.dev.now(), cm.LookUp{
 		Path: cm.Path{Local: i.src.Addr(), Remote: i.dst.Addr()}, ServiceID: i.space.ServiceID(i.dst.Port()), Private: private,
 	})
 	if err == nil {
@@ -39,7 +39,7 @@ func (i *ident) found(e *cm.Event) {
 }
 
 // answerLookUp answers a question.
-func (h *Host) answerLookUp(i *ident, uid uint64, p *connParam) syscall.Errno {
+func (i *ident) answerLookUp(uid uint64, p *connParam) syscall.Errno {
 	a := cm.Answer{}
 	if p.valid {
 		a.QPN, a.QKey, a.Private = p.qpn, p.qkey, p.private
@@ -47,7 +47,7 @@ func (h *Host) answerLookUp(i *ident, uid uint64, p *connParam) syscall.Errno {
 			a.QKey = udpQKey
 		}
 	}
-	if err := h.core.Answer(h.now(), i.cmID, a); err != nil {
+	if err := i.dev.core.Answer(i.dev.now(), i.cmID, a); err != nil {
 		return errnoOf(err)
 	}
 	if p.valid {
@@ -58,19 +58,19 @@ func (h *Host) answerLookUp(i *ident, uid uint64, p *connParam) syscall.Errno {
 
 // requested makes an identifier of a peer's request or question, if a listener has room
 // for it.
-func (h *Host) requested(e *cm.Event) {
+func (d *device) requested(e *cm.Event) {
 	asks := e.Type == cm.EventLookUp
 	refuse := func(r roce.RejectReason, s roce.SIDRStatus) {
 		if asks {
-			_ = h.core.Answer(h.now(), e.ID, cm.Answer{Status: s})
+			_ = d.core.Answer(d.now(), e.ID, cm.Answer{Status: s})
 		} else {
-			_ = h.core.Reject(h.now(), e.ID, r, nil, nil)
+			_ = d.core.Reject(d.now(), e.ID, r, nil, nil)
 		}
 	}
 	path := e.Parameters.Path
 	var ip roce.IPCM
 	private, err := ip.Decode(e.Private)
-	l := h.listener(e.ServiceID, path.Local)
+	l := d.host.listener(e.ServiceID, path.Local)
 	switch {
 	case err != nil || l == nil || l.isUD != asks:
 		refuse(roce.RejInvalidServiceID, roce.SIDRUnsupported)
@@ -78,15 +78,15 @@ func (h *Host) requested(e *cm.Event) {
 	case l.backlog == 0:
 		refuse(roce.RejConsumer, roce.SIDRReject)
 		return
-	case h.core.Hold(h.now(), e.ID) != nil:
+	case d.core.Hold(d.now(), e.ID) != nil:
 		return
 	}
 	l.backlog--
-	i := h.newIdent(l.file, l.space, l.isUD)
-	i.state, i.passive, i.device, i.cmID, i.par = connecting, true, true, e.ID, e.Parameters
+	i := d.host.newIdent(l.file, l.space, l.isUD)
+	i.state, i.passive, i.dev, i.cmID, i.par = connecting, true, d, e.ID, e.Parameters
 	i.src, i.dst = netip.AddrPortFrom(path.Local, l.src.Port()), netip.AddrPortFrom(path.Remote, ip.SrcPort)
 	i.tos = e.Parameters.TrafficClass
-	h.conns[e.ID] = i
+	d.conns[e.ID] = i
 	ev := event{uid: l.uid, id: i.id, kind: evConnectRequest, isUD: l.isUD}
 	if asks {
 		ev.ud.private = private
