@@ -101,7 +101,7 @@ func freePort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nothing was sent
+	defer l.Close()
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
@@ -229,7 +229,7 @@ func talk(t *testing.T, env []string, server, client, port string, cm bool) {
 		select {
 		case err := <-ended:
 			t.Fatalf("%s: ended with %v before it listened\n%s", server, err, serverSays)
-		case <-time.After(5 * time.Millisecond): //nolint:forbidigo // nobody says that another process listens
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	for {
@@ -241,7 +241,7 @@ func talk(t *testing.T, env []string, server, client, port string, cm bool) {
 		// By rdma_cm, who comes too early is rejected.
 		select {
 		case <-ended:
-		case <-time.After(20 * time.Millisecond): //nolint:forbidigo // nobody says that the server listens
+		case <-time.After(20 * time.Millisecond):
 			if cm && ctx.Err() == nil {
 				continue
 			}
