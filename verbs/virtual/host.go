@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -24,6 +26,10 @@ type Host struct {
 	server  *guest.Server
 	devices []*Device
 	cm      *ucma.Host
+	tree    []sysfs.Device
+
+	mu      sync.Mutex // of the counters' files
+	counted time.Time  // when they were written
 }
 
 // maxSocketPath is what a UNIX socket's address has room for, less the closing zero.
@@ -51,7 +57,8 @@ func (h *Host) serve() error {
 	if len(socket) > maxSocketPath {
 		return fmt.Errorf("%s: longer than a socket's name can be: set TMPDIR to a shorter directory", socket)
 	}
-	if err := sysfs.Write(h.dir, h.tree(), true); err != nil {
+	h.describe()
+	if err := errors.Join(sysfs.Write(h.dir, h.tree, true), h.writeCounters()); err != nil {
 		return err
 	}
 	var c ucma.Config
@@ -66,26 +73,52 @@ func (h *Host) serve() error {
 	return err
 }
 
-func (h *Host) tree() []sysfs.Device {
-	var tree []sysfs.Device
+func (h *Host) describe() {
 	pci := sysfs.FreePCI(len(h.devices))
 	for i, d := range h.devices {
 		port, model := d.Port(), d.Model()
-		tree = append(tree, sysfs.Device{
+		h.tree = append(h.tree, sysfs.Device{
 			Name: d.Name(), Node: nodeName(i), PCI: pci[i],
 			PartID: model.PartID, Firmware: model.Firmware(), BoardID: model.BoardID, NodeGUID: d.NodeGUID(),
 			Rate: units.Rate(port.LinkRate), Active: port.State == verbs.PortActive, Interface: port.Netdev,
 			GIDs: d.GIDs(), GIDTable: len(d.GIDs()),
 		})
 	}
-	return tree
+}
+
+// countersLast is for how long counters are fresh: who reads a port's reads all of them.
+const countersLast = 10 * time.Millisecond
+
+// writeCounters writes what the devices have counted into the tree.
+func (h *Host) writeCounters() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.counted) < countersLast {
+		return nil
+	}
+	for i, d := range h.devices {
+		c, ok := d.backend.(interface{ Counters() map[string]uint64 })
+		if !ok {
+			continue
+		}
+		if err := sysfs.WriteCounters(h.dir, &h.tree[i], c.Counters()); err != nil {
+			return err
+		}
+	}
+	h.counted = time.Now()
+	return nil
 }
 
 func nodeName(i int) string { return fmt.Sprintf("uverbs%d", i) }
 
 func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
-	if node == "rdma_cm" {
+	switch node {
+	case "rdma_cm":
 		return h.cm.Open(p)
+	case "counters": // none, but the library asks before a program reads them
+		if h.writeCounters() != nil {
+			return nil, nil, syscall.EIO
+		}
 	}
 	for i, d := range h.devices {
 		if node == nodeName(i) {

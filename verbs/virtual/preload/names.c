@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* Names that headers do not declare. */
@@ -57,6 +58,17 @@ static int opened(const char *path, int fd)
 	return fd;
 }
 
+/* fresh has the server write counters into the tree before a program reads them. */
+static void fresh(const char *p, const char *buf)
+{
+	const char *root;
+
+	if (p[0] != '/' || (p != buf && (!(root = virtual_root()) || strncmp(p, root, strlen(root)))))
+		return;
+	if (strstr(p, "/counters/") || strstr(p, "/hw_counters/"))
+		device_refresh();
+}
+
 #define OPEN(path, flags, call)                                                \
 	do {                                                                   \
 		char buf[MAPPED_MAX];                                          \
@@ -64,6 +76,7 @@ static int opened(const char *path, int fd)
 		const char *node = p == buf ? device_node(p) : NULL;           \
 		if (node && !((flags) & (O_PATH | O_DIRECTORY)))               \
 			return device_open(node, flags);                       \
+		fresh(p, buf);                                                 \
 		return opened(p, call);                                        \
 	} while (0)
 
@@ -136,15 +149,19 @@ EXPORT int creat64(const char *path, mode_t mode)
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	char buf[MAPPED_MAX];
+	const char *p = mapped(path, buf);
 
-	return NEXT(fopen)(mapped(path, buf), mode);
+	fresh(p, buf);
+	return NEXT(fopen)(p, mode);
 }
 
 EXPORT FILE *fopen64(const char *path, const char *mode)
 {
 	char buf[MAPPED_MAX];
+	const char *p = mapped(path, buf);
 
-	return NEXT(fopen64)(mapped(path, buf), mode);
+	fresh(p, buf);
+	return NEXT(fopen64)(p, mode);
 }
 
 EXPORT DIR *opendir(const char *path)
@@ -407,4 +424,32 @@ EXPORT int glob64(const char *pattern, int flags, int (*error)(const char *, int
 	for (size_t i = 0; p == buf && !ret && i < g->gl_pathc; i++)
 		seen(g->gl_pathv[(flags & GLOB_DOOFFS ? g->gl_offs : 0) + i]);
 	return ret;
+}
+
+EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
+{
+	char buf[MAPPED_MAX];
+
+	return NEXT(getxattr)(mapped(path, buf), name, value, size);
+}
+
+EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size)
+{
+	char buf[MAPPED_MAX];
+
+	return NEXT(lgetxattr)(mapped(path, buf), name, value, size);
+}
+
+EXPORT ssize_t listxattr(const char *path, char *list, size_t size)
+{
+	char buf[MAPPED_MAX];
+
+	return NEXT(listxattr)(mapped(path, buf), list, size);
+}
+
+EXPORT ssize_t llistxattr(const char *path, char *list, size_t size)
+{
+	char buf[MAPPED_MAX];
+
+	return NEXT(llistxattr)(mapped(path, buf), list, size);
 }

@@ -69,6 +69,7 @@ static inline bool ours(int fd)
 }
 
 int device_open(const char *node, int flags);
+void device_refresh(void);
 ssize_t device_write(int fd, const void *buf, size_t count);
 int device_ioctl(int fd, unsigned long request, uintptr_t arg);
 void *device_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);

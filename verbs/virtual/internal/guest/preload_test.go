@@ -319,6 +319,7 @@ func TestProgramsOfOthers(t *testing.T) {
 		want string
 	}{
 		{[]string{"ls", "/sys/class/infiniband"}, "mlx5_0"},
+		{[]string{"sh", "-c", "ls -l /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types | wc -l"}, "2"},
 		{[]string{"cat", "/sys/class/infiniband/mlx5_0/ports/1/state"}, "4: ACTIVE"},
 		{[]string{"readlink", "-f", "/sys/class/infiniband/mlx5_0"}, "/sys/devices/pci0000:c1/0000:c1:00.0/infiniband/mlx5_0"},
 		{[]string{"sh", "-c", "cd /sys/class/infiniband/mlx5_0 && cat ports/1/link_layer"}, "Ethernet"},

@@ -159,11 +159,20 @@ func (e *Engine) drain(c *CQ) (any bool) {
 }
 
 // complete moves the back end's completions to the CQs, and reports whether there were
-// any.
+// any. A back end receives as it is polled, so a CQ that was looked at may have got a
+// completion before the one that was found in a later CQ, such as the acknowledgement
+// before the answer: it is looked at again, so that its event is not the later one.
 func (e *Engine) complete() (any bool) {
-	for _, c := range e.cqs {
-		if c.users > 0 && e.drain(c) {
-			any = true
+	const looks = 2
+	for range looks {
+		later := false
+		for i, c := range e.cqs {
+			if c.users > 0 && e.drain(c) {
+				any, later = true, later || i > 0
+			}
+		}
+		if !later {
+			break
 		}
 	}
 	return any

@@ -145,3 +145,36 @@ func TestFreePCI(t *testing.T) {
 		}
 	}
 }
+
+// TestCounters writes counters twice: files have the later values, and nothing else is
+// left.
+func TestCounters(t *testing.T) {
+	dir, d := t.TempDir(), device()
+	if err := Write(dir, []Device{d}, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, bytes := range []uint64{1, 4098} {
+		if err := WriteCounters(dir, &d, map[string]uint64{"rcvd_bytes": bytes, "sent_pkts": 2, "out_of_sequence": 3, "rx_no_qp": 4}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	port := dir + "/sys/class/infiniband/mlx5_0/ports/1"
+	var got []string
+	for _, pattern := range []string{"/*counters/*", "/.*"} {
+		names, err := filepath.Glob(port + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, strings.TrimPrefix(name, port)+"="+strings.TrimSpace(string(b)))
+		}
+	}
+	want := []string{"/counters/port_rcv_data=1024", "/counters/port_xmit_packets=2", "/hw_counters/out_of_sequence=3"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
