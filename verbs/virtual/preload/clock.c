@@ -281,11 +281,12 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 
 			if (!addr || at - addr >= c->length)
 				continue;
-			if (is_store(context))
-				break;
 			/* Another thread may have untrapped it just now. */
-			if (!atomic_load(&counter_of(c)->untrapped) && !emulate(context, c, at - addr))
+			if (atomic_load(&counter_of(c)->untrapped) || !emulate(context, c, at - addr)) {
+				if (is_store(context))
+					break;
 				untrap(c, (void *)addr);
+			}
 			errno = saved;
 			return;
 		}
