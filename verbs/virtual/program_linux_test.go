@@ -125,7 +125,7 @@ func (p *player) do(op uverbs.Op, core, driver any, coreOut, driverOut int) ([]b
 	in, out := (8+len(body)+len(last))/4, (coreOut+driverOut)/4
 	if op&uverbs.Extended != 0 {
 		in, out = len(body)/8, coreOut/8
-	} else if coreOut > 0 {
+	} else if coreOut > 0 && len(body) >= 8 {
 		binary.LittleEndian.PutUint64(body, somewhere)
 	}
 	head = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(head, uint16(in)), uint16(out))
