@@ -133,6 +133,6 @@ func (f *eventFile) close() {
 	if f.retry != nil {
 		f.retry.Stop()
 	}
-	unix.Close(f.ours)
-	unix.Close(f.theirs)
+	_ = unix.Close(f.ours)
+	_ = unix.Close(f.theirs)
 }

@@ -172,7 +172,7 @@ func mapped(p *guest.Process, start, length uint64, writes bool) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	end := start + length
 	for lines := bufio.NewScanner(f); lines.Scan() && start < end; {
 		var from, to uint64

@@ -67,11 +67,11 @@ func newPages(c *clock, registers, lowLatency int) (*pages, error) {
 	}
 	p := &pages{clock: c, file: os.NewFile(uintptr(fd), "sluice-virtual"), inUse: make([]int, registers), stop: make(chan struct{})}
 	if err := p.file.Truncate(int64(size)); err != nil {
-		p.file.Close()
+		_ = p.file.Close()
 		return nil, err
 	}
 	if p.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		p.file.Close()
+		_ = p.file.Close()
 		return nil, os.NewSyscallError("mmap", err)
 	}
 	// Register 0 is for all, and rings doorbells only; then come those that queue pairs
@@ -255,9 +255,9 @@ func (p *pages) close() {
 	p.stopped.Wait()
 	for _, u := range p.uars {
 		if u.page != nil {
-			u.page.Remove()
+			_ = u.page.Remove() // its users are gone
 		}
 	}
 	_ = unix.Munmap(p.mem)
-	p.file.Close()
+	_ = p.file.Close()
 }

@@ -184,8 +184,9 @@ func (q *QP) postBatch(n int, more bool) {
 // complete adds to a request what takes more than its WQE.
 func (q *QP) complete(r *request, b []byte, counter uint16) (err error) {
 	if q.cfg.Type == ib.UD {
-		r.wr.AH, err = q.handle(&r.av)
-		return err
+		if r.wr.AH, err = q.handle(&r.av); err != nil {
+			return err
+		}
 	}
 	if r.inline == 0 {
 		return nil

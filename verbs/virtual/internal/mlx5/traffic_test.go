@@ -242,6 +242,9 @@ func TestDatagrams(t *testing.T) {
 			w := wr{id: uint64(i), opcode: opSend, flags: signal, to: to, sgl: []verbs.SGE{sge(ma, a, i+1)}}
 			if i%2 == 1 {
 				w.opcode, w.imm, w.inline, w.sgl = opSendImm, uint32(i), l.p[0].mem.at(a, i+1), nil
+				if i%4 == 3 { // some inline, the rest by a pointer
+					w.inline, w.sgl = w.inline[:i-1], []verbs.SGE{sge(ma, a+uint64(i)-1, 2)}
+				}
 			}
 			x[0].post(w)
 			if got := l.until(x[0].sendCQ); got.id != uint64(i) || got.status != 0 {
