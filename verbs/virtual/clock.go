@@ -40,9 +40,8 @@ const resampleAfter = time.Millisecond
 // newClock returns a counter of hz, which is ppb faster than it says, and that shows
 // first now.
 func newClock(backend verbs.Device, hz, ppb int64, first uint64) *clock {
-	hi, lo := bits.Mul64(uint64(hz), uint64(1_000_000_000+ppb))
-	actual, _ := bits.Div64(hi, lo, 1_000_000_000) // Hz
-	mult, _ := bits.Div64(actual>>(64-clockShift), actual<<clockShift, 1_000_000_000)
+	product := uint64(hz) * uint64(1_000_000_000+ppb) // below 1<<64: hz is 1e9 at most
+	mult, _ := bits.Div64(product>>(64-clockShift), product<<clockShift, 1_000_000_000_000_000_000)
 	return &clock{start: rawNow(), first: first, mult: mult, backend: backend}
 }
 
