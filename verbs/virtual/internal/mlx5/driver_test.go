@@ -106,7 +106,6 @@ func (m *memory) write(p []byte, addr uint64) error {
 }
 
 func (m *memory) put32(addr uint64, v uint32) { binary.BigEndian.PutUint32(m.at(addr, 4), v) }
-func (m *memory) get32(addr uint64) uint32    { return binary.BigEndian.Uint32(m.at(addr, 4)) }
 
 // vectorMemory is memory with verbs.VectorMemory.
 type vectorMemory struct{ *memory }
