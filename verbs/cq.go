@@ -52,6 +52,9 @@ const (
 	// WCSolicited says of a receive that the sender asked for an event (SendSolicited).
 	// It is Sluice's own, and devices of libibverbs do not set it.
 	WCSolicited WCFlags = 1 << 31
+	// WCIPv4 says of a datagram that it came by IPv4, whose header is in the last 20 bytes
+	// of its GRH. It is Sluice's own as well.
+	WCIPv4 WCFlags = 1 << 30
 )
 
 // WC is a work completion (ibv_wc).

@@ -391,7 +391,7 @@ func TestDatagrams(t *testing.T) {
 	if _, err := verbs.Drain(b.dev, b.cq, wc, 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if wc[0].ByteLen != 840 || wc[0].SrcQP != x.Num() || wc[0].Flags != verbs.WCGRH || !bytes.HasPrefix(buf[40:], []byte("datagramdatagram")) {
+	if wc[0].ByteLen != 840 || wc[0].SrcQP != x.Num() || wc[0].Flags != verbs.WCGRH|verbs.WCIPv4 || !bytes.HasPrefix(buf[40:], []byte("datagramdatagram")) {
 		t.Errorf("%+v", wc[0])
 	}
 	if ip := roce.IPv4(buf[20:40]); ip.Src() != a.me.GID || ip.TTL() != 64 {

@@ -89,10 +89,11 @@ type Endpoint struct {
 	outgoing  Outgoing
 	carried   Carried
 
-	stamp  uint64 // arrival time, for completions
-	orig   [8]byte
-	grh    [rc.GRHBytes]byte // of the datagram in hand
-	marked bool              // it met a congestion mark
+	stamp   uint64 // arrival time, for completions
+	orig    [8]byte
+	grh     [rc.GRHBytes]byte // of the datagram in hand
+	grhIPv4 bool
+	marked  bool // it met a congestion mark
 
 	past     rc.Counters // of destroyed connections
 	Counters Counters

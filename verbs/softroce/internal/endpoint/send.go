@@ -243,6 +243,9 @@ func (e *Endpoint) received(q *QP, r *rc.RecvCompletion, in *inbound) {
 	var n noticed
 	if q.datagrams() && in != nil {
 		wc.Flags |= verbs.WCGRH
+		if e.grhIPv4 {
+			wc.Flags |= verbs.WCIPv4
+		}
 		wc.SrcQP = in.SrcQP
 		n.ecn = e.marked
 	}

@@ -77,7 +77,8 @@ func (e *Endpoint) writeGRH(p *Packet) {
 	*g = [rc.GRHBytes]byte{}
 	src, dst := p.Src.Addr(), e.cfg.GIDs[p.GID]
 	length := len(p.Data) + roce.UDPBytes
-	if dst.Is4() {
+	e.grhIPv4 = dst.Is4()
+	if e.grhIPv4 {
 		h := roce.IPv4Fields{
 			TOS: p.TrafficClass, TotalLen: roce.IPv4Bytes + length, DontFragment: true, TTL: p.HopLimit, Src: src, Dst: dst,
 		}

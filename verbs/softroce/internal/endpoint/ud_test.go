@@ -57,6 +57,10 @@ func TestDatagrams(t *testing.T) {
 	six := [2]*host{w.add(netip.MustParseAddr("fd00::1")), w.add(netip.MustParseAddr("fd00::2"))}
 	for _, h := range [][2]*host{{a, b}, six} {
 		a, b := h[0], h[1]
+		flags := verbs.WCGRH
+		if a.addr.Addr().Is4() {
+			flags |= verbs.WCIPv4
+		}
 		x, y := w.newUD(a, testQKey), w.newUD(b, testQKey)
 		ml, local := a.reg(5000, 0)
 		mr, remote := b.reg(5000, allAccess)
@@ -65,10 +69,10 @@ func TestDatagrams(t *testing.T) {
 			clear(remote)
 			b.recv(y, verbs.RecvWR{WRID: 9, SGL: []verbs.SGE{sge(mr, 0, 45)[0], sge(mr, 45, 4500)[0]}})
 			wr := verbs.SendWR{WRID: uint64(i), Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: sge(ml, 0, n)}
-			want := verbs.WC{WRID: 9, Opcode: ib.WCRecv, Flags: verbs.WCGRH, ByteLen: uint32(n + rc.GRHBytes), QPN: y.Num(), SrcQP: x.Num()}
+			want := verbs.WC{WRID: 9, Opcode: ib.WCRecv, Flags: flags, ByteLen: uint32(n + rc.GRHBytes), QPN: y.Num(), SrcQP: x.Num()}
 			if i%2 == 1 {
 				wr.Opcode, wr.Imm = ib.WRSendWithImm, 77
-				want.Flags, want.Imm = verbs.WCGRH|verbs.WCWithImm, 77
+				want.Flags, want.Imm = flags|verbs.WCWithImm, 77
 			}
 			a.sendTo(x, wr, b, y.Num(), 1<<31) // its own Q_Key
 			if got := a.poll(); len(got) != 1 || got[0].Status != ib.WCSuccess || got[0].WRID != uint64(i) {
@@ -322,7 +326,7 @@ func TestDatagramsOnSRQ(t *testing.T) {
 			a.post(rx, inline(text))
 		} else {
 			a.sendTo(x, inline(text), b, q.Num(), testQKey)
-			wc.SrcQP, wc.Flags, wc.ByteLen = x.Num(), verbs.WCGRH, rc.GRHBytes+1
+			wc.SrcQP, wc.Flags, wc.ByteLen = x.Num(), verbs.WCGRH|verbs.WCIPv4, rc.GRHBytes+1
 			at += rc.GRHBytes
 		}
 		w.settle()

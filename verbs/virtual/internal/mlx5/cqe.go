@@ -28,8 +28,14 @@ const (
 
 const cqeBytes = 64
 
-// grhInBuffer is the bit of flags_rqpn that says that the received data begins with a GRH.
-const grhInBuffer = 1 << 28
+// Bits of flags_rqpn above the source queue pair: what would be the service level on
+// InfiniBand says how a RoCE datagram came (UCX's ud_iface.h has that of the PRM).
+const (
+	grhInBuffer = 1 << 28 // the received data begins with a GRH
+	overUDP     = 1 << 27 // RoCEv2
+	overIPv6    = 1 << 24
+	overIPv4    = 2 << 24
+)
 
 // entry is what a CQE says.
 type entry struct {

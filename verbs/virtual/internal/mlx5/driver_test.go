@@ -245,6 +245,7 @@ type wc struct {
 	qpn     uint32
 	src     uint32
 	grh     bool
+	sl      uint32
 	se      bool
 	ts      uint64
 	counter uint16
@@ -277,7 +278,7 @@ func (q *queue) poll() (w wc, ok bool) {
 	default:
 		w.bytes, w.imm, w.ts = be.Uint32(b64[44:]), be.Uint32(b64[36:]), be.Uint64(b64[48:])
 		flags := be.Uint32(b64[24:])
-		w.src, w.grh = flags&0xffffff, flags>>28&3 != 0
+		w.src, w.grh, w.sl = flags&0xffffff, flags>>28&3 != 0, flags>>24&0xf
 	}
 	switch w.opcode {
 	case cqeReq, cqeReqErr:

@@ -247,7 +247,12 @@ func (q *QP) onRecv(c *CQ, wc *verbs.WC, x *entry) {
 	x.solicited = wc.Flags&verbs.WCSolicited != 0
 	x.imm, x.bytes, x.flagsRQPN = wc.Imm, wc.ByteLen, wc.SrcQP
 	if wc.Flags&verbs.WCGRH != 0 {
-		x.flagsRQPN |= grhInBuffer
+		x.flagsRQPN |= grhInBuffer | overUDP
+		if wc.Flags&verbs.WCIPv4 != 0 {
+			x.flagsRQPN |= overIPv4
+		} else {
+			x.flagsRQPN |= overIPv6
+		}
 	}
 	c.add(x, nil)
 }

@@ -251,7 +251,7 @@ func TestDatagrams(t *testing.T) {
 				t.Fatalf("request %d: %+v", i, got)
 			}
 			got := l.until(x[1].recvCQ)
-			if got.id != uint64(i) || got.bytes != uint32(41+i) || !got.grh || got.src != x[0].num || got.opcode != cqeRespSend+uint8(i%2) || got.imm != uint32(i%2*i) {
+			if got.id != uint64(i) || got.bytes != uint32(41+i) || !got.grh || got.sl != 0xa || got.src != x[0].num || got.opcode != cqeRespSend+uint8(i%2) || got.imm != uint32(i%2*i) {
 				t.Fatalf("receive %d: %+v", i, got)
 			}
 			if !bytes.Equal(l.p[1].mem.at(b+40, i+1), l.p[0].mem.at(a, i+1)) {
