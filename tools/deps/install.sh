@@ -5,6 +5,7 @@
 # nothing: tests say themselves what they skip.
 set -u
 wanted='gcc libc6-dev pkg-config iproute2 libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin chromium'
+>>>>>>> h-library
 [ "${1:-}" != all ] || wanted="$wanted prometheus dpkg-dev"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

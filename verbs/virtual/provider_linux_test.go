@@ -4,7 +4,6 @@ package virtual_test
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"strconv"
@@ -36,23 +35,27 @@ func TestProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := rawNow(t)
-	h, _ := devices(t, 2, virtual.Config{ClockStart: clockStart, ClockPPB: clockPPB})
-	after := rawNow(t)
-	args := []string{"-test.run", "^TestOver", "-test.v"}
-	if testing.Short() {
-		args = append(args, "-test.short")
-	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append(h.Environ(os.Environ(), lib), fmt.Sprintf("%s=%d %d", rawStart, before, after))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	for _, name := range []string{"TestOverVerbs", "TestOverClock", "TestOverTimestamps"} {
-		if !strings.Contains(string(out), "--- PASS: "+name+" ") {
-			t.Errorf("%s did not pass\n%s", name, out)
-		}
+	for _, realTime := range []bool{false, true} {
+		t.Run(fmt.Sprintf("real time %v", realTime), func(t *testing.T) {
+			before := rawNow(t)
+			h, _ := devices(t, 2, virtual.Config{ClockStart: clockStart, ClockPPB: clockPPB, RealTime: realTime})
+			after := rawNow(t)
+			args := []string{"-test.run", "^TestOver", "-test.v"}
+			if testing.Short() {
+				args = append(args, "-test.short")
+			}
+			cmd := exec.CommandContext(t.Context(), self, args...)
+			cmd.Env = append(h.Environ(os.Environ(), lib), fmt.Sprintf("%s=%d %d", rawStart, before, after))
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			for _, name := range []string{"TestOverVerbs", "TestOverClock", "TestOverTimestamps", "TestOverWallclock"} {
+				if !strings.Contains(string(out), "--- PASS: "+name+" ") {
+					t.Errorf("%s did not pass\n%s", name, out)
+				}
+			}
+		})
 	}
 }
 
@@ -119,7 +122,7 @@ func TestOverClock(t *testing.T) {
 		// 1 GHz; the device was made between from and to.
 		at := func(ns int64) float64 { return clockStart + float64(ns)*(1+clockPPB/1e9) }
 		low, high := at(before-to)-10, at(after-from)+10
-		if got := float64(ticks); got < low || got > high || math.IsNaN(got) {
+		if got := float64(ticks); got < low || got > high {
 			t.Fatalf("%d ticks, expected between %.0f and %.0f", ticks, low, high)
 		}
 		if ticks < last {
@@ -133,7 +136,25 @@ func TestOverClock(t *testing.T) {
 func TestOverTimestamps(t *testing.T) {
 	started(t)
 	dev, _ := openBoth(t)
-	reader := dev.(verbs.ClockReader)
+	stamps(t, dev, func() (uint64, error) { return dev.(verbs.ClockReader).ReadClock() })
+}
+
+// Wallclock timestamps are the time of day, whether libmlx5 computes it from the counter
+// and the clock info page or the device writes it into completions (RealTime).
+func TestOverWallclock(t *testing.T) {
+	started(t)
+	dev, err := verbs.Open("ibv:mlx5_0?timestamps=wallclock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	stamps(t, dev, func() (uint64, error) { return uint64(time.Now().UnixNano()), nil })
+}
+
+// stamps has a queue pair write to itself, and holds the completions' timestamps to what
+// a clock shows before and after.
+func stamps(t *testing.T, dev verbs.Device, clock func() (uint64, error)) {
+	t.Helper()
 	cq, err := dev.CreateCQ(verbs.CQInitAttr{CQE: 16, Timestamps: true})
 	if err != nil {
 		t.Fatal(err)
@@ -151,23 +172,23 @@ func TestOverTimestamps(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := verbs.Endpoint{GID: gid, QPN: qp.Num()}
-	if err := verbs.ConnectRC(qp, end, end, verbs.DefaultRC()); err != nil { // to itself
+	if err := verbs.ConnectRC(qp, end, end, verbs.DefaultRC()); err != nil {
 		t.Fatal(err)
 	}
-	buf := make([]byte, 64)
-	mr, err := pd.RegMR(buf, verbs.DefaultRC().Access)
+	mr, err := pd.RegMR(make([]byte, 64), verbs.DefaultRC().Access)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the kernel slews its clock by, and what the back end's clock and the raw clock
-	// were read apart.
+	// The kernel slews its clocks, and they are read one after the other: ns.
 	const apart = 100_000
 	for range 20 {
-		before, err1 := reader.ReadClock()
-		_, err2 := qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(mr, 0, 8)}, RemoteAddr: mr.Addr() + 32, RKey: mr.RKey()}})
+		before, err1 := clock()
+		_, err2 := qp.PostSend([]verbs.SendWR{{
+			Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(mr, 0, 8)}, RemoteAddr: mr.Addr() + 32, RKey: mr.RKey(),
+		}})
 		var wc [1]verbs.WC
 		_, err3 := verbs.Drain(dev, cq, wc[:], 10*time.Second)
-		after, err4 := reader.ReadClock()
+		after, err4 := clock()
 		for _, err := range []error{err1, err2, err3, err4} {
 			if err != nil {
 				t.Fatal(err)
