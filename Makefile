@@ -93,7 +93,7 @@ libsluice: need-go ## build libsluice.so and libsluice-preload.so, for C program
 # Its options come last: it defines what _FORTIFY_SOURCE and large files would rename.
 libsluice-virtual: ## build libsluice-virtual.so, which `sluice virtual` preloads, into bin/lib; needs a C compiler alone
 	@mkdir -p $(LIB)
-	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-virtual.so verbs/virtual/preload/*.c -ldl -lpthread
+	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-virtual.so verbs/virtual/preload/*.c -Wl,--version-script=verbs/virtual/preload/virtual.map -ldl -lpthread
 
 install-libsluice: libsluice libsluice-virtual ## install the C library under PREFIX=/usr/local (DESTDIR= for packages)
 	@install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3 $(DESTDIR)$(PREFIX)/share/man/man7

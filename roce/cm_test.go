@@ -187,7 +187,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 			Decode(m MAD) error
 		}
 		pair := [2]message{}
-		switch rapid.SampledFrom([]Attribute{AttrREQ, AttrREP, AttrRTU, AttrDREQ, AttrDREP, AttrMRA, AttrREJ}).Draw(t, "message") {
+		switch rapid.SampledFrom([]Attribute{AttrREQ, AttrREP, AttrRTU, AttrDREQ, AttrDREP, AttrMRA, AttrREJ, AttrSIDRREQ, AttrSIDRREP}).Draw(t, "message") {
 		case AttrREQ:
 			pair = [2]message{&REQ{
 				u32(), u64(), u64(), u32(), genU24(t, "QPN"), u8(8), genU24(t, "EECN"), u8(8), genU24(t, "EECN"), u8(5), u8(2), flag(),
@@ -208,6 +208,12 @@ func TestMessagesRoundTrip(t *testing.T) {
 			pair = [2]message{&MRA{u32(), u32(), u8(2), u8(5), private(MRAPrivateBytes)}, new(MRA)}
 		case AttrREJ:
 			pair = [2]message{&REJ{u32(), u32(), u8(2), u8(7), RejectReason(u16()), private(REJInfoBytes), private(REJPrivateBytes)}, new(REJ)}
+		case AttrSIDRREQ:
+			pair = [2]message{&SIDRREQ{u32(), u16(), u64(), private(SIDRREQPrivateBytes)}, new(SIDRREQ)}
+		case AttrSIDRREP:
+			pair = [2]message{&SIDRREP{
+				u32(), SIDRStatus(u8(8)), u8(8), genU24(t, "QPN"), u64(), u32(), private(SIDRREPInfoBytes), private(SIDRREPPrivateBytes),
+			}, new(SIDRREP)}
 		}
 		tid := u64()
 		m, err := pair[0].Put(make([]byte, MADBytes), tid)

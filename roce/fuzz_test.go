@@ -92,7 +92,8 @@ func FuzzMAD(f *testing.F) {
 			AttrREQ: func() message { return new(REQ) }, AttrREP: func() message { return new(REP) },
 			AttrRTU: func() message { return new(RTU) }, AttrDREQ: func() message { return new(DREQ) },
 			AttrDREP: func() message { return new(DREP) }, AttrMRA: func() message { return new(MRA) },
-			AttrREJ: func() message { return new(REJ) },
+			AttrREJ: func() message { return new(REJ) }, AttrSIDRREQ: func() message { return new(SIDRREQ) },
+			AttrSIDRREP: func() message { return new(SIDRREP) },
 		}
 		v, w := of[m.Attribute()](), of[m.Attribute()]()
 		if err := v.Decode(m); err != nil {

@@ -50,7 +50,7 @@ func newLoop(w *guest.Watch, ch verbs.CompChannel, p *pages) *loop {
 func (l *loop) start(e *mlx5.Engine) {
 	l.engine = e
 	l.tasks.Go(l.serve)
-	l.tasks.Go(l.listen)
+	go l.listen() // it notices the end when its wait ends, and uses nothing but the channel until then
 	if l.watch != nil {
 		go l.seeFaults() // until guest closes the watch, when the process is gone
 	}

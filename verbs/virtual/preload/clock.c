@@ -179,9 +179,7 @@ static bool is_store(const ucontext_t *uc)
 	return uc->uc_mcontext.gregs[REG_ERR] & 2;
 }
 
-#define TRAPS 1
-
-#elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#elif defined(__aarch64__)
 
 /* emulate carries out ldr, ldur, ldar and their narrow forms, without sign or write-back. */
 static bool emulate(ucontext_t *uc, struct clock *c, size_t offset)
@@ -209,24 +207,6 @@ static bool is_store(const ucontext_t *uc)
 			return ((const struct esr_context *)h)->esr & 1 << 6;
 	return true;
 }
-
-#define TRAPS 1
-
-#else
-
-static bool emulate(ucontext_t *uc, struct clock *c, size_t offset)
-{
-	(void)uc, (void)c, (void)offset;
-	return false;
-}
-
-static bool is_store(const ucontext_t *uc)
-{
-	(void)uc;
-	return true;
-}
-
-#define TRAPS 0
 
 #endif
 
@@ -301,11 +281,12 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 
 			if (!addr || at - addr >= c->length)
 				continue;
-			if (is_store(context))
-				break;
 			/* Another thread may have untrapped it just now. */
-			if (!atomic_load(&counter_of(c)->untrapped) && !emulate(context, c, at - addr))
+			if (atomic_load(&counter_of(c)->untrapped) || !emulate(context, c, at - addr)) {
+				if (is_store(context))
+					break;
 				untrap(c, (void *)addr);
+			}
 			errno = saved;
 			return;
 		}
@@ -342,11 +323,7 @@ int clock_map(void *addr, size_t length, int fd, off_t offset)
 			continue;
 		c->length = length;
 		c->alias = alias;
-		err = 0;
-		if (TRAPS)
-			err = syscall(SYS_mprotect, addr, length, PROT_NONE) ? errno : 0;
-		else
-			untrap(c, addr);
+		err = syscall(SYS_mprotect, addr, length, PROT_NONE) ? errno : 0;
 		if (!err) {
 			atomic_store_explicit(&c->addr, (uintptr_t)addr, memory_order_release);
 			atomic_fetch_add(&clocks_mapped, 1);

@@ -32,25 +32,57 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return device_ioctl(fd, request, arg);
 }
 
-/* Not NEXT: allocators map memory before dlsym can run. */
-EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+/*
+ * Not NEXT: allocators map memory before dlsym can run.
+ *
+ * UCX and libfabric watch a program's memory by writing jumps to their own functions over
+ * the first bytes of the mmap and munmap that dlsym finds. Those must not be what
+ * libraries are linked to, or devices would see nothing of what they map. So there are
+ * two of each: dlsym finds those of this library's version, and programs and libraries
+ * those of the C library's, which pass on to the former what is not the devices'.
+ */
+EXPORT void *plain_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
+__attribute__((noinline)) void *plain_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+}
+
+EXPORT int plain_munmap(void *addr, size_t length);
+__attribute__((noinline)) int plain_munmap(void *addr, size_t length)
+{
+	return syscall(SYS_munmap, addr, length);
+}
+
+EXPORT void *linked_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
+void *linked_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 {
 	if (likely(flags & MAP_ANONYMOUS || !ours(fd)))
-		return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+		return plain_mmap(addr, length, prot, flags, fd, offset);
 	return device_mmap(addr, length, prot, flags, fd, offset);
 }
 
-EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off64_t offset)
-{
-	return mmap(addr, length, prot, flags, fd, offset);
-}
-
-EXPORT int munmap(void *addr, size_t length)
+EXPORT int linked_munmap(void *addr, size_t length);
+int linked_munmap(void *addr, size_t length)
 {
 	if (!likely(!atomic_load_explicit(&clocks_mapped, memory_order_relaxed)))
 		clock_unmap(addr, length);
-	return syscall(SYS_munmap, addr, length);
+	return plain_munmap(addr, length);
 }
+
+#if defined(__x86_64__)
+#define LIBC "GLIBC_2.2.5"
+#elif defined(__aarch64__)
+#define LIBC "GLIBC_2.17"
+#else
+#error "libsluice-virtual.so is for x86-64 and arm64 with the GNU C library"
+#endif
+
+#define VERSION(function, name) __asm__(".symver " #function ", " name)
+VERSION(plain_mmap, "mmap@@SLUICE_VIRTUAL");
+VERSION(plain_munmap, "munmap@@SLUICE_VIRTUAL");
+VERSION(linked_mmap, "mmap@" LIBC);
+VERSION(linked_mmap, "mmap64@" LIBC);
+VERSION(linked_munmap, "munmap@" LIBC);
 
 EXPORT int close(int fd)
 {

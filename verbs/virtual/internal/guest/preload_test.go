@@ -215,7 +215,7 @@ func compile() error {
 	}
 	flags := []string{"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"}
 	for _, args := range [][]string{
-		append([]string{"-fPIC", "-shared", "-fvisibility=hidden", "-o", built.library}, sources...),
+		append([]string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--version-script=../../preload/virtual.map", "-o", built.library}, sources...),
 		{"-o", built.program, "testdata/client.c", "-lpthread"},
 	} {
 		if out, err := exec.Command(cc, append(flags, args...)...).CombinedOutput(); err != nil {
@@ -290,7 +290,7 @@ func watches(t *testing.T) {
 // TestLibrary has a C program use the device through the library.
 func TestLibrary(t *testing.T) {
 	library, program := build(t)
-	for _, check := range []string{"paths", "write", "ioctl", "mmap", "watch", "clock", "untrapped", "segv", "fork", "dup", "threads", "events", "netlink"} {
+	for _, check := range []string{"paths", "write", "ioctl", "mmap", "patched", "watch", "clock", "untrapped", "segv", "fork", "dup", "threads", "events", "netlink"} {
 		t.Run(check, func(t *testing.T) {
 			if check == "watch" {
 				watches(t)

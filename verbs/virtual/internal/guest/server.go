@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -161,6 +162,11 @@ func (k *conn) hello(r *request, uffd *os.File) (p *Process, end func(), errno s
 		return fail(syscall.EINVAL)
 	}
 	m := &memory{pid: pid}
+	if err := m.ReadMemory(make([]byte, 1), 1); errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+		slog.Warn("a program's memory is out of reach: kernel.yama.ptrace_scope above 1 or a container's seccomp profile forbids process_vm_readv, or the program forbids it (PR_SET_DUMPABLE)", "process", pid, "error", err)
+		_ = unix.Close(pidfd)
+		return fail(syscall.EPERM)
+	}
 	process := os.NewFile(uintptr(pidfd), fmt.Sprintf("process %d", pid))
 	p = &Process{PID: pid, Memory: m}
 	if uffd != nil {

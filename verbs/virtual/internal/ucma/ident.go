@@ -51,7 +51,6 @@ type ident struct {
 	passive bool
 	lived   bool // the connection was established
 	par     cm.Parameters
-	qkey    uint32
 }
 
 func (i *ident) service() uint64 { return i.space.ServiceID(i.src.Port()) }

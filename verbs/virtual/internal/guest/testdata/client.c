@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -22,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -161,6 +163,31 @@ static void check_mmap(void)
 	FAILS((intptr_t)mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 7 << 12), EINVAL);
 	FAILS((intptr_t)mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0), EINVAL);
 	CHECK(!munmap((void *)page, 4096));
+}
+
+static int hooked;
+
+static void *hook(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	hooked++;
+	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+}
+
+/* UCX writes a jump to a function of its own over the mmap that dlsym finds. */
+static void check_patched(void)
+{
+#if defined(__x86_64__)
+	unsigned char *code = dlsym(RTLD_DEFAULT, "mmap"), *page = (unsigned char *)((uintptr_t)code & ~4095ul);
+	unsigned char jump[13] = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3}; /* movabs to r11; jmp *r11 */
+	void *to = hook;
+
+	memcpy(jump + 2, &to, sizeof to);
+	CHECK(!mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC));
+	memcpy(code, jump, sizeof jump);
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED && hooked == 1);
+	check_mmap();
+	CHECK(hooked == 1);
+#endif
 }
 
 /* Stores into a watched page, which the device counts one by one. */
@@ -535,7 +562,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } checks[] = {
-	{"paths", check_paths}, {"write", check_write}, {"ioctl", check_ioctl}, {"mmap", check_mmap},
+	{"paths", check_paths}, {"write", check_write}, {"ioctl", check_ioctl}, {"mmap", check_mmap}, {"patched", check_patched},
 	{"watch", check_watch}, {"clock", check_clock}, {"untrapped", check_untrapped}, {"segv", check_segv},
 	{"fork", check_fork}, {"dup", check_dup}, {"threads", check_threads}, {"events", check_events},
 	{"netlink", check_netlink}, {"gone", check_gone}, {"killed", check_killed}, {"ended", check_ended},
