@@ -69,7 +69,7 @@ func TestVirtualForwardsSignals(t *testing.T) {
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}
-			defer in.Close() //nolint:errcheck // it keeps the program reading
+			defer in.Close()
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

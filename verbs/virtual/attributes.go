@@ -26,7 +26,7 @@ const (
 const dumpFillKey = 0x700
 
 func (d *Device) contextResp() uverbs.Mlx5ContextResp {
-	return uverbs.Mlx5ContextResp{
+	r := uverbs.Mlx5ContextResp{
 		QPTabSize: uint32(min(d.model.maxQP, d.attr.MaxQP)), BFRegSize: registerBytes, CacheLineSize: cacheLine,
 		MaxSQDescSz: maxSendWQE, MaxRQDescSz: maxRecvWQE, MaxSendWQEBB: 1 << logRing, MaxRecvWR: 1 << logRing,
 		MaxSRQRecvWR: uint32(min(d.model.maxSRQWR, d.attr.MaxSRQWR)), NumPorts: 1,
@@ -34,6 +34,10 @@ func (d *Device) contextResp() uverbs.Mlx5ContextResp {
 		CmdsSuppUHW: uverbs.Mlx5UHWQueryDevice | uverbs.Mlx5UHWCreateAH, EthMinInline: uverbs.Mlx5InlineNone, ClockInfoVersions: uverbs.Mlx5ClockInfoV1,
 		LogUARSize: 12, NumUARsPerPage: 1, DumpFillMKeyVal: dumpFillKey,
 	}
+	if d.cfg.RealTime {
+		r.CompMask |= uverbs.Mlx5RealTimeTS
+	}
+	return r
 }
 
 // device_cap_flags that hold here, of those that ConnectX reports (enum

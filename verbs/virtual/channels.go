@@ -109,6 +109,10 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 		return resp, driver, errno
 	}
 	d := c.node.dev
+	realTime := uint16(0)
+	if d.cfg.RealTime {
+		realTime = uverbs.Mlx5CQRealTimeTS
+	}
 	channel, errno := c.channelOf(req.CompChannel)
 	entries := ringSize(req.CQE)
 	switch {
@@ -117,7 +121,7 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	case req.CompVector >= vectors(), req.CQE == 0, entries > min(maxCQBuffer, d.attr.MaxCQE),
 		ring.CQESize != 64 && ring.CQESize != 128, ring.Reserved0 != 0, ring.Reserved1 != 0, ring.Flags&uverbs.Mlx5CQUARPageIndex != 0:
 		return resp, driver, syscall.EINVAL
-	case ring.Flags != 0, ring.CQECompEn != 0: // padding, the wall clock, compression
+	case ring.Flags&^realTime != 0, ring.CQECompEn != 0: // padding, compression, or what was not offered
 		return resp, driver, syscall.EOPNOTSUPP
 	}
 	backend, err := d.backend.CreateCQ(verbs.CQInitAttr{CQE: entries, Channel: c.channel, Timestamps: d.attr.CoreClockHz > 0})
@@ -129,6 +133,9 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	config := mlx5.CQConfig{
 		Number: driver.CQN, Buffer: ring.BufAddr, Record: ring.DBAddr, Entries: entries, EntrySize: int(ring.CQESize), Backend: backend,
 		Failed: func() { q.async.raise(c, q.user, ib.EventCQErr) },
+	}
+	if ring.Flags&uverbs.Mlx5CQRealTimeTS != 0 {
+		config.Ticks = d.clock.stampedWall
 	}
 	if channel != nil {
 		config.Event = q.onEvent

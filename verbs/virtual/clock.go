@@ -32,6 +32,7 @@ type clock struct {
 	backend verbs.Device
 	mu      sync.Mutex
 	at, raw time.Duration
+	wall    int64 // the time of day in ns since 1970
 	known   bool
 }
 
@@ -64,22 +65,52 @@ func (c *clock) atRaw(raw uint64) uint64 {
 func (c *clock) stamped(ns uint64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d := time.Duration(ns) - c.at; !c.known || d > resampleAfter || d < -resampleAfter {
-		c.sample()
-	}
+	c.sampleFor(ns)
 	return c.atRaw(uint64(c.raw + time.Duration(ns) - c.at))
 }
 
-// sample reads both clocks, the host's between two readings of the back end's: the
+// stampedWall returns the time of day, in ns since 1970, when the back end's clock showed ns.
+func (c *clock) stampedWall(ns uint64) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sampleFor(ns)
+	return uint64(c.wall + int64(time.Duration(ns)-c.at))
+}
+
+// readings is how often two clocks are read together, of which the closest readings
+// count: between others the thread may have stood still.
+const readings = 4
+
+// now returns what the counter shows, and the time of day in ns since 1970.
+func (c *clock) now() (ticks uint64, wall int64) {
+	best := ^uint64(0)
+	for range readings {
+		before := rawNow()
+		w := time.Now().UnixNano()
+		if took := rawNow() - before; took < best {
+			best, wall, ticks = took, w, c.atRaw(before+took/2)
+		}
+	}
+	return ticks, wall
+}
+
+// sampleFor reads the clocks if what they showed is too old for a time of the back end's.
+func (c *clock) sampleFor(ns uint64) {
+	if d := time.Duration(ns) - c.at; !c.known || d > resampleAfter || d < -resampleAfter {
+		c.sample()
+	}
+}
+
+// sample reads the clocks, the host's between two readings of the back end's: the
 // closest of a few.
 func (c *clock) sample() {
 	best := time.Duration(-1)
-	for range 4 {
+	for range readings {
 		before := c.backend.Now()
-		raw := time.Duration(rawNow())
+		raw, wall := time.Duration(rawNow()), time.Now().UnixNano()
 		after := c.backend.Now()
 		if took := after - before; best < 0 || took < best {
-			best, c.at, c.raw, c.known = took, before+took/2, raw, true
+			best, c.at, c.raw, c.wall, c.known = took, before+took/2, raw, wall, true
 		}
 	}
 }

@@ -32,6 +32,11 @@ type Config struct {
 	// how many billionths it is faster than its rate: between -100000000 and 100000000.
 	ClockStart uint64
 	ClockPPB   int64
+	// RealTime has the device offer completion timestamps of the time of day
+	// (MLX5DV_CONTEXT_FLAGS_REAL_TIME_TS), as firmware does that is configured so:
+	// libmlx5 takes them for completion queues with wallclock timestamps only. They are
+	// nanoseconds since 1970, as libmlx5 reads them.
+	RealTime bool
 }
 
 // Device is a virtual ConnectX. Its methods may be called concurrently.

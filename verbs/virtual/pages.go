@@ -119,7 +119,7 @@ func (p *pages) keepCurrent() {
 // refresh writes the clocks as they are now: mlx5_ib_clock_info, by which programs turn
 // ticks into the time of day, and the core clock.
 func (p *pages) refresh() {
-	ticks, wall := p.clock.atRaw(rawNow()), time.Now().UnixNano()
+	ticks, wall := p.clock.now()
 	// ns = ticks * mult >> shift, as the kernel's driver has it.
 	const shift = 24
 	mult := infoMult(p.clock.mult, shift)

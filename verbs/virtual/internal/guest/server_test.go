@@ -90,7 +90,7 @@ func TestConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer notOne.Close() //nolint:errcheck // it was never written
+	defer notOne.Close()
 	null := int(notOne.Fd())
 	for _, test := range []struct {
 		name  string
@@ -299,7 +299,7 @@ func TestNewPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // it is memory
+	defer f.Close()
 	b[0], b[len(b)-1] = 1, 2
 	other, err := unix.Mmap(int(f.Fd()), 0, len(b), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil || !bytes.Equal(b, other) || len(b) != 2*os.Getpagesize() {

@@ -16,6 +16,8 @@ type CQConfig struct {
 	Entries   int      // of the ring: a power of two, up to 1<<22
 	EntrySize int      // 64 or 128
 	Backend   verbs.CQ // with a channel, for Arm
+	// Ticks is what Config.Ticks is, for this queue's completions; nil for Config's.
+	Ticks func(uint64) uint64
 	// Event is called when the queue is armed and has a completion that fires it; nil if
 	// the queue has no channel. Once for each arm.
 	Event func()
@@ -56,6 +58,9 @@ func (e *Engine) CreateCQ(c CQConfig) (*CQ, error) {
 	}
 	if c.Number == 0 || c.Number > indexMask {
 		return nil, fmt.Errorf("mlx5: completion queue number %#x, expected 1 to %#x", c.Number, indexMask)
+	}
+	if c.Ticks == nil {
+		c.Ticks = e.cfg.Ticks
 	}
 	q := &CQ{e: e, cfg: c, pieces: make([]verbs.MemoryPiece, 0, batch+2)}
 	var word [4]byte

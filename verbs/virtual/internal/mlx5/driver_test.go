@@ -28,6 +28,7 @@ type memory struct {
 	calls   int
 	strayed int
 	refuse  uint64 // the page at this address is unmapped; 0 for none
+	wrote   func(addr uint64, n int)
 }
 
 type area struct {
@@ -102,6 +103,9 @@ func (m *memory) write(p []byte, addr uint64) error {
 		return errStray
 	}
 	copy(m.at(addr, len(p)), p)
+	if m.wrote != nil {
+		m.wrote(addr, len(p))
+	}
 	return nil
 }
 
@@ -131,9 +135,18 @@ func (v vectorMemory) WritePieces(pieces []verbs.MemoryPiece) error {
 	return nil
 }
 
+// reporter is what of a testing.TB the driver needs, and a rapid.T has.
+type reporter interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // program is a process with an opened device.
 type program struct {
-	t      testing.TB
+	t      reporter
 	dev    verbs.Device
 	pd     verbs.PD
 	ch     verbs.CompChannel
@@ -146,7 +159,7 @@ type program struct {
 	woken  int
 }
 
-func newProgram(t testing.TB, dev verbs.Device, vectors bool) *program {
+func newProgram(t reporter, dev verbs.Device, vectors bool) *program {
 	p := &program{t: t, dev: dev, mem: newMemory(), byUser: map[uint32]*pair{}, number: 0x100}
 	var err error
 	if p.pd, err = dev.AllocPD(); err != nil {
@@ -562,7 +575,7 @@ func (x *pair) reset() {
 
 // lab is two programs on two devices.
 type lab struct {
-	t    testing.TB
+	t    reporter
 	devs [2]verbs.Device
 	p    [2]*program
 }

@@ -239,7 +239,7 @@ func (e *Engine) onCompletion(c *CQ, wc *verbs.WC) {
 		return // of a queue pair that is gone
 	}
 	index := uint16(wc.WRID)
-	x := entry{userIndex: q.cfg.UserIndex, qpn: q.num, counter: index, timestamp: e.cfg.Ticks(wc.Timestamp)}
+	x := entry{userIndex: q.cfg.UserIndex, qpn: q.num, counter: index, timestamp: c.cfg.Ticks(wc.Timestamp)}
 	if wc.WRID&recvBit != 0 {
 		q.onRecv(c, wc, &x)
 		return

@@ -213,6 +213,49 @@ func TestOverrun(t *testing.T) {
 	})
 }
 
+// A CQE is the program's with the last byte that is written, whether the program looks at
+// the opcode or at the owner bit alone.
+func TestOwnerLast(t *testing.T) {
+	both(t, func(t *testing.T, l *lab) {
+		for _, size := range []int{64, 128} {
+			q := l.p[0].newCQ(8, size)
+			p := l.p[1].newCQ(8, 64)
+			x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 32}, q, q)
+			l.connect(x, l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 1}, p, p))
+			bodies := 0
+			l.p[0].mem.wrote = func(addr uint64, n int) {
+				if addr < q.buffer || addr >= q.buffer+uint64(8*size) || n == 1 {
+					return
+				}
+				for at := addr; at < addr+uint64(n); at += uint64(size) {
+					own := l.p[0].mem.at(at+uint64(size)-1, 1)[0]
+					lap := q.cq.produced - 1 // of the batch's last
+					for lap%8 != uint32(at-q.buffer)/uint32(size) {
+						lap--
+					}
+					if own>>4 != cqeInvalid || own&1 == uint8(lap/8)&1 {
+						t.Errorf("CQE %d is the program's too soon: %#x", lap, own)
+					}
+					bodies++
+				}
+			}
+			for i := range 40 {
+				nop := wr{opcode: opNOP, flags: signal}
+				x.post(nop, nop, nop)
+				for range 3 {
+					if w := l.until(q); w.status != 0 {
+						t.Fatalf("round %d: %+v", i, w)
+					}
+				}
+			}
+			l.p[0].mem.wrote = nil
+			if bodies != 120 {
+				t.Errorf("%d CQEs of %d bytes, expected 120", bodies, size)
+			}
+		}
+	})
+}
+
 // Receives of an SRQ go to the queue pair whose message came, in the list's order; the
 // limit's event comes once.
 func TestSRQ(t *testing.T) {

@@ -21,6 +21,7 @@ const Mlx5LibCap4KUAR = 1 << 0
 const (
 	Mlx5CoreClockOffset = 1 << 0
 	Mlx5DumpFillMKey    = 1 << 1
+	Mlx5RealTimeTS      = 1 << 4
 )
 
 // Bits of Mlx5ContextResp.CmdsSuppUHW: commands that have a driver's part.
