@@ -370,7 +370,7 @@ func mapPage(t *testing.T, p *player, offset uint64) []byte {
 // The counter is first + ns * Hz * (1 + ppb/1e9) / 1e9, to a tick in 2^32.
 func TestClock(t *testing.T) {
 	d := openDevice(t, Config{})
-	defer d.Close() //nolint:errcheck // nothing was made
+	defer d.Close()
 	for _, c := range []struct{ hz, ppb, first int64 }{{1e9, 0, 0}, {156_250_000, 7000, 99}, {1e9, -250_000, 1 << 40}, {1e9, 100_000_000, 0}} {
 		clock := newClock(d.backend, c.hz, c.ppb, uint64(c.first))
 		for _, ns := range []int64{0, 1, 1000, 999_999_999, 3_600_000_000_000} {
@@ -464,7 +464,7 @@ func TestEventsReported(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	d := openDevice(t, Config{})
-	defer d.Close() //nolint:errcheck // nothing was made
+	defer d.Close()
 	for _, c := range []Config{
 		{Model: "cx9", Name: "mlx5_0", Backend: d.backend}, {Model: "cx5", Backend: d.backend}, {Model: "cx5", Name: "mlx5_0"},
 		{Model: "cx5", Name: "mlx5_0", Backend: d.backend, ClockPPB: 1 << 40},
