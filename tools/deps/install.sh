@@ -4,11 +4,7 @@
 # Prometheus (100 MB) and what builds Debian packages. It says what it does, does it as root only, and fails at
 # nothing: tests say themselves what they skip.
 set -u
-<<<<<<< HEAD
-wanted='gcc libc6-dev pkg-config iproute2 libibverbs-dev librdmacm-dev ibverbs-utils perftest rdmacm-utils chromium'
-=======
 wanted='gcc libc6-dev pkg-config iproute2 libibverbs-dev librdmacm-dev ibverbs-providers ibverbs-utils rdmacm-utils perftest chromium'
->>>>>>> h-library
 [ "${1:-}" != all ] || wanted="$wanted prometheus dpkg-dev"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
