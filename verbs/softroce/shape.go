@@ -36,7 +36,7 @@ const (
 	lineDepth = 1 << 14
 	// maxLate is how much of the time that the processor was elsewhere a link with
 	// packets to send makes up for.
-	maxLate = 5 * units.Millisecond
+	maxLate = 20 * units.Millisecond
 	// maxRest bounds how long packets that are due wait so that several leave in one
 	// system call.
 	maxRest = 50 * units.Microsecond

@@ -291,3 +291,38 @@ func TestShapeOptions(t *testing.T) {
 		t.Errorf("a World with a loss of 2: error %v", err)
 	}
 }
+
+// A packet over a link takes no memory, whether it waits or not.
+func TestShapeDoesNotAllocate(t *testing.T) {
+	for _, s := range []Shape{{Rate: units.Gbps}, {Rate: units.Gbps, Delay: units.Millisecond, Loss: 0.1}} {
+		w, err := NewWorld(des.New(), 2, DefaultWorld())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := w.devices[0]
+		gid, err := w.Device(1).GID(1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newShaper(s, false, true)
+		mad := make([]byte, roce.MADBytes)
+		now := units.Time(0)
+		round := func() {
+			for range 8 {
+				if err := d.core.SendMAD(verbs.AddressVector{GID: gid}, 1, mad); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for at := l.next(true); at != units.Never; at = l.next(d.core.Pending()) {
+				now = max(now, at)
+				l.fill(&d.batch, d.core, now, d.out)
+			}
+		}
+		for range 20 {
+			round()
+		}
+		if n := testing.AllocsPerRun(100, round); n != 0 {
+			t.Errorf("%+v: %v allocations for 8 packets", s, n)
+		}
+	}
+}

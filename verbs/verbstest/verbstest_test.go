@@ -43,6 +43,10 @@ func TestModel(t *testing.T) { run(t, "sim:verbstest/h0", "sim:verbstest/h1", 1,
 
 func TestSoftRoCE(t *testing.T) { run(t, "soft:127.0.7.1", "soft:127.0.7.2", 1, -1) }
 
+func TestSoftRoCEOverShapedLink(t *testing.T) {
+	run(t, "soft:127.0.7.3?shape=5Gbps&delay=20us", "soft:127.0.7.4?shape=1Gbps&delay=300us", 1, -1)
+}
+
 // TestDevice is what make test-hw runs.
 func TestDevice(t *testing.T) {
 	if *device == "" {

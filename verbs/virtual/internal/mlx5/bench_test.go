@@ -14,6 +14,7 @@ type instant struct {
 	verbs.Device
 	verbs.PD
 	verbs.CompChannel
+	qps uint32
 }
 
 func (i *instant) AllocPD() (verbs.PD, error)                    { return i, nil }
@@ -25,8 +26,14 @@ func (i *instant) Destroy() error                                 { return nil }
 func (i *instant) Wait(time.Duration) (verbs.CQ, error)           { return nil, verbs.ErrTimeout }
 func (i *instant) CreateAH(verbs.AddressVector) (verbs.AH, error) { return i, nil }
 func (i *instant) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
-	return &instantQP{send: a.SendCQ.(*instantCQ), recv: a.RecvCQ.(*instantCQ)}, nil
+	i.qps++
+	return &instantQP{num: i.qps, send: a.SendCQ.(*instantCQ), recv: a.RecvCQ.(*instantCQ)}, nil
 }
+func (i *instant) CreateSRQ(verbs.SRQInitAttr) (verbs.SRQ, error) { return &instantSRQ{}, nil }
+
+type instantSRQ struct{ verbs.SRQ }
+
+func (*instantSRQ) SetRecvSource(verbs.RecvSource) {}
 
 type instantCQ struct{ wc []verbs.WC }
 
@@ -41,18 +48,19 @@ func (c *instantCQ) Destroy() error       { return nil }
 
 // instantQP takes a receive for each request.
 type instantQP struct {
+	num        uint32
 	send, recv *instantCQ
 	source     verbs.RecvSource
 	fetched    [16]verbs.RecvWR
 	have       []verbs.RecvWR
 }
 
-func (q *instantQP) Num() uint32     { return 7 }
+func (q *instantQP) Num() uint32     { return q.num }
 func (q *instantQP) Type() ib.QPType { return ib.RC }
 func (q *instantQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	for i := range wrs {
 		if wrs[i].Flags&verbs.SendSignaled != 0 {
-			q.send.wc = append(q.send.wc, verbs.WC{WRID: wrs[i].WRID, QPN: 7})
+			q.send.wc = append(q.send.wc, verbs.WC{WRID: wrs[i].WRID, QPN: q.num})
 		}
 		if q.source == nil {
 			continue
@@ -61,7 +69,7 @@ func (q *instantQP) PostSend(wrs []verbs.SendWR) (int, error) {
 			q.have = q.fetched[:q.source.FetchRecv(q.fetched[:])]
 		}
 		if len(q.have) > 0 {
-			q.recv.wc = append(q.recv.wc, verbs.WC{WRID: q.have[0].WRID, QPN: 7, Opcode: ib.WCRecv})
+			q.recv.wc = append(q.recv.wc, verbs.WC{WRID: q.have[0].WRID, QPN: q.num, Opcode: ib.WCRecv})
 			q.have = q.have[1:]
 		}
 	}
@@ -135,14 +143,14 @@ func TestCallsAndAllocations(t *testing.T) {
 		if allocs := testing.AllocsPerRun(100, func() { spin(x, ws, encoded) }); allocs != 0 {
 			t.Errorf("%s: %v allocations", c.name, allocs)
 		}
-		before := p.mem.calls
+		before := p.mem.calls.Load()
 		const rounds = 100
 		for range rounds {
 			spin(x, ws, encoded)
 		}
 		// Reading ahead does not reach over the ring's end, and the consumer index is read
 		// when the CQ seems full.
-		if calls := float64(p.mem.calls-before) / rounds; calls > float64(c.calls)+0.2 {
+		if calls := float64(p.mem.calls.Load()-before) / rounds; calls > float64(c.calls)+0.2 {
 			t.Errorf("%s: %v calls a doorbell, expected %d", c.name, calls, c.calls)
 		}
 		if x.sendCQ.ci < uint32(2000/c.n*c.n) || x.failed > 0 || x.sendCQ.failed > 0 {

@@ -25,8 +25,8 @@ import (
 type memory struct {
 	data    []byte
 	areas   []area // by address
-	calls   int
-	strayed int
+	calls   atomic.Int64
+	strayed atomic.Int64
 	refuse  uint64 // the page at this address is unmapped; 0 for none
 	wrote   func(addr uint64, n int)
 }
@@ -74,14 +74,14 @@ func (m *memory) allowed(addr uint64, n int, write bool) bool {
 		i--
 	}
 	if i < 0 || addr-m.areas[i].addr > uint64(m.areas[i].n) || uint64(n) > uint64(m.areas[i].n)-(addr-m.areas[i].addr) || write && !m.areas[i].writable {
-		m.strayed++
+		m.strayed.Add(1)
 		return false
 	}
 	return m.refuse == 0 || addr+uint64(n) <= m.refuse || addr >= m.refuse+pageSize
 }
 
 func (m *memory) ReadMemory(p []byte, addr uint64) error {
-	m.calls++
+	m.calls.Add(1)
 	return m.read(p, addr)
 }
 
@@ -94,7 +94,7 @@ func (m *memory) read(p []byte, addr uint64) error {
 }
 
 func (m *memory) WriteMemory(p []byte, addr uint64) error {
-	m.calls++
+	m.calls.Add(1)
 	return m.write(p, addr)
 }
 
@@ -110,13 +110,12 @@ func (m *memory) write(p []byte, addr uint64) error {
 }
 
 func (m *memory) put32(addr uint64, v uint32) { binary.BigEndian.PutUint32(m.at(addr, 4), v) }
-func (m *memory) get32(addr uint64) uint32    { return binary.BigEndian.Uint32(m.at(addr, 4)) }
 
 // vectorMemory is memory with verbs.VectorMemory.
 type vectorMemory struct{ *memory }
 
 func (v vectorMemory) ReadPieces(pieces []verbs.MemoryPiece) error {
-	v.calls++
+	v.calls.Add(1)
 	for _, p := range pieces {
 		if err := v.read(p.Data, p.Addr); err != nil {
 			return err
@@ -126,7 +125,7 @@ func (v vectorMemory) ReadPieces(pieces []verbs.MemoryPiece) error {
 }
 
 func (v vectorMemory) WritePieces(pieces []verbs.MemoryPiece) error {
-	v.calls++
+	v.calls.Add(1)
 	for _, p := range pieces {
 		if err := v.write(p.Data, p.Addr); err != nil {
 			return err
@@ -595,8 +594,8 @@ func run(t *testing.T, vectors bool, f func(l *lab)) {
 		t.Fatal(err)
 	}
 	for _, p := range l.p {
-		if p.mem.strayed > 0 {
-			t.Errorf("%d accesses outside the program's memory", p.mem.strayed)
+		if n := p.mem.strayed.Load(); n > 0 {
+			t.Errorf("%d accesses outside the program's memory", n)
 		}
 	}
 }

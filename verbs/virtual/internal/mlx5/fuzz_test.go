@@ -29,11 +29,11 @@ func FuzzProgram(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, p := range l.p {
-			if p.mem.strayed > 0 {
-				t.Errorf("%d accesses to memory that the device has no business with", p.mem.strayed)
+			if n := p.mem.strayed.Load(); n > 0 {
+				t.Errorf("%d accesses to memory that the device has no business with", n)
 			}
-			if p.mem.calls > 5000 {
-				t.Errorf("%d calls", p.mem.calls)
+			if n := p.mem.calls.Load(); n > 5000 {
+				t.Errorf("%d calls", n)
 			}
 		}
 	})

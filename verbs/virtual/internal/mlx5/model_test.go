@@ -181,8 +181,8 @@ func model(c *choices, w *softroce.World) (err error) {
 		}
 	}
 	for _, p := range l.p {
-		if p.mem.strayed > 0 {
-			t.Fatalf("%d accesses outside", p.mem.strayed)
+		if n := p.mem.strayed.Load(); n > 0 {
+			t.Fatalf("%d accesses outside", n)
 		}
 	}
 	return nil

@@ -103,6 +103,8 @@ type command struct {
 	op   uint32
 	out  int // room for the response
 	body []byte
+
+	option uint32 // SET_OPTION's value, once it is read
 }
 
 // parse takes a command apart. Its body is as long as bodyBytes says.

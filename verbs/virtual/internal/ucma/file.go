@@ -120,6 +120,12 @@ func (f *File) Write(b []byte) guest.Reply {
 	if errno != 0 {
 		return guest.Reply{Errno: errno}
 	}
+	if c.op == cmdSetOption {
+		// Before the lock: memory of the program's may be long in coming.
+		if c.option, errno = f.readOption(&c); errno != 0 {
+			return guest.Reply{Errno: errno}
+		}
+	}
 	h := f.host
 	h.mu.Lock()
 	to, data, errno := f.command(&c)
@@ -187,7 +193,7 @@ func (f *File) command(c *command) (to uint64, response []byte, errno syscall.Er
 	case cmdNotify:
 		errno = i.notify(c.u32(4))
 	case cmdSetOption:
-		errno = f.setOption(c, i)
+		errno = i.setOption(c.u32(16), c.option)
 	}
 	return 0, nil, errno
 }
@@ -354,43 +360,43 @@ func (i *ident) notify(kind uint32) syscall.Errno {
 	return 0
 }
 
-// setOption sets an option, which lies in the program's memory.
-func (f *File) setOption(c *command, i *ident) syscall.Errno {
+// readOption reads the value of SET_OPTION, which lies in the program's memory.
+func (f *File) readOption(c *command) (value uint32, errno syscall.Errno) {
 	level, name, size := c.u32(12), c.u32(16), c.u32(20)
-	if level != 0 {
-		return syscall.ENOSYS
-	}
 	want := uint32(1)
-	switch name {
-	case optionTOS, optionAckTimeout:
-	case optionReuseAddr, optionAFOnly:
+	switch {
+	case level != 0:
+		return 0, syscall.ENOSYS
+	case name == optionReuseAddr, name == optionAFOnly:
 		want = 4
-	default:
-		return syscall.ENOSYS
-	}
-	if size != want {
-		return syscall.EINVAL
+	case name != optionTOS && name != optionAckTimeout:
+		return 0, syscall.ENOSYS
 	}
 	var b [4]byte
-	if f.process.Memory.ReadMemory(b[:size], c.u64(0)) != nil {
-		return syscall.EFAULT
+	switch {
+	case size != want:
+		return 0, syscall.EINVAL
+	case f.process.Memory.ReadMemory(b[:size], c.u64(0)) != nil:
+		return 0, syscall.EFAULT
+	case size == 1:
+		return uint32(b[0]), 0
 	}
-	on := b != [4]byte{}
-	switch name {
-	case optionTOS:
-		i.tos = b[0]
-	case optionAckTimeout:
-		if b[0] > 31 || i.isUD {
-			return syscall.EINVAL
-		}
-		i.ackTimeout = b[0]
-	case optionReuseAddr:
-		i.reuse = on
+	return binary.NativeEndian.Uint32(b[:]), 0
+}
+
+// setOption sets an option to the value that was read.
+func (i *ident) setOption(name, value uint32) syscall.Errno {
+	switch {
+	case name == optionTOS:
+		i.tos = uint8(value)
+	case name == optionReuseAddr:
+		i.reuse = value != 0
+	case name == optionAckTimeout && value <= 31 && !i.isUD:
+		i.ackTimeout = uint8(value)
+	case name == optionAFOnly && i.state == idle:
+		i.afOnly = value != 0
 	default:
-		if i.state != idle {
-			return syscall.EINVAL
-		}
-		i.afOnly = on
+		return syscall.EINVAL
 	}
 	return 0
 }

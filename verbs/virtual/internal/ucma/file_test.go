@@ -530,6 +530,79 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// One node serves all devices: addresses choose among them.
+func TestSeveralDevices(t *testing.T) {
+	var c Config
+	for i, addr := range []string{"127.0.28.1", "127.0.28.2"} {
+		dev, err := verbs.Open("soft:" + addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := dev.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		c.Devices = append(c.Devices, Device{dev, uint64(guidA + i)})
+	}
+	h, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	p := h.program(t)
+	guid := func(id uint32) uint64 { return binary.BigEndian.Uint64(p.route(id)) }
+	_, port := p.listen(1, roce.PortSpaceTCP, "0.0.0.0:0", 5)
+	for i, src := range []string{"127.0.28.1:0", "127.0.28.2:0"} {
+		id := p.create(2, roce.PortSpaceTCP)
+		p.bind(id, src)
+		if g := guid(id); g != uint64(guidA+i) {
+			t.Errorf("bound to %s: GUID %#x", src, g)
+		}
+		to := []string{"127.0.28.2", "127.0.28.1"}[i]
+		p.do(cmdResolveIP, 0, in6(""), in6(netip.AddrPortFrom(netip.MustParseAddr(to), port).String()), id, uint32(9))
+		p.expect(2, id, evAddrResolved, 0)
+		p.do(cmdResolveRoute, 0, id, uint32(9))
+		p.expect(2, id, evRouteResolved, 0)
+		p.connect(id, 5, "")
+		child := u32At(p.expect(1, 0, evConnectRequest, 0), 8)
+		if g := guid(child); g != uint64(guidA+1-i) {
+			t.Errorf("a request to %s: GUID %#x", to, g)
+		}
+		p.accept(3, child, 6, "")
+		p.expect(2, id, evConnectResponse, 0)
+		p.ready(id)
+		p.expect(3, child, evEstablished, 0)
+	}
+}
+
+// Options reach the queue pair.
+func TestOptions(t *testing.T) {
+	a, b := newHost(t, "127.0.29.1", guidA, cm.Config{}).program(t), newHost(t, "127.0.29.2", guidB, cm.Config{}).program(t)
+	_, port := b.listen(1, roce.PortSpaceTCP, "127.0.29.2:0", 5)
+	id := a.create(2, roce.PortSpaceTCP)
+	(*a.mem)[0x1000], (*a.mem)[0x2000] = []byte{0x68}, []byte{12}
+	a.do(cmdSetOption, 0, uint64(0x1000), id, uint32(0), uint32(optionTOS), uint32(1))
+	a.do(cmdSetOption, 0, uint64(0x2000), id, uint32(0), uint32(optionAckTimeout), uint32(1))
+	a.do(cmdResolveIP, 0, in6(""), in6(netip.AddrPortFrom(netip.MustParseAddr("127.0.29.2"), port).String()), id, uint32(9))
+	a.expect(2, id, evAddrResolved, 0)
+	a.do(cmdResolveRoute, 0, id, uint32(9))
+	a.expect(2, id, evRouteResolved, 0)
+	if r := a.route(id); r[8+55] != 0x68 {
+		t.Errorf("traffic class %#x in the route", r[8+55])
+	}
+	a.connect(id, 5, "")
+	child := u32At(b.expect(1, 0, evConnectRequest, 0), 8)
+	if q := b.qpAttr(child, ib.RTR); q[40+22] != 0x68 {
+		t.Errorf("traffic class %#x at the other side", q[40+22])
+	}
+	b.accept(3, child, 6, "")
+	a.expect(2, id, evConnectResponse, 0)
+	if rtr, rts := a.qpAttr(id, ib.RTR), a.qpAttr(id, ib.RTS); rtr[40+22] != 0x68 || rts[134] != 12 {
+		t.Errorf("traffic class %#x, timeout %d", rtr[40+22], rts[134])
+	}
+}
+
 // Ports belong to a port space, and to those who share them.
 func TestPorts(t *testing.T) {
 	h := newHost(t, "127.0.26.1", guidA, cm.Config{})
