@@ -26,15 +26,23 @@ func TestTutorial(t *testing.T) {
 
 // TestCommand runs the examples of cli.md.
 func TestCommand(t *testing.T) {
-	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skipf("the examples are of a shell: %v", err)
+	for _, tool := range []string{"sh", "make", "cc", "ibv_devinfo", "ib_write_bw"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the examples are of a machine that has %s: %v", tool, err)
+		}
 	}
 	root := root(t)
 	s := newSession(t, root, "cli.md")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(s.dir, "bin", "sluice"), "./cmd/sluice")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	bin := filepath.Join(s.dir, "bin")
+	for _, args := range [][]string{
+		{"go", "build", "-o", filepath.Join(bin, "sluice"), "./cmd/sluice"},
+		{"make", "-s", "libsluice-virtual", "LIB=" + filepath.Join(bin, "lib")},
+	} {
+		build := exec.CommandContext(t.Context(), args[0], args[1:]...)
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
 	s.run(command{text: "cp roce/testdata/rxe.pcap ~/roce.pcap && cd"})
 	s.follow(19)

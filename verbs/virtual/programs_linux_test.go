@@ -62,6 +62,12 @@ func virtualLibrary(t *testing.T) string {
 // devices makes a host of n devices at free addresses of the loopback.
 func devices(t *testing.T, n int, c virtual.Config) (h *virtual.Host, addrs []string) {
 	t.Helper()
+	return devicesOf(t, n, c, func(verbs.Device) {})
+}
+
+// devicesOf is devices, and says what the back ends are.
+func devicesOf(t *testing.T, n int, c virtual.Config, backend func(verbs.Device)) (h *virtual.Host, addrs []string) {
+	t.Helper()
 	var all []*virtual.Device
 	for last := 1; len(all) < n; last++ {
 		if last > 250 {
@@ -76,6 +82,7 @@ func devices(t *testing.T, n int, c virtual.Config) (h *virtual.Host, addrs []st
 			t.Fatal(err)
 		}
 		c.Model, c.Name, c.Backend = "cx6dx", fmt.Sprintf("mlx5_%d", len(all)), soft
+		backend(soft)
 		d, err := virtual.Open(c)
 		if err != nil {
 			t.Fatal(err)
