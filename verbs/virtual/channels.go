@@ -124,6 +124,9 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	case ring.Flags&^realTime != 0, ring.CQECompEn != 0: // padding, compression, or what was not offered
 		return resp, driver, syscall.EOPNOTSUPP
 	}
+	if errno := c.pinned(ring.BufAddr, uint64(entries)*uint64(ring.CQESize), ring.DBAddr); errno != 0 {
+		return resp, driver, errno
+	}
 	backend, err := d.backend.CreateCQ(verbs.CQInitAttr{CQE: entries, Channel: c.channel, Timestamps: d.attr.CoreClockHz > 0})
 	if err != nil {
 		return resp, driver, errnoOf(err)
@@ -181,6 +184,9 @@ func (c *context) resizeCQ(m *uverbs.Message) guest.Reply {
 	entries := ringSize(req.CQE)
 	if req.CQE == 0 || entries > min(maxCQBuffer, c.node.dev.attr.MaxCQE) || ring.CQESize != 64 && ring.CQESize != 128 || ring.Reserved0 != 0 || ring.Reserved1 != 0 {
 		return failed(syscall.EINVAL)
+	}
+	if !mapped(c.node.process, ring.BufAddr, uint64(entries)*uint64(ring.CQESize), true) {
+		return failed(syscall.EFAULT)
 	}
 	if err := q.engine.Resize(ring.BufAddr, entries, int(ring.CQESize)); err != nil {
 		return failedBy(err)

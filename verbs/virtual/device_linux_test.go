@@ -175,6 +175,7 @@ func TestCreateCQ(t *testing.T) {
 		{"compression", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.CQECompEn = 1 }, syscall.EOPNOTSUPP},
 		{"the wall clock", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.Flags = uverbs.Mlx5CQRealTimeTS }, syscall.EOPNOTSUPP},
 		{"a page that there is not", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.Flags = uverbs.Mlx5CQUARPageIndex }, syscall.EINVAL},
+		{"a ring that is not mapped", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.BufAddr = 4096 }, syscall.EFAULT},
 		{"a record that is not mapped", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.DBAddr = 64 }, syscall.EFAULT},
 	} {
 		core, driver := good, ring

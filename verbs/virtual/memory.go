@@ -165,6 +165,16 @@ func (c *context) deregMR(m *uverbs.Message) guest.Reply {
 	return guest.Reply{}
 }
 
+// pinned fails with EFAULT if the program has not the memory that a queue is to lie in:
+// length bytes at ring, and a doorbell record of two words.
+func (c *context) pinned(ring, length, record uint64) syscall.Errno {
+	const words = 8
+	if length > 0 && !mapped(c.node.process, ring, length, true) || !mapped(c.node.process, record, words, true) {
+		return syscall.EFAULT
+	}
+	return 0
+}
+
 // mapped reports whether a process has memory at all of a range, which it may write if
 // writes is set: where it has not, the kernel can't pin it.
 func mapped(p *guest.Process, start, length uint64, writes bool) bool {

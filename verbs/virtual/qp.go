@@ -65,6 +65,9 @@ func (c *context) createQPEx(m *uverbs.Message) guest.Reply {
 	return done(m, ex, driver)
 }
 
+// basicBlock is the unit of send rings in bytes (MLX5_SEND_WQE_BB).
+const basicBlock = 64
+
 // rings checks how libmlx5 has laid out the queues: errno is what mlx5 says of it.
 func (d *Device) rings(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) syscall.Errno {
 	const longest, smallestShift, largestShift = 1 << logRing, 4, 11
@@ -106,6 +109,9 @@ func (c *context) newQP(m *uverbs.Message, req *uverbs.CreateQPBody) (resp uverb
 		if errno != 0 {
 			return resp, driver, errno
 		}
+	}
+	if errno := c.pinned(r.BufAddr, uint64(r.RQWQECount)<<r.RQWQEShift+uint64(r.SQWQECount)*basicBlock, r.DBAddr); errno != 0 {
+		return resp, driver, errno
 	}
 	if err := q.create(req, &r); err != nil {
 		return resp, driver, errnoOf(err)

@@ -76,6 +76,9 @@ func (c *context) newSRQ(m *uverbs.Message, req uverbs.CreateSRQReq) guest.Reply
 	if stride = srqStride(req.MaxSGE); stride > maxRecvWQE {
 		return failed(syscall.EINVAL)
 	}
+	if errno := c.pinned(ring.BufAddr, uint64(entries)*uint64(stride), ring.DBAddr); errno != 0 {
+		return failed(errno)
+	}
 	backend, err := pd.backend.CreateSRQ(verbs.SRQInitAttr{MaxWR: min(entries, d.attr.MaxSRQWR), MaxSGE: max(1, min(stride/16-1, d.attr.MaxSGE))})
 	if err != nil {
 		return failedBy(err)
