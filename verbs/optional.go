@@ -170,6 +170,12 @@ type VectorMemory interface {
 	WritePieces(pieces []MemoryPiece) error
 }
 
+// ReaccessibleMR is an MR whose access can be changed while its key and address stay
+// (ibv_rereg_mr with IBV_REREG_MR_CHANGE_ACCESS alone).
+type ReaccessibleMR interface {
+	SetAccess(access ib.AccessFlags) error
+}
+
 // MemoryPD is a PD that registers memory of other programs.
 type MemoryPD interface {
 	// RegMemory registers length bytes of m from addr on. In requests and for peers, the

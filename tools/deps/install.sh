@@ -1,11 +1,11 @@
 #!/bin/sh
 # Installs the Debian packages without which some tests are skipped: a C compiler, ip,
 # libibverbs and librdmacm with their tools and others' programs that use them, a browser; with the argument all also
-# Prometheus (100 MB) and what builds Debian packages. It says what it does, does it as root only, and fails at
+# Prometheus (100 MB), what builds Debian packages and the tests of rdma-core. It says what it does, does it as root only, and fails at
 # nothing: tests say themselves what they skip.
 set -u
 wanted='gcc libc6-dev pkg-config iproute2 libibverbs-dev librdmacm-dev ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin chromium'
-[ "${1:-}" != all ] || wanted="$wanted prometheus dpkg-dev"
+[ "${1:-}" != all ] || wanted="$wanted prometheus dpkg-dev python3-pyverbs"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo 'not Debian: tests that want a C compiler, libibverbs, librdmacm, perftest, Chromium or Prometheus are skipped where these are missing'

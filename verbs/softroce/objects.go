@@ -69,6 +69,13 @@ func (m *region) LKey() uint32           { return m.core.Key() }
 func (m *region) RKey() uint32           { return m.core.Key() }
 func (m *region) Access() ib.AccessFlags { return m.core.Access() }
 
+// SetAccess implements verbs.ReaccessibleMR.
+func (m *region) SetAccess(access ib.AccessFlags) error {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	return m.core.SetAccess(access)
+}
+
 // Dereg implements verbs.MR. Payload is copied under the lock, so no goroutine
 // still copies it afterwards.
 func (m *region) Dereg() error {

@@ -146,6 +146,10 @@ func TestRegMR(t *testing.T) {
 	}
 	r := p.must(uverbs.RegMR, uverbs.RegMRReq{Start: p.base + data, Length: 100, HCAVA: p.base + data, PDHandle: pd, AccessFlags: write}, nil, 12, 0)
 	keys := p.must(uverbs.ReregMR, uverbs.ReregMRReq{MRHandle: r[0], Flags: uverbs.ReregAccess, AccessFlags: write | read}, nil, 8, 0)
+	if keys[0] != r[1] {
+		t.Error("other access gave the region another key")
+	}
+	keys = p.must(uverbs.ReregMR, uverbs.ReregMRReq{MRHandle: r[0], Flags: uverbs.ReregTranslation, Start: p.base + data, Length: 50, HCAVA: p.base + data}, nil, 8, 0)
 	if keys[0] == r[1] {
 		t.Error("the keys of the old region are those of the new one")
 	}

@@ -71,24 +71,35 @@ const (
 // register registers memory of the program, as the kernel does for a device without
 // on-demand paging.
 func (c *context) register(pd *domain, start, length, va uint64, access uint32) (*region, syscall.Errno) {
-	remoteWrites := access & uint32(ib.AccessRemoteWrite|ib.AccessRemoteAtomic)
 	switch {
-	case (start^va)%pageBytes != 0, remoteWrites != 0 && access&uint32(ib.AccessLocalWrite) == 0, access&^accessKnown != 0:
-		return nil, syscall.EINVAL
 	case access&accessOnDemand != 0:
 		return nil, syscall.EOPNOTSUPP
-	case length == 0, start+length < start, va+length < va, length > c.node.dev.attr.MaxMRSize:
+	case (start^va)%pageBytes != 0, length == 0, start+length < start, va+length < va, length > c.node.dev.attr.MaxMRSize:
 		return nil, syscall.EINVAL
 	}
-	writes := remoteWrites != 0 || access&uint32(ib.AccessLocalWrite|accessMWBind) != 0
-	if !mapped(c.node.process, start, length, writes) {
-		return nil, syscall.EFAULT
+	if errno := c.allowed(start, length, access); errno != 0 {
+		return nil, errno
 	}
 	mr, err := pd.backend.(verbs.MemoryPD).RegMemory(c.node.process.Memory, start, length, va, ib.AccessFlags(access)&accessOfBackend)
 	if err != nil {
 		return nil, errnoOf(err)
 	}
 	return &region{pd: pd, backend: mr, start: start, length: length, va: va, access: access}, 0
+}
+
+// allowed says what the kernel does of memory that is to be accessed so.
+func (c *context) allowed(start, length uint64, access uint32) syscall.Errno {
+	remoteWrites := access & uint32(ib.AccessRemoteWrite|ib.AccessRemoteAtomic)
+	writes := remoteWrites != 0 || access&uint32(ib.AccessLocalWrite|accessMWBind) != 0
+	switch {
+	case remoteWrites != 0 && access&uint32(ib.AccessLocalWrite) == 0, access&^accessKnown != 0:
+		return syscall.EINVAL
+	case access&accessOnDemand != 0:
+		return syscall.EOPNOTSUPP
+	case !mapped(c.node.process, start, length, writes):
+		return syscall.EFAULT
+	}
+	return 0
 }
 
 func (c *context) regMR(m *uverbs.Message) guest.Reply {
@@ -108,7 +119,8 @@ func (c *context) regMR(m *uverbs.Message) guest.Reply {
 	return done(m, uverbs.RegMRResp{Handle: c.add(r), LKey: r.backend.LKey(), RKey: r.backend.RKey()}, nil)
 }
 
-// reregMR makes the region anew: its keys change.
+// reregMR makes the region anew, and its keys change; but where only its access is
+// another, they stay, as mlx5's do.
 func (c *context) reregMR(m *uverbs.Message) guest.Reply {
 	var req uverbs.ReregMRReq
 	if errno := m.Request(&req); errno != 0 {
@@ -133,6 +145,16 @@ func (c *context) reregMR(m *uverbs.Message) guest.Reply {
 	}
 	if req.Flags&uverbs.ReregAccess != 0 {
 		access = req.AccessFlags
+	}
+	if same, ok := old.backend.(verbs.ReaccessibleMR); ok && req.Flags == uverbs.ReregAccess {
+		if errno := c.allowed(start, length, access); errno != 0 {
+			return failed(errno)
+		}
+		if err := same.SetAccess(ib.AccessFlags(access) & accessOfBackend); err != nil {
+			return failedBy(err)
+		}
+		old.access = access
+		return done(m, uverbs.ReregMRResp{LKey: old.backend.LKey(), RKey: old.backend.RKey()}, nil)
 	}
 	r, errno := c.register(pd, start, length, va, access)
 	if errno != 0 {

@@ -41,8 +41,13 @@ func (c *context) createQP(m *uverbs.Message) guest.Reply {
 	return done(m, resp, driver)
 }
 
-// createQPEx makes a queue pair with flags, of which the device has none: they are for
-// raw packets, multicast and receive hashing.
+// blockSelfMulticast is the flag of a UD queue pair that gets no copies of what it sends
+// to a multicast group (IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK). The device has no
+// multicast, so it never does.
+const blockSelfMulticast = 1 << 1
+
+// createQPEx makes a queue pair with flags, of which the device has no others: they are
+// for raw packets and receive hashing.
 func (c *context) createQPEx(m *uverbs.Message) guest.Reply {
 	var req uverbs.CreateQPExReq
 	if errno := m.Request(&req); errno != 0 {
@@ -53,7 +58,9 @@ func (c *context) createQPEx(m *uverbs.Message) guest.Reply {
 		return failed(syscall.EINVAL)
 	case req.CompMask != 0: // an indirection table, of which there is none
 		return failed(syscall.EINVAL)
-	case req.CreateFlags != 0, req.SourceQPN != 0:
+	case !connectedOrUD(req.QPType):
+		return failed(syscall.EOPNOTSUPP)
+	case req.CreateFlags != 0 && (req.CreateFlags != blockSelfMulticast || req.QPType != uint8(ib.UD)), req.SourceQPN != 0:
 		return failed(syscall.EINVAL)
 	}
 	resp, driver, errno := c.newQP(m, &req.CreateQPBody)
@@ -85,17 +92,18 @@ func (d *Device) rings(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) sysc
 	return 0
 }
 
+// connectedOrUD reports whether the device has queue pairs of a type.
+func connectedOrUD(t uint8) bool {
+	return t == uint8(ib.RC) || t == uint8(ib.UC) || t == uint8(ib.UD)
+}
+
 func (c *context) newQP(m *uverbs.Message, req *uverbs.CreateQPBody) (resp uverbs.CreateQPResp, driver uverbs.Mlx5CreateQPResp, errno syscall.Errno) {
 	var r uverbs.Mlx5CreateQPReq
 	if errno := m.Driver(&r); errno != 0 {
 		return resp, driver, errno
 	}
-	switch req.QPType {
-	case uint8(ib.RC), uint8(ib.UC), uint8(ib.UD):
-	case uverbs.QPRawPacket, uverbs.QPXRCSend, uverbs.QPXRCRecv, uverbs.QPDriver:
+	if !connectedOrUD(req.QPType) {
 		return resp, driver, syscall.EOPNOTSUPP
-	default:
-		return resp, driver, syscall.EINVAL
 	}
 	q := &queuePair{context: c, user: req.UserHandle}
 	var errnos [4]syscall.Errno
@@ -117,7 +125,8 @@ func (c *context) newQP(m *uverbs.Message, req *uverbs.CreateQPBody) (resp uverb
 		return resp, driver, errnoOf(err)
 	}
 	q.attr = uverbs.QueryQPResp{
-		MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR, MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData, SQSigAll: req.SQSigAll,
+		MaxSendWR: req.MaxSendWR, MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData, SQSigAll: req.SQSigAll,
+		MaxRecvWR: r.RQWQECount, // libmlx5 leaves it to the kernel to say how long it made the ring
 	}
 	c.node.dev.addPair(q)
 	q.hold(1)

@@ -72,23 +72,32 @@ func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (*MR, error) {
 // newRegion returns a region that has a key but is not in the table yet.
 func (p *PD) newRegion(size uint64, access ib.AccessFlags) (*MR, error) {
 	e := p.e
-	const remoteWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
-	const known = ib.AccessLocalWrite | remoteWrites | ib.AccessRemoteRead | ib.AccessRemoteInvalidate
 	switch {
 	case p.gone:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrClosed, "the protection domain is deallocated")
 	case size == 0:
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "the buffer is empty")
-	case access&^(known|ib.AccessHugeTLB) != 0:
-		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "unknown access flags %#x, expected %v", uint32(access), known)
-	case access&remoteWrites != 0 && access&ib.AccessLocalWrite == 0:
-		return nil, verbs.Errorf("reg_mr", e.cfg.Name, verbs.ErrInvalid, "access %v without LOCAL_WRITE: what the peer may write must be writable locally", access)
+	}
+	if err := e.checkAccess("reg_mr", access); err != nil {
+		return nil, err
 	}
 	key, err := e.newKey()
 	if err != nil {
 		return nil, verbs.Errorf("reg_mr", e.cfg.Name, err, "no random key")
 	}
 	return &MR{pd: p, size: size, key: key, access: access}, nil
+}
+
+func (e *Endpoint) checkAccess(op string, access ib.AccessFlags) error {
+	const remoteWrites = ib.AccessRemoteWrite | ib.AccessRemoteAtomic
+	const known = ib.AccessLocalWrite | remoteWrites | ib.AccessRemoteRead | ib.AccessRemoteInvalidate
+	switch {
+	case access&^(known|ib.AccessHugeTLB) != 0:
+		return verbs.Errorf(op, e.cfg.Name, verbs.ErrInvalid, "unknown access flags %#x, expected %v", uint32(access), known)
+	case access&remoteWrites != 0 && access&ib.AccessLocalWrite == 0:
+		return verbs.Errorf(op, e.cfg.Name, verbs.ErrInvalid, "access %v without LOCAL_WRITE: what the peer may write must be writable locally", access)
+	}
+	return nil
 }
 
 // insert makes the key valid.
@@ -122,6 +131,18 @@ func (m *MR) Key() uint32 { return m.key }
 
 // Access returns what the region was registered for.
 func (m *MR) Access() ib.AccessFlags { return m.access }
+
+// SetAccess changes what the region may be used for from now on. Its key and address stay.
+func (m *MR) SetAccess(access ib.AccessFlags) error {
+	if m.gone {
+		return verbs.Errorf("rereg_mr", m.pd.e.cfg.Name, verbs.ErrClosed, "the region was deregistered before")
+	}
+	if err := m.pd.e.checkAccess("rereg_mr", access); err != nil {
+		return err
+	}
+	m.access = access
+	return nil
+}
 
 // Dereg makes the key invalid. No byte of the buffer is touched afterwards.
 func (m *MR) Dereg() error {
