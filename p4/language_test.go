@@ -2,6 +2,8 @@ package p4
 
 import (
 	"math/big"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -173,6 +175,39 @@ func TestNotSupported(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !located.MatchString(err.Error()) {
 			t.Errorf("%s: error is %v, want %s", c.name, err, c.want)
 		}
+	}
+}
+
+// An extern that the program itself declares is right but runs nowhere: Check warns, Load refuses. What
+// Sluice knows and lacks both refuse.
+func TestCheckExterns(t *testing.T) {
+	const refused = "Sluice does not run it; p4 test, p4 run and fabric.program refuse the program"
+	for _, c := range []struct{ name, text, warning, err string }{
+		{"a function", v1Text("extern void mine(in bit<8> x);", "", "mine(hdr.h.a); mine(1);"), "warning: mine is an extern of the program's own: " + refused, ""},
+		{"a function's value", v1Text("extern bit<8> mine(bit<8> x);", "", "hdr.h.a = mine(3) + 1;"), "warning: mine is an extern of the program's own: " + refused, ""},
+		{"an object", v1Text("extern mine { mine(); void m<T>(in T x); }", "mine() m1;", "m1.m(hdr.h.a);"), "warning: mine is an extern of the program's own: " + refused, ""},
+		{"an object of TNA", tnaText("extern mine { mine(); bit<8> m(); }", tnaStart, "mine() m1;", "hdr.h.a = m1.m();"), "warning: mine is an extern of the program's own: " + refused, ""},
+		{"an average", tnaText("", tnaStart, "Lpf<bit<8>, bit<8>>(4) f;", "hdr.h.a = f.execute(hdr.h.b, 0);"), "", "not supported: method execute of Lpf"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "p.p4")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Check(file, Options{})
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Fatalf("error is %v, want %s", err, c.err)
+				}
+				return
+			}
+			if err != nil || len(r.Warnings) != 1 || !strings.HasSuffix(r.Warnings[0], c.warning) || !located.MatchString(r.Warnings[0]) {
+				t.Fatalf("warnings are %q, error %v, want %s", r.Warnings, err, c.warning)
+			}
+			if _, err := Load(file, Options{}); err == nil || !strings.Contains(err.Error(), ": not supported: ") {
+				t.Errorf("Load gives %v, want not supported", err)
+			}
+		})
 	}
 }
 

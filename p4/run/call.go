@@ -1,9 +1,13 @@
 package run
 
 import (
+	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/include"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
@@ -101,6 +105,9 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 		if o := c.arch.function(c, e, dst); o != nil {
 			return o
 		}
+		if c.ownExtern(e, e.Func.Pos(), e.Func.Name) {
+			return seq(nil)
+		}
 		c.failf(e, "not supported: extern function %s", e.Func.Name)
 	case ast.CallMethod, ast.CallAbstract:
 		x, _ := types.Underlying(e.Recv.Type()).(*types.Extern)
@@ -116,10 +123,30 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 		if o := c.arch.method(c, e, c.object(e.Recv), dst); o != nil {
 			return o
 		}
+		if c.ownExtern(e, e.Func.Pos(), x.Name) {
+			return seq(nil)
+		}
 		c.failf(e, "not supported: method %s of %s", e.Func.Name, x.Name)
 	}
 	c.failf(e, "not supported: this call here")
 	return nil
+}
+
+// ownExtern says whether an extern that is not run here, declared at decl, may stand in the program:
+// while it is only checked, those that the program itself declares get a warning.
+func (c *compiler) ownExtern(call ast.Node, decl ast.Pos, name string) bool {
+	if !c.checkOnly {
+		return false
+	}
+	if _, err := include.Builtin(path.Base(strings.Trim(decl.File, "<>"))); err == nil {
+		return false
+	}
+	if !slices.Contains(c.own, name) {
+		c.own = append(c.own, name)
+		c.prog.warnings = append(c.prog.warnings, fmt.Sprintf("%s: warning: %s is an extern of the program's own: "+
+			"Sluice does not run it; p4 test, p4 run and fabric.program refuse the program", call.Pos(), name))
+	}
+	return true
 }
 
 func (c *compiler) setValid(e *ast.Call) op {
