@@ -282,6 +282,12 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 			continue
 		}
 		args.call = args.call || hasCall(b.Expr)
+		if b.Type == types.Integer {
+			x := c.widened(b.Expr)
+			args.at[i] = c.temp(x.Type())
+			args.before = append(args.before, c.store(x, args.at[i]))
+			continue
+		}
 		if refs[i].t == nil {
 			args.at[i] = c.temp(b.Type)
 			c.copyArg(&args, b, args.at[i])
@@ -309,7 +315,7 @@ type arguments struct {
 func (c *compiler) inPlace(bound []*ast.BoundArg) []place {
 	refs := make([]place, len(bound))
 	for i, b := range bound {
-		if b.Expr == nil || !isLvalue(b.Expr) || isExtern(b.Type) {
+		if b.Expr == nil || !isLvalue(b.Expr) || isExtern(b.Type) || b.Type == types.Integer {
 			continue
 		}
 		if pre, p := c.ref(b.Expr); pre == nil && p.dyn == nil && !p.slice && p.union == nil && size(p.t) == size(b.Type) {
