@@ -85,6 +85,7 @@ T twice<T>(in T v) { return v; }
 		{"numbers of any width in between", "hdr.h.a = (bit<8>)((int)hdr.h.a + 1); hdr.h.c = (bit<16>)((int)hdr.h.b * (int)hdr.h.b - 1); hdr.h.b = (bit<8>)(((int)hdr.h.b - 256) >> 1); hdr.h.d = (bit<32>)((int)hdr.h.s * (int)hdr.h.s >> 72);", []string{"ff 10 0000 00000000 -> 00 88 00ff 01622a5a"}},
 		{"numbers of any width that are compared", "hdr.h.b = ((int)hdr.h.a - 1 < 0 ? 8w1 : 0) + ((int)hdr.h.a + 1 == 256 ? 8w2 : 0) + (-(int)(int<8>)hdr.h.a > 127 ? 8w4 : 0);", []string{"00 00 0000 00000000 -> 00 01 0000 00000000", "ff 00 0000 00000000 -> ff 02 0000 00000000", "80 00 0000 00000000 -> 80 04 0000 00000000"}},
 		{"numbers of any width as index and amount", "one_t[2] s; s[0] = { 1 }; s[1] = { 2 }; hdr.h.b = s[(int)hdr.h.a - 1].v; hdr.h.c = 16w1 << ((int)hdr.h.a + 1);", []string{"01 00 0000 00000000 -> 01 01 0004 00000000", "02 00 0000 00000000 -> 02 02 0008 00000000", "00 07 0000 00000000 -> 00 00 0002 00000000"}},
+		{"negative numbers of any width", "hdr.h.b = (bit<8>)((int)hdr.h.a * -4 + -4); hdr.h.c = (int)hdr.h.a > -1 ? 16w1 : 0; hdr.h.d = (bit<32>)(hdr.h.a == 1 ? -(int)hdr.h.a : (int)hdr.h.s - (int)hdr.h.s - 1 << 4);", []string{"01 00 0000 00000000 -> 01 f8 0001 ffffffff", "02 00 0000 00000000 -> 02 f4 0001 fffffff0"}},
 		{"parameters of type int", "steps.apply(3, hdr.h.a);", []string{"03 00 0000 00000000 -> 0c 00 0000 00000000", "05 00 0000 00000000 -> 05 00 0000 00000000"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
