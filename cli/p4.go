@@ -70,7 +70,9 @@ func newP4Check() *cobra.Command {
 		Short: "Say whether programs are right and can be run",
 		Long: `Read, type and compile programs. Faults are shown as FILE:LINE:COLUMN: TEXT, and the
 exit status is then 1. A program that is valid P4 but needs what Sluice does not run
-is "not supported". What p4c takes though the language does not allow it gets a warning.
+is "not supported". What p4c takes though the language does not allow it gets a warning,
+and so does an extern that the program itself declares: the program is right, but test,
+run and scenarios refuse it.
 
 With --target, programs for TNA get a warning for each place that the chip's compiler
 is known to refuse (docs/p4.md has the rules). Warnings leave the exit status alone, and
@@ -80,24 +82,15 @@ no warning is no promise that the program fits: only the compiler can say that.`
 		RunE: func(c *cobra.Command, names []string) error {
 			var errs []error
 			for _, name := range names {
-				p, err := p4.Find(name, o)
+				r, err := p4.Check(name, o)
 				if err != nil {
 					errs = append(errs, err)
 					continue
 				}
-				warnings := p.Warnings()
-				if o.Target != "" {
-					refused, err := p4.Lint(name, o)
-					if err != nil {
-						errs = append(errs, err)
-						continue
-					}
-					warnings = append(warnings, refused...)
-				}
-				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s, %d tables\n", name, p.Architecture(), len(p.Tables())); err != nil {
+				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok, %s, %d tables\n", name, r.Architecture, r.Tables); err != nil {
 					return err
 				}
-				for _, w := range warnings {
+				for _, w := range r.Warnings {
 					if _, err := fmt.Fprintln(c.OutOrStdout(), w); err != nil {
 						return err
 					}

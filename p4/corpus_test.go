@@ -160,6 +160,42 @@ func TestP4CAcceptance(t *testing.T) {
 	}
 }
 
+// TestP4CCheck has Check take at least 99 percent of the reference compiler's samples for v1model: those that include
+// v1model.p4, themselves or by a skeleton, and have a main.
+func TestP4CCheck(t *testing.T) {
+	dir := p4cSamples(t)
+	files, err := filepath.Glob(filepath.Join(dir, "*.p4"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken, warned, refused int
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := string(text)
+		if notOurs(src) != "" || !strings.Contains(src, "v1model.p4") && !strings.Contains(src, `skeleton.p4"`) {
+			continue
+		}
+		r, err := Check(file, Options{})
+		switch {
+		case err == nil:
+			taken++
+			if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, " is an extern of the program's own") }) {
+				warned++
+			}
+		case !strings.Contains(err.Error(), "no package instance called main"):
+			refused++
+			t.Logf("%s is refused: %v", filepath.Base(file), err)
+		}
+	}
+	t.Logf("%d of %d programs for v1model are taken, %d of them with an extern of their own", taken, taken+refused, warned)
+	if taken == 0 || 100*refused > taken+refused {
+		t.Errorf("%d of %d programs for v1model are refused", refused, taken+refused)
+	}
+}
+
 // notOurs names the architecture of a program that is not for v1model.
 func notOurs(src string) string {
 	for _, arch := range []string{"psa.p4", "pna.p4", "ebpf_model.p4", "ubpf_model.p4", "xdp_model.p4"} {

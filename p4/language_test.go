@@ -2,6 +2,8 @@ package p4
 
 import (
 	"math/big"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -80,10 +82,17 @@ T twice<T>(in T v) { return v; }
 		{"exit ends the control and keeps what is done", "hdr.h.a = 1; leave(hdr.h.b); hdr.h.c = 1;", []string{"00 00 0000 00000000 -> 01 02 0000 00000000"}},
 		{"hashes of structs, lists and stacks", "pair_t p = { 0x12, 0x3456 }; one_t[2] s; s[0] = { 0x12 }; s[1] = { 0x34 }; tuple<bit<8>, bit<16>> q = { 0x12, 0x3456 }; bit<32> x; bit<32> y; hash(x, HashAlgorithm.crc32, 32w0, { p }, 64w0x100000000); hash(y, HashAlgorithm.crc32, 32w0, { 8w0x12, 16w0x3456 }, 64w0x100000000); hdr.h.a = x == y ? 8w1 : 0; hash(x, HashAlgorithm.crc32, 32w0, q, 64w0x100000000); hdr.h.b = x == y ? 8w1 : 0; hash(x, HashAlgorithm.crc32, 32w0, { a = p.x, b = p.y }, 64w0x100000000); hdr.h.c = x == y ? 16w1 : 0; hash(x, HashAlgorithm.crc16, 32w0, { s }, 32w0x10000); hash(y, HashAlgorithm.crc16, 32w0, { 16w0x1234 }, 32w0x10000); hdr.h.d = x == y ? 32w1 : 0;", []string{"00 00 0000 00000000 -> 01 01 0001 00000001"}},
 		{"constants known when compiled", "if (bit<9>.minSizeInBytes() == 2) { hdr.h.a = 1; } else { hdr.h.a = 2; } if (false) { hdr.h.b = 9; } hdr.h.c = (bit<16>)hdr.h.minSizeInBits(); assert(hdr.h.a == 1);", []string{"00 00 0000 00000000 -> 01 00 0088 00000000"}},
+		{"numbers of any width in between", "hdr.h.a = (bit<8>)((int)hdr.h.a + 1); hdr.h.c = (bit<16>)((int)hdr.h.b * (int)hdr.h.b - 1); hdr.h.b = (bit<8>)(((int)hdr.h.b - 256) >> 1); hdr.h.d = (bit<32>)((int)hdr.h.s * (int)hdr.h.s >> 72);", []string{"ff 10 0000 00000000 -> 00 88 00ff 01622a5a"}},
+		{"numbers of any width that are compared", "hdr.h.b = ((int)hdr.h.a - 1 < 0 ? 8w1 : 0) + ((int)hdr.h.a + 1 == 256 ? 8w2 : 0) + (-(int)(int<8>)hdr.h.a > 127 ? 8w4 : 0);", []string{"00 00 0000 00000000 -> 00 01 0000 00000000", "ff 00 0000 00000000 -> ff 02 0000 00000000", "80 00 0000 00000000 -> 80 04 0000 00000000"}},
+		{"numbers of any width as index and amount", "one_t[2] s; s[0] = { 1 }; s[1] = { 2 }; hdr.h.b = s[(int)hdr.h.a - 1].v; hdr.h.c = 16w1 << ((int)hdr.h.a + 1);", []string{"01 00 0000 00000000 -> 01 01 0004 00000000", "02 00 0000 00000000 -> 02 02 0008 00000000", "00 07 0000 00000000 -> 00 00 0002 00000000"}},
+		{"negative numbers of any width", "hdr.h.b = (bit<8>)((int)hdr.h.a * -4 + -4); hdr.h.c = (int)hdr.h.a > -1 ? 16w1 : 0; hdr.h.d = (bit<32>)(hdr.h.a == 1 ? -(int)hdr.h.a : (int)hdr.h.s - (int)hdr.h.s - 1 << 4);", []string{"01 00 0000 00000000 -> 01 f8 0001 ffffffff", "02 00 0000 00000000 -> 02 f4 0001 fffffff0"}},
+		{"parameters of type int", "steps.apply(3, hdr.h.a);", []string{"03 00 0000 00000000 -> 0c 00 0000 00000000", "05 00 0000 00000000 -> 05 00 0000 00000000"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			more := "bool count(inout bit<8> n) { n = n + 1; return true; } bit<8> add(inout bit<8> n, in bit<8> k) { n = n + k; return n; }\n" +
-				"void two(in bit<8> a, in bit<8> b, out bit<16> r) { r = a ++ b; }\n"
+				"void two(in bit<8> a, in bit<8> b, out bit<16> r) { r = a ++ b; }\n" +
+				"control step(int k, inout bit<8> n) { apply { if (n == k) { n = n + k; } else { n = (bit<8>)(k - 1); } } }\n" +
+				"control steps(int k, inout bit<8> n) { apply { step.apply(k, n); step.apply(k + k, n); } }\n"
 			text := v1Text(top+more, "action leave(out bit<8> x) { x = 2; exit; }", c.body)
 			exchange(t, loadText(t, text).New(), c.frames...)
 		})
@@ -160,6 +169,8 @@ func TestNotSupported(t *testing.T) {
 		{"a package", "#include <core.p4>\ncontrol c(); package other(c x); control d() { apply { } }\nother(d()) main;", "p.p4:3:12: not supported: package other"},
 		{"an extern function", v1Text("extern void mine(in bit<8> x);", "", "mine(hdr.h.a);"), "not supported: extern function mine"},
 		{"an extern object", v1Text("extern mine { mine(); void m(); }", "mine() m1;", "m1.m();"), "not supported: method m of mine"},
+		{"a quotient of any width", v1Text("", "", "hdr.h.a = (bit<8>)((int)hdr.h.a / 2);"), "not supported: operator / on int"},
+		{"a number of too many bits", v1Text("", "", "hdr.h.a = (bit<8>)((int)hdr.h.a << 5000 >> 5000);"), "not supported: an int of more than 4096 bits"},
 		{"a table's implementation", v1Text("", "counter(4, CounterType.packets) n; table t { key = { hdr.h.a: exact; } actions = { NoAction; } implementation = n; }", "t.apply();"), "not supported: an implementation by counter"},
 		{"an extraction of a number", strings.Replace(v1Text("", "", ""), "p.extract(hdr.h)", "p.extract(hdr.h.a)", 1), "not supported: extract of bit<8>"},
 		{"a register of too many cells", v1Text("", "register<bit<32>>(0xffffffff) r;", ""), "not supported: I.r of 4294967295 cells"},
@@ -173,6 +184,39 @@ func TestNotSupported(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !located.MatchString(err.Error()) {
 			t.Errorf("%s: error is %v, want %s", c.name, err, c.want)
 		}
+	}
+}
+
+// An extern that the program itself declares is right but runs nowhere: Check warns, Load refuses. What
+// Sluice knows and lacks both refuse.
+func TestCheckExterns(t *testing.T) {
+	const refused = "Sluice does not run it; p4 test, p4 run and fabric.program refuse the program"
+	for _, c := range []struct{ name, text, warning, err string }{
+		{"a function", v1Text("extern void mine(in bit<8> x);", "", "mine(hdr.h.a); mine(1);"), "warning: mine is an extern of the program's own: " + refused, ""},
+		{"a function's value", v1Text("extern bit<8> mine(bit<8> x);", "", "hdr.h.a = mine(3) + 1;"), "warning: mine is an extern of the program's own: " + refused, ""},
+		{"an object", v1Text("extern mine { mine(); void m<T>(in T x); }", "mine() m1;", "m1.m(hdr.h.a);"), "warning: mine is an extern of the program's own: " + refused, ""},
+		{"an object of TNA", tnaText("extern mine { mine(); bit<8> m(); }", tnaStart, "mine() m1;", "hdr.h.a = m1.m();"), "warning: mine is an extern of the program's own: " + refused, ""},
+		{"an average", tnaText("", tnaStart, "Lpf<bit<8>, bit<8>>(4) f;", "hdr.h.a = f.execute(hdr.h.b, 0);"), "", "not supported: method execute of Lpf"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "p.p4")
+			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Check(file, Options{})
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Fatalf("error is %v, want %s", err, c.err)
+				}
+				return
+			}
+			if err != nil || len(r.Warnings) != 1 || !strings.HasSuffix(r.Warnings[0], c.warning) || !located.MatchString(r.Warnings[0]) {
+				t.Fatalf("warnings are %q, error %v, want %s", r.Warnings, err, c.warning)
+			}
+			if _, err := Load(file, Options{}); err == nil || !strings.Contains(err.Error(), ": not supported: ") {
+				t.Errorf("Load gives %v, want not supported", err)
+			}
+		})
 	}
 }
 

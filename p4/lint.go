@@ -3,36 +3,49 @@ package p4
 import (
 	"fmt"
 
+	"github.com/sluice-rdma/sluice/p4/internal/ast"
 	"github.com/sluice-rdma/sluice/p4/internal/lint"
+	"github.com/sluice-rdma/sluice/p4/run"
 )
 
 // Targets are the chips that a program can be for, by name.
 func Targets() []string { return []string{"tofino1", "tofino2"} }
 
-// Lint looks for what the compiler of Options.Target is known to refuse in the program
-// that Find finds, and returns a warning for each place: file:line:column: warning: text.
-// No warning is no promise that the program fits the chip. An error says that the
-// program is faulty, or not for TNA.
-func Lint(name string, o Options) ([]string, error) {
+// Check reads, checks and compiles the program that Find finds, only to say what it is and what to mind.
+// Its errors are those of Find, save that an extern that the program itself declares gets a warning.
+//
+// With Options.Target there is a warning for each place that the chip's compiler is known to
+// refuse: no warning is no promise that the program fits. A program that is not for TNA is then an error.
+func Check(name string, o Options) (Report, error) {
 	text, err := find(name)
 	if err != nil {
-		return nil, err
+		return Report{}, err
 	}
 	tree, err := parsed(text.name, text.src, o, text.read)
 	if err != nil {
-		return nil, err
+		return Report{}, err
 	}
+	report, err := run.Check(tree)
+	if err != nil || o.Target == "" {
+		return report, err
+	}
+	refused, ok := lintFor(tree, o.Target)
+	if !ok {
+		return Report{}, fmt.Errorf("%s: target %s takes programs for TNA, which this is not", name, o.Target)
+	}
+	report.Warnings = append(report.Warnings, refused...)
+	return report, nil
+}
+
+// lintFor is what the compiler of a target is known to refuse; false if the program is not for TNA.
+func lintFor(tree *ast.Program, name string) (texts []string, ok bool) {
 	target := lint.Tofino1
-	if o.Target == "tofino2" {
+	if name == "tofino2" {
 		target = lint.Tofino2
 	}
 	warnings, ok := lint.Check(tree, target)
-	if !ok {
-		return nil, fmt.Errorf("%s: target %s takes programs for TNA, which this is not", name, o.Target)
+	for _, w := range warnings {
+		texts = append(texts, fmt.Sprintf("%s: warning: %s", w.At, w.Text))
 	}
-	texts := make([]string, len(warnings))
-	for i, w := range warnings {
-		texts[i] = fmt.Sprintf("%s: warning: %s", w.At, w.Text)
-	}
-	return texts, nil
+	return texts, ok
 }

@@ -25,6 +25,8 @@ import (
 type (
 	// Program is compiled code without state; any number of pipelines may share it.
 	Program = run.Program
+	// Report is what Check finds in a program that is right.
+	Report = run.Report
 	// Pipeline is the state of one switch.
 	Pipeline = run.Pipeline
 	// Packet is one packet between ingress and egress.

@@ -354,9 +354,12 @@ header h_t { bit<16> x; bit<8> y; }
 struct headers_t { h_t h; }
 struct meta_t { }
 struct both_t { bit<16> x; bit<8> y; }
+struct last_t { bit<8> y; }
+struct nested_t { bit<16> x; last_t last; }
 parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
     value_set<bit<16>>(4) one;
     value_set<both_t>(4) two;
+    value_set<nested_t>(4) nested;
     state start {
         p.extract(h.h);
         transition select(h.h.x) {
@@ -367,9 +370,11 @@ parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t
     state more {
         transition select(h.h.x, h.h.y) {
             two: second;
+            nested: third;
             default: accept;
         }
     }
+    state third { s.egress_spec = 3; transition accept; }
     state first { s.egress_spec = 1; transition accept; }
     state second { s.egress_spec = 2; transition accept; }
 }
@@ -395,10 +400,13 @@ V1Switch(P(), none(), ingress(), egress(), none(), D()) main;
 	if err := pl.AddValue("two", Match{Value: n(0x0500), Mask: n(0xff00)}, Match{Value: n(7)}); err != nil {
 		t.Fatal(err)
 	}
+	if err := pl.AddValue("nested", Match{Value: n(0x0809)}, Match{Value: n(4)}); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		frame []byte
 		want  uint16
-	}{{[]byte{1, 2, 3}, 1}, {[]byte{5, 9, 7}, 2}, {[]byte{5, 9, 8}, 0}, {[]byte{6, 9, 7}, 0}} {
+	}{{[]byte{1, 2, 3}, 1}, {[]byte{5, 9, 7}, 2}, {[]byte{8, 9, 4}, 3}, {[]byte{8, 9, 5}, 0}, {[]byte{5, 9, 8}, 0}, {[]byte{6, 9, 7}, 0}} {
 		if got := port(c.frame...); got != c.want {
 			t.Errorf("%x: port %d, want %d", c.frame, got, c.want)
 		}

@@ -94,19 +94,21 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
 	}
 }
 
-// Messages have each value in its place, whatever its width.
+// Messages have each value in its place, whatever its width or fields.
 func TestMessages(t *testing.T) {
 	const text = `#include <core.p4>
 #include <v1model.p4>
 header h_t { bit<8> a; int<8> b; bit<128> w; }
-struct headers { h_t h; }
-struct meta { }
+struct headers { h_t h; h_t absent; }
+struct pair_t { bit<8> x; bool y; }
+struct meta { pair_t pair; bit<4> n; }
 parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t sm) {
     state start { p.extract(hdr.h); transition accept; }
 }
 control V(inout headers hdr, inout meta m) { apply { } }
 control I(inout headers hdr, inout meta m, inout standard_metadata_t sm) {
-    apply { log_msg("w {} a {} b {}", { hdr.h.w, hdr.h.a, hdr.h.b }); log_msg("no more"); }
+    apply { log_msg("w {} a {} b {}", { hdr.h.w, hdr.h.a, hdr.h.b }); log_msg("no more");
+        m.n = 5; m.pair.y = true; log_msg("{} and {}: {}", { hdr.h, hdr.absent, m }); }
 }
 control E(inout headers hdr, inout meta m, inout standard_metadata_t sm) { apply { } }
 control D(packet_out p, in headers hdr) { apply { } }
@@ -118,7 +120,8 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
 	frame := append([]byte{7, 0xff, 1}, make([]byte, 15)...)
 	var v Verdict
 	pl.Process(frame, &Intrinsic{}, &v)
-	if want := []string{"w 1329227995784915872903807060280344576 a 7 b -1", "no more"}; !slices.Equal(got, want) {
+	if want := []string{"w 1329227995784915872903807060280344576 a 7 b -1", "no more",
+		"(a:7,b:-1,w:1329227995784915872903807060280344576) and (invalid): (pair:(x:0,y:1),n:5)"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,9 +1,13 @@
 package run
 
 import (
+	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/sluice-rdma/sluice/p4/internal/ast"
+	"github.com/sluice-rdma/sluice/p4/internal/include"
 	"github.com/sluice-rdma/sluice/p4/internal/types"
 )
 
@@ -101,6 +105,9 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 		if o := c.arch.function(c, e, dst); o != nil {
 			return o
 		}
+		if c.ownExtern(e, e.Func.Pos(), e.Func.Name) {
+			return seq(nil)
+		}
 		c.failf(e, "not supported: extern function %s", e.Func.Name)
 	case ast.CallMethod, ast.CallAbstract:
 		x, _ := types.Underlying(e.Recv.Type()).(*types.Extern)
@@ -116,10 +123,30 @@ func (c *compiler) callOp(e *ast.Call, dst place) op {
 		if o := c.arch.method(c, e, c.object(e.Recv), dst); o != nil {
 			return o
 		}
+		if c.ownExtern(e, e.Func.Pos(), x.Name) {
+			return seq(nil)
+		}
 		c.failf(e, "not supported: method %s of %s", e.Func.Name, x.Name)
 	}
 	c.failf(e, "not supported: this call here")
 	return nil
+}
+
+// ownExtern says whether an extern that is not run here, declared at decl, may stand in the program:
+// while it is only checked, those that the program itself declares get a warning.
+func (c *compiler) ownExtern(call ast.Node, decl ast.Pos, name string) bool {
+	if !c.checkOnly {
+		return false
+	}
+	if _, err := include.Builtin(path.Base(strings.Trim(decl.File, "<>"))); err == nil {
+		return false
+	}
+	if !slices.Contains(c.own, name) {
+		c.own = append(c.own, name)
+		c.prog.warnings = append(c.prog.warnings, fmt.Sprintf("%s: warning: %s is an extern of the program's own: "+
+			"Sluice does not run it; p4 test, p4 run and fabric.program refuse the program", call.Pos(), name))
+	}
+	return true
 }
 
 func (c *compiler) setValid(e *ast.Call) op {
@@ -255,6 +282,12 @@ func (c *compiler) call(bound []*ast.BoundArg, params []*ast.Param, at ast.Node,
 			continue
 		}
 		args.call = args.call || hasCall(b.Expr)
+		if b.Type == types.Integer {
+			x := c.widened(b.Expr)
+			args.at[i] = c.temp(x.Type())
+			args.before = append(args.before, c.store(x, args.at[i]))
+			continue
+		}
 		if refs[i].t == nil {
 			args.at[i] = c.temp(b.Type)
 			c.copyArg(&args, b, args.at[i])
@@ -282,7 +315,7 @@ type arguments struct {
 func (c *compiler) inPlace(bound []*ast.BoundArg) []place {
 	refs := make([]place, len(bound))
 	for i, b := range bound {
-		if b.Expr == nil || !isLvalue(b.Expr) || isExtern(b.Type) {
+		if b.Expr == nil || !isLvalue(b.Expr) || isExtern(b.Type) || b.Type == types.Integer {
 			continue
 		}
 		if pre, p := c.ref(b.Expr); pre == nil && p.dyn == nil && !p.slice && p.union == nil && size(p.t) == size(b.Type) {

@@ -28,6 +28,9 @@ type compiler struct {
 	arch     extArch
 	reads    map[string]bool         // "struct.field" that was referred to, while not nil
 	directs  map[int]*directRegister // by the object's index
+
+	checkOnly bool     // nothing will run
+	own       []string // externs of the program's own that have a warning
 }
 
 // extArch compiles what only one architecture has.

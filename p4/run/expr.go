@@ -32,6 +32,13 @@ func (c *compiler) num(e ast.Expr) num {
 		k := w[0]
 		return func(*machine) uint64 { return k }
 	}
+	if e.Type() == types.Integer { // an index or a shift's operand: a negative one is beyond all others
+		x := c.widened(e)
+		if intBits(x) > 64 {
+			c.failf(e, "not supported: an int of more than 64 bits here")
+		}
+		return c.num(c.toInt(x, 64))
+	}
 	switch e := e.(type) {
 	case *ast.Ident, *ast.Index, *ast.Slice:
 		return c.loadRef(e)
@@ -140,6 +147,14 @@ func (c *compiler) binary(e *ast.Binary) num {
 			}
 			return y(m)
 		}
+	case ast.OpEQ, ast.OpNE, ast.OpLE, ast.OpGE, ast.OpLT, ast.OpGT:
+		if e.X.Type() == types.Integer {
+			y := *e
+			y.X, y.Y = c.widenedPair(e.X, e.Y)
+			e = &y
+		}
+	}
+	switch e.Op {
 	case ast.OpEQ, ast.OpNE:
 		return c.equal(e)
 	}
@@ -492,6 +507,7 @@ func sameParts(parts []samePart) sameFunc {
 
 // cast to a type of up to 64 bits.
 func (c *compiler) cast(e *ast.Cast) num {
+	e = c.castOfInt(e)
 	to, ok := scalarWidth(e.Type())
 	from, ok2 := scalarWidth(e.X.Type())
 	if !ok || !ok2 {

@@ -271,24 +271,12 @@ func (c *compiler) valueSet(e ast.Expr) int {
 		return i
 	}
 	var widths []int
-	add := func(t types.Type) {
+	for _, t := range types.Flat(d.Elem) {
 		w, ok := scalarWidth(t)
 		if !ok {
 			c.failf(e, "not supported: value_set of %s", d.Elem)
 		}
 		widths = append(widths, w)
-	}
-	switch t := types.Underlying(d.Elem).(type) {
-	case *types.Struct:
-		for _, f := range t.Fields {
-			add(f.Type)
-		}
-	case *types.Tuple:
-		for _, f := range t.Elems {
-			add(f)
-		}
-	default:
-		add(d.Elem)
 	}
 	i := c.addObject(objectDef{name: d.ControlName, make: func() object { return &valueSet{widths: widths} }})
 	c.objs[d] = i

@@ -23,9 +23,6 @@ type Program struct {
 // Architecture is "v1model" or "tna".
 func (p *Program) Architecture() string { return p.arch }
 
-// Warnings are the places that p4c takes though the specification does not allow them, as FILE:LINE:COLUMN: warning: TEXT.
-func (p *Program) Warnings() []string { return p.warnings }
-
 // ErrorName is the name of an error's number, as Verdict.ParserError has it.
 func (p *Program) ErrorName(code int) string {
 	if code < 0 || code >= len(p.errors) {
@@ -54,7 +51,28 @@ func (p *Program) Table(name string) (TableInfo, error) {
 
 // Compile makes a program of a checked tree. What this package cannot run is an error that
 // begins with a position and "not supported".
-func Compile(p *ast.Program) (prog *Program, err error) {
+func Compile(p *ast.Program) (*Program, error) { return compileTree(p, false) }
+
+// Check says of a checked tree what Compile would, but that an extern that the program itself declares is a
+// warning and no error: the program is right, though nothing here can run it.
+func Check(p *ast.Program) (Report, error) {
+	prog, err := compileTree(p, true)
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Architecture: prog.arch, Tables: len(prog.tables), Warnings: prog.warnings}, nil
+}
+
+// A Report is what Check finds in a program that is right.
+type Report struct {
+	Architecture string // "v1model" or "tna"
+	Tables       int    // how many it has
+	// Warnings are the places that p4c takes though the specification does not allow them, and the externs of
+	// the program's own, as FILE:LINE:COLUMN: warning: TEXT.
+	Warnings []string
+}
+
+func compileTree(p *ast.Program, checkOnly bool) (prog *Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			var ce compileError
@@ -91,7 +109,7 @@ func Compile(p *ast.Program) (prog *Program, err error) {
 	}
 	c := &compiler{
 		prog: prog, env: map[ast.Decl]place{}, objs: map[ast.Decl]int{}, insts: map[*ast.Instance]int{}, directs: map[int]*directRegister{},
-		tables: map[*ast.TableDecl]*tableCode{}, tableIdx: map[*ast.TableDecl]int{},
+		tables: map[*ast.TableDecl]*tableCode{}, tableIdx: map[*ast.TableDecl]int{}, checkOnly: checkOnly,
 	}
 	name := ""
 	if p.Main.Package != nil {

@@ -136,6 +136,7 @@ func (c *compiler) storeParts(t types.Type, dst place, n int, part func(int) (in
 
 // storeCast is a cast to a wide number or to a type of several parts.
 func (c *compiler) storeCast(e *ast.Cast, dst place) act {
+	e = c.castOfInt(e)
 	to, ok := scalarWidth(e.Type())
 	from, ok2 := scalarWidth(e.X.Type())
 	if !ok {

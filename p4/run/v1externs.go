@@ -394,21 +394,46 @@ func (c *compiler) logMsg(e *ast.Call) op {
 	}
 }
 
-// logged is how a value stands in a message: as a decimal number.
+// logged is how a value stands in a message.
 func (c *compiler) logged(x ast.Expr) func(*machine) string {
-	w, ok := scalarWidth(x.Type())
-	if !ok {
-		c.failf(x, "not supported: a message with a value of type %s: give its fields", x.Type())
-	}
 	p := c.temp(x.Type())
 	st := c.store(x, p)
-	n, signed := wordsOf(w), isSigned(x.Type())
+	text := c.loggedAt(x, p)
 	return func(m *machine) string {
 		st(m)
-		v := fromWords(m.w[p.off : p.off+n])
-		if signed && w > 0 && v.Bit(w-1) != 0 {
-			v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(w)))
+		return text(m)
+	}
+}
+
+// loggedAt is how the value at p stands in a message: a number is decimal, a struct or header
+// (name:value,name:value) as in BMv2. An invalid header is "(invalid)"; BMv2 shows its fields as zeros.
+func (c *compiler) loggedAt(at ast.Node, p place) func(*machine) string {
+	if w, ok := scalarWidth(p.t); ok {
+		n, signed := wordsOf(w), isSigned(p.t)
+		return func(m *machine) string {
+			v := fromWords(m.w[p.off : p.off+n])
+			if signed && w > 0 && v.Bit(w-1) != 0 {
+				v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(w)))
+			}
+			return v.String()
 		}
-		return v.String()
+	}
+	s, ok := types.Underlying(p.t).(*types.Struct)
+	if !ok {
+		c.failf(at, "not supported: a message with a value of type %s: give its fields", p.t)
+	}
+	fields := make([]func(*machine) string, len(s.Fields))
+	for i, f := range s.Fields {
+		fields[i] = c.loggedAt(at, p.add(fieldAt(s, i), f.Type))
+	}
+	return func(m *machine) string {
+		if s.Kind == types.Header && m.w[p.off] == 0 {
+			return "(invalid)"
+		}
+		texts := make([]string, len(fields))
+		for i, f := range fields {
+			texts[i] = s.Fields[i].Name + ":" + f(m)
+		}
+		return "(" + strings.Join(texts, ",") + ")"
 	}
 }

@@ -132,6 +132,10 @@ func TestRejects(t *testing.T) {
 		{"control c(inout s_t s) { table t { key = { s.f: ternary; } actions = { NoAction; } priority_delta = true; entries = { 1: NoAction(); } } apply { t.apply(); } }", "t.p4:5:84: priority_delta is a positive number"},
 		{"control c(inout s_t s) { table t { key = { s.f: ternary; } actions = { NoAction; } largest_priority_wins = 5; } apply { t.apply(); } }", "t.p4:5:84: largest_priority_wins is true or false"},
 		{"control c(inout s_t s) { table t { key = { s.f: exact; } actions = { NoAction; } size = -1; } apply { t.apply(); } }", "the size of table t is a number of 0 or more"},
+		{"const tuple<match_kind> t = { exact };", "t.p4:5:13: not supported: a tuple with an element of type match_kind"},
+		{"struct a_t { bit<8> x[4]; }", "t.p4:5:22: not supported: an array, as x[...]"},
+		{"control c() { bit<8> x[4]; apply { } }", "t.p4:5:23: not supported: an array, as x[...]"},
+		{"control c() { counter(4, CounterType.bytes) n[2]; apply { } }", "t.p4:5:46: not supported: an array, as n[...]"},
 		{"control c<T>(inout T s) { apply { } }", "not supported: the control c has a body and type parameters"},
 		{"bit<8> x;", "expected '('"},
 	} {

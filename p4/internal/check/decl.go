@@ -783,8 +783,8 @@ func (c *checker) keySet(k *ast.KeySet, ts []types.Type) {
 
 // setOf checks a value set's element type against several keys.
 func (c *checker) setOf(e *ast.Ident, elem types.Type, ts []types.Type) {
-	parts, ok := elemTypes(elem)
-	if !ok || len(parts) != len(ts) {
+	parts := types.Flat(elem)
+	if len(parts) != len(ts) {
 		c.errorf(e.P, "the value set %s holds %s, and there are %d keys", e.Name, elem, len(ts))
 		return
 	}
@@ -809,7 +809,7 @@ func (c *checker) keyElem(e ast.Expr, t types.Type) ast.Expr {
 	if st, ok := et.(*types.Set); ok {
 		switch x := e.(type) {
 		case *ast.Ident: // a value set
-			if s, ok := types.Underlying(st.Elem).(*types.Struct); ok && len(s.Fields) == 1 && same(s.Fields[0].Type, t) {
+			if parts := types.Flat(st.Elem); len(parts) == 1 && same(parts[0], t) {
 				return e
 			}
 		case *ast.Mask:

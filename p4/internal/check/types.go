@@ -63,6 +63,10 @@ func (c *checker) resolve(t ast.TypeExpr) types.Type {
 			if e == types.Invalid {
 				return e
 			}
+			if e == types.MatchKind {
+				c.errorf(a.Pos(), "not supported: a tuple with an element of type match_kind")
+				return types.Invalid
+			}
 			if !c.holds(e) {
 				c.errorf(a.Pos(), "a tuple has no elements of type %s", e)
 				return types.Invalid

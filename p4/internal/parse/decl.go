@@ -473,7 +473,9 @@ func (p *parser) derived(as ast.Annotations) ast.Decl {
 		f := &ast.FieldDecl{}
 		fas := p.annotations()
 		f.TypeExpr = p.typ()
-		f.DeclBase = declBase(p.name("field"), fas)
+		n := p.name("field")
+		p.noArray(n)
+		f.DeclBase = declBase(n, fas)
 		p.expect(";")
 		d.Fields = append(d.Fields, f)
 	}

@@ -137,6 +137,7 @@ func (p *parser) localDecl(as ast.Annotations) ast.Decl {
 		return p.instantiation(as, ty)
 	}
 	n := p.name("variable")
+	p.noArray(n)
 	v := &ast.VarDecl{TypeExpr: ty}
 	v.P, v.Name, v.Annotations = n.pos, n.text, as
 	if p.accept("=") {
@@ -144,6 +145,13 @@ func (p *parser) localDecl(as ast.Annotations) ast.Decl {
 	}
 	p.expect(";")
 	return v
+}
+
+// noArray refuses a size behind a declared name, which p4c takes as an array.
+func (p *parser) noArray(name token) {
+	if p.is("[") {
+		fail(p.peek().pos, "not supported: an array, as %s[...]: there are stacks of headers and header unions", name.text)
+	}
 }
 
 // typeThenUse says whether what follows is type.member: an expression.
@@ -160,6 +168,7 @@ func (p *parser) typeThenUse() bool {
 func (p *parser) instantiation(as ast.Annotations, ty ast.TypeExpr) ast.Decl {
 	d := &ast.Instantiation{TypeExpr: ty, Args: p.args()}
 	n := p.name("instance")
+	p.noArray(n)
 	d.P, d.Name, d.Annotations = n.pos, n.text, as
 	if p.accept("=") {
 		d.HasBody = true

@@ -334,6 +334,28 @@ func Width(t Type) (int, bool) {
 	return 0, false
 }
 
+// Flat lists the types of a value's fields in order, those of structs, headers and tuples within it
+// as their own fields. Any other type is its only field.
+func Flat(t Type) []Type {
+	var parts []Type
+	switch u := Underlying(t).(type) {
+	case *Struct:
+		if u.Kind == Union {
+			break
+		}
+		for _, f := range u.Fields {
+			parts = append(parts, Flat(f.Type)...)
+		}
+		return parts
+	case *Tuple:
+		for _, e := range u.Elems {
+			parts = append(parts, Flat(e)...)
+		}
+		return parts
+	}
+	return []Type{t}
+}
+
 // Equal says whether two types are the same type. Struct, enum, extern and new
 // types are so by name (and arguments), the others by structure.
 func Equal(a, b Type) bool {
