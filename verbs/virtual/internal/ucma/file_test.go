@@ -621,7 +621,7 @@ func TestPorts(t *testing.T) {
 		addr string
 		want syscall.Errno
 	}{
-		{first, "127.0.26.2:5000", syscall.EADDRNOTAVAIL}, {first, "127.0.26.1:5000", 0}, {first, "127.0.26.1:5001", syscall.EINVAL},
+		{first, "127.0.26.2:5000", syscall.ENODEV}, {first, "192.0.2.1:5000", syscall.EADDRNOTAVAIL}, {first, "127.0.26.1:5000", 0}, {first, "127.0.26.1:5001", syscall.EINVAL},
 		{second, "127.0.26.1:5000", syscall.EADDRINUSE}, {second, "0.0.0.0:5000", syscall.EADDRINUSE}, {third, "0.0.0.0:5000", 0},
 	} {
 		if got := bind(c.id, c.addr); got != c.want {

@@ -304,7 +304,7 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 	var own *device
 	if ip := a.Addr(); !ip.IsUnspecified() {
 		if own = h.deviceAt(ip); own == nil {
-			return syscall.EADDRNOTAVAIL
+			return elsewhere(ip)
 		}
 	}
 	if a.Port() != 0 {
@@ -322,6 +322,26 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 		if len(h.bound[binding{i.space, b.Port()}]) == 0 {
 			h.take(i, b, own)
 			return 0
+		}
+	}
+	return syscall.EADDRNOTAVAIL
+}
+
+// elsewhere is why an address that no device has can't be bound to: another interface of
+// the machine's has it, or none.
+func elsewhere(ip netip.Addr) syscall.Errno {
+	if ip.IsLoopback() {
+		return syscall.ENODEV
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return syscall.EADDRNOTAVAIL
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			if own, _ := netip.AddrFromSlice(n.IP); own.Unmap() == ip.Unmap() {
+				return syscall.ENODEV
+			}
 		}
 	}
 	return syscall.EADDRNOTAVAIL
