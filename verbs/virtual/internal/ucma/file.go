@@ -333,11 +333,19 @@ func (h *Host) resolve(i *ident, src, dst netip.AddrPort) syscall.Errno {
 	if i.state != bound {
 		return syscall.EINVAL
 	}
+	itself := h.isAny(dst.Addr())
+	if itself {
+		unspecified := netip.IPv6Unspecified()
+		if dst.Addr().Is4() {
+			unspecified = netip.IPv4Unspecified()
+		}
+		dst = netip.AddrPortFrom(unspecified, dst.Port())
+	}
 	dev, local, errno := h.source(i, dst.Addr())
 	if errno != 0 {
 		return errno
 	}
-	if dst.Addr().IsUnspecified() { // itself
+	if itself {
 		dst = netip.AddrPortFrom(local, dst.Port())
 	}
 	i.src, i.dst, i.dev, i.state = netip.AddrPortFrom(local, i.src.Port()), dst, dev, addrResolved

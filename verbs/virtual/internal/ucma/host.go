@@ -179,6 +179,20 @@ func reach(local, remote netip.Addr) error {
 // gidIndex finds an address among the device's, -1 if it is not there.
 func (d *device) gidIndex(a netip.Addr) int { return slices.Index(d.gids, a) }
 
+// isAny reports whether an address stands for any: where no device has one of the
+// loopback's, those do as well, as in Linux (cma_any_addr).
+func (h *Host) isAny(a netip.Addr) bool {
+	if !a.IsLoopback() {
+		return a.IsUnspecified()
+	}
+	for _, d := range h.devices {
+		if slices.ContainsFunc(d.gids, netip.Addr.IsLoopback) {
+			return false
+		}
+	}
+	return true
+}
+
 // deviceAt returns the device with an address, nil for none.
 func (h *Host) deviceAt(a netip.Addr) *device {
 	for _, d := range h.devices {
@@ -283,7 +297,7 @@ func (h *Host) listener(service uint64, local netip.Addr) *ident {
 		switch a := l.src.Addr(); {
 		case a == local:
 			return l
-		case a.IsUnspecified() && (a.Is4() == local.Is4() || a.Is6() && !l.afOnly):
+		case h.isAny(a) && (a.Is4() == local.Is4() || a.Is6() && !l.afOnly):
 			any = l
 		}
 	}
@@ -302,7 +316,7 @@ func (h *Host) bind(i *ident, a netip.AddrPort) syscall.Errno {
 		return syscall.EINVAL
 	}
 	var own *device
-	if ip := a.Addr(); !ip.IsUnspecified() {
+	if ip := a.Addr(); !h.isAny(ip) {
 		if own = h.deviceAt(ip); own == nil {
 			return elsewhere(ip)
 		}
@@ -358,8 +372,8 @@ func (h *Host) take(i *ident, a netip.AddrPort, d *device) {
 func (h *Host) conflict(i *ident, a netip.AddrPort, listens bool) bool {
 	for _, o := range h.bound[binding{i.space, a.Port()}] {
 		b := o.src.Addr()
-		apart := !b.IsUnspecified() && !a.Addr().IsUnspecified() && b != a.Addr() ||
-			b.Is4() != a.Addr().Is4() && (i.afOnly || o.afOnly || !b.IsUnspecified() && !a.Addr().IsUnspecified())
+		both := !h.isAny(b) && !h.isAny(a.Addr())
+		apart := both && b != a.Addr() || b.Is4() != a.Addr().Is4() && (i.afOnly || o.afOnly || both)
 		shared := i.reuse && o.reuse && o.state != listening && !listens
 		if o != i && !apart && !shared && (!listens || o.state == listening) {
 			return true
@@ -403,7 +417,7 @@ func (h *Host) source(i *ident, remote netip.Addr) (*device, netip.Addr, syscall
 	var errno syscall.Errno
 	for _, d := range h.devices {
 		for _, a := range d.gids {
-			if own := i.src.Addr(); !own.IsUnspecified() && a != own || a.Is4() != remote.Is4() {
+			if own := i.src.Addr(); !h.isAny(own) && a != own || a.Is4() != remote.Is4() {
 				continue
 			}
 			err := h.cfg.Reach(a, remote)
