@@ -1,6 +1,8 @@
 package rc
 
 import (
+	"fmt"
+
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -515,4 +517,14 @@ func (q *QP) PollRecv(c *RecvCompletion) bool {
 	}
 	*c = RecvCompletion{ID: r.ID, Slot: slot, Status: ib.WCWRFlushErr, Opcode: ib.WCRecv}
 	return true
+}
+
+// SetMinRNRTimer changes the time that RNR NAKs ask the other side to wait, 0 to 31 as in
+// Config (IBA 11.2.5.2 lets a connection in RTS change it).
+func (q *QP) SetMinRNRTimer(n uint8) error {
+	if n > 31 {
+		return fmt.Errorf("rc: MinRNRTimer %d, expected 0 to 31", n)
+	}
+	q.cfg.MinRNRTimer = n
+	return nil
 }

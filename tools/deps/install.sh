@@ -4,7 +4,7 @@
 # Prometheus (100 MB), what builds Debian packages and the tests of rdma-core. It says what it does, does it as root only, and fails at
 # nothing: tests say themselves what they skip.
 set -u
-wanted='gcc libc6-dev pkg-config iproute2 libibverbs-dev librdmacm-dev ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin chromium'
+wanted='gcc libc6-dev pkg-config iproute2 libibverbs-dev librdmacm-dev ibverbs-providers ibverbs-utils rdmacm-utils perftest ucx-utils chromium'
 [ "${1:-}" != all ] || wanted="$wanted prometheus dpkg-dev python3-pyverbs"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -147,6 +147,8 @@ func program(t *testing.T, ctx context.Context, env []string, line string) (*exe
 var programs = []struct {
 	name, server, client string
 	cm                   bool // the server listens by rdma_cm, and not by TCP
+	one                  bool // over one device
+	env                  string
 	long                 bool
 }{
 	{name: "ibv_rc_pingpong", server: "-g 0 -n 50 -p PORT -c"},
@@ -190,6 +192,10 @@ var programs = []struct {
 	{name: "rping", server: "-s -C 10 -V -a ADDR -p PORT", client: "-c -C 10 -V -p PORT -a", cm: true},
 	{name: "ucmatose", server: "-b ADDR -p PORT", client: "-p PORT -s", cm: true},
 	{name: "udaddy", server: "-b ADDR", client: "-s", cm: true}, // its port is always 7174,
+
+	{name: "ucx_perftest", server: "-p PORT", client: "-p PORT -t tag_bw -n 100 -s 4096", one: true, env: "UCX_TLS=rc_mlx5,ud_mlx5"},
+	{name: "ucx_perftest", server: "-p PORT", client: "-p PORT -t tag_lat -n 20 -s 64", one: true, env: "UCX_TLS=rc_verbs,ud_verbs", long: true},
+	{name: "ucx_perftest", server: "-p PORT", client: "-p PORT -t ucp_put_lat -n 20", one: true, env: "UCX_TLS=rc_mlx5,ud_mlx5", long: true},
 }
 
 // TestPrograms has two processes of each program talk to each other: over one device,
@@ -204,8 +210,12 @@ func TestPrograms(t *testing.T) {
 			if _, err := exec.LookPath(p.name); err != nil {
 				t.Skipf("%s is missing: %v", p.name, err)
 			}
-			h, addrs := devices(t, 1+i%2, virtual.Config{})
-			env := h.Environ(os.Environ(), lib)
+			number := 1 + i%2
+			if p.one {
+				number = 1
+			}
+			h, addrs := devices(t, number, virtual.Config{})
+			env := append(h.Environ(os.Environ(), lib), p.env)
 			fill := strings.NewReplacer("PORT", freePort(t), "ADDR", addrs[0])
 			line, peer := p.name+" "+fill.Replace(p.server), p.name+" "+fill.Replace(p.client)
 			if p.client == "" {
@@ -216,7 +226,7 @@ func TestPrograms(t *testing.T) {
 				line, other = line+" -d mlx5_0", " -d mlx5_1"
 			}
 			address := addrs[0]
-			if !p.cm {
+			if !p.cm && !p.one {
 				address = "127.0.0.1"
 			}
 			talk(t, env, line, peer+other+" "+address, fill.Replace("PORT"), p.cm)

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -140,6 +141,32 @@ func TestEarlierDeadline(t *testing.T) {
 	l.w.run(units.Millisecond)
 	if got := l.a.poll(); len(got) != 1 || got[0].Status != ib.WCSuccess {
 		t.Errorf("within a millisecond: %+v", got)
+	}
+}
+
+// A connection in RTS takes another time for its RNR NAKs, and no other attribute.
+func TestMinRNRTimerInRTS(t *testing.T) {
+	p := verbs.DefaultRC()
+	p.Timeout, p.MinRNRTimer = 20, 31 // 4.3 s, 491 ms
+	l := newPair(t, 1, p)
+	if err := l.y.Modify(l.w.now, verbs.QPAttr{MinRNRTimer: 1}, verbs.AttrMinRNRTimer); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := l.y.Query(); err != nil || a.MinRNRTimer != 1 {
+		t.Errorf("the timer is %d, %v", a.MinRNRTimer, err)
+	}
+	l.a.post(l.x, verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendSignaled})
+	l.w.run(5 * units.Microsecond)
+	l.b.recv(l.y, verbs.RecvWR{})
+	l.w.run(units.Millisecond)
+	if got := l.a.poll(); len(got) != 1 || got[0].Status != ib.WCSuccess {
+		t.Errorf("within a millisecond: %+v", got)
+	}
+	if err := l.y.Modify(l.w.now, verbs.QPAttr{MinRNRTimer: 32}, verbs.AttrMinRNRTimer); !errors.Is(err, verbs.ErrInvalid) {
+		t.Errorf("a timer that there is not: %v", err)
+	}
+	if err := l.y.Modify(l.w.now, verbs.QPAttr{MinRNRTimer: 1, Timeout: 1}, verbs.AttrMinRNRTimer|verbs.AttrTimeout); !errors.Is(err, verbs.ErrNotSupported) {
+		t.Errorf("another attribute: %v", err)
 	}
 }
 

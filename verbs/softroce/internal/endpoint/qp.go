@@ -324,8 +324,13 @@ func (q *QP) toRTS(now units.Time, from ib.QPState, a verbs.QPAttr, mask verbs.Q
 		}
 		q.attr.SQPSN = a.SQPSN & maxPSN
 	case from == ib.RTS && q.datagrams(): // the Q_Key was all
+	case from == ib.RTS && q.init.Type == ib.RC && mask&^verbs.AttrState == verbs.AttrMinRNRTimer:
+		if err := q.rc.SetMinRNRTimer(a.MinRNRTimer); err != nil {
+			return q.bad(verbs.ErrInvalid, "%v", err)
+		}
+		q.attr.MinRNRTimer = a.MinRNRTimer
 	case from == ib.RTS:
-		return q.bad(verbs.ErrNotSupported, "the attributes of a connection are fixed: bring the queue pair to RESET and connect it anew")
+		return q.bad(verbs.ErrNotSupported, "the attributes of a connection are fixed, but for MinRNRTimer: bring the queue pair to RESET and connect it anew")
 	default:
 		if a.MaxRdAtomic > MaxRdAtomic {
 			return q.bad(verbs.ErrInvalid, "%d outstanding reads and atomics: 0 to %d", a.MaxRdAtomic, MaxRdAtomic)
