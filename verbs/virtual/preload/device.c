@@ -30,7 +30,7 @@ struct device {
 	pthread_mutex_t lock; /* one request at a time */
 	int conn;	      /* -1 in a child of the process that opened it */
 	pid_t pid;	      /* the process that this memory is of */
-	bool polled;	      /* the descriptor is the server's, for events */
+	int events;	      /* a duplicate of the server's descriptor, for events; -1: it gave none */
 	int refs;	      /* descriptors, and calls under way; under table */
 	struct device *next;
 };
@@ -222,7 +222,17 @@ int device_open(const char *node, int flags)
 	restore_signals(&old);
 	if (uffd >= 0)
 		close_fd(uffd); /* the server's only: when that ends, nobody waits for it */
-	d->polled = visible >= 0;
+	d->events = -1;
+	if (!err && visible >= 0) {
+		/* Who waits for events waits on, as in the kernel, while the program closes its own. */
+		d->events = syscall(SYS_fcntl, visible, F_DUPFD_CLOEXEC, 700);
+		if (d->events >= FDS) {
+			close_fd(d->events);
+			d->events = -1;
+		}
+		if (d->events < 0)
+			err = EMFILE;
+	}
 	if (!err && visible < 0) {
 		visible = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
 		if (visible < 0)
@@ -237,6 +247,8 @@ int device_open(const char *node, int flags)
 	if (err) {
 		if (visible >= 0)
 			close_fd(visible);
+		if (d->events >= 0)
+			close_fd(d->events);
 		close_fd(d->conn);
 		free(d);
 		errno = err;
@@ -244,6 +256,8 @@ int device_open(const char *node, int flags)
 	}
 	lock_table(&old);
 	own(d->conn, &internal);
+	if (d->events >= 0)
+		own(d->events, &internal);
 	own(visible, d);
 	d->next = devices;
 	devices = d;
@@ -309,8 +323,12 @@ static void release(struct device *d)
 		exchange(d->conn, &q, NULL, 0, -1, &r, NULL, NULL, &fd);
 		pthread_mutex_lock(&table);
 		own(d->conn, NULL);
+		if (d->events >= 0)
+			own(d->events, NULL);
 		pthread_mutex_unlock(&table);
 		close_fd(d->conn);
+		if (d->events >= 0)
+			close_fd(d->events);
 	}
 	restore_signals(&old);
 	free(d);
@@ -397,10 +415,10 @@ ssize_t device_write(int fd, const void *buf, size_t count)
 	if (count > MAX_WRITE)
 		return finish(d, EINVAL, 0);
 	for (;;) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
+		struct pollfd p = {.fd = d->events, .events = POLLIN};
 
 		err = call(d, &q, buf, count, &value);
-		if (err != EAGAIN || !d->polled || (syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK))
+		if (err != EAGAIN || d->events < 0 || (syscall(SYS_fcntl, d->events, F_GETFL) & O_NONBLOCK))
 			break;
 		if (poll(&p, 1, -1) < 0) {
 			err = errno;
@@ -533,6 +551,8 @@ static int make_way(int fd)
 	for (struct device *d = devices; d; d = d->next)
 		if (d->conn == fd)
 			d->conn = other;
+		else if (d->events == fd)
+			d->events = other;
 	own(other, &internal);
 	own(fd, NULL);
 	return 0;
@@ -582,7 +602,7 @@ void device_close_range(unsigned first, unsigned last)
 bool device_stands_in(int fd)
 {
 	struct device *d = hold(fd);
-	bool polled = d && d != &internal && d->polled;
+	bool polled = d && d != &internal && d->events >= 0;
 
 	if (d)
 		release(d);
@@ -611,7 +631,11 @@ static void in_child(void)
 			own(d->conn, NULL);
 			close_fd(d->conn);
 		}
-		d->conn = -1;
+		if (d->events >= 0) {
+			own(d->events, NULL);
+			close_fd(d->events);
+		}
+		d->conn = d->events = -1;
 		d->pid = pid;
 	}
 }
