@@ -55,15 +55,20 @@ const (
 	// windowPackets bounds the default for small MTUs: in a receive buffer a packet
 	// takes about 1 KiB besides its bytes.
 	windowPackets = 256
+	// lateWindow is for how long a link of a shape can go on sending while acknowledgements
+	// wait for a processor, as far as lateBytes go.
+	lateWindow = 10 * units.Millisecond
+	lateBytes  = 4 << 20
 )
 
 // windowOf is how many packets a connection may have under way: by default the usual
-// window, and what a link of a shape holds both ways.
+// window, what a link of a shape holds both ways, and what it sends in lateWindow.
 func windowOf(chosen int, s *Shape, mtu ib.MTU) int {
 	if chosen > 0 {
 		return chosen
 	}
-	onLink := (s.Rate.BytesIn(2*s.Delay) + units.Bytes(mtu) - 1) / units.Bytes(mtu)
+	more := s.Rate.BytesIn(2*s.Delay) + min(s.Rate.BytesIn(lateWindow), lateBytes)
+	onLink := (more + units.Bytes(mtu) - 1) / units.Bytes(mtu)
 	return min(windowPackets, windowBytes/int(mtu)) + int(min(onLink, maxWindow/2))
 }
 

@@ -59,8 +59,8 @@ func TestWindow(t *testing.T) {
 		want   int
 	}{
 		{0, Shape{}, 4096, 64}, {0, Shape{}, 2048, 128}, {0, Shape{}, 1024, 256}, {0, Shape{}, 512, 256}, {0, Shape{}, 256, 256},
-		{7, Shape{}, 4096, 7}, {1024, Shape{}, 256, 1024}, {0, long, 4096, 64 + 489}, {9, long, 4096, 9},
-		{0, Shape{Rate: 8 * units.Gbps}, 4096, 64}, {0, Shape{Delay: units.Millisecond}, 4096, 64},
+		{7, Shape{}, 4096, 7}, {1024, Shape{}, 256, 1024}, {0, long, 4096, 64 + 489 + 1024}, {9, long, 4096, 9},
+		{0, Shape{Rate: 8 * units.Gbps}, 4096, 64 + 1024}, {0, Shape{Rate: units.Gbps}, 4096, 64 + 306}, {0, Shape{Delay: units.Millisecond}, 4096, 64},
 	} {
 		if got := windowOf(c.chosen, &c.shape, c.mtu); got != c.want {
 			t.Errorf("window=%d at MTU %d: expected %d packets, got %d", c.chosen, c.mtu, c.want, got)
