@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,7 +51,7 @@ func TestProvider(t *testing.T) {
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			for _, name := range []string{"TestOverVerbs", "TestOverClock", "TestOverTimestamps", "TestOverWallclock"} {
+			for _, name := range []string{"TestOverVerbs", "TestOverClock", "TestOverTimestamps", "TestOverPostBeforeRTS", "TestOverWallclock"} {
 				if !strings.Contains(string(out), "--- PASS: "+name+" ") {
 					t.Errorf("%s did not pass\n%s", name, out)
 				}
@@ -200,6 +201,45 @@ func stamps(t *testing.T, dev verbs.Device, clock func() (uint64, error)) {
 	}
 	for _, destroy := range []func() error{qp.Destroy, mr.Dereg, pd.Dealloc, cq.Destroy} {
 		if err := destroy(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// libmlx5 calls a queue that was not in RTS full (ENOMEM). Who polled for room would do so
+// for ever.
+func TestOverPostBeforeRTS(t *testing.T) {
+	started(t)
+	dev, _ := openBoth(t)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := dev.CreateCQ(verbs.CQInitAttr{CQE: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	qp, err := pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := qp.PostRecv([]verbs.RecvWR{{}}); !errors.Is(err, verbs.ErrState) {
+		t.Errorf("post_recv in RESET: %v", err)
+	}
+	for _, to := range []ib.QPState{ib.Reset, ib.Init, ib.Err} {
+		mask := verbs.AttrState
+		if to == ib.Init {
+			mask = verbs.ResetToInitRC
+		}
+		if err := qp.Modify(verbs.QPAttr{State: to, Port: 1}, mask); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite}}); n != 0 || !errors.Is(err, verbs.ErrState) {
+			t.Errorf("post_send in %v: %d taken, %v; expected an error of state", to, n, err)
+		}
+	}
+	for _, f := range []func() error{qp.Destroy, cq.Destroy, pd.Dealloc} {
+		if err := f(); err != nil {
 			t.Error(err)
 		}
 	}
