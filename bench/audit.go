@@ -58,7 +58,7 @@ func (s *simulation) auditNICs(t fabric.Totals) error {
 	var sentPayload, receivedPayload units.Bytes
 	for _, h := range s.hosts {
 		st := h.nic.Stats()
-		sent, received, stray = sent+st.TxPackets, received+st.RxPackets, stray+st.NoQP
+		sent, received, stray = sent+st.TxPackets, received+st.RxPackets+st.BufferDrops, stray+st.NoQP+st.BufferDrops
 		sentPayload, receivedPayload = sentPayload+st.TxPayload, receivedPayload+st.RxPayload
 	}
 	inside, _ := s.net.InFlight()

@@ -17,18 +17,20 @@ import (
 // nicLoad is a workload of NICs around one switch: queue pairs from the other hosts to
 // host 0, each of which keeps its window full.
 type nicLoad struct {
-	preset  string
-	change  func(*nicmodel.Config)
-	network func(*fabric.Config)
-	line    units.Rate
-	senders int
-	pairs   int // of each sender
-	op      ib.WROpcode
-	size    uint32
-	inline  bool
-	window  int
-	control cc.Control // of an engine in the NIC; the zero value for none
-	spread  uint64     // bytes over which requests of a sender lie
+	preset string
+	change func(*nicmodel.Config)
+	// changeReceiver is for host 0 alone, after change.
+	changeReceiver func(*nicmodel.Config)
+	network        func(*fabric.Config)
+	line           units.Rate
+	senders        int
+	pairs          int // of each sender
+	op             ib.WROpcode
+	size           uint32
+	inline         bool
+	window         int
+	control        cc.Control // of an engine in the NIC; the zero value for none
+	spread         uint64     // bytes over which requests of a sender lie
 }
 
 // steady is an engine that never changes its mind.
@@ -67,6 +69,10 @@ func (l *nicLoad) limits(t *testing.T) (receiver, sender results.NICUse) {
 	frames := nicmodel.NewFrames(net)
 	var nics []*nicmodel.NIC
 	for h := range l.senders + 1 {
+		cfg := cfg
+		if h == 0 && l.changeReceiver != nil {
+			l.changeReceiver(&cfg)
+		}
 		nic, err := nicmodel.New(e, net, frames, h, l.line, cfg)
 		fail(err)
 		nics = append(nics, nic)
@@ -217,6 +223,24 @@ func TestWhatLimits(t *testing.T) {
 				f.Switch.Buffer = 1 << 20
 			}},
 			"the wire waits ... for the end of a pause ... the network limits", "",
+		},
+		{
+			"the receiver's slot, by pauses", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, network: func(f *fabric.Config) {
+				f.Switch.Buffer = 1 << 20
+			}, changeReceiver: func(c *nicmodel.Config) {
+				c.PCIe.Rate = 30 * gbps
+			}},
+			"the wire waits ... for the end of a pause ... the network limits", "PCIe to the host is busy ... of them payload",
+		},
+		{
+			"the receiver's slot, by drops", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, network: func(f *fabric.Config) {
+				for i := range f.Switch.Classes {
+					f.Switch.Classes[i].PFC.Lossless = false
+				}
+			}, changeReceiver: func(c *nicmodel.Config) {
+				c.PCIe.Rate = 30 * gbps
+			}},
+			"", "PCIe to the host is busy ... of them payload",
 		},
 		{
 			"a core's cycles", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 32, op: ib.WRRDMAWrite, size: 8, inline: true, window: 32, change: func(c *nicmodel.Config) {

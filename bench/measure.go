@@ -36,6 +36,8 @@ type measurement struct {
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
 	ruling     ruling    // at the warm-up
+	nicDrops   uint64    // likewise
+	nicMarks   uint64    // likewise
 	nics       []nicLook // those that the scenario inspects
 
 	shown      []int // labels that have series
@@ -246,6 +248,7 @@ func (m *measurement) warmUp() {
 	}
 	m.everyLabel(func(l *label) { l.active.reset(m.sim.engine.Now()) })
 	m.ruling = m.sim.ruling()
+	m.nicDrops, m.nicMarks = m.sim.buffers()
 }
 
 // everyLabel calls do for every group of flows.
@@ -622,6 +625,8 @@ func (m *measurement) network(span units.Time) results.Network {
 		n.QueueAvgBytes = larger(n.QueueAvgBytes, m.meanQueue(id, span))
 	}
 	n.PauseUs = stats.Float(paused.Microseconds())
+	drops, marks := m.sim.buffers()
+	n.NICDrops, n.NICMarks = drops-m.nicDrops, marks-m.nicMarks
 	return n
 }
 

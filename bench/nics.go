@@ -114,6 +114,12 @@ func (l *nicLook) use(now units.Time, hostName func(int) string) results.NICUse 
 		}
 		u.Queues = append(u.Queues, out)
 	}
+	if b := (results.NICBuffer{
+		MostBytes: int64(count.BufferMost), Drops: count.BufferDrops - l.stats.BufferDrops,
+		Marks: count.BufferMarks - l.stats.BufferMarks, Pauses: count.PausesSent - l.stats.PausesSent,
+	}); b.Drops+b.Marks+b.Pauses > 0 {
+		u.Buffer = &b
+	}
 	for i, w := range nic.Waits(now) {
 		if l.waits != nil {
 			w.Total -= l.waits[i].Total

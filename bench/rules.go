@@ -48,6 +48,15 @@ func (s *simulation) ruling() ruling {
 	return r
 }
 
+// buffers returns what the receive buffers of staged NICs have dropped and marked.
+func (s *simulation) buffers() (drops, marks uint64) {
+	for _, h := range s.hosts {
+		st := h.nic.Stats()
+		drops, marks = drops+st.BufferDrops, marks+st.BufferMarks
+	}
+	return drops, marks
+}
+
 // rules fills in what ruled since the warm-up.
 func (m *measurement) rules(out *results.System) {
 	now := m.sim.ruling()

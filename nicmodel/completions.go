@@ -39,6 +39,7 @@ type completions struct {
 	regions  *memory
 	landings *landings
 	async    *asyncEvents
+	buffer   *receiveBuffer
 
 	queues   []*cq
 	unpolled gauge
@@ -50,6 +51,7 @@ type completions struct {
 func (cs *completions) complete(now, ready units.Time, num uint32, e CQE) {
 	c := cs.queues[num]
 	done := cs.serve(now, now, StallNone, cs.cfg.CQECycles)
+	cs.buffer.hold(done)
 	e.Timestamp = cs.cfg.Counter.Read(now)
 	if cs.spans.report != nil {
 		cs.spans.completion(&e, AtCQE, cs.began(cs.cfg.CQECycles), done)

@@ -64,6 +64,8 @@ type Config struct {
 	RxUnits UnitsConfig `yaml:"rx_units"`
 	// Atomics is the unit that performs atomic operations.
 	Atomics AtomicsConfig `yaml:"atomics"`
+	// ReceiveBuffer is where received packets are until the NIC is done with them.
+	ReceiveBuffer ReceiveBufferConfig `yaml:"receive_buffer"`
 	// Receives is how the elements of receive queues come to the NIC.
 	Receives ReceivesConfig `yaml:"receives"`
 	// Compression is that of completions.

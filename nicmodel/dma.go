@@ -16,6 +16,7 @@ type dma struct {
 	regions     *memory
 	translation *translation
 	landings    *landings
+	buffer      *receiveBuffer
 }
 
 // source returns the address that a packet's payload begins at.

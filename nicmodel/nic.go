@@ -64,6 +64,10 @@ type Stats struct {
 	TxPayload            units.Bytes // payload sent, retransmissions included
 	RxPayload            units.Bytes // payload that arrived for a queue pair
 	Requests             uint64      // work queue elements that the transport was given
+	BufferDrops          uint64      // packets for which the receive buffer had no room (rx_discards_phy)
+	BufferMarks          uint64      // packets that it marked
+	BufferMost           units.Bytes // the most that it held at a time
+	PausesSent           uint64      // times that it paused the network (tx_pause_ctrl_phy)
 	NoQP                 uint64      // packets for a queue pair that does not exist
 	BadQKey              uint64      // datagrams with another Q_Key than the queue pair's
 	Stale                uint64      // packets built but not sent, since the queue pair went back
@@ -102,7 +106,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.contexts = newContexts(on)
 	n.translation = newTranslation(on, &n.regions)
 	n.landings = landings{chip: on, wakeAt: units.Never}
-	n.dma = dma{on, &n.regions, &n.translation, &n.landings}
+	n.dma = dma{on, &n.regions, &n.translation, &n.landings, &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements}
 	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, responseUnits: rxUnits, looked: CacheUse{Cache: "wqe"}}
@@ -127,7 +131,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 
 	n.receiver = receiver{
 		chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
-		parse: clocked("parse"), transport: clocked("transport"), units: rxUnits,
+		buffer: newReceiveBuffer(on), parse: clocked("parse"), transport: clocked("transport"), units: rxUnits,
 	}
 	n.transport = transport{
 		chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,
@@ -139,7 +143,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
 	n.atomics.landings, n.atomics.transport, n.atomics.packetiser = &n.landings, &n.transport, &n.packetiser
 	n.offload = offload{chip: on, scheduler: &n.scheduler}
-	n.completions = completions{chip: on, stage: clocked("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async}
+	n.completions = completions{chip: on, stage: clocked("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer}
 }
 
 // Config returns the configuration that the NIC was made with.
@@ -156,7 +160,8 @@ func (n *NIC) Stats() Stats {
 	return Stats{
 		TxPackets: n.mac.packets, TxPayload: n.mac.payload, Stale: n.mac.stale,
 		RxPackets: n.transport.packets, RxPayload: n.transport.payload, NoQP: n.transport.noQP, BadQKey: n.transport.badQKey,
-		Requests: n.elements.handed,
+		Requests:    n.elements.handed,
+		BufferDrops: n.receiver.buffer.drops, BufferMarks: n.receiver.buffer.marks, BufferMost: units.Bytes(n.receiver.buffer.most), PausesSent: n.receiver.buffer.pauses,
 	}
 }
 
@@ -264,6 +269,8 @@ func (n *NIC) Handle(ev des.Event) {
 		n.receives.recordArrived(now, unpackReceives(ev.Arg))
 	case evSession:
 		n.completions.sessionTimeout(now, uint32(ev.Arg))
+	case evBuffer:
+		n.receiver.buffer.wake(now)
 	case evCompletion:
 		n.completions.becameVisible(now, unpackCompletion(ev.Arg))
 	}

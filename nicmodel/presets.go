@@ -62,6 +62,7 @@ func base() Config {
 		DoorbellCycles: 2, WQECycles: 4, SchedulerCycles: 2, PacketiserCycles: 3,
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
+		ReceiveBuffer:   ReceiveBufferConfig{Bytes: portBuffer},
 		Receives:        ReceivesConfig{Prefetch: 16, Batch: 4},
 		TxPackets:       16, CQEBytes: 64, MaxInline: 220,
 		Contexts:    ContextsConfig{Entries: 2048, Bytes: 256, Fetches: 8},
@@ -69,6 +70,11 @@ func base() Config {
 		MaxSGE:      30, MaxRdAtomic: 16, MaxQPWR: 1 << 15,
 	}
 }
+
+// portBuffer is the receive buffer of a port that the vendor's guide to tuning it shows
+// (HowTo Tune Receive Buffers on Mellanox Adapter Cards, of the time of ConnectX-4 and -5),
+// in bytes. For other devices it is an estimate.
+const portBuffer = 262016
 
 // mlx5Depth is how many cycles deep the pipelines of ConnectX-5 are, each way, fitted to
 // the latencies of 8-byte messages between two of them (docs/nic-validation.md, row L1:

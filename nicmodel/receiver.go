@@ -18,6 +18,7 @@ type receiver struct {
 	contexts    *contexts
 	translation *translation
 
+	buffer           receiveBuffer
 	parse, transport stage
 	units            *processingUnits // or nil
 	nowhere          units.Time       // serialises what is for no queue pair
@@ -28,6 +29,10 @@ type receiver struct {
 func (n *NIC) Arrive(_ *fabric.Lane, now units.Time, h fabric.Handle) { n.receiver.arrive(now, h) }
 
 func (r *receiver) arrive(now units.Time, h fabric.Handle) {
+	if !r.buffer.admit(now, r.net.Packet(h)) {
+		r.frames.free(h)
+		return
+	}
 	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)
 	queue, context, free := &r.nowhere, parsed, parsed
 	if r.units != nil || r.contexts.full() {

@@ -323,7 +323,7 @@ func (r *receives) dropParked(now units.Time, q *qp) {
 		return
 	}
 	for q.parked.head != 0 {
-		r.frames.free(q.parked.pop(r.frames))
+		r.transport.drop(now, q.parked.pop(r.frames))
 		r.parked.add(now, -1)
 	}
 	q.recv.waiting = slices.DeleteFunc(q.recv.waiting, func(w *qp) bool { return w == q })

@@ -157,8 +157,10 @@ func (x *translation) holdBack(now units.Time, q *qp, known units.Time) {
 func (m *dma) write(now, known units.Time, addr uint64, length int) units.Time {
 	sent, visible := m.pcie.Write(now, addr, length, ForPayload)
 	if known > now {
-		visible = m.pcie.left(sent + known - now)
+		sent += known - now
+		visible = m.pcie.left(sent)
 	}
+	m.buffer.hold(sent)
 	return visible
 }
 

@@ -42,15 +42,15 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 	switch {
 	case q == nil || q.rc == nil || q.to == nil && (int(p.Src) != q.peer.Host || f.srcQPN != q.peer.QPN):
 		t.noQP++
-		t.frames.free(h)
+		t.drop(now, h)
 		return
 	case q.to != nil && f.qkey != q.qkey:
 		t.badQKey++
-		t.frames.free(h)
+		t.drop(now, h)
 		return
 	}
 	if f.desc.Header.Opcode == ib.CNP {
-		t.frames.free(h)
+		t.drop(now, h)
 		t.cnpArrived(now, q)
 		return
 	}
@@ -67,6 +67,7 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 	t.payload += units.Bytes(f.desc.Payload)
 	from := arrival{f, units.Bytes(p.Size)}
 	had := q.recv.queue.Len()
+	t.receiver.buffer.take(now)
 	var eff rc.Effects
 	q.rc.Receive(now, &f.desc.Header, f.desc.Payload, &eff)
 	switch f.desc.Header.Opcode {
@@ -81,6 +82,7 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
 			t.receives.prefetch(now, q.recv)
 		}
+		t.receiver.buffer.leave(now, int(from.size))
 		if !kept {
 			t.frames.free(h)
 		}
@@ -90,6 +92,14 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 		return
 	}
 	t.carryOut(now, q, &eff, from)
+	t.receiver.buffer.leave(now, int(from.size))
+	t.frames.free(h)
+}
+
+// drop frees a packet of which nothing is left to do.
+func (t *transport) drop(now units.Time, h fabric.Handle) {
+	t.receiver.buffer.take(now)
+	t.receiver.buffer.leave(now, int(t.net.Packet(h).Size))
 	t.frames.free(h)
 }
 

@@ -18,6 +18,8 @@ const (
 	mostPhase   = 1_000_000 * units.Second
 	mostEntries = 1 << 24 // of a cache
 	mostSlots   = 1 << 16 // of what goes on at a time
+	leastBuffer = 16 << 10
+	mostBuffer  = 1 << 30
 )
 
 // FieldError is what is wrong with one parameter, whose Key is its name in scenarios below
@@ -31,7 +33,7 @@ func (c *Config) Validate() error {
 		return err
 	}
 	return errors.Join(
-		c.PCIe.rules(), c.TxUnits.rules("tx_units"), c.RxUnits.rules("rx_units"), c.Atomics.rules(), c.Receives.rules(),
+		c.PCIe.rules(), c.TxUnits.rules("tx_units"), c.RxUnits.rules("rx_units"), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
 		c.Compression.rules(), c.Limiter.rules(), c.Contexts.rules(), c.Translation.rules())
 }
 
@@ -71,6 +73,10 @@ func (c *Config) ranges() []error {
 		in("wqe_cache", c.WQECache, 0, mostEntries, "all"),
 		in("atomics.in_flight", c.Atomics.InFlight, 0, mostSlots, "no unit"),
 		in("atomics.cycles", c.Atomics.Cycles, 0, mostCycles, ""),
+		in("receive_buffer.bytes", c.ReceiveBuffer.Bytes, leastBuffer, mostBuffer, "no limit"),
+		in("receive_buffer.xoff", c.ReceiveBuffer.XOff, 0, mostBuffer, ""),
+		in("receive_buffer.xon", c.ReceiveBuffer.XOn, 0, mostBuffer, ""),
+		in("receive_buffer.mark", c.ReceiveBuffer.Mark, 0, mostBuffer, ""),
 		in("receives.prefetch", c.Receives.Prefetch, 0, 1<<12, "receives at hand"),
 		in("compression.max_num", c.Compression.MaxNum, 2, 1024, "no compression"),
 		in("limiter.rates", c.Limiter.Rates, 0, mostSlots, "no limit"),
@@ -170,6 +176,24 @@ func (c *AtomicsConfig) rules() error {
 		return bad("atomics.locks", n, "choose a power of two up to %d", 1<<20)
 	}
 	return nil
+}
+
+func (c *ReceiveBufferConfig) rules() error {
+	var errs []error
+	for _, x := range []struct {
+		key          string
+		v, most      int
+		mostIs, none string
+	}{
+		{"xoff", c.XOff, c.Bytes, "bytes", "the usual one"},
+		{"xon", c.XOn, c.XOff, "xoff", "the usual one"},
+		{"mark", c.Mark, c.Bytes, "bytes", "no marks"},
+	} {
+		if x.v > x.most {
+			errs = append(errs, bad("receive_buffer."+x.key, x.v, "choose at most receive_buffer.%s, %d, or 0 for %s", x.mostIs, x.most, x.none))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *ReceivesConfig) rules() error {

@@ -1,6 +1,11 @@
 package results
 
-import "github.com/sluice-rdma/sluice/internal/stats"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/internal/stats"
+)
 
 // NICUse is how a NIC spent its time from the end of the warm-up on.
 type NICUse struct {
@@ -16,8 +21,11 @@ type NICUse struct {
 	Stages     []NICStage `json:"stages"`
 	PCIe       []NICPCIe  `json:"pcie"`
 	Queues     []NICQueue `json:"queues"`
-	Waits      []NICWait  `json:"waits"`
-	Caches     []NICCache `json:"caches,omitempty"`
+	// Buffer is what the receive buffer could not take as it came; nil where there was
+	// nothing.
+	Buffer *NICBuffer `json:"receive_buffer,omitempty"`
+	Waits  []NICWait  `json:"waits"`
+	Caches []NICCache `json:"caches,omitempty"`
 	// Operations are single requests whose latencies represent all of the host's
 	// requests.
 	Operations []NICOperation `json:"operations,omitempty"`
@@ -67,6 +75,28 @@ type NICQueue struct {
 	Most  int         `json:"most"` // in the whole run
 	// WaitUs is the mean time in it, by Little's law.
 	WaitUs stats.Float `json:"wait_us"`
+}
+
+// NICBuffer is the receive buffer of a NIC that was behind.
+type NICBuffer struct {
+	MostBytes int64  `json:"most_bytes"` // that it held in the whole run
+	Drops     uint64 `json:"drops"`
+	Marks     uint64 `json:"marks"`
+	Pauses    uint64 `json:"pauses"` // times that it paused the network
+}
+
+// text says what the buffer did.
+func (b *NICBuffer) text() string {
+	var did []string
+	for _, x := range []struct {
+		n    uint64
+		what string
+	}{{b.Drops, "dropped %d packets"}, {b.Marks, "marked %d"}, {b.Pauses, "paused the network %d times"}} {
+		if x.n > 0 {
+			did = append(did, fmt.Sprintf(x.what, x.n))
+		}
+	}
+	return fmt.Sprintf("the receive buffer, %d bytes full at most, %s", b.MostBytes, strings.Join(did, ", "))
 }
 
 // NICWait is what pieces of work waited for that no stage waited with; see

@@ -51,6 +51,9 @@ func (u *NICUse) lines() []string {
 			all = append(all, line)
 		}
 	}
+	if u.Buffer != nil {
+		all = append(all, u.NIC+"'s NIC: "+u.Buffer.text())
+	}
 	if o := u.operation(50); o != nil {
 		all = append(all, u.NIC+"'s NIC: "+o.text())
 	}

@@ -139,7 +139,11 @@ type SlowdownBin struct {
 // Network is what was measured inside the fabric, over all its ports, from the
 // end of the warm-up.
 type Network struct {
-	Drops    uint64 `json:"drops"` // packets that found no buffer or were lost by a fault
+	Drops uint64 `json:"drops"` // packets that found no buffer or were lost by a fault
+	// NICDrops are packets that found no room in the receive buffer of a NIC, and NICMarks
+	// those that it marked as a congested switch does.
+	NICDrops uint64 `json:"nic_drops,omitempty"`
+	NICMarks uint64 `json:"nic_marks,omitempty"`
 	ECNMarks uint64 `json:"ecn_marks"`
 	EINMarks uint64 `json:"ein_marks"` // early incast notices
 	// WatchdogTrips are pauses that a PFC watchdog ended, WatchdogDrops the packets

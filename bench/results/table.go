@@ -47,6 +47,8 @@ var columns = []column{
 	{key: "retransmissions", title: "resent"},
 	{key: "timeouts", title: "timeouts"},
 	{key: "watchdog_trips", title: "watchdog"},
+	{key: "nic_marks", title: "NIC marks", newer: true},
+	{key: "nic_drops", title: "NIC drops", newer: true},
 	{key: "drops", title: "drops", always: true},
 }
 

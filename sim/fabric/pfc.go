@@ -126,6 +126,26 @@ func (x *Lane) assert(now units.Time, at uint32, mask uint8) {
 	n.post(arrival, n.departs+uint32(to.link), to.node, pauseEvent, uint64(l.peer)<<8|uint64(mask))
 }
 
+// Lossless returns the priorities, a bit each, that the switch at a host's port pauses
+// rather than drop their packets.
+func (n *Network) Lossless(host int) uint8 {
+	return n.kinds[n.ports[n.ports[n.hosts[host].port].peer].kind].lossless
+}
+
+// Headroom returns what may arrive at a host from when it decides to pause a priority until
+// that has taken effect.
+func (n *Network) Headroom(host int) units.Bytes { return n.headroom(n.hosts[host].port) }
+
+// MaxFrame is the longest packet, without records of telemetry.
+func (n *Network) MaxFrame() units.Bytes { return n.cfg.MaxFrame }
+
+// PausePeer sends a pause frame from a host: from when it arrives, the other end of the
+// link starts no packets of the priorities whose bit is set in mask, and again those of
+// the others. Undivided networks only.
+func (n *Network) PausePeer(now units.Time, host int, mask uint8) {
+	n.lanes[0].assert(now, n.hosts[host].port, mask)
+}
+
 // pauseArrives takes a pause frame that has come to a port.
 func (x *Lane) pauseArrives(now units.Time, at uint32, mask uint8) {
 	n := x.n

@@ -1,0 +1,184 @@
+package nicmodel
+
+import (
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// ReceiveBufferConfig describes the memory of the port that received packets are in: from
+// the wire until the transport has handled them and what they caused, data and completions,
+// has left over PCIe. What a NIC can't take on, for whatever reason, piles up there.
+//
+// Where the network runs a priority without loss, the NIC pauses it (IEEE 802.1Qbb) while
+// the buffer is fuller than XOff. A packet for which there is no room is dropped.
+type ReceiveBufferConfig struct {
+	// Bytes is its size; 0 is no limit.
+	Bytes int `yaml:"bytes"`
+	// XOff is the fill, in bytes, from which on the lossless priorities are paused, and
+	// packets of the others dropped; 0 leaves as much room as may arrive until a pause takes effect,
+	// but at most half of the buffer. Without lossless priorities it is the size.
+	XOff int `yaml:"xoff"`
+	// XOn is the fill at which they go on; 0 is XOff less the longest packet.
+	XOn int `yaml:"xon"`
+	// Mark is the fill, in bytes, from which on packets that can be (ECT) are marked as by
+	// a congested switch, so that DCQCN's notifications and other marks tell the senders;
+	// 0 marks none.
+	Mark int `yaml:"mark"`
+}
+
+// receiveBuffer is that memory. Packets leave it in the order in which the transport has
+// handled them.
+type receiveBuffer struct {
+	*chip
+	lossless  uint8 // priorities
+	xoff, xon int
+
+	used, most int // bytes
+	// begun are the packets that the transport has handled, and that leave at a time that
+	// is known: a ring of a power of two, oldest first.
+	ring    []leaving
+	head, n int
+	begun   int        // bytes in ring
+	last    units.Time // when the newest leaves
+	paused  bool
+	wakeAt  units.Time // of the pending evBuffer, or Never
+	out     units.Time // when what the packet in hand has caused is out
+
+	drops, marks, pauses uint64
+}
+
+// leaving is a packet that leaves at a time.
+type leaving struct {
+	at    units.Time
+	bytes int
+}
+
+func newReceiveBuffer(on *chip) receiveBuffer {
+	b := receiveBuffer{chip: on, wakeAt: units.Never}
+	c := &on.cfg.ReceiveBuffer
+	if c.Bytes == 0 {
+		return b
+	}
+	b.lossless = on.net.Lossless(on.host)
+	longest := int(on.net.MaxFrame())
+	if b.xoff = c.XOff; b.xoff == 0 {
+		b.xoff = c.Bytes
+		if b.lossless != 0 {
+			b.xoff -= min(int(on.net.Headroom(on.host)), c.Bytes/2)
+		}
+	}
+	if b.xon = c.XOn; b.xon == 0 {
+		b.xon = max(0, b.xoff-longest)
+	}
+	b.ring = make([]leaving, 1<<bits.Len(uint(c.Bytes/minFrame/16)))
+	return b
+}
+
+// admit takes in a packet, or drops it and reports false.
+func (b *receiveBuffer) admit(now units.Time, p *fabric.Packet) bool {
+	c := &b.cfg.ReceiveBuffer
+	if c.Bytes == 0 {
+		return true
+	}
+	b.clear(now)
+	size, room := int(p.Size), b.xoff
+	keep := b.lossless&(1<<p.Priority) != 0
+	if keep {
+		room = c.Bytes
+	}
+	if b.used+size > room {
+		b.drops++
+		return false
+	}
+	b.used += size
+	b.most = max(b.most, b.used)
+	if c.Mark > 0 && b.used > c.Mark && p.Flags&fabric.ECT != 0 {
+		p.Flags |= fabric.CE
+		b.marks++
+	}
+	if keep && b.used > b.xoff && !b.paused {
+		b.paused = true
+		b.pauses++
+		b.net.PausePeer(now, b.host, b.lossless)
+		b.plan(now)
+	}
+	return true
+}
+
+// clear gives back the room of the packets that have left.
+func (b *receiveBuffer) clear(now units.Time) {
+	for b.n > 0 && b.ring[b.head].at <= now {
+		e := &b.ring[b.head]
+		b.used -= e.bytes
+		b.begun -= e.bytes
+		b.head = (b.head + 1) & (len(b.ring) - 1)
+		b.n--
+	}
+}
+
+// take says that the transport takes a packet in hand.
+func (b *receiveBuffer) take(now units.Time) { b.out = now }
+
+// hold keeps the packet in hand until something that it caused is out.
+func (b *receiveBuffer) hold(until units.Time) { b.out = max(b.out, until) }
+
+// leave says that the packet in hand, of so many bytes, leaves once all that it caused is
+// out, and not before those that went before it.
+func (b *receiveBuffer) leave(now units.Time, bytes int) {
+	if b.cfg.ReceiveBuffer.Bytes == 0 {
+		return
+	}
+	b.clear(now)
+	b.last = max(b.last, b.out)
+	if b.last <= now {
+		b.used -= bytes
+	} else {
+		if b.n == len(b.ring) {
+			b.grow()
+		}
+		b.ring[(b.head+b.n)&(len(b.ring)-1)] = leaving{b.last, bytes}
+		b.n++
+		b.begun += bytes
+	}
+	if b.paused {
+		b.plan(now)
+	}
+}
+
+func (b *receiveBuffer) grow() {
+	ring := make([]leaving, 2*len(b.ring))
+	for i := range b.n {
+		ring[i] = b.ring[(b.head+i)&(len(b.ring)-1)]
+	}
+	b.ring, b.head = ring, 0
+}
+
+// plan resumes the priorities that are paused, now or when the buffer has emptied so far.
+func (b *receiveBuffer) plan(now units.Time) {
+	switch {
+	case b.used <= b.xon:
+		b.paused = false
+		b.net.PausePeer(now, b.host, 0)
+		return
+	case b.wakeAt != units.Never || b.used-b.begun > b.xon:
+		return // it is known, or not known yet
+	}
+	left := b.used
+	for i := 0; left > b.xon; i++ {
+		e := &b.ring[(b.head+i)&(len(b.ring)-1)]
+		left -= e.bytes
+		b.wakeAt = e.at
+	}
+	b.schedule(b.wakeAt, evBuffer, 0)
+}
+
+// wake is the time at which the buffer may have emptied far enough.
+func (b *receiveBuffer) wake(now units.Time) {
+	b.wakeAt = units.Never
+	b.clear(now)
+	if b.paused {
+		b.plan(now)
+	}
+}

@@ -1,0 +1,210 @@
+package nicmodel
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// gen3x4 is a link of four lanes under the NIC, 31.5 Gbps.
+func gen3x4(c Config) Config {
+	c.PCIe.Rate = 31_507_200_000
+	return c
+}
+
+func lossy(c *fabric.Config) {
+	for i := range c.Switch.Classes {
+		c.Switch.Classes[i].PFC.Lossless = false
+	}
+}
+
+// incast is four hosts that write to a fifth for as long as it is driven.
+type incast struct {
+	*bed
+	server    *NIC
+	completed units.Bytes // of payload, by senders' completions
+}
+
+func newIncast(t testing.TB, cfg Config, change func(*fabric.Config)) *incast {
+	b := &incast{bed: newBed(t, 5, 100*units.Gbps, cfg, change)}
+	b.server = b.nics[4]
+	for from := range 4 {
+		b.write(from)
+	}
+	return b
+}
+
+const incastWrite = 16 << 10
+
+// write keeps Writes outstanding from a host.
+func (b *incast) write(from int) {
+	x, y := b.connect(from, 4, [2]Congestion{}, rc.SendConfig{Timeout: 10, RetryCount: 7, RNRRetry: 7, AckReqEvery: 4}, 4096)
+	lr, _ := x.nic.RegMR(x.pd, nil, 1<<20, ib.AccessLocalWrite)
+	rr, _ := y.nic.RegMR(y.pd, nil, 1<<20, ib.AccessLocalWrite|ib.AccessRemoteWrite)
+	post := func(k int) {
+		for range k {
+			b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: incastWrite, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, incastWrite, lr.Key}}})
+		}
+	}
+	out := make([]CQE, 64)
+	x.nic.OnCompletion(x.cq, func(now units.Time, _ bool) {
+		n := x.nic.PollCQ(now, x.cq, out)
+		for _, e := range out[:n] {
+			if e.Status != ib.WCSuccess {
+				b.t.Fatalf("a Write ends with %v", e.Status)
+			}
+		}
+		b.completed += units.Bytes(n) * incastWrite
+		post(n)
+	})
+	post(16)
+}
+
+// Payload that completes is what the receiver's PCIe link carries, and no more: what
+// the receiver can't take the network holds back.
+func TestASlowReceiverHoldsItsSendersUp(t *testing.T) {
+	const long = 2 * units.Millisecond
+	for name, change := range map[string]func(*fabric.Config){"lossless": nil, "lossy": lossy} {
+		t.Run(name, func(t *testing.T) {
+			b := newIncast(t, gen3x4(preset(t, "cx5")), change)
+			b.e.RunUntil(long)
+			rate := float64(b.completed*8) / float64(long) * float64(units.Second) / 1e9
+			room := float64(b.server.cfg.ReceiveBuffer.Bytes*8) / float64(long) * float64(units.Second) / 1e9
+			t.Logf("%.2f Gbps complete, %+v", rate, b.server.Stats())
+			if rate > 31.5+room {
+				t.Errorf("%.2f Gbps of payload complete through a link of 31.5 Gbps and a buffer of %d bytes", rate, b.server.cfg.ReceiveBuffer.Bytes)
+			}
+			if free := b.server.pcie.Free(Upstream) - b.e.Now(); free > 100*units.Microsecond {
+				t.Errorf("PCIe is booked %v ahead", free)
+			}
+			drops := b.server.Stats().BufferDrops
+			switch name {
+			case "lossless":
+				if drops != 0 || rate < 25 {
+					t.Errorf("%d packets dropped, %.2f Gbps", drops, rate)
+				}
+			case "lossy":
+				if drops == 0 {
+					t.Error("nothing was dropped")
+				}
+			}
+		})
+	}
+}
+
+// What packets mark tells the senders: with DCQCN's notifications the engine in the NIC
+// slows down before the buffer is full.
+func TestAFullBufferMarks(t *testing.T) {
+	cfg := gen3x4(preset(t, "cx5"))
+	cfg.ReceiveBuffer.Mark = 64 << 10
+	b := newBed(t, 2, 100*units.Gbps, cfg, lossy)
+	server := b.nics[1]
+	admit := func(flags fabric.Flags) fabric.Flags {
+		packet := fabric.Packet{Size: 32 << 10, Flags: flags}
+		if !server.receiver.buffer.admit(0, &packet) {
+			t.Fatal("dropped")
+		}
+		return packet.Flags
+	}
+	if f := admit(fabric.ECT); f&fabric.CE != 0 {
+		t.Error("marked by an empty buffer")
+	}
+	admit(fabric.ECT)
+	if f := admit(fabric.ECT); f&fabric.CE == 0 {
+		t.Error("not marked with 96 KiB in the buffer")
+	}
+	if f := admit(0); f != 0 {
+		t.Error("a packet was marked that can't be")
+	}
+	if s := server.Stats(); s.BufferMarks != 1 || s.BufferMost != 128<<10 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// slowDown makes a random part of a NIC slow.
+func slowDown(t *rapid.T, c *Config) {
+	slow := int64(rapid.IntRange(1, 40).Draw(t, "slow")) * 20
+	switch rapid.SampledFrom([]string{"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing"}).Draw(t, "part") {
+	case "pcie":
+		c.PCIe.Rate = units.Rate(rapid.IntRange(2, 60).Draw(t, "gbps")) * units.Gbps
+	case "parse":
+		c.ParseCycles = slow
+	case "transport":
+		c.TransportCycles = slow
+	case "cqe":
+		c.CQECycles = slow
+	case "walks":
+		c.PCIe.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Time(slow) * units.Nanosecond, Walkers: 1}
+	case "credits":
+		c.PCIe.PostedCredits, c.PCIe.PostedHold = 1, units.Time(slow)*units.Nanosecond
+	case "units":
+		c.RxUnits = UnitsConfig{Units: 1, Send: slow, Write: slow, Read: slow, Atomic: slow, Response: slow, Ack: slow}
+	}
+}
+
+// At any load, with any part slow, nothing is lost that is not counted, the receive buffer
+// stays within its size, PCIe has no more ahead of it than the buffer holds, and payload
+// that is placed is no more than PCIe carries.
+func TestTheReceiveSideIsBounded(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
+		slowDown(r, &cfg)
+		cfg.ReceiveBuffer.Bytes = rapid.SampledFrom([]int{32 << 10, 64 << 10, 262016}).Draw(r, "buffer")
+		lossless := rapid.Bool().Draw(r, "lossless")
+		b := newBed(t, 4, 100*units.Gbps, cfg, func(c *fabric.Config) {
+			if !lossless {
+				lossy(c)
+			}
+		})
+		const until = 200 * units.Microsecond
+		for _, p := range randomLoad(r, len(b.nics)) {
+			b.drive(p, until)
+		}
+		inside := make([]units.Bytes, len(b.nics)) // the payload that PCIe has taken when the buffer was looked at
+		for b.e.Now() < until && b.e.Step() {
+			for i, n := range b.nics {
+				buffer := &n.receiver.buffer
+				if buffer.used > cfg.ReceiveBuffer.Bytes || buffer.used < 0 {
+					r.Fatalf("%v: h%d's buffer holds %d of %d bytes", b.e.Now(), i, buffer.used, cfg.ReceiveBuffer.Bytes)
+				}
+				if lossless && buffer.drops > 0 && buffer.xoff+int(b.net.Headroom(i)) <= cfg.ReceiveBuffer.Bytes {
+					r.Fatalf("%v: h%d dropped a packet of a lossless priority", b.e.Now(), i)
+				}
+				inside[i] = units.Bytes(n.pcie.Traffic(Upstream, MemWr, ForPayload).Bytes)
+			}
+		}
+		var arrived uint64
+		for i, n := range b.nics {
+			if carried := n.pcie.cfg.Rate.BytesIn(b.e.Now()) + units.Bytes(2*cfg.ReceiveBuffer.Bytes); inside[i] > carried {
+				r.Errorf("h%d was written %d bytes in %v, more than %d", i, inside[i], b.e.Now(), carried)
+			}
+			// Packets of 64 bytes become TLPs and completions that are longer. Completions of
+			// requests take their room from when the stage before is to be done with them.
+			bound := n.pcie.cfg.Rate.Serialize(units.Bytes(8*cfg.ReceiveBuffer.Bytes)) + 10*units.Microsecond + cfg.CoreClock.Begin(5*64*cfg.CQECycles)
+			if ahead := n.pcie.Free(Upstream) - b.e.Now(); ahead > bound {
+				r.Errorf("h%d's PCIe is booked %v ahead", i, ahead)
+			}
+			arrived += n.transport.packets + uint64(n.receiver.queued.n) + n.receiver.buffer.drops
+		}
+		if got := b.net.Totals().Delivered; got != arrived {
+			r.Errorf("%d packets were delivered, and NICs know of %d", got, arrived)
+		}
+		// The load ends, and everything leaves.
+		for range 1 << 22 {
+			if !b.e.Step() {
+				break
+			}
+		}
+		for i, n := range b.nics {
+			n.receiver.buffer.clear(b.e.Now() + units.Second)
+			if n.receiver.buffer.used != 0 || n.receiver.buffer.paused {
+				r.Errorf("h%d's buffer is left with %d bytes, paused %v", i, n.receiver.buffer.used, n.receiver.buffer.paused)
+			}
+		}
+	})
+}
