@@ -35,10 +35,9 @@ type measurement struct {
 	fairness    *fairness
 	// clockLooks is nil where no clock is calibrated.
 	clockLooks *clockLooks
-	ruling     ruling    // at the warm-up
-	nicDrops   uint64    // likewise
-	nicMarks   uint64    // likewise
-	nics       []nicLook // those that the scenario inspects
+	ruling     ruling     // at the warm-up
+	received   []received // likewise, by host
+	nics       []nicLook  // those that the scenario inspects
 
 	shown      []int // labels that have series
 	rate, wire *seriesTable
@@ -248,7 +247,7 @@ func (m *measurement) warmUp() {
 	}
 	m.everyLabel(func(l *label) { l.active.reset(m.sim.engine.Now()) })
 	m.ruling = m.sim.ruling()
-	m.nicDrops, m.nicMarks = m.sim.buffers()
+	m.received = m.sim.received()
 }
 
 // everyLabel calls do for every group of flows.
@@ -625,8 +624,10 @@ func (m *measurement) network(span units.Time) results.Network {
 		n.QueueAvgBytes = larger(n.QueueAvgBytes, m.meanQueue(id, span))
 	}
 	n.PauseUs = stats.Float(paused.Microseconds())
-	drops, marks := m.sim.buffers()
-	n.NICDrops, n.NICMarks = drops-m.nicDrops, marks-m.nicMarks
+	for i, b := range m.sim.received() {
+		n.NICDrops += b.drops - m.received[i].drops
+		n.NICMarks += b.marks - m.received[i].marks
+	}
 	return n
 }
 

@@ -48,13 +48,34 @@ func (s *simulation) ruling() ruling {
 	return r
 }
 
-// buffers returns what the receive buffers of staged NICs have dropped and marked.
-func (s *simulation) buffers() (drops, marks uint64) {
-	for _, h := range s.hosts {
+// received is what a receive buffer has dropped and marked.
+type received struct{ drops, marks uint64 }
+
+// received returns that of each staged NIC.
+func (s *simulation) received() []received {
+	all := make([]received, len(s.hosts))
+	for i, h := range s.hosts {
 		st := h.nic.Stats()
-		drops, marks = drops+st.BufferDrops, marks+st.BufferMarks
+		all[i] = received{st.BufferDrops, st.BufferMarks}
 	}
-	return drops, marks
+	return all
+}
+
+// receivers fills in which receiver held the network up most since the warm-up.
+func (m *measurement) receivers(o *results.Outside) {
+	t, span := m.sim.net.Topology(), m.sim.end-m.warmup
+	for i, now := range m.sim.received() {
+		if drops := now.drops - m.received[i].drops; drops > o.Drops {
+			o.DropsAt, o.Drops = t.HostName(i), drops
+		}
+		id := t.HostLink(i).Reverse()
+		s := m.sim.net.Port(id).Stats()
+		for p := range s.Paused {
+			if x := share(s.Paused[p]-m.ports[id].stats.Paused[p], span); x.Measured() && x > o.Paused {
+				o.PausedLink, o.Paused = t.LinkName(id), x
+			}
+		}
+	}
 }
 
 // rules fills in what ruled since the warm-up.
@@ -73,8 +94,10 @@ func (m *measurement) rules(out *results.System) {
 	} else {
 		r.EngineHeld = share(now.held-m.ruling.held, now.active-m.ruling.active)
 	}
-	busiest, busy := m.busiest(out.LinkUse)
-	r.Explain(busiest, busy)
+	var outside results.Outside
+	outside.Link, outside.Busy = m.busiest(out.LinkUse)
+	m.receivers(&outside)
+	r.Explain(outside)
 }
 
 func share(part, whole units.Time) stats.Float {

@@ -137,6 +137,10 @@ var flowFigures = map[string]func(*results.System, *results.Flows) float64{
 	"p99 FCT [us]":     func(_ *results.System, f *results.Flows) float64 { return float64(f.FCTP99Us) },
 	"mean queue [KiB]": func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[0].QueueAvgBytes) / 1024 },
 	"most queue [KiB]": func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[0].QueueMaxBytes) / 1024 },
+	"NIC drops":        func(s *results.System, _ *results.Flows) float64 { return float64(s.Network.NICDrops) },
+	"NIC marks":        func(s *results.System, _ *results.Flows) float64 { return float64(s.Network.NICMarks) },
+	"switch drops":     func(s *results.System, _ *results.Flows) float64 { return float64(s.Network.Drops) },
+	"link paused [%]":  func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[0].PauseUs) / 30 },
 	"acks [Gbps]":      func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[1].WireGbps) },
 }
 

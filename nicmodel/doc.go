@@ -30,6 +30,9 @@
 // that the host shim uses: it is the queue-pair scheduler, and paces engines in the
 // NIC. Rate limits of queue pairs go through a table (LimiterConfig).
 //
+// Received packets are in a buffer of a size (ReceiveBufferConfig) until the NIC is done
+// with them; when it fills, the NIC pauses the network, drops or marks.
+//
 // Receives are fetched ahead of the messages that take them (ReceivesConfig). Unreliable
 // connections and datagrams pass the same stages. They get no acknowledgements: a request
 // is over as its last packet goes on the wire (transport.leftUnreliably).
@@ -59,8 +62,7 @@
 //
 // # Limits
 //
-// Contexts of completion queues are always on the chip, and commands take no time. The
-// receive path does not run out of buffer, so the NIC never sends pause frames. Engines
+// Contexts of completion queues are always on the chip, and commands take no time. Engines
 // in the NIC steer what the NIC sends, and the data of its READs by their requests: the
 // data of one request, 16 KiB at most, arrive at the responder's line rate. Costs are
 // estimates that keep the relative order of costs right, except where Config says

@@ -71,6 +71,11 @@ type end struct {
 // connect joins two hosts by a queue pair each.
 func (b *bed) connect(from, to int, cong [2]Congestion, send rc.SendConfig, mtu units.Bytes) (x, y end) {
 	b.t.Helper()
+	return b.connectType(ib.RC, from, to, cong, send, mtu)
+}
+
+func (b *bed) connectType(kind ib.QPType, from, to int, cong [2]Congestion, send rc.SendConfig, mtu units.Bytes) (x, y end) {
+	b.t.Helper()
 	make := func(host int) end {
 		n := b.nics[host]
 		cq, err := n.CreateCQ(1024)
@@ -78,7 +83,7 @@ func (b *bed) connect(from, to int, cong [2]Congestion, send rc.SendConfig, mtu 
 			b.t.Fatal(err)
 		}
 		e := end{nic: n, pd: n.AllocPD(), cq: cq}
-		if e.qpn, err = n.CreateQP(QPConfig{PD: e.pd, SendCQ: cq, RecvCQ: cq, SendDepth: 64, RecvDepth: 64, SGEs: 4}); err != nil {
+		if e.qpn, err = n.CreateQP(QPConfig{Type: kind, PD: e.pd, SendCQ: cq, RecvCQ: cq, SendDepth: 64, RecvDepth: 64, SGEs: 4}); err != nil {
 			b.t.Fatal(err)
 		}
 		return e
@@ -87,11 +92,14 @@ func (b *bed) connect(from, to int, cong [2]Congestion, send rc.SendConfig, mtu 
 	for i, p := range [][2]end{{x, y}, {y, x}} {
 		me, peer := p[0], p[1]
 		me.nic.Init(me.qpn)
-		err := me.nic.ReadyToReceive(me.qpn, Peer{Host: peer.nic.Host(), QPN: peer.qpn, FlowHash: uint32(me.qpn)}, cong[i], rc.Config{
-			MTU: mtu, MaxDestRdAtomic: 16, MinRNRTimer: 1,
+		cfg := rc.Config{
+			MTU:    mtu,
 			Access: ib.AccessLocalWrite | ib.AccessRemoteRead | ib.AccessRemoteWrite | ib.AccessRemoteAtomic,
-		})
-		if err != nil {
+		}
+		if kind == ib.RC {
+			cfg.MaxDestRdAtomic, cfg.MinRNRTimer = 16, 1
+		}
+		if err := me.nic.ReadyToReceive(me.qpn, Peer{Host: peer.nic.Host(), QPN: peer.qpn, FlowHash: uint32(me.qpn)}, cong[i], cfg); err != nil {
 			b.t.Fatal(err)
 		}
 		if err := me.nic.ReadyToSend(me.qpn, send); err != nil {

@@ -35,7 +35,8 @@ type receiveBuffer struct {
 	lossless  uint8 // priorities
 	xoff, xon int
 
-	used, most int // bytes
+	// used is bytes, of which some may have left: up to brief they are not looked for.
+	used, brief, most int
 	// begun are the packets that the transport has handled, and that leave at a time that
 	// is known: a ring of a power of two, oldest first.
 	ring    []leaving
@@ -72,27 +73,39 @@ func newReceiveBuffer(on *chip) receiveBuffer {
 	if b.xon = c.XOn; b.xon == 0 {
 		b.xon = max(0, b.xoff-longest)
 	}
-	b.ring = make([]leaving, 1<<bits.Len(uint(c.Bytes/minFrame/16)))
+	b.brief = min(c.Bytes/16, b.xoff, b.xon)
+	if c.Mark > 0 {
+		b.brief = min(b.brief, c.Mark)
+	}
+	b.ring = make([]leaving, 1<<bits.Len(uint(b.brief/minFrame)))
 	return b
 }
 
-// admit takes in a packet, or drops it and reports false.
+// admit takes in a packet, or reports false if there is no room.
 func (b *receiveBuffer) admit(now units.Time, p *fabric.Packet) bool {
+	if b.used += int(p.Size); b.used <= b.brief {
+		return true
+	}
+	return b.admitSlowly(now, p)
+}
+
+func (b *receiveBuffer) admitSlowly(now units.Time, p *fabric.Packet) bool {
 	c := &b.cfg.ReceiveBuffer
 	if c.Bytes == 0 {
+		b.used = 0
 		return true
 	}
 	b.clear(now)
-	size, room := int(p.Size), b.xoff
+	room := b.xoff
 	keep := b.lossless&(1<<p.Priority) != 0
 	if keep {
 		room = c.Bytes
 	}
-	if b.used+size > room {
+	if b.used > room {
+		b.used -= int(p.Size)
 		b.drops++
 		return false
 	}
-	b.used += size
 	b.most = max(b.most, b.used)
 	if c.Mark > 0 && b.used > c.Mark && p.Flags&fabric.ECT != 0 {
 		p.Flags |= fabric.CE
@@ -127,22 +140,18 @@ func (b *receiveBuffer) hold(until units.Time) { b.out = max(b.out, until) }
 // leave says that the packet in hand, of so many bytes, leaves once all that it caused is
 // out, and not before those that went before it.
 func (b *receiveBuffer) leave(now units.Time, bytes int) {
-	if b.cfg.ReceiveBuffer.Bytes == 0 {
+	if len(b.ring) == 0 {
 		return
 	}
-	b.clear(now)
-	b.last = max(b.last, b.out)
-	if b.last <= now {
-		b.used -= bytes
-	} else {
-		if b.n == len(b.ring) {
-			b.grow()
-		}
-		b.ring[(b.head+b.n)&(len(b.ring)-1)] = leaving{b.last, bytes}
-		b.n++
-		b.begun += bytes
+	if b.n == len(b.ring) {
+		b.grow()
 	}
+	b.last = max(b.last, b.out)
+	b.ring[(b.head+b.n)&(len(b.ring)-1)] = leaving{b.last, bytes}
+	b.n++
+	b.begun += bytes
 	if b.paused {
+		b.clear(now)
 		b.plan(now)
 	}
 }
@@ -155,7 +164,7 @@ func (b *receiveBuffer) grow() {
 	b.ring, b.head = ring, 0
 }
 
-// plan resumes the priorities that are paused, now or when the buffer has emptied so far.
+// plan, of a buffer that has been cleared, resumes the priorities that are paused, now or when the buffer has emptied so far.
 func (b *receiveBuffer) plan(now units.Time) {
 	switch {
 	case b.used <= b.xon:

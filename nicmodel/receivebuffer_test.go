@@ -208,3 +208,37 @@ func TestTheReceiveSideIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// What senders without acknowledgements send beyond what the receiver takes is dropped
+// there, and counted.
+func TestUnreliableWritesBeyondTheReceiverAreDropped(t *testing.T) {
+	cfg := preset(t, "cx5")
+	cfg.TransportCycles = 30 // 60 ns: 16.7 million packets a second
+	b := newBed(t, 2, 100*units.Gbps, cfg, lossy)
+	x, y := b.connectType(ib.UC, 0, 1, [2]Congestion{}, rc.SendConfig{}, 1024)
+	rr, _ := y.nic.RegMR(y.pd, nil, 1<<20, ib.AccessLocalWrite|ib.AccessRemoteWrite)
+	post := func(k int) {
+		for range k {
+			b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: 8, RemoteAddr: rr.Addr, RKey: rr.Key}, Inline: make([]byte, 8)})
+		}
+	}
+	sent := 0
+	out := make([]CQE, 64)
+	x.nic.OnCompletion(x.cq, func(now units.Time, _ bool) {
+		n := x.nic.PollCQ(now, x.cq, out)
+		sent += n
+		post(n)
+	})
+	post(32)
+	const long = 2 * units.Millisecond
+	b.e.RunUntil(long)
+	s := y.nic.Stats()
+	took := float64(s.RxPackets) / float64(long) * float64(units.Second) / 1e6
+	t.Logf("%d sent, %.1f M/s taken, %d dropped, %d bytes held at most", sent, took, s.BufferDrops, s.BufferMost)
+	if took > 16.8 {
+		t.Errorf("the transport takes %.1f million packets a second, of 60 ns each", took)
+	}
+	if s.BufferDrops == 0 || uint64(sent) > s.RxPackets+s.BufferDrops+uint64(s.BufferMost/minFrame)+64 {
+		t.Errorf("%d were sent, %d taken, %d dropped", sent, s.RxPackets, s.BufferDrops)
+	}
+}

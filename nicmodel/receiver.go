@@ -18,11 +18,11 @@ type receiver struct {
 	contexts    *contexts
 	translation *translation
 
-	buffer           receiveBuffer
 	parse, transport stage
 	units            *processingUnits // or nil
 	nowhere          units.Time       // serialises what is for no queue pair
 	queued           gauge
+	buffer           receiveBuffer
 }
 
 // Arrive implements fabric.Endpoint: a packet's last bit has reached the MAC.

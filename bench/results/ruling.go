@@ -45,32 +45,44 @@ func newRuling() Ruling {
 	return Ruling{EngineHeld: u, ShimHeld: u, HostHeld: u, OtherHeld: u, AllSent: u}
 }
 
-// Explain sets RuledBy from the other figures, and from the link that was busiest and its
-// share of the time.
-func (r *Ruling) Explain(link string, busy stats.Float) { r.RuledBy = r.ruledBy(link, busy) }
+// Outside is what may rule outside the senders.
+type Outside struct {
+	Link string      // the busiest
+	Busy stats.Float // its share of the time
+	// PausedLink is the link into a host that this host's NIC paused most, and Paused the
+	// share of the time.
+	PausedLink string
+	Paused     stats.Float
+	// DropsAt is the host whose NIC dropped most packets for want of room, and Drops how many.
+	DropsAt string
+	Drops   uint64
+}
+
+// Explain sets RuledBy from the other figures and from what was outside.
+func (r *Ruling) Explain(o Outside) { r.RuledBy = r.ruledBy(&o) }
 
 // ruledBy says what ruled, in the words of a line under the table; nothing if the
 // engine did: if it held more back than anything else.
-func (r *Ruling) ruledBy(link string, busy stats.Float) string {
+func (r *Ruling) ruledBy(o *Outside) string {
 	if r.EngineIn == EngineNone && !r.ShimHeld.Measured() || r.EngineIn == EngineInNIC && !r.EngineHeld.Measured() {
 		if r.EngineCuts > 0 {
 			return ""
 		}
-		return r.engineDid() + "; " + outside(link, busy)
+		return r.engineDid() + "; " + o.rules()
 	}
 	if !r.ShimHeld.Measured() {
 		if r.EngineHeld >= 0.5 {
 			return ""
 		}
-		return r.engineDid() + "; " + outside(link, busy)
+		return r.engineDid() + "; " + o.rules()
 	}
 	switch most := max(r.EngineHeld, r.ShimHeld, r.HostHeld, r.OtherHeld, r.AllSent); most {
 	case r.EngineHeld:
 		return ""
 	case r.ShimHeld:
 		line := fmt.Sprintf("the shim's window, %v, was full %s of the time; %s", units.Bytes(r.ShimOutstandingBytes), percentOf(float64(most)), r.engineDid())
-		if busy >= saturated {
-			line += "; " + outside(link, busy)
+		if o.Busy >= saturated || o.receiver() != "" {
+			line += "; " + o.rules()
 		}
 		return line
 	case r.HostHeld:
@@ -78,7 +90,7 @@ func (r *Ruling) ruledBy(link string, busy stats.Float) string {
 	case r.OtherHeld:
 		return fmt.Sprintf("requests waited for those before them, by the verbs' own rules, %s of the time; %s", percentOf(float64(most)), r.engineDid())
 	default:
-		return fmt.Sprintf("the NIC had all that was posted %s of the time; %s; %s", percentOf(float64(most)), r.engineDid(), outside(link, busy))
+		return fmt.Sprintf("the NIC had all that was posted %s of the time; %s; %s", percentOf(float64(most)), r.engineDid(), o.rules())
 	}
 }
 
@@ -97,16 +109,30 @@ func (r *Ruling) engineDid() string {
 	return fmt.Sprintf("the engine cut %d times and held requests back %s of the time", r.EngineCuts, percentOf(float64(r.EngineHeld)))
 }
 
-// outside says what rules where nothing at the sender holds requests back: a link that
-// has no more to give, or the application.
-func outside(link string, busy stats.Float) string {
-	if busy >= saturated {
-		return fmt.Sprintf("%s was busy %s of the time: the line rate ruled", link, percentOf(float64(busy)))
+// rules says what rules where nothing at the sender holds requests back: a receiver
+// that takes no more, a link that has no more to give, or the application.
+func (o *Outside) rules() string {
+	if s := o.receiver(); s != "" {
+		return s
 	}
-	if link == "" {
+	if o.Busy >= saturated {
+		return fmt.Sprintf("%s was busy %s of the time: the line rate ruled", o.Link, percentOf(float64(o.Busy)))
+	}
+	if o.Link == "" {
 		return "nothing was sent"
 	}
-	return fmt.Sprintf("the busiest link, %s, was busy %s of the time: the application posted no more", link, percentOf(float64(busy)))
+	return fmt.Sprintf("the busiest link, %s, was busy %s of the time: the application posted no more", o.Link, percentOf(float64(o.Busy)))
+}
+
+// receiver says that a receiver rules, if one does.
+func (o *Outside) receiver() string {
+	switch {
+	case o.Paused >= 0.5:
+		return fmt.Sprintf("the receiver's NIC paused %s %s of the time: the receiver ruled", o.PausedLink, percentOf(float64(o.Paused)))
+	case o.Drops > 0:
+		return fmt.Sprintf("%s's NIC dropped %d packets that its host could not take: the receiver ruled", o.DropsAt, o.Drops)
+	}
+	return ""
 }
 
 // acted reports whether an engine changed anything, as far as is known.
