@@ -70,6 +70,9 @@ func (l LongTime) Before(m LongTime) bool {
 	return l.ns < m.ns || l.ns == m.ns && l.ps < m.ps
 }
 
+// Time returns l as a Time: Never or -Never where Time can't hold it.
+func (l LongTime) Time() Time { return l.Sub(LongTime{}) }
+
 // Duration converts to time.Duration, rounding down.
 func (l LongTime) Duration() time.Duration { return l.ns }
 
@@ -84,7 +87,7 @@ func (l LongTime) String() string {
 	if l == LongNever {
 		return "never"
 	}
-	if t := l.Sub(LongTime{}); t != Never && t != -Never {
+	if t := l.Time(); t != Never && t != -Never {
 		return t.String()
 	}
 	return l.ns.String()
