@@ -217,6 +217,11 @@ func (e *engine) OnCNP(now units.Time) cc.Control {
 	return e.set()
 }
 
+// SetBack implements cc.Timed.
+func (e *engine) SetBack(by units.Time) {
+	e.s.alphaAt, e.s.increaseAt = e.s.alphaAt.SetBack(by), e.s.increaseAt.SetBack(by)
+}
+
 // Bounds implements cc.Bounded.
 func (e *engine) Bounds() (floor, ceiling units.Rate) {
 	return units.Rate(e.p.minRate), units.Rate(e.p.maxRate)

@@ -30,12 +30,12 @@ type sendCQ struct {
 	waker   verbs.QP
 	wakerPD verbs.PD
 
-	inFlight int        // segments that will complete here
-	stale    bool       // there may be completions of QPs that were reset or destroyed
-	busy     bool       // being polled, without the lock
-	polled   units.Time // when it was last
-	armed    bool       // with an event to come
-	kicked   bool       // with a kick to come
+	inFlight int            // segments that will complete here
+	stale    bool           // there may be completions of QPs that were reset or destroyed
+	busy     bool           // being polled, without the lock
+	polled   units.LongTime // when it was last
+	armed    bool           // with an event to come
+	kicked   bool           // with a kick to come
 	buf      [64]verbs.WC
 	sample   core.Sample // of the completion that is being taken
 }

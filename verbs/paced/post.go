@@ -18,17 +18,18 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 }
 
 // PostSendAt is PostSend at the time now, a reading of Shim.Clock.
-func (q *QP) PostSendAt(now units.Time, wrs []verbs.SendWR) (int, error) {
+func (q *QP) PostSendAt(now units.LongTime, wrs []verbs.SendWR) (int, error) {
 	return q.post(at(now), wrs, false)
 }
 
 // post takes requests up to the first that is wrong or has no room; if whole, all or
 // none.
 func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
-	t.read()
+	t.look()
 	s := q.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	t.in(s.core)
 	switch q.core.State() {
 	case ib.RTS, ib.SQD, ib.SQE, ib.Err:
 	default:

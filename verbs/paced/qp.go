@@ -280,24 +280,25 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 			s.stats.NICRateRefused++
 		}
 		t := s.now()
-		q.core.Resume(t.read())
+		t.read(s.core)
+		q.core.Resume(t.now)
 		s.release(&t)
 		s.alert()
 	case ib.Reset:
 		q.clear()
 		q.renew()
 	case ib.Err:
-		q.core.Fail(s.Clock())
+		q.core.Fail(s.instant())
 		q.finish(false)
 	default:
-		q.core.Stop(s.Clock(), a.State)
+		q.core.Stop(s.instant(), a.State)
 	}
 	return nil
 }
 
 // clear forgets everything that was posted.
 func (q *QP) clear() {
-	if n := q.core.Clear(q.shim.Clock(), &q.cq.sends); n > 0 {
+	if n := q.core.Clear(q.shim.instant(), &q.cq.sends); n > 0 {
 		q.sends.inFlight -= n
 		q.sends.stale = true
 	}
@@ -333,7 +334,7 @@ func (q *QP) destroy() error {
 	q.going = false
 	if err != nil {
 		if q.core.State() == ib.Reset {
-			q.core.Restore(s.Clock(), state)
+			q.core.Restore(s.instant(), state)
 		}
 		return err
 	}
@@ -341,7 +342,7 @@ func (q *QP) destroy() error {
 	all, failed := q.core.Finished()
 	s.stats.Messages += all
 	s.stats.Failed += failed
-	s.stats.add(&q.tally, heldOf(q.core.Held(s.Clock())))
+	s.stats.add(&q.tally, heldOf(q.core.Held(s.instant())))
 	s.core.Remove(&q.core)
 	s.unplace(q)
 	q.sends.used -= q.depth

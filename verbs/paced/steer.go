@@ -41,7 +41,7 @@ func (q *QP) start() error {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "no engine: %v", err)
 	}
 	q.reported = q.telemetry != nil && q.telemetry.TelemetryKinds() != 0
-	q.core.Start(s.Clock(), engine, line, s.cfg.Outstanding(line), q.CNPs())
+	q.core.Start(s.instant(), engine, line, s.cfg.Outstanding(line), q.CNPs())
 	return nil
 }
 
