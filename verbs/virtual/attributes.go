@@ -86,6 +86,7 @@ func (c *context) queryDeviceEx(m *uverbs.Message) guest.Reply {
 	d := c.node.dev
 	core := uverbs.QueryDeviceExResp{
 		Base: d.baseAttributes(), TimestampMask: 1<<clockBits - 1, HCACoreClock: uint64(d.model.ClockHz / 1000), DeviceCapFlagsEx: capFlags,
+		MaxCQModerationCount: maxModerationCount, MaxCQModerPeriod: maxModerationPeriod,
 	}
 	core.ResponseLength = uint32(min(m.CoreOut(), uverbs.Sizeof(core)))
 	driver := uverbs.Mlx5QueryDeviceResp{
@@ -95,6 +96,13 @@ func (c *context) queryDeviceEx(m *uverbs.Message) guest.Reply {
 	driver.ResponseLength = uint32(min(m.DriverOut(), uverbs.Sizeof(driver)))
 	return done(m, core, driver)
 }
+
+// What a completion queue's context in mlx5 has room for: cq_max_count and cq_period, in
+// microseconds.
+const (
+	maxModerationCount  = 1<<16 - 1
+	maxModerationPeriod = 1<<12 - 1
+)
 
 // Codes of QueryPortResp.
 const (

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -166,6 +167,31 @@ func (q *completionQueue) onEvent() {
 		q.comp.add()
 		q.channel.send(event)
 	}
+}
+
+// modifyCQEx moderates the queue's events.
+func (c *context) modifyCQEx(m *uverbs.Message) guest.Reply {
+	var req uverbs.ModifyCQExReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	switch {
+	case req.AttrMask == 0, req.Reserved != 0:
+		return failed(syscall.EINVAL)
+	case req.AttrMask > uverbs.CQModerate:
+		return failed(syscall.EOPNOTSUPP)
+	}
+	q, errno := lookup[*completionQueue](&c.handles, req.Handle)
+	if errno != 0 {
+		return failed(errno)
+	}
+	if req.Period > maxModerationPeriod {
+		return failed(syscall.EINVAL)
+	}
+	if err := q.engine.Moderate(req.Count, time.Duration(req.Period)*time.Microsecond); err != nil {
+		return failedBy(err)
+	}
+	return guest.Reply{}
 }
 
 func (c *context) resizeCQ(m *uverbs.Message) guest.Reply {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -156,6 +157,7 @@ type program struct {
 	byUser map[uint32]*pair
 	number uint32
 	woken  int
+	clock  time.Duration // of the engine; it stands still
 }
 
 func newProgram(t reporter, dev verbs.Device, vectors bool) *program {
@@ -167,7 +169,7 @@ func newProgram(t reporter, dev verbs.Device, vectors bool) *program {
 	if p.ch, err = dev.CreateCompChannel(); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Memory: p.mem, Wake: func() { p.woken++ }, Ticks: func(t uint64) uint64 { return t + 7 }}
+	c := Config{Memory: p.mem, Wake: func() { p.woken++ }, Ticks: func(t uint64) uint64 { return t + 7 }, Now: func() time.Duration { return p.clock }}
 	if vectors {
 		c.Memory = vectorMemory{p.mem}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -81,6 +82,73 @@ func TestArm(t *testing.T) {
 		if other.events != 0 || x.sendCQ.events != 0 {
 			t.Error("an event of a CQ that was not armed")
 		}
+	})
+}
+
+// Moderation holds an event back for a number of completions, or for a time after the
+// first of them.
+func TestModerate(t *testing.T) {
+	const us = time.Microsecond
+	both(t, func(t *testing.T, l *lab) {
+		x, y := l.rc(64, 64)
+		q, p := y.recvCQ, l.p[1]
+		step := func(sends int, after time.Duration, events int, wait time.Duration) {
+			t.Helper()
+			for range sends {
+				y.recv(0)
+				x.post(wr{opcode: opSend})
+			}
+			p.clock += after
+			l.scan()
+			due, any := p.e.Due()
+			if q.events != events || any != (wait > 0) || any && due != wait {
+				t.Fatalf("%d events, due in %v (%v); expected %d and %v", q.events, due, any, events, wait)
+			}
+		}
+		moderate := func(count uint16, period time.Duration) {
+			t.Helper()
+			if err := q.cq.Moderate(count, period); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := func() {
+			q.sn++
+			for _, ok := q.poll(); ok; _, ok = q.poll() {
+			}
+			q.arm(false)
+		}
+		moderate(4, 0)
+		q.arm(false)
+		step(3, time.Second, 0, 0)
+		step(1, 0, 1, 0)
+		next()
+		step(0, 0, 1, 0)
+		step(3, 0, 1, 0)
+		q.sn++
+		q.arm(false)
+		for range 3 { // that they were polled changes nothing
+			q.poll()
+		}
+		step(1, 0, 2, 0)
+		next()
+		moderate(0, 10*us)
+		step(0, 0, 2, 0)
+		step(1, 0, 2, 10*us)
+		step(1, 4*us, 2, 6*us) // the first counts
+		step(0, 5*us, 2, us)
+		step(0, us, 3, 0)
+		next()
+		moderate(2, 10*us)
+		step(1, 0, 3, 10*us)
+		step(1, us, 4, 0) // the number comes first
+		next()
+		step(1, 0, 4, 10*us)
+		step(0, 10*us, 5, 0) // the time does
+		next()
+		moderate(100, 0)
+		step(1, 0, 5, 0)
+		moderate(0, 0)
+		step(0, 0, 6, 0)
 	})
 }
 
