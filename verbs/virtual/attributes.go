@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/mlx5"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
@@ -91,6 +92,7 @@ func (c *context) queryDeviceEx(m *uverbs.Message) guest.Reply {
 	core.ResponseLength = uint32(min(m.CoreOut(), uverbs.Sizeof(core)))
 	driver := uverbs.Mlx5QueryDeviceResp{
 		// ConnectX paces raw packets only, from 1 kb/s to its line rate.
+		CQECompMaxNum: mlx5.MaxSession, CQECompFormats: uint32(mlx5.CompressHash | mlx5.CompressSum),
 		RateLimitMin: 1, RateLimitMax: uint32(d.model.LineRate / units.Kbps), RateSupportedQPTs: 1 << uverbs.QPRawPacket,
 	}
 	driver.ResponseLength = uint32(min(m.DriverOut(), uverbs.Sizeof(driver)))

@@ -158,6 +158,9 @@ type program struct {
 	number uint32
 	woken  int
 	clock  time.Duration // of the engine; it stands still
+
+	compress Compression // of CQs with entries of 64 bytes
+	sessions int         // compressed ones that were read
 }
 
 func newProgram(t reporter, dev verbs.Device, vectors bool) *program {
@@ -219,10 +222,14 @@ func (p *program) newCQ(entries, size int) *queue {
 		p.t.Fatal(err)
 	}
 	p.number++
-	q.cq, err = p.e.CreateCQ(CQConfig{
+	c := CQConfig{
 		Number: p.number, Buffer: q.buffer, Record: q.record, Entries: entries, EntrySize: size, Backend: back,
 		Event: func() { q.events++ }, Failed: func() { q.failed++ },
-	})
+	}
+	if size == 64 {
+		c.Compression = p.compress
+	}
+	q.cq, err = p.e.CreateCQ(c)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -241,10 +248,48 @@ func (p *program) newRing(entries, size int) uint64 {
 func (q *queue) peek(index uint32) []byte {
 	b := q.p.mem.at(q.buffer+uint64(int(index)&(q.entries-1)*q.size), q.size)
 	own := b[q.size-1]
-	if own>>4 == cqeInvalid || own&1 != uint8(index>>bits.Len(uint(q.entries-1)))&1 {
+	if own>>4 == cqeInvalid || own&1 != q.owner(index) {
 		return nil
 	}
+	if own&formatCompressed == formatCompressed {
+		q.expand(index, b)
+	}
 	return b
+}
+
+// owner is the owner bit of the CQE of an index.
+func (q *queue) owner(index uint32) uint8 { return uint8(index>>bits.Len(uint(q.entries-1))) & 1 }
+
+// expand writes the CQEs of a compressed session into its slots.
+func (q *queue) expand(index uint32, title []byte) {
+	q.p.sessions++
+	be := binary.BigEndian
+	slot := func(i uint32) []byte {
+		return q.p.mem.at(q.buffer+uint64(int(index+i)&(q.entries-1)*cqeBytes), cqeBytes)
+	}
+	n, first := be.Uint32(title[44:]), be.Uint16(title[60:])
+	if n < 2 || n > MaxSession || int(n) > q.entries {
+		q.p.t.Fatalf("a session of %d CQEs", n)
+	}
+	var array [cqeBytes]byte
+	for i := range n {
+		if i%minis == 0 {
+			copy(array[:], slot(max(i, 1)))
+		}
+		mini, b := array[i%minis*miniBytes:], slot(i)
+		copy(b, title)
+		b[63] = title[63]&^(formatCompressed|ownerBit) | q.owner(index+i)
+		copy(b[44:48], mini[4:8])
+		if b[63]>>4 == cqeReq {
+			copy(b[60:62], mini)
+			b[56] = mini[2]
+			continue
+		}
+		be.PutUint16(b[60:], first+uint16(i))
+		if be.Uint32(mini) != 0 {
+			q.p.t.Errorf("a hash or checksum %#x", mini[:4])
+		}
+	}
 }
 
 // wc is a CQE as libmlx5 understands it.

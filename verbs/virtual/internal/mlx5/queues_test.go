@@ -2,6 +2,7 @@ package mlx5
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 // An arm gives one event, for a completion after its consumer index, also one that was
 // there before it; none before the program has taken the last.
 func TestArm(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		x, y := l.rc(64, 64)
 		q := y.recvCQ
 		other := l.p[1].newCQ(16, 64) // never armed
@@ -89,7 +90,7 @@ func TestArm(t *testing.T) {
 // first of them.
 func TestModerate(t *testing.T) {
 	const us = time.Microsecond
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		x, y := l.rc(64, 64)
 		q, p := y.recvCQ, l.p[1]
 		step := func(sends int, after time.Duration, events int, wait time.Duration) {
@@ -154,7 +155,7 @@ func TestModerate(t *testing.T) {
 
 // Stores of arms and sends overwrite each other; each is noticed by its record.
 func TestArmsTogether(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		p := l.p[0]
 		x, _ := l.rc(64, 64)
 		qs := []*queue{x.sendCQ}
@@ -256,9 +257,78 @@ func (q *queue) copyTo(t *testing.T, buffer uint64, entries, size int) {
 	q.buffer, q.entries, q.size = buffer, entries, size
 }
 
+// CQEs that come together are one session, up to what ends it: an immediate, a solicited
+// event, another queue pair, an error. None is lost, also where sessions wrap around.
+func TestCompression(t *testing.T) {
+	const sends, entries = 40, 64
+	sessions := compressed(t, func(t *testing.T, l *lab) {
+		x, y := l.rc(64, 64)
+		q := l.p[1].newCQ(entries, 64)
+		var xs, ys [2]*pair
+		for i := range xs {
+			xs[i] = l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 64}, x.sendCQ, x.sendCQ)
+			ys[i] = l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 1, recvs: 64, stride: 64}, y.sendCQ, q)
+			l.connect(xs[i], ys[i])
+		}
+		a, ma := l.p[0].reg(4096, anyAccess)
+		b, mb := l.p[1].reg(4096, anyAccess)
+		special := map[int]wr{5: {opcode: opSendImm, imm: 7}, 6: {opcode: opSendImm, imm: 7}, 7: {opcode: opSendImm, imm: 8}, 20: {opcode: opSend, flags: solicited}}
+		expect := func(q *queue, id, bytes int) {
+			t.Helper()
+			w, ok := q.poll()
+			s := special[id]
+			if recv := bytes >= 0; !ok || w.id != uint64(id) || w.status != 0 || recv && (w.bytes != uint32(bytes) || w.imm != s.imm || w.se != (s.flags != 0)) {
+				t.Fatalf("CQE of %d: %+v, %v", id, w, ok)
+			}
+		}
+		for range 5 {
+			for i := range sends {
+				ys[0].recv(uint64(i), sge(mb, b, 100))
+				w := special[i]
+				if w.opcode == 0 {
+					w.opcode = opSend
+				}
+				w.id, w.flags, w.sgl = uint64(i), w.flags|signal, []verbs.SGE{sge(ma, a, 1+i)}
+				xs[0].post(w)
+			}
+			ys[1].recv(77, sge(mb, b, 100))
+			xs[1].post(wr{id: 77, opcode: opSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, 99)}})
+			// All arrives before the device looks.
+			l.p[0].e.Scan()
+			for range 100 {
+				verbs.Sleep(l.devs[0], 100*time.Microsecond)
+				if _, err := ys[0].recvCQ.cq.cfg.Backend.Poll(nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.scan()
+			one := 0
+			for i := range sends + 1 {
+				if b := q.peek(q.ci); b != nil && binary.BigEndian.Uint32(b[32:]) == ys[1].user {
+					expect(q, 77, 99)
+					one++
+					continue
+				}
+				expect(q, i-one, 1+i-one)
+			}
+			for one = 0; one < sends; one++ {
+				if b := x.sendCQ.peek(x.sendCQ.ci); b != nil && binary.BigEndian.Uint32(b[32:]) == xs[1].user {
+					expect(x.sendCQ, 77, -1)
+				}
+				expect(x.sendCQ, one, -1)
+			}
+			for _, ok := x.sendCQ.poll(); ok; _, ok = x.sendCQ.poll() {
+			}
+		}
+	})
+	if sessions == 0 {
+		t.Error("no CQEs were compressed")
+	}
+}
+
 // A program that does not poll gets an error of its CQ, and none of its CQEs is lost.
 func TestOverrun(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		q := l.p[0].newCQ(16, 64)
 		p := l.p[1].newCQ(16, 64)
 		x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 32}, q, q)
@@ -327,7 +397,7 @@ func TestOwnerLast(t *testing.T) {
 // Receives of an SRQ go to the queue pair whose message came, in the list's order; the
 // limit's event comes once.
 func TestSRQ(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		a, ma := l.p[0].reg(4096, anyAccess)
 		b, mb := l.p[1].reg(1<<16, anyAccess)
 		fill(l.p[0].mem.at(a, 4096), 3)
@@ -416,7 +486,7 @@ func TestUnmapped(t *testing.T) {
 		{"doorbell beyond the ring", nil, func(x, _ *pair) { x.cur = 17; x.ring() }, func(x, _ *pair) bool { return x.failed == 1 && x.qp.state == ib.Err }},
 		{"receives beyond the ring", nil, func(x, y *pair) { y.recvHead = 16; y.recv(0); x.post(wr{opcode: opSend}) }, func(_, y *pair) bool { return y.failed == 1 && y.qp.state == ib.Err }},
 	} {
-		both(t, func(t *testing.T, l *lab) {
+		all(t, func(t *testing.T, l *lab) {
 			x, y := l.rc(16, 16)
 			if c.at != nil {
 				at := c.at(x, y)
