@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -51,7 +52,7 @@ func TestProvider(t *testing.T) {
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			for _, name := range []string{"TestOverVerbs", "TestOverClock", "TestOverTimestamps", "TestOverPostBeforeRTS", "TestOverWallclock", "TestOverModeration"} {
+			for _, name := range []string{"TestOverVerbs", "TestOverClock", "TestOverTimestamps", "TestOverPostBeforeRTS", "TestOverWallclock", "TestOverModeration", "TestOverScatter"} {
 				if !strings.Contains(string(out), "--- PASS: "+name+" ") {
 					t.Errorf("%s did not pass\n%s", name, out)
 				}
@@ -257,6 +258,42 @@ func TestOverModeration(t *testing.T) {
 	}
 }
 
+// What a READ of few bytes brings is in its CQE, and libmlx5 puts it into its place as the
+// program polls.
+func TestOverScatter(t *testing.T) {
+	started(t)
+	dev, _ := openBoth(t)
+	l := loopTo(t, dev)
+	for _, n := range []int{1, 8, 31, 32} {
+		fill(l.buf[32:], byte(n))
+		clear(l.buf[:32])
+		if err := l.cq.ReqNotify(false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.qp.PostSend([]verbs.SendWR{{
+			Opcode: ib.WRRDMARead, SGL: []verbs.SGE{verbs.SGEOf(l.mr, 0, n)}, RemoteAddr: l.mr.Addr() + 32, RKey: l.mr.RKey(),
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.channel.Wait(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(l.buf[:32], make([]byte, 32)) {
+			t.Errorf("a READ of %d bytes was written before it was polled", n)
+		}
+		var wc [1]verbs.WC
+		if k, err := l.cq.Poll(wc[:]); err != nil || k != 1 || wc[0].Status != ib.WCSuccess || !bytes.Equal(l.buf[:n], l.buf[32:32+n]) {
+			t.Errorf("a READ of %d bytes: %d completions, %+v, %v; %x, expected %x", n, k, wc[0], err, l.buf[:n], l.buf[32:32+n])
+		}
+	}
+}
+
+func fill(b []byte, seed byte) {
+	for i := range b {
+		b[i] = seed + byte(i) | 1
+	}
+}
+
 // loopback is a queue pair that is connected to itself.
 type loopback struct {
 	dev     verbs.Device
@@ -264,6 +301,7 @@ type loopback struct {
 	cq      verbs.CQ
 	qp      verbs.QP
 	mr      verbs.MR
+	buf     []byte // the region
 }
 
 func loopTo(t *testing.T, dev verbs.Device) *loopback {
@@ -282,13 +320,14 @@ func loopTo(t *testing.T, dev verbs.Device) *loopback {
 	must(err)
 	pd, err := dev.AllocPD()
 	must(err)
-	l.qp, err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: l.cq, RecvCQ: l.cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxSendSGE: 1}})
+	l.qp, err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SigAll: true, SendCQ: l.cq, RecvCQ: l.cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxSendSGE: 1}})
 	must(err)
 	gid, err := dev.GID(1, 0)
 	must(err)
 	end := verbs.Endpoint{GID: gid, QPN: l.qp.Num()}
 	must(verbs.ConnectRC(l.qp, end, end, verbs.DefaultRC()))
-	l.mr, err = pd.RegMR(make([]byte, 64), verbs.DefaultRC().Access)
+	l.buf = make([]byte, 64)
+	l.mr, err = pd.RegMR(l.buf, verbs.DefaultRC().Access)
 	must(err)
 	t.Cleanup(func() {
 		for _, destroy := range []func() error{l.qp.Destroy, l.mr.Dereg, pd.Dealloc, l.cq.Destroy, l.channel.Destroy} {

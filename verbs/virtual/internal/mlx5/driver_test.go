@@ -161,6 +161,9 @@ type program struct {
 
 	compress Compression // of CQs with entries of 64 bytes
 	sessions int         // compressed ones that were read
+
+	scatter   bool // of queue pairs: to CQEs
+	scattered int  // CQEs with data
 }
 
 func newProgram(t reporter, dev verbs.Device, vectors bool) *program {
@@ -337,6 +340,9 @@ func (q *queue) poll() (w wc, ok bool) {
 	default:
 		w.bytes, w.imm, w.ts = be.Uint32(b64[44:]), be.Uint32(b64[36:]), be.Uint64(b64[48:])
 		flags := be.Uint32(b64[24:])
+		if own&scatter32 != 0 { // it is data
+			flags = 0
+		}
 		w.src, w.grh, w.sl = flags&0xffffff, flags>>28&3 != 0, flags>>24&0xf
 	}
 	switch w.opcode {
@@ -344,7 +350,19 @@ func (q *queue) poll() (w wc, ok bool) {
 		i := int(w.counter) & (x.blocks - 1)
 		w.id = x.sendID[i]
 		x.sendTail = x.head[i]
+		if w.opcode == cqeReq {
+			from := i*64 + ctrlBytes + raddrBytes
+			if w.wqe != opRead {
+				from += atomicBytes
+			}
+			ds := int(x.p.mem.at(x.sq+uint64(i*64+7), 1)[0] & maxOctowords)
+			q.unscatter(b, w.bytes, x.sq, from, x.blocks*64, i*64+ds*octoword)
+		}
 	default:
+		if x.srq == nil {
+			i := x.recvTail & (x.recvs - 1)
+			q.unscatter(b, w.bytes, x.rq, i*x.stride, x.recvs*x.stride, (i+1)*x.stride)
+		}
 		if x.srq != nil {
 			w.id = x.srq.ids[w.counter]
 			x.srq.free(int(w.counter))
@@ -354,6 +372,34 @@ func (q *queue) poll() (w wc, ok bool) {
 		}
 	}
 	return w, true
+}
+
+// unscatter copies n bytes of a CQE, if it has any, to where the list says that lies from
+// from to to in a ring of so many bytes.
+func (q *queue) unscatter(cqe []byte, n uint32, ring uint64, from, size, to int) {
+	var data []byte
+	switch cqe[q.size-1] & (scatter32 | scatter64) {
+	case 0:
+		return
+	case scatter32:
+		data = cqe[q.size-64:][:min(n, 32)]
+	case scatter64:
+		data = cqe[:min(n, 64)]
+	}
+	q.p.scattered++
+	if len(data) < int(n) {
+		q.p.t.Fatalf("%d bytes in a CQE of %d", n, q.size)
+	}
+	be := binary.BigEndian
+	for ; from < to && len(data) > 0; from += dataBytes {
+		s := q.p.mem.at(ring+uint64(from%size), dataBytes)
+		k := min(int(be.Uint32(s)), len(data))
+		copy(q.p.mem.at(be.Uint64(s[8:]), k), data)
+		data = data[k:]
+	}
+	if len(data) > 0 {
+		q.p.t.Fatalf("%d bytes too many in a CQE", len(data))
+	}
 }
 
 // arm arms the queue as ibv_req_notify_cq does.
@@ -501,6 +547,7 @@ func (p *program) newQP(c pairConfig, send, recv *queue) *pair {
 		Type: c.typ, UserIndex: x.user, Page: p.page, Record: x.record, SendBuffer: x.sq, SendBlocks: c.blocks,
 		RecvBuffer: x.rq, RecvCount: c.recvs, RecvStride: c.stride, SendCQ: send.cq, RecvCQ: recv.cq, SRQ: srq, SigAll: c.sigAll,
 		PD: p.pd, Backend: back, AH: p.pd.CreateAH, Failed: func() { x.failed++ },
+		ScatterSent: p.scatter, ScatterRecv: p.scatter,
 	})
 	if err != nil {
 		p.t.Fatal(err)

@@ -506,3 +506,46 @@ func TestUnmapped(t *testing.T) {
 		})
 	}
 }
+
+// What comes back for a request, and what is received, is in the CQE if it fits, of
+// either size, and the memory that the WQE names is the driver's to write. What is longer
+// goes there.
+func TestScatter(t *testing.T) {
+	for _, size := range []int{64, 128} {
+		limit := size / 2
+		for n := range 2 * limit {
+			scattered := scattered(t, func(t *testing.T, l *lab) {
+				q, r := l.p[0].newCQ(64, size), l.p[1].newCQ(64, size)
+				x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 16}, q, q)
+				y := l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 1, recvs: 4, stride: 64}, r, r)
+				l.connect(x, y)
+				a, ma := l.p[0].reg(4096, anyAccess)
+				b, mb := l.p[1].reg(4096, anyAccess)
+				src, dst := l.p[0].mem.at(a, 4096), l.p[1].mem.at(b, 4096)
+				fill(src, byte(n+1))
+				first := n / 3
+				y.recv(1, sge(mb, b, first), sge(mb, b+1000, 4*limit))
+				x.post(wr{id: 2, opcode: opSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, n)}})
+				l.scan()
+				if placed := bytes.Equal(dst[1000:1000+n-first], src[first:n]); placed != (n > limit || n == 0) {
+					t.Errorf("%d bytes placed before the CQE is polled: %v", n, placed)
+				}
+				if w, ok := r.poll(); !ok || w.bytes != uint32(n) {
+					t.Fatalf("%d bytes: %+v, %v", n, w, ok)
+				}
+				if !bytes.Equal(dst[:first], src[:first]) || !bytes.Equal(dst[1000:1000+n-first], src[first:n]) {
+					t.Errorf("%d bytes were not received", n)
+				}
+				q.poll()
+				x.post(wr{id: 3, opcode: opRead, flags: signal, raddr: b + 1000, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a+2000, first), sge(ma, a+3000, n-first)}})
+				l.scan()
+				if w, ok := q.poll(); !ok || w.id != 3 || w.status != 0 || !bytes.Equal(src[2000:2000+first], dst[1000:1000+first]) || !bytes.Equal(src[3000:3000+n-first], dst[1000+first:1000+n]) {
+					t.Errorf("%d bytes were not read: %+v, %v", n, w, ok)
+				}
+			})
+			if want := map[bool]int{true: 2}[n > 0 && n <= limit]; scattered != want {
+				t.Errorf("%d bytes, CQEs of %d: %d had data, expected %d", n, size, scattered, want)
+			}
+		}
+	}
+}

@@ -21,10 +21,24 @@ func both(t *testing.T, f func(t *testing.T, l *lab)) {
 	}
 }
 
-// all is both, and once more over CQs with each compression.
+// all is both, once more over CQs with each compression, and over queue
+// pairs that scatter to CQEs.
 func all(t *testing.T, f func(t *testing.T, l *lab)) {
 	both(t, f)
 	compressed(t, f)
+	scattered(t, f)
+}
+
+// scattered runs f over queue pairs that scatter to CQEs, and returns how many CQEs had data.
+func scattered(t *testing.T, f func(t *testing.T, l *lab)) (n int) {
+	t.Run("scattered", func(t *testing.T) {
+		run(t, true, func(l *lab) {
+			l.p[0].scatter, l.p[1].scatter = true, true
+			f(t, l)
+			n = l.p[0].scattered + l.p[1].scattered
+		})
+	})
+	return n
 }
 
 // compressed runs f over CQs with each compression, and returns how many sessions were read.
