@@ -172,6 +172,9 @@ func (wr *SendWR) Length() int {
 type RecvWR struct {
 	WRID uint64
 	SGL  []SGE
+	// Small, of a receive of a RecvSource, is where a SEND of up to Small.Length bytes goes
+	// instead of the SGL. The length is at most the SGL's.
+	Small SGE
 }
 
 // SRQInitAttr are the attributes of a new shared receive queue.

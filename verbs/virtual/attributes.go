@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/mlx5"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
@@ -86,15 +87,24 @@ func (c *context) queryDeviceEx(m *uverbs.Message) guest.Reply {
 	d := c.node.dev
 	core := uverbs.QueryDeviceExResp{
 		Base: d.baseAttributes(), TimestampMask: 1<<clockBits - 1, HCACoreClock: uint64(d.model.ClockHz / 1000), DeviceCapFlagsEx: capFlags,
+		MaxCQModerationCount: maxModerationCount, MaxCQModerPeriod: maxModerationPeriod,
 	}
 	core.ResponseLength = uint32(min(m.CoreOut(), uverbs.Sizeof(core)))
 	driver := uverbs.Mlx5QueryDeviceResp{
 		// ConnectX paces raw packets only, from 1 kb/s to its line rate.
+		CQECompMaxNum: mlx5.MaxSession, CQECompFormats: uint32(mlx5.CompressHash | mlx5.CompressSum),
 		RateLimitMin: 1, RateLimitMax: uint32(d.model.LineRate / units.Kbps), RateSupportedQPTs: 1 << uverbs.QPRawPacket,
 	}
 	driver.ResponseLength = uint32(min(m.DriverOut(), uverbs.Sizeof(driver)))
 	return done(m, core, driver)
 }
+
+// What a completion queue's context in mlx5 has room for: cq_max_count and cq_period, in
+// microseconds.
+const (
+	maxModerationCount  = 1<<16 - 1
+	maxModerationPeriod = 1<<12 - 1
+)
 
 // Codes of QueryPortResp.
 const (

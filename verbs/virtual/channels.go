@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -121,7 +122,11 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	case req.CompVector >= vectors(), req.CQE == 0, entries > min(maxCQBuffer, d.attr.MaxCQE),
 		ring.CQESize != 64 && ring.CQESize != 128, ring.Reserved0 != 0, ring.Reserved1 != 0, ring.Flags&uverbs.Mlx5CQUARPageIndex != 0:
 		return resp, driver, syscall.EINVAL
-	case ring.Flags&^realTime != 0, ring.CQECompEn != 0: // padding, compression, or what was not offered
+	case ring.Flags&^realTime != 0: // padding, or what was not offered
+		return resp, driver, syscall.EOPNOTSUPP
+	}
+	compression, ok := compressionOf(&ring)
+	if !ok {
 		return resp, driver, syscall.EOPNOTSUPP
 	}
 	if errno := c.pinned(ring.BufAddr, uint64(entries)*uint64(ring.CQESize), ring.DBAddr); errno != 0 {
@@ -134,7 +139,7 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	q := &completionQueue{context: c, user: req.UserHandle, channel: channel, backend: backend, entries: uint32(entries)}
 	driver.CQN = d.nextNumber()
 	config := mlx5.CQConfig{
-		Number: driver.CQN, Buffer: ring.BufAddr, Record: ring.DBAddr, Entries: entries, EntrySize: int(ring.CQESize), Backend: backend,
+		Number: driver.CQN, Buffer: ring.BufAddr, Record: ring.DBAddr, Entries: entries, EntrySize: int(ring.CQESize), Compression: compression, Backend: backend,
 		Failed: func() { q.async.raise(c, q.user, ib.EventCQErr) },
 	}
 	if ring.Flags&uverbs.Mlx5CQRealTimeTS != 0 {
@@ -149,6 +154,16 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	}
 	c.loop.wake()
 	return uverbs.CreateCQResp{Handle: c.add(q), CQE: q.entries - 1}, driver, 0
+}
+
+// compressionOf is how the CQEs of a queue are to be compressed, and whether the device can:
+// CQEs of 64 bytes in one of the formats that it reports.
+func compressionOf(ring *uverbs.Mlx5CreateCQReq) (c mlx5.Compression, ok bool) {
+	if ring.CQECompEn != 1 {
+		return mlx5.Uncompressed, ring.CQECompEn == 0
+	}
+	c = mlx5.Compression(ring.CQECompResFormat)
+	return c, ring.CQESize == 64 && (c == mlx5.CompressHash || c == mlx5.CompressSum)
 }
 
 // ringSize is how many entries a ring for n of them and one more has: a power of two.
@@ -166,6 +181,31 @@ func (q *completionQueue) onEvent() {
 		q.comp.add()
 		q.channel.send(event)
 	}
+}
+
+// modifyCQEx moderates the queue's events.
+func (c *context) modifyCQEx(m *uverbs.Message) guest.Reply {
+	var req uverbs.ModifyCQExReq
+	if errno := m.Request(&req); errno != 0 {
+		return failed(errno)
+	}
+	switch {
+	case req.AttrMask == 0, req.Reserved != 0:
+		return failed(syscall.EINVAL)
+	case req.AttrMask > uverbs.CQModerate:
+		return failed(syscall.EOPNOTSUPP)
+	}
+	q, errno := lookup[*completionQueue](&c.handles, req.Handle)
+	if errno != 0 {
+		return failed(errno)
+	}
+	if req.Period > maxModerationPeriod {
+		return failed(syscall.EINVAL)
+	}
+	if err := q.engine.Moderate(req.Count, time.Duration(req.Period)*time.Microsecond); err != nil {
+		return failedBy(err)
+	}
+	return guest.Reply{}
 }
 
 func (c *context) resizeCQ(m *uverbs.Message) guest.Reply {

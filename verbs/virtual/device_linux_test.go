@@ -176,7 +176,11 @@ func TestCreateCQ(t *testing.T) {
 		{"a vector that there is not", func(c *uverbs.CreateCQReq, _ *uverbs.Mlx5CreateCQReq) { c.CompVector = 10000 }, syscall.EINVAL},
 		{"a channel that is none", func(c *uverbs.CreateCQReq, _ *uverbs.Mlx5CreateCQReq) { c.CompChannel = 0 }, syscall.EBADF},
 		{"entries of 96 bytes", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.CQESize = 96 }, syscall.EINVAL},
-		{"compression", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.CQECompEn = 1 }, syscall.EOPNOTSUPP},
+		{"compression", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.CQECompEn, r.CQECompResFormat = 1, 2 }, 0},
+		{"compression in no format", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.CQECompEn = 1 }, syscall.EOPNOTSUPP},
+		{"compression of long entries", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) {
+			r.CQECompEn, r.CQECompResFormat, r.CQESize = 1, 1, 128
+		}, syscall.EOPNOTSUPP},
 		{"the wall clock", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.Flags = uverbs.Mlx5CQRealTimeTS }, syscall.EOPNOTSUPP},
 		{"a page that there is not", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.Flags = uverbs.Mlx5CQUARPageIndex }, syscall.EINVAL},
 		{"a ring that is not mapped", func(_ *uverbs.CreateCQReq, r *uverbs.Mlx5CreateCQReq) { r.BufAddr = 4096 }, syscall.EFAULT},
@@ -186,6 +190,29 @@ func TestCreateCQ(t *testing.T) {
 		c.change(&core, &driver)
 		if _, errno := p.do(uverbs.CreateCQ, core, driver, 8, 8); errno != c.want {
 			t.Errorf("%s: %v, expected %v", c.what, errno, c.want)
+		}
+	}
+	closed(t, d, p)
+}
+
+func TestModifyCQ(t *testing.T) {
+	d := openDevice(t, Config{})
+	p := play(t, d, arenaSz)
+	p.context()
+	cq, pd := p.cq(-1), p.pd()
+	for _, c := range []struct {
+		req  uverbs.ModifyCQExReq
+		want syscall.Errno
+	}{
+		{uverbs.ModifyCQExReq{Handle: cq, AttrMask: uverbs.CQModerate, Count: 65535, Period: 4095}, 0},
+		{uverbs.ModifyCQExReq{Handle: cq, AttrMask: uverbs.CQModerate, Period: 4096}, syscall.EINVAL},
+		{uverbs.ModifyCQExReq{Handle: pd, AttrMask: uverbs.CQModerate}, syscall.EINVAL},
+		{uverbs.ModifyCQExReq{Handle: cq}, syscall.EINVAL},
+		{uverbs.ModifyCQExReq{Handle: cq, AttrMask: uverbs.CQModerate, Reserved: 1}, syscall.EINVAL},
+		{uverbs.ModifyCQExReq{Handle: cq, AttrMask: 2 * uverbs.CQModerate}, syscall.EOPNOTSUPP},
+	} {
+		if _, errno := p.do(uverbs.ModifyCQEx, c.req, nil, 0, 0); errno != c.want {
+			t.Errorf("%+v: %v, expected %v", c.req, errno, c.want)
 		}
 	}
 	closed(t, d, p)
@@ -205,7 +232,7 @@ func TestRefused(t *testing.T) {
 	}
 	for op, in := range map[uverbs.Op]int{
 		uverbs.AllocMW: 16, uverbs.OpenXRCD: 16, uverbs.AttachMcast: 24, uverbs.DetachMcast: 24, uverbs.OpenQP: 32,
-		uverbs.CreateFlowEx: 24, uverbs.CreateWQEx: 40, uverbs.CreateRWQIndTableEx: 8, uverbs.ModifyCQEx: 16,
+		uverbs.CreateFlowEx: 24, uverbs.CreateWQEx: 40, uverbs.CreateRWQIndTableEx: 8,
 		uverbs.PollCQ: 16, uverbs.PostSend: 24,
 	} {
 		if _, errno := p.do(op, make([]byte, in), nil, 64, 0); errno != syscall.EOPNOTSUPP {

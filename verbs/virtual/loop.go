@@ -135,11 +135,17 @@ func (l *loop) sleep(nap time.Duration) time.Duration {
 	default:
 	}
 	var late <-chan time.Time
+	wait, timed := l.engine.Due()
 	if mustPoll := l.engine.MustPoll(); mustPoll || !watched {
-		t := time.NewTimer(nap)
+		if !timed || nap < wait {
+			wait, timed = nap, true
+		}
+		nap = min(2*nap, napLongest)
+	}
+	if timed {
+		t := time.NewTimer(wait)
 		defer t.Stop()
 		late = t.C
-		nap = min(2*nap, napLongest)
 	}
 	select {
 	case <-l.done:

@@ -51,7 +51,7 @@ var commands = map[uverbs.Op]func(*context, *uverbs.Message) guest.Reply{
 	uverbs.CreateAH: (*context).createAH, uverbs.DestroyAH: (*context).destroyAH,
 	uverbs.CreateCompChannel: (*context).createCompChannel,
 	uverbs.CreateCQ:          (*context).createCQ, uverbs.CreateCQEx: (*context).createCQEx,
-	uverbs.ResizeCQ: (*context).resizeCQ, uverbs.DestroyCQ: (*context).destroyCQ,
+	uverbs.ResizeCQ: (*context).resizeCQ, uverbs.ModifyCQEx: (*context).modifyCQEx, uverbs.DestroyCQ: (*context).destroyCQ,
 	uverbs.CreateSRQ: (*context).createSRQ, uverbs.CreateXSRQ: (*context).createXSRQ,
 	uverbs.ModifySRQ: (*context).modifySRQ, uverbs.QuerySRQ: (*context).querySRQ, uverbs.DestroySRQ: (*context).destroySRQ,
 	uverbs.CreateQP: (*context).createQP, uverbs.CreateQPEx: (*context).createQPEx,
@@ -176,7 +176,7 @@ func (c *context) open(registers, lowLatency int) (program *os.File, err error) 
 		return nil, err
 	}
 	c.loop = newLoop(p.Watch, c.channel, c.pages)
-	c.engine = mlx5.NewEngine(mlx5.Config{Memory: p.Memory, Ticks: d.clock.stamped, Wake: c.loop.wake})
+	c.engine = mlx5.NewEngine(mlx5.Config{Memory: p.Memory, Ticks: d.clock.stamped, Wake: c.loop.wake, Now: d.backend.Now})
 	for i := range c.pages.uars {
 		u := &c.pages.uars[i]
 		if u.page, err = c.engine.AddPage(u.mem); err != nil {

@@ -296,3 +296,34 @@ func TestDevinfo(t *testing.T) {
 		}
 	}
 }
+
+// compiled compiles a program of testdata, which uses libibverbs and libmlx5.
+func compiled(t *testing.T, name string) string {
+	t.Helper()
+	const header = "/usr/include/infiniband/mlx5dv.h"
+	if _, err := os.Stat(header); err != nil {
+		t.Skipf("libibverbs-dev is not installed: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), name)
+	cc := exec.CommandContext(t.Context(), "cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-o", file, "testdata/"+name+".c", "-lmlx5", "-libverbs", "-ldl")
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cc, err, out)
+	}
+	return file
+}
+
+// A program reads compressed CQEs of both formats, as libmlx5 asks for them.
+func TestCompression(t *testing.T) {
+	lib := virtualLibrary(t)
+	file := compiled(t, "compressed")
+	h, _ := devices(t, 1, virtual.Config{})
+	for _, format := range []string{"1", "2"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd, out := program(t, ctx, h.Environ(os.Environ(), lib), file+" "+format)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("format %s: %v\n%s", format, err, out)
+		}
+		t.Logf("format %s: %s", format, out)
+	}
+}

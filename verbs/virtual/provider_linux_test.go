@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -51,7 +52,7 @@ func TestProvider(t *testing.T) {
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			for _, name := range []string{"TestOverVerbs", "TestOverClock", "TestOverTimestamps", "TestOverPostBeforeRTS", "TestOverWallclock"} {
+			for _, name := range []string{"TestOverVerbs", "TestOverClock", "TestOverTimestamps", "TestOverPostBeforeRTS", "TestOverWallclock", "TestOverModeration", "TestOverScatter"} {
 				if !strings.Contains(string(out), "--- PASS: "+name+" ") {
 					t.Errorf("%s did not pass\n%s", name, out)
 				}
@@ -156,52 +157,20 @@ func TestOverWallclock(t *testing.T) {
 // a clock shows before and after.
 func stamps(t *testing.T, dev verbs.Device, clock func() (uint64, error)) {
 	t.Helper()
-	cq, err := dev.CreateCQ(verbs.CQInitAttr{CQE: 16, Timestamps: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pd, err := dev.AllocPD()
-	if err != nil {
-		t.Fatal(err)
-	}
-	qp, err := pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxSendSGE: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	gid, err := dev.GID(1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end := verbs.Endpoint{GID: gid, QPN: qp.Num()}
-	if err := verbs.ConnectRC(qp, end, end, verbs.DefaultRC()); err != nil {
-		t.Fatal(err)
-	}
-	mr, err := pd.RegMR(make([]byte, 64), verbs.DefaultRC().Access)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := loopTo(t, dev)
 	// The kernel slews its clocks, and they are read one after the other: ns.
 	const apart = 100_000
 	for range 20 {
 		before, err1 := clock()
-		_, err2 := qp.PostSend([]verbs.SendWR{{
-			Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(mr, 0, 8)}, RemoteAddr: mr.Addr() + 32, RKey: mr.RKey(),
-		}})
-		var wc [1]verbs.WC
-		_, err3 := verbs.Drain(dev, cq, wc[:], 10*time.Second)
-		after, err4 := clock()
-		for _, err := range []error{err1, err2, err3, err4} {
+		wc := l.write(t)
+		after, err2 := clock()
+		for _, err := range []error{err1, err2} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		if ts := wc[0].Timestamp; ts+apart < before || ts > after+apart {
+		if ts := wc.Timestamp; ts+apart < before || ts > after+apart {
 			t.Errorf("a completion at %d, between readings of %d and %d", ts, before, after)
-		}
-	}
-	for _, destroy := range []func() error{qp.Destroy, mr.Dereg, pd.Dealloc, cq.Destroy} {
-		if err := destroy(); err != nil {
-			t.Error(err)
 		}
 	}
 }
@@ -243,4 +212,144 @@ func TestOverPostBeforeRTS(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// Events wait for the number of completions, or the time, that ibv_modify_cq set.
+func TestOverModeration(t *testing.T) {
+	started(t)
+	dev, _ := openBoth(t)
+	l := loopTo(t, dev)
+	cq := l.cq.(verbs.ModifiableCQ)
+	write := func(n int) {
+		t.Helper()
+		for range n {
+			if err := l.cq.ReqNotify(false); err != nil {
+				t.Fatal(err)
+			}
+			l.write(t)
+		}
+	}
+	event := func(wait time.Duration) error {
+		_, err := l.channel.Wait(wait)
+		return err
+	}
+	if err := cq.Modify(verbs.CQAttr{Period: 4096}); !errors.Is(err, verbs.ErrInvalid) {
+		t.Errorf("a period of 4096 us: %v, expected %v", err, verbs.ErrInvalid)
+	}
+	if err := cq.Modify(verbs.CQAttr{Count: 4}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		write(3) // and polled: they count all the same
+		if err := event(0); !errors.Is(err, verbs.ErrTimeout) {
+			t.Errorf("an event of 3 completions, expected one of 4: %v", err)
+		}
+		write(1)
+		if err := event(10 * time.Second); err != nil {
+			t.Fatalf("no event of 4 completions: %v", err)
+		}
+	}
+	if err := cq.Modify(verbs.CQAttr{Count: 1000, Period: 100}); err != nil {
+		t.Fatal(err)
+	}
+	write(1)
+	if err := event(10 * time.Second); err != nil {
+		t.Errorf("no event after 100 us: %v", err)
+	}
+}
+
+// What a READ of few bytes brings is in its CQE, and libmlx5 puts it into its place as the
+// program polls.
+func TestOverScatter(t *testing.T) {
+	started(t)
+	dev, _ := openBoth(t)
+	l := loopTo(t, dev)
+	for _, n := range []int{1, 8, 31, 32} {
+		fill(l.buf[32:], byte(n))
+		clear(l.buf[:32])
+		if err := l.cq.ReqNotify(false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.qp.PostSend([]verbs.SendWR{{
+			Opcode: ib.WRRDMARead, SGL: []verbs.SGE{verbs.SGEOf(l.mr, 0, n)}, RemoteAddr: l.mr.Addr() + 32, RKey: l.mr.RKey(),
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.channel.Wait(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(l.buf[:32], make([]byte, 32)) {
+			t.Errorf("a READ of %d bytes was written before it was polled", n)
+		}
+		var wc [1]verbs.WC
+		if k, err := l.cq.Poll(wc[:]); err != nil || k != 1 || wc[0].Status != ib.WCSuccess || !bytes.Equal(l.buf[:n], l.buf[32:32+n]) {
+			t.Errorf("a READ of %d bytes: %d completions, %+v, %v; %x, expected %x", n, k, wc[0], err, l.buf[:n], l.buf[32:32+n])
+		}
+	}
+}
+
+func fill(b []byte, seed byte) {
+	for i := range b {
+		b[i] = seed + byte(i) | 1
+	}
+}
+
+// loopback is a queue pair that is connected to itself.
+type loopback struct {
+	dev     verbs.Device
+	channel verbs.CompChannel
+	cq      verbs.CQ
+	qp      verbs.QP
+	mr      verbs.MR
+	buf     []byte // the region
+}
+
+func loopTo(t *testing.T, dev verbs.Device) *loopback {
+	t.Helper()
+	l := &loopback{dev: dev}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	l.channel, err = dev.CreateCompChannel()
+	must(err)
+	l.cq, err = dev.CreateCQ(verbs.CQInitAttr{CQE: 16, Timestamps: true, Channel: l.channel})
+	must(err)
+	pd, err := dev.AllocPD()
+	must(err)
+	l.qp, err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SigAll: true, SendCQ: l.cq, RecvCQ: l.cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxSendSGE: 1}})
+	must(err)
+	gid, err := dev.GID(1, 0)
+	must(err)
+	end := verbs.Endpoint{GID: gid, QPN: l.qp.Num()}
+	must(verbs.ConnectRC(l.qp, end, end, verbs.DefaultRC()))
+	l.buf = make([]byte, 64)
+	l.mr, err = pd.RegMR(l.buf, verbs.DefaultRC().Access)
+	must(err)
+	t.Cleanup(func() {
+		for _, destroy := range []func() error{l.qp.Destroy, l.mr.Dereg, pd.Dealloc, l.cq.Destroy, l.channel.Destroy} {
+			if err := destroy(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return l
+}
+
+// write has the queue pair write to itself, and returns the completion.
+func (l *loopback) write(t *testing.T) verbs.WC {
+	t.Helper()
+	if _, err := l.qp.PostSend([]verbs.SendWR{{
+		Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(l.mr, 0, 8)}, RemoteAddr: l.mr.Addr() + 32, RKey: l.mr.RKey(),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	var wc [1]verbs.WC
+	if _, err := verbs.Drain(l.dev, l.cq, wc[:], 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	return wc[0]
 }

@@ -166,7 +166,10 @@ func (q *queuePair) create(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) 
 		Type: init.Type, UserIndex: r.UIDX & 0xffffff, Record: r.DBAddr,
 		SendBuffer: r.BufAddr + uint64(r.RQWQECount)<<r.RQWQEShift, SendBlocks: int(r.SQWQECount),
 		SendCQ: q.send.engine, RecvCQ: q.recv.engine, SigAll: req.SQSigAll != 0, PD: q.pd.backend,
-		Failed: q.onFatal,
+		// As Linux' driver sets a queue pair's cs_req and cs_res up.
+		ScatterSent: r.Flags&uverbs.Mlx5QPScatterCQE != 0 && (req.SQSigAll != 0 || r.Flags&uverbs.Mlx5QPAllowScatterCQE != 0),
+		ScatterRecv: r.Flags&uverbs.Mlx5QPScatterCQE != 0,
+		Failed:      q.onFatal,
 	}
 	if q.srq != nil {
 		init.SRQ, config.SRQ = q.srq.backend, q.srq.engine

@@ -168,7 +168,7 @@ func (q *QP) Transport() rc.Counters {
 // receive queue of its own.
 func (q *QP) SetRecvSource(s verbs.RecvSource) {
 	if q.init.SRQ == nil {
-		q.recv.source = s
+		q.recv.SetSource(s)
 	}
 }
 

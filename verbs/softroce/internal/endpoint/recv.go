@@ -21,6 +21,7 @@ type RecvQueue struct {
 	object string
 
 	source  verbs.RecvSource // nil if all receives are posted
+	smalls  []verbs.SGE      // by slot, with a source: verbs.RecvWR.Small
 	fetched [fetches]verbs.RecvWR
 }
 
@@ -55,7 +56,22 @@ func consumesRecv(o ib.Opcode) bool {
 }
 
 // SetSource sets where receives come from when none is left.
-func (r *RecvQueue) SetSource(s verbs.RecvSource) { r.source = s }
+func (r *RecvQueue) SetSource(s verbs.RecvSource) {
+	r.source = s
+	if r.smalls == nil {
+		r.smalls = make([]verbs.SGE, len(r.sgls))
+	}
+}
+
+// list returns where the message of a packet goes that is received into a slot. A message
+// of several packets is longer than any that goes elsewhere.
+func (r *RecvQueue) list(slot uint32, o ib.Opcode, n uint32) []verbs.SGE {
+	const only = 1<<ib.SendOnly | 1<<ib.SendOnlyImm | 1<<ib.SendOnlyInv
+	if r.smalls != nil && only>>o.Operation()&1 != 0 && n <= r.smalls[slot].Length {
+		return r.smalls[slot : slot+1]
+	}
+	return r.sgls[slot]
+}
 
 // fetch gets receives from the source if none is left. One that the queue does not take,
 // because of its SGL, holds no bytes.
@@ -98,6 +114,9 @@ func (r *RecvQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
 			return i, verbs.Errorf("post_recv", r.object, cause, "it holds %d receives", len(r.sgls))
 		}
 		r.sgls[slot] = append(r.sgls[slot][:0], wr.SGL...)
+		if r.smalls != nil {
+			r.smalls[slot] = wr.Small
+		}
 	}
 	return len(wrs), nil
 }

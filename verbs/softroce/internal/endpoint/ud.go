@@ -63,10 +63,10 @@ func (e *Endpoint) receiveDatagram(now units.Time, q *QP, p *Packet, in *inbound
 // placeRecv copies the payload to the posted receive; a datagram goes behind its
 // header.
 func (e *Endpoint) placeRecv(q *QP, in *inbound, p *rc.Place) bool {
-	sgl := q.recv.sgls[p.Slot]
 	if !q.datagrams() {
-		return e.scatter(q.pd, sgl, p.Offset, in.payload[:p.Length])
+		return e.scatter(q.pd, q.recv.list(p.Slot, in.Opcode, p.Length), p.Offset, in.payload[:p.Length])
 	}
+	sgl := q.recv.sgls[p.Slot]
 	return e.scatter(q.pd, sgl, 0, e.grh[:]) && e.scatter(q.pd, sgl, rc.GRHBytes, in.payload[:p.Length-rc.GRHBytes])
 }
 

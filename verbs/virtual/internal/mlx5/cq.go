@@ -10,12 +10,14 @@ import (
 
 // CQConfig describes a completion queue.
 type CQConfig struct {
-	Number    uint32   // 1 to 1<<24-1
-	Buffer    uint64   // address of the ring
-	Record    uint64   // address of the doorbell record: consumer index, arm word
-	Entries   int      // of the ring: a power of two, up to 1<<22
-	EntrySize int      // 64 or 128
-	Backend   verbs.CQ // with a channel, for Arm
+	Number    uint32 // 1 to 1<<24-1
+	Buffer    uint64 // address of the ring
+	Record    uint64 // address of the doorbell record: consumer index, arm word
+	Entries   int    // of the ring: a power of two, up to 1<<22
+	EntrySize int    // 64 or 128
+	// Compression has CQEs of 64 bytes compressed where they can be.
+	Compression Compression
+	Backend     verbs.CQ // with a channel, for Arm
 	// Ticks is what Config.Ticks is, for this queue's completions; nil for Config's.
 	Ticks func(uint64) uint64
 	// Event is called when the queue is armed and has a completion that fires it; nil if
@@ -40,7 +42,8 @@ type CQ struct {
 	buf        [batch * 2 * cqeBytes]byte
 	owners     [batch]byte
 	pieces     []verbs.MemoryPiece
-	wantsEvent uint32 // the index after the last CQE that fires an arm for solicited ones
+	packer     *packer // nil without compression
+	wantsEvent uint32  // the index after the last CQE that fires an arm for solicited ones
 	arm        arming
 }
 
@@ -63,6 +66,16 @@ func (e *Engine) CreateCQ(c CQConfig) (*CQ, error) {
 		c.Ticks = e.cfg.Ticks
 	}
 	q := &CQ{e: e, cfg: c, pieces: make([]verbs.MemoryPiece, 0, batch+2)}
+	switch c.Compression {
+	case Uncompressed:
+	case CompressHash, CompressSum:
+		if c.EntrySize != cqeBytes {
+			return nil, fmt.Errorf("mlx5: completion queue entries of %d bytes with compression, expected 64", c.EntrySize)
+		}
+		q.packer = &packer{pieces: make([]verbs.MemoryPiece, 0, 3*batch)}
+	default:
+		return nil, fmt.Errorf("mlx5: compression %#x of completion queue entries, expected 1 or 2", uint8(c.Compression))
+	}
 	var word [4]byte
 	binary.BigEndian.PutUint32(word[:], neverArmed)
 	if err := e.mem.WriteMemory(word[:], c.Record+4); err != nil {
@@ -126,6 +139,9 @@ func (c *CQ) add(e *entry, data []byte) {
 	e.put(b[size-cqeBytes:], owner)
 	c.owners[c.staged] = b[size-1]
 	b[size-1] = cqeInvalid<<4 | owner ^ ownerBit
+	if c.packer != nil {
+		c.packer.entries[c.staged] = *e
+	}
 	c.staged++
 	c.produced++
 	if e.solicited || e.syndrome != 0 {
@@ -141,6 +157,10 @@ func (c *CQ) flush() {
 		return
 	}
 	c.staged = 0
+	if c.packer != nil {
+		c.write(c.pack(n))
+		return
+	}
 	c.pieces = c.pieces[:0]
 	first := int(c.produced-uint32(n)) & (c.cfg.Entries - 1)
 	straight := min(n, c.cfg.Entries-first)
@@ -152,16 +172,19 @@ func (c *CQ) flush() {
 		at := (first + i) & (c.cfg.Entries - 1)
 		c.pieces = append(c.pieces, verbs.MemoryPiece{Addr: c.cfg.Buffer + uint64(at*size+size-1), Data: c.owners[i : i+1]})
 	}
-	rest := c.pieces
+	c.write(c.pieces, len(c.pieces)-n)
+}
+
+// write writes to the ring: some bodies, and then owner bytes.
+func (c *CQ) write(pieces []verbs.MemoryPiece, bodies int) {
 	if !storesInOrder {
-		bodies := len(c.pieces) - n
-		if c.e.mem.writeAll(c.pieces[:bodies]) != nil {
+		if c.e.mem.writeAll(pieces[:bodies]) != nil {
 			c.fails()
 			return
 		}
-		rest = c.pieces[bodies:]
+		pieces = pieces[bodies:]
 	}
-	if c.e.mem.writeAll(rest) != nil {
+	if c.e.mem.writeAll(pieces) != nil {
 		c.fails()
 	}
 }
@@ -186,6 +209,9 @@ func (c *CQ) Resize(buffer uint64, entries, entrySize int) error {
 	defer c.e.mu.Unlock()
 	if c.failed || c.gone {
 		return verbs.ErrState
+	}
+	if c.packer != nil && entrySize != cqeBytes {
+		return verbs.ErrInvalid
 	}
 	n, err := c.unpolled(0)
 	switch most := min(c.cfg.Entries, entries); {

@@ -5,10 +5,8 @@
 //
 // Formats are those of rdma-core's mlx5dv.h, as libmlx5 of rdma-core 44 uses them with
 // CQE version 1. All fields are big-endian. Multi-packet WQEs, signatures, memory
-// windows, UMR, striding receive queues and CQE compression are not offered: a WQE that
-// needs one ends in a completion with LOCAL_QP_OP_ERR, and its queue pair in error. Small
-// messages are not scattered to CQEs, which a NIC does to write once instead of twice:
-// here it would be more calls, not fewer.
+// windows, UMR and striding receive queues are not offered: a WQE that needs one ends in a
+// completion with LOCAL_QP_OP_ERR, and its queue pair in error.
 //
 // # Order of events
 //

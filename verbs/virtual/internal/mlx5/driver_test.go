@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -156,6 +157,13 @@ type program struct {
 	byUser map[uint32]*pair
 	number uint32
 	woken  int
+	clock  time.Duration // of the engine; it stands still
+
+	compress Compression // of CQs with entries of 64 bytes
+	sessions int         // compressed ones that were read
+
+	scatter   bool // of queue pairs: to CQEs
+	scattered int  // CQEs with data
 }
 
 func newProgram(t reporter, dev verbs.Device, vectors bool) *program {
@@ -167,7 +175,7 @@ func newProgram(t reporter, dev verbs.Device, vectors bool) *program {
 	if p.ch, err = dev.CreateCompChannel(); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Memory: p.mem, Wake: func() { p.woken++ }, Ticks: func(t uint64) uint64 { return t + 7 }}
+	c := Config{Memory: p.mem, Wake: func() { p.woken++ }, Ticks: func(t uint64) uint64 { return t + 7 }, Now: func() time.Duration { return p.clock }}
 	if vectors {
 		c.Memory = vectorMemory{p.mem}
 	}
@@ -217,10 +225,14 @@ func (p *program) newCQ(entries, size int) *queue {
 		p.t.Fatal(err)
 	}
 	p.number++
-	q.cq, err = p.e.CreateCQ(CQConfig{
+	c := CQConfig{
 		Number: p.number, Buffer: q.buffer, Record: q.record, Entries: entries, EntrySize: size, Backend: back,
 		Event: func() { q.events++ }, Failed: func() { q.failed++ },
-	})
+	}
+	if size == 64 {
+		c.Compression = p.compress
+	}
+	q.cq, err = p.e.CreateCQ(c)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -239,10 +251,48 @@ func (p *program) newRing(entries, size int) uint64 {
 func (q *queue) peek(index uint32) []byte {
 	b := q.p.mem.at(q.buffer+uint64(int(index)&(q.entries-1)*q.size), q.size)
 	own := b[q.size-1]
-	if own>>4 == cqeInvalid || own&1 != uint8(index>>bits.Len(uint(q.entries-1)))&1 {
+	if own>>4 == cqeInvalid || own&1 != q.owner(index) {
 		return nil
 	}
+	if own&formatCompressed == formatCompressed {
+		q.expand(index, b)
+	}
 	return b
+}
+
+// owner is the owner bit of the CQE of an index.
+func (q *queue) owner(index uint32) uint8 { return uint8(index>>bits.Len(uint(q.entries-1))) & 1 }
+
+// expand writes the CQEs of a compressed session into its slots.
+func (q *queue) expand(index uint32, title []byte) {
+	q.p.sessions++
+	be := binary.BigEndian
+	slot := func(i uint32) []byte {
+		return q.p.mem.at(q.buffer+uint64(int(index+i)&(q.entries-1)*cqeBytes), cqeBytes)
+	}
+	n, first := be.Uint32(title[44:]), be.Uint16(title[60:])
+	if n < 2 || n > MaxSession || int(n) > q.entries {
+		q.p.t.Fatalf("a session of %d CQEs", n)
+	}
+	var array [cqeBytes]byte
+	for i := range n {
+		if i%minis == 0 {
+			copy(array[:], slot(max(i, 1)))
+		}
+		mini, b := array[i%minis*miniBytes:], slot(i)
+		copy(b, title)
+		b[63] = title[63]&^(formatCompressed|ownerBit) | q.owner(index+i)
+		copy(b[44:48], mini[4:8])
+		if b[63]>>4 == cqeReq {
+			copy(b[60:62], mini)
+			b[56] = mini[2]
+			continue
+		}
+		be.PutUint16(b[60:], first+uint16(i))
+		if be.Uint32(mini) != 0 {
+			q.p.t.Errorf("a hash or checksum %#x", mini[:4])
+		}
+	}
 }
 
 // wc is a CQE as libmlx5 understands it.
@@ -290,6 +340,9 @@ func (q *queue) poll() (w wc, ok bool) {
 	default:
 		w.bytes, w.imm, w.ts = be.Uint32(b64[44:]), be.Uint32(b64[36:]), be.Uint64(b64[48:])
 		flags := be.Uint32(b64[24:])
+		if own&scatter32 != 0 { // it is data
+			flags = 0
+		}
 		w.src, w.grh, w.sl = flags&0xffffff, flags>>28&3 != 0, flags>>24&0xf
 	}
 	switch w.opcode {
@@ -297,7 +350,19 @@ func (q *queue) poll() (w wc, ok bool) {
 		i := int(w.counter) & (x.blocks - 1)
 		w.id = x.sendID[i]
 		x.sendTail = x.head[i]
+		if w.opcode == cqeReq {
+			from := i*64 + ctrlBytes + raddrBytes
+			if w.wqe != opRead {
+				from += atomicBytes
+			}
+			ds := int(x.p.mem.at(x.sq+uint64(i*64+7), 1)[0] & maxOctowords)
+			q.unscatter(b, w.bytes, x.sq, from, x.blocks*64, i*64+ds*octoword)
+		}
 	default:
+		if x.srq == nil {
+			i := x.recvTail & (x.recvs - 1)
+			q.unscatter(b, w.bytes, x.rq, i*x.stride, x.recvs*x.stride, (i+1)*x.stride)
+		}
 		if x.srq != nil {
 			w.id = x.srq.ids[w.counter]
 			x.srq.free(int(w.counter))
@@ -307,6 +372,34 @@ func (q *queue) poll() (w wc, ok bool) {
 		}
 	}
 	return w, true
+}
+
+// unscatter copies n bytes of a CQE, if it has any, to where the list says that lies from
+// from to to in a ring of so many bytes.
+func (q *queue) unscatter(cqe []byte, n uint32, ring uint64, from, size, to int) {
+	var data []byte
+	switch cqe[q.size-1] & (scatter32 | scatter64) {
+	case 0:
+		return
+	case scatter32:
+		data = cqe[q.size-64:][:min(n, 32)]
+	case scatter64:
+		data = cqe[:min(n, 64)]
+	}
+	q.p.scattered++
+	if len(data) < int(n) {
+		q.p.t.Fatalf("%d bytes in a CQE of %d", n, q.size)
+	}
+	be := binary.BigEndian
+	for ; from < to && len(data) > 0; from += dataBytes {
+		s := q.p.mem.at(ring+uint64(from%size), dataBytes)
+		k := min(int(be.Uint32(s)), len(data))
+		copy(q.p.mem.at(be.Uint64(s[8:]), k), data)
+		data = data[k:]
+	}
+	if len(data) > 0 {
+		q.p.t.Fatalf("%d bytes too many in a CQE", len(data))
+	}
 }
 
 // arm arms the queue as ibv_req_notify_cq does.
@@ -454,6 +547,7 @@ func (p *program) newQP(c pairConfig, send, recv *queue) *pair {
 		Type: c.typ, UserIndex: x.user, Page: p.page, Record: x.record, SendBuffer: x.sq, SendBlocks: c.blocks,
 		RecvBuffer: x.rq, RecvCount: c.recvs, RecvStride: c.stride, SendCQ: send.cq, RecvCQ: recv.cq, SRQ: srq, SigAll: c.sigAll,
 		PD: p.pd, Backend: back, AH: p.pd.CreateAH, Failed: func() { x.failed++ },
+		ScatterSent: p.scatter, ScatterRecv: p.scatter,
 	})
 	if err != nil {
 		p.t.Fatal(err)

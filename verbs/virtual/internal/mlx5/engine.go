@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -19,6 +20,8 @@ type Config struct {
 	// nobody. It may run with locks of the back end held, and must not call it or the
 	// Engine.
 	Wake func()
+	// Now is a clock, for events that moderation holds back; nil for one that stands still.
+	Now func() time.Duration
 }
 
 // Engine is the data path of one opened device.
@@ -38,6 +41,7 @@ type Engine struct {
 	// erring are the queue pairs in ERR.
 	erring []*QP
 	broken atomic.Bool // a receive ring is
+	judge  bool        // events may be due although nothing has happened: one is held back
 
 	// For one call of Scan, so that it allocates nothing.
 	wcs     [batch]verbs.WC
@@ -66,6 +70,9 @@ func NewEngine(c Config) *Engine {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
+	if c.Now == nil {
+		c.Now = func() time.Duration { return 0 }
+	}
 	e := &Engine{cfg: c, byNum: map[uint32]*QP{}, armed: make([]*CQ, 0, maxRecords)}
 	e.recordPieces, e.ringPieces = make([]verbs.MemoryPiece, 0, maxRecords+1), make([]verbs.MemoryPiece, 0, 2)
 	e.mem.init(c.Memory)
@@ -90,12 +97,10 @@ func (e *Engine) Scan() bool {
 	if arms {
 		e.readArms()
 	}
+	if arms || completed || e.judge {
+		e.raise()
+	}
 	if arms || completed {
-		for _, c := range e.cqs {
-			if c.arm.fires(c.produced, c.wantsEvent) {
-				c.cfg.Event()
-			}
-		}
 		for _, s := range e.srqs {
 			s.checkLimit()
 		}

@@ -23,6 +23,9 @@ type QPConfig struct {
 	RecvCQ     *CQ
 	SRQ        *SRQ // nil for a receive ring of its own
 	SigAll     bool // every request gives a completion
+	// ScatterSent has what little comes back for a request of RC go into the CQE, if there
+	// is one, and ScatterRecv what little is received into a ring of the queue pair's own.
+	ScatterSent, ScatterRecv bool
 
 	PD      verbs.PD // of Backend; its memory regions hold inline data that goes with pointers
 	Backend verbs.QP // in RESET, and made without SigAll; its Num is the queue pair's
@@ -98,7 +101,18 @@ func (e *Engine) CreateQP(c QPConfig) (*QP, error) {
 			return nil, errNoSource
 		}
 		q.recv.init(e, recvBit|id, c.RecvBuffer, c.Record, c.RecvCount, c.RecvStride)
+		if c.ScatterRecv && c.Type != ib.UD {
+			if err := q.recv.small.init(c.PD, c.RecvCount, c.RecvCQ.cfg.EntrySize); err != nil {
+				return nil, err
+			}
+		}
 		to.SetRecvSource(&q.recv)
+	}
+	if c.ScatterSent && c.Type == ib.RC && c.SendBlocks > 0 {
+		if err := q.send.small.init(c.PD, c.SendBlocks, c.SendCQ.cfg.EntrySize); err != nil {
+			q.recv.small.release()
+			return nil, err
+		}
 	}
 	e.qps[q.slot], e.byNum[q.num] = q, q
 	c.Page.qps = append(c.Page.qps, q)
@@ -254,7 +268,11 @@ func (q *QP) onRecv(c *CQ, wc *verbs.WC, x *entry) {
 			x.flagsRQPN |= overIPv6
 		}
 	}
-	c.add(x, nil)
+	var data []byte
+	if s := &q.recv.small; x.opcode != cqeRespWrImm && wc.ByteLen > 0 && wc.ByteLen <= s.limit {
+		data, x.scatter = s.data(int(x.counter), wc.ByteLen)
+	}
+	c.add(x, data)
 }
 
 // onSent makes a CQE of a request that has ended.
@@ -263,7 +281,11 @@ func (q *QP) onSent(c *CQ, wc *verbs.WC, x *entry) {
 	x.wqeOpcode = w.opcode
 	if wc.Status == ib.WCSuccess {
 		x.opcode, x.bytes = cqeReq, wc.ByteLen
-		c.add(x, nil)
+		var data []byte
+		if w.scattered {
+			data, x.scatter = q.send.small.data(int(x.counter)&(len(q.send.wqes)-1), wc.ByteLen)
+		}
+		c.add(x, data)
 		return
 	}
 	status := wc.Status
@@ -319,6 +341,7 @@ func (q *QP) Destroy() error {
 	q.gone = true
 	q.dropHandles()
 	q.send.release()
+	q.recv.small.release()
 	e.qps[q.slot] = nil
 	delete(e.byNum, q.num)
 	if e.last == q {

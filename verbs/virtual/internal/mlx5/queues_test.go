@@ -2,8 +2,10 @@ package mlx5
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -12,7 +14,7 @@ import (
 // An arm gives one event, for a completion after its consumer index, also one that was
 // there before it; none before the program has taken the last.
 func TestArm(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		x, y := l.rc(64, 64)
 		q := y.recvCQ
 		other := l.p[1].newCQ(16, 64) // never armed
@@ -84,9 +86,76 @@ func TestArm(t *testing.T) {
 	})
 }
 
+// Moderation holds an event back for a number of completions, or for a time after the
+// first of them.
+func TestModerate(t *testing.T) {
+	const us = time.Microsecond
+	all(t, func(t *testing.T, l *lab) {
+		x, y := l.rc(64, 64)
+		q, p := y.recvCQ, l.p[1]
+		step := func(sends int, after time.Duration, events int, wait time.Duration) {
+			t.Helper()
+			for range sends {
+				y.recv(0)
+				x.post(wr{opcode: opSend})
+			}
+			p.clock += after
+			l.scan()
+			due, any := p.e.Due()
+			if q.events != events || any != (wait > 0) || any && due != wait {
+				t.Fatalf("%d events, due in %v (%v); expected %d and %v", q.events, due, any, events, wait)
+			}
+		}
+		moderate := func(count uint16, period time.Duration) {
+			t.Helper()
+			if err := q.cq.Moderate(count, period); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := func() {
+			q.sn++
+			for _, ok := q.poll(); ok; _, ok = q.poll() {
+			}
+			q.arm(false)
+		}
+		moderate(4, 0)
+		q.arm(false)
+		step(3, time.Second, 0, 0)
+		step(1, 0, 1, 0)
+		next()
+		step(0, 0, 1, 0)
+		step(3, 0, 1, 0)
+		q.sn++
+		q.arm(false)
+		for range 3 { // that they were polled changes nothing
+			q.poll()
+		}
+		step(1, 0, 2, 0)
+		next()
+		moderate(0, 10*us)
+		step(0, 0, 2, 0)
+		step(1, 0, 2, 10*us)
+		step(1, 4*us, 2, 6*us) // the first counts
+		step(0, 5*us, 2, us)
+		step(0, us, 3, 0)
+		next()
+		moderate(2, 10*us)
+		step(1, 0, 3, 10*us)
+		step(1, us, 4, 0) // the number comes first
+		next()
+		step(1, 0, 4, 10*us)
+		step(0, 10*us, 5, 0) // the time does
+		next()
+		moderate(100, 0)
+		step(1, 0, 5, 0)
+		moderate(0, 0)
+		step(0, 0, 6, 0)
+	})
+}
+
 // Stores of arms and sends overwrite each other; each is noticed by its record.
 func TestArmsTogether(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		p := l.p[0]
 		x, _ := l.rc(64, 64)
 		qs := []*queue{x.sendCQ}
@@ -188,9 +257,78 @@ func (q *queue) copyTo(t *testing.T, buffer uint64, entries, size int) {
 	q.buffer, q.entries, q.size = buffer, entries, size
 }
 
+// CQEs that come together are one session, up to what ends it: an immediate, a solicited
+// event, another queue pair, an error. None is lost, also where sessions wrap around.
+func TestCompression(t *testing.T) {
+	const sends, entries = 40, 64
+	sessions := compressed(t, func(t *testing.T, l *lab) {
+		x, y := l.rc(64, 64)
+		q := l.p[1].newCQ(entries, 64)
+		var xs, ys [2]*pair
+		for i := range xs {
+			xs[i] = l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 64}, x.sendCQ, x.sendCQ)
+			ys[i] = l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 1, recvs: 64, stride: 64}, y.sendCQ, q)
+			l.connect(xs[i], ys[i])
+		}
+		a, ma := l.p[0].reg(4096, anyAccess)
+		b, mb := l.p[1].reg(4096, anyAccess)
+		special := map[int]wr{5: {opcode: opSendImm, imm: 7}, 6: {opcode: opSendImm, imm: 7}, 7: {opcode: opSendImm, imm: 8}, 20: {opcode: opSend, flags: solicited}}
+		expect := func(q *queue, id, bytes int) {
+			t.Helper()
+			w, ok := q.poll()
+			s := special[id]
+			if recv := bytes >= 0; !ok || w.id != uint64(id) || w.status != 0 || recv && (w.bytes != uint32(bytes) || w.imm != s.imm || w.se != (s.flags != 0)) {
+				t.Fatalf("CQE of %d: %+v, %v", id, w, ok)
+			}
+		}
+		for range 5 {
+			for i := range sends {
+				ys[0].recv(uint64(i), sge(mb, b, 100))
+				w := special[i]
+				if w.opcode == 0 {
+					w.opcode = opSend
+				}
+				w.id, w.flags, w.sgl = uint64(i), w.flags|signal, []verbs.SGE{sge(ma, a, 1+i)}
+				xs[0].post(w)
+			}
+			ys[1].recv(77, sge(mb, b, 100))
+			xs[1].post(wr{id: 77, opcode: opSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, 99)}})
+			// All arrives before the device looks.
+			l.p[0].e.Scan()
+			for range 100 {
+				verbs.Sleep(l.devs[0], 100*time.Microsecond)
+				if _, err := ys[0].recvCQ.cq.cfg.Backend.Poll(nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.scan()
+			one := 0
+			for i := range sends + 1 {
+				if b := q.peek(q.ci); b != nil && binary.BigEndian.Uint32(b[32:]) == ys[1].user {
+					expect(q, 77, 99)
+					one++
+					continue
+				}
+				expect(q, i-one, 1+i-one)
+			}
+			for one = 0; one < sends; one++ {
+				if b := x.sendCQ.peek(x.sendCQ.ci); b != nil && binary.BigEndian.Uint32(b[32:]) == xs[1].user {
+					expect(x.sendCQ, 77, -1)
+				}
+				expect(x.sendCQ, one, -1)
+			}
+			for _, ok := x.sendCQ.poll(); ok; _, ok = x.sendCQ.poll() {
+			}
+		}
+	})
+	if sessions == 0 {
+		t.Error("no CQEs were compressed")
+	}
+}
+
 // A program that does not poll gets an error of its CQ, and none of its CQEs is lost.
 func TestOverrun(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		q := l.p[0].newCQ(16, 64)
 		p := l.p[1].newCQ(16, 64)
 		x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 32}, q, q)
@@ -259,7 +397,7 @@ func TestOwnerLast(t *testing.T) {
 // Receives of an SRQ go to the queue pair whose message came, in the list's order; the
 // limit's event comes once.
 func TestSRQ(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		a, ma := l.p[0].reg(4096, anyAccess)
 		b, mb := l.p[1].reg(1<<16, anyAccess)
 		fill(l.p[0].mem.at(a, 4096), 3)
@@ -348,7 +486,7 @@ func TestUnmapped(t *testing.T) {
 		{"doorbell beyond the ring", nil, func(x, _ *pair) { x.cur = 17; x.ring() }, func(x, _ *pair) bool { return x.failed == 1 && x.qp.state == ib.Err }},
 		{"receives beyond the ring", nil, func(x, y *pair) { y.recvHead = 16; y.recv(0); x.post(wr{opcode: opSend}) }, func(_, y *pair) bool { return y.failed == 1 && y.qp.state == ib.Err }},
 	} {
-		both(t, func(t *testing.T, l *lab) {
+		all(t, func(t *testing.T, l *lab) {
 			x, y := l.rc(16, 16)
 			if c.at != nil {
 				at := c.at(x, y)
@@ -366,5 +504,48 @@ func TestUnmapped(t *testing.T) {
 			}
 			l.p[0].mem.refuse, l.p[1].mem.refuse = 0, 0
 		})
+	}
+}
+
+// What comes back for a request, and what is received, is in the CQE if it fits, of
+// either size, and the memory that the WQE names is the driver's to write. What is longer
+// goes there.
+func TestScatter(t *testing.T) {
+	for _, size := range []int{64, 128} {
+		limit := size / 2
+		for n := range 2 * limit {
+			scattered := scattered(t, func(t *testing.T, l *lab) {
+				q, r := l.p[0].newCQ(64, size), l.p[1].newCQ(64, size)
+				x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 16}, q, q)
+				y := l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 1, recvs: 4, stride: 64}, r, r)
+				l.connect(x, y)
+				a, ma := l.p[0].reg(4096, anyAccess)
+				b, mb := l.p[1].reg(4096, anyAccess)
+				src, dst := l.p[0].mem.at(a, 4096), l.p[1].mem.at(b, 4096)
+				fill(src, byte(n+1))
+				first := n / 3
+				y.recv(1, sge(mb, b, first), sge(mb, b+1000, 4*limit))
+				x.post(wr{id: 2, opcode: opSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, n)}})
+				l.scan()
+				if placed := bytes.Equal(dst[1000:1000+n-first], src[first:n]); placed != (n > limit || n == 0) {
+					t.Errorf("%d bytes placed before the CQE is polled: %v", n, placed)
+				}
+				if w, ok := r.poll(); !ok || w.bytes != uint32(n) {
+					t.Fatalf("%d bytes: %+v, %v", n, w, ok)
+				}
+				if !bytes.Equal(dst[:first], src[:first]) || !bytes.Equal(dst[1000:1000+n-first], src[first:n]) {
+					t.Errorf("%d bytes were not received", n)
+				}
+				q.poll()
+				x.post(wr{id: 3, opcode: opRead, flags: signal, raddr: b + 1000, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a+2000, first), sge(ma, a+3000, n-first)}})
+				l.scan()
+				if w, ok := q.poll(); !ok || w.id != 3 || w.status != 0 || !bytes.Equal(src[2000:2000+first], dst[1000:1000+first]) || !bytes.Equal(src[3000:3000+n-first], dst[1000+first:1000+n]) {
+					t.Errorf("%d bytes were not read: %+v, %v", n, w, ok)
+				}
+			})
+			if want := map[bool]int{true: 2}[n > 0 && n <= limit]; scattered != want {
+				t.Errorf("%d bytes, CQEs of %d: %d had data, expected %d", n, size, scattered, want)
+			}
+		}
 	}
 }

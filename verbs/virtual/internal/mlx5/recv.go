@@ -20,6 +20,7 @@ type recvRing struct {
 	count  int // WQEs; 0 for none
 	stride int
 	linked bool // each WQE begins with the index of the next
+	small  stage
 
 	mu      sync.Mutex
 	fetched uint16 // counter of the next WQE
@@ -94,6 +95,9 @@ func (r *recvRing) FetchRecv(wrs []verbs.RecvWR) int {
 		list := decodeList(wqe, r.sges[used:])
 		used += len(list)
 		wrs[n] = verbs.RecvWR{WRID: r.id | uint64(index), SGL: list[:len(list):len(list)]}
+		if r.small.limit > 0 {
+			wrs[n].Small = r.small.sge(index, bytesOf(list))
+		}
 		n++
 		r.fetched++
 		if next >= r.count {

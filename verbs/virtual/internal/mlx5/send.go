@@ -16,12 +16,14 @@ type sendRing struct {
 	held  bool   // the back end has no room for the next
 	stage verbs.MR
 	bytes []byte // of stage: inline data that goes with pointers, where it is in the ring
+	small stage
 }
 
 // sent is what is kept of a WQE until it completes.
 type sent struct {
-	opcode  uint8
-	refused bool // it can't be carried out
+	opcode    uint8
+	refused   bool // it can't be carried out
+	scattered bool // what comes back goes into the CQE
 }
 
 func (s *sendRing) init(id uint64, blocks int) {
@@ -36,6 +38,7 @@ func (s *sendRing) release() {
 	if s.stage != nil {
 		_ = s.stage.Dereg()
 	}
+	s.small.release()
 }
 
 // send reads the doorbell records of the queue pairs in todo and posts what is new. Those
@@ -151,6 +154,7 @@ func (q *QP) postBatch(n int, more bool) {
 			bad = true
 			break
 		}
+		q.scatterSent(r, counter)
 		r.wr.WRID = s.id | uint64(counter)
 		if q.cfg.SigAll {
 			r.wr.Flags |= verbs.SendSignaled

@@ -21,6 +21,44 @@ func both(t *testing.T, f func(t *testing.T, l *lab)) {
 	}
 }
 
+// all is both, once more over CQs with each compression, and over queue
+// pairs that scatter to CQEs.
+func all(t *testing.T, f func(t *testing.T, l *lab)) {
+	both(t, f)
+	compressed(t, f)
+	scattered(t, f)
+}
+
+// scattered runs f over queue pairs that scatter to CQEs, and returns how many CQEs had data.
+func scattered(t *testing.T, f func(t *testing.T, l *lab)) (n int) {
+	t.Run("scattered", func(t *testing.T) {
+		run(t, true, func(l *lab) {
+			l.p[0].scatter, l.p[1].scatter = true, true
+			f(t, l)
+			n = l.p[0].scattered + l.p[1].scattered
+		})
+	})
+	return n
+}
+
+// compressed runs f over CQs with each compression, and returns how many sessions were read.
+func compressed(t *testing.T, f func(t *testing.T, l *lab)) (sessions int) {
+	for _, c := range []Compression{CompressHash, CompressSum} {
+		t.Run(fmt.Sprintf("compression %d", c), func(t *testing.T) {
+			run(t, true, func(l *lab) {
+				for _, p := range l.p {
+					p.compress = c
+				}
+				f(t, l)
+				for _, p := range l.p {
+					sessions += p.sessions
+				}
+			})
+		})
+	}
+	return sessions
+}
+
 // rc returns a connected RC pair with a CQ each.
 func (l *lab) rc(blocks, recvs int) (x, y *pair) {
 	for i, to := range []**pair{&x, &y} {
@@ -39,7 +77,7 @@ func fill(b []byte, seed byte) {
 
 // Every operation of a connection does what it says, and its CQEs say it.
 func TestOperations(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		x, y := l.rc(16, 16)
 		a, ma := l.p[0].reg(16384, anyAccess)
 		b, mb := l.p[1].reg(16384, anyAccess)
@@ -130,7 +168,7 @@ func check(t *testing.T, got, want wc, x *pair) {
 // Requests of all lengths wrap at the ring's end, anywhere in the WQE; the counter wraps
 // at 16 bits.
 func TestRings(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		x, y := l.rc(32, 4)
 		a, ma := l.p[0].reg(4096, anyAccess)
 		b, mb := l.p[1].reg(4096, anyAccess)
@@ -176,7 +214,7 @@ func TestRings(t *testing.T) {
 // A burst that fills the ring, and more than the back end takes at once, is carried out
 // in order; requests without a CQE go on as well.
 func TestBurst(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		q, r := l.p[0].newCQ(1024, 128), l.p[1].newCQ(1024, 128)
 		x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 512, backendDepth: 40}, q, q)
 		y := l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 1, recvs: 512, stride: 16}, r, r)
@@ -225,7 +263,7 @@ func TestBurst(t *testing.T) {
 
 // Datagrams go where their address vectors say, with and without immediate data.
 func TestDatagrams(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		var x [2]*pair
 		for i, p := range l.p {
 			q := p.newCQ(64, 64)
@@ -286,7 +324,7 @@ func (x *pair) at(id uint64) uint16 {
 // What can't be carried out ends in its turn, with the status of its kind; what comes
 // after it, and the receives, are flushed; the queue pair works again after RESET.
 func TestErrors(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		a, ma := l.p[0].reg(4096, anyAccess)
 		b, mb := l.p[1].reg(4096, anyAccess)
 		_, readOnly := l.p[1].reg(4096, ib.AccessLocalWrite)
@@ -369,7 +407,7 @@ func TestErrors(t *testing.T) {
 
 // A receive that is too short ends the same at both sides.
 func TestReceiveErrors(t *testing.T) {
-	both(t, func(t *testing.T, l *lab) {
+	all(t, func(t *testing.T, l *lab) {
 		x, y := l.rc(64, 16)
 		a, ma := l.p[0].reg(4096, anyAccess)
 		b, mb := l.p[1].reg(4096, anyAccess)
