@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -126,16 +127,16 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("timely: %w", err)
 	}
-	orDefault := func(r, otherwise units.Rate) units.Rate {
-		if r == 0 {
-			return otherwise
-		}
-		return min(r, otherwise)
-	}
-	maxRate := orDefault(c.MaxRate, env.LineRate)
-	if c.MinRate > maxRate {
+	if maxRate := orDefault(c.MaxRate, env.LineRate); c.MinRate > maxRate {
 		return nil, field.Bad("timely", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
+	maxRate := orDefault(c.MaxRate, env.LineRate)
 	p := params{
 		tLow: c.TLow, tHigh: c.THigh,
 		delta: float64(c.Delta), haiDelta: float64(c.Delta) * float64(c.HAISteps), haiCount: c.HAICount,
@@ -151,9 +152,16 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if c.RTTRef == 0 {
 		p.rRef = float64(c.TLow)
 	}
-	e := &engine{p: p, s: state{rate: float64(orDefault(c.InitialRate, maxRate))}}
-	e.control = cc.Control{Rate: units.Rate(e.s.rate), Window: cc.Unlimited}
-	return e, nil
+	rate := orDefault(c.InitialRate, maxRate)
+	return engine{p: p, s: state{rate: float64(rate)}, control: cc.Control{Rate: rate, Window: cc.Unlimited}}
+}
+
+// orDefault is a rate that zero leaves at its bound.
+func orDefault(r, most units.Rate) units.Rate {
+	if r == 0 {
+		return most
+	}
+	return min(r, most)
 }
 
 // OnAck updates the rate from the RTT of a completed segment, if it has one.
@@ -162,7 +170,7 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 		return e.control // no sample
 	}
 	e.s = e.p.next(e.s, max(a.NetRTT, 0), a.Scale, !a.AppLimited)
-	e.control.Rate = units.Rate(e.s.rate)
+	e.control.Rate = units.Rate(detmath.Int64(e.s.rate))
 	return e.control
 }
 
@@ -178,7 +186,7 @@ func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
 // Bounds implements cc.Bounded.
 func (e *engine) Bounds() (floor, ceiling units.Rate) {
-	return units.Rate(e.p.minRate), units.Rate(e.p.maxRate)
+	return units.Rate(detmath.Int64(e.p.minRate)), units.Rate(detmath.Int64(e.p.maxRate))
 }
 
 // Control returns the rate that holds; the window is unlimited.

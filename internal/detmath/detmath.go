@@ -26,19 +26,17 @@ func Exp(x float64) float64 {
 	r := x - float64(k*ln2Hi)
 	r -= float64(k * ln2Lo)
 	sum := 1.0
-	for i := len(invFactorials) - 1; i >= 0; i-- {
-		sum = invFactorials[i].add + float64(float64(r*sum)*invFactorials[i].mul)
+	for i := len(inverses) - 1; i >= 0; i-- {
+		sum = 1 + float64(float64(r*sum)*inverses[i])
 	}
-	return math.Ldexp(sum, int(k))
+	return math.Ldexp(sum, int(Int64(k)))
 }
 
-// Horner's scheme for sum r^n/n!: each step is 1 + r/n * rest.
-var invFactorials = func() (t [14]struct{ add, mul float64 }) {
-	for n := range t {
-		t[n].add, t[n].mul = 1, 1/float64(n+1)
-	}
-	return t
-}()
+// inverses are those of 1, 2, ..., for Horner's scheme for sum r^n/n!: each step is
+// 1 + r/n * rest.
+var inverses = [14]float64{
+	1, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5, 1.0 / 6, 1.0 / 7, 1.0 / 8, 1.0 / 9, 1.0 / 10, 1.0 / 11, 1.0 / 12, 1.0 / 13, 1.0 / 14,
+}
 
 // Log returns the natural logarithm of x: -Inf at 0, NaN below.
 func Log(x float64) float64 {

@@ -1,0 +1,87 @@
+package ccore
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Flags that the semantics rest on, and those that find what a compiler has doubts about.
+var (
+	semantic = []string{"-std=c11", "-fwrapv", "-ffp-contract=off", "-fno-math-errno"}
+	strict   = []string{"-Wall", "-Wextra", "-Werror"}
+)
+
+// compiler returns the C compiler, or skips.
+func compiler(t testing.TB) string {
+	t.Helper()
+	name := os.Getenv("CC")
+	if name == "" {
+		name = "cc"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("there is no C compiler: %v", err)
+	}
+	return path
+}
+
+// compile runs the compiler; its messages are the test's.
+func compile(t testing.TB, args ...string) {
+	t.Helper()
+	cmd := exec.Command(compiler(t), append(append(append([]string{}, semantic...), strict...), args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+}
+
+// Each way of compiling takes all of the code without a warning.
+func TestItCompilesWithoutWarnings(t *testing.T) {
+	for _, options := range [][]string{
+		{"-O0"}, {"-O2"}, {"-O3", "-march=native"}, {"-Os", "-DSLUICE_PORTABLE"}, {"-std=gnu17", "-O2"},
+		{"-O2", "-ffreestanding", "-nostdlib"}, {"-O3", "-march=native", "-ffreestanding", "-nostdlib", "-DSLUICE_PORTABLE"},
+	} {
+		compile(t, append(options, "-c", "-o", filepath.Join(t.TempDir(), "core.o"), "src/sluice_core.c")...)
+	}
+}
+
+// Without a C library, only what a compiler counts on everywhere is missing.
+func TestFreestandingNeedsNoLibrary(t *testing.T) {
+	nm, err := exec.LookPath("nm")
+	if err != nil {
+		t.Skipf("there is no nm to list symbols: %v", err)
+	}
+	for _, portable := range []string{"-DSLUICE_PORTABLE", "-USLUICE_PORTABLE"} {
+		object := filepath.Join(t.TempDir(), "core.o")
+		compile(t, "-O2", "-ffreestanding", "-nostdlib", portable, "-c", "-o", object, "src/sluice_core.c")
+		out, err := exec.Command(nm, "-u", object).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range strings.Fields(string(out)) {
+			switch field {
+			case "U", "memcpy", "memmove", "memset":
+			default:
+				t.Errorf("the symbol %s is undefined", field)
+			}
+		}
+	}
+}
+
+// The header is C++ too.
+func TestTheHeaderIsForCPlusPlus(t *testing.T) {
+	cxx, err := exec.LookPath("c++")
+	if err != nil {
+		t.Skipf("there is no C++ compiler: %v", err)
+	}
+	source := filepath.Join(t.TempDir(), "program.cc")
+	if err := os.WriteFile(source, []byte("#include \"sluice_core.h\"\nint main() { sluice_engine e = {}; return (int)e.kind; }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(cxx, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-Isrc", "-fsyntax-only", source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}

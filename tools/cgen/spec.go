@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Spec is what to generate.
+type Spec struct {
+	// Header is the name of the header, and Source that of the one file to compile,
+	// which includes the others: one for each package.
+	Header string `yaml:"header"`
+	Source string `yaml:"source"`
+	// About is a comment for the header.
+	About string `yaml:"about"`
+
+	// Packages are those that C may have, by their paths in the module: what stands
+	// between sluice_ and a name of theirs. The type Main of a package has that alone.
+	Packages []Package `yaml:"packages"`
+
+	// Interface is the one whose values may be of the Variants' types. A value is a
+	// pointer to a union of those with a tag. The As interfaces extend it.
+	Interface string    `yaml:"interface"`
+	As        []string  `yaml:"as"`
+	Variants  []Variant `yaml:"variants"`
+
+	// Roots are the functions, methods and types that programs use. What these need
+	// comes along.
+	Roots []string `yaml:"roots"`
+}
+
+// Package is one package of a Spec.
+type Package struct {
+	Path   string `yaml:"path"`
+	Prefix string `yaml:"prefix"`
+	Main   string `yaml:"main"`
+}
+
+// Variant is one dynamic type of the Spec's interface.
+type Variant struct {
+	Tag   string `yaml:"tag"`   // in snake case
+	Type  string `yaml:"type"`  // a struct type, or a pointer to it: whichever has the methods
+	Start string `yaml:"start"` // a function that returns its initial value
+}
+
+func readSpec(file string) (*Spec, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var s Spec
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&s); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &s, nil
+}
