@@ -71,7 +71,7 @@ func (m *measurement) receivers(o *results.Outside) {
 		id := t.HostLink(i).Reverse()
 		s := m.sim.net.Port(id).Stats()
 		for p := range s.Paused {
-			if x := share(s.Paused[p]-m.ports[id].stats.Paused[p], span); x.Measured() && x > o.Paused {
+			if x := share((s.Paused[p] - m.ports[id].stats.Paused[p]).Long(), span.Long()); x.Measured() && x > o.Paused {
 				o.PausedLink, o.Paused = t.LinkName(id), x
 			}
 		}
