@@ -70,3 +70,7 @@ func (e *engine) fall(now, rtt units.Time) cc.Control {
 func (e *engine) OnLoss(now units.Time) cc.Control    { return e.fall(now, e.env.BaseRTT) }
 func (e *engine) OnTimeout(now units.Time) cc.Control { return e.fall(now, e.env.BaseRTT) }
 func (e *engine) OnCNP(units.Time) cc.Control         { return e.Control() }
+
+// SetBack implements cc.Timed: the clock of a process that runs for months is set back
+// now and then.
+func (e *engine) SetBack(by units.Time) { e.fell = e.fell.SetBack(by) }
