@@ -112,7 +112,7 @@ func (s *Shim) Unwrap() verbs.Device { return s.dev }
 
 // Clock reads the host clock by which the shim works: the device's
 // verbs.PreciseClock where it has one, else its Now. A units.LongTime that goes into
-// or comes out of a Shim is on this clock, which goes on for 292 years. A units.Time
+// or comes out of a Shim is on this clock, which goes on for years. A units.Time
 // that Config.Observe or Watch gets is an instant of the shim's own, which is set back
 // every few days.
 func (s *Shim) Clock() units.LongTime {
