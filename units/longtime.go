@@ -2,64 +2,66 @@ package units
 
 import (
 	"math"
+	"math/bits"
 	"time"
 )
 
-// LongTime is an instant or a span that may not fit Time: a reading of a clock that
-// runs for years, or a sum of spans. It reaches 292 years either way. Two are equal
-// (==) where their times are. The zero value is the clock's origin, or no time.
+// LongTime is an instant or a span in picoseconds that may not fit Time: a reading of a
+// clock that runs for years, or a sum of spans. It has 128 bits and reaches as far as
+// anybody needs. Two are equal (==) where their times are. The zero value is the
+// clock's origin, or no time.
 type LongTime struct {
-	ns time.Duration
-	ps Time // from 0 to 999
+	hi int64
+	lo uint64
 }
 
 // LongNever is later than any instant that is reached.
-var LongNever = LongTime{ns: math.MaxInt64}
+var LongNever = LongTime{math.MaxInt64, math.MaxUint64}
 
 // Long converts from time.Duration.
-func Long(d time.Duration) LongTime { return LongTime{ns: d} }
+func Long(d time.Duration) LongTime {
+	hi, lo := bits.Mul64(uint64(d), uint64(Nanosecond))
+	if d < 0 {
+		hi -= uint64(Nanosecond)
+	}
+	return LongTime{int64(hi), lo}
+}
 
 // Long returns t as a LongTime.
 func (t Time) Long() LongTime {
 	if t == Never {
 		return LongNever
 	}
-	return LongTime{}.Add(t)
+	return LongTime{int64(t >> 63), uint64(t)}
 }
 
 // Add returns the time t after l.
-func (l LongTime) Add(t Time) LongTime {
-	l.ps += t % Nanosecond
-	l.ns += time.Duration(t / Nanosecond)
-	if l.ps < 0 {
-		l.ps, l.ns = l.ps+Nanosecond, l.ns-1
-	} else if l.ps >= Nanosecond {
-		l.ps, l.ns = l.ps-Nanosecond, l.ns+1
-	}
-	return l
-}
+func (l LongTime) Add(t Time) LongTime { return l.Plus(LongTime{int64(t >> 63), uint64(t)}) }
 
 // Plus returns the sum of two spans.
 func (l LongTime) Plus(m LongTime) LongTime {
-	l.ns += m.ns
-	return l.Add(m.ps)
+	lo, carry := bits.Add64(l.lo, m.lo, 0)
+	return LongTime{l.hi + m.hi + int64(carry), lo}
 }
 
 // Minus returns the difference of two spans.
 func (l LongTime) Minus(m LongTime) LongTime {
-	l.ns -= m.ns
-	return l.Add(-m.ps)
+	lo, borrow := bits.Sub64(l.lo, m.lo, 0)
+	return LongTime{l.hi - m.hi - int64(borrow), lo}
 }
 
 // Sub returns the span from m to l. One that Time can't hold, 106 days either way,
 // comes as Never or -Never.
 func (l LongTime) Sub(m LongTime) Time {
-	const limit = math.MaxInt64/int64(Nanosecond) - 1
-	ns := l.ns - m.ns
-	if uint64(int64(ns)+limit) <= 2*uint64(limit) { // which spares most calls the rest
-		return Time(ns)*Nanosecond + l.ps - m.ps
+	d := l.Minus(m)
+	if d.hi == int64(d.lo)>>63 {
+		return Time(d.lo)
 	}
-	if l.Before(m) {
+	return d.far()
+}
+
+func (l LongTime) far() Time {
+	if l.hi < 0 {
 		return -Never
 	}
 	return Never
@@ -67,17 +69,39 @@ func (l LongTime) Sub(m LongTime) Time {
 
 // Before reports whether l is earlier than m.
 func (l LongTime) Before(m LongTime) bool {
-	return l.ns < m.ns || l.ns == m.ns && l.ps < m.ps
+	return l.hi < m.hi || l.hi == m.hi && l.lo < m.lo
 }
 
 // Time returns l as a Time: Never or -Never where Time can't hold it.
 func (l LongTime) Time() Time { return l.Sub(LongTime{}) }
 
-// Duration converts to time.Duration, rounding down.
-func (l LongTime) Duration() time.Duration { return l.ns }
+// Duration converts to time.Duration, rounding down, 292 years at most either way.
+func (l LongTime) Duration() time.Duration {
+	if l.hi == int64(l.lo)>>63 {
+		d := int64(l.lo) / int64(Nanosecond)
+		if int64(l.lo) < d*int64(Nanosecond) {
+			d--
+		}
+		return time.Duration(d)
+	}
+	if l.hi < 0 {
+		above := LongTime{}.Minus(l).Plus(LongTime{lo: uint64(Nanosecond - 1)})
+		return -above.Duration()
+	}
+	if l.hi >= int64(Nanosecond)/2 {
+		return math.MaxInt64
+	}
+	ns, _ := bits.Div64(uint64(l.hi), l.lo, uint64(Nanosecond))
+	return time.Duration(ns)
+}
 
 // Picoseconds returns l in picoseconds.
-func (l LongTime) Picoseconds() float64 { return float64(float64(l.ns)*1000) + float64(l.ps) }
+func (l LongTime) Picoseconds() float64 {
+	if l.hi == int64(l.lo)>>63 {
+		return float64(int64(l.lo))
+	}
+	return math.Ldexp(float64(l.hi), 64) + float64(l.lo)
+}
 
 // Seconds returns l in seconds.
 func (l LongTime) Seconds() float64 { return l.Picoseconds() / float64(Second) }
@@ -90,7 +114,7 @@ func (l LongTime) String() string {
 	if t := l.Time(); t != Never && t != -Never {
 		return t.String()
 	}
-	return l.ns.String()
+	return l.Duration().String()
 }
 
 // LongAgo is as early as SetBack takes an instant, 26 days before 0. The span from it

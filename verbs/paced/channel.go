@@ -115,18 +115,14 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		now = s.Clock()
 		c := ch.take()
 		nap, settled := ch.nap(s.core.Now(now)), ch.settled()
+		more := ch.more()
+		s.mu.Unlock()
 		if c != nil {
-			err := ch.remind()
-			if err != nil {
-				ch.add(c)
-			}
-			s.mu.Unlock()
-			if err != nil {
+			if err := ch.remind(c, more); err != nil {
 				return nil, err
 			}
 			return c, nil
 		}
-		s.mu.Unlock()
 		if !settled {
 			// Even a Wait that is not to wait: what it would miss makes no event.
 			nap = settleNap
@@ -158,11 +154,13 @@ func sleep(span units.Time) time.Duration {
 
 // arm arms the CQs of the provider whose segments wake this channel.
 func (ch *channel) arm() error {
-	ch.shim.mu.Lock()
-	defer ch.shim.mu.Unlock()
-	for _, g := range ch.shim.cqs {
-		if g.channel == ch && !g.armed {
-			if err := g.arm(); err != nil {
+	s := ch.shim
+	s.mu.Lock()
+	cqs := s.cqs
+	s.mu.Unlock()
+	for _, g := range cqs {
+		if g.channel == ch {
+			if err := s.arm(g); err != nil {
 				return err
 			}
 		}
@@ -181,20 +179,36 @@ func (ch *channel) settled() bool {
 	return true
 }
 
-// remind makes sure that the remaining events are fetched: one event of the
+// remind makes sure that the remaining events are fetched after c's: one event of the
 // provider may have caused several, and may be consumed. It is for programs that
 // sleep on the descriptor of an adopted channel and fetch one event each time it is
-// readable, and for a second goroutine in Wait.
-func (ch *channel) remind() error {
+// readable, and for a second goroutine in Wait. g is what more returned. If it fails,
+// the event of c waits again.
+func (ch *channel) remind(c *CQ, g *sendCQ) error {
+	if g == nil {
+		return nil
+	}
+	err := ch.shim.wake(g)
+	if err != nil {
+		ch.shim.mu.Lock()
+		defer ch.shim.mu.Unlock()
+		ch.add(c)
+	}
+	return err
+}
+
+// more returns the sendCQ by which to remind of the events that wait; nil if there are
+// none, nobody has to be reminded, or no segment can have caused an event.
+func (ch *channel) more() *sendCQ {
 	if ch.first == nil || !ch.adopted && ch.waiting < 2 {
 		return nil
 	}
 	for _, g := range ch.shim.cqs {
 		if g.channel == ch {
-			return g.wake(ch.shim.dev)
+			return g
 		}
 	}
-	return nil // no segment has caused an event
+	return nil
 }
 
 // nap is after how long a goroutine that sleeps on the channel must look again, or
@@ -239,9 +253,10 @@ func (ch *channel) fired(inner verbs.CQ) {
 func (ch *channel) Destroy() error {
 	s := ch.shim
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ch.refs > 0 {
-		return verbs.Errorf("destroy_comp_channel", s.dev.Name(), verbs.ErrBusy, "%d CQs use it: destroy them first", ch.refs)
+	refs := ch.refs
+	s.mu.Unlock()
+	if refs > 0 {
+		return verbs.Errorf("destroy_comp_channel", s.dev.Name(), verbs.ErrBusy, "%d CQs use it: destroy them first", refs)
 	}
 	if err := s.destroySendCQs(ch); err != nil {
 		return err
@@ -251,6 +266,8 @@ func (ch *channel) Destroy() error {
 			return err
 		}
 	}
+	s.mu.Lock()
 	s.objects--
+	s.mu.Unlock()
 	return nil
 }

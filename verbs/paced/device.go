@@ -96,12 +96,20 @@ func (s *Shim) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	return e, nil
 }
 
-// Close implements verbs.Device.
-func (s *Shim) Close() error {
+// unused fails if objects exist.
+func (s *Shim) unused() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.objects > 0 {
 		return verbs.Errorf("close_device", s.dev.Name(), verbs.ErrBusy, "%d PDs, CQs and channels exist: free them first", s.objects)
+	}
+	return nil
+}
+
+// Close implements verbs.Device.
+func (s *Shim) Close() error {
+	if err := s.unused(); err != nil {
+		return err
 	}
 	if err := s.destroySendCQs(nil); err != nil {
 		return err

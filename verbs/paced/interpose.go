@@ -65,14 +65,16 @@ func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, nap units.Time, settled bool,
 		return nil, 0, false, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.turn(s.now()); err != nil {
+		s.mu.Unlock()
 		return nil, 0, false, err
 	}
 	nap, settled = own.nap(s.instant()), own.settled()
-	if cq = own.take(); cq != nil {
-		if err := own.remind(); err != nil {
-			own.add(cq)
+	cq = own.take()
+	more := own.more()
+	s.mu.Unlock()
+	if cq != nil {
+		if err := own.remind(cq, more); err != nil {
 			return nil, 0, false, err
 		}
 	}
@@ -98,10 +100,8 @@ func (s *Shim) Fired(inner verbs.CQ) {
 // own CQs and leaves the device open. Destroy queue pairs, CQs, channels and PDs
 // first.
 func (s *Shim) CloseAdopted() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.objects > 0 {
-		return verbs.Errorf("close_device", s.dev.Name(), verbs.ErrBusy, "%d PDs, CQs and channels exist: free them first", s.objects)
+	if err := s.unused(); err != nil {
+		return err
 	}
 	return s.destroySendCQs(nil)
 }

@@ -100,11 +100,7 @@ func (q *QP) posted(now units.Time, b *core.Batch, taken int, err error) {
 		s.stats.ProviderFull += uint64(len(b.WRs) - taken)
 		return
 	}
-	// Requests at the provider must complete, and the peer's requests must stop, as
-	// after any failure. If the provider refuses this too, its queue pair is in no
-	// state to hold any requests.
-	_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
-	q.finish(false)
+	s.doomed = append(s.doomed, q)
 }
 
 // refusal is the completion status of a request whose segment the provider did

@@ -25,6 +25,11 @@ type Shim struct {
 	cfg     Config
 	scheme  *cc.Scheme // nil with Config.Engine, or without an engine
 
+	// making is held while the shim's own objects at the provider are made or
+	// destroyed. mu is never taken before it, so that the data path does not wait for
+	// the provider's control calls.
+	making sync.Mutex
+
 	mu   sync.Mutex // guards everything below, and the state of QPs, CQs and channels
 	core *core.Core
 	qps  []*QP // by the index in their WRIDs
@@ -38,6 +43,8 @@ type Shim struct {
 	reader    verbs.ClockReader
 	reading   bool           // the NIC's counter, without the lock
 	readAgain units.LongTime // not before, after an error
+
+	doomed []*QP // to be taken to ERR at the provider, see bury
 
 	waiting int // goroutines in Wait, of all channels
 	objects int // PDs, CQs and channels that exist
@@ -112,7 +119,7 @@ func (s *Shim) Unwrap() verbs.Device { return s.dev }
 
 // Clock reads the host clock by which the shim works: the device's
 // verbs.PreciseClock where it has one, else its Now. A units.LongTime that goes into
-// or comes out of a Shim is on this clock, which goes on for 292 years. A units.Time
+// or comes out of a Shim is on this clock, which goes on for years. A units.Time
 // that Config.Observe or Watch gets is an instant of the shim's own, which is set back
 // every few days.
 func (s *Shim) Clock() units.LongTime {
@@ -291,12 +298,13 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 
 // release posts all segments that are due, and those that the core has released
 // already, with one call for each queue pair that has some. It reads the clock again
-// after each full batch.
+// after each full batch. Where the provider refused something for good, it gives up
+// the lock at the end.
 func (s *Shim) release(t *instant) {
 	for {
 		n := s.core.Due(t.now)
 		if n == 0 {
-			return
+			break
 		}
 		var b core.Batch
 		for i, ok := s.core.Next(0, &b); ok; i, ok = s.core.Next(i, &b) {
@@ -306,8 +314,29 @@ func (s *Shim) release(t *instant) {
 			q.posted(t.now, &b, taken, err)
 		}
 		if n < s.cfg.Batch {
-			return
+			break
 		}
 		t.read(s.core)
+	}
+	if len(s.doomed) > 0 {
+		s.bury()
+		t.in(s.core)
+	}
+}
+
+// bury takes queue pairs that failed here to ERR at the provider, without the lock,
+// and completes their requests. Requests at the provider must complete, and the peer's
+// requests must stop, as after any failure. If the provider refuses this too, its
+// queue pair is in no state to hold any requests.
+func (s *Shim) bury() {
+	for len(s.doomed) > 0 {
+		q := s.doomed[len(s.doomed)-1]
+		s.doomed = s.doomed[:len(s.doomed)-1]
+		s.mu.Unlock()
+		_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
+		s.mu.Lock()
+		if s.qps[q.index] == q {
+			q.finish(false)
+		}
 	}
 }
