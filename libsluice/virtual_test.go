@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -86,11 +88,27 @@ exit 1
 	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, flags := range [][]string{nil, {"--use_old_post_send"}, {"-q", "4", "-l", "4"}} {
-		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			out := run(t, virtual(t, true, []string{"SLUICE_CC=timely", "SLUICE_STATS=1"}, append([]string{"perftest.sh"}, flags...)...))
-			if !strings.Contains(out, "ibv:mlx5_0, engine timely") {
-				t.Errorf("nothing was paced:\n%s", out)
+	for _, flags := range []string{"", "--use_old_post_send", "-q 4 -l 4", "-c UC"} {
+		t.Run(flags, func(t *testing.T) {
+			argv := append([]string{"perftest.sh", "-s", "65536"}, strings.Fields(flags)...)
+			out := run(t, virtual(t, true, []string{"SLUICE_CC=timely", "SLUICE_SEGMENT=16KiB", "SLUICE_STATS=1"}, argv...))
+			all := regexp.MustCompile(`ibv:mlx5_0, engine timely: (\d) queue pairs, (\d+) requests \(0 failed\), (\d+) segments`).FindAllStringSubmatch(out, -1)
+			if strings.Contains(flags, "UC") {
+				if all != nil {
+					t.Errorf("unreliable connections are not paced, but:\n%s", out)
+				}
+				return
+			}
+			most := 0
+			for _, m := range all {
+				requests, _ := strconv.Atoi(m[2])
+				segments, _ := strconv.Atoi(m[3])
+				if most = max(most, requests); segments != 4*requests {
+					t.Errorf("%d requests in %d segments\n%s", requests, segments, out)
+				}
+			}
+			if most < 100 {
+				t.Errorf("%d requests were paced, expected 100\n%s", most, out)
 			}
 		})
 	}

@@ -7,6 +7,11 @@
 //	cmd := exec.Command("ib_write_bw", "-d", "fake0")
 //	cmd.Env = fakeverbs.Environ(dir, "FAKEVERBS_PROFILE=connectx")
 //
+// It stays beside package verbs/virtual, which runs the real libraries on an emulated
+// ConnectX, for what that can't show: devices of other abilities (soft-RoCE's, rates on
+// RC, narrow clocks), calls that fail on demand, a null provider to measure the code above
+// it, and machines that lack rdma-core's mlx5 provider. What both could test runs there.
+//
 // It exports the names and symbol versions of rdma-core 44's libibverbs.so.1 and
 // libmlx5.so.1. Functions that no test uses (memory windows, flow steering, XRC,
 // DevX, importing, the commands of rdma-core's own drivers) exist and fail with
@@ -56,8 +61,6 @@
 //	FAKEVERBS_WALLCLOCK_OFFSET_NS of the wall clock to the host's
 //	FAKEVERBS_MLX5                1: an mlx5 device; connectx has it
 //	FAKEVERBS_MLX5_CLOCK          0: mlx5dv_get_clock_info refuses
-//	FAKEVERBS_REAL_TIME           1: wallclock timestamps are those of another clock,
-//	                              37 s ahead, which can't be read
 //	FAKEVERBS_CLOCKINFO_BITS      width of its counter, 41
 //
 // Time. Without these a completion is there at once. With one, it is stamped

@@ -514,6 +514,46 @@ static void t_epoll(void)
 	teardown(p);
 }
 
+/*
+ * Two completion queues have an event, which was one of the driver's. A program that sleeps on
+ * the descriptor, and takes one event each time that is readable, gets both.
+ */
+static void t_two_events(void)
+{
+	struct pair *p = setup(WITH_CHANNEL);
+	struct ibv_wc wc;
+	for (uint64_t i = 1; i <= 20; i++) {
+		for (int k = 0; k < 2; k++) {
+			*(uint64_t *)p->buf[k] = i;
+			CHECK(!ibv_req_notify_cq(p->cq[k], 0));
+		}
+		for (int k = 0; k < 2; k++) {
+			struct ibv_sge s = piece(p, k, 0, 8);
+			struct ibv_send_wr wr = {.wr_id = i, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+				.wr.rdma = {(uintptr_t)p->buf[!k] + 4096, p->mr[!k]->rkey}}, *bad;
+			CHECK(!ibv_post_send(p->qp[k], &wr, &bad));
+		}
+		for (int k = 0; k < 2; k++) /* so that both are about to complete */
+			while (*(volatile uint64_t *)(p->buf[k] + 4096) != i)
+				sched_yield();
+		int seen[2] = {0, 0};
+		while (!seen[0] || !seen[1]) {
+			struct pollfd f = {.fd = p->channel->fd, .events = POLLIN};
+			struct ibv_cq *cq;
+			void *context;
+			CHECK(poll(&f, 1, LIMIT * 1000) == 1);
+			CHECK(!ibv_get_cq_event(p->channel, &cq, &context));
+			CHECK(!seen[cq == p->cq[1]]++);
+			ibv_ack_cq_events(cq, 1);
+		}
+		for (int k = 0; k < 2; k++) {
+			await(p->cq[k], &wc, 1);
+			CHECK(wc.wr_id == i && wc.status == IBV_WC_SUCCESS);
+		}
+	}
+	teardown(p);
+}
+
 static void *wait_for_event(void *arg)
 {
 	struct pair *p = arg;
@@ -1224,7 +1264,7 @@ static const struct {
 	void (*run)(void);
 } tests[] = {
 	{"list", t_list}, {"bad_wr", t_bad_wr}, {"full", t_full}, {"inline", t_inline}, {"two_sided", t_two_sided}, {"srq", t_srq},
-	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"cancel", t_cancel}, {"fork", t_fork},
+	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"two_events", t_two_events}, {"cancel", t_cancel}, {"fork", t_fork},
 	{"contexts", t_contexts}, {"error", t_error}, {"flush", t_flush}, {"wr", t_wr}, {"threads", t_threads}, {"sharing", t_sharing},
 	{"rate", t_rate}, {"refused", t_refused}, {"srq_cap", t_srq_cap}, {"unused", t_unused}, {"wr_room", t_wr_room}, {"unacked", t_unacked},
 	{"signal", t_signal}, {"async", t_async},

@@ -2,7 +2,10 @@ package virtual
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -19,9 +22,9 @@ var mark = []byte("\xa5not registered\x5a")
 // victim is a program with a connected queue pair, to which anything happens afterwards.
 type victim struct {
 	*player
-	pd, cq, qp, number, register uint32
-	keys                         [2]uint32
-	uars                         [][]byte
+	pd, cq, qp, number uint32
+	keys               [2]uint32
+	uars               [][]byte
 }
 
 func newVictim(t *testing.T, d *Device) *victim {
@@ -32,11 +35,12 @@ func newVictim(t *testing.T, d *Device) *victim {
 	v.context()
 	v.pd = v.player.pd()
 	v.cq = v.player.cq(-1)
-	v.qp, v.number, v.register = v.player.qp(ib.RC, v.pd, v.cq)
+	v.qp, v.number = v.player.qp(ib.RC, v.pd, v.cq)
 	r := v.must(uverbs.RegMR, uverbs.RegMRReq{Start: v.base + data, Length: secret - data, HCAVA: v.base + data, PDHandle: v.pd, AccessFlags: 15}, nil, 12, 0)
 	v.keys = [2]uint32{r[1], r[2]}
-	for page := range uint64(8) {
-		m := v.file.Mmap(page<<12, 4096, true)
+	_, second := v.allocUAR()
+	for _, offset := range []uint64{second - pageBytes, second} {
+		m := v.file.Mmap(offset, pageBytes, true)
 		if m.Errno != 0 {
 			t.Fatal(m.Errno)
 		}
@@ -110,7 +114,7 @@ func (v *victim) request(kind byte) (op uverbs.Op, core, driver any) {
 // step has the program do one thing: a command, whole or with bytes changed; bytes in a
 // ring or a doorbell record; a doorbell.
 func (v *victim) step(s *script) {
-	switch kind := s.byte(); kind % 6 {
+	switch kind := s.byte(); kind % 7 {
 	case 0: // a command as it should be
 		op, core, driver := v.request(s.byte())
 		v.do(op, core, driver, 304, 104)
@@ -126,6 +130,20 @@ func (v *victim) step(s *script) {
 	case 4: // any bytes in rings and records
 		at := int(binary.LittleEndian.Uint16(s.take(2))) % (data - 64)
 		copy(v.mem[at:], s.take(int(s.byte())%64))
+	case 6: // an ioctl with a byte changed, but where it is
+		method := slices.SortedFunc(maps.Keys(uverbs.Specs), func(a, b uverbs.MethodID) int {
+			return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Method, b.Method))
+		})[int(s.byte())%len(uverbs.Specs)]
+		var attrs []attr
+		for id, x := range uverbs.Specs[method] {
+			attrs = append(attrs, attr{id: id, len: x.Size, value: uint64(s.byte() % 8), out: x.Kind == uverbs.AttrOut})
+		}
+		slices.SortFunc(attrs, func(a, b attr) int { return cmp.Compare(a.id, b.id) })
+		if len(attrs) > 0 {
+			a := &attrs[int(s.byte())%len(attrs)]
+			a.len, a.id = int(s.byte()), a.id^uint16(s.byte()&1)
+		}
+		v.ioctl(method, attrs...)
 	case 5: // any store to any page
 		page := v.uars[int(s.byte())%len(v.uars)]
 		at := int(binary.LittleEndian.Uint16(s.take(2))) % 4096 &^ 7
@@ -158,10 +176,7 @@ func (v *victim) wqe(s *script) {
 		binary.BigEndian.PutUint64(w[at+8:], near())
 	}
 	binary.BigEndian.PutUint32(v.mem[sendRecord:], uint32(counter+uint16(1+spread%2)))
-	register := int(v.register)
-	page := v.uars[register/registerSlotsPerPage]
-	at := 0x800 + register%registerSlotsPerPage*registerBytes
-	atomic.StoreUint64((*uint64)(unsafe.Pointer(&page[at])), binary.LittleEndian.Uint64(w))
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&v.uars[0][0x800])), binary.LittleEndian.Uint64(w))
 }
 
 // FuzzProgram has two programs, connected to each other, do anything to the device that

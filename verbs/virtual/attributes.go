@@ -124,9 +124,13 @@ func (c *context) queryPort(m *uverbs.Message) guest.Reply {
 	if req.PortNum != 1 {
 		return failed(syscall.EINVAL)
 	}
-	p := c.node.dev.Port()
+	return done(m, c.node.dev.portResp(), nil)
+}
+
+func (d *Device) portResp() uverbs.QueryPortResp {
+	p := d.Port()
 	r := uverbs.QueryPortResp{
-		PortCapFlags: portCapFlags, MaxMsgSz: maxPortMsg, GIDTblLen: uint32(len(c.node.dev.gids)), PKeyTblLen: 1,
+		PortCapFlags: portCapFlags, MaxMsgSz: maxPortMsg, GIDTblLen: uint32(len(d.gids)), PKeyTblLen: 1,
 		State: uint8(p.State), MaxMTU: mtuCode(p.MaxMTU), ActiveMTU: mtuCode(p.ActiveMTU),
 		PhysState: linkUp, LinkLayer: ethernet, Flags: grhRequired,
 	}
@@ -134,7 +138,7 @@ func (c *context) queryPort(m *uverbs.Message) guest.Reply {
 		r.PhysState = linkDisabled
 	}
 	r.ActiveWidth, r.ActiveSpeed = lanes(units.Rate(p.LinkRate))
-	return done(m, r, nil)
+	return r
 }
 
 // lanes are the codes of the width and the speed of a link that is at least as fast as

@@ -120,9 +120,9 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	case errno != 0:
 		return resp, driver, errno
 	case req.CompVector >= vectors(), req.CQE == 0, entries > min(maxCQBuffer, d.attr.MaxCQE),
-		ring.CQESize != 64 && ring.CQESize != 128, ring.Reserved0 != 0, ring.Reserved1 != 0, ring.Flags&uverbs.Mlx5CQUARPageIndex != 0:
+		ring.CQESize != 64 && ring.CQESize != 128, ring.Reserved0 != 0, ring.Reserved1 != 0, ring.Flags&uverbs.Mlx5CQUARPageIndex != 0 && c.pages.uarOf(uint32(ring.UARPageIndex)) == nil:
 		return resp, driver, syscall.EINVAL
-	case ring.Flags&^realTime != 0: // padding, or what was not offered
+	case ring.Flags&^(realTime|uverbs.Mlx5CQUARPageIndex) != 0: // padding, or what was not offered
 		return resp, driver, syscall.EOPNOTSUPP
 	}
 	compression, ok := compressionOf(&ring)

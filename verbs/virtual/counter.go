@@ -16,7 +16,7 @@ func (n *counter) add() { n.sent.Add(1) }
 // raise sends an asynchronous event of the object that user names.
 func (n *counter) raise(c *context, user uint64, t ib.EventType) {
 	n.add()
-	c.raise(user, t)
+	c.raise(user, t, c.async)
 }
 
 // read withdraws what the program has not read of the object's events, and returns how

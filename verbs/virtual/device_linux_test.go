@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/big"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -27,14 +28,12 @@ func TestGetContext(t *testing.T) {
 		want syscall.Errno
 	}{
 		"DEVX":                       {uverbs.Mlx5ContextReq{TotalNumBFRegs: 16, Flags: uverbs.Mlx5ContextDEVX}, syscall.EOPNOTSUPP},
-		"no registers":               {uverbs.Mlx5ContextReq{}, syscall.EINVAL},
-		"too many":                   {uverbs.Mlx5ContextReq{TotalNumBFRegs: 513}, syscall.ENOMEM},
-		"none left for others":       {uverbs.Mlx5ContextReq{TotalNumBFRegs: 16, NumLowLatencyBFRegs: 16}, syscall.EINVAL},
+		"of before rdma-core 29":     {uverbs.Mlx5ContextReq{TotalNumBFRegs: 16, MaxCQEVersion: 1, LibCaps: 1}, syscall.EOPNOTSUPP},
 		"a mask of a later header":   {uverbs.Mlx5ContextReq{TotalNumBFRegs: 16, CompMask: 1}, syscall.EOPNOTSUPP},
 		"as libmlx5 asks in the end": {uverbs.Mlx5ContextReq{TotalNumBFRegs: 16, NumLowLatencyBFRegs: 4, MaxCQEVersion: 1, LibCaps: 3}, 0},
 	} {
 		d := openDevice(t, Config{})
-		p := play(t, d, 4096)
+		p := play(t, d, arenaSz)
 		if _, errno := p.do(uverbs.AllocPD, uverbs.ResponseReq{}, nil, 4, 4); errno != syscall.EINVAL {
 			t.Errorf("%s: a command without a context: %v", name, errno)
 		}
@@ -57,7 +56,7 @@ func TestObjects(t *testing.T) {
 	p := play(t, d, arenaSz)
 	p.context()
 	pd, cq := p.pd(), p.cq(-1)
-	qp, _, _ := p.qp(ib.RC, pd, cq)
+	qp, _ := p.qp(ib.RC, pd, cq)
 	mr := p.must(uverbs.RegMR, uverbs.RegMRReq{Start: p.base + data, Length: 4096, HCAVA: p.base + data, PDHandle: pd, AccessFlags: 1}, nil, 12, 0)[0]
 	srq := p.must(uverbs.CreateSRQ, uverbs.CreateSRQReq{UserHandle: 1, PDHandle: pd, MaxWR: 15, MaxSGE: 1}, uverbs.Mlx5CreateSRQReq{BufAddr: p.base + 0xc000, DBAddr: p.base + 0x8080}, 16, 8)[0]
 	var ah uverbs.AHAttr
@@ -239,7 +238,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("command %#x: %v", uint32(op), errno)
 		}
 	}
-	if r := p.file.Ioctl(0xc0181b01, p.base); r.Errno != syscall.ENOTTY {
+	if r := p.file.Ioctl(0xc0181b02, p.base); r.Errno != syscall.ENOTTY {
 		t.Errorf("ioctl: %v", r.Errno)
 	}
 	closed(t, d, p)
@@ -250,7 +249,7 @@ func TestModifyQP(t *testing.T) {
 	p := play(t, d, arenaSz)
 	p.context()
 	pd, cq := p.pd(), p.cq(-1)
-	h, number, _ := p.qp(ib.RC, pd, cq)
+	h, number := p.qp(ib.RC, pd, cq)
 	gid := d.GIDs()[0].As16()
 	connect := uverbs.ModifyQPReq{
 		Handle: h, AttrMask: uverbs.QPState | connectOfUC | responderOfRC, State: uint8(ib.RTR), PathMTU: 3, DestQPN: number, MaxDestRdAtomic: 4, MinRNRTimer: 12,
@@ -304,43 +303,153 @@ func TestModifyQP(t *testing.T) {
 	closed(t, d, p)
 }
 
-// Queue pairs get registers as mlx5 gives them: the low-latency ones first, one each;
-// then those that are shared, the least used first. libmlx5 numbers four to a page, of
-// which two are given.
-func TestRegisters(t *testing.T) {
+// A page that is freed is free again, but not under queue pairs.
+func TestUARs(t *testing.T) {
+	const ns = uverbs.DriverNS
 	d := openDevice(t, Config{})
 	p := play(t, d, arenaSz)
 	p.context()
 	pd, cq := p.pd(), p.cq(-1)
-	var got []uint32
-	var first uint32
-	for i := range 17 {
-		h, _, register := p.qp(ib.UD, pd, cq)
-		if got = append(got, register); i == 0 {
-			first = h
+	qp, _ := p.qp(ib.UD, pd, cq)
+	free := func(handle uint64) syscall.Errno {
+		_, errno := p.ioctl(uverbs.MethodMlx5FreeUAR, attr{id: ns, value: handle})
+		return errno
+	}
+	first := uint64(0) // the handle of p.uar
+	if errno := free(first); errno != 0 {
+		t.Errorf("the page of a queue pair: %v", errno)
+	}
+	if errno := free(first); errno != syscall.ENOENT {
+		t.Errorf("a page that is gone: %v", errno)
+	}
+	if errno := free(uint64(cq)); errno != syscall.EINVAL {
+		t.Errorf("a page that is a completion queue: %v", errno)
+	}
+	p.must(uverbs.DestroyQP, uverbs.DestroyReq{Handle: qp}, nil, 4, 0)
+	second, offset := p.allocUAR()
+	if second == p.uar {
+		t.Error("a page was given twice")
+	}
+	if page := mapPage(t, p, offset); !slices.Equal(page, make([]byte, pageBytes)) {
+		t.Error("a page that is not empty")
+	}
+	core, rings := p.qpRequest(ib.RC, pd, cq)
+	for _, number := range []uint32{0, second + 1, 1 << 31} {
+		rings.BFRegIndex = number
+		if _, errno := p.do(uverbs.CreateQP, core, rings, 32, 32); errno != syscall.EINVAL {
+			t.Errorf("page %d: %v", number, errno)
 		}
 	}
-	want := []uint32{24, 25, 28, 29, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 1, 4}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("registers %v, expected %v", got, want)
+	rings.BFRegIndex, rings.Flags = second, 0
+	if _, errno := p.do(uverbs.CreateQP, core, rings, 32, 32); errno != syscall.EINVAL {
+		t.Errorf("a register that the driver gives: %v", errno)
+	}
+	for range maxUARs - 2 {
+		p.allocUAR()
+	}
+	if _, errno := p.ioctl(uverbs.MethodMlx5AllocUAR, attr{id: ns}, attr{id: ns | 1, len: 8}, attr{id: ns | 2, len: 8, out: true}, attr{id: ns | 3, len: 4, out: true}, attr{id: ns | 4, len: 4, out: true}); errno != syscall.ENOMEM {
+		t.Errorf("too many pages: %v", errno)
+	}
+	closed(t, d, p)
+}
+
+// What has a form for ioctl only, and how calls are refused.
+func TestIoctl(t *testing.T) {
+	const ns = uverbs.DriverNS
+	d := openDevice(t, Config{})
+	p := play(t, d, arenaSz)
+	port := []attr{{0, 8, 1, false}, {id: 1, len: 48, out: true}}
+	if _, errno := p.ioctl(uverbs.MethodQueryPort, port...); errno != syscall.EINVAL {
+		t.Errorf("without a context: %v", errno)
+	}
+	p.context()
+	pd := p.pd()
+	mr := p.must(uverbs.RegMR, uverbs.RegMRReq{Start: p.base + data, Length: 4096, HCAVA: p.base + data, PDHandle: pd, AccessFlags: 1}, nil, 12, 0)
+	gid := d.GIDs()[0].As16()
+	for _, c := range []struct {
+		what   string
+		method uverbs.MethodID
+		attrs  []attr
+		want   syscall.Errno
+		out    []uint64
+	}{
+		{"a port", uverbs.MethodQueryPort, port, 0, []uint64{1, maxPortMsg<<32 | portCapFlags}},
+		{"another port", uverbs.MethodQueryPort, []attr{{0, 8, 2, false}, port[1]}, syscall.EINVAL, nil},
+		{"a port without room", uverbs.MethodQueryPort, []attr{port[0], {id: 1, len: 40, out: true}}, syscall.EINVAL, nil},
+		{"a port without an answer", uverbs.MethodQueryPort, port[:1], syscall.EINVAL, nil},
+		{"an attribute twice", uverbs.MethodQueryPort, []attr{port[0], port[0], port[1]}, syscall.EINVAL, nil},
+		{"an attribute that there is not", uverbs.MethodQueryPort, []attr{port[0], port[1], {id: 9, len: 4}}, syscall.EPROTONOSUPPORT, nil},
+		{"a context to import", uverbs.MethodID{Object: 0, Method: 4}, []attr{{id: 0, len: 4, out: true}, {id: 1, len: 8, out: true}}, syscall.EPROTONOSUPPORT, nil},
+		{"a table", uverbs.MethodQueryGIDTable, []attr{{0, 8, 32, false}, {1, 4, 0, false}, {id: 2, len: 64, out: true}, {id: 3, len: 8, out: true}}, 0, []uint64{32, 0, 0, 1}},
+		{"a table without room", uverbs.MethodQueryGIDTable, []attr{{0, 8, 32, false}, {id: 2, len: 31, out: true}, {id: 3, len: 8, out: true}}, syscall.EINVAL, nil},
+		{"a GID", uverbs.MethodQueryGIDEntry, []attr{{0, 4, 1, false}, {1, 4, 0, false}, {id: 3, len: 32, out: true}}, 0, []uint64{1, 0, binary.LittleEndian.Uint64(gid[:])}},
+		{"a GID that there is not", uverbs.MethodQueryGIDEntry, []attr{{0, 4, 1, false}, {1, 4, 7, false}, {id: 3, len: 32, out: true}}, syscall.EINVAL, nil},
+		{"a region", uverbs.MethodQueryMR, []attr{
+			{id: 0, value: uint64(mr[0])}, {id: 1, len: 4, out: true}, {id: 2, len: 4, out: true}, {id: 3, len: 8, out: true}, {id: 4, len: 8, out: true},
+		}, 0, []uint64{uint64(mr[0]), uint64(mr[1]), uint64(mr[2]), 4096, p.base + data}},
+		{"a PD", uverbs.MethodMlx5QueryPD, []attr{{id: ns, value: uint64(pd)}, {id: ns | 1, len: 4, out: true}}, 0, []uint64{uint64(pd), 1}},
+		{"a port of mlx5", uverbs.MethodMlx5QueryPort, []attr{{ns, 4, 1, false}, {id: ns | 1, len: 40, out: true}}, 0, []uint64{1, 0}},
+		{"a command of the firmware", uverbs.MethodID{Object: ns, Method: ns}, nil, syscall.EPROTONOSUPPORT, nil},
+		{"a completion queue", uverbs.MethodID{Object: 3}, nil, syscall.EPROTONOSUPPORT, nil},
+	} {
+		out, errno := p.ioctl(c.method, c.attrs...)
+		if errno != c.want || c.want == 0 && !slices.Equal(out, c.out) {
+			t.Errorf("%s: %v, %#x; expected %v, %#x", c.what, errno, out, c.want, c.out)
 		}
 	}
-	p.must(uverbs.DestroyQP, uverbs.DestroyReq{Handle: first}, nil, 4, 0)
-	if _, _, register := p.qp(ib.UD, pd, cq); register != want[0] {
-		t.Errorf("register %d after the first was free again, expected %d", register, want[0])
+	le := binary.LittleEndian
+	for what, change := range map[string]func(b []byte) syscall.Errno{
+		"another driver":  func(b []byte) syscall.Errno { le.PutUint32(b[16:], 2); return syscall.EINVAL },
+		"another length":  func(b []byte) syscall.Errno { le.PutUint16(b, 25); return syscall.EINVAL },
+		"reserved":        func(b []byte) syscall.Errno { b[8] = 1; return syscall.EPROTONOSUPPORT },
+		"a flag":          func(b []byte) syscall.Errno { b[24+4] = 5; return syscall.EINVAL },
+		"a bad pointer":   func(b []byte) syscall.Errno { le.PutUint64(b[24+16+8:], 8); return syscall.EFAULT },
+		"as it should be": func([]byte) syscall.Errno { return 0 },
+	} {
+		if _, errno := p.ioctl(uverbs.MethodQueryPort, port...); errno != 0 {
+			t.Fatal(errno)
+		}
+		want := change(p.mem[argument:])
+		if r := p.file.Ioctl(uverbs.VerbsIoctl, p.base+argument); r.Errno != want {
+			t.Errorf("%s: %v, expected %v", what, r.Errno, want)
+		}
+	}
+	if r := p.file.Ioctl(uverbs.VerbsIoctl, 64); r.Errno != syscall.EFAULT {
+		t.Errorf("an argument that is not mapped: %v", r.Errno)
+	}
+	closed(t, d, p)
+}
+
+// Events of a port go to each file of asynchronous events, those of an object to the first.
+func TestAsyncFiles(t *testing.T) {
+	d := openDevice(t, Config{})
+	p := play(t, d, arenaSz)
+	p.context()
+	out, errno := p.ioctl(uverbs.MethodAllocAsync, attr{id: 0})
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	n := p.file.(*node)
+	n.portEvent(ib.EventPortErr, 1)
+	n.context.raise(0x99, ib.EventQPFatal, n.context.async)
+	b := make([]byte, 16)
+	if k, err := unix.Read(int(out[0]), b); k != 16 || err != nil || binary.LittleEndian.Uint64(b) != 1 || b[8] != uint8(ib.EventPortErr) {
+		t.Errorf("%d bytes, %v: % x", k, err, b)
+	}
+	if _, _, err := unix.Recvfrom(int(out[0]), b, unix.MSG_DONTWAIT); err != unix.EAGAIN {
+		t.Errorf("an event of an object: %v, % x", err, b)
 	}
 	closed(t, d, p)
 }
 
 func TestMmap(t *testing.T) {
 	d := openDevice(t, Config{ClockStart: 12345})
-	p := play(t, d, 4096)
+	p := play(t, d, arenaSz)
 	if r := p.file.Mmap(0, 4096, true); r.Errno != syscall.EINVAL {
 		t.Errorf("without a context: %v", r.Errno)
 	}
 	p.context()
-	const command, page = 8 + 12, 12
+	const command, page, uar = 8 + 12, 12, uint64(uverbs.Mlx5MmapEntries << 28)
 	for _, c := range []struct {
 		what         string
 		offset       uint64
@@ -349,12 +458,11 @@ func TestMmap(t *testing.T) {
 		want         syscall.Errno
 		watch, clock bool
 	}{
-		{"the first page", 0, 4096, true, 0, true, false},
-		{"the last page", 7 << page, 4096, true, 0, true, false},
-		{"one more", 8 << page, 4096, true, syscall.EINVAL, false, false},
-		{"two pages", 0, 8192, true, syscall.EINVAL, false, false},
-		{"half a page further", 2048, 4096, true, syscall.EINVAL, false, false},
-		{"without write combining", uverbs.Mlx5MmapNCPage << command, 4096, true, 0, true, false},
+		{"the UAR", uar, 4096, true, 0, true, false},
+		{"one more", uar + 1<<page, 4096, true, syscall.EINVAL, false, false},
+		{"two pages", uar, 8192, true, syscall.EINVAL, false, false},
+		{"half a page further", uar + 2048, 4096, true, syscall.EINVAL, false, false},
+		{"a UAR that nobody allocated", uverbs.Mlx5MmapRegularPage << command, 4096, true, syscall.EINVAL, false, false},
 		{"the core clock", uverbs.Mlx5MmapCoreClock << command, 4096, false, 0, false, true},
 		{"the core clock, to write", uverbs.Mlx5MmapCoreClock << command, 4096, true, syscall.EPERM, false, false},
 		{"the clock info", uverbs.Mlx5MmapClockInfo << command, 4096, false, 0, false, false},

@@ -19,7 +19,6 @@ import (
 type loop struct {
 	watch   *guest.Watch // nil without userfaultfd
 	channel verbs.CompChannel
-	pages   *pages
 	engine  *mlx5.Engine
 
 	mu       sync.Mutex
@@ -40,9 +39,9 @@ type mapping struct {
 	protected bool
 }
 
-func newLoop(w *guest.Watch, ch verbs.CompChannel, p *pages) *loop {
+func newLoop(w *guest.Watch, ch verbs.CompChannel) *loop {
 	return &loop{
-		watch: w, channel: ch, pages: p, mappings: map[uint64]mapping{},
+		watch: w, channel: ch, mappings: map[uint64]mapping{},
 		awake: make(chan struct{}, 1), waiting: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
@@ -73,6 +72,13 @@ func (l *loop) onMapped(cookie, addr uint64) {
 	l.mappings[cookie] = mapping{addr: addr}
 	l.mu.Unlock()
 	l.wake()
+}
+
+// onFreed forgets a UAR page that the program has freed.
+func (l *loop) onFreed(cookie uint64) {
+	l.mu.Lock()
+	delete(l.mappings, cookie)
+	l.mu.Unlock()
 }
 
 // looksBeforeSleep is how often the loop looks in vain before it sleeps. It is few: where
@@ -165,9 +171,6 @@ func (l *loop) protect() bool {
 	defer l.mu.Unlock()
 	all := true
 	for page, m := range l.mappings {
-		if !l.pages.used(int(page)) {
-			continue
-		}
 		if !m.lost {
 			m.lost = l.watch.Protect(m.addr, pageBytes) != nil
 			m.protected = !m.lost

@@ -18,6 +18,7 @@ import (
 // domain is a program's PD.
 type domain struct {
 	backend verbs.PD
+	number  uint32
 	users   int
 }
 
@@ -26,8 +27,8 @@ func (c *context) allocPD(m *uverbs.Message) guest.Reply {
 	if err != nil {
 		return failedBy(err)
 	}
-	handle := c.add(&domain{backend: pd})
-	return done(m, uverbs.HandleResp{Handle: handle}, uverbs.Mlx5AllocPDResp{PDN: c.node.dev.nextNumber()})
+	p := &domain{backend: pd, number: c.node.dev.nextNumber()}
+	return done(m, uverbs.HandleResp{Handle: c.add(p)}, uverbs.Mlx5AllocPDResp{PDN: p.number})
 }
 
 func (c *context) deallocPD(m *uverbs.Message) guest.Reply {

@@ -5,6 +5,7 @@ package virtual
 import (
 	"encoding/binary"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -36,6 +37,7 @@ type context struct {
 	// channel is where the back end's completion queues raise their events.
 	channel  verbs.CompChannel
 	async    *eventFile
+	monitors []*eventFile // others of asynchronous events, for those of no object
 	channels []*eventFile
 }
 
@@ -80,10 +82,6 @@ func (n *node) Write(cmd []byte) guest.Reply {
 	return guest.Reply{Errno: syscall.EOPNOTSUPP}
 }
 
-// Ioctl implements guest.File. A kernel without the ioctl ABI answers so, and libibverbs
-// then writes its commands.
-func (n *node) Ioctl(uint64, uint64) guest.Reply { return guest.Reply{Errno: syscall.ENOTTY} }
-
 // Mmap implements guest.File.
 func (n *node) Mmap(offset uint64, length int, writable bool) guest.MapReply {
 	if n.context == nil {
@@ -126,29 +124,23 @@ func done(m *uverbs.Message, core, driver any) guest.Reply {
 
 func (c *context) refuse(*uverbs.Message) guest.Reply { return failed(syscall.EOPNOTSUPP) }
 
-// Registers that mlx5 programs may ask for (MLX5_MAX_BFREGS).
-const maxBFRegs = 512
-
-// getContext makes the context: pages to ring doorbells on, clocks, and the file of
-// asynchronous events.
+// getContext makes the context: clocks, and the file of asynchronous events. Pages to ring
+// doorbells on the library allocates itself: one that can't is of before rdma-core 29.
 func (n *node) getContext(m *uverbs.Message) guest.Reply {
 	var req uverbs.Mlx5ContextReq
 	if errno := m.Driver(&req); errno != 0 {
 		return failed(errno)
 	}
-	total := (req.TotalNumBFRegs + registersPerPage - 1) &^ (registersPerPage - 1)
 	switch {
 	case n.context != nil, m.DriverIn() < 8:
 		return failed(syscall.EINVAL)
 	case req.CompMask|req.Flags != 0 || req.Reserved0 != 0 || req.Reserved1 != 0 || req.Reserved2 != 0:
 		return failed(syscall.EOPNOTSUPP) // DEVX among the flags
-	case req.TotalNumBFRegs > maxBFRegs:
-		return failed(syscall.ENOMEM)
-	case total == 0, req.NumLowLatencyBFRegs > total-1:
-		return failed(syscall.EINVAL)
+	case req.LibCaps&uverbs.Mlx5LibCapDynamicUAR == 0:
+		return failed(syscall.EOPNOTSUPP)
 	}
 	c := &context{node: n}
-	fd, err := c.open(int(total), int(req.NumLowLatencyBFRegs))
+	fd, err := c.open()
 	if err != nil {
 		c.close()
 		return failedBy(err)
@@ -157,16 +149,15 @@ func (n *node) getContext(m *uverbs.Message) guest.Reply {
 	n.context = c
 	n.mu.Unlock()
 	driver := n.dev.contextResp()
-	driver.TotBFRegs = total
 	driver.ResponseLength = uint32(min(m.DriverOut(), uverbs.Sizeof(driver)))
 	reply := done(m, uverbs.GetContextResp{NumCompVectors: vectors()}, driver)
 	reply.FD = fd
 	return reply
 }
 
-func (c *context) open(registers, lowLatency int) (program *os.File, err error) {
+func (c *context) open() (program *os.File, err error) {
 	d, p := c.node.dev, c.node.process
-	if c.pages, err = newPages(d.clock, registers, lowLatency); err != nil {
+	if c.pages, err = newPages(d.clock); err != nil {
 		return nil, err
 	}
 	if c.async, err = newEventFile(uverbs.Sizeof(uverbs.AsyncEvent{})); err != nil {
@@ -175,14 +166,8 @@ func (c *context) open(registers, lowLatency int) (program *os.File, err error) 
 	if c.channel, err = d.backend.CreateCompChannel(); err != nil {
 		return nil, err
 	}
-	c.loop = newLoop(p.Watch, c.channel, c.pages)
+	c.loop = newLoop(p.Watch, c.channel)
 	c.engine = mlx5.NewEngine(mlx5.Config{Memory: p.Memory, Ticks: d.clock.stamped, Wake: c.loop.wake, Now: d.backend.Now})
-	for i := range c.pages.uars {
-		u := &c.pages.uars[i]
-		if u.page, err = c.engine.AddPage(u.mem); err != nil {
-			return nil, err
-		}
-	}
 	c.loop.start(c.engine)
 	return c.async.program()
 }
@@ -202,6 +187,7 @@ func (c *context) close() {
 		_ = q.engine.Destroy()
 	}
 	take[*addressHandle](&c.handles)
+	take[*uar](&c.handles) // pages' to free
 	for _, r := range take[*region](&c.handles) {
 		_ = r.backend.Dereg()
 	}
@@ -211,7 +197,7 @@ func (c *context) close() {
 	if c.channel != nil {
 		_ = c.channel.Destroy()
 	}
-	for _, f := range append(c.channels, c.async) {
+	for _, f := range slices.Concat(c.channels, c.monitors, []*eventFile{c.async}) {
 		if f != nil {
 			f.close()
 		}
@@ -222,10 +208,13 @@ func (c *context) close() {
 }
 
 // raise sends an asynchronous event about the object or port that element names.
-func (c *context) raise(element uint64, t ib.EventType) {
+func (c *context) raise(element uint64, t ib.EventType, to ...*eventFile) {
 	event, err := binary.Append(nil, binary.LittleEndian, uverbs.AsyncEvent{Element: element, Type: uint32(t)})
-	if err == nil {
-		c.async.send(event)
+	if err != nil {
+		return
+	}
+	for _, f := range to {
+		f.send(event)
 	}
 }
 
@@ -233,6 +222,6 @@ func (n *node) portEvent(t ib.EventType, port int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.context != nil && !n.closed {
-		n.context.raise(uint64(port), t)
+		n.context.raise(uint64(port), t, slices.Concat(n.context.monitors, []*eventFile{n.context.async})...)
 	}
 }

@@ -5,6 +5,7 @@ package virtual
 import (
 	"encoding/binary"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,39 +19,36 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
-// A UAR page has two registers that queue pairs get (MLX5_NON_FP_BFREGS_PER_UAR), of the
-// four that it has room for.
+// A UAR page has four registers, of which queue pairs get two (MLX5_NON_FP_BFREGS_PER_UAR).
 const (
-	registersPerPage     = 2
-	registerSlotsPerPage = 4
-	registerBytes        = 512
-	pageBytes            = 4096
+	registerBytes = 512
+	pageBytes     = 4096
 )
+
+// maxUARs is how many UAR pages a context may have.
+const maxUARs = 1024
 
 // uar is a page that programs ring doorbells on.
 type uar struct {
-	mem  []byte
-	page *mlx5.Page
+	index int
+	mem   []byte
+	page  *mlx5.Page
 }
 
-// pages are what a context's program maps: the UARs, the core clock with the page that
-// describes it to the program's library, and the clock info. They lie in one memfd, in
-// this order.
+// pages are what a context's program maps: the core clock with the page that describes it
+// to the program's library, the clock info, and UARs as the program allocates them. They lie
+// in one memfd, in this order.
 type pages struct {
 	clock *clock
 	file  *os.File
-	mem   []byte
-	uars  []uar
-
-	mu        sync.Mutex
-	inUse     []int // queue pairs of each register
-	dedicated int   // the first register that serves one queue pair alone
+	mem   []byte // without the UARs
+	uars  []*uar // by index, nil where free
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
 
-// The order of the pages behind the UARs.
+// The order of the pages before the UARs.
 const (
 	clockPage = iota
 	clockDescription
@@ -58,27 +56,20 @@ const (
 	otherPages
 )
 
-func newPages(c *clock, registers, lowLatency int) (*pages, error) {
-	n := registers / registersPerPage
-	size := (n + otherPages) * pageBytes
+func newPages(c *clock) (*pages, error) {
+	const size = otherPages * pageBytes
 	fd, err := unix.MemfdCreate("sluice-virtual", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	p := &pages{clock: c, file: os.NewFile(uintptr(fd), "sluice-virtual"), inUse: make([]int, registers), stop: make(chan struct{})}
-	if err := p.file.Truncate(int64(size)); err != nil {
+	p := &pages{clock: c, file: os.NewFile(uintptr(fd), "sluice-virtual"), stop: make(chan struct{})}
+	if err := p.file.Truncate(size); err != nil {
 		_ = p.file.Close()
 		return nil, err
 	}
 	if p.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		_ = p.file.Close()
 		return nil, os.NewSyscallError("mmap", err)
-	}
-	// Register 0 is for all, and rings doorbells only; then come those that queue pairs
-	// share, and last those of one queue pair each.
-	p.dedicated = max(registers-lowLatency, 1)
-	for i := range n {
-		p.uars = append(p.uars, uar{mem: p.mem[i*pageBytes:][:pageBytes:pageBytes]})
 	}
 	description := guest.ClockPage{At: 0, Raw: c.start, Ticks: c.first, Mult: c.mult, Shift: clockShift}
 	description.Set(p.other(clockDescription))
@@ -87,9 +78,54 @@ func newPages(c *clock, registers, lowLatency int) (*pages, error) {
 	return p, nil
 }
 
-func (p *pages) other(i int) []byte {
-	return p.mem[(len(p.uars)+i)*pageBytes:][:pageBytes:pageBytes]
+func (p *pages) other(i int) []byte { return p.mem[i*pageBytes:][:pageBytes:pageBytes] }
+
+// allocUAR makes a UAR page.
+func (p *pages) allocUAR(e *mlx5.Engine) (*uar, error) {
+	i := slices.Index(p.uars, nil)
+	if i < 0 {
+		if i = len(p.uars); i == maxUARs {
+			return nil, syscall.ENOMEM
+		}
+		if err := p.file.Truncate(int64(otherPages+i+1) * pageBytes); err != nil {
+			return nil, err
+		}
+		p.uars = append(p.uars, nil)
+	}
+	mem, err := unix.Mmap(int(p.file.Fd()), int64(otherPages+i)*pageBytes, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	clear(mem)
+	u := &uar{index: i, mem: mem}
+	if u.page, err = e.AddPage(mem); err != nil {
+		_ = unix.Munmap(mem)
+		return nil, err
+	}
+	p.uars[i] = u
+	return u, nil
 }
+
+// freeUAR ends the use of a page. If queue pairs still use it, it stays until all goes.
+func (p *pages) freeUAR(u *uar) {
+	if u.page.Remove() == nil {
+		p.uars[u.index] = nil
+		_ = unix.Munmap(u.mem)
+	}
+}
+
+// uarOf returns the page with a number as programs have it, or nil.
+func (p *pages) uarOf(number uint32) *uar {
+	if number == 0 || int64(number) > int64(len(p.uars)) {
+		return nil
+	}
+	return p.uars[number-1]
+}
+
+// number is what the page is called in commands, and offset where it is mapped from.
+func (u *uar) number() uint32 { return uint32(u.index) + 1 }
+
+func (u *uar) offset() uint64 { return uint64(uverbs.Mlx5MmapEntries<<16|u.index) * pageBytes }
 
 // refreshEvery is how often the clock info changes, and the core clock where the
 // program's library can't trap its readers.
@@ -162,28 +198,27 @@ func (p *pages) mmap(offset uint64, length int, writable bool) guest.MapReply {
 	if offset%pageBytes != 0 || length != pageBytes {
 		return bad
 	}
-	command, index := number>>commandShift&0xff, int(number&0xff)
 	at := 0
-	reply := guest.MapReply{Cookie: uint64(index)}
-	switch command {
-	case uverbs.Mlx5MmapRegularPage, uverbs.Mlx5MmapWCPage, uverbs.Mlx5MmapNCPage:
-		if index >= len(p.uars) {
+	var reply guest.MapReply
+	switch command, index := number>>commandShift, number&0xff; {
+	case number>>16 == uverbs.Mlx5MmapEntries:
+		u := p.uarOf(uint32(number&0xffff) + 1)
+		if u == nil {
 			return bad
 		}
-		at, reply.Watch = index, true
-	case uverbs.Mlx5MmapCoreClock, uverbs.Mlx5MmapClockInfo:
+		at, reply.Cookie, reply.Watch = otherPages+u.index, uint64(u.index), true
+	case command == uverbs.Mlx5MmapCoreClock, command == uverbs.Mlx5MmapClockInfo:
 		if writable {
 			return guest.MapReply{Errno: syscall.EPERM}
 		}
 		if index != 0 {
 			return guest.MapReply{Errno: syscall.EOPNOTSUPP}
 		}
-		at = len(p.uars) + clockInfo
-		reply.Cookie = notUAR
+		at, reply.Cookie = clockInfo, notUAR
 		if command == uverbs.Mlx5MmapCoreClock {
-			at, reply.Clock = len(p.uars)+clockPage, true
+			at, reply.Clock = clockPage, true
 		}
-	default: // device memory, and pages that the ioctl ABI allocates
+	default: // device memory, and the pages of a driver that gives them unasked
 		return bad
 	}
 	fd, err := unix.FcntlInt(p.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -197,65 +232,12 @@ func (p *pages) mmap(offset uint64, length int, writable bool) guest.MapReply {
 // notUAR is the cookie of a mapping that nobody watches.
 const notUAR = 1 << 32
 
-// allocRegister gives a queue pair a register: one of its own while there is one, else
-// the least used of those that are shared.
-func (p *pages) allocRegister() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	best := 0
-	for i := p.dedicated; i < len(p.inUse) && best == 0; i++ {
-		if p.inUse[i] == 0 {
-			best = i
-		}
-	}
-	if best == 0 && p.dedicated > 1 {
-		best = 1
-		for i := 2; i < p.dedicated; i++ {
-			if p.inUse[i] < p.inUse[best] {
-				best = i
-			}
-		}
-	}
-	p.inUse[best]++
-	return best
-}
-
-func (p *pages) freeRegister(i int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.inUse[i]--
-}
-
-// registerIndex is how libmlx5 numbers a register: by the slots of the pages.
-func registerIndex(i int) uint32 {
-	return uint32(i/registersPerPage*registerSlotsPerPage + i%registersPerPage)
-}
-
-// pageOf is the page that a register lies on.
-func (p *pages) pageOf(register int) *mlx5.Page { return p.uars[register/registersPerPage].page }
-
-// used reports whether doorbells may be rung on a page: those of completion queues are on
-// the first.
-func (p *pages) used(page int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if page == 0 {
-		return true
-	}
-	for _, n := range p.inUse[page*registersPerPage:][:registersPerPage] {
-		if n > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 func (p *pages) close() {
 	close(p.stop)
 	p.stopped.Wait()
 	for _, u := range p.uars {
-		if u.page != nil {
-			_ = u.page.Remove() // its users are gone
+		if u != nil {
+			p.freeUAR(u) // its users are gone
 		}
 	}
 	_ = unix.Munmap(p.mem)

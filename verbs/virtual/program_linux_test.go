@@ -86,6 +86,7 @@ type player struct {
 	*arena
 	file guest.File
 	fds  []*os.File
+	uar  uint32 // the number of its page
 }
 
 func play(t testing.TB, d *Device, size int) *player {
@@ -166,7 +167,71 @@ func (p *player) must(op uverbs.Op, core, driver any, coreOut, driverOut int) []
 
 func (p *player) context() {
 	p.t.Helper()
-	p.must(uverbs.GetContext, uverbs.GetContextReq{}, uverbs.Mlx5ContextReq{TotalNumBFRegs: 16, NumLowLatencyBFRegs: 4, MaxCQEVersion: 1}, 8, 72)
+	p.must(uverbs.GetContext, uverbs.GetContextReq{}, uverbs.Mlx5ContextReq{TotalNumBFRegs: 16, NumLowLatencyBFRegs: 4, MaxCQEVersion: 1, LibCaps: 3}, 8, 72)
+	p.uar, _ = p.allocUAR()
+}
+
+// argument is where a player puts an ioctl, and behind it what that is to return.
+const argument = 0x2000
+
+// attr is an attribute of an ioctl: a value in it, or room for one of some bytes.
+type attr struct {
+	id    uint16
+	len   int
+	value uint64
+	out   bool
+}
+
+// ioctl calls a method, and returns what it returned for each attribute.
+func (p *player) ioctl(m uverbs.MethodID, attrs ...attr) (out []uint64, errno syscall.Errno) {
+	const mandatory = 1
+	le := binary.LittleEndian
+	b := le.AppendUint16(nil, uint16(uverbs.CallHeaderBytes+len(attrs)*uverbs.AttrBytes))
+	b = le.AppendUint16(le.AppendUint16(b, m.Object), m.Method)
+	b = le.AppendUint16(b, uint16(len(attrs)))
+	b = le.AppendUint64(b, 0)
+	b = le.AppendUint32(le.AppendUint32(b, 1), 0)
+	room := p.base + argument + 0x800
+	for i := range attrs {
+		a := &attrs[i]
+		if a.out {
+			a.value = room
+			room += uint64(a.len+7) &^ 7
+		}
+		b = le.AppendUint16(le.AppendUint16(b, a.id), uint16(a.len))
+		b = le.AppendUint64(le.AppendUint32(b, mandatory), a.value)
+	}
+	copy(p.mem[argument:], b)
+	r := p.file.Ioctl(uverbs.VerbsIoctl, p.base+argument)
+	if r.FD != nil {
+		p.fds = append(p.fds, r.FD)
+		le.PutUint32(r.Data[r.FDAt:], uint32(r.FD.Fd()))
+	}
+	for i, a := range attrs {
+		at := a.value - p.base
+		switch {
+		case r.Errno != 0:
+		case a.out && a.len >= 8:
+			out = append(out, le.Uint64(p.mem[at:]))
+		case a.out:
+			out = append(out, uint64(le.Uint32(p.mem[at:])))
+		default:
+			out = append(out, le.Uint64(r.Data[uverbs.CallHeaderBytes+i*uverbs.AttrBytes+8:]))
+		}
+	}
+	return out, r.Errno
+}
+
+// allocUAR allocates a page, and returns its number and where it is mapped from.
+func (p *player) allocUAR() (number uint32, offset uint64) {
+	p.t.Helper()
+	const ns = uverbs.DriverNS
+	out, errno := p.ioctl(uverbs.MethodMlx5AllocUAR,
+		attr{id: ns}, attr{ns | 1, 8, uverbs.UARBlueFlame, false}, attr{id: ns | 2, len: 8, out: true}, attr{id: ns | 3, len: 4, out: true}, attr{id: ns | 4, len: 4, out: true})
+	if errno != 0 {
+		p.t.Fatalf("no UAR: %v", errno)
+	}
+	return uint32(out[4]), out[2]
 }
 
 func (p *player) pd() uint32 { return p.must(uverbs.AllocPD, uverbs.ResponseReq{}, nil, 4, 4)[0] }
@@ -192,11 +257,12 @@ func (p *player) qpRequest(kind ib.QPType, pd, cq uint32) (uverbs.CreateQPReq, u
 			UserHandle: 0x99, PDHandle: pd, SendCQHandle: cq, RecvCQHandle: cq, MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1, QPType: uint8(kind),
 		}}, uverbs.Mlx5CreateQPReq{
 			BufAddr: p.base + qpRing, DBAddr: p.base + qpDB, SQWQECount: 16, RQWQECount: 16, RQWQEShift: 4, UIDX: 7,
+			Flags: uverbs.Mlx5QPUARPageIndex, BFRegIndex: p.uar,
 		}
 }
 
-func (p *player) qp(kind ib.QPType, pd, cq uint32) (handle, number, register uint32) {
+func (p *player) qp(kind ib.QPType, pd, cq uint32) (handle, number uint32) {
 	core, driver := p.qpRequest(kind, pd, cq)
 	r := p.must(uverbs.CreateQP, core, driver, 32, 32)
-	return r[0], r[1], r[8]
+	return r[0], r[1]
 }

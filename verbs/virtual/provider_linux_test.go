@@ -27,6 +27,8 @@ const (
 	clockStart = 1 << 40
 	clockPPB   = 123_456
 	rawStart   = "SLUICE_TEST_RAW_START"
+
+	realTimeClock = "SLUICE_TEST_REAL_TIME" // set if the devices have one
 )
 
 // TestProvider runs verbs/ibverbs over the real libibverbs and libmlx5 and two devices:
@@ -48,6 +50,9 @@ func TestProvider(t *testing.T) {
 			}
 			cmd := exec.CommandContext(t.Context(), self, args...)
 			cmd.Env = append(h.Environ(os.Environ(), lib), fmt.Sprintf("%s=%d %d", rawStart, before, after))
+			if realTime {
+				cmd.Env = append(cmd.Env, realTimeClock+"=1")
+			}
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
@@ -80,11 +85,11 @@ func started(t *testing.T) (from, to int64) {
 	return from, to
 }
 
-func openBoth(t *testing.T) (a, b verbs.Device) {
+func openBoth(t *testing.T, options ...string) (a, b verbs.Device) {
 	t.Helper()
 	var both [2]verbs.Device
 	for i := range both {
-		dev, err := verbs.Open("ibv:mlx5_" + strconv.Itoa(i))
+		dev, err := verbs.Open("ibv:mlx5_" + strconv.Itoa(i) + strings.Join(options, ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,8 +105,12 @@ func openBoth(t *testing.T) (a, b verbs.Device) {
 
 func TestOverVerbs(t *testing.T) {
 	started(t)
-	a, b := openBoth(t)
-	verbstest.Run(t, verbstest.Ends{A: a, B: b, Port: 1, GIDA: -1, GIDB: -1})
+	for _, clock := range []string{"", "?timestamps=wallclock"} {
+		t.Run(clock, func(t *testing.T) {
+			a, b := openBoth(t, clock)
+			verbstest.Run(t, verbstest.Ends{A: a, B: b, Port: 1, GIDA: -1, GIDB: -1})
+		})
+	}
 }
 
 // The device's counter, read through libmlx5 from a page that traps, is that of the raw
@@ -150,7 +159,19 @@ func TestOverWallclock(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	stamps(t, dev, func() (uint64, error) { return uint64(time.Now().UnixNano()), nil })
+	now := func() (uint64, error) { return uint64(time.Now().UnixNano()), nil }
+	stamps(t, dev, now)
+	// The counter in ns is the clock of completions unless the device has another for those.
+	reader := dev.(verbs.ClockReader)
+	if _, err := reader.ReadClock(); os.Getenv(realTimeClock) != "" {
+		if !errors.Is(err, verbs.ErrNotSupported) {
+			t.Errorf("ReadClock, which is not of the clock of completions: %v", err)
+		}
+		return
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	stamps(t, dev, reader.ReadClock)
 }
 
 // stamps has a queue pair write to itself, and holds the completions' timestamps to what

@@ -22,7 +22,7 @@ type queuePair struct {
 	srq        *sharedQueue // nil for receives of its own
 	backend    verbs.QP
 	engine     *mlx5.QP
-	register   int
+	page       *mlx5.Page
 	attr       uverbs.QueryQPResp // as it was modified; the back end has the state
 	async      counter
 	mu         sync.Mutex // for what follows: the back end's events come from elsewhere
@@ -80,8 +80,8 @@ func (d *Device) rings(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) sysc
 	const longest, smallestShift, largestShift = 1 << logRing, 4, 11
 	powerOfTwo := func(n uint32) bool { return n&(n-1) == 0 }
 	switch {
-	case r.Flags&^(uverbs.Mlx5QPScatterCQE|uverbs.Mlx5QPAllowScatterCQE) != 0:
-		return syscall.EINVAL // signatures, dynamic registers, and queue pairs of other kinds
+	case r.Flags&^(uverbs.Mlx5QPScatterCQE|uverbs.Mlx5QPAllowScatterCQE) != uverbs.Mlx5QPUARPageIndex:
+		return syscall.EINVAL // signatures, registers that the driver gives, and queue pairs of other kinds
 	case r.SQWQECount > longest, !powerOfTwo(r.SQWQECount), r.RQWQECount > longest, !powerOfTwo(r.RQWQECount), r.Reserved != 0:
 		return syscall.EINVAL
 	case r.RQWQECount > 0 && (r.RQWQEShift < smallestShift || r.RQWQEShift > largestShift):
@@ -118,6 +118,11 @@ func (c *context) newQP(m *uverbs.Message, req *uverbs.CreateQPBody) (resp uverb
 			return resp, driver, errno
 		}
 	}
+	if u := c.pages.uarOf(r.BFRegIndex); u != nil {
+		q.page = u.page
+	} else {
+		return resp, driver, syscall.EINVAL
+	}
 	if errno := c.pinned(r.BufAddr, uint64(r.RQWQECount)<<r.RQWQEShift+uint64(r.SQWQECount)*basicBlock, r.DBAddr); errno != 0 {
 		return resp, driver, errno
 	}
@@ -135,7 +140,6 @@ func (c *context) newQP(m *uverbs.Message, req *uverbs.CreateQPBody) (resp uverb
 		Handle: c.add(q), QPN: q.backend.Num(), MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR,
 		MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData,
 	}
-	driver.BFRegIndex = registerIndex(q.register)
 	return resp, driver, 0
 }
 
@@ -184,10 +188,8 @@ func (q *queuePair) create(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) 
 	if q.backend, err = q.pd.backend.CreateQP(init); err != nil {
 		return err
 	}
-	q.register = c.pages.allocRegister()
-	config.Page, config.Backend = c.pages.pageOf(q.register), q.backend
+	config.Page, config.Backend = q.page, q.backend
 	if q.engine, err = c.engine.CreateQP(config); err != nil {
-		c.pages.freeRegister(q.register)
 		_ = q.backend.Destroy()
 	}
 	return err
@@ -240,7 +242,6 @@ func (q *queuePair) destroy() {
 	q.gone = true
 	q.mu.Unlock()
 	_ = q.engine.Destroy() // it has nothing that depends on it
-	q.context.pages.freeRegister(q.register)
 	q.hold(-1)
 }
 

@@ -61,7 +61,6 @@ int fv_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *v)
 struct fakeverbs_clock {
 	uint64_t nsec, cycles, mask;
 	uint32_t khz;
-	bool real_time;
 };
 
 int fakeverbs_mlx5(struct ibv_context *ctx, int query, struct fakeverbs_clock *out)
@@ -72,7 +71,6 @@ int fakeverbs_mlx5(struct ibv_context *ctx, int query, struct fakeverbs_clock *o
 		return err;
 	if (!c->cfg.mlx5)
 		return EOPNOTSUPP;
-	out->real_time = c->cfg.real_time;
 	if (!c->cfg.mlx5_clock || !c->cfg.clock_khz)
 		return query ? 0 : EOPNOTSUPP;
 	uint64_t now = now_ns();

@@ -235,7 +235,6 @@ void config_read(struct config *c, const char *d)
 	c->wallclock_offset = number(d, "WALLCLOCK_OFFSET_NS", 0, -9e18, 9e18);
 	c->mlx5 = number(d, "MLX5", connectx, 0, 1);
 	c->mlx5_clock = number(d, "MLX5_CLOCK", c->mlx5, 0, 1);
-	c->real_time = number(d, "REAL_TIME", 0, 0, 1);
 
 	if (setting(d, "RATE_LIMIT"))
 		each(c, d, "RATE_LIMIT", add_rate_qpt, "none, or some of rc, uc, ud and raw");

@@ -23,7 +23,7 @@ void cq_push(struct fv_cq *cq, const struct fv_cqe *e, uint64_t due)
 	if (unlikely(cq->timestamps)) {
 		uint64_t t = due ? due : now_ns();
 		w.ticks = ticks_at(cq->ctx, t);
-		w.wall = wall_at(cq->ctx, t) + (cq->ctx->cfg.real_time ? 37000000000u : 0);
+		w.wall = wall_at(cq->ctx, t);
 	}
 	spin_lock(&cq->lock, cq->locks);
 	if (unlikely(cq->head - cq->tail > cq->mask)) {

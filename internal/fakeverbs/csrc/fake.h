@@ -68,7 +68,7 @@ struct config {
 	double drift_ppm;
 	uint64_t clock_start;
 	int64_t wallclock_offset;
-	bool mlx5, mlx5_clock, real_time;
+	bool mlx5, mlx5_clock;
 	uint32_t rate_min, rate_max, rate_qpts; /* kbit/s */
 	uint64_t latency_ns, line_bps;
 	uint32_t max_qp_wr, max_sge, max_inline, max_cqe, max_rd_atom;

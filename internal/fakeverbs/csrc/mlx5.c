@@ -6,7 +6,6 @@
 struct fakeverbs_clock {
 	uint64_t nsec, cycles, mask;
 	uint32_t khz;
-	bool real_time;
 };
 int fakeverbs_mlx5(struct ibv_context *ctx, int query, struct fakeverbs_clock *out);
 int fakeverbs_is_mlx5(struct ibv_device *d);
@@ -32,8 +31,6 @@ int mlx5dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *out)
 	uint64_t asked = out->comp_mask;
 	out->version = 0;
 	out->flags = MLX5DV_CONTEXT_FLAGS_CQE_V1;
-	if (clock.real_time)
-		out->flags |= MLX5DV_CONTEXT_FLAGS_REAL_TIME_TS;
 	out->comp_mask = 0;
 	if (asked & MLX5DV_CONTEXT_MASK_CLOCK_INFO_UPDATE && clock.khz) {
 		/* Half the wrap of the counter: longer ago is ambiguous. */

@@ -14,8 +14,8 @@ type Mlx5ContextReq struct {
 // Mlx5ContextDEVX is Mlx5ContextReq.Flags' wish for DEVX, the firmware's commands.
 const Mlx5ContextDEVX = 1 << 0
 
-// Mlx5LibCap4KUAR says that the library takes UARs of 4 KiB.
-const Mlx5LibCap4KUAR = 1 << 0
+// Mlx5LibCapDynamicUAR says that the library allocates UARs itself.
+const Mlx5LibCapDynamicUAR = 1 << 1
 
 // What Mlx5ContextResp.CompMask says is valid or there.
 const (
@@ -174,13 +174,10 @@ type Mlx5CreateAHResp struct {
 // shifted left by 8, with the page's index below.
 const (
 	Mlx5MmapRegularPage = 0
-	Mlx5MmapContiguous  = 1
-	Mlx5MmapWCPage      = 2
-	Mlx5MmapNCPage      = 3
 	Mlx5MmapCoreClock   = 5
-	Mlx5MmapAllocWC     = 6
 	Mlx5MmapClockInfo   = 7
 	Mlx5MmapDeviceMem   = 8
+	Mlx5MmapEntries     = 9 // shifted left by 16: of what the ioctl ABI allocates, by its index
 )
 
 // Mlx5ClockInfo is what the clock info page begins with. The sign is odd while the

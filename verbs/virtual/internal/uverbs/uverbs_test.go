@@ -192,3 +192,38 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// FuzzCall takes any bytes for an ioctl: what is taken has all that its method asks for.
+func FuzzCall(f *testing.F) {
+	call := binary.LittleEndian.AppendUint64(nil, 24+2*16|2<<48)
+	call = append(call, make([]byte, 8)...)
+	call = append(call, 1, 0, 0, 0, 0, 0, 0, 0)
+	call[4] = 2 // query_port
+	call = append(call, 0, 0, 8, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)
+	call = append(call, 1, 0, 48, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0)
+	if _, errno := ParseCall(call); errno != 0 {
+		f.Fatal(errno)
+	}
+	f.Add(call)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < CallHeaderBytes {
+			return
+		}
+		if n, errno := CallBytes(b); errno != 0 || n > len(b) {
+			return
+		}
+		c, errno := ParseCall(b)
+		if errno != 0 {
+			return
+		}
+		for id, s := range Specs[c.MethodID] {
+			i, a := c.Find(id)
+			if a == nil && !s.Optional || a != nil && CallHeaderBytes+(i+1)*AttrBytes > len(b) {
+				t.Errorf("attribute %#x of %v", id, c.MethodID)
+			}
+			if v := c.In(id); a != nil && s.Kind == AttrIn && s.Size < 8 && v>>(8*s.Size) != 0 {
+				t.Errorf("attribute %#x of %v is %#x", id, c.MethodID, v)
+			}
+		}
+	})
+}
