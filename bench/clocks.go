@@ -31,16 +31,17 @@ func (l *clockLooks) look(hosts []*host, now units.Time) {
 			continue // its calibration may have lapsed
 		}
 		h.measures = false
-		m, ok := h.shim.ToHost(h.nic.ReadClock(now))
+		host, bound, ok := h.shim.ToHost(h.nic.ReadClock(now))
 		if !ok {
 			l.refused++
 			continue
 		}
-		off := max(m.Host-now, now-m.Host)
-		if off > m.Bound {
+		off := host.Time() - now
+		off = max(off, -off)
+		if off > bound {
 			l.outside++
 		}
-		l.bound.Record(m.Bound)
+		l.bound.Record(bound)
 		l.err.Record(off)
 	}
 }

@@ -224,7 +224,7 @@ func (h *host) alarm(now units.Time) {
 	if h.shim == nil {
 		return
 	}
-	if at := h.shim.Deadline(); at < h.wake {
+	if at := h.shim.Deadline().Time(); at < h.wake {
 		h.wake = max(at, now)
 		h.sim.engine.Schedule(h.wake, &h.src, h.id, evWake, 0)
 	}

@@ -58,21 +58,21 @@ func (m *measurement) rules(out *results.System) {
 		held := now.shims.Since(m.ruling.shims)
 		active := held.Active()
 		r.ShimOutstandingBytes = int64(m.sim.hosts[0].bound)
-		r.EngineHeld = share(held.Rate+held.Window, active)
+		r.EngineHeld = share(held.Rate.Plus(held.Window), active)
 		r.ShimHeld, r.HostHeld = share(held.Bound, active), share(held.Late, active)
 		r.OtherHeld, r.AllSent = share(held.Other, active), share(held.Sent, active)
 	} else {
-		r.EngineHeld = share(now.held-m.ruling.held, now.active-m.ruling.active)
+		r.EngineHeld = share((now.held - m.ruling.held).Long(), (now.active - m.ruling.active).Long())
 	}
 	busiest, busy := m.busiest(out.LinkUse)
 	r.Explain(busiest, busy)
 }
 
-func share(part, whole units.Time) stats.Float {
-	if whole <= 0 {
+func share(part, whole units.LongTime) stats.Float {
+	if whole == (units.LongTime{}) {
 		return stats.Unmeasured
 	}
-	return stats.Float(float64(part) / float64(whole))
+	return stats.Float(part.Picoseconds() / whole.Picoseconds())
 }
 
 // busiest is the link that was busy most.

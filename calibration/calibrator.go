@@ -262,3 +262,14 @@ func (c *Calibrator) reach(loss float64) float64 {
 	d := c.driftError + ulp
 	return 2 * loss / (d + math.Sqrt(float64(d*d)+2*float64(c.wander*loss)))
 }
+
+// SetBack sets back the host's clock, as units.Time.SetBack does with each instant.
+// Samples and questions that follow have times of the clock that was set back; the
+// generation goes on.
+func (c *Calibrator) SetBack(by units.Time) {
+	c.last.lo, c.last.hi = c.last.lo.SetBack(by), c.last.hi.SetBack(by)
+	for i := range c.past {
+		c.past[i].lo, c.past[i].hi = c.past[i].lo.SetBack(by), c.past[i].hi.SetBack(by)
+	}
+	c.host, c.next = c.host.SetBack(by), c.next.SetBack(by)
+}

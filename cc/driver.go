@@ -110,6 +110,15 @@ func (d *Driver) CNPs(total uint64) (fresh uint64) {
 	return fresh
 }
 
+// SetBack sets back the clock by which it is called: see Timed.
+func (d *Driver) SetBack(by units.Time) {
+	d.app.start, d.app.last = d.app.start.SetBack(by), d.app.last.SetBack(by)
+	d.scaler.last, d.opened = d.scaler.last.SetBack(by), d.opened.SetBack(by)
+	if e, ok := d.engine.(Timed); ok {
+		e.SetBack(by)
+	}
+}
+
 // OnGrant gives the engine a receiver's grant. If the engine takes no grants, it
 // returns the current Control.
 func (d *Driver) OnGrant(now units.Time, sent units.Bytes, g Grant) Control {

@@ -67,3 +67,10 @@ func (c *Clock) Status(now units.Time) calibration.Status {
 	}
 	return c.cal.Status(now)
 }
+
+// SetBack sets back the host's clock: see calibration.Calibrator.SetBack.
+func (c *Clock) SetBack(by units.Time) {
+	if c != nil {
+		c.cal.SetBack(by)
+	}
+}

@@ -269,3 +269,12 @@ func (t *Table) Reads() int { return t.reads }
 
 // Finished counts the messages that Next took, and those of them that failed.
 func (t *Table) Finished() (all, failed uint64) { return t.finished, t.failures }
+
+// SetBack sets back the instants of Post, of segments with the provider, as
+// units.Time.SetBack does.
+func (t *Table) SetBack(by units.Time) {
+	for seq := t.segHead; seq != t.segTail; seq++ {
+		s := &t.segments[seq&uint32(len(t.segments)-1)]
+		s.postedAt = s.postedAt.SetBack(by)
+	}
+}

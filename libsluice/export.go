@@ -452,7 +452,7 @@ func slLook(id C.uint32_t, out *unsafe.Pointer, wake *C.int64_t, settled *C.int)
 	at := int64(-1)
 	*settled = 1
 	for _, a := range world.channels.get(id).shims {
-		got, w, calm, err := a.shim.s.Look(a.paced)
+		got, nap, calm, err := a.shim.s.Look(a.paced)
 		if err != nil {
 			return failed(err)
 		}
@@ -463,8 +463,8 @@ func slLook(id C.uint32_t, out *unsafe.Pointer, wake *C.int64_t, settled *C.int)
 			*out = got.Unwrap().(*ibverbs.CQ).Handle()
 			return 0
 		}
-		if w != units.Never {
-			ns := int64((max(w-a.shim.s.Clock(), 0) + units.Nanosecond - 1) / units.Nanosecond)
+		if nap != units.Never {
+			ns := int64((nap + units.Nanosecond - 1) / units.Nanosecond)
 			if at < 0 || ns < at {
 				at = ns
 			}

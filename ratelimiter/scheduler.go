@@ -357,3 +357,25 @@ func (s *Scheduler) advance(now units.Time) units.Time {
 	s.wheel.expire(s.links, s.flows, now, &s.ring)
 	return now
 }
+
+// SetBack sets back all instants, as units.Time.SetBack does. The times passed
+// afterwards are those of the clock that was set back. Segments leave when they
+// would have, in the same order, unless a bound of SetBack applied to them.
+func (s *Scheduler) SetBack(by units.Time) {
+	queued := s.wheel.drain(s.links)
+	s.now = s.now.SetBack(by)
+	s.wheel.base = s.now
+	for i := range s.flows {
+		f := &s.flows[i]
+		f.due, f.anchor = f.due.SetBack(by), f.anchor.SetBack(by)
+	}
+	for id := queued.head; id != none; {
+		next := s.links[id].next
+		if due := s.flows[id].due; due <= s.now {
+			s.ring.append(s.links, id)
+		} else {
+			s.wheel.file(s.links, id, due)
+		}
+		id = next
+	}
+}

@@ -195,3 +195,21 @@ func (w *wheel) expire(ls []links, flows []flow, now units.Time, ready *list) {
 	}
 	w.base = now
 }
+
+// drain takes out all flows, in order of the slots and so, where two are due at the
+// same time, in that in which they were filed.
+func (w *wheel) drain(ls []links) (all list) {
+	all = list{none, none}
+	for w.occupied != 0 {
+		level, k := w.first()
+		s := &w.slots[level][k]
+		for id := s.head; id != none; {
+			next := ls[id].next
+			all.append(ls, id)
+			id = next
+		}
+		s.list = list{none, none}
+		w.vacate(level, k)
+	}
+	return all
+}

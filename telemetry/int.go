@@ -265,6 +265,13 @@ func (r *HopReader) Read(f *INTFormat, v INT, now units.Time, s *Stack) bool {
 	return ok
 }
 
+// SetBack sets back the reader's clock, as units.Time.SetBack does.
+func (r *HopReader) SetBack(by units.Time) {
+	for i := range r.hops {
+		r.hops[i].at = r.hops[i].at.SetBack(by)
+	}
+}
+
 // Near reads a record without a reader's memory, where what it was written from is
 // known about as well: within half a wrap of the truth. A model's switches are
 // read so.

@@ -224,6 +224,11 @@ func (e *engine) OnCNP(now units.Time) cc.Control {
 	return e.set()
 }
 
+// SetBack implements cc.Timed.
+func (e *engine) SetBack(by units.Time) {
+	e.s.alphaAt, e.s.increaseAt = e.s.alphaAt.SetBack(by), e.s.increaseAt.SetBack(by)
+}
+
 // Bounds implements cc.Bounded.
 func (e *engine) Bounds() (floor, ceiling units.Rate) {
 	return units.Rate(detmath.Int64(e.p.minRate)), units.Rate(detmath.Int64(e.p.maxRate))

@@ -26,7 +26,8 @@ type Subject struct {
 // Conform checks what package cc promises of every engine. For any input, its
 // answers stay within bounds. An acknowledgement of an application-limited flow, or
 // one without any signal, raises nothing. Once the path is free the engine returns
-// to the line rate. No event allocates.
+// to the line rate. Setting its clock back (cc.Timed) changes no answer. No event
+// allocates.
 func Conform(t *testing.T, s Subject) {
 	t.Run("refuses an empty environment", func(t *testing.T) {
 		if _, err := s.New(cc.Env{}); err == nil {
@@ -59,6 +60,11 @@ type history struct {
 	sent  units.Bytes
 	path  telemetry.Stack
 	hops  [telemetry.MaxHops]telemetry.Hop
+
+	// twin gets the same events by a clock that is behind now and then, and has to
+	// decide alike.
+	twin   cc.Engine
+	behind units.Time
 }
 
 var (
@@ -81,19 +87,29 @@ func (h *history) step(t *rapid.T) {
 	before := h.e.Control()
 	// A second at most: the clock must last.
 	h.now += min(spans.Draw(t, "gap"), units.Second)
+	if rapid.IntRange(0, 3).Draw(t, "set back") == 0 {
+		h.setBack(rapid.OneOf(rapid.Just(h.now-h.behind), rapid.Map(rapid.Int64Range(0, int64(units.Second)), func(n int64) units.Time { return units.Time(n) })).Draw(t, "by"))
+	}
 	var got cc.Control
 	held := false
+	var alike cc.Control
+	then := h.now - h.behind
 	switch kind := rapid.IntRange(0, 9).Draw(t, "event"); kind {
 	case 0:
-		got = h.e.OnLoss(h.now)
+		got, alike = h.e.OnLoss(h.now), h.twin.OnLoss(then)
 	case 1:
-		got = h.e.OnTimeout(h.now)
+		got, alike = h.e.OnTimeout(h.now), h.twin.OnTimeout(then)
 	case 2:
-		got = h.e.OnCNP(h.now)
+		got, alike = h.e.OnCNP(h.now), h.twin.OnCNP(then)
 	default:
 		a := h.ack(t)
 		held = a.AppLimited || a.RTT == 0 && a.Path == nil && !a.HasMaxDelay
 		got = h.e.OnAck(&a)
+		a.Now, a.SentAt = a.Now-h.behind, a.SentAt-h.behind
+		alike = h.twin.OnAck(&a)
+	}
+	if got != alike {
+		t.Fatalf("the event answered %+v, and %+v by a clock that was set back by %v", got, alike, h.behind)
 	}
 	if got != h.e.Control() {
 		t.Fatalf("the event answered %+v, Control %+v", got, h.e.Control())
@@ -101,6 +117,14 @@ func (h *history) step(t *rapid.T) {
 	h.check(t, got)
 	if held && (got.Rate > before.Rate || got.Window > before.Window) {
 		t.Fatalf("an acknowledgement that says nothing, or of an application-limited flow, raised %+v to %+v", before, got)
+	}
+}
+
+// setBack sets back the clock of the twin.
+func (h *history) setBack(by units.Time) {
+	h.behind += by
+	if e, ok := h.twin.(cc.Timed); ok {
+		e.SetBack(by)
 	}
 }
 
@@ -177,7 +201,7 @@ func (s Subject) bounds(t *rapid.T) {
 		BaseRTT:  units.Time(rapid.Int64Range(1000, 500_000).Draw(t, "base RTT")) * units.Nanosecond,
 		MTU:      units.Bytes(256 << rapid.IntRange(0, 4).Draw(t, "MTU")),
 	}
-	h := history{s: s, e: s.make(t, env), env: env}
+	h := history{s: s, e: s.make(t, env), twin: s.make(t, env), env: env}
 	h.check(t, h.e.Control())
 	for range rapid.IntRange(1, 50).Draw(t, "events") {
 		h.step(t)
@@ -190,7 +214,7 @@ func (s Subject) bounds(t *rapid.T) {
 func (s Subject) recovers(t *rapid.T) {
 	const settle, window = 60 * units.Millisecond, 2 * units.Millisecond
 	env := cc.Env{LineRate: 10 * units.Gbps, BaseRTT: 20 * units.Microsecond, MTU: 4096}
-	h := history{s: s, e: s.make(t, env), env: env}
+	h := history{s: s, e: s.make(t, env), twin: s.make(t, env), env: env}
 	for range rapid.IntRange(1, 20).Draw(t, "events") {
 		h.step(t)
 	}

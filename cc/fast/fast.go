@@ -136,5 +136,8 @@ func (e *engine) OnTimeout(units.Time) cc.Control { return e.control }
 // OnCNP changes nothing, as OnLoss.
 func (e *engine) OnCNP(units.Time) cc.Control { return e.control }
 
+// SetBack implements cc.Timed.
+func (e *engine) SetBack(by units.Time) { e.s.base.until = e.s.base.until.SetBack(by) }
+
 // Control returns the rate that holds; the window is unlimited.
 func (e *engine) Control() cc.Control { return e.control }

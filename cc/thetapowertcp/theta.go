@@ -128,3 +128,6 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	e.p.next(&e.state, a)
 	return e.Answer()
 }
+
+// SetBack implements cc.Timed.
+func (e *engine) SetBack(by units.Time) { e.prevAt = e.prevAt.SetBack(by) }

@@ -45,3 +45,15 @@ func (q *QP) Expire(now units.Time, eff *Effects) {
 	q.ctr.LocalAckTimeoutErr++
 	q.retry(RewindTimeout, eff)
 }
+
+// SetBack sets back the driver's clock: all instants of the queue pair as
+// units.Time.SetBack does. The calls that follow have instants of the clock that was
+// set back.
+func (q *QP) SetBack(by units.Time) {
+	q.progress, q.deadline = q.progress.SetBack(by), q.deadline.SetBack(by)
+	if q.rnrUntil != 0 {
+		if q.rnrUntil = q.rnrUntil.SetBack(by); q.rnrUntil == 0 {
+			q.rnrUntil = -1 // over as well, and not none
+		}
+	}
+}

@@ -37,13 +37,13 @@ func adopt(t *testing.T, rate units.Rate) *adopted {
 func (a *adopted) sleep(until units.Time) (verbs.CQ, error) {
 	for {
 		for !fakenic.Readable(a.innerCh) {
-			at := min(a.w.Next(), a.shim.Deadline())
+			at := min(a.w.Next(), a.shim.Deadline().Time())
 			if at > until {
 				return nil, verbs.ErrTimeout
 			}
 			a.w.RunUntil(at)
-			if a.shim.Deadline() <= a.w.Now() {
-				if err := a.shim.Progress(a.w.Now()); err != nil {
+			if a.shim.Deadline().Time() <= a.w.Now() {
+				if err := a.shim.Progress(a.w.Now().Long()); err != nil {
 					return nil, err
 				}
 			}

@@ -48,7 +48,7 @@ func newRig(t testing.TB, n int, rate units.Rate) *rig {
 		r.qps = append(r.qps, q)
 		r.dev.time += apart
 		for range 4 {
-			if _, err := q.PostSendAt(r.dev.time, r.wr[:]); err != nil {
+			if _, err := q.PostSendAt(r.dev.time.Long(), r.wr[:]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -59,7 +59,7 @@ func newRig(t testing.TB, n int, rate units.Rate) *rig {
 // turn goes to when the next segment is due, releases it, polls what has
 // completed and posts as much again. It returns how many completed.
 func (r *rig) turn(t testing.TB) int {
-	if d := r.shim.Deadline(); d != units.Never {
+	if d := r.shim.Deadline().Time(); d != units.Never {
 		r.dev.time = max(r.dev.time, d)
 	}
 	n, err := r.cq.Poll(r.wc[:])
@@ -67,7 +67,7 @@ func (r *rig) turn(t testing.TB) int {
 		t.Fatal(err)
 	}
 	for i := range n {
-		if _, err := r.qps[r.wc[i].QPN].PostSendAt(r.dev.time, r.wr[:]); err != nil {
+		if _, err := r.qps[r.wc[i].QPN].PostSendAt(r.dev.time.Long(), r.wr[:]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestSegmentationAllocatesNothing(t *testing.T) {
 	}
 	n := testing.AllocsPerRun(100, func() {
 		for range 9 {
-			_, _ = q.PostSendAt(r.dev.time, wr[:]) // the last finds the queue full
+			_, _ = q.PostSendAt(r.dev.time.Long(), wr[:]) // the last finds the queue full
 		}
 		for r.turnOnce(t) > 0 {
 		}
@@ -170,7 +170,7 @@ func BenchmarkLongWrite(b *testing.B) {
 				b.Fatal(err)
 			}
 			for range n {
-				if _, err := q.PostSendAt(0, r.wr[:]); err != nil {
+				if _, err := q.PostSendAt(units.LongTime{}, r.wr[:]); err != nil {
 					b.Fatal(err)
 				}
 			}

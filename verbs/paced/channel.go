@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// nap bounds a sleep on a channel while work may arrive without an event on that
+// longestNap bounds a sleep on a channel while work may arrive without an event on that
 // channel: completions of a CQ that has another channel or none, and segments that
 // another goroutine posts during their flow's gap.
-const nap = 200 * units.Microsecond
+const longestNap = 200 * units.Microsecond
 
 // settleNap is for how long another goroutine's poll is awaited at a time.
 const settleNap = units.Microsecond
@@ -86,10 +86,10 @@ func (ch *channel) forget(c *CQ) {
 func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	s := ch.shim
 	now := s.Clock()
-	end := units.Never
+	end := units.LongNever
 	if timeout >= 0 {
-		if end = now + units.FromDuration(timeout); end < now {
-			end = units.Never
+		if end = now.Plus(units.Long(timeout)); end.Before(now) {
+			end = units.LongNever
 		}
 	}
 	s.mu.Lock()
@@ -108,32 +108,31 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 			return nil, err
 		}
 		s.mu.Lock()
-		if err := s.turn(instant{s, now}); err != nil {
+		if err := s.turn(instant{clock: s, long: now}); err != nil {
 			s.mu.Unlock()
 			return nil, err
 		}
 		now = s.Clock()
 		c := ch.take()
-		wake, settled := min(end, ch.wake(now)), ch.settled()
+		nap, settled := ch.nap(s.core.Now(now)), ch.settled()
+		more := ch.more()
+		s.mu.Unlock()
 		if c != nil {
-			err := ch.remind()
-			if err != nil {
-				ch.add(c)
-			}
-			s.mu.Unlock()
-			if err != nil {
+			if err := ch.remind(c, more); err != nil {
 				return nil, err
 			}
 			return c, nil
 		}
-		s.mu.Unlock()
 		if !settled {
 			// Even a Wait that is not to wait: what it would miss makes no event.
-			wake = now + settleNap
-		} else if now >= end && !first {
+			nap = settleNap
+		} else if !now.Before(end) && !first {
 			return nil, &verbs.OpError{Op: "get_cq_event", Object: s.dev.Name(), Err: verbs.ErrTimeout}
 		}
-		inner, err := ch.inner.Wait(sleep(now, wake))
+		if left := end.Sub(now); settled && end != units.LongNever {
+			nap = min(nap, max(left, 0))
+		}
+		inner, err := ch.inner.Wait(sleep(nap))
 		now = s.Clock()
 		switch {
 		case err == nil:
@@ -144,22 +143,24 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	}
 }
 
-// sleep is the span from now to wake for a provider's Wait, rounded up to whole
-// nanoseconds; negative if there is no end.
-func sleep(now, wake units.Time) time.Duration {
-	if wake == units.Never {
+// sleep is a span for a provider's Wait, rounded up to whole nanoseconds; negative if
+// there is no end.
+func sleep(span units.Time) time.Duration {
+	if span == units.Never {
 		return -1
 	}
-	return (max(wake-now, 0) + units.Nanosecond - 1).Duration()
+	return (span + units.Nanosecond - 1).Duration()
 }
 
 // arm arms the CQs of the provider whose segments wake this channel.
 func (ch *channel) arm() error {
-	ch.shim.mu.Lock()
-	defer ch.shim.mu.Unlock()
-	for _, g := range ch.shim.cqs {
-		if g.channel == ch && !g.armed {
-			if err := g.arm(); err != nil {
+	s := ch.shim
+	s.mu.Lock()
+	cqs := s.cqs
+	s.mu.Unlock()
+	for _, g := range cqs {
+		if g.channel == ch {
+			if err := s.arm(g); err != nil {
 				return err
 			}
 		}
@@ -178,38 +179,58 @@ func (ch *channel) settled() bool {
 	return true
 }
 
-// remind makes sure that the remaining events are fetched: one event of the
+// remind makes sure that the remaining events are fetched after c's: one event of the
 // provider may have caused several, and may be consumed. It is for programs that
 // sleep on the descriptor of an adopted channel and fetch one event each time it is
-// readable, and for a second goroutine in Wait.
-func (ch *channel) remind() error {
+// readable, and for a second goroutine in Wait. g is what more returned. If it fails,
+// the event of c waits again.
+func (ch *channel) remind(c *CQ, g *sendCQ) error {
+	if g == nil {
+		return nil
+	}
+	err := ch.shim.wake(g)
+	if err != nil {
+		ch.shim.mu.Lock()
+		defer ch.shim.mu.Unlock()
+		ch.add(c)
+	}
+	return err
+}
+
+// more returns the sendCQ by which to remind of the events that wait; nil if there are
+// none, nobody has to be reminded, or no segment can have caused an event.
+func (ch *channel) more() *sendCQ {
 	if ch.first == nil || !ch.adopted && ch.waiting < 2 {
 		return nil
 	}
 	for _, g := range ch.shim.cqs {
 		if g.channel == ch {
-			return g.wake(ch.shim.dev)
+			return g
 		}
 	}
-	return nil // no segment has caused an event
+	return nil
 }
 
-// wake is when a goroutine that sleeps on the channel must look again.
-func (ch *channel) wake(now units.Time) units.Time {
+// nap is after how long a goroutine that sleeps on the channel must look again, or
+// units.Never.
+func (ch *channel) nap(now units.Time) units.Time {
 	s := ch.shim
 	at := s.deadline()
 	if s.core.GapsEnd() > now {
-		at = min(at, now+nap)
+		at = min(at, now+longestNap)
 	}
 	if !ch.settled() {
 		at = min(at, now+settleNap)
 	}
 	for _, g := range s.cqs {
 		if g.channel != ch && g.inFlight > 0 {
-			at = min(at, max(g.polled+nap, now+units.Nanosecond))
+			at = min(at, max(s.core.Instant(g.polled)+longestNap, now+units.Nanosecond))
 		}
 	}
-	return at
+	if at == units.Never {
+		return at
+	}
+	return max(at-now, 0)
 }
 
 // fired takes an event of the provider: of a CQ of receives, which is the
@@ -232,9 +253,10 @@ func (ch *channel) fired(inner verbs.CQ) {
 func (ch *channel) Destroy() error {
 	s := ch.shim
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ch.refs > 0 {
-		return verbs.Errorf("destroy_comp_channel", s.dev.Name(), verbs.ErrBusy, "%d CQs use it: destroy them first", ch.refs)
+	refs := ch.refs
+	s.mu.Unlock()
+	if refs > 0 {
+		return verbs.Errorf("destroy_comp_channel", s.dev.Name(), verbs.ErrBusy, "%d CQs use it: destroy them first", refs)
 	}
 	if err := s.destroySendCQs(ch); err != nil {
 		return err
@@ -244,6 +266,8 @@ func (ch *channel) Destroy() error {
 			return err
 		}
 	}
+	s.mu.Lock()
 	s.objects--
+	s.mu.Unlock()
 	return nil
 }

@@ -2,6 +2,7 @@ package paced
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/sluice-rdma/sluice/completions"
@@ -30,12 +31,12 @@ type sendCQ struct {
 	waker   verbs.QP
 	wakerPD verbs.PD
 
-	inFlight int        // segments that will complete here
-	stale    bool       // there may be completions of QPs that were reset or destroyed
-	busy     bool       // being polled, without the lock
-	polled   units.Time // when it was last
-	armed    bool       // with an event to come
-	kicked   bool       // with a kick to come
+	inFlight int            // segments that will complete here
+	stale    bool           // there may be completions of QPs that were reset or destroyed
+	busy     bool           // being polled, without the lock
+	polled   units.LongTime // when it was last
+	armed    bool           // with an event to come
+	kicked   bool           // with a kick to come
 	buf      [64]verbs.WC
 	sample   core.Sample // of the completion that is being taken
 }
@@ -43,29 +44,21 @@ type sendCQ struct {
 // kickRoom is what a sendCQ keeps for a kick.
 const kickRoom = 1
 
-// sendCQFor returns the sendCQ with room for n segments of a QP with these CQs.
-// Its events go to where the application sleeps: the channel of its send CQ or
-// else, since segments must go on while it waits for receives, of its receive CQ.
+// sendCQFor returns the sendCQ with room for n segments of a QP with these CQs, and
+// reserves it. Its events go to where the application sleeps: the channel of its send
+// CQ or else, since segments must go on while it waits for receives, of its receive CQ.
 func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
+	s.making.Lock()
+	defer s.making.Unlock()
 	ch := send.channel
 	if ch == nil {
 		ch = recv.channel
 	}
-	size := 4096
-	for _, g := range s.cqs {
-		if g.channel != ch {
-			continue
-		}
-		if g.size-g.used >= n+kickRoom {
-			return g, nil
-		}
-		size = max(size, 2*g.size) // few CQs, since each is polled
+	g, size := s.reserve(ch, n)
+	if g != nil {
+		return g, nil
 	}
-	size = max(size, n+kickRoom)
-	if most := s.attr.MaxCQE; most > 0 {
-		size = min(size, most)
-	}
-	g := &sendCQ{channel: ch, size: size, polled: s.Clock()}
+	g = &sendCQ{channel: ch, size: size, used: n, polled: s.Clock()}
 	g.sample.Stamped = s.stamped()
 	attr := verbs.CQInitAttr{CQE: size, Timestamps: g.sample.Stamped}
 	if ch != nil {
@@ -82,21 +75,61 @@ func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 	g.cq = cq
 	if ch != nil {
 		// Someone may be asleep on the channel already.
-		if err := g.arm(); err != nil {
-			return nil, errors.Join(err, g.destroy())
+		g.armed = true
+		if err := cq.ReqNotify(false); err != nil {
+			return nil, errors.Join(err, cq.Destroy())
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.cqs = append(s.cqs[:len(s.cqs):len(s.cqs)], g)
 	s.byInner[cq] = g
 	return g, nil
 }
 
-func (g *sendCQ) arm() error {
+// reserve takes room for n segments on a sendCQ of a channel. If none has room it
+// returns the size of the next one.
+func (s *Shim) reserve(ch *channel, n int) (g *sendCQ, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size = 4096
+	for _, g := range s.cqs {
+		if g.channel != ch {
+			continue
+		}
+		if g.size-g.used >= n+kickRoom {
+			g.used += n
+			return g, 0
+		}
+		size = max(size, 2*g.size) // few CQs, since each is polled
+	}
+	size = max(size, n+kickRoom)
+	if most := s.attr.MaxCQE; most > 0 {
+		size = min(size, most)
+	}
+	return nil, size
+}
+
+// arm arms g for the next completion, if it is not.
+func (s *Shim) arm(g *sendCQ) error {
+	s.mu.Lock()
+	if g.armed {
+		s.mu.Unlock()
+		return nil
+	}
 	g.armed = true
+	g.lookAfter = math.MaxUint64 // not settled
+	s.mu.Unlock()
+	err := g.cq.ReqNotify(false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if g.lookAfter = g.rounds; g.busy {
 		g.lookAfter++
 	}
-	return g.cq.ReqNotify(false)
+	if err != nil {
+		g.armed = false
+	}
+	return err
 }
 
 // settled reports whether everything that completed before g was armed has been
@@ -104,31 +137,50 @@ func (g *sendCQ) arm() error {
 func (g *sendCQ) settled() bool { return g.rounds >= g.lookAfter }
 
 // wake makes an event on g's channel, whatever goes on on its queue pairs.
-func (g *sendCQ) wake(dev verbs.Device) (err error) {
+func (s *Shim) wake(g *sendCQ) error {
+	s.making.Lock()
+	defer s.making.Unlock()
+	if err := g.makeWaker(s.dev); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	kicked := g.kick()
+	s.mu.Unlock()
+	if kicked {
+		return nil
+	}
+	_, err := g.waker.PostRecv([]verbs.RecvWR{{WRID: kickWRID}})
+	if err != nil {
+		s.mu.Lock()
+		g.unkick()
+		s.mu.Unlock()
+	}
+	return err
+}
+
+func (g *sendCQ) makeWaker(dev verbs.Device) (err error) {
 	if g.wakerPD == nil {
 		if g.wakerPD, err = dev.AllocPD(); err != nil {
 			return err
 		}
 	}
-	if g.waker == nil {
-		q, err := g.wakerPD.CreateQP(verbs.QPInitAttr{
-			Type: ib.RC, SendCQ: g.cq, RecvCQ: g.cq, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1},
-		})
-		if err != nil {
-			return err
-		}
-		if err = q.Modify(verbs.QPAttr{State: ib.Init, Port: 1}, verbs.ResetToInitRC); err == nil {
-			err = q.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
-		}
-		if err != nil {
-			return errors.Join(err, q.Destroy())
-		}
-		g.waker = q
+	if g.waker != nil {
+		return nil
 	}
-	return g.kick(func() error {
-		_, err := g.waker.PostRecv([]verbs.RecvWR{{WRID: kickWRID}})
-		return err
+	q, err := g.wakerPD.CreateQP(verbs.QPInitAttr{
+		Type: ib.RC, SendCQ: g.cq, RecvCQ: g.cq, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1},
 	})
+	if err != nil {
+		return err
+	}
+	if err = q.Modify(verbs.QPAttr{State: ib.Init, Port: 1}, verbs.ResetToInitRC); err == nil {
+		err = q.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
+	}
+	if err != nil {
+		return errors.Join(err, q.Destroy())
+	}
+	g.waker = q
+	return nil
 }
 
 // destroy destroys what g has at the provider, from the last on: what could not
@@ -149,29 +201,47 @@ func (g *sendCQ) destroy() error {
 	return g.cq.Destroy()
 }
 
-// destroySendCQs destroys those of a channel, or those of none. The lock is held;
-// while another goroutine polls one of them it is given up.
+// destroySendCQs destroys those of a channel, or those of none. What can't be
+// destroyed stays.
 func (s *Shim) destroySendCQs(ch *channel) error {
+	s.making.Lock()
+	defer s.making.Unlock()
+	s.mu.Lock()
 	for s.polling(ch) {
 		s.mu.Unlock()
 		verbs.Sleep(s.dev, time.Microsecond)
 		s.mu.Lock()
 	}
-	var keep []*sendCQ
-	var errs []error
+	var keep, gone []*sendCQ
 	for _, g := range s.cqs {
 		if g.channel == ch {
-			err := g.destroy()
-			if err == nil {
-				g.busy = true // for a goroutine that iterates over an earlier list of them
-				delete(s.byInner, g.cq)
-				continue
-			}
-			errs = append(errs, err)
+			g.busy = true // for a goroutine that iterates over an earlier list of them
+			gone = append(gone, g)
+		} else {
+			keep = append(keep, g)
 		}
-		keep = append(keep, g)
 	}
 	s.cqs = keep
+	s.mu.Unlock()
+	var errs []error
+	for i, g := range gone {
+		if err := g.destroy(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		gone[i] = nil
+		s.mu.Lock()
+		delete(s.byInner, g.cq)
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range gone {
+		if g != nil {
+			g.busy = false
+			s.cqs = append(s.cqs[:len(s.cqs):len(s.cqs)], g)
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -282,17 +352,25 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 
 // ReqNotify implements verbs.CQ.
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
-	s := c.shim
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := c.recv.ReqNotify(solicitedOnly); err != nil {
-		return err
-	}
-	c.armed = armedAny
+	to := armedAny
 	if solicitedOnly {
-		c.armed = armedSolicited
+		to = armedSolicited
 	}
-	return nil
+	// First here: an event of the provider's that comes at once is for the program.
+	before := c.arm(to)
+	err := c.recv.ReqNotify(solicitedOnly)
+	if err != nil {
+		c.arm(before)
+	}
+	return err
+}
+
+// arm sets for which event c is armed, and returns for which it was.
+func (c *CQ) arm(to arming) (before arming) {
+	c.shim.mu.Lock()
+	defer c.shim.mu.Unlock()
+	before, c.armed = c.armed, to
+	return before
 }
 
 // Cap implements verbs.CQ.
@@ -302,15 +380,18 @@ func (c *CQ) Cap() int { return c.recv.Cap() }
 func (c *CQ) Destroy() error {
 	s := c.shim
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.refs > 0 {
-		return verbs.Errorf("destroy_cq", s.dev.Name(), verbs.ErrBusy, "%d queue pairs use it: destroy them first", c.refs)
+	refs := c.refs
+	s.mu.Unlock()
+	if refs > 0 {
+		return verbs.Errorf("destroy_cq", s.dev.Name(), verbs.ErrBusy, "%d queue pairs use it: destroy them first", refs)
 	}
 	if !c.adopted {
 		if err := c.recv.Destroy(); err != nil {
 			return err
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.byInner, c.recv)
 	s.objects--
 	if c.channel != nil {
@@ -344,25 +425,29 @@ func (c *CQ) fire() {
 // is in error. Where its queue has no room for one request more, what fills the queue
 // makes events.
 func (q *QP) kick() {
-	_ = q.sends.kick(func() error {
-		wr := verbs.SendWR{WRID: kickWRID, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}
-		_, err := q.inner.PostSend([]verbs.SendWR{wr})
-		return err
-	})
+	if q.sends.kick() {
+		return
+	}
+	wr := verbs.SendWR{WRID: kickWRID, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}
+	if _, err := q.inner.PostSend([]verbs.SendWR{wr}); err != nil {
+		q.sends.unkick()
+	}
 }
 
-// kick makes an event on g's channel by a request to a queue pair in error: post posts
-// one that names no memory, and that comes back as flushed.
-func (g *sendCQ) kick(post func() error) error {
+// kick takes note that an event on g's channel is made by a request to a queue pair in
+// error: one that names no memory, and that comes back as flushed. It reports true if
+// one is on its way already.
+func (g *sendCQ) kick() bool {
 	if g.kicked {
-		return nil
+		return true
 	}
 	g.kicked = true
 	g.inFlight++
-	err := post()
-	if err != nil {
-		g.kicked = false
-		g.inFlight--
-	}
-	return err
+	return false
+}
+
+// unkick takes that back.
+func (g *sendCQ) unkick() {
+	g.kicked = false
+	g.inFlight--
 }

@@ -24,13 +24,9 @@ func (s *Shim) GID(port, index int) (netip.Addr, error) { return s.dev.GID(port,
 func (s *Shim) Now() time.Duration { return s.dev.Now() }
 
 // NowPrecise implements verbs.PreciseClock. Where the provider's clock counts
-// nanoseconds, so does this.
-func (s *Shim) NowPrecise() units.Time {
-	if s.precise != nil {
-		return s.precise.NowPrecise()
-	}
-	return units.FromDuration(s.dev.Now())
-}
+// nanoseconds, so does this; it ends at units.Never, 106 days after the clock's origin,
+// where Clock goes on.
+func (s *Shim) NowPrecise() units.Time { return s.Clock().Time() }
 
 // ReadClock implements verbs.ClockReader. It fails with ErrNotSupported if the
 // provider's device has no counter that can be read.
@@ -100,12 +96,20 @@ func (s *Shim) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	return e, nil
 }
 
-// Close implements verbs.Device.
-func (s *Shim) Close() error {
+// unused fails if objects exist.
+func (s *Shim) unused() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.objects > 0 {
 		return verbs.Errorf("close_device", s.dev.Name(), verbs.ErrBusy, "%d PDs, CQs and channels exist: free them first", s.objects)
+	}
+	return nil
+}
+
+// Close implements verbs.Device.
+func (s *Shim) Close() error {
+	if err := s.unused(); err != nil {
+		return err
 	}
 	if err := s.destroySendCQs(nil); err != nil {
 		return err

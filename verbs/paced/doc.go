@@ -27,9 +27,10 @@
 //
 // # Concurrency
 //
-// The rules are those of package verbs. One lock guards the shim's state; it is
-// never held while the provider is polled or waited on. A provider must not call
-// back into the shim from within PostSend. Nothing on the data path allocates.
+// The rules are those of package verbs. One lock guards the shim's state. Of
+// the provider's calls only PostSend is made with it held, so a provider must not call
+// back into the shim from there; control calls, polls and waits of one thread hold up
+// no other one. Nothing on the data path allocates.
 //
 // docs/shim.md follows a write through the shim and lists what is guaranteed.
 package paced

@@ -39,13 +39,13 @@ func TestARestAfterAReset(t *testing.T) {
 	p := newBench(t, uncalibrated(), nil)
 	q, _ := p.connect(defaultCap())
 	p.post(q, p.write(1, 100))
-	if at := p.shim.Rest(50*us, nil); at != p.w.Now()+50*us {
+	if at := p.shim.Rest(50*us, nil).Time(); at != p.w.Now()+50*us {
 		t.Errorf("with a segment at the NIC it rests until %v", at)
 	}
 	if err := q.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	if at := p.shim.Rest(50*us, nil); at != units.Never {
+	if at := p.shim.Rest(50*us, nil).Time(); at != units.Never {
 		t.Errorf("after the reset it rests until %v", at)
 	}
 	p.run(units.Never)

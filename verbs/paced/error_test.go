@@ -282,7 +282,7 @@ func TestResetForgetsAndStartsAnew(t *testing.T) {
 	if err := q.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	if d := p.shim.Deadline(); d != units.Never || q.Outstanding() != 0 {
+	if d := p.shim.Deadline().Time(); d != units.Never || q.Outstanding() != 0 {
 		t.Errorf("after the reset, %v is outstanding and the deadline is %v", q.Outstanding(), d)
 	}
 	p.run(units.Never)
@@ -290,7 +290,7 @@ func TestResetForgetsAndStartsAnew(t *testing.T) {
 		t.Errorf("completions of forgotten requests: %+v", wcs)
 	}
 	p.a.OnPoll = func() { t.Error("the provider is polled for nothing") }
-	if err := p.shim.Progress(p.w.Now()); err != nil {
+	if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 		t.Error(err)
 	}
 	p.a.OnPoll = nil
@@ -310,7 +310,7 @@ func TestDestroyWithWorkOutstanding(t *testing.T) {
 	q, _ := p.connect(defaultCap())
 	p.post(q, p.write(1, 16<<10))
 	p.run(units.Never)
-	if err := p.shim.Progress(p.w.Now()); err != nil {
+	if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 		t.Fatal(err)
 	}
 	p.post(q, p.write(2, 500_000))
@@ -341,7 +341,7 @@ func TestResetTakesCompletions(t *testing.T) {
 	for range 3 {
 		p.post(q, p.write(1, 100), p.write(2, 100))
 		p.run(units.Never)
-		if err := p.shim.Progress(p.w.Now()); err != nil {
+		if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 			t.Fatal(err)
 		}
 		if err := q.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState); err != nil {
@@ -371,7 +371,7 @@ func TestDestroyWhileAnotherPolls(t *testing.T) {
 		q2, _ := p.connect(defaultCap())
 		p.post(q2, p.write(9, 16<<10))
 	}
-	if err := p.shim.Progress(p.w.Now()); err != nil {
+	if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 		t.Fatal(err)
 	}
 	if wcs := p.poll(p.cq); len(wcs) != 0 || p.shim.Stats().Stray != 1 {
@@ -457,7 +457,7 @@ func TestACQThatFails(t *testing.T) {
 	}
 	for range 100 {
 		p.w.RunUntil(p.w.Now() + 10*us)
-		if err := p.shim.Progress(p.w.Now()); !errors.Is(err, overrun) {
+		if err := p.shim.Progress(p.w.Now().Long()); !errors.Is(err, overrun) {
 			t.Fatalf("Progress: %v", err)
 		}
 	}
@@ -479,7 +479,7 @@ func TestManyQueuePairsShareFewCQs(t *testing.T) {
 		p.post(q, p.write(1, 1), p.write(2, 1))
 	}
 	p.a.OnPoll = func() { cqs++ }
-	if err := p.shim.Progress(0); err != nil {
+	if err := p.shim.Progress(units.LongTime{}); err != nil {
 		t.Fatal(err)
 	}
 	if cqs > 4 {

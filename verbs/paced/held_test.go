@@ -23,25 +23,25 @@ func TestWhatHoldsASegment(t *testing.T) {
 		latency units.Time
 		want    func(last, end units.Time) paced.Held
 	}{
-		"nothing, as it fits": {bound: n * segment, want: func(_, end units.Time) paced.Held { return paced.Held{Sent: end} }},
+		"nothing, as it fits": {bound: n * segment, want: func(_, end units.Time) paced.Held { return paced.Held{Sent: end.Long()} }},
 		"the bound": {bound: 2 * segment, want: func(last, end units.Time) paced.Held {
-			return paced.Held{Bound: last, Sent: end - last}
+			return paced.Held{Bound: last.Long(), Sent: (end - last).Long()}
 		}},
 		"the rate": {control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}, bound: n * segment, want: func(last, end units.Time) paced.Held {
 			if last != (n-1)*gap {
 				t.Errorf("the last segment left at %v, %d gaps are %v", last, n-1, (n-1)*gap)
 			}
-			return paced.Held{Rate: last, Sent: end - last}
+			return paced.Held{Rate: last.Long(), Sent: (end - last).Long()}
 		}},
 		"the engine's window": {control: cc.Control{Rate: line, Window: 2 * segment}, bound: 4 * segment, want: func(last, end units.Time) paced.Held {
-			return paced.Held{Window: last, Sent: end - last}
+			return paced.Held{Window: last.Long(), Sent: (end - last).Long()}
 		}},
 		// What the engine would hold anyway is its own.
 		"both windows": {control: cc.Control{Rate: line, Window: 2 * segment}, bound: 2 * segment, want: func(last, end units.Time) paced.Held {
-			return paced.Held{Window: last, Sent: end - last}
+			return paced.Held{Window: last.Long(), Sent: (end - last).Long()}
 		}},
 		"the rate and then the bound": {control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}, bound: segment, latency: far, want: func(last, end units.Time) paced.Held {
-			return paced.Held{Rate: (n - 1) * gap, Bound: last - (n-1)*gap, Sent: end - last}
+			return paced.Held{Rate: ((n - 1) * gap).Long(), Bound: (last - (n-1)*gap).Long(), Sent: (end - last).Long()}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestWhatHoldsASegment(t *testing.T) {
 			last, end := p.posts[len(p.posts)-1].at-begun, p.w.Now()-begun
 			var s paced.QPStats
 			q.Stats(&s)
-			if want := c.want(last, end); s.Held != want || s.Held.Active() != end {
+			if want := c.want(last, end); s.Held != want || s.Held.Active() != end.Long() {
 				t.Errorf("held %+v, expected %+v; active for %v of %v", s.Held, want, s.Held.Active(), end)
 			}
 			if got := p.shim.Stats().Held; got != s.Held {
@@ -88,7 +88,7 @@ func TestWhatHoldsIsReadAtAnyTime(t *testing.T) {
 	p.post(q, p.write(1, 64<<10))
 	for now := units.Time(0); now < 50*us; now += 700 * units.Nanosecond {
 		p.run(now)
-		if h := p.shim.Stats().Held; h.Active() != p.w.Now() {
+		if h := p.shim.Stats().Held; h.Active() != p.w.Now().Long() {
 			t.Fatalf("at %v: %+v", p.w.Now(), h)
 		}
 	}
@@ -103,10 +103,10 @@ func TestLatenessIsTheHosts(t *testing.T) {
 	due := units.Gbps.Serialize(16 * units.KiB)
 	const late = 7 * us
 	p.w.RunUntil(due + late)
-	if err := p.shim.Progress(p.w.Now()); err != nil {
+	if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 		t.Fatal(err)
 	}
-	if h := p.shim.Stats().Held; h != (paced.Held{Rate: due, Late: late}) {
+	if h := p.shim.Stats().Held; h != (paced.Held{Rate: due.Long(), Late: late.Long()}) {
 		t.Errorf("%+v", h)
 	}
 }
@@ -120,7 +120,7 @@ func TestAFenceIsNobodys(t *testing.T) {
 	p.post(q, p.read(1, 1000), fenced)
 	p.run(units.Never)
 	at := p.posts[1].at
-	if h := p.shim.Stats().Held; h != (paced.Held{Other: at, Sent: p.w.Now() - at}) {
+	if h := p.shim.Stats().Held; h != (paced.Held{Other: at.Long(), Sent: (p.w.Now() - at).Long()}) {
 		t.Errorf("%+v, and the fenced request left at %v", h, at)
 	}
 }
@@ -139,8 +139,8 @@ func TestTheBoundUnderAChangingRate(t *testing.T) {
 	back := line.Serialize(16*units.KiB) + 4*gap // the first
 	third := gap + 10*gap
 	want := paced.Held{
-		Rate:  gap + gap + (third - back), // to the second; after it at the old rate; from the new rate on
-		Bound: back - 2*gap, Sent: p.w.Now() - third,
+		Rate:  (gap + gap + (third - back)).Long(), // to the second; after it at the old rate; from the new rate on
+		Bound: (back - 2*gap).Long(), Sent: (p.w.Now() - third).Long(),
 	}
 	if h := p.shim.Stats().Held; h != want || p.posts[2].at != third {
 		t.Errorf("%+v, expected %+v; the third left at %v, expected %v", h, want, p.posts[2].at, third)

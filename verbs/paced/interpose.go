@@ -52,11 +52,11 @@ func (q *QP) PostWhole(wrs []verbs.SendWR) error {
 
 // Look replaces Wait on ch, a channel of the Shim, for a program that takes all of
 // the provider's events itself. It arms the Shim's own CQs on ch, makes progress
-// and returns the CQ that has an event, or nil. With nil, wake is when to call Look
-// again if no event of the provider arrives. Unless settled, call it again as soon
+// and returns the CQ that has an event, or nil. With nil, nap is after how long to call
+// Look again if no event of the provider arrives, or units.Never. Unless settled, call it again as soon
 // as possible, even in a program that does not want to wait: another thread has
 // taken completions and not reported them yet, and no event will announce them.
-func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, wake units.Time, settled bool, err error) {
+func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, nap units.Time, settled bool, err error) {
 	own, ok := ch.(*channel)
 	if !ok || own.shim != s {
 		return nil, 0, false, verbs.Errorf("get_cq_event", s.dev.Name(), verbs.ErrInvalid, "the channel must be made or adopted by this device")
@@ -65,19 +65,20 @@ func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, wake units.Time, settled bool
 		return nil, 0, false, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.turn(s.now()); err != nil {
+		s.mu.Unlock()
 		return nil, 0, false, err
 	}
-	now := s.Clock()
-	wake, settled = own.wake(now), own.settled()
-	if cq = own.take(); cq != nil {
-		if err := own.remind(); err != nil {
-			own.add(cq)
+	nap, settled = own.nap(s.instant()), own.settled()
+	cq = own.take()
+	more := own.more()
+	s.mu.Unlock()
+	if cq != nil {
+		if err := own.remind(cq, more); err != nil {
 			return nil, 0, false, err
 		}
 	}
-	return cq, wake, settled, nil
+	return cq, nap, settled, nil
 }
 
 // Fired reports to the Shim that the program took an event of inner, a CQ of the
@@ -99,10 +100,8 @@ func (s *Shim) Fired(inner verbs.CQ) {
 // own CQs and leaves the device open. Destroy queue pairs, CQs, channels and PDs
 // first.
 func (s *Shim) CloseAdopted() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.objects > 0 {
-		return verbs.Errorf("close_device", s.dev.Name(), verbs.ErrBusy, "%d PDs, CQs and channels exist: free them first", s.objects)
+	if err := s.unused(); err != nil {
+		return err
 	}
 	return s.destroySendCQs(nil)
 }

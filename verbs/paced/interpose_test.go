@@ -15,7 +15,7 @@ import (
 func (a *adopted) take(t *testing.T, until units.Time) verbs.CQ {
 	t.Helper()
 	for {
-		c, wake, settled, err := a.shim.Look(a.ch)
+		c, nap, settled, err := a.shim.Look(a.ch)
 		a.ok(err)
 		if c != nil {
 			return c
@@ -33,7 +33,10 @@ func (a *adopted) take(t *testing.T, until units.Time) verbs.CQ {
 		case !errors.Is(err, verbs.ErrTimeout):
 			t.Fatal(err)
 		}
-		at := min(a.w.Next(), wake)
+		at := a.w.Next()
+		if nap != units.Never {
+			at = min(at, a.w.Now()+nap)
+		}
 		if at > until {
 			t.Fatalf("nothing until %v", until)
 		}

@@ -18,17 +18,18 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 }
 
 // PostSendAt is PostSend at the time now, a reading of Shim.Clock.
-func (q *QP) PostSendAt(now units.Time, wrs []verbs.SendWR) (int, error) {
+func (q *QP) PostSendAt(now units.LongTime, wrs []verbs.SendWR) (int, error) {
 	return q.post(at(now), wrs, false)
 }
 
 // post takes requests up to the first that is wrong or has no room; if whole, all or
 // none.
 func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
-	t.read()
+	t.look()
 	s := q.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	t.in(s.core)
 	switch q.core.State() {
 	case ib.RTS, ib.SQD, ib.SQE, ib.Err:
 	default:
@@ -99,11 +100,7 @@ func (q *QP) posted(now units.Time, b *core.Batch, taken int, err error) {
 		s.stats.ProviderFull += uint64(len(b.WRs) - taken)
 		return
 	}
-	// Requests at the provider must complete, and the peer's requests must stop, as
-	// after any failure. If the provider refuses this too, its queue pair is in no
-	// state to hold any requests.
-	_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
-	q.finish(false)
+	s.doomed = append(s.doomed, q)
 }
 
 // refusal is the completion status of a request whose segment the provider did

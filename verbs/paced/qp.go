@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
@@ -31,6 +32,8 @@ type QP struct {
 	abilities
 	watch func(a *cc.Ack, c cc.Control) // nil if there is no watcher
 	tally tally
+
+	modifying sync.Mutex // held by Modify and SetRateLimit; guards port and mtu
 
 	going bool // Destroy is at work
 	cap   verbs.QPCap
@@ -85,12 +88,6 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if a.Cap.MaxSendWR < 0 || a.Cap.MaxSendSGE < 0 || a.Cap.MaxInlineData < 0 {
 		return bad(verbs.ErrInvalid, "Cap has a negative size")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.qps)-len(s.vacant) >= maxQPs {
-		return bad(verbs.ErrInvalid, "a shim takes %d queue pairs", maxQPs)
-	}
-
 	q := &QP{
 		shim: s, cq: send, recv: recv, cap: a.Cap, port: 1, mtu: 1024,
 	}
@@ -105,32 +102,50 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		q.depth = min(q.depth, s.attr.MaxQPWR)
 	}
 
-	sends, err := s.sendCQFor(send, recv, q.depth)
-	if err != nil {
+	var err error
+	if q.sends, err = s.sendCQFor(send, recv, q.depth); err != nil {
 		return nil, err
 	}
 	sigAll := a.SigAll
-	a.SendCQ, a.RecvCQ, a.SigAll = sends.cq, recv.recv, false
+	a.SendCQ, a.RecvCQ, a.SigAll = q.sends.cq, recv.recv, false
 	a.Cap.MaxSendWR, a.Cap.MaxSendSGE = q.depth, q.cap.MaxSendSGE
-	if q.inner, err = p.PD.CreateQP(a); err != nil {
+	if q.inner, err = p.PD.CreateQP(a); err == nil {
+		q.prepare()
+		err = q.enter(&core.QPConfig{
+			Number: q.inner.Num(), Cap: q.cap, SigAll: sigAll,
+			Segment: s.cfg.Segment, Depth: q.depth, Limit: limit, Line: line, MTU: q.mtu,
+		})
+		if err != nil {
+			err = errors.Join(err, q.inner.Destroy())
+		}
+	}
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		q.sends.used -= q.depth
 		return nil, err
 	}
+	return q, nil
+}
+
+// enter makes q one of the shim's.
+func (q *QP) enter(a *core.QPConfig) error {
+	s := q.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.qps)-len(s.vacant) >= maxQPs {
+		return verbs.Errorf("create_qp", s.dev.Name(), verbs.ErrInvalid, "a shim takes %d queue pairs", maxQPs)
+	}
 	s.place(q)
-	if err := s.core.Add(&q.core, &core.QPConfig{
-		Number: q.inner.Num(), Index: q.index, Cap: q.cap, SigAll: sigAll,
-		Segment: s.cfg.Segment, Depth: q.depth, Limit: limit, Line: line, MTU: q.mtu,
-	}); err != nil {
+	a.Index = q.index
+	if err := s.core.Add(&q.core, a); err != nil {
 		s.unplace(q)
-		return nil, errors.Join(err, q.inner.Destroy())
+		return err
 	}
 	q.renew()
-	q.sends = sends
-	sends.used += q.depth
-	q.prepare()
-
-	send.addQP(q.cap.MaxSendWR)
-	recv.refs++
-	return q, nil
+	q.cq.addQP(q.cap.MaxSendWR)
+	q.recv.refs++
+	return nil
 }
 
 // place enters q in the shim's tables.
@@ -218,8 +233,8 @@ func (q *QP) CNPs() uint64 {
 // SetRateLimit implements verbs.RateLimitQP: it sets the NIC's limiter, in place
 // of Config.NICRate, and takes its rate out of the round trips from then on.
 func (q *QP) SetRateLimit(bps int64) error {
-	q.shim.mu.Lock()
-	defer q.shim.mu.Unlock()
+	q.modifying.Lock()
+	defer q.modifying.Unlock()
 	return q.limitNIC(units.Rate(bps))
 }
 
@@ -248,21 +263,34 @@ func (q *QP) sweep() error {
 	return s.turn(s.now())
 }
 
+// same is a state for Modify without verbs.AttrState.
+const same ib.QPState = 0xff
+
 func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
-	s := q.shim
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	start := mask&verbs.AttrState != 0 && a.State == ib.RTS && q.core.State() == ib.RTR
-	if start {
-		if err := q.start(); err != nil {
-			return err
-		}
+	q.modifying.Lock()
+	defer q.modifying.Unlock()
+	to := a.State
+	if mask&verbs.AttrState == 0 {
+		to = same
+	}
+	from, err := q.leave(to)
+	if err != nil {
+		return err
 	}
 	if err := q.inner.Modify(a, mask); err != nil {
+		q.stay(from, to)
 		return err
 	}
 	if mask&verbs.AttrPort != 0 {
 		q.port = a.Port
+	}
+	refused := from == ib.RTR && to == ib.RTS && q.shim.cfg.NICRate > 0 && q.limitNIC(q.shim.cfg.NICRate) != nil
+
+	s := q.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if refused {
+		s.stats.NICRateRefused++
 	}
 	if mask&verbs.AttrPathMTU != 0 && a.PathMTU > 0 {
 		q.mtu = a.PathMTU
@@ -271,33 +299,70 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrMaxQPRdAtomic != 0 {
 		q.core.SetReads(int(a.MaxRdAtomic))
 	}
-	if mask&verbs.AttrState == 0 {
-		return nil
-	}
-	switch a.State {
+	q.arrive(to)
+	return nil
+}
+
+// leave prepares for a state, which the provider has yet to take the queue pair to, and
+// returns the present one. Meanwhile nothing is sent, unless the state is RTS, or ERR,
+// where the provider flushes what is sent.
+func (q *QP) leave(to ib.QPState) (from ib.QPState, err error) {
+	s := q.shim
+	s.mu.Lock()
+	from = q.core.State()
+	s.mu.Unlock()
+	switch to {
+	case same, ib.Err:
 	case ib.RTS:
-		if start && s.cfg.NICRate > 0 && q.limitNIC(s.cfg.NICRate) != nil {
-			s.stats.NICRateRefused++
+		if from == ib.RTR {
+			return from, q.start()
 		}
+	default:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		q.core.Suspend(to)
+	}
+	return from, nil
+}
+
+// stay goes back from leave, as the provider has refused.
+func (q *QP) stay(from, to ib.QPState) {
+	if to == same || to == ib.Err || to == ib.RTS {
+		return
+	}
+	s := q.shim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.core.State() == to {
+		q.core.Restore(s.instant(), from)
+	}
+}
+
+// arrive takes note of a new state.
+func (q *QP) arrive(state ib.QPState) {
+	s := q.shim
+	switch state {
+	case same:
+	case ib.RTS:
 		t := s.now()
-		q.core.Resume(t.read())
+		t.read(s.core)
+		q.core.Resume(t.now)
 		s.release(&t)
 		s.alert()
 	case ib.Reset:
 		q.clear()
 		q.renew()
 	case ib.Err:
-		q.core.Fail(s.Clock())
+		q.core.Fail(s.instant())
 		q.finish(false)
 	default:
-		q.core.Stop(s.Clock(), a.State)
+		q.core.Stop(s.instant(), state)
 	}
-	return nil
 }
 
 // clear forgets everything that was posted.
 func (q *QP) clear() {
-	if n := q.core.Clear(q.shim.Clock(), &q.cq.sends); n > 0 {
+	if n := q.core.Clear(q.shim.instant(), &q.cq.sends); n > 0 {
 		q.sends.inFlight -= n
 		q.sends.stale = true
 	}
@@ -333,7 +398,7 @@ func (q *QP) destroy() error {
 	q.going = false
 	if err != nil {
 		if q.core.State() == ib.Reset {
-			q.core.Restore(s.Clock(), state)
+			q.core.Restore(s.instant(), state)
 		}
 		return err
 	}
@@ -341,7 +406,7 @@ func (q *QP) destroy() error {
 	all, failed := q.core.Finished()
 	s.stats.Messages += all
 	s.stats.Failed += failed
-	s.stats.add(&q.tally, heldOf(q.core.Held(s.Clock())))
+	s.stats.add(&q.tally, heldOf(q.core.Held(s.instant())))
 	s.core.Remove(&q.core)
 	s.unplace(q)
 	q.sends.used -= q.depth

@@ -71,7 +71,7 @@ func (q *QP) Stats(out *QPStats) {
 		Rate: q.core.Control().Rate, Outstanding: q.core.Outstanding(),
 		Messages: all, Failed: failed,
 		Segments: q.tally.segments, SegmentBytes: q.tally.segmentBytes, CNPs: q.tally.cnps,
-		Cuts: q.tally.cuts, Held: heldOf(q.core.Held(s.Clock())),
+		Cuts: q.tally.cuts, Held: heldOf(q.core.Held(s.instant())),
 		RTT:       q.tally.rtt,
 		Variables: out.Variables[:0],
 	}

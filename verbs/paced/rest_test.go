@@ -12,7 +12,7 @@ func TestRest(t *testing.T) {
 	p := programs(t, units.Gbps)
 	p.w.PollCost = 0
 	kicks := 0
-	rest := func() units.Time { return p.shim.Rest(50*us, func() { kicks++ }) }
+	rest := func() units.Time { return p.shim.Rest(50*us, func() { kicks++ }).Time() }
 	kicked := func(want int, after string) {
 		t.Helper()
 		if kicks != want {
@@ -33,7 +33,7 @@ func TestRest(t *testing.T) {
 	p.post(q, p.write(2, 32<<10))
 	kicked(0, "a post that has to wait")
 	p.w.RunUntil(40 * us)
-	if err := p.shim.Progress(p.w.Now()); err != nil {
+	if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 		t.Fatal(err)
 	}
 	kicked(0, "a completion")

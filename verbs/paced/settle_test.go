@@ -81,7 +81,7 @@ func TestASleeperAwaitsAPollInProgress(t *testing.T) {
 		}()
 		<-asleep
 	}
-	if err := p.shim.Progress(w.Now()); err != nil {
+	if err := p.shim.Progress(w.Now().Long()); err != nil {
 		t.Fatal(err)
 	}
 	close(polled)

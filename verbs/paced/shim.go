@@ -22,9 +22,13 @@ type Shim struct {
 	dev     verbs.Device
 	attr    verbs.DeviceAttr
 	precise verbs.PreciseClock // nil if the device's clock counts nanoseconds
-	epoch   units.Time
 	cfg     Config
 	scheme  *cc.Scheme // nil with Config.Engine, or without an engine
+
+	// making is held while the shim's own objects at the provider are made or
+	// destroyed. mu is never taken before it, so that the data path does not wait for
+	// the provider's control calls.
+	making sync.Mutex
 
 	mu   sync.Mutex // guards everything below, and the state of QPs, CQs and channels
 	core *core.Core
@@ -37,8 +41,10 @@ type Shim struct {
 
 	clock     *completions.Clock // nil without timestamps
 	reader    verbs.ClockReader
-	reading   bool       // the NIC's counter, without the lock
-	readAgain units.Time // not before, after an error
+	reading   bool           // the NIC's counter, without the lock
+	readAgain units.LongTime // not before, after an error
+
+	doomed []*QP // to be taken to ERR at the provider, see bury
 
 	waiting int // goroutines in Wait, of all channels
 	objects int // PDs, CQs and channels that exist
@@ -76,14 +82,15 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	if _, ok := e.(cc.Pathed); ok {
 		return nil, errors.New("paced: the engine chooses paths, by a port that is the NIC's alone: turn that off (swift: plb), or run the engine in the NIC")
 	}
+	var origin units.LongTime
 	if s.precise, _ = dev.(verbs.PreciseClock); s.precise == nil {
-		s.epoch = units.FromDuration(dev.Now())
+		origin = s.Clock()
 	}
-	if err := s.calibrate(); err != nil {
+	if err := s.calibrate(origin); err != nil {
 		return nil, err
 	}
 	s.core, err = core.New(core.Config{
-		Batch: c.Batch, CatchUp: c.CatchUp, BaseRTT: c.BaseRTT,
+		Batch: c.Batch, CatchUp: c.CatchUp, BaseRTT: c.BaseRTT, Origin: origin,
 		NICClock: c.Clock == NICClock, ClockBits: s.attr.ClockBits, CoreClockHz: s.attr.CoreClockHz,
 	}, s.clock)
 	if err != nil {
@@ -111,34 +118,36 @@ func (s *Shim) newEngine(env cc.Env) (cc.Engine, error) {
 func (s *Shim) Unwrap() verbs.Device { return s.dev }
 
 // Clock reads the host clock by which the shim works: the device's
-// verbs.PreciseClock where it has one, else its Now, counted from Wrap. Times
-// that go into and come out of a Shim are on this clock.
-func (s *Shim) Clock() units.Time {
+// verbs.PreciseClock where it has one, else its Now. A units.LongTime that goes into
+// or comes out of a Shim is on this clock, which goes on for years. A units.Time
+// that Config.Observe or Watch gets is an instant of the shim's own, which is set back
+// every few days.
+func (s *Shim) Clock() units.LongTime {
 	if s.precise != nil {
-		return s.precise.NowPrecise()
+		return s.precise.NowPrecise().Long()
 	}
-	return units.FromDuration(s.dev.Now()) - s.epoch
+	return units.Long(s.dev.Now())
 }
 
 // Progress takes what the provider has completed and sends all that is due at
 // now, a reading of Clock. Completions of requests are then ready in their CQs.
 // It returns the error of a provider's CQ that can't be polled; the queue pairs
 // of other CQs go on.
-func (s *Shim) Progress(now units.Time) error { return s.progress(at(now)) }
+func (s *Shim) Progress(now units.LongTime) error { return s.progress(at(now)) }
 
 // Deadline is when Progress has something to do even if nothing completes: a
 // segment becomes due, or a calibration sample while there is work. It is
-// units.Never if nothing is waiting, and is in the future right after Progress.
-func (s *Shim) Deadline() units.Time {
+// units.LongNever if nothing is waiting, and is in the future right after Progress.
+func (s *Shim) Deadline() units.LongTime {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.deadline()
+	return s.core.Long(s.deadline())
 }
 
 func (s *Shim) deadline() units.Time {
 	due := s.core.NextDue()
 	if s.core.InFlight() > 0 || due != units.Never {
-		due = min(due, max(s.clock.Due(), s.readAgain))
+		due = min(due, max(s.clock.Due(), s.core.Instant(s.readAgain)))
 	}
 	return due
 }
@@ -148,7 +157,7 @@ func (s *Shim) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats := s.stats
-	now := s.Clock()
+	now := s.instant()
 	for _, q := range s.qps {
 		if q != nil {
 			all, failed := q.core.Finished()
@@ -164,27 +173,32 @@ func (s *Shim) Stats() Stats {
 // passed, or a time that the caller fixes for the whole call.
 type instant struct {
 	clock *Shim // nil where the caller fixed the time
-	now   units.Time
+	long  units.LongTime
+	now   units.Time // of the core, valid while the lock is held
 }
 
-func at(now units.Time) instant { return instant{now: now} }
+func at(now units.LongTime) instant { return instant{long: now} }
 
 // now is the present by the device's clock, not read yet.
 func (s *Shim) now() instant { return instant{clock: s} }
 
-// read updates the present and returns it.
-func (t *instant) read() units.Time {
+// instant reads the clock for the core. The lock is held.
+func (s *Shim) instant() units.Time { return s.core.Now(s.Clock()) }
+
+// look reads the device's clock. The lock need not be held.
+func (t *instant) look() {
 	if t.clock != nil {
-		t.now = t.clock.Clock()
+		t.long = t.clock.Clock()
 	}
-	return t.now
 }
 
-// passed says that the device's clock was read meanwhile.
-func (t *instant) passed(now units.Time) {
-	if t.clock != nil {
-		t.now = now
-	}
+// in makes the present an instant of the core, whose lock was taken since look.
+func (t *instant) in(c *core.Core) { t.now = c.Now(t.long) }
+
+// read updates the present with the lock held.
+func (t *instant) read(c *core.Core) {
+	t.look()
+	t.in(c)
 }
 
 // progress is Progress.
@@ -204,9 +218,10 @@ func (s *Shim) progress(t instant) error {
 func (s *Shim) turn(t instant) error {
 	fresh := false // nothing that takes time since the last reading
 	if s.core.Filed() > 0 || s.core.InFlight() > 0 && s.clock != nil {
-		t.read()
+		t.look()
 		fresh = true
 	}
+	t.in(s.core)
 	if s.core.InFlight() > 0 || s.core.Filed() > 0 {
 		s.readNIC(&t)
 	}
@@ -227,8 +242,9 @@ func (s *Shim) turn(t instant) error {
 			// what was polled is at least as old as that, which no round trip may
 			// leave out.
 			if n > 0 || s.waiting > 0 {
-				t.read()
+				t.look()
 			}
+			t.in(s.core)
 			fresh = n > 0 || s.waiting > 0
 			for i := range n {
 				s.take(g, t.now, &g.buf[i])
@@ -240,12 +256,12 @@ func (s *Shim) turn(t instant) error {
 				break
 			}
 		}
-		g.busy, g.stale, g.polled = false, false, t.now
+		g.busy, g.stale, g.polled = false, false, t.long
 		g.rounds++
 	}
 	if s.core.Filed() > 0 {
 		if !fresh {
-			t.read()
+			t.read(s.core)
 		}
 		s.release(&t)
 	}
@@ -282,12 +298,13 @@ func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 
 // release posts all segments that are due, and those that the core has released
 // already, with one call for each queue pair that has some. It reads the clock again
-// after each full batch.
+// after each full batch. Where the provider refused something for good, it gives up
+// the lock at the end.
 func (s *Shim) release(t *instant) {
 	for {
 		n := s.core.Due(t.now)
 		if n == 0 {
-			return
+			break
 		}
 		var b core.Batch
 		for i, ok := s.core.Next(0, &b); ok; i, ok = s.core.Next(i, &b) {
@@ -297,8 +314,29 @@ func (s *Shim) release(t *instant) {
 			q.posted(t.now, &b, taken, err)
 		}
 		if n < s.cfg.Batch {
-			return
+			break
 		}
-		t.read()
+		t.read(s.core)
+	}
+	if len(s.doomed) > 0 {
+		s.bury()
+		t.in(s.core)
+	}
+}
+
+// bury takes queue pairs that failed here to ERR at the provider, without the lock,
+// and completes their requests. Requests at the provider must complete, and the peer's
+// requests must stop, as after any failure. If the provider refuses this too, its
+// queue pair is in no state to hold any requests.
+func (s *Shim) bury() {
+	for len(s.doomed) > 0 {
+		q := s.doomed[len(s.doomed)-1]
+		s.doomed = s.doomed[:len(s.doomed)-1]
+		s.mu.Unlock()
+		_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
+		s.mu.Lock()
+		if s.qps[q.index] == q {
+			q.finish(false)
+		}
 	}
 }

@@ -41,7 +41,10 @@ func (q *QP) start() error {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "no engine: %v", err)
 	}
 	q.reported = q.telemetry != nil && q.telemetry.TelemetryKinds() != 0
-	q.core.Start(s.Clock(), engine, line, s.cfg.Outstanding(line), q.CNPs())
+	cnps := q.CNPs()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.core.Start(s.instant(), engine, line, s.cfg.Outstanding(line), cnps)
 	return nil
 }
 
@@ -69,6 +72,8 @@ func (q *QP) limitNIC(r units.Rate) error {
 	if err := q.limiter.SetRateLimit(int64(r)); err != nil {
 		return err
 	}
+	q.shim.mu.Lock()
+	defer q.shim.mu.Unlock()
 	q.core.SetLimiter(r)
 	return nil
 }

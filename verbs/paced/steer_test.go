@@ -105,7 +105,7 @@ func TestLatePollingCostsNoRate(t *testing.T) {
 					}
 				}
 				p.w.RunUntil(p.w.Now() + units.Time(1+k*7919%10)*us)
-				if err := p.shim.Progress(p.w.Now()); err != nil {
+				if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 					t.Fatal(err)
 				}
 				p.poll(p.cq)
@@ -138,7 +138,7 @@ func TestAStallMakesNoBurst(t *testing.T) {
 		p.run(20 * us)
 		before := len(p.posts)
 		p.w.RunUntil(3 * units.Millisecond)
-		if err := p.shim.Progress(p.w.Now()); err != nil {
+		if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 			t.Fatal(err)
 		}
 		if burst := len(p.posts) - before; burst > most || burst < most-3 {
@@ -162,16 +162,16 @@ func TestALateSegmentMovesTheSchedule(t *testing.T) {
 		for range 3 {
 			p.post(q, p.write(1, 12_500))
 		}
-		due := p.shim.Deadline()
+		due := p.shim.Deadline().Time()
 		if len(p.posts) != 1 || due-p.posts[0].at != gap {
 			t.Fatalf("%d segments, the next is due at %v", len(p.posts), due)
 		}
 		p.w.RunUntil(due + late)
-		if err := p.shim.Progress(p.w.Now()); err != nil {
+		if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 			t.Fatal(err)
 		}
 		want := due + max(0, late-catchUp) + gap
-		if got := p.shim.Deadline(); len(p.posts) != 2 || got != want {
+		if got := p.shim.Deadline().Time(); len(p.posts) != 2 || got != want {
 			t.Errorf("%v late: the segment after is due at %v, want %v", late, got, want)
 		}
 	}

@@ -12,7 +12,7 @@ const firstSamples = 8
 
 // calibrate prepares completion timestamps where the device has them and its
 // counter can be read. Elsewhere there is no clock.
-func (s *Shim) calibrate() error {
+func (s *Shim) calibrate(origin units.LongTime) error {
 	if s.cfg.Clock == SoftwareClock || s.attr.CoreClockHz <= 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (s *Shim) calibrate() error {
 		if err != nil {
 			return nil // it can't be read after all
 		}
-		clock.Add(before, ticks, s.Clock())
+		clock.Add(before.Sub(origin), ticks, s.Clock().Sub(origin))
 	}
 	s.clock = clock
 	return nil
@@ -38,7 +38,7 @@ func (s *Shim) calibrate() error {
 // readNIC reads the NIC's counter if it is time. Reading a simulated one takes
 // time, so the lock is not held meanwhile.
 func (s *Shim) readNIC(t *instant) {
-	if s.clock == nil || s.reading || t.now < s.clock.Due() || t.now < s.readAgain {
+	if s.clock == nil || s.reading || t.now < s.clock.Due() || t.long.Before(s.readAgain) {
 		return
 	}
 	s.reading = true
@@ -50,30 +50,35 @@ func (s *Shim) readNIC(t *instant) {
 	s.reading = false
 	if err != nil {
 		s.stats.ClockErrors++
-		s.readAgain = t.now + s.cfg.CalibrateEvery
+		s.readAgain = t.long.Add(s.cfg.CalibrateEvery)
+		t.in(s.core)
 		return
 	}
-	s.clock.Add(before, ticks, after)
-	if s.clock.Due() <= after {
-		s.readAgain = after + units.Millisecond // a reading of no use
+	now := s.core.Now(after)
+	s.clock.Add(s.core.Instant(before), ticks, now)
+	if s.clock.Due() <= now {
+		s.readAgain = after.Add(units.Millisecond) // a reading of no use
 	}
-	t.passed(after)
+	if t.clock != nil {
+		t.long = after
+	}
+	t.in(s.core)
 }
 
-// ToHost maps a timestamp of the NIC to the host's clock (Clock), and says how far off
-// that can be. It is refused, with false, without calibration, and where calibration
+// ToHost maps a timestamp of the NIC to the host's clock (Clock); the truth is within
+// bound of it. It is refused, with false, without calibration, and where calibration
 // can't be trusted for it.
-func (s *Shim) ToHost(timestamp uint64) (calibration.Mapping, bool) {
+func (s *Shim) ToHost(timestamp uint64) (host units.LongTime, bound units.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clock.Mapping(timestamp)
+	m, ok := s.clock.Mapping(timestamp)
+	return s.core.Long(m.Host), m.Bound, ok
 }
 
 // Calibration reports how well completion timestamps are known on the host's clock.
 // The status is not trusted where there are no timestamps.
 func (s *Shim) Calibration() calibration.Status {
-	now := s.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clock.Status(now)
+	return s.clock.Status(s.instant())
 }

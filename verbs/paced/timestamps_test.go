@@ -15,7 +15,7 @@ func (p *bench) poller(every, until units.Time) {
 	p.t.Helper()
 	for p.w.Now() < until {
 		p.w.RunUntil(p.w.Now() + every)
-		if err := p.shim.Progress(p.w.Now()); err != nil {
+		if err := p.shim.Progress(p.w.Now().Long()); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -76,9 +76,9 @@ func TestNICTimestampsBeatPolling(t *testing.T) {
 				}
 				now := p.w.Now()
 				ticks, err := p.shim.ReadClock()
-				m, ok := p.shim.ToHost(ticks)
-				if off := m.Host - now; err != nil || !ok || off > m.Bound || -off > m.Bound {
-					t.Errorf("the counter of %v is mapped to %v, give or take %v, %v, %v", now, m.Host, m.Bound, ok, err)
+				host, bound, ok := p.shim.ToHost(ticks)
+				if off := host.Time() - now; err != nil || !ok || off > bound || -off > bound {
+					t.Errorf("the counter of %v is mapped to %v, give or take %v, %v, %v", now, host, bound, ok, err)
 				}
 				return
 			}
@@ -91,8 +91,8 @@ func TestNICTimestampsBeatPolling(t *testing.T) {
 			if st := p.shim.Calibration(); st.Reason == calibration.Trusted {
 				t.Errorf("calibration %+v", st)
 			}
-			if m, ok := p.shim.ToHost(1); ok {
-				t.Errorf("a timestamp is mapped to %+v", m)
+			if host, _, ok := p.shim.ToHost(1); ok {
+				t.Errorf("a timestamp is mapped to %v", host)
 			}
 		})
 	}
@@ -135,16 +135,16 @@ func TestReadingTheClockMayFail(t *testing.T) {
 func TestAnIdleShimHasNoDeadline(t *testing.T) {
 	p := newBench(t, paced.DefaultConfig(), func(p *bench) { p.a.ClockHz = 1e9 })
 	q, _ := p.connect(defaultCap())
-	if d := p.shim.Deadline(); d != units.Never {
+	if d := p.shim.Deadline().Time(); d != units.Never {
 		t.Errorf("the deadline before the first request is %v", d)
 	}
 	p.w.RunUntil(units.Second)
 	p.post(q, p.write(1, 1<<20))
-	if d := p.shim.Deadline(); d > p.w.Now() {
+	if d := p.shim.Deadline().Time(); d > p.w.Now() {
 		t.Errorf("with work and a reading of the clock overdue, the deadline is %v", d)
 	}
 	p.run(units.Never)
-	if d := p.shim.Deadline(); d != units.Never {
+	if d := p.shim.Deadline().Time(); d != units.Never {
 		t.Errorf("the deadline after the last is %v", d)
 	}
 }

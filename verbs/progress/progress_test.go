@@ -161,7 +161,7 @@ func TestProgressWithoutTheProgram(t *testing.T) {
 			for round := 1; round <= 3; round++ {
 				began := time.Since(d.start)
 				write(t, qps[0], n)
-				eventually(t, "the last segment", func() bool { _, k := d.seen(); return k == round*n && s.Deadline() == units.Never })
+				eventually(t, "the last segment", func() bool { _, k := d.seen(); return k == round*n && s.Deadline() == units.LongNever })
 				for i, at := range d.posted[(round-1)*n:] {
 					if due := began + time.Duration(i)*gap; at < due {
 						t.Errorf("segment %d left at %v, before it was due at %v", i, at, due)

@@ -29,16 +29,16 @@ func (t *thread) run() {
 			t.err = err
 		}
 		until := t.shim.Rest(look, t.alarm.ring)
-		if until == units.Never {
+		if until == units.LongNever {
 			t.alarm.wait(-1)
 			continue
 		}
-		if left := until - t.shim.Clock() - spin; left > 0 {
+		if left := until.Sub(t.shim.Clock()) - spin; left > 0 {
 			if t.alarm.wait(left.Duration()) {
 				continue // something else is due earlier
 			}
 		}
-		for t.shim.Clock() < until && !t.alarm.rung.Load() {
+		for t.shim.Clock().Before(until) && !t.alarm.rung.Load() {
 			spinOnce()
 		}
 	}

@@ -13,11 +13,41 @@ type clock struct {
 	world *World // nil in real time
 }
 
-func (c *clock) now() units.Time {
+func (c *clock) read() units.LongTime {
 	if c.world != nil {
-		return c.world.engine.Now()
+		return c.world.engine.Now().Long()
 	}
-	return units.FromDuration(time.Since(c.start))
+	return units.Long(time.Since(c.start))
+}
+
+// longestRun is for how long instants are counted from one origin.
+const longestRun units.Time = 1 << 60 // 13 days
+
+// now is the present by the device's clock as an instant of the endpoint and of all
+// that the lock guards, which the caller holds. Instants of an earlier call are void
+// where now sets the clock back.
+func (d *device) now() units.Time {
+	l := d.clock.read()
+	t := l.Sub(d.origin)
+	if t < longestRun {
+		return t
+	}
+	by := min(t, units.MostSetBack)
+	d.origin = l
+	d.core.SetBack(by, l)
+	if d.shaper != nil {
+		d.shaper.setBack(by)
+	}
+	d.mads.filled, d.timerAt = d.mads.filled.SetBack(by), d.timerAt.SetBack(by)
+	return 0
+}
+
+// long returns an instant of now's on the device's clock.
+func (d *device) long(t units.Time) units.LongTime {
+	if t == units.Never {
+		return units.LongNever
+	}
+	return d.origin.Add(t)
 }
 
 // alarm is a timer that calls a device's expire: a time.Timer, or one in simulated time.

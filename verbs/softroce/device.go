@@ -36,7 +36,7 @@ type device struct {
 	polls    atomic.Uint64 // applications' polls that looked at the network
 	waiting  atomic.Int32  // applications in CompChannel.Wait
 	nap      atomic.Int64  // nanoseconds; see pollNap
-	shapeAt  atomic.Int64  // when the link has something to do, in picoseconds
+	shapeAt  atomic.Int64  // when the link has something to do, in nanoseconds of the clock
 	wake     chan struct{} // ends a nap
 
 	// mu guards what follows and the endpoint.
@@ -48,6 +48,7 @@ type device struct {
 	shaper  *shaper // nil for none
 	timer   alarm
 	timerAt units.Time
+	origin  units.LongTime // of all instants that the lock guards
 	closed  bool
 	objects int // completion channels
 
@@ -215,12 +216,7 @@ func (d *device) GID(port, index int) (netip.Addr, error) {
 }
 
 // Now implements verbs.Device.
-func (d *device) Now() time.Duration {
-	if d.clock.world != nil {
-		return d.clock.now().Duration()
-	}
-	return time.Since(d.clock.start)
-}
+func (d *device) Now() time.Duration { return d.clock.read().Duration() }
 
 // ReadClock implements verbs.ClockReader.
 func (d *device) ReadClock() (uint64, error) { return uint64(d.Now()), nil }

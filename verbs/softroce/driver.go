@@ -79,7 +79,8 @@ func (d *device) due() bool {
 	if d.shaper == nil {
 		return d.core.Pending()
 	}
-	return d.shaper.next(d.core.Pending()) <= d.clock.now()
+	now := d.now()
+	return d.shaper.next(d.core.Pending()) <= now
 }
 
 // empty sends up to so many batches, and reports whether nothing is left. The
@@ -89,9 +90,9 @@ func (d *device) empty(rounds int) bool {
 	for ; rounds != 0 && !d.closed; rounds-- {
 		out := d.out
 		if d.shaper == nil {
-			d.batch.fill(d.core, d.clock.now(), out)
+			d.batch.fill(d.core, d.now(), out)
 		} else {
-			d.shaper.fill(&d.batch, d.core, d.clock.now(), out)
+			d.shaper.fill(&d.batch, d.core, d.now(), out)
 		}
 		if len(d.batch.messages) == 0 {
 			break
@@ -131,12 +132,13 @@ func (d *device) rearm() {
 	at := d.core.Deadline()
 	if d.shaper != nil && !d.sending { // who sends does this afterwards
 		next := d.shaper.next(d.core.Pending())
-		d.shapeAt.Store(int64(next))
+		d.shapeAt.Store(int64(d.long(next).Duration()))
 		at = min(at, next)
 	}
 	if at < d.timerAt && !d.closed {
 		d.timerAt = at
-		d.timer.Reset(max(0, at-d.clock.now()).Duration())
+		left := at - d.clock.read().Sub(d.origin) // no earlier instant is void
+		d.timer.Reset(max(0, left).Duration())
 	}
 }
 
@@ -148,7 +150,7 @@ func (d *device) expire() {
 		d.mu.Unlock()
 		return
 	}
-	d.core.Expire(d.clock.now())
+	d.core.Expire(d.now())
 	d.flush()
 }
 
@@ -191,7 +193,7 @@ func (d *device) deliver(packets []endpoint.Packet) {
 		d.mu.Unlock()
 		return
 	}
-	now := d.clock.now()
+	now := d.now()
 	for i := range packets {
 		d.core.Receive(now, &packets[i])
 	}
@@ -204,7 +206,7 @@ func (d *device) deliver(packets []endpoint.Packet) {
 // pollWire takes in what has come, and reports whether there was anything.
 func (d *device) pollWire() bool {
 	d.polls.Add(1)
-	if d.shaper != nil && d.shapeAt.Load() <= int64(d.clock.now()) {
+	if d.shaper != nil && d.shapeAt.Load() <= int64(d.Now()) {
 		d.mu.Lock()
 		d.flush()
 	}

@@ -66,7 +66,7 @@ func (d *device) HandleMAD(f MADHandler) {
 // takeMAD queues a datagram, with the lock held, and reports whether it did.
 func (d *device) takeMAD(local netip.Addr, src netip.AddrPort, srcQPN uint32, data []byte) bool {
 	q := &d.mads
-	if !q.spend(d.clock.now()) {
+	if !q.spend(d.clock.read().Sub(d.origin)) { // no instant is void: one is in hand
 		d.mute()
 		return false
 	}

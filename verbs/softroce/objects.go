@@ -200,7 +200,7 @@ func (q *queuePair) Repairs() verbs.Repairs {
 func (q *queuePair) PostSend(wrs []verbs.SendWR) (int, error) {
 	d := q.dev
 	d.mu.Lock()
-	n, err := q.core.PostSend(d.clock.now(), wrs)
+	n, err := q.core.PostSend(d.now(), wrs)
 	d.flush()
 	return n, err
 }
@@ -210,7 +210,7 @@ func (q *queuePair) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	d := q.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return q.core.PostRecv(d.clock.now(), wrs)
+	return q.core.PostRecv(d.now(), wrs)
 }
 
 // SetRecvSource implements verbs.SourcedRecv. A queue pair with an SRQ ignores it.
@@ -224,7 +224,7 @@ func (q *queuePair) SetRecvSource(r verbs.RecvSource) {
 func (q *queuePair) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	d := q.dev
 	d.mu.Lock()
-	err := q.core.Modify(d.clock.now(), a, mask)
+	err := q.core.Modify(d.now(), a, mask)
 	d.flush()
 	return err
 }

@@ -236,6 +236,15 @@ func (s *shaper) take(b *batch, e *endpoint.Endpoint, now units.Time, to sender)
 	return sending
 }
 
+// setBack sets back the clock by which it is called.
+func (s *shaper) setBack(by units.Time) {
+	s.free, s.rest = s.free.SetBack(by), s.rest.SetBack(by)
+	for i := range s.n {
+		p := s.line[(s.first+i)&(len(s.line)-1)]
+		p.at = p.at.SetBack(by)
+	}
+}
+
 // slot returns the place of the next packet that is taken.
 func (s *shaper) slot() *underWay {
 	if s.n == len(s.line) {

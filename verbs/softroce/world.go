@@ -133,11 +133,11 @@ func (d worldDevice) Blocking(f func()) { d.clock.world.actors.Blocking(f) }
 // Sleep implements verbs.Runner.
 func (d worldDevice) Sleep(t time.Duration) {
 	// It ends at an instant, so it is never idle.
-	_ = d.clock.world.actors.Wait(d.clock.now()+units.FromDuration(max(t, 0)), nil)
+	_ = d.clock.world.actors.Wait(d.clock.world.engine.Now()+units.FromDuration(max(t, 0)), nil)
 }
 
 // NowPrecise implements verbs.PreciseClock.
-func (d worldDevice) NowPrecise() units.Time { return d.clock.now() }
+func (d worldDevice) NowPrecise() units.Time { return d.clock.read().Time() }
 
 // wait is device.wait in simulated time.
 func (w *World) wait(timeout time.Duration, ready <-chan struct{}, take func() bool) error {
@@ -300,7 +300,7 @@ func (m *memoryWire) arrive(f *flight) {
 	}
 	p := &m.one[0]
 	*p = endpoint.Packet{
-		Data: f.data[:f.n], Src: f.src, TrafficClass: f.trafficClass, HopLimit: f.hopLimit, Stamp: uint64(d.clock.now().Duration()),
+		Data: f.data[:f.n], Src: f.src, TrafficClass: f.trafficClass, HopLimit: f.hopLimit, Stamp: uint64(d.Now()),
 	}
 	if f.n < roce.BTHBytes+roce.ICRCBytes {
 		d.counters.malformed.Add(1)

@@ -136,3 +136,6 @@ func (w *Packets) OnCNP(units.Time) cc.Control { return w.control }
 
 // Control returns the rate and the window that hold.
 func (w *Packets) Control() cc.Control { return w.control }
+
+// SetBack implements cc.Timed for the engine that it is part of.
+func (w *Packets) SetBack(by units.Time) { w.lastDecrease = w.lastDecrease.SetBack(by) }

@@ -10,9 +10,10 @@ import (
 
 // Config is what all queue pairs of a Core have in common.
 type Config struct {
-	Batch   int        // the most segments between two calls of Due, at least 1
-	CatchUp units.Time // the most lateness that is made up for
-	BaseRTT units.Time // the idle network's round trip
+	Batch   int            // the most segments between two calls of Due, at least 1
+	CatchUp units.Time     // the most lateness that is made up for
+	BaseRTT units.Time     // the idle network's round trip
+	Origin  units.LongTime // where the instants of the driver's clock are counted from at first
 
 	// NICClock takes round trips between two of the NIC's timestamps, which count at
 	// CoreClockHz and wrap at ClockBits bits, where a segment has both of them.
@@ -24,10 +25,11 @@ type Config struct {
 // Core is the scheduler of a set of queue pairs and the segments that it has
 // released.
 type Core struct {
-	cfg   Config
-	clock *completions.Clock // the NIC's, nil without one
-	sched *ratelimiter.Scheduler
-	flows []*QP // by ratelimiter.FlowID
+	cfg    Config
+	origin units.LongTime     // of all instants here
+	clock  *completions.Clock // the NIC's, nil without one
+	sched  *ratelimiter.Scheduler
+	flows  []*QP // by ratelimiter.FlowID
 
 	inFlight int        // segments with the provider, of all queue pairs
 	gapsEnd  units.Time // when the last gap after a segment ends
@@ -53,7 +55,7 @@ type claim struct {
 const none = -1
 
 // New returns a Core without queue pairs. clock maps the NIC's timestamps to the
-// driver's clock, and the driver keeps it up to date; nil means that there is no
+// instants of the Core, and the driver keeps it up to date; nil means that there is no
 // such map.
 func New(c Config, clock *completions.Clock) (*Core, error) {
 	pacing := ratelimiter.DefaultConfig()
@@ -62,7 +64,7 @@ func New(c Config, clock *completions.Clock) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Core{cfg: c, clock: clock, sched: sched, claims: make([]claim, c.Batch), wrs: make([]verbs.SendWR, c.Batch)}, nil
+	return &Core{cfg: c, origin: c.Origin, clock: clock, sched: sched, claims: make([]claim, c.Batch), wrs: make([]verbs.SendWR, c.Batch)}, nil
 }
 
 // NextDue is when Due has something to let go, or units.Never.
@@ -90,6 +92,9 @@ func (c *Core) Due(now units.Time) int {
 		}
 		id, ok := c.sched.DequeueAt(at, now)
 		if !ok {
+			if c.sched.NextDue() <= at {
+				break // which can't be: nothing that is due is kept back
+			}
 			continue // its rate has fallen, and it is due later
 		}
 		q := c.flows[id]

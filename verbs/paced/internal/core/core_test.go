@@ -271,11 +271,11 @@ func (m *model) checkSums() {
 	flight := 0
 	for i, p := range m.pairs {
 		flight += len(p.flight)
-		var held units.Time
+		var held units.LongTime
 		for _, t := range p.Held(m.now) {
-			held += t
+			held = held.Plus(t)
 		}
-		if held != m.now {
+		if held != m.now.Long() {
 			m.Fatalf("queue pair %d: %v of %v are accounted for", i, held, m.now)
 		}
 	}

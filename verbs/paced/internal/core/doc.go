@@ -1,7 +1,7 @@
 // Package core is the shim of package paced without anything around it: it cuts
 // requests into segments, paces them, bounds what is outstanding, matches
 // completions, and steers the pace by them. It is a state machine: each call passes
-// the time. It reads no clock, takes no lock, calls no provider and wakes nobody.
+// the time, as an instant of Core.Now. It reads no clock, takes no lock, calls no provider and wakes nobody.
 // One goroutine at a time uses a Core and all of its queue pairs: the one that
 // holds the driver's lock.
 //

@@ -57,11 +57,20 @@ func (q *QP) count(to *[Holds]units.Time, now units.Time) {
 	to[q.hold] += now - from
 }
 
+// Times are times by what held a queue pair meanwhile.
+type Times [Holds]units.LongTime
+
 // Held returns how long the queue pair was held until now, by what.
-func (q *QP) Held(now units.Time) [Holds]units.Time {
+func (q *QP) Held(now units.Time) (sum Times) {
 	t := q.holds
 	if now > q.heldFrom {
 		q.count(&t, now)
 	}
-	return t
+	if q.past != nil {
+		sum = *q.past
+	}
+	for i := range t {
+		sum[i] = sum[i].Add(t[i])
+	}
+	return sum
 }

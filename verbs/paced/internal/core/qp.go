@@ -62,7 +62,8 @@ type QP struct {
 	size    size       // of the last segment; bytes is -1 if wire or the MTU changed since
 	lastAck units.Time
 	mtu     ib.MTU
-	holds   [Holds]units.Time
+	holds   [Holds]units.Time // since the instants were last set back
+	past    *Times            // before that, nil for never
 }
 
 // request is what a queue pair keeps of a request that is not wholly posted.

@@ -70,6 +70,7 @@ type Event struct {
 type Endpoint struct {
 	cfg     Config
 	qps     table[QP]
+	origin  units.LongTime // of all instants, on the device's counter
 	regions table[MR]
 	objects int // protection domains, completion queues
 	gsi     gsi

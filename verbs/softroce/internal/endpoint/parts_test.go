@@ -204,3 +204,14 @@ func BenchmarkPacket(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(packets), "ns/packet")
 }
+
+// Stamps go on with the device's counter after instants were set back.
+func TestStampsGoOn(t *testing.T) {
+	e := &Endpoint{}
+	const day = 24 * 3600 * units.Second
+	before := e.stampOf(13 * day)
+	e.SetBack(13*day, (13 * day).Long())
+	if got := e.stampOf(5 * units.Nanosecond); got != before+5 {
+		t.Errorf("stamp %d, expected %d", got, before+5)
+	}
+}

@@ -97,7 +97,7 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 	eff := &e.eff
 	if in == nil {
-		e.stamp = stampOf(now)
+		e.stamp = e.stampOf(now)
 	}
 	events := eff.Events
 	if eff.Do&rc.DoCheck != 0 {

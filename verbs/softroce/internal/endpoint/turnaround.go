@@ -62,7 +62,7 @@ func (q *QP) tells(h *rc.Header) bool {
 func (e *Endpoint) putTurnaround(now units.Time, q *QP, buf []byte) int {
 	e.out.Reserved6 |= roce.TurnaroundBit
 	n, to := e.put(buf, roce.TurnaroundBytes)
-	roce.PutTurnaround(to, units.Time(int64(stampOf(now)-q.turnaround.came))*units.Nanosecond)
+	roce.PutTurnaround(to, units.Time(int64(e.stampOf(now)-q.turnaround.came))*units.Nanosecond)
 	return n
 }
 

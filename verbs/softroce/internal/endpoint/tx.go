@@ -141,7 +141,7 @@ func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) boo
 	}
 	if !e.gather(q.pd, w.sgl, d.Offset, to) {
 		e.Counters.LocalFaults++
-		e.stamp = stampOf(now)
+		e.stamp = e.stampOf(now)
 		q.rc.FailSend(now, d.Slot, ib.WCLocProtErr, &e.eff)
 		e.effects(now, q, nil)
 		return false
@@ -151,7 +151,7 @@ func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) boo
 
 // invalidateLocal carries out a local invalidate whose turn has come.
 func (e *Endpoint) invalidateLocal(now units.Time, q *QP, d *rc.Descriptor) {
-	e.stamp = stampOf(now)
+	e.stamp = e.stampOf(now)
 	m := e.regions.get(d.Header.Imm)
 	if m == nil || m.pd != q.pd {
 		e.Counters.LocalFaults++
@@ -165,4 +165,4 @@ func (e *Endpoint) invalidateLocal(now units.Time, q *QP, d *rc.Descriptor) {
 }
 
 // stampOf is the device's counter at an instant: nanoseconds.
-func stampOf(now units.Time) uint64 { return uint64(now / units.Nanosecond) }
+func (e *Endpoint) stampOf(now units.Time) uint64 { return uint64(e.origin.Add(now).Duration()) }

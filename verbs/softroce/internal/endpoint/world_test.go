@@ -273,7 +273,7 @@ func (w *world) step(until units.Time) bool {
 	}
 	f := v.f
 	if goodICRC(f.p.Src, f.to.addr, f.data[:f.n]) {
-		f.p.Data, f.p.Stamp = f.data[:f.n], stampOf(w.now)
+		f.p.Data, f.p.Stamp = f.data[:f.n], f.to.e.stampOf(w.now)
 		f.to.e.Receive(w.now, &f.p)
 		f.to.pump()
 	} else {
