@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -143,7 +144,7 @@ func (p *params) step(mine, other int) float64 {
 // target is below the line rate; then it halves.
 func (p *params) climb(s *state, step float64, n int64) {
 	if below := math.Floor((p.maxRate - s.target) / step); below >= 1 {
-		k := min(n, int64(min(below, math.MaxInt32)))
+		k := min(n, detmath.Int64(min(below, math.MaxInt32)))
 		d := step + math.Ldexp(s.target-s.rate-step, -int(min(k, 2000)))
 		s.target += float64(float64(k) * step)
 		s.rate = s.target - d
@@ -172,8 +173,14 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if c.MinRate > env.LineRate {
 		return nil, field.Bad("dcqcn", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
 	line := float64(env.LineRate)
-	e := &engine{
+	e := engine{
 		p: params{
 			g: c.G, alphaTimer: c.AlphaTimer, increaseTimer: c.IncreaseTimer, byteCounter: c.ByteCounter,
 			recovery: c.FastRecovery, additive: float64(c.AdditiveIncrease), hyper: float64(c.HyperIncrease),
@@ -187,11 +194,11 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if c.Window {
 		e.control.Window = max(env.LineRate.BytesIn(env.BaseRTT), env.MTU)
 	}
-	return e, nil
+	return e
 }
 
 func (e *engine) set() cc.Control {
-	e.control.Rate = units.Rate(e.s.rate)
+	e.control.Rate = units.Rate(detmath.Int64(e.s.rate))
 	return e.control
 }
 
@@ -224,7 +231,7 @@ func (e *engine) SetBack(by units.Time) {
 
 // Bounds implements cc.Bounded.
 func (e *engine) Bounds() (floor, ceiling units.Rate) {
-	return units.Rate(e.p.minRate), units.Rate(e.p.maxRate)
+	return units.Rate(detmath.Int64(e.p.minRate)), units.Rate(detmath.Int64(e.p.maxRate))
 }
 
 // Control returns the rate and the window that hold.

@@ -28,4 +28,8 @@ func DefaultConfig() Config {
 
 // Validate reports the first field out of its range, by the name it has in a
 // scenario.
-func (c Config) Validate() error { return dctcplaw.Params(c).Validate("dctcp") }
+func (c Config) Validate() error { return c.law().Validate("dctcp") }
+
+func (c Config) law() dctcplaw.Params {
+	return dctcplaw.Params{G: c.G, InitialAlpha: c.InitialAlpha, InitialCwnd: c.InitialCwnd, MinCwnd: c.MinCwnd}
+}

@@ -30,9 +30,14 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("dctcp: %w", err)
 	}
-	e := &engine{w: dctcplaw.New(dctcplaw.Params(c), env.MTU), control: cc.Control{Rate: env.LineRate}}
-	e.set()
-	return e, nil
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
+	w := dctcplaw.New(c.law(), env.MTU)
+	return engine{w: w, control: cc.Control{Rate: env.LineRate, Window: w.Bytes()}}
 }
 
 func (e *engine) set() cc.Control {

@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"sort"
+
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -88,11 +90,9 @@ func (l *Link) Resume(e cc.Engine, now units.Time, bytes units.Bytes) *Flow {
 // Queue returns the bytes that wait at the queue, the packet under
 // transmission not counted.
 func (l *Link) Queue() units.Bytes {
-	var n units.Bytes
-	for i := l.pipe.head; i < len(l.pipe.q) && l.pipe.q[i].at <= l.now; i++ {
-		n += l.Env.MTU
-	}
-	return n
+	waiting := l.pipe.q[l.pipe.head:]
+	n := sort.Search(len(waiting), func(i int) bool { return waiting[i].at > l.now })
+	return units.Bytes(n) * l.Env.MTU
 }
 
 // Delay returns how long a packet that arrived now would wait.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -95,19 +96,24 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if c.MinRate > env.LineRate {
 		return nil, field.Bad("fast", "min_rate", c.MinRate, "choose at most the line rate, %v", env.LineRate)
 	}
-	start := env.LineRate
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
+	rate := env.LineRate
 	if c.InitialRate > 0 {
-		start = min(c.InitialRate, start)
+		rate = min(c.InitialRate, rate)
 	}
-	e := &engine{
+	return engine{
 		p: params{
 			alpha: float64(c.Alpha), gamma: c.Gamma, base: c.BaseRTT, window: c.BaseWindow,
 			minRate: float64(c.MinRate), maxRate: float64(env.LineRate),
 		},
-		s: state{rate: float64(start)},
+		s:       state{rate: float64(rate)},
+		control: cc.Control{Rate: rate, Window: cc.Unlimited},
 	}
-	e.control = cc.Control{Rate: start, Window: cc.Unlimited}
-	return e, nil
 }
 
 // OnAck updates the rate from the RTT of a completed segment, if it has one.
@@ -116,7 +122,7 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 		return e.control // no sample
 	}
 	e.p.next(&e.s, a.Now, a.NetRTT, a.Scale, !a.AppLimited)
-	e.control.Rate = units.Rate(e.s.rate)
+	e.control.Rate = units.Rate(detmath.Int64(e.s.rate))
 	return e.control
 }
 

@@ -138,6 +138,12 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("hpcc: %w", err)
 	}
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
 	env.BaseRTT = cmp.Or(c.BaseRTT, env.BaseRTT)
 	p := params{
 		t: float64(env.BaseRTT), eta: c.Eta, maxStage: c.MaxStage, oncePerRTT: c.OncePerRTT,
@@ -150,7 +156,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	w := cwnd.NewBytes(env, p.wAI, c.MaxWindow)
 	// U has no initial value in Algorithm 1; 1 is what a flow that starts at
 	// its port's rate makes of that port.
-	return &engine{p: p, state: state{Bytes: w, reference: w.Cwnd, inflight: 1}}, nil
+	return engine{p: p, state: state{Bytes: w, reference: w.Cwnd, inflight: 1}}
 }
 
 // OnAck updates the window from the records of the path.

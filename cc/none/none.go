@@ -24,5 +24,10 @@ func New(_ Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, err
 	}
-	return cc.Fixed{Keep: cc.Control{Rate: env.LineRate, Window: cc.Unlimited}}, nil
+	return start(env), nil
+}
+
+// start returns the engine of a flow in a valid environment.
+func start(env cc.Env) cc.Fixed {
+	return cc.Fixed{Keep: cc.Control{Rate: env.LineRate, Window: cc.Unlimited}}
 }

@@ -12,6 +12,7 @@ import (
 // with one part removed (section 5.6.1), the update by ratio (appendix B.3), and
 // the other targets (appendix C).
 type alternatives struct {
+	chosen      bool // else all of it is the paper's
 	shape       shape
 	step        step
 	fixedTarget float64 // picoseconds
@@ -44,7 +45,7 @@ func (l law) with(c Config, baseRTT units.Time) law {
 	if c.Target == TargetLog && c.Update == UpdateDistance && c.Scaling == ScalingRate {
 		return l
 	}
-	a := &alternatives{q: c.Q, fixedTarget: float64(c.FixedTarget), ratioM: float64(c.RatioM), ai: c.AI, beta: c.Beta}
+	a := alternatives{chosen: true, q: c.Q, fixedTarget: float64(c.FixedTarget), ratioM: float64(c.RatioM), ai: c.AI, beta: c.Beta}
 	switch c.Target {
 	case TargetPower:
 		a.shape = power
@@ -78,7 +79,7 @@ func (l *law) powerTarget(rate float64) float64 {
 // and update were chosen. Receiving an acknowledgement adds ratio - 1 packets for
 // each packet acknowledged, so that 1 + ai/cwnd adds ai packets a round trip.
 func (p *params) anyRatio(w *cwnd.Packets, delay float64) float64 {
-	if p.alternatives == nil { // m is not 1/4
+	if !p.chosen { // m is not 1/4
 		return p.distanceRatio(w.Rate(w.RTT), delay)
 	}
 	rate := w.Rate(cmp.Or(p.unscaled, w.RTT))

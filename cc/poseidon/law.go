@@ -16,7 +16,7 @@ type law struct {
 	gain             float64 // alpha m / p
 	atNoDelay        float64 // m ln maxRate + gain k
 	quarter          bool    // m is 1/4, and the functions are the paper's
-	*alternatives            // nil for the paper's
+	alternatives
 }
 
 func newLaw(p, k, m, minRate, maxRate float64) law {
@@ -35,7 +35,7 @@ func newLaw(p, k, m, minRate, maxRate float64) law {
 // minRate to maxRate; others have the target of the nearer end.
 func (l *law) target(rate float64) float64 {
 	rate = min(max(rate, l.minRate), l.maxRate)
-	if l.alternatives != nil {
+	if l.chosen {
 		switch l.shape {
 		case power:
 			return l.powerTarget(rate)

@@ -68,33 +68,26 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("poseidon: %w", err)
 	}
-	maxRate := cmp.Or(c.MaxRate, env.LineRate)
-	minRate := cmp.Or(c.MinRate, max(maxRate/10_000, 1))
+	minRate, maxRate := c.rates(env)
 	switch {
 	case minRate >= maxRate:
 		return nil, field.Bad("poseidon", "min_rate", minRate, "choose less than the line rate, %v", maxRate)
 	case minRate > env.LineRate:
 		return nil, field.Bad("poseidon", "min_rate", minRate, "choose at most the line rate, %v", env.LineRate)
 	}
-	// packets is the window that rate fills in span.
-	packets := func(rate units.Rate, span units.Time) float64 {
-		return float64(float64(rate)*span.Seconds()) / float64(8*env.MTU)
-	}
-	r := cwnd.Rules{
-		Initial:    cmp.Or(c.InitialCwnd, packets(env.LineRate, env.BaseRTT)),
-		Least:      cmp.Or(c.MinCwnd, min(packets(minRate, env.BaseRTT), 1)),
-		Most:       cmp.Or(c.MaxCwnd, min(max(packets(env.LineRate, env.BaseRTT+c.P+c.K), 1), cwnd.MaxPackets)),
-		Cut:        c.MinMD,
-		ResetAfter: c.RetxResetThreshold,
-		MinRate:    float64(minRate), // the lowest rate that the target distinguishes
-		After:      true,
-	}
-	if r.Most < r.Least {
+	if r := rules(c, env); r.Most < r.Least {
 		if c.MaxCwnd > 0 {
 			return nil, field.Bad("poseidon", "max_cwnd", c.MaxCwnd, "choose at least the smallest window, %v packets, or lower min_cwnd", r.Least)
 		}
 		return nil, field.Bad("poseidon", "min_cwnd", c.MinCwnd, "choose at most the largest window, %v packets, or raise max_cwnd", r.Most)
 	}
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
+	minRate, maxRate := c.rates(env)
 	p := params{
 		law:      newLaw(float64(c.P), float64(c.K), c.M, float64(minRate), float64(maxRate)).with(c, env.BaseRTT),
 		maxMI:    c.MaxMI,
@@ -106,7 +99,32 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	case c.Signal == SignalRTT:
 		p.source = fromTheEnds
 	}
-	return &engine{p: p, Packets: cwnd.NewPackets(env, r)}, nil
+	return engine{p: p, Packets: cwnd.NewPackets(env, rules(c, env))}
+}
+
+// rates are those between which targets differ.
+func (c Config) rates(env cc.Env) (least, most units.Rate) {
+	most = cmp.Or(c.MaxRate, env.LineRate)
+	return cmp.Or(c.MinRate, max(most/10_000, 1)), most
+}
+
+// rules are the bounds of the window.
+func rules(c Config, env cc.Env) cwnd.Rules {
+	minRate, _ := c.rates(env)
+	return cwnd.Rules{
+		Initial:    cmp.Or(c.InitialCwnd, packets(env.LineRate, env.BaseRTT, env.MTU)),
+		Least:      cmp.Or(c.MinCwnd, min(packets(minRate, env.BaseRTT, env.MTU), 1)),
+		Most:       cmp.Or(c.MaxCwnd, min(max(packets(env.LineRate, env.BaseRTT+c.P+c.K, env.MTU), 1), cwnd.MaxPackets)),
+		Cut:        c.MinMD,
+		ResetAfter: c.RetxResetThreshold,
+		MinRate:    float64(minRate), // the lowest rate that the target distinguishes
+		After:      true,
+	}
+}
+
+// packets is the window that rate fills in span.
+func packets(rate units.Rate, span units.Time, mtu units.Bytes) float64 {
+	return float64(float64(rate)*span.Seconds()) / float64(8*mtu)
 }
 
 // OnAck is ReceiveACK of Algorithm 1. An application-limited flow, and one whose

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/internal/dctcplaw"
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -34,12 +35,18 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("pulser: %w", err)
 	}
-	e := &engine{
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
+	e := engine{
 		w: dctcplaw.New(c.dctcp(), env.MTU), safe: float64(c.SafeCwnd * float64(env.MTU)), mtu: float64(env.MTU),
 		control: cc.Control{Rate: env.LineRate},
 	}
 	e.set()
-	return e, nil
+	return e
 }
 
 // window is the current window: during an incast cwnd_safe, or the flow's earlier
@@ -65,7 +72,7 @@ func (e *engine) notices(a *cc.Ack) {
 }
 
 func (e *engine) set() cc.Control {
-	e.control.Window = units.Bytes(max(e.window(), e.mtu))
+	e.control.Window = units.Bytes(detmath.Int64(max(e.window(), e.mtu)))
 	return e.control
 }
 

@@ -33,12 +33,18 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("retcp: %w", err)
 	}
-	e := &engine{
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
+	e := engine{
 		w: dctcplaw.New(c.reno(), env.MTU), up: c.JumpUp, down: c.JumpDown,
 		most: dctcplaw.MaxPackets * float64(env.MTU), control: cc.Control{Rate: env.LineRate},
 	}
 	e.set()
-	return e, nil
+	return e
 }
 
 func (e *engine) set() cc.Control {

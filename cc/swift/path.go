@@ -13,8 +13,9 @@ type pathed struct {
 	paths plb.Paths
 }
 
-func newPathed(e engine, c Config) cc.Engine {
-	return &pathed{e, plb.Paths{Rules: plb.Rules{Share: c.PLBShare, Idle: c.PLBIdleRounds, Forced: c.PLBRounds}}}
+// startPathed is start with PLB.
+func startPathed(c Config, env cc.Env) pathed {
+	return pathed{start(c, env), plb.Paths{Rules: plb.Rules{Share: c.PLBShare, Idle: c.PLBIdleRounds, Forced: c.PLBRounds}}}
 }
 
 // OnAck implements cc.Engine.

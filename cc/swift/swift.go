@@ -48,38 +48,56 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("swift: %w", err)
 	}
-	// Empty queues must not exceed the target.
-	base := cmp.Or(c.BaseTarget, max(25*units.Microsecond, env.BaseRTT+env.BaseRTT/4))
-	large := base + units.Time(c.Hops)*c.HopScale // the target of a large window
-	// packets is the window that the line rate fills in span.
-	mtuBits := float64(8*env.MTU) * float64(units.Second)
-	packets := func(span units.Time) float64 {
-		return min(max(float64(float64(env.LineRate)*float64(span))/mtuBits, 1), cwnd.MaxPackets)
-	}
-	r := cwnd.Rules{
-		Initial:    cmp.Or(c.InitialCwnd, packets(env.BaseRTT)),
-		Least:      c.MinCwnd,
-		Most:       cmp.Or(c.MaxCwnd, packets(large)),
-		Cut:        1 - c.MaxMDF,
-		ResetAfter: c.RetxResetThreshold,
-		MinRate:    max(float64(c.MinCwnd*mtuBits)/float64(large+c.FSRange), 1), // the least window in the largest target
-	}
-	if r.Most < r.Least {
+	if r := rules(c, env); r.Most < r.Least {
 		return nil, field.Bad("swift", "min_cwnd", c.MinCwnd, "choose at most the largest window, %v packets, or raise max_cwnd", r.Most)
 	}
-	e := engine{
+	if c.PLB {
+		e := startPathed(c, env)
+		return &e, nil
+	}
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing, without PLB. The arguments
+// are valid.
+func start(c Config, env cc.Env) engine {
+	base := c.baseTarget(env)
+	return engine{
 		p: params{
 			target: newTarget(float64(base), float64(c.HopScale), float64(c.FSRange), c.FSMinCwnd, c.FSMaxCwnd),
 			ai:     c.AI,
 			beta:   c.Beta,
 			packet: env.LineRate.Serialize(env.MTU),
 		},
-		state: state{Packets: cwnd.NewPackets(env, r), delay: env.BaseRTT, hops: c.Hops},
+		state: state{Packets: cwnd.NewPackets(env, rules(c, env)), delay: env.BaseRTT, hops: c.Hops},
 	}
-	if c.PLB {
-		return newPathed(e, c), nil
+}
+
+// baseTarget is BaseTarget or what stands for zero: empty queues must not exceed the
+// target.
+func (c Config) baseTarget(env cc.Env) units.Time {
+	return cmp.Or(c.BaseTarget, max(25*units.Microsecond, env.BaseRTT+env.BaseRTT/4))
+}
+
+// rules are the bounds of the window.
+func rules(c Config, env cc.Env) cwnd.Rules {
+	large := c.baseTarget(env) + units.Time(c.Hops)*c.HopScale // the target of a large window
+	mtuBits := float64(8*env.MTU) * float64(units.Second)
+	return cwnd.Rules{
+		Initial:    cmp.Or(c.InitialCwnd, packets(env.LineRate, env.BaseRTT, mtuBits)),
+		Least:      c.MinCwnd,
+		Most:       cmp.Or(c.MaxCwnd, packets(env.LineRate, large, mtuBits)),
+		Cut:        1 - c.MaxMDF,
+		ResetAfter: c.RetxResetThreshold,
+		MinRate:    max(float64(c.MinCwnd*mtuBits)/float64(large+c.FSRange), 1), // the least window in the largest target
 	}
-	return &e, nil
+}
+
+// packets is the window that the line rate fills in span. mtuBits is a packet's bits
+// times picoseconds per second.
+func packets(line units.Rate, span units.Time, mtuBits float64) float64 {
+	return min(max(float64(float64(line)*float64(span))/mtuBits, 1), cwnd.MaxPackets)
 }
 
 // OnAck is "On Receiving ACK" of Algorithm 1 (lines 4 to 14). An application-limited

@@ -104,6 +104,12 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	if err := env.Validate(); err != nil {
 		return nil, fmt.Errorf("theta-powertcp: %w", err)
 	}
+	e := start(c, env)
+	return &e, nil
+}
+
+// start returns the state of a flow that has sent nothing. The arguments are valid.
+func start(c Config, env cc.Env) engine {
 	env.BaseRTT = cmp.Or(c.BaseRTT, env.BaseRTT)
 	p := params{
 		tau: float64(env.BaseRTT), gamma: c.Gamma, beta: cwnd.BDP(env) / c.Flows,
@@ -114,7 +120,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 	w := cwnd.NewBytes(env, p.beta, c.MaxWindow)
 	// The smoothed power has no initial value in the paper; 1 is that of
 	// equilibrium.
-	return &engine{p: p, state: state{Bytes: w, oldCwnd: w.Cwnd, smooth: 1}}, nil
+	return engine{p: p, state: state{Bytes: w, oldCwnd: w.Cwnd, smooth: 1}}
 }
 
 // OnAck updates the power from the RTT, and once a round trip the window.

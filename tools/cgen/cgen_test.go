@@ -125,6 +125,10 @@ const ( tick span = 1000; long = 5 * tick )
 func I(a, b int64) int64 { const local = 12; x := uint32(b) & mask; return a*small + big + int64(x) + local + int64(3*long) + int64(math.Float64bits(ratio)) }`},
 	{"a table", `var table = [4]float64{1, 0.5, 1.0 / 3, -2}
 func D(a, b float64) float64 { s := 0.0; for i := len(table) - 1; i >= 0; i-- { s = table[i] + float64(s*a) }; return s + b }`},
+	{"words", `const ( yes = "yes"; no = "no" )
+type t struct { word string; n int64 }
+func word(x t) int64 { switch x.word { case yes: return 1; case no, "maybe": return 2 }; if x.word != "" { return x.n }; return 3 }
+func I(a, b int64) int64 { x := t{word: yes, n: b}; if a < 0 { x.word = no }; if a > 64 { x = t{n: a} }; if a == 5 { x.word = "x" }; return word(x) }`},
 	{"or", `func I(a, b int64) int64 { return cmp.Or(a, b) + 1 }`},
 	{"words of C", `type t struct { int, register, default_ int64 }
 func I(a, b int64) int64 { short, long, double := a, b, a+b; x := t{short, long, double}; return x.int - x.register + x.default_ }`},
@@ -275,7 +279,9 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"map", "func F(m map[int]int) int { return m[1] }", "snippet0.F: the type map[int]int"},
 		{"closure", "func F(a int) int { f := func() int { return a }; return f() }", "snippet0.F: a closure"},
-		{"string", "func F(s string) bool { return s == \"a\" }", "snippet0.F: the type string"},
+		{"joined strings", "func F(s string) bool { return s+s == \"aa\" }", "snippet0.F: + of strings"},
+		{"length of a string", "func F(s string) int { return len(s) }", "snippet0.F: len"},
+		{"part of a string", "func F(s string) byte { return s[0] }", "snippet0.F: an index of string"},
 		{"append", "func F(s []int) []int { return append(s, 1) }", "snippet0.F: append"},
 		{"make", "func F(n int) []int { return make([]int, n) }", "snippet0.F: make"},
 		{"new", "func F() *int { return new(int) }", "snippet0.F: new"},

@@ -36,7 +36,7 @@ func (w *typeWriter) flush() {
 var basics = map[types.BasicKind]string{
 	types.Bool: "bool", types.Int: "int64_t", types.Int8: "int8_t", types.Int16: "int16_t", types.Int32: "int32_t", types.Int64: "int64_t",
 	types.Uint: "uint64_t", types.Uint8: "uint8_t", types.Uint16: "uint16_t", types.Uint32: "uint32_t", types.Uint64: "uint64_t",
-	types.Float64: "double", types.UntypedBool: "bool", types.UntypedInt: "int64_t", types.UntypedFloat: "double",
+	types.Float64: "double", types.String: "const char *", types.UntypedBool: "bool", types.UntypedInt: "int64_t", types.UntypedFloat: "double",
 }
 
 // ctype returns a type as C writes it, or "" for what C has not, which it refuses. The
@@ -59,7 +59,7 @@ func (g *generator) ctype(in string, at ast.Node, t types.Type) string {
 			}
 			return ""
 		}
-		if b, ok := t.Elem().(*types.Basic); ok && basics[b.Kind()] != "" {
+		if b, ok := t.Elem().(*types.Basic); ok && basics[b.Kind()] != "" && b.Kind() != types.String {
 			return basics[b.Kind()] + " *"
 		}
 		if a, ok := t.Elem().Underlying().(*types.Array); ok {

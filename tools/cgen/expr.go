@@ -193,6 +193,10 @@ func (g *generator) literal(in string, at ast.Node, t types.Type, v constant.Val
 	switch v.Kind() {
 	case constant.Bool:
 		return primary("%t", constant.BoolVal(v))
+	case constant.String:
+		if s := constant.StringVal(v); !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return primary("%q", s)
+		}
 	case constant.Int, constant.Float:
 		if isFloat(t) || v.Kind() == constant.Float && constant.ToInt(v).Kind() != constant.Int {
 			f, _ := constant.Float64Val(v)
@@ -345,11 +349,15 @@ func (e *emitter) binary(x *ast.BinaryExpr) text {
 			}
 		case *types.Basic:
 			if u.Info()&types.IsString != 0 {
-				return e.no(x, "a string")
+				not := map[token.Token]string{token.EQL: "", token.NEQ: "!"}[x.Op]
+				return text{fmt.Sprintf("%ssluice_same(%s, %s)", not, e.expr(x.X), e.expr(x.Y)), precUnary}
 			}
 		}
 	}
 	p, ok := precedence[x.Op]
+	if basicOf(l).Info()&types.IsString != 0 {
+		return e.no(x, "%s of strings: they may be compared for equality alone", x.Op)
+	}
 	if !ok {
 		return e.no(x, "the operator %s", x.Op)
 	}

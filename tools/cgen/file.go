@@ -334,7 +334,7 @@ func (g *generator) union() string {
 	base := snake(g.iface.Name())
 	upper := strings.ToUpper("sluice_" + base)
 	var b strings.Builder
-	fmt.Fprintf(&b, "/* What a struct sluice_%s is. */\nenum sluice_%s_kind {\n\t%s_NONE, /* has not been started */\n", base, base, upper)
+	fmt.Fprintf(&b, "/* What a struct sluice_%s is. */\nenum sluice_%s_kind {\n\t%s_UNSET, /* has not been started */\n", base, base, upper)
 	for _, v := range g.variants {
 		fmt.Fprintf(&b, "\t%s_%s,\n", upper, strings.ToUpper(v.tag))
 	}

@@ -27,6 +27,9 @@ type Spec struct {
 	As        []string  `yaml:"as"`
 	Variants  []Variant `yaml:"variants"`
 
+	// Out says what is not among the Variants, and why.
+	Out map[string]string `yaml:"out"`
+
 	// Roots are the functions, methods and types that programs use. What these need
 	// comes along.
 	Roots []string `yaml:"roots"`

@@ -143,6 +143,12 @@ func (e *emitter) stmts(list []ast.Stmt) {
 			e.out.WriteByte('\n')
 		}
 		e.before(s.Pos())
+		switch s.(type) {
+		case *ast.AssignStmt, *ast.ReturnStmt, *ast.ExprStmt:
+			if e.g.p.fset.Position(s.Pos()).Line != e.g.p.fset.Position(s.End()).Line {
+				e.before(s.End()) // within it there is no place for them
+			}
+		}
 		e.stmt(s)
 		e.after(s.End())
 		last = s.End()
@@ -243,6 +249,9 @@ func (e *emitter) zero(t types.Type) string {
 	case *types.Pointer, *types.Interface:
 		return "NULL"
 	case *types.Basic:
+		if u.Info()&types.IsString != 0 {
+			return `""`
+		}
 		if u.Info()&types.IsFloat != 0 {
 			return "0.0"
 		}
@@ -305,7 +314,7 @@ func (e *emitter) assign(s *ast.AssignStmt) {
 	// Go evaluates all first. Where one changes what a later one reads, C needs a copy.
 	var copies map[int]string
 	for i, x := range s.Rhs {
-		if e.changedBy(s.Lhs[:i], x) || e.changedBy(s.Lhs[:i], s.Lhs[i]) && !e.plain(s.Lhs[i]) {
+		if e.changedBy(s.Lhs[:i], x) || e.movedBy(s.Lhs[:i], s.Lhs[i]) {
 			if copies == nil {
 				copies = map[int]string{}
 			}
@@ -316,7 +325,7 @@ func (e *emitter) assign(s *ast.AssignStmt) {
 	}
 	for i, l := range s.Lhs {
 		if tmp, ok := copies[i]; ok {
-			if !e.plain(l) && e.changedBy(s.Lhs[:i], l) {
+			if e.movedBy(s.Lhs[:i], l) {
 				e.no(l, "an assignment to what the same statement moves")
 			}
 			e.line("%s = %s;", e.expr(l), tmp)
@@ -329,6 +338,23 @@ func (e *emitter) assign(s *ast.AssignStmt) {
 func identOf(x ast.Expr) *ast.Ident {
 	id, _ := x.(*ast.Ident)
 	return id
+}
+
+// movedBy reports whether an assignment to one of those may change where l is.
+func (e *emitter) movedBy(targets []ast.Expr, l ast.Expr) bool {
+	if e.plain(l) || !e.fixed(l) {
+		return !e.plain(l) && e.changedBy(targets, l)
+	}
+	found := false
+	ast.Inspect(l, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			for _, t := range targets {
+				found = found || identOf(t) != nil && e.g.p.info.ObjectOf(identOf(t)) == e.g.p.info.Uses[id]
+			}
+		}
+		return true
+	})
+	return found
 }
 
 // plain reports whether x is a variable.
@@ -613,17 +639,19 @@ func (e *emitter) switchStmt(s *ast.SwitchStmt) {
 		e.stmt(s.Init)
 	}
 	var tag string
+	words := false
 	if s.Tag != nil {
 		t := e.g.p.info.TypeOf(s.Tag)
-		if !isInteger(t) {
+		words = basicOf(t).Info()&types.IsString != 0
+		if !isInteger(t) && !words {
 			e.no(s, "a switch over %s", types.TypeString(t, nil))
 			return
 		}
-		if e.constantCases(s) {
+		if !words && e.constantCases(s) {
 			e.tagged(s)
 			return
 		}
-		if e.impure(s.Tag) || !e.stable(s.Tag) {
+		if e.impure(s.Tag) || !words && !e.stable(s.Tag) {
 			tag = e.temporary("tag")
 			e.line("%s = %s;", e.g.declare(e.label, s, t, tag), e.expr(s.Tag))
 		} else {
@@ -649,6 +677,10 @@ func (e *emitter) switchStmt(s *ast.SwitchStmt) {
 			prec = 0
 		}
 		for _, x := range c.List {
+			if words {
+				conds = append(conds, fmt.Sprintf("sluice_same(%s, %s)", tag, e.expr(x)))
+				continue
+			}
 			if tag != "" {
 				conds = append(conds, fmt.Sprintf("%s == %s", tag, e.sub(x).in(10)))
 				continue
@@ -723,7 +755,12 @@ func (e *emitter) tagged(s *ast.SwitchStmt) {
 			if a, ok := b.(*ast.AssignStmt); ok && a.Tok == token.DEFINE {
 				declares = true
 			}
-			if _, ok := b.(*ast.DeclStmt); ok {
+			switch b := b.(type) {
+			case *ast.DeclStmt:
+				declares = true
+			case *ast.IfStmt:
+				declares = declares || b.Init != nil
+			case *ast.SwitchStmt:
 				declares = true
 			}
 		}

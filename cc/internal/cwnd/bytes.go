@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -62,7 +63,7 @@ func (w *Bytes) Clamp(cwnd float64) float64 { return min(max(cwnd, w.least), w.m
 func (w *Bytes) Answer() cc.Control {
 	rate := min(max(float64(w.Cwnd*w.bitsPerSecond)+0.5, 1), w.lineRate)
 	packets := max(math.Ceil(float64(w.Cwnd*w.perMTU)-1e-9), 1) // less what rounding adds
-	c := cc.Control{Rate: units.Rate(rate), Window: units.Bytes(float64(packets * w.mtu))}
+	c := cc.Control{Rate: units.Rate(detmath.Int64(rate)), Window: units.Bytes(detmath.Int64(packets * w.mtu))}
 	w.control = c
 	return c
 }

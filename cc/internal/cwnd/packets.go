@@ -2,6 +2,7 @@ package cwnd
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -102,10 +103,10 @@ func (w *Packets) Answer(mayGrow bool) cc.Control {
 // rtt/cwnd between packets.
 func (w *Packets) derive() cc.Control {
 	if w.Cwnd >= 1 {
-		return cc.Control{Rate: w.lineRate, Window: units.Bytes(float64(w.Cwnd * w.mtu))}
+		return cc.Control{Rate: w.lineRate, Window: units.Bytes(detmath.Int64(w.Cwnd * w.mtu))}
 	}
 	rate := min(max(w.Rate(w.RTT), w.MinRate), float64(w.lineRate))
-	return cc.Control{Rate: units.Rate(rate), Window: units.Bytes(w.mtu)}
+	return cc.Control{Rate: units.Rate(detmath.Int64(rate)), Window: units.Bytes(detmath.Int64(w.mtu))}
 }
 
 // OnLoss is "On Fast Recovery" of Swift's Algorithm 1, FastRecovery of Poseidon's

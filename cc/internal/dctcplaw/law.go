@@ -10,6 +10,7 @@ package dctcplaw
 
 import (
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -148,7 +149,7 @@ func (w *Window) Timeout() {
 }
 
 // Bytes returns the window as cc.Control has it: one packet at least.
-func (w *Window) Bytes() units.Bytes { return units.Bytes(max(w.Cwnd, w.mtu)) }
+func (w *Window) Bytes() units.Bytes { return units.Bytes(detmath.Int64(max(w.Cwnd, w.mtu))) }
 
 // SlowStart reports whether the window doubles each round trip.
 func (w *Window) SlowStart() bool { return w.Cwnd < w.ssthresh }

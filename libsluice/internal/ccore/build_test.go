@@ -31,6 +31,7 @@ func compiler(t testing.TB) string {
 // compile runs the compiler; its messages are the test's.
 func compile(t testing.TB, args ...string) {
 	t.Helper()
+	track(t)
 	cmd := exec.Command(compiler(t), append(append(append([]string{}, semantic...), strict...), args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
@@ -83,5 +84,21 @@ func TestTheHeaderIsForCPlusPlus(t *testing.T) {
 	out, err := exec.Command(cxx, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-Isrc", "-fsyntax-only", source).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// track reads what the compiler will, so that go test runs again when it has changed.
+func track(t testing.TB) {
+	t.Helper()
+	for _, dir := range []string{"src", "testdata"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if _, err := os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

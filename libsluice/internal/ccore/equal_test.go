@@ -13,45 +13,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/enginetest"
-	"github.com/sluice-rdma/sluice/cc/timely"
 	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
 )
-
-// engine is one that C has: how Go makes it, and configurations of it.
-type engine struct {
-	name    string // the tag of core.yaml
-	configs []any  // pointers to structs
-	make    func(config any, env cc.Env) (cc.Engine, error)
-}
-
-func made[C any](name string, make func(C, cc.Env) (cc.Engine, error), configs ...C) engine {
-	e := engine{name: name, make: func(config any, env cc.Env) (cc.Engine, error) { return make(*config.(*C), env) }}
-	for i := range configs {
-		e.configs = append(e.configs, &configs[i])
-	}
-	return e
-}
-
-// with returns a configuration with changes.
-func with[C any](c C, change func(*C)) C {
-	change(&c)
-	return c
-}
-
-var engines = []engine{
-	made("timely", timely.New, timely.DefaultConfig(),
-		with(timely.DefaultConfig(), func(c *timely.Config) { c.Patched, c.Delta = true, 500*units.Mbps }),
-		with(timely.DefaultConfig(), func(c *timely.Config) { c.TLow, c.THigh, c.Delta, c.MinRTT = 30*units.Microsecond, 60*units.Microsecond, units.Gbps, 0 }),
-		with(timely.DefaultConfig(), func(c *timely.Config) { c.MaxRate, c.InitialRate, c.HAISteps, c.MaxDecrease = 20*units.Gbps, units.Gbps, 1, 1 })),
-}
 
 const (
 	flows     = 4
@@ -403,9 +373,8 @@ func (p *peer) replay(t testing.TB, e *engine, kind int, recording []byte, rng *
 			t.Fatal(err)
 		}
 		all[i] = newFlow(t, made)
-		c := reflect.ValueOf(config)
-		size := c.Type().Elem().Size()
-		p.event(eventStart, i, 0, kind, int(size), "start", made.Control(), rawOf(&env), raw(c.UnsafePointer(), size))
+		c := image(t, config)
+		p.event(eventStart, i, 0, kind, len(c), "start", made.Control(), rawOf(&env), c)
 	}
 	var path telemetry.Stack
 	for {
@@ -464,11 +433,7 @@ func (p *peer) replay(t testing.TB, e *engine, kind int, recording []byte, rng *
 func buildReplay(t testing.TB, options ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	var list strings.Builder
-	for i, e := range engines {
-		fmt.Fprintf(&list, "ENGINE(%d, %s)\n", i, e.name)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "engines.h"), []byte(list.String()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "engines.h"), []byte(list()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "replay")

@@ -130,6 +130,20 @@ static inline double sluice_fmax(double a, double b)
 	return __builtin_signbit(a) ? b : a;
 }
 
+/* Whether two texts are the same; NULL is the empty one. */
+static inline bool sluice_same(const char *a, const char *b)
+{
+	if (!a)
+		a = "";
+	if (!b)
+		b = "";
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
 static inline double sluice_abs(double x)
 {
 	return __builtin_fabs(x);

@@ -19,8 +19,60 @@ extern "C" {
 // SLUICE_UNLIMITED is the Window of an engine that has none.
 #define SLUICE_UNLIMITED INT64_MAX
 
+#define SLUICE_HPCC_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
+
+// SLUICE_CWND_MAX_BYTES is a bound that no sender meets and whose control is a number still: bounds
+// of any size are allowed.
+#define SLUICE_CWND_MAX_BYTES 4611686018427387904
+
+#define SLUICE_CWND_BYTE_TIME 8e+12 // bit/s times ps are bytes over this
+
+// SLUICE_CWND_MAX_PACKETS keeps windows, in bytes, far from the end of their range.
+#define SLUICE_CWND_MAX_PACKETS 1e+09
+
+// SLUICE_DCTCPLAW_MAX_PACKETS bounds the windows that can be configured.
+#define SLUICE_DCTCPLAW_MAX_PACKETS 1e+09
+
+// SLUICE_DCTCPLAW_NO_THRESHOLD is above any window: slow start goes on until something is amiss.
+#define SLUICE_DCTCPLAW_NO_THRESHOLD 1e+18
+
+#define SLUICE_POSEIDON_POWER 1
+#define SLUICE_POSEIDON_FIXED 2
+
+#define SLUICE_POSEIDON_RATIO 1
+#define SLUICE_POSEIDON_AIMD 2
+
+#define SLUICE_POSEIDON_SIGNAL_MPD "mpd"
+#define SLUICE_POSEIDON_SIGNAL_RTT "rtt"
+#define SLUICE_POSEIDON_TARGET_LOG "log"
+#define SLUICE_POSEIDON_TARGET_POWER "power"
+#define SLUICE_POSEIDON_TARGET_FIXED "fixed"
+#define SLUICE_POSEIDON_SCALING_RATE "rate"
+#define SLUICE_POSEIDON_SCALING_CWND "cwnd"
+#define SLUICE_POSEIDON_UPDATE_DISTANCE "distance"
+#define SLUICE_POSEIDON_UPDATE_RATIO "ratio"
+#define SLUICE_POSEIDON_UPDATE_AIMD "aimd"
+
+#define SLUICE_POSEIDON_FROM_HOPS 0
+#define SLUICE_POSEIDON_FROM_BOTH 1 // brownfield: the delay between the ends counts too
+#define SLUICE_POSEIDON_FROM_THE_ENDS 2 // the ablation: that alone
+
+#define SLUICE_POWERTCP_MEMORY_SIZE 16 // a power of two
+
+#define SLUICE_POWERTCP_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
+
+#define SLUICE_MATH_LN2_HI 0.6931471803691238 // upper bits of ln 2, so that k*ln2Hi is exact
+#define SLUICE_MATH_LN2_LO 1.9082149292705877e-10
+#define SLUICE_MATH_LOG2E 1.4426950408889634
+#define SLUICE_MATH_MAX_EXP 709.0
+#define SLUICE_MATH_MIN_EXP (-708.0)
+
+#define SLUICE_MB 1000000
+
 #define SLUICE_MBPS 1000000
 #define SLUICE_GBPS 1000000000
+
+#define SLUICE_PICOSECONDS_PER_SECOND 0xe8d4a51000u
 
 #define SLUICE_NANOSECOND 1000
 #define SLUICE_MICROSECOND 1000000
@@ -39,6 +91,158 @@ typedef int64_t sluice_time;
 
 // sluice_rate is a data rate in bits per second.
 typedef int64_t sluice_rate;
+
+// sluice_bytes is a size or a count of bytes.
+typedef int64_t sluice_bytes;
+
+// What sluice_rate_serialize_rem returns.
+struct sluice_rate_serialize_rem_result {
+	sluice_time r0;
+	uint64_t r1;
+};
+
+/* Package telemetry. */
+
+// sluice_telemetry_hop is what one egress port reports as it takes a packet off its queue
+// (PowerTCP section 3.3: "all values correspond to the time when the packet is
+// scheduled for transmission").
+struct sluice_telemetry_hop {
+	sluice_bytes tx_bytes; // sent by the port so far, this packet not counted
+	sluice_bytes q_len; // left in the port's queue
+	sluice_time time; // on the switch's own clock; only differences mean anything
+	sluice_rate rate; // of the port
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_telemetry_hop_slice {
+	struct sluice_telemetry_hop *at;
+	int64_t len, cap;
+};
+
+/* Package cc. */
+
+// sluice_control is what a sender may do.
+struct sluice_control {
+	// Rate bounds the sending rate, in payload bits per second. It is never
+	// zero. A rate at or above the line rate means no pacing.
+	sluice_rate rate;
+	// Window bounds the payload bytes that are sent and not acknowledged, or is
+	// Unlimited. It is at least one byte; a sender may always have one packet (or
+	// segment, where it sends segments) outstanding. The window of a Granted engine
+	// may be 0: then nothing is sent until the engine raises it.
+	sluice_bytes window;
+	// Class is the fabric's priority for the flow's next packets, plus one; 0
+	// leaves them at the flow's own. Only schemes that say so (Scheme.Classes)
+	// set it.
+	uint8_t class_;
+};
+
+// sluice_fixed is an Engine that keeps to one Control, whatever happens. It may serve
+// any number of flows.
+struct sluice_fixed {
+	struct sluice_control keep;
+};
+
+// sluice_env is what an engine must know about where it runs. All fields are set, except
+// those that say what zero means.
+struct sluice_env {
+	sluice_rate line_rate; // of the sender's port
+	sluice_time base_rtt; // round trip of one packet over the longest path with empty queues
+	sluice_bytes mtu; // payload of a full packet
+
+	// flow_size is the payload of the whole flow, 0 if it is not known ahead.
+	sluice_bytes flow_size;
+};
+
+/* Package cc/internal/cwnd. */
+
+// sluice_cwnd_bytes is a window in bytes whose rate is the window over the base round trip
+// (HPCC, SIGCOMM 2019, Algorithm 1 line 27; PowerTCP, NSDI 2022, Algorithm 1 line 6).
+// The algorithms have no rule for losses: the window keeps bounding what is in
+// flight.
+struct sluice_cwnd_bytes {
+	double cwnd; // bytes
+	double least; // bytes
+	double most;
+
+	double bits_per_second; // of a byte each base RTT
+	double mtu; // bytes, and one over it
+	double per_mtu;
+	double line_rate; // bits per second
+	struct sluice_control control;
+};
+
+// sluice_cwnd_rules are what an engine says about a window in packets.
+struct sluice_cwnd_rules {
+	double initial; // packets
+	double least; // packets; Least is no more than Most
+	double most;
+	// Cut is what a loss or a timeout leaves of the window at the most, in (0, 1).
+	double cut;
+	// reset_after is how many timeouts without an acknowledgement leave Least.
+	int64_t reset_after;
+	// min_rate is the lowest rate of a paced flow, in bits per second. Without it a
+	// flow whose last round trip was very long would not learn that the path is free
+	// again.
+	double min_rate;
+	// After holds the next decrease back until more than a round trip has passed; else
+	// a round trip is enough.
+	bool after;
+};
+
+// sluice_cwnd_packets is a window in packets, paced where it is less than one (Swift, SIGCOMM
+// 2020, Algorithm 1; Poseidon, NSDI 2023, Algorithms 1 and 2, which has it from
+// Swift). It falls once a round trip at the most.
+struct sluice_cwnd_packets {
+	struct sluice_cwnd_rules rules;
+	double cwnd; // packets
+	sluice_time rtt; // of the latest acknowledgement
+	int64_t retransmits; // timeouts since the latest acknowledgement
+
+	sluice_time last_decrease;
+	bool decreased; // last_decrease is set
+
+	double mtu; // bytes
+	double mtu_bits; // bits times picoseconds per second
+	sluice_rate line_rate;
+	struct sluice_control control;
+};
+
+/* Package cc/internal/dctcplaw. */
+
+// sluice_dctcplaw_window is the window of one flow.
+struct sluice_dctcplaw_window {
+	double g;
+	double mtu;
+	double least;
+
+	double cwnd; // bytes
+	double ssthresh; // bytes
+	// Alpha estimates the share of bytes that are marked.
+	double alpha;
+
+	// What is acknowledged, and of that marked, since the latest update of Alpha; the
+	// next is when what was sent by then is acknowledged.
+	double seen;
+	double marked;
+	sluice_bytes update;
+	bool started;
+	// Until this much is acknowledged the window neither falls again nor grows.
+	sluice_bytes recover;
+
+	sluice_bytes acked; // of the latest acknowledgement
+	sluice_bytes sent;
+	bool timed_out; // since
+};
+
+// sluice_dctcplaw_params is what an engine's configuration says about the law. Windows are in
+// packets of the MTU.
+struct sluice_dctcplaw_params {
+	double g; // weight of a new fraction, in (0, 1]
+	double initial_alpha; // in [0, 1]
+	double initial_cwnd; // at least 1; 0 is RFC 3390's
+	double min_cwnd; // at least 1
+};
 
 /* Package cc/timely. */
 
@@ -118,49 +322,329 @@ struct sluice_timely_params {
 	double r_ref;
 };
 
-/* Package units. */
-
-// sluice_bytes is a size or a count of bytes.
-typedef int64_t sluice_bytes;
-
-/* Package cc. */
-
-// sluice_control is what a sender may do.
-struct sluice_control {
-	// Rate bounds the sending rate, in payload bits per second. It is never
-	// zero. A rate at or above the line rate means no pacing.
-	sluice_rate rate;
-	// Window bounds the payload bytes that are sent and not acknowledged, or is
-	// Unlimited. It is at least one byte; a sender may always have one packet (or
-	// segment, where it sends segments) outstanding. The window of a Granted engine
-	// may be 0: then nothing is sent until the engine raises it.
-	sluice_bytes window;
-	// Class is the fabric's priority for the flow's next packets, plus one; 0
-	// leaves them at the flow's own. Only schemes that say so (Scheme.Classes)
-	// set it.
-	uint8_t class_;
-};
-
-/* Package cc/timely. */
-
 struct sluice_timely {
 	struct sluice_timely_params p;
 	struct sluice_timely_state s;
 	struct sluice_control control;
 };
 
-/* Package cc. */
+/* Package cc/swift. */
 
-// sluice_env is what an engine must know about where it runs. All fields are set, except
-// those that say what zero means.
-struct sluice_env {
-	sluice_rate line_rate; // of the sender's port
-	sluice_time base_rtt; // round trip of one packet over the longest path with empty queues
-	sluice_bytes mtu; // payload of a full packet
-
-	// flow_size is the payload of the whole flow, 0 if it is not known ahead.
-	sluice_bytes flow_size;
+// sluice_swift_config is Swift's parameters. Sections are the paper's, which gives no value but
+// min_cwnd's; the others' sources are in docs/engines/swift.md. All flows that share
+// links should have the same: their targets are what they compete by.
+struct sluice_swift_config {
+	// base_target is the target delay of a large window over no hop, the base
+	// round trip included (section 3.5). Zero is 25us, as Poseidon's section
+	// 5.1 has it, or five quarters of the environment's base RTT if that is
+	// more.
+	sluice_time base_target;
+	// hop_scale is what each hop adds to the target (topology scaling, section
+	// 3.5).
+	sluice_time hop_scale;
+	// Hops is the number of switches on the forward path, for topology scaling,
+	// where acknowledgements bring no record of each. The paper takes it from
+	// the IP TTL.
+	int64_t hops;
+	// fs_range is the most that flow scaling adds to the target (section 3.5);
+	// zero turns flow scaling off.
+	sluice_time fs_range;
+	// fs_min_cwnd and fs_max_cwnd are the windows, in packets, between which flow
+	// scaling goes from all of fs_range to nothing, as 1/sqrt(cwnd) does
+	// (section 3.5).
+	double fs_min_cwnd;
+	double fs_max_cwnd;
+	// AI is the additive increase, in packets a round trip (Algorithm 1).
+	double ai;
+	// Beta is the multiplicative decrease for each part by which the delay
+	// exceeds the target (Algorithm 1), above 0.
+	double beta;
+	// max_mdf is the largest share of the window that one decrease takes, in
+	// (0, 1) (Algorithm 1).
+	double max_mdf;
+	// min_cwnd and max_cwnd bound the window, in packets (Algorithm 1). The least is
+	// 0.001 in section 3.4. max_cwnd zero is the window that the line rate fills in the target delay without
+	// flow scaling, or one packet if that is more.
+	double min_cwnd;
+	double max_cwnd;
+	// initial_cwnd is the first window, in packets; zero is what the line rate
+	// fills in one base RTT, or one packet if that is more.
+	double initial_cwnd;
+	// retx_reset_threshold is how many retransmission timeouts without an
+	// acknowledgement take the window to min_cwnd (Algorithm 1).
+	int64_t retx_reset_threshold;
+	// PLB has the flow leave a path on which its delay stays above the target: after
+	// plb_idle_rounds round trips in a row when it has nothing under way, after
+	// plb_rounds in any case. A round trip counts if that share of its packets or more,
+	// plb_share, found the delay above the target. Linux has the same three for TCP.
+	bool plb;
+	double plb_share;
+	int64_t plb_idle_rounds;
+	int64_t plb_rounds;
 };
+
+// sluice_swift_target is the target delay of section 3.5, in picoseconds.
+struct sluice_swift_target {
+	double base;
+	double hop; // for each hop
+	double fs_range;
+	double alpha; // of flow scaling, alpha/sqrt(cwnd) + beta
+	double beta;
+};
+
+// sluice_swift_params is a Config made ready, in the units of state.
+struct sluice_swift_params {
+	struct sluice_swift_target target;
+	double ai;
+	double beta;
+	sluice_time packet; // that one takes at the line rate
+};
+
+// sluice_swift_state is what a flow remembers between acknowledgements.
+struct sluice_swift_state {
+	struct sluice_cwnd_packets packets;
+	sluice_time delay; // Packets.RTT for one packet
+	int64_t hops; // of the forward path
+	bool above; // the latest delay was on the target or above it
+};
+
+struct sluice_swift {
+	struct sluice_swift_params p;
+	struct sluice_swift_state state;
+};
+
+/* Package cc/internal/plb. */
+
+// sluice_plb_rules say when a flow takes another path.
+struct sluice_plb_rules {
+	// Share of the packets of a round trip that must meet congestion for the round trip
+	// to count, in (0, 1].
+	double share;
+	// Idle is how many such round trips in a row let a flow change its path when it has
+	// nothing under way, and Forced how many make it change in any case. 0 is never.
+	int64_t idle;
+	int64_t forced;
+};
+
+// sluice_plb_paths is a flow's choice of path.
+struct sluice_plb_paths {
+	struct sluice_plb_rules rules;
+	uint32_t path;
+	int64_t congested; // round trips in a row
+	double marked; // packets of the present round trip that met congestion
+	double packets; // of the present round trip
+	sluice_bytes end; // acknowledged, with which it ends; 0 before it begins
+};
+
+/* Package cc/swift. */
+
+// sluice_swift_pathed is the engine with PLB, for which congestion is a delay that is not below the
+// target.
+struct sluice_swift_pathed {
+	struct sluice_swift engine;
+	struct sluice_plb_paths paths;
+};
+
+/* Package cc/fast. */
+
+// sluice_fast_config is FAST*'s parameters.
+struct sluice_fast_config {
+	// Alpha is how much of the flow's rate queues are to hold: in balance the rate
+	// times the share of the round trip that is spent in queues (TIMELY, section 6.1,
+	// has 10, 50 and 100Mbps).
+	sluice_rate alpha;
+	// Gamma is the weight of a new rate in the moving average, in (0, 1] (FAST TCP,
+	// section IV, which gives no more than these bounds).
+	double gamma;
+	// base_rtt is the round trip with empty queues, less a segment's time on the wire;
+	// zero takes the shortest seen, as FAST TCP does.
+	sluice_time base_rtt;
+	// base_window is for how long the shortest round trip seen counts at least; twice
+	// that at most. FAST TCP never forgets it.
+	sluice_time base_window;
+	// initial_rate is where a flow starts; zero is the line rate. TIMELY gives none.
+	sluice_rate initial_rate;
+	// min_rate is the lowest rate. TIMELY gives none.
+	sluice_rate min_rate;
+};
+
+// sluice_fast_params is a Config made ready, in the units of state.
+struct sluice_fast_params {
+	double alpha; // bits per second
+	double gamma;
+	sluice_time base; // base is 0 if it is the shortest seen
+	sluice_time window;
+	double min_rate; // bits per second
+	double max_rate;
+};
+
+// sluice_fast_shortest is the shortest round trip of the present window of time and of the one
+// before; 0 where there was none.
+struct sluice_fast_shortest {
+	sluice_time now;
+	sluice_time before;
+	sluice_time until; // when the present window ends
+	bool started;
+};
+
+// sluice_fast_state is what a flow remembers between completions.
+struct sluice_fast_state {
+	double rate; // bits per second
+	sluice_time rtt; // of the latest completion
+	struct sluice_fast_shortest base;
+};
+
+struct sluice_fast {
+	struct sluice_fast_params p;
+	struct sluice_fast_state s;
+	struct sluice_control control;
+};
+
+/* Package cc/dcqcn. */
+
+// sluice_dcqcn_config is DCQCN's parameters. Sections and figures are the paper's.
+struct sluice_dcqcn_config {
+	// G is the weight of a notification in alpha, the estimate of congestion, in (0,
+	// 1] (equation 1).
+	double g;
+	// alpha_timer is K: for each such span without a notification alpha falls
+	// (equation 2). It must exceed what lies between two notifications.
+	sluice_time alpha_timer;
+	// increase_timer and byte_counter are T and B: the rate rises for each such span, and
+	// for each so many bytes sent (section 3.1).
+	sluice_time increase_timer;
+	sluice_bytes byte_counter;
+	// fast_recovery is F: how many rises go halfway back to the rate before the cut
+	// (section 3.1).
+	int64_t fast_recovery;
+	// additive_increase is R_AI, by which the target then rises (section 3.1; the value
+	// is that of the paper's fluid model and of its authors' simulator).
+	sluice_rate additive_increase;
+	// hyper_increase is R_HAI, by which it does when timer and byte counter have both
+	// made more than F steps (section 3.1). The paper gives no value,
+	// public simulators two to ten times R_AI.
+	sluice_rate hyper_increase;
+	// min_rate is the lowest rate. The paper gives none.
+	sluice_rate min_rate;
+	// Window bounds what is in flight by what the line rate fills in a base round
+	// trip. The paper has no window.
+	bool window;
+};
+
+// sluice_dcqcn_params is a Config made ready, in the units of state.
+struct sluice_dcqcn_params {
+	double g;
+	sluice_time alpha_timer;
+	sluice_time increase_timer;
+	sluice_bytes byte_counter;
+	int64_t recovery;
+	double additive; // bits per second
+	double hyper;
+	double min_rate; // bits per second
+	double max_rate;
+};
+
+// sluice_dcqcn_state is what a flow remembers between events.
+struct sluice_dcqcn_state {
+	double rate; // R_C and R_T, bits per second
+	double target;
+	double alpha;
+
+	// When the alpha timer and the increase timer run out next, and what was sent
+	// since the byte counter did. None of them runs before the first notification:
+	// the rate is the line's then.
+	sluice_time alpha_at;
+	sluice_time increase_at;
+	sluice_bytes bytes;
+	sluice_bytes sent;
+	bool notified;
+	// Rises since the latest notification, by the timer and by the byte counter; what
+	// is beyond F + 1 does not count.
+	int64_t timed;
+	int64_t counted;
+};
+
+struct sluice_dcqcn {
+	struct sluice_dcqcn_params p;
+	struct sluice_dcqcn_state s;
+	struct sluice_control control;
+};
+
+/* Package cc/dctcp. */
+
+// sluice_dctcp_config is DCTCP's parameters. Sections are the paper's.
+struct sluice_dctcp_config {
+	// G is the weight of a new fraction of marked packets in the moving average, in
+	// (0, 1] (section 3.3).
+	double g;
+	// initial_alpha is that average before the first window of data, 0 to 1. The paper
+	// gives none; 1, as RFC 8257 and Linux have it, makes the first mark halve the
+	// window.
+	double initial_alpha;
+	// initial_cwnd is the first window, in packets, from which slow start doubles it
+	// each round trip. The paper gives none; 0 is TCP's of its time (RFC 3390): 4380
+	// bytes, but from two to four packets.
+	double initial_cwnd;
+	// min_cwnd is the least window that marks and losses leave, in packets, from 1. A
+	// timeout leaves one packet.
+	double min_cwnd;
+};
+
+struct sluice_dctcp {
+	struct sluice_dctcplaw_window w;
+	struct sluice_control control;
+};
+
+/* Package cc/pulser. */
+
+// sluice_pulser_config is Pulser's parameters: its own, and DCTCP's. Sections are Pulser's.
+struct sluice_pulser_config {
+	// safe_cwnd is the window during an incast, in packets, from 1 (section 3.2).
+	double safe_cwnd;
+	// G, initial_alpha, initial_cwnd and min_cwnd are DCTCP's, between incasts (section
+	// 4: its recommended settings).
+	double g;
+	double initial_alpha;
+	double initial_cwnd;
+	double min_cwnd;
+};
+
+struct sluice_pulser {
+	struct sluice_dctcplaw_window w; // holds cwnd_prev during an incast
+	double safe; // bytes
+	double mtu;
+	bool incast;
+	double quiet; // bytes acknowledged in it since the latest notice
+	struct sluice_control control;
+};
+
+/* Package cc/retcp. */
+
+// sluice_retcp_config is reTCP's parameters.
+struct sluice_retcp_config {
+	// jump_up is what the window is multiplied by when acknowledgements begin to tell
+	// of a circuit, from 1.
+	double jump_up;
+	// jump_down is what it is divided by when they cease to, from 1.
+	double jump_down;
+	// initial_cwnd is the first window, in packets, from which slow start doubles it
+	// each round trip; 0 is RFC 3390's, two to four packets.
+	double initial_cwnd;
+	// min_cwnd is the least window that losses leave, in packets, from 1. A timeout
+	// leaves one packet.
+	double min_cwnd;
+};
+
+struct sluice_retcp {
+	struct sluice_dctcplaw_window w;
+	double up;
+	double down;
+	double most; // bytes
+	bool jumped; // the window is scaled up
+	struct sluice_control control;
+};
+
+/* Package cc. */
 
 // sluice_ack is what one acknowledgement reports about the path. Fields that a driver
 // can't know are zero, with the exceptions stated. Times are on one clock, the
@@ -213,17 +697,72 @@ struct sluice_ack {
 	double scale;
 };
 
-/* Package telemetry. */
+/* Package cc/powertcp. */
 
-// sluice_telemetry_hop is what one egress port reports as it takes a packet off its queue
-// (PowerTCP section 3.3: "all values correspond to the time when the packet is
-// scheduled for transmission").
-struct sluice_telemetry_hop {
-	sluice_bytes tx_bytes; // sent by the port so far, this packet not counted
-	sluice_bytes q_len; // left in the port's queue
-	sluice_time time; // on the switch's own clock; only differences mean anything
-	sluice_rate rate; // of the port
+// sluice_powertcp_config is PowerTCP's parameters. Sections are the paper's.
+struct sluice_powertcp_config {
+	// Gamma is the weight of a new window in the moving average, in (0, 1]
+	// (section 3.3).
+	double gamma;
+	// Flows is N, the expected number of flows that share the host's NIC
+	// (section 3.3): the additive increase is beta = HostBw tau / N. The
+	// paper gives no value.
+	double flows;
+	// Remember is how often in a round trip the window is remembered, so that
+	// the window when the acknowledged segment was sent is known to within
+	// 1/Remember of a round trip; from 1 to 8. Equation 7 wants it exactly;
+	// section 3.3 remembers once.
+	int64_t remember;
+	// min_current is a floor under a hop's current, as a share of its rate, in
+	// [0, 1). The paper has none (0); its simulator has one half.
+	double min_current;
+	// base_rtt is tau, the round trip with empty queues (section 3.3); zero
+	// takes the environment's.
+	sluice_time base_rtt;
+	// max_window bounds the window; zero takes HostBw tau, the initial window.
+	// The paper gives no bound.
+	sluice_bytes max_window;
+	// once_per_rtt sets the window with the first acknowledgement of what was sent
+	// after it was last set, and not with each: the limit under which section 5
+	// compares it with reTCP. Power is measured with each all the same.
+	bool once_per_rtt;
 };
+
+struct sluice_powertcp_remembered {
+	sluice_bytes sent;
+	double cwnd;
+};
+
+// What sluice_powertcp_power returns.
+struct sluice_powertcp_power_result {
+	double norm;
+	double dt;
+	bool ok;
+};
+
+// sluice_powertcp_params is a Config made ready, in the units of state.
+struct sluice_powertcp_params {
+	double tau; // picoseconds
+	double gamma; // beta in bytes
+	double beta;
+	double min_current;
+	sluice_bytes remember; // times a round trip
+	bool once_per_rtt;
+};
+
+// sluice_powertcp_memory answers GETCWND(ack.seq): the window when the acknowledged segment was
+// sent. It remembers the window a few times a round trip, each time with the number
+// of bytes sent until then. Bytes beyond these were sent under that window or a
+// later one.
+struct sluice_powertcp_memory {
+	double old; // GETCWND of the latest acknowledgement
+	sluice_bytes due;
+	uint8_t first;
+	uint8_t n;
+	struct sluice_powertcp_remembered entries[16];
+};
+
+/* Package telemetry. */
 
 // sluice_telemetry_stack is the records of a packet's hops in path order. The zero value is an
 // empty stack.
@@ -234,10 +773,296 @@ struct sluice_telemetry_stack {
 	bool overflow;
 };
 
+/* Package cc/powertcp. */
+
+// sluice_powertcp_state is what a flow remembers between acknowledgements.
+struct sluice_powertcp_state {
+	struct sluice_cwnd_bytes bytes;
+	double smooth; // normalised power, smoothed over tau
+
+	struct sluice_powertcp_memory memory; // of old windows (section 3.3)
+	sluice_bytes updated; // how much had been sent when the window was last set
+
+	struct sluice_telemetry_stack prev; // records of the previous acknowledgement
+	bool primed; // prev is one
+};
+
+struct sluice_powertcp {
+	struct sluice_powertcp_params p;
+	struct sluice_powertcp_state state;
+};
+
+/* Package cc/thetapowertcp. */
+
+// sluice_theta_powertcp_config is theta-PowerTCP's parameters. Sections are the paper's.
+struct sluice_theta_powertcp_config {
+	// Gamma is the weight of a new window in the moving average, in (0, 1]
+	// (section 3.3).
+	double gamma;
+	// Flows is N, the expected number of flows that share the host's NIC
+	// (section 3.3): the additive increase is beta = HostBw tau / N. The
+	// paper gives no value.
+	double flows;
+	// min_current is a floor under the current (1 + the RTT gradient), as a
+	// share of the bottleneck's rate, in [0, 1). The paper has none (0); its
+	// simulator has one half.
+	double min_current;
+	// base_rtt is tau, the round trip with empty queues (section 3.3); zero
+	// takes the environment's.
+	sluice_time base_rtt;
+	// max_window bounds the window; zero takes HostBw tau, the initial window.
+	// The paper gives no bound.
+	sluice_bytes max_window;
+};
+
+// sluice_theta_powertcp_params is a Config made ready, in the units of state.
+struct sluice_theta_powertcp_params {
+	double tau; // picoseconds
+	double gamma; // beta in bytes
+	double beta;
+	double min_current;
+	sluice_time packet; // of a full packet at the line rate
+};
+
+// sluice_theta_powertcp_state is what a flow remembers between acknowledgements.
+struct sluice_theta_powertcp_state {
+	struct sluice_cwnd_bytes bytes;
+	double smooth; // normalised power, smoothed over tau
+
+	// The window changes once a round trip, so that what is acknowledged at
+	// the next change was sent before the latest one: under old_cwnd.
+	double old_cwnd;
+	sluice_bytes last_updated; // Sent at the latest change
+
+	sluice_time prev_rtt;
+	sluice_time prev_at; // arrival of the previous acknowledgement (t_c)
+	bool primed; // prev_rtt and prev_at are set
+};
+
+struct sluice_theta_powertcp {
+	struct sluice_theta_powertcp_params p;
+	struct sluice_theta_powertcp_state state;
+};
+
+/* Package cc/hpcc. */
+
+// sluice_hpcc_config is HPCC's parameters. Sections are the paper's.
+struct sluice_hpcc_config {
+	// Eta is the utilisation that a link is held at, in (0, 1) (section 3.2).
+	double eta;
+	// max_stage is after how many round trips of additive increase the window is
+	// set by the utilisation even below Eta, to take spare bandwidth quickly
+	// (section 3.3). 0 does so at once, as the authors' simulator has it.
+	int64_t max_stage;
+	// Flows is N, the number of flows expected to share a link, where the
+	// additive increase W_AI is the initial window times (1 - Eta)/N, so that N
+	// flows' increases fit into what Eta leaves (section 3.3).
+	double flows;
+	// additive_increase is W_AI itself; zero computes it from Flows.
+	sluice_bytes additive_increase;
+	// base_rtt is T, the round trip with empty queues, the same for all flows
+	// (section 3.2); zero takes the environment's.
+	sluice_time base_rtt;
+	// max_window bounds the window; zero takes the initial window, HostBw T.
+	sluice_bytes max_window;
+	// once_per_rtt sets the window only when the reference is, once a round trip, and not
+	// with each acknowledgement: the limit under which PowerTCP (NSDI 2022, section 5)
+	// compares it with reTCP.
+	bool once_per_rtt;
+};
+
+// What sluice_hpcc_utilisation returns.
+struct sluice_hpcc_utilisation_result {
+	double u;
+	double dt;
+	bool ok;
+};
+
+// What sluice_hpcc_params_compute_wind returns.
+struct sluice_hpcc_params_compute_wind_result {
+	double cwnd;
+	int64_t next;
+};
+
+// sluice_hpcc_params is a Config made ready, in the units of state.
+struct sluice_hpcc_params {
+	double t; // T, picoseconds
+	double eta;
+	int64_t max_stage;
+	bool once_per_rtt;
+	double w_ai; // bytes
+};
+
+// sluice_hpcc_state is what a flow remembers between acknowledgements.
+struct sluice_hpcc_state {
+	struct sluice_cwnd_bytes bytes; // W
+	double reference; // W_c, bytes
+	double inflight; // U, normalised, smoothed over T
+	int64_t stage; // incStage
+	sluice_bytes last_update; // lastUpdateSeq
+
+	struct sluice_telemetry_stack prev; // L, the records of the previous acknowledgement
+	bool primed; // prev is one
+};
+
+struct sluice_hpcc {
+	struct sluice_hpcc_params p;
+	struct sluice_hpcc_state state;
+};
+
+/* Package cc/poseidon. */
+
+typedef uint8_t sluice_poseidon_shape;
+
+typedef uint8_t sluice_poseidon_step;
+
+// sluice_poseidon_alternatives are the functions that the paper compares its own with: the design
+// with one part removed (section 5.6.1), the update by ratio (appendix B.3), and
+// the other targets (appendix C).
+struct sluice_poseidon_alternatives {
+	bool chosen; // else all of it is the paper's
+	sluice_poseidon_shape shape;
+	sluice_poseidon_step step;
+	double fixed_target; // picoseconds
+	double q;
+	double power_scale; // p / ((min_rate/max_rate)^q - 1)
+	sluice_time unscaled; // round trip that the rate in the target is taken over; 0 is the measured one
+	double ratio_m; // picoseconds
+	double ai;
+	double beta;
+};
+
+// sluice_poseidon_law is equations 3 and 4, one of the pairs of functions that section 3.2
+// allows: those that satisfy equations 1 and 2.
+struct sluice_poseidon_law {
+	double p; // p and k in picoseconds
+	double k;
+	double m;
+	double min_rate; // bits per second
+	double max_rate;
+	double ln_max; // ln max_rate
+	double slope; // p / alpha, alpha = ln max_rate - ln min_rate
+	double gain; // alpha m / p
+	double at_no_delay; // m ln max_rate + gain k
+	bool quarter; // m is 1/4, and the functions are the paper's
+	struct sluice_poseidon_alternatives alternatives;
+};
+
+// sluice_poseidon_config is Poseidon's parameters. Sections are the paper's. All flows that
+// share links must have the same P, K, min_rate and max_rate: their targets are
+// what they compete by.
+struct sluice_poseidon_config {
+	// P is the range of the target delay: it is K for a flow at max_rate and
+	// P + K for one at min_rate (equation 3).
+	sluice_time p;
+	// K is the least target delay (equation 3).
+	sluice_time k;
+	// M is how far one update goes, in (0, 2): at 1 a flow reaches the rate
+	// that the delay calls for in one round trip (equations 4 and 5).
+	double m;
+	// min_rate and max_rate bound the rates whose targets differ (equation 3).
+	// max_rate zero is the line rate; min_rate zero is max_rate/10000, the
+	// paper's ratio.
+	sluice_rate min_rate;
+	sluice_rate max_rate;
+	// min_md and max_mi bound the update ratio: min_md in (0, 1), max_mi above 1
+	// (Algorithm 1). The paper gives no values.
+	double min_md;
+	double max_mi;
+	// min_cwnd and max_cwnd bound the window, in packets (Algorithm 1). The
+	// paper gives no values. min_cwnd zero is the window that min_rate fills in
+	// one base RTT; max_cwnd zero is the window that the line rate fills in the
+	// base RTT and the largest target, P + K.
+	double min_cwnd;
+	double max_cwnd;
+	// initial_cwnd is the first window, in packets; zero is what the line rate
+	// fills in one base RTT. The paper gives none.
+	double initial_cwnd;
+	// retx_reset_threshold is how many retransmission timeouts without an
+	// acknowledgement take the window to min_cwnd (Algorithm 2). The paper
+	// gives no value.
+	int64_t retx_reset_threshold;
+
+	// Brownfield adds what the switches without telemetry delay a packet to
+	// the signal (section 4.1).
+	bool brownfield;
+	// base_delay is the round trip with empty queues that Brownfield takes out
+	// of the measured one; zero takes the environment's base RTT.
+	sluice_time base_delay;
+
+	// Signal is what is held against the target: mpd, the largest delay of any
+	// hop, or rtt, what queues add to the round trip (section 5.6.1 takes the
+	// first away to show what it is for). base_delay is taken out of the latter.
+	const char *signal;
+	// Target is how the target falls as the rate rises: log (equation 3), power
+	// (appendix C, as the rate to the Q), or fixed, not at all (section 5.6.1).
+	const char *target;
+	// Scaling is what the target falls with: rate, or cwnd (appendix C), the
+	// window, as if every round trip took one base RTT.
+	const char *scaling;
+	// Q is the exponent of Target power, from -2 to below 0; -0.5 is Swift's.
+	double q;
+	// fixed_target is that of Target fixed; zero is K + P/2, the target of the
+	// geometric mean of min_rate and max_rate. The paper gives none.
+	sluice_time fixed_target;
+	// Update is how far the window goes: distance (equation 4), ratio
+	// (equation 13 of appendix B.3), or aimd, which is Swift's additive increase
+	// and multiplicative decrease (section 5.6.1).
+	const char *update;
+	// ratio_m is m of equation 13, a delay. The paper gives no value; equation 2
+	// asks for more than P/(2 ln(max_rate/min_rate)) - K.
+	sluice_time ratio_m;
+	// AI and Beta are of Update aimd: packets that a round trip adds, and the
+	// share of the window that goes for each part by which the delay exceeds the
+	// target.
+	double ai;
+	double beta;
+};
+
+// What sluice_poseidon_params_signal returns.
+struct sluice_poseidon_params_signal_result {
+	sluice_time r0;
+	bool r1;
+};
+
+// sluice_poseidon_source says what the signal is.
+typedef uint8_t sluice_poseidon_source;
+
+// sluice_poseidon_params is a Config made ready, in the units of cwnd.Packets.
+struct sluice_poseidon_params {
+	struct sluice_poseidon_law law;
+	double max_mi;
+	sluice_poseidon_source source;
+	sluice_time unqueued; // net_rtt of a packet that meets no queue
+};
+
+struct sluice_poseidon {
+	struct sluice_poseidon_params p;
+	struct sluice_cwnd_packets packets;
+};
+
+// What sluice_poseidon_config_rates returns.
+struct sluice_poseidon_config_rates_result {
+	sluice_rate least;
+	sluice_rate most;
+};
+
 /* What a struct sluice_engine is. */
 enum sluice_engine_kind {
-	SLUICE_ENGINE_NONE, /* has not been started */
+	SLUICE_ENGINE_UNSET, /* has not been started */
+	SLUICE_ENGINE_NONE,
 	SLUICE_ENGINE_TIMELY,
+	SLUICE_ENGINE_SWIFT,
+	SLUICE_ENGINE_SWIFT_PLB,
+	SLUICE_ENGINE_FAST,
+	SLUICE_ENGINE_DCQCN,
+	SLUICE_ENGINE_DCTCP,
+	SLUICE_ENGINE_PULSER,
+	SLUICE_ENGINE_RETCP,
+	SLUICE_ENGINE_POWERTCP,
+	SLUICE_ENGINE_THETA_POWERTCP,
+	SLUICE_ENGINE_HPCC,
+	SLUICE_ENGINE_POSEIDON,
 };
 
 // struct sluice_engine decides how fast one flow may send. Each call returns the Control that
@@ -246,9 +1071,24 @@ enum sluice_engine_kind {
 struct sluice_engine {
 	enum sluice_engine_kind kind;
 	union {
+		struct sluice_fixed none;
 		struct sluice_timely timely;
+		struct sluice_swift swift;
+		struct sluice_swift_pathed swift_plb;
+		struct sluice_fast fast;
+		struct sluice_dcqcn dcqcn;
+		struct sluice_dctcp dctcp;
+		struct sluice_pulser pulser;
+		struct sluice_retcp retcp;
+		struct sluice_powertcp powertcp;
+		struct sluice_theta_powertcp theta_powertcp;
+		struct sluice_hpcc hpcc;
+		struct sluice_poseidon poseidon;
 	} state;
 };
+
+// sluice_none_start returns the engine of a flow in a valid environment.
+struct sluice_fixed sluice_none_start(struct sluice_env env);
 
 // sluice_timely_default_config returns the paper's parameters (sections 4.3 and 6), and where
 // it has none those named in docs/engines/timely.md.
@@ -257,8 +1097,116 @@ struct sluice_timely_config sluice_timely_default_config(void);
 // sluice_timely_start returns the state of a flow that has sent nothing. The arguments are valid.
 struct sluice_timely sluice_timely_start(struct sluice_timely_config c, struct sluice_env env);
 
+// sluice_swift_default_config returns the parameters that docs/engines/swift.md gives the
+// source of.
+struct sluice_swift_config sluice_swift_default_config(void);
+
+// sluice_swift_start_pathed is start with PLB.
+struct sluice_swift_pathed sluice_swift_start_pathed(struct sluice_swift_config c, struct sluice_env env);
+
+// sluice_swift_start returns the state of a flow that has sent nothing, without PLB. The arguments
+// are valid.
+struct sluice_swift sluice_swift_start(struct sluice_swift_config c, struct sluice_env env);
+
+// sluice_fast_default_config returns the parameters that docs/engines/fast.md gives the source of.
+struct sluice_fast_config sluice_fast_default_config(void);
+
+// sluice_fast_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_fast sluice_fast_start(struct sluice_fast_config c, struct sluice_env env);
+
+// sluice_dcqcn_default_config returns the parameters that docs/engines/dcqcn.md gives the source
+// of.
+struct sluice_dcqcn_config sluice_dcqcn_default_config(void);
+
+// sluice_dcqcn_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_dcqcn sluice_dcqcn_start(struct sluice_dcqcn_config c, struct sluice_env env);
+
+// sluice_dctcp_default_config returns the parameters that docs/engines/dctcp.md gives the source
+// of.
+struct sluice_dctcp_config sluice_dctcp_default_config(void);
+
+// sluice_dctcp_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_dctcp sluice_dctcp_start(struct sluice_dctcp_config c, struct sluice_env env);
+
+// sluice_pulser_default_config returns the parameters that docs/engines/pulser.md gives the source
+// of.
+struct sluice_pulser_config sluice_pulser_default_config(void);
+
+// sluice_pulser_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_pulser sluice_pulser_start(struct sluice_pulser_config c, struct sluice_env env);
+
+// sluice_retcp_default_config returns the parameters of the authors' kernel module, and of RFC 5681.
+struct sluice_retcp_config sluice_retcp_default_config(void);
+
+// sluice_retcp_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_retcp sluice_retcp_start(struct sluice_retcp_config c, struct sluice_env env);
+
+// sluice_powertcp_default_config returns the paper's parameters (section 3.3), and where it has
+// none those named in docs/engines/powertcp.md.
+struct sluice_powertcp_config sluice_powertcp_default_config(void);
+
+// sluice_powertcp_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_powertcp sluice_powertcp_start(struct sluice_powertcp_config c, struct sluice_env env);
+
+// sluice_theta_powertcp_default_config returns the paper's parameters (section 3.3), and where it has
+// none those named in docs/engines/theta-powertcp.md.
+struct sluice_theta_powertcp_config sluice_theta_powertcp_default_config(void);
+
+// sluice_theta_powertcp_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_theta_powertcp sluice_theta_powertcp_start(struct sluice_theta_powertcp_config c, struct sluice_env env);
+
+// sluice_hpcc_default_config returns the paper's parameters, and where it has none those
+// named in docs/engines/hpcc.md.
+struct sluice_hpcc_config sluice_hpcc_default_config(void);
+
+// sluice_hpcc_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_hpcc sluice_hpcc_start(struct sluice_hpcc_config c, struct sluice_env env);
+
+// sluice_poseidon_default_config returns the paper's parameters (section 5 and Figure 7), and
+// where it has none those named in docs/engines/poseidon.md.
+struct sluice_poseidon_config sluice_poseidon_default_config(void);
+
+// sluice_poseidon_start returns the state of a flow that has sent nothing. The arguments are valid.
+struct sluice_poseidon sluice_poseidon_start(struct sluice_poseidon_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_NONE. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env);
+
 /* Makes *e one of SLUICE_ENGINE_TIMELY. The configuration has to be one that Validate of Go takes. */
 void sluice_engine_start_timely(struct sluice_engine *e, struct sluice_timely_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_SWIFT. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_swift(struct sluice_engine *e, struct sluice_swift_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_SWIFT_PLB. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_swift_plb(struct sluice_engine *e, struct sluice_swift_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_FAST. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_fast(struct sluice_engine *e, struct sluice_fast_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_DCQCN. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_dcqcn(struct sluice_engine *e, struct sluice_dcqcn_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_DCTCP. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_dctcp(struct sluice_engine *e, struct sluice_dctcp_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_PULSER. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_pulser(struct sluice_engine *e, struct sluice_pulser_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_RETCP. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_retcp(struct sluice_engine *e, struct sluice_retcp_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_POWERTCP. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_powertcp(struct sluice_engine *e, struct sluice_powertcp_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_THETA_POWERTCP. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_theta_powertcp(struct sluice_engine *e, struct sluice_theta_powertcp_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_HPCC. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_hpcc(struct sluice_engine *e, struct sluice_hpcc_config c, struct sluice_env env);
+
+/* Makes *e one of SLUICE_ENGINE_POSEIDON. The configuration has to be one that Validate of Go takes. */
+void sluice_engine_start_poseidon(struct sluice_engine *e, struct sluice_poseidon_config c, struct sluice_env env);
 
 // sluice_engine_on_ack takes one acknowledgement: of a packet where the NIC runs the
 // engine, of a segment where the host does. The engine keeps no reference

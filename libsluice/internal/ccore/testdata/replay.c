@@ -26,6 +26,9 @@ static const void *take(size_t n)
 	return p;
 }
 
+/* Instead of a word stands its place in the test's list, which engines.h ends with. */
+static void word(const char **w);
+
 static void start(struct sluice_engine *e, const struct head *h)
 {
 	struct sluice_env env;
@@ -34,20 +37,47 @@ static void start(struct sluice_engine *e, const struct head *h)
 	if (h->config > sizeof config)
 		abort();
 	memcpy(config, take(h->config), h->config);
-#define ENGINE(number, tag)                                                 \
-	case number: {                                                      \
-		struct sluice_##tag##_config c;                             \
-		if (h->config != sizeof c)                                  \
-			abort();                                            \
-		memcpy(&c, config, sizeof c);                               \
-		sluice_engine_start_##tag(e, c, env);                       \
-		return;                                                     \
+#define ENGINE(number, tag, base)                             \
+	case number: {                                        \
+		struct sluice_##base##_config c;              \
+		if (h->config != sizeof c)                    \
+			abort();                              \
+		memcpy(&c, config, sizeof c);                 \
+		sluice_engine_start_##tag(e, c, env);         \
+		return;                                       \
+	}
+#define PLAIN(number, tag)                                    \
+	case number:                                          \
+		sluice_engine_start_##tag(e, env);            \
+		return;
+#define WORDS(number, tag)                                    \
+	case number: {                                        \
+		struct sluice_##tag##_config c;               \
+		if (h->config != sizeof c)                    \
+			abort();                              \
+		memcpy(&c, config, sizeof c);                 \
+		word(&c.signal);                              \
+		word(&c.target);                              \
+		word(&c.scaling);                             \
+		word(&c.update);                              \
+		sluice_engine_start_##tag(e, c, env);         \
+		return;                                       \
 	}
 	switch (h->kind) {
 #include "engines.h"
 	default:
 		abort();
 	}
+}
+
+static void word(const char **w)
+{
+	static const char *const words[] = {WORD_LIST};
+	uintptr_t i;
+	memcpy(&i, w, sizeof i);
+	if (i >= sizeof words / sizeof *words)
+		abort();
+	*w = words[i];
 }
 
 int main(void)
