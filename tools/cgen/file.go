@@ -282,6 +282,9 @@ func (g *generator) head(f *function, e *emitter) (head string, unused []string)
 func (g *generator) uses(f *function, v types.Object) bool {
 	found := false
 	ast.Inspect(f.decl.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && (g.ends(call) || g.fails(call)) {
+			return false
+		}
 		if id, ok := n.(*ast.Ident); ok && g.p.info.Uses[id] == v {
 			found = true
 		}
@@ -398,9 +401,13 @@ func (g *generator) called() []*types.Func {
 	return all
 }
 
+func (g *generator) castsByName() []*types.TypeName {
+	return slices.SortedFunc(maps.Keys(g.casts), func(a, b *types.TypeName) int { return cmp.Compare(a.Name(), b.Name()) })
+}
+
 func (g *generator) dispatchPrototypes() string {
 	var b strings.Builder
-	for to := range g.casts {
+	for _, to := range g.castsByName() {
 		fmt.Fprintf(&b, "static struct sluice_%s *%s(struct sluice_%s *e);\n", snake(g.iface.Name()), g.castName(to), snake(g.iface.Name()))
 	}
 	if b.Len() > 0 {
@@ -432,8 +439,8 @@ func (g *generator) dispatch(prototypes *strings.Builder) string {
 		fmt.Fprintf(prototypes, "/* Makes *e one of %s_%s. The configuration has to be one that Validate of Go takes. */\n%s;\n\n", upper, strings.ToUpper(v.tag), head)
 		fmt.Fprintf(&b, "\n%s\n{\n\te->kind = %s_%s;\n\te->state.%s = %s(%s);\n}\n", head, upper, strings.ToUpper(v.tag), name(v.tag), g.funcName(v.start), strings.Join(args, ", "))
 	}
-	for to := range g.casts {
-		fmt.Fprintf(&b, "\nstatic struct sluice_%s *%s(struct sluice_%s *e)\n{\n\tswitch (e->kind) {\n", base, g.castName(to), base)
+	for _, to := range g.castsByName() {
+		fmt.Fprintf(&b, "\nstatic struct sluice_%s *%s(struct sluice_%s *e)\n{\n\tif (!e)\n\t\treturn NULL;\n\tswitch (e->kind) {\n", base, g.castName(to), base)
 		t := to.Type().Underlying().(*types.Interface)
 		n := 0
 		for _, v := range g.variants {

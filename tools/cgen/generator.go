@@ -223,6 +223,9 @@ func (g *generator) reach(obj *types.Func, root bool) *function {
 		g.refuse(g.label(obj), d.fn.Pos(), "package %s is not among the packages of the specification", obj.Pkg().Path())
 	}
 	ast.Inspect(d.fn.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && (g.ends(call) || g.fails(call)) {
+			return false
+		}
 		if _, ok := n.(*ast.FuncLit); ok {
 			g.refuse(g.label(obj), n.Pos(), "a closure")
 			return false

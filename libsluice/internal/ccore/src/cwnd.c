@@ -129,7 +129,11 @@ static bool sluice_cwnd_packets_may_decrease(const struct sluice_cwnd_packets *w
 // after each event.
 static void sluice_cwnd_packets_set(struct sluice_cwnd_packets *w, double cwnd, sluice_time now)
 {
-	cwnd = sluice_fmin(sluice_fmax(cwnd, w->rules.least), w->rules.most);
+	if (!(cwnd > w->rules.least)) { // NaN too: no window keeps it
+		cwnd = w->rules.least;
+	} else if (cwnd > w->rules.most) {
+		cwnd = w->rules.most;
+	}
 	if (cwnd < w->cwnd) {
 		w->last_decrease = now;
 		w->decreased = true;
@@ -195,4 +199,10 @@ static struct sluice_control sluice_cwnd_packets_on_cnp(const struct sluice_cwnd
 static struct sluice_control sluice_cwnd_packets_control(const struct sluice_cwnd_packets *w)
 {
 	return w->control;
+}
+
+// sluice_cwnd_packets_set_back implements cc.Timed for the engine that it is part of.
+static void sluice_cwnd_packets_set_back(struct sluice_cwnd_packets *w, sluice_time by)
+{
+	w->last_decrease = sluice_time_set_back(w->last_decrease, by);
 }

@@ -215,6 +215,14 @@ static struct sluice_control sluice_dcqcn_on_cnp(struct sluice_dcqcn *e, sluice_
 	return sluice_dcqcn_set(e);
 }
 
+// sluice_dcqcn_set_back implements cc.Timed.
+static void sluice_dcqcn_set_back(struct sluice_dcqcn *e, sluice_time by)
+{
+	sluice_time was = sluice_time_set_back(e->s.increase_at, by);
+	e->s.alpha_at = sluice_time_set_back(e->s.alpha_at, by);
+	e->s.increase_at = was;
+}
+
 // sluice_dcqcn_control returns the rate and the window that hold.
 static struct sluice_control sluice_dcqcn_control(const struct sluice_dcqcn *e)
 {

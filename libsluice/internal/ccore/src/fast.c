@@ -111,6 +111,12 @@ static struct sluice_control sluice_fast_on_cnp(const struct sluice_fast *e, slu
 	return e->control;
 }
 
+// sluice_fast_set_back implements cc.Timed.
+static void sluice_fast_set_back(struct sluice_fast *e, sluice_time by)
+{
+	e->s.base.until = sluice_time_set_back(e->s.base.until, by);
+}
+
 // sluice_fast_control returns the rate that holds; the window is unlimited.
 static struct sluice_control sluice_fast_control(const struct sluice_fast *e)
 {

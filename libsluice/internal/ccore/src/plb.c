@@ -48,3 +48,9 @@ static void sluice_plb_paths_change(struct sluice_plb_paths *p)
 	p->path++;
 	p->congested = 0;
 }
+
+// sluice_plb_paths_path implements cc.Pathed.
+static uint32_t sluice_plb_paths_path(const struct sluice_plb_paths *p)
+{
+	return p->path;
+}

@@ -230,8 +230,8 @@ static struct sluice_control sluice_poseidon_on_ack(struct sluice_poseidon *e, c
 {
 	sluice_cwnd_packets_observe(&e->packets, a);
 	struct sluice_poseidon_params_signal_result got = sluice_poseidon_params_signal(&e->p, a);
-	sluice_time delay = got.r0;
-	bool ok = got.r1;
+	sluice_time delay = got.value;
+	bool ok = got.ok;
 	if (!ok) {
 		return sluice_cwnd_packets_answer(&e->packets, false);
 	}

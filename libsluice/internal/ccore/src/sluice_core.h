@@ -16,6 +16,22 @@
 extern "C" {
 #endif
 
+// SLUICE_APP_LIMIT_SHARE is TIMELY's "more than 80% of the target rate".
+#define SLUICE_APP_LIMIT_SHARE 0.8
+// SLUICE_APP_LIMIT_SLACK is the least tolerance in the length of a gap: polling makes some
+// gaps longer, and the scheduler makes others shorter to compensate.
+#define SLUICE_APP_LIMIT_SLACK 10000000
+
+// SLUICE_SPAN_UNITS is how many units' time a flow's rate is measured over at least, so
+// that one more or less is not the 20 percent in question.
+#define SLUICE_SPAN_UNITS 8
+// SLUICE_LONGEST_GAP keeps sums of spans far from overflow.
+#define SLUICE_LONGEST_GAP 3600000000000000
+
+#define SLUICE_CHANGED_RATE 1 // another rate, or another class
+#define SLUICE_CHANGED_WINDOW 2 // a smaller window
+#define SLUICE_CHANGED_DOWN 4 // a cut: of the rate, to below the line's, or of the window
+
 // SLUICE_UNLIMITED is the Window of an engine that has none.
 #define SLUICE_UNLIMITED INT64_MAX
 
@@ -67,7 +83,28 @@ extern "C" {
 #define SLUICE_MATH_MAX_EXP 709.0
 #define SLUICE_MATH_MIN_EXP (-708.0)
 
+// SLUICE_LIMITER_UNPACED is the rate of a flow that is never held back.
+#define SLUICE_LIMITER_UNPACED INT64_MAX
+
+// SLUICE_LIMITER_LONGEST bounds the spans of a Config so that sums of times stay far from
+// overflow.
+#define SLUICE_LIMITER_LONGEST 3600000000000000
+
+#define SLUICE_LIMITER_SLOT_BITS 6 // so that a level's occupied slots fit one word
+#define SLUICE_LIMITER_SLOTS 64
+
+#define SLUICE_LIMITER_NONE 0xffffffffu
+
+#define SLUICE_GI_B 1073741824
 #define SLUICE_MB 1000000
+
+// SLUICE_LONG_AGO is as early as SetBack takes an instant, 26 days before 0. The span from it
+// to an instant of up to 79 days fits Time.
+#define SLUICE_LONG_AGO (-2305843009213693952)
+
+// SLUICE_MOST_SET_BACK is the most by which SetBack sets a clock back, 53 days: nothing of the
+// past is then later than LongAgo.
+#define SLUICE_MOST_SET_BACK 4611686018427387904
 
 #define SLUICE_MBPS 1000000
 #define SLUICE_GBPS 1000000000
@@ -97,7 +134,7 @@ typedef int64_t sluice_bytes;
 
 // What sluice_rate_serialize_rem returns.
 struct sluice_rate_serialize_rem_result {
-	sluice_time r0;
+	sluice_time value;
 	uint64_t r1;
 };
 
@@ -136,6 +173,68 @@ struct sluice_control {
 	// set it.
 	uint8_t class_;
 };
+
+// sluice_app_limit determines whether a flow sends at more than 80 percent of its rate,
+// which it must for the rate to grow (TIMELY section 5). It adds up how long the
+// pace held each send back: a flow that its rate limits was held back all the time.
+// Comparing the bytes sent with the rate would not work: the rate may have doubled
+// meanwhile. The zero value is ready.
+struct sluice_app_limit {
+	sluice_time start; // of the window
+	sluice_time held; // within it, by the pace
+	sluice_time last; // the last send
+	sluice_bytes bytes;
+	sluice_rate slowest; // current since
+	bool limited;
+	bool started;
+};
+
+// sluice_update_scaler computes Ack.Scale: TIMELY section 5 uses every completion, but
+// updates "scaled by the number of completions per minimum RTT interval". The share
+// of a round trip since the previous completion does that: the shares of
+// completions that fall into one minimum RTT add up to one. The zero value is
+// ready; the first completion counts whole.
+struct sluice_update_scaler {
+	sluice_time last;
+	bool seen;
+};
+
+// sluice_driver does what every sender does for the engine of one flow, in a host's shim as
+// in a NIC. It holds the engine's Control. It measures whether the application or the
+// engine limits the flow, and how much of a round trip an acknowledgement covers
+// (TIMELY section 5). It gates by window and path, and finds what a new Control
+// changes. The sender keeps what it alone knows: clocks, queues, the pace of its
+// packets.
+//
+// A Driver is plain state: the caller passes the time, and nothing allocates. The
+// zero value has no engine; Hold gives it a Control. It is not safe for concurrent
+// use.
+struct sluice_driver {
+	struct sluice_engine *engine; // nil for none
+	struct sluice_control control;
+	sluice_rate rate; // control's, and no more than the line's
+	sluice_rate line;
+	sluice_bytes unit; // that leaves in one piece: a full packet or segment
+	sluice_time base_rtt;
+
+	sluice_time gap; // of a full unit at rate; over which the rate is measured
+	sluice_time span;
+	struct sluice_app_limit app;
+	struct sluice_update_scaler scaler;
+	bool shut; // the window has held the flow back, and nothing was sent since
+	sluice_time opened; // when that last ended, if ever_shut
+	bool ever_shut;
+
+	bool asked; // the newest unit asked for an acknowledgement
+	uint32_t path;
+	uint64_t cnps; // passed to the engine, or received before it
+
+	struct sluice_engine *pathed; // the engine, or nil
+	struct sluice_engine *granted; // likewise
+};
+
+// sluice_change is what a new Control changes.
+typedef uint8_t sluice_change;
 
 // sluice_fixed is an Engine that keeps to one Control, whatever happens. It may serve
 // any number of flows.
@@ -1021,8 +1120,8 @@ struct sluice_poseidon_config {
 
 // What sluice_poseidon_params_signal returns.
 struct sluice_poseidon_params_signal_result {
-	sluice_time r0;
-	bool r1;
+	sluice_time value;
+	bool ok;
 };
 
 // sluice_poseidon_source says what the signal is.
@@ -1045,6 +1144,183 @@ struct sluice_poseidon {
 struct sluice_poseidon_config_rates_result {
 	sluice_rate least;
 	sluice_rate most;
+};
+
+/* Package ratelimiter. */
+
+// sluice_limiter_config is what all flows of a Scheduler share.
+struct sluice_limiter_config {
+	// line_rate is the rate at and above which a flow is not paced: its segments go to
+	// the ring at once, never to the wheel. With 0 only Unpaced flows are not paced.
+	sluice_rate line_rate;
+	// Burst is how much a flow that was idle may send ahead of its rate, but
+	// never more than its rate makes of an hour.
+	sluice_bytes burst;
+	// catch_up bounds how far a segment that left late counts as sent on time.
+	sluice_time catch_up;
+	// pull_in is how much earlier an increase of the rate must make a waiting segment
+	// for the segment to be filed again at once. A smaller value is more exact and
+	// costs a division and a move in the wheel each time.
+	sluice_time pull_in;
+};
+
+// sluice_limiter_flow is the state of one flow. It fills a cache line.
+struct sluice_limiter_flow {
+	sluice_rate rate; // 0: the ID is free
+
+	// The enqueued segment, of head bytes, is due at due by the rate filed (0:
+	// none is enqueued). It is in the ring if that time has come, else in the
+	// wheel. credit is how far it counts as sent before.
+	sluice_time due;
+	sluice_rate filed;
+	sluice_time credit;
+
+	// The last transmission: the next segment is due at anchor plus the time of last
+	// bytes, with the remainder rem carried over and next_rem left over. It is computed
+	// only when there is a segment, so that the rate of that time applies.
+	sluice_time anchor;
+	uint64_t rem;
+	uint64_t next_rem;
+	uint32_t last;
+	uint32_t head;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_limiter_flow_slice {
+	struct sluice_limiter_flow *at;
+	int64_t len, cap;
+};
+
+// sluice_limiter_links are the neighbours of a flow in its slot or in the ready ring. They are
+// apart from the rest of its state because walking a list waits for one link after
+// the other, while reads of the flows themselves overlap. The links are so small
+// that those of 100,000 flows stay in the cache.
+struct sluice_limiter_links {
+	uint32_t prev;
+	uint32_t next;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_limiter_links_slice {
+	struct sluice_limiter_links *at;
+	int64_t len, cap;
+};
+
+// sluice_limiter_list is a queue of flows.
+struct sluice_limiter_list {
+	uint32_t head;
+	uint32_t tail;
+};
+
+// sluice_limiter_flow_id names a flow of one Scheduler. IDs are small integers, counted from 0
+// and used again after RemoveFlow, so a caller can keep its own state of the
+// flows in a slice.
+typedef uint32_t sluice_limiter_flow_id;
+
+// What sluice_limiter_add returns.
+struct sluice_limiter_add_result {
+	sluice_limiter_flow_id value;
+	int err;
+};
+
+// What sluice_limiter_flow_next returns.
+struct sluice_limiter_flow_next_result {
+	sluice_time value;
+	uint64_t r1;
+};
+
+// What sluice_limiter_admit returns.
+struct sluice_limiter_admit_result {
+	struct sluice_limiter_flow *f;
+	sluice_time due;
+};
+
+// What sluice_limiter_dequeue returns.
+struct sluice_limiter_dequeue_result {
+	sluice_limiter_flow_id value;
+	bool ok;
+};
+
+// What sluice_limiter_dequeue_at returns.
+struct sluice_limiter_dequeue_at_result {
+	sluice_limiter_flow_id value;
+	bool ok;
+};
+
+// What sluice_limiter_wheel_place returns.
+struct sluice_limiter_wheel_place_result {
+	uint64_t level;
+	uint64_t k;
+};
+
+// What sluice_limiter_wheel_first returns.
+struct sluice_limiter_wheel_first_result {
+	uint64_t level;
+	uint64_t k;
+};
+
+struct sluice_limiter_filing {
+	sluice_time due;
+	uint32_t id;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_limiter_filing_slice {
+	struct sluice_limiter_filing *at;
+	int64_t len, cap;
+};
+
+// sluice_limiter_slot holds flows whose due times agree in all bits above the slot's. They
+// keep the order in which they were filed, also from level to level, so flows
+// due at the same time leave in that order.
+struct sluice_limiter_slot {
+	sluice_time min; // the earliest due time, or before it if stale
+	struct sluice_limiter_list list;
+};
+
+// sluice_limiter_wheel is a hierarchical timing wheel. A flow's level is the highest group of
+// slotBits in which its due time differs from base, its slot the value of that
+// group. Hence everything on a level is due before everything above it, the first
+// occupied slot of the lowest level holds the earliest flow, and moving base to
+// that flow's time changes the place of no flow outside that slot. This is the
+// invariant of a radix heap. It allows the place to be computed and not stored.
+struct sluice_limiter_wheel {
+	sluice_time base; // at or before every due time in the wheel and every now
+	uint16_t occupied; // levels with a flow
+	uint64_t filled[11];
+	uint64_t stale[11]; // slots that lost the flow that min was the time of
+	struct sluice_limiter_slot slots[11][64];
+	struct sluice_limiter_filing batch[64]; // of expire
+};
+
+// sluice_limiter paces flows. Make one with New. A now that lies before an earlier
+// one is taken as the earlier: time does not run backwards here.
+struct sluice_limiter {
+	struct sluice_limiter_config cfg;
+	sluice_time now;
+	struct sluice_limiter_wheel wheel;
+	struct sluice_limiter_list ring;
+	struct sluice_limiter_links_slice links;
+	struct sluice_limiter_flow_slice flows;
+	uint32_t used; // IDs that have been given away
+	uint32_t free; // removed IDs, through links.next
+	int64_t queue;
+	struct sluice_limiter_turns *turns; // nil while all flows have one segment a turn
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_uint8_slice {
+	uint8_t *at;
+	int64_t len, cap;
+};
+
+// sluice_limiter_turns are the weights of a round robin: a flow of weight w may send w segments a
+// turn. It is used through a nil pointer where no flow has a weight.
+struct sluice_limiter_turns {
+	struct sluice_uint8_slice weights; // by flow; 0 is 1
+	uint32_t serving; // whose turn it is
+	uint8_t left; // segments that it may still send
+	bool going; // the next of them is at the head of the ring
 };
 
 /* What a struct sluice_engine is. */
@@ -1086,6 +1362,61 @@ struct sluice_engine {
 		struct sluice_poseidon poseidon;
 	} state;
 };
+
+// sluice_driver_start installs an engine at a sender whose port has that line rate, which sends
+// unit bytes in one piece and whose shortest round trip is base_rtt. It resets all
+// earlier state.
+void sluice_driver_start(struct sluice_driver *d, struct sluice_engine *e, sluice_rate line, sluice_bytes unit, sluice_time base_rtt);
+
+// sluice_driver_hold sets a Control that no engine changes.
+void sluice_driver_hold(struct sluice_driver *d, struct sluice_control c);
+
+// sluice_driver_engine returns the engine, or nil if there is none.
+struct sluice_engine *sluice_driver_engine(const struct sluice_driver *d);
+
+// sluice_driver_control returns the current Control.
+struct sluice_control sluice_driver_control(const struct sluice_driver *d);
+
+// sluice_driver_gap is how long a full unit takes at the current rate, an hour at most.
+sluice_time sluice_driver_gap(const struct sluice_driver *d);
+
+// sluice_driver_sent takes note that n bytes leave now for the first time.
+void sluice_driver_sent(struct sluice_driver *d, sluice_time now, sluice_bytes n);
+
+// sluice_driver_fits reports whether the window lets n more bytes go with out outstanding. One
+// unit may always be, unless the window is 0.
+bool sluice_driver_fits(const struct sluice_driver *d, sluice_bytes out, sluice_bytes n);
+
+// sluice_driver_shut takes note that the window holds something back, until the next Sent. A flow
+// that fills its window is not limited by the application, however slow it is.
+void sluice_driver_shut(struct sluice_driver *d);
+
+// sluice_driver_complete fills in what of an acknowledgement every sender reckons alike,
+// a.app_limited and a.Scale, by a.Now and a.Bytes. out is what is outstanding after it.
+void sluice_driver_complete(struct sluice_driver *d, struct sluice_ack *a, sluice_bytes out);
+
+// sluice_driver_cnps takes the number of congestion notification packets received so far, and
+// returns how many of them are new to the engine. They share an instant and count
+// as one: call Engine.OnCNP once for them.
+uint64_t sluice_driver_cnps(struct sluice_driver *d, uint64_t total);
+
+// sluice_driver_set_back sets back the clock by which it is called: see Timed.
+void sluice_driver_set_back(struct sluice_driver *d, sluice_time by);
+
+// sluice_driver_apply makes c the current Control, and returns what that changes.
+sluice_change sluice_driver_apply(struct sluice_driver *d, struct sluice_control c);
+
+// sluice_driver_turns reports whether the engine has chosen another path (Pathed) while packets
+// sent on the present one are still to be acknowledged. Nothing new is sent while
+// anything is outstanding.
+bool sluice_driver_turns(const struct sluice_driver *d);
+
+// sluice_driver_path returns the number of the path for a unit that leaves with out bytes
+// outstanding; asked says that the unit requests an acknowledgement.
+uint32_t sluice_driver_path(struct sluice_driver *d, sluice_bytes out, bool asked);
+
+// sluice_path_hash returns the entropy of a flow's path of that number, from the flow's own.
+uint32_t sluice_path_hash(uint32_t own, uint32_t path);
 
 // sluice_none_start returns the engine of a flow in a valid environment.
 struct sluice_fixed sluice_none_start(struct sluice_env env);
@@ -1169,6 +1500,80 @@ struct sluice_poseidon_config sluice_poseidon_default_config(void);
 // sluice_poseidon_start returns the state of a flow that has sent nothing. The arguments are valid.
 struct sluice_poseidon sluice_poseidon_start(struct sluice_poseidon_config c, struct sluice_env env);
 
+// sluice_limiter_default_config paces every flow, gives idle flows no credit, and makes up for up
+// to 10 us of a polling loop's delay. It does not move a segment when an increase
+// of the rate would gain less than 10 us. TIMELY does not specify these values; its
+// gaps with 64 KB segments are from 52 us (10 Gbps) up.
+struct sluice_limiter_config sluice_limiter_default_config(void);
+
+// sluice_limiter_start makes s a scheduler without flows, with room for as many as there are of
+// either. It says what is wrong with c.
+int sluice_limiter_start(struct sluice_limiter *s, struct sluice_limiter_config c, struct sluice_limiter_flow_slice flows, struct sluice_limiter_links_slice neighbours);
+
+// sluice_limiter_add is AddFlow where there is room for one more.
+struct sluice_limiter_add_result sluice_limiter_add(struct sluice_limiter *s, sluice_rate r);
+
+// sluice_limiter_remove_flow forgets the flow, and its segment if one is enqueued. Its ID may
+// come back from the next AddFlow. It panics if there is no such flow, as every
+// method does.
+void sluice_limiter_remove_flow(struct sluice_limiter *s, sluice_limiter_flow_id id);
+
+// sluice_limiter_rate returns the flow's rate.
+sluice_rate sluice_limiter_rate(const struct sluice_limiter *s, sluice_limiter_flow_id id);
+
+// sluice_limiter_queued reports whether a segment of the flow is enqueued.
+bool sluice_limiter_queued(const struct sluice_limiter *s, sluice_limiter_flow_id id);
+
+// sluice_limiter_due returns when the flow's segment is due, or was if it has left; of one that is
+// enqueued it may prove later if the rate has decreased since.
+sluice_time sluice_limiter_due(const struct sluice_limiter *s, sluice_limiter_flow_id id);
+
+// sluice_limiter_next returns from when on the flow's rate lets its next segment leave, by what has
+// left so far; that time may have passed. math.MinInt64 if nothing holds it.
+sluice_time sluice_limiter_next(const struct sluice_limiter *s, sluice_limiter_flow_id id);
+
+// sluice_limiter_len is how many flows have a segment enqueued.
+int64_t sluice_limiter_len(const struct sluice_limiter *s);
+
+// sluice_limiter_enqueue adds the flow's next segment, of n bytes. For an RDMA Read the bytes are
+// those it asks for (TIMELY section 5). It panics if the flow has a segment
+// enqueued already or n is not from 0 to 4 GiB - 1.
+void sluice_limiter_enqueue(struct sluice_limiter *s, sluice_time now, sluice_limiter_flow_id id, sluice_bytes n);
+
+// sluice_limiter_offer is Enqueue, and the Dequeue that follows if that would return this very
+// flow: it reports whether the segment leaves at once, and counts as sent. If not,
+// it is enqueued.
+bool sluice_limiter_offer(struct sluice_limiter *s, sluice_time now, sluice_limiter_flow_id id, sluice_bytes n);
+
+// sluice_limiter_dequeue returns a flow whose segment is due and takes it out of the scheduler,
+// or false if no segment is due. The segment counts as sent.
+struct sluice_limiter_dequeue_result sluice_limiter_dequeue(struct sluice_limiter *s, sluice_time now);
+
+// sluice_limiter_dequeue_at is Dequeue at a past time, for a caller that is late, at now, and
+// dequeues in the order of time the segments that became due meanwhile. catch_up
+// counts from now.
+struct sluice_limiter_dequeue_at_result sluice_limiter_dequeue_at(struct sluice_limiter *s, sluice_time at, sluice_time now);
+
+// sluice_limiter_next_due returns the exact time at which the next segment is due, or Never if none
+// is enqueued. If one is due already, NextDue returns the last now passed to the
+// scheduler. If rates have decreased since their segments were filed, Dequeue may
+// find nothing to release at that time, and NextDue is later afterwards; no segment
+// is ever due before NextDue.
+sluice_time sluice_limiter_next_due(struct sluice_limiter *s);
+
+// sluice_limiter_set_rate changes the flow's rate. It fails, and changes nothing, if the rate is
+// not positive.
+int sluice_limiter_set_rate(struct sluice_limiter *s, sluice_limiter_flow_id id, sluice_rate r);
+
+// sluice_limiter_withdraw removes the flow's segment, uncounted, and reports whether there was
+// one. It is for a window that closed, or a queue pair that went into error.
+bool sluice_limiter_withdraw(struct sluice_limiter *s, sluice_limiter_flow_id id);
+
+// sluice_limiter_set_back sets back all instants, as units.Time.SetBack does. The times passed
+// afterwards are those of the clock that was set back. Segments leave when they
+// would have, in the same order, unless a bound of SetBack applied to them.
+void sluice_limiter_set_back(struct sluice_limiter *s, sluice_time by);
+
 /* Makes *e one of SLUICE_ENGINE_NONE. The configuration has to be one that Validate of Go takes. */
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env);
 
@@ -1225,6 +1630,15 @@ struct sluice_control sluice_engine_on_timeout(struct sluice_engine *e, sluice_t
 struct sluice_control sluice_engine_on_cnp(struct sluice_engine *e, sluice_time now);
 
 struct sluice_control sluice_engine_control(struct sluice_engine *e);
+
+// sluice_engine_path numbers the paths that the flow has been given so far, from 0, its own by
+// the connection's entropy. Unlike numbers need not be unlike paths: a hash decides.
+uint32_t sluice_engine_path(struct sluice_engine *e);
+
+// sluice_engine_set_back sets back each instant that the engine remembers, as
+// units.Time.SetBack does. The events that follow have instants of the clock
+// that was set back. No decision depends on it.
+void sluice_engine_set_back(struct sluice_engine *e, sluice_time by);
 
 #ifdef __cplusplus
 }

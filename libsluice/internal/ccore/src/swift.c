@@ -49,6 +49,12 @@ static struct sluice_control sluice_swift_pathed_on_timeout(struct sluice_swift_
 	sluice_plb_paths_on_timeout(&e->paths);
 	return sluice_cwnd_packets_on_timeout(&e->engine.state.packets, now);
 }
+
+// sluice_swift_pathed_path implements cc.Pathed.
+static uint32_t sluice_swift_pathed_path(const struct sluice_swift_pathed *e)
+{
+	return sluice_plb_paths_path(&e->paths);
+}
 static sluice_time sluice_swift_config_base_target(struct sluice_swift_config c, struct sluice_env env);
 static struct sluice_swift_target sluice_swift_new_target(double base, double hop, double fs_range, double fs_min_cwnd, double fs_max_cwnd);
 static struct sluice_cwnd_rules sluice_swift_rules(struct sluice_swift_config c, struct sluice_env env);
