@@ -10,7 +10,7 @@
 #ifndef SLUICE_CORE_H
 #define SLUICE_CORE_H
 
-#include "go.h"
+#include "sluice_go.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,13 +20,13 @@ extern "C" {
 #define SLUICE_APP_LIMIT_SHARE 0.8
 // SLUICE_APP_LIMIT_SLACK is the least tolerance in the length of a gap: polling makes some
 // gaps longer, and the scheduler makes others shorter to compensate.
-#define SLUICE_APP_LIMIT_SLACK 10000000
+#define SLUICE_APP_LIMIT_SLACK INT64_C(10000000)
 
 // SLUICE_SPAN_UNITS is how many units' time a flow's rate is measured over at least, so
 // that one more or less is not the 20 percent in question.
 #define SLUICE_SPAN_UNITS 8
 // SLUICE_LONGEST_GAP keeps sums of spans far from overflow.
-#define SLUICE_LONGEST_GAP 3600000000000000
+#define SLUICE_LONGEST_GAP INT64_C(3600000000000000)
 
 #define SLUICE_CHANGED_RATE 1 // another rate, or another class
 #define SLUICE_CHANGED_WINDOW 2 // a smaller window
@@ -88,33 +88,33 @@ extern "C" {
 
 // SLUICE_LIMITER_LONGEST bounds the spans of a Config so that sums of times stay far from
 // overflow.
-#define SLUICE_LIMITER_LONGEST 3600000000000000
+#define SLUICE_LIMITER_LONGEST INT64_C(3600000000000000)
 
 #define SLUICE_LIMITER_SLOT_BITS 6 // so that a level's occupied slots fit one word
 #define SLUICE_LIMITER_SLOTS 64
 
 #define SLUICE_LIMITER_NONE 0xffffffffu
 
-#define SLUICE_GI_B 1073741824
-#define SLUICE_MB 1000000
+#define SLUICE_GI_B INT64_C(1073741824)
+#define SLUICE_MB INT64_C(1000000)
 
 // SLUICE_LONG_AGO is as early as SetBack takes an instant, 26 days before 0. The span from it
 // to an instant of up to 79 days fits Time.
-#define SLUICE_LONG_AGO (-2305843009213693952)
+#define SLUICE_LONG_AGO INT64_C(-2305843009213693952)
 
 // SLUICE_MOST_SET_BACK is the most by which SetBack sets a clock back, 53 days: nothing of the
 // past is then later than LongAgo.
-#define SLUICE_MOST_SET_BACK 4611686018427387904
+#define SLUICE_MOST_SET_BACK INT64_C(4611686018427387904)
 
-#define SLUICE_MBPS 1000000
-#define SLUICE_GBPS 1000000000
+#define SLUICE_MBPS INT64_C(1000000)
+#define SLUICE_GBPS INT64_C(1000000000)
 
 #define SLUICE_PICOSECONDS_PER_SECOND 0xe8d4a51000u
 
-#define SLUICE_NANOSECOND 1000
-#define SLUICE_MICROSECOND 1000000
-#define SLUICE_MILLISECOND 1000000000
-#define SLUICE_SECOND 1000000000000
+#define SLUICE_NANOSECOND INT64_C(1000)
+#define SLUICE_MICROSECOND INT64_C(1000000)
+#define SLUICE_MILLISECOND INT64_C(1000000000)
+#define SLUICE_SECOND INT64_C(1000000000000)
 
 // SLUICE_NEVER is later than any instant that is reached.
 #define SLUICE_NEVER INT64_MAX

@@ -4,11 +4,11 @@ import _ "embed"
 
 // semantics is what C does not have of Go's meaning, as inline functions.
 //
-//go:embed go.h
+//go:embed sluice_go.h
 var semantics string
 
 // intrinsics are functions of the standard library, and of this module, that have a
-// counterpart in go.h.
+// counterpart in sluice_go.h.
 var intrinsics = map[string]string{
 	"math.Abs":         "sluice_abs",
 	"math.Sqrt":        "sluice_sqrt",
