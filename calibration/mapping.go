@@ -3,6 +3,7 @@ package calibration
 import (
 	"math"
 
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -23,7 +24,7 @@ func (c *Calibrator) ToHost(ticks uint64) (Mapping, bool) {
 		return Mapping{}, false
 	}
 	x := float64(dx)
-	return Mapping{c.host + units.Time(x*c.period), c.bound(math.Abs(x) * c.nominal)}, true
+	return Mapping{c.host + ps(x*c.period), c.bound(math.Abs(x) * c.nominal)}, true
 }
 
 // ToNIC returns what the NIC's counter shows at that host time: it shows that
@@ -34,12 +35,12 @@ func (c *Calibrator) ToNIC(host units.Time) (ticks uint64, bound units.Time, ok 
 		return 0, 0, false
 	}
 	dx := math.Floor(x)
-	return (c.raw + uint64(int64(dx))) << c.shift >> c.shift, c.bound(math.Abs(x) * c.nominal), true
+	return (c.raw + uint64(detmath.Int64(dx))) << c.shift >> c.shift, c.bound(math.Abs(x) * c.nominal), true
 }
 
 // bound returns the bound that many picoseconds from the last sample.
 func (c *Calibrator) bound(elapsed float64) units.Time {
-	return c.base + units.Time(elapsed*(c.driftError+ulp+float64(elapsed*c.wander)/2))
+	return c.base + ps(elapsed*(c.driftError+ulp+float64(elapsed*c.wander)/2))
 }
 
 // NextSample advises when to take the next sample: at once at first, then often,

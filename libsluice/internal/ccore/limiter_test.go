@@ -37,6 +37,7 @@ var callNames = []string{"add", "remove", "enqueue", "offer", "dequeue", "dequeu
 
 // conversation is calls, and what Go's side answers, on their way to a C program.
 type conversation struct {
+	names []string
 	in    io.WriteCloser
 	out   *bufio.Reader
 	calls [][4]int64
@@ -46,7 +47,7 @@ type conversation struct {
 
 const conversationBlock = 1 << 14
 
-func converse(t testing.TB, program string) *conversation {
+func converse(t testing.TB, program string, names []string) *conversation {
 	t.Helper()
 	cmd := exec.Command(program)
 	var messages bytes.Buffer
@@ -67,7 +68,7 @@ func converse(t testing.TB, program string) *conversation {
 			t.Errorf("the C program: %v\n%s", err, messages.String())
 		}
 	})
-	return &conversation{in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	return &conversation{names: names, in: in, out: bufio.NewReaderSize(out, 1<<20)}
 }
 
 func (c *conversation) call(t testing.TB, what int, id, a, b int64, want ...int64) {
@@ -98,7 +99,7 @@ func (c *conversation) flush(t testing.TB) {
 	for i, want := range c.want {
 		a, b := int64(binary.LittleEndian.Uint64(got[16*i:])), int64(binary.LittleEndian.Uint64(got[16*i+8:]))
 		if want != [2]int64{a, b} {
-			t.Fatalf("call %d, %s %v: C says %d and %d, Go %d and %d", c.total+i, callNames[c.calls[i][0]], c.calls[i][1:], a, b, want[0], want[1])
+			t.Fatalf("call %d, %s %v: C says %d and %d, Go %d and %d", c.total+i, c.names[c.calls[i][0]], c.calls[i][1:], a, b, want[0], want[1])
 		}
 	}
 	c.total += len(c.calls)
@@ -123,7 +124,7 @@ func TestTheLimiterIsGoBitForBit(t *testing.T) {
 	for _, options := range [][]string{{"-O2"}, {"-O3", "-march=native", "-DSLUICE_PORTABLE"}} {
 		program := filepath.Join(t.TempDir(), "limiter")
 		compile(t, append(options, "-Isrc", "-o", program, "testdata/limiter.c", "src/sluice_core.c")...)
-		c := converse(t, program)
+		c := converse(t, program, callNames)
 		for round := 0; c.total < n/2; round++ {
 			limiter(t, c, round, min(n/2, 250_000))
 		}

@@ -33,6 +33,7 @@ static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e);
 #include "hpcc.c"
 #include "poseidon.c"
 #include "ratelimiter.c"
+#include "calibration.c"
 
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env)
 {

@@ -16,6 +16,32 @@
 extern "C" {
 #endif
 
+#define SLUICE_CALIBRATION_ACCEPTED 0
+// SLUICE_CALIBRATION_IGNORED samples are unusable: the bracket has a negative width (the host's clock
+// was set back in between), the reading does not fit the counter's width, or the
+// sample is older than the last one.
+#define SLUICE_CALIBRATION_IGNORED 1
+// Stepped, Reset and Gap began a new generation with this sample. Stepped:
+// the host's clock was stepped, or the clocks drift by more than the
+// configuration allows. Reset: the counter started over. Gap: it was not
+// read for so long that it may have wrapped around any number of times.
+#define SLUICE_CALIBRATION_STEPPED 2
+#define SLUICE_CALIBRATION_RESET 3
+#define SLUICE_CALIBRATION_GAP 4
+
+// SLUICE_CALIBRATION_HISTORY is how many past intervals the drift is taken from.
+#define SLUICE_CALIBRATION_HISTORY 16
+// SLUICE_CALIBRATION_ULP bounds the relative error of the few floating-point operations that
+// a result is made of.
+#define SLUICE_CALIBRATION_ULP 8.881784197001252e-16
+
+#define SLUICE_CALIBRATION_TRUSTED 0
+#define SLUICE_CALIBRATION_TOO_FEW_SAMPLES 1 // since the beginning or since a gap
+#define SLUICE_CALIBRATION_AFTER_STEP 2 // too few samples since the host's clock was stepped
+#define SLUICE_CALIBRATION_AFTER_RESET 3 // too few samples since the device was reset
+#define SLUICE_CALIBRATION_IMPRECISE 4 // the bound is above Config.max_bound: the brackets are too wide
+#define SLUICE_CALIBRATION_STALE 5 // the last sample is too old
+
 // SLUICE_APP_LIMIT_SHARE is TIMELY's "more than 80% of the target rate".
 #define SLUICE_APP_LIMIT_SHARE 0.8
 // SLUICE_APP_LIMIT_SLACK is the least tolerance in the length of a gap: polling makes some
@@ -1270,6 +1296,140 @@ struct sluice_limiter_filing_slice {
 	int64_t len, cap;
 };
 
+/* Package calibration. */
+
+// sluice_calibration_interval is the possible host times at which the counter turned to ticks.
+struct sluice_calibration_interval {
+	int64_t ticks; // unwrapped, from the generation's first sample on
+	sluice_time lo;
+	sluice_time hi;
+};
+
+// sluice_calibration_config describes the NIC's clock and how much the clocks may misbehave.
+// default_config fills what is not a fact of the device.
+struct sluice_calibration_config {
+	// counter_bits is the counter's width, 8 to 64: 41 for mlx5, 48 for mlx4.
+	int64_t counter_bits;
+	// nominal_hz is the counter's rate, 1 kHz to 100 GHz: 156.25e6 for example.
+	// How far the true rate is off is found out.
+	double nominal_hz;
+
+	// max_drift_ppm bounds how far the counter's rate may be from nominal_hz by
+	// the host's clock. Ethernet lets a clock be 100 ppm off either way; 5 to
+	// 10 ppm between two clocks are typical, and 30 is the most that Geng et
+	// al. saw (Huygens, NSDI 2018).
+	double max_drift_ppm;
+	// max_wander_ppm bounds how much the drift may change in a second, in ppm: of
+	// a crystal, what a change of its temperature makes of it.
+	double max_wander_ppm;
+	// host_resolution is the step of the host's clock: host_after may be that
+	// much early.
+	sluice_time host_resolution;
+
+	// min_samples is how many samples a generation needs to be trusted.
+	int64_t min_samples;
+	// Window is how far back the drift is looked for. Past
+	// sqrt(2 * bracket width / MaxWander) nothing is gained.
+	sluice_time window;
+	// max_bound is the largest bound of a mapping that is still trusted.
+	sluice_time max_bound;
+	// max_age is how far from the last sample an instant may be. A step or a
+	// reset can go unseen that long.
+	sluice_time max_age;
+	// min_interval and max_interval limit what NextSample advises.
+	sluice_time min_interval;
+	sluice_time max_interval;
+};
+
+// sluice_calibration_verdict is what Add made of a sample.
+typedef uint8_t sluice_calibration_verdict;
+
+// sluice_calibration maps ticks to host times and back. Make one with New.
+struct sluice_calibration {
+	// What ToHost reads. A reading of raw plus dx ticks is from
+	// host + dx*period, give or take base + e*(drift + e*wander/2), where e is
+	// dx*nominal, the time that has passed.
+	uint64_t raw;
+	uint64_t shift; // 64 less the counter's width
+	int64_t ahead; // trusted reach in ticks; ahead is negative if there is none
+	int64_t behind;
+	sluice_time host;
+	double period; // ps
+	double nominal; // ps
+	sluice_time base;
+	double drift_error;
+	double wander; // change of the drift in a picosecond
+
+	struct sluice_calibration_config cfg;
+	double max_drift;
+	struct sluice_calibration_interval last;
+	double slow; // the possible drift: period = nominal * (1 + drift)
+	double fast;
+	struct sluice_calibration_interval past[16];
+	int64_t past_n; // kept so far; the newest is past[(past_n-1) % history]
+	int64_t samples;
+	uint32_t generation;
+	sluice_calibration_verdict cause; // of this generation
+	sluice_time next;
+};
+
+// sluice_calibration_sample is one reading of the NIC's counter between two of the host's clock.
+struct sluice_calibration_sample {
+	sluice_time host_before;
+	uint64_t nic;
+	sluice_time host_after;
+};
+
+// What sluice_calibration_unwrap returns.
+struct sluice_calibration_unwrap_result {
+	int64_t dx;
+	bool ok;
+};
+
+// What sluice_calibration_drift returns.
+struct sluice_calibration_drift_result {
+	double slow;
+	double fast;
+};
+
+// sluice_calibration_mapping is a host time and how far from it the truth may be.
+struct sluice_calibration_mapping {
+	sluice_time host;
+	sluice_time bound;
+};
+
+// What sluice_calibration_to_host returns.
+struct sluice_calibration_to_host_result {
+	struct sluice_calibration_mapping value;
+	bool ok;
+};
+
+// What sluice_calibration_to_nic returns.
+struct sluice_calibration_to_nic_result {
+	uint64_t ticks;
+	sluice_time bound;
+	bool ok;
+};
+
+// sluice_calibration_reason says whether the mappings can be trusted, and if not, why.
+typedef uint8_t sluice_calibration_reason;
+
+// sluice_calibration_status is the state of a calibration at one time.
+struct sluice_calibration_status {
+	sluice_calibration_reason reason;
+	// Generation counts the restarts, the first sample's included. Differences
+	// of host times from mappings of different generations mean nothing.
+	uint32_t generation;
+	int64_t samples; // of this generation
+	sluice_time bound; // of a mapping of that time; Never without samples
+	// drift_ppm is how much longer the counter's period is than nominal, by the
+	// host's clock; the truth is within drift_bound_ppm of it.
+	double drift_ppm;
+	double drift_bound_ppm;
+};
+
+/* Package ratelimiter. */
+
 // sluice_limiter_slot holds flows whose due times agree in all bits above the slot's. They
 // keep the order in which they were filed, also from level to level, so flows
 // due at the same time leave in that order.
@@ -1573,6 +1733,38 @@ bool sluice_limiter_withdraw(struct sluice_limiter *s, sluice_limiter_flow_id id
 // afterwards are those of the clock that was set back. Segments leave when they
 // would have, in the same order, unless a bound of SetBack applied to them.
 void sluice_limiter_set_back(struct sluice_limiter *s, sluice_time by);
+
+// sluice_calibration_start returns a calibrator without samples. The configuration is valid.
+struct sluice_calibration sluice_calibration_start(struct sluice_calibration_config c);
+
+// sluice_calibration_add takes a sample. Samples must come in the order in which they were taken.
+sluice_calibration_verdict sluice_calibration_add(struct sluice_calibration *c, struct sluice_calibration_sample s);
+
+// sluice_calibration_set_back sets back the host's clock, as units.Time.SetBack does with each instant.
+// Samples and questions that follow have times of the clock that was set back; the
+// generation goes on.
+void sluice_calibration_set_back(struct sluice_calibration *c, sluice_time by);
+
+// sluice_calibration_default_config returns a configuration for a counter of that width and rate.
+struct sluice_calibration_config sluice_calibration_default_config(int64_t counter_bits, double nominal_hz);
+
+// sluice_calibration_to_host returns when, by the host's clock, the NIC's counter showed ticks: the
+// true time is within Bound of Host. The reading must be within half the
+// counter's range of the last sample, either way; what is farther is taken for
+// what is not. It is refused, with false, if the mapping can't be trusted there:
+// see Status.
+struct sluice_calibration_to_host_result sluice_calibration_to_host(const struct sluice_calibration *c, uint64_t ticks);
+
+// sluice_calibration_to_nic returns what the NIC's counter shows at that host time: it shows that
+// value at some instant within bound of it.
+struct sluice_calibration_to_nic_result sluice_calibration_to_nic(const struct sluice_calibration *c, sluice_time host);
+
+// sluice_calibration_next_sample advises when to take the next sample: at once at first, then often,
+// until the drift is known, and then as the mapping loses precision.
+sluice_time sluice_calibration_next_sample(const struct sluice_calibration *c);
+
+// sluice_calibration_status returns the state of the calibration at that host time.
+struct sluice_calibration_status sluice_calibration_status(const struct sluice_calibration *c, sluice_time now);
 
 /* Makes *e one of SLUICE_ENGINE_NONE. The configuration has to be one that Validate of Go takes. */
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env);
