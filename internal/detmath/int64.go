@@ -19,3 +19,6 @@ func Int64(x float64) int64 {
 	}
 	return n
 }
+
+// InRange is Int64 of a number that is known to be in range, without the check.
+func InRange(x float64) int64 { return int64(x) }

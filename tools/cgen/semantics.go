@@ -31,7 +31,8 @@ var intrinsics = map[string]string{
 	"math/bits.Add64": "sluice_add64",
 	"math/bits.Div64": "sluice_div64",
 
-	"github.com/sluice-rdma/sluice/internal/detmath.Int64": "sluice_int64",
+	"github.com/sluice-rdma/sluice/internal/detmath.Int64":   "sluice_int64",
+	"github.com/sluice-rdma/sluice/internal/detmath.InRange": "sluice_int64",
 }
 
 // intrinsicResults are the fields of what those of two results return.

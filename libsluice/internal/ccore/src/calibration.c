@@ -269,7 +269,7 @@ struct sluice_calibration_config sluice_calibration_default_config(int64_t count
 		.max_interval = 250000000000,
 	};
 }
-static sluice_time sluice_calibration_bound(const struct sluice_calibration *c, double elapsed);
+static double sluice_calibration_loss(const struct sluice_calibration *c, double elapsed);
 
 // sluice_calibration_to_host returns when, by the host's clock, the NIC's counter showed ticks: the
 // true time is within Bound of Host. The reading must be within half the
@@ -282,10 +282,10 @@ struct sluice_calibration_to_host_result sluice_calibration_to_host(const struct
 	if (dx > c->ahead || dx < -c->behind) {
 		return (struct sluice_calibration_to_host_result){{0}, false};
 	}
-	double x = (double)dx;
+	double x = (double)dx; // within Config.max_age of the sample, as ahead and behind are
 	return (struct sluice_calibration_to_host_result){{
-		.host = c->host + sluice_calibration_ps(x * c->period),
-		.bound = sluice_calibration_bound(c, sluice_abs(x) * c->nominal),
+		.host = c->host + sluice_int64(x * c->period),
+		.bound = c->base + sluice_int64(sluice_calibration_loss(c, sluice_abs(x) * c->nominal)),
 	}, true};
 }
 
@@ -298,13 +298,14 @@ struct sluice_calibration_to_nic_result sluice_calibration_to_nic(const struct s
 		return (struct sluice_calibration_to_nic_result){0, 0, false};
 	}
 	double dx = sluice_floor(x);
-	return (struct sluice_calibration_to_nic_result){sluice_shr(sluice_shl(c->raw + (uint64_t)sluice_int64(dx), c->shift), c->shift), sluice_calibration_bound(c, sluice_abs(x) * c->nominal), true};
+	return (struct sluice_calibration_to_nic_result){sluice_shr(sluice_shl(c->raw + (uint64_t)sluice_int64(dx), c->shift), c->shift), c->base + sluice_int64(sluice_calibration_loss(c, sluice_abs(x) * c->nominal)), true};
 }
 
-// sluice_calibration_bound returns the bound that many picoseconds from the last sample.
-static sluice_time sluice_calibration_bound(const struct sluice_calibration *c, double elapsed)
+// sluice_calibration_loss returns by how much the bound has grown that many picoseconds from the last
+// sample, in picoseconds.
+static double sluice_calibration_loss(const struct sluice_calibration *c, double elapsed)
 {
-	return c->base + sluice_calibration_ps(elapsed * (c->drift_error + SLUICE_CALIBRATION_ULP + elapsed * c->wander / 2.0));
+	return elapsed * (c->drift_error + SLUICE_CALIBRATION_ULP + elapsed * c->wander / 2.0);
 }
 
 // sluice_calibration_next_sample advises when to take the next sample: at once at first, then often,
@@ -321,7 +322,7 @@ struct sluice_calibration_status sluice_calibration_status(const struct sluice_c
 	if (c->samples > 0) {
 		s.drift_ppm = (c->slow + c->fast) / 2.0 * 1e+06;
 		s.drift_bound_ppm = c->drift_error * 1e+06;
-		s.bound = sluice_calibration_bound(c, sluice_abs((double)(now - c->host)));
+		s.bound = c->base + sluice_calibration_ps(sluice_calibration_loss(c, sluice_abs((double)(now - c->host))));
 	}
 	if (c->samples < c->cfg.min_samples && c->cause == SLUICE_CALIBRATION_STEPPED) {
 		s.reason = SLUICE_CALIBRATION_AFTER_STEP;
