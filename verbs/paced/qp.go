@@ -88,6 +88,9 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if a.Cap.MaxSendWR < 0 || a.Cap.MaxSendSGE < 0 || a.Cap.MaxInlineData < 0 {
 		return bad(verbs.ErrInvalid, "Cap has a negative size")
 	}
+	if most := s.attr.MaxQPWR; most > 0 && a.Cap.MaxSendWR > most {
+		return bad(verbs.ErrInvalid, "Cap.MaxSendWR is %d, and the device takes %d", a.Cap.MaxSendWR, most)
+	}
 	q := &QP{
 		shim: s, cq: send, recv: recv, cap: a.Cap, port: 1, mtu: 1024,
 	}

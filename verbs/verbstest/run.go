@@ -35,7 +35,7 @@ func Run(t *testing.T, e Ends) {
 	if e.Port == 0 {
 		e.Port = 1
 	}
-	for _, part := range [][]test{apiTests, trafficTests, failureTests, eventTests, memoryTests} {
+	for _, part := range [][]test{apiTests, trafficTests, failureTests, stateTests, eventTests, memoryTests} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) { e.run(t, c) })
 		}
@@ -150,15 +150,10 @@ func (r *rig) newQP(s *side, kind ib.QPType, change func(*verbs.QPInitAttr)) (ve
 
 // connected makes two queue pairs and connects them.
 func (r *rig) connected(change func(*verbs.QPInitAttr, *verbs.RCParams)) (qa, qb verbs.QP, err error) {
-	p := verbs.DefaultRC()
-	p.Port, p.Timeout = r.Port, 17 // a busy machine is slow to acknowledge
-	p.MaxRdAtomic = uint8(min(16, r.A.Attr().MaxQPInitRdAtom, r.B.Attr().MaxQPInitRdAtom))
-	p.MaxDestRdAtomic = uint8(min(16, r.A.Attr().MaxQPRdAtom, r.B.Attr().MaxQPRdAtom))
-	attr, err := r.A.Port(r.Port)
+	p, err := r.params()
 	if err != nil {
 		return nil, nil, err
 	}
-	p.PathMTU = min(p.PathMTU, attr.ActiveMTU)
 	modify := func(init *verbs.QPInitAttr) {
 		if change != nil {
 			change(init, &p)
@@ -170,12 +165,28 @@ func (r *rig) connected(change func(*verbs.QPInitAttr, *verbs.RCParams)) (qa, qb
 	if qb, err = r.newQP(&r.b, ib.RC, modify); err != nil {
 		return nil, nil, err
 	}
+	return qa, qb, r.join(qa, qb, p)
+}
+
+// params are those of a connection of the rig's.
+func (r *rig) params() (verbs.RCParams, error) {
+	p := verbs.DefaultRC()
+	p.Port, p.Timeout = r.Port, 17 // a busy machine is slow to acknowledge
+	p.MaxRdAtomic = uint8(min(16, r.A.Attr().MaxQPInitRdAtom, r.B.Attr().MaxQPInitRdAtom))
+	p.MaxDestRdAtomic = uint8(min(16, r.A.Attr().MaxQPRdAtom, r.B.Attr().MaxQPRdAtom))
+	attr, err := r.A.Port(r.Port)
+	p.PathMTU = min(p.PathMTU, attr.ActiveMTU)
+	return p, err
+}
+
+// join connects two queue pairs that are in RESET.
+func (r *rig) join(qa, qb verbs.QP, p verbs.RCParams) error {
 	ea := verbs.Endpoint{GID: r.a.gid, QPN: qa.Num(), PSN: 0xfffff0} // wraps soon
 	eb := verbs.Endpoint{GID: r.b.gid, QPN: qb.Num(), PSN: 77}
 	if err := connect(qa, ea, eb, p, r.a.index); err != nil {
-		return nil, nil, err
+		return err
 	}
-	return qa, qb, connect(qb, eb, ea, p, r.b.index)
+	return connect(qb, eb, ea, p, r.b.index)
 }
 
 // connectedUC makes two queue pairs and connects them unreliably.
