@@ -311,6 +311,7 @@ func TestRefusals(t *testing.T) {
 		{"goto", "func F(n int) int { if n > 0 { goto end }\nend:\n return n }", "goto"},
 		{"dangling", "type t struct{ n int }\nfunc F() *t { var x t; return &x }", "the address of a variable that ends"},
 		{"range over an array's values", "func F(n int) int { v := [3]int{1, 2, 3}; for _, x := range v { n += x }; return n }", "range over the values of an array"},
+		{"types that differ by case", "type T struct{ a int }\ntype t struct{ b int }\nfunc F(x T, y t) int { return x.a + y.b }", "the types T and t, both sluice_snippet0_t in C"},
 		{"complex", "func F(c complex128) float64 { return real(c) }", "snippet0.F: the type complex128"},
 		{"float32", "func F(x float32) float32 { return x }", "snippet0.F: the type float32"},
 		{"line", "\n\n\nfunc F(x float64) int64 {\n\treturn int64(x)\n}", "snippet/x.go:6: snippet0.F:"},

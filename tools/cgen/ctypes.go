@@ -127,6 +127,11 @@ func (w *typeWriter) named(in string, at ast.Node, t *types.Named, pointed bool)
 		return ""
 	}
 	c := w.g.typeName(obj)
+	if other := w.g.typeNames[c]; other != nil && other != obj {
+		w.g.refuse(in, at.Pos(), "the types %s and %s, both %s in C: rename one", other.Name(), obj.Name(), c)
+		return ""
+	}
+	w.g.typeNames[c] = obj
 	switch u := t.Underlying().(type) {
 	case *types.Struct:
 		switch {

@@ -34,6 +34,8 @@ static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e);
 #include "poseidon.c"
 #include "ratelimiter.c"
 #include "calibration.c"
+#include "ib.c"
+#include "completions.c"
 
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env)
 {

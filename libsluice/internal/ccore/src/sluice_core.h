@@ -103,6 +103,23 @@ extern "C" {
 
 #define SLUICE_POWERTCP_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
 
+#define SLUICE_IB_WRRDMA_WRITE 0
+#define SLUICE_IB_WRRDMA_WRITE_WITH_IMM 1
+#define SLUICE_IB_WRRDMA_READ 4
+#define SLUICE_IB_WR_ATOMIC_CMP_AND_SWP 5
+#define SLUICE_IB_WR_ATOMIC_FETCH_AND_ADD 6
+#define SLUICE_IB_WR_LOCAL_INV 7
+
+#define SLUICE_IB_WC_SEND 0
+#define SLUICE_IB_WCRDMA_WRITE 1
+#define SLUICE_IB_WCRDMA_READ 2
+#define SLUICE_IB_WC_COMP_SWAP 3
+#define SLUICE_IB_WC_FETCH_ADD 4
+#define SLUICE_IB_WC_LOCAL_INV 6
+
+#define SLUICE_IB_WC_SUCCESS 0
+#define SLUICE_IB_WCWR_FLUSH_ERR 5
+
 #define SLUICE_MATH_LN2_HI 0.6931471803691238 // upper bits of ln 2, so that k*ln2Hi is exact
 #define SLUICE_MATH_LN2_LO 1.9082149292705877e-10
 #define SLUICE_MATH_LOG2E 1.4426950408889634
@@ -1428,6 +1445,165 @@ struct sluice_calibration_status {
 	double drift_bound_ppm;
 };
 
+/* Package ib. */
+
+// sluice_ib_wr_opcode says what a send work request asks for (ibv_wr_opcode). The values
+// are libibverbs'.
+typedef uint8_t sluice_ib_wr_opcode;
+
+// sluice_ib_wc_opcode says which operation a completion belongs to (ibv_wc_opcode).
+typedef uint8_t sluice_ib_wc_opcode;
+
+// sluice_ib_wc_status is the outcome of a work request (ibv_wc_status). The values are
+// libibverbs'.
+typedef uint8_t sluice_ib_wc_status;
+
+/* Package verbs. */
+
+// sluice_verbs_wc_flags qualify a completion (ibv_wc_flags).
+typedef uint32_t sluice_verbs_wc_flags;
+
+// sluice_verbs_wc is a work completion (ibv_wc).
+struct sluice_verbs_wc {
+	uint64_t wrid;
+	sluice_ib_wc_status status;
+	sluice_ib_wc_opcode opcode; // not valid unless Status is WCSuccess
+	sluice_verbs_wc_flags flags;
+	uint32_t byte_len; // received, or read
+	uint32_t imm; // immediate data, or the key invalidated
+	uint32_t qpn;
+	uint32_t src_qp; // UD only
+
+	// vendor_err is the provider's own code for a failure.
+	uint32_t vendor_err;
+
+	// Timestamp is the device's free-running counter when the operation
+	// finished, in ticks of DeviceAttr.core_clock_hz, on a CQ made with
+	// Timestamps. It wraps at DeviceAttr.clock_bits.
+	uint64_t timestamp;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_verbs_wc_slice {
+	struct sluice_verbs_wc *at;
+	int64_t len, cap;
+};
+
+/* Package completions. */
+
+// sluice_completions_sample is one measurement of a round trip.
+struct sluice_completions_sample {
+	sluice_time posted_at; // on the host's clock
+	sluice_time completed_at;
+	sluice_bytes bytes;
+
+	// RTT is completed_at - posted_at. net_rtt is RTT less the time that the
+	// segment takes to serialise: TIMELY's RTT, which is "propagation and
+	// queueing delay components only" (section 3.1), queueing in the NIC
+	// included (section 5).
+	sluice_time rtt;
+	sluice_time net_rtt;
+
+	// Clamped says that the segment completed in less time than it takes to
+	// serialise: the rate is not the NIC's, or the clocks disagree. RTT is then
+	// at least a picosecond and net_rtt 0.
+	bool clamped;
+};
+
+struct sluice_completions_request {
+	uint64_t wrid;
+	uint64_t timestamp; // of the segment that completed last
+	uint32_t placed; // by the segments that succeeded before the first that did not
+	uint32_t vendor_err;
+	uint32_t in_flight; // segments with the provider
+	sluice_ib_wr_opcode opcode;
+	sluice_ib_wc_status status; // of the first segment that failed
+	sluice_ib_wc_status unposted; // of what was not posted, if not whole
+	bool signaled;
+	bool whole; // the last segment was posted
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_completions_request_slice {
+	struct sluice_completions_request *at;
+	int64_t len, cap;
+};
+
+struct sluice_completions_posted {
+	sluice_time posted_at;
+	uint32_t bytes;
+	uint32_t slot;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_completions_posted_slice {
+	struct sluice_completions_posted *at;
+	int64_t len, cap;
+};
+
+// sluice_completions_table holds the requests of one queue pair, in order, from the application's
+// post until its poll, and the segments that the provider has of them. Requests
+// finish in the order in which they were added, each exactly once.
+struct sluice_completions_table {
+	uint32_t qpn;
+	uint32_t max; // requests held, which may be fewer than the ring has room for
+	uint32_t held; // finished requests whose completion is not yet polled
+
+	struct sluice_completions_request_slice messages;
+	uint32_t head; // of messages not finished, free-running
+	uint32_t tail;
+
+	struct sluice_completions_posted_slice segments;
+	uint32_t seg_head; // of segments with the provider, free-running
+	uint32_t seg_tail;
+	uint32_t depth;
+	int64_t reads;
+	sluice_bytes outstanding;
+	sluice_bytes acked;
+	sluice_bytes sent;
+	bool aborted;
+	uint64_t finished;
+	uint64_t failures;
+};
+
+// What sluice_completions_table_add returns.
+struct sluice_completions_table_add_result {
+	int64_t slot;
+	bool ok;
+};
+
+// sluice_completions_message is a request of the application.
+struct sluice_completions_message {
+	uint64_t wrid;
+	sluice_ib_wr_opcode opcode;
+	bool signaled; // it completes also when it succeeds
+};
+
+// What sluice_completions_table_finished returns.
+struct sluice_completions_table_finished_result {
+	uint64_t all;
+	uint64_t failed;
+};
+
+struct sluice_completions_entry {
+	struct sluice_verbs_wc wc;
+	struct sluice_completions_table *table;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_completions_entry_slice {
+	struct sluice_completions_entry *at;
+	int64_t len, cap;
+};
+
+// sluice_completions_queue holds finished requests until the application polls them, in the order
+// in which they finished. The zero value is an empty queue.
+struct sluice_completions_queue {
+	struct sluice_completions_entry_slice ring;
+	uint32_t head; // free-running
+	uint32_t tail;
+};
+
 /* Package ratelimiter. */
 
 // sluice_limiter_slot holds flows whose due times agree in all bits above the slot's. They
@@ -1481,6 +1657,18 @@ struct sluice_limiter_turns {
 	uint32_t serving; // whose turn it is
 	uint8_t left; // segments that it may still send
 	bool going; // the next of them is at the head of the ring
+};
+
+/* Package completions. */
+
+// sluice_completions_segment is what a Table knows of a segment that completed.
+struct sluice_completions_segment {
+	sluice_bytes bytes;
+	sluice_time posted_at;
+	// Acked and Sent are the payload bytes of the queue pair that completed and
+	// that were posted so far, this segment included.
+	sluice_bytes acked;
+	sluice_bytes sent;
 };
 
 /* What a struct sluice_engine is. */
@@ -1765,6 +1953,110 @@ sluice_time sluice_calibration_next_sample(const struct sluice_calibration *c);
 
 // sluice_calibration_status returns the state of the calibration at that host time.
 struct sluice_calibration_status sluice_calibration_status(const struct sluice_calibration *c, sluice_time now);
+
+// sluice_completions_queue_push is Push where there is room for one more.
+struct sluice_verbs_wc *sluice_completions_queue_push(struct sluice_completions_queue *q, struct sluice_completions_table *t);
+
+// sluice_completions_queue_pop moves the oldest completions to wc and releases them in their tables. It
+// returns how many.
+int64_t sluice_completions_queue_pop(struct sluice_completions_queue *q, struct sluice_verbs_wc_slice wc);
+
+// sluice_completions_queue_drop removes the completions of t, whose queue pair is destroyed or reset, and
+// releases them. The others keep their order.
+void sluice_completions_queue_drop(struct sluice_completions_queue *q, struct sluice_completions_table *t);
+
+// sluice_completions_queue_len is how many completions are waiting.
+int64_t sluice_completions_queue_len(const struct sluice_completions_queue *q);
+
+// sluice_completions_measure returns the sample of a segment that completed at completed_at on a NIC
+// that serialises at the given rate. That is the line rate or, where the NIC paces
+// its packets, the pacing rate, which section 5 treats as "a lower transmission
+// line rate". For a Read the bytes are those that came back.
+struct sluice_completions_sample sluice_completions_measure(const struct sluice_completions_segment *s, sluice_time completed_at, sluice_rate rate);
+
+// sluice_completions_measure_serialized is Measure for a caller that knows how long the segment takes
+// to serialise; this saves a division.
+struct sluice_completions_sample sluice_completions_measure_serialized(const struct sluice_completions_segment *s, sluice_time completed_at, sluice_time serialization);
+
+// sluice_completions_start returns a table in the memory given, the least powers of two that are no fewer
+// than messages and depth.
+struct sluice_completions_table sluice_completions_start(uint32_t qpn, int64_t messages, int64_t depth, struct sluice_completions_request_slice ring, struct sluice_completions_posted_slice segments);
+
+// sluice_completions_table_slots is how many values Add returns: slots are from 0 to Slots-1, and follow
+// each other in a ring.
+int64_t sluice_completions_table_slots(const struct sluice_completions_table *t);
+
+// sluice_completions_table_add takes a request and returns its slot, which is the request's until Next
+// has returned it. It reports false if the table is full.
+struct sluice_completions_table_add_result sluice_completions_table_add(struct sluice_completions_table *t, struct sluice_completions_message m);
+
+// sluice_completions_table_room is how many messages Add would take.
+int64_t sluice_completions_table_room(const struct sluice_completions_table *t);
+
+// sluice_completions_table_post records that n bytes of the message in slot go to the provider at the given
+// time as one segment, and returns the segment's number. last says that it is the
+// message's last segment. Numbers count up, modulo 2^32. It panics if the provider
+// has depth segments already.
+uint32_t sluice_completions_table_post(struct sluice_completions_table *t, int64_t slot, sluice_bytes n, bool last, sluice_time at);
+
+// sluice_completions_table_unpost takes back the n segments posted last, which the provider refused.
+void sluice_completions_table_unpost(struct sluice_completions_table *t, int64_t n);
+
+// sluice_completions_table_complete takes the provider's completion wc of the segment numbered seq and
+// fills out. Segments before it that have not completed have succeeded, as the
+// verbs have it for requests that give no completion; of them only the bytes
+// count. It reports false if there is no such segment with the provider.
+bool sluice_completions_table_complete(struct sluice_completions_table *t, uint32_t seq, const struct sluice_verbs_wc *wc, struct sluice_completions_segment *out);
+
+// sluice_completions_table_fail records why the rest of the message in slot can't be posted, and aborts
+// the table.
+void sluice_completions_table_fail(struct sluice_completions_table *t, int64_t slot, sluice_ib_wc_status status);
+
+// sluice_completions_table_abort records that no further segment will be posted: the queue pair is in error.
+// Messages then finish as soon as the provider has completed their segments.
+// Messages not posted in whole finish as flushed. A completion that did not succeed
+// has the same effect.
+void sluice_completions_table_abort(struct sluice_completions_table *t);
+
+// sluice_completions_table_aborted reports whether the queue pair is in error.
+bool sluice_completions_table_aborted(const struct sluice_completions_table *t);
+
+// sluice_completions_table_next takes the oldest message if it has finished and fills wc with its
+// completion. Messages that succeed and are not signaled it takes without. It
+// reports false if the oldest message has not finished.
+//
+// byte_len is the length of the message; of one that failed, the bytes that were
+// certainly placed: those of its segments that succeeded before the first that
+// did not. Status and vendor_err are those of that segment. Timestamp is that of
+// the segment that completed last.
+bool sluice_completions_table_next(struct sluice_completions_table *t, struct sluice_verbs_wc *wc);
+
+// sluice_completions_table_release gives back the place of a message that Next returned: the application
+// has polled its completion.
+void sluice_completions_table_release(struct sluice_completions_table *t);
+
+// sluice_completions_table_reset forgets all messages and segments without completions: the queue pair
+// was reset. Completions that Next returned stay to be released.
+void sluice_completions_table_reset(struct sluice_completions_table *t);
+
+// sluice_completions_table_unfinished is how many messages Next has yet to take.
+int64_t sluice_completions_table_unfinished(const struct sluice_completions_table *t);
+
+// sluice_completions_table_in_flight is how many segments are with the provider.
+int64_t sluice_completions_table_in_flight(const struct sluice_completions_table *t);
+
+// sluice_completions_table_outstanding is the payload bytes of the segments with the provider.
+sluice_bytes sluice_completions_table_outstanding(const struct sluice_completions_table *t);
+
+// sluice_completions_table_reads is how many reads and atomics are with the provider.
+int64_t sluice_completions_table_reads(const struct sluice_completions_table *t);
+
+// sluice_completions_table_finished counts the messages that Next took, and those of them that failed.
+struct sluice_completions_table_finished_result sluice_completions_table_finished(const struct sluice_completions_table *t);
+
+// sluice_completions_table_set_back sets back the instants of Post, of segments with the provider, as
+// units.Time.SetBack does.
+void sluice_completions_table_set_back(const struct sluice_completions_table *t, sluice_time by);
 
 /* Makes *e one of SLUICE_ENGINE_NONE. The configuration has to be one that Validate of Go takes. */
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env);
