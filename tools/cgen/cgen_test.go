@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -157,11 +158,18 @@ func TestSnippets(t *testing.T) {
 	}
 	// One program of Go prints what all of them give; each has a package of its own.
 	// It has to be in the module for internal/detmath.
-	dir, err := os.MkdirTemp(".", "snippets")
+	if err := os.MkdirAll("testdata", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("testdata", "snippets")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // left behind at worst
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}()
 	var imports, calls strings.Builder
 	for i, s := range snippets {
 		pkg := fmt.Sprintf("s%d", i)
@@ -171,7 +179,7 @@ func TestSnippets(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, pkg, "x.go"), []byte("package "+pkg+"\n"+snippetImports+s.source), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&imports, "import %s \"github.com/sluice-rdma/sluice/tools/cgen/%s/%s\"\n", pkg, filepath.Base(dir), pkg)
+		fmt.Fprintf(&imports, "import %s \"github.com/sluice-rdma/sluice/tools/cgen/testdata/%s/%s\"\n", pkg, filepath.Base(dir), pkg)
 		if strings.Contains(s.source, "func D(") {
 			fmt.Fprintf(&calls, "\tfor _, a := range floats { for _, b := range floats { show(%d, math.Float64bits(canonical(%s.D(a, b)))) } }\n", i, pkg)
 		} else {
@@ -187,7 +195,7 @@ func main() {
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "run", "./"+filepath.Join("tools", "cgen", filepath.Base(dir)))
+	cmd := exec.Command("go", "run", "./"+filepath.Join("tools", "cgen", dir))
 	cmd.Dir = root
 	want, err := cmd.Output()
 	if err != nil {
@@ -207,7 +215,9 @@ func main() {
 			for k, w := range strings.Split(string(want), "\n") {
 				if k >= len(got) || got[k] != w {
 					var i int
-					fmt.Sscan(w, &i) //nolint:errcheck // zero, then
+					if _, err := fmt.Sscan(w, &i); err != nil {
+						t.Fatalf("Go printed %q", w)
+					}
 					t.Fatalf("%s: C gives %s, Go %s\n%s", snippets[i].name, got[min(k, len(got)-1)], w, files[fmt.Sprintf("snippet%d.c", i)])
 				}
 			}
@@ -216,7 +226,7 @@ func main() {
 }
 
 func stderr(err error) string {
-	if e, ok := err.(*exec.ExitError); ok { //nolint:errorlint // of os/exec itself
+	if e := (*exec.ExitError)(nil); errors.As(err, &e) {
 		return string(e.Stderr)
 	}
 	return ""
