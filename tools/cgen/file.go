@@ -49,9 +49,14 @@ func (g *generator) files() map[string]string {
 			g.docComment(&prototypes, f.obj.Name(), g.funcName(f.obj), f.decl.Doc)
 			fmt.Fprintf(&prototypes, "%s;\n\n", g.prototype(f))
 		}
+		first := true
 		for _, callee := range f.calls {
 			// Called before it is there: within a package, or by the interface.
 			if c := g.funcs[callee]; c != nil && !c.root && !defined[callee] && callee != f.obj && texts[callee] != "" && callee.Pkg() == f.obj.Pkg() {
+				if first {
+					b.WriteByte('\n')
+				}
+				first = false
 				fmt.Fprintf(b, "static %s;\n", g.prototype(c))
 				defined[callee] = true
 			}
@@ -62,7 +67,7 @@ func (g *generator) files() map[string]string {
 	dispatch := g.dispatch(&prototypes)
 	guard := strings.ToUpper(strings.NewReplacer(".", "_", "/", "_").Replace(g.spec.Header))
 	var h strings.Builder
-	fmt.Fprintf(&h, "%s%s#ifndef %s\n#define %s\n\n#include \"sluice_go.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", generated, block(g.spec.About), guard, guard)
+	fmt.Fprintf(&h, "%s%s#ifndef %s\n#define %s\n\n#include \"sluice_go.h\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n", generated, block(g.about()), guard, guard)
 	h.WriteString(g.constants())
 	h.WriteString(g.types.text.String())
 	h.WriteString(union)
@@ -83,6 +88,18 @@ func (g *generator) files() map[string]string {
 	all.WriteString(dispatch)
 	out[g.spec.Source] = all.String()
 	return out
+}
+
+// about is the Spec's comment, and what is not in the C.
+func (g *generator) about() string {
+	text := g.spec.About
+	if len(g.spec.Out) > 0 {
+		text += "\nNot in it:\n"
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.spec.Out)) {
+		text += fmt.Sprintf("  %s: %s\n", name, g.spec.Out[name])
+	}
+	return text
 }
 
 // block writes a text as a comment.

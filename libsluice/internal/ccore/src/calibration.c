@@ -28,6 +28,7 @@ static sluice_time sluice_calibration_ps(double n)
 {
 	return sluice_int64(n);
 }
+
 static sluice_calibration_verdict sluice_calibration_restart(struct sluice_calibration *c, sluice_calibration_verdict why, uint64_t raw, struct sluice_calibration_interval seen);
 static struct sluice_calibration_unwrap_result sluice_calibration_unwrap(const struct sluice_calibration *c, uint64_t raw, struct sluice_calibration_interval seen);
 static struct sluice_calibration_interval sluice_calibration_predict(const struct sluice_calibration *c, int64_t dx);
@@ -84,6 +85,7 @@ sluice_calibration_verdict sluice_calibration_add(struct sluice_calibration *c, 
 	sluice_calibration_publish(c, s.nic, seen);
 	return SLUICE_CALIBRATION_ACCEPTED;
 }
+
 static double sluice_calibration_growth(const struct sluice_calibration *c, double elapsed);
 
 // sluice_calibration_unwrap returns how many ticks passed since the last sample, with the number of
@@ -191,6 +193,7 @@ static sluice_calibration_verdict sluice_calibration_restart(struct sluice_calib
 	sluice_calibration_publish(c, raw, seen);
 	return why;
 }
+
 static double sluice_calibration_reach(const struct sluice_calibration *c, double loss);
 
 // sluice_calibration_publish prepares what the mappings need. seen is the last sample.
@@ -269,6 +272,7 @@ struct sluice_calibration_config sluice_calibration_default_config(int64_t count
 		.max_interval = 250000000000,
 	};
 }
+
 static double sluice_calibration_loss(const struct sluice_calibration *c, double elapsed);
 
 // sluice_calibration_to_host returns when, by the host's clock, the NIC's counter showed ticks: the

@@ -31,6 +31,7 @@ static void sluice_app_limit_changes(struct sluice_app_limit *l, sluice_rate r)
 {
 	l->slowest = sluice_min(l->slowest, r);
 }
+
 static struct sluice_control sluice_fixed_control(struct sluice_fixed f);
 
 // sluice_driver_start installs an engine at a sender whose port has that line rate, which sends
@@ -96,6 +97,7 @@ void sluice_driver_shut(struct sluice_driver *d)
 {
 	d->shut = true;
 }
+
 static bool sluice_driver_slack(const struct sluice_driver *d, sluice_time now, sluice_bytes used);
 static double sluice_update_scaler_scale(struct sluice_update_scaler *s, sluice_time now, sluice_time min_rtt);
 

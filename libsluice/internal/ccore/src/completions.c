@@ -3,6 +3,7 @@
 
 #include "sluice_core.h"
 
+
 static struct sluice_completions_entry *sluice_completions_queue_put(struct sluice_completions_queue *q, struct sluice_completions_table *t);
 
 // sluice_completions_queue_push is Push where there is room for one more.
@@ -134,6 +135,7 @@ int64_t sluice_completions_table_room(const struct sluice_completions_table *t)
 {
 	return (int64_t)(t->max - (t->tail - t->head + t->held));
 }
+
 static bool sluice_completions_responds(sluice_ib_wr_opcode o);
 
 // sluice_completions_table_post records that n bytes of the message in slot go to the provider at the given
@@ -182,6 +184,7 @@ void sluice_completions_table_unpost(struct sluice_completions_table *t, int64_t
 		}
 	}
 }
+
 static struct sluice_completions_posted *sluice_completions_table_retire(struct sluice_completions_table *t, sluice_ib_wc_status status, uint32_t vendor_err, uint64_t timestamp);
 
 // sluice_completions_table_complete takes the provider's completion wc of the segment numbered seq and

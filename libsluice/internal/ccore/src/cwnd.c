@@ -9,6 +9,7 @@ static double sluice_cwnd_bdp(struct sluice_env env)
 {
 	return (double)env.line_rate * (double)env.base_rtt / SLUICE_CWND_BYTE_TIME;
 }
+
 static struct sluice_control sluice_cwnd_bytes_answer(struct sluice_cwnd_bytes *w);
 
 // sluice_cwnd_new_bytes returns the initial window of a flow, its port's bandwidth-delay
@@ -78,6 +79,7 @@ static struct sluice_control sluice_cwnd_bytes_control(const struct sluice_cwnd_
 {
 	return w->control;
 }
+
 static struct sluice_control sluice_cwnd_packets_derive(const struct sluice_cwnd_packets *w);
 
 // sluice_cwnd_new_packets returns the window that a flow starts with.

@@ -3,6 +3,7 @@
 
 #include "sluice_core.h"
 
+
 static void sluice_plb_paths_change(struct sluice_plb_paths *p);
 
 // sluice_plb_paths_on_ack takes an acknowledgement and whether it met congestion. A round trip ends with

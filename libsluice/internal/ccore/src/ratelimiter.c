@@ -26,6 +26,7 @@ static int sluice_limiter_config_validate(struct sluice_limiter_config c)
 	}
 	return 0;
 }
+
 static void sluice_limiter_wheel_init(struct sluice_limiter_wheel *w);
 
 // sluice_limiter_start makes s a scheduler without flows, with room for as many as there are of
@@ -46,6 +47,7 @@ int sluice_limiter_start(struct sluice_limiter *s, struct sluice_limiter_config 
 	sluice_limiter_wheel_init(&s->wheel);
 	return 0;
 }
+
 static int sluice_limiter_rate_error(sluice_rate r);
 
 // sluice_limiter_add is AddFlow where there is room for one more.
@@ -72,6 +74,7 @@ static int sluice_limiter_rate_error(sluice_rate r)
 	(void)r;
 	return SLUICE_INVALID;
 }
+
 static void sluice_limiter_turns_forget(struct sluice_limiter_turns *t, uint32_t id);
 
 // sluice_limiter_remove_flow forgets the flow, and its segment if one is enqueued. Its ID may
@@ -85,6 +88,7 @@ void sluice_limiter_remove_flow(struct sluice_limiter *s, sluice_limiter_flow_id
 	s->links.at[sluice_at((uint64_t)id, (uint64_t)s->links.len)].next = s->free;
 	s->free = id;
 }
+
 static void sluice_limiter_misuse(sluice_limiter_flow_id id, const char *what);
 
 // sluice_limiter_flow returns the flow of that ID.
@@ -121,6 +125,7 @@ sluice_time sluice_limiter_due(const struct sluice_limiter *s, sluice_limiter_fl
 {
 	return sluice_limiter_flow(s, id)->due;
 }
+
 static bool sluice_limiter_unpaced(const struct sluice_limiter *s, sluice_rate r);
 static struct sluice_limiter_flow_next_result sluice_limiter_flow_next(const struct sluice_limiter_flow *f);
 
@@ -142,6 +147,7 @@ int64_t sluice_limiter_len(const struct sluice_limiter *s)
 {
 	return s->queue;
 }
+
 static struct sluice_limiter_admit_result sluice_limiter_admit(struct sluice_limiter *s, sluice_time now, sluice_limiter_flow_id id, sluice_bytes n);
 static bool sluice_limiter_turns_goes_on(struct sluice_limiter_turns *t, uint32_t id);
 static void sluice_limiter_list_prepend(struct sluice_limiter_list *q, struct sluice_limiter_links_slice ls, uint32_t id);
@@ -164,6 +170,7 @@ void sluice_limiter_enqueue(struct sluice_limiter *s, sluice_time now, sluice_li
 	}
 	sluice_limiter_put(s, id, f, due);
 }
+
 static void sluice_limiter_turns_served(struct sluice_limiter_turns *t, uint32_t id);
 
 // sluice_limiter_offer is Enqueue, and the Dequeue that follows if that would return this very
@@ -185,6 +192,7 @@ bool sluice_limiter_offer(struct sluice_limiter *s, sluice_time now, sluice_limi
 	f->rem = f->next_rem;
 	return true;
 }
+
 static sluice_time sluice_limiter_advance(struct sluice_limiter *s, sluice_time now);
 
 // sluice_limiter_admit takes a segment in and returns when it is due, not before now.
@@ -226,6 +234,7 @@ struct sluice_limiter_dequeue_result sluice_limiter_dequeue(struct sluice_limite
 	struct sluice_limiter_dequeue_at_result got = sluice_limiter_dequeue_at(s, now, now);
 	return (struct sluice_limiter_dequeue_result){got.value, got.ok};
 }
+
 static void sluice_limiter_list_remove(struct sluice_limiter_list *q, struct sluice_limiter_links_slice ls, uint32_t id);
 
 // sluice_limiter_dequeue_at is Dequeue at a past time, for a caller that is late, at now, and
@@ -265,6 +274,7 @@ struct sluice_limiter_dequeue_at_result sluice_limiter_dequeue_at(struct sluice_
 	}
 	return (struct sluice_limiter_dequeue_at_result){0, false};
 }
+
 static sluice_time sluice_limiter_wheel_earliest(struct sluice_limiter_wheel *w, struct sluice_limiter_links_slice ls, struct sluice_limiter_flow_slice flows);
 
 // sluice_limiter_next_due returns the exact time at which the next segment is due, or Never if none
@@ -279,6 +289,7 @@ sluice_time sluice_limiter_next_due(struct sluice_limiter *s)
 	}
 	return sluice_limiter_wheel_earliest(&s->wheel, s->links, s->flows);
 }
+
 static void sluice_limiter_wheel_remove(struct sluice_limiter_wheel *w, struct sluice_limiter_links_slice ls, uint32_t id, sluice_time due);
 
 // sluice_limiter_set_rate changes the flow's rate. It fails, and changes nothing, if the rate is
@@ -313,6 +324,7 @@ int sluice_limiter_set_rate(struct sluice_limiter *s, sluice_limiter_flow_id id,
 	}
 	return 0;
 }
+
 static void sluice_limiter_turns_withdrawn(struct sluice_limiter_turns *t, uint32_t id);
 
 // sluice_limiter_withdraw removes the flow's segment, uncounted, and reports whether there was
@@ -356,6 +368,7 @@ static struct sluice_limiter_flow_next_result sluice_limiter_flow_next(const str
 	}
 	return (struct sluice_limiter_flow_next_result){at, rem};
 }
+
 static void sluice_limiter_list_append(struct sluice_limiter_list *q, struct sluice_limiter_links_slice ls, uint32_t id);
 static void sluice_limiter_wheel_file(struct sluice_limiter_wheel *w, struct sluice_limiter_links_slice ls, uint32_t id, sluice_time due);
 
@@ -370,6 +383,7 @@ static void sluice_limiter_put(struct sluice_limiter *s, uint32_t id, struct slu
 		sluice_limiter_wheel_file(&s->wheel, s->links, id, due);
 	}
 }
+
 static void sluice_limiter_wheel_expire(struct sluice_limiter_wheel *w, struct sluice_limiter_links_slice ls, struct sluice_limiter_flow_slice flows, sluice_time now, struct sluice_limiter_list *ready);
 
 // sluice_limiter_advance turns the wheel to now and returns the time that counts as now.
@@ -382,6 +396,7 @@ static sluice_time sluice_limiter_advance(struct sluice_limiter *s, sluice_time 
 	sluice_limiter_wheel_expire(&s->wheel, s->links, s->flows, now, &s->ring);
 	return now;
 }
+
 static struct sluice_limiter_list sluice_limiter_wheel_drain(struct sluice_limiter_wheel *w, struct sluice_limiter_links_slice ls);
 
 // sluice_limiter_set_back sets back all instants, as units.Time.SetBack does. The times passed

@@ -14,6 +14,7 @@ static sluice_time sluice_time_set_back(sluice_time t, sluice_time by)
 	}
 	return sluice_max(t - sluice_min(by, SLUICE_MOST_SET_BACK), SLUICE_LONG_AGO);
 }
+
 static struct sluice_rate_serialize_rem_result sluice_rate_serialize_rem(sluice_rate r, sluice_bytes n, uint64_t rem);
 
 // sluice_rate_serialize returns how long n bytes last at rate r, rounded up to a
