@@ -25,7 +25,7 @@ static sluice_time sluice_fast_shortest_see(struct sluice_fast_shortest *m, slui
 		}
 		m->now = 0;
 		m->started = true;
-		m->until = now + sluice_min(window, SLUICE_NEVER - now);
+		m->until = now + sluice_min(window, SLUICE_NEVER - sluice_max(now, 0));
 	}
 	if (m->now == 0 || rtt < m->now) {
 		m->now = rtt;
