@@ -48,7 +48,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice libsluice-virtual bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -94,6 +94,27 @@ libsluice: need-go ## build libsluice.so and libsluice-preload.so, for C program
 libsluice-virtual: ## build libsluice-virtual.so, which `sluice virtual` preloads, into bin/lib; needs a C compiler alone
 	@mkdir -p $(LIB)
 	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-virtual.so verbs/virtual/preload/*.c -Wl,--version-script=verbs/virtual/preload/virtual.map -ldl -lpthread
+
+# The engines and the limiter in C without Go's runtime (docs/c-core.md). The options of
+# meaning come last.
+CORE_SRC := libsluice/internal/ccore/src
+CORE_CC := $(or $(CC),cc) -std=c11 -O2 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -fno-fast-math -fno-math-errno -fwrapv -ffp-contract=off -fPIC
+
+libsluice-core: ## build libsluice-core.so and .a, engines and limiter without a Go runtime, into bin/lib; needs a C compiler alone
+	@mkdir -p $(LIB)
+	$(CORE_CC) -c -o $(LIB)/sluice_core.o $(CORE_SRC)/sluice_core.c
+	rm -f $(LIB)/libsluice-core.a
+	$(or $(AR),ar) rcs $(LIB)/libsluice-core.a $(LIB)/sluice_core.o
+	$(CORE_CC) -shared $(LDFLAGS) -Wl,-soname,libsluice-core.so.0 -o $(LIB)/libsluice-core.so.0 $(LIB)/sluice_core.o
+	@rm -f $(LIB)/sluice_core.o
+	@ln -sf libsluice-core.so.0 $(LIB)/libsluice-core.so
+
+install-libsluice-core: libsluice-core ## install it, with its headers, under PREFIX=/usr/local (DESTDIR= for packages)
+	@install -d $(DESTDIR)$(LIBDIR) $(DESTDIR)$(PREFIX)/include
+	@install -m 755 $(LIB)/libsluice-core.so.0 $(DESTDIR)$(LIBDIR)
+	@install -m 644 $(LIB)/libsluice-core.a $(DESTDIR)$(LIBDIR)
+	@ln -sf libsluice-core.so.0 $(DESTDIR)$(LIBDIR)/libsluice-core.so
+	@install -m 644 $(CORE_SRC)/sluice_core.h $(CORE_SRC)/sluice_go.h $(DESTDIR)$(PREFIX)/include
 
 install-libsluice: libsluice libsluice-virtual ## install the C library under PREFIX=/usr/local (DESTDIR= for packages)
 	@install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3 $(DESTDIR)$(PREFIX)/share/man/man7

@@ -3,6 +3,7 @@ package calibration
 import (
 	"math"
 
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -84,7 +85,13 @@ func New(c Config) (*Calibrator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &Calibrator{
+	cal := start(c)
+	return &cal, nil
+}
+
+// start returns a calibrator without samples. The configuration is valid.
+func start(c Config) Calibrator {
+	return Calibrator{
 		cfg:      c,
 		shift:    uint(64 - c.CounterBits),
 		nominal:  1e12 / c.NominalHz,
@@ -92,8 +99,11 @@ func New(c Config) (*Calibrator, error) {
 		wander:   c.MaxWanderPPM * 1e-6 / float64(units.Second),
 		ahead:    -1,
 		next:     -units.Never,
-	}, nil
+	}
 }
+
+// ps is so many picoseconds, in whole ones.
+func ps(n float64) units.Time { return units.Time(detmath.Int64(n)) }
 
 // Add takes a sample. Samples must come in the order in which they were taken.
 func (c *Calibrator) Add(s Sample) Verdict {
@@ -104,7 +114,7 @@ func (c *Calibrator) Add(s Sample) Verdict {
 	// The counter turned to the value that was read at most one tick before it
 	// was read.
 	seen := interval{
-		lo: s.HostBefore - units.Time(math.Ceil(c.nominal*(1+c.maxDrift))),
+		lo: s.HostBefore - ps(math.Ceil(c.nominal*(1+c.maxDrift))),
 		hi: s.HostAfter + c.cfg.HostResolution,
 	}
 	if c.samples == 0 {
@@ -150,7 +160,7 @@ func (c *Calibrator) unwrap(raw uint64, seen interval) (dx int64, ok bool) {
 		return 0, false
 	}
 	wraps := math.Round((elapsed/c.period - float64(dx)) / wrap)
-	return dx + int64(wraps)<<(64-c.shift), true
+	return dx + detmath.Int64(wraps)<<(64-c.shift), true
 }
 
 // growth bounds how far the true host time and the middle of the possible ones
@@ -164,8 +174,8 @@ func (c *Calibrator) growth(elapsed float64) float64 {
 func (c *Calibrator) predict(dx int64) interval {
 	const far = 1 << 62 // a reading that is off by so much fits no sample
 	x := float64(dx)
-	spread := units.Time(math.Ceil(c.growth(math.Abs(x)*c.nominal))) + 1
-	moved := units.Time(math.Round(min(max(x*c.period, -far), far)))
+	spread := ps(math.Ceil(c.growth(math.Abs(x)*c.nominal))) + 1
+	moved := ps(math.Round(min(max(x*c.period, -far), far)))
 	return interval{c.last.ticks + dx, c.last.lo + moved - spread, c.last.hi + moved + spread}
 }
 
@@ -191,7 +201,7 @@ func (c *Calibrator) drift(now interval) (slow, fast float64) {
 // remember keeps the narrowest interval of each of history parts of the window.
 func (c *Calibrator) remember() {
 	newest := &c.past[(c.pastN-1)%history]
-	switch age := units.Time(float64(c.last.ticks-newest.ticks) * c.nominal); {
+	switch age := ps(float64(c.last.ticks-newest.ticks) * c.nominal); {
 	case age >= c.cfg.Window/history:
 		c.past[c.pastN%history] = c.last
 		c.pastN++
@@ -232,24 +242,24 @@ func (c *Calibrator) publish(raw uint64, seen interval) {
 	c.period = c.nominal * (1 + drift)
 	c.driftError = (c.fast - c.slow) / 2
 	// A reading covers the whole tick that begins at the interval's time.
-	c.host = c.last.lo + c.last.width()/2 + units.Time(c.period/2)
+	c.host = c.last.lo + c.last.width()/2 + ps(c.period/2)
 	half := (c.last.width() + 1) / 2
-	c.base = half + units.Time(math.Ceil(c.nominal*(1+c.maxDrift)/2)) + 4 // 4 ps for rounding
+	c.base = half + ps(math.Ceil(c.nominal*(1+c.maxDrift)/2)) + 4 // 4 ps for rounding
 
 	c.ahead, c.behind = -1, 0
 	if c.samples >= c.cfg.MinSamples && c.base < c.cfg.MaxBound {
 		reach := min(c.reach(float64(c.cfg.MaxBound-c.base)), float64(c.cfg.MaxAge)) / c.nominal
-		c.ahead = int64(reach)
+		c.ahead = detmath.Int64(reach)
 		c.behind = min(c.ahead, c.last.ticks)
 	}
 
 	// The next sample is due when the mapping has lost a quarter of its precision, and
 	// before the counter can be mistaken by half its range. It is due at once if this
 	// one was too wide to show a step.
-	limit := min(c.cfg.MaxInterval, units.Time(min(math.Ldexp(c.nominal, 62-int(c.shift)), float64(units.Second*3600))))
+	limit := min(c.cfg.MaxInterval, ps(min(math.Ldexp(c.nominal, 62-int(c.shift)), float64(units.Second*3600))))
 	wait := min(c.cfg.MinInterval, limit)
 	if c.samples >= c.cfg.MinSamples && seen.width() <= 4*c.last.width() {
-		wait = max(wait, min(limit, units.Time(c.reach(float64(half)/4))))
+		wait = max(wait, min(limit, ps(c.reach(float64(half)/4))))
 	}
 	c.next = seen.hi + wait
 }
@@ -260,7 +270,7 @@ func (c *Calibrator) reach(loss float64) float64 {
 	// loss = driftError*e + wander*e*e/2, solved for e in the form that allows a
 	// wander of 0; the drift's error is never 0.
 	d := c.driftError + ulp
-	return 2 * loss / (d + math.Sqrt(float64(d*d)+2*float64(c.wander*loss)))
+	return 2 * loss / (d + math.Sqrt(float64(d*d)+float64(2*float64(c.wander*loss))))
 }
 
 // SetBack sets back the host's clock, as units.Time.SetBack does with each instant.

@@ -3,6 +3,7 @@ package calibration
 import (
 	"math"
 
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -22,8 +23,8 @@ func (c *Calibrator) ToHost(ticks uint64) (Mapping, bool) {
 	if dx > c.ahead || dx < -c.behind {
 		return Mapping{}, false
 	}
-	x := float64(dx)
-	return Mapping{c.host + units.Time(x*c.period), c.bound(math.Abs(x) * c.nominal)}, true
+	x := float64(dx) // within Config.MaxAge of the sample, as ahead and behind are
+	return Mapping{c.host + units.Time(detmath.InRange(x*c.period)), c.base + units.Time(detmath.InRange(c.loss(math.Abs(x)*c.nominal)))}, true
 }
 
 // ToNIC returns what the NIC's counter shows at that host time: it shows that
@@ -34,12 +35,13 @@ func (c *Calibrator) ToNIC(host units.Time) (ticks uint64, bound units.Time, ok 
 		return 0, 0, false
 	}
 	dx := math.Floor(x)
-	return (c.raw + uint64(int64(dx))) << c.shift >> c.shift, c.bound(math.Abs(x) * c.nominal), true
+	return (c.raw + uint64(detmath.InRange(dx))) << c.shift >> c.shift, c.base + units.Time(detmath.InRange(c.loss(math.Abs(x)*c.nominal))), true
 }
 
-// bound returns the bound that many picoseconds from the last sample.
-func (c *Calibrator) bound(elapsed float64) units.Time {
-	return c.base + units.Time(elapsed*(c.driftError+ulp+float64(elapsed*c.wander)/2))
+// loss returns by how much the bound has grown that many picoseconds from the last
+// sample, in picoseconds.
+func (c *Calibrator) loss(elapsed float64) float64 {
+	return elapsed * (c.driftError + ulp + float64(elapsed*c.wander)/2)
 }
 
 // NextSample advises when to take the next sample: at once at first, then often,
@@ -82,7 +84,7 @@ func (c *Calibrator) Status(now units.Time) Status {
 	if c.samples > 0 {
 		s.DriftPPM = (c.slow + c.fast) / 2 * 1e6
 		s.DriftBoundPPM = c.driftError * 1e6
-		s.Bound = c.bound(math.Abs(float64(now - c.host)))
+		s.Bound = c.base + ps(c.loss(math.Abs(float64(now-c.host))))
 	}
 	switch {
 	case c.samples < c.cfg.MinSamples && c.cause == Stepped:

@@ -43,6 +43,11 @@ func (q *Queue) Push(t *Table) *verbs.WC {
 		e.wc = wc
 		return &e.wc
 	}
+	return q.push(t)
+}
+
+// push is Push where there is room for one more.
+func (q *Queue) push(t *Table) *verbs.WC {
 	if !t.Next(&q.ring[q.tail&uint32(len(q.ring)-1)].wc) {
 		return nil
 	}

@@ -24,7 +24,7 @@ type Segment struct {
 	Acked, Sent units.Bytes
 }
 
-type message struct {
+type request struct {
 	wrid      uint64
 	timestamp uint64 // of the segment that completed last
 	placed    uint32 // by the segments that succeeded before the first that did not
@@ -37,7 +37,7 @@ type message struct {
 	whole     bool // the last segment was posted
 }
 
-type segment struct {
+type posted struct {
 	postedAt units.Time
 	bytes    uint32
 	slot     uint32
@@ -51,10 +51,10 @@ type Table struct {
 	max  uint32 // requests held, which may be fewer than the ring has room for
 	held uint32 // finished requests whose completion is not yet polled
 
-	messages   []message
+	messages   []request
 	head, tail uint32 // of messages not finished, free-running
 
-	segments           []segment
+	segments           []posted
 	segHead, segTail   uint32 // of segments with the provider, free-running
 	depth              uint32
 	reads              int
@@ -72,10 +72,14 @@ func NewTable(qpn uint32, messages, depth int) *Table {
 	if messages < 1 || messages > most || depth < 1 || depth > most {
 		panic(fmt.Sprintf("completions: a table of %d messages and %d segments: both must be from 1 to %d", messages, depth, most))
 	}
-	return &Table{
-		qpn: qpn, max: uint32(messages), depth: uint32(depth),
-		messages: make([]message, ceilPow2(messages)), segments: make([]segment, ceilPow2(depth)),
-	}
+	t := start(qpn, messages, depth, make([]request, ceilPow2(messages)), make([]posted, ceilPow2(depth)))
+	return &t
+}
+
+// start returns a table in the memory given, the least powers of two that are no fewer
+// than messages and depth.
+func start(qpn uint32, messages, depth int, ring []request, segments []posted) Table {
+	return Table{qpn: qpn, max: uint32(messages), depth: uint32(depth), messages: ring, segments: segments}
 }
 
 func ceilPow2(n int) int {
@@ -97,7 +101,7 @@ func (t *Table) Add(m Message) (slot int, ok bool) {
 		return 0, false
 	}
 	slot = int(t.tail) & (len(t.messages) - 1)
-	t.messages[slot] = message{
+	t.messages[slot] = request{
 		wrid: m.WRID, opcode: m.Opcode, signaled: m.Signaled, unposted: ib.WCWRFlushErr,
 	}
 	t.tail++
@@ -119,7 +123,7 @@ func (t *Table) Post(slot int, n units.Bytes, last bool, at units.Time) uint32 {
 	m.inFlight++
 	m.whole = last
 	seq := t.segTail
-	t.segments[seq&uint32(len(t.segments)-1)] = segment{postedAt: at, bytes: uint32(n), slot: uint32(slot)}
+	t.segments[seq&uint32(len(t.segments)-1)] = posted{postedAt: at, bytes: uint32(n), slot: uint32(slot)}
 	t.segTail++
 	t.outstanding += n
 	t.sent += n
@@ -169,7 +173,7 @@ func (t *Table) Complete(seq uint32, wc *verbs.WC, out *Segment) bool {
 }
 
 // retire takes the oldest segment off the provider.
-func (t *Table) retire(status ib.WCStatus, vendorErr uint32, timestamp uint64) *segment {
+func (t *Table) retire(status ib.WCStatus, vendorErr uint32, timestamp uint64) *posted {
 	s := &t.segments[t.segHead&uint32(len(t.segments)-1)]
 	t.segHead++
 	m := &t.messages[s.slot]

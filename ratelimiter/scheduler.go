@@ -1,6 +1,7 @@
 package ratelimiter
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -85,6 +86,7 @@ type Scheduler struct {
 	ring  list
 	links []links
 	flows []flow
+	used  uint32 // IDs that have been given away
 	free  uint32 // removed IDs, through links.next
 	queue int
 	turns *turns // nil while all flows have one segment a turn
@@ -92,28 +94,50 @@ type Scheduler struct {
 
 // New returns a scheduler without flows, or says what is wrong with c.
 func New(c Config) (*Scheduler, error) {
-	if err := c.validate(); err != nil {
+	s := new(Scheduler)
+	if err := s.start(c, nil, nil); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{cfg: c, now: math.MinInt64, ring: list{none, none}, free: none}
+	return s, nil
+}
+
+// start makes s a scheduler without flows, with room for as many as there are of
+// either. It says what is wrong with c.
+func (s *Scheduler) start(c Config, flows []flow, neighbours []links) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	s.cfg, s.now, s.ring, s.free = c, math.MinInt64, list{none, none}, none
+	s.flows, s.links = flows, neighbours
 	s.wheel.base = s.now
 	s.wheel.init()
-	return s, nil
+	return nil
 }
 
 // AddFlow returns a new flow that may send its first segment at once. It fails if
 // the rate is not positive.
 func (s *Scheduler) AddFlow(r units.Rate) (FlowID, error) {
+	if s.free == none && int(s.used) == len(s.flows) {
+		s.flows = append(s.flows, flow{})
+		s.links = append(s.links, links{})
+	}
+	return s.add(r)
+}
+
+// add is AddFlow where there is room for one more.
+func (s *Scheduler) add(r units.Rate) (FlowID, error) {
 	if r <= 0 {
 		return 0, rateError(r)
 	}
 	id := s.free
-	if id == none {
-		id = uint32(len(s.flows))
-		s.flows = append(s.flows, flow{})
-		s.links = append(s.links, links{})
-	} else {
+	switch {
+	case id != none:
 		s.free = s.links[id].next
+	case int(s.used) < min(len(s.flows), len(s.links)):
+		id = s.used
+		s.used++
+	default:
+		return 0, errors.New("ratelimiter: no room for one more flow")
 	}
 	s.flows[id] = flow{rate: r, anchor: math.MinInt64}
 	return FlowID(id), nil

@@ -40,7 +40,7 @@ func (m *shortest) see(now, rtt, window units.Time) units.Time {
 			m.before = 0 // a window has passed without a round trip
 		}
 		m.now, m.started = 0, true
-		m.until = now + min(window, units.Never-now)
+		m.until = now + min(window, units.Never-max(now, 0))
 	}
 	if m.now == 0 || rtt < m.now {
 		m.now = rtt

@@ -173,3 +173,15 @@ func ExampleNew() {
 	// a round trip of 40us 7.525Gbps
 	// a round trip of 40us 5.66875Gbps
 }
+
+// A clock that was set back has instants before 0; the window of the shortest round
+// trip ends as long after them as after others.
+func TestTheWindowOfANegativeInstant(t *testing.T) {
+	for _, at := range []units.Time{0, -units.Second, units.LongAgo} {
+		var m shortest
+		m.see(at, 10*us, units.Millisecond)
+		if got := m.until - at; got != units.Millisecond {
+			t.Errorf("a window that begins at %v lasts %v, expected 1ms", at, got)
+		}
+	}
+}

@@ -16,6 +16,9 @@ func (e *emitter) call(x *ast.CallExpr) text {
 	if x.Ellipsis.IsValid() {
 		return e.no(x, "arguments from a slice")
 	}
+	if e.g.ends(x) {
+		return primary("__builtin_trap()")
+	}
 	if id, ok := fun.(*ast.Ident); ok {
 		if b, ok := info.Uses[id].(*types.Builtin); ok {
 			return e.builtin(x, b.Name())
@@ -24,6 +27,9 @@ func (e *emitter) call(x *ast.CallExpr) text {
 	callee := e.g.callee(x)
 	if callee == nil {
 		return e.no(x, "a call of a function value")
+	}
+	if e.g.fails(x) {
+		return primary("SLUICE_INVALID") // its words are Go's alone
 	}
 	e.ordered(x, x.Args...)
 	args := make([]string, len(x.Args))
@@ -54,6 +60,31 @@ func (e *emitter) call(x *ast.CallExpr) text {
 		return e.no(x, "a call of %s, which is generic", callee.FullName())
 	}
 	return primary("%s(%s)", e.g.funcName(callee), strings.Join(args, ", "))
+}
+
+// ends reports whether a call is a panic, whose argument is not evaluated in C.
+func (g *generator) ends(x *ast.CallExpr) bool {
+	id, ok := ast.Unparen(x.Fun).(*ast.Ident)
+	if !ok {
+		return false
+	}
+	b, ok := g.p.info.Uses[id].(*types.Builtin)
+	return ok && b.Name() == "panic"
+}
+
+// failures make errors, of which C has one, without words.
+var failures = map[string]bool{
+	"fmt.Errorf": true, "errors.New": true, "github.com/sluice-rdma/sluice/internal/field.Bad": true,
+}
+
+// fails reports whether a call makes an error. Its arguments are not evaluated in C.
+func (g *generator) fails(x *ast.CallExpr) bool {
+	f := g.callee(x)
+	return f != nil && failures[f.FullName()]
+}
+
+func isError(t types.Type) bool {
+	return t != nil && types.Identical(t, types.Universe.Lookup("error").Type())
 }
 
 // methodCall writes a call of a method, static or by the tag of an interface's value.

@@ -48,6 +48,9 @@ func (g *generator) ctype(in string, at ast.Node, t types.Type) string {
 			return c
 		}
 	case *types.Named:
+		if isError(t) {
+			return "int"
+		}
 		if g.ifaces[t.Obj()] {
 			return "struct sluice_" + snake(g.iface.Name()) + " *"
 		}
@@ -124,6 +127,11 @@ func (w *typeWriter) named(in string, at ast.Node, t *types.Named, pointed bool)
 		return ""
 	}
 	c := w.g.typeName(obj)
+	if other := w.g.typeNames[c]; other != nil && other != obj {
+		w.g.refuse(in, at.Pos(), "the types %s and %s, both %s in C: rename one", other.Name(), obj.Name(), c)
+		return ""
+	}
+	w.g.typeNames[c] = obj
 	switch u := t.Underlying().(type) {
 	case *types.Struct:
 		switch {
@@ -303,6 +311,20 @@ var (
 	camel = regexp.MustCompile(`[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z]{2}[a-z]`)
 )
 
+// resultName is the C name of a result that has none in Go.
+func resultName(res *types.Tuple, i int) string {
+	t := res.At(i).Type()
+	switch {
+	case isError(t):
+		return "err"
+	case i == res.Len()-1 && basicOf(t).Info()&types.IsBoolean != 0:
+		return "ok"
+	case i == 0:
+		return "value"
+	}
+	return fmt.Sprintf("r%d", i)
+}
+
 // results returns the type that a function returns, and the names of its fields if it
 // is made for several results.
 func (g *generator) results(f *types.Func) (c string, fields []string) {
@@ -318,7 +340,7 @@ func (g *generator) results(f *types.Func) (c string, fields []string) {
 	for i := range res.Len() {
 		n := name(res.At(i).Name())
 		if n == "" || n == "_" {
-			n = fmt.Sprintf("r%d", i)
+			n = resultName(res, i)
 		}
 		fields = append(fields, n)
 	}

@@ -338,6 +338,9 @@ func (e *emitter) binary(x *ast.BinaryExpr) text {
 		p := precedence[token.AND]
 		return cut(t, text{e.operand(x.X, p, 0) + " & ~" + e.sub(x.Y).in(precUnary), p})
 	case token.EQL, token.NEQ:
+		if isError(l) {
+			return text{fmt.Sprintf("%s %s 0", e.sub(x.X).in(10), x.Op), 9}
+		}
 		switch u := l.Underlying().(type) {
 		case *types.Struct, *types.Array:
 			return e.no(x, "a comparison of two values of type %s", types.TypeString(l, nil))
@@ -640,7 +643,11 @@ func (e *emitter) impure(x ast.Expr) bool {
 			if c := e.g.funcs[f]; c != nil {
 				found = found || c.impure
 			} else if recv := f.Signature().Recv(); recv != nil && e.g.mapped(recv.Type()) {
-				found = true
+				for _, v := range e.g.variants {
+					if m, _ := e.g.methodOf(v.named, f.Name()); m != nil {
+						found = found || e.g.funcs[m].impure
+					}
+				}
 			}
 		} else if id, ok := call.Fun.(*ast.Ident); ok && id.Name == "copy" {
 			found = true

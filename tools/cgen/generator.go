@@ -30,8 +30,9 @@ type generator struct {
 	methods  map[string]bool   // of the interface, that are called
 	casts    map[*types.TypeName]bool
 
-	hoisted map[*types.Scope]bool // of if and switch statements
-	words   map[string]string     // Go's names in comments, and C's
+	typeNames map[string]*types.TypeName // by C's
+	hoisted   map[*types.Scope]bool      // of if and switch statements
+	words     map[string]string          // Go's names in comments, and C's
 
 	types  typeWriter
 	errs   []error
@@ -86,7 +87,7 @@ func generate(p *program, spec *Spec) (map[string]string, error) {
 		methods: map[string]bool{}, casts: map[*types.TypeName]bool{}, failed: map[string]bool{},
 	}
 	g.types.init(g)
-	g.hoisted = map[*types.Scope]bool{}
+	g.hoisted, g.typeNames = map[*types.Scope]bool{}, map[string]*types.TypeName{}
 	if err := g.resolve(); err != nil {
 		return nil, err
 	}
@@ -223,6 +224,9 @@ func (g *generator) reach(obj *types.Func, root bool) *function {
 		g.refuse(g.label(obj), d.fn.Pos(), "package %s is not among the packages of the specification", obj.Pkg().Path())
 	}
 	ast.Inspect(d.fn.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && (g.ends(call) || g.fails(call)) {
+			return false
+		}
 		if _, ok := n.(*ast.FuncLit); ok {
 			g.refuse(g.label(obj), n.Pos(), "a closure")
 			return false

@@ -247,6 +247,9 @@ func (e *emitter) zero(t types.Type) string {
 	case *types.Struct, *types.Array, *types.Slice:
 		return "{0}"
 	case *types.Pointer, *types.Interface:
+		if isError(t) {
+			return "0"
+		}
 		return "NULL"
 	case *types.Basic:
 		if u.Info()&types.IsString != 0 {
@@ -281,13 +284,16 @@ func (e *emitter) define(obj types.Object, x ast.Expr) {
 // converted writes a value for a place of type t: an interface may get a variant's.
 func (e *emitter) converted(t types.Type, x ast.Expr) string {
 	tv := e.g.p.info.Types[x]
+	if tv.IsNil() && isError(t) {
+		return "0"
+	}
 	if tv.IsNil() {
 		if _, ok := t.Underlying().(*types.Slice); ok {
 			return "(" + e.g.ctype(e.label, x, t) + "){0}"
 		}
 		return "NULL"
 	}
-	if types.IsInterface(t) && tv.Type != nil && !types.IsInterface(tv.Type) {
+	if types.IsInterface(t) && !isError(t) && tv.Type != nil && !types.IsInterface(tv.Type) {
 		e.no(x, "a value of type %s as an interface", types.TypeString(tv.Type, nil))
 	}
 	return e.expr(x)
@@ -528,19 +534,26 @@ func (e *emitter) assertion(s *ast.AssignStmt, r *ast.TypeAssertExpr) {
 		e.no(s, "a type assertion but between the interfaces of the specification")
 		return
 	}
-	if !blank(s.Lhs[1]) {
-		e.no(s, "whether a type assertion holds: compare its value with nil")
-		return
-	}
 	to := types.Unalias(e.g.p.info.TypeOf(r.Type)).(*types.Named).Obj()
 	e.g.casts[to] = true
 	value := fmt.Sprintf("%s(%s)", e.g.castName(to), e.expr(r.X))
-	if id := identOf(s.Lhs[0]); id != nil && s.Tok == token.DEFINE && e.g.p.info.Defs[id] != nil {
-		obj := e.g.p.info.Defs[id]
-		e.line("%s = %s;", e.g.declare(e.label, id, obj.Type(), e.local(obj)), value)
-		return
+	set := func(x ast.Expr, value string) {
+		if id := identOf(x); id != nil && s.Tok == token.DEFINE && e.g.p.info.Defs[id] != nil {
+			obj := e.g.p.info.Defs[id]
+			e.line("%s = %s;", e.g.declare(e.label, id, obj.Type(), e.local(obj)), value)
+			return
+		}
+		e.line("%s = %s;", e.expr(x), value)
 	}
-	e.line("%s = %s;", e.expr(s.Lhs[0]), value)
+	switch {
+	case blank(s.Lhs[0]):
+		e.no(s, "a type assertion without its value")
+	case blank(s.Lhs[1]):
+		set(s.Lhs[0], value)
+	default:
+		set(s.Lhs[0], value)
+		set(s.Lhs[1], e.expr(s.Lhs[0])+" != NULL")
+	}
 }
 
 func (g *generator) castName(to *types.TypeName) string {
@@ -880,6 +893,7 @@ func (e *emitter) rangeStmt(s *ast.RangeStmt) {
 		}
 	}
 	var limit string
+	once := false
 	most := int64(math.MaxInt64)
 	over, at := t, e.sub(s.X)
 	if p, ok := t.Underlying().(*types.Pointer); ok {
@@ -908,8 +922,11 @@ func (e *emitter) rangeStmt(s *ast.RangeStmt) {
 		}
 	case *types.Slice:
 		limit = at.in(precPostfix) + ".len"
-		if e.movedIn(s.X, s.Body) {
-			e.no(s, "range over a slice that the loop changes")
+		if _, part := ast.Unparen(s.X).(*ast.SliceExpr); part || e.movedIn(s.X, s.Body) {
+			// Go looks once at what it ranges over.
+			tmp := e.temporary("part")
+			e.line("%s = %s;", e.g.declare(e.label, s, t, tmp), at.s)
+			at, limit, once = primary("%s", tmp), tmp+".len", true
 		}
 	default:
 		e.no(s, "range over %s", types.TypeString(t, nil))
@@ -921,7 +938,10 @@ func (e *emitter) rangeStmt(s *ast.RangeStmt) {
 		if e.assignedIn(s.Key, s.Body) {
 			e.no(s, "a loop over a range that changes its variable")
 		}
-		e.ranges[key], e.below[key] = types.ExprString(s.X), most
+		if !once {
+			e.ranges[key] = types.ExprString(s.X)
+		}
+		e.below[key] = most
 	} else {
 		i = e.temporary("i")
 	}

@@ -81,7 +81,12 @@ func (w *Packets) MayDecrease(now units.Time) bool {
 // Set bounds the window and notes when it falls, as Algorithm 1 of both papers does
 // after each event.
 func (w *Packets) Set(cwnd float64, now units.Time) {
-	cwnd = min(max(cwnd, w.Least), w.Most)
+	switch {
+	case !(cwnd > w.Least): // NaN too: no window keeps it
+		cwnd = w.Least
+	case cwnd > w.Most:
+		cwnd = w.Most
+	}
 	if cwnd < w.Cwnd {
 		w.lastDecrease, w.decreased = now, true
 	}

@@ -71,6 +71,61 @@ func TestFreestandingNeedsNoLibrary(t *testing.T) {
 	}
 }
 
+// The library that make builds has no thread, needs nothing but the C library's memory
+// functions, and exports sluice_ alone.
+func TestTheLibraryIsSmallAndNeedsNothing(t *testing.T) {
+	compiler(t)
+	for _, tool := range []string{"make", "nm", "ar"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("there is no %s: %v", tool, err)
+		}
+	}
+	track(t)
+	dir := t.TempDir()
+	cmd := exec.Command("make", "-C", "../../..", "libsluice-core", "LIB="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	library := filepath.Join(dir, "libsluice-core.so.0")
+	out, err := exec.Command("nm", "-D", library).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		name, _, _ := strings.Cut(fields[len(fields)-1], "@")
+		switch kind := fields[len(fields)-2]; kind {
+		case "U":
+			if name != "memcpy" && name != "memmove" && name != "memset" && name != "__stack_chk_fail" {
+				t.Errorf("the library needs %s", name)
+			}
+		case "w": // of the compiler's start files, called if they are there
+		default:
+			if !strings.HasPrefix(name, "sluice_") {
+				t.Errorf("the library has the symbol %s", name)
+			}
+		}
+	}
+	info, err := os.Stat(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 256<<10 {
+		t.Errorf("the library has %d bytes", info.Size())
+	}
+	// A program by each of the two.
+	for _, with := range [][]string{{filepath.Join(dir, "libsluice-core.a")}, {library, "-Wl,-rpath," + dir}} {
+		program := filepath.Join(dir, "pace")
+		if err := os.WriteFile(filepath.Join(dir, "engines.h"), []byte(list()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		compile(t, append([]string{"-O2", "-Isrc", "-I" + dir, "-o", program, "testdata/pace.c"}, with...)...)
+		if out, err := exec.Command(program, "timely", "10", "1000", "fork").CombinedOutput(); err != nil {
+			t.Errorf("%v: %v\n%s", with, err, out)
+		}
+	}
+}
+
 // The header is C++ too.
 func TestTheHeaderIsForCPlusPlus(t *testing.T) {
 	cxx, err := exec.LookPath("c++")

@@ -4,6 +4,188 @@
 #include "sluice_core.h"
 
 
+// sluice_app_limit_leaves records that n bytes leave now at the given rate, at which a full segment
+// takes gap, in windows of at least span. The bytes count in the gap that
+// follows.
+static void sluice_app_limit_leaves(struct sluice_app_limit *l, sluice_time now, sluice_bytes n, sluice_rate rate, sluice_time gap, sluice_time span)
+{
+	if (!l->started) {
+		l->started = true;
+		l->start = now;
+	} else {
+		l->held += sluice_min(now - l->last + sluice_max(SLUICE_APP_LIMIT_SLACK, gap), sluice_rate_serialize(l->slowest, l->bytes));
+		sluice_time elapsed = now - l->start;
+		if (elapsed >= span && elapsed > 0) {
+			l->limited = (double)l->held < SLUICE_APP_LIMIT_SHARE * (double)elapsed;
+			l->start = now;
+			l->held = 0;
+		}
+	}
+	l->last = now;
+	l->bytes = n;
+	l->slowest = rate;
+}
+
+// sluice_app_limit_changes records a change of rate.
+static void sluice_app_limit_changes(struct sluice_app_limit *l, sluice_rate r)
+{
+	l->slowest = sluice_min(l->slowest, r);
+}
+
+static struct sluice_control sluice_fixed_control(struct sluice_fixed f);
+
+// sluice_driver_start installs an engine at a sender whose port has that line rate, which sends
+// unit bytes in one piece and whose shortest round trip is base_rtt. It resets all
+// earlier state.
+void sluice_driver_start(struct sluice_driver *d, struct sluice_engine *e, sluice_rate line, sluice_bytes unit, sluice_time base_rtt)
+{
+	*d = (struct sluice_driver){.engine = e, .line = line, .unit = unit, .base_rtt = base_rtt};
+	d->control.rate = -1; // which differs from any
+	d->pathed = sluice_engine_as_pathed(e);
+	d->granted = sluice_engine_as_granted(e);
+	sluice_driver_apply(d, sluice_engine_control(e));
+}
+
+// sluice_driver_hold sets a Control that no engine changes.
+void sluice_driver_hold(struct sluice_driver *d, struct sluice_control c)
+{
+	*d = (struct sluice_driver){.control = c};
+}
+
+// sluice_driver_engine returns the engine, or nil if there is none.
+struct sluice_engine *sluice_driver_engine(const struct sluice_driver *d)
+{
+	return d->engine;
+}
+
+// sluice_driver_control returns the current Control.
+struct sluice_control sluice_driver_control(const struct sluice_driver *d)
+{
+	return d->control;
+}
+
+// sluice_driver_gap is how long a full unit takes at the current rate, an hour at most.
+sluice_time sluice_driver_gap(const struct sluice_driver *d)
+{
+	return d->gap;
+}
+
+// sluice_driver_sent takes note that n bytes leave now for the first time.
+void sluice_driver_sent(struct sluice_driver *d, sluice_time now, sluice_bytes n)
+{
+	if (d->engine == NULL) {
+		return;
+	}
+	sluice_app_limit_leaves(&d->app, now, n, d->rate, d->gap, d->span);
+	if (d->shut) {
+		d->shut = false;
+		d->opened = now;
+		d->ever_shut = true;
+	}
+}
+
+// sluice_driver_fits reports whether the window lets n more bytes go with out outstanding. One
+// unit may always be, unless the window is 0.
+bool sluice_driver_fits(const struct sluice_driver *d, sluice_bytes out, sluice_bytes n)
+{
+	return out + n <= d->control.window || (out == 0 && d->control.window > 0);
+}
+
+// sluice_driver_shut takes note that the window holds something back, until the next Sent. A flow
+// that fills its window is not limited by the application, however slow it is.
+void sluice_driver_shut(struct sluice_driver *d)
+{
+	d->shut = true;
+}
+
+static bool sluice_driver_slack(const struct sluice_driver *d, sluice_time now, sluice_bytes used);
+static double sluice_update_scaler_scale(struct sluice_update_scaler *s, sluice_time now, sluice_time min_rtt);
+
+// sluice_driver_complete fills in what of an acknowledgement every sender reckons alike,
+// a.app_limited and a.Scale, by a.Now and a.Bytes. out is what is outstanding after it.
+void sluice_driver_complete(struct sluice_driver *d, struct sluice_ack *a, sluice_bytes out)
+{
+	a->app_limited = d->app.limited && sluice_driver_slack(d, a->now, out + a->bytes);
+	a->scale = sluice_update_scaler_scale(&d->scaler, a->now, d->base_rtt);
+}
+
+// sluice_driver_slack reports whether the window was not what limited the flow: it has held
+// nothing back for two spans, and less than 80 percent of it were used just now.
+static bool sluice_driver_slack(const struct sluice_driver *d, sluice_time now, sluice_bytes used)
+{
+	return !d->shut && (!d->ever_shut || now - d->opened > 2 * d->span) && used / 4 < d->control.window / 5;
+}
+
+// sluice_driver_cnps takes the number of congestion notification packets received so far, and
+// returns how many of them are new to the engine. They share an instant and count
+// as one: call Engine.OnCNP once for them.
+uint64_t sluice_driver_cnps(struct sluice_driver *d, uint64_t total)
+{
+	uint64_t fresh = 0;
+	fresh = total - d->cnps;
+	d->cnps = total;
+	return fresh;
+}
+
+// sluice_driver_set_back sets back the clock by which it is called: see Timed.
+void sluice_driver_set_back(struct sluice_driver *d, sluice_time by)
+{
+	sluice_time was = sluice_time_set_back(d->app.last, by);
+	d->app.start = sluice_time_set_back(d->app.start, by);
+	d->app.last = was;
+	sluice_time was2 = sluice_time_set_back(d->opened, by);
+	d->scaler.last = sluice_time_set_back(d->scaler.last, by);
+	d->opened = was2;
+	struct sluice_engine *e = sluice_engine_as_timed(d->engine);
+	bool ok = e != NULL;
+	if (ok) {
+		sluice_engine_set_back(e, by);
+	}
+}
+
+// sluice_driver_apply makes c the current Control, and returns what that changes.
+sluice_change sluice_driver_apply(struct sluice_driver *d, struct sluice_control c)
+{
+	sluice_change change = 0;
+	if (c.window < d->control.window) {
+		change = 6;
+	}
+	if (c.rate < d->rate) {
+		change |= SLUICE_CHANGED_DOWN;
+	}
+	sluice_rate before = d->control.rate;
+	d->control = c;
+	if (c.rate == before) {
+		return change;
+	}
+	sluice_rate rate = sluice_max(sluice_min(c.rate, d->line), 1);
+	sluice_time gap = sluice_min(sluice_rate_serialize(rate, d->unit), SLUICE_LONGEST_GAP);
+	d->rate = rate;
+	d->gap = gap;
+	d->span = sluice_max(d->base_rtt, SLUICE_SPAN_UNITS * gap);
+	sluice_app_limit_changes(&d->app, rate);
+	return (uint8_t)(change | SLUICE_CHANGED_RATE);
+}
+
+// sluice_driver_turns reports whether the engine has chosen another path (Pathed) while packets
+// sent on the present one are still to be acknowledged. Nothing new is sent while
+// anything is outstanding.
+bool sluice_driver_turns(const struct sluice_driver *d)
+{
+	return d->pathed != NULL && d->asked && sluice_engine_path(d->pathed) != d->path;
+}
+
+// sluice_driver_path returns the number of the path for a unit that leaves with out bytes
+// outstanding; asked says that the unit requests an acknowledgement.
+uint32_t sluice_driver_path(struct sluice_driver *d, sluice_bytes out, bool asked)
+{
+	d->asked = asked;
+	if (d->pathed != NULL && out == 0) {
+		d->path = sluice_engine_path(d->pathed);
+	}
+	return d->path;
+}
+
 // sluice_fixed_on_ack changes nothing.
 static struct sluice_control sluice_fixed_on_ack(struct sluice_fixed f, const struct sluice_ack *unused)
 {
@@ -36,4 +218,24 @@ static struct sluice_control sluice_fixed_on_cnp(struct sluice_fixed f, sluice_t
 static struct sluice_control sluice_fixed_control(struct sluice_fixed f)
 {
 	return f.keep;
+}
+
+// sluice_path_hash returns the entropy of a flow's path of that number, from the flow's own.
+uint32_t sluice_path_hash(uint32_t own, uint32_t path)
+{
+	return own + path * 0x9e3779b1u; // an odd number: no two of 2^32 paths are alike
+}
+
+// sluice_update_scaler_scale returns the share for a completion at now, between 2^-10 and 1.
+static double sluice_update_scaler_scale(struct sluice_update_scaler *s, sluice_time now, sluice_time min_rtt)
+{
+	sluice_time gap = now - s->last;
+	bool first = !s->seen;
+	s->last = now;
+	s->seen = true;
+	if (first || min_rtt <= 0 || gap >= min_rtt) {
+		return 1.0;
+	}
+	const double least = 0.0009765625; // completions polled in one batch share an instant
+	return sluice_fmax((double)gap / (double)min_rtt, least);
 }

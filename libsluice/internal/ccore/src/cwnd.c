@@ -9,6 +9,7 @@ static double sluice_cwnd_bdp(struct sluice_env env)
 {
 	return (double)env.line_rate * (double)env.base_rtt / SLUICE_CWND_BYTE_TIME;
 }
+
 static struct sluice_control sluice_cwnd_bytes_answer(struct sluice_cwnd_bytes *w);
 
 // sluice_cwnd_new_bytes returns the initial window of a flow, its port's bandwidth-delay
@@ -78,6 +79,7 @@ static struct sluice_control sluice_cwnd_bytes_control(const struct sluice_cwnd_
 {
 	return w->control;
 }
+
 static struct sluice_control sluice_cwnd_packets_derive(const struct sluice_cwnd_packets *w);
 
 // sluice_cwnd_new_packets returns the window that a flow starts with.
@@ -129,7 +131,11 @@ static bool sluice_cwnd_packets_may_decrease(const struct sluice_cwnd_packets *w
 // after each event.
 static void sluice_cwnd_packets_set(struct sluice_cwnd_packets *w, double cwnd, sluice_time now)
 {
-	cwnd = sluice_fmin(sluice_fmax(cwnd, w->rules.least), w->rules.most);
+	if (!(cwnd > w->rules.least)) { // NaN too: no window keeps it
+		cwnd = w->rules.least;
+	} else if (cwnd > w->rules.most) {
+		cwnd = w->rules.most;
+	}
 	if (cwnd < w->cwnd) {
 		w->last_decrease = now;
 		w->decreased = true;
@@ -195,4 +201,10 @@ static struct sluice_control sluice_cwnd_packets_on_cnp(const struct sluice_cwnd
 static struct sluice_control sluice_cwnd_packets_control(const struct sluice_cwnd_packets *w)
 {
 	return w->control;
+}
+
+// sluice_cwnd_packets_set_back implements cc.Timed for the engine that it is part of.
+static void sluice_cwnd_packets_set_back(struct sluice_cwnd_packets *w, sluice_time by)
+{
+	w->last_decrease = sluice_time_set_back(w->last_decrease, by);
 }

@@ -51,6 +51,7 @@ static void sluice_dcqcn_params_notify(const struct sluice_dcqcn_params *p, stru
 	s->timed = 0;
 	s->counted = 0;
 }
+
 static int64_t sluice_dcqcn_ran(sluice_time now, sluice_time at, sluice_time span);
 static void sluice_dcqcn_params_rise(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, int64_t *mine, int64_t other, int64_t n);
 
@@ -100,6 +101,7 @@ static void sluice_dcqcn_params_count(const struct sluice_dcqcn_params *p, struc
 		sluice_dcqcn_params_rise(p, s, &s->counted, s->timed, n);
 	}
 }
+
 static double sluice_dcqcn_params_step(const struct sluice_dcqcn_params *p, int64_t mine, int64_t other);
 static void sluice_dcqcn_params_climb(const struct sluice_dcqcn_params *p, struct sluice_dcqcn_state *s, double step, int64_t n);
 
@@ -213,6 +215,14 @@ static struct sluice_control sluice_dcqcn_on_cnp(struct sluice_dcqcn *e, sluice_
 	sluice_dcqcn_params_elapse(&e->p, &e->s, now, true);
 	sluice_dcqcn_params_notify(&e->p, &e->s, now);
 	return sluice_dcqcn_set(e);
+}
+
+// sluice_dcqcn_set_back implements cc.Timed.
+static void sluice_dcqcn_set_back(struct sluice_dcqcn *e, sluice_time by)
+{
+	sluice_time was = sluice_time_set_back(e->s.increase_at, by);
+	e->s.alpha_at = sluice_time_set_back(e->s.alpha_at, by);
+	e->s.increase_at = was;
 }
 
 // sluice_dcqcn_control returns the rate and the window that hold.

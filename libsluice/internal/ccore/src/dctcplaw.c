@@ -21,6 +21,7 @@ static struct sluice_dctcplaw_window sluice_dctcplaw_new(struct sluice_dctcplaw_
 		.alpha = p.initial_alpha,
 	};
 }
+
 static void sluice_dctcplaw_window_observe(struct sluice_dctcplaw_window *w, const struct sluice_ack *a);
 static void sluice_dctcplaw_window_reduce(struct sluice_dctcplaw_window *w, double to);
 

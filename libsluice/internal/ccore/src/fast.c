@@ -25,7 +25,7 @@ static sluice_time sluice_fast_shortest_see(struct sluice_fast_shortest *m, slui
 		}
 		m->now = 0;
 		m->started = true;
-		m->until = now + sluice_min(window, SLUICE_NEVER - now);
+		m->until = now + sluice_min(window, SLUICE_NEVER - sluice_max(now, 0));
 	}
 	if (m->now == 0 || rtt < m->now) {
 		m->now = rtt;
@@ -109,6 +109,12 @@ static struct sluice_control sluice_fast_on_cnp(const struct sluice_fast *e, slu
 {
 	(void)unused;
 	return e->control;
+}
+
+// sluice_fast_set_back implements cc.Timed.
+static void sluice_fast_set_back(struct sluice_fast *e, sluice_time by)
+{
+	e->s.base.until = sluice_time_set_back(e->s.base.until, by);
 }
 
 // sluice_fast_control returns the rate that holds; the window is unlimited.

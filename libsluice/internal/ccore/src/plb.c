@@ -3,6 +3,7 @@
 
 #include "sluice_core.h"
 
+
 static void sluice_plb_paths_change(struct sluice_plb_paths *p);
 
 // sluice_plb_paths_on_ack takes an acknowledgement and whether it met congestion. A round trip ends with
@@ -47,4 +48,10 @@ static void sluice_plb_paths_change(struct sluice_plb_paths *p)
 {
 	p->path++;
 	p->congested = 0;
+}
+
+// sluice_plb_paths_path implements cc.Pathed.
+static uint32_t sluice_plb_paths_path(const struct sluice_plb_paths *p)
+{
+	return p->path;
 }

@@ -46,6 +46,7 @@ static double sluice_poseidon_law_power_target(const struct sluice_poseidon_law 
 {
 	return l->alternatives.power_scale * (sluice_math_exp(l->alternatives.q * (sluice_math_log(rate) - l->ln_max)) - 1.0) + l->k;
 }
+
 static double sluice_poseidon_law_distance_ratio(const struct sluice_poseidon_law *l, double rate, double delay);
 static double sluice_poseidon_law_target(const struct sluice_poseidon_law *l, double rate);
 
@@ -170,6 +171,7 @@ static struct sluice_poseidon_params_signal_result sluice_poseidon_params_signal
 	}
 	return (struct sluice_poseidon_params_signal_result){sluice_max(hop, a->net_rtt - p->unqueued - hop - reverse), a->has_max_delay || a->net_rtt > 0};
 }
+
 static struct sluice_poseidon_config_rates_result sluice_poseidon_config_rates(struct sluice_poseidon_config c, struct sluice_env env);
 static struct sluice_cwnd_rules sluice_poseidon_rules(struct sluice_poseidon_config c, struct sluice_env env);
 
@@ -199,6 +201,7 @@ static struct sluice_poseidon_config_rates_result sluice_poseidon_config_rates(s
 	most = c.max_rate != 0 ? c.max_rate : env.line_rate;
 	return (struct sluice_poseidon_config_rates_result){c.min_rate != 0 ? c.min_rate : sluice_max(most / 10000, 1), most};
 }
+
 static double sluice_poseidon_packets(sluice_rate rate, sluice_time span, sluice_bytes mtu);
 
 // sluice_poseidon_rules are the bounds of the window.
@@ -230,8 +233,8 @@ static struct sluice_control sluice_poseidon_on_ack(struct sluice_poseidon *e, c
 {
 	sluice_cwnd_packets_observe(&e->packets, a);
 	struct sluice_poseidon_params_signal_result got = sluice_poseidon_params_signal(&e->p, a);
-	sluice_time delay = got.r0;
-	bool ok = got.r1;
+	sluice_time delay = got.value;
+	bool ok = got.ok;
 	if (!ok) {
 		return sluice_cwnd_packets_answer(&e->packets, false);
 	}

@@ -20,6 +20,7 @@ static struct sluice_dctcplaw_params sluice_pulser_config_dctcp(struct sluice_pu
 		.min_cwnd = c.min_cwnd,
 	};
 }
+
 static struct sluice_control sluice_pulser_set(struct sluice_pulser *e);
 
 // sluice_pulser_start returns the state of a flow that has sent nothing. The arguments are valid.

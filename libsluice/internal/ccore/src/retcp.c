@@ -15,6 +15,7 @@ static struct sluice_dctcplaw_params sluice_retcp_config_reno(struct sluice_retc
 {
 	return (struct sluice_dctcplaw_params){.g = 1.0, .initial_cwnd = c.initial_cwnd, .min_cwnd = c.min_cwnd};
 }
+
 static struct sluice_control sluice_retcp_set(struct sluice_retcp *e);
 
 // sluice_retcp_start returns the state of a flow that has sent nothing. The arguments are valid.

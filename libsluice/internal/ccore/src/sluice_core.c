@@ -9,6 +9,10 @@ static inline int64_t sluice_telemetry_hop_slice_copy(struct sluice_telemetry_ho
 	return n;
 }
 
+static struct sluice_engine *sluice_engine_as_granted(struct sluice_engine *e);
+static struct sluice_engine *sluice_engine_as_pathed(struct sluice_engine *e);
+static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e);
+
 #include "detmath.c"
 #include "units.c"
 #include "telemetry.c"
@@ -28,6 +32,10 @@ static inline int64_t sluice_telemetry_hop_slice_copy(struct sluice_telemetry_ho
 #include "thetapowertcp.c"
 #include "hpcc.c"
 #include "poseidon.c"
+#include "ratelimiter.c"
+#include "calibration.c"
+#include "ib.c"
+#include "completions.c"
 
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env)
 {
@@ -105,6 +113,45 @@ void sluice_engine_start_poseidon(struct sluice_engine *e, struct sluice_poseido
 {
 	e->kind = SLUICE_ENGINE_POSEIDON;
 	e->state.poseidon = sluice_poseidon_start(c, env);
+}
+
+static struct sluice_engine *sluice_engine_as_granted(struct sluice_engine *e)
+{
+	if (!e)
+		return NULL;
+	switch (e->kind) {
+	default:
+		return NULL;
+	}
+}
+
+static struct sluice_engine *sluice_engine_as_pathed(struct sluice_engine *e)
+{
+	if (!e)
+		return NULL;
+	switch (e->kind) {
+	case SLUICE_ENGINE_SWIFT_PLB:
+		return e;
+	default:
+		return NULL;
+	}
+}
+
+static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e)
+{
+	if (!e)
+		return NULL;
+	switch (e->kind) {
+	case SLUICE_ENGINE_SWIFT:
+	case SLUICE_ENGINE_SWIFT_PLB:
+	case SLUICE_ENGINE_FAST:
+	case SLUICE_ENGINE_DCQCN:
+	case SLUICE_ENGINE_THETA_POWERTCP:
+	case SLUICE_ENGINE_POSEIDON:
+		return e;
+	default:
+		return NULL;
+	}
 }
 
 struct sluice_control sluice_engine_on_ack(struct sluice_engine *e, const struct sluice_ack *a)
@@ -272,6 +319,42 @@ struct sluice_control sluice_engine_control(struct sluice_engine *e)
 		return sluice_cwnd_bytes_control(&e->state.hpcc.state.bytes);
 	case SLUICE_ENGINE_POSEIDON:
 		return sluice_cwnd_packets_control(&e->state.poseidon.packets);
+	default:
+		__builtin_trap(); /* not started */
+	}
+}
+
+uint32_t sluice_engine_path(struct sluice_engine *e)
+{
+	switch (e->kind) {
+	case SLUICE_ENGINE_SWIFT_PLB:
+		return sluice_swift_pathed_path(&e->state.swift_plb);
+	default:
+		__builtin_trap(); /* not started */
+	}
+}
+
+void sluice_engine_set_back(struct sluice_engine *e, sluice_time by)
+{
+	switch (e->kind) {
+	case SLUICE_ENGINE_SWIFT:
+		sluice_cwnd_packets_set_back(&e->state.swift.state.packets, by);
+		return;
+	case SLUICE_ENGINE_SWIFT_PLB:
+		sluice_cwnd_packets_set_back(&e->state.swift_plb.engine.state.packets, by);
+		return;
+	case SLUICE_ENGINE_FAST:
+		sluice_fast_set_back(&e->state.fast, by);
+		return;
+	case SLUICE_ENGINE_DCQCN:
+		sluice_dcqcn_set_back(&e->state.dcqcn, by);
+		return;
+	case SLUICE_ENGINE_THETA_POWERTCP:
+		sluice_theta_powertcp_set_back(&e->state.theta_powertcp, by);
+		return;
+	case SLUICE_ENGINE_POSEIDON:
+		sluice_cwnd_packets_set_back(&e->state.poseidon.packets, by);
+		return;
 	default:
 		__builtin_trap(); /* not started */
 	}

@@ -33,6 +33,7 @@ struct sluice_swift_pathed sluice_swift_start_pathed(struct sluice_swift_config 
 		.paths = {.rules = {.share = c.plb_share, .idle = c.plb_idle_rounds, .forced = c.plb_rounds}},
 	};
 }
+
 static struct sluice_control sluice_swift_on_ack(struct sluice_swift *e, const struct sluice_ack *a);
 
 // sluice_swift_pathed_on_ack implements cc.Engine.
@@ -49,6 +50,13 @@ static struct sluice_control sluice_swift_pathed_on_timeout(struct sluice_swift_
 	sluice_plb_paths_on_timeout(&e->paths);
 	return sluice_cwnd_packets_on_timeout(&e->engine.state.packets, now);
 }
+
+// sluice_swift_pathed_path implements cc.Pathed.
+static uint32_t sluice_swift_pathed_path(const struct sluice_swift_pathed *e)
+{
+	return sluice_plb_paths_path(&e->paths);
+}
+
 static sluice_time sluice_swift_config_base_target(struct sluice_swift_config c, struct sluice_env env);
 static struct sluice_swift_target sluice_swift_new_target(double base, double hop, double fs_range, double fs_min_cwnd, double fs_max_cwnd);
 static struct sluice_cwnd_rules sluice_swift_rules(struct sluice_swift_config c, struct sluice_env env);
@@ -79,6 +87,7 @@ static sluice_time sluice_swift_config_base_target(struct sluice_swift_config c,
 {
 	return c.base_target != 0 ? c.base_target : sluice_max(25 * SLUICE_MICROSECOND, env.base_rtt + env.base_rtt / 4);
 }
+
 static double sluice_swift_packets(sluice_rate line, sluice_time span, double mtu_bits);
 
 // sluice_swift_rules are the bounds of the window.
@@ -103,6 +112,7 @@ static double sluice_swift_packets(sluice_rate line, sluice_time span, double mt
 {
 	return sluice_fmin(sluice_fmax((double)line * (double)span / mtu_bits, 1.0), SLUICE_CWND_MAX_PACKETS);
 }
+
 static double sluice_swift_target_target_delay(const struct sluice_swift_target *t, double cwnd, int64_t hops);
 
 // sluice_swift_on_ack is "On Receiving ACK" of Algorithm 1 (lines 4 to 14). An application-limited

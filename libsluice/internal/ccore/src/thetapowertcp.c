@@ -92,3 +92,9 @@ static struct sluice_control sluice_theta_powertcp_on_ack(struct sluice_theta_po
 	sluice_theta_powertcp_params_next(&e->p, &e->state, a);
 	return sluice_cwnd_bytes_answer(&e->state.bytes);
 }
+
+// sluice_theta_powertcp_set_back implements cc.Timed.
+static void sluice_theta_powertcp_set_back(struct sluice_theta_powertcp *e, sluice_time by)
+{
+	e->state.prev_at = sluice_time_set_back(e->state.prev_at, by);
+}

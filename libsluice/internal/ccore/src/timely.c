@@ -32,6 +32,7 @@ static double sluice_timely_config_weight(struct sluice_timely_config c)
 	}
 	return 0.03125;
 }
+
 static double sluice_timely_weight(double gradient);
 
 // sluice_timely_params_next is Algorithm 1: the state after a completion whose RTT, less the
@@ -107,6 +108,7 @@ static double sluice_timely_weight(double gradient)
 	}
 	return 2.0 * gradient + 0.5;
 }
+
 static sluice_rate sluice_timely_or_default(sluice_rate r, sluice_rate most);
 
 // sluice_timely_start returns the state of a flow that has sent nothing. The arguments are valid.

@@ -3,6 +3,18 @@
 
 #include "sluice_core.h"
 
+
+// sluice_time_set_back returns the instant t of a clock that is set back by by. Never stays; an
+// instant that would be earlier than LongAgo becomes LongAgo; one that is earlier
+// already stays.
+static sluice_time sluice_time_set_back(sluice_time t, sluice_time by)
+{
+	if (t == SLUICE_NEVER || t <= SLUICE_LONG_AGO) {
+		return t;
+	}
+	return sluice_max(t - sluice_min(by, SLUICE_MOST_SET_BACK), SLUICE_LONG_AGO);
+}
+
 static struct sluice_rate_serialize_rem_result sluice_rate_serialize_rem(sluice_rate r, sluice_bytes n, uint64_t rem);
 
 // sluice_rate_serialize returns how long n bytes last at rate r, rounded up to a
@@ -11,7 +23,7 @@ static struct sluice_rate_serialize_rem_result sluice_rate_serialize_rem(sluice_
 static sluice_time sluice_rate_serialize(sluice_rate r, sluice_bytes n)
 {
 	struct sluice_rate_serialize_rem_result got = sluice_rate_serialize_rem(r, n, 0);
-	sluice_time t = got.r0;
+	sluice_time t = got.value;
 	uint64_t rem = got.r1;
 	if (rem > 0) {
 		t++;

@@ -22,6 +22,9 @@
 #error "double has to be computed as such, not in more digits (-mfpmath=sse)"
 #endif
 
+/* What functions return that Go has an error for. Its words are Go's alone. */
+#define SLUICE_INVALID 22
+
 void *memcpy(void *, const void *, size_t);
 void *memmove(void *, const void *, size_t);
 void *memset(void *, int, size_t);

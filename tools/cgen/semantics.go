@@ -4,11 +4,11 @@ import _ "embed"
 
 // semantics is what C does not have of Go's meaning, as inline functions.
 //
-//go:embed go.h
+//go:embed sluice_go.h
 var semantics string
 
 // intrinsics are functions of the standard library, and of this module, that have a
-// counterpart in go.h.
+// counterpart in sluice_go.h.
 var intrinsics = map[string]string{
 	"math.Abs":         "sluice_abs",
 	"math.Sqrt":        "sluice_sqrt",
@@ -31,7 +31,8 @@ var intrinsics = map[string]string{
 	"math/bits.Add64": "sluice_add64",
 	"math/bits.Div64": "sluice_div64",
 
-	"github.com/sluice-rdma/sluice/internal/detmath.Int64": "sluice_int64",
+	"github.com/sluice-rdma/sluice/internal/detmath.Int64":   "sluice_int64",
+	"github.com/sluice-rdma/sluice/internal/detmath.InRange": "sluice_int64",
 }
 
 // intrinsicResults are the fields of what those of two results return.
