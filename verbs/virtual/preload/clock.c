@@ -310,6 +310,8 @@ void clock_install(void)
 		return;
 	next_sigaction = NEXT(sigaction);
 	next_sigmask = NEXT(pthread_sigmask);
+	if (atomic_load(&turns_state) == TURNS_STARTING)
+		sigaddset(&a.sa_mask, SIG_PROBE);
 	next_sigaction(SIGSEGV, &a, &programs);
 }
 

@@ -34,13 +34,18 @@ static int mem_fd = -1; /* /proc/self/mem: reads closed pages */
 static __thread struct closed *opened INITIAL_EXEC; /* to be closed again */
 static __thread struct {
 	bool on;
-	int steps, same;
+	int steps, rounds, steps_before; /* the last: when it was asked for again */
+	uint64_t way, last_way;
 	greg_t at[NGREG];
 } probe INITIAL_EXEC;
 
-/* A loop has to come back to the same registers so often within so many instructions. */
-#define PROBE_SAME 3
-#define PROBE_STEPS 1500
+/*
+ * A loop that only reads memory comes back to the same registers, by the same values of
+ * registers and flags at each instruction of the way, so often within so many instructions. One that counts
+ * in memory is told apart by the values it loads, or by the flags of what it adds.
+ */
+#define PROBE_ROUNDS 9
+#define PROBE_STEPS 3000
 
 static void protect(struct closed *c, int prot)
 {
@@ -181,13 +186,38 @@ bool trapped(siginfo_t *info, void *context, bool store)
 	return false;
 }
 
+/* Bits of the flags that come from stepping itself differ. */
+static greg_t flags_of(const greg_t *g)
+{
+	return g[REG_EFL] & ~(TRAP_FLAG | 0x10000);
+}
+
 static bool same(const greg_t *a, const greg_t *b)
 {
 	for (int i = REG_R8; i <= REG_RIP; i++)
 		if (a[i] != b[i])
 			return false;
-	/* Bits of the flags that come from stepping itself differ. */
-	return ((a[REG_EFL] ^ b[REG_EFL]) & ~(TRAP_FLAG | 0x10000)) == 0;
+	return flags_of(a) == flags_of(b);
+}
+
+/* onward adds an instruction's registers to a way. */
+static uint64_t onward(uint64_t way, const greg_t *g)
+{
+	for (int i = REG_R8; i <= REG_RIP; i++)
+		way = (way ^ g[i]) * 0x9e3779b97f4a7c15, way ^= way >> 29;
+	return (way ^ flags_of(g)) * 0x9e3779b97f4a7c15;
+}
+
+/* proven reports whether a step shows that the thread loops. */
+static bool proven(const greg_t *g)
+{
+	probe.way = onward(probe.way, g);
+	if (!same(g, probe.at))
+		return false;
+	probe.rounds = probe.way == probe.last_way ? probe.rounds + 1 : 0;
+	probe.last_way = probe.way;
+	probe.way = 0;
+	return probe.rounds == PROBE_ROUNDS;
 }
 
 static void on_step(int sig, siginfo_t *info, void *context)
@@ -205,7 +235,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
 	}
 	if (!probe.on || turn_busy()) {
 		end_probe(uc);
-	} else if (same(g, probe.at) && ++probe.same == PROBE_SAME) {
+	} else if (proven(g)) {
 		end_probe(uc);
 		turn_wait(WAIT_LOOP, NEVER, 0, 0, NULL);
 	} else if (++probe.steps == PROBE_STEPS) {
@@ -221,10 +251,17 @@ static void on_probe(int sig, siginfo_t *info, void *context)
 
 	(void)sig;
 	(void)info;
-	if (turn_busy() || probe.on)
+	if (turn_busy())
 		return;
+	/* Steps end where a signal handler returns. */
+	if (probe.on && probe.steps != probe.steps_before) {
+		probe.steps_before = probe.steps;
+		return;
+	}
 	probe.on = true;
-	probe.steps = probe.same = 0;
+	probe.steps_before = 0;
+	probe.steps = probe.rounds = 0;
+	probe.way = probe.last_way = 0;
 	memcpy(probe.at, uc->uc_mcontext.gregs, sizeof probe.at);
 	uc->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
 }
@@ -235,6 +272,8 @@ void traps_install(void)
 			 probed = {.sa_sigaction = on_probe, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 	uint64_t set = 1ull << (SIGSEGV - 1) | 1ull << (SIGTRAP - 1) | 1ull << (SIG_PROBE - 1);
 
+	/* A handler of steps is not to be stepped itself. */
+	sigaddset(&step.sa_mask, SIG_PROBE);
 	NEXT(sigaction)(SIGTRAP, &step, NULL);
 	NEXT(sigaction)(SIG_PROBE, &probed, NULL);
 	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof set);

@@ -108,14 +108,18 @@ func run(t *testing.T, devices Devices, commands ...command) ran {
 	if err := os.WriteFile(filepath.Join(dir, "paths"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	engine := des.New()
 	s, err := New(Config{
-		Simulation: des.New(), Devices: devices, PollCost: 100 * units.Nanosecond,
+		Simulation: engine, Devices: devices, PollCost: 100 * units.Nanosecond,
 		Hosts: []Host{{"h0", netip.MustParseAddr("10.0.0.1")}, {"h1", netip.MustParseAddr("10.0.0.2")}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // a temporary directory
+	if c, ok := devices.(*completer); ok {
+		c.engine, c.s = engine, s
+	}
 	var programs []*Program
 	var files []string
 	for i, c := range commands {
@@ -211,6 +215,7 @@ const timersWant = `3 left
 3750000060 three of an interval
 6750000080 timer_create
 7750000100 alarm in a loop of memory reads
+7750000120 computed
 `
 
 const serverWant = `20 listening
@@ -258,6 +263,94 @@ signal 15
 kill -1 1
 251910120 end
 `
+
+// completer is a device that writes completions into the queue of the program's part
+// "queue": bursts of growing size, each 1 µs after the one before.
+type completer struct {
+	t        *testing.T
+	engine   *des.Engine
+	source   des.Source
+	node     des.NodeID
+	s        *Scheduler
+	pid      int
+	memory   *os.File
+	queue    *WatchedQueue
+	produced uint32
+	writes   uint64
+}
+
+const (
+	queueAddr, recordAddr = 0x10000000, 0x20000000
+	queueEntries          = 64
+)
+
+func (c *completer) OnWaitingPoint(pid int) {
+	if c.queue != nil {
+		return
+	}
+	var err error
+	if c.queue, err = c.s.WatchQueue(pid, Queue{Addr: queueAddr, Entries: queueEntries, EntrySize: 64, Doorbell: recordAddr}); err != nil {
+		c.t.Error(err)
+	}
+	if c.memory, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0); err != nil {
+		c.t.Error(err)
+	}
+	c.source = c.engine.NewSource()
+	c.node = c.engine.AddHandler(c)
+	c.engine.Schedule(c.engine.Now()+units.Microsecond, &c.source, c.node, 0, 1)
+}
+
+// Handle writes a burst.
+func (c *completer) Handle(ev des.Event) {
+	for range ev.Arg {
+		entry := make([]byte, 64)
+		entry[0], entry[63] = byte(c.produced), byte(c.produced/queueEntries&1)
+		if _, err := c.memory.WriteAt(entry, int64(queueAddr+c.produced%queueEntries*64)); err != nil {
+			c.t.Error(err)
+		}
+		c.produced++
+	}
+	c.writes++
+	c.queue.Produce(c.produced)
+	if c.produced < 200 {
+		c.engine.Schedule(ev.At+units.Microsecond, &c.source, c.node, 0, min(ev.Arg+1, uint64(200-c.produced)))
+	}
+}
+
+func (c *completer) Writes(int) uint64 { return c.writes }
+
+func (c *completer) OnEnd(int) { _ = c.memory.Close() }
+
+// TestQueue has a program poll a completion queue: each poll that finds none takes 100 ns,
+// and others take nothing.
+func TestQueue(t *testing.T) {
+	for _, most := range []int{1, 16} {
+		c := &completer{t: t}
+		r := run(t, c, on(0, 0, "PROGRAM", "queue", fmt.Sprint(most)))
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		want := "1020 made\n"
+		total, polls := 0, 1
+		for burst := 1; total < 200; burst++ {
+			for left := min(burst, 200-total); left > 0; polls = 1 {
+				n := min(left, most)
+				want += fmt.Sprintf("%d polls, %d:", polls, n)
+				for range n {
+					want += fmt.Sprintf(" %d", total)
+					total++
+				}
+				want += "\n"
+				left -= n
+			}
+			polls = 10 // the last of them sees the entry after its 100 ns
+		}
+		want += "0\n5\n20040 end\n"
+		if got := r.outputs[0]; got != want {
+			t.Errorf("%d at a time: the program (%s) printed\n%sexpected\n%s", most, r.states, got, want)
+		}
+	}
+}
 
 // TestStuck has all programs wait for ever.
 func TestStuck(t *testing.T) {

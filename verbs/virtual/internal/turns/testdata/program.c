@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -98,6 +99,9 @@ static int timers(void)
 	for (alarms = 0; !alarms;)
 		; /* reads memory: time goes on to the alarm */
 	say("alarm in a loop of memory reads");
+	for (volatile int i = 0; i < 20000000; i++)
+		; /* computes: no time passes */
+	say("computed");
 	return 0;
 }
 
@@ -320,6 +324,59 @@ static int processes(const char *self)
 	return 0;
 }
 
+/* A completion queue at addresses that the test's device knows, polled as libmlx5 does. */
+#define QUEUE ((volatile unsigned char *)0x10000000)
+#define RECORD ((volatile uint32_t *)0x20000000)
+enum { ENTRIES = 64, ENTRY = 64 };
+
+static uint32_t consumed;
+
+static int poll_queue(int most, unsigned char *got)
+{
+	int n = 0;
+
+	for (; n < most; n++, consumed++) {
+		volatile unsigned char *e = QUEUE + consumed % ENTRIES * ENTRY;
+		unsigned char own = e[ENTRY - 1];
+
+		if (own >> 4 == 0xf || (own & 1) != !!(consumed & ENTRIES))
+			break;
+		got[n] = e[0];
+	}
+	*RECORD = __builtin_bswap32(consumed & 0xffffff);
+	return n;
+}
+
+static int queue(const char *most)
+{
+	unsigned char *q = mmap((void *)QUEUE, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), got[16];
+
+	mmap((void *)RECORD, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	for (int i = 0; i < ENTRIES; i++)
+		q[i * ENTRY + ENTRY - 1] = 0xf0;
+	usleep(1); /* the device takes it here */
+	say("made");
+	for (int total = 0, polls = 0; total < 200;) {
+		int n = poll_queue(atoi(most), got);
+
+		polls++;
+		total += n;
+		if (n) {
+			printf("%d polls, %d:", polls, n);
+			for (int i = 0; i < n; i++)
+				printf(" %d", got[i]);
+			printf("\n");
+			polls = 0;
+		}
+	}
+	/* An instruction that is not emulated, and a store. */
+	printf("%d\n", __atomic_fetch_add((int *)(q + 8), 5, __ATOMIC_SEQ_CST));
+	printf("%d\n", *(int *)(q + 8));
+	memset(q, 1, 100);
+	say("end");
+	return 0;
+}
+
 static int cpu(void)
 {
 	FILE *f = fopen("/proc/cpuinfo", "r");
@@ -349,6 +406,8 @@ int main(int argc, char **argv)
 		return processes(argv[0]);
 	if (!strcmp(what, "sleeper"))
 		return usleep(1500), say("slept after exec"), 0;
+	if (!strcmp(what, "queue"))
+		return queue(argv[2]);
 	if (!strcmp(what, "cpu"))
 		return cpu();
 	if (!strcmp(what, "stuck"))
