@@ -233,11 +233,27 @@ func (p *PD) RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error) 
 	return p.register(nil, length, access)
 }
 
+// RegMemory implements verbs.MemoryPD. Bytes are read as the packet that carries them is
+// built, and written as the host sees them in the model. m's values are compared (==).
+// What m refuses to write, though it can be read, is lost without an error: a NIC writes
+// to pages that the host has pinned.
+func (p *PD) RegMemory(m verbs.Memory, addr, length, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
+	return p.registered(access, func(nic *nicmodel.NIC) (nicmodel.Region, error) {
+		return nic.RegMemory(p.num, m, addr, length, iova, access)
+	})
+}
+
 func (p *PD) register(buf []byte, length uint64, access ib.AccessFlags) (verbs.MR, error) {
+	return p.registered(access, func(nic *nicmodel.NIC) (nicmodel.Region, error) {
+		return nic.RegMR(p.num, buf, length, access)
+	})
+}
+
+func (p *PD) registered(access ib.AccessFlags, by func(*nicmodel.NIC) (nicmodel.Region, error)) (verbs.MR, error) {
 	if p.gone {
 		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrClosed, "the protection domain is deallocated")
 	}
-	r, err := p.dev.nic.RegMR(p.num, buf, length, access)
+	r, err := by(p.dev.nic)
 	if err != nil {
 		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrInvalid, "%v", err)
 	}
