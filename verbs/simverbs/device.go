@@ -29,6 +29,7 @@ type Device struct {
 
 	onCompletion func(now units.Time)
 	onEvent      func(now units.Time)
+	onAsync      func()
 
 	// The host clock runs on while a processor waits for a register read, though
 	// simulated time does not advance: see ReadClock.
@@ -152,7 +153,17 @@ func (d *Device) pumpEvents() {
 		}
 		d.events.Add(ev)
 	}
+	if d.onAsync != nil {
+		d.onAsync()
+	}
 }
+
+// OnAsyncEvent calls f, as an event of the simulation, when AsyncEvent has something.
+func (d *Device) OnAsyncEvent(f func()) { d.onAsync = f }
+
+// CounterAt returns what the NIC's counter shows at an instant: it costs nothing, as a
+// program's ReadClock does.
+func (d *Device) CounterAt(t units.Time) uint64 { return d.nic.ReadClock(t) }
 
 // Now implements verbs.Device.
 func (d *Device) Now() time.Duration { return d.NowPrecise().Duration() }
