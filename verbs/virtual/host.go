@@ -68,7 +68,7 @@ func (h *Host) serve() error {
 		var err error
 		h.server, err = guest.Listen(socket, func(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
 			return h.sim.open(p, func() (guest.File, *os.File, syscall.Errno) { return h.open(p, node) })
-		})
+		}, true)
 		return err
 	}
 	var c ucma.Config
@@ -79,7 +79,7 @@ func (h *Host) serve() error {
 	if h.cm, err = ucma.New(c); err != nil {
 		return err
 	}
-	h.server, err = guest.Listen(socket, h.open)
+	h.server, err = guest.Listen(socket, h.open, false)
 	return err
 }
 
