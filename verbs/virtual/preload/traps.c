@@ -190,6 +190,14 @@ static bool same(const greg_t *a, const greg_t *b)
 	return ((a[REG_EFL] ^ b[REG_EFL]) & ~(TRAP_FLAG | 0x10000)) == 0;
 }
 
+/* at_call reports whether the next instruction is a system call, which no loop over memory has. */
+static bool at_call(const greg_t *g)
+{
+	const unsigned char *p = (const unsigned char *)g[REG_RIP];
+
+	return p[0] == 0x0f && p[1] == 0x05;
+}
+
 static void on_step(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
@@ -203,7 +211,8 @@ static void on_step(int sig, siginfo_t *info, void *context)
 			protect(opened, PROT_NONE);
 		opened = NULL;
 	}
-	if (!probe.on || turn_busy()) {
+	/* A call may block SIGTRAP, and the next step would be the process's end. */
+	if (!probe.on || turn_busy() || at_call(g)) {
 		end_probe(uc);
 	} else if (same(g, probe.at) && ++probe.same == PROBE_SAME) {
 		end_probe(uc);
@@ -221,7 +230,7 @@ static void on_probe(int sig, siginfo_t *info, void *context)
 
 	(void)sig;
 	(void)info;
-	if (turn_busy() || probe.on)
+	if (turn_busy() || probe.on || at_call(uc->uc_mcontext.gregs))
 		return;
 	probe.on = true;
 	probe.steps = probe.same = 0;

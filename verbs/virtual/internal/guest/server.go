@@ -329,6 +329,9 @@ func (k *conn) mmap(r *request) error {
 	if m.Clock {
 		out.flags |= flagClock
 	}
+	if m.Watch {
+		out.flags |= flagDoorbells
+	}
 	return k.send(&out, nil, m.FD)
 }
 
