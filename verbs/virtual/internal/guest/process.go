@@ -4,7 +4,6 @@ package guest
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -20,48 +19,26 @@ type Process struct {
 	Memory verbs.Memory // the process's memory; fails once the process has ended
 	Watch  *Watch       // nil where the kernel refuses userfaultfd
 
-	writes *atomic.Uint64
+	forced *forced // Memory in simulated time
 }
 
-// Writes counts the writes to Memory so far.
-func (p *Process) Writes() uint64 { return p.writes.Load() }
+// Writes counts the writes to Memory so far, in simulated time.
+func (p *Process) Writes() uint64 { return p.forced.writes.Load() }
 
 // memory is the memory of a process by its number.
 type memory struct {
 	pid    int
 	ended  atomic.Bool // the number may be another process's
-	file   *os.File    // of /proc, for pages that the process itself may not reach; or nil
-	writes atomic.Uint64
 }
 
 var _ verbs.Memory = (*memory)(nil)
 
 func (m *memory) ReadMemory(p []byte, addr uint64) error {
-	if m.file != nil {
-		return m.force(m.file.ReadAt, "read", p, addr)
-	}
 	return m.transfer(unix.SYS_PROCESS_VM_READV, p, addr)
 }
 
 func (m *memory) WriteMemory(p []byte, addr uint64) error {
-	m.writes.Add(1)
-	if m.file != nil {
-		return m.force(m.file.WriteAt, "write", p, addr)
-	}
 	return m.transfer(unix.SYS_PROCESS_VM_WRITEV, p, addr)
-}
-
-// force transfers by the process's file.
-func (m *memory) force(transfer func([]byte, int64) (int, error), verb string, p []byte, addr uint64) error {
-	err := os.ErrProcessDone
-	if !m.ended.Load() {
-		if addr > math.MaxInt64 {
-			err = unix.EFAULT
-		} else if _, err = transfer(p, int64(addr)); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s %d bytes at %#x of process %d: %w", verb, len(p), addr, m.pid, err)
 }
 
 // transfer makes the system call itself: by x/sys/unix's functions in a variable the two

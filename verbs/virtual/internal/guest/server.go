@@ -196,14 +196,15 @@ func (k *conn) hello(r *request, uffd *os.File, simulated bool) (p *Process, end
 		_ = unix.Close(pidfd)
 		return fail(syscall.EPERM)
 	}
+	p = &Process{PID: pid, Memory: m}
 	if simulated {
-		if m.file, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0); err != nil {
+		if p.forced, err = newForced(m); err != nil {
 			_ = unix.Close(pidfd)
 			return fail(syscall.EPERM)
 		}
+		p.Memory = p.forced
 	}
 	process := os.NewFile(uintptr(pidfd), fmt.Sprintf("process %d", pid))
-	p = &Process{PID: pid, Memory: m, writes: &m.writes}
 	if uffd != nil {
 		p.Watch = &Watch{uffd}
 	}
@@ -221,7 +222,9 @@ func (k *conn) hello(r *request, uffd *os.File, simulated bool) (p *Process, end
 		<-ended
 		m.ended.Store(true)
 		closeFD(uffd)
-		closeFD(m.file)
+		if p.forced != nil {
+			closeFD(p.forced.file)
+		}
 	}, 0
 }
 
