@@ -221,6 +221,7 @@ void turn_pass(int64_t cost, enum turn_wait what)
 {
 	if (turn_now + cost < turn_horizon && !doorbell_rung()) {
 		turn_now += cost;
+		board->now = turn_now;
 		return;
 	}
 	turn_wait(what, turn_now + cost, 0, 0, NULL);
@@ -282,7 +283,7 @@ static void hello(bool process)
 		void *b;
 
 		welcome = w;
-		b = fd < 0 ? MAP_FAILED : (void *)syscall(SYS_mmap, NULL, sizeof *board, PROT_READ, MAP_SHARED, fd, 0);
+		b = fd < 0 ? MAP_FAILED : (void *)syscall(SYS_mmap, NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (b == MAP_FAILED)
 			fail("the scheduler's memory can't be mapped");
 		board = b;

@@ -75,10 +75,11 @@ struct turn_welcome {
 
 #define BOARD_QUEUES 64
 
-/* The board is memory that the scheduler writes while the process waits. */
+/* The board is memory that the scheduler writes while the process waits, but for now. */
 struct board {
 	_Atomic uint32_t changes; /* of queues */
 	uint32_t reserved;
+	volatile int64_t now; /* turn_now, for the scheduler when the process ends */
 	struct board_queue {
 		uint64_t addr, doorbell;
 		uint32_t entries, entry_size; /* 0 entries: none */

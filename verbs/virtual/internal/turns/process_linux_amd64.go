@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/units"
 )
 
 // process is a process that takes part.
@@ -44,18 +46,22 @@ func (p *process) name() string {
 	return fmt.Sprintf("%s's process %d (%s)", p.program.Name, p.number, strings.TrimSpace(string(comm)))
 }
 
-// The board: a count of changes, then the queues. See struct board of the library.
+// The board: a count of changes, the time at which the process is, then the queues. See
+// struct board of the library.
 const (
-	boardBytes  = 8 + maxQueues*queueBytes
+	nowAt       = 8
+	queueOffset = 16
+	boardBytes  = queueOffset + maxQueues*queueBytes
+
 	maxQueues   = 64
 	queueBytes  = 32
-	queueOffset = 8
-	producedAt  = 24
+	doorbellAt  = 8
 	entriesAt   = 16
 	entrySizeAt = 20
-	doorbellAt  = 8
-	pageBytes   = 4096
-	maxEntries  = 1 << 22
+	producedAt  = 24
+
+	pageBytes  = 4096
+	maxEntries = 1 << 22
 )
 
 func (p *process) newBoard() error {
@@ -86,6 +92,14 @@ func (p *process) freeBoard() {
 }
 
 func (p *process) word(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&p.board[at])) }
+
+// now is the time at which the process is that has, or had, its turn.
+func (p *process) now() units.Time {
+	if p.board == nil {
+		return 0
+	}
+	return units.Time((*atomic.Int64)(unsafe.Pointer(&p.board[nowAt])).Load())
+}
 
 // WatchedQueue is a completion queue that WatchQueue watches. Its methods are called
 // within Do, or by what the simulation does.

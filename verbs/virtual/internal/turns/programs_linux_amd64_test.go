@@ -179,10 +179,10 @@ func TestPrograms(t *testing.T) {
 	}{
 		{"clocks", []command{on(0, 0, "PROGRAM", "clocks")}, []string{clocksWant}},
 		{"cpu", []command{on(0, 0, "PROGRAM", "cpu")}, []string{"cpu MHz\t\t: 2000.000\n"}},
-		{"timers", []command{on(0, 0, "PROGRAM", "timers")}, []string{""}},
-		{"sockets", []command{on(0, 0, "PROGRAM", "server", "20"), on(1, units.Millisecond, "PROGRAM", "client", "h0", "20")}, []string{"", ""}},
-		{"threads", []command{on(0, 0, "PROGRAM", "threads")}, []string{""}},
-		{"processes", []command{on(0, 0, "PROGRAM", "processes")}, []string{""}},
+		{"timers", []command{on(0, 0, "PROGRAM", "timers")}, []string{timersWant}},
+		{"sockets", []command{on(0, 0, "PROGRAM", "server", "20"), on(1, units.Millisecond, "PROGRAM", "client", "h0", "20")}, []string{serverWant, clientWant}},
+		{"threads", []command{on(0, 0, "PROGRAM", "threads")}, []string{threadsWant}},
+		{"processes", []command{on(0, 0, "PROGRAM", "processes")}, []string{processesWant}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := twice(t, test.commands...)
@@ -195,7 +195,69 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-const clocksWant = ``
+const clocksWant = `20 start
+40 again
+1767225600.000000060
+1767225600.000000 1767225600
+280 240
+1000160 slept 1 ms
+2000360
+51000220 spun 50 ms
+`
+
+const timersWant = `3 left
+2000000020 alarm
+3000000040 alarm in a loop of clock reads
+3750000060 three of an interval
+6750000080 timer_create
+7750000100 alarm in a loop of memory reads
+`
+
+const serverWant = `20 listening
+from 10.0.0.2:32769
+1000020 accepted
+1300020 answered
+then 0
+10300100 closed
+`
+
+const clientWant = `at 10.0.0.2:32769
+to 10.0.0.1:18515
+1300020 asked
+poll 0
+4300040 polled in vain
+select 0
+6300060 selected in vain
+epoll 0
+10300080 waited in vain
+10300100 done
+`
+
+const threadsWant = `143020 all counted
+0 1 0 2 3 0 1 2 1 3 2 3 
+193040 another thread wrote
+1
+2000193080 timed out
+`
+
+const processesWant = `process 1000 of 1
+c7d6fb4b7a917de1 7a50859d0a634813
+forked 1001
+child 1001 of 1000
+100020 the child read
+waited for 1001, status 7
+400040 waited
+1 SIGCHLD
+1900060 slept after exec
+1900080 executed
+system 3
+251900100 slept in a shell
+popen 42
+kill 0
+signal 15
+kill -1 1
+251910120 end
+`
 
 // TestStuck has all programs wait for ever.
 func TestStuck(t *testing.T) {
@@ -204,7 +266,11 @@ func TestStuck(t *testing.T) {
 	if !errors.As(r.err, &stuck) || len(stuck.Waiting) != 2 {
 		t.Fatalf("%v, expected that two programs wait", r.err)
 	}
-	t.Log(r.err)
+	for _, want := range []string{"h0: program (thread 1) waits for a signal", "h1: program (thread 1) waits for descriptor 3 (socket:"} {
+		if !strings.Contains(r.err.Error(), want) {
+			t.Errorf("%v, expected that it has %q", r.err, want)
+		}
+	}
 }
 
 // TestRefused has programs do what can't be simulated.

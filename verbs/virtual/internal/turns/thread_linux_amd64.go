@@ -123,13 +123,12 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 		if !ok {
 			closeAll(fds)
 			if s.err == nil {
+				s.advance(p.now())
 				s.onHangup(t)
 			}
 			return
 		}
-		if now := s.cfg.Simulation.Now(); r.now > now {
-			s.cfg.Simulation.RunUntil(min(r.now, now+longestAlone))
-		}
+		s.advance(r.now)
 		p.execing = false // it has failed to
 		if r.op == opWait {
 			again := r.flags&flagAgain != 0
@@ -145,6 +144,13 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 		if !s.answer(t, r, &answer) {
 			return
 		}
+	}
+}
+
+// advance brings the simulation to where a thread is that let costs pass by itself.
+func (s *scheduler) advance(to units.Time) {
+	if now := s.cfg.Simulation.Now(); to > now {
+		s.cfg.Simulation.RunUntil(min(to, now+longestAlone))
 	}
 }
 
@@ -318,8 +324,8 @@ func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []in
 			s.failf("%s: it waits in a system call that can't be simulated: %s", t.p.name(), call)
 			return nil, nil, false
 		}
-		if t.p.hasEnded() && n == 0 {
-			continue // the connection ends next
+		if t.p.execing || t.p.hasEnded() {
+			continue // the signal would end what it executes; the connection ends next
 		}
 		_ = unix.Tgkill(t.p.pid, t.tid, unix.SIGSTKFLT)
 	}
