@@ -22,6 +22,22 @@
 /* The family that a descriptor's socket shows, where it is not its own. */
 static unsigned char family_of[FDS];
 
+/*
+ * Who sends by TCP to a socket that is closed learns it from the answer, after the call:
+ * the first one succeeds. Programs of perftest end so.
+ */
+static bool knows_closed[FDS];
+
+bool inet_knows_closed(int fd)
+{
+	return (unsigned)fd >= FDS || knows_closed[fd];
+}
+
+void inet_learns_closed(int fd)
+{
+	knows_closed[fd] = true;
+}
+
 static bool in_net(const struct sockaddr_un *un, socklen_t len)
 {
 	size_t n = strlen(turns_dir);
@@ -84,7 +100,7 @@ int inet_socket(int domain, int type, int protocol)
 		return -1;
 	}
 	if (fd >= 0)
-		family_of[fd] = domain;
+		family_of[fd] = domain, knows_closed[fd] = false;
 	return fd;
 }
 
@@ -97,7 +113,7 @@ void inet_closed(int fd)
 void inet_dup(int from, int to)
 {
 	if ((unsigned)from < FDS && (unsigned)to < FDS)
-		family_of[to] = family_of[from];
+		family_of[to] = family_of[from], knows_closed[to] = knows_closed[from];
 }
 
 /* An address as 16 bytes, IPv4 mapped into IPv6, and a port. */
@@ -313,7 +329,7 @@ static int accepted(int listener, int fd, const struct sockaddr_un *un, socklen_
 	if (fd < 0)
 		return fd;
 	if ((unsigned)fd < FDS)
-		family_of[fd] = family(listener);
+		family_of[fd] = family(listener), knows_closed[fd] = false;
 	if (addr && len)
 		show(un, un_len, family(listener), addr, len);
 	return fd;

@@ -220,6 +220,14 @@ static bool proven(const greg_t *g)
 	return probe.rounds == PROBE_ROUNDS;
 }
 
+/* at_call reports whether the next instruction is a system call, which no loop over memory has. */
+static bool at_call(const greg_t *g)
+{
+	const unsigned char *p = (const unsigned char *)g[REG_RIP];
+
+	return p[0] == 0x0f && p[1] == 0x05;
+}
+
 static void on_step(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = context;
@@ -238,7 +246,8 @@ static void on_step(int sig, siginfo_t *info, void *context)
 	} else if (proven(g)) {
 		end_probe(uc);
 		turn_wait(WAIT_LOOP, NEVER, 0, 0, NULL);
-	} else if (++probe.steps == PROBE_STEPS) {
+	} else if (++probe.steps == PROBE_STEPS || at_call(g)) {
+		/* A call may block SIGTRAP, and the next step would be the process's end. */
 		end_probe(uc);
 		turn_ask(TURN_PROBED, 0, 0, 0, 0, NULL);
 	}
@@ -253,6 +262,10 @@ static void on_probe(int sig, siginfo_t *info, void *context)
 	(void)info;
 	if (turn_busy())
 		return;
+	if (at_call(uc->uc_mcontext.gregs)) {
+		turn_ask(TURN_PROBED, 0, 0, 0, 0, NULL);
+		return;
+	}
 	/* Steps end where a signal handler returns. */
 	if (probe.on && probe.steps != probe.steps_before) {
 		probe.steps_before = probe.steps;

@@ -197,6 +197,8 @@ ssize_t turns_write(int fd, const void *buf, size_t n);
 
 /* sockets.c */
 bool inet_stream(int fd);
+bool inet_knows_closed(int fd);
+void inet_learns_closed(int fd);
 void inet_refuse(int fd, const struct sockaddr *to);
 int inet_socket(int domain, int type, int protocol);
 void inet_closed(int fd);

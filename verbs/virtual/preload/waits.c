@@ -183,7 +183,17 @@ static ssize_t put(int fd, const void *buf, size_t n, size_t most, ssize_t (*som
 
 static ssize_t send_some(int fd, const void *buf, size_t n, int flags)
 {
-	return NEXT(sendto)(fd, buf, n, flags | MSG_DONTWAIT, NULL, 0);
+	ssize_t sent;
+
+	flags |= MSG_DONTWAIT;
+	if (!inet_stream(fd) || inet_knows_closed(fd))
+		return NEXT(sendto)(fd, buf, n, flags, NULL, 0);
+	sent = NEXT(sendto)(fd, buf, n, flags | MSG_NOSIGNAL, NULL, 0);
+	if (sent < 0 && errno == EPIPE) {
+		inet_learns_closed(fd);
+		return n;
+	}
+	return sent;
 }
 
 static ssize_t write_some(int fd, const void *buf, size_t n, int flags)
