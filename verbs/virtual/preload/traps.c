@@ -15,6 +15,8 @@
 
 #if defined(__x86_64__)
 
+#define PAGE 4096
+
 /* For the processor to trap after one instruction. */
 #define TRAP_FLAG 0x100
 
@@ -74,7 +76,8 @@ void queues_changed(void)
 {
 	for (int i = 0; i < BOARD_QUEUES; i++) {
 		struct board_queue *q = &board->queues[i];
-		struct closed want = {q->entries ? q->addr : 0, (size_t)q->entries * q->entry_size, 0};
+		size_t length = (size_t)q->entries * q->entry_size;
+		struct closed want = {q->entries ? q->addr : 0, (length + PAGE - 1) & ~(size_t)(PAGE - 1), 0};
 
 		if (want.addr == closed[i].addr && want.length == closed[i].length)
 			continue;
@@ -108,7 +111,7 @@ static void look(int i, uintptr_t addr)
 	struct board_queue *q = &board->queues[i];
 	uint32_t size = q->entry_size, slot = (addr - q->addr) / size, record, consumed, n, produced;
 
-	if (!q->entries || (addr - q->addr) % size < size - 4) /* what tells whether there is one lies at its end */
+	if (slot >= q->entries || (addr - q->addr) % size < size - 4) /* what tells whether there is one lies at its end */
 		return;
 	if (syscall(SYS_pread64, mem_fd, &record, sizeof record, q->doorbell) != sizeof record)
 		return;

@@ -110,12 +110,11 @@ type WatchedQueue struct {
 }
 
 func (s *scheduler) watchQueue(pid int, q Queue) (*WatchedQueue, error) {
-	size := uint64(q.Entries) * uint64(q.EntrySize)
 	switch {
 	case q.Entries == 0 || q.Entries > maxEntries || q.Entries&(q.Entries-1) != 0 || q.EntrySize != 64 && q.EntrySize != 128:
 		return nil, fmt.Errorf("turns: a queue of %d entries of %d bytes", q.Entries, q.EntrySize)
-	case q.Addr%pageBytes != 0 || size%pageBytes != 0:
-		return nil, fmt.Errorf("turns: a queue of %d bytes at %#x, which are not whole pages", size, q.Addr)
+	case q.Addr%pageBytes != 0:
+		return nil, fmt.Errorf("turns: a queue at %#x, which begins no page", q.Addr)
 	}
 	for _, p := range s.processes {
 		if p.pid != pid || p.board == nil {

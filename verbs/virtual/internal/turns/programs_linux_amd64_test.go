@@ -211,11 +211,11 @@ const clocksWant = `20 start
 
 const timersWant = `3 left
 2000000020 alarm
-3000000040 alarm in a loop of clock reads
-3750000060 three of an interval
-6750000080 timer_create
-7750000100 alarm in a loop of memory reads
-7750000120 computed
+2050000040 alarm in a loop of clock reads
+2800000060 three of an interval
+5800000080 timer_create
+6800000100 alarm in a loop of memory reads
+6800000120 computed
 `
 
 const serverWant = `20 listening

@@ -289,7 +289,7 @@ func (s *scheduler) receive(ctx context.Context, t *thread) (r *request, fds []i
 }
 
 func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []int, bool) {
-	began := time.Now()
+	began, last := time.Now(), t.p.now()
 	var used time.Duration // of the processor, at the first probe
 	probes := 0
 	for wait := firstProbe; ; wait = min(2*wait, longestProbe) {
@@ -323,6 +323,10 @@ func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []in
 		if call := s.blocked(t); call != "" && time.Since(began) > blocksFor {
 			s.failf("%s: it waits in a system call that can't be simulated: %s", t.p.name(), call)
 			return nil, nil, false
+		}
+		if now := t.p.now(); now != last { // it reads clocks
+			last, began, wait = now, time.Now(), firstProbe/2
+			continue
 		}
 		if t.p.execing || t.p.hasEnded() {
 			continue // the signal would end what it executes; the connection ends next

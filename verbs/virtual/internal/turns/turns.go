@@ -112,8 +112,9 @@ func (s *Scheduler) Do(f func()) { s.do(f) }
 
 // WatchQueue has looks at a completion queue of a process take time while it is empty. It is
 // called within Do, before the program's call that makes the queue returns. It fails for a
-// queue whose entries are not whole pages (the program's looks are then seen only as a loop
-// that reads the same memory), and when a process has more than maxQueues.
+// queue that does not begin a page (the program's looks are then seen only as a loop that
+// reads the same memory), and when a process has more than 64. The last page is the queue's
+// whole, as libmlx5 allocates it.
 func (s *Scheduler) WatchQueue(pid int, q Queue) (*WatchedQueue, error) {
 	return s.watchQueue(pid, q)
 }

@@ -81,7 +81,7 @@ static int timers(void)
 	alarm(2);
 	printf("%u left\n", sleep(5));
 	say("alarm");
-	alarm(1);
+	ualarm(50000, 0);
 	for (alarms = 0; !alarms;)
 		now();
 	say("alarm in a loop of clock reads");
