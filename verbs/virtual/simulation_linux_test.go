@@ -113,3 +113,16 @@ func TestSimulatedReadLatency(t *testing.T) {
 		t.Log(out)
 	}
 }
+
+func TestSimulatedX(t *testing.T) {
+	for _, c := range []string{"ib_send_lat -n 1000", "ib_write_bw -n 1000", "ib_write_lat -n 1000", "ib_send_bw -n 1000", "ib_read_bw"} {
+		t.Run(c, func(t *testing.T) {
+			s := newSimulated(t, 2)
+			w := strings.SplitN(c+" ", " ", 2)
+			c := w[0] + " -d mlx5_0 -F " + w[1]
+			start := time.Now()
+			out := s.run(c, c+" 10.0.0.1")
+			t.Log(time.Since(start), out[1][len(out[1])-300:])
+		})
+	}
+}
