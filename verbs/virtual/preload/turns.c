@@ -19,7 +19,8 @@ struct board *board;
 char turns_dir[80];
 
 /* Of the thread that runs: no other one reads or writes them meanwhile. */
-int64_t turn_now, turn_horizon;
+int64_t turn_now, turn_alone, turn_horizon;
+static int64_t turn_base; /* when the turn began */
 
 static __thread int conn __attribute__((tls_model("initial-exec"))) = -1;
 static __thread bool busy __attribute__((tls_model("initial-exec")));
@@ -123,6 +124,9 @@ static void exchange(struct turn_request *q, const void *data, size_t len, const
 			if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 				memcpy(fd, CMSG_DATA(c), sizeof(int));
 	turn_now = r->now;
+	if (q->op != TURN_PROBED) /* which is answered at once */
+		turn_base = turn_now;
+	turn_alone = r->alone;
 	turn_horizon = r->horizon;
 	board_read();
 }
@@ -225,6 +229,12 @@ void turn_pass(int64_t cost, enum turn_wait what)
 		return;
 	}
 	turn_wait(what, turn_now + cost, 0, 0, NULL);
+}
+
+void turn_catch_up(void)
+{
+	if (turn_now > turn_base)
+		turn_wait(WAIT_OTHERS, turn_now, 0, 0, NULL);
 }
 
 int64_t turn_clock(void)
@@ -364,6 +374,12 @@ bool turns_start(void)
 	atomic_store(&turns_state, TURNS_ON);
 	errno = saved;
 	return true;
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	if (atomic_load(&turns_state) == TURNS_ON)
+		turn_sync();
 }
 
 __attribute__((constructor)) static void load(void)

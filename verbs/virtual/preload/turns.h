@@ -41,6 +41,7 @@ enum turn_wait {
 	WAIT_LOOP = 7,
 	WAIT_THREAD = 8, /* b the thread's number */
 	WAIT_SIGNAL = 9,
+	WAIT_OTHERS = 10,
 };
 
 enum turn_flag {
@@ -59,7 +60,9 @@ struct turn_request {
 
 struct turn_reply {
 	uint32_t err, ready; /* ready: the wait ended by what it was for, not by its time */
-	int64_t now, horizon;
+	int64_t now;
+	int64_t alone;	 /* before this nobody else runs */
+	int64_t horizon; /* and before this nobody changes what the thread sees without a call */
 	uint64_t signals; /* a bit for each, from 1 on */
 	uint64_t value;
 };
@@ -106,7 +109,7 @@ static inline bool simulated(void)
 	return !likely(state == TURNS_OFF) && (state == TURNS_ON || (state == TURNS_UNKNOWN && turns_start()));
 }
 
-extern int64_t turn_now, turn_horizon;
+extern int64_t turn_now, turn_alone, turn_horizon;
 
 /* turn_pass is a waiting point that takes a cost. */
 void turn_pass(int64_t cost, enum turn_wait what);
@@ -122,6 +125,14 @@ bool turn_wait_fds(const struct pollfd *fds, size_t n, int64_t until, int *inter
 
 /* turn_ask is a request that keeps the turn. It returns an errno. */
 int turn_ask(enum turn_op op, uint64_t a, uint64_t b, uint64_t c, int64_t until, uint64_t *value);
+
+/* turn_catch_up lets others catch up with the thread, before it does what they see or sees what they do. */
+void turn_catch_up(void);
+static inline void turn_sync(void)
+{
+	if (!likely(turn_now < turn_alone))
+		turn_catch_up();
+}
 
 /* turn_changed has others look at once, at the next waiting point, whether they can go on. */
 static inline void turn_changed(void)

@@ -42,6 +42,7 @@ const (
 	waitLoop
 	waitThread // b the thread's number
 	waitSignal
+	waitOthers
 )
 
 // flagAgain says that since its last wait a thread only found that it has to wait again.
@@ -52,7 +53,7 @@ const flagGuessed = 1 << 31
 
 const (
 	requestSize = 48
-	replySize   = 40
+	replySize   = 48
 	maxData     = 4096
 	maxFDs      = 250
 )
@@ -84,9 +85,10 @@ func (r *request) decode(b []byte) error {
 
 type reply struct {
 	errno, ready uint32
-	now, horizon units.Time
-	signals      uint64
-	value        uint64
+	// alone and horizon are what the function horizon returns.
+	now, alone, horizon units.Time
+	signals             uint64
+	value               uint64
 }
 
 func (r *reply) append(b []byte) []byte {
@@ -94,6 +96,7 @@ func (r *reply) append(b []byte) []byte {
 	b = e.AppendUint32(b, r.errno)
 	b = e.AppendUint32(b, r.ready)
 	b = e.AppendUint64(b, uint64(r.now))
+	b = e.AppendUint64(b, uint64(r.alone))
 	b = e.AppendUint64(b, uint64(r.horizon))
 	b = e.AppendUint64(b, r.signals)
 	return e.AppendUint64(b, r.value)

@@ -101,7 +101,7 @@ type command struct {
 func on(host int, start units.Time, args ...string) command { return command{host, start, args} }
 
 // run runs programs on hosts h0 and h1. An argument of "PROGRAM" is the test program.
-func run(t *testing.T, devices Devices, commands ...command) ran {
+func run(t *testing.T, devices Devices, lookahead units.Time, commands ...command) ran {
 	t.Helper()
 	library, program := build(t)
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func run(t *testing.T, devices Devices, commands ...command) ran {
 	}
 	engine := des.New()
 	s, err := New(Config{
-		Simulation: engine, Devices: devices, PollCost: 100 * units.Nanosecond,
+		Simulation: engine, Devices: devices, PollCost: 100 * units.Nanosecond, Lookahead: lookahead,
 		Hosts: []Host{{"h0", netip.MustParseAddr("10.0.0.1")}, {"h1", netip.MustParseAddr("10.0.0.2")}},
 	})
 	if err != nil {
@@ -154,7 +154,7 @@ func run(t *testing.T, devices Devices, commands ...command) ran {
 	return out
 }
 
-// twice runs programs two times and checks that both runs are equal.
+// twice runs programs two times, with a lookahead and without, and checks that both runs are equal.
 func twice(t *testing.T, commands ...command) ran {
 	t.Helper()
 	clone := func() (c []command) {
@@ -164,12 +164,12 @@ func twice(t *testing.T, commands ...command) ran {
 		}
 		return c
 	}
-	first := run(t, none{}, clone()...)
+	first := run(t, none{}, 0, clone()...)
 	if first.err != nil {
 		t.Errorf("%v\n%s", first.err, strings.Join(first.outputs, "\n"))
 		return first
 	}
-	if again := run(t, none{}, clone()...); fmt.Sprint(again) != fmt.Sprint(first) {
+	if again := run(t, none{}, units.Microsecond, clone()...); fmt.Sprint(again) != fmt.Sprint(first) {
 		t.Errorf("two runs differ:\n%v\n%v", first, again)
 	}
 	return first
@@ -185,6 +185,8 @@ func TestPrograms(t *testing.T) {
 		{"cpu", []command{on(0, 0, "PROGRAM", "cpu")}, []string{"cpu MHz\t\t: 2000.000\n"}},
 		{"timers", []command{on(0, 0, "PROGRAM", "timers")}, []string{timersWant}},
 		{"sockets", []command{on(0, 0, "PROGRAM", "server", "20"), on(1, units.Millisecond, "PROGRAM", "client", "h0", "20")}, []string{serverWant, clientWant}},
+		{"alternating", []command{on(0, 0, "PROGRAM", "reader"), on(1, 0, "PROGRAM", "reader"), on(1, 3*units.Microsecond, "PROGRAM", "reader")},
+			[]string{"200000 read\n", "200000 read\n", "203000 read\n"}},
 		{"threads", []command{on(0, 0, "PROGRAM", "threads")}, []string{threadsWant}},
 		{"processes", []command{on(0, 0, "PROGRAM", "processes")}, []string{processesWant}},
 	} {
@@ -326,7 +328,7 @@ func (c *completer) OnEnd(int) { _ = c.memory.Close() }
 func TestQueue(t *testing.T) {
 	for _, most := range []int{1, 16} {
 		c := &completer{t: t}
-		r := run(t, c, on(0, 0, "PROGRAM", "queue", fmt.Sprint(most)))
+		r := run(t, c, 0, on(0, 0, "PROGRAM", "queue", fmt.Sprint(most)))
 		if r.err != nil {
 			t.Fatal(r.err)
 		}
@@ -354,7 +356,7 @@ func TestQueue(t *testing.T) {
 
 // TestStuck has all programs wait for ever.
 func TestStuck(t *testing.T) {
-	r := run(t, none{}, on(0, 0, "PROGRAM", "stuck"), on(1, 0, "PROGRAM", "server", "1"))
+	r := run(t, none{}, 0, on(0, 0, "PROGRAM", "stuck"), on(1, 0, "PROGRAM", "server", "1"))
 	var stuck *StuckError
 	if !errors.As(r.err, &stuck) || len(stuck.Waiting) != 2 {
 		t.Fatalf("%v, expected that two programs wait", r.err)
@@ -368,7 +370,7 @@ func TestStuck(t *testing.T) {
 
 // TestRefused has programs do what can't be simulated.
 func TestRefused(t *testing.T) {
-	r := run(t, none{}, on(0, 0, "PROGRAM", "timerfd"))
+	r := run(t, none{}, 0, on(0, 0, "PROGRAM", "timerfd"))
 	if r.err == nil || !strings.Contains(r.err.Error(), "timerfd_create can't be simulated") {
 		t.Errorf("%v, expected that timerfd_create can't be simulated", r.err)
 	}

@@ -61,6 +61,14 @@ static int clocks(void)
 	return 0;
 }
 
+static int reader(void)
+{
+	for (int i = 1; i < 10000; i++)
+		now();
+	say("read");
+	return 0;
+}
+
 static volatile sig_atomic_t alarms;
 
 static void on_alarm(int sig)
@@ -406,6 +414,8 @@ int main(int argc, char **argv)
 		return processes(argv[0]);
 	if (!strcmp(what, "sleeper"))
 		return usleep(1500), say("slept after exec"), 0;
+	if (!strcmp(what, "reader"))
+		return reader();
 	if (!strcmp(what, "queue"))
 		return queue(argv[2]);
 	if (!strcmp(what, "cpu"))
