@@ -20,7 +20,9 @@ char turns_dir[80];
 
 /* Of the thread that runs: no other one reads or writes them meanwhile. */
 int64_t turn_now, turn_alone, turn_horizon;
+bool turn_far;
 static int64_t turn_base; /* when the turn began */
+static int reads;	   /* of clocks, with nothing else between them */
 
 static __thread int conn __attribute__((tls_model("initial-exec"))) = -1;
 static __thread bool busy __attribute__((tls_model("initial-exec")));
@@ -128,6 +130,7 @@ static void exchange(struct turn_request *q, const void *data, size_t len, const
 		turn_base = turn_now;
 	turn_alone = r->alone;
 	turn_horizon = r->horizon;
+	turn_far = r->ready & READY_FAR;
 	board_read();
 }
 
@@ -163,7 +166,7 @@ static bool request(struct turn_request *q, const void *data, size_t len, const 
 	if (r->signals)
 		deliver(r->signals, interrupted);
 	errno = saved;
-	return r->ready;
+	return r->ready & READY;
 }
 
 bool turn_wait(enum turn_wait what, int64_t until, uint64_t b, uint32_t flags, int *interrupted)
@@ -221,14 +224,31 @@ void turn_refuse(const char *format, ...)
 	fail("%s can't be simulated", text);
 }
 
+/* So many reads of clocks, with nothing else between them, are a wait for a time. */
+#define READS_WAIT 64
+
 void turn_pass(int64_t cost, enum turn_wait what)
 {
-	if (turn_now + cost < turn_horizon && !doorbell_rung()) {
+	bool rung = doorbell_rung();
+
+	if (rung || what != WAIT_CLOCK)
+		reads = 0;
+	else if (reads < READS_WAIT)
+		reads++;
+	if (turn_far && what != WAIT_CLOCK)
+		turn_catch_up();
+	if (turn_now + cost < turn_horizon && !rung) {
 		turn_now += cost;
 		board->now = turn_now;
 		return;
 	}
-	turn_wait(what, turn_now + cost, 0, 0, NULL);
+	turn_wait(what, turn_now + cost, 0, reads == READS_WAIT ? TURN_CLOCKS : 0, NULL);
+}
+
+void turn_changed(void)
+{
+	turn_horizon = 0;
+	reads = 0;
 }
 
 void turn_catch_up(void)

@@ -48,6 +48,16 @@ const (
 // flagAgain says that since its last wait a thread only found that it has to wait again.
 const flagAgain = 1
 
+// flagClocks says of a waitClock that the thread has done nothing but read clocks for a
+// while. Its answer may let it run far ahead of others that do so (readyFar).
+const flagClocks = 2
+
+// Bits of reply.ready.
+const (
+	readyEnded = 1 // the wait ended by what it was for, not by its time
+	readyFar   = 2
+)
+
 // flagGuessed is the scheduler's own, of a wait that it takes a thread to be in.
 const flagGuessed = 1 << 31
 
@@ -81,6 +91,10 @@ func (r *request) decode(b []byte) error {
 		return errors.New("a time before the simulation")
 	}
 	return nil
+}
+
+func (r *request) waitsByClocks() bool {
+	return r.op == opWait && waitKind(r.a) == waitClock && r.flags&flagClocks != 0
 }
 
 type reply struct {

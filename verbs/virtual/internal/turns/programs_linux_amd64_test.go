@@ -186,7 +186,7 @@ func TestPrograms(t *testing.T) {
 		{"timers", []command{on(0, 0, "PROGRAM", "timers")}, []string{timersWant}},
 		{"sockets", []command{on(0, 0, "PROGRAM", "server", "20"), on(1, units.Millisecond, "PROGRAM", "client", "h0", "20")}, []string{serverWant, clientWant}},
 		{"alternating", []command{on(0, 0, "PROGRAM", "reader"), on(1, 0, "PROGRAM", "reader"), on(1, 3*units.Microsecond, "PROGRAM", "reader")},
-			[]string{"200000 read\n", "200000 read\n", "203000 read\n"}},
+			[]string{"60000 read\n", "60000 read\n", "63000 read\n"}},
 		{"threads", []command{on(0, 0, "PROGRAM", "threads")}, []string{threadsWant}},
 		{"processes", []command{on(0, 0, "PROGRAM", "processes")}, []string{processesWant}},
 	} {

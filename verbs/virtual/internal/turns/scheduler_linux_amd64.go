@@ -197,6 +197,9 @@ func (s *scheduler) collect() {
 			continue
 		}
 		t.wait.later = s.later(t.p.program)
+		if t.wait.later > 0 && s.running != nil && s.running.waitsByClocks() && t.waitsByClocks() {
+			t.wait.later = max(t.wait.later, clocksAhead)
+		}
 		s.waits = append(s.waits, &t.wait)
 	}
 	for _, p := range s.programs {
@@ -211,6 +214,11 @@ func (s *scheduler) later(p *Program) units.Time {
 	}
 	return s.cfg.Lookahead
 }
+
+// clocksAhead is how far a thread that only reads clocks runs ahead of another one, of another host, that
+// does so, too. Neither sees what the other does without doing something else first, but
+// for memory: what a device writes they may see so late.
+const clocksAhead = 50 * units.Microsecond
 
 // ticking is the simulation, of which the run's end is noticed.
 type ticking struct {

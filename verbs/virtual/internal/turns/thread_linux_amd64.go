@@ -32,6 +32,7 @@ type thread struct {
 	writes  uint64 // of devices into the process's memory, when the wait began
 	turns   uint64 // of the process, then
 	ended   uint64 // of the process's children, then
+	clocks  bool   // of waitClock: it has only read clocks for a while
 	guessed bool   // of waitLoop: that it loops was concluded from its processor time
 
 	// deferred is a message that came from a time at which the simulation is not yet: the
@@ -68,6 +69,14 @@ func (t *thread) isReady() bool {
 		return !slices.ContainsFunc(p.threads, func(u *thread) bool { return uint64(u.number) == t.target })
 	}
 	return false
+}
+
+// waitsByClocks reports whether a thread's next step is to read a clock again, as for a while.
+func (t *thread) waitsByClocks() bool {
+	if t.deferred != nil {
+		return t.deferred.request != nil && t.deferred.request.waitsByClocks()
+	}
+	return t.clocks && t.signals == 0
 }
 
 // what says what a thread waits for.
@@ -130,7 +139,7 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 		t.freeFDs()
 		t.productive = t.kind != waitLock && t.kind != waitLoop
 		if ready {
-			answer.ready = 1
+			answer.ready = readyEnded
 		}
 	}
 	for ; ; m = nil {
@@ -218,6 +227,7 @@ func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 	}
 	s.cfg.Devices.OnWaitingPoint(p.pid)
 	t.kind, t.target, t.wait.until, t.guessed = waitKind(r.a), r.b, r.until, r.flags&flagGuessed != 0
+	t.clocks = r.waitsByClocks()
 	t.writes, t.turns, t.ended = s.cfg.Devices.Writes(p.pid), p.turns, p.ended
 	const wanted = 8 // a descriptor's number and its events
 	for i, fd := range fds {
@@ -305,6 +315,9 @@ func (s *scheduler) expectEnd(p *process) {
 
 // reply sends one to a thread, which then runs, and reports whether it is there.
 func (s *scheduler) reply(t *thread, r *reply) bool {
+	if t.waitsByClocks() {
+		r.ready |= readyFar
+	}
 	s.collect()
 	again := s.fire(s.cfg.Simulation.Now())
 	r.now = s.cfg.Simulation.Now()

@@ -63,7 +63,7 @@ static int clocks(void)
 
 static int reader(void)
 {
-	for (int i = 1; i < 10000; i++)
+	for (int i = 1; i < 3000; i++)
 		now();
 	say("read");
 	return 0;
