@@ -3,6 +3,7 @@
 #include "turns.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,6 +367,26 @@ void turn_child(void)
 	traps_thread(true);
 }
 
+/* A note of the Go linker's is in a segment of an object that has a Go runtime. */
+static int has_go(struct dl_phdr_info *object, size_t size, void *found)
+{
+	(void)size;
+	for (int i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *h = &object->dlpi_phdr[i];
+		const char *at = (const char *)object->dlpi_addr + h->p_vaddr, *end = at + h->p_memsz;
+
+		while (h->p_type == PT_NOTE && at + sizeof(ElfW(Nhdr)) <= end) {
+			const ElfW(Nhdr) *note = (const void *)at;
+			const char *name = at + sizeof *note;
+
+			if (note->n_namesz == 4 && name + 4 <= end && !memcmp(name, "Go\0", 4))
+				*(bool *)found = true;
+			at = name + ((note->n_namesz + 3) & ~3u) + ((note->n_descsz + 3) & ~3u);
+		}
+	}
+	return 0;
+}
+
 /*
  * What this calls is not simulated: to others of this library's functions the state is
  * then TURNS_STARTING. Only one thread is there.
@@ -374,6 +395,7 @@ bool turns_start(void)
 {
 	int unknown = TURNS_UNKNOWN, saved = errno, err;
 	const char *dir;
+	bool go = false;
 
 	if (!atomic_compare_exchange_strong(&turns_state, &unknown, TURNS_STARTING))
 		return unknown == TURNS_ON;
@@ -390,6 +412,9 @@ bool turns_start(void)
 	clock_install();
 	traps_install();
 	hello(true);
+	dl_iterate_phdr(has_go, &go);
+	if (go)
+		turn_refuse("a Go runtime (sluice virtual runs it in real time)");
 	traps_thread(true);
 	atomic_store(&turns_state, TURNS_ON);
 	errno = saved;

@@ -75,8 +75,12 @@ func compile() error {
 	for _, args := range [][]string{
 		append([]string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--version-script=../../preload/virtual.map", "-o", built.library}, sources...),
 		{"-o", built.program, "testdata/program.c", "-lpthread"},
+		{"-DGO", "-o", filepath.Join(dir, "go"), "testdata/program.c", "-lpthread"},
+		{"-static", "-o", filepath.Join(dir, "static"), "-x", "c", "-"}, // an empty program
 	} {
-		if out, err := exec.Command(cc, append(flags, args...)...).CombinedOutput(); err != nil {
+		c := exec.Command(cc, append(flags, args...)...)
+		c.Stdin = strings.NewReader("int main(void) { return 0; }")
+		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s %q: %w\n%s", cc, args, err, out)
 		}
 	}
@@ -370,8 +374,20 @@ func TestStuck(t *testing.T) {
 
 // TestRefused has programs do what can't be simulated.
 func TestRefused(t *testing.T) {
-	r := run(t, none{}, 0, on(0, 0, "PROGRAM", "timerfd"))
-	if r.err == nil || !strings.Contains(r.err.Error(), "timerfd_create can't be simulated") {
-		t.Errorf("%v, expected that timerfd_create can't be simulated", r.err)
+	build(t)
+	goProgram := filepath.Join(built.dir, "go")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"PROGRAM", "timerfd"}, "h0: program: timerfd_create can't be simulated"},
+		{[]string{"PROGRAM", "datagram"}, "h0: program: a datagram socket that is bound to an IP address can't be simulated"},
+		{[]string{goProgram, "clocks"}, "h0: go: a Go runtime (sluice virtual runs it in real time) can't be simulated"},
+		{[]string{filepath.Join(built.dir, "static"), "clocks"}, "h0: static: it ended before it was simulated: it is linked statically, changes its user, or lacks a library"},
+		{[]string{"PROGRAM", "execute", filepath.Join(built.dir, "static")}, "h0: program: it executed a program that can't be simulated: one that is linked statically, changes its user, or lacks a library"},
+	} {
+		if r := run(t, none{}, 0, on(0, 0, test.args...)); r.err == nil || r.err.Error() != test.want {
+			t.Errorf("%q: %v, expected %s", test.args, r.err, test.want)
+		}
 	}
 }
