@@ -106,6 +106,8 @@ static int exchange(int conn, const struct request *q, const void *data, size_t 
 	ssize_t n;
 
 	*fd = -1;
+	if (simulated())
+		turn_sync();
 	if (send_fd >= 0) {
 		memset(&control, 0, sizeof control);
 		m.msg_control = &control;

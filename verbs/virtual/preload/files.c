@@ -88,6 +88,7 @@ VERSION(linked_munmap, "munmap@" LIBC);
 EXPORT int close(int fd)
 {
 	if (simulated()) {
+		turn_sync();
 		inet_closed(fd);
 		turn_changed();
 	}

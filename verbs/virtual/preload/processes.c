@@ -449,6 +449,19 @@ EXPORT int pclose(FILE *f)
 	return status;
 }
 
+EXPORT void _exit(int status)
+{
+	if (simulated())
+		turn_sync();
+	syscall(SYS_exit_group, status);
+	__builtin_unreachable();
+}
+
+EXPORT void _Exit(int status)
+{
+	_exit(status);
+}
+
 EXPORT int daemon(int stay, int keep_files)
 {
 	if (simulated())

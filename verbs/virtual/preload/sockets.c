@@ -269,6 +269,7 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t len)
 
 	if (!simulated() || !addr || !is_inet(addr->sa_family))
 		return NEXT(bind)(fd, addr, len);
+	turn_sync();
 	if (!inet_stream(fd)) {
 		if (real_inet(fd))
 			turn_refuse("a datagram socket that is bound to an IP address");
@@ -287,6 +288,7 @@ EXPORT int listen(int fd, int backlog)
 
 	if (!simulated() || !inet_stream(fd))
 		return NEXT(listen)(fd, backlog);
+	turn_sync();
 	memset(&p, 0, sizeof p);
 	if (!bound(fd) && bind_place(fd, &p))
 		return -1;
@@ -301,6 +303,7 @@ EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 	if (!simulated())
 		return NEXT(connect)(fd, addr, len);
+	turn_sync();
 	turn_changed();
 	if (!inet_stream(fd)) {
 		if (is_inet(addr->sa_family) && real_inet(fd)) {
@@ -343,6 +346,7 @@ EXPORT int accept4(int fd, struct sockaddr *restrict addr, socklen_t *restrict l
 
 	if (!simulated())
 		return NEXT(accept4)(fd, addr, len, flags);
+	turn_sync();
 	if (!(syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK) && (err = wait_ready(fd, POLLIN, NEVER))) {
 		errno = err;
 		return -1;
@@ -407,8 +411,10 @@ EXPORT int getsockopt(int fd, int level, int option, void *restrict value, sockl
 
 EXPORT int shutdown(int fd, int how)
 {
-	if (simulated())
+	if (simulated()) {
+		turn_sync();
 		turn_changed();
+	}
 	return NEXT(shutdown)(fd, how);
 }
 

@@ -113,6 +113,8 @@ static void look(int i, uintptr_t addr)
 
 	if (slot >= q->entries || (addr - q->addr) % size < size - 4) /* what tells whether there is one lies at its end */
 		return;
+	if (turn_far)
+		turn_catch_up();
 	if (syscall(SYS_pread64, mem_fd, &record, sizeof record, q->doorbell) != sizeof record)
 		return;
 	consumed = __builtin_bswap32(record) & 0xffffff;

@@ -3,6 +3,7 @@
 #include "turns.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,10 @@ struct board *board;
 char turns_dir[80];
 
 /* Of the thread that runs: no other one reads or writes them meanwhile. */
-int64_t turn_now, turn_horizon;
+int64_t turn_now, turn_alone, turn_horizon;
+bool turn_far;
+static int64_t turn_base; /* when the turn began */
+static int reads;	   /* of clocks, with nothing else between them */
 
 static __thread int conn __attribute__((tls_model("initial-exec"))) = -1;
 static __thread bool busy __attribute__((tls_model("initial-exec")));
@@ -123,7 +127,11 @@ static void exchange(struct turn_request *q, const void *data, size_t len, const
 			if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 				memcpy(fd, CMSG_DATA(c), sizeof(int));
 	turn_now = r->now;
+	if (q->op != TURN_PROBED) /* which is answered at once */
+		turn_base = turn_now;
+	turn_alone = r->alone;
 	turn_horizon = r->horizon;
+	turn_far = r->ready & READY_FAR;
 	board_read();
 }
 
@@ -159,7 +167,7 @@ static bool request(struct turn_request *q, const void *data, size_t len, const 
 	if (r->signals)
 		deliver(r->signals, interrupted);
 	errno = saved;
-	return r->ready;
+	return r->ready & READY;
 }
 
 bool turn_wait(enum turn_wait what, int64_t until, uint64_t b, uint32_t flags, int *interrupted)
@@ -217,14 +225,37 @@ void turn_refuse(const char *format, ...)
 	fail("%s can't be simulated", text);
 }
 
+/* So many reads of clocks, with nothing else between them, are a wait for a time. */
+#define READS_WAIT 64
+
 void turn_pass(int64_t cost, enum turn_wait what)
 {
-	if (turn_now + cost < turn_horizon && !doorbell_rung()) {
+	bool rung = doorbell_rung();
+
+	if (rung || what != WAIT_CLOCK)
+		reads = 0;
+	else if (reads < READS_WAIT)
+		reads++;
+	if (turn_far && what != WAIT_CLOCK)
+		turn_catch_up();
+	if (turn_now + cost < turn_horizon && !rung) {
 		turn_now += cost;
 		board->now = turn_now;
 		return;
 	}
-	turn_wait(what, turn_now + cost, 0, 0, NULL);
+	turn_wait(what, turn_now + cost, 0, reads == READS_WAIT ? TURN_CLOCKS : 0, NULL);
+}
+
+void turn_changed(void)
+{
+	turn_horizon = 0;
+	reads = 0;
+}
+
+void turn_catch_up(void)
+{
+	if (turn_now > turn_base)
+		turn_wait(WAIT_OTHERS, turn_now, 0, 0, NULL);
 }
 
 int64_t turn_clock(void)
@@ -336,6 +367,26 @@ void turn_child(void)
 	traps_thread(true);
 }
 
+/* A note of the Go linker's is in a segment of an object that has a Go runtime. */
+static int has_go(struct dl_phdr_info *object, size_t size, void *found)
+{
+	(void)size;
+	for (int i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *h = &object->dlpi_phdr[i];
+		const char *at = (const char *)object->dlpi_addr + h->p_vaddr, *end = at + h->p_memsz;
+
+		while (h->p_type == PT_NOTE && at + sizeof(ElfW(Nhdr)) <= end) {
+			const ElfW(Nhdr) *note = (const void *)at;
+			const char *name = at + sizeof *note;
+
+			if (note->n_namesz == 4 && name + 4 <= end && !memcmp(name, "Go\0", 4))
+				*(bool *)found = true;
+			at = name + ((note->n_namesz + 3) & ~3u) + ((note->n_descsz + 3) & ~3u);
+		}
+	}
+	return 0;
+}
+
 /*
  * What this calls is not simulated: to others of this library's functions the state is
  * then TURNS_STARTING. Only one thread is there.
@@ -344,6 +395,7 @@ bool turns_start(void)
 {
 	int unknown = TURNS_UNKNOWN, saved = errno, err;
 	const char *dir;
+	bool go = false;
 
 	if (!atomic_compare_exchange_strong(&turns_state, &unknown, TURNS_STARTING))
 		return unknown == TURNS_ON;
@@ -360,10 +412,19 @@ bool turns_start(void)
 	clock_install();
 	traps_install();
 	hello(true);
+	dl_iterate_phdr(has_go, &go);
+	if (go)
+		turn_refuse("a Go runtime (sluice virtual runs it in real time)");
 	traps_thread(true);
 	atomic_store(&turns_state, TURNS_ON);
 	errno = saved;
 	return true;
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	if (atomic_load(&turns_state) == TURNS_ON)
+		turn_sync();
 }
 
 __attribute__((constructor)) static void load(void)

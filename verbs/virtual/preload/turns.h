@@ -41,11 +41,16 @@ enum turn_wait {
 	WAIT_LOOP = 7,
 	WAIT_THREAD = 8, /* b the thread's number */
 	WAIT_SIGNAL = 9,
+	WAIT_OTHERS = 10,
 };
 
 enum turn_flag {
-	TURN_AGAIN = 1, /* since its last wait the thread only found that it has to wait again */
+	TURN_AGAIN = 1,	 /* since its last wait the thread only found that it has to wait again */
+	TURN_CLOCKS = 2, /* of WAIT_CLOCK: it has done nothing but read clocks for a while */
 };
+
+/* Bits of a reply's ready. */
+enum { READY = 1, READY_FAR = 2 };
 
 #define NEVER INT64_MAX /* of times, in ps */
 #define PS_OF_NS 1000ll
@@ -58,8 +63,10 @@ struct turn_request {
 };
 
 struct turn_reply {
-	uint32_t err, ready; /* ready: the wait ended by what it was for, not by its time */
-	int64_t now, horizon;
+	uint32_t err, ready; /* ready: the wait ended by what it was for, not by its time; in the answer to TURN_CLOCKS 2: turn_far */
+	int64_t now;
+	int64_t alone;	 /* before this nobody else runs */
+	int64_t horizon; /* and before this nobody changes what the thread sees without a call */
 	uint64_t signals; /* a bit for each, from 1 on */
 	uint64_t value;
 };
@@ -106,7 +113,7 @@ static inline bool simulated(void)
 	return !likely(state == TURNS_OFF) && (state == TURNS_ON || (state == TURNS_UNKNOWN && turns_start()));
 }
 
-extern int64_t turn_now, turn_horizon;
+extern int64_t turn_now, turn_alone, turn_horizon;
 
 /* turn_pass is a waiting point that takes a cost. */
 void turn_pass(int64_t cost, enum turn_wait what);
@@ -123,11 +130,19 @@ bool turn_wait_fds(const struct pollfd *fds, size_t n, int64_t until, int *inter
 /* turn_ask is a request that keeps the turn. It returns an errno. */
 int turn_ask(enum turn_op op, uint64_t a, uint64_t b, uint64_t c, int64_t until, uint64_t *value);
 
-/* turn_changed has others look at once, at the next waiting point, whether they can go on. */
-static inline void turn_changed(void)
+/* turn_far says that turn_horizon is for reads of clocks only: for what the thread sees otherwise it may be beyond. */
+extern bool turn_far;
+
+/* turn_catch_up lets others catch up with the thread, before it does what they see or sees what they do. */
+void turn_catch_up(void);
+static inline void turn_sync(void)
 {
-	turn_horizon = 0;
+	if (!likely(turn_now < turn_alone))
+		turn_catch_up();
 }
+
+/* turn_changed has others look at once, at the next waiting point, whether they can go on. */
+void turn_changed(void);
 
 /* turn_refuse ends the program: it did what can't be simulated. */
 void turn_refuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -19,8 +19,10 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size, int flag
 EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size);
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t size);
 
+/* poll_now is what others have done up to now. */
 static int poll_now(struct pollfd *fds, nfds_t n)
 {
+	turn_sync();
 	return syscall(SYS_poll, fds, n, 0);
 }
 
@@ -115,6 +117,7 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t n, int flags, struct 
 		from = NULL;
 		len = NULL;
 	}
+	turn_sync();
 	if (flags & MSG_DONTWAIT)
 		return changed(NEXT(recvfrom)(fd, buf, n, flags, from, len));
 	for (;;) {
@@ -151,6 +154,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	if (!simulated())
 		return NEXT(recvmsg)(fd, m, flags);
+	turn_sync();
 	if (!(flags & MSG_DONTWAIT) && !before(fd, POLLIN))
 		return -1;
 	if (inet_stream(fd))
@@ -237,6 +241,7 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct
 {
 	if (!simulated())
 		return NEXT(sendto)(fd, buf, n, flags, to, len);
+	turn_sync();
 	if (inet_stream(fd)) {
 		to = NULL;
 		len = 0;
@@ -257,6 +262,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	if (!simulated())
 		return NEXT(sendmsg)(fd, m, flags);
+	turn_sync();
 	if (!(flags & MSG_DONTWAIT) && !before(fd, POLLOUT))
 		return -1;
 	return changed(NEXT(sendmsg)(fd, m, flags));

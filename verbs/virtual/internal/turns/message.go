@@ -42,17 +42,28 @@ const (
 	waitLoop
 	waitThread // b the thread's number
 	waitSignal
+	waitOthers
 )
 
 // flagAgain says that since its last wait a thread only found that it has to wait again.
 const flagAgain = 1
+
+// flagClocks says of a waitClock that the thread has done nothing but read clocks for a
+// while. Its answer may let it run far ahead of others that do so (readyFar).
+const flagClocks = 2
+
+// Bits of reply.ready.
+const (
+	readyEnded = 1 // the wait ended by what it was for, not by its time
+	readyFar   = 2
+)
 
 // flagGuessed is the scheduler's own, of a wait that it takes a thread to be in.
 const flagGuessed = 1 << 31
 
 const (
 	requestSize = 48
-	replySize   = 40
+	replySize   = 48
 	maxData     = 4096
 	maxFDs      = 250
 )
@@ -82,11 +93,16 @@ func (r *request) decode(b []byte) error {
 	return nil
 }
 
+func (r *request) waitsByClocks() bool {
+	return r.op == opWait && waitKind(r.a) == waitClock && r.flags&flagClocks != 0
+}
+
 type reply struct {
 	errno, ready uint32
-	now, horizon units.Time
-	signals      uint64
-	value        uint64
+	// alone and horizon are what the function horizon returns.
+	now, alone, horizon units.Time
+	signals             uint64
+	value               uint64
 }
 
 func (r *reply) append(b []byte) []byte {
@@ -94,6 +110,7 @@ func (r *reply) append(b []byte) []byte {
 	b = e.AppendUint32(b, r.errno)
 	b = e.AppendUint32(b, r.ready)
 	b = e.AppendUint64(b, uint64(r.now))
+	b = e.AppendUint64(b, uint64(r.alone))
 	b = e.AppendUint64(b, uint64(r.horizon))
 	b = e.AppendUint64(b, r.signals)
 	return e.AppendUint64(b, r.value)

@@ -6,6 +6,9 @@ import "github.com/sluice-rdma/sluice/units"
 type wait struct {
 	until units.Time  // runs at the latest then, or units.Never
 	ready func() bool // runs as soon as this holds; nil: for time alone
+	// later is by how much what it does next is later in what the thread sees that has the
+	// turn, unless by a call.
+	later units.Time
 }
 
 // over reports whether the wait has ended, and by what it was for.
@@ -48,20 +51,26 @@ func next(sim Simulation, waits []*wait, fire func(now units.Time) (again units.
 // so late others notice at most what it did that its library has not seen.
 const longestAlone = 100 * units.Microsecond
 
-// horizon returns up to when the thread whose turn it is can be alone: before that neither
-// the simulation nor another wait has anything to happen. It is now if another one may
-// run already. again is fire's.
-func horizon(sim Simulation, waits []*wait, again units.Time) units.Time {
+// horizon returns up to when the thread whose turn it is is alone: before that neither the
+// simulation nor another wait has anything to happen. And up to when it can let costs pass by
+// itself, ahead of others: before that nothing happens that it sees without a call. They
+// are now if another one may run already. again is fire's.
+func horizon(sim Simulation, waits []*wait, again units.Time) (alone, ahead units.Time) {
 	now := sim.Now()
-	h := min(sim.Next(), again, now+longestAlone)
+	alone = min(sim.Next(), again, now+longestAlone)
+	ahead = alone
 	for _, w := range waits {
 		if w == nil {
 			continue
 		}
+		at := w.until
 		if over, _ := w.over(now); over {
-			return now
+			at = now
 		}
-		h = min(h, w.until)
+		alone = min(alone, at)
+		if at != units.Never {
+			ahead = min(ahead, at+w.later)
+		}
 	}
-	return max(h, now)
+	return max(alone, now), max(ahead, now)
 }

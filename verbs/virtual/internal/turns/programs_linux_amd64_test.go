@@ -75,8 +75,12 @@ func compile() error {
 	for _, args := range [][]string{
 		append([]string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,--version-script=../../preload/virtual.map", "-o", built.library}, sources...),
 		{"-o", built.program, "testdata/program.c", "-lpthread"},
+		{"-DGO", "-o", filepath.Join(dir, "go"), "testdata/program.c", "-lpthread"},
+		{"-static", "-o", filepath.Join(dir, "static"), "-x", "c", "-"}, // an empty program
 	} {
-		if out, err := exec.Command(cc, append(flags, args...)...).CombinedOutput(); err != nil {
+		c := exec.Command(cc, append(flags, args...)...)
+		c.Stdin = strings.NewReader("int main(void) { return 0; }")
+		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s %q: %w\n%s", cc, args, err, out)
 		}
 	}
@@ -101,7 +105,7 @@ type command struct {
 func on(host int, start units.Time, args ...string) command { return command{host, start, args} }
 
 // run runs programs on hosts h0 and h1. An argument of "PROGRAM" is the test program.
-func run(t *testing.T, devices Devices, commands ...command) ran {
+func run(t *testing.T, devices Devices, lookahead units.Time, commands ...command) ran {
 	t.Helper()
 	library, program := build(t)
 	dir := t.TempDir()
@@ -110,7 +114,7 @@ func run(t *testing.T, devices Devices, commands ...command) ran {
 	}
 	engine := des.New()
 	s, err := New(Config{
-		Simulation: engine, Devices: devices, PollCost: 100 * units.Nanosecond,
+		Simulation: engine, Devices: devices, PollCost: 100 * units.Nanosecond, Lookahead: lookahead,
 		Hosts: []Host{{"h0", netip.MustParseAddr("10.0.0.1")}, {"h1", netip.MustParseAddr("10.0.0.2")}},
 	})
 	if err != nil {
@@ -154,7 +158,7 @@ func run(t *testing.T, devices Devices, commands ...command) ran {
 	return out
 }
 
-// twice runs programs two times and checks that both runs are equal.
+// twice runs programs two times, with a lookahead and without, and checks that both runs are equal.
 func twice(t *testing.T, commands ...command) ran {
 	t.Helper()
 	clone := func() (c []command) {
@@ -164,12 +168,12 @@ func twice(t *testing.T, commands ...command) ran {
 		}
 		return c
 	}
-	first := run(t, none{}, clone()...)
+	first := run(t, none{}, 0, clone()...)
 	if first.err != nil {
 		t.Errorf("%v\n%s", first.err, strings.Join(first.outputs, "\n"))
 		return first
 	}
-	if again := run(t, none{}, clone()...); fmt.Sprint(again) != fmt.Sprint(first) {
+	if again := run(t, none{}, units.Microsecond, clone()...); fmt.Sprint(again) != fmt.Sprint(first) {
 		t.Errorf("two runs differ:\n%v\n%v", first, again)
 	}
 	return first
@@ -185,6 +189,8 @@ func TestPrograms(t *testing.T) {
 		{"cpu", []command{on(0, 0, "PROGRAM", "cpu")}, []string{"cpu MHz\t\t: 2000.000\n"}},
 		{"timers", []command{on(0, 0, "PROGRAM", "timers")}, []string{timersWant}},
 		{"sockets", []command{on(0, 0, "PROGRAM", "server", "20"), on(1, units.Millisecond, "PROGRAM", "client", "h0", "20")}, []string{serverWant, clientWant}},
+		{"alternating", []command{on(0, 0, "PROGRAM", "reader"), on(1, 0, "PROGRAM", "reader"), on(1, 3*units.Microsecond, "PROGRAM", "reader")},
+			[]string{"60000 read\n", "60000 read\n", "63000 read\n"}},
 		{"threads", []command{on(0, 0, "PROGRAM", "threads")}, []string{threadsWant}},
 		{"processes", []command{on(0, 0, "PROGRAM", "processes")}, []string{processesWant}},
 	} {
@@ -326,7 +332,7 @@ func (c *completer) OnEnd(int) { _ = c.memory.Close() }
 func TestQueue(t *testing.T) {
 	for _, most := range []int{1, 16} {
 		c := &completer{t: t}
-		r := run(t, c, on(0, 0, "PROGRAM", "queue", fmt.Sprint(most)))
+		r := run(t, c, 0, on(0, 0, "PROGRAM", "queue", fmt.Sprint(most)))
 		if r.err != nil {
 			t.Fatal(r.err)
 		}
@@ -354,7 +360,7 @@ func TestQueue(t *testing.T) {
 
 // TestStuck has all programs wait for ever.
 func TestStuck(t *testing.T) {
-	r := run(t, none{}, on(0, 0, "PROGRAM", "stuck"), on(1, 0, "PROGRAM", "server", "1"))
+	r := run(t, none{}, 0, on(0, 0, "PROGRAM", "stuck"), on(1, 0, "PROGRAM", "server", "1"))
 	var stuck *StuckError
 	if !errors.As(r.err, &stuck) || len(stuck.Waiting) != 2 {
 		t.Fatalf("%v, expected that two programs wait", r.err)
@@ -368,8 +374,20 @@ func TestStuck(t *testing.T) {
 
 // TestRefused has programs do what can't be simulated.
 func TestRefused(t *testing.T) {
-	r := run(t, none{}, on(0, 0, "PROGRAM", "timerfd"))
-	if r.err == nil || !strings.Contains(r.err.Error(), "timerfd_create can't be simulated") {
-		t.Errorf("%v, expected that timerfd_create can't be simulated", r.err)
+	build(t)
+	goProgram := filepath.Join(built.dir, "go")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"PROGRAM", "timerfd"}, "h0: program: timerfd_create can't be simulated"},
+		{[]string{"PROGRAM", "datagram"}, "h0: program: a datagram socket that is bound to an IP address can't be simulated"},
+		{[]string{goProgram, "clocks"}, "h0: go: a Go runtime (sluice virtual runs it in real time) can't be simulated"},
+		{[]string{filepath.Join(built.dir, "static"), "clocks"}, "h0: static: it ended before it was simulated: it is linked statically, changes its user, or lacks a library"},
+		{[]string{"PROGRAM", "execute", filepath.Join(built.dir, "static")}, "h0: program: it executed a program that can't be simulated: one that is linked statically, changes its user, or lacks a library"},
+	} {
+		if r := run(t, none{}, 0, on(0, 0, test.args...)); r.err == nil || r.err.Error() != test.want {
+			t.Errorf("%q: %v, expected %s", test.args, r.err, test.want)
+		}
 	}
 }

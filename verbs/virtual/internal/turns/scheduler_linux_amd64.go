@@ -27,6 +27,7 @@ type scheduler struct {
 	processes []*process // alive, in the order in which they began
 	threads   []*thread  // of these, in the order in which they began
 	running   *thread
+	alone     units.Time // up to when it is alone, by its last reply
 	lastPID   uint32
 	ports     []uint16 // by host: the last one given
 	unclaimed map[int]int
@@ -54,6 +55,8 @@ func newScheduler(c Config) (*scheduler, error) {
 		return nil, errors.New("turns: requires a simulation and devices")
 	case len(c.Hosts) == 0:
 		return nil, errors.New("turns: no hosts")
+	case c.Lookahead < 0:
+		return nil, fmt.Errorf("turns: a lookahead of %v, expected 0 or more", c.Lookahead)
 	case c.PollCost <= 0:
 		return nil, fmt.Errorf("turns: a look at an empty queue takes %v, expected a time above 0", c.PollCost)
 	}
@@ -193,12 +196,29 @@ func (s *scheduler) collect() {
 			s.waits = append(s.waits, nil)
 			continue
 		}
+		t.wait.later = s.later(t.p.program)
+		if t.wait.later > 0 && s.running != nil && s.running.waitsByClocks() && t.waitsByClocks() {
+			t.wait.later = max(t.wait.later, clocksAhead)
+		}
 		s.waits = append(s.waits, &t.wait)
 	}
 	for _, p := range s.programs {
-		s.waits = append(s.waits, &wait{until: p.Start})
+		s.waits = append(s.waits, &wait{until: p.Start, later: s.later(p)})
 	}
 }
+
+// later is by how much later what a program does changes the memory of the thread whose turn it is.
+func (s *scheduler) later(p *Program) units.Time {
+	if s.running == nil || s.running.p.program.Host == p.Host {
+		return 0
+	}
+	return s.cfg.Lookahead
+}
+
+// clocksAhead is how far a thread that only reads clocks runs ahead of another one, of another host, that
+// does so, too. Neither sees what the other does without doing something else first, but
+// for memory: what a device writes they may see so late.
+const clocksAhead = 50 * units.Microsecond
 
 // ticking is the simulation, of which the run's end is noticed.
 type ticking struct {

@@ -32,15 +32,29 @@ type thread struct {
 	writes  uint64 // of devices into the process's memory, when the wait began
 	turns   uint64 // of the process, then
 	ended   uint64 // of the process's children, then
+	clocks  bool   // of waitClock: it has only read clocks for a while
 	guessed bool   // of waitLoop: that it loops was concluded from its processor time
+
+	// deferred is a message that came from a time at which the simulation is not yet: the
+	// thread was ahead. It waits for that time.
+	deferred   *message
+	productive bool // its turn has done more than find that it has to wait again
 
 	signals uint64
 	ending  bool
 }
 
+// message is a request with its descriptors, or, if that is nil, the end of the connection.
+type message struct {
+	request *request
+	fds     []int
+}
+
 func (t *thread) isReady() bool {
 	p := t.p
 	switch {
+	case t.deferred != nil:
+		return false
 	case t.signals != 0:
 		return true
 	case t.kind == waitFDs:
@@ -55,6 +69,14 @@ func (t *thread) isReady() bool {
 		return !slices.ContainsFunc(p.threads, func(u *thread) bool { return uint64(u.number) == t.target })
 	}
 	return false
+}
+
+// waitsByClocks reports whether a thread's next step is to read a clock again, as for a while.
+func (t *thread) waitsByClocks() bool {
+	if t.deferred != nil {
+		return t.deferred.request != nil && t.deferred.request.waitsByClocks()
+	}
+	return t.clocks && t.signals == 0
 }
 
 // what says what a thread waits for.
@@ -100,46 +122,44 @@ func (t *thread) freeFDs() {
 
 func (t *thread) close() {
 	t.freeFDs()
+	if t.deferred != nil {
+		closeAll(t.deferred.fds)
+	}
 	_ = unix.Close(t.conn)
 }
 
 // turn lets a thread run to its next waiting point.
 func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
-	p := t.p
-	t.freeFDs()
 	s.running = t
 	defer func() { s.running = nil }()
-	productive := t.kind != waitLock && t.kind != waitLoop
-	answer := reply{}
-	if ready {
-		answer.ready = 1
+	m := t.deferred
+	t.deferred = nil
+	var answer reply
+	if m == nil {
+		t.freeFDs()
+		t.productive = t.kind != waitLock && t.kind != waitLoop
+		if ready {
+			answer.ready = readyEnded
+		}
 	}
-	for {
-		if !s.reply(t, &answer) {
+	for ; ; m = nil {
+		if m == nil {
+			if m = s.exchange(ctx, t, &answer); m == nil {
+				return
+			}
+		}
+		r := m.request
+		if r == nil {
 			s.onHangup(t)
 			return
 		}
-		r, fds, ok := s.receive(ctx, t)
-		if !ok {
-			closeAll(fds)
-			if s.err == nil {
-				s.advance(p.now())
-				s.onHangup(t)
-			}
-			return
-		}
-		s.advance(r.now)
-		p.execing = false // it has failed to
+		t.p.execing = false // it has failed to
 		if r.op == opWait {
-			again := r.flags&flagAgain != 0
-			if !again && (productive || waitKind(r.a) != waitLoop) {
-				p.turns++
-			}
-			s.onWait(t, r, fds)
+			s.onWait(t, r, m.fds)
 			return
 		}
-		productive = productive || r.op != opProbed
-		closeAll(fds)
+		t.productive = true
+		closeAll(m.fds)
 		answer = reply{}
 		if !s.answer(t, r, &answer) {
 			return
@@ -147,11 +167,50 @@ func (s *scheduler) turn(ctx context.Context, t *thread, ready bool) {
 	}
 }
 
-// advance brings the simulation to where a thread is that let costs pass by itself.
-func (s *scheduler) advance(to units.Time) {
-	if now := s.cfg.Simulation.Now(); to > now {
-		s.cfg.Simulation.RunUntil(min(to, now+longestAlone))
+// exchange answers a thread and returns its next message, or nil if that is to be dealt with
+// later, or the run ends.
+func (s *scheduler) exchange(ctx context.Context, t *thread, answer *reply) *message {
+	m, at := &message{}, s.cfg.Simulation.Now()
+	if s.reply(t, answer) {
+		var ok bool
+		m.request, m.fds, ok = s.receive(ctx, t)
+		if !ok {
+			closeAll(m.fds)
+			m = &message{}
+		}
+		if s.err != nil {
+			return nil
+		}
+		if at = t.p.now(); ok {
+			at = m.request.now
+		}
 	}
+	if s.advance(at) {
+		return m
+	}
+	if m.request != nil {
+		m.request.data = slices.Clone(m.request.data)
+	}
+	t.deferred, t.wait.until = m, at
+	return nil
+}
+
+// advance brings the simulation to where a thread is that let costs pass by itself, and reports
+// whether it may: nothing else is to happen before.
+func (s *scheduler) advance(to units.Time) bool {
+	now := s.cfg.Simulation.Now()
+	if to <= now {
+		return true
+	}
+	if to >= s.alone {
+		s.collect()
+		alone, _ := horizon(s.cfg.Simulation, s.waits, s.fire(now))
+		if to >= alone && alone < now+longestAlone {
+			return false
+		}
+	}
+	s.cfg.Simulation.RunUntil(to)
+	return true
 }
 
 func closeAll(fds []int) {
@@ -163,8 +222,12 @@ func closeAll(fds []int) {
 // onWait has a thread wait.
 func (s *scheduler) onWait(t *thread, r *request, fds []int) {
 	p := t.p
+	if r.flags&flagAgain == 0 && (t.productive || waitKind(r.a) != waitLoop) {
+		p.turns++
+	}
 	s.cfg.Devices.OnWaitingPoint(p.pid)
 	t.kind, t.target, t.wait.until, t.guessed = waitKind(r.a), r.b, r.until, r.flags&flagGuessed != 0
+	t.clocks = r.waitsByClocks()
 	t.writes, t.turns, t.ended = s.cfg.Devices.Writes(p.pid), p.turns, p.ended
 	const wanted = 8 // a descriptor's number and its events
 	for i, fd := range fds {
@@ -252,10 +315,14 @@ func (s *scheduler) expectEnd(p *process) {
 
 // reply sends one to a thread, which then runs, and reports whether it is there.
 func (s *scheduler) reply(t *thread, r *reply) bool {
+	if t.waitsByClocks() {
+		r.ready |= readyFar
+	}
 	s.collect()
 	again := s.fire(s.cfg.Simulation.Now())
 	r.now = s.cfg.Simulation.Now()
-	r.horizon = horizon(s.cfg.Simulation, s.waits, again)
+	r.alone, r.horizon = horizon(s.cfg.Simulation, s.waits, again)
+	s.alone = r.alone
 	r.signals, t.signals = t.signals, 0
 	b := r.append(s.out[:0])
 	var oob []byte
@@ -338,7 +405,7 @@ func (s *scheduler) awaitMessage(ctx context.Context, t *thread) (*request, []in
 // goOn answers a probe.
 func (s *scheduler) goOn(t *thread, r *request) bool {
 	// The world stands still while the thread runs, and its horizon with it.
-	a := reply{now: r.now, horizon: r.now}
+	a := reply{now: r.now, alone: r.now, horizon: r.now}
 	return unix.Send(t.conn, a.append(nil), unix.MSG_NOSIGNAL) == nil
 }
 

@@ -58,6 +58,10 @@ type Config struct {
 	// PollCost is the simulated time that a look at an empty completion queue takes:
 	// simverbs.PollCost.
 	PollCost units.Time
+	// Lookahead is a time before which nothing that a program does can change the memory of
+	// one on another host: the least time that a packet takes. A program that looks at queues
+	// and clocks only may be ahead of others by so much. 0 if it is not known.
+	Lookahead units.Time
 }
 
 // Program is a program to run.

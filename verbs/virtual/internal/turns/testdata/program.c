@@ -61,6 +61,14 @@ static int clocks(void)
 	return 0;
 }
 
+static int reader(void)
+{
+	for (int i = 1; i < 3000; i++)
+		now();
+	say("read");
+	return 0;
+}
+
 static volatile sig_atomic_t alarms;
 
 static void on_alarm(int sig)
@@ -388,6 +396,18 @@ static int cpu(void)
 	return 0;
 }
 
+#ifdef GO
+/* What the Go linker leaves in programs. */
+__asm__(".pushsection .note.go.buildid, \"a\", @note\n.long 4, 4, 4\n.ascii \"Go\\0\\0\"\n.long 0\n.popsection");
+#endif
+
+static int datagram(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(5353)};
+
+	return bind(socket(AF_INET, SOCK_DGRAM, 0), (void *)&a, sizeof a);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -406,8 +426,14 @@ int main(int argc, char **argv)
 		return processes(argv[0]);
 	if (!strcmp(what, "sleeper"))
 		return usleep(1500), say("slept after exec"), 0;
+	if (!strcmp(what, "reader"))
+		return reader();
 	if (!strcmp(what, "queue"))
 		return queue(argv[2]);
+	if (!strcmp(what, "datagram"))
+		return datagram();
+	if (!strcmp(what, "execute"))
+		return execl(argv[2], argv[2], (char *)NULL);
 	if (!strcmp(what, "cpu"))
 		return cpu();
 	if (!strcmp(what, "stuck"))
