@@ -73,7 +73,7 @@ func NewSimulation(c SimulationConfig) (*Simulation, error) {
 	if s.end == 0 {
 		s.end = units.Never
 	}
-	t := turns.Config{Simulation: s, Devices: s, PollCost: c.PollCost}
+	t := turns.Config{Simulation: s, Devices: s, PollCost: c.PollCost, Lookahead: c.Lookahead}
 	for _, h := range c.Hosts {
 		if !h.Device.cfg.Simulated {
 			return nil, fmt.Errorf("host %s: the device %v is not in simulated time", h.Name, h.Device)

@@ -43,7 +43,7 @@ func newSimulated(t *testing.T, hosts int) *simulated {
 		t.Fatal(err)
 	}
 	world, frames := simverbs.NewWorld(e, net), nicmodel.NewFrames(net)
-	c := virtual.SimulationConfig{Engine: e, PollCost: simverbs.PollCost, Library: virtualLibrary(t)}
+	c := virtual.SimulationConfig{Engine: e, PollCost: simverbs.PollCost, Lookahead: units.Microsecond, Library: virtualLibrary(t)}
 	for i := range hosts {
 		nic, err := nicmodel.New(e, net, frames, i, rate, preset)
 		if err != nil {
