@@ -46,11 +46,14 @@ func (s *simulation) runPrograms(sys *scenario.System, programs []*scenario.Host
 	h.Lookahead = s.lookahead()
 	s.measure.begin()
 	ended, err = run(&h)
-	s.end = s.engine.Now()
+	s.end = min(s.engine.Now(), s.duration)
 	s.nics.End(s.end)
 	s.measure.finish()
 	return ended, errors.Join(s.err, err)
 }
+
+// shimmed reports whether hosts post by shims.
+func (s *simulation) shimmed() bool { return len(s.hosts) > 0 && s.hosts[0].shim != nil }
 
 // lookahead is the delay of the shortest two links: every packet passes its sender's and its
 // receiver's.

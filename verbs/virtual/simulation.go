@@ -126,14 +126,11 @@ func (s *Simulation) Run(ctx gocontext.Context, programs ...*Program) error {
 	return err
 }
 
-// isOver ends the run if it is to end by an instant.
-func (s *Simulation) isOver(at units.Time) bool {
-	if at < s.end {
-		return false
+// passes ends the run if it goes on past its end.
+func (s *Simulation) passes(at units.Time) {
+	if at >= s.end {
+		s.stop()
 	}
-	s.engine.RunUntil(s.end)
-	s.stop()
-	return true
 }
 
 // Close closes the devices. No program runs any more.
@@ -162,9 +159,7 @@ func (s *Simulation) Next() units.Time { return s.engine.Next() }
 // Step implements turns.Simulation: what the devices' back ends complete in an event, they
 // give to programs at its instant.
 func (s *Simulation) Step() bool {
-	if s.isOver(s.engine.Next()) {
-		return false
-	}
+	s.passes(s.engine.Next())
 	took := s.engine.Step()
 	s.settle()
 	return took
@@ -173,13 +168,10 @@ func (s *Simulation) Step() bool {
 // RunUntil implements turns.Simulation.
 func (s *Simulation) RunUntil(end units.Time) {
 	for s.engine.Next() <= end {
-		if !s.Step() {
-			return
-		}
+		s.Step()
 	}
-	if !s.isOver(end) {
-		s.engine.RunUntil(end)
-	}
+	s.passes(end)
+	s.engine.RunUntil(end)
 }
 
 // settle gives programs what the back ends have for them.
