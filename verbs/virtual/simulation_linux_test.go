@@ -217,7 +217,7 @@ func TestSimulatedEnd(t *testing.T) {
 	if err := s.Run(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if p.End < 10*units.Millisecond || cmd.ProcessState.Success() {
+	if p.End != 10*units.Millisecond || cmd.ProcessState.Success() {
 		t.Errorf("a program ended at %v with %v, expected that it was ended", p.End, cmd.ProcessState)
 	}
 }
