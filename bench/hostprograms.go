@@ -46,7 +46,7 @@ func (s *simulation) runPrograms(sys *scenario.System, programs []*scenario.Host
 	h.Lookahead = s.lookahead()
 	s.measure.begin()
 	ended, err = run(&h)
-	s.end = min(s.engine.Now(), s.duration)
+	s.end = s.engine.Now()
 	s.nics.End(s.end)
 	s.measure.finish()
 	return ended, errors.Join(s.err, err)

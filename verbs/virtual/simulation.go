@@ -126,11 +126,14 @@ func (s *Simulation) Run(ctx gocontext.Context, programs ...*Program) error {
 	return err
 }
 
-// passes ends the run if it goes on past its end.
-func (s *Simulation) passes(at units.Time) {
-	if at >= s.end {
-		s.stop()
+// isOver ends the run if what is next comes after its end.
+func (s *Simulation) isOver(next units.Time) bool {
+	if next <= s.end {
+		return false
 	}
+	s.engine.RunUntil(s.end)
+	s.stop()
+	return true
 }
 
 // Close closes the devices. No program runs any more.
@@ -159,7 +162,9 @@ func (s *Simulation) Next() units.Time { return s.engine.Next() }
 // Step implements turns.Simulation: what the devices' back ends complete in an event, they
 // give to programs at its instant.
 func (s *Simulation) Step() bool {
-	s.passes(s.engine.Next())
+	if s.isOver(s.engine.Next()) {
+		return false
+	}
 	took := s.engine.Step()
 	s.settle()
 	return took
@@ -168,10 +173,13 @@ func (s *Simulation) Step() bool {
 // RunUntil implements turns.Simulation.
 func (s *Simulation) RunUntil(end units.Time) {
 	for s.engine.Next() <= end {
-		s.Step()
+		if !s.Step() {
+			return
+		}
 	}
-	s.passes(end)
-	s.engine.RunUntil(end)
+	if !s.isOver(end) {
+		s.engine.RunUntil(end)
+	}
 }
 
 // settle gives programs what the back ends have for them.
