@@ -87,7 +87,7 @@ libsluice: need-go ## build libsluice.so and libsluice-preload.so, for C program
 	CGO_ENABLED=1 $(GO) build $(GOBUILDFLAGS) -tags ibverbs -buildmode=c-shared -ldflags "$(STAMP) -extldflags '$(LDFLAGS) -Wl,-soname,libsluice.so.0 -Wl,--version-script=$(CURDIR)/libsluice/libsluice.map'" -o $(LIB)/libsluice.so.0 ./libsluice
 	@rm -f $(LIB)/libsluice.so.h # what cgo exports is not for programs
 	@ln -sf libsluice.so.0 $(LIB)/libsluice.so
-	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-preload.so libsluice/preload/preload.c -Wl,--version-script=libsluice/preload/preload.map -ldl -lpthread
+	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-preload.so libsluice/preload/preload.c -Wl,--version-script=libsluice/preload/preload.map -ldl -lpthread
 	@$(call pc,$(CURDIR),$(abspath $(LIB)),$(CURDIR)/libsluice/include) >$(LIB)/sluice.pc
 
 # Its options come last: it defines what _FORTIFY_SOURCE and large files would rename.

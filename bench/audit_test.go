@@ -21,7 +21,7 @@ workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 100KB}, {src: h2, dst
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := newSimulation(s.Systems[0], s.Graph(), 1, 0)
+	sim, err := newSimulation(s.Systems[0], s.Graph(), 1, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func TestDividedRunsAgree(t *testing.T) {
 				}
 			}
 			for _, sys := range s.Systems {
-				if sim, err := newSimulation(sys, s.Graph(), 1, 1); err == nil && sim.net.Division() != nil {
+				if sim, err := newSimulation(sys, s.Graph(), 1, 1, false); err == nil && sim.net.Division() != nil {
 					divided++
 				}
 			}

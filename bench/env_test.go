@@ -30,7 +30,7 @@ nic: {`+nic+`}
 systems: [{engine: told}]
 workloads: [{kind: flows, flows: [{src: h0, dst: h1, size: 30KB}, {src: h2, dst: h1, size: unlimited}]}]
 `)
-		sim, err := newSimulation(s.Systems[0], s.Graph(), 1, 0)
+		sim, err := newSimulation(s.Systems[0], s.Graph(), 1, 0, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ workloads: [{kind: poisson, sizes: 1KB, load: 0.05, flows: 1}]
 				t.Fatal(err)
 			}
 			sys := s.Systems[0]
-			sim, err := newSimulation(sys, s.Graph(), 1, 0)
+			sim, err := newSimulation(sys, s.Graph(), 1, 0, false)
 			if err != nil {
 				t.Fatal(err)
 			}

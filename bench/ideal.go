@@ -46,7 +46,7 @@ func idleOverhead(sys *scenario.System, rate units.Rate) (idleTimes, error) {
 func idleNetwork(sys *scenario.System, rate units.Rate) (*simulation, error) {
 	idle := sys.Elsewhere()
 	idle.Host.Load = 0
-	s, err := newSimulation(idle, fabric.Star(2, fabric.Link{Rate: rate}), 0, 0)
+	s, err := newSimulation(idle, fabric.Star(2, fabric.Link{Rate: rate}), 0, 0, false)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ type Options struct {
 	// Interrupted, unless it is nil, is called at every step of the measurement. Its
 	// error ends the run, after the records of the flows under way.
 	Interrupted func() error
+	// Programs runs the programs of scenarios whose hosts have some; nil where that can't be.
+	Programs RunHostPrograms
 	// NICTrace, unless it is nil, writes what happens to requests inside NICs.
 	NICTrace *nictrace.Trace
 	// NICVCD, unless it is nil, writes what the stages of NICs do.

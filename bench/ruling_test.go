@@ -54,7 +54,7 @@ func TestABoundDoesNotRankEngines(t *testing.T) {
 		}
 	}
 	follows := parse(t, oneFlow+systems)
-	sim, err := newSimulation(follows.Systems[1], follows.Graph(), 1, 0)
+	sim, err := newSimulation(follows.Systems[1], follows.Graph(), 1, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	if err != nil {
 		return refuse(err)
 	}
-	sim, err := newSimulation(sys, s.Graph(), seed, opt.Workers)
+	sim, err := newSimulation(sys, s.Graph(), seed, opt.Workers, len(s.Programs) > 0)
 	if err != nil {
 		return refuse(err)
 	}
@@ -85,7 +85,13 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 		return refuse(err)
 	}
 	m.progress = progress
-	if err := sim.run(); err != nil {
+	var ended []results.HostProgram
+	if len(s.Programs) > 0 {
+		ended, err = sim.runPrograms(sys, s.Programs, opt.Programs)
+	} else {
+		err = sim.run()
+	}
+	if err != nil {
 		return nil, 0, err
 	}
 	mode := scenario.ModeHost
@@ -94,10 +100,14 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	}
 	out := results.NewSystem(sys.Name, sys.Engine, mode)
 	out.Config = sys.ConfigMap()
+	out.Programs = ended
 	out.Events = sim.net.Events()
 	out.PacketHops = sim.net.Totals().PacketHops
 	out.SimS = stats.Float(sim.end.Seconds())
 	m.report(out)
 	out.Distributions = append(out.Distributions, m.slowdowns()...)
+	if len(s.Programs) > 0 { // they say themselves what they measured
+		out.Flows = results.NewFlows()
+	}
 	return out, sim.end, nil
 }

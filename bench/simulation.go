@@ -63,7 +63,9 @@ const (
 
 // newSimulation builds a system on a network that so many workers run in windows, if
 // it can be divided; with 0 it is not.
-func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, workers int) (*simulation, error) {
+//
+// With forPrograms, hosts leave their NICs to programs.
+func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, workers int, forPrograms bool) (*simulation, error) {
 	network := sys.FabricConfig()
 	programs, err := addPrograms(sys, graph, &network)
 	if err != nil {
@@ -85,11 +87,11 @@ func newSimulation(sys *scenario.System, graph *fabric.Topology, seed uint64, wo
 	if sys.Reduced() {
 		return s, s.addFleet()
 	}
-	return s, s.addHosts(sys.NICConfig())
+	return s, s.addHosts(sys.NICConfig(), forPrograms)
 }
 
 // addHosts puts a staged NIC and a host at each port.
-func (s *simulation) addHosts(cfg nicmodel.Config) error {
+func (s *simulation) addHosts(cfg nicmodel.Config, forPrograms bool) error {
 	world := simverbs.NewWorld(s.engine, s.net)
 	frames := nicmodel.NewFrames(s.net)
 	s.programs.transport(frames)
@@ -98,8 +100,10 @@ func (s *simulation) addHosts(cfg nicmodel.Config) error {
 		if err != nil {
 			return err
 		}
-		host, err := newHost(s, world, s.name(h), nic)
-		if err != nil {
+		var host *host
+		if forPrograms {
+			host = newProgramHost(s, world, s.name(h), nic)
+		} else if host, err = newHost(s, world, s.name(h), nic); err != nil {
 			return fmt.Errorf("host %s: %w", s.name(h), err)
 		}
 		s.hosts, s.nics.NICs = append(s.hosts, host), append(s.nics.NICs, nic)

@@ -123,6 +123,7 @@ func (r *runner) run(ctx context.Context, names []string) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	r.options.Interrupted = func() error { return interrupted(ctx) }
+	r.options.Programs = hostPrograms(ctx)
 	outputs, err := r.open()
 	if err != nil {
 		return usageError{err}

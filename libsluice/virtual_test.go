@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,5 +112,60 @@ exit 1
 				t.Errorf("%d requests were paced, expected 100\n%s", most, out)
 			}
 		})
+	}
+}
+
+// Programs that look libibverbs' functions up are paced, and find their libraries where they
+// did.
+func TestLookUpOnMLX5(t *testing.T) {
+	dir, _ := build(t)
+	own := filepath.Join(dir, "own")
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, argv := range [][]string{
+		{"cc", "-shared", "-fPIC", "-x", "c", "-o", filepath.Join(own, "libown.so"), "/dev/null"},
+		{"cc", "-std=gnu11", "-Wall", "-Wextra", "-o", filepath.Join(dir, "lookup"), "testdata/lookup.c", "-Wl,-rpath,$ORIGIN/own", "-ldl"},
+	} {
+		if err := command(argv[0], argv[1:]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, preload := range []bool{false, true} {
+		out := run(t, virtual(t, preload, []string{"SLUICE_CC=timely", "SLUICE_SEGMENT=4KiB", "SLUICE_STATS=1"}, "lookup", "libown.so"))
+		if want := "ibv:mlx5_0, engine timely: 1 queue pairs, 1 requests (0 failed), 8 segments"; strings.Contains(out, want) != preload {
+			t.Errorf("preloaded %v: %q", preload, out)
+		}
+	}
+}
+
+// UCX opens its transports, and libibverbs with them, as plugins.
+func TestUCXOnMLX5(t *testing.T) {
+	ucx, err := exec.LookPath("ucx_perftest")
+	if err != nil {
+		t.Skipf("UCX is not installed: %v", err)
+	}
+	dir, _ := build(t)
+	script := filepath.Join(dir, "ucx.sh")
+	text := "#!/bin/sh\n" + ucx + ` -p "$1" >"$0.out" 2>&1 &
+for try in $(seq 100); do
+	kill -0 $! || { cat "$0.out"; exit 1; }
+	` + ucx + ` -p "$1" -t tag_bw -n 100 -s 65536 127.0.0.1 && wait $! && exit
+	sleep 0.1
+done
+exit 1
+`
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_ = l.Close()
+	out := run(t, virtual(t, true, []string{"SLUICE_CC=timely", "SLUICE_STATS=1", "UCX_TLS=rc_verbs,ud_verbs"}, "ucx.sh", port))
+	if !strings.Contains(out, "ibv:mlx5_0, engine timely") {
+		t.Errorf("nothing was paced:\n%s", out)
 	}
 }

@@ -92,7 +92,10 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 	read := u.pcie.Read(now, a.VA, 8, ForAtomic) + known - 2*now
 	sent, _ := u.pcie.Write(now, a.VA, 8, ForAtomic)
 	if u.InFlight == 0 {
-		u.execute(q, a, u.pcie.left(sent+known-now))
+		if !u.execute(q, a, u.pcie.left(sent+known-now)) {
+			q.rc.FailRecv(now, ib.WCRemAccessErr, eff)
+			return false, false
+		}
 		return true, true
 	}
 	slot := u.slots.free(now)
@@ -128,12 +131,11 @@ func (u *atomics) execute(q *qp, a *rc.Atomic, visible units.Time) bool {
 	if r == nil {
 		return false
 	}
-	var orig uint64
-	if b := r.at(a.VA, 8); b != nil {
-		orig = u.landings.change(visible, r.key, b, a)
+	orig, ok := u.landings.change(visible, r, a)
+	if ok {
+		q.rc.AtomicDone(a.Slot, orig)
 	}
-	q.rc.AtomicDone(a.Slot, orig)
-	return true
+	return ok
 }
 
 // finish answers an operation.
@@ -144,7 +146,7 @@ func (u *atomics) finish(now units.Time, i uint32) {
 	if q == nil || q.rc == nil || q.resets != p.resets {
 		return // destroyed or reset meanwhile
 	}
-	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key was deregistered meanwhile
+	if !u.execute(q, &p.Atomic, u.pcie.left(now)) { // the key was deregistered meanwhile, or the memory is gone
 		var eff rc.Effects
 		q.rc.FailRecv(now, ib.WCRemAccessErr, &eff)
 		u.transport.carryOut(now, q, &eff, arrival{})

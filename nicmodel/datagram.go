@@ -55,8 +55,16 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 	}
 	visible := m.write(now, known, addressAt(sgl, from), int(length))
 	skip := int(rc.GRHBytes - from) // of what is written, before the payload
-	under := false
+	under, reached := false, true
 	ok := m.regions.walk(q.cfg.PD, sgl, from, int(length), ib.AccessLocalWrite, func(r *region, addr, length uint64, at int) {
+		if r.other != nil {
+			if !r.reaches(addr, length) {
+				reached = false
+				return
+			}
+			under = m.putDatagram(visible, r, addr, length, f.buffer, at-skip) || under
+			return
+		}
 		b := r.at(addr, length)
 		header := min(max(skip-at, 0), len(b))
 		if header > 0 {
@@ -71,8 +79,21 @@ func (m *dma) placeDatagram(now units.Time, q *qp, eff *rc.Effects, f arrival) b
 		m.landings.own()
 		f.buffer = 0
 	}
-	if !ok {
+	if ok = ok && reached; !ok {
 		q.rc.FailRecv(now, ib.WCLocProtErr, eff)
 	}
 	return ok
+}
+
+// putDatagram puts a piece of a datagram to a region of a Memory: zeros up to offset 0 of
+// the payload, and reports whether there is payload in it.
+func (m *dma) putDatagram(visible units.Time, r *region, addr, length uint64, buffer uint32, offset int) bool {
+	if header := min(uint64(max(-offset, 0)), length); header > 0 {
+		m.landings.putOther(visible, r, addr, header, 0, 0)
+		addr, length, offset = addr+header, length-header, 0
+	}
+	if length > 0 {
+		m.landings.putOther(visible, r, addr, length, buffer, offset)
+	}
+	return length > 0
 }

@@ -50,6 +50,11 @@ func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 		if r == nil {
 			return false, false
 		}
+		if r.other != nil {
+			var to []byte
+			f.buffer, to = m.frames.payload(d.Payload)
+			return false, m.landings.readOther(to, r, d.VA)
+		}
 		if b := r.at(d.VA, uint64(d.Payload)); b != nil {
 			var to []byte
 			f.buffer, to = m.frames.payload(d.Payload)
@@ -64,17 +69,24 @@ func (m *dma) gather(q *qp, d *rc.Descriptor, f *frame) (inline, ok bool) {
 		copy(to, w.inline[d.Offset:])
 		return true, true
 	}
-	return false, m.regions.walk(q.cfg.PD, w.sgl, d.Offset, d.Payload, 0, func(r *region, addr, length uint64, at int) {
+	readable := true
+	allowed := m.regions.walk(q.cfg.PD, w.sgl, d.Offset, d.Payload, 0, func(r *region, addr, length uint64, at int) {
 		b := r.at(addr, length)
-		if b == nil {
+		if b == nil && r.other == nil {
 			return
 		}
 		if f.buffer == 0 {
 			f.buffer, _ = m.frames.payload(d.Payload)
 			clear(m.frames.buffers[f.buffer-1][:d.Payload])
 		}
-		m.landings.read(m.frames.buffers[f.buffer-1][at:d.Payload], b)
+		to := m.frames.buffers[f.buffer-1][at:d.Payload]
+		if b != nil {
+			m.landings.read(to, b)
+		} else if !m.landings.readOther(to[:length], r, addr) {
+			readable = false
+		}
 	})
+	return false, allowed && readable
 }
 
 // walk visits the pieces of a scatter-gather list that hold length bytes from
@@ -124,9 +136,17 @@ func (m *dma) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 		q.delivered.add(units.Bytes(p.Length), f.size)
 	}
 	under := false
+	reached := true
 	ok := m.visit(q, p, func(r *region, addr, length uint64, at int) {
 		if b := r.at(addr, length); len(b) > 0 {
 			m.landings.put(visible, r.key, b, f.buffer, at)
+			under = true
+		} else if r.other != nil && length > 0 {
+			if !r.reaches(addr, length) {
+				reached = false
+				return
+			}
+			m.landings.putOther(visible, r, addr, length, f.buffer, at)
 			under = true
 		}
 	})
@@ -134,7 +154,7 @@ func (m *dma) place(now units.Time, q *qp, eff *rc.Effects, f arrival) bool {
 		m.landings.own()
 		f.buffer = 0
 	}
-	if ok {
+	if ok && reached {
 		return true
 	}
 	switch p.Kind {

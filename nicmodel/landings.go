@@ -13,6 +13,7 @@ import (
 // do (PCIe 2.4.1). A phantom has none.
 type landings struct {
 	*chip
+	regions *memory
 
 	ring   []landing // of a power of two
 	from   uint32    // running counts
@@ -23,8 +24,11 @@ type landings struct {
 // landing is one piece of memory that a write fills.
 type landing struct {
 	at  units.Time // when the host sees it
-	dst []byte
-	key uint32 // of its region
+	dst []byte     // nil where the memory lies elsewhere
+	// addr is the address then that its region's key has it at, and length how much it is.
+	addr   uint64
+	length uint32
+	key    uint32 // of its region, which is there until the data are: see settle
 	// The data: in a payload buffer, or zeros where that is 0, from offset on. The last
 	// piece gives the buffer back.
 	buffer uint32
@@ -35,10 +39,20 @@ type landing struct {
 // put sends data to b, a piece of a region, so that the host sees them at a time that
 // is not before that of any put before.
 func (l *landings) put(at units.Time, key uint32, b []byte, buffer uint32, offset int) {
+	l.add(landing{at: at, dst: b, key: key, buffer: buffer, offset: offset})
+}
+
+// putOther is put for a piece of a region of a Memory.
+func (l *landings) putOther(at units.Time, r *region, addr, length uint64, buffer uint32, offset int) {
+	l.add(landing{at: at, addr: addr, length: uint32(length), key: r.key, buffer: buffer, offset: offset})
+}
+
+func (l *landings) add(d landing) {
 	if int(l.to-l.from) == len(l.ring) {
 		l.grow()
 	}
-	l.ring[l.to&uint32(len(l.ring)-1)] = landing{at: at, dst: b, key: key, buffer: buffer, offset: offset}
+	at := d.at
+	l.ring[l.to&uint32(len(l.ring)-1)] = d
 	l.to++
 	if l.wakeAt == units.Never {
 		l.wakeAt = at
@@ -73,7 +87,11 @@ func (l *landings) bringDown(now units.Time) {
 
 func (l *landings) bringDownOldest() {
 	d := &l.ring[l.from&uint32(len(l.ring)-1)]
-	l.frames.fill(d, d.dst, 0)
+	if d.dst != nil {
+		l.frames.fill(d, d.dst, 0)
+	} else {
+		l.writeOther(d)
+	}
 	if d.last && d.buffer != 0 {
 		l.frames.idle = append(l.frames.idle, d.buffer)
 	}
@@ -109,6 +127,9 @@ func (l *landings) read(to, b []byte) {
 	copy(to, b)
 	for i := l.from; i != l.to; i++ {
 		d := &l.ring[i&uint32(len(l.ring)-1)]
+		if d.dst == nil {
+			continue
+		}
 		if &d.dst[:cap(d.dst)][cap(d.dst)-1] != &b[:cap(b)][cap(b)-1] {
 			continue // not of one buffer, though it may be of two regions
 		}
@@ -120,12 +141,66 @@ func (l *landings) read(to, b []byte) {
 	}
 }
 
-// change performs an atomic operation on a word, whose new value the host sees at the
-// time that put would be given, and returns what it was.
-func (l *landings) change(at units.Time, key uint32, b []byte, a *rc.Atomic) (orig uint64) {
-	var word [8]byte
-	l.read(word[:], b)
-	orig = binary.LittleEndian.Uint64(word[:])
+// zeros is what a phantom's content reads as.
+var zeros [4096]byte
+
+// writeOther writes a landing to its Memory.
+func (l *landings) writeOther(d *landing) {
+	r := l.regions.region(d.key)
+	to := r.elsewhere(d.addr)
+	if d.buffer != 0 {
+		_ = r.other.WriteMemory(l.frames.buffers[d.buffer-1][d.offset:][:d.length], to) // refused is lost: see RegMemory
+		return
+	}
+	for done := uint32(0); done < d.length; {
+		n := min(d.length-done, uint32(len(zeros)))
+		_ = r.other.WriteMemory(zeros[:n], to+uint64(done)) // as above
+		done += n
+	}
+}
+
+// readOther is read for len(to) bytes of a region of a Memory, and reports whether they
+// can be read.
+func (l *landings) readOther(to []byte, r *region, addr uint64) bool {
+	from := r.elsewhere(addr)
+	if r.other.ReadMemory(to, from) != nil {
+		return false
+	}
+	for i := l.from; i != l.to; i++ {
+		d := &l.ring[i&uint32(len(l.ring)-1)]
+		if d.dst != nil {
+			continue
+		}
+		other := l.regions.region(d.key)
+		if other.other != r.other {
+			continue
+		}
+		at := other.elsewhere(d.addr)
+		begin, end := max(at, from), min(at+uint64(d.length), from+uint64(len(to)))
+		if begin < end {
+			l.frames.fill(d, to[begin-from:end-from], int(begin-at))
+		}
+	}
+	return true
+}
+
+// change performs an atomic operation on a word of a region, whose new value the host sees
+// at the time that put would be given. It returns what it was, and whether the word could
+// be read.
+func (l *landings) change(at units.Time, r *region, a *rc.Atomic) (orig uint64, ok bool) {
+	b := r.at(a.VA, 8)
+	if b == nil && r.other == nil {
+		return 0, true // a phantom
+	}
+	// The new word's room is that of what it was, first.
+	buffer, word := l.frames.payload(8)
+	if b != nil {
+		l.read(word, b)
+	} else if !l.readOther(word, r, a.VA) {
+		l.frames.idle = append(l.frames.idle, buffer)
+		return 0, false
+	}
+	orig = binary.LittleEndian.Uint64(word)
 	next := orig
 	switch {
 	case a.Op == ib.FetchAdd:
@@ -133,11 +208,14 @@ func (l *landings) change(at units.Time, key uint32, b []byte, a *rc.Atomic) (or
 	case orig == a.Compare:
 		next = a.Swap
 	}
-	buffer, to := l.frames.payload(8)
-	binary.LittleEndian.PutUint64(to, next)
-	l.put(at, key, b, buffer, 0)
+	binary.LittleEndian.PutUint64(word, next)
+	if b != nil {
+		l.put(at, r.key, b, buffer, 0)
+	} else {
+		l.putOther(at, r, a.VA, 8, buffer, 0)
+	}
 	l.own()
-	return orig
+	return orig, true
 }
 
 // own makes the newest piece the last of its payload.

@@ -22,7 +22,9 @@ type region struct {
 	access       ib.AccessFlags
 	pd           uint32
 	key          uint32
-	buf          []byte // nil for a phantom
+	buf          []byte // nil for a phantom, and for memory that lies elsewhere
+	other        Memory // where it lies then
+	start        uint64 // the address there of the region's first byte
 	page, table  uint64 // page size; where its translations lie
 	live         bool
 }
@@ -35,16 +37,34 @@ const (
 	keyGeneration = 0xff
 )
 
+// Memory is memory that lies elsewhere, such as another program's. Values are compared
+// (==): two regions of one Memory may overlap.
+type Memory interface {
+	// ReadMemory fills p with what lies at addr, or fails: then p holds anything.
+	ReadMemory(p []byte, addr uint64) error
+	// WriteMemory writes p to addr, or fails.
+	WriteMemory(p []byte, addr uint64) error
+}
+
 // register adds a region; buf is nil for one that has an extent but no content.
 func (m *memory) register(buf []byte, length uint64, access ib.AccessFlags, pd uint32) (region, error) {
-	if length == 0 {
-		return region{}, fmt.Errorf("a memory region needs at least one byte")
-	}
 	if m.next == 0 {
 		m.next = firstAddress
 	}
 	if length > addressTop-m.next {
 		return region{}, fmt.Errorf("a region of %d bytes is more than is left of the address space", length)
+	}
+	r, err := m.add(region{base: m.next, length: length, access: access, pd: pd, buf: buf})
+	if err == nil {
+		m.next += (length+regionAlign-1)/regionAlign*regionAlign + addressGap
+	}
+	return r, err
+}
+
+// add gives a region its key.
+func (m *memory) add(r region) (region, error) {
+	if r.length == 0 {
+		return region{}, fmt.Errorf("a memory region needs at least one byte")
 	}
 	var i uint32
 	if n := len(m.free); n > 0 {
@@ -54,10 +74,9 @@ func (m *memory) register(buf []byte, length uint64, access ib.AccessFlags, pd u
 		// The first key of an index is not 0: that would be the zero value.
 		m.regions = append(m.regions, region{key: (i+1)<<8 | 0x11})
 	}
-	r := &m.regions[i]
-	*r = region{base: m.next, length: length, access: access, pd: pd, key: r.key, buf: buf, live: true}
-	m.next += (length+regionAlign-1)/regionAlign*regionAlign + addressGap
-	return *r, nil
+	r.key, r.live = m.regions[i].key, true
+	m.regions[i] = r
+	return r, nil
 }
 
 // reserve returns the address of a queue of so many bytes in host memory. It is not
@@ -97,8 +116,24 @@ func (m *memory) check(key, pd uint32, addr uint64, n uint64, want ib.AccessFlag
 	return r
 }
 
-// at returns n bytes of the region's content from addr on, or nil for a phantom.
-// The caller has checked the bounds.
+// elsewhere is where the region's byte at addr lies in its Memory.
+func (r *region) elsewhere(addr uint64) uint64 { return r.start + (addr - r.base) }
+
+// reaches reports whether the pages that hold n bytes from addr on can be read, of a region
+// of a Memory.
+func (r *region) reaches(addr, n uint64) bool {
+	at := r.elsewhere(addr)
+	for end := at + n; at < end; at = (at + regionAlign) &^ (regionAlign - 1) {
+		var b [1]byte
+		if r.other.ReadMemory(b[:], at) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// at returns n bytes of the region's content from addr on, or nil for a phantom and for
+// what lies elsewhere. The caller has checked the bounds.
 func (r *region) at(addr, n uint64) []byte {
 	if r.buf == nil {
 		return nil

@@ -1,7 +1,9 @@
 package nicmodel
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/ratelimiter"
@@ -105,7 +107,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 
 	n.contexts = newContexts(on)
 	n.translation = newTranslation(on, &n.regions)
-	n.landings = landings{chip: on, wakeAt: units.Never}
+	n.landings = landings{chip: on, regions: &n.regions, wakeAt: units.Never}
 	n.dma = dma{on, &n.regions, &n.translation, &n.landings, &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements}
@@ -187,12 +189,44 @@ func (n *NIC) RegMR(pd uint32, buf []byte, length uint64, access ib.AccessFlags)
 	if buf != nil {
 		length = uint64(len(buf))
 	}
-	if access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0 {
-		return Region{}, fmt.Errorf("access %v needs LOCAL_WRITE too (ibv_reg_mr)", access)
+	if err := checkAccess(access); err != nil {
+		return Region{}, err
 	}
 	r, err := n.regions.register(buf, length, access, pd)
+	return n.entered(r, err)
+}
+
+// RegMemory registers length bytes of m from addr on. The region's addresses begin at
+// iova, which is as far into a page. What m refuses to read, or to write where it can't be
+// read, fails the request that names it. What m refuses to write otherwise is lost: a
+// completion may have been under way before it.
+func (n *NIC) RegMemory(pd uint32, m Memory, addr, length, iova uint64, access ib.AccessFlags) (Region, error) {
+	switch {
+	case m == nil:
+		return Region{}, errors.New("no memory given")
+	case length > math.MaxInt64 || addr+length < addr || iova+length < iova:
+		return Region{}, fmt.Errorf("%d bytes from %#x on, or from iova %#x on, pass the end of the address space", length, addr, iova)
+	case (addr^iova)%regionAlign != 0:
+		return Region{}, fmt.Errorf("address %#x and iova %#x differ in their offset within a page", addr, iova)
+	}
+	if err := checkAccess(access); err != nil {
+		return Region{}, err
+	}
+	r, err := n.regions.add(region{base: iova, length: length, access: access, pd: pd, other: m, start: addr})
+	return n.entered(r, err)
+}
+
+func checkAccess(access ib.AccessFlags) error {
+	if access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0 {
+		return fmt.Errorf("access %v needs LOCAL_WRITE too (ibv_reg_mr)", access)
+	}
+	return nil
+}
+
+// entered gives a new region its translations.
+func (n *NIC) entered(r region, err error) (Region, error) {
 	if err == nil {
-		n.translation.enter(r.key, n.cfg.Translation.pageSize(access))
+		n.translation.enter(r.key, n.cfg.Translation.pageSize(r.access))
 	}
 	return Region{Addr: r.base, Length: r.length, Key: r.key}, err
 }

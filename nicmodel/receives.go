@@ -34,6 +34,9 @@ type SRQ struct {
 	wqes  []recvWQE     // by its slots
 	sges  int
 	users int
+	// refill posts up to room receives that the host has written; nil for a queue that the
+	// host posts to itself.
+	refill func(room int)
 
 	fetched bool // receives are fetched; all below is for that
 	num     uint32
@@ -147,6 +150,24 @@ func (s *SRQ) PostRecv(id uint64, sgl []SGE) error {
 	return nil
 }
 
+// OnRefill has f called as the NIC reads how many receives the host has written: f posts
+// them, room at most. nil for a queue whose receives are posted as the host writes them.
+func (s *SRQ) OnRefill(f func(room int)) { s.refill = f }
+
+// look takes note of what the host has written.
+func (s *SRQ) look() {
+	if s.refill == nil {
+		return
+	}
+	room := s.queue.Room()
+	if s.fetched {
+		room = len(s.wqes) - s.held
+	}
+	if room > 0 {
+		s.refill(room)
+	}
+}
+
 // free gives the place of a completed receive back.
 func (s *SRQ) free(slot uint32) {
 	s.queue.Free(slot)
@@ -230,6 +251,7 @@ func (r *receives) recordRequested(now units.Time, e receivesEvent) {
 	if s.resets != e.resets {
 		return
 	}
+	s.look()
 	s.recorded = s.posted
 	r.schedule(s.recordAt, evRecordArrived, e.pack())
 }

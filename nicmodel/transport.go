@@ -54,8 +54,14 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 		t.cnpArrived(now, q)
 		return
 	}
-	if q.recv.fetched && !isResponse(f.desc.Header.Opcode) && t.receives.park(now, q, h, f) {
-		return
+	if !isResponse(f.desc.Header.Opcode) {
+		if q.recv.fetched {
+			if t.receives.park(now, q, h, f) {
+				return
+			}
+		} else if q.recv.refill != nil && q.recv.queue.Len() == 0 && needsRecv(f) && q.rc.State() != ib.Err {
+			q.recv.look()
+		}
 	}
 	t.handle(now, q, h)
 }

@@ -47,8 +47,10 @@ type Scenario struct {
 	// What to compare: each system runs the same workloads on the same network
 	// by itself, and has a row in the table.
 	Systems []*System `yaml:"systems" req:"yes"`
-	// Who sends what to whom, when.
-	Workloads []*workload.Workload `yaml:"workloads" req:"yes"`
+	// Who sends what to whom, when. Required, unless there are programs.
+	Workloads []*workload.Workload `yaml:"workloads"`
+	// RDMA programs that hosts run, unmodified, in place of workloads.
+	Programs []*HostProgram `yaml:"programs"`
 	// What to sample over time.
 	Measure Measure `yaml:"measure"`
 	// Limits on results. A limit that is missed makes `sluice run` exit with

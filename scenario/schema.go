@@ -44,6 +44,7 @@ type Key struct {
 func Schema() []Section {
 	s := Default()
 	s.Topology.Shape, s.Systems, s.Workloads = nil, []*System{{}}, []*workload.Workload{{}}
+	s.Programs = []*HostProgram{{}}
 	s.Fabric.Faults, s.Fabric.Failures, s.Fabric.Classes = []Fault{{}}, []Failure{{Both: true}}, []Class{{}}
 	s.Fabric.Switches = map[string]Switch{"NAME": {}}
 	s.Expect = []Expectation{{}}

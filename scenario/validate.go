@@ -33,7 +33,12 @@ func (s *Scenario) resolve(d *tree.Document, memory units.Bytes) {
 		return
 	}
 	if s.graph = s.Topology.validate(d); s.graph != nil {
-		s.plans = workload.Check(d, s.Workloads, s.graph)
+		if len(s.Programs) > 0 {
+			s.checkPrograms(d)
+			s.plans = &workload.Plans{}
+		} else {
+			s.plans = workload.Check(d, s.Workloads, s.graph)
+		}
 		s.nics = s.Measure.NIC.In(s.graph, d, "measure.nic")
 		for i, link := range s.Measure.Links {
 			if _, err := s.graph.FindLink(link); err != nil {
@@ -146,6 +151,9 @@ func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
 		sys.checkNIC(d, at)
 		if sys.Reduced() {
 			sys.checkReduced(d, at, s)
+		}
+		if len(s.Programs) > 0 {
+			sys.checkForPrograms(d, path, at)
 		}
 		sys.checkShim(d, at)
 		sys.checkHost(d, at)

@@ -56,6 +56,9 @@ type System struct {
 	// NICs are those that the scenario inspects.
 	NICs []NICUse `json:"nics,omitempty"`
 
+	// Programs are those that hosts ran, in the order in which the scenario has them.
+	Programs []HostProgram `json:"programs,omitempty"`
+
 	Series        []Series             `json:"series,omitempty"`
 	Distributions []stats.Distribution `json:"distributions,omitempty"`
 

@@ -150,6 +150,9 @@ func (r *Result) table(w io.Writer) error {
 		}
 	}
 	writeGrid(&b, grid)
+	for _, s := range r.Systems {
+		s.programs(&b)
+	}
 	for _, line := range r.rulingLines() {
 		b.WriteString(line + "\n")
 	}

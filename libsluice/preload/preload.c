@@ -8,9 +8,11 @@
  * is loaded when the first RC queue pair is made.
  */
 #define _GNU_SOURCE
+#pragma GCC visibility push(default) /* what is declared there is to be found */
 #include "../interpose.h"
 
 #include <dlfcn.h>
+#pragma GCC visibility pop
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,13 +29,39 @@ static struct {
 	struct sluice_calls calls; /* those that are symbols */
 } real;
 
+static void *(*real_dlopen(void))(const char *, int)
+{
+	static _Atomic(void *) found;
+	void *f = atomic_load_explicit(&found, memory_order_relaxed);
+	if (!f) {
+		f = dlsym(RTLD_NEXT, "dlopen");
+		atomic_store_explicit(&found, f, memory_order_relaxed);
+	}
+	return (void *(*)(const char *, int))f;
+}
+
+/*
+ * For programs that load libibverbs themselves and look its functions up (NCCL does): they
+ * get a handle of all that is loaded for all, in which this library comes before libibverbs.
+ * Other files are the C library's to load; it is left by a jump, because it looks for them
+ * where its caller says.
+ */
+void *dlopen(const char *file, int mode)
+{
+	const char *slash = file ? strrchr(file, '/') : NULL, *name = slash ? slash + 1 : file;
+	if (!name || strncmp(name, "libibverbs.so", strlen("libibverbs.so")))
+		return real_dlopen()(file, mode);
+	void *lib = real_dlopen()(file, mode | RTLD_GLOBAL);
+	return lib ? real_dlopen()(NULL, RTLD_LAZY) : NULL;
+}
+
 static void *find(const char *name, const char *version)
 {
 	void *f = dlvsym(RTLD_NEXT, name, version);
 	if (f)
 		return f;
 	/* A plugin that was loaded with RTLD_LOCAL brought libibverbs along. */
-	void *lib = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
+	void *lib = real_dlopen()("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
 	f = lib ? dlvsym(lib, name, version) : NULL;
 	if (!f) {
 		fprintf(stderr, "sluice: libibverbs.so.1 has no %s@%s\n", name, version);

@@ -86,7 +86,10 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 			wc[i].Flags |= verbs.WCWithImm
 		}
 		if e.HasGRH {
-			wc[i].Flags |= verbs.WCGRH
+			wc[i].Flags |= verbs.WCGRH | verbs.WCIPv4
+		}
+		if e.Solicited {
+			wc[i].Flags |= verbs.WCSolicited
 		}
 		if e.HasInv {
 			wc[i].Flags |= verbs.WCWithInv

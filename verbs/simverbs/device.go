@@ -29,6 +29,7 @@ type Device struct {
 
 	onCompletion func(now units.Time)
 	onEvent      func(now units.Time)
+	onAsync      func()
 
 	// The host clock runs on while a processor waits for a register read, though
 	// simulated time does not advance: see ReadClock.
@@ -152,7 +153,17 @@ func (d *Device) pumpEvents() {
 		}
 		d.events.Add(ev)
 	}
+	if d.onAsync != nil {
+		d.onAsync()
+	}
 }
+
+// OnAsyncEvent calls f, as an event of the simulation, when AsyncEvent has something.
+func (d *Device) OnAsyncEvent(f func()) { d.onAsync = f }
+
+// CounterAt returns what the NIC's counter shows at an instant: it costs nothing, as a
+// program's ReadClock does.
+func (d *Device) CounterAt(t units.Time) uint64 { return d.nic.ReadClock(t) }
 
 // Now implements verbs.Device.
 func (d *Device) Now() time.Duration { return d.NowPrecise().Duration() }
@@ -233,11 +244,27 @@ func (p *PD) RegPhantom(length uint64, access ib.AccessFlags) (verbs.MR, error) 
 	return p.register(nil, length, access)
 }
 
+// RegMemory implements verbs.MemoryPD. Bytes are read as the packet that carries them is
+// built, and written as the host sees them in the model. m's values are compared (==).
+// What m refuses to write, though it can be read, is lost without an error: a NIC writes
+// to pages that the host has pinned.
+func (p *PD) RegMemory(m verbs.Memory, addr, length, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
+	return p.registered(access, func(nic *nicmodel.NIC) (nicmodel.Region, error) {
+		return nic.RegMemory(p.num, m, addr, length, iova, access)
+	})
+}
+
 func (p *PD) register(buf []byte, length uint64, access ib.AccessFlags) (verbs.MR, error) {
+	return p.registered(access, func(nic *nicmodel.NIC) (nicmodel.Region, error) {
+		return nic.RegMR(p.num, buf, length, access)
+	})
+}
+
+func (p *PD) registered(access ib.AccessFlags, by func(*nicmodel.NIC) (nicmodel.Region, error)) (verbs.MR, error) {
 	if p.gone {
 		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrClosed, "the protection domain is deallocated")
 	}
-	r, err := p.dev.nic.RegMR(p.num, buf, length, access)
+	r, err := by(p.dev.nic)
 	if err != nil {
 		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrInvalid, "%v", err)
 	}

@@ -341,6 +341,45 @@ func postRecv(s *nicmodel.SRQ, object string, wrs []verbs.RecvWR, scratch *[]nic
 	return len(wrs), nil
 }
 
+// SetRecvSource implements verbs.SourcedRecv. The NIC draws on it as it reads how many
+// receives the host has written. A queue pair with an SRQ ignores it.
+func (q *QP) SetRecvSource(s verbs.RecvSource) {
+	if q.srq == nil {
+		setRecvSource(q.pd.dev.nic.RecvQueue(q.num), q.object(), s, &q.sgl)
+	}
+}
+
+// SetRecvSource implements verbs.SourcedRecv, as QP's.
+func (s *SRQ) SetRecvSource(from verbs.RecvSource) {
+	setRecvSource(s.srq, "srq of "+s.pd.dev.name, from, &s.sgl)
+}
+
+// fetches is how many receives are drawn from a source at a time.
+const fetches = 64
+
+func setRecvSource(to *nicmodel.SRQ, object string, from verbs.RecvSource, scratch *[]nicmodel.SGE) {
+	if from == nil {
+		to.OnRefill(nil)
+		return
+	}
+	fetched := make([]verbs.RecvWR, fetches)
+	to.OnRefill(func(room int) {
+		for room > 0 {
+			n := from.FetchRecv(fetched[:min(room, fetches)])
+			if n == 0 {
+				return
+			}
+			room -= n
+			for wrs := fetched[:n]; len(wrs) > 0; {
+				taken, err := postRecv(to, object, wrs, scratch)
+				if wrs = wrs[taken:]; err != nil {
+					wrs[0].SGL = nil // one that the queue does not take holds no bytes
+				}
+			}
+		}
+	})
+}
+
 // SetRateLimit implements verbs.RateLimitQP.
 func (q *QP) SetRateLimit(bps int64) error {
 	return q.ModifyRateLimit(verbs.RateLimitAttr{Rate: bps})

@@ -54,7 +54,13 @@ func newHost(t testing.TB, dev verbs.Device) *host {
 
 func pair(t testing.TB, network string) (a, b *host) {
 	t.Helper()
-	a, b = open(t, "sim:"+network+"/h0"), open(t, "sim:"+network+"/h1")
+	return pairWith(t, network, "")
+}
+
+// pairWith is pair on a network with options.
+func pairWith(t testing.TB, network, options string) (a, b *host) {
+	t.Helper()
+	a, b = open(t, "sim:"+network+"/h0"+options), open(t, "sim:"+network+"/h1"+options)
 	if err := verbs.ConnectRC(a.qp, a.me, b.me, verbs.DefaultRC()); err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,7 @@ func (b *batch) init() {
 // the moment that its request completes or its region is deregistered.
 func (b *batch) fill(e *endpoint.Endpoint, now units.Time, to sender) {
 	b.reset(to)
+	e.Begin()
 	for b.room() {
 		o := e.NextOutgoing(now, b.buf[b.used:b.used+endpoint.MaxPacket])
 		if o == nil {

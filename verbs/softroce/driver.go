@@ -194,9 +194,7 @@ func (d *device) deliver(packets []endpoint.Packet) {
 		return
 	}
 	now := d.now()
-	for i := range packets {
-		d.core.Receive(now, &packets[i])
-	}
+	d.core.ReceiveAll(now, packets)
 	if d.mads.n > 0 {
 		d.deliverMADs()
 	}

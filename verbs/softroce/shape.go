@@ -192,6 +192,7 @@ func (s *shaper) arrive(b *batch, now units.Time, to sender) (sending units.Time
 // arrive by now, of which it returns how long the link sent them. A link that had more to
 // send than time goes on where it was: that nobody looked at it meanwhile does not idle it.
 func (s *shaper) take(b *batch, e *endpoint.Endpoint, now units.Time, to sender) (sending units.Time) {
+	e.Begin()
 	if s.backlog {
 		s.free = max(s.free, now-maxLate)
 	} else {

@@ -70,6 +70,14 @@ func (d *Device) baseAttributes() uverbs.QueryDeviceResp {
 	return r
 }
 
+// clockWidth is how wide the counter is in completions.
+func (d *Device) clockWidth() int {
+	if d.clock.simulated {
+		return d.attr.ClockBits
+	}
+	return clockBits
+}
+
 func smaller(a, b int) uint32 { return uint32(max(0, min(a, b))) }
 
 func (c *context) queryDevice(m *uverbs.Message) guest.Reply {
@@ -86,7 +94,7 @@ func (c *context) queryDeviceEx(m *uverbs.Message) guest.Reply {
 	}
 	d := c.node.dev
 	core := uverbs.QueryDeviceExResp{
-		Base: d.baseAttributes(), TimestampMask: 1<<clockBits - 1, HCACoreClock: uint64(d.model.ClockHz / 1000), DeviceCapFlagsEx: capFlags,
+		Base: d.baseAttributes(), TimestampMask: 1<<d.clockWidth() - 1, HCACoreClock: uint64(d.model.ClockHz / 1000), DeviceCapFlagsEx: capFlags,
 		MaxCQModerationCount: maxModerationCount, MaxCQModerPeriod: maxModerationPeriod,
 	}
 	core.ResponseLength = uint32(min(m.CoreOut(), uverbs.Sizeof(core)))

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/mlx5"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/turns"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/uverbs"
 )
 
@@ -65,9 +66,43 @@ type completionQueue struct {
 	engine  *mlx5.CQ
 	backend verbs.CQ
 	entries uint32
+	record  uint64 // address of the doorbell record
 
 	users       int // queue pairs
 	comp, async counter
+
+	// In simulated time: looks at the ring while it is empty take time. nil for a ring that
+	// can't be watched.
+	watch    *turns.WatchedQueue
+	produced uint32 // CQEs
+}
+
+// watchRing has looks at the ring take simulated time, from now on.
+func (q *completionQueue) watchRing(buffer, record uint64, entries, entrySize int) {
+	d := q.context.node.dev
+	if d.sim == nil {
+		return
+	}
+	if q.watch != nil {
+		q.watch.Remove()
+	}
+	var err error
+	q.watch, err = d.sim.scheduler.WatchQueue(q.context.node.process.PID, turns.Queue{
+		Addr: buffer, Entries: uint32(entries), EntrySize: uint32(entrySize), Doorbell: record,
+	})
+	if err != nil { // a program that spins on it is seen by what it reads
+		q.watch = nil
+		return
+	}
+	q.watch.Produce(q.produced)
+}
+
+// onProduced takes note of CQEs that were written.
+func (q *completionQueue) onProduced(count uint32) {
+	q.produced = count
+	if q.watch != nil {
+		q.watch.Produce(count)
+	}
 }
 
 func (c *context) createCQ(m *uverbs.Message) guest.Reply {
@@ -140,7 +175,7 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 	driver.CQN = d.nextNumber()
 	config := mlx5.CQConfig{
 		Number: driver.CQN, Buffer: ring.BufAddr, Record: ring.DBAddr, Entries: entries, EntrySize: int(ring.CQESize), Compression: compression, Backend: backend,
-		Failed: func() { q.async.raise(c, q.user, ib.EventCQErr) },
+		Failed: func() { q.async.raise(c, q.user, ib.EventCQErr) }, Produced: q.onProduced,
 	}
 	if ring.Flags&uverbs.Mlx5CQRealTimeTS != 0 {
 		config.Ticks = d.clock.stampedWall
@@ -152,6 +187,8 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 		_ = backend.Destroy()
 		return resp, driver, errnoOf(err)
 	}
+	q.record = ring.DBAddr
+	q.watchRing(ring.BufAddr, q.record, entries, int(ring.CQESize))
 	c.loop.wake()
 	return uverbs.CreateCQResp{Handle: c.add(q), CQE: q.entries - 1}, driver, 0
 }
@@ -202,6 +239,9 @@ func (c *context) modifyCQEx(m *uverbs.Message) guest.Reply {
 	if req.Period > maxModerationPeriod {
 		return failed(syscall.EINVAL)
 	}
+	if req.Period > 0 && c.node.dev.cfg.Simulated { // nothing looks at the queue when the time has passed
+		return failed(syscall.EOPNOTSUPP)
+	}
 	if err := q.engine.Moderate(req.Count, time.Duration(req.Period)*time.Microsecond); err != nil {
 		return failedBy(err)
 	}
@@ -232,6 +272,7 @@ func (c *context) resizeCQ(m *uverbs.Message) guest.Reply {
 		return failedBy(err)
 	}
 	q.entries = uint32(entries)
+	q.watchRing(ring.BufAddr, q.record, entries, int(ring.CQESize))
 	return done(m, uverbs.ResizeCQResp{CQE: q.entries - 1}, nil)
 }
 
@@ -249,6 +290,9 @@ func (c *context) destroyCQ(m *uverbs.Message) guest.Reply {
 	}
 	if err := q.engine.Destroy(); err != nil {
 		return failedBy(err)
+	}
+	if q.watch != nil {
+		q.watch.Remove()
 	}
 	c.remove(req.Handle)
 	resp := uverbs.DestroyCQResp{AsyncEventsReported: q.async.read(c.async, q.user)}

@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/virtual/internal/turns"
 )
 
 // clockShift scales the ticks of a nanosecond.
@@ -25,6 +27,9 @@ type clock struct {
 	start uint64 // CLOCK_MONOTONIC_RAW in ns at which the counter was first
 	first uint64
 	mult  uint64 // ticks a nanosecond, times 1<<clockShift
+	// simulated says that the back end stamps completions by the counter, and that the counter
+	// was first at simulated time 0. Then what follows is not used.
+	simulated bool
 
 	// The back end stamps completions by its own clock. What both showed at one time is
 	// read again when it is older than resampleAfter: the two differ by what the kernel
@@ -46,6 +51,15 @@ func newClock(backend verbs.Device, hz, ppb int64, first uint64) *clock {
 	return &clock{start: rawNow(), first: first, mult: mult, backend: backend}
 }
 
+// newSimulatedClock returns the counter of a back end in simulated time. CLOCK_MONOTONIC_RAW
+// is simulated time there, and completions are stamped by the counter itself.
+func newSimulatedClock(b simulatedBackend) *clock {
+	first := b.CounterAt(0)
+	aSecond := b.CounterAt(units.Second) - first
+	mult, _ := bits.Div64(aSecond>>(64-clockShift), aSecond<<clockShift, uint64(time.Second))
+	return &clock{first: first, mult: mult, simulated: true}
+}
+
 // rawNow reads CLOCK_MONOTONIC_RAW in ns.
 func rawNow() uint64 {
 	var t unix.Timespec
@@ -61,8 +75,12 @@ func (c *clock) atRaw(raw uint64) uint64 {
 	return (c.first + (hi<<(64-clockShift) | lo>>clockShift)) & (1<<clockBits - 1)
 }
 
-// stamped returns what the counter showed when the back end's clock showed ns.
+// stamped returns what the counter showed when the back end's clock showed ns; a simulated
+// back end's clock is the counter.
 func (c *clock) stamped(ns uint64) uint64 {
+	if c.simulated {
+		return ns
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sampleFor(ns)
@@ -83,6 +101,9 @@ const readings = 4
 
 // now returns what the counter shows, and the time of day in ns since 1970.
 func (c *clock) now() (ticks uint64, wall int64) {
+	if c.simulated { // by what both were at first, programs have them for all times
+		return c.first, turns.Epoch * int64(time.Second)
+	}
 	best := ^uint64(0)
 	for range readings {
 		before := rawNow()

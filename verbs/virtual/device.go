@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual/internal/guest"
 )
@@ -37,6 +38,20 @@ type Config struct {
 	// libmlx5 takes them for completion queues with wallclock timestamps only. They are
 	// nanoseconds since 1970, as libmlx5 reads them.
 	RealTime bool
+	// Simulated says that the back end is in simulated time: a simverbs.Device of a world
+	// that is not for applications. Programs use the device in a Simulation. Its counter is
+	// the back end's; the fields of the clock above are not to be set.
+	Simulated bool
+}
+
+// simulatedBackend is what a back end in simulated time has besides.
+type simulatedBackend interface {
+	verbs.Device
+	// OnCompletion and OnAsyncEvent call f as an event of the simulation.
+	OnCompletion(f func(now units.Time))
+	OnAsyncEvent(f func())
+	// CounterAt is what the device's counter shows at an instant.
+	CounterAt(t units.Time) uint64
 }
 
 // Device is a virtual ConnectX. Its methods may be called concurrently.
@@ -54,6 +69,7 @@ type Device struct {
 	mu     sync.Mutex
 	closed bool
 	nodes  map[*node]struct{}
+	sim    *Simulation // of a simulated device, once it is at a host
 	pairs  map[verbs.QP]*queuePair
 	events sync.WaitGroup
 }
@@ -76,9 +92,17 @@ func Open(c Config) (*Device, error) {
 		return bad("a clock that is %d ppb fast, expected -100000000 to 100000000", c.ClockPPB)
 	}
 	d := &Device{
-		cfg: c, model: model, backend: c.Backend, attr: c.Backend.Attr(),
-		clock: newClock(c.Backend, model.ClockHz, c.ClockPPB, c.ClockStart),
-		nodes: map[*node]struct{}{}, pairs: map[verbs.QP]*queuePair{},
+		cfg: c, model: model, backend: c.Backend, attr: c.Backend.Attr(), nodes: map[*node]struct{}{}, pairs: map[verbs.QP]*queuePair{},
+	}
+	if c.Simulated {
+		s, ok := c.Backend.(simulatedBackend)
+		if !ok || c.RealTime || c.ClockStart != 0 || c.ClockPPB != 0 {
+			return bad("%s is not in simulated time, or a clock is given: take a sim: device and its counter", c.Backend.Name())
+		}
+		d.clock = newSimulatedClock(s)
+		d.model.ClockHz = int64(d.attr.CoreClockHz)
+	} else {
+		d.clock = newClock(c.Backend, model.ClockHz, c.ClockPPB, c.ClockStart)
 	}
 	d.guid = guidOf(d.attr.NodeGUID, c)
 	if d.port, err = c.Backend.Port(1); err != nil {
@@ -102,7 +126,9 @@ func Open(c Config) (*Device, error) {
 	if !reaches {
 		return bad("%s can't register the memory of other programs: take a soft: device", c.Backend.Name())
 	}
-	d.events.Go(d.dispatch)
+	if !c.Simulated {
+		d.events.Go(d.dispatch)
+	}
 	return d, nil
 }
 

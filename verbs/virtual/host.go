@@ -25,7 +25,8 @@ type Host struct {
 	dir     string
 	server  *guest.Server
 	devices []*Device
-	cm      *ucma.Host
+	cm      *ucma.Host  // nil in simulated time
+	sim     *Simulation // nil in real time
 	tree    []sysfs.Device
 
 	mu      sync.Mutex // of the counters' files
@@ -37,12 +38,14 @@ const maxSocketPath = 107
 
 // Serve shows devices to programs that run with Environ, of this user alone. The Host
 // owns the devices, if it succeeds.
-func Serve(devices ...*Device) (*Host, error) {
+func Serve(devices ...*Device) (*Host, error) { return serve(nil, devices...) }
+
+func serve(sim *Simulation, devices ...*Device) (*Host, error) {
 	dir, err := os.MkdirTemp("", "sluice-virtual-")
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{dir: dir, devices: devices}
+	h := &Host{dir: dir, devices: devices, sim: sim}
 	if err := h.serve(); err != nil {
 		if h.cm != nil {
 			h.cm.Close()
@@ -61,6 +64,13 @@ func (h *Host) serve() error {
 	if err := errors.Join(sysfs.Write(h.dir, h.tree, true), h.writeCounters()); err != nil {
 		return err
 	}
+	if h.sim != nil {
+		var err error
+		h.server, err = guest.Listen(socket, func(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
+			return h.sim.open(p, func() (guest.File, *os.File, syscall.Errno) { return h.open(p, node) })
+		}, true)
+		return err
+	}
 	var c ucma.Config
 	for _, d := range h.devices {
 		c.Devices = append(c.Devices, ucma.Device{Verbs: d.backend, NodeGUID: d.NodeGUID()})
@@ -69,7 +79,7 @@ func (h *Host) serve() error {
 	if h.cm, err = ucma.New(c); err != nil {
 		return err
 	}
-	h.server, err = guest.Listen(socket, h.open)
+	h.server, err = guest.Listen(socket, h.open, false)
 	return err
 }
 
@@ -114,6 +124,9 @@ func nodeName(i int) string { return fmt.Sprintf("uverbs%d", i) }
 func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscall.Errno) {
 	switch node {
 	case "rdma_cm":
+		if h.cm == nil {
+			return nil, nil, syscall.ENOENT
+		}
 		return h.cm.Open(p)
 	case "counters": // none, but the library asks before a program reads them
 		if h.writeCounters() != nil {
@@ -151,7 +164,9 @@ func (h *Host) Environ(environ []string, library string) []string {
 // with EIO.
 func (h *Host) Close() error {
 	err := h.server.Close()
-	h.cm.Close()
+	if h.cm != nil {
+		h.cm.Close()
+	}
 	for _, d := range h.devices {
 		err = errors.Join(err, d.Close())
 	}

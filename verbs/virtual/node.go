@@ -33,12 +33,25 @@ type context struct {
 	handles
 	pages  *pages
 	engine *mlx5.Engine
-	loop   *loop
+	loop   attendant
 	// channel is where the back end's completion queues raise their events.
 	channel  verbs.CompChannel
 	async    *eventFile
 	monitors []*eventFile // others of asynchronous events, for those of no object
 	channels []*eventFile
+}
+
+// attendant has a context's engine look at doorbells and completions: a loop, or in
+// simulated time a turn.
+type attendant interface {
+	start(*mlx5.Engine)
+	// wake says that there is something to look at; it may be called with locks held.
+	wake()
+	// onMapped says where the program has mapped a page.
+	onMapped(cookie, addr uint64)
+	// onFreed says that the program has freed one.
+	onFreed(cookie uint64)
+	stop()
 }
 
 func newNode(d *Device, p *guest.Process) *node { return &node{dev: d, process: p} }
@@ -166,7 +179,11 @@ func (c *context) open() (program *os.File, err error) {
 	if c.channel, err = d.backend.CreateCompChannel(); err != nil {
 		return nil, err
 	}
-	c.loop = newLoop(p.Watch, c.channel)
+	if d.cfg.Simulated {
+		c.loop = &turn{sim: d.sim, context: c}
+	} else {
+		c.loop = newLoop(p.Watch, c.channel)
+	}
 	c.engine = mlx5.NewEngine(mlx5.Config{Memory: p.Memory, Ticks: d.clock.stamped, Wake: c.loop.wake, Now: d.backend.Now})
 	c.loop.start(c.engine)
 	return c.async.program()

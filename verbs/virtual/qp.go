@@ -172,7 +172,7 @@ func (q *queuePair) create(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) 
 		SendCQ: q.send.engine, RecvCQ: q.recv.engine, SigAll: req.SQSigAll != 0, PD: q.pd.backend,
 		// As Linux' driver sets a queue pair's cs_req and cs_res up.
 		ScatterSent: r.Flags&uverbs.Mlx5QPScatterCQE != 0 && (req.SQSigAll != 0 || r.Flags&uverbs.Mlx5QPAllowScatterCQE != 0),
-		ScatterRecv: r.Flags&uverbs.Mlx5QPScatterCQE != 0,
+		ScatterRecv: r.Flags&uverbs.Mlx5QPScatterCQE != 0 && !c.node.dev.cfg.Simulated, // those back ends have no verbs.RecvWR.Small
 		Failed:      q.onFatal,
 	}
 	if q.srq != nil {

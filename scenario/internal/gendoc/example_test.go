@@ -27,29 +27,42 @@ var aroundCircuits = strings.NewReplacer(
 	"fabric: {", "fabric: {pfc: {enabled: false}, ",
 ).Replace(around)
 
+// aroundPrograms is around, for programs in place of workloads.
+var aroundPrograms = strings.NewReplacer(
+	"workloads: [{kind: incast, label: victim, receiver: h10, size: unlimited}]\n", "", "{name: TIMELY, engine: timely}", "{engine: none}",
+).Replace(around)
+
+// surroundings are the files that examples stand in, or name.
+var surroundings = map[string]string{
+	"around.yaml": around, "rdcn.yaml": aroundCircuits, "programs.yaml": aroundPrograms, "flows.txt": flowsText,
+}
+
+// within lays an example over what it lacks.
+func within(text string) string {
+	base := "around.yaml"
+	switch {
+	case strings.Contains(text, "extends:") || whole(text):
+		return text
+	case strings.Contains(text, "engine: retcp"):
+		base = "rdcn.yaml"
+	case strings.HasPrefix(text, "programs:"):
+		base = "programs.yaml"
+	}
+	return "extends: " + base + "\n" + text
+}
+
 const flowsText = "Nodes 8\nConnections 1\n0->1 start 2000000000000 size 1000\n"
 
 // parse reads an example. What it lacks comes from around.
 func parse(t *testing.T, text string) (*scenario.Scenario, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"around.yaml": around,
-		"rdcn.yaml":   aroundCircuits,
-		"flows.txt":   flowsText,
-	} {
+	for name, text := range surroundings {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !strings.Contains(text, "extends:") && !whole(text) {
-		base := "around.yaml"
-		if strings.Contains(text, "engine: retcp") {
-			base = "rdcn.yaml"
-		}
-		text = "extends: " + base + "\n" + text
-	}
-	s, err := scenario.Parse(filepath.Join(dir, "example.yaml"), []byte(text), "warmup=0", "duration=100us")
+	s, err := scenario.Parse(filepath.Join(dir, "example.yaml"), []byte(within(text)), "warmup=0", "duration=100us")
 	if err == nil {
 		err = bench.CheckExpectations(s)
 	}

@@ -31,7 +31,7 @@ func TestMistakesArePointedAt(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mistake.yaml")
-	for name, text := range map[string]string{"around.yaml": around, "flows.txt": flowsText} {
+	for name, text := range surroundings {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -46,9 +46,7 @@ func TestMistakesArePointedAt(t *testing.T) {
 		if text == "" {
 			continue
 		}
-		if !whole(text) {
-			text = "extends: around.yaml\n" + text
-		}
+		text = within(text)
 		lines := strings.Split(text, "\n")
 		for i, line := range lines {
 			key, value, ok := strings.Cut(line, ": ")

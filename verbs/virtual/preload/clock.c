@@ -5,16 +5,12 @@
  * to convert CLOCK_MONOTONIC_RAW (guest.ClockPage).
  */
 #define _GNU_SOURCE
-#include "virtual.h"
+#include "turns.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 /* How the counter is computed; 64-bit words that the server writes. */
@@ -54,15 +50,19 @@ static uint64_t read_counter(struct counter *n, uint64_t *at)
 		mult = atomic_load(&n->mult);
 		shift = atomic_load(&n->shift) & 63;
 	} while ((seq & 1 || seq != atomic_load(&n->seq)) && ++tries < 1000000); /* a server that ended leaves it odd */
-	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
+	NEXT(clock_gettime)(CLOCK_MONOTONIC_RAW, &ts);
 	now = ts.tv_sec * 1000000000ull + ts.tv_nsec;
+	if (simulated())
+		now = turn_clock() / PS_OF_NS;
 	return ticks + (uint64_t)((__int128)(int64_t)(now - raw) * (__int128)mult >> shift);
 }
 
-/* loaded is what a load of size bytes at an offset of the page has now. */
-static uint64_t loaded(struct clock *c, size_t offset, unsigned size)
+/* clock_loaded is what a load of size bytes from a clock's page has now. */
+static uint64_t clock_loaded(void *clock, uintptr_t addr, unsigned size)
 {
+	struct clock *c = clock;
 	uint64_t at, ticks = read_counter(counter_of(c), &at), value = 0;
+	size_t offset = addr - atomic_load(&c->addr);
 
 	for (unsigned i = 0; i < size; i++)
 		if (offset + i >= at && offset + i < at + 8)
@@ -75,8 +75,8 @@ static uint64_t loaded(struct clock *c, size_t offset, unsigned size)
 static const int gregs[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
 			      REG_R8,  REG_R9,	REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
-/* emulate carries out a load: mov, movzx, movsx, movsxd and movbe from memory. */
-static bool emulate(ucontext_t *uc, struct clock *c, size_t offset)
+/* Loads are mov, movzx, movsx, movsxd and movbe from memory. */
+bool emulate(ucontext_t *uc, loader *loaded, void *arg, uintptr_t addr)
 {
 	const unsigned char *start = (const unsigned char *)uc->uc_mcontext.gregs[REG_RIP], *p = start;
 	unsigned rex = 0, size, to, reg, mod, rm;
@@ -146,7 +146,7 @@ static bool emulate(ucontext_t *uc, struct clock *c, size_t offset)
 	}
 	p += mod == 1 ? 1 : mod == 2 ? 4 : 0;
 
-	value = loaded(c, offset, size);
+	value = loaded(arg, addr, size);
 	if (swap)
 		value = __builtin_bswap64(value) >> 8 * (8 - size);
 	if (sign && value >> (8 * size - 1))
@@ -181,8 +181,8 @@ static bool is_store(const ucontext_t *uc)
 
 #elif defined(__aarch64__)
 
-/* emulate carries out ldr, ldur, ldar and their narrow forms, without sign or write-back. */
-static bool emulate(ucontext_t *uc, struct clock *c, size_t offset)
+/* Loads are ldr, ldur, ldar and their narrow forms, without sign or write-back. */
+bool emulate(ucontext_t *uc, loader *loaded, void *arg, uintptr_t addr)
 {
 	uint32_t i = *(const uint32_t *)uc->uc_mcontext.pc;
 	unsigned size = 1u << (i >> 30), to = i & 31;
@@ -193,7 +193,7 @@ static bool emulate(ucontext_t *uc, struct clock *c, size_t offset)
 	    (i & 0x3ffffc00) != 0x08dffc00)    /* ldar */
 		return false;
 	if (to != 31)
-		uc->uc_mcontext.regs[to] = loaded(c, offset, size);
+		uc->uc_mcontext.regs[to] = loaded(arg, addr, size);
 	uc->uc_mcontext.pc += 4;
 	return true;
 }
@@ -282,7 +282,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 			if (!addr || at - addr >= c->length)
 				continue;
 			/* Another thread may have untrapped it just now. */
-			if (atomic_load(&counter_of(c)->untrapped) || !emulate(context, c, at - addr)) {
+			if (atomic_load(&counter_of(c)->untrapped) || !emulate(context, clock_loaded, c, at)) {
 				if (is_store(context))
 					break;
 				untrap(c, (void *)addr);
@@ -290,6 +290,10 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 			errno = saved;
 			return;
 		}
+	if (atomic_load(&turns_state) == TURNS_ON && trapped(info, context, is_store(context))) {
+		errno = saved;
+		return;
+	}
 	errno = saved;
 	pass_on(sig, info, context);
 }
@@ -302,8 +306,12 @@ void clock_install(void)
 {
 	struct sigaction a = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
 
+	if (next_sigaction)
+		return;
 	next_sigaction = NEXT(sigaction);
 	next_sigmask = NEXT(pthread_sigmask);
+	if (atomic_load(&turns_state) == TURNS_STARTING)
+		sigaddset(&a.sa_mask, SIG_PROBE);
 	next_sigaction(SIGSEGV, &a, &programs);
 }
 
@@ -357,6 +365,11 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	sigset_t mask, saved;
 	struct sigaction was;
 
+	if (is_turns_signal(sig)) {
+		if (old)
+			*old = (struct sigaction){.sa_handler = SIG_DFL};
+		return 0;
+	}
 	if (likely(sig != SIGSEGV) || !virtual_root())
 		return NEXT(sigaction)(sig, act, old);
 	sigfillset(&mask);
@@ -392,7 +405,7 @@ static sighandler_t set_handler(int sig, sighandler_t handler, int flags)
 
 EXPORT sighandler_t signal(int sig, sighandler_t handler)
 {
-	if (likely(sig != SIGSEGV) || !virtual_root())
+	if (likely(sig != SIGSEGV && !is_turns_signal(sig)) || !virtual_root())
 		return NEXT(signal)(sig, handler);
 	return set_handler(sig, handler, SA_RESTART);
 }
@@ -416,13 +429,17 @@ sighandler_t __sysv_signal(int sig, sighandler_t handler)
 	return sysv_signal(sig, handler);
 }
 
-/* Without SIGSEGV: a load of the clock where it is blocked would end the program. */
+/* Without SIGSEGV: a load of the clock where it is blocked would end the program; nor those of turns. */
 static const sigset_t *unblocked(int how, const sigset_t *set, sigset_t *copy)
 {
-	if (!set || how == SIG_UNBLOCK || !sigismember(set, SIGSEGV) || !virtual_root())
+	if (!set || how == SIG_UNBLOCK || !virtual_root())
 		return set;
 	*copy = *set;
 	sigdelset(copy, SIGSEGV);
+	if (simulated()) {
+		sigdelset(copy, SIGTRAP);
+		sigdelset(copy, SIG_PROBE);
+	}
 	return copy;
 }
 

@@ -4,7 +4,7 @@
  * program does not know of.
  */
 #define _GNU_SOURCE
-#include "virtual.h"
+#include "turns.h"
 
 #include "message.h"
 
@@ -44,9 +44,12 @@ static struct device internal;
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 static struct device *devices;
 
-void *next_function(_Atomic(void *) *slot, const char *name)
+void *next_function(_Atomic(void *) *slot, const char *name, const char *version)
 {
-	void *f = dlsym(RTLD_NEXT, name);
+	void *f = version ? dlvsym(RTLD_NEXT, name, version) : NULL;
+
+	if (!f)
+		f = dlsym(RTLD_NEXT, name);
 
 	if (!f) {
 		static const char text[] = "libsluice-virtual.so: the C library lacks a function: ";
@@ -67,6 +70,12 @@ void *next_function(_Atomic(void *) *slot, const char *name)
 static int close_fd(int fd)
 {
 	return syscall(SYS_close, fd);
+}
+
+/* getpid may be the simulation's. */
+static pid_t kernel_pid(void)
+{
+	return syscall(SYS_getpid);
 }
 
 /* Signal handlers that do not return, or that use the device, would find it locked. */
@@ -97,6 +106,8 @@ static int exchange(int conn, const struct request *q, const void *data, size_t 
 	ssize_t n;
 
 	*fd = -1;
+	if (simulated())
+		turn_sync();
 	if (send_fd >= 0) {
 		memset(&control, 0, sizeof control);
 		m.msg_control = &control;
@@ -186,6 +197,18 @@ static void own(int fd, struct device *d)
 	atomic_store_explicit(&device_of[fd], d, memory_order_relaxed);
 }
 
+void keep(int fd)
+{
+	if (fd >= 0 && fd < FDS)
+		own(fd, &internal);
+}
+
+void forget(int fd)
+{
+	if (fd >= 0 && fd < FDS)
+		own(fd, NULL);
+}
+
 static void lock_table(sigset_t *old)
 {
 	block_signals(old);
@@ -210,13 +233,13 @@ int device_open(const char *node, int flags)
 		return -1;
 	pthread_mutex_init(&d->lock, NULL);
 	d->refs = 1;
-	d->pid = getpid();
+	d->pid = kernel_pid();
 	d->conn = connect_server();
 	if (d->conn < 0) {
 		free(d);
 		return -1;
 	}
-	uffd = watch_stores();
+	uffd = simulated() ? -1 : watch_stores(); /* simulated devices look at waiting points */
 	block_signals(&old);
 	err = exchange(d->conn, &q, node, strlen(node), uffd, &r, NULL, NULL, &visible);
 	restore_signals(&old);
@@ -340,14 +363,14 @@ static void release(struct device *d)
  */
 static bool usable(struct device *d)
 {
-	return d != &internal && d->conn >= 0 && d->pid == getpid();
+	return d != &internal && d->conn >= 0 && d->pid == kernel_pid();
 }
 
 /* copy_out writes to an address that the program gave, which may be bad. */
 static int copy_out(uint64_t to, void *data, size_t len)
 {
 	struct iovec from = {data, len}, at = {(void *)(uintptr_t)to, len};
-	ssize_t n = syscall(SYS_process_vm_writev, getpid(), &from, 1, &at, 1, 0);
+	ssize_t n = syscall(SYS_process_vm_writev, kernel_pid(), &from, 1, &at, 1, 0);
 
 	if (n == (ssize_t)len)
 		return 0;
@@ -374,6 +397,7 @@ static int call(struct device *d, const struct request *q, const void *data, siz
 	err = exchange(d->conn, q, data, len, -1, &r, reply_data, &reply_len, &fd);
 	pthread_mutex_unlock(&d->lock);
 	restore_signals(&old);
+	board_read();
 	if (!err && fd >= 0) {
 		if (r.fd_at + sizeof fd <= reply_len)
 			memcpy(reply_data + r.fd_at, &fd, sizeof fd);
@@ -466,6 +490,8 @@ void *device_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 		if (p == MAP_FAILED)
 			err = errno;
 	}
+	if (!err && (r.flags & FLAG_DOORBELLS) && simulated())
+		doorbells_mapped(p, rounded);
 	if (!err && (r.flags & FLAG_CLOCK))
 		err = clock_map(p, rounded, memory, r.offset);
 	if (!err) {
@@ -474,6 +500,7 @@ void *device_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 	}
 	if (err && p != MAP_FAILED) {
 		clock_unmap(p, rounded);
+		doorbells_unmapped(p, rounded);
 		syscall(SYS_munmap, p, rounded);
 	}
 	if (memory >= 0)
@@ -493,7 +520,7 @@ int device_close(int fd)
 		return NEXT(close)(fd);
 	if (d == &internal)
 		return finish(d, EBADF, 0);
-	if (d->pid != getpid()) { /* after vfork: the table is the parent's */
+	if (d->pid != kernel_pid()) { /* after vfork: the table is the parent's */
 		ret = close_fd(fd);
 		release(d);
 		return ret;
@@ -528,7 +555,7 @@ int device_dup(int fd, int lowest, int cloexec)
 		copy = -1;
 		errno = EMFILE;
 	}
-	if (copy >= 0 && d && d->pid == getpid()) {
+	if (copy >= 0 && d && d->pid == kernel_pid()) {
 		own(copy, d);
 		d->refs++;
 	}
@@ -569,7 +596,7 @@ int device_dup_to(int from, int to, int flags, int (*dup_to)(int from, int to, i
 		d = atomic_load(&device_of[from]);
 	if (d == &internal) {
 		errno = EBADF;
-	} else if (from == to || (d && d->pid != getpid())) {
+	} else if (from == to || (d && d->pid != kernel_pid())) {
 		ret = dup_to(from, to, flags);
 	} else if (d && to >= FDS) {
 		errno = EMFILE;
@@ -622,7 +649,7 @@ static void after_fork(void)
 /* A child has nothing of the devices that its parent opened but the numbers. */
 static void in_child(void)
 {
-	pid_t pid = getpid();
+	pid_t pid = kernel_pid();
 
 	pthread_mutex_init(&table, NULL);
 	for (struct device *d = devices; d; d = d->next) {

@@ -1,8 +1,7 @@
 /* The C library's calls that take descriptors. */
 #define _GNU_SOURCE
-#include "virtual.h"
+#include "turns.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <stdarg.h>
@@ -15,7 +14,7 @@
 EXPORT ssize_t write(int fd, const void *buf, size_t count)
 {
 	if (likely(!ours(fd)))
-		return NEXT(write)(fd, buf, count);
+		return simulated() ? turns_write(fd, buf, count) : NEXT(write)(fd, buf, count);
 	return device_write(fd, buf, count);
 }
 
@@ -66,6 +65,8 @@ int linked_munmap(void *addr, size_t length)
 {
 	if (!likely(!atomic_load_explicit(&clocks_mapped, memory_order_relaxed)))
 		clock_unmap(addr, length);
+	if (!likely(atomic_load_explicit(&turns_state, memory_order_relaxed) != TURNS_ON))
+		doorbells_unmapped(addr, length);
 	return plain_munmap(addr, length);
 }
 
@@ -86,6 +87,11 @@ VERSION(linked_munmap, "munmap@" LIBC);
 
 EXPORT int close(int fd)
 {
+	if (simulated()) {
+		turn_sync();
+		inet_closed(fd);
+		turn_changed();
+	}
 	if (likely(!ours(fd)))
 		return NEXT(close)(fd);
 	return device_close(fd);
@@ -123,8 +129,12 @@ EXPORT void closefrom(int first)
 
 EXPORT int dup(int fd)
 {
-	if (likely(!ours(fd)))
-		return NEXT(dup)(fd);
+	if (likely(!ours(fd))) {
+		int copy = NEXT(dup)(fd);
+
+		inet_dup(fd, copy);
+		return copy;
+	}
 	return device_dup(fd, 0, false);
 }
 
@@ -136,8 +146,10 @@ static int plain_dup2(int from, int to, int flags)
 
 EXPORT int dup2(int from, int to)
 {
-	if (likely(!ours(from) && !ours(to)))
+	if (likely(!ours(from) && !ours(to))) {
+		inet_dup(from, to);
 		return NEXT(dup2)(from, to);
+	}
 	return device_dup_to(from, to, 0, plain_dup2);
 }
 
@@ -148,8 +160,10 @@ static int plain_dup3(int from, int to, int flags)
 
 EXPORT int dup3(int from, int to, int flags)
 {
-	if (likely(!ours(from) && !ours(to)))
+	if (likely(!ours(from) && !ours(to))) {
+		inet_dup(from, to);
 		return NEXT(dup3)(from, to, flags);
+	}
 	return device_dup_to(from, to, flags, plain_dup3);
 }
 
@@ -180,8 +194,11 @@ EXPORT int fcntl64(int fd, int cmd, ...)
 /* The kernel's RDMA netlink would list its own devices; without, libraries read sysfs. */
 EXPORT int socket(int domain, int type, int protocol)
 {
-	if (likely(domain != AF_NETLINK || protocol != NETLINK_RDMA) || !virtual_root())
-		return NEXT(socket)(domain, type, protocol);
+	if (likely(domain != AF_NETLINK || protocol != NETLINK_RDMA) || !virtual_root()) {
+		int fd = simulated() ? inet_socket(domain, type, protocol) : -2;
+
+		return fd == -2 ? NEXT(socket)(domain, type, protocol) : fd;
+	}
 	errno = EPROTONOSUPPORT;
 	return -1;
 }

@@ -18,6 +18,7 @@ enum operation {
 enum reply_flag {
 	FLAG_FD = 1,
 	FLAG_CLOCK = 2,
+	FLAG_DOORBELLS = 4,
 };
 
 #define MAX_WRITE (64 << 10)

@@ -25,10 +25,20 @@
 		static _Atomic(void *) slot;                                   \
 		void *f = atomic_load_explicit(&slot, memory_order_relaxed);   \
 		if (!f)                                                        \
-			f = next_function(&slot, #name);                       \
+			f = next_function(&slot, #name, NULL);                       \
 		(__typeof__(&name))f;                                          \
 	})
-void *next_function(_Atomic(void *) *slot, const char *name);
+void *next_function(_Atomic(void *) *slot, const char *name, const char *version);
+
+/* NEXT_VERSION is NEXT for functions of which the C library has an older version too. */
+#define NEXT_VERSION(name, version)                                            \
+	({                                                                     \
+		static _Atomic(void *) slot;                                   \
+		void *f = atomic_load_explicit(&slot, memory_order_relaxed);   \
+		if (!f)                                                        \
+			f = next_function(&slot, #name, version);              \
+		(__typeof__(&name))f;                                          \
+	})
 
 /* paths.c */
 
@@ -39,14 +49,14 @@ const char *map_path(const char *path, char *buf);
 
 /*
  * mapped returns where a path leads: itself, or what it has in the directory, in buf of
- * MAPPED_MAX bytes. Of other paths than those below / with s or d it looks at two bytes.
+ * MAPPED_MAX bytes. Of other paths than those below / with s, d or p it looks at two bytes.
  */
 static inline const char *mapped(const char *path, char *buf)
 {
 	const char *volatile p = path; /* callers' prototypes say that it is not NULL */
 
 	path = p;
-	if (!path || path[0] != '/' || (path[1] != 's' && path[1] != 'd' && path[1] != '/'))
+	if (!path || path[0] != '/' || (path[1] != 's' && path[1] != 'd' && path[1] != 'p' && path[1] != '/'))
 		return path;
 	return map_path(path, buf);
 }
@@ -77,6 +87,9 @@ int device_close(int fd);
 int device_dup(int fd, int lowest, int cloexec);
 int device_dup_to(int from, int to, int flags, int (*dup_to)(int from, int to, int flags));
 void device_close_range(unsigned first, unsigned last);
+/* keep makes a descriptor the library's own, which programs do not see; forget ends that. */
+void keep(int fd);
+void forget(int fd);
 /* device_stands_in reports whether fstat would not find a character device. */
 bool device_stands_in(int fd);
 

@@ -87,6 +87,8 @@ type Endpoint struct {
 
 	deferring bool     // NextOutgoing asks
 	pieces    [][]byte // of the packet in hand
+	late      late
+	ahead     ahead
 	outgoing  Outgoing
 	carried   Carried
 

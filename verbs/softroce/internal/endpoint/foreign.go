@@ -11,8 +11,9 @@ import (
 
 // foreign is memory of another program.
 type foreign struct {
-	memory verbs.Memory // nil for none
-	start  uint64       // where the region begins in it
+	memory verbs.Memory       // nil for none
+	vector verbs.VectorMemory // memory, if it is one
+	start  uint64             // where the region begins in it
 }
 
 // RegMemory registers length bytes of another program's memory from addr on, as a
@@ -33,6 +34,7 @@ func (p *PD) RegMemory(memory verbs.Memory, addr, length, iova uint64, access ib
 		return nil, err
 	}
 	m.base, m.other = iova, foreign{memory: memory, start: addr}
+	m.other.vector, _ = memory.(verbs.VectorMemory)
 	m.insert()
 	return m, nil
 }

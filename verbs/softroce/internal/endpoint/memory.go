@@ -183,16 +183,6 @@ func (m *MR) at(addr uint64, n int) []byte {
 	return m.buf[off : off+uint64(n) : off+uint64(n)]
 }
 
-// store writes from to the region at addr, and reports whether its memory took it. The
-// caller has checked the bounds.
-func (m *MR) store(addr uint64, from []byte) bool {
-	if m.other.memory != nil {
-		return m.other.memory.WriteMemory(from, m.elsewhere(addr)) == nil
-	}
-	copy(m.at(addr, len(from)), from)
-	return true
-}
-
 // gather loads len(to) bytes from offset on of what the list names, and reports
 // whether it may be read.
 func (e *Endpoint) gather(pd *PD, sgl []verbs.SGE, offset uint32, to []byte) bool {
@@ -207,7 +197,7 @@ func (e *Endpoint) gather(pd *PD, sgl []verbs.SGE, offset uint32, to []byte) boo
 		}
 		n := min(int(s.Length-offset), len(to))
 		m := e.region(s.LKey, pd, s.Addr+uint64(offset), uint64(n), 0)
-		if m == nil || !e.load(to[:n], m, s.Addr+uint64(offset)) {
+		if m == nil || !e.load(to[:n], m, s.Addr+uint64(offset), int(s.Length-offset)-n) {
 			return false
 		}
 		to, offset = to[n:], 0
@@ -229,7 +219,7 @@ func (e *Endpoint) scatter(pd *PD, sgl []verbs.SGE, offset uint32, from []byte) 
 		}
 		n := min(int(s.Length-offset), len(from))
 		m := e.region(s.LKey, pd, s.Addr+uint64(offset), uint64(n), ib.AccessLocalWrite)
-		if m == nil || !m.store(s.Addr+uint64(offset), from[:n]) {
+		if m == nil || !e.store(m, s.Addr+uint64(offset), from[:n]) {
 			return false
 		}
 		from, offset = from[n:], 0

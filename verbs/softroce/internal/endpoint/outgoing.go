@@ -44,11 +44,14 @@ func (e *Endpoint) NextOutgoing(now units.Time, buf []byte) *Outgoing {
 // load adds the region's bytes from addr on to the current packet, where to is their
 // place: a copy, or a reference to them. It reports whether the memory could be read.
 // An unreliable request completes as it leaves, and then its memory belongs to the
-// application. What another program owns is read now, and then is a piece that lies in
-// its place already.
-func (e *Endpoint) load(to []byte, m *MR, addr uint64) bool {
+// application. What another program owns is read now, with up to more bytes behind it that
+// the next packets will ask for; alone it is a piece that lies in its place already.
+func (e *Endpoint) load(to []byte, m *MR, addr uint64, more int) bool {
 	deferring := e.deferring && e.out.Opcode.Service() == ib.ServiceRC
-	if m.other.memory != nil {
+	var from []byte
+	if m.other.memory == nil {
+		from = m.at(addr, len(to))
+	} else if from = e.read(m, addr, len(to), more); from == nil {
 		if m.other.memory.ReadMemory(to, m.elsewhere(addr)) != nil {
 			return false
 		}
@@ -57,7 +60,6 @@ func (e *Endpoint) load(to []byte, m *MR, addr uint64) bool {
 		}
 		return true
 	}
-	from := m.at(addr, len(to))
 	if deferring {
 		e.pieces = append(e.pieces, from)
 		return true

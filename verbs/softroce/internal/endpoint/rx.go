@@ -53,6 +53,10 @@ func (e *Endpoint) Receive(now units.Time, p *Packet) {
 		return
 	}
 	q := e.qps.get(in.DestQP)
+	if len(e.late.pieces) > 0 && !e.late.continues(q, in.Opcode) {
+		e.settle(now)
+		e.stamp = p.Stamp
+	}
 	if q == nil {
 		if in.Opcode == ib.CNP {
 			e.Counters.CNPsIgnored++
@@ -159,20 +163,17 @@ func (e *Endpoint) check(q *QP, c *rc.Check) bool {
 // place copies the payload to its destination. If that memory may not be written,
 // it reports this to the transport and returns false.
 func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
+	l := &e.late
+	if l.more = l.batch && goesOn>>in.Opcode.Operation()&1 != 0; l.more {
+		l.q, l.place = q, *p
+	}
+	ok := false
 	switch p.Kind {
 	case rc.PlaceMemory:
 		m := e.region(p.RKey, q.pd, p.VA, uint64(p.Length), ib.AccessRemoteWrite)
-		if m == nil || !m.store(p.VA, in.payload[:p.Length]) {
-			e.Counters.RemoteKeyFaults++
-			q.rc.FailRecv(now, ib.WCRemAccessErr, &e.eff)
-			return false
-		}
+		ok = m != nil && e.store(m, p.VA, in.payload[:p.Length])
 	case rc.PlaceRecv:
-		if !e.placeRecv(q, in, p) {
-			e.Counters.LocalFaults++
-			q.rc.FailRecv(now, ib.WCLocProtErr, &e.eff)
-			return false
-		}
+		ok = e.placeRecv(q, in, p)
 	default: // the data of a READ or an atomic
 		from := in.payload
 		if p.Kind == rc.PlaceAtomic {
@@ -180,13 +181,27 @@ func (e *Endpoint) place(now units.Time, q *QP, in *inbound, p *rc.Place) bool {
 			from = e.orig[:]
 		}
 		part := q.sq.part(p.Slot)
-		if !e.scatter(q.pd, q.sq.at(part.wr).sgl, part.offset+p.Offset, from[:p.Length]) {
-			e.Counters.LocalFaults++
-			q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, &e.eff)
-			return false
-		}
+		ok = e.scatter(q.pd, q.sq.at(part.wr).sgl, part.offset+p.Offset, from[:p.Length])
 	}
-	return true
+	if !ok {
+		e.unplaced(now, q, p)
+	}
+	return ok
+}
+
+// unplaced reports to the transport that what a packet brought could not be written.
+func (e *Endpoint) unplaced(now units.Time, q *QP, p *rc.Place) {
+	switch p.Kind {
+	case rc.PlaceMemory:
+		e.Counters.RemoteKeyFaults++
+		q.rc.FailRecv(now, ib.WCRemAccessErr, &e.eff)
+	case rc.PlaceRecv:
+		e.Counters.LocalFaults++
+		q.rc.FailRecv(now, ib.WCLocProtErr, &e.eff)
+	default:
+		e.Counters.LocalFaults++
+		q.rc.FailSend(now, p.Slot, ib.WCLocProtErr, &e.eff)
+	}
 }
 
 // atomic performs an atomic operation. The address is a multiple of eight, and

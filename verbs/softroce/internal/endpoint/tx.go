@@ -124,7 +124,7 @@ func (e *Endpoint) put(buf []byte, n int) (total int, payload []byte) {
 func (e *Endpoint) fetch(now units.Time, q *QP, d *rc.Descriptor, to []byte) bool {
 	if d.Source == rc.SourceMemory {
 		m := e.region(d.RKey, q.pd, d.VA, uint64(d.Payload), ib.AccessRemoteRead)
-		if m == nil || !e.load(to, m, d.VA) {
+		if m == nil || !e.load(to, m, d.VA, 0) {
 			e.Counters.RemoteKeyFaults++
 			q.rc.FailResponse(now, d, ib.WCRemAccessErr, &e.eff)
 			e.effects(now, q, nil)

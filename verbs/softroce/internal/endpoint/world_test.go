@@ -18,14 +18,15 @@ import (
 // that drops, duplicates, reorders, corrupts and marks.
 
 type world struct {
-	pumped int // packets asked for
-	t      testing.TB
-	now    units.Time
-	seq    int
-	events eventHeap
-	rng    *rand.Rand
-	hosts  []*host
-	free   []*flight
+	batches bool // packets that arrive at about the same time are received together
+	pumped  int  // packets asked for
+	t       testing.TB
+	now     units.Time
+	seq     int
+	events  eventHeap
+	rng     *rand.Rand
+	hosts   []*host
+	free    []*flight
 
 	// What the wire does, as probabilities.
 	drop, duplicate, reorder, corrupt, mark float64
@@ -158,6 +159,7 @@ func (h *host) next(buf []byte) (int, *Route) {
 // pump puts on the wire what h has to send, and sets its timer.
 func (h *host) pump() {
 	w := h.w
+	h.e.Begin()
 	for !h.absent {
 		f := w.flight()
 		n, to := h.next(f.data[:])
@@ -271,15 +273,30 @@ func (w *world) step(until units.Time) bool {
 		}
 		return true
 	}
-	f := v.f
-	if goodICRC(f.p.Src, f.to.addr, f.data[:f.n]) {
-		f.p.Data, f.p.Stamp = f.data[:f.n], f.to.e.stampOf(w.now)
-		f.to.e.Receive(w.now, &f.p)
-		f.to.pump()
-	} else {
-		w.badICRC++
+	all := []*flight{v.f}
+	for w.batches && len(w.events) > 0 && w.events[0].f != nil && w.events[0].f.to == v.f.to && w.events[0].at < w.now+w.latency {
+		all = append(all, heap.Pop(&w.events).(event).f)
 	}
-	w.release(f)
+	var good []Packet
+	for _, f := range all {
+		if goodICRC(f.p.Src, f.to.addr, f.data[:f.n]) {
+			f.p.Data, f.p.Stamp = f.data[:f.n], f.to.e.stampOf(w.now)
+			good = append(good, f.p)
+		} else {
+			w.badICRC++
+		}
+	}
+	if w.batches {
+		v.f.to.e.ReceiveAll(w.now, good)
+	} else if len(good) > 0 {
+		v.f.to.e.Receive(w.now, &v.f.p)
+	}
+	if len(good) > 0 {
+		v.f.to.pump()
+	}
+	for _, f := range all {
+		w.release(f)
+	}
 	return true
 }
 

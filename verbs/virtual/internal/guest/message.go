@@ -26,8 +26,9 @@ const (
 
 // Flags of replies.
 const (
-	flagFD    = 1 << iota // a descriptor comes with it
-	flagClock             // MapReply.Clock
+	flagFD        = 1 << iota // a descriptor comes with it
+	flagClock                 // MapReply.Clock
+	flagDoorbells             // MapReply.Watch
 )
 
 const (

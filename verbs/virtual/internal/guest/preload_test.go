@@ -263,7 +263,7 @@ func newWorld(t *testing.T) *world {
 			return n, os.NewFile(uintptr(programs), "events"), errno(err)
 		}
 		return nil, nil, syscall.ENOENT
-	})
+	}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

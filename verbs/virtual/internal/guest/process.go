@@ -18,7 +18,12 @@ type Process struct {
 	PID    int
 	Memory verbs.Memory // the process's memory; fails once the process has ended
 	Watch  *Watch       // nil where the kernel refuses userfaultfd
+
+	forced *forced // Memory in simulated time
 }
+
+// Writes counts the writes to Memory so far, in simulated time.
+func (p *Process) Writes() uint64 { return p.forced.writes.Load() }
 
 // memory is the memory of a process by its number.
 type memory struct {

@@ -22,19 +22,26 @@ type Server struct {
 	open    Opener
 	running sync.WaitGroup
 
+	// simulated has the memory of processes reached where they may not reach it themselves.
+	simulated bool
+
 	mu     sync.Mutex
 	closed bool
 	conns  map[*net.UnixConn]struct{}
+	served map[int]int // connections by process
+	gone   *sync.Cond  // a connection has ended
 }
 
 // Listen serves what open opens on a socket at path, whose mode and directory say who
-// may open nodes.
-func Listen(path string, open Opener) (*Server, error) {
+// may open nodes. In simulated time, programs may have pages that only the device reaches:
+// those of completion queues that are empty.
+func Listen(path string, open Opener, simulated bool) (*Server, error) {
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{l: l, open: open, conns: map[*net.UnixConn]struct{}{}}
+	s := &Server{l: l, open: open, simulated: simulated, conns: map[*net.UnixConn]struct{}{}, served: map[int]int{}}
+	s.gone = sync.NewCond(&s.mu)
 	s.running.Go(s.accept)
 	return s, nil
 }
@@ -51,6 +58,26 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	s.running.Wait()
 	return err
+}
+
+// Drain returns when a process that has ended, or executes another program, has no File
+// open any more.
+func (s *Server) Drain(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.served[pid] > 0 {
+		s.gone.Wait()
+	}
+}
+
+// count counts a process's connections.
+func (s *Server) count(pid, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.served[pid] += n; s.served[pid] == 0 {
+		delete(s.served, pid)
+	}
+	s.gone.Broadcast()
 }
 
 func (s *Server) accept() {
@@ -102,11 +129,13 @@ func (s *Server) serve(c *net.UnixConn) {
 	if err != nil {
 		return
 	}
-	p, end, errno := k.hello(&hello, uffd)
+	p, end, errno := k.hello(&hello, uffd, s.simulated)
 	if errno != 0 {
 		_ = k.send(&reply{errno: uint32(errno)}, nil, nil)
 		return
 	}
+	s.count(p.PID, 1)
+	defer s.count(p.PID, -1)
 	defer end()
 	file, fd, errno := s.open(p, string(hello.data))
 	if errno != 0 {
@@ -138,7 +167,7 @@ func (k *conn) close() {
 
 // hello checks what a connection begins with and finds its process. end frees what the
 // process holds.
-func (k *conn) hello(r *request, uffd *os.File) (p *Process, end func(), errno syscall.Errno) {
+func (k *conn) hello(r *request, uffd *os.File, simulated bool) (p *Process, end func(), errno syscall.Errno) {
 	fail := func(errno syscall.Errno) (*Process, func(), syscall.Errno) {
 		closeFD(uffd)
 		return nil, nil, errno
@@ -167,8 +196,15 @@ func (k *conn) hello(r *request, uffd *os.File) (p *Process, end func(), errno s
 		_ = unix.Close(pidfd)
 		return fail(syscall.EPERM)
 	}
-	process := os.NewFile(uintptr(pidfd), fmt.Sprintf("process %d", pid))
 	p = &Process{PID: pid, Memory: m}
+	if simulated {
+		if p.forced, err = newForced(m); err != nil {
+			_ = unix.Close(pidfd)
+			return fail(syscall.EPERM)
+		}
+		p.Memory = p.forced
+	}
+	process := os.NewFile(uintptr(pidfd), fmt.Sprintf("process %d", pid))
 	if uffd != nil {
 		p.Watch = &Watch{uffd}
 	}
@@ -186,6 +222,9 @@ func (k *conn) hello(r *request, uffd *os.File) (p *Process, end func(), errno s
 		<-ended
 		m.ended.Store(true)
 		closeFD(uffd)
+		if p.forced != nil {
+			closeFD(p.forced.file)
+		}
 	}, 0
 }
 
@@ -292,6 +331,9 @@ func (k *conn) mmap(r *request) error {
 	k.mapping.length, k.mapping.watch = r.b, m.Watch
 	if m.Clock {
 		out.flags |= flagClock
+	}
+	if m.Watch {
+		out.flags |= flagDoorbells
 	}
 	return k.send(&out, nil, m.FD)
 }

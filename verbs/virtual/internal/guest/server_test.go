@@ -43,7 +43,7 @@ func dial(t testing.TB, f fixed) *net.UnixConn {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "socket")
-	s, err := Listen(path, func(*Process, string) (File, *os.File, syscall.Errno) { return f, nil, 0 })
+	s, err := Listen(path, func(*Process, string) (File, *os.File, syscall.Errno) { return f, nil, 0 }, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,9 @@ type CQConfig struct {
 	// Event is called when the queue is armed and has a completion that fires it; nil if
 	// the queue has no channel. Once for each arm.
 	Event func()
+	// Produced is called after CQEs were written, with how many there have been, modulo 1<<32.
+	// nil for nobody.
+	Produced func(count uint32)
 	// Failed is called once, when the queue has overrun (IBV_EVENT_CQ_ERR) or its memory
 	// can't be written. The queue takes no completions any more.
 	Failed func()
@@ -186,6 +189,10 @@ func (c *CQ) write(pieces []verbs.MemoryPiece, bodies int) {
 	}
 	if c.e.mem.writeAll(pieces) != nil {
 		c.fails()
+		return
+	}
+	if c.cfg.Produced != nil {
+		c.cfg.Produced(c.produced)
 	}
 }
 

@@ -1,0 +1,337 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// scheduler is the part of Scheduler that needs Linux.
+type scheduler struct {
+	cfg      Config
+	dir      string
+	listener int // a socket's descriptor
+
+	// world is who may touch the simulation: the scheduler, but while a thread runs.
+	world sync.Mutex
+
+	programs  []*Program
+	processes []*process // alive, in the order in which they began
+	threads   []*thread  // of these, in the order in which they began
+	running   *thread
+	alone     units.Time // up to when it is alone, by its last reply
+	lastPID   uint32
+	ports     []uint16 // by host: the last one given
+	unclaimed map[int]int
+	timers    []*timer // those that are armed
+	err       error    // what ended the run
+
+	in      []byte
+	oob     []byte
+	out     []byte
+	polled  []unix.PollFd
+	waits   []*wait
+	stepped int
+}
+
+// firstPID is what the first program sees as its number, and firstPort the first that a
+// host gives.
+const (
+	firstPID  = 1000
+	firstPort = 32768
+)
+
+func newScheduler(c Config) (*scheduler, error) {
+	switch {
+	case c.Simulation == nil || c.Devices == nil:
+		return nil, errors.New("turns: requires a simulation and devices")
+	case len(c.Hosts) == 0:
+		return nil, errors.New("turns: no hosts")
+	case c.Lookahead < 0:
+		return nil, fmt.Errorf("turns: a lookahead of %v, expected 0 or more", c.Lookahead)
+	case c.PollCost <= 0:
+		return nil, fmt.Errorf("turns: a look at an empty queue takes %v, expected a time above 0", c.PollCost)
+	}
+	dir, err := os.MkdirTemp("", "sluice-turns-")
+	if err != nil {
+		return nil, err
+	}
+	s := &scheduler{
+		cfg: c, dir: dir, listener: -1, lastPID: firstPID - 1, ports: make([]uint16, len(c.Hosts)), unclaimed: map[int]int{},
+		in: make([]byte, requestSize+maxData), oob: make([]byte, unix.CmsgSpace(4*maxFDs)), out: make([]byte, 0, replySize+256),
+	}
+	for i := range s.ports {
+		s.ports[i] = firstPort
+	}
+	if err := s.listen(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// maxSocketPath is what a UNIX socket's address has room for, less the closing zero; the
+// library's own names in the directory are up to longestName longer than it.
+const (
+	maxSocketPath = 107
+	longestName   = len("/net/c-255.255.255.255:65535")
+)
+
+func (s *scheduler) listen() error {
+	if len(s.dir)+longestName > maxSocketPath {
+		return fmt.Errorf("%s: too long for sockets in it: set TMPDIR to a shorter directory", s.dir)
+	}
+	var hosts []byte
+	for _, h := range s.cfg.Hosts {
+		hosts = fmt.Appendf(hosts, "%s %s\n", h.Addr, h.Name)
+	}
+	err := errors.Join(
+		os.Mkdir(filepath.Join(s.dir, "net"), 0o700),
+		os.WriteFile(filepath.Join(s.dir, "hosts"), hosts, 0o600),
+		os.WriteFile(filepath.Join(s.dir, "cpuinfo"), []byte(cpuinfo), 0o600))
+	if err != nil {
+		return err
+	}
+	s.listener, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	if err := unix.Bind(s.listener, &unix.SockaddrUnix{Name: filepath.Join(s.dir, "socket")}); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	return os.NewSyscallError("listen", unix.Listen(s.listener, 128))
+}
+
+// cpuinfo is what programs read in /proc/cpuinfo, with the frequency TSCHz.
+const cpuinfo = `processor	: 0
+vendor_id	: GenuineIntel
+cpu family	: 6
+model		: 85
+model name	: Sluice simulated processor @ 2.00GHz
+stepping	: 0
+cpu MHz		: 2000.000
+cache size	: 1024 KB
+physical id	: 0
+siblings	: 1
+core id		: 0
+cpu cores	: 1
+flags		: fpu tsc rdtscp constant_tsc nonstop_tsc
+bogomips	: 4000.00
+
+`
+
+func (s *scheduler) close() error {
+	if s.listener >= 0 {
+		_ = unix.Close(s.listener)
+	}
+	for _, fd := range s.unclaimed {
+		_ = unix.Close(fd)
+	}
+	return os.RemoveAll(s.dir)
+}
+
+func (s *scheduler) do(f func()) {
+	s.world.Lock()
+	defer s.world.Unlock()
+	f()
+}
+
+// outside carries out what waits for others, who may touch the simulation meanwhile.
+func (s *scheduler) outside(f func()) {
+	s.world.Unlock()
+	defer s.world.Lock()
+	f()
+}
+
+func (s *scheduler) run(ctx context.Context, programs []*Program) error {
+	for i, p := range programs {
+		if p.Host < 0 || p.Host >= len(s.cfg.Hosts) || p.Command == nil || p.Start < 0 {
+			return fmt.Errorf("turns: program %d (%s): bad host, command or start", i, p.Name)
+		}
+	}
+	s.programs = slices.Clone(programs)
+	s.world.Lock()
+	defer s.world.Unlock()
+	for s.err == nil && (len(s.programs) > 0 || len(s.processes) > 0) {
+		if err := ctx.Err(); err != nil {
+			s.err = err
+			break
+		}
+		s.dispatch(ctx)
+	}
+	s.killAll()
+	return s.err
+}
+
+// dispatch gives one thread its turn, or starts a program.
+func (s *scheduler) dispatch(ctx context.Context) {
+	s.collect()
+	which, ready := next(ticking{s.cfg.Simulation, s, ctx}, s.waits, s.fire)
+	switch n := len(s.threads); {
+	case s.err != nil:
+	case ctx.Err() != nil:
+		s.err = ctx.Err()
+	case which < 0:
+		s.onStuck()
+	case which < n:
+		s.turn(ctx, s.threads[which], ready)
+	default:
+		p := s.programs[which-n]
+		s.programs = slices.Delete(s.programs, which-n, which-n+1)
+		s.start(p)
+	}
+}
+
+// collect brings s.waits up to date: those of threads, then those of programs that have
+// not started.
+func (s *scheduler) collect() {
+	s.waits = s.waits[:0]
+	for _, t := range s.threads {
+		if t == s.running {
+			s.waits = append(s.waits, nil)
+			continue
+		}
+		t.wait.later = s.later(t.p.program)
+		if t.wait.later > 0 && s.running != nil && s.running.waitsByClocks() && t.waitsByClocks() {
+			t.wait.later = max(t.wait.later, clocksAhead)
+		}
+		s.waits = append(s.waits, &t.wait)
+	}
+	for _, p := range s.programs {
+		s.waits = append(s.waits, &wait{until: p.Start, later: s.later(p)})
+	}
+}
+
+// later is by how much later what a program does changes the memory of the thread whose turn it is.
+func (s *scheduler) later(p *Program) units.Time {
+	if s.running == nil || s.running.p.program.Host == p.Host {
+		return 0
+	}
+	return s.cfg.Lookahead
+}
+
+// clocksAhead is how far a thread that only reads clocks runs ahead of another one, of another host, that
+// does so, too. Neither sees what the other does without doing something else first, but
+// for memory: what a device writes they may see so late.
+const clocksAhead = 50 * units.Microsecond
+
+// ticking is the simulation, of which the run's end is noticed.
+type ticking struct {
+	Simulation
+	s   *scheduler
+	ctx context.Context
+}
+
+// stepsBetweenLooks is how often the simulation takes an event between two looks whether
+// the run is to end.
+const stepsBetweenLooks = 10000
+
+func (t ticking) Next() units.Time {
+	if t.s.stepped++; t.s.stepped%stepsBetweenLooks == 0 && t.ctx.Err() != nil {
+		t.s.err = t.ctx.Err()
+	}
+	if t.s.err != nil {
+		return units.Never
+	}
+	return t.Simulation.Next()
+}
+
+// timer is one that is armed.
+type timer struct {
+	p        *process
+	id       uint64
+	sig      int
+	due      units.Time
+	interval units.Time
+}
+
+// fire has timers that are due send their signals, and looks which descriptors are ready.
+func (s *scheduler) fire(now units.Time) (again units.Time) {
+	again = units.Never
+	for _, t := range s.timers {
+		for t.due <= now {
+			t.p.signal(t.sig)
+			if t.interval <= 0 {
+				t.due = units.Never
+				break
+			}
+			t.due += t.interval
+		}
+		again = min(again, t.due)
+	}
+	s.timers = slices.DeleteFunc(s.timers, func(t *timer) bool { return t.due == units.Never })
+	s.pollDescriptors()
+	return again
+}
+
+// pollDescriptors asks the kernel which of the descriptors that threads wait for are ready.
+func (s *scheduler) pollDescriptors() {
+	s.polled = s.polled[:0]
+	for _, t := range s.threads {
+		s.polled = append(s.polled, t.fds...)
+	}
+	if len(s.polled) == 0 {
+		return
+	}
+	if _, err := unix.Poll(s.polled, 0); err != nil {
+		return // interrupted: the next time
+	}
+	polled := s.polled
+	for _, t := range s.threads {
+		for i := range t.fds {
+			t.fdReady = t.fdReady || polled[i].Revents != 0
+		}
+		polled = polled[len(t.fds):]
+	}
+}
+
+func (s *scheduler) setTimer(p *process, r *request) {
+	const bitsOfSignals = 64
+	s.timers = slices.DeleteFunc(s.timers, func(t *timer) bool { return t.p == p && t.id == r.a })
+	if r.until != units.Never && r.b < bitsOfSignals {
+		s.timers = append(s.timers, &timer{p: p, id: r.a, sig: int(r.b), due: r.until, interval: units.Time(r.c)})
+	}
+}
+
+// onStuck ends the run, unless a process has ended that others wait for.
+func (s *scheduler) onStuck() {
+	for _, p := range s.processes {
+		if p.hasEnded() {
+			s.end(p)
+			return
+		}
+	}
+	for _, t := range s.threads {
+		if t.kind == waitLoop && t.guessed { // it may as well compute
+			t.wait.until = s.cfg.Simulation.Now()
+			return
+		}
+	}
+	e := &StuckError{At: s.cfg.Simulation.Now()}
+	for _, t := range s.threads {
+		e.Waiting = append(e.Waiting, Waiting{Program: t.p.name(), Thread: t.number, For: t.what()})
+	}
+	s.err = e
+}
+
+func (s *scheduler) failf(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf(format, args...)
+	}
+}
+
+// nextPort returns a port of a host.
+func (s *scheduler) nextPort(host int) uint16 {
+	s.ports[host]++
+	if s.ports[host] == 0 {
+		s.ports[host] = firstPort + 1
+	}
+	return s.ports[host]
+}

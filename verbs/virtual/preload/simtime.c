@@ -1,0 +1,386 @@
+/* Clocks, sleeps and timers in simulated time. */
+#define _GNU_SOURCE
+#include "turns.h"
+
+#include <sys/time.h>
+#include <sys/times.h>
+#include <unistd.h>
+
+/* since is the instant that is 0 on a clock, in ps before the simulation's. */
+static int64_t since(clockid_t id)
+{
+	switch (id) {
+	case CLOCK_REALTIME:
+	case CLOCK_REALTIME_COARSE:
+	case CLOCK_REALTIME_ALARM:
+	case CLOCK_TAI:
+		return welcome.epoch;
+	default:
+		return 0;
+	}
+}
+
+/* Seconds since 1970 in ps are more than 64 bits have. */
+static struct timespec shown(clockid_t id)
+{
+	struct timespec t = timespec_of(turn_clock());
+
+	t.tv_sec += since(id);
+	return t;
+}
+
+EXPORT int clock_gettime(clockid_t id, struct timespec *t)
+{
+	if (!simulated())
+		return NEXT(clock_gettime)(id, t);
+	*t = shown(id);
+	return 0;
+}
+
+EXPORT int gettimeofday(struct timeval *restrict t, void *restrict zone)
+{
+	struct timespec now;
+
+	if (!simulated())
+		return NEXT(gettimeofday)(t, zone);
+	now = shown(CLOCK_REALTIME);
+	*t = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
+	if (zone)
+		*(struct timezone *)zone = (struct timezone){0};
+	return 0;
+}
+
+EXPORT time_t time(time_t *t)
+{
+	struct timespec now;
+
+	if (!simulated())
+		return NEXT(time)(t);
+	now = shown(CLOCK_REALTIME);
+	if (t)
+		*t = now.tv_sec;
+	return now.tv_sec;
+}
+
+EXPORT int timespec_get(struct timespec *t, int base)
+{
+	if (!simulated() || base != TIME_UTC)
+		return NEXT(timespec_get)(t, base);
+	*t = shown(CLOCK_REALTIME);
+	return base;
+}
+
+EXPORT clock_t clock(void)
+{
+	return simulated() ? turn_clock() / (PS_OF_S / CLOCKS_PER_SEC) : NEXT(clock)();
+}
+
+EXPORT clock_t times(struct tms *t)
+{
+	clock_t now;
+
+	if (!simulated())
+		return NEXT(times)(t);
+	now = turn_clock() / (PS_OF_S / sysconf(_SC_CLK_TCK));
+	if (t)
+		*t = (struct tms){.tms_utime = now};
+	return now;
+}
+
+/* sleep_until returns 0, or EINTR if a handler ran before. */
+static int sleep_until(int64_t until)
+{
+	int interrupted = 0;
+
+	do
+		turn_wait(WAIT_SLEEP, until, 0, 0, &interrupted);
+	while (turn_now < until && !interrupted);
+	return turn_now < until ? EINTR : 0;
+}
+
+static bool bad(const struct timespec *t)
+{
+	return t->tv_sec < 0 || t->tv_nsec < 0 || t->tv_nsec >= 1000000000;
+}
+
+EXPORT int clock_nanosleep(clockid_t id, int flags, const struct timespec *span, struct timespec *rest)
+{
+	struct timespec t = *span;
+	int64_t until;
+	int err;
+
+	if (!simulated())
+		return NEXT(clock_nanosleep)(id, flags, span, rest);
+	if (bad(span))
+		return EINVAL;
+	if (flags & TIMER_ABSTIME) {
+		t.tv_sec -= since(id);
+		until = t.tv_sec < 0 ? 0 : ps_of(&t);
+	} else {
+		until = from_now(ps_of(&t));
+	}
+	err = sleep_until(until);
+	if (err && rest && !(flags & TIMER_ABSTIME))
+		*rest = timespec_of(until - turn_now);
+	return err;
+}
+
+EXPORT int nanosleep(const struct timespec *span, struct timespec *rest)
+{
+	int err;
+
+	if (!simulated())
+		return NEXT(nanosleep)(span, rest);
+	err = clock_nanosleep(CLOCK_MONOTONIC, 0, span, rest);
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+EXPORT int usleep(useconds_t us)
+{
+	struct timespec t = {us / 1000000, us % 1000000 * 1000};
+
+	return simulated() ? nanosleep(&t, NULL) : NEXT(usleep)(us);
+}
+
+EXPORT unsigned sleep(unsigned seconds)
+{
+	struct timespec t = {seconds, 0}, rest = {0, 0};
+
+	if (!simulated())
+		return NEXT(sleep)(seconds);
+	nanosleep(&t, &rest);
+	return rest.tv_sec + (rest.tv_nsec >= 500000000);
+}
+
+EXPORT int pause(void)
+{
+	int interrupted = 0;
+
+	if (!simulated())
+		return NEXT(pause)();
+	while (!interrupted)
+		turn_wait(WAIT_SIGNAL, NEVER, 0, 0, &interrupted);
+	errno = EINTR;
+	return -1;
+}
+
+EXPORT int sigsuspend(const sigset_t *set)
+{
+	sigset_t old;
+
+	if (!simulated())
+		return NEXT(sigsuspend)(set);
+	pthread_sigmask(SIG_SETMASK, set, &old);
+	pause();
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = EINTR;
+	return -1;
+}
+
+/* Timers: setitimer's three, and those of timer_create. */
+#define TIMERS 64
+
+static struct timer {
+	bool used;
+	int sig;
+	int64_t due, interval; /* due: NEVER if it is not armed */
+} timers[TIMERS] = {
+	[ITIMER_REAL] = {true, SIGALRM, NEVER, 0},
+	[ITIMER_VIRTUAL] = {true, SIGVTALRM, NEVER, 0},
+	[ITIMER_PROF] = {true, SIGPROF, NEVER, 0},
+};
+
+/* timers_forget disarms what a child of fork has of its parent's timers. */
+void timers_forget(void)
+{
+	for (int i = 0; i < TIMERS; i++) {
+		timers[i].used = i <= ITIMER_PROF;
+		timers[i].due = NEVER;
+	}
+}
+
+/* rest_of is the time until a timer is due next; 0: it is not armed. */
+static int64_t rest_of(const struct timer *t)
+{
+	int64_t due = t->due;
+
+	if (due == NEVER || (due <= turn_now && !t->interval))
+		return 0;
+	if (due <= turn_now)
+		due += (turn_now - due) / t->interval * t->interval + t->interval;
+	return due - turn_now;
+}
+
+static void arm(struct timer *t, int64_t due, int64_t interval)
+{
+	t->due = due;
+	t->interval = interval;
+	turn_ask(TURN_TIMER, t - timers, t->sig, interval, due, NULL);
+}
+
+static int64_t ps_of_timeval(const struct timeval *t)
+{
+	struct timespec s = {t->tv_sec, t->tv_usec * 1000};
+
+	return ps_of(&s);
+}
+
+static struct timeval timeval_of(int64_t ps)
+{
+	struct timespec s = timespec_of(ps);
+
+	return (struct timeval){s.tv_sec, s.tv_nsec / 1000};
+}
+
+EXPORT int getitimer(__itimer_which_t which, struct itimerval *value)
+{
+	if (!simulated())
+		return NEXT(getitimer)(which, value);
+	if ((unsigned)which > ITIMER_PROF) {
+		errno = EINVAL;
+		return -1;
+	}
+	value->it_value = timeval_of(rest_of(&timers[which]));
+	value->it_interval = timeval_of(timers[which].interval);
+	return 0;
+}
+
+EXPORT int setitimer(__itimer_which_t which, const struct itimerval *restrict value, struct itimerval *restrict old)
+{
+	int64_t span;
+
+	if (!simulated())
+		return NEXT(setitimer)(which, value, old);
+	if (old && getitimer(which, old))
+		return -1;
+	if ((unsigned)which > ITIMER_PROF || value->it_value.tv_usec >= 1000000 || value->it_value.tv_sec < 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	span = ps_of_timeval(&value->it_value);
+	arm(&timers[which], span ? from_now(span) : NEVER, span ? ps_of_timeval(&value->it_interval) : 0);
+	return 0;
+}
+
+EXPORT unsigned alarm(unsigned seconds)
+{
+	int64_t rest;
+
+	if (!simulated())
+		return NEXT(alarm)(seconds);
+	rest = rest_of(&timers[ITIMER_REAL]);
+	arm(&timers[ITIMER_REAL], seconds ? from_now(seconds * PS_OF_S) : NEVER, 0);
+	return (rest + PS_OF_S - 1) / PS_OF_S;
+}
+
+EXPORT useconds_t ualarm(useconds_t value, useconds_t interval)
+{
+	struct itimerval v = {{interval / 1000000, interval % 1000000}, {value / 1000000, value % 1000000}}, old;
+
+	if (!simulated())
+		return NEXT(ualarm)(value, interval);
+	setitimer(ITIMER_REAL, &v, &old);
+	return old.it_value.tv_sec * 1000000 + old.it_value.tv_usec;
+}
+
+/* The versions that programs link: those without are of 32-bit identifiers. */
+#define NEW_TIMERS "GLIBC_2.3.3"
+
+EXPORT int timer_create(clockid_t id, struct sigevent *restrict event, timer_t *restrict timer)
+{
+	int sig = SIGALRM;
+
+	if (!simulated())
+		return NEXT_VERSION(timer_create, NEW_TIMERS)(id, event, timer);
+	if (event && event->sigev_notify == SIGEV_THREAD)
+		turn_refuse("timer_create with SIGEV_THREAD");
+	if (event)
+		sig = event->sigev_notify == SIGEV_NONE ? 0 : event->sigev_signo;
+	for (int i = ITIMER_PROF + 1; i < TIMERS; i++)
+		if (!timers[i].used) {
+			timers[i] = (struct timer){true, sig, NEVER, 0};
+			*timer = (timer_t)(intptr_t)i;
+			return 0;
+		}
+	errno = EAGAIN;
+	return -1;
+}
+
+static struct timer *timer_of(timer_t timer)
+{
+	uintptr_t i = (uintptr_t)timer;
+
+	if (i > ITIMER_PROF && i < TIMERS && timers[i].used)
+		return &timers[i];
+	errno = EINVAL;
+	return NULL;
+}
+
+EXPORT int timer_gettime(timer_t timer, struct itimerspec *value)
+{
+	struct timer *t;
+
+	if (!simulated())
+		return NEXT_VERSION(timer_gettime, NEW_TIMERS)(timer, value);
+	t = timer_of(timer);
+	if (!t)
+		return -1;
+	value->it_value = timespec_of(rest_of(t));
+	value->it_interval = timespec_of(t->interval);
+	return 0;
+}
+
+EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *restrict value, struct itimerspec *restrict old)
+{
+	int64_t due;
+	struct timer *t;
+
+	if (!simulated())
+		return NEXT_VERSION(timer_settime, NEW_TIMERS)(timer, flags, value, old);
+	t = timer_of(timer);
+	if (!t || (old && timer_gettime(timer, old)))
+		return -1;
+	if (bad(&value->it_value)) {
+		errno = EINVAL;
+		return -1;
+	}
+	due = ps_of(&value->it_value);
+	if (!due) {
+		due = NEVER;
+	} else if (flags & TIMER_ABSTIME) {
+		/* No clock is kept with the timer: the time of day is far from the others. */
+		struct timespec at = value->it_value;
+
+		if (at.tv_sec >= welcome.epoch)
+			at.tv_sec -= welcome.epoch;
+		due = ps_of(&at);
+	} else {
+		due = from_now(due);
+	}
+	arm(t, due, due == NEVER ? 0 : ps_of(&value->it_interval));
+	return 0;
+}
+
+EXPORT int timer_delete(timer_t timer)
+{
+	struct timer *t;
+
+	if (!simulated())
+		return NEXT_VERSION(timer_delete, NEW_TIMERS)(timer);
+	t = timer_of(timer);
+	if (!t)
+		return -1;
+	arm(t, NEVER, 0);
+	t->used = false;
+	return 0;
+}
+
+EXPORT int timer_getoverrun(timer_t timer)
+{
+	if (!simulated())
+		return NEXT_VERSION(timer_getoverrun, NEW_TIMERS)(timer);
+	return timer_of(timer) ? 0 : -1;
+}

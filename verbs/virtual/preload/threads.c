@@ -1,0 +1,317 @@
+/* Threads in simulated time: each has a connection of its own, and what they wait for from each other is tried. */
+#define _GNU_SOURCE
+#include "turns.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* threaded is set with the first thread beside main's: before, no lock is another one's. */
+static bool threaded;
+
+static bool shares(void)
+{
+	return threaded && simulated();
+}
+
+struct start {
+	void *(*run)(void *);
+	void *arg;
+	_Atomic pid_t tid;
+	uint64_t number;
+};
+
+static pthread_key_t leaving;
+static pthread_once_t leaving_once = PTHREAD_ONCE_INIT;
+
+/* Destructors run in so many rounds (PTHREAD_DESTRUCTOR_ITERATIONS); the last one ends the thread's part. */
+#define ROUNDS ((uintptr_t)4)
+
+static void leave(void *rounds)
+{
+	uintptr_t left = (uintptr_t)rounds;
+
+	if (left > 1)
+		pthread_setspecific(leaving, (void *)(left - 1));
+	else
+		turn_leave();
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&leaving, leave);
+}
+
+static void *run(void *arg)
+{
+	struct start *s = arg, start = *s;
+
+	/* s lasts until it is set: who made the thread waits for it, and then for its connection. */
+	atomic_store(&s->tid, syscall(SYS_gettid));
+	syscall(SYS_futex, &s->tid, 1 /* FUTEX_WAKE */, 1, NULL, NULL, 0);
+	if (turn_join())
+		turn_refuse("a thread without a connection");
+	traps_thread(true);
+	pthread_setspecific(leaving, (void *)ROUNDS);
+	return start.run(start.arg);
+}
+
+/* Threads by what pthread_create returned, for pthread_join. */
+#define THREADS 1024
+static struct joinable {
+	pthread_t thread;
+	uint64_t number; /* 0: none */
+} joinable[THREADS];
+
+EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*f)(void *), void *restrict arg)
+{
+	struct start s = {f, arg, 0, 0};
+	pid_t tid;
+	int err;
+
+	if (!simulated())
+		return NEXT(pthread_create)(thread, attr, f, arg);
+	pthread_once(&leaving_once, make_key);
+	threaded = true;
+	err = NEXT(pthread_create)(thread, attr, run, &s);
+	if (err)
+		return err;
+	while (!(tid = atomic_load(&s.tid)))
+		syscall(SYS_futex, &s.tid, 0 /* FUTEX_WAIT */, 0, NULL, NULL, 0);
+	turn_ask(TURN_THREAD, tid, 0, 0, 0, &s.number);
+	for (int i = 0; i < THREADS; i++)
+		if (!joinable[i].number) {
+			joinable[i] = (struct joinable){*thread, s.number};
+			break;
+		}
+	turn_changed();
+	return 0;
+}
+
+EXPORT int pthread_join(pthread_t thread, void **value)
+{
+	if (simulated())
+		for (int i = 0; i < THREADS; i++)
+			if (joinable[i].number && pthread_equal(joinable[i].thread, thread)) {
+				turn_wait(WAIT_THREAD, NEVER, joinable[i].number, 0, NULL);
+				joinable[i].number = 0;
+				break;
+			}
+	return NEXT(pthread_join)(thread, value);
+}
+
+EXPORT int pthread_detach(pthread_t thread)
+{
+	for (int i = 0; i < THREADS; i++)
+		if (joinable[i].number && pthread_equal(joinable[i].thread, thread))
+			joinable[i].number = 0;
+	return NEXT(pthread_detach)(thread);
+}
+
+static int64_t until_clock(clockid_t id, const struct timespec *at)
+{
+	struct timespec t = *at;
+
+	if (id == CLOCK_REALTIME)
+		t.tv_sec -= welcome.epoch;
+	return t.tv_sec < 0 ? 0 : ps_of(&t);
+}
+
+/* LOCKED tries until it succeeds; others of the process may run in between. */
+#define LOCKED(try, until)                                                     \
+	({                                                                     \
+		int err;                                                       \
+		uint32_t again = 0;                                            \
+		while ((err = (try)) == EBUSY) {                               \
+			if (turn_now >= (until)) {                             \
+				err = ETIMEDOUT;                               \
+				break;                                         \
+			}                                                      \
+			turn_wait(WAIT_LOCK, until, 0, again, NULL);           \
+			again = TURN_AGAIN;                                    \
+		}                                                              \
+		err;                                                           \
+	})
+
+EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	return shares() ? LOCKED(NEXT(pthread_mutex_trylock)(m), NEVER) : NEXT(pthread_mutex_lock)(m);
+}
+
+EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict m, const struct timespec *restrict at)
+{
+	if (!simulated())
+		return NEXT(pthread_mutex_timedlock)(m, at);
+	return LOCKED(NEXT(pthread_mutex_trylock)(m), until_clock(CLOCK_REALTIME, at));
+}
+
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict m, clockid_t id, const struct timespec *restrict at)
+{
+	if (!simulated())
+		return NEXT(pthread_mutex_clocklock)(m, id, at);
+	return LOCKED(NEXT(pthread_mutex_trylock)(m), until_clock(id, at));
+}
+
+/* A loop that only tries lets others run. */
+#define TRIED(name, arg)                                                       \
+	({                                                                     \
+		int err = NEXT(name)(arg);                                     \
+		if (err == EBUSY && shares())                                  \
+			turn_wait(WAIT_CLOCK, turn_now + welcome.look_cost, 0, 0, NULL); \
+		err;                                                           \
+	})
+
+EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
+{
+	return TRIED(pthread_mutex_trylock, m);
+}
+
+EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
+{
+	return shares() ? LOCKED(NEXT(pthread_spin_trylock)(lock), NEVER) : NEXT(pthread_spin_lock)(lock);
+}
+
+EXPORT int pthread_spin_trylock(pthread_spinlock_t *lock)
+{
+	return TRIED(pthread_spin_trylock, lock);
+}
+
+EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
+{
+	return shares() ? LOCKED(NEXT(pthread_rwlock_tryrdlock)(lock), NEVER) : NEXT(pthread_rwlock_rdlock)(lock);
+}
+
+EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
+{
+	return shares() ? LOCKED(NEXT(pthread_rwlock_trywrlock)(lock), NEVER) : NEXT(pthread_rwlock_wrlock)(lock);
+}
+
+/*
+ * Conditions: who waits is in a list of this process's. Only the thread that runs touches
+ * it. The C library's own conditions are used where the process has one thread.
+ */
+struct waiter {
+	void *cond;
+	bool woken;
+	struct waiter *next;
+};
+
+static struct waiter *waiters, **last = &waiters;
+
+static void stop_waiting(struct waiter *w)
+{
+	struct waiter **at = &waiters;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	if (last == &w->next)
+		last = at;
+}
+
+static int cond_wait(void *cond, pthread_mutex_t *m, int64_t until)
+{
+	struct waiter w = {.cond = cond};
+	uint32_t again = 0;
+	int err = pthread_mutex_unlock(m);
+
+	if (err)
+		return err;
+	*last = &w;
+	last = &w.next;
+	while (!w.woken && turn_now < until) {
+		turn_wait(WAIT_LOCK, until, 0, again, NULL);
+		again = TURN_AGAIN;
+	}
+	if (!w.woken) {
+		err = ETIMEDOUT;
+	}
+	stop_waiting(&w);
+	pthread_mutex_lock(m);
+	return err;
+}
+
+static void cond_wake(void *cond, bool all)
+{
+	for (struct waiter *w = waiters; w; w = w->next)
+		if (w->cond == cond && !w->woken) {
+			w->woken = true;
+			if (!all)
+				break;
+		}
+	turn_changed();
+}
+
+#define NEW_CONDS "GLIBC_2.3.2"
+
+EXPORT int pthread_cond_wait(pthread_cond_t *restrict c, pthread_mutex_t *restrict m)
+{
+	return simulated() ? cond_wait(c, m, NEVER) : NEXT_VERSION(pthread_cond_wait, NEW_CONDS)(c, m);
+}
+
+/* A condition's clock is in its memory as the C library keeps it: by the time that is asked for. */
+EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict c, pthread_mutex_t *restrict m, const struct timespec *restrict at)
+{
+	if (!simulated())
+		return NEXT_VERSION(pthread_cond_timedwait, NEW_CONDS)(c, m, at);
+	return cond_wait(c, m, until_clock(at->tv_sec >= welcome.epoch ? CLOCK_REALTIME : CLOCK_MONOTONIC, at));
+}
+
+EXPORT int pthread_cond_clockwait(pthread_cond_t *restrict c, pthread_mutex_t *restrict m, clockid_t id, const struct timespec *restrict at)
+{
+	return simulated() ? cond_wait(c, m, until_clock(id, at)) : NEXT(pthread_cond_clockwait)(c, m, id, at);
+}
+
+EXPORT int pthread_cond_signal(pthread_cond_t *c)
+{
+	if (!simulated())
+		return NEXT_VERSION(pthread_cond_signal, NEW_CONDS)(c);
+	cond_wake(c, false);
+	return 0;
+}
+
+EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
+{
+	if (!simulated())
+		return NEXT_VERSION(pthread_cond_broadcast, NEW_CONDS)(c);
+	cond_wake(c, true);
+	return 0;
+}
+
+EXPORT int pthread_cond_destroy(pthread_cond_t *c)
+{
+	return simulated() ? 0 : NEXT_VERSION(pthread_cond_destroy, NEW_CONDS)(c);
+}
+
+static int try_sem(sem_t *s)
+{
+	return NEXT(sem_trywait)(s) ? errno == EAGAIN ? EBUSY : errno : 0;
+}
+
+static int sem_until(sem_t *s, int64_t until)
+{
+	int err = LOCKED(try_sem(s), until);
+
+	errno = err;
+	return err ? -1 : 0;
+}
+
+EXPORT int sem_wait(sem_t *s)
+{
+	return simulated() ? sem_until(s, NEVER) : NEXT(sem_wait)(s);
+}
+
+EXPORT int sem_timedwait(sem_t *restrict s, const struct timespec *restrict at)
+{
+	return simulated() ? sem_until(s, until_clock(CLOCK_REALTIME, at)) : NEXT(sem_timedwait)(s, at);
+}
+
+EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
+{
+	if (shares())
+		turn_refuse("pthread_barrier_wait");
+	return NEXT(pthread_barrier_wait)(b);
+}
