@@ -65,7 +65,7 @@ func (c *Capture) Close() error {
 
 // build puts a packet into bytes, without FCS.
 func (c *Capture) build(p *nicmodel.Sent) []byte {
-	const overhead = roce.EthernetBytes + roce.IPv4Bytes + roce.UDPBytes + roce.MaxHeaderBytes + 3 + roce.ICRCBytes + 16
+	const overhead = roce.EthernetBytes + roce.IPv4Bytes + roce.UDPBytes + roce.MaxHeaderBytes + 3 + roce.ICRCBytes
 	if need := overhead + p.Bytes; len(c.frame) < need {
 		c.frame, c.zeros = make([]byte, need), make([]byte, p.Bytes)
 	}
@@ -82,11 +82,6 @@ func (c *Capture) build(p *nicmodel.Sent) []byte {
 	}
 	n += copy(b[n:], payload)
 	n += roce.PutPad(b[n:], t.Pad)
-	if t.Opcode == ib.CNP {
-		const reserved = 16
-		clear(b[n : n+reserved])
-		n += reserved
-	}
 	n += roce.ICRCBytes
 	ipLen := n - roce.EthernetBytes
 	eth := roce.EthernetFields{Dst: mac(p.Packet.Dst), Src: mac(p.Packet.Src), EtherType: roce.EtherTypeIPv4}
