@@ -27,6 +27,9 @@ func (l *clockLooks) look(hosts []*host, now units.Time) {
 		return
 	}
 	for _, h := range hosts {
+		if h.shim == nil { // its NIC is a program's
+			continue
+		}
 		if !h.measures {
 			continue // its calibration may have lapsed
 		}
@@ -50,7 +53,7 @@ func (m *measurement) clocks() results.Clocks {
 	c := results.NewClocks()
 	sys := m.sim.sys
 	c.HostLoad = sys.Host.Load
-	if sys.Offload() {
+	if !m.sim.shimmed() {
 		return c
 	}
 	c.RTTClock = sys.Shim.Clock

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/scenario"
 	"github.com/sluice-rdma/sluice/sim/des"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
 )
@@ -23,6 +24,8 @@ type HostPrograms struct {
 	Preset  string
 	// End is when programs that still run are ended.
 	End units.Time
+	// Lookahead is the least time that a packet takes from one host to another.
+	Lookahead units.Time
 }
 
 // RunHostPrograms runs programs to their ends, on the calling goroutine, which has the
@@ -40,12 +43,26 @@ func (s *simulation) runPrograms(sys *scenario.System, programs []*scenario.Host
 	for i, host := range s.hosts {
 		h.Devices, h.Names = append(h.Devices, host.dev), append(h.Names, s.name(i))
 	}
+	h.Lookahead = s.lookahead()
 	s.measure.begin()
 	ended, err = run(&h)
 	s.end = s.engine.Now()
 	s.nics.End(s.end)
 	s.measure.finish()
 	return ended, errors.Join(s.err, err)
+}
+
+// shimmed reports whether hosts post by shims.
+func (s *simulation) shimmed() bool { return len(s.hosts) > 0 && s.hosts[0].shim != nil }
+
+// lookahead is the delay of the shortest two links: every packet passes its sender's and its
+// receiver's.
+func (s *simulation) lookahead() units.Time {
+	least := units.Never
+	for i := range s.net.Topology().Links() {
+		least = min(least, s.net.Topology().Link(fabric.LinkID(i)).Delay)
+	}
+	return 2 * least
 }
 
 // newProgramHost is newHost for a host whose NIC programs have to themselves.

@@ -54,7 +54,7 @@ func (m *measurement) rules(out *results.System) {
 	r := &out.Ruling
 	r.EngineIn = engineIn(m.sim.sys)
 	r.EngineCuts = now.cuts - m.ruling.cuts
-	if !m.sim.sys.Offload() {
+	if m.sim.shimmed() {
 		held := now.shims.Since(m.ruling.shims)
 		active := held.Active()
 		r.ShimOutstandingBytes = int64(m.sim.hosts[0].bound)

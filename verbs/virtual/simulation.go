@@ -43,6 +43,12 @@ type SimulationConfig struct {
 	// PollCost is the simulated time that a look at an empty completion queue takes.
 	PollCost units.Time
 	Library  string // path of libsluice-virtual.so
+	// End is the simulated time at which programs that still run are ended, 0 for never.
+	End units.Time
+	// Lookahead is the least time in which what a program does can change the memory of one on
+	// another host: that of a packet on its way. The larger, the faster are programs that
+	// read clocks in loops; results are the same.
+	Lookahead units.Time
 }
 
 // Simulation runs unmodified programs in simulated time, on hosts with a device each. It
@@ -54,15 +60,20 @@ type Simulation struct {
 	hosts     []*Host
 	devices   []*Device
 	turns     []*turn // of open contexts, oldest first
-	due       bool    // back ends have completions, or a context asks to be looked at
-	events    bool    // back ends have asynchronous events
+	end       units.Time
+	stop      gocontext.CancelFunc // ends the run
+	due       bool                 // back ends have completions, or a context asks to be looked at
+	events    bool                 // back ends have asynchronous events
 }
 
 // NewSimulation makes the hosts. It owns their devices, if it succeeds. It fails on
 // processors other than x86-64.
 func NewSimulation(c SimulationConfig) (*Simulation, error) {
-	s := &Simulation{engine: c.Engine, library: c.Library}
-	t := turns.Config{Simulation: s, Devices: s, PollCost: c.PollCost}
+	s := &Simulation{engine: c.Engine, library: c.Library, end: c.End}
+	if s.end == 0 {
+		s.end = units.Never
+	}
+	t := turns.Config{Simulation: s, Devices: s, PollCost: c.PollCost, Lookahead: c.Lookahead}
 	for _, h := range c.Hosts {
 		if !h.Device.cfg.Simulated {
 			return nil, fmt.Errorf("host %s: the device %v is not in simulated time", h.Name, h.Device)
@@ -105,7 +116,24 @@ func (s *Simulation) Run(ctx gocontext.Context, programs ...*Program) error {
 		}
 		p.Command.Env = s.hosts[p.Host].Environ(env, s.library)
 	}
-	return s.scheduler.Run(ctx, programs...)
+	running, cancel := gocontext.WithCancel(ctx)
+	defer cancel()
+	s.stop = cancel
+	err := s.scheduler.Run(running, programs...)
+	if errors.Is(err, gocontext.Canceled) && ctx.Err() == nil {
+		return nil // it is over
+	}
+	return err
+}
+
+// isOver ends the run if what is next comes after its end.
+func (s *Simulation) isOver(next units.Time) bool {
+	if next <= s.end {
+		return false
+	}
+	s.engine.RunUntil(s.end)
+	s.stop()
+	return true
 }
 
 // Close closes the devices. No program runs any more.
@@ -134,6 +162,9 @@ func (s *Simulation) Next() units.Time { return s.engine.Next() }
 // Step implements turns.Simulation: what the devices' back ends complete in an event, they
 // give to programs at its instant.
 func (s *Simulation) Step() bool {
+	if s.isOver(s.engine.Next()) {
+		return false
+	}
 	took := s.engine.Step()
 	s.settle()
 	return took
@@ -142,9 +173,13 @@ func (s *Simulation) Step() bool {
 // RunUntil implements turns.Simulation.
 func (s *Simulation) RunUntil(end units.Time) {
 	for s.engine.Next() <= end {
-		s.Step()
+		if !s.Step() {
+			return
+		}
 	}
-	s.engine.RunUntil(end)
+	if !s.isOver(end) {
+		s.engine.RunUntil(end)
+	}
 }
 
 // settle gives programs what the back ends have for them.

@@ -4,18 +4,25 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rdma/sluice/bench/perf"
 	"github.com/sluice-rdma/sluice/nicmodel"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/simverbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual"
 )
@@ -26,7 +33,9 @@ type simulated struct {
 	t *testing.T
 }
 
-func newSimulated(t *testing.T, hosts int) *simulated {
+func newSimulated(t *testing.T, hosts int) *simulated { return newSimulatedUntil(t, hosts, 0) }
+
+func newSimulatedUntil(t *testing.T, hosts int, end units.Time) *simulated {
 	t.Helper()
 	preset, err := nicmodel.Preset("cx6dx")
 	if err != nil {
@@ -43,7 +52,7 @@ func newSimulated(t *testing.T, hosts int) *simulated {
 		t.Fatal(err)
 	}
 	world, frames := simverbs.NewWorld(e, net), nicmodel.NewFrames(net)
-	c := virtual.SimulationConfig{Engine: e, PollCost: simverbs.PollCost, Library: virtualLibrary(t)}
+	c := virtual.SimulationConfig{Engine: e, PollCost: simverbs.PollCost, Lookahead: units.Microsecond, End: end, Library: virtualLibrary(t)}
 	for i := range hosts {
 		nic, err := nicmodel.New(e, net, frames, i, rate, preset)
 		if err != nil {
@@ -107,9 +116,108 @@ func (s *simulated) run(commands ...string) []string {
 	return all
 }
 
-func TestSimulatedReadLatency(t *testing.T) {
-	s := newSimulated(t, 2)
-	for _, out := range s.run("ib_read_lat -d mlx5_0 -F -n 100", "ib_read_lat -d mlx5_0 -F -n 100 10.0.0.1") {
-		t.Log(out)
+// figures are what perftest prints in the columns of its row.
+func (s *simulated) figures(out string, columns ...int) []float64 {
+	s.t.Helper()
+	_, after, ok := strings.Cut(out, "#bytes")
+	lines := strings.SplitN(after, "\n", 3)
+	if !ok || len(lines) < 3 {
+		s.t.Fatalf("no row in\n%s", out)
+	}
+	fields := strings.Fields(lines[1])
+	var all []float64
+	for _, c := range columns {
+		if c >= len(fields) {
+			s.t.Fatalf("no column %d in %q", c, lines[1])
+		}
+		v, err := strconv.ParseFloat(fields[c], 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// TestSimulatedLikePerf has perftest's programs print, over the real libmlx5, what `sluice
+// perf` measures on the same network, within 1 percent, and the same bytes in two runs.
+func TestSimulatedLikePerf(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
+	}
+	for _, c := range []struct {
+		program, test string
+		iterations    int
+		column        int // of the row
+		long          bool
+		of            func(*perf.Row) float64
+	}{
+		{"ib_read_lat", "read_lat", 100, 5, false, averageUs},
+		{"ib_write_bw", "write_bw", 1000, 4, false, messageRate},
+		{"ib_send_lat", "send_lat", 100, 5, true, averageUs},
+		{"ib_read_bw", "read_bw", 1000, 4, true, messageRate},
+		{"ib_send_bw", "send_bw", 1000, 4, true, messageRate},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			if c.long && testing.Short() {
+				t.Skipf("-short: some seconds each")
+			}
+			command := fmt.Sprintf("%s -d mlx5_0 -F -n %d", c.program, c.iterations)
+			var outs [2][]string
+			for i := range outs {
+				outs[i] = newSimulated(t, 2).run(command, command+" h0")
+			}
+			if diff := cmp.Diff(outs[0], outs[1]); diff != "" {
+				t.Errorf("two runs differ:\n%s", diff)
+			}
+			want := c.of(onModel(t, c.test, c.iterations))
+			got := (&simulated{t: t}).figures(outs[0][1], c.column)[0]
+			t.Logf("%s: %v, sluice perf %s: %v", c.program, got, c.test, want)
+			if math.Abs(got-want) > want/100 {
+				t.Errorf("%s printed %v, expected sluice perf's %v within 1 percent", c.program, got, want)
+			}
+		})
+	}
+}
+
+func averageUs(r *perf.Row) float64 { return float64(r.Latency.AvgUs) }
+
+func messageRate(r *perf.Row) float64 { return float64(r.Bandwidth.MessageRateMpps) }
+
+// onModel runs a test of sluice perf on the network of sim: devices.
+func onModel(t *testing.T, name string, iterations int) *perf.Row {
+	t.Helper()
+	test, err := perf.ParseTest(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := perf.DefaultConfig(test)
+	c.Iterations = iterations
+	var devs [2]verbs.Device
+	for i := range devs {
+		if devs[i], err = verbs.Open(fmt.Sprintf("sim:like-%s/h%d?hosts=2", name, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := perf.Pair(devs[0], devs[1], c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Rows[0]
+}
+
+// TestSimulatedEnd ends programs that still run at the end of the simulation.
+func TestSimulatedEnd(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
+	}
+	s := newSimulatedUntil(t, 2, 10*units.Millisecond)
+	cmd := exec.Command("sleep", "60")
+	p := &virtual.Program{Name: "sleep", Command: cmd}
+	if err := s.Run(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if p.End != 10*units.Millisecond || cmd.ProcessState.Success() {
+		t.Errorf("a program ended at %v with %v, expected that it was ended", p.End, cmd.ProcessState)
 	}
 }

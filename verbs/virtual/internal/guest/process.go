@@ -27,8 +27,8 @@ func (p *Process) Writes() uint64 { return p.forced.writes.Load() }
 
 // memory is the memory of a process by its number.
 type memory struct {
-	pid    int
-	ended  atomic.Bool // the number may be another process's
+	pid   int
+	ended atomic.Bool // the number may be another process's
 }
 
 var _ verbs.Memory = (*memory)(nil)

@@ -38,9 +38,13 @@ func next(sim Simulation, waits []*wait, fire func(now units.Time) (again units.
 		}
 		switch event := sim.Next(); {
 		case event != units.Never && event <= earliest:
-			sim.Step()
+			if !sim.Step() { // it is over
+				return -1, false
+			}
 		case earliest != units.Never:
-			sim.RunUntil(earliest)
+			if sim.RunUntil(earliest); sim.Now() < earliest {
+				return -1, false
+			}
 		default:
 			return -1, false
 		}

@@ -176,6 +176,8 @@ func (s *scheduler) dispatch(ctx context.Context) {
 	which, ready := next(ticking{s.cfg.Simulation, s, ctx}, s.waits, s.fire)
 	switch n := len(s.threads); {
 	case s.err != nil:
+	case ctx.Err() != nil:
+		s.err = ctx.Err()
 	case which < 0:
 		s.onStuck()
 	case which < n:
