@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"io"
+
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/nictrace"
 )
@@ -26,6 +28,9 @@ type Options struct {
 	Interrupted func() error
 	// Programs runs the programs of scenarios whose hosts have some; nil where that can't be.
 	Programs RunHostPrograms
+	// Packets, unless it is nil, gets the packets that staged NICs put on the wire, as a pcapng
+	// file.
+	Packets io.Writer
 	// NICTrace, unless it is nil, writes what happens to requests inside NICs.
 	NICTrace *nictrace.Trace
 	// NICVCD, unless it is nil, writes what the stages of NICs do.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-rdma/sluice/bench/internal/wire"
 	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/internal/stats"
 	"github.com/sluice-rdma/sluice/scenario"
@@ -14,7 +15,7 @@ import (
 // Run runs every system of a scenario, one after the other, and returns what was
 // measured. If a system fails or is interrupted, it returns the error and a result of
 // those before. It starts no goroutine; different scenarios may be run concurrently.
-func Run(s *scenario.Scenario, opt Options) (*results.Result, error) {
+func Run(s *scenario.Scenario, opt Options) (r *results.Result, err error) {
 	seed := s.Seed
 	if opt.Seed != nil {
 		seed = *opt.Seed
@@ -23,7 +24,12 @@ func Run(s *scenario.Scenario, opt Options) (*results.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &results.Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Topology: topologyOf(s.Graph())}
+	r = &results.Result{Scenario: s.Name, Description: s.Description, Source: s.Source, YAML: string(text), Seed: seed, Topology: topologyOf(s.Graph())}
+	var packets *wire.Capture
+	if opt.Packets != nil {
+		packets = wire.NewCapture(opt.Packets)
+		defer func() { err = errors.Join(err, packets.Close()) }()
+	}
 	var simulated units.Time
 	defer func() { r.SimS, r.Ties = stats.Float(simulated.Seconds()), r.SameFigures() }()
 	for i, sys := range s.Systems {
@@ -35,7 +41,7 @@ func Run(s *scenario.Scenario, opt Options) (*results.Result, error) {
 		// Elapsed time is the one thing about a run that is not a function of
 		// scenario and seed, and is reported as such.
 		start := time.Now()
-		one, end, err := runSystem(s, i, seed, progress, &opt)
+		one, end, err := runSystem(s, i, seed, progress, &opt, packets)
 		if at := (scenario.Errors)(nil); errors.As(err, &at) {
 			return r, err
 		} else if err != nil {
@@ -52,7 +58,7 @@ func Run(s *scenario.Scenario, opt Options) (*results.Result, error) {
 }
 
 // runSystem simulates system i and returns what was measured and when it ended.
-func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64), opt *Options) (*results.System, units.Time, error) {
+func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64), opt *Options, packets *wire.Capture) (*results.System, units.Time, error) {
 	sys := s.Systems[i]
 	// What the model can't be built from, the scenario says.
 	refuse := func(err error) (*results.System, units.Time, error) {
@@ -83,6 +89,17 @@ func runSystem(s *scenario.Scenario, i int, seed uint64, progress func(float64),
 	sim.measure = m
 	if err := errors.Join(opt.NICTrace.Watch(&sim.nics), opt.NICVCD.Watch(&sim.nics)); err != nil {
 		return refuse(err)
+	}
+	if packets != nil {
+		if sys.Reduced() {
+			return nil, 0, s.Errorf("nic.model", "reduced NICs have no packets to capture: set it to staged")
+		}
+		if err := packets.Begin(sys.Name); err != nil {
+			return nil, 0, err
+		}
+		for _, nic := range sim.nics.NICs {
+			nic.OnTransmit(packets.Add)
+		}
 	}
 	m.progress = progress
 	var ended []results.HostProgram

@@ -25,6 +25,7 @@ type runFlags struct {
 	json, csv string
 	report    string
 	flows     string
+	pcap      string
 	memory    string
 	quiet     bool
 	trace     traceFlags
@@ -73,6 +74,7 @@ does if the disk is full.`,
 	flags.StringVar(&f.csv, "csv", "", "write figures, and time series as the run goes, as CSV into `DIR`")
 	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
 	flags.StringVar(&f.flows, "flows-out", "", "write a row for each flow, as it ends, to `FILE`: .csv, .jsonl or .parquet")
+	flags.StringVar(&f.pcap, "pcap", "", "write the packets of staged NICs, as they go on the wire, to `FILE` (pcapng)")
 	f.trace.add(cmd)
 	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
@@ -181,6 +183,9 @@ func (r *runner) writeTo(o *outputs, filter nictrace.Filter) {
 	if r.series = o.series; r.series != nil {
 		r.options.Series = r.series.Write
 	}
+	if o.pcap != nil {
+		r.options.Packets = o.pcap
+	}
 	switch {
 	case o.trace == nil:
 	case r.trace.vcd():
@@ -251,9 +256,9 @@ func (r *runner) missing(s *scenario.Scenario, from int) {
 
 // outputs are the files to write; nil where none is wanted.
 type outputs struct {
-	json, report, trace *outfile.File
-	flows               *results.FlowLog
-	series              *results.SeriesLog
+	json, report, trace, pcap *outfile.File
+	flows                     *results.FlowLog
+	series                    *results.SeriesLog
 }
 
 func (r *runner) open() (o outputs, err error) {
@@ -266,6 +271,7 @@ func (r *runner) open() (o outputs, err error) {
 		return f
 	}
 	o.json, o.report, o.trace = create(r.json), create(r.report), create(r.trace.file)
+	o.pcap = create(r.pcap)
 	if err == nil && r.csv != "" {
 		o.series, err = results.CreateSeriesLog(r.csv)
 	}
@@ -280,7 +286,7 @@ func (r *runner) open() (o outputs, err error) {
 
 // abort drops the files that are not written.
 func (o *outputs) abort() {
-	for _, f := range []*outfile.File{o.json, o.report, o.trace} {
+	for _, f := range []*outfile.File{o.json, o.report, o.trace, o.pcap} {
 		if f != nil {
 			f.Abort()
 		}
@@ -330,6 +336,9 @@ func (r *runner) write(o *outputs) error {
 		what := ""
 		err := commit(o.trace, func(io.Writer) (err error) { what, err = r.endTrace(); return err })
 		note(err, "\ntrace: %s, %s\n", r.trace.file, what)
+	}
+	if o.pcap != nil {
+		note(o.pcap.Commit(), "\npackets: %s\n", r.pcap)
 	}
 	some := len(r.doc.Results) > 0
 	if o.report != nil && some {

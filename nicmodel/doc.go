@@ -48,9 +48,9 @@
 //
 // # Memory
 //
-// Regions hold real bytes, or are phantoms: extents with bounds and keys, but no
-// content, so that a workload of terabytes needs no memory. Addresses are the
-// model's own. A payload is copied as its packet is built. Received, it is in memory
+// Regions hold real bytes, of this program or of others (NIC.RegMemory), or are phantoms:
+// extents with bounds and keys, but no content, so that a workload of terabytes needs no
+// memory. Addresses are the model's own, or the other program's. A payload is copied as its packet is built. Received, it is in memory
 // when the host can see its DMA write, and no completion is seen before its data; the
 // NIC's own reads and atomics see it at once. DeregMR leaves nothing under way.
 //

@@ -28,31 +28,34 @@ type landing struct {
 	// addr is the address then that its region's key has it at, and length how much it is.
 	addr   uint64
 	length uint32
-	key    uint32 // of its region, which is there until the data are: see settle
 	// The data: in a payload buffer, or zeros where that is 0, from offset on. The last
 	// piece gives the buffer back.
+	offset uint32
 	buffer uint32
-	offset int
+	key    uint32 // of its region, which is there until the data are: see settle
 	last   bool
 }
 
 // put sends data to b, a piece of a region, so that the host sees them at a time that
 // is not before that of any put before.
 func (l *landings) put(at units.Time, key uint32, b []byte, buffer uint32, offset int) {
-	l.add(landing{at: at, dst: b, key: key, buffer: buffer, offset: offset})
+	if int(l.to-l.from) == len(l.ring) {
+		l.grow()
+	}
+	l.ring[l.to&uint32(len(l.ring)-1)] = landing{at: at, dst: b, key: key, buffer: buffer, offset: uint32(offset)}
+	l.added(at)
 }
 
 // putOther is put for a piece of a region of a Memory.
 func (l *landings) putOther(at units.Time, r *region, addr, length uint64, buffer uint32, offset int) {
-	l.add(landing{at: at, addr: addr, length: uint32(length), key: r.key, buffer: buffer, offset: offset})
-}
-
-func (l *landings) add(d landing) {
 	if int(l.to-l.from) == len(l.ring) {
 		l.grow()
 	}
-	at := d.at
-	l.ring[l.to&uint32(len(l.ring)-1)] = d
+	l.ring[l.to&uint32(len(l.ring)-1)] = landing{at: at, addr: addr, length: uint32(length), key: r.key, buffer: buffer, offset: uint32(offset)}
+	l.added(at)
+}
+
+func (l *landings) added(at units.Time) {
 	l.to++
 	if l.wakeAt == units.Never {
 		l.wakeAt = at
@@ -118,7 +121,7 @@ func (s *Frames) fill(d *landing, b []byte, from int) {
 		clear(b) // a phantom's content reads as zero
 		return
 	}
-	copy(b, s.buffers[d.buffer-1][d.offset+from:])
+	copy(b, s.buffers[d.buffer-1][int(d.offset)+from:])
 }
 
 // read reads a piece of memory as the NIC does: its reads push its writes before them

@@ -36,6 +36,8 @@ type mac struct {
 
 	packets, stale uint64
 	payload        units.Bytes
+
+	capture func(now units.Time, h fabric.Handle) // or nil
 }
 
 // wake makes sure that the MAC looks at its queues when a frame is ready and the
@@ -157,6 +159,9 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	}
 	if q.departures != nil && from == &m.requests[p.Priority] {
 		q.departures[f.desc.Slot].leaves(m.cfg.Counter.Read(now), &f.desc)
+	}
+	if m.capture != nil {
+		m.capture(now, h)
 	}
 	m.packets++
 	m.payload += units.Bytes(f.desc.Payload)

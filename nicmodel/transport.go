@@ -54,14 +54,12 @@ func (t *transport) receive(now units.Time, h fabric.Handle) {
 		t.cnpArrived(now, q)
 		return
 	}
-	if !isResponse(f.desc.Header.Opcode) {
-		if q.recv.fetched {
-			if t.receives.park(now, q, h, f) {
-				return
-			}
-		} else if q.recv.refill != nil && q.recv.queue.Len() == 0 && needsRecv(f) && q.rc.State() != ib.Err {
-			q.recv.look()
+	if q.recv.fetched {
+		if !isResponse(f.desc.Header.Opcode) && t.receives.park(now, q, h, f) {
+			return
 		}
+	} else if q.recv.refill != nil && q.recv.queue.Len() == 0 && needsRecv(f) && q.rc.State() != ib.Err {
+		q.recv.look()
 	}
 	t.handle(now, q, h)
 }

@@ -149,6 +149,13 @@ func reportRun(sources []source) report.Run {
 	}
 	run.Facts = facts(sources)
 	run.Tables, run.Timelines = nicTables(sources), nicTimelines(sources)
+	for _, from := range sources {
+		for _, s := range from.r.Systems {
+			for i := range s.Programs {
+				run.Outputs = append(run.Outputs, report.Output{Name: s.Name + ": " + s.Programs[i].title(), Text: s.Programs[i].Output})
+			}
+		}
+	}
 	run.Texts = texts(sources)
 	collide := collide(sources)
 	units := map[string]string{}

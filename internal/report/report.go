@@ -24,6 +24,7 @@ type Input struct {
 type Run struct {
 	Scenario    string // name of the scenario
 	Description string // a sentence or two; may be empty
+	Outputs     []Output
 	Texts       []Text // the scenario as it ran; several if it ran in several forms
 	Facts       []Fact // what holds for the run as a whole: seed, simulated time, events
 	Columns     []Column
@@ -44,6 +45,12 @@ type Table struct {
 type Text struct {
 	Name string // whose it is, where there are several
 	YAML string
+}
+
+// Output is what a program printed.
+type Output struct {
+	Name string // the program, and how it ended
+	Text string
 }
 
 // Fact is one line about a run, formatted by the caller.

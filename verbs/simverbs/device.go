@@ -152,9 +152,9 @@ func (d *Device) pumpEvents() {
 			ev.QP = q
 		}
 		d.events.Add(ev)
-	}
-	if d.onAsync != nil {
-		d.onAsync()
+		if d.onAsync != nil {
+			d.onAsync()
+		}
 	}
 }
 

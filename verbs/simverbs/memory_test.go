@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// elsewhere is memory of another program, with a region at iova.
+// elsewhere is memory of another program, from start on.
 type elsewhere struct {
-	start, iova uint64
-	data        []byte
+	start uint64
+	data  []byte
 }
 
 func (e *elsewhere) part(addr uint64, n int) ([]byte, error) {
@@ -39,7 +39,7 @@ func (e *elsewhere) WriteMemory(p []byte, addr uint64) error {
 
 const everything = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 
-// registers a buffer of a program: as this program's, or as memory that lies elsewhere, at the
+// register registers a buffer of a program: as this program's, or as memory that lies elsewhere, at the
 // same addresses.
 func register(t *testing.T, h *host, buf []byte, foreign bool) verbs.MR {
 	t.Helper()

@@ -120,7 +120,7 @@ func run(t *testing.T, devices Devices, lookahead units.Time, commands ...comman
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // a temporary directory
+	defer s.Close()
 	if c, ok := devices.(*completer); ok {
 		c.engine, c.s = engine, s
 	}
@@ -136,7 +136,7 @@ func run(t *testing.T, devices Devices, lookahead units.Time, commands ...comman
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close() //nolint:errcheck // read by name
+		defer f.Close()
 		cmd.Stdout, cmd.Stderr = f, f
 		files = append(files, f.Name())
 		programs = append(programs, &Program{Name: fmt.Sprintf("h%d: %s", c.host, filepath.Base(c.args[0])), Host: c.host, Start: c.start, Command: cmd})
@@ -278,7 +278,6 @@ type completer struct {
 	source   des.Source
 	node     des.NodeID
 	s        *Scheduler
-	pid      int
 	memory   *os.File
 	queue    *WatchedQueue
 	produced uint32

@@ -1,0 +1,111 @@
+// Package wire writes the packets of a simulation's NICs as they stand on a RoCEv2 wire.
+package wire
+
+import (
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/roce"
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Capture writes packets to a pcapng file, with an interface for each system. Times are
+// those of the simulation, as if it began in 1970; telemetry that switches write is left out.
+type Capture struct {
+	to    io.Writer
+	ng    *pcapgo.NgWriter
+	at    int // the interface of the present system
+	frame []byte
+	zeros []byte
+	err   error
+}
+
+// NewCapture returns a capture that writes to w.
+func NewCapture(w io.Writer) *Capture { return &Capture{to: w} }
+
+// Begin has the packets that follow be a system's.
+func (c *Capture) Begin(system string) error {
+	link := pcapgo.DefaultNgInterface
+	link.Name, link.LinkType = system, layers.LinkTypeEthernet
+	var err error
+	if c.ng == nil {
+		c.ng, err = pcapgo.NewNgWriterInterface(c.to, link, pcapgo.DefaultNgWriterOptions)
+		return err
+	}
+	c.at, err = c.ng.AddInterface(link)
+	return err
+}
+
+// Add writes a packet as its NIC puts it on the wire.
+func (c *Capture) Add(now units.Time, p *nicmodel.Sent) {
+	if c.err != nil {
+		return
+	}
+	b := c.build(p)
+	c.err = c.ng.WritePacket(gopacket.CaptureInfo{
+		Timestamp: time.Unix(0, int64(now/units.Nanosecond)), CaptureLength: len(b), Length: len(b), InterfaceIndex: c.at,
+	}, b)
+}
+
+// Close writes what is not written yet, and returns the first error.
+func (c *Capture) Close() error {
+	if c.err == nil && c.ng != nil {
+		c.err = c.ng.Flush()
+	}
+	return c.err
+}
+
+// build puts a packet into bytes, without FCS.
+func (c *Capture) build(p *nicmodel.Sent) []byte {
+	const overhead = roce.EthernetBytes + roce.IPv4Bytes + roce.UDPBytes + roce.MaxHeaderBytes + 3 + roce.ICRCBytes
+	if need := overhead + p.Bytes; len(c.frame) < need {
+		c.frame, c.zeros = make([]byte, need), make([]byte, p.Bytes)
+	}
+	t := roce.Packet{Header: *p.Header, DestQP: p.DstQP, PKey: roce.DefaultPKey, Pad: roce.Pad(p.Bytes), QKey: p.QKey, SrcQP: p.SrcQP}
+	if t.Opcode == ib.CNP {
+		t = roce.CNP(p.DstQP, roce.DefaultPKey)
+	}
+	b := c.frame
+	n := roce.EthernetBytes + roce.IPv4Bytes + roce.UDPBytes
+	n += t.Put(b[n:])
+	payload := p.Payload
+	if payload == nil {
+		payload = c.zeros[:p.Bytes]
+	}
+	n += copy(b[n:], payload)
+	n += roce.PutPad(b[n:], t.Pad)
+	n += roce.ICRCBytes
+	ipLen := n - roce.EthernetBytes
+	eth := roce.EthernetFields{Dst: mac(p.Packet.Dst), Src: mac(p.Packet.Src), EtherType: roce.EtherTypeIPv4}
+	eth.Put(b)
+	tos := p.Packet.Priority << 5
+	if p.Packet.Flags&fabric.ECT != 0 {
+		tos |= roce.ECNECT0
+	}
+	ip := roce.IPv4Fields{TOS: tos, TotalLen: ipLen, TTL: 64, DontFragment: true, Src: addr(p.Packet.Src), Dst: addr(p.Packet.Dst)}
+	ip.Put(b[roce.EthernetBytes:])
+	udp := roce.UDPFields{SrcPort: 0xc000 | uint16(p.Packet.FlowHash&0x3fff), DstPort: roce.Port, Len: ipLen - roce.IPv4Bytes}
+	udp.Put(b[roce.EthernetBytes+roce.IPv4Bytes:])
+	roce.PutICRC(b[roce.EthernetBytes:n])
+	return b[:n]
+}
+
+// addr is a host's address: 10.0.0.1 is the first's.
+func addr(host int32) netip.Addr {
+	n := uint32(host) + 1
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// mac is a host's, locally administered.
+func mac(host int32) roce.MAC {
+	a := addr(host).As4()
+	return roce.MAC{0x02, 0, a[0], a[1], a[2], a[3]}
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// incastNetwork is what five programs and five flows send to h5 over.
+const incastNetwork = `
+duration: 10s
+topology: {kind: star, hosts: 6}
+fabric: {buffer: 64MiB}
+nic: {mtu: 4096}
+systems: [{engine: none}]
+measure: {sample: 0, window: 100ms}
+`
+
+// TestIncastOfPrograms has five unmodified ib_write_bw send to one host at once: each gets
+// the rate of the model's own flows of as many bytes, within 1 percent.
+func TestIncastOfPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skipf("-short: ten programs take half a minute on a loaded machine")
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("programs run in simulated time on x86-64 alone, this is %s", runtime.GOARCH)
+	}
+	if _, err := exec.LookPath("ib_write_bw"); err != nil {
+		t.Skipf("perftest is missing: %v", err)
+	}
+	t.Setenv("SLUICE_VIRTUAL_LIB", virtualLib(t))
+	const senders, messages = 5, 300
+	text := incastNetwork + "programs:\n"
+	for i := range senders {
+		test := fmt.Sprintf("run: [ib_write_bw, -d, mlx5_0, -F, -n, '%d', -p, '%d'", messages, 18515+i)
+		text += fmt.Sprintf("  - {host: h5, %s]}\n  - {host: h%d, %s, h5], start: 1ms}\n", test, i, test)
+	}
+	ran := runIncast(t, text, bench.Options{Programs: hostPrograms(t.Context())})
+	var flows []float64
+	runIncast(t, incastNetwork+fmt.Sprintf("workloads: [{kind: incast, receiver: h5, senders: %d, size: %dKiB, message: 64KiB}]\n", senders, messages*64),
+		bench.Options{Flows: func(f *results.FlowRecord) error {
+			flows = append(flows, *f.ThroughputGbps)
+			return nil
+		}})
+	programs := ran.Systems[0].Programs
+	if len(programs) != 2*senders || len(flows) != senders {
+		t.Fatalf("%d programs and %d flows", len(programs), len(flows))
+	}
+	for i, want := range flows {
+		p := &programs[2*i+1]
+		_, row, ok := strings.Cut(p.Output, "\n 65536 ")
+		fields := strings.Fields(row)
+		if p.Status != 0 || !ok || len(fields) < 4 {
+			t.Fatalf("%s ended with %d:\n%s", p.Host, p.Status, p.Output)
+		}
+		rate, err := strconv.ParseFloat(fields[3], 64) // millions of messages a second
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := rate * 8 * 65.536
+		t.Logf("%s: ib_write_bw %.3f Gbit/s, a flow %.3f", p.Host, got, want)
+		if math.Abs(got-want) > want/100 {
+			t.Errorf("%s: ib_write_bw got %.3f Gbit/s, expected a flow's %.3f within 1 percent", p.Host, got, want)
+		}
+	}
+}
+
+func runIncast(t *testing.T, text string, o bench.Options) *results.Result {
+	t.Helper()
+	s, err := scenario.Parse("incast.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bench.Run(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
