@@ -209,7 +209,6 @@ type gated struct {
 	ch             verbs.CompChannel
 	q, other       verbs.QP // in RTS
 	fresh          verbs.QP // in RESET
-	inner          verbs.QP // of q
 	receiveChannel verbs.CompChannel
 }
 
