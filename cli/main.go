@@ -141,6 +141,7 @@ they are whole; until then older ones of these names stay.`,
 		help.Args = knownCommand
 	}
 	root.AddCommand(newScenarioTopic(), newRun(args), newList(), newShow(), newPcap(args), newVersion(), newMan(), newPerf(args), newRping(), newDevices(), newCalibrate(args), newDoctor(args), newExporter(), newReport(args), newReplay(args), newReproduce(args), newP4(), newSwitch(args), newVirtual(), newStorm(args))
+	root.AddCommand(hiddenCommands()...)
 	addCompletion(root)
 	return root
 }

@@ -18,6 +18,8 @@ type virtualFlags struct {
 	link     string
 	backends []string
 	number   int
+	// namespace has /sys and /dev show the devices, too.
+	namespace bool
 }
 
 const maxVirtual = 16
@@ -60,6 +62,7 @@ user as they start can't have a library preloaded.`,
 	flags.StringVar(&f.nic, "nic", "cx6dx", "the adapter that they are to look like, a `NAME`: "+strings.Join(virtualModels(), ", "))
 	flags.StringVar(&f.link, "link", "", "a `RATE[,delay=TIME][,loss=PERCENT][,seed=N]` that packets are sent at (default as fast as they go)")
 	flags.StringArrayVarP(&f.backends, "dev", "d", nil, "send by this `soft:INTERFACE` or soft:ADDRESS; once for each device")
+	flags.BoolVar(&f.namespace, "namespace", false, "show the devices in /sys and /dev to programs that look there by system calls of their own; needs user namespaces, or root")
 	flags.IntVarP(&f.number, "number", "n", 1, "have this `NUMBER` of devices, at most 16; without -d only")
 	return cmd
 }
@@ -140,5 +143,5 @@ type programError struct{ status int }
 func (p programError) Error() string { return fmt.Sprintf("exit status %d", p.status) }
 
 func (f *virtualFlags) run(ctx context.Context, names [][]string, args []string) error {
-	return runVirtual(ctx, f.nic, names, args)
+	return runVirtual(ctx, f.nic, names, f.namespace, args)
 }

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rdma/sluice/cli/internal/namespace"
 	"github.com/sluice-rdma/sluice/cli/internal/preloaded"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/virtual"
@@ -16,7 +19,7 @@ import (
 
 func virtualModels() []string { return virtual.Models() }
 
-func runVirtual(ctx context.Context, nic string, backends [][]string, args []string) error {
+func runVirtual(ctx context.Context, nic string, backends [][]string, inNamespace bool, args []string) error {
 	if _, err := virtual.ModelOf(nic); err != nil {
 		return usageError{fmt.Errorf("--nic: %w", err)}
 	}
@@ -39,11 +42,32 @@ func runVirtual(ctx context.Context, nic string, backends [][]string, args []str
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = h.Environ(os.Environ(), library)
+	if inNamespace {
+		namespace.Enter(cmd, []string{namespaceCommand}, h.Dir(), h.Paths())
+	}
 	status, err := preloaded.Run(ctx, cmd)
+	if inNamespace {
+		err = namespace.Refused(err)
+	}
 	if err = errors.Join(err, h.Close()); err == nil && status != 0 {
 		err = programError{status}
 	}
 	return err
+}
+
+// namespaceCommand is what sluice virtual --namespace runs in the namespace.
+const namespaceCommand = "in-namespace"
+
+// hiddenCommands are what this program runs itself by.
+func hiddenCommands() []*cobra.Command {
+	return []*cobra.Command{{
+		Use:                namespaceCommand,
+		Short:              "Mount what sluice virtual --namespace shows, and become the program",
+		Example:            "  sluice in-namespace DIR 1 /sys/class/infiniband /bin/ls ls /sys/class/infiniband",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE:               func(_ *cobra.Command, args []string) error { return namespace.Exec(args) },
+	}}
 }
 
 // serveVirtual opens the devices: for each the first of its back ends that is free.

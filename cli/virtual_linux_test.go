@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -43,6 +44,42 @@ func TestVirtualScripts(t *testing.T) {
 			return err
 		},
 	})
+}
+
+// TestVirtualNamespace has programs that no library is preloaded into see the devices in
+// /sys and /dev, beside what is there.
+func TestVirtualNamespace(t *testing.T) {
+	lib := virtualLib(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sluice := filepath.Join(t.TempDir(), "sluice")
+	if err := os.Symlink(self, sluice); err != nil {
+		t.Fatal(err)
+	}
+	const look = `unset LD_PRELOAD
+cat /sys/class/infiniband/mlx5_1/hca_type; ls /dev/infiniband; test -c /dev/null && echo null; ls -d /sys/class/net/lo
+grep CapEff /proc/self/status; exit 7`
+	tmp := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), sluice, "virtual", "--namespace", "-n", "2", "--", "sh", "-c", look)
+	cmd.Env = append(os.Environ(), "SLUICE_VIRTUAL_LIB="+lib, "TMPDIR="+tmp)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if strings.Contains(stderr.String(), "run without --namespace") {
+		t.Skipf("no mount namespace: %s", stderr.String())
+	}
+	want := "MT4125\nrdma_cm\nuverbs0\nuverbs1\nnull\n/sys/class/net/lo\nCapEff:\t"
+	if !strings.HasPrefix(string(out), want) || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("%v; the program printed\n%s%swant\n%s", err, out, stderr.String(), want)
+	}
+	if os.Geteuid() != 0 && !strings.HasSuffix(string(out), "\t0000000000000000\n") {
+		t.Errorf("the program has capabilities: %s", out)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 }
 
 // TestVirtualForwardsSignals ends a program by a signal to the command, which ends as

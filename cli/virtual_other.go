@@ -5,10 +5,14 @@ package cli
 import (
 	"context"
 	"errors"
+
+	"github.com/spf13/cobra"
 )
+
+func hiddenCommands() []*cobra.Command { return nil }
 
 func virtualModels() []string { return []string{"Linux only"} }
 
-func runVirtual(context.Context, string, [][]string, []string) error {
+func runVirtual(context.Context, string, [][]string, bool, []string) error {
 	return errors.New("sluice virtual requires Linux")
 }

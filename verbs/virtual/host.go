@@ -141,6 +141,13 @@ func (h *Host) open(p *guest.Process, node string) (guest.File, *os.File, syscal
 	return nil, nil, syscall.ENOENT
 }
 
+// Dir is the directory that has what sysfs and /dev have of the devices, below its sys and
+// dev.
+func (h *Host) Dir() string { return h.dir }
+
+// Paths are those of the machine at which programs find that: each leads into Dir as a whole.
+func (h *Host) Paths() []string { return sysfs.Paths(h.tree) }
+
 // Environ returns environ with what a program needs to see the devices. library is the
 // path of libsluice-virtual.so.
 func (h *Host) Environ(environ []string, library string) []string {
