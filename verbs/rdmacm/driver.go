@@ -117,7 +117,8 @@ func (d *driver) retire() {
 	d.mads.HandleMAD(nil)
 }
 
-func (d *driver) now() units.Time { return units.FromDuration(d.dev.Now()) }
+// now is the present, for a caller who holds the lock.
+func (d *driver) now() units.Time { return d.core.Now(units.Long(d.dev.Now())) }
 
 // receive takes a datagram from the device.
 func (d *driver) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte) {
@@ -153,8 +154,9 @@ func (d *driver) unlock() {
 		}
 		idle = idle || e.Type == cm.EventTimeWaitExit && d.core.Connections() == 0 && d.users == 0
 	}
+	now := d.now() // which may set back what Deadline returns
 	if at := d.core.Deadline(); at != units.Never {
-		d.timer.Reset(max(0, at-d.now()).Duration() + time.Microsecond)
+		d.timer.Reset(max(0, at-now).Duration() + time.Microsecond)
 	} else {
 		d.timer.Stop()
 	}

@@ -27,6 +27,7 @@ type Manager struct {
 	conns     map[uint32]*conn
 	byPeer    map[peerID]*conn // passive ones, whose REQ may come again
 	byQP      map[peerQP]*conn // live ones whose other queue pair is known
+	origin    units.LongTime   // of instants; see Now
 	timers    timers
 	made      uint64
 

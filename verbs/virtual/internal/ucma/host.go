@@ -203,7 +203,8 @@ func (h *Host) deviceAt(a netip.Addr) *device {
 	return nil
 }
 
-func (d *device) now() units.Time { return units.FromDuration(d.verbs.Now()) }
+// now is the present, for a caller who holds the lock.
+func (d *device) now() units.Time { return d.core.Now(units.Long(d.verbs.Now())) }
 
 // receive takes a datagram from the device.
 func (d *device) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, mad []byte) {
@@ -239,12 +240,13 @@ func (h *Host) unlock() {
 		for d.core.NextMAD(&o) {
 			out = append(out, outgoing{d, o})
 		}
+		now := d.now() // which may set back what Deadline returns
 		switch at := d.core.Deadline(); {
 		case h.closed:
 		case at == units.Never:
 			d.timer.Stop()
 		default:
-			d.timer.Reset(max(0, at-d.now()).Duration() + time.Microsecond)
+			d.timer.Reset(max(0, at-now).Duration() + time.Microsecond)
 		}
 	}
 	h.mu.Unlock()
