@@ -23,7 +23,7 @@ EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *time
 static int poll_now(struct pollfd *fds, nfds_t n)
 {
 	turn_sync();
-	return syscall(SYS_poll, fds, n, 0);
+	return syscall(SYS_ppoll, fds, n, &(struct timespec){0}, NULL, 0); /* arm64 has no poll */
 }
 
 /* wait_ready returns 0 when a descriptor is ready, EAGAIN at an instant, or EINTR. */

@@ -422,3 +422,19 @@ func TestClockPage(t *testing.T) {
 		t.Errorf("sequence, place and shift: %s, expected 200000 8 1", got)
 	}
 }
+
+// TestLibraryForArm64 compiles the library for the other processor that it is for.
+func TestLibraryForArm64(t *testing.T) {
+	const cc = "aarch64-linux-gnu-gcc"
+	if _, err := exec.LookPath(cc); err != nil {
+		t.Skipf("no cross compiler: %v", err)
+	}
+	sources, err := filepath.Glob("../../preload/*.c")
+	if err != nil || len(sources) == 0 {
+		t.Fatal(sources, err)
+	}
+	args := []string{"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-Wl,--version-script=../../preload/virtual.map", "-o", filepath.Join(t.TempDir(), "library.so")}
+	if out, err := exec.CommandContext(t.Context(), cc, append(args, sources...)...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
