@@ -45,6 +45,8 @@ tables, --report, --json and --csv of the systems that were done, the series of 
 and the flows of --flows-out up to that time. What is missing is said, also in the JSON,
 and the exit status is 130 (143 of SIGTERM). A second interrupt ends the program at once.
 
+The exit status is 1 if a program that a host ran (programs:) ended with another than 0.
+
 A file has its name when it is whole. Until then an older one of that name stays, as it
 does if the disk is full.`,
 		Example: `  sluice run timely-table1
@@ -146,7 +148,22 @@ func (r *runner) run(ctx context.Context, names []string) error {
 			return errMissed
 		}
 	}
-	return nil
+	return r.failedPrograms()
+}
+
+// failedPrograms says which programs of hosts did not end well.
+func (r *runner) failedPrograms() error {
+	var errs []error
+	for _, result := range r.doc.Results {
+		for _, s := range result.Systems {
+			for i := range s.Programs {
+				if p := &s.Programs[i]; p.Status > 0 {
+					errs = append(errs, fmt.Errorf("%s, system %s: programs[%d]: %s on %s ended with exit status %d", result.Scenario, s.Name, i, p.Run[0], p.Host, p.Status))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // load reads scenarios and checks what of them can be checked before they run.
