@@ -37,8 +37,8 @@ type QP interface {
 	Modify(attr QPAttr, mask QPAttrMask) error
 	Query() (QPAttr, error)
 	// Destroy frees the queue pair. Its requests end without completions, and its
-	// completions that were not polled are dropped from its CQs, as with libibverbs'
-	// providers; a transition to RESET does the same.
+	// completions that were not polled are dropped from its CQs, as with libmlx5; a
+	// transition to RESET does the same. rdma-core's provider for rxe leaves them there.
 	Destroy() error
 }
 

@@ -124,7 +124,7 @@ func TestIBVerbs(t *testing.T) {
 		defer cancel()
 		gid, err := m.at.GIDIndex(ctx, m.guest[0].Addr())
 		check(t, err)
-		r, err := m.at.Run(ctx, "/job/verbstest", "-test.v", "-test.run", "TestDevice", "-device", "ibv:rxe0", "-gid", strconv.Itoa(gid))
+		r, err := m.at.Run(ctx, "/job/verbstest", "-test.v", "-test.run", "TestDevice", "-device", "ibv:rxe0", "-keeps-completions", "-gid", strconv.Itoa(gid))
 		t.Log(r.Output)
 		check(t, err)
 		if !strings.Contains(r.Output, "--- PASS: TestDevice/writes_and_reads_of_all_sizes") {

@@ -19,6 +19,9 @@ type Ends struct {
 	// GIDA and GIDB are indexes in the ports' tables, negative for the first
 	// IPv4 one, or else the first.
 	GIDA, GIDB int
+	// KeepsCompletions says that completions of A stay in their queue when the queue pair is
+	// destroyed or reset: rdma-core's provider for the kernel's soft-RoCE leaves them there.
+	KeepsCompletions bool
 }
 
 // patience bounds a wait, in the device's time.

@@ -17,6 +17,7 @@ var (
 	peer   = flag.String("peer", "", "the other end's `DEVICE`; the same one if empty")
 	port   = flag.Int("port", 1, "port of both")
 	gid    = flag.Int("gid", -1, "index of the GID; the first IPv4 one if negative")
+	keeps  = flag.Bool("keeps-completions", false, "completions of destroyed queue pairs stay, as with rxe")
 )
 
 func open(t *testing.T, name string) verbs.Device {
@@ -39,7 +40,11 @@ func run(t *testing.T, a, b string, port, gid int) {
 	if e.B = e.A; b != a {
 		e.B = open(t, b)
 	}
-	t.Run("plain", func(t *testing.T) { verbstest.Run(t, e) })
+	t.Run("plain", func(t *testing.T) {
+		plain := e
+		plain.KeepsCompletions = *keeps
+		verbstest.Run(t, plain)
+	})
 	t.Run("shim", func(t *testing.T) { verbstest.Run(t, shimmed(t, e)) })
 	t.Run("shim on one side", func(t *testing.T) {
 		s := shimmed(t, e)
