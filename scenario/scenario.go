@@ -103,7 +103,7 @@ type System struct {
 	Engine string `yaml:"engine" eg:"timely" req:"yes"`
 	// Where parameters that `config` leaves out come from: `paper`, the default, or
 	// `artefact`, the paper's public code, for engines whose page says so.
-	Set string `yaml:"set" eg:"artefact"`
+	Set string `yaml:"set" eg:"paper"`
 	// Parameters of the engine, by its own keys, listed below; what is left out
 	// has the value of `set`.
 	Config Raw `yaml:"config" eg:"{t_low: 50us}"`
