@@ -42,7 +42,9 @@ type Scheme struct {
 	// DefaultConfig returns a pointer to a new configuration with the paper's
 	// defaults, for a decoder to fill. New makes an engine from it.
 	DefaultConfig func() any
-	New           func(config any, env Env) (Engine, error)
+	// Sets are configurations by name beside the defaults, see ConfigOf.
+	Sets []Set
+	New  func(config any, env Env) (Engine, error)
 	// NewReceiver makes what decides at a host that receives what its senders may
 	// send, one for all flows to it. It is nil where senders decide alone; else
 	// engines of the scheme implement Granted.

@@ -15,6 +15,9 @@ func (s *Scenario) YAML() ([]byte, error) {
 // EncodeNode implements tree.Encoder.
 func (sys *System) EncodeNode() any {
 	m := yaml.MapSlice{{Key: "name", Value: sys.Name}, {Key: "engine", Value: sys.Engine}}
+	if sys.Set != "" {
+		m = append(m, yaml.MapItem{Key: "set", Value: sys.Set})
+	}
 	if config := tree.Encode(sys.EngineConfig); len(config) > 0 {
 		m = append(m, yaml.MapItem{Key: "config", Value: config})
 	}

@@ -101,8 +101,11 @@ type System struct {
 	Name string `yaml:"name" eg:"TIMELY"`
 	// The rate engine; `sluice list` names them. `none` is no congestion control.
 	Engine string `yaml:"engine" eg:"timely" req:"yes"`
+	// Where parameters that `config` leaves out come from: `paper`, the default, or
+	// `artefact`, the paper's public code, for engines whose page says so.
+	Set string `yaml:"set" eg:"paper"`
 	// Parameters of the engine, by its own keys, listed below; what is left out
-	// has the value of the engine's paper.
+	// has the value of `set`.
 	Config Raw `yaml:"config" eg:"{t_low: 50us}"`
 	// Keys of `fabric`, `nic`, `shim`, `host` and `verbs` that differ for this system.
 	Override Raw `yaml:"override" eg:"{nic: {mode: offload}}"`

@@ -124,7 +124,10 @@ func (sys *System) resolve(d *tree.Document, path string, s *Scenario) {
 		d.Fail(path+".engine", "%v", err)
 		return
 	}
-	sys.EngineConfig = sys.Scheme.DefaultConfig()
+	if sys.EngineConfig, err = sys.Scheme.ConfigOf(sys.Set); err != nil {
+		d.Fail(path+".set", "%v", err)
+		return
+	}
 	if sys.Config.n != nil {
 		d.Decode(sys.Config.n, path+".config", sys.EngineConfig)
 	}

@@ -66,6 +66,7 @@ func (l law) with(c Config, baseRTT units.Time) law {
 		a.unscaled = baseRTT
 	}
 	l.alternatives, l.quarter = a, false
+	l.bound = bound{} // the paper shows what its own loop does with them
 	return l
 }
 
@@ -79,8 +80,8 @@ func (l *law) powerTarget(rate float64) float64 {
 // and update were chosen. Receiving an acknowledgement adds ratio - 1 packets for
 // each packet acknowledged, so that 1 + ai/cwnd adds ai packets a round trip.
 func (p *params) anyRatio(w *cwnd.Packets, delay float64) float64 {
-	if !p.chosen { // m is not 1/4
-		return p.distanceRatio(w.Rate(w.RTT), delay)
+	if !p.chosen { // m is not 1/4, or the gain is bounded
+		return p.distanceRatio(w.Rate(w.RTT), delay, float64(w.RTT))
 	}
 	rate := w.Rate(cmp.Or(p.unscaled, w.RTT))
 	switch p.step {
@@ -93,5 +94,5 @@ func (p *params) anyRatio(w *cwnd.Packets, delay float64) float64 {
 		}
 		return 1 + p.ai/max(w.Cwnd, 1)
 	}
-	return p.distanceRatio(rate, delay)
+	return p.distanceRatio(rate, delay, float64(w.RTT))
 }

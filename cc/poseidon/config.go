@@ -1,6 +1,7 @@
 package poseidon
 
 import (
+	"math"
 	"slices"
 
 	"github.com/sluice-rdma/sluice/cc/internal/cwnd"
@@ -20,6 +21,13 @@ type Config struct {
 	// M is how far one update goes, in (0, 2): at 1 a flow reaches the rate
 	// that the delay calls for in one round trip (equations 4 and 5).
 	M float64 `yaml:"m" eg:"0.5"`
+	// MaxGain bounds the gain of a round trip: by how many e-folds the window
+	// answers, in one RTT, a delay that is off by one RTT. Equation 4 has
+	// ln(MaxRate/MinRate) M RTT/P, which grows with the RTT; from pi/2 on windows
+	// cycle instead of settling (docs/engines/poseidon.md). Where it would exceed
+	// MaxGain, the update goes less far. Zero is no bound, the paper's rule. The
+	// other choices of Target, Scaling and Update have none.
+	MaxGain float64 `yaml:"max_gain" eg:"0.5"`
 	// MinRate and MaxRate bound the rates whose targets differ (equation 3).
 	// MaxRate zero is the line rate; MinRate zero is MaxRate/10000, the
 	// paper's ratio.
@@ -100,7 +108,7 @@ const (
 // where it has none those named in docs/engines/poseidon.md.
 func DefaultConfig() Config {
 	return Config{
-		P: 40 * units.Microsecond, K: 2 * units.Microsecond, M: 0.25,
+		P: 40 * units.Microsecond, K: 2 * units.Microsecond, M: 0.25, MaxGain: 1,
 		MinMD: 0.5, MaxMI: 4,
 		RetxResetThreshold: 5,
 		Signal:             SignalMPD, Target: TargetLog, Scaling: ScalingRate, Q: -0.5,
@@ -118,6 +126,8 @@ func (c Config) Validate() error {
 		return field.Bad("poseidon", "k", c.K, "choose a positive span, such as 2us")
 	case !(c.M > 0 && c.M < 2):
 		return field.Bad("poseidon", "m", c.M, "choose a number between 0 and 2, such as 0.25; from 2 on flows do not converge (equation 12)")
+	case !(c.MaxGain >= 0 && c.MaxGain < math.Pi/2):
+		return field.Bad("poseidon", "max_gain", c.MaxGain, "choose a number above 0 and below pi/2, such as 1, or 0 for the paper's rule without a bound; from pi/2 on windows cycle")
 	case c.MinRate < 0:
 		return field.Bad("poseidon", "min_rate", c.MinRate, "choose a positive rate, or 0 for max_rate/10000")
 	case c.MaxRate < 0:

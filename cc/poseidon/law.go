@@ -16,8 +16,27 @@ type law struct {
 	gain             float64 // alpha m / p
 	atNoDelay        float64 // m ln maxRate + gain k
 	quarter          bool    // m is 1/4, and the functions are the paper's
+	bound
 	alternatives
 }
+
+// bound keeps the gain of a round trip, gain times RTT, below most.
+type bound struct {
+	most float64 // 0 is no bound
+	from float64 // the round trip that has it, in picoseconds
+}
+
+// boundGain returns the law with a bound of its gain; 0 is the paper's law, without one.
+func (l law) boundGain(most float64) law {
+	l.bound = bound{most: most}
+	if most > 0 {
+		l.from = most / l.gain
+	}
+	return l
+}
+
+// bounded reports whether the gain of a round trip is above the bound.
+func (l *law) bounded(rtt float64) bool { return l.most > 0 && rtt > l.from }
 
 func newLaw(p, k, m, minRate, maxRate float64) law {
 	lnMax := detmath.Log(maxRate)
@@ -46,10 +65,14 @@ func (l *law) target(rate float64) float64 {
 	return float64(l.slope*(l.lnMax-detmath.Log(rate))) + l.k
 }
 
-// distanceRatio is U(T(rate), delay), equation 4. It is at least one just where
-// delay <= T(rate) (equation 1).
-func (l *law) distanceRatio(rate, delay float64) float64 {
-	return detmath.Exp(float64(l.gain * (l.target(rate) - delay)))
+// distanceRatio is U(T(rate), delay), equation 4, with the bounded gain. It is at
+// least one just where delay <= T(rate) (equation 1).
+func (l *law) distanceRatio(rate, delay, rtt float64) float64 {
+	gain := l.gain
+	if l.bounded(rtt) {
+		gain = l.most / rtt
+	}
+	return detmath.Exp(float64(gain * (l.target(rate) - delay)))
 }
 
 // quarterRatio is distanceRatio with equation 3 put in, for the default m = 1/4:

@@ -42,7 +42,7 @@ func (l *law) update(rate, delay float64) float64 {
 	if l.quarter {
 		return l.quarterRatio(rate, delay)
 	}
-	return l.distanceRatio(rate, delay)
+	return l.distanceRatio(rate, delay, 0)
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*(1+math.Abs(want)) }

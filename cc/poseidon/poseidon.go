@@ -89,7 +89,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 func start(c Config, env cc.Env) engine {
 	minRate, maxRate := c.rates(env)
 	p := params{
-		law:      newLaw(float64(c.P), float64(c.K), c.M, float64(minRate), float64(maxRate)).with(c, env.BaseRTT),
+		law:      newLaw(float64(c.P), float64(c.K), c.M, float64(minRate), float64(maxRate)).boundGain(c.MaxGain).with(c, env.BaseRTT),
 		maxMI:    c.MaxMI,
 		unqueued: cmp.Or(c.BaseDelay, env.BaseRTT) - env.LineRate.Serialize(env.MTU),
 	}
@@ -136,7 +136,7 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 		return e.Answer(false)
 	}
 	var ratio float64
-	if e.p.quarter {
+	if e.p.quarter && !e.p.bounded(float64(e.RTT)) {
 		ratio = e.p.quarterRatio(e.Rate(e.RTT), float64(delay))
 	} else {
 		ratio = e.p.anyRatio(&e.Packets, float64(delay))

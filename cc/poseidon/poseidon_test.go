@@ -51,9 +51,10 @@ func u(cwnd float64, rtt, delay units.Time) float64 {
 	return math.Exp((target - delay.Microseconds()) / 40 * alpha * 0.25)
 }
 
+// at has the paper's rule, without a bound of the gain.
 func at(t testing.TB, cwnd float64) *engine {
 	c := DefaultConfig()
-	c.InitialCwnd = cwnd
+	c.InitialCwnd, c.MaxGain = cwnd, 0
 	return mustNew(t, c, testEnv)
 }
 
@@ -93,6 +94,30 @@ func TestReceiveACK(t *testing.T) {
 	e.OnAck(&cc.Ack{RTT: 300 * us, Packets: 1, HasMaxDelay: true})
 	if e.Cwnd != 1+(4-1) {
 		t.Errorf("from one packet the window went to %v, want max_mi times as much", e.Cwnd)
+	}
+}
+
+// Up to 17.4 us, where the gain of a round trip is 1, the rule is the paper's; beyond,
+// U is exp((T - D)/RTT), to the one as to the other side.
+func TestBoundedGain(t *testing.T) {
+	from := 40 / (math.Log(200e9/0.02e9) * 0.25) // microseconds
+	for _, delay := range []units.Time{5 * us, 20 * us} {
+		for _, rtt := range []units.Time{10 * us, 17 * us, 18 * us, 50 * us} {
+			want := u(10, rtt, delay)
+			if rtt > 17*us {
+				want = math.Pow(want, from/rtt.Microseconds())
+			}
+			if want > 1 {
+				want = 1 + (want-1)/10
+			}
+			c := DefaultConfig()
+			c.InitialCwnd = 10
+			e := mustNew(t, c, testEnv)
+			e.OnAck(&cc.Ack{Now: units.Millisecond, RTT: rtt, Packets: 1, HasMaxDelay: true, MaxHopDelay: delay})
+			if !near(e.Cwnd, 10*want) {
+				t.Errorf("round trip %v, delay %v: the window is %v, want %v", rtt, delay, e.Cwnd, 10*want)
+			}
+		}
 	}
 }
 

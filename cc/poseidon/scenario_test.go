@@ -61,6 +61,29 @@ systems:
 	}
 }
 
+// Where the round trip is long, the paper's loop cycles, and the victim of two hops with
+// 9 flows each loses its share of 20 Gbps. With the bound of the gain it keeps it.
+func TestLongRoundTrips(t *testing.T) {
+	for _, delay := range []string{"2us", "5us"} {
+		got := victims(t, `
+extends: poseidon-multihop-9-9
+duration: 15ms
+warmup: 10ms
+topology: {host_delay: `+delay+`}
+expect: []
+systems:
+  - {name: bounded, engine: poseidon}
+  - {name: paper, engine: poseidon, config: {max_gain: 0}}
+`)
+		if math.Abs(got["bounded"]-20) > 2.4 {
+			t.Errorf("host delay %s: the victim has %v Gbps, its share is 20", delay, got["bounded"])
+		}
+		if math.Abs(got["paper"]-20) < 2.4 {
+			t.Errorf("host delay %s: the victim has %v Gbps without the bound, which it should need", delay, got["paper"])
+		}
+	}
+}
+
 // Inside the NIC, RDMA Reads fare as Writes do: the victim of two congested hops
 // keeps its share of 20 Gbps, and READs of a size that no window holds do too.
 func TestReadsInTheNIC(t *testing.T) {

@@ -22,6 +22,9 @@ type Config struct {
 	// MinCurrent is a floor under a hop's current, as a share of its rate, in
 	// [0, 1). The paper has none (0); its simulator has one half.
 	MinCurrent float64 `yaml:"min_current" eg:"0"`
+	// Eta is the utilisation aimed at, in (0, 1]: the power is divided by it. The
+	// paper has none (1).
+	Eta float64 `yaml:"eta" eg:"0.95"`
 	// BaseRTT is tau, the round trip with empty queues (section 3.3); zero
 	// takes the environment's.
 	BaseRTT units.Time `yaml:"base_rtt" eg:"12us"`
@@ -37,7 +40,13 @@ type Config struct {
 // DefaultConfig returns the paper's parameters (section 3.3), and where it has
 // none those named in docs/engines/powertcp.md.
 func DefaultConfig() Config {
-	return Config{Gamma: 0.9, Flows: 100, Remember: 4, MinCurrent: 0.5}
+	return Config{Gamma: 0.9, Flows: 100, Remember: 4, MinCurrent: 0.5, Eta: 1}
+}
+
+// ArtefactConfig returns the parameters of the authors' public simulation, at 25 Gbps:
+// 150 Mbps are added there, whatever the rate.
+func ArtefactConfig() Config {
+	return Config{Gamma: 0.9, Flows: 25_000.0 / 150, Remember: 1, MinCurrent: 0.5, Eta: 0.95}
 }
 
 // Validate reports the first field out of its range, by the name it has in a
@@ -52,6 +61,8 @@ func (c Config) Validate() error {
 		return field.Bad("powertcp", "remember", c.Remember, "choose from 1 (the paper's once a round trip) to %d", maxRemember)
 	case !(c.MinCurrent >= 0 && c.MinCurrent < 1):
 		return field.Bad("powertcp", "min_current", c.MinCurrent, "choose a share from 0 (the paper's, no floor) up to but not 1")
+	case !(c.Eta > 0 && c.Eta <= 1):
+		return field.Bad("powertcp", "eta", c.Eta, "choose a share above 0 and up to 1 (the paper's)")
 	case c.BaseRTT < 0:
 		return field.Bad("powertcp", "base_rtt", c.BaseRTT, "choose a positive span, or 0 for the environment's")
 	case c.MaxWindow < 0:

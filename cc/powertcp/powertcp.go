@@ -16,6 +16,7 @@ func init() {
 		Summary:   "window from the power of the bottleneck; needs per-hop telemetry",
 		Source:    "Addanki et al., NSDI 2022, Algorithm 1",
 		Telemetry: telemetry.PerHop,
+		Sets:      []cc.Set{cc.NewSet("artefact", "inet-tub/ns3-datacenter, 6ddb4a4, UpdateRatePower", ArtefactConfig)},
 	}, DefaultConfig, New)
 }
 
@@ -35,6 +36,7 @@ type state struct {
 type params struct {
 	tau         float64 // picoseconds
 	gamma, beta float64 // beta in bytes
+	eta         float64
 	minCurrent  float64
 	remember    units.Bytes // times a round trip
 	oncePerRTT  bool
@@ -104,7 +106,7 @@ func (p *params) next(s *state, a *cc.Ack) {
 	}
 	if a.Path != nil && p.normPower(s, a.Path) && (!p.oncePerRTT || a.Acked > s.updated) {
 		// A power of zero asks for an infinite window; the bound catches it.
-		cwnd := s.Clamp(window(s.Cwnd, old, s.smooth, p.gamma, p.beta))
+		cwnd := s.Clamp(window(s.Cwnd, old, s.smooth/p.eta, p.gamma, p.beta))
 		if cwnd <= s.Cwnd || !a.AppLimited {
 			s.Cwnd = cwnd
 		}
@@ -134,7 +136,7 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 func start(c Config, env cc.Env) engine {
 	env.BaseRTT = cmp.Or(c.BaseRTT, env.BaseRTT)
 	p := params{
-		tau: float64(env.BaseRTT), gamma: c.Gamma, beta: cwnd.BDP(env) / c.Flows,
+		tau: float64(env.BaseRTT), gamma: c.Gamma, beta: cwnd.BDP(env) / c.Flows, eta: c.Eta,
 		minCurrent: c.MinCurrent, remember: units.Bytes(c.Remember), oncePerRTT: c.OncePerRTT,
 	}
 	// Equation 7 itself never goes below beta. Section 3.3: cwnd_init = HostBw tau.

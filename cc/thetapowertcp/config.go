@@ -18,6 +18,16 @@ type Config struct {
 	// share of the bottleneck's rate, in [0, 1). The paper has none (0); its
 	// simulator has one half.
 	MinCurrent float64 `yaml:"min_current" eg:"0"`
+	// Eta is what the power is divided by, from 0.5 to 2: the share of tau's window
+	// that flows without a queue aim at. The paper has none (1).
+	Eta float64 `yaml:"eta" eg:"1.05"`
+	// LeastRTT takes the flow's least round trip for tau in the power, where that
+	// is less than BaseRTT, as section 3.3 allows: a flow within a rack then sees
+	// its queues, which the topology's longest round trip hides.
+	LeastRTT bool `yaml:"least_rtt" eg:"true"`
+	// EachAck sets the window by each acknowledgement, from the window of the last
+	// round trip, and not once a round trip (Algorithm 2, line 17).
+	EachAck bool `yaml:"each_ack" eg:"true"`
 	// BaseRTT is tau, the round trip with empty queues (section 3.3); zero
 	// takes the environment's.
 	BaseRTT units.Time `yaml:"base_rtt" eg:"12us"`
@@ -28,7 +38,13 @@ type Config struct {
 
 // DefaultConfig returns the paper's parameters (section 3.3), and where it has
 // none those named in docs/engines/theta-powertcp.md.
-func DefaultConfig() Config { return Config{Gamma: 0.9, Flows: 100, MinCurrent: 0.5} }
+func DefaultConfig() Config { return Config{Gamma: 0.9, Flows: 100, MinCurrent: 0.5, Eta: 1} }
+
+// ArtefactConfig returns the parameters of the authors' public simulation, at 25 Gbps:
+// 150 Mbps are added there, whatever the rate.
+func ArtefactConfig() Config {
+	return Config{Gamma: 0.7, Flows: 25_000.0 / 150, MinCurrent: 0.5, Eta: 1.05, LeastRTT: true, EachAck: true}
+}
 
 // Validate reports the first field out of its range, by the name it has in a
 // scenario.
@@ -40,6 +56,8 @@ func (c Config) Validate() error {
 		return field.Bad("theta-powertcp", "flows", c.Flows, "choose the number of flows expected to share the NIC, from 1 to 1e9")
 	case !(c.MinCurrent >= 0 && c.MinCurrent < 1):
 		return field.Bad("theta-powertcp", "min_current", c.MinCurrent, "choose a share from 0 (the paper's, no floor) up to but not 1")
+	case !(c.Eta >= 0.5 && c.Eta <= 2):
+		return field.Bad("theta-powertcp", "eta", c.Eta, "choose from 0.5 to 2, such as 1 (the paper's)")
 	case c.BaseRTT < 0:
 		return field.Bad("theta-powertcp", "base_rtt", c.BaseRTT, "choose a positive span, or 0 for the environment's")
 	case c.MaxWindow < 0:

@@ -14,6 +14,7 @@ func init() {
 		Name:    "theta-powertcp",
 		Summary: "PowerTCP's law on the RTT and its gradient; needs only NIC timestamps",
 		Source:  "Addanki et al., NSDI 2022, Algorithm 2 (appendix D)",
+		Sets:    []cc.Set{cc.NewSet("artefact", "inet-tub/ns3-datacenter, 6ddb4a4, UpdateRatePower", ArtefactConfig)},
 	}, DefaultConfig, New)
 }
 
@@ -23,9 +24,12 @@ type state struct {
 	smooth float64 // normalised power, smoothed over tau
 
 	// The window changes once a round trip, so that what is acknowledged at
-	// the next change was sent before the latest one: under oldCwnd.
+	// the next change was sent before the latest one: under oldCwnd. Where it changes
+	// by each acknowledgement, oldCwnd is what it was a round trip ago.
 	oldCwnd     float64
 	lastUpdated units.Bytes // Sent at the latest change
+
+	tau float64 // picoseconds
 
 	prevRTT units.Time
 	prevAt  units.Time // arrival of the previous acknowledgement (t_c)
@@ -34,9 +38,11 @@ type state struct {
 
 // params is a Config made ready, in the units of state.
 type params struct {
-	tau         float64 // picoseconds
 	gamma, beta float64 // beta in bytes
 	minCurrent  float64
+	eta         float64
+	leastRTT    bool
+	eachAck     bool
 	packet      units.Time // of a full packet at the line rate
 }
 
@@ -54,9 +60,9 @@ func (p *params) normPower(s *state, now, rtt units.Time) {
 		return
 	}
 	if s.primed {
-		norm := power(float64(rtt), float64(s.prevRTT), dt, p.tau, p.minCurrent)
-		dt = min(dt, p.tau)
-		s.smooth = (float64(s.smooth*(p.tau-dt)) + float64(norm*dt)) / p.tau
+		norm := power(float64(rtt), float64(s.prevRTT), dt, s.tau, p.minCurrent)
+		dt = min(dt, s.tau)
+		s.smooth = (float64(s.smooth*(s.tau-dt)) + float64(norm*dt)) / s.tau
 	}
 	s.prevRTT, s.prevAt, s.primed = rtt, now, true
 }
@@ -78,17 +84,35 @@ func (p *params) next(s *state, a *cc.Ack) {
 	if rtt <= 0 {
 		return // no sample
 	}
+	if p.leastRTT {
+		s.tau = min(s.tau, float64(rtt))
+	}
 	p.normPower(s, a.Now, rtt)
+	if p.eachAck {
+		p.fromRound(s, a)
+		return
+	}
 	if a.Acked < s.lastUpdated {
 		return
 	}
 	// A power of zero asks for an infinite window; the bound catches it.
-	cwnd := s.Clamp(window(s.Cwnd, s.oldCwnd, s.smooth, p.gamma, p.beta))
+	cwnd := s.Clamp(window(s.Cwnd, s.oldCwnd, s.smooth/p.eta, p.gamma, p.beta))
 	s.oldCwnd = s.Cwnd
 	if cwnd <= s.Cwnd || !a.AppLimited {
 		s.Cwnd = cwnd
 	}
 	s.lastUpdated = a.Sent
+}
+
+// fromRound sets the window from that of the latest round trip.
+func (p *params) fromRound(s *state, a *cc.Ack) {
+	cwnd := s.Clamp(window(s.oldCwnd, s.oldCwnd, s.smooth/p.eta, p.gamma, p.beta))
+	if cwnd <= s.Cwnd || !a.AppLimited {
+		s.Cwnd = cwnd
+	}
+	if a.Acked >= s.lastUpdated {
+		s.oldCwnd, s.lastUpdated = s.Cwnd, a.Sent
+	}
 }
 
 type engine struct {
@@ -112,15 +136,15 @@ func New(c Config, env cc.Env) (cc.Engine, error) {
 func start(c Config, env cc.Env) engine {
 	env.BaseRTT = cmp.Or(c.BaseRTT, env.BaseRTT)
 	p := params{
-		tau: float64(env.BaseRTT), gamma: c.Gamma, beta: cwnd.BDP(env) / c.Flows,
-		minCurrent: c.MinCurrent,
-		packet:     env.LineRate.Serialize(env.MTU),
+		gamma: c.Gamma, beta: cwnd.BDP(env) / c.Flows,
+		minCurrent: c.MinCurrent, eta: c.Eta, leastRTT: c.LeastRTT, eachAck: c.EachAck,
+		packet: env.LineRate.Serialize(env.MTU),
 	}
 	// Equation 7 itself never goes below beta. Section 3.3: cwnd_init = HostBw tau.
 	w := cwnd.NewBytes(env, p.beta, c.MaxWindow)
 	// The smoothed power has no initial value in the paper; 1 is that of
 	// equilibrium.
-	return engine{p: p, state: state{Bytes: w, oldCwnd: w.Cwnd, smooth: 1}}
+	return engine{p: p, state: state{Bytes: w, oldCwnd: w.Cwnd, smooth: 1, tau: float64(env.BaseRTT)}}
 }
 
 // OnAck updates the power from the RTT, and once a round trip the window.

@@ -131,6 +131,31 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// The artefact's rule: a window by each acknowledgement, from the one of a round trip ago,
+// by the flow's own least round trip.
+func TestEachAck(t *testing.T) {
+	c := DefaultConfig()
+	c.EachAck, c.LeastRTT, c.Eta = true, true, 1.05
+	e := mustNew(t, c, testEnv)
+	start := e.Cwnd
+	least := testEnv.BaseRTT / 4
+	e.ack(units.Millisecond, least, 1000, 100_000)
+	if e.tau != float64(least) {
+		t.Fatalf("tau is %v after a round trip of %v", units.Time(e.tau), least)
+	}
+	e.ack(units.Millisecond+least/2, 2*least, 2000, 101_000) // current 3, voltage 2, for half a tau
+	smooth := (1*0.5 + 3*2*0.5)
+	want := 0.9*(start/(smooth/1.05)+e.p.beta) + 0.1*start
+	if !near(e.Cwnd, want, 1e-9) {
+		t.Errorf("the window is %v, want %v", e.Cwnd, want)
+	}
+	e.ack(units.Millisecond+least, 2*least, 3000, 102_000) // current 1
+	smooth = smooth*0.5 + 2*0.5
+	if want = 0.9*(start/(smooth/1.05)+e.p.beta) + 0.1*start; !near(e.Cwnd, want, 1e-9) {
+		t.Errorf("within the round trip the window is %v, want %v, from the same one", e.Cwnd, want)
+	}
+}
+
 func TestAcknowledgementsAtOneInstant(t *testing.T) {
 	e := mustNew(t, DefaultConfig(), testEnv)
 	e.ack(us, 30*us, 1, 63)

@@ -9,6 +9,6 @@
 // Units: rates in bits per second, times in picoseconds.
 //
 // Departures: a floor under the rate, because Algorithm 1's decrease goes
-// negative for a gradient above 1/beta; and, off unless set, a bound on what one
-// completion may take. docs/engines/timely.md lists the readings taken.
+// negative for a gradient above 1/beta; and a bound of half on what one completion
+// may take (Config.MaxDecrease; 1 takes it away). docs/engines/timely.md lists the readings taken.
 package timely

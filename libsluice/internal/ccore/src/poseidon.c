@@ -37,6 +37,7 @@ static struct sluice_poseidon_law sluice_poseidon_law_with(struct sluice_poseido
 	}
 	l.alternatives = a;
 	l.quarter = false;
+	l.bound = (struct sluice_poseidon_bound){0}; // the paper shows what its own loop does with them
 	return l;
 }
 
@@ -47,7 +48,7 @@ static double sluice_poseidon_law_power_target(const struct sluice_poseidon_law 
 	return l->alternatives.power_scale * (sluice_math_exp(l->alternatives.q * (sluice_math_log(rate) - l->ln_max)) - 1.0) + l->k;
 }
 
-static double sluice_poseidon_law_distance_ratio(const struct sluice_poseidon_law *l, double rate, double delay);
+static double sluice_poseidon_law_distance_ratio(const struct sluice_poseidon_law *l, double rate, double delay, double rtt);
 static double sluice_poseidon_law_target(const struct sluice_poseidon_law *l, double rate);
 
 // sluice_poseidon_params_any_ratio is by what the window is multiplied in a round trip, whatever target
@@ -55,8 +56,8 @@ static double sluice_poseidon_law_target(const struct sluice_poseidon_law *l, do
 // each packet acknowledged, so that 1 + ai/cwnd adds ai packets a round trip.
 static double sluice_poseidon_params_any_ratio(const struct sluice_poseidon_params *p, const struct sluice_cwnd_packets *w, double delay)
 {
-	if (!p->law.alternatives.chosen) { // m is not 1/4
-		return sluice_poseidon_law_distance_ratio(&p->law, sluice_cwnd_packets_rate(w, w->rtt), delay);
+	if (!p->law.alternatives.chosen) { // m is not 1/4, or the gain is bounded
+		return sluice_poseidon_law_distance_ratio(&p->law, sluice_cwnd_packets_rate(w, w->rtt), delay, (double)w->rtt);
 	}
 	double rate = sluice_cwnd_packets_rate(w, p->law.alternatives.unscaled != 0 ? p->law.alternatives.unscaled : w->rtt);
 	switch (p->law.alternatives.step) {
@@ -72,7 +73,7 @@ static double sluice_poseidon_params_any_ratio(const struct sluice_poseidon_para
 			return 1.0 + p->law.alternatives.ai / sluice_fmax(w->cwnd, 1.0);
 		}
 	}
-	return sluice_poseidon_law_distance_ratio(&p->law, rate, delay);
+	return sluice_poseidon_law_distance_ratio(&p->law, rate, delay, (double)w->rtt);
 }
 
 // sluice_poseidon_default_config returns the paper's parameters (section 5 and Figure 7), and
@@ -83,6 +84,7 @@ struct sluice_poseidon_config sluice_poseidon_default_config(void)
 		.p = 40 * SLUICE_MICROSECOND,
 		.k = 2 * SLUICE_MICROSECOND,
 		.m = 0.25,
+		.max_gain = 1.0,
 		.min_md = 0.5,
 		.max_mi = 4.0,
 		.retx_reset_threshold = 5,
@@ -95,6 +97,22 @@ struct sluice_poseidon_config sluice_poseidon_default_config(void)
 		.ai = 1.0,
 		.beta = 0.8,
 	};
+}
+
+// sluice_poseidon_law_bound_gain returns the law with a bound of its gain; 0 is the paper's law, without one.
+static struct sluice_poseidon_law sluice_poseidon_law_bound_gain(struct sluice_poseidon_law l, double most)
+{
+	l.bound = (struct sluice_poseidon_bound){.most = most};
+	if (most > 0.0) {
+		l.bound.from = most / l.gain;
+	}
+	return l;
+}
+
+// sluice_poseidon_law_bounded reports whether the gain of a round trip is above the bound.
+static bool sluice_poseidon_law_bounded(const struct sluice_poseidon_law *l, double rtt)
+{
+	return l->bound.most > 0.0 && rtt > l->bound.from;
 }
 
 static struct sluice_poseidon_law sluice_poseidon_new_law(double p, double k, double m, double min_rate, double max_rate)
@@ -132,11 +150,15 @@ static double sluice_poseidon_law_target(const struct sluice_poseidon_law *l, do
 	return l->slope * (l->ln_max - sluice_math_log(rate)) + l->k;
 }
 
-// sluice_poseidon_law_distance_ratio is U(T(rate), delay), equation 4. It is at least one just where
-// delay <= T(rate) (equation 1).
-static double sluice_poseidon_law_distance_ratio(const struct sluice_poseidon_law *l, double rate, double delay)
+// sluice_poseidon_law_distance_ratio is U(T(rate), delay), equation 4, with the bounded gain. It is at
+// least one just where delay <= T(rate) (equation 1).
+static double sluice_poseidon_law_distance_ratio(const struct sluice_poseidon_law *l, double rate, double delay, double rtt)
 {
-	return sluice_math_exp(l->gain * (sluice_poseidon_law_target(l, rate) - delay));
+	double gain = l->gain;
+	if (sluice_poseidon_law_bounded(l, rtt)) {
+		gain = l->bound.most / rtt;
+	}
+	return sluice_math_exp(gain * (sluice_poseidon_law_target(l, rate) - delay));
 }
 
 // sluice_poseidon_law_quarter_ratio is distanceRatio with equation 3 put in, for the default m = 1/4:
@@ -182,7 +204,7 @@ struct sluice_poseidon sluice_poseidon_start(struct sluice_poseidon_config c, st
 	sluice_rate min_rate = got.least;
 	sluice_rate max_rate = got.most;
 	struct sluice_poseidon_params p = {
-		.law = sluice_poseidon_law_with(sluice_poseidon_new_law((double)c.p, (double)c.k, c.m, (double)min_rate, (double)max_rate), c, env.base_rtt),
+		.law = sluice_poseidon_law_with(sluice_poseidon_law_bound_gain(sluice_poseidon_new_law((double)c.p, (double)c.k, c.m, (double)min_rate, (double)max_rate), c.max_gain), c, env.base_rtt),
 		.max_mi = c.max_mi,
 		.unqueued = (c.base_delay != 0 ? c.base_delay : env.base_rtt) - sluice_rate_serialize(env.line_rate, env.mtu),
 	};
@@ -239,7 +261,7 @@ static struct sluice_control sluice_poseidon_on_ack(struct sluice_poseidon *e, c
 		return sluice_cwnd_packets_answer(&e->packets, false);
 	}
 	double ratio = 0.0;
-	if (e->p.law.quarter) {
+	if (e->p.law.quarter && !sluice_poseidon_law_bounded(&e->p.law, (double)e->packets.rtt)) {
 		ratio = sluice_poseidon_law_quarter_ratio(&e->p.law, sluice_cwnd_packets_rate(&e->packets, e->packets.rtt), (double)delay);
 	} else {
 		ratio = sluice_poseidon_params_any_ratio(&e->p, &e->packets, (double)delay);

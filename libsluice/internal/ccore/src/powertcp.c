@@ -8,7 +8,7 @@
 // none those named in docs/engines/powertcp.md.
 struct sluice_powertcp_config sluice_powertcp_default_config(void)
 {
-	return (struct sluice_powertcp_config){.gamma = 0.9, .flows = 100.0, .remember = 4, .min_current = 0.5};
+	return (struct sluice_powertcp_config){.gamma = 0.9, .flows = 100.0, .remember = 4, .min_current = 0.5, .eta = 1.0};
 }
 
 // sluice_powertcp_memory_recall is GETCWND for an acknowledgement up to acked.
@@ -118,7 +118,7 @@ static void sluice_powertcp_params_next(const struct sluice_powertcp_params *p, 
 	}
 	if (a->path != NULL && sluice_powertcp_params_norm_power(p, s, a->path) && (!p->once_per_rtt || a->acked > s->updated)) {
 		// A power of zero asks for an infinite window; the bound catches it.
-		double cwnd = sluice_cwnd_bytes_clamp(&s->bytes, sluice_powertcp_window(s->bytes.cwnd, old, s->smooth, p->gamma, p->beta));
+		double cwnd = sluice_cwnd_bytes_clamp(&s->bytes, sluice_powertcp_window(s->bytes.cwnd, old, s->smooth / p->eta, p->gamma, p->beta));
 		if (cwnd <= s->bytes.cwnd || !a->app_limited) {
 			s->bytes.cwnd = cwnd;
 		}
@@ -135,6 +135,7 @@ struct sluice_powertcp sluice_powertcp_start(struct sluice_powertcp_config c, st
 		.tau = (double)env.base_rtt,
 		.gamma = c.gamma,
 		.beta = sluice_cwnd_bdp(env) / c.flows,
+		.eta = c.eta,
 		.min_current = c.min_current,
 		.remember = c.remember,
 		.once_per_rtt = c.once_per_rtt,

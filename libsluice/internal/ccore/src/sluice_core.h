@@ -865,6 +865,9 @@ struct sluice_powertcp_config {
 	// min_current is a floor under a hop's current, as a share of its rate, in
 	// [0, 1). The paper has none (0); its simulator has one half.
 	double min_current;
+	// Eta is the utilisation aimed at, in (0, 1]: the power is divided by it. The
+	// paper has none (1).
+	double eta;
 	// base_rtt is tau, the round trip with empty queues (section 3.3); zero
 	// takes the environment's.
 	sluice_time base_rtt;
@@ -894,6 +897,7 @@ struct sluice_powertcp_params {
 	double tau; // picoseconds
 	double gamma; // beta in bytes
 	double beta;
+	double eta;
 	double min_current;
 	sluice_bytes remember; // times a round trip
 	bool once_per_rtt;
@@ -956,6 +960,16 @@ struct sluice_theta_powertcp_config {
 	// share of the bottleneck's rate, in [0, 1). The paper has none (0); its
 	// simulator has one half.
 	double min_current;
+	// Eta is what the power is divided by, from 0.5 to 2: the share of tau's window
+	// that flows without a queue aim at. The paper has none (1).
+	double eta;
+	// least_rtt takes the flow's least round trip for tau in the power, where that
+	// is less than base_rtt, as section 3.3 allows: a flow within a rack then sees
+	// its queues, which the topology's longest round trip hides.
+	bool least_rtt;
+	// each_ack sets the window by each acknowledgement, from the window of the last
+	// round trip, and not once a round trip (Algorithm 2, line 17).
+	bool each_ack;
 	// base_rtt is tau, the round trip with empty queues (section 3.3); zero
 	// takes the environment's.
 	sluice_time base_rtt;
@@ -966,10 +980,12 @@ struct sluice_theta_powertcp_config {
 
 // sluice_theta_powertcp_params is a Config made ready, in the units of state.
 struct sluice_theta_powertcp_params {
-	double tau; // picoseconds
 	double gamma; // beta in bytes
 	double beta;
 	double min_current;
+	double eta;
+	bool least_rtt;
+	bool each_ack;
 	sluice_time packet; // of a full packet at the line rate
 };
 
@@ -979,9 +995,12 @@ struct sluice_theta_powertcp_state {
 	double smooth; // normalised power, smoothed over tau
 
 	// The window changes once a round trip, so that what is acknowledged at
-	// the next change was sent before the latest one: under old_cwnd.
+	// the next change was sent before the latest one: under old_cwnd. Where it changes
+	// by each acknowledgement, old_cwnd is what it was a round trip ago.
 	double old_cwnd;
 	sluice_bytes last_updated; // Sent at the latest change
+
+	double tau; // picoseconds
 
 	sluice_time prev_rtt;
 	sluice_time prev_at; // arrival of the previous acknowledgement (t_c)
@@ -1061,6 +1080,12 @@ struct sluice_hpcc {
 
 /* Package cc/poseidon. */
 
+// sluice_poseidon_bound keeps the gain of a round trip, gain times RTT, below most.
+struct sluice_poseidon_bound {
+	double most; // 0 is no bound
+	double from; // the round trip that has it, in picoseconds
+};
+
 typedef uint8_t sluice_poseidon_shape;
 
 typedef uint8_t sluice_poseidon_step;
@@ -1094,6 +1119,7 @@ struct sluice_poseidon_law {
 	double gain; // alpha m / p
 	double at_no_delay; // m ln max_rate + gain k
 	bool quarter; // m is 1/4, and the functions are the paper's
+	struct sluice_poseidon_bound bound;
 	struct sluice_poseidon_alternatives alternatives;
 };
 
@@ -1109,6 +1135,13 @@ struct sluice_poseidon_config {
 	// M is how far one update goes, in (0, 2): at 1 a flow reaches the rate
 	// that the delay calls for in one round trip (equations 4 and 5).
 	double m;
+	// max_gain bounds the gain of a round trip: by how many e-folds the window
+	// answers, in one RTT, a delay that is off by one RTT. Equation 4 has
+	// ln(max_rate/min_rate) M RTT/P, which grows with the RTT; from pi/2 on windows
+	// cycle instead of settling (docs/engines/poseidon.md). Where it would exceed
+	// max_gain, the update goes less far. Zero is no bound, the paper's rule. The
+	// other choices of Target, Scaling and Update have none.
+	double max_gain;
 	// min_rate and max_rate bound the rates whose targets differ (equation 3).
 	// max_rate zero is the line rate; min_rate zero is max_rate/10000, the
 	// paper's ratio.

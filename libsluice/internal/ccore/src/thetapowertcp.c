@@ -8,7 +8,7 @@
 // none those named in docs/engines/theta-powertcp.md.
 struct sluice_theta_powertcp_config sluice_theta_powertcp_default_config(void)
 {
-	return (struct sluice_theta_powertcp_config){.gamma = 0.9, .flows = 100.0, .min_current = 0.5};
+	return (struct sluice_theta_powertcp_config){.gamma = 0.9, .flows = 100.0, .min_current = 0.5, .eta = 1.0};
 }
 
 // sluice_theta_powertcp_power is lines 12 to 14 (equation 8): (1 + dRTT/dt) RTT / tau.
@@ -27,9 +27,9 @@ static void sluice_theta_powertcp_params_norm_power(const struct sluice_theta_po
 		return;
 	}
 	if (s->primed) {
-		double norm = sluice_theta_powertcp_power((double)rtt, (double)s->prev_rtt, dt, p->tau, p->min_current);
-		dt = sluice_fmin(dt, p->tau);
-		s->smooth = (s->smooth * (p->tau - dt) + norm * dt) / p->tau;
+		double norm = sluice_theta_powertcp_power((double)rtt, (double)s->prev_rtt, dt, s->tau, p->min_current);
+		dt = sluice_fmin(dt, s->tau);
+		s->smooth = (s->smooth * (s->tau - dt) + norm * dt) / s->tau;
 	}
 	s->prev_rtt = rtt;
 	s->prev_at = now;
@@ -41,6 +41,8 @@ static double sluice_theta_powertcp_window(double cwnd, double old_cwnd, double 
 {
 	return gamma * (old_cwnd / power + beta) + (1.0 - gamma) * cwnd;
 }
+
+static void sluice_theta_powertcp_params_from_round(const struct sluice_theta_powertcp_params *p, struct sluice_theta_powertcp_state *s, const struct sluice_ack *a);
 
 // sluice_theta_powertcp_params_next is NEWACK (lines 2 to 9); the power is taken on each acknowledgement, the
 // window changes once a round trip (line 17).
@@ -55,12 +57,19 @@ static void sluice_theta_powertcp_params_next(const struct sluice_theta_powertcp
 	if (rtt <= 0) {
 		return; // no sample
 	}
+	if (p->least_rtt) {
+		s->tau = sluice_fmin(s->tau, (double)rtt);
+	}
 	sluice_theta_powertcp_params_norm_power(p, s, a->now, rtt);
+	if (p->each_ack) {
+		sluice_theta_powertcp_params_from_round(p, s, a);
+		return;
+	}
 	if (a->acked < s->last_updated) {
 		return;
 	}
 	// A power of zero asks for an infinite window; the bound catches it.
-	double cwnd = sluice_cwnd_bytes_clamp(&s->bytes, sluice_theta_powertcp_window(s->bytes.cwnd, s->old_cwnd, s->smooth, p->gamma, p->beta));
+	double cwnd = sluice_cwnd_bytes_clamp(&s->bytes, sluice_theta_powertcp_window(s->bytes.cwnd, s->old_cwnd, s->smooth / p->eta, p->gamma, p->beta));
 	s->old_cwnd = s->bytes.cwnd;
 	if (cwnd <= s->bytes.cwnd || !a->app_limited) {
 		s->bytes.cwnd = cwnd;
@@ -68,22 +77,40 @@ static void sluice_theta_powertcp_params_next(const struct sluice_theta_powertcp
 	s->last_updated = a->sent;
 }
 
+// sluice_theta_powertcp_params_from_round sets the window from that of the latest round trip.
+static void sluice_theta_powertcp_params_from_round(const struct sluice_theta_powertcp_params *p, struct sluice_theta_powertcp_state *s, const struct sluice_ack *a)
+{
+	double cwnd = sluice_cwnd_bytes_clamp(&s->bytes, sluice_theta_powertcp_window(s->old_cwnd, s->old_cwnd, s->smooth / p->eta, p->gamma, p->beta));
+	if (cwnd <= s->bytes.cwnd || !a->app_limited) {
+		s->bytes.cwnd = cwnd;
+	}
+	if (a->acked >= s->last_updated) {
+		s->old_cwnd = s->bytes.cwnd;
+		s->last_updated = a->sent;
+	}
+}
+
 // sluice_theta_powertcp_start returns the state of a flow that has sent nothing. The arguments are valid.
 struct sluice_theta_powertcp sluice_theta_powertcp_start(struct sluice_theta_powertcp_config c, struct sluice_env env)
 {
 	env.base_rtt = c.base_rtt != 0 ? c.base_rtt : env.base_rtt;
 	struct sluice_theta_powertcp_params p = {
-		.tau = (double)env.base_rtt,
 		.gamma = c.gamma,
 		.beta = sluice_cwnd_bdp(env) / c.flows,
 		.min_current = c.min_current,
+		.eta = c.eta,
+		.least_rtt = c.least_rtt,
+		.each_ack = c.each_ack,
 		.packet = sluice_rate_serialize(env.line_rate, env.mtu),
 	};
 	// Equation 7 itself never goes below beta. Section 3.3: cwnd_init = HostBw tau.
 	struct sluice_cwnd_bytes w = sluice_cwnd_new_bytes(env, p.beta, c.max_window);
 	// The smoothed power has no initial value in the paper; 1 is that of
 	// equilibrium.
-	return (struct sluice_theta_powertcp){.p = p, .state = {.bytes = w, .old_cwnd = w.cwnd, .smooth = 1.0}};
+	return (struct sluice_theta_powertcp){
+		.p = p,
+		.state = {.bytes = w, .old_cwnd = w.cwnd, .smooth = 1.0, .tau = (double)env.base_rtt},
+	};
 }
 
 // sluice_theta_powertcp_on_ack updates the power from the RTT, and once a round trip the window.
