@@ -141,8 +141,11 @@ func TestNoEventIsForgotten(t *testing.T) {
 		}
 		a.poll(a.cq)
 		a.poll(cq2)
-		if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) || fakenic.Readable(a.innerCh) {
-			t.Fatalf("round %d: a third event of %v, %v", round, c, err)
+		// Each has a segment's event, too.
+		for again := 0; again == 0 || fakenic.Readable(a.innerCh); again++ {
+			if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) || again == 3 {
+				t.Fatalf("round %d: a third event of %v, %v", round, c, err)
+			}
 		}
 	}
 	for _, free := range []func() error{

@@ -51,6 +51,8 @@ type nullPD struct {
 }
 
 func (p *nullPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
 	p.dev.qps++
 	return &nullQP{num: p.dev.qps, cq: a.SendCQ.(*nullCQ)}, nil
 }

@@ -6,7 +6,7 @@ import "github.com/sluice-rdma/sluice/cc"
 // before; nil for nobody. f runs with the Shim's lock held: it must not call the
 // Shim, nor keep a. When Watch returns, the function that it replaced runs no more.
 func (q *QP) Watch(f func(a *cc.Ack, c cc.Control)) {
-	q.shim.mu.Lock()
-	defer q.shim.mu.Unlock()
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
 	q.watch = f
 }
