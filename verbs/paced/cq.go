@@ -209,8 +209,6 @@ func (g *sendCQ) destroy() error {
 // destroySendCQs destroys those of a channel, or those of none. What can't be
 // destroyed stays.
 func (s *Shim) destroySendCQs(ch *channel) error {
-	s.making.Lock()
-	defer s.making.Unlock()
 	var errs []error
 	for _, x := range *s.shards.Load() {
 		errs = append(errs, x.destroySendCQs(ch))
@@ -219,6 +217,8 @@ func (s *Shim) destroySendCQs(ch *channel) error {
 }
 
 func (s *shard) destroySendCQs(ch *channel) error {
+	s.making.Lock()
+	defer s.making.Unlock()
 	s.mu.Lock()
 	for s.polling(ch) {
 		s.mu.Unlock()
@@ -294,22 +294,36 @@ type CQ struct {
 	recv    verbs.CQ // the provider's, of receives only
 
 	shard atomic.Pointer[shard] // of queue pairs that send here; nil before the first
-	// others are the shards of queue pairs that receive here and send elsewhere.
-	others atomic.Pointer[[]*shard]
+	// others are the shards of queue pairs that receive here and send elsewhere. They are
+	// replaced, never changed in place, with shim.mu held.
+	others atomic.Pointer[[]other]
 	refs   int // queue pairs, counted for send and for receive; guarded by shim.mu
 
 	recvFirst atomic.Bool // whose turn it is
 
 	// Guarded by the shard's lock.
 	sends    completions.Queue
-	capacity int // of all queue pairs that send here
+	capacity int    // of all queue pairs that send here
+	polls    uint32 // of sends
 
 	armed atomic.Uint32 // an arming
 
 	// Guarded by the channel's lock.
 	pending   bool // in channel.events
 	nextEvent *CQ
+
+	_ [cqSize - 136]byte
 }
+
+// other is a shard of queue pairs that receive on a CQ and send to another.
+type other struct {
+	shard *shard
+	qps   int
+}
+
+// cqSize is a size class of Go that is whole cache lines, so that threads that poll
+// different CQs share none.
+const cqSize = 192
 
 // arming says which event a CQ is armed for.
 type arming = uint32
@@ -346,31 +360,39 @@ func (c *CQ) addQP(messages int) {
 	c.sends.Reserve(c.capacity)
 }
 
-// refer counts a queue pair of a shard that sends, or receives, here; n is 1 or -1.
-func (c *CQ) refer(x *shard, n int) {
-	c.shim.mu.Lock()
-	defer c.shim.mu.Unlock()
-	c.refs += n
-	if n < 0 || x == c.shard.Load() {
+// refer counts n queue pairs of the shard, 1 or -1, which send to one CQ and receive on
+// another.
+func (s *shard) refer(send, recv *CQ, n int) {
+	s.Shim.mu.Lock()
+	defer s.Shim.mu.Unlock()
+	send.refs += n
+	recv.refs += n
+	if send == recv {
 		return
 	}
-	var others []*shard
-	if p := c.others.Load(); p != nil {
-		others = *p
+	var others []other
+	if p := recv.others.Load(); p != nil {
+		others = slices.Clone(*p)
 	}
-	if !slices.Contains(others, x) {
-		others = append(others[:len(others):len(others)], x)
-		c.others.Store(&others)
+	i := slices.IndexFunc(others, func(o other) bool { return o.shard == s })
+	switch {
+	case i < 0:
+		others = append(others, other{s, n})
+	case others[i].qps+n > 0:
+		others[i].qps += n
+	default:
+		others = slices.Delete(others, i, i+1)
 	}
+	recv.others.Store(&others)
 }
 
-// Poll implements verbs.CQ. It makes the progress of the queue pairs of c and, if it
-// finds nothing, of those whose progress nobody makes.
+// Poll implements verbs.CQ. It makes the progress of the queue pairs of c and, now and
+// then, of those whose progress nobody makes.
 func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 	// Sends and receives take turns, so that neither starves; the provider's
 	// CQ is not polled for receives if there is something to return already.
 	if c.recvFirst.Load() {
-		if err := c.turn(); err != nil {
+		if _, err := c.pollSends(nil); err != nil {
 			return 0, err
 		}
 		n, err := c.recv.Poll(wc)
@@ -390,30 +412,21 @@ func (c *CQ) Poll(wc []verbs.WC) (int, error) {
 		c.recvFirst.Store(true)
 		return sends, nil
 	}
-	n, err := c.recv.Poll(wc)
-	if n == 0 {
-		c.tend()
-	}
-	return n, err
+	return c.recv.Poll(wc)
 }
 
-// turn makes the progress of the shards of c.
-func (c *CQ) turn() error {
-	if x := c.shard.Load(); x != nil {
-		if err := x.progress(c.shim.now()); err != nil {
-			return err
-		}
-	}
-	return c.turnOthers()
-}
-
+// turnOthers makes the progress of the shards of queue pairs that receive here.
 func (c *CQ) turnOthers() error {
 	p := c.others.Load()
 	if p == nil {
 		return nil
 	}
-	for _, x := range *p {
-		if err := x.progress(c.shim.now()); err != nil {
+	own := c.shard.Load()
+	for _, o := range *p {
+		if o.shard == own {
+			continue
+		}
+		if err := o.shard.progress(c.shim.now()); err != nil {
 			return err
 		}
 	}
@@ -431,22 +444,29 @@ func (c *CQ) pop(wc []verbs.WC) int {
 	return c.sends.Pop(wc)
 }
 
-// pollSends makes progress and takes completions of sends.
-func (c *CQ) pollSends(wc []verbs.WC) (int, error) {
-	n := 0
+// pollSends makes progress and takes completions of sends; with no wc, only progress.
+func (c *CQ) pollSends(wc []verbs.WC) (n int, err error) {
+	tend := true
 	if x := c.shard.Load(); x != nil {
 		x.mu.Lock()
-		err := x.turn(c.shim.now())
-		if err == nil {
+		if err = x.turn(c.shim.now()); err == nil {
 			n = c.sends.Pop(wc)
 		}
+		c.polls++
+		tend = n == 0 && len(wc) > 0 || c.polls%tendEvery == 0
 		x.mu.Unlock()
-		if err != nil || n > 0 {
-			return n, err
-		}
 	}
-	return 0, c.turnOthers()
+	if n == 0 && err == nil {
+		err = c.turnOthers()
+	}
+	if tend && err == nil {
+		c.tend()
+	}
+	return n, err
 }
+
+// tendEvery is how many polls in a row may find something before c.tend.
+const tendEvery = 64
 
 // ReqNotify implements verbs.CQ.
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
@@ -480,6 +500,7 @@ func (c *CQ) Destroy() error {
 			return err
 		}
 	}
+	c.vacate()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byInner, c.recv)

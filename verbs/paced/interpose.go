@@ -17,18 +17,14 @@ func (c *CQ) PollSends(wc []verbs.WC) (n int, idle bool, err error) {
 	if n, err = c.pollSends(wc); err != nil {
 		return 0, false, err
 	}
-	if n == 0 {
-		c.tend()
-	}
 	return n, c.idle(), nil
 }
 
 // idle reports whether no completion waits in c, and no shard has anything to do.
 func (c *CQ) idle() bool {
-	all := *c.shim.shards.Load()
 	own := c.shard.Load()
-	for _, x := range all {
-		if x != own && len(all) > 1 && x.turned.Load() != noWork {
+	for _, x := range *c.shim.shards.Load() {
+		if x != own && x.turned.Load() != noWork {
 			return false
 		}
 	}

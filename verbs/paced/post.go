@@ -30,13 +30,13 @@ func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.in(s.core)
+	if s.core.Filed() > 0 {
+		s.release(&t) // which may unlock
+	}
 	switch q.core.State() {
 	case ib.RTS, ib.SQD, ib.SQE, ib.Err:
 	default:
 		return 0, q.errorf("post_send", verbs.ErrState, "the queue pair is in %s: take it to RTS", q.core.State())
-	}
-	if s.core.Filed() > 0 {
-		s.release(&t)
 	}
 	var err error
 	if whole {
@@ -68,8 +68,7 @@ func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
 			q.core.Offer(t.now)
 			s.release(&t)
 		}
-		s.mark(t.long)
-		s.alert()
+		s.publish(t.long)
 	}
 	return n, err
 }

@@ -150,8 +150,7 @@ func (q *QP) enter(a *core.QPConfig) error {
 	}
 	q.renew()
 	q.cq.addQP(q.cap.MaxSendWR)
-	q.cq.refer(s, 1)
-	q.recv.refer(s, 1)
+	s.refer(q.cq, q.recv, 1)
 	return nil
 }
 
@@ -355,13 +354,15 @@ func (q *QP) arrive(state ib.QPState) {
 		t.read(s.core)
 		q.core.Resume(t.now)
 		s.release(&t)
-		s.alert()
+		s.publish(t.long)
 	case ib.Reset:
 		q.clear()
 		q.renew()
 	case ib.Err:
-		q.core.Fail(s.instant())
+		now := s.Clock()
+		q.core.Fail(s.core.Now(now))
 		q.finish(false)
+		s.publish(now)
 	default:
 		q.core.Stop(s.instant(), state)
 	}
@@ -418,8 +419,7 @@ func (q *QP) destroy() error {
 	s.unplace(q)
 	q.sends.used -= q.depth
 	q.cq.capacity -= q.cap.MaxSendWR
-	q.cq.refer(s, -1)
-	q.recv.refer(s, -1)
+	s.refer(q.cq, q.recv, -1)
 	return nil
 }
 

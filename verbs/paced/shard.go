@@ -2,6 +2,7 @@ package paced
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +19,12 @@ import (
 type shard struct {
 	*Shim // what all shards share: fixed, or guarded by its own locks
 
+	// making is held while the shard's own objects at the provider are made or destroyed.
+	// mu is never held before it, so that the data path does not wait for the provider's
+	// control calls.
+	making  sync.Mutex
+	tenants int // CQs of the program; guarded by housing
+
 	mu   sync.Mutex // guards everything below, and the state of the shard's QPs and CQs
 	core *core.Core
 	qps  []*QP // by the index in their WRIDs
@@ -33,15 +40,14 @@ type shard struct {
 
 	doomed []*QP // to be taken to ERR at the provider, see bury
 
-	// turned is when its progress was last made where it has work, in nanoseconds of
-	// the shim's clock, or noWork. It is kept where there are several shards.
+	// turned is when its progress was last made, in ticks, if it has work; else noWork.
 	turned atomic.Int64
 }
 
 const (
 	noWork = math.MaxInt64
 
-	// mostShards bounds what a program with very many CQs has; they share shards then.
+	// mostShards bounds what a program with very many CQs has; CQs share shards then.
 	mostShards = 64
 )
 
@@ -58,81 +64,90 @@ func (s *Shim) newShard(origin units.LongTime, clock *completions.Clock) (*shard
 	return x, err
 }
 
-// home returns the shard of the queue pairs that send to c, and makes it for the
-// first one of them.
+// home returns the shard of the queue pairs that send to c. The first of them takes one
+// that no other CQ has, which is made if there is none, or beyond mostShards the one that
+// the fewest have.
 func (c *CQ) home() (*shard, error) {
-	if x := c.shard.Load(); x != nil {
-		return x, nil
-	}
 	s := c.shim
-	s.making.Lock()
-	defer s.making.Unlock()
+	s.housing.Lock()
+	defer s.housing.Unlock()
 	if x := c.shard.Load(); x != nil {
 		return x, nil
 	}
 	all := *s.shards.Load()
-	s.mu.Lock()
-	n := s.homes
-	s.homes++
-	s.mu.Unlock()
-	if n < len(all) || len(all) == mostShards {
-		c.shard.Store(all[n%len(all)])
-		return c.shard.Load(), nil
+	x := slices.MinFunc(all, func(a, b *shard) int { return a.tenants - b.tenants })
+	if x.tenants > 0 && len(all) < mostShards {
+		var err error
+		if x, err = all[0].another(); err != nil {
+			return nil, err
+		}
+		more := append(all[:len(all):len(all)], x)
+		s.shards.Store(&more)
 	}
-	all[0].mu.Lock()
-	origin, clock := all[0].core.Long(0), all[0].clock.Clone()
-	all[0].mu.Unlock()
-	x, err := s.newShard(origin, clock)
-	if err != nil {
-		return nil, err
-	}
-	more := append(all[:len(all):len(all)], x)
-	s.shards.Store(&more)
+	x.tenants++
 	c.shard.Store(x)
 	return x, nil
 }
 
-// neglected is how long the progress of a shard may be left to the threads that use it,
-// before one that polls another CQ and finds nothing makes it.
-const neglected = 50 * units.Microsecond
+// vacate takes back what home did, for a CQ that no queue pair uses.
+func (c *CQ) vacate() {
+	c.shim.housing.Lock()
+	defer c.shim.housing.Unlock()
+	if x := c.shard.Swap(nil); x != nil {
+		x.tenants--
+	}
+}
+
+// another returns a shard whose instants count from where those of s do, and whose clock
+// knows what that of s does.
+func (s *shard) another() (*shard, error) {
+	s.mu.Lock()
+	origin, clock := s.core.Long(0), s.clock.Clone()
+	s.mu.Unlock()
+	return s.newShard(origin, clock)
+}
+
+// A tick is 2^14 ns: shards that are at work take note of the time once a tick.
+const tickShift = 14
+
+// neglected is for how many ticks the progress of a shard may be left to the threads that
+// use it, before one that polls another CQ makes it: 49 to 66 us.
+const neglected = 4
+
+func tick(t units.LongTime) int64 { return int64(t.Duration()) >> tickShift }
 
 // tend makes the progress of shards other than those of c that nobody has made for a
 // while: a program may poll one CQ and count on what another one's queue pairs do.
 func (c *CQ) tend() {
-	s := c.shim
-	all := *s.shards.Load()
-	if len(all) == 1 {
-		return
-	}
-	now := units.LongTime{}
-	for _, x := range all {
+	own := c.shard.Load()
+	present := int64(-1)
+	for _, x := range *c.shim.shards.Load() {
 		last := x.turned.Load()
-		if last == noWork || x == c.shard.Load() {
+		if last == noWork || x == own {
 			continue
 		}
-		if now == (units.LongTime{}) {
-			now = s.Clock()
+		if present < 0 {
+			present = tick(c.shim.Clock())
 		}
-		if int64(now.Duration())-last < int64(neglected/units.Nanosecond) || !x.mu.TryLock() {
-			continue
+		if present-last >= neglected && x.mu.TryLock() {
+			_ = x.turn(c.shim.now()) // an error is for who polls that CQ
+			x.mu.Unlock()
 		}
-		_ = x.turn(s.now()) // an error is for who polls that CQ
-		x.mu.Unlock()
 	}
 }
 
-// mark takes note of when progress was made, with the lock held.
-func (s *shard) mark(now units.LongTime) {
-	if len(*s.shards.Load()) == 1 {
-		return
-	}
+// publish lets other threads know whether the shard has work, at the present of its last
+// turn or post: those that tend it, and the one that rests. Each call that may leave work
+// ends with it.
+func (s *shard) publish(now units.LongTime) {
 	at := int64(noWork)
 	if !s.idle() {
-		at = int64(now.Duration())
+		at = tick(now)
 	}
 	if s.turned.Load() != at {
 		s.turned.Store(at)
 	}
+	s.alert()
 }
 
 // addTo adds what the shard and its queue pairs count.
@@ -255,8 +270,7 @@ func (s *shard) turn(t instant) error {
 		}
 		s.release(&t)
 	}
-	s.mark(t.long)
-	s.alert()
+	s.publish(t.long)
 	return failed
 }
 

@@ -27,17 +27,14 @@ type Shim struct {
 	waiting atomic.Int32      // goroutines in Wait, of all channels
 	rest    rest
 
-	// making is held while the shim's own objects at the provider are made or
-	// destroyed. The locks below and those of shards are never held before it, so that
-	// the data path does not wait for the provider's control calls.
-	making sync.Mutex
-
-	// shards is replaced, never changed in place.
+	// shards is replaced, never changed in place, with housing held.
 	shards atomic.Pointer[[]*shard]
+
+	_       [64]byte   // what each segment reads is above, and shares no cache line with the locks
+	housing sync.Mutex // guards shards and how many CQs each has; no other lock is held before it
 
 	mu      sync.Mutex // guards what follows; taken with a shard's lock held or not
 	objects int        // PDs, CQs and channels that exist
-	homes   int        // CQs that have a shard
 	byInner map[any]any
 }
 
