@@ -102,20 +102,20 @@ func (ch *channel) forget(c *CQ) {
 // waker returns a sendCQ whose segments wake the channel, nil if there is none.
 func (ch *channel) waker() *sendCQ {
 	for _, x := range *ch.shim.shards.Load() {
-		for _, g := range x.sendCQs() {
-			if g.channel == ch {
-				return g
-			}
+		if g := x.waker(ch); g != nil {
+			return g
 		}
 	}
 	return nil
 }
 
-// sendCQs are those of the shard.
-func (s *shard) sendCQs() []*sendCQ {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cqs
+func (s *shard) waker(ch *channel) *sendCQ {
+	for _, g := range *s.cqs.Load() {
+		if g.channel == ch {
+			return g
+		}
+	}
+	return nil
 }
 
 // Wait implements verbs.CompChannel. It makes the progress of the whole Shim
@@ -141,7 +141,7 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		if err := ch.arm(); err != nil {
 			return nil, err
 		}
-		if err := s.progress(instant{clock: s, long: now}); err != nil {
+		if err := ch.progress(instant{clock: s, long: now}); err != nil {
 			return nil, err
 		}
 		// First how things stand, then the events: another goroutine's poll that look
@@ -174,6 +174,35 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	}
 }
 
+// progress makes the progress of all shards but those that wake another channel, or none,
+// and whose lock another goroutine has: it sees to them.
+func (ch *channel) progress(t instant) error {
+	var failed error
+	for _, x := range *ch.shim.shards.Load() {
+		if !ch.lock(x) {
+			continue
+		}
+		if err := x.turn(t); err != nil && failed == nil {
+			failed = err
+		}
+		x.mu.Unlock()
+	}
+	return failed
+}
+
+// lock locks a shard. It does not wait for one whose segments do not wake the channel, and
+// reports whether it has the lock.
+func (ch *channel) lock(x *shard) bool {
+	if x.mu.TryLock() {
+		return true
+	}
+	if x.waker(ch) == nil {
+		return false
+	}
+	x.mu.Lock()
+	return true
+}
+
 // sleep is a span for a provider's Wait, rounded up to whole nanoseconds; negative if
 // there is no end.
 func sleep(span units.Time) time.Duration {
@@ -186,7 +215,7 @@ func sleep(span units.Time) time.Duration {
 // arm arms the CQs of the provider whose segments wake this channel.
 func (ch *channel) arm() error {
 	for _, x := range *ch.shim.shards.Load() {
-		for _, g := range x.sendCQs() {
+		for _, g := range *x.cqs.Load() {
 			if g.channel != ch {
 				continue
 			}
@@ -220,7 +249,10 @@ func (ch *channel) remind(c *CQ, g *sendCQ) error {
 func (ch *channel) look() (nap units.Time, settled bool) {
 	nap, settled = units.Never, true
 	for _, x := range *ch.shim.shards.Load() {
-		x.mu.Lock()
+		if !ch.lock(x) {
+			nap = min(nap, longestNap)
+			continue
+		}
 		n, ok := x.nap(ch)
 		x.mu.Unlock()
 		nap, settled = min(nap, n), settled && ok
@@ -236,7 +268,7 @@ func (s *shard) nap(ch *channel) (nap units.Time, settled bool) {
 		at = min(at, now+longestNap)
 	}
 	settled = true
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.channel == ch && !g.settled() {
 			settled = false
 			at = min(at, now+settleNap)

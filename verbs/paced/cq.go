@@ -86,7 +86,7 @@ func (s *shard) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 	s.know(cq, g)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cqs = append(s.cqs[:len(s.cqs):len(s.cqs)], g)
+	s.addSendCQ(g)
 	return g, nil
 }
 
@@ -96,7 +96,7 @@ func (s *shard) reserve(ch *channel, n int) (g *sendCQ, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size = 4096
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.channel != ch {
 			continue
 		}
@@ -226,7 +226,7 @@ func (s *shard) destroySendCQs(ch *channel) error {
 		s.mu.Lock()
 	}
 	var keep, gone []*sendCQ
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.channel == ch {
 			g.busy = true // for a goroutine that iterates over an earlier list of them
 			gone = append(gone, g)
@@ -234,7 +234,7 @@ func (s *shard) destroySendCQs(ch *channel) error {
 			keep = append(keep, g)
 		}
 	}
-	s.cqs = keep
+	s.cqs.Store(&keep)
 	s.mu.Unlock()
 	var errs []error
 	var left []*sendCQ
@@ -249,13 +249,20 @@ func (s *shard) destroySendCQs(ch *channel) error {
 	defer s.mu.Unlock()
 	for _, g := range left {
 		g.busy = false
-		s.cqs = append(s.cqs[:len(s.cqs):len(s.cqs)], g)
+		s.addSendCQ(g)
 	}
 	return errors.Join(errs...)
 }
 
+// addSendCQ enters one. The lock is held.
+func (s *shard) addSendCQ(g *sendCQ) {
+	cqs := append(slices.Clone(*s.cqs.Load()), g)
+	s.cqs.Store(&cqs)
+}
+
+// polling reports whether one of a channel is being polled. The lock is held.
 func (s *shard) polling(ch *channel) bool {
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.channel == ch && g.busy {
 			return true
 		}

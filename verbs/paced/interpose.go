@@ -42,7 +42,7 @@ func (s *shard) idle() bool {
 	if s.core.InFlight() > 0 || s.core.Filed() > 0 {
 		return false
 	}
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.inFlight > 0 || g.stale {
 			return false
 		}
@@ -76,7 +76,7 @@ func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, nap units.Time, settled bool,
 	if err := own.arm(); err != nil {
 		return nil, 0, false, err
 	}
-	if err := s.progress(s.now()); err != nil {
+	if err := own.progress(s.now()); err != nil {
 		return nil, 0, false, err
 	}
 	nap, settled = own.look()

@@ -31,8 +31,11 @@ type shard struct {
 	gens []uint8
 	// vacant indices of qps; gens goes on counting.
 	vacant []int
-	cqs    []*sendCQ // replaced, never changed in place: progress iterates without the lock
 	stats  Stats
+
+	// cqs are replaced with the lock held, never changed in place: they are iterated over
+	// without it.
+	cqs atomic.Pointer[[]*sendCQ]
 
 	clock     *completions.Clock // nil without timestamps
 	reading   bool               // the NIC's counter, without the lock
@@ -59,6 +62,7 @@ func (s *Shim) newShard(origin units.LongTime, clock *completions.Clock) (*shard
 	}
 	x := &shard{Shim: s, clock: clock}
 	x.turned.Store(noWork)
+	x.cqs.Store(new([]*sendCQ))
 	var err error
 	x.core, err = core.New(c, clock)
 	return x, err
@@ -234,7 +238,7 @@ func (s *shard) turn(t instant) error {
 	// the scheduler will hear of at a later time.
 	s.release(&t)
 	var failed error
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.busy || g.inFlight == 0 && !g.stale {
 			continue
 		}
