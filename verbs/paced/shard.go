@@ -82,7 +82,7 @@ func (c *CQ) home() (*shard, error) {
 	x := slices.MinFunc(all, func(a, b *shard) int { return a.tenants - b.tenants })
 	if x.tenants > 0 && len(all) < mostShards {
 		var err error
-		if x, err = all[0].another(); err != nil {
+		if x, err = another(all); err != nil {
 			return nil, err
 		}
 		more := append(all[:len(all):len(all)], x)
@@ -102,10 +102,15 @@ func (c *CQ) vacate() {
 	}
 }
 
-// another returns a shard whose instants count from where those of s do, and whose clock
-// knows what that of s does.
-func (s *shard) another() (*shard, error) {
-	s.mu.Lock()
+// another returns a shard whose instants count from where those of one of the shards do,
+// and whose clock knows what that one's does: the first that no thread has locked.
+func another(all []*shard) (*shard, error) {
+	i := slices.IndexFunc(all, func(s *shard) bool { return s.mu.TryLock() })
+	if i < 0 {
+		i = 0
+		all[0].mu.Lock()
+	}
+	s := all[i]
 	origin, clock := s.core.Long(0), s.clock.Clone()
 	s.mu.Unlock()
 	return s.newShard(origin, clock)
