@@ -236,7 +236,8 @@ func (s *shard) turn(t instant) error {
 		fresh = true
 	}
 	t.in(s.core)
-	if s.core.InFlight() > 0 || s.core.Filed() > 0 {
+	work := s.core.InFlight() > 0 || s.core.Filed() > 0 || s.turned.Load() != noWork
+	if work {
 		s.readNIC(&t)
 	}
 	// What is due by now goes before what the completions below let go, which
@@ -247,7 +248,7 @@ func (s *shard) turn(t instant) error {
 		if g.busy || g.inFlight == 0 && !g.stale {
 			continue
 		}
-		g.busy = true
+		g.busy, work = true, true
 		for {
 			s.mu.Unlock()
 			n, err := g.cq.Poll(g.buf[:])
@@ -279,7 +280,9 @@ func (s *shard) turn(t instant) error {
 		}
 		s.release(&t)
 	}
-	s.publish(t.long)
+	if work {
+		s.publish(t.long)
+	}
 	return failed
 }
 
