@@ -102,6 +102,11 @@ func TestAProgramThatSleepsOnItsDescriptor(t *testing.T) {
 	if wcs := a.poll(a.cq); len(wcs) != 1 || wcs[0].Status != ib.WCWRFlushErr {
 		t.Errorf("flushed: %+v", wcs)
 	}
+	for fakenic.Readable(a.innerCh) { // segments that were flushed
+		if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) {
+			t.Fatalf("an event of %v: %v", c, err)
+		}
+	}
 	a.arm(a.cq, false)
 	a.post(q, a.write(51, 10))
 	if c, err := a.sleep(40 * units.Second); c != verbs.CQ(a.cq) {

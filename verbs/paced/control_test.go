@@ -53,7 +53,7 @@ func (d *gatedDevice) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 		a.Channel = ch.CompChannel
 	}
 	cq, err := d.Device.CreateCQ(a)
-	return &gatedCQ{cq, d.barrier, "Poll of CQ " + strconv.Itoa(int(d.cqs.Add(1)))}, err
+	return &gatedCQ{CQ: cq, barrier: d.barrier, poll: "Poll of CQ " + strconv.Itoa(int(d.cqs.Add(1)))}, err
 }
 func (d *gatedDevice) AllocPD() (verbs.PD, error) {
 	d.pass("AllocPD")
@@ -80,13 +80,17 @@ func (c *gatedChannel) Wait(time.Duration) (verbs.CQ, error) {
 type gatedCQ struct {
 	verbs.CQ
 	*barrier
-	poll string // what its Poll is called
+	poll   string // what its Poll is called
+	refuse error
 }
 
 func (c *gatedCQ) Poll(wc []verbs.WC) (int, error) { c.pass(c.poll); return c.CQ.Poll(wc) }
 
-func (c *gatedCQ) ReqNotify(bool) error { c.pass("ReqNotify"); return nil }
-func (c *gatedCQ) Destroy() error       { c.pass("cq.Destroy"); return nil }
+func (c *gatedCQ) ReqNotify(bool) error {
+	c.pass("ReqNotify")
+	return c.refuse
+}
+func (c *gatedCQ) Destroy() error { c.pass("cq.Destroy"); return nil }
 
 type gatedPD struct {
 	verbs.PD

@@ -402,3 +402,58 @@ func TestIdleIsOfAllQueues(t *testing.T) {
 		t.Error("idle after a change to RTS")
 	}
 }
+
+// An arming makes one event: what completes while the provider carries it out takes it,
+// and one that the provider refuses makes none.
+func TestAnArmingIsOneEvent(t *testing.T) {
+	x := newGated(t)
+	cq := x.channelled
+	q := must(x.create(cq))(t)
+	if err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{}, verbs.DefaultRC()); err != nil {
+		t.Fatal(err)
+	}
+	complete := func() {
+		t.Helper()
+		if _, err := q.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{{Length: 10}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := must(cq.Poll(make([]verbs.WC, 4)))(t); n != 1 {
+			t.Fatalf("polled %d completions, expected 1", n)
+		}
+	}
+	events := func(expected int) {
+		t.Helper()
+		n := 0
+		for ; n < 3; n++ {
+			c, err := x.receiveChannel.Wait(0)
+			if errors.Is(err, verbs.ErrTimeout) {
+				break
+			}
+			if c != cq || err != nil {
+				t.Fatalf("an event of %v, %v", c, err)
+			}
+		}
+		if n != expected {
+			t.Errorf("%d events, expected %d", n, expected)
+		}
+	}
+	x.gate.hold("ReqNotify")
+	done := make(chan error)
+	go func() { done <- cq.ReqNotify(false) }()
+	wait(t, x.gate.inside, "the provider's call")
+	x.gate.hold("")
+	complete()
+	x.gate.leave <- struct{}{}
+	if err := wait(t, done, "the arming"); err != nil {
+		t.Fatal(err)
+	}
+	complete()
+	events(1)
+	refused := errors.New("refused")
+	cq.(*paced.CQ).Unwrap().(*gatedCQ).refuse = refused
+	if err := cq.ReqNotify(false); !errors.Is(err, refused) {
+		t.Errorf("ReqNotify: %v", err)
+	}
+	complete()
+	events(0)
+}
