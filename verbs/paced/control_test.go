@@ -74,6 +74,7 @@ type gatedChannel struct {
 
 func (c *gatedChannel) Destroy() error { c.pass("ch.Destroy"); return nil }
 func (c *gatedChannel) Wait(time.Duration) (verbs.CQ, error) {
+	c.pass("Wait")
 	return nil, verbs.ErrTimeout
 }
 
@@ -90,7 +91,10 @@ func (c *gatedCQ) ReqNotify(bool) error {
 	c.pass("ReqNotify")
 	return c.refuse
 }
-func (c *gatedCQ) Destroy() error { c.pass("cq.Destroy"); return nil }
+func (c *gatedCQ) Destroy() error {
+	c.pass("cq.Destroy")
+	return c.refuse
+}
 
 type gatedPD struct {
 	verbs.PD

@@ -92,6 +92,9 @@ func TestAShardOfItsOwn(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+	if n := len(s.byInner); n != 0 {
+		t.Errorf("%d objects are still known", n)
+	}
 }
 
 // A CQ forgets the shards of queue pairs that received there.

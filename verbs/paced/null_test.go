@@ -55,6 +55,8 @@ type nullPD struct {
 	dev *nullDevice
 }
 
+func (p *nullPD) Dealloc() error { return nil }
+
 func (p *nullPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()

@@ -61,6 +61,10 @@ func TestCallsOfOneCQHoldUpNoOther(t *testing.T) {
 			if err := wait(t, free, "another thread, while the provider is in the call,"); err != nil {
 				t.Error(err)
 			}
+			// What the other thread may leave behind in there is looked for.
+			if _, nap, _, err := x.shim.Look(ch); err != nil || (nap == 200*units.Microsecond) != (name == "PostSend" || name == "Poll of segments") {
+				t.Errorf("may sleep for %v, %v", nap, err)
+			}
 			x.gate.leave <- struct{}{}
 			if err := wait(t, done, "the call"); err != nil {
 				t.Errorf("the call: %v", err)
@@ -456,4 +460,68 @@ func TestAnArmingIsOneEvent(t *testing.T) {
 	}
 	complete()
 	events(0)
+}
+
+// What the provider does not destroy is destroyed by the next Close.
+func TestCloseTriesAgain(t *testing.T) {
+	x := newGated(t)
+	own := x.q.(*paced.QP).SendCQ().(*gatedCQ)
+	for _, free := range []func() error{
+		x.q.Destroy, x.other.Destroy, x.fresh.Destroy, x.cq.Destroy, x.spare.Destroy, x.channelled.Destroy,
+		x.ch.Destroy, x.receiveChannel.Destroy, x.pd.Dealloc,
+	} {
+		if err := free(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, refused := range []error{errors.New("refused"), errors.New("again"), nil} {
+		own.refuse = refused
+		if err := x.shim.Close(); !errors.Is(err, refused) {
+			t.Errorf("Close: %v, expected %v", err, refused)
+		}
+	}
+}
+
+// Two CQs have an event by what one thread polls, while another one sleeps on their
+// channel. A third one that takes the first event wakes the sleeper for the second.
+func TestASleeperIsRemindedOfASecondEvent(t *testing.T) {
+	x := newGated(t)
+	cqs := [2]verbs.CQ{x.channelled, must(x.shim.CreateCQ(verbs.CQInitAttr{CQE: 64, Channel: x.receiveChannel}))(t)}
+	var qs [2]verbs.QP
+	for i, cq := range cqs {
+		qs[i] = must(x.create(cq))(t)
+		if err := verbs.ConnectRC(qs[i], verbs.Endpoint{}, verbs.Endpoint{}, verbs.DefaultRC()); err != nil {
+			t.Fatal(err)
+		}
+		if err := cq.ReqNotify(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events, failed := make(chan verbs.CQ, 2), make(chan error, 2)
+	sleep := func() {
+		c, err := x.receiveChannel.Wait(-1)
+		events <- c
+		failed <- err
+	}
+	x.gate.hold("Wait")
+	go sleep()
+	wait(t, x.gate.inside, "the sleeper")
+	x.gate.hold("PostRecv") // to the queue pair that wakes it
+	for i, cq := range cqs {
+		if _, err := qs[i].PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{{Length: 10}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := must(cq.Poll(make([]verbs.WC, 1)))(t); n != 1 {
+			t.Fatalf("polled %d completions, expected 1", n)
+		}
+	}
+	go sleep()
+	wait(t, x.gate.inside, "the reminder")
+	x.gate.hold("")
+	x.gate.leave <- struct{}{}
+	x.gate.leave <- struct{}{}
+	first, second := wait(t, events, "the first event"), wait(t, events, "the second event")
+	if first == second || errors.Join(<-failed, <-failed) != nil {
+		t.Errorf("events of %v and %v", first, second)
+	}
 }
