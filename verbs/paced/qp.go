@@ -119,7 +119,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		q.prepare()
 		err = q.enter(&core.QPConfig{
 			Number: q.inner.Num(), Cap: q.cap, SigAll: sigAll,
-			Segment: s.cfg.Segment, Depth: q.depth, Limit: limit, Line: line, MTU: q.mtu,
+			Segment: s.cfg.Segment, CutImmediate: s.cfg.CutImmediate, Depth: q.depth, Limit: limit, Line: line, MTU: q.mtu,
 		})
 		if err != nil {
 			err = errors.Join(err, q.inner.Destroy())

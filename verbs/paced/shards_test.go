@@ -525,3 +525,48 @@ func TestASleeperIsRemindedOfASecondEvent(t *testing.T) {
 		t.Errorf("events of %v and %v", first, second)
 	}
 }
+
+// Threads that post lists to one queue pair do not interleave them.
+func TestListsDoNotInterleave(t *testing.T) {
+	const threads, lists, list, queue = 2, 200, 4, 64
+	p := newApart(t)
+	q := must(p.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: p.cq[0], RecvCQ: p.cq[0], Cap: verbs.QPCap{MaxSendWR: queue, MaxSendSGE: 1}}))(t)
+	if err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{}, verbs.DefaultRC()); err != nil {
+		t.Fatal(err)
+	}
+	room := make(chan struct{}, queue/list)
+	var wg sync.WaitGroup
+	for i := range threads {
+		wg.Go(func() {
+			for n := range lists {
+				wrs := make([]verbs.SendWR, list)
+				for k := range wrs {
+					wrs[k] = verbs.SendWR{WRID: uint64((n*threads+i)*list + k), Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{{Length: 1}}}
+				}
+				room <- struct{}{}
+				if k, err := q.PostSend(wrs); k != list || err != nil {
+					t.Errorf("posted %d, %v", k, err)
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	var wc [queue]verbs.WC
+	for completed, of := 0, uint64(0); completed < threads*lists*list && !t.Failed(); runtime.Gosched() {
+		for _, w := range wc[:must(p.cq[0].Poll(wc[:]))(t)] {
+			if completed%list == 0 {
+				of = w.WRID
+			}
+			if w.WRID != of+uint64(completed%list) || of%list != 0 {
+				t.Fatalf("request %d completed within the list from %d", w.WRID, of)
+			}
+			if completed++; completed%list == 0 {
+				<-room
+			}
+		}
+		p.dev.mu.Lock()
+		p.dev.time += 10 * units.Microsecond
+		p.dev.mu.Unlock()
+	}
+	wg.Wait()
+}
