@@ -72,9 +72,10 @@ func (p *pd) Dealloc() error {
 }
 
 // AsyncEvent implements verbs.Device. Events come with the application's own
-// objects.
+// objects. While a queue pair is on its way to SQD it makes progress, so that
+// ib.EventSQDrained does not wait for a poll.
 func (s *Shim) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
-	e, err := s.dev.AsyncEvent(timeout)
+	e, err := s.asyncEvent(timeout)
 	if err != nil {
 		return e, err
 	}

@@ -31,16 +31,17 @@ type QP struct {
 
 	abilities
 	watch func(a *cc.Ack, c cc.Control) // nil if there is no watcher
+	drain *drain                        // the change to SQD that waits, nil for none
 	tally tally
 
 	modifying sync.Mutex // held by Modify and SetRateLimit; guards port and mtu
 
 	going bool // Destroy is at work
+	port  int32
 	cap   verbs.QPCap
 	depth int // segments that the provider takes
 	recv  *CQ
 	index int
-	port  int
 	mtu   ib.MTU
 }
 
@@ -102,7 +103,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		q.cap.MaxSendSGE = 1
 	}
 	q.cap.MaxSendWR = max(q.cap.MaxSendWR, 1)
-	line := s.lineRate(q.port)
+	line := s.lineRate(int(q.port))
 	limit := s.cfg.Outstanding(line)
 	q.depth = min(max(q.cap.MaxSendWR, int((limit+s.cfg.Segment-1)/s.cfg.Segment)), maxDepth)
 	if s.attr.MaxQPWR > 0 {
@@ -207,6 +208,11 @@ func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) { return q.inner.PostRecv
 // Query implements verbs.QP.
 func (q *QP) Query() (verbs.QPAttr, error) {
 	a, err := q.inner.Query()
+	q.shard.mu.Lock()
+	if q.drain != nil {
+		a.State = ib.SQD
+	}
+	q.shard.mu.Unlock()
 	recvWR, recvSGE := a.Cap.MaxRecvWR, a.Cap.MaxRecvSGE
 	a.Cap = q.cap
 	a.Cap.MaxRecvWR, a.Cap.MaxRecvSGE = recvWR, recvSGE
@@ -246,11 +252,13 @@ func (q *QP) SetRateLimit(bps int64) error {
 
 // Modify implements verbs.QP. The engine is made, and the NIC's rate limit set,
 // on the way from RTR to RTS. RESET forgets requests without completions and
-// ERR flushes them, as the verbs have it; in SQD, nothing is sent.
+// ERR flushes them, as the verbs have it. In SQD, requests that have begun are sent to
+// their end, by the calls that make progress, and the provider's queue pair gets there after them.
 func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if err := q.modify(a, mask); err != nil {
 		return err
 	}
+	q.shard.finishDrains() // that found the queue pair being modified
 	if mask&verbs.AttrState != 0 && a.State == ib.Reset {
 		return q.sweep()
 	}
@@ -279,6 +287,9 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrState == 0 {
 		to = same
 	}
+	if deferred, err := q.deferSQD(&a, mask, to); deferred || err != nil {
+		return err
+	}
 	from, err := q.leave(to)
 	if err != nil {
 		return err
@@ -288,7 +299,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		return err
 	}
 	if mask&verbs.AttrPort != 0 {
-		q.port = a.Port
+		q.port = int32(a.Port)
 	}
 	refused := from == ib.RTR && to == ib.RTS && q.shard.cfg.NICRate > 0 && q.limitNIC(q.shard.cfg.NICRate) != nil
 
@@ -347,6 +358,9 @@ func (q *QP) stay(from, to ib.QPState) {
 // arrive takes note of a new state.
 func (q *QP) arrive(state ib.QPState) {
 	s := q.shard
+	if state != same {
+		q.undrain()
+	}
 	switch state {
 	case same:
 	case ib.RTS:
@@ -411,6 +425,7 @@ func (q *QP) destroy() error {
 		return err
 	}
 	q.clear()
+	q.undrain()
 	all, failed := q.core.Finished()
 	s.stats.Messages += all
 	s.stats.Failed += failed

@@ -41,7 +41,8 @@ type shard struct {
 	reading   bool               // the NIC's counter, without the lock
 	readAgain units.LongTime     // not before, after an error
 
-	doomed []*QP // to be taken to ERR at the provider, see bury
+	doomed  []*QP // to be taken to ERR at the provider, see bury
+	drained []*QP // to be taken to SQD at the provider, see drain
 
 	// turned is when its progress was last made, in ticks, if it has work; else noWork.
 	turned atomic.Int64
@@ -280,6 +281,9 @@ func (s *shard) turn(t instant) error {
 		}
 		s.release(&t)
 	}
+	if len(s.drained) > 0 {
+		s.takeToSQD()
+	}
 	if work {
 		s.publish(t.long)
 	}
@@ -311,6 +315,9 @@ func (s *shard) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 	}
 	q.finish(true)
 	q.core.File(now)
+	if q.drain != nil && !q.core.Begun() {
+		s.drained = append(s.drained, q)
+	}
 }
 
 // release posts all segments that are due, and those that the core has released
@@ -353,6 +360,7 @@ func (s *shard) bury() {
 		_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
 		s.mu.Lock()
 		if s.qps[q.index] == q {
+			q.undrain()
 			q.finish(false)
 		}
 	}

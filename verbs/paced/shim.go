@@ -25,6 +25,7 @@ type Shim struct {
 
 	reader  verbs.ClockReader // nil without timestamps
 	waiting atomic.Int32      // goroutines in Wait, of all channels
+	drains  atomic.Int32      // queue pairs with a drain
 	rest    rest
 
 	// shards is replaced, never changed in place, with housing held.

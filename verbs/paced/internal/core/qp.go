@@ -204,6 +204,18 @@ func (q *QP) Stop(now units.Time, state ib.QPState) {
 	q.held(now, HeldOther)
 }
 
+// Drain puts a queue pair in SQD: the request that has begun goes on, and none begins.
+func (q *QP) Drain(now units.Time) {
+	q.state = ib.SQD
+	if q.filed && q.at.off == 0 {
+		q.withdraw()
+	}
+	q.offer(now, now)
+}
+
+// Begun reports whether a request has begun, at least in part, and not completed.
+func (q *QP) Begun() bool { return q.table.InFlight() > 0 || q.unsent > 0 && q.at.off > 0 }
+
 // Resume puts it in RTS and lets go, or files, what may be sent.
 func (q *QP) Resume(now units.Time) {
 	q.state = ib.RTS

@@ -117,7 +117,7 @@ func (q *QP) ready() (uint32, Hold) {
 		return 0, HeldIdle
 	case q.unsent == 0:
 		return 0, HeldSent
-	case q.state != ib.RTS:
+	case q.state != ib.RTS && (q.state != ib.SQD || q.at.off == 0):
 		return 0, HeldOther
 	}
 	n := q.next()
