@@ -14,6 +14,11 @@ type Config struct {
 	// TIMELY's is 16 KB in section 6 and 64 KB at most (section 3.3).
 	Segment units.Bytes
 
+	// CutImmediate cuts Writes with immediate data as well. The receiver's completion
+	// then counts the bytes of the last segment only, since each segment is a message. By
+	// default such a Write is one segment, which is paced by its bytes.
+	CutImmediate bool
+
 	// MaxOutstanding bounds the payload bytes that one queue pair has with the
 	// NIC and not completed: TIMELY's "static worst-case limit" (section 3.3),
 	// to which it gives no value. At least Segment; a request that is not cut and
@@ -62,7 +67,8 @@ type Config struct {
 	Batch int
 
 	// Observe, if set, is called after each engine update with the engine's input and
-	// its answer. It must not call the shim, nor keep a.
+	// its answer. It must not call the shim, nor keep a. For queue pairs that send to
+	// different CQs it may be called at the same time.
 	Observe func(qp *QP, a *cc.Ack, c cc.Control)
 }
 

@@ -72,21 +72,20 @@ func (p *pd) Dealloc() error {
 }
 
 // AsyncEvent implements verbs.Device. Events come with the application's own
-// objects.
+// objects. While a queue pair is on its way to SQD it makes progress, so that
+// ib.EventSQDrained does not wait for a poll.
 func (s *Shim) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
-	e, err := s.dev.AsyncEvent(timeout)
+	e, err := s.asyncEvent(timeout)
 	if err != nil {
 		return e, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if e.QP != nil {
-		if q, ok := s.byInner[e.QP].(*QP); ok {
+		if q, ok := s.known(e.QP).(*QP); ok {
 			e.QP = q
 		}
 	}
 	if e.CQ != nil {
-		switch c := s.byInner[e.CQ].(type) {
+		switch c := s.known(e.CQ).(type) {
 		case *CQ:
 			e.CQ = c
 		case *sendCQ:

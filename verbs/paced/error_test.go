@@ -418,24 +418,89 @@ func TestComingAndGoing(t *testing.T) {
 	}
 }
 
-func TestSQDHoldsSegmentsBack(t *testing.T) {
+// A request that has begun ends before the provider's queue pair is in SQD, so that it
+// reports no drained queue in the middle. None begins.
+func TestSQDSendsWhatHasBegun(t *testing.T) {
+	p := newBench(t, uncalibrated(), nil)
+	q, _ := p.connect(defaultCap())
+	p.post(q, p.write(1, 100_000), p.write(2, 1))
+	sqd := verbs.QPAttr{State: ib.SQD}
+	if err := q.Modify(sqd, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Modify(sqd, verbs.AttrState); !errors.Is(err, verbs.ErrState) {
+		t.Errorf("a second change before the queue drained: %v", err)
+	}
+	drained := func(expected bool) {
+		t.Helper()
+		below, own := must(q.Unwrap().Query())(t), must(q.Query())(t)
+		if (below.State == ib.SQD) != expected || own.State != ib.SQD {
+			t.Errorf("%v at the provider, %v here, with %d segments posted", below.State, own.State, len(p.posts))
+		}
+	}
+	for len(p.posts) < 7 {
+		drained(false)
+		p.run(p.w.Now() + us)
+	}
+	drained(false) // the last segment is under way
+	p.run(units.Never)
+	drained(true)
+	if wcs := p.poll(p.cq); len(p.posts) != 7 || len(wcs) != 1 || wcs[0].WRID != 1 {
+		t.Fatalf("%d segments posted, completions %+v", len(p.posts), wcs)
+	}
+	// With nothing under way it is there at once, also from another queue pair's RTS.
+	p.post(q, p.write(3, 1))
+	if err := q.Modify(verbs.QPAttr{State: ib.RTS}, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	p.run(units.Never)
+	if wcs := p.poll(p.cq); len(wcs) != 2 || wcs[1].WRID != 3 {
+		t.Errorf("completions %+v", wcs)
+	}
+	if err := q.Modify(sqd, verbs.AttrState); err != nil {
+		t.Fatal(err)
+	}
+	drained(true)
+}
+
+// A queue pair that goes elsewhere before its queue has drained is not taken to SQD later.
+func TestADrainEnds(t *testing.T) {
+	for _, to := range []ib.QPState{ib.RTS, ib.Err, ib.Reset} {
+		p := newBench(t, uncalibrated(), nil)
+		q, _ := p.connect(defaultCap())
+		p.post(q, p.write(1, 100_000), p.write(2, 1))
+		for _, state := range []ib.QPState{ib.SQD, to} {
+			if err := q.Modify(verbs.QPAttr{State: state}, verbs.AttrState); err != nil {
+				t.Fatalf("to %v: %v", state, err)
+			}
+		}
+		p.run(units.Never)
+		below, own := must(q.Unwrap().Query())(t), must(q.Query())(t)
+		if below.State != to || own.State != to {
+			t.Errorf("%v at the provider, %v here, expected %v", below.State, own.State, to)
+		}
+		if expected := map[ib.QPState]int{ib.RTS: 2, ib.Err: 2}[to]; len(p.poll(p.cq)) != expected {
+			t.Errorf("to %v: expected %d completions", to, expected)
+		}
+	}
+}
+
+// Who waits for the event makes the progress that it takes.
+func TestAwaitingADrainMakesProgress(t *testing.T) {
 	p := newBench(t, uncalibrated(), nil)
 	q, _ := p.connect(defaultCap())
 	p.post(q, p.write(1, 100_000))
 	if err := q.Modify(verbs.QPAttr{State: ib.SQD}, verbs.AttrState); err != nil {
 		t.Fatal(err)
 	}
-	p.run(units.Never)
-	if len(p.posts) != 4 || len(p.poll(p.cq)) != 0 {
-		t.Fatalf("%d segments left in SQD", len(p.posts)-4)
+	for range 100 {
+		if _, err := p.shim.AsyncEvent(0); !errors.Is(err, verbs.ErrTimeout) {
+			t.Fatal(err)
+		}
+		p.w.RunUntil(p.w.Now() + 10*us)
 	}
-	p.post(q, p.write(2, 1))
-	if err := q.Modify(verbs.QPAttr{State: ib.RTS}, verbs.AttrState); err != nil {
-		t.Fatal(err)
-	}
-	p.run(units.Never)
-	if wcs := p.poll(p.cq); len(wcs) != 2 || wcs[1].WRID != 2 {
-		t.Errorf("completions %+v", wcs)
+	if a := must(q.Unwrap().Query())(t); a.State != ib.SQD {
+		t.Errorf("%v at the provider, expected SQD", a.State)
 	}
 }
 
@@ -464,8 +529,11 @@ func TestACQThatFails(t *testing.T) {
 	if fine.Outstanding() != 0 || stuck.Outstanding() == 0 {
 		t.Errorf("outstanding: %v and %v", fine.Outstanding(), stuck.Outstanding())
 	}
-	if _, err := p.cq.Poll(make([]verbs.WC, 1)); !errors.Is(err, overrun) {
+	if _, err := cq.Poll(make([]verbs.WC, 1)); !errors.Is(err, overrun) {
 		t.Errorf("Poll: %v", err)
+	}
+	if n, err := p.cq.Poll(make([]verbs.WC, 1)); n != 1 || err != nil {
+		t.Errorf("Poll of the other: %d, %v", n, err)
 	}
 }
 

@@ -276,7 +276,9 @@ func TestAWriteIsCutAndCompletesOnce(t *testing.T) {
 }
 
 func TestFlagsAndImmediateRideOnTheRightSegment(t *testing.T) {
-	p := newBench(t, uncalibrated(), nil)
+	c := uncalibrated()
+	c.CutImmediate = true
+	p := newBench(t, c, nil)
 	q, peer := p.connect(defaultCap())
 	p.recv(peer, verbs.RecvWR{WRID: 1})
 	wr := p.write(1, 40_000)
@@ -296,6 +298,35 @@ func TestFlagsAndImmediateRideOnTheRightSegment(t *testing.T) {
 	}
 	wcs := p.poll(p.cqB)
 	if len(wcs) != 1 || wcs[0].Imm != 0xfeed || wcs[0].Opcode != ib.WCRecvRDMAWithImm {
+		t.Errorf("the peer got %+v", wcs)
+	}
+}
+
+// The receiver of a Write with immediate data sees how long it was. Its bytes count for
+// the pace as those of segments do.
+func TestAWriteWithImmediateIsWhole(t *testing.T) {
+	c := uncalibrated()
+	c.Engine = func(cc.Env) (cc.Engine, error) {
+		return &fixed{control: cc.Control{Rate: units.Gbps, Window: cc.Unlimited}}, nil
+	}
+	p := newBench(t, c, nil)
+	q, peer := p.connect(defaultCap())
+	p.recv(peer, verbs.RecvWR{WRID: 1})
+	wr := p.write(1, 200_000)
+	wr.Opcode, wr.Imm = ib.WRRDMAWriteWithImm, 0xfeed
+	p.post(q, wr, p.write(2, 10))
+	if out := q.Outstanding(); out != 200_000 {
+		t.Errorf("%v outstanding, expected 200000B", out)
+	}
+	p.run(units.Never)
+	if len(p.posts) != 2 || p.posts[0].len != 200_000 {
+		t.Fatalf("segments %+v", p.posts)
+	}
+	if gap := p.posts[1].at - p.posts[0].at; gap < units.Gbps.Serialize(199_000) || gap > units.Gbps.Serialize(201_000) {
+		t.Errorf("the next segment left %v later, expected %v", gap, units.Gbps.Serialize(200_000))
+	}
+	wcs := p.poll(p.cqB)
+	if len(wcs) != 1 || wcs[0].Imm != 0xfeed || wcs[0].ByteLen != 200_000 {
 		t.Errorf("the peer got %+v", wcs)
 	}
 }

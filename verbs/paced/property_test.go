@@ -88,7 +88,8 @@ func (c *checker) messageOf(i int, wr *verbs.SendWR) *message {
 
 func (c *checker) onPost(q *fakenic.QP, wr *verbs.SendWR) {
 	n := wr.Length()
-	if n > int(c.cfg.Segment) && wr.Flags&verbs.SendInline == 0 && (wr.Opcode <= ib.WRRDMAWriteWithImm || wr.Opcode == ib.WRRDMARead) {
+	cut := wr.Opcode == ib.WRRDMAWrite || wr.Opcode == ib.WRRDMARead || wr.Opcode == ib.WRRDMAWriteWithImm && c.cfg.CutImmediate
+	if n > int(c.cfg.Segment) && wr.Flags&verbs.SendInline == 0 && cut {
 		c.t.Errorf("a segment of %d bytes, the most is %v", n, c.cfg.Segment)
 	}
 	if wr.Flags&verbs.SendSignaled == 0 {
@@ -337,6 +338,7 @@ func TestTheShimLosesNothing(t *testing.T) {
 		c.cfg.Segment = rapid.SampledFrom([]units.Bytes{4 * units.KiB, 5000, 16 * units.KiB}).Draw(t, "segment")
 		c.cfg.MaxOutstanding = c.cfg.Segment + units.Bytes(rapid.IntRange(0, 100_000).Draw(t, "more outstanding"))
 		c.cfg.Batch = rapid.IntRange(1, 8).Draw(t, "batch")
+		c.cfg.CutImmediate = rapid.Bool().Draw(t, "cut immediate")
 		draw := func() {
 			c.control.Rate = rapid.SampledFrom([]units.Rate{50 * units.Mbps, units.Gbps, line, 2 * line}).Draw(t, "rate")
 			c.control.Window = rapid.SampledFrom([]units.Bytes{1, 20_000, 64 * units.KiB, cc.Unlimited}).Draw(t, "window")

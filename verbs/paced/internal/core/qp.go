@@ -18,10 +18,12 @@ type QPConfig struct {
 	Cap     verbs.QPCap
 	SigAll  bool
 	Segment units.Bytes // into which Writes and Reads are cut
-	Depth   int         // segments that the provider takes
-	Limit   units.Bytes // outstanding, besides the engine's window
-	Line    units.Rate  // of the port; 0 if not known
-	MTU     ib.MTU
+	// CutImmediate cuts Writes with immediate data, too.
+	CutImmediate bool
+	Depth        int         // segments that the provider takes
+	Limit        units.Bytes // outstanding, besides the engine's window
+	Line         units.Rate  // of the port; 0 if not known
+	MTU          ib.MTU
 }
 
 // QP is one queue pair of a Core.
@@ -37,15 +39,16 @@ type QP struct {
 
 	heldFrom units.Time // since when hold, or when that was last counted
 
-	sigAll     bool
-	limits     verbs.SendLimits
-	index      int
-	depth      int
-	rdMax      int // reads and atomics that the NIC has outstanding; 0 if not known
-	limit      units.Bytes
-	largest    units.Bytes
-	firstClaim int // in core.claims, or none
-	lastClaim  int
+	sigAll       bool
+	cutImmediate bool
+	limits       verbs.SendLimits
+	index        int
+	depth        int
+	rdMax        int // reads and atomics that the NIC has outstanding; 0 if not known
+	limit        units.Bytes
+	largest      units.Bytes
+	firstClaim   int // in core.claims, or none
+	lastClaim    int
 
 	// Requests, and where the next segment begins.
 	at       cursor      // valid while unsent is not 0
@@ -78,12 +81,14 @@ type request struct {
 	swap       uint64
 }
 
-// cut reports whether r may leave in several segments. Sends may not: the
-// receiver's buffers decide their size.
-func (r *request) cut() bool {
+// cuts reports whether r may leave in several segments. Sends may not: the receiver's
+// buffers decide their size.
+func (q *QP) cuts(r *request) bool {
 	switch r.opcode {
-	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead:
+	case ib.WRRDMAWrite, ib.WRRDMARead:
 		return r.flags&verbs.SendInline == 0
+	case ib.WRRDMAWriteWithImm:
+		return q.cutImmediate && r.flags&verbs.SendInline == 0
 	}
 	return false
 }
@@ -103,7 +108,7 @@ func (c *Core) Add(q *QP, a *QPConfig) error {
 		return err
 	}
 	*q = QP{
-		core: c, flow: flow, sigAll: a.SigAll, limits: verbs.SendLimits{Type: ib.RC, Cap: a.Cap}, index: a.Index, depth: a.Depth,
+		core: c, flow: flow, sigAll: a.SigAll, cutImmediate: a.CutImmediate, limits: verbs.SendLimits{Type: ib.RC, Cap: a.Cap}, index: a.Index, depth: a.Depth,
 		limit: a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
 	}
 	q.size.bytes = -1
@@ -198,6 +203,18 @@ func (q *QP) Stop(now units.Time, state ib.QPState) {
 	q.withdraw()
 	q.held(now, HeldOther)
 }
+
+// Drain puts a queue pair in SQD: the request that has begun goes on, and none begins.
+func (q *QP) Drain(now units.Time) {
+	q.state = ib.SQD
+	if q.filed && q.at.off == 0 {
+		q.withdraw()
+	}
+	q.offer(now, now)
+}
+
+// Begun reports whether a request has begun, at least in part, and not completed.
+func (q *QP) Begun() bool { return q.table.InFlight() > 0 || q.unsent > 0 && q.at.off > 0 }
 
 // Resume puts it in RTS and lets go, or files, what may be sent.
 func (q *QP) Resume(now units.Time) {

@@ -64,7 +64,7 @@ func (q *QP) inlineOf(slot int) []byte {
 // next is the size of the segment at the cursor.
 func (q *QP) next() uint32 {
 	r := &q.requests[q.at.slot]
-	if left := r.length - q.at.off; left <= uint32(q.largest) || !r.cut() {
+	if left := r.length - q.at.off; left <= uint32(q.largest) || !q.cuts(r) {
 		return left
 	}
 	return uint32(q.largest)
@@ -117,7 +117,7 @@ func (q *QP) ready() (uint32, Hold) {
 		return 0, HeldIdle
 	case q.unsent == 0:
 		return 0, HeldSent
-	case q.state != ib.RTS:
+	case q.state != ib.RTS && (q.state != ib.SQD || q.at.off == 0):
 		return 0, HeldOther
 	}
 	n := q.next()
