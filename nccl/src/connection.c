@@ -151,6 +151,8 @@ bool connection_join(struct connection *c)
 		address(c, i, &gid, &ah);
 		if (!ready(c, l->qp, &ah, mtu, l->psn, be32toh(c->theirs.qpn[i]), be32toh(c->theirs.psn[i])))
 			return false;
+		INFO("%s: %s by queue pair %#x and the peer's %#x, flow label %#x", c->device->name, c->sender ? "sends" : "receives", l->qp->qp_num,
+		     be32toh(c->theirs.qpn[i]), ah.grh.flow_label);
 	}
 	return true;
 }

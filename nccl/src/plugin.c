@@ -89,6 +89,12 @@ static nccl_result finalize(void *context)
 	return NCCL_SUCCESS;
 }
 
+/* Versions before 11 do not say when they end. */
+__attribute__((destructor)) static void unloaded(void)
+{
+	devices_close();
+}
+
 static nccl_result count_devices(int *count)
 {
 	*count = device_count;
