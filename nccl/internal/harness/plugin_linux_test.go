@@ -1,4 +1,4 @@
-package nccl_test
+package harness_test
 
 import (
 	"bytes"
@@ -51,18 +51,18 @@ var build = sync.OnceValue(func() error {
 	if err := os.Symlink(self, filepath.Join(dir, "sluice")); err != nil {
 		return err
 	}
-	src, err := filepath.Glob("src/*.c")
+	src, err := filepath.Glob(source + "/*.c")
 	if err != nil {
 		return err
 	}
 	cc := func(out string, args ...string) []string {
-		return append([]string{"gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-o", filepath.Join(dir, out)}, args...)
+		return append([]string{"gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-I", source, "-o", filepath.Join(dir, out)}, args...)
 	}
 	sanitized := []string{"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}
 	for _, line := range [][]string{
-		{"make", "-s", "-C", "..", "nccl-plugin", "libsluice-virtual", "LIB=" + dir, "CFLAGS=-Werror"},
+		{"make", "-s", "-C", "../../..", "nccl-plugin", "libsluice-virtual", "LIB=" + dir, "CFLAGS=-Werror"},
 		cc("harness", "-O2", "testdata/harness.c", "-ldl", "-lpthread"),
-		cc("balance", "-O2", "testdata/balance.c", "src/balance.c", "-lm"),
+		cc("balance", "-O2", "testdata/balance.c", source + "/balance.c", "-lm"),
 		cc("spy.so", "-fPIC", "-shared", "testdata/spy.c", "-ldl"),
 		append(cc("asan/harness", sanitized...), "testdata/harness.c", "-ldl", "-lpthread"),
 		append(append(cc("asan/plugin.so", sanitized...), "-fvisibility=hidden", "-fPIC", "-shared", "-lpthread"), append(src, "-libverbs")...),
@@ -91,6 +91,7 @@ func built(t *testing.T) {
 }
 
 const (
+	source    = "../../src"
 	plugin    = "libnccl-net-sluice.so"
 	both      = "order refused sizes multi outstanding flush closing half" // tests of harness.c
 	sanitizer = "ASAN_OPTIONS=verify_asan_link_order=0"
@@ -214,6 +215,38 @@ func TestNoGo(t *testing.T) {
 		if n != "libibverbs" && n != "libc" && n != "libpthread" {
 			t.Errorf("the plugin needs %s", n)
 		}
+	}
+}
+
+// TestPaced runs the plugin with libsluice-preload.so before libibverbs: its Writes are cut and paced.
+func TestPaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short was given, and building libsluice takes a minute")
+	}
+	built(t)
+	env := fake(t)
+	lib := filepath.Join(dir, "lib")
+	if out, err := exec.Command("make", "-s", "-C", "../../..", "libsluice", "LIB="+lib).CombinedOutput(); err != nil {
+		t.Skipf("the C library can't be built here: %v\n%s", err, out)
+	}
+	env = append(env, "LD_LIBRARY_PATH="+filepath.Join(dir, "fake")+":"+lib, "LD_PRELOAD="+filepath.Join(lib, "libsluice-preload.so"),
+		"SLUICE_RATE=500Mbps", "SLUICE_STATS=1", "RATE_MESSAGES=40")
+	out, err := run(t, env, "harness", "./"+plugin, "12", "threads", "rate", "sizes", "multi", "outstanding")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var gbps float64
+	if _, after, ok := strings.Cut(out, "rate "); !ok {
+		t.Fatalf("no rate:\n%s", out)
+	} else if _, err := fmt.Sscanf(after, "%f Gbit/s", &gbps); err != nil {
+		t.Fatal(err)
+	}
+	const bound = 4 * 0.5 * 1.05 // of four queue pairs; without pacing it is tens of Gbit/s
+	if gbps > bound {
+		t.Errorf("%v Gbit/s, expected at most %v:\n%s", gbps, bound, out)
+	}
+	if !strings.Contains(out, "engine fixed rate: ") {
+		t.Errorf("libsluice has no statistics of the queue pairs:\n%s", out)
 	}
 }
 

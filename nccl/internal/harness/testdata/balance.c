@@ -7,7 +7,7 @@
  * phase lasts 20 ms. For each phase it prints what each path served in its second half, in bytes a microsecond,
  * and the mean time of a piece in nanoseconds.
  */
-#include "../src/balance.h"
+#include "balance.h"
 
 #include <math.h>
 #include <stdio.h>

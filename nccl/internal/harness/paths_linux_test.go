@@ -1,4 +1,4 @@
-package nccl_test
+package harness_test
 
 import (
 	"encoding/json"

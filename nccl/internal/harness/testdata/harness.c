@@ -9,7 +9,7 @@
  * where, and ends the process with status 1.
  */
 #define _GNU_SOURCE
-#include "../src/net.h"
+#include "net.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
