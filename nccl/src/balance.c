@@ -57,7 +57,7 @@ int balance_choose(const struct balance *b, uint64_t size, int64_t now)
 
 		if (!has_room(b, p, size, cost, least))
 			continue;
-		if (!p->count && p->known && now - p->used > BALANCE_RETRY)
+		if (!p->count && p->known && b->used - p->used > BALANCE_RETRY)
 			return (int)i;
 		if (chosen < 0 || delay < best) {
 			chosen = (int)i;
@@ -73,7 +73,7 @@ void balance_posted(struct balance *b, unsigned path, uint64_t size, int64_t now
 
 	p->outstanding += size;
 	p->pieces[(p->first + p->count++) % BALANCE_PIECES] = (struct balance_piece){now, p->outstanding, size};
-	p->used = now;
+	p->used = b->used = now;
 	b->turn = (path + 1) % b->n;
 }
 

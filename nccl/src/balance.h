@@ -11,7 +11,7 @@
  * expected delay is least, of the paths that have room. A path has room while what is on it takes no longer than a
  * full queue of the cheapest path; one that is idle always has, so that a slow path carries its share, a piece at
  * a time. A path whose oldest piece is overdue costs at least what that one has taken so far. One that was not
- * used for BALANCE_RETRY is tried again, since nothing else shows that it has recovered.
+ * used for BALANCE_RETRY while others were is tried again, since nothing else shows that it has recovered.
  */
 #ifndef SLUICE_NCCL_BALANCE_H
 #define SLUICE_NCCL_BALANCE_H
@@ -48,6 +48,7 @@ struct balance {
 	enum balance_policy policy;
 	unsigned n, turn;
 	uint64_t piece;
+	int64_t used; /* the last time that a piece was posted on any path */
 	struct balance_path paths[BALANCE_PATHS];
 };
 

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -142,6 +143,7 @@ bool connection_join(struct connection *c)
 {
 	enum ibv_mtu mtu = c->theirs.mtu < c->device->mtu ? c->theirs.mtu : c->device->mtu;
 	union ibv_gid gid;
+	char text[MAX_QPS * 32], *at = text;
 
 	memcpy(gid.raw, c->theirs.gid, sizeof gid.raw);
 	for (int i = 0; i < c->qps; i++) {
@@ -151,9 +153,9 @@ bool connection_join(struct connection *c)
 		address(c, i, &gid, &ah);
 		if (!ready(c, l->qp, &ah, mtu, l->psn, be32toh(c->theirs.qpn[i]), be32toh(c->theirs.psn[i])))
 			return false;
-		INFO("%s: %s by queue pair %#x and the peer's %#x, flow label %#x", c->device->name, c->sender ? "sends" : "receives", l->qp->qp_num,
-		     be32toh(c->theirs.qpn[i]), ah.grh.flow_label);
+		at += sprintf(at, " %#x-%#x/%#x", l->qp->qp_num, be32toh(c->theirs.qpn[i]), ah.grh.flow_label);
 	}
+	INFO("%s: %s by queue pairs (its own, the peer's, flow label)%s", c->device->name, c->sender ? "sends" : "receives", text);
 	return true;
 }
 

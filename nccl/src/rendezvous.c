@@ -16,7 +16,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { VERSION = 1, PENDING = 8 };
+enum {
+	VERSION = 1,
+	PENDING = 8,
+	PATIENCE = 1000000000, /* ns: for so long who has connected may be silent while others wait */
+};
 static const uint64_t handle_magic = 0x536c756963654e48, hello_magic = 0x536c756963654e43;
 
 struct handle {
@@ -152,7 +156,7 @@ nccl_result rendezvous_close(void *listener)
 	return NCCL_SUCCESS;
 }
 
-enum moved { MOVED, NOT_YET, GONE };
+enum moved { MOVED, NOT_YET, GONE, FAILED };
 
 /* put sends what is left of some bytes; get takes them. c->moved counts them. */
 static enum moved put(struct connection *c, const void *data, size_t size)
@@ -237,8 +241,10 @@ static enum moved connecting(struct connection *c, const struct handle *h)
 			if (m != MOVED)
 				break;
 			errno = EPROTO;
-			if (!sane(c) || c->theirs.qps != c->qps || !connection_join(c))
+			if (!sane(c) || c->theirs.qps != c->qps)
 				return GONE;
+			if (!connection_join(c))
+				return FAILED;
 			break;
 		default:
 			m = next(c, put(c, "", 1), CONNECTED);
@@ -297,6 +303,7 @@ nccl_result rendezvous_connect(struct device *d, int traffic_class, void *handle
 {
 	struct handle h;
 	struct connection *c;
+	enum moved m;
 
 	*sender = NULL;
 	memcpy(&h, handle, sizeof h);
@@ -311,24 +318,22 @@ nccl_result rendezvous_connect(struct device *d, int traffic_class, void *handle
 	}
 	if (!c)
 		return NCCL_SYSTEM_ERROR;
-	switch (connecting(c, &h)) {
-	case MOVED:
-		h.attempt = 0;
-		forget(c);
-		*sender = c;
-		break;
-	case GONE:
-		WARN("connect: the peer does not answer: %s", strerror(errno));
-		h.attempt = 0;
-		forget(c);
-		connection_close(c);
+	m = connecting(c, &h);
+	if (m == NOT_YET) {
 		memcpy(handle, &h, sizeof h);
-		return NCCL_REMOTE_ERROR;
-	default:
-		break;
+		return NCCL_SUCCESS;
 	}
+	h.attempt = 0;
 	memcpy(handle, &h, sizeof h);
-	return NCCL_SUCCESS;
+	forget(c);
+	if (m == MOVED) {
+		*sender = c;
+		return NCCL_SUCCESS;
+	}
+	if (m == GONE)
+		WARN("connect: the peer does not answer: %s", strerror(errno));
+	connection_close(c);
+	return m == GONE ? NCCL_REMOTE_ERROR : NCCL_SYSTEM_ERROR;
 }
 
 /* accepting goes on with a connection that a peer has made. */
@@ -344,9 +349,13 @@ static enum moved accepting(struct connection *c)
 			if (m != MOVED)
 				break;
 			errno = EPROTO;
-			introduce(c);
-			if (!sane(c) || !connection_open(c, c->theirs.qps) || !connection_join(c))
+			if (!sane(c)) {
+				c->stage = HELLO_ARRIVES;
 				return GONE;
+			}
+			introduce(c);
+			if (!connection_open(c, c->theirs.qps) || !connection_join(c))
+				return FAILED;
 			break;
 		case ANSWER_LEAVES:
 			m = next(c, put(c, &c->mine, sizeof c->mine), READY_ARRIVES);
@@ -358,43 +367,72 @@ static enum moved accepting(struct connection *c)
 	return m;
 }
 
-nccl_result rendezvous_accept(void *listener, void **receiver)
+static void turn_away(struct connection *c)
 {
-	struct listener *l = listener;
+	INFO("accept: turned away who is not this listener's peer");
+	connection_close(c);
+}
 
-	*receiver = NULL;
+/* arriving takes in the next peer that has connected, if there is room. */
+static nccl_result arriving(struct listener *l)
+{
+	struct connection **free = NULL;
+	int fd;
+
 	for (int i = 0; i < PENDING; i++) {
 		struct connection *c = l->pending[i];
 
-		if (!c) {
-			int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (!c || (c->stage == HELLO_ARRIVES && now_ns() - c->looked > PATIENCE && !free))
+			free = &l->pending[i];
+		if (!c)
+			break;
+	}
+	if (!free)
+		return NCCL_SUCCESS;
+	fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+		WARN("accept: %s", strerror(errno));
+		return NCCL_SYSTEM_ERROR;
+	}
+	if (fd < 0)
+		return NCCL_SUCCESS;
+	attend(fd);
+	if (*free)
+		turn_away(*free);
+	*free = connection_new(l->device, false, l->traffic_class, fd);
+	if (!*free)
+		return NCCL_SYSTEM_ERROR;
+	(*free)->nonce = l->nonce;
+	(*free)->stage = HELLO_ARRIVES;
+	(*free)->looked = now_ns();
+	return NCCL_SUCCESS;
+}
 
-			if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-				WARN("accept: %s", strerror(errno));
-				return NCCL_SYSTEM_ERROR;
-			}
-			if (fd < 0)
-				continue;
-			attend(fd);
-			l->pending[i] = c = connection_new(l->device, false, l->traffic_class, fd);
-			if (!c)
-				return NCCL_SYSTEM_ERROR;
-			c->nonce = l->nonce;
-			c->stage = HELLO_ARRIVES;
-		}
-		switch (accepting(c)) {
-		case MOVED:
-			l->pending[i] = NULL;
+nccl_result rendezvous_accept(void *listener, void **receiver)
+{
+	struct listener *l = listener;
+	nccl_result result = arriving(l);
+
+	*receiver = NULL;
+	for (int i = 0; i < PENDING && !result; i++) {
+		struct connection *c = l->pending[i];
+		enum moved m = c ? accepting(c) : NOT_YET;
+
+		if (m == NOT_YET)
+			continue;
+		l->pending[i] = NULL;
+		if (m == MOVED) {
 			*receiver = c;
 			return NCCL_SUCCESS;
-		case GONE:
-			INFO("accept: a peer that is not this listener's, or has gone: %s", strerror(errno));
-			connection_close(c);
-			l->pending[i] = NULL;
-			break;
-		default:
-			break;
 		}
+		if (c->stage == HELLO_ARRIVES) {
+			turn_away(c);
+			continue;
+		}
+		if (m == GONE)
+			WARN("accept: the peer has gone: %s", strerror(errno));
+		result = m == GONE ? NCCL_REMOTE_ERROR : NCCL_SYSTEM_ERROR;
+		connection_close(c);
 	}
-	return NCCL_SUCCESS;
+	return result;
 }

@@ -13,6 +13,7 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <endian.h>
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -463,7 +464,7 @@ static void refused(struct side *s)
 {
 	char bad[NCCL_NET_HANDLE_MAXSIZE];
 	void *comm = NULL;
-	int fd = -1;
+	int fd[12];
 
 	begin_connection(s);
 	if (s->sender) {
@@ -476,22 +477,25 @@ static void refused(struct side *s)
 		}
 	}
 	barrier(s);
-	if (s->sender) { /* a stranger at the port does not keep the peer from it */
+	if (s->sender) { /* strangers at the port, who say nothing or nonsense, do not keep the peer from it */
 		struct sockaddr_in a = {.sin_family = AF_INET};
 		char junk[1024];
 
 		memset(junk, 0x5a, sizeof junk);
 		memcpy(&a.sin_port, s->handle + 22, 2);
 		memcpy(&a.sin_addr, s->handle + 24, 4);
-		fd = socket(AF_INET, SOCK_STREAM, 0);
-		if (connect(fd, (void *)&a, sizeof a))
-			FAIL("a stranger can't connect: %s", strerror(errno));
-		if (send(fd, junk, sizeof junk, MSG_NOSIGNAL) < 0)
-			FAIL("a stranger can't send");
+		for (int i = 0; i < 12; i++) {
+			fd[i] = socket(AF_INET, SOCK_STREAM, 0);
+			if (connect(fd[i], (void *)&a, sizeof a))
+				FAIL("a stranger can't connect: %s", strerror(errno));
+			if (i > 10 && send(fd[i], junk, sizeof junk, MSG_NOSIGNAL) < 0)
+				FAIL("a stranger can't send");
+		}
 	}
+	barrier(s);
 	end_connection(s);
-	if (s->sender)
-		close(fd);
+	for (int i = 0; i < 12 && s->sender; i++)
+		close(fd[i]);
 	close_both(s);
 	begin_connection(s);
 	if (!s->sender) {
@@ -782,9 +786,12 @@ static void closing(struct side *s)
 	barrier(s);
 }
 
-/* A connection that is not complete is closed. */
+/* One side goes before a connection is complete: the other hears of it. */
 static void half(struct side *s)
 {
+	nccl_result r = NCCL_SUCCESS;
+	int fd;
+
 	begin_connection(s);
 	if (s->sender)
 		OK(connect_to(s->context, s->device, s->handle, &s->comm));
@@ -796,12 +803,37 @@ static void half(struct side *s)
 	}
 	barrier(s);
 	if (s->sender) {
-		nccl_result r = NCCL_SUCCESS;
-
 		UNTIL(r, r = connect_to(s->context, s->device, s->handle, &s->comm));
 		EXPECT(r, NCCL_REMOTE_ERROR);
 	}
 	s->comm = NULL;
+	barrier(s);
+	begin_connection(s);
+	if (s->sender) { /* introduces itself, and goes */
+		struct {
+			uint64_t magic, nonce;
+			uint32_t version;
+			uint8_t qps, mtu, rest[2 + 16 + 2 * 16 * 4];
+		} hello = {htobe64(0x536c756963654e43), 0, htobe32(1), 1, 3, {0}};
+		struct sockaddr_in a = {.sin_family = AF_INET};
+
+		memcpy(&hello.nonce, s->handle + 8, 8);
+		hello.nonce = htobe64(hello.nonce);
+		memcpy(&a.sin_port, s->handle + 22, 2);
+		memcpy(&a.sin_addr, s->handle + 24, 4);
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (connect(fd, (void *)&a, sizeof a) || send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello)
+			FAIL("no connection: %s", strerror(errno));
+		barrier(s);
+		close(fd);
+	} else {
+		barrier(s);
+		UNTIL(r, r = accept_from(s->listener, &s->comm));
+		if (s->comm)
+			FAIL("a connection to nobody is complete");
+		OK(close_listen(s->listener));
+		s->listener = NULL;
+	}
 	barrier(s);
 }
 
