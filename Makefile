@@ -48,7 +48,7 @@ GID ?= -1
 HWREPORT ?= test-hw.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
+.PHONY: help run build command deps deps-all test test-all bare test-rxe test-hw fuzz race libsluice install-libsluice libsluice-core install-libsluice-core libsluice-virtual nccl-plugin bench-c bench-pacing bench bench-sim bench-roce bench-wirestamp validate-nic compare-nic mutants check fmt-check vet portable lint tidy-check generate-check layers p4c deb image clean need-go
 
 help: ## list the targets
 	@echo 'Sluice: make TARGET [VARIABLE=value]'
@@ -94,6 +94,11 @@ libsluice: need-go ## build libsluice.so and libsluice-preload.so, for C program
 libsluice-virtual: ## build libsluice-virtual.so, which `sluice virtual` preloads, into bin/lib; needs a C compiler alone
 	@mkdir -p $(LIB)
 	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -U_FORTIFY_SOURCE -U_FILE_OFFSET_BITS -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-virtual.so verbs/virtual/preload/*.c -Wl,--version-script=verbs/virtual/preload/virtual.map -ldl -lpthread
+
+# docs/nccl.md.
+nccl-plugin: ## build libnccl-net-sluice.so, a network plugin for NCCL, into bin/lib; needs a C compiler and libibverbs-dev
+	@mkdir -p $(LIB)
+	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libnccl-net-sluice.so nccl/src/*.c -libverbs -lpthread
 
 # The engines and the limiter in C without Go's runtime (docs/c-core.md). The options of
 # meaning come last.

@@ -1,0 +1,303 @@
+/* Devices, their memory, and where peers reach them. */
+#include "plugin.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct device devices[MAX_DEVICES];
+int device_count;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of users and pd */
+
+/* speed is a port's, in Mbit/s; of codes that are not known, 10 Gbit/s. */
+static int speed(const struct ibv_port_attr *a)
+{
+	static const struct {
+		int code, mbps;
+	} lanes[] = {{1, 2500}, {2, 5000}, {4, 10000}, {8, 10000}, {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+	static const struct {
+		int code, lanes;
+	} widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+	int mbps = 10000, n = 1;
+
+	for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++)
+		if (a->active_speed == lanes[i].code)
+			mbps = lanes[i].mbps;
+	for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+		if (a->active_width == widths[i].code)
+			n = widths[i].lanes;
+	return n * mbps;
+}
+
+static bool is_ipv4(const union ibv_gid *gid)
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(gid->raw, prefix, sizeof prefix);
+}
+
+static bool is_link_local(const union ibv_gid *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+/* choose_gid takes the index that is set, or the best of RoCEv2: an IPv4 address, another one, a link-local one. */
+static bool choose_gid(struct device *d, const struct ibv_port_attr *a)
+{
+	int best = 0;
+
+	for (int i = 0; i < a->gid_tbl_len; i++) {
+		struct ibv_gid_entry e;
+		int rank;
+
+		if ((settings.gid_index >= 0 && i != settings.gid_index) || ibv_query_gid_ex(d->context, d->port, i, &e, 0))
+			continue;
+		rank = is_ipv4(&e.gid) ? 3 : is_link_local(&e.gid) ? 1 : 2;
+		if ((settings.gid_index < 0 && e.gid_type != IBV_GID_TYPE_ROCE_V2) || rank <= best)
+			continue;
+		best = rank;
+		d->gid = e.gid;
+		d->gid_index = i;
+	}
+	return best > 0;
+}
+
+/* reaches_dmabuf: the kernel has the call if it minds the descriptor. */
+static bool reaches_dmabuf(struct ibv_context *context)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_mr *mr;
+	bool there;
+
+	if (!pd)
+		return false;
+	errno = 0;
+	mr = ibv_reg_dmabuf_mr(pd, 0, 0, 0, -1, 0);
+	there = mr || errno == EBADF;
+	if (mr)
+		ibv_dereg_mr(mr);
+	ibv_dealloc_pd(pd);
+	return there;
+}
+
+static int reachable(struct ibv_context *context)
+{
+	int support = NCCL_PTR_HOST;
+
+	if (!access("/sys/module/nvidia_peermem/version", F_OK) || !access("/sys/kernel/mm/memory_peers/nv_mem/version", F_OK))
+		support |= NCCL_PTR_CUDA;
+	if (reaches_dmabuf(context))
+		support |= NCCL_PTR_DMABUF;
+	return support;
+}
+
+/* add_port adds a port as a device, with a context of its own. */
+static void add_port(struct ibv_device *ib, int port)
+{
+	struct device *d = &devices[device_count];
+	const char *name = ibv_get_device_name(ib);
+	struct ibv_port_attr a;
+	char path[PATH_MAX];
+
+	memset(d, 0, sizeof *d);
+	d->context = ibv_open_device(ib);
+	if (!d->context) {
+		INFO("%s does not open: %s", name, strerror(errno));
+		return;
+	}
+	d->port = port;
+	if (ibv_query_port(d->context, port, &a)) {
+		INFO("%s:%d can't be queried: %s", name, port, strerror(errno));
+	} else if (a.state != IBV_PORT_ACTIVE) {
+		INFO("%s:%d is not active", name, port);
+	} else if (a.link_layer != IBV_LINK_LAYER_ETHERNET) {
+		INFO("%s:%d is no Ethernet port: only RoCE is supported", name, port);
+	} else if (!choose_gid(d, &a)) {
+		INFO("%s:%d has no GID for RoCEv2%s", name, port, settings.gid_index < 0 ? "" : " at the index of NCCL_IB_GID_INDEX");
+	} else {
+		snprintf(d->name, sizeof d->name, "%s", name);
+		snprintf(path, sizeof path, "%s/device", ib->ibdev_path);
+		d->pci_path = realpath(path, NULL);
+		d->guid = be64toh(ibv_get_device_guid(ib));
+		d->speed = speed(&a);
+		d->mtu = a.active_mtu;
+		d->ptr_support = reachable(d->context);
+		device_count++;
+		INFO("%s:%d, %d Mbit/s, GID index %d", name, port, d->speed, d->gid_index);
+		return;
+	}
+	ibv_close_device(d->context);
+}
+
+static int ports(struct ibv_device *ib)
+{
+	struct ibv_context *context = ibv_open_device(ib);
+	struct ibv_device_attr a;
+	int n = 0;
+
+	if (!context)
+		return 0;
+	if (!ibv_query_device(context, &a))
+		n = a.phys_port_cnt;
+	ibv_close_device(context);
+	return n;
+}
+
+void devices_open(void)
+{
+	int n;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	device_count = 0;
+	for (int i = 0; list && i < n; i++) {
+		int count = ports(list[i]);
+
+		for (int port = 1; port <= count && device_count < MAX_DEVICES; port++)
+			if (listed(&settings.hcas, ibv_get_device_name(list[i]), port))
+				add_port(list[i], port);
+	}
+	if (list)
+		ibv_free_device_list(list);
+	if (!device_count)
+		INFO("no device of libibverbs with an active RoCE port%s", settings.hcas.given ? " that NCCL_IB_HCA takes" : "");
+}
+
+bool devices_close(void)
+{
+	for (int i = 0; i < device_count; i++)
+		if (devices[i].users)
+			return false;
+	for (int i = 0; i < device_count; i++) {
+		ibv_close_device(devices[i].context);
+		free(devices[i].pci_path);
+	}
+	device_count = 0;
+	return true;
+}
+
+bool device_use(struct device *d)
+{
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	if (!d->users)
+		d->pd = ibv_alloc_pd(d->context);
+	ok = d->pd != NULL;
+	if (ok)
+		d->users++;
+	else
+		WARN("%s has no protection domain: %s", d->name, strerror(errno));
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+void device_release(struct device *d)
+{
+	pthread_mutex_lock(&lock);
+	if (!--d->users) {
+		ibv_dealloc_pd(d->pd);
+		d->pd = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+nccl_result memory_register(struct device *d, void *data, size_t size, int type, uint64_t offset, int fd, struct memory **found)
+{
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct memory *m;
+
+	*found = NULL;
+	if (type != NCCL_PTR_HOST && type != NCCL_PTR_CUDA && type != NCCL_PTR_DMABUF) {
+		WARN("regMr: unknown type of memory %d", type);
+		return NCCL_INVALID_ARGUMENT;
+	}
+	m = calloc(1, sizeof *m);
+	if (!m)
+		return NCCL_SYSTEM_ERROR;
+	if (!device_use(d)) {
+		free(m);
+		return NCCL_SYSTEM_ERROR;
+	}
+	m->device = d;
+	m->addr = (uintptr_t)data;
+	m->size = size;
+	m->gpu = type != NCCL_PTR_HOST;
+	m->mr = fd < 0 ? ibv_reg_mr(d->pd, data, size, access) : ibv_reg_dmabuf_mr(d->pd, offset, size, m->addr, fd, access);
+	if (!m->mr) {
+		WARN("%s does not register %zu bytes at %p: %s", d->name, size, data, strerror(errno));
+		device_release(d);
+		free(m);
+		return NCCL_SYSTEM_ERROR;
+	}
+	*found = m;
+	return NCCL_SUCCESS;
+}
+
+nccl_result memory_deregister(struct memory *m)
+{
+	nccl_result result = NCCL_SUCCESS;
+
+	if (!m)
+		return NCCL_SUCCESS;
+	if (ibv_dereg_mr(m->mr)) {
+		WARN("%s does not deregister %zu bytes at %p: %s", m->device->name, m->size, (void *)m->addr, strerror(errno));
+		result = NCCL_SYSTEM_ERROR;
+	}
+	device_release(m->device);
+	free(m);
+	return result;
+}
+
+/* interface_address takes the first interface that is listed, or without a list the first that is not the host's own. */
+static bool interface_address(struct sockaddr_storage *addr)
+{
+	struct ifaddrs *all, *i;
+
+	if (getifaddrs(&all))
+		return false;
+	for (i = all; i; i = i->ifa_next) {
+		const struct sockaddr_in6 *v6 = (const void *)i->ifa_addr;
+
+		if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !listed(&settings.interfaces, i->ifa_name, 0))
+			continue;
+		if (!settings.interfaces.given && (i->ifa_flags & IFF_LOOPBACK || !strncmp(i->ifa_name, "docker", 6)))
+			continue;
+		if (i->ifa_addr->sa_family == AF_INET || (i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)))
+			break;
+	}
+	if (i)
+		memcpy(addr, i->ifa_addr, i->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+	freeifaddrs(all);
+	return i != NULL;
+}
+
+bool device_address(const struct device *d, struct sockaddr_storage *addr)
+{
+	struct sockaddr_in *v4 = (void *)addr;
+	struct sockaddr_in6 *v6 = (void *)addr;
+
+	memset(addr, 0, sizeof *addr);
+	if (settings.interfaces.given || is_link_local(&d->gid)) {
+		if (interface_address(addr))
+			return true;
+		WARN("no interface with an address%s", settings.interfaces.given ? " is one of NCCL_SOCKET_IFNAME" : "; set NCCL_SOCKET_IFNAME");
+		return false;
+	}
+	if (is_ipv4(&d->gid)) {
+		v4->sin_family = AF_INET;
+		memcpy(&v4->sin_addr, d->gid.raw + 12, 4);
+	} else {
+		v6->sin6_family = AF_INET6;
+		memcpy(&v6->sin6_addr, d->gid.raw, 16);
+	}
+	return true;
+}
