@@ -105,9 +105,9 @@ func openBoth(t *testing.T, options ...string) (a, b verbs.Device) {
 
 func TestOverVerbs(t *testing.T) {
 	started(t)
-	for _, clock := range []string{"", "?timestamps=wallclock"} {
-		t.Run(clock, func(t *testing.T) {
-			a, b := openBoth(t, clock)
+	for _, options := range []string{"?direct=on", "?direct=off", "?timestamps=wallclock"} {
+		t.Run(options, func(t *testing.T) {
+			a, b := openBoth(t, options)
 			verbstest.Run(t, verbstest.Ends{A: a, B: b, Port: 1, GIDA: -1, GIDB: -1})
 		})
 	}
