@@ -49,6 +49,12 @@ func (d *Device) probeDirect() Ability {
 	case os.Getenv(signatures) != "":
 		return Ability{Why: "libmlx5 signs requests: unset " + signatures}
 	}
+	switch e := C.shim_mlx5_maps(d.ctx); e {
+	case C.ENOSYS:
+		return Ability{Why: "libmlx5.so.1 or its header was not found, or it lacks mlx5dv_init_obj"}
+	case C.EOPNOTSUPP:
+		return Ability{Why: "the device is not driven by mlx5"}
+	}
 	q := &CQ{dev: d, c: (*C.struct_shim_cq)(C.calloc(1, C.sizeof_struct_shim_cq))}
 	defer C.free(unsafe.Pointer(q.c))
 	if e := C.shim_create_cq(d.calls, d.ctx, 1, nil, 0, q.c); e != 0 {
@@ -56,14 +62,7 @@ func (d *Device) probeDirect() Ability {
 	}
 	defer C.shim_destroy_cq(d.calls, q.c)
 	var m C.struct_shim_mlx5_cq
-	switch e := C.shim_mlx5_map_cq(q.c.cq, &m); e {
-	case C.ENOSYS:
-		return Ability{Why: "libmlx5.so.1 or its header was not found, or it lacks mlx5dv_init_obj"}
-	case C.EOPNOTSUPP:
-		return Ability{Why: "the device is not driven by mlx5"}
-	default:
-		return ability("mlx5dv_init_obj", int(e))
-	}
+	return ability("mlx5dv_init_obj", int(C.shim_mlx5_map_cq(q.c.cq, &m)))
 }
 
 func unmapped(op string, d *Device, err error) error {

@@ -532,14 +532,18 @@ int shim_mlx5_real_time(struct ibv_context *ctx)
 
 #if HAVE_MLX5DV
 
-static int init_obj(struct ibv_context *ctx, struct mlx5dv_obj *obj, uint64_t type)
+int shim_mlx5_maps(struct ibv_context *ctx)
 {
 	pthread_once(&mlx5.once, load_mlx5);
 	if (!mlx5.is_supported || !mlx5.init_obj)
 		return ENOSYS;
-	if (!mlx5.is_supported(ctx->device))
-		return EOPNOTSUPP;
-	return code(mlx5.init_obj(obj, type));
+	return mlx5.is_supported(ctx->device) ? 0 : EOPNOTSUPP;
+}
+
+static int init_obj(struct ibv_context *ctx, struct mlx5dv_obj *obj, uint64_t type)
+{
+	int r = shim_mlx5_maps(ctx);
+	return r ? r : code(mlx5.init_obj(obj, type));
 }
 
 int shim_mlx5_map_qp(struct ibv_qp *qp, struct shim_mlx5_qp *out)
@@ -594,6 +598,7 @@ int shim_mlx5_map_ah(struct ibv_ah *ah, uint8_t *vector)
 
 #else
 
+int shim_mlx5_maps(struct ibv_context *ctx) { (void)ctx; return ENOSYS; }
 int shim_mlx5_map_qp(struct ibv_qp *qp, struct shim_mlx5_qp *out) { (void)qp, (void)out; return ENOSYS; }
 int shim_mlx5_map_cq(struct ibv_cq *cq, struct shim_mlx5_cq *out) { (void)cq, (void)out; return ENOSYS; }
 int shim_mlx5_map_srq(struct ibv_srq *srq, struct shim_mlx5_srq *out) { (void)srq, (void)out; return ENOSYS; }

@@ -119,7 +119,9 @@ int shim_mlx5_clock(struct ibv_context *, struct shim_mlx5_clock *);
 int shim_mlx5_real_time(struct ibv_context *);
 
 /* An mlx5 device's memory, as mlx5dv_init_obj shows it. From then on libmlx5 takes nothing out
- * of a completion queue by itself. ENOSYS and EOPNOTSUPP as above. */
+ * of a completion queue by itself. ENOSYS and EOPNOTSUPP as above, and shim_mlx5_maps says
+ * them beforehand. */
+int shim_mlx5_maps(struct ibv_context *);
 struct shim_mlx5_qp {
 	uint32_t *record;
 	void *send, *recv;
