@@ -61,82 +61,106 @@ func (d *Device) probeDirect() Ability {
 		return ability("create_cq", int(e))
 	}
 	defer C.shim_destroy_cq(d.calls, q.c)
-	var m C.struct_shim_mlx5_cq
-	return ability("mlx5dv_init_obj", int(C.shim_mlx5_map_cq(q.c.cq, &m)))
+	if _, err := q.memory(); err != nil {
+		return Ability{Why: err.Error()}
+	}
+	return Ability{Found: true, Why: "mlx5dv_init_obj works"}
 }
 
-func unmapped(op string, d *Device, err error) error {
+func (d *Device) initFailed(e C.int) error { return fail("mlx5dv_init_obj", d.name, int(e), "") }
+
+func (d *Device) unmapped(op string, err error) error {
 	return verbs.Errorf(op, d.name, verbs.ErrNotSupported, "%v: open the device with direct=off", err)
+}
+
+// memory is the queue as Go polls it. libmlx5 drops no completions from it after this.
+func (q *CQ) memory() (mlx5.CQConfig, error) {
+	var m C.struct_shim_mlx5_cq
+	if e := C.shim_mlx5_map_cq(q.c.cq, &m); e != 0 {
+		return mlx5.CQConfig{}, q.dev.initFailed(e)
+	}
+	return mlx5.CQConfig{Num: uint32(m.num), Table: &q.dev.queues, Memory: mlx5.CQMemory{
+		Record: (*[2]uint32)(unsafe.Pointer(m.record)), EntrySize: int(m.entry_size),
+		Ring:     unsafe.Slice((*byte)(m.ring), int(m.entries)*int(m.entry_size)),
+		Doorbell: (*uint64)(unsafe.Add(m.uar, connectx.CQDoorbell)),
+	}}, nil
 }
 
 // mapDirect has Go poll the queue.
 func (q *CQ) mapDirect(stamps bool) error {
-	var m C.struct_shim_mlx5_cq
-	if e := C.shim_mlx5_map_cq(q.c.cq, &m); e != 0 {
-		return fail("mlx5dv_init_obj", q.dev.name, int(e), "")
-	}
-	var err error
-	q.direct, err = mlx5.NewCQ(&mlx5.CQConfig{Num: uint32(m.num), Memory: memoryOf(&m), Table: &q.dev.queues, Timestamps: stamps})
+	c, err := q.memory()
 	if err != nil {
-		return unmapped("create_cq", q.dev, err)
+		return err
+	}
+	c.Timestamps = stamps
+	if q.direct, err = mlx5.NewCQ(&c); err != nil {
+		return q.dev.unmapped("create_cq", err)
 	}
 	return nil
 }
 
-func memoryOf(m *C.struct_shim_mlx5_cq) mlx5.CQMemory {
-	return mlx5.CQMemory{
-		Record: (*[2]uint32)(unsafe.Pointer(m.record)), EntrySize: int(m.entry_size),
-		Ring:     unsafe.Slice((*byte)(m.ring), int(m.entries)*int(m.entry_size)),
-		Doorbell: (*uint64)(unsafe.Add(m.uar, connectx.CQDoorbell)),
+// memory is the queue's, whose list begins at its first WQE. What libmlx5 has behind the list it
+// uses after page faults only.
+func (s *SRQ) memory() (mlx5.SRQMemory, error) {
+	var m C.struct_shim_mlx5_srq
+	if e := C.shim_mlx5_map_srq(s.c.srq, &m); e != 0 {
+		return mlx5.SRQMemory{}, s.dev.initFailed(e)
 	}
+	return mlx5.SRQMemory{
+		Record: (*uint32)(unsafe.Pointer(m.record)), Stride: int(m.stride), Head: int(m.head), Tail: int(m.tail),
+		Ring: unsafe.Slice((*byte)(m.ring), (int(m.tail)+1)*int(m.stride)),
+	}, nil
 }
 
 // mapDirect has Go post to the queue, whose receives have up to sges pieces of memory.
 func (s *SRQ) mapDirect(sges int) error {
-	var m C.struct_shim_mlx5_srq
-	if e := C.shim_mlx5_map_srq(s.c.srq, &m); e != 0 {
-		return fail("mlx5dv_init_obj", s.dev.name, int(e), "")
-	}
-	var err error
-	s.direct, err = mlx5.NewSRQ(mlx5.SRQMemory{
-		Record: (*uint32)(unsafe.Pointer(m.record)), Stride: int(m.stride), Head: int(m.head), Tail: int(m.tail),
-		// What libmlx5 has behind the list it uses after page faults.
-		Ring: unsafe.Slice((*byte)(m.ring), (int(m.tail)+1)*int(m.stride)),
-	}, sges)
+	m, err := s.memory()
 	if err != nil {
-		return unmapped("create_srq", s.dev, err)
+		return err
+	}
+	if s.direct, err = mlx5.NewSRQ(m, sges); err != nil {
+		return s.dev.unmapped("create_srq", err)
 	}
 	return nil
 }
 
-// mapDirect has Go post to the queue pair.
-func (q *QP) mapDirect(sigAll bool, send, recv *CQ, srq *SRQ) error {
-	d := q.dev
+// mapDirect has datagrams that Go posts go by the address handle.
+func (a *AH) mapDirect() error {
+	if e := C.shim_mlx5_map_ah(a.ah, (*C.uint8_t)(&a.vector[0])); e != 0 {
+		return a.dev.initFailed(e)
+	}
+	return nil
+}
+
+// memory is the queue pair's.
+func (q *QP) memory() (mlx5.QPMemory, error) {
 	var m C.struct_shim_mlx5_qp
 	if e := C.shim_mlx5_map_qp(q.c.qp, &m); e != 0 {
-		return fail("mlx5dv_init_obj", d.name, int(e), "")
+		return mlx5.QPMemory{}, q.dev.initFailed(e)
 	}
-	c := mlx5.QPConfig{
-		Num: q.num, Type: q.kind, SigAll: sigAll, Cap: q.cap, Memory: memoryOfQP(&m), SendCQ: send.direct, RecvCQ: recv.direct,
-	}
-	if srq != nil {
-		c.SRQ = srq.direct
-	}
-	d.numbers.Lock()
-	defer d.numbers.Unlock()
-	var err error
-	if q.direct, err = mlx5.NewQP(&c); err != nil {
-		return unmapped("create_qp", d, err)
-	}
-	return nil
-}
-
-func memoryOfQP(m *C.struct_shim_mlx5_qp) mlx5.QPMemory {
 	return mlx5.QPMemory{
 		Record: (*[2]uint32)(unsafe.Pointer(m.record)), Doorbell: (*uint64)(unsafe.Pointer(m.doorbell)),
 		Send: unsafe.Slice((*byte)(m.send), int(m.send_blocks)*connectx.BlockBytes),
 		Recv: unsafe.Slice((*byte)(m.recv), int(m.recv_count)*int(m.recv_stride)), RecvStride: int(m.recv_stride),
+	}, nil
+}
+
+// mapDirect has Go post to the queue pair.
+func (q *QP) mapDirect(sigAll bool, send, recv *CQ, srq *SRQ) error {
+	m, err := q.memory()
+	if err != nil {
+		return err
 	}
+	c := mlx5.QPConfig{Num: q.num, Type: q.kind, SigAll: sigAll, Cap: q.cap, Memory: m, SendCQ: send.direct, RecvCQ: recv.direct}
+	if srq != nil {
+		c.SRQ = srq.direct
+	}
+	q.dev.numbers.Lock()
+	defer q.dev.numbers.Unlock()
+	if q.direct, err = mlx5.NewQP(&c); err != nil {
+		return q.dev.unmapped("create_qp", err)
+	}
+	return nil
 }
 
 // changed follows the queue pair to a state that Modify has brought it to.

@@ -188,10 +188,10 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 		return nil, fail("create_ah", d.name, int(e), "%v can't be reached from GID %d, or there is no memory: see ip route get", av.GID, int(attr.grh.sgid_index))
 	}
 	if d.direct {
-		if e := C.shim_mlx5_map_ah(a.ah, (*C.uint8_t)(&a.vector[0])); e != 0 {
+		if err := a.mapDirect(); err != nil {
 			C.shim_destroy_ah(d.calls, a.ah)
 			d.remove()
-			return nil, fail("mlx5dv_init_obj", d.name, int(e), "")
+			return nil, err
 		}
 	}
 	return a, nil
