@@ -56,7 +56,6 @@ type entry struct {
 
 // write is the device's.
 func (m *cqMemory) write(t testing.TB, e entry) {
-	t.Helper()
 	n := len(m.ring) / m.size
 	if m.room() == 0 {
 		t.Fatal("the queue overruns")

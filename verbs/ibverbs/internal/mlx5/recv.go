@@ -66,7 +66,7 @@ func (q *QP) PostRecv(wrs []verbs.RecvWR) (n int, err error) {
 			}
 		}
 		index := int(r.put) & (len(r.ids) - 1)
-		putRecvList(r.ring[index*r.stride:][:r.stride], wr.SGL)
+		putRecvList(r.ring[index*r.stride:][:r.stride], wr.SGL, false)
 		r.ids[index] = wr.WRID
 		r.put++
 		n++
@@ -82,13 +82,13 @@ func tooMany(pieces, most int) error {
 	return fmt.Errorf("%d pieces of memory: the queue was made for %d", pieces, most)
 }
 
-// putRecvList writes the list of a receive WQE but for pieces of no bytes, and its end if it
-// is not full.
-func putRecvList(b []byte, sgl []verbs.SGE) {
+// putRecvList writes the list of a receive WQE, and its end if it is not full. Pieces of no bytes
+// are in that of a shared queue only, as with libmlx5.
+func putRecvList(b []byte, sgl []verbs.SGE, shared bool) {
 	be := binary.BigEndian
 	at := 0
 	for i := range sgl {
-		if sge := &sgl[i]; sge.Length != 0 {
+		if sge := &sgl[i]; sge.Length != 0 || shared {
 			be.PutUint64(b[at:], uint64(sge.Length)<<32|uint64(sge.LKey))
 			be.PutUint64(b[at+8:], sge.Addr)
 			at += connectx.DataBytes

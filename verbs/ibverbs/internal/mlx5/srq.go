@@ -66,7 +66,7 @@ func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (n int, err error) {
 		b := s.wqe(s.head)
 		s.ids[s.head] = wr.WRID
 		s.head = int(binary.BigEndian.Uint16(b[2:])) & (len(s.ids) - 1)
-		putRecvList(b[connectx.NextBytes:], wr.SGL)
+		putRecvList(b[connectx.NextBytes:], wr.SGL, true)
 		n++
 	}
 	if n > 0 {
