@@ -297,7 +297,8 @@ func (s *shadow) pieces(rt *rapid.T, most int, good bool) (sgl []verbs.SGE) {
 
 func (s *shadow) request(rt *rapid.T, id uint64) verbs.SendWR {
 	ops := map[ib.QPType][]ib.WROpcode{
-		ib.RC: {ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd},
+		ib.RC: {ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd,
+			ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicFetchAndAdd, ib.WRSendWithInv},
 		ib.UC: {ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm},
 		ib.UD: {ib.WRSend, ib.WRSendWithImm},
 	}[s.qp.kind]
