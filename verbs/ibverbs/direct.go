@@ -181,7 +181,7 @@ func (q *QP) changed(to ib.QPState) {
 
 // full is the result of a post in Go as that of a post in C.
 func full(n int, err error) (int, syscall.Errno, error) {
-	if err == verbs.ErrQueueFull {
+	if errors.Is(err, verbs.ErrQueueFull) {
 		return n, syscall.ENOMEM, nil
 	}
 	return n, 0, err
@@ -215,7 +215,7 @@ func (q *QP) postDirect(wrs []verbs.SendWR) (int, error) {
 // refused is the error of a send that the ring did not take.
 func (q *QP) refused(err error) error {
 	switch {
-	case err == verbs.ErrQueueFull:
+	case errors.Is(err, verbs.ErrQueueFull):
 		return q.postFailed("post_send", syscall.ENOMEM)
 	case errors.Is(err, mlx5.ErrUnsupported):
 		return verbs.Errorf("post_send", q.object(), verbs.ErrNotSupported, "%v", err)

@@ -208,7 +208,7 @@ func (c *CQ) read(wc *verbs.WC, e *cqe, q *QP) {
 		}
 		data = c.data(e, wc.ByteLen)
 	}
-	room := true
+	var room bool
 	if q.srq != nil {
 		wc.WRID, room = q.srq.complete(int(counter), data)
 	} else {

@@ -196,12 +196,8 @@ func TestDrop(t *testing.T) {
 		}
 		type queue struct {
 			*qpMemory
-			shared  bool
-			send    uint16 // WQEs that the device has completed
-			posted  uint16
-			recvs   int // posted and not completed, of its own ring
-			recvIDs []uint64
-			sendIDs []uint64
+			shared bool
+			send   uint16 // WQEs that the device has completed
 		}
 		var queues []*queue
 		num := uint32(10)
@@ -289,7 +285,7 @@ func TestDrop(t *testing.T) {
 					if wc[j].QPN != w.qpn || wc[j].WRID != w.id {
 						rt.Fatalf("a completion %d of %d, expected %d of %d", wc[j].WRID, wc[j].QPN, w.id, w.qpn)
 					}
-					if o := owner(queues[:], w.qpn, func(q *queue) uint32 { return q.num }); o != nil && o.shared && wc[j].Opcode == ib.WCRecv {
+					if o := owner(queues, w.qpn, func(q *queue) uint32 { return q.num }); o != nil && o.shared && wc[j].Opcode == ib.WCRecv {
 						inUse--
 					}
 				}
