@@ -22,7 +22,11 @@ type Capabilities struct {
 	// whether the driver reports how the counter relates to the device's clock.
 	ClockQuery, MLX5Clock Ability
 	TimestampMask         uint64 // the counter's bits
-	CoreClockKHz          uint64 // the counter's rate
+
+	// Direct is whether requests are posted and completions polled in Go, in the memory of
+	// an mlx5 device's queues.
+	Direct       Ability
+	CoreClockKHz uint64 // the counter's rate
 
 	// RateLimit is whether the device says that it limits any type of queue
 	// pair. ConnectX usually says so of raw packet ones only.

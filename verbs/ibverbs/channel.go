@@ -67,6 +67,9 @@ func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		h.dev.mu.Lock()
 		out = h.dev.cqs[cq]
 		h.dev.mu.Unlock()
+		if out != nil && out.direct != nil {
+			out.direct.OnEvent()
+		}
 		return out != nil, nil
 	})
 	if err != nil {

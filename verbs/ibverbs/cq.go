@@ -12,12 +12,14 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/mlx5"
 )
 
 // CQ is a completion queue. It is a verbs.ModifiableCQ where the driver is.
 type CQ struct {
 	dev     *Device
 	c       *C.struct_shim_cq
+	direct  *mlx5.CQ // nil where libibverbs polls
 	cap     int
 	channel *CompChannel
 	adopted bool
@@ -66,6 +68,14 @@ func (d *Device) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 		d.remove()
 		return nil, fail("create_cq", d.name, int(e), "")
 	}
+	if d.direct {
+		if err := q.mapDirect(a.Timestamps); err != nil {
+			C.shim_destroy_cq(d.calls, q.c)
+			C.free(unsafe.Pointer(q.c))
+			d.remove()
+			return nil, err
+		}
+	}
 	q.cap = int(q.c.cq.cqe)
 	d.register(q)
 	return q, nil
@@ -94,14 +104,21 @@ func (d *Device) AdoptCQ(cq unsafe.Pointer) verbs.CQ {
 // Handle is the struct ibv_cq *.
 func (q *CQ) Handle() unsafe.Pointer { return unsafe.Pointer(q.c.cq) }
 
-// Poll implements verbs.CQ: one call into C takes all completions for which
-// there is room.
+// Poll implements verbs.CQ. Where the device is direct, no call goes into C; elsewhere one
+// takes all completions for which there is room.
 func (q *CQ) Poll(wc []verbs.WC) (int, error) {
 	if len(wc) == 0 {
 		return 0, nil
 	}
 	if q.gone.Load() {
 		return 0, closed("poll_cq", q.dev.name)
+	}
+	if q.direct != nil {
+		n, err := q.direct.Poll(wc)
+		if err != nil {
+			return n, fail("poll_cq", q.dev.name, int(syscall.EIO), "%v", err)
+		}
+		return n, nil
 	}
 	n := C.shim_poll(q.c, (*C.struct_shim_wc)(unsafe.Pointer(&wc[0])), C.int(len(wc)))
 	if n < 0 {
@@ -114,6 +131,10 @@ func (q *CQ) Poll(wc []verbs.WC) (int, error) {
 func (q *CQ) ReqNotify(solicitedOnly bool) error {
 	if q.gone.Load() {
 		return closed("req_notify_cq", q.dev.name)
+	}
+	if q.direct != nil {
+		q.direct.Arm(solicitedOnly)
+		return nil
 	}
 	var solicited C.int
 	if solicitedOnly {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/mlx5"
 )
 
 func init() { verbs.Register("ibv", provider{}) }
@@ -37,6 +38,12 @@ const (
 
 var timestampModes = map[string]timestampMode{"raw": raw, "wallclock": wallclock, "off": off}
 
+// options are what follows the question mark of a device's name.
+type options struct {
+	mode   timestampMode
+	direct string // "on", "off", or "" for on where it can be
+}
+
 // Device is an opened device, or one adopted from a C program. It is a
 // verbs.Device and a verbs.ClockReader; where the device has no clock that can be read,
 // ReadClock says so.
@@ -52,6 +59,9 @@ type Device struct {
 	caps    Capabilities
 	// realTime says that wallclock timestamps are of the NIC's real-time clock.
 	realTime bool
+	direct   bool // the data path is Go's: see direct.go
+	queues   mlx5.Table
+	numbers  sync.Mutex // held while a number of a queue pair may go from one to another
 
 	reading sync.Mutex // of asynchronous events
 
@@ -68,7 +78,7 @@ type Device struct {
 func (provider) Open(name string) (verbs.Device, error) {
 	object := "ibv:" + name
 	ibdev, query, _ := cutOptions(name)
-	mode, err := parseOptions(query)
+	opt, err := parseOptions(query)
 	if err != nil {
 		return nil, verbs.Errorf("open", object, verbs.ErrInvalid, "%v", err)
 	}
@@ -78,7 +88,7 @@ func (provider) Open(name string) (verbs.Device, error) {
 	if e := C.shim_open(cname, &ctx); e != 0 {
 		return nil, openFailed(object, ibdev, int(e))
 	}
-	return newDevice(object, ctx, nil, mode)
+	return newDevice(object, ctx, nil, opt)
 }
 
 // Devices implements verbs.Provider: those that libibverbs lists.
@@ -127,22 +137,29 @@ func cutOptions(name string) (ibdev, query string, found bool) {
 	return name, "", false
 }
 
-func parseOptions(query string) (timestampMode, error) {
+func parseOptions(query string) (options, error) {
+	var opt options
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return raw, fmt.Errorf("the options %q can't be read: %w; write timestamps=wallclock", query, err)
+		return opt, fmt.Errorf("the options %q can't be read: %w; write timestamps=wallclock", query, err)
 	}
-	mode := raw
 	for key, v := range values {
-		if key != "timestamps" {
-			return raw, fmt.Errorf("unknown option %s, expected timestamps", key)
-		}
-		var ok bool
-		if mode, ok = timestampModes[v[len(v)-1]]; !ok {
-			return raw, fmt.Errorf("option timestamps: %q: take raw, wallclock or off", v[len(v)-1])
+		value := v[len(v)-1]
+		switch key {
+		case "timestamps":
+			var ok bool
+			if opt.mode, ok = timestampModes[value]; !ok {
+				return opt, fmt.Errorf("option timestamps: %q: take raw, wallclock or off", value)
+			}
+		case "direct":
+			if opt.direct = value; value != "on" && value != "off" {
+				return opt, fmt.Errorf("option direct: %q: take on or off", value)
+			}
+		default:
+			return opt, fmt.Errorf("unknown option %s, expected timestamps or direct", key)
 		}
 	}
-	return mode, nil
+	return opt, nil
 }
 
 // Adopt makes a Device of a context (struct ibv_context *) that the caller has
@@ -157,14 +174,14 @@ func Adopt(ctx unsafe.Pointer, calls *Calls) (*Device, error) {
 	if calls == nil {
 		calls = &Calls{}
 	}
-	return newDevice("ibv:"+C.GoString(&c.device.name[0]), c, calls, raw)
+	return newDevice("ibv:"+C.GoString(&c.device.name[0]), c, calls, options{})
 }
 
 // newDevice asks a context what it can do. Without calls it is the device's own,
 // and closed with it.
-func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, mode timestampMode) (*Device, error) {
+func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, opt options) (*Device, error) {
 	d := &Device{
-		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), adopted: calls != nil, mode: mode, start: time.Now(),
+		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), adopted: calls != nil, mode: opt.mode, start: time.Now(),
 		calls: (*C.struct_ibverbs_calls)(C.calloc(1, C.sizeof_struct_ibverbs_calls)),
 		cqs:   map[*C.struct_ibv_cq]*CQ{}, qps: map[*C.struct_ibv_qp]*QP{}, srqs: map[*C.struct_ibv_srq]*SRQ{},
 	}
@@ -176,7 +193,11 @@ func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, mode timest
 		// An event may disappear between poll and read: destroying its object removes it.
 		_ = syscall.SetNonblock(int(ctx.async_fd), true) // then it blocks in that case
 	}
-	if err := d.query(); err != nil {
+	err := d.query()
+	if err == nil {
+		err = d.chooseDirect(opt.direct)
+	}
+	if err != nil {
 		_ = d.release() // the error that matters is the first
 		return nil, err
 	}

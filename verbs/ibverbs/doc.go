@@ -6,12 +6,18 @@
 //
 //	dev, err := verbs.Open("ibv:mlx5_0")                      // as ibv_devices lists them
 //	dev, err := verbs.Open("ibv:mlx5_0?timestamps=wallclock") // the device's clock in nanoseconds
+//	dev, err := verbs.Open("ibv:mlx5_0?direct=off")           // libmlx5 posts and polls
 //
 // The port is given with the attributes of a queue pair, as with libibverbs.
 //
 // # Crossings
 //
-// A call into C costs some 50 ns, whatever it does. So PostSend and PostRecv fill
+// A call into C costs some 50 ns, whatever it does. Where libmlx5 drives the device, posting,
+// polling and arming need none: Go writes and reads the rings that mlx5dv_init_obj shows.
+// Capabilities.Direct says whether, docs/real-nic.md what follows from that: C code that has a
+// Handle must not post, poll or take events then.
+//
+// Elsewhere PostSend and PostRecv fill
 // an array in C's layout, which the queue pair owns, and one call posts all of
 // it (up to 64 requests); one call of Poll takes all completions that there are. None of
 // them allocates.

@@ -79,8 +79,8 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if e := C.shim_modify_qp(q.dev.calls, q.c.qp, &c, bits); e != 0 {
 		return q.modifyFailed(a, mask, int(e))
 	}
-	if mask&verbs.AttrState != 0 && (a.State == ib.RTS || a.State == ib.Reset) {
-		q.sends.Store(a.State == ib.RTS)
+	if mask&verbs.AttrState != 0 {
+		q.changed(a.State)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestPromises(t *testing.T) {
 
 func TestDevices(t *testing.T) {
 	set(t, map[string]string{"DEVICES": "fake0,mlx5_1"})
-	names, err := verbs.Devices()
+	names, err := provider{}.Devices()
 	if want := []string{"ibv:fake0", "ibv:mlx5_1"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%v, %v: want %v", names, err, want)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/mlx5"
 )
 
 // maxBatch is how many requests one call into C posts. More would save little: at
@@ -33,6 +34,8 @@ type QP struct {
 	inline  []byte
 	recv    recvArray
 	adopted bool
+	direct  *mlx5.QP    // nil where libibverbs posts
+	recvs   atomic.Bool // has been to INIT or ERR since RESET
 	sends   atomic.Bool // has been to RTS since RESET
 	gone    atomic.Bool
 }
@@ -120,11 +123,16 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if a.SigAll {
 		init.sq_sig_all = 1
 	}
+	if (send.direct == nil) != (recv.direct == nil) {
+		return bad("one of its CQs was adopted, and the device is direct: open it with direct=off")
+	}
+	var srq *SRQ
 	if a.SRQ != nil {
 		s, ok := a.SRQ.(*SRQ)
 		if !ok || s.dev != d || s.gone.Load() {
 			return bad("the SRQ belongs to another device, or is destroyed")
 		}
+		srq = s
 		init.srq = s.c.srq
 		init.cap.max_recv_wr, init.cap.max_recv_sge = 0, 0
 	}
@@ -137,7 +145,13 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		return nil, fail("create_qp", d.name, int(e), "")
 	}
 	q := &QP{dev: d, num: uint32(qp.qp_num), kind: a.Type, cap: capOf(&init.cap)}
-	if err := q.prepare(qp); err != nil {
+	err := q.prepare(qp)
+	if err == nil && send.direct != nil {
+		if err = q.mapDirect(a.SigAll, send, recv, srq); err != nil {
+			q.unprepare()
+		}
+	}
+	if err != nil {
 		C.shim_destroy_qp(d.calls, qp)
 		d.remove()
 		return nil, err
@@ -198,10 +212,14 @@ func (q *QP) Cap() verbs.QPCap { return q.cap }
 // Handle is the struct ibv_qp *.
 func (q *QP) Handle() unsafe.Pointer { return unsafe.Pointer(q.c.qp) }
 
-// PostSend implements verbs.QP: a call into C for each 64 requests.
+// PostSend implements verbs.QP: a call into C for each 64 requests, or none where the device
+// is direct.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 	if q.gone.Load() {
 		return 0, closed("post_send", q.object())
+	}
+	if q.direct != nil {
+		return q.postDirect(wrs)
 	}
 	done := 0
 	for done < len(wrs) {
@@ -303,11 +321,15 @@ func (q *QP) fillInline(i int, data []byte) error {
 func (q *QP) fillUD(to *sendWR, from *verbs.SendWR) error {
 	ah, ok := from.AH.(*AH)
 	if !ok || ah.dev != q.dev || ah.gone.Load() {
-		return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a UD queue pair needs an address handle of its device: PD.CreateAH makes one")
+		return noHandle(q)
 	}
 	u := (*udPart)(unsafe.Pointer(&to.wr))
 	u.ah, u.remoteQPN, u.remoteQKey = uintptr(unsafe.Pointer(ah.ah)), from.RemoteQPN, from.RemoteQKey
 	return nil
+}
+
+func noHandle(q *QP) error {
+	return verbs.Errorf("post_send", q.object(), verbs.ErrInvalid, "a UD queue pair needs an address handle of its device: PD.CreateAH makes one")
 }
 
 func (q *QP) object() string { return "qp " + itoa(q.num) + " of " + q.dev.name }
@@ -340,7 +362,7 @@ func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if q.gone.Load() {
 		return 0, closed("post_recv", q.object())
 	}
-	n, errno, err := q.recv.post(wrs)
+	n, errno, err := q.postRecv(wrs)
 	if errno != 0 {
 		err = q.postFailed("post_recv", errno)
 	} else if err != nil {
@@ -357,19 +379,38 @@ func (q *QP) Destroy() error {
 	}
 	// Without the lock: it waits until events are acknowledged.
 	if !q.adopted {
-		if e := C.shim_destroy_qp(d.calls, q.c.qp); e != 0 {
+		if e := q.destroy(); e != 0 {
 			q.gone.Store(false)
-			return fail("destroy_qp", q.object(), int(e), "")
+			return fail("destroy_qp", q.object(), e, "")
 		}
 		defer d.remove()
 	}
+	q.unprepare()
+	return nil
+}
+
+func (q *QP) destroy() int {
+	if q.direct == nil {
+		return int(C.shim_destroy_qp(q.dev.calls, q.c.qp))
+	}
+	q.dev.numbers.Lock()
+	defer q.dev.numbers.Unlock()
+	e := int(C.shim_destroy_qp(q.dev.calls, q.c.qp))
+	if e == 0 {
+		q.direct.Close()
+	}
+	return e
+}
+
+// unprepare undoes what prepare did.
+func (q *QP) unprepare() {
+	d := q.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.qps[q.c.qp] == q { // C may have used the address again
 		delete(d.qps, q.c.qp)
 	}
 	C.shim_qp_free(q.c)
-	return nil
 }
 
 // SetRateLimit implements verbs.RateLimitQP (ibv_modify_qp_rate_limit), which

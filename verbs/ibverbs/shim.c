@@ -3,6 +3,15 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+/* Without the header of direct verbs there are none. */
+#if __has_include(<infiniband/mlx5dv.h>)
+#include <infiniband/mlx5dv.h>
+#define HAVE_MLX5DV 1
+#else
+#define HAVE_MLX5DV 0
+struct mlx5dv_obj;
+#endif
+
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -213,6 +222,7 @@ static struct {
 	bool (*is_supported)(struct ibv_device *);
 	int (*get_clock_info)(struct ibv_context *, struct shim_mlx5_clock *);
 	int (*query_device)(struct ibv_context *, struct mlx5_context *);
+	int (*init_obj)(struct mlx5dv_obj *, uint64_t);
 } mlx5 = {.once = PTHREAD_ONCE_INIT};
 
 static void load_mlx5(void)
@@ -224,6 +234,7 @@ static void load_mlx5(void)
 	*(void **)&mlx5.is_supported = dlsym(lib, "mlx5dv_is_supported");
 	*(void **)&mlx5.get_clock_info = dlsym(lib, "mlx5dv_get_clock_info");
 	*(void **)&mlx5.query_device = dlsym(lib, "mlx5dv_query_device");
+	*(void **)&mlx5.init_obj = dlsym(lib, "mlx5dv_init_obj");
 }
 
 int shim_create_cq(const struct ibverbs_calls *c, struct ibv_context *ctx, int cqe, struct ibv_comp_channel *channel,
@@ -518,3 +529,79 @@ int shim_mlx5_real_time(struct ibv_context *ctx)
 	return mlx5.is_supported && mlx5.query_device && mlx5.is_supported(ctx->device) &&
 	       !mlx5.query_device(ctx, &c) && c.flags & MLX5_REAL_TIME_TS;
 }
+
+#if HAVE_MLX5DV
+
+int shim_mlx5_maps(struct ibv_context *ctx)
+{
+	pthread_once(&mlx5.once, load_mlx5);
+	if (!mlx5.is_supported || !mlx5.init_obj)
+		return ENOSYS;
+	return mlx5.is_supported(ctx->device) ? 0 : EOPNOTSUPP;
+}
+
+static int init_obj(struct ibv_context *ctx, struct mlx5dv_obj *obj, uint64_t type)
+{
+	int r = shim_mlx5_maps(ctx);
+	return r ? r : code(mlx5.init_obj(obj, type));
+}
+
+int shim_mlx5_map_qp(struct ibv_qp *qp, struct shim_mlx5_qp *out)
+{
+	struct mlx5dv_qp dv = {0};
+	struct mlx5dv_obj obj = {.qp = {qp, &dv}};
+	int r = init_obj(qp->context, &obj, MLX5DV_OBJ_QP);
+	if (r)
+		return r;
+	if (dv.sq.stride && dv.sq.stride != MLX5_SEND_WQE_BB)
+		return EOPNOTSUPP;
+	*out = (struct shim_mlx5_qp){
+		.record = dv.dbrec, .send = dv.sq.buf, .recv = dv.rq.buf, .send_blocks = dv.sq.wqe_cnt,
+		.recv_count = dv.rq.wqe_cnt, .recv_stride = dv.rq.stride, .doorbell = dv.bf.reg,
+	};
+	return 0;
+}
+
+int shim_mlx5_map_cq(struct ibv_cq *cq, struct shim_mlx5_cq *out)
+{
+	struct mlx5dv_cq dv = {0};
+	struct mlx5dv_obj obj = {.cq = {cq, &dv}};
+	int r = init_obj(cq->context, &obj, MLX5DV_OBJ_CQ);
+	if (r)
+		return r;
+	*out = (struct shim_mlx5_cq){
+		.record = dv.dbrec, .ring = dv.buf, .entries = dv.cqe_cnt, .entry_size = dv.cqe_size, .num = dv.cqn, .uar = dv.cq_uar,
+	};
+	return 0;
+}
+
+int shim_mlx5_map_srq(struct ibv_srq *srq, struct shim_mlx5_srq *out)
+{
+	struct mlx5dv_srq dv = {0};
+	struct mlx5dv_obj obj = {.srq = {srq, &dv}};
+	int r = init_obj(srq->context, &obj, MLX5DV_OBJ_SRQ);
+	if (r)
+		return r;
+	*out = (struct shim_mlx5_srq){.record = dv.dbrec, .ring = dv.buf, .stride = dv.stride, .head = dv.head, .tail = dv.tail};
+	return 0;
+}
+
+int shim_mlx5_map_ah(struct ibv_ah *ah, uint8_t *vector)
+{
+	struct mlx5dv_ah dv = {0};
+	struct mlx5dv_obj obj = {.ah = {ah, &dv}};
+	int r = init_obj(ah->context, &obj, MLX5DV_OBJ_AH);
+	if (!r)
+		memcpy(vector, dv.av, sizeof(*dv.av));
+	return r;
+}
+
+#else
+
+int shim_mlx5_maps(struct ibv_context *ctx) { (void)ctx; return ENOSYS; }
+int shim_mlx5_map_qp(struct ibv_qp *qp, struct shim_mlx5_qp *out) { (void)qp, (void)out; return ENOSYS; }
+int shim_mlx5_map_cq(struct ibv_cq *cq, struct shim_mlx5_cq *out) { (void)cq, (void)out; return ENOSYS; }
+int shim_mlx5_map_srq(struct ibv_srq *srq, struct shim_mlx5_srq *out) { (void)srq, (void)out; return ENOSYS; }
+int shim_mlx5_map_ah(struct ibv_ah *ah, uint8_t *vector) { (void)ah, (void)vector; return ENOSYS; }
+
+#endif

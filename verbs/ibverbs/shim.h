@@ -118,4 +118,31 @@ int shim_mlx5_clock(struct ibv_context *, struct shim_mlx5_clock *);
  * clock is asked for, and not by the counter that mlx5dv_get_clock_info is about. */
 int shim_mlx5_real_time(struct ibv_context *);
 
+/* An mlx5 device's memory, as mlx5dv_init_obj shows it. From then on libmlx5 takes nothing out
+ * of a completion queue by itself. ENOSYS and EOPNOTSUPP as above, and shim_mlx5_maps says
+ * them beforehand. */
+int shim_mlx5_maps(struct ibv_context *);
+struct shim_mlx5_qp {
+	uint32_t *record;
+	void *send, *recv;
+	uint32_t send_blocks, recv_count, recv_stride;
+	uint64_t *doorbell;
+};
+struct shim_mlx5_cq {
+	uint32_t *record;
+	void *ring;
+	uint32_t entries, entry_size, num;
+	void *uar; /* the page of its doorbell */
+};
+struct shim_mlx5_srq {
+	uint32_t *record;
+	void *ring;
+	uint32_t stride, head, tail;
+};
+int shim_mlx5_map_qp(struct ibv_qp *, struct shim_mlx5_qp *);
+int shim_mlx5_map_cq(struct ibv_cq *, struct shim_mlx5_cq *);
+int shim_mlx5_map_srq(struct ibv_srq *, struct shim_mlx5_srq *);
+/* The 48 bytes of a datagram segment that say where it goes. */
+int shim_mlx5_map_ah(struct ibv_ah *, uint8_t *vector);
+
 #endif

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/mlx5"
 )
 
 // recvArray is the receives about to be posted: an array in C, by its layout.
@@ -63,10 +64,11 @@ func (r *recvArray) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
 // SRQ is a shared receive queue. Its PostRecv must be called by one goroutine at
 // a time.
 type SRQ struct {
-	dev  *Device
-	c    *C.struct_shim_rq
-	recv recvArray
-	gone atomic.Bool
+	dev    *Device
+	c      *C.struct_shim_rq
+	direct *mlx5.SRQ // nil where libibverbs posts
+	recv   recvArray
+	gone   atomic.Bool
 }
 
 // CreateSRQ implements verbs.PD.
@@ -95,6 +97,14 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 		return nil, fail("create_srq", d.name, int(syscall.ENOMEM), "")
 	}
 	s.recv.of(s.c, a.MaxSGE)
+	if d.direct {
+		if err := s.mapDirect(a.MaxSGE); err != nil {
+			C.shim_destroy_srq(d.calls, srq)
+			C.shim_srq_free(s.c)
+			d.remove()
+			return nil, err
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.srqs[srq] = s
@@ -109,7 +119,7 @@ func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if s.gone.Load() {
 		return 0, closed("post_srq_recv", s.dev.name)
 	}
-	n, errno, err := s.recv.post(wrs)
+	n, errno, err := s.post(wrs)
 	switch {
 	case errno == syscall.ENOMEM || errno == syscall.ENOSPC || errno == syscall.EAGAIN:
 		return n, verbs.Errorf("post_srq_recv", s.dev.name, &cause{errno, verbs.ErrQueueFull}, "the queue is full: wait until receives are consumed")
@@ -119,6 +129,14 @@ func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		return n, verbs.Errorf("post_srq_recv", s.dev.name, verbs.ErrInvalid, "%v", err)
 	}
 	return n, nil
+}
+
+func (s *SRQ) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
+	if s.direct == nil {
+		return s.recv.post(wrs)
+	}
+	n, err := s.direct.PostRecv(wrs)
+	return full(n, err)
 }
 
 // Destroy implements verbs.SRQ.
@@ -144,9 +162,10 @@ func (s *SRQ) Destroy() error {
 
 // AH is an address handle.
 type AH struct {
-	dev  *Device
-	ah   *C.struct_ibv_ah
-	gone atomic.Bool
+	dev    *Device
+	ah     *C.struct_ibv_ah
+	vector mlx5.Vector // where the device is direct
+	gone   atomic.Bool
 }
 
 // CreateAH implements verbs.PD. It is for the first port that is Ethernet, is
@@ -167,6 +186,13 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	if e := C.shim_create_ah(d.calls, p.pd, &attr, &a.ah); e != 0 {
 		d.remove()
 		return nil, fail("create_ah", d.name, int(e), "%v can't be reached from GID %d, or there is no memory: see ip route get", av.GID, int(attr.grh.sgid_index))
+	}
+	if d.direct {
+		if err := a.mapDirect(); err != nil {
+			C.shim_destroy_ah(d.calls, a.ah)
+			d.remove()
+			return nil, err
+		}
 	}
 	return a, nil
 }

@@ -29,28 +29,32 @@ const (
 	rawStart   = "SLUICE_TEST_RAW_START"
 
 	realTimeClock = "SLUICE_TEST_REAL_TIME" // set if the devices have one
+	direct        = "SLUICE_TEST_DIRECT"    // the option, "on" or "off"
 )
 
 // TestProvider runs verbs/ibverbs over the real libibverbs and libmlx5 and two devices:
-// the tests in this file whose names begin with TestOver.
+// the tests in this file whose names begin with TestOver, with requests posted by Go and by libmlx5.
 func TestProvider(t *testing.T) {
 	lib := virtualLibrary(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, realTime := range []bool{false, true} {
-		t.Run(fmt.Sprintf("real time %v", realTime), func(t *testing.T) {
+	for _, c := range []struct {
+		realTime bool
+		direct   string
+	}{{false, "on"}, {false, "off"}, {true, "on"}} {
+		t.Run(fmt.Sprintf("direct=%s, real time %v", c.direct, c.realTime), func(t *testing.T) {
 			before := rawNow(t)
-			h, _ := devices(t, 2, virtual.Config{ClockStart: clockStart, ClockPPB: clockPPB, RealTime: realTime})
+			h, _ := devices(t, 2, virtual.Config{ClockStart: clockStart, ClockPPB: clockPPB, RealTime: c.realTime})
 			after := rawNow(t)
 			args := []string{"-test.run", "^TestOver", "-test.v"}
 			if testing.Short() {
 				args = append(args, "-test.short")
 			}
 			cmd := exec.CommandContext(t.Context(), self, args...)
-			cmd.Env = append(h.Environ(os.Environ(), lib), fmt.Sprintf("%s=%d %d", rawStart, before, after))
-			if realTime {
+			cmd.Env = append(h.Environ(os.Environ(), lib), fmt.Sprintf("%s=%d %d", rawStart, before, after), direct+"="+c.direct)
+			if c.realTime {
 				cmd.Env = append(cmd.Env, realTimeClock+"=1")
 			}
 			out, err := cmd.CombinedOutput()
@@ -85,8 +89,12 @@ func started(t *testing.T) (from, to int64) {
 	return from, to
 }
 
+// openBoth opens the devices. Without options they have the test's way to post.
 func openBoth(t *testing.T, options ...string) (a, b verbs.Device) {
 	t.Helper()
+	if len(options) == 0 {
+		options = []string{"?direct=" + os.Getenv(direct)}
+	}
 	var both [2]verbs.Device
 	for i := range both {
 		dev, err := verbs.Open("ibv:mlx5_" + strconv.Itoa(i) + strings.Join(options, ""))
@@ -105,9 +113,9 @@ func openBoth(t *testing.T, options ...string) (a, b verbs.Device) {
 
 func TestOverVerbs(t *testing.T) {
 	started(t)
-	for _, clock := range []string{"", "?timestamps=wallclock"} {
-		t.Run(clock, func(t *testing.T) {
-			a, b := openBoth(t, clock)
+	for _, options := range [][]string{nil, {"?timestamps=wallclock"}} {
+		t.Run(strings.Join(options, ""), func(t *testing.T) {
+			a, b := openBoth(t, options...)
 			verbstest.Run(t, verbstest.Ends{A: a, B: b, Port: 1, GIDA: -1, GIDB: -1})
 		})
 	}

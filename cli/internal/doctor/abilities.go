@@ -31,6 +31,7 @@ func (e *examination) abilities() {
 		{"wallclock completion timestamps", c.WallclockTimestamps},
 		{"clock query", c.ClockQuery},
 		{"mlx5 clock", c.MLX5Clock},
+		{"queues in Go", c.Direct},
 	} {
 		s.ability(a.what, a.Ability)
 	}

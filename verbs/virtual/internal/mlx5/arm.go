@@ -5,15 +5,11 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
-// The arm word of a CQ's doorbell record: a sequence number, which the program counts up
-// with each event it has taken, what it arms for, and its consumer index.
-const (
-	armSequence  = 3 << 28
-	armSolicited = 1 << 24
-	neverArmed   = armSequence | indexMask // no first arm: those have sequence number 0
-)
+// neverArmed is an arm word that no first arm is: those have sequence number 0.
+const neverArmed = connectx.ArmSequence | connectx.IndexMask
 
 // arming is what a CQ knows of its arms.
 type arming struct {
@@ -36,7 +32,7 @@ func (a *arming) onWord(w uint32) {
 		return
 	}
 	a.word = w
-	a.armed = !a.fired || w&armSequence != a.by
+	a.armed = !a.fired || w&connectx.ArmSequence != a.by
 }
 
 // fires reports whether the arm has its event, and ends it then. produced is the index of
@@ -51,17 +47,17 @@ func (a *arming) fires(produced, wantsEvent uint32, now func() time.Duration) bo
 	if a.fired && produced == a.last {
 		return false
 	}
-	unpolled := (produced - a.word) & indexMask
-	if unpolled > indexMask/2 { // the program is ahead of the device: nonsense
+	unpolled := (produced - a.word) & connectx.IndexMask
+	if unpolled > connectx.IndexMask/2 { // the program is ahead of the device: nonsense
 		return false
 	}
-	if a.word&armSolicited != 0 && produced-wantsEvent >= unpolled || unpolled == 0 {
+	if a.word&connectx.ArmSolicited != 0 && produced-wantsEvent >= unpolled || unpolled == 0 {
 		return false
 	}
 	if a.waits(produced-a.last, now) {
 		return false
 	}
-	a.armed, a.fired, a.held, a.by, a.last = false, true, false, a.word&armSequence, produced
+	a.armed, a.fired, a.held, a.by, a.last = false, true, false, a.word&connectx.ArmSequence, produced
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // instant is a back end that completes what it gets at once.
@@ -108,7 +109,7 @@ func spin(x *pair, ws []wr, encoded [][]byte) {
 	q := x.sendCQ
 	for {
 		b := q.p.mem.at(q.buffer+uint64(int(q.ci)&(q.entries-1)*q.size), q.size)
-		if own := b[63]; own>>4 == cqeInvalid || own&1 != uint8(q.ci>>bits.Len(uint(q.entries-1)))&1 {
+		if own := b[63]; own>>4 == connectx.CQEInvalid || own&1 != uint8(q.ci>>bits.Len(uint(q.entries-1)))&1 {
 			break
 		}
 		q.ci++
@@ -124,12 +125,12 @@ var loads = []struct {
 	w     wr
 	calls int // of the program's memory, for a doorbell
 }{
-	{"write", ib.RC, 1, 0, wr{opcode: opWrite, flags: signal, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 2},
-	{"inline", ib.RC, 1, 0, wr{opcode: opSend, flags: signal, inline: make([]byte, 24)}, 2},
-	{"8 writes", ib.RC, 8, 0, wr{opcode: opWrite, flags: signal, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 2},
-	{"64 writes", ib.RC, 64, 0, wr{opcode: opWrite, flags: signal, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 3},
-	{"send and receive", ib.RC, 16, 64, wr{opcode: opSend, flags: signal, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 5},
-	{"datagram", ib.UD, 1, 0, wr{opcode: opSend, flags: signal, to: &destination{}, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 2},
+	{"write", ib.RC, 1, 0, wr{opcode: connectx.OpWrite, flags: signal, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 2},
+	{"inline", ib.RC, 1, 0, wr{opcode: connectx.OpSend, flags: signal, inline: make([]byte, 24)}, 2},
+	{"8 writes", ib.RC, 8, 0, wr{opcode: connectx.OpWrite, flags: signal, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 2},
+	{"64 writes", ib.RC, 64, 0, wr{opcode: connectx.OpWrite, flags: signal, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 3},
+	{"send and receive", ib.RC, 16, 64, wr{opcode: connectx.OpSend, flags: signal, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 5},
+	{"datagram", ib.UD, 1, 0, wr{opcode: connectx.OpSend, flags: signal, to: &destination{}, sgl: []verbs.SGE{{Addr: 1, Length: 8, LKey: 3}}}, 2},
 }
 
 // A doorbell costs few calls, however many requests it is for, and no allocation.

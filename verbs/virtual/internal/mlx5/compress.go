@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // A compressed session stands for up to MaxSession CQEs of one queue that differ in little:
@@ -17,9 +18,8 @@ const (
 	// MaxSession is how many CQEs a session has at most (mlx5dv_cqe_comp_caps.max_num).
 	MaxSession = batch
 
-	formatCompressed = 3 << 2 // in a title's op_own, where an entry's scatter is
-	miniBytes        = 8
-	minis            = cqeBytes / miniBytes // of an array
+	miniBytes = 8
+	minis     = connectx.CQEBytes / miniBytes // of an array
 )
 
 // Compression is what a responder's mini CQE has beside the byte count
@@ -37,19 +37,19 @@ const (
 // packer is what a CQ with compression has beside the staged CQEs.
 type packer struct {
 	entries [batch]entry
-	arrays  [batch * cqeBytes]byte
+	arrays  [batch * connectx.CQEBytes]byte
 	pieces  []verbs.MemoryPiece
 }
 
 // follows reports whether e may be in the session whose last CQE is of prev: all that a
 // mini CQE does not say is the same or follows from the title.
 func (e *entry) follows(prev *entry) bool {
-	if e.syndrome != 0 || e.scatter != 0 || e.opcode == cqeResize {
+	if e.syndrome != 0 || e.scatter != 0 || e.opcode == connectx.CQEResize {
 		return false
 	}
 	like := *prev
 	like.bytes, like.timestamp = e.bytes, e.timestamp
-	if e.opcode == cqeReq {
+	if e.opcode == connectx.CQEReq {
 		like.counter, like.wqeOpcode = e.counter, e.wqeOpcode
 	} else {
 		like.counter++
@@ -60,7 +60,7 @@ func (e *entry) follows(prev *entry) bool {
 // mini writes the CQE's mini CQE.
 func (e *entry) mini(b []byte) {
 	clear(b[:4])
-	if e.opcode == cqeReq {
+	if e.opcode == connectx.CQEReq {
 		binary.BigEndian.PutUint16(b, e.counter)
 		b[2] = e.wqeOpcode
 	}
@@ -72,7 +72,7 @@ func (e *entry) mini(b []byte) {
 func (c *CQ) pack(n int) (pieces []verbs.MemoryPiece, bodies int) {
 	p := c.packer
 	slot := func(i int) uint64 {
-		return c.cfg.Buffer + uint64((int(c.produced-uint32(n))+i)&(c.cfg.Entries-1)*cqeBytes)
+		return c.cfg.Buffer + uint64((int(c.produced-uint32(n))+i)&(c.cfg.Entries-1)*connectx.CQEBytes)
 	}
 	pieces = p.pieces[:0]
 	for i := 0; i < n; {
@@ -80,13 +80,13 @@ func (c *CQ) pack(n int) (pieces []verbs.MemoryPiece, bodies int) {
 		for last < n && p.entries[last].follows(&p.entries[last-1]) {
 			last++
 		}
-		title := c.buf[i*cqeBytes:][:cqeBytes]
+		title := c.buf[i*connectx.CQEBytes:][:connectx.CQEBytes]
 		pieces = append(pieces, verbs.MemoryPiece{Addr: slot(i), Data: title})
 		if last-i > 1 {
-			binary.BigEndian.PutUint32(title[44:], uint32(last-i))
-			c.owners[i] |= formatCompressed
+			binary.BigEndian.PutUint32(title[connectx.CQECount:], uint32(last-i))
+			c.owners[i] |= connectx.Compressed
 			for k := i; k < last; k += minis {
-				array := p.arrays[k*cqeBytes:][:cqeBytes]
+				array := p.arrays[k*connectx.CQEBytes:][:connectx.CQEBytes]
 				clear(array)
 				for m := k; m < min(k+minis, last); m++ {
 					p.entries[m].mini(array[(m-k)*miniBytes:])
@@ -98,9 +98,9 @@ func (c *CQ) pack(n int) (pieces []verbs.MemoryPiece, bodies int) {
 	}
 	bodies = len(pieces)
 	for i := 0; i < n; {
-		pieces = append(pieces, verbs.MemoryPiece{Addr: slot(i) + cqeBytes - 1, Data: c.owners[i : i+1]})
-		if c.owners[i]&formatCompressed == formatCompressed {
-			i += int(binary.BigEndian.Uint32(c.buf[i*cqeBytes+44:]))
+		pieces = append(pieces, verbs.MemoryPiece{Addr: slot(i) + connectx.CQEBytes - 1, Data: c.owners[i : i+1]})
+		if c.owners[i]&connectx.Compressed == connectx.Compressed {
+			i += int(binary.BigEndian.Uint32(c.buf[i*connectx.CQEBytes+connectx.CQECount:]))
 		} else {
 			i++
 		}

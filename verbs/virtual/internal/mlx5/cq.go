@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // CQConfig describes a completion queue.
@@ -42,7 +43,7 @@ type CQ struct {
 	produced   uint32 // index of the next CQE
 	consumed   uint32 // the program's consumer index as last read, 24 bits
 	staged     int    // CQEs in buf that are not in the ring yet
-	buf        [batch * 2 * cqeBytes]byte
+	buf        [batch * 2 * connectx.CQEBytes]byte
 	owners     [batch]byte
 	pieces     []verbs.MemoryPiece
 	packer     *packer // nil without compression
@@ -53,17 +54,14 @@ type CQ struct {
 // batch is how many completions are polled, and requests posted, at a time.
 const batch = 64
 
-// indexMask is for what doorbell records say of indices.
-const indexMask = 1<<24 - 1
-
 // CreateCQ adds a completion queue. It writes the arm word of the doorbell record, so that
 // the program's first arm changes it.
 func (e *Engine) CreateCQ(c CQConfig) (*CQ, error) {
 	if err := checkRing(c.Entries, c.EntrySize); err != nil {
 		return nil, err
 	}
-	if c.Number == 0 || c.Number > indexMask {
-		return nil, fmt.Errorf("mlx5: completion queue number %#x, expected 1 to %#x", c.Number, indexMask)
+	if c.Number == 0 || c.Number > connectx.IndexMask {
+		return nil, fmt.Errorf("mlx5: completion queue number %#x, expected 1 to %#x", c.Number, connectx.IndexMask)
 	}
 	if c.Ticks == nil {
 		c.Ticks = e.cfg.Ticks
@@ -72,7 +70,7 @@ func (e *Engine) CreateCQ(c CQConfig) (*CQ, error) {
 	switch c.Compression {
 	case Uncompressed:
 	case CompressHash, CompressSum:
-		if c.EntrySize != cqeBytes {
+		if c.EntrySize != connectx.CQEBytes {
 			return nil, fmt.Errorf("mlx5: completion queue entries of %d bytes with compression, expected 64", c.EntrySize)
 		}
 		q.packer = &packer{pieces: make([]verbs.MemoryPiece, 0, 3*batch)}
@@ -92,7 +90,7 @@ func (e *Engine) CreateCQ(c CQConfig) (*CQ, error) {
 }
 
 func checkRing(entries, size int) error {
-	if size != cqeBytes && size != 2*cqeBytes {
+	if size != connectx.CQEBytes && size != 2*connectx.CQEBytes {
 		return fmt.Errorf("mlx5: completion queue entries of %d bytes, expected 64 or 128", size)
 	}
 	return powerOfTwo("completion queue entries", entries, 1, 1<<22)
@@ -101,7 +99,7 @@ func checkRing(entries, size int) error {
 // unpolled returns how many CQEs the program has not polled, which it reads if there
 // seem to be most or more. A consumer index that makes no sense counts as a full ring.
 func (c *CQ) unpolled(most int) (int, error) {
-	n := int((c.produced - c.consumed) & indexMask)
+	n := int((c.produced - c.consumed) & connectx.IndexMask)
 	if n < most {
 		return n, nil
 	}
@@ -109,8 +107,8 @@ func (c *CQ) unpolled(most int) (int, error) {
 	if err := c.e.mem.ReadMemory(word, c.cfg.Record); err != nil {
 		return 0, err
 	}
-	c.consumed = binary.BigEndian.Uint32(word) & indexMask
-	return int((c.produced - c.consumed) & indexMask), nil
+	c.consumed = binary.BigEndian.Uint32(word) & connectx.IndexMask
+	return int((c.produced - c.consumed) & connectx.IndexMask), nil
 }
 
 // add stages a CQE with its scattered data, which may be nil.
@@ -130,18 +128,18 @@ func (c *CQ) add(e *entry, data []byte) {
 	b := c.buf[c.staged*size:][:size]
 	clear(b)
 	switch e.scatter {
-	case scatter32:
-		copy(b[size-cqeBytes:], data)
-	case scatter64:
+	case connectx.Scatter32:
+		copy(b[size-connectx.CQEBytes:], data)
+	case connectx.Scatter64:
 		copy(b, data)
 	}
 	owner := uint8(0)
 	if c.produced&uint32(c.cfg.Entries) != 0 {
-		owner = ownerBit
+		owner = connectx.OwnerBit
 	}
-	e.put(b[size-cqeBytes:], owner)
+	e.put(b[size-connectx.CQEBytes:], owner)
 	c.owners[c.staged] = b[size-1]
-	b[size-1] = cqeInvalid<<4 | owner ^ ownerBit
+	b[size-1] = connectx.CQEInvalid<<4 | owner ^ connectx.OwnerBit
 	if c.packer != nil {
 		c.packer.entries[c.staged] = *e
 	}
@@ -217,7 +215,7 @@ func (c *CQ) Resize(buffer uint64, entries, entrySize int) error {
 	if c.failed || c.gone {
 		return verbs.ErrState
 	}
-	if c.packer != nil && entrySize != cqeBytes {
+	if c.packer != nil && entrySize != connectx.CQEBytes {
 		return verbs.ErrInvalid
 	}
 	n, err := c.unpolled(0)
@@ -227,7 +225,7 @@ func (c *CQ) Resize(buffer uint64, entries, entrySize int) error {
 	case n >= most:
 		return fmt.Errorf("mlx5: %d completions were not polled, and %d have room: %w", n, most-1, verbs.ErrInvalid)
 	}
-	c.add(&entry{opcode: cqeResize}, nil)
+	c.add(&entry{opcode: connectx.CQEResize}, nil)
 	c.flush()
 	if c.failed {
 		return verbs.ErrAccess

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 	"github.com/sluice-rdma/sluice/verbs/softroce"
 )
 
@@ -242,7 +243,7 @@ func (p *program) newCQ(entries, size int) *queue {
 func (p *program) newRing(entries, size int) uint64 {
 	buffer := p.mem.allocWritable(entries * size)
 	for i := range entries {
-		p.mem.at(buffer+uint64(i*size+size-1), 1)[0] = cqeInvalid << 4
+		p.mem.at(buffer+uint64(i*size+size-1), 1)[0] = connectx.CQEInvalid << 4
 	}
 	return buffer
 }
@@ -251,10 +252,10 @@ func (p *program) newRing(entries, size int) uint64 {
 func (q *queue) peek(index uint32) []byte {
 	b := q.p.mem.at(q.buffer+uint64(int(index)&(q.entries-1)*q.size), q.size)
 	own := b[q.size-1]
-	if own>>4 == cqeInvalid || own&1 != q.owner(index) {
+	if own>>4 == connectx.CQEInvalid || own&1 != q.owner(index) {
 		return nil
 	}
-	if own&formatCompressed == formatCompressed {
+	if own&connectx.Compressed == connectx.Compressed {
 		q.expand(index, b)
 	}
 	return b
@@ -268,22 +269,22 @@ func (q *queue) expand(index uint32, title []byte) {
 	q.p.sessions++
 	be := binary.BigEndian
 	slot := func(i uint32) []byte {
-		return q.p.mem.at(q.buffer+uint64(int(index+i)&(q.entries-1)*cqeBytes), cqeBytes)
+		return q.p.mem.at(q.buffer+uint64(int(index+i)&(q.entries-1)*connectx.CQEBytes), connectx.CQEBytes)
 	}
 	n, first := be.Uint32(title[44:]), be.Uint16(title[60:])
 	if n < 2 || n > MaxSession || int(n) > q.entries {
 		q.p.t.Fatalf("a session of %d CQEs", n)
 	}
-	var array [cqeBytes]byte
+	var array [connectx.CQEBytes]byte
 	for i := range n {
 		if i%minis == 0 {
 			copy(array[:], slot(max(i, 1)))
 		}
 		mini, b := array[i%minis*miniBytes:], slot(i)
 		copy(b, title)
-		b[63] = title[63]&^(formatCompressed|ownerBit) | q.owner(index+i)
+		b[63] = title[63]&^(connectx.Compressed|connectx.OwnerBit) | q.owner(index+i)
 		copy(b[44:48], mini[4:8])
-		if b[63]>>4 == cqeReq {
+		if b[63]>>4 == connectx.CQEReq {
 			copy(b[60:62], mini)
 			b[56] = mini[2]
 			continue
@@ -327,7 +328,7 @@ func (q *queue) poll() (w wc, ok bool) {
 	}
 	q.ci++
 	q.p.mem.put32(q.record, q.ci&0xffffff)
-	if w.opcode == cqeResize {
+	if w.opcode == connectx.CQEResize {
 		return w, true
 	}
 	x := q.p.byUser[w.user]
@@ -335,28 +336,28 @@ func (q *queue) poll() (w wc, ok bool) {
 		q.p.t.Fatalf("a CQE of user index %#x", w.user)
 	}
 	switch w.opcode {
-	case cqeReqErr, cqeRespErr:
+	case connectx.CQEReqErr, connectx.CQERespErr:
 		w.status = b64[55]
 	default:
 		w.bytes, w.imm, w.ts = be.Uint32(b64[44:]), be.Uint32(b64[36:]), be.Uint64(b64[48:])
 		flags := be.Uint32(b64[24:])
-		if own&scatter32 != 0 { // it is data
+		if own&connectx.Scatter32 != 0 { // it is data
 			flags = 0
 		}
 		w.src, w.grh, w.sl = flags&0xffffff, flags>>28&3 != 0, flags>>24&0xf
 	}
 	switch w.opcode {
-	case cqeReq, cqeReqErr:
+	case connectx.CQEReq, connectx.CQEReqErr:
 		i := int(w.counter) & (x.blocks - 1)
 		w.id = x.sendID[i]
 		x.sendTail = x.head[i]
-		if w.opcode == cqeReq {
-			from := i*64 + ctrlBytes + raddrBytes
-			if w.wqe != opRead {
-				from += atomicBytes
+		if w.opcode == connectx.CQEReq {
+			from := i*64 + connectx.CtrlBytes + connectx.RaddrBytes
+			if w.wqe != connectx.OpRead {
+				from += connectx.AtomicBytes
 			}
-			ds := int(x.p.mem.at(x.sq+uint64(i*64+7), 1)[0] & maxOctowords)
-			q.unscatter(b, w.bytes, x.sq, from, x.blocks*64, i*64+ds*octoword)
+			ds := int(x.p.mem.at(x.sq+uint64(i*64+7), 1)[0] & connectx.MaxOctowords)
+			q.unscatter(b, w.bytes, x.sq, from, x.blocks*64, i*64+ds*connectx.Octoword)
 		}
 	default:
 		if x.srq == nil {
@@ -378,12 +379,12 @@ func (q *queue) poll() (w wc, ok bool) {
 // from to to in a ring of so many bytes.
 func (q *queue) unscatter(cqe []byte, n uint32, ring uint64, from, size, to int) {
 	var data []byte
-	switch cqe[q.size-1] & (scatter32 | scatter64) {
+	switch cqe[q.size-1] & (connectx.Scatter32 | connectx.Scatter64) {
 	case 0:
 		return
-	case scatter32:
+	case connectx.Scatter32:
 		data = cqe[q.size-64:][:min(n, 32)]
-	case scatter64:
+	case connectx.Scatter64:
 		data = cqe[:min(n, 64)]
 	}
 	q.p.scattered++
@@ -391,8 +392,8 @@ func (q *queue) unscatter(cqe []byte, n uint32, ring uint64, from, size, to int)
 		q.p.t.Fatalf("%d bytes in a CQE of %d", n, q.size)
 	}
 	be := binary.BigEndian
-	for ; from < to && len(data) > 0; from += dataBytes {
-		s := q.p.mem.at(ring+uint64(from%size), dataBytes)
+	for ; from < to && len(data) > 0; from += connectx.DataBytes {
+		s := q.p.mem.at(ring+uint64(from%size), connectx.DataBytes)
 		k := min(int(be.Uint32(s)), len(data))
 		copy(q.p.mem.at(be.Uint64(s[8:]), k), data)
 		data = data[k:]
@@ -479,7 +480,7 @@ func putList(w []byte, sgl []verbs.SGE) {
 	}
 	if len(w) > 0 {
 		be.PutUint32(w, 0)
-		be.PutUint32(w[4:], invalidLKey)
+		be.PutUint32(w[4:], connectx.InvalidLKey)
 		be.PutUint64(w[8:], 0)
 	}
 }
@@ -581,7 +582,7 @@ type wr struct {
 	to      *destination
 }
 
-const signal = ceAlways
+const signal = connectx.CEAlways
 
 // destination is where a datagram goes.
 type destination struct {
@@ -610,18 +611,18 @@ func (x *pair) encode(w *wr) []byte {
 		b = append(b, gid[:]...)
 	}
 	switch w.opcode {
-	case opWrite, opWriteImm, opRead, opAtomicCS, opAtomicFA:
+	case connectx.OpWrite, connectx.OpWriteImm, connectx.OpRead, connectx.OpAtomicCS, connectx.OpAtomicFA:
 		b = be.AppendUint64(b, w.raddr)
 		b = be.AppendUint32(b, w.rkey)
 		b = be.AppendUint32(b, 0)
 	}
 	switch w.opcode {
-	case opAtomicCS, opAtomicFA:
+	case connectx.OpAtomicCS, connectx.OpAtomicFA:
 		b = be.AppendUint64(b, w.swap)
 		b = be.AppendUint64(b, w.compare)
 	}
 	if len(w.inline) > 0 {
-		b = be.AppendUint32(b, inlineBit|uint32(len(w.inline)))
+		b = be.AppendUint32(b, connectx.InlineBit|uint32(len(w.inline)))
 		b = append(b, w.inline...)
 		b = append(b, make([]byte, -len(b)&15)...)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // Config describes an Engine.
@@ -47,8 +48,8 @@ type Engine struct {
 	wcs     [batch]verbs.WC
 	wrs     [batch]verbs.SendWR
 	recvs   [batch]verbs.RecvWR
-	ring    [batch * blockBytes]byte
-	sges    [batch*blockBytes/dataBytes + maxPieces]verbs.SGE
+	ring    [batch * connectx.BlockBytes]byte
+	sges    [batch*connectx.BlockBytes/connectx.DataBytes + maxPieces]verbs.SGE
 	blocks  [batch]uint8 // of wrs
 	request request
 	poison  [1]verbs.SGE

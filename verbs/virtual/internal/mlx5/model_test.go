@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 	"github.com/sluice-rdma/sluice/verbs/softroce"
 )
 
@@ -192,18 +193,18 @@ func model(c *choices, w *softroce.World) (err error) {
 // one.
 func (e *end) request(c *choices) {
 	e.nextID++
-	w := wr{id: e.nextID, opcode: []uint8{opNOP, opSendImm}[c.below(2)], imm: uint32(e.nextID)}
-	r := posted{id: w.id, message: w.opcode == opSendImm}
+	w := wr{id: e.nextID, opcode: []uint8{connectx.OpNOP, connectx.OpSendImm}[c.below(2)], imm: uint32(e.nextID)}
+	r := posted{id: w.id, message: w.opcode == connectx.OpSendImm}
 	// A ring of requests that give no CQE would be full for ever.
 	if r.signaled = c.bool() || e.x.cur-e.tail >= 2; r.signaled {
 		w.flags |= signal
 	}
 	if c.bool() {
-		w.flags |= solicited
+		w.flags |= connectx.Solicited
 	}
 	if c.bool() {
 		w.inline = make([]byte, 1+c.below(200))
-		if w.opcode == opNOP {
+		if w.opcode == connectx.OpNOP {
 			w.inline = nil
 		}
 	}
@@ -244,7 +245,7 @@ func (e *end) poll(t reporter) {
 			e.failed = true
 		}
 		switch w.opcode {
-		case cqeReq, cqeReqErr:
+		case connectx.CQEReq, connectx.CQEReqErr:
 			for len(e.sends) > 0 && e.sends[0].id != w.id {
 				if r := e.sends[0]; r.signaled {
 					t.Fatalf("request %+v was passed over by %+v", r, w)
@@ -254,7 +255,7 @@ func (e *end) poll(t reporter) {
 			if len(e.sends) == 0 {
 				t.Fatalf("a CQE of no request: %+v", w)
 			}
-			if !e.sends[0].signaled && w.opcode == cqeReq {
+			if !e.sends[0].signaled && w.opcode == connectx.CQEReq {
 				t.Fatalf("%+v was not signaled", w)
 			}
 			e.drop()
@@ -263,7 +264,7 @@ func (e *end) poll(t reporter) {
 				t.Fatalf("receive %+v, expected %v", w, e.recvs)
 			}
 			e.recvs = e.recvs[1:]
-			if w.opcode == cqeRespErr {
+			if w.opcode == connectx.CQERespErr {
 				continue
 			}
 			if len(e.messages) == 0 || e.messages[0] != w.imm {

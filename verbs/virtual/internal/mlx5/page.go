@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // PageBytes is the size of a UAR page.
@@ -13,7 +14,6 @@ const PageBytes = 4096
 
 // Doorbells of a page.
 const (
-	cqDoorbell = 0x20
 	blueFlame  = 0x800 // the first of the registers' buffers
 	bufferStep = 0x100 // from one buffer to the next: two for each of four registers
 	sendBells  = 8
@@ -37,7 +37,7 @@ func (e *Engine) AddPage(mem []byte) (*Page, error) {
 	if len(mem) != PageBytes || uintptr(unsafe.Pointer(unsafe.SliceData(mem)))%8 != 0 {
 		return nil, fmt.Errorf("mlx5: a UAR page of %d bytes at %p, expected %d at a multiple of 8", len(mem), mem, PageBytes)
 	}
-	p := &Page{e: e, mem: mem, cq: wordAt(mem, cqDoorbell)}
+	p := &Page{e: e, mem: mem, cq: wordAt(mem, connectx.CQDoorbell)}
 	for i := range p.send {
 		p.send[i] = wordAt(mem, blueFlame+i*bufferStep)
 	}

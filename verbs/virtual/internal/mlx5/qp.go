@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // QPConfig describes a queue pair.
@@ -71,15 +72,15 @@ func (e *Engine) CreateQP(c QPConfig) (*QP, error) {
 		if err := powerOfTwo("receive ring entries", c.RecvCount, 1, 1<<15); err != nil {
 			return nil, err
 		}
-		if err := powerOfTwo("receive ring stride", c.RecvStride, octoword, fetchBytes); err != nil {
+		if err := powerOfTwo("receive ring stride", c.RecvStride, connectx.Octoword, fetchBytes); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case c.Type != ib.RC && c.Type != ib.UC && c.Type != ib.UD:
 		return nil, fmt.Errorf("mlx5: a queue pair of type %v, expected RC, UC or UD", c.Type)
-	case c.UserIndex > indexMask:
-		return nil, fmt.Errorf("mlx5: user index %#x, expected up to %#x", c.UserIndex, indexMask)
+	case c.UserIndex > connectx.IndexMask:
+		return nil, fmt.Errorf("mlx5: user index %#x, expected up to %#x", c.UserIndex, connectx.IndexMask)
 	case c.Page == nil || c.SendCQ == nil || c.RecvCQ == nil:
 		return nil, errors.New("mlx5: a queue pair requires a UAR page, a send and a receive CQ")
 	case c.SRQ != nil && c.RecvCount != 0:
@@ -241,7 +242,7 @@ func (q *QP) onRecv(c *CQ, wc *verbs.WC, x *entry) {
 		q.cfg.SRQ.completed++
 	}
 	if wc.Status != ib.WCSuccess {
-		x.opcode, x.syndrome, x.vendor = cqeRespErr, syndrome(wc.Status), uint8(wc.VendorErr)
+		x.opcode, x.syndrome, x.vendor = connectx.CQERespErr, connectx.Syndrome(wc.Status), uint8(wc.VendorErr)
 		c.add(x, nil)
 		if q.cfg.SRQ == nil || wc.Status != ib.WCWRFlushErr {
 			q.onFailure()
@@ -250,13 +251,13 @@ func (q *QP) onRecv(c *CQ, wc *verbs.WC, x *entry) {
 	}
 	switch {
 	case wc.Opcode == ib.WCRecvRDMAWithImm:
-		x.opcode = cqeRespWrImm
+		x.opcode = connectx.CQERespWrImm
 	case wc.Flags&verbs.WCWithImm != 0:
-		x.opcode = cqeRespSendImm
+		x.opcode = connectx.CQERespSendImm
 	case wc.Flags&verbs.WCWithInv != 0:
-		x.opcode = cqeRespSendInv
+		x.opcode = connectx.CQERespSendInv
 	default:
-		x.opcode = cqeRespSend
+		x.opcode = connectx.CQERespSend
 	}
 	x.solicited = wc.Flags&verbs.WCSolicited != 0
 	x.imm, x.bytes, x.flagsRQPN = wc.Imm, wc.ByteLen, wc.SrcQP
@@ -269,7 +270,7 @@ func (q *QP) onRecv(c *CQ, wc *verbs.WC, x *entry) {
 		}
 	}
 	var data []byte
-	if s := &q.recv.small; x.opcode != cqeRespWrImm && wc.ByteLen > 0 && wc.ByteLen <= s.limit {
+	if s := &q.recv.small; x.opcode != connectx.CQERespWrImm && wc.ByteLen > 0 && wc.ByteLen <= s.limit {
 		data, x.scatter = s.data(int(x.counter), wc.ByteLen)
 	}
 	c.add(x, data)
@@ -280,7 +281,7 @@ func (q *QP) onSent(c *CQ, wc *verbs.WC, x *entry) {
 	w := q.send.at(x.counter)
 	x.wqeOpcode = w.opcode
 	if wc.Status == ib.WCSuccess {
-		x.opcode, x.bytes = cqeReq, wc.ByteLen
+		x.opcode, x.bytes = connectx.CQEReq, wc.ByteLen
 		var data []byte
 		if w.scattered {
 			data, x.scatter = q.send.small.data(int(x.counter)&(len(q.send.wqes)-1), wc.ByteLen)
@@ -292,7 +293,7 @@ func (q *QP) onSent(c *CQ, wc *verbs.WC, x *entry) {
 	if w.refused && status != ib.WCWRFlushErr {
 		status = ib.WCLocQPOpErr
 	}
-	x.opcode, x.syndrome, x.vendor = cqeReqErr, syndrome(status), uint8(wc.VendorErr)
+	x.opcode, x.syndrome, x.vendor = connectx.CQEReqErr, connectx.Syndrome(status), uint8(wc.VendorErr)
 	c.add(x, nil)
 	q.onFailure()
 }

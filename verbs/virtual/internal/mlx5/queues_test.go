@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // An arm gives one event, for a completion after its consumer index, also one that was
@@ -28,7 +29,7 @@ func TestArm(t *testing.T) {
 		send := func(n int, flags uint8) {
 			for range n {
 				y.recv(0)
-				x.post(wr{opcode: opSend, flags: flags})
+				x.post(wr{opcode: connectx.OpSend, flags: flags})
 			}
 			l.scan()
 		}
@@ -56,7 +57,7 @@ func TestArm(t *testing.T) {
 		q.arm(true)
 		send(2, 0)
 		expect(2, "not solicited")
-		send(1, solicited)
+		send(1, connectx.Solicited)
 		expect(3, "solicited")
 		taken()
 		q.arm(true) // the solicited one was not polled, but there was an event of it
@@ -97,7 +98,7 @@ func TestModerate(t *testing.T) {
 			t.Helper()
 			for range sends {
 				y.recv(0)
-				x.post(wr{opcode: opSend})
+				x.post(wr{opcode: connectx.OpSend})
 			}
 			p.clock += after
 			l.scan()
@@ -165,7 +166,7 @@ func TestArmsTogether(t *testing.T) {
 		for _, q := range qs {
 			q.arm(false)
 		}
-		x.post(wr{opcode: opNOP, flags: signal})
+		x.post(wr{opcode: connectx.OpNOP, flags: signal})
 		l.scan()
 		for i, q := range qs {
 			if want := map[bool]int{true: 1}[i == 0]; q.events != want {
@@ -180,7 +181,7 @@ func TestResize(t *testing.T) {
 	both(t, func(t *testing.T, l *lab) {
 		x, _ := l.rc(64, 0)
 		q := x.sendCQ
-		nop := wr{opcode: opNOP, flags: signal}
+		nop := wr{opcode: connectx.OpNOP, flags: signal}
 		id := uint64(0)
 		post := func(n int) {
 			for range n {
@@ -242,7 +243,7 @@ func (q *queue) copyTo(t *testing.T, buffer uint64, entries, size int) {
 		if b == nil {
 			t.Fatal("no RESIZE_CQ entry")
 		}
-		if b[q.size-1]>>4 == cqeResize {
+		if b[q.size-1]>>4 == connectx.CQEResize {
 			break
 		}
 		at := int(i+1) & (entries - 1)
@@ -272,7 +273,7 @@ func TestCompression(t *testing.T) {
 		}
 		a, ma := l.p[0].reg(4096, anyAccess)
 		b, mb := l.p[1].reg(4096, anyAccess)
-		special := map[int]wr{5: {opcode: opSendImm, imm: 7}, 6: {opcode: opSendImm, imm: 7}, 7: {opcode: opSendImm, imm: 8}, 20: {opcode: opSend, flags: solicited}}
+		special := map[int]wr{5: {opcode: connectx.OpSendImm, imm: 7}, 6: {opcode: connectx.OpSendImm, imm: 7}, 7: {opcode: connectx.OpSendImm, imm: 8}, 20: {opcode: connectx.OpSend, flags: connectx.Solicited}}
 		expect := func(q *queue, id, bytes int) {
 			t.Helper()
 			w, ok := q.poll()
@@ -286,13 +287,13 @@ func TestCompression(t *testing.T) {
 				ys[0].recv(uint64(i), sge(mb, b, 100))
 				w := special[i]
 				if w.opcode == 0 {
-					w.opcode = opSend
+					w.opcode = connectx.OpSend
 				}
 				w.id, w.flags, w.sgl = uint64(i), w.flags|signal, []verbs.SGE{sge(ma, a, 1+i)}
 				xs[0].post(w)
 			}
 			ys[1].recv(77, sge(mb, b, 100))
-			xs[1].post(wr{id: 77, opcode: opSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, 99)}})
+			xs[1].post(wr{id: 77, opcode: connectx.OpSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, 99)}})
 			// All arrives before the device looks.
 			l.p[0].e.Scan()
 			for range 100 {
@@ -334,7 +335,7 @@ func TestOverrun(t *testing.T) {
 		x := l.p[0].newQP(pairConfig{typ: ib.RC, blocks: 32}, q, q)
 		l.connect(x, l.p[1].newQP(pairConfig{typ: ib.RC, blocks: 1}, p, p))
 		for i := range 17 {
-			x.post(wr{id: uint64(i), opcode: opNOP, flags: signal})
+			x.post(wr{id: uint64(i), opcode: connectx.OpNOP, flags: signal})
 			l.scan()
 			if want := map[bool]int{true: 1}[i == 16]; q.failed != want {
 				t.Fatalf("after %d CQEs: %d errors", i+1, q.failed)
@@ -371,14 +372,14 @@ func TestOwnerLast(t *testing.T) {
 					for lap%8 != uint32(at-q.buffer)/uint32(size) {
 						lap--
 					}
-					if own>>4 != cqeInvalid || own&1 == uint8(lap/8)&1 {
+					if own>>4 != connectx.CQEInvalid || own&1 == uint8(lap/8)&1 {
 						t.Errorf("CQE %d is the program's too soon: %#x", lap, own)
 					}
 					bodies++
 				}
 			}
 			for i := range 40 {
-				nop := wr{opcode: opNOP, flags: signal}
+				nop := wr{opcode: connectx.OpNOP, flags: signal}
 				x.post(nop, nop, nop)
 				for range 3 {
 					if w := l.until(q); w.status != 0 {
@@ -425,7 +426,7 @@ func TestSRQ(t *testing.T) {
 		next := uint64(0)
 		for i := range 200 {
 			k := i * i % 3
-			xs[k].post(wr{id: uint64(i), opcode: opSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, 1+i%60)}})
+			xs[k].post(wr{id: uint64(i), opcode: connectx.OpSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, 1+i%60)}})
 			w := l.until(r)
 			if w.id != next || w.user != ys[k].user || int(w.bytes) != 1+i%60 || w.status != 0 {
 				t.Fatalf("message %d: %+v, expected receive %d of queue pair %d", i, w, next, k)
@@ -451,7 +452,7 @@ func TestSRQ(t *testing.T) {
 			s.wqe(i)[2] = 0xff
 		}
 		for range 16 { // some were fetched already
-			xs[0].post(wr{opcode: opSend})
+			xs[0].post(wr{opcode: connectx.OpSend})
 			l.scan()
 		}
 		if s.failed != 1 {
@@ -480,11 +481,11 @@ func TestUnmapped(t *testing.T) {
 	}{
 		{"send ring", func(x, _ *pair) uint64 { return x.sq }, func(x, _ *pair) { x.p.bell(blueFlame, 1); x.cur = 1 }, func(x, _ *pair) bool { return x.failed == 1 && x.qp.state == ib.Err }},
 		{"doorbell record", func(x, _ *pair) uint64 { return x.record }, func(x, _ *pair) { x.p.bell(blueFlame, 1) }, func(x, _ *pair) bool { return x.failed == 1 && x.qp.state == ib.Err }},
-		{"receive ring", func(_, y *pair) uint64 { return y.rq }, func(x, _ *pair) { x.post(wr{opcode: opSend}) }, func(_, y *pair) bool { return y.failed == 1 && y.qp.state == ib.Err }},
-		{"CQ", func(x, _ *pair) uint64 { return x.sendCQ.buffer }, func(x, _ *pair) { x.post(wr{opcode: opNOP, flags: signal}) }, func(x, _ *pair) bool { return x.sendCQ.failed == 1 }},
+		{"receive ring", func(_, y *pair) uint64 { return y.rq }, func(x, _ *pair) { x.post(wr{opcode: connectx.OpSend}) }, func(_, y *pair) bool { return y.failed == 1 && y.qp.state == ib.Err }},
+		{"CQ", func(x, _ *pair) uint64 { return x.sendCQ.buffer }, func(x, _ *pair) { x.post(wr{opcode: connectx.OpNOP, flags: signal}) }, func(x, _ *pair) bool { return x.sendCQ.failed == 1 }},
 		{"CQ's record", func(x, _ *pair) uint64 { return x.sendCQ.record }, func(x, _ *pair) { x.p.bell(0x20, 1) }, func(x, _ *pair) bool { return x.sendCQ.failed == 1 }},
 		{"doorbell beyond the ring", nil, func(x, _ *pair) { x.cur = 17; x.ring() }, func(x, _ *pair) bool { return x.failed == 1 && x.qp.state == ib.Err }},
-		{"receives beyond the ring", nil, func(x, y *pair) { y.recvHead = 16; y.recv(0); x.post(wr{opcode: opSend}) }, func(_, y *pair) bool { return y.failed == 1 && y.qp.state == ib.Err }},
+		{"receives beyond the ring", nil, func(x, y *pair) { y.recvHead = 16; y.recv(0); x.post(wr{opcode: connectx.OpSend}) }, func(_, y *pair) bool { return y.failed == 1 && y.qp.state == ib.Err }},
 	} {
 		all(t, func(t *testing.T, l *lab) {
 			x, y := l.rc(16, 16)
@@ -525,7 +526,7 @@ func TestScatter(t *testing.T) {
 				fill(src, byte(n+1))
 				first := n / 3
 				y.recv(1, sge(mb, b, first), sge(mb, b+1000, 4*limit))
-				x.post(wr{id: 2, opcode: opSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, n)}})
+				x.post(wr{id: 2, opcode: connectx.OpSend, flags: signal, sgl: []verbs.SGE{sge(ma, a, n)}})
 				l.scan()
 				if placed := bytes.Equal(dst[1000:1000+n-first], src[first:n]); placed != (n > limit || n == 0) {
 					t.Errorf("%d bytes placed before the CQE is polled: %v", n, placed)
@@ -537,7 +538,7 @@ func TestScatter(t *testing.T) {
 					t.Errorf("%d bytes were not received", n)
 				}
 				q.poll()
-				x.post(wr{id: 3, opcode: opRead, flags: signal, raddr: b + 1000, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a+2000, first), sge(ma, a+3000, n-first)}})
+				x.post(wr{id: 3, opcode: connectx.OpRead, flags: signal, raddr: b + 1000, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a+2000, first), sge(ma, a+3000, n-first)}})
 				l.scan()
 				if w, ok := q.poll(); !ok || w.id != 3 || w.status != 0 || !bytes.Equal(src[2000:2000+first], dst[1000:1000+first]) || !bytes.Equal(src[3000:3000+n-first], dst[1000+first:1000+n]) {
 					t.Errorf("%d bytes were not read: %+v, %v", n, w, ok)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // fetchBytes is how much of a receive ring one call reads.
@@ -28,7 +29,7 @@ type recvRing struct {
 	broken  bool
 	word    [4]byte
 	buf     [fetchBytes]byte
-	sges    [fetchBytes / dataBytes]verbs.SGE
+	sges    [fetchBytes / connectx.DataBytes]verbs.SGE
 	pieces  [2]verbs.MemoryPiece
 }
 
@@ -88,7 +89,7 @@ func (r *recvRing) FetchRecv(wrs []verbs.RecvWR) int {
 		next := index + 1
 		if r.linked {
 			next = int(binary.BigEndian.Uint16(wqe[2:]))
-			wqe = wqe[octoword:]
+			wqe = wqe[connectx.Octoword:]
 		} else if next == r.count {
 			next = 0
 		}

@@ -3,6 +3,7 @@ package mlx5
 import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // Scattering to CQEs: what comes back for a request, or what is received, goes into the CQE
@@ -41,9 +42,9 @@ func (s *stage) sge(index int, n uint64) verbs.SGE {
 
 // data returns n bytes of the WQE at an index, and how they are scattered.
 func (s *stage) data(index int, n uint32) (data []byte, scatter uint8) {
-	scatter = scatter32
+	scatter = connectx.Scatter32
 	if s.limit == stageBytes {
-		scatter = scatter64
+		scatter = connectx.Scatter64
 	}
 	return s.bytes[index*stageBytes:][:n], scatter
 }

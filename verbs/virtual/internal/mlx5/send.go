@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // sendRing is what a queue pair knows of its ring of send WQEs.
@@ -90,8 +91,8 @@ func (s *sendRing) straight(n int) int { return min(n, len(s.wqes)-int(s.next)&(
 
 // ringPiece is n blocks of the ring from the next on, which do not wrap.
 func (q *QP) ringPiece(n int) verbs.MemoryPiece {
-	at := int(q.send.next) & (len(q.send.wqes) - 1) * blockBytes
-	return verbs.MemoryPiece{Addr: q.cfg.SendBuffer + uint64(at), Data: q.e.ring[:n*blockBytes]}
+	at := int(q.send.next) & (len(q.send.wqes) - 1) * connectx.BlockBytes
+	return verbs.MemoryPiece{Addr: q.cfg.SendBuffer + uint64(at), Data: q.e.ring[:n*connectx.BlockBytes]}
 }
 
 // post posts the WQEs up to counter, of which readRing's buffer has ahead blocks or more
@@ -125,7 +126,7 @@ func (q *QP) readRing(n int) bool {
 	straight := q.send.straight(n)
 	pieces := append(e.ringPieces[:0], q.ringPiece(straight))
 	if straight < n {
-		pieces = append(pieces, verbs.MemoryPiece{Addr: q.cfg.SendBuffer, Data: e.ring[straight*blockBytes : n*blockBytes]})
+		pieces = append(pieces, verbs.MemoryPiece{Addr: q.cfg.SendBuffer, Data: e.ring[straight*connectx.BlockBytes : n*connectx.BlockBytes]})
 	}
 	return e.mem.readAll(pieces) == nil
 }
@@ -138,7 +139,7 @@ func (q *QP) postBatch(n int, more bool) {
 	counter := s.next
 	var bad bool
 	for at < n && count < len(e.wrs) {
-		b := e.ring[at*blockBytes : n*blockBytes]
+		b := e.ring[at*connectx.BlockBytes : n*connectx.BlockBytes]
 		blocks := blocksOf(b)
 		if blocks > n-at && more {
 			break // the rest comes with the next batch
@@ -175,7 +176,7 @@ func (q *QP) postBatch(n int, more bool) {
 	}
 	switch {
 	case err == nil && bad:
-		q.refuse(min(blocksOf(e.ring[at*blockBytes:]), n-at))
+		q.refuse(min(blocksOf(e.ring[at*connectx.BlockBytes:]), n-at))
 	case err == nil:
 	case errors.Is(err, verbs.ErrQueueFull):
 		s.held = true
@@ -198,12 +199,12 @@ func (q *QP) complete(r *request, b []byte, counter uint16) (err error) {
 	s := &q.send
 	if s.stage == nil {
 		// A WQE that begins in the last block and is longer goes on behind the ring.
-		s.bytes = make([]byte, (len(s.wqes)+maxBlocks)*blockBytes)
+		s.bytes = make([]byte, (len(s.wqes)+maxBlocks)*connectx.BlockBytes)
 		if s.stage, err = q.cfg.PD.RegMR(s.bytes, 0); err != nil {
 			return err
 		}
 	}
-	base := int(counter) & (len(s.wqes) - 1) * blockBytes
+	base := int(counter) & (len(s.wqes) - 1) * connectx.BlockBytes
 	for i := range r.wr.SGL {
 		if r.inline>>i&1 != 0 {
 			p := &r.wr.SGL[i]
@@ -224,8 +225,8 @@ const noKey = 0
 func (q *QP) refuse(blocks int) {
 	e, s := q.e, &q.send
 	x := entry{
-		opcode: cqeReqErr, wqeOpcode: s.at(s.next).opcode, qpn: q.num, userIndex: q.cfg.UserIndex, counter: s.next,
-		syndrome: syndrome(ib.WCLocQPOpErr),
+		opcode: connectx.CQEReqErr, wqeOpcode: s.at(s.next).opcode, qpn: q.num, userIndex: q.cfg.UserIndex, counter: s.next,
+		syndrome: connectx.Syndrome(ib.WCLocQPOpErr),
 	}
 	if q.cfg.Type != ib.UD {
 		e.poison[0] = verbs.SGE{Length: 1, LKey: noKey}
@@ -243,7 +244,7 @@ func (q *QP) refuse(blocks int) {
 		}
 	}
 	if q.state == ib.Err || q.state == ib.SQE {
-		x.syndrome = syndrome(ib.WCWRFlushErr)
+		x.syndrome = connectx.Syndrome(ib.WCWRFlushErr)
 	}
 	s.next += uint16(blocks)
 	c := q.cfg.SendCQ

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // SRQConfig describes a shared receive queue.
@@ -39,7 +40,7 @@ func (e *Engine) CreateSRQ(c SRQConfig) (*SRQ, error) {
 	if err := powerOfTwo("shared receive queue entries", c.Entries, 1, 1<<15); err != nil {
 		return nil, err
 	}
-	if err := powerOfTwo("shared receive queue stride", c.Stride, 2*octoword, fetchBytes); err != nil {
+	if err := powerOfTwo("shared receive queue stride", c.Stride, 2*connectx.Octoword, fetchBytes); err != nil {
 		return nil, err
 	}
 	to, ok := c.Backend.(verbs.SourcedRecv)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // both runs f with and without verbs.VectorMemory.
@@ -89,25 +90,25 @@ func TestOperations(t *testing.T) {
 		y.recv(103, sge(mb, b, 64))
 		inline := []byte("twenty-six bytes of a WQE!")
 		x.post(
-			wr{id: 1, opcode: opSend, flags: signal | solicited, sgl: []verbs.SGE{sge(ma, a, 2000), {}, sge(ma, a+2000, 500)}},
-			wr{id: 2, opcode: opSendImm, flags: signal, imm: 0x01020304, sgl: []verbs.SGE{sge(ma, a+100, 3000)}},
-			wr{id: 3, opcode: opWriteImm, imm: 0xa0b0c0d0, raddr: b + 9000, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 100)}},
-			wr{id: 4, opcode: opWrite, flags: signal, raddr: b + 10000, rkey: mb.RKey(), inline: inline},
-			wr{id: 5, opcode: opSend, flags: signal, inline: inline[:6], sgl: []verbs.SGE{sge(ma, a+10, 20)}},
+			wr{id: 1, opcode: connectx.OpSend, flags: signal | connectx.Solicited, sgl: []verbs.SGE{sge(ma, a, 2000), {}, sge(ma, a+2000, 500)}},
+			wr{id: 2, opcode: connectx.OpSendImm, flags: signal, imm: 0x01020304, sgl: []verbs.SGE{sge(ma, a+100, 3000)}},
+			wr{id: 3, opcode: connectx.OpWriteImm, imm: 0xa0b0c0d0, raddr: b + 9000, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 100)}},
+			wr{id: 4, opcode: connectx.OpWrite, flags: signal, raddr: b + 10000, rkey: mb.RKey(), inline: inline},
+			wr{id: 5, opcode: connectx.OpSend, flags: signal, inline: inline[:6], sgl: []verbs.SGE{sge(ma, a+10, 20)}},
 		)
 		for _, want := range []wc{
-			{id: 1, opcode: cqeReq, wqe: opSend, bytes: 2500, counter: 0},
-			{id: 2, opcode: cqeReq, wqe: opSendImm, bytes: 3000, counter: 1},
-			{id: 4, opcode: cqeReq, wqe: opWrite, bytes: 26, counter: 3},
-			{id: 5, opcode: cqeReq, wqe: opSend, bytes: 26, counter: 4},
+			{id: 1, opcode: connectx.CQEReq, wqe: connectx.OpSend, bytes: 2500, counter: 0},
+			{id: 2, opcode: connectx.CQEReq, wqe: connectx.OpSendImm, bytes: 3000, counter: 1},
+			{id: 4, opcode: connectx.CQEReq, wqe: connectx.OpWrite, bytes: 26, counter: 3},
+			{id: 5, opcode: connectx.CQEReq, wqe: connectx.OpSend, bytes: 26, counter: 4},
 		} {
 			check(t, l.until(x.sendCQ), want, x)
 		}
 		for _, want := range []wc{
-			{id: 100, opcode: cqeRespSend, bytes: 2500, se: true},
-			{id: 101, opcode: cqeRespSendImm, bytes: 3000, imm: 0x01020304, counter: 1},
-			{id: 102, opcode: cqeRespWrImm, bytes: 100, imm: 0xa0b0c0d0, counter: 2},
-			{id: 103, opcode: cqeRespSend, bytes: 26, counter: 3},
+			{id: 100, opcode: connectx.CQERespSend, bytes: 2500, se: true},
+			{id: 101, opcode: connectx.CQERespSendImm, bytes: 3000, imm: 0x01020304, counter: 1},
+			{id: 102, opcode: connectx.CQERespWrImm, bytes: 100, imm: 0xa0b0c0d0, counter: 2},
+			{id: 103, opcode: connectx.CQERespSend, bytes: 26, counter: 3},
 		} {
 			check(t, l.until(y.recvCQ), want, y)
 		}
@@ -124,16 +125,16 @@ func TestOperations(t *testing.T) {
 		word := dst[12000:12008]
 		binary.NativeEndian.PutUint64(word, 40)
 		x.post(
-			wr{id: 6, opcode: opRead, flags: signal | fmStrong, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 5000)}},
-			wr{id: 7, opcode: opAtomicFA, flags: signal, raddr: b + 12000, rkey: mb.RKey(), swap: 2, sgl: []verbs.SGE{sge(ma, a+8000, 8)}},
-			wr{id: 8, opcode: opAtomicCS, flags: signal, raddr: b + 12000, rkey: mb.RKey(), swap: 99, compare: 42, sgl: []verbs.SGE{sge(ma, a+8008, 8)}},
-			wr{id: 9, opcode: opNOP, flags: signal},
+			wr{id: 6, opcode: connectx.OpRead, flags: signal | connectx.FMStrong, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 5000)}},
+			wr{id: 7, opcode: connectx.OpAtomicFA, flags: signal, raddr: b + 12000, rkey: mb.RKey(), swap: 2, sgl: []verbs.SGE{sge(ma, a+8000, 8)}},
+			wr{id: 8, opcode: connectx.OpAtomicCS, flags: signal, raddr: b + 12000, rkey: mb.RKey(), swap: 99, compare: 42, sgl: []verbs.SGE{sge(ma, a+8008, 8)}},
+			wr{id: 9, opcode: connectx.OpNOP, flags: signal},
 		)
 		for _, want := range []wc{
-			{id: 6, opcode: cqeReq, wqe: opRead, bytes: 5000, counter: 5},
-			{id: 7, opcode: cqeReq, wqe: opAtomicFA, bytes: 8, counter: 6},
-			{id: 8, opcode: cqeReq, wqe: opAtomicCS, bytes: 8, counter: 7},
-			{id: 9, opcode: cqeReq, wqe: opNOP, counter: 8},
+			{id: 6, opcode: connectx.CQEReq, wqe: connectx.OpRead, bytes: 5000, counter: 5},
+			{id: 7, opcode: connectx.CQEReq, wqe: connectx.OpAtomicFA, bytes: 8, counter: 6},
+			{id: 8, opcode: connectx.CQEReq, wqe: connectx.OpAtomicCS, bytes: 8, counter: 7},
+			{id: 9, opcode: connectx.CQEReq, wqe: connectx.OpNOP, counter: 8},
 		} {
 			check(t, l.until(x.sendCQ), want, x)
 		}
@@ -179,7 +180,7 @@ func TestRings(t *testing.T) {
 			total = 3000
 		}
 		for i := uint64(0); int(x.cur) < total; i++ {
-			w := wr{id: i, opcode: opSend, flags: signal}
+			w := wr{id: i, opcode: connectx.OpSend, flags: signal}
 			fill(src, byte(i))
 			var want []byte
 			for range rng.IntN(3) {
@@ -226,7 +227,7 @@ func TestBurst(t *testing.T) {
 			var ws []wr
 			for i := range 512 {
 				y.recv(uint64(i), sge(mb, b, 100))
-				w := wr{id: uint64(i), opcode: opSend, sgl: []verbs.SGE{sge(ma, a, i%100)}}
+				w := wr{id: uint64(i), opcode: connectx.OpSend, sgl: []verbs.SGE{sge(ma, a, i%100)}}
 				if i%100 == 0 {
 					w.sgl = nil
 				}
@@ -277,9 +278,9 @@ func TestDatagrams(t *testing.T) {
 		to := &destination{gid: gid, qpn: x[1].num, qkey: 0x1111}
 		for i := range 40 { // the ring wraps within and after the address vector
 			x[1].recv(uint64(i), sge(mb, b, 1100))
-			w := wr{id: uint64(i), opcode: opSend, flags: signal, to: to, sgl: []verbs.SGE{sge(ma, a, i+1)}}
+			w := wr{id: uint64(i), opcode: connectx.OpSend, flags: signal, to: to, sgl: []verbs.SGE{sge(ma, a, i+1)}}
 			if i%2 == 1 {
-				w.opcode, w.imm, w.inline, w.sgl = opSendImm, uint32(i), l.p[0].mem.at(a, i+1), nil
+				w.opcode, w.imm, w.inline, w.sgl = connectx.OpSendImm, uint32(i), l.p[0].mem.at(a, i+1), nil
 				if i%4 == 3 { // some inline, the rest by a pointer
 					w.inline, w.sgl = w.inline[:i-1], []verbs.SGE{sge(ma, a+uint64(i)-1, 2)}
 				}
@@ -289,7 +290,7 @@ func TestDatagrams(t *testing.T) {
 				t.Fatalf("request %d: %+v", i, got)
 			}
 			got := l.until(x[1].recvCQ)
-			if got.id != uint64(i) || got.bytes != uint32(41+i) || !got.grh || got.sl != 0xa || got.src != x[0].num || got.opcode != cqeRespSend+uint8(i%2) || got.imm != uint32(i%2*i) {
+			if got.id != uint64(i) || got.bytes != uint32(41+i) || !got.grh || got.sl != 0xa || got.src != x[0].num || got.opcode != connectx.CQERespSend+uint8(i%2) || got.imm != uint32(i%2*i) {
 				t.Fatalf("receive %d: %+v", i, got)
 			}
 			if !bytes.Equal(l.p[1].mem.at(b+40, i+1), l.p[0].mem.at(a, i+1)) {
@@ -297,13 +298,13 @@ func TestDatagrams(t *testing.T) {
 			}
 		}
 		// An address vector without the RoCE extension.
-		b16 := x[0].encode(&wr{opcode: opSend, to: to})
+		b16 := x[0].encode(&wr{opcode: connectx.OpSend, to: to})
 		b16[16+8] = 0
 		x[0].write(99, b16)
-		x[0].write(100, x[0].encode(&wr{opcode: opSend, to: to}))
+		x[0].write(100, x[0].encode(&wr{opcode: connectx.OpSend, to: to}))
 		x[0].ring()
 		for _, want := range []wc{
-			{id: 99, opcode: cqeReqErr, wqe: opSend, status: 2, counter: 64}, {id: 100, opcode: cqeReqErr, wqe: opSend, status: 5, counter: 65},
+			{id: 99, opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: 2, counter: 64}, {id: 100, opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: 5, counter: 65},
 		} {
 			want.counter = x[0].at(want.id)
 			check(t, l.until(x[0].sendCQ), want, x[0])
@@ -329,7 +330,7 @@ func TestErrors(t *testing.T) {
 		b, mb := l.p[1].reg(4096, anyAccess)
 		_, readOnly := l.p[1].reg(4096, ib.AccessLocalWrite)
 		x, y := l.rc(64, 16)
-		good := wr{id: 1, opcode: opWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 100)}}
+		good := wr{id: 1, opcode: connectx.OpWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 100)}}
 		bad := func(w wr) wr { w.id = 2; return w }
 		cases := []struct {
 			name string
@@ -337,22 +338,22 @@ func TestErrors(t *testing.T) {
 			want uint8
 			edit func(b []byte)
 		}{
-			{name: "remote key", w: wr{opcode: opWrite, raddr: b, rkey: readOnly.RKey(), sgl: []verbs.SGE{sge(ma, a, 1)}}, want: 0x13},
-			{name: "local key", w: wr{opcode: opWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{{Addr: a, Length: 1, LKey: 77}}}, want: 0x04},
-			{name: "bounds", w: wr{opcode: opWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a+4000, 97)}}, want: 0x04},
+			{name: "remote key", w: wr{opcode: connectx.OpWrite, raddr: b, rkey: readOnly.RKey(), sgl: []verbs.SGE{sge(ma, a, 1)}}, want: 0x13},
+			{name: "local key", w: wr{opcode: connectx.OpWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{{Addr: a, Length: 1, LKey: 77}}}, want: 0x04},
+			{name: "bounds", w: wr{opcode: connectx.OpWrite, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a+4000, 97)}}, want: 0x04},
 			{name: "UMR", w: wr{opcode: 0x25}, want: 0x02},
 			{name: "local invalidate", w: wr{opcode: 0x1b}, want: 0x02},
 			{name: "TSO", w: wr{opcode: 0x0e}, want: 0x02},
 			{name: "unknown", w: wr{opcode: 0xfe}, want: 0x02},
-			{name: "opmod", w: wr{opcode: opWrite, opmod: 1, raddr: b, rkey: mb.RKey()}, want: 0x02},
-			{name: "size 0", w: wr{opcode: opSend}, edit: func(b []byte) { b[7] = 0 }, want: 0x02},
-			{name: "size beyond the doorbell", w: wr{opcode: opSend}, edit: func(b []byte) { b[7] = 63 }, want: 0x02},
-			{name: "other queue pair", w: wr{opcode: opSend}, edit: func(b []byte) { b[6]++ }, want: 0x02},
-			{name: "no remote address", w: wr{opcode: opWrite}, edit: func(b []byte) { b[7] = 1 }, want: 0x02},
-			{name: "inline beyond the WQE", w: wr{opcode: opSend, inline: []byte("x")}, edit: func(b []byte) { b[18] = 1 }, want: 0x02},
-			{name: "inline READ", w: wr{opcode: opRead, raddr: b, rkey: mb.RKey(), inline: []byte("x"), sgl: []verbs.SGE{sge(ma, a, 1)}}, want: 0x02},
-			{name: "atomic of 4 bytes", w: wr{opcode: opAtomicFA, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 4)}}, want: 0x02},
-			{name: "pieces", w: wr{opcode: opSend, sgl: slices.Repeat([]verbs.SGE{sge(ma, a, 1)}, 17)}, want: 0x02},
+			{name: "opmod", w: wr{opcode: connectx.OpWrite, opmod: 1, raddr: b, rkey: mb.RKey()}, want: 0x02},
+			{name: "size 0", w: wr{opcode: connectx.OpSend}, edit: func(b []byte) { b[7] = 0 }, want: 0x02},
+			{name: "size beyond the doorbell", w: wr{opcode: connectx.OpSend}, edit: func(b []byte) { b[7] = 63 }, want: 0x02},
+			{name: "other queue pair", w: wr{opcode: connectx.OpSend}, edit: func(b []byte) { b[6]++ }, want: 0x02},
+			{name: "no remote address", w: wr{opcode: connectx.OpWrite}, edit: func(b []byte) { b[7] = 1 }, want: 0x02},
+			{name: "inline beyond the WQE", w: wr{opcode: connectx.OpSend, inline: []byte("x")}, edit: func(b []byte) { b[18] = 1 }, want: 0x02},
+			{name: "inline READ", w: wr{opcode: connectx.OpRead, raddr: b, rkey: mb.RKey(), inline: []byte("x"), sgl: []verbs.SGE{sge(ma, a, 1)}}, want: 0x02},
+			{name: "atomic of 4 bytes", w: wr{opcode: connectx.OpAtomicFA, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 4)}}, want: 0x02},
+			{name: "pieces", w: wr{opcode: connectx.OpSend, sgl: slices.Repeat([]verbs.SGE{sge(ma, a, 1)}, 17)}, want: 0x02},
 		}
 		for _, c := range cases {
 			for i := range 3 {
@@ -368,11 +369,11 @@ func TestErrors(t *testing.T) {
 			x.write(2, e)
 			x.ring()
 			got := l.until(x.sendCQ)
-			if got.id != 2 || got.opcode != cqeReqErr || got.status != c.want || got.wqe != c.w.opcode {
+			if got.id != 2 || got.opcode != connectx.CQEReqErr || got.status != c.want || got.wqe != c.w.opcode {
 				t.Errorf("%s: expected syndrome %#x, got %+v", c.name, c.want, got)
 			}
 			for i := range 3 {
-				if got := l.until(x.recvCQ); got.id != uint64(i+50) || got.opcode != cqeRespErr || got.status != 0x05 {
+				if got := l.until(x.recvCQ); got.id != uint64(i+50) || got.opcode != connectx.CQERespErr || got.status != 0x05 {
 					t.Errorf("%s: receive %d: %+v", c.name, i, got)
 				}
 			}
@@ -397,7 +398,7 @@ func TestErrors(t *testing.T) {
 			x.toState(ib.Reset)
 			y.toState(ib.Reset)
 			l.connect(x, y)
-			x.post(wr{id: 9, opcode: opWrite, flags: signal, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 100)}})
+			x.post(wr{id: 9, opcode: connectx.OpWrite, flags: signal, raddr: b, rkey: mb.RKey(), sgl: []verbs.SGE{sge(ma, a, 100)}})
 			if got := l.until(x.sendCQ); got.id != 9 || got.status != 0 {
 				t.Fatalf("%s: after RESET %+v", c.name, got)
 			}
@@ -413,12 +414,12 @@ func TestReceiveErrors(t *testing.T) {
 		b, mb := l.p[1].reg(4096, anyAccess)
 		y.recv(1, sge(mb, b, 99))
 		y.recv(2, sge(mb, b, 99))
-		x.post(wr{id: 1, opcode: opSend, sgl: []verbs.SGE{sge(ma, a, 100)}}, wr{id: 2, opcode: opSend})
-		for _, want := range []wc{{id: 1, opcode: cqeRespErr, status: 0x01}, {id: 2, opcode: cqeRespErr, status: 0x05, counter: 1}} {
+		x.post(wr{id: 1, opcode: connectx.OpSend, sgl: []verbs.SGE{sge(ma, a, 100)}}, wr{id: 2, opcode: connectx.OpSend})
+		for _, want := range []wc{{id: 1, opcode: connectx.CQERespErr, status: 0x01}, {id: 2, opcode: connectx.CQERespErr, status: 0x05, counter: 1}} {
 			check(t, l.until(y.recvCQ), want, y)
 		}
 		for i, status := range []uint8{0x12, 0x05} { // remote invalid request
-			check(t, l.until(x.sendCQ), wc{id: uint64(i + 1), opcode: cqeReqErr, wqe: opSend, status: status, counter: uint16(i)}, x)
+			check(t, l.until(x.sendCQ), wc{id: uint64(i + 1), opcode: connectx.CQEReqErr, wqe: connectx.OpSend, status: status, counter: uint16(i)}, x)
 		}
 		_ = mb
 	})

@@ -8,53 +8,16 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
-)
-
-// Opcodes of send WQEs (MLX5_OPCODE_*).
-const (
-	opNOP       = 0x00
-	opSendInval = 0x01
-	opWrite     = 0x08
-	opWriteImm  = 0x09
-	opSend      = 0x0a
-	opSendImm   = 0x0b
-	opRead      = 0x10
-	opAtomicCS  = 0x11
-	opAtomicFA  = 0x12
-)
-
-// Sizes of a send WQE's parts in bytes.
-const (
-	blockBytes    = 64 // a basic block
-	octoword      = 16 // what a WQE's size counts in
-	ctrlBytes     = 16
-	raddrBytes    = 16
-	atomicBytes   = 16
-	datagramBytes = 48
-	dataBytes     = 16
-
-	maxOctowords = 63 // of a WQE
-	maxBlocks    = (maxOctowords*octoword + blockBytes - 1) / blockBytes
-	maxPieces    = maxOctowords - 1 // data segments of a WQE
-)
-
-// Bits of the control segment's fm_ce_se.
-const (
-	solicited = 1 << 1
-	ceMask    = 3 << 2
-	ceAlways  = 2 << 2 // a CQE whatever the outcome; 3 also asks for an event
-	fmMask    = 7 << 5
-	fmStrong  = 3 << 5 // from this value on, requests wait for READs and atomics before
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 const (
-	inlineBit   = 1 << 31 // of a data segment's first word
-	extendedAV  = 1 << 31 // of dqp_dct
-	invalidLKey = 0x100   // ends the list of a receive WQE
+	maxBlocks = (connectx.MaxOctowords*connectx.Octoword + connectx.BlockBytes - 1) / connectx.BlockBytes
+	maxPieces = connectx.MaxOctowords - 1 // data segments of a WQE
 )
 
 // avBytes is the part of a datagram segment that says where it goes: from stat_rate_sl on.
-const avBytes = datagramBytes - 12
+const avBytes = connectx.DatagramBytes - 12
 
 // request is a decoded send WQE.
 type request struct {
@@ -78,8 +41,8 @@ var (
 
 // blocksOf returns how many blocks the WQE at the start of b takes, at least 1.
 func blocksOf(b []byte) int {
-	octowords := int(b[7] & maxOctowords)
-	return max((octowords*octoword+blockBytes-1)/blockBytes, 1)
+	octowords := int(b[7] & connectx.MaxOctowords)
+	return max((octowords*connectx.Octoword+connectx.BlockBytes-1)/connectx.BlockBytes, 1)
 }
 
 // decodeSend decodes the WQE at the start of b, all of whose blocks b has, into r. The
@@ -90,7 +53,7 @@ func decodeSend(b []byte, qpn uint32, typ ib.QPType, pieces []verbs.SGE, r *requ
 	r.opcode, r.blocks, r.inline = uint8(idx), blocksOf(b), 0
 	wr := &r.wr
 	*wr = verbs.SendWR{}
-	end := int(size&maxOctowords) * octoword
+	end := int(size&connectx.MaxOctowords) * connectx.Octoword
 	switch {
 	case end == 0 || end > len(b):
 		return errSize
@@ -100,17 +63,17 @@ func decodeSend(b []byte, qpn uint32, typ ib.QPType, pieces []verbs.SGE, r *requ
 		return errOpcode
 	}
 	b = b[:end]
-	flags := b[11]
-	if flags&ceMask >= ceAlways {
+	flags := b[connectx.CtrlFlags]
+	if flags&connectx.CEMask >= connectx.CEAlways {
 		wr.Flags |= verbs.SendSignaled
 	}
-	if flags&solicited != 0 {
+	if flags&connectx.Solicited != 0 {
 		wr.Flags |= verbs.SendSolicited
 	}
-	if flags&fmMask >= fmStrong {
+	if flags&connectx.FMMask >= connectx.FMStrong {
 		wr.Flags |= verbs.SendFence
 	}
-	at := ctrlBytes
+	at := connectx.CtrlBytes
 	var err error
 	if typ == ib.UD {
 		at, err = r.datagram(b, at)
@@ -120,34 +83,34 @@ func decodeSend(b []byte, qpn uint32, typ ib.QPType, pieces []verbs.SGE, r *requ
 	if err != nil {
 		return err
 	}
-	if r.opcode == opNOP {
+	if r.opcode == connectx.OpNOP {
 		return nil
 	}
-	wr.Imm = be.Uint32(b[12:])
+	wr.Imm = be.Uint32(b[connectx.CtrlImm:])
 	return r.data(b, at, pieces)
 }
 
 // datagram decodes what comes before the data of a WQE of a UD queue pair.
 func (r *request) datagram(b []byte, at int) (int, error) {
 	switch r.opcode {
-	case opSend:
+	case connectx.OpSend:
 		r.wr.Opcode = ib.WRSend
-	case opSendImm:
+	case connectx.OpSendImm:
 		r.wr.Opcode = ib.WRSendWithImm
 	default:
 		return 0, errOpcode
 	}
-	if len(b)-at < datagramBytes {
+	if len(b)-at < connectx.DatagramBytes {
 		return 0, errSegments
 	}
 	be := binary.BigEndian
 	dqp := be.Uint32(b[at+8:])
-	if dqp&extendedAV == 0 {
+	if dqp&connectx.ExtendedAV == 0 {
 		return 0, errAV
 	}
 	r.wr.RemoteQKey, r.wr.RemoteQPN = be.Uint32(b[at:]), dqp&0xffffff
 	copy(r.av[:], b[at+12:])
-	return at + datagramBytes, nil
+	return at + connectx.DatagramBytes, nil
 }
 
 // addressVector returns where a datagram goes.
@@ -163,26 +126,26 @@ func addressVector(b *[avBytes]byte) verbs.AddressVector {
 // the connection as a WRITE of no bytes: so it completes in its turn.
 func (r *request) connected(b []byte, at int) (int, error) {
 	wr := &r.wr
-	bytes := raddrBytes
+	bytes := connectx.RaddrBytes
 	switch r.opcode {
-	case opSend:
+	case connectx.OpSend:
 		wr.Opcode, bytes = ib.WRSend, 0
-	case opSendImm:
+	case connectx.OpSendImm:
 		wr.Opcode, bytes = ib.WRSendWithImm, 0
-	case opSendInval:
+	case connectx.OpSendInval:
 		wr.Opcode, bytes = ib.WRSendWithInv, 0
-	case opNOP:
+	case connectx.OpNOP:
 		wr.Opcode, bytes = ib.WRRDMAWrite, 0
-	case opWrite:
+	case connectx.OpWrite:
 		wr.Opcode = ib.WRRDMAWrite
-	case opWriteImm:
+	case connectx.OpWriteImm:
 		wr.Opcode = ib.WRRDMAWriteWithImm
-	case opRead:
+	case connectx.OpRead:
 		wr.Opcode = ib.WRRDMARead
-	case opAtomicCS:
-		wr.Opcode, bytes = ib.WRAtomicCmpAndSwp, raddrBytes+atomicBytes
-	case opAtomicFA:
-		wr.Opcode, bytes = ib.WRAtomicFetchAndAdd, raddrBytes+atomicBytes
+	case connectx.OpAtomicCS:
+		wr.Opcode, bytes = ib.WRAtomicCmpAndSwp, connectx.RaddrBytes+connectx.AtomicBytes
+	case connectx.OpAtomicFA:
+		wr.Opcode, bytes = ib.WRAtomicFetchAndAdd, connectx.RaddrBytes+connectx.AtomicBytes
 	default:
 		return 0, errOpcode
 	}
@@ -190,10 +153,10 @@ func (r *request) connected(b []byte, at int) (int, error) {
 		return 0, errSegments
 	}
 	be := binary.BigEndian
-	if bytes >= raddrBytes {
+	if bytes >= connectx.RaddrBytes {
 		wr.RemoteAddr, wr.RKey = be.Uint64(b[at:]), be.Uint32(b[at+8:])
 	}
-	if bytes > raddrBytes {
+	if bytes > connectx.RaddrBytes {
 		swapAdd, compare := be.Uint64(b[at+16:]), be.Uint64(b[at+24:])
 		if wr.Opcode == ib.WRAtomicCmpAndSwp {
 			wr.Swap, wr.CompareAdd = swapAdd, compare
@@ -210,27 +173,27 @@ func (r *request) data(b []byte, at int, pieces []verbs.SGE) error {
 	n, inline := 0, uint64(0)
 	for at < len(b) {
 		word := be.Uint32(b[at:])
-		if word&inlineBit != 0 {
-			length := int(word &^ inlineBit)
+		if word&connectx.InlineBit != 0 {
+			length := int(word &^ connectx.InlineBit)
 			if length > len(b)-at-4 {
 				return errSegments
 			}
 			pieces[n] = verbs.SGE{Addr: uint64(at + 4), Length: uint32(length)}
 			inline |= 1 << n
 			n++
-			at += (4 + length + octoword - 1) &^ (octoword - 1)
+			at += (4 + length + connectx.Octoword - 1) &^ (connectx.Octoword - 1)
 			continue
 		}
 		if word != 0 {
 			pieces[n] = verbs.SGE{Length: word, LKey: be.Uint32(b[at+4:]), Addr: be.Uint64(b[at+8:])}
 			n++
 		}
-		at += dataBytes
+		at += connectx.DataBytes
 	}
 	switch {
 	case inline == 0:
 		r.wr.SGL = pieces[:n]
-	case r.opcode == opRead || r.wr.Opcode.IsAtomic():
+	case r.opcode == connectx.OpRead || r.wr.Opcode.IsAtomic():
 		return errSegments // data comes back: there is nothing to be inline
 	case n == 1:
 		r.wr.Flags |= verbs.SendInline
@@ -246,9 +209,9 @@ func (r *request) data(b []byte, at int, pieces []verbs.SGE) error {
 func decodeList(b []byte, pieces []verbs.SGE) []verbs.SGE {
 	be := binary.BigEndian
 	n := 0
-	for at := 0; at < len(b); at += dataBytes {
+	for at := 0; at < len(b); at += connectx.DataBytes {
 		length, lkey := be.Uint32(b[at:]), be.Uint32(b[at+4:])
-		if lkey == invalidLKey {
+		if lkey == connectx.InvalidLKey {
 			break
 		}
 		if length != 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
+	"github.com/sluice-rdma/sluice/verbs/internal/connectx"
 )
 
 // unhex is bytes as hexadecimal digits, with blanks and after a # a comment.
@@ -189,21 +190,21 @@ func TestEntries(t *testing.T) {
 		owner uint8
 		want  string
 	}{
-		{"a request", entry{opcode: cqeReq, userIndex: 0x112233, bytes: 5, timestamp: 0x0102030405060708, wqeOpcode: opRead, qpn: 0xabcd, counter: 0xfff0}, 1, `
+		{"a request", entry{opcode: connectx.CQEReq, userIndex: 0x112233, bytes: 5, timestamp: 0x0102030405060708, wqeOpcode: connectx.OpRead, qpn: 0xabcd, counter: 0xfff0}, 1, `
 			0000 0000 00000000 00000000 00000000  # -, wqe_id, -
 			00 00 00000000 0000                   # -, ml_path, -, slid
 			00000000 00 00 0000                   # flags_rqpn, hds_ip_ext, l4_hdr_type_etc, vlan_info
 			00112233 00000000 00 00 0000 00000005 # srqn_uidx, imm_inval_pkey, app, app_op, app_info, byte_cnt
 			0102030405060708 1000abcd fff0 00 01  # timestamp, sop_drop_qpn, wqe_counter, signature, op_own
 		`},
-		{"a solicited datagram", entry{opcode: cqeRespSendImm, solicited: true, userIndex: 1, imm: 0xdeadbeef, bytes: 44, flagsRQPN: grhInBuffer | 0x42, qpn: 3}, 0, `
+		{"a solicited datagram", entry{opcode: connectx.CQERespSendImm, solicited: true, userIndex: 1, imm: 0xdeadbeef, bytes: 44, flagsRQPN: grhInBuffer | 0x42, qpn: 3}, 0, `
 			0000 0000 00000000 00000000 00000000
 			00 00 00000000 0000
 			10000042 00 00 0000
 			00000001 deadbeef 00 00 0000 0000002c
 			0000000000000000 00000003 0000 00 32
 		`},
-		{"an error", entry{opcode: cqeReqErr, userIndex: 1, syndrome: 0x15, vendor: 0x81, wqeOpcode: opSend, qpn: 3, counter: 9, timestamp: 5, imm: 6}, 1, `
+		{"an error", entry{opcode: connectx.CQEReqErr, userIndex: 1, syndrome: 0x15, vendor: 0x81, wqeOpcode: connectx.OpSend, qpn: 3, counter: 9, timestamp: 5, imm: 6}, 1, `
 			00000000000000000000000000000000 00000000000000000000000000000000 # rsvd0
 			00000001 00000000000000000000000000000000 0000                    # srqn, rsvd1
 			81 15 0a000003 0009 00 d1                                         # vendor_err_synd, syndrome, s_wqe_opcode_qpn, wqe_counter, signature, op_own
@@ -225,11 +226,11 @@ func TestSyndromes(t *testing.T) {
 		0x16: ib.WCRNRRetryExcErr, 0x22: ib.WCRemAbortErr,
 	}
 	for s := ib.WCStatus(1); s < 30; s++ {
-		got, known := back[syndrome(s)]
+		got, known := back[connectx.Syndrome(s)]
 		if known && got != s {
 			t.Errorf("%v comes back as %v", s, got)
 		}
-		delete(back, syndrome(s))
+		delete(back, connectx.Syndrome(s))
 	}
 	if len(back) > 0 {
 		t.Errorf("no status has the syndromes %v", back)
