@@ -20,6 +20,8 @@ const (
 	mostSlots   = 1 << 16 // of what goes on at a time
 	leastBuffer = 16 << 10
 	mostBuffer  = 1 << 30
+
+	leastTxBuffer = 4096 + slotBytes // a longest packet
 )
 
 // FieldError is what is wrong with one parameter, whose Key is its name in scenarios below
@@ -65,7 +67,7 @@ func (c *Config) ranges() []error {
 		in("transport_cycles", c.TransportCycles, 0, mostCycles, ""),
 		in("cqe_cycles", c.CQECycles, 0, mostCycles, ""),
 		in("pipeline_latency", c.PipelineLatency, 0, mostLatency, ""),
-		in("tx_packets", c.TxPackets, 1, mostSlots, ""),
+		in("tx_buffer", c.TxBuffer, leastTxBuffer, mostBuffer, ""),
 		in("cqe_bytes", c.CQEBytes, 1, boundary, ""),
 		in("max_inline", c.MaxInline, 0, boundary, ""),
 		in("wqe_fetch", c.WQEFetch, 0, mostSlots, "all"),
@@ -123,6 +125,7 @@ func (c *PCIeConfig) ranges() []error {
 		in("pcie.headers", int(c.Headers), int(PCIeBench), int(Kalia), ""),
 		in("pcie.tags", c.Tags, 0, mostSlots, "no limit"),
 		in("pcie.posted_credits", c.PostedCredits, 0, mostSlots, "no limit"),
+		in("pcie.posted_data", c.PostedData, dataCredit, mostBuffer, "no limit"),
 		in("pcie.posted_hold", c.PostedHold, 0, mostLatency, ""),
 		in("pcie.read_latency", c.ReadLatency, 0, mostLatency, ""),
 		in("pcie.write_latency", c.WriteLatency, 0, mostLatency, ""),
