@@ -95,6 +95,9 @@ type PCIeConfig struct {
 	// RCB is the read completion boundary, bytes: completions but the last end at a
 	// multiple of it.
 	RCB int `yaml:"rcb"`
+	// ReadCompletion is the largest payload with which the root complex answers reads, bytes, from
+	// RCB up; 0 is MPS. It is C_rc of Kalia et al. (ATC 2016, section 2.1).
+	ReadCompletion int `yaml:"read_completion"`
 	// Headers is whose count of the bytes around a TLP's payload is taken: pcie-bench
 	// (24 for a request, 20 for a completion) or kalia (26 and 22).
 	Headers PCIeHeaders `yaml:"headers" eg:"kalia"`
@@ -253,14 +256,18 @@ func cut(addr uint64, n, limit int) int {
 }
 
 // completions returns how many completions answer one request for n bytes from an
-// address on: each is as long as MPS allows and, except the last, ends at a
+// address on: each is as long as MPS and ReadCompletion allow and, except the last, ends at a
 // multiple of RCB (PCIe 2.3.1.1).
 func (c *PCIeConfig) completions(addr uint64, n int) int {
-	first := c.MPS - int(addr+uint64(c.MPS))%c.RCB
+	most := c.MPS
+	if c.ReadCompletion > 0 {
+		most = min(most, c.ReadCompletion)
+	}
+	first := most - int(addr+uint64(most))%c.RCB
 	if n <= first {
 		return 1
 	}
-	return 1 + pieces(n-first, c.MPS-c.MPS%c.RCB)
+	return 1 + pieces(n-first, most-most%c.RCB)
 }
 
 // next returns the length of the first request for n bytes from an address on.

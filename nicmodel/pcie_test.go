@@ -23,7 +23,7 @@ func idleLink(t testing.TB, c PCIeConfig) *PCIe {
 // kaliaX16 is the link of Kalia et al.: 16 lanes of 984.6 MB/s, 26 and 22 bytes.
 func kaliaX16() PCIeConfig {
 	c := gen3x8()
-	c.Rate, c.Headers = 16*7_876_800_000, Kalia
+	c.Rate, c.Headers, c.ReadCompletion = 16*7_876_800_000, Kalia, 128
 	return c
 }
 
@@ -31,20 +31,18 @@ func kaliaX16() PCIeConfig {
 // two cache lines.
 func TestBytesOfTenWQEs(t *testing.T) {
 	blue, bell := idleLink(t, kaliaX16()), idleLink(t, kaliaX16())
-	for i := range 10 {
+	for range 10 {
 		blue.mmio(0, 128, ForDoorbell)
-		if i == 0 {
-			bell.mmio(0, 8, ForDoorbell)
-		}
-		bell.Read(0, uint64(i)*128, 128, ForWQE)
 	}
+	bell.mmio(0, 8, ForDoorbell)
+	bell.Read(0, 0, 10*128, ForWQE)
 	if got := blue.bytes(Downstream, ForDoorbell); got != 1800 {
 		t.Errorf("BlueFlame: %d bytes, want 1800", got)
 	}
 	if got := bell.bytes(Downstream, ForDoorbell) + bell.bytes(Downstream, ForWQE); got != 1534 {
 		t.Errorf("doorbell: %d bytes, want 1534", got)
 	}
-	if got := bell.Traffic(Upstream, MemRd, ForWQE); got != (TLPs{10, 260}) {
+	if got := bell.Traffic(Upstream, MemRd, ForWQE); got != (TLPs{3, 78}) {
 		t.Errorf("requests %+v", got)
 	}
 }
@@ -366,7 +364,7 @@ func TestPCIeDoesNotAllocate(t *testing.T) {
 func TestPCIeConfigErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*PCIeConfig){
 		"pcie.rate": func(c *PCIeConfig) { c.Rate = 0 }, "pcie.mrrs": func(c *PCIeConfig) { c.MRRS = 0 },
-		"pcie.rcb": func(c *PCIeConfig) { c.RCB = 512 }, "headers": func(c *PCIeConfig) { c.Headers = 9 },
+		"pcie.rcb": func(c *PCIeConfig) { c.RCB = 512 }, "read_completion": func(c *PCIeConfig) { c.ReadCompletion = 32 }, "headers": func(c *PCIeConfig) { c.Headers = 9 },
 		"tags": func(c *PCIeConfig) { c.Tags = -1 }, "posted_hold is": func(c *PCIeConfig) { c.PostedHold = -1 },
 		"entries": func(c *PCIeConfig) { c.IOMMU.Entries = -1 }, "page_size": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 5000} },
 		"iommu.walkers": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Walkers: -1} },

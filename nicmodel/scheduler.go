@@ -13,7 +13,7 @@ import (
 // in the limiter's ring, one turn each (package ratelimiter).
 //
 // State: the limiter's flows, and for each queue pair since when it is held back, and by
-// what (held.go). Cost: SchedulerCycles a packet. It stalls for room in the TxBuffer
+// what (held.go). Cost: SchedulerCycles a packet. It stalls for room in TxBuffer
 // before the wire (StallTxBuffer), for a processing unit (StallUnits), and while a packet that it chose needs an
 // entry of the NIC's tables and as many are being read as can be (StallContext, StallTranslation).
 type scheduler struct {

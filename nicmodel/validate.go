@@ -122,6 +122,7 @@ func (c *PCIeConfig) ranges() []error {
 		in("pcie.mps", c.MPS, 16, boundary, ""),
 		in("pcie.mrrs", c.MRRS, 16, boundary, ""),
 		in("pcie.rcb", c.RCB, 1, boundary, ""),
+		in("pcie.read_completion", c.ReadCompletion, 16, boundary, "MPS"),
 		in("pcie.headers", int(c.Headers), int(PCIeBench), int(Kalia), ""),
 		in("pcie.tags", c.Tags, 0, mostSlots, "no limit"),
 		in("pcie.posted_credits", c.PostedCredits, 0, mostSlots, "no limit"),
@@ -151,6 +152,9 @@ func (c *PCIeConfig) rules() error {
 	var errs []error
 	if c.RCB > c.MPS {
 		errs = append(errs, bad("pcie.rcb", c.RCB, "choose at most pcie.mps, %d", c.MPS))
+	}
+	if c.ReadCompletion > 0 && c.ReadCompletion < c.RCB {
+		errs = append(errs, bad("pcie.read_completion", c.ReadCompletion, "choose pcie.rcb, %d, or more", c.RCB))
 	}
 	if p := c.IOMMU.PageSize; c.IOMMU.Entries > 0 && (p < 4096 || p&(p-1) != 0) {
 		errs = append(errs, bad("pcie.iommu.page_size", p, "choose a power of two from 4096"))

@@ -132,7 +132,8 @@ are summed up apart, because a PCIe device's rows say little of a NIC. A blind o
 
 No row that was there before the classes is blind. Rows and presets are of the same days and the same hands; where the history has
 rows before their preset (K4 to K16, by four minutes), or after it (KS, LB1 and the raw data of pcie-bench), no first result can be told from a
-later one. K3 is fit, because fetches of one element followed it, and so is the 64 B of P9, which is the engine's 47 million writes a second. The 16 units
+later one. K3 is fit, because fetches of one element followed it
+until completions of 128 bytes (section 2.1 of the paper) took their place, and so is the 64 B of P9, which is the engine's 47 million writes a second. The 16 units
 of connectib lie near what K5 and K12 imply, though they were set from a product's brief. The set-ups of K5, K11 and L3 and the length of all floods were changed
 after a first result, and those of K8, K10 and K15 later, to what the benchmarks of the paper have. That translations come in order, that a
 write of another socket's line costs a look at that socket's memory, and that reads leave nothing in the cache was decided with
