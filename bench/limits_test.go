@@ -194,9 +194,9 @@ func TestWhatLimits(t *testing.T) {
 		},
 		{
 			"room before the wire", nicLoad{preset: "cx6dx", line: 400 * gbps, senders: 1, pairs: 16, op: ib.WRRDMAWrite, size: 64, window: 32, change: func(c *nicmodel.Config) {
-				c.TxPackets = 4
+				c.TxBuffer = 4200
 			}},
-			"stage scheduler waits ... for room before the wire ... latency limits, not a rate, with 4.0 packets on their way to the wire", "It answers others",
+			"stage scheduler waits ... for room before the wire ... latency limits, not a rate, with 25.0 packets on their way to the wire", "It answers others",
 		},
 		{
 			"tags", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 4, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, change: func(c *nicmodel.Config) {

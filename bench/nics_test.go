@@ -95,7 +95,7 @@ func TestNICUse(t *testing.T) {
 		sets []string
 		want string // of h0's bottleneck
 	}{
-		{"nic-small-writes", nil, "h0's NIC: stage scheduler waits "},
+		{"nic-small-writes", nil, "h0's NIC: the wire is busy "},
 		{"quickstart", []string{"measure.nic=[h0, h1]"}, "h0's NIC: the wire is busy 9"},
 		{"quickstart", []string{"measure.nic=all", "warmup=100us", "nic.mode=offload", "systems=[{engine: none}]"}, "h0's NIC: the wire is busy 9"},
 		{"quickstart", []string{"measure.nic=all", "shim.outstanding=4KiB", "shim.segment=4KiB"}, "h0's NIC: no stage above 60.0 %"},

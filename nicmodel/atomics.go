@@ -53,7 +53,7 @@ func (u *atomics) setWatch(f func(begin, end units.Time, why Stall)) { u.watch =
 // account reports where the picoseconds of all places of the unit went.
 func (u *atomics) account(now units.Time) Account {
 	elapsed := int64(0)
-	for _, until := range u.slots {
+	for _, until := range u.slots.until {
 		elapsed += int64(max(now, until))
 	}
 	return Account{Stage: "atomics", Clock: Clock(second), Parallel: u.InFlight, Served: u.served, Elapsed: elapsed, Busy: int64(u.busy), Idle: elapsed - int64(u.busy)}
@@ -70,7 +70,7 @@ func newAtomics(on *chip) atomics {
 	c := on.cfg.Atomics
 	u := atomics{chip: on, AtomicsConfig: c, clock: on.cfg.CoreClock}
 	if c.InFlight > 0 { // else no rule holds for the rest
-		u.slots, u.locked = make(inflight, c.InFlight), make([]units.Time, c.Locks)
+		u.slots, u.locked = newInflight(c.InFlight), make([]units.Time, c.Locks)
 	}
 	return u
 }

@@ -5,6 +5,9 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
+// PacketsBeforeWire returns how many packets of so many bytes of payload have room before the wire.
+func (c *Config) PacketsBeforeWire(payload int) int { return c.TxBuffer / (slotBytes + payload) }
+
 // Config describes a NIC. Presets returns ready ones; the fields' zero values
 // are not useful.
 type Config struct {
@@ -33,10 +36,11 @@ type Config struct {
 	// receive pipeline beside the occupancies above: their depth.
 	PipelineLatency units.Time `yaml:"pipeline_latency"`
 
-	// TxPackets is how many packets may be between the scheduler and the wire:
-	// enough to cover the DMA's latency at the line rate, and not so many that
-	// they make a queue of their own.
-	TxPackets int `yaml:"tx_packets"`
+	// TxBuffer is the memory for packets between the scheduler and the wire, bytes; READ
+	// responses have as much for themselves. A packet takes 64 bytes and its payload
+	// from when it is chosen, and so bounds the reads of payload under way: enough
+	// to cover their latency at the line rate, and not so much that packets make a queue of their own.
+	TxBuffer int `yaml:"tx_buffer"`
 	// CQEBytes is what a completion takes in host memory and on PCIe.
 	CQEBytes int `yaml:"cqe_bytes"`
 	// MaxInline is the most data that travels inside a WQE, bytes. A single WQE with

@@ -34,7 +34,7 @@ type contexts struct {
 
 func newContexts(on *chip) contexts {
 	c := &on.cfg.Contexts
-	fetches := make(inflight, c.Fetches)
+	fetches := newInflight(c.Fetches)
 	return contexts{on, icm{name: "contexts", capacity: c.Entries, bytes: c.Bytes, dirty: true, fetches: &fetches, why: ForContext}}
 }
 

@@ -88,7 +88,7 @@ func TestPrefetchOfElements(t *testing.T) {
 			// The wire takes 89 us for each.
 			b.e.RunUntil(50 * units.Microsecond)
 			fetched := x.nic.PCIe().Traffic(Downstream, CplD, ForWQE)
-			want := min(posted, ahead+cfg.TxPackets+1) // one is on the wire
+			want := min(posted, ahead+cfg.TxBuffer/kilobytePacket+1) // one is on the wire
 			if ahead == 0 {
 				want = posted
 			}

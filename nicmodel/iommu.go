@@ -35,7 +35,7 @@ func newIOMMU(c IOMMUConfig) *iommu {
 	if c.Entries == 0 {
 		return nil
 	}
-	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), walkers: make(inflight, c.Walkers)}
+	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), walkers: newInflight(c.Walkers)}
 }
 
 // translate returns when the translation of n bytes from an address on, requested

@@ -24,21 +24,38 @@ type mac struct {
 
 	// Frames on their way to the wire: acknowledgements and what else has no payload
 	// and does not wait, READ responses, requests.
-	control, responses, requests      [fabric.MaxPriorities]fifo
-	waitingResponses, waitingRequests int
-	queued                            gauge // of both
-	backlogged                        uint8 // priorities that may have any frame
-	turn                              bool  // READ responses and requests take turns on the wire
-	wireFree                          units.Time
-	wakeAt                            units.Time // of the pending evWire, or Never
-	paused                            uint8
-	resumed                           [fabric.MaxPriorities]units.Time // when each was last let go
+	control, responses, requests [fabric.MaxPriorities]fifo
+	responseRoom, requestRoom    txRoom
+	queued                       gauge // of both
+	backlogged                   uint8 // priorities that may have any frame
+	turn                         bool  // READ responses and requests take turns on the wire
+	wireFree                     units.Time
+	wakeAt                       units.Time // of the pending evWire, or Never
+	paused                       uint8
+	resumed                      [fabric.MaxPriorities]units.Time // when each was last let go
 
 	packets, stale uint64
 	payload        units.Bytes
 
 	capture func(now units.Time, h fabric.Handle) // or nil
 }
+
+// txRoom is memory for packets between the scheduler and the wire.
+type txRoom struct {
+	used, size, longest int // bytes
+}
+
+// slotBytes is what a packet takes beside its payload: headers and what the NIC keeps of it.
+const slotBytes = 64
+
+func roomOf(f *frame) int { return slotBytes + f.desc.Payload }
+
+// takes reports whether there is room for a longest packet: how long the next one is, is
+// known when it has been chosen.
+func (r *txRoom) takes() bool { return r.used+r.longest <= r.size }
+
+// expect says that packets may have so much payload.
+func (r *txRoom) expect(payload int) { r.longest = max(r.longest, slotBytes+payload) }
 
 // wake makes sure that the MAC looks at its queues when a frame is ready and the
 // wire free.
@@ -56,10 +73,10 @@ func (m *mac) lineUp(now units.Time, q *qp, h fabric.Handle, f *frame, response 
 	m.queued.add(now, 1)
 	if response {
 		q.responding++
-		m.waitingResponses++
+		m.responseRoom.used += roomOf(f)
 		m.push(now, &m.responses, h, f)
 	} else {
-		m.waitingRequests++
+		m.requestRoom.used += roomOf(f)
 		m.push(now, &m.requests, h, f)
 	}
 }
@@ -139,10 +156,10 @@ func (m *mac) transmit(now units.Time, h fabric.Handle, f *frame, from *fifo) bo
 	q := m.pairs.find(f.srcQPN)
 	switch from {
 	case &m.requests[p.Priority]:
-		m.waitingRequests--
+		m.requestRoom.used -= roomOf(f)
 		m.queued.add(now, -1)
 	case &m.responses[p.Priority]:
-		m.waitingResponses--
+		m.responseRoom.used -= roomOf(f)
 		m.queued.add(now, -1)
 		if q != nil && q.resets == f.resets {
 			q.responding--

@@ -118,7 +118,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.scheduler = scheduler{
 		chip: on, stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
 		units: txUnits, limiter: limiter,
-		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never,
+		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never, missFrom: units.Never,
 	}
 	n.packetiser = packetiser{
 		chip: on, stage: clocked("packetiser"), scheduler: &n.scheduler, elements: &n.elements, contexts: &n.contexts,
@@ -126,9 +126,10 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	}
 	// The MAC's cycle is a picosecond: its work is measured in bit times, which
 	// the link keeps exactly.
+	room := txRoom{size: on.cfg.TxBuffer}
 	n.mac = mac{
 		chip: on, stage: stage{name: "mac", clock: Clock(second)}, pairs: &n.pairs, scheduler: &n.scheduler,
-		packetiser: &n.packetiser, transport: &n.transport, wakeAt: units.Never,
+		packetiser: &n.packetiser, transport: &n.transport, requestRoom: room, responseRoom: room, wakeAt: units.Never,
 	}
 
 	n.receiver = receiver{
@@ -265,7 +266,7 @@ func (n *NIC) Handle(ev des.Event) {
 	case evSchedule:
 		if now == n.scheduler.wakeAt {
 			n.scheduler.wakeAt = units.Never
-			n.scheduler.choose(now)
+			n.mac.refill(now)
 		}
 	case evLimiter:
 		if now == n.scheduler.limiterAt {

@@ -564,7 +564,7 @@ func TestConfigIsChecked(t *testing.T) {
 	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
 	for name, change := range map[string]func(*Config){
 		"core_clock": func(c *Config) { c.CoreClock = 0 }, "pcie.mps": func(c *Config) { c.PCIe.MPS = -1 },
-		"counter.bits": func(c *Config) { c.Counter.Bits = 64 }, "tx_packets": func(c *Config) { c.TxPackets = 0 },
+		"counter.bits": func(c *Config) { c.Counter.Bits = 64 }, "tx_buffer": func(c *Config) { c.TxBuffer = 0 },
 	} {
 		c := preset(t, "cx5")
 		change(&c)

@@ -35,7 +35,11 @@ func (k *packetiser) respond(now units.Time, q *qp) {
 		k.responders = append(k.responders, q)
 	}
 	var d rc.Descriptor
-	for len(k.responders) > 0 && k.mac.waitingResponses < k.cfg.TxPackets {
+	for len(k.responders) > 0 && k.mac.responseRoom.takes() {
+		if until := k.scheduler.missUntil; until > now {
+			k.scheduler.wake(until)
+			return
+		}
 		q := k.responders[0]
 		k.responders = k.responders[:copy(k.responders, k.responders[1:])]
 		q.queuedResponder = false
@@ -66,7 +70,10 @@ func (k *packetiser) build(now units.Time, q *qp, d *rc.Descriptor, response boo
 	if !response {
 		chosen = k.scheduler.chosen(now)
 	}
-	context, _ := k.contexts.lookUp(chosen, q)
+	context, free := k.contexts.lookUp(chosen, q)
+	if free > chosen {
+		k.scheduler.hold(free, StallContext)
+	}
 	at := chosen
 	if !response {
 		at = k.element(chosen, context, q, d)
@@ -163,7 +170,12 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 	if inline || !ok {
 		return ok
 	}
-	in.known += k.dma.translateSource(in.chosen, q, d) - in.chosen
+	if known := k.dma.translateSource(in.chosen, q, d); known > in.chosen {
+		in.known += known - in.chosen
+		if free := k.dma.translation.keys.fetches.free(in.chosen); free > in.chosen {
+			k.scheduler.hold(free, StallTranslation)
+		}
+	}
 	wait := in.element - in.chosen // is this packet's, not the link's
 	in.arrived = k.pcie.Read(in.chosen, q.source(d), d.Payload, ForPayload) + wait
 	if in.known > in.element {

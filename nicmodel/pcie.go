@@ -95,6 +95,9 @@ type PCIeConfig struct {
 	// RCB is the read completion boundary, bytes: completions but the last end at a
 	// multiple of it.
 	RCB int `yaml:"rcb"`
+	// ReadCompletion is the largest payload with which the root complex answers reads, bytes, from
+	// RCB up; 0 is MPS. It is C_rc of Kalia et al. (ATC 2016, section 2.1).
+	ReadCompletion int `yaml:"read_completion"`
 	// Headers is whose count of the bytes around a TLP's payload is taken: pcie-bench
 	// (24 for a request, 20 for a completion) or kalia (26 and 22).
 	Headers PCIeHeaders `yaml:"headers" eg:"kalia"`
@@ -105,15 +108,18 @@ type PCIeConfig struct {
 	// or from a processor's store to the NIC.
 	WriteLatency units.Time `yaml:"write_latency"`
 
-	// Tags is how many read requests may be outstanding: the device's tags, or the
-	// root complex's non-posted credits where they are fewer. 0 is no limit.
+	// Tags is how many read requests may be outstanding: 32 of 5 bits, 256 with extended
+	// tags, 768 with tags of 10 bits (PCIe 2.2.6.2), or the root complex's
+	// non-posted credits where they are fewer. 0 is no limit.
 	Tags int `yaml:"tags"`
-	// PostedCredits is how many writes the root complex takes in before it has
-	// worked off the first; 0 is no limit. The NIC takes completions and stores
+	// PostedCredits is how many write TLPs the root complex takes in before it has
+	// worked off the first (its posted header credits); 0 is no limit. The NIC takes completions and stores
 	// without limit, as the specification asks of an endpoint for completions.
 	PostedCredits int `yaml:"posted_credits"`
-	// PostedHold is how long the root complex takes for a write, where PostedCredits
-	// limits them.
+	// PostedData is how many bytes of writes it takes in so, in credits of 16 bytes; 0 is no limit.
+	PostedData int `yaml:"posted_data"`
+	// PostedHold is how long the root complex takes for a write, where PostedCredits or
+	// PostedData limits them.
 	PostedHold units.Time `yaml:"posted_hold"`
 	// PushLatency is from a write's arrival at the host to when a read behind it can be
 	// answered: reads push writes before them.
@@ -164,7 +170,7 @@ type PCIe struct {
 	cfg     PCIeConfig
 	sides   [numDirections]pcieSide
 	tags    inflight
-	credits inflight
+	credits postedCredits
 	mmu     *iommu
 	cache   *hostCache
 	stalls  pcieStalls
@@ -198,7 +204,7 @@ func NewPCIe(c PCIeConfig) (*PCIe, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &PCIe{cfg: c, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: make(inflight, c.Tags), credits: make(inflight, c.PostedCredits), mmu: newIOMMU(c.IOMMU), cache: newHostCache(c.HostCache)}, nil
+	return &PCIe{cfg: c, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: newInflight(c.Tags), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU), cache: newHostCache(c.HostCache)}, nil
 }
 
 // occupy takes room for so many TLPs with n bytes of payload in all.
@@ -250,14 +256,18 @@ func cut(addr uint64, n, limit int) int {
 }
 
 // completions returns how many completions answer one request for n bytes from an
-// address on: each is as long as MPS allows and, except the last, ends at a
+// address on: each is as long as MPS and ReadCompletion allow and, except the last, ends at a
 // multiple of RCB (PCIe 2.3.1.1).
 func (c *PCIeConfig) completions(addr uint64, n int) int {
-	first := c.MPS - int(addr+uint64(c.MPS))%c.RCB
+	most := c.MPS
+	if c.ReadCompletion > 0 {
+		most = min(most, c.ReadCompletion)
+	}
+	first := most - int(addr+uint64(most))%c.RCB
 	if n <= first {
 		return 1
 	}
-	return 1 + pieces(n-first, c.MPS-c.MPS%c.RCB)
+	return 1 + pieces(n-first, most-most%c.RCB)
 }
 
 // next returns the length of the first request for n bytes from an address on.
@@ -286,7 +296,9 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 	latency := p.cfg.ReadLatency + p.distance(addr, n, why)
 	done = p.occupy(Downstream, requested, CplD, answers, n, why) + latency
 	push := max(0, p.pushed-requested-p.cfg.ReadSetup)
-	if len(p.tags) > 0 || p.mmu != nil {
+	if requests := p.cfg.requests(addr, n); p.mmu == nil && push == 0 && p.tags.idle(t, requests) {
+		p.holdTags(done, addr, n, requests)
+	} else if p.tags.bounded() || p.mmu != nil {
 		idle := latency + p.cfg.Rate.Serialize(units.Bytes(p.cfg.requests(addr, n)*p.cfg.Headers.request())) +
 			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion()))
 		done = p.held(t, push, done, idle, addr, n)
@@ -311,6 +323,18 @@ func (p *PCIe) alone(n int) units.Time {
 		t += c.SocketLatency
 	}
 	return t
+}
+
+// holdTags has the requests of a read that waits for nothing but the link hold their tags
+// until their data are there.
+func (p *PCIe) holdTags(done units.Time, addr uint64, n, requests int) {
+	for ; requests > 1; requests-- {
+		size := p.cfg.next(addr, n)
+		addr += uint64(size)
+		n -= size
+		p.tags.hold(done - p.cfg.Rate.Serialize(units.Bytes(n)))
+	}
+	p.tags.hold(done)
 }
 
 // held returns when a read is done that would be at done if its requests did not wait
@@ -349,32 +373,53 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 		p.writeIssue = t + p.cfg.WriteIssue
 	}
 	packets := p.cfg.writes(addr, n)
-	sent = p.occupy(Upstream, t, MemWr, packets, n, why) + p.cfg.WriteSetup
+	free := p.sides[Upstream].until
+	sent = p.occupy(Upstream, t, MemWr, packets, n, why)
+	alone := (sent-max(free, t))/units.Time(packets) + p.cfg.WriteSetup // what a TLP takes by itself
+	sent += p.cfg.WriteSetup
 	if p.cfg.StagingRate > 0 {
 		p.leaving = max(p.leaving, t) + p.cfg.StagingRate.Serialize(units.Bytes(n))
 		sent += p.leaving - t
+		alone += p.leaving - t
 	}
 	var walk units.Time
 	if p.mmu != nil {
-		at := sent + p.credits.free(t) - t
+		at := sent
+		if p.credits.bounded() {
+			at = max(at, p.credits.next(t)+alone)
+		}
 		walk = p.mmu.translate(at, addr, n) - at
 		p.stalls.Translation += walk
 	}
-	if len(p.credits) > 0 {
-		end := sent
-		for range packets {
-			start := p.credits.free(t)
-			p.stalls.Credits += start - t
-			end = max(end, sent+start-t)
-			// A write that is not translated yet keeps its place.
-			p.credits.hold(max(end, start) + walk + p.cfg.PostedHold)
-		}
-		sent = end
+	if p.credits.bounded() {
+		sent = p.credited(t, sent, alone, walk, packets, n)
 	}
 	at := sent + walk + p.taking(addr, n)
 	p.visible = max(p.visible, at+p.cfg.WriteLatency)
 	p.pushed = max(p.pushed, at+p.cfg.PushLatency)
 	return sent, p.visible
+}
+
+// credited returns when a write has left that without credits would have left at sent, and not
+// before those before it. A TLP that waits for its credits waits for the link meanwhile, and then takes alone.
+// A write that is not translated yet keeps its credits for the walk.
+func (p *PCIe) credited(t, sent, alone, walk units.Time, packets, n int) units.Time {
+	c := &p.credits
+	c.returned(t)
+	if data := dataCredits(n); c.fit(t, packets, data) && c.left <= sent {
+		c.hold(sent+walk+p.cfg.PostedHold, packets, data)
+		return sent
+	}
+	end := max(sent, c.left)
+	for left := n; packets > 0; packets-- {
+		data := min(dataCredits(min(left, p.cfg.MPS)), c.most.data)
+		left -= p.cfg.MPS
+		end = max(end, c.free(t, 1, data)+alone)
+		c.hold(end+walk+p.cfg.PostedHold, 1, data)
+	}
+	c.left = end
+	p.stalls.Credits += end - sent
+	return end
 }
 
 // left returns when the host sees a write that was given its room before and has left

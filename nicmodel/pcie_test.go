@@ -1,7 +1,6 @@
 package nicmodel
 
 import (
-	"container/heap"
 	"math"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ func idleLink(t testing.TB, c PCIeConfig) *PCIe {
 // kaliaX16 is the link of Kalia et al.: 16 lanes of 984.6 MB/s, 26 and 22 bytes.
 func kaliaX16() PCIeConfig {
 	c := gen3x8()
-	c.Rate, c.Headers = 16*7_876_800_000, Kalia
+	c.Rate, c.Headers, c.ReadCompletion = 16*7_876_800_000, Kalia, 128
 	return c
 }
 
@@ -32,20 +31,18 @@ func kaliaX16() PCIeConfig {
 // two cache lines.
 func TestBytesOfTenWQEs(t *testing.T) {
 	blue, bell := idleLink(t, kaliaX16()), idleLink(t, kaliaX16())
-	for i := range 10 {
+	for range 10 {
 		blue.mmio(0, 128, ForDoorbell)
-		if i == 0 {
-			bell.mmio(0, 8, ForDoorbell)
-		}
-		bell.Read(0, uint64(i)*128, 128, ForWQE)
 	}
+	bell.mmio(0, 8, ForDoorbell)
+	bell.Read(0, 0, 10*128, ForWQE)
 	if got := blue.bytes(Downstream, ForDoorbell); got != 1800 {
 		t.Errorf("BlueFlame: %d bytes, want 1800", got)
 	}
 	if got := bell.bytes(Downstream, ForDoorbell) + bell.bytes(Downstream, ForWQE); got != 1534 {
 		t.Errorf("doorbell: %d bytes, want 1534", got)
 	}
-	if got := bell.Traffic(Upstream, MemRd, ForWQE); got != (TLPs{10, 260}) {
+	if got := bell.Traffic(Upstream, MemRd, ForWQE); got != (TLPs{3, 78}) {
 		t.Errorf("requests %+v", got)
 	}
 }
@@ -93,28 +90,15 @@ func TestCutting(t *testing.T) {
 	}
 }
 
-func (h *inflight) Len() int           { return len(*h) }
-func (h *inflight) Less(i, j int) bool { return (*h)[i] < (*h)[j] }
-func (h *inflight) Swap(i, j int)      { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
-func (h *inflight) Push(x any)         { *h = append(*h, x.(units.Time)) }
-func (h *inflight) Pop() any {
-	x := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return x
-}
-
 // rate drives a link with so many transfers outstanding and returns how many it
 // does in a second.
 func rate(parallel, transfers int, one func(t units.Time) units.Time) float64 {
-	var h inflight
-	for range parallel {
-		heap.Push(&h, units.Time(0))
-	}
+	slots := newInflight(parallel)
 	var last units.Time
 	for range transfers {
-		h[0] = one(h[0])
-		last = max(last, h[0])
-		heap.Fix(&h, 0)
+		done := one(slots.free(0))
+		slots.hold(done)
+		last = max(last, done)
 	}
 	return float64(transfers) / (float64(last) / float64(units.Second))
 }
@@ -148,6 +132,96 @@ func TestCreditsBoundWrites(t *testing.T) {
 	if p.stalls.Credits == 0 {
 		t.Error("nobody waited for a credit")
 	}
+}
+
+// Writes that all wait for the link have waited for their credits meanwhile: the slower of the
+// two says when they leave.
+func TestCreditsAreWaitedForBesideTheLink(t *testing.T) {
+	const writes = 2000
+	for _, c := range []struct {
+		name string
+		hold units.Time
+		rate float64 // writes a second
+	}{
+		{"the link is slower", 300 * units.Nanosecond, 31.5e9 / 8 / 280},
+		{"the credits are slower", 10 * units.Microsecond, 64 / 10e-6},
+	} {
+		for _, credits := range []struct{ headers, data int }{{64, 0}, {0, 64 * 256}, {64, 64 * 256}, {1000, 64 * 256}, {64, 1 << 20}} {
+			cfg := gen3x8()
+			cfg.Rate, cfg.PostedCredits, cfg.PostedData, cfg.PostedHold = 31_500*units.Mbps, credits.headers, credits.data, c.hold
+			p := idleLink(t, cfg)
+			var last units.Time
+			for range writes {
+				last, _ = p.Write(0, 0, 256, ForPayload)
+			}
+			if got := writes / last.Seconds(); math.Abs(got/c.rate-1) > 0.05 {
+				t.Errorf("%s, %+v: %.4g writes a second, want %.4g", c.name, credits, got, c.rate)
+			}
+		}
+	}
+}
+
+// No more credits are out at a time than there are, and none is given twice.
+func TestPostedCreditsAreConserved(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		c := gen3x8()
+		c.PostedCredits = rapid.IntRange(0, 20).Draw(r, "headers")
+		c.PostedData = rapid.SampledFrom([]int{0, 16, 64, 256, 1000, 5952}).Draw(r, "data")
+		c.PostedHold = units.Time(rapid.IntRange(0, 500).Draw(r, "hold")) * units.Nanosecond
+		p := idleLink(t, c)
+		var now, before units.Time
+		for range rapid.IntRange(1, 60).Draw(r, "writes") {
+			now += units.Time(rapid.IntRange(0, 300).Draw(r, "gap")) * units.Nanosecond
+			n := rapid.IntRange(1, 5000).Draw(r, "bytes")
+			sent, _ := p.Write(now, 0, n, ForPayload)
+			if sent < before {
+				r.Fatalf("a write of %v has left at %v, one before it at %v", now, sent, before)
+			}
+			before = sent
+			k := &p.credits
+			if c.PostedCredits > 0 && (k.used.headers < 0 || k.used.headers > c.PostedCredits) {
+				r.Fatalf("%d header credits of %d are out", k.used.headers, c.PostedCredits)
+			}
+			if c.PostedData > 0 && (k.used.data < 0 || k.used.data > c.PostedData/dataCredit) {
+				r.Fatalf("%d data credits of %d are out", k.used.data, c.PostedData/dataCredit)
+			}
+			var out taken
+			for i := range k.n {
+				e := k.ring[(k.head+i)&(len(k.ring)-1)]
+				out.headers += e.headers
+				out.data += e.data
+			}
+			if out.headers != k.used.headers || out.data != k.used.data {
+				r.Fatalf("%+v are out, %+v are counted", out, k.used)
+			}
+		}
+		k := &p.credits
+		k.returned(units.Never)
+		if k.used.headers != 0 || k.used.data != 0 {
+			r.Fatalf("%+v are out for ever", k.used)
+		}
+	})
+}
+
+// A table of places gives back what comes free first, whatever the order in which places were taken.
+func TestInflight(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		places := rapid.IntRange(1, 9).Draw(r, "places")
+		f, model := newInflight(places), make([]units.Time, places)
+		for range 100 {
+			until := units.Time(rapid.IntRange(0, 50).Draw(r, "until"))
+			f.hold(until)
+			model[0] = until
+			slices.Sort(model)
+			if got := f.free(0); got != model[0] {
+				r.Fatalf("a place comes free at %d, want %d of %v", got, model[0], model)
+			}
+			at, k := units.Time(rapid.IntRange(0, 50).Draw(r, "at")), rapid.IntRange(1, 10).Draw(r, "k")
+			if got, want := f.idle(at, k), k <= places && model[min(k, places)-1] <= at; got != want {
+				r.Fatalf("%d places at %d: %v, want %v of %v", k, at, got, want, model)
+			}
+		}
+	})
 }
 
 // A working set that outgrows the IO-TLB meets a walk at each new page.
@@ -290,7 +364,7 @@ func TestPCIeDoesNotAllocate(t *testing.T) {
 func TestPCIeConfigErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*PCIeConfig){
 		"pcie.rate": func(c *PCIeConfig) { c.Rate = 0 }, "pcie.mrrs": func(c *PCIeConfig) { c.MRRS = 0 },
-		"pcie.rcb": func(c *PCIeConfig) { c.RCB = 512 }, "headers": func(c *PCIeConfig) { c.Headers = 9 },
+		"pcie.rcb": func(c *PCIeConfig) { c.RCB = 512 }, "read_completion": func(c *PCIeConfig) { c.ReadCompletion = 32 }, "headers": func(c *PCIeConfig) { c.Headers = 9 },
 		"tags": func(c *PCIeConfig) { c.Tags = -1 }, "posted_hold is": func(c *PCIeConfig) { c.PostedHold = -1 },
 		"entries": func(c *PCIeConfig) { c.IOMMU.Entries = -1 }, "page_size": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 5000} },
 		"iommu.walkers": func(c *PCIeConfig) { c.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Walkers: -1} },

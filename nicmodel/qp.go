@@ -293,6 +293,8 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 		return fmt.Errorf("host %d does not exist: the network has %d", peer.Host, n.net.Topology().Hosts())
 	}
 	q.rc, q.rcCfg, q.peer, q.cong, q.mtu, q.state = t, cfg, peer, cong, cfg.MTU, ib.RTR
+	n.mac.requestRoom.expect(int(cfg.MTU))
+	n.mac.responseRoom.expect(int(cfg.MTU))
 	if q.recv.fetched && (q.cfg.RecvDepth > 0 || q.cfg.SRQ != nil) {
 		n.receives.readRecord(n.engine.Now(), q.recv)
 	}

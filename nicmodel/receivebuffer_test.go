@@ -129,7 +129,10 @@ func TestAFullBufferMarks(t *testing.T) {
 // slowDown makes a random part of a NIC slow.
 func slowDown(t *rapid.T, c *Config) {
 	slow := int64(rapid.IntRange(1, 40).Draw(t, "slow")) * 20
-	switch rapid.SampledFrom([]string{"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing"}).Draw(t, "part") {
+	switch rapid.SampledFrom([]string{
+		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
+		"data credits", "tags", "read latency", "tx buffer", "tx units", "scheduler", "packetiser", "contexts", "translation", "completions",
+	}).Draw(t, "part") {
 	case "pcie":
 		c.PCIe.Rate = units.Rate(rapid.IntRange(2, 60).Draw(t, "gbps")) * units.Gbps
 	case "parse":
@@ -142,15 +145,35 @@ func slowDown(t *rapid.T, c *Config) {
 		c.PCIe.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Time(slow) * units.Nanosecond, Walkers: 1}
 	case "credits":
 		c.PCIe.PostedCredits, c.PCIe.PostedHold = 1, units.Time(slow)*units.Nanosecond
+	case "data credits":
+		c.PCIe.PostedData, c.PCIe.PostedHold = 64, units.Time(slow)*units.Nanosecond
+	case "tags":
+		c.PCIe.Tags = rapid.IntRange(1, 4).Draw(t, "tags")
+	case "read latency":
+		c.PCIe.ReadLatency = units.Time(slow) * 10 * units.Nanosecond
+	case "tx buffer":
+		c.TxBuffer = rapid.IntRange(leastTxBuffer, 3*leastTxBuffer).Draw(t, "tx buffer")
+	case "tx units":
+		c.TxUnits = UnitsConfig{Units: 1, Send: slow, Write: slow, Read: slow, Atomic: slow, Response: slow, Ack: slow}
+	case "scheduler":
+		c.SchedulerCycles = slow
+	case "packetiser":
+		c.PacketiserCycles = slow
+	case "contexts":
+		c.Contexts.Entries, c.Contexts.Fetches = 1, 1
+	case "translation":
+		c.Translation = TranslationConfig{Keys: 1, Lines: 1, Fetches: 1}
+	case "completions":
+		c.PCIe.MPS, c.PCIe.ReadCompletion = 128, 64
 	case "units":
 		c.RxUnits = UnitsConfig{Units: 1, Send: slow, Write: slow, Read: slow, Atomic: slow, Response: slow, Ack: slow}
 	}
 }
 
-// At any load, with any part slow, nothing is lost that is not counted, the receive buffer
-// stays within its size, PCIe has no more ahead of it than the buffer holds, and payload
-// that is placed is no more than PCIe carries.
-func TestTheReceiveSideIsBounded(t *testing.T) {
+// At any load, with any part slow, nothing is lost that is not counted, the receive buffer, the
+// memory before the wire and the host's credits stay within their sizes, PCIe has no more ahead of it than
+// these hold, and payload is no more than each link on its way carries.
+func TestEverythingIsBounded(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
 		slowDown(r, &cfg)
@@ -176,10 +199,30 @@ func TestTheReceiveSideIsBounded(t *testing.T) {
 					r.Fatalf("%v: h%d dropped a packet of a lossless priority", b.e.Now(), i)
 				}
 				inside[i] = units.Bytes(n.pcie.Traffic(Upstream, MemWr, ForPayload).Bytes)
+				for _, room := range []*txRoom{&n.mac.requestRoom, &n.mac.responseRoom} {
+					if room.used > cfg.TxBuffer || room.used < 0 {
+						r.Fatalf("%v: h%d has %d bytes before the wire, which has room for %d", b.e.Now(), i, room.used, cfg.TxBuffer)
+					}
+				}
+				if c := &n.pcie.credits; c.bounded() && (c.used.headers > cfg.PCIe.PostedCredits || c.used.data > cfg.PCIe.PostedData/dataCredit) {
+					r.Fatalf("%v: h%d has %+v posted credits of %+v", b.e.Now(), i, c.used, c.most)
+				}
 			}
 		}
-		var arrived uint64
+		var arrived, sent uint64
 		for i, n := range b.nics {
+			sent += n.mac.packets
+			if line := b.nics[i].line.BytesIn(n.mac.wireFree); n.mac.payload > line {
+				r.Errorf("h%d sent %d bytes of payload over a line that carries %d", i, n.mac.payload, line)
+			}
+			// Data come by PCIe, in reads or with elements, before they go on the wire.
+			if down := n.pcie.cfg.Rate.BytesIn(b.e.Now()); n.mac.payload > down {
+				r.Errorf("h%d sent %d bytes of payload, and PCIe carries %d", i, n.mac.payload, down)
+			}
+			booked := n.pcie.cfg.Rate.Serialize(units.Bytes(16*cfg.TxBuffer+1<<17)) + 10*units.Microsecond
+			if ahead := n.pcie.Free(Downstream) - b.e.Now(); ahead > booked {
+				r.Errorf("h%d's PCIe from the host is booked %v ahead", i, ahead)
+			}
 			if carried := n.pcie.cfg.Rate.BytesIn(b.e.Now()) + units.Bytes(2*cfg.ReceiveBuffer.Bytes); inside[i] > carried {
 				r.Errorf("h%d was written %d bytes in %v, more than %d", i, inside[i], b.e.Now(), carried)
 			}
@@ -191,6 +234,9 @@ func TestTheReceiveSideIsBounded(t *testing.T) {
 			}
 			arrived += n.transport.packets + uint64(n.receiver.queued.n) + n.receiver.buffer.drops
 		}
+		if got := b.net.Totals().Sent; got != sent {
+			r.Errorf("%d packets were sent, and NICs know of %d", got, sent)
+		}
 		if got := b.net.Totals().Delivered; got != arrived {
 			r.Errorf("%d packets were delivered, and NICs know of %d", got, arrived)
 		}
@@ -200,7 +246,13 @@ func TestTheReceiveSideIsBounded(t *testing.T) {
 				break
 			}
 		}
+		if t := b.net.Totals(); t.Sent != t.Delivered+t.Dropped+t.Lost {
+			r.Errorf("%+v: packets are missing", t)
+		}
 		for i, n := range b.nics {
+			if n.mac.requestRoom.used != 0 || n.mac.responseRoom.used != 0 || n.mac.queued.n != 0 {
+				r.Errorf("h%d is left with %d and %d bytes before the wire", i, n.mac.requestRoom.used, n.mac.responseRoom.used)
+			}
 			n.receiver.buffer.clear(b.e.Now() + units.Second)
 			if n.receiver.buffer.used != 0 || n.receiver.buffer.paused {
 				r.Errorf("h%d's buffer is left with %d bytes, paused %v", i, n.receiver.buffer.used, n.receiver.buffer.paused)

@@ -10,14 +10,14 @@ func TestRegisterPreset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.TxPackets = 7
+	c.TxBuffer = 7777
 	defer delete(presets, "mine")
 	RegisterPreset("mine", c)
 	if got, err := Preset("mine"); err != nil || got != c || !slices.Contains(Presets(), "mine") {
 		t.Errorf("%+v, %v; presets %v", got, err, Presets())
 	}
 	broken := c
-	broken.TxPackets = -1
+	broken.TxBuffer = -1
 	for name, c := range map[string]Config{"mine": c, "cx7": c, "": c, "broken": broken} {
 		func() {
 			defer func() {

@@ -13,8 +13,9 @@ import (
 // in the limiter's ring, one turn each (package ratelimiter).
 //
 // State: the limiter's flows, and for each queue pair since when it is held back, and by
-// what (held.go). Cost: SchedulerCycles a packet. It stalls for room among the TxPackets
-// before the wire (StallTxBuffer), and for a processing unit (StallUnits).
+// what (held.go). Cost: SchedulerCycles a packet. It stalls for room in TxBuffer
+// before the wire (StallTxBuffer), for a processing unit (StallUnits), and while a packet that it chose needs an
+// entry of the NIC's tables and as many are being read as can be (StallContext, StallTranslation).
 type scheduler struct {
 	*chip
 	stage
@@ -32,6 +33,9 @@ type scheduler struct {
 	limiterAt units.Time           // of the pending evLimiter, or Never
 	unitsFrom units.Time           // since when requests have waited for a unit, or Never
 	fullFrom  units.Time           // since when a due queue pair has waited for room, or Never
+	missFrom  units.Time           // since when one has waited for a packet that waits for an entry, or Never
+	missUntil units.Time           // until when that packet's read can't begin
+	missFor   Stall
 }
 
 // add lets a queue pair send, at its current rate.
@@ -106,7 +110,7 @@ func (s *scheduler) file(now units.Time, q *qp) {
 // choose chooses queue pairs for as long as there is room before the MAC, one each time
 // the scheduler is free.
 func (s *scheduler) choose(now units.Time) {
-	for s.mac.waitingRequests < s.cfg.TxPackets {
+	for s.mac.requestRoom.takes() {
 		if free := s.freeFrom(now); free > now {
 			s.wake(free)
 			return
@@ -134,6 +138,12 @@ func (s *scheduler) choose(now units.Time) {
 func (s *scheduler) freeFrom(now units.Time) units.Time {
 	if free := s.freeAt(); free > now {
 		return free
+	}
+	if s.missUntil > now {
+		if s.limiter.NextDue() <= now {
+			s.missFrom = min(s.missFrom, now)
+		}
+		return s.missUntil
 	}
 	if s.units == nil || s.limiter.NextDue() > now {
 		return now
@@ -169,7 +179,7 @@ func (s *scheduler) issue(now units.Time, q *qp) {
 // chosen accounts for the choice of a packet, and returns when it is made.
 func (s *scheduler) chosen(now units.Time) units.Time {
 	since, why := s.waits()
-	s.fullFrom, s.unitsFrom = units.Never, units.Never
+	s.fullFrom, s.unitsFrom, s.missFrom = units.Never, units.Never, units.Never
 	return s.serve(min(since, now), now, why, s.cfg.SchedulerCycles)
 }
 
@@ -190,9 +200,19 @@ func (s *scheduler) unitDone(now units.Time, q *qp) {
 	}
 }
 
+// hold keeps the scheduler until an entry's read can begin.
+func (s *scheduler) hold(until units.Time, why Stall) {
+	if until > s.missUntil {
+		s.missUntil, s.missFor = until, why
+	}
+}
+
 // waits returns since when a due queue pair has waited, or Never, and for
 // what.
 func (s *scheduler) waits() (since units.Time, why Stall) {
+	if s.missFrom < min(s.unitsFrom, s.fullFrom) {
+		return s.missFrom, s.missFor
+	}
 	if s.unitsFrom < s.fullFrom {
 		return s.unitsFrom, StallUnits
 	}

@@ -72,7 +72,7 @@ type translation struct {
 
 func newTranslation(on *chip, regions *memory) translation {
 	c := &on.cfg.Translation
-	fetches := make(inflight, c.Fetches)
+	fetches := newInflight(c.Fetches)
 	one := icm{bytes: cacheLine, fetches: &fetches, why: ForTranslation}
 	x := translation{chip: on, regions: regions, keys: one, pages: one}
 	x.keys.name, x.keys.capacity = "keys", c.Keys

@@ -71,7 +71,7 @@ func newUnits(name string, c UnitsConfig, clock Clock) *processingUnits {
 	if c.Units == 0 {
 		return nil
 	}
-	return &processingUnits{name: name, cfg: c, clock: clock, taken: make(inflight, c.Units)}
+	return &processingUnits{name: name, cfg: c, clock: clock, taken: newInflight(c.Units)}
 }
 
 // serve processes a packet of a queue pair that is ready at t, and returns when it
@@ -114,7 +114,7 @@ func (u *processingUnits) free(t units.Time) units.Time { return u.taken.free(t)
 // account reports where the cycles of all units until now went.
 func (u *processingUnits) account(now units.Time) Account {
 	elapsed := int64(0)
-	for _, until := range u.taken {
+	for _, until := range u.taken.until {
 		elapsed += u.clock.CycleAfter(max(now, until))
 	}
 	a := Account{Stage: u.name, Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy - u.held}

@@ -20,6 +20,8 @@ const (
 	mostSlots   = 1 << 16 // of what goes on at a time
 	leastBuffer = 16 << 10
 	mostBuffer  = 1 << 30
+
+	leastTxBuffer = 4096 + slotBytes // a longest packet
 )
 
 // FieldError is what is wrong with one parameter, whose Key is its name in scenarios below
@@ -65,7 +67,7 @@ func (c *Config) ranges() []error {
 		in("transport_cycles", c.TransportCycles, 0, mostCycles, ""),
 		in("cqe_cycles", c.CQECycles, 0, mostCycles, ""),
 		in("pipeline_latency", c.PipelineLatency, 0, mostLatency, ""),
-		in("tx_packets", c.TxPackets, 1, mostSlots, ""),
+		in("tx_buffer", c.TxBuffer, leastTxBuffer, mostBuffer, ""),
 		in("cqe_bytes", c.CQEBytes, 1, boundary, ""),
 		in("max_inline", c.MaxInline, 0, boundary, ""),
 		in("wqe_fetch", c.WQEFetch, 0, mostSlots, "all"),
@@ -120,9 +122,11 @@ func (c *PCIeConfig) ranges() []error {
 		in("pcie.mps", c.MPS, 16, boundary, ""),
 		in("pcie.mrrs", c.MRRS, 16, boundary, ""),
 		in("pcie.rcb", c.RCB, 1, boundary, ""),
+		in("pcie.read_completion", c.ReadCompletion, 16, boundary, "MPS"),
 		in("pcie.headers", int(c.Headers), int(PCIeBench), int(Kalia), ""),
 		in("pcie.tags", c.Tags, 0, mostSlots, "no limit"),
 		in("pcie.posted_credits", c.PostedCredits, 0, mostSlots, "no limit"),
+		in("pcie.posted_data", c.PostedData, dataCredit, mostBuffer, "no limit"),
 		in("pcie.posted_hold", c.PostedHold, 0, mostLatency, ""),
 		in("pcie.read_latency", c.ReadLatency, 0, mostLatency, ""),
 		in("pcie.write_latency", c.WriteLatency, 0, mostLatency, ""),
@@ -148,6 +152,9 @@ func (c *PCIeConfig) rules() error {
 	var errs []error
 	if c.RCB > c.MPS {
 		errs = append(errs, bad("pcie.rcb", c.RCB, "choose at most pcie.mps, %d", c.MPS))
+	}
+	if c.ReadCompletion > 0 && c.ReadCompletion < c.RCB {
+		errs = append(errs, bad("pcie.read_completion", c.ReadCompletion, "choose pcie.rcb, %d, or more", c.RCB))
 	}
 	if p := c.IOMMU.PageSize; c.IOMMU.Entries > 0 && (p < 4096 || p&(p-1) != 0) {
 		errs = append(errs, bad("pcie.iommu.page_size", p, "choose a power of two from 4096"))

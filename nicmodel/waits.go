@@ -34,14 +34,14 @@ func (n *NIC) Waits(now units.Time) []Wait {
 		}
 	}
 	p := n.pcie
-	if len(p.tags) > 0 {
+	if p.tags.bounded() {
 		all = append(all, Wait{"pcie", "a tag", p.stalls.Tags, true})
 	}
-	if len(p.credits) > 0 {
+	if p.credits.bounded() {
 		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits, true})
 	}
 	if p.mmu != nil {
-		all = append(all, Wait{"pcie", "translation", p.stalls.Translation, len(p.mmu.walkers) > 0})
+		all = append(all, Wait{"pcie", "translation", p.stalls.Translation, p.mmu.walkers.bounded()})
 	}
 	return all
 }

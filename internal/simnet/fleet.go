@@ -37,7 +37,7 @@ func (n *Network) beforeWire(cfg *reduced.Config, fail func(error)) error {
 	}
 	preset := n.Sys.NICConfig()
 	var err error
-	cfg.TxPackets = preset.TxPackets
+	cfg.TxPackets = preset.PacketsBeforeWire(int(nic.MTU))
 	const line = 64
 	taken := make([]units.Time, (nic.MTU+line-1)/line)
 	measure := func(lines int) (start units.Time, err error) {

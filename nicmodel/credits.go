@@ -1,0 +1,95 @@
+package nicmodel
+
+import (
+	"math/bits"
+
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// postedCredits are what the root complex lets the NIC write before it has worked off what
+// came before: a header credit for each TLP, and a data credit for each 16 bytes of payload (PCIe
+// 2.6.1). Writes get them in order, and give them back in order.
+type postedCredits struct {
+	most taken // of both; 0 is without bound
+	used taken
+
+	// What is out comes back at times that do not decrease: a ring of a power of two.
+	ring    []taken
+	head, n int
+	last    units.Time // when the newest comes back
+	given   units.Time // what came back until then is accounted for
+	left    units.Time // when the newest write that waited for credits has left
+}
+
+// taken is a number of credits, until an instant.
+type taken struct {
+	headers, data int
+	until         units.Time
+}
+
+const dataCredit = 16 // bytes
+
+func dataCredits(bytes int) int { return (bytes + dataCredit - 1) / dataCredit }
+
+func newPostedCredits(c *PCIeConfig) postedCredits {
+	p := postedCredits{most: taken{headers: c.PostedCredits, data: c.PostedData / dataCredit}}
+	if p.bounded() {
+		p.ring = make([]taken, 1<<bits.Len(uint(p.most.headers+p.most.data)))
+	}
+	return p
+}
+
+func (p *postedCredits) bounded() bool { return p.most.headers > 0 || p.most.data > 0 }
+
+// fit reports whether there are so many at t, to which returned has been called.
+func (p *postedCredits) fit(t units.Time, headers, data int) bool {
+	return p.given <= t && p.fits(headers, data)
+}
+
+func (p *postedCredits) fits(headers, data int) bool {
+	return (p.most.headers == 0 || p.used.headers+headers <= p.most.headers) &&
+		(p.most.data == 0 || p.used.data+data <= p.most.data)
+}
+
+// returned takes back what has come back by t.
+func (p *postedCredits) returned(t units.Time) {
+	for p.n > 0 && p.ring[p.head].until <= t {
+		p.takeBack()
+	}
+}
+
+func (p *postedCredits) takeBack() {
+	c := &p.ring[p.head]
+	p.used.headers -= c.headers
+	p.used.data -= c.data
+	p.head = (p.head + 1) & (len(p.ring) - 1)
+	p.n--
+	p.given = max(p.given, c.until)
+}
+
+// next returns the instant, t or later, from which there is one for another TLP.
+func (p *postedCredits) next(t units.Time) units.Time {
+	p.returned(t)
+	if p.fits(1, 1) {
+		return max(t, p.given)
+	}
+	return max(t, p.ring[p.head].until)
+}
+
+// free returns the instant, t or later, from which there are so many.
+func (p *postedCredits) free(t units.Time, headers, data int) units.Time {
+	p.returned(t)
+	for !p.fits(headers, data) {
+		p.takeBack()
+	}
+	return max(t, p.given)
+}
+
+// hold takes so many, for which there is room, until an instant.
+func (p *postedCredits) hold(until units.Time, headers, data int) {
+	p.last = max(p.last, until)
+	p.used.headers += headers
+	p.used.data += data
+	p.ring[(p.head+p.n)&(len(p.ring)-1)] = taken{headers, data, p.last}
+	p.n++
+}

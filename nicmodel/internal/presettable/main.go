@@ -1,0 +1,111 @@
+// Command presettable writes the table of the presets into docs/nic.md: each parameter that a
+// preset sets, with its source.
+package main
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/nicmodel"
+)
+
+const (
+	page  = "../docs/nic.md" // from the folder of package nicmodel
+	begin = "<!-- Written by nicmodel/internal/presettable; run go generate ./nicmodel. -->\n"
+	end   = "<!-- End of what is written. -->\n"
+)
+
+// order is that of the columns.
+var order = []string{"timely10g", "cx3", "connectib", "cx4lx", "cx5", "cx6dx", "cx7"}
+
+func main() {
+	if err := write(page); err != nil {
+		fmt.Fprintln(os.Stderr, "presettable:", err)
+		os.Exit(1)
+	}
+}
+
+func write(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return fmt.Errorf("%s has no place for the table: it is between %q and %q", path, begin, end)
+	}
+	t, err := table()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(before+begin+"\n"+t+"\n"+end+after), 0o666)
+}
+
+// table is Markdown. A cell that is empty has the value of the one to its left.
+func table() (string, error) {
+	if have := nicmodel.Presets(); len(have) != len(order) {
+		return "", fmt.Errorf("the table has %d presets, and there are %v", len(order), have)
+	}
+	var names []string
+	columns := make([][]string, len(order))
+	for i, name := range order {
+		c, err := nicmodel.Preset(name)
+		if err != nil {
+			return "", err
+		}
+		names = names[:0]
+		leaves("", reflect.ValueOf(c), func(key string, v reflect.Value) {
+			names = append(names, key)
+			text := fmt.Sprint(v.Interface())
+			if v.IsZero() && key != "framing" && key != "pcie.headers" {
+				text = "-"
+			}
+			columns[i] = append(columns[i], text)
+		})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| parameter | `%s` | source |\n|---%s|---|\n", strings.Join(order, "` | `"), strings.Repeat("|---", len(order)))
+	used := map[string]bool{}
+	var unset []string
+	for k, name := range names {
+		cells, set := make([]string, len(order)), false
+		for i := range order {
+			set = set || columns[i][k] != "-"
+			if i == 0 || columns[i][k] != columns[i-1][k] {
+				cells[i] = columns[i][k]
+			}
+		}
+		if !set {
+			unset = append(unset, "`"+name+"`")
+			continue
+		}
+		source, ok := sources[name]
+		if !ok {
+			return "", fmt.Errorf("%s has no source: write one, or estimate, into sources", name)
+		}
+		used[name] = true
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.Join(cells, " | "), source)
+	}
+	for name := range sources {
+		if !used[name] {
+			return "", fmt.Errorf("%s has a source, and no preset sets it", name)
+		}
+	}
+	fmt.Fprintf(&b, "\nNo preset sets %s.\n", strings.Join(unset, ", "))
+	return b.String(), nil
+}
+
+// leaves visits the parameters of a structure by their names in scenarios.
+func leaves(prefix string, v reflect.Value, visit func(key string, v reflect.Value)) {
+	for i := range v.NumField() {
+		key := prefix + v.Type().Field(i).Tag.Get("yaml")
+		if f := v.Field(i); f.Kind() == reflect.Struct {
+			leaves(key+".", f, visit)
+		} else {
+			visit(key, f)
+		}
+	}
+}

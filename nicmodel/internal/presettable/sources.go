@@ -1,0 +1,78 @@
+package main
+
+// sources say of each parameter of the presets, by its name in scenarios, where its values are from. A preset
+// named in one has that source, and the others the rest of it.
+var sources = map[string]string{
+	"pcie.rate":            "the products' pages; `timely10g`, `cx4lx`, `cx5`, `cx6dx`, `cx7`: by pcie-bench's model (SIGCOMM 2018), data link layer's packets taken off; `cx3`, `connectib`: 984.6 MB/s a lane (Kalia et al., ATC 2016, figure 2a)",
+	"pcie.mps":             "pcie-bench's systems; an lspci dump of a ConnectX-6 Dx (l2fwd-nv issue 6)",
+	"pcie.mrrs":            "pcie-bench's systems; an lspci dump of a ConnectX-6 Lx. The ConnectX-6 Dx of l2fwd-nv issue 6 is set to 4096",
+	"pcie.rcb":             "pcie-bench's model",
+	"pcie.read_completion": "`cx3`, `connectib`: C_rc of Kalia et al. (section 2.1); others: not known, as MPS allows",
+	"pcie.headers":         "pcie-bench: 24 B around a request, 20 B around a completion; kalia: 26 and 22 B",
+	"pcie.read_latency":    "`cx3`, `connectib`: so that an atomic at one address takes 1/2.24 us on `connectib` (Kalia et al., figure 14); others: so that a 64-byte read takes 546 ns (pcie-bench, BDW median)",
+	"pcie.write_latency":   "estimate",
+	"pcie.tags":            "PCIe base specification 2.2.6.2: 32, or 256 with extended tags. `cx6dx`: ExtTag+ (l2fwd-nv issue 6), no 10-bit requester (a dump of a ConnectX-6 Lx); `cx3`: ExtTag-, recalled and not checked; others: estimates. No host's non-posted credits are published",
+	"pcie.posted_credits":  "a header credit for each line of posted_data: estimate",
+	"pcie.posted_data":     "93 cache lines: hostCC (SIGCOMM 2023), of a host with PCIe 3.0 x16, recalled and not checked; twice and four times that for PCIe 4.0 and 5.0: estimates",
+	"pcie.posted_hold":     "an unloaded write through a host's write buffer (Understanding the Host Network, SIGCOMM 2024), recalled and not checked",
+
+	"core_clock":        "`cx3`: driver source (hca_core_clock); others: estimates. No firmware's report of it was found; the 1 GHz that `cx6dx` reports is its timestamps'",
+	"doorbell_cycles":   "estimate",
+	"wqe_cycles":        "`cx4lx`: so that it does 71 million messages/s, where its brief has 75; `cx3`, `connectib`: so that it does not limit; others: estimates",
+	"scheduler_cycles":  "estimate",
+	"packetiser_cycles": "estimate",
+	"parse_cycles":      "estimate",
+	"transport_cycles":  "estimate",
+	"cqe_cycles":        "estimate",
+	"pipeline_latency":  "`cx5`: 95 cycles, fitted to the latency of 8 bytes (row L1); `cx4lx`, `cx6dx`, `cx7`: as many cycles, estimates; others: estimates",
+	"tx_buffer":         "estimate: so many packets of 1 KiB as cover the DMA's latency at 10, 50, 100, 200 and 400 Gbps, and the units' of `cx3` and `connectib`",
+	"cqe_bytes":         "driver sources",
+	"max_inline":        "perftest's limit for WRITEs; `connectib`: estimate. Devices do not report it",
+	"blueflame_busy":    "estimate",
+	"wqe_cache":         "`connectib`: where the rate of READs falls in rdma_bench's sweeps (row KS3); `cx3`: estimate; others: all are held",
+
+	"tx_units.units":    "estimate",
+	"tx_units.send":     "so that all units together do 35 and 137 million messages/s, recalled from the products' briefs and not checked: estimates",
+	"tx_units.write":    "as tx_units.send",
+	"tx_units.read":     "1.5 of tx_units.send: estimate",
+	"tx_units.atomic":   "1.5 of tx_units.send: estimate",
+	"tx_units.response": "as tx_units.send",
+	"tx_units.ack":      "half of tx_units.send: estimate",
+	"rx_units.units":    "estimate",
+	"rx_units.send":     "as tx_units.send",
+	"rx_units.write":    "as tx_units.send",
+	"rx_units.read":     "as tx_units.send",
+	"rx_units.atomic":   "as tx_units.send",
+	"rx_units.response": "as tx_units.send",
+	"rx_units.ack":      "half of tx_units.send: estimate",
+
+	"atomics.in_flight": "`connectib`: so that atomics at 4096 addresses do 52 M/s (Kalia et al., figure 14); others: estimates",
+	"atomics.locks":     "estimate: figure 14 of Kalia et al. goes up to 4096 addresses",
+	"atomics.cycles":    "estimate",
+
+	"receive_buffer.bytes": "`cx5`: the vendor's guide to tuning receive buffers; others: estimates",
+	"receives.prefetch":    "estimate",
+	"receives.batch":       "estimate: a cache line of elements",
+
+	"limiter.rates":    "the kernel's driver as it loads; entry 0 of 128 is for no limit. `timely10g`, `cx3`, `connectib`: exact, estimates",
+	"limiter.min_rate": "the kernel's driver as it loads (row S1)",
+	"limiter.max_rate": "`cx5`, `cx6dx`: the kernel's driver as it loads (row S1); `cx7`: that of a BlueField-3; `cx4lx`: estimate",
+	"limiter.step":     "unit of `ibv_qp_rate_limit_attr`",
+	"limiter.tick":     "estimate: the vendor says that gaps are a few nanoseconds",
+
+	"contexts.entries":    "estimate: eRPC (NSDI 2019), as recalled, has about 2 MB on a ConnectX-5 for all, and half the rate at 5000 connections",
+	"contexts.bytes":      "mlx5 driver: `qpc` has 232 bytes, which take four lines",
+	"contexts.fetches":    "estimate",
+	"translation.keys":    "`cx3`: about 100 regions, after LITE (SOSP 2017), recalled and not checked; others: estimates",
+	"translation.lines":   "`cx3`: 4 MB in pages of 4 KiB, after LITE, recalled and not checked; others: estimates",
+	"translation.fetches": "estimate",
+	"framing":             "the products",
+
+	"counter.hz":   "driver sources and dumps (hca_core_clock, row C1); `connectib`, `cx7`, `timely10g`: estimates",
+	"counter.ppb":  "HUYGENS (NSDI 2018): typically 5 to 10 ppm",
+	"counter.bits": "driver sources (row C2)",
+
+	"max_sge":       "dumps below; `cx3`'s is its own, others have the mlx5 devices'",
+	"max_rd_atomic": "dumps below",
+	"max_qp_wr":     "dumps below",
+}
