@@ -4,6 +4,31 @@
 #include "sluice_core.h"
 
 
+// sluice_completions_clock_host_time returns the host time of a completion with that timestamp, polled at
+// polled, and true. It returns polled itself and false if the calibration can't be
+// trusted for the timestamp. The time is never after polled.
+struct sluice_completions_clock_host_time_result sluice_completions_clock_host_time(const struct sluice_completions_clock *c, uint64_t timestamp, sluice_time polled)
+{
+	if (c == NULL) {
+		return (struct sluice_completions_clock_host_time_result){polled, false};
+	}
+	struct sluice_calibration_to_host_result got = sluice_calibration_to_host(c->cal, timestamp);
+	struct sluice_calibration_mapping m = got.value;
+	bool ok = got.ok;
+	if (!ok) {
+		return (struct sluice_completions_clock_host_time_result){polled, false};
+	}
+	return (struct sluice_completions_clock_host_time_result){sluice_min(m.host, polled), true};
+}
+
+// sluice_completions_clock_set_back sets back the host's clock: see calibration.Calibrator.SetBack.
+static void sluice_completions_clock_set_back(const struct sluice_completions_clock *c, sluice_time by)
+{
+	if (c != NULL) {
+		sluice_calibration_set_back(c->cal, by);
+	}
+}
+
 static struct sluice_completions_entry *sluice_completions_queue_put(struct sluice_completions_queue *q, struct sluice_completions_table *t);
 
 // sluice_completions_queue_push is Push where there is room for one more.

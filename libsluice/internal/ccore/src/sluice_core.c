@@ -9,6 +9,22 @@ static inline int64_t sluice_telemetry_hop_slice_copy(struct sluice_telemetry_ho
 	return n;
 }
 
+static inline int64_t sluice_uint8_slice_copy(struct sluice_uint8_slice to, struct sluice_uint8_slice from)
+{
+	int64_t n = sluice_min(to.len, from.len);
+	if (n > 0)
+		memmove(to.at, from.at, (size_t)n * sizeof *to.at);
+	return n;
+}
+
+static inline int64_t sluice_verbs_sge_slice_copy(struct sluice_verbs_sge_slice to, struct sluice_verbs_sge_slice from)
+{
+	int64_t n = sluice_min(to.len, from.len);
+	if (n > 0)
+		memmove(to.at, from.at, (size_t)n * sizeof *to.at);
+	return n;
+}
+
 static struct sluice_engine *sluice_engine_as_granted(struct sluice_engine *e);
 static struct sluice_engine *sluice_engine_as_pathed(struct sluice_engine *e);
 static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e);
@@ -35,7 +51,9 @@ static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e);
 #include "ratelimiter.c"
 #include "calibration.c"
 #include "ib.c"
+#include "verbs.c"
 #include "completions.c"
+#include "core.c"
 
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env)
 {

@@ -112,6 +112,8 @@ extern "C" {
 
 #define SLUICE_IB_WRRDMA_WRITE 0
 #define SLUICE_IB_WRRDMA_WRITE_WITH_IMM 1
+#define SLUICE_IB_WR_SEND 2
+#define SLUICE_IB_WR_SEND_WITH_IMM 3
 #define SLUICE_IB_WRRDMA_READ 4
 #define SLUICE_IB_WR_ATOMIC_CMP_AND_SWP 5
 #define SLUICE_IB_WR_ATOMIC_FETCH_AND_ADD 6
@@ -123,6 +125,17 @@ extern "C" {
 #define SLUICE_IB_WC_COMP_SWAP 3
 #define SLUICE_IB_WC_FETCH_ADD 4
 #define SLUICE_IB_WC_LOCAL_INV 6
+
+// SLUICE_IB_MAX_MESSAGE is the longest message in bytes (IBA 9.7.6.1.1).
+#define SLUICE_IB_MAX_MESSAGE 2147483648
+
+#define SLUICE_IB_RC 2
+#define SLUICE_IB_UC 3
+#define SLUICE_IB_UD 4
+
+#define SLUICE_IB_RESET 0
+#define SLUICE_IB_RTS 3 // ready to send
+#define SLUICE_IB_ERR 6
 
 #define SLUICE_IB_WC_SUCCESS 0
 #define SLUICE_IB_WCWR_FLUSH_ERR 5
@@ -159,8 +172,9 @@ extern "C" {
 #define SLUICE_MBPS INT64_C(1000000)
 #define SLUICE_GBPS INT64_C(1000000000)
 
-#define SLUICE_PICOSECONDS_PER_SECOND 0xe8d4a51000u
+#define SLUICE_PICOSECONDS_PER_SECOND UINT64_C(0xe8d4a51000)
 
+#define SLUICE_PICOSECOND INT64_C(1)
 #define SLUICE_NANOSECOND INT64_C(1000)
 #define SLUICE_MICROSECOND INT64_C(1000000)
 #define SLUICE_MILLISECOND INT64_C(1000000000)
@@ -169,7 +183,49 @@ extern "C" {
 // SLUICE_NEVER is later than any instant that is reached.
 #define SLUICE_NEVER INT64_MAX
 
+#define SLUICE_VERBS_ANY_SEND 767
+
+#define SLUICE_VERBS_READS 112
+#define SLUICE_VERBS_NO_DATA 240
+
+#define SLUICE_VERBS_SEND_FENCE 1
+#define SLUICE_VERBS_SEND_SIGNALED 2
+#define SLUICE_VERBS_SEND_SOLICITED 4
+#define SLUICE_VERBS_SEND_INLINE 8
+
+#define SLUICE_CORE_NONE (-1)
+
+#define SLUICE_CORE_HELD_IDLE 0 // there is no request under way
+#define SLUICE_CORE_HELD_RATE 1 // the engine's
+#define SLUICE_CORE_HELD_FILED 2 // it is with the scheduler: held by the rate until it is due
+#define SLUICE_CORE_HELD_WINDOW 3 // the engine's
+#define SLUICE_CORE_HELD_BOUND 4 // Config.MaxOutstanding, and nothing of the engine's
+#define SLUICE_CORE_HELD_OTHER 5
+#define SLUICE_CORE_HELD_SENT 6 // no segment: the NIC has all
+#define SLUICE_CORE_HOLDS 7
+#define SLUICE_CORE_HELD_NONE 1 // nothing but perhaps the rate
+
+// SLUICE_CORE_LONGEST_RUN is for how long instants are counted from one origin. Spans between any
+// two of them, and some past and future, then fit units.Time.
+#define SLUICE_CORE_LONGEST_RUN INT64_C(1152921504606846976) // 13 days
+
+#define SLUICE_CORE_BY_NIC 1 // completed by the NIC's timestamp
+#define SLUICE_CORE_BY_DEPARTURE 2 // sent by Departed
+#define SLUICE_CORE_CLAMPED 4 // shorter than its serialisation
+#define SLUICE_CORE_TURNAROUND 8 // without what the peer took to answer
+#define SLUICE_CORE_CUT 16 // the engine lowered its rate or window
+#define SLUICE_CORE_CUT_BY_CNP 32 // and for a congestion notification
+
 /* Package units. */
+
+// sluice_long_time is an instant or a span in picoseconds that may not fit Time: a reading of a
+// clock that runs for years, or a sum of spans. It has 128 bits and reaches as far as
+// anybody needs. Two are equal (==) where their times are. The zero value is the
+// clock's origin, or no time.
+struct sluice_long_time {
+	int64_t hi;
+	uint64_t lo;
+};
 
 // sluice_time is an instant on some clock or a span between two instants, in
 // picoseconds. It reaches 106 days either way. Which clock an instant belongs
@@ -1461,6 +1517,25 @@ typedef uint8_t sluice_ib_wr_opcode;
 // sluice_ib_wc_opcode says which operation a completion belongs to (ibv_wc_opcode).
 typedef uint8_t sluice_ib_wc_opcode;
 
+/* Package verbs. */
+
+// sluice_verbs_sge names a piece of registered memory (ibv_sge).
+struct sluice_verbs_sge {
+	uint64_t addr;
+	uint32_t length;
+	uint32_t l_key;
+};
+
+/* Package completions. */
+
+// What sluice_completions_clock_host_time returns.
+struct sluice_completions_clock_host_time_result {
+	sluice_time value;
+	bool ok;
+};
+
+/* Package ib. */
+
 // sluice_ib_wc_status is the outcome of a work request (ibv_wc_status). The values are
 // libibverbs'.
 typedef uint8_t sluice_ib_wc_status;
@@ -1592,6 +1667,286 @@ struct sluice_completions_table_finished_result {
 	uint64_t failed;
 };
 
+/* Package verbs/paced/internal/core. */
+
+// sluice_core_config is what all queue pairs of a Core have in common.
+struct sluice_core_config {
+	int64_t batch; // the most segments between two calls of Due, at least 1
+	sluice_time catch_up; // the most lateness that is made up for
+	sluice_time base_rtt; // the idle network's round trip
+	struct sluice_long_time origin; // where the instants of the driver's clock are counted from at first
+
+	// nic_clock takes round trips between two of the NIC's timestamps, which count at
+	// core_clock_hz and wrap at clock_bits bits, where a segment has both of them.
+	bool nic_clock;
+	int64_t clock_bits;
+	double core_clock_hz;
+};
+
+// sluice_core_cursor is a place in the data of the requests.
+struct sluice_core_cursor {
+	uint32_t slot;
+	uint32_t off; // in the message
+	uint32_t sge; // the SGE that holds off,
+	uint32_t into; // and where in it
+};
+
+// sluice_core_claim is a segment that the scheduler released and that is about to be posted.
+struct sluice_core_claim {
+	struct sluice_core_qp *qp;
+	struct sluice_core_cursor at;
+	uint32_t n;
+	uint32_t seq;
+	bool last;
+	int32_t next; // the queue pair's next claim, or none
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_core_claim_slice {
+	struct sluice_core_claim *at;
+	int64_t len, cap;
+};
+
+/* Package verbs. */
+
+// sluice_verbs_send_flags qualify a send request (ibv_send_flags).
+typedef uint32_t sluice_verbs_send_flags;
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_verbs_sge_slice {
+	struct sluice_verbs_sge *at;
+	int64_t len, cap;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_uint8_slice {
+	uint8_t *at;
+	int64_t len, cap;
+};
+
+// sluice_verbs_send_wr is a send work request (ibv_send_wr).
+struct sluice_verbs_send_wr {
+	uint64_t wrid;
+	sluice_ib_wr_opcode opcode;
+	sluice_verbs_send_flags flags;
+	struct sluice_verbs_sge_slice sgl;
+	// Inline is the data of a request with SendInline, in place of an SGL. It
+	// is copied as the request is posted.
+	struct sluice_uint8_slice inline_;
+
+	uint64_t remote_addr;
+	uint32_t r_key;
+	uint32_t imm; // immediate data, or with WRSendWithInv the key to invalidate
+
+	uint64_t compare_add; // atomics: compare with, or add
+	uint64_t swap;
+
+	// Where a datagram goes (ibv_send_wr.wr.ud): needed by a UD queue pair,
+	// refused by the others, which send to their peer. The AH is of the queue
+	// pair's PD. remote_qpn has 24 bits. If the top bit of remote_q_key is set, the
+	// queue pair's own Q_Key is sent instead (IBA 10.2.5).
+	void *ah;
+	uint32_t remote_qpn;
+	uint32_t remote_q_key;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_verbs_send_wr_slice {
+	struct sluice_verbs_send_wr *at;
+	int64_t len, cap;
+};
+
+/* Package verbs/paced/internal/core. */
+
+// sluice_core_scratch is memory in which Next makes requests: as many of wrs as claims, and max_sge
+// of sges for each.
+struct sluice_core_scratch {
+	struct sluice_verbs_send_wr_slice wrs;
+	struct sluice_verbs_sge_slice sges;
+	int64_t max_sge;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_core_qp_pointer_slice {
+	struct sluice_core_qp **at;
+	int64_t len, cap;
+};
+
+// sluice_core is the scheduler of a set of queue pairs and the segments that it has
+// released.
+struct sluice_core {
+	struct sluice_core_config cfg;
+	struct sluice_long_time origin; // of all instants here
+	struct sluice_completions_clock *clock; // the NIC's, nil without one
+	struct sluice_limiter *sched;
+	struct sluice_core_qp_pointer_slice flows; // by ratelimiter.FlowID
+
+	int64_t in_flight; // segments with the provider, of all queue pairs
+	sluice_time gaps_end; // when the last gap after a segment ends
+
+	// What Due has let go and Next is yet to hand out.
+	struct sluice_core_claim_slice claims;
+	int64_t n_claims;
+	struct sluice_core_scratch scratch;
+};
+
+// What sluice_core_next returns.
+struct sluice_core_next_result {
+	int64_t next;
+	bool ok;
+};
+
+// What sluice_core_posted returns.
+struct sluice_core_posted_result {
+	sluice_bytes bytes;
+	bool failed;
+};
+
+// sluice_core_refusal is why a provider took no more of a Batch.
+struct sluice_core_refusal {
+	// Full says that its queue has no room, though the Core counted on it.
+	bool full;
+	// Status is what requests that it refused for another reason complete with.
+	sluice_ib_wc_status status;
+};
+
+// sluice_core_hold is what keeps a queue pair's next segment from the NIC.
+typedef uint8_t sluice_core_hold;
+
+// sluice_core_request is what a queue pair keeps of a request that is not wholly posted.
+struct sluice_core_request {
+	sluice_ib_wr_opcode opcode;
+	sluice_verbs_send_flags flags;
+	uint32_t length;
+	int64_t sges;
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint32_t imm;
+	uint64_t compare_add;
+	uint64_t swap;
+};
+
+/* Memory of the caller: len elements at at, of cap. */
+struct sluice_core_request_slice {
+	struct sluice_core_request *at;
+	int64_t len, cap;
+};
+
+/* Package ib. */
+
+// sluice_ib_qp_state is the state of a queue pair (ibv_qp_state; IBA 10.3.1).
+typedef uint8_t sluice_ib_qp_state;
+
+// sluice_ib_qp_type is the transport service of a queue pair (ibv_qp_type).
+typedef uint8_t sluice_ib_qp_type;
+
+/* Package verbs. */
+
+// sluice_verbs_qp_cap is the capacity of a queue pair. Providers may round up.
+struct sluice_verbs_qp_cap {
+	int64_t max_send_wr;
+	int64_t max_recv_wr;
+	int64_t max_send_sge;
+	int64_t max_recv_sge;
+	int64_t max_inline_data;
+};
+
+// sluice_verbs_send_limits are what a queue pair takes in a send request, whatever its state.
+struct sluice_verbs_send_limits {
+	sluice_ib_qp_type type;
+	// no_reads refuses READs and atomics: the queue pair was connected with max_rd_atomic 0.
+	bool no_reads;
+	// Cap is the queue pair's capacity. Of max_send_sge, 0 counts as 1.
+	struct sluice_verbs_qp_cap cap;
+	// Datagram is the longest datagram in bytes, the port's MTU. Connections do not use it.
+	int64_t datagram;
+};
+
+/* Package verbs/paced/internal/core. */
+
+// sluice_core_size is what follows from a segment's size, by divisions that most segments,
+// being of one size, are spared.
+struct sluice_core_size {
+	sluice_bytes bytes;
+	sluice_time wire; // that it takes to serialise at the rate wire
+	int32_t packets; // of the path MTU
+};
+
+/* Package ib. */
+
+// sluice_ib_mtu is a path MTU in bytes of payload, as verbs have it: 256, 512, 1024, 2048 or 4096.
+typedef int64_t sluice_ib_mtu;
+
+/* Package verbs/paced/internal/core. */
+
+// sluice_core_qp is one queue pair of a Core.
+struct sluice_core_qp {
+	// First what each segment needs, close together: with many queue pairs, most
+	// of what a segment costs is fetching this.
+	struct sluice_core *core;
+	uint64_t wrid; // the upper half of its segments' WRIDs
+	sluice_limiter_flow_id flow;
+	sluice_ib_qp_state state;
+	bool filed; // the segment at the cursor is with the scheduler
+	sluice_core_hold hold;
+
+	sluice_time held_from; // since when hold, or when that was last counted
+
+	bool sig_all;
+	struct sluice_verbs_send_limits limits;
+	int64_t index;
+	int64_t depth;
+	int64_t rd_max; // reads and atomics that the NIC has outstanding; 0 if not known
+	sluice_bytes limit;
+	sluice_bytes largest;
+	int64_t first_claim; // in core.claims, or none
+	int64_t last_claim;
+
+	// Requests, and where the next segment begins.
+	struct sluice_core_cursor at; // valid while unsent is not 0
+	int64_t unsent; // requests that are not claimed to their end
+	struct sluice_core_request_slice requests; // by slot
+	struct sluice_verbs_sge_slice sgl; // max_send_sge for each slot
+	struct sluice_uint8_slice inline_; // max_inline_data for each slot
+	struct sluice_completions_table table;
+
+	// What it measures and obeys.
+	struct sluice_driver driver;
+	sluice_rate line; // of the port; 0 if not known
+	sluice_rate wire; // at which the NIC sends a segment: its limiter's, else line
+	struct sluice_core_size size; // of the last segment; bytes is -1 if wire or the MTU changed since
+	sluice_time last_ack;
+	sluice_ib_mtu mtu;
+	sluice_time holds[7]; // since the instants were last set back
+	struct sluice_long_time past[7]; // before that
+};
+
+// What sluice_core_qp_finished returns.
+struct sluice_core_qp_finished_result {
+	uint64_t all;
+	uint64_t failed;
+};
+
+// What sluice_core_qp_ready returns.
+struct sluice_core_qp_ready_result {
+	uint32_t value;
+	sluice_core_hold r1;
+};
+
+// What sluice_core_qp_complete returns.
+struct sluice_core_qp_complete_result {
+	int64_t done;
+	bool ok;
+};
+
+/* Package completions. */
+
+// sluice_completions_clock turns a NIC's timestamps into times of the host's clock. A nil Clock is
+// one without timestamps.
+struct sluice_completions_clock {
+	struct sluice_calibration *cal;
+};
+
 struct sluice_completions_entry {
 	struct sluice_verbs_wc wc;
 	struct sluice_completions_table *table;
@@ -1651,12 +2006,6 @@ struct sluice_limiter {
 	struct sluice_limiter_turns *turns; // nil while all flows have one segment a turn
 };
 
-/* Memory of the caller: len elements at at, of cap. */
-struct sluice_uint8_slice {
-	uint8_t *at;
-	int64_t len, cap;
-};
-
 // sluice_limiter_turns are the weights of a round robin: a flow of weight w may send w segments a
 // turn. It is used through a nil pointer where no flow has a weight.
 struct sluice_limiter_turns {
@@ -1676,6 +2025,85 @@ struct sluice_completions_segment {
 	// that were posted so far, this segment included.
 	sluice_bytes acked;
 	sluice_bytes sent;
+};
+
+/* Package verbs/paced/internal/core. */
+
+// sluice_core_batch is what one queue pair is to post in one call.
+struct sluice_core_batch {
+	struct sluice_core_qp *qp;
+	struct sluice_verbs_send_wr_slice wrs; // valid until the next call of Next
+	int64_t first;
+};
+
+// sluice_core_qp_config is what a queue pair keeps to from its making on.
+struct sluice_core_qp_config {
+	uint32_t number; // the provider's, for completions
+	int64_t index; // the driver's, which Batch.QP.Index returns
+	struct sluice_verbs_qp_cap cap;
+	bool sig_all;
+	sluice_bytes segment; // into which Writes and Reads are cut
+	int64_t depth; // segments that the provider takes
+	sluice_bytes limit; // outstanding, besides the engine's window
+	sluice_rate line; // of the port; 0 if not known
+	sluice_ib_mtu mtu;
+};
+
+/* Package verbs. */
+
+// sluice_verbs_telemetry is what the network reported about the packets of one request.
+struct sluice_verbs_telemetry {
+	sluice_time max_hop_delay; // valid with has_max_delay
+	sluice_time reverse_max_hop_delay; // of the acknowledgement's way back
+	bool has_max_delay;
+	bool ecn;
+	bool ein;
+	// Turnaround is how long the peer kept the request's last packet before its
+	// acknowledgement left: no part of the network's round trip. Valid with
+	// has_turnaround.
+	sluice_time turnaround;
+	bool has_turnaround;
+	// Coalesced says that the request was acknowledged with a later one of its queue
+	// pair, by a peer that reports its turnaround: the network's share of its round
+	// trip is not known.
+	bool coalesced;
+	struct sluice_telemetry_stack path; // N is 0 without per-hop records
+};
+
+/* Package verbs/paced/internal/core. */
+
+// sluice_core_marks say how a Sample was taken and what it led to.
+typedef uint8_t sluice_core_marks;
+
+// sluice_core_sample is one segment that succeeded: what the driver knows of it, and the results
+// of Measure. It belongs to the driver, which reuses it for the next segment.
+struct sluice_core_sample {
+	struct sluice_completions_segment segment; // by Complete
+
+	// Given by the driver.
+	bool stamped; // completions carry the NIC's timestamp
+	bool watched; // Ack is wanted even without an engine
+	// Report is what the provider says of the segment's way, if Reported.
+	struct sluice_verbs_telemetry report;
+	bool reported;
+	// cnps is how many congestion notification packets have arrived so far, if
+	// counts_cnps.
+	uint64_t cnps;
+	bool counts_cnps;
+	// First and Last are when its first and last packet left the host, by the NIC's
+	// counter, if Departed.
+	uint64_t first;
+	uint64_t last;
+	bool departed;
+
+	// Ack is the engine's input, if there is an engine or Watched is set. It is valid
+	// until the next Measure.
+	struct sluice_ack ack;
+	sluice_time rtt; // 0 if it is not known
+	sluice_core_marks marks;
+	uint64_t fresh_cnps; // not yet passed to the engine
+
+	bool has_report; // Ack has something of a report, this one's or an earlier one's
 };
 
 /* What a struct sluice_engine is. */
@@ -1717,6 +2145,31 @@ struct sluice_engine {
 		struct sluice_poseidon poseidon;
 	} state;
 };
+
+// sluice_long_nanoseconds returns a time in nanoseconds as a LongTime.
+struct sluice_long_time sluice_long_nanoseconds(int64_t ns);
+
+// sluice_time_long returns t as a LongTime.
+struct sluice_long_time sluice_time_long(sluice_time t);
+
+// sluice_long_time_add returns the time t after l.
+struct sluice_long_time sluice_long_time_add(struct sluice_long_time l, sluice_time t);
+
+// sluice_long_time_plus returns the sum of two spans.
+struct sluice_long_time sluice_long_time_plus(struct sluice_long_time l, struct sluice_long_time m);
+
+// sluice_long_time_minus returns the difference of two spans.
+struct sluice_long_time sluice_long_time_minus(struct sluice_long_time l, struct sluice_long_time m);
+
+// sluice_long_time_sub returns the span from m to l. One that Time can't hold, 106 days either way,
+// comes as Never or -Never.
+sluice_time sluice_long_time_sub(struct sluice_long_time l, struct sluice_long_time m);
+
+// sluice_long_time_before reports whether l is earlier than m.
+bool sluice_long_time_before(struct sluice_long_time l, struct sluice_long_time m);
+
+// sluice_long_time_time returns l as a Time: Never or -Never where Time can't hold it.
+sluice_time sluice_long_time_time(struct sluice_long_time l);
 
 // sluice_driver_start installs an engine at a sender whose port has that line rate, which sends
 // unit bytes in one piece and whose shortest round trip is base_rtt. It resets all
@@ -1961,6 +2414,11 @@ sluice_time sluice_calibration_next_sample(const struct sluice_calibration *c);
 // sluice_calibration_status returns the state of the calibration at that host time.
 struct sluice_calibration_status sluice_calibration_status(const struct sluice_calibration *c, sluice_time now);
 
+// sluice_completions_clock_host_time returns the host time of a completion with that timestamp, polled at
+// polled, and true. It returns polled itself and false if the calibration can't be
+// trusted for the timestamp. The time is never after polled.
+struct sluice_completions_clock_host_time_result sluice_completions_clock_host_time(const struct sluice_completions_clock *c, uint64_t timestamp, sluice_time polled);
+
 // sluice_completions_queue_push is Push where there is room for one more.
 struct sluice_verbs_wc *sluice_completions_queue_push(struct sluice_completions_queue *q, struct sluice_completions_table *t);
 
@@ -2064,6 +2522,157 @@ struct sluice_completions_table_finished_result sluice_completions_table_finishe
 // sluice_completions_table_set_back sets back the instants of Post, of segments with the provider, as
 // units.Time.SetBack does.
 void sluice_completions_table_set_back(const struct sluice_completions_table *t, sluice_time by);
+
+// sluice_core_start makes c a Core without queue pairs, in the memory given: a scheduler that was
+// started, Config.Batch claims, scratch for the same number of requests, and a place
+// for the queue pair of each of the scheduler's flows.
+void sluice_core_start(struct sluice_core *c, struct sluice_core_config cfg, struct sluice_completions_clock *clock, struct sluice_limiter *sched, struct sluice_core_claim_slice claims, struct sluice_core_scratch scratch, struct sluice_core_qp_pointer_slice flows);
+
+// sluice_core_next_due is when Due has something to let go, or units.Never.
+sluice_time sluice_core_next_due(const struct sluice_core *c);
+
+// sluice_core_filed is how many queue pairs wait for the time of their next segment.
+int64_t sluice_core_filed(const struct sluice_core *c);
+
+// sluice_core_in_flight is how many segments the provider has.
+int64_t sluice_core_in_flight(const struct sluice_core *c);
+
+// sluice_core_gaps_end is when the last gap after a segment ends that an engine's rate asks for.
+sluice_time sluice_core_gaps_end(const struct sluice_core *c);
+
+// sluice_core_due releases the segments that are due at now and returns their number, including
+// those that Offer released before: Config.Batch at most. Next returns them, and must
+// have returned all before Due is called again. The scheduler counts each as if it
+// left on time, so that several gaps may lie between two calls; what it makes up for
+// is bounded by Config.catch_up.
+int64_t sluice_core_due(const struct sluice_core *c, sluice_time now);
+
+// sluice_core_next returns the segments that the first queue pair from claim i on has to post,
+// and the next claim. After the last one it returns false and drops the claims.
+struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i, struct sluice_core_batch *b);
+
+// sluice_core_posted takes note of what became of a Batch: the provider took that many of its
+// requests, and their payload is returned. Where those are not all, why is the reason.
+// What was refused for want of room is posted again when something completes; else
+// the queue pair is failed, which is reported.
+struct sluice_core_posted_result sluice_core_posted(struct sluice_core *c, sluice_time now, const struct sluice_core_batch *b, int64_t taken, struct sluice_core_refusal why);
+
+// sluice_core_qp_add_held adds how long the queue pair was held until now, by what.
+void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum);
+
+// sluice_core_now returns the instant of a reading of the driver's clock, which may go on for
+// years. Each call of the Core is by such instants. Now sets them back from time to
+// time: what it returned before is void with the next call, and so is what the Core
+// returned. Long makes them last.
+sluice_time sluice_core_now(struct sluice_core *c, struct sluice_long_time now);
+
+// sluice_core_instant is Now for an instant other than the present.
+sluice_time sluice_core_instant(const struct sluice_core *c, struct sluice_long_time l);
+
+// sluice_core_long returns an instant as a reading of the driver's clock.
+struct sluice_long_time sluice_core_long(const struct sluice_core *c, sluice_time t);
+
+// sluice_core_add is Add in the memory given: a flow of the scheduler's that is Unpaced, a table of
+// Cap.max_send_wr messages and Depth segments, and for each of its slots a request,
+// max_send_sge of sgl and max_inline_data of inline.
+void sluice_core_add(struct sluice_core *c, struct sluice_core_qp *q, const struct sluice_core_qp_config *a, sluice_limiter_flow_id flow, struct sluice_completions_table table, struct sluice_core_request_slice requests, struct sluice_verbs_sge_slice sgl, struct sluice_uint8_slice inline_);
+
+// sluice_core_remove forgets a queue pair that was cleared.
+void sluice_core_remove(const struct sluice_core *c, const struct sluice_core_qp *q);
+
+// sluice_core_qp_name sets the upper half of the WRIDs of the queue pair's segments; the lower 32
+// bits are theirs.
+void sluice_core_qp_name(struct sluice_core_qp *q, uint64_t upper);
+
+// sluice_core_qp_named reports whether a WRID is of the queue pair's segments.
+bool sluice_core_qp_named(const struct sluice_core_qp *q, uint64_t wrid);
+
+// sluice_core_qp_index is QPConfig.Index.
+int64_t sluice_core_qp_index(const struct sluice_core_qp *q);
+
+// sluice_core_qp_state is the queue pair's state.
+sluice_ib_qp_state sluice_core_qp_state(const struct sluice_core_qp *q);
+
+// sluice_core_qp_control is what the engine allows; without one, the line rate.
+struct sluice_control sluice_core_qp_control(const struct sluice_core_qp *q);
+
+// sluice_core_qp_engine is the engine, or nil.
+struct sluice_engine *sluice_core_qp_engine(const struct sluice_core_qp *q);
+
+// sluice_core_qp_outstanding is the payload bytes that the provider has.
+sluice_bytes sluice_core_qp_outstanding(const struct sluice_core_qp *q);
+
+// sluice_core_qp_in_flight is how many segments the provider has.
+int64_t sluice_core_qp_in_flight(const struct sluice_core_qp *q);
+
+// sluice_core_qp_finished counts the requests that have finished, and those that did not succeed.
+struct sluice_core_qp_finished_result sluice_core_qp_finished(const struct sluice_core_qp *q);
+
+// sluice_core_qp_set_mtu sets the path's MTU.
+void sluice_core_qp_set_mtu(struct sluice_core_qp *q, sluice_ib_mtu m);
+
+// sluice_core_qp_set_reads bounds the reads and atomics that the NIC has outstanding; 0 if that is
+// not known.
+void sluice_core_qp_set_reads(struct sluice_core_qp *q, int64_t most);
+
+// sluice_core_qp_set_limiter says that the NIC paces the packets of a segment at r; 0 or the line
+// rate and more is the line rate.
+void sluice_core_qp_set_limiter(struct sluice_core_qp *q, sluice_rate r);
+
+// sluice_core_qp_start installs an engine, or nil for none, at a port of that line rate. cnps is
+// how many congestion notification packets have arrived so far.
+void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct sluice_engine *engine, sluice_rate line, sluice_bytes limit, uint64_t cnps);
+
+// sluice_core_qp_stop puts a queue pair in a state in which it does not send.
+void sluice_core_qp_stop(struct sluice_core_qp *q, sluice_time now, sluice_ib_qp_state state);
+
+// sluice_core_qp_resume puts it in RTS and lets go, or files, what may be sent.
+void sluice_core_qp_resume(struct sluice_core_qp *q, sluice_time now);
+
+// sluice_core_qp_suspend removes the queue pair from the scheduler, in the given state (RESET before
+// it is destroyed), without counting what holds it.
+void sluice_core_qp_suspend(struct sluice_core_qp *q, sluice_ib_qp_state state);
+
+// sluice_core_qp_restore puts it back in the state in which Suspend found it.
+void sluice_core_qp_restore(struct sluice_core_qp *q, sluice_time now, sluice_ib_qp_state state);
+
+// sluice_core_qp_clear forgets everything that was posted, with its completions in the queue that were
+// not polled, and returns how many segments of it the provider had. The queue pair is in
+// RESET.
+int64_t sluice_core_qp_clear(struct sluice_core_qp *q, sluice_time now, struct sluice_completions_queue *unpolled);
+
+// sluice_core_qp_fail stops sending for good: the queue pair is in error.
+void sluice_core_qp_fail(struct sluice_core_qp *q, sluice_time now);
+
+// sluice_core_qp_check returns what can be known without the provider to be wrong with a request
+// (verbs.CheckSend).
+int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr);
+
+// sluice_core_qp_room is how many requests Accept takes.
+int64_t sluice_core_qp_room(const struct sluice_core_qp *q);
+
+// sluice_core_qp_filed reports whether its next segment waits for its time.
+bool sluice_core_qp_filed(const struct sluice_core_qp *q);
+
+// sluice_core_qp_offer lets go what may leave at now, and files the segment after.
+void sluice_core_qp_offer(struct sluice_core_qp *q, sluice_time now);
+
+// sluice_core_qp_accept copies a request into the queue, or reports that it is full.
+bool sluice_core_qp_accept(struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr);
+
+// sluice_core_qp_file gives the segment at the cursor to the scheduler if it could leave now as
+// far as everything but the pace is concerned. It is tried again whenever
+// something completes, so a segment that has to wait keeps its place.
+void sluice_core_qp_file(struct sluice_core_qp *q, sluice_time now);
+
+// sluice_core_qp_complete takes the provider's completion of a segment of the queue pair and fills
+// out. It returns how many segments the completion finishes, earlier ones included,
+// and false if the provider does not have the segment. Call Measure or Fail next.
+struct sluice_core_qp_complete_result sluice_core_qp_complete(struct sluice_core_qp *q, const struct sluice_verbs_wc *wc, struct sluice_completions_segment *out);
+
+// sluice_core_measure takes the round trip of the segment in x, which succeeded, to the engine.
+// now is when its completion was polled.
+void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sluice_core_qp *q, const struct sluice_verbs_wc *wc, struct sluice_core_sample *x);
 
 /* Makes *e one of SLUICE_ENGINE_NONE. The configuration has to be one that Validate of Go takes. */
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env);

@@ -58,19 +58,21 @@ func (q *QP) count(to *[Holds]units.Time, now units.Time) {
 }
 
 // Times are times by what held a queue pair meanwhile.
-type Times [Holds]units.LongTime
+type Times = [Holds]units.LongTime
 
 // Held returns how long the queue pair was held until now, by what.
 func (q *QP) Held(now units.Time) (sum Times) {
-	t := q.holds
-	if now > q.heldFrom {
-		q.count(&t, now)
-	}
-	if q.past != nil {
-		sum = *q.past
-	}
-	for i := range t {
-		sum[i] = sum[i].Add(t[i])
-	}
+	q.AddHeld(now, &sum)
 	return sum
+}
+
+// AddHeld adds how long the queue pair was held until now, by what.
+func (q *QP) AddHeld(now units.Time, sum *Times) {
+	var present [Holds]units.Time
+	if now > q.heldFrom {
+		q.count(&present, now)
+	}
+	for i := range sum {
+		sum[i] = sum[i].Plus(q.past[i]).Add(q.holds[i]).Add(present[i])
+	}
 }

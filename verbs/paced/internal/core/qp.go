@@ -63,7 +63,7 @@ type QP struct {
 	lastAck units.Time
 	mtu     ib.MTU
 	holds   [Holds]units.Time // since the instants were last set back
-	past    *Times            // before that, nil for never
+	past    Times             // before that
 }
 
 // request is what a queue pair keeps of a request that is not wholly posted.
@@ -102,26 +102,31 @@ func (c *Core) Add(q *QP, a *QPConfig) error {
 	if err != nil {
 		return err
 	}
-	*q = QP{
-		core: c, flow: flow, sigAll: a.SigAll, limits: verbs.SendLimits{Type: ib.RC, Cap: a.Cap}, index: a.Index, depth: a.Depth,
-		limit: a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
-	}
-	q.size.bytes = -1
-	q.driver.Hold(cc.Control{Rate: max(a.Line, 1), Window: cc.Unlimited})
-	q.table = *completions.NewTable(a.Number, a.Cap.MaxSendWR, a.Depth)
-	slots := q.table.Slots()
-	q.requests = make([]request, slots)
-	q.sgl = make([]verbs.SGE, slots*a.Cap.MaxSendSGE)
-	q.inline = make([]byte, slots*a.Cap.MaxInlineData)
+	table := completions.NewTable(a.Number, a.Cap.MaxSendWR, a.Depth)
+	slots := table.Slots()
 	for len(c.flows) <= int(flow) {
 		c.flows = append(c.flows, nil)
 	}
-	c.flows[flow] = q
-	if a.Cap.MaxSendSGE > c.maxSGE {
-		c.maxSGE = a.Cap.MaxSendSGE
-		c.sges = make([]verbs.SGE, c.maxSGE*len(c.wrs))
+	if a.Cap.MaxSendSGE > c.scratch.MaxSGE {
+		c.scratch.MaxSGE = a.Cap.MaxSendSGE
+		c.scratch.SGEs = make([]verbs.SGE, c.scratch.MaxSGE*len(c.claims))
 	}
+	c.add(q, a, flow, *table, make([]request, slots), make([]verbs.SGE, slots*a.Cap.MaxSendSGE), make([]byte, slots*a.Cap.MaxInlineData))
 	return nil
+}
+
+// add is Add in the memory given: a flow of the scheduler's that is Unpaced, a table of
+// Cap.MaxSendWR messages and Depth segments, and for each of its slots a request,
+// MaxSendSGE of sgl and MaxInlineData of inline.
+func (c *Core) add(q *QP, a *QPConfig, flow ratelimiter.FlowID, table completions.Table, requests []request, sgl []verbs.SGE, inline []byte) {
+	*q = QP{
+		core: c, flow: flow, sigAll: a.SigAll, limits: verbs.SendLimits{Type: ib.RC, Cap: a.Cap}, index: a.Index, depth: a.Depth,
+		limit: a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
+		table: table, requests: requests, sgl: sgl, inline: inline,
+	}
+	q.size.bytes = -1
+	q.driver.Hold(cc.Control{Rate: max(a.Line, 1), Window: cc.Unlimited})
+	c.flows[flow] = q
 }
 
 // Remove forgets a queue pair that was cleared.
@@ -202,7 +207,7 @@ func (q *QP) Stop(now units.Time, state ib.QPState) {
 // Resume puts it in RTS and lets go, or files, what may be sent.
 func (q *QP) Resume(now units.Time) {
 	q.state = ib.RTS
-	q.offer(now, now)
+	q.release(now, now)
 }
 
 // Suspend removes the queue pair from the scheduler, in the given state (RESET before

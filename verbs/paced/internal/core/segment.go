@@ -18,7 +18,7 @@ func (q *QP) Room() int { return q.table.Room() }
 func (q *QP) Filed() bool { return q.filed }
 
 // Offer lets go what may leave at now, and files the segment after.
-func (q *QP) Offer(now units.Time) { q.offer(now, now) }
+func (q *QP) Offer(now units.Time) { q.release(now, now) }
 
 // Accept copies a request into the queue, or reports that it is full.
 func (q *QP) Accept(wr *verbs.SendWR) bool {
@@ -85,10 +85,10 @@ func (q *QP) File(now units.Time) {
 	q.held(now, why)
 }
 
-// offer is File for a shim that sends what is due: it claims, at time now, the
+// release is File for a shim that sends what is due: it claims, at time now, the
 // segments that the scheduler lets go at once. The scheduler gets the time at,
 // which is not after now.
-func (q *QP) offer(now, at units.Time) {
+func (q *QP) release(now, at units.Time) {
 	c := q.core
 	if q.filed {
 		return
@@ -124,7 +124,7 @@ func (q *QP) ready() (uint32, Hold) {
 	if q.table.InFlight() >= q.depth {
 		return 0, HeldOther
 	}
-	if why := q.room(units.Bytes(n)); why != HeldNone {
+	if why := q.fits(units.Bytes(n)); why != HeldNone {
 		return 0, why
 	}
 	// A fenced request waits for reads and atomics before it, and one of those
@@ -142,8 +142,8 @@ func (q *QP) ready() (uint32, Hold) {
 	return n, HeldNone
 }
 
-// room says what is against n more bytes being outstanding. One segment always may.
-func (q *QP) room(n units.Bytes) Hold {
+// fits says what is against n more bytes being outstanding. One segment always may.
+func (q *QP) fits(n units.Bytes) Hold {
 	out := q.table.Outstanding()
 	fits, bounded := q.driver.Fits(out, n), out > 0 && out+n > q.limit
 	switch {
@@ -232,15 +232,17 @@ func (q *QP) build(c *claim, wr *verbs.SendWR, sges []verbs.SGE) {
 		return
 	}
 	sgl, into := q.sglOf(int(c.at.slot)), c.at.into
-	for i, left := c.at.sge, c.n; left > 0; i++ {
+	i, n := c.at.sge, 0
+	for left := c.n; left > 0; i++ {
 		sge := sgl[i]
 		sge.Addr += uint64(into)
 		sge.Length = min(sge.Length-into, left)
 		left -= sge.Length
 		into = 0
 		if sge.Length > 0 {
-			sges = append(sges, sge)
+			sges[n] = sge
+			n++
 		}
 	}
-	wr.SGL = sges
+	wr.SGL = sges[:n]
 }

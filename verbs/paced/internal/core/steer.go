@@ -1,10 +1,9 @@
 package core
 
 import (
-	"math"
-
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/completions"
+	"github.com/sluice-rdma/sluice/internal/detmath"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -169,7 +168,7 @@ func (q *QP) obey(now units.Time, control cc.Control) (cut bool) {
 	if change&cc.ChangedRate != 0 {
 		q.pace()
 	}
-	if change&cc.ChangedWindow != 0 && q.filed && q.room(units.Bytes(q.next())) != HeldNone {
+	if change&cc.ChangedWindow != 0 && q.filed && q.fits(units.Bytes(q.next())) != HeldNone {
 		q.withdraw()
 	}
 	return change&cc.ChangedDown != 0
@@ -239,11 +238,7 @@ func (c *Core) departed(now, done units.Time, q *QP, completed uint64, x *Sample
 func (c *Core) ticksPassed(from, to uint64) units.Time {
 	ticks := to - from
 	if bits := c.cfg.ClockBits; bits > 0 && bits < 64 {
-		ticks &= 1<<bits - 1
+		ticks &= 1<<uint(bits) - 1
 	}
-	t := float64(ticks) / c.cfg.CoreClockHz * float64(units.Second)
-	if !(t < float64(math.MaxInt64)) {
-		return units.Never
-	}
-	return units.Time(t)
+	return units.Time(detmath.Int64(float64(ticks) / c.cfg.CoreClockHz * float64(units.Second)))
 }
