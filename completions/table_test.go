@@ -107,7 +107,6 @@ func TestTableAgainstAModel(t *testing.T) {
 		limit, depth := rapid.IntRange(1, 9).Draw(t, "messages"), rapid.IntRange(1, 9).Draw(t, "depth")
 		tab := NewTable(3, limit, depth)
 		tab.segHead, tab.segTail = ^uint32(3), ^uint32(3) // numbers wrap around
-		tab.head, tab.tail = ^uint32(2), ^uint32(2)
 		type sentSegment struct {
 			m   *modelMessage
 			seq uint32

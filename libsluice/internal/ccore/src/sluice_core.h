@@ -110,6 +110,8 @@ extern "C" {
 
 #define SLUICE_POWERTCP_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
 
+#define SLUICE_COMPLETIONS_NONE 0xffffffffu
+
 #define SLUICE_IB_WRRDMA_WRITE 0
 #define SLUICE_IB_WRRDMA_WRITE_WITH_IMM 1
 #define SLUICE_IB_WR_SEND 2
@@ -291,6 +293,7 @@ struct sluice_app_limit {
 	sluice_time last; // the last send
 	sluice_bytes bytes;
 	sluice_rate slowest; // current since
+	sluice_time pace; // how long the bytes last at the slowest rate
 	bool limited;
 	bool started;
 };
@@ -316,6 +319,7 @@ struct sluice_update_scaler {
 // zero value has no engine; Hold gives it a Control. It is not safe for concurrent
 // use.
 struct sluice_driver {
+	// First what each unit needs, close together.
 	struct sluice_engine *engine; // nil for none
 	struct sluice_control control;
 	sluice_rate rate; // control's, and no more than the line's
@@ -327,11 +331,11 @@ struct sluice_driver {
 	sluice_time span;
 	struct sluice_app_limit app;
 	struct sluice_update_scaler scaler;
+	sluice_time opened; // when the window last held nothing back again, if ever_shut
 	bool shut; // the window has held the flow back, and nothing was sent since
-	sluice_time opened; // when that last ended, if ever_shut
 	bool ever_shut;
 
-	bool asked; // the newest unit asked for an acknowledgement
+	bool awaited; // the newest unit requests an acknowledgement
 	uint32_t path;
 	uint64_t cnps; // passed to the engine, or received before it
 
@@ -1341,6 +1345,12 @@ struct sluice_limiter_admit_result {
 	sluice_time due;
 };
 
+// What sluice_limiter_offer_by returns.
+struct sluice_limiter_offer_by_result {
+	sluice_time value;
+	bool ok;
+};
+
 // What sluice_limiter_dequeue returns.
 struct sluice_limiter_dequeue_result {
 	sluice_limiter_flow_id value;
@@ -1592,12 +1602,20 @@ struct sluice_completions_sample {
 	bool clamped;
 };
 
+// What sluice_completions_round_trip returns.
+struct sluice_completions_round_trip_result {
+	sluice_time rtt;
+	sluice_time net;
+	bool clamped;
+};
+
 struct sluice_completions_request {
 	uint64_t wrid;
 	uint64_t timestamp; // of the segment that completed last
 	uint32_t placed; // by the segments that succeeded before the first that did not
 	uint32_t vendor_err;
 	uint32_t in_flight; // segments with the provider
+	uint32_t next; // the slot of the one added after, or of the next that is free
 	sluice_ib_wr_opcode opcode;
 	sluice_ib_wc_status status; // of the first segment that failed
 	sluice_ib_wc_status unposted; // of what was not posted, if not whole
@@ -1627,25 +1645,29 @@ struct sluice_completions_posted_slice {
 // post until its poll, and the segments that the provider has of them. Requests
 // finish in the order in which they were added, each exactly once.
 struct sluice_completions_table {
-	uint32_t qpn;
-	uint32_t max; // requests held, which may be fewer than the ring has room for
-	uint32_t held; // finished requests whose completion is not yet polled
-
+	// The slot that was freed last is taken first, so that few of them are in use, and
+	// in the cache, while few requests are open.
 	struct sluice_completions_request_slice messages;
-	uint32_t head; // of messages not finished, free-running
-	uint32_t tail;
+	uint32_t first; // slots of those not finished, if any
+	uint32_t last;
+	uint32_t free; // the slot freed last, or none
+	uint32_t used; // slots that were ever taken
+	uint32_t unfinished;
+	uint32_t held; // finished requests whose completion is not yet polled
+	uint32_t max; // of unfinished and held
 
 	struct sluice_completions_posted_slice segments;
 	uint32_t seg_head; // of segments with the provider, free-running
 	uint32_t seg_tail;
 	uint32_t depth;
-	int64_t reads;
+	uint32_t reads;
 	sluice_bytes outstanding;
 	sluice_bytes acked;
 	sluice_bytes sent;
-	bool aborted;
 	uint64_t finished;
 	uint64_t failures;
+	uint32_t qpn;
+	bool aborted;
 };
 
 // What sluice_completions_table_add returns.
@@ -1818,7 +1840,7 @@ struct sluice_core_request {
 	sluice_ib_wr_opcode opcode;
 	sluice_verbs_send_flags flags;
 	uint32_t length;
-	int64_t sges;
+	int32_t sges;
 	uint64_t remote_addr;
 	uint32_t rkey;
 	uint32_t imm;
@@ -1836,6 +1858,21 @@ struct sluice_core_request_slice {
 
 // sluice_ib_qp_state is the state of a queue pair (ibv_qp_state; IBA 10.3.1).
 typedef uint8_t sluice_ib_qp_state;
+
+/* Package verbs/paced/internal/core. */
+
+// sluice_core_size is what follows from a segment's size, by divisions that most segments,
+// being of one size, are spared.
+struct sluice_core_size {
+	sluice_bytes bytes;
+	sluice_time wire; // that it takes to serialise at the rate wire
+	int32_t packets; // of the path MTU
+};
+
+/* Package ib. */
+
+// sluice_ib_mtu is a path MTU in bytes of payload, as verbs have it: 256, 512, 1024, 2048 or 4096.
+typedef int64_t sluice_ib_mtu;
 
 // sluice_ib_qp_type is the transport service of a queue pair (ibv_qp_type).
 typedef uint8_t sluice_ib_qp_type;
@@ -1864,21 +1901,6 @@ struct sluice_verbs_send_limits {
 
 /* Package verbs/paced/internal/core. */
 
-// sluice_core_size is what follows from a segment's size, by divisions that most segments,
-// being of one size, are spared.
-struct sluice_core_size {
-	sluice_bytes bytes;
-	sluice_time wire; // that it takes to serialise at the rate wire
-	int32_t packets; // of the path MTU
-};
-
-/* Package ib. */
-
-// sluice_ib_mtu is a path MTU in bytes of payload, as verbs have it: 256, 512, 1024, 2048 or 4096.
-typedef int64_t sluice_ib_mtu;
-
-/* Package verbs/paced/internal/core. */
-
 // sluice_core_qp is one queue pair of a Core.
 struct sluice_core_qp {
 	// First what each segment needs, close together: with many queue pairs, most
@@ -1889,36 +1911,35 @@ struct sluice_core_qp {
 	sluice_ib_qp_state state;
 	bool filed; // the segment at the cursor is with the scheduler
 	sluice_core_hold hold;
-
+	bool sig_all;
 	sluice_time held_from; // since when hold, or when that was last counted
 
-	bool sig_all;
-	struct sluice_verbs_send_limits limits;
-	int64_t index;
-	int64_t depth;
-	int64_t rd_max; // reads and atomics that the NIC has outstanding; 0 if not known
+	int32_t unsent; // requests that are not claimed to their end
+	int32_t depth; // segments that the provider takes
+	int32_t first_claim; // in core.claims, or none
+	int32_t last_claim; // valid unless first_claim is none
+	struct sluice_core_cursor at; // where the next segment begins, valid while unsent is not 0
+
+	struct sluice_core_request_slice requests; // by slot
+	struct sluice_verbs_sge_slice sgl; // sges for each slot
+	int32_t sges;
+	int32_t rd_max; // reads and atomics that the NIC has outstanding; 0 if not known
 	sluice_bytes limit;
 	sluice_bytes largest;
-	int64_t first_claim; // in core.claims, or none
-	int64_t last_claim;
-
-	// Requests, and where the next segment begins.
-	struct sluice_core_cursor at; // valid while unsent is not 0
-	int64_t unsent; // requests that are not claimed to their end
-	struct sluice_core_request_slice requests; // by slot
-	struct sluice_verbs_sge_slice sgl; // max_send_sge for each slot
-	struct sluice_uint8_slice inline_; // max_inline_data for each slot
-	struct sluice_completions_table table;
-
-	// What it measures and obeys.
-	struct sluice_driver driver;
 	sluice_rate line; // of the port; 0 if not known
-	sluice_rate wire; // at which the NIC sends a segment: its limiter's, else line
-	struct sluice_core_size size; // of the last segment; bytes is -1 if wire or the MTU changed since
 	sluice_time last_ack;
-	sluice_ib_mtu mtu;
+	struct sluice_core_size size; // of the last segment; bytes is -1 if wire or the MTU changed since
+	struct sluice_completions_table table;
+	struct sluice_driver driver;
+
+	// Then what few need.
 	sluice_time holds[7]; // since the instants were last set back
 	struct sluice_long_time past[7]; // before that
+	sluice_rate wire; // at which the NIC sends a segment: its limiter's, else line
+	sluice_ib_mtu mtu;
+	struct sluice_uint8_slice inline_; // max_inline_data for each slot
+	struct sluice_verbs_send_limits limits;
+	int64_t index;
 };
 
 // What sluice_core_qp_finished returns.
@@ -1937,6 +1958,12 @@ struct sluice_core_qp_ready_result {
 struct sluice_core_qp_complete_result {
 	int64_t done;
 	bool ok;
+};
+
+// What sluice_core_sample_without_turnaround returns.
+struct sluice_core_sample_without_turnaround_result {
+	sluice_time value;
+	sluice_time r1;
 };
 
 /* Package completions. */
@@ -2220,8 +2247,8 @@ sluice_change sluice_driver_apply(struct sluice_driver *d, struct sluice_control
 bool sluice_driver_turns(const struct sluice_driver *d);
 
 // sluice_driver_path returns the number of the path for a unit that leaves with out bytes
-// outstanding; asked says that the unit requests an acknowledgement.
-uint32_t sluice_driver_path(struct sluice_driver *d, sluice_bytes out, bool asked);
+// outstanding; awaited says that the unit requests an acknowledgement.
+uint32_t sluice_driver_path(struct sluice_driver *d, sluice_bytes out, bool awaited);
 
 // sluice_path_hash returns the entropy of a flow's path of that number, from the flow's own.
 uint32_t sluice_path_hash(uint32_t own, uint32_t path);
@@ -2353,6 +2380,12 @@ void sluice_limiter_enqueue(struct sluice_limiter *s, sluice_time now, sluice_li
 // it is enqueued.
 bool sluice_limiter_offer(struct sluice_limiter *s, sluice_time now, sluice_limiter_flow_id id, sluice_bytes n);
 
+// sluice_limiter_offer_by is Offer at a past time, for a caller that is late, at now, and would go on
+// with DequeueAt: the segment leaves also if it is due by now, and before all others. It
+// returns the time that DequeueAt would have had: at, or when the segment was due, but
+// no more than catch_up before now.
+struct sluice_limiter_offer_by_result sluice_limiter_offer_by(struct sluice_limiter *s, sluice_time at, sluice_time now, sluice_limiter_flow_id id, sluice_bytes n);
+
 // sluice_limiter_dequeue returns a flow whose segment is due and takes it out of the scheduler,
 // or false if no segment is due. The segment counts as sent.
 struct sluice_limiter_dequeue_result sluice_limiter_dequeue(struct sluice_limiter *s, sluice_time now);
@@ -2443,12 +2476,11 @@ struct sluice_completions_sample sluice_completions_measure(const struct sluice_
 // to serialise; this saves a division.
 struct sluice_completions_sample sluice_completions_measure_serialized(const struct sluice_completions_segment *s, sluice_time completed_at, sluice_time serialization);
 
-// sluice_completions_start returns a table in the memory given, the least powers of two that are no fewer
-// than messages and depth.
+// sluice_completions_start returns a table in the memory given: ring for messages requests or more, and
+// segments for the least power of two that is no less than depth.
 struct sluice_completions_table sluice_completions_start(uint32_t qpn, int64_t messages, int64_t depth, struct sluice_completions_request_slice ring, struct sluice_completions_posted_slice segments);
 
-// sluice_completions_table_slots is how many values Add returns: slots are from 0 to Slots-1, and follow
-// each other in a ring.
+// sluice_completions_table_slots is how many values Add returns: slots are from 0 to Slots-1.
 int64_t sluice_completions_table_slots(const struct sluice_completions_table *t);
 
 // sluice_completions_table_add takes a request and returns its slot, which is the request's until Next

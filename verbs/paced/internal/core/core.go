@@ -134,7 +134,7 @@ type Batch struct {
 func (c *Core) Next(i int, b *Batch) (next int, ok bool) {
 	for ; i < c.nClaims; i++ {
 		q := c.claims[i].qp
-		if q.firstClaim != i {
+		if int(q.firstClaim) != i {
 			continue
 		}
 		k := 0

@@ -28,42 +28,41 @@ type QPConfig struct {
 type QP struct {
 	// First what each segment needs, close together: with many queue pairs, most
 	// of what a segment costs is fetching this.
-	core  *Core
-	wrid  uint64 // the upper half of its segments' WRIDs
-	flow  ratelimiter.FlowID
-	state ib.QPState
-	filed bool // the segment at the cursor is with the scheduler
-	hold  Hold
-
+	core     *Core
+	wrid     uint64 // the upper half of its segments' WRIDs
+	flow     ratelimiter.FlowID
+	state    ib.QPState
+	filed    bool // the segment at the cursor is with the scheduler
+	hold     Hold
+	sigAll   bool
 	heldFrom units.Time // since when hold, or when that was last counted
 
-	sigAll     bool
-	limits     verbs.SendLimits
-	index      int
-	depth      int
-	rdMax      int // reads and atomics that the NIC has outstanding; 0 if not known
-	limit      units.Bytes
-	largest    units.Bytes
-	firstClaim int // in core.claims, or none
-	lastClaim  int
+	unsent     int32  // requests that are not claimed to their end
+	depth      int32  // segments that the provider takes
+	firstClaim int32  // in core.claims, or none
+	lastClaim  int32  // valid unless firstClaim is none
+	at         cursor // where the next segment begins, valid while unsent is not 0
 
-	// Requests, and where the next segment begins.
-	at       cursor      // valid while unsent is not 0
-	unsent   int         // requests that are not claimed to their end
 	requests []request   // by slot
-	sgl      []verbs.SGE // MaxSendSGE for each slot
-	inline   []byte      // MaxInlineData for each slot
+	sgl      []verbs.SGE // sges for each slot
+	sges     int32
+	rdMax    int32 // reads and atomics that the NIC has outstanding; 0 if not known
+	limit    units.Bytes
+	largest  units.Bytes
+	line     units.Rate // of the port; 0 if not known
+	lastAck  units.Time
+	size     size // of the last segment; bytes is -1 if wire or the MTU changed since
 	table    completions.Table
+	driver   cc.Driver
 
-	// What it measures and obeys.
-	driver  cc.Driver
-	line    units.Rate // of the port; 0 if not known
-	wire    units.Rate // at which the NIC sends a segment: its limiter's, else line
-	size    size       // of the last segment; bytes is -1 if wire or the MTU changed since
-	lastAck units.Time
-	mtu     ib.MTU
-	holds   [Holds]units.Time // since the instants were last set back
-	past    Times             // before that
+	// Then what few need.
+	holds  [Holds]units.Time // since the instants were last set back
+	past   Times             // before that
+	wire   units.Rate        // at which the NIC sends a segment: its limiter's, else line
+	mtu    ib.MTU
+	inline []byte // MaxInlineData for each slot
+	limits verbs.SendLimits
+	index  int
 }
 
 // request is what a queue pair keeps of a request that is not wholly posted.
@@ -71,7 +70,7 @@ type request struct {
 	opcode     ib.WROpcode
 	flags      verbs.SendFlags
 	length     uint32
-	sges       int
+	sges       int32
 	remoteAddr uint64
 	rkey, imm  uint32
 	compareAdd uint64
@@ -120,7 +119,7 @@ func (c *Core) Add(q *QP, a *QPConfig) error {
 // MaxSendSGE of sgl and MaxInlineData of inline.
 func (c *Core) add(q *QP, a *QPConfig, flow ratelimiter.FlowID, table completions.Table, requests []request, sgl []verbs.SGE, inline []byte) {
 	*q = QP{
-		core: c, flow: flow, sigAll: a.SigAll, limits: verbs.SendLimits{Type: ib.RC, Cap: a.Cap}, index: a.Index, depth: a.Depth,
+		core: c, flow: flow, sigAll: a.SigAll, limits: verbs.SendLimits{Type: ib.RC, Cap: a.Cap}, index: a.Index, depth: int32(a.Depth), sges: int32(a.Cap.MaxSendSGE),
 		limit: a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
 		table: table, requests: requests, sgl: sgl, inline: inline,
 	}
@@ -172,7 +171,7 @@ func (q *QP) SetMTU(m ib.MTU) { q.mtu, q.size.bytes = m, -1 }
 
 // SetReads bounds the reads and atomics that the NIC has outstanding; 0 if that is
 // not known.
-func (q *QP) SetReads(most int) { q.rdMax = most }
+func (q *QP) SetReads(most int) { q.rdMax = int32(most) }
 
 // SetLimiter says that the NIC paces the packets of a segment at r; 0 or the line
 // rate and more is the line rate.
