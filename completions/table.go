@@ -58,7 +58,9 @@ type Table struct {
 	held        uint32 // finished requests whose completion is not yet polled
 	max         uint32 // of unfinished and held
 
+	// Of the ring no more is in use than there once were segments with the provider.
 	segments           []posted
+	mask               uint32
 	segHead, segTail   uint32 // of segments with the provider, free-running
 	depth              uint32
 	reads              uint32
@@ -69,7 +71,10 @@ type Table struct {
 	aborted            bool
 }
 
-const none = ^uint32(0)
+const (
+	none   = ^uint32(0)
+	fewest = 4 // segments that the ring has room for at first: a cache line
+)
 
 // NewTable returns a table for the queue pair of number qpn that holds up to
 // messages requests and depth segments with the provider. It panics unless both
@@ -86,7 +91,7 @@ func NewTable(qpn uint32, messages, depth int) *Table {
 // start returns a table in the memory given: ring for messages requests or more, and
 // segments for the least power of two that is no less than depth.
 func start(qpn uint32, messages, depth int, ring []request, segments []posted) Table {
-	return Table{qpn: qpn, max: uint32(messages), depth: uint32(depth), messages: ring, free: none, segments: segments}
+	return Table{qpn: qpn, max: uint32(messages), depth: uint32(depth), messages: ring, free: none, segments: segments, mask: min(fewest, uint32(len(segments))) - 1}
 }
 
 func ceilPow2(n int) int {
@@ -142,11 +147,14 @@ func (t *Table) Post(slot int, n units.Bytes, last bool, at units.Time) uint32 {
 	if t.InFlight() >= int(t.depth) {
 		panic("completions: more segments posted than the table was made for")
 	}
+	if t.segTail-t.segHead > t.mask {
+		t.widen()
+	}
 	m := &t.messages[slot]
 	m.inFlight++
 	m.whole = last
 	seq := t.segTail
-	s := &t.segments[seq&uint32(len(t.segments)-1)]
+	s := &t.segments[seq&t.mask]
 	s.postedAt, s.bytes, s.slot = at, uint32(n), uint32(slot)
 	t.segTail++
 	t.outstanding += n
@@ -157,6 +165,17 @@ func (t *Table) Post(slot int, n units.Bytes, last bool, at units.Time) uint32 {
 	return seq
 }
 
+// widen takes twice as much of the ring for segments into use.
+func (t *Table) widen() {
+	before := t.mask
+	t.mask = 2*before + 1
+	for seq := t.segHead; seq != t.segTail; seq++ {
+		if to := seq & t.mask; to != seq&before {
+			t.segments[to] = t.segments[seq&before]
+		}
+	}
+}
+
 // responds reports whether a request takes one of the responder's resources for
 // reads and atomics, and is what SendFence waits for.
 func responds(o ib.WROpcode) bool { return o == ib.WRRDMARead || o.IsAtomic() }
@@ -165,7 +184,7 @@ func responds(o ib.WROpcode) bool { return o == ib.WRRDMARead || o.IsAtomic() }
 func (t *Table) Unpost(n int) {
 	for range n {
 		t.segTail--
-		s := &t.segments[t.segTail&uint32(len(t.segments)-1)]
+		s := &t.segments[t.segTail&t.mask]
 		m := &t.messages[s.slot]
 		m.inFlight--
 		m.whole = false
@@ -198,7 +217,7 @@ func (t *Table) Complete(seq uint32, wc *verbs.WC, out *Segment) bool {
 
 // retire takes the oldest segment off the provider.
 func (t *Table) retire(status ib.WCStatus, vendorErr uint32, timestamp uint64) *posted {
-	s := &t.segments[t.segHead&uint32(len(t.segments)-1)]
+	s := &t.segments[t.segHead&t.mask]
 	t.segHead++
 	m := &t.messages[s.slot]
 	m.inFlight--
@@ -310,7 +329,7 @@ func (t *Table) Finished() (all, failed uint64) { return t.finished, t.failures 
 // units.Time.SetBack does.
 func (t *Table) SetBack(by units.Time) {
 	for seq := t.segHead; seq != t.segTail; seq++ {
-		s := &t.segments[seq&uint32(len(t.segments)-1)]
+		s := &t.segments[seq&t.mask]
 		s.postedAt = s.postedAt.SetBack(by)
 	}
 }

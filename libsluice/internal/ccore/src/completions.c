@@ -145,6 +145,7 @@ struct sluice_completions_table sluice_completions_start(uint32_t qpn, int64_t m
 		.messages = ring,
 		.free = SLUICE_COMPLETIONS_NONE,
 		.segments = segments,
+		.mask = (uint32_t)sluice_minu(SLUICE_COMPLETIONS_FEWEST, (uint32_t)segments.len) - 1,
 	};
 }
 
@@ -204,6 +205,7 @@ int64_t sluice_completions_table_room(const struct sluice_completions_table *t)
 	return (int64_t)(t->max - (t->unfinished + t->held));
 }
 
+static void sluice_completions_table_widen(struct sluice_completions_table *t);
 static bool sluice_completions_responds(sluice_ib_wr_opcode o);
 
 // sluice_completions_table_post records that n bytes of the message in slot go to the provider at the given
@@ -215,11 +217,14 @@ uint32_t sluice_completions_table_post(struct sluice_completions_table *t, int64
 	if (sluice_completions_table_in_flight(t) >= (int64_t)t->depth) {
 		__builtin_trap();
 	}
+	if (t->seg_tail - t->seg_head > t->mask) {
+		sluice_completions_table_widen(t);
+	}
 	struct sluice_completions_request *m = &t->messages.at[sluice_at((uint64_t)slot, (uint64_t)t->messages.len)];
 	m->in_flight++;
 	m->whole = last;
 	uint32_t seq = t->seg_tail;
-	struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(seq & (uint32_t)(t->segments.len - 1)), (uint64_t)t->segments.len)];
+	struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(seq & t->mask), (uint64_t)t->segments.len)];
 	s->posted_at = at;
 	s->bytes = (uint32_t)n;
 	s->slot = (uint32_t)slot;
@@ -230,6 +235,19 @@ uint32_t sluice_completions_table_post(struct sluice_completions_table *t, int64
 		t->reads++;
 	}
 	return seq;
+}
+
+// sluice_completions_table_widen takes twice as much of the ring for segments into use.
+static void sluice_completions_table_widen(struct sluice_completions_table *t)
+{
+	uint32_t before = t->mask;
+	t->mask = 2 * before + 1;
+	for (uint32_t seq = t->seg_head; seq != t->seg_tail; seq++) {
+		uint32_t to = seq & t->mask;
+		if (to != (seq & before)) {
+			t->segments.at[sluice_at((uint64_t)to, (uint64_t)t->segments.len)] = t->segments.at[sluice_at((uint64_t)(seq & before), (uint64_t)t->segments.len)];
+		}
+	}
 }
 
 // sluice_completions_responds reports whether a request takes one of the responder's resources for
@@ -244,7 +262,7 @@ void sluice_completions_table_unpost(struct sluice_completions_table *t, int64_t
 {
 	for (int64_t i = 0; i < n; i++) {
 		t->seg_tail--;
-		struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(t->seg_tail & (uint32_t)(t->segments.len - 1)), (uint64_t)t->segments.len)];
+		struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(t->seg_tail & t->mask), (uint64_t)t->segments.len)];
 		struct sluice_completions_request *m = &t->messages.at[sluice_at((uint64_t)s->slot, (uint64_t)t->messages.len)];
 		m->in_flight--;
 		m->whole = false;
@@ -284,7 +302,7 @@ bool sluice_completions_table_complete(struct sluice_completions_table *t, uint3
 // sluice_completions_table_retire takes the oldest segment off the provider.
 static struct sluice_completions_posted *sluice_completions_table_retire(struct sluice_completions_table *t, sluice_ib_wc_status status, uint32_t vendor_err, uint64_t timestamp)
 {
-	struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(t->seg_head & (uint32_t)(t->segments.len - 1)), (uint64_t)t->segments.len)];
+	struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(t->seg_head & t->mask), (uint64_t)t->segments.len)];
 	t->seg_head++;
 	struct sluice_completions_request *m = &t->messages.at[sluice_at((uint64_t)s->slot, (uint64_t)t->messages.len)];
 	m->in_flight--;
@@ -435,7 +453,7 @@ struct sluice_completions_table_finished_result sluice_completions_table_finishe
 void sluice_completions_table_set_back(const struct sluice_completions_table *t, sluice_time by)
 {
 	for (uint32_t seq = t->seg_head; seq != t->seg_tail; seq++) {
-		struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(seq & (uint32_t)(t->segments.len - 1)), (uint64_t)t->segments.len)];
+		struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(seq & t->mask), (uint64_t)t->segments.len)];
 		s->posted_at = sluice_time_set_back(s->posted_at, by);
 	}
 }

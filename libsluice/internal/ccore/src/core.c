@@ -161,7 +161,7 @@ static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluic
 	}
 }
 
-static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time *to, sluice_time now);
+static void sluice_core_qp_count(const struct sluice_core_qp *q, struct sluice_long_time *to, sluice_time now);
 
 // sluice_core_qp_settle counts the time until now for what holds the queue pair.
 static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
@@ -174,7 +174,7 @@ static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
 
 // sluice_core_qp_count adds the time from held_from to now for what holds the queue pair. The part in
 // which the rate alone would hold it counts for the rate.
-static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time *to, sluice_time now)
+static void sluice_core_qp_count(const struct sluice_core_qp *q, struct sluice_long_time *to, sluice_time now)
 {
 	sluice_time from = q->held_from;
 	sluice_time due = INT64_MIN;
@@ -185,21 +185,20 @@ static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time *to
 	}
 	if (due > from) {
 		due = sluice_min(due, now);
-		to[SLUICE_CORE_HELD_RATE] += due - from;
+		to[SLUICE_CORE_HELD_RATE] = sluice_long_time_add(to[SLUICE_CORE_HELD_RATE], due - from);
 		from = due;
 	}
-	to[sluice_at((uint64_t)q->hold, 7)] += now - from;
+	to[sluice_at((uint64_t)q->hold, 7)] = sluice_long_time_add(to[sluice_at((uint64_t)q->hold, 7)], now - from);
 }
 
 // sluice_core_qp_add_held adds how long the queue pair was held until now, by what.
 void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum)
 {
-	sluice_time present[7] = {0};
 	if (now > q->held_from) {
-		sluice_core_qp_count(q, present, now);
+		sluice_core_qp_count(q, sum, now);
 	}
 	for (int64_t i = 0; i < 7; i++) {
-		sum[i] = sluice_long_time_add(sluice_long_time_add(sluice_long_time_plus(sum[i], q->past[i]), q->holds[i]), present[i]);
+		sum[i] = sluice_long_time_plus(sum[i], q->holds[i]);
 	}
 }
 
@@ -257,10 +256,6 @@ static void sluice_core_set_back(struct sluice_core *c, struct sluice_long_time 
 static void sluice_core_qp_set_back(struct sluice_core_qp *q, sluice_time by)
 {
 	sluice_core_qp_settle(q, by);
-	for (int64_t i = 0; i < 7; i++) {
-		q->past[i] = sluice_long_time_add(q->past[i], q->holds[i]);
-		q->holds[i] = 0;
-	}
 	sluice_time was = sluice_time_set_back(q->last_ack, by);
 	q->held_from = sluice_time_set_back(q->held_from, by);
 	q->last_ack = was;
@@ -290,7 +285,7 @@ void sluice_core_add(struct sluice_core *c, struct sluice_core_qp *q, const stru
 		.core = c,
 		.flow = flow,
 		.sig_all = a->sig_all,
-		.limits = {.type = SLUICE_IB_RC, .cap = a->cap},
+		.largest_inline = a->cap.max_inline_data,
 		.index = a->index,
 		.depth = (int32_t)a->depth,
 		.sges = (int32_t)a->cap.max_send_sge,
@@ -491,7 +486,11 @@ int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_ver
 	if (wr->opcode <= SLUICE_IB_WR_SEND_WITH_IMM && (wr->flags & SLUICE_VERBS_SEND_INLINE) == 0 && wr->sgl.len <= (int64_t)q->sges && wr->ah == NULL && sluice_verbs_send_wr_length(wr) <= SLUICE_IB_MAX_MESSAGE) {
 		return 0;
 	}
-	return sluice_verbs_check_send(&q->limits, wr);
+	struct sluice_verbs_send_limits l = {
+		.type = SLUICE_IB_RC,
+		.cap = {.max_send_sge = (int64_t)q->sges, .max_inline_data = q->largest_inline},
+	};
+	return sluice_verbs_check_send(&l, wr);
 }
 
 // sluice_core_qp_room is how many requests Accept takes.
@@ -565,7 +564,7 @@ static struct sluice_verbs_sge_slice sluice_core_qp_sgl_of(const struct sluice_c
 
 static struct sluice_uint8_slice sluice_core_qp_inline_of(const struct sluice_core_qp *q, int64_t slot)
 {
-	int64_t n = q->limits.cap.max_inline_data;
+	int64_t n = q->largest_inline;
 	return (struct sluice_uint8_slice){q->inline_.at + (int64_t)(slot * n), sluice_span((int64_t)(slot * n), (slot + 1) * n, q->inline_.cap), q->inline_.cap - (int64_t)(slot * n)};
 }
 

@@ -111,6 +111,7 @@ extern "C" {
 #define SLUICE_POWERTCP_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
 
 #define SLUICE_COMPLETIONS_NONE 0xffffffffu
+#define SLUICE_COMPLETIONS_FEWEST 4 // segments that the ring has room for at first: a cache line
 
 #define SLUICE_IB_WRRDMA_WRITE 0
 #define SLUICE_IB_WRRDMA_WRITE_WITH_IMM 1
@@ -204,7 +205,6 @@ extern "C" {
 #define SLUICE_CORE_HELD_BOUND 4 // Config.MaxOutstanding, and nothing of the engine's
 #define SLUICE_CORE_HELD_OTHER 5
 #define SLUICE_CORE_HELD_SENT 6 // no segment: the NIC has all
-#define SLUICE_CORE_HOLDS 7
 #define SLUICE_CORE_HELD_NONE 1 // nothing but perhaps the rate
 
 // SLUICE_CORE_LONGEST_RUN is for how long instants are counted from one origin. Spans between any
@@ -1656,7 +1656,9 @@ struct sluice_completions_table {
 	uint32_t held; // finished requests whose completion is not yet polled
 	uint32_t max; // of unfinished and held
 
+	// Of the ring no more is in use than there once were segments with the provider.
 	struct sluice_completions_posted_slice segments;
+	uint32_t mask;
 	uint32_t seg_head; // of segments with the provider, free-running
 	uint32_t seg_tail;
 	uint32_t depth;
@@ -1874,31 +1876,6 @@ struct sluice_core_size {
 // sluice_ib_mtu is a path MTU in bytes of payload, as verbs have it: 256, 512, 1024, 2048 or 4096.
 typedef int64_t sluice_ib_mtu;
 
-// sluice_ib_qp_type is the transport service of a queue pair (ibv_qp_type).
-typedef uint8_t sluice_ib_qp_type;
-
-/* Package verbs. */
-
-// sluice_verbs_qp_cap is the capacity of a queue pair. Providers may round up.
-struct sluice_verbs_qp_cap {
-	int64_t max_send_wr;
-	int64_t max_recv_wr;
-	int64_t max_send_sge;
-	int64_t max_recv_sge;
-	int64_t max_inline_data;
-};
-
-// sluice_verbs_send_limits are what a queue pair takes in a send request, whatever its state.
-struct sluice_verbs_send_limits {
-	sluice_ib_qp_type type;
-	// no_reads refuses READs and atomics: the queue pair was connected with max_rd_atomic 0.
-	bool no_reads;
-	// Cap is the queue pair's capacity. Of max_send_sge, 0 counts as 1.
-	struct sluice_verbs_qp_cap cap;
-	// Datagram is the longest datagram in bytes, the port's MTU. Connections do not use it.
-	int64_t datagram;
-};
-
 /* Package verbs/paced/internal/core. */
 
 // sluice_core_qp is one queue pair of a Core.
@@ -1933,13 +1910,13 @@ struct sluice_core_qp {
 	struct sluice_driver driver;
 
 	// Then what few need.
-	sluice_time holds[7]; // since the instants were last set back
-	struct sluice_long_time past[7]; // before that
+	struct sluice_long_time holds[7];
 	sluice_rate wire; // at which the NIC sends a segment: its limiter's, else line
 	sluice_ib_mtu mtu;
-	struct sluice_uint8_slice inline_; // max_inline_data for each slot
-	struct sluice_verbs_send_limits limits;
+	struct sluice_uint8_slice inline_; // largest_inline for each slot
 	int64_t index;
+	// largest_inline is what a request may have inline.
+	int64_t largest_inline;
 };
 
 // What sluice_core_qp_finished returns.
@@ -1947,6 +1924,35 @@ struct sluice_core_qp_finished_result {
 	uint64_t all;
 	uint64_t failed;
 };
+
+/* Package ib. */
+
+// sluice_ib_qp_type is the transport service of a queue pair (ibv_qp_type).
+typedef uint8_t sluice_ib_qp_type;
+
+/* Package verbs. */
+
+// sluice_verbs_qp_cap is the capacity of a queue pair. Providers may round up.
+struct sluice_verbs_qp_cap {
+	int64_t max_send_wr;
+	int64_t max_recv_wr;
+	int64_t max_send_sge;
+	int64_t max_recv_sge;
+	int64_t max_inline_data;
+};
+
+// sluice_verbs_send_limits are what a queue pair takes in a send request, whatever its state.
+struct sluice_verbs_send_limits {
+	sluice_ib_qp_type type;
+	// no_reads refuses READs and atomics: the queue pair was connected with max_rd_atomic 0.
+	bool no_reads;
+	// Cap is the queue pair's capacity. Of max_send_sge, 0 counts as 1.
+	struct sluice_verbs_qp_cap cap;
+	// Datagram is the longest datagram in bytes, the port's MTU. Connections do not use it.
+	int64_t datagram;
+};
+
+/* Package verbs/paced/internal/core. */
 
 // What sluice_core_qp_ready returns.
 struct sluice_core_qp_ready_result {

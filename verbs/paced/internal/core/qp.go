@@ -56,13 +56,13 @@ type QP struct {
 	driver   cc.Driver
 
 	// Then what few need.
-	holds  [Holds]units.Time // since the instants were last set back
-	past   Times             // before that
-	wire   units.Rate        // at which the NIC sends a segment: its limiter's, else line
+	holds  Times
+	wire   units.Rate // at which the NIC sends a segment: its limiter's, else line
 	mtu    ib.MTU
-	inline []byte // MaxInlineData for each slot
-	limits verbs.SendLimits
+	inline []byte // largestInline for each slot
 	index  int
+	// largestInline is what a request may have inline.
+	largestInline int
 }
 
 // request is what a queue pair keeps of a request that is not wholly posted.
@@ -119,7 +119,7 @@ func (c *Core) Add(q *QP, a *QPConfig) error {
 // MaxSendSGE of sgl and MaxInlineData of inline.
 func (c *Core) add(q *QP, a *QPConfig, flow ratelimiter.FlowID, table completions.Table, requests []request, sgl []verbs.SGE, inline []byte) {
 	*q = QP{
-		core: c, flow: flow, sigAll: a.SigAll, limits: verbs.SendLimits{Type: ib.RC, Cap: a.Cap}, index: a.Index, depth: int32(a.Depth), sges: int32(a.Cap.MaxSendSGE),
+		core: c, flow: flow, sigAll: a.SigAll, largestInline: a.Cap.MaxInlineData, index: a.Index, depth: int32(a.Depth), sges: int32(a.Cap.MaxSendSGE),
 		limit: a.Limit, largest: a.Segment, firstClaim: none, line: a.Line, wire: a.Line, mtu: a.MTU,
 		table: table, requests: requests, sgl: sgl, inline: inline,
 	}

@@ -14,7 +14,8 @@ func (q *QP) Check(wr *verbs.SendWR) error {
 	if wr.Opcode <= ib.WRSendWithImm && wr.Flags&verbs.SendInline == 0 && len(wr.SGL) <= int(q.sges) && wr.AH == nil && wr.Length() <= ib.MaxMessage {
 		return nil
 	}
-	return verbs.CheckSend(&q.limits, wr)
+	l := verbs.SendLimits{Type: ib.RC, Cap: verbs.QPCap{MaxSendSGE: int(q.sges), MaxInlineData: q.largestInline}}
+	return verbs.CheckSend(&l, wr)
 }
 
 // Room is how many requests Accept takes.
@@ -63,7 +64,7 @@ func (q *QP) sglOf(slot int) []verbs.SGE {
 }
 
 func (q *QP) inlineOf(slot int) []byte {
-	n := q.limits.Cap.MaxInlineData
+	n := q.largestInline
 	return q.inline[slot*n : (slot+1)*n]
 }
 
