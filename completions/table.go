@@ -73,7 +73,7 @@ type Table struct {
 
 const (
 	none   = ^uint32(0)
-	fewest = 4 // segments that the ring has room for at first: a cache line
+	fewest = 4 // messages or segments that there is room for at first
 )
 
 // NewTable returns a table for the queue pair of number qpn that holds up to
@@ -86,6 +86,28 @@ func NewTable(qpn uint32, messages, depth int) *Table {
 	}
 	t := start(qpn, messages, depth, make([]request, messages), make([]posted, ceilPow2(depth)))
 	return &t
+}
+
+// NewSmallTable is NewTable, but that the table has memory for few messages at first:
+// while Tight reports true, Grow has to come before Add. Where there are many tables,
+// few of them full, most of what a segment costs is fetching them from memory.
+func NewSmallTable(qpn uint32, messages, depth int) *Table {
+	t := NewTable(qpn, min(messages, fewest), depth)
+	t.max = uint32(messages)
+	return t
+}
+
+// Tight reports whether there is no memory for one more message, though the table may
+// hold it.
+func (t *Table) Tight() bool {
+	return t.free == none && int(t.used) == len(t.messages) && t.used < t.max
+}
+
+// Grow doubles Slots.
+func (t *Table) Grow() {
+	messages := make([]request, min(2*len(t.messages), int(t.max)))
+	copy(messages, t.messages)
+	t.messages = messages
 }
 
 // start returns a table in the memory given: ring for messages requests or more, and

@@ -514,7 +514,7 @@ void sluice_core_qp_offer(struct sluice_core_qp *q, sluice_time now)
 static struct sluice_uint8_slice sluice_core_qp_inline_of(const struct sluice_core_qp *q, int64_t slot);
 static struct sluice_verbs_sge_slice sluice_core_qp_sgl_of(const struct sluice_core_qp *q, int64_t slot);
 
-// sluice_core_qp_accept copies a request into the queue, or reports that it is full.
+// sluice_core_qp_accept is Accept where there is room for one more.
 bool sluice_core_qp_accept(struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr)
 {
 	bool signaled = q->sig_all || (wr->flags & SLUICE_VERBS_SEND_SIGNALED) != 0;

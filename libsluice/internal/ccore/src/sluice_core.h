@@ -111,7 +111,7 @@ extern "C" {
 #define SLUICE_POWERTCP_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
 
 #define SLUICE_COMPLETIONS_NONE 0xffffffffu
-#define SLUICE_COMPLETIONS_FEWEST 4 // segments that the ring has room for at first: a cache line
+#define SLUICE_COMPLETIONS_FEWEST 4 // messages or segments that there is room for at first
 
 #define SLUICE_IB_WRRDMA_WRITE 0
 #define SLUICE_IB_WRRDMA_WRITE_WITH_IMM 1
@@ -2695,7 +2695,7 @@ bool sluice_core_qp_filed(const struct sluice_core_qp *q);
 // sluice_core_qp_offer lets go what may leave at now, and files the segment after.
 void sluice_core_qp_offer(struct sluice_core_qp *q, sluice_time now);
 
-// sluice_core_qp_accept copies a request into the queue, or reports that it is full.
+// sluice_core_qp_accept is Accept where there is room for one more.
 bool sluice_core_qp_accept(struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr);
 
 // sluice_core_qp_file gives the segment at the cursor to the scheduler if it could leave now as

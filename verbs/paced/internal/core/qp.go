@@ -101,7 +101,7 @@ func (c *Core) Add(q *QP, a *QPConfig) error {
 	if err != nil {
 		return err
 	}
-	table := completions.NewTable(a.Number, a.Cap.MaxSendWR, a.Depth)
+	table := completions.NewSmallTable(a.Number, a.Cap.MaxSendWR, a.Depth)
 	slots := table.Slots()
 	for len(c.flows) <= int(flow) {
 		c.flows = append(c.flows, nil)
@@ -126,6 +126,19 @@ func (c *Core) add(q *QP, a *QPConfig, flow ratelimiter.FlowID, table completion
 	q.size.bytes = -1
 	q.driver.Hold(cc.Control{Rate: max(a.Line, 1), Window: cc.Unlimited})
 	c.flows[flow] = q
+}
+
+// grow makes room for more requests.
+func (q *QP) grow() {
+	q.table.Grow()
+	slots := q.table.Slots()
+	requests := make([]request, slots)
+	sgl := make([]verbs.SGE, slots*int(q.sges))
+	inline := make([]byte, slots*q.largestInline)
+	copy(requests, q.requests)
+	copy(sgl, q.sgl)
+	copy(inline, q.inline)
+	q.requests, q.sgl, q.inline = requests, sgl, inline
 }
 
 // Remove forgets a queue pair that was cleared.

@@ -29,6 +29,14 @@ func (q *QP) Offer(now units.Time) { q.release(now, now) }
 
 // Accept copies a request into the queue, or reports that it is full.
 func (q *QP) Accept(wr *verbs.SendWR) bool {
+	if q.table.Tight() {
+		q.grow()
+	}
+	return q.accept(wr)
+}
+
+// accept is Accept where there is room for one more.
+func (q *QP) accept(wr *verbs.SendWR) bool {
 	signaled := q.sigAll || wr.Flags&verbs.SendSignaled != 0
 	slot, ok := q.table.Add(completions.Message{WRID: wr.WRID, Opcode: wr.Opcode, Signaled: signaled})
 	if !ok {
