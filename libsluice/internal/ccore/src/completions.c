@@ -62,6 +62,10 @@ int64_t sluice_completions_queue_pop(struct sluice_completions_queue *q, struct 
 		q->head++;
 		n++;
 	}
+	if (q->head == q->tail && q->head >= SLUICE_COMPLETIONS_WARM) {
+		q->head = 0;
+		q->tail = 0;
+	}
 	return n;
 }
 

@@ -421,9 +421,13 @@ void sluice_core_qp_stop(struct sluice_core_qp *q, sluice_time now, sluice_ib_qp
 	sluice_core_qp_held(q, now, SLUICE_CORE_HELD_OTHER);
 }
 
-// sluice_core_qp_resume puts it in RTS and lets go, or files, what may be sent.
+// sluice_core_qp_resume puts it in RTS and lets go, or files, what may be sent. One that is in error
+// stays so until it is cleared.
 void sluice_core_qp_resume(struct sluice_core_qp *q, sluice_time now)
 {
+	if (sluice_completions_table_aborted(&q->table)) {
+		return;
+	}
 	q->state = SLUICE_IB_RTS;
 	sluice_core_qp_release(q, now, now);
 }

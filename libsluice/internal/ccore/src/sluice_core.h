@@ -110,6 +110,10 @@ extern "C" {
 
 #define SLUICE_POWERTCP_BYTES_PER_PICOSECOND 1.25e-13 // per bit per second
 
+// SLUICE_COMPLETIONS_WARM is how many entries of a long ring are in use, if it is empty now and then: few
+// enough to stay in the cache.
+#define SLUICE_COMPLETIONS_WARM 64
+
 #define SLUICE_COMPLETIONS_NONE 0xffffffffu
 #define SLUICE_COMPLETIONS_FEWEST 4 // messages or segments that there is room for at first
 
@@ -205,6 +209,7 @@ extern "C" {
 #define SLUICE_CORE_HELD_BOUND 4 // Config.MaxOutstanding, and nothing of the engine's
 #define SLUICE_CORE_HELD_OTHER 5
 #define SLUICE_CORE_HELD_SENT 6 // no segment: the NIC has all
+#define SLUICE_CORE_HOLDS 7
 #define SLUICE_CORE_HELD_NONE 1 // nothing but perhaps the rate
 
 // SLUICE_CORE_LONGEST_RUN is for how long instants are counted from one origin. Spans between any
@@ -2664,7 +2669,8 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 // sluice_core_qp_stop puts a queue pair in a state in which it does not send.
 void sluice_core_qp_stop(struct sluice_core_qp *q, sluice_time now, sluice_ib_qp_state state);
 
-// sluice_core_qp_resume puts it in RTS and lets go, or files, what may be sent.
+// sluice_core_qp_resume puts it in RTS and lets go, or files, what may be sent. One that is in error
+// stays so until it is cleared.
 void sluice_core_qp_resume(struct sluice_core_qp *q, sluice_time now);
 
 // sluice_core_qp_suspend removes the queue pair from the scheduler, in the given state (RESET before

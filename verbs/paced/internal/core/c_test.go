@@ -595,6 +595,9 @@ func (w *twin) state(i int) {
 	p := w.pairs[i]
 	switch w.rng.IntN(10) {
 	case 0, 1:
+		if p.State() == ib.Err {
+			return
+		}
 		p.Stop(w.now, ib.SQD)
 		w.call(callStop, i, []int64{int64(w.now), int64(ib.SQD)})
 		if w.rng.IntN(2) == 0 {

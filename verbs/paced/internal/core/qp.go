@@ -216,8 +216,12 @@ func (q *QP) Stop(now units.Time, state ib.QPState) {
 	q.held(now, HeldOther)
 }
 
-// Resume puts it in RTS and lets go, or files, what may be sent.
+// Resume puts it in RTS and lets go, or files, what may be sent. One that is in error
+// stays so until it is cleared.
 func (q *QP) Resume(now units.Time) {
+	if q.table.Aborted() {
+		return
+	}
 	q.state = ib.RTS
 	q.release(now, now)
 }
