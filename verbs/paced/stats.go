@@ -39,3 +39,26 @@ func (s *Stats) add(t *tally, h Held) {
 	s.Cuts.add(&t.cuts)
 	s.Held.Add(h)
 }
+
+// merge adds what another shard counts.
+func (s *Stats) merge(o *Stats) {
+	s.Messages += o.Messages
+	s.Failed += o.Failed
+	s.Segments += o.Segments
+	s.SegmentBytes += o.SegmentBytes
+	s.Posts += o.Posts
+	s.Samples += o.Samples
+	s.NICTime += o.NICTime
+	s.PollTime += o.PollTime
+	s.SentTime += o.SentTime
+	s.Clamped += o.Clamped
+	s.Turnarounds += o.Turnarounds
+	s.Coalesced += o.Coalesced
+	s.CNPs += o.CNPs
+	s.Cuts.add(&o.Cuts)
+	s.Held.Add(o.Held)
+	s.ProviderFull += o.ProviderFull
+	s.Stray += o.Stray
+	s.NICRateRefused += o.NICRateRefused
+	s.ClockErrors += o.ClockErrors
+}
