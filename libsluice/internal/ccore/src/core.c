@@ -404,6 +404,12 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 	q->limit = limit;
 	q->size.bytes = -1;
 	q->last_ack = now;
+	q->bypass = 0;
+	struct sluice_engine *b = sluice_engine_as_bypassed(engine);
+	bool ok = b != NULL;
+	if (ok && q->core->cfg.bypass) {
+		q->bypass = sluice_engine_bypass_below(b);
+	}
 	if (engine == NULL) {
 		sluice_driver_hold(&q->driver, (struct sluice_control){.rate = line, .window = SLUICE_UNLIMITED});
 	} else {
@@ -871,6 +877,10 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 				x->marks |= SLUICE_CORE_CUT_BY_CNP;
 			}
 		}
+	}
+	if (net < q->bypass && !x->watched && sluice_driver_control(&q->driver).rate >= q->line) {
+		x->marks |= SLUICE_CORE_BYPASSED;
+		return;
 	}
 	struct sluice_ack *a = &x->ack;
 	// Field by field: a literal would be made elsewhere and copied. The report's

@@ -222,6 +222,7 @@ extern "C" {
 #define SLUICE_CORE_TURNAROUND 8 // without what the peer took to answer
 #define SLUICE_CORE_CUT 16 // the engine lowered its rate or window
 #define SLUICE_CORE_CUT_BY_CNP 32 // and for a congestion notification
+#define SLUICE_CORE_BYPASSED 64 // the engine was spared: Ack is not valid
 
 /* Package units. */
 
@@ -1705,6 +1706,9 @@ struct sluice_core_config {
 	sluice_time base_rtt; // the idle network's round trip
 	struct sluice_long_time origin; // where the instants of the driver's clock are counted from at first
 
+	// Bypass leaves out acknowledgements that a cc.Bypassed engine need not see.
+	bool bypass;
+
 	// nic_clock takes round trips between two of the NIC's timestamps, which count at
 	// core_clock_hz and wrap at clock_bits bits, where a segment has both of them.
 	bool nic_clock;
@@ -1910,6 +1914,7 @@ struct sluice_core_qp {
 	sluice_bytes largest;
 	sluice_rate line; // of the port; 0 if not known
 	sluice_time last_ack;
+	sluice_time bypass; // net_rtt below which the engine is spared at line rate
 	struct sluice_core_size size; // of the last segment; bytes is -1 if wire or the MTU changed since
 	struct sluice_completions_table table;
 	struct sluice_driver driver;
@@ -2756,6 +2761,9 @@ void sluice_engine_start_hpcc(struct sluice_engine *e, struct sluice_hpcc_config
 
 /* Makes *e one of SLUICE_ENGINE_POSEIDON. The configuration has to be one that Validate of Go takes. */
 void sluice_engine_start_poseidon(struct sluice_engine *e, struct sluice_poseidon_config c, struct sluice_env env);
+
+// sluice_engine_bypass_below returns the net_rtt below which an acknowledgement lowers no rate.
+sluice_time sluice_engine_bypass_below(struct sluice_engine *e);
 
 // sluice_engine_on_ack takes one acknowledgement: of a packet where the NIC runs the
 // engine, of a segment where the host does. The engine keeps no reference

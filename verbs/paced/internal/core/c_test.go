@@ -318,6 +318,7 @@ func (w *twin) begin(round int) {
 	w.clock = clock
 	w.core, err = New(Config{
 		Batch: w.batch, CatchUp: catchUp, BaseRTT: 20 * us, Origin: w.long, NICClock: nicClock, ClockBits: w.bits, CoreClockHz: 1e9,
+		Bypass: round%2 == 1,
 	}, clock)
 	if err != nil {
 		w.Fatal(err)
@@ -326,7 +327,7 @@ func (w *twin) begin(round int) {
 	w.queue, w.sample = completions.Queue{}, Sample{}
 	w.queue.Reserve(cRing)
 	w.nic = w.rng.Uint64() & w.mask()
-	w.call(callStart, 0, []int64{int64(w.batch), int64(catchUp), int64(20 * us), w.ns, int64(w.bits), number(nicClock)})
+	w.call(callStart, 0, []int64{int64(w.batch), int64(catchUp), int64(20 * us), w.ns, int64(w.bits), number(nicClock), int64(round % 2)})
 	w.tick(0)
 }
 

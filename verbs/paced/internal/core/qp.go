@@ -51,7 +51,8 @@ type QP struct {
 	largest  units.Bytes
 	line     units.Rate // of the port; 0 if not known
 	lastAck  units.Time
-	size     size // of the last segment; bytes is -1 if wire or the MTU changed since
+	bypass   units.Time // NetRTT below which the engine is spared at line rate
+	size     size       // of the last segment; bytes is -1 if wire or the MTU changed since
 	table    completions.Table
 	driver   cc.Driver
 
@@ -199,7 +200,10 @@ func (q *QP) SetLimiter(r units.Rate) {
 // how many congestion notification packets have arrived so far.
 func (q *QP) Start(now units.Time, engine cc.Engine, line units.Rate, limit units.Bytes, cnps uint64) {
 	q.line, q.wire, q.limit, q.size.bytes = line, line, limit, -1
-	q.lastAck = now
+	q.lastAck, q.bypass = now, 0
+	if b, ok := engine.(cc.Bypassed); ok && q.core.cfg.Bypass {
+		q.bypass = b.BypassBelow()
+	}
 	if engine == nil {
 		q.driver.Hold(cc.Control{Rate: line, Window: cc.Unlimited})
 	} else {

@@ -50,6 +50,7 @@ const (
 	Turnaround                    // without what the peer took to answer
 	Cut                           // the engine lowered its rate or window
 	CutByCNP                      // and for a congestion notification
+	Bypassed                      // the engine was spared: Ack is not valid
 )
 
 // Complete takes the provider's completion of a segment of the queue pair and fills
@@ -101,6 +102,10 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 				x.Marks |= CutByCNP
 			}
 		}
+	}
+	if net < q.bypass && !x.Watched && q.driver.Control().Rate >= q.line {
+		x.Marks |= Bypassed
+		return
 	}
 	a := &x.Ack
 	// Field by field: a literal would be made elsewhere and copied. The report's

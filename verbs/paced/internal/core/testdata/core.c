@@ -89,7 +89,7 @@ static void start(const struct call *c)
 	clock_.cal = &m.calibration;
 	queue = (struct sluice_completions_queue){.ring = {m.ring, RING, RING}};
 	struct sluice_core_config config = {.batch = c->v[0], .catch_up = c->v[1], .base_rtt = c->v[2], .origin = sluice_long_nanoseconds(c->v[3]),
-					    .nic_clock = c->v[5], .clock_bits = c->v[4], .core_clock_hz = 1e9};
+					    .nic_clock = c->v[5], .clock_bits = c->v[4], .core_clock_hz = 1e9, .bypass = c->v[6]};
 	sluice_core_start(&m.core, config, &clock_, &m.limiter, (struct sluice_core_claim_slice){m.claims, c->v[0], c->v[0]},
 			  (struct sluice_core_scratch){.wrs = {wrs, c->v[0], c->v[0]}, .sges = {sges, c->v[0] * SGES, c->v[0] * SGES}, .max_sge = SGES},
 			  (struct sluice_core_qp_pointer_slice){by_flow, PAIRS, PAIRS});
