@@ -2214,6 +2214,11 @@ bool sluice_long_time_before(struct sluice_long_time l, struct sluice_long_time 
 // sluice_long_time_time returns l as a Time: Never or -Never where Time can't hold it.
 sluice_time sluice_long_time_time(struct sluice_long_time l);
 
+// sluice_rate_serialize returns how long n bytes last at rate r, rounded up to a
+// picosecond. It is Never for a rate that is not positive, a negative size, or
+// a span that overflows.
+sluice_time sluice_rate_serialize(sluice_rate r, sluice_bytes n);
+
 // sluice_driver_start installs an engine at a sender whose port has that line rate, which sends
 // unit bytes in one piece and whose shortest round trip is base_rtt. It resets all
 // earlier state.
