@@ -105,7 +105,7 @@ nccl-plugin: ## build libnccl-net-sluice.so, a network plugin for NCCL, into bin
 CORE_SRC := libsluice/internal/ccore/src
 CORE_CC := $(or $(CC),cc) -std=c11 -O2 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -fno-fast-math -fno-math-errno -fwrapv -ffp-contract=off -fPIC
 
-libsluice-core: ## build libsluice-core.so and .a, engines and limiter without a Go runtime, into bin/lib; needs a C compiler alone
+libsluice-core: ## build libsluice-core.so and .a, engines, limiter and segmenter without a Go runtime, into bin/lib; needs a C compiler alone
 	@mkdir -p $(LIB)
 	$(CORE_CC) -c -o $(LIB)/sluice_core.o $(CORE_SRC)/sluice_core.c
 	rm -f $(LIB)/libsluice-core.a

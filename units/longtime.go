@@ -19,9 +19,12 @@ type LongTime struct {
 var LongNever = LongTime{math.MaxInt64, math.MaxUint64}
 
 // Long converts from time.Duration.
-func Long(d time.Duration) LongTime {
-	hi, lo := bits.Mul64(uint64(d), uint64(Nanosecond))
-	if d < 0 {
+func Long(d time.Duration) LongTime { return longNanoseconds(int64(d)) }
+
+// longNanoseconds returns a time in nanoseconds as a LongTime.
+func longNanoseconds(ns int64) LongTime {
+	hi, lo := bits.Mul64(uint64(ns), uint64(Nanosecond))
+	if ns < 0 {
 		hi -= uint64(Nanosecond)
 	}
 	return LongTime{int64(hi), lo}

@@ -72,6 +72,13 @@ var snippets = []struct{ name, source string }{
 	{"shifts", `func I(a, b int64) int64 { n := uint(b) & 127; return a<<n ^ a>>n ^ int64(uint64(a)>>n) ^ int64(uint16(a)<<n) ^ int64(int32(a)>>n) }`},
 	{"shifts by much", `func I(a, b int64) int64 { n := uint64(b); x := a; x <<= n; y := a; y >>= n; return x ^ y ^ a<<63 ^ a>>63 ^ 1<<(n&15) }`},
 	{"bits", `func I(a, b int64) int64 { x := a &^ b; x |= a & 0xff; x &^= 1 << 3; return x ^ ^b }`},
+	{"wide constants", `func I(a, b int64) int64 { x := uint64(a) &^ math.MaxUint32; x ^= uint64(b) &^ 0x80000000; return int64(x + uint64(uint32(a)&^0xf0000000)) }`},
+	{"a table by index", `var table = [...]uint16{3: 9, 1: 4}
+func I(a, b int64) int64 { return int64(table[uint64(a)%4]) }`},
+	{"an array by its address", `func set(x *[3]int64, v int64) { x[0] = v; x[2] = v + 1 }
+type box struct { held [3]int64 }
+func (x *box) fill(v int64) { set(&x.held, v) }
+func I(a, b int64) int64 { var x [3]int64; set(&x, a); var y box; y.fill(b); return x[0]*3 + x[2] + y.held[0]*7 + y.held[2] }`},
 	{"precedence", `func I(a, b int64) int64 { return a&b + a<<1 | b ^ a&3 - (a - (b - a)) - -b }`},
 	{"comparisons", `func I(a, b int64) int64 { if a < b && b > 0 || a == b != (a > 3) { return 1 }; return 0 }`},
 	{"min and max", `func I(a, b int64) int64 { return min(a, b, 5) + max(a, b) + int64(min(uint64(a), uint64(b))) + int64(max(uint8(a), uint8(b))) }`},
@@ -86,7 +93,7 @@ var snippets = []struct{ name, source string }{
 	{"exponent", `func D(a, b float64) float64 { f, e := math.Frexp(a); return math.Ldexp(f, e-60) + math.Ldexp(b, e) }`},
 	{"tiny", `func D(a, b float64) float64 { return math.Ldexp(a, int(detmath.Int64(max(min(b, 4000), -4000)))) }`},
 	{"exp and log", `func D(a, b float64) float64 { return detmath.Exp(a) + detmath.Log(b) }`},
-	{"128 bits", `func I(a, b int64) int64 { hi, lo := bits.Mul64(uint64(a), uint64(b)); lo, c := bits.Add64(lo, uint64(a), 0); hi += c; y := hi | 1<<63; q, r := bits.Div64(hi&^(1<<63), lo, y); return int64(q ^ r ^ hi) }`},
+	{"128 bits", `func I(a, b int64) int64 { hi, lo := bits.Mul64(uint64(a), uint64(b)); lo, c := bits.Add64(lo, uint64(a), 0); hi += c; d, w := bits.Sub64(uint64(a), uint64(b), c); hi ^= d*3 + w; y := hi | 1<<63; q, r := bits.Div64(hi&^(1<<63), lo, y); return int64(q ^ r ^ hi) }`},
 	{"lengths", `func I(a, b int64) int64 { return int64(bits.Len64(uint64(a))*100 + bits.TrailingZeros64(uint64(b))*7 + bits.TrailingZeros16(uint16(b))) }`},
 	{"loops", `func I(a, b int64) (s int64) { for i := range 10 { if i == 3 { continue }; if i == 7 { break }; s += int64(i) * a }; for n := uint8(b); n > 0; n /= 2 { s ^= int64(n) }; for range 3 { s++ }; return }`},
 	{"range over a byte", `func I(a, b int64) int64 { n := uint8(a); s := int64(0); for i := range n { s += int64(i) * b }; return s }`},
@@ -291,6 +298,7 @@ CALLS	return 0;
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"map", "func F(m map[int]int) int { return m[1] }", "snippet0.F: the type map[int]int"},
+		{"two functions of one name", "type T struct { a int }\nfunc F(t *T) int { return t.Get() }\nfunc (t *T) Get() int { return t.get() }\nfunc (t *T) get() int { return t.a }", "it and snippet0.T.Get are both sluice_snippet0_t_get in C"},
 		{"closure", "func F(a int) int { f := func() int { return a }; return f() }", "snippet0.F: a closure"},
 		{"joined strings", "func F(s string) bool { return s+s == \"aa\" }", "snippet0.F: + of strings"},
 		{"length of a string", "func F(s string) int { return len(s) }", "snippet0.F: len"},

@@ -54,6 +54,9 @@ func (g *generator) ctype(in string, at ast.Node, t types.Type) string {
 		if g.ifaces[t.Obj()] {
 			return "struct sluice_" + snake(g.iface.Name()) + " *"
 		}
+		if g.opaque[t.Obj()] {
+			return "void *"
+		}
 		return g.types.named(in, at, t, false)
 	case *types.Pointer:
 		if n, ok := types.Unalias(t.Elem()).(*types.Named); ok && !g.ifaces[n.Obj()] {

@@ -213,6 +213,8 @@ func (g *generator) literal(in string, at ast.Node, t types.Type, v constant.Val
 				return primary("INT64_MAX")
 			case i == math.MinInt64:
 				return primary("INT64_MIN")
+			case isUnsigned(t) && i > math.MaxInt32 && basics[basicOf(t).Kind()] == "uint64_t":
+				return primary("UINT64_C(%#x)", i)
 			case isUnsigned(t) && i > math.MaxInt32:
 				return primary("%#xu", i)
 			}
@@ -310,6 +312,9 @@ func (e *emitter) unary(x *ast.UnaryExpr) text {
 // address is &x.
 func (e *emitter) address(x ast.Expr) text {
 	s := e.sub(x)
+	if _, ok := e.g.p.info.TypeOf(x).Underlying().(*types.Array); ok {
+		return s // a pointer to an array is one to its first element
+	}
 	if inner, ok := strings.CutPrefix(s.s, "*"); ok && s.prec == precUnary {
 		return text{inner, precPostfix}
 	}
@@ -347,7 +352,7 @@ func (e *emitter) binary(x *ast.BinaryExpr) text {
 		case *types.Slice:
 			return primary("(%s.at %s NULL)", e.sub(x.X).in(precPostfix), x.Op)
 		case *types.Interface:
-			if !e.g.mapped(l) && !e.g.mapped(r) {
+			if !e.g.mapped(l) && !e.g.mapped(r) && !e.g.hidden(l) {
 				return e.no(x, "the type %s", types.TypeString(l, nil))
 			}
 		case *types.Basic:
@@ -587,12 +592,12 @@ func (e *emitter) fields(x *ast.CompositeLit) string {
 		}
 	case *types.Array:
 		for _, elt := range x.Elts {
-			if _, ok := elt.(*ast.KeyValueExpr); ok {
-				e.no(elt, "an array's literal with indices")
-				continue
+			at := ""
+			if kv, ok := elt.(*ast.KeyValueExpr); ok {
+				at, elt = fmt.Sprintf("[%s] = ", e.expr(kv.Key)), kv.Value
 			}
 			values = append(values, elt)
-			parts = append(parts, e.value(elt))
+			parts = append(parts, at+e.value(elt))
 		}
 	default:
 		e.no(x, "a literal of type %s", types.TypeString(t, nil))

@@ -22,6 +22,7 @@ type generator struct {
 	pkgs     map[*types.Package]Package
 	iface    *types.TypeName          // spec.Interface
 	ifaces   map[*types.TypeName]bool // it and spec.As
+	opaque   map[*types.TypeName]bool // spec.Opaque
 	variants []variant
 	funcs    map[*types.Func]*function
 	consts   map[*types.Const]bool
@@ -82,7 +83,7 @@ func (g *generator) refuse(in string, at token.Pos, format string, args ...any) 
 // generate returns the files by their names.
 func generate(p *program, spec *Spec) (map[string]string, error) {
 	g := &generator{
-		p: p, spec: spec, pkgs: map[*types.Package]Package{}, ifaces: map[*types.TypeName]bool{},
+		p: p, spec: spec, pkgs: map[*types.Package]Package{}, ifaces: map[*types.TypeName]bool{}, opaque: map[*types.TypeName]bool{},
 		funcs: map[*types.Func]*function{}, consts: map[*types.Const]bool{}, vars: map[*types.Var]bool{},
 		methods: map[string]bool{}, casts: map[*types.TypeName]bool{}, failed: map[string]bool{},
 	}
@@ -97,6 +98,7 @@ func generate(p *program, spec *Spec) (map[string]string, error) {
 			g.hoisted[s] = true
 		}
 	}
+	g.uniqueNames()
 	g.analyse()
 	files := g.files()
 	if len(g.errs) > 0 {
@@ -122,18 +124,21 @@ func (g *generator) resolve() error {
 		if name == "" {
 			continue
 		}
-		obj, err := g.p.lookup(name)
+		t, err := g.lookupInterface(name)
 		if err != nil {
 			return err
-		}
-		t, ok := obj.(*types.TypeName)
-		if !ok || !types.IsInterface(t.Type()) {
-			return fmt.Errorf("%s is no interface", name)
 		}
 		if i == 0 {
 			g.iface = t
 		}
 		g.ifaces[t] = true
+	}
+	for _, name := range g.spec.Opaque {
+		t, err := g.lookupInterface(name)
+		if err != nil {
+			return err
+		}
+		g.opaque[t] = true
 	}
 	for _, v := range g.spec.Variants {
 		obj, err := g.p.lookup(v.Type)
@@ -180,6 +185,30 @@ func (g *generator) resolve() error {
 		}
 	}
 	return nil
+}
+
+func (g *generator) lookupInterface(name string) (*types.TypeName, error) {
+	obj, err := g.p.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := obj.(*types.TypeName)
+	if !ok || !types.IsInterface(t.Type()) {
+		return nil, fmt.Errorf("%s is no interface", name)
+	}
+	return t, nil
+}
+
+// uniqueNames refuses two functions of one name in C, such as Offer and offer.
+func (g *generator) uniqueNames() {
+	byName := map[string]*function{}
+	for _, f := range g.sorted() {
+		c := g.funcName(f.obj)
+		if other := byName[c]; other != nil {
+			g.refuse(g.label(f.obj), f.obj.Pos(), "it and %s are both %s in C: rename one", g.label(other.obj), c)
+		}
+		byName[c] = f
+	}
 }
 
 // callAny takes in the method of that name of all variants that have it.
@@ -299,6 +328,12 @@ func (g *generator) outside(pkg *types.Package) bool {
 func (g *generator) mapped(t types.Type) bool {
 	named, ok := types.Unalias(t).(*types.Named)
 	return ok && g.ifaces[named.Obj()]
+}
+
+// hidden reports whether an interface is one of those whose values C does not know.
+func (g *generator) hidden(t types.Type) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && g.opaque[named.Obj()]
 }
 
 // sorted returns the functions in the order of the source, package by package as the

@@ -29,6 +29,7 @@ var intrinsics = map[string]string{
 	"math.Frexp":      "sluice_frexp",
 	"math/bits.Mul64": "sluice_mul64",
 	"math/bits.Add64": "sluice_add64",
+	"math/bits.Sub64": "sluice_sub64",
 	"math/bits.Div64": "sluice_div64",
 
 	"github.com/sluice-rdma/sluice/internal/detmath.Int64":   "sluice_int64",
@@ -40,5 +41,6 @@ var intrinsicResults = map[string][3]string{
 	"sluice_frexp": {"struct sluice_fraction", "frac", "exp"},
 	"sluice_mul64": {"struct sluice_u128", "hi", "lo"},
 	"sluice_add64": {"struct sluice_sum", "sum", "carry"},
+	"sluice_sub64": {"struct sluice_difference", "diff", "borrow"},
 	"sluice_div64": {"struct sluice_quotient", "quo", "rem"},
 }

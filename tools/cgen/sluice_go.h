@@ -314,6 +314,16 @@ static inline struct sluice_sum sluice_add64(uint64_t a, uint64_t b, uint64_t ca
 	return (struct sluice_sum){sum, ((a & b) | ((a | b) & ~sum)) >> 63};
 }
 
+struct sluice_difference {
+	uint64_t diff, borrow;
+};
+
+static inline struct sluice_difference sluice_sub64(uint64_t a, uint64_t b, uint64_t borrow)
+{
+	uint64_t diff = a - b - borrow;
+	return (struct sluice_difference){diff, ((~a & b) | (~(a ^ b) & diff)) >> 63};
+}
+
 struct sluice_quotient {
 	uint64_t quo, rem;
 };

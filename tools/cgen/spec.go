@@ -27,6 +27,9 @@ type Spec struct {
 	As        []string  `yaml:"as"`
 	Variants  []Variant `yaml:"variants"`
 
+	// Opaque are other interfaces, of which C has pointers to what it does not know.
+	Opaque []string `yaml:"opaque"`
+
 	// Out says what is not among the Variants, and why.
 	Out map[string]string `yaml:"out"`
 

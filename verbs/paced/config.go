@@ -33,6 +33,10 @@ type Config struct {
 	SchemeConfig any
 	// Engine makes the rate engine of one queue pair, in place of Scheme.
 	Engine func(cc.Env) (cc.Engine, error)
+	// Bypass spares an engine that is cc.Bypassed (TIMELY) the acknowledgements of
+	// segments that found no queue, while its rate is the line's. Stats.Bypassed counts
+	// them. It has no effect on what Observe or Watch watches.
+	Bypass bool
 
 	// LineRate is the NIC's line rate; 0 takes the port's.
 	LineRate units.Rate

@@ -41,9 +41,9 @@ type Variable struct {
 type tally struct {
 	segments     uint64
 	segmentBytes units.Bytes
+	rtt          RTTHistogram
 	cnps         uint64
 	cuts         Cuts
-	rtt          RTTHistogram
 }
 
 // QPs returns the queue pairs that exist, in no particular order.

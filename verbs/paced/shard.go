@@ -60,6 +60,7 @@ func (s *Shim) newShard(origin units.LongTime, clock *completions.Clock) (*shard
 	c := core.Config{
 		Batch: s.cfg.Batch, CatchUp: s.cfg.CatchUp, BaseRTT: s.cfg.BaseRTT, Origin: origin,
 		NICClock: s.cfg.Clock == NICClock, ClockBits: s.attr.ClockBits, CoreClockHz: s.attr.CoreClockHz,
+		Bypass: s.cfg.Bypass,
 	}
 	x := &shard{Shim: s, clock: clock}
 	x.turned.Store(noWork)

@@ -17,6 +17,8 @@ type Stats struct {
 	// Clamped samples were shorter than their own serialisation: a wrong line
 	// rate, or a calibration error. They count as an RTT of zero.
 	Clamped uint64
+	// Bypassed counts those that the engine was spared, by Config.Bypass.
+	Bypassed uint64
 	// Turnarounds counts the Samples without the time that the peer took to answer,
 	// which the peer reported. Coalesced counts those without a round trip: one
 	// acknowledgement was for later segments too.
@@ -52,6 +54,7 @@ func (s *Stats) merge(o *Stats) {
 	s.PollTime += o.PollTime
 	s.SentTime += o.SentTime
 	s.Clamped += o.Clamped
+	s.Bypassed += o.Bypassed
 	s.Turnarounds += o.Turnarounds
 	s.Coalesced += o.Coalesced
 	s.CNPs += o.CNPs

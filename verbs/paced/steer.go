@@ -103,6 +103,9 @@ func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 	if x.Marks&core.Clamped != 0 {
 		stats.Clamped++
 	}
+	if x.Marks&core.Bypassed != 0 {
+		stats.Bypassed++
+	}
 	if q.tells {
 		q.countTold(x)
 	}

@@ -9,6 +9,23 @@ static inline int64_t sluice_telemetry_hop_slice_copy(struct sluice_telemetry_ho
 	return n;
 }
 
+static inline int64_t sluice_uint8_slice_copy(struct sluice_uint8_slice to, struct sluice_uint8_slice from)
+{
+	int64_t n = sluice_min(to.len, from.len);
+	if (n > 0)
+		memmove(to.at, from.at, (size_t)n * sizeof *to.at);
+	return n;
+}
+
+static inline int64_t sluice_verbs_sge_slice_copy(struct sluice_verbs_sge_slice to, struct sluice_verbs_sge_slice from)
+{
+	int64_t n = sluice_min(to.len, from.len);
+	if (n > 0)
+		memmove(to.at, from.at, (size_t)n * sizeof *to.at);
+	return n;
+}
+
+static struct sluice_engine *sluice_engine_as_bypassed(struct sluice_engine *e);
 static struct sluice_engine *sluice_engine_as_granted(struct sluice_engine *e);
 static struct sluice_engine *sluice_engine_as_pathed(struct sluice_engine *e);
 static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e);
@@ -35,7 +52,9 @@ static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e);
 #include "ratelimiter.c"
 #include "calibration.c"
 #include "ib.c"
+#include "verbs.c"
 #include "completions.c"
+#include "core.c"
 
 void sluice_engine_start_none(struct sluice_engine *e, struct sluice_env env)
 {
@@ -115,6 +134,18 @@ void sluice_engine_start_poseidon(struct sluice_engine *e, struct sluice_poseido
 	e->state.poseidon = sluice_poseidon_start(c, env);
 }
 
+static struct sluice_engine *sluice_engine_as_bypassed(struct sluice_engine *e)
+{
+	if (!e)
+		return NULL;
+	switch (e->kind) {
+	case SLUICE_ENGINE_TIMELY:
+		return e;
+	default:
+		return NULL;
+	}
+}
+
 static struct sluice_engine *sluice_engine_as_granted(struct sluice_engine *e)
 {
 	if (!e)
@@ -151,6 +182,16 @@ static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e)
 		return e;
 	default:
 		return NULL;
+	}
+}
+
+sluice_time sluice_engine_bypass_below(struct sluice_engine *e)
+{
+	switch (e->kind) {
+	case SLUICE_ENGINE_TIMELY:
+		return sluice_timely_bypass_below(&e->state.timely);
+	default:
+		__builtin_trap(); /* not started */
 	}
 }
 

@@ -3,6 +3,87 @@
 
 #include "sluice_core.h"
 
+// SLUICE_LONG_NEVER is later than any instant that is reached.
+static const struct sluice_long_time SLUICE_LONG_NEVER = {.hi = INT64_MAX, .lo = 0xffffffffffffffffu};
+
+
+// sluice_long_nanoseconds returns a time in nanoseconds as a LongTime.
+struct sluice_long_time sluice_long_nanoseconds(int64_t ns)
+{
+	struct sluice_u128 got = sluice_mul64((uint64_t)ns, SLUICE_NANOSECOND);
+	uint64_t hi = got.hi;
+	uint64_t lo = got.lo;
+	if (ns < 0) {
+		hi -= SLUICE_NANOSECOND;
+	}
+	return (struct sluice_long_time){.hi = (int64_t)hi, .lo = lo};
+}
+
+// sluice_time_long returns t as a LongTime.
+struct sluice_long_time sluice_time_long(sluice_time t)
+{
+	if (t == SLUICE_NEVER) {
+		return SLUICE_LONG_NEVER;
+	}
+	return (struct sluice_long_time){.hi = t >> 63, .lo = (uint64_t)t};
+}
+
+// sluice_long_time_add returns the time t after l.
+struct sluice_long_time sluice_long_time_add(struct sluice_long_time l, sluice_time t)
+{
+	return sluice_long_time_plus(l, (struct sluice_long_time){.hi = t >> 63, .lo = (uint64_t)t});
+}
+
+// sluice_long_time_plus returns the sum of two spans.
+struct sluice_long_time sluice_long_time_plus(struct sluice_long_time l, struct sluice_long_time m)
+{
+	struct sluice_sum got = sluice_add64(l.lo, m.lo, 0);
+	uint64_t lo = got.sum;
+	uint64_t carry = got.carry;
+	return (struct sluice_long_time){.hi = l.hi + m.hi + (int64_t)carry, .lo = lo};
+}
+
+// sluice_long_time_minus returns the difference of two spans.
+struct sluice_long_time sluice_long_time_minus(struct sluice_long_time l, struct sluice_long_time m)
+{
+	struct sluice_difference got = sluice_sub64(l.lo, m.lo, 0);
+	uint64_t lo = got.diff;
+	uint64_t borrow = got.borrow;
+	return (struct sluice_long_time){.hi = l.hi - m.hi - (int64_t)borrow, .lo = lo};
+}
+
+static sluice_time sluice_long_time_far(struct sluice_long_time l);
+
+// sluice_long_time_sub returns the span from m to l. One that Time can't hold, 106 days either way,
+// comes as Never or -Never.
+sluice_time sluice_long_time_sub(struct sluice_long_time l, struct sluice_long_time m)
+{
+	struct sluice_long_time d = sluice_long_time_minus(l, m);
+	if (d.hi == ((int64_t)d.lo >> 63)) {
+		return (int64_t)d.lo;
+	}
+	return sluice_long_time_far(d);
+}
+
+static sluice_time sluice_long_time_far(struct sluice_long_time l)
+{
+	if (l.hi < 0) {
+		return -9223372036854775807;
+	}
+	return SLUICE_NEVER;
+}
+
+// sluice_long_time_before reports whether l is earlier than m.
+bool sluice_long_time_before(struct sluice_long_time l, struct sluice_long_time m)
+{
+	return l.hi < m.hi || (l.hi == m.hi && l.lo < m.lo);
+}
+
+// sluice_long_time_time returns l as a Time: Never or -Never where Time can't hold it.
+sluice_time sluice_long_time_time(struct sluice_long_time l)
+{
+	return sluice_long_time_sub(l, (struct sluice_long_time){0});
+}
 
 // sluice_time_set_back returns the instant t of a clock that is set back by by. Never stays; an
 // instant that would be earlier than LongAgo becomes LongAgo; one that is earlier
@@ -20,7 +101,7 @@ static struct sluice_rate_serialize_rem_result sluice_rate_serialize_rem(sluice_
 // sluice_rate_serialize returns how long n bytes last at rate r, rounded up to a
 // picosecond. It is Never for a rate that is not positive, a negative size, or
 // a span that overflows.
-static sluice_time sluice_rate_serialize(sluice_rate r, sluice_bytes n)
+sluice_time sluice_rate_serialize(sluice_rate r, sluice_bytes n)
 {
 	struct sluice_rate_serialize_rem_result got = sluice_rate_serialize_rem(r, n, 0);
 	sluice_time t = got.value;

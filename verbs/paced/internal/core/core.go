@@ -15,6 +15,9 @@ type Config struct {
 	BaseRTT units.Time     // the idle network's round trip
 	Origin  units.LongTime // where the instants of the driver's clock are counted from at first
 
+	// Bypass leaves out acknowledgements that a cc.Bypassed engine need not see.
+	Bypass bool
+
 	// NICClock takes round trips between two of the NIC's timestamps, which count at
 	// CoreClockHz and wrap at ClockBits bits, where a segment has both of them.
 	NICClock    bool
@@ -37,9 +40,15 @@ type Core struct {
 	// What Due has let go and Next is yet to hand out.
 	claims  []claim
 	nClaims int
-	wrs     []verbs.SendWR
-	sges    []verbs.SGE // maxSGE for each of wrs
-	maxSGE  int
+	scratch Scratch
+}
+
+// Scratch is memory in which Next makes requests: as many of WRs as claims, and MaxSGE
+// of SGEs for each.
+type Scratch struct {
+	WRs    []verbs.SendWR
+	SGEs   []verbs.SGE
+	MaxSGE int
 }
 
 // claim is a segment that the scheduler released and that is about to be posted.
@@ -64,7 +73,16 @@ func New(c Config, clock *completions.Clock) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Core{cfg: c, origin: c.Origin, clock: clock, sched: sched, claims: make([]claim, c.Batch), wrs: make([]verbs.SendWR, c.Batch)}, nil
+	core := new(Core)
+	core.start(c, clock, sched, make([]claim, c.Batch), Scratch{WRs: make([]verbs.SendWR, c.Batch)}, nil)
+	return core, nil
+}
+
+// start makes c a Core without queue pairs, in the memory given: a scheduler that was
+// started, Config.Batch claims, scratch for the same number of requests, and a place
+// for the queue pair of each of the scheduler's flows.
+func (c *Core) start(cfg Config, clock *completions.Clock, sched *ratelimiter.Scheduler, claims []claim, scratch Scratch, flows []*QP) {
+	*c = Core{cfg: cfg, origin: cfg.Origin, clock: clock, sched: sched, claims: claims, scratch: scratch, flows: flows}
 }
 
 // NextDue is when Due has something to let go, or units.Never.
@@ -86,7 +104,8 @@ func (c *Core) GapsEnd() units.Time { return c.gapsEnd }
 // is bounded by Config.CatchUp.
 func (c *Core) Due(now units.Time) int {
 	for c.nClaims < len(c.claims) {
-		at := max(c.sched.NextDue(), now-c.cfg.CatchUp)
+		at := c.sched.NextDue()
+		at = max(at, now-c.cfg.CatchUp)
 		if at > now {
 			break
 		}
@@ -101,7 +120,7 @@ func (c *Core) Due(now units.Time) int {
 		q.settle(now)
 		q.filed = false
 		q.claim(now)
-		q.offer(now, at)
+		q.release(now, at)
 	}
 	return c.nClaims
 }
@@ -118,16 +137,17 @@ type Batch struct {
 func (c *Core) Next(i int, b *Batch) (next int, ok bool) {
 	for ; i < c.nClaims; i++ {
 		q := c.claims[i].qp
-		if q.firstClaim != i {
+		if int(q.firstClaim) != i {
 			continue
 		}
 		k := 0
 		for x := i; x != none; x = int(c.claims[x].next) {
-			q.build(&c.claims[x], &c.wrs[k], c.sges[k*c.maxSGE:][:0:c.maxSGE])
+			n := c.scratch.MaxSGE
+			q.build(&c.claims[x], &c.scratch.WRs[k], c.scratch.SGEs[k*n:(k+1)*n])
 			k++
 		}
 		q.firstClaim = none
-		b.QP, b.WRs, b.first = q, c.wrs[:k], i
+		b.QP, b.WRs, b.first = q, c.scratch.WRs[:k], i
 		return i + 1, true
 	}
 	c.nClaims = 0

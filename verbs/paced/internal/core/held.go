@@ -41,7 +41,7 @@ func (q *QP) settle(now units.Time) {
 
 // count adds the time from heldFrom to now for what holds the queue pair. The part in
 // which the rate alone would hold it counts for the rate.
-func (q *QP) count(to *[Holds]units.Time, now units.Time) {
+func (q *QP) count(to *Times, now units.Time) {
 	from, due := q.heldFrom, units.Time(math.MinInt64)
 	switch {
 	case q.hold == HeldFiled:
@@ -51,26 +51,27 @@ func (q *QP) count(to *[Holds]units.Time, now units.Time) {
 	}
 	if due > from {
 		due = min(due, now)
-		to[HeldRate] += due - from
+		to[HeldRate] = to[HeldRate].Add(due - from)
 		from = due
 	}
-	to[q.hold] += now - from
+	to[q.hold] = to[q.hold].Add(now - from)
 }
 
 // Times are times by what held a queue pair meanwhile.
-type Times [Holds]units.LongTime
+type Times = [Holds]units.LongTime
 
 // Held returns how long the queue pair was held until now, by what.
 func (q *QP) Held(now units.Time) (sum Times) {
-	t := q.holds
-	if now > q.heldFrom {
-		q.count(&t, now)
-	}
-	if q.past != nil {
-		sum = *q.past
-	}
-	for i := range t {
-		sum[i] = sum[i].Add(t[i])
-	}
+	q.AddHeld(now, &sum)
 	return sum
+}
+
+// AddHeld adds how long the queue pair was held until now, by what.
+func (q *QP) AddHeld(now units.Time, sum *Times) {
+	if now > q.heldFrom {
+		q.count(sum, now)
+	}
+	for i := range sum {
+		sum[i] = sum[i].Plus(q.holds[i])
+	}
 }
