@@ -1,6 +1,4 @@
-//go:build ibverbs
-
-#include "core.h"
+#include "shim.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -74,4 +72,21 @@ void *sl_any(enum sl_kind kind, struct ibv_context *context)
 				return (void *)n->key;
 	}
 	return NULL;
+}
+
+void sl_table_before_fork(void) { pthread_mutex_lock(&lock); }
+
+void sl_table_after_fork(bool child)
+{
+	if (child) {
+		/* The parent's objects are libibverbs' in the child. But the calls of a queue pair
+		 * have been written over, and find their way by this. */
+		for (int i = 0; i < 1 << BITS; i++)
+			for (struct node *n = atomic_load(&buckets[i]); n; n = n->next)
+				if (n->kind != SL_BUILDER)
+					atomic_store(&n->value, NULL);
+		pthread_mutex_init(&lock, NULL);
+	} else {
+		pthread_mutex_unlock(&lock);
+	}
 }
