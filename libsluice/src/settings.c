@@ -74,9 +74,10 @@ const char *const *sl_settings_schemes(void)
 	static const char *names[32];
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	pthread_mutex_lock(&lock);
-	for (size_t i = 0, n = 0; !names[0] && i < sl_known_schemes_n && n < 31; i++)
-		if (!sl_known_schemes[i].refused)
-			names[n++] = sl_known_schemes[i].name;
+	if (!names[0])
+		for (size_t i = 0, n = 0; i < sl_known_schemes_n && n < 31; i++)
+			if (!sl_known_schemes[i].refused)
+				names[n++] = sl_known_schemes[i].name;
 	pthread_mutex_unlock(&lock);
 	return names;
 }

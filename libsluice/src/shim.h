@@ -14,10 +14,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../internal/ccore/src/sluice_core.h"
+#pragma GCC visibility push(default) /* what is declared there is for others; the rest is hidden */
 #include "interpose.h"
-#include "settings.h"
 #include "sluice.h"
+#pragma GCC visibility pop
+#include "../internal/ccore/src/sluice_core.h"
+#include "settings.h"
 
 #define SL_ATOMIC_GET(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define SL_ATOMIC_SET(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
