@@ -33,8 +33,10 @@ var built struct {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir) // temporary
+	for _, dir := range []string{built.dir, reader.dir} {
+		if dir != "" {
+			_ = os.RemoveAll(dir) // temporary
+		}
 	}
 	os.Exit(code)
 }
@@ -215,7 +217,7 @@ func TestConfiguration(t *testing.T) {
 }
 
 // TestOthersPayNothing looks at a program that has no queue pair: neither
-// libsluice, with the Go runtime, nor libibverbs is loaded for it.
+// libsluice nor libibverbs is loaded for it.
 func TestOthersPayNothing(t *testing.T) {
 	out := run(t, program(t, true, nil, "/bin/cat", "/proc/self/maps"))
 	if !strings.Contains(out, "libsluice-preload.so") {
@@ -264,6 +266,44 @@ func TestExports(t *testing.T) {
 	}
 	if soname, err := f.DynString(elf.DT_SONAME); err != nil || !slices.Equal(soname, []string{"libsluice.so.0"}) {
 		t.Errorf("soname %v, %v", soname, err)
+	}
+}
+
+// TestSmall pins what the library brings into a process: libibverbs and the C library, no
+// runtime of a language, and some 160 KB.
+func TestSmall(t *testing.T) {
+	_, lib := build(t)
+	path := filepath.Join(lib, "libsluice.so.0")
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	libraries, err := f.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range libraries {
+		if !slices.ContainsFunc([]string{"libibverbs.so", "libc.so", "ld-linux", "libdl.so", "libpthread.so"}, func(ours string) bool { return strings.HasPrefix(name, ours) }) {
+			t.Errorf("it needs %s", name)
+		}
+	}
+	symbols, err := f.ImportedSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if strings.HasPrefix(s.Name, "runtime.") || strings.Contains(s.Name, "cgo") || strings.HasPrefix(s.Name, "_Unwind") || s.Name == "abort" {
+			t.Errorf("it needs %s of %s", s.Name, s.Library)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 256<<10 {
+		t.Errorf("%d bytes, %v: expected at most 256 KiB", info.Size(), err)
+	}
+	for _, s := range f.Sections {
+		if strings.HasPrefix(s.Name, ".go") || strings.HasPrefix(s.Name, ".note.go") {
+			t.Errorf("it has a section %s", s.Name)
+		}
 	}
 }
 

@@ -246,3 +246,33 @@ int sl_check(const char *name, enum sluice_engine_kind kind, const union sl_engi
 		return sl_fail(EINVAL, "engine %s is not in this library: take another, such as timely", name);
 	}
 }
+
+static int above_line(const char *engine, int64_t min_rate, const struct sluice_env *env)
+{
+	char text[64];
+	if (min_rate <= env->line_rate)
+		return 0;
+	return bad_unit(engine, SL_RATE, "min_rate", min_rate, "choose at most the line rate, %s", sl_print_unit(SL_RATE, env->line_rate, text, sizeof(text)));
+}
+
+int sl_check_env(enum sluice_engine_kind kind, const union sl_engine_config *c, const struct sluice_env *env)
+{
+	struct sluice_engine e;
+	const struct sluice_cwnd_rules *r;
+	switch (kind) {
+	case SLUICE_ENGINE_TIMELY:
+		return c->timely.max_rate ? 0 : above_line("timely", c->timely.min_rate, env);
+	case SLUICE_ENGINE_FAST:
+		return above_line("fast", c->fast.min_rate, env);
+	case SLUICE_ENGINE_DCQCN:
+		return above_line("dcqcn", c->dcqcn.min_rate, env);
+	case SLUICE_ENGINE_SWIFT:
+		sluice_engine_start_swift(&e, c->swift, *env);
+		r = &e.state.swift.state.packets.rules;
+		if (r->most < r->least)
+			return bad_float("swift", "min_cwnd", c->swift.min_cwnd, "choose at most the largest window, %g packets, or raise max_cwnd", r->most);
+		return 0;
+	default:
+		return 0;
+	}
+}

@@ -263,9 +263,12 @@ static int start(struct sl_qp *q)
 			       q->qp->qp_num, s->dev->name, set->cc, lacks);
 	struct sluice_env env = {.line_rate = line, .base_rtt = set->base_rtt, .mtu = q->mtu};
 	int state;
+	bool engine;
 	struct sl_now now;
+	int r = sl_settings_start(set, &q->engine, env, &engine);
+	if (r)
+		return r;
 	sl_lock(s, &state);
-	bool engine = sl_settings_start(set, &q->engine, env);
 	sl_look(s, &now);
 	sluice_core_qp_start(&q->core, now.t, engine ? &q->engine : NULL, line, outstanding(set, line), 0);
 	if (set->cc[0] && set->rate > 0 && set->rate < line) {

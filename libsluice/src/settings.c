@@ -129,12 +129,12 @@ static int read_value(const struct sl_node *n, enum sl_type type, void *to)
 		memcpy(to, &v, sizeof(v));
 		return 0;
 	case SL_INT:
-		if (n->quoted || !whole(n->text, &v))
+		if (!whole(n->text, &v))
 			return sl_fail(EINVAL, "%s: expected a whole number, got \"%s\"", n->key, n->text);
 		memcpy(to, &v, sizeof(v));
 		return 0;
 	case SL_FLOAT:
-		if (n->quoted || !sl_parse_float(n->text, to))
+		if (!sl_parse_float(n->text, to))
 			return sl_fail(EINVAL, "%s: expected a number, got \"%s\"", n->key, n->text);
 		return 0;
 	case SL_BOOL:
@@ -176,15 +176,17 @@ static void defaults(enum sluice_engine_kind kind, union sl_engine_config *c)
 	}
 }
 
-bool sl_settings_start(const struct sl_settings *s, struct sluice_engine *e, struct sluice_env env)
+int sl_settings_start(const struct sl_settings *s, struct sluice_engine *e, struct sluice_env env, bool *some)
 {
-	if (!*s->cc && s->rate <= 0)
-		return false;
+	*some = *s->cc || s->rate > 0;
 	if (!*s->cc) {
 		sluice_engine_start_none(e, env);
 		e->state.none.keep.rate = s->rate;
-		return true;
+		return 0;
 	}
+	int r = sl_check_env(s->kind, &s->config, &env);
+	if (r)
+		return r;
 	switch (s->kind) {
 	case SLUICE_ENGINE_TIMELY:
 		sluice_engine_start_timely(e, s->config.timely, env);
@@ -210,7 +212,7 @@ bool sl_settings_start(const struct sl_settings *s, struct sluice_engine *e, str
 	default:
 		sluice_engine_start_none(e, env);
 	}
-	return true;
+	return 0;
 }
 
 /* The engine and its settings, a map or NULL. */
@@ -302,7 +304,9 @@ static int check(struct sl_settings *s)
 		return range("CalibrateEvery", SL_TIME, s->calibrate_every, "give at most 60s, or 0 for the default");
 	if (s->batch < 1 || s->batch > 256)
 		return range("Batch", SL_INT, s->batch, "give 1 to 256");
-	return 0;
+	/* An engine that can't be made is better known now than when the first queue pair connects. */
+	struct sluice_env env = {.line_rate = 10 * SLUICE_GBPS, .base_rtt = s->base_rtt, .mtu = 1024};
+	return *s->cc ? sl_check_env(s->kind, &s->config, &env) : 0;
 }
 
 /* ---- struct sluice_options */
@@ -566,8 +570,10 @@ int sl_settings_environment(struct sl_environment *e)
 	}
 	e->debug = r.debug;
 	e->stats = r.stats;
-	e->devices = r.devices;
-	r.devices = NULL;
+	if (!err) {
+		e->devices = r.devices;
+		r.devices = NULL;
+	}
 	release(&r);
 	return err;
 }

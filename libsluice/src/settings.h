@@ -46,8 +46,8 @@ bool sl_settings_matches(const struct sl_environment *, const char *device);
 void sl_settings_engine_name(const struct sl_settings *, char *room, size_t size);
 /* What the engine requires and no device of libibverbs reports, or NULL. */
 const char *sl_settings_lacks(const struct sl_settings *);
-/* Makes the engine of one queue pair; false if there is none. */
-bool sl_settings_start(const struct sl_settings *, struct sluice_engine *, struct sluice_env);
+/* Makes the engine of one queue pair, if there is one: *some. 0, or EINVAL with words. */
+int sl_settings_start(const struct sl_settings *, struct sluice_engine *, struct sluice_env, bool *some);
 const char *const *sl_settings_schemes(void);
 
 /* ---- keys.c, generated from the engines' configurations (go generate ./libsluice) */
@@ -75,6 +75,8 @@ extern const size_t sl_known_schemes_n;
 /* ---- check.c: 0, or EINVAL with words, as the engine's Validate has it */
 
 int sl_check(const char *name, enum sluice_engine_kind, const union sl_engine_config *);
+/* What depends on the port, too. */
+int sl_check_env(enum sluice_engine_kind, const union sl_engine_config *, const struct sluice_env *);
 
 /* ---- units.c */
 

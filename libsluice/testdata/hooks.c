@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -614,6 +615,39 @@ static void t_fork(void)
 	await(p->cq[0], &wc, 1);
 	CHECK(wc.wr_id == 2);
 	teardown(p);
+}
+
+static int count_threads(void)
+{
+	int n = 0;
+	DIR *d = opendir("/proc/self/task");
+	CHECK(d);
+	for (struct dirent *e; (e = readdir(d));)
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+/* The libraries handle no signal, and start no thread for a program that polls. */
+static void t_quiet(void)
+{
+	struct pair *first = setup_on("fake1", 0); /* a device may have threads */
+	int threads = count_threads();
+	struct pair *p = setup_on("fake1", 0);
+	for (uint64_t i = 0; i < 10; i++) {
+		struct ibv_wc wc;
+		post_one(p, i, 100000);
+		await(p->cq[0], &wc, 1);
+	}
+	int more = getenv("TEST_DEVICE") ? 0 : count_threads() - threads - 1; /* the fake's own, of a context */
+	CHECK(more <= 0);
+	for (int i = 1; i < 32; i++) {
+		struct sigaction a;
+		if (i != SIGALRM && i != SIGKILL && i != SIGSTOP)
+			CHECK(!sigaction(i, NULL, &a) && a.sa_handler == SIG_DFL);
+	}
+	teardown(p);
+	teardown(first);
 }
 
 /* Two devices, and two contexts of one; addresses come again. */
@@ -1264,7 +1298,7 @@ static const struct {
 	void (*run)(void);
 } tests[] = {
 	{"list", t_list}, {"bad_wr", t_bad_wr}, {"full", t_full}, {"inline", t_inline}, {"two_sided", t_two_sided}, {"srq", t_srq},
-	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"two_events", t_two_events}, {"cancel", t_cancel}, {"fork", t_fork},
+	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"two_events", t_two_events}, {"cancel", t_cancel}, {"fork", t_fork}, {"quiet", t_quiet},
 	{"contexts", t_contexts}, {"error", t_error}, {"flush", t_flush}, {"wr", t_wr}, {"threads", t_threads}, {"sharing", t_sharing},
 	{"rate", t_rate}, {"refused", t_refused}, {"srq_cap", t_srq_cap}, {"unused", t_unused}, {"wr_room", t_wr_room}, {"unacked", t_unacked},
 	{"signal", t_signal}, {"async", t_async},
