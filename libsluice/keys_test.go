@@ -15,6 +15,8 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
+//go:generate go test -run ^TestKeys$ -update .
+
 var update = flag.Bool("update", false, "write src/keys.c")
 
 // TestKeys compares src/keys.c with the engines' configurations.
