@@ -175,6 +175,27 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestRaces runs threads that share queue pairs, and that make and destroy them, under the
+// compiler's race detector.
+func TestRaces(t *testing.T) {
+	dir, _ := build(t)
+	sources, err := filepath.Glob("src/*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The detector does not know fences, by which a seqlock is read.
+	args := []string{"-std=gnu11", "-O1", "-g", "-w", "-fsanitize=thread", "-I.", "-Iinclude", "-fno-math-errno", "-fwrapv", "-ffp-contract=off", "-DSLUICE_API", "-o", filepath.Join(dir, "hooks-races"), "testdata/hooks.c"}
+	args = append(append(args, sources...), "internal/ccore/src/sluice_core.c", "-libverbs", "-ldl", "-lpthread", "-lm")
+	if err := command("gcc", args...); err != nil {
+		t.Skipf("no race detector: %v", err)
+	}
+	for _, test := range []string{"sharing", "threads", "makers", "events"} {
+		t.Run(test, func(t *testing.T) {
+			run(t, program(t, false, []string{"FAKEVERBS_DEVICES=fake0,fake1", "FAKEVERBS_PROFILE=connectx", "TEST_RATE=2000000000"}, "hooks-races", test))
+		})
+	}
+}
+
 func TestExample(t *testing.T) {
 	out := run(t, program(t, false, nil, "kv-c", "-d", "fake0", "-s", "-n", "100", "-e", "timely"))
 	if !strings.Contains(out, "100 puts and 100 gets, all as they should be") {

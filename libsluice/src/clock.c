@@ -104,7 +104,7 @@ static void renew(void)
 		__atomic_store_n(&map.mult, mult, __ATOMIC_RELAXED);
 		__atomic_store_n(&map.seq, seq + 2, __ATOMIC_RELEASE);
 		from.ticks = ticks;
-		from.ns = ns;
+		__atomic_store_n(&from.ns, ns, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&from.lock);
 }

@@ -26,7 +26,7 @@
 
 static const struct sluice_options *options(void)
 {
-	static struct sluice_options o;
+	static __thread struct sluice_options o;
 	sluice_options_init(&o);
 	const char *rate = getenv("TEST_RATE");
 	o.rate = rate ? strtoull(rate, NULL, 10) : 0;
