@@ -366,8 +366,8 @@ func TestPkgConfig(t *testing.T) {
 }
 
 // TestOverhead measures, with -overhead, what the library adds a segment to the raw
-// calls on a device that completes at once. Raw and paced runs alternate; figures
-// are medians, and the least of each, which a busy machine disturbs less.
+// calls on a device that completes at once, with one queue pair and with 1000 that take
+// turns. Raw and paced runs alternate; figures are of processor time, medians, and the least of each, which a busy machine disturbs less.
 func TestOverhead(t *testing.T) {
 	if !*overhead {
 		t.Skip("a measurement: make bench-c")
@@ -392,11 +392,16 @@ func TestOverhead(t *testing.T) {
 		{"preload, timely", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm}},
 		{"preload, paced", "bench", true, "1", []string{"SLUICE_RATE=90Tbps", "SLUICE_LINE_RATE=100Tbps"}},
 	}
-	for _, what := range []string{"cut", "whole", "poll"} {
+	for _, what := range []string{"cut", "whole", "cut 1000", "whole 1000", "poll"} {
+		kind, qps, many := strings.Cut(what, " ")
+		last := []string{batches}
+		if many {
+			last = append(last, qps)
+		}
 		ns := make([][]float64, len(modes))
 		for range rounds {
 			for i, m := range modes {
-				out := run(t, program(t, m.preload, slices.Concat(env, m.env), m.binary, what, m.paced, batches))
+				out := run(t, program(t, m.preload, slices.Concat(env, m.env), slices.Concat([]string{m.binary, kind, m.paced}, last)...))
 				v, err := strconv.ParseFloat(strings.TrimSpace(out), 64)
 				if err != nil {
 					t.Fatal(err)
@@ -407,7 +412,7 @@ func TestOverhead(t *testing.T) {
 		for i, m := range modes {
 			slices.Sort(ns[i])
 			median, least := rounds/2, 0
-			t.Logf("%-6s %-22s %7.1f ns, %+7.1f to raw; least %7.1f, %+7.1f", what, m.name,
+			t.Logf("%-10s %-22s %7.1f ns, %+7.1f to raw; least %7.1f, %+7.1f", what, m.name,
 				ns[i][median], ns[i][median]-ns[0][median], ns[i][least], ns[i][least]-ns[0][least])
 		}
 	}
