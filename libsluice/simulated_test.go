@@ -23,8 +23,8 @@ func TestSimulatedIncast(t *testing.T) {
 		t.Skipf("perftest is not installed: %v", err)
 	}
 	sluice, lib := sluiceCommand(t)
-	median := func(engine string) time.Duration {
-		start := fmt.Sprintf("export LD_PRELOAD=$LD_PRELOAD:%s/libsluice-preload.so LD_LIBRARY_PATH=%[1]s SLUICE_CC=%s SLUICE_STATS=1; exec %s -d mlx5_0 -F -n 400", lib, engine, perftest)
+	median := func(engine, config string) time.Duration {
+		start := fmt.Sprintf("export LD_PRELOAD=$LD_PRELOAD:%s/libsluice-preload.so LD_LIBRARY_PATH=%[1]s SLUICE_CC=%s SLUICE_CC_CONFIG=\"%s\" SLUICE_STATS=1; exec %s -d mlx5_0 -F -n 200", lib, engine, config, perftest)
 		text := "name: incast\nduration: 20s\ntopology: {kind: star, hosts: 3}\nsystems: [{engine: none}]\nmeasure: {sample: 0, window: 100ms}\nprograms:\n"
 		for i := range 2 {
 			text += fmt.Sprintf("  - {host: h0, run: [sh, -c, '%s -p %d']}\n", start, 20000+i)
@@ -35,7 +35,7 @@ func TestSimulatedIncast(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := run(t, exec.CommandContext(t.Context(), sluice, "run", file))
-		all := regexp.MustCompile(`ibv:mlx5_0, engine `+engine+`: 1 queue pairs, 400 requests \(0 failed\), 1600 segments, 26214400 bytes, RTT p50 ([0-9.]+us)`).FindAllStringSubmatch(out, -1)
+		all := regexp.MustCompile(`ibv:mlx5_0, engine `+engine+`: 1 queue pairs, 200 requests \(0 failed\), 800 segments, 13107200 bytes, RTT p50 ([0-9.]+us)`).FindAllStringSubmatch(out, -1)
 		if len(all) != 2 {
 			t.Fatalf("%d programs were paced, expected 2\n%s", len(all), out)
 		}
@@ -45,7 +45,7 @@ func TestSimulatedIncast(t *testing.T) {
 		}
 		return d
 	}
-	free, steered := median("none"), median("timely")
+	free, steered := median("none", ""), median("timely", "t_low: 10us, t_high: 40us")
 	if steered >= free {
 		t.Errorf("round trips of %v with TIMELY and of %v without", steered, free)
 	}
