@@ -81,11 +81,14 @@ LIBSLUICE_CC := $(or $(CC),cc) -std=gnu11 -O2 -Wall -Wextra
 # $(call pc,PREFIX,LIBDIR,INCLUDEDIR) is sluice.pc.
 pc = sed -e 's|@PREFIX@|$1|' -e 's|@LIBDIR@|$2|' -e 's|@INCLUDEDIR@|$3|' -e 's|@VERSION@|$(LIBSLUICE_VERSION)|' libsluice/sluice.pc.in
 
-libsluice: need-go ## build libsluice.so and libsluice-preload.so, for C programs, into bin/lib
+# Optimised as a whole, so that the compiler sees the core where it is called. The options of
+# meaning come last (docs/c-core.md).
+CORE_SRC := libsluice/internal/ccore/src
+LIBSLUICE_SRC := $(wildcard libsluice/src/*.c) $(CORE_SRC)/sluice_core.c
+libsluice: ## build libsluice.so and libsluice-preload.so, for C programs, into bin/lib; needs a C compiler and libibverbs
 	@[ "$(IBVERBS)" = yes ] || { echo '$(CHOSEN)'; exit 1; }
 	@mkdir -p $(LIB)
-	CGO_ENABLED=1 $(GO) build $(GOBUILDFLAGS) -tags ibverbs -buildmode=c-shared -ldflags "$(STAMP) -extldflags '$(LDFLAGS) -Wl,-soname,libsluice.so.0 -Wl,--version-script=$(CURDIR)/libsluice/libsluice.map'" -o $(LIB)/libsluice.so.0 ./libsluice
-	@rm -f $(LIB)/libsluice.so.h # what cgo exports is not for programs
+	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fvisibility=hidden -fPIC -flto=auto -frandom-seed=libsluice -Ilibsluice -Ilibsluice/include -fno-fast-math -fno-math-errno -fwrapv -ffp-contract=off -shared $(LDFLAGS) -Wl,-soname,libsluice.so.0 -Wl,--version-script=libsluice/libsluice.map -o $(LIB)/libsluice.so.0 $(LIBSLUICE_SRC) -libverbs -ldl -lpthread
 	@ln -sf libsluice.so.0 $(LIB)/libsluice.so
 	$(LIBSLUICE_CC) $(CPPFLAGS) $(CFLAGS) -fvisibility=hidden -fPIC -shared $(LDFLAGS) -o $(LIB)/libsluice-preload.so libsluice/preload/preload.c -Wl,--version-script=libsluice/preload/preload.map -ldl -lpthread
 	@$(call pc,$(CURDIR),$(abspath $(LIB)),$(CURDIR)/libsluice/include) >$(LIB)/sluice.pc
@@ -102,7 +105,6 @@ nccl-plugin: ## build libnccl-net-sluice.so, a network plugin for NCCL, into bin
 
 # The engines and the limiter in C without Go's runtime (docs/c-core.md). The options of
 # meaning come last.
-CORE_SRC := libsluice/internal/ccore/src
 CORE_CC := $(or $(CC),cc) -std=c11 -O2 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -fno-fast-math -fno-math-errno -fwrapv -ffp-contract=off -fPIC
 
 libsluice-core: ## build libsluice-core.so and .a, engines, limiter and segmenter without a Go runtime, into bin/lib; needs a C compiler alone

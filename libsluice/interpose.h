@@ -5,11 +5,24 @@
 #include <stdbool.h>
 #include <infiniband/verbs.h>
 
-#include "../verbs/ibverbs/calls.h"
-
 /* What a context had before it was hooked. */
 struct sluice_calls {
-	struct ibverbs_calls ibv; /* what Go calls */
+	struct {
+		int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+		int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+		int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
+		int (*req_notify_cq)(struct ibv_cq *, int);
+		struct ibv_cq *(*create_cq)(struct ibv_context *, int, void *, struct ibv_comp_channel *, int);
+		struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+		int (*destroy_cq)(struct ibv_cq *);
+		int (*destroy_comp_channel)(struct ibv_comp_channel *);
+		int (*get_cq_event)(struct ibv_comp_channel *, struct ibv_cq **, void **);
+		void (*ack_cq_events)(struct ibv_cq *, unsigned int);
+		struct ibv_qp *(*create_qp)(struct ibv_pd *, struct ibv_qp_init_attr *);
+		int (*modify_qp)(struct ibv_qp *, struct ibv_qp_attr *, int);
+		int (*query_qp)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
+		int (*destroy_qp)(struct ibv_qp *);
+	} ibv;
 	struct ibv_qp *(*create_qp_ex)(struct ibv_context *, struct ibv_qp_init_attr_ex *);
 	int (*close_device)(struct ibv_context *);
 };

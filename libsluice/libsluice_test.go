@@ -1,4 +1,4 @@
-package main_test
+package libsluice_test
 
 import (
 	"bytes"
@@ -33,8 +33,10 @@ var built struct {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir) // temporary
+	for _, dir := range []string{built.dir, reader.dir} {
+		if dir != "" {
+			_ = os.RemoveAll(dir) // temporary
+		}
 	}
 	os.Exit(code)
 }
@@ -173,6 +175,27 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestRaces runs threads that share queue pairs, and that make and destroy them, under the
+// compiler's race detector.
+func TestRaces(t *testing.T) {
+	dir, _ := build(t)
+	sources, err := filepath.Glob("src/*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The detector does not know fences, by which a seqlock is read.
+	args := []string{"-std=gnu11", "-O1", "-g", "-w", "-fsanitize=thread", "-I.", "-Iinclude", "-fno-math-errno", "-fwrapv", "-ffp-contract=off", "-DSLUICE_API", "-o", filepath.Join(dir, "hooks-races"), "testdata/hooks.c"}
+	args = append(append(args, sources...), "internal/ccore/src/sluice_core.c", "-libverbs", "-ldl", "-lpthread", "-lm")
+	if err := command("gcc", args...); err != nil {
+		t.Skipf("no race detector: %v", err)
+	}
+	for _, test := range []string{"sharing", "threads", "makers", "events"} {
+		t.Run(test, func(t *testing.T) {
+			run(t, program(t, false, []string{"FAKEVERBS_DEVICES=fake0,fake1", "FAKEVERBS_PROFILE=connectx", "TEST_RATE=2000000000"}, "hooks-races", test))
+		})
+	}
+}
+
 func TestExample(t *testing.T) {
 	out := run(t, program(t, false, nil, "kv-c", "-d", "fake0", "-s", "-n", "100", "-e", "timely"))
 	if !strings.Contains(out, "100 puts and 100 gets, all as they should be") {
@@ -215,7 +238,7 @@ func TestConfiguration(t *testing.T) {
 }
 
 // TestOthersPayNothing looks at a program that has no queue pair: neither
-// libsluice, with the Go runtime, nor libibverbs is loaded for it.
+// libsluice nor libibverbs is loaded for it.
 func TestOthersPayNothing(t *testing.T) {
 	out := run(t, program(t, true, nil, "/bin/cat", "/proc/self/maps"))
 	if !strings.Contains(out, "libsluice-preload.so") {
@@ -267,6 +290,44 @@ func TestExports(t *testing.T) {
 	}
 }
 
+// TestSmall pins what the library brings into a process: libibverbs and the C library, no
+// runtime of a language, and some 160 KB.
+func TestSmall(t *testing.T) {
+	_, lib := build(t)
+	path := filepath.Join(lib, "libsluice.so.0")
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	libraries, err := f.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range libraries {
+		if !slices.ContainsFunc([]string{"libibverbs.so", "libc.so", "ld-linux", "libdl.so", "libpthread.so"}, func(ours string) bool { return strings.HasPrefix(name, ours) }) {
+			t.Errorf("it needs %s", name)
+		}
+	}
+	symbols, err := f.ImportedSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if strings.HasPrefix(s.Name, "runtime.") || strings.Contains(s.Name, "cgo") || strings.HasPrefix(s.Name, "_Unwind") || s.Name == "abort" {
+			t.Errorf("it needs %s of %s", s.Name, s.Library)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 256<<10 {
+		t.Errorf("%d bytes, %v: expected at most 256 KiB", info.Size(), err)
+	}
+	for _, s := range f.Sections { // .got is everybody's
+		if strings.HasPrefix(s.Name, ".go.") || s.Name == ".gopclntab" || strings.HasPrefix(s.Name, ".note.go") {
+			t.Errorf("it has a section %s", s.Name)
+		}
+	}
+}
+
 // TestManPages compares the functions of sluice.h with those that the page names.
 func TestManPages(t *testing.T) {
 	header, err := os.ReadFile("include/sluice.h")
@@ -305,8 +366,8 @@ func TestPkgConfig(t *testing.T) {
 }
 
 // TestOverhead measures, with -overhead, what the library adds a segment to the raw
-// calls on a device that completes at once. Raw and paced runs alternate; figures
-// are medians, and the least of each, which a busy machine disturbs less.
+// calls on a device that completes at once, with one queue pair and with 1000 that take
+// turns. Raw and paced runs alternate; figures are of processor time, medians, and the least of each, which a busy machine disturbs less.
 func TestOverhead(t *testing.T) {
 	if !*overhead {
 		t.Skip("a measurement: make bench-c")
@@ -331,11 +392,16 @@ func TestOverhead(t *testing.T) {
 		{"preload, timely", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm}},
 		{"preload, paced", "bench", true, "1", []string{"SLUICE_RATE=90Tbps", "SLUICE_LINE_RATE=100Tbps"}},
 	}
-	for _, what := range []string{"cut", "whole", "poll"} {
+	for _, what := range []string{"cut", "whole", "cut 1000", "whole 1000", "poll"} {
+		kind, qps, many := strings.Cut(what, " ")
+		last := []string{batches}
+		if many {
+			last = append(last, qps)
+		}
 		ns := make([][]float64, len(modes))
 		for range rounds {
 			for i, m := range modes {
-				out := run(t, program(t, m.preload, slices.Concat(env, m.env), m.binary, what, m.paced, batches))
+				out := run(t, program(t, m.preload, slices.Concat(env, m.env), slices.Concat([]string{m.binary, kind, m.paced}, last)...))
 				v, err := strconv.ParseFloat(strings.TrimSpace(out), 64)
 				if err != nil {
 					t.Fatal(err)
@@ -346,7 +412,7 @@ func TestOverhead(t *testing.T) {
 		for i, m := range modes {
 			slices.Sort(ns[i])
 			median, least := rounds/2, 0
-			t.Logf("%-6s %-22s %7.1f ns, %+7.1f to raw; least %7.1f, %+7.1f", what, m.name,
+			t.Logf("%-10s %-22s %7.1f ns, %+7.1f to raw; least %7.1f, %+7.1f", what, m.name,
 				ns[i][median], ns[i][median]-ns[0][median], ns[i][least], ns[i][least]-ns[0][least])
 		}
 	}

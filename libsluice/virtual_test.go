@@ -1,4 +1,4 @@
-package main_test
+package libsluice_test
 
 import (
 	"net"
@@ -15,18 +15,8 @@ import (
 // virtual is a command on an emulated ConnectX, whose libibverbs and libmlx5 are those
 // of the system.
 func virtual(t *testing.T, preload bool, env []string, argv ...string) *exec.Cmd {
-	dir, lib := build(t)
-	for _, name := range []string{"libibverbs.so.1", "libmlx5.so.1"} {
-		if found, err := filepath.Glob("/usr/lib/*/" + name); err != nil || len(found) == 0 {
-			t.Skipf("%s is not installed: apt-get install ibverbs-providers", name)
-		}
-	}
-	sluice := filepath.Join(dir, "sluice")
-	if _, err := os.Stat(sluice); err != nil {
-		if err := command("make", "-s", "-C", "..", "command", "libsluice-virtual", "BIN="+dir, "LIB="+filepath.Join(dir, "lib")); err != nil {
-			t.Fatal(err)
-		}
-	}
+	sluice, lib := sluiceCommand(t)
+	dir := filepath.Dir(sluice)
 	start := `exec "$@"`
 	if preload { // beside what is preloaded for the device
 		start = `export LD_PRELOAD="$LD_PRELOAD:` + filepath.Join(lib, "libsluice-preload.so") + `"; ` + start

@@ -54,8 +54,7 @@ LDFLAGS="-Wl,-z,relro -Wl,-z,now"
 export CPPFLAGS CFLAGS LDFLAGS CGO_CPPFLAGS="$CPPFLAGS" CGO_CFLAGS="$CFLAGS" CGO_LDFLAGS="$LDFLAGS" CGO_ENABLED=1
 build="make --no-print-directory IBVERBS=yes BIN=$work/bin LIB=$work/lib PREFIX=/usr LIBDIR=/usr/lib/$triplet"
 $build "STAMP=$stamp" 'GOBUILDFLAGS=-trimpath -buildvcs=false -buildmode=pie' command
-# (Its build ID would be that of the folder which the linker's map is in.)
-$build "STAMP=$stamp -buildid=libsluice-$version" 'GOBUILDFLAGS=-trimpath -buildvcs=false' DESTDIR="$work/all" install-libsluice
+$build DESTDIR="$work/all" install-libsluice
 
 # put MODE FILE TO: one file of the package that is being made.
 put() { install -D -m "$1" "$2" "$root$3"; }
@@ -146,7 +145,7 @@ put 644 "$work/all$lib/libsluice.so.0" "$lib/libsluice.so.0"
 strip --strip-unneeded "$root$lib/libsluice.so.0"
 echo "libsluice 0 libsluice0 (>= $base~)" >"$root/DEBIAN/shlibs"
 echo 'activate-noawait ldconfig' >"$root/DEBIAN/triggers"
-deploy/deb/copyright.sh "$GO" ./libsluice >"$work/copyright"
+deploy/deb/copyright.sh "$GO" >"$work/copyright"
 put 644 "$work/copyright" /usr/share/doc/libsluice0/copyright
 finish libs "$(needs "$root$lib/libsluice.so.0")" 'Multi-Arch: same' <<'END'
 congestion control and pacing under RC queue pairs of libibverbs

@@ -59,7 +59,7 @@ struct sluice_options {
 	uint64_t calibrate_ns;
 
 	/* Nonzero starts a thread that sends what is due while the program neither
-	 * polls nor waits. It is always there for a CQ with a channel. */
+	 * polls nor waits. It is always there once a CQ with a channel is armed. */
 	int progress_thread;
 };
 
@@ -90,7 +90,7 @@ int sluice_destroy_qp(struct ibv_qp *qp);
 int sluice_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
 /*
- * Poll, and send what is due on all queue pairs of the device. Completions of
+ * Poll, and send what is due. Completions of
  * paced sends and of everything else on the CQ take turns; each kind is in order.
  * A poll while nothing paced is outstanding is a poll of the CQ alone.
  */

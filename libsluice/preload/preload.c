@@ -4,8 +4,7 @@
  *
  * It puts itself before functions of libibverbs, by their names, and into the
  * operations of each context that is opened, where verbs.h finds them. The
- * originals are kept for each context. libsluice.so, and the Go runtime with it,
- * is loaded when the first RC queue pair is made.
+ * originals are kept for each context. libsluice.so is loaded when the first RC queue pair is made.
  */
 #define _GNU_SOURCE
 #pragma GCC visibility push(default) /* what is declared there is to be found */
@@ -73,7 +72,6 @@ static void *find(const char *name, const char *version)
 /* For contexts that are not hooked, such as imported ones. */
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) { return ibv_post_send(qp, wr, bad); }
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) { return ibv_post_recv(qp, wr, bad); }
-static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) { return ibv_post_srq_recv(srq, wr, bad); }
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc) { return ibv_poll_cq(cq, n, wc); }
 static int req_notify_cq(struct ibv_cq *cq, int solicited) { return ibv_req_notify_cq(cq, solicited); }
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *a) { return ibv_create_cq_ex(c, a); }
@@ -84,7 +82,6 @@ static void resolve(void)
 	real.calls = (struct sluice_calls){
 		.ibv.post_send = post_send,
 		.ibv.post_recv = post_recv,
-		.ibv.post_srq_recv = post_srq_recv,
 		.ibv.poll_cq = poll_cq,
 		.ibv.req_notify_cq = req_notify_cq,
 		.ibv.create_cq_ex = create_cq_ex,
@@ -176,17 +173,10 @@ static struct {
 	const char *(*error)(void);
 } core = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Atomic bool forked;
 static bool report;
 
-/* Whether calls go to libsluice: it is loaded, and this is no child of a fork. */
-static inline bool active(void)
-{
-	return atomic_load_explicit(&core.loaded, memory_order_acquire) &&
-	       !atomic_load_explicit(&forked, memory_order_relaxed);
-}
-
-static void in_child(void) { atomic_store(&forked, true); }
+/* Whether calls go to libsluice: it is loaded. */
+static inline bool active(void) { return atomic_load_explicit(&core.loaded, memory_order_acquire); }
 
 static void at_exit(void)
 {
@@ -214,7 +204,6 @@ static void *open_core(void)
 
 static bool load_core(void)
 {
-	pthread_atfork(NULL, NULL, in_child); /* first: loading starts threads */
 	void *lib = open_core();
 	if (!lib) {
 		fprintf(stderr, "sluice: %s: install libsluice.so.0 beside libsluice-preload.so, or name it in SLUICE_LIBRARY\n", dlerror());
@@ -259,7 +248,7 @@ static bool load_core(void)
 static int wanted(struct ibv_context *c)
 {
 	const char *off = getenv("SLUICE_DISABLE");
-	if (atomic_load(&forked) || !context_of(c) || (off && *off && strcmp(off, "0")))
+	if (!context_of(c) || (off && *off && strcmp(off, "0")))
 		return 0;
 	pthread_mutex_lock(&core.lock);
 	if (!atomic_load(&core.loaded) && !core.failed) {
@@ -553,7 +542,6 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	c->calls.close_device = close_context;
 	c->calls.ibv.post_send = ops->post_send;
 	c->calls.ibv.post_recv = ops->post_recv;
-	c->calls.ibv.post_srq_recv = ops->post_srq_recv;
 	c->calls.ibv.poll_cq = ops->poll_cq;
 	c->calls.ibv.req_notify_cq = ops->req_notify_cq;
 	struct verbs_context *v = verbs_get_ctx_op(context, create_qp_ex);

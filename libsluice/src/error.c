@@ -1,15 +1,11 @@
-//go:build ibverbs
-
-#include "core.h"
+#include "shim.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 __thread char sl_error_text[SL_ERROR_SIZE];
-
-char *sl_error_buffer(void) { return sl_error_text; }
+bool sl_debugging;
 
 int sl_fail(int err, const char *format, ...)
 {
@@ -17,8 +13,21 @@ int sl_fail(int err, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(sl_error_text, sizeof(sl_error_text), format, args);
 	va_end(args);
+	sl_debug("level=DEBUG msg=\"%s\"", sl_error_text);
 	errno = err;
 	return err;
+}
+
+void sl_debug(const char *format, ...)
+{
+	if (!sl_debugging)
+		return;
+	char line[1024];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fprintf(stderr, "sluice: %s\n", line);
 }
 
 const char *sluice_error(void) { return sl_error_text; }

@@ -1,6 +1,4 @@
-//go:build ibverbs
-
-#include "core.h"
+#include "shim.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,6 +12,7 @@ struct node {
 	struct node *next;
 	const void *key;
 	enum sl_kind kind;
+	_Atomic(struct ibv_context *) context; /* of the object, which may be gone */
 	_Atomic(void *) value;
 };
 
@@ -47,6 +46,8 @@ int sl_set(enum sl_kind kind, const void *key, void *value)
 	pthread_mutex_lock(&lock);
 	struct node *n = find(kind, key);
 	if (n) {
+		if (value)
+			atomic_store(&n->context, *(struct ibv_context *const *)key);
 		atomic_store_explicit(&n->value, value, memory_order_release);
 	} else if (value) {
 		n = malloc(sizeof(*n));
@@ -54,6 +55,7 @@ int sl_set(enum sl_kind kind, const void *key, void *value)
 			_Atomic(struct node *) *b = bucket(kind, key);
 			n->key = key;
 			n->kind = kind;
+			atomic_init(&n->context, *(struct ibv_context *const *)key);
 			atomic_init(&n->value, value);
 			n->next = atomic_load_explicit(b, memory_order_relaxed);
 			atomic_store_explicit(b, n, memory_order_release);
@@ -70,8 +72,25 @@ void *sl_any(enum sl_kind kind, struct ibv_context *context)
 	for (int i = 0; i < 1 << BITS; i++) {
 		struct node *n = atomic_load_explicit(&buckets[i], memory_order_acquire);
 		for (; n; n = n->next)
-			if (n->kind == kind && atomic_load(&n->value) && *(struct ibv_context *const *)n->key == context)
+			if (n->kind == kind && atomic_load(&n->value) && atomic_load(&n->context) == context)
 				return (void *)n->key;
 	}
 	return NULL;
+}
+
+void sl_table_before_fork(void) { pthread_mutex_lock(&lock); }
+
+void sl_table_after_fork(bool child)
+{
+	if (child) {
+		/* The parent's objects are libibverbs' in the child. But the calls of a queue pair
+		 * have been written over, and find their way by this. */
+		for (int i = 0; i < 1 << BITS; i++)
+			for (struct node *n = atomic_load(&buckets[i]); n; n = n->next)
+				if (n->kind != SL_BUILDER)
+					atomic_store(&n->value, NULL);
+		pthread_mutex_init(&lock, NULL);
+	} else {
+		pthread_mutex_unlock(&lock);
+	}
 }

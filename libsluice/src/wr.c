@@ -1,6 +1,4 @@
-//go:build ibverbs
-
-#include "core.h"
+#include "shim.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,11 +18,7 @@ struct sl_builder {
 	int max_sge, max_inline;
 };
 
-static struct sl_builder *of(struct ibv_qp_ex *ex)
-{
-	struct sl_qp *q = sl_get(SL_QP, &ex->qp_base);
-	return q->builder;
-}
+static struct sl_builder *of(struct ibv_qp_ex *ex) { return sl_get(SL_BUILDER, ex); }
 
 static int grow(struct sl_builder *b)
 {
@@ -228,7 +222,9 @@ static int wr_complete(struct ibv_qp_ex *ex)
 			if (wr->send_flags & IBV_SEND_INLINE)
 				wr->sg_list->addr = (uintptr_t)&b->inline_data[(size_t)i * (size_t)b->max_inline];
 		}
-		r = sl_post_whole(b->qp, b->wr);
+		struct ibv_send_wr *bad;
+		r = sl_get(SL_QP, b->qp->qp) ? sl_post(b->qp, b->wr, &bad, true)
+					    : b->qp->calls->ibv.post_send(b->qp->qp, b->wr, &bad); /* in the child of a fork */
 	}
 	pthread_mutex_unlock(&b->lock);
 	return r;
@@ -275,12 +271,17 @@ struct sl_builder *sl_builder_new(struct sl_qp *q, struct ibv_qp_ex *ex)
 	b->ex = ex;
 	b->max_sge = q->cap.max_send_sge ? (int)q->cap.max_send_sge : 1;
 	b->max_inline = (int)q->cap.max_inline_data;
+	if (sl_set(SL_BUILDER, ex, b)) {
+		free(b);
+		return NULL;
+	}
 	sl_builder_hook(b);
 	return b;
 }
 
 void sl_builder_free(struct sl_builder *b)
 {
+	sl_set(SL_BUILDER, b->ex, NULL);
 	pthread_mutex_destroy(&b->lock);
 	free(b->wr);
 	free(b->sge);

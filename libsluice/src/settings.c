@@ -1,0 +1,592 @@
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+extern char **environ;
+
+/* The limit of a fixed rate's lateness: a host that wakes late keeps the rate. */
+static const int64_t fixed_rate_catch_up = 20 * SLUICE_MILLISECOND;
+
+/* ---- names */
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+/* Insertions, deletions, replacements and exchanges of neighbours, whatever the case. */
+static int distance(const char *a, const char *b)
+{
+	enum { MOST = 64 };
+	int n = (int)strlen(a), m = (int)strlen(b), rows[3][MOST + 1];
+	if (n > MOST || m > MOST)
+		return MOST;
+	for (int j = 0; j <= m; j++)
+		rows[0][j] = j;
+	for (int i = 1; i <= n; i++) {
+		int *row = rows[i % 3], *before = rows[(i - 1) % 3], *earlier = rows[(i + 1) % 3];
+		row[0] = i;
+		for (int j = 1; j <= m; j++) {
+			int cost = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
+			row[j] = least(before[j - 1] + cost, least(before[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 2]) &&
+			    tolower((unsigned char)a[i - 2]) == tolower((unsigned char)b[j - 1]))
+				row[j] = least(row[j], earlier[j - 2] + 1);
+		}
+	}
+	return rows[n % 3][m];
+}
+
+static const struct sl_scheme *scheme_of(const char *name)
+{
+	for (size_t i = 0; i < sl_known_schemes_n; i++)
+		if (!strcmp(sl_known_schemes[i].name, name))
+			return &sl_known_schemes[i];
+	return NULL;
+}
+
+static int no_scheme(const char *name)
+{
+	char all[400] = "";
+	const char *near = NULL;
+	int best = 2 + (int)strlen(name) / 3;
+	for (size_t i = 0; i < sl_known_schemes_n; i++) {
+		const char *one = sl_known_schemes[i].name;
+		int d = distance(name, one);
+		size_t longest = strlen(one) > strlen(name) ? strlen(one) : strlen(name);
+		if (d < best && (size_t)d < longest) {
+			best = d;
+			near = one;
+		}
+		if (!sl_known_schemes[i].refused)
+			snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "", one);
+	}
+	if (near)
+		return sl_fail(EINVAL, "no rate engine is called \"%s\": is \"%s\" meant?", name, near);
+	return sl_fail(EINVAL, "no rate engine is called \"%s\": take one of %s", name, all);
+}
+
+const char *const *sl_settings_schemes(void)
+{
+	static const char *names[32];
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&lock);
+	if (!names[0])
+		for (size_t i = 0, n = 0; i < sl_known_schemes_n && n < 31; i++)
+			if (!sl_known_schemes[i].refused)
+				names[n++] = sl_known_schemes[i].name;
+	pthread_mutex_unlock(&lock);
+	return names;
+}
+
+const char *sl_settings_lacks(const struct sl_settings *s)
+{
+	const struct sl_scheme *scheme = scheme_of(s->cc);
+	return scheme ? scheme->lacks : NULL;
+}
+
+void sl_settings_engine_name(const struct sl_settings *s, char *room, size_t size)
+{
+	snprintf(room, size, "%s%s", *s->cc ? s->cc : s->rate > 0 ? "fixed rate" : "", *s->cc && s->rate > 0 ? ", capped" : "");
+}
+
+/* ---- values */
+
+static bool whole(const char *text, int64_t *v)
+{
+	char *end;
+	errno = 0;
+	long long n = strtoll(text, &end, 10);
+	if (end == text || *end || errno || isspace((unsigned char)*text) || *text == '+')
+		return false;
+	*v = n;
+	return true;
+}
+
+static bool truth(const char *text, bool *v)
+{
+	*v = !strcmp(text, "true") || !strcmp(text, "True") || !strcmp(text, "TRUE");
+	return *v || !strcmp(text, "false") || !strcmp(text, "False") || !strcmp(text, "FALSE");
+}
+
+/* Reads a value to where it goes. 0, or EINVAL with words. */
+static int read_value(const struct sl_node *n, enum sl_type type, void *to)
+{
+	char why[300];
+	int64_t v;
+	bool ok = n->kind == SL_SCALAR;
+	if (!ok)
+		return sl_fail(EINVAL, "%s: expected a value, not a list or a map", n->key);
+	switch (type) {
+	case SL_TIME:
+	case SL_RATE:
+	case SL_BYTES:
+		if (!sl_parse_unit(type, n->text, &v, why, sizeof(why)))
+			return sl_fail(EINVAL, "%s: %s", n->key, why);
+		memcpy(to, &v, sizeof(v));
+		return 0;
+	case SL_INT:
+		if (!whole(n->text, &v))
+			return sl_fail(EINVAL, "%s: expected a whole number, got \"%s\"", n->key, n->text);
+		memcpy(to, &v, sizeof(v));
+		return 0;
+	case SL_FLOAT:
+		if (!sl_parse_float(n->text, to))
+			return sl_fail(EINVAL, "%s: expected a number, got \"%s\"", n->key, n->text);
+		return 0;
+	case SL_BOOL:
+		if (n->quoted || !truth(n->text, to))
+			return sl_fail(EINVAL, "%s: expected true or false, got \"%s\"", n->key, n->text);
+		return 0;
+	}
+	return EINVAL;
+}
+
+/* ---- the engine */
+
+static void defaults(enum sluice_engine_kind kind, union sl_engine_config *c)
+{
+	switch (kind) {
+	case SLUICE_ENGINE_TIMELY:
+		c->timely = sluice_timely_default_config();
+		break;
+	case SLUICE_ENGINE_SWIFT:
+		c->swift = sluice_swift_default_config();
+		break;
+	case SLUICE_ENGINE_DCQCN:
+		c->dcqcn = sluice_dcqcn_default_config();
+		break;
+	case SLUICE_ENGINE_DCTCP:
+		c->dctcp = sluice_dctcp_default_config();
+		break;
+	case SLUICE_ENGINE_RETCP:
+		c->retcp = sluice_retcp_default_config();
+		break;
+	case SLUICE_ENGINE_FAST:
+		c->fast = sluice_fast_default_config();
+		break;
+	case SLUICE_ENGINE_THETA_POWERTCP:
+		c->theta_powertcp = sluice_theta_powertcp_default_config();
+		break;
+	default:
+		break;
+	}
+}
+
+int sl_settings_start(const struct sl_settings *s, struct sluice_engine *e, struct sluice_env env, bool *some)
+{
+	*some = *s->cc || s->rate > 0;
+	if (!*s->cc) {
+		sluice_engine_start_none(e, env);
+		e->state.none.keep.rate = s->rate;
+		return 0;
+	}
+	int r = sl_check_env(s->kind, &s->config, &env);
+	if (r)
+		return r;
+	switch (s->kind) {
+	case SLUICE_ENGINE_TIMELY:
+		sluice_engine_start_timely(e, s->config.timely, env);
+		break;
+	case SLUICE_ENGINE_SWIFT:
+		sluice_engine_start_swift(e, s->config.swift, env);
+		break;
+	case SLUICE_ENGINE_DCQCN:
+		sluice_engine_start_dcqcn(e, s->config.dcqcn, env);
+		break;
+	case SLUICE_ENGINE_DCTCP:
+		sluice_engine_start_dctcp(e, s->config.dctcp, env);
+		break;
+	case SLUICE_ENGINE_RETCP:
+		sluice_engine_start_retcp(e, s->config.retcp, env);
+		break;
+	case SLUICE_ENGINE_FAST:
+		sluice_engine_start_fast(e, s->config.fast, env);
+		break;
+	case SLUICE_ENGINE_THETA_POWERTCP:
+		sluice_engine_start_theta_powertcp(e, s->config.theta_powertcp, env);
+		break;
+	default:
+		sluice_engine_start_none(e, env);
+	}
+	return 0;
+}
+
+/* The engine and its settings, a map or NULL. */
+static int read_engine(struct sl_settings *s, const char *name, const struct sl_node *config)
+{
+	memset(s->cc, 0, sizeof(s->cc));
+	if (!name || !*name) {
+		if (config && config->first)
+			return sl_fail(EINVAL, "cc_config requires cc, the engine that it configures");
+		return 0;
+	}
+	const struct sl_scheme *scheme = scheme_of(name);
+	if (!scheme)
+		return no_scheme(name);
+	if (scheme->refused)
+		return sl_fail(EINVAL, "engine %s %s", name, scheme->refused);
+	snprintf(s->cc, sizeof(s->cc), "%s", name);
+	s->kind = scheme->kind;
+	defaults(s->kind, &s->config);
+	for (const struct sl_node *n = config ? config->first : NULL; n; n = n->next) {
+		size_t i = 0;
+		while (i < scheme->n_keys && strcmp(scheme->keys[i].name, n->key))
+			i++;
+		if (i == scheme->n_keys)
+			return sl_fail(EINVAL, "cc_config of %s: unknown field \"%s\"", name, n->key);
+		if (read_value(n, scheme->keys[i].type, (char *)&s->config + scheme->keys[i].offset)) {
+			char why[SL_ERROR_SIZE];
+			snprintf(why, sizeof(why), "%s", sl_error_text);
+			return sl_fail(EINVAL, "cc_config of %s: %s", name, why);
+		}
+	}
+	return sl_check(name, s->kind, &s->config);
+}
+
+bool sl_settings_equal(const struct sl_settings *a, const struct sl_settings *b)
+{
+	if (strcmp(a->cc, b->cc) || a->rate != b->rate || a->segment != b->segment || a->batch != b->batch ||
+	    a->max_outstanding != b->max_outstanding || a->line_rate != b->line_rate || a->base_rtt != b->base_rtt ||
+	    a->nic_rate != b->nic_rate || a->calibrate_every != b->calibrate_every || a->progress_thread != b->progress_thread)
+		return false;
+	const struct sl_scheme *scheme = scheme_of(a->cc);
+	for (size_t i = 0; scheme && i < scheme->n_keys; i++) {
+		const struct sl_key *k = &scheme->keys[i];
+		if (memcmp((const char *)&a->config + k->offset, (const char *)&b->config + k->offset, k->type == SL_BOOL ? sizeof(bool) : 8))
+			return false;
+	}
+	return true;
+}
+
+/* ---- ranges */
+
+static const struct sl_settings usual = {
+	.segment = 16384, .batch = 16, .base_rtt = 20 * SLUICE_MICROSECOND, .calibrate_every = 100 * SLUICE_MILLISECOND,
+	.catch_up = 10 * SLUICE_MICROSECOND,
+};
+
+static int range(const char *field, enum sl_type type, int64_t v, const char *mend)
+{
+	char text[64];
+	if (type == SL_INT)
+		snprintf(text, sizeof(text), "%lld", (long long)v);
+	else
+		sl_print_unit(type, v, text, sizeof(text));
+	return sl_fail(EINVAL, "%s is %s: %s", field, text, mend);
+}
+
+static int check(struct sl_settings *s)
+{
+	s->segment = s->segment ? s->segment : usual.segment;
+	s->batch = s->batch ? s->batch : usual.batch;
+	s->base_rtt = s->base_rtt ? s->base_rtt : usual.base_rtt;
+	s->calibrate_every = s->calibrate_every ? s->calibrate_every : usual.calibrate_every;
+	s->catch_up = !*s->cc && s->rate > 0 ? fixed_rate_catch_up : usual.catch_up;
+	if (s->rate < 0)
+		return range("rate", SL_RATE, s->rate, "expected one above 0, or 0 for the line rate");
+	if (s->segment < 4096 || s->segment > 65536)
+		return range("Segment", SL_BYTES, s->segment, "give 4KiB to 64KiB, 16KiB if in doubt");
+	if ((s->max_outstanding != 0 && s->max_outstanding < s->segment) || s->max_outstanding > SLUICE_GI_B)
+		return range("MaxOutstanding", SL_BYTES, s->max_outstanding, "give at least Segment and at most 1GiB, or 0 for the default");
+	if (s->line_rate < 0)
+		return range("LineRate", SL_RATE, s->line_rate, "give the NIC's line rate, or 0 for the port's");
+	if (s->base_rtt <= 0 || s->base_rtt > SLUICE_SECOND)
+		return range("BaseRTT", SL_TIME, s->base_rtt, "give the round trip of the idle network, above 0 and at most 1s");
+	if (s->nic_rate < 0)
+		return range("NICRate", SL_RATE, s->nic_rate, "give a rate below the line rate, or 0 for none");
+	if (s->line_rate > 0 && s->nic_rate >= s->line_rate)
+		return range("NICRate", SL_RATE, s->nic_rate, "it must be below LineRate");
+	if (s->calibrate_every < 0 || s->calibrate_every > 60 * SLUICE_SECOND)
+		return range("CalibrateEvery", SL_TIME, s->calibrate_every, "give at most 60s, or 0 for the default");
+	if (s->batch < 1 || s->batch > 256)
+		return range("Batch", SL_INT, s->batch, "give 1 to 256");
+	/* An engine that can't be made is better known now than when the first queue pair connects. */
+	struct sluice_env env = {.line_rate = 10 * SLUICE_GBPS, .base_rtt = s->base_rtt, .mtu = 1024};
+	return *s->cc ? sl_check_env(s->kind, &s->config, &env) : 0;
+}
+
+/* ---- struct sluice_options */
+
+static int64_t limited(uint64_t v, int64_t most) { return v < (uint64_t)most ? (int64_t)v : most; }
+
+int sl_settings_options(const struct sluice_options *o, struct sl_settings *s)
+{
+	memset(s, 0, sizeof(*s));
+	if (!o)
+		return check(s);
+	s->rate = limited(o->rate, 1ll << 62);
+	s->segment = o->segment;
+	s->batch = o->batch;
+	s->max_outstanding = limited(o->max_outstanding, 1ll << 62);
+	s->line_rate = limited(o->line_rate, 1ll << 62);
+	s->base_rtt = limited(o->base_rtt_ns, 1000000000000) * SLUICE_NANOSECOND;
+	s->nic_rate = limited(o->nic_rate, 1ll << 62);
+	s->calibrate_every = limited(o->calibrate_ns, 1000000000000) * SLUICE_NANOSECOND;
+	s->progress_thread = o->progress_thread != 0;
+	char why[300];
+	struct sl_node *config = NULL;
+	if (o->engine_config && *o->engine_config && !(config = sl_yaml_parse(o->engine_config, why, sizeof(why))))
+		return sl_fail(EINVAL, "cc_config: %s", why);
+	int r = read_engine(s, o->engine, config);
+	sl_yaml_free(config);
+	return r ? r : check(s);
+}
+
+/* ---- the environment */
+
+struct raw {
+	struct sl_settings set;
+	char *cc; /* NULL if it is not given */
+	struct sl_node *cc_config;
+	char *devices;
+	bool debug, stats;
+};
+
+static const struct key {
+	const char *name;
+	enum sl_type type;
+	size_t offset;
+} keys[] = {
+	{"rate", SL_RATE, offsetof(struct raw, set.rate)},
+	{"segment", SL_BYTES, offsetof(struct raw, set.segment)},
+	{"batch", SL_INT, offsetof(struct raw, set.batch)},
+	{"max_outstanding", SL_BYTES, offsetof(struct raw, set.max_outstanding)},
+	{"line_rate", SL_RATE, offsetof(struct raw, set.line_rate)},
+	{"base_rtt", SL_TIME, offsetof(struct raw, set.base_rtt)},
+	{"nic_rate", SL_RATE, offsetof(struct raw, set.nic_rate)},
+	{"calibrate_every", SL_TIME, offsetof(struct raw, set.calibrate_every)},
+	{"progress_thread", SL_BOOL, offsetof(struct raw, set.progress_thread)},
+	{"debug", SL_BOOL, offsetof(struct raw, debug)},
+	{"stats", SL_BOOL, offsetof(struct raw, stats)},
+};
+enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+
+static int no_memory(void) { return sl_fail(ENOMEM, "no memory for the configuration"); }
+
+static void release(struct raw *r)
+{
+	free(r->cc);
+	free(r->devices);
+	sl_yaml_free(r->cc_config);
+}
+
+static void add_device(struct raw *r, const char *name, size_t n)
+{
+	char *all = NULL;
+	if (!n || asprintf(&all, "%s%.*s\n", r->devices ? r->devices : "", (int)n, name) < 0)
+		return;
+	free(r->devices);
+	r->devices = all;
+}
+
+/* One key of a file. The node may be taken from it. */
+static int read_key(struct raw *r, struct sl_node *n)
+{
+	if (!strcmp(n->key, "cc")) {
+		if (n->kind != SL_SCALAR)
+			return sl_fail(EINVAL, "cc: expected a name");
+		free(r->cc);
+		r->cc = strdup(n->text);
+		return r->cc ? 0 : no_memory();
+	}
+	if (!strcmp(n->key, "cc_config")) {
+		if (n->kind != SL_MAP)
+			return sl_fail(EINVAL, "cc_config: expected a map, such as {t_low: 60us}");
+		sl_yaml_free(r->cc_config);
+		r->cc_config = calloc(1, sizeof(*n));
+		if (!r->cc_config)
+			return no_memory();
+		r->cc_config->kind = SL_MAP;
+		r->cc_config->first = n->first;
+		n->first = NULL;
+		return 0;
+	}
+	if (!strcmp(n->key, "devices")) {
+		if (n->kind != SL_LIST)
+			return sl_fail(EINVAL, "devices: expected a list, such as [mlx5_0, rxe*]");
+		for (struct sl_node *d = n->first; d; d = d->next) {
+			if (d->kind != SL_SCALAR)
+				return sl_fail(EINVAL, "devices: expected names");
+			add_device(r, d->text, strlen(d->text));
+		}
+		return 0;
+	}
+	for (int i = 0; i < KEYS; i++)
+		if (!strcmp(keys[i].name, n->key))
+			return read_value(n, keys[i].type, (char *)r + keys[i].offset);
+	return sl_fail(EINVAL, "unknown field \"%s\"", n->key);
+}
+
+static char *contents(const char *name)
+{
+	FILE *f = fopen(name, "re");
+	char *text = NULL;
+	size_t n = 0, room = 0;
+	if (!f)
+		return NULL;
+	for (;;) {
+		if (n + 4096 > room) {
+			char *more = realloc(text, room + 65536);
+			if (!more)
+				break;
+			text = more;
+			room += 65536;
+		}
+		size_t got = fread(text + n, 1, room - n - 1, f);
+		n += got;
+		if (!got || n > 1 << 20)
+			break;
+	}
+	int failed = ferror(f) ? errno : !text ? ENOMEM : 0;
+	fclose(f);
+	if (failed) {
+		free(text);
+		errno = failed;
+		return NULL;
+	}
+	text[n] = 0;
+	return text;
+}
+
+static int read_file(struct raw *r, const char *name)
+{
+	char why[300], words[SL_ERROR_SIZE];
+	char *text = contents(name);
+	if (!text)
+		return sl_fail(EINVAL, "SLUICE_CONFIG: open %s: %s", name, strerror(errno));
+	struct sl_node *all = sl_yaml_parse(text, why, sizeof(why));
+	free(text);
+	if (!all)
+		return sl_fail(EINVAL, "%s (SLUICE_CONFIG): %s", name, why);
+	int e = 0;
+	for (struct sl_node *n = all->first; n && !e; n = n->next)
+		e = read_key(r, n);
+	sl_yaml_free(all);
+	if (!e)
+		return 0;
+	snprintf(words, sizeof(words), "%s", sl_error_text);
+	return sl_fail(e, "%s (SLUICE_CONFIG): %s", name, words);
+}
+
+/* The texts that Go's strconv.ParseBool takes. */
+static bool switched(const char *text, bool *v)
+{
+	static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"}, *const no[] = {"0", "f", "F", "FALSE", "false", "False"};
+	for (int i = 0; i < 6; i++) {
+		*v = !strcmp(text, yes[i]);
+		if (*v || !strcmp(text, no[i]))
+			return true;
+	}
+	return false;
+}
+
+static int read_variable(struct raw *r, const char *key, const char *value)
+{
+	char why[300];
+	if (!strcmp(key, "cc")) {
+		free(r->cc);
+		r->cc = strdup(value);
+		return r->cc ? 0 : no_memory();
+	}
+	if (!strcmp(key, "devices")) {
+		free(r->devices);
+		r->devices = NULL;
+		for (const char *p = value; *p;) {
+			size_t n = strcspn(p, ", ");
+			add_device(r, p, n);
+			p += n + (p[n] != 0);
+		}
+		return 0;
+	}
+	if (!strcmp(key, "cc_config")) {
+		char *text = NULL;
+		if (asprintf(&text, "{%s}", value) < 0)
+			return no_memory();
+		struct sl_node *n = sl_yaml_parse(text, why, sizeof(why));
+		free(text);
+		if (!n)
+			return sl_fail(EINVAL, "%s", why);
+		sl_yaml_free(r->cc_config);
+		r->cc_config = n;
+		return 0;
+	}
+	for (int i = 0; i < KEYS; i++) {
+		if (strcmp(keys[i].name, key))
+			continue;
+		if (keys[i].type == SL_BOOL)
+			return switched(value, (bool *)((char *)r + keys[i].offset)) ? 0 : sl_fail(EINVAL, "expected 1 or 0");
+		if (strpbrk(value, "\n\r"))
+			return sl_fail(EINVAL, "it has more than one line");
+		if (!*value)
+			return sl_fail(EINVAL, "it is empty: unset it, or give a value");
+		struct sl_node n = {.kind = SL_SCALAR, .key = (char *)key, .text = (char *)value};
+		return read_value(&n, keys[i].type, (char *)r + keys[i].offset);
+	}
+	return 0; /* another's */
+}
+
+int sl_settings_environment(struct sl_environment *e)
+{
+	struct raw r = {.cc = NULL};
+	char words[SL_ERROR_SIZE];
+	memset(e, 0, sizeof(*e));
+	const char *file = getenv("SLUICE_CONFIG");
+	int err = file && *file ? read_file(&r, file) : 0;
+	for (char **v = environ; !err && v && *v; v++) {
+		const char *eq = strchr(*v, '=');
+		char key[64];
+		if (!eq || strncmp(*v, "SLUICE_", 7) || (size_t)(eq - *v) - 7 >= sizeof(key))
+			continue;
+		size_t n = 0;
+		bool upper = true;
+		for (const char *p = *v + 7; p < eq; p++) {
+			upper &= !islower((unsigned char)*p);
+			key[n++] = (char)tolower((unsigned char)*p);
+		}
+		key[n] = 0;
+		if (!upper)
+			continue;
+		err = read_variable(&r, key, eq + 1);
+		if (err) {
+			snprintf(words, sizeof(words), "%s", sl_error_text);
+			sl_fail(err, "%.*s=%.200s: %s", (int)(eq - *v), *v, eq + 1, words);
+		}
+	}
+	if (!err) {
+		e->settings = r.set;
+		/* A program under the preload library is steered unless something else is asked for. */
+		err = read_engine(&e->settings, r.cc ? r.cc : r.set.rate == 0 ? "timely" : "", r.cc_config);
+	}
+	err = err ? err : check(&e->settings);
+	for (char *p = r.devices; !err && p && *p; p = strchr(p, '\n') + 1) {
+		/* A bracket that does not end would match nothing but itself. */
+		const char *end = strchr(p, '\n'), *open = memchr(p, '[', (size_t)(end - p));
+		if (open && !memchr(open, ']', (size_t)(end - open)))
+			err = sl_fail(EINVAL, "devices: pattern \"%.*s\": a [ without its ]", (int)(end - p), p);
+	}
+	e->debug = r.debug;
+	e->stats = r.stats;
+	if (!err) {
+		e->devices = r.devices;
+		r.devices = NULL;
+	}
+	release(&r);
+	return err;
+}
+
+bool sl_settings_matches(const struct sl_environment *e, const char *device)
+{
+	for (const char *p = e->devices; p && *p;) {
+		char pattern[128];
+		size_t n = strcspn(p, "\n");
+		snprintf(pattern, sizeof(pattern), "%.*s", (int)n, p);
+		if (!fnmatch(pattern, device, 0))
+			return true;
+		p += n + 1;
+	}
+	return !e->devices;
+}

@@ -1,0 +1,105 @@
+/* How queue pairs are paced, and what says so: struct sluice_options, the environment, a
+ * file. */
+#ifndef SLUICE_SETTINGS_H
+#define SLUICE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../internal/ccore/src/sluice_core.h"
+#include "sluice.h"
+
+union sl_engine_config {
+	struct sluice_dcqcn_config dcqcn;
+	struct sluice_dctcp_config dctcp;
+	struct sluice_fast_config fast;
+	struct sluice_retcp_config retcp;
+	struct sluice_swift_config swift;
+	struct sluice_theta_powertcp_config theta_powertcp;
+	struct sluice_timely_config timely;
+};
+
+/* Times are picoseconds, rates bits per second. Defaults are resolved. */
+struct sl_settings {
+	char cc[32]; /* the engine's name, "" for none */
+	enum sluice_engine_kind kind;
+	union sl_engine_config config;
+	int64_t rate; /* at most which a queue pair sends; 0 is the line rate */
+	int64_t segment, batch, max_outstanding, line_rate, base_rtt, nic_rate, calibrate_every, catch_up;
+	bool progress_thread;
+};
+
+struct sl_environment {
+	struct sl_settings settings;
+	char *devices; /* patterns, each ended by a newline; NULL for all */
+	bool debug, stats;
+};
+
+/* 0, or EINVAL with words (sl_fail). */
+int sl_settings_options(const struct sluice_options *, struct sl_settings *);
+int sl_settings_environment(struct sl_environment *);
+
+bool sl_settings_equal(const struct sl_settings *, const struct sl_settings *);
+bool sl_settings_matches(const struct sl_environment *, const char *device);
+/* How statistics call the engine. */
+void sl_settings_engine_name(const struct sl_settings *, char *room, size_t size);
+/* What the engine requires and no device of libibverbs reports, or NULL. */
+const char *sl_settings_lacks(const struct sl_settings *);
+/* Makes the engine of one queue pair, if there is one: *some. 0, or EINVAL with words. */
+int sl_settings_start(const struct sl_settings *, struct sluice_engine *, struct sluice_env, bool *some);
+const char *const *sl_settings_schemes(void);
+
+/* ---- keys.c, generated from the engines' configurations (go generate ./libsluice) */
+
+enum sl_type { SL_TIME, SL_RATE, SL_BYTES, SL_INT, SL_FLOAT, SL_BOOL };
+
+struct sl_key {
+	const char *name;
+	enum sl_type type;
+	uint16_t offset;
+};
+
+struct sl_scheme {
+	const char *name;
+	enum sluice_engine_kind kind;
+	const char *refused; /* why it can't be had at all; NULL if it can */
+	const char *lacks;   /* what it requires and no device reports; NULL for nothing */
+	const struct sl_key *keys;
+	size_t n_keys;
+};
+
+extern const struct sl_scheme sl_known_schemes[];
+extern const size_t sl_known_schemes_n;
+
+/* ---- check.c: 0, or EINVAL with words, as the engine's Validate has it */
+
+int sl_check(const char *name, enum sluice_engine_kind, const union sl_engine_config *);
+/* What depends on the port, too. */
+int sl_check_env(enum sluice_engine_kind, const union sl_engine_config *, const struct sluice_env *);
+
+/* ---- units.c */
+
+/* The value of a text such as "60us" or "10Gbps", or false with why. */
+bool sl_parse_unit(enum sl_type, const char *text, int64_t *value, char *why, size_t size);
+bool sl_parse_float(const char *text, double *value);
+/* The value in the largest unit that suits it. */
+const char *sl_print_unit(enum sl_type, int64_t value, char *room, size_t size);
+
+/* ---- yaml.c: the part of YAML that configurations are written in */
+
+enum sl_node_kind { SL_SCALAR, SL_MAP, SL_LIST };
+
+struct sl_node {
+	enum sl_node_kind kind;
+	bool quoted;
+	char *key; /* in a map */
+	char *text; /* of a scalar */
+	struct sl_node *first, *next;
+};
+
+/* A map, or NULL with why. A text without anything is an empty map. */
+struct sl_node *sl_yaml_parse(const char *text, char *why, size_t size);
+void sl_yaml_free(struct sl_node *);
+
+#endif

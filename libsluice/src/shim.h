@@ -1,0 +1,329 @@
+/* What the files of libsluice.so share. docs/c-api.md is for users; this is for those
+ * who change it.
+ *
+ * A program's objects stay libibverbs' own. A queue pair is found by its address in a
+ * table that is read without a lock (table.c). Its requests go to a shard: the segmenter,
+ * the limiter and the completion table of one send CQ and one set of options (shard.c),
+ * in C generated from Sluice's Go (internal/ccore/src). The segments complete on hidden
+ * CQs of the shard, of which the program sees nothing. */
+#ifndef SLUICE_SHIM_H
+#define SLUICE_SHIM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#pragma GCC visibility push(default) /* what is declared there is for others; the rest is hidden */
+#include "interpose.h"
+#include "sluice.h"
+#pragma GCC visibility pop
+#include "../internal/ccore/src/sluice_core.h"
+#include "settings.h"
+
+#define SL_ATOMIC_GET(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define SL_ATOMIC_SET(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
+
+/* ---- clock.c */
+
+/* Nanoseconds of a clock of the host's that goes on for years. */
+int64_t sl_clock(void);
+static inline struct sluice_long_time sl_long_time(int64_t ns) { return sluice_long_nanoseconds(ns); }
+
+/* ---- device.c */
+
+/* A reading of the NIC's counter, between two of sl_clock. */
+struct sl_reading {
+	int64_t before, after;
+	uint64_t ticks;
+};
+
+enum { SL_READINGS = 16, SL_RTT_BUCKETS = 96 };
+
+/* A context of the program. */
+struct sl_device {
+	struct sl_device *next; /* of all; guarded by sl_making */
+	struct ibv_context *context;
+	const struct sluice_calls *calls;
+	char name[80];
+	int max_qp_wr, max_cqe, ports;
+
+	/* Completions can carry the NIC's counter, which can be read. */
+	bool stamps;
+	int clock_bits;
+	double clock_hz;
+
+	/* The readings, which threads take in turns and all shards use. Entry i is of
+	 * reading i, i+SL_READINGS and so on; one is being written while it is older
+	 * than count - SL_READINGS + 1. */
+	pthread_mutex_t reading;
+	uint64_t count;
+	struct sl_reading readings[SL_READINGS];
+	int64_t read_again; /* not before, after an error */
+
+	/* Held by those who go through the shards, other than by a CQ. */
+	pthread_mutex_t list;
+	struct sl_shard *shards;
+	struct sl_shard *help; /* whose turn it is to be helped */
+	uint32_t n_shards;
+	int64_t helped; /* when somebody last did */
+	struct sl_thread *thread;
+};
+
+/* Held while objects are made that several queue pairs share. Never taken with a
+ * shard's lock held. */
+extern pthread_mutex_t sl_making;
+
+/* The device of a context, which is made. NULL with an error. sl_making is held. */
+struct sl_device *sl_device_of(struct ibv_context *);
+struct sl_device *sl_known_device(struct ibv_context *); /* or NULL */
+struct sl_device *sl_first_device(void);
+void sl_device_free(struct sl_device *);
+void sl_devices_forget(void);
+/* The line rate of a port in bits per second, 0 if it is not known. */
+int64_t sl_line_rate(const struct sl_device *, int port);
+/* Reads the NIC's counter, unless another thread does. */
+void sl_read_counter(struct sl_device *);
+/* A reading, or false if it has been overwritten. */
+bool sl_reading_at(struct sl_device *, uint64_t i, struct sl_reading *);
+
+/* ---- shard.c */
+
+enum sl_arming { SL_DISARMED, SL_ARMED_SOLICITED, SL_ARMED_ANY };
+
+/* A CQ on which segments complete. Guarded by its shard's lock. */
+struct sl_hidden {
+	struct sl_hidden *next;
+	struct sl_shard *shard;
+	struct ibv_cq *cq;
+	struct ibv_cq_ex *ex; /* with timestamps; else NULL */
+	struct ibv_comp_channel *channel; /* which it wakes, or NULL */
+	uint32_t size, used; /* entries; depths of queue pairs */
+	int64_t in_flight;   /* segments that will complete here */
+	bool stale;          /* may hold completions of queue pairs that are gone */
+	bool armed;          /* with an event to come */
+	bool kicked;         /* with a request to come that makes an event */
+	/* A queue pair in error, whose receives complete at once: an event on the
+	 * channel. NULL until one is needed. */
+	struct ibv_pd *waker_pd;
+	struct ibv_qp *waker;
+	struct sluice_core_sample sample;
+};
+
+/* A program's send CQ with one set of options. It is never freed: shards of CQs that
+ * are gone are used again, so that whoever still looks at one finds one. */
+struct sl_shard {
+	/* Read without the lock: there is something to do. */
+	bool busy __attribute__((aligned(64)));
+	pthread_mutex_t lock __attribute__((aligned(64)));
+
+	struct sl_shard *next; /* of the device's; guarded by its list lock */
+	struct sl_device *dev;
+	struct sl_cq *cq;
+	struct sl_settings set;
+
+	struct sluice_core core;
+	struct sluice_completions_queue done; /* requests that finished, for the program */
+	struct sl_hidden *hidden;
+	int64_t last; /* of sl_clock; it does not run backwards here */
+
+	struct sl_qp **qps; /* by index */
+	uint8_t *gens;      /* by index: of the segments' names */
+	uint32_t n_qps, room_qps, live;
+	struct sl_qp *doomed; /* to be taken to ERR at the device */
+
+	bool stamped;
+	struct sluice_completions_clock clock;
+	struct sluice_calibration calibration;
+	uint64_t readings; /* of the device that the calibration has */
+
+	enum sl_arming armed;
+	uint32_t capacity; /* requests that its queue pairs take */
+	bool threaded;     /* a thread of the library's makes progress too */
+
+	/* Scratch of one post. */
+	struct ibv_send_wr *wr;
+	struct ibv_sge *sge;
+	uint32_t max_sge;
+
+	struct sluice_limiter limiter;
+};
+
+/* A CQ of the program's that is a send or receive CQ of paced queue pairs. */
+enum { SL_CQ_SHARDS = 8 };
+struct sl_cq {
+	struct ibv_cq *cq;
+	const struct sluice_calls *calls;
+	struct sl_device *dev;
+	struct sl_channel *channel;
+	uint32_t users;     /* queue pairs, counted for send and for receive; by sl_making */
+	uint32_t synthetic; /* events that the device knows nothing of, to be acknowledged */
+	bool recv_first;    /* whose turn it is */
+	bool gone;          /* it is being destroyed, and waits for acknowledgements */
+	uint32_t n;         /* shards */
+	struct sl_shard *shard[SL_CQ_SHARDS];
+	/* In the channel's list; guarded by its lock. */
+	bool pending;
+	struct sl_cq *next_event;
+};
+
+/* A completion channel of such CQs. */
+struct sl_channel {
+	struct ibv_comp_channel *channel;
+	struct sl_device *dev;
+	uint32_t cqs; /* by sl_making */
+	/* Guards the events, innermost of all locks. */
+	pthread_mutex_t lock;
+	struct sl_cq *first, *last;
+	/* Shards whose hidden CQs wake it. Readers hold list. */
+	pthread_mutex_t list;
+	struct sl_shard **shards;
+	uint32_t n;
+};
+
+struct sl_qp {
+	struct ibv_qp *qp;
+	const struct sluice_calls *calls;
+	struct sl_shard *shard;
+	struct sl_hidden *hidden;
+	struct sl_cq *send, *recv;
+	struct sluice_core_qp core;
+	struct sluice_engine engine;
+
+	/* Statistics. */
+	uint64_t segments, bytes;
+	uint64_t rtt_sum; /* nanoseconds */
+	uint32_t rtt_rest; /* below a nanosecond, in picoseconds */
+	uint64_t rtt[SL_RTT_BUCKETS];
+
+	struct ibv_cq *send_cq; /* the program's; qp->send_cq is that of the segments */
+	struct ibv_qp_cap cap;
+	int sq_sig_all;
+	uint32_t index;
+	int depth; /* segments that the device takes */
+	int64_t cap_rate; /* bits per second, above which its engine is not obeyed; 0 for none */
+	int port, mtu;
+	uint32_t used; /* by threads that gave the lock up */
+	struct sl_qp *next_doomed;
+	bool doomed;
+	pthread_mutex_t modifying;
+	struct sl_builder *builder; /* of ibv_wr_* calls, or NULL */
+};
+
+
+/* The present of a call: read again where time may have passed. */
+struct sl_now {
+	int64_t ns;
+	sluice_time t; /* of the shard's core, while its lock is held */
+};
+
+/* The lock, with nobody to cancel the thread meanwhile: *state is for sl_unlock. */
+void sl_lock(struct sl_shard *, int *state);
+bool sl_try_lock(struct sl_shard *, int *state);
+void sl_unlock(struct sl_shard *, int state);
+
+void sl_look(struct sl_shard *, struct sl_now *);
+/* Takes what has completed and sends what is due. The lock is held; it may be given up
+ * for a while. 0, or an errno value of a CQ that can't be polled. */
+int sl_turn(struct sl_shard *);
+/* Sends what is due. The lock is held, and not given up. */
+void sl_release(struct sl_shard *, struct sl_now *);
+/* Takes queue pairs that failed here to ERR at the device. The lock is held and given
+ * up for a while. */
+void sl_bury(struct sl_shard *);
+/* Moves requests that have finished to the program's CQ. from_nic says that a completion
+ * of the device is the cause. */
+void sl_finish(struct sl_qp *, bool from_nic);
+/* When there is something to do even if nothing completes. */
+sluice_time sl_deadline(struct sl_shard *);
+int sl_post(struct sl_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad, bool whole);
+/* Completions of a CQ's paced sends. */
+int sl_poll_sends(struct sl_cq *, int n, struct ibv_wc *);
+/* Makes progress of shards whose own CQ nobody polls. */
+void sl_help(struct sl_device *);
+
+/* ---- objects.c: shards, CQs, channels and hidden CQs */
+
+struct sl_cq *sl_attach_cq(struct sl_device *, struct ibv_cq *);
+struct sl_shard *sl_shard_of(struct sl_cq *, const struct sl_settings *);
+/* A hidden CQ with room for n segments, which it reserves. NULL with an error. */
+struct sl_hidden *sl_reserve(struct sl_shard *, struct sl_channel *, struct ibv_comp_channel *, int n);
+int sl_forget_cq(struct ibv_cq *, bool wait);
+int sl_forget_channel(struct ibv_comp_channel *);
+int sl_forget_context(struct ibv_context *);
+int sl_wake(struct sl_hidden *);
+/* 0 or ENOMEM: room in the shard for one more queue pair. */
+int sl_make_room(struct sl_shard *, const struct ibv_qp_cap *);
+void sl_objects_forget(void);
+
+/* ---- events.c */
+
+/* Puts the event that the CQ was armed for on its channel. The shard's lock is held. */
+void sl_fire(struct sl_shard *);
+/* Waits until the program has acknowledged the events of a CQ. */
+void sl_await_acknowledgements(struct sl_cq *);
+
+/* ---- qp.c */
+
+struct ibv_qp *sl_create(struct ibv_context *, struct ibv_pd *, struct ibv_qp_init_attr *, struct ibv_qp_init_attr_ex *,
+			 const struct sl_settings *);
+int sl_modify(struct sl_qp *, struct ibv_qp_attr *, int mask);
+int sl_destroy(struct sl_qp *);
+
+/* ---- stats.c */
+
+void sl_rtt_add(struct sl_qp *, sluice_time);
+/* A queue pair is gone: what it did counts among the totals. */
+void sl_keep(struct sl_qp *);
+void sl_stats_forget(void);
+
+/* ---- thread.c */
+
+/* Starts the device's thread, if it has none. */
+void sl_thread_start(struct sl_device *);
+void sl_thread_stop(struct sl_device *);
+/* There may be work before the thread meant to look again. The shard's lock is held. */
+void sl_thread_alert(struct sl_shard *);
+
+/* ---- table.c: objects by the address of libibverbs' object */
+
+enum sl_kind { SL_QP, SL_CQ, SL_CHANNEL, SL_HIDDEN, SL_BUILDER };
+void *sl_get(enum sl_kind, const void *key);
+/* 0 or ENOMEM. A NULL value takes the key out. */
+int sl_set(enum sl_kind, const void *key, void *value);
+/* A key that is there and of a context, or NULL. Each of libibverbs' objects has
+ * its context first. */
+void *sl_any(enum sl_kind, struct ibv_context *);
+void sl_table_before_fork(void);
+void sl_table_after_fork(bool child);
+
+static inline struct sl_qp *sl_qp_of(const struct ibv_qp *qp) { return sl_get(SL_QP, qp); }
+static inline struct sl_cq *sl_cq_of(const struct ibv_cq *cq) { return sl_get(SL_CQ, cq); }
+static inline struct sl_channel *sl_channel_of(const struct ibv_comp_channel *channel) { return sl_get(SL_CHANNEL, channel); }
+
+/* ---- calls.c */
+
+const struct sluice_calls *sl_calls_of(struct ibv_context *);
+/* What a call of a driver returned, as an errno value: some return -1 and set errno, some
+ * -errno, most errno. */
+int sl_code(int r);
+
+/* ---- error.c */
+
+enum { SL_ERROR_SIZE = 512 };
+extern __thread char sl_error_text[SL_ERROR_SIZE];
+int sl_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+extern bool sl_debugging;
+void sl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- wr.c: ibv_wr_* */
+
+struct sl_builder *sl_builder_new(struct sl_qp *, struct ibv_qp_ex *);
+void sl_builder_hook(struct sl_builder *);
+void sl_builder_free(struct sl_builder *);
+
+/* Nobody may cancel a thread that holds a lock. */
+int sl_enter(void);
+void sl_leave(int state);
+
+#endif
