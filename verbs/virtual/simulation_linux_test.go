@@ -96,7 +96,7 @@ func (s *simulated) run(commands ...string) []string {
 		files = append(files, out)
 		programs = append(programs, &virtual.Program{Name: fmt.Sprintf("h%d: %s", i, words[0]), Host: i, Command: cmd, Start: units.Time(i) * units.Millisecond})
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	err := s.Run(ctx, programs...)
 	var all []string
