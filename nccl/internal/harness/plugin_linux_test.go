@@ -62,7 +62,7 @@ var build = sync.OnceValue(func() error {
 	for _, line := range [][]string{
 		{"make", "-s", "-C", "../../..", "nccl-plugin", "libsluice-virtual", "LIB=" + dir, "CFLAGS=-Werror"},
 		cc("harness", "-O2", "testdata/harness.c", "-ldl", "-lpthread"),
-		cc("balance", "-O2", "testdata/balance.c", source + "/balance.c", "-lm"),
+		cc("balance", "-O2", "testdata/balance.c", source+"/balance.c", "-lm"),
 		cc("spy.so", "-fPIC", "-shared", "testdata/spy.c", "-ldl"),
 		append(cc("asan/harness", sanitized...), "testdata/harness.c", "-ldl", "-lpthread"),
 		append(append(cc("asan/plugin.so", sanitized...), "-fvisibility=hidden", "-fPIC", "-shared", "-lpthread"), append(src, "-libverbs")...),

@@ -511,11 +511,11 @@ static void refused(struct side *s)
 	}
 }
 
-static size_t largest = 1 << 20;
+static size_t largest = 4 << 20;
 
 static void sizes(struct side *s)
 {
-	static const size_t all[] = {0, 1, 3, 255, 4095, 4096, 4097, 65535, 65536, 65537, 262143, 1000003, 1 << 20, 3 * 65536 + 1, 64 << 20};
+	static const size_t all[] = {0, 1, 3, 255, 4095, 4096, 4097, 65535, 65536, 65537, 262143, 1000003, 1 << 20, 3 * 65536 + 1, 4 << 20, 64 << 20};
 	size_t room = largest + 64;
 	uint8_t *b = malloc(room);
 	void *m;
@@ -871,13 +871,12 @@ static void rate(struct side *s)
 	const char *given = getenv("RATE_SIZE"), *number = getenv("RATE_MESSAGES");
 	size_t size = given ? strtoul(given, NULL, 10) : 512 << 10;
 	int messages = number ? atoi(number) : 400;
-	uint8_t *b = malloc(STEPS * size);
+	uint8_t *b = calloc(STEPS, size);
 	void *requests[STEPS], *m;
 	double began = 0;
 
 	connect_both(s);
 	m = memory_of(s, b, STEPS * size);
-	memset(b, 1, STEPS * size);
 	barrier(s);
 	for (int i = 0; i < messages + STEPS; i++) {
 		if (i >= STEPS)
