@@ -1,10 +1,6 @@
 package nicmodel
 
-import (
-	"math/bits"
-
-	"github.com/sluice-rdma/sluice/units"
-)
+import "github.com/sluice-rdma/sluice/units"
 
 // postedCredits are what the root complex lets the NIC write before it has worked off what
 // came before: a header credit for each TLP, and a data credit for each 16 bytes of payload (PCIe
@@ -34,7 +30,7 @@ func dataCredits(bytes int) int { return (bytes + dataCredit - 1) / dataCredit }
 func newPostedCredits(c *PCIeConfig) postedCredits {
 	p := postedCredits{most: taken{headers: c.PostedCredits, data: c.PostedData / dataCredit}}
 	if p.bounded() {
-		p.ring = make([]taken, 1<<bits.Len(uint(p.most.headers+p.most.data)))
+		p.ring = make([]taken, 16)
 	}
 	return p
 }
@@ -90,6 +86,19 @@ func (p *postedCredits) hold(until units.Time, headers, data int) {
 	p.last = max(p.last, until)
 	p.used.headers += headers
 	p.used.data += data
+	if p.n == len(p.ring) {
+		p.grow()
+	}
 	p.ring[(p.head+p.n)&(len(p.ring)-1)] = taken{headers, data, p.last}
 	p.n++
+}
+
+// grow makes room for more writes at a time. The ring begins small, as it is gone through
+// all the time.
+func (p *postedCredits) grow() {
+	ring := make([]taken, 2*len(p.ring))
+	for i := range p.n {
+		ring[i] = p.ring[(p.head+i)&(len(p.ring)-1)]
+	}
+	p.ring, p.head = ring, 0
 }

@@ -170,6 +170,7 @@ type PCIe struct {
 	cfg     PCIeConfig
 	sides   [numDirections]pcieSide
 	tags    inflight
+	longest units.Time // of the data of a longest read request on the link
 	credits postedCredits
 	mmu     *iommu
 	cache   *hostCache
@@ -204,7 +205,7 @@ func NewPCIe(c PCIeConfig) (*PCIe, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &PCIe{cfg: c, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: newInflight(c.Tags), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU), cache: newHostCache(c.HostCache)}, nil
+	return &PCIe{cfg: c, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: newInflight(c.Tags), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU), cache: newHostCache(c.HostCache)}, nil
 }
 
 // occupy takes room for so many TLPs with n bytes of payload in all.
@@ -232,10 +233,6 @@ func (p *PCIe) occupy(d Direction, from units.Time, kind TLPType, packets, n int
 
 // pieces returns how many pieces of at most limit bytes carry n bytes.
 func pieces(n, limit int) int { return max(1, (n+limit-1)/limit) }
-
-// requests returns how many read requests fetch n bytes from an address on. None
-// is longer than MRRS or crosses a 4 KiB boundary (PCIe 2.2.7).
-func (c *PCIeConfig) requests(addr uint64, n int) int { return cut(addr, n, c.MRRS) }
 
 // writes returns how many write TLPs carry n bytes to an address.
 func (c *PCIeConfig) writes(addr uint64, n int) int { return cut(addr, n, c.MPS) }
@@ -270,7 +267,8 @@ func (c *PCIeConfig) completions(addr uint64, n int) int {
 	return 1 + pieces(n-first, most-most%c.RCB)
 }
 
-// next returns the length of the first request for n bytes from an address on.
+// next returns the length of the first request for n bytes from an address on. None
+// is longer than MRRS or crosses a 4 KiB boundary (PCIe 2.2.7).
 func (c *PCIeConfig) next(addr uint64, n int) int {
 	return min(n, c.MRRS, boundary-int(addr%boundary))
 }
@@ -282,24 +280,25 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 		t = max(t, p.readIssue)
 		p.readIssue = t + p.cfg.ReadIssue
 	}
-	answers, from := 0, addr
+	answers, requests, from := 0, 0, addr
 	for left := n; ; {
 		size := p.cfg.next(from, left)
 		answers += p.cfg.completions(from, size)
+		requests++
 		from += uint64(size)
 		if left -= size; left <= 0 {
 			break
 		}
 	}
-	requested := p.occupy(Upstream, t, MemRd, p.cfg.requests(addr, n), 0, why)
+	requested := p.occupy(Upstream, t, MemRd, requests, 0, why)
 	// The latency is not the link's: other TLPs go meanwhile.
 	latency := p.cfg.ReadLatency + p.distance(addr, n, why)
 	done = p.occupy(Downstream, requested, CplD, answers, n, why) + latency
 	push := max(0, p.pushed-requested-p.cfg.ReadSetup)
-	if requests := p.cfg.requests(addr, n); p.mmu == nil && push == 0 && p.tags.idle(t, requests) {
+	if p.mmu == nil && push == 0 && p.tags.idle(t, requests) {
 		p.holdTags(done, addr, n, requests)
 	} else if p.tags.bounded() || p.mmu != nil {
-		idle := latency + p.cfg.Rate.Serialize(units.Bytes(p.cfg.requests(addr, n)*p.cfg.Headers.request())) +
+		idle := latency + p.cfg.Rate.Serialize(units.Bytes(requests*p.cfg.Headers.request())) +
 			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion()))
 		done = p.held(t, push, done, idle, addr, n)
 	} else {
@@ -332,7 +331,11 @@ func (p *PCIe) holdTags(done units.Time, addr uint64, n, requests int) {
 		size := p.cfg.next(addr, n)
 		addr += uint64(size)
 		n -= size
-		p.tags.hold(done - p.cfg.Rate.Serialize(units.Bytes(n)))
+		after := p.longest
+		if n != p.cfg.MRRS {
+			after = p.cfg.Rate.Serialize(units.Bytes(n))
+		}
+		p.tags.hold(done - after)
 	}
 	p.tags.hold(done)
 }
@@ -373,26 +376,24 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 		p.writeIssue = t + p.cfg.WriteIssue
 	}
 	packets := p.cfg.writes(addr, n)
-	free := p.sides[Upstream].until
-	sent = p.occupy(Upstream, t, MemWr, packets, n, why)
-	alone := (sent-max(free, t))/units.Time(packets) + p.cfg.WriteSetup // what a TLP takes by itself
-	sent += p.cfg.WriteSetup
+	from := max(t, p.sides[Upstream].until)
+	carried := p.occupy(Upstream, t, MemWr, packets, n, why)
+	sent = carried + p.cfg.WriteSetup
 	if p.cfg.StagingRate > 0 {
 		p.leaving = max(p.leaving, t) + p.cfg.StagingRate.Serialize(units.Bytes(n))
 		sent += p.leaving - t
-		alone += p.leaving - t
 	}
 	var walk units.Time
 	if p.mmu != nil {
 		at := sent
 		if p.credits.bounded() {
-			at = max(at, p.credits.next(t)+alone)
+			at = max(at, p.credits.next(t)+(carried-from)/units.Time(packets)+sent-carried)
 		}
 		walk = p.mmu.translate(at, addr, n) - at
 		p.stalls.Translation += walk
 	}
 	if p.credits.bounded() {
-		sent = p.credited(t, sent, alone, walk, packets, n)
+		sent = p.credited(t, sent, carried-from, sent-carried, walk, packets, n)
 	}
 	at := sent + walk + p.taking(addr, n)
 	p.visible = max(p.visible, at+p.cfg.WriteLatency)
@@ -401,16 +402,17 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 }
 
 // credited returns when a write has left that without credits would have left at sent, and not
-// before those before it. A TLP that waits for its credits waits for the link meanwhile, and then takes alone.
-// A write that is not translated yet keeps its credits for the walk.
-func (p *PCIe) credited(t, sent, alone, walk units.Time, packets, n int) units.Time {
+// before those before it. A TLP that waits for its credits waits for the link meanwhile, and then takes its
+// share of what all of them take on the link, and what the NIC takes beside. A write that is not translated
+// yet keeps its credits for the walk.
+func (p *PCIe) credited(t, sent, link, beside, walk units.Time, packets, n int) units.Time {
 	c := &p.credits
 	c.returned(t)
 	if data := dataCredits(n); c.fit(t, packets, data) && c.left <= sent {
 		c.hold(sent+walk+p.cfg.PostedHold, packets, data)
 		return sent
 	}
-	end := max(sent, c.left)
+	end, alone := max(sent, c.left), link/units.Time(packets)+beside
 	for left := n; packets > 0; packets-- {
 		data := min(dataCredits(min(left, p.cfg.MPS)), c.most.data)
 		left -= p.cfg.MPS
