@@ -35,7 +35,9 @@ func TestPromises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, c.settings, c.open)
-			verbstest.Run(t, verbstest.Ends{A: d, B: d, GIDA: -1, GIDB: -1})
+			e := verbstest.Ends{A: d, B: d, GIDA: -1, GIDB: -1}
+			t.Run("alone", func(t *testing.T) { verbstest.Run(t, e) })
+			t.Run("shim", func(t *testing.T) { verbstest.Run(t, verbstest.Shimmed(t, e)) })
 		})
 	}
 }

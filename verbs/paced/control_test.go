@@ -221,6 +221,7 @@ func wait[V any](t *testing.T, c <-chan V, what string) V {
 type gated struct {
 	t              *testing.T
 	gate           *barrier
+	dev            *nullDevice
 	shim           *paced.Shim
 	pd             verbs.PD
 	cq, spare      verbs.CQ
@@ -237,8 +238,8 @@ func newGated(t *testing.T) *gated {
 	cfg.Engine = func(cc.Env) (cc.Engine, error) {
 		return &fixed{control: cc.Control{Rate: 100 * units.Gbps, Window: cc.Unlimited}, quiet: true}, nil
 	}
-	x := &gated{t: t, gate: g}
-	x.shim = must(paced.Wrap(&gatedDevice{Device: &nullDevice{}, barrier: g}, cfg))(t)
+	x := &gated{t: t, gate: g, dev: &nullDevice{}}
+	x.shim = must(paced.Wrap(&gatedDevice{Device: x.dev, barrier: g}, cfg))(t)
 	x.pd = must(x.shim.AllocPD())(t)
 	x.cq = must(x.shim.CreateCQ(verbs.CQInitAttr{CQE: 64}))(t)
 	x.spare = must(x.shim.CreateCQ(verbs.CQInitAttr{CQE: 64}))(t)

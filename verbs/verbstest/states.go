@@ -125,6 +125,48 @@ var stateTests = []test{
 		}
 		return err
 	}},
+	{"one event for a long request", func(r *rig) error {
+		const n = 300_000 // many segments, where something cuts requests
+		channel, cq, err := r.channelled()
+		if err != nil {
+			return err
+		}
+		_, lmr, err := r.register(&r.a, n, 1)
+		if err != nil {
+			return err
+		}
+		_, rmr, err := r.register(&r.b, n, 2)
+		if err != nil {
+			return err
+		}
+		r.b.cq = cq
+		_, qb, err := r.connected(nil)
+		if err != nil {
+			return err
+		}
+		if err := cq.ReqNotify(false); err != nil {
+			return err
+		}
+		if err := post(qb, verbs.SendWR{
+			WRID: 1, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(rmr, 0, n)},
+			RemoteAddr: lmr.Addr(), RKey: lmr.RKey(),
+		}); err != nil {
+			return err
+		}
+		if _, err := channel.Wait(patience); err != nil {
+			return err
+		}
+		if n, err := cq.Poll(make([]verbs.WC, 4)); n != 1 || err != nil {
+			return fmt.Errorf("%d completions after the event: %w", n, err)
+		}
+		if err := cq.ReqNotify(false); err != nil {
+			return err
+		}
+		if _, err := channel.Wait(time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+			return expect("a second event", err, verbs.ErrTimeout)
+		}
+		return nil
+	}},
 	{"two events on one channel", func(r *rig) error {
 		channel, first, err := r.channelled()
 		if err != nil {

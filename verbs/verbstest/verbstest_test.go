@@ -4,9 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	_ "github.com/sluice-rdma/sluice/cc/timely"
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/paced"
 	_ "github.com/sluice-rdma/sluice/verbs/simverbs"
 	_ "github.com/sluice-rdma/sluice/verbs/softroce"
 	"github.com/sluice-rdma/sluice/verbs/verbstest"
@@ -45,37 +43,12 @@ func run(t *testing.T, a, b string, port, gid int) {
 		plain.KeepsCompletions = *keeps
 		verbstest.Run(t, plain)
 	})
-	t.Run("shim", func(t *testing.T) { verbstest.Run(t, shimmed(t, e)) })
+	t.Run("shim", func(t *testing.T) { verbstest.Run(t, verbstest.Shimmed(t, e)) })
 	t.Run("shim on one side", func(t *testing.T) {
-		s := shimmed(t, e)
+		s := verbstest.Shimmed(t, e)
 		s.B = e.B
 		verbstest.Run(t, s)
 	})
-}
-
-// shimmed puts a shim with TIMELY over each end.
-func shimmed(t *testing.T, e verbstest.Ends) verbstest.Ends {
-	t.Helper()
-	wrap := func(dev verbs.Device) verbs.Device {
-		cfg := paced.DefaultConfig()
-		cfg.Scheme = "timely"
-		s, err := paced.Wrap(dev, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.CloseAdopted(); err != nil {
-				t.Error(err)
-			}
-		})
-		return s
-	}
-	same := e.A == e.B
-	e.A = wrap(e.A)
-	if e.B = e.A; !same {
-		e.B = wrap(e.B)
-	}
-	return e
 }
 
 func TestModel(t *testing.T) { run(t, "sim:verbstest/h0", "sim:verbstest/h1", 1, -1) }
