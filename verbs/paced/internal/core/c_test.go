@@ -110,10 +110,9 @@ type twin struct {
 // twinPair is a queue pair in Go.
 type twinPair struct {
 	QP
-	flight  []uint64 // WRIDs with the provider
-	cnps    uint64
-	removed bool
-	engine  int
+	flight []uint64 // WRIDs with the provider
+	cnps   uint64
+	engine int
 }
 
 func (w *twin) call(what, pair int, v []int64, want ...int64) {
