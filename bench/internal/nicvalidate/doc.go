@@ -1,8 +1,8 @@
 // Package nicvalidate compares the NIC model with published measurements of NICs and
 // PCIe devices (docs/nic-validation.md).
 //
-// published.yaml has the figures, with their sources and what the model may use them
-// for: presets are set from rows to fit, never from rows to predict. A Measurement
+// published.yaml has the figures, with their sources and their class: fit, seen or blind, by
+// the rule that the page states. A Measurement
 // takes one row's figures from the model: rates and latencies through the verbs API of
 // package simverbs, rows of a PCIe device through the model's link and DMA engine,
 // facts from the devices' attributes. Where the model lacks a mechanism or a preset,

@@ -43,7 +43,7 @@ func TestCommittedPage(t *testing.T) {
 		r := &results[i]
 		for k, f := range r.Figures {
 			p := &r.Row.Points[k]
-			if f.Missing != "" || r.Row.Use != Predict || math.Abs(p.Error(f.Value)) <= PointLimit {
+			if f.Missing != "" || r.Row.ClassOf(k) == Fit || math.Abs(p.Error(f.Value)) <= PointLimit {
 				continue
 			}
 			if len(deviations.About(known, r.Row.ID, p.At)) == 0 {
@@ -123,39 +123,53 @@ func TestError(t *testing.T) {
 	}
 }
 
-func TestMedianError(t *testing.T) {
-	row := Row{Use: Predict, Points: []Point{{Value: 10}, {Value: 10}, {Value: 10}, {Value: 10}, {Value: 10}}}
-	r := Result{Row: row, Figures: []Figure{{Value: 11}, {Value: 8}, {Missing: "a stage"}, {Value: 13}, {Value: 10}}}
-	if m, n := MedianError([]Result{r}, Predict, false); n != 4 || math.Abs(m-0.15) > 1e-12 {
-		t.Errorf("median %v of %d points, want 0.15 of 4", m, n)
-	}
-	if m, n := MedianError([]Result{r}, Fit, true); m != 0 || n != 0 {
-		t.Errorf("median %v of %d points where there are none", m, n)
-	}
-	more := r
-	more.Row.Added = true
-	if _, n := MedianError([]Result{r, more}, Predict, false); n != 4 {
-		t.Errorf("%d points with an added row that is left out, want 4", n)
-	}
-	if _, n := MedianError([]Result{r, more}, Predict, true); n != 8 {
-		t.Errorf("%d points with an added row, want 8", n)
+func TestSummarise(t *testing.T) {
+	row := Row{Source: "A table 1", Class: Seen, Points: []Point{{Value: 10}, {Value: 10}, {Value: 10}, {Value: 10}, {Value: 10}, {Value: 10, Class: Fit}, {Value: 10, Apart: "B's"}}}
+	r := Result{Row: row, Figures: []Figure{{Value: 11}, {Value: 8}, {Missing: "a stage"}, {Value: 14}, {Value: 10}, {Value: 30}, {Value: 50}}}
+	other := r
+	other.Row.Source, other.Row.Of = "B/raw", "pcie"
+	apart := r
+	apart.Row.Apart = "no measurement"
+	results := []Result{r, other, apart}
+	all := func(*Row) bool { return true }
+	for _, c := range []struct {
+		name   string
+		class  Class
+		filter func(*Row) bool
+		want   Errors
+	}{
+		{"two rows", Seen, all, Errors{Rows: 2, Points: 8, Median: 0.15, Over: 2}},
+		{"by source", Seen, func(r *Row) bool { return r.origin() == "B" }, Errors{Rows: 1, Points: 4, Median: 0.15, Over: 1}},
+		{"of NICs", Seen, func(r *Row) bool { return r.kind() == "NICs" }, Errors{Rows: 1, Points: 4, Median: 0.15, Over: 1}},
+		{"points with a class of their own", Fit, all, Errors{Rows: 2, Points: 2, Median: 2, Over: 2}},
+		{"no points", Blind, all, Errors{}},
+	} {
+		got := Summarise(results, c.class, c.filter)
+		if math.Abs(got.Median-c.want.Median) > 1e-12 {
+			t.Errorf("%s: median %v, want %v", c.name, got.Median, c.want.Median)
+		}
+		if got.Median = c.want.Median; got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
-	const head = "- {id: X, source: S, conf: A, use: fit, what: W, unit: B, points: ["
+	const head = "- {id: X, source: S, conf: A, class: fit, what: W, unit: B, points: ["
 	for name, text := range map[string]string{
-		"no id":        "- {source: S, conf: A, use: fit, what: W, unit: B, points: [{at: a, value: 1}]}",
-		"an id twice":  head + "{at: a, value: 1}]}\n" + head + "{at: a, value: 1}]}",
-		"no use":       "- {id: X, source: S, conf: A, what: W, unit: B, points: [{at: a, value: 1}]}",
-		"no conf":      "- {id: X, source: S, use: fit, what: W, unit: B, points: [{at: a, value: 1}]}",
-		"no points":    head + "]}",
-		"no value":     head + "{at: a}]}",
-		"two values":   head + "{at: a, value: 1, low: 1, high: 2}]}",
-		"half a range": head + "{at: a, value: 1, low: 1}]}",
-		"no name":      head + "{value: 1}]}",
-		"a name twice": head + "{at: a, value: 1}, {at: a, value: 2}]}",
-		"another key":  head + "{at: a, worth: 1}]}",
+		"no id":         "- {source: S, conf: A, class: fit, what: W, unit: B, points: [{at: a, value: 1}]}",
+		"an id twice":   head + "{at: a, value: 1}]}\n" + head + "{at: a, value: 1}]}",
+		"no class":      "- {id: X, source: S, conf: A, what: W, unit: B, points: [{at: a, value: 1}]}",
+		"of what":       "- {id: X, source: S, conf: A, class: fit, of: usb, what: W, unit: B, points: [{at: a, value: 1}]}",
+		"point's class": head + "{at: a, value: 1, class: predict}]}",
+		"no conf":       "- {id: X, source: S, class: fit, what: W, unit: B, points: [{at: a, value: 1}]}",
+		"no points":     head + "]}",
+		"no value":      head + "{at: a}]}",
+		"two values":    head + "{at: a, value: 1, low: 1, high: 2}]}",
+		"half a range":  head + "{at: a, value: 1, low: 1}]}",
+		"no name":       head + "{value: 1}]}",
+		"a name twice":  head + "{at: a, value: 1}, {at: a, value: 2}]}",
+		"another key":   head + "{at: a, worth: 1}]}",
 	} {
 		if _, err := parsePublished([]byte(text)); err == nil {
 			t.Errorf("%s: accepted", name)

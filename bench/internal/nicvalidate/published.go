@@ -3,26 +3,35 @@ package nicvalidate
 import (
 	_ "embed" // the published figures
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 )
 
-// Use says what the model may do with a row.
-type Use string
+// Class says what part a row had in the making of the model, by the rule that the page states.
+type Class string
 
-// Uses.
+// Classes.
 const (
-	Fit     Use = "fit"     // presets may be set from it
-	Predict Use = "predict" // it is only compared with
+	Fit   Class = "fit"   // a parameter was set from it
+	Seen  Class = "seen"  // it was looked at while the model was made
+	Blind Class = "blind" // it was committed before the model was first run for it
 )
+
+// classes are in the order of the page.
+var classes = []Class{Blind, Seen, Fit}
+
+func (c Class) valid() bool { return slices.Contains(classes, c) }
 
 // Row is one published table, figure or fact.
 type Row struct {
 	ID         string  `yaml:"id"`
 	Source     string  `yaml:"source"`
 	Confidence string  `yaml:"conf"` // A or B; see published.yaml
-	Use        Use     `yaml:"use"`
-	Added      bool    `yaml:"added"` // looked for when the model stood; reported apart
+	Class      Class   `yaml:"class"`
+	Of         string  `yaml:"of"`    // pcie for what was measured of PCIe, empty for NICs
+	Apart      string  `yaml:"apart"` // why its points don't enter medians; empty if they do
 	What       string  `yaml:"what"`
 	Unit       string  `yaml:"unit"`
 	Points     []Point `yaml:"points"`
@@ -30,10 +39,35 @@ type Row struct {
 
 // Point is one figure of a row: a value, or a range.
 type Point struct {
-	At    string  `yaml:"at"` // what it is the figure of; unique in its row
+	At    string  `yaml:"at"`    // what it is the figure of; unique in its row
+	Class Class   `yaml:"class"` // if not the row's
+	Apart string  `yaml:"apart"` // as the row's
 	Value float64 `yaml:"value"`
 	Low   float64 `yaml:"low"` // of a range; then there is no Value
 	High  float64 `yaml:"high"`
+}
+
+// ClassOf returns the class of a point of the row.
+func (r *Row) ClassOf(point int) Class {
+	if c := r.Points[point].Class; c != "" {
+		return c
+	}
+	return r.Class
+}
+
+// kind is what was measured.
+func (r *Row) kind() string {
+	if r.Of == "pcie" {
+		return "PCIe"
+	}
+	return "NICs"
+}
+
+// origin is the source without what says where in it: "K16 table 4" and "K16 figure 14" are K16.
+func (r *Row) origin() string {
+	name, _, _ := strings.Cut(r.Source, " ")
+	name, _, _ = strings.Cut(name, "/")
+	return name
 }
 
 // Error returns how far a figure is off a point, as a fraction of the point: negative
@@ -54,6 +88,9 @@ func (p *Point) validate() error {
 	value, bounds := p.Value > 0, p.Low > 0 && p.High > p.Low
 	if p.At == "" || value == bounds || !bounds && (p.Low != 0 || p.High != 0) {
 		return fmt.Errorf("point %q: give it a name and either a positive value or 0 < low < high", p.At)
+	}
+	if p.Class != "" && !p.Class.valid() {
+		return fmt.Errorf("point %q: class is %q: write fit, seen or blind", p.At, p.Class)
 	}
 	return nil
 }
@@ -85,8 +122,11 @@ func parsePublished(text []byte) ([]Row, error) {
 			return bad(fmt.Errorf("its id is empty or taken"))
 		}
 		seen[r.ID] = true
-		if r.Use != Fit && r.Use != Predict {
-			return bad(fmt.Errorf("use is %q: write fit or predict", r.Use))
+		if !r.Class.valid() {
+			return bad(fmt.Errorf("class is %q: write fit, seen or blind", r.Class))
+		}
+		if r.Of != "" && r.Of != "pcie" {
+			return bad(fmt.Errorf("of is %q: write pcie, or leave it out for NICs", r.Of))
 		}
 		if r.Confidence != "A" && r.Confidence != "B" {
 			return bad(fmt.Errorf("conf is %q: write A or B", r.Confidence))
