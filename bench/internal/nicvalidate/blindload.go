@@ -116,8 +116,8 @@ func (l *blindLoad) measure(clock *host, ends []*loadEnd) (float64, error) {
 			break
 		}
 	}
-	if until == 0 {
-		return 0, verbs.ErrTimeout
+	if until == 0 { // what came over in all of that time
+		from, until, before, after = 0, units.FromDuration(mostOfALoad), 0, count()
 	}
 	return float64(after-before) / (until - from).Microseconds(), nil
 }

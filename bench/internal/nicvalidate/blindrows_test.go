@@ -159,3 +159,40 @@ func TestBlindDMANames(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// Every blind row that is run has its first figure, and no other row has one.
+func TestFirstFigures(t *testing.T) {
+	first := First()
+	for _, b := range BlindRows() {
+		if _, ok := first[b.row.ID]; ok != (b.Status == Predicted) {
+			t.Errorf("%s, which is %s, has a first figure: %v; make validate-nic adds them", b.row.ID, b.Status, ok)
+		}
+		delete(first, b.row.ID)
+	}
+	for id := range first {
+		t.Errorf("blindfirst.yaml: %s is no blind row", id)
+	}
+	results := []Result{
+		{Row: Row{ID: "new", Class: Blind}, Figures: []Figure{{Value: 1.5}}}, {Row: Row{ID: "old", Class: Seen}, Figures: []Figure{{Value: 2}}},
+		{Row: Row{ID: "pb-ib-rd64", Class: Blind}, Figures: []Figure{{Value: 3}}},
+	}
+	var b strings.Builder
+	if err := WriteFirst(&b, results); err != nil || b.String() != "new: 1.5\n" {
+		t.Errorf("%q (%v), want the new row's", b.String(), err)
+	}
+	if v := firstFigures(results)[2].Figures[0].Value; v != 33.245 || results[2].Figures[0].Value != 3 {
+		t.Errorf("the first figure of pb-ib-rd64 is %v, want 33.245", v)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	for _, c := range []struct {
+		of   []float64
+		q    float64
+		want float64
+	}{{nil, 0.5, 0}, {[]float64{7}, 0.9, 7}, {[]float64{1, 2, 4}, 0.5, 2}, {[]float64{1, 2, 4, 8}, 0.5, 3}, {[]float64{0, 10}, 0.9, 9}} {
+		if got := quantile(c.of, c.q); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v of %v: %v, want %v", c.q, c.of, got, c.want)
+		}
+	}
+}
