@@ -60,8 +60,8 @@ func blindSummary(b *strings.Builder, results []Result) {
 	b.WriteString(`
 ### Blind rows
 
-The first figure of a row stands, and the medians above are of those. The model has changed since, for reasons of its own; what it
-says now, of the same rows:
+The first figure of a row stands, and the medians above are of those; beside it is what the model says now, which changes only for
+reasons of its own. All PCIe rows but one are of the device that the older ones are of, in other hosts: they say little of another device.
 
 | of | points | first: quartiles, 90 % | over 50 % | now: quartiles, 90 % | over 50 % |
 |---|---|---|---|---|---|
