@@ -36,9 +36,9 @@ const (
 	switchLatency = 100 * units.Nanosecond
 )
 
-// newHosts makes machines with the same NIC: two back to back, or more around one
+// newHosts makes machines with these NICs in turn: two back to back, or more around one
 // lossless switch.
-func newHosts(n int, direct bool, link fabric.Link, cfg nicmodel.Config) ([]*host, error) {
+func newHosts(n int, direct bool, link fabric.Link, cfgs ...nicmodel.Config) ([]*host, error) {
 	var topology *fabric.Topology
 	if direct {
 		topology = &fabric.Topology{}
@@ -61,7 +61,7 @@ func newHosts(n int, direct bool, link fabric.Link, cfg nicmodel.Config) ([]*hos
 	frames := nicmodel.NewFrames(net)
 	hosts := make([]*host, n)
 	for i := range hosts {
-		nic, err := nicmodel.New(e, net, frames, i, link.Rate, cfg)
+		nic, err := nicmodel.New(e, net, frames, i, link.Rate, cfgs[i%len(cfgs)])
 		if err != nil {
 			return nil, err
 		}
@@ -142,14 +142,13 @@ func take(qp verbs.QP, steps ...step) error {
 	return nil
 }
 
-// connectUC makes an unreliable connection between two machines and returns a's end.
-func connectUC(a, b *host, depth, inline int, mtu ib.MTU) (verbs.QP, error) {
+// connectUC makes an unreliable connection between two machines.
+func connectUC(a, b *host, depth, inline int, mtu ib.MTU) (qa, qb verbs.QP, err error) {
 	var qps [2]verbs.QP
 	hosts := [2]*host{a, b}
 	for i, h := range hosts {
-		var err error
 		if qps[i], err = h.newQP(ib.UC, depth, 0, inline); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for i := range qps {
@@ -160,10 +159,10 @@ func connectUC(a, b *host, depth, inline int, mtu ib.MTU) (verbs.QP, error) {
 			}, verbs.InitToRTRUC},
 			step{verbs.QPAttr{State: ib.RTS}, verbs.RTRToRTSUC},
 		); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return qps[0], nil
+	return qps[0], qps[1], nil
 }
 
 // destination is where datagrams go.

@@ -282,7 +282,7 @@ func TestParsePB(t *testing.T) {
 // Machines that all send to each other do as much each time, and more with a larger window.
 func TestSwarm(t *testing.T) {
 	for _, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRRDMAWrite} {
-		s := swarm{op: op, machines: 3, threads: 2, window: 16, each: 2}
+		s := swarm{op: op, payload: 32, machines: 3, threads: 2, window: 16, each: 2, link: back}
 		rate, err := s.run("cx5")
 		if err != nil {
 			t.Fatalf("%v: %v", op, err)

@@ -1,6 +1,7 @@
 package nicvalidate
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -32,6 +33,7 @@ type pbTest struct {
 	near      bool
 	iommu     bool
 	byCommand bool
+	mps, mrrs int // of other hosts; 0 is nfp6000's
 }
 
 func parsePB(at string) (*pbTest, error) {
@@ -88,6 +90,7 @@ func (c *pbTest) bdw() nicmodel.PCIeConfig {
 		p.IOMMU = nicmodel.IOMMUConfig{Entries: 118, PageSize: 4096, Miss: 290 * units.Nanosecond, Walkers: 6}
 		p.PostedCredits = 64
 	}
+	p.MPS, p.MRRS = cmp.Or(c.mps, p.MPS), cmp.Or(c.mrrs, p.MRRS)
 	if c.byCommand {
 		p.ReadSetup, p.WriteSetup, p.StagingRate, p.WriteIssue = 0, 0, 0, 0
 	}
@@ -155,6 +158,11 @@ func pbThroughput(at string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return c.throughput()
+}
+
+// throughput is the payload in Gbps.
+func (c *pbTest) throughput() (float64, error) {
 	p, err := c.link()
 	if err != nil {
 		return 0, err
@@ -165,7 +173,7 @@ func pbThroughput(at string) (float64, error) {
 	case "write":
 		return sustained(p, c.size, c.addresses(), writeOf), nil
 	}
-	return 0, noPoint(at)
+	return 0, noPoint(c.op)
 }
 
 func pbRows() []Measurement {

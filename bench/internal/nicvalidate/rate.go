@@ -435,7 +435,7 @@ func fetch(cfg nicmodel.Config, service ib.QPType, n int) (int, error) {
 		wr.Opcode = ib.WRSend
 		to.address(&wr)
 	case ib.UC:
-		qp, err = connectUC(a, b, 16, n, ibMTU)
+		qp, _, err = connectUC(a, b, 16, n, ibMTU)
 	default:
 		qp, _, err = connect(a, b, 16, 0, n, ibMTU)
 	}

@@ -112,7 +112,8 @@ func Markdown(w io.Writer, results []Result, clock []*RoundTrips) error {
 
 What was measured of real NICs and PCIe devices, beside what the [model](nic.md) says: ` + "`make validate-nic`" + `
 takes all figures anew and writes this page. The published figures and their sources are in
-[published.yaml](../bench/internal/nicvalidate/published.yaml).
+[published.yaml](../bench/internal/nicvalidate/published.yaml); those of the blind rows in [blind.yaml](../bench/internal/nicvalidate/blind.yaml),
+and how these are run in [blindruns.yaml](../bench/internal/nicvalidate/blindruns.yaml).
 
 ## Classes
 
@@ -141,6 +142,7 @@ PB8 and PB14 in view.
 
 `)
 	summary(&b, results)
+	blindSummary(&b, results)
 	b.WriteString(`
 Rates and latencies are taken through the verbs API over the model. Rows of a PCIe device (P and PB) drive the
 model's link and DMA engine by themselves. InfiniBand NICs have InfiniBand framing on the link. Figures come out the same
@@ -148,7 +150,8 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 [deviations](#deviations) below.
 `)
 	known := differences()
-	for _, class := range classes {
+	blindMarkdown(&b, results, known)
+	for _, class := range classes[1:] {
 		var rows strings.Builder
 		for i := range results {
 			results[i].markdown(&rows, class, known)
@@ -173,17 +176,24 @@ on every run. An error is the figure over the published one, less 1. B marks fig
 	return err
 }
 
-var titles = map[Class]string{Blind: "Blind", Seen: "Seen", Fit: "Fit, and facts"}
+var titles = map[Class]string{Seen: "Seen", Fit: "Fit, and facts"}
 
 // summary writes the table of medians: by class, what was measured, and source.
 func summary(b *strings.Builder, results []Result) {
 	b.WriteString("| class | of | source | rows | points | median error | off by more than 35 % |\n|---|---|---|---|---|---|---|\n")
-	line := func(class Class, kind, source string, filter func(*Row) bool) {
+	line := func(results []Result, class Class, kind, source string, filter func(*Row) bool) {
 		if s := Summarise(results, class, filter); s.Points > 0 {
 			fmt.Fprintf(b, "| %s | %s | %s | %d | %d | %.1f %% | %d |\n", class, kind, source, s.Rows, s.Points, 100*s.Median, s.Over)
 		}
 	}
 	for _, class := range classes {
+		results := results
+		if class == Blind {
+			results = firstFigures(results)
+		}
+		line := func(class Class, kind, source string, filter func(*Row) bool) {
+			line(results, class, kind, source, filter)
+		}
 		line(class, "all", "all", func(*Row) bool { return true })
 		for _, kind := range []string{"NICs", "PCIe"} {
 			line(class, kind, "all", func(r *Row) bool { return r.kind() == kind })

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/sim/fabric"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -16,13 +18,13 @@ import (
 // requests outstanding and waits for the oldest. Hosts post and poll in no time.
 type swarm struct {
 	op       ib.WROpcode
+	payload  int
 	machines int
 	threads  int
 	window   int
 	each     int // queue pairs of a thread to a machine
+	link     fabric.Link
 }
-
-const swarmPayload = 32
 
 // Warm-up and length of a swarm.
 const (
@@ -32,7 +34,7 @@ const (
 
 // parseSwarm reads "11 machines, 14 threads, window 32, 9 queue pairs each".
 func parseSwarm(at string) (*swarm, error) {
-	s := &swarm{}
+	s := &swarm{payload: 32, link: ports(nicmodel.Config{})}
 	if _, err := fmt.Sscanf(at, "%d machines, %d threads, window %d, %d each", &s.machines, &s.threads, &s.window, &s.each); err != nil {
 		return nil, noPoint(at)
 	}
@@ -45,7 +47,11 @@ func (s *swarm) run(nic string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	hosts, err := newHosts(s.machines, false, ports(cfg), cfg)
+	return s.runOn(cfg)
+}
+
+func (s *swarm) runOn(cfg nicmodel.Config) (float64, error) {
+	hosts, err := newHosts(s.machines, false, s.link, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -100,7 +106,11 @@ func (s *swarm) run(nic string) (float64, error) {
 // link connects two threads by a queue pair more.
 func link(a, b *swarmThread, ha, hb *host) error {
 	depth := min(a.s.window, queueDepth)
-	qa, qb, err := connect(ha, hb, depth, 1, swarmPayload, ibMTU)
+	inline := 0
+	if a.s.op == ib.WRRDMAWrite {
+		inline = a.s.payload
+	}
+	qa, qb, err := connect(ha, hb, depth, 1, inline, ibMTU)
 	if err != nil {
 		return err
 	}
@@ -142,9 +152,9 @@ func (t *swarmThread) post() {
 	}
 	if t.s.op == ib.WRRDMAWrite {
 		wr.Flags |= verbs.SendInline
-		wr.Inline = t.host.buf[:swarmPayload]
+		wr.Inline = t.host.buf[:t.s.payload]
 	} else {
-		wr.SGL = []verbs.SGE{verbs.SGEOf(t.host.mr, int(at), swarmPayload)}
+		wr.SGL = []verbs.SGE{verbs.SGEOf(t.host.mr, int(at), t.s.payload)}
 	}
 	if _, err := q.qp.PostSend(t.wr[:]); err != nil && t.err == nil {
 		t.err = err
@@ -190,7 +200,7 @@ func swarmRows() []Measurement {
 		}}
 	}
 	return []Measurement{
-		row("KS1", fmt.Sprintf("thread t of each machine has so many queue pairs to thread t of each other one and takes one at random; %d B; all have completions; a thread waits for its oldest request", swarmPayload), ib.WRRDMARead),
+		row("KS1", "thread t of each machine has so many queue pairs to thread t of each other one and takes one at random; 32 B; all have completions; a thread waits for its oldest request", ib.WRRDMARead),
 		row("KS2", "as KS1, the data inline", ib.WRRDMAWrite),
 		row("KS3", "as KS1; 384 are outstanding, as many as connectib holds elements", ib.WRRDMARead), row("KS4", "as KS1", ib.WRRDMARead),
 	}

@@ -1,0 +1,265 @@
+package nicvalidate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/nicmodel"
+	"github.com/sluice-rdma/sluice/sim/fabric"
+	"github.com/sluice-rdma/sluice/units"
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// blindLoad is a test of how many requests a second come over: of machines of which the first
+// posts to the second, or all to all. Hosts post and poll in no time, a doorbell each request.
+type blindLoad struct {
+	service  ib.QPType
+	op       ib.WROpcode
+	payload  int
+	inline   bool
+	machines int
+	queues   int  // queue pairs of a machine, spread over all machines if there are more than two
+	threads  int  // of a machine, which share its queue pairs out
+	window   int  // requests outstanding a queue pair
+	signal   int  // requests a completion, of which the last has it
+	rounds   bool // a thread waits until all of its requests are over
+	both     bool // all post to all
+	mtu      ib.MTU
+	direct   bool
+	link     fabric.Link
+	nics     []nicmodel.Config
+}
+
+// Requests longer than largest are counted from one completion to another; so many of
+// a queue pair warm up and so many are counted.
+const (
+	largest     = 4096
+	warmUps     = 16
+	counted     = 48
+	mostOfALoad = 100 * time.Millisecond
+	// manyRequests are as many under way as the length of a flood is enough for.
+	manyRequests = 1 << 14
+)
+
+// run returns requests a microsecond, of all machines' mean, or of both directions' sum
+// where there are two machines.
+func (l *blindLoad) run() (float64, error) {
+	if l.window < l.signal {
+		return 0, fmt.Errorf("%d requests outstanding with a completion in %d: none would come", l.window, l.signal)
+	}
+	hosts, err := newHosts(l.machines, l.direct, l.link, l.nics...)
+	if err != nil {
+		return 0, err
+	}
+	ends := make([]*loadEnd, len(hosts))
+	for i, h := range hosts {
+		ends[i] = newLoadEnd(l, h)
+	}
+	each := l.queues
+	if l.machines > 2 {
+		each /= l.machines // those to itself are unused
+	}
+	for i, a := range ends {
+		for _, b := range ends[i+1:] {
+			for range each {
+				if err := l.connect(a, b); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+	for i, e := range ends {
+		if i == 0 || l.both {
+			e.begin()
+		}
+	}
+	rate, err := l.measure(hosts[0], ends)
+	for _, e := range ends {
+		if e.err != nil {
+			return 0, e.err
+		}
+	}
+	if l.machines > 2 {
+		rate /= float64(l.machines)
+	}
+	return rate, err
+}
+
+func (l *blindLoad) measure(clock *host, ends []*loadEnd) (float64, error) {
+	count := func() (n int) {
+		for _, e := range ends {
+			n += e.done
+		}
+		return n
+	}
+	if l.payload <= largest {
+		longer := time.Duration(max(1, l.queues*l.window/manyRequests))
+		verbs.Sleep(clock.dev, longer*warmUp)
+		before := count()
+		verbs.Sleep(clock.dev, longer*flooded)
+		return float64(count()-before) / float64((longer * flooded).Microseconds()), nil
+	}
+	// Between two completions of one queue pair, as those of the others come in turns.
+	var from, until units.Time
+	var before, after int
+	ends[0].counted = func(n int, now units.Time) {
+		switch n {
+		case warmUps:
+			from, before = now, count()
+		case warmUps + counted:
+			until, after = now, count()
+		}
+	}
+	for range mostOfALoad / (100 * time.Microsecond) {
+		if verbs.Sleep(clock.dev, 100*time.Microsecond); until > 0 || ends[0].err != nil {
+			break
+		}
+	}
+	if until == 0 { // what came over in all of that time
+		from, until, before, after = 0, units.FromDuration(mostOfALoad), 0, count()
+	}
+	return float64(after-before) / (until - from).Microseconds(), nil
+}
+
+// connect makes a queue pair between two machines, which both may post to.
+func (l *blindLoad) connect(a, b *loadEnd) (err error) {
+	inline, receives := 0, 0
+	if l.inline {
+		inline = l.payload
+	}
+	if l.op == ib.WRSend {
+		receives = receivesOfALoad
+	}
+	var qa, qb verbs.QP
+	if l.service == ib.UC {
+		qa, qb, err = connectUC(a.host, b.host, l.window, inline, l.mtu)
+	} else {
+		qa, qb, err = connect(a.host, b.host, l.window, receives, inline, l.mtu)
+	}
+	if err != nil {
+		return err
+	}
+	for range receives {
+		if _, err := qb.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(b.host.mr, 0, l.payload)}}}); err != nil {
+			return err
+		}
+	}
+	a.add(qa, b.host)
+	if l.both {
+		b.add(qb, a.host)
+	}
+	return nil
+}
+
+// receivesOfALoad are for all messages of a load: those that are counted, and those that are under way.
+const receivesOfALoad = 2 * (warmUps + counted + perftestDepth)
+
+// loadEnd is a machine of a load.
+type loadEnd struct {
+	l       *blindLoad
+	host    *host
+	flows   []loadFlow
+	pending []int // of each thread's round: completions to come
+	wr      [1]verbs.SendWR
+	wcs     []verbs.WC
+	done    int
+	counted func(n int, now units.Time) // called with each completion of the first queue pair
+	err     error                       // the first
+}
+
+type loadFlow struct {
+	qp     verbs.QP
+	peer   *host
+	at     int // in the peer's memory and in its own
+	thread int
+	out    int
+	since  int // requests since one with a completion
+	done   int // completions
+}
+
+func newLoadEnd(l *blindLoad, h *host) *loadEnd {
+	e := &loadEnd{l: l, host: h, pending: make([]int, l.threads), wcs: make([]verbs.WC, 64)}
+	h.polls = e.poll
+	return e
+}
+
+func (e *loadEnd) add(qp verbs.QP, peer *host) {
+	stride := max(line, (e.l.payload+line-1)/line*line)
+	at := len(e.flows) * stride % bufferBytes
+	if at+stride > bufferBytes {
+		at = 0
+	}
+	e.flows = append(e.flows, loadFlow{qp: qp, peer: peer, at: at, thread: len(e.flows) % e.l.threads})
+}
+
+func (e *loadEnd) begin() {
+	for i := range e.flows {
+		e.fill(i)
+	}
+}
+
+// fill posts what a queue pair's window has room for.
+func (e *loadEnd) fill(i int) {
+	f := &e.flows[i]
+	for f.out < e.l.window && e.err == nil {
+		e.post(uint64(i), f)
+	}
+}
+
+func (e *loadEnd) post(id uint64, f *loadFlow) {
+	wr := &e.wr[0]
+	*wr = verbs.SendWR{WRID: id, Opcode: e.l.op, RemoteAddr: f.peer.mr.Addr() + uint64(f.at), RKey: f.peer.mr.RKey()}
+	if e.l.inline {
+		wr.Flags, wr.Inline = verbs.SendInline, e.host.buf[:e.l.payload]
+	} else {
+		wr.SGL = []verbs.SGE{verbs.SGEOf(e.host.mr, f.at, e.l.payload)}
+	}
+	f.out++
+	if f.since++; f.since == e.l.signal {
+		wr.Flags |= verbs.SendSignaled
+		f.since = 0
+		e.pending[f.thread]++
+	}
+	if _, err := f.qp.PostSend(e.wr[:]); err != nil {
+		e.err = err
+	}
+}
+
+func (e *loadEnd) poll(now units.Time) {
+	for e.err == nil {
+		n, err := e.host.cq.Poll(e.wcs)
+		if err != nil || n == 0 {
+			e.err = err
+			return
+		}
+		for i := range e.wcs[:n] {
+			if wc := e.wcs[i]; wc.Status != ib.WCSuccess {
+				e.err = &verbs.StatusError{WC: wc}
+				return
+			}
+			e.over(int(e.wcs[i].WRID), now)
+		}
+	}
+}
+
+// over counts a completion, and posts what it makes room for.
+func (e *loadEnd) over(i int, now units.Time) {
+	f := &e.flows[i]
+	f.out -= e.l.signal
+	f.done++
+	e.done += e.l.signal
+	e.pending[f.thread]--
+	if i == 0 && e.counted != nil {
+		e.counted(f.done, now)
+	}
+	if !e.l.rounds {
+		e.fill(i)
+		return
+	}
+	if e.pending[f.thread] == 0 {
+		for k := f.thread; k < len(e.flows); k += e.l.threads {
+			e.fill(k)
+		}
+	}
+}
