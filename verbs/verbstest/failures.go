@@ -205,7 +205,8 @@ func (r *rig) fails(spoil func(wr *verbs.SendWR, lmr, rmr verbs.MR), want ...ib.
 	if err := post(qa, good(2)); err != nil {
 		return err
 	}
-	return r.status(&r.a, ib.WCWRFlushErr)
+	_, err = verbs.Drain(r.a.dev, r.a.cq, make([]verbs.WC, 1), patience)
+	return expect("the request behind it", err, ib.WCWRFlushErr)
 }
 
 // status expects that the next completion ends so.
