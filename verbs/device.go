@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -20,9 +21,10 @@ type Device interface {
 	CreateCQ(CQInitAttr) (CQ, error)
 	CreateCompChannel() (CompChannel, error)
 
-	// AsyncEvent waits up to timeout for the next asynchronous event; zero does not
-	// wait. It returns ErrTimeout when none occurred.
-	AsyncEvent(timeout time.Duration) (AsyncEvent, error)
+	// AsyncEvent waits for the next asynchronous event, as CompChannel.Wait does for an
+	// event of a CQ: until ctx is done, and up to timeout, without end if that is negative.
+	// Zero does not wait. It returns ErrTimeout when none occurred.
+	AsyncEvent(ctx context.Context, timeout time.Duration) (AsyncEvent, error)
 
 	// Now reads the host's monotonic clock in the device's world: on a
 	// simulated device, simulated time.

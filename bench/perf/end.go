@@ -350,7 +350,7 @@ func (e *end) idle() error {
 		return e.sendCQ.ReqNotify(false)
 	default:
 		e.armed = false
-		if _, err := e.channel.Wait(e.stall.Duration()); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := e.channel.Wait(context.Background(), e.stall.Duration()); err != nil && !errors.Is(err, verbs.ErrTimeout) {
 			return err
 		}
 	}

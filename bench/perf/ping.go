@@ -2,6 +2,7 @@ package perf
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -271,9 +272,7 @@ func (p *Pinger) Serve() error {
 
 // over distinguishes a requested end, or one by the other end, from a failure.
 func over(err error) error {
-	var status *verbs.StatusError
-	flushed := errors.As(err, &status) && status.WC.Status == ib.WCWRFlushErr
-	if errors.Is(err, errStopped) || flushed {
+	if errors.Is(err, errStopped) || errors.Is(err, ib.WCWRFlushErr) {
 		return nil
 	}
 	return err
@@ -361,7 +360,7 @@ func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
 		if p.cfg.Stop != nil && p.cfg.Stop() {
 			return wc[0], errStopped
 		}
-		_, err := p.channel.Wait(slice)
+		_, err := p.channel.Wait(context.Background(), slice)
 		if err == nil {
 			continue
 		}

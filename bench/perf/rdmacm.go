@@ -210,7 +210,7 @@ func (l *cmLink) await(cq verbs.CQ, deadline time.Time) (verbs.WC, error) {
 		case !deadline.IsZero() && !time.Now().Before(deadline):
 			return wc[0], os.ErrDeadlineExceeded
 		}
-		if _, err := l.channel.Wait(slice); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := l.channel.Wait(context.Background(), slice); err != nil && !errors.Is(err, verbs.ErrTimeout) {
 			return wc[0], err
 		}
 	}

@@ -6,6 +6,7 @@ package ibverbs
 import "C"
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -51,12 +52,12 @@ func (d *Device) AdoptChannel(ch unsafe.Pointer) verbs.CompChannel {
 func (h *CompChannel) Handle() unsafe.Pointer { return unsafe.Pointer(h.ch) }
 
 // Wait implements verbs.CompChannel.
-func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (h *CompChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	if h.gone.Load() {
 		return nil, closed("get_cq_event", h.dev.name)
 	}
 	var out *CQ
-	err := await(h.ch.fd, timeout, &h.reading, h.gone.Load, func() (bool, error) {
+	err := await(ctx, h.ch.fd, timeout, &h.reading, h.gone.Load, func() (bool, error) {
 		var cq *C.struct_ibv_cq
 		if e := C.shim_get_cq_event(h.dev.calls, h.ch, &cq); e != 0 {
 			if e == C.EAGAIN {

@@ -7,6 +7,7 @@ package ibverbs
 import "C"
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"net/url"
@@ -328,16 +329,22 @@ func (d *Device) remove() {
 // it sees whether the device was closed.
 const eventPoll = 100 * time.Millisecond
 
-// await waits up to timeout for take to succeed; fd becomes readable when it may.
-func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, take func() (bool, error)) error {
+// await waits until ctx is done and up to timeout for take to succeed; fd becomes readable
+// when it may.
+func await(ctx context.Context, fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, take func() (bool, error)) error {
 	deadline := time.Now().Add(timeout)
+	cancelled, stop, err := whenDone(ctx, timeout)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	for {
 		lock.Lock()
 		if gone() {
 			lock.Unlock()
 			return verbs.ErrClosed
 		}
-		r := C.shim_readable(fd, 0)
+		r := C.shim_readable(fd, -1, 0)
 		got, err := false, error(nil)
 		if r > 0 {
 			got, err = take()
@@ -351,6 +358,9 @@ func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, 
 		case r > 0:
 			continue // it was no event, or none of ours
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		left := eventPoll
 		if timeout >= 0 {
 			left = min(left, time.Until(deadline))
@@ -359,14 +369,38 @@ func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, 
 			}
 		}
 		// Rounded up: 0 would not wait.
-		if r := C.shim_readable(fd, C.int((left+time.Millisecond-1)/time.Millisecond)); r < 0 {
+		if r := C.shim_readable(fd, cancelled, C.int((left+time.Millisecond-1)/time.Millisecond)); r < 0 {
 			return &cause{syscall.Errno(-r), nil}
 		}
 	}
 }
 
+// whenDone returns a descriptor that becomes readable when ctx is done; -1 if it never is,
+// or if nobody will wait.
+func whenDone(ctx context.Context, timeout time.Duration) (fd C.int, stop func(), err error) {
+	if ctx.Done() == nil || timeout == 0 {
+		return -1, func() {}, nil
+	}
+	var pipe [2]int
+	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
+		return -1, nil, err
+	}
+	written := make(chan struct{})
+	unregister := context.AfterFunc(ctx, func() {
+		_, _ = syscall.Write(pipe[1], []byte{0}) // a pipe that is empty takes a byte
+		close(written)
+	})
+	return C.int(pipe[0]), func() {
+		if !unregister() {
+			<-written
+		}
+		_ = syscall.Close(pipe[0])
+		_ = syscall.Close(pipe[1])
+	}, nil
+}
+
 // AsyncEvent implements verbs.Device.
-func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+func (d *Device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
 	var out verbs.AsyncEvent
 	d.reading.Lock()
 	if d.isClosed() {
@@ -375,7 +409,7 @@ func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	}
 	fd := d.ctx.async_fd // the context goes with Close
 	d.reading.Unlock()
-	err := await(fd, timeout, &d.reading, d.isClosed, func() (bool, error) {
+	err := await(ctx, fd, timeout, &d.reading, d.isClosed, func() (bool, error) {
 		var kind, port C.int
 		var element unsafe.Pointer
 		if e := C.shim_get_async_event(d.calls, d.ctx, &kind, &element, &port); e != 0 {

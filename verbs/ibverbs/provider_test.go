@@ -371,12 +371,12 @@ func TestAsyncEvents(t *testing.T) {
 		t.Run(c.event, func(t *testing.T) {
 			d := open(t, map[string]string{"EVENTS": c.event + "@post_send:1"})
 			a, b := connect(t, d, false)
-			if _, err := d.AsyncEvent(0); !errors.Is(err, verbs.ErrTimeout) {
+			if _, err := d.AsyncEvent(t.Context(), 0); !errors.Is(err, verbs.ErrTimeout) {
 				t.Errorf("before: %v", err)
 			}
 			got := make(chan verbs.AsyncEvent, 1)
 			go func() {
-				e, err := d.AsyncEvent(30 * time.Second)
+				e, err := d.AsyncEvent(t.Context(), 30*time.Second)
 				if err != nil {
 					t.Error(err)
 				}
@@ -430,7 +430,7 @@ func TestAdopt(t *testing.T) {
 	if n, err := a.qp.PostSend([]verbs.SendWR{write(a, b, 64), write(a, b, 64)}); n != 2 {
 		t.Fatal(err)
 	}
-	if got, err := channel.Wait(30 * time.Second); err != nil || got != cq {
+	if got, err := channel.Wait(t.Context(), 30*time.Second); err != nil || got != cq {
 		t.Errorf("event of %v, %v", got, err)
 	}
 	for range 2 {
@@ -482,7 +482,7 @@ func TestDestroyEndsWait(t *testing.T) {
 	ch, err := d.CreateCompChannel()
 	check(t, err)
 	done := make(chan error)
-	go func() { _, err := ch.Wait(-1); done <- err }()
+	go func() { _, err := ch.Wait(t.Context(), -1); done <- err }()
 	check(t, ch.Destroy())
 	if err := <-done; !errors.Is(err, verbs.ErrClosed) {
 		t.Error(err)
@@ -500,7 +500,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 			done.Go(func() {
 				started.Done()
 				for {
-					_, err := dev.AsyncEvent(0)
+					_, err := dev.AsyncEvent(t.Context(), 0)
 					if errors.Is(err, verbs.ErrClosed) {
 						return
 					}

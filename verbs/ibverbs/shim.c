@@ -104,13 +104,13 @@ int shim_query_gid(struct ibv_context *ctx, int port, int index, struct ibv_gid_
 	return code(ibv_query_gid_ex(ctx, (uint32_t)port, (uint32_t)index, e, 0));
 }
 
-int shim_readable(int fd, int milliseconds)
+int shim_readable(int fd, int cancelled, int milliseconds)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int r = poll(&p, 1, milliseconds);
-	if (r < 0)
+	/* poll ignores a negative descriptor. */
+	struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = cancelled, .events = POLLIN}};
+	if (poll(p, 2, milliseconds) < 0)
 		return errno == EINTR ? 0 : -errno;
-	return r;
+	return p[0].revents != 0;
 }
 
 #define MADE(out, expression) do { errno = 0; *(out) = (expression); return *(out) ? 0 : failed(); } while (0)

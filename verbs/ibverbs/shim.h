@@ -17,8 +17,9 @@ int shim_open(const char *name, struct ibv_context **);
 int shim_query_device(struct ibv_context *, struct ibv_device_attr_ex *, int *extended);
 int shim_query_port(struct ibv_context *, int port, struct ibv_port_attr *);
 int shim_query_gid(struct ibv_context *, int port, int index, struct ibv_gid_entry *);
-/* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. */
-int shim_readable(int fd, int milliseconds);
+/* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. The
+ * wait ends when cancelled is readable too, if it is not negative. */
+int shim_readable(int fd, int cancelled, int milliseconds);
 
 int shim_alloc_pd(const struct ibverbs_calls *, struct ibv_context *, struct ibv_pd **);
 int shim_dealloc_pd(const struct ibverbs_calls *, struct ibv_pd *);

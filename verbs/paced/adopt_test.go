@@ -1,6 +1,7 @@
 package paced_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -48,7 +49,7 @@ func (a *adopted) sleep(until units.Time) (verbs.CQ, error) {
 				}
 			}
 		}
-		if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) {
+		if c, err := a.ch.Wait(context.Background(), 0); !errors.Is(err, verbs.ErrTimeout) {
 			return c, err
 		}
 	}
@@ -127,7 +128,7 @@ func TestNoEventIsForgotten(t *testing.T) {
 		if fakenic.Readable(a.innerCh) {
 			t.Fatal("they complete too early for the test")
 		}
-		c, err := a.ch.Wait(0)
+		c, err := a.ch.Wait(t.Context(), 0)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -141,7 +142,7 @@ func TestNoEventIsForgotten(t *testing.T) {
 		}
 		a.poll(a.cq)
 		a.poll(cq2)
-		if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) || fakenic.Readable(a.innerCh) {
+		if c, err := a.ch.Wait(t.Context(), 0); !errors.Is(err, verbs.ErrTimeout) || fakenic.Readable(a.innerCh) {
 			t.Fatalf("round %d: a third event of %v, %v", round, c, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package paced
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -83,7 +84,7 @@ func (ch *channel) forget(c *CQ) {
 // Wait implements verbs.CompChannel. It makes the progress of the whole Shim
 // each time it wakes: when a segment completes, when one is due, and when a
 // receive completes on one of the channel's CQs.
-func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (ch *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	s := ch.shim
 	now := s.Clock()
 	end := units.LongNever
@@ -132,7 +133,7 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		if left := end.Sub(now); settled && end != units.LongNever {
 			nap = min(nap, max(left, 0))
 		}
-		inner, err := ch.inner.Wait(sleep(nap))
+		inner, err := ch.inner.Wait(ctx, sleep(nap))
 		now = s.Clock()
 		switch {
 		case err == nil:

@@ -1,6 +1,7 @@
 package paced
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -73,8 +74,8 @@ func (p *pd) Dealloc() error {
 
 // AsyncEvent implements verbs.Device. Events come with the application's own
 // objects.
-func (s *Shim) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
-	e, err := s.dev.AsyncEvent(timeout)
+func (s *Shim) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
+	e, err := s.dev.AsyncEvent(ctx, timeout)
 	if err != nil {
 		return e, err
 	}

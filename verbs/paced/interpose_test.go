@@ -23,7 +23,7 @@ func (a *adopted) take(t *testing.T, until units.Time) verbs.CQ {
 		if !settled {
 			t.Fatal("somebody else polls, but there is nobody")
 		}
-		switch inner, err := a.innerCh.Wait(0); {
+		switch inner, err := a.innerCh.Wait(t.Context(), 0); {
 		case err == nil:
 			a.shim.Fired(inner)
 			if inner == a.innerCQ {

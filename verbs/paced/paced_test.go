@@ -418,7 +418,7 @@ func TestTheWrapperPassesTheDeviceOn(t *testing.T) {
 		t.Errorf("the queue pair is %+v, %v", a, err)
 	}
 	p.a.Raise(verbs.AsyncEvent{Type: ib.EventQPFatal, QP: q.Unwrap()})
-	if e, err := p.shim.AsyncEvent(0); err != nil || e.QP != verbs.QP(q) {
+	if e, err := p.shim.AsyncEvent(t.Context(), 0); err != nil || e.QP != verbs.QP(q) {
 		t.Errorf("event %+v, %v: want the paced queue pair", e, err)
 	}
 }

@@ -1,6 +1,7 @@
 package simverbs
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -160,14 +161,14 @@ type CompChannel struct {
 }
 
 // Wait implements verbs.CompChannel.
-func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (h *CompChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	w := h.dev.world
 	until := h.dev.deadline(timeout)
 	for len(h.fired) == 0 {
 		if w.engine.Now() >= until {
 			return nil, verbs.Errorf("get_cq_event", h.dev.name, verbs.ErrTimeout, "")
 		}
-		if err := w.actors.Wait(until, func() bool { return len(h.fired) > 0 }); err != nil {
+		if err := w.actors.WaitContext(ctx, until, func() bool { return len(h.fired) > 0 }); err != nil {
 			return nil, verbs.Errorf("get_cq_event", h.dev.name, err, "")
 		}
 	}

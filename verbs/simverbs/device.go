@@ -1,6 +1,7 @@
 package simverbs
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -108,7 +109,7 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 }
 
 // AsyncEvent implements verbs.Device.
-func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+func (d *Device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
 	until := d.deadline(timeout)
 	for {
 		if e, ok := d.events.Take(); ok {
@@ -117,7 +118,7 @@ func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 		if d.world.engine.Now() >= until {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, verbs.ErrTimeout, "")
 		}
-		if err := d.world.actors.Wait(until, d.events.Waiting); err != nil {
+		if err := d.world.actors.WaitContext(ctx, until, d.events.Waiting); err != nil {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, err, "")
 		}
 	}

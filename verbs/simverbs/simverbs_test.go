@@ -174,7 +174,7 @@ func TestEventChannelAndReadBack(t *testing.T) {
 			if _, err := qp.PostSend([]verbs.SendWR{wr}); err != nil {
 				return err
 			}
-			got, err := ch.Wait(time.Millisecond)
+			got, err := ch.Wait(t.Context(), time.Millisecond)
 			if err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func TestEventChannelAndReadBack(t *testing.T) {
 				return fmt.Errorf("%d completions, %v, %w", n, wc[0].Status, err)
 			}
 		}
-		_, err := ch.Wait(time.Microsecond)
+		_, err := ch.Wait(t.Context(), time.Microsecond)
 		if !errors.Is(err, verbs.ErrTimeout) {
 			return fmt.Errorf("a wait for nothing gave %w", err)
 		}
@@ -255,7 +255,7 @@ func TestEndlessWaitIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := verbs.Run(a.dev, func() error {
-		_, err := ch.Wait(-1)
+		_, err := ch.Wait(t.Context(), -1)
 		if err == nil {
 			return errors.New("the wait ended")
 		}

@@ -1,6 +1,7 @@
 package softroce
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -273,9 +274,9 @@ func signal(c chan struct{}) {
 }
 
 // AsyncEvent implements verbs.Device.
-func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+func (d *device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
 	var e verbs.AsyncEvent
-	err := d.wait(timeout, d.eventReady, func() (ok bool) {
+	err := d.wait(ctx, timeout, d.eventReady, func() (ok bool) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if e, ok = d.events.Take(); ok {
@@ -289,9 +290,9 @@ func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	return e, nil
 }
 
-// wait waits up to timeout, without end if it is negative, until take succeeds,
-// which it may after ready was signalled.
-func (d *device) wait(timeout time.Duration, ready <-chan struct{}, take func() bool) error {
+// wait waits until ctx is done and up to timeout, without end if it is negative, for take
+// to succeed, which it may after ready was signalled.
+func (d *device) wait(ctx context.Context, timeout time.Duration, ready <-chan struct{}, take func() bool) error {
 	if take() {
 		return nil
 	}
@@ -299,7 +300,7 @@ func (d *device) wait(timeout time.Duration, ready <-chan struct{}, take func() 
 		return verbs.ErrTimeout
 	}
 	if d.clock.world != nil {
-		return d.clock.world.wait(timeout, ready, take)
+		return d.clock.world.wait(ctx, timeout, ready, take)
 	}
 	var late <-chan time.Time
 	if timeout > 0 {
@@ -318,6 +319,8 @@ func (d *device) wait(timeout time.Duration, ready <-chan struct{}, take func() 
 				return nil
 			}
 			return verbs.ErrTimeout
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-d.done:
 			return verbs.ErrClosed
 		}

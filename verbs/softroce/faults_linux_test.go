@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -250,7 +251,7 @@ func sleepyPoll(cq verbs.CQ, ch verbs.CompChannel, wc []verbs.WC) (int, error) {
 		if n, err := cq.Poll(wc); n > 0 || err != nil {
 			return n, err
 		}
-		if _, err := ch.Wait(time.Minute); err != nil {
+		if _, err := ch.Wait(context.Background(), time.Minute); err != nil {
 			return 0, err
 		}
 	}

@@ -1,6 +1,7 @@
 package softroce
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"time"
@@ -393,14 +394,14 @@ func (h *channel) forget(c *completionQueue) {
 }
 
 // Wait implements verbs.CompChannel.
-func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (h *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	if timeout != 0 { // no goroutine polls for a sleeping one
 		h.dev.waiting.Add(1)
 		defer h.dev.waiting.Add(-1)
 		signal(h.dev.wake)
 	}
 	var c *completionQueue
-	err := h.dev.wait(timeout, h.ready, func() bool {
+	err := h.dev.wait(ctx, timeout, h.ready, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.fired) == 0 {

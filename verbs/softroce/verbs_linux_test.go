@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -161,7 +162,7 @@ func TestEventChannel(t *testing.T) {
 		if _, err := qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite}}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ch.Wait(10 * time.Second)
+		got, err := ch.Wait(t.Context(), 10*time.Second)
 		if err != nil || got != cq {
 			t.Fatal(got, err)
 		}
@@ -170,7 +171,7 @@ func TestEventChannel(t *testing.T) {
 		}
 	}
 	for _, wait := range []time.Duration{0, time.Millisecond} {
-		if _, err := ch.Wait(wait); !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := ch.Wait(t.Context(), wait); !errors.Is(err, verbs.ErrTimeout) {
 			t.Errorf("a wait of %v for nothing gave %v", wait, err)
 		}
 	}
@@ -189,7 +190,7 @@ func TestAsyncEvent(t *testing.T) {
 	go func() { // the other may wait by then, or not yet
 		_, _ = a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMARead, SGL: []verbs.SGE{verbs.SGEOf(m, 0, 8)}, RemoteAddr: 4096, RKey: 1}})
 	}()
-	ev, err := b.dev.AsyncEvent(10 * time.Second)
+	ev, err := b.dev.AsyncEvent(t.Context(), 10*time.Second)
 	if err != nil || ev.Type != ib.EventQPAccessErr || ev.QP != b.qp {
 		t.Errorf("event %+v, %v", ev, err)
 	}
@@ -644,7 +645,7 @@ func (closed) PostSend([]verbs.SendWR) (int, error)           { return 0, verbs.
 func (closed) PostRecv([]verbs.RecvWR) (int, error)           { return 0, verbs.ErrClosed }
 func (closed) RegMR([]byte, ib.AccessFlags) (verbs.MR, error) { return nil, verbs.ErrClosed }
 func (closed) Modify(verbs.QPAttr, verbs.QPAttrMask) error    { return verbs.ErrClosed }
-func (closed) AsyncEvent(time.Duration) (verbs.AsyncEvent, error) {
+func (closed) AsyncEvent(context.Context, time.Duration) (verbs.AsyncEvent, error) {
 	return verbs.AsyncEvent{}, verbs.ErrClosed
 }
 
@@ -657,7 +658,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	waits, ended := make(chan struct{}), make(chan error)
 	go func() {
 		close(waits)
-		_, err := dev.AsyncEvent(-1)
+		_, err := dev.AsyncEvent(t.Context(), -1)
 		ended <- err
 	}()
 	<-waits
@@ -971,7 +972,7 @@ func TestWaitEndsTheNap(t *testing.T) {
 					return nil
 				}
 			}
-			if _, err := channels[i].Wait(30 * time.Second); err != nil {
+			if _, err := channels[i].Wait(context.Background(), 30*time.Second); err != nil {
 				return err
 			}
 		}

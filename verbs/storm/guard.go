@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -55,9 +56,9 @@ func (g *guard) ReadClock() (uint64, error) {
 }
 
 // AsyncEvent implements verbs.Device.
-func (g *guard) AsyncEvent(timeout time.Duration) (e verbs.AsyncEvent, err error) {
+func (g *guard) AsyncEvent(ctx context.Context, timeout time.Duration) (e verbs.AsyncEvent, err error) {
 	err = g.p.bounded(timeout, "get_async_event", func(d time.Duration) error {
-		e, err = g.dev.AsyncEvent(d)
+		e, err = g.dev.AsyncEvent(ctx, d)
 		return err
 	})
 	if q := g.p.qps[e.QP]; q != nil {
@@ -269,9 +270,9 @@ type guardChannel struct {
 }
 
 // Wait implements verbs.CompChannel.
-func (ch *guardChannel) Wait(timeout time.Duration) (c verbs.CQ, err error) {
+func (ch *guardChannel) Wait(ctx context.Context, timeout time.Duration) (c verbs.CQ, err error) {
 	err = ch.p.bounded(timeout, "get_cq_event", func(d time.Duration) error {
-		c, err = ch.ch.Wait(d)
+		c, err = ch.ch.Wait(ctx, d)
 		return err
 	})
 	if err != nil {

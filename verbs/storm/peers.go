@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -296,7 +297,7 @@ func (w *peer) step() bool {
 	if w.p.Rand.IntN(8) > 0 {
 		return did
 	}
-	if e, err := w.dev.AsyncEvent(0); err == nil {
+	if e, err := w.dev.AsyncEvent(context.Background(), 0); err == nil {
 		did = true
 		if e.Type == ib.EventCQErr && e.CQ != nil && (e.CQ == w.send || e.CQ == w.recv) {
 			w.p.Failf("a completion queue with room for all that may be under way has overrun")
@@ -319,7 +320,7 @@ func (w *peer) rest(d time.Duration) error {
 	if w.poll(w.send) || w.recv != w.send && w.poll(w.recv) {
 		return nil
 	}
-	if _, err := w.channel.Wait(d); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+	if _, err := w.channel.Wait(context.Background(), d); err != nil && !errors.Is(err, verbs.ErrTimeout) {
 		return err
 	}
 	return nil

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -223,8 +224,8 @@ type wardChannel struct {
 }
 
 // Wait implements verbs.CompChannel.
-func (ch *wardChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
-	c, err := ch.CompChannel.Wait(timeout)
+func (ch *wardChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
+	c, err := ch.CompChannel.Wait(ctx, timeout)
 	if err != nil {
 		return nil, err
 	}

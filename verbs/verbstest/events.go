@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -43,7 +44,7 @@ var eventTests = []test{
 				return err
 			}
 		}
-		if _, err := channel.Wait(time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := channel.Wait(context.Background(), time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
 			return expect("a wait with nothing to come", err, verbs.ErrTimeout)
 		}
 		send := func(flags verbs.SendFlags) error {
@@ -57,7 +58,7 @@ var eventTests = []test{
 			if err := errors.Join(cq.ReqNotify(false), send(0)); err != nil {
 				return err
 			}
-			got, err := channel.Wait(patience)
+			got, err := channel.Wait(context.Background(), patience)
 			if err != nil {
 				return err
 			}
@@ -75,16 +76,65 @@ var eventTests = []test{
 		if _, err := succeed(&r.b, 1); err != nil {
 			return err
 		}
-		if _, err := channel.Wait(time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := channel.Wait(context.Background(), time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
 			return expect("a completion that is not solicited", err, verbs.ErrTimeout)
 		}
 		if err := send(verbs.SendSolicited); err != nil {
 			return err
 		}
-		if _, err := channel.Wait(patience); err != nil {
+		if _, err := channel.Wait(context.Background(), patience); err != nil {
 			return err
 		}
 		_, err = succeed(&r.b, 1)
+		return err
+	}},
+	{"a context ends a wait", func(r *rig) error {
+		channel, cq, err := r.channelled()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, errWait := channel.Wait(ctx, patience)
+		_, errAsync := r.B.AsyncEvent(ctx, patience)
+		if err := errors.Join(expect("a wait", errWait, context.Canceled), expect("a wait for an asynchronous event", errAsync, context.Canceled)); err != nil {
+			return err
+		}
+		if _, simulated := r.B.(verbs.Runner); !simulated { // whose waits end at once: nobody else is there
+			for range 10 {
+				ctx, cancel := context.WithCancel(context.Background())
+				go cancel()
+				_, errWait := channel.Wait(ctx, -1)
+				_, errAsync := r.B.AsyncEvent(ctx, -1)
+				if err := errors.Join(expect("a wait that lasts", errWait, context.Canceled), expect("a wait that lasts for an asynchronous event", errAsync, context.Canceled)); err != nil {
+					return err
+				}
+			}
+		}
+		// An event that is there is not lost.
+		r.b.cq = cq
+		_, qb, err := r.connected(nil)
+		if err != nil {
+			return err
+		}
+		_, mr, err := r.register(&r.b, 64, 2)
+		if err != nil {
+			return err
+		}
+		if err := postRecv(qb, verbs.RecvWR{SGL: []verbs.SGE{verbs.SGEOf(mr, 0, 64)}}); err != nil {
+			return err
+		}
+		if err := errors.Join(cq.ReqNotify(false), qb.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)); err != nil {
+			return err
+		}
+		if _, err := wait(&r.b, 1); err != nil {
+			return err
+		}
+		verbs.Sleep(r.B, time.Millisecond) // an event takes longer than its completion
+		got, err := channel.Wait(ctx, patience)
+		if err == nil && got != cq {
+			err = fmt.Errorf("the event names %v", got)
+		}
 		return err
 	}},
 	{"asynchronous events of a destroyed queue pair", func(r *rig) error {
@@ -97,7 +147,7 @@ var eventTests = []test{
 			return err
 		}
 		for range 1000 {
-			e, err := r.B.AsyncEvent(0)
+			e, err := r.B.AsyncEvent(context.Background(), 0)
 			if err != nil {
 				return expect("no event", err, verbs.ErrTimeout)
 			}
@@ -110,7 +160,7 @@ var eventTests = []test{
 	{"asynchronous events", func(r *rig) error {
 		// Earlier events are about other tests.
 		for range 1000 {
-			if _, err := r.A.AsyncEvent(0); err != nil {
+			if _, err := r.A.AsyncEvent(context.Background(), 0); err != nil {
 				return expect("no event", err, verbs.ErrTimeout)
 			}
 		}

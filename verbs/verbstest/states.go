@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -112,7 +113,7 @@ var stateTests = []test{
 		if err := errors.Join(cq.ReqNotify(false), q.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)); err != nil {
 			return err
 		}
-		got, err := channel.Wait(patience)
+		got, err := channel.Wait(context.Background(), patience)
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ var stateTests = []test{
 			}
 			seen := map[verbs.CQ]int{}
 			for range cqs {
-				got, err := channel.Wait(patience)
+				got, err := channel.Wait(context.Background(), patience)
 				if err != nil {
 					return fmt.Errorf("round %d, after %d events: %w", round, len(seen), err)
 				}
@@ -176,7 +177,7 @@ var stateTests = []test{
 			if seen[cqs[0]] != 1 || seen[cqs[1]] != 1 {
 				return fmt.Errorf("round %d: the events name %v", round, seen)
 			}
-			if _, err := channel.Wait(time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+			if _, err := channel.Wait(context.Background(), time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
 				return expect("a third event", err, verbs.ErrTimeout)
 			}
 			for _, cq := range cqs {

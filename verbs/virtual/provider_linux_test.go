@@ -4,6 +4,7 @@ package virtual_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -251,7 +252,7 @@ func TestOverModeration(t *testing.T) {
 		}
 	}
 	event := func(wait time.Duration) error {
-		_, err := l.channel.Wait(wait)
+		_, err := l.channel.Wait(context.Background(), wait)
 		return err
 	}
 	if err := cq.Modify(verbs.CQAttr{Period: 4096}); !errors.Is(err, verbs.ErrInvalid) {
@@ -296,7 +297,7 @@ func TestOverScatter(t *testing.T) {
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.channel.Wait(10 * time.Second); err != nil {
+		if _, err := l.channel.Wait(context.Background(), 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(l.buf[:32], make([]byte, 32)) {

@@ -309,7 +309,7 @@ func TestLife(t *testing.T) {
 	must(t, cq.ReqNotify(false))
 	_, err = qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}})
 	must(t, err)
-	fired, err := ch.Wait(time.Minute)
+	fired, err := ch.Wait(t.Context(), time.Minute)
 	if err != nil || fired != cq {
 		t.Errorf("%v, %v", fired, err)
 	}

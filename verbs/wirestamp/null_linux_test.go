@@ -1,6 +1,7 @@
 package wirestamp
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"testing"
@@ -33,7 +34,7 @@ func (d *nullDevice) CreateQP(verbs.QPInitAttr) (verbs.QP, error) {
 	d.qp = &nullQP{dev: d}
 	return d.qp, nil
 }
-func (d *nullDevice) AsyncEvent(time.Duration) (verbs.AsyncEvent, error) {
+func (d *nullDevice) AsyncEvent(context.Context, time.Duration) (verbs.AsyncEvent, error) {
 	return verbs.AsyncEvent{Type: ib.EventQPFatal, QP: d.qp}, nil
 }
 
@@ -183,7 +184,7 @@ func TestFailure(t *testing.T) {
 			t.Error("a failure has stamps")
 		}
 	}
-	if e, err := d.AsyncEvent(0); err != nil || e.QP != qp {
+	if e, err := d.AsyncEvent(t.Context(), 0); err != nil || e.QP != qp {
 		t.Errorf("%+v, %v", e, err)
 	}
 	inner.src.packet(stamperEvent{Psn: 100, Opcode: uint8(ib.WriteOnly)})

@@ -1,6 +1,7 @@
 package softswitch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -183,7 +184,7 @@ func (f *flow) run(p, to *peer, stop <-chan struct{}) error {
 		if under -= n; n > 0 {
 			continue
 		}
-		if _, err := p.ch.Wait(30 * time.Second); err != nil {
+		if _, err := p.ch.Wait(context.Background(), 30*time.Second); err != nil {
 			return err
 		}
 	}

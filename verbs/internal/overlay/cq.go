@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -160,8 +161,8 @@ func (d *Device[Q, V]) CreateCompChannel() (verbs.CompChannel, error) {
 }
 
 // Wait implements verbs.CompChannel.
-func (ch *channel[Q, V]) Wait(timeout time.Duration) (verbs.CQ, error) {
-	inner, err := ch.CompChannel.Wait(timeout)
+func (ch *channel[Q, V]) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
+	inner, err := ch.CompChannel.Wait(ctx, timeout)
 	if err != nil {
 		return nil, err
 	}

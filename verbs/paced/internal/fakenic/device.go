@@ -1,6 +1,7 @@
 package fakenic
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/netip"
@@ -114,7 +115,7 @@ func (d *Device) ReadClock() (uint64, error) {
 }
 
 // AsyncEvent implements verbs.Device.
-func (d *Device) AsyncEvent(time.Duration) (verbs.AsyncEvent, error) {
+func (d *Device) AsyncEvent(context.Context, time.Duration) (verbs.AsyncEvent, error) {
 	if len(d.events) == 0 {
 		return verbs.AsyncEvent{}, verbs.ErrTimeout
 	}

@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"context"
 	"math/bits"
 	"testing"
 	"time"
@@ -22,8 +23,10 @@ func (i *instant) CreateCompChannel() (verbs.CompChannel, error) { return i, nil
 func (i *instant) CreateCQ(verbs.CQInitAttr) (verbs.CQ, error) {
 	return &instantCQ{wc: make([]verbs.WC, 0, 4096)}, nil
 }
-func (i *instant) Destroy() error                                 { return nil }
-func (i *instant) Wait(time.Duration) (verbs.CQ, error)           { return nil, verbs.ErrTimeout }
+func (i *instant) Destroy() error { return nil }
+func (i *instant) Wait(context.Context, time.Duration) (verbs.CQ, error) {
+	return nil, verbs.ErrTimeout
+}
 func (i *instant) CreateAH(verbs.AddressVector) (verbs.AH, error) { return i, nil }
 func (i *instant) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	i.qps++
