@@ -21,6 +21,15 @@ type PreciseClock interface {
 	NowPrecise() units.Time
 }
 
+// Pollable is a CompChannel or a Device whose events can be awaited together with those of
+// other files, by poll(2) or epoll(7) (ibv_comp_channel.fd, ibv_context.async_fd).
+type Pollable interface {
+	// FD returns a file descriptor that is readable while there may be an event: then call
+	// CompChannel.Wait or Device.AsyncEvent with a timeout of 0, until ErrTimeout. Nothing
+	// else may be done with it. It is closed with the object.
+	FD() (int, error)
+}
+
 // Telemetry is what the network reported about the packets of one request.
 type Telemetry struct {
 	MaxHopDelay        units.Time // valid with HasMaxDelay

@@ -51,6 +51,14 @@ func (d *Device) AdoptChannel(ch unsafe.Pointer) verbs.CompChannel {
 // Handle is the struct ibv_comp_channel *.
 func (h *CompChannel) Handle() unsafe.Pointer { return unsafe.Pointer(h.ch) }
 
+// FD implements verbs.Pollable. Of an adopted channel the descriptor is the owner's.
+func (h *CompChannel) FD() (int, error) {
+	if h.gone.Load() {
+		return -1, closed("get_channel_fd", h.dev.name)
+	}
+	return int(h.ch.fd), nil
+}
+
 // Wait implements verbs.CompChannel.
 func (h *CompChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	if h.gone.Load() {

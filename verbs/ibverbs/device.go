@@ -427,6 +427,16 @@ func (d *Device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.A
 	return out, nil
 }
 
+// FD implements verbs.Pollable.
+func (d *Device) FD() (int, error) {
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	if d.isClosed() {
+		return -1, closed("get_async_fd", d.name)
+	}
+	return int(d.ctx.async_fd), nil
+}
+
 func (d *Device) isClosed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

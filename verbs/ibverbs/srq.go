@@ -208,6 +208,8 @@ var (
 	_ verbs.MR          = (*MR)(nil)
 	_ verbs.CQ          = (*CQ)(nil)
 	_ verbs.CompChannel = (*CompChannel)(nil)
+	_ verbs.Pollable    = (*CompChannel)(nil)
+	_ verbs.Pollable    = (*Device)(nil)
 	_ verbs.QP          = (*QP)(nil)
 	_ verbs.RateLimitQP = (*QP)(nil)
 	_ verbs.SRQ         = (*SRQ)(nil)

@@ -59,6 +59,7 @@ type device struct {
 
 	events     events.Queue
 	eventReady chan struct{}
+	descriptor descriptor // of events
 
 	mads madQueue
 }
@@ -235,6 +236,7 @@ func (d *device) Close() error {
 		return verbs.Errorf("close_device", d.name, verbs.ErrBusy, "%d objects made from it still exist", n)
 	}
 	d.closed = true
+	d.descriptor.close()
 	d.timer.Stop()
 	d.mu.Unlock()
 	close(d.done)
@@ -263,6 +265,7 @@ func (d *device) raise(v endpoint.Event) {
 		e.CQ = v.CQ.Owner.(*completionQueue)
 	}
 	d.events.Add(e)
+	d.descriptor.set(true)
 	signal(d.eventReady)
 }
 
@@ -282,6 +285,7 @@ func (d *device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.A
 		if e, ok = d.events.Take(); ok {
 			signal(d.eventReady) // there may be more
 		}
+		d.descriptor.set(d.events.Waiting())
 		return ok
 	})
 	if err != nil {

@@ -245,6 +245,7 @@ func (q *queuePair) Destroy() error {
 		return err
 	}
 	q.dev.events.Forget(verbs.AsyncEvent{QP: q, Port: 1})
+	q.dev.descriptor.set(q.dev.events.Waiting())
 	return nil
 }
 
@@ -344,6 +345,7 @@ func (c *completionQueue) Destroy() error {
 		return err
 	}
 	d.events.Forget(verbs.AsyncEvent{CQ: c, Port: 1})
+	d.descriptor.set(d.events.Waiting())
 	if c.channel != nil {
 		c.channel.users--
 		c.channel.forget(c)
@@ -357,9 +359,10 @@ type channel struct {
 	users int // guarded by the device's lock
 	gone  bool
 
-	mu    sync.Mutex // guards fired
-	fired []*completionQueue
-	ready chan struct{}
+	mu         sync.Mutex // guards fired and descriptor
+	fired      []*completionQueue
+	descriptor descriptor
+	ready      chan struct{}
 }
 
 // CreateCompChannel implements verbs.Device.
@@ -376,6 +379,7 @@ func (d *device) CreateCompChannel() (verbs.CompChannel, error) {
 func (h *channel) fire(c *completionQueue) {
 	h.mu.Lock()
 	h.fired = append(h.fired, c)
+	h.descriptor.set(true)
 	h.mu.Unlock()
 	signal(h.ready)
 }
@@ -391,6 +395,7 @@ func (h *channel) forget(c *completionQueue) {
 		}
 	}
 	h.fired = kept
+	h.descriptor.set(len(kept) > 0)
 }
 
 // Wait implements verbs.CompChannel.
@@ -412,6 +417,7 @@ func (h *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, er
 		if len(h.fired) > 0 {
 			signal(h.ready)
 		}
+		h.descriptor.set(len(h.fired) > 0)
 		return true
 	})
 	if err != nil {
@@ -432,6 +438,9 @@ func (h *channel) Destroy() error {
 		return verbs.Errorf("destroy_comp_channel", d.name, verbs.ErrBusy, "%d completion queues use it", h.users)
 	}
 	h.gone = true
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.descriptor.close()
 	d.objects--
 	return nil
 }

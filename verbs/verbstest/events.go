@@ -137,6 +137,48 @@ var eventTests = []test{
 		}
 		return err
 	}},
+	{"a descriptor that polls", func(r *rig) error {
+		channel, cq, err := r.channelled()
+		if err != nil {
+			return err
+		}
+		r.b.cq = cq
+		_, qb, err := r.connected(nil)
+		if err != nil {
+			return err
+		}
+		if err := polls(channel, "a channel without events", false); err != nil {
+			return err
+		}
+		_, mr, err := r.register(&r.b, 64, 2)
+		if err != nil {
+			return err
+		}
+		if err := postRecv(qb, verbs.RecvWR{SGL: []verbs.SGE{verbs.SGEOf(mr, 0, 64)}}); err != nil {
+			return err
+		}
+		if err := errors.Join(cq.ReqNotify(false), qb.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)); err != nil {
+			return err
+		}
+		if err := polls(channel, "a channel with an event", true); err != nil {
+			return err
+		}
+		if _, err := channel.Wait(context.Background(), 0); err != nil {
+			return err
+		}
+		if err := polls(channel, "a channel whose event was taken", false); err != nil {
+			return err
+		}
+		if _, err := wait(&r.b, 1); err != nil {
+			return err
+		}
+		for range 1000 {
+			if _, err := r.B.AsyncEvent(context.Background(), 0); err != nil {
+				return errors.Join(expect("no event", err, verbs.ErrTimeout), polls(r.B, "a device without events", false))
+			}
+		}
+		return errors.New("events without end")
+	}},
 	{"asynchronous events of a destroyed queue pair", func(r *rig) error {
 		inner := &rig{Ends: r.Ends}
 		err := inner.open()
@@ -166,4 +208,25 @@ var eventTests = []test{
 		}
 		return errors.New("events without end")
 	}},
+}
+
+// polls expects that the descriptor of a channel or a device is readable, or not.
+func polls(of any, what string, want bool) error {
+	p, ok := of.(verbs.Pollable)
+	if !ok {
+		return fmt.Errorf("a descriptor that polls: %w", verbs.ErrNotSupported)
+	}
+	fd, err := p.FD()
+	if err != nil {
+		return err
+	}
+	limit := time.Duration(0)
+	if want {
+		limit = patience
+	}
+	is, err := readable(fd, limit)
+	if err == nil && is != want {
+		err = fmt.Errorf("%s: its descriptor is readable: %v, want %v", what, is, want)
+	}
+	return err
 }
