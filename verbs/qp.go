@@ -188,6 +188,37 @@ type SRQ interface {
 	Destroy() error
 }
 
+// UsualGID returns the address that a port usually sends from, and its index in the port's
+// GID table: an IPv4 address before an IPv6 one, and either before a link-local one of its
+// kind; of equals the first. It fails if the port has none.
+func UsualGID(dev Device, port int) (index int, gid netip.Addr, err error) {
+	p, err := dev.Port(port)
+	if err != nil {
+		return 0, gid, err
+	}
+	best := 0
+	for i := range p.GIDs {
+		a, err := dev.GID(port, i)
+		if err != nil || a.IsUnspecified() {
+			continue
+		}
+		rank := 1
+		if a.Unmap().Is4() {
+			rank += 2
+		}
+		if !a.IsLinkLocalUnicast() {
+			rank++
+		}
+		if rank > best {
+			best, index, gid = rank, i, a
+		}
+	}
+	if best == 0 {
+		return 0, gid, Errorf("query_gid", dev.Name(), ErrInvalid, "port %d has no address: give its interface one", port)
+	}
+	return index, gid, nil
+}
+
 // Endpoint is what the two ends of an RC connection tell each other before
 // they connect.
 type Endpoint struct {

@@ -59,26 +59,8 @@ type end struct {
 	books   books
 }
 
-// provider returns the device below those that wrap it.
-func provider(dev verbs.Device) verbs.Device {
-	for {
-		u, ok := dev.(interface{ Unwrap() verbs.Device })
-		if !ok {
-			return dev
-		}
-		dev = u.Unwrap()
-	}
-}
-
-// simulated reports whether time is simulated on a device. A shim over a real
-// device has the methods of verbs.Runner too.
-func simulated(dev verbs.Device) bool {
-	_, ok := provider(dev).(verbs.Runner)
-	return ok
-}
-
 func newEnd(dev verbs.Device, conn *exchange.Conn, cfg Config) *end {
-	e := &end{cfg: cfg.settle(), dev: dev, conn: conn, client: conn.Client(), simulated: simulated(dev)}
+	e := &end{cfg: cfg.settle(), dev: dev, conn: conn, client: conn.Client(), simulated: verbs.Simulated(dev)}
 	e.precise, _ = dev.(verbs.PreciseClock)
 	if e.cfg.Stall == 0 {
 		e.cfg.Stall = time.Minute

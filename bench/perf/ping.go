@@ -140,10 +140,10 @@ func (p *Pinger) Over(conn *exchange.Conn) error {
 	// rping asks for one read at a time.
 	params.MaxRdAtomic, params.MaxDestRdAtomic = 1, 1
 	psn := exchange.RandomPSN()
-	if simulated(p.dev) {
+	if verbs.Simulated(p.dev) {
 		psn = p.qp.Num() & 0xffffff // so that runs are alike
 	}
-	_, err = conn.ConnectRC(p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: gid}, params, p.Ready)
+	_, err = conn.ConnectRC(context.Background(), p.dev, p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: gid}, params, p.Ready)
 	return err
 }
 

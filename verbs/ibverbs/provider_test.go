@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/counted"
+	"github.com/sluice-rdma/sluice/verbs/peer"
 	"github.com/sluice-rdma/sluice/verbs/verbstest"
 )
 
@@ -37,6 +38,35 @@ func TestPromises(t *testing.T) {
 			d := open(t, c.settings, c.open)
 			verbstest.Run(t, verbstest.Ends{A: d, B: d, GIDA: -1, GIDB: -1})
 		})
+	}
+}
+
+func TestPeers(t *testing.T) {
+	d := open(t, map[string]string{"LATENCY_NS": "20000", "LINE_BPS": "100000000000"})
+	l, err := peer.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	served := make(chan error, 1)
+	there := make([]byte, 9)
+	go func() {
+		c, err := l.Accept(t.Context(), d, there)
+		if err == nil {
+			err = errors.Join(c.Wait(t.Context()), c.Close())
+		}
+		served <- err
+	}()
+	c, err := peer.Dial(t.Context(), d, l.Addr().String(), []byte("some bytes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(c.Write(t.Context(), 5, 2, 5), c.Read(t.Context(), 0, 2, 4))
+	if err := errors.Join(err, c.Close(), <-served); err != nil {
+		t.Fatal(err)
+	}
+	if string(c.Buffer) != "byte bytes" || string(there) != "\x00\x00bytes\x00\x00" {
+		t.Errorf("%q here, %q there", c.Buffer, there)
 	}
 }
 

@@ -100,7 +100,7 @@ var eventTests = []test{
 		if err := errors.Join(expect("a wait", errWait, context.Canceled), expect("a wait for an asynchronous event", errAsync, context.Canceled)); err != nil {
 			return err
 		}
-		if _, simulated := r.B.(verbs.Runner); !simulated { // whose waits end at once: nobody else is there
+		if !verbs.Simulated(r.B) { // whose waits end at once: nobody else is there
 			for range 10 {
 				ctx, cancel := context.WithCancel(context.Background())
 				go cancel()

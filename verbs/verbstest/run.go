@@ -119,21 +119,7 @@ func chooseGID(dev verbs.Device, port, index int) (int, netip.Addr, error) {
 		gid, err := dev.GID(port, index)
 		return index, gid, err
 	}
-	p, err := dev.Port(port)
-	if err != nil {
-		return 0, netip.Addr{}, err
-	}
-	found, at := netip.Addr{}, -1
-	for i := range p.GIDs {
-		gid, err := dev.GID(port, i)
-		if err == nil && (at < 0 || gid.Unmap().Is4() && !found.Unmap().Is4()) {
-			found, at = gid, i
-		}
-	}
-	if at < 0 {
-		return 0, found, fmt.Errorf("port %d of %s has no address", port, dev.Name())
-	}
-	return at, found, nil
+	return verbs.UsualGID(dev, port)
 }
 
 var usualCap = verbs.QPCap{MaxSendWR: 128, MaxRecvWR: 128, MaxSendSGE: 4, MaxRecvSGE: 4}
