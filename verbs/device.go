@@ -77,7 +77,9 @@ type PortAttr struct {
 	MaxMTU    ib.MTU
 	// LinkRate is the line rate in bits per second.
 	LinkRate int64
-	GIDs     int // entries of the GID table
+	GIDs     int    // entries of the GID table
+	PKeys    int    // entries of the P_Key table
+	LID      uint16 // of an InfiniBand port; 0 on Ethernet
 	LinkName string
 	Netdev   string // the network interface, where there is one
 }

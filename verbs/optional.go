@@ -72,6 +72,12 @@ type TelemetryQP interface {
 	TelemetryKinds() TelemetryKinds
 }
 
+// PKeyDevice is a Device that tells the partitions of its ports (ibv_query_pkey).
+type PKeyDevice interface {
+	// PKey returns an entry of a port's P_Key table. The top bit is full membership.
+	PKey(port, index int) (uint16, error)
+}
+
 // RateLimitQP is a QP whose device paces its packets (ibv_modify_qp_rate_limit).
 type RateLimitQP interface {
 	// SetRateLimit sets the rate in bits per second; 0 takes the limit off.

@@ -236,8 +236,24 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 	return verbs.PortAttr{
 		State: verbs.PortState(p.state), ActiveMTU: mtuOf(p.active_mtu), MaxMTU: mtuOf(p.max_mtu),
 		LinkRate: linkRate(netdev, uint8(p.active_speed), uint8(p.active_width)),
-		GIDs:     int(p.gid_tbl_len), LinkName: linkName(uint8(p.link_layer)), Netdev: netdev,
+		GIDs:     int(p.gid_tbl_len), PKeys: int(p.pkey_tbl_len), LID: uint16(p.lid), LinkName: linkName(uint8(p.link_layer)), Netdev: netdev,
 	}, nil
+}
+
+// PKey implements verbs.PKeyDevice.
+func (d *Device) PKey(port, index int) (uint16, error) {
+	p, err := d.queryPort(port)
+	if err != nil {
+		return 0, err
+	}
+	if index < 0 || index >= int(p.pkey_tbl_len) {
+		return 0, verbs.Errorf("query_pkey", d.name, verbs.ErrInvalid, "port %d has no P_Key %d: its table has %d entries", port, index, int(p.pkey_tbl_len))
+	}
+	var key C.uint16_t
+	if e := C.shim_query_pkey(d.ctx, C.int(port), C.int(index), &key); e != 0 {
+		return 0, fail("query_pkey", d.name, int(e), "")
+	}
+	return uint16(key), nil
 }
 
 func (d *Device) queryPort(num int) (C.struct_ibv_port_attr, error) {

@@ -104,6 +104,16 @@ int shim_query_gid(struct ibv_context *ctx, int port, int index, struct ibv_gid_
 	return code(ibv_query_gid_ex(ctx, (uint32_t)port, (uint32_t)index, e, 0));
 }
 
+int shim_query_pkey(struct ibv_context *ctx, int port, int index, uint16_t *key)
+{
+	__be16 k;
+	errno = 0;
+	if (ibv_query_pkey(ctx, (uint8_t)port, index, &k))
+		return errno ? errno : EIO;
+	*key = be16toh(k);
+	return 0;
+}
+
 int shim_readable(int fd, int cancelled, int milliseconds)
 {
 	/* poll ignores a negative descriptor. */

@@ -17,6 +17,7 @@ int shim_open(const char *name, struct ibv_context **);
 int shim_query_device(struct ibv_context *, struct ibv_device_attr_ex *, int *extended);
 int shim_query_port(struct ibv_context *, int port, struct ibv_port_attr *);
 int shim_query_gid(struct ibv_context *, int port, int index, struct ibv_gid_entry *);
+int shim_query_pkey(struct ibv_context *, int port, int index, uint16_t *);
 /* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. The
  * wait ends when cancelled is readable too, if it is not negative. */
 int shim_readable(int fd, int cancelled, int milliseconds);

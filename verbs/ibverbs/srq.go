@@ -149,8 +149,8 @@ type AH struct {
 	gone atomic.Bool
 }
 
-// CreateAH implements verbs.PD. It is for the first port that is Ethernet, is
-// active and has a GID that reaches the address: AddressVector names no port.
+// CreateAH implements verbs.PD. Unless the AddressVector names a port, it is for the first
+// one that is Ethernet, is active and has a GID that reaches the address.
 func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	d := p.dev
 	if p.gone.Load() {
@@ -173,6 +173,9 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 
 // portFor is the port of an address handle.
 func (d *Device) portFor(av verbs.AddressVector) int {
+	if av.Port != 0 {
+		return av.Port
+	}
 	for port := 1; port <= d.attr.PhysPorts; port++ {
 		p, err := d.queryPort(port)
 		if err != nil || verbs.PortState(p.state) != verbs.PortActive || p.link_layer != C.IBV_LINK_LAYER_ETHERNET {

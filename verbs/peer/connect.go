@@ -138,7 +138,7 @@ func (cfg Config) join(ctx context.Context, c *Conn, client bool) error {
 	if p.PathMTU == 0 {
 		p.PathMTU = port.ActiveMTU
 	}
-	local := exchange.Dest{QPN: c.QP.Num(), PSN: firstPSN(dev, c.QP), RKey: c.MR.RKey(), VAddr: c.MR.Addr()}
+	local := exchange.Dest{LID: port.LID, QPN: c.QP.Num(), PSN: firstPSN(dev, c.QP), RKey: c.MR.RKey(), VAddr: c.MR.Addr()}
 	if cfg.GID < 0 {
 		p.SGIDIndex, local.GID, err = verbs.UsualGID(dev, p.Port)
 	} else {

@@ -78,8 +78,16 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
 	}
 	return verbs.PortAttr{
-		State: verbs.PortActive, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), GIDs: 1, LinkName: "Ethernet",
+		State: verbs.PortActive, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), GIDs: 1, PKeys: 1, LinkName: "Ethernet",
 	}, nil
+}
+
+// PKey implements verbs.PKeyDevice.
+func (d *Device) PKey(port, index int) (uint16, error) {
+	if port != 1 || index != 0 {
+		return 0, verbs.Errorf("query_pkey", d.name, verbs.ErrInvalid, "port %d has no P_Key %d: port 1 has P_Key 0", port, index)
+	}
+	return 0xffff, nil
 }
 
 // GID implements verbs.Device.

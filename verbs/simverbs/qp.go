@@ -146,6 +146,9 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		if a.Port != 1 {
 			return bad(verbs.ErrInvalid, "port %d does not exist: the device has port 1", a.Port)
 		}
+		if mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0 {
+			return bad(verbs.ErrInvalid, "P_Key index %d: the port has P_Key 0", a.PKeyIndex)
+		}
 		nic.Init(q.num)
 		q.attr.Port, q.attr.Access = a.Port, a.Access
 		if q.init.Type == ib.UD {
@@ -197,8 +200,8 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 	if a.PathMTU > portMTU {
 		return bad(verbs.ErrInvalid, "a path MTU of %d is above the port's %d", a.PathMTU, portMTU)
 	}
-	if a.AV.SL > 7 {
-		return bad(verbs.ErrInvalid, "service level %d: 0 to 7", a.AV.SL)
+	if err := a.AV.CheckSinglePort(); err != nil {
+		return bad(verbs.ErrInvalid, "%v", err)
 	}
 	cong := nicmodel.Congestion{AckPriority: a.AV.SL}
 	q.everyAck = 0
@@ -218,6 +221,12 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 		})
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	if a.AV.StaticRate > 0 {
+		// The model has one limiter a queue pair.
+		if err := q.SetRateLimit(a.AV.StaticRate); err != nil {
+			return err
+		}
 	}
 	q.kinds = reports(&cong)
 	q.attr.PathMTU, q.attr.DestQPN, q.attr.RQPSN, q.attr.AV = a.PathMTU, a.DestQPN, a.RQPSN, a.AV

@@ -140,11 +140,14 @@ func (d *device) resolve(av verbs.AddressVector) (endpoint.Route, error) {
 		port = uint16(n)
 	}
 	to = to.WithZone("").Unmap()
+	if err := av.CheckSinglePort(); err != nil {
+		return r, err
+	}
 	switch {
+	case av.StaticRate > 0:
+		return r, fmt.Errorf("%w: a static rate: pace by verbs/paced", verbs.ErrNotSupported)
 	case !to.IsValid() || to.IsUnspecified() || to.IsMulticast():
 		return r, fmt.Errorf("%v is not the address of a peer", av.GID)
-	case av.SL > 7:
-		return r, fmt.Errorf("service level %d, expected 0 to 7", av.SL)
 	case r.GID < 0 || r.GID >= len(d.link.addrs):
 		return r, fmt.Errorf("the port has no GID %d: it has %d", r.GID, len(d.link.addrs))
 	}
@@ -205,8 +208,16 @@ func (d *device) Port(num int) (verbs.PortAttr, error) {
 		speed = int64(d.opt.shape.Rate)
 	}
 	return verbs.PortAttr{
-		State: state, ActiveMTU: d.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(d.gids), LinkName: "Ethernet", Netdev: d.link.name,
+		State: state, ActiveMTU: d.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(d.gids), PKeys: 1, LinkName: "Ethernet", Netdev: d.link.name,
 	}, nil
+}
+
+// PKey implements verbs.PKeyDevice.
+func (d *device) PKey(port, index int) (uint16, error) {
+	if port != 1 || index != 0 {
+		return 0, verbs.Errorf("query_pkey", d.name, verbs.ErrInvalid, "port %d has no P_Key %d: port 1 has P_Key 0", port, index)
+	}
+	return roce.DefaultPKey, nil
 }
 
 // GID implements verbs.Device.

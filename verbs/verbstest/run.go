@@ -38,7 +38,7 @@ func Run(t *testing.T, e Ends) {
 	if e.Port == 0 {
 		e.Port = 1
 	}
-	for _, part := range [][]test{apiTests, trafficTests, failureTests, stateTests, eventTests, memoryTests} {
+	for _, part := range [][]test{apiTests, addressTests, trafficTests, failureTests, stateTests, eventTests, memoryTests} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) { e.run(t, c) })
 		}
@@ -172,10 +172,12 @@ func (r *rig) params() (verbs.RCParams, error) {
 func (r *rig) join(qa, qb verbs.QP, p verbs.RCParams) error {
 	ea := verbs.Endpoint{GID: r.a.gid, QPN: qa.Num(), PSN: 0xfffff0} // wraps soon
 	eb := verbs.Endpoint{GID: r.b.gid, QPN: qb.Num(), PSN: 77}
-	if err := connect(qa, ea, eb, p, r.a.index); err != nil {
+	p.SGIDIndex = r.a.index
+	if err := verbs.ConnectRC(qa, ea, eb, p); err != nil {
 		return err
 	}
-	return connect(qb, eb, ea, p, r.b.index)
+	p.SGIDIndex = r.b.index
+	return verbs.ConnectRC(qb, eb, ea, p)
 }
 
 // connectedUC makes two queue pairs and connects them unreliably.
@@ -205,23 +207,6 @@ func (r *rig) connectedUC() (qa, qb verbs.QP, err error) {
 		}
 	}
 	return q[0], q[1], nil
-}
-
-// connect is verbs.ConnectRC from a chosen GID.
-func connect(q verbs.QP, local, remote verbs.Endpoint, p verbs.RCParams, sgid int) error {
-	if err := q.Modify(verbs.QPAttr{State: ib.Init, Port: p.Port, Access: p.Access}, verbs.ResetToInitRC); err != nil {
-		return err
-	}
-	if err := q.Modify(verbs.QPAttr{
-		State: ib.RTR, PathMTU: p.PathMTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
-		AV:              verbs.AddressVector{GID: remote.GID, SGIDIndex: sgid, HopLimit: 64},
-		MaxDestRdAtomic: p.MaxDestRdAtomic, MinRNRTimer: p.MinRNRTimer,
-	}, verbs.InitToRTRRC); err != nil {
-		return err
-	}
-	return q.Modify(verbs.QPAttr{
-		State: ib.RTS, Timeout: p.Timeout, RetryCnt: p.RetryCnt, RNRRetry: p.RNRRetry, SQPSN: local.PSN, MaxRdAtomic: p.MaxRdAtomic,
-	}, verbs.RTRToRTSRC)
 }
 
 const everything = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic

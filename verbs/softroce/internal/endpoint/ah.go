@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"errors"
+
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -20,7 +22,10 @@ func (p *PD) CreateAH(av verbs.AddressVector) (*AH, error) {
 		return nil, verbs.Errorf("create_ah", name, verbs.ErrClosed, "the protection domain is deallocated")
 	}
 	route, err := p.e.cfg.Resolve(av)
-	if err != nil {
+	switch {
+	case errors.Is(err, verbs.ErrNotSupported):
+		return nil, verbs.Errorf("create_ah", name, err, "")
+	case err != nil:
 		return nil, verbs.Errorf("create_ah", name, verbs.ErrInvalid, "%v", err)
 	}
 	p.users++
