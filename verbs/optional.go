@@ -110,6 +110,21 @@ type ModifiableCQ interface {
 	Modify(CQAttr) error
 }
 
+// ResizableCQ is a CQ whose capacity can be changed (ibv_resize_cq).
+type ResizableCQ interface {
+	// Resize has the queue hold cqe completions or more; CQ.Cap says how many then.
+	// Completions that wait stay, and where they are more than cqe it fails with
+	// ErrInvalid. It is called where Poll may be: by one goroutine at a time.
+	Resize(cqe int) error
+}
+
+// LimitSRQ is an SRQ that reports that it runs low (ibv_modify_srq with IBV_SRQ_LIMIT).
+type LimitSRQ interface {
+	// SetLimit has the device raise ib.EventSRQLimit, once, when a message takes a receive
+	// and fewer than n are left. 0 takes the limit off. n is at most the queue's size.
+	SetLimit(n int) error
+}
+
 // WeightQP is a QP whose device shares its sending among queue pairs by weights (bw_share
 // in mlx5dv_sched_attr).
 type WeightQP interface {

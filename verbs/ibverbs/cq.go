@@ -136,6 +136,22 @@ func (q *CQ) Modify(a verbs.CQAttr) error {
 	return nil
 }
 
+// Resize implements verbs.ResizableCQ (ibv_resize_cq).
+func (q *CQ) Resize(cqe int) error {
+	d := q.dev
+	switch {
+	case q.gone.Load():
+		return closed("resize_cq", d.name)
+	case cqe < 1 || cqe > d.attr.MaxCQE:
+		return verbs.Errorf("resize_cq", d.name, verbs.ErrInvalid, "%d completions: 1 to %d", cqe, d.attr.MaxCQE)
+	}
+	if e := C.shim_resize_cq(q.c.cq, C.int(cqe)); e != 0 {
+		return fail("resize_cq", d.name, int(e), "to %d completions: more wait, or the driver does not resize queues", cqe)
+	}
+	q.cap = int(q.c.cq.cqe)
+	return nil
+}
+
 // Cap implements verbs.CQ.
 func (q *CQ) Cap() int { return q.cap }
 

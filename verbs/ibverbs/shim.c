@@ -425,6 +425,14 @@ int shim_create_srq(const struct ibverbs_calls *c, struct ibv_pd *pd, struct ibv
 	MADE(out, c->create_srq(pd, a));
 }
 
+int shim_limit_srq(struct ibv_srq *srq, uint32_t limit)
+{
+	struct ibv_srq_attr a = {.srq_limit = limit};
+	return code(ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT));
+}
+
+int shim_resize_cq(struct ibv_cq *cq, int cqe) { return code(ibv_resize_cq(cq, cqe)); }
+
 int shim_destroy_srq(const struct ibverbs_calls *c, struct ibv_srq *srq) { return code(c->destroy_srq(srq)); }
 
 struct shim_rq *shim_srq_new(const struct ibverbs_calls *c, struct ibv_srq *srq, int batch, int sge)

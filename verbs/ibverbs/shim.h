@@ -58,6 +58,7 @@ struct shim_wc {
 int shim_create_cq(const struct ibverbs_calls *, struct ibv_context *, int cqe, struct ibv_comp_channel *,
 		     uint64_t timestamp, struct shim_cq *);
 int shim_destroy_cq(const struct ibverbs_calls *, struct shim_cq *);
+int shim_resize_cq(struct ibv_cq *, int cqe);
 /* The number of completions, or -errno. */
 int shim_poll(struct shim_cq *, struct shim_wc *, int);
 int shim_req_notify(struct shim_cq *, int solicited);
@@ -92,6 +93,7 @@ void shim_qp_free(struct shim_qp *);
 int shim_create_srq(const struct ibverbs_calls *, struct ibv_pd *, struct ibv_srq_init_attr *, struct ibv_srq **);
 struct shim_rq *shim_srq_new(const struct ibverbs_calls *, struct ibv_srq *, int batch, int sge);
 void shim_srq_free(struct shim_rq *);
+int shim_limit_srq(struct ibv_srq *, uint32_t limit);
 int shim_destroy_srq(const struct ibverbs_calls *, struct ibv_srq *);
 int shim_destroy_qp(const struct ibverbs_calls *, struct ibv_qp *);
 int shim_modify_qp(const struct ibverbs_calls *, struct ibv_qp *, struct ibv_qp_attr *, int mask);

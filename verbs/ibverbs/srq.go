@@ -63,10 +63,11 @@ func (r *recvArray) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
 // SRQ is a shared receive queue. Its PostRecv must be called by one goroutine at
 // a time.
 type SRQ struct {
-	dev  *Device
-	c    *C.struct_shim_rq
-	recv recvArray
-	gone atomic.Bool
+	dev   *Device
+	depth int
+	c     *C.struct_shim_rq
+	recv  recvArray
+	gone  atomic.Bool
 }
 
 // CreateSRQ implements verbs.PD.
@@ -88,7 +89,7 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 		d.remove()
 		return nil, fail("create_srq", d.name, int(e), "")
 	}
-	s := &SRQ{dev: d, c: C.shim_srq_new(d.calls, srq, C.int(min(a.MaxWR, maxBatch)), C.int(a.MaxSGE))}
+	s := &SRQ{dev: d, depth: a.MaxWR, c: C.shim_srq_new(d.calls, srq, C.int(min(a.MaxWR, maxBatch)), C.int(a.MaxSGE))}
 	if s.c == nil {
 		C.shim_destroy_srq(d.calls, srq)
 		d.remove()
@@ -119,6 +120,20 @@ func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		return n, verbs.Errorf("post_srq_recv", s.dev.name, verbs.ErrInvalid, "%v", err)
 	}
 	return n, nil
+}
+
+// SetLimit implements verbs.LimitSRQ (ibv_modify_srq).
+func (s *SRQ) SetLimit(n int) error {
+	switch {
+	case s.gone.Load():
+		return closed("modify_srq", s.dev.name)
+	case n < 0 || n > s.depth:
+		return verbs.Errorf("modify_srq", s.dev.name, verbs.ErrInvalid, "a limit of %d receives: 0 to %d, which it holds", n, s.depth)
+	}
+	if e := C.shim_limit_srq(s.c.srq, C.uint32_t(n)); e != 0 {
+		return fail("modify_srq", s.dev.name, int(e), "a limit of %d receives: the driver or the device does not take it", n)
+	}
+	return nil
 }
 
 // Destroy implements verbs.SRQ.
@@ -217,4 +232,6 @@ var (
 	_ verbs.RateLimitQP = (*QP)(nil)
 	_ verbs.SRQ         = (*SRQ)(nil)
 	_ verbs.AH          = (*AH)(nil)
+	_ verbs.LimitSRQ    = (*SRQ)(nil)
+	_ verbs.ResizableCQ = (*CQ)(nil)
 )

@@ -127,6 +127,18 @@ func (c *CQ) Modify(a verbs.CQAttr) error {
 	return nil
 }
 
+// Resize implements verbs.ResizableCQ.
+func (c *CQ) Resize(cqe int) error {
+	if c.gone {
+		return verbs.Errorf("resize_cq", c.dev.name, verbs.ErrClosed, "")
+	}
+	if err := c.dev.nic.ResizeCQ(c.num, cqe); err != nil {
+		return verbs.Errorf("resize_cq", c.dev.name, verbs.ErrInvalid, "%v", err)
+	}
+	c.cap = cqe
+	return nil
+}
+
 // Cap implements verbs.CQ.
 func (c *CQ) Cap() int { return c.cap }
 

@@ -158,7 +158,11 @@ func (d *Device) pumpEvents() {
 				ev.CQ = c
 			}
 		} else if q := d.qps[e.QPN]; q != nil {
-			ev.QP = q
+			if e.Type == ib.EventSRQLimit {
+				ev.SRQ = q.srq
+			} else {
+				ev.QP = q
+			}
 		}
 		d.events.Add(ev)
 		if d.onAsync != nil {

@@ -488,6 +488,7 @@ func (q *QP) Destroy() error {
 // SRQ implements verbs.SRQ.
 type SRQ struct {
 	pd    *PD
+	depth int
 	srq   *nicmodel.SRQ
 	sgl   []nicmodel.SGE
 	users int
@@ -504,7 +505,7 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrInvalid, "%v", err)
 	}
 	p.users++
-	return &SRQ{pd: p, srq: s}, nil
+	return &SRQ{pd: p, depth: a.MaxWR, srq: s}, nil
 }
 
 // PostRecv implements verbs.SRQ.
@@ -513,6 +514,21 @@ func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		return 0, verbs.Errorf("post_srq_recv", "srq of "+s.pd.dev.name, verbs.ErrClosed, "")
 	}
 	return postRecv(s.srq, "srq of "+s.pd.dev.name, wrs, &s.sgl)
+}
+
+// SetLimit implements verbs.LimitSRQ.
+func (s *SRQ) SetLimit(n int) error {
+	bad := func(cause error, format string, args ...any) error {
+		return verbs.Errorf("modify_srq", "srq of "+s.pd.dev.name, cause, format, args...)
+	}
+	switch {
+	case s.gone:
+		return bad(verbs.ErrClosed, "")
+	case n < 0 || n > s.depth:
+		return bad(verbs.ErrInvalid, "a limit of %d receives: 0 to %d, which it holds", n, s.depth)
+	}
+	s.pd.dev.nic.LimitSRQ(s.srq, n)
+	return nil
 }
 
 // Destroy implements verbs.SRQ.
@@ -525,6 +541,7 @@ func (s *SRQ) Destroy() error {
 	}
 	s.gone = true
 	s.pd.dev.nic.DestroySRQ(s.srq)
+	s.pd.dev.events.Forget(verbs.AsyncEvent{SRQ: s})
 	s.pd.users--
 	return nil
 }

@@ -275,6 +275,9 @@ func (d *device) raise(v endpoint.Event) {
 	if v.CQ != nil {
 		e.CQ = v.CQ.Owner.(*completionQueue)
 	}
+	if v.SRQ != nil {
+		e.SRQ = v.SRQ.Owner.(*sharedQueue)
+	}
 	d.events.Add(e)
 	d.descriptor.set(true)
 	signal(d.eventReady)

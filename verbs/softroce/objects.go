@@ -98,7 +98,9 @@ func (p *domain) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sharedQueue{p.dev, s}, nil
+	out := &sharedQueue{p.dev, s}
+	s.Owner = out
+	return out, nil
 }
 
 // PostRecv implements verbs.SRQ.
@@ -115,11 +117,23 @@ func (s *sharedQueue) SetRecvSource(r verbs.RecvSource) {
 	s.core.SetSource(r)
 }
 
+// SetLimit implements verbs.LimitSRQ. What a verbs.RecvSource still has is not counted.
+func (s *sharedQueue) SetLimit(n int) error {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	return s.core.SetLimit(n)
+}
+
 // Destroy implements verbs.SRQ.
 func (s *sharedQueue) Destroy() error {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
-	return s.core.Destroy()
+	if err := s.core.Destroy(); err != nil {
+		return err
+	}
+	s.dev.events.Forget(verbs.AsyncEvent{SRQ: s, Port: 1})
+	s.dev.descriptor.set(s.dev.events.Waiting())
+	return nil
 }
 
 // addressHandle implements verbs.AH. The endpoint finds its own in it.
@@ -332,6 +346,13 @@ func (c *completionQueue) Poll(wc []verbs.WC) (int, error) {
 
 // ReqNotify implements verbs.CQ.
 func (c *completionQueue) ReqNotify(solicitedOnly bool) error { return c.core.ReqNotify(solicitedOnly) }
+
+// Resize implements verbs.ResizableCQ.
+func (c *completionQueue) Resize(cqe int) error {
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	return c.core.Resize(cqe)
+}
 
 // Cap implements verbs.CQ.
 func (c *completionQueue) Cap() int { return c.core.Cap() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -199,6 +200,159 @@ var eventTests = []test{
 		}
 		return errors.New("events without end")
 	}},
+	{"an SRQ that runs low", func(r *rig) error {
+		srq, err := r.b.pd.CreateSRQ(verbs.SRQInitAttr{MaxWR: 16, MaxSGE: 1})
+		if err != nil {
+			return err
+		}
+		r.later(srq.Destroy)
+		limited, ok := srq.(verbs.LimitSRQ)
+		if !ok {
+			return fmt.Errorf("limits of SRQs: %w", verbs.ErrNotSupported)
+		}
+		if err := errors.Join(expect("a limit above the size", limited.SetLimit(1<<16), verbs.ErrInvalid), expect("a negative limit", limited.SetLimit(-1), verbs.ErrInvalid)); err != nil {
+			return err
+		}
+		q, err := r.newQP(&r.a, ib.RC, nil)
+		if err != nil {
+			return err
+		}
+		drawing, err := r.newQP(&r.b, ib.RC, func(a *verbs.QPInitAttr) { a.SRQ = srq })
+		if err != nil {
+			return err
+		}
+		p, err := r.params()
+		if err != nil {
+			return err
+		}
+		if err := r.join(q, drawing, p); err != nil {
+			return err
+		}
+		_, lmr, err := r.register(&r.a, 64, 1)
+		if err != nil {
+			return err
+		}
+		_, rmr, err := r.register(&r.b, 64, 2)
+		if err != nil {
+			return err
+		}
+		if err := r.noEvents(); err != nil {
+			return err
+		}
+		if n, err := srq.PostRecv(slices.Repeat([]verbs.RecvWR{{SGL: []verbs.SGE{verbs.SGEOf(rmr, 0, 64)}}}, 5)); n != 5 || err != nil {
+			return fmt.Errorf("%d of 5 receives posted: %w", n, err)
+		}
+		if err := limited.SetLimit(4); err != nil {
+			return err
+		}
+		for i, wait := range []time.Duration{0, patience, 0, 0} { // the second leaves 3
+			if err := post(q, verbs.SendWR{Opcode: ib.WRSend, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(lmr, 0, 8)}}); err != nil {
+				return err
+			}
+			if _, err := succeed(&r.a, 1); err != nil {
+				return err
+			}
+			if _, err := succeed(&r.b, 1); err != nil {
+				return err
+			}
+			if wait == 0 {
+				if err := r.noEvents(); err != nil {
+					return fmt.Errorf("after message %d: %w", i+1, err)
+				}
+				continue
+			}
+			// Devices may report other things of their own.
+			for {
+				e, err := r.B.AsyncEvent(context.Background(), wait)
+				if err != nil {
+					return fmt.Errorf("after message %d: %w", i+1, err)
+				}
+				if e.Type != ib.EventSRQLimit {
+					continue
+				}
+				if e.SRQ != srq || e.QP != nil || e.CQ != nil {
+					return fmt.Errorf("the event is %+v", e)
+				}
+				break
+			}
+		}
+		return nil
+	}},
+	{"a completion queue of another size", func(r *rig) error {
+		const n = 10
+		first, err := r.A.CreateCQ(verbs.CQInitAttr{CQE: n})
+		if err != nil {
+			return err
+		}
+		r.later(first.Destroy)
+		resizable, ok := first.(verbs.ResizableCQ)
+		if !ok {
+			return fmt.Errorf("resizing completion queues: %w", verbs.ErrNotSupported)
+		}
+		other := r.a
+		r.a.cq = first
+		qa, _, err := r.connected(func(a *verbs.QPInitAttr, _ *verbs.RCParams) {
+			if a.SendCQ == first {
+				a.RecvCQ = other.cq
+			}
+		})
+		if err != nil {
+			return err
+		}
+		_, lmr, err := r.register(&r.a, 64, 1)
+		if err != nil {
+			return err
+		}
+		_, rmr, err := r.register(&r.b, 64, 2)
+		if err != nil {
+			return err
+		}
+		id := uint64(0)
+		write := func() error {
+			id++
+			return post(qa, verbs.SendWR{WRID: id, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(lmr, 0, 8)}, RemoteAddr: rmr.Addr(), RKey: rmr.RKey()})
+		}
+		for _, size := range []int{256, 16, 1024} {
+			// The oldest of some that wait has been polled: the ring has turned.
+			for range n {
+				if err := write(); err != nil {
+					return err
+				}
+			}
+			if _, err := succeed(&r.a, 1); err != nil {
+				return err
+			}
+			if err := resizable.Resize(size); err != nil {
+				return err
+			}
+			if first.Cap() < size {
+				return fmt.Errorf("resized to %d, it holds %d", size, first.Cap())
+			}
+			want := id - n + 2
+			for range n - 1 {
+				wc, err := succeed(&r.a, 1)
+				if err != nil {
+					return err
+				}
+				if wc[0].WRID != want {
+					return fmt.Errorf("after a resize request %d came, want %d", wc[0].WRID, want)
+				}
+				want++
+			}
+			for range 300 {
+				if err := write(); err != nil {
+					return err
+				}
+				if _, err := succeed(&r.a, 1); err != nil {
+					return err
+				}
+			}
+		}
+		return errors.Join(
+			expect("resize to nothing", resizable.Resize(0), verbs.ErrInvalid),
+			expect("resize beyond the device's most", resizable.Resize(r.A.Attr().MaxCQE+1), verbs.ErrInvalid),
+		)
+	}},
 	{"asynchronous events", func(r *rig) error {
 		// Earlier events are about other tests.
 		for range 1000 {
@@ -208,6 +362,20 @@ var eventTests = []test{
 		}
 		return errors.New("events without end")
 	}},
+}
+
+// noEvents drops events of what came before, and fails if an SRQ has run low.
+func (r *rig) noEvents() error {
+	for range 1000 {
+		e, err := r.B.AsyncEvent(context.Background(), 0)
+		if err != nil {
+			return expect("no event", err, verbs.ErrTimeout)
+		}
+		if e.Type == ib.EventSRQLimit {
+			return fmt.Errorf("an event that was not due: %+v", e)
+		}
+	}
+	return errors.New("events without end")
 }
 
 // polls expects that the descriptor of a channel or a device is readable, or not.
