@@ -283,5 +283,5 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 func (f *flow) disconnect() error {
 	f.poster.bind(f.qp.Num(), nil)
 	f.peer.bind(f.peerQP.Num(), nil)
-	return errors.Join(f.qp.Destroy(), f.peerQP.Destroy(), f.freeMemory())
+	return errors.Join(f.qp.Close(), f.peerQP.Close(), f.freeMemory())
 }

@@ -34,11 +34,11 @@ func slForgetCQ(id C.uint32_t) C.int {
 	var errs []error
 	var left []attachment
 	for _, a := range c.shims {
-		if err := a.paced.Destroy(); err != nil {
+		if err := a.paced.Close(); err != nil {
 			errs, left = append(errs, err), append(left, a)
 			continue
 		}
-		errs = append(errs, a.inner.Destroy())
+		errs = append(errs, a.inner.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
 		world.cqs.set(uint32(id), &cq{handle: c.handle, channel: c.channel, shims: left})
@@ -59,11 +59,11 @@ func slForgetChannel(id C.uint32_t) C.int {
 	var errs []error
 	var left []chanAttachment
 	for _, a := range c.shims {
-		if err := a.paced.Destroy(); err != nil {
+		if err := a.paced.Close(); err != nil {
 			errs, left = append(errs, err), append(left, a)
 			continue
 		}
-		errs = append(errs, a.inner.Destroy())
+		errs = append(errs, a.inner.Close())
 	}
 	if err := errors.Join(errs...); err != nil {
 		world.channels.set(uint32(id), &channel{handle: c.handle, shims: left})

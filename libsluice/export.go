@@ -133,7 +133,7 @@ func slCreateQP(c *C.struct_sl_create) C.int {
 	}
 	made, err := pd.CreateQP(init)
 	if err != nil {
-		_ = pd.Dealloc()
+		_ = pd.Close()
 		return failed(err)
 	}
 	q := made.(*paced.QP)
@@ -193,14 +193,14 @@ func slDestroyQP(id C.uint32_t) C.int {
 	q.q.Stats(&stats)
 	// Without the lock: the device waits until the program has acknowledged the
 	// queue pair's events, and the program may make another one before it does.
-	if err := q.q.Destroy(); err != nil {
+	if err := q.q.Close(); err != nil {
 		return failed(err)
 	}
 	world.mu.Lock()
 	defer world.mu.Unlock()
 	q.shim.totals.add(&stats)
 	world.qps.remove(uint32(id))
-	if err := q.pd.Dealloc(); err != nil {
+	if err := q.pd.Close(); err != nil {
 		return failed(err)
 	}
 	return 0

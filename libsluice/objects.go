@@ -200,7 +200,7 @@ func (s *shim) attach(handle *C.struct_ibv_cq) (id, channelID uint32, _ *paced.C
 	inner := s.dev.ibv.AdoptCQ(key)
 	p, err := s.s.AdoptCQ(inner, ch)
 	if err != nil {
-		return 0, 0, nil, errors.Join(err, inner.Destroy())
+		return 0, 0, nil, errors.Join(err, inner.Close())
 	}
 	// Pollers read shims without a lock.
 	next := &cq{handle: key, channel: c.channel, shims: append(c.shims[:len(c.shims):len(c.shims)], attachment{s, inner, p})}

@@ -28,8 +28,8 @@ type CQ interface {
 	// for earlier completions.
 	ReqNotify(solicitedOnly bool) error
 	Cap() int
-	// Destroy fails with ErrBusy while queue pairs use the CQ.
-	Destroy() error
+	// Close fails with ErrBusy while queue pairs use the CQ.
+	Close() error
 }
 
 // CompChannel is what a goroutine sleeps on for completions (ibv_comp_channel).
@@ -39,7 +39,7 @@ type CompChannel interface {
 	// timeout is negative; it returns ErrTimeout when none fired. An event that is
 	// there already is returned whatever ctx and timeout say.
 	Wait(ctx context.Context, timeout time.Duration) (CQ, error)
-	Destroy() error
+	Close() error
 }
 
 // WCFlags qualify a completion (ibv_wc_flags).

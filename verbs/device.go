@@ -107,8 +107,8 @@ type PD interface {
 	// reached from the GID at SGIDIndex, and with ErrNotSupported on a device
 	// without UD queue pairs.
 	CreateAH(AddressVector) (AH, error)
-	// Dealloc fails with ErrBusy while objects made from the PD exist.
-	Dealloc() error
+	// Close fails with ErrBusy while objects made from the PD exist.
+	Close() error
 }
 
 // MR is a registered memory region.
@@ -120,9 +120,9 @@ type MR interface {
 	LKey() uint32
 	RKey() uint32
 	Access() ib.AccessFlags
-	// Dereg makes both keys invalid. The buffer is the application's again
+	// Close makes both keys invalid. The buffer is the application's again
 	// once it returns.
-	Dereg() error
+	Close() error
 }
 
 // SGEOf names length bytes of mr from offset on. It does not check bounds: the

@@ -37,10 +37,10 @@ type QP interface {
 	// ib.QPState.CanBecome and needs the attributes that ibv_modify_qp needs.
 	Modify(attr QPAttr, mask QPAttrMask) error
 	Query() (QPAttr, error)
-	// Destroy frees the queue pair. Its requests end without completions, and its
+	// Close frees the queue pair. Its requests end without completions, and its
 	// completions that were not polled are dropped from its CQs, as with libmlx5; a
 	// transition to RESET does the same. rdma-core's provider for rxe leaves them there.
-	Destroy() error
+	Close() error
 }
 
 // QPAttrMask names fields of QPAttr (ibv_qp_attr_mask).
@@ -214,7 +214,7 @@ type SRQInitAttr struct {
 // SRQ is a shared receive queue.
 type SRQ interface {
 	PostRecv(wrs []RecvWR) (int, error)
-	Destroy() error
+	Close() error
 }
 
 // UsualGID returns the address that a port usually sends from, and its index in the port's

@@ -251,25 +251,25 @@ func (e *end) free() error {
 	var errs []error
 	part(e.conns)
 	for _, qp := range e.qps {
-		errs = append(errs, qp.Destroy())
+		errs = append(errs, qp.Close())
 	}
 	if e.recvCQ != nil && e.recvCQ != e.sendCQ {
-		errs = append(errs, e.recvCQ.Destroy())
+		errs = append(errs, e.recvCQ.Close())
 	}
 	if e.sendCQ != nil {
-		errs = append(errs, e.sendCQ.Destroy())
+		errs = append(errs, e.sendCQ.Close())
 	}
 	if e.channel != nil {
-		errs = append(errs, e.channel.Destroy())
+		errs = append(errs, e.channel.Close())
 	}
 	for _, ah := range e.handles {
-		errs = append(errs, ah.Destroy())
+		errs = append(errs, ah.Close())
 	}
 	if e.mr != nil {
-		errs = append(errs, e.mr.Dereg())
+		errs = append(errs, e.mr.Close())
 	}
 	if e.pd != nil {
-		errs = append(errs, e.pd.Dealloc())
+		errs = append(errs, e.pd.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -151,19 +151,19 @@ func (p *Pinger) Over(conn *exchange.Conn) error {
 func (p *Pinger) Close() error {
 	var errs []error
 	if p.qp != nil {
-		errs = append(errs, p.qp.Destroy())
+		errs = append(errs, p.qp.Close())
 	}
 	if p.cq != nil {
-		errs = append(errs, p.cq.Destroy())
+		errs = append(errs, p.cq.Close())
 	}
 	if p.channel != nil {
-		errs = append(errs, p.channel.Destroy())
+		errs = append(errs, p.channel.Close())
 	}
 	if p.mr != nil {
-		errs = append(errs, p.mr.Dereg())
+		errs = append(errs, p.mr.Close())
 	}
 	if p.pd != nil {
-		errs = append(errs, p.pd.Dealloc())
+		errs = append(errs, p.pd.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -252,16 +252,16 @@ func (l *cmLink) Close() error {
 		part([]*rdmacm.Conn{l.conn})
 	}
 	var errs []error
-	for _, o := range []interface{ Destroy() error }{l.qp, l.recvCQ, l.sendCQ, l.channel} {
+	for _, o := range []interface{ Close() error }{l.qp, l.recvCQ, l.sendCQ, l.channel} {
 		if o != nil {
-			errs = append(errs, o.Destroy())
+			errs = append(errs, o.Close())
 		}
 	}
 	if l.mr != nil {
-		errs = append(errs, l.mr.Dereg())
+		errs = append(errs, l.mr.Close())
 	}
 	if l.pd != nil {
-		errs = append(errs, l.pd.Dealloc())
+		errs = append(errs, l.pd.Close())
 	}
 	*l = cmLink{dev: l.dev}
 	return errors.Join(errs...)

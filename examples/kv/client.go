@@ -70,7 +70,7 @@ func dial(device string, gid int, engine, server string) (*client, error) {
 }
 
 func (c *client) close() error {
-	return errors.Join(c.qp.Destroy(), c.mr.Dereg(), c.cq.Destroy(), c.pd.Dealloc(), c.dev.Close(), c.conn.Close())
+	return errors.Join(c.qp.Close(), c.mr.Close(), c.cq.Close(), c.pd.Close(), c.dev.Close(), c.conn.Close())
 }
 
 // do carries out one operation on n bytes of the buffer from local on, and of the

@@ -42,7 +42,7 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 }
 
 // AdoptChannel makes a CompChannel of a struct ibv_comp_channel * of the device's
-// context. Destroy leaves it alone. Events of CQs that the device does not know are
+// context. Close leaves it alone. Events of CQs that the device does not know are
 // acknowledged and dropped.
 func (d *Device) AdoptChannel(ch unsafe.Pointer) verbs.CompChannel {
 	return &CompChannel{dev: d, ch: (*C.struct_ibv_comp_channel)(ch), adopted: true}
@@ -84,8 +84,8 @@ func (h *CompChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ
 	return out, nil
 }
 
-// Destroy implements verbs.CompChannel. Nobody may be waiting.
-func (h *CompChannel) Destroy() error {
+// Close implements verbs.CompChannel. Nobody may be waiting.
+func (h *CompChannel) Close() error {
 	d := h.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -80,7 +80,7 @@ func (d *Device) register(q *CQ) {
 	}
 }
 
-// AdoptCQ makes a CQ of a struct ibv_cq * of the device's context. Destroy
+// AdoptCQ makes a CQ of a struct ibv_cq * of the device's context. Close
 // leaves it alone. It is polled by poll_cq and gives no timestamps.
 func (d *Device) AdoptCQ(cq unsafe.Pointer) verbs.CQ {
 	q := &CQ{dev: d, adopted: true, c: (*C.struct_shim_cq)(C.calloc(1, C.sizeof_struct_shim_cq))}
@@ -155,8 +155,8 @@ func (q *CQ) Resize(cqe int) error {
 // Cap implements verbs.CQ.
 func (q *CQ) Cap() int { return q.cap }
 
-// Destroy implements verbs.CQ.
-func (q *CQ) Destroy() error {
+// Close implements verbs.CQ.
+func (q *CQ) Close() error {
 	d := q.dev
 	if !q.gone.CompareAndSwap(false, true) {
 		return closed("destroy_cq", d.name)

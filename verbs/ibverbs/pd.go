@@ -38,7 +38,7 @@ func (d *Device) AllocPD() (verbs.PD, error) {
 	return p, nil
 }
 
-// AdoptPD makes a PD of a struct ibv_pd * of the device's context. Dealloc leaves
+// AdoptPD makes a PD of a struct ibv_pd * of the device's context. Close leaves
 // it alone.
 func (d *Device) AdoptPD(pd unsafe.Pointer) verbs.PD {
 	return &PD{dev: d, pd: (*C.struct_ibv_pd)(pd), adopted: true}
@@ -47,8 +47,8 @@ func (d *Device) AdoptPD(pd unsafe.Pointer) verbs.PD {
 // Handle is the struct ibv_pd *.
 func (p *PD) Handle() unsafe.Pointer { return unsafe.Pointer(p.pd) }
 
-// Dealloc implements verbs.PD.
-func (p *PD) Dealloc() error {
+// Close implements verbs.PD.
+func (p *PD) Close() error {
 	if !p.gone.CompareAndSwap(false, true) {
 		return closed("dealloc_pd", p.dev.name)
 	}
@@ -73,8 +73,8 @@ type MR struct {
 }
 
 // RegMR implements verbs.PD. The memory of buf stays where it is and in use until
-// Dereg, whoever else refers to it. It need not be Go's: what mmap returned may be
-// registered too, and unmapped only after Dereg.
+// Close, whoever else refers to it. It need not be Go's: what mmap returned may be
+// registered too, and unmapped only after Close.
 func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	d := p.dev
 	switch {
@@ -118,8 +118,8 @@ func (m *MR) RKey() uint32 { return uint32(m.mr.rkey) }
 // Access implements verbs.MR.
 func (m *MR) Access() ib.AccessFlags { return m.access }
 
-// Dereg implements verbs.MR.
-func (m *MR) Dereg() error {
+// Close implements verbs.MR.
+func (m *MR) Close() error {
 	if !m.gone.CompareAndSwap(false, true) {
 		return closed("dereg_mr", m.dev.name)
 	}

@@ -127,7 +127,7 @@ func TestRefusedCalls(t *testing.T) {
 		{"query_qp:EIO", "", func(_ *Device, a *end) error { _, err := a.qp.Query(); return err }, []error{syscall.EIO}, "qp "},
 		{"poll_cq:EIO", "", func(_ *Device, a *end) error { _, err := a.cq.Poll(make([]verbs.WC, 1)); return err }, []error{syscall.EIO}, "poll_cq"},
 		{"req_notify_cq:ENODEV", "", func(_ *Device, a *end) error { return a.cq.ReqNotify(false) }, []error{verbs.ErrNoDevice}, "req_notify_cq"},
-		{"dereg_mr:EBUSY:0:1", "", func(_ *Device, a *end) error { return a.mr.Dereg() }, []error{verbs.ErrBusy}, "dereg_mr"},
+		{"dereg_mr:EBUSY:0:1", "", func(_ *Device, a *end) error { return a.mr.Close() }, []error{verbs.ErrBusy}, "dereg_mr"},
 		{"query_port:EINVAL", "", func(d *Device, _ *end) error { _, err := d.Port(1); return err }, []error{verbs.ErrInvalid}, "query_port"},
 	} {
 		t.Run(c.fail, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestCapabilities(t *testing.T) {
 			} else if c.hz != 0 {
 				check(t, err)
 				for _, q := range d.cqs {
-					check(t, q.Destroy())
+					check(t, q.Close())
 				}
 			}
 			_, err := d.ReadClock()
@@ -291,7 +291,7 @@ func TestModify(t *testing.T) {
 		if err := cq.(verbs.ModifiableCQ).Modify(verbs.CQAttr{Count: 2, Period: 10}); !errors.Is(err, want) {
 			t.Errorf("without %q: %v, want %v", lacks, err, want)
 		}
-		check(t, cq.Destroy())
+		check(t, cq.Close())
 		if err := cq.(verbs.ModifiableCQ).Modify(verbs.CQAttr{}); !errors.Is(err, verbs.ErrClosed) {
 			t.Errorf("of a destroyed queue: %v", err)
 		}
@@ -473,7 +473,7 @@ func TestAdopt(t *testing.T) {
 	if nowPosts != posts+1 || nowPolls == polls || created < 2 {
 		t.Errorf("%d posts, %d polls and %d queue pairs went through the hooks", nowPosts-posts, nowPolls-polls, created)
 	}
-	for _, f := range []func() error{adopted.Destroy, a.qp.Destroy, b.qp.Destroy, a.mr.Dereg, b.mr.Dereg, cq.Destroy, channel.Destroy, pd.Dealloc, d.Close} {
+	for _, f := range []func() error{adopted.Close, a.qp.Close, b.qp.Close, a.mr.Close, b.mr.Close, cq.Close, channel.Close, pd.Close, d.Close} {
 		check(t, f())
 	}
 	if !p.End() { // what was adopted is there still
@@ -513,7 +513,7 @@ func TestDestroyEndsWait(t *testing.T) {
 	check(t, err)
 	done := make(chan error)
 	go func() { _, err := ch.Wait(t.Context(), -1); done <- err }()
-	check(t, ch.Destroy())
+	check(t, ch.Close())
 	if err := <-done; !errors.Is(err, verbs.ErrClosed) {
 		t.Error(err)
 	}

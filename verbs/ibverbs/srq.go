@@ -136,8 +136,8 @@ func (s *SRQ) SetLimit(n int) error {
 	return nil
 }
 
-// Destroy implements verbs.SRQ.
-func (s *SRQ) Destroy() error {
+// Close implements verbs.SRQ.
+func (s *SRQ) Close() error {
 	d := s.dev
 	if !s.gone.CompareAndSwap(false, true) {
 		return closed("destroy_srq", d.name)
@@ -206,8 +206,8 @@ func (d *Device) portFor(av verbs.AddressVector) int {
 // Handle is the struct ibv_ah *.
 func (a *AH) Handle() unsafe.Pointer { return unsafe.Pointer(a.ah) }
 
-// Destroy implements verbs.AH.
-func (a *AH) Destroy() error {
+// Close implements verbs.AH.
+func (a *AH) Close() error {
 	if !a.gone.CompareAndSwap(false, true) {
 		return closed("destroy_ah", a.dev.name)
 	}

@@ -147,8 +147,8 @@ func TestNoEventIsForgotten(t *testing.T) {
 		}
 	}
 	for _, free := range []func() error{
-		q1.Destroy, q2.Destroy, a.cq.Destroy, cq2.Destroy, a.ch.Destroy, a.pdA.Dealloc, a.bench.cq.Destroy,
-		other.Destroy, a.innerCQ.Destroy, a.innerCh.Destroy, a.innerPD.Dealloc,
+		q1.Close, q2.Close, a.cq.Close, cq2.Close, a.ch.Close, a.pdA.Close, a.bench.cq.Close,
+		other.Close, a.innerCQ.Close, a.innerCh.Close, a.innerPD.Close,
 	} {
 		if err := free(); err != nil {
 			t.Fatal(err)
@@ -167,14 +167,14 @@ func TestWhatIsAdoptedIsLeftToItsOwner(t *testing.T) {
 		t.Errorf("adopted with the provider's channel: %v", err)
 	}
 	q, _ := a.connectOn(a.cq, a.cq, defaultCap())
-	for name, free := range map[string]func() error{"CQ": a.cq.Destroy, "channel": a.ch.Destroy} {
+	for name, free := range map[string]func() error{"CQ": a.cq.Close, "channel": a.ch.Close} {
 		if err := free(); !errors.Is(err, verbs.ErrBusy) {
 			t.Errorf("the %s was given up while in use: %v", name, err)
 		}
 	}
 	for _, free := range []func() error{
-		q.Destroy, a.cq.Destroy, a.ch.Destroy, a.pdA.Dealloc, // of the shim
-		a.bench.cq.Destroy,
+		q.Close, a.cq.Close, a.ch.Close, a.pdA.Close, // of the shim
+		a.bench.cq.Close,
 	} {
 		if err := free(); err != nil {
 			t.Fatal(err)
@@ -185,8 +185,8 @@ func TestWhatIsAdoptedIsLeftToItsOwner(t *testing.T) {
 	cq := must(a.shim.AdoptCQ(a.innerCQ, ch))(t)
 	plain := must(a.shim.AdoptCQ(other, nil))(t)
 	for _, free := range []func() error{
-		plain.Destroy, cq.Destroy, ch.Destroy, pd.Dealloc,
-		other.Destroy, a.innerCQ.Destroy, a.innerCh.Destroy, a.innerPD.Dealloc, // of the owner
+		plain.Close, cq.Close, ch.Close, pd.Close,
+		other.Close, a.innerCQ.Close, a.innerCh.Close, a.innerPD.Close, // of the owner
 	} {
 		if err := free(); err != nil {
 			t.Fatal(err)

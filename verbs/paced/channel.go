@@ -250,8 +250,8 @@ func (ch *channel) fired(inner verbs.CQ) {
 	}
 }
 
-// Destroy implements verbs.CompChannel.
-func (ch *channel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (ch *channel) Close() error {
 	s := ch.shim
 	s.mu.Lock()
 	refs := ch.refs
@@ -263,7 +263,7 @@ func (ch *channel) Destroy() error {
 		return err
 	}
 	if !ch.adopted {
-		if err := ch.inner.Destroy(); err != nil {
+		if err := ch.inner.Close(); err != nil {
 			return err
 		}
 	}

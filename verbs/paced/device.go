@@ -59,10 +59,10 @@ func (s *Shim) AllocPD() (verbs.PD, error) {
 	return &pd{PD: inner, shim: s}, nil
 }
 
-// Dealloc implements verbs.PD.
-func (p *pd) Dealloc() error {
+// Close implements verbs.PD.
+func (p *pd) Close() error {
 	if !p.adopted {
-		if err := p.PD.Dealloc(); err != nil {
+		if err := p.PD.Close(); err != nil {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ type nullQP struct {
 func (q *nullQP) Num() uint32                                 { return q.num }
 func (q *nullQP) Type() ib.QPType                             { return ib.RC }
 func (q *nullQP) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return nil }
-func (q *nullQP) Destroy() error                              { return nil }
+func (q *nullQP) Close() error                                { return nil }
 func (q *nullQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	c := q.cq
 	c.dev.mu.Lock()

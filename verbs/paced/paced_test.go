@@ -429,17 +429,17 @@ func TestEverythingIsFreed(t *testing.T) {
 	cq := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 16, Channel: ch}))(t)
 	q1, _ := p.connect(defaultCap())
 	q2, _ := p.connectOn(cq, cq, defaultCap())
-	for name, err := range map[string]error{"close": p.shim.Close(), "cq": cq.Destroy(), "channel": ch.Destroy()} {
+	for name, err := range map[string]error{"close": p.shim.Close(), "cq": cq.Close(), "channel": ch.Close()} {
 		if err == nil {
 			t.Errorf("%s was freed while in use", name)
 		}
 	}
-	for _, f := range []func() error{q1.Destroy, q2.Destroy, cq.Destroy, p.cq.Destroy, ch.Destroy, p.pdA.Dealloc, p.shim.Close} {
+	for _, f := range []func() error{q1.Close, q2.Close, cq.Close, p.cq.Close, ch.Close, p.pdA.Close, p.shim.Close} {
 		if err := f(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if q1.Destroy() == nil {
+	if q1.Close() == nil {
 		t.Error("destroyed twice")
 	}
 }

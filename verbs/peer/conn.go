@@ -115,18 +115,18 @@ func (c *Conn) Wait(ctx context.Context) error {
 func (c *Conn) Close() error {
 	var errs []error
 	if c.QP != nil {
-		errs = append(errs, c.QP.Destroy())
+		errs = append(errs, c.QP.Close())
 	}
 	for _, cq := range []verbs.CQ{c.SendCQ, c.RecvCQ} {
 		if cq != nil {
-			errs = append(errs, cq.Destroy())
+			errs = append(errs, cq.Close())
 		}
 	}
 	if c.MR != nil {
-		errs = append(errs, c.MR.Dereg())
+		errs = append(errs, c.MR.Close())
 	}
 	if c.PD != nil {
-		errs = append(errs, c.PD.Dealloc())
+		errs = append(errs, c.PD.Close())
 	}
 	return errors.Join(append(errs, c.tcp.Close())...)
 }

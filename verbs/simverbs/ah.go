@@ -35,8 +35,8 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	return &AH{pd: p, host: host, label: av.FlowLabel, sl: av.SL}, nil
 }
 
-// Destroy implements verbs.AH.
-func (a *AH) Destroy() error {
+// Close implements verbs.AH.
+func (a *AH) Close() error {
 	if a.gone {
 		return verbs.Errorf("destroy_ah", a.pd.dev.name, verbs.ErrClosed, "")
 	}

@@ -142,8 +142,8 @@ func (c *CQ) Resize(cqe int) error {
 // Cap implements verbs.CQ.
 func (c *CQ) Cap() int { return c.cap }
 
-// Destroy implements verbs.CQ.
-func (c *CQ) Destroy() error {
+// Close implements verbs.CQ.
+func (c *CQ) Close() error {
 	if c.gone {
 		return verbs.Errorf("destroy_cq", c.dev.name, verbs.ErrClosed, "")
 	}
@@ -189,8 +189,8 @@ func (h *CompChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ
 	return c, nil
 }
 
-// Destroy implements verbs.CompChannel.
-func (h *CompChannel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (h *CompChannel) Close() error {
 	switch {
 	case h.gone:
 		return verbs.Errorf("destroy_comp_channel", h.dev.name, verbs.ErrClosed, "")

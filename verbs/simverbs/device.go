@@ -285,8 +285,8 @@ func (p *PD) registered(access ib.AccessFlags, by func(*nicmodel.NIC) (nicmodel.
 	return &MR{pd: p, region: r, access: access}, nil
 }
 
-// Dealloc implements verbs.PD.
-func (p *PD) Dealloc() error {
+// Close implements verbs.PD.
+func (p *PD) Close() error {
 	if p.users > 0 {
 		return verbs.Errorf("dealloc_pd", p.dev.name, verbs.ErrBusy, "%d regions and queue pairs made from it still exist", p.users)
 	}
@@ -321,8 +321,8 @@ func (m *MR) RKey() uint32 { return m.region.Key }
 // Access implements verbs.MR.
 func (m *MR) Access() ib.AccessFlags { return m.access }
 
-// Dereg implements verbs.MR.
-func (m *MR) Dereg() error {
+// Close implements verbs.MR.
+func (m *MR) Close() error {
 	if m.gone {
 		return verbs.Errorf("dereg_mr", m.pd.dev.name, verbs.ErrClosed, "the region was deregistered before")
 	}

@@ -467,8 +467,8 @@ func reports(c *nicmodel.Congestion) (k verbs.TelemetryKinds) {
 	return k
 }
 
-// Destroy implements verbs.QP.
-func (q *QP) Destroy() error {
+// Close implements verbs.QP.
+func (q *QP) Close() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}
@@ -531,8 +531,8 @@ func (s *SRQ) SetLimit(n int) error {
 	return nil
 }
 
-// Destroy implements verbs.SRQ.
-func (s *SRQ) Destroy() error {
+// Close implements verbs.SRQ.
+func (s *SRQ) Close() error {
 	switch {
 	case s.gone:
 		return verbs.Errorf("destroy_srq", s.pd.dev.name, verbs.ErrClosed, "")

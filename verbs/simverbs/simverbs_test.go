@@ -225,8 +225,8 @@ func TestWrongUseIsAnError(t *testing.T) {
 			_, err := a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRAtomicFetchAndAdd, RemoteAddr: 1, SGL: []verbs.SGE{{Length: 8}}}})
 			return err
 		}, verbs.ErrInvalid},
-		"busy CQ":               {func() error { return a.cq.Destroy() }, verbs.ErrBusy},
-		"busy PD":               {func() error { return a.pd.Dealloc() }, verbs.ErrBusy},
+		"busy CQ":               {func() error { return a.cq.Close() }, verbs.ErrBusy},
+		"busy PD":               {func() error { return a.pd.Close() }, verbs.ErrBusy},
 		"busy device":           {func() error { return a.dev.Close() }, verbs.ErrBusy},
 		"unknown host":          {func() error { _, err := verbs.Open("sim:wrong/h99"); return err }, verbs.ErrNoDevice},
 		"unknown provider":      {func() error { _, err := verbs.Open("mlx:0"); return err }, verbs.ErrNoDevice},

@@ -152,7 +152,7 @@ func filePoorly(t *testing.T, seed uint64, size int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(qp.Destroy(), cq.Destroy(), ch.Destroy()); err != nil {
+		if err := errors.Join(qp.Close(), cq.Close(), ch.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -28,11 +28,11 @@ func (d *device) AllocPD() (verbs.PD, error) {
 	return &domain{dev: d, core: d.core.AllocPD()}, nil
 }
 
-// Dealloc implements verbs.PD.
-func (p *domain) Dealloc() error {
+// Close implements verbs.PD.
+func (p *domain) Close() error {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
-	return p.core.Dealloc()
+	return p.core.Close()
 }
 
 type region struct {
@@ -77,12 +77,12 @@ func (m *region) SetAccess(access ib.AccessFlags) error {
 	return m.core.SetAccess(access)
 }
 
-// Dereg implements verbs.MR. Payload is copied under the lock, so no goroutine
+// Close implements verbs.MR. Payload is copied under the lock, so no goroutine
 // still copies it afterwards.
-func (m *region) Dereg() error {
+func (m *region) Close() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
-	return m.core.Dereg()
+	return m.core.Close()
 }
 
 type sharedQueue struct {
@@ -124,11 +124,11 @@ func (s *sharedQueue) SetLimit(n int) error {
 	return s.core.SetLimit(n)
 }
 
-// Destroy implements verbs.SRQ.
-func (s *sharedQueue) Destroy() error {
+// Close implements verbs.SRQ.
+func (s *sharedQueue) Close() error {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
-	if err := s.core.Destroy(); err != nil {
+	if err := s.core.Close(); err != nil {
 		return err
 	}
 	s.dev.events.Forget(verbs.AsyncEvent{SRQ: s, Port: 1})
@@ -153,11 +153,11 @@ func (p *domain) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	return &addressHandle{a, p.dev}, nil
 }
 
-// Destroy implements verbs.AH.
-func (a *addressHandle) Destroy() error {
+// Close implements verbs.AH.
+func (a *addressHandle) Close() error {
 	a.dev.mu.Lock()
 	defer a.dev.mu.Unlock()
-	return a.AH.Destroy()
+	return a.AH.Close()
 }
 
 // queuePair implements verbs.QP, verbs.TelemetryQP, verbs.CNPQP and verbs.RepairsQP.
@@ -251,11 +251,11 @@ func (q *queuePair) Query() (verbs.QPAttr, error) {
 	return q.core.Query()
 }
 
-// Destroy implements verbs.QP.
-func (q *queuePair) Destroy() error {
+// Close implements verbs.QP.
+func (q *queuePair) Close() error {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
-	if err := q.core.Destroy(); err != nil {
+	if err := q.core.Close(); err != nil {
 		return err
 	}
 	q.dev.events.Forget(verbs.AsyncEvent{QP: q, Port: 1})
@@ -357,12 +357,12 @@ func (c *completionQueue) Resize(cqe int) error {
 // Cap implements verbs.CQ.
 func (c *completionQueue) Cap() int { return c.core.Cap() }
 
-// Destroy implements verbs.CQ.
-func (c *completionQueue) Destroy() error {
+// Close implements verbs.CQ.
+func (c *completionQueue) Close() error {
 	d := c.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := c.core.Destroy(); err != nil {
+	if err := c.core.Close(); err != nil {
 		return err
 	}
 	d.events.Forget(verbs.AsyncEvent{CQ: c, Port: 1})
@@ -447,8 +447,8 @@ func (h *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, er
 	return c, nil
 }
 
-// Destroy implements verbs.CompChannel.
-func (h *channel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (h *channel) Close() error {
 	d := h.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,7 +32,7 @@ func TestWrongUseIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer fresh.Destroy()
+	defer fresh.Close()
 	create := func(a *end, init verbs.QPInitAttr) error {
 		_, err := a.pd.CreateQP(init)
 		return err
@@ -40,7 +40,7 @@ func TestWrongUseIsAnError(t *testing.T) {
 	connect := func(change func(*verbs.Endpoint, *verbs.RCParams)) func() error {
 		return func() error {
 			q := a.newQP()
-			defer q.Destroy()
+			defer q.Close()
 			to, p := b.me, verbs.DefaultRC()
 			change(&to, &p)
 			return verbs.ConnectRC(q, verbs.Endpoint{QPN: q.Num()}, to, p)
@@ -85,13 +85,13 @@ func TestWrongUseIsAnError(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			defer ah.Destroy()
+			defer ah.Close()
 			_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRSend, AH: ah, RemoteQPN: 1}})
 			return err
 		}, verbs.ErrInvalid},
 		"arm without a channel": {func() error { return a.cq.ReqNotify(false) }, verbs.ErrInvalid},
-		"busy CQ":               {func() error { return a.cq.Destroy() }, verbs.ErrBusy},
-		"busy PD":               {func() error { return a.pd.Dealloc() }, verbs.ErrBusy},
+		"busy CQ":               {func() error { return a.cq.Close() }, verbs.ErrBusy},
+		"busy PD":               {func() error { return a.pd.Close() }, verbs.ErrBusy},
 		"busy device":           {func() error { return a.dev.Close() }, verbs.ErrBusy},
 		"port 2":                {func() error { _, err := a.dev.Port(2); return err }, verbs.ErrInvalid},
 		"GID 99":                {func() error { _, err := a.dev.GID(1, 99); return err }, verbs.ErrInvalid},
@@ -122,7 +122,7 @@ func TestWrongUseIsAnError(t *testing.T) {
 		}
 	}
 	stuck := a.newQP()
-	defer stuck.Destroy()
+	defer stuck.Close()
 	nobody := verbs.Endpoint{GID: netip.MustParseAddr("127.47.91.99"), QPN: 5}
 	if err := verbs.ConnectRC(stuck, verbs.Endpoint{}, nobody, verbs.DefaultRC()); err != nil {
 		t.Fatal(err)
@@ -175,11 +175,11 @@ func TestEventChannel(t *testing.T) {
 			t.Errorf("a wait of %v for nothing gave %v", wait, err)
 		}
 	}
-	if err := ch.Destroy(); !errors.Is(err, verbs.ErrBusy) {
+	if err := ch.Close(); !errors.Is(err, verbs.ErrBusy) {
 		t.Errorf("a channel in use was destroyed: %v", err)
 	}
 
-	if err := errors.Join(qp.Destroy(), peer.Destroy(), cq.Destroy(), ch.Destroy()); err != nil {
+	if err := errors.Join(qp.Close(), peer.Close(), cq.Close(), ch.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -306,7 +306,7 @@ func TestUnreliableConnection(t *testing.T) {
 				if q[i], err = h.pd.CreateQP(verbs.QPInitAttr{Type: ib.UC, SendCQ: h.cq, RecvCQ: h.cq, Cap: caps}); err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { q[i].Destroy() })
+				t.Cleanup(func() { q[i].Close() })
 			}
 			for i, h := range []*end{b, a} { // the other one
 				for _, m := range []struct {
@@ -355,7 +355,7 @@ func TestDatagrams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { q.Destroy() })
+		t.Cleanup(func() { q.Close() })
 		for _, m := range []struct {
 			a    verbs.QPAttr
 			mask verbs.QPAttrMask
@@ -385,7 +385,7 @@ func TestDatagrams(t *testing.T) {
 	if _, err := x.PostSend([]verbs.SendWR{wr}); err != nil {
 		t.Fatal(err)
 	}
-	if err := ah.Destroy(); err != nil {
+	if err := ah.Close(); err != nil {
 		t.Fatal(err)
 	}
 	wc := make([]verbs.WC, 1)
@@ -567,7 +567,7 @@ func TestManyQueuePairsOverAFaultyWire(t *testing.T) {
 			}
 		})
 		t.Cleanup(func() {
-			if err := errors.Join(x.qp.Destroy(), y.qp.Destroy(), x.cq.Destroy()); err != nil {
+			if err := errors.Join(x.qp.Close(), y.qp.Close(), x.cq.Close()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -604,11 +604,11 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ch.Destroy(); err != nil {
+		if err := ch.Close(); err != nil {
 			t.Fatal(err)
 		}
 		for _, h := range []*end{a, b} {
-			if err := errors.Join(h.qp.Destroy(), h.cq.Destroy(), h.pd.Dealloc(), h.dev.Close()); err != nil {
+			if err := errors.Join(h.qp.Close(), h.cq.Close(), h.pd.Close(), h.dev.Close()); err != nil {
 				t.Fatal(err)
 			}
 			// What openEnd has promised to close.
@@ -635,8 +635,6 @@ type closed struct {
 	verbs.QP
 }
 
-func (closed) Destroy() error                                 { return nil }
-func (closed) Dealloc() error                                 { return nil }
 func (closed) Close() error                                   { return nil }
 func (closed) CreateCQ(verbs.CQInitAttr) (verbs.CQ, error)    { return nil, verbs.ErrClosed }
 func (closed) CreateQP(verbs.QPInitAttr) (verbs.QP, error)    { return nil, verbs.ErrClosed }
@@ -686,7 +684,7 @@ func TestPollAfterClose(t *testing.T) {
 	cq := a.cq
 	fd := a.dev.(*device).wire.(*udpWire).sockets[0].fd
 	for _, h := range []*end{a, b} {
-		if err := errors.Join(h.qp.Destroy(), h.cq.Destroy(), h.pd.Dealloc(), h.dev.Close()); err != nil {
+		if err := errors.Join(h.qp.Close(), h.cq.Close(), h.pd.Close(), h.dev.Close()); err != nil {
 			t.Fatal(err)
 		}
 		h.dev, h.pd, h.cq, h.qp = closed{}, closed{}, closed{}, closed{}
@@ -786,7 +784,7 @@ func TestPaced(t *testing.T) {
 	if s := shim.Stats(); s.NICTime == 0 {
 		t.Errorf("no sample by the kernel's time stamps: %+v", s)
 	}
-	if err := errors.Join(qp.Destroy(), ms.Dereg(), cq.Destroy(), pd.Dealloc()); err != nil {
+	if err := errors.Join(qp.Close(), ms.Close(), cq.Close(), pd.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -899,7 +897,7 @@ func TestEthernet(t *testing.T) {
 					} else if !bytes.Equal(src, dst) {
 						t.Errorf("%v to %v: other bytes came", from, to)
 					}
-					if err := errors.Join(x.Destroy(), y.Destroy()); err != nil {
+					if err := errors.Join(x.Close(), y.Close()); err != nil {
 						t.Error(err)
 					}
 				}
@@ -933,7 +931,7 @@ func TestWaitEndsTheNap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.qp.Destroy(); err != nil {
+		if err := h.qp.Close(); err != nil {
 			t.Fatal(err)
 		}
 		own := h.cq
@@ -943,7 +941,7 @@ func TestWaitEndsTheNap(t *testing.T) {
 		h.cq = own
 		ends[i], queues[i], channels[i], bufs[i] = h, cq, ch, h.reg(make([]byte, 64))
 		t.Cleanup(func() {
-			if err := errors.Join(h.qp.Destroy(), cq.Destroy(), ch.Destroy()); err != nil {
+			if err := errors.Join(h.qp.Close(), cq.Close(), ch.Close()); err != nil {
 				t.Error(err)
 			}
 			h.qp = h.newQP()

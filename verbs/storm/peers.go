@@ -543,11 +543,11 @@ func (w *peer) poll(cq verbs.CQ) bool {
 func (w *peer) close() error {
 	w.scratch.free()
 	for _, q := range w.spares {
-		if err := q.Destroy(); err != nil {
+		if err := q.Close(); err != nil {
 			return err
 		}
 	}
-	for _, free := range []func() error{w.spareMR.Dereg, w.foreignMR.Dereg, w.foreignPD.Dealloc} {
+	for _, free := range []func() error{w.spareMR.Close, w.foreignMR.Close, w.foreignPD.Close} {
 		if err := free(); err != nil {
 			return err
 		}
@@ -563,17 +563,17 @@ func (w *peer) close() error {
 		}
 	}
 	if w.recv != w.send {
-		if err := w.recv.Destroy(); err != nil {
+		if err := w.recv.Close(); err != nil {
 			return err
 		}
 	}
-	if err := w.send.Destroy(); err != nil {
+	if err := w.send.Close(); err != nil {
 		return err
 	}
-	if err := w.channel.Destroy(); err != nil {
+	if err := w.channel.Close(); err != nil {
 		return err
 	}
-	if err := w.pd.Dealloc(); err != nil {
+	if err := w.pd.Close(); err != nil {
 		return fmt.Errorf("the protection domain: %w", err)
 	}
 	return nil

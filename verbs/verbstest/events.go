@@ -18,18 +18,18 @@ var eventTests = []test{
 		if err != nil {
 			return err
 		}
-		r.later(channel.Destroy)
+		r.later(channel.Close)
 		cq, err := r.B.CreateCQ(verbs.CQInitAttr{CQE: cqe, Channel: channel})
 		if err != nil {
 			return err
 		}
-		r.later(cq.Destroy)
+		r.later(cq.Close)
 		r.b.cq = cq
 		qa, qb, err := r.connected(nil)
 		if err != nil {
 			return err
 		}
-		if err := expect("destroy of a channel in use", channel.Destroy(), verbs.ErrBusy); err != nil {
+		if err := expect("destroy of a channel in use", channel.Close(), verbs.ErrBusy); err != nil {
 			return err
 		}
 		_, lmr, err := r.register(&r.a, 64, 1)
@@ -205,7 +205,7 @@ var eventTests = []test{
 		if err != nil {
 			return err
 		}
-		r.later(srq.Destroy)
+		r.later(srq.Close)
 		limited, ok := srq.(verbs.LimitSRQ)
 		if !ok {
 			return fmt.Errorf("limits of SRQs: %w", verbs.ErrNotSupported)
@@ -284,7 +284,7 @@ var eventTests = []test{
 		if err != nil {
 			return err
 		}
-		r.later(first.Destroy)
+		r.later(first.Close)
 		resizable, ok := first.(verbs.ResizableCQ)
 		if !ok {
 			return fmt.Errorf("resizing completion queues: %w", verbs.ErrNotSupported)

@@ -105,11 +105,11 @@ func (r *rig) open() error {
 		if s.pd, err = x.dev.AllocPD(); err != nil {
 			return err
 		}
-		r.later(s.pd.Dealloc)
+		r.later(s.pd.Close)
 		if s.cq, err = x.dev.CreateCQ(verbs.CQInitAttr{CQE: cqe}); err != nil {
 			return err
 		}
-		r.later(s.cq.Destroy)
+		r.later(s.cq.Close)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (r *rig) newQP(s *side, kind ib.QPType, change func(*verbs.QPInitAttr)) (ve
 	}
 	q, err := s.pd.CreateQP(init)
 	if err == nil {
-		r.later(q.Destroy)
+		r.later(q.Close)
 	}
 	return q, err
 }
@@ -216,7 +216,7 @@ func (r *rig) register(s *side, n int, seed byte) ([]byte, verbs.MR, error) {
 	buf := pattern(n, seed)
 	mr, err := s.pd.RegMR(buf, everything)
 	if err == nil {
-		r.later(mr.Dereg)
+		r.later(mr.Close)
 	}
 	return buf, mr, err
 }

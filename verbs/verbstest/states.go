@@ -72,7 +72,7 @@ var stateTests = []test{
 		}
 		return nil
 	}},
-	{"completions not polled at Destroy", func(r *rig) error {
+	{"completions not polled at Close", func(r *rig) error {
 		if err := r.dropsCompletions(); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ var stateTests = []test{
 		if err != nil {
 			return err
 		}
-		if err := x.qa.Destroy(); err != nil {
+		if err := x.qa.Close(); err != nil {
 			return err
 		}
 		x.gone = true
@@ -136,7 +136,7 @@ var stateTests = []test{
 		if cqs[1], err = r.B.CreateCQ(verbs.CQInitAttr{CQE: cqe, Channel: channel}); err != nil {
 			return err
 		}
-		r.later(cqs[1].Destroy)
+		r.later(cqs[1].Close)
 		_, lmr, err := r.register(&r.a, 64, 1)
 		if err != nil {
 			return err
@@ -197,10 +197,10 @@ func (r *rig) channelled() (verbs.CompChannel, verbs.CQ, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r.later(channel.Destroy)
+	r.later(channel.Close)
 	cq, err := r.B.CreateCQ(verbs.CQInitAttr{CQE: cqe, Channel: channel})
 	if err == nil {
-		r.later(cq.Destroy)
+		r.later(cq.Close)
 	}
 	return channel, cq, err
 }
@@ -250,7 +250,7 @@ func (r *rig) unpolled() (*unpolled, error) {
 		if x.gone {
 			return nil
 		}
-		return x.qa.Destroy()
+		return x.qa.Close()
 	})
 	if x.qb, err = r.newQP(&r.b, ib.RC, nil); err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func (r *rig) unpolled() (*unpolled, error) {
 	if x.own.cq, err = r.A.CreateCQ(verbs.CQInitAttr{CQE: cqe}); err != nil {
 		return nil, err
 	}
-	r.later(x.own.cq.Destroy)
+	r.later(x.own.cq.Close)
 	r.a.cq = x.own.cq
 	if x.other, _, err = r.connected(nil); err != nil {
 		return nil, err

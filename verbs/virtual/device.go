@@ -121,7 +121,7 @@ func Open(c Config) (*Device, error) {
 		return nil, err
 	}
 	_, reaches := pd.(verbs.MemoryPD)
-	if err := pd.Dealloc(); err != nil {
+	if err := pd.Close(); err != nil {
 		return nil, err
 	}
 	if !reaches {

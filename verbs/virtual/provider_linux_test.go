@@ -229,7 +229,7 @@ func TestOverPostBeforeRTS(t *testing.T) {
 			t.Errorf("post_send in %v: %d taken, %v; expected an error of state", to, n, err)
 		}
 	}
-	for _, f := range []func() error{qp.Destroy, cq.Destroy, pd.Dealloc} {
+	for _, f := range []func() error{qp.Close, cq.Close, pd.Close} {
 		if err := f(); err != nil {
 			t.Error(err)
 		}
@@ -352,7 +352,7 @@ func loopTo(t *testing.T, dev verbs.Device) *loopback {
 	l.mr, err = pd.RegMR(l.buf, verbs.DefaultRC().Access)
 	must(err)
 	t.Cleanup(func() {
-		for _, destroy := range []func() error{l.qp.Destroy, l.mr.Dereg, pd.Dealloc, l.cq.Destroy, l.channel.Destroy} {
+		for _, destroy := range []func() error{l.qp.Close, l.mr.Close, pd.Close, l.cq.Close, l.channel.Close} {
 			if err := destroy(); err != nil {
 				t.Error(err)
 			}

@@ -316,7 +316,7 @@ func TestLife(t *testing.T) {
 	if n, err := cq.Poll(wc[:]); n != 1 || err != nil || wc[0].Status != ib.WCWRFlushErr {
 		t.Errorf("%d, %v, %+v", n, err, wc[0])
 	}
-	must(t, errors.Join(qp.Destroy(), cq.Destroy(), ch.Destroy(), pd.Dealloc()))
+	must(t, errors.Join(qp.Close(), cq.Close(), ch.Close(), pd.Close()))
 }
 
 // Stamped devices are held to all that providers are.

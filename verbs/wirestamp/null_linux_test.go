@@ -48,7 +48,7 @@ func (c *nullCQ) Poll(wc []verbs.WC) (int, error) {
 	c.dev.wc = c.dev.wc[:copy(c.dev.wc, c.dev.wc[n:])]
 	return n, nil
 }
-func (c *nullCQ) Destroy() error { return nil }
+func (c *nullCQ) Close() error { return nil }
 
 type nullQP struct {
 	verbs.QP
@@ -58,7 +58,7 @@ type nullQP struct {
 }
 
 func (q *nullQP) Num() uint32                                 { return localQPN }
-func (q *nullQP) Destroy() error                              { return nil }
+func (q *nullQP) Close() error                                { return nil }
 func (q *nullQP) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return q.wrong }
 func (q *nullQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	d := q.dev
@@ -202,7 +202,7 @@ func TestFailure(t *testing.T) {
 	if st := d.Stats(); st != (Stats{Stamped: 2, Others: 3, Stamps: 7, Strange: 1, Lost: 5}) {
 		t.Errorf("%+v", st)
 	}
-	must(t, qp.Destroy())
+	must(t, qp.Close())
 	if len(inner.src.ids) != 0 {
 		t.Error("something is left")
 	}

@@ -29,17 +29,17 @@ func (e *examination) newLoop(change func(*verbs.RCParams)) (*loop, error) {
 	if err != nil {
 		return l, err
 	}
-	l.free = append(l.free, pd.Dealloc)
+	l.free = append(l.free, pd.Close)
 	if l.cq, err = e.dev.CreateCQ(verbs.CQInitAttr{CQE: 64}); err != nil {
 		return l, err
 	}
-	l.free = append(l.free, l.cq.Destroy)
+	l.free = append(l.free, l.cq.Close)
 	for i := range l.buf {
 		l.buf[i] = make([]byte, testBytes)
 		if l.mr[i], err = pd.RegMR(l.buf[i], ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead); err != nil {
 			return l, err
 		}
-		l.free = append(l.free, l.mr[i].Dereg)
+		l.free = append(l.free, l.mr[i].Close)
 	}
 	var end [2]verbs.Endpoint
 	port, err := e.dev.Port(e.options.Port)
@@ -50,7 +50,7 @@ func (e *examination) newLoop(change func(*verbs.RCParams)) (*loop, error) {
 		if l.qp[i], err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: l.cq, RecvCQ: l.cq, Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}); err != nil {
 			return l, err
 		}
-		l.free = append(l.free, l.qp[i].Destroy)
+		l.free = append(l.free, l.qp[i].Close)
 		addr, err := e.dev.GID(e.options.Port, e.gid)
 		if err != nil {
 			return l, err

@@ -76,9 +76,9 @@ func newPeer(t testing.TB, dev verbs.Device, qps int) *peer {
 func (p *peer) close() error {
 	var errs []error
 	for _, q := range p.qps {
-		errs = append(errs, q.Destroy())
+		errs = append(errs, q.Close())
 	}
-	return errors.Join(append(errs, p.mr.Dereg(), p.cq.Destroy(), p.ch.Destroy(), p.pd.Dealloc(), p.dev.Close())...)
+	return errors.Join(append(errs, p.mr.Close(), p.cq.Close(), p.ch.Close(), p.pd.Close(), p.dev.Close())...)
 }
 
 func (p *peer) endpoint(t testing.TB, i int) verbs.Endpoint {

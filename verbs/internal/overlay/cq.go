@@ -117,9 +117,9 @@ func (c *CQ[Q, V]) Modify(a verbs.CQAttr) error {
 	return verbs.Errorf("modify_cq", c.dev.Name(), verbs.ErrNotSupported, "the device does not hold events back")
 }
 
-// Destroy implements verbs.CQ.
-func (c *CQ[Q, V]) Destroy() error {
-	if err := c.CQ.Destroy(); err != nil {
+// Close implements verbs.CQ.
+func (c *CQ[Q, V]) Close() error {
+	if err := c.CQ.Close(); err != nil {
 		return err
 	}
 	c.dev.layer.Mu.Lock()

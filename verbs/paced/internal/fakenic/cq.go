@@ -75,8 +75,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 // Cap implements verbs.CQ.
 func (c *CQ) Cap() int { return c.size }
 
-// Destroy implements verbs.CQ.
-func (c *CQ) Destroy() error {
+// Close implements verbs.CQ.
+func (c *CQ) Close() error {
 	c.dev.objects--
 	c.dev.CQs--
 	return nil
@@ -137,8 +137,8 @@ func (ch *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, e
 	return nil, verbs.ErrTimeout
 }
 
-// Destroy implements verbs.CompChannel.
-func (ch *channel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (ch *channel) Close() error {
 	ch.dev.objects--
 	return nil
 }

@@ -32,8 +32,8 @@ func (p *PD) CreateAH(av verbs.AddressVector) (*AH, error) {
 	return &AH{pd: p, route: route, label: av.FlowLabel}, nil
 }
 
-// Destroy implements verbs.AH.
-func (a *AH) Destroy() error {
+// Close implements verbs.AH.
+func (a *AH) Close() error {
 	if a.gone {
 		return verbs.Errorf("destroy_ah", a.pd.e.cfg.Name, verbs.ErrClosed, "")
 	}

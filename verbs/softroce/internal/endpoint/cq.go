@@ -206,8 +206,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	return nil
 }
 
-// Destroy frees the queue.
-func (c *CQ) Destroy() error {
+// Close frees the queue.
+func (c *CQ) Close() error {
 	if c.gone {
 		return verbs.Errorf("destroy_cq", c.e.cfg.Name, verbs.ErrClosed, "")
 	}

@@ -407,10 +407,10 @@ func (q *QP) reset() {
 	q.attr = verbs.QPAttr{Cap: q.init.Cap}
 }
 
-// Destroy frees the queue pair. Its requests end without completions, completions
+// Close frees the queue pair. Its requests end without completions, completions
 // that were not polled are dropped, and packets on their way to it find no queue
 // pair.
-func (q *QP) Destroy() error {
+func (q *QP) Close() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}

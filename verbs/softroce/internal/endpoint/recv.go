@@ -135,8 +135,8 @@ func (r *RecvQueue) SetLimit(n int) error {
 	return nil
 }
 
-// Destroy frees a shared receive queue.
-func (r *RecvQueue) Destroy() error {
+// Close frees a shared receive queue.
+func (r *RecvQueue) Close() error {
 	if r.gone {
 		return verbs.Errorf("destroy_srq", r.object, verbs.ErrClosed, "")
 	}
