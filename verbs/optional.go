@@ -214,6 +214,16 @@ type MemoryPD interface {
 	RegMemory(m Memory, addr, length, iova uint64, access ib.AccessFlags) (MR, error)
 }
 
+// DMABufPD is a PD that registers memory of another device, such as a GPU's, by a dma-buf
+// (ibv_reg_dmabuf_mr).
+type DMABufPD interface {
+	// RegDMABuf registers length bytes of what the file descriptor of a dma-buf stands for,
+	// from offset on. In requests and for peers, the region begins at iova, which is
+	// MR.Addr; offset and iova lie alike within a page. The descriptor may be closed
+	// afterwards. It fails with ErrNotSupported where the driver or the kernel can't.
+	RegDMABuf(fd int, offset uint64, length int, iova uint64, access ib.AccessFlags) (MR, error)
+}
+
 // RecvSource is a receive queue that lies elsewhere, such as in another program's memory,
 // and that a device draws receives from as a NIC fetches them.
 type RecvSource interface {

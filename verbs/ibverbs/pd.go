@@ -67,6 +67,7 @@ func (p *PD) Close() error {
 type MR struct {
 	dev    *Device
 	mr     *C.struct_ibv_mr
+	addr   uint64 // by which requests name its first byte
 	pin    runtime.Pinner
 	access ib.AccessFlags
 	gone   atomic.Bool
@@ -76,35 +77,55 @@ type MR struct {
 // Close, whoever else refers to it. It need not be Go's: what mmap returned may be
 // registered too, and unmapped only after Close.
 func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
+	if len(buf) == 0 {
+		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrInvalid, "the buffer is empty")
+	}
+	return p.register("reg_mr", len(buf), access, func(m *MR) C.int {
+		m.pin.Pin(&buf[0])
+		m.addr = uint64(uintptr(unsafe.Pointer(&buf[0])))
+		return C.shim_reg_mr(p.dev.calls, p.pd, unsafe.Pointer(&buf[0]), C.size_t(len(buf)), C.int(access), &m.mr)
+	})
+}
+
+// RegDMABuf implements verbs.DMABufPD (ibv_reg_dmabuf_mr).
+func (p *PD) RegDMABuf(fd int, offset uint64, length int, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
+	if length < 1 {
+		return nil, verbs.Errorf("reg_dmabuf_mr", p.dev.name, verbs.ErrInvalid, "%d bytes of a dma-buf", length)
+	}
+	return p.register("reg_dmabuf_mr", length, access, func(m *MR) C.int {
+		m.addr = iova
+		return C.shim_reg_dmabuf_mr(p.pd, C.uint64_t(offset), C.size_t(length), C.uint64_t(iova), C.int(fd), C.int(access), &m.mr)
+	})
+}
+
+// register makes a region by a call of libibverbs.
+func (p *PD) register(op string, length int, access ib.AccessFlags, call func(*MR) C.int) (verbs.MR, error) {
 	d := p.dev
 	switch {
 	case p.gone.Load():
-		return nil, closed("reg_mr", d.name)
-	case len(buf) == 0:
-		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrInvalid, "the buffer is empty")
+		return nil, closed(op, d.name)
 	case access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0:
-		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrInvalid, "access %v: remote writes and atomics need LOCAL_WRITE too", access)
+		return nil, verbs.Errorf(op, d.name, verbs.ErrInvalid, "access %v: remote writes and atomics need LOCAL_WRITE too", access)
 	case access&ib.AccessRemoteInvalidate != 0:
-		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrNotSupported, "access %v: libibverbs lets peers invalidate memory windows only", access)
+		return nil, verbs.Errorf(op, d.name, verbs.ErrNotSupported, "access %v: libibverbs lets peers invalidate memory windows only", access)
 	}
-	if err := d.add("reg_mr"); err != nil {
+	if err := d.add(op); err != nil {
 		return nil, err
 	}
 	m := &MR{dev: d, access: access}
-	m.pin.Pin(&buf[0])
-	if e := C.shim_reg_mr(d.calls, p.pd, unsafe.Pointer(&buf[0]), C.size_t(len(buf)), C.int(access), &m.mr); e != 0 {
+	if e := call(m); e != 0 {
 		m.pin.Unpin()
 		d.remove()
 		if e == C.ENOMEM || e == C.EPERM || e == C.EAGAIN {
-			return nil, fail("reg_mr", d.name, int(e), "%d bytes: %s", len(buf), locked)
+			return nil, fail(op, d.name, int(e), "%d bytes: %s", length, locked)
 		}
-		return nil, fail("reg_mr", d.name, int(e), "")
+		return nil, fail(op, d.name, int(e), "")
 	}
 	return m, nil
 }
 
 // Addr implements verbs.MR.
-func (m *MR) Addr() uint64 { return uint64(uintptr(m.mr.addr)) }
+func (m *MR) Addr() uint64 { return m.addr }
 
 // Length implements verbs.MR.
 func (m *MR) Length() int { return int(m.mr.length) }

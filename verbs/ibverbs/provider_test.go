@@ -4,6 +4,7 @@ package ibverbs
 
 import (
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -67,6 +68,80 @@ func TestPeers(t *testing.T) {
 	}
 	if string(c.Buffer) != "byte bytes" || string(there) != "\x00\x00bytes\x00\x00" {
 		t.Errorf("%q here, %q there", c.Buffer, there)
+	}
+}
+
+// A file stands for the memory of another device.
+func TestDMABuf(t *testing.T) {
+	d := open(t, nil)
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(3 << 12); err != nil {
+		t.Fatal(err)
+	}
+	pd, err := d.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := d.CreateCQ(verbs.CQInitAttr{CQE: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const iova, access = 0x7000_0000_1000, ib.AccessLocalWrite | ib.AccessRemoteWrite
+	dma := pd.(verbs.DMABufPD)
+	if _, err := dma.RegDMABuf(-1, 0, 4096, iova, access); err == nil {
+		t.Error("a descriptor that is none was registered")
+	}
+	if _, err := dma.RegDMABuf(int(f.Fd()), 0, 0, iova, access); !errors.Is(err, verbs.ErrInvalid) {
+		t.Errorf("no bytes: %v", err)
+	}
+	there, err := dma.RegDMABuf(int(f.Fd()), 1<<12, 4096, iova, access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there.Addr() != iova || there.Length() != 4096 {
+		t.Errorf("%d bytes at %#x", there.Length(), there.Addr())
+	}
+	here, err := pd.RegMR([]byte("to the GPU"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var qp [2]verbs.QP
+	var end [2]verbs.Endpoint
+	for i := range qp {
+		if qp[i], err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		_, gid, err := verbs.UsualGID(d, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end[i] = verbs.Endpoint{GID: gid, QPN: qp[i].Num()}
+	}
+	for i := range qp {
+		if err := verbs.ConnectRC(qp[i], end[i], end[1-i], verbs.DefaultRC()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := qp[0].PostSend([]verbs.SendWR{{
+		Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(here, 0, here.Length())}, RemoteAddr: iova + 5, RKey: there.RKey(),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := verbs.Drain(d, cq, make([]verbs.WC, 1), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []io.Closer{qp[0], qp[1], here, there, cq, pd} {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	got := make([]byte, 12)
+	if _, err := f.ReadAt(got, 1<<12+4); err != nil || string(got) != "\x00to the GPU\x00" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

@@ -137,6 +137,11 @@ int shim_reg_mr(const struct ibverbs_calls *c, struct ibv_pd *pd, void *addr, si
 	MADE(out, c->reg_mr(pd, addr, length, access));
 }
 
+int shim_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access, struct ibv_mr **out)
+{
+	MADE(out, ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access));
+}
+
 int shim_dereg_mr(const struct ibverbs_calls *c, struct ibv_mr *mr) { return code(c->dereg_mr(mr)); }
 
 int shim_create_ah(const struct ibverbs_calls *c, struct ibv_pd *pd, struct ibv_ah_attr *a, struct ibv_ah **out)

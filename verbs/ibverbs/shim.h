@@ -25,6 +25,7 @@ int shim_readable(int fd, int cancelled, int milliseconds);
 int shim_alloc_pd(const struct ibverbs_calls *, struct ibv_context *, struct ibv_pd **);
 int shim_dealloc_pd(const struct ibverbs_calls *, struct ibv_pd *);
 int shim_reg_mr(const struct ibverbs_calls *, struct ibv_pd *, void *, size_t, int access, struct ibv_mr **);
+int shim_reg_dmabuf_mr(struct ibv_pd *, uint64_t offset, size_t length, uint64_t iova, int fd, int access, struct ibv_mr **);
 int shim_dereg_mr(const struct ibverbs_calls *, struct ibv_mr *);
 int shim_create_ah(const struct ibverbs_calls *, struct ibv_pd *, struct ibv_ah_attr *, struct ibv_ah **);
 int shim_destroy_ah(const struct ibverbs_calls *, struct ibv_ah *);

@@ -231,6 +231,7 @@ var (
 	_ verbs.QP          = (*QP)(nil)
 	_ verbs.RateLimitQP = (*QP)(nil)
 	_ verbs.SRQ         = (*SRQ)(nil)
+	_ verbs.DMABufPD    = (*PD)(nil)
 	_ verbs.AH          = (*AH)(nil)
 	_ verbs.LimitSRQ    = (*SRQ)(nil)
 	_ verbs.ResizableCQ = (*CQ)(nil)
