@@ -228,7 +228,7 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 		return fmt.Errorf("a completion of queue pair %d, which belongs to no flow", wc.QPN)
 	}
 	if wc.Status != ib.WCSuccess {
-		return fmt.Errorf("flow %d from %s to %s: %v", f.ID, h.sim.name(f.Src), h.sim.name(f.Dst), wc.Status)
+		return fmt.Errorf("flow %d from %s to %s: %w", f.ID, h.sim.name(f.Src), h.sim.name(f.Dst), wc.Status)
 	}
 	if wc.Opcode == ib.WCRecv || wc.Opcode == ib.WCRecvRDMAWithImm {
 		if err := f.postRecv(); err != nil {

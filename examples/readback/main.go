@@ -35,7 +35,7 @@ func run(ctx context.Context, client, server string, out io.Writer) error {
 	}
 	want := bytes.Repeat([]byte("sluice"), 200_000)
 	write := func() error {
-		defer l.Close() // of no use any more, whatever comes
+		defer func() { _ = l.Close() }() // no other client comes
 		c, err := peer.Dial(ctx, a, l.Addr().String(), bytes.Clone(want))
 		if err != nil {
 			return err

@@ -250,7 +250,7 @@ func succeed(s *side, n int) ([]verbs.WC, error) {
 	wc, err := wait(s, n)
 	for _, w := range wc {
 		if w.Status != ib.WCSuccess {
-			return wc, fmt.Errorf("request %d: %v (vendor %#x)", w.WRID, w.Status, w.VendorErr)
+			return wc, fmt.Errorf("request %d: %w (vendor %#x)", w.WRID, w.Status, w.VendorErr)
 		}
 	}
 	return wc, err

@@ -122,7 +122,7 @@ var stateTests = []test{
 		}
 		wc, err := wait(&r.b, 1)
 		if err == nil && (wc[0].WRID != 7 || wc[0].Status != ib.WCWRFlushErr) {
-			err = fmt.Errorf("receive %d ended with %q", wc[0].WRID, wc[0].Status)
+			err = fmt.Errorf("receive %d ended with %w", wc[0].WRID, wc[0].Status)
 		}
 		return err
 	}},
@@ -304,7 +304,7 @@ func (x *unpolled) nothing() error {
 			return err
 		}
 		if n > 0 {
-			return fmt.Errorf("%d completions came back, the first of request %d: %v", n, wc[0].WRID, wc[0].Status)
+			return fmt.Errorf("%d completions came back, the first of request %d: %w", n, wc[0].WRID, wc[0].Status)
 		}
 		if err := x.pass(); err != nil {
 			return err
