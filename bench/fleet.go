@@ -92,7 +92,7 @@ func (x *fleet) ended(d *reduced.Done) {
 	x.flows[d.ID] = nil
 	x.free = append(x.free, l.slot)
 	if d.Status != ib.WCSuccess {
-		x.sim.fail(fmt.Errorf("flow %d from %s to %s: %v", f.ID, x.sim.name(f.Src), x.sim.name(f.Dst), d.Status))
+		x.sim.fail(fmt.Errorf("flow %d from %s to %s: %w", f.ID, x.sim.name(f.Src), x.sim.name(f.Dst), d.Status))
 		return
 	}
 	f.done = f.Size

@@ -228,7 +228,7 @@ func (h *host) completed(now units.Time, wc *verbs.WC) error {
 		return fmt.Errorf("a completion of queue pair %d, which belongs to no flow", wc.QPN)
 	}
 	if wc.Status != ib.WCSuccess {
-		return fmt.Errorf("flow %d from %s to %s: %v", f.ID, h.sim.name(f.Src), h.sim.name(f.Dst), wc.Status)
+		return fmt.Errorf("flow %d from %s to %s: %w", f.ID, h.sim.name(f.Src), h.sim.name(f.Dst), wc.Status)
 	}
 	if wc.Opcode == ib.WCRecv || wc.Opcode == ib.WCRecvRDMAWithImm {
 		if err := f.postRecv(); err != nil {
@@ -283,5 +283,5 @@ func (s *simulation) finished(f *flow, now units.Time) error {
 func (f *flow) disconnect() error {
 	f.poster.bind(f.qp.Num(), nil)
 	f.peer.bind(f.peerQP.Num(), nil)
-	return errors.Join(f.qp.Destroy(), f.peerQP.Destroy(), f.freeMemory())
+	return errors.Join(f.qp.Close(), f.peerQP.Close(), f.freeMemory())
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/sluice-rdma/sluice/cc"
@@ -164,7 +165,7 @@ func (h *host) progress(now units.Time) {
 
 // told handles an event of the completion queue.
 func (h *host) told(now units.Time) {
-	if _, err := h.passive.channel.Wait(0); err != nil {
+	if _, err := h.passive.channel.Wait(context.Background(), 0); err != nil {
 		h.sim.fail(err)
 		return
 	}

@@ -58,7 +58,7 @@ func (f *flow) freeMemory() error {
 	if !f.poster.sim.sys.Verbs.MRPerQP {
 		return nil
 	}
-	return errors.Join(f.local.Dereg(), f.remote.Dereg())
+	return errors.Join(f.local.Close(), f.remote.Close())
 }
 
 // quiet is messages for which no completion was requested.

@@ -136,7 +136,7 @@ func (f *rpingFlags) serve(ctx context.Context, dev verbs.Device, c perf.PingCon
 	defer func() { _ = l.Close() }()
 	fmt.Fprintf(notes, "waiting for a client on TCP port %d\n", f.port)
 	for {
-		conn, err := l.Accept(0)
+		conn, err := l.Accept(ctx, 0)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ func TestNames(t *testing.T) {
 		CNP.String(): "CNP", Opcode(21).String(): "Opcode(0x15)", Opcode(0xa0).String(): "Opcode(0xa0)",
 		WRSendWithInv.String(): "SEND_WITH_INV", WROpcode(200).String(): "WROpcode(200)",
 		(AccessLocalWrite | AccessRemoteAtomic).String(): "LOCAL_WRITE|REMOTE_ATOMIC", (AccessRemoteRead | AccessHugeTLB).String(): "REMOTE_READ|HUGETLB", AccessFlags(0).String(): "LOCAL_READ",
-		WCRetryExcErr.String(): "transport retry counter exceeded", RTR.String(): "RTR", UD.String(): "UD",
+		WCRetryExcErr.Error(): "transport retry counter exceeded", RTR.String(): "RTR", UD.String(): "UD",
 		EventQPAccessErr.String(): "local access violation work queue error",
 	} {
 		if got != want {

@@ -36,5 +36,6 @@ var wcStatusNames = map[WCStatus]string{
 	WCRespTimeoutErr: "response timeout error", WCGeneralErr: "general error",
 }
 
-// String says the outcome in words, as ibv_wc_status_str does.
-func (s WCStatus) String() string { return name(wcStatusNames, s, "WCStatus") }
+// Error says the outcome in words, as ibv_wc_status_str does. An outcome is an error like
+// syscall.Errno, WCSuccess too, so that errors.Is finds it in the error of a completion.
+func (s WCStatus) Error() string { return name(wcStatusNames, s, "WCStatus") }

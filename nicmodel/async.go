@@ -7,7 +7,7 @@ import (
 )
 
 // AsyncEvent is an asynchronous event; QPN and CQ are valid where Type is about
-// one.
+// one. That an SRQ has reached its limit is told by a queue pair that draws on it.
 type AsyncEvent struct {
 	Type ib.EventType
 	QPN  uint32

@@ -138,9 +138,11 @@ type cq struct {
 // entries.
 func (n *NIC) CreateCQ(entries int) (uint32, error) { return n.completions.create(entries) }
 
+const mostCQE = 1 << 22
+
 func (cs *completions) create(entries int) (uint32, error) {
-	if entries < 1 || entries > 1<<22 {
-		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, 1<<22)
+	if entries < 1 || entries > mostCQE {
+		return 0, fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, mostCQE)
 	}
 	cs.queues = append(cs.queues, &cq{
 		ring: make([]CQE, entries), addr: cs.regions.reserve(uint64(entries) * uint64(cs.cfg.CQEBytes)),
@@ -150,6 +152,26 @@ func (cs *completions) create(entries int) (uint32, error) {
 		cs.eqAddr = cs.regions.reserve(eqElements * eqeBytes)
 	}
 	return uint32(len(cs.queues) - 1), nil
+}
+
+// ResizeCQ has a completion queue hold so many entries; those that wait stay. It fails if
+// they are more.
+func (n *NIC) ResizeCQ(num uint32, entries int) error { return n.completions.resize(num, entries) }
+
+func (cs *completions) resize(num uint32, entries int) error {
+	c := cs.queues[num]
+	if entries < 1 || entries > mostCQE {
+		return fmt.Errorf("a completion queue of %d entries can't be: 1 to %d", entries, mostCQE)
+	}
+	if c.n > entries {
+		return fmt.Errorf("%d completions wait, and %d would fit: poll first", c.n, entries)
+	}
+	ring := make([]CQE, entries)
+	for i := range c.n {
+		ring[i] = c.ring[(c.head+i)%len(c.ring)]
+	}
+	c.ring, c.head, c.addr = ring, 0, cs.regions.reserve(uint64(entries)*uint64(cs.cfg.CQEBytes))
+	return nil
 }
 
 // DestroyCQ frees a completion queue. It fails while queue pairs use it.

@@ -52,6 +52,7 @@ type SRQ struct {
 	recordAt                            units.Time // when that is in the NIC
 	fetchedAt                           units.Time // when the newest read of receives is
 	waiting                             []*qp      // whose first parked packet needs a receive, in order
+	limit                               int        // see LimitSRQ
 }
 
 type postedRecv struct {
@@ -117,6 +118,26 @@ func (r *receives) destroy(s *SRQ) {
 		s.forget()
 		r.free = append(r.free, s.num)
 	}
+}
+
+// LimitSRQ arms the queue's limit: when a message takes a receive and fewer than n are left,
+// ib.EventSRQLimit is raised, once, about the message's queue pair. 0 disarms it.
+func (n *NIC) LimitSRQ(s *SRQ, limit int) {
+	if s.fetched {
+		s.limit = limit
+	} else {
+		s.queue.SetLimit(limit)
+	}
+}
+
+// ranLow reports, once, that fewer receives are left than the limit: in the NIC and in host
+// memory.
+func (s *SRQ) ranLow() bool {
+	low := s.queue.Len()+int(s.posted-s.arrived) < s.limit
+	if low {
+		s.limit = 0
+	}
+	return low
 }
 
 // PostRecv adds a receive to the queue. It returns rc.ErrFull when there is no

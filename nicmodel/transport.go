@@ -85,6 +85,9 @@ func (t *transport) handle(now units.Time, q *qp, h fabric.Handle) {
 		t.carryOut(now, q, &eff, from)
 		if q.recv.fetched && q.recv.queue.Len() < had && q.rc.State() != ib.Err {
 			t.receives.prefetch(now, q.recv)
+			if q.recv.limit > 0 && q.recv.ranLow() {
+				t.async.raise(now, AsyncEvent{Type: ib.EventSRQLimit, QPN: q.num})
+			}
 		}
 		t.receiver.buffer.leave(now, int(from.size))
 		if !kept {

@@ -4,7 +4,7 @@ package verbs
 // (ibv_ah). UD sends of queue pairs of the same PD name it in SendWR.AH. Any
 // number of goroutines and requests may use one at a time.
 type AH interface {
-	// Destroy frees the handle. Requests posted with it are not affected; later
+	// Close frees the handle. Requests posted with it are not affected; later
 	// ones are refused with ErrInvalid.
-	Destroy() error
+	Close() error
 }

@@ -10,7 +10,7 @@ import (
 
 type handle struct{}
 
-func (handle) Destroy() error { return nil }
+func (handle) Close() error { return nil }
 
 func limitsOf(kind ib.QPType) *verbs.SendLimits {
 	return &verbs.SendLimits{Type: kind, Cap: verbs.QPCap{MaxSendSGE: 2, MaxInlineData: 32}, Datagram: 1024}

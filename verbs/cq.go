@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"time"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -27,17 +28,18 @@ type CQ interface {
 	// for earlier completions.
 	ReqNotify(solicitedOnly bool) error
 	Cap() int
-	// Destroy fails with ErrBusy while queue pairs use the CQ.
-	Destroy() error
+	// Close fails with ErrBusy while queue pairs use the CQ.
+	Close() error
 }
 
 // CompChannel is what a goroutine sleeps on for completions (ibv_comp_channel).
 type CompChannel interface {
-	// Wait returns the next CQ whose event fired. It waits up to timeout of the
-	// device's time, without end if timeout is negative, and returns ErrTimeout
-	// when none fired.
-	Wait(timeout time.Duration) (CQ, error)
-	Destroy() error
+	// Wait returns the next CQ whose event fired. It waits until ctx is done, whose
+	// error it then returns, and up to timeout of the device's time, without end if
+	// timeout is negative; it returns ErrTimeout when none fired. An event that is
+	// there already is returned whatever ctx and timeout say.
+	Wait(ctx context.Context, timeout time.Duration) (CQ, error)
+	Close() error
 }
 
 // WCFlags qualify a completion (ibv_wc_flags).
@@ -103,9 +105,11 @@ func Drain(dev Device, cq CQ, wc []WC, timeout time.Duration) (int, error) {
 	return n, nil
 }
 
-// StatusError is the error of a completion that did not succeed.
+// StatusError is the error of a completion that did not succeed. errors.Is finds its
+// status: errors.Is(err, ib.WCRetryExcErr).
 type StatusError struct{ WC WC }
 
-func (e *StatusError) Error() string {
-	return e.WC.Status.String()
-}
+func (e *StatusError) Error() string { return e.WC.Status.Error() }
+
+// Unwrap returns the completion's status.
+func (e *StatusError) Unwrap() error { return e.WC.Status }

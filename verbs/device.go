@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -20,9 +21,10 @@ type Device interface {
 	CreateCQ(CQInitAttr) (CQ, error)
 	CreateCompChannel() (CompChannel, error)
 
-	// AsyncEvent waits up to timeout for the next asynchronous event; zero does not
-	// wait. It returns ErrTimeout when none occurred.
-	AsyncEvent(timeout time.Duration) (AsyncEvent, error)
+	// AsyncEvent waits for the next asynchronous event, as CompChannel.Wait does for an
+	// event of a CQ: until ctx is done, and up to timeout, without end if that is negative.
+	// Zero does not wait. It returns ErrTimeout when none occurred.
+	AsyncEvent(ctx context.Context, timeout time.Duration) (AsyncEvent, error)
 
 	// Now reads the host's monotonic clock in the device's world: on a
 	// simulated device, simulated time.
@@ -75,7 +77,9 @@ type PortAttr struct {
 	MaxMTU    ib.MTU
 	// LinkRate is the line rate in bits per second.
 	LinkRate int64
-	GIDs     int // entries of the GID table
+	GIDs     int    // entries of the GID table
+	PKeys    int    // entries of the P_Key table
+	LID      uint16 // of an InfiniBand port; 0 on Ethernet
 	LinkName string
 	Netdev   string // the network interface, where there is one
 }
@@ -103,8 +107,8 @@ type PD interface {
 	// reached from the GID at SGIDIndex, and with ErrNotSupported on a device
 	// without UD queue pairs.
 	CreateAH(AddressVector) (AH, error)
-	// Dealloc fails with ErrBusy while objects made from the PD exist.
-	Dealloc() error
+	// Close fails with ErrBusy while objects made from the PD exist.
+	Close() error
 }
 
 // MR is a registered memory region.
@@ -116,9 +120,9 @@ type MR interface {
 	LKey() uint32
 	RKey() uint32
 	Access() ib.AccessFlags
-	// Dereg makes both keys invalid. The buffer is the application's again
+	// Close makes both keys invalid. The buffer is the application's again
 	// once it returns.
-	Dereg() error
+	Close() error
 }
 
 // SGEOf names length bytes of mr from offset on. It does not check bounds: the

@@ -26,7 +26,7 @@
 // # Memory
 //
 // Work requests name memory by MR.Addr plus an offset, never by a Go pointer. A device
-// may read and write a registered buffer from RegMR until Dereg; between posting a
+// may read and write a registered buffer from RegMR until Close; between posting a
 // request and its completion its buffers belong to the device. The bytes of a completion
 // (a receive's, a READ's, and at a peer in the same process those of a WRITE) are in
 // memory before Poll returns it. Memory that one-sided WRITEs change while it is watched

@@ -110,3 +110,21 @@ func Sleep(dev Device, d time.Duration) {
 	}
 	time.Sleep(d)
 }
+
+// Bottom returns the device at the bottom of those that wrap one another: the provider's.
+func Bottom(dev Device) Device {
+	for {
+		u, ok := dev.(interface{ Unwrap() Device })
+		if !ok {
+			return dev
+		}
+		dev = u.Unwrap()
+	}
+}
+
+// Simulated reports whether time is simulated on a device. What wraps a device may have the
+// methods of Runner where it is not.
+func Simulated(dev Device) bool {
+	_, ok := Bottom(dev).(Runner)
+	return ok
+}

@@ -21,6 +21,15 @@ type PreciseClock interface {
 	NowPrecise() units.Time
 }
 
+// Pollable is a CompChannel or a Device whose events can be awaited together with those of
+// other files, by poll(2) or epoll(7) (ibv_comp_channel.fd, ibv_context.async_fd).
+type Pollable interface {
+	// FD returns a file descriptor that is readable while there may be an event: then call
+	// CompChannel.Wait or Device.AsyncEvent with a timeout of 0, until ErrTimeout. Nothing
+	// else may be done with it. It is closed with the object.
+	FD() (int, error)
+}
+
 // Telemetry is what the network reported about the packets of one request.
 type Telemetry struct {
 	MaxHopDelay        units.Time // valid with HasMaxDelay
@@ -63,6 +72,12 @@ type TelemetryQP interface {
 	TelemetryKinds() TelemetryKinds
 }
 
+// PKeyDevice is a Device that tells the partitions of its ports (ibv_query_pkey).
+type PKeyDevice interface {
+	// PKey returns an entry of a port's P_Key table. The top bit is full membership.
+	PKey(port, index int) (uint16, error)
+}
+
 // RateLimitQP is a QP whose device paces its packets (ibv_modify_qp_rate_limit).
 type RateLimitQP interface {
 	// SetRateLimit sets the rate in bits per second; 0 takes the limit off.
@@ -93,6 +108,21 @@ type CQAttr struct {
 // ModifiableCQ is a CQ whose events can be held back (ibv_modify_cq).
 type ModifiableCQ interface {
 	Modify(CQAttr) error
+}
+
+// ResizableCQ is a CQ whose capacity can be changed (ibv_resize_cq).
+type ResizableCQ interface {
+	// Resize has the queue hold cqe completions or more; CQ.Cap says how many then.
+	// Completions that wait stay, and where they are more than cqe it fails with
+	// ErrInvalid. It is called where Poll may be: by one goroutine at a time.
+	Resize(cqe int) error
+}
+
+// LimitSRQ is an SRQ that reports that it runs low (ibv_modify_srq with IBV_SRQ_LIMIT).
+type LimitSRQ interface {
+	// SetLimit has the device raise ib.EventSRQLimit, once, when a message takes a receive
+	// and fewer than n are left. 0 takes the limit off. n is at most the queue's size.
+	SetLimit(n int) error
 }
 
 // WeightQP is a QP whose device shares its sending among queue pairs by weights (bw_share
@@ -182,6 +212,16 @@ type MemoryPD interface {
 	// region begins at iova, which is MR.Addr. Bytes that m refuses to read or write fail
 	// the request that names them, as a key that does not allow it.
 	RegMemory(m Memory, addr, length, iova uint64, access ib.AccessFlags) (MR, error)
+}
+
+// DMABufPD is a PD that registers memory of another device, such as a GPU's, by a dma-buf
+// (ibv_reg_dmabuf_mr).
+type DMABufPD interface {
+	// RegDMABuf registers length bytes of what the file descriptor of a dma-buf stands for,
+	// from offset on. In requests and for peers, the region begins at iova, which is
+	// MR.Addr; offset and iova lie alike within a page. The descriptor may be closed
+	// afterwards. It fails with ErrNotSupported where the driver or the kernel can't.
+	RegDMABuf(fd int, offset uint64, length int, iova uint64, access ib.AccessFlags) (MR, error)
 }
 
 // RecvSource is a receive queue that lies elsewhere, such as in another program's memory,

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/sluice-rdma/sluice/ib"
@@ -36,10 +37,10 @@ type QP interface {
 	// ib.QPState.CanBecome and needs the attributes that ibv_modify_qp needs.
 	Modify(attr QPAttr, mask QPAttrMask) error
 	Query() (QPAttr, error)
-	// Destroy frees the queue pair. Its requests end without completions, and its
+	// Close frees the queue pair. Its requests end without completions, and its
 	// completions that were not polled are dropped from its CQs, as with libmlx5; a
 	// transition to RESET does the same. rdma-core's provider for rxe leaves them there.
-	Destroy() error
+	Close() error
 }
 
 // QPAttrMask names fields of QPAttr (ibv_qp_attr_mask).
@@ -62,10 +63,11 @@ const (
 	AttrDestQPN
 	AttrAV
 	AttrQKey
+	AttrPKeyIndex
 )
 
 // The attributes that each step to RTS of a queue pair must set, by its type
-// (ibv_modify_qp(3)).
+// (ibv_modify_qp(3)). The P_Key is the table's first unless AttrPKeyIndex is set, too.
 const (
 	ResetToInitRC = AttrState | AttrPort | AttrAccess
 	InitToRTRRC   = AttrState | AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrMaxDestRdAtomic | AttrMinRNRTimer
@@ -85,6 +87,8 @@ type QPAttr struct {
 	State  ib.QPState
 	Access ib.AccessFlags // what the peer may do through this QP
 	Port   int            // from 1
+	// PKeyIndex is the queue pair's entry of the port's P_Key table, 0 to PortAttr.PKeys-1.
+	PKeyIndex int
 
 	PathMTU ib.MTU
 	DestQPN uint32
@@ -103,14 +107,39 @@ type QPAttr struct {
 	Cap QPCap // Query only
 }
 
-// AddressVector says where a QP sends (ibv_ah_attr).
+// AddressVector says where a QP sends (ibv_ah_attr). A RoCE device needs the GID and has no
+// LIDs. On InfiniBand the LID leads to the peer, and the GID is for peers in other subnets:
+// leave it zero for those in one's own.
 type AddressVector struct {
 	GID          netip.Addr
+	LID          uint16
+	Port         int // the device's own, from 1; 0 for the queue pair's, or of an AH the first that reaches GID
 	SGIDIndex    int
 	TrafficClass uint8 // DSCP and ECN
 	HopLimit     uint8
 	FlowLabel    uint32 // 20 bits; for RoCEv2 the source port's entropy
-	SL           uint8  // service level: the priority, 0 to 7
+	SL           uint8  // service level: the priority, 0 to 7; of InfiniBand 0 to 15
+	// StaticRate is the most that the device sends to the peer, in bits per second; 0 is
+	// no limit. Devices of libibverbs round it down to a step of enum ibv_rate, the least
+	// of which is 2.5 Gbit/s; whether the hardware heeds it, sluice doctor measures. A
+	// device that has no such limit refuses one with ErrNotSupported.
+	StaticRate int64
+}
+
+// CheckSinglePort returns what of an address vector a RoCE device with one port can't have,
+// or nil. It is for providers.
+func (a *AddressVector) CheckSinglePort() error {
+	switch {
+	case a.LID != 0:
+		return fmt.Errorf("LID %d: a RoCE device finds its peers by GID, and has no LIDs", a.LID)
+	case a.Port != 0 && a.Port != 1:
+		return fmt.Errorf("port %d does not exist: the device has port 1", a.Port)
+	case a.SL > 7:
+		return fmt.Errorf("service level %d, expected 0 to 7", a.SL)
+	case a.StaticRate < 0:
+		return fmt.Errorf("a static rate of %d bit/s, expected 0 or more", a.StaticRate)
+	}
+	return nil
 }
 
 // SendFlags qualify a send request (ibv_send_flags).
@@ -185,13 +214,45 @@ type SRQInitAttr struct {
 // SRQ is a shared receive queue.
 type SRQ interface {
 	PostRecv(wrs []RecvWR) (int, error)
-	Destroy() error
+	Close() error
+}
+
+// UsualGID returns the address that a port usually sends from, and its index in the port's
+// GID table: an IPv4 address before an IPv6 one, and either before a link-local one of its
+// kind; of equals the first. It fails if the port has none.
+func UsualGID(dev Device, port int) (index int, gid netip.Addr, err error) {
+	p, err := dev.Port(port)
+	if err != nil {
+		return 0, gid, err
+	}
+	best := 0
+	for i := range p.GIDs {
+		a, err := dev.GID(port, i)
+		if err != nil || a.IsUnspecified() {
+			continue
+		}
+		rank := 1
+		if a.Unmap().Is4() {
+			rank += 2
+		}
+		if !a.IsLinkLocalUnicast() {
+			rank++
+		}
+		if rank > best {
+			best, index, gid = rank, i, a
+		}
+	}
+	if best == 0 {
+		return 0, gid, Errorf("query_gid", dev.Name(), ErrInvalid, "port %d has no address: give its interface one", port)
+	}
+	return index, gid, nil
 }
 
 // Endpoint is what the two ends of an RC connection tell each other before
 // they connect.
 type Endpoint struct {
 	GID netip.Addr
+	LID uint16 // on InfiniBand
 	QPN uint32
 	PSN uint32
 }
@@ -208,6 +269,8 @@ type RCParams struct {
 	SGIDIndex                    int // the entry of the port's GID table to send from
 	SL                           uint8
 	FlowLabel                    uint32
+	PKeyIndex                    int
+	StaticRate                   int64 // see AddressVector
 }
 
 // DefaultRC returns usual attributes: port 1, a path MTU of 1024, all remote
@@ -223,12 +286,14 @@ func DefaultRC() RCParams {
 // ConnectRC takes a fresh RC queue pair from RESET to RTS, connected to remote;
 // local has the first PSN that it sends.
 func ConnectRC(qp QP, local, remote Endpoint, p RCParams) error {
-	if err := qp.Modify(QPAttr{State: ib.Init, Port: p.Port, Access: p.Access}, ResetToInitRC); err != nil {
+	if err := qp.Modify(QPAttr{State: ib.Init, Port: p.Port, PKeyIndex: p.PKeyIndex, Access: p.Access}, ResetToInitRC|AttrPKeyIndex); err != nil {
 		return err
 	}
 	if err := qp.Modify(QPAttr{
 		State: ib.RTR, PathMTU: p.PathMTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
-		AV:              AddressVector{GID: remote.GID, SGIDIndex: p.SGIDIndex, HopLimit: 64, SL: p.SL, FlowLabel: p.FlowLabel},
+		AV: AddressVector{
+			GID: remote.GID, LID: remote.LID, Port: p.Port, SGIDIndex: p.SGIDIndex, HopLimit: 64, SL: p.SL, FlowLabel: p.FlowLabel, StaticRate: p.StaticRate,
+		},
 		MaxDestRdAtomic: p.MaxDestRdAtomic, MinRNRTimer: p.MinRNRTimer,
 	}, InitToRTRRC); err != nil {
 		return err

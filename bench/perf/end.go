@@ -59,26 +59,8 @@ type end struct {
 	books   books
 }
 
-// provider returns the device below those that wrap it.
-func provider(dev verbs.Device) verbs.Device {
-	for {
-		u, ok := dev.(interface{ Unwrap() verbs.Device })
-		if !ok {
-			return dev
-		}
-		dev = u.Unwrap()
-	}
-}
-
-// simulated reports whether time is simulated on a device. A shim over a real
-// device has the methods of verbs.Runner too.
-func simulated(dev verbs.Device) bool {
-	_, ok := provider(dev).(verbs.Runner)
-	return ok
-}
-
 func newEnd(dev verbs.Device, conn *exchange.Conn, cfg Config) *end {
-	e := &end{cfg: cfg.settle(), dev: dev, conn: conn, client: conn.Client(), simulated: simulated(dev)}
+	e := &end{cfg: cfg.settle(), dev: dev, conn: conn, client: conn.Client(), simulated: verbs.Simulated(dev)}
 	e.precise, _ = dev.(verbs.PreciseClock)
 	if e.cfg.Stall == 0 {
 		e.cfg.Stall = time.Minute
@@ -269,25 +251,25 @@ func (e *end) free() error {
 	var errs []error
 	part(e.conns)
 	for _, qp := range e.qps {
-		errs = append(errs, qp.Destroy())
+		errs = append(errs, qp.Close())
 	}
 	if e.recvCQ != nil && e.recvCQ != e.sendCQ {
-		errs = append(errs, e.recvCQ.Destroy())
+		errs = append(errs, e.recvCQ.Close())
 	}
 	if e.sendCQ != nil {
-		errs = append(errs, e.sendCQ.Destroy())
+		errs = append(errs, e.sendCQ.Close())
 	}
 	if e.channel != nil {
-		errs = append(errs, e.channel.Destroy())
+		errs = append(errs, e.channel.Close())
 	}
 	for _, ah := range e.handles {
-		errs = append(errs, ah.Destroy())
+		errs = append(errs, ah.Close())
 	}
 	if e.mr != nil {
-		errs = append(errs, e.mr.Dereg())
+		errs = append(errs, e.mr.Close())
 	}
 	if e.pd != nil {
-		errs = append(errs, e.pd.Dealloc())
+		errs = append(errs, e.pd.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -350,7 +332,7 @@ func (e *end) idle() error {
 		return e.sendCQ.ReqNotify(false)
 	default:
 		e.armed = false
-		if _, err := e.channel.Wait(e.stall.Duration()); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := e.channel.Wait(context.Background(), e.stall.Duration()); err != nil && !errors.Is(err, verbs.ErrTimeout) {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // connection returns the ends of a connection between two applications of this
 // process.
 func connection(client, server verbs.Device) (a, b net.Conn, err error) {
-	if simulated(client) {
+	if verbs.Simulated(client) {
 		a, b = newLink(client, server)
 		return a, b, nil
 	}

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -139,10 +140,10 @@ func (p *Pinger) Over(conn *exchange.Conn) error {
 	// rping asks for one read at a time.
 	params.MaxRdAtomic, params.MaxDestRdAtomic = 1, 1
 	psn := exchange.RandomPSN()
-	if simulated(p.dev) {
+	if verbs.Simulated(p.dev) {
 		psn = p.qp.Num() & 0xffffff // so that runs are alike
 	}
-	_, err = conn.ConnectRC(p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: gid}, params, p.Ready)
+	_, err = conn.ConnectRC(context.Background(), p.dev, p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: gid}, params, p.Ready)
 	return err
 }
 
@@ -150,19 +151,19 @@ func (p *Pinger) Over(conn *exchange.Conn) error {
 func (p *Pinger) Close() error {
 	var errs []error
 	if p.qp != nil {
-		errs = append(errs, p.qp.Destroy())
+		errs = append(errs, p.qp.Close())
 	}
 	if p.cq != nil {
-		errs = append(errs, p.cq.Destroy())
+		errs = append(errs, p.cq.Close())
 	}
 	if p.channel != nil {
-		errs = append(errs, p.channel.Destroy())
+		errs = append(errs, p.channel.Close())
 	}
 	if p.mr != nil {
-		errs = append(errs, p.mr.Dereg())
+		errs = append(errs, p.mr.Close())
 	}
 	if p.pd != nil {
-		errs = append(errs, p.pd.Dealloc())
+		errs = append(errs, p.pd.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -271,9 +272,7 @@ func (p *Pinger) Serve() error {
 
 // over distinguishes a requested end, or one by the other end, from a failure.
 func over(err error) error {
-	var status *verbs.StatusError
-	flushed := errors.As(err, &status) && status.WC.Status == ib.WCWRFlushErr
-	if errors.Is(err, errStopped) || flushed {
+	if errors.Is(err, errStopped) || errors.Is(err, ib.WCWRFlushErr) {
 		return nil
 	}
 	return err
@@ -361,7 +360,7 @@ func (p *Pinger) await(op ib.WCOpcode) (verbs.WC, error) {
 		if p.cfg.Stop != nil && p.cfg.Stop() {
 			return wc[0], errStopped
 		}
-		_, err := p.channel.Wait(slice)
+		_, err := p.channel.Wait(context.Background(), slice)
 		if err == nil {
 			continue
 		}

@@ -210,7 +210,7 @@ func (l *cmLink) await(cq verbs.CQ, deadline time.Time) (verbs.WC, error) {
 		case !deadline.IsZero() && !time.Now().Before(deadline):
 			return wc[0], os.ErrDeadlineExceeded
 		}
-		if _, err := l.channel.Wait(slice); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := l.channel.Wait(context.Background(), slice); err != nil && !errors.Is(err, verbs.ErrTimeout) {
 			return wc[0], err
 		}
 	}
@@ -252,16 +252,16 @@ func (l *cmLink) Close() error {
 		part([]*rdmacm.Conn{l.conn})
 	}
 	var errs []error
-	for _, o := range []interface{ Destroy() error }{l.qp, l.recvCQ, l.sendCQ, l.channel} {
+	for _, o := range []interface{ Close() error }{l.qp, l.recvCQ, l.sendCQ, l.channel} {
 		if o != nil {
-			errs = append(errs, o.Destroy())
+			errs = append(errs, o.Close())
 		}
 	}
 	if l.mr != nil {
-		errs = append(errs, l.mr.Dereg())
+		errs = append(errs, l.mr.Close())
 	}
 	if l.pd != nil {
-		errs = append(errs, l.pd.Dealloc())
+		errs = append(errs, l.pd.Close())
 	}
 	*l = cmLink{dev: l.dev}
 	return errors.Join(errs...)

@@ -108,7 +108,7 @@ var kernelCounters = [repairKinds][]string{
 
 // kernelRepairs reads the counters of a device of libibverbs' at the kernel.
 func kernelRepairs(class fs.FS, dev verbs.Device, port int) (r repaired) {
-	name, ok := strings.CutPrefix(provider(dev).Name(), "ibv:")
+	name, ok := strings.CutPrefix(verbs.Bottom(dev).Name(), "ibv:")
 	if !ok {
 		return r
 	}

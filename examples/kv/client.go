@@ -31,18 +31,11 @@ type client struct {
 const patience = 5 * time.Second
 
 func dial(device string, gid int, engine, server string) (*client, error) {
-	dev, err := verbs.Open(device)
+	dev, err := paced.Open(device, engine)
 	if err != nil {
 		return nil, err
 	}
-	c := &client{buf: make([]byte, slotBytes), id: uint64(os.Getpid())<<32 | uint64(time.Now().UnixNano()&0xffffffff)}
-	cfg := paced.DefaultConfig()
-	cfg.Scheme = engine
-	shim, err := paced.Wrap(dev, cfg)
-	if err != nil {
-		return nil, errors.Join(err, dev.Close())
-	}
-	c.dev = shim
+	c := &client{dev: dev, buf: make([]byte, slotBytes), id: uint64(os.Getpid())<<32 | uint64(time.Now().UnixNano()&0xffffffff)}
 	if c.pd, err = c.dev.AllocPD(); err != nil {
 		return nil, err
 	}
@@ -77,7 +70,7 @@ func dial(device string, gid int, engine, server string) (*client, error) {
 }
 
 func (c *client) close() error {
-	return errors.Join(c.qp.Destroy(), c.mr.Dereg(), c.cq.Destroy(), c.pd.Dealloc(), c.dev.Close(), c.conn.Close())
+	return errors.Join(c.qp.Close(), c.mr.Close(), c.cq.Close(), c.pd.Close(), c.dev.Close(), c.conn.Close())
 }
 
 // do carries out one operation on n bytes of the buffer from local on, and of the

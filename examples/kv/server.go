@@ -78,7 +78,7 @@ func (s *server) client(conn net.Conn) (err error) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		err = errors.Join(err, qp.Destroy())
+		err = errors.Join(err, qp.Close())
 	}()
 	me, err := endpoint(s.dev, s.gid, qp)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *server) client(conn net.Conn) (err error) {
 }
 
 func (s *server) close() error {
-	return errors.Join(s.mr.Dereg(), s.cq.Destroy(), s.pd.Dealloc(), s.dev.Close())
+	return errors.Join(s.mr.Close(), s.cq.Close(), s.pd.Close(), s.dev.Close())
 }
 
 func endpoint(dev verbs.Device, gid int, qp verbs.QP) (verbs.Endpoint, error) {

@@ -120,7 +120,7 @@ func (x *sim) ended(d *reduced.Done) {
 	x.done++
 	x.end = d.At
 	if d.Status != ib.WCSuccess {
-		x.fail(fmt.Errorf("flow %d: %v", d.ID, d.Status))
+		x.fail(fmt.Errorf("flow %d: %w", d.ID, d.Status))
 	}
 	if x.active == 0 && !x.pending {
 		x.Engine.Stop()

@@ -30,12 +30,13 @@ type Conn struct {
 	client  bool
 	binary  bool // addresses are binary, and neither end sends "done"
 	timeout time.Duration
+	ctx     context.Context // ends messages
 }
 
 // New returns an end over a connection that exists. The client is the end that
 // connected. Each message may take until timeout; 0 takes DefaultTimeout.
 func New(c net.Conn, client bool, timeout time.Duration) *Conn {
-	e := &Conn{c: c, client: client}
+	e := &Conn{c: c, client: client, ctx: context.Background()}
 	e.SetTimeout(timeout)
 	return e
 }
@@ -83,13 +84,39 @@ func Listen(ctx context.Context, address string) (*Listener, error) {
 // Addr is the address that it listens on.
 func (l *Listener) Addr() net.Addr { return l.l.Addr() }
 
-// Accept waits, without end, for a client.
-func (l *Listener) Accept(timeout time.Duration) (*Conn, error) {
-	c, err := l.l.Accept()
+// Accept waits for a client until ctx is done, whose error it then returns. Each message
+// of the connection may take until timeout, as with New. One goroutine at a time may call
+// it with a context that can be done.
+func (l *Listener) Accept(ctx context.Context, timeout time.Duration) (*Conn, error) {
+	c, err := l.accept(ctx)
 	if err != nil {
 		return nil, &verbs.OpError{Op: "exchange", Object: l.l.Addr().String(), Err: err}
 	}
 	return New(c, false, timeout), nil
+}
+
+func (l *Listener) accept(ctx context.Context) (net.Conn, error) {
+	if ctx.Done() == nil {
+		return l.l.Accept()
+	}
+	// A listener of the net package has deadlines.
+	limited := l.l.(interface{ SetDeadline(time.Time) error })
+	if err := limited.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = limited.SetDeadline(time.Unix(1, 0)) // it fails if the listener is closed, and so does Accept
+		close(ended)
+	})
+	c, err := l.l.Accept()
+	if !stop() {
+		<-ended // the next Accept takes the deadline off
+		if err != nil {
+			err = ctx.Err()
+		}
+	}
+	return c, err
 }
 
 // Close stops listening; an Accept that waits fails.
@@ -112,6 +139,17 @@ func (c *Conn) SetTimeout(d time.Duration) {
 
 // Timeout is how long a message may take.
 func (c *Conn) Timeout() time.Duration { return c.timeout }
+
+// until has ctx end the messages that follow: they fail with its error. The connection is
+// of no use then. stop undoes it.
+func (c *Conn) until(ctx context.Context) (stop func()) {
+	c.ctx = ctx
+	undo := context.AfterFunc(ctx, func() { _ = c.c.SetDeadline(time.Unix(1, 0)) })
+	return func() {
+		undo()
+		c.ctx = context.Background()
+	}
+}
 
 // Close ends the exchange.
 func (c *Conn) Close() error { return c.c.Close() }
@@ -137,6 +175,10 @@ func (c *Conn) write(what string, b []byte) error {
 	if err := c.c.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
 		return c.errorf(what, err, "")
 	}
+	// The deadline may have come after the one that the context set.
+	if err := c.ctx.Err(); err != nil {
+		return c.errorf(what, err, "")
+	}
 	if _, err := c.c.Write(b); err != nil {
 		return c.failed(what, "send", err, 0, len(b))
 	}
@@ -147,6 +189,9 @@ func (c *Conn) read(what string, b []byte) error {
 	if err := c.c.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
 		return c.errorf(what, err, "")
 	}
+	if err := c.ctx.Err(); err != nil {
+		return c.errorf(what, err, "")
+	}
 	if n, err := io.ReadFull(c.c, b); err != nil {
 		return c.failed(what, "receive", err, n, len(b))
 	}
@@ -155,6 +200,8 @@ func (c *Conn) read(what string, b []byte) error {
 
 func (c *Conn) failed(what, op string, err error, n, want int) error {
 	switch {
+	case c.ctx.Err() != nil:
+		return c.errorf(what, c.ctx.Err(), "")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return c.errorf(what, verbs.ErrTimeout, "%s: %d of %d bytes in %v; is the other end the same test, with the same flags?", op, n, want, c.timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

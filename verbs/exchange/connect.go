@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 
@@ -14,15 +15,20 @@ import (
 // ready is the place to post receives.
 //
 // local.OutReads becomes p.MaxDestRdAtomic. The path MTU and the reads outstanding
-// are the smaller of p's and the other end's.
-func (c *Conn) ConnectRC(qp verbs.QP, local Dest, p verbs.RCParams, ready func() error) (Dest, error) {
-	g, err := c.Greet(DefaultGreeting(p.PathMTU))
-	if err != nil {
-		return Dest{}, err
-	}
-	p.PathMTU = g.MTU
+// are the smaller of p's and the other end's. dev is qp's device; ConnectRC waits for the
+// other end within verbs.Blocking, until ctx is done.
+func (c *Conn) ConnectRC(ctx context.Context, dev verbs.Device, qp verbs.QP, local Dest, p verbs.RCParams, ready func() error) (Dest, error) {
+	defer c.until(ctx)()
 	local.OutReads = uint16(p.MaxDestRdAtomic)
-	remote, err := c.Swap(local)
+	var remote Dest
+	var err error
+	verbs.Blocking(dev, func() {
+		var g Greeting
+		if g, err = c.Greet(DefaultGreeting(p.PathMTU)); err == nil {
+			p.PathMTU = g.MTU
+			remote, err = c.Swap(local)
+		}
+	})
 	if err != nil {
 		return Dest{}, err
 	}
@@ -38,7 +44,7 @@ func (c *Conn) ConnectRC(qp verbs.QP, local Dest, p verbs.RCParams, ready func()
 			return Dest{}, err
 		}
 	}
-	_, err = c.Swap(local)
+	verbs.Blocking(dev, func() { _, err = c.Swap(local) })
 	return remote, err
 }
 

@@ -34,7 +34,7 @@ type Dest struct {
 
 // Endpoint is the part that a connection needs.
 func (d *Dest) Endpoint() verbs.Endpoint {
-	return verbs.Endpoint{GID: d.GID, QPN: d.QPN, PSN: d.PSN}
+	return verbs.Endpoint{GID: d.GID, LID: d.LID, QPN: d.QPN, PSN: d.PSN}
 }
 
 // AppendText appends the message that carries d. It fails if a number is too wide

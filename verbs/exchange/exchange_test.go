@@ -165,7 +165,7 @@ func TestListenAndDial(t *testing.T) {
 	defer l.Close()
 	served := make(chan error, 1)
 	go func() {
-		c, err := l.Accept(5 * time.Second)
+		c, err := l.Accept(t.Context(), 5*time.Second)
 		if err != nil {
 			served <- err
 			return
@@ -383,7 +383,7 @@ func TestLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, err := l.Accept(time.Second)
+	late, err := l.Accept(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (l *Listener) AcceptGreeted(ctx context.Context, refused func(error)) (*Con
 	stop := context.AfterFunc(ctx, func() { _ = l.l.Close() })
 	defer stop()
 	for {
-		c, err := l.Accept(0)
+		c, err := l.Accept(context.Background(), 0)
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()

@@ -6,6 +6,7 @@ package ibverbs
 import "C"
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -41,7 +42,7 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 }
 
 // AdoptChannel makes a CompChannel of a struct ibv_comp_channel * of the device's
-// context. Destroy leaves it alone. Events of CQs that the device does not know are
+// context. Close leaves it alone. Events of CQs that the device does not know are
 // acknowledged and dropped.
 func (d *Device) AdoptChannel(ch unsafe.Pointer) verbs.CompChannel {
 	return &CompChannel{dev: d, ch: (*C.struct_ibv_comp_channel)(ch), adopted: true}
@@ -50,13 +51,21 @@ func (d *Device) AdoptChannel(ch unsafe.Pointer) verbs.CompChannel {
 // Handle is the struct ibv_comp_channel *.
 func (h *CompChannel) Handle() unsafe.Pointer { return unsafe.Pointer(h.ch) }
 
+// FD implements verbs.Pollable. Of an adopted channel the descriptor is the owner's.
+func (h *CompChannel) FD() (int, error) {
+	if h.gone.Load() {
+		return -1, closed("get_channel_fd", h.dev.name)
+	}
+	return int(h.ch.fd), nil
+}
+
 // Wait implements verbs.CompChannel.
-func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (h *CompChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	if h.gone.Load() {
 		return nil, closed("get_cq_event", h.dev.name)
 	}
 	var out *CQ
-	err := await(h.ch.fd, timeout, &h.reading, h.gone.Load, func() (bool, error) {
+	err := await(ctx, h.ch.fd, timeout, &h.reading, h.gone.Load, func() (bool, error) {
 		var cq *C.struct_ibv_cq
 		if e := C.shim_get_cq_event(h.dev.calls, h.ch, &cq); e != 0 {
 			if e == C.EAGAIN {
@@ -78,8 +87,8 @@ func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	return out, nil
 }
 
-// Destroy implements verbs.CompChannel. Nobody may be waiting.
-func (h *CompChannel) Destroy() error {
+// Close implements verbs.CompChannel. Nobody may be waiting.
+func (h *CompChannel) Close() error {
 	d := h.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()

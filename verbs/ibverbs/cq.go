@@ -90,7 +90,7 @@ func (d *Device) register(q *CQ) {
 	}
 }
 
-// AdoptCQ makes a CQ of a struct ibv_cq * of the device's context. Destroy
+// AdoptCQ makes a CQ of a struct ibv_cq * of the device's context. Close
 // leaves it alone. It is polled by poll_cq and gives no timestamps.
 func (d *Device) AdoptCQ(cq unsafe.Pointer) verbs.CQ {
 	q := &CQ{dev: d, adopted: true, c: (*C.struct_shim_cq)(C.calloc(1, C.sizeof_struct_shim_cq))}
@@ -157,11 +157,27 @@ func (q *CQ) Modify(a verbs.CQAttr) error {
 	return nil
 }
 
+// Resize implements verbs.ResizableCQ (ibv_resize_cq).
+func (q *CQ) Resize(cqe int) error {
+	d := q.dev
+	switch {
+	case q.gone.Load():
+		return closed("resize_cq", d.name)
+	case cqe < 1 || cqe > d.attr.MaxCQE:
+		return verbs.Errorf("resize_cq", d.name, verbs.ErrInvalid, "%d completions: 1 to %d", cqe, d.attr.MaxCQE)
+	}
+	if e := C.shim_resize_cq(q.c.cq, C.int(cqe)); e != 0 {
+		return fail("resize_cq", d.name, int(e), "to %d completions: more wait, or the driver does not resize queues", cqe)
+	}
+	q.cap = int(q.c.cq.cqe)
+	return nil
+}
+
 // Cap implements verbs.CQ.
 func (q *CQ) Cap() int { return q.cap }
 
-// Destroy implements verbs.CQ.
-func (q *CQ) Destroy() error {
+// Close implements verbs.CQ.
+func (q *CQ) Close() error {
 	d := q.dev
 	if !q.gone.CompareAndSwap(false, true) {
 		return closed("destroy_cq", d.name)

@@ -7,6 +7,7 @@ package ibverbs
 import "C"
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"net/url"
@@ -256,8 +257,24 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 	return verbs.PortAttr{
 		State: verbs.PortState(p.state), ActiveMTU: mtuOf(p.active_mtu), MaxMTU: mtuOf(p.max_mtu),
 		LinkRate: linkRate(netdev, uint8(p.active_speed), uint8(p.active_width)),
-		GIDs:     int(p.gid_tbl_len), LinkName: linkName(uint8(p.link_layer)), Netdev: netdev,
+		GIDs:     int(p.gid_tbl_len), PKeys: int(p.pkey_tbl_len), LID: uint16(p.lid), LinkName: linkName(uint8(p.link_layer)), Netdev: netdev,
 	}, nil
+}
+
+// PKey implements verbs.PKeyDevice.
+func (d *Device) PKey(port, index int) (uint16, error) {
+	p, err := d.queryPort(port)
+	if err != nil {
+		return 0, err
+	}
+	if index < 0 || index >= int(p.pkey_tbl_len) {
+		return 0, verbs.Errorf("query_pkey", d.name, verbs.ErrInvalid, "port %d has no P_Key %d: its table has %d entries", port, index, int(p.pkey_tbl_len))
+	}
+	var key C.uint16_t
+	if e := C.shim_query_pkey(d.ctx, C.int(port), C.int(index), &key); e != 0 {
+		return 0, fail("query_pkey", d.name, int(e), "")
+	}
+	return uint16(key), nil
 }
 
 func (d *Device) queryPort(num int) (C.struct_ibv_port_attr, error) {
@@ -349,16 +366,22 @@ func (d *Device) remove() {
 // it sees whether the device was closed.
 const eventPoll = 100 * time.Millisecond
 
-// await waits up to timeout for take to succeed; fd becomes readable when it may.
-func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, take func() (bool, error)) error {
+// await waits until ctx is done and up to timeout for take to succeed; fd becomes readable
+// when it may.
+func await(ctx context.Context, fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, take func() (bool, error)) error {
 	deadline := time.Now().Add(timeout)
+	cancelled, stop, err := whenDone(ctx, timeout)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	for {
 		lock.Lock()
 		if gone() {
 			lock.Unlock()
 			return verbs.ErrClosed
 		}
-		r := C.shim_readable(fd, 0)
+		r := C.shim_readable(fd, -1, 0)
 		got, err := false, error(nil)
 		if r > 0 {
 			got, err = take()
@@ -372,6 +395,9 @@ func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, 
 		case r > 0:
 			continue // it was no event, or none of ours
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		left := eventPoll
 		if timeout >= 0 {
 			left = min(left, time.Until(deadline))
@@ -380,14 +406,38 @@ func await(fd C.int, timeout time.Duration, lock *sync.Mutex, gone func() bool, 
 			}
 		}
 		// Rounded up: 0 would not wait.
-		if r := C.shim_readable(fd, C.int((left+time.Millisecond-1)/time.Millisecond)); r < 0 {
+		if r := C.shim_readable(fd, cancelled, C.int((left+time.Millisecond-1)/time.Millisecond)); r < 0 {
 			return &cause{syscall.Errno(-r), nil}
 		}
 	}
 }
 
+// whenDone returns a descriptor that becomes readable when ctx is done; -1 if it never is,
+// or if nobody will wait.
+func whenDone(ctx context.Context, timeout time.Duration) (fd C.int, stop func(), err error) {
+	if ctx.Done() == nil || timeout == 0 {
+		return -1, func() {}, nil
+	}
+	var pipe [2]int
+	if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
+		return -1, nil, err
+	}
+	written := make(chan struct{})
+	unregister := context.AfterFunc(ctx, func() {
+		_, _ = syscall.Write(pipe[1], []byte{0}) // a pipe that is empty takes a byte
+		close(written)
+	})
+	return C.int(pipe[0]), func() {
+		if !unregister() {
+			<-written
+		}
+		_ = syscall.Close(pipe[0])
+		_ = syscall.Close(pipe[1])
+	}, nil
+}
+
 // AsyncEvent implements verbs.Device.
-func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+func (d *Device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
 	var out verbs.AsyncEvent
 	d.reading.Lock()
 	if d.isClosed() {
@@ -396,7 +446,7 @@ func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	}
 	fd := d.ctx.async_fd // the context goes with Close
 	d.reading.Unlock()
-	err := await(fd, timeout, &d.reading, d.isClosed, func() (bool, error) {
+	err := await(ctx, fd, timeout, &d.reading, d.isClosed, func() (bool, error) {
 		var kind, port C.int
 		var element unsafe.Pointer
 		if e := C.shim_get_async_event(d.calls, d.ctx, &kind, &element, &port); e != 0 {
@@ -412,6 +462,16 @@ func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 		return out, verbs.Errorf("get_async_event", d.name, err, "")
 	}
 	return out, nil
+}
+
+// FD implements verbs.Pollable.
+func (d *Device) FD() (int, error) {
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	if d.isClosed() {
+		return -1, closed("get_async_fd", d.name)
+	}
+	return int(d.ctx.async_fd), nil
 }
 
 func (d *Device) isClosed() bool {

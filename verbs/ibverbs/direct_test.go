@@ -214,14 +214,14 @@ func newShadow(t *testing.T, d *Device, kind ib.QPType, stamps, withSRQ, sigAll 
 }
 
 func (s *shadow) destroy() {
-	all := []func() error{s.qp.Destroy}
+	all := []func() error{s.qp.Close}
 	if s.srq != nil {
-		all = append(all, s.srq.Destroy)
+		all = append(all, s.srq.Close)
 	}
 	if s.ah != nil {
-		all = append(all, s.ah.Destroy)
+		all = append(all, s.ah.Close)
 	}
-	for _, f := range append(all, s.cq.Destroy, s.mr.Dereg, s.pd.Dealloc) {
+	for _, f := range append(all, s.cq.Close, s.mr.Close, s.pd.Close) {
 		check(s.t, f())
 	}
 }
@@ -668,7 +668,7 @@ func TestOverMLX5Threads(t *testing.T) {
 			if i%2 == 0 && err == nil {
 				err = made.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState)
 			}
-			if err = errors.Join(err, made.Destroy()); err != nil {
+			if err = errors.Join(err, made.Close()); err != nil {
 				t.Error(err)
 				return
 			}

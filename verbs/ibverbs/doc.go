@@ -30,7 +30,7 @@
 //
 // # Memory
 //
-// RegMR pins the slice's memory with runtime.Pinner until Dereg, so the collector
+// RegMR pins the slice's memory with runtime.Pinner until Close, so the collector
 // neither frees nor moves what the device writes. Fork without exec is not
 // something that Go does; os/exec is safe, as its child touches nothing before exec.
 //

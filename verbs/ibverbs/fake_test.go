@@ -105,7 +105,7 @@ func makeEnd(t testing.TB, d *Device, stamps bool) *end {
 	mr, err := e.pd.RegMR(e.buf, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead)
 	e.mr = must(t, mr, err)
 	t.Cleanup(func() {
-		for _, f := range []func() error{e.qp.Destroy, e.mr.Dereg, e.cq.Destroy, e.pd.Dealloc} {
+		for _, f := range []func() error{e.qp.Close, e.mr.Close, e.cq.Close, e.pd.Close} {
 			if err := f(); err != nil && !errors.Is(err, verbs.ErrClosed) {
 				t.Error(err)
 			}

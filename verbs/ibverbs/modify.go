@@ -6,6 +6,7 @@ package ibverbs
 import "C"
 
 import (
+	"fmt"
 	"net/netip"
 	"strconv"
 
@@ -25,10 +26,10 @@ var attrMasks = []struct {
 	{verbs.AttrRNRRetry, C.IBV_QP_RNR_RETRY}, {verbs.AttrRQPSN, C.IBV_QP_RQ_PSN}, {verbs.AttrSQPSN, C.IBV_QP_SQ_PSN},
 	{verbs.AttrMaxQPRdAtomic, C.IBV_QP_MAX_QP_RD_ATOMIC}, {verbs.AttrMaxDestRdAtomic, C.IBV_QP_MAX_DEST_RD_ATOMIC},
 	{verbs.AttrMinRNRTimer, C.IBV_QP_MIN_RNR_TIMER}, {verbs.AttrDestQPN, C.IBV_QP_DEST_QPN}, {verbs.AttrAV, C.IBV_QP_AV},
-	{verbs.AttrQKey, C.IBV_QP_QKEY},
+	{verbs.AttrQKey, C.IBV_QP_QKEY}, {verbs.AttrPKeyIndex, C.IBV_QP_PKEY_INDEX},
 }
 
-// Modify implements verbs.QP. The partition key is the table's first. SGIDIndex 0
+// Modify implements verbs.QP. SGIDIndex 0
 // with a peer that GID 0 can't reach is taken for "not chosen": see BestGID.
 func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	bad := func(format string, args ...any) error {
@@ -38,7 +39,7 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		return closed("modify_qp", q.object())
 	}
 	c := C.struct_ibv_qp_attr{
-		qp_state: uint32(a.State), qp_access_flags: C.uint(a.Access), port_num: C.uint8_t(a.Port), qkey: C.uint32_t(a.QKey),
+		qp_state: uint32(a.State), qp_access_flags: C.uint(a.Access), port_num: C.uint8_t(a.Port), pkey_index: C.uint16_t(a.PKeyIndex), qkey: C.uint32_t(a.QKey),
 		rq_psn: C.uint32_t(a.RQPSN), sq_psn: C.uint32_t(a.SQPSN), dest_qp_num: C.uint32_t(a.DestQPN),
 		timeout: C.uint8_t(a.Timeout), retry_cnt: C.uint8_t(a.RetryCnt), rnr_retry: C.uint8_t(a.RNRRetry),
 		min_rnr_timer: C.uint8_t(a.MinRNRTimer), max_rd_atomic: C.uint8_t(a.MaxRdAtomic), max_dest_rd_atomic: C.uint8_t(a.MaxDestRdAtomic),
@@ -49,11 +50,17 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 			bits |= m.mask
 		}
 	}
-	if mask&verbs.AttrState != 0 && a.State == ib.Init && mask&verbs.AttrPort != 0 {
+	if mask&verbs.AttrState != 0 && a.State == ib.Init && mask&verbs.AttrPort != 0 && mask&verbs.AttrPKeyIndex == 0 {
 		bits |= C.IBV_QP_PKEY_INDEX
+		c.pkey_index = 0
 	}
 	if mask&verbs.AttrPort != 0 && (a.Port < 1 || a.Port > q.dev.attr.PhysPorts) {
 		return bad("port %d: the device has ports 1 to %d", a.Port, q.dev.attr.PhysPorts)
+	}
+	if mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0 { // every port has the first
+		if _, err := q.dev.PKey(max(a.Port, 1), a.PKeyIndex); err != nil {
+			return bad("P_Key index %d: %v", a.PKeyIndex, err)
+		}
 	}
 	if mask&verbs.AttrPathMTU != 0 {
 		code, ok := mtuCode(a.PathMTU)
@@ -63,8 +70,11 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		c.path_mtu = code
 	}
 	if mask&verbs.AttrAV != 0 {
-		port := a.Port
-		if mask&verbs.AttrPort == 0 {
+		port := a.AV.Port
+		if port == 0 && mask&verbs.AttrPort != 0 {
+			port = a.Port
+		}
+		if port == 0 {
 			now, err := q.Query()
 			if err != nil {
 				return err
@@ -114,17 +124,19 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 		return verbs.QPAttr{}, fail("query_qp", q.object(), int(e), "")
 	}
 	a := verbs.QPAttr{
-		State: ib.QPState(c.qp_state), Access: ib.AccessFlags(c.qp_access_flags), Port: int(c.port_num), QKey: uint32(c.qkey),
+		State: ib.QPState(c.qp_state), Access: ib.AccessFlags(c.qp_access_flags), Port: int(c.port_num), PKeyIndex: int(c.pkey_index), QKey: uint32(c.qkey),
 		PathMTU: mtuOf(c.path_mtu), DestQPN: uint32(c.dest_qp_num), RQPSN: uint32(c.rq_psn), SQPSN: uint32(c.sq_psn),
 		Timeout: uint8(c.timeout), RetryCnt: uint8(c.retry_cnt), RNRRetry: uint8(c.rnr_retry), MinRNRTimer: uint8(c.min_rnr_timer),
 		MaxRdAtomic: uint8(c.max_rd_atomic), MaxDestRdAtomic: uint8(c.max_dest_rd_atomic), Cap: capOf(&init.cap),
 	}
-	if ah := &c.ah_attr; ah.is_global != 0 {
+	ah := &c.ah_attr
+	if ah.is_global != 0 {
 		a.AV = verbs.AddressVector{
 			GID: netip.AddrFrom16(ah.grh.dgid).Unmap(), SGIDIndex: int(ah.grh.sgid_index), TrafficClass: uint8(ah.grh.traffic_class),
-			HopLimit: uint8(ah.grh.hop_limit), FlowLabel: uint32(ah.grh.flow_label), SL: uint8(ah.sl),
+			HopLimit: uint8(ah.grh.hop_limit), FlowLabel: uint32(ah.grh.flow_label),
 		}
 	}
+	a.AV.LID, a.AV.Port, a.AV.SL, a.AV.StaticRate = uint16(ah.dlid), int(ah.port_num), uint8(ah.sl), rateOf(uint8(ah.static_rate))
 	return a, nil
 }
 
@@ -138,28 +150,41 @@ func (d *Device) route(op string, port int, av verbs.AddressVector) (C.struct_ib
 	if err != nil {
 		return ah, err
 	}
+	rate, err := rateCode(av.StaticRate)
+	if err != nil {
+		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	ah.port_num, ah.sl, ah.static_rate = C.uint8_t(port), C.uint8_t(av.SL), C.uint8_t(rate)
+	infiniband := p.link_layer == C.IBV_LINK_LAYER_INFINIBAND
 	to := av.GID.WithZone("")
 	switch {
-	case p.link_layer == C.IBV_LINK_LAYER_INFINIBAND:
-		return bad(verbs.ErrNotSupported, "port %d is InfiniBand, where a peer's address has a LID: only RoCE is there", port)
+	case infiniband && av.LID == 0:
+		return bad(verbs.ErrInvalid, "port %d is InfiniBand, where the way to a peer is by its LID: set AddressVector.LID", port)
+	case infiniband && av.SL > 15:
+		return bad(verbs.ErrInvalid, "service level %d: 0 to 15", av.SL)
+	case infiniband && (!to.IsValid() || to.IsUnspecified()):
+		ah.dlid = C.uint16_t(av.LID) // in the same subnet
+		return ah, nil
+	case !infiniband && av.LID != 0:
+		return bad(verbs.ErrInvalid, "LID %d, but port %d is Ethernet, whose peers have a GID and no LID", av.LID, port)
 	case !to.IsValid() || to.IsUnspecified():
 		return bad(verbs.ErrInvalid, "%v is not the address of a peer", av.GID)
 	case av.SGIDIndex < 0 || av.SGIDIndex >= int(p.gid_tbl_len) || av.SGIDIndex > 255:
 		return bad(verbs.ErrInvalid, "port %d has no GID %d: its table has %d entries", port, av.SGIDIndex, int(p.gid_tbl_len))
-	case av.SL > 7:
+	case !infiniband && av.SL > 7:
 		return bad(verbs.ErrInvalid, "service level %d: 0 to 7", av.SL)
 	case av.FlowLabel > 0xfffff:
 		return bad(verbs.ErrInvalid, "flow label %#x: it has 20 bits", av.FlowLabel)
 	}
 	index := av.SGIDIndex
-	if index == 0 {
+	if index == 0 && !infiniband {
 		if e, err := d.GIDEntry(port, 0); err != nil || !e.reaches(to) {
 			if best, err := d.gidFor(port, to); err == nil {
 				index = best
 			}
 		}
 	}
-	ah.is_global, ah.port_num, ah.sl = 1, C.uint8_t(port), C.uint8_t(av.SL)
+	ah.is_global, ah.dlid = 1, C.uint16_t(av.LID)
 	ah.grh.dgid = to.As16()
 	ah.grh.sgid_index, ah.grh.traffic_class, ah.grh.flow_label = C.uint8_t(index), C.uint8_t(av.TrafficClass), C.uint32_t(av.FlowLabel)
 	if ah.grh.hop_limit = C.uint8_t(av.HopLimit); av.HopLimit == 0 {
@@ -167,3 +192,31 @@ func (d *Device) route(op string, port int, av verbs.AddressVector) (C.struct_ib
 	}
 	return ah, nil
 }
+
+// rates are the static rates of libibverbs in Mbit/s, by the code of enum ibv_rate
+// (verbs.h; IBA 9.11.1 and its successors' rates). Code 0 is the port's own rate.
+var rates = map[uint8]int64{
+	2: 2_500, 5: 5_000, 3: 10_000, 6: 20_000, 4: 30_000, 7: 40_000, 8: 60_000, 9: 80_000, 10: 120_000,
+	11: 14_000, 12: 56_000, 13: 112_000, 14: 168_000, 15: 25_000, 16: 100_000, 17: 200_000, 18: 300_000,
+	19: 28_000, 20: 50_000, 21: 400_000, 22: 600_000, 23: 800_000, 24: 1_200_000,
+}
+
+// rateCode is the code of the highest static rate up to bps; 0 for none.
+func rateCode(bps int64) (uint8, error) {
+	if bps == 0 {
+		return 0, nil
+	}
+	var best uint8
+	for code, mbps := range rates {
+		if mbps*1_000_000 <= bps && mbps > rates[best] {
+			best = code
+		}
+	}
+	if best == 0 {
+		return 0, fmt.Errorf("a static rate of %d bit/s: the least is 2.5 Gbit/s", bps)
+	}
+	return best, nil
+}
+
+// rateOf is a static rate in bit/s, 0 for none.
+func rateOf(code uint8) int64 { return rates[code] * 1_000_000 }

@@ -38,7 +38,7 @@ func (d *Device) AllocPD() (verbs.PD, error) {
 	return p, nil
 }
 
-// AdoptPD makes a PD of a struct ibv_pd * of the device's context. Dealloc leaves
+// AdoptPD makes a PD of a struct ibv_pd * of the device's context. Close leaves
 // it alone.
 func (d *Device) AdoptPD(pd unsafe.Pointer) verbs.PD {
 	return &PD{dev: d, pd: (*C.struct_ibv_pd)(pd), adopted: true}
@@ -47,8 +47,8 @@ func (d *Device) AdoptPD(pd unsafe.Pointer) verbs.PD {
 // Handle is the struct ibv_pd *.
 func (p *PD) Handle() unsafe.Pointer { return unsafe.Pointer(p.pd) }
 
-// Dealloc implements verbs.PD.
-func (p *PD) Dealloc() error {
+// Close implements verbs.PD.
+func (p *PD) Close() error {
 	if !p.gone.CompareAndSwap(false, true) {
 		return closed("dealloc_pd", p.dev.name)
 	}
@@ -67,44 +67,65 @@ func (p *PD) Dealloc() error {
 type MR struct {
 	dev    *Device
 	mr     *C.struct_ibv_mr
+	addr   uint64 // by which requests name its first byte
 	pin    runtime.Pinner
 	access ib.AccessFlags
 	gone   atomic.Bool
 }
 
 // RegMR implements verbs.PD. The memory of buf stays where it is and in use until
-// Dereg, whoever else refers to it. It need not be Go's: what mmap returned may be
-// registered too, and unmapped only after Dereg.
+// Close, whoever else refers to it. It need not be Go's: what mmap returned may be
+// registered too, and unmapped only after Close.
 func (p *PD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
+	if len(buf) == 0 {
+		return nil, verbs.Errorf("reg_mr", p.dev.name, verbs.ErrInvalid, "the buffer is empty")
+	}
+	return p.register("reg_mr", len(buf), access, func(m *MR) C.int {
+		m.pin.Pin(&buf[0])
+		m.addr = uint64(uintptr(unsafe.Pointer(&buf[0])))
+		return C.shim_reg_mr(p.dev.calls, p.pd, unsafe.Pointer(&buf[0]), C.size_t(len(buf)), C.int(access), &m.mr)
+	})
+}
+
+// RegDMABuf implements verbs.DMABufPD (ibv_reg_dmabuf_mr).
+func (p *PD) RegDMABuf(fd int, offset uint64, length int, iova uint64, access ib.AccessFlags) (verbs.MR, error) {
+	if length < 1 {
+		return nil, verbs.Errorf("reg_dmabuf_mr", p.dev.name, verbs.ErrInvalid, "%d bytes of a dma-buf", length)
+	}
+	return p.register("reg_dmabuf_mr", length, access, func(m *MR) C.int {
+		m.addr = iova
+		return C.shim_reg_dmabuf_mr(p.pd, C.uint64_t(offset), C.size_t(length), C.uint64_t(iova), C.int(fd), C.int(access), &m.mr)
+	})
+}
+
+// register makes a region by a call of libibverbs.
+func (p *PD) register(op string, length int, access ib.AccessFlags, call func(*MR) C.int) (verbs.MR, error) {
 	d := p.dev
 	switch {
 	case p.gone.Load():
-		return nil, closed("reg_mr", d.name)
-	case len(buf) == 0:
-		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrInvalid, "the buffer is empty")
+		return nil, closed(op, d.name)
 	case access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && access&ib.AccessLocalWrite == 0:
-		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrInvalid, "access %v: remote writes and atomics need LOCAL_WRITE too", access)
+		return nil, verbs.Errorf(op, d.name, verbs.ErrInvalid, "access %v: remote writes and atomics need LOCAL_WRITE too", access)
 	case access&ib.AccessRemoteInvalidate != 0:
-		return nil, verbs.Errorf("reg_mr", d.name, verbs.ErrNotSupported, "access %v: libibverbs lets peers invalidate memory windows only", access)
+		return nil, verbs.Errorf(op, d.name, verbs.ErrNotSupported, "access %v: libibverbs lets peers invalidate memory windows only", access)
 	}
-	if err := d.add("reg_mr"); err != nil {
+	if err := d.add(op); err != nil {
 		return nil, err
 	}
 	m := &MR{dev: d, access: access}
-	m.pin.Pin(&buf[0])
-	if e := C.shim_reg_mr(d.calls, p.pd, unsafe.Pointer(&buf[0]), C.size_t(len(buf)), C.int(access), &m.mr); e != 0 {
+	if e := call(m); e != 0 {
 		m.pin.Unpin()
 		d.remove()
 		if e == C.ENOMEM || e == C.EPERM || e == C.EAGAIN {
-			return nil, fail("reg_mr", d.name, int(e), "%d bytes: %s", len(buf), locked)
+			return nil, fail(op, d.name, int(e), "%d bytes: %s", length, locked)
 		}
-		return nil, fail("reg_mr", d.name, int(e), "")
+		return nil, fail(op, d.name, int(e), "")
 	}
 	return m, nil
 }
 
 // Addr implements verbs.MR.
-func (m *MR) Addr() uint64 { return uint64(uintptr(m.mr.addr)) }
+func (m *MR) Addr() uint64 { return m.addr }
 
 // Length implements verbs.MR.
 func (m *MR) Length() int { return int(m.mr.length) }
@@ -118,8 +139,8 @@ func (m *MR) RKey() uint32 { return uint32(m.mr.rkey) }
 // Access implements verbs.MR.
 func (m *MR) Access() ib.AccessFlags { return m.access }
 
-// Dereg implements verbs.MR.
-func (m *MR) Dereg() error {
+// Close implements verbs.MR.
+func (m *MR) Close() error {
 	if !m.gone.CompareAndSwap(false, true) {
 		return closed("dereg_mr", m.dev.name)
 	}

@@ -4,6 +4,7 @@ package ibverbs
 
 import (
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/counted"
+	"github.com/sluice-rdma/sluice/verbs/peer"
 	"github.com/sluice-rdma/sluice/verbs/verbstest"
 )
 
@@ -39,6 +41,109 @@ func TestPromises(t *testing.T) {
 			t.Run("alone", func(t *testing.T) { verbstest.Run(t, e) })
 			t.Run("shim", func(t *testing.T) { verbstest.Run(t, verbstest.Shimmed(t, e)) })
 		})
+	}
+}
+
+func TestPeers(t *testing.T) {
+	d := open(t, map[string]string{"LATENCY_NS": "20000", "LINE_BPS": "100000000000"})
+	l, err := peer.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	served := make(chan error, 1)
+	there := make([]byte, 9)
+	go func() {
+		c, err := l.Accept(t.Context(), d, there)
+		if err == nil {
+			err = errors.Join(c.Wait(t.Context()), c.Close())
+		}
+		served <- err
+	}()
+	c, err := peer.Dial(t.Context(), d, l.Addr().String(), []byte("some bytes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(c.Write(t.Context(), 5, 2, 5), c.Read(t.Context(), 0, 2, 4))
+	if err := errors.Join(err, c.Close(), <-served); err != nil {
+		t.Fatal(err)
+	}
+	if string(c.Buffer) != "byte bytes" || string(there) != "\x00\x00bytes\x00\x00" {
+		t.Errorf("%q here, %q there", c.Buffer, there)
+	}
+}
+
+// A file stands for the memory of another device.
+func TestDMABuf(t *testing.T) {
+	d := open(t, nil)
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(3 << 12); err != nil {
+		t.Fatal(err)
+	}
+	pd, err := d.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := d.CreateCQ(verbs.CQInitAttr{CQE: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const iova, access = 0x7000_0000_1000, ib.AccessLocalWrite | ib.AccessRemoteWrite
+	dma := pd.(verbs.DMABufPD)
+	if _, err := dma.RegDMABuf(-1, 0, 4096, iova, access); err == nil {
+		t.Error("a descriptor that is none was registered")
+	}
+	if _, err := dma.RegDMABuf(int(f.Fd()), 0, 0, iova, access); !errors.Is(err, verbs.ErrInvalid) {
+		t.Errorf("no bytes: %v", err)
+	}
+	there, err := dma.RegDMABuf(int(f.Fd()), 1<<12, 4096, iova, access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there.Addr() != iova || there.Length() != 4096 {
+		t.Errorf("%d bytes at %#x", there.Length(), there.Addr())
+	}
+	here, err := pd.RegMR([]byte("to the GPU"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var qp [2]verbs.QP
+	var end [2]verbs.Endpoint
+	for i := range qp {
+		if qp[i], err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		_, gid, err := verbs.UsualGID(d, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end[i] = verbs.Endpoint{GID: gid, QPN: qp[i].Num()}
+	}
+	for i := range qp {
+		if err := verbs.ConnectRC(qp[i], end[i], end[1-i], verbs.DefaultRC()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := qp[0].PostSend([]verbs.SendWR{{
+		Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(here, 0, here.Length())}, RemoteAddr: iova + 5, RKey: there.RKey(),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := verbs.Drain(d, cq, make([]verbs.WC, 1), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []io.Closer{qp[0], qp[1], here, there, cq, pd} {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	got := make([]byte, 12)
+	if _, err := f.ReadAt(got, 1<<12+4); err != nil || string(got) != "\x00to the GPU\x00" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
@@ -99,7 +204,7 @@ func TestRefusedCalls(t *testing.T) {
 		{"query_qp:EIO", "", func(_ *Device, a *end) error { _, err := a.qp.Query(); return err }, []error{syscall.EIO}, "qp "},
 		{"poll_cq:EIO", "", func(_ *Device, a *end) error { _, err := a.cq.Poll(make([]verbs.WC, 1)); return err }, []error{syscall.EIO}, "poll_cq"},
 		{"req_notify_cq:ENODEV", "", func(_ *Device, a *end) error { return a.cq.ReqNotify(false) }, []error{verbs.ErrNoDevice}, "req_notify_cq"},
-		{"dereg_mr:EBUSY:0:1", "", func(_ *Device, a *end) error { return a.mr.Dereg() }, []error{verbs.ErrBusy}, "dereg_mr"},
+		{"dereg_mr:EBUSY:0:1", "", func(_ *Device, a *end) error { return a.mr.Close() }, []error{verbs.ErrBusy}, "dereg_mr"},
 		{"query_port:EINVAL", "", func(d *Device, _ *end) error { _, err := d.Port(1); return err }, []error{verbs.ErrInvalid}, "query_port"},
 	} {
 		t.Run(c.fail, func(t *testing.T) {
@@ -191,7 +296,7 @@ func TestCapabilities(t *testing.T) {
 			} else if c.hz != 0 {
 				check(t, err)
 				for _, q := range d.cqs {
-					check(t, q.Destroy())
+					check(t, q.Close())
 				}
 			}
 			_, err := d.ReadClock()
@@ -263,7 +368,7 @@ func TestModify(t *testing.T) {
 		if err := cq.(verbs.ModifiableCQ).Modify(verbs.CQAttr{Count: 2, Period: 10}); !errors.Is(err, want) {
 			t.Errorf("without %q: %v, want %v", lacks, err, want)
 		}
-		check(t, cq.Destroy())
+		check(t, cq.Close())
 		if err := cq.(verbs.ModifiableCQ).Modify(verbs.CQAttr{}); !errors.Is(err, verbs.ErrClosed) {
 			t.Errorf("of a destroyed queue: %v", err)
 		}
@@ -373,12 +478,12 @@ func TestAsyncEvents(t *testing.T) {
 		t.Run(c.event, func(t *testing.T) {
 			d := open(t, map[string]string{"EVENTS": c.event + "@post_send:1"})
 			a, b := connect(t, d, false)
-			if _, err := d.AsyncEvent(0); !errors.Is(err, verbs.ErrTimeout) {
+			if _, err := d.AsyncEvent(t.Context(), 0); !errors.Is(err, verbs.ErrTimeout) {
 				t.Errorf("before: %v", err)
 			}
 			got := make(chan verbs.AsyncEvent, 1)
 			go func() {
-				e, err := d.AsyncEvent(30 * time.Second)
+				e, err := d.AsyncEvent(t.Context(), 30*time.Second)
 				if err != nil {
 					t.Error(err)
 				}
@@ -432,7 +537,7 @@ func TestAdopt(t *testing.T) {
 	if n, err := a.qp.PostSend([]verbs.SendWR{write(a, b, 64), write(a, b, 64)}); n != 2 {
 		t.Fatal(err)
 	}
-	if got, err := channel.Wait(30 * time.Second); err != nil || got != cq {
+	if got, err := channel.Wait(t.Context(), 30*time.Second); err != nil || got != cq {
 		t.Errorf("event of %v, %v", got, err)
 	}
 	for range 2 {
@@ -445,7 +550,7 @@ func TestAdopt(t *testing.T) {
 	if nowPosts != posts+1 || nowPolls == polls || created < 2 {
 		t.Errorf("%d posts, %d polls and %d queue pairs went through the hooks", nowPosts-posts, nowPolls-polls, created)
 	}
-	for _, f := range []func() error{adopted.Destroy, a.qp.Destroy, b.qp.Destroy, a.mr.Dereg, b.mr.Dereg, cq.Destroy, channel.Destroy, pd.Dealloc, d.Close} {
+	for _, f := range []func() error{adopted.Close, a.qp.Close, b.qp.Close, a.mr.Close, b.mr.Close, cq.Close, channel.Close, pd.Close, d.Close} {
 		check(t, f())
 	}
 	if !p.End() { // what was adopted is there still
@@ -484,8 +589,8 @@ func TestDestroyEndsWait(t *testing.T) {
 	ch, err := d.CreateCompChannel()
 	check(t, err)
 	done := make(chan error)
-	go func() { _, err := ch.Wait(-1); done <- err }()
-	check(t, ch.Destroy())
+	go func() { _, err := ch.Wait(t.Context(), -1); done <- err }()
+	check(t, ch.Close())
 	if err := <-done; !errors.Is(err, verbs.ErrClosed) {
 		t.Error(err)
 	}
@@ -502,7 +607,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 			done.Go(func() {
 				started.Done()
 				for {
-					_, err := dev.AsyncEvent(0)
+					_, err := dev.AsyncEvent(t.Context(), 0)
 					if errors.Is(err, verbs.ErrClosed) {
 						return
 					}

@@ -160,7 +160,7 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 }
 
 // AdoptQP makes a QP of a struct ibv_qp * of the device's context, which it asks
-// for its capacity. Destroy leaves it alone.
+// for its capacity. Close leaves it alone.
 func (d *Device) AdoptQP(qp unsafe.Pointer) (*QP, error) {
 	c := (*C.struct_ibv_qp)(qp)
 	var attr C.struct_ibv_qp_attr
@@ -371,8 +371,8 @@ func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, err
 }
 
-// Destroy implements verbs.QP.
-func (q *QP) Destroy() error {
+// Close implements verbs.QP.
+func (q *QP) Close() error {
 	d := q.dev
 	if !q.gone.CompareAndSwap(false, true) {
 		return closed("destroy_qp", q.object())

@@ -113,13 +113,23 @@ int shim_query_gid(struct ibv_context *ctx, int port, int index, struct ibv_gid_
 	return code(ibv_query_gid_ex(ctx, (uint32_t)port, (uint32_t)index, e, 0));
 }
 
-int shim_readable(int fd, int milliseconds)
+int shim_query_pkey(struct ibv_context *ctx, int port, int index, uint16_t *key)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int r = poll(&p, 1, milliseconds);
-	if (r < 0)
+	__be16 k;
+	errno = 0;
+	if (ibv_query_pkey(ctx, (uint8_t)port, index, &k))
+		return errno ? errno : EIO;
+	*key = be16toh(k);
+	return 0;
+}
+
+int shim_readable(int fd, int cancelled, int milliseconds)
+{
+	/* poll ignores a negative descriptor. */
+	struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = cancelled, .events = POLLIN}};
+	if (poll(p, 2, milliseconds) < 0)
 		return errno == EINTR ? 0 : -errno;
-	return r;
+	return p[0].revents != 0;
 }
 
 #define MADE(out, expression) do { errno = 0; *(out) = (expression); return *(out) ? 0 : failed(); } while (0)
@@ -134,6 +144,11 @@ int shim_dealloc_pd(const struct ibverbs_calls *c, struct ibv_pd *pd) { return c
 int shim_reg_mr(const struct ibverbs_calls *c, struct ibv_pd *pd, void *addr, size_t length, int access, struct ibv_mr **out)
 {
 	MADE(out, c->reg_mr(pd, addr, length, access));
+}
+
+int shim_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access, struct ibv_mr **out)
+{
+	MADE(out, ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access));
 }
 
 int shim_dereg_mr(const struct ibverbs_calls *c, struct ibv_mr *mr) { return code(c->dereg_mr(mr)); }
@@ -425,6 +440,14 @@ int shim_create_srq(const struct ibverbs_calls *c, struct ibv_pd *pd, struct ibv
 {
 	MADE(out, c->create_srq(pd, a));
 }
+
+int shim_limit_srq(struct ibv_srq *srq, uint32_t limit)
+{
+	struct ibv_srq_attr a = {.srq_limit = limit};
+	return code(ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT));
+}
+
+int shim_resize_cq(struct ibv_cq *cq, int cqe) { return code(ibv_resize_cq(cq, cqe)); }
 
 int shim_destroy_srq(const struct ibverbs_calls *c, struct ibv_srq *srq) { return code(c->destroy_srq(srq)); }
 

@@ -17,12 +17,15 @@ int shim_open(const char *name, struct ibv_context **);
 int shim_query_device(struct ibv_context *, struct ibv_device_attr_ex *, int *extended);
 int shim_query_port(struct ibv_context *, int port, struct ibv_port_attr *);
 int shim_query_gid(struct ibv_context *, int port, int index, struct ibv_gid_entry *);
-/* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. */
-int shim_readable(int fd, int milliseconds);
+int shim_query_pkey(struct ibv_context *, int port, int index, uint16_t *);
+/* Readable within so many milliseconds (negative: without end): 1, else 0 or -errno. The
+ * wait ends when cancelled is readable too, if it is not negative. */
+int shim_readable(int fd, int cancelled, int milliseconds);
 
 int shim_alloc_pd(const struct ibverbs_calls *, struct ibv_context *, struct ibv_pd **);
 int shim_dealloc_pd(const struct ibverbs_calls *, struct ibv_pd *);
 int shim_reg_mr(const struct ibverbs_calls *, struct ibv_pd *, void *, size_t, int access, struct ibv_mr **);
+int shim_reg_dmabuf_mr(struct ibv_pd *, uint64_t offset, size_t length, uint64_t iova, int fd, int access, struct ibv_mr **);
 int shim_dereg_mr(const struct ibverbs_calls *, struct ibv_mr *);
 int shim_create_ah(const struct ibverbs_calls *, struct ibv_pd *, struct ibv_ah_attr *, struct ibv_ah **);
 int shim_destroy_ah(const struct ibverbs_calls *, struct ibv_ah *);
@@ -56,6 +59,7 @@ struct shim_wc {
 int shim_create_cq(const struct ibverbs_calls *, struct ibv_context *, int cqe, struct ibv_comp_channel *,
 		     uint64_t timestamp, struct shim_cq *);
 int shim_destroy_cq(const struct ibverbs_calls *, struct shim_cq *);
+int shim_resize_cq(struct ibv_cq *, int cqe);
 /* The number of completions, or -errno. */
 int shim_poll(struct shim_cq *, struct shim_wc *, int);
 int shim_req_notify(struct shim_cq *, int solicited);
@@ -90,6 +94,7 @@ void shim_qp_free(struct shim_qp *);
 int shim_create_srq(const struct ibverbs_calls *, struct ibv_pd *, struct ibv_srq_init_attr *, struct ibv_srq **);
 struct shim_rq *shim_srq_new(const struct ibverbs_calls *, struct ibv_srq *, int batch, int sge);
 void shim_srq_free(struct shim_rq *);
+int shim_limit_srq(struct ibv_srq *, uint32_t limit);
 int shim_destroy_srq(const struct ibverbs_calls *, struct ibv_srq *);
 int shim_destroy_qp(const struct ibverbs_calls *, struct ibv_qp *);
 int shim_modify_qp(const struct ibverbs_calls *, struct ibv_qp *, struct ibv_qp_attr *, int mask);

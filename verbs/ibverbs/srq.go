@@ -65,6 +65,7 @@ func (r *recvArray) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
 // a time.
 type SRQ struct {
 	dev    *Device
+	depth  int
 	c      *C.struct_shim_rq
 	direct *mlx5.SRQ // nil where libibverbs posts
 	recv   recvArray
@@ -90,7 +91,7 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 		d.remove()
 		return nil, fail("create_srq", d.name, int(e), "")
 	}
-	s := &SRQ{dev: d, c: C.shim_srq_new(d.calls, srq, C.int(min(a.MaxWR, maxBatch)), C.int(a.MaxSGE))}
+	s := &SRQ{dev: d, depth: a.MaxWR, c: C.shim_srq_new(d.calls, srq, C.int(min(a.MaxWR, maxBatch)), C.int(a.MaxSGE))}
 	if s.c == nil {
 		C.shim_destroy_srq(d.calls, srq)
 		d.remove()
@@ -139,8 +140,22 @@ func (s *SRQ) post(wrs []verbs.RecvWR) (int, syscall.Errno, error) {
 	return full(n, err)
 }
 
-// Destroy implements verbs.SRQ.
-func (s *SRQ) Destroy() error {
+// SetLimit implements verbs.LimitSRQ (ibv_modify_srq).
+func (s *SRQ) SetLimit(n int) error {
+	switch {
+	case s.gone.Load():
+		return closed("modify_srq", s.dev.name)
+	case n < 0 || n > s.depth:
+		return verbs.Errorf("modify_srq", s.dev.name, verbs.ErrInvalid, "a limit of %d receives: 0 to %d, which it holds", n, s.depth)
+	}
+	if e := C.shim_limit_srq(s.c.srq, C.uint32_t(n)); e != 0 {
+		return fail("modify_srq", s.dev.name, int(e), "a limit of %d receives: the driver or the device does not take it", n)
+	}
+	return nil
+}
+
+// Close implements verbs.SRQ.
+func (s *SRQ) Close() error {
 	d := s.dev
 	if !s.gone.CompareAndSwap(false, true) {
 		return closed("destroy_srq", d.name)
@@ -168,8 +183,8 @@ type AH struct {
 	gone   atomic.Bool
 }
 
-// CreateAH implements verbs.PD. It is for the first port that is Ethernet, is
-// active and has a GID that reaches the address: AddressVector names no port.
+// CreateAH implements verbs.PD. Unless the AddressVector names a port, it is for the first
+// one that is Ethernet, is active and has a GID that reaches the address.
 func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	d := p.dev
 	if p.gone.Load() {
@@ -199,6 +214,9 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 
 // portFor is the port of an address handle.
 func (d *Device) portFor(av verbs.AddressVector) int {
+	if av.Port != 0 {
+		return av.Port
+	}
 	for port := 1; port <= d.attr.PhysPorts; port++ {
 		p, err := d.queryPort(port)
 		if err != nil || verbs.PortState(p.state) != verbs.PortActive || p.link_layer != C.IBV_LINK_LAYER_ETHERNET {
@@ -214,8 +232,8 @@ func (d *Device) portFor(av verbs.AddressVector) int {
 // Handle is the struct ibv_ah *.
 func (a *AH) Handle() unsafe.Pointer { return unsafe.Pointer(a.ah) }
 
-// Destroy implements verbs.AH.
-func (a *AH) Destroy() error {
+// Close implements verbs.AH.
+func (a *AH) Close() error {
 	if !a.gone.CompareAndSwap(false, true) {
 		return closed("destroy_ah", a.dev.name)
 	}
@@ -234,8 +252,13 @@ var (
 	_ verbs.MR          = (*MR)(nil)
 	_ verbs.CQ          = (*CQ)(nil)
 	_ verbs.CompChannel = (*CompChannel)(nil)
+	_ verbs.Pollable    = (*CompChannel)(nil)
+	_ verbs.Pollable    = (*Device)(nil)
 	_ verbs.QP          = (*QP)(nil)
 	_ verbs.RateLimitQP = (*QP)(nil)
 	_ verbs.SRQ         = (*SRQ)(nil)
+	_ verbs.DMABufPD    = (*PD)(nil)
 	_ verbs.AH          = (*AH)(nil)
+	_ verbs.LimitSRQ    = (*SRQ)(nil)
+	_ verbs.ResizableCQ = (*CQ)(nil)
 )

@@ -9,7 +9,7 @@ import "github.com/sluice-rdma/sluice/verbs"
 
 // AdoptPD returns inner, a protection domain of the provider's device, as one of
 // the Shim. Its CreateQP returns a *QP, given CQs of the Shim; everything else it
-// passes on. Dealloc leaves inner alone.
+// passes on. Close leaves inner alone.
 func (s *Shim) AdoptPD(inner verbs.PD) verbs.PD {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,7 +24,7 @@ func (s *Shim) AdoptPD(inner verbs.PD) verbs.PD {
 // for a segment, Wait makes progress and returns ErrTimeout. While a program sleeps
 // this way, someone has to call Progress at Deadline.
 //
-// Destroy does not destroy inner; it destroys the Shim's own CQs on inner.
+// Close does not destroy inner; it destroys the Shim's own CQs on inner.
 func (s *Shim) AdoptChannel(inner verbs.CompChannel) verbs.CompChannel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Shim) AdoptChannel(inner verbs.CompChannel) verbs.CompChannel {
 // channel, made or adopted, over the channel of inner; nil if inner has none.
 //
 // It fails with ErrInvalid if ch is not the Shim's or inner is adopted already.
-// Destroy leaves inner alone.
+// Close leaves inner alone.
 func (s *Shim) AdoptCQ(inner verbs.CQ, ch verbs.CompChannel) (*CQ, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

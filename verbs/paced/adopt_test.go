@@ -1,6 +1,7 @@
 package paced_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -48,7 +49,7 @@ func (a *adopted) sleep(until units.Time) (verbs.CQ, error) {
 				}
 			}
 		}
-		if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) {
+		if c, err := a.ch.Wait(context.Background(), 0); !errors.Is(err, verbs.ErrTimeout) {
 			return c, err
 		}
 	}
@@ -103,7 +104,7 @@ func TestAProgramThatSleepsOnItsDescriptor(t *testing.T) {
 		t.Errorf("flushed: %+v", wcs)
 	}
 	for fakenic.Readable(a.innerCh) { // segments that were flushed
-		if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) {
+		if c, err := a.ch.Wait(t.Context(), 0); !errors.Is(err, verbs.ErrTimeout) {
 			t.Fatalf("an event of %v: %v", c, err)
 		}
 	}
@@ -132,7 +133,7 @@ func TestNoEventIsForgotten(t *testing.T) {
 		if fakenic.Readable(a.innerCh) {
 			t.Fatal("they complete too early for the test")
 		}
-		c, err := a.ch.Wait(0)
+		c, err := a.ch.Wait(t.Context(), 0)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -148,14 +149,14 @@ func TestNoEventIsForgotten(t *testing.T) {
 		a.poll(cq2)
 		// Each has a segment's event, too.
 		for again := 0; again == 0 || fakenic.Readable(a.innerCh); again++ {
-			if c, err := a.ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) || again == 3 {
+			if c, err := a.ch.Wait(t.Context(), 0); !errors.Is(err, verbs.ErrTimeout) || again == 3 {
 				t.Fatalf("round %d: a third event of %v, %v", round, c, err)
 			}
 		}
 	}
 	for _, free := range []func() error{
-		q1.Destroy, q2.Destroy, a.cq.Destroy, cq2.Destroy, a.ch.Destroy, a.pdA.Dealloc, a.bench.cq.Destroy,
-		other.Destroy, a.innerCQ.Destroy, a.innerCh.Destroy, a.innerPD.Dealloc,
+		q1.Close, q2.Close, a.cq.Close, cq2.Close, a.ch.Close, a.pdA.Close, a.bench.cq.Close,
+		other.Close, a.innerCQ.Close, a.innerCh.Close, a.innerPD.Close,
 	} {
 		if err := free(); err != nil {
 			t.Fatal(err)
@@ -174,14 +175,14 @@ func TestWhatIsAdoptedIsLeftToItsOwner(t *testing.T) {
 		t.Errorf("adopted with the provider's channel: %v", err)
 	}
 	q, _ := a.connectOn(a.cq, a.cq, defaultCap())
-	for name, free := range map[string]func() error{"CQ": a.cq.Destroy, "channel": a.ch.Destroy} {
+	for name, free := range map[string]func() error{"CQ": a.cq.Close, "channel": a.ch.Close} {
 		if err := free(); !errors.Is(err, verbs.ErrBusy) {
 			t.Errorf("the %s was given up while in use: %v", name, err)
 		}
 	}
 	for _, free := range []func() error{
-		q.Destroy, a.cq.Destroy, a.ch.Destroy, a.pdA.Dealloc, // of the shim
-		a.bench.cq.Destroy,
+		q.Close, a.cq.Close, a.ch.Close, a.pdA.Close, // of the shim
+		a.bench.cq.Close,
 	} {
 		if err := free(); err != nil {
 			t.Fatal(err)
@@ -192,8 +193,8 @@ func TestWhatIsAdoptedIsLeftToItsOwner(t *testing.T) {
 	cq := must(a.shim.AdoptCQ(a.innerCQ, ch))(t)
 	plain := must(a.shim.AdoptCQ(other, nil))(t)
 	for _, free := range []func() error{
-		plain.Destroy, cq.Destroy, ch.Destroy, pd.Dealloc,
-		other.Destroy, a.innerCQ.Destroy, a.innerCh.Destroy, a.innerPD.Dealloc, // of the owner
+		plain.Close, cq.Close, ch.Close, pd.Close,
+		other.Close, a.innerCQ.Close, a.innerCh.Close, a.innerPD.Close, // of the owner
 	} {
 		if err := free(); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package paced
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -121,7 +122,7 @@ func (s *shard) waker(ch *channel) *sendCQ {
 // Wait implements verbs.CompChannel. It makes the progress of the whole Shim
 // each time it wakes: when a segment completes, when one is due, and when a
 // receive completes on one of the channel's CQs.
-func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (ch *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	s := ch.shim
 	now := s.Clock()
 	end := units.LongNever
@@ -163,7 +164,7 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		if left := end.Sub(now); settled && end != units.LongNever {
 			nap = min(nap, max(left, 0))
 		}
-		inner, err := ch.inner.Wait(sleep(nap))
+		inner, err := ch.inner.Wait(ctx, sleep(nap))
 		now = s.Clock()
 		switch {
 		case err == nil:
@@ -301,8 +302,8 @@ func (g *sendCQ) fired() {
 	g.armed = false
 }
 
-// Destroy implements verbs.CompChannel.
-func (ch *channel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (ch *channel) Close() error {
 	s := ch.shim
 	s.mu.Lock()
 	refs := ch.refs
@@ -314,7 +315,7 @@ func (ch *channel) Destroy() error {
 		return err
 	}
 	if !ch.adopted {
-		if err := ch.inner.Destroy(); err != nil {
+		if err := ch.inner.Close(); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package paced_test
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -72,8 +73,8 @@ type gatedChannel struct {
 	*barrier
 }
 
-func (c *gatedChannel) Destroy() error { c.pass("ch.Destroy"); return nil }
-func (c *gatedChannel) Wait(time.Duration) (verbs.CQ, error) {
+func (c *gatedChannel) Close() error { c.pass("ch.Close"); return nil }
+func (c *gatedChannel) Wait(context.Context, time.Duration) (verbs.CQ, error) {
 	c.pass("Wait")
 	return nil, verbs.ErrTimeout
 }
@@ -91,8 +92,8 @@ func (c *gatedCQ) ReqNotify(bool) error {
 	c.pass("ReqNotify")
 	return c.refuse
 }
-func (c *gatedCQ) Destroy() error {
-	c.pass("cq.Destroy")
+func (c *gatedCQ) Close() error {
+	c.pass("cq.Close")
 	return c.refuse
 }
 
@@ -131,7 +132,7 @@ func (q *gatedQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 }
 func (q *gatedQP) Query() (verbs.QPAttr, error) { q.pass("Query"); return verbs.QPAttr{}, nil }
 func (q *gatedQP) SetRateLimit(int64) error     { q.pass("SetRateLimit"); return nil }
-func (q *gatedQP) Destroy() error               { q.pass("qp.Destroy"); return q.QP.Destroy() }
+func (q *gatedQP) Close() error                 { q.pass("qp.Close"); return q.QP.Close() }
 
 // While the provider takes its time for a control call, of whichever queue pair or
 // object, other queue pairs post, are polled and make progress, and so do their
@@ -156,9 +157,9 @@ func TestControlCallsHoldUpNobody(t *testing.T) {
 		"AllocPD":           {"AllocPD", func(x *gated) error { _, err := x.shim.AllocPD(); return err }},
 		"SetRateLimit":      {"SetRateLimit", func(x *gated) error { return x.q.(*paced.QP).SetRateLimit(1e9) }},
 		"Query":             {"Query", func(x *gated) error { _, err := x.q.Query(); return err }},
-		"Destroy of a QP":   {"qp.Destroy", func(x *gated) error { return x.q.Destroy() }},
-		"Destroy of a CQ":   {"cq.Destroy", func(x *gated) error { return x.spare.Destroy() }},
-		"of a channel":      {"ch.Destroy", func(x *gated) error { return x.ch.Destroy() }},
+		"Close of a QP":     {"qp.Close", func(x *gated) error { return x.q.Close() }},
+		"Close of a CQ":     {"cq.Close", func(x *gated) error { return x.spare.Close() }},
+		"of a channel":      {"ch.Close", func(x *gated) error { return x.ch.Close() }},
 		"arming":            {"ReqNotify", func(x *gated) error { return x.cq.ReqNotify(false) }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func (s *shard) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 		// Someone may be asleep on the channel already.
 		g.armed = true
 		if err := cq.ReqNotify(false); err != nil {
-			return nil, errors.Join(err, cq.Destroy())
+			return nil, errors.Join(err, cq.Close())
 		}
 	}
 	s.know(cq, g)
@@ -182,7 +182,7 @@ func (g *sendCQ) makeWaker(dev verbs.Device) (err error) {
 		err = q.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
 	}
 	if err != nil {
-		return errors.Join(err, q.Destroy())
+		return errors.Join(err, q.Close())
 	}
 	g.waker = q
 	return nil
@@ -192,18 +192,18 @@ func (g *sendCQ) makeWaker(dev verbs.Device) (err error) {
 // be stays for the next try.
 func (g *sendCQ) destroy() error {
 	if g.waker != nil {
-		if err := g.waker.Destroy(); err != nil {
+		if err := g.waker.Close(); err != nil {
 			return err
 		}
 		g.waker = nil
 	}
 	if g.wakerPD != nil {
-		if err := g.wakerPD.Dealloc(); err != nil {
+		if err := g.wakerPD.Close(); err != nil {
 			return err
 		}
 		g.wakerPD = nil
 	}
-	return g.cq.Destroy()
+	return g.cq.Close()
 }
 
 // destroySendCQs destroys those of a channel, or those of none. What can't be
@@ -493,8 +493,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 // Cap implements verbs.CQ.
 func (c *CQ) Cap() int { return c.recv.Cap() }
 
-// Destroy implements verbs.CQ.
-func (c *CQ) Destroy() error {
+// Close implements verbs.CQ.
+func (c *CQ) Close() error {
 	s := c.shim
 	s.mu.Lock()
 	refs := c.refs
@@ -503,7 +503,7 @@ func (c *CQ) Destroy() error {
 		return verbs.Errorf("destroy_cq", s.dev.Name(), verbs.ErrBusy, "%d queue pairs use it: destroy them first", refs)
 	}
 	if !c.adopted {
-		if err := c.recv.Destroy(); err != nil {
+		if err := c.recv.Close(); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,7 @@ func (d *slowDevice) Now() time.Duration               { return d.now.Duration()
 func (d *slowDevice) NowPrecise() units.Time           { return d.now }
 func (d *slowDevice) ReadClock() (uint64, error)       { return ticks(d.now), nil }
 func (d *slowDevice) AllocPD() (verbs.PD, error)       { return d, nil }
+func (d *slowDevice) Close() error                     { return nil }
 func (d *slowDevice) CreateCQ(verbs.CQInitAttr) (verbs.CQ, error) {
 	return &slowCQ{slowDevice: d}, nil
 }
@@ -67,7 +68,7 @@ func (c *slowCQ) Poll(wc []verbs.WC) (int, error) {
 }
 func (c *slowCQ) ReqNotify(bool) error { return nil }
 func (c *slowCQ) Cap() int             { return 64 }
-func (c *slowCQ) Destroy() error       { return nil }
+func (c *slowCQ) Close() error         { return nil }
 
 type slowQP struct{ *slowDevice }
 
@@ -76,7 +77,7 @@ func (q *slowQP) Type() ib.QPType                             { return ib.RC }
 func (q *slowQP) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return nil }
 func (q *slowQP) Query() (verbs.QPAttr, error)                { return verbs.QPAttr{}, nil }
 func (q *slowQP) PostRecv([]verbs.RecvWR) (int, error)        { return 0, nil }
-func (q *slowQP) Destroy() error                              { return nil }
+func (q *slowQP) Close() error                                { return nil }
 func (q *slowQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	for i := range wrs {
 		q.posted = append(q.posted, verbs.WC{WRID: wrs[i].WRID, QPN: 7, Timestamp: ticks(q.now + acked)})

@@ -1,6 +1,7 @@
 package paced
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -58,10 +59,10 @@ func (s *Shim) AllocPD() (verbs.PD, error) {
 	return &pd{PD: inner, shim: s}, nil
 }
 
-// Dealloc implements verbs.PD.
-func (p *pd) Dealloc() error {
+// Close implements verbs.PD.
+func (p *pd) Close() error {
 	if !p.adopted {
-		if err := p.PD.Dealloc(); err != nil {
+		if err := p.PD.Close(); err != nil {
 			return err
 		}
 	}
@@ -74,8 +75,8 @@ func (p *pd) Dealloc() error {
 // AsyncEvent implements verbs.Device. Events come with the application's own
 // objects. While a queue pair is on its way to SQD it makes progress, so that
 // ib.EventSQDrained does not wait for a poll.
-func (s *Shim) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
-	e, err := s.asyncEvent(timeout)
+func (s *Shim) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
+	e, err := s.asyncEvent(ctx, timeout)
 	if err != nil {
 		return e, err
 	}

@@ -1,6 +1,7 @@
 package paced
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -86,7 +87,7 @@ func (s *shard) takeToSQD() {
 }
 
 // asyncEvent is the provider's AsyncEvent, with progress while something drains.
-func (s *Shim) asyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+func (s *Shim) asyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
 	end := units.LongNever
 	if timeout >= 0 {
 		end = s.Clock().Plus(units.Long(timeout))
@@ -104,7 +105,7 @@ func (s *Shim) asyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 		} else if timeout > 0 {
 			nap = max(end.Sub(s.Clock()), 0).Duration()
 		}
-		e, err := s.dev.AsyncEvent(nap)
+		e, err := s.dev.AsyncEvent(ctx, nap)
 		if !errors.Is(err, verbs.ErrTimeout) || timeout >= 0 && !s.Clock().Before(end) {
 			return e, err
 		}

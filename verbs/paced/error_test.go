@@ -315,7 +315,7 @@ func TestDestroyWithWorkOutstanding(t *testing.T) {
 	}
 	p.post(q, p.write(2, 500_000))
 	p.w.RunUntil(p.w.Now() + 30*us) // it has completed a segment that no one has seen
-	if err := q.Destroy(); err != nil {
+	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
 	// Another takes its place; what comes back late is not taken for its own.
@@ -365,7 +365,7 @@ func TestDestroyWhileAnotherPolls(t *testing.T) {
 	p.w.RunUntil(50 * us)
 	p.a.OnPoll = func() {
 		p.a.OnPoll = nil
-		if err := q.Destroy(); err != nil {
+		if err := q.Close(); err != nil {
 			t.Error(err)
 		}
 		q2, _ := p.connect(defaultCap())
@@ -406,7 +406,7 @@ func TestComingAndGoing(t *testing.T) {
 			}
 			p.w.RunUntil(p.w.Now() + units.Millisecond)
 		}
-		if err := q.Destroy(); err != nil {
+		if err := q.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -494,7 +494,7 @@ func TestAwaitingADrainMakesProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		if _, err := p.shim.AsyncEvent(0); !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := p.shim.AsyncEvent(t.Context(), 0); !errors.Is(err, verbs.ErrTimeout) {
 			t.Fatal(err)
 		}
 		p.w.RunUntil(p.w.Now() + 10*us)

@@ -69,7 +69,7 @@ func TestWhatHoldsASegment(t *testing.T) {
 			if got := p.shim.Stats().Held; got != s.Held {
 				t.Errorf("the shim's is %+v, its queue pair's %+v", got, s.Held)
 			}
-			if err := q.Destroy(); err != nil {
+			if err := q.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if got := p.shim.Stats().Held; got != s.Held {

@@ -36,7 +36,7 @@ func TestAShardOfItsOwn(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i == 0 {
-				if err := q.Destroy(); err != nil {
+				if err := q.Close(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -44,10 +44,10 @@ func TestAShardOfItsOwn(t *testing.T) {
 		return pair{cq.(*CQ), q}
 	}
 	destroy := func(p pair) {
-		if err := p.q.Destroy(); err != nil {
+		if err := p.q.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.cq.Destroy(); err != nil {
+		if err := p.cq.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestAShardOfItsOwn(t *testing.T) {
 			t.Fatalf("a shard of %d CQs, with %d of its own, expected 0 and 1", x.tenants, len(*x.cqs.Load()))
 		}
 	}
-	if err := pd.Dealloc(); err != nil {
+	if err := pd.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {

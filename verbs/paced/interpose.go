@@ -103,7 +103,7 @@ func (s *Shim) Fired(inner verbs.CQ) {
 }
 
 // CloseAdopted is Close for a device that others keep using: it destroys the Shim's
-// own CQs and leaves the device open. Destroy queue pairs, CQs, channels and PDs
+// own CQs and leaves the device open. Close queue pairs, CQs, channels and PDs
 // first.
 func (s *Shim) CloseAdopted() error {
 	if err := s.unused(); err != nil {

@@ -23,7 +23,7 @@ func (a *adopted) take(t *testing.T, until units.Time) verbs.CQ {
 		if !settled {
 			t.Fatal("somebody else polls, but there is nobody")
 		}
-		switch inner, err := a.innerCh.Wait(0); {
+		switch inner, err := a.innerCh.Wait(t.Context(), 0); {
 		case err == nil:
 			a.shim.Fired(inner)
 			if inner == a.innerCQ {
@@ -111,11 +111,11 @@ func TestCloseAdopted(t *testing.T) {
 	inner := must(a.a.CreateCQ(verbs.CQInitAttr{CQE: 64}))(t)
 	cq, pd := must(s.AdoptCQ(inner, nil))(t), s.AdoptPD(a.innerPD)
 	q := must(pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: defaultCap()}))(t)
-	a.ok(q.Destroy())
-	a.ok(cq.Destroy())
-	a.ok(pd.Dealloc())
+	a.ok(q.Close())
+	a.ok(cq.Close())
+	a.ok(pd.Close())
 	a.ok(s.CloseAdopted())
-	a.ok(inner.Destroy()) // the program's own still
+	a.ok(inner.Close()) // the program's own still
 }
 
 func (a *adopted) ok(err error) {

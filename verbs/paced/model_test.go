@@ -2,6 +2,7 @@ package paced_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func (e *end) next() (verbs.WC, error) {
 			return wc[0], err
 		}
 		if e.ch != nil {
-			if _, err := e.ch.Wait(time.Second); err != nil {
+			if _, err := e.ch.Wait(context.Background(), time.Second); err != nil {
 				return wc[0], err
 			}
 		}

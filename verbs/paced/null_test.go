@@ -55,7 +55,7 @@ type nullPD struct {
 	dev *nullDevice
 }
 
-func (p *nullPD) Dealloc() error { return nil }
+func (p *nullPD) Close() error { return nil }
 
 func (p *nullPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	p.dev.mu.Lock()
@@ -83,7 +83,7 @@ func (c *nullCQ) Poll(wc []verbs.WC) (int, error) {
 	return n, nil
 }
 
-func (c *nullCQ) Destroy() error { return nil }
+func (c *nullCQ) Close() error { return nil }
 
 type nullQP struct {
 	verbs.QP
@@ -94,7 +94,7 @@ type nullQP struct {
 func (q *nullQP) Num() uint32                                 { return q.num }
 func (q *nullQP) Type() ib.QPType                             { return ib.RC }
 func (q *nullQP) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return nil }
-func (q *nullQP) Destroy() error                              { return nil }
+func (q *nullQP) Close() error                                { return nil }
 func (q *nullQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	c := q.cq
 	c.mu.Lock()

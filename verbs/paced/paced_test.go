@@ -449,7 +449,7 @@ func TestTheWrapperPassesTheDeviceOn(t *testing.T) {
 		t.Errorf("the queue pair is %+v, %v", a, err)
 	}
 	p.a.Raise(verbs.AsyncEvent{Type: ib.EventQPFatal, QP: q.Unwrap()})
-	if e, err := p.shim.AsyncEvent(0); err != nil || e.QP != verbs.QP(q) {
+	if e, err := p.shim.AsyncEvent(t.Context(), 0); err != nil || e.QP != verbs.QP(q) {
 		t.Errorf("event %+v, %v: want the paced queue pair", e, err)
 	}
 }
@@ -460,17 +460,17 @@ func TestEverythingIsFreed(t *testing.T) {
 	cq := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 16, Channel: ch}))(t)
 	q1, _ := p.connect(defaultCap())
 	q2, _ := p.connectOn(cq, cq, defaultCap())
-	for name, err := range map[string]error{"close": p.shim.Close(), "cq": cq.Destroy(), "channel": ch.Destroy()} {
+	for name, err := range map[string]error{"close": p.shim.Close(), "cq": cq.Close(), "channel": ch.Close()} {
 		if err == nil {
 			t.Errorf("%s was freed while in use", name)
 		}
 	}
-	for _, f := range []func() error{q1.Destroy, q2.Destroy, cq.Destroy, p.cq.Destroy, ch.Destroy, p.pdA.Dealloc, p.shim.Close} {
+	for _, f := range []func() error{q1.Close, q2.Close, cq.Close, p.cq.Close, ch.Close, p.pdA.Close, p.shim.Close} {
 		if err := f(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if q1.Destroy() == nil {
+	if q1.Close() == nil {
 		t.Error("destroyed twice")
 	}
 }

@@ -59,7 +59,7 @@ func TestAProgramThatSleeps(t *testing.T) {
 	for got < n {
 		polls := 0
 		p.a.OnPoll = func() { polls++ }
-		c, err := ch.Wait(time.Second)
+		c, err := ch.Wait(t.Context(), time.Second)
 		if err != nil || c != cq {
 			t.Fatalf("after %d completions: %v, %v", got, c, err)
 		}
@@ -90,16 +90,16 @@ func TestAProgramThatSleeps(t *testing.T) {
 		t.Errorf("it took %v, want about %v", p.w.Now(), want)
 	}
 	start := p.w.Now()
-	if _, err := ch.Wait(3 * time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+	if _, err := ch.Wait(t.Context(), 3*time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
 		t.Errorf("a Wait with nothing to come: %v", err)
 	}
 	if took := p.w.Now() - start; took < 3*units.Millisecond || took > 3*units.Millisecond+2*us {
 		t.Errorf("a Wait of 3 ms took %v", took)
 	}
-	if _, err := ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) {
+	if _, err := ch.Wait(t.Context(), 0); !errors.Is(err, verbs.ErrTimeout) {
 		t.Errorf("a Wait of nothing: %v", err)
 	}
-	if _, err := ch.Wait(-1); !errors.Is(err, fakenic.ErrStuck) {
+	if _, err := ch.Wait(t.Context(), -1); !errors.Is(err, fakenic.ErrStuck) {
 		t.Errorf("a Wait without end slept on: %v", err)
 	}
 }
@@ -111,7 +111,7 @@ func TestEvents(t *testing.T) {
 	cq := must(p.shim.CreateCQ(verbs.CQInitAttr{CQE: 64, Channel: ch}))(t)
 	q, peer := p.connectOn(cq, cq, defaultCap())
 	wait := func() bool {
-		c, err := ch.Wait(100 * time.Microsecond)
+		c, err := ch.Wait(t.Context(), 100*time.Microsecond)
 		if err != nil && !errors.Is(err, verbs.ErrTimeout) {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestSendsGoOnWhileAProgramSleepsForReceives(t *testing.T) {
 				}
 			}
 			look()
-			c, err := ch.Wait(time.Second)
+			c, err := ch.Wait(t.Context(), time.Second)
 			if err != nil || c != rcq || !answered {
 				t.Fatalf("%v, answered %v", err, answered)
 			}
@@ -267,7 +267,7 @@ func TestASleeperIsWokenForWhatOthersPost(t *testing.T) {
 	}
 	wait := func(t *testing.T, p *bench, ch verbs.CompChannel, cq verbs.CQ, by units.Time) {
 		t.Helper()
-		c, err := ch.Wait(-1)
+		c, err := ch.Wait(t.Context(), -1)
 		if err != nil || c != cq {
 			t.Fatalf("%v, %v", c, err)
 		}

@@ -36,7 +36,7 @@ type QP struct {
 
 	modifying sync.Mutex // held by Modify and SetRateLimit; guards port and mtu
 
-	going bool // Destroy is at work
+	going bool // Close is at work
 	port  int32
 	cap   verbs.QPCap
 	depth int // segments that the provider takes
@@ -123,7 +123,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 			Segment: s.cfg.Segment, CutImmediate: s.cfg.CutImmediate, Depth: q.depth, Limit: limit, Line: line, MTU: q.mtu,
 		})
 		if err != nil {
-			err = errors.Join(err, q.inner.Destroy())
+			err = errors.Join(err, q.inner.Close())
 		}
 	}
 	if err != nil {
@@ -390,9 +390,9 @@ func (q *QP) clear() {
 	}
 }
 
-// Destroy implements verbs.QP. Requests outstanding are forgotten without
+// Close implements verbs.QP. Requests outstanding are forgotten without
 // completions, and completions that were not polled are dropped.
-func (q *QP) Destroy() error {
+func (q *QP) Close() error {
 	if err := q.destroy(); err != nil {
 		return err
 	}
@@ -415,7 +415,7 @@ func (q *QP) destroy() error {
 	q.core.Suspend(ib.Reset)
 	q.going = true
 	s.mu.Unlock()
-	err := q.inner.Destroy()
+	err := q.inner.Close()
 	s.mu.Lock()
 	q.going = false
 	if err != nil {

@@ -1,6 +1,7 @@
 package paced_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -33,9 +34,9 @@ func (g *gate) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	return g.Device.CreateCQ(a)
 }
 
-func (c *gateChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (c *gateChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	c.gate.onWait(timeout)
-	return c.CompChannel.Wait(timeout)
+	return c.CompChannel.Wait(ctx, timeout)
 }
 
 // One goroutine polls the provider's queue. Meanwhile another one fetches the event of
@@ -76,7 +77,7 @@ func TestASleeperAwaitsAPollInProgress(t *testing.T) {
 		}
 		polling = true
 		go func() {
-			cq, err := ch.Wait(-1)
+			cq, err := ch.Wait(t.Context(), -1)
 			result <- woken{cq, err}
 		}()
 		<-asleep

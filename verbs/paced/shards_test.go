@@ -1,6 +1,7 @@
 package paced_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"sync"
@@ -96,7 +97,7 @@ func (x *gated) useAll(q verbs.QP, cq verbs.CQ, ch verbs.CompChannel, wrs []verb
 	if err := cq.ReqNotify(false); err != nil {
 		return err
 	}
-	if _, err := ch.Wait(0); !errors.Is(err, verbs.ErrTimeout) {
+	if _, err := ch.Wait(context.Background(), 0); !errors.Is(err, verbs.ErrTimeout) {
 		return err
 	}
 	if _, _, _, err := x.shim.Look(ch); err != nil {
@@ -107,14 +108,14 @@ func (x *gated) useAll(q verbs.QP, cq verbs.CQ, ch verbs.CompChannel, wrs []verb
 			return err
 		}
 	}
-	if err := q.Destroy(); err != nil {
+	if err := q.Close(); err != nil {
 		return err
 	}
 	spare, err := x.create(x.spare)
 	if err != nil {
 		return err
 	}
-	return errors.Join(spare.Destroy(), x.spare.Destroy())
+	return errors.Join(spare.Close(), x.spare.Close())
 }
 
 // Threads post and poll, each with a queue pair of its own, over two CQs or over one,
@@ -213,7 +214,7 @@ func threadsAndQueues(t *testing.T, oneCQ bool) {
 				_, err = x.PostSend(write(passing))
 			}
 			if err == nil {
-				err = x.Destroy()
+				err = x.Close()
 			}
 			return err
 		})
@@ -245,9 +246,9 @@ func threadsAndQueues(t *testing.T, oneCQ bool) {
 			_, err = x.PostSend(write(passing))
 		}
 		if err == nil {
-			err = x.Destroy()
+			err = x.Close()
 		}
-		return errors.Join(err, cq.Destroy())
+		return errors.Join(err, cq.Close())
 	})
 	until(func() error { return shim.Progress(shim.Clock()) })
 	until(func() error {
@@ -357,7 +358,7 @@ func TestAPollMakesProgressOfItsReceivers(t *testing.T) {
 		t.Errorf("%d segments completed, expected 1", s)
 	}
 	// And no more when the queue pair is gone.
-	if err := q.Destroy(); err != nil {
+	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
 	p.post(t, p.q[0], 8<<10)
@@ -365,7 +366,7 @@ func TestAPollMakesProgressOfItsReceivers(t *testing.T) {
 	if s := p.shim.Stats().Samples; s != 1 {
 		t.Errorf("%d segments completed, expected 1", s)
 	}
-	if err := recv.Destroy(); err != nil {
+	if err := recv.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -435,7 +436,7 @@ func TestAnArmingIsOneEvent(t *testing.T) {
 		t.Helper()
 		n := 0
 		for ; n < 3; n++ {
-			c, err := x.receiveChannel.Wait(0)
+			c, err := x.receiveChannel.Wait(context.Background(), 0)
 			if errors.Is(err, verbs.ErrTimeout) {
 				break
 			}
@@ -473,8 +474,8 @@ func TestCloseTriesAgain(t *testing.T) {
 	x := newGated(t)
 	own := x.q.(*paced.QP).SendCQ().(*gatedCQ)
 	for _, free := range []func() error{
-		x.q.Destroy, x.other.Destroy, x.fresh.Destroy, x.cq.Destroy, x.spare.Destroy, x.channelled.Destroy,
-		x.ch.Destroy, x.receiveChannel.Destroy, x.pd.Dealloc,
+		x.q.Close, x.other.Close, x.fresh.Close, x.cq.Close, x.spare.Close, x.channelled.Close,
+		x.ch.Close, x.receiveChannel.Close, x.pd.Close,
 	} {
 		if err := free(); err != nil {
 			t.Fatal(err)
@@ -505,7 +506,7 @@ func TestASleeperIsRemindedOfASecondEvent(t *testing.T) {
 	}
 	events, failed := make(chan verbs.CQ, 2), make(chan error, 2)
 	sleep := func() {
-		c, err := x.receiveChannel.Wait(-1)
+		c, err := x.receiveChannel.Wait(context.Background(), -1)
 		events <- c
 		failed <- err
 	}

@@ -69,7 +69,7 @@ func TestThreadsOnOneQueuePair(t *testing.T) {
 		if _, err := x.PostSend([]verbs.SendWR{{WRID: 1 << 40, Opcode: ib.WRRDMAWrite, SGL: []verbs.SGE{{Length: 40_000}}}}); err != nil {
 			return err
 		}
-		return x.Destroy()
+		return x.Close()
 	})
 	wg.Go(func() {
 		wr := []verbs.SendWR{{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{{Addr: 4096, Length: 50_000, LKey: 1}}}}

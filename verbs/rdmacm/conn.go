@@ -42,8 +42,8 @@ func (d *driver) newConn(id uint32, qp verbs.QP, local, remote netip.AddrPort) *
 // for the answer, until ctx is done. If the other side refuses, the error is a
 // *RejectError; without an answer, it is verbs.ErrTimeout after about 20 s.
 func Dial(ctx context.Context, dev verbs.Device, addr netip.AddrPort, qp verbs.QP, p Params) (*Conn, error) {
-	if m := managerOf(inner(dev)); m != nil {
-		return m.Dial(ctx, inner(dev), addr, qp, p)
+	if m := managerOf(verbs.Bottom(dev)); m != nil {
+		return m.Dial(ctx, verbs.Bottom(dev), addr, qp, p)
 	}
 	d, err := driverOf("dial", dev)
 	if err != nil {

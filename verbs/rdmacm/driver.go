@@ -43,24 +43,13 @@ var drivers struct {
 // Supported reports whether Listen and Dial are for a device: whether it, or the
 // device that it wraps, can send management datagrams or has a Manager.
 func Supported(dev verbs.Device) bool {
-	_, ok := inner(dev).(verbs.MADDevice)
-	return ok || managerOf(inner(dev)) != nil
-}
-
-// inner returns the device that is at the bottom of others that wrap it.
-func inner(dev verbs.Device) verbs.Device {
-	for {
-		u, ok := dev.(interface{ Unwrap() verbs.Device })
-		if !ok {
-			return dev
-		}
-		dev = u.Unwrap()
-	}
+	_, ok := verbs.Bottom(dev).(verbs.MADDevice)
+	return ok || managerOf(verbs.Bottom(dev)) != nil
 }
 
 // driverOf returns the device's driver, which the caller has to release.
 func driverOf(op string, dev verbs.Device) (*driver, error) {
-	dev = inner(dev)
+	dev = verbs.Bottom(dev)
 	mads, ok := dev.(verbs.MADDevice)
 	if !ok {
 		return nil, verbs.Errorf(op, dev.Name(), verbs.ErrNotSupported, "it can't send management datagrams; exchange queue pair numbers by other means and use verbs.ConnectRC")

@@ -36,8 +36,8 @@ func newListener(addr netip.AddrPort) *Listener {
 // 0.0.0.0 or ::, to all of them. Ports here have nothing to do with those of TCP
 // sockets.
 func Listen(dev verbs.Device, addr netip.AddrPort) (*Listener, error) {
-	if m := managerOf(inner(dev)); m != nil {
-		return m.Listen(inner(dev), addr)
+	if m := managerOf(verbs.Bottom(dev)); m != nil {
+		return m.Listen(verbs.Bottom(dev), addr)
 	}
 	d, err := driverOf("listen", dev)
 	if err != nil {

@@ -41,7 +41,7 @@ func newHost(t testing.TB, name string) *host {
 	}
 	h := &host{t, dev, pd, cq}
 	t.Cleanup(func() {
-		if err := errors.Join(cq.Destroy(), pd.Dealloc(), dev.Close()); err != nil {
+		if err := errors.Join(cq.Close(), pd.Close(), dev.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -56,7 +56,7 @@ func (h *host) qp() verbs.QP {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { _ = qp.Destroy() })
+	h.t.Cleanup(func() { _ = qp.Close() })
 	return qp
 }
 
@@ -67,7 +67,7 @@ func (h *host) mr(n int) (verbs.MR, []byte) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { _ = mr.Dereg() })
+	h.t.Cleanup(func() { _ = mr.Close() })
 	return mr, buf
 }
 

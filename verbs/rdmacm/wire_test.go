@@ -189,7 +189,7 @@ func TestPaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	meet(t, newHost(t, serverDev), shim, qp)
-	if err := errors.Join(qp.Destroy(), cq.Destroy(), pd.Dealloc()); err != nil {
+	if err := errors.Join(qp.Close(), cq.Close(), pd.Close()); err != nil {
 		t.Error(err)
 	}
 }

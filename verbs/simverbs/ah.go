@@ -26,15 +26,17 @@ func (p *PD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 		return bad(verbs.ErrClosed, "the protection domain is deallocated")
 	case err != nil:
 		return bad(verbs.ErrInvalid, "%v", err)
-	case av.SL > 7:
-		return bad(verbs.ErrInvalid, "service level %d: 0 to 7", av.SL)
+	case av.CheckSinglePort() != nil:
+		return bad(verbs.ErrInvalid, "%v", av.CheckSinglePort())
+	case av.StaticRate > 0:
+		return bad(verbs.ErrNotSupported, "a static rate of datagrams")
 	}
 	p.users++
 	return &AH{pd: p, host: host, label: av.FlowLabel, sl: av.SL}, nil
 }
 
-// Destroy implements verbs.AH.
-func (a *AH) Destroy() error {
+// Close implements verbs.AH.
+func (a *AH) Close() error {
 	if a.gone {
 		return verbs.Errorf("destroy_ah", a.pd.dev.name, verbs.ErrClosed, "")
 	}

@@ -1,6 +1,7 @@
 package simverbs
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -126,11 +127,23 @@ func (c *CQ) Modify(a verbs.CQAttr) error {
 	return nil
 }
 
+// Resize implements verbs.ResizableCQ.
+func (c *CQ) Resize(cqe int) error {
+	if c.gone {
+		return verbs.Errorf("resize_cq", c.dev.name, verbs.ErrClosed, "")
+	}
+	if err := c.dev.nic.ResizeCQ(c.num, cqe); err != nil {
+		return verbs.Errorf("resize_cq", c.dev.name, verbs.ErrInvalid, "%v", err)
+	}
+	c.cap = cqe
+	return nil
+}
+
 // Cap implements verbs.CQ.
 func (c *CQ) Cap() int { return c.cap }
 
-// Destroy implements verbs.CQ.
-func (c *CQ) Destroy() error {
+// Close implements verbs.CQ.
+func (c *CQ) Close() error {
 	if c.gone {
 		return verbs.Errorf("destroy_cq", c.dev.name, verbs.ErrClosed, "")
 	}
@@ -160,14 +173,14 @@ type CompChannel struct {
 }
 
 // Wait implements verbs.CompChannel.
-func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (h *CompChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	w := h.dev.world
 	until := h.dev.deadline(timeout)
 	for len(h.fired) == 0 {
 		if w.engine.Now() >= until {
 			return nil, verbs.Errorf("get_cq_event", h.dev.name, verbs.ErrTimeout, "")
 		}
-		if err := w.actors.Wait(until, func() bool { return len(h.fired) > 0 }); err != nil {
+		if err := w.actors.WaitContext(ctx, until, func() bool { return len(h.fired) > 0 }); err != nil {
 			return nil, verbs.Errorf("get_cq_event", h.dev.name, err, "")
 		}
 	}
@@ -176,8 +189,8 @@ func (h *CompChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	return c, nil
 }
 
-// Destroy implements verbs.CompChannel.
-func (h *CompChannel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (h *CompChannel) Close() error {
 	switch {
 	case h.gone:
 		return verbs.Errorf("destroy_comp_channel", h.dev.name, verbs.ErrClosed, "")

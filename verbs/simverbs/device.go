@@ -1,6 +1,7 @@
 package simverbs
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -77,8 +78,16 @@ func (d *Device) Port(num int) (verbs.PortAttr, error) {
 		return verbs.PortAttr{}, verbs.Errorf("query_port", d.name, verbs.ErrInvalid, "port %d does not exist: the device has port 1", num)
 	}
 	return verbs.PortAttr{
-		State: verbs.PortActive, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), GIDs: 1, LinkName: "Ethernet",
+		State: verbs.PortActive, ActiveMTU: portMTU, MaxMTU: portMTU, LinkRate: int64(d.nic.LineRate()), GIDs: 1, PKeys: 1, LinkName: "Ethernet",
 	}, nil
+}
+
+// PKey implements verbs.PKeyDevice.
+func (d *Device) PKey(port, index int) (uint16, error) {
+	if port != 1 || index != 0 {
+		return 0, verbs.Errorf("query_pkey", d.name, verbs.ErrInvalid, "port %d has no P_Key %d: port 1 has P_Key 0", port, index)
+	}
+	return 0xffff, nil
 }
 
 // GID implements verbs.Device.
@@ -108,7 +117,7 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 }
 
 // AsyncEvent implements verbs.Device.
-func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+func (d *Device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
 	until := d.deadline(timeout)
 	for {
 		if e, ok := d.events.Take(); ok {
@@ -117,7 +126,7 @@ func (d *Device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 		if d.world.engine.Now() >= until {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, verbs.ErrTimeout, "")
 		}
-		if err := d.world.actors.Wait(until, d.events.Waiting); err != nil {
+		if err := d.world.actors.WaitContext(ctx, until, d.events.Waiting); err != nil {
 			return verbs.AsyncEvent{}, verbs.Errorf("get_async_event", d.name, err, "")
 		}
 	}
@@ -149,7 +158,11 @@ func (d *Device) pumpEvents() {
 				ev.CQ = c
 			}
 		} else if q := d.qps[e.QPN]; q != nil {
-			ev.QP = q
+			if e.Type == ib.EventSRQLimit {
+				ev.SRQ = q.srq
+			} else {
+				ev.QP = q
+			}
 		}
 		d.events.Add(ev)
 		if d.onAsync != nil {
@@ -272,8 +285,8 @@ func (p *PD) registered(access ib.AccessFlags, by func(*nicmodel.NIC) (nicmodel.
 	return &MR{pd: p, region: r, access: access}, nil
 }
 
-// Dealloc implements verbs.PD.
-func (p *PD) Dealloc() error {
+// Close implements verbs.PD.
+func (p *PD) Close() error {
 	if p.users > 0 {
 		return verbs.Errorf("dealloc_pd", p.dev.name, verbs.ErrBusy, "%d regions and queue pairs made from it still exist", p.users)
 	}
@@ -308,8 +321,8 @@ func (m *MR) RKey() uint32 { return m.region.Key }
 // Access implements verbs.MR.
 func (m *MR) Access() ib.AccessFlags { return m.access }
 
-// Dereg implements verbs.MR.
-func (m *MR) Dereg() error {
+// Close implements verbs.MR.
+func (m *MR) Close() error {
 	if m.gone {
 		return verbs.Errorf("dereg_mr", m.pd.dev.name, verbs.ErrClosed, "the region was deregistered before")
 	}

@@ -68,7 +68,7 @@ func TestCompletionEventsTakeTime(t *testing.T) {
 				return nil
 			},
 			func() error {
-				_, err := channel.Wait(time.Second)
+				_, err := channel.Wait(t.Context(), time.Second)
 				told = a.dev.Now()
 				return err
 			})

@@ -28,7 +28,7 @@ func TestReadWithoutResourcesIsAnError(t *testing.T) {
 
 func TestUseAfterDestroyIsAnError(t *testing.T) {
 	a, _ := pair(t, "gone")
-	if err := a.qp.Destroy(); err != nil {
+	if err := a.qp.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.qp.(verbs.RateLimitQP).SetRateLimit(1e9); !errors.Is(err, verbs.ErrClosed) {
@@ -41,7 +41,7 @@ func TestUseAfterDestroyIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pd.Dealloc(); err != nil {
+	if err := pd.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: a.cq, RecvCQ: a.cq, Cap: verbs.QPCap{MaxSendWR: 4}})
@@ -59,7 +59,7 @@ func TestFailedCreateHoldsNothing(t *testing.T) {
 	if _, err = a.pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: a.cq, RecvCQ: a.cq, SRQ: s, Cap: verbs.QPCap{MaxSendWR: 0}}); err == nil {
 		t.Fatal("a queue pair without a send queue was made")
 	}
-	if err := s.Destroy(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -135,14 +135,14 @@ func TestDestroyTakesCompletions(t *testing.T) {
 		}
 	}
 	verbs.Sleep(a.dev, time.Millisecond)
-	if err := a.qp.Destroy(); err != nil {
+	if err := a.qp.Close(); err != nil {
 		t.Fatal(err)
 	}
 	wc := make([]verbs.WC, 8)
 	if n, err := a.cq.Poll(wc); n != 2 || err != nil || wc[0].WRID != 1 || wc[1].WRID != 3 || wc[0].QPN != other.Num() {
 		t.Errorf("%d completions, %v: %+v", n, err, wc[:n])
 	}
-	if err := other.Destroy(); err != nil {
+	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -153,7 +153,7 @@ func TestDestroyedSRQTakesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Destroy(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := s.PostRecv([]verbs.RecvWR{{WRID: 1}}); n != 0 || !errors.Is(err, verbs.ErrClosed) {

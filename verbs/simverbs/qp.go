@@ -146,6 +146,9 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		if a.Port != 1 {
 			return bad(verbs.ErrInvalid, "port %d does not exist: the device has port 1", a.Port)
 		}
+		if mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0 {
+			return bad(verbs.ErrInvalid, "P_Key index %d: the port has P_Key 0", a.PKeyIndex)
+		}
 		nic.Init(q.num)
 		q.attr.Port, q.attr.Access = a.Port, a.Access
 		if q.init.Type == ib.UD {
@@ -197,8 +200,8 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 	if a.PathMTU > portMTU {
 		return bad(verbs.ErrInvalid, "a path MTU of %d is above the port's %d", a.PathMTU, portMTU)
 	}
-	if a.AV.SL > 7 {
-		return bad(verbs.ErrInvalid, "service level %d: 0 to 7", a.AV.SL)
+	if err := a.AV.CheckSinglePort(); err != nil {
+		return bad(verbs.ErrInvalid, "%v", err)
 	}
 	cong := nicmodel.Congestion{AckPriority: a.AV.SL}
 	q.everyAck = 0
@@ -218,6 +221,12 @@ func (q *QP) toRTR(a verbs.QPAttr, bad func(error, string, ...any) error) error 
 		})
 	if err != nil {
 		return bad(verbs.ErrInvalid, "%v", err)
+	}
+	if a.AV.StaticRate > 0 {
+		// The model has one limiter a queue pair.
+		if err := q.SetRateLimit(a.AV.StaticRate); err != nil {
+			return err
+		}
 	}
 	q.kinds = reports(&cong)
 	q.attr.PathMTU, q.attr.DestQPN, q.attr.RQPSN, q.attr.AV = a.PathMTU, a.DestQPN, a.RQPSN, a.AV
@@ -458,8 +467,8 @@ func reports(c *nicmodel.Congestion) (k verbs.TelemetryKinds) {
 	return k
 }
 
-// Destroy implements verbs.QP.
-func (q *QP) Destroy() error {
+// Close implements verbs.QP.
+func (q *QP) Close() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}
@@ -479,6 +488,7 @@ func (q *QP) Destroy() error {
 // SRQ implements verbs.SRQ.
 type SRQ struct {
 	pd    *PD
+	depth int
 	srq   *nicmodel.SRQ
 	sgl   []nicmodel.SGE
 	users int
@@ -495,7 +505,7 @@ func (p *PD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 		return nil, verbs.Errorf("create_srq", p.dev.name, verbs.ErrInvalid, "%v", err)
 	}
 	p.users++
-	return &SRQ{pd: p, srq: s}, nil
+	return &SRQ{pd: p, depth: a.MaxWR, srq: s}, nil
 }
 
 // PostRecv implements verbs.SRQ.
@@ -506,8 +516,23 @@ func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return postRecv(s.srq, "srq of "+s.pd.dev.name, wrs, &s.sgl)
 }
 
-// Destroy implements verbs.SRQ.
-func (s *SRQ) Destroy() error {
+// SetLimit implements verbs.LimitSRQ.
+func (s *SRQ) SetLimit(n int) error {
+	bad := func(cause error, format string, args ...any) error {
+		return verbs.Errorf("modify_srq", "srq of "+s.pd.dev.name, cause, format, args...)
+	}
+	switch {
+	case s.gone:
+		return bad(verbs.ErrClosed, "")
+	case n < 0 || n > s.depth:
+		return bad(verbs.ErrInvalid, "a limit of %d receives: 0 to %d, which it holds", n, s.depth)
+	}
+	s.pd.dev.nic.LimitSRQ(s.srq, n)
+	return nil
+}
+
+// Close implements verbs.SRQ.
+func (s *SRQ) Close() error {
 	switch {
 	case s.gone:
 		return verbs.Errorf("destroy_srq", s.pd.dev.name, verbs.ErrClosed, "")
@@ -516,6 +541,7 @@ func (s *SRQ) Destroy() error {
 	}
 	s.gone = true
 	s.pd.dev.nic.DestroySRQ(s.srq)
+	s.pd.dev.events.Forget(verbs.AsyncEvent{SRQ: s})
 	s.pd.users--
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // the packet again.
 func TestRepairs(t *testing.T) {
 	a, b := pair(t, "repairs")
-	if err := b.qp.Destroy(); err != nil {
+	if err := b.qp.Close(); err != nil {
 		t.Fatal(err)
 	}
 	counted := a.qp.(verbs.RepairsQP)

@@ -174,7 +174,7 @@ func TestEventChannelAndReadBack(t *testing.T) {
 			if _, err := qp.PostSend([]verbs.SendWR{wr}); err != nil {
 				return err
 			}
-			got, err := ch.Wait(time.Millisecond)
+			got, err := ch.Wait(t.Context(), time.Millisecond)
 			if err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func TestEventChannelAndReadBack(t *testing.T) {
 				return fmt.Errorf("%d completions, %v, %w", n, wc[0].Status, err)
 			}
 		}
-		_, err := ch.Wait(time.Microsecond)
+		_, err := ch.Wait(t.Context(), time.Microsecond)
 		if !errors.Is(err, verbs.ErrTimeout) {
 			return fmt.Errorf("a wait for nothing gave %w", err)
 		}
@@ -225,8 +225,8 @@ func TestWrongUseIsAnError(t *testing.T) {
 			_, err := a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRAtomicFetchAndAdd, RemoteAddr: 1, SGL: []verbs.SGE{{Length: 8}}}})
 			return err
 		}, verbs.ErrInvalid},
-		"busy CQ":               {func() error { return a.cq.Destroy() }, verbs.ErrBusy},
-		"busy PD":               {func() error { return a.pd.Dealloc() }, verbs.ErrBusy},
+		"busy CQ":               {func() error { return a.cq.Close() }, verbs.ErrBusy},
+		"busy PD":               {func() error { return a.pd.Close() }, verbs.ErrBusy},
 		"busy device":           {func() error { return a.dev.Close() }, verbs.ErrBusy},
 		"unknown host":          {func() error { _, err := verbs.Open("sim:wrong/h99"); return err }, verbs.ErrNoDevice},
 		"unknown provider":      {func() error { _, err := verbs.Open("mlx:0"); return err }, verbs.ErrNoDevice},
@@ -255,7 +255,7 @@ func TestEndlessWaitIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := verbs.Run(a.dev, func() error {
-		_, err := ch.Wait(-1)
+		_, err := ch.Wait(t.Context(), -1)
 		if err == nil {
 			return errors.New("the wait ended")
 		}

@@ -1,6 +1,7 @@
 package softroce
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ type device struct {
 
 	events     events.Queue
 	eventReady chan struct{}
+	descriptor descriptor // of events
 
 	mads madQueue
 }
@@ -138,11 +140,14 @@ func (d *device) resolve(av verbs.AddressVector) (endpoint.Route, error) {
 		port = uint16(n)
 	}
 	to = to.WithZone("").Unmap()
+	if err := av.CheckSinglePort(); err != nil {
+		return r, err
+	}
 	switch {
+	case av.StaticRate > 0:
+		return r, fmt.Errorf("%w: a static rate: pace by verbs/paced", verbs.ErrNotSupported)
 	case !to.IsValid() || to.IsUnspecified() || to.IsMulticast():
 		return r, fmt.Errorf("%v is not the address of a peer", av.GID)
-	case av.SL > 7:
-		return r, fmt.Errorf("service level %d, expected 0 to 7", av.SL)
 	case r.GID < 0 || r.GID >= len(d.link.addrs):
 		return r, fmt.Errorf("the port has no GID %d: it has %d", r.GID, len(d.link.addrs))
 	}
@@ -203,8 +208,16 @@ func (d *device) Port(num int) (verbs.PortAttr, error) {
 		speed = int64(d.opt.shape.Rate)
 	}
 	return verbs.PortAttr{
-		State: state, ActiveMTU: d.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(d.gids), LinkName: "Ethernet", Netdev: d.link.name,
+		State: state, ActiveMTU: d.mtu, MaxMTU: 4096, LinkRate: speed, GIDs: len(d.gids), PKeys: 1, LinkName: "Ethernet", Netdev: d.link.name,
 	}, nil
+}
+
+// PKey implements verbs.PKeyDevice.
+func (d *device) PKey(port, index int) (uint16, error) {
+	if port != 1 || index != 0 {
+		return 0, verbs.Errorf("query_pkey", d.name, verbs.ErrInvalid, "port %d has no P_Key %d: port 1 has P_Key 0", port, index)
+	}
+	return roce.DefaultPKey, nil
 }
 
 // GID implements verbs.Device.
@@ -234,6 +247,7 @@ func (d *device) Close() error {
 		return verbs.Errorf("close_device", d.name, verbs.ErrBusy, "%d objects made from it still exist", n)
 	}
 	d.closed = true
+	d.descriptor.close()
 	d.timer.Stop()
 	d.mu.Unlock()
 	close(d.done)
@@ -261,7 +275,11 @@ func (d *device) raise(v endpoint.Event) {
 	if v.CQ != nil {
 		e.CQ = v.CQ.Owner.(*completionQueue)
 	}
+	if v.SRQ != nil {
+		e.SRQ = v.SRQ.Owner.(*sharedQueue)
+	}
 	d.events.Add(e)
+	d.descriptor.set(true)
 	signal(d.eventReady)
 }
 
@@ -273,14 +291,15 @@ func signal(c chan struct{}) {
 }
 
 // AsyncEvent implements verbs.Device.
-func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
+func (d *device) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
 	var e verbs.AsyncEvent
-	err := d.wait(timeout, d.eventReady, func() (ok bool) {
+	err := d.wait(ctx, timeout, d.eventReady, func() (ok bool) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if e, ok = d.events.Take(); ok {
 			signal(d.eventReady) // there may be more
 		}
+		d.descriptor.set(d.events.Waiting())
 		return ok
 	})
 	if err != nil {
@@ -289,9 +308,9 @@ func (d *device) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	return e, nil
 }
 
-// wait waits up to timeout, without end if it is negative, until take succeeds,
-// which it may after ready was signalled.
-func (d *device) wait(timeout time.Duration, ready <-chan struct{}, take func() bool) error {
+// wait waits until ctx is done and up to timeout, without end if it is negative, for take
+// to succeed, which it may after ready was signalled.
+func (d *device) wait(ctx context.Context, timeout time.Duration, ready <-chan struct{}, take func() bool) error {
 	if take() {
 		return nil
 	}
@@ -299,7 +318,7 @@ func (d *device) wait(timeout time.Duration, ready <-chan struct{}, take func() 
 		return verbs.ErrTimeout
 	}
 	if d.clock.world != nil {
-		return d.clock.world.wait(timeout, ready, take)
+		return d.clock.world.wait(ctx, timeout, ready, take)
 	}
 	var late <-chan time.Time
 	if timeout > 0 {
@@ -318,6 +337,8 @@ func (d *device) wait(timeout time.Duration, ready <-chan struct{}, take func() 
 				return nil
 			}
 			return verbs.ErrTimeout
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-d.done:
 			return verbs.ErrClosed
 		}

@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -151,7 +152,7 @@ func filePoorly(t *testing.T, seed uint64, size int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(qp.Destroy(), cq.Destroy(), ch.Destroy()); err != nil {
+		if err := errors.Join(qp.Close(), cq.Close(), ch.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -250,7 +251,7 @@ func sleepyPoll(cq verbs.CQ, ch verbs.CompChannel, wc []verbs.WC) (int, error) {
 		if n, err := cq.Poll(wc); n > 0 || err != nil {
 			return n, err
 		}
-		if _, err := ch.Wait(time.Minute); err != nil {
+		if _, err := ch.Wait(context.Background(), time.Minute); err != nil {
 			return 0, err
 		}
 	}

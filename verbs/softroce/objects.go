@@ -1,6 +1,7 @@
 package softroce
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"time"
@@ -27,11 +28,11 @@ func (d *device) AllocPD() (verbs.PD, error) {
 	return &domain{dev: d, core: d.core.AllocPD()}, nil
 }
 
-// Dealloc implements verbs.PD.
-func (p *domain) Dealloc() error {
+// Close implements verbs.PD.
+func (p *domain) Close() error {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
-	return p.core.Dealloc()
+	return p.core.Close()
 }
 
 type region struct {
@@ -76,12 +77,12 @@ func (m *region) SetAccess(access ib.AccessFlags) error {
 	return m.core.SetAccess(access)
 }
 
-// Dereg implements verbs.MR. Payload is copied under the lock, so no goroutine
+// Close implements verbs.MR. Payload is copied under the lock, so no goroutine
 // still copies it afterwards.
-func (m *region) Dereg() error {
+func (m *region) Close() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
-	return m.core.Dereg()
+	return m.core.Close()
 }
 
 type sharedQueue struct {
@@ -97,7 +98,9 @@ func (p *domain) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sharedQueue{p.dev, s}, nil
+	out := &sharedQueue{p.dev, s}
+	s.Owner = out
+	return out, nil
 }
 
 // PostRecv implements verbs.SRQ.
@@ -114,11 +117,23 @@ func (s *sharedQueue) SetRecvSource(r verbs.RecvSource) {
 	s.core.SetSource(r)
 }
 
-// Destroy implements verbs.SRQ.
-func (s *sharedQueue) Destroy() error {
+// SetLimit implements verbs.LimitSRQ. What a verbs.RecvSource still has is not counted.
+func (s *sharedQueue) SetLimit(n int) error {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
-	return s.core.Destroy()
+	return s.core.SetLimit(n)
+}
+
+// Close implements verbs.SRQ.
+func (s *sharedQueue) Close() error {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	if err := s.core.Close(); err != nil {
+		return err
+	}
+	s.dev.events.Forget(verbs.AsyncEvent{SRQ: s, Port: 1})
+	s.dev.descriptor.set(s.dev.events.Waiting())
+	return nil
 }
 
 // addressHandle implements verbs.AH. The endpoint finds its own in it.
@@ -138,11 +153,11 @@ func (p *domain) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	return &addressHandle{a, p.dev}, nil
 }
 
-// Destroy implements verbs.AH.
-func (a *addressHandle) Destroy() error {
+// Close implements verbs.AH.
+func (a *addressHandle) Close() error {
 	a.dev.mu.Lock()
 	defer a.dev.mu.Unlock()
-	return a.AH.Destroy()
+	return a.AH.Close()
 }
 
 // queuePair implements verbs.QP, verbs.TelemetryQP, verbs.CNPQP and verbs.RepairsQP.
@@ -236,14 +251,15 @@ func (q *queuePair) Query() (verbs.QPAttr, error) {
 	return q.core.Query()
 }
 
-// Destroy implements verbs.QP.
-func (q *queuePair) Destroy() error {
+// Close implements verbs.QP.
+func (q *queuePair) Close() error {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
-	if err := q.core.Destroy(); err != nil {
+	if err := q.core.Close(); err != nil {
 		return err
 	}
 	q.dev.events.Forget(verbs.AsyncEvent{QP: q, Port: 1})
+	q.dev.descriptor.set(q.dev.events.Waiting())
 	return nil
 }
 
@@ -331,18 +347,26 @@ func (c *completionQueue) Poll(wc []verbs.WC) (int, error) {
 // ReqNotify implements verbs.CQ.
 func (c *completionQueue) ReqNotify(solicitedOnly bool) error { return c.core.ReqNotify(solicitedOnly) }
 
+// Resize implements verbs.ResizableCQ.
+func (c *completionQueue) Resize(cqe int) error {
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	return c.core.Resize(cqe)
+}
+
 // Cap implements verbs.CQ.
 func (c *completionQueue) Cap() int { return c.core.Cap() }
 
-// Destroy implements verbs.CQ.
-func (c *completionQueue) Destroy() error {
+// Close implements verbs.CQ.
+func (c *completionQueue) Close() error {
 	d := c.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := c.core.Destroy(); err != nil {
+	if err := c.core.Close(); err != nil {
 		return err
 	}
 	d.events.Forget(verbs.AsyncEvent{CQ: c, Port: 1})
+	d.descriptor.set(d.events.Waiting())
 	if c.channel != nil {
 		c.channel.users--
 		c.channel.forget(c)
@@ -356,9 +380,10 @@ type channel struct {
 	users int // guarded by the device's lock
 	gone  bool
 
-	mu    sync.Mutex // guards fired
-	fired []*completionQueue
-	ready chan struct{}
+	mu         sync.Mutex // guards fired and descriptor
+	fired      []*completionQueue
+	descriptor descriptor
+	ready      chan struct{}
 }
 
 // CreateCompChannel implements verbs.Device.
@@ -375,6 +400,7 @@ func (d *device) CreateCompChannel() (verbs.CompChannel, error) {
 func (h *channel) fire(c *completionQueue) {
 	h.mu.Lock()
 	h.fired = append(h.fired, c)
+	h.descriptor.set(true)
 	h.mu.Unlock()
 	signal(h.ready)
 }
@@ -390,17 +416,18 @@ func (h *channel) forget(c *completionQueue) {
 		}
 	}
 	h.fired = kept
+	h.descriptor.set(len(kept) > 0)
 }
 
 // Wait implements verbs.CompChannel.
-func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (h *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	if timeout != 0 { // no goroutine polls for a sleeping one
 		h.dev.waiting.Add(1)
 		defer h.dev.waiting.Add(-1)
 		signal(h.dev.wake)
 	}
 	var c *completionQueue
-	err := h.dev.wait(timeout, h.ready, func() bool {
+	err := h.dev.wait(ctx, timeout, h.ready, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.fired) == 0 {
@@ -411,6 +438,7 @@ func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 		if len(h.fired) > 0 {
 			signal(h.ready)
 		}
+		h.descriptor.set(len(h.fired) > 0)
 		return true
 	})
 	if err != nil {
@@ -419,8 +447,8 @@ func (h *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	return c, nil
 }
 
-// Destroy implements verbs.CompChannel.
-func (h *channel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (h *channel) Close() error {
 	d := h.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -431,6 +459,9 @@ func (h *channel) Destroy() error {
 		return verbs.Errorf("destroy_comp_channel", d.name, verbs.ErrBusy, "%d completion queues use it", h.users)
 	}
 	h.gone = true
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.descriptor.close()
 	d.objects--
 	return nil
 }

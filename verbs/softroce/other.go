@@ -13,6 +13,12 @@ func (d *device) openWire() (wire, error) {
 	return nil, verbs.Errorf("open", d.name, verbs.ErrNotSupported, "soft: devices require Linux")
 }
 
+// descriptor does not exist here.
+type descriptor struct{}
+
+func (*descriptor) set(bool) {}
+func (*descriptor) close()   {}
+
 func linkState(string) (verbs.PortState, int64) { return verbs.PortActive, defaultRate }
 
 // addresses returns those of an interface. What would hold one is not known here.

@@ -79,7 +79,7 @@ func openPaced(tb testing.TB, name string, rate units.Rate, segment units.Bytes,
 	e.mr, err = e.pd.RegMR(e.buf, all)
 	check(err)
 	tb.Cleanup(func() {
-		if err := errors.Join(e.qp.Destroy(), e.cq.Destroy(), e.ch.Destroy(), e.mr.Dereg(), e.pd.Dealloc(), e.shim.Close()); err != nil {
+		if err := errors.Join(e.qp.Close(), e.cq.Close(), e.ch.Close(), e.mr.Close(), e.pd.Close(), e.shim.Close()); err != nil {
 			tb.Error(err)
 		}
 	})

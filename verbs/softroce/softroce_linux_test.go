@@ -62,7 +62,7 @@ func (h *end) newQP() verbs.QP {
 
 func (h *end) close() {
 	h.t.Helper()
-	if err := errors.Join(h.qp.Destroy(), h.cq.Destroy(), h.pd.Dealloc(), h.dev.Close()); err != nil {
+	if err := errors.Join(h.qp.Close(), h.cq.Close(), h.pd.Close(), h.dev.Close()); err != nil {
 		h.t.Error(err)
 	}
 }
@@ -94,7 +94,7 @@ func (h *end) reg(buf []byte) verbs.MR {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() {
-		if err := m.Dereg(); err != nil {
+		if err := m.Close(); err != nil {
 			h.t.Error(err)
 		}
 	})

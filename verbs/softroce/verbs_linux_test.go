@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func TestWrongUseIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer fresh.Destroy()
+	defer fresh.Close()
 	create := func(a *end, init verbs.QPInitAttr) error {
 		_, err := a.pd.CreateQP(init)
 		return err
@@ -39,7 +40,7 @@ func TestWrongUseIsAnError(t *testing.T) {
 	connect := func(change func(*verbs.Endpoint, *verbs.RCParams)) func() error {
 		return func() error {
 			q := a.newQP()
-			defer q.Destroy()
+			defer q.Close()
 			to, p := b.me, verbs.DefaultRC()
 			change(&to, &p)
 			return verbs.ConnectRC(q, verbs.Endpoint{QPN: q.Num()}, to, p)
@@ -84,13 +85,13 @@ func TestWrongUseIsAnError(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			defer ah.Destroy()
+			defer ah.Close()
 			_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRSend, AH: ah, RemoteQPN: 1}})
 			return err
 		}, verbs.ErrInvalid},
 		"arm without a channel": {func() error { return a.cq.ReqNotify(false) }, verbs.ErrInvalid},
-		"busy CQ":               {func() error { return a.cq.Destroy() }, verbs.ErrBusy},
-		"busy PD":               {func() error { return a.pd.Dealloc() }, verbs.ErrBusy},
+		"busy CQ":               {func() error { return a.cq.Close() }, verbs.ErrBusy},
+		"busy PD":               {func() error { return a.pd.Close() }, verbs.ErrBusy},
 		"busy device":           {func() error { return a.dev.Close() }, verbs.ErrBusy},
 		"port 2":                {func() error { _, err := a.dev.Port(2); return err }, verbs.ErrInvalid},
 		"GID 99":                {func() error { _, err := a.dev.GID(1, 99); return err }, verbs.ErrInvalid},
@@ -121,7 +122,7 @@ func TestWrongUseIsAnError(t *testing.T) {
 		}
 	}
 	stuck := a.newQP()
-	defer stuck.Destroy()
+	defer stuck.Close()
 	nobody := verbs.Endpoint{GID: netip.MustParseAddr("127.47.91.99"), QPN: 5}
 	if err := verbs.ConnectRC(stuck, verbs.Endpoint{}, nobody, verbs.DefaultRC()); err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestEventChannel(t *testing.T) {
 		if _, err := qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite}}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ch.Wait(10 * time.Second)
+		got, err := ch.Wait(t.Context(), 10*time.Second)
 		if err != nil || got != cq {
 			t.Fatal(got, err)
 		}
@@ -170,15 +171,15 @@ func TestEventChannel(t *testing.T) {
 		}
 	}
 	for _, wait := range []time.Duration{0, time.Millisecond} {
-		if _, err := ch.Wait(wait); !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := ch.Wait(t.Context(), wait); !errors.Is(err, verbs.ErrTimeout) {
 			t.Errorf("a wait of %v for nothing gave %v", wait, err)
 		}
 	}
-	if err := ch.Destroy(); !errors.Is(err, verbs.ErrBusy) {
+	if err := ch.Close(); !errors.Is(err, verbs.ErrBusy) {
 		t.Errorf("a channel in use was destroyed: %v", err)
 	}
 
-	if err := errors.Join(qp.Destroy(), peer.Destroy(), cq.Destroy(), ch.Destroy()); err != nil {
+	if err := errors.Join(qp.Close(), peer.Close(), cq.Close(), ch.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -189,7 +190,7 @@ func TestAsyncEvent(t *testing.T) {
 	go func() { // the other may wait by then, or not yet
 		_, _ = a.qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMARead, SGL: []verbs.SGE{verbs.SGEOf(m, 0, 8)}, RemoteAddr: 4096, RKey: 1}})
 	}()
-	ev, err := b.dev.AsyncEvent(10 * time.Second)
+	ev, err := b.dev.AsyncEvent(t.Context(), 10*time.Second)
 	if err != nil || ev.Type != ib.EventQPAccessErr || ev.QP != b.qp {
 		t.Errorf("event %+v, %v", ev, err)
 	}
@@ -305,7 +306,7 @@ func TestUnreliableConnection(t *testing.T) {
 				if q[i], err = h.pd.CreateQP(verbs.QPInitAttr{Type: ib.UC, SendCQ: h.cq, RecvCQ: h.cq, Cap: caps}); err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { q[i].Destroy() })
+				t.Cleanup(func() { q[i].Close() })
 			}
 			for i, h := range []*end{b, a} { // the other one
 				for _, m := range []struct {
@@ -354,7 +355,7 @@ func TestDatagrams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { q.Destroy() })
+		t.Cleanup(func() { q.Close() })
 		for _, m := range []struct {
 			a    verbs.QPAttr
 			mask verbs.QPAttrMask
@@ -384,7 +385,7 @@ func TestDatagrams(t *testing.T) {
 	if _, err := x.PostSend([]verbs.SendWR{wr}); err != nil {
 		t.Fatal(err)
 	}
-	if err := ah.Destroy(); err != nil {
+	if err := ah.Close(); err != nil {
 		t.Fatal(err)
 	}
 	wc := make([]verbs.WC, 1)
@@ -566,7 +567,7 @@ func TestManyQueuePairsOverAFaultyWire(t *testing.T) {
 			}
 		})
 		t.Cleanup(func() {
-			if err := errors.Join(x.qp.Destroy(), y.qp.Destroy(), x.cq.Destroy()); err != nil {
+			if err := errors.Join(x.qp.Close(), y.qp.Close(), x.cq.Close()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -603,11 +604,11 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ch.Destroy(); err != nil {
+		if err := ch.Close(); err != nil {
 			t.Fatal(err)
 		}
 		for _, h := range []*end{a, b} {
-			if err := errors.Join(h.qp.Destroy(), h.cq.Destroy(), h.pd.Dealloc(), h.dev.Close()); err != nil {
+			if err := errors.Join(h.qp.Close(), h.cq.Close(), h.pd.Close(), h.dev.Close()); err != nil {
 				t.Fatal(err)
 			}
 			// What openEnd has promised to close.
@@ -634,8 +635,6 @@ type closed struct {
 	verbs.QP
 }
 
-func (closed) Destroy() error                                 { return nil }
-func (closed) Dealloc() error                                 { return nil }
 func (closed) Close() error                                   { return nil }
 func (closed) CreateCQ(verbs.CQInitAttr) (verbs.CQ, error)    { return nil, verbs.ErrClosed }
 func (closed) CreateQP(verbs.QPInitAttr) (verbs.QP, error)    { return nil, verbs.ErrClosed }
@@ -644,7 +643,7 @@ func (closed) PostSend([]verbs.SendWR) (int, error)           { return 0, verbs.
 func (closed) PostRecv([]verbs.RecvWR) (int, error)           { return 0, verbs.ErrClosed }
 func (closed) RegMR([]byte, ib.AccessFlags) (verbs.MR, error) { return nil, verbs.ErrClosed }
 func (closed) Modify(verbs.QPAttr, verbs.QPAttrMask) error    { return verbs.ErrClosed }
-func (closed) AsyncEvent(time.Duration) (verbs.AsyncEvent, error) {
+func (closed) AsyncEvent(context.Context, time.Duration) (verbs.AsyncEvent, error) {
 	return verbs.AsyncEvent{}, verbs.ErrClosed
 }
 
@@ -657,7 +656,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	waits, ended := make(chan struct{}), make(chan error)
 	go func() {
 		close(waits)
-		_, err := dev.AsyncEvent(-1)
+		_, err := dev.AsyncEvent(t.Context(), -1)
 		ended <- err
 	}()
 	<-waits
@@ -685,7 +684,7 @@ func TestPollAfterClose(t *testing.T) {
 	cq := a.cq
 	fd := a.dev.(*device).wire.(*udpWire).sockets[0].fd
 	for _, h := range []*end{a, b} {
-		if err := errors.Join(h.qp.Destroy(), h.cq.Destroy(), h.pd.Dealloc(), h.dev.Close()); err != nil {
+		if err := errors.Join(h.qp.Close(), h.cq.Close(), h.pd.Close(), h.dev.Close()); err != nil {
 			t.Fatal(err)
 		}
 		h.dev, h.pd, h.cq, h.qp = closed{}, closed{}, closed{}, closed{}
@@ -785,7 +784,7 @@ func TestPaced(t *testing.T) {
 	if s := shim.Stats(); s.NICTime == 0 {
 		t.Errorf("no sample by the kernel's time stamps: %+v", s)
 	}
-	if err := errors.Join(qp.Destroy(), ms.Dereg(), cq.Destroy(), pd.Dealloc()); err != nil {
+	if err := errors.Join(qp.Close(), ms.Close(), cq.Close(), pd.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -898,7 +897,7 @@ func TestEthernet(t *testing.T) {
 					} else if !bytes.Equal(src, dst) {
 						t.Errorf("%v to %v: other bytes came", from, to)
 					}
-					if err := errors.Join(x.Destroy(), y.Destroy()); err != nil {
+					if err := errors.Join(x.Close(), y.Close()); err != nil {
 						t.Error(err)
 					}
 				}
@@ -932,7 +931,7 @@ func TestWaitEndsTheNap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.qp.Destroy(); err != nil {
+		if err := h.qp.Close(); err != nil {
 			t.Fatal(err)
 		}
 		own := h.cq
@@ -942,7 +941,7 @@ func TestWaitEndsTheNap(t *testing.T) {
 		h.cq = own
 		ends[i], queues[i], channels[i], bufs[i] = h, cq, ch, h.reg(make([]byte, 64))
 		t.Cleanup(func() {
-			if err := errors.Join(h.qp.Destroy(), cq.Destroy(), ch.Destroy()); err != nil {
+			if err := errors.Join(h.qp.Close(), cq.Close(), ch.Close()); err != nil {
 				t.Error(err)
 			}
 			h.qp = h.newQP()
@@ -971,7 +970,7 @@ func TestWaitEndsTheNap(t *testing.T) {
 					return nil
 				}
 			}
-			if _, err := channels[i].Wait(30 * time.Second); err != nil {
+			if _, err := channels[i].Wait(context.Background(), 30*time.Second); err != nil {
 				return err
 			}
 		}

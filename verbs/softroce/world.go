@@ -1,6 +1,7 @@
 package softroce
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -140,7 +141,7 @@ func (d worldDevice) Sleep(t time.Duration) {
 func (d worldDevice) NowPrecise() units.Time { return d.clock.read().Time() }
 
 // wait is device.wait in simulated time.
-func (w *World) wait(timeout time.Duration, ready <-chan struct{}, take func() bool) error {
+func (w *World) wait(ctx context.Context, timeout time.Duration, ready <-chan struct{}, take func() bool) error {
 	until := units.Never
 	if now := w.engine.Now(); timeout > 0 {
 		if span := units.FromDuration(timeout); span < units.Never-now {
@@ -148,7 +149,7 @@ func (w *World) wait(timeout time.Duration, ready <-chan struct{}, take func() b
 		}
 	}
 	for {
-		if err := w.actors.Wait(until, func() bool { return len(ready) > 0 }); err != nil {
+		if err := w.actors.WaitContext(ctx, until, func() bool { return len(ready) > 0 }); err != nil {
 			return err
 		}
 		select {

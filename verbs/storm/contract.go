@@ -139,12 +139,12 @@ func (q *guardQP) Query() (verbs.QPAttr, error) {
 	return q.qp.Query()
 }
 
-// Destroy implements verbs.QP.
-func (q *guardQP) Destroy() error {
+// Close implements verbs.QP.
+func (q *guardQP) Close() error {
 	if !q.p.enter() {
 		return closed("destroy_qp")
 	}
-	if err := q.qp.Destroy(); err != nil {
+	if err := q.qp.Close(); err != nil {
 		return err
 	}
 	delete(q.p.qps, q.qp)

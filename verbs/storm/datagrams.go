@@ -147,13 +147,13 @@ func (w *peer) datagramCompleted(wc *verbs.WC) {
 }
 
 func (d *datagrams) free() error {
-	if err := d.qp.Destroy(); err != nil {
+	if err := d.qp.Close(); err != nil {
 		return err
 	}
 	for _, a := range d.ahs {
-		if err := a.Destroy(); err != nil {
+		if err := a.Close(); err != nil {
 			return err
 		}
 	}
-	return d.mr.Dereg()
+	return d.mr.Close()
 }

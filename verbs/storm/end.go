@@ -224,7 +224,7 @@ func (w *peer) impatient(e *end) {
 func (w *peer) tamper(e *end) {
 	e.tampered = true
 	mr := []verbs.MR{e.ownMR, e.offerMR, e.recvMR}[w.p.Rand.IntN(3)]
-	if err := mr.Dereg(); err != nil {
+	if err := mr.Close(); err != nil {
 		w.p.Failf("connection %v: %v", e.link.id, err)
 	}
 }
@@ -417,14 +417,14 @@ func (w *peer) over(e *end) {
 		w.spares = append(w.spares, e.qp)
 		err = e.qp.Modify(verbs.QPAttr{State: ib.Reset}, verbs.AttrState)
 	} else {
-		err = e.qp.Destroy()
+		err = e.qp.Close()
 	}
 	if err != nil {
 		w.p.Failf("connection %v: %v", e.link.id, err)
 	}
 	w.p.run.gone[w.p.ID] = e.hello
 	for _, m := range []verbs.MR{e.ownMR, e.offerMR, e.recvMR} {
-		if err := m.Dereg(); err != nil && !e.tampered {
+		if err := m.Close(); err != nil && !e.tampered {
 			w.p.Failf("connection %v: %v", e.link.id, err)
 		}
 	}

@@ -62,7 +62,7 @@ func pinger(p *storm.Process) error {
 		return err
 	}
 	p.Sleep(20 * time.Millisecond) // the acknowledgement may have been lost: stay to repeat it
-	return errors.Join(qp.Destroy(), cq.Destroy(), mr.Dereg(), pd.Dealloc())
+	return errors.Join(qp.Close(), cq.Close(), mr.Close(), pd.Close())
 }
 
 // A program of one's own: it stands the loss of packets, and not a crash of its peer.

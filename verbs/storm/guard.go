@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -55,9 +56,9 @@ func (g *guard) ReadClock() (uint64, error) {
 }
 
 // AsyncEvent implements verbs.Device.
-func (g *guard) AsyncEvent(timeout time.Duration) (e verbs.AsyncEvent, err error) {
+func (g *guard) AsyncEvent(ctx context.Context, timeout time.Duration) (e verbs.AsyncEvent, err error) {
 	err = g.p.bounded(timeout, "get_async_event", func(d time.Duration) error {
-		e, err = g.dev.AsyncEvent(d)
+		e, err = g.dev.AsyncEvent(ctx, d)
 		return err
 	})
 	if q := g.p.qps[e.QP]; q != nil {
@@ -130,12 +131,12 @@ func (d *guardPD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	return &guardAH{a, d.p}, nil
 }
 
-// Dealloc implements verbs.PD.
-func (d *guardPD) Dealloc() error {
+// Close implements verbs.PD.
+func (d *guardPD) Close() error {
 	if !d.p.enter() {
 		return closed("dealloc_pd")
 	}
-	return d.pd.Dealloc()
+	return d.pd.Close()
 }
 
 type guardMR struct {
@@ -143,12 +144,12 @@ type guardMR struct {
 	p *Process
 }
 
-// Dereg implements verbs.MR.
-func (m *guardMR) Dereg() error {
+// Close implements verbs.MR.
+func (m *guardMR) Close() error {
 	if !m.p.enter() {
 		return closed("dereg_mr")
 	}
-	return m.MR.Dereg()
+	return m.MR.Close()
 }
 
 type guardAH struct {
@@ -156,12 +157,12 @@ type guardAH struct {
 	p  *Process
 }
 
-// Destroy implements verbs.AH.
-func (a *guardAH) Destroy() error {
+// Close implements verbs.AH.
+func (a *guardAH) Close() error {
 	if !a.p.enter() {
 		return closed("destroy_ah")
 	}
-	return a.ah.Destroy()
+	return a.ah.Close()
 }
 
 type guardSRQ struct {
@@ -186,12 +187,12 @@ func (s *guardSRQ) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, err
 }
 
-// Destroy implements verbs.SRQ.
-func (s *guardSRQ) Destroy() error {
+// Close implements verbs.SRQ.
+func (s *guardSRQ) Close() error {
 	if !s.p.enter() {
 		return closed("destroy_srq")
 	}
-	return s.srq.Destroy()
+	return s.srq.Close()
 }
 
 // CreateCQ implements verbs.Device.
@@ -239,12 +240,12 @@ func (c *guardCQ) ReqNotify(solicitedOnly bool) error {
 // Cap implements verbs.CQ.
 func (c *guardCQ) Cap() int { return c.cq.Cap() }
 
-// Destroy implements verbs.CQ.
-func (c *guardCQ) Destroy() error {
+// Close implements verbs.CQ.
+func (c *guardCQ) Close() error {
 	if !c.p.enter() {
 		return closed("destroy_cq")
 	}
-	err := c.cq.Destroy()
+	err := c.cq.Close()
 	if err == nil {
 		delete(c.p.cqs, c.cq)
 	}
@@ -269,9 +270,9 @@ type guardChannel struct {
 }
 
 // Wait implements verbs.CompChannel.
-func (ch *guardChannel) Wait(timeout time.Duration) (c verbs.CQ, err error) {
+func (ch *guardChannel) Wait(ctx context.Context, timeout time.Duration) (c verbs.CQ, err error) {
 	err = ch.p.bounded(timeout, "get_cq_event", func(d time.Duration) error {
-		c, err = ch.ch.Wait(d)
+		c, err = ch.ch.Wait(ctx, d)
 		return err
 	})
 	if err != nil {
@@ -285,10 +286,10 @@ func (ch *guardChannel) Wait(timeout time.Duration) (c verbs.CQ, err error) {
 	return own, nil
 }
 
-// Destroy implements verbs.CompChannel.
-func (ch *guardChannel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (ch *guardChannel) Close() error {
 	if !ch.p.enter() {
 		return closed("destroy_comp_channel")
 	}
-	return ch.ch.Destroy()
+	return ch.ch.Close()
 }

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -296,7 +297,7 @@ func (w *peer) step() bool {
 	if w.p.Rand.IntN(8) > 0 {
 		return did
 	}
-	if e, err := w.dev.AsyncEvent(0); err == nil {
+	if e, err := w.dev.AsyncEvent(context.Background(), 0); err == nil {
 		did = true
 		if e.Type == ib.EventCQErr && e.CQ != nil && (e.CQ == w.send || e.CQ == w.recv) {
 			w.p.Failf("a completion queue with room for all that may be under way has overrun")
@@ -319,7 +320,7 @@ func (w *peer) rest(d time.Duration) error {
 	if w.poll(w.send) || w.recv != w.send && w.poll(w.recv) {
 		return nil
 	}
-	if _, err := w.channel.Wait(d); err != nil && !errors.Is(err, verbs.ErrTimeout) {
+	if _, err := w.channel.Wait(context.Background(), d); err != nil && !errors.Is(err, verbs.ErrTimeout) {
 		return err
 	}
 	return nil
@@ -542,11 +543,11 @@ func (w *peer) poll(cq verbs.CQ) bool {
 func (w *peer) close() error {
 	w.scratch.free()
 	for _, q := range w.spares {
-		if err := q.Destroy(); err != nil {
+		if err := q.Close(); err != nil {
 			return err
 		}
 	}
-	for _, free := range []func() error{w.spareMR.Dereg, w.foreignMR.Dereg, w.foreignPD.Dealloc} {
+	for _, free := range []func() error{w.spareMR.Close, w.foreignMR.Close, w.foreignPD.Close} {
 		if err := free(); err != nil {
 			return err
 		}
@@ -562,17 +563,17 @@ func (w *peer) close() error {
 		}
 	}
 	if w.recv != w.send {
-		if err := w.recv.Destroy(); err != nil {
+		if err := w.recv.Close(); err != nil {
 			return err
 		}
 	}
-	if err := w.send.Destroy(); err != nil {
+	if err := w.send.Close(); err != nil {
 		return err
 	}
-	if err := w.channel.Destroy(); err != nil {
+	if err := w.channel.Close(); err != nil {
 		return err
 	}
-	if err := w.pd.Dealloc(); err != nil {
+	if err := w.pd.Close(); err != nil {
 		return fmt.Errorf("the protection domain: %w", err)
 	}
 	return nil

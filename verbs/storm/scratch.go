@@ -44,10 +44,10 @@ func (s *sharedReceives) again(w *peer, id uint64) {
 }
 
 func (s *sharedReceives) free() error {
-	if err := s.srq.Destroy(); err != nil {
+	if err := s.srq.Close(); err != nil {
 		return err
 	}
-	return s.mr.Dereg()
+	return s.mr.Close()
 }
 
 // scratch is objects that nothing depends on.
@@ -59,13 +59,13 @@ type scratch struct {
 
 func (s *scratch) free() {
 	for _, q := range s.qps {
-		_ = q.Destroy()
+		_ = q.Close()
 	}
 	for _, m := range s.mrs {
-		_ = m.Dereg()
+		_ = m.Close()
 	}
 	for _, c := range s.cqs {
-		_ = c.Destroy()
+		_ = c.Close()
 	}
 }
 
@@ -98,7 +98,7 @@ func (w *peer) abuse() {
 	case 1:
 		if len(s.qps) > 0 {
 			i := r.IntN(len(s.qps))
-			if s.qps[i].Destroy() == nil {
+			if s.qps[i].Close() == nil {
 				s.qps = append(s.qps[:i], s.qps[i+1:]...)
 			}
 		}
@@ -134,7 +134,7 @@ func (w *peer) abuse() {
 	case 7:
 		if len(s.mrs) > 0 {
 			i := r.IntN(len(s.mrs))
-			if s.mrs[i].Dereg() == nil {
+			if s.mrs[i].Close() == nil {
 				s.mrs = append(s.mrs[:i], s.mrs[i+1:]...)
 			}
 		}

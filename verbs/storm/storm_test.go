@@ -163,19 +163,19 @@ func TestCrash(t *testing.T) {
 		if p.Incarnation == 0 {
 			leftover = mr
 			defer func() {
-				if err := mr.Dereg(); !errors.Is(err, verbs.ErrClosed) {
+				if err := mr.Close(); !errors.Is(err, verbs.ErrClosed) {
 					t.Errorf("while the process crashes: %v", err)
 				}
 			}()
 			p.Sleep(time.Second)
 			t.Error("the process lives on")
 		}
-		return errors.Join(mr.Dereg(), pd.Dealloc(), p.Device().Close())
+		return errors.Join(mr.Close(), pd.Close(), p.Device().Close())
 	})
 	if r.Failure != "" || len(began) != 2 || began[1] < 70*us || began[1] > 71*us {
 		t.Errorf("%q, began at %v", r.Failure, began)
 	}
-	if err := leftover.(*guardMR).MR.Dereg(); !errors.Is(err, verbs.ErrClosed) {
+	if err := leftover.(*guardMR).MR.Close(); !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("memory of before the crash: %v", err)
 	}
 }

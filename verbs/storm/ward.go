@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -124,7 +125,7 @@ func (w *ward) AllocPD() (verbs.PD, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.made = append(w.made, pd.Dealloc)
+	w.made = append(w.made, pd.Close)
 	return &wardPD{pd, w}, nil
 }
 
@@ -137,7 +138,7 @@ type wardPD struct {
 func (p *wardPD) RegMR(buf []byte, access ib.AccessFlags) (verbs.MR, error) {
 	m, err := p.PD.RegMR(buf, access)
 	if err == nil {
-		p.w.made = append(p.w.made, m.Dereg)
+		p.w.made = append(p.w.made, m.Close)
 	}
 	return m, err
 }
@@ -151,7 +152,7 @@ func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	}
 	q, err := p.PD.CreateQP(a)
 	if err == nil {
-		p.w.made = append(p.w.made, q.Destroy)
+		p.w.made = append(p.w.made, q.Close)
 	}
 	return q, err
 }
@@ -160,7 +161,7 @@ func (p *wardPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 func (p *wardPD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 	s, err := p.PD.CreateSRQ(a)
 	if err == nil {
-		p.w.made = append(p.w.made, s.Destroy)
+		p.w.made = append(p.w.made, s.Close)
 	}
 	return s, err
 }
@@ -169,7 +170,7 @@ func (p *wardPD) CreateSRQ(a verbs.SRQInitAttr) (verbs.SRQ, error) {
 func (p *wardPD) CreateAH(av verbs.AddressVector) (verbs.AH, error) {
 	a, err := p.PD.CreateAH(av)
 	if err == nil {
-		p.w.made = append(p.w.made, a.Destroy)
+		p.w.made = append(p.w.made, a.Close)
 	}
 	return a, err
 }
@@ -184,7 +185,7 @@ func (w *ward) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.made = append(w.made, c.Destroy)
+	w.made = append(w.made, c.Close)
 	own := &wardCQ{c, w}
 	if ch != nil {
 		ch.cqs[c] = own
@@ -213,7 +214,7 @@ func (w *ward) CreateCompChannel() (verbs.CompChannel, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.made = append(w.made, ch.Destroy)
+	w.made = append(w.made, ch.Close)
 	return &wardChannel{ch, map[verbs.CQ]*wardCQ{}}, nil
 }
 
@@ -223,8 +224,8 @@ type wardChannel struct {
 }
 
 // Wait implements verbs.CompChannel.
-func (ch *wardChannel) Wait(timeout time.Duration) (verbs.CQ, error) {
-	c, err := ch.CompChannel.Wait(timeout)
+func (ch *wardChannel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
+	c, err := ch.CompChannel.Wait(ctx, timeout)
 	if err != nil {
 		return nil, err
 	}

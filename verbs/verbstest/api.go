@@ -42,8 +42,8 @@ var apiTests = []test{
 			return err
 		}
 		return errors.Join(
-			expect("destroy_cq", r.a.cq.Destroy(), verbs.ErrBusy),
-			expect("dealloc_pd", r.a.pd.Dealloc(), verbs.ErrBusy),
+			expect("destroy_cq", r.a.cq.Close(), verbs.ErrBusy),
+			expect("dealloc_pd", r.a.pd.Close(), verbs.ErrBusy),
 			expect("close_device", r.A.Close(), verbs.ErrBusy),
 		)
 	}},
@@ -64,7 +64,7 @@ var apiTests = []test{
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(qp.Destroy(), mr.Dereg(), cq.Destroy(), pd.Dealloc()); err != nil {
+		if err := errors.Join(qp.Close(), mr.Close(), cq.Close(), pd.Close()); err != nil {
 			return err
 		}
 		_, errPost := qp.PostSend([]verbs.SendWR{{Opcode: ib.WRSend}})
@@ -75,7 +75,7 @@ var apiTests = []test{
 		_, errReg := pd.RegMR(make([]byte, 1), 0)
 		for what, err := range map[string]error{
 			"post_send": errPost, "post_recv": errRecv, "reg_mr": errReg,
-			"destroy_qp": qp.Destroy(), "destroy_cq": cq.Destroy(), "dereg_mr": mr.Dereg(), "dealloc_pd": pd.Dealloc(),
+			"destroy_qp": qp.Close(), "destroy_cq": cq.Close(), "dereg_mr": mr.Close(), "dealloc_pd": pd.Close(),
 		} {
 			if err == nil {
 				return fmt.Errorf("%s of an object that is gone gave no error", what)

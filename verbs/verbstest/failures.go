@@ -127,7 +127,7 @@ var failureTests = []test{
 		}
 		for i, w := range wc {
 			if w.Status != ib.WCWRFlushErr || w.WRID != uint64(i) {
-				return fmt.Errorf("receive %d: %v of %d", i, w.Status, w.WRID)
+				return fmt.Errorf("receive %d: %w of %d", i, w.Status, w.WRID)
 			}
 		}
 		// It is of use again after RESET.
@@ -205,14 +205,15 @@ func (r *rig) fails(spoil func(wr *verbs.SendWR, lmr, rmr verbs.MR), want ...ib.
 	if err := post(qa, good(2)); err != nil {
 		return err
 	}
-	return r.status(&r.a, ib.WCWRFlushErr)
+	_, err = verbs.Drain(r.a.dev, r.a.cq, make([]verbs.WC, 1), patience)
+	return expect("the request behind it", err, ib.WCWRFlushErr)
 }
 
 // status expects that the next completion ends so.
 func (r *rig) status(s *side, want ...ib.WCStatus) error {
 	wc, err := wait(s, 1)
 	if err == nil && !slices.Contains(want, wc[0].Status) {
-		err = fmt.Errorf("request %d ended with %q, want %v", wc[0].WRID, wc[0].Status, want)
+		err = fmt.Errorf("request %d ended with %w, want %v", wc[0].WRID, wc[0].Status, want)
 	}
 	return err
 }

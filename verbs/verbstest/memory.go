@@ -203,7 +203,7 @@ func (r *rig) registerProgram(s *side, seed byte) (*program, verbs.MR, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r.later(mr.Dereg)
+	r.later(mr.Close)
 	if mr.Addr() != 0x1000 || mr.Length() != programBytes {
 		return nil, nil, fmt.Errorf("the region is %d bytes from %#x on, want %d from 0x1000 on", mr.Length(), mr.Addr(), programBytes)
 	}

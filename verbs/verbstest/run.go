@@ -38,7 +38,7 @@ func Run(t *testing.T, e Ends) {
 	if e.Port == 0 {
 		e.Port = 1
 	}
-	for _, part := range [][]test{apiTests, trafficTests, failureTests, stateTests, eventTests, memoryTests} {
+	for _, part := range [][]test{apiTests, addressTests, trafficTests, failureTests, stateTests, eventTests, memoryTests} {
 		for _, c := range part {
 			t.Run(c.name, func(t *testing.T) { e.run(t, c) })
 		}
@@ -105,11 +105,11 @@ func (r *rig) open() error {
 		if s.pd, err = x.dev.AllocPD(); err != nil {
 			return err
 		}
-		r.later(s.pd.Dealloc)
+		r.later(s.pd.Close)
 		if s.cq, err = x.dev.CreateCQ(verbs.CQInitAttr{CQE: cqe}); err != nil {
 			return err
 		}
-		r.later(s.cq.Destroy)
+		r.later(s.cq.Close)
 	}
 	return nil
 }
@@ -119,21 +119,7 @@ func chooseGID(dev verbs.Device, port, index int) (int, netip.Addr, error) {
 		gid, err := dev.GID(port, index)
 		return index, gid, err
 	}
-	p, err := dev.Port(port)
-	if err != nil {
-		return 0, netip.Addr{}, err
-	}
-	found, at := netip.Addr{}, -1
-	for i := range p.GIDs {
-		gid, err := dev.GID(port, i)
-		if err == nil && (at < 0 || gid.Unmap().Is4() && !found.Unmap().Is4()) {
-			found, at = gid, i
-		}
-	}
-	if at < 0 {
-		return 0, found, fmt.Errorf("port %d of %s has no address", port, dev.Name())
-	}
-	return at, found, nil
+	return verbs.UsualGID(dev, port)
 }
 
 var usualCap = verbs.QPCap{MaxSendWR: 128, MaxRecvWR: 128, MaxSendSGE: 4, MaxRecvSGE: 4}
@@ -146,7 +132,7 @@ func (r *rig) newQP(s *side, kind ib.QPType, change func(*verbs.QPInitAttr)) (ve
 	}
 	q, err := s.pd.CreateQP(init)
 	if err == nil {
-		r.later(q.Destroy)
+		r.later(q.Close)
 	}
 	return q, err
 }
@@ -186,10 +172,12 @@ func (r *rig) params() (verbs.RCParams, error) {
 func (r *rig) join(qa, qb verbs.QP, p verbs.RCParams) error {
 	ea := verbs.Endpoint{GID: r.a.gid, QPN: qa.Num(), PSN: 0xfffff0} // wraps soon
 	eb := verbs.Endpoint{GID: r.b.gid, QPN: qb.Num(), PSN: 77}
-	if err := connect(qa, ea, eb, p, r.a.index); err != nil {
+	p.SGIDIndex = r.a.index
+	if err := verbs.ConnectRC(qa, ea, eb, p); err != nil {
 		return err
 	}
-	return connect(qb, eb, ea, p, r.b.index)
+	p.SGIDIndex = r.b.index
+	return verbs.ConnectRC(qb, eb, ea, p)
 }
 
 // connectedUC makes two queue pairs and connects them unreliably.
@@ -221,23 +209,6 @@ func (r *rig) connectedUC() (qa, qb verbs.QP, err error) {
 	return q[0], q[1], nil
 }
 
-// connect is verbs.ConnectRC from a chosen GID.
-func connect(q verbs.QP, local, remote verbs.Endpoint, p verbs.RCParams, sgid int) error {
-	if err := q.Modify(verbs.QPAttr{State: ib.Init, Port: p.Port, Access: p.Access}, verbs.ResetToInitRC); err != nil {
-		return err
-	}
-	if err := q.Modify(verbs.QPAttr{
-		State: ib.RTR, PathMTU: p.PathMTU, DestQPN: remote.QPN, RQPSN: remote.PSN,
-		AV:              verbs.AddressVector{GID: remote.GID, SGIDIndex: sgid, HopLimit: 64},
-		MaxDestRdAtomic: p.MaxDestRdAtomic, MinRNRTimer: p.MinRNRTimer,
-	}, verbs.InitToRTRRC); err != nil {
-		return err
-	}
-	return q.Modify(verbs.QPAttr{
-		State: ib.RTS, Timeout: p.Timeout, RetryCnt: p.RetryCnt, RNRRetry: p.RNRRetry, SQPSN: local.PSN, MaxRdAtomic: p.MaxRdAtomic,
-	}, verbs.RTRToRTSRC)
-}
-
 const everything = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 
 // register makes a region of n bytes, each of which is derived from seed.
@@ -245,7 +216,7 @@ func (r *rig) register(s *side, n int, seed byte) ([]byte, verbs.MR, error) {
 	buf := pattern(n, seed)
 	mr, err := s.pd.RegMR(buf, everything)
 	if err == nil {
-		r.later(mr.Dereg)
+		r.later(mr.Close)
 	}
 	return buf, mr, err
 }
@@ -279,7 +250,7 @@ func succeed(s *side, n int) ([]verbs.WC, error) {
 	wc, err := wait(s, n)
 	for _, w := range wc {
 		if w.Status != ib.WCSuccess {
-			return wc, fmt.Errorf("request %d: %v (vendor %#x)", w.WRID, w.Status, w.VendorErr)
+			return wc, fmt.Errorf("request %d: %w (vendor %#x)", w.WRID, w.Status, w.VendorErr)
 		}
 	}
 	return wc, err

@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -71,7 +72,7 @@ var stateTests = []test{
 		}
 		return nil
 	}},
-	{"completions not polled at Destroy", func(r *rig) error {
+	{"completions not polled at Close", func(r *rig) error {
 		if err := r.dropsCompletions(); err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ var stateTests = []test{
 		if err != nil {
 			return err
 		}
-		if err := x.qa.Destroy(); err != nil {
+		if err := x.qa.Close(); err != nil {
 			return err
 		}
 		x.gone = true
@@ -112,7 +113,7 @@ var stateTests = []test{
 		if err := errors.Join(cq.ReqNotify(false), q.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)); err != nil {
 			return err
 		}
-		got, err := channel.Wait(patience)
+		got, err := channel.Wait(context.Background(), patience)
 		if err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ var stateTests = []test{
 		}
 		wc, err := wait(&r.b, 1)
 		if err == nil && (wc[0].WRID != 7 || wc[0].Status != ib.WCWRFlushErr) {
-			err = fmt.Errorf("receive %d ended with %q", wc[0].WRID, wc[0].Status)
+			err = fmt.Errorf("receive %d ended with %w", wc[0].WRID, wc[0].Status)
 		}
 		return err
 	}},
@@ -153,7 +154,7 @@ var stateTests = []test{
 		}); err != nil {
 			return err
 		}
-		if _, err := channel.Wait(patience); err != nil {
+		if _, err := channel.Wait(context.Background(), patience); err != nil {
 			return err
 		}
 		if n, err := cq.Poll(make([]verbs.WC, 4)); n != 1 || err != nil {
@@ -162,7 +163,7 @@ var stateTests = []test{
 		if err := cq.ReqNotify(false); err != nil {
 			return err
 		}
-		if _, err := channel.Wait(time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+		if _, err := channel.Wait(context.Background(), time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
 			return expect("a second event", err, verbs.ErrTimeout)
 		}
 		return nil
@@ -177,7 +178,7 @@ var stateTests = []test{
 		if cqs[1], err = r.B.CreateCQ(verbs.CQInitAttr{CQE: cqe, Channel: channel}); err != nil {
 			return err
 		}
-		r.later(cqs[1].Destroy)
+		r.later(cqs[1].Close)
 		_, lmr, err := r.register(&r.a, 64, 1)
 		if err != nil {
 			return err
@@ -209,7 +210,7 @@ var stateTests = []test{
 			}
 			seen := map[verbs.CQ]int{}
 			for range cqs {
-				got, err := channel.Wait(patience)
+				got, err := channel.Wait(context.Background(), patience)
 				if err != nil {
 					return fmt.Errorf("round %d, after %d events: %w", round, len(seen), err)
 				}
@@ -218,7 +219,7 @@ var stateTests = []test{
 			if seen[cqs[0]] != 1 || seen[cqs[1]] != 1 {
 				return fmt.Errorf("round %d: the events name %v", round, seen)
 			}
-			if _, err := channel.Wait(time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
+			if _, err := channel.Wait(context.Background(), time.Millisecond); !errors.Is(err, verbs.ErrTimeout) {
 				return expect("a third event", err, verbs.ErrTimeout)
 			}
 			for _, cq := range cqs {
@@ -238,10 +239,10 @@ func (r *rig) channelled() (verbs.CompChannel, verbs.CQ, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r.later(channel.Destroy)
+	r.later(channel.Close)
 	cq, err := r.B.CreateCQ(verbs.CQInitAttr{CQE: cqe, Channel: channel})
 	if err == nil {
-		r.later(cq.Destroy)
+		r.later(cq.Close)
 	}
 	return channel, cq, err
 }
@@ -291,7 +292,7 @@ func (r *rig) unpolled() (*unpolled, error) {
 		if x.gone {
 			return nil
 		}
-		return x.qa.Destroy()
+		return x.qa.Close()
 	})
 	if x.qb, err = r.newQP(&r.b, ib.RC, nil); err != nil {
 		return nil, err
@@ -303,7 +304,7 @@ func (r *rig) unpolled() (*unpolled, error) {
 	if x.own.cq, err = r.A.CreateCQ(verbs.CQInitAttr{CQE: cqe}); err != nil {
 		return nil, err
 	}
-	r.later(x.own.cq.Destroy)
+	r.later(x.own.cq.Close)
 	r.a.cq = x.own.cq
 	if x.other, _, err = r.connected(nil); err != nil {
 		return nil, err
@@ -345,7 +346,7 @@ func (x *unpolled) nothing() error {
 			return err
 		}
 		if n > 0 {
-			return fmt.Errorf("%d completions came back, the first of request %d: %v", n, wc[0].WRID, wc[0].Status)
+			return fmt.Errorf("%d completions came back, the first of request %d: %w", n, wc[0].WRID, wc[0].Status)
 		}
 		if err := x.pass(); err != nil {
 			return err

@@ -313,7 +313,7 @@ var trafficTests = []test{
 		if err != nil {
 			return err
 		}
-		r.later(srq.Destroy)
+		r.later(srq.Close)
 		_, lmr, err := r.register(&r.a, 64, 13)
 		if err != nil {
 			return err
@@ -414,7 +414,7 @@ var trafficTests = []test{
 		if err != nil {
 			return err
 		}
-		r.later(ah.Destroy)
+		r.later(ah.Close)
 		_, lmr, err := r.register(&r.a, 256, 15)
 		if err != nil {
 			return err
@@ -453,7 +453,7 @@ var trafficTests = []test{
 		if err != nil {
 			return err
 		}
-		r.later(cq.Destroy)
+		r.later(cq.Close)
 		plain := r.a.cq
 		r.a.cq = cq
 		defer func() { r.a.cq = plain }()

@@ -184,7 +184,7 @@ func (c *context) newCQ(m *uverbs.Message, req uverbs.CreateCQExReq) (resp uverb
 		config.Event = q.onEvent
 	}
 	if q.engine, err = c.engine.CreateCQ(config); err != nil {
-		_ = backend.Destroy()
+		_ = backend.Close()
 		return resp, driver, errnoOf(err)
 	}
 	q.record = ring.DBAddr
@@ -288,7 +288,7 @@ func (c *context) destroyCQ(m *uverbs.Message) guest.Reply {
 	if q.users > 0 {
 		return failed(syscall.EBUSY)
 	}
-	if err := q.engine.Destroy(); err != nil {
+	if err := q.engine.Close(); err != nil {
 		return failedBy(err)
 	}
 	if q.watch != nil {

@@ -3,6 +3,7 @@
 package virtual
 
 import (
+	gocontext "context" // the name is that of a program's here
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -120,7 +121,7 @@ func Open(c Config) (*Device, error) {
 		return nil, err
 	}
 	_, reaches := pd.(verbs.MemoryPD)
-	if err := pd.Dealloc(); err != nil {
+	if err := pd.Close(); err != nil {
 		return nil, err
 	}
 	if !reaches {
@@ -224,7 +225,7 @@ func (d *Device) openNodes() []*node {
 // dispatch passes the back end's asynchronous events on until it is closed.
 func (d *Device) dispatch() {
 	for {
-		e, err := d.backend.AsyncEvent(-1)
+		e, err := d.backend.AsyncEvent(gocontext.Background(), -1)
 		if errors.Is(err, verbs.ErrTimeout) {
 			continue
 		}

@@ -36,7 +36,7 @@ func (c *context) createAH(m *uverbs.Message) guest.Reply {
 	if err != nil {
 		return failedBy(err)
 	}
-	if err := ah.Destroy(); err != nil {
+	if err := ah.Close(); err != nil {
 		return failedBy(err)
 	}
 	pd.users++

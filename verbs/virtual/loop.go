@@ -3,6 +3,7 @@
 package virtual
 
 import (
+	gocontext "context" // the name is that of a program's here
 	"sync"
 	"sync/atomic"
 	"time"
@@ -224,7 +225,7 @@ func (l *loop) listen() {
 		case <-l.waiting:
 		}
 		for wait := shortWait; ; wait = min(2*wait, longWait) {
-			_, err := l.channel.Wait(wait)
+			_, err := l.channel.Wait(gocontext.Background(), wait)
 			if err == nil {
 				l.wake()
 			}

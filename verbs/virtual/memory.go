@@ -43,7 +43,7 @@ func (c *context) deallocPD(m *uverbs.Message) guest.Reply {
 	if pd.users > 0 {
 		return failed(syscall.EBUSY)
 	}
-	if err := pd.backend.Dealloc(); err != nil {
+	if err := pd.backend.Close(); err != nil {
 		return failedBy(err)
 	}
 	c.remove(req.Handle)
@@ -161,8 +161,8 @@ func (c *context) reregMR(m *uverbs.Message) guest.Reply {
 	if errno != 0 {
 		return failed(errno)
 	}
-	if err := old.backend.Dereg(); err != nil {
-		_ = r.backend.Dereg()
+	if err := old.backend.Close(); err != nil {
+		_ = r.backend.Close()
 		return failedBy(err)
 	}
 	old.pd.users--
@@ -180,7 +180,7 @@ func (c *context) deregMR(m *uverbs.Message) guest.Reply {
 	if errno != 0 {
 		return failed(errno)
 	}
-	if err := r.backend.Dereg(); err != nil {
+	if err := r.backend.Close(); err != nil {
 		return failedBy(err)
 	}
 	r.pd.users--

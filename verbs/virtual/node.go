@@ -198,21 +198,21 @@ func (c *context) close() {
 		q.destroy()
 	}
 	for _, s := range take[*sharedQueue](&c.handles) {
-		_ = s.engine.Destroy()
+		_ = s.engine.Close()
 	}
 	for _, q := range take[*completionQueue](&c.handles) {
-		_ = q.engine.Destroy()
+		_ = q.engine.Close()
 	}
 	take[*addressHandle](&c.handles)
 	take[*uar](&c.handles) // pages' to free
 	for _, r := range take[*region](&c.handles) {
-		_ = r.backend.Dereg()
+		_ = r.backend.Close()
 	}
 	for _, p := range take[*domain](&c.handles) {
-		_ = p.backend.Dealloc()
+		_ = p.backend.Close()
 	}
 	if c.channel != nil {
-		_ = c.channel.Destroy()
+		_ = c.channel.Close()
 	}
 	for _, f := range slices.Concat(c.channels, c.monitors, []*eventFile{c.async}) {
 		if f != nil {

@@ -4,6 +4,7 @@ package virtual_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -236,7 +237,7 @@ func TestOverPostBeforeRTS(t *testing.T) {
 			t.Errorf("post_send in %v: %d taken, %v; expected an error of state", to, n, err)
 		}
 	}
-	for _, f := range []func() error{qp.Destroy, cq.Destroy, pd.Dealloc} {
+	for _, f := range []func() error{qp.Close, cq.Close, pd.Close} {
 		if err := f(); err != nil {
 			t.Error(err)
 		}
@@ -259,7 +260,7 @@ func TestOverModeration(t *testing.T) {
 		}
 	}
 	event := func(wait time.Duration) error {
-		_, err := l.channel.Wait(wait)
+		_, err := l.channel.Wait(context.Background(), wait)
 		return err
 	}
 	if err := cq.Modify(verbs.CQAttr{Period: 4096}); !errors.Is(err, verbs.ErrInvalid) {
@@ -304,7 +305,7 @@ func TestOverScatter(t *testing.T) {
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.channel.Wait(10 * time.Second); err != nil {
+		if _, err := l.channel.Wait(context.Background(), 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(l.buf[:32], make([]byte, 32)) {
@@ -359,7 +360,7 @@ func loopTo(t *testing.T, dev verbs.Device) *loopback {
 	l.mr, err = pd.RegMR(l.buf, verbs.DefaultRC().Access)
 	must(err)
 	t.Cleanup(func() {
-		for _, destroy := range []func() error{l.qp.Destroy, l.mr.Dereg, pd.Dealloc, l.cq.Destroy, l.channel.Destroy} {
+		for _, destroy := range []func() error{l.qp.Close, l.mr.Close, pd.Close, l.cq.Close, l.channel.Close} {
 			if err := destroy(); err != nil {
 				t.Error(err)
 			}

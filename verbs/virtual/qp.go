@@ -190,7 +190,7 @@ func (q *queuePair) create(req *uverbs.CreateQPBody, r *uverbs.Mlx5CreateQPReq) 
 	}
 	config.Page, config.Backend = q.page, q.backend
 	if q.engine, err = c.engine.CreateQP(config); err != nil {
-		_ = q.backend.Destroy()
+		_ = q.backend.Close()
 	}
 	return err
 }
@@ -241,7 +241,7 @@ func (q *queuePair) destroy() {
 	q.mu.Lock()
 	q.gone = true
 	q.mu.Unlock()
-	_ = q.engine.Destroy() // it has nothing that depends on it
+	_ = q.engine.Close() // it has nothing that depends on it
 	q.hold(-1)
 }
 

@@ -203,7 +203,7 @@ func (s *Simulation) settle() {
 // deliverAll passes on the asynchronous events that the back end has.
 func (d *Device) deliverAll() {
 	for {
-		e, err := d.backend.AsyncEvent(0)
+		e, err := d.backend.AsyncEvent(gocontext.Background(), 0)
 		if err != nil {
 			return
 		}

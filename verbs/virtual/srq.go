@@ -91,7 +91,7 @@ func (c *context) newSRQ(m *uverbs.Message, req uverbs.CreateSRQReq) guest.Reply
 		Failed: func() { s.async.raise(c, s.user, ib.EventSRQErr) },
 	})
 	if err != nil {
-		_ = backend.Destroy()
+		_ = backend.Close()
 		return failedBy(err)
 	}
 	if req.SRQLimit > 0 {
@@ -146,7 +146,7 @@ func (c *context) destroySRQ(m *uverbs.Message) guest.Reply {
 	if s.users > 0 {
 		return failed(syscall.EBUSY)
 	}
-	if err := s.engine.Destroy(); err != nil {
+	if err := s.engine.Close(); err != nil {
 		return failedBy(err)
 	}
 	s.pd.users--

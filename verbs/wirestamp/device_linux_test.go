@@ -309,14 +309,14 @@ func TestLife(t *testing.T) {
 	must(t, cq.ReqNotify(false))
 	_, err = qp.PostSend([]verbs.SendWR{{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}})
 	must(t, err)
-	fired, err := ch.Wait(time.Minute)
+	fired, err := ch.Wait(t.Context(), time.Minute)
 	if err != nil || fired != cq {
 		t.Errorf("%v, %v", fired, err)
 	}
 	if n, err := cq.Poll(wc[:]); n != 1 || err != nil || wc[0].Status != ib.WCWRFlushErr {
 		t.Errorf("%d, %v, %+v", n, err, wc[0])
 	}
-	must(t, errors.Join(qp.Destroy(), cq.Destroy(), ch.Destroy(), pd.Dealloc()))
+	must(t, errors.Join(qp.Close(), cq.Close(), ch.Close(), pd.Close()))
 }
 
 // Stamped devices are held to all that providers are.

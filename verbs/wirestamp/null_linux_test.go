@@ -1,6 +1,7 @@
 package wirestamp
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"testing"
@@ -33,7 +34,7 @@ func (d *nullDevice) CreateQP(verbs.QPInitAttr) (verbs.QP, error) {
 	d.qp = &nullQP{dev: d}
 	return d.qp, nil
 }
-func (d *nullDevice) AsyncEvent(time.Duration) (verbs.AsyncEvent, error) {
+func (d *nullDevice) AsyncEvent(context.Context, time.Duration) (verbs.AsyncEvent, error) {
 	return verbs.AsyncEvent{Type: ib.EventQPFatal, QP: d.qp}, nil
 }
 
@@ -47,7 +48,7 @@ func (c *nullCQ) Poll(wc []verbs.WC) (int, error) {
 	c.dev.wc = c.dev.wc[:copy(c.dev.wc, c.dev.wc[n:])]
 	return n, nil
 }
-func (c *nullCQ) Destroy() error { return nil }
+func (c *nullCQ) Close() error { return nil }
 
 type nullQP struct {
 	verbs.QP
@@ -57,7 +58,7 @@ type nullQP struct {
 }
 
 func (q *nullQP) Num() uint32                                 { return localQPN }
-func (q *nullQP) Destroy() error                              { return nil }
+func (q *nullQP) Close() error                                { return nil }
 func (q *nullQP) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return q.wrong }
 func (q *nullQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	d := q.dev
@@ -183,7 +184,7 @@ func TestFailure(t *testing.T) {
 			t.Error("a failure has stamps")
 		}
 	}
-	if e, err := d.AsyncEvent(0); err != nil || e.QP != qp {
+	if e, err := d.AsyncEvent(t.Context(), 0); err != nil || e.QP != qp {
 		t.Errorf("%+v, %v", e, err)
 	}
 	inner.src.packet(stamperEvent{Psn: 100, Opcode: uint8(ib.WriteOnly)})
@@ -201,7 +202,7 @@ func TestFailure(t *testing.T) {
 	if st := d.Stats(); st != (Stats{Stamped: 2, Others: 3, Stamps: 7, Strange: 1, Lost: 5}) {
 		t.Errorf("%+v", st)
 	}
-	must(t, qp.Destroy())
+	must(t, qp.Close())
 	if len(inner.src.ids) != 0 {
 		t.Error("something is left")
 	}

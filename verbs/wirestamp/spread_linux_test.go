@@ -207,7 +207,7 @@ func newSenders(b *testing.B, w *world, timely bool, peer io.Writer, answers *bu
 		s.wr.SGL = []verbs.SGE{verbs.SGEOf(mr, 0, message)}
 		senders = append(senders, s)
 		b.Cleanup(func() {
-			must(b, errors.Join(s.qp.Destroy(), mr.Dereg(), s.cq.Destroy(), pd.Dealloc(), s.shim.Close()))
+			must(b, errors.Join(s.qp.Close(), mr.Close(), s.cq.Close(), pd.Close(), s.shim.Close()))
 		})
 	}
 	return senders

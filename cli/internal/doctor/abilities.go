@@ -38,11 +38,8 @@ func (e *examination) abilities() {
 	switch {
 	case c.RateLimit.Found:
 		s.add(OK, "rate limit", "%v to %v, of queue pairs of type %s", units.Rate(c.RateLimitMin), units.Rate(c.RateLimitMax), strings.Join(c.RateLimitedQPTypes, " "))
-		if !strings.Contains(strings.Join(c.RateLimitedQPTypes, " "), "RC") {
-			s.add(Note, "hybrid pacing", "not of RC queue pairs: Config.NICRate will be refused, and segments leave at line rate, a gap apart")
-		}
 	default:
-		s.add(Note, "rate limit", "none in hardware (%s): segments leave at line rate, a gap apart", c.RateLimit.Why)
+		s.add(Note, "rate limit", "none in hardware (%s)", c.RateLimit.Why)
 	}
 	if c.ODP.Found {
 		s.add(OK, "on-demand paging", "%s", strings.Join(c.ODPTransports, "; "))

@@ -35,6 +35,73 @@ func TestAHealthyDevice(t *testing.T) {
 	}
 }
 
+// unlimited is a device of the model without packet pacing. Of its static rate it may heed
+// nothing, or refuse it.
+type unlimited struct {
+	verbs.Device
+	deaf, refuses bool
+}
+
+func (u unlimited) Run(f ...func() error) error { return verbs.Run(u.Device, f...) }
+func (u unlimited) Blocking(f func())           { verbs.Blocking(u.Device, f) }
+func (u unlimited) Sleep(d time.Duration)       { verbs.Sleep(u.Device, d) }
+
+func (u unlimited) AllocPD() (verbs.PD, error) {
+	pd, err := u.Device.AllocPD()
+	return unlimitedPD{pd, u}, err
+}
+
+type unlimitedPD struct {
+	verbs.PD
+	u unlimited
+}
+
+func (p unlimitedPD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
+	qp, err := p.PD.CreateQP(a)
+	return unlimitedQP{qp, p.u}, err // of its methods only those of verbs.QP
+}
+
+type unlimitedQP struct {
+	verbs.QP
+	u unlimited
+}
+
+func (q unlimitedQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if a.AV.StaticRate > 0 && q.u.refuses {
+		return verbs.ErrNotSupported
+	}
+	if q.u.deaf {
+		a.AV.StaticRate = 0
+	}
+	return q.QP.Modify(a, mask)
+}
+
+func TestHybrid(t *testing.T) {
+	for name, c := range map[string]struct {
+		wrap   func(verbs.Device) verbs.Device
+		level  Level
+		detail string
+	}{
+		"packet pacing": {func(d verbs.Device) verbs.Device { return d }, OK, "packet pacing: RC queue pairs take a rate"},
+		"static rate":   {func(d verbs.Device) verbs.Device { return unlimited{Device: d} }, OK, "static_rate: 24."},
+		"deaf":          {func(d verbs.Device) verbs.Device { return unlimited{Device: d, deaf: true} }, Note, "static_rate (taken, and not heeded: 9"},
+		"neither":       {func(d verbs.Device) verbs.Device { return unlimited{Device: d, refuses: true} }, Note, "neither packet pacing (queue pairs of this provider have none) nor static_rate (not supported"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Examine(func() (verbs.Device, error) {
+				d, err := open()
+				return c.wrap(d), err
+			}, Options{Port: 1, GID: -1, Duration: 5 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := find(t, r, "hybrid pacing"); f.Level != c.level || !strings.Contains(f.Detail, c.detail) {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
 // What does not work ends up in the report, and nothing is left open.
 func TestFaultsAreReported(t *testing.T) {
 	r, err := Examine(open, Options{Port: 1, GID: 7, Duration: 5 * time.Millisecond})

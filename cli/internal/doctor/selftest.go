@@ -1,14 +1,11 @@
 package doctor
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/sluice-rdma/sluice/bench/perf"
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced"
@@ -42,6 +39,9 @@ func (e *examination) test() {
 		return
 	}
 	s.add(OK, "bandwidth", "%.2f Gbps of payload, not paced", e.gbps)
+	if err := verbs.Run(e.dev, func() error { return e.hybrid(s) }); err != nil {
+		s.add(Fail, "hybrid pacing", "%v", err)
+	}
 }
 
 func (e *examination) config(t perf.Test) perf.Config {
@@ -110,113 +110,6 @@ func (e *examination) steered(s *Section, dev verbs.Device) error {
 		f.Level = Warn
 		f.Detail += fmt.Sprintf("; %d shorter than their own serialisation", stats.Clamped)
 		f.mend("the port's line rate is wrong: set paced.Config.LineRate")
-	}
-	return nil
-}
-
-// limiter tries the device's own rate limit on a queue pair, for hybrid pacing.
-func (e *examination) limiter(qp verbs.QP) {
-	s := &e.report.Sections[len(e.report.Sections)-1]
-	const what = "hardware rate limit"
-	q, ok := qp.(verbs.RateLimitQP)
-	if !ok {
-		s.add(Note, what, "RC queue pairs of this provider have none: segments leave at line rate, a gap apart")
-		return
-	}
-	port, err := e.dev.Port(e.options.Port)
-	if err == nil {
-		err = q.SetRateLimit(port.LinkRate / 2)
-	}
-	if err == nil {
-		err = q.SetRateLimit(0)
-	}
-	if err != nil {
-		s.add(Note, what, "RC queue pairs refuse it, and segments leave at line rate, a gap apart: %v", err)
-		return
-	}
-	s.add(OK, what, "RC queue pairs take it: paced.Config.NICRate can smooth segments")
-}
-
-const testBytes = 1 << 20
-
-// copyBack writes to a second region and reads from there to a third, and tries a
-// key that nobody has.
-func (e *examination) copyBack() (err error) {
-	var free []func() error
-	defer func() {
-		for i := len(free) - 1; i >= 0; i-- {
-			err = errors.Join(err, free[i]())
-		}
-	}()
-	pd, err := e.dev.AllocPD()
-	if err != nil {
-		return err
-	}
-	free = append(free, pd.Dealloc)
-	cq, err := e.dev.CreateCQ(verbs.CQInitAttr{CQE: 64})
-	if err != nil {
-		return err
-	}
-	free = append(free, cq.Destroy)
-	var buf [3][]byte
-	var mr [3]verbs.MR
-	for i := range buf {
-		buf[i] = make([]byte, testBytes)
-		if mr[i], err = pd.RegMR(buf[i], ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead); err != nil {
-			return err
-		}
-		free = append(free, mr[i].Dereg)
-	}
-	for i := range buf[0] {
-		buf[0][i] = byte(i*7 + i>>8)
-	}
-	var qp [2]verbs.QP
-	var end [2]verbs.Endpoint
-	for i := range qp {
-		if qp[i], err = pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}}); err != nil {
-			return err
-		}
-		free = append(free, qp[i].Destroy)
-		addr, err := e.dev.GID(e.options.Port, e.gid)
-		if err != nil {
-			return err
-		}
-		end[i] = verbs.Endpoint{GID: addr, QPN: qp[i].Num(), PSN: uint32(100 + i)}
-	}
-	p := verbs.DefaultRC()
-	p.Port, p.SGIDIndex = e.options.Port, e.gid
-	for i := range qp {
-		if err := verbs.ConnectRC(qp[i], end[i], end[1-i], p); err != nil {
-			return err
-		}
-	}
-	do := func(op ib.WROpcode, local int, rkey uint32) error {
-		_, err := qp[0].PostSend([]verbs.SendWR{{
-			Opcode: op, Flags: verbs.SendSignaled, SGL: []verbs.SGE{verbs.SGEOf(mr[local], 0, testBytes)},
-			RemoteAddr: mr[1].Addr(), RKey: rkey,
-		}})
-		if err != nil {
-			return err
-		}
-		_, err = verbs.Drain(e.dev, cq, make([]verbs.WC, 1), 5*time.Second)
-		return err
-	}
-	e.limiter(qp[0])
-	if err := do(ib.WRRDMAWrite, 0, mr[1].RKey()); err != nil {
-		return err
-	}
-	if err := do(ib.WRRDMARead, 2, mr[1].RKey()); err != nil {
-		return err
-	}
-	if !bytes.Equal(buf[0], buf[2]) {
-		return errors.New("what was read back is not what was written")
-	}
-	wrong := mr[1].RKey()
-	for wrong == mr[0].RKey() || wrong == mr[1].RKey() || wrong == mr[2].RKey() {
-		wrong += 0x01000100
-	}
-	if err := do(ib.WRRDMAWrite, 0, wrong); err == nil {
-		return fmt.Errorf("a write with the key %#x, which no region has, succeeded", wrong)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package softswitch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -75,9 +76,9 @@ func newPeer(t testing.TB, dev verbs.Device, qps int) *peer {
 func (p *peer) close() error {
 	var errs []error
 	for _, q := range p.qps {
-		errs = append(errs, q.Destroy())
+		errs = append(errs, q.Close())
 	}
-	return errors.Join(append(errs, p.mr.Dereg(), p.cq.Destroy(), p.ch.Destroy(), p.pd.Dealloc(), p.dev.Close())...)
+	return errors.Join(append(errs, p.mr.Close(), p.cq.Close(), p.ch.Close(), p.pd.Close(), p.dev.Close())...)
 }
 
 func (p *peer) endpoint(t testing.TB, i int) verbs.Endpoint {
@@ -183,7 +184,7 @@ func (f *flow) run(p, to *peer, stop <-chan struct{}) error {
 		if under -= n; n > 0 {
 			continue
 		}
-		if _, err := p.ch.Wait(30 * time.Second); err != nil {
+		if _, err := p.ch.Wait(context.Background(), 30*time.Second); err != nil {
 			return err
 		}
 	}

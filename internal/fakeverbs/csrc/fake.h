@@ -124,6 +124,7 @@ struct fv_mr {
 	struct ibv_mr mr;
 	uint64_t iova;
 	unsigned int access;
+	bool mapped; /* by the fake */
 };
 
 struct fv_channel {

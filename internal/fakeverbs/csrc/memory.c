@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "fake.h"
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #undef ibv_reg_mr
@@ -112,6 +113,21 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 	return ibv_reg_mr_iova2(pd, addr, length, iova, access);
 }
 
+/* What mmap shows of a descriptor stands for the memory of another device. */
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	void *at = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	if (at == MAP_FAILED)
+		return NULL;
+	struct ibv_mr *mr = ibv_reg_mr_iova2(pd, at, length, iova, (unsigned int)access);
+	if (mr)
+		container(mr, struct fv_mr, mr)->mapped = true;
+	else
+		munmap(at, length);
+	return mr;
+}
+
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access)
 {
@@ -143,6 +159,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	mrs[mr->handle] = NULL;
 	pthread_rwlock_unlock(&world);
 	pd_use(mr->pd, -1);
+	if (container(mr, struct fv_mr, mr)->mapped)
+		munmap(mr->addr, mr->length);
 	free(container(mr, struct fv_mr, mr));
 	return 0;
 }

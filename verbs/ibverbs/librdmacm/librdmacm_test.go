@@ -66,7 +66,7 @@ func open(t testing.TB) *host {
 	check(t, err)
 	h.cq, err = dev.CreateCQ(verbs.CQInitAttr{CQE: 64})
 	check(t, err)
-	t.Cleanup(func() { check(t, errors.Join(h.cq.Destroy(), h.pd.Dealloc())) })
+	t.Cleanup(func() { check(t, errors.Join(h.cq.Close(), h.pd.Close())) })
 	return h
 }
 
@@ -83,7 +83,7 @@ func (h *host) qp() verbs.QP {
 		Type: ib.RC, SendCQ: h.cq, RecvCQ: h.cq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInlineData: 64},
 	})
 	check(h.t, err)
-	h.t.Cleanup(func() { check(h.t, qp.Destroy()) })
+	h.t.Cleanup(func() { check(h.t, qp.Close()) })
 	return qp
 }
 
@@ -158,7 +158,7 @@ func TestConnectTalkDisconnect(t *testing.T) {
 	buf := make([]byte, 64)
 	mr, err := h.pd.RegMR(buf, ib.AccessLocalWrite)
 	check(t, err)
-	defer func() { check(t, mr.Dereg()) }()
+	defer func() { check(t, mr.Close()) }()
 	_, err = s.QP().PostRecv([]verbs.RecvWR{{WRID: 1, SGL: []verbs.SGE{verbs.SGEOf(mr, 0, 64)}}})
 	check(t, err)
 	_, err = c.QP().PostSend([]verbs.SendWR{{WRID: 7, Opcode: ib.WRSend, Flags: verbs.SendSignaled | verbs.SendInline, Inline: []byte("ping")}})

@@ -5,6 +5,7 @@
 package actors
 
 import (
+	"context"
 	"errors"
 	"sync"
 
@@ -154,6 +155,37 @@ func (a *Actors) Wait(until units.Time, ready func() bool) error {
 		return ErrIdle
 	}
 	return nil
+}
+
+// WaitContext is Wait until ctx is done, too, whose error it then returns. An actor that
+// cancels ctx ends the wait at that instant of the simulation.
+func (a *Actors) WaitContext(ctx context.Context, until units.Time, ready func() bool) error {
+	if ctx.Done() == nil {
+		return a.Wait(until, ready)
+	}
+	// Nobody looks while those that run are all outside.
+	stop := context.AfterFunc(ctx, a.onDone)
+	defer stop()
+	err := a.Wait(until, func() bool { return ready() || ctx.Err() != nil })
+	if err == nil && !ready() {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// onDone gives the baton to an actor whose context is done, if nobody has it.
+func (a *Actors) onDone() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.running != nil {
+		return // who dispatches next finds it
+	}
+	for _, c := range a.all {
+		if c.state == actorWaiting && c.ready != nil && c.ready() {
+			a.resume(c)
+			return
+		}
+	}
 }
 
 func (a *Actors) waitAlone(until units.Time, ready func() bool) error {

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -116,9 +117,9 @@ func (c *CQ[Q, V]) Modify(a verbs.CQAttr) error {
 	return verbs.Errorf("modify_cq", c.dev.Name(), verbs.ErrNotSupported, "the device does not hold events back")
 }
 
-// Destroy implements verbs.CQ.
-func (c *CQ[Q, V]) Destroy() error {
-	if err := c.CQ.Destroy(); err != nil {
+// Close implements verbs.CQ.
+func (c *CQ[Q, V]) Close() error {
+	if err := c.CQ.Close(); err != nil {
 		return err
 	}
 	c.dev.layer.Mu.Lock()
@@ -160,8 +161,8 @@ func (d *Device[Q, V]) CreateCompChannel() (verbs.CompChannel, error) {
 }
 
 // Wait implements verbs.CompChannel.
-func (ch *channel[Q, V]) Wait(timeout time.Duration) (verbs.CQ, error) {
-	inner, err := ch.CompChannel.Wait(timeout)
+func (ch *channel[Q, V]) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
+	inner, err := ch.CompChannel.Wait(ctx, timeout)
 	if err != nil {
 		return nil, err
 	}

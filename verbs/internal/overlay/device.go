@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"context"
 	"time"
 
 	"github.com/sluice-rdma/sluice/verbs"
@@ -27,8 +28,8 @@ func New[Q Conn, V any](dev verbs.Device, l Layer[Q, V]) *Device[Q, V] {
 func (d *Device[Q, V]) Unwrap() verbs.Device { return d.Device }
 
 // AsyncEvent implements verbs.Device.
-func (d *Device[Q, V]) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
-	e, err := d.Device.AsyncEvent(timeout)
+func (d *Device[Q, V]) AsyncEvent(ctx context.Context, timeout time.Duration) (verbs.AsyncEvent, error) {
+	e, err := d.Device.AsyncEvent(ctx, timeout)
 	if err != nil {
 		return e, err
 	}

@@ -75,7 +75,7 @@ func pair(t testing.TB, world string, cqe int) (e [2]end) {
 		gid, err := x.GID(1, 0)
 		must(t, err)
 		at[i] = verbs.Endpoint{GID: gid, QPN: x.qp.Num(), PSN: 9}
-		t.Cleanup(func() { must(t, errors.Join(x.qp.Destroy(), x.mr.Dereg(), x.cq.Destroy(), x.pd.Dealloc())) })
+		t.Cleanup(func() { must(t, errors.Join(x.qp.Close(), x.mr.Close(), x.cq.Close(), x.pd.Close())) })
 	}
 	for i := range e {
 		must(t, verbs.ConnectRC(e[i].qp, at[i], at[1-i], verbs.DefaultRC()))
@@ -212,6 +212,7 @@ type bare struct {
 }
 
 func (*bare) Name() string                                  { return "bare" }
+func (d *bare) Close() error                                { return nil }
 func (d *bare) AllocPD() (verbs.PD, error)                  { return d, nil }
 func (*bare) CreateCQ(verbs.CQInitAttr) (verbs.CQ, error)   { return new(bareCQ), nil }
 func (d *bare) CreateQP(verbs.QPInitAttr) (verbs.QP, error) { return d.add(), nil }
@@ -227,7 +228,7 @@ type bareCQ struct {
 	_ byte
 }
 
-func (*bareCQ) Destroy() error { return nil }
+func (*bareCQ) Close() error { return nil }
 
 type bareQP struct {
 	verbs.QP
@@ -237,7 +238,7 @@ type bareQP struct {
 
 func (q *bareQP) Num() uint32                                 { return q.num }
 func (q *bareQP) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return q.wrong }
-func (q *bareQP) Destroy() error                              { return nil }
+func (q *bareQP) Close() error                                { return nil }
 
 // bareQPs makes queue pairs on one CQ.
 func bareQPs(t *testing.T, l *layer, n int) (cq *CQ[*conn, uint64], qps []verbs.QP) {
@@ -351,9 +352,9 @@ func TestLife(t *testing.T) {
 		t.Error("not failed in ERR")
 	}
 	for _, q := range qps {
-		must(t, q.Destroy())
+		must(t, q.Close())
 	}
-	must(t, cq.Destroy())
+	must(t, cq.Close())
 	if l.left() || len(cq.senders) != 0 {
 		t.Errorf("left: %v, %v, %v", l.known, l.inner, cq.senders)
 	}
@@ -369,7 +370,7 @@ func TestSenders(t *testing.T) {
 				t.Fatalf("queue pair %d is not found", other.Num())
 			}
 		}
-		must(t, q.Destroy())
+		must(t, q.Close())
 		if _, ok := cq.place(q.Num()); ok {
 			t.Errorf("queue pair %d is still there", q.Num())
 		}

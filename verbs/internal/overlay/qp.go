@@ -221,9 +221,9 @@ func (q *QP[Q, V]) end() error {
 	return q.dev.layer.Program.Unregister(q.id, q.connection)
 }
 
-// Destroy implements verbs.QP.
-func (q *QP[Q, V]) Destroy() error {
-	if err := q.QP.Destroy(); err != nil {
+// Close implements verbs.QP.
+func (q *QP[Q, V]) Close() error {
+	if err := q.QP.Close(); err != nil {
 		return err
 	}
 	q.dev.layer.Mu.Lock()

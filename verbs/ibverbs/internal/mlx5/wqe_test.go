@@ -82,7 +82,7 @@ func TestWQE(t *testing.T) {
 
 type handle struct{}
 
-func (handle) Destroy() error { return nil }
+func (handle) Close() error { return nil }
 
 // What the ring does not take leaves it as it was.
 func TestRefusedRequests(t *testing.T) {

@@ -41,7 +41,7 @@ func Connect(t testing.TB, devs [2]verbs.Device, gid int, psn uint32, timeout ui
 	t.Cleanup(func() {
 		for i := range e {
 			x := &e[i]
-			must(t, errors.Join(x.QP.Destroy(), x.MR.Dereg(), x.CQ.Destroy(), x.pd.Dealloc(), x.dev.Close()))
+			must(t, errors.Join(x.QP.Close(), x.MR.Close(), x.CQ.Close(), x.pd.Close(), x.dev.Close()))
 		}
 	})
 	return e

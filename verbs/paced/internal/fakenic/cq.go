@@ -1,6 +1,7 @@
 package fakenic
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -74,8 +75,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 // Cap implements verbs.CQ.
 func (c *CQ) Cap() int { return c.size }
 
-// Destroy implements verbs.CQ.
-func (c *CQ) Destroy() error {
+// Close implements verbs.CQ.
+func (c *CQ) Close() error {
 	c.dev.objects--
 	c.dev.CQs--
 	return nil
@@ -109,7 +110,7 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 }
 
 // Wait implements verbs.CompChannel.
-func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
+func (ch *channel) Wait(ctx context.Context, timeout time.Duration) (verbs.CQ, error) {
 	w := ch.dev.World
 	end := units.Never
 	if timeout >= 0 {
@@ -120,6 +121,9 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 			c := ch.events[0]
 			ch.events = ch.events[1:]
 			return c, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 		if next := w.Next(); next > end || next == units.Never {
 			break
@@ -133,8 +137,8 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	return nil, verbs.ErrTimeout
 }
 
-// Destroy implements verbs.CompChannel.
-func (ch *channel) Destroy() error {
+// Close implements verbs.CompChannel.
+func (ch *channel) Close() error {
 	ch.dev.objects--
 	return nil
 }

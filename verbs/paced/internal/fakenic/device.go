@@ -1,6 +1,7 @@
 package fakenic
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/netip"
@@ -114,7 +115,7 @@ func (d *Device) ReadClock() (uint64, error) {
 }
 
 // AsyncEvent implements verbs.Device.
-func (d *Device) AsyncEvent(time.Duration) (verbs.AsyncEvent, error) {
+func (d *Device) AsyncEvent(context.Context, time.Duration) (verbs.AsyncEvent, error) {
 	if len(d.events) == 0 {
 		return verbs.AsyncEvent{}, verbs.ErrTimeout
 	}
@@ -142,8 +143,8 @@ func (d *Device) AllocPD() (verbs.PD, error) {
 	return &pd{d}, nil
 }
 
-// Dealloc implements verbs.PD.
-func (p *pd) Dealloc() error {
+// Close implements verbs.PD.
+func (p *pd) Close() error {
 	p.dev.objects--
 	return nil
 }
@@ -183,8 +184,8 @@ func (m *MR) RKey() uint32 { return m.key }
 // Access implements verbs.MR.
 func (m *MR) Access() ib.AccessFlags { return m.access }
 
-// Dereg implements verbs.MR.
-func (m *MR) Dereg() error {
+// Close implements verbs.MR.
+func (m *MR) Close() error {
 	m.dead = true
 	return nil
 }

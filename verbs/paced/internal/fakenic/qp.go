@@ -104,8 +104,8 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// Destroy implements verbs.QP.
-func (q *QP) Destroy() error {
+// Close implements verbs.QP.
+func (q *QP) Close() error {
 	q.gen++
 	q.dev.World.qps[q.num] = nil
 	q.dev.objects--

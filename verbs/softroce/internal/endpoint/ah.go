@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"errors"
+
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -20,15 +22,18 @@ func (p *PD) CreateAH(av verbs.AddressVector) (*AH, error) {
 		return nil, verbs.Errorf("create_ah", name, verbs.ErrClosed, "the protection domain is deallocated")
 	}
 	route, err := p.e.cfg.Resolve(av)
-	if err != nil {
+	switch {
+	case errors.Is(err, verbs.ErrNotSupported):
+		return nil, verbs.Errorf("create_ah", name, err, "")
+	case err != nil:
 		return nil, verbs.Errorf("create_ah", name, verbs.ErrInvalid, "%v", err)
 	}
 	p.users++
 	return &AH{pd: p, route: route, label: av.FlowLabel}, nil
 }
 
-// Destroy implements verbs.AH.
-func (a *AH) Destroy() error {
+// Close implements verbs.AH.
+func (a *AH) Close() error {
 	if a.gone {
 		return verbs.Errorf("destroy_ah", a.pd.e.cfg.Name, verbs.ErrClosed, "")
 	}

@@ -9,8 +9,6 @@ import (
 	"github.com/sluice-rdma/sluice/verbs"
 )
 
-// MaxCQE bounds a completion queue.
-
 // CQ is a completion queue: a ring with one writer, the owner of the Endpoint,
 // and one reader, whoever polls.
 type CQ struct {
@@ -84,6 +82,37 @@ func (e *Endpoint) CreateCQ(cqe int, notify func()) (*CQ, error) {
 		c.reports = make([]Report, size)
 	}
 	return c, nil
+}
+
+// Resize changes the capacity to at least cqe completions. The owner of the Endpoint calls
+// it, and nobody polls meanwhile.
+func (c *CQ) Resize(cqe int) error {
+	bad := func(cause error, format string, args ...any) error {
+		return verbs.Errorf("resize_cq", c.e.cfg.Name, cause, format, args...)
+	}
+	head, tail := c.head.Load(), c.tail.Load()
+	switch {
+	case c.gone:
+		return bad(verbs.ErrClosed, "")
+	case cqe < 1 || cqe > MaxCQE:
+		return bad(verbs.ErrInvalid, "%d completions, expected 1 to %d", cqe, MaxCQE)
+	case tail-head > uint64(cqe):
+		return bad(verbs.ErrInvalid, "%d completions wait, and %d would fit: poll first", tail-head, cqe)
+	}
+	size := uint64(1) << bits.Len(uint(cqe-1))
+	ring, mask := make([]completion, size), size-1
+	var reports []Report
+	if c.reports != nil {
+		reports = make([]Report, size)
+	}
+	for at := head; at != tail; at++ {
+		ring[at&mask] = c.ring[at&c.mask]
+		if reports != nil {
+			reports[at&mask] = c.reports[at&c.mask]
+		}
+	}
+	c.cap, c.ring, c.mask, c.reports = size, ring, mask, reports
+	return nil
 }
 
 // Cap is how many completions the queue holds.
@@ -177,8 +206,8 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	return nil
 }
 
-// Destroy frees the queue.
-func (c *CQ) Destroy() error {
+// Close frees the queue.
+func (c *CQ) Close() error {
 	if c.gone {
 		return verbs.Errorf("destroy_cq", c.e.cfg.Name, verbs.ErrClosed, "")
 	}

@@ -157,7 +157,7 @@ func TestDestroyCostsNothingWhileCompletionsWait(t *testing.T) {
 		t.Errorf("%v allocations a queue pair", allocs)
 	}
 	for _, q := range qps {
-		if err := q.Destroy(); err != nil {
+		if err := q.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestDestroyTakesCompletions(t *testing.T) {
 	other := w.newUD(l.a, testQKey)
 	for _, end := range []func() error{
 		func() error { return l.x.Modify(w.now, verbs.QPAttr{State: ib.Reset}, verbs.AttrState) },
-		l.x.Destroy,
+		l.x.Close,
 	} {
 		if l.x.State() == ib.Reset {
 			if err := l.x.Modify(w.now, verbs.QPAttr{State: ib.Init, Port: 1}, verbs.ResetToInitRC); err != nil {

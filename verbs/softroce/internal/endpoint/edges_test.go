@@ -102,7 +102,7 @@ func TestEitherQueueForgets(t *testing.T) {
 	if _, err := q.PostSend(w.now, []verbs.SendWR{{WRID: 2, Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Destroy(); err != nil {
+	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var wc [4]verbs.WC
@@ -233,7 +233,7 @@ func TestNumbersComeBack(t *testing.T) {
 	}
 	for range 5 {
 		q := w.newQP(h, ib.RC, nil)
-		if err := q.Destroy(); err != nil {
+		if err := q.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

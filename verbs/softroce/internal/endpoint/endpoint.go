@@ -62,8 +62,9 @@ type Route struct {
 // Event is something that happened outside any work request.
 type Event struct {
 	Type ib.EventType
-	QP   *QP // one of the two, or neither
+	QP   *QP // one of the three, or none
 	CQ   *CQ
+	SRQ  *RecvQueue
 }
 
 // Endpoint is a device.

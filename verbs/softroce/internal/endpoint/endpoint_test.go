@@ -83,7 +83,7 @@ func TestEveryOperation(t *testing.T) {
 	if b.e.region(victim.Key(), b.pd, victim.Addr(), 1, 0) != nil {
 		t.Error("the key is still valid")
 	}
-	if err := victim.Dereg(); err != nil {
+	if err := victim.Close(); err != nil {
 		t.Errorf("deregistering what the peer invalidated: %v", err)
 	}
 

@@ -336,7 +336,7 @@ func TestRegMemoryErrors(t *testing.T) {
 		if r.Addr() != c.iova || r.Length() != int(c.length) {
 			t.Errorf("%s: region at %#x of %d bytes", name, r.Addr(), r.Length())
 		}
-		if err := r.Dereg(); err != nil {
+		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
 		if r.other.memory != nil {

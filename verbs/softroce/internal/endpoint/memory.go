@@ -20,8 +20,8 @@ func (e *Endpoint) AllocPD() *PD {
 	return &PD{e: e}
 }
 
-// Dealloc frees the protection domain.
-func (p *PD) Dealloc() error {
+// Close frees the protection domain.
+func (p *PD) Close() error {
 	if p.gone {
 		return verbs.Errorf("dealloc_pd", p.e.cfg.Name, verbs.ErrClosed, "")
 	}
@@ -144,8 +144,8 @@ func (m *MR) SetAccess(access ib.AccessFlags) error {
 	return nil
 }
 
-// Dereg makes the key invalid. No byte of the buffer is touched afterwards.
-func (m *MR) Dereg() error {
+// Close makes the key invalid. No byte of the buffer is touched afterwards.
+func (m *MR) Close() error {
 	if m.gone {
 		return verbs.Errorf("dereg_mr", m.pd.e.cfg.Name, verbs.ErrClosed, "the region was deregistered before")
 	}

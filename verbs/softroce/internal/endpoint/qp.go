@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -254,6 +255,9 @@ func (q *QP) toInit(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 		}
 		q.attr.Port = a.Port
 	}
+	if mask&verbs.AttrPKeyIndex != 0 && a.PKeyIndex != 0 {
+		return q.bad(verbs.ErrInvalid, "P_Key index %d: the port has P_Key 0", a.PKeyIndex)
+	}
 	if mask&verbs.AttrAccess != 0 {
 		q.attr.Access = a.Access
 	}
@@ -268,6 +272,8 @@ func (q *QP) toRTR(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	e := q.e
 	route, err := e.cfg.Resolve(a.AV)
 	switch {
+	case errors.Is(err, verbs.ErrNotSupported):
+		return q.bad(err, "")
 	case err != nil:
 		return q.bad(verbs.ErrInvalid, "%v", err)
 	case !a.PathMTU.Valid():
@@ -401,10 +407,10 @@ func (q *QP) reset() {
 	q.attr = verbs.QPAttr{Cap: q.init.Cap}
 }
 
-// Destroy frees the queue pair. Its requests end without completions, completions
+// Close frees the queue pair. Its requests end without completions, completions
 // that were not polled are dropped, and packets on their way to it find no queue
 // pair.
-func (q *QP) Destroy() error {
+func (q *QP) Close() error {
 	if q.gone {
 		return verbs.Errorf("destroy_qp", q.object(), verbs.ErrClosed, "")
 	}

@@ -11,6 +11,8 @@ import (
 // RecvQueue is a receive queue with its scatter lists: of one queue pair, or
 // shared by several (an SRQ).
 type RecvQueue struct {
+	Owner any // what the driver likes to find here
+
 	e      *Endpoint
 	pd     *PD
 	queue  *rc.RecvQueue
@@ -121,8 +123,20 @@ func (r *RecvQueue) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return len(wrs), nil
 }
 
-// Destroy frees a shared receive queue.
-func (r *RecvQueue) Destroy() error {
+// SetLimit has EventSRQLimit raised when fewer than n receives are left.
+func (r *RecvQueue) SetLimit(n int) error {
+	switch {
+	case r.gone:
+		return verbs.Errorf("modify_srq", r.object, verbs.ErrClosed, "")
+	case n < 0 || n > len(r.sgls):
+		return verbs.Errorf("modify_srq", r.object, verbs.ErrInvalid, "a limit of %d receives: 0 to %d, which it holds", n, len(r.sgls))
+	}
+	r.queue.SetLimit(n)
+	return nil
+}
+
+// Close frees a shared receive queue.
+func (r *RecvQueue) Close() error {
 	if r.gone {
 		return verbs.Errorf("destroy_srq", r.object, verbs.ErrClosed, "")
 	}

@@ -137,6 +137,10 @@ func (e *Endpoint) effects(now units.Time, q *QP, in *inbound) {
 	e.failOverrun(now)
 	for t := ib.EventType(0); events>>t != 0; t++ {
 		if events.Has(t) {
+			if t == ib.EventSRQLimit {
+				e.raise(Event{Type: t, SRQ: q.recv})
+				continue
+			}
 			e.raise(Event{Type: t, QP: q})
 		}
 	}

@@ -108,7 +108,7 @@ func TestStatuses(t *testing.T) {
 		}, status: ib.WCRemAccessErr, peerState: ib.Err, event: ib.EventQPAccessErr},
 		"write with a key that is gone": {wr: func(e *env) verbs.SendWR {
 			wr := write(e)
-			if err := e.mr.Dereg(); err != nil {
+			if err := e.mr.Close(); err != nil {
 				t.Fatal(err)
 			}
 			return wr
@@ -345,7 +345,7 @@ func TestSharedReceiveQueue(t *testing.T) {
 	if got := b.poll(); len(got) != 1 || got[0].WRID != 4 || got[0].Status != ib.WCSuccess {
 		t.Errorf("receives %+v", got)
 	}
-	if err := srq.Destroy(); err == nil {
+	if err := srq.Close(); err == nil {
 		t.Error("a shared receive queue in use was destroyed")
 	}
 	if _, err := y[0].PostRecv(w.now, []verbs.RecvWR{{}}); err == nil {

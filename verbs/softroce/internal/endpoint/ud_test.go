@@ -46,7 +46,7 @@ func (h *host) sendTo(q *QP, wr verbs.SendWR, to *host, qpn, qkey uint32) {
 	}
 	wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, qpn, qkey
 	h.post(q, wr)
-	if err := ah.Destroy(); err != nil {
+	if err := ah.Close(); err != nil {
 		h.w.t.Fatal(err)
 	}
 }
@@ -262,10 +262,10 @@ func TestAddressHandles(t *testing.T) {
 		return ah
 	}
 	good, foreign, gone := handle(a.pd), handle(other), handle(a.pd)
-	if err := gone.Destroy(); err != nil {
+	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := gone.Destroy(); !errors.Is(err, verbs.ErrClosed) {
+	if err := gone.Close(); !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("destroyed twice: %v", err)
 	}
 	for name, c := range map[string]struct {
@@ -283,10 +283,10 @@ func TestAddressHandles(t *testing.T) {
 			t.Errorf("%s: %d posted, %v", name, n, err)
 		}
 	}
-	if err := other.Dealloc(); !errors.Is(err, verbs.ErrBusy) {
-		t.Errorf("Dealloc with a handle: %v", err)
+	if err := other.Close(); !errors.Is(err, verbs.ErrBusy) {
+		t.Errorf("Close with a handle: %v", err)
 	}
-	if err := errors.Join(foreign.Destroy(), other.Dealloc()); err != nil {
+	if err := errors.Join(foreign.Close(), other.Close()); err != nil {
 		t.Error(err)
 	}
 	if _, err := other.CreateAH(av); !errors.Is(err, verbs.ErrClosed) {

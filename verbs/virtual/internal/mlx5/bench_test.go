@@ -1,6 +1,7 @@
 package mlx5
 
 import (
+	"context"
 	"math/bits"
 	"testing"
 	"time"
@@ -23,8 +24,10 @@ func (i *instant) CreateCompChannel() (verbs.CompChannel, error) { return i, nil
 func (i *instant) CreateCQ(verbs.CQInitAttr) (verbs.CQ, error) {
 	return &instantCQ{wc: make([]verbs.WC, 0, 4096)}, nil
 }
-func (i *instant) Destroy() error                                 { return nil }
-func (i *instant) Wait(time.Duration) (verbs.CQ, error)           { return nil, verbs.ErrTimeout }
+func (i *instant) Close() error { return nil }
+func (i *instant) Wait(context.Context, time.Duration) (verbs.CQ, error) {
+	return nil, verbs.ErrTimeout
+}
 func (i *instant) CreateAH(verbs.AddressVector) (verbs.AH, error) { return i, nil }
 func (i *instant) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	i.qps++
@@ -45,7 +48,7 @@ func (c *instantCQ) Poll(wc []verbs.WC) (int, error) {
 }
 func (c *instantCQ) ReqNotify(bool) error { return nil }
 func (c *instantCQ) Cap() int             { return 4096 }
-func (c *instantCQ) Destroy() error       { return nil }
+func (c *instantCQ) Close() error         { return nil }
 
 // instantQP takes a receive for each request.
 type instantQP struct {
@@ -79,7 +82,7 @@ func (q *instantQP) PostSend(wrs []verbs.SendWR) (int, error) {
 func (q *instantQP) PostRecv(wrs []verbs.RecvWR) (int, error)    { return len(wrs), nil }
 func (q *instantQP) Modify(verbs.QPAttr, verbs.QPAttrMask) error { return nil }
 func (q *instantQP) Query() (verbs.QPAttr, error)                { return verbs.QPAttr{}, nil }
-func (q *instantQP) Destroy() error                              { return nil }
+func (q *instantQP) Close() error                                { return nil }
 func (q *instantQP) SetRecvSource(s verbs.RecvSource)            { q.source = s }
 
 // ready returns a program with a queue pair in RTS on an instant back end, with receives

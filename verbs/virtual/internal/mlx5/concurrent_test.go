@@ -53,10 +53,10 @@ func TestConcurrentCalls(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := c.x.qp.Destroy(); err != nil {
+			if err := c.x.qp.Close(); err != nil {
 				t.Error(err)
 			}
-			if err := c.q.cq.Destroy(); err != nil {
+			if err := c.q.cq.Close(); err != nil {
 				t.Error(err)
 			}
 		})

@@ -234,15 +234,15 @@ func (c *CQ) Resize(buffer uint64, entries, entrySize int) error {
 	return nil
 }
 
-// Destroy destroys the back end's queue and ends the use of the ring. It fails with
+// Close destroys the back end's queue and ends the use of the ring. It fails with
 // verbs.ErrBusy while queue pairs use it.
-func (c *CQ) Destroy() error {
+func (c *CQ) Close() error {
 	c.e.mu.Lock()
 	defer c.e.mu.Unlock()
 	if c.gone {
 		return verbs.ErrClosed
 	}
-	if err := c.cfg.Backend.Destroy(); err != nil {
+	if err := c.cfg.Backend.Close(); err != nil {
 		return err
 	}
 	c.gone = true

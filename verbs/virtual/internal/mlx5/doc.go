@@ -24,7 +24,7 @@
 //
 // An Engine serves one opened device of one process. All its methods and those of its
 // objects may be called by any goroutine; a lock of the Engine keeps them apart. The back
-// end's objects that were handed over belong to the Engine until Destroy: nobody else may
+// end's objects that were handed over belong to the Engine until Close: nobody else may
 // poll the completion queues, or modify or post to the queue pairs. The callbacks of the
 // configurations run with the lock held: they must be quick, and not call the Engine.
 // The locks' order is Engine, back end, receive queue.

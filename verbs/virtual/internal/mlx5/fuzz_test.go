@@ -134,7 +134,7 @@ func attack(l *lab, data []byte) {
 		}
 	}
 	for _, x := range pairs {
-		if err := x.qp.Destroy(); err != nil {
+		if err := x.qp.Close(); err != nil {
 			l.t.Error(err)
 		}
 	}

@@ -321,22 +321,22 @@ func (q *QP) handle(av *[avBytes]byte) (verbs.AH, error) {
 // dropHandles destroys the address handles. Requests that were posted with them go on.
 func (q *QP) dropHandles() {
 	for av, ah := range q.handles {
-		_ = ah.Destroy()
+		_ = ah.Close()
 		delete(q.handles, av)
 	}
 	q.lastAH = nil
 }
 
-// Destroy destroys the back end's queue pair. When it returns, no CQE of it will be
+// Close destroys the back end's queue pair. When it returns, no CQE of it will be
 // written.
-func (q *QP) Destroy() error {
+func (q *QP) Close() error {
 	e := q.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if q.gone {
 		return verbs.ErrClosed
 	}
-	if err := q.cfg.Backend.Destroy(); err != nil {
+	if err := q.cfg.Backend.Close(); err != nil {
 		return err
 	}
 	q.gone = true

@@ -444,7 +444,7 @@ func TestSRQ(t *testing.T) {
 				s.srq.SetLimit(3)
 			}
 		}
-		if err := s.srq.Destroy(); !errors.Is(err, verbs.ErrBusy) {
+		if err := s.srq.Close(); !errors.Is(err, verbs.ErrBusy) {
 			t.Errorf("destroyed in use: %v", err)
 		}
 		// A list that leads outside the ring.
@@ -460,12 +460,12 @@ func TestSRQ(t *testing.T) {
 		}
 		for i := range xs {
 			for _, x := range []*pair{xs[i], ys[i]} {
-				if err := x.qp.Destroy(); err != nil {
+				if err := x.qp.Close(); err != nil {
 					t.Error(err)
 				}
 			}
 		}
-		if err := errors.Join(s.srq.Destroy(), q.cq.Destroy(), r.cq.Destroy(), l.p[0].page.Remove()); err != nil {
+		if err := errors.Join(s.srq.Close(), q.cq.Close(), r.cq.Close(), l.p[0].page.Remove()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -31,7 +31,7 @@ func (s *stage) init(pd verbs.PD, n, entrySize int) (err error) {
 
 func (s *stage) release() {
 	if s.mr != nil {
-		_ = s.mr.Dereg()
+		_ = s.mr.Close()
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *sendRing) at(counter uint16) *sent { return &s.wqes[int(counter)&(len(s
 
 func (s *sendRing) release() {
 	if s.stage != nil {
-		_ = s.stage.Dereg()
+		_ = s.stage.Close()
 	}
 	s.small.release()
 }

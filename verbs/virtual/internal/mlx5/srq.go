@@ -96,15 +96,15 @@ func (s *SRQ) onBroken() {
 	}
 }
 
-// Destroy destroys the back end's queue and ends the use of the ring. It fails with
+// Close destroys the back end's queue and ends the use of the ring. It fails with
 // verbs.ErrBusy while queue pairs draw on it.
-func (s *SRQ) Destroy() error {
+func (s *SRQ) Close() error {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	if s.gone {
 		return verbs.ErrClosed
 	}
-	if err := s.cfg.Backend.Destroy(); err != nil {
+	if err := s.cfg.Backend.Close(); err != nil {
 		return err
 	}
 	s.gone = true

@@ -507,7 +507,7 @@ func TestInterworks(t *testing.T) {
 	if err := <-dialed; err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(l.Close(), q1.Destroy(), q2.Destroy(), cq.Destroy(), pd.Dealloc(), dev.Close()); err != nil {
+	if err := errors.Join(l.Close(), q1.Close(), q2.Close(), cq.Close(), pd.Close(), dev.Close()); err != nil {
 		t.Error(err)
 	}
 }

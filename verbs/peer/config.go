@@ -1,0 +1,35 @@
+package peer
+
+import (
+	"time"
+
+	"github.com/sluice-rdma/sluice/verbs"
+)
+
+// Config is what an end chooses for itself. The zero value is none: begin with
+// DefaultConfig.
+type Config struct {
+	// RC are the attributes of the connection, among them what the other end may do to
+	// the buffer (Access). PathMTU 0 is the port's; the lower of both ends' counts, as of
+	// the reads outstanding.
+	RC verbs.RCParams
+	// GID is the index of the address in the port's GID table; negative for the usual one
+	// (verbs.UsualGID). Both ends need addresses of one IP version.
+	GID int
+	// Cap is the queue pair's capacity. Its completion queues have as much room.
+	Cap verbs.QPCap
+	// Timeout is how long the other end may take for one message of the set-up; 0 is
+	// exchange.DefaultTimeout.
+	Timeout time.Duration
+	// Ready, unless it is nil, is called before the other end is told that this one is
+	// connected: the place to post receives.
+	Ready func(*Conn) error
+}
+
+// DefaultConfig returns verbs.DefaultRC with the port's MTU, the usual address, and room for
+// 64 sends and 64 receives of one piece of memory.
+func DefaultConfig() Config {
+	c := Config{RC: verbs.DefaultRC(), GID: -1, Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	c.RC.PathMTU = 0
+	return c
+}
