@@ -156,6 +156,7 @@ func (s *simulation) shimConfig(h *host, name string, line units.Rate) paced.Con
 	c := paced.DefaultConfig()
 	shim := &s.sys.Shim
 	c.Segment, c.MaxOutstanding = shim.Segment, shim.Outstanding
+	c.CutImmediate = true // messages of a workload end with immediate data, and count as Writes
 	c.CalibrateEvery, c.NICRate = shim.CalibrateEvery, shim.NICRate
 	c.Clock = rttClocks[shim.Clock]
 	c.LineRate, c.BaseRTT = line, s.baseRTT

@@ -343,17 +343,6 @@ static void t_inline(void)
 	teardown(p);
 }
 
-/* Whether segments are cut, of 4096 bytes. */
-static int paced(void)
-{
-#ifdef SLUICE_API
-	return 1;
-#else
-	const char *libraries = getenv("LD_PRELOAD");
-	return libraries && strstr(libraries, "libsluice-preload") != NULL;
-#endif
-}
-
 /* Sends, immediate data, atomics; receives come on the same CQ. */
 static void two_sided(int with)
 {
