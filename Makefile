@@ -102,7 +102,7 @@ libsluice-virtual: ## build libsluice-virtual.so, which `sluice virtual` preload
 # meaning come last.
 CORE_CC := $(or $(CC),cc) -std=c11 -O2 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -fno-fast-math -fno-math-errno -fwrapv -ffp-contract=off -fPIC
 
-libsluice-core: ## build libsluice-core.so and .a, engines and limiter without a Go runtime, into bin/lib; needs a C compiler alone
+libsluice-core: ## build libsluice-core.so and .a, engines, limiter and segmenter without a Go runtime, into bin/lib; needs a C compiler alone
 	@mkdir -p $(LIB)
 	$(CORE_CC) -c -o $(LIB)/sluice_core.o $(CORE_SRC)/sluice_core.c
 	rm -f $(LIB)/libsluice-core.a

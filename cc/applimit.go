@@ -13,6 +13,7 @@ type appLimit struct {
 	last    units.Time // the last send
 	bytes   units.Bytes
 	slowest units.Rate // current since
+	pace    units.Time // how long the bytes last at the slowest rate
 	limited bool
 	started bool
 }
@@ -25,21 +26,21 @@ const (
 	appLimitSlack = 10 * units.Microsecond
 )
 
-// leaves records that n bytes leave now at the given rate, at which a full segment
-// takes gap, in windows of at least span. The bytes count in the gap that
+// sent records that n bytes leave now at the given rate, at which they last pace and
+// a full segment takes gap, in windows of at least span. The bytes count in the gap that
 // follows.
-func (l *appLimit) leaves(now units.Time, n units.Bytes, rate units.Rate, gap, span units.Time) {
+func (l *appLimit) sent(now units.Time, n units.Bytes, rate units.Rate, pace, gap, span units.Time) {
 	if !l.started {
 		l.started, l.start = true, now
 	} else {
-		l.held += min(now-l.last+max(appLimitSlack, gap), l.slowest.Serialize(l.bytes))
+		l.held += min(now-l.last+max(appLimitSlack, gap), l.pace)
 		if elapsed := now - l.start; elapsed >= span && elapsed > 0 {
 			l.limited = float64(l.held) < float64(appLimitShare*float64(elapsed))
 			l.start, l.held = now, 0
 		}
 	}
-	l.last, l.bytes, l.slowest = now, n, rate
+	l.last, l.bytes, l.slowest, l.pace = now, n, rate, pace
 }
 
-// changes records a change of rate.
-func (l *appLimit) changes(r units.Rate) { l.slowest = min(l.slowest, r) }
+// slows records a rate below the slowest, at which the bytes last pace.
+func (l *appLimit) slows(r units.Rate, pace units.Time) { l.slowest, l.pace = r, pace }

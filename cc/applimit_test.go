@@ -27,8 +27,10 @@ func TestAppLimitWhileTheRateMoves(t *testing.T) {
 		var l appLimit
 		now := units.Time(0)
 		for range 100 {
-			l.leaves(now, n, c.before, gap(c.before), 8*gap(c.before))
-			l.changes(c.after)
+			l.sent(now, n, c.before, gap(c.before), gap(c.before), 8*gap(c.before))
+			if c.after < c.before {
+				l.slows(c.after, gap(c.after))
+			}
 			now += c.took
 		}
 		if l.limited != c.limited {
@@ -44,7 +46,7 @@ func TestAppLimitUnderJitter(t *testing.T) {
 	var l appLimit
 	now := units.Time(0)
 	for i := range 100 {
-		l.leaves(now, n, rate, gap, 8*gap)
+		l.sent(now, n, rate, gap, gap, 8*gap)
 		if i&1 == 0 {
 			now += gap + 9*units.Microsecond
 		} else {

@@ -13,6 +13,7 @@ import "github.com/sluice-rdma/sluice/units"
 // zero value has no engine; Hold gives it a Control. It is not safe for concurrent
 // use.
 type Driver struct {
+	// First what each unit needs, close together.
 	engine  Engine // nil for none
 	control Control
 	rate    units.Rate // control's, and no more than the line's
@@ -23,13 +24,13 @@ type Driver struct {
 	gap, span units.Time // of a full unit at rate; over which the rate is measured
 	app       appLimit
 	scaler    UpdateScaler
+	opened    units.Time // when the window last held nothing back again, if everShut
 	shut      bool       // the window has held the flow back, and nothing was sent since
-	opened    units.Time // when that last ended, if everShut
 	everShut  bool
 
-	asked bool // the newest unit asked for an acknowledgement
-	path  uint32
-	cnps  uint64 // passed to the engine, or received before it
+	awaited bool // the newest unit requests an acknowledgement
+	path    uint32
+	cnps    uint64 // passed to the engine, or received before it
 
 	pathed  Pathed  // the engine, or nil
 	granted Granted // likewise
@@ -71,12 +72,21 @@ func (d *Driver) Sent(now units.Time, n units.Bytes) {
 	if d.engine == nil {
 		return
 	}
-	d.app.leaves(now, n, d.rate, d.gap, d.span)
+	d.app.sent(now, n, d.rate, d.serialize(d.rate, n), d.gap, d.span)
 	if d.shut {
 		d.shut = false
 		d.opened = now
 		d.everShut = true
 	}
+}
+
+// serialize returns how long n bytes last at a rate, which is the current one. For a full
+// unit that is known, which saves a division.
+func (d *Driver) serialize(rate units.Rate, n units.Bytes) units.Time {
+	if n == d.unit && d.gap < longestGap {
+		return d.gap
+	}
+	return rate.Serialize(n)
 }
 
 // Fits reports whether the window lets n more bytes go with out outstanding. One
@@ -154,7 +164,9 @@ func (d *Driver) Apply(c Control) (change Change) {
 	rate := max(min(c.Rate, d.line), 1)
 	gap := min(rate.Serialize(d.unit), longestGap)
 	d.rate, d.gap, d.span = rate, gap, max(d.baseRTT, spanUnits*gap)
-	d.app.changes(rate)
+	if rate < d.app.slowest {
+		d.app.slows(rate, d.serialize(rate, d.app.bytes))
+	}
 	return change | ChangedRate
 }
 
@@ -162,13 +174,13 @@ func (d *Driver) Apply(c Control) (change Change) {
 // sent on the present one are still to be acknowledged. Nothing new is sent while
 // anything is outstanding.
 func (d *Driver) Turns() bool {
-	return d.pathed != nil && d.asked && d.pathed.Path() != d.path
+	return d.pathed != nil && d.awaited && d.pathed.Path() != d.path
 }
 
 // Path returns the number of the path for a unit that leaves with out bytes
-// outstanding; asked says that the unit requests an acknowledgement.
-func (d *Driver) Path(out units.Bytes, asked bool) uint32 {
-	d.asked = asked
+// outstanding; awaited says that the unit requests an acknowledgement.
+func (d *Driver) Path(out units.Bytes, awaited bool) uint32 {
+	d.awaited = awaited
 	if d.pathed != nil && out == 0 {
 		d.path = d.pathed.Path()
 	}

@@ -74,3 +74,12 @@ func (c *Clock) SetBack(by units.Time) {
 		c.cal.SetBack(by)
 	}
 }
+
+// Clone returns a Clock in the same state, which goes its own way from then on.
+func (c *Clock) Clone() *Clock {
+	if c == nil {
+		return nil
+	}
+	cal := *c.cal
+	return &Clock{&cal}
+}

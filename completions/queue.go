@@ -14,6 +14,10 @@ type Queue struct {
 	head, tail uint32 // free-running
 }
 
+// warm is how many entries of a long ring are in use, if it is empty now and then: few
+// enough to stay in the cache.
+const warm = 64
+
 // Reserve makes room for n completions altogether, so that Push does not
 // allocate while there are no more. The sum of the requests that the queue
 // pairs hold is enough.
@@ -73,6 +77,9 @@ func (q *Queue) Pop(wc []verbs.WC) int {
 		e.table = nil
 		q.head++
 		n++
+	}
+	if q.head == q.tail && q.head >= warm {
+		q.head, q.tail = 0, 0
 	}
 	return n
 }

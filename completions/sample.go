@@ -30,11 +30,16 @@ func Measure(s *Segment, completedAt units.Time, rate units.Rate) Sample {
 // MeasureSerialized is Measure for a caller that knows how long the segment takes
 // to serialise; this saves a division.
 func MeasureSerialized(s *Segment, completedAt, serialization units.Time) Sample {
-	m := Sample{PostedAt: s.PostedAt, CompletedAt: completedAt, Bytes: s.Bytes}
-	m.RTT = completedAt - s.PostedAt
-	m.NetRTT = m.RTT - serialization
-	if m.NetRTT < 0 || m.RTT < 1 {
-		m.RTT, m.NetRTT, m.Clamped = max(m.RTT, 1), max(m.NetRTT, 0), true
+	rtt, net, clamped := RoundTrip(s.PostedAt, completedAt, serialization)
+	return Sample{PostedAt: s.PostedAt, CompletedAt: completedAt, Bytes: s.Bytes, RTT: rtt, NetRTT: net, Clamped: clamped}
+}
+
+// RoundTrip returns RTT, NetRTT and Clamped of a Sample.
+func RoundTrip(postedAt, completedAt, serialization units.Time) (rtt, net units.Time, clamped bool) {
+	rtt = completedAt - postedAt
+	net = rtt - serialization
+	if net < 0 || rtt < 1 {
+		return max(rtt, 1), max(net, 0), true
 	}
-	return m
+	return rtt, net, false
 }

@@ -30,6 +30,7 @@ type request struct {
 	placed    uint32 // by the segments that succeeded before the first that did not
 	vendorErr uint32
 	inFlight  uint32 // segments with the provider
+	next      uint32 // the slot of the one added after, or of the next that is free
 	opcode    ib.WROpcode
 	status    ib.WCStatus // of the first segment that failed
 	unposted  ib.WCStatus // of what was not posted, if not whole
@@ -47,22 +48,33 @@ type posted struct {
 // post until its poll, and the segments that the provider has of them. Requests
 // finish in the order in which they were added, each exactly once.
 type Table struct {
-	qpn  uint32
-	max  uint32 // requests held, which may be fewer than the ring has room for
-	held uint32 // finished requests whose completion is not yet polled
+	// The slot that was freed last is taken first, so that few of them are in use, and
+	// in the cache, while few requests are open.
+	messages    []request
+	first, last uint32 // slots of those not finished, if any
+	free        uint32 // the slot freed last, or none
+	used        uint32 // slots that were ever taken
+	unfinished  uint32
+	held        uint32 // finished requests whose completion is not yet polled
+	max         uint32 // of unfinished and held
 
-	messages   []request
-	head, tail uint32 // of messages not finished, free-running
-
+	// Of the ring no more is in use than there once were segments with the provider.
 	segments           []posted
+	mask               uint32
 	segHead, segTail   uint32 // of segments with the provider, free-running
 	depth              uint32
-	reads              int
+	reads              uint32
 	outstanding        units.Bytes
 	acked, sent        units.Bytes
-	aborted            bool
 	finished, failures uint64
+	qpn                uint32
+	aborted            bool
 }
+
+const (
+	none   = ^uint32(0)
+	fewest = 4 // messages or segments that there is room for at first
+)
 
 // NewTable returns a table for the queue pair of number qpn that holds up to
 // messages requests and depth segments with the provider. It panics unless both
@@ -72,14 +84,36 @@ func NewTable(qpn uint32, messages, depth int) *Table {
 	if messages < 1 || messages > most || depth < 1 || depth > most {
 		panic(fmt.Sprintf("completions: a table of %d messages and %d segments: both must be from 1 to %d", messages, depth, most))
 	}
-	t := start(qpn, messages, depth, make([]request, ceilPow2(messages)), make([]posted, ceilPow2(depth)))
+	t := start(qpn, messages, depth, make([]request, messages), make([]posted, ceilPow2(depth)))
 	return &t
 }
 
-// start returns a table in the memory given, the least powers of two that are no fewer
-// than messages and depth.
+// NewSmallTable is NewTable, but that the table has memory for few messages at first:
+// while Tight reports true, Grow has to come before Add. Where there are many tables,
+// few of them full, most of what a segment costs is fetching them from memory.
+func NewSmallTable(qpn uint32, messages, depth int) *Table {
+	t := NewTable(qpn, min(messages, fewest), depth)
+	t.max = uint32(messages)
+	return t
+}
+
+// Tight reports whether there is no memory for one more message, though the table may
+// hold it.
+func (t *Table) Tight() bool {
+	return t.free == none && int(t.used) == len(t.messages) && t.used < t.max
+}
+
+// Grow doubles Slots.
+func (t *Table) Grow() {
+	messages := make([]request, min(2*len(t.messages), int(t.max)))
+	copy(messages, t.messages)
+	t.messages = messages
+}
+
+// start returns a table in the memory given: ring for messages requests or more, and
+// segments for the least power of two that is no less than depth.
 func start(qpn uint32, messages, depth int, ring []request, segments []posted) Table {
-	return Table{qpn: qpn, max: uint32(messages), depth: uint32(depth), messages: ring, segments: segments}
+	return Table{qpn: qpn, max: uint32(messages), depth: uint32(depth), messages: ring, free: none, segments: segments, mask: min(fewest, uint32(len(segments))) - 1}
 }
 
 func ceilPow2(n int) int {
@@ -90,26 +124,42 @@ func ceilPow2(n int) int {
 	return p
 }
 
-// Slots is how many values Add returns: slots are from 0 to Slots-1, and follow
-// each other in a ring.
+// Slots is how many values Add returns: slots are from 0 to Slots-1.
 func (t *Table) Slots() int { return len(t.messages) }
 
 // Add takes a request and returns its slot, which is the request's until Next
 // has returned it. It reports false if the table is full.
 func (t *Table) Add(m Message) (slot int, ok bool) {
-	if t.tail-t.head+t.held >= t.max {
+	if t.unfinished+t.held >= t.max {
 		return 0, false
 	}
-	slot = int(t.tail) & (len(t.messages) - 1)
-	t.messages[slot] = request{
-		wrid: m.WRID, opcode: m.Opcode, signaled: m.Signaled, unposted: ib.WCWRFlushErr,
+	at := t.free
+	if at == none {
+		at = t.used
+		t.used++
+	} else {
+		t.free = t.messages[at].next
 	}
-	t.tail++
-	return slot, true
+	// Field by field: a literal would be made elsewhere and copied.
+	r := &t.messages[at]
+	r.wrid, r.timestamp, r.placed, r.vendorErr, r.inFlight, r.next = m.WRID, 0, 0, 0, 0, none
+	r.opcode, r.status, r.unposted, r.signaled, r.whole = m.Opcode, ib.WCSuccess, ib.WCWRFlushErr, m.Signaled, false
+	if t.unfinished == 0 {
+		t.first = at
+	} else {
+		t.messages[t.last].next = at
+	}
+	t.last = at
+	t.unfinished++
+	return int(at), true
 }
 
+// After returns the slot of the message that was added after one that is not finished.
+// There has to be one.
+func (t *Table) After(slot int) int { return int(t.messages[slot].next) }
+
 // Room is how many messages Add would take.
-func (t *Table) Room() int { return int(t.max - (t.tail - t.head + t.held)) }
+func (t *Table) Room() int { return int(t.max - (t.unfinished + t.held)) }
 
 // Post records that n bytes of the message in slot go to the provider at the given
 // time as one segment, and returns the segment's number. last says that it is the
@@ -119,11 +169,15 @@ func (t *Table) Post(slot int, n units.Bytes, last bool, at units.Time) uint32 {
 	if t.InFlight() >= int(t.depth) {
 		panic("completions: more segments posted than the table was made for")
 	}
+	if t.segTail-t.segHead > t.mask {
+		t.widen()
+	}
 	m := &t.messages[slot]
 	m.inFlight++
 	m.whole = last
 	seq := t.segTail
-	t.segments[seq&uint32(len(t.segments)-1)] = posted{postedAt: at, bytes: uint32(n), slot: uint32(slot)}
+	s := &t.segments[seq&t.mask]
+	s.postedAt, s.bytes, s.slot = at, uint32(n), uint32(slot)
 	t.segTail++
 	t.outstanding += n
 	t.sent += n
@@ -131,6 +185,17 @@ func (t *Table) Post(slot int, n units.Bytes, last bool, at units.Time) uint32 {
 		t.reads++
 	}
 	return seq
+}
+
+// widen takes twice as much of the ring for segments into use.
+func (t *Table) widen() {
+	before := t.mask
+	t.mask = 2*before + 1
+	for seq := t.segHead; seq != t.segTail; seq++ {
+		if to := seq & t.mask; to != seq&before {
+			t.segments[to] = t.segments[seq&before]
+		}
+	}
 }
 
 // responds reports whether a request takes one of the responder's resources for
@@ -141,7 +206,7 @@ func responds(o ib.WROpcode) bool { return o == ib.WRRDMARead || o.IsAtomic() }
 func (t *Table) Unpost(n int) {
 	for range n {
 		t.segTail--
-		s := &t.segments[t.segTail&uint32(len(t.segments)-1)]
+		s := &t.segments[t.segTail&t.mask]
 		m := &t.messages[s.slot]
 		m.inFlight--
 		m.whole = false
@@ -174,7 +239,7 @@ func (t *Table) Complete(seq uint32, wc *verbs.WC, out *Segment) bool {
 
 // retire takes the oldest segment off the provider.
 func (t *Table) retire(status ib.WCStatus, vendorErr uint32, timestamp uint64) *posted {
-	s := &t.segments[t.segHead&uint32(len(t.segments)-1)]
+	s := &t.segments[t.segHead&t.mask]
 	t.segHead++
 	m := &t.messages[s.slot]
 	m.inFlight--
@@ -219,8 +284,9 @@ func (t *Table) Aborted() bool { return t.aborted }
 // did not. Status and VendorErr are those of that segment. Timestamp is that of
 // the segment that completed last.
 func (t *Table) Next(wc *verbs.WC) bool {
-	for t.head != t.tail {
-		m := &t.messages[t.head&uint32(len(t.messages)-1)]
+	for t.unfinished > 0 {
+		at := t.first
+		m := &t.messages[at]
 		if m.inFlight > 0 || !m.whole && !t.aborted {
 			return false
 		}
@@ -229,7 +295,10 @@ func (t *Table) Next(wc *verbs.WC) bool {
 		if !m.whole && (m.status == ib.WCSuccess || m.status == ib.WCWRFlushErr) {
 			m.status = m.unposted
 		}
-		t.head++
+		t.first = m.next
+		m.next = t.free
+		t.free = at
+		t.unfinished--
 		t.finished++
 		if m.status == ib.WCSuccess && !m.signaled {
 			continue
@@ -254,13 +323,17 @@ func (t *Table) Release() { t.held-- }
 // Reset forgets all messages and segments without completions: the queue pair
 // was reset. Completions that Next returned stay to be released.
 func (t *Table) Reset() {
-	t.head, t.segHead = t.tail, t.segTail
+	if t.unfinished > 0 {
+		t.messages[t.last].next = t.free
+		t.free, t.unfinished = t.first, 0
+	}
+	t.segHead = t.segTail
 	t.reads, t.outstanding, t.aborted = 0, 0, false
 	t.sent = t.acked
 }
 
 // Unfinished is how many messages Next has yet to take.
-func (t *Table) Unfinished() int { return int(t.tail - t.head) }
+func (t *Table) Unfinished() int { return int(t.unfinished) }
 
 // InFlight is how many segments are with the provider.
 func (t *Table) InFlight() int { return int(t.segTail - t.segHead) }
@@ -269,7 +342,7 @@ func (t *Table) InFlight() int { return int(t.segTail - t.segHead) }
 func (t *Table) Outstanding() units.Bytes { return t.outstanding }
 
 // Reads is how many reads and atomics are with the provider.
-func (t *Table) Reads() int { return t.reads }
+func (t *Table) Reads() int { return int(t.reads) }
 
 // Finished counts the messages that Next took, and those of them that failed.
 func (t *Table) Finished() (all, failed uint64) { return t.finished, t.failures }
@@ -278,7 +351,7 @@ func (t *Table) Finished() (all, failed uint64) { return t.finished, t.failures 
 // units.Time.SetBack does.
 func (t *Table) SetBack(by units.Time) {
 	for seq := t.segHead; seq != t.segTail; seq++ {
-		s := &t.segments[seq&uint32(len(t.segments)-1)]
+		s := &t.segments[seq&t.mask]
 		s.postedAt = s.postedAt.SetBack(by)
 	}
 }

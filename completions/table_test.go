@@ -106,8 +106,11 @@ func TestTableAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, depth := rapid.IntRange(1, 9).Draw(t, "messages"), rapid.IntRange(1, 9).Draw(t, "depth")
 		tab := NewTable(3, limit, depth)
+		small := rapid.Bool().Draw(t, "small")
+		if small {
+			tab = NewSmallTable(3, limit, depth)
+		}
 		tab.segHead, tab.segTail = ^uint32(3), ^uint32(3) // numbers wrap around
-		tab.head, tab.tail = ^uint32(2), ^uint32(2)
 		type sentSegment struct {
 			m   *modelMessage
 			seq uint32
@@ -133,6 +136,12 @@ func TestTableAgainstAModel(t *testing.T) {
 				id++
 				m := &modelMessage{size: units.Bytes(rapid.IntRange(0, 40).Draw(t, "size"))}
 				m.Message = Message{id, rapid.SampledFrom([]ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead}).Draw(t, "op"), rapid.Bool().Draw(t, "signaled")}
+				if tab.Tight() {
+					if !small || len(open)+held >= limit && len(open) >= limit {
+						t.Fatalf("a table is tight with %d of %d messages", len(open)+held, limit)
+					}
+					tab.Grow()
+				}
 				slot, ok := tab.Add(m.Message)
 				if ok != (len(open)+held < limit) {
 					t.Fatalf("Add said %v with %d of %d", ok, len(open)+held, limit)

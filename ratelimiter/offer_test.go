@@ -1,6 +1,8 @@
 package ratelimiter
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -74,6 +76,92 @@ func TestOfferIsEnqueueAndDequeue(t *testing.T) {
 				if x != y {
 					t.Fatalf("flow %d is %+v, without Offer %+v", i, x, y)
 				}
+			}
+		}
+	})
+}
+
+// A caller that is late and goes by OfferBy sends the same segments, each counted at the
+// same time, as one that enqueues each and dequeues it.
+func TestOfferByIsEnqueueAndDequeueAt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := DefaultConfig()
+		c.Burst = units.Bytes(rapid.SampledFrom([]int{0, 40_000}).Draw(t, "burst"))
+		c.CatchUp = rapid.SampledFrom([]units.Time{0, 10 * units.Microsecond, units.Millisecond}).Draw(t, "catch up")
+		by, err1 := New(c)
+		plain, err2 := New(c)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		const flows = 4
+		weighted := rapid.Bool().Draw(t, "weights")
+		for i := range flows {
+			r := []units.Rate{Unpaced, 9 * units.Gbps, units.Gbps, 3 * units.Gbps}[i]
+			for _, s := range []*Scheduler{by, plain} {
+				if _, err := s.AddFlow(r); err != nil {
+					t.Fatal(err)
+				}
+				if weighted && i%2 == 0 {
+					if err := s.SetWeight(FlowID(i), 2+i); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		type segment struct {
+			id   FlowID
+			next units.Time // when the one after may leave
+		}
+		// drain sends what is due, of flows that have so many segments more each.
+		drain := func(s *Scheduler, now units.Time, more [flows]int, fused bool) (sent []segment) {
+			for {
+				at := max(s.NextDue(), now-c.CatchUp)
+				if at > now {
+					return sent
+				}
+				id, ok := s.DequeueAt(at, now)
+				if !ok {
+					continue
+				}
+				sent = append(sent, segment{id, s.Next(id)})
+				for more[id] > 0 {
+					more[id]--
+					leaves := false
+					if fused {
+						at, leaves = s.OfferBy(at, now, id, 9000)
+					} else {
+						leaves = s.Offer(at, id, 9000)
+					}
+					if !leaves {
+						break
+					}
+					sent = append(sent, segment{id, s.Next(id)})
+				}
+			}
+		}
+		now := units.Time(0)
+		for range rapid.IntRange(1, 40).Draw(t, "turns") {
+			now += units.Time(rapid.IntRange(0, 400).Draw(t, "us")) * units.Microsecond / 4
+			id := FlowID(rapid.IntRange(0, flows-1).Draw(t, "flow"))
+			if !by.Queued(id) {
+				by.Enqueue(now, id, 9000)
+				plain.Enqueue(now, id, 9000)
+			}
+			r := rapid.SampledFrom([]units.Rate{units.Gbps, 2 * units.Gbps, 3_000_000_007}).Draw(t, "rate")
+			if err := errors.Join(by.SetRate(id, r), plain.SetRate(id, r)); err != nil {
+				t.Fatal(err)
+			}
+			now += units.Time(rapid.IntRange(0, 100).Draw(t, "late")) * units.Microsecond / 4
+			var more [flows]int
+			for i := range more {
+				more[i] = rapid.IntRange(0, 6).Draw(t, "more")
+			}
+			x, y := drain(by, now, more, true), drain(plain, now, more, false)
+			if !slices.Equal(x, y) {
+				t.Fatalf("at %v %v left, with Enqueue and DequeueAt %v", now, x, y)
+			}
+			if by.Len() != plain.Len() || by.NextDue() != plain.NextDue() {
+				t.Fatalf("%d enqueued, the next due at %v; with Enqueue %d, %v", by.Len(), by.NextDue(), plain.Len(), plain.NextDue())
 			}
 		}
 	})

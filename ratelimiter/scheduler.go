@@ -212,16 +212,32 @@ func (s *Scheduler) Enqueue(now units.Time, id FlowID, n units.Bytes) {
 // flow: it reports whether the segment leaves at once, and counts as sent. If not,
 // it is enqueued.
 func (s *Scheduler) Offer(now units.Time, id FlowID, n units.Bytes) bool {
-	f, due := s.admit(now, id, n)
-	if due > s.now || s.ring.head != none && !s.turns.goesOn(uint32(id)) {
+	_, leaves := s.OfferBy(now, now, id, n)
+	return leaves
+}
+
+// OfferBy is Offer at a past time, for a caller that is late, at now, and would go on
+// with DequeueAt: the segment leaves also if it is due by now, and before all others. It
+// returns the time that DequeueAt would have had: at, or when the segment was due, but
+// no more than CatchUp before now.
+func (s *Scheduler) OfferBy(at, now units.Time, id FlowID, n units.Bytes) (units.Time, bool) {
+	f, due := s.admit(at, id, n)
+	sent := due
+	switch {
+	case due <= s.now && (s.ring.head == none || s.turns.goesOn(uint32(id))):
+	case due > s.now && due <= now && s.ring.head == none && due < s.wheel.earliest(s.links, s.flows):
+		sent = max(due, now-s.cfg.CatchUp)
+		at = s.advance(sent)
+		f.due = due
+	default:
 		s.queue++
 		s.put(uint32(id), f, due)
-		return false
+		return at, false
 	}
 	s.turns.served(uint32(id))
-	f.anchor = due - f.credit
+	f.anchor = sent - f.credit
 	f.last, f.rem = f.head, f.nextRem
-	return true
+	return at, true
 }
 
 // admit takes a segment in and returns when it is due, not before now.

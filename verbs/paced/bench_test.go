@@ -4,8 +4,10 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/cc/timely"
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
@@ -244,5 +246,66 @@ func TestGoroutinesOnOneShim(t *testing.T) {
 	wg.Wait()
 	if s := shim.Stats(); s.Messages < 2000 || s.Stray != 0 {
 		t.Errorf("stats %+v", s)
+	}
+}
+
+// Two threads on two CQs, and one, with TIMELY run on each segment: each posts 16 segments
+// and polls their completions. The time is that of a segment of any thread.
+func BenchmarkTwoThreads(b *testing.B) {
+	for _, threads := range []int{1, 2} {
+		b.Run("threads="+string(rune('0'+threads)), func(b *testing.B) {
+			c := paced.DefaultConfig()
+			c.Engine = func(env cc.Env) (cc.Engine, error) {
+				steady := timely.DefaultConfig() // at line rate, whatever else the machine does
+				steady.TLow, steady.THigh = 100*units.Second, 200*units.Second
+				return timely.New(steady, env)
+			}
+			dev := &nullDevice{start: time.Now(), host: true}
+			shim := must(paced.Wrap(dev, c))(b)
+			var wg sync.WaitGroup
+			begin := make(chan struct{})
+			share := (b.N + threads - 1) / threads
+			for range threads {
+				pd := must(shim.AllocPD())(b)
+				cq := must(shim.CreateCQ(verbs.CQInitAttr{CQE: 64}))(b)
+				q := must(pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 64, MaxSendSGE: 1}}))(b)
+				if err := verbs.ConnectRC(q, verbs.Endpoint{}, verbs.Endpoint{}, verbs.DefaultRC()); err != nil {
+					b.Fatal(err)
+				}
+				wg.Go(func() {
+					<-begin
+					runSegments(b, q, cq, share)
+				})
+			}
+			b.ResetTimer()
+			close(begin)
+			wg.Wait()
+		})
+	}
+}
+
+// runSegments posts n requests of a segment each, 16 at a time, and polls their
+// completions.
+func runSegments(b *testing.B, q verbs.QP, cq verbs.CQ, n int) {
+	wrs := make([]verbs.SendWR, 16)
+	for i := range wrs {
+		wrs[i] = verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: verbs.SendSignaled, SGL: []verbs.SGE{{Addr: 4096, Length: 4096, LKey: 1}}}
+	}
+	var wc [16]verbs.WC
+	for completed := 0; completed < n; {
+		posted, err := q.PostSend(wrs)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		for posted > 0 {
+			k, err := cq.Poll(wc[:])
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			posted -= k
+			completed += k
+		}
 	}
 }

@@ -2,6 +2,8 @@ package paced
 
 import (
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-rdma/sluice/units"
@@ -20,11 +22,12 @@ const settleNap = units.Microsecond
 type channel struct {
 	shim    *Shim
 	inner   verbs.CompChannel
-	refs    int // CQs
-	waiting int // goroutines in Wait
 	adopted bool
+	refs    int          // CQs; guarded by shim.mu
+	waiting atomic.Int32 // goroutines in Wait
 
-	first, last *CQ // with an event, in order, through nextEvent
+	mu          sync.Mutex // guards what follows; the last one, with a shard's lock held or not
+	first, last *CQ        // with an event, in order, through nextEvent
 }
 
 // CreateCompChannel implements verbs.Device.
@@ -42,6 +45,12 @@ func (s *Shim) CreateCompChannel() (verbs.CompChannel, error) {
 // add appends an event of c. A second one before the first was waited for adds
 // nothing.
 func (ch *channel) add(c *CQ) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.append(c)
+}
+
+func (ch *channel) append(c *CQ) {
 	if c.pending {
 		return
 	}
@@ -54,30 +63,59 @@ func (ch *channel) add(c *CQ) {
 	ch.last = c
 }
 
-func (ch *channel) take() *CQ {
-	c := ch.first
-	if c == nil {
-		return nil
+// take takes the oldest event, nil if there is none. If more are left, and somebody has to
+// be reminded of them, it returns the sendCQ to do that by.
+func (ch *channel) take() (c *CQ, more *sendCQ) {
+	ch.mu.Lock()
+	if c = ch.first; c == nil {
+		ch.mu.Unlock()
+		return nil, nil
 	}
 	if ch.first = c.nextEvent; ch.first == nil {
 		ch.last = nil
 	}
 	c.pending = false
-	return c
+	left := ch.first != nil
+	ch.mu.Unlock()
+	if !left || !ch.adopted && ch.waiting.Load() < 2 {
+		return c, nil
+	}
+	return c, ch.waker() // without one, no segment has caused an event
 }
 
 // forget drops the event of a CQ that is destroyed.
 func (ch *channel) forget(c *CQ) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
 	first := ch.first
 	ch.first, ch.last = nil, nil
 	for first != nil {
 		next := first.nextEvent
 		first.pending = false
 		if first != c {
-			ch.add(first)
+			ch.append(first)
 		}
 		first = next
 	}
+}
+
+// waker returns a sendCQ whose segments wake the channel, nil if there is none.
+func (ch *channel) waker() *sendCQ {
+	for _, x := range *ch.shim.shards.Load() {
+		if g := x.waker(ch); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+func (s *shard) waker(ch *channel) *sendCQ {
+	for _, g := range *s.cqs.Load() {
+		if g.channel == ch {
+			return g
+		}
+	}
+	return nil
 }
 
 // Wait implements verbs.CompChannel. It makes the progress of the whole Shim
@@ -92,32 +130,25 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 			end = units.LongNever
 		}
 	}
-	s.mu.Lock()
-	ch.waiting++
-	s.waiting++
-	s.mu.Unlock()
+	ch.waiting.Add(1)
+	s.waiting.Add(1)
 	defer func() {
-		s.mu.Lock()
-		ch.waiting--
-		s.waiting--
-		s.mu.Unlock()
+		ch.waiting.Add(-1)
+		s.waiting.Add(-1)
 	}()
 	for first := true; ; first = false {
 		// Arm, then look: what completes after the look makes an event.
 		if err := ch.arm(); err != nil {
 			return nil, err
 		}
-		s.mu.Lock()
-		if err := s.turn(instant{clock: s, long: now}); err != nil {
-			s.mu.Unlock()
+		if err := ch.progress(instant{clock: s, long: now}); err != nil {
 			return nil, err
 		}
+		// First how things stand, then the events: another goroutine's poll that look
+		// finds ended has put its events here.
+		nap, settled := ch.look()
 		now = s.Clock()
-		c := ch.take()
-		nap, settled := ch.nap(s.core.Now(now)), ch.settled()
-		more := ch.more()
-		s.mu.Unlock()
-		if c != nil {
+		if c, more := ch.take(); c != nil {
 			if err := ch.remind(c, more); err != nil {
 				return nil, err
 			}
@@ -143,6 +174,35 @@ func (ch *channel) Wait(timeout time.Duration) (verbs.CQ, error) {
 	}
 }
 
+// progress makes the progress of all shards but those that wake another channel, or none,
+// and whose lock another goroutine has: it sees to them.
+func (ch *channel) progress(t instant) error {
+	var failed error
+	for _, x := range *ch.shim.shards.Load() {
+		if !ch.lock(x) {
+			continue
+		}
+		if err := x.turn(t); err != nil && failed == nil {
+			failed = err
+		}
+		x.mu.Unlock()
+	}
+	return failed
+}
+
+// lock locks a shard. It does not wait for one whose segments do not wake the channel, and
+// reports whether it has the lock.
+func (ch *channel) lock(x *shard) bool {
+	if x.mu.TryLock() {
+		return true
+	}
+	if x.waker(ch) == nil {
+		return false
+	}
+	x.mu.Lock()
+	return true
+}
+
 // sleep is a span for a provider's Wait, rounded up to whole nanoseconds; negative if
 // there is no end.
 func sleep(span units.Time) time.Duration {
@@ -154,13 +214,12 @@ func sleep(span units.Time) time.Duration {
 
 // arm arms the CQs of the provider whose segments wake this channel.
 func (ch *channel) arm() error {
-	s := ch.shim
-	s.mu.Lock()
-	cqs := s.cqs
-	s.mu.Unlock()
-	for _, g := range cqs {
-		if g.channel == ch {
-			if err := s.arm(g); err != nil {
+	for _, x := range *ch.shim.shards.Load() {
+		for _, g := range *x.cqs.Load() {
+			if g.channel != ch {
+				continue
+			}
+			if err := g.arm(); err != nil {
 				return err
 			}
 		}
@@ -168,85 +227,78 @@ func (ch *channel) arm() error {
 	return nil
 }
 
-// settled reports whether no other goroutine is about to take completions that
-// arrived before the channel was armed.
-func (ch *channel) settled() bool {
-	for _, g := range ch.shim.cqs {
-		if g.channel == ch && !g.settled() {
-			return false
-		}
-	}
-	return true
-}
-
 // remind makes sure that the remaining events are fetched after c's: one event of the
 // provider may have caused several, and may be consumed. It is for programs that
 // sleep on the descriptor of an adopted channel and fetch one event each time it is
-// readable, and for a second goroutine in Wait. g is what more returned. If it fails,
-// the event of c waits again.
+// readable, and for a second goroutine in Wait. c and g are what take returned. If it
+// fails, the event of c waits again.
 func (ch *channel) remind(c *CQ, g *sendCQ) error {
 	if g == nil {
 		return nil
 	}
-	err := ch.shim.wake(g)
+	err := g.wake()
 	if err != nil {
-		ch.shim.mu.Lock()
-		defer ch.shim.mu.Unlock()
 		ch.add(c)
 	}
 	return err
 }
 
-// more returns the sendCQ by which to remind of the events that wait; nil if there are
-// none, nobody has to be reminded, or no segment can have caused an event.
-func (ch *channel) more() *sendCQ {
-	if ch.first == nil || !ch.adopted && ch.waiting < 2 {
-		return nil
-	}
-	for _, g := range ch.shim.cqs {
-		if g.channel == ch {
-			return g
+// look returns after how long a goroutine that sleeps on the channel must look again,
+// or units.Never, and whether no other goroutine is about to take completions that
+// arrived before the channel was armed.
+func (ch *channel) look() (nap units.Time, settled bool) {
+	nap, settled = units.Never, true
+	for _, x := range *ch.shim.shards.Load() {
+		if !ch.lock(x) {
+			nap = min(nap, longestNap)
+			continue
 		}
+		n, ok := x.nap(ch)
+		x.mu.Unlock()
+		nap, settled = min(nap, n), settled && ok
 	}
-	return nil
+	return nap, settled
 }
 
-// nap is after how long a goroutine that sleeps on the channel must look again, or
-// units.Never.
-func (ch *channel) nap(now units.Time) units.Time {
-	s := ch.shim
+// nap is look for what the shard has.
+func (s *shard) nap(ch *channel) (nap units.Time, settled bool) {
 	at := s.deadline()
+	now := s.instant()
 	if s.core.GapsEnd() > now {
 		at = min(at, now+longestNap)
 	}
-	if !ch.settled() {
-		at = min(at, now+settleNap)
-	}
-	for _, g := range s.cqs {
+	settled = true
+	for _, g := range *s.cqs.Load() {
+		if g.channel == ch && !g.settled() {
+			settled = false
+			at = min(at, now+settleNap)
+		}
 		if g.channel != ch && g.inFlight > 0 {
 			at = min(at, max(s.core.Instant(g.polled)+longestNap, now+units.Nanosecond))
 		}
 	}
 	if at == units.Never {
-		return at
+		return at, settled
 	}
-	return max(at-now, 0)
+	return max(at-now, 0), settled
 }
 
 // fired takes an event of the provider: of a CQ of receives, which is the
 // application's, or of one of segments, which is not.
 func (ch *channel) fired(inner verbs.CQ) {
-	s := ch.shim
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch c := s.byInner[inner].(type) {
+	switch c := ch.shim.known(inner).(type) {
 	case *sendCQ:
-		c.armed = false
+		c.fired()
 	case *CQ:
-		if c.armed != disarmed {
-			c.fire()
-		}
+		c.fire(true)
 	}
+}
+
+// fired takes note that the event came for which g was armed.
+func (g *sendCQ) fired() {
+	g.shard.mu.Lock()
+	defer g.shard.mu.Unlock()
+	g.armed = false
 }
 
 // Destroy implements verbs.CompChannel.

@@ -28,6 +28,10 @@ type Config struct {
 	SchemeConfig any
 	// Engine makes the rate engine of one queue pair, in place of Scheme.
 	Engine func(cc.Env) (cc.Engine, error)
+	// Bypass spares an engine that is cc.Bypassed (TIMELY) the acknowledgements of
+	// segments that found no queue, while its rate is the line's. Stats.Bypassed counts
+	// them. It has no effect on what Observe or Watch watches.
+	Bypass bool
 
 	// LineRate is the NIC's line rate; 0 takes the port's.
 	LineRate units.Rate
@@ -62,7 +66,8 @@ type Config struct {
 	Batch int
 
 	// Observe, if set, is called after each engine update with the engine's input and
-	// its answer. It must not call the shim, nor keep a.
+	// its answer. It must not call the shim, nor keep a. For queue pairs that send to
+	// different CQs it may be called at the same time.
 	Observe func(qp *QP, a *cc.Ack, c cc.Control)
 }
 

@@ -1,7 +1,9 @@
 package paced_test
 
 import (
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +43,7 @@ func (g *barrier) pass(call string) {
 type gatedDevice struct {
 	verbs.Device
 	*barrier
+	cqs atomic.Int64
 }
 
 func (d *gatedDevice) Port(n int) (verbs.PortAttr, error) { d.pass("Port"); return d.Device.Port(n) }
@@ -50,7 +53,7 @@ func (d *gatedDevice) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 		a.Channel = ch.CompChannel
 	}
 	cq, err := d.Device.CreateCQ(a)
-	return &gatedCQ{cq, d.barrier}, err
+	return &gatedCQ{CQ: cq, barrier: d.barrier, poll: "Poll of CQ " + strconv.Itoa(int(d.cqs.Add(1)))}, err
 }
 func (d *gatedDevice) AllocPD() (verbs.PD, error) {
 	d.pass("AllocPD")
@@ -70,14 +73,28 @@ type gatedChannel struct {
 }
 
 func (c *gatedChannel) Destroy() error { c.pass("ch.Destroy"); return nil }
+func (c *gatedChannel) Wait(time.Duration) (verbs.CQ, error) {
+	c.pass("Wait")
+	return nil, verbs.ErrTimeout
+}
 
 type gatedCQ struct {
 	verbs.CQ
 	*barrier
+	poll   string // what its Poll is called
+	refuse error
 }
 
-func (c *gatedCQ) ReqNotify(bool) error { c.pass("ReqNotify"); return nil }
-func (c *gatedCQ) Destroy() error       { c.pass("cq.Destroy"); return nil }
+func (c *gatedCQ) Poll(wc []verbs.WC) (int, error) { c.pass(c.poll); return c.CQ.Poll(wc) }
+
+func (c *gatedCQ) ReqNotify(bool) error {
+	c.pass("ReqNotify")
+	return c.refuse
+}
+func (c *gatedCQ) Destroy() error {
+	c.pass("cq.Destroy")
+	return c.refuse
+}
 
 type gatedPD struct {
 	verbs.PD
@@ -101,8 +118,10 @@ func (q *gatedQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	if q.refuse {
 		return 0, verbs.ErrAccess
 	}
+	q.pass("PostSend")
 	return q.QP.PostSend(wrs)
 }
+func (q *gatedQP) PostRecv([]verbs.RecvWR) (int, error) { q.pass("PostRecv"); return 1, nil }
 func (q *gatedQP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	q.pass("Modify")
 	if mask == verbs.AttrState {

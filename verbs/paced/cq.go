@@ -3,6 +3,8 @@ package paced
 import (
 	"errors"
 	"math"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-rdma/sluice/completions"
@@ -17,6 +19,7 @@ import (
 // CQ for receives because a failed completion does not say which of the two it
 // belongs to.
 type sendCQ struct {
+	shard      *shard
 	cq         verbs.CQ
 	channel    *channel // what it wakes, nil if nothing
 	size, used int      // entries; QPs' depths
@@ -47,7 +50,7 @@ const kickRoom = 1
 // sendCQFor returns the sendCQ with room for n segments of a QP with these CQs, and
 // reserves it. Its events go to where the application sleeps: the channel of its send
 // CQ or else, since segments must go on while it waits for receives, of its receive CQ.
-func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
+func (s *shard) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
 	ch := send.channel
@@ -58,7 +61,7 @@ func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 	if g != nil {
 		return g, nil
 	}
-	g = &sendCQ{channel: ch, size: size, used: n, polled: s.Clock()}
+	g = &sendCQ{shard: s, channel: ch, size: size, used: n, polled: s.Clock()}
 	g.sample.Stamped = s.stamped()
 	attr := verbs.CQInitAttr{CQE: size, Timestamps: g.sample.Stamped}
 	if ch != nil {
@@ -80,20 +83,20 @@ func (s *Shim) sendCQFor(send, recv *CQ, n int) (*sendCQ, error) {
 			return nil, errors.Join(err, cq.Destroy())
 		}
 	}
+	s.know(cq, g)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cqs = append(s.cqs[:len(s.cqs):len(s.cqs)], g)
-	s.byInner[cq] = g
+	s.addSendCQ(g)
 	return g, nil
 }
 
 // reserve takes room for n segments on a sendCQ of a channel. If none has room it
 // returns the size of the next one.
-func (s *Shim) reserve(ch *channel, n int) (g *sendCQ, size int) {
+func (s *shard) reserve(ch *channel, n int) (g *sendCQ, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size = 4096
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.channel != ch {
 			continue
 		}
@@ -110,8 +113,9 @@ func (s *Shim) reserve(ch *channel, n int) (g *sendCQ, size int) {
 	return nil, size
 }
 
-// arm arms g for the next completion, if it is not.
-func (s *Shim) arm(g *sendCQ) error {
+// arm arms g for the next completion, if it is not armed.
+func (g *sendCQ) arm() error {
+	s := g.shard
 	s.mu.Lock()
 	if g.armed {
 		s.mu.Unlock()
@@ -137,7 +141,8 @@ func (s *Shim) arm(g *sendCQ) error {
 func (g *sendCQ) settled() bool { return g.rounds >= g.lookAfter }
 
 // wake makes an event on g's channel, whatever goes on on its queue pairs.
-func (s *Shim) wake(g *sendCQ) error {
+func (g *sendCQ) wake() error {
+	s := g.shard
 	s.making.Lock()
 	defer s.making.Unlock()
 	if err := g.makeWaker(s.dev); err != nil {
@@ -204,6 +209,14 @@ func (g *sendCQ) destroy() error {
 // destroySendCQs destroys those of a channel, or those of none. What can't be
 // destroyed stays.
 func (s *Shim) destroySendCQs(ch *channel) error {
+	var errs []error
+	for _, x := range *s.shards.Load() {
+		errs = append(errs, x.destroySendCQs(ch))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *shard) destroySendCQs(ch *channel) error {
 	s.making.Lock()
 	defer s.making.Unlock()
 	s.mu.Lock()
@@ -213,7 +226,7 @@ func (s *Shim) destroySendCQs(ch *channel) error {
 		s.mu.Lock()
 	}
 	var keep, gone []*sendCQ
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.channel == ch {
 			g.busy = true // for a goroutine that iterates over an earlier list of them
 			gone = append(gone, g)
@@ -221,37 +234,60 @@ func (s *Shim) destroySendCQs(ch *channel) error {
 			keep = append(keep, g)
 		}
 	}
-	s.cqs = keep
+	s.cqs.Store(&keep)
 	s.mu.Unlock()
 	var errs []error
-	for i, g := range gone {
+	var left []*sendCQ
+	for _, g := range gone {
 		if err := g.destroy(); err != nil {
-			errs = append(errs, err)
+			errs, left = append(errs, err), append(left, g)
 			continue
 		}
-		gone[i] = nil
-		s.mu.Lock()
-		delete(s.byInner, g.cq)
-		s.mu.Unlock()
+		s.forget(g.cq)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range gone {
-		if g != nil {
-			g.busy = false
-			s.cqs = append(s.cqs[:len(s.cqs):len(s.cqs)], g)
-		}
+	for _, g := range left {
+		g.busy = false
+		s.addSendCQ(g)
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Shim) polling(ch *channel) bool {
-	for _, g := range s.cqs {
+// addSendCQ enters one. The lock is held.
+func (s *shard) addSendCQ(g *sendCQ) {
+	cqs := append(slices.Clone(*s.cqs.Load()), g)
+	s.cqs.Store(&cqs)
+}
+
+// polling reports whether one of a channel is being polled. The lock is held.
+func (s *shard) polling(ch *channel) bool {
+	for _, g := range *s.cqs.Load() {
 		if g.channel == ch && g.busy {
 			return true
 		}
 	}
 	return false
+}
+
+// know enters an object by the provider's, and forget removes it.
+func (s *Shim) know(inner, own any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byInner[inner] = own
+}
+
+func (s *Shim) forget(inner any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byInner, inner)
+}
+
+// known returns what know entered, or nil.
+func (s *Shim) known(inner any) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byInner[inner]
 }
 
 // CQ is the application's completion queue on a Shim. It implements verbs.CQ.
@@ -261,21 +297,43 @@ func (s *Shim) polling(ch *channel) bool {
 type CQ struct {
 	shim    *Shim
 	channel *channel
-	refs    int // queue pairs, counted for send and for receive
+	adopted bool     // recv is the program's to destroy
+	recv    verbs.CQ // the provider's, of receives only
 
-	sends     completions.Queue
-	capacity  int      // of all queue pairs that send here
-	recv      verbs.CQ // the provider's, of receives only
-	recvFirst bool     // whose turn it is
-	adopted   bool     // recv is the program's to destroy
+	shard atomic.Pointer[shard] // of queue pairs that send here; nil before the first
+	// others are the shards of queue pairs that receive here and send elsewhere. They are
+	// replaced, never changed in place, with shim.mu held.
+	others atomic.Pointer[[]other]
+	refs   int // queue pairs, counted for send and for receive; guarded by shim.mu
 
-	armed     arming
+	recvFirst atomic.Bool // whose turn it is
+
+	// Guarded by the shard's lock.
+	sends    completions.Queue
+	capacity int    // of all queue pairs that send here
+	polls    uint32 // of sends
+
+	armed atomic.Uint32 // an arming
+
+	// Guarded by the channel's lock.
 	pending   bool // in channel.events
 	nextEvent *CQ
+
+	_ [cqSize - 136]byte
 }
 
+// other is a shard of queue pairs that receive on a CQ and send to another.
+type other struct {
+	shard *shard
+	qps   int
+}
+
+// cqSize is a size class of Go that is whole cache lines, so that threads that poll
+// different CQs share none.
+const cqSize = 192
+
 // arming says which event a CQ is armed for.
-type arming uint8
+type arming = uint32
 
 const (
 	disarmed arming = iota
@@ -303,52 +361,119 @@ func (s *Shim) CreateCQ(a verbs.CQInitAttr) (verbs.CQ, error) {
 	return c, nil
 }
 
-// addQP makes room for a queue pair's completions.
+// addQP makes room for a queue pair's completions. The shard's lock is held.
 func (c *CQ) addQP(messages int) {
-	c.refs++
 	c.capacity += messages
 	c.sends.Reserve(c.capacity)
 }
 
-// removeQP takes it back.
-func (c *CQ) removeQP(messages int) {
-	c.refs--
-	c.capacity -= messages
+// refer counts n queue pairs of the shard, 1 or -1, which send to one CQ and receive on
+// another.
+func (s *shard) refer(send, recv *CQ, n int) {
+	s.Shim.mu.Lock()
+	defer s.Shim.mu.Unlock()
+	send.refs += n
+	recv.refs += n
+	if send == recv {
+		return
+	}
+	var others []other
+	if p := recv.others.Load(); p != nil {
+		others = slices.Clone(*p)
+	}
+	i := slices.IndexFunc(others, func(o other) bool { return o.shard == s })
+	switch {
+	case i < 0:
+		others = append(others, other{s, n})
+	case others[i].qps+n > 0:
+		others[i].qps += n
+	default:
+		others = slices.Delete(others, i, i+1)
+	}
+	recv.others.Store(&others)
 }
 
-// Poll implements verbs.CQ. It makes the progress of the whole Shim.
+// Poll implements verbs.CQ. It makes the progress of the queue pairs of c and, now and
+// then, of those whose progress nobody makes.
 func (c *CQ) Poll(wc []verbs.WC) (int, error) {
-	s := c.shim
 	// Sends and receives take turns, so that neither starves; the provider's
 	// CQ is not polled for receives if there is something to return already.
-	if c.recvFirst {
-		if err := s.progress(s.now()); err != nil {
+	if c.recvFirst.Load() {
+		if _, err := c.pollSends(nil); err != nil {
 			return 0, err
 		}
 		n, err := c.recv.Poll(wc)
 		if err != nil || n == len(wc) {
-			c.recvFirst = false
+			c.recvFirst.Store(false)
 			return n, err
 		}
-		s.mu.Lock()
-		sends := c.sends.Pop(wc[n:])
-		s.mu.Unlock()
-		c.recvFirst = sends > 0
+		sends := c.pop(wc[n:])
+		c.recvFirst.Store(sends > 0)
 		return n + sends, nil
 	}
-	s.mu.Lock()
-	if err := s.turn(s.now()); err != nil {
-		s.mu.Unlock()
+	sends, err := c.pollSends(wc)
+	if err != nil {
 		return 0, err
 	}
-	sends := c.sends.Pop(wc)
-	s.mu.Unlock()
 	if sends > 0 {
-		c.recvFirst = true
+		c.recvFirst.Store(true)
 		return sends, nil
 	}
 	return c.recv.Poll(wc)
 }
+
+// turnOthers makes the progress of the shards of queue pairs that receive here.
+func (c *CQ) turnOthers() error {
+	p := c.others.Load()
+	if p == nil {
+		return nil
+	}
+	own := c.shard.Load()
+	for _, o := range *p {
+		if o.shard == own {
+			continue
+		}
+		if err := o.shard.progress(c.shim.now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pop takes completions of sends that are there.
+func (c *CQ) pop(wc []verbs.WC) int {
+	x := c.shard.Load()
+	if x == nil {
+		return 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return c.sends.Pop(wc)
+}
+
+// pollSends makes progress and takes completions of sends; with no wc, only progress.
+func (c *CQ) pollSends(wc []verbs.WC) (n int, err error) {
+	tend := true
+	if x := c.shard.Load(); x != nil {
+		x.mu.Lock()
+		if err = x.turn(c.shim.now()); err == nil {
+			n = c.sends.Pop(wc)
+		}
+		c.polls++
+		tend = n == 0 && len(wc) > 0 || c.polls%tendEvery == 0
+		x.mu.Unlock()
+	}
+	if n == 0 && err == nil {
+		err = c.turnOthers()
+	}
+	if tend && err == nil {
+		c.tend()
+	}
+	return n, err
+}
+
+// tendEvery is how many polls in a row may find something before c.tend.
+const tendEvery = 64
 
 // ReqNotify implements verbs.CQ.
 func (c *CQ) ReqNotify(solicitedOnly bool) error {
@@ -357,20 +482,12 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 		to = armedSolicited
 	}
 	// First here: an event of the provider's that comes at once is for the program.
-	before := c.arm(to)
+	before := c.armed.Swap(to)
 	err := c.recv.ReqNotify(solicitedOnly)
 	if err != nil {
-		c.arm(before)
+		c.armed.Store(before)
 	}
 	return err
-}
-
-// arm sets for which event c is armed, and returns for which it was.
-func (c *CQ) arm(to arming) (before arming) {
-	c.shim.mu.Lock()
-	defer c.shim.mu.Unlock()
-	before, c.armed = c.armed, to
-	return before
 }
 
 // Cap implements verbs.CQ.
@@ -390,6 +507,7 @@ func (c *CQ) Destroy() error {
 			return err
 		}
 	}
+	c.vacate()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byInner, c.recv)
@@ -405,20 +523,30 @@ func (c *CQ) Destroy() error {
 // of a request calls for one. fromNIC says that a completion of the provider caused
 // wc.
 func (c *CQ) notify(wc *verbs.WC, q *QP, fromNIC bool) {
-	if c.armed == armedAny || c.armed == armedSolicited && wc.Status != ib.WCSuccess {
-		c.fire()
-		if ch := c.channel; !fromNIC && ch != nil && (ch.waiting > 0 || ch.adopted) {
-			q.kick()
-		}
+	if !c.fire(wc.Status != ib.WCSuccess) || fromNIC {
+		return
+	}
+	if ch := c.channel; ch != nil && (ch.adopted || ch.waiting.Load() > 0) {
+		q.kick()
 	}
 }
 
-// fire puts the event that c was armed for on its channel.
-func (c *CQ) fire() {
-	c.armed = disarmed
+// fire puts the event that c is armed for on its channel and reports true, unless it is
+// armed for no event, or only for solicited ones and this is none.
+func (c *CQ) fire(solicited bool) bool {
+	for {
+		a := c.armed.Load()
+		if a == disarmed || a == armedSolicited && !solicited {
+			return false
+		}
+		if c.armed.CompareAndSwap(a, disarmed) {
+			break
+		}
+	}
 	if c.channel != nil {
 		c.channel.add(c)
 	}
+	return true
 }
 
 // kick wakes goroutines that sleep on the channel of the QP's completions. The QP

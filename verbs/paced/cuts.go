@@ -44,7 +44,7 @@ func (c *Cuts) add(d *Cuts) {
 
 // causeOf returns the signal of an acknowledgement that the engine uses.
 func (q *QP) causeOf(a *cc.Ack) Cause {
-	switch scheme := q.shim.scheme; {
+	switch scheme := q.shard.scheme; {
 	case scheme == nil:
 	case scheme.EIN && a.EIN:
 		return ByEIN

@@ -78,15 +78,13 @@ func (s *Shim) AsyncEvent(timeout time.Duration) (verbs.AsyncEvent, error) {
 	if err != nil {
 		return e, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if e.QP != nil {
-		if q, ok := s.byInner[e.QP].(*QP); ok {
+		if q, ok := s.known(e.QP).(*QP); ok {
 			e.QP = q
 		}
 	}
 	if e.CQ != nil {
-		switch c := s.byInner[e.CQ].(type) {
+		switch c := s.known(e.CQ).(type) {
 		case *CQ:
 			e.CQ = c
 		case *sendCQ:

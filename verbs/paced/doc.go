@@ -10,8 +10,9 @@
 //
 // A Shim has no thread. It works inside the calls that the application makes
 // anyway: PostSend sends what may leave at once; CQ.Poll takes completions and
-// sends what has come due; CompChannel.Wait does the same each time it wakes: when
-// a completion arrives and when a segment is due. A program that neither polls nor
+// sends what has come due, of the queue pairs of that CQ, and of others that nobody
+// has polled for a while; CompChannel.Wait does the same for all queue pairs each time
+// it wakes: when a completion arrives and when a segment is due. A program that neither polls nor
 // waits while it has work posted gives the shim no time: segments that are not yet
 // with the NIC are not sent.
 //
@@ -27,10 +28,11 @@
 //
 // # Concurrency
 //
-// The rules are those of package verbs. One lock guards the shim's state. Of
-// the provider's calls only PostSend is made with it held, so a provider must not call
-// back into the shim from there; control calls, polls and waits of one thread hold up
-// no other one. Nothing on the data path allocates.
+// The rules are those of package verbs. Queue pairs that send to one CQ are a shard: a
+// core with its own lock. Threads of which each has a CQ of its own share no lock on the
+// data path. Of the provider's calls only PostSend is made with a shard's lock held, so
+// a provider must not call back into the shim from there; control calls, polls and waits
+// of one thread hold up no other one. Nothing on the data path allocates.
 //
 // docs/shim.md follows a write through the shim and lists what is guaranteed.
 package paced

@@ -464,8 +464,11 @@ func TestACQThatFails(t *testing.T) {
 	if fine.Outstanding() != 0 || stuck.Outstanding() == 0 {
 		t.Errorf("outstanding: %v and %v", fine.Outstanding(), stuck.Outstanding())
 	}
-	if _, err := p.cq.Poll(make([]verbs.WC, 1)); !errors.Is(err, overrun) {
+	if _, err := cq.Poll(make([]verbs.WC, 1)); !errors.Is(err, overrun) {
 		t.Errorf("Poll: %v", err)
+	}
+	if n, err := p.cq.Poll(make([]verbs.WC, 1)); n != 1 || err != nil {
+		t.Errorf("Poll of the other: %d, %v", n, err)
 	}
 }
 

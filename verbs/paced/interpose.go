@@ -14,23 +14,35 @@ import (
 // more until something is posted, modified or destroyed: the Shim has nothing
 // outstanding on any queue pair, and c holds no completion.
 func (c *CQ) PollSends(wc []verbs.WC) (n int, idle bool, err error) {
-	s := c.shim
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.turn(s.now()); err != nil {
+	if n, err = c.pollSends(wc); err != nil {
 		return 0, false, err
 	}
-	n = c.sends.Pop(wc)
-	return n, c.sends.Len() == 0 && s.idle(), nil
+	return n, c.idle(), nil
+}
+
+// idle reports whether no completion waits in c, and no shard has anything to do.
+func (c *CQ) idle() bool {
+	own := c.shard.Load()
+	for _, x := range *c.shim.shards.Load() {
+		if x != own && x.turned.Load() != noWork {
+			return false
+		}
+	}
+	if own == nil {
+		return true
+	}
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	return c.sends.Len() == 0 && own.idle()
 }
 
 // idle reports whether nothing is with the provider and nothing can be sent. What
 // a queue pair keeps in SQD waits for a change of state.
-func (s *Shim) idle() bool {
+func (s *shard) idle() bool {
 	if s.core.InFlight() > 0 || s.core.Filed() > 0 {
 		return false
 	}
-	for _, g := range s.cqs {
+	for _, g := range *s.cqs.Load() {
 		if g.inFlight > 0 || g.stale {
 			return false
 		}
@@ -46,7 +58,7 @@ func (q *QP) SendCQ() verbs.CQ { return q.sends.cq }
 
 // PostWhole is PostSend of all requests or, with an error, of none.
 func (q *QP) PostWhole(wrs []verbs.SendWR) error {
-	_, err := q.post(q.shim.now(), wrs, true)
+	_, err := q.post(q.shard.now(), wrs, true)
 	return err
 }
 
@@ -64,15 +76,11 @@ func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, nap units.Time, settled bool,
 	if err := own.arm(); err != nil {
 		return nil, 0, false, err
 	}
-	s.mu.Lock()
-	if err := s.turn(s.now()); err != nil {
-		s.mu.Unlock()
+	if err := own.progress(s.now()); err != nil {
 		return nil, 0, false, err
 	}
-	nap, settled = own.nap(s.instant()), own.settled()
-	cq = own.take()
-	more := own.more()
-	s.mu.Unlock()
+	nap, settled = own.look()
+	cq, more := own.take()
 	if cq != nil {
 		if err := own.remind(cq, more); err != nil {
 			return nil, 0, false, err
@@ -86,13 +94,11 @@ func (s *Shim) Look(ch verbs.CompChannel) (cq *CQ, nap units.Time, settled bool,
 // call Look next. If inner was adopted, it is the event that the program armed it
 // for.
 func (s *Shim) Fired(inner verbs.CQ) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch c := s.byInner[inner].(type) {
+	switch c := s.known(inner).(type) {
 	case *sendCQ:
-		c.armed = false
+		c.fired()
 	case *CQ:
-		c.armed = disarmed
+		c.armed.Store(disarmed)
 	}
 }
 

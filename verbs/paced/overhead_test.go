@@ -19,6 +19,8 @@ import (
 type overhead struct {
 	timely     bool
 	batch, qps int
+	// bypass is TIMELY at line rate, spared by Config.Bypass.
+	bypass bool
 }
 
 const (
@@ -51,9 +53,11 @@ type turner struct {
 	dev  *nullDevice
 	cq   verbs.CQ
 	qps  []verbs.QP // of consecutive numbers
-	next int
-	wrs  [16]verbs.SendWR
-	wc   [16]verbs.WC
+	// stats are the shim's, if it is one.
+	stats func() paced.Stats
+	next  int
+	wrs   [16]verbs.SendWR
+	wc    [16]verbs.WC
 	// What the next turn posts: one request on each of these, or as many on one
 	// queue pair where due is one.
 	due  [16]verbs.QP
@@ -69,15 +73,20 @@ func newTurner(t testing.TB, o overhead, shim bool) *turner {
 	if shim {
 		cfg := paced.DefaultConfig()
 		if o.timely {
+			cfg.Bypass = o.bypass
 			cfg.Engine = func(env cc.Env) (cc.Engine, error) {
 				c := timely.DefaultConfig()
+				if o.bypass {
+					return timely.New(c, env)
+				}
 				c.MaxRate = overheadPace / units.Rate(o.qps)
 				c.MinRate = min(c.MaxRate, env.LineRate)
 				e, err := timely.New(c, env)
 				return &unsteady{Engine: e}, err
 			}
 		}
-		dev = must(paced.Wrap(dev, cfg))(t)
+		s := must(paced.Wrap(dev, cfg))(t)
+		dev, w.stats = s, s.Stats
 	}
 	pd := must(dev.AllocPD())(t)
 	w.cq = must(dev.CreateCQ(verbs.CQInitAttr{CQE: 1 << 14}))(t)
@@ -88,7 +97,7 @@ func newTurner(t testing.TB, o overhead, shim bool) *turner {
 		}
 		w.qps = append(w.qps, q)
 	}
-	if o.timely && shim {
+	if o.timely && shim && !o.bypass {
 		// What is paced has requests waiting, and comes due one queue pair after
 		// the other.
 		for _, q := range w.qps {
@@ -117,7 +126,7 @@ func (w *turner) post(t testing.TB, q verbs.QP, n int) {
 
 // spread says that a batch goes to as many queue pairs: those that are paced come
 // due in turn.
-func (w *turner) spread() bool { return w.timely && len(w.qps) > 1 }
+func (w *turner) spread() bool { return w.timely && !w.bypass && len(w.qps) > 1 }
 
 // aim chooses what the next turn posts, one queue pair after the other.
 func (w *turner) aim() {
@@ -147,7 +156,7 @@ func (w *turner) turn(t testing.TB) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !w.shim || !w.timely {
+	if !w.shim || !w.timely || w.bypass {
 		w.aim()
 		return n
 	}
@@ -166,7 +175,7 @@ func BenchmarkOverhead(b *testing.B) {
 	for _, timely := range []bool{false, true} {
 		for _, batch := range []int{1, 16} {
 			for _, qps := range []int{1, 1000} {
-				o := overhead{timely, batch, qps}
+				o := overhead{timely: timely, batch: batch, qps: qps}
 				b.Run(fmt.Sprintf("timely=%v/batch=%d/qps=%d", timely, batch, qps), func(b *testing.B) {
 					raw, shim := newTurner(b, o, false), newTurner(b, o, true)
 					m := medians(b, func() int { return raw.turn(b) }, func() int { return shim.turn(b) })
@@ -177,10 +186,20 @@ func BenchmarkOverhead(b *testing.B) {
 			}
 		}
 	}
+	for _, qps := range []int{1, 1000} {
+		o := overhead{timely: true, batch: 16, qps: qps, bypass: true}
+		b.Run(fmt.Sprintf("bypass/batch=16/qps=%d", qps), func(b *testing.B) {
+			raw, shim := newTurner(b, o, false), newTurner(b, o, true)
+			m := medians(b, func() int { return raw.turn(b) }, func() int { return shim.turn(b) })
+			b.ReportMetric(m[1]-m[0], "added-ns/segment")
+			s := shim.stats()
+			b.ReportMetric(100*float64(s.Bypassed)/float64(s.Samples), "bypassed-%")
+		})
+	}
 	// What of it is not the shim's own: it reads the clock twice for a turn, and
 	// calls the engine for each segment.
 	b.Run("parts", func(b *testing.B) {
-		dev := newTurner(b, overhead{false, 1, 1}, false).dev
+		dev := newTurner(b, overhead{batch: 1, qps: 1}, false).dev
 		e, err := timely.New(timely.DefaultConfig(), cc.Env{LineRate: overheadPace, BaseRTT: 20 * units.Microsecond, MTU: 1024})
 		if err != nil {
 			b.Fatal(err)
@@ -215,7 +234,7 @@ func medians(b *testing.B, do ...func() int) []float64 {
 }
 
 func TestTheWholeWayAllocatesNothing(t *testing.T) {
-	for _, o := range []overhead{{false, 1, 1}, {false, 16, 8}, {true, 1, 1}, {true, 16, 8}} {
+	for _, o := range []overhead{{false, 1, 1, false}, {false, 16, 8, false}, {true, 1, 1, false}, {true, 16, 8, false}, {true, 16, 8, true}} {
 		w := newTurner(t, o, true)
 		done := 0
 		if n := testing.AllocsPerRun(1000, func() { done += w.turn(t) }); n != 0 {

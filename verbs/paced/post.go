@@ -14,7 +14,7 @@ import (
 // be found without the NIC. A request whose memory is not registered may fail only
 // in its completion.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
-	return q.post(q.shim.now(), wrs, false)
+	return q.post(q.shard.now(), wrs, false)
 }
 
 // PostSendAt is PostSend at the time now, a reading of Shim.Clock.
@@ -25,18 +25,18 @@ func (q *QP) PostSendAt(now units.LongTime, wrs []verbs.SendWR) (int, error) {
 // post takes requests up to the first that is wrong or has no room; if whole, all or
 // none.
 func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
+	s := q.shard
 	t.look()
-	s := q.shim
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.in(s.core)
+	if s.core.Filed() > 0 {
+		s.release(&t) // which may unlock
+	}
 	switch q.core.State() {
 	case ib.RTS, ib.SQD, ib.SQE, ib.Err:
 	default:
 		return 0, q.errorf("post_send", verbs.ErrState, "the queue pair is in %s: take it to RTS", q.core.State())
-	}
-	if s.core.Filed() > 0 {
-		s.release(&t)
 	}
 	var err error
 	if whole {
@@ -68,7 +68,7 @@ func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
 			q.core.Offer(t.now)
 			s.release(&t)
 		}
-		s.alert()
+		s.publish(t.long)
 	}
 	return n, err
 }
@@ -83,7 +83,7 @@ func (q *QP) wrong(err error) error { return q.errorf("post_send", verbs.ErrInva
 // posted takes note of what became of a batch: the provider took that many of its
 // requests, all if err is nil.
 func (q *QP) posted(now units.Time, b *core.Batch, taken int, err error) {
-	s := q.shim
+	s := q.shard
 	var why core.Refusal
 	if err == nil {
 		taken = len(b.WRs)
@@ -125,7 +125,7 @@ func (q *QP) finish(fromNIC bool) {
 		if wc == nil {
 			return
 		}
-		if q.cq.armed != disarmed {
+		if q.cq.armed.Load() != disarmed {
 			q.cq.notify(wc, q, fromNIC)
 		}
 	}

@@ -23,7 +23,7 @@ type QP struct {
 	// of what a segment costs is fetching this. At more than 1792 bytes Go would
 	// give it 2048, and the same fields of all queue pairs would compete for a few
 	// sets of a cache.
-	shim  *Shim
+	shard *shard
 	inner verbs.QP
 	sends *sendCQ // where the provider completes the segments
 	cq    *CQ     // where the application gets its completions
@@ -53,7 +53,7 @@ const (
 	maxQPs     = 1<<24 - 1
 )
 
-func (s *Shim) qpOf(wrid uint64) *QP {
+func (s *shard) qpOf(wrid uint64) *QP {
 	i := int(wrid >> indexShift)
 	if i >= len(s.qps) || s.qps[i] == nil || !s.qps[i].core.Named(wrid) {
 		return nil
@@ -91,8 +91,12 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if most := s.attr.MaxQPWR; most > 0 && a.Cap.MaxSendWR > most {
 		return bad(verbs.ErrInvalid, "Cap.MaxSendWR is %d, and the device takes %d", a.Cap.MaxSendWR, most)
 	}
+	x, err := send.home()
+	if err != nil {
+		return nil, err
+	}
 	q := &QP{
-		shim: s, cq: send, recv: recv, cap: a.Cap, port: 1, mtu: 1024,
+		shard: x, cq: send, recv: recv, cap: a.Cap, port: 1, mtu: 1024,
 	}
 	if q.cap.MaxSendSGE == 0 {
 		q.cap.MaxSendSGE = 1
@@ -105,8 +109,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		q.depth = min(q.depth, s.attr.MaxQPWR)
 	}
 
-	var err error
-	if q.sends, err = s.sendCQFor(send, recv, q.depth); err != nil {
+	if q.sends, err = x.sendCQFor(send, recv, q.depth); err != nil {
 		return nil, err
 	}
 	sigAll := a.SigAll
@@ -123,8 +126,8 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 		}
 	}
 	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		x.mu.Lock()
+		defer x.mu.Unlock()
 		q.sends.used -= q.depth
 		return nil, err
 	}
@@ -133,7 +136,7 @@ func (p *pd) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 
 // enter makes q one of the shim's.
 func (q *QP) enter(a *core.QPConfig) error {
-	s := q.shim
+	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.qps)-len(s.vacant) >= maxQPs {
@@ -147,12 +150,12 @@ func (q *QP) enter(a *core.QPConfig) error {
 	}
 	q.renew()
 	q.cq.addQP(q.cap.MaxSendWR)
-	q.recv.refs++
+	s.refer(q.cq, q.recv, 1)
 	return nil
 }
 
 // place enters q in the shim's tables.
-func (s *Shim) place(q *QP) {
+func (s *shard) place(q *QP) {
 	if n := len(s.vacant); n > 0 {
 		q.index, s.vacant = s.vacant[n-1], s.vacant[:n-1]
 	} else {
@@ -161,20 +164,20 @@ func (s *Shim) place(q *QP) {
 		s.gens = append(s.gens, 0)
 	}
 	s.qps[q.index] = q
-	s.byInner[q.inner] = q
+	s.know(q.inner, q)
 }
 
 // unplace takes it out.
-func (s *Shim) unplace(q *QP) {
+func (s *shard) unplace(q *QP) {
 	s.qps[q.index] = nil
 	s.vacant = append(s.vacant, q.index)
-	delete(s.byInner, q.inner)
+	s.forget(q.inner)
 }
 
 // renew makes completions of segments posted so far strays.
 func (q *QP) renew() {
-	q.shim.gens[q.index]++
-	q.core.Name(uint64(q.index)<<indexShift | uint64(q.shim.gens[q.index])<<genShift)
+	q.shard.gens[q.index]++
+	q.core.Name(uint64(q.index)<<indexShift | uint64(q.shard.gens[q.index])<<genShift)
 }
 
 // lineRate is the NIC's line rate at a port, 0 if that is not known.
@@ -213,15 +216,15 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 // Control returns what the engine allows at present; without an engine, the
 // line rate.
 func (q *QP) Control() cc.Control {
-	q.shim.mu.Lock()
-	defer q.shim.mu.Unlock()
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
 	return q.core.Control()
 }
 
 // Outstanding returns the payload bytes that are with the NIC.
 func (q *QP) Outstanding() units.Bytes {
-	q.shim.mu.Lock()
-	defer q.shim.mu.Unlock()
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
 	return q.core.Outstanding()
 }
 
@@ -257,7 +260,7 @@ func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 // sweep takes what the provider completed of requests that are forgotten, so
 // that it does not fill the CQ.
 func (q *QP) sweep() error {
-	s := q.shim
+	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !q.sends.stale {
@@ -287,9 +290,9 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrPort != 0 {
 		q.port = a.Port
 	}
-	refused := from == ib.RTR && to == ib.RTS && q.shim.cfg.NICRate > 0 && q.limitNIC(q.shim.cfg.NICRate) != nil
+	refused := from == ib.RTR && to == ib.RTS && q.shard.cfg.NICRate > 0 && q.limitNIC(q.shard.cfg.NICRate) != nil
 
-	s := q.shim
+	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if refused {
@@ -310,7 +313,7 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 // returns the present one. Meanwhile nothing is sent, unless the state is RTS, or ERR,
 // where the provider flushes what is sent.
 func (q *QP) leave(to ib.QPState) (from ib.QPState, err error) {
-	s := q.shim
+	s := q.shard
 	s.mu.Lock()
 	from = q.core.State()
 	s.mu.Unlock()
@@ -333,7 +336,7 @@ func (q *QP) stay(from, to ib.QPState) {
 	if to == same || to == ib.Err || to == ib.RTS {
 		return
 	}
-	s := q.shim
+	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.core.State() == to {
@@ -343,7 +346,7 @@ func (q *QP) stay(from, to ib.QPState) {
 
 // arrive takes note of a new state.
 func (q *QP) arrive(state ib.QPState) {
-	s := q.shim
+	s := q.shard
 	switch state {
 	case same:
 	case ib.RTS:
@@ -351,13 +354,15 @@ func (q *QP) arrive(state ib.QPState) {
 		t.read(s.core)
 		q.core.Resume(t.now)
 		s.release(&t)
-		s.alert()
+		s.publish(t.long)
 	case ib.Reset:
 		q.clear()
 		q.renew()
 	case ib.Err:
-		q.core.Fail(s.instant())
+		now := s.Clock()
+		q.core.Fail(s.core.Now(now))
 		q.finish(false)
+		s.publish(now)
 	default:
 		q.core.Stop(s.instant(), state)
 	}
@@ -365,7 +370,7 @@ func (q *QP) arrive(state ib.QPState) {
 
 // clear forgets everything that was posted.
 func (q *QP) clear() {
-	if n := q.core.Clear(q.shim.instant(), &q.cq.sends); n > 0 {
+	if n := q.core.Clear(q.shard.instant(), &q.cq.sends); n > 0 {
 		q.sends.inFlight -= n
 		q.sends.stale = true
 	}
@@ -381,7 +386,7 @@ func (q *QP) Destroy() error {
 }
 
 func (q *QP) destroy() error {
-	s := q.shim
+	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.qps[q.index] != q {
@@ -413,11 +418,11 @@ func (q *QP) destroy() error {
 	s.core.Remove(&q.core)
 	s.unplace(q)
 	q.sends.used -= q.depth
-	q.cq.removeQP(q.cap.MaxSendWR)
-	q.recv.refs--
+	q.cq.capacity -= q.cap.MaxSendWR
+	s.refer(q.cq, q.recv, -1)
 	return nil
 }
 
 func (q *QP) errorf(op string, cause error, format string, args ...any) error {
-	return verbs.Errorf(op, fmt.Sprintf("qp %d of %s", q.inner.Num(), q.shim.dev.Name()), cause, format, args...)
+	return verbs.Errorf(op, fmt.Sprintf("qp %d of %s", q.inner.Num(), q.shard.dev.Name()), cause, format, args...)
 }

@@ -41,20 +41,21 @@ type Variable struct {
 type tally struct {
 	segments     uint64
 	segmentBytes units.Bytes
+	rtt          RTTHistogram
 	cnps         uint64
 	cuts         Cuts
-	rtt          RTTHistogram
 }
 
 // QPs returns the queue pairs that exist, in no particular order.
-func (s *Shim) QPs() []*QP {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	qps := make([]*QP, 0, len(s.qps))
-	for _, q := range s.qps {
-		if q != nil {
-			qps = append(qps, q)
+func (s *Shim) QPs() (qps []*QP) {
+	for _, x := range *s.shards.Load() {
+		x.mu.Lock()
+		for _, q := range x.qps {
+			if q != nil {
+				qps = append(qps, q)
+			}
 		}
+		x.mu.Unlock()
 	}
 	return qps
 }
@@ -62,7 +63,7 @@ func (s *Shim) QPs() []*QP {
 // Stats fills out, reusing its Variables. It may be called at any time, also on
 // a queue pair that is destroyed.
 func (q *QP) Stats(out *QPStats) {
-	s := q.shim
+	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, failed := q.core.Finished()

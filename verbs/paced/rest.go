@@ -1,12 +1,20 @@
 package paced
 
-import "github.com/sluice-rdma/sluice/units"
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rdma/sluice/units"
+)
 
 // rest is what Rest last returned to the thread that makes progress.
 type rest struct {
+	on atomic.Bool // a thread rests: kick is set. It spares the data path the lock.
+
+	mu    sync.Mutex // the last one: nothing else is locked while it is held
 	until units.LongTime
-	idle  bool   // nothing was with the provider
-	kick  func() // nil if no thread rests
+	idle  bool // nothing was with the provider
+	kick  func()
 }
 
 // Rest is for the one thread that makes progress so that the program need not. It
@@ -14,29 +22,60 @@ type rest struct {
 // than look from now while segments are with the provider, since no event may
 // announce their completion. It returns units.LongNever if there is nothing to do. If
 // that time moves earlier during the rest, the shim calls kick once, unless it is
-// nil, and not again until the next Rest. The shim is locked during kick, which
-// must not call the shim, nor wait.
+// nil, and not again until the next Rest. A part of the shim is locked during kick,
+// which must not call the shim, nor wait.
 func (s *Shim) Rest(look units.Time, kick func()) (until units.LongTime) {
-	t := s.now()
-	t.look()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.in(s.core)
-	due := s.deadline()
-	if s.core.InFlight() > 0 {
-		due = min(due, t.now+look)
+	// What is posted from now on kicks, until it is known how long the rest is.
+	s.rest.set(units.LongNever, true, kick)
+	until, idle := units.LongNever, true
+	for _, x := range *s.shards.Load() {
+		x.mu.Lock()
+		due := x.deadline()
+		if x.core.InFlight() > 0 {
+			due = min(due, x.instant()+look)
+			idle = false
+		}
+		if at := x.core.Long(due); at.Before(until) {
+			until = at
+		}
+		x.mu.Unlock()
 	}
-	until = s.core.Long(due)
-	s.rest = rest{until: until, idle: s.core.InFlight() == 0, kick: kick}
+	s.rest.settle(until, idle)
 	return until
 }
 
+func (r *rest) set(until units.LongTime, idle bool, kick func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.until, r.idle, r.kick = until, idle, kick
+	r.on.Store(kick != nil)
+}
+
+// settle says how long the rest is, unless it was ended meanwhile.
+func (r *rest) settle(until units.LongTime, idle bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.until, r.idle = until, idle
+}
+
+// end returns the function that wakes the thread, nil for none, if there is work at due
+// or, unless there was before, with the provider.
+func (r *rest) end(due units.LongTime, inFlight bool) (kick func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if due.Before(r.until) || r.idle && inFlight {
+		kick, r.kick = r.kick, nil
+		r.on.Store(false)
+	}
+	return kick
+}
+
 // alert wakes the resting thread if there is work before the end of its rest.
-func (s *Shim) alert() {
-	if s.rest.kick == nil || s.deadline() >= s.core.Instant(s.rest.until) && (!s.rest.idle || s.core.InFlight() == 0) {
+func (s *shard) alert() {
+	if !s.rest.on.Load() {
 		return
 	}
-	kick := s.rest.kick
-	s.rest.kick = nil
-	kick()
+	if kick := s.rest.end(s.core.Long(s.deadline()), s.core.InFlight() > 0); kick != nil {
+		kick()
+	}
 }

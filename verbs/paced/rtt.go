@@ -12,13 +12,13 @@ import (
 // better than a fifth. The first bucket also counts what is shorter, the last one
 // what is longer.
 type RTTHistogram struct {
-	Counts [rttBuckets]uint64
 	// Sum is the sum of all round trips. Each outstanding segment adds one second to
 	// it in each second. So it counts nanoseconds, which overflow after centuries,
 	// while picoseconds would overflow after days. The fractions are kept in the field
 	// after it.
-	Sum  time.Duration
-	rest units.Time // below a nanosecond
+	Sum    time.Duration
+	rest   units.Time // below a nanosecond
+	Counts [rttBuckets]uint64
 }
 
 const (

@@ -24,6 +24,6 @@ var rttClockNames = [...]string{"calibrated", "nic", "software"}
 func (c RTTClock) String() string { return rttClockNames[c] }
 
 // stamped reports whether completions should carry the NIC's timestamps.
-func (s *Shim) stamped() bool {
+func (s *shard) stamped() bool {
 	return s.clock != nil || s.cfg.Clock == NICClock && s.attr.CoreClockHz > 0
 }

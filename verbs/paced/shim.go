@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-rdma/sluice/cc"
-	"github.com/sluice-rdma/sluice/completions"
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
 )
 
 // Shim is a verbs.Device over that of a provider, whose RC queue pairs are
@@ -25,30 +23,18 @@ type Shim struct {
 	cfg     Config
 	scheme  *cc.Scheme // nil with Config.Engine, or without an engine
 
-	// making is held while the shim's own objects at the provider are made or
-	// destroyed. mu is never taken before it, so that the data path does not wait for
-	// the provider's control calls.
-	making sync.Mutex
-
-	mu   sync.Mutex // guards everything below, and the state of QPs, CQs and channels
-	core *core.Core
-	qps  []*QP // by the index in their WRIDs
-	gens []uint8
-	// vacant indices of qps; gens goes on counting.
-	vacant []int
-	cqs    []*sendCQ // replaced, never changed in place: progress iterates without the lock
-	stats  Stats
-
-	clock     *completions.Clock // nil without timestamps
-	reader    verbs.ClockReader
-	reading   bool           // the NIC's counter, without the lock
-	readAgain units.LongTime // not before, after an error
-
-	doomed []*QP // to be taken to ERR at the provider, see bury
-
-	waiting int // goroutines in Wait, of all channels
-	objects int // PDs, CQs and channels that exist
+	reader  verbs.ClockReader // nil without timestamps
+	waiting atomic.Int32      // goroutines in Wait, of all channels
 	rest    rest
+
+	// shards is replaced, never changed in place, with housing held.
+	shards atomic.Pointer[[]*shard]
+
+	_       [64]byte   // what each segment reads is above, and shares no cache line with the locks
+	housing sync.Mutex // guards shards and how many CQs each has; no other lock is held before it
+
+	mu      sync.Mutex // guards what follows; taken with a shard's lock held or not
+	objects int        // PDs, CQs and channels that exist
 	byInner map[any]any
 }
 
@@ -86,16 +72,15 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	if s.precise, _ = dev.(verbs.PreciseClock); s.precise == nil {
 		origin = s.Clock()
 	}
-	if err := s.calibrate(origin); err != nil {
-		return nil, err
-	}
-	s.core, err = core.New(core.Config{
-		Batch: c.Batch, CatchUp: c.CatchUp, BaseRTT: c.BaseRTT, Origin: origin,
-		NICClock: c.Clock == NICClock, ClockBits: s.attr.ClockBits, CoreClockHz: s.attr.CoreClockHz,
-	}, s.clock)
+	clock, err := s.calibrate(origin)
 	if err != nil {
 		return nil, err
 	}
+	first, err := s.newShard(origin, clock)
+	if err != nil {
+		return nil, err
+	}
+	s.shards.Store(&[]*shard{first})
 	return s, nil
 }
 
@@ -135,208 +120,37 @@ func (s *Shim) Clock() units.LongTime {
 // of other CQs go on.
 func (s *Shim) Progress(now units.LongTime) error { return s.progress(at(now)) }
 
+// progress makes the progress of all shards.
+func (s *Shim) progress(t instant) error {
+	var failed error
+	for _, x := range *s.shards.Load() {
+		if err := x.progress(t); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
 // Deadline is when Progress has something to do even if nothing completes: a
 // segment becomes due, or a calibration sample while there is work. It is
 // units.LongNever if nothing is waiting, and is in the future right after Progress.
 func (s *Shim) Deadline() units.LongTime {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.core.Long(s.deadline())
-}
-
-func (s *Shim) deadline() units.Time {
-	due := s.core.NextDue()
-	if s.core.InFlight() > 0 || due != units.Never {
-		due = min(due, max(s.clock.Due(), s.core.Instant(s.readAgain)))
+	due := units.LongNever
+	for _, x := range *s.shards.Load() {
+		x.mu.Lock()
+		if at := x.core.Long(x.deadline()); at.Before(due) {
+			due = at
+		}
+		x.mu.Unlock()
 	}
 	return due
 }
 
 // Stats returns the counters so far.
 func (s *Shim) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stats := s.stats
-	now := s.instant()
-	for _, q := range s.qps {
-		if q != nil {
-			all, failed := q.core.Finished()
-			stats.Messages += all
-			stats.Failed += failed
-			stats.add(&q.tally, heldOf(q.core.Held(now)))
-		}
+	var sum Stats
+	for _, x := range *s.shards.Load() {
+		x.addTo(&sum)
 	}
-	return stats
-}
-
-// instant is the present: either the device's clock, read again where time may have
-// passed, or a time that the caller fixes for the whole call.
-type instant struct {
-	clock *Shim // nil where the caller fixed the time
-	long  units.LongTime
-	now   units.Time // of the core, valid while the lock is held
-}
-
-func at(now units.LongTime) instant { return instant{long: now} }
-
-// now is the present by the device's clock, not read yet.
-func (s *Shim) now() instant { return instant{clock: s} }
-
-// instant reads the clock for the core. The lock is held.
-func (s *Shim) instant() units.Time { return s.core.Now(s.Clock()) }
-
-// look reads the device's clock. The lock need not be held.
-func (t *instant) look() {
-	if t.clock != nil {
-		t.long = t.clock.Clock()
-	}
-}
-
-// in makes the present an instant of the core, whose lock was taken since look.
-func (t *instant) in(c *core.Core) { t.now = c.Now(t.long) }
-
-// read updates the present with the lock held.
-func (t *instant) read(c *core.Core) {
-	t.look()
-	t.in(c)
-}
-
-// progress is Progress.
-func (s *Shim) progress(t instant) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.turn(t)
-}
-
-// turn is progress with the lock held; it releases the lock for a while. It reads
-// the clock again wherever time may have passed since the last reading, so that a
-// long call does not smear the times.
-//
-// On a simulated device a poll that finds nothing, or a reading of the NIC's
-// clock, lets time pass and other goroutines run, so the lock is not held
-// meanwhile; busy and reading keep the others off.
-func (s *Shim) turn(t instant) error {
-	fresh := false // nothing that takes time since the last reading
-	if s.core.Filed() > 0 || s.core.InFlight() > 0 && s.clock != nil {
-		t.look()
-		fresh = true
-	}
-	t.in(s.core)
-	if s.core.InFlight() > 0 || s.core.Filed() > 0 {
-		s.readNIC(&t)
-	}
-	// What is due by now goes before what the completions below let go, which
-	// the scheduler will hear of at a later time.
-	s.release(&t)
-	var failed error
-	for _, g := range s.cqs {
-		if g.busy || g.inFlight == 0 && !g.stale {
-			continue
-		}
-		g.busy = true
-		for {
-			s.mu.Unlock()
-			n, err := g.cq.Poll(g.buf[:])
-			s.mu.Lock()
-			// Also after a reading before the poll: posting and polling take time, and
-			// what was polled is at least as old as that, which no round trip may
-			// leave out.
-			if n > 0 || s.waiting > 0 {
-				t.look()
-			}
-			t.in(s.core)
-			fresh = n > 0 || s.waiting > 0
-			for i := range n {
-				s.take(g, t.now, &g.buf[i])
-			}
-			if err != nil && failed == nil {
-				failed = err
-			}
-			if n < len(g.buf) || err != nil {
-				break
-			}
-		}
-		g.busy, g.stale, g.polled = false, false, t.long
-		g.rounds++
-	}
-	if s.core.Filed() > 0 {
-		if !fresh {
-			t.read(s.core)
-		}
-		s.release(&t)
-	}
-	s.alert()
-	return failed
-}
-
-// take takes one completion of the provider.
-func (s *Shim) take(g *sendCQ, now units.Time, wc *verbs.WC) {
-	if wc.WRID == kickWRID {
-		g.kicked = false
-		g.inFlight--
-		return
-	}
-	q := s.qpOf(wc.WRID)
-	if q == nil {
-		s.stats.Stray++
-		return
-	}
-	done, ok := q.core.Complete(wc, &g.sample.Segment)
-	if !ok {
-		s.stats.Stray++
-		return
-	}
-	g.inFlight -= done
-	if wc.Status == ib.WCSuccess {
-		q.steer(now, wc, &g.sample)
-	} else {
-		q.core.Fail(now)
-	}
-	q.finish(true)
-	q.core.File(now)
-}
-
-// release posts all segments that are due, and those that the core has released
-// already, with one call for each queue pair that has some. It reads the clock again
-// after each full batch. Where the provider refused something for good, it gives up
-// the lock at the end.
-func (s *Shim) release(t *instant) {
-	for {
-		n := s.core.Due(t.now)
-		if n == 0 {
-			break
-		}
-		var b core.Batch
-		for i, ok := s.core.Next(0, &b); ok; i, ok = s.core.Next(i, &b) {
-			q := s.qps[b.QP.Index()]
-			taken, err := q.inner.PostSend(b.WRs)
-			s.stats.Posts++
-			q.posted(t.now, &b, taken, err)
-		}
-		if n < s.cfg.Batch {
-			break
-		}
-		t.read(s.core)
-	}
-	if len(s.doomed) > 0 {
-		s.bury()
-		t.in(s.core)
-	}
-}
-
-// bury takes queue pairs that failed here to ERR at the provider, without the lock,
-// and completes their requests. Requests at the provider must complete, and the peer's
-// requests must stop, as after any failure. If the provider refuses this too, its
-// queue pair is in no state to hold any requests.
-func (s *Shim) bury() {
-	for len(s.doomed) > 0 {
-		q := s.doomed[len(s.doomed)-1]
-		s.doomed = s.doomed[:len(s.doomed)-1]
-		s.mu.Unlock()
-		_ = q.inner.Modify(verbs.QPAttr{State: ib.Err}, verbs.AttrState)
-		s.mu.Lock()
-		if s.qps[q.index] == q {
-			q.finish(false)
-		}
-	}
+	return sum
 }

@@ -17,3 +17,13 @@ func TestQPFitsItsSizeClass(t *testing.T) {
 		t.Errorf("a QP has %d bytes, at most 1792", n)
 	}
 }
+
+// Threads that poll different CQs share no cache line of these.
+func TestCQIsWholeCacheLines(t *testing.T) {
+	if strconv.IntSize != 64 {
+		t.Skipf("sizes are those of 64 bits, and this is %d", strconv.IntSize)
+	}
+	if n := unsafe.Sizeof(CQ{}); n != cqSize {
+		t.Errorf("a CQ has %d bytes, expected %d: adapt its padding", n, cqSize)
+	}
+}

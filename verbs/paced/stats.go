@@ -17,6 +17,8 @@ type Stats struct {
 	// Clamped samples were shorter than their own serialisation: a wrong line
 	// rate, or a calibration error. They count as an RTT of zero.
 	Clamped uint64
+	// Bypassed counts those that the engine was spared, by Config.Bypass.
+	Bypassed uint64
 	// Turnarounds counts the Samples without the time that the peer took to answer,
 	// which the peer reported. Coalesced counts those without a round trip: one
 	// acknowledgement was for later segments too.
@@ -38,4 +40,28 @@ type Stats struct {
 func (s *Stats) add(t *tally, h Held) {
 	s.Cuts.add(&t.cuts)
 	s.Held.Add(h)
+}
+
+// merge adds what another shard counts.
+func (s *Stats) merge(o *Stats) {
+	s.Messages += o.Messages
+	s.Failed += o.Failed
+	s.Segments += o.Segments
+	s.SegmentBytes += o.SegmentBytes
+	s.Posts += o.Posts
+	s.Samples += o.Samples
+	s.NICTime += o.NICTime
+	s.PollTime += o.PollTime
+	s.SentTime += o.SentTime
+	s.Clamped += o.Clamped
+	s.Bypassed += o.Bypassed
+	s.Turnarounds += o.Turnarounds
+	s.Coalesced += o.Coalesced
+	s.CNPs += o.CNPs
+	s.Cuts.add(&o.Cuts)
+	s.Held.Add(o.Held)
+	s.ProviderFull += o.ProviderFull
+	s.Stray += o.Stray
+	s.NICRateRefused += o.NICRateRefused
+	s.ClockErrors += o.ClockErrors
 }

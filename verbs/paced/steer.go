@@ -28,7 +28,7 @@ func (q *QP) prepare() {
 
 // start makes the engine of a queue pair that is about to send.
 func (q *QP) start() error {
-	s := q.shim
+	s := q.shard
 	line := s.lineRate(q.port)
 	if line <= 0 {
 		return q.errorf("modify_qp", verbs.ErrInvalid, "port %d tells no line rate: set Config.LineRate", q.port)
@@ -50,7 +50,7 @@ func (q *QP) start() error {
 
 // lacks names what the configured scheme requires and the queue pair does not report.
 func (q *QP) lacks() string {
-	scheme := q.shim.scheme
+	scheme := q.shard.scheme
 	if scheme == nil {
 		return "" // an engine of the program's own, which must know
 	}
@@ -72,15 +72,15 @@ func (q *QP) limitNIC(r units.Rate) error {
 	if err := q.limiter.SetRateLimit(int64(r)); err != nil {
 		return err
 	}
-	q.shim.mu.Lock()
-	defer q.shim.mu.Unlock()
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
 	q.core.SetLimiter(r)
 	return nil
 }
 
 // steer takes the round trip of the segment that just succeeded, x, to the engine.
 func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
-	s := q.shim
+	s := q.shard
 	x.Watched = q.watch != nil || s.cfg.Observe != nil
 	x.Departed, x.Reported, x.CountsCNPs = false, false, false
 	if q.tells {
@@ -102,6 +102,9 @@ func (q *QP) steer(now units.Time, wc *verbs.WC, x *core.Sample) {
 	}
 	if x.Marks&core.Clamped != 0 {
 		stats.Clamped++
+	}
+	if x.Marks&core.Bypassed != 0 {
+		stats.Bypassed++
 	}
 	if q.tells {
 		q.countTold(x)
@@ -129,7 +132,7 @@ func (q *QP) ask(wc *verbs.WC, x *core.Sample) {
 
 // countTold counts what the provider's queue pair reported.
 func (q *QP) countTold(x *core.Sample) {
-	s := &q.shim.stats
+	s := &q.shard.stats
 	if x.Marks&core.ByDeparture != 0 {
 		s.SentTime++
 	}

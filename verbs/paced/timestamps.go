@@ -12,32 +12,31 @@ const firstSamples = 8
 
 // calibrate prepares completion timestamps where the device has them and its
 // counter can be read. Elsewhere there is no clock.
-func (s *Shim) calibrate(origin units.LongTime) error {
+func (s *Shim) calibrate(origin units.LongTime) (*completions.Clock, error) {
 	if s.cfg.Clock == SoftwareClock || s.attr.CoreClockHz <= 0 {
-		return nil
+		return nil, nil
 	}
 	if s.reader, _ = s.dev.(verbs.ClockReader); s.reader == nil || s.cfg.CalibrateEvery <= 0 {
-		return nil
+		return nil, nil
 	}
 	clock, err := completions.NewClock(s.attr.ClockBits, s.attr.CoreClockHz, s.cfg.CalibrateEvery)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for range firstSamples {
 		before := s.Clock()
 		ticks, err := s.reader.ReadClock()
 		if err != nil {
-			return nil // it can't be read after all
+			return nil, nil // it can't be read after all
 		}
 		clock.Add(before.Sub(origin), ticks, s.Clock().Sub(origin))
 	}
-	s.clock = clock
-	return nil
+	return clock, nil
 }
 
 // readNIC reads the NIC's counter if it is time. Reading a simulated one takes
 // time, so the lock is not held meanwhile.
-func (s *Shim) readNIC(t *instant) {
+func (s *shard) readNIC(t *instant) {
 	if s.clock == nil || s.reading || t.now < s.clock.Due() || t.long.Before(s.readAgain) {
 		return
 	}
@@ -69,16 +68,19 @@ func (s *Shim) readNIC(t *instant) {
 // bound of it. It is refused, with false, without calibration, and where calibration
 // can't be trusted for it.
 func (s *Shim) ToHost(timestamp uint64) (host units.LongTime, bound units.Time, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m, ok := s.clock.Mapping(timestamp)
-	return s.core.Long(m.Host), m.Bound, ok
+	x := (*s.shards.Load())[0]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	m, ok := x.clock.Mapping(timestamp)
+	return x.core.Long(m.Host), m.Bound, ok
 }
 
 // Calibration reports how well completion timestamps are known on the host's clock.
-// The status is not trusted where there are no timestamps.
+// The status is not trusted where there are no timestamps. Each CQ that queue pairs
+// send to has a calibration for itself; this one is of the first.
 func (s *Shim) Calibration() calibration.Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clock.Status(s.instant())
+	x := (*s.shards.Load())[0]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.clock.Status(x.instant())
 }

@@ -6,37 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rdma/sluice/internal/ctest"
 )
-
-// Flags that the semantics rest on, and those that find what a compiler has doubts about.
-var (
-	semantic = []string{"-std=c11", "-fwrapv", "-ffp-contract=off", "-fno-math-errno"}
-	strict   = []string{"-Wall", "-Wextra", "-Werror"}
-)
-
-// compiler returns the C compiler, or skips.
-func compiler(t testing.TB) string {
-	t.Helper()
-	name := os.Getenv("CC")
-	if name == "" {
-		name = "cc"
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("there is no C compiler: %v", err)
-	}
-	return path
-}
-
-// compile runs the compiler; its messages are the test's.
-func compile(t testing.TB, args ...string) {
-	t.Helper()
-	track(t)
-	cmd := exec.Command(compiler(t), append(append(append([]string{}, semantic...), strict...), args...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
-	}
-}
 
 // Each way of compiling takes all of the code without a warning.
 func TestItCompilesWithoutWarnings(t *testing.T) {
@@ -44,7 +16,7 @@ func TestItCompilesWithoutWarnings(t *testing.T) {
 		{"-O0"}, {"-O2"}, {"-O3", "-march=native"}, {"-Os", "-DSLUICE_PORTABLE"}, {"-std=gnu17", "-O2"},
 		{"-O2", "-ffreestanding", "-nostdlib"}, {"-O3", "-march=native", "-ffreestanding", "-nostdlib", "-DSLUICE_PORTABLE"},
 	} {
-		compile(t, append(options, "-c", "-o", filepath.Join(t.TempDir(), "core.o"), "src/sluice_core.c")...)
+		ctest.Compile(t, append(options, "-c", "-o", filepath.Join(t.TempDir(), "core.o"), "src/sluice_core.c")...)
 	}
 }
 
@@ -56,7 +28,7 @@ func TestFreestandingNeedsNoLibrary(t *testing.T) {
 	}
 	for _, portable := range []string{"-DSLUICE_PORTABLE", "-USLUICE_PORTABLE"} {
 		object := filepath.Join(t.TempDir(), "core.o")
-		compile(t, "-O2", "-ffreestanding", "-nostdlib", portable, "-c", "-o", object, "src/sluice_core.c")
+		ctest.Compile(t, "-O2", "-ffreestanding", "-nostdlib", portable, "-c", "-o", object, "src/sluice_core.c")
 		out, err := exec.Command(nm, "-u", object).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -74,13 +46,13 @@ func TestFreestandingNeedsNoLibrary(t *testing.T) {
 // The library that make builds has no thread, needs nothing but the C library's memory
 // functions, and exports sluice_ alone.
 func TestTheLibraryIsSmallAndNeedsNothing(t *testing.T) {
-	compiler(t)
+	ctest.Compiler(t)
 	for _, tool := range []string{"make", "nm", "ar"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("there is no %s: %v", tool, err)
 		}
 	}
-	track(t)
+	ctest.Track(t, "src")
 	dir := t.TempDir()
 	cmd := exec.Command("make", "-C", "../../..", "libsluice-core", "LIB="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -119,7 +91,7 @@ func TestTheLibraryIsSmallAndNeedsNothing(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "engines.h"), []byte(list()), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		compile(t, append([]string{"-O2", "-Isrc", "-I" + dir, "-o", program, "testdata/pace.c"}, with...)...)
+		ctest.Compile(t, append([]string{"-O2", "-Isrc", "-I" + dir, "-o", program, "testdata/pace.c"}, with...)...)
 		if out, err := exec.Command(program, "timely", "10", "1000", "fork").CombinedOutput(); err != nil {
 			t.Errorf("%v: %v\n%s", with, err, out)
 		}
@@ -139,21 +111,5 @@ func TestTheHeaderIsForCPlusPlus(t *testing.T) {
 	out, err := exec.Command(cxx, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-Isrc", "-fsyntax-only", source).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-// track reads what the compiler will, so that go test runs again when it has changed.
-func track(t testing.TB) {
-	t.Helper()
-	for _, dir := range []string{"src", "testdata"} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			if _, err := os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/calibration"
+	"github.com/sluice-rdma/sluice/internal/ctest"
 	"github.com/sluice-rdma/sluice/units"
 )
 
@@ -32,7 +33,7 @@ func TestTheCalibrationIsGoBitForBit(t *testing.T) {
 	}
 	for _, options := range [][]string{{"-O2"}, {"-O3", "-march=native"}} {
 		program := filepath.Join(t.TempDir(), "calibrate")
-		compile(t, append(options, "-Isrc", "-o", program, "testdata/calibrate.c", "src/sluice_core.c")...)
+		ctest.Compile(t, append(options, "-Isrc", "-o", program, "testdata/calibrate.c", "src/sluice_core.c")...)
 		c := converse(t, program, calibrationCalls)
 		asked, mapped := 0, 0
 		for round := 0; c.total < n/2; round++ {

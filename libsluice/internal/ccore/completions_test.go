@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/completions"
 	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/internal/ctest"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 )
@@ -47,7 +48,7 @@ func TestTheCompletionTableIsGoBitForBit(t *testing.T) {
 		t.Logf("%d calls, not 4000000: -short", n)
 	}
 	program := filepath.Join(t.TempDir(), "completions")
-	compile(t, "-O2", "-Isrc", "-o", program, "testdata/completions.c", "src/sluice_core.c")
+	ctest.Compile(t, "-O2", "-Isrc", "-o", program, "testdata/completions.c", "src/sluice_core.c")
 	c := converse(t, program, completionsCalls)
 	rng := rand.New(rand.NewPCG(23, 0))
 	type open struct {

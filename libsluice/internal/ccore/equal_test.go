@@ -1,7 +1,6 @@
 package ccore
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/cc/enginetest"
+	"github.com/sluice-rdma/sluice/internal/ctest"
 	"github.com/sluice-rdma/sluice/internal/signals"
 	"github.com/sluice-rdma/sluice/telemetry"
 	"github.com/sluice-rdma/sluice/units"
@@ -44,12 +43,9 @@ func rawOf[T any](p *T) []byte { return raw(unsafe.Pointer(p), unsafe.Sizeof(*p)
 
 // peer is the C program that does what Go does.
 type peer struct {
-	in     io.WriteCloser
-	out    *bufio.Reader
-	cmd    *exec.Cmd
-	errors bytes.Buffer
-	union  int // bytes of one engine in C
-	state  int // where the state is in it
+	*ctest.Program
+	union int // bytes of one engine in C
+	state int // where the state is in it
 
 	block  []byte
 	events int
@@ -61,22 +57,9 @@ type peer struct {
 
 func startPeer(t testing.TB, program string) *peer {
 	t.Helper()
-	p := &peer{cmd: exec.Command(program)}
-	p.cmd.Stderr = &p.errors
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out = bufio.NewReaderSize(out, 1<<20)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p := &peer{Program: ctest.Start(t, program)}
 	var sizes [6]uint64
-	if err := binary.Read(p.out, binary.LittleEndian, &sizes); err != nil {
+	if err := binary.Read(p.Out, binary.LittleEndian, &sizes); err != nil {
 		t.Fatal(err)
 	}
 	want := [4]uint64{uint64(unsafe.Sizeof(cc.Ack{})), uint64(unsafe.Sizeof(telemetry.Stack{})), uint64(unsafe.Sizeof(cc.Control{})), uint64(unsafe.Sizeof(cc.Env{}))}
@@ -84,11 +67,6 @@ func startPeer(t testing.TB, program string) *peer {
 		t.Fatalf("C's types have %v bytes, Go's %v", sizes[:4], want)
 	}
 	p.union, p.state = int(sizes[4]), int(sizes[5])
-	t.Cleanup(func() {
-		if err := errors.Join(p.in.Close(), p.cmd.Wait()); err != nil {
-			t.Errorf("the C program: %v\n%s", err, p.errors.String())
-		}
-	})
 	return p
 }
 
@@ -109,20 +87,12 @@ func (p *peer) flush(t testing.TB, of [flows]*flow) {
 		return
 	}
 	head := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, uint32(p.events)), uint32(len(p.block)))
-	if _, err := p.in.Write(head); err != nil {
-		t.Fatalf("%v\n%s", err, p.errors.String())
-	}
-	if _, err := p.in.Write(p.block); err != nil {
-		t.Fatalf("%v\n%s", err, p.errors.String())
-	}
 	const size = int(unsafe.Sizeof(cc.Control{}))
 	need := p.events*size + flows*p.union
 	if cap(p.reply) < need {
 		p.reply = make([]byte, need)
 	}
-	if _, err := io.ReadFull(p.out, p.reply[:need]); err != nil {
-		t.Fatalf("%v\n%s", err, p.errors.String())
-	}
+	p.Exchange(t, append(head, p.block...), p.reply[:need])
 	for i, want := range p.want {
 		got := *(*cc.Control)(unsafe.Pointer(&p.reply[i*size]))
 		if got.Rate != want.Rate || got.Window != want.Window || got.Class != want.Class {
@@ -437,7 +407,7 @@ func buildReplay(t testing.TB, options ...string) string {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "replay")
-	compile(t, append(options, "-Isrc", "-I"+dir, "-o", program, "testdata/replay.c", "src/sluice_core.c")...)
+	ctest.Compile(t, append(options, "-Isrc", "-I"+dir, "-o", program, "testdata/replay.c", "src/sluice_core.c")...)
 	return program
 }
 

@@ -1,17 +1,13 @@
 package ccore
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/binary"
-	"errors"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/sluice-rdma/sluice/internal/ctest"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -37,38 +33,18 @@ var callNames = []string{"add", "remove", "enqueue", "offer", "dequeue", "dequeu
 
 // conversation is calls, and what Go's side answers, on their way to a C program.
 type conversation struct {
-	names []string
-	in    io.WriteCloser
-	out   *bufio.Reader
-	calls [][4]int64
-	want  [][2]int64
-	total int
+	names   []string
+	program *ctest.Program
+	calls   [][4]int64
+	want    [][2]int64
+	total   int
 }
 
 const conversationBlock = 1 << 14
 
 func converse(t testing.TB, program string, names []string) *conversation {
 	t.Helper()
-	cmd := exec.Command(program)
-	var messages bytes.Buffer
-	cmd.Stderr = &messages
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
-			t.Errorf("the C program: %v\n%s", err, messages.String())
-		}
-	})
-	return &conversation{names: names, in: in, out: bufio.NewReaderSize(out, 1<<20)}
+	return &conversation{names: names, program: ctest.Start(t, program)}
 }
 
 func (c *conversation) call(t testing.TB, what int, id, a, b int64, want ...int64) {
@@ -89,13 +65,8 @@ func (c *conversation) flush(t testing.TB) {
 			text = binary.LittleEndian.AppendUint64(text, uint64(v))
 		}
 	}
-	if _, err := c.in.Write(text); err != nil {
-		t.Fatal(err)
-	}
 	got := make([]byte, 16*len(c.calls))
-	if _, err := io.ReadFull(c.out, got); err != nil {
-		t.Fatal(err)
-	}
+	c.program.Exchange(t, text, got)
 	for i, want := range c.want {
 		a, b := int64(binary.LittleEndian.Uint64(got[16*i:])), int64(binary.LittleEndian.Uint64(got[16*i+8:]))
 		if want != [2]int64{a, b} {
@@ -123,7 +94,7 @@ func TestTheLimiterIsGoBitForBit(t *testing.T) {
 	}
 	for _, options := range [][]string{{"-O2"}, {"-O3", "-march=native", "-DSLUICE_PORTABLE"}} {
 		program := filepath.Join(t.TempDir(), "limiter")
-		compile(t, append(options, "-Isrc", "-o", program, "testdata/limiter.c", "src/sluice_core.c")...)
+		ctest.Compile(t, append(options, "-Isrc", "-o", program, "testdata/limiter.c", "src/sluice_core.c")...)
 		c := converse(t, program, callNames)
 		for round := 0; c.total < n/2; round++ {
 			limiter(t, c, round, min(n/2, 250_000))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/internal/ctest"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/units"
 )
@@ -143,7 +144,7 @@ func buildPace(t testing.TB, options ...string) string {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "pace")
-	compile(t, append(append([]string{"-O2"}, options...), "-Isrc", "-I"+dir, "-o", program, "testdata/pace.c", "src/sluice_core.c")...)
+	ctest.Compile(t, append(append([]string{"-O2"}, options...), "-Isrc", "-I"+dir, "-o", program, "testdata/pace.c", "src/sluice_core.c")...)
 	return program
 }
 

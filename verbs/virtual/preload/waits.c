@@ -22,8 +22,13 @@ EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *time
 /* poll_now is what others have done up to now. */
 static int poll_now(struct pollfd *fds, nfds_t n)
 {
+	long ready;
+
 	turn_sync();
-	return syscall(SYS_ppoll, fds, n, &(struct timespec){0}, NULL, 0); /* arm64 has no poll */
+	do /* A probe interrupts a look that finds nothing. */
+		ready = syscall(SYS_ppoll, fds, n, &(struct timespec){0}, NULL, 0); /* arm64 has no poll */
+	while (ready < 0 && errno == EINTR);
+	return ready;
 }
 
 /* wait_ready returns 0 when a descriptor is ready, EAGAIN at an instant, or EINTR. */

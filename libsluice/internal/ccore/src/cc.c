@@ -4,16 +4,16 @@
 #include "sluice_core.h"
 
 
-// sluice_app_limit_leaves records that n bytes leave now at the given rate, at which a full segment
-// takes gap, in windows of at least span. The bytes count in the gap that
+// sluice_app_limit_sent records that n bytes leave now at the given rate, at which they last pace and
+// a full segment takes gap, in windows of at least span. The bytes count in the gap that
 // follows.
-static void sluice_app_limit_leaves(struct sluice_app_limit *l, sluice_time now, sluice_bytes n, sluice_rate rate, sluice_time gap, sluice_time span)
+static void sluice_app_limit_sent(struct sluice_app_limit *l, sluice_time now, sluice_bytes n, sluice_rate rate, sluice_time pace, sluice_time gap, sluice_time span)
 {
 	if (!l->started) {
 		l->started = true;
 		l->start = now;
 	} else {
-		l->held += sluice_min(now - l->last + sluice_max(SLUICE_APP_LIMIT_SLACK, gap), sluice_rate_serialize(l->slowest, l->bytes));
+		l->held += sluice_min(now - l->last + sluice_max(SLUICE_APP_LIMIT_SLACK, gap), l->pace);
 		sluice_time elapsed = now - l->start;
 		if (elapsed >= span && elapsed > 0) {
 			l->limited = (double)l->held < SLUICE_APP_LIMIT_SHARE * (double)elapsed;
@@ -24,12 +24,14 @@ static void sluice_app_limit_leaves(struct sluice_app_limit *l, sluice_time now,
 	l->last = now;
 	l->bytes = n;
 	l->slowest = rate;
+	l->pace = pace;
 }
 
-// sluice_app_limit_changes records a change of rate.
-static void sluice_app_limit_changes(struct sluice_app_limit *l, sluice_rate r)
+// sluice_app_limit_slows records a rate below the slowest, at which the bytes last pace.
+static void sluice_app_limit_slows(struct sluice_app_limit *l, sluice_rate r, sluice_time pace)
 {
-	l->slowest = sluice_min(l->slowest, r);
+	l->slowest = r;
+	l->pace = pace;
 }
 
 static struct sluice_control sluice_fixed_control(struct sluice_fixed f);
@@ -70,18 +72,30 @@ sluice_time sluice_driver_gap(const struct sluice_driver *d)
 	return d->gap;
 }
 
+static sluice_time sluice_driver_serialize(const struct sluice_driver *d, sluice_rate rate, sluice_bytes n);
+
 // sluice_driver_sent takes note that n bytes leave now for the first time.
 void sluice_driver_sent(struct sluice_driver *d, sluice_time now, sluice_bytes n)
 {
 	if (d->engine == NULL) {
 		return;
 	}
-	sluice_app_limit_leaves(&d->app, now, n, d->rate, d->gap, d->span);
+	sluice_app_limit_sent(&d->app, now, n, d->rate, sluice_driver_serialize(d, d->rate, n), d->gap, d->span);
 	if (d->shut) {
 		d->shut = false;
 		d->opened = now;
 		d->ever_shut = true;
 	}
+}
+
+// sluice_driver_serialize returns how long n bytes last at a rate, which is the current one. For a full
+// unit that is known, which saves a division.
+static sluice_time sluice_driver_serialize(const struct sluice_driver *d, sluice_rate rate, sluice_bytes n)
+{
+	if (n == d->unit && d->gap < SLUICE_LONGEST_GAP) {
+		return d->gap;
+	}
+	return sluice_rate_serialize(rate, n);
 }
 
 // sluice_driver_fits reports whether the window lets n more bytes go with out outstanding. One
@@ -163,7 +177,9 @@ sluice_change sluice_driver_apply(struct sluice_driver *d, struct sluice_control
 	d->rate = rate;
 	d->gap = gap;
 	d->span = sluice_max(d->base_rtt, SLUICE_SPAN_UNITS * gap);
-	sluice_app_limit_changes(&d->app, rate);
+	if (rate < d->app.slowest) {
+		sluice_app_limit_slows(&d->app, rate, sluice_driver_serialize(d, rate, d->app.bytes));
+	}
 	return (uint8_t)(change | SLUICE_CHANGED_RATE);
 }
 
@@ -172,14 +188,14 @@ sluice_change sluice_driver_apply(struct sluice_driver *d, struct sluice_control
 // anything is outstanding.
 bool sluice_driver_turns(const struct sluice_driver *d)
 {
-	return d->pathed != NULL && d->asked && sluice_engine_path(d->pathed) != d->path;
+	return d->pathed != NULL && d->awaited && sluice_engine_path(d->pathed) != d->path;
 }
 
 // sluice_driver_path returns the number of the path for a unit that leaves with out bytes
-// outstanding; asked says that the unit requests an acknowledgement.
-uint32_t sluice_driver_path(struct sluice_driver *d, sluice_bytes out, bool asked)
+// outstanding; awaited says that the unit requests an acknowledgement.
+uint32_t sluice_driver_path(struct sluice_driver *d, sluice_bytes out, bool awaited)
 {
-	d->asked = asked;
+	d->awaited = awaited;
 	if (d->pathed != NULL && out == 0) {
 		d->path = sluice_engine_path(d->pathed);
 	}

@@ -62,6 +62,10 @@ int64_t sluice_completions_queue_pop(struct sluice_completions_queue *q, struct 
 		q->head++;
 		n++;
 	}
+	if (q->head == q->tail && q->head >= SLUICE_COMPLETIONS_WARM) {
+		q->head = 0;
+		q->tail = 0;
+	}
 	return n;
 }
 
@@ -101,23 +105,41 @@ struct sluice_completions_sample sluice_completions_measure(const struct sluice_
 	return sluice_completions_measure_serialized(s, completed_at, sluice_rate_serialize(rate, s->bytes));
 }
 
+static struct sluice_completions_round_trip_result sluice_completions_round_trip(sluice_time posted_at, sluice_time completed_at, sluice_time serialization);
+
 // sluice_completions_measure_serialized is Measure for a caller that knows how long the segment takes
 // to serialise; this saves a division.
 struct sluice_completions_sample sluice_completions_measure_serialized(const struct sluice_completions_segment *s, sluice_time completed_at, sluice_time serialization)
 {
-	struct sluice_completions_sample m = {.posted_at = s->posted_at, .completed_at = completed_at, .bytes = s->bytes};
-	m.rtt = completed_at - s->posted_at;
-	m.net_rtt = m.rtt - serialization;
-	if (m.net_rtt < 0 || m.rtt < 1) {
-		m.rtt = sluice_max(m.rtt, 1);
-		m.net_rtt = sluice_max(m.net_rtt, 0);
-		m.clamped = true;
-	}
-	return m;
+	struct sluice_completions_round_trip_result got = sluice_completions_round_trip(s->posted_at, completed_at, serialization);
+	sluice_time rtt = got.rtt;
+	sluice_time net = got.net;
+	bool clamped = got.clamped;
+	return (struct sluice_completions_sample){
+		.posted_at = s->posted_at,
+		.completed_at = completed_at,
+		.bytes = s->bytes,
+		.rtt = rtt,
+		.net_rtt = net,
+		.clamped = clamped,
+	};
 }
 
-// sluice_completions_start returns a table in the memory given, the least powers of two that are no fewer
-// than messages and depth.
+// sluice_completions_round_trip returns RTT, net_rtt and Clamped of a Sample.
+static struct sluice_completions_round_trip_result sluice_completions_round_trip(sluice_time posted_at, sluice_time completed_at, sluice_time serialization)
+{
+	sluice_time rtt = 0;
+	sluice_time net = 0;
+	rtt = completed_at - posted_at;
+	net = rtt - serialization;
+	if (net < 0 || rtt < 1) {
+		return (struct sluice_completions_round_trip_result){sluice_max(rtt, 1), sluice_max(net, 0), true};
+	}
+	return (struct sluice_completions_round_trip_result){rtt, net, false};
+}
+
+// sluice_completions_start returns a table in the memory given: ring for messages requests or more, and
+// segments for the least power of two that is no less than depth.
 struct sluice_completions_table sluice_completions_start(uint32_t qpn, int64_t messages, int64_t depth, struct sluice_completions_request_slice ring, struct sluice_completions_posted_slice segments)
 {
 	return (struct sluice_completions_table){
@@ -125,12 +147,13 @@ struct sluice_completions_table sluice_completions_start(uint32_t qpn, int64_t m
 		.max = (uint32_t)messages,
 		.depth = (uint32_t)depth,
 		.messages = ring,
+		.free = SLUICE_COMPLETIONS_NONE,
 		.segments = segments,
+		.mask = (uint32_t)sluice_minu(SLUICE_COMPLETIONS_FEWEST, (uint32_t)segments.len) - 1,
 	};
 }
 
-// sluice_completions_table_slots is how many values Add returns: slots are from 0 to Slots-1, and follow
-// each other in a ring.
+// sluice_completions_table_slots is how many values Add returns: slots are from 0 to Slots-1.
 int64_t sluice_completions_table_slots(const struct sluice_completions_table *t)
 {
 	return t->messages.len;
@@ -140,27 +163,53 @@ int64_t sluice_completions_table_slots(const struct sluice_completions_table *t)
 // has returned it. It reports false if the table is full.
 struct sluice_completions_table_add_result sluice_completions_table_add(struct sluice_completions_table *t, struct sluice_completions_message m)
 {
-	int64_t slot = 0;
-	if (t->tail - t->head + t->held >= t->max) {
+	if (t->unfinished + t->held >= t->max) {
 		return (struct sluice_completions_table_add_result){0, false};
 	}
-	slot = (int64_t)t->tail & (t->messages.len - 1);
-	t->messages.at[sluice_at((uint64_t)slot, (uint64_t)t->messages.len)] = (struct sluice_completions_request){
-		.wrid = m.wrid,
-		.opcode = m.opcode,
-		.signaled = m.signaled,
-		.unposted = SLUICE_IB_WCWR_FLUSH_ERR,
-	};
-	t->tail++;
-	return (struct sluice_completions_table_add_result){slot, true};
+	uint32_t at = t->free;
+	if (at == SLUICE_COMPLETIONS_NONE) {
+		at = t->used;
+		t->used++;
+	} else {
+		t->free = t->messages.at[sluice_at((uint64_t)at, (uint64_t)t->messages.len)].next;
+	}
+	// Field by field: a literal would be made elsewhere and copied.
+	struct sluice_completions_request *r = &t->messages.at[sluice_at((uint64_t)at, (uint64_t)t->messages.len)];
+	r->wrid = m.wrid;
+	r->timestamp = 0;
+	r->placed = 0;
+	r->vendor_err = 0;
+	r->in_flight = 0;
+	r->next = SLUICE_COMPLETIONS_NONE;
+	r->opcode = m.opcode;
+	r->status = SLUICE_IB_WC_SUCCESS;
+	r->unposted = SLUICE_IB_WCWR_FLUSH_ERR;
+	r->signaled = m.signaled;
+	r->whole = false;
+	if (t->unfinished == 0) {
+		t->first = at;
+	} else {
+		t->messages.at[sluice_at((uint64_t)t->last, (uint64_t)t->messages.len)].next = at;
+	}
+	t->last = at;
+	t->unfinished++;
+	return (struct sluice_completions_table_add_result){(int64_t)at, true};
+}
+
+// sluice_completions_table_after returns the slot of the message that was added after one that is not finished.
+// There has to be one.
+static int64_t sluice_completions_table_after(const struct sluice_completions_table *t, int64_t slot)
+{
+	return (int64_t)t->messages.at[sluice_at((uint64_t)slot, (uint64_t)t->messages.len)].next;
 }
 
 // sluice_completions_table_room is how many messages Add would take.
 int64_t sluice_completions_table_room(const struct sluice_completions_table *t)
 {
-	return (int64_t)(t->max - (t->tail - t->head + t->held));
+	return (int64_t)(t->max - (t->unfinished + t->held));
 }
 
+static void sluice_completions_table_widen(struct sluice_completions_table *t);
 static bool sluice_completions_responds(sluice_ib_wr_opcode o);
 
 // sluice_completions_table_post records that n bytes of the message in slot go to the provider at the given
@@ -172,11 +221,17 @@ uint32_t sluice_completions_table_post(struct sluice_completions_table *t, int64
 	if (sluice_completions_table_in_flight(t) >= (int64_t)t->depth) {
 		__builtin_trap();
 	}
+	if (t->seg_tail - t->seg_head > t->mask) {
+		sluice_completions_table_widen(t);
+	}
 	struct sluice_completions_request *m = &t->messages.at[sluice_at((uint64_t)slot, (uint64_t)t->messages.len)];
 	m->in_flight++;
 	m->whole = last;
 	uint32_t seq = t->seg_tail;
-	t->segments.at[sluice_at((uint64_t)(seq & (uint32_t)(t->segments.len - 1)), (uint64_t)t->segments.len)] = (struct sluice_completions_posted){.posted_at = at, .bytes = (uint32_t)n, .slot = (uint32_t)slot};
+	struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(seq & t->mask), (uint64_t)t->segments.len)];
+	s->posted_at = at;
+	s->bytes = (uint32_t)n;
+	s->slot = (uint32_t)slot;
 	t->seg_tail++;
 	t->outstanding += n;
 	t->sent += n;
@@ -184,6 +239,19 @@ uint32_t sluice_completions_table_post(struct sluice_completions_table *t, int64
 		t->reads++;
 	}
 	return seq;
+}
+
+// sluice_completions_table_widen takes twice as much of the ring for segments into use.
+static void sluice_completions_table_widen(struct sluice_completions_table *t)
+{
+	uint32_t before = t->mask;
+	t->mask = 2 * before + 1;
+	for (uint32_t seq = t->seg_head; seq != t->seg_tail; seq++) {
+		uint32_t to = seq & t->mask;
+		if (to != (seq & before)) {
+			t->segments.at[sluice_at((uint64_t)to, (uint64_t)t->segments.len)] = t->segments.at[sluice_at((uint64_t)(seq & before), (uint64_t)t->segments.len)];
+		}
+	}
 }
 
 // sluice_completions_responds reports whether a request takes one of the responder's resources for
@@ -198,7 +266,7 @@ void sluice_completions_table_unpost(struct sluice_completions_table *t, int64_t
 {
 	for (int64_t i = 0; i < n; i++) {
 		t->seg_tail--;
-		struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(t->seg_tail & (uint32_t)(t->segments.len - 1)), (uint64_t)t->segments.len)];
+		struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(t->seg_tail & t->mask), (uint64_t)t->segments.len)];
 		struct sluice_completions_request *m = &t->messages.at[sluice_at((uint64_t)s->slot, (uint64_t)t->messages.len)];
 		m->in_flight--;
 		m->whole = false;
@@ -238,7 +306,7 @@ bool sluice_completions_table_complete(struct sluice_completions_table *t, uint3
 // sluice_completions_table_retire takes the oldest segment off the provider.
 static struct sluice_completions_posted *sluice_completions_table_retire(struct sluice_completions_table *t, sluice_ib_wc_status status, uint32_t vendor_err, uint64_t timestamp)
 {
-	struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(t->seg_head & (uint32_t)(t->segments.len - 1)), (uint64_t)t->segments.len)];
+	struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(t->seg_head & t->mask), (uint64_t)t->segments.len)];
 	t->seg_head++;
 	struct sluice_completions_request *m = &t->messages.at[sluice_at((uint64_t)s->slot, (uint64_t)t->messages.len)];
 	m->in_flight--;
@@ -291,8 +359,9 @@ bool sluice_completions_table_aborted(const struct sluice_completions_table *t)
 // the segment that completed last.
 bool sluice_completions_table_next(struct sluice_completions_table *t, struct sluice_verbs_wc *wc)
 {
-	while (t->head != t->tail) {
-		struct sluice_completions_request *m = &t->messages.at[sluice_at((uint64_t)(t->head & (uint32_t)(t->messages.len - 1)), (uint64_t)t->messages.len)];
+	while (t->unfinished > 0) {
+		uint32_t at = t->first;
+		struct sluice_completions_request *m = &t->messages.at[sluice_at((uint64_t)at, (uint64_t)t->messages.len)];
 		if (m->in_flight > 0 || (!m->whole && !t->aborted)) {
 			return false;
 		}
@@ -301,7 +370,10 @@ bool sluice_completions_table_next(struct sluice_completions_table *t, struct sl
 		if (!m->whole && (m->status == SLUICE_IB_WC_SUCCESS || m->status == SLUICE_IB_WCWR_FLUSH_ERR)) {
 			m->status = m->unposted;
 		}
-		t->head++;
+		t->first = m->next;
+		m->next = t->free;
+		t->free = at;
+		t->unfinished--;
 		t->finished++;
 		if (m->status == SLUICE_IB_WC_SUCCESS && !m->signaled) {
 			continue;
@@ -338,7 +410,11 @@ void sluice_completions_table_release(struct sluice_completions_table *t)
 // was reset. Completions that Next returned stay to be released.
 void sluice_completions_table_reset(struct sluice_completions_table *t)
 {
-	t->head = t->tail;
+	if (t->unfinished > 0) {
+		t->messages.at[sluice_at((uint64_t)t->last, (uint64_t)t->messages.len)].next = t->free;
+		t->free = t->first;
+		t->unfinished = 0;
+	}
 	t->seg_head = t->seg_tail;
 	t->reads = 0;
 	t->outstanding = 0;
@@ -349,7 +425,7 @@ void sluice_completions_table_reset(struct sluice_completions_table *t)
 // sluice_completions_table_unfinished is how many messages Next has yet to take.
 int64_t sluice_completions_table_unfinished(const struct sluice_completions_table *t)
 {
-	return (int64_t)(t->tail - t->head);
+	return (int64_t)t->unfinished;
 }
 
 // sluice_completions_table_in_flight is how many segments are with the provider.
@@ -367,7 +443,7 @@ sluice_bytes sluice_completions_table_outstanding(const struct sluice_completion
 // sluice_completions_table_reads is how many reads and atomics are with the provider.
 int64_t sluice_completions_table_reads(const struct sluice_completions_table *t)
 {
-	return t->reads;
+	return (int64_t)t->reads;
 }
 
 // sluice_completions_table_finished counts the messages that Next took, and those of them that failed.
@@ -381,7 +457,7 @@ struct sluice_completions_table_finished_result sluice_completions_table_finishe
 void sluice_completions_table_set_back(const struct sluice_completions_table *t, sluice_time by)
 {
 	for (uint32_t seq = t->seg_head; seq != t->seg_tail; seq++) {
-		struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(seq & (uint32_t)(t->segments.len - 1)), (uint64_t)t->segments.len)];
+		struct sluice_completions_posted *s = &t->segments.at[sluice_at((uint64_t)(seq & t->mask), (uint64_t)t->segments.len)];
 		s->posted_at = sluice_time_set_back(s->posted_at, by);
 	}
 }

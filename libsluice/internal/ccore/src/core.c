@@ -87,7 +87,7 @@ struct sluice_core_next_result sluice_core_next(struct sluice_core *c, int64_t i
 {
 	for (; i < c->n_claims; i++) {
 		struct sluice_core_qp *q = c->claims.at[sluice_at((uint64_t)i, (uint64_t)c->claims.len)].qp;
-		if (q->first_claim != i) {
+		if ((int64_t)q->first_claim != i) {
 			continue;
 		}
 		int64_t k = 0;
@@ -161,7 +161,7 @@ static void sluice_core_qp_held(struct sluice_core_qp *q, sluice_time now, sluic
 	}
 }
 
-static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time *to, sluice_time now);
+static void sluice_core_qp_count(const struct sluice_core_qp *q, struct sluice_long_time *to, sluice_time now);
 
 // sluice_core_qp_settle counts the time until now for what holds the queue pair.
 static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
@@ -174,7 +174,7 @@ static void sluice_core_qp_settle(struct sluice_core_qp *q, sluice_time now)
 
 // sluice_core_qp_count adds the time from held_from to now for what holds the queue pair. The part in
 // which the rate alone would hold it counts for the rate.
-static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time *to, sluice_time now)
+static void sluice_core_qp_count(const struct sluice_core_qp *q, struct sluice_long_time *to, sluice_time now)
 {
 	sluice_time from = q->held_from;
 	sluice_time due = INT64_MIN;
@@ -185,21 +185,20 @@ static void sluice_core_qp_count(const struct sluice_core_qp *q, sluice_time *to
 	}
 	if (due > from) {
 		due = sluice_min(due, now);
-		to[SLUICE_CORE_HELD_RATE] += due - from;
+		to[SLUICE_CORE_HELD_RATE] = sluice_long_time_add(to[SLUICE_CORE_HELD_RATE], due - from);
 		from = due;
 	}
-	to[sluice_at((uint64_t)q->hold, 7)] += now - from;
+	to[sluice_at((uint64_t)q->hold, 7)] = sluice_long_time_add(to[sluice_at((uint64_t)q->hold, 7)], now - from);
 }
 
 // sluice_core_qp_add_held adds how long the queue pair was held until now, by what.
 void sluice_core_qp_add_held(const struct sluice_core_qp *q, sluice_time now, struct sluice_long_time *sum)
 {
-	sluice_time present[7] = {0};
 	if (now > q->held_from) {
-		sluice_core_qp_count(q, present, now);
+		sluice_core_qp_count(q, sum, now);
 	}
 	for (int64_t i = 0; i < 7; i++) {
-		sum[i] = sluice_long_time_add(sluice_long_time_add(sluice_long_time_plus(sum[i], q->past[i]), q->holds[i]), present[i]);
+		sum[i] = sluice_long_time_plus(sum[i], q->holds[i]);
 	}
 }
 
@@ -257,10 +256,6 @@ static void sluice_core_set_back(struct sluice_core *c, struct sluice_long_time 
 static void sluice_core_qp_set_back(struct sluice_core_qp *q, sluice_time by)
 {
 	sluice_core_qp_settle(q, by);
-	for (int64_t i = 0; i < 7; i++) {
-		q->past[i] = sluice_long_time_add(q->past[i], q->holds[i]);
-		q->holds[i] = 0;
-	}
 	sluice_time was = sluice_time_set_back(q->last_ack, by);
 	q->held_from = sluice_time_set_back(q->held_from, by);
 	q->last_ack = was;
@@ -290,9 +285,10 @@ void sluice_core_add(struct sluice_core *c, struct sluice_core_qp *q, const stru
 		.core = c,
 		.flow = flow,
 		.sig_all = a->sig_all,
-		.limits = {.type = SLUICE_IB_RC, .cap = a->cap},
+		.largest_inline = a->cap.max_inline_data,
 		.index = a->index,
-		.depth = a->depth,
+		.depth = (int32_t)a->depth,
+		.sges = (int32_t)a->cap.max_send_sge,
 		.limit = a->limit,
 		.largest = a->segment,
 		.first_claim = SLUICE_CORE_NONE,
@@ -383,7 +379,7 @@ void sluice_core_qp_set_mtu(struct sluice_core_qp *q, sluice_ib_mtu m)
 // not known.
 void sluice_core_qp_set_reads(struct sluice_core_qp *q, int64_t most)
 {
-	q->rd_max = most;
+	q->rd_max = (int32_t)most;
 }
 
 // sluice_core_qp_set_limiter says that the NIC paces the packets of a segment at r; 0 or the line
@@ -408,6 +404,12 @@ void sluice_core_qp_start(struct sluice_core_qp *q, sluice_time now, struct slui
 	q->limit = limit;
 	q->size.bytes = -1;
 	q->last_ack = now;
+	q->bypass = 0;
+	struct sluice_engine *b = sluice_engine_as_bypassed(engine);
+	bool ok = b != NULL;
+	if (ok && q->core->cfg.bypass) {
+		q->bypass = sluice_engine_bypass_below(b);
+	}
 	if (engine == NULL) {
 		sluice_driver_hold(&q->driver, (struct sluice_control){.rate = line, .window = SLUICE_UNLIMITED});
 	} else {
@@ -425,9 +427,13 @@ void sluice_core_qp_stop(struct sluice_core_qp *q, sluice_time now, sluice_ib_qp
 	sluice_core_qp_held(q, now, SLUICE_CORE_HELD_OTHER);
 }
 
-// sluice_core_qp_resume puts it in RTS and lets go, or files, what may be sent.
+// sluice_core_qp_resume puts it in RTS and lets go, or files, what may be sent. One that is in error
+// stays so until it is cleared.
 void sluice_core_qp_resume(struct sluice_core_qp *q, sluice_time now)
 {
+	if (sluice_completions_table_aborted(&q->table)) {
+		return;
+	}
 	q->state = SLUICE_IB_RTS;
 	sluice_core_qp_release(q, now, now);
 }
@@ -486,7 +492,15 @@ static void sluice_core_qp_withdraw(struct sluice_core_qp *q)
 // (verbs.CheckSend).
 int sluice_core_qp_check(const struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr)
 {
-	return sluice_verbs_check_send(&q->limits, wr);
+	// Most are SENDs and WRITEs, with nothing wrong that is elsewhere in memory.
+	if (wr->opcode <= SLUICE_IB_WR_SEND_WITH_IMM && (wr->flags & SLUICE_VERBS_SEND_INLINE) == 0 && wr->sgl.len <= (int64_t)q->sges && wr->ah == NULL && sluice_verbs_send_wr_length(wr) <= SLUICE_IB_MAX_MESSAGE) {
+		return 0;
+	}
+	struct sluice_verbs_send_limits l = {
+		.type = SLUICE_IB_RC,
+		.cap = {.max_send_sge = (int64_t)q->sges, .max_inline_data = q->largest_inline},
+	};
+	return sluice_verbs_check_send(&l, wr);
 }
 
 // sluice_core_qp_room is how many requests Accept takes.
@@ -510,7 +524,7 @@ void sluice_core_qp_offer(struct sluice_core_qp *q, sluice_time now)
 static struct sluice_uint8_slice sluice_core_qp_inline_of(const struct sluice_core_qp *q, int64_t slot);
 static struct sluice_verbs_sge_slice sluice_core_qp_sgl_of(const struct sluice_core_qp *q, int64_t slot);
 
-// sluice_core_qp_accept copies a request into the queue, or reports that it is full.
+// sluice_core_qp_accept is Accept where there is room for one more.
 bool sluice_core_qp_accept(struct sluice_core_qp *q, const struct sluice_verbs_send_wr *wr)
 {
 	bool signaled = q->sig_all || (wr->flags & SLUICE_VERBS_SEND_SIGNALED) != 0;
@@ -542,7 +556,7 @@ bool sluice_core_qp_accept(struct sluice_core_qp *q, const struct sluice_verbs_s
 			sgl.at[sluice_at((uint64_t)0, (uint64_t)sgl.len)] = wr->sgl.at[sluice_at((uint64_t)0, (uint64_t)wr->sgl.len)];
 			r->sges = 1;
 		} else {
-			r->sges = sluice_verbs_sge_slice_copy(sgl, wr->sgl);
+			r->sges = (int32_t)sluice_verbs_sge_slice_copy(sgl, wr->sgl);
 		}
 	}
 	if (q->unsent == 0) {
@@ -554,13 +568,13 @@ bool sluice_core_qp_accept(struct sluice_core_qp *q, const struct sluice_verbs_s
 
 static struct sluice_verbs_sge_slice sluice_core_qp_sgl_of(const struct sluice_core_qp *q, int64_t slot)
 {
-	int64_t n = q->limits.cap.max_send_sge;
+	int64_t n = (int64_t)q->sges;
 	return (struct sluice_verbs_sge_slice){q->sgl.at + (int64_t)(slot * n), sluice_span((int64_t)(slot * n), (slot + 1) * n, q->sgl.cap), q->sgl.cap - (int64_t)(slot * n)};
 }
 
 static struct sluice_uint8_slice sluice_core_qp_inline_of(const struct sluice_core_qp *q, int64_t slot)
 {
-	int64_t n = q->limits.cap.max_inline_data;
+	int64_t n = q->largest_inline;
 	return (struct sluice_uint8_slice){q->inline_.at + (int64_t)(slot * n), sluice_span((int64_t)(slot * n), (slot + 1) * n, q->inline_.cap), q->inline_.cap - (int64_t)(slot * n)};
 }
 
@@ -613,10 +627,17 @@ static void sluice_core_qp_release(struct sluice_core_qp *q, sluice_time now, sl
 			sluice_core_qp_held(q, now, why);
 			return;
 		}
-		if (!sluice_limiter_offer(c->sched, at, q->flow, (int64_t)n)) {
+		struct sluice_limiter_offer_by_result got2 = sluice_limiter_offer_by(c->sched, at, now, q->flow, (int64_t)n);
+		sluice_time by = got2.value;
+		bool leaves = got2.ok;
+		if (!leaves) {
 			q->filed = true;
 			sluice_core_qp_held(q, now, SLUICE_CORE_HELD_FILED);
 			return;
+		}
+		if (by > at) {
+			sluice_core_qp_held(q, now, SLUICE_CORE_HELD_FILED); // until it was due
+			at = by;
 		}
 		sluice_core_qp_claim(q, now);
 	}
@@ -637,7 +658,7 @@ static struct sluice_core_qp_ready_result sluice_core_qp_ready(struct sluice_cor
 		return (struct sluice_core_qp_ready_result){0, SLUICE_CORE_HELD_OTHER};
 	}
 	uint32_t n = sluice_core_qp_next(q);
-	if (sluice_completions_table_in_flight(&q->table) >= q->depth) {
+	if (sluice_completions_table_in_flight(&q->table) >= (int64_t)q->depth) {
 		return (struct sluice_core_qp_ready_result){0, SLUICE_CORE_HELD_OTHER};
 	}
 	sluice_core_hold why = sluice_core_qp_fits(q, (int64_t)n);
@@ -653,7 +674,7 @@ static struct sluice_core_qp_ready_result sluice_core_qp_ready(struct sluice_cor
 		if ((r->flags & SLUICE_VERBS_SEND_FENCE) != 0 && q->at.off == 0) {
 			return (struct sluice_core_qp_ready_result){0, SLUICE_CORE_HELD_OTHER};
 		}
-		if (q->rd_max > 0 && reads >= q->rd_max && (r->opcode == SLUICE_IB_WRRDMA_READ || sluice_ib_wr_opcode_is_atomic(r->opcode))) {
+		if (q->rd_max > 0 && reads >= (int64_t)q->rd_max && (r->opcode == SLUICE_IB_WRRDMA_READ || sluice_ib_wr_opcode_is_atomic(r->opcode))) {
 			return (struct sluice_core_qp_ready_result){0, SLUICE_CORE_HELD_OTHER};
 		}
 	}
@@ -695,24 +716,29 @@ static void sluice_core_qp_claim(struct sluice_core_qp *q, sluice_time now)
 	if (x->qp != q) {
 		x->qp = q;
 	}
-	x->at = q->at;
+	x->at.slot = q->at.slot;
+	x->at.off = q->at.off;
+	x->at.sge = q->at.sge;
+	x->at.into = q->at.into;
 	x->n = n;
 	x->seq = seq;
 	x->last = last;
 	x->next = SLUICE_CORE_NONE;
 	if (q->first_claim == SLUICE_CORE_NONE) {
-		q->first_claim = i;
+		q->first_claim = (int32_t)i;
 	} else {
 		c->claims.at[sluice_at((uint64_t)q->last_claim, (uint64_t)c->claims.len)].next = (int32_t)i;
 	}
-	q->last_claim = i;
+	q->last_claim = (int32_t)i;
 
 	if (sluice_driver_engine(&q->driver) != NULL) {
 		sluice_core_qp_sent(q, now, (int64_t)n);
 	}
 	if (last) {
 		q->unsent--;
-		q->at = (struct sluice_core_cursor){.slot = (q->at.slot + 1) & (uint32_t)(q->requests.len - 1)};
+		if (q->unsent > 0) {
+			q->at = (struct sluice_core_cursor){.slot = (uint32_t)sluice_completions_table_after(&q->table, (int64_t)q->at.slot)};
+		}
 		return;
 	}
 	q->at.off += n;
@@ -799,7 +825,7 @@ struct sluice_core_qp_complete_result sluice_core_qp_complete(struct sluice_core
 
 static void sluice_core_departed(const struct sluice_core *c, sluice_time now, sluice_time done, const struct sluice_core_qp *q, uint64_t completed, struct sluice_core_sample *x);
 static struct sluice_core_size *sluice_core_qp_size_of(struct sluice_core_qp *q, sluice_bytes n);
-static void sluice_core_sample_exclude_turnaround(struct sluice_core_sample *x, struct sluice_completions_sample *m);
+static struct sluice_core_sample_without_turnaround_result sluice_core_sample_without_turnaround(struct sluice_core_sample *x, sluice_time rtt, sluice_time net);
 static bool sluice_core_qp_obey(struct sluice_core_qp *q, sluice_time now, struct sluice_control control);
 
 // sluice_core_measure takes the round trip of the segment in x, which succeeded, to the engine.
@@ -823,14 +849,19 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 		sluice_core_departed(c, now, done, q, wc->timestamp, x);
 	}
 	struct sluice_core_size *size = sluice_core_qp_size_of(q, seg->bytes);
-	struct sluice_completions_sample m = sluice_completions_measure_serialized(seg, done, size->wire);
-	if (x->reported) {
-		sluice_core_sample_exclude_turnaround(x, &m);
-	}
-	x->rtt = m.rtt;
-	if (m.clamped) {
+	struct sluice_completions_round_trip_result got2 = sluice_completions_round_trip(seg->posted_at, done, size->wire);
+	sluice_time rtt = got2.rtt;
+	sluice_time net = got2.net;
+	bool clamped = got2.clamped;
+	if (clamped) {
 		x->marks |= SLUICE_CORE_CLAMPED;
 	}
+	if (x->reported) {
+		struct sluice_core_sample_without_turnaround_result got3 = sluice_core_sample_without_turnaround(x, rtt, net);
+		rtt = got3.value;
+		net = got3.r1;
+	}
+	x->rtt = rtt;
 	struct sluice_engine *engine = sluice_driver_engine(&q->driver);
 	if (engine == NULL && !x->watched) {
 		return;
@@ -847,14 +878,18 @@ void sluice_core_measure(const struct sluice_core *c, sluice_time now, struct sl
 			}
 		}
 	}
+	if (net < q->bypass && !x->watched && sluice_driver_control(&q->driver).rate >= q->line) {
+		x->marks |= SLUICE_CORE_BYPASSED;
+		return;
+	}
 	struct sluice_ack *a = &x->ack;
 	// Field by field: a literal would be made elsewhere and copied. The report's
 	// are zero unless there is one.
 	a->now = q->last_ack;
-	a->sent_at = m.posted_at;
-	a->rtt = m.rtt;
-	a->net_rtt = m.net_rtt;
-	a->bytes = m.bytes;
+	a->sent_at = seg->posted_at;
+	a->rtt = rtt;
+	a->net_rtt = net;
+	a->bytes = seg->bytes;
 	a->packets = size->packets;
 	a->acked = seg->acked;
 	a->sent = seg->sent;
@@ -944,25 +979,24 @@ static void sluice_core_qp_pace(const struct sluice_core_qp *q)
 	(void)sluice_limiter_set_rate(q->core->sched, q->flow, sluice_max(rate, 1));
 }
 
-// sluice_core_sample_exclude_turnaround subtracts from a round trip the time that the peer took to answer,
+// sluice_core_sample_without_turnaround subtracts from a round trip the time that the peer took to answer,
 // where the peer reports it (verbs.Telemetry.has_turnaround): TIMELY counts on
 // receivers that acknowledge at once (section 3.1), Swift takes the receiver's delay
 // out (section 3.1). What remains is no less than the segment takes to serialise.
 //
 // A request that was acknowledged with a later one also waited for that one, so its
 // own round trip is unknown.
-static void sluice_core_sample_exclude_turnaround(struct sluice_core_sample *x, struct sluice_completions_sample *m)
+static struct sluice_core_sample_without_turnaround_result sluice_core_sample_without_turnaround(struct sluice_core_sample *x, sluice_time rtt, sluice_time net)
 {
 	struct sluice_verbs_telemetry *t = &x->report;
 	if (t->coalesced) {
-		m->rtt = 0;
-		m->net_rtt = 0;
+		return (struct sluice_core_sample_without_turnaround_result){0, 0};
 	} else if (t->has_turnaround) {
 		x->marks |= SLUICE_CORE_TURNAROUND;
-		sluice_time out = sluice_min(t->turnaround, m->net_rtt);
-		m->net_rtt -= out;
-		m->rtt = sluice_max(m->rtt - out, SLUICE_PICOSECOND);
+		sluice_time out = sluice_min(t->turnaround, net);
+		return (struct sluice_core_sample_without_turnaround_result){sluice_max(rtt - out, SLUICE_PICOSECOND), net - out};
 	}
+	return (struct sluice_core_sample_without_turnaround_result){rtt, net};
 }
 
 static sluice_time sluice_core_ticks_passed(const struct sluice_core *c, uint64_t from, uint64_t to);

@@ -171,29 +171,46 @@ void sluice_limiter_enqueue(struct sluice_limiter *s, sluice_time now, sluice_li
 	sluice_limiter_put(s, id, f, due);
 }
 
-static void sluice_limiter_turns_served(struct sluice_limiter_turns *t, uint32_t id);
-
 // sluice_limiter_offer is Enqueue, and the Dequeue that follows if that would return this very
 // flow: it reports whether the segment leaves at once, and counts as sent. If not,
 // it is enqueued.
 bool sluice_limiter_offer(struct sluice_limiter *s, sluice_time now, sluice_limiter_flow_id id, sluice_bytes n)
 {
-	struct sluice_limiter_admit_result got = sluice_limiter_admit(s, now, id, n);
-	struct sluice_limiter_flow *f = got.f;
-	sluice_time due = got.due;
-	if (due > s->now || (s->ring.head != SLUICE_LIMITER_NONE && !sluice_limiter_turns_goes_on(s->turns, id))) {
-		s->queue++;
-		sluice_limiter_put(s, id, f, due);
-		return false;
-	}
-	sluice_limiter_turns_served(s->turns, id);
-	f->anchor = due - f->credit;
-	f->last = f->head;
-	f->rem = f->next_rem;
-	return true;
+	struct sluice_limiter_offer_by_result got = sluice_limiter_offer_by(s, now, now, id, n);
+	bool leaves = got.ok;
+	return leaves;
 }
 
+static sluice_time sluice_limiter_wheel_earliest(struct sluice_limiter_wheel *w, struct sluice_limiter_links_slice ls, struct sluice_limiter_flow_slice flows);
 static sluice_time sluice_limiter_advance(struct sluice_limiter *s, sluice_time now);
+static void sluice_limiter_turns_served(struct sluice_limiter_turns *t, uint32_t id);
+
+// sluice_limiter_offer_by is Offer at a past time, for a caller that is late, at now, and would go on
+// with DequeueAt: the segment leaves also if it is due by now, and before all others. It
+// returns the time that DequeueAt would have had: at, or when the segment was due, but
+// no more than catch_up before now.
+struct sluice_limiter_offer_by_result sluice_limiter_offer_by(struct sluice_limiter *s, sluice_time at, sluice_time now, sluice_limiter_flow_id id, sluice_bytes n)
+{
+	struct sluice_limiter_admit_result got = sluice_limiter_admit(s, at, id, n);
+	struct sluice_limiter_flow *f = got.f;
+	sluice_time due = got.due;
+	sluice_time sent = due;
+	if (due <= s->now && (s->ring.head == SLUICE_LIMITER_NONE || sluice_limiter_turns_goes_on(s->turns, id))) {
+	} else if (due > s->now && due <= now && s->ring.head == SLUICE_LIMITER_NONE && due < sluice_limiter_wheel_earliest(&s->wheel, s->links, s->flows)) {
+		sent = sluice_max(due, now - s->cfg.catch_up);
+		at = sluice_limiter_advance(s, sent);
+		f->due = due;
+	} else {
+		s->queue++;
+		sluice_limiter_put(s, id, f, due);
+		return (struct sluice_limiter_offer_by_result){at, false};
+	}
+	sluice_limiter_turns_served(s->turns, id);
+	f->anchor = sent - f->credit;
+	f->last = f->head;
+	f->rem = f->next_rem;
+	return (struct sluice_limiter_offer_by_result){at, true};
+}
 
 // sluice_limiter_admit takes a segment in and returns when it is due, not before now.
 static struct sluice_limiter_admit_result sluice_limiter_admit(struct sluice_limiter *s, sluice_time now, sluice_limiter_flow_id id, sluice_bytes n)
@@ -274,8 +291,6 @@ struct sluice_limiter_dequeue_at_result sluice_limiter_dequeue_at(struct sluice_
 	}
 	return (struct sluice_limiter_dequeue_at_result){0, false};
 }
-
-static sluice_time sluice_limiter_wheel_earliest(struct sluice_limiter_wheel *w, struct sluice_limiter_links_slice ls, struct sluice_limiter_flow_slice flows);
 
 // sluice_limiter_next_due returns the exact time at which the next segment is due, or Never if none
 // is enqueued. If one is due already, NextDue returns the last now passed to the

@@ -25,6 +25,7 @@ static inline int64_t sluice_verbs_sge_slice_copy(struct sluice_verbs_sge_slice 
 	return n;
 }
 
+static struct sluice_engine *sluice_engine_as_bypassed(struct sluice_engine *e);
 static struct sluice_engine *sluice_engine_as_granted(struct sluice_engine *e);
 static struct sluice_engine *sluice_engine_as_pathed(struct sluice_engine *e);
 static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e);
@@ -133,6 +134,18 @@ void sluice_engine_start_poseidon(struct sluice_engine *e, struct sluice_poseido
 	e->state.poseidon = sluice_poseidon_start(c, env);
 }
 
+static struct sluice_engine *sluice_engine_as_bypassed(struct sluice_engine *e)
+{
+	if (!e)
+		return NULL;
+	switch (e->kind) {
+	case SLUICE_ENGINE_TIMELY:
+		return e;
+	default:
+		return NULL;
+	}
+}
+
 static struct sluice_engine *sluice_engine_as_granted(struct sluice_engine *e)
 {
 	if (!e)
@@ -169,6 +182,16 @@ static struct sluice_engine *sluice_engine_as_timed(struct sluice_engine *e)
 		return e;
 	default:
 		return NULL;
+	}
+}
+
+sluice_time sluice_engine_bypass_below(struct sluice_engine *e)
+{
+	switch (e->kind) {
+	case SLUICE_ENGINE_TIMELY:
+		return sluice_timely_bypass_below(&e->state.timely);
+	default:
+		__builtin_trap(); /* not started */
 	}
 }
 

@@ -4,6 +4,12 @@
 #include "sluice_core.h"
 
 
+// sluice_timely_bypass_below implements cc.Bypassed: below Tlow the rate only rises (section 4.3).
+static sluice_time sluice_timely_bypass_below(const struct sluice_timely *e)
+{
+	return e->p.t_low;
+}
+
 // sluice_timely_default_config returns the paper's parameters (sections 4.3 and 6), and where
 // it has none those named in docs/engines/timely.md.
 struct sluice_timely_config sluice_timely_default_config(void)

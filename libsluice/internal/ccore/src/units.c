@@ -101,7 +101,7 @@ static struct sluice_rate_serialize_rem_result sluice_rate_serialize_rem(sluice_
 // sluice_rate_serialize returns how long n bytes last at rate r, rounded up to a
 // picosecond. It is Never for a rate that is not positive, a negative size, or
 // a span that overflows.
-static sluice_time sluice_rate_serialize(sluice_rate r, sluice_bytes n)
+sluice_time sluice_rate_serialize(sluice_rate r, sluice_bytes n)
 {
 	struct sluice_rate_serialize_rem_result got = sluice_rate_serialize_rem(r, n, 0);
 	sluice_time t = got.value;

@@ -15,6 +15,9 @@ type Config struct {
 	BaseRTT units.Time     // the idle network's round trip
 	Origin  units.LongTime // where the instants of the driver's clock are counted from at first
 
+	// Bypass leaves out acknowledgements that a cc.Bypassed engine need not see.
+	Bypass bool
+
 	// NICClock takes round trips between two of the NIC's timestamps, which count at
 	// CoreClockHz and wrap at ClockBits bits, where a segment has both of them.
 	NICClock    bool
@@ -134,7 +137,7 @@ type Batch struct {
 func (c *Core) Next(i int, b *Batch) (next int, ok bool) {
 	for ; i < c.nClaims; i++ {
 		q := c.claims[i].qp
-		if q.firstClaim != i {
+		if int(q.firstClaim) != i {
 			continue
 		}
 		k := 0

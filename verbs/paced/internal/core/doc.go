@@ -12,5 +12,6 @@
 //	q.Complete, c.Measure        the provider completed one
 //	q.Finish, c.File             requests that it finished; what it made room for
 //
-// Nothing in this loop allocates.
+// Nothing in this loop allocates, but that Accept doubles the memory of a queue pair
+// that never held so many requests before.
 package core

@@ -41,7 +41,7 @@ func (q *QP) settle(now units.Time) {
 
 // count adds the time from heldFrom to now for what holds the queue pair. The part in
 // which the rate alone would hold it counts for the rate.
-func (q *QP) count(to *[Holds]units.Time, now units.Time) {
+func (q *QP) count(to *Times, now units.Time) {
 	from, due := q.heldFrom, units.Time(math.MinInt64)
 	switch {
 	case q.hold == HeldFiled:
@@ -51,10 +51,10 @@ func (q *QP) count(to *[Holds]units.Time, now units.Time) {
 	}
 	if due > from {
 		due = min(due, now)
-		to[HeldRate] += due - from
+		to[HeldRate] = to[HeldRate].Add(due - from)
 		from = due
 	}
-	to[q.hold] += now - from
+	to[q.hold] = to[q.hold].Add(now - from)
 }
 
 // Times are times by what held a queue pair meanwhile.
@@ -68,11 +68,10 @@ func (q *QP) Held(now units.Time) (sum Times) {
 
 // AddHeld adds how long the queue pair was held until now, by what.
 func (q *QP) AddHeld(now units.Time, sum *Times) {
-	var present [Holds]units.Time
 	if now > q.heldFrom {
-		q.count(&present, now)
+		q.count(sum, now)
 	}
 	for i := range sum {
-		sum[i] = sum[i].Plus(q.past[i]).Add(q.holds[i]).Add(present[i])
+		sum[i] = sum[i].Plus(q.holds[i])
 	}
 }

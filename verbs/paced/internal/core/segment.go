@@ -9,7 +9,14 @@ import (
 
 // Check returns what can be known without the provider to be wrong with a request
 // (verbs.CheckSend).
-func (q *QP) Check(wr *verbs.SendWR) error { return verbs.CheckSend(&q.limits, wr) }
+func (q *QP) Check(wr *verbs.SendWR) error {
+	// Most are SENDs and WRITEs, with nothing wrong that is elsewhere in memory.
+	if wr.Opcode <= ib.WRSendWithImm && wr.Flags&verbs.SendInline == 0 && len(wr.SGL) <= int(q.sges) && wr.AH == nil && wr.Length() <= ib.MaxMessage {
+		return nil
+	}
+	l := verbs.SendLimits{Type: ib.RC, Cap: verbs.QPCap{MaxSendSGE: int(q.sges), MaxInlineData: q.largestInline}}
+	return verbs.CheckSend(&l, wr)
+}
 
 // Room is how many requests Accept takes.
 func (q *QP) Room() int { return q.table.Room() }
@@ -22,6 +29,14 @@ func (q *QP) Offer(now units.Time) { q.release(now, now) }
 
 // Accept copies a request into the queue, or reports that it is full.
 func (q *QP) Accept(wr *verbs.SendWR) bool {
+	if q.table.Tight() {
+		q.grow()
+	}
+	return q.accept(wr)
+}
+
+// accept is Accept where there is room for one more.
+func (q *QP) accept(wr *verbs.SendWR) bool {
 	signaled := q.sigAll || wr.Flags&verbs.SendSignaled != 0
 	slot, ok := q.table.Add(completions.Message{WRID: wr.WRID, Opcode: wr.Opcode, Signaled: signaled})
 	if !ok {
@@ -41,7 +56,7 @@ func (q *QP) Accept(wr *verbs.SendWR) bool {
 		if len(wr.SGL) == 1 && len(sgl) > 0 { // most requests
 			sgl[0], r.sges = wr.SGL[0], 1
 		} else {
-			r.sges = copy(sgl, wr.SGL)
+			r.sges = int32(copy(sgl, wr.SGL))
 		}
 	}
 	if q.unsent == 0 {
@@ -52,12 +67,12 @@ func (q *QP) Accept(wr *verbs.SendWR) bool {
 }
 
 func (q *QP) sglOf(slot int) []verbs.SGE {
-	n := q.limits.Cap.MaxSendSGE
+	n := int(q.sges)
 	return q.sgl[slot*n : (slot+1)*n]
 }
 
 func (q *QP) inlineOf(slot int) []byte {
-	n := q.limits.Cap.MaxInlineData
+	n := q.largestInline
 	return q.inline[slot*n : (slot+1)*n]
 }
 
@@ -99,10 +114,15 @@ func (q *QP) release(now, at units.Time) {
 			q.held(now, why)
 			return
 		}
-		if !c.sched.Offer(at, q.flow, units.Bytes(n)) {
+		by, leaves := c.sched.OfferBy(at, now, q.flow, units.Bytes(n))
+		if !leaves {
 			q.filed = true
 			q.held(now, HeldFiled)
 			return
+		}
+		if by > at {
+			q.held(now, HeldFiled) // until it was due
+			at = by
 		}
 		q.claim(now)
 	}
@@ -121,7 +141,7 @@ func (q *QP) ready() (uint32, Hold) {
 		return 0, HeldOther
 	}
 	n := q.next()
-	if q.table.InFlight() >= q.depth {
+	if q.table.InFlight() >= int(q.depth) {
 		return 0, HeldOther
 	}
 	if why := q.fits(units.Bytes(n)); why != HeldNone {
@@ -135,7 +155,7 @@ func (q *QP) ready() (uint32, Hold) {
 		if r.flags&verbs.SendFence != 0 && q.at.off == 0 {
 			return 0, HeldOther
 		}
-		if q.rdMax > 0 && reads >= q.rdMax && (r.opcode == ib.WRRDMARead || r.opcode.IsAtomic()) {
+		if q.rdMax > 0 && reads >= int(q.rdMax) && (r.opcode == ib.WRRDMARead || r.opcode.IsAtomic()) {
 			return 0, HeldOther
 		}
 	}
@@ -173,20 +193,23 @@ func (q *QP) claim(now units.Time) {
 	if x.qp != q {
 		x.qp = q
 	}
-	x.at, x.n, x.seq, x.last, x.next = q.at, n, seq, last, none
+	x.at.slot, x.at.off, x.at.sge, x.at.into = q.at.slot, q.at.off, q.at.sge, q.at.into
+	x.n, x.seq, x.last, x.next = n, seq, last, none
 	if q.firstClaim == none {
-		q.firstClaim = i
+		q.firstClaim = int32(i)
 	} else {
 		c.claims[q.lastClaim].next = int32(i)
 	}
-	q.lastClaim = i
+	q.lastClaim = int32(i)
 
 	if q.driver.Engine() != nil {
 		q.sent(now, units.Bytes(n))
 	}
 	if last {
 		q.unsent--
-		q.at = cursor{slot: (q.at.slot + 1) & uint32(len(q.requests)-1)}
+		if q.unsent > 0 {
+			q.at = cursor{slot: uint32(q.table.After(int(q.at.slot)))}
+		}
 		return
 	}
 	q.at.off += n

@@ -50,6 +50,7 @@ const (
 	Turnaround                    // without what the peer took to answer
 	Cut                           // the engine lowered its rate or window
 	CutByCNP                      // and for a congestion notification
+	Bypassed                      // the engine was spared: Ack is not valid
 )
 
 // Complete takes the provider's completion of a segment of the queue pair and fills
@@ -79,13 +80,14 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 		c.departed(now, done, q, wc.Timestamp, x)
 	}
 	size := q.sizeOf(seg.Bytes)
-	m := completions.MeasureSerialized(seg, done, size.wire)
-	if x.Reported {
-		x.excludeTurnaround(&m)
-	}
-	if x.RTT = m.RTT; m.Clamped {
+	rtt, net, clamped := completions.RoundTrip(seg.PostedAt, done, size.wire)
+	if clamped {
 		x.Marks |= Clamped
 	}
+	if x.Reported {
+		rtt, net = x.withoutTurnaround(rtt, net)
+	}
+	x.RTT = rtt
 	engine := q.driver.Engine()
 	if engine == nil && !x.Watched {
 		return
@@ -101,11 +103,15 @@ func (c *Core) Measure(now units.Time, q *QP, wc *verbs.WC, x *Sample) {
 			}
 		}
 	}
+	if net < q.bypass && !x.Watched && q.driver.Control().Rate >= q.line {
+		x.Marks |= Bypassed
+		return
+	}
 	a := &x.Ack
 	// Field by field: a literal would be made elsewhere and copied. The report's
 	// are zero unless there is one.
-	a.Now, a.SentAt, a.RTT, a.NetRTT = q.lastAck, m.PostedAt, m.RTT, m.NetRTT
-	a.Bytes, a.Packets, a.Acked, a.Sent = m.Bytes, size.packets, seg.Acked, seg.Sent
+	a.Now, a.SentAt, a.RTT, a.NetRTT = q.lastAck, seg.PostedAt, rtt, net
+	a.Bytes, a.Packets, a.Acked, a.Sent = seg.Bytes, size.packets, seg.Acked, seg.Sent
 	q.driver.Complete(a, q.table.Outstanding())
 	if x.hasReport {
 		x.hasReport = false
@@ -184,23 +190,23 @@ func (q *QP) pace() {
 	_ = q.core.sched.SetRate(q.flow, max(rate, 1))
 }
 
-// excludeTurnaround subtracts from a round trip the time that the peer took to answer,
+// withoutTurnaround subtracts from a round trip the time that the peer took to answer,
 // where the peer reports it (verbs.Telemetry.HasTurnaround): TIMELY counts on
 // receivers that acknowledge at once (section 3.1), Swift takes the receiver's delay
 // out (section 3.1). What remains is no less than the segment takes to serialise.
 //
 // A request that was acknowledged with a later one also waited for that one, so its
 // own round trip is unknown.
-func (x *Sample) excludeTurnaround(m *completions.Sample) {
+func (x *Sample) withoutTurnaround(rtt, net units.Time) (units.Time, units.Time) {
 	switch t := &x.Report; {
 	case t.Coalesced:
-		m.RTT, m.NetRTT = 0, 0
+		return 0, 0
 	case t.HasTurnaround:
 		x.Marks |= Turnaround
-		out := min(t.Turnaround, m.NetRTT)
-		m.NetRTT -= out
-		m.RTT = max(m.RTT-out, units.Picosecond)
+		out := min(t.Turnaround, net)
+		return max(rtt-out, units.Picosecond), net - out
 	}
+	return rtt, net
 }
 
 // departed reckons the round trip of the segment in x from when it left the host: the

@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-rdma/sluice/sim/des"
 	"github.com/sluice-rdma/sluice/units"
@@ -202,6 +205,45 @@ func TestPrograms(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A probe may come in any system call: among them that by which the library looks whether a
+// descriptor is ready.
+func TestProbesInterruptNoLook(t *testing.T) {
+	_, program := build(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			links, err := filepath.Glob("/proc/[0-9]*/exe")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, link := range links {
+				if exe, err := os.Readlink(link); err != nil || exe != program {
+					continue
+				}
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+				for range 20_000 {
+					if unix.Tgkill(pid, pid, unix.SIGSTKFLT) != nil {
+						break
+					}
+				}
+			}
+		}
+	}()
+	r := run(t, none{}, 0, on(0, 0, "PROGRAM", "looks", "20000"))
+	close(stop)
+	<-stopped
+	if want := "0 looks went wrong\n"; r.err != nil || r.outputs[0] != want {
+		t.Errorf("%v\n%sexpected\n%s", r.err, r.outputs[0], want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -331,10 +332,6 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("rejected with %x", p)
 	}
 
-	id = a.resolved(2, roce.PortSpaceTCP, "127.0.21.2:1")
-	a.connect(id, 6, "")
-	a.expect(2, id, evRejected, int32(roce.RejInvalidServiceID))
-
 	// The listener takes one request until the program has read it.
 	first, second := a.resolved(3, roce.PortSpaceTCP, to), a.resolved(4, roce.PortSpaceTCP, to)
 	a.connect(first, 7, "")
@@ -366,6 +363,33 @@ func TestRefusals(t *testing.T) {
 	id = a.resolved(7, roce.PortSpaceUDP, "127.0.21.77:5")
 	a.connect(id, 11, "")
 	a.expect(7, id, evUnreachable, -int32(syscall.ETIMEDOUT))
+}
+
+// A request may come before its listener, as perftest's with -R does.
+func TestRequestBeforeListener(t *testing.T) {
+	a, b := newHost(t, "127.0.30.1", guidA, cm.Config{}).program(t), newHost(t, "127.0.30.2", guidB, cm.Config{}).program(t)
+	server := b.create(0xb0, roce.PortSpaceTCP)
+	b.bind(server, "127.0.30.2:0")
+	port := binary.BigEndian.Uint16(b.route(server)[138:])
+	id := a.resolved(1, roce.PortSpaceTCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.30.2"), port).String())
+	a.connect(id, 5, "early")
+	for h := b.f.(*File).host; ; runtime.Gosched() { // until the request is there
+		h.mu.Lock()
+		n := len(h.early)
+		h.mu.Unlock()
+		if n == 1 {
+			break
+		}
+	}
+	a.quiet()
+	b.do(cmdListen, 0, server, uint32(5))
+	if e := b.expect(0xb0, 0, evConnectRequest, 0); !bytes.HasPrefix(e[20+8:], []byte("early\x00")) {
+		t.Errorf("request %x", e)
+	}
+
+	id = a.resolved(2, roce.PortSpaceTCP, "127.0.30.2:1")
+	a.connect(id, 6, "")
+	a.expect(2, id, evRejected, int32(roce.RejInvalidServiceID))
 }
 
 // Datagrams: a look-up by SIDR.

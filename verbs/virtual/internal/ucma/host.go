@@ -53,6 +53,7 @@ type Host struct {
 	lastID   uint32
 	bound    map[binding][]*ident
 	services map[uint64][]*ident // that listen
+	early    []*early            // requests that nobody listens for yet
 	closed   bool
 }
 
@@ -128,6 +129,10 @@ func (h *Host) Close() {
 	for _, d := range h.devices {
 		d.timer.Stop()
 	}
+	for _, e := range h.early {
+		e.giveUp.Stop()
+	}
+	h.early = nil
 	h.mu.Unlock()
 	for _, d := range h.devices {
 		d.mads.HandleMAD(nil)
@@ -211,8 +216,11 @@ func (d *device) receive(local netip.Addr, src netip.AddrPort, srcQPN uint32, ma
 	if srcQPN != roce.GSIQP {
 		return
 	}
+	path := cm.Path{Local: local, Remote: src.Addr()}
 	d.host.mu.Lock()
-	d.core.Receive(d.now(), cm.Path{Local: local, Remote: src.Addr()}, mad)
+	if !d.holdEarly(path, mad) {
+		d.core.Receive(d.now(), path, mad)
+	}
 	d.host.unlock()
 }
 
@@ -411,6 +419,7 @@ func (h *Host) listen(i *ident, backlog uint32) syscall.Errno {
 	}
 	h.services[service] = append(h.services[service], i)
 	i.state = listening
+	h.deliverEarly(service)
 	return 0
 }
 

@@ -142,6 +142,22 @@ static int server(const char *rounds)
 	return 0;
 }
 
+/* looks at what is never ready. */
+static int looks(const char *times)
+{
+	int fds[2], wrong = 0;
+
+	if (pipe(fds))
+		return perror("pipe"), 1;
+	for (int i = 0; i < atoi(times); i++) {
+		struct pollfd p = {.fd = fds[0], .events = POLLIN};
+
+		wrong += poll(&p, 1, 0) != 0;
+	}
+	printf("%d looks went wrong\n", wrong);
+	return 0;
+}
+
 static int client(const char *host, const char *rounds)
 {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
@@ -418,6 +434,8 @@ int main(int argc, char **argv)
 		return timers();
 	if (!strcmp(what, "server"))
 		return server(argv[2]);
+	if (!strcmp(what, "looks"))
+		return looks(argv[2]);
 	if (!strcmp(what, "client"))
 		return client(argv[2], argv[3]);
 	if (!strcmp(what, "threads"))
