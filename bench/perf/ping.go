@@ -143,7 +143,7 @@ func (p *Pinger) Over(conn *exchange.Conn) error {
 	if verbs.Simulated(p.dev) {
 		psn = p.qp.Num() & 0xffffff // so that runs are alike
 	}
-	_, err = conn.ConnectRC(context.Background(), p.dev, p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: gid}, params, p.Ready)
+	_, err = conn.ConnectRC(context.Background(), p.qp, exchange.Dest{QPN: p.qp.Num(), PSN: psn, GID: gid}, params, p.Ready)
 	return err
 }
 

@@ -15,20 +15,17 @@ import (
 // ready is the place to post receives.
 //
 // local.OutReads becomes p.MaxDestRdAtomic. The path MTU and the reads outstanding
-// are the smaller of p's and the other end's. dev is qp's device; ConnectRC waits for the
-// other end within verbs.Blocking, until ctx is done.
-func (c *Conn) ConnectRC(ctx context.Context, dev verbs.Device, qp verbs.QP, local Dest, p verbs.RCParams, ready func() error) (Dest, error) {
+// are the smaller of p's and the other end's. ConnectRC waits for the other end until ctx
+// is done.
+func (c *Conn) ConnectRC(ctx context.Context, qp verbs.QP, local Dest, p verbs.RCParams, ready func() error) (Dest, error) {
 	defer c.until(ctx)()
 	local.OutReads = uint16(p.MaxDestRdAtomic)
-	var remote Dest
-	var err error
-	verbs.Blocking(dev, func() {
-		var g Greeting
-		if g, err = c.Greet(DefaultGreeting(p.PathMTU)); err == nil {
-			p.PathMTU = g.MTU
-			remote, err = c.Swap(local)
-		}
-	})
+	g, err := c.Greet(DefaultGreeting(p.PathMTU))
+	if err != nil {
+		return Dest{}, err
+	}
+	p.PathMTU = g.MTU
+	remote, err := c.Swap(local)
 	if err != nil {
 		return Dest{}, err
 	}
@@ -44,7 +41,7 @@ func (c *Conn) ConnectRC(ctx context.Context, dev verbs.Device, qp verbs.QP, loc
 			return Dest{}, err
 		}
 	}
-	verbs.Blocking(dev, func() { _, err = c.Swap(local) })
+	_, err = c.Swap(local)
 	return remote, err
 }
 

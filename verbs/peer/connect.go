@@ -154,7 +154,7 @@ func (cfg Config) join(ctx context.Context, c *Conn, client bool) error {
 		}
 		return cfg.Ready(c)
 	}
-	remote, err := exchange.New(c.tcp, client, cfg.Timeout).ConnectRC(ctx, dev, c.QP, local, p, ready)
+	remote, err := exchange.New(outside{c.tcp, dev}, client, cfg.Timeout).ConnectRC(ctx, c.QP, local, p, ready)
 	if err != nil {
 		return err
 	}
@@ -200,4 +200,20 @@ func firstPSN(dev verbs.Device, qp verbs.QP) uint32 {
 		return qp.Num()
 	}
 	return exchange.RandomPSN()
+}
+
+// outside is a connection that waits outside a device's simulated time.
+type outside struct {
+	net.Conn
+	dev verbs.Device
+}
+
+func (o outside) Read(b []byte) (n int, err error) {
+	verbs.Blocking(o.dev, func() { n, err = o.Conn.Read(b) })
+	return n, err
+}
+
+func (o outside) Write(b []byte) (n int, err error) {
+	verbs.Blocking(o.dev, func() { n, err = o.Conn.Write(b) })
+	return n, err
 }
