@@ -71,7 +71,8 @@ type Config struct {
 	Batch int
 
 	// Observe, if set, is called after each engine update with the engine's input and
-	// its answer. It must not call the shim, nor keep a. For queue pairs that send to
+	// its answer. Of the shim it may call qp.Num and qp.Query only, and it must not keep a.
+	// For queue pairs that send to
 	// different CQs it may be called at the same time.
 	Observe func(qp *QP, a *cc.Ack, c cc.Control)
 }

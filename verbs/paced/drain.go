@@ -27,13 +27,13 @@ func (q *QP) deferSQD(a *verbs.QPAttr, mask verbs.QPAttrMask, to ib.QPState) (de
 	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.drain != nil {
+	if q.drain.Load() != nil {
 		return false, q.errorf("modify_qp", verbs.ErrState, "the send queue has not drained: await the event SQ drained")
 	}
 	if q.core.State() != ib.RTS || !q.core.Begun() {
 		return false, nil
 	}
-	q.drain = &drain{*a, mask}
+	q.drain.Store(&drain{*a, mask})
 	s.drains.Add(1)
 	t := s.now()
 	t.read(s.core)
@@ -45,8 +45,7 @@ func (q *QP) deferSQD(a *verbs.QPAttr, mask verbs.QPAttrMask, to ib.QPState) (de
 
 // undrain forgets a drain, as the queue pair goes elsewhere.
 func (q *QP) undrain() {
-	if q.drain != nil {
-		q.drain = nil
+	if q.drain.Swap(nil) != nil {
 		q.shard.drains.Add(-1)
 	}
 }
@@ -68,13 +67,13 @@ func (s *shard) takeToSQD() {
 	for len(s.drained) > 0 {
 		q := s.drained[len(s.drained)-1]
 		s.drained = s.drained[:len(s.drained)-1]
-		if q.drain == nil || !q.modifying.TryLock() {
-			if q.drain != nil {
+		if q.drain.Load() == nil || !q.modifying.TryLock() {
+			if q.drain.Load() != nil {
 				later = append(later, q)
 			}
 			continue
 		}
-		d := *q.drain
+		d := *q.drain.Load()
 		q.undrain()
 		if q.core.State() == ib.SQD && !q.going {
 			s.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-rdma/sluice/cc"
 	"github.com/sluice-rdma/sluice/ib"
@@ -31,7 +32,7 @@ type QP struct {
 
 	abilities
 	watch func(a *cc.Ack, c cc.Control) // nil if there is no watcher
-	drain *drain                        // the change to SQD that waits, nil for none
+	drain atomic.Pointer[drain]         // the change to SQD that waits, nil for none; set with the shard's lock
 	tally tally
 
 	modifying sync.Mutex // held by Modify and SetRateLimit; guards port and mtu
@@ -208,11 +209,9 @@ func (q *QP) PostRecv(wrs []verbs.RecvWR) (int, error) { return q.inner.PostRecv
 // Query implements verbs.QP.
 func (q *QP) Query() (verbs.QPAttr, error) {
 	a, err := q.inner.Query()
-	q.shard.mu.Lock()
-	if q.drain != nil {
+	if q.drain.Load() != nil {
 		a.State = ib.SQD
 	}
-	q.shard.mu.Unlock()
 	recvWR, recvSGE := a.Cap.MaxRecvWR, a.Cap.MaxRecvSGE
 	a.Cap = q.cap
 	a.Cap.MaxRecvWR, a.Cap.MaxRecvSGE = recvWR, recvSGE

@@ -316,7 +316,7 @@ func (s *shard) take(g *sendCQ, now units.Time, wc *verbs.WC) {
 	}
 	q.finish(true)
 	q.core.File(now)
-	if q.drain != nil && !q.core.Begun() {
+	if q.drain.Load() != nil && !q.core.Begun() {
 		s.drained = append(s.drained, q)
 	}
 }

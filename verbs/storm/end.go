@@ -295,7 +295,7 @@ func (e *end) completion(w *peer, wc *verbs.WC) {
 		} else {
 			slot = e.recv[e.received%w.weather.receives*e.slot:][:e.slot]
 		}
-		if err := e.theirs.delivered(e.received, wc, slot, w.p.run.segment()); err != nil {
+		if err := e.theirs.delivered(e.received, wc, slot); err != nil {
 			w.p.Failf("connection %v: %v", e.link.id, err)
 		}
 		if w.srq != nil {

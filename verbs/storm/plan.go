@@ -224,9 +224,7 @@ func (p *plan) brought(i int, mem []byte) error {
 }
 
 // delivered says what is wrong with the n-th message that was received, if anything is.
-// segment is that of the sender's shim, 0 if it has none: of a Write with immediate data
-// the receiver then sees the last segment's bytes.
-func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, segment int) error {
+func (p *plan) delivered(n int, wc *verbs.WC, mem []byte) error {
 	if n >= len(p.sends) {
 		return fmt.Errorf("message %d was received, of %d sent", n, len(p.sends))
 	}
@@ -234,9 +232,6 @@ func (p *plan) delivered(n int, wc *verbs.WC, mem []byte, segment int) error {
 	want, imm, length := ib.WCRecv, o.op != ib.WRSend, o.size
 	if o.op == ib.WRRDMAWriteWithImm {
 		want = ib.WCRecvRDMAWithImm
-		if segment > 0 && length > 0 {
-			length -= (length - 1) / segment * segment
-		}
 	}
 	switch {
 	case wc.Opcode != want:

@@ -199,14 +199,6 @@ func (r *run) close() {
 // segmentBytes is the shim's segment: the least, so that plans are cut.
 const segmentBytes = 4 * units.KiB
 
-// segment is the shim's segment, 0 without a shim.
-func (r *run) segment() int {
-	if r.cfg.Shim == "" {
-		return 0
-	}
-	return int(segmentBytes)
-}
-
 // shim lays the shim over a device, if the run has one.
 func (r *run) shim(d verbs.Device) (verbs.Device, error) {
 	if r.cfg.Shim == "" {
