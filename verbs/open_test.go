@@ -73,7 +73,7 @@ func TestConnectRC(t *testing.T) {
 	if err := verbs.ConnectRC(r, local, remote, p); err != nil {
 		t.Fatal(err)
 	}
-	want := []verbs.QPAttrMask{verbs.ResetToInitRC, verbs.InitToRTRRC, verbs.RTRToRTSRC}
+	want := []verbs.QPAttrMask{verbs.ResetToInitRC | verbs.AttrPKeyIndex, verbs.InitToRTRRC, verbs.RTRToRTSRC}
 	for i, state := range []ib.QPState{ib.Init, ib.RTR, ib.RTS} {
 		if r.masks[i] != want[i] || r.attrs[i].State != state {
 			t.Errorf("step %d: mask %#x to %v", i, r.masks[i], r.attrs[i].State)

@@ -58,7 +58,7 @@ func TestNICTraceNestsAndAddsUp(t *testing.T) {
 		sets  []string
 		parts []string // of some request
 	}{
-		{"nic-small-writes", []string{"workloads[0].connections=2", "duration=110us"}, []string{"doorbell store", "doorbell", "wqe", "wait for the scheduler", "scheduler", "payload fetch", "packetiser", "wait for the wire", "wire", "network and peer", "network", "receive at the peer", "answer of the peer", "network back", "receive", "cqe", "cqe write"}},
+		{"nic-small-writes", []string{"workloads[0].connections=4", "duration=110us"}, []string{"doorbell store", "doorbell", "wqe", "wait for the scheduler", "scheduler", "payload fetch", "packetiser", "wait for the wire", "wire", "network and peer", "network", "receive at the peer", "answer of the peer", "network back", "receive", "cqe", "cqe write"}},
 		{"quickstart", []string{"workloads[0].message=64KiB"}, []string{"packets before the last", "wqe fetch"}},
 		{"quickstart", []string{"workloads[0].operation=read", "nic.mode=offload", "systems=[{engine: none}]"}, []string{"network and peer"}},
 		{"storage", []string{"duration=300us", "warmup=0", "workloads[0].stop=200us", "systems=[{engine: timely}]"}, nil},

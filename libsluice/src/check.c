@@ -216,6 +216,8 @@ static int check_theta_powertcp(const struct sluice_theta_powertcp_config *c)
 		return bad_float(e, "flows", c->flows, "choose the number of flows expected to share the NIC, from 1 to 1e9");
 	if (!(c->min_current >= 0 && c->min_current < 1))
 		return bad_float(e, "min_current", c->min_current, "choose a share from 0 (the paper's, no floor) up to but not 1");
+	if (!(c->eta >= 0.5 && c->eta <= 2))
+		return bad_float(e, "eta", c->eta, "choose from 0.5 to 2, such as 1 (the paper's)");
 	if (c->base_rtt < 0)
 		return bad_unit(e, SL_TIME, "base_rtt", c->base_rtt, "choose a positive span, or 0 for the environment's");
 	if (c->max_window < 0)
