@@ -10,7 +10,7 @@ import (
 // A system takes an engine's parameters from a set, and its own change those.
 func TestParameterSets(t *testing.T) {
 	load := func(system string) (*scenario.Scenario, error) {
-		return scenario.Parse("s.yaml", []byte("extends: powertcp-incast\nsystems: [" + system + "]\n"))
+		return scenario.Parse("s.yaml", []byte("extends: powertcp-incast\nsystems: ["+system+"]\n"))
 	}
 	s, err := load("{engine: powertcp, set: artefact, config: {gamma: 0.8}}")
 	if err != nil {
