@@ -157,12 +157,15 @@ func (q *CQ) Modify(a verbs.CQAttr) error {
 	return nil
 }
 
-// Resize implements verbs.ResizableCQ (ibv_resize_cq).
+// Resize implements verbs.ResizableCQ (ibv_resize_cq). Queues of a direct device keep their
+// size (verbs.ErrNotSupported).
 func (q *CQ) Resize(cqe int) error {
 	d := q.dev
 	switch {
 	case q.gone.Load():
 		return closed("resize_cq", d.name)
+	case q.direct != nil: // libmlx5 copies the entries by a consumer index of its own, which stands still
+		return verbs.Errorf("resize_cq", d.name, verbs.ErrNotSupported, "its queues are in Go: open the device with direct=off")
 	case cqe < 1 || cqe > d.attr.MaxCQE:
 		return verbs.Errorf("resize_cq", d.name, verbs.ErrInvalid, "%d completions: 1 to %d", cqe, d.attr.MaxCQE)
 	}
