@@ -172,12 +172,15 @@ func TestStampsUnderLoss(t *testing.T) {
 				if ok && s.Acked == 0 {
 					return // a race of a timer with the acknowledgement: counted below
 				}
+				if ok && s.First == 0 && s.Retransmitted {
+					return // the host dropped the first packet before the hook: counted below
+				}
 				if why := order(e[0].QP, x); why != "" {
 					t.Errorf("request %d: %s: %+v", x.wc.WRID, why, s)
 				}
 			})
 			st := a.Stats()
-			if again == 0 || st.Stamped < n*9/10 || st.Stamped+st.Unstamped != n || st.Retransmitted > uint64(again) {
+			if again == 0 || st.Stamped < n*9/10 || st.Stamped+st.Unstamped != n || st.Retransmitted > uint64(again) || st.Unsent > n/10 {
 				t.Errorf("%d were sent again: %+v", again, st)
 			}
 			t.Logf("%+v", st)
