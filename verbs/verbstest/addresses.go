@@ -93,6 +93,9 @@ var addressTests = []test{
 		if err != nil {
 			return err
 		}
+		if a.AV.StaticRate == 0 && !verbs.Simulated(r.A) { // the kernel's soft-RoCE takes one and forgets it
+			return fmt.Errorf("a static rate that the device keeps: %w", verbs.ErrNotSupported)
+		}
 		if a.AV.StaticRate < rate || a.AV.StaticRate > rate+1_000_000 {
 			return fmt.Errorf("a static rate of %d bit/s was rounded to %d", rate, a.AV.StaticRate)
 		}
