@@ -570,6 +570,17 @@ static void t_cancel(void)
 	teardown(p);
 }
 
+/* Whether queue pairs are paced. */
+static int paced(void)
+{
+#ifdef SLUICE_API
+	return 1;
+#else
+	const char *libraries = getenv("LD_PRELOAD");
+	return libraries && strstr(libraries, "libsluice-preload") != NULL;
+#endif
+}
+
 /* What the child makes is paced, as what the parent made goes on to be; what it has of the
  * parent's is libibverbs'. */
 static void t_fork(void)
