@@ -32,7 +32,7 @@ func LoadWithin(memory units.Bytes, name string, sets ...string) (*Scenario, err
 	if err != nil {
 		return nil, err
 	}
-	return parseWithin(memory, file, src, sets)
+	return ParseWithin(memory, file, src, sets...)
 }
 
 // Source returns the text of a scenario as it stands, comments and all.
@@ -44,10 +44,11 @@ func Source(name string) ([]byte, error) {
 // Parse is Load for a text; file is what errors call it, and what paths of
 // scenarios that it extends are relative to.
 func Parse(file string, src []byte, sets ...string) (*Scenario, error) {
-	return parseWithin(0, file, src, sets)
+	return ParseWithin(0, file, src, sets...)
 }
 
-func parseWithin(memory units.Bytes, file string, src []byte, sets []string) (*Scenario, error) {
+// ParseWithin is LoadWithin for a text, as Parse is Load.
+func ParseWithin(memory units.Bytes, file string, src []byte, sets ...string) (*Scenario, error) {
 	root, err := readTree(file, src, nil)
 	if err != nil {
 		return nil, asErrors(err)

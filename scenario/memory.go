@@ -39,15 +39,8 @@ func (s *Scenario) checkMemory(d *tree.Document, limit units.Bytes) {
 	if limit <= 0 || s.Topology.Shape == nil {
 		return
 	}
-	staged := s.NIC.Model != ModelReduced
-	for _, sys := range s.Systems {
-		if o := sys.Override.n.Get("nic").Get("model"); o != nil {
-			staged = staged && o.Text != ModelReduced
-		}
-	}
-	e := s.Topology.Shape.extent()
-	_, e.links = s.Topology.Shape.sizes()
-	if need := e.memory(staged); need > float64(limit) {
+	need, e, staged := s.leastMemory()
+	if need > float64(limit) {
 		nics, mend := "reduced", ""
 		if staged {
 			nics, mend = "staged", "set nic.model to reduced, which takes a tenth, or "
@@ -55,6 +48,27 @@ func (s *Scenario) checkMemory(d *tree.Document, limit units.Bytes) {
 		d.Fail("topology", "%.0f hosts with %s NICs, %.0f switches and %.0f links take at least %s of memory, and there are %s: make it smaller, %sgive --memory SIZE if there is more",
 			e.hosts, nics, e.switches, e.links, binary(need), binary(float64(limit)), mend)
 	}
+}
+
+// leastMemory is what the simulation takes at least, in bytes, of which network, and
+// whether with staged NICs.
+func (s *Scenario) leastMemory() (need float64, e extent, staged bool) {
+	staged = s.NIC.Model != ModelReduced
+	for _, sys := range s.Systems {
+		if o := sys.Override.n.Get("nic").Get("model"); o != nil {
+			staged = staged && o.Text != ModelReduced
+		}
+	}
+	e = s.Topology.Shape.extent()
+	_, e.links = s.Topology.Shape.sizes()
+	return e.memory(staged), e, staged
+}
+
+// LeastMemory is what the simulation of one system at a time takes at least, by hosts,
+// links and routes; connections come on top.
+func (s *Scenario) LeastMemory() units.Bytes {
+	need, _, _ := s.leastMemory()
+	return units.Bytes(need)
 }
 
 // binary shows a size in the unit that suits it.

@@ -73,7 +73,7 @@ func TestMemoryLimit(t *testing.T) {
 		{30 * units.MiB, "seed=1", "x.yaml:1: topology: 1000 hosts with staged NICs, 1 switches and 1000 links take at least 48 MiB of memory, and there are 30 MiB: make it smaller, set nic.model to reduced"},
 		{units.GiB, "topology.hosts=2000000", "take at least 53.9 GiB of memory, and there are 1 GiB"},
 	} {
-		_, err := parseWithin(x.limit, "x.yaml", text, []string{x.set})
+		_, err := ParseWithin(x.limit, "x.yaml", text, x.set)
 		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%v, %s: %v, expected %q", x.limit, x.set, err, x.want)
 		}

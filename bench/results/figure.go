@@ -2,6 +2,7 @@ package results
 
 import (
 	"github.com/sluice-rdma/sluice/internal/stats"
+	"iter"
 	"reflect"
 	"strings"
 )
@@ -45,6 +46,18 @@ func FigureOf(v any, name string) (stats.Float, bool) {
 		}
 	}
 	return stats.Unmeasured, false
+}
+
+// Figures are the figures of a Flows, Network, System, Label, Priority or Link by their
+// names in the JSON, in its order.
+func Figures(v any) iter.Seq2[string, stats.Float] {
+	return func(yield func(string, stats.Float) bool) {
+		for _, m := range figuresOf(v) {
+			if !yield(m.name, m.value) {
+				return
+			}
+		}
+	}
 }
 
 // FigureNames are the names of v's figures in the JSON, in its order.

@@ -1,0 +1,141 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/sluice-rdma/sluice/bench/results"
+)
+
+// columns are those of the merged table but for the parameters, which stand before scope.
+var columns = []string{"cell", "scenario", "system", "seed", "scope", "name", "figure", "unit", "value"}
+
+// Row is a figure of a cell.
+type Row struct {
+	Cell *Cell
+	// Scope is what the figure is of: "system", or "label", "priority" and "link" with
+	// their Name.
+	Scope, Name  string
+	Figure, Unit string
+	Value        float64
+}
+
+// Merge passes each figure that was measured of all cells to row, in the order of the
+// plan; an error of row ends it. If partial is not set, a cell without a result is an
+// error. It returns how many cells have a result. It holds one result at a time.
+func Merge(f Folder, partial bool, row func(*Row) error, progress func(done float64)) (cells int, err error) {
+	p, err := f.Plan()
+	if err != nil {
+		return 0, err
+	}
+	for c, err := range f.cells(p, 0, p.Cells) {
+		if err != nil {
+			return cells, err
+		}
+		text, err := f.get(fileOf(resultsDir, c.Hash))
+		if errors.Is(err, fs.ErrNotExist) {
+			if partial {
+				continue
+			}
+			return cells, fmt.Errorf("%v has no result: run it (sluice sweep status shows what is missing), or merge what there is by --partial", c)
+		}
+		if err != nil {
+			return cells, err
+		}
+		d, err := results.ReadJSON(bytes.NewReader(text))
+		if err == nil && (len(d.Results) != 1 || len(d.Results[0].Systems) != 1) {
+			err = errors.New("it is not the result of one system")
+		}
+		if err != nil {
+			return cells, fmt.Errorf("%s: %w: remove the file to have it made again", f.path(fileOf(resultsDir, c.Hash)), err)
+		}
+		if err := rows(c, d.Results[0].Systems[0], row); err != nil {
+			return cells, err
+		}
+		cells++
+		if progress != nil {
+			progress(float64(c.Index+1) / float64(p.Cells))
+		}
+	}
+	return cells, nil
+}
+
+// computed are figures of the computation, not of what was simulated.
+var computed = []string{"wall_s", "events"}
+
+func rows(c *Cell, s *results.System, row func(*Row) error) error {
+	of := func(scope, name string, figures any) error {
+		for figure, value := range results.Figures(figures) {
+			if !value.Measured() || slices.Contains(computed, figure) {
+				continue
+			}
+			if err := row(&Row{Cell: c, Scope: scope, Name: name, Figure: figure, Unit: unitOf(figure), Value: float64(value)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := of("system", "", s)
+	for i := range s.Labels {
+		err = errors.Join(err, of("label", s.Labels[i].Label, &s.Labels[i]))
+	}
+	for i := range s.Priorities {
+		err = errors.Join(err, of("priority", strconv.Itoa(s.Priorities[i].Priority), &s.Priorities[i]))
+	}
+	for i := range s.Links {
+		err = errors.Join(err, of("link", s.Links[i].Link, &s.Links[i]))
+	}
+	return err
+}
+
+// Table writes rows to a file of a format.
+type Table interface {
+	Write(*Row) error
+	// Close ends the file's contents; the writer below stays open.
+	Close() error
+}
+
+// NewCSV returns a Table that writes CSV, of a plan's sweep.
+func NewCSV(w io.Writer, p *Plan) (Table, error) {
+	t := &csvTable{plan: p, csv: csv.NewWriter(w)}
+	header := slices.Insert(slices.Clone(columns), slices.Index(columns, "scope"), p.Parameters...)
+	return t, t.csv.Write(header)
+}
+
+type csvTable struct {
+	plan  *Plan
+	csv   *csv.Writer
+	cells []string
+}
+
+func (t *csvTable) Write(r *Row) error {
+	t.cells = append(t.cells[:0], strconv.Itoa(r.Cell.Index), r.Cell.Scenario, r.Cell.System, strconv.FormatUint(r.Cell.Seed, 10))
+	for _, name := range t.plan.Parameters {
+		t.cells = append(t.cells, r.Cell.Parameters[name])
+	}
+	t.cells = append(t.cells, r.Scope, r.Name, r.Figure, r.Unit, strconv.FormatFloat(r.Value, 'g', -1, 64))
+	return t.csv.Write(t.cells)
+}
+
+func (t *csvTable) Close() error {
+	t.csv.Flush()
+	return t.csv.Error()
+}
+
+// NewTable returns the Table that the ending of a file's name asks for.
+func NewTable(w io.Writer, name string, p *Plan) (Table, error) {
+	switch filepath.Ext(name) {
+	case ".csv":
+		return NewCSV(w, p)
+	case ".parquet":
+		return NewParquet(w, p), nil
+	}
+	return nil, fmt.Errorf("%s: the ending of the name is the format: take .csv or .parquet", name)
+}

@@ -1,0 +1,61 @@
+package sweep
+
+import (
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// parquetRows is how many rows make a row group: as many as the table holds in memory.
+const parquetRows = 1 << 15
+
+// NewParquet returns a Table that writes Parquet, of a plan's sweep.
+func NewParquet(w io.Writer, p *Plan) Table {
+	text := func() parquet.Node { return parquet.Encoded(parquet.String(), &parquet.RLEDictionary) }
+	group := parquet.Group{
+		"cell": parquet.Int(64), "scenario": text(), "system": text(), "seed": parquet.Uint(64),
+		"scope": text(), "name": text(), "figure": text(), "unit": text(), "value": parquet.Leaf(parquet.DoubleType),
+	}
+	for _, name := range p.Parameters {
+		group[name] = text()
+	}
+	schema := parquet.NewSchema("sweep", group) // which orders columns by their names
+	t := &parquetTable{plan: p, at: map[string]int{}}
+	for i, path := range schema.Columns() {
+		t.at[path[0]] = i
+	}
+	t.row = make(parquet.Row, len(t.at))
+	t.w = parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy), parquet.MaxRowsPerRowGroup(parquetRows), parquet.CreatedBy("sluice", "", ""))
+	return t
+}
+
+type parquetTable struct {
+	plan *Plan
+	at   map[string]int // columns by name
+	row  parquet.Row
+	w    *parquet.GenericWriter[any]
+}
+
+func (t *parquetTable) set(column string, v parquet.Value) {
+	i := t.at[column]
+	t.row[i] = v.Level(0, 0, i)
+}
+
+func (t *parquetTable) Write(r *Row) error {
+	t.set("cell", parquet.Int64Value(int64(r.Cell.Index)))
+	t.set("scenario", parquet.ByteArrayValue([]byte(r.Cell.Scenario)))
+	t.set("system", parquet.ByteArrayValue([]byte(r.Cell.System)))
+	t.set("seed", parquet.Int64Value(int64(r.Cell.Seed))) //nolint:gosec // the bits of an unsigned column
+	for _, name := range t.plan.Parameters {
+		t.set(name, parquet.ByteArrayValue([]byte(r.Cell.Parameters[name])))
+	}
+	t.set("scope", parquet.ByteArrayValue([]byte(r.Scope)))
+	t.set("name", parquet.ByteArrayValue([]byte(r.Name)))
+	t.set("figure", parquet.ByteArrayValue([]byte(r.Figure)))
+	t.set("unit", parquet.ByteArrayValue([]byte(r.Unit)))
+	t.set("value", parquet.DoubleValue(r.Value))
+	_, err := t.w.WriteRows([]parquet.Row{t.row})
+	return err
+}
+
+func (t *parquetTable) Close() error { return t.w.Close() }

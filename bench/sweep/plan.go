@@ -1,0 +1,268 @@
+package sweep
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rdma/sluice/scenario"
+)
+
+// FormatVersion is the version of a folder's files. It changes when a field changes its
+// meaning or goes.
+const FormatVersion = 1
+
+// Plan is a sweep as its folder has it in sweep.json; the cells are beside it.
+type Plan struct {
+	Version int    `json:"version"` // FormatVersion
+	Name    string `json:"name"`
+	// Program is what planned the cells, and alone may run them.
+	Program    string   `json:"program"`
+	Cells      int      `json:"cells"`
+	Chunk      int      `json:"chunk"`      // cells a task of an array
+	Parameters []string `json:"parameters"` // their names, in the order of columns
+}
+
+// Cell is one system of a scenario with its parameters and seed: a line of cells.jsonl.
+type Cell struct {
+	Index int `json:"index"`
+	// Hash is of all that the result depends on: the program, the scenario with every
+	// default written out, the system and the seed. Cells of one hash share a result.
+	Hash     string `json:"hash"`
+	Scenario string `json:"scenario"` // its name
+	// Text is the file of the folder's scenarios/ that has the scenario.
+	Text       string            `json:"text"`
+	System     string            `json:"system"`
+	Seed       uint64            `json:"seed"`
+	Parameters map[string]string `json:"parameters,omitempty"`
+	Estimate   Estimate          `json:"estimate"`
+}
+
+// Estimate is what a cell is likely to take.
+type Estimate struct {
+	// PacketHops is how many packets cross a link, data and acknowledgements, about: by
+	// what the flows have to send and the rate of the hosts' links.
+	PacketHops  float64 `json:"packet_hops"`
+	MemoryBytes int64   `json:"memory_bytes"` // at least
+}
+
+func (c *Cell) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cell %d (%s, %s, seed %d", c.Index, c.Scenario, c.System, c.Seed)
+	for _, key := range sortedKeys(c.Parameters) {
+		fmt.Fprintf(&b, ", %s=%s", key, c.Parameters[key])
+	}
+	return b.String() + ")"
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Planned is what Make gave.
+type Planned struct {
+	Plan
+	Scenarios int // that differ in their text
+	Excluded  int // combinations left out
+	Shared    int // cells whose result another cell has, too
+	Sum       Estimate
+}
+
+// Make resolves all cells of a sweep and writes the plan into a folder. Each
+// combination's scenario is read and checked; the error of one that is at fault names
+// the combination. A folder that has a plan gets the new one in its place, and results
+// of cells that are in both stay.
+func Make(f Folder, s *Spec, progress func(done float64)) (*Planned, error) {
+	axes, err := s.axes()
+	if err != nil {
+		return nil, err
+	}
+	combinations := 1
+	for _, a := range axes {
+		combinations *= len(a.values)
+		if combinations > maxCells {
+			return nil, fmt.Errorf("more than %d combinations of parameters: leave some out, or take several sweeps", maxCells)
+		}
+	}
+	m := maker{spec: s, program: Program(), hashes: map[string]bool{}, texts: map[string]bool{}, folder: f}
+	m.out.Plan = Plan{Version: FormatVersion, Name: s.Name, Program: m.program, Chunk: s.Chunk, Parameters: names(axes)}
+	if m.program == "" {
+		return nil, fmt.Errorf("the program can't be told from others: its own file can't be read")
+	}
+	cells := bufio.NewWriter(&m.cells)
+	m.lines = json.NewEncoder(cells)
+	m.lines.SetEscapeHTML(false)
+	for i, name := range s.Scenarios {
+		if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+			if !filepath.IsAbs(name) {
+				name = filepath.Join(s.dir, name)
+			}
+			if !strings.ContainsAny(name, `/\`) {
+				name = "./" + name
+			}
+		}
+		for n := range combinations {
+			if progress != nil {
+				progress((float64(i) + float64(n)/float64(combinations)) / float64(len(s.Scenarios)))
+			}
+			if err := m.combination(name, axes, n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := cells.Flush(); err != nil {
+		return nil, err
+	}
+	if m.out.Cells == 0 {
+		return nil, fmt.Errorf("there is no cell: exclude leaves all of %d out", m.out.Excluded)
+	}
+	// The plan comes last: a folder with one is whole.
+	if err := f.put(cellsFile, m.cells.Bytes()); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(&m.out.Plan, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return &m.out, f.put(planFile, append(text, '\n'))
+}
+
+type maker struct {
+	spec    *Spec
+	program string
+	folder  Folder
+	hashes  map[string]bool
+	texts   map[string]bool
+	cells   bytes.Buffer
+	lines   *json.Encoder
+	out     Planned
+}
+
+// combination adds the cells of a scenario with the n-th combination of parameters.
+func (m *maker) combination(name string, axes []axis, n int) error {
+	var sets []string
+	parameters := map[string]string{}
+	at := n
+	for i := len(axes) - 1; i >= 0; i-- {
+		a := &axes[i]
+		values := a.values[at%len(a.values)]
+		at /= len(a.values)
+		for j, key := range a.keys {
+			sets = append(sets, key+"="+values[j])
+			parameters[a.names[j]] = values[j]
+		}
+	}
+	slices.Reverse(sets)
+	s, err := scenario.Load(name, sets...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(append([]string{name}, sets...), " "), err)
+	}
+	if len(s.Programs) > 0 {
+		return fmt.Errorf("%s: hosts run programs, which a sweep's cells can't: run it by sluice run", name)
+	}
+	for _, want := range m.spec.Systems {
+		if !slices.ContainsFunc(s.Systems, func(sys *scenario.System) bool { return sys.Name == want }) {
+			return fmt.Errorf("scenario %s has no system %q", name, want)
+		}
+	}
+	text, err := s.YAML()
+	if err != nil {
+		return err
+	}
+	file := ""
+	for _, sys := range s.Systems {
+		if len(m.spec.Systems) > 0 && !slices.Contains(m.spec.Systems, sys.Name) {
+			continue
+		}
+		essence, err := essence(s, sys)
+		if err != nil {
+			return err
+		}
+		seeds := m.spec.Seeds
+		if seeds == nil {
+			seeds = Seeds{s.Seed}
+		}
+		estimate := estimate(s, seeds[0])
+		for _, seed := range seeds {
+			has := map[string]string{"scenario": s.Name, "system": sys.Name, "seed": fmt.Sprint(seed)}
+			for k, v := range parameters {
+				has[k] = v
+			}
+			if m.spec.excluded(has) {
+				m.out.Excluded++
+				continue
+			}
+			if file == "" {
+				if file, err = m.text(text); err != nil {
+					return err
+				}
+			}
+			c := Cell{Index: m.out.Cells, Hash: cellHash(m.program, essence, seed), Scenario: s.Name, Text: file, System: sys.Name, Seed: seed, Parameters: parameters, Estimate: estimate}
+			if err := m.add(&c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *maker) add(c *Cell) error {
+	if m.out.Cells == maxCells {
+		return fmt.Errorf("more than %d cells: leave some out, or take several sweeps", maxCells)
+	}
+	m.out.Cells++
+	if m.hashes[c.Hash] {
+		m.out.Shared++
+	} else {
+		m.out.Sum.PacketHops += c.Estimate.PacketHops
+	}
+	m.hashes[c.Hash] = true
+	m.out.Sum.MemoryBytes = max(m.out.Sum.MemoryBytes, c.Estimate.MemoryBytes)
+	return m.lines.Encode(c)
+}
+
+// text keeps a scenario's text and returns its file's name.
+func (m *maker) text(text []byte) (string, error) {
+	sum := sha256.Sum256(text)
+	name := hex.EncodeToString(sum[:8]) + ".yaml"
+	if m.texts[name] {
+		return name, nil
+	}
+	m.texts[name] = true
+	m.out.Scenarios++
+	return name, m.folder.put(scenariosDir+name, text)
+}
+
+// alone returns a scenario with one of its systems.
+func alone(s *scenario.Scenario, sys *scenario.System) *scenario.Scenario {
+	one := *s
+	one.Systems = []*scenario.System{sys}
+	one.Expect = nil // limits may be of several systems
+	return &one
+}
+
+// essence is the text of all of a scenario that a system's figures depend on, but for the
+// seed.
+func essence(s *scenario.Scenario, sys *scenario.System) ([]byte, error) {
+	one := alone(s, sys)
+	one.Description, one.Source, one.Seed = "", "", 0
+	return one.YAML()
+}
+
+// cellHash is 128 bits in hexadecimal.
+func cellHash(program string, essence []byte, seed uint64) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%d\n%s", program, seed, essence)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,188 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/sluice-rdma/sluice/bench"
+	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/scenario"
+	"github.com/sluice-rdma/sluice/units"
+)
+
+// Done counts what Run did with the cells of its tasks.
+type Done struct {
+	Cells  int
+	Ran    int // and have a result now
+	Before int // had one
+	Failed int // now
+	First  error
+}
+
+// Options is how to run cells.
+type Options struct {
+	Tasks Tasks
+	Jobs  int // cells at a time, at least 1
+	// Memory refuses cells whose network takes more; 0 is no limit.
+	Memory units.Bytes
+	// Progress, unless nil, is called after each cell, never concurrently.
+	Progress func(Done)
+}
+
+// Failure is why a cell has no result: its file below failed/.
+type Failure struct {
+	Index int    `json:"index"`
+	Error string `json:"error"`
+	Host  string `json:"host"`
+}
+
+// Run runs the cells of tasks that have no result. A cell that fails is noted and does
+// not end the run; a folder that can't be written, and the end of ctx, do. What was under
+// way then is lost.
+func Run(ctx context.Context, f Folder, o Options) (Done, error) {
+	p, err := f.Plan()
+	if err != nil {
+		return Done{}, err
+	}
+	if program := Program(); p.Program != program {
+		return Done{}, fmt.Errorf("%s was planned by %s, and this is %s: results of two programs are not to be mixed: plan anew, or take that program", f, p.Program, program)
+	}
+	r := &runner{folder: f, options: o}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	cells := make(chan *Cell)
+	var workers sync.WaitGroup
+	for range max(1, o.Jobs) {
+		workers.Go(func() {
+			l := loader{folder: f, memory: o.Memory}
+			for c := range cells {
+				if err := r.cell(ctx, &l, c); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for c, failed := range f.cells(p, o.Tasks.First*p.Chunk, (o.Tasks.Last+1)*p.Chunk) {
+		if failed != nil {
+			cancel(failed)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		select {
+		case cells <- c:
+		case <-ctx.Done():
+		}
+	}
+	close(cells)
+	workers.Wait()
+	return r.done, context.Cause(ctx)
+}
+
+type runner struct {
+	folder  Folder
+	options Options
+	mu      sync.Mutex
+	done    Done
+}
+
+// cell runs a cell unless it has a result. Its error is the folder's or the context's.
+func (r *runner) cell(ctx context.Context, l *loader, c *Cell) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	file := fileOf(resultsDir, c.Hash)
+	_, err := os.Stat(r.folder.path(file))
+	if err == nil {
+		r.count(func(d *Done) { d.Before++ })
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := l.run(ctx, c)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		host, _ := os.Hostname()
+		note, encoding := json.MarshalIndent(Failure{c.Index, err.Error(), host}, "", "  ")
+		if err := errors.Join(encoding, r.folder.put(fileOf(failedDir, c.Hash), append(note, '\n'))); err != nil {
+			return err
+		}
+		r.count(func(d *Done) {
+			d.Failed++
+			if d.First == nil {
+				d.First = fmt.Errorf("%v: %w", c, err)
+			}
+		})
+		return nil
+	}
+	if err := errors.Join(r.folder.put(file, text), r.folder.remove(fileOf(failedDir, c.Hash))); err != nil {
+		return err
+	}
+	r.count(func(d *Done) { d.Ran++ })
+	return nil
+}
+
+func (r *runner) count(add func(*Done)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done.Cells++
+	add(&r.done)
+	if r.options.Progress != nil {
+		r.options.Progress(r.done)
+	}
+}
+
+// loader runs cells one after the other, and keeps the scenario that the last one had:
+// neighbours share it, with its topology.
+type loader struct {
+	folder   Folder
+	memory   units.Bytes
+	text     string
+	scenario *scenario.Scenario
+}
+
+// run returns a cell's result as its file has it: a function of the cell alone.
+func (l *loader) run(ctx context.Context, c *Cell) ([]byte, error) {
+	if l.text != c.Text {
+		text, err := l.folder.get(scenariosDir + c.Text)
+		if err != nil {
+			return nil, err
+		}
+		s, err := scenario.ParseWithin(l.memory, c.Scenario+".yaml", text)
+		if err != nil {
+			return nil, err
+		}
+		l.text, l.scenario = c.Text, s
+	}
+	for _, sys := range l.scenario.Systems {
+		if sys.Name != c.System {
+			continue
+		}
+		one := alone(l.scenario, sys)
+		essence, err := essence(l.scenario, sys)
+		if err != nil {
+			return nil, err
+		}
+		if hash := cellHash(Program(), essence, c.Seed); hash != c.Hash {
+			return nil, fmt.Errorf("the scenario's text is not what was planned: %s%s was changed: plan anew", scenariosDir, c.Text)
+		}
+		result, err := bench.Run(one, bench.Options{Seed: &c.Seed, NoSeries: true, Interrupted: func() error { return context.Cause(ctx) }})
+		if err != nil {
+			return nil, err
+		}
+		d := results.Document{Version: results.FormatVersion, Arguments: []string{}, Results: []*results.Result{result}}
+		d.ClearWall()
+		var b bytes.Buffer
+		err = results.WriteJSON(&b, &d)
+		return b.Bytes(), err
+	}
+	return nil, fmt.Errorf("the scenario has no system %q: plan anew", c.System)
+}

@@ -1,0 +1,361 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rdma/sluice/bench/sweep"
+	"github.com/sluice-rdma/sluice/internal/outfile"
+)
+
+func newSweep() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Run scenarios over parameters and seeds, on one machine or many",
+		Long: `A sweep is all combinations of scenarios, parameters, systems and seeds that a file
+names (docs/sweep.md). Plan lists them as cells in a folder. Run runs those that have no
+result yet: on all cores of one machine, or as one task of an array of Slurm, Kubernetes,
+Grid Engine, PBS or GNU parallel, on any number of machines that share the folder. What
+is killed loses the cell that was under way. Status says what is missing, merge writes
+one table of all, and verify runs some again and compares bytes.`,
+		Example: `  sluice sweep plan sweep.yaml -o DIR
+  sluice sweep run DIR
+  sluice sweep merge DIR -o figures.parquet`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return noCommand(c, args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	cmd.AddCommand(newSweepPlan(), newSweepRun(), newSweepStatus(), newSweepMerge(), newSweepVerify())
+	return cmd
+}
+
+// oneFolder is the argument of all commands but plan.
+func oneFolder(c *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError{fmt.Errorf("%s takes one folder, which sluice sweep plan made, not %d", c.CommandPath(), len(args))}
+	}
+	return nil
+}
+
+type sweepPlanFlags struct {
+	out     string
+	chunk   int
+	jobs    map[string]*bool
+	options sweep.JobOptions
+	asJSON  bool
+}
+
+func newSweepPlan() *cobra.Command {
+	f := sweepPlanFlags{jobs: map[string]*bool{}}
+	cmd := &cobra.Command{
+		Use:   "plan FILE -o DIR",
+		Short: "List a sweep's cells in a folder",
+		Long: `Resolve each combination of a sweep's file and list the cells in DIR/cells.jsonl, with
+what each is likely to take. A scenario at fault is refused, by its combination. DIR may
+have a plan: results of cells that are in both stay.
+
+--slurm, --k8s, --sge and --pbs write the file of an array job beside the plan.`,
+		Example: "  sluice sweep plan sweep.yaml -o DIR --slurm\n  sbatch DIR/slurm.sbatch",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("%s takes one sweep's file, not %d", c.CommandPath(), len(args))}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.out, "out", "o", "", "make the plan in `DIR`")
+	flags.IntVar(&f.chunk, "chunk", 0, "cells a task of an array runs, in place of the file's `NUMBER`")
+	for _, e := range sweep.Engines() {
+		f.jobs[e.Name] = flags.Bool(e.Name, false, "write DIR/"+e.File+", for "+e.Submit)
+	}
+	flags.StringVar(&f.options.Image, "image", "", "container `IMAGE` that has sluice, for --k8s")
+	flags.StringVar(&f.options.Claim, "claim", "", "volume `CLAIM` that has DIR at its root, for --k8s")
+	flags.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+func (f *sweepPlanFlags) run(c *cobra.Command, file string) error {
+	if f.out == "" {
+		return usageError{errors.New("sluice sweep plan needs --out DIR, the folder for plan and results")}
+	}
+	s, err := sweep.ReadSpec(file)
+	if err != nil {
+		return usageError{err}
+	}
+	if c.Flags().Changed("chunk") {
+		if s.Chunk = f.chunk; f.chunk < 1 {
+			return usageError{fmt.Errorf("--chunk %d: give at least 1", f.chunk)}
+		}
+	}
+	line := newProgress(os.Stderr)
+	p, err := sweep.Make(sweep.Dir(f.out), s, func(done float64) { line.Show(done, s.Name+": planning") })
+	line.Clear()
+	if err != nil {
+		return usageError{err}
+	}
+	var submit []string
+	for _, e := range sweep.Engines() {
+		if !*f.jobs[e.Name] {
+			continue
+		}
+		path, err := sweep.WriteJob(sweep.Dir(f.out), p, e, f.options)
+		if err != nil {
+			return usageError{err}
+		}
+		submit = append(submit, e.Submit+" "+path)
+	}
+	if f.asJSON {
+		return writeJSON(c.OutOrStdout(), p)
+	}
+	return p.Print(c.OutOrStdout(), f.out, submit)
+}
+
+// writeJSON prints v indented.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+type sweepRunFlags struct {
+	index, memory string
+	jobs          int
+	quiet         bool
+}
+
+func newSweepRun() *cobra.Command {
+	var f sweepRunFlags
+	cmd := &cobra.Command{
+		Use:   "run DIR",
+		Short: "Run the cells of a sweep that have no result",
+		Long: `Run the cells that have no result. A task of an array is as many cells as the plan's
+chunk; --index auto takes the task from SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX,
+SGE_TASK_ID, PBS_ARRAY_INDEX or PARALLEL_SEQ, and runs all where none is set.
+
+A cell that fails is noted, and the others go on; the exit status is then 1. A second run
+takes it up again. Results appear whole: at an interrupt, or a kill, only the cells under
+way are lost, and several processes may run the same ones.`,
+		Example: "  sluice sweep run DIR\n  sluice sweep run DIR --index 17-20\n  seq 24 | parallel -n0 sluice sweep run DIR",
+		Args:    oneFolder,
+		RunE:    func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.index, "index", "auto", "run `TASKS` of the array: auto, K or A-B")
+	flags.IntVar(&f.jobs, "jobs", 0, "cells at a time (default: one a core)")
+	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory; none refuses nothing (default what is available)")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither counts nor progress")
+	return cmd
+}
+
+func (f *sweepRunFlags) run(c *cobra.Command, dir string) error {
+	folder := sweep.Dir(dir)
+	p, err := folder.Plan()
+	if err != nil {
+		return usageError{err}
+	}
+	var o sweep.Options
+	if o.Tasks, err = sweep.ParseTasks(f.index, p); err != nil {
+		return usageError{err}
+	}
+	if o.Memory, err = memoryLimit(f.memory); err != nil {
+		return usageError{err}
+	}
+	switch o.Jobs = f.jobs; {
+	case f.jobs < 0:
+		return usageError{fmt.Errorf("--jobs %d: give 1 or more, or leave it out for one a core", f.jobs)}
+	case f.jobs == 0:
+		o.Jobs = runtime.GOMAXPROCS(0)
+	}
+	out := c.OutOrStdout()
+	all := min((o.Tasks.Last+1)*p.Chunk, p.Cells) - o.Tasks.First*p.Chunk
+	if f.quiet {
+		out = io.Discard
+	} else {
+		line := newProgress(os.Stderr)
+		defer line.Clear()
+		o.Progress = func(d sweep.Done) {
+			line.Show(float64(d.Cells)/float64(all), fmt.Sprintf("%s: %d of %d cells", p.Name, d.Cells, all))
+		}
+	}
+	ctx, stop := interruptible(c.Context())
+	defer stop()
+	done, err := sweep.Run(ctx, folder, o)
+	if _, printed := fmt.Fprintf(out, "%s: %d of %d cells have a result: %d ran now, %d had one; %d failed\n", p.Name, done.Ran+done.Before, all, done.Ran, done.Before, done.Failed); err == nil {
+		err = printed
+	}
+	if err == nil && done.Failed > 0 {
+		err = fmt.Errorf("%d of %d cells failed: sluice sweep status %s shows why; the first: %w", done.Failed, all, dir, done.First)
+	}
+	return err
+}
+
+func newSweepStatus() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status DIR",
+		Short: "Show how far a sweep is, what failed, and what to submit again",
+		Args:  oneFolder,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := sweep.Dir(args[0]).Status()
+			if err != nil {
+				return usageError{err}
+			}
+			if asJSON {
+				return writeJSON(c.OutOrStdout(), s)
+			}
+			return s.Print(c.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+type sweepMergeFlags struct {
+	out     []string
+	partial bool
+}
+
+func newSweepMerge() *cobra.Command {
+	var f sweepMergeFlags
+	cmd := &cobra.Command{
+		Use:   "merge DIR -o FILE",
+		Short: "Write the figures of all cells as one table",
+		Long: `Write one table of all cells' figures, in the plan's order: a row a cell and figure, with
+the figure's unit, of the system as a whole and of each label, priority and measured
+link. Figures that were not measured have no row. The bytes are the same in whatever
+order, and on whatever machines, cells ran. The ending of FILE is the format: .csv or
+.parquet; --out may be repeated.`,
+		Example: "  sluice sweep merge DIR -o figures.parquet -o figures.csv",
+		Args:    oneFolder,
+		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.OutOrStdout(), args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&f.out, "out", "o", nil, "write to `FILE`: .csv or .parquet; may be repeated")
+	flags.BoolVar(&f.partial, "partial", false, "leave out the cells that have no result")
+	return cmd
+}
+
+func (f *sweepMergeFlags) run(stdout io.Writer, dir string) error {
+	if len(f.out) == 0 {
+		return usageError{errors.New("sluice sweep merge needs --out FILE: .csv or .parquet")}
+	}
+	folder := sweep.Dir(dir)
+	p, err := folder.Plan()
+	if err != nil {
+		return usageError{err}
+	}
+	var files []*outfile.File
+	var tables []sweep.Table
+	defer func() {
+		for _, file := range files {
+			file.Abort() // what is not committed by then
+		}
+	}()
+	for _, name := range f.out {
+		file, err := outfile.Create(name)
+		if err != nil {
+			return usageError{err}
+		}
+		files = append(files, file)
+		t, err := sweep.NewTable(file, name, p)
+		if err != nil {
+			return usageError{err}
+		}
+		tables = append(tables, t)
+	}
+	line := newProgress(os.Stderr)
+	rows := 0
+	cells, err := sweep.Merge(folder, f.partial, func(r *sweep.Row) error {
+		rows++
+		for _, t := range tables {
+			if err := t.Write(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(done float64) { line.Show(done, p.Name+": merging") })
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	for i, t := range tables {
+		if err := errors.Join(t.Close(), files[i].Commit()); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(stdout, "%s: %d of %d cells, %d rows\n", p.Name, cells, p.Cells, rows)
+	return err
+}
+
+type sweepVerifyFlags struct {
+	sample string
+	seed   uint64
+}
+
+func newSweepVerify() *cobra.Command {
+	var f sweepVerifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Run some cells of a sweep again and compare bytes",
+		Long: `Run a sample of the cells that have a result again and compare the bytes of the
+results. They are a function of program, scenario and seed: a difference is a fault of
+the machine that ran one of the two, or of Sluice. The exit status is then 1.`,
+		Example: "  sluice sweep verify DIR --sample 1%",
+		Args:    oneFolder,
+		RunE:    func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.sample, "sample", "1%", "run this `SHARE` of the cells: 1% or 0.01")
+	flags.Uint64Var(&f.seed, "seed", uint64(time.Now().UnixNano()), "choose the cells by `SEED` (default: other ones each time)") //nolint:gosec // any bits will do
+	flags.Lookup("seed").DefValue = ""
+	return cmd
+}
+
+func (f *sweepVerifyFlags) run(c *cobra.Command, dir string) error {
+	share, err := sweep.ParseShare(f.sample)
+	if err != nil {
+		return usageError{fmt.Errorf("--sample %w", err)}
+	}
+	folder := sweep.Dir(dir)
+	p, err := folder.Plan()
+	if err != nil {
+		return usageError{err}
+	}
+	ctx, stop := interruptible(c.Context())
+	defer stop()
+	line := newProgress(os.Stderr)
+	expected := share * float64(p.Cells)
+	ran, differ, err := sweep.Verify(ctx, folder, share, f.seed, func(done int) {
+		line.Show(min(1, float64(done)/expected), fmt.Sprintf("%s: %d cells", p.Name, done))
+	})
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	for _, cell := range differ {
+		if _, err := fmt.Fprintf(c.OutOrStdout(), "%v differs\n", cell); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintf(c.OutOrStdout(), "%s: %d cells ran again, by seed %d; %d differ\n", p.Name, ran, f.seed, len(differ)); err != nil {
+		return err
+	}
+	if len(differ) > 0 {
+		return fmt.Errorf("%d of %d cells differ", len(differ), ran)
+	}
+	return nil
+}
