@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-
 )
 
 // Verify runs a share of the cells that have a result again and compares bytes. It
