@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/sweep"
 	"github.com/sluice-rdma/sluice/internal/nictrace"
 	"github.com/sluice-rdma/sluice/internal/outfile"
 	"github.com/sluice-rdma/sluice/scenario"
@@ -22,6 +24,7 @@ import (
 type runFlags struct {
 	sets      []string
 	seed      uint64
+	seeds     int
 	json, csv string
 	report    string
 	flows     string
@@ -51,9 +54,13 @@ A file has its name when it is whole. Until then an older one of that name stays
 does if the disk is full.`,
 		Example: `  sluice run timely-table1
   sluice run my.yaml --set systems[TIMELY].config.t_low=20us --set nic.mtu=4096
+  sluice run websearch --seeds 10 --report seeds.html
   sluice run timely-table1 websearch --json results.json --report report.html`,
 		Args: someScenarios,
 		RunE: func(c *cobra.Command, names []string) error {
+			if c.Flags().Changed("seeds") {
+				return f.runSeeds(c, names)
+			}
 			r := runner{runFlags: f, doc: results.NewDocument(time.Now(), args), table: c.OutOrStdout(), stdout: c.OutOrStdout()}
 			if c.Flags().Changed("seed") {
 				r.options.Seed = &r.seed
@@ -72,6 +79,7 @@ does if the disk is full.`,
 	flags := cmd.Flags()
 	addSet(cmd, &f.sets)
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random choices, in place of the scenario's")
+	flags.IntVar(&f.seeds, "seeds", 0, "run with so many seeds, from --seed on or 1, and print means with 95 percent intervals")
 	flags.StringVar(&f.json, "json", "", "write results as JSON to `FILE`, or - for standard output")
 	flags.StringVar(&f.csv, "csv", "", "write figures, and time series as the run goes, as CSV into `DIR`")
 	flags.StringVar(&f.report, "report", "", "write an HTML report to `FILE`")
@@ -81,6 +89,76 @@ does if the disk is full.`,
 	flags.StringVar(&f.memory, "memory", "", "refuse networks that would take more than `SIZE` of memory, such as 64GiB; none refuses nothing (default what is available)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print neither table nor progress")
 	return cmd
+}
+
+// runSeeds runs scenarios with several seeds, as a sweep in a folder of its own that is
+// removed.
+func (f *runFlags) runSeeds(c *cobra.Command, names []string) error {
+	for _, flag := range []string{"csv", "flows-out", "pcap", "trace", "trace-window", "trace-of"} {
+		if c.Flags().Changed(flag) {
+			return usageError{fmt.Errorf("--%s with --seeds: it is of a single run: leave one of them out", flag)}
+		}
+	}
+	if f.seeds < 1 {
+		return usageError{fmt.Errorf("--seeds %d: give at least 1", f.seeds)}
+	}
+	first := uint64(1)
+	if c.Flags().Changed("seed") {
+		first = f.seed
+	}
+	spec, err := sweep.OfRuns(names, f.sets, first, f.seeds)
+	if err != nil {
+		return usageError{err}
+	}
+	dir, err := os.MkdirTemp("", "sluice-seeds-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it is a temporary one
+	folder := sweep.Dir(dir)
+	p, err := sweep.Make(folder, spec, nil)
+	if err != nil {
+		return usageError{err}
+	}
+	memory, err := memoryLimit(f.memory)
+	if err != nil {
+		return usageError{err}
+	}
+	o := sweep.Options{Tasks: sweep.Tasks{First: 0, Last: p.Cells - 1}, Jobs: runtime.GOMAXPROCS(0), Memory: memory}
+	var line *progressLine
+	if !f.quiet {
+		line = newProgress(os.Stderr)
+		o.Progress = func(d sweep.Done) {
+			line.Show(float64(d.Cells)/float64(p.Cells), fmt.Sprintf("%d of %d runs", d.Cells, p.Cells))
+		}
+	}
+	ctx, stop := interruptible(c.Context())
+	defer stop()
+	done, err := sweep.Run(ctx, folder, o)
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	if done.Failed > 0 {
+		return done.First
+	}
+	s, err := sweep.Summarize(folder, sweep.Figures())
+	if err != nil {
+		return err
+	}
+	if f.json != "" {
+		if err := writeOutput(c.OutOrStdout(), f.json, func(w io.Writer) error { return writeJSON(w, s) }); err != nil {
+			return err
+		}
+	}
+	out := c.OutOrStdout()
+	switch {
+	case f.quiet:
+		out = io.Discard
+	case f.json == "-":
+		out = c.ErrOrStderr()
+	}
+	return writeSummary(out, s, f.report, false)
 }
 
 // addSet adds the flag --set. Its values may hold commas.

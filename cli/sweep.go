@@ -7,12 +7,16 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rdma/sluice/bench/results"
 	"github.com/sluice-rdma/sluice/bench/sweep"
 	"github.com/sluice-rdma/sluice/internal/outfile"
+	"github.com/sluice-rdma/sluice/internal/spelling"
 )
 
 func newSweep() *cobra.Command {
@@ -36,7 +40,7 @@ one table of all, and verify runs some again and compares bytes.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(newSweepPlan(), newSweepRun(), newSweepStatus(), newSweepMerge(), newSweepVerify())
+	cmd.AddCommand(newSweepPlan(), newSweepRun(), newSweepStatus(), newSweepMerge(), newSweepReport(), newSweepVerify())
 	return cmd
 }
 
@@ -299,6 +303,67 @@ func (f *sweepMergeFlags) run(stdout io.Writer, dir string) error {
 	}
 	_, err = fmt.Fprintf(stdout, "%s: %d of %d cells, %d rows\n", p.Name, cells, p.Cells, rows)
 	return err
+}
+
+type sweepReportFlags struct {
+	figures []string
+	out     string
+	asJSON  bool
+}
+
+func newSweepReport() *cobra.Command {
+	var f sweepReportFlags
+	cmd := &cobra.Command{
+		Use:   "report DIR",
+		Short: "Show figures over the seeds: means, intervals, differences",
+		Long: `Print a table for each figure and scenario: a row for each combination of parameters, a
+column for each system, with the mean over seeds and half of its 95 percent interval. A *
+marks a mean that differs from the first system's, by the differences seed by seed. The
+page of --out shades the fields by their values, and has the command that runs a cell.
+Cells without a result are left out.`,
+		Example: "  sluice sweep report DIR\n  sluice sweep report DIR --figure fct_p99_us --figure drops -o sweep.html",
+		Args:    oneFolder,
+		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.OutOrStdout(), args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.figures, "figure", nil, "show the figure of this `NAME`, as the JSON calls it; may be repeated (default: ten usual ones)")
+	flags.StringVarP(&f.out, "out", "o", "", "write an HTML page to `FILE`")
+	flags.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+func (f *sweepReportFlags) run(stdout io.Writer, dir string) error {
+	known := results.FigureNames(&results.System{})
+	for _, name := range f.figures {
+		if !slices.Contains(known, name) {
+			hint := "take one of " + strings.Join(known, ", ")
+			if near := spelling.Nearest(name, known); near != "" {
+				hint = fmt.Sprintf("is %q meant?", near)
+			}
+			return usageError{fmt.Errorf("--figure %s: there is no such figure: %s", name, hint)}
+		}
+	}
+	if f.figures == nil {
+		f.figures = sweep.Figures()
+	}
+	s, err := sweep.Summarize(sweep.Dir(dir), f.figures)
+	if err != nil {
+		return err
+	}
+	return writeSummary(stdout, s, f.out, f.asJSON)
+}
+
+// writeSummary prints a summary, and writes its page where one is wanted.
+func writeSummary(stdout io.Writer, s *sweep.Summary, file string, asJSON bool) error {
+	if file != "" {
+		if err := outfile.Write(file, s.Page); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		return writeJSON(stdout, s)
+	}
+	return s.Print(stdout)
 }
 
 type sweepVerifyFlags struct {

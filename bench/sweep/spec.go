@@ -153,6 +153,23 @@ func ParseSpec(file string, text []byte) (*Spec, error) {
 	return s, nil
 }
 
+// OfRuns is the sweep of scenarios, named as sluice run takes them, each with the given
+// overrides and so many seeds from first on.
+func OfRuns(scenarios, sets []string, first uint64, seeds int) (*Spec, error) {
+	s := &Spec{Name: strings.Join(scenarios, ", "), Scenarios: scenarios, Chunk: 1}
+	for _, set := range sets {
+		key, value, ok := strings.Cut(set, "=")
+		if !ok {
+			return nil, fmt.Errorf("--set %s: expected KEY=VALUE", set)
+		}
+		s.Parameters = append(s.Parameters, Parameter{Key: key, Values: []any{value}})
+	}
+	for i := range seeds {
+		s.Seeds = append(s.Seeds, first+uint64(i)) //nolint:gosec // not negative
+	}
+	return s, s.check()
+}
+
 func (s *Spec) check() error {
 	switch {
 	case len(s.Scenarios) == 0:

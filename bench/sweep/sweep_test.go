@@ -3,8 +3,10 @@ package sweep
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -439,5 +441,61 @@ func TestFiles(t *testing.T) {
 	}
 	if csv, _ := merged(t, f); !strings.Contains(string(csv), "\n0,mine,TIMELY,9,system,,") {
 		t.Errorf("%.300s", csv)
+	}
+}
+
+// TestSummary: means over seeds with intervals, differences seed by seed, and a page.
+func TestSummary(t *testing.T) {
+	f, p := planned(t, "scenarios: [link-failure]\nseeds: 3\nparameters: [{key: duration, values: [0.4ms, 0.5ms]}]\n")
+	runAll(t, f, 2)
+	s, err := Summarize(f, []string{"drops", "throughput_gbps"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Tables) != 2 || s.Tables[0].Figure != "drops" || len(s.Tables[1].Rows) != 2 || s.Cells != p.Cells {
+		t.Fatalf("%+v", s)
+	}
+	g := s.Tables[1]
+	if len(g.Systems) < 2 {
+		t.Fatalf("%v", g.Systems)
+	}
+	// The same from the merged rows.
+	sums := map[string]float64{}
+	if _, err := Merge(f, false, func(r *Row) error {
+		if r.Scope == "system" && r.Figure == "throughput_gbps" && r.Cell.Parameters["duration"] == "0.5ms" {
+			sums[r.Cell.System] += r.Value / 3
+		}
+		return nil
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range g.Systems {
+		a := g.Rows[1].Systems[i]
+		if a.Seeds != 3 || math.Abs(float64(a.Mean)-sums[name]) > 1e-9 {
+			t.Errorf("%s: %+v, expected %v", name, a, sums[name])
+		}
+		if i > 0 && math.Abs(float64(a.Difference)-(sums[name]-sums[g.Systems[0]])) > 1e-9 {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	var html, text bytes.Buffer
+	if err := errors.Join(s.Page(&html), s.Print(&text)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(html.String(), "--seed 1 --report cell.html") || !strings.Contains(text.String(), "link-failure throughput_gbps [Gbit/s]") {
+		t.Errorf("%s\n%s", text.String(), html.String())
+	}
+}
+
+func TestShort(t *testing.T) {
+	for _, c := range []struct {
+		v, half float64
+		want    string
+	}{
+		{12.3456, 0.0789, "12.346"}, {12.3456, math.NaN(), "12.35"}, {1234567, 2345, "1234600"}, {0, 0, "0"}, {0, 1, "0"}, {0.0789, 0.0789, "0.079"}, {3, 30, "3"},
+	} {
+		if got := short(c.v, c.half); got != c.want {
+			t.Errorf("%v ± %v: %s, expected %s", c.v, c.half, got, c.want)
+		}
 	}
 }
