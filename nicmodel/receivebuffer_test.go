@@ -183,6 +183,7 @@ func slowDown(t *rapid.T, c *Config) {
 	switch rapid.SampledFrom([]string{
 		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
 		"data credits", "tags", "read latency", "tx buffer", "tx units", "scheduler", "packetiser", "contexts", "translation", "completions",
+		"memory",
 	}).Draw(t, "part") {
 	case "pcie":
 		c.PCIe.Rate = units.Rate(rapid.IntRange(2, 60).Draw(t, "gbps")) * units.Gbps
@@ -194,6 +195,15 @@ func slowDown(t *rapid.T, c *Config) {
 		c.CQECycles = slow
 	case "walks":
 		c.PCIe.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Time(slow) * units.Nanosecond, Walkers: 1}
+	case "memory":
+		rate := units.Rate(rapid.IntRange(5, 400).Draw(t, "memory")) * units.Gbps
+		c.PCIe.Memory = MemoryConfig{Rate: rate, Load: rate * units.Rate(slow) / 400, Outstanding: 64 * int(slow)}
+		switch rapid.IntRange(0, 2).Draw(t, "behind") {
+		case 1:
+			c.PCIe.HostCache = HostCacheConfig{Size: 1 << 16, Writes: 1 << 12, Miss: 50 * units.Nanosecond}
+		case 2:
+			c.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 100 * units.Nanosecond, Walkers: 4}
+		}
 	case "credits":
 		c.PCIe.PostedCredits, c.PCIe.PostedHold = 1, units.Time(slow)*units.Nanosecond
 	case "data credits":
@@ -253,6 +263,13 @@ func TestEverythingIsBounded(t *testing.T) {
 				for _, room := range []*txRoom{&n.mac.requestRoom, &n.mac.responseRoom} {
 					if room.used > cfg.TxBuffer || room.used < 0 {
 						r.Fatalf("%v: h%d has %d bytes before the wire, which has room for %d", b.e.Now(), i, room.used, cfg.TxBuffer)
+					}
+				}
+				if m := n.pcie.memory; m != nil {
+					// Writes have credits, and reads tags; page walks read a line each.
+					most := units.Bytes(cfg.PCIe.PostedData + cfg.PCIe.Tags*cfg.PCIe.MRRS + cfg.TxBuffer*2 + 1<<16)
+					if m.nic > m.Rate.Serialize(most) || m.others > m.most {
+						r.Fatalf("%v: %v of h%d's and %v of its processors' wait for memory", b.e.Now(), m.nic, i, m.others)
 					}
 				}
 				if c := &n.pcie.credits; c.bounded() && (c.used.headers > cfg.PCIe.PostedCredits || c.used.data > cfg.PCIe.PostedData/dataCredit) {
