@@ -60,7 +60,7 @@ func TestSharesOfABusyMemoryAreThoseOfWhatIsOutstanding(t *testing.T) {
 	if want := float64(memory64) * credits / (credits + processors); got < want*0.95 || got > want*1.05 {
 		t.Errorf("the NIC writes %.1f Gbps, expected %.1f", got/1e9, want/1e9)
 	}
-	if p.stalls.CreditsMemory == 0 || p.stalls.Credits > p.stalls.CreditsMemory/100 {
+	if c := p.stalls.Credits; c[byMemory] == 0 || c[byHost] > c[byMemory]/100 {
 		t.Errorf("the wait is not memory's: %+v", p.stalls)
 	}
 }

@@ -160,8 +160,8 @@ type TLPs struct {
 // them. A wait for tags or credits counts for what holds them longest: the
 // root complex, page walks, or memory.
 type pcieStalls struct {
-	Tags, Credits, Translation             units.Time
-	TagsMemory, CreditsMemory, CreditsWalk units.Time
+	Tags, TagsMemory, Translation units.Time
+	Credits                       [numHolders]units.Time
 }
 
 // PCIe is the link's two directions, each a resource that is used in order, and the
@@ -425,37 +425,36 @@ func (p *PCIe) credited(t, sent, link, beside, walk units.Time, packets, n, toMe
 	c := &p.credits
 	c.returned(t)
 	if data := dataCredits(n); c.fit(t, packets, data) && c.left <= sent {
-		walk += p.toMemory(sent+walk, toMemory)
-		c.hold(sent+walk+p.cfg.PostedHold, packets, data)
-		return sent, walk
+		return sent, p.holdCredits(sent, walk, toMemory, packets, data)
 	}
 	end = max(sent, c.left)
-	alone, each, drained := link/units.Time(packets)+beside, toMemory/packets, units.Time(0)
+	alone, each := link/units.Time(packets)+beside, toMemory/packets
 	for left := n; packets > 0; packets-- {
 		data := min(dataCredits(min(left, p.cfg.MPS)), c.most.data)
 		left -= p.cfg.MPS
 		end = max(end, c.free(t, 1, data)+alone)
-		drained = p.toMemory(end+walk, each)
-		c.hold(end+walk+drained+p.cfg.PostedHold, 1, data)
+		behind = p.holdCredits(end, walk, each, 1, data)
 	}
 	c.left = end
-	switch {
-	case drained > max(walk, p.cfg.PostedHold):
-		p.stalls.CreditsMemory += end - sent
-	case walk > p.cfg.PostedHold:
-		p.stalls.CreditsWalk += end - sent
-	default:
-		p.stalls.Credits += end - sent
-	}
-	return end, walk + drained
+	p.stalls.Credits[c.waited] += end - sent
+	return end, behind
 }
 
-// toMemory returns how long memory takes for n bytes from t on.
-func (p *PCIe) toMemory(t units.Time, n int) units.Time {
-	if p.memory == nil || n == 0 {
-		return 0
+// holdCredits has TLPs that have left hold their credits until they are translated and memory and the root
+// complex have taken them. It returns how long the first two take.
+func (p *PCIe) holdCredits(left, walk units.Time, toMemory, packets, data int) (behind units.Time) {
+	var drain units.Time
+	if p.memory != nil && toMemory > 0 {
+		drain = p.memory.serve(left+walk, toMemory)
 	}
-	return p.memory.serve(t, n)
+	by := byHost
+	if most := max(walk, drain); most > p.cfg.PostedHold {
+		if by = byWalk; drain > walk {
+			by = byMemory
+		}
+	}
+	p.credits.hold(left+walk+drain+p.cfg.PostedHold, by, packets, data)
+	return walk + drain
 }
 
 // left returns when the host sees a write that was given its room before and has left

@@ -41,12 +41,12 @@ func (n *NIC) Waits(now units.Time) []Wait {
 		}
 	}
 	if p.credits.bounded() {
-		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits, true})
+		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits[byHost], true})
 		if p.memory != nil {
-			all = append(all, Wait{"pcie", "posted credits, held for memory", p.stalls.CreditsMemory, true})
+			all = append(all, Wait{"pcie", "posted credits, held for memory", p.stalls.Credits[byMemory], true})
 		}
 		if p.mmu != nil {
-			all = append(all, Wait{"pcie", "posted credits, held for page walks", p.stalls.CreditsWalk, true})
+			all = append(all, Wait{"pcie", "posted credits, held for page walks", p.stalls.Credits[byWalk], true})
 		}
 	}
 	if p.mmu != nil {
