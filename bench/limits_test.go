@@ -243,6 +243,38 @@ func TestWhatLimits(t *testing.T) {
 			"", "PCIe to the host is busy ... of them payload",
 		},
 		{
+			"the receiver's memory", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, changeReceiver: func(c *nicmodel.Config) {
+				c.PCIe.Memory = nicmodel.MemoryConfig{Rate: 100 * gbps, Load: 200 * gbps, Outstanding: 16 << 10}
+			}},
+			"", "the host's memory, which holds posted credits, limits, for which",
+		},
+		{
+			"the receiver's memory behind too small a cache", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, changeReceiver: func(c *nicmodel.Config) {
+				c.PCIe.HostCache = nicmodel.HostCacheConfig{Size: 1 << 20, Writes: 1 << 14, Miss: 60 * units.Nanosecond}
+				c.PCIe.Memory = nicmodel.MemoryConfig{Rate: 100 * gbps, Load: 200 * gbps, Outstanding: 16 << 10}
+			}},
+			"", "the host's memory, which holds posted credits, limits, for which",
+		},
+		{
+			"the receiver's cache", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, changeReceiver: func(c *nicmodel.Config) {
+				c.PCIe.HostCache = nicmodel.HostCacheConfig{Size: 1 << 20, Writes: 1 << 20, Miss: 60 * units.Nanosecond}
+				c.PCIe.Memory = nicmodel.MemoryConfig{Rate: 100 * gbps, Load: 200 * gbps, Outstanding: 16 << 10}
+			}},
+			"", "It answers others, who limit", // nothing goes to memory
+		},
+		{
+			"the sender's memory", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 4, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, change: func(c *nicmodel.Config) {
+				c.PCIe.Tags, c.PCIe.Memory = 32, nicmodel.MemoryConfig{Rate: 100 * gbps, Load: 200 * gbps, Outstanding: 64 << 10}
+			}, changeReceiver: func(c *nicmodel.Config) { c.PCIe.Memory = nicmodel.MemoryConfig{} }},
+			"the host's memory, whose answers hold PCIe's tags, limits, for which", "It answers others",
+		},
+		{
+			"the receiver's IOMMU", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 3, pairs: 2, op: ib.WRRDMAWrite, size: 1 << 16, window: 8, spread: 1 << 23, changeReceiver: func(c *nicmodel.Config) {
+				c.PCIe.IOMMU = nicmodel.IOMMUConfig{Entries: 2, PageSize: 4096, Miss: 2 * units.Microsecond}
+			}},
+			"", "the host's IOMMU, whose page walks hold posted credits, limits, for which",
+		},
+		{
 			"a core's cycles", nicLoad{preset: "cx6dx", line: 100 * gbps, senders: 1, pairs: 32, op: ib.WRRDMAWrite, size: 8, inline: true, window: 32, change: func(c *nicmodel.Config) {
 				c.WQECycles = 60
 			}},

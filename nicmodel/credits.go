@@ -13,6 +13,8 @@ type postedCredits struct {
 	ring    []taken
 	head, n int
 	last    units.Time // when the newest comes back
+	lastBy  holder     // what it waits for until then
+	waited  holder     // what held the credits that came back last
 	given   units.Time // what came back until then is accounted for
 	left    units.Time // when the newest write that waited for credits has left
 }
@@ -21,7 +23,18 @@ type postedCredits struct {
 type taken struct {
 	headers, data int
 	until         units.Time
+	by            holder
 }
+
+// holder is what holds credits longest.
+type holder int
+
+const (
+	byHost holder = iota // the root complex itself
+	byWalk               // the IOMMU
+	byMemory
+	numHolders
+)
 
 const dataCredit = 16 // bytes
 
@@ -61,6 +74,7 @@ func (p *postedCredits) takeBack() {
 	p.head = (p.head + 1) & (len(p.ring) - 1)
 	p.n--
 	p.given = max(p.given, c.until)
+	p.waited = c.by
 }
 
 // next returns the instant, t or later, from which there is one for another TLP.
@@ -82,14 +96,16 @@ func (p *postedCredits) free(t units.Time, headers, data int) units.Time {
 }
 
 // hold takes so many, for which there is room, until an instant.
-func (p *postedCredits) hold(until units.Time, headers, data int) {
-	p.last = max(p.last, until)
+func (p *postedCredits) hold(until units.Time, by holder, headers, data int) {
+	if until > p.last {
+		p.last, p.lastBy = until, by
+	}
 	p.used.headers += headers
 	p.used.data += data
 	if p.n == len(p.ring) {
 		p.grow()
 	}
-	p.ring[(p.head+p.n)&(len(p.ring)-1)] = taken{headers, data, p.last}
+	p.ring[(p.head+p.n)&(len(p.ring)-1)] = taken{headers, data, p.last, p.lastBy}
 	p.n++
 }
 

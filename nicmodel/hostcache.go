@@ -9,9 +9,11 @@ import (
 // leave nothing behind.
 type HostCacheConfig struct {
 	// Size is how many bytes the cache holds of what processors have used, of which
-	// the least recently used go; 0 is a cache that has all that the NIC reads.
+	// the least recently used go; 0 is a cache that has all that the NIC reads or, with
+	// memory.rate, no payload and none of its writes (data direct I/O is off).
 	Size int `yaml:"size"`
-	// Writes is how many bytes of the NIC's writes it holds beside that.
+	// Writes is how many bytes of the NIC's writes it holds beside that: the share of ways that
+	// data direct I/O may allocate. What goes to make room for others is written to memory.
 	Writes int `yaml:"writes"`
 	// Miss is what memory takes beyond the cache.
 	Miss units.Time `yaml:"miss"`
@@ -49,8 +51,9 @@ func (h *hostCache) has(addr uint64, n int) bool {
 	return true
 }
 
-// write puts n bytes there and reports whether all were before.
-func (h *hostCache) write(addr uint64, n int) (all bool) {
+// write puts n bytes there. It reports whether all were before, and how many bytes of the NIC's earlier
+// writes go to memory to make room.
+func (h *hostCache) write(addr uint64, n int) (all bool, displaced int) {
 	all = true
 	line, last := lines(addr, n)
 	for ; line <= last; line++ {
@@ -59,9 +62,12 @@ func (h *hostCache) write(addr uint64, n int) (all bool) {
 		}
 		if !h.written.touch(line) {
 			all = false
+			if h.written.displaced != 0 {
+				displaced += cacheLine
+			}
 		}
 	}
-	return all
+	return all, displaced
 }
 
 // Touch says that a processor of the NIC's socket has used n bytes from an address on:
@@ -91,14 +97,15 @@ func (p *PCIe) distance(addr uint64, n int, why Purpose) units.Time {
 }
 
 // taking is how much longer than WriteLatency a write takes because of where its lines
-// are. A line of another socket that the cache does not hold needs a lookup at that
+// are, and how many bytes memory takes for it. A line of another socket that the cache does not hold needs a lookup at that
 // socket, whose directory is in memory.
-func (p *PCIe) taking(addr uint64, n int) units.Time {
+func (p *PCIe) taking(addr uint64, n int) (longer units.Time, toMemory int) {
 	if p.cache == nil {
-		return p.cfg.SocketLatency
+		return p.cfg.SocketLatency, n
 	}
-	if p.cache.write(addr, n) || p.cfg.SocketLatency == 0 {
-		return 0
+	all, displaced := p.cache.write(addr, n)
+	if all || p.cfg.SocketLatency == 0 {
+		return 0, displaced
 	}
-	return p.cfg.HostCache.Miss + p.cfg.SocketLatency
+	return p.cfg.HostCache.Miss + p.cfg.SocketLatency, displaced
 }

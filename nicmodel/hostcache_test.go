@@ -118,7 +118,7 @@ func TestReadsPushWrites(t *testing.T) {
 
 // A translation that hits waits for one before it that misses.
 func TestTranslationsAreInOrder(t *testing.T) {
-	m := newIOMMU(IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 100})
+	m := newIOMMU(IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 100}, nil)
 	m.translate(0, 0, 64)
 	if a, b := m.translate(200, 4096, 64), m.translate(210, 0, 64); a != 300 || b != 300 {
 		t.Errorf("a miss at 200 is translated at %d, a hit at 210 at %d", a, b)

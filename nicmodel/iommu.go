@@ -13,7 +13,7 @@ type IOMMUConfig struct {
 	Entries int `yaml:"entries"`
 	// PageSize is that of the host's pages in bytes, a power of two from 4096.
 	PageSize int `yaml:"page_size"`
-	// Miss is what a page walk takes.
+	// Miss is what a page walk takes, beside a line from memory where that has a rate.
 	Miss units.Time `yaml:"miss"`
 	// Walkers is how many walks there are at a time; 0 is as many as there are misses.
 	Walkers int `yaml:"walkers"`
@@ -25,17 +25,18 @@ type IOMMUConfig struct {
 type iommu struct {
 	IOMMUConfig
 	tlb     *lru
+	memory  *dram // that walks read, or nil
 	walkers inflight
 	last    units.Time // when the newest request was translated
 	hits    uint64
 	misses  uint64
 }
 
-func newIOMMU(c IOMMUConfig) *iommu {
+func newIOMMU(c IOMMUConfig, memory *dram) *iommu {
 	if c.Entries == 0 {
 		return nil
 	}
-	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), walkers: newInflight(c.Walkers)}
+	return &iommu{IOMMUConfig: c, tlb: newLRU(c.Entries), memory: memory, walkers: newInflight(c.Walkers)}
 }
 
 // translate returns when the translation of n bytes from an address on, requested
@@ -49,7 +50,11 @@ func (m *iommu) translate(t units.Time, addr uint64, n int) units.Time {
 			continue
 		}
 		m.misses++
-		end := m.walkers.free(t) + m.Miss
+		end := m.walkers.free(t)
+		if m.memory != nil {
+			end += m.memory.serve(end, cacheLine)
+		}
+		end += m.Miss
 		m.walkers.hold(end)
 		done = max(done, end)
 	}

@@ -36,7 +36,6 @@ func (b *bed) allocatesNothing() {
 
 func newBed(t testing.TB, hosts int, rate units.Rate, cfg Config, change func(*fabric.Config)) *bed {
 	t.Helper()
-	e := des.New()
 	fc := fabric.Default()
 	for i := range fc.Switch.Classes {
 		fc.Switch.Classes[i].PFC.Lossless = true
@@ -44,14 +43,21 @@ func newBed(t testing.TB, hosts int, rate units.Rate, cfg Config, change func(*f
 	if change != nil {
 		change(&fc)
 	}
-	net, err := fabric.New(e, fabric.Star(hosts, fabric.Link{Rate: rate, Delay: 500 * units.Nanosecond}), fc, 1)
+	return newBedOn(t, fabric.Star(hosts, fabric.Link{Rate: rate, Delay: 500 * units.Nanosecond}), fc, cfg)
+}
+
+// newBedOn puts NICs of these configurations, in turns, at the hosts of a network.
+func newBedOn(t testing.TB, topology *fabric.Topology, fc fabric.Config, cfgs ...Config) *bed {
+	t.Helper()
+	e := des.New()
+	net, err := fabric.New(e, topology, fc, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &bed{t: t, e: e, net: net}
 	frames := NewFrames(net)
-	for h := range hosts {
-		n, err := New(e, net, frames, h, rate, cfg)
+	for h := range topology.Hosts() {
+		n, err := New(e, net, frames, h, net.LineRate(h), cfgs[h%len(cfgs)])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -130,6 +130,8 @@ type PCIeConfig struct {
 	// HostCache is that of the host's processors, as far as data that the NIC reads and
 	// writes are in it or not.
 	HostCache HostCacheConfig `yaml:"host_cache"`
+	// Memory is that of the NIC's socket.
+	Memory MemoryConfig `yaml:"memory"`
 	// IOMMU is what translates the NIC's addresses, if anything does.
 	IOMMU IOMMUConfig `yaml:"iommu"`
 
@@ -155,9 +157,11 @@ type TLPs struct {
 }
 
 // pcieStalls is how long transfers waited for anything but the link, summed over
-// them. Each wait counts for its longest cause.
+// them. A wait for tags or credits counts for what holds them longest: the
+// root complex, page walks, or memory.
 type pcieStalls struct {
-	Tags, Credits, Translation units.Time
+	Tags, TagsMemory, Translation units.Time
+	Credits                       [numHolders]units.Time
 }
 
 // PCIe is the link's two directions, each a resource that is used in order, and the
@@ -173,6 +177,7 @@ type PCIe struct {
 	longest units.Time // of the data of a longest read request on the link
 	credits postedCredits
 	mmu     *iommu
+	memory  *dram
 	cache   *hostCache
 	stalls  pcieStalls
 
@@ -205,7 +210,8 @@ func NewPCIe(c PCIeConfig) (*PCIe, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &PCIe{cfg: c, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: newInflight(c.Tags), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU), cache: newHostCache(c.HostCache)}, nil
+	memory := newDRAM(c.Memory)
+	return &PCIe{cfg: c, memory: memory, sides: [numDirections]pcieSide{{name: "pcie_up"}, {name: "pcie_down"}}, tags: newInflight(c.Tags), longest: c.Rate.Serialize(units.Bytes(c.MRRS)), credits: newPostedCredits(&c), mmu: newIOMMU(c.IOMMU, memory), cache: newHostCache(c.HostCache)}, nil
 }
 
 // occupy takes room for so many TLPs with n bytes of payload in all.
@@ -295,12 +301,13 @@ func (p *PCIe) Read(t units.Time, addr uint64, n int, why Purpose) (done units.T
 	latency := p.cfg.ReadLatency + p.distance(addr, n, why)
 	done = p.occupy(Downstream, requested, CplD, answers, n, why) + latency
 	push := max(0, p.pushed-requested-p.cfg.ReadSetup)
-	if p.mmu == nil && push == 0 && p.tags.idle(t, requests) {
+	fromMemory := p.fromMemory(addr, n, why)
+	if p.mmu == nil && push == 0 && fromMemory == 0 && p.tags.idle(t, requests) {
 		p.holdTags(done, addr, n, requests)
-	} else if p.tags.bounded() || p.mmu != nil {
+	} else if p.tags.bounded() || p.mmu != nil || fromMemory > 0 {
 		idle := latency + p.cfg.Rate.Serialize(units.Bytes(requests*p.cfg.Headers.request())) +
 			p.cfg.Rate.Serialize(units.Bytes(n+answers*p.cfg.Headers.completion()))
-		done = p.held(t, push, done, idle, addr, n)
+		done = p.held(t, push, done, idle, addr, n, fromMemory > 0)
 	} else {
 		done += push
 	}
@@ -341,9 +348,9 @@ func (p *PCIe) holdTags(done units.Time, addr uint64, n, requests int) {
 }
 
 // held returns when a read is done that would be at done if its requests did not wait
-// for tags, translations and for the writes before it, at most push. It takes idle on an idle link:
+// for tags, translations, memory and for the writes before it, at most push. It takes idle on an idle link:
 // what waits for a tag waits for the link meanwhile.
-func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int) units.Time {
+func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int, fromMemory bool) units.Time {
 	last := done + push
 	for {
 		size := p.cfg.next(addr, n)
@@ -353,8 +360,16 @@ func (p *PCIe) held(t, push, done, idle units.Time, addr uint64, n int) units.Ti
 			ready = p.mmu.translate(issued, addr, size)
 			p.stalls.Translation += ready - issued
 		}
-		p.stalls.Tags += issued - t
 		ready = max(ready, t+push)
+		waits := &p.stalls.Tags
+		if fromMemory {
+			given := p.memory.serve(ready, size)
+			ready += given
+			if given > idle {
+				waits = &p.stalls.TagsMemory
+			}
+		}
+		*waits += issued - t
 		n -= size
 		// The request's data come before those of the requests after it.
 		end := max(done, ready+idle) - p.cfg.Rate.Serialize(units.Bytes(n))
@@ -384,6 +399,7 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 		sent += p.leaving - t
 	}
 	var walk units.Time
+	far, toMemory := p.taking(addr, n)
 	if p.mmu != nil {
 		at := sent
 		if p.credits.bounded() {
@@ -393,35 +409,52 @@ func (p *PCIe) Write(t units.Time, addr uint64, n int, why Purpose) (sent, visib
 		p.stalls.Translation += walk
 	}
 	if p.credits.bounded() {
-		sent = p.credited(t, sent, carried-from, sent-carried, walk, packets, n)
+		sent, walk = p.credited(t, sent, carried-from, sent-carried, walk, packets, n, toMemory)
 	}
-	at := sent + walk + p.taking(addr, n)
+	at := sent + walk + far
 	p.visible = max(p.visible, at+p.cfg.WriteLatency)
 	p.pushed = max(p.pushed, at+p.cfg.PushLatency)
 	return sent, p.visible
 }
 
 // credited returns when a write has left that without credits would have left at sent, and not
-// before those before it. A TLP that waits for its credits waits for the link meanwhile, and then takes its
+// before those before it, and how long the last of it is behind that until memory has it. A TLP that waits for its credits waits for the link meanwhile, and then takes its
 // share of what all of them take on the link, and what the NIC takes beside. A write that is not translated
-// yet keeps its credits for the walk.
-func (p *PCIe) credited(t, sent, link, beside, walk units.Time, packets, n int) units.Time {
+// yet, or that memory has not taken, keeps its credits.
+func (p *PCIe) credited(t, sent, link, beside, walk units.Time, packets, n, toMemory int) (end, behind units.Time) {
 	c := &p.credits
 	c.returned(t)
 	if data := dataCredits(n); c.fit(t, packets, data) && c.left <= sent {
-		c.hold(sent+walk+p.cfg.PostedHold, packets, data)
-		return sent
+		return sent, p.holdCredits(sent, walk, toMemory, packets, data)
 	}
-	end, alone := max(sent, c.left), link/units.Time(packets)+beside
+	end = max(sent, c.left)
+	alone, each := link/units.Time(packets)+beside, toMemory/packets
 	for left := n; packets > 0; packets-- {
 		data := min(dataCredits(min(left, p.cfg.MPS)), c.most.data)
 		left -= p.cfg.MPS
 		end = max(end, c.free(t, 1, data)+alone)
-		c.hold(end+walk+p.cfg.PostedHold, 1, data)
+		behind = p.holdCredits(end, walk, each, 1, data)
 	}
 	c.left = end
-	p.stalls.Credits += end - sent
-	return end
+	p.stalls.Credits[c.waited] += end - sent
+	return end, behind
+}
+
+// holdCredits has TLPs that have left hold their credits until they are translated and memory and the root
+// complex have taken them. It returns how long the first two take.
+func (p *PCIe) holdCredits(left, walk units.Time, toMemory, packets, data int) (behind units.Time) {
+	var drain units.Time
+	if p.memory != nil && toMemory > 0 {
+		drain = p.memory.serve(left+walk, toMemory)
+	}
+	by := byHost
+	if most := max(walk, drain); most > p.cfg.PostedHold {
+		if by = byWalk; drain > walk {
+			by = byMemory
+		}
+	}
+	p.credits.hold(left+walk+drain+p.cfg.PostedHold, by, packets, data)
+	return walk + drain
 }
 
 // left returns when the host sees a write that was given its room before and has left

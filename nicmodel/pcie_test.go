@@ -129,7 +129,7 @@ func TestCreditsBoundWrites(t *testing.T) {
 	if math.Abs(got-want) > 0.1*want {
 		t.Errorf("%.4g writes/s with 8 credits held for 400 ns, want %.4g", got, want)
 	}
-	if p.stalls.Credits == 0 {
+	if p.stalls.Credits[byHost] == 0 {
 		t.Error("nobody waited for a credit")
 	}
 }

@@ -1,6 +1,7 @@
 package nicmodel
 
 import (
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,43 +28,20 @@ func lossy(c *fabric.Config) {
 type incast struct {
 	*bed
 	server    *NIC
-	completed units.Bytes // of payload, by senders' completions
+	completed [4]*units.Bytes // of payload, by senders' completions
 }
 
 func newIncast(t testing.TB, cfg Config, change func(*fabric.Config)) *incast {
 	b := &incast{bed: newBed(t, 5, 100*units.Gbps, cfg, change)}
 	b.server = b.nics[4]
 	for from := range 4 {
-		b.write(from)
+		x, y := b.connect(from, 4, [2]Congestion{}, rc.SendConfig{Timeout: 10, RetryCount: 7, RNRRetry: 7, AckReqEvery: 4}, 4096)
+		b.completed[from] = b.keep(x, y, ib.WRRDMAWrite, incastWrite, 16)
 	}
 	return b
 }
 
 const incastWrite = 16 << 10
-
-// write keeps Writes outstanding from a host.
-func (b *incast) write(from int) {
-	x, y := b.connect(from, 4, [2]Congestion{}, rc.SendConfig{Timeout: 10, RetryCount: 7, RNRRetry: 7, AckReqEvery: 4}, 4096)
-	lr, _ := x.nic.RegMR(x.pd, nil, 1<<20, ib.AccessLocalWrite)
-	rr, _ := y.nic.RegMR(y.pd, nil, 1<<20, ib.AccessLocalWrite|ib.AccessRemoteWrite)
-	post := func(k int) {
-		for range k {
-			b.post(x, WR{Request: rc.Request{Op: ib.WRRDMAWrite, Signaled: true, Length: incastWrite, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, incastWrite, lr.Key}}})
-		}
-	}
-	out := make([]CQE, 64)
-	x.nic.OnCompletion(x.cq, func(now units.Time, _ bool) {
-		n := x.nic.PollCQ(now, x.cq, out)
-		for _, e := range out[:n] {
-			if e.Status != ib.WCSuccess {
-				b.t.Fatalf("a Write ends with %v", e.Status)
-			}
-		}
-		b.completed += units.Bytes(n) * incastWrite
-		post(n)
-	})
-	post(16)
-}
 
 // Payload that completes is what the receiver's PCIe link carries, and no more: what
 // the receiver can't take the network holds back.
@@ -73,7 +51,11 @@ func TestASlowReceiverHoldsItsSendersUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newIncast(t, gen3x4(preset(t, "cx5")), change)
 			b.e.RunUntil(long)
-			rate := float64(b.completed*8) / float64(long) * float64(units.Second) / 1e9
+			var completed units.Bytes
+			for _, n := range b.completed {
+				completed += *n
+			}
+			rate := float64(completed*8) / float64(long) * float64(units.Second) / 1e9
 			room := float64(b.server.cfg.ReceiveBuffer.Bytes*8) / float64(long) * float64(units.Second) / 1e9
 			t.Logf("%.2f Gbps complete, %+v", rate, b.server.Stats())
 			if rate > 31.5+room {
@@ -95,6 +77,75 @@ func TestASlowReceiverHoldsItsSendersUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Two NICs joined by a cable pause each other where the network is lossless: data that are read or written
+// arrive at the pace of the slower slot, and nothing is dropped.
+func TestNICsOnACableArePaused(t *testing.T) {
+	for _, op := range []ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead} {
+		for _, lossless := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%v, lossless %v", op, lossless), func(t *testing.T) {
+				b := newCable(t, 100*units.Gbps, lossless, preset(t, "cx5"), gen3x4(preset(t, "cx5")))
+				from, to := 0, 1 // data go to host 1
+				if op == ib.WRRDMARead {
+					from, to = to, from
+				}
+				x, y := b.connect(from, to, [2]Congestion{}, rc.SendConfig{Timeout: 10, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 16, AckReqEvery: 4}, 4096)
+				const long, size = 2 * units.Millisecond, 64 << 10
+				done := b.keep(x, y, op, size, 16)
+				b.e.RunUntil(long)
+				rate := float64(*done*8) / float64(long) * float64(units.Second) / 1e9
+				drops := b.nics[0].Stats().BufferDrops + b.nics[1].Stats().BufferDrops
+				t.Logf("%.2f Gbps, %d drops", rate, drops)
+				if lossless && (drops != 0 || rate < 25) {
+					t.Errorf("%d packets dropped, %.2f Gbps complete through a slot of 31.5", drops, rate)
+				}
+				if !lossless && drops == 0 {
+					t.Error("nothing was dropped")
+				}
+				// A READ's answers that are lost again are requested again at once.
+				if !lossless && op == ib.WRRDMARead && rate < 20 {
+					t.Errorf("READs come at %.2f Gbps", rate)
+				}
+			})
+		}
+	}
+}
+
+// newCable joins two NICs without a switch.
+func newCable(t testing.TB, rate units.Rate, lossless bool, cfgs ...Config) *bed {
+	topology := &fabric.Topology{}
+	topology.Connect(topology.AddHost("h0"), topology.AddHost("h1"), fabric.Link{Rate: rate, Delay: 10 * units.Nanosecond})
+	fc := fabric.Default()
+	for i := range fc.Switch.Classes {
+		fc.Switch.Classes[i].PFC.Lossless = lossless
+	}
+	return newBedOn(t, topology, fc, cfgs...)
+}
+
+// keep keeps k requests of so many bytes outstanding, and counts the bytes of those done.
+func (b *bed) keep(x, y end, op ib.WROpcode, size uint32, k int) *units.Bytes {
+	done := new(units.Bytes)
+	lr, _ := x.nic.RegMR(x.pd, nil, 1<<20, ib.AccessLocalWrite)
+	rr, _ := y.nic.RegMR(y.pd, nil, 1<<20, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead)
+	post := func(k int) {
+		for range k {
+			b.post(x, WR{Request: rc.Request{Op: op, Signaled: true, Length: size, RemoteAddr: rr.Addr, RKey: rr.Key}, SGL: []SGE{{lr.Addr, size, lr.Key}}})
+		}
+	}
+	out := make([]CQE, 64)
+	x.nic.OnCompletion(x.cq, func(now units.Time, _ bool) {
+		n := x.nic.PollCQ(now, x.cq, out)
+		for _, e := range out[:n] {
+			if e.Status != ib.WCSuccess {
+				b.t.Fatalf("%v ends with %v", op, e.Status)
+			}
+		}
+		*done += units.Bytes(n) * units.Bytes(size)
+		post(n)
+	})
+	post(k)
+	return done
 }
 
 // What packets mark tells the senders: with DCQCN's notifications the engine in the NIC
@@ -132,6 +183,7 @@ func slowDown(t *rapid.T, c *Config) {
 	switch rapid.SampledFrom([]string{
 		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
 		"data credits", "tags", "read latency", "tx buffer", "tx units", "scheduler", "packetiser", "contexts", "translation", "completions",
+		"memory",
 	}).Draw(t, "part") {
 	case "pcie":
 		c.PCIe.Rate = units.Rate(rapid.IntRange(2, 60).Draw(t, "gbps")) * units.Gbps
@@ -143,6 +195,15 @@ func slowDown(t *rapid.T, c *Config) {
 		c.CQECycles = slow
 	case "walks":
 		c.PCIe.IOMMU = IOMMUConfig{Entries: 1, PageSize: 4096, Miss: units.Time(slow) * units.Nanosecond, Walkers: 1}
+	case "memory":
+		rate := units.Rate(rapid.IntRange(5, 400).Draw(t, "memory")) * units.Gbps
+		c.PCIe.Memory = MemoryConfig{Rate: rate, Load: rate * units.Rate(slow) / 400, Outstanding: 64 * int(slow)}
+		switch rapid.IntRange(0, 2).Draw(t, "behind") {
+		case 1:
+			c.PCIe.HostCache = HostCacheConfig{Size: 1 << 16, Writes: 1 << 12, Miss: 50 * units.Nanosecond}
+		case 2:
+			c.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 100 * units.Nanosecond, Walkers: 4}
+		}
 	case "credits":
 		c.PCIe.PostedCredits, c.PCIe.PostedHold = 1, units.Time(slow)*units.Nanosecond
 	case "data credits":
@@ -202,6 +263,13 @@ func TestEverythingIsBounded(t *testing.T) {
 				for _, room := range []*txRoom{&n.mac.requestRoom, &n.mac.responseRoom} {
 					if room.used > cfg.TxBuffer || room.used < 0 {
 						r.Fatalf("%v: h%d has %d bytes before the wire, which has room for %d", b.e.Now(), i, room.used, cfg.TxBuffer)
+					}
+				}
+				if m := n.pcie.memory; m != nil {
+					// Writes have credits, and reads tags; page walks read a line each.
+					most := units.Bytes(cfg.PCIe.PostedData + cfg.PCIe.Tags*cfg.PCIe.MRRS + cfg.TxBuffer*2 + 1<<16)
+					if m.nic > m.Rate.Serialize(most) || m.others > m.most {
+						r.Fatalf("%v: %v of h%d's and %v of its processors' wait for memory", b.e.Now(), m.nic, i, m.others)
 					}
 				}
 				if c := &n.pcie.credits; c.bounded() && (c.used.headers > cfg.PCIe.PostedCredits || c.used.data > cfg.PCIe.PostedData/dataCredit) {

@@ -140,6 +140,9 @@ func (c *PCIeConfig) ranges() []error {
 		in("pcie.host_cache.size", c.HostCache.Size, 0, mostCache, ""),
 		in("pcie.host_cache.writes", c.HostCache.Writes, 0, mostCache, ""),
 		in("pcie.host_cache.miss", c.HostCache.Miss, 0, mostLatency, ""),
+		in("pcie.memory.rate", c.Memory.Rate, units.Gbps, mostRate, "no bound"),
+		in("pcie.memory.load", c.Memory.Load, 0, mostRate, "no load"),
+		in("pcie.memory.outstanding", c.Memory.Outstanding, 0, mostBuffer, ""),
 		in("pcie.iommu.entries", c.IOMMU.Entries, 0, mostEntries, "no IOMMU"),
 		in("pcie.iommu.miss", c.IOMMU.Miss, 0, mostLatency, ""),
 		in("pcie.iommu.walkers", c.IOMMU.Walkers, 0, mostSlots, "one a miss"),
@@ -155,6 +158,14 @@ func (c *PCIeConfig) rules() error {
 	}
 	if c.ReadCompletion > 0 && c.ReadCompletion < c.RCB {
 		errs = append(errs, bad("pcie.read_completion", c.ReadCompletion, "choose pcie.rcb, %d, or more", c.RCB))
+	}
+	if m := &c.Memory; m.Rate > 0 && c.PostedCredits == 0 && c.PostedData == 0 {
+		errs = append(errs, bad("pcie.memory.rate", m.Rate, "requires pcie.posted_credits or pcie.posted_data, which hold the NIC up while memory is busy"))
+	} else if m.Rate == 0 && (m.Load > 0 || m.Outstanding > 0) {
+		errs = append(errs, bad("pcie.memory.load", m.Load, "requires pcie.memory.rate"))
+	}
+	if m := &c.Memory; (m.Load > 0) != (m.Outstanding > 0) {
+		errs = append(errs, bad("pcie.memory.outstanding", m.Outstanding, "choose what processors that ask for pcie.memory.load, %v, have under way, such as 10 lines of 64 bytes for each core, or 0 for both", m.Load))
 	}
 	if p := c.IOMMU.PageSize; c.IOMMU.Entries > 0 && (p < 4096 || p&(p-1) != 0) {
 		errs = append(errs, bad("pcie.iommu.page_size", p, "choose a power of two from 4096"))

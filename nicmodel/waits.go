@@ -36,9 +36,18 @@ func (n *NIC) Waits(now units.Time) []Wait {
 	p := n.pcie
 	if p.tags.bounded() {
 		all = append(all, Wait{"pcie", "a tag", p.stalls.Tags, true})
+		if p.memory != nil {
+			all = append(all, Wait{"pcie", "a tag, held for memory", p.stalls.TagsMemory, true})
+		}
 	}
 	if p.credits.bounded() {
-		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits, true})
+		all = append(all, Wait{"pcie", "posted credits", p.stalls.Credits[byHost], true})
+		if p.memory != nil {
+			all = append(all, Wait{"pcie", "posted credits, held for memory", p.stalls.Credits[byMemory], true})
+		}
+		if p.mmu != nil {
+			all = append(all, Wait{"pcie", "posted credits, held for page walks", p.stalls.Credits[byWalk], true})
+		}
 	}
 	if p.mmu != nil {
 		all = append(all, Wait{"pcie", "translation", p.stalls.Translation, p.mmu.walkers.bounded()})

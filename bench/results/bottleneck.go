@@ -311,6 +311,12 @@ func takenName(w NICWait) string {
 		return "the number of PCIe reads at a time (tags)"
 	case w.For == "posted credits":
 		return "the host's taking of writes (posted credits)"
+	case w.For == "a tag, held for memory":
+		return "the host's memory, whose answers hold PCIe's tags,"
+	case w.For == "posted credits, held for memory":
+		return "the host's memory, which holds posted credits,"
+	case w.For == "posted credits, held for page walks":
+		return "the host's IOMMU, whose page walks hold posted credits,"
 	case w.For == "translation":
 		return "the number of page walks at a time"
 	}

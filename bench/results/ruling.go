@@ -126,8 +126,10 @@ func (o *Outside) rules() string {
 
 // receiver says that a receiver rules, if one does.
 func (o *Outside) receiver() string {
+	// A link that is busy or paused all the time carries what the receiver takes.
+	shared := o.PausedLink == o.Link && o.Busy < saturated && o.Busy+o.Paused >= saturated
 	switch {
-	case o.Paused >= 0.5:
+	case o.Paused >= 0.5 || shared:
 		return fmt.Sprintf("the receiver's NIC paused %s %s of the time: the receiver ruled", o.PausedLink, percentOf(float64(o.Paused)))
 	case o.Drops > 0:
 		return fmt.Sprintf("%s's NIC dropped %d packets that its host could not take: the receiver ruled", o.DropsAt, o.Drops)

@@ -30,3 +30,25 @@ func TestResultsOfEarlierVersions(t *testing.T) {
 		}
 	}
 }
+
+// What carries less than its link because its host's NIC pauses it is ruled by the receiver, unless another
+// link is full.
+func TestAReceiverRulesALinkThatIsBusyOrPaused(t *testing.T) {
+	for _, c := range []struct {
+		outside Outside
+		want    string
+	}{
+		{Outside{Link: "tor0->h0", Busy: 0.617, PausedLink: "tor0->h0", Paused: 0.381}, "the receiver's NIC paused tor0->h0 38.1 % of the time: the receiver ruled"},
+		{Outside{Link: "tor0->h0", Busy: 0.979, PausedLink: "tor0->h0", Paused: 0.02}, "tor0->h0 was busy 97.9 % of the time: the line rate ruled"},
+		{Outside{Link: "tor0->h0", Busy: 0.3, PausedLink: "tor0->h0", Paused: 0.1}, "was busy 30.0 % of the time: the application posted no more"},
+		{Outside{Link: "h1->tor0", Busy: 0.617, PausedLink: "tor0->h0", Paused: 0.381}, "the busiest link, h1->tor0, was busy 61.7 % of the time: the application posted no more"},
+		{Outside{Link: "h1->tor0", Busy: 0.3, PausedLink: "tor0->h0", Paused: 0.5}, "the receiver's NIC paused tor0->h0 50.0 % of the time: the receiver ruled"},
+	} {
+		r := newRuling()
+		r.EngineIn = EngineNone
+		r.Explain(c.outside)
+		if !strings.HasSuffix(r.RuledBy, c.want) {
+			t.Errorf("%+v: %s, expected %s", c.outside, r.RuledBy, c.want)
+		}
+	}
+}

@@ -98,7 +98,12 @@ func (q *QP) receiveAck(now units.Time, h *Header, p int64, eff *Effects) {
 // everything before p was executed (IBA 9.7.5.1.2).
 func (q *QP) receiveReadResponse(now units.Time, h *Header, p int64, payload int, eff *Effects) {
 	if !q.ackTo(now, p, eff) {
-		q.impliedNAK(eff)
+		if q.recovering && p <= q.beyond && q.state != ib.Err {
+			q.lostAgain(eff)
+		} else {
+			q.impliedNAK(eff)
+		}
+		q.beyond = p
 		return
 	}
 	w := &q.wqes[q.head&q.wqeMask]
@@ -218,6 +223,19 @@ func (q *QP) impliedNAK(eff *Effects) {
 	q.retry(RewindImplied, eff)
 }
 
+// lostAgain goes back once more: answers come in order, so that one that is not behind the last is to the
+// new request, and what is missing was lost with it. The peer answers, so the retry counter stays; the timer
+// runs on and bounds how often that is.
+func (q *QP) lostAgain(eff *Effects) {
+	eff.Drop = DropOutOfOrder
+	if q.next == q.una {
+		return
+	}
+	q.ctr.ImpliedNakSeqErr++
+	q.rewind(RewindImplied, eff)
+	q.asked = q.una + 1
+}
+
 // retry goes back for a lost packet if the retry counter allows (IBA
 // 9.9.2), else it fails the oldest request.
 func (q *QP) retry(why Rewind, eff *Effects) {
@@ -254,7 +272,7 @@ func (q *QP) notReady(now units.Time, syndrome uint8, eff *Effects) {
 
 func (q *QP) rewind(why Rewind, eff *Effects) {
 	q.epoch++
-	q.next, q.cur, q.inflight, q.asked = q.una, q.head, 0, q.una
+	q.next, q.cur, q.inflight, q.asked, q.beyond = q.una, q.head, 0, q.una, q.una
 	eff.Rewind = why
 	eff.Do |= DoSend
 }

@@ -75,7 +75,7 @@
 // sent restarts it. The retry counter counts timeouts, sequence errors and implied
 // NAKs in a row without progress (9.9.2); RNR NAKs have their own. What an earlier
 // loss already explains (more responses behind a gap, a NAK repeated) does not go
-// back twice. Outstanding READs and atomics, fences (10.8), PSNs (9.7.2) and
+// back twice; READ responses that begin anew behind the same gap say that its answer was lost again. Outstanding READs and atomics, fences (10.8), PSNs (9.7.2) and
 // end-to-end credits (9.7.7.2) hold requests back.
 //
 // A failure completes the oldest request with its status; later ones are
@@ -125,6 +125,8 @@
 //     error.
 //   - A timeout comes after exactly 4.096 us * 2^n without progress; 9.7.6.1.3
 //     allows up to four times that.
+//   - A READ response that is lost again takes nothing off the retry counter; 9.9.2
+//     counts each implied NAK.
 //   - RetryCount 7 is seven retries, as in the specification; some
 //     implementations take it for infinite.
 //   - A READ response is accepted with First for Middle and the other way

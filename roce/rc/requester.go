@@ -61,8 +61,9 @@ type requester struct {
 	sinceAckReq           int
 	epoch                 uint32
 	retries, rnrRetries   uint8
-	recovering            bool // went back to una for a lost packet; further reports of that loss are stale
-	drained               bool // EventSQDrained was raised
+	beyond                int64 // the last READ response behind a lost one, of those since going back
+	recovering            bool  // went back to una for a lost packet; further reports of that loss are stale
+	drained               bool  // EventSQDrained was raised
 	inflight              int64
 	bound                 int64 // see BoundInflight; 0 for none
 	timeout               units.Time

@@ -251,6 +251,20 @@ var rules = []struct {
 		in READ_RESPONSE_LAST 3 232 => acked 232/1, place read 0+768 232
 		in ACK 4 => acked 1/1
 		poll => 0 success; 1 success`},
+	{name: "a READ response that is lost again: the answers begin anew behind it, and so does the request", script: `
+		post READ 1000 va=4096
+		send => READ_REQUEST 0 0 va=4096 len=1000 A
+		in READ_RESPONSE_FIRST 0 256 => acked 256/1, place read 0+0 256
+		in READ_RESPONSE_MIDDLE 2 256 => drop out of order, rewind implied
+		send => READ_REQUEST 1 0 va=4352 len=744 A R
+		in READ_RESPONSE_LAST 3 232 => drop out of order
+		in READ_RESPONSE_MIDDLE 2 256 => drop out of order, rewind implied
+		send => READ_REQUEST 1 0 va=4352 len=744 A R
+		in READ_RESPONSE_LAST 3 232 => drop out of order
+		in READ_RESPONSE_FIRST 1 256 => acked 256/1, place read 0+256 256
+		in READ_RESPONSE_MIDDLE 2 256 => acked 256/1, place read 0+512 256
+		in READ_RESPONSE_LAST 3 232 => acked 232/1, place read 0+768 232
+		poll => 0 success`},
 	{name: "an ACK beyond a READ or atomic that was not answered implies a NAK", script: `
 		post SEND 1
 		post FETCH_ADD 8

@@ -126,10 +126,21 @@ func (x *Lane) assert(now units.Time, at uint32, mask uint8) {
 	n.post(arrival, n.departs+uint32(to.link), to.node, pauseEvent, uint64(l.peer)<<8|uint64(mask))
 }
 
-// Lossless returns the priorities, a bit each, that the switch at a host's port pauses
-// rather than drop their packets.
+// Lossless returns the priorities, a bit each, that are without loss at a host's port: those that the switch
+// there pauses rather than drop their packets, and on a cable to another host those of
+// Config.Switch, which the network runs so.
 func (n *Network) Lossless(host int) uint8 {
-	return n.kinds[n.ports[n.ports[n.hosts[host].port].peer].kind].lossless
+	peer := n.ports[n.hosts[host].port].peer
+	if n.nodes[n.inlets[peer].node].isSwitch {
+		return n.kinds[n.ports[peer].kind].lossless
+	}
+	var mask uint8
+	for i := range n.cfg.Priorities {
+		if n.cfg.Switch.Classes[i].PFC.Lossless {
+			mask |= 1 << i
+		}
+	}
+	return mask
 }
 
 // Headroom returns what may arrive at a host from when it decides to pause a priority until
