@@ -75,12 +75,15 @@ func host(c PCIeConfig, tags, iio int) PCIeConfig {
 
 const iioLines = 93
 
+// elementCycles is what an element takes in stage wqe: an estimate.
+const elementCycles = 4
+
 // base has costs that none of the published measurements was fitted to:
 // estimates of the right order, to be replaced stage by stage.
 func base() Config {
 	return Config{
 		PCIe: host(gen3x8(), extendedTags, iioLines), CoreClock: 500_000_000,
-		DoorbellCycles: 2, WQECycles: 4, SchedulerCycles: 2, PacketiserCycles: 3,
+		DoorbellCycles: 2, WQECycles: elementCycles, SchedulerCycles: 2, PacketiserCycles: 3,
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
 		ReceiveBuffer:   ReceiveBufferConfig{Bytes: portBuffer},
@@ -108,7 +111,12 @@ const portBuffer = 262016
 // depth for its successors is an estimate.
 const mlx5Depth = 95
 
-// presets are by name. Clock rates and counter widths are those the drivers
+// messageClock is the core clock with which the slowest of base's stages, the elements', does
+// so many million messages a second, a product's brief's: an estimate for devices whose firmware's
+// report of it (mlxuptime) was not found. The rate of their timestamps says nothing of it.
+func messageClock(million Clock) Clock { return million * 1_000_000 * elementCycles }
+
+// presets are by name. The rates and widths of counters are those the drivers
 // report (hca_core_clock; 41 bits on mlx5, 48 on mlx4); host links are the
 // product's. Everything else is base's.
 var presets = map[string]func() Config{
@@ -151,11 +159,13 @@ var presets = map[string]func() Config{
 		c.Framing = fabric.InfiniBand
 		return c
 	},
-	// 25 and 50 Gbps. Its brief has 75 million messages/s, which the cycles of an element make.
+	// 25 and 50 Gbps. The vendor's documentation of mlxuptime has its core clock, and its brief
+	// 75 million messages/s, which the cycles of an element make.
 	"cx4lx": func() Config {
 		c := base()
+		c.CoreClock = 427_000_000
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
-		c.WQECycles = 7
+		c.WQECycles = 6
 		c.TxBuffer = 12 * kilobytePacket
 		c.Limiter = packetPacing(25 * units.Gbps)
 		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
@@ -169,10 +179,16 @@ var presets = map[string]func() Config{
 		c.Limiter = packetPacing(100 * units.Gbps)
 		return c
 	},
+	"cx6": cx6,
+	"cx6ib": func() Config {
+		c := cx6()
+		c.Framing = fabric.InfiniBand
+		return c
+	},
 	"cx6dx": func() Config {
 		c := base()
 		c.PCIe = host(gen4x16(), extendedTags, 2*iioLines)
-		c.CoreClock = 1_000_000_000
+		c.CoreClock = messageClock(215)
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
 		c.TxBuffer = 24 * kilobytePacket
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
@@ -182,13 +198,25 @@ var presets = map[string]func() Config{
 	"cx7": func() Config {
 		c := base()
 		c.PCIe = host(gen5x16(), extendedTags, 4*iioLines)
-		c.CoreClock = 1_000_000_000
+		c.CoreClock = messageClock(330)
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.TxBuffer = 48 * kilobytePacket
 		c.Limiter = packetPacing(200 * units.Gbps)
 		return c
 	},
+}
+
+// cx6 is a ConnectX-6 (part 4123) at 200 Gbps Ethernet; cx6ib is it at InfiniBand HDR.
+func cx6() Config {
+	c := base()
+	c.PCIe = host(gen4x16(), extendedTags, 2*iioLines)
+	c.CoreClock = messageClock(215)
+	c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
+	c.TxBuffer = 24 * kilobytePacket
+	c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
+	c.Limiter = packetPacing(200 * units.Gbps)
+	return c
 }
 
 // Preset returns the NIC of that name.

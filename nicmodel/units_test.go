@@ -76,7 +76,8 @@ func writeRate(t *testing.T, cfg Config, pairs int) float64 {
 // One queue pair is worked on by one unit at a time, several by as many as there
 // are, and no more than that.
 func TestUnitsServeQueuePairsSideBySide(t *testing.T) {
-	cfg := preset(t, "cx6dx") // 1 GHz
+	cfg := preset(t, "cx6dx")
+	cfg.CoreClock = 1_000_000_000
 	cfg.TxUnits = testUnits()
 	for pairs, want := range map[int]float64{1: 10, 2: 20, 4: 40, 8: 40} {
 		if got := writeRate(t, cfg, pairs); math.Abs(got-want) > 0.06*want {
@@ -134,14 +135,15 @@ func TestAQueueDoesNotBlockUnits(t *testing.T) {
 }
 
 // Atomics at one address go one after the other, at several side by side, and the
-// sum comes out right.
+// sum comes out right. Those whose addresses differ only above the bits that choose the lock
+// go one after the other too.
 func TestAtomicsLockByAddress(t *testing.T) {
-	rate := func(words int) float64 {
+	rate := func(words, stride int) float64 {
 		cfg := preset(t, "cx6dx")
 		cfg.Atomics = AtomicsConfig{InFlight: 4, Locks: 64, Cycles: 2}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		const pairs, each = 8, 60
-		buf := make([]byte, 64)
+		buf := make([]byte, 512)
 		var ends []end
 		var r Region
 		for p := range pairs {
@@ -150,7 +152,7 @@ func TestAtomicsLockByAddress(t *testing.T) {
 			l := x.region(t, make([]byte, 8))
 			var wrs []WR
 			for range each {
-				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*8), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*stride), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
 			}
 			b.post(x, wrs...)
 			ends = append(ends, x)
@@ -167,16 +169,28 @@ func TestAtomicsLockByAddress(t *testing.T) {
 		}
 		sum := 0
 		for i := range words {
-			sum += int(buf[i*8]) + int(buf[i*8+1])<<8
+			sum += int(buf[i*stride]) + int(buf[i*stride+1])<<8
 		}
 		if sum != pairs*each {
 			t.Errorf("%d words: %d was added, want %d", words, sum, pairs*each)
 		}
 		return pairs * each / (float64(last) / float64(units.Microsecond))
 	}
-	one, two, eight := rate(1), rate(2), rate(8)
+	one, two, eight := rate(1, 8), rate(2, 8), rate(8, 8)
 	if one < 1.6 || one > 1.9 || math.Abs(two/one-2) > 0.15 || math.Abs(eight/one-4) > 0.5 {
 		t.Errorf("%.2f, %.2f and %.2f atomics/us at one, two and eight words, four at a time", one, two, eight)
+	}
+	if apart := rate(8, 64); math.Abs(apart/one-1) > 0.15 {
+		t.Errorf("%.2f atomics/us at eight words that share a lock, %.2f at one", apart, one)
+	}
+}
+
+// Every preset has an atomics unit.
+func TestPresetsHaveAtomics(t *testing.T) {
+	for _, name := range Presets() {
+		if c := preset(t, name); c.Atomics.InFlight < 1 || c.Atomics.Locks != 4096 {
+			t.Errorf("%s: %+v", name, c.Atomics)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 // order is that of the columns.
-var order = []string{"timely10g", "cx3", "connectib", "cx4lx", "cx5", "cx6dx", "cx7"}
+var order = []string{"timely10g", "cx3", "connectib", "cx4lx", "cx5", "cx6", "cx6ib", "cx6dx", "cx7"}
 
 func main() {
 	if err := write(page); err != nil {

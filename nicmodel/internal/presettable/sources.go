@@ -3,7 +3,7 @@ package main
 // sources say of each parameter of the presets, by its name in scenarios, where its values are from. A preset
 // named in one has that source, and the others the rest of it.
 var sources = map[string]string{
-	"pcie.rate":            "the products' pages; `timely10g`, `cx4lx`, `cx5`, `cx6dx`, `cx7`: by pcie-bench's model (SIGCOMM 2018), data link layer's packets taken off; `cx3`, `connectib`: 984.6 MB/s a lane (Kalia et al., ATC 2016, figure 2a)",
+	"pcie.rate":            "the products' pages; `timely10g`, `cx4lx`, `cx5`, `cx6`, `cx6ib`, `cx6dx`, `cx7`: by pcie-bench's model (SIGCOMM 2018), data link layer's packets taken off; `cx3`, `connectib`: 984.6 MB/s a lane (Kalia et al., ATC 2016, figure 2a)",
 	"pcie.mps":             "pcie-bench's systems; an lspci dump of a ConnectX-6 Dx (l2fwd-nv issue 6)",
 	"pcie.mrrs":            "pcie-bench's systems; an lspci dump of a ConnectX-6 Lx. The ConnectX-6 Dx of l2fwd-nv issue 6 is set to 4096",
 	"pcie.rcb":             "pcie-bench's model",
@@ -16,7 +16,7 @@ var sources = map[string]string{
 	"pcie.posted_data":     "93 cache lines: hostCC (SIGCOMM 2023), of a host with PCIe 3.0 x16, recalled and not checked; twice and four times that for PCIe 4.0 and 5.0: estimates",
 	"pcie.posted_hold":     "an unloaded write through a host's write buffer (Understanding the Host Network, SIGCOMM 2024), recalled and not checked",
 
-	"core_clock":        "`cx3`: driver source (hca_core_clock); others: estimates. No firmware's report of it was found; the 1 GHz that `cx6dx` reports is its timestamps'",
+	"core_clock":        "`cx3`: driver source (hca_core_clock); `cx4lx`: what mlxuptime prints of an mt4117 in the vendor's documentation of it (MFT 4.34); `cx6`, `cx6ib`, `cx6dx`: so that `wqe_cycles` make 215 million messages/s (briefs of ConnectX-6 EN, and of 6 Dx as recalled); `cx7`: 330 million, recalled and not checked; others: estimates. Of these no firmware's report was found, and the 1 GHz that `cx6dx` and `cx7` report is their timestamps'",
 	"doorbell_cycles":   "estimate",
 	"wqe_cycles":        "`cx4lx`: so that it does 71 million messages/s, where its brief has 75; `cx3`, `connectib`: so that it does not limit; others: estimates",
 	"scheduler_cycles":  "estimate",
@@ -24,7 +24,7 @@ var sources = map[string]string{
 	"parse_cycles":      "estimate",
 	"transport_cycles":  "estimate",
 	"cqe_cycles":        "estimate",
-	"pipeline_latency":  "`cx5`: 95 cycles, fitted to the latency of 8 bytes (row L1); `cx4lx`, `cx6dx`, `cx7`: as many cycles, estimates; others: estimates",
+	"pipeline_latency":  "`cx5`: 95 cycles, fitted to the latency of 8 bytes (row L1); `cx4lx`, `cx6`, `cx6ib`, `cx6dx`, `cx7`: as many cycles, estimates; others: estimates",
 	"tx_buffer":         "estimate: so many packets of 1 KiB as cover the DMA's latency at 10, 50, 100, 200 and 400 Gbps, and the units' of `cx3` and `connectib`",
 	"cqe_bytes":         "driver sources",
 	"max_inline":        "perftest's limit for WRITEs; `connectib`: estimate. Devices do not report it",
@@ -47,7 +47,7 @@ var sources = map[string]string{
 	"rx_units.ack":      "half of tx_units.send: estimate",
 
 	"atomics.in_flight": "`connectib`: so that atomics at 4096 addresses do 52 M/s (Kalia et al., figure 14); others: estimates",
-	"atomics.locks":     "estimate: figure 14 of Kalia et al. goes up to 4096 addresses",
+	"atomics.locks":     "estimate: the 12 lowest bits of the address, as Kalia et al. are cited for (Sherman, SIGMOD 2022, recalled and not checked); their figure 14 goes up to 4096 addresses",
 	"atomics.cycles":    "estimate",
 
 	"receive_buffer.bytes": "`cx5`: the vendor's guide to tuning receive buffers; others: estimates",
@@ -56,7 +56,7 @@ var sources = map[string]string{
 
 	"limiter.rates":    "the kernel's driver as it loads; entry 0 of 128 is for no limit. `timely10g`, `cx3`, `connectib`: exact, estimates",
 	"limiter.min_rate": "the kernel's driver as it loads (row S1)",
-	"limiter.max_rate": "`cx5`, `cx6dx`: the kernel's driver as it loads (row S1); `cx7`: that of a BlueField-3; `cx4lx`: estimate",
+	"limiter.max_rate": "`cx5`, `cx6dx`: the kernel's driver as it loads (row S1); `cx7`: that of a BlueField-3; `cx4lx`, `cx6`, `cx6ib`: estimates",
 	"limiter.step":     "unit of `ibv_qp_rate_limit_attr`",
 	"limiter.tick":     "estimate: the vendor says that gaps are a few nanoseconds",
 
@@ -68,7 +68,7 @@ var sources = map[string]string{
 	"translation.fetches": "estimate",
 	"framing":             "the products",
 
-	"counter.hz":   "driver sources and dumps (hca_core_clock, row C1); `connectib`, `cx7`, `timely10g`: estimates",
+	"counter.hz":   "driver sources and dumps (hca_core_clock, row C1; `cx6`, `cx6ib`: below); `connectib`, `cx7`, `timely10g`: estimates",
 	"counter.ppb":  "HUYGENS (NSDI 2018): typically 5 to 10 ppm",
 	"counter.bits": "driver sources (row C2)",
 
