@@ -62,10 +62,9 @@ type Config struct {
 	// again.
 	WQECache int `yaml:"wqe_cache"`
 
-	// TxUnits work on requests that the scheduler has chosen.
-	TxUnits UnitsConfig `yaml:"tx_units"`
-	// RxUnits work on packets behind the transport stage.
-	RxUnits UnitsConfig `yaml:"rx_units"`
+	// Units work on requests that the scheduler has chosen, and on packets behind the
+	// transport stage.
+	Units UnitsConfig `yaml:"units"`
 	// Atomics is the unit that performs atomic operations.
 	Atomics AtomicsConfig `yaml:"atomics"`
 	// ReceiveBuffer is where received packets are until the NIC is done with them.

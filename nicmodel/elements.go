@@ -64,10 +64,10 @@ func (q *qp) wqeKey(slot uint32) uint64 { return uint64(q.num)<<32 | uint64(slot
 type elements struct {
 	*chip
 	stage
-	pairs         *queuePairs
-	transport     *transport
-	scheduler     *scheduler
-	responseUnits *processingUnits // those of received packets, or nil
+	pairs     *queuePairs
+	transport *transport
+	scheduler *scheduler
+	units     *processingUnits // or nil
 
 	queued gauge // requests whose doorbell has been rung
 	cache  *lru  // elements that the NIC holds, or nil for all
@@ -114,8 +114,8 @@ func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
 		return now
 	}
 	ready := e.need(now, q, slot)
-	if e.responseUnits != nil && ready > now {
-		ready = e.responseUnits.wait(now, ready-now)
+	if e.units != nil && ready > now {
+		ready = e.units.wait(now, ready-now)
 	}
 	return ready
 }

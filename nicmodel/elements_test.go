@@ -193,14 +193,14 @@ func TestWQECacheCliff(t *testing.T) {
 
 // A unit that waits does nothing else, and the cycles are accounted for.
 func TestUnitsWait(t *testing.T) {
-	u := newUnits("units", UnitsConfig{Units: 2, Write: 10}, 1_000_000_000)
+	u := newUnits(UnitsConfig{Units: 2, Request: 10}, 1_000_000_000)
 	for range 2 {
 		if got := u.wait(0, 100*units.Nanosecond); got != 100*units.Nanosecond {
 			t.Errorf("waits until %v", got)
 		}
 	}
 	var q units.Time
-	if got := u.serve(0, ib.WriteOnly, &q); got != 110*units.Nanosecond {
+	if got := u.receive(0, ib.WriteOnly, &q); got != 110*units.Nanosecond {
 		t.Errorf("a packet behind two waits is done at %v", got)
 	}
 	a := u.account(200 * units.Nanosecond)

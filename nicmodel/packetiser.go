@@ -158,7 +158,7 @@ func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor
 		at = max(at, context+k.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
 	}
 	if k.scheduler.units != nil {
-		at = max(at, k.scheduler.occupyUnit(chosen, q, d.Header.Opcode))
+		at = max(at, k.scheduler.occupyUnit(chosen, q))
 	}
 	return at
 }

@@ -140,8 +140,7 @@ var presets = map[string]func() Config{
 		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 512, 128, 128
 		c.WQECycles = 2
 		c.TxBuffer, c.WQECache, c.BlueFlameBusy = 32*kilobytePacket, 8192, true
-		c.TxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 74, Atomic: 74, Response: 49, Ack: 24}
-		c.RxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 49, Atomic: 49, Response: 49, Ack: 24}
+		c.Units = UnitsConfig{Units: 4, Request: 49, Answer: 24}
 		c.Atomics.InFlight = 8
 		c.MaxSGE, c.MaxQPWR = 32, 16351
 		c.Framing = fabric.InfiniBand
@@ -154,8 +153,7 @@ var presets = map[string]func() Config{
 		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 1024, 512, 512
 		c.WQECycles = 2
 		c.TxBuffer, c.WQECache, c.BlueFlameBusy, c.MaxInline = 128*kilobytePacket, 384, true, 512
-		c.TxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 87, Atomic: 87, Response: 58, Ack: 29}
-		c.RxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 58, Atomic: 58, Response: 58, Ack: 29}
+		c.Units = UnitsConfig{Units: 16, Request: 58, Answer: 29}
 		c.Framing = fabric.InfiniBand
 		return c
 	},

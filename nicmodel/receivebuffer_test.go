@@ -131,7 +131,7 @@ func slowDown(t *rapid.T, c *Config) {
 	slow := int64(rapid.IntRange(1, 40).Draw(t, "slow")) * 20
 	switch rapid.SampledFrom([]string{
 		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
-		"data credits", "tags", "read latency", "tx buffer", "tx units", "scheduler", "packetiser", "contexts", "translation", "completions",
+		"data credits", "tags", "read latency", "tx buffer", "scheduler", "packetiser", "contexts", "translation", "completions",
 	}).Draw(t, "part") {
 	case "pcie":
 		c.PCIe.Rate = units.Rate(rapid.IntRange(2, 60).Draw(t, "gbps")) * units.Gbps
@@ -153,8 +153,6 @@ func slowDown(t *rapid.T, c *Config) {
 		c.PCIe.ReadLatency = units.Time(slow) * 10 * units.Nanosecond
 	case "tx buffer":
 		c.TxBuffer = rapid.IntRange(leastTxBuffer, 3*leastTxBuffer).Draw(t, "tx buffer")
-	case "tx units":
-		c.TxUnits = UnitsConfig{Units: 1, Send: slow, Write: slow, Read: slow, Atomic: slow, Response: slow, Ack: slow}
 	case "scheduler":
 		c.SchedulerCycles = slow
 	case "packetiser":
@@ -166,7 +164,7 @@ func slowDown(t *rapid.T, c *Config) {
 	case "completions":
 		c.PCIe.MPS, c.PCIe.ReadCompletion = 128, 64
 	case "units":
-		c.RxUnits = UnitsConfig{Units: 1, Send: slow, Write: slow, Read: slow, Atomic: slow, Response: slow, Ack: slow}
+		c.Units = UnitsConfig{Units: 1, Request: slow, Answer: slow}
 	}
 }
 

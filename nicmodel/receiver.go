@@ -47,7 +47,7 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	done := r.transport.serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, context)
-		done = r.units.serve(done, r.frames.frames[h].desc.Header.Opcode, queue)
+		done = r.units.receive(done, r.frames.frames[h].desc.Header.Opcode, queue)
 	}
 	done = max(done, context)
 	done += r.cfg.PipelineLatency

@@ -2,7 +2,6 @@ package nicmodel
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
@@ -35,7 +34,7 @@ func (c *Config) Validate() error {
 		return err
 	}
 	return errors.Join(
-		c.PCIe.rules(), c.TxUnits.rules("tx_units"), c.RxUnits.rules("rx_units"), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
+		c.PCIe.rules(), c.Units.rules(), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
 		c.Compression.rules(), c.Limiter.rules(), c.Contexts.rules(), c.Translation.rules())
 }
 
@@ -57,7 +56,7 @@ func bad(key string, v any, want string, args ...any) error {
 
 // ranges holds each parameter against its range, which it has whatever the others are.
 func (c *Config) ranges() []error {
-	return slices.Concat(c.PCIe.ranges(), []error{
+	return append(c.PCIe.ranges(),
 		in("core_clock", c.CoreClock, 1e6, 1e12, ""),
 		in("doorbell_cycles", c.DoorbellCycles, 0, mostCycles, ""),
 		in("wqe_cycles", c.WQECycles, 0, mostCycles, ""),
@@ -101,19 +100,10 @@ func (c *Config) ranges() []error {
 		in("max_sge", c.MaxSGE, 1, 256, ""),
 		in("max_rd_atomic", c.MaxRdAtomic, 1, 255, ""),
 		in("max_qp_wr", c.MaxQPWR, 1, 1<<16, ""),
-	}, c.TxUnits.ranges("tx_units"), c.RxUnits.ranges("rx_units"))
-}
-
-func (c *UnitsConfig) ranges(name string) []error {
-	return []error{
-		in(name+".units", c.Units, 0, 1<<12, "none"),
-		in(name+".send", c.Send, 0, mostCycles, ""),
-		in(name+".write", c.Write, 0, mostCycles, ""),
-		in(name+".read", c.Read, 0, mostCycles, ""),
-		in(name+".atomic", c.Atomic, 0, mostCycles, ""),
-		in(name+".response", c.Response, 0, mostCycles, ""),
-		in(name+".ack", c.Ack, 0, mostCycles, ""),
-	}
+		in("units.units", c.Units.Units, 0, 1<<12, "none"),
+		in("units.request", c.Units.Request, 0, mostCycles, ""),
+		in("units.answer", c.Units.Answer, 0, mostCycles, ""),
+	)
 }
 
 func (c *PCIeConfig) ranges() []error {
@@ -162,20 +152,11 @@ func (c *PCIeConfig) rules() error {
 	return errors.Join(errs...)
 }
 
-func (c *UnitsConfig) rules(name string) error {
-	if c.Units == 0 {
-		return nil
+func (c *UnitsConfig) rules() error {
+	if c.Units > 0 && (c.Request < 1 || c.Answer < 1) {
+		return bad("units", c.Units, "choose 1 to %d cycles for units.request and units.answer, or no units", mostCycles)
 	}
-	var errs []error
-	for _, x := range []struct {
-		key    string
-		cycles int64
-	}{{"send", c.Send}, {"write", c.Write}, {"read", c.Read}, {"atomic", c.Atomic}, {"response", c.Response}, {"ack", c.Ack}} {
-		if x.cycles < 1 {
-			errs = append(errs, bad(name+"."+x.key, x.cycles, "choose 1 to %d cycles, or 0 for %s.units", mostCycles, name))
-		}
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (c *AtomicsConfig) rules() error {

@@ -16,11 +16,8 @@ type Wait struct {
 // the parts that the NIC has.
 func (n *NIC) Waits(now units.Time) []Wait {
 	all := n.scheduler.holdWaits(now)
-	if u := n.scheduler.units; u != nil {
-		all = append(all, Wait{u.name, "a unit", u.waits.Units, true}, Wait{u.name, "the packet before of the queue pair", u.waits.Queue, false})
-	}
 	if u := n.receiver.units; u != nil {
-		all = append(all, Wait{u.name, "a unit", u.waits.Units, true}, Wait{u.name, "the packet before of the queue pair", u.waits.Queue, false})
+		all = append(all, Wait{"units", "a unit", u.waits.Units, true}, Wait{"units", "the packet before of the queue pair", u.waits.Queue, false})
 	}
 	if n.cfg.Receives.Prefetch > 0 {
 		all = append(all, Wait{"receives", "a receive over PCIe", n.receives.waited, false})

@@ -86,7 +86,7 @@ func TestWithErrors(t *testing.T) {
 		{"nic.with.core_clock=5", `nic.with.core_clock: "5" is no clock rate: write it with its unit, such as 500MHz`},
 		{"nic.with.pcie.headers=mine", `nic.with.pcie.headers: unknown value "mine", expected pcie-bench or kalia`},
 		{"nic.with.pcie.read_latency=530", "nic.with.pcie.read_latency: "},
-		{"nic.with.tx_units={units: 4, write: 1, read: 1, atomic: 1, response: 1, ack: 1}", "nic.with: tx_units.send is 0: choose 1 to 1048576 cycles, or 0 for tx_units.units"},
+		{"nic.with.units={units: 4, answer: 1}", "nic.with: units is 4: choose 1 to 1048576 cycles for units.request and units.answer, or no units"},
 		{"nic.with.pcie={tags: 1, posted_credits: -1}", "nic.with.pcie.posted_credits: is -1: choose 1 to 65536, or 0 for no limit"},
 		{"nic.with.limiter={min_rate: 1Gbps, max_rate: 1Mbps}", "nic.with.limiter.max_rate: is 1Mbps: choose at least limiter.min_rate, 1Gbps"},
 		{"nic.with=[]", "nic.with: expected a mapping (key: value), got a list"},
