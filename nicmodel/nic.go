@@ -53,6 +53,7 @@ type NIC struct {
 	completions completions
 	async       asyncEvents
 	// Host memory.
+	state       state
 	contexts    contexts
 	regions     memory
 	translation translation
@@ -105,16 +106,14 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	clocked := func(name string) stage { return stage{name: name, clock: n.cfg.CoreClock} }
 	pool := newUnits(n.cfg.Units, n.cfg.CoreClock)
 
-	n.contexts = newContexts(on)
-	n.translation = newTranslation(on, &n.regions)
+	n.state = newState(on, &n.pairs)
+	n.contexts = contexts{on, &n.state}
+	n.translation = translation{chip: on, regions: &n.regions, state: &n.state}
 	n.landings = landings{chip: on, regions: &n.regions, wakeAt: units.Never}
 	n.dma = dma{on, &n.regions, &n.translation, &n.landings, &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements}
-	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, units: pool, looked: CacheUse{Cache: "wqe"}}
-	if n.cfg.WQECache > 0 {
-		n.elements.cache = newLRU(n.cfg.WQECache)
-	}
+	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: &n.state}
 	n.scheduler = scheduler{
 		chip: on, stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
 		units: pool, limiter: limiter,

@@ -131,7 +131,7 @@ func slowDown(t *rapid.T, c *Config) {
 	slow := int64(rapid.IntRange(1, 40).Draw(t, "slow")) * 20
 	switch rapid.SampledFrom([]string{
 		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
-		"data credits", "tags", "read latency", "tx buffer", "scheduler", "packetiser", "contexts", "translation", "completions",
+		"data credits", "tags", "read latency", "tx buffer", "scheduler", "packetiser", "state", "completions",
 	}).Draw(t, "part") {
 	case "pcie":
 		c.PCIe.Rate = units.Rate(rapid.IntRange(2, 60).Draw(t, "gbps")) * units.Gbps
@@ -157,10 +157,8 @@ func slowDown(t *rapid.T, c *Config) {
 		c.SchedulerCycles = slow
 	case "packetiser":
 		c.PacketiserCycles = slow
-	case "contexts":
-		c.Contexts.Entries, c.Contexts.Fetches = 1, 1
-	case "translation":
-		c.Translation = TranslationConfig{Keys: 1, Lines: 1, Fetches: 1}
+	case "state":
+		c.State.Bytes, c.State.Fetches = 8*cacheLine, 1
 	case "completions":
 		c.PCIe.MPS, c.PCIe.ReadCompletion = 128, 64
 	case "units":

@@ -44,7 +44,6 @@ type processingUnits struct {
 	taken  inflight   // until when each is
 	turn   units.Time // from when on a request may begin though none is free
 	busy   int64
-	held   int64 // cycles in which one waited for an element
 	served uint64
 	waits  unitWaits
 	watch  func(begin, end units.Time, why Stall)
@@ -105,25 +104,11 @@ func (u *processingUnits) work(t, begin units.Time, cycles int64, queue *units.T
 	return end
 }
 
-// wait has a unit that has something at t do nothing for so long, and returns until when.
-func (u *processingUnits) wait(t, long units.Time) units.Time {
-	begin := u.clock.CycleAfter(u.taken.free(t))
-	end := u.clock.CycleAfter(u.clock.Begin(begin) + long)
-	u.taken.hold(u.clock.Begin(end))
-	u.held += end - begin
-	if u.watch != nil {
-		u.watch(u.clock.Begin(begin), u.clock.Begin(end), StallPCIe)
-	}
-	return u.clock.Begin(end)
-}
-
 // account reports where the cycles of all units until now went.
 func (u *processingUnits) account(now units.Time) Account {
 	elapsed := int64(0)
 	for _, until := range u.taken.until {
 		elapsed += u.clock.CycleAfter(max(now, until))
 	}
-	a := Account{Stage: "units", Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy - u.held}
-	a.Stalled[StallPCIe] = u.held
-	return a
+	return Account{Stage: "units", Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
 }

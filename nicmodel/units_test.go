@@ -291,7 +291,7 @@ func TestUnitConfigErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
 		"units.units": func(c *Config) { c.Units.Units = -1 }, "units is 16": func(c *Config) { c.Units.Answer = 0 },
 		"in_flight": func(c *Config) { c.Atomics.InFlight = -1 }, "locks": func(c *Config) { c.Atomics.Locks = 3 },
-		"atomics.cycles": func(c *Config) { c.Atomics.Cycles = -1 }, "wqe_cache": func(c *Config) { c.WQECache = -1 },
+		"atomics.cycles": func(c *Config) { c.Atomics.Cycles = -1 },
 	} {
 		c := preset(t, "connectib")
 		spoil(&c)

@@ -35,7 +35,7 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(
 		c.PCIe.rules(), c.Units.rules(), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
-		c.Compression.rules(), c.Limiter.rules(), c.Contexts.rules(), c.Translation.rules())
+		c.Compression.rules(), c.Limiter.rules(), c.State.rules(), c.Translation.rules())
 }
 
 func (c *PCIeConfig) validate() error {
@@ -71,7 +71,6 @@ func (c *Config) ranges() []error {
 		in("max_inline", c.MaxInline, 0, boundary, ""),
 		in("wqe_fetch", c.WQEFetch, 0, mostSlots, "all"),
 		in("wqe_prefetch", c.WQEPrefetch, 0, mostSlots, "all"),
-		in("wqe_cache", c.WQECache, 0, mostEntries, "all"),
 		in("atomics.in_flight", c.Atomics.InFlight, 0, mostSlots, "no unit"),
 		in("atomics.cycles", c.Atomics.Cycles, 0, mostCycles, ""),
 		in("receive_buffer.bytes", c.ReceiveBuffer.Bytes, leastBuffer, mostBuffer, "no limit"),
@@ -87,12 +86,10 @@ func (c *Config) ranges() []error {
 		in("limiter.tick", c.Limiter.Tick, 0, units.Millisecond, ""),
 		in("limiter.burst", c.Limiter.Burst, 0, 1<<32-1, ""),
 		in("interrupt.latency", c.Interrupt.Latency, 0, units.Second, ""),
-		in("contexts.entries", c.Contexts.Entries, 0, mostEntries, ""),
-		in("contexts.bytes", c.Contexts.Bytes, 0, boundary, ""),
-		in("contexts.fetches", c.Contexts.Fetches, 0, mostSlots, ""),
-		in("translation.keys", c.Translation.Keys, 0, mostEntries, ""),
-		in("translation.lines", c.Translation.Lines, 0, mostEntries, ""),
-		in("translation.fetches", c.Translation.Fetches, 0, mostSlots, ""),
+		in("state.bytes", c.State.Bytes, cacheLine, mostBuffer, "no limit"),
+		in("state.ways", c.State.Ways, 0, 64, ""),
+		in("state.fetches", c.State.Fetches, 0, mostSlots, "no limit"),
+		in("state.context", c.State.Context, 1, boundary, ""),
 		in("counter.hz", c.Counter.Hz, 1, 1e12, ""),
 		in("counter.ppb", c.Counter.PPB, -1e8, 1e8, ""),
 		in("counter.bits", c.Counter.Bits, 8, 63, ""),
@@ -205,9 +202,9 @@ func (c *LimiterConfig) rules() error {
 	return nil
 }
 
-func (c *ContextsConfig) rules() error {
-	if c.Entries > 0 && c.Bytes == 0 {
-		return bad("contexts.bytes", c.Bytes, "choose 1 to %d, or 0 for contexts.entries", boundary)
+func (c *StateConfig) rules() error {
+	if least := max(c.Ways, 1) * cacheLine; c.Bytes > 0 && (c.Ways < 1 || c.Bytes < units.Bytes(least)) {
+		return bad("state.ways", c.Ways, "choose 1 to 64, each of %d of state.bytes, %d, or 0 for state.bytes", cacheLine, c.Bytes)
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ var sources = map[string]string{
 	"tx_buffer":         "estimate: so many packets of 1 KiB as cover the DMA's latency at 10, 50, 100, 200 and 400 Gbps, and the units' of `cx3` and `connectib`",
 	"cqe_bytes":         "driver sources",
 	"max_inline":        "perftest's limit for WRITEs; `connectib`: estimate. Devices do not report it",
+	"wqe_prefetch":      "estimate: as many as one queue pair sends in two reads' time",
 	"blueflame_busy":    "estimate",
-	"wqe_cache":         "`connectib`: where the rate of READs falls in rdma_bench's sweeps (row KS3); `cx3`: estimate; others: all are held",
 
 	"units.units":   "estimate",
 	"units.request": "so that all units together do 35 and 137 million messages/s, recalled from the products' briefs and not checked: estimates",
@@ -49,13 +49,11 @@ var sources = map[string]string{
 	"limiter.step":     "unit of `ibv_qp_rate_limit_attr`",
 	"limiter.tick":     "estimate: the vendor says that gaps are a few nanoseconds",
 
-	"contexts.entries":    "estimate: eRPC (NSDI 2019), as recalled, has about 2 MB on a ConnectX-5 for all, and half the rate at 5000 connections",
-	"contexts.bytes":      "mlx5 driver: `qpc` has 232 bytes, which take four lines",
-	"contexts.fetches":    "estimate",
-	"translation.keys":    "`cx3`: about 100 regions, after LITE (SOSP 2017), recalled and not checked; others: estimates",
-	"translation.lines":   "`cx3`: 4 MB in pages of 4 KiB, after LITE, recalled and not checked; others: estimates",
-	"translation.fetches": "estimate",
-	"framing":             "the products",
+	"state.bytes":   "`cx5`: eRPC (NSDI 2019) has about 2 MB on a ConnectX-5 for all, recalled and not checked; a generation before has half as much, and later ones no less: estimates",
+	"state.ways":    "estimate",
+	"state.fetches": "estimate",
+	"state.context": "mlx5 driver: `qpc` has 232 bytes, which take four lines; mlx4's entry has 256",
+	"framing":       "the products",
 
 	"counter.hz":   "driver sources and dumps (hca_core_clock, row C1; `cx6`, `cx6ib`: below); `connectib`, `cx7`, `timely10g`: estimates",
 	"counter.ppb":  "HUYGENS (NSDI 2018): typically 5 to 10 ppm",
