@@ -50,12 +50,17 @@ func (c *contexts) lookUp(t units.Time, q *qp) (ready, free units.Time) {
 	return max(q.contextAt, t), free
 }
 
+// answered reports whether a packet is a request that takes resources for its answer.
+func answered(op ib.Opcode) bool {
+	o := op.Operation()
+	return o == ib.ReadRequest.Operation() || o == ib.CompareSwap.Operation() || o == ib.FetchAdd.Operation()
+}
+
 // lookUpReceived is lookUp for a received packet. A request of a Read or an atomic also needs a line of the
 // queue pair's resources for answers, which they take in turns.
 func (c *contexts) lookUpReceived(t units.Time, q *qp, h *rc.Header) (ready, free units.Time) {
 	ready, free = c.lookUp(t, q)
-	op := h.Opcode.Operation()
-	if op != ib.ReadRequest.Operation() && op != ib.CompareSwap.Operation() && op != ib.FetchAdd.Operation() {
+	if !answered(h.Opcode) {
 		return ready, free
 	}
 	at, bytes := c.resources(q)

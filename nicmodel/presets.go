@@ -47,13 +47,13 @@ func laneBytes(lanes int) PCIeConfig {
 // the data link layer's packets are taken off.
 func gen4x16() PCIeConfig {
 	p := gen3x8()
-	p.Rate = 227_400 * units.Mbps
+	p.Rate = sixteenLanes[4]
 	return p
 }
 
 func gen5x16() PCIeConfig {
 	p := gen3x8()
-	p.Rate = 454_800 * units.Mbps
+	p.Rate = sixteenLanes[5]
 	return p
 }
 

@@ -35,10 +35,10 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	}
 	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)
 	queue, context, free := &r.nowhere, parsed, parsed
-	if r.units != nil || r.cfg.State.Bytes > 0 {
-		if q := r.pairs.find(r.frames.frames[h].dstQPN); q != nil {
+	if f := &r.frames.frames[h]; r.units != nil || r.contexts.state.full() || answered(f.desc.Header.Opcode) {
+		if q := r.pairs.find(f.dstQPN); q != nil {
 			queue = &q.rxUntil
-			context, free = r.contexts.lookUpReceived(parsed, q, &r.frames.frames[h].desc.Header)
+			context, free = r.contexts.lookUpReceived(parsed, q, &f.desc.Header)
 		}
 	}
 	if free > parsed {

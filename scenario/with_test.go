@@ -33,6 +33,34 @@ func TestWithHasEveryParameter(t *testing.T) {
 	}
 }
 
+// A host's link and latency are in place of the preset's; what the scenario says goes before both.
+func TestNICHost(t *testing.T) {
+	text := strings.Replace(small, "nic:\n", "nic:\n  preset: cx7\n  host: icelake\n  with: {pcie: {tags: 64}}\n", 1)
+	s, err := Parse("small.yaml", []byte(text), "systems[B].override.nic.with.pcie.read_latency=700ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := nicmodel.Preset("cx7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := nicmodel.HostOf("icelake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.PCIe.OnHost(h)
+	want.PCIe.Tags = 64
+	for i, latency := range []units.Time{h.ReadLatency, 700 * units.Nanosecond} {
+		want.PCIe.ReadLatency = latency
+		if diff := cmp.Diff(want, s.Systems[i].NICConfig()); diff != "" {
+			t.Errorf("system %d: %s", i, diff)
+		}
+	}
+	if _, err := Parse("small.yaml", []byte(text), "nic.host=pentium"); err == nil || !strings.Contains(err.Error(), `nic.host: no host is called "pentium": take one of `) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestWith(t *testing.T) {
 	text := strings.Replace(small, "nic:\n", "nic:\n  preset: cx5\n  with: {core_clock: 650.5MHz, pcie: {rate: gen3x8, headers: kalia, iommu: {entries: 64, page_size: 4096, miss: 330ns}}, wqe_fetch: 4}\n", 1)
 	s, err := Parse("small.yaml", []byte(text), "systems[B].override.nic.with.pcie.iommu.entries=8", "systems[B].override.nic.with.framing=infiniband", "systems[B].override.nic.preset=cx7")
