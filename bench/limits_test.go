@@ -164,7 +164,7 @@ func TestWhatLimits(t *testing.T) {
 			"processing units", nicLoad{preset: "connectib", line: 56 * gbps, senders: 1, pairs: 32, op: ib.WRRDMAWrite, size: 8, inline: true, window: 16, change: func(c *nicmodel.Config) {
 				c.PCIe.Rate *= 2 // so that doorbells do not limit
 			}},
-			"the processing units (tx_units) are busy ", "",
+			"the processing units are busy ", "",
 		},
 		{
 			"one unit for one queue pair", nicLoad{preset: "connectib", line: 56 * gbps, senders: 1, pairs: 1, op: ib.WRRDMAWrite, size: 8, inline: true, window: 64},
@@ -172,7 +172,7 @@ func TestWhatLimits(t *testing.T) {
 		},
 		{
 			"the receiver's units", nicLoad{preset: "connectib", line: 56 * gbps, senders: 3, pairs: 16, op: ib.WRRDMAWrite, size: 8, inline: true, window: 8},
-			"requests are under way on average ... that latency limits", "the processing units (rx_units) are busy ",
+			"requests are under way on average ... that latency limits", "the processing units are busy ",
 		},
 		{
 			"doorbells", nicLoad{preset: "cx5", line: 100 * gbps, senders: 1, pairs: 32, op: ib.WRRDMAWrite, size: 200, inline: true, window: 1, change: func(c *nicmodel.Config) {

@@ -82,7 +82,7 @@ func TestCompletion(t *testing.T) {
 		{"run --set fabric.switches.core0.sw", "fabric.switches.core0.switch_latency=", noSpace},
 		{"run --set nowhere.", "", noSpace},
 		{"run --set nic.mtu.", "", noSpace},
-		{"run --set nic.preset=cx", "nic.preset=cx3 nic.preset=cx4lx nic.preset=cx5 nic.preset=cx6dx nic.preset=cx7", space},
+		{"run --set nic.preset=cx", "nic.preset=cx3 nic.preset=cx4lx nic.preset=cx5 nic.preset=cx6 nic.preset=cx6dx nic.preset=cx6ib nic.preset=cx7", space},
 		{"run --set fabric.pfc.enabled=", "fabric.pfc.enabled=true fabric.pfc.enabled=false", space},
 		{"run --set systems[0].engine=tim", "systems[0].engine=timely", space},
 		// With a scenario, its systems and what their engines take.

@@ -16,10 +16,8 @@ func (n *NIC) accounted() []accounted {
 		&n.doorbell.stage, &n.elements.stage, awaited{&n.scheduler.stage, n.scheduler.waits}, &n.packetiser.stage,
 		&n.mac.stage, &n.receiver.parse, &n.receiver.transport, &n.completions.stage,
 	}
-	for _, u := range []*processingUnits{n.scheduler.units, n.receiver.units} {
-		if u != nil {
-			all = append(all, u)
-		}
+	if u := n.receiver.units; u != nil {
+		all = append(all, u)
 	}
 	if n.atomics.InFlight > 0 {
 		all = append(all, &n.atomics)

@@ -8,14 +8,15 @@ import (
 
 // AtomicsConfig describes the unit that performs atomic operations on host memory:
 // it reads the word over PCIe, changes it and writes it back, with the word locked
-// from the read until the write has left. Words whose addresses fall to one lock
-// wait for each other (Kalia et al., ATC 2016, figure 14).
+// from the read until the write has left. Words whose addresses have the same lowest bits
+// share a lock, and wait for each other (Kalia et al., ATC 2016, figure 14).
 type AtomicsConfig struct {
 	// InFlight is how many operations there are at a time; 0 is no unit, where they
 	// take no time.
 	InFlight int `yaml:"in_flight"`
-	// Locks is how many there are, a power of two. Words of eight bytes are spread over
-	// them by address.
+	// Locks is how many there are, a power of two: as many of the lowest bits of a word's
+	// address choose its lock. With 4096 words a multiple of 4 KiB apart share one. Words are
+	// aligned to eight bytes, so that every eighth lock is used.
 	Locks int `yaml:"locks"`
 	// Cycles is what the change of a word takes, in cycles of the core clock.
 	Cycles int64 `yaml:"cycles"`
@@ -99,7 +100,7 @@ func (u *atomics) start(now units.Time, q *qp, eff *rc.Effects) (answered, ok bo
 		return true, true
 	}
 	slot := u.slots.free(now)
-	lock := &u.locked[a.VA>>3&uint64(u.Locks-1)]
+	lock := &u.locked[a.VA&uint64(u.Locks-1)]
 	took := u.clock.Begin(u.clock.CycleAfter(read)+u.Cycles) + sent - now
 	// An operation that waits for its lock does not keep others out of the unit.
 	u.slots.hold(slot + took)

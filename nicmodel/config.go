@@ -53,19 +53,13 @@ type Config struct {
 	// that it is for.
 	WQEFetch int `yaml:"wqe_fetch"`
 	// WQEPrefetch is how many elements of a send queue the NIC reads ahead of those that
-	// it has made a packet of, 0 for all whose doorbells have arrived. Those that come with
-	// their doorbell do not count.
+	// it has made a packet of, 0 for all whose doorbells have arrived; it reads on once it holds
+	// half as many. Those that come with their doorbell do not count.
 	WQEPrefetch int `yaml:"wqe_prefetch"`
-	// WQECache is how many elements the NIC holds from their first packet to their
-	// completion, of all queues; 0 holds all. One that it needs and does not hold any
-	// more, for another packet or for the response to a READ or an atomic, is fetched
-	// again.
-	WQECache int `yaml:"wqe_cache"`
 
-	// TxUnits work on requests that the scheduler has chosen.
-	TxUnits UnitsConfig `yaml:"tx_units"`
-	// RxUnits work on packets behind the transport stage.
-	RxUnits UnitsConfig `yaml:"rx_units"`
+	// Units work on requests that the scheduler has chosen, and on packets behind the
+	// transport stage.
+	Units UnitsConfig `yaml:"units"`
 	// Atomics is the unit that performs atomic operations.
 	Atomics AtomicsConfig `yaml:"atomics"`
 	// ReceiveBuffer is where received packets are until the NIC is done with them.
@@ -78,9 +72,9 @@ type Config struct {
 	Limiter LimiterConfig `yaml:"limiter"`
 	// Interrupt is the way from the NIC's interrupt to the host's software.
 	Interrupt InterruptConfig `yaml:"interrupt"`
-	// Contexts is the cache of queue pairs' contexts.
-	Contexts ContextsConfig `yaml:"contexts"`
-	// Translation is the caches of memory keys and of translations.
+	// State is the memory on the chip for contexts, memory keys, translations and elements of send queues.
+	State StateConfig `yaml:"state"`
+	// Translation is the host's page sizes.
 	Translation TranslationConfig `yaml:"translation"`
 	// Framing is that of the port: RoCEv2 over Ethernet, or InfiniBand. The
 	// network's links have theirs.

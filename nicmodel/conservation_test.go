@@ -203,7 +203,7 @@ func TestConservation(t *testing.T) {
 		const hosts = 3
 		cfg := preset(t, name)
 		if rapid.Bool().Draw(r, "small caches") {
-			drawCaches(r, &cfg)
+			cfg.State = drawState(r)
 		}
 		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, units.Rate(rapid.SampledFrom([]int{10, 40, 100}).Draw(r, "line"))*units.Gbps, cfg, change)
@@ -320,7 +320,7 @@ func TestLittlesLawByName(t *testing.T) {
 		const hosts = 2
 		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
 		if rapid.Bool().Draw(r, "small caches") {
-			drawCaches(r, &cfg)
+			cfg.State = drawState(r)
 		}
 		cfg.WQEPrefetch = rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "elements ahead")
 		b := newBed(t, hosts, 100*units.Gbps, cfg, nil)

@@ -1,61 +1,78 @@
 package nicmodel
 
 import (
+	"github.com/sluice-rdma/sluice/ib"
+	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// ContextsConfig describes the cache of queue pairs' contexts: what the NIC has to know
-// of a queue pair for each of its doorbells, and for each packet that it builds or
-// receives. All contexts are in host memory, and those used last on the chip too. Each
-// use changes a context, so that one that is displaced is written back.
-//
-// What needs a context that is not there waits for it, and so does what comes behind
-// it for that queue pair. Others go on: packets received at once, those to send as far as
-// they are not behind it in the packetiser, elements as far as they are not in stage wqe.
-// If as many are being read as can be, receiving stops until that changes.
-type ContextsConfig struct {
-	// Entries is how many contexts are on the chip, of which the least recently used
-	// goes; 0 is no limit.
-	Entries int `yaml:"entries"`
-	// Bytes is what a context takes, from 1 to 4096.
-	Bytes int `yaml:"bytes"`
-	// Fetches is how many are read at a time; 0 is no limit.
-	Fetches int `yaml:"fetches"`
-}
+// resourceBytes is what a queue pair keeps of each Read or atomic that it answers (mlx4's
+// RDMARC entries), as many as it may have outstanding.
+const resourceBytes = 32
 
-// contextTable is where the contexts lie, above all regions and queues.
-const contextTable = addressTop + 1<<60
-
-// contexts is that cache.
+// contexts looks up queue pairs' contexts: what the NIC has to know of a queue pair for each
+// of its doorbells, and for each packet that it builds or receives.
 type contexts struct {
 	*chip
-	icm
+	state *state
 }
 
-func newContexts(on *chip) contexts {
-	c := &on.cfg.Contexts
-	fetches := newInflight(c.Fetches)
-	return contexts{on, icm{name: "contexts", capacity: c.Entries, bytes: c.Bytes, dirty: true, fetches: &fetches, why: ForContext}}
-}
-
-// addr is where a queue pair's context lies.
 func (c *contexts) addr(q *qp) uint64 {
-	return contextTable + uint64(q.num>>qpGenerationBits)*uint64(c.cfg.Contexts.Bytes)
+	return contextTable + uint64(q.num>>qpGenerationBits)*uint64(linesOf(c.cfg.State.Context))*cacheLine
+}
+
+// resources is where what a queue pair keeps for its answers lies, and how much that is.
+func (c *contexts) resources(q *qp) (at uint64, bytes int) {
+	bytes = linesOf(c.cfg.MaxRdAtomic*resourceBytes) * cacheLine
+	return resourceTable + uint64(q.num>>qpGenerationBits)*uint64(bytes), bytes
+}
+
+func (c *contexts) add(q *qp) { c.state.write(c.addr(q), c.cfg.State.Context) }
+
+func (c *contexts) drop(q *qp) {
+	c.state.erase(c.addr(q), c.cfg.State.Context)
+	if q.answers {
+		c.state.erase(c.resources(q))
+	}
 }
 
 // lookUp returns when a queue pair's context that is needed at t is available. It
 // also returns until when a stage in front of it that can't set work aside is
 // stalled.
 func (c *contexts) lookUp(t units.Time, q *qp) (ready, free units.Time) {
-	if c.lru == nil {
+	if c.state.lines == nil {
 		return t, t
 	}
-	return c.lookUpCached(t, q)
-}
-
-func (c *contexts) lookUpCached(t units.Time, q *qp) (ready, free units.Time) {
-	ready, free = c.need(c.pcie, t, c.addr(q))
+	at := c.addr(q)
+	ready, free = c.state.need(t, entryContext, at, at, c.cfg.State.Context)
 	// Read again though it was under way, a context does not come before it would have.
 	q.contextAt = max(q.contextAt, ready)
 	return max(q.contextAt, t), free
+}
+
+// answered reports whether a packet is a request that takes resources for its answer.
+func answered(op ib.Opcode) bool {
+	o := op.Operation()
+	return o == ib.ReadRequest.Operation() || o == ib.CompareSwap.Operation() || o == ib.FetchAdd.Operation()
+}
+
+// lookUpReceived is lookUp for a received packet. A request of a Read or an atomic also needs a line of the
+// queue pair's resources for answers, which they take in turns.
+func (c *contexts) lookUpReceived(t units.Time, q *qp, h *rc.Header) (ready, free units.Time) {
+	ready, free = c.lookUp(t, q)
+	if !answered(h.Opcode) {
+		return ready, free
+	}
+	at, bytes := c.resources(q)
+	if c.state.lines == nil {
+		if !q.answers {
+			q.answers = true
+			c.state.write(at, bytes)
+		}
+		return ready, free
+	}
+	at += uint64(uint32(h.PSN)%uint32(bytes/cacheLine)) * cacheLine
+	known, from := c.state.need(t, entryContext, at, at, cacheLine)
+	q.contextAt = max(q.contextAt, known)
+	return max(ready, known), max(free, from)
 }

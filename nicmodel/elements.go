@@ -51,94 +51,76 @@ func (q *qp) wqeAddr(count uint32) uint64 {
 	return q.sqAddr + uint64(count&uint32(len(q.sq)-1))*cacheLine
 }
 
-// wqeKey names an element in the cache.
-func (q *qp) wqeKey(slot uint32) uint64 { return uint64(q.num)<<32 | uint64(slot) }
+// elementAt is where the element with that running count lies among those on the chip.
+func (q *qp) elementAt(count uint32) uint64 {
+	return elementTable + (uint64(q.num>>qpGenerationBits)<<16|uint64(count&uint32(len(q.sq)-1)))<<elementBits
+}
+
+// elementBits is of the room of an element there, which its 256 pieces at most do not fill.
+const elementBits = 13
 
 // elements is the stage wqe: elements of send queues, read after doorbells or written by
 // BlueFlame, decoded and passed to the transport.
 //
-// State: for each queue pair how far it was doorbelled, read and handed; elements held
-// for later packets and responses (an LRU over all queues). Cost: WQECycles an
+// State: for each queue pair how far it was doorbelled, read and handed; the elements are in
+// the memory on the chip until they are over or are displaced. Cost: WQECycles an
 // element, and on PCIe its cache lines, WQEFetch elements a read. It stalls for elements
 // (StallPCIe) and for the context that says where they lie (StallContext).
 type elements struct {
 	*chip
 	stage
-	pairs         *queuePairs
-	transport     *transport
-	scheduler     *scheduler
-	responseUnits *processingUnits // those of received packets, or nil
+	pairs     *queuePairs
+	transport *transport
+	scheduler *scheduler
+	state     *state
 
-	queued gauge // requests whose doorbell has been rung
-	cache  *lru  // elements that the NIC holds, or nil for all
-	// Look-ups of elements that the NIC holds: for each packet of one but the first, and
-	// when the response comes that it is for.
-	looked CacheUse
+	queued gauge  // requests whose doorbell has been rung
 	handed uint64 // to the transport
 }
 
-// take returns when the element is available for a packet to be built at t. The
-// element's first packet finds it in its queue and leaves it in the cache.
+// take returns when the element is available for a packet to be built at t.
 func (e *elements) take(t units.Time, q *qp, slot uint32) units.Time {
-	w := &q.sq[slot]
-	first := !w.started
-	if first {
+	if w := &q.sq[slot]; !w.started {
 		e.start(t, q, w)
-	}
-	switch {
-	case e.cache == nil:
-		return t
-	case first:
-		e.cache.touch(q.wqeKey(slot))
-		return t
 	}
 	return e.need(t, q, slot)
 }
 
 // need returns when an element that is needed at t is available: one that was
-// evicted from the cache is fetched again.
+// displaced is fetched again.
 func (e *elements) need(t units.Time, q *qp, slot uint32) units.Time {
-	if e.cache.touch(q.wqeKey(slot)) {
-		e.looked.Hits++
+	if e.state.lines == nil {
 		return t
 	}
-	e.looked.Misses++
-	return e.pcie.Read(t, q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]), ForWQE)
+	ready, _ := e.state.need(t, entryElement, q.elementAt(slot), q.wqeAddr(slot), q.wqeBytes(&q.sq[slot]))
+	return ready
 }
 
 // answered returns when the completion of an element can be made, whose response or
-// acknowledgement has come. Where the data of a READ or an atomic go is in the element:
-// a processing unit waits for one that was forgotten. The others are done with.
+// acknowledgement has come. Where the data of a READ or an atomic go is in the element. The others are done with.
 func (e *elements) answered(now units.Time, q *qp, slot uint32) units.Time {
-	if op := q.sq[slot].req.Op; e.cache == nil || op != ib.WRRDMARead && !op.IsAtomic() {
+	if op := q.sq[slot].req.Op; op != ib.WRRDMARead && !op.IsAtomic() {
 		return now
 	}
-	ready := e.need(now, q, slot)
-	if e.responseUnits != nil && ready > now {
-		ready = e.responseUnits.wait(now, ready-now)
-	}
-	return ready
+	return e.need(now, q, slot)
 }
 
 // release drops the elements from one running count to another, which have
 // completed. One without a completion of its own is looked up only here.
 func (e *elements) release(now units.Time, q *qp, from, to uint32) {
-	if e.cache == nil {
-		return
-	}
 	for i := from; i != to; i++ {
-		slot := i & uint32(len(q.sq)-1)
-		if !q.sq[slot].req.Signaled {
-			e.answered(now, q, slot)
+		w := q.wqe(i)
+		if e.state.lines != nil && !w.req.Signaled {
+			e.answered(now, q, i&uint32(len(q.sq)-1))
 		}
-		e.cache.remove(q.wqeKey(slot))
+		e.state.take(q.elementAt(i), q.wqeBytes(w))
 	}
 }
 
 // forget drops all that there is of a queue pair's elements.
 func (e *elements) forget(now units.Time, q *qp) {
-	for i := q.reaped; e.cache != nil && i != q.handed; i++ {
-		e.cache.remove(q.wqeKey(i & uint32(len(q.sq)-1)))
+	for i := q.reaped; i != q.handed; i++ {
+		e.state.take(q.elementAt(i), q.wqeBytes(q.wqe(i)))
 	}
 	e.queued.add(now, -int(q.doorbelled-q.fetchIssued))
 	q.progress = progress{}
@@ -176,7 +158,11 @@ func (e *elements) fetch(now, t, context units.Time, q *qp) {
 func (e *elements) next(q *qp) int {
 	part := int(q.doorbelled - q.fetchIssued)
 	if ahead := e.cfg.WQEPrefetch; ahead > 0 {
-		part = min(part, ahead-int(q.fetchIssued-q.started))
+		room := ahead - int(q.fetchIssued-q.started)
+		if part > room && 2*room < ahead {
+			return 0 // so that reads are for several
+		}
+		part = min(part, room)
 	}
 	if e.cfg.WQEFetch > 0 {
 		part = min(part, e.cfg.WQEFetch)
@@ -216,6 +202,7 @@ func (e *elements) arrived(now units.Time, b elementsEvent) {
 		if q.departures != nil {
 			q.departures[slot] = departure{}
 		}
+		e.state.put(q.elementAt(q.handed), q.wqeBytes(q.wqe(q.handed)))
 		q.handed++
 	}
 	e.handed += uint64(b.count)

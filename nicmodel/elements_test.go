@@ -69,7 +69,7 @@ func TestLinesOfAWQE(t *testing.T) {
 	}
 }
 
-// Elements are read as far ahead of the packets as the NIC prefetches, however many a
+// Elements are read up to as far ahead of the packets as the NIC prefetches, however many a
 // doorbell is for, and all in the end; a failure flushes those that were not read, too.
 func TestPrefetchOfElements(t *testing.T) {
 	const posted = 64
@@ -92,8 +92,9 @@ func TestPrefetchOfElements(t *testing.T) {
 			if ahead == 0 {
 				want = posted
 			}
-			if got := int(fetched.Bytes-units.Bytes(20*fetched.Packets)) / cacheLine; got != want {
-				t.Errorf("%d ahead: %d elements are read, want %d", ahead, got, want)
+			// The next read is for half as many or more.
+			if got := int(fetched.Bytes-units.Bytes(20*fetched.Packets)) / cacheLine; got > want || got < want-ahead/2 {
+				t.Errorf("%d ahead: %d elements are read, want %d or up to %d fewer", ahead, got, want, ahead/2)
 			}
 			if fails {
 				x.nic.Fail(b.e.Now(), x.qpn)
@@ -149,13 +150,14 @@ func TestBlueFlameOfABusyQueue(t *testing.T) {
 	}
 }
 
-// As many READs outstanding as the cache holds elements cost nothing; of more the elements
-// are fetched again for their responses. WRITEs do not need theirs any more.
-func TestWQECacheCliff(t *testing.T) {
+// As many READs outstanding as the chip holds elements cost nothing; of more the elements
+// are fetched again for their responses, and before that for their packets.
+func TestElementsThatDoNotFit(t *testing.T) {
 	const rounds = 4
-	looked := func(op ib.WROpcode, batch int) CacheUse {
+	use := func(op ib.WROpcode, batch int) CacheUse {
 		cfg := preset(t, "cx6dx")
-		cfg.WQECache = 6
+		// A line of context, one of a key and one of pages; six are left for elements.
+		cfg.State = StateConfig{Bytes: 9 * cacheLine, Ways: 9, Fetches: 4, Context: 64}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		mine, r := x.region(t, make([]byte, 256)), y.region(t, make([]byte, 256))
@@ -176,36 +178,20 @@ func TestWQECacheCliff(t *testing.T) {
 				t.Fatalf("batch of %d: completions %+v", batch, cs)
 			}
 		}
-		return x.nic.elements.looked
-	}
-	if got := looked(ib.WRRDMARead, 6); got != (CacheUse{Cache: "wqe", Hits: 6 * rounds}) {
-		t.Errorf("%+v with as many READs as the cache holds", got)
-	}
-	// The queue pair has 8 outstanding at most.
-	a, b := looked(ib.WRRDMARead, 7), looked(ib.WRRDMARead, 20)
-	if a.Misses == 0 || b.Misses <= a.Misses || b.Hits+b.Misses != 20*rounds {
-		t.Errorf("%+v with one READ too many, %+v with 20 posted", a, b)
-	}
-	if got := looked(ib.WRRDMAWrite, 40); got != (CacheUse{Cache: "wqe"}) {
-		t.Errorf("%+v with 40 WRITEs", got)
-	}
-}
-
-// A unit that waits does nothing else, and the cycles are accounted for.
-func TestUnitsWait(t *testing.T) {
-	u := newUnits("units", UnitsConfig{Units: 2, Write: 10}, 1_000_000_000)
-	for range 2 {
-		if got := u.wait(0, 100*units.Nanosecond); got != 100*units.Nanosecond {
-			t.Errorf("waits until %v", got)
+		if s := &x.nic.state; !s.full() && s.held != 3 {
+			t.Errorf("%d lines are held when all is over", s.held)
 		}
+		return cacheUse(x.nic, "wqe")
 	}
-	var q units.Time
-	if got := u.serve(0, ib.WriteOnly, &q); got != 110*units.Nanosecond {
-		t.Errorf("a packet behind two waits is done at %v", got)
+	if got := use(ib.WRRDMARead, 6); got != (CacheUse{Cache: "wqe"}) {
+		t.Errorf("%+v with as many READs as the chip holds", got)
 	}
-	a := u.account(200 * units.Nanosecond)
-	if a.Busy != 10 || a.Stalled[StallPCIe] != 200 || a.Busy+a.Idle+a.Stalled[StallPCIe] != a.Elapsed {
-		t.Errorf("%+v", a)
+	a, b := use(ib.WRRDMARead, 12), use(ib.WRRDMARead, 24)
+	if a.Misses == 0 || b.Misses <= a.Misses {
+		t.Errorf("%+v with 12 READs, %+v with 24", a, b)
+	}
+	if got := use(ib.WRRDMAWrite, 40); got.Misses == 0 || got.Hits+got.Misses > 40*rounds {
+		t.Errorf("%+v with 40 WRITEs, want at most a look-up for the packet of each", got)
 	}
 }
 

@@ -13,7 +13,7 @@ func TestFirstPacket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.TxUnits = UnitsConfig{}
+		cfg.Units = UnitsConfig{}
 		last := units.Time(0)
 		for _, payload := range []int{1, 64, 1000, 1024} {
 			start, fetch, err := cfg.FirstPacket(payload, 1024, 100*units.Gbps)

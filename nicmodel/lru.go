@@ -1,7 +1,5 @@
 package nicmodel
 
-import "github.com/sluice-rdma/sluice/units"
-
 // lru is a set of at most so many keys that forgets the one that was used longest
 // ago: the replacement of every cache of the model. The hardware's is not known;
 // least recently used makes the knee of a working set that grows past the capacity
@@ -18,9 +16,8 @@ type lru struct {
 
 type lruSlot struct {
 	key        uint64
-	ready      units.Time // for the user of the cache: when the entry of the key is available; 0 at first
-	next       int32      // of the chain
-	newer, old int32      // of the order of use; slot 0 is its two ends
+	next       int32 // of the chain
+	newer, old int32 // of the order of use; slot 0 is its two ends
 }
 
 // newLRU has room for so many keys.
@@ -69,7 +66,7 @@ func (l *lru) touch(key uint64) (hit bool) {
 	}
 	if !hit {
 		head := l.chain(key)
-		l.slots[i].key, l.slots[i].next, l.slots[i].ready = key, *head, 0
+		l.slots[i].key, l.slots[i].next = key, *head
 		l.count++
 		*head = i
 	}
@@ -77,20 +74,6 @@ func (l *lru) touch(key uint64) (hit bool) {
 	l.slots[i].old, l.slots[i].newer = last, 0
 	l.slots[last].newer, l.slots[0].old = i, i
 	return hit
-}
-
-// newest is the slot of the key that was touched last.
-func (l *lru) newest() *lruSlot { return &l.slots[l.slots[0].old] }
-
-// removeRange removes the keys from first up to end.
-func (l *lru) removeRange(first, end uint64) {
-	for i := l.slots[0].newer; i != 0; {
-		s := &l.slots[i]
-		i = s.newer
-		if s.key >= first && s.key < end {
-			l.remove(s.key)
-		}
-	}
 }
 
 // remove makes room and reports whether the key was there.

@@ -53,6 +53,7 @@ type NIC struct {
 	completions completions
 	async       asyncEvents
 	// Host memory.
+	state       state
 	contexts    contexts
 	regions     memory
 	translation translation
@@ -103,21 +104,19 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	on := &n.chip
 	on.spans = tracer{pairs: &n.pairs, host: n.host}
 	clocked := func(name string) stage { return stage{name: name, clock: n.cfg.CoreClock} }
-	txUnits, rxUnits := newUnits("tx_units", n.cfg.TxUnits, n.cfg.CoreClock), newUnits("rx_units", n.cfg.RxUnits, n.cfg.CoreClock)
+	pool := newUnits(n.cfg.Units, n.cfg.CoreClock)
 
-	n.contexts = newContexts(on)
-	n.translation = newTranslation(on, &n.regions)
+	n.state = newState(on, &n.pairs)
+	n.contexts = contexts{on, &n.state}
+	n.translation = translation{chip: on, regions: &n.regions, state: &n.state}
 	n.landings = landings{chip: on, regions: &n.regions, wakeAt: units.Never}
 	n.dma = dma{on, &n.regions, &n.translation, &n.landings, &n.receiver.buffer}
 
 	n.doorbell = doorbell{on, clocked("doorbell"), &n.pairs, &n.contexts, &n.elements}
-	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, responseUnits: rxUnits, looked: CacheUse{Cache: "wqe"}}
-	if n.cfg.WQECache > 0 {
-		n.elements.cache = newLRU(n.cfg.WQECache)
-	}
+	n.elements = elements{chip: on, stage: clocked("wqe"), pairs: &n.pairs, transport: &n.transport, scheduler: &n.scheduler, state: &n.state}
 	n.scheduler = scheduler{
 		chip: on, stage: clocked("scheduler"), pairs: &n.pairs, transport: &n.transport, packetiser: &n.packetiser, mac: &n.mac,
-		units: txUnits, limiter: limiter,
+		units: pool, limiter: limiter,
 		wakeAt: units.Never, limiterAt: units.Never, unitsFrom: units.Never, fullFrom: units.Never, missFrom: units.Never,
 	}
 	n.packetiser = packetiser{
@@ -134,7 +133,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 
 	n.receiver = receiver{
 		chip: on, pairs: &n.pairs, contexts: &n.contexts, translation: &n.translation,
-		buffer: newReceiveBuffer(on), parse: clocked("parse"), transport: clocked("transport"), units: rxUnits,
+		buffer: newReceiveBuffer(on), parse: clocked("parse"), transport: clocked("transport"), units: pool,
 	}
 	n.transport = transport{
 		chip: on, pairs: &n.pairs, receives: &n.receives, receiver: &n.receiver, dma: &n.dma, atomics: &n.atomics, completions: &n.completions,

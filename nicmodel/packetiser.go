@@ -158,7 +158,7 @@ func (k *packetiser) element(chosen, context units.Time, q *qp, d *rc.Descriptor
 		at = max(at, context+k.pcie.alone(q.wqeBytes(&q.sq[d.Slot])))
 	}
 	if k.scheduler.units != nil {
-		at = max(at, k.scheduler.occupyUnit(chosen, q, d.Header.Opcode))
+		at = max(at, k.scheduler.occupyUnit(chosen, q))
 	}
 	return at
 }
@@ -172,7 +172,7 @@ func (k *packetiser) fetch(in *inputs, q *qp, d *rc.Descriptor, f *frame) (ok bo
 	}
 	if known := k.dma.translateSource(in.chosen, q, d); known > in.chosen {
 		in.known += known - in.chosen
-		if free := k.dma.translation.keys.fetches.free(in.chosen); free > in.chosen {
+		if free := k.dma.translation.state.fetches.free(in.chosen); free > in.chosen {
 			k.scheduler.hold(free, StallTranslation)
 		}
 	}

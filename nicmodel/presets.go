@@ -47,13 +47,13 @@ func laneBytes(lanes int) PCIeConfig {
 // the data link layer's packets are taken off.
 func gen4x16() PCIeConfig {
 	p := gen3x8()
-	p.Rate = 227_400 * units.Mbps
+	p.Rate = sixteenLanes[4]
 	return p
 }
 
 func gen5x16() PCIeConfig {
 	p := gen3x8()
-	p.Rate = 454_800 * units.Mbps
+	p.Rate = sixteenLanes[5]
 	return p
 }
 
@@ -63,31 +63,37 @@ const (
 	extendedTags = 256
 )
 
-// host gives a link the tags of the device and the posted credits of a host: iio cache lines of
+// hosted gives a link the tags of the device and the posted credits of a host: iio cache lines of
 // writes, a header credit for each. Agarwal et al. (SIGCOMM 2023) see the write buffer of a
 // host with PCIe 3.0 x16 hold up to 93, and Vuppalapati et al. (SIGCOMM 2024) an unloaded write take
 // 300 ns through it; both are recalled and not checked. Hosts of later generations have as many
 // times more as their link is faster: an estimate.
-func host(c PCIeConfig, tags, iio int) PCIeConfig {
+func hosted(c PCIeConfig, tags, iio int) PCIeConfig {
 	c.Tags, c.PostedCredits, c.PostedData, c.PostedHold = tags, iio, iio*cacheLine, 300*units.Nanosecond
 	return c
 }
 
 const iioLines = 93
 
+// stateBytes is what eRPC (NSDI 2019), as recalled, says of a ConnectX-5: about 2 MB on the chip for all
+// that it keeps of connections, memory and queues. Each generation before has half as much: an estimate.
+const stateBytes = 2 * units.MiB
+
+// elementCycles is what an element takes in stage wqe: an estimate.
+const elementCycles = 4
+
 // base has costs that none of the published measurements was fitted to:
 // estimates of the right order, to be replaced stage by stage.
 func base() Config {
 	return Config{
-		PCIe: host(gen3x8(), extendedTags, iioLines), CoreClock: 500_000_000,
-		DoorbellCycles: 2, WQECycles: 4, SchedulerCycles: 2, PacketiserCycles: 3,
+		PCIe: hosted(gen3x8(), extendedTags, iioLines), CoreClock: 500_000_000,
+		DoorbellCycles: 2, WQECycles: elementCycles, SchedulerCycles: 2, PacketiserCycles: 3,
 		ParseCycles: 2, TransportCycles: 3, CQECycles: 3,
 		PipelineLatency: 50 * units.Nanosecond,
 		ReceiveBuffer:   ReceiveBufferConfig{Bytes: portBuffer},
 		Receives:        ReceivesConfig{Prefetch: 16, Batch: 4},
-		TxBuffer:        16 * kilobytePacket, CQEBytes: 64, MaxInline: 220,
-		Contexts:    ContextsConfig{Entries: 2048, Bytes: 256, Fetches: 8},
-		Translation: TranslationConfig{Keys: 2048, Lines: 4096, Fetches: 8},
+		TxBuffer:        16 * kilobytePacket, CQEBytes: 64, MaxInline: 220, WQEPrefetch: 128,
+		State: StateConfig{Bytes: stateBytes, Ways: 8, Fetches: 16, Context: 256},
 		// As connectib, whose places are from a measurement: an estimate for the others.
 		Atomics: AtomicsConfig{InFlight: 23, Locks: 4096, Cycles: 2},
 		MaxSGE:  30, MaxRdAtomic: 16, MaxQPWR: 1 << 15,
@@ -108,7 +114,12 @@ const portBuffer = 262016
 // depth for its successors is an estimate.
 const mlx5Depth = 95
 
-// presets are by name. Clock rates and counter widths are those the drivers
+// messageClock is the core clock with which the slowest of base's stages, the elements', does
+// so many million messages a second, a product's brief's: an estimate for devices whose firmware's
+// report of it (mlxuptime) was not found. The rate of their timestamps says nothing of it.
+func messageClock(million Clock) Clock { return million * 1_000_000 * elementCycles }
+
+// presets are by name. The rates and widths of counters are those the drivers
 // report (hca_core_clock; 41 bits on mlx5, 48 on mlx4); host links are the
 // product's. Everything else is base's.
 var presets = map[string]func() Config{
@@ -117,7 +128,7 @@ var presets = map[string]func() Config{
 		c := base()
 		c.PCIe.Tags = plainTags
 		c.TxBuffer = 8 * kilobytePacket
-		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 512, 128, 512
+		c.State.Bytes = stateBytes / 8
 		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
 		return c
 	},
@@ -126,14 +137,11 @@ var presets = map[string]func() Config{
 		c := base()
 		c.CoreClock = 427_000_000
 		c.Counter = Counter{Hz: 427_000_000, PPB: 7_000, Bits: 48}
-		c.PCIe = host(laneBytes(8), plainTags, iioLines)
-		// What Tsai and Zhang find of a ConnectX-3 (SOSP 2017), as recalled: about a hundred
-		// keys, and 4 MB in pages of 4 KiB.
-		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 512, 128, 128
+		c.PCIe = hosted(laneBytes(8), plainTags, iioLines)
+		c.State.Bytes = stateBytes / 8
 		c.WQECycles = 2
-		c.TxBuffer, c.WQECache, c.BlueFlameBusy = 32*kilobytePacket, 8192, true
-		c.TxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 74, Atomic: 74, Response: 49, Ack: 24}
-		c.RxUnits = UnitsConfig{Units: 4, Send: 49, Write: 49, Read: 49, Atomic: 49, Response: 49, Ack: 24}
+		c.TxBuffer, c.BlueFlameBusy = 32*kilobytePacket, true
+		c.Units = UnitsConfig{Units: 4, Request: 49, Answer: 24}
 		c.Atomics.InFlight = 8
 		c.MaxSGE, c.MaxQPWR = 32, 16351
 		c.Framing = fabric.InfiniBand
@@ -142,20 +150,22 @@ var presets = map[string]func() Config{
 	"connectib": func() Config {
 		c := base()
 		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
-		c.PCIe = host(laneBytes(16), extendedTags, iioLines)
-		c.Contexts.Entries, c.Translation.Keys, c.Translation.Lines = 1024, 512, 512
+		c.PCIe = hosted(laneBytes(16), extendedTags, iioLines)
+		c.State.Bytes = stateBytes / 4
 		c.WQECycles = 2
-		c.TxBuffer, c.WQECache, c.BlueFlameBusy, c.MaxInline = 128*kilobytePacket, 384, true, 512
-		c.TxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 87, Atomic: 87, Response: 58, Ack: 29}
-		c.RxUnits = UnitsConfig{Units: 16, Send: 58, Write: 58, Read: 58, Atomic: 58, Response: 58, Ack: 29}
+		c.TxBuffer, c.BlueFlameBusy, c.MaxInline = 128*kilobytePacket, true, 512
+		c.Units = UnitsConfig{Units: 16, Request: 58, Answer: 29}
 		c.Framing = fabric.InfiniBand
 		return c
 	},
-	// 25 and 50 Gbps. Its brief has 75 million messages/s, which the cycles of an element make.
+	// 25 and 50 Gbps. The vendor's documentation of mlxuptime has its core clock, and its brief
+	// 75 million messages/s, which the cycles of an element make.
 	"cx4lx": func() Config {
 		c := base()
+		c.CoreClock = 427_000_000
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
-		c.WQECycles = 7
+		c.WQECycles = 6
+		c.State.Bytes = stateBytes / 2
 		c.TxBuffer = 12 * kilobytePacket
 		c.Limiter = packetPacing(25 * units.Gbps)
 		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
@@ -163,16 +173,22 @@ var presets = map[string]func() Config{
 	},
 	"cx5": func() Config {
 		c := base()
-		c.PCIe = host(gen4x16(), extendedTags, 2*iioLines)
+		c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
 		c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
 		c.Limiter = packetPacing(100 * units.Gbps)
 		return c
 	},
+	"cx6": cx6,
+	"cx6ib": func() Config {
+		c := cx6()
+		c.Framing = fabric.InfiniBand
+		return c
+	},
 	"cx6dx": func() Config {
 		c := base()
-		c.PCIe = host(gen4x16(), extendedTags, 2*iioLines)
-		c.CoreClock = 1_000_000_000
+		c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
+		c.CoreClock = messageClock(215)
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
 		c.TxBuffer = 24 * kilobytePacket
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
@@ -181,14 +197,26 @@ var presets = map[string]func() Config{
 	},
 	"cx7": func() Config {
 		c := base()
-		c.PCIe = host(gen5x16(), extendedTags, 4*iioLines)
-		c.CoreClock = 1_000_000_000
+		c.PCIe = hosted(gen5x16(), extendedTags, 4*iioLines)
+		c.CoreClock = messageClock(330)
 		c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
 		c.Counter = Counter{Hz: 1_000_000_000, PPB: 7_000, Bits: 41}
 		c.TxBuffer = 48 * kilobytePacket
 		c.Limiter = packetPacing(200 * units.Gbps)
 		return c
 	},
+}
+
+// cx6 is a ConnectX-6 (part 4123) at 200 Gbps Ethernet; cx6ib is it at InfiniBand HDR.
+func cx6() Config {
+	c := base()
+	c.PCIe = hosted(gen4x16(), extendedTags, 2*iioLines)
+	c.CoreClock = messageClock(215)
+	c.PipelineLatency = c.CoreClock.Begin(mlx5Depth)
+	c.TxBuffer = 24 * kilobytePacket
+	c.Counter = Counter{Hz: 156_250_000, PPB: 7_000, Bits: 41}
+	c.Limiter = packetPacing(200 * units.Gbps)
+	return c
 }
 
 // Preset returns the NIC of that name.

@@ -120,6 +120,7 @@ type qp struct {
 	parked    fifo       // packets that wait for a receive
 	rxUntil   units.Time // when its packets in processing units are done
 	contextAt units.Time // when its context is on the chip, if it is not
+	answers   bool       // Reads or atomics, and so has resources for that on the chip
 	timerAt   units.Time
 	report    Report // of the acknowledgement being handled
 	delivered Delivered
@@ -215,7 +216,7 @@ func (n *NIC) CreateQP(cfg QPConfig) (uint32, error) {
 	n.completions.queues[cfg.SendCQ].users++
 	n.completions.queues[cfg.RecvCQ].users++
 	q.recv.users++
-	n.contexts.add(n.contexts.addr(q), 1)
+	n.contexts.add(q)
 	return q.num, nil
 }
 
@@ -227,7 +228,7 @@ func (n *NIC) DestroyQP(num uint32) {
 	n.completions.queues[q.cfg.SendCQ].users--
 	n.completions.queues[q.cfg.RecvCQ].users--
 	q.recv.users--
-	n.contexts.drop(n.contexts.addr(q), 1)
+	n.contexts.drop(q)
 	if q.cfg.SRQ == nil {
 		n.receives.destroy(q.recv)
 	}

@@ -182,8 +182,7 @@ func slowDown(t *rapid.T, c *Config) {
 	slow := int64(rapid.IntRange(1, 40).Draw(t, "slow")) * 20
 	switch rapid.SampledFrom([]string{
 		"pcie", "parse", "transport", "cqe", "walks", "credits", "units", "nothing",
-		"data credits", "tags", "read latency", "tx buffer", "tx units", "scheduler", "packetiser", "contexts", "translation", "completions",
-		"memory",
+		"data credits", "tags", "read latency", "tx buffer", "scheduler", "packetiser", "state", "completions", "memory",
 	}).Draw(t, "part") {
 	case "pcie":
 		c.PCIe.Rate = units.Rate(rapid.IntRange(2, 60).Draw(t, "gbps")) * units.Gbps
@@ -214,20 +213,16 @@ func slowDown(t *rapid.T, c *Config) {
 		c.PCIe.ReadLatency = units.Time(slow) * 10 * units.Nanosecond
 	case "tx buffer":
 		c.TxBuffer = rapid.IntRange(leastTxBuffer, 3*leastTxBuffer).Draw(t, "tx buffer")
-	case "tx units":
-		c.TxUnits = UnitsConfig{Units: 1, Send: slow, Write: slow, Read: slow, Atomic: slow, Response: slow, Ack: slow}
 	case "scheduler":
 		c.SchedulerCycles = slow
 	case "packetiser":
 		c.PacketiserCycles = slow
-	case "contexts":
-		c.Contexts.Entries, c.Contexts.Fetches = 1, 1
-	case "translation":
-		c.Translation = TranslationConfig{Keys: 1, Lines: 1, Fetches: 1}
+	case "state":
+		c.State.Bytes, c.State.Fetches = 8*cacheLine, 1
 	case "completions":
 		c.PCIe.MPS, c.PCIe.ReadCompletion = 128, 64
 	case "units":
-		c.RxUnits = UnitsConfig{Units: 1, Send: slow, Write: slow, Read: slow, Atomic: slow, Response: slow, Ack: slow}
+		c.Units = UnitsConfig{Units: 1, Request: slow, Answer: slow}
 	}
 }
 

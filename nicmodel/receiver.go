@@ -35,10 +35,10 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	}
 	parsed := r.parse.serve(now, now, StallNone, r.cfg.ParseCycles)
 	queue, context, free := &r.nowhere, parsed, parsed
-	if r.units != nil || r.contexts.full() {
-		if q := r.pairs.find(r.frames.frames[h].dstQPN); q != nil {
+	if f := &r.frames.frames[h]; r.units != nil || r.contexts.state.full() || answered(f.desc.Header.Opcode) {
+		if q := r.pairs.find(f.dstQPN); q != nil {
 			queue = &q.rxUntil
-			context, free = r.contexts.lookUp(parsed, q)
+			context, free = r.contexts.lookUpReceived(parsed, q, &f.desc.Header)
 		}
 	}
 	if free > parsed {
@@ -47,7 +47,7 @@ func (r *receiver) arrive(now units.Time, h fabric.Handle) {
 	done := r.transport.serve(parsed, r.translation.heldUntil, StallTranslation, r.cfg.TransportCycles)
 	if r.units != nil {
 		*queue = max(*queue, context)
-		done = r.units.serve(done, r.frames.frames[h].desc.Header.Opcode, queue)
+		done = r.units.receive(done, r.frames.frames[h].desc.Header.Opcode, queue)
 	}
 	done = max(done, context)
 	done += r.cfg.PipelineLatency

@@ -3,7 +3,6 @@ package nicmodel
 import (
 	"fmt"
 
-	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/ratelimiter"
 	"github.com/sluice-rdma/sluice/roce/rc"
 	"github.com/sluice-rdma/sluice/units"
@@ -185,9 +184,9 @@ func (s *scheduler) chosen(now units.Time) units.Time {
 
 // occupyUnit has a processing unit work on a packet of a request, and returns when it is
 // done.
-func (s *scheduler) occupyUnit(t units.Time, q *qp, op ib.Opcode) units.Time {
+func (s *scheduler) occupyUnit(t units.Time, q *qp) units.Time {
 	q.txUntil = max(q.txUntil, q.contextAt)
-	done := s.units.serve(t, op, &q.txUntil)
+	done := s.units.send(t, &q.txUntil)
 	s.schedule(q.txUntil, evUnit, uint64(q.num))
 	return done
 }

@@ -6,25 +6,17 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// TranslationConfig describes the caches of what the NIC has to know of memory for each
+// TranslationConfig describes what the NIC has to know of memory for each
 // piece of a payload, of a packet that it sends or receives: of the region, by its key
 // (the drivers' MPT, or mkey), and where its pages lie (MTT). Both tables are in host
-// memory. Pages' entries have 8 bytes and are read by cache lines of eight.
+// memory, and on the chip too as StateConfig says. Pages' entries have 8 bytes and are read by cache lines of eight.
 //
 // A transfer whose entries are not on the chip waits for them, first the key's, then the
 // pages', and so does the acknowledgement of what it brought, with those behind it. Others
 // go on: only packets to send that are behind it in the packetiser, and
-// writes to host memory, which are seen in order, wait with it. If as many entries are
-// being read as can be, receiving stops until that changes. Queues need no entries: their
+// writes to host memory, which are seen in order, wait with it. Queues need no entries: their
 // pages are named by their contexts.
 type TranslationConfig struct {
-	// Keys is how many regions' entries are on the chip, of which the least recently
-	// used goes; 0 is no limit.
-	Keys int `yaml:"keys"`
-	// Lines is how many lines of eight pages' entries are; 0 is no limit.
-	Lines int `yaml:"lines"`
-	// Fetches is how many of both are read at a time; 0 is no limit.
-	Fetches int `yaml:"fetches"`
 	// PageSize is that of the host's memory, a power of two from 4 KiB; 0 is 4 KiB.
 	PageSize units.Bytes `yaml:"page_size"`
 	// HugePageSize is that of regions registered with ib.AccessHugeTLB, as those of
@@ -51,33 +43,18 @@ func (c *TranslationConfig) pageSize(access ib.AccessFlags) uint64 {
 	return uint64(size)
 }
 
-// Where the tables lie, above all regions and queues.
 const (
-	keyTable  = contextTable + 1<<59
-	pageTable = keyTable + 1<<58
-
 	keyBytes  = 64
 	pageBytes = 8
 	perLine   = cacheLine / pageBytes
 )
 
-// translation is those caches.
+// translation looks up those entries.
 type translation struct {
 	*chip
-	regions *memory
-
-	keys, pages icm
-	heldUntil   units.Time // until when packets can't be taken, since too many entries are being read
-}
-
-func newTranslation(on *chip, regions *memory) translation {
-	c := &on.cfg.Translation
-	fetches := newInflight(c.Fetches)
-	one := icm{bytes: cacheLine, fetches: &fetches, why: ForTranslation}
-	x := translation{chip: on, regions: regions, keys: one, pages: one}
-	x.keys.name, x.keys.capacity = "keys", c.Keys
-	x.pages.name, x.pages.capacity = "pages", c.Lines
-	return x
+	regions   *memory
+	state     *state
+	heldUntil units.Time // until when packets can't be taken, since too many entries are being read
 }
 
 func keyAddr(key uint32) uint64 { return keyTable + uint64(key>>8)*keyBytes }
@@ -94,37 +71,32 @@ func (x *translation) enter(key uint32, page uint64) {
 	r.page, r.table = page, pageTable+x.regions.tables
 	lines := r.lines()
 	x.regions.tables += uint64(lines) * cacheLine
-	x.keys.add(keyAddr(key), 1)
-	x.pages.add(r.table, lines)
+	x.state.write(keyAddr(key), keyBytes)
+	x.state.write(r.table, lines*cacheLine)
 }
 
 // forget takes a region away and reports whether there was one.
 func (x *translation) forget(key uint32) bool {
 	if r := x.regions.region(key); r != nil {
-		x.keys.drop(keyAddr(key), 1)
-		x.pages.drop(r.table, r.lines())
+		x.state.erase(keyAddr(key), keyBytes)
+		x.state.erase(r.table, r.lines()*cacheLine)
 	}
 	return x.regions.deregister(key)
 }
 
 // active reports whether translations may have to be waited for.
-func (x *translation) active() bool { return x.keys.full() || x.pages.full() }
+func (x *translation) active() bool { return x.state.full() }
 
 // region returns when length bytes of a region, within its bounds, can be accessed
-// that are needed at t. The first page begins at the region's address.
+// that are needed at t. Translation is active. The first page begins at the region's address.
 func (x *translation) region(t units.Time, r *region, addr, length uint64) units.Time {
-	known := t
-	if x.keys.full() {
-		known, _ = x.keys.need(x.pcie, t, keyAddr(r.key))
-	}
-	if !x.pages.full() {
-		return known
-	}
+	known, _ := x.state.need(t, entryKey, keyAddr(r.key), keyAddr(r.key), keyBytes)
 	const line = perLine
 	first, last := (addr-r.base)/r.page/line, (addr-r.base+max(length, 1)-1)/r.page/line
 	done := known
 	for i := first; i <= last; i++ {
-		ready, _ := x.pages.need(x.pcie, t, r.table+i*cacheLine)
+		at := r.table + i*cacheLine
+		ready, _ := x.state.need(t, entryPages, at, at, cacheLine)
 		if known > t && ready > t { // read after the key
 			ready = max(ready, known+x.pcie.alone(cacheLine))
 		}
@@ -148,7 +120,7 @@ func (x *translation) list(t units.Time, q *qp, sgl []SGE, offset uint32, length
 func (x *translation) holdBack(now units.Time, q *qp, known units.Time) {
 	if known > now {
 		q.translatedAt = known
-		x.heldUntil = x.keys.fetches.free(now)
+		x.heldUntil = x.state.fetches.free(now)
 	}
 }
 

@@ -6,53 +6,44 @@ import (
 )
 
 // UnitsConfig describes processing units that work side by side, each on one packet
-// at a time. The packets of one queue pair are worked on one after the other, since
-// each goes by the state that the one before has left: many queue pairs keep all
-// units busy, one of them no more than one (Kalia et al., ATC 2016, figure 11b).
+// at a time: of requests that the scheduler has chosen, and of what is received. A machine's
+// own requests and what it answers share them. The packets of one queue pair in one direction
+// are worked on one after the other, since each goes by the state that the one before has left:
+// many queue pairs keep all units busy, one of them no more than one each way (Kalia et al.,
+// ATC 2016, sections 2.1 and 3, figure 11b).
 type UnitsConfig struct {
 	// Units is how many there are; 0 is none, where packets take no time in them.
 	Units int `yaml:"units"`
-	// Send is how long a packet of a Send occupies a unit, in cycles of the core clock,
-	// as are the following ones: each packet of a longer request.
-	Send int64 `yaml:"send"`
-	// Write is what a packet of a Write takes.
-	Write int64 `yaml:"write"`
-	// Read is what the request of a Read takes.
-	Read int64 `yaml:"read"`
-	// Atomic is what an atomic operation's request takes.
-	Atomic int64 `yaml:"atomic"`
-	// Response is what a packet of a Read's response takes.
-	Response int64 `yaml:"response"`
-	// Ack is what an acknowledgement takes, an atomic's too.
-	Ack int64 `yaml:"ack"`
+	// Request is how long a packet of a request occupies a unit of the NIC that sends it, and one of the
+	// NIC that receives it, in cycles of the core clock, from 1. What the latter answers is made with it.
+	Request int64 `yaml:"request"`
+	// Answer is what an acknowledgement, an atomic's answer or a packet of a Read's response takes where it
+	// arrives, in cycles of the core clock, from 1.
+	Answer int64 `yaml:"answer"`
 }
 
-// cycles returns what a packet takes.
+// cycles returns what a received packet takes.
 func (c *UnitsConfig) cycles(op ib.Opcode) int64 {
 	switch o := op.Operation(); {
-	case o <= ib.SendOnlyImm.Operation(), o >= ib.SendLastInv.Operation():
-		return c.Send
-	case o <= ib.WriteOnlyImm.Operation():
-		return c.Write
-	case o == ib.ReadRequest.Operation():
-		return c.Read
-	case o <= ib.ReadResponseOnly.Operation():
-		return c.Response
-	case o == ib.CompareSwap.Operation(), o == ib.FetchAdd.Operation():
-		return c.Atomic
+	case o >= ib.SendLastInv.Operation(), o <= ib.ReadRequest.Operation(), o == ib.CompareSwap.Operation(), o == ib.FetchAdd.Operation():
+		return c.Request
 	}
-	return c.Ack
+	return c.Answer
 }
 
-// processingUnits are those of one kind. What they have done is accounted for as
+// processingUnits are the units of a NIC. What they have done is accounted for as
 // that of one stage with so many times the cycles.
+//
+// A request to send begins when a unit is free. Where received packets leave none free, requests take turns
+// with them: from one request's beginning to the next one's, as much time passes as two requests take
+// of all units. Then the packets that were received before it keep their time, and those that are
+// received after it make room for it.
 type processingUnits struct {
-	name   string
 	cfg    UnitsConfig
 	clock  Clock
-	taken  inflight // until when each is
+	taken  inflight   // until when each is
+	turn   units.Time // from when on a request may begin though none is free
 	busy   int64
-	held   int64 // cycles in which one waited for an element
 	served uint64
 	waits  unitWaits
 	watch  func(begin, end units.Time, why Stall)
@@ -62,32 +53,49 @@ func (u *processingUnits) setWatch(f func(begin, end units.Time, why Stall)) { u
 
 // unitWaits is how long packets waited before the units, summed over them.
 type unitWaits struct {
-	Units units.Time // for a unit
+	Units units.Time // received ones, for a unit
 	Queue units.Time // for the previous packet of their queue pair, in addition
 }
 
 // newUnits returns nil for none.
-func newUnits(name string, c UnitsConfig, clock Clock) *processingUnits {
+func newUnits(c UnitsConfig, clock Clock) *processingUnits {
 	if c.Units == 0 {
 		return nil
 	}
-	return &processingUnits{name: name, cfg: c, clock: clock, taken: newInflight(c.Units)}
+	return &processingUnits{cfg: c, clock: clock, taken: newInflight(c.Units)}
 }
 
-// serve processes a packet of a queue pair that is ready at t, and returns when it
-// is done. queue is when the queue pair's previous packet is done. A packet waits
+// free returns when a unit can take a request to send.
+func (u *processingUnits) free(t units.Time) units.Time {
+	return min(u.taken.free(t), max(t, u.turn))
+}
+
+// send works on a packet of a request of a queue pair that is ready at t, and returns when it
+// is done. queue is when the queue pair's previous request is done. A packet waits
 // for that outside the units, so packets of other queue pairs do not wait with it.
-func (u *processingUnits) serve(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
-	cycles := u.cfg.cycles(op)
+func (u *processingUnits) send(t units.Time, queue *units.Time) units.Time {
+	begin := u.free(t)
+	u.turn = begin + u.clock.Begin(2*u.cfg.Request)/units.Time(u.cfg.Units)
+	return u.work(t, begin, u.cfg.Request, queue)
+}
+
+// receive is send for a received packet; queue is of those that the queue pair receives.
+func (u *processingUnits) receive(t units.Time, op ib.Opcode, queue *units.Time) units.Time {
 	begin := u.taken.free(t)
+	u.waits.Units += begin - t
+	return u.work(t, begin, u.cfg.cycles(op), queue)
+}
+
+// work has a unit work from begin on.
+func (u *processingUnits) work(t, begin units.Time, cycles int64, queue *units.Time) units.Time {
 	end := u.clock.Begin(u.clock.CycleAfter(begin) + cycles)
-	u.taken.hold(end)
+	from := u.clock.CycleAfter(max(begin, u.taken.free(t)))
+	u.taken.hold(u.clock.Begin(from + cycles))
 	u.busy += cycles
 	u.served++
 	if u.watch != nil {
-		u.watch(u.clock.Begin(u.clock.CycleAfter(begin)), end, StallNone)
+		u.watch(u.clock.Begin(from), u.clock.Begin(from+cycles), StallNone)
 	}
-	u.waits.Units += begin - t
 	if q := u.clock.Begin(u.clock.CycleAfter(max(*queue, t)) + cycles); q > end {
 		u.waits.Queue += q - end
 		end = q
@@ -96,28 +104,11 @@ func (u *processingUnits) serve(t units.Time, op ib.Opcode, queue *units.Time) u
 	return end
 }
 
-// wait has a unit that has something at t do nothing for so long, and returns until when.
-func (u *processingUnits) wait(t, long units.Time) units.Time {
-	begin := u.clock.CycleAfter(u.taken.free(t))
-	end := u.clock.CycleAfter(u.clock.Begin(begin) + long)
-	u.taken.hold(u.clock.Begin(end))
-	u.held += end - begin
-	if u.watch != nil {
-		u.watch(u.clock.Begin(begin), u.clock.Begin(end), StallPCIe)
-	}
-	return u.clock.Begin(end)
-}
-
-// free returns when a unit can take something.
-func (u *processingUnits) free(t units.Time) units.Time { return u.taken.free(t) }
-
 // account reports where the cycles of all units until now went.
 func (u *processingUnits) account(now units.Time) Account {
 	elapsed := int64(0)
 	for _, until := range u.taken.until {
 		elapsed += u.clock.CycleAfter(max(now, until))
 	}
-	a := Account{Stage: u.name, Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy - u.held}
-	a.Stalled[StallPCIe] = u.held
-	return a
+	return Account{Stage: "units", Clock: u.clock, Parallel: u.cfg.Units, Served: u.served, Elapsed: elapsed, Busy: u.busy, Idle: elapsed - u.busy}
 }

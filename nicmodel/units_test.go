@@ -12,10 +12,10 @@ import (
 )
 
 func TestCyclesByOpcode(t *testing.T) {
-	c := UnitsConfig{Send: 1, Write: 2, Read: 3, Atomic: 4, Response: 5, Ack: 6}
+	c := UnitsConfig{Request: 1, Answer: 2}
 	for op, want := range map[ib.Opcode]int64{
-		ib.SendFirst: 1, ib.SendOnlyImm: 1, ib.SendLastInv: 1, ib.SendOnlyInv: 1, ib.WriteFirst: 2, ib.WriteOnlyImm: 2, ib.ReadRequest: 3,
-		ib.CompareSwap: 4, ib.FetchAdd: 4, ib.ReadResponseFirst: 5, ib.ReadResponseOnly: 5, ib.Acknowledge: 6, ib.AtomicAcknowledge: 6,
+		ib.SendFirst: 1, ib.SendOnlyImm: 1, ib.SendLastInv: 1, ib.SendOnlyInv: 1, ib.WriteFirst: 1, ib.WriteOnlyImm: 1, ib.ReadRequest: 1,
+		ib.CompareSwap: 1, ib.FetchAdd: 1, ib.ReadResponseFirst: 2, ib.ReadResponseOnly: 2, ib.Acknowledge: 2, ib.AtomicAcknowledge: 2,
 	} {
 		if got := c.cycles(op); got != want {
 			t.Errorf("%v: %d cycles, want %d", op, got, want)
@@ -24,7 +24,7 @@ func TestCyclesByOpcode(t *testing.T) {
 }
 
 func testUnits() UnitsConfig {
-	return UnitsConfig{Units: 4, Send: 100, Write: 100, Read: 150, Atomic: 150, Response: 100, Ack: 50}
+	return UnitsConfig{Units: 4, Request: 100, Answer: 50}
 }
 
 // writeRate returns how many WRITEs of 8 bytes so many queue pairs do in a
@@ -76,17 +76,13 @@ func writeRate(t *testing.T, cfg Config, pairs int) float64 {
 // One queue pair is worked on by one unit at a time, several by as many as there
 // are, and no more than that.
 func TestUnitsServeQueuePairsSideBySide(t *testing.T) {
-	cfg := preset(t, "cx6dx") // 1 GHz
-	cfg.TxUnits = testUnits()
-	for pairs, want := range map[int]float64{1: 10, 2: 20, 4: 40, 8: 40} {
-		if got := writeRate(t, cfg, pairs); math.Abs(got-want) > 0.06*want {
-			t.Errorf("%d queue pairs: %.1f WRITEs/us, want %.0f", pairs, got, want)
-		}
-	}
-	cfg.TxUnits, cfg.RxUnits = UnitsConfig{}, testUnits()
-	for pairs, want := range map[int]float64{1: 10, 8: 40} {
-		if got := writeRate(t, cfg, pairs); math.Abs(got-want) > 0.06*want {
-			t.Errorf("%d queue pairs, receiving: %.1f WRITEs/us, want %.0f", pairs, got, want)
+	cfg := preset(t, "cx6dx")
+	cfg.CoreClock = 1_000_000_000
+	cfg.Units = testUnits()
+	// The acknowledgements of 8 queue pairs take a third of the four units.
+	for pairs, want := range map[int]float64{1: 10, 2: 20, 8: 4 / 0.150} {
+		if got := writeRate(t, cfg, pairs); math.Abs(got-want) > 0.07*want {
+			t.Errorf("%d queue pairs: %.1f WRITEs/us, want %.1f", pairs, got, want)
 		}
 	}
 }
@@ -94,8 +90,8 @@ func TestUnitsServeQueuePairsSideBySide(t *testing.T) {
 // What the units are waited for is a stall of the scheduler.
 func TestUnitsStallTheScheduler(t *testing.T) {
 	cfg := preset(t, "cx6dx")
-	cfg.TxUnits = testUnits()
-	cfg.TxUnits.Units = 1
+	cfg.Units = testUnits()
+	cfg.Units.Units = 1
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	for range 2 {
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
@@ -111,21 +107,53 @@ func TestUnitsStallTheScheduler(t *testing.T) {
 	if stalled < 50 || stalled > 100 {
 		t.Errorf("the scheduler stalled %d cycles for the one unit, which takes 100", stalled)
 	}
-	if tx, rx := b.nics[0].scheduler.units, b.nics[0].receiver.units; tx == nil || rx != nil || tx.account(b.e.Now()).Busy != 200 {
-		t.Errorf("units %+v, %+v", tx, rx)
+	if a := b.nics[0].receiver.units.account(b.e.Now()); a.Busy != 2*100+2*50 {
+		t.Errorf("%+v, want two requests and two acknowledgements", a)
+	}
+}
+
+// Requests to send take turns with received packets, and all of it together takes what it takes.
+func TestUnitsTakeTurns(t *testing.T) {
+	const ns = units.Nanosecond
+	u := newUnits(UnitsConfig{Units: 2, Request: 100, Answer: 50}, 1_000_000_000)
+	pairs := make([]units.Time, 20)
+	for i := range 10 { // five rounds of both units
+		if got, want := u.receive(0, ib.WriteOnly, &pairs[i]), units.Time(i/2+1)*100*ns; got != want {
+			t.Errorf("packet %d is done at %v, want %v", i, got, want)
+		}
+	}
+	// Half of the units' time is for requests, so that one begins each 100 ns.
+	for i := range 4 {
+		at := units.Time(i) * 100 * ns
+		if got := u.free(at); got != at {
+			t.Errorf("request %d begins at %v, want %v", i, got, at)
+		}
+		if got := u.send(at, &pairs[10+i]); got != at+100*ns {
+			t.Errorf("request %d is done at %v", i, got)
+		}
+		if got := u.free(at); got != at+100*ns {
+			t.Errorf("after request %d the next one begins at %v", i, got)
+		}
+	}
+	// What is received later makes room: 14 packets took 700 ns of both units.
+	if got := u.receive(0, ib.Acknowledge, &pairs[14]); got != 750*ns {
+		t.Errorf("a late packet is done at %v, want 750 ns", got)
+	}
+	if a := u.account(750 * ns); a.Busy != 1450 || a.Idle != 50 {
+		t.Errorf("%+v", a)
 	}
 }
 
 // A packet that waits for its queue pair keeps no unit from others.
 func TestAQueueDoesNotBlockUnits(t *testing.T) {
-	u := newUnits("u", testUnits(), 1_000_000_000)
+	u := newUnits(testUnits(), 1_000_000_000)
 	var a, b units.Time
 	for i := range 4 {
-		if got, want := u.serve(0, ib.WriteOnly, &a), units.Time(i+1)*100*units.Nanosecond; got != want {
+		if got, want := u.receive(0, ib.WriteOnly, &a), units.Time(i+1)*100*units.Nanosecond; got != want {
 			t.Errorf("packet %d of one queue is done at %v, want %v", i, got, want)
 		}
 	}
-	if got := u.serve(100*units.Nanosecond, ib.WriteOnly, &b); got != 200*units.Nanosecond {
+	if got := u.receive(100*units.Nanosecond, ib.WriteOnly, &b); got != 200*units.Nanosecond {
 		t.Errorf("another's is done at %v", got)
 	}
 	if w := u.waits; w.Units != 0 || w.Queue != 600*units.Nanosecond {
@@ -134,14 +162,15 @@ func TestAQueueDoesNotBlockUnits(t *testing.T) {
 }
 
 // Atomics at one address go one after the other, at several side by side, and the
-// sum comes out right.
+// sum comes out right. Those whose addresses differ only above the bits that choose the lock
+// go one after the other too.
 func TestAtomicsLockByAddress(t *testing.T) {
-	rate := func(words int) float64 {
+	rate := func(words, stride int) float64 {
 		cfg := preset(t, "cx6dx")
 		cfg.Atomics = AtomicsConfig{InFlight: 4, Locks: 64, Cycles: 2}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		const pairs, each = 8, 60
-		buf := make([]byte, 64)
+		buf := make([]byte, 512)
 		var ends []end
 		var r Region
 		for p := range pairs {
@@ -150,7 +179,7 @@ func TestAtomicsLockByAddress(t *testing.T) {
 			l := x.region(t, make([]byte, 8))
 			var wrs []WR
 			for range each {
-				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*8), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
+				wrs = append(wrs, WR{Request: rc.Request{Op: ib.WRAtomicFetchAndAdd, Length: 8, RemoteAddr: r.Addr + uint64(p%words*stride), RKey: r.Key, Swap: 1, Signaled: true}, SGL: []SGE{{l.Addr, 8, l.Key}}})
 			}
 			b.post(x, wrs...)
 			ends = append(ends, x)
@@ -167,16 +196,28 @@ func TestAtomicsLockByAddress(t *testing.T) {
 		}
 		sum := 0
 		for i := range words {
-			sum += int(buf[i*8]) + int(buf[i*8+1])<<8
+			sum += int(buf[i*stride]) + int(buf[i*stride+1])<<8
 		}
 		if sum != pairs*each {
 			t.Errorf("%d words: %d was added, want %d", words, sum, pairs*each)
 		}
 		return pairs * each / (float64(last) / float64(units.Microsecond))
 	}
-	one, two, eight := rate(1), rate(2), rate(8)
+	one, two, eight := rate(1, 8), rate(2, 8), rate(8, 8)
 	if one < 1.6 || one > 1.9 || math.Abs(two/one-2) > 0.15 || math.Abs(eight/one-4) > 0.5 {
 		t.Errorf("%.2f, %.2f and %.2f atomics/us at one, two and eight words, four at a time", one, two, eight)
+	}
+	if apart := rate(8, 64); math.Abs(apart/one-1) > 0.15 {
+		t.Errorf("%.2f atomics/us at eight words that share a lock, %.2f at one", apart, one)
+	}
+}
+
+// Every preset has an atomics unit.
+func TestPresetsHaveAtomics(t *testing.T) {
+	for _, name := range Presets() {
+		if c := preset(t, name); c.Atomics.InFlight < 1 || c.Atomics.Locks != 4096 {
+			t.Errorf("%s: %+v", name, c.Atomics)
+		}
 	}
 }
 
@@ -248,9 +289,9 @@ func TestStagedPresetsRunWithoutAllocations(t *testing.T) {
 
 func TestUnitConfigErrors(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		"tx_units.units": func(c *Config) { c.TxUnits.Units = -1 }, "rx_units.ack is 0": func(c *Config) { c.RxUnits.Ack = 0 },
+		"units.units": func(c *Config) { c.Units.Units = -1 }, "units is 16": func(c *Config) { c.Units.Answer = 0 },
 		"in_flight": func(c *Config) { c.Atomics.InFlight = -1 }, "locks": func(c *Config) { c.Atomics.Locks = 3 },
-		"atomics.cycles": func(c *Config) { c.Atomics.Cycles = -1 }, "wqe_cache": func(c *Config) { c.WQECache = -1 },
+		"atomics.cycles": func(c *Config) { c.Atomics.Cycles = -1 },
 	} {
 		c := preset(t, "connectib")
 		spoil(&c)

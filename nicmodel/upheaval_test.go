@@ -230,14 +230,13 @@ func TestUpheaval(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := preset(t, rapid.SampledFrom([]string{"cx6dx", "connectib", "timely10g"}).Draw(rt, "nic"))
 		pick := func(name string, v ...int) int { return rapid.SampledFrom(v).Draw(rt, name) }
-		cfg.WQEPrefetch, cfg.WQEFetch, cfg.WQECache = pick("wqe_prefetch", 0, 1, 3), pick("wqe_fetch", 0, 1, 2), pick("wqe_cache", 0, 1, 20)
+		cfg.WQEPrefetch, cfg.WQEFetch = pick("wqe_prefetch", 0, 1, 3), pick("wqe_fetch", 0, 1, 2)
 		cfg.Receives.Prefetch = pick("receives", 0, 1, 4, 16)
 		cfg.Receives.Batch = min(cfg.Receives.Prefetch, pick("batch", 1, 3))
 		if cfg.Compression.MaxNum = pick("session", 0, 2, 16); cfg.Compression.MaxNum > 0 {
 			cfg.Compression.Timeout = 2 * units.Microsecond
 		}
-		cfg.Contexts.Entries, cfg.Contexts.Fetches = pick("contexts", 0, 1, 3), pick("fetches", 0, 1, 8)
-		cfg.Translation.Keys, cfg.Translation.Lines = pick("keys", 0, 1, 4), pick("lines", 0, 1, 16)
+		cfg.State = drawState(rt)
 		cfg.BlueFlameBusy = rapid.Bool().Draw(rt, "blueflame")
 		if rapid.Bool().Draw(rt, "iommu") {
 			cfg.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 2}

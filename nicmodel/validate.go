@@ -2,7 +2,6 @@ package nicmodel
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"
@@ -35,8 +34,8 @@ func (c *Config) Validate() error {
 		return err
 	}
 	return errors.Join(
-		c.PCIe.rules(), c.TxUnits.rules("tx_units"), c.RxUnits.rules("rx_units"), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
-		c.Compression.rules(), c.Limiter.rules(), c.Contexts.rules(), c.Translation.rules())
+		c.PCIe.rules(), c.Units.rules(), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
+		c.Compression.rules(), c.Limiter.rules(), c.State.rules(), c.Translation.rules())
 }
 
 func (c *PCIeConfig) validate() error {
@@ -57,7 +56,7 @@ func bad(key string, v any, want string, args ...any) error {
 
 // ranges holds each parameter against its range, which it has whatever the others are.
 func (c *Config) ranges() []error {
-	return slices.Concat(c.PCIe.ranges(), []error{
+	return append(c.PCIe.ranges(),
 		in("core_clock", c.CoreClock, 1e6, 1e12, ""),
 		in("doorbell_cycles", c.DoorbellCycles, 0, mostCycles, ""),
 		in("wqe_cycles", c.WQECycles, 0, mostCycles, ""),
@@ -72,7 +71,6 @@ func (c *Config) ranges() []error {
 		in("max_inline", c.MaxInline, 0, boundary, ""),
 		in("wqe_fetch", c.WQEFetch, 0, mostSlots, "all"),
 		in("wqe_prefetch", c.WQEPrefetch, 0, mostSlots, "all"),
-		in("wqe_cache", c.WQECache, 0, mostEntries, "all"),
 		in("atomics.in_flight", c.Atomics.InFlight, 0, mostSlots, "no unit"),
 		in("atomics.cycles", c.Atomics.Cycles, 0, mostCycles, ""),
 		in("receive_buffer.bytes", c.ReceiveBuffer.Bytes, leastBuffer, mostBuffer, "no limit"),
@@ -88,12 +86,10 @@ func (c *Config) ranges() []error {
 		in("limiter.tick", c.Limiter.Tick, 0, units.Millisecond, ""),
 		in("limiter.burst", c.Limiter.Burst, 0, 1<<32-1, ""),
 		in("interrupt.latency", c.Interrupt.Latency, 0, units.Second, ""),
-		in("contexts.entries", c.Contexts.Entries, 0, mostEntries, ""),
-		in("contexts.bytes", c.Contexts.Bytes, 0, boundary, ""),
-		in("contexts.fetches", c.Contexts.Fetches, 0, mostSlots, ""),
-		in("translation.keys", c.Translation.Keys, 0, mostEntries, ""),
-		in("translation.lines", c.Translation.Lines, 0, mostEntries, ""),
-		in("translation.fetches", c.Translation.Fetches, 0, mostSlots, ""),
+		in("state.bytes", c.State.Bytes, cacheLine, mostBuffer, "no limit"),
+		in("state.ways", c.State.Ways, 0, 64, ""),
+		in("state.fetches", c.State.Fetches, 0, mostSlots, "no limit"),
+		in("state.context", c.State.Context, 1, boundary, ""),
 		in("counter.hz", c.Counter.Hz, 1, 1e12, ""),
 		in("counter.ppb", c.Counter.PPB, -1e8, 1e8, ""),
 		in("counter.bits", c.Counter.Bits, 8, 63, ""),
@@ -101,19 +97,10 @@ func (c *Config) ranges() []error {
 		in("max_sge", c.MaxSGE, 1, 256, ""),
 		in("max_rd_atomic", c.MaxRdAtomic, 1, 255, ""),
 		in("max_qp_wr", c.MaxQPWR, 1, 1<<16, ""),
-	}, c.TxUnits.ranges("tx_units"), c.RxUnits.ranges("rx_units"))
-}
-
-func (c *UnitsConfig) ranges(name string) []error {
-	return []error{
-		in(name+".units", c.Units, 0, 1<<12, "none"),
-		in(name+".send", c.Send, 0, mostCycles, ""),
-		in(name+".write", c.Write, 0, mostCycles, ""),
-		in(name+".read", c.Read, 0, mostCycles, ""),
-		in(name+".atomic", c.Atomic, 0, mostCycles, ""),
-		in(name+".response", c.Response, 0, mostCycles, ""),
-		in(name+".ack", c.Ack, 0, mostCycles, ""),
-	}
+		in("units.units", c.Units.Units, 0, 1<<12, "none"),
+		in("units.request", c.Units.Request, 0, mostCycles, ""),
+		in("units.answer", c.Units.Answer, 0, mostCycles, ""),
+	)
 }
 
 func (c *PCIeConfig) ranges() []error {
@@ -173,20 +160,11 @@ func (c *PCIeConfig) rules() error {
 	return errors.Join(errs...)
 }
 
-func (c *UnitsConfig) rules(name string) error {
-	if c.Units == 0 {
-		return nil
+func (c *UnitsConfig) rules() error {
+	if c.Units > 0 && (c.Request < 1 || c.Answer < 1) {
+		return bad("units", c.Units, "choose 1 to %d cycles for units.request and units.answer, or no units", mostCycles)
 	}
-	var errs []error
-	for _, x := range []struct {
-		key    string
-		cycles int64
-	}{{"send", c.Send}, {"write", c.Write}, {"read", c.Read}, {"atomic", c.Atomic}, {"response", c.Response}, {"ack", c.Ack}} {
-		if x.cycles < 1 {
-			errs = append(errs, bad(name+"."+x.key, x.cycles, "choose 1 to %d cycles, or 0 for %s.units", mostCycles, name))
-		}
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (c *AtomicsConfig) rules() error {
@@ -235,9 +213,9 @@ func (c *LimiterConfig) rules() error {
 	return nil
 }
 
-func (c *ContextsConfig) rules() error {
-	if c.Entries > 0 && c.Bytes == 0 {
-		return bad("contexts.bytes", c.Bytes, "choose 1 to %d, or 0 for contexts.entries", boundary)
+func (c *StateConfig) rules() error {
+	if least := max(c.Ways, 1) * cacheLine; c.Bytes > 0 && (c.Ways < 1 || c.Bytes < units.Bytes(least)) {
+		return bad("state.ways", c.Ways, "choose 1 to 64, each of %d of state.bytes, %d, or 0 for state.bytes", cacheLine, c.Bytes)
 	}
 	return nil
 }

@@ -16,11 +16,8 @@ type Wait struct {
 // the parts that the NIC has.
 func (n *NIC) Waits(now units.Time) []Wait {
 	all := n.scheduler.holdWaits(now)
-	if u := n.scheduler.units; u != nil {
-		all = append(all, Wait{u.name, "a unit", u.waits.Units, true}, Wait{u.name, "the packet before of the queue pair", u.waits.Queue, false})
-	}
 	if u := n.receiver.units; u != nil {
-		all = append(all, Wait{u.name, "a unit", u.waits.Units, true}, Wait{u.name, "the packet before of the queue pair", u.waits.Queue, false})
+		all = append(all, Wait{"units", "a unit", u.waits.Units, true}, Wait{"units", "the packet before of the queue pair", u.waits.Queue, false})
 	}
 	if n.cfg.Receives.Prefetch > 0 {
 		all = append(all, Wait{"receives", "a receive over PCIe", n.receives.waited, false})
@@ -28,9 +25,9 @@ func (n *NIC) Waits(now units.Time) []Wait {
 	if n.atomics.InFlight > 0 {
 		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit, true}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock, true})
 	}
-	for _, c := range n.icms() {
-		if c.capacity > 0 {
-			all = append(all, Wait{c.name, "an entry in host memory", c.waited, false})
+	if n.cfg.State.Bytes > 0 {
+		for i, u := range n.state.uses {
+			all = append(all, Wait{entryKinds[i].name, "an entry in host memory", u.waited, false})
 		}
 	}
 	p := n.pcie
@@ -61,17 +58,13 @@ type CacheUse struct {
 	Hits, Misses uint64
 }
 
-// Caches reports the use until now of the caches that the NIC has. Those of contexts, of
-// memory keys and of translations are not looked up, and so count nothing, as long as
-// all that there is has been in them.
+// Caches reports the use until now of the caches that the NIC has. The memory on the
+// chip is not looked up, and so counts nothing, as long as all that there is fits.
 func (n *NIC) Caches() []CacheUse {
 	var all []CacheUse
-	if n.elements.cache != nil {
-		all = append(all, n.elements.looked)
-	}
-	for _, c := range n.icms() {
-		if c.capacity > 0 {
-			all = append(all, CacheUse{c.name, c.hits, c.misses})
+	if n.cfg.State.Bytes > 0 {
+		for i, u := range n.state.uses {
+			all = append(all, CacheUse{entryKinds[i].name, u.hits, u.misses})
 		}
 	}
 	if m := n.pcie.mmu; m != nil {

@@ -84,7 +84,7 @@ func TestReducedLatencies(t *testing.T) {
 		// The receiver's pipeline, 50 ns, and five cycles of 2 ns; three cycles for
 		// the completion, 88 bytes at 57.88 Gbps and 250 ns until they are seen.
 		{Send: 70 * units.Nanosecond, Receive: 60 * units.Nanosecond, Completion: 6*units.Nanosecond + 12164 + 250*units.Nanosecond},
-		{Send: units.Microsecond, Receive: 100 * units.Nanosecond, Completion: 0},
+		{Send: units.Microsecond, Receive: 116_278, Completion: 0},
 	} {
 		sys := s.Systems[i]
 		got := sys.ReducedLatencies()

@@ -266,6 +266,9 @@ type NIC struct {
 	// The NIC's stages and their costs; `sluice list` names the presets. Its line
 	// rate is that of the host's link.
 	Preset string `yaml:"preset" eg:"cx7"`
+	// The host's processors by generation, which have their PCIe's generation, latency and credits, in place of
+	// those of the preset; docs/nic.md has the table.
+	Host string `yaml:"host" eg:"icelake"`
 	// Parameters of the preset that are other than it has them, below.
 	With With `yaml:"with" eg:"{pcie: {rate: gen3x8}, wqe_fetch: 4}"`
 	// Where the rate engine runs: `host` is a plain NIC under the pacing shim,

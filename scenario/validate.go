@@ -280,7 +280,16 @@ func (sys *System) checkNIC(d *tree.Document, at func(string) string) {
 	c, err := nicmodel.Preset(n.Preset)
 	if err != nil {
 		d.Fail(at("nic.preset"), "%v", err)
-	} else if n.With.check(d, at, &c) {
+	}
+	if n.Host != "" {
+		h, err := nicmodel.HostOf(n.Host)
+		if err != nil {
+			d.Fail(at("nic.host"), "%v", err)
+			return
+		}
+		c.PCIe.OnHost(h)
+	}
+	if err == nil && n.With.check(d, at, &c) {
 		sys.nic = &c
 	}
 	if n.Model != ModelStaged && n.Model != ModelReduced {

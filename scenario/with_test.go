@@ -33,6 +33,34 @@ func TestWithHasEveryParameter(t *testing.T) {
 	}
 }
 
+// A host's link and latency are in place of the preset's; what the scenario says goes before both.
+func TestNICHost(t *testing.T) {
+	text := strings.Replace(small, "nic:\n", "nic:\n  preset: cx7\n  host: icelake\n  with: {pcie: {tags: 64}}\n", 1)
+	s, err := Parse("small.yaml", []byte(text), "systems[B].override.nic.with.pcie.read_latency=700ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := nicmodel.Preset("cx7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := nicmodel.HostOf("icelake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.PCIe.OnHost(h)
+	want.PCIe.Tags = 64
+	for i, latency := range []units.Time{h.ReadLatency, 700 * units.Nanosecond} {
+		want.PCIe.ReadLatency = latency
+		if diff := cmp.Diff(want, s.Systems[i].NICConfig()); diff != "" {
+			t.Errorf("system %d: %s", i, diff)
+		}
+	}
+	if _, err := Parse("small.yaml", []byte(text), "nic.host=pentium"); err == nil || !strings.Contains(err.Error(), `nic.host: no host is called "pentium": take one of `) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestWith(t *testing.T) {
 	text := strings.Replace(small, "nic:\n", "nic:\n  preset: cx5\n  with: {core_clock: 650.5MHz, pcie: {rate: gen3x8, headers: kalia, iommu: {entries: 64, page_size: 4096, miss: 330ns}}, wqe_fetch: 4}\n", 1)
 	s, err := Parse("small.yaml", []byte(text), "systems[B].override.nic.with.pcie.iommu.entries=8", "systems[B].override.nic.with.framing=infiniband", "systems[B].override.nic.preset=cx7")
@@ -82,11 +110,11 @@ func TestWithErrors(t *testing.T) {
 		{"nic.with.pcie.rate=gen6x8", `nic.with.pcie.rate: "gen6x8" is no PCIe link`},
 		{"nic.with.pcie.rate=1kbps", "nic.with.pcie.rate: is 1Kbps: choose 1Mbps to 100Tbps"},
 		{"nic.with.pcie.tags=-1", "nic.with.pcie.tags: is -1"},
-		{"nic.with.wqe_cache=-1", "nic.with.wqe_cache: is -1: choose 1 to 16777216, or 0 for all"},
+		{"nic.with.state.fetches=-1", "nic.with.state.fetches: is -1: choose 1 to 65536, or 0 for no limit"},
 		{"nic.with.core_clock=5", `nic.with.core_clock: "5" is no clock rate: write it with its unit, such as 500MHz`},
 		{"nic.with.pcie.headers=mine", `nic.with.pcie.headers: unknown value "mine", expected pcie-bench or kalia`},
 		{"nic.with.pcie.read_latency=530", "nic.with.pcie.read_latency: "},
-		{"nic.with.tx_units={units: 4, write: 1, read: 1, atomic: 1, response: 1, ack: 1}", "nic.with: tx_units.send is 0: choose 1 to 1048576 cycles, or 0 for tx_units.units"},
+		{"nic.with.units={units: 4, answer: 1}", "nic.with.units: is 4: choose 1 to 1048576 cycles for units.request and units.answer, or no units"},
 		{"nic.with.pcie={tags: 1, posted_credits: -1}", "nic.with.pcie.posted_credits: is -1: choose 1 to 65536, or 0 for no limit"},
 		{"nic.with.limiter={min_rate: 1Gbps, max_rate: 1Mbps}", "nic.with.limiter.max_rate: is 1Mbps: choose at least limiter.min_rate, 1Gbps"},
 		{"nic.with=[]", "nic.with: expected a mapping (key: value), got a list"},

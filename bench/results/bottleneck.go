@@ -292,8 +292,8 @@ func stageName(stage string) string {
 	switch stage {
 	case "mac":
 		return "the wire"
-	case "tx_units", "rx_units":
-		return "the processing units (" + stage + ")"
+	case "units":
+		return "the processing units"
 	case "atomics":
 		return "the atomics unit"
 	}

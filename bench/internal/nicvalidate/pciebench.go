@@ -75,14 +75,17 @@ func scanned(text, format string, into ...any) bool {
 	return err == nil
 }
 
-// bdw is what the Broadwell host adds to nfp6000. Its cache has 25600 KiB (the machine's
-// cpuinfo); a device's writes may use 2 ways of 20, Intel's default. The added latency
+// bdw is what the Broadwell host adds to nfp6000. The added latency
 // of memory is fitted to PB5, the other socket to PB7, the IO-TLB to PB10 and its
 // walkers to PB12. The root complex takes 64 writes, an estimate: more than are sent
 // during a walk.
 func (c *pbTest) bdw() nicmodel.PCIeConfig {
 	p := nfp6000()
-	p.HostCache = nicmodel.HostCacheConfig{Size: 25600 << 10, Writes: 2560 << 10, Miss: 53 * units.Nanosecond}
+	h, err := nicmodel.HostOf("broadwell")
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	p.HostCache = h.Cache
 	if c.remote {
 		p.SocketLatency = 53 * units.Nanosecond
 	}

@@ -18,7 +18,7 @@ const (
 )
 
 // order is that of the columns.
-var order = []string{"timely10g", "cx3", "connectib", "cx4lx", "cx5", "cx6dx", "cx7"}
+var order = []string{"timely10g", "cx3", "connectib", "cx4lx", "cx5", "cx6", "cx6ib", "cx6dx", "cx7"}
 
 func main() {
 	if err := write(page); err != nil {
@@ -95,7 +95,33 @@ func table() (string, error) {
 		}
 	}
 	fmt.Fprintf(&b, "\nNo preset sets %s.\n", strings.Join(unset, ", "))
+	if err := hostTable(&b); err != nil {
+		return "", err
+	}
 	return b.String(), nil
+}
+
+// hostTable is of the hosts, by their PCIe.
+func hostTable(b *strings.Builder) error {
+	b.WriteString("\nHosts (`nic.host`):\n\n| host | processor | PCIe | `read_latency` | posted lines | last-level cache | of it for a device's writes | memory later by | source |\n|---|---|---|---|---|---|---|---|---|\n")
+	names := nicmodel.Hosts()
+	for _, generation := range []int{3, 4, 5} {
+		for _, name := range names {
+			h, err := nicmodel.HostOf(name)
+			if err != nil {
+				return err
+			}
+			if h.Generation != generation {
+				continue
+			}
+			writes, miss := fmt.Sprint(h.Cache.Writes>>10, " KiB"), fmt.Sprint(h.Cache.Miss)
+			if h.Cache.Writes == 0 {
+				writes, miss = "none", "-"
+			}
+			fmt.Fprintf(b, "| `%s` | %s | %d.0 | %v | %d | %d KiB | %s | %s | %s |\n", name, h.Processor, h.Generation, h.ReadLatency, h.PostedLines, h.Cache.Size>>10, writes, miss, h.Source)
+		}
+	}
+	return nil
 }
 
 // leaves visits the parameters of a structure by their names in scenarios.

@@ -177,7 +177,7 @@ func byKey(text string, keys []scenario.Key) string {
 
 // names lists what there is to name.
 func (g *generator) names() {
-	g.b.WriteString("## Names\n\nNIC presets (`nic.preset`): " + quoted(nicmodel.Presets()) + ".\n\nSize distributions (`sizes`):\n\n| name | flows | mean | source |\n|---|---|---|---|\n")
+	g.b.WriteString("## Names\n\nNIC presets (`nic.preset`): " + quoted(nicmodel.Presets()) + ".\n\nHosts (`nic.host`): " + quoted(nicmodel.Hosts()) + ".\n\nSize distributions (`sizes`):\n\n| name | flows | mean | source |\n|---|---|---|---|\n")
 	for _, d := range workload.Distributions() {
 		fmt.Fprintf(&g.b, "| `%s` | %s | %.1f KB | %s |\n", d.Name, capital(d.Summary), d.Mean()/1000, d.Source)
 	}

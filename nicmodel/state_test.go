@@ -13,11 +13,13 @@ import (
 	"github.com/sluice-rdma/sluice/units"
 )
 
-// drawCaches makes the caches of what lies in host memory as small as can be, or takes
-// their limits off.
-func drawCaches(r *rapid.T, c *Config) {
-	c.Contexts = ContextsConfig{Entries: rapid.IntRange(0, 3).Draw(r, "contexts"), Bytes: rapid.SampledFrom([]int{64, 200, 256}).Draw(r, "context bytes"), Fetches: rapid.IntRange(0, 3).Draw(r, "context fetches")}
-	c.Translation = TranslationConfig{Keys: rapid.IntRange(0, 3).Draw(r, "keys"), Lines: rapid.IntRange(0, 3).Draw(r, "lines"), Fetches: rapid.IntRange(0, 3).Draw(r, "translation fetches")}
+// drawState makes the memory on the chip as small as can be, or takes its limit off.
+func drawState(r *rapid.T) StateConfig {
+	ways := rapid.IntRange(1, 4).Draw(r, "ways")
+	return StateConfig{
+		Bytes: units.Bytes(rapid.SampledFrom([]int{0, 1, 2, 8, 64}).Draw(r, "sets") * ways * cacheLine), Ways: ways,
+		Fetches: rapid.IntRange(0, 3).Draw(r, "fetches"), Context: rapid.SampledFrom([]int{64, 200, 256}).Draw(r, "context bytes"),
+	}
 }
 
 // cacheUse returns how a cache was used.
@@ -36,13 +38,14 @@ func perRequest(n *NIC, why Purpose) float64 {
 }
 
 // Small writes over more and more queue pairs: as long as their contexts fit, the rate
-// does not change and nothing crosses PCIe for them; past that one is read and another
-// written back for each request or more often, and the rate falls to what these reads allow.
+// does not change and nothing crosses PCIe for them; past that they are read and
+// written back, and the rate falls to what these reads allow.
 func TestContextsThatDoNotFit(t *testing.T) {
+	// Of 160 KiB the contexts of 64 queue pairs take 16, their keys 4, pages 128, and elements 8.
 	const room, bytes, stop = 64, 256, 200 * units.Microsecond
 	run := func(pairs int) (rate, traffic float64, b *bed) {
 		cfg := preset(t, "cx6dx")
-		cfg.Contexts = ContextsConfig{Entries: room, Bytes: bytes, Fetches: 4}
+		cfg.State = StateConfig{Bytes: 160 * units.KiB, Ways: 8, Fetches: 4, Context: bytes}
 		b = newBed(t, 2, 100*units.Gbps, cfg, nil)
 		for range pairs {
 			b.drive(pairLoad{to: 1, op: ib.WRRDMAWrite, size: 8, inline: true, window: 2, batch: 1, spread: 1}, stop)
@@ -52,30 +55,33 @@ func TestContextsThatDoNotFit(t *testing.T) {
 		return float64(n.Stats().Requests) / stop.Seconds() / 1e6, perRequest(n, ForContext), b
 	}
 	fits, none, _ := run(room)
-	over, some, b := run(4 * room)
-	t.Logf("%d queue pairs: %.1f M/s, %.0f bytes of contexts a request; %d: %.1f M/s, %.0f bytes", room, fits, none, 4*room, over, some)
+	over, some, b := run(16 * room)
+	t.Logf("%d queue pairs: %.1f M/s, %.0f bytes of contexts a request; %d: %.1f M/s, %.0f bytes", room, fits, none, 16*room, over, some)
 	if none != 0 {
 		t.Errorf("%v bytes of contexts a request though all fit", none)
 	}
-	if some < 2*bytes {
-		t.Errorf("%v bytes of contexts a request, want a read and a write of %d at least", some, bytes)
+	if some < bytes {
+		t.Errorf("%v bytes of contexts a request, want %d at least, read and written back", some, bytes)
 	}
 	if over > fits/2 {
 		t.Errorf("%.1f M/s with contexts that do not fit, %.1f with those that do: want less than half", over, fits)
 	}
 	n := b.nics[0]
-	u := cacheUse(n, "contexts")
-	p := n.cfg.PCIe
+	misses := uint64(0)
+	for _, u := range n.state.uses {
+		misses += u.misses
+	}
 	// As many are read at a time as may be, from the first doorbells on; those that packets
-	// before the wire wait for are counted, and are read later.
-	if got, want := float64(u.Misses)/slices.Max(n.contexts.fetches.until).Seconds(), 4/n.pcie.alone(bytes).Seconds(); got < 0.9*want || got > 1.1*want {
-		t.Errorf("%.2f M contexts read a second, want %.2f", got/1e6, want/1e6)
+	// before the wire wait for are counted, and are read later. Most are contexts.
+	if got, want := float64(misses)/slices.Max(n.state.fetches.until).Seconds(), 4/n.pcie.alone(bytes).Seconds(); got < 0.9*want || got > 1.15*want {
+		t.Errorf("%.2f M entries read a second, want %.2f", got/1e6, want/1e6)
 	}
-	if reads, want := n.pcie.bytes(Downstream, ForContext), units.Bytes(u.Misses)*units.Bytes(bytes+p.completions(0, bytes)*p.Headers.completion()); reads != want {
-		t.Errorf("%d bytes read, want %d for %d misses", reads, want, u.Misses)
-	}
-	if w := n.pcie.Traffic(Upstream, MemWr, ForContext); w.Packets < u.Misses-room || w.Packets > u.Misses {
-		t.Errorf("%d written back, %d read", w.Packets, u.Misses)
+	// Lines of contexts that are read change, so that they are written back.
+	header := n.cfg.PCIe.Headers
+	reads, writes := n.pcie.Traffic(Downstream, CplD, ForContext), n.pcie.Traffic(Upstream, MemWr, ForContext)
+	read, back := reads.Bytes-units.Bytes(int(reads.Packets)*header.completion()), writes.Bytes-units.Bytes(int(writes.Packets)*header.request())
+	if back > read+160*units.KiB || back < read-160*units.KiB {
+		t.Errorf("%d bytes written back, %d read", back, read)
 	}
 	stalled := int64(0)
 	for _, a := range n.Accounts(b.e.Now()) {
@@ -113,12 +119,12 @@ func (b *bed) scatter(regions []Region, x end, from Region, pages, page uint64, 
 }
 
 // Writes of 64 bytes all over a memory: the responder's translations fit, or do not, or do
-// with huge pages; and likewise the keys of many regions.
+// with huge pages; and so do the keys of many regions.
 func TestTranslationsThatDoNotFit(t *testing.T) {
-	const lines, keys = 16, 32
+	const lines, keys = 128, 128
 	run := func(regions int, pages uint64, flags ib.AccessFlags) (rate float64, traffic units.Bytes) {
 		cfg := preset(t, "cx6dx")
-		cfg.Contexts, cfg.Translation = ContextsConfig{}, TranslationConfig{Keys: keys, Lines: lines, Fetches: 2}
+		cfg.State = StateConfig{Bytes: 24 * units.KiB, Ways: 8, Fetches: 2, Context: 256}
 		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
 		var all []Region
@@ -135,10 +141,10 @@ func TestTranslationsThatDoNotFit(t *testing.T) {
 	fits, none := run(1, 8*lines, 0)
 	over, some := run(1, 64*lines, 0)
 	huge, noneHuge := run(1, 64*lines, ib.AccessHugeTLB)
-	few, noneFew := run(lines, 8, 0)
-	many, someMany := run(4*keys, 1, ib.AccessHugeTLB)
+	few, noneFew := run(keys, 8, 0)
+	many, someMany := run(8*keys, 1, ib.AccessHugeTLB)
 	t.Logf("%d pages %.1f M/s, %d bytes; %d pages %.1f M/s, %d bytes; as huge pages %.1f M/s; %d regions %.1f M/s; %d regions %.1f M/s, %d bytes",
-		8*lines, fits, none, 64*lines, over, some, huge, lines, few, 4*keys, many, someMany)
+		8*lines, fits, none, 64*lines, over, some, huge, keys, few, 8*keys, many, someMany)
 	if none != 0 || noneHuge != 0 || noneFew != 0 {
 		t.Errorf("%d, %d and %d bytes of translations though all fit", none, noneHuge, noneFew)
 	}
@@ -208,11 +214,11 @@ func mixedTraffic(t *testing.T, cfg Config, pairs []int64, ops int) (memories []
 func TestCachesChangeNoBytes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		cfg := preset(t, rapid.SampledFrom(Presets()).Draw(r, "preset"))
-		cfg.Contexts, cfg.Translation = ContextsConfig{}, TranslationConfig{}
+		cfg.State.Bytes = 0
 		pairs := rapid.SliceOfN(rapid.Int64Range(1, 1<<40), 1, 5).Draw(r, "pairs")
 		ops := rapid.IntRange(1, 30).Draw(r, "ops")
 		want, _, bad := mixedTraffic(t, cfg, pairs, ops)
-		drawCaches(r, &cfg)
+		cfg.State = drawState(r)
 		got, seen, failed := mixedTraffic(t, cfg, pairs, ops)
 		if bad || failed || seen != len(pairs)*ops {
 			r.Fatalf("%d of %d completions; failures or retransmissions: %v, without caches %v", seen, len(pairs)*ops, failed, bad)
@@ -227,7 +233,7 @@ func TestCachesChangeNoBytes(t *testing.T) {
 
 func TestMissesDoNotAllocate(t *testing.T) {
 	cfg := preset(t, "cx6dx")
-	cfg.Contexts, cfg.Translation = ContextsConfig{Entries: 2, Bytes: 256, Fetches: 2}, TranslationConfig{Keys: 2, Lines: 2, Fetches: 2}
+	cfg.State = StateConfig{Bytes: 1024, Ways: 4, Fetches: 2, Context: 256}
 	b := newBed(t, 2, 100*units.Gbps, cfg, nil)
 	for range 4 {
 		x, y := b.connect(0, 1, [2]Congestion{}, plainSend, 1024)
@@ -241,59 +247,149 @@ func TestMissesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// What commands write and take away, against a cache that is looked up from the start.
-func TestWhatFitsIsThere(t *testing.T) {
+// By hand, in a memory of two ways and one set: the oldest goes, and dirty lines are written back.
+func TestLineCacheByHand(t *testing.T) {
+	l := newLineCache(2, 2)
+	for i, x := range []struct {
+		at        uint64
+		dirty     bool
+		hit       bool
+		displaced uint64
+	}{
+		{at: 64, dirty: true}, {at: 128}, {at: 64, hit: true}, {at: 192}, // 128 goes, which is clean
+		{at: 128, displaced: 64}, {at: 192, hit: true}, {at: 64}, {at: 128}, // 64 was read anew, and is clean
+	} {
+		slot, hit, displaced := l.touch(x.at, x.dirty)
+		if hit != x.hit || displaced != x.displaced || slot.at&^dirtyLine != x.at || l.find(x.at) != slot {
+			t.Fatalf("%d: line %d: hit %v, displaced %d; want %+v", i, x.at, hit, displaced, x)
+		}
+	}
+	l.remove(128)
+	if l.find(128) != nil || l.find(64) == nil {
+		t.Error("not the line that was removed is gone")
+	}
+}
+
+// Reads of one entry merge, as many are under way as may be, and what is displaced is read again.
+func TestStateNeedByHand(t *testing.T) {
+	cfg := preset(t, "cx5")
+	cfg.State = StateConfig{Bytes: 4 * cacheLine, Ways: 4, Fetches: 1, Context: 256}
+	n := newBed(t, 2, 100*units.Gbps, cfg, nil).nics[0]
+	s := &n.state
+	const other = contextTable + 256
+	s.write(contextTable, 256)
+	if s.full() {
+		t.Fatal("one context does not fit")
+	}
+	s.write(other, 256)
+	if !s.full() {
+		t.Fatal("two contexts fit")
+	}
+	if ready, _ := s.need(0, entryContext, contextTable, contextTable, 256); ready != 0 {
+		t.Errorf("the first context is there at %v", ready)
+	}
+	one := n.pcie.alone(256)
+	first, free := s.need(0, entryContext, other, other, 256)
+	if first != one || free != 0 {
+		t.Errorf("the second is there at %v, its read begins at %v, want %v and 0", first, free, one)
+	}
+	if got := n.pcie.Traffic(Upstream, MemWr, ForContext).Packets; got != 4 {
+		t.Errorf("%d lines written back, want the first context's 4", got)
+	}
+	if again, _ := s.need(one/2, entryContext, other, other, 256); again != first {
+		t.Errorf("while it is being read, it is there at %v, want %v", again, first)
+	}
+	// One at a time: the next one waits for that read.
+	ready, free := s.need(one/2, entryKey, keyAddr(1<<8), keyAddr(1<<8), keyBytes)
+	if want := first + n.pcie.alone(keyBytes); free != first || ready != want {
+		t.Errorf("the key is there at %v, its read begins at %v, want %v and %v", ready, free, want, first)
+	}
+	// It took the place of the context's oldest line, and each of the lines that is read for it takes the next one's.
+	before := n.pcie.bytes(Downstream, ForContext)
+	s.need(ready, entryContext, other, other, 256)
+	if got, want := n.pcie.bytes(Downstream, ForContext)-before, before; got != want {
+		t.Errorf("%d bytes read, want %d as for all of it", got, want)
+	}
+	if u := s.uses[entryContext]; u.hits != 2 || u.misses != 2 || s.uses[entryKey].misses != 1 {
+		t.Errorf("%+v", s.uses)
+	}
+}
+
+// A cache of sets is lists, one a set, of which each has its newest lines.
+func TestLineCacheAgainstLists(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		c := icm{capacity: rapid.IntRange(1, 20).Draw(r, "capacity"), bytes: 64}
-		entries := map[uint64]bool{} // that must be there
-		var spans []span
-		next := uint64(64)
-		for range rapid.IntRange(1, 40).Draw(r, "commands") {
-			if len(spans) > 0 && rapid.Bool().Draw(r, "drop") {
-				i := rapid.IntRange(0, len(spans)-1).Draw(r, "which")
-				s := spans[i]
-				spans = append(spans[:i], spans[i+1:]...)
-				c.drop(s.first, s.n)
-				for k := range s.n {
-					delete(entries, s.first+64*uint64(k))
-				}
+		ways := rapid.IntRange(1, 8).Draw(r, "ways")
+		l := newLineCache(ways*rapid.IntRange(1, 5).Draw(r, "sets"), ways)
+		lists := map[*line][]uint64{} // by set, the newest first
+		for range rapid.IntRange(1, 200).Draw(r, "steps") {
+			at := uint64(rapid.IntRange(1, 40).Draw(r, "line")) * cacheLine
+			set := &l.set(at)[0]
+			had := slices.Index(lists[set], at)
+			if had >= 0 {
+				lists[set] = slices.Delete(lists[set], had, had+1)
+			}
+			if rapid.IntRange(0, 4).Draw(r, "remove") == 0 {
+				l.remove(at)
 				continue
 			}
-			s := span{next, rapid.IntRange(1, 8).Draw(r, "entries")}
-			next += 64 * uint64(s.n)
-			spans = append(spans, s)
-			if len(entries)+s.n <= c.capacity {
-				for k := range s.n {
-					entries[s.first+64*uint64(k)] = true
-				}
+			if _, hit, _ := l.touch(at, false); hit != (had >= 0) {
+				r.Fatalf("line %d hit: %v", at, hit)
 			}
-			c.add(s.first, s.n)
+			lists[set] = slices.Insert(lists[set], 0, at)
+			lists[set] = lists[set][:min(len(lists[set]), ways)]
 		}
 		held := 0
-		for _, s := range spans {
-			for k := range s.n {
-				at := s.first + 64*uint64(k)
-				there := !c.full() || c.lru.find(at) != 0
-				if there != entries[at] {
-					r.Fatalf("entry %d there: %v", at, there)
-				}
-				if there {
-					held++
+		for _, list := range lists {
+			for _, at := range list {
+				if held++; l.find(at) == nil {
+					r.Fatalf("line %d is not there", at)
 				}
 			}
 		}
-		if c.full() && c.lru.count != held {
-			r.Fatalf("%d entries, counted %d", held, c.lru.count)
+		for _, x := range l.all {
+			if x.at != 0 {
+				held--
+			}
+		}
+		if held != 0 {
+			r.Fatalf("%d lines fewer than in the lists", held)
 		}
 	})
+}
+
+// READs over more and more queue pairs: contexts and what is kept for the answers stop fitting, and
+// the rate falls, if only the responder has too little room as well.
+func TestReadsDeclineWithQueuePairs(t *testing.T) {
+	const stop = 50 * units.Microsecond
+	rate := func(pairs, small int) float64 {
+		cfg := preset(t, "connectib")
+		b := newBed(t, 2, 100*units.Gbps, cfg, nil)
+		for i, n := range b.nics {
+			n.cfg.State.Bytes = 0
+			if i == small {
+				n.cfg.State.Bytes = 64 * units.KiB
+			}
+		}
+		for range pairs {
+			b.drive(pairLoad{to: 1, op: ib.WRRDMARead, size: 8, window: 512 / pairs, batch: 1, spread: 1}, stop)
+		}
+		b.e.RunUntil(stop)
+		return float64(b.nics[0].Stats().Requests) / stop.Seconds() / 1e6
+	}
+	for small, who := range []string{"requester", "responder"} {
+		few, many := rate(32, small), rate(512, small)
+		t.Logf("at the %s: %.1f M/s with 32 queue pairs, %.1f with 512", who, few, many)
+		if many > 0.8*few {
+			t.Errorf("at the %s: %.1f M/s with 32 queue pairs, %.1f with 512: want a fall", who, few, many)
+		}
+	}
 }
 
 func TestCacheConfigIsChecked(t *testing.T) {
 	b := newBed(t, 2, units.Gbps, preset(t, "cx5"), nil)
 	for name, change := range map[string]func(*Config){
-		"contexts.entries": func(c *Config) { c.Contexts.Entries = -1 }, "contexts.bytes": func(c *Config) { c.Contexts = ContextsConfig{Entries: 1} },
-		"contexts.fetches": func(c *Config) { c.Contexts.Fetches = -1 }, "translation.keys": func(c *Config) { c.Translation.Keys = -1 },
-		"translation.lines": func(c *Config) { c.Translation.Lines = 1 << 30 }, "translation.fetches": func(c *Config) { c.Translation.Fetches = -1 },
+		"state.bytes": func(c *Config) { c.State.Bytes = 32 }, "state.context": func(c *Config) { c.State.Context = 0 },
+		"state.fetches": func(c *Config) { c.State.Fetches = -1 }, "state.ways": func(c *Config) { c.State.Ways = 0 },
 		"translation.page_size": func(c *Config) { c.Translation.PageSize = 5000 }, "translation.huge_page_size": func(c *Config) { c.Translation.HugePageSize = 64 },
 	} {
 		c := preset(t, "cx5")

@@ -1,0 +1,225 @@
+package nicmodel
+
+import "github.com/sluice-rdma/sluice/units"
+
+// StateConfig describes the memory on the chip for what the NIC keeps in host memory and needs
+// for its work (the interconnect context memory of the mlx4 and mlx5 drivers): contexts of queue pairs, the
+// resources with which they answer Reads and atomics, memory keys, pages' entries, and elements of send queues.
+// All of them share it, by lines of 64 bytes.
+//
+// What needs an entry that is not there waits for it, and so does what comes behind it for
+// that queue pair. Others go on: packets received at once, those to send as far as they are not behind it
+// in the packetiser, elements as far as they are not in stage wqe. If as many reads of entries are under way
+// as can be, receiving and the scheduler stop until that changes.
+type StateConfig struct {
+	// Bytes is its size, from 64 bytes for each way; 0 is no limit.
+	Bytes units.Bytes `yaml:"bytes"`
+	// Ways is how many lines a set has, of which the least recently used goes; from 1 to 64.
+	Ways int `yaml:"ways"`
+	// Fetches is how many entries are read at a time; 0 is no limit. What needs an entry that is
+	// being read waits for that read.
+	Fetches int `yaml:"fetches"`
+	// Context is what the context of a queue pair takes, bytes, from 1 to 4096. Each use changes it, so that
+	// a line of it that is displaced is written back.
+	Context int `yaml:"context"`
+}
+
+// entryKind is a kind of what the memory on the chip holds.
+type entryKind uint8
+
+const (
+	entryContext entryKind = iota // a queue pair's context, and its resources for answers
+	entryKey
+	entryPages
+	entryElement
+	numEntries
+)
+
+// entryKinds say what the kinds are called, what reading them is for, and whether use changes them.
+var entryKinds = [numEntries]struct {
+	name  string
+	why   Purpose
+	dirty bool
+}{{"contexts", ForContext, true}, {"keys", ForTranslation, false}, {"pages", ForTranslation, false}, {"wqe", ForWQE, false}}
+
+// Where the tables lie in host memory, above all regions and queues. Elements have an address here
+// beside the one in their queue.
+const (
+	contextTable  = addressTop + 1<<60
+	keyTable      = contextTable + 1<<59
+	pageTable     = keyTable + 1<<58
+	elementTable  = pageTable + 1<<57
+	resourceTable = elementTable + 1<<56
+)
+
+// state is that memory.
+//
+// What a command of the driver writes, a new context or a region's translations, and the elements that
+// the NIC reads are in it as long as there is room for all that there is. So a NIC on whose chip
+// everything fits has nothing to look up. From when it does not on, what is used is looked up, and fetched.
+type state struct {
+	*chip
+	pairs *queuePairs
+
+	written []span     // by commands, while all fits
+	held    int        // lines of it, and of elements
+	lines   *lineCache // nil as long as all fits
+	fetches inflight
+	uses    [numEntries]entryUse
+	back    []uint64 // lines to write back
+}
+
+// span is lines that lie behind each other.
+type span struct {
+	first uint64
+	n     int
+}
+
+type entryUse struct {
+	hits, misses uint64
+	waited       units.Time // summed over what did
+}
+
+func newState(on *chip, pairs *queuePairs) state {
+	return state{chip: on, pairs: pairs, fetches: newInflight(on.cfg.State.Fetches)}
+}
+
+// full reports whether entries have to be looked up.
+func (s *state) full() bool { return s.lines != nil }
+
+func linesOf(bytes int) int { return (bytes + cacheLine - 1) / cacheLine }
+
+// write says that a command has written entries.
+func (s *state) write(first uint64, bytes int) {
+	if s.cfg.State.Bytes == 0 || s.lines != nil {
+		return
+	}
+	if n := linesOf(bytes); s.hold(n) {
+		s.written = append(s.written, span{first, n})
+	}
+}
+
+// hold counts lines that are on the chip and reports whether all still fits. If not, what was
+// there before is in the cache from now on, as far as its sets have room.
+func (s *state) hold(n int) bool {
+	most := int(s.cfg.State.Bytes / cacheLine)
+	if s.held+n <= most {
+		s.held += n
+		return true
+	}
+	s.lines = newLineCache(most, s.cfg.State.Ways)
+	for _, w := range s.written {
+		for i := range w.n {
+			s.lines.touch(w.first+uint64(i)*cacheLine, w.first >= contextTable && w.first < keyTable)
+		}
+	}
+	for _, q := range s.pairs.all {
+		if q != nil {
+			for i := q.reaped; i != q.handed; i++ {
+				s.enter(q.elementAt(i), q.wqeBytes(q.wqe(i)))
+			}
+		}
+	}
+	s.written, s.held = nil, 0
+	return false
+}
+
+// erase says that a command has taken entries away.
+func (s *state) erase(first uint64, bytes int) {
+	if s.lines != nil {
+		s.forget(first, bytes)
+		return
+	}
+	for i := range s.written {
+		if s.written[i].first == first {
+			s.held -= s.written[i].n
+			s.written[i] = s.written[len(s.written)-1]
+			s.written = s.written[:len(s.written)-1]
+			return
+		}
+	}
+}
+
+// put takes an element in that has come with its doorbell or was read.
+func (s *state) put(at uint64, bytes int) {
+	switch {
+	case s.lines != nil:
+		s.enter(at, bytes)
+	case s.cfg.State.Bytes > 0:
+		if !s.hold(linesOf(bytes)) {
+			s.enter(at, bytes)
+		}
+	}
+}
+
+// take drops an element that is over.
+func (s *state) take(at uint64, bytes int) {
+	switch {
+	case s.lines != nil:
+		s.forget(at, bytes)
+	case s.cfg.State.Bytes > 0:
+		s.held -= linesOf(bytes)
+	}
+}
+
+// enter has what the NIC has read anyway in the cache.
+func (s *state) enter(at uint64, bytes int) {
+	for end := at + uint64(bytes); at < end; at += cacheLine {
+		if _, _, displaced := s.lines.touch(at, false); displaced != 0 {
+			s.pcie.Write(s.engine.Now(), displaced, cacheLine, ForContext)
+		}
+	}
+}
+
+func (s *state) forget(at uint64, bytes int) {
+	for end := at + uint64(bytes); at < end; at += cacheLine {
+		s.lines.remove(at)
+	}
+}
+
+// fetching is the time of a line that is being read, until that is known.
+const fetching = units.Never
+
+// need returns when an entry that is needed at t is available, of so many bytes at an address of its table
+// and at from in host memory. For a miss it also returns when its read could start: until then the
+// maximum number of reads was under way. Not all fits on the chip.
+func (s *state) need(t units.Time, kind entryKind, at, from uint64, bytes int) (ready, free units.Time) {
+	u, k := &s.uses[kind], &entryKinds[kind]
+	missing, end := 0, at+uint64(bytes)
+	ready = t
+	for l := at; l < end; l += cacheLine {
+		slot, hit, displaced := s.lines.touch(l, k.dirty)
+		if hit {
+			ready = max(ready, slot.ready) // it may be under way
+		} else {
+			slot.ready = fetching
+			missing++
+		}
+		if displaced != 0 {
+			s.back = append(s.back, displaced)
+		}
+	}
+	if missing == 0 {
+		u.hits++
+		u.waited += ready - t
+		return ready, t
+	}
+	u.misses++
+	free = s.fetches.free(t)
+	// Its room on the link is taken now. If it has to wait to be read, it will not wait
+	// for what is on the link now as well.
+	done := max(s.pcie.Read(t, from, missing*cacheLine, k.why), free+s.pcie.alone(missing*cacheLine))
+	for _, l := range s.back {
+		s.pcie.Write(t, l, cacheLine, ForContext)
+	}
+	s.back = s.back[:0]
+	s.fetches.hold(done)
+	for l := at; l < end; l += cacheLine {
+		if slot := s.lines.find(l); slot != nil && slot.ready == fetching {
+			slot.ready = done
+		}
+	}
+	ready = max(ready, done)
+	u.waited += ready - t
+	return ready, free
+}
