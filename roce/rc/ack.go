@@ -23,6 +23,10 @@ func (q *QP) receiveResponse(now units.Time, h *Header, payload int, eff *Effect
 		}
 		return
 	}
+	if q.cfg.Reorder > 0 {
+		q.receiveSelective(now, h, p, payload, eff)
+		return
+	}
 	switch h.Opcode {
 	case ib.Acknowledge:
 		q.receiveAck(now, h, p, eff)
@@ -78,19 +82,27 @@ func (q *QP) receiveAck(now units.Time, h *Header, p int64, eff *Effects) {
 			}
 			q.ctr.PacketSeqErr++
 			q.retry(RewindSequence, eff)
-		case h.Syndrome == SyndromeInvalid:
-			q.ctr.ReqRemoteInvalid++
-			q.fail(ib.WCRemInvReqErr, eff)
-		case h.Syndrome == SyndromeAccess:
-			q.ctr.ReqRemoteAccessErrors++
-			q.fail(ib.WCRemAccessErr, eff)
 		default:
-			q.ctr.ReqRemoteOpErr++
-			q.fail(ib.WCRemOpErr, eff)
+			q.failedRemotely(h.Syndrome, eff)
 		}
 	default:
 		q.ctr.GhostResponses++
 		eff.Drop = DropGhost
+	}
+}
+
+// failedRemotely takes a fatal NAK.
+func (q *QP) failedRemotely(syndrome uint8, eff *Effects) {
+	switch syndrome {
+	case SyndromeInvalid:
+		q.ctr.ReqRemoteInvalid++
+		q.fail(ib.WCRemInvReqErr, eff)
+	case SyndromeAccess:
+		q.ctr.ReqRemoteAccessErrors++
+		q.fail(ib.WCRemAccessErr, eff)
+	default:
+		q.ctr.ReqRemoteOpErr++
+		q.fail(ib.WCRemOpErr, eff)
 	}
 }
 
@@ -253,6 +265,10 @@ func (q *QP) notReady(now units.Time, syndrome uint8, eff *Effects) {
 }
 
 func (q *QP) rewind(why Rewind, eff *Effects) {
+	if q.cfg.Reorder > 0 {
+		q.repeatAll(why, eff)
+		return
+	}
 	q.epoch++
 	q.next, q.cur, q.inflight, q.asked = q.una, q.head, 0, q.una
 	eff.Rewind = why
