@@ -239,6 +239,7 @@ func TestUpheaval(t *testing.T) {
 		cfg.Contexts.Entries, cfg.Contexts.Fetches = pick("contexts", 0, 1, 3), pick("fetches", 0, 1, 8)
 		cfg.Translation.Keys, cfg.Translation.Lines = pick("keys", 0, 1, 4), pick("lines", 0, 1, 16)
 		cfg.BlueFlameBusy = rapid.Bool().Draw(rt, "blueflame")
+		cfg.Transport.Loss = rapid.SampledFrom([]LossRecovery{GoBackN, SelectiveRepeat}).Draw(rt, "loss")
 		if rapid.Bool().Draw(rt, "iommu") {
 			cfg.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 2}
 			cfg.PCIe.Tags, cfg.PCIe.PostedCredits = 4, 4
