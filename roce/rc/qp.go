@@ -137,7 +137,7 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	if cfg.RTOHigh > 0 {
 		q.timeout = cfg.RTOHigh
 	}
-	q.executed, q.resend, q.lostTo, q.recoverTo = first, first, first, first
+	q.executed, q.resend, q.lostTo, q.recoverTo, q.guarded = first, first, first, first, -1
 	q.retries, q.rnrRetries = cfg.RetryCount, cfg.RNRRetry
 	return nil
 }

@@ -363,6 +363,9 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 		q.startTimer(now)
 	}
 	if q.repeat {
+		if at == q.una {
+			q.guarded, q.guard = at, q.sent
+		}
 		q.repeated(w, end)
 		q.asked = max(q.asked, end)
 		return true

@@ -474,7 +474,7 @@ func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 		q.failUnreliable(status, eff)
 		return
 	}
-	if q.last >= 0 {
+	if q.last >= 0 && (q.resNew == q.resDone || !q.res[(q.resNew-1)&q.resMask].waiting) { // else it may be an atomic
 		q.forget()
 		eff.Do |= DoRespond
 		return

@@ -16,6 +16,8 @@ import (
 //     says so.
 //   - A NAK has the PSN of the packet that caused it in place of the MSN.
 //   - Missing READ responses are requested again by READ requests for them alone.
+//   - A packet that is lost when it is sent again shows by those sent after it, if it is
+//     the first that is missing: IRN waits for the timeout.
 //   - After a timeout all that is not known to have arrived is sent again.
 
 // firstsAhead is how many WRITEs of several packets a responder follows beyond a gap.
@@ -47,6 +49,8 @@ type repeats struct {
 	lostTo    int64
 	resend    int64
 	recoverTo int64 // sent, when the present recovery began
+	guarded   int64 // the packet una that was sent again, or -1
+	guard     int64 // sent, at that time
 	away      int64 // bytes of inflight that have arrived or are lost
 	repeat    bool  // the next packet, as sendable found it, is one that was lost
 	at        int64 // it begins there
@@ -140,6 +144,9 @@ func (q *QP) isLost(p int64) bool { return q.resend <= p && p < q.lostTo }
 
 // lost says that what is missing before p is lost.
 func (q *QP) lost(p int64, why Rewind, eff *Effects) {
+	if q.guarded == q.una && p > q.guard {
+		q.lostAgain(eff)
+	}
 	from := max(q.lostTo, q.una)
 	if p = min(p, q.sent); p <= from {
 		return
@@ -175,6 +182,26 @@ func (q *QP) lost(p int64, why Rewind, eff *Effects) {
 	} else {
 		q.ctr.ImpliedNakSeqErr++
 	}
+}
+
+// lostAgain sends what is missing once more: a packet that left behind the repetition of
+// una has arrived, and una has not. IRN leaves that to the timeout.
+func (q *QP) lostAgain(eff *Effects) {
+	q.guarded = -1
+	to := min(q.resend, q.lostTo)
+	for p, i := q.una, q.head; p < to; {
+		w := &q.wqes[i&q.wqeMask]
+		if p >= w.end {
+			i++
+			continue
+		}
+		if !q.marked.has(p) {
+			q.away += q.sizeAt(w, p)
+		}
+		p++
+	}
+	q.resend = q.una
+	eff.Do |= DoSend
 }
 
 // repeatAll sends everything again that is not known to have arrived.

@@ -103,6 +103,8 @@ func TestRepeatsWhatIsMissing(t *testing.T) {
 			"[r0read8 a0 a1 a2 a3 a4 a5 a6 a7 r2read2 r6read1 a2 a3 a6]"},
 		{"a READ request", []Request{read(3), write(1)}, map[string]int{"r0": 1},
 			"[r0read3 r3 a0nak65:3 r0read3 a0 a1 a2 a3ack]"},
+		{"a Middle, twice: what came after it says so", []Request{write(8)}, map[string]int{"r2": 2},
+			"[r0 r1 r2 r3 a2nak65:3 r2 r4 a2nak65:4 r5 a2nak65:5 r2 a5ack r6 r7 a7ack]"},
 		{"the first NAK: what the next names is there, and the ACK comes before the rest goes again", []Request{write(8)}, map[string]int{"r1": 1, "a1": 1},
 			"[r0 r1 r2 a1nak65:2 r3 a1nak65:3 r1 a3ack r4 r5 r6 r7 a7ack]"},
 	} {
