@@ -189,7 +189,7 @@ func (q *QP) enterErr(eff *Effects) {
 	q.awaiting = awaitNothing
 	q.rnrUntil = 0
 	q.deadline = units.Never
-	q.inflight = 0
+	q.inflight, q.away = 0, 0
 	if q.cfg.SharedRecv {
 		eff.Events.add(ib.EventQPLastWQE)
 	}
