@@ -76,6 +76,8 @@ type Config struct {
 	State StateConfig `yaml:"state"`
 	// Translation is the host's page sizes.
 	Translation TranslationConfig `yaml:"translation"`
+	// Transport is how reliable connections recover from losses.
+	Transport TransportConfig `yaml:"transport"`
 	// Framing is that of the port: RoCEv2 over Ethernet, or InfiniBand. The
 	// network's links have theirs.
 	Framing fabric.Framing `yaml:"framing" eg:"infiniband"`

@@ -286,6 +286,7 @@ func (n *NIC) ReadyToReceive(num uint32, peer Peer, cong Congestion, cfg rc.Conf
 		return errors.New("congestion notifications from a queue pair of datagrams, which has no peer to send them to: leave CNPInterval 0")
 	}
 	cfg.Type, cfg.SendDepth, cfg.Recv, cfg.SharedRecv = q.cfg.Type, q.cfg.SendDepth, q.recv.queue, q.cfg.SRQ != nil
+	n.cfg.Transport.Set(&cfg)
 	t, err := rc.New(cfg)
 	if err != nil {
 		return err
@@ -310,6 +311,9 @@ func (n *NIC) ReadyToSend(num uint32, cfg rc.SendConfig) error {
 	q := n.pairs.find(num)
 	if q.cong.ReadEngine != nil && !q.rcCfg.Credits {
 		cfg.ReadPackets = max(readPart/int(q.mtu), 1)
+	}
+	if q.cfg.Type == ib.RC {
+		n.cfg.Transport.SetSend(&cfg)
 	}
 	if err := q.rc.ReadyToSend(cfg); err != nil {
 		return err

@@ -238,6 +238,7 @@ func TestUpheaval(t *testing.T) {
 		}
 		cfg.State = drawState(rt)
 		cfg.BlueFlameBusy = rapid.Bool().Draw(rt, "blueflame")
+		cfg.Transport.Loss = rapid.SampledFrom([]LossRecovery{GoBackN, SelectiveRepeat}).Draw(rt, "loss")
 		if rapid.Bool().Draw(rt, "iommu") {
 			cfg.PCIe.IOMMU = IOMMUConfig{Entries: 4, PageSize: 4096, Miss: 300 * units.Nanosecond, Walkers: 2}
 			cfg.PCIe.Tags, cfg.PCIe.PostedCredits = 4, 4

@@ -35,7 +35,7 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(
 		c.PCIe.rules(), c.Units.rules(), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
-		c.Compression.rules(), c.Limiter.rules(), c.State.rules(), c.Translation.rules())
+		c.Compression.rules(), c.Limiter.rules(), c.Transport.rules(), c.State.rules(), c.Translation.rules())
 }
 
 func (c *PCIeConfig) validate() error {
@@ -56,7 +56,7 @@ func bad(key string, v any, want string, args ...any) error {
 
 // ranges holds each parameter against its range, which it has whatever the others are.
 func (c *Config) ranges() []error {
-	return append(c.PCIe.ranges(),
+	return slices.Concat(c.PCIe.ranges(), []error{
 		in("core_clock", c.CoreClock, 1e6, 1e12, ""),
 		in("doorbell_cycles", c.DoorbellCycles, 0, mostCycles, ""),
 		in("wqe_cycles", c.WQECycles, 0, mostCycles, ""),
@@ -100,7 +100,7 @@ func (c *Config) ranges() []error {
 		in("units.units", c.Units.Units, 0, 1<<12, "none"),
 		in("units.request", c.Units.Request, 0, mostCycles, ""),
 		in("units.answer", c.Units.Answer, 0, mostCycles, ""),
-	)
+	}, c.Transport.ranges())
 }
 
 func (c *PCIeConfig) ranges() []error {

@@ -12,7 +12,7 @@ func (n *Network) NewFleet(fail func(error)) (*reduced.Fleet, error) {
 	cfg := reduced.Config{
 		MTU: nic.MTU, AckEvery: nic.AckEvery, Priority: uint8(nic.Priority),
 		Timeout: uint8(nic.Timeout), RetryCount: uint8(nic.RetryCount), SendDepth: nic.SendDepth, Completion: latencies.Completion,
-		Classes: n.Sys.Scheme.Classes > 0,
+		Classes: n.Sys.Scheme.Classes > 0, Transport: n.Sys.NICConfig().Transport,
 	}
 	if nic.HostSend == nil {
 		cfg.Wire = latencies.Send

@@ -31,6 +31,8 @@ type Config struct {
 	Receiver func(host int, line units.Rate) (cc.Receiver, error)
 	// Timeout and RetryCount are as in rc.SendConfig.
 	Timeout, RetryCount uint8
+	// Transport is how flows recover from losses.
+	Transport nicmodel.TransportConfig
 	// SendDepth bounds the messages that a flow has posted, at least 1.
 	SendDepth int
 	// Start is how long after its start the NIC knows of a flow, at least 0.
@@ -252,13 +254,19 @@ func (f *Fleet) depth(flow *Flow) int {
 
 // transports makes a flow's two ends.
 func (f *Fleet) transports(depth int) (tx, rx *rc.QP, err error) {
-	if tx, err = rc.New(rc.Config{MTU: f.cfg.MTU, SendDepth: depth}); err != nil {
+	ends := [...]rc.Config{{MTU: f.cfg.MTU, SendDepth: depth}, {MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteWrite}}
+	send := rc.SendConfig{Timeout: f.cfg.Timeout, RetryCount: f.cfg.RetryCount, AckReqEvery: f.cfg.AckEvery}
+	f.cfg.Transport.SetSend(&send)
+	for i := range ends {
+		f.cfg.Transport.Set(&ends[i])
+	}
+	if tx, err = rc.New(ends[0]); err != nil {
 		return nil, nil, err
 	}
-	if err := tx.ReadyToSend(rc.SendConfig{Timeout: f.cfg.Timeout, RetryCount: f.cfg.RetryCount, AckReqEvery: f.cfg.AckEvery}); err != nil {
+	if err := tx.ReadyToSend(send); err != nil {
 		return nil, nil, err
 	}
-	rx, err = rc.New(rc.Config{MTU: f.cfg.MTU, SendDepth: 1, Access: ib.AccessRemoteWrite})
+	rx, err = rc.New(ends[1])
 	return tx, rx, err
 }
 

@@ -23,6 +23,10 @@ func (q *QP) receiveResponse(now units.Time, h *Header, payload int, eff *Effect
 		}
 		return
 	}
+	if q.cfg.Reorder > 0 {
+		q.receiveSelective(now, h, p, payload, eff)
+		return
+	}
 	switch h.Opcode {
 	case ib.Acknowledge:
 		q.receiveAck(now, h, p, eff)
@@ -78,19 +82,27 @@ func (q *QP) receiveAck(now units.Time, h *Header, p int64, eff *Effects) {
 			}
 			q.ctr.PacketSeqErr++
 			q.retry(RewindSequence, eff)
-		case h.Syndrome == SyndromeInvalid:
-			q.ctr.ReqRemoteInvalid++
-			q.fail(ib.WCRemInvReqErr, eff)
-		case h.Syndrome == SyndromeAccess:
-			q.ctr.ReqRemoteAccessErrors++
-			q.fail(ib.WCRemAccessErr, eff)
 		default:
-			q.ctr.ReqRemoteOpErr++
-			q.fail(ib.WCRemOpErr, eff)
+			q.failedRemotely(h.Syndrome, eff)
 		}
 	default:
 		q.ctr.GhostResponses++
 		eff.Drop = DropGhost
+	}
+}
+
+// failedRemotely takes a fatal NAK.
+func (q *QP) failedRemotely(syndrome uint8, eff *Effects) {
+	switch syndrome {
+	case SyndromeInvalid:
+		q.ctr.ReqRemoteInvalid++
+		q.fail(ib.WCRemInvReqErr, eff)
+	case SyndromeAccess:
+		q.ctr.ReqRemoteAccessErrors++
+		q.fail(ib.WCRemAccessErr, eff)
+	default:
+		q.ctr.ReqRemoteOpErr++
+		q.fail(ib.WCRemOpErr, eff)
 	}
 }
 
@@ -99,7 +111,7 @@ func (q *QP) receiveAck(now units.Time, h *Header, p int64, eff *Effects) {
 func (q *QP) receiveReadResponse(now units.Time, h *Header, p int64, payload int, eff *Effects) {
 	if !q.ackTo(now, p, eff) {
 		if q.recovering && p <= q.beyond && q.state != ib.Err {
-			q.lostAgain(eff)
+			q.answerLostAgain(eff)
 		} else {
 			q.impliedNAK(eff)
 		}
@@ -223,10 +235,10 @@ func (q *QP) impliedNAK(eff *Effects) {
 	q.retry(RewindImplied, eff)
 }
 
-// lostAgain goes back once more: answers come in order, so that one that is not behind the last is to the
+// answerLostAgain goes back once more: answers come in order, so that one that is not behind the last is to the
 // new request, and what is missing was lost with it. The peer answers, so the retry counter stays; the timer
 // runs on and bounds how often that is.
-func (q *QP) lostAgain(eff *Effects) {
+func (q *QP) answerLostAgain(eff *Effects) {
 	eff.Drop = DropOutOfOrder
 	if q.next == q.una {
 		return
@@ -271,6 +283,10 @@ func (q *QP) notReady(now units.Time, syndrome uint8, eff *Effects) {
 }
 
 func (q *QP) rewind(why Rewind, eff *Effects) {
+	if q.cfg.Reorder > 0 {
+		q.repeatAll(why, eff)
+		return
+	}
 	q.epoch++
 	q.next, q.cur, q.inflight, q.asked, q.beyond = q.una, q.head, 0, q.una, q.una
 	eff.Rewind = why

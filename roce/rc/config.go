@@ -42,6 +42,13 @@ type Config struct {
 	// Without it the responder advertises SyndromeUnlimited and the requester
 	// ignores credits. It must be off where Recv is shared.
 	Credits bool
+
+	// Reorder turns on selective repeat, where both sides must agree: what arrives
+	// beyond a gap is kept, as far as this many packets from it, and only what is missing
+	// is sent again. It bounds SendConfig.Window too. It is a power of two from 64 to
+	// 65536, and takes three bits a packet; 0 is go-back-N. It is for reliable
+	// connections without Credits.
+	Reorder int
 }
 
 // SendConfig is what a queue pair has to know to send: the attributes of RTR to
@@ -54,6 +61,11 @@ type SendConfig struct {
 	// Timeout is the encoded time without progress after which the requester
 	// sends again: 4.096 us * 2^Timeout; 0 is never, the largest is 31.
 	Timeout uint8
+	// RTOHigh, if not 0, is used instead of what Timeout says.
+	RTOHigh units.Time
+	// RTOLow, if not 0, is used instead with at most three packets outstanding (IRN,
+	// section 3.1). It needs Config.Reorder.
+	RTOLow units.Time
 	// RetryCount is how often in a row, without progress, the requester goes
 	// back after a timeout or a sequence error, 0 to 7. Seven is not infinite.
 	RetryCount uint8

@@ -78,6 +78,10 @@
 // back twice; READ responses that begin anew behind the same gap say that its answer was lost again. Outstanding READs and atomics, fences (10.8), PSNs (9.7.2) and
 // end-to-end credits (9.7.7.2) hold requests back.
 //
+// With [Config].Reorder recovery is selective repeat (selective.go): WRITEs and READ
+// responses are placed as they come, messages complete in order, and only what is missing
+// is sent again, once for each NAK or timeout that shows it.
+//
 // A failure completes the oldest request with its status; later ones are
 // flushed (WCWRFlushErr), and the QP is in state Err.
 //

@@ -76,6 +76,7 @@ const (
 	SyndromeInvalid    = 0x61 // NAK: invalid request
 	SyndromeAccess     = 0x62 // NAK: remote access error
 	SyndromeOperation  = 0x63 // NAK: remote operational error
+	SyndromeSelective  = 0x65 // NAK: PSN sequence error, and the packet with the PSN in the place of the MSN was kept (selective repeat; a code that is reserved)
 	syndromeKind       = 0xe0
 	syndromeKindACK    = 0x00
 	syndromeKindRNR    = 0x20

@@ -56,7 +56,20 @@ func New(cfg Config) (*QP, error) {
 	case cfg.SharedRecv && cfg.Credits:
 		return nil, errors.New("rc: Credits with SharedRecv: a shared receive queue has no credits to promise (IBA 9.7.7.2)")
 	}
+	if n := cfg.Reorder; n != 0 {
+		switch {
+		case n < 64 || n > 1<<16 || n&(n-1) != 0:
+			return nil, fmt.Errorf("rc: Reorder %d, expected 0 or a power of two from 64 to 65536", n)
+		case cfg.Type != ib.RC:
+			return nil, fmt.Errorf("rc: Reorder with %v: nothing is sent again there, leave it 0", cfg.Type)
+		case cfg.Credits:
+			return nil, errors.New("rc: Reorder with Credits: a NAK has a PSN where the credits' MSN is, choose one")
+		}
+	}
 	q := &QP{state: ib.RTR, cfg: cfg, mtu: int64(cfg.MTU)}
+	if n := cfg.Reorder; n > 0 {
+		q.marked, q.got, q.ends = newBitmap(n), newBitmap(n), newBitmap(n)
+	}
 	q.wqes = make([]wqe, 1<<bits.Len(uint(cfg.SendDepth-1)))
 	q.wqeMask = uint32(len(q.wqes) - 1)
 	switch cfg.Type {
@@ -66,7 +79,7 @@ func New(cfg Config) (*QP, error) {
 		q.service = ib.ServiceUD
 	}
 	q.deadline = units.Never
-	q.expected = int64(cfg.RemotePSN)
+	q.expected, q.last = int64(cfg.RemotePSN), -1
 	if n := cfg.MaxDestRdAtomic; n > 0 {
 		q.res = make([]resource, 1<<bits.Len(uint(n-1)))
 		q.resMask = uint32(len(q.res) - 1)
@@ -106,12 +119,25 @@ func (q *QP) ReadyToSend(cfg SendConfig) error {
 	if cfg.AckReqEvery == 0 {
 		cfg.AckReqEvery = defaultAckReqEvery
 	}
+	switch {
+	case cfg.RTOHigh < 0 || cfg.RTOLow < 0:
+		return fmt.Errorf("rc: RTOHigh %v and RTOLow %v, expected 0 or more", cfg.RTOHigh, cfg.RTOLow)
+	case cfg.RTOLow > 0 && q.cfg.Reorder == 0:
+		return errors.New("rc: RTOLow without Reorder: it is for selective repeat")
+	}
+	if n := q.cfg.Reorder; n > 0 {
+		cfg.Window = min(cfg.Window, n)
+	}
 	q.sender = cfg
 	q.state = ib.RTS
 	first := int64(cfg.InitialPSN)
 	q.una, q.next, q.sent, q.posted, q.asked = first, first, first, first, first
 	q.window = int64(cfg.Window)
-	q.timeout = TimeoutTime(cfg.Timeout)
+	q.timeout, q.timeoutLow = TimeoutTime(cfg.Timeout), cfg.RTOLow
+	if cfg.RTOHigh > 0 {
+		q.timeout = cfg.RTOHigh
+	}
+	q.executed, q.resend, q.lostTo, q.recoverTo, q.guarded = first, first, first, first, -1
 	q.retries, q.rnrRetries = cfg.RetryCount, cfg.RNRRetry
 	return nil
 }
@@ -163,7 +189,7 @@ func (q *QP) enterErr(eff *Effects) {
 	q.awaiting = awaitNothing
 	q.rnrUntil = 0
 	q.deadline = units.Never
-	q.inflight = 0
+	q.inflight, q.away = 0, 0
 	if q.cfg.SharedRecv {
 		eff.Events.add(ib.EventQPLastWQE)
 	}
@@ -192,6 +218,7 @@ func near(p units.PSN, ref int64) int64 { return ref + int64(p.Sub(wire(ref))) }
 // payload is its length in bytes without padding.
 func (q *QP) Receive(now units.Time, h *Header, payload int, eff *Effects) {
 	eff.reset()
+	q.last = -1
 	switch op := h.Opcode; {
 	case q.state == ib.Err:
 		eff.Drop = DropState

@@ -70,7 +70,9 @@ type requester struct {
 	progress              units.Time // when the timer was last restarted
 	rnrUntil              units.Time // end of an RNR wait, or 0
 	deadline              units.Time
-	failed                bool // PollSend has returned a failure: what follows is flushed
+	timeoutLow            units.Time // instead of timeout, with few packets outstanding; 0 for none
+	failed                bool       // PollSend has returned a failure: what follows is flushed
+	repeats
 }
 
 // PostSend queues a request and returns its slot, which is free again when PollSend
@@ -154,6 +156,12 @@ func (q *QP) sendable(now units.Time) *wqe {
 		}
 		q.rnrUntil = 0
 	}
+	if q.resend < q.lostTo {
+		if w := q.repeatable(); w != nil {
+			return w
+		}
+	}
+	q.repeat = false
 	for q.cur != q.tail {
 		w := &q.wqes[q.cur&q.wqeMask]
 		if w.issued { // a local invalidate that the requester went back past
@@ -222,11 +230,14 @@ func (q *QP) PeekRequest(now units.Time) (bytes int, ok bool) {
 	if w == nil {
 		return 0, false
 	}
+	if q.repeat {
+		return int(q.repeatSize(w)), true
+	}
 	switch w.kind {
 	case kindSend, kindWrite:
 		return int(min(int64(w.Length)-(q.next-w.psn)*q.mtu, q.mtu)), true
 	case kindRead:
-		return int(q.readLeft(w)), true
+		return int(q.readBytes(w, q.next, q.readEnd(w, q.next))), true
 	}
 	return 0, true
 }
@@ -240,9 +251,9 @@ func (q *QP) readEnd(w *wqe, psn int64) int64 {
 	return min(w.end, psn+part-(psn-w.psn)%part)
 }
 
-// readLeft returns how many bytes the next READ request of w asks for.
-func (q *QP) readLeft(w *wqe) int64 {
-	return min(int64(w.Length)-(q.next-w.psn)*q.mtu, (q.readEnd(w, q.next)-q.next)*q.mtu)
+// readBytes returns how many bytes a READ request for the responses from at to end asks for.
+func (q *QP) readBytes(w *wqe, at, end int64) int64 {
+	return min(int64(w.Length)-(at-w.psn)*q.mtu, (end-at)*q.mtu)
 }
 
 // PeekRead reports whether the packet whose size PeekRequest returns is a READ
@@ -290,18 +301,25 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 	}
 
 	at := q.next
+	if q.repeat {
+		at, d.Slot = q.at, q.atWQE&q.wqeMask
+	}
+	end := at + 1
 	offset := (at - w.psn) * q.mtu
 	left := int64(w.Length) - offset
 	var bytes int64
 	switch w.kind {
 	case kindRead:
-		left = q.readLeft(w)
+		end = q.readEnd(w, at)
+		if q.repeat {
+			end = q.missing(w, at)
+		}
+		left = q.readBytes(w, at, end)
 		*h = Header{
 			Opcode: ib.ReadRequest, PSN: wire(at), AckReq: true,
 			VA: w.RemoteAddr + uint64(offset), RKey: w.RKey, DMALen: uint32(left),
 		}
 		d.Source, d.Payload, d.Expect, d.Last = SourceNone, 0, uint32(left), true
-		q.next = q.readEnd(w, at)
 		bytes = left
 	case kindAtomic:
 		*h = Header{
@@ -309,15 +327,13 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 			VA: w.RemoteAddr, RKey: w.RKey, Swap: w.Swap, Compare: w.Compare,
 		}
 		d.Source, d.Payload, d.Expect, d.Last = SourceNone, 0, 0, true
-		q.next = at + 1
 	default:
 		bytes = min(left, q.mtu)
-		q.next = at + 1
 		var which int
 		if at == w.psn {
 			which = 1
 		}
-		last := q.next == w.end
+		last := end == w.end
 		if last {
 			which |= 2
 		}
@@ -332,7 +348,7 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 			}
 			h.Solicited = w.Solicited && w.Op.ConsumesRecv()
 		}
-		h.AckReq = q.service == ib.ServiceRC && q.wantAck(w, last, bytes)
+		h.AckReq = q.service == ib.ServiceRC && (q.repeat || q.wantAck(w, end, last, bytes))
 		d.Source, d.Payload, d.Expect, d.Last = SourceRequest, int(bytes), 0, last
 		if bytes == 0 {
 			d.Source = SourceNone
@@ -347,8 +363,17 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 	if q.asked <= q.una { // no answer is due yet: the timer waits for the one to come
 		q.startTimer(now)
 	}
+	if q.repeat {
+		if at == q.una {
+			q.guarded, q.guard = at, q.sent
+		}
+		q.repeated(w, end)
+		q.asked = max(q.asked, end)
+		return true
+	}
+	q.next = end
 	if h.AckReq {
-		q.asked = q.next
+		q.asked = end
 	}
 	q.inflight += bytes
 	q.sent = max(q.sent, q.next)
@@ -358,14 +383,14 @@ func (q *QP) NextRequest(now units.Time, d *Descriptor) bool {
 	return true
 }
 
-// wantAck decides AckReq for the packet before next (IBA 9.7.5.1 leaves it to
+// wantAck decides AckReq for the packet before end (IBA 9.7.5.1 leaves it to
 // the requester). Without it on the packet that uses up the window, or that has
 // outrun the credits, nothing but a timeout could go on. The same is true of the
 // driver's bound, which may shrink below what is in flight: so with one, an
 // answer is always due.
-func (q *QP) wantAck(w *wqe, last bool, bytes int64) bool {
+func (q *QP) wantAck(w *wqe, end int64, last bool, bytes int64) bool {
 	q.sinceAckReq++
-	if last || q.sinceAckReq == q.sender.AckReqEvery || q.next-q.una >= q.window ||
+	if last || q.sinceAckReq == q.sender.AckReqEvery || end-q.una >= q.window ||
 		q.cfg.Credits && w.ssn > q.limit ||
 		q.bound > 0 && (q.asked <= q.una || q.inflight+bytes > q.bound-int64(q.cfg.MTU)) {
 		q.sinceAckReq = 0
@@ -386,8 +411,9 @@ func (q *QP) BoundInflight(n units.Bytes) {
 }
 
 // Inflight returns the bytes that are sent, or requested by READs, and not yet
-// acknowledged or arrived; after going back it begins at zero again.
-func (q *QP) Inflight() units.Bytes { return units.Bytes(q.inflight) }
+// acknowledged or arrived; after going back it begins at zero again. With selective
+// repeat, what is known to be lost or to have arrived does not count.
+func (q *QP) Inflight() units.Bytes { return units.Bytes(q.inflight - q.away) }
 
 // PollSend returns the next completion in the order of posting. Requests that
 // succeeded and were not signaled are skipped; their slots are free after it.

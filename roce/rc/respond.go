@@ -67,7 +67,11 @@ func (q *QP) receiveDuplicate(h *Header, p int64, eff *Effects) {
 			return
 		}
 		if r.atomic {
-			if h.VA == r.va {
+			switch {
+			case h.VA != r.va:
+			case q.cfg.Reorder > 0:
+				q.oweRepeat(i, p, p+1, eff)
+			default:
 				q.answerAgain(i, p)
 				eff.Do |= DoRespond
 			}
@@ -103,6 +107,11 @@ func (q *QP) oldest() uint32 {
 func (q *QP) readAgain(eff *Effects) {
 	r := &q.res[q.pendingRes&q.resMask]
 	p := near(q.pending.PSN, q.expected)
+	if q.cfg.Reorder > 0 {
+		eff.Drop = DropDuplicate
+		q.oweRepeat(q.pendingRes, p, p+q.responses(q.pending.DMALen), eff)
+		return
+	}
 	r.stop = p + q.responses(q.pending.DMALen)
 	r.bytes = uint32((p-r.psn)*q.mtu) + q.pending.DMALen
 	q.resEpoch++
@@ -158,6 +167,9 @@ func (q *QP) ResponseReady() bool {
 	if q.state == ib.Err && !q.answering {
 		return false
 	}
+	if q.owes > 0 {
+		return true
+	}
 	if q.resSend == q.resNew {
 		return q.ackPending || q.nak != 0
 	}
@@ -174,6 +186,9 @@ func (q *QP) NextResponse(now units.Time, d *Descriptor) bool {
 	}
 	d.Slot, d.Offset, d.Expect, d.Retransmit = 0, 0, 0, false
 	d.response, d.epoch = true, q.resEpoch
+	if q.owes > 0 && q.nextRepeat(d) {
+		return true
+	}
 	if q.resSend != q.resNew {
 		r := &q.res[q.resSend&q.resMask]
 		switch {
@@ -182,21 +197,25 @@ func (q *QP) NextResponse(now units.Time, d *Descriptor) bool {
 		case r.waiting:
 			return false
 		case r.atomic:
-			d.Header = Header{
-				Opcode: ib.AtomicAcknowledge, PSN: wire(r.psn), Syndrome: q.syndrome(), MSN: r.msn & maxPSN, Orig: r.orig,
-			}
-			d.Source, d.Payload, d.Last, d.VA, d.RKey = SourceNone, 0, true, 0, 0
+			q.describeAtomic(r, d)
 			r.next++
 			q.resourceSent()
 		default:
-			q.sendRead(r, d)
+			q.describeRead(r, d)
+			r.next++
+			if d.Last {
+				q.resourceSent()
+			}
 		}
 		return true
 	}
 	switch {
 	case q.nak != 0: // it acknowledges all before it
 		psn, msn := q.expected, q.msn
-		if q.nak&syndromeKind == syndromeKindNAK && q.nak != SyndromeSequence {
+		switch {
+		case q.nak == SyndromeSelective, q.nak == SyndromeSequence && q.cfg.Reorder > 0:
+			msn = uint32(wire(q.nakAt))
+		case q.nak&syndromeKind == syndromeKindNAK && q.nak != SyndromeSequence:
 			psn, msn = q.nakPSN, q.nakMSN
 		}
 		d.Header = Header{Opcode: ib.Acknowledge, PSN: wire(psn), Syndrome: q.nak, MSN: msn & maxPSN}
@@ -219,8 +238,16 @@ func (q *QP) sendAck(d *Descriptor) {
 	q.ctr.SentAcks++
 }
 
-// sendRead describes the next response of a READ.
-func (q *QP) sendRead(r *resource, d *Descriptor) {
+// describeAtomic describes an atomic's answer.
+func (q *QP) describeAtomic(r *resource, d *Descriptor) {
+	d.Header = Header{
+		Opcode: ib.AtomicAcknowledge, PSN: wire(r.psn), Syndrome: q.syndrome(), MSN: r.msn & maxPSN, Orig: r.orig,
+	}
+	d.Source, d.Payload, d.Last, d.VA, d.RKey = SourceNone, 0, true, 0, 0
+}
+
+// describeRead describes the next response of a READ.
+func (q *QP) describeRead(r *resource, d *Descriptor) {
 	offset := uint32((r.next - r.psn) * q.mtu)
 	last := r.next+1 == r.stop
 	op := ib.ReadResponseMiddle
@@ -242,10 +269,6 @@ func (q *QP) sendRead(r *resource, d *Descriptor) {
 		d.Source = SourceNone
 	}
 	d.VA, d.RKey, d.Last = r.va+uint64(offset), r.rkey, last
-	r.next++
-	if last {
-		q.resourceSent()
-	}
 }
 
 // resourceSent moves on to the oldest resource that has something to send.

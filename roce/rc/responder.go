@@ -53,6 +53,7 @@ type responder struct {
 	staleFrom, staleTo       int64 // a READ that was restarted: see freshResponse
 	resEpoch                 uint32
 	communicating            bool // EventCommEst was raised
+	ahead
 }
 
 // takesRecv is the set of opcodes of the packets that need a receive.
@@ -66,6 +67,7 @@ const (
 	awaitNothing awaiting = iota
 	awaitRequest
 	awaitDuplicate
+	awaitAhead
 )
 
 // resource is a READ or atomic that was accepted, kept so that a duplicate can
@@ -91,9 +93,12 @@ func (q *QP) receiveRequest(h *Header, payload int, eff *Effects) {
 		eff.Events.add(ib.EventCommEst)
 	}
 	if p := near(h.PSN, q.expected); p != q.expected {
-		if p < q.expected {
+		switch {
+		case p < q.expected:
 			q.receiveDuplicate(h, p, eff)
-		} else {
+		case q.cfg.Reorder > 0:
+			q.receiveAhead(h, p, payload, eff)
+		default:
 			q.outOfSequence(eff)
 		}
 		return
@@ -117,6 +122,9 @@ func (q *QP) receiveValid(h *Header, payload int, eff *Effects) {
 		return
 	}
 	q.execute(h, payload, eff)
+	if q.cfg.Reorder > 0 {
+		q.catchUp(eff)
+	}
 }
 
 // validate applies the checks of a request packet with the expected PSN that
@@ -155,19 +163,7 @@ func (q *QP) validate(h *Header, payload int) uint8 {
 		}
 	case ib.SendOnly, ib.SendOnlyImm, ib.SendOnlyInv:
 	case ib.WriteFirst, ib.WriteOnly, ib.WriteOnlyImm:
-		if q.cfg.Access&ib.AccessRemoteWrite == 0 || h.DMALen > ib.MaxMessage {
-			return SyndromeInvalid
-		}
-		if op == ib.WriteFirst {
-			if bytes != q.mtu || int64(h.DMALen) <= bytes {
-				return SyndromeInvalid
-			}
-		} else if int64(h.DMALen) != bytes {
-			return SyndromeInvalid
-		}
-		if wraps(h.VA, h.DMALen) {
-			return SyndromeAccess
-		}
+		return q.validateWrite(h, op, bytes)
 	case ib.WriteMiddle:
 		if bytes != q.mtu || int64(q.left) <= bytes {
 			return SyndromeInvalid
@@ -191,6 +187,21 @@ func (q *QP) validate(h *Header, payload int) uint8 {
 		return SyndromeInvalid // a reserved opcode
 	}
 	return ok
+}
+
+// validateWrite is validate for the first packet of a WRITE.
+func (q *QP) validateWrite(h *Header, op ib.Opcode, bytes int64) uint8 {
+	switch {
+	case q.cfg.Access&ib.AccessRemoteWrite == 0 || h.DMALen > ib.MaxMessage || bytes > q.mtu:
+		return SyndromeInvalid
+	case op == ib.WriteFirst && (bytes != q.mtu || int64(h.DMALen) <= bytes):
+		return SyndromeInvalid
+	case op != ib.WriteFirst && int64(h.DMALen) != bytes:
+		return SyndromeInvalid
+	case wraps(h.VA, h.DMALen):
+		return SyndromeAccess
+	}
+	return 0
 }
 
 // wraps reports whether a range goes past the end of the address space.
@@ -223,6 +234,13 @@ func (q *QP) Checked(now units.Time, ok bool, eff *Effects) {
 	q.awaiting = awaitNothing
 	switch {
 	case what == awaitNothing:
+	case what == awaitAhead:
+		p := near(q.pending.PSN, q.expected)
+		if ok {
+			q.placeAhead(&q.pending, p, q.pendingBytes, eff)
+		} else {
+			q.dropAhead(p, eff) // and refused in its turn
+		}
 	case !ok && what == awaitDuplicate:
 		msn := q.res[q.pendingRes&q.resMask].msn - 1
 		q.refuseAt(SyndromeAccess, near(q.pending.PSN, q.expected), msn, eff)
@@ -232,6 +250,9 @@ func (q *QP) Checked(now units.Time, ok bool, eff *Effects) {
 		q.readAgain(eff)
 	default:
 		q.execute(&q.pending, q.pendingBytes, eff)
+		if q.cfg.Reorder > 0 {
+			q.catchUp(eff)
+		}
 	}
 }
 
@@ -451,6 +472,11 @@ func (q *QP) FailRecv(now units.Time, status ib.WCStatus, eff *Effects) {
 	}
 	if q.unreliable() {
 		q.failUnreliable(status, eff)
+		return
+	}
+	if q.last >= 0 && (q.resNew == q.resDone || !q.res[(q.resNew-1)&q.resMask].waiting) { // else it may be an atomic
+		q.forget()
+		eff.Do |= DoRespond
 		return
 	}
 	psn, msn := q.expected-1, q.msn

@@ -12,9 +12,17 @@ func (q *QP) Deadline() units.Time { return q.deadline }
 // itself, and a sender slower than the timeout is not taken for a loss.
 func (q *QP) startTimer(now units.Time) {
 	q.progress = now
-	if q.timeout != units.Never {
-		q.deadline = min(q.deadline, now+q.timeout)
+	if t := q.rto(); t != units.Never {
+		q.deadline = min(q.deadline, now+t)
 	}
+}
+
+// rto is the time without progress that is too long.
+func (q *QP) rto() units.Time {
+	if q.timeoutLow != 0 && q.sent-q.una <= lowPackets {
+		return q.timeoutLow
+	}
+	return q.timeout
 }
 
 // Expire handles the deadline: it goes back after a timeout (IBA 9.7.6.1.3), ends
@@ -34,10 +42,10 @@ func (q *QP) Expire(now units.Time, eff *Effects) {
 			eff.Do |= DoSend
 		}
 	}
-	if q.next == q.una || q.timeout == units.Never {
+	if q.next == q.una || q.rto() == units.Never {
 		return // nothing is under way
 	}
-	if due := q.progress + q.timeout; now < due {
+	if due := q.progress + q.rto(); now < due {
 		q.deadline = min(q.deadline, due)
 		eff.Do |= DoTimer
 		return
