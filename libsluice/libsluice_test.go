@@ -390,6 +390,7 @@ func TestOverhead(t *testing.T) {
 		{"sluice.h, timely", "bench-api", false, "1", []string{"TEST_ENGINE=timely", "TEST_ENGINE_CONFIG={" + calm + "}"}},
 		{"preload, no engine", "bench", true, "1", []string{"SLUICE_CC=none"}},
 		{"preload, timely", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm}},
+		{"preload, bypass", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm, "SLUICE_BYPASS=1"}},
 		{"preload, paced", "bench", true, "1", []string{"SLUICE_RATE=90Tbps", "SLUICE_LINE_RATE=100Tbps"}},
 	}
 	for _, what := range []string{"cut", "whole", "cut 1000", "whole 1000", "poll"} {
