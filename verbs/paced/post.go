@@ -10,7 +10,8 @@ import (
 )
 
 // PostSend implements verbs.QP. It takes requests while the queue has room, cuts
-// them, and sends at once what is due. It returns the errors of a request that can
+// them, and sends at once what is due, unless a segment of the queue pair waits for its
+// time already: then up to eight posts in a row leave that to the next. It returns the errors of a request that can
 // be found without the NIC. A request whose memory is not registered may fail only
 // in its completion.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
