@@ -77,7 +77,9 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
 LIBSLUICE_VERSION := 0.1
-LIBSLUICE_CC := $(or $(CC),cc) -std=gnu11 -O2 -Wall -Wextra
+# The data path is many short functions, of which gcc by itself takes too few into their callers.
+INLINING := -finline-functions -finline-limit=400
+LIBSLUICE_CC := $(or $(CC),cc) -std=gnu11 -O2 $(INLINING) -Wall -Wextra
 # $(call pc,PREFIX,LIBDIR,INCLUDEDIR) is sluice.pc.
 pc = sed -e 's|@PREFIX@|$1|' -e 's|@LIBDIR@|$2|' -e 's|@INCLUDEDIR@|$3|' -e 's|@VERSION@|$(LIBSLUICE_VERSION)|' libsluice/sluice.pc.in
 
@@ -105,7 +107,7 @@ nccl-plugin: ## build libnccl-net-sluice.so, a network plugin for NCCL, into bin
 
 # The engines and the limiter in C without Go's runtime (docs/c-core.md). The options of
 # meaning come last.
-CORE_CC := $(or $(CC),cc) -std=c11 -O2 -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -fno-fast-math -fno-math-errno -fwrapv -ffp-contract=off -fPIC
+CORE_CC := $(or $(CC),cc) -std=c11 -O2 $(INLINING) -Wall -Wextra $(CPPFLAGS) $(CFLAGS) -fno-fast-math -fno-math-errno -fwrapv -ffp-contract=off -fPIC
 
 libsluice-core: ## build libsluice-core.so and .a, engines, limiter and segmenter without a Go runtime, into bin/lib; needs a C compiler alone
 	@mkdir -p $(LIB)

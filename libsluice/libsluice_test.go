@@ -291,7 +291,7 @@ func TestExports(t *testing.T) {
 }
 
 // TestSmall pins what the library brings into a process: libibverbs and the C library, no
-// runtime of a language, and some 160 KB.
+// runtime of a language, and some 190 KB.
 func TestSmall(t *testing.T) {
 	_, lib := build(t)
 	path := filepath.Join(lib, "libsluice.so.0")
@@ -390,6 +390,7 @@ func TestOverhead(t *testing.T) {
 		{"sluice.h, timely", "bench-api", false, "1", []string{"TEST_ENGINE=timely", "TEST_ENGINE_CONFIG={" + calm + "}"}},
 		{"preload, no engine", "bench", true, "1", []string{"SLUICE_CC=none"}},
 		{"preload, timely", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm}},
+		{"preload, bypass", "bench", true, "1", []string{"SLUICE_CC=timely", "SLUICE_CC_CONFIG=" + calm, "SLUICE_BYPASS=1"}},
 		{"preload, paced", "bench", true, "1", []string{"SLUICE_RATE=90Tbps", "SLUICE_LINE_RATE=100Tbps"}},
 	}
 	for _, what := range []string{"cut", "whole", "cut 1000", "whole 1000", "poll"} {

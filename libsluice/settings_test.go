@@ -175,7 +175,7 @@ func TestEnvironment(t *testing.T) {
 		env  string   // separated by |
 		want []string // parts of the answer
 	}{
-		{"", []string{"cc=timely rate=0 segment=16384 batch=16 max_outstanding=0 line_rate=0 base_rtt=20000000 nic_rate=0 calibrate_every=100000000000 thread=0 debug=0 stats=0", "matches mlx5_1: 1"}},
+		{"", []string{"cc=timely rate=0 segment=16384 batch=16 max_outstanding=0 line_rate=0 base_rtt=20000000 nic_rate=0 calibrate_every=100000000000 thread=0 bypass=0 debug=0 stats=0", "matches mlx5_1: 1"}},
 		{"HOME=/root|SLUICEX=1|SLUICE_RXE_REQUIRED=1|SLUICE_rate=5", []string{"cc=timely rate=0"}},
 		{"SLUICE_CC=", []string{"cc= rate=0"}},
 		{"SLUICE_RATE=10Gbps", []string{"cc= rate=10000000000"}},
@@ -183,7 +183,7 @@ func TestEnvironment(t *testing.T) {
 		{"SLUICE_CONFIG=a.yaml", []string{"cc=timely", "segment=32768", "device=mlx5_0", "t_low=40000000", "matches mlx5_1: 0"}},
 		{"SLUICE_CONFIG=block.yaml", []string{"cc=swift", "base_target=30000000", "hops=2", "device=mlx5_1 device=rxe*", "stats=1", "matches mlx5_1: 1"}},
 		{"SLUICE_CONFIG=a.yaml|SLUICE_SEGMENT=8KiB|SLUICE_DEVICES=mlx4*, rxe?|SLUICE_STATS=1|SLUICE_DEBUG=true|SLUICE_CC_CONFIG=t_high: 1ms", []string{"segment=8192", "device=mlx4* device=rxe?", "debug=1 stats=1", "t_low=50000000 t_high=1000000000"}},
-		{"SLUICE_CONFIG=empty.yaml|SLUICE_BASE_RTT=5us|SLUICE_BATCH=32|SLUICE_MAX_OUTSTANDING=1MiB|SLUICE_LINE_RATE=25Gbps|SLUICE_NIC_RATE=5Gbps|SLUICE_CALIBRATE_EVERY=1s|SLUICE_PROGRESS_THREAD=1", []string{"batch=32 max_outstanding=1048576 line_rate=25000000000 base_rtt=5000000 nic_rate=5000000000 calibrate_every=1000000000000 thread=1"}},
+		{"SLUICE_CONFIG=empty.yaml|SLUICE_BASE_RTT=5us|SLUICE_BATCH=32|SLUICE_MAX_OUTSTANDING=1MiB|SLUICE_LINE_RATE=25Gbps|SLUICE_NIC_RATE=5Gbps|SLUICE_CALIBRATE_EVERY=1s|SLUICE_PROGRESS_THREAD=1|SLUICE_BYPASS=1", []string{"batch=32 max_outstanding=1048576 line_rate=25000000000 base_rtt=5000000 nic_rate=5000000000 calibrate_every=1000000000000 thread=1 bypass=1"}},
 		{"SLUICE_CONFIG=missing.yaml", []string{"error: SLUICE_CONFIG: open missing.yaml: No such file"}},
 		{"SLUICE_CONFIG=typo.yaml", []string{`error: typo.yaml (SLUICE_CONFIG): unknown field "segmnet"`}},
 		{"SLUICE_CONFIG=anchor.yaml", []string{"anchor.yaml (SLUICE_CONFIG): anchors, tags"}},

@@ -40,10 +40,10 @@ type params struct {
 	patchedBeta, rRef float64 // rRef in picoseconds
 }
 
-// next is Algorithm 1: the state after a completion whose RTT, less the
+// next is Algorithm 1: it takes s past a completion whose RTT, less the
 // segment's serialisation, is rtt. scale is the completion's share of a minimum
 // RTT's update (section 5). mayRise is false for an application-limited flow.
-func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) state {
+func (p *params) next(s *state, rtt units.Time, scale float64, mayRise bool) {
 	// The first completion has no predecessor: its difference is zero.
 	diff := 0.0
 	if s.primed {
@@ -57,10 +57,10 @@ func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) stat
 	if math.Abs(s.rttDiff) < 0.5 {
 		s.rttDiff = 0
 	}
-	gradient := s.rttDiff / p.minRTT
 
-	// Section 4.3: "negative for several consecutive completion times".
-	if gradient < 0 {
+	// Section 4.3: "negative for several consecutive completion times". The gradient,
+	// rttDiff over minRTT, has the sign of rttDiff.
+	if s.rttDiff < 0 {
 		s.falling = min(s.falling+1, p.haiCount)
 	} else {
 		s.falling = 0
@@ -76,11 +76,11 @@ func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) stat
 		rate *= 1 - float64(scale*cut)
 	case p.patched:
 		// Zhu et al., Algorithm 2: delta (1-w) + R (1 - beta w error).
-		w := weight(gradient)
+		w := weight(s.rttDiff / p.minRTT)
 		off := (float64(rtt) - p.rRef) / p.rRef
 		cut := float64(p.patchedBeta*w) * off
 		rate = float64(scale*float64(p.delta*(1-w))) + float64(rate*(1-float64(scale*cut)))
-	case gradient <= 0:
+	case s.rttDiff <= 0:
 		step := p.delta
 		if s.falling >= p.haiCount {
 			step = p.haiDelta
@@ -89,7 +89,7 @@ func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) stat
 	default:
 		// R (1 - beta gradient): negative for a gradient above 1/beta, which
 		// the bounds below catch.
-		rate *= 1 - float64(scale*float64(p.beta*gradient))
+		rate *= 1 - float64(scale*float64(p.beta*(s.rttDiff/p.minRTT)))
 	}
 
 	rate = max(rate, float64(p.keep*s.rate))
@@ -97,7 +97,6 @@ func (p *params) next(s state, rtt units.Time, scale float64, mayRise bool) stat
 		rate = min(rate, s.rate)
 	}
 	s.rate = min(max(rate, p.minRate), p.maxRate)
-	return s
 }
 
 // weight is Zhu et al., section 4.3: the share of a step that follows the RTT
@@ -169,7 +168,7 @@ func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	if a.RTT <= 0 && a.NetRTT <= 0 {
 		return e.control // no sample
 	}
-	e.s = e.p.next(e.s, max(a.NetRTT, 0), a.Scale, !a.AppLimited)
+	e.p.next(&e.s, max(a.NetRTT, 0), a.Scale, !a.AppLimited)
 	e.control.Rate = units.Rate(detmath.Int64(e.s.rate))
 	return e.control
 }

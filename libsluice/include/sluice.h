@@ -61,6 +61,9 @@ struct sluice_options {
 	/* Nonzero starts a thread that sends what is due while the program neither
 	 * polls nor waits. It is always there once a CQ with a channel is armed. */
 	int progress_thread;
+	/* Nonzero spares TIMELY the round trips below t_low while its rate is the line's,
+	 * as eRPC does: a segment then costs less. Other engines get all. */
+	int bypass;
 };
 
 void sluice_options_init(struct sluice_options *options);

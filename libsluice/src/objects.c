@@ -74,7 +74,7 @@ static bool prepare(struct sl_shard *s)
 	s->sge = calloc((size_t)batch, sizeof(*s->sge));
 	struct sluice_limiter_config limits = sluice_limiter_default_config();
 	limits.catch_up = s->set.catch_up;
-	struct sluice_core_config cfg = {.batch = batch, .catch_up = s->set.catch_up, .base_rtt = s->set.base_rtt,
+	struct sluice_core_config cfg = {.batch = batch, .catch_up = s->set.catch_up, .base_rtt = s->set.base_rtt, .bypass = s->set.bypass,
 		.origin = sl_long_time(sl_clock())};
 	memset(&s->limiter, 0, sizeof(s->limiter));
 	sluice_limiter_start(&s->limiter, limits, (struct sluice_limiter_flow_slice){0}, (struct sluice_limiter_links_slice){0});

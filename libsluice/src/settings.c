@@ -251,7 +251,8 @@ bool sl_settings_equal(const struct sl_settings *a, const struct sl_settings *b)
 {
 	if (strcmp(a->cc, b->cc) || a->rate != b->rate || a->segment != b->segment || a->batch != b->batch ||
 	    a->max_outstanding != b->max_outstanding || a->line_rate != b->line_rate || a->base_rtt != b->base_rtt ||
-	    a->nic_rate != b->nic_rate || a->calibrate_every != b->calibrate_every || a->progress_thread != b->progress_thread)
+	    a->nic_rate != b->nic_rate || a->calibrate_every != b->calibrate_every || a->progress_thread != b->progress_thread ||
+	    a->bypass != b->bypass)
 		return false;
 	const struct sl_scheme *scheme = scheme_of(a->cc);
 	for (size_t i = 0; scheme && i < scheme->n_keys; i++) {
@@ -327,6 +328,7 @@ int sl_settings_options(const struct sluice_options *o, struct sl_settings *s)
 	s->nic_rate = limited(o->nic_rate, 1ll << 62);
 	s->calibrate_every = limited(o->calibrate_ns, 1000000000000) * SLUICE_NANOSECOND;
 	s->progress_thread = o->progress_thread != 0;
+	s->bypass = o->bypass != 0;
 	char why[300];
 	struct sl_node *config = NULL;
 	if (o->engine_config && *o->engine_config && !(config = sl_yaml_parse(o->engine_config, why, sizeof(why))))
@@ -360,6 +362,7 @@ static const struct key {
 	{"nic_rate", SL_RATE, offsetof(struct raw, set.nic_rate)},
 	{"calibrate_every", SL_TIME, offsetof(struct raw, set.calibrate_every)},
 	{"progress_thread", SL_BOOL, offsetof(struct raw, set.progress_thread)},
+	{"bypass", SL_BOOL, offsetof(struct raw, set.bypass)},
 	{"debug", SL_BOOL, offsetof(struct raw, debug)},
 	{"stats", SL_BOOL, offsetof(struct raw, stats)},
 };

@@ -27,7 +27,7 @@ struct sl_settings {
 	union sl_engine_config config;
 	int64_t rate; /* at most which a queue pair sends; 0 is the line rate */
 	int64_t segment, batch, max_outstanding, line_rate, base_rtt, nic_rate, calibrate_every, catch_up;
-	bool progress_thread;
+	bool progress_thread, bypass;
 };
 
 struct sl_environment {

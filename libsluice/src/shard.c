@@ -191,6 +191,7 @@ int sl_turn(struct sl_shard *s)
 		return 0; /* of no CQ any more */
 	struct sl_now now;
 	bool fresh = false; /* nothing that takes time since the last reading */
+	s->unread = 0;
 	bool filed = sluice_core_filed(&s->core) > 0;
 	if (filed || (s->stamped && sluice_core_in_flight(&s->core) > 0)) {
 		sl_look(s, &now);
@@ -377,7 +378,10 @@ void sl_finish(struct sl_qp *q, bool from_nic)
 
 /* ---- posting */
 
-enum { MOST_INLINE = 1 << 16 };
+enum {
+	MOST_INLINE = 1 << 16,
+	MOST_UNREAD = 8, /* posts in a row without a reading of the clock, and so without what is due */
+};
 
 /* Makes to of a request. It keeps pointers into the program's memory, which the core does
  * not. 0, or an errno value with words. */
@@ -468,10 +472,14 @@ int sl_post(struct sl_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, b
 	struct ibv_send_wr *first = wr;
 	uint8_t room[1024];
 	struct sluice_verbs_send_wr one;
-	struct sl_now now;
+	struct sl_now now = {0};
 	int state, r = 0;
 	sl_lock(s, &state);
-	sl_look(s, &now);
+	/* A queue pair whose next segment waits for its time has nothing that can leave now. */
+	bool looks = !sluice_core_qp_filed(&q->core) || s->unread == MOST_UNREAD;
+	if (looks)
+		sl_look(s, &now);
+	s->unread = looks ? 0 : s->unread + 1;
 	switch (sluice_core_qp_state(&q->core)) {
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQD:
@@ -483,7 +491,7 @@ int sl_post(struct sl_qp *q, struct ibv_send_wr *wr, struct ibv_send_wr **bad, b
 			    (int)sluice_core_qp_state(&q->core));
 		goto out;
 	}
-	if (sluice_core_filed(&s->core) > 0)
+	if (looks && sluice_core_filed(&s->core) > 0)
 		sl_release(s, &now);
 	if (whole) {
 		int64_t n = 0;

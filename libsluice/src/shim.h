@@ -126,6 +126,7 @@ struct sl_shard {
 	struct sluice_completions_queue done; /* requests that finished, for the program */
 	struct sl_hidden *hidden;
 	int64_t last; /* of sl_clock; it does not run backwards here */
+	int unread;   /* posts since the clock was read */
 
 	struct sl_qp **qps; /* by index */
 	uint8_t *gens;      /* by index: of the segments' names */

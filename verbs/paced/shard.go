@@ -41,6 +41,7 @@ type shard struct {
 	reading   bool               // the NIC's counter, without the lock
 	readAgain units.LongTime     // not before, after an error
 
+	unread  int   // posts since the clock was read, at most mostUnread
 	doomed  []*QP // to be taken to ERR at the provider, see bury
 	drained []*QP // to be taken to SQD at the provider, see drain
 
@@ -238,6 +239,7 @@ func (s *shard) turn(t instant) error {
 		fresh = true
 	}
 	t.in(s.core)
+	s.unread = 0
 	work := s.core.InFlight() > 0 || s.core.Filed() > 0 || s.turned.Load() != noWork
 	if work {
 		s.readNIC(&t)

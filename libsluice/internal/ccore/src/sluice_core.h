@@ -511,15 +511,6 @@ struct sluice_timely_config {
 	sluice_time rtt_ref;
 };
 
-// sluice_timely_state is what a flow remembers between completions.
-struct sluice_timely_state {
-	double rate; // bits per second
-	sluice_time prev_rtt; // of the previous completion
-	bool primed; // prev_rtt is one
-	double rtt_diff; // moving average of RTT differences, picoseconds
-	int64_t falling; // negative gradients in a row
-};
-
 // sluice_timely_params is a Config made ready: in the units of state, defaults resolved.
 struct sluice_timely_params {
 	sluice_time t_low;
@@ -536,6 +527,15 @@ struct sluice_timely_params {
 	bool patched;
 	double patched_beta; // r_ref in picoseconds
 	double r_ref;
+};
+
+// sluice_timely_state is what a flow remembers between completions.
+struct sluice_timely_state {
+	double rate; // bits per second
+	sluice_time prev_rtt; // of the previous completion
+	bool primed; // prev_rtt is one
+	double rtt_diff; // moving average of RTT differences, picoseconds
+	int64_t falling; // negative gradients in a row
 };
 
 struct sluice_timely {

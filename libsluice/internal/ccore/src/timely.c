@@ -41,35 +41,35 @@ static double sluice_timely_config_weight(struct sluice_timely_config c)
 
 static double sluice_timely_weight(double gradient);
 
-// sluice_timely_params_next is Algorithm 1: the state after a completion whose RTT, less the
+// sluice_timely_params_next is Algorithm 1: it takes s past a completion whose RTT, less the
 // segment's serialisation, is rtt. scale is the completion's share of a minimum
 // RTT's update (section 5). may_rise is false for an application-limited flow.
-static struct sluice_timely_state sluice_timely_params_next(const struct sluice_timely_params *p, struct sluice_timely_state s, sluice_time rtt, double scale, bool may_rise)
+static void sluice_timely_params_next(const struct sluice_timely_params *p, struct sluice_timely_state *s, sluice_time rtt, double scale, bool may_rise)
 {
 	// The first completion has no predecessor: its difference is zero.
 	double diff = 0.0;
-	if (s.primed) {
-		diff = (double)(rtt - s.prev_rtt);
+	if (s->primed) {
+		diff = (double)(rtt - s->prev_rtt);
 	}
-	s.prev_rtt = rtt;
-	s.primed = true;
-	s.rtt_diff = (1.0 - p->alpha) * s.rtt_diff + p->alpha * diff;
+	s->prev_rtt = rtt;
+	s->primed = true;
+	s->rtt_diff = (1.0 - p->alpha) * s->rtt_diff + p->alpha * diff;
 	// An average below the resolution of any clock is not a gradient. Without this
 	// check it approaches zero from above where round trips have become constant, and
 	// the rate neither falls nor rises.
-	if (sluice_abs(s.rtt_diff) < 0.5) {
-		s.rtt_diff = 0.0;
+	if (sluice_abs(s->rtt_diff) < 0.5) {
+		s->rtt_diff = 0.0;
 	}
-	double gradient = s.rtt_diff / p->min_rtt;
 
-	// Section 4.3: "negative for several consecutive completion times".
-	if (gradient < 0.0) {
-		s.falling = sluice_min(s.falling + 1, p->hai_count);
+	// Section 4.3: "negative for several consecutive completion times". The gradient,
+	// rtt_diff over min_rtt, has the sign of rtt_diff.
+	if (s->rtt_diff < 0.0) {
+		s->falling = sluice_min(s->falling + 1, p->hai_count);
 	} else {
-		s.falling = 0;
+		s->falling = 0;
 	}
 
-	double rate = s.rate;
+	double rate = s->rate;
 	if (rtt < p->t_low) {
 		rate += scale * p->delta;
 	} else if (rtt > p->t_high) {
@@ -78,28 +78,27 @@ static struct sluice_timely_state sluice_timely_params_next(const struct sluice_
 		rate *= 1.0 - scale * cut;
 	} else if (p->patched) {
 		// Zhu et al., Algorithm 2: delta (1-w) + R (1 - beta w error).
-		double w = sluice_timely_weight(gradient);
+		double w = sluice_timely_weight(s->rtt_diff / p->min_rtt);
 		double off = ((double)rtt - p->r_ref) / p->r_ref;
 		double cut = p->patched_beta * w * off;
 		rate = scale * (p->delta * (1.0 - w)) + rate * (1.0 - scale * cut);
-	} else if (gradient <= 0.0) {
+	} else if (s->rtt_diff <= 0.0) {
 		double step = p->delta;
-		if (s.falling >= p->hai_count) {
+		if (s->falling >= p->hai_count) {
 			step = p->hai_delta;
 		}
 		rate += scale * step;
 	} else {
 		// R (1 - beta gradient): negative for a gradient above 1/beta, which
 		// the bounds below catch.
-		rate *= 1.0 - scale * (p->beta * gradient);
+		rate *= 1.0 - scale * (p->beta * (s->rtt_diff / p->min_rtt));
 	}
 
-	rate = sluice_fmax(rate, p->keep * s.rate);
+	rate = sluice_fmax(rate, p->keep * s->rate);
 	if (!may_rise) {
-		rate = sluice_fmin(rate, s.rate);
+		rate = sluice_fmin(rate, s->rate);
 	}
-	s.rate = sluice_fmin(sluice_fmax(rate, p->min_rate), p->max_rate);
-	return s;
+	s->rate = sluice_fmin(sluice_fmax(rate, p->min_rate), p->max_rate);
 }
 
 // sluice_timely_weight is Zhu et al., section 4.3: the share of a step that follows the RTT
@@ -166,7 +165,7 @@ static struct sluice_control sluice_timely_on_ack(struct sluice_timely *e, const
 	if (a->rtt <= 0 && a->net_rtt <= 0) {
 		return e->control; // no sample
 	}
-	e->s = sluice_timely_params_next(&e->p, e->s, sluice_max(a->net_rtt, 0), a->scale, !a->app_limited);
+	sluice_timely_params_next(&e->p, &e->s, sluice_max(a->net_rtt, 0), a->scale, !a->app_limited);
 	e->control.rate = sluice_int64(e->s.rate);
 	return e->control;
 }

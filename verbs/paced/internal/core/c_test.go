@@ -720,7 +720,7 @@ func (w *twin) turn() {
 // by telemetry, failures, resets, and days that pass. The memory of both is the same
 // after each 4096 calls, to the bit.
 func TestCIsGoBitForBit(t *testing.T) {
-	n, compilers := 10_000_000, [][]string{{"-O2"}, {"-O3", "-march=native", "-DSLUICE_PORTABLE"}}
+	n, compilers := 10_000_000, [][]string{{"-O2", "-finline-functions", "-finline-limit=400"}, {"-O3", "-march=native", "-DSLUICE_PORTABLE"}}
 	if testing.Short() {
 		n, compilers = 400_000, compilers[:1]
 		t.Logf("%d calls, not 10000000, and %v alone: -short", n/2, compilers[0])

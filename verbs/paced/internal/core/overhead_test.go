@@ -15,7 +15,7 @@ import (
 func BenchmarkC(b *testing.B) {
 	const src = "../../../../libsluice/internal/ccore/src"
 	program := filepath.Join(b.TempDir(), "overhead")
-	ctest.Compile(b, "-O2", "-I"+src, "-o", program, "testdata/overhead.c", src+"/sluice_core.c")
+	ctest.Compile(b, "-O2", "-finline-functions", "-finline-limit=400", "-I"+src, "-o", program, "testdata/overhead.c", src+"/sluice_core.c")
 	for _, how := range []string{"steered", "bypass"} {
 		for _, qps := range []string{"1", "1000"} {
 			b.Run(how+"/qps="+qps, func(b *testing.B) {
