@@ -36,10 +36,17 @@ func TestPromises(t *testing.T) {
 		"no extensions": {"ibv:fake0", map[string]string{"LACKS": "extended"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := open(t, c.settings, c.open)
-			e := verbstest.Ends{A: d, B: d, GIDA: -1, GIDB: -1}
-			t.Run("alone", func(t *testing.T) { verbstest.Run(t, e) })
-			t.Run("shim", func(t *testing.T) { verbstest.Run(t, verbstest.Shimmed(t, e)) })
+			t.Run("alone", func(t *testing.T) {
+				d := open(t, c.settings, c.open)
+				verbstest.Run(t, verbstest.Ends{A: d, B: d, GIDA: -1, GIDB: -1})
+			})
+			t.Run("shim", func(t *testing.T) {
+				set(t, c.settings)
+				d, err := verbs.Open(c.open)
+				check(t, err)
+				s := verbstest.Shimmed(t, d)
+				verbstest.Run(t, verbstest.Ends{A: s, B: s, GIDA: -1, GIDB: -1})
+			})
 		})
 	}
 }
