@@ -70,8 +70,7 @@ const maxDepth = 4096
 
 type pd struct {
 	verbs.PD
-	shim    *Shim
-	adopted bool
+	shim *Shim
 }
 
 // CreateQP implements verbs.PD.
