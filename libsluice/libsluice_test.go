@@ -134,6 +134,28 @@ func names(t *testing.T, binary string) []string {
 	return strings.Fields(run(t, program(t, false, nil, binary)))
 }
 
+// Where RC queue pairs take no rate, nic_rate is the static rate of their paths, rounded up
+// to a step of enum ibv_rate.
+func TestStaticRate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		env  []string
+		want string // by the codes of enum ibv_rate
+	}{
+		{"no rate", nil, "static rate 0\n"},
+		{"2.9 Gbps", []string{"SLUICE_NIC_RATE=2.9Gbps"}, "static rate 5\n"},
+		{"11.3 Gbps", []string{"SLUICE_NIC_RATE=11.3Gbps"}, "static rate 11\n"},
+		{"no step below the port's rate", []string{"SLUICE_NIC_RATE=99Gbps"}, "static rate 0\n"},
+		{"packet pacing", []string{"SLUICE_NIC_RATE=2.9Gbps", "FAKEVERBS_PROFILE=connectx", "FAKEVERBS_RATE_LIMIT=rc"}, "static rate 0\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if out := run(t, program(t, true, c.env, "hooks", "static_rate")); out != c.want {
+				t.Errorf("%q, want %q", out, c.want)
+			}
+		})
+	}
+}
+
 // TestHooks runs each test of testdata/hooks.c as an unmodified program over the
 // fake alone, as one under the preload library, and with sluice.h; paced at a rate
 // and steered by TIMELY; on a device with timestamps and one without.

@@ -159,3 +159,10 @@ exit 1
 		t.Errorf("nothing was paced:\n%s", out)
 	}
 }
+
+// libmlx5's queue pairs take no rate, as a ConnectX limits those of raw packets only.
+func TestStaticRateOnMLX5(t *testing.T) {
+	if out := run(t, virtual(t, true, []string{"SLUICE_NIC_RATE=11.3Gbps"}, "hooks", "static_rate")); !strings.Contains(out, "static rate 11\n") {
+		t.Errorf("%q", out)
+	}
+}

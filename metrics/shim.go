@@ -41,7 +41,7 @@ var (
 	shimBypassed    = describe("rtt_samples_bypassed_total", "Round trips that the engine was spared, as nothing queued at line rate.", "device")
 	shimFull        = describe("provider_full_total", "Segments that the provider had no room for at first.", "device")
 	shimStray       = describe("stray_completions_total", "Completions of no segment that was outstanding.", "device")
-	shimRefused     = describe("nic_rate_refused_total", "Queue pairs whose NIC refused its rate limit.", "device")
+	shimRefused     = describe("nic_rate_refused_total", "Queue pairs whose NIC took its rate neither as a limit nor as a static rate.", "device")
 	shimClockErrors = describe("clock_errors_total", "Readings of the NIC's clock that failed.", "device")
 
 	calibrationTrusted = describe("calibration_trusted", "1 if NIC timestamps are trusted, else 0; the reason says why not.", "device", "reason")

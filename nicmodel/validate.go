@@ -2,6 +2,7 @@ package nicmodel
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/internal/field"
 	"github.com/sluice-rdma/sluice/units"

@@ -53,7 +53,8 @@ struct sluice_options {
 	uint64_t line_rate;
 	/* Round trip of one packet on an idle network; 0 is 20000. */
 	uint64_t base_rtt_ns;
-	/* Rate in bits per second of the NIC's own limiter; 0 leaves it alone. */
+	/* Rate in bits per second of the NIC's own limiter, or where RC queue pairs have none of
+	 * the path's static rate, rounded up to a step; 0 leaves them alone. */
 	uint64_t nic_rate;
 	/* Longest time between readings of the NIC's clock; 0 is 100 ms. */
 	uint64_t calibrate_ns;

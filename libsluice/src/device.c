@@ -189,6 +189,7 @@ struct sl_device *sl_device_of(struct ibv_context *context)
 	d->max_qp_wr = a.orig_attr.max_qp_wr;
 	d->max_cqe = a.orig_attr.max_cqe;
 	d->ports = a.phys_port_cnt_ex > a.orig_attr.phys_port_cnt ? (int)a.phys_port_cnt_ex : a.orig_attr.phys_port_cnt;
+	d->limits_rc = a.packet_pacing_caps.supported_qpts & 1u << IBV_QPT_RC;
 	probe_stamps(d, &a);
 	d->next = devices;
 	devices = d;

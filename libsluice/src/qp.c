@@ -353,19 +353,67 @@ static void arrive(struct sl_qp *q, int to)
 	}
 }
 
+/* Bits per second of a code, 0 of those that are none. */
+static int64_t rate_of(enum ibv_rate code)
+{
+	int mbps = ibv_rate_to_mbps(code);
+	return mbps > 0 ? mbps * (int64_t)1000000 : 0;
+}
+
+/* The lowest static rate that is no lower than nic_rate, where it is to take the place of
+ * the queue pair's own limit; else IBV_RATE_MAX. */
+static enum ibv_rate static_rate(const struct sl_qp *q, const struct ibv_qp_attr *attr, int mask)
+{
+	int64_t rate = q->shard->set.nic_rate, best = 0;
+	enum ibv_rate code = IBV_RATE_MAX;
+	if (!rate || !(mask & IBV_QP_AV) || attr->ah_attr.static_rate || q->shard->dev->limits_rc)
+		return code;
+	for (int c = IBV_RATE_2_5_GBPS; c <= IBV_RATE_1200_GBPS; c++) {
+		int64_t r = rate_of((enum ibv_rate)c);
+		if (r >= rate && (!best || r < best)) {
+			best = r;
+			code = (enum ibv_rate)c;
+		}
+	}
+	return best < sl_line_rate(q->shard->dev, q->port) ? code : IBV_RATE_MAX;
+}
+
+/* Has the provider modify the queue pair, its path with a static rate where that is what
+ * paces the packets of a segment. */
+static int modify(struct sl_qp *q, struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_rate rate = static_rate(q, attr, mask);
+	if (mask & IBV_QP_AV)
+		q->path_rate = IBV_RATE_MAX;
+	if (rate != IBV_RATE_MAX) {
+		struct ibv_qp_attr with = *attr, kept;
+		struct ibv_qp_init_attr init;
+		with.ah_attr.static_rate = (uint8_t)rate;
+		if (!sl_code(q->calls->ibv.modify_qp(q->qp, &with, mask))) {
+			if (!sl_code(q->calls->ibv.query_qp(q->qp, &kept, IBV_QP_AV, &init)) && kept.ah_attr.static_rate == rate)
+				q->path_rate = rate;
+			return 0;
+		}
+		/* It may be the rate that it does not take. */
+	}
+	return sl_code(q->calls->ibv.modify_qp(q->qp, attr, mask));
+}
+
 /* Has the NIC pace each segment's packets, where it can. */
 static void limit_nic(struct sl_qp *q)
 {
-	int64_t kbps = (q->shard->set.nic_rate + 500) / 1000;
+	struct sl_device *d = q->shard->dev;
+	int64_t rate = q->shard->set.nic_rate, kbps = (rate + 500) / 1000;
 	struct ibv_qp_rate_limit_attr a = {.rate_limit = (uint32_t)kbps};
-	if (kbps < 1 || kbps > UINT32_MAX || ibv_modify_qp_rate_limit(q->qp, &a)) {
-		sl_debug("level=DEBUG msg=\"the NIC takes no nic_rate\" device=%s qpn=%u", q->shard->dev->name, q->qp->qp_num);
-		return;
-	}
 	int state;
+	if (kbps < 1 || kbps > UINT32_MAX || ibv_modify_qp_rate_limit(q->qp, &a))
+		rate = rate_of(q->path_rate);
 	sl_lock(q->shard, &state);
-	sluice_core_qp_set_limiter(&q->core, q->shard->set.nic_rate);
+	if (rate)
+		sluice_core_qp_set_limiter(&q->core, rate);
 	sl_unlock(q->shard, state);
+	if (!rate && !__atomic_exchange_n(&d->no_nic_rate, true, __ATOMIC_RELAXED))
+		sl_debug("level=WARN msg=\"queue pairs take no nic_rate, and paths keep no static rate: segments leave at line rate\" device=%s", d->name);
 }
 
 int sl_modify(struct sl_qp *q, struct ibv_qp_attr *attr, int mask)
@@ -377,7 +425,7 @@ int sl_modify(struct sl_qp *q, struct ibv_qp_attr *attr, int mask)
 		q->port = attr->port_num;
 	int r = leave(q, to, &from);
 	if (!r) {
-		r = sl_code(q->calls->ibv.modify_qp(q->qp, attr, mask));
+		r = modify(q, attr, mask);
 		if (r) {
 			sl_fail(r, "modify_qp qp %u of %s: %s", q->qp->qp_num, q->shard->dev->name, strerror(r));
 			stay(q, from, to);

@@ -47,6 +47,8 @@ struct sl_device {
 	const struct sluice_calls *calls;
 	char name[80];
 	int max_qp_wr, max_cqe, ports;
+	bool limits_rc;   /* RC queue pairs take a rate */
+	bool no_nic_rate; /* said that a queue pair has no nic_rate */
 
 	/* Completions can carry the NIC's counter, which can be read. */
 	bool stamps;
@@ -204,6 +206,7 @@ struct sl_qp {
 	int depth; /* segments that the device takes */
 	int64_t cap_rate; /* bits per second, above which its engine is not obeyed; 0 for none */
 	int port, mtu;
+	enum ibv_rate path_rate; /* which the shim gave the path, IBV_RATE_MAX for none; guarded by modifying */
 	uint32_t used; /* by threads that gave the lock up */
 	struct sl_qp *next_doomed;
 	bool doomed;

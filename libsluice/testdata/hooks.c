@@ -1292,6 +1292,17 @@ static void t_rate(void)
 	teardown(p);
 }
 
+/* Prints the static rate of a path for which the program gave none. */
+static void t_static_rate(void)
+{
+	struct pair *p = setup(0);
+	struct ibv_qp_attr a;
+	struct ibv_qp_init_attr init;
+	CHECK(!ibv_query_qp(p->qp[0], &a, IBV_QP_AV, &init));
+	printf("static rate %d\n", a.ah_attr.static_rate);
+	teardown(p);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -1300,7 +1311,7 @@ static const struct {
 	{"turns", t_turns}, {"events", t_events}, {"recv_events", t_recv_events}, {"epoll", t_epoll}, {"two_events", t_two_events}, {"cancel", t_cancel}, {"fork", t_fork}, {"quiet", t_quiet},
 	{"contexts", t_contexts}, {"error", t_error}, {"flush", t_flush}, {"wr", t_wr}, {"threads", t_threads}, {"sharing", t_sharing},
 	{"rate", t_rate}, {"refused", t_refused}, {"srq_cap", t_srq_cap}, {"unused", t_unused}, {"wr_room", t_wr_room}, {"unacked", t_unacked},
-	{"signal", t_signal}, {"async", t_async},
+	{"signal", t_signal}, {"async", t_async}, {"static_rate", t_static_rate},
 #ifdef SLUICE_API
 	{"refusals", t_refusals}, {"options", t_options}, {"makers", t_makers},
 #else

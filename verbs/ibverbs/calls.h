@@ -4,8 +4,7 @@
 
 #include <infiniband/verbs.h>
 
-/* Called in place of libibverbs' functions where a hook sits there. calls.go checks
- * that Go's Calls has the same layout. */
+/* Called in place of libibverbs' functions where a hook sits there. */
 struct ibverbs_calls {
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);

@@ -21,7 +21,6 @@ import (
 type CompChannel struct {
 	dev     *Device
 	ch      *C.struct_ibv_comp_channel
-	adopted bool
 	gone    atomic.Bool
 	reading sync.Mutex
 	users   int // guarded by the device's lock
@@ -41,17 +40,10 @@ func (d *Device) CreateCompChannel() (verbs.CompChannel, error) {
 	return h, nil
 }
 
-// AdoptChannel makes a CompChannel of a struct ibv_comp_channel * of the device's
-// context. Close leaves it alone. Events of CQs that the device does not know are
-// acknowledged and dropped.
-func (d *Device) AdoptChannel(ch unsafe.Pointer) verbs.CompChannel {
-	return &CompChannel{dev: d, ch: (*C.struct_ibv_comp_channel)(ch), adopted: true}
-}
-
 // Handle is the struct ibv_comp_channel *.
 func (h *CompChannel) Handle() unsafe.Pointer { return unsafe.Pointer(h.ch) }
 
-// FD implements verbs.Pollable. Of an adopted channel the descriptor is the owner's.
+// FD implements verbs.Pollable.
 func (h *CompChannel) FD() (int, error) {
 	if h.gone.Load() {
 		return -1, closed("get_channel_fd", h.dev.name)
@@ -99,9 +91,6 @@ func (h *CompChannel) Close() error {
 		return verbs.Errorf("destroy_comp_channel", d.name, verbs.ErrBusy, "%d completion queues use it", h.users)
 	}
 	h.gone.Store(true)
-	if h.adopted {
-		return nil
-	}
 	if e := C.shim_destroy_channel(d.calls, h.ch); e != 0 {
 		h.gone.Store(false)
 		return fail("destroy_comp_channel", d.name, int(e), "")

@@ -22,7 +22,6 @@ type CQ struct {
 	direct  *mlx5.CQ // nil where libibverbs polls
 	cap     int
 	channel *CompChannel
-	adopted bool
 	gone    atomic.Bool
 }
 
@@ -88,17 +87,6 @@ func (d *Device) register(q *CQ) {
 	if q.channel != nil {
 		q.channel.users++
 	}
-}
-
-// AdoptCQ makes a CQ of a struct ibv_cq * of the device's context. Close
-// leaves it alone. It is polled by poll_cq and gives no timestamps.
-func (d *Device) AdoptCQ(cq unsafe.Pointer) verbs.CQ {
-	q := &CQ{dev: d, adopted: true, c: (*C.struct_shim_cq)(C.calloc(1, C.sizeof_struct_shim_cq))}
-	q.c.cq = (*C.struct_ibv_cq)(cq)
-	q.c.poll_cq, q.c.req_notify_cq = d.calls.poll_cq, d.calls.req_notify_cq
-	q.cap = int(q.c.cq.cqe)
-	d.register(q)
-	return q
 }
 
 // Handle is the struct ibv_cq *.
@@ -187,13 +175,11 @@ func (q *CQ) Close() error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !q.adopted {
-		if e := C.shim_destroy_cq(d.calls, q.c); e != 0 {
-			q.gone.Store(false)
-			return fail("destroy_cq", d.name, int(e), "")
-		}
-		d.objects--
+	if e := C.shim_destroy_cq(d.calls, q.c); e != 0 {
+		q.gone.Store(false)
+		return fail("destroy_cq", d.name, int(e), "")
 	}
+	d.objects--
 	delete(d.cqs, q.c.cq)
 	if q.channel != nil {
 		q.channel.users--

@@ -2,6 +2,11 @@
 
 package ibverbs
 
+// #cgo pkg-config: libibverbs
+// #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
+// #cgo LDFLAGS: -ldl
+// #cgo noescape shim_poll
+// #cgo nocallback shim_poll
 // #include <stdlib.h>
 // #include "shim.h"
 import "C"
@@ -45,19 +50,18 @@ type options struct {
 	direct string // "on", "off", or "" for on where it can be
 }
 
-// Device is an opened device, or one adopted from a C program. It is a
+// Device is an opened device. It is a
 // verbs.Device and a verbs.ClockReader; where the device has no clock that can be read,
 // ReadClock says so.
 type Device struct {
-	name    string // with the scheme
-	ibdev   string // the kernel's name
-	ctx     *C.struct_ibv_context
-	calls   *C.struct_ibverbs_calls
-	adopted bool
-	mode    timestampMode
-	start   time.Time
-	attr    verbs.DeviceAttr
-	caps    Capabilities
+	name  string // with the scheme
+	ibdev string // the kernel's name
+	ctx   *C.struct_ibv_context
+	calls *C.struct_ibverbs_calls
+	mode  timestampMode
+	start time.Time
+	attr  verbs.DeviceAttr
+	caps  Capabilities
 	// realTime says that wallclock timestamps are of the NIC's real-time clock.
 	realTime bool
 	direct   bool // the data path is Go's: see direct.go
@@ -89,7 +93,7 @@ func (provider) Open(name string) (verbs.Device, error) {
 	if e := C.shim_open(cname, &ctx); e != 0 {
 		return nil, openFailed(object, ibdev, int(e))
 	}
-	return newDevice(object, ctx, nil, opt)
+	return newDevice(object, ctx, opt)
 }
 
 // Devices implements verbs.Provider: those that libibverbs lists.
@@ -163,37 +167,16 @@ func parseOptions(query string) (options, error) {
 	return opt, nil
 }
 
-// Adopt makes a Device of a context (struct ibv_context *) that the caller has
-// opened. calls may be nil, as may any function in it; Adopt copies it. Close
-// leaves the context open. An asynchronous event goes to the first that reads it,
-// the device or the context's owner.
-func Adopt(ctx unsafe.Pointer, calls *Calls) (*Device, error) {
-	if ctx == nil {
-		return nil, verbs.Errorf("adopt", "ibv_context", verbs.ErrInvalid, "it is NULL")
-	}
-	c := (*C.struct_ibv_context)(ctx)
-	if calls == nil {
-		calls = &Calls{}
-	}
-	return newDevice("ibv:"+C.GoString(&c.device.name[0]), c, calls, options{})
-}
-
-// newDevice asks a context what it can do. Without calls it is the device's own,
-// and closed with it.
-func newDevice(name string, ctx *C.struct_ibv_context, calls *Calls, opt options) (*Device, error) {
+// newDevice asks a context what it can do.
+func newDevice(name string, ctx *C.struct_ibv_context, opt options) (*Device, error) {
 	d := &Device{
-		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), adopted: calls != nil, mode: opt.mode, start: time.Now(),
+		name: name, ctx: ctx, ibdev: C.GoString(&ctx.device.name[0]), mode: opt.mode, start: time.Now(),
 		calls: (*C.struct_ibverbs_calls)(C.calloc(1, C.sizeof_struct_ibverbs_calls)),
 		cqs:   map[*C.struct_ibv_cq]*CQ{}, qps: map[*C.struct_ibv_qp]*QP{}, srqs: map[*C.struct_ibv_srq]*SRQ{},
 	}
-	if calls != nil {
-		*(*Calls)(unsafe.Pointer(d.calls)) = *calls
-	}
 	C.shim_complete_calls(d.calls, ctx)
-	if !d.adopted {
-		// An event may disappear between poll and read: destroying its object removes it.
-		_ = syscall.SetNonblock(int(ctx.async_fd), true) // then it blocks in that case
-	}
+	// An event may disappear between poll and read: destroying its object removes it.
+	_ = syscall.SetNonblock(int(ctx.async_fd), true) // then it blocks in that case
 	err := d.query()
 	if err == nil {
 		err = d.chooseDirect(opt.direct)
@@ -336,9 +319,6 @@ func (d *Device) Close() error {
 func (d *Device) release() error {
 	C.free(unsafe.Pointer(d.calls))
 	d.calls = nil
-	if d.adopted {
-		return nil
-	}
 	if e := C.ibv_close_device(d.ctx); e != 0 {
 		return fail("close_device", d.name, int(syscall.EIO), "")
 	}

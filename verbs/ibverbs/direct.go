@@ -40,8 +40,6 @@ func (d *Device) chooseDirect(want string) error {
 
 func (d *Device) probeDirect() Ability {
 	switch {
-	case d.adopted:
-		return Ability{Why: "the device is a C program's"}
 	case !mlx5.Supported:
 		return Ability{Why: "this architecture's barriers are not known"}
 	case d.mode == wallclock && !d.realTime:

@@ -39,10 +39,4 @@
 // An AddressVector names a peer by GID. On an InfiniBand fabric it would also
 // need a LID, so ports whose link layer is InfiniBand refuse it. Of the GIDs that a
 // port has for an address those of RoCEv2 are preferred, as perftest does.
-//
-// # From C programs
-//
-// Adopt makes a Device of a context that a C program opened, and PDs, CQs and
-// channels of its objects. Calls holds the functions to use in place of
-// libibverbs' own, for a preloaded library which has put hooks into both.
 package ibverbs

@@ -136,7 +136,7 @@ func (q *QP) Query() (verbs.QPAttr, error) {
 			HopLimit: uint8(ah.grh.hop_limit), FlowLabel: uint32(ah.grh.flow_label),
 		}
 	}
-	a.AV.LID, a.AV.Port, a.AV.SL, a.AV.StaticRate = uint16(ah.dlid), int(ah.port_num), uint8(ah.sl), rateOf(uint8(ah.static_rate))
+	a.AV.LID, a.AV.Port, a.AV.SL, a.AV.StaticRate = uint16(ah.dlid), int(ah.port_num), uint8(ah.sl), ib.StaticRate(ah.static_rate).BitsPerSecond()
 	return a, nil
 }
 
@@ -193,30 +193,11 @@ func (d *Device) route(op string, port int, av verbs.AddressVector) (C.struct_ib
 	return ah, nil
 }
 
-// rates are the static rates of libibverbs in Mbit/s, by the code of enum ibv_rate
-// (verbs.h; IBA 9.11.1 and its successors' rates). Code 0 is the port's own rate.
-var rates = map[uint8]int64{
-	2: 2_500, 5: 5_000, 3: 10_000, 6: 20_000, 4: 30_000, 7: 40_000, 8: 60_000, 9: 80_000, 10: 120_000,
-	11: 14_000, 12: 56_000, 13: 112_000, 14: 168_000, 15: 25_000, 16: 100_000, 17: 200_000, 18: 300_000,
-	19: 28_000, 20: 50_000, 21: 400_000, 22: 600_000, 23: 800_000, 24: 1_200_000,
-}
-
 // rateCode is the code of the highest static rate up to bps; 0 for none.
-func rateCode(bps int64) (uint8, error) {
-	if bps == 0 {
-		return 0, nil
-	}
-	var best uint8
-	for code, mbps := range rates {
-		if mbps*1_000_000 <= bps && mbps > rates[best] {
-			best = code
-		}
-	}
-	if best == 0 {
+func rateCode(bps int64) (ib.StaticRate, error) {
+	rate := ib.StaticRateAtMost(bps)
+	if rate == 0 && bps != 0 {
 		return 0, fmt.Errorf("a static rate of %d bit/s: the least is 2.5 Gbit/s", bps)
 	}
-	return best, nil
+	return rate, nil
 }
-
-// rateOf is a static rate in bit/s, 0 for none.
-func rateOf(code uint8) int64 { return rates[code] * 1_000_000 }

@@ -16,10 +16,9 @@ import (
 
 // PD is a protection domain.
 type PD struct {
-	dev     *Device
-	pd      *C.struct_ibv_pd
-	adopted bool
-	gone    atomic.Bool
+	dev  *Device
+	pd   *C.struct_ibv_pd
+	gone atomic.Bool
 }
 
 // closed is the error of a call on an object that was destroyed.
@@ -38,12 +37,6 @@ func (d *Device) AllocPD() (verbs.PD, error) {
 	return p, nil
 }
 
-// AdoptPD makes a PD of a struct ibv_pd * of the device's context. Close leaves
-// it alone.
-func (d *Device) AdoptPD(pd unsafe.Pointer) verbs.PD {
-	return &PD{dev: d, pd: (*C.struct_ibv_pd)(pd), adopted: true}
-}
-
 // Handle is the struct ibv_pd *.
 func (p *PD) Handle() unsafe.Pointer { return unsafe.Pointer(p.pd) }
 
@@ -51,9 +44,6 @@ func (p *PD) Handle() unsafe.Pointer { return unsafe.Pointer(p.pd) }
 func (p *PD) Close() error {
 	if !p.gone.CompareAndSwap(false, true) {
 		return closed("dealloc_pd", p.dev.name)
-	}
-	if p.adopted {
-		return nil
 	}
 	if e := C.shim_dealloc_pd(p.dev.calls, p.pd); e != 0 {
 		p.gone.Store(false)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/verbs"
-	"github.com/sluice-rdma/sluice/verbs/ibverbs/internal/counted"
 	"github.com/sluice-rdma/sluice/verbs/peer"
 	"github.com/sluice-rdma/sluice/verbs/verbstest"
 )
@@ -36,10 +35,17 @@ func TestPromises(t *testing.T) {
 		"no extensions": {"ibv:fake0", map[string]string{"LACKS": "extended"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := open(t, c.settings, c.open)
-			e := verbstest.Ends{A: d, B: d, GIDA: -1, GIDB: -1}
-			t.Run("alone", func(t *testing.T) { verbstest.Run(t, e) })
-			t.Run("shim", func(t *testing.T) { verbstest.Run(t, verbstest.Shimmed(t, e)) })
+			t.Run("alone", func(t *testing.T) {
+				d := open(t, c.settings, c.open)
+				verbstest.Run(t, verbstest.Ends{A: d, B: d, GIDA: -1, GIDB: -1})
+			})
+			t.Run("shim", func(t *testing.T) {
+				set(t, c.settings)
+				d, err := verbs.Open(c.open)
+				check(t, err)
+				s := verbstest.Shimmed(t, d)
+				verbstest.Run(t, verbstest.Ends{A: s, B: s, GIDA: -1, GIDB: -1})
+			})
 		})
 	}
 }
@@ -495,69 +501,6 @@ func TestAsyncEvents(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		})
-	}
-}
-
-// A C program's objects, with hooks in place of libibverbs' functions.
-func TestAdopt(t *testing.T) {
-	p := counted.Start()
-	post, poll, create := counted.Hooks()
-	d, err := Adopt(p.Context, &Calls{PostSend: post, PollCQ: poll, CreateQP: create})
-	check(t, err)
-	if d.Name() != "ibv:fake0" || d.Handle() != p.Context {
-		t.Errorf("adopted %s", d.Name())
-	}
-	pd, channel, cq := d.AdoptPD(p.PD), d.AdoptChannel(p.Channel), d.AdoptCQ(p.CQ)
-	if cq.(*CQ).Handle() != p.CQ || cq.Cap() < 64 {
-		t.Errorf("adopted a CQ of %d", cq.Cap())
-	}
-	// The channel is the CQ's, but the CQ was made without the device's knowing.
-	var ends [2]*end
-	for i := range ends {
-		qp, err := pd.CreateQP(verbs.QPInitAttr{Type: ib.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1}})
-		check(t, err)
-		ends[i] = &end{dev: d, pd: pd, cq: cq, qp: qp.(*QP), buf: make([]byte, 64)}
-		ends[i].mr, err = pd.RegMR(ends[i].buf, ib.AccessLocalWrite|ib.AccessRemoteWrite)
-		check(t, err)
-	}
-	a, b := ends[0], ends[1]
-	gid, err := d.GID(1, must2(t)(d.BestGID(1)))
-	check(t, err)
-	for _, x := range [][2]*end{{a, b}, {b, a}} {
-		check(t, verbs.ConnectRC(x[0].qp, verbs.Endpoint{}, verbs.Endpoint{GID: gid, QPN: x[1].qp.Num()}, verbs.DefaultRC()))
-	}
-	adopted, err := d.AdoptQP(a.qp.Handle())
-	check(t, err)
-	if adopted.Num() != a.qp.Num() || adopted.Type() != ib.RC || adopted.Cap() != a.qp.Cap() {
-		t.Errorf("adopted qp %d, %v", adopted.Num(), adopted.Cap())
-	}
-	posts, polls, created := counted.Counts()
-	check(t, cq.ReqNotify(false))
-	copy(a.buf, "through the hooks")
-	if n, err := a.qp.PostSend([]verbs.SendWR{write(a, b, 64), write(a, b, 64)}); n != 2 {
-		t.Fatal(err)
-	}
-	if got, err := channel.Wait(t.Context(), 30*time.Second); err != nil || got != cq {
-		t.Errorf("event of %v, %v", got, err)
-	}
-	for range 2 {
-		one(t, a)
-	}
-	if string(b.buf[:17]) != "through the hooks" {
-		t.Errorf("%q", b.buf)
-	}
-	nowPosts, nowPolls, _ := counted.Counts()
-	if nowPosts != posts+1 || nowPolls == polls || created < 2 {
-		t.Errorf("%d posts, %d polls and %d queue pairs went through the hooks", nowPosts-posts, nowPolls-polls, created)
-	}
-	for _, f := range []func() error{adopted.Close, a.qp.Close, b.qp.Close, a.mr.Close, b.mr.Close, cq.Close, channel.Close, pd.Close, d.Close} {
-		check(t, f())
-	}
-	if !p.End() { // what was adopted is there still
-		t.Error("the program's own objects can't be freed")
-	}
-	if _, err := Adopt(nil, nil); !errors.Is(err, verbs.ErrInvalid) {
-		t.Errorf("adopting nothing: %v", err)
 	}
 }
 

@@ -24,20 +24,19 @@ const maxBatch = 64
 // QP is a queue pair. It is also a verbs.RateLimitQP; where the device does not
 // limit, SetRateLimit fails with ErrNotSupported.
 type QP struct {
-	dev     *Device
-	c       *C.struct_shim_qp
-	num     uint32
-	kind    ib.QPType
-	cap     verbs.QPCap
-	wr      []sendWR // the array in C, by its layout
-	sge     []verbs.SGE
-	inline  []byte
-	recv    recvArray
-	adopted bool
-	direct  *mlx5.QP    // nil where libibverbs posts
-	recvs   atomic.Bool // has been to INIT or ERR since RESET
-	sends   atomic.Bool // has been to RTS since RESET
-	gone    atomic.Bool
+	dev    *Device
+	c      *C.struct_shim_qp
+	num    uint32
+	kind   ib.QPType
+	cap    verbs.QPCap
+	wr     []sendWR // the array in C, by its layout
+	sge    []verbs.SGE
+	inline []byte
+	recv   recvArray
+	direct *mlx5.QP    // nil where libibverbs posts
+	recvs  atomic.Bool // has been to INIT or ERR since RESET
+	sends  atomic.Bool // has been to RTS since RESET
+	gone   atomic.Bool
 }
 
 // sendWR has the layout of struct ibv_send_wr. next and sgList are set once.
@@ -123,9 +122,6 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if a.SigAll {
 		init.sq_sig_all = 1
 	}
-	if (send.direct == nil) != (recv.direct == nil) {
-		return bad("one of its CQs was adopted, and the device is direct: open it with direct=off")
-	}
 	var srq *SRQ
 	if a.SRQ != nil {
 		s, ok := a.SRQ.(*SRQ)
@@ -154,22 +150,6 @@ func (p *PD) CreateQP(a verbs.QPInitAttr) (verbs.QP, error) {
 	if err != nil {
 		C.shim_destroy_qp(d.calls, qp)
 		d.remove()
-		return nil, err
-	}
-	return q, nil
-}
-
-// AdoptQP makes a QP of a struct ibv_qp * of the device's context, which it asks
-// for its capacity. Close leaves it alone.
-func (d *Device) AdoptQP(qp unsafe.Pointer) (*QP, error) {
-	c := (*C.struct_ibv_qp)(qp)
-	var attr C.struct_ibv_qp_attr
-	var init C.struct_ibv_qp_init_attr
-	if e := C.shim_query_qp(d.calls, c, &attr, &init); e != 0 {
-		return nil, fail("query_qp", d.name, int(e), "")
-	}
-	q := &QP{dev: d, num: uint32(c.qp_num), kind: ib.QPType(c.qp_type), cap: capOf(&init.cap), adopted: true}
-	if err := q.prepare(c); err != nil {
 		return nil, err
 	}
 	return q, nil
@@ -378,13 +358,11 @@ func (q *QP) Close() error {
 		return closed("destroy_qp", q.object())
 	}
 	// Without the lock: it waits until events are acknowledged.
-	if !q.adopted {
-		if e := q.destroy(); e != 0 {
-			q.gone.Store(false)
-			return fail("destroy_qp", q.object(), e, "")
-		}
-		defer d.remove()
+	if e := q.destroy(); e != 0 {
+		q.gone.Store(false)
+		return fail("destroy_qp", q.object(), e, "")
 	}
+	defer d.remove()
 	q.unprepare()
 	return nil
 }

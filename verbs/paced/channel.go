@@ -23,7 +23,6 @@ const settleNap = units.Microsecond
 type channel struct {
 	shim    *Shim
 	inner   verbs.CompChannel
-	adopted bool
 	refs    int          // CQs; guarded by shim.mu
 	waiting atomic.Int32 // goroutines in Wait
 
@@ -78,7 +77,7 @@ func (ch *channel) take() (c *CQ, more *sendCQ) {
 	c.pending = false
 	left := ch.first != nil
 	ch.mu.Unlock()
-	if !left || !ch.adopted && ch.waiting.Load() < 2 {
+	if !left || ch.waiting.Load() < 2 {
 		return c, nil
 	}
 	return c, ch.waker() // without one, no segment has caused an event
@@ -229,10 +228,8 @@ func (ch *channel) arm() error {
 }
 
 // remind makes sure that the remaining events are fetched after c's: one event of the
-// provider may have caused several, and may be consumed. It is for programs that
-// sleep on the descriptor of an adopted channel and fetch one event each time it is
-// readable, and for a second goroutine in Wait. c and g are what take returned. If it
-// fails, the event of c waits again.
+// provider may have caused several, and may be consumed. It is for a second goroutine in
+// Wait. c and g are what take returned. If it fails, the event of c waits again.
 func (ch *channel) remind(c *CQ, g *sendCQ) error {
 	if g == nil {
 		return nil
@@ -314,10 +311,8 @@ func (ch *channel) Close() error {
 	if err := s.destroySendCQs(ch); err != nil {
 		return err
 	}
-	if !ch.adopted {
-		if err := ch.inner.Close(); err != nil {
-			return err
-		}
+	if err := ch.inner.Close(); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	s.objects--

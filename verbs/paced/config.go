@@ -45,10 +45,11 @@ type Config struct {
 	BaseRTT units.Time
 
 	// NICRate makes the NIC pace each segment's packets at this rate, below the
-	// line rate, where the provider's queue pairs are verbs.RateLimitQP (the
-	// hybrid of TIMELY section 5). 0 leaves the NIC at line rate. Where the
-	// provider refuses, segments leave at line rate, and Stats.NICRateRefused
-	// says so.
+	// line rate, where the provider's queue pairs take a rate (verbs.RateLimitQP; the
+	// hybrid of TIMELY section 5). Where they take none, the path gets the lowest static
+	// rate that is no lower, on the way to RTR, unless the program gave one of its own or
+	// that is the port's rate or more. 0 leaves the NIC at line rate. Where the provider
+	// keeps neither, segments leave at line rate, and Stats.NICRateRefused says so.
 	NICRate units.Rate
 
 	// CalibrateEvery is the longest that the NIC's clock goes without a reading

@@ -297,7 +297,6 @@ func (s *Shim) known(inner any) any {
 type CQ struct {
 	shim    *Shim
 	channel *channel
-	adopted bool     // recv is the program's to destroy
 	recv    verbs.CQ // the provider's, of receives only
 
 	shard atomic.Pointer[shard] // of queue pairs that send here; nil before the first
@@ -319,7 +318,7 @@ type CQ struct {
 	pending   bool // in channel.events
 	nextEvent *CQ
 
-	_ [cqSize - 136]byte
+	_ [cqSize - 128]byte
 }
 
 // other is a shard of queue pairs that receive on a CQ and send to another.
@@ -490,6 +489,15 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	return err
 }
 
+// enter counts a CQ. The lock is held.
+func (s *Shim) enter(c *CQ) {
+	s.objects++
+	s.byInner[c.recv] = c
+	if c.channel != nil {
+		c.channel.refs++
+	}
+}
+
 // Cap implements verbs.CQ.
 func (c *CQ) Cap() int { return c.recv.Cap() }
 
@@ -502,10 +510,8 @@ func (c *CQ) Close() error {
 	if refs > 0 {
 		return verbs.Errorf("destroy_cq", s.dev.Name(), verbs.ErrBusy, "%d queue pairs use it: destroy them first", refs)
 	}
-	if !c.adopted {
-		if err := c.recv.Close(); err != nil {
-			return err
-		}
+	if err := c.recv.Close(); err != nil {
+		return err
 	}
 	c.vacate()
 	s.mu.Lock()
@@ -526,7 +532,7 @@ func (c *CQ) notify(wc *verbs.WC, q *QP, fromNIC bool) {
 	if !c.fire(wc.Status != ib.WCSuccess) || fromNIC {
 		return
 	}
-	if ch := c.channel; ch != nil && (ch.adopted || ch.waiting.Load() > 0) {
+	if ch := c.channel; ch != nil && ch.waiting.Load() > 0 {
 		q.kick()
 	}
 }

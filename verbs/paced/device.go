@@ -61,10 +61,8 @@ func (s *Shim) AllocPD() (verbs.PD, error) {
 
 // Close implements verbs.PD.
 func (p *pd) Close() error {
-	if !p.adopted {
-		if err := p.PD.Close(); err != nil {
-			return err
-		}
+	if err := p.PD.Close(); err != nil {
+		return err
 	}
 	p.shim.mu.Lock()
 	defer p.shim.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 // be found without the NIC. A request whose memory is not registered may fail only
 // in its completion.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
-	return q.post(q.shard.now(), wrs, false)
+	return q.post(q.shard.now(), wrs)
 }
 
 // PostSendAt is PostSend at the time now, a reading of Shim.Clock.
 func (q *QP) PostSendAt(now units.LongTime, wrs []verbs.SendWR) (int, error) {
-	return q.post(at(now), wrs, false)
+	return q.post(at(now), wrs)
 }
 
 // mostUnread is how many posts in a row may go without a reading of the clock, and so
@@ -28,9 +28,8 @@ func (q *QP) PostSendAt(now units.LongTime, wrs []verbs.SendWR) (int, error) {
 // time, so that nothing of theirs can leave now. Each poll begins anew.
 const mostUnread = 8
 
-// post takes requests up to the first that is wrong or has no room; if whole, all or
-// none.
-func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
+// post takes requests up to the first that is wrong or has no room.
+func (q *QP) post(t instant, wrs []verbs.SendWR) (int, error) {
 	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,16 +48,6 @@ func (q *QP) post(t instant, wrs []verbs.SendWR, whole bool) (int, error) {
 		return 0, q.errorf("post_send", verbs.ErrState, "the queue pair is in %s: take it to RTS", q.core.State())
 	}
 	var err error
-	if whole {
-		for i := range wrs {
-			if err = q.core.Check(&wrs[i]); err != nil {
-				return 0, q.wrong(err)
-			}
-		}
-		if len(wrs) > q.core.Room() {
-			return 0, errQueueFull
-		}
-	}
 	n := 0
 	for ; n < len(wrs); n++ {
 		if err = q.core.Check(&wrs[n]); err != nil {

@@ -37,7 +37,8 @@ type QP struct {
 
 	modifying sync.Mutex // held by Modify and SetRateLimit; guards port and mtu
 
-	going bool // Close is at work
+	going bool          // Close is at work
+	path  ib.StaticRate // which the shim gave the path, 0 for none; guarded by modifying
 	port  int32
 	cap   verbs.QPCap
 	depth int // segments that the provider takes
@@ -69,8 +70,7 @@ const maxDepth = 4096
 
 type pd struct {
 	verbs.PD
-	shim    *Shim
-	adopted bool
+	shim *Shim
 }
 
 // CreateQP implements verbs.PD.
@@ -250,7 +250,8 @@ func (q *QP) SetRateLimit(bps int64) error {
 }
 
 // Modify implements verbs.QP. The engine is made, and the NIC's rate limit set,
-// on the way from RTR to RTS. RESET forgets requests without completions and
+// on the way from RTR to RTS; the static rate of its path, where that takes its place, on
+// the way to RTR. RESET forgets requests without completions and
 // ERR flushes them, as the verbs have it. In SQD, requests that have begun are sent to
 // their end, by the calls that make progress, and the provider's queue pair gets there after them.
 func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
@@ -293,14 +294,23 @@ func (q *QP) modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if err != nil {
 		return err
 	}
-	if err := q.inner.Modify(a, mask); err != nil {
+	static := q.staticRate(&a, mask)
+	err = q.inner.Modify(a, mask)
+	if err != nil && static > 0 { // it may be that which the provider does not take
+		a.AV.StaticRate, static = 0, 0
+		err = q.inner.Modify(a, mask)
+	}
+	if err != nil {
 		q.stay(from, to)
 		return err
+	}
+	if mask&verbs.AttrAV != 0 {
+		q.path = q.keptRate(static)
 	}
 	if mask&verbs.AttrPort != 0 {
 		q.port = int32(a.Port)
 	}
-	refused := from == ib.RTR && to == ib.RTS && q.shard.cfg.NICRate > 0 && q.limitNIC(q.shard.cfg.NICRate) != nil
+	refused := from == ib.RTR && to == ib.RTS && q.shard.cfg.NICRate > 0 && q.hybrid() != nil
 
 	s := q.shard
 	s.mu.Lock()

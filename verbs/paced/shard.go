@@ -162,6 +162,20 @@ func (s *shard) publish(now units.LongTime) {
 	s.alert()
 }
 
+// idle reports whether nothing is with the provider and nothing can be sent. What
+// a queue pair keeps in SQD waits for a change of state.
+func (s *shard) idle() bool {
+	if s.core.InFlight() > 0 || s.core.Filed() > 0 {
+		return false
+	}
+	for _, g := range *s.cqs.Load() {
+		if g.inFlight > 0 || g.stale {
+			return false
+		}
+	}
+	return true
+}
+
 // addTo adds what the shard and its queue pairs count.
 func (s *shard) addTo(sum *Stats) {
 	s.mu.Lock()

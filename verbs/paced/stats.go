@@ -32,7 +32,7 @@ type Stats struct {
 
 	ProviderFull   uint64 // segments that the provider had no room for, and that were posted again
 	Stray          uint64 // provider completions of no segment that is outstanding
-	NICRateRefused uint64 // queue pairs whose NIC did not take Config.NICRate
+	NICRateRefused uint64 // queue pairs whose NIC took Config.NICRate neither as a limit nor as a static rate
 	ClockErrors    uint64 // readings of the NIC's clock that failed
 }
 

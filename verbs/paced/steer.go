@@ -1,7 +1,10 @@
 package paced
 
 import (
+	"errors"
+
 	"github.com/sluice-rdma/sluice/cc"
+	"github.com/sluice-rdma/sluice/ib"
 	"github.com/sluice-rdma/sluice/units"
 	"github.com/sluice-rdma/sluice/verbs"
 	"github.com/sluice-rdma/sluice/verbs/paced/internal/core"
@@ -76,6 +79,52 @@ func (q *QP) limitNIC(r units.Rate) error {
 	defer q.shard.mu.Unlock()
 	q.core.SetLimiter(r)
 	return nil
+}
+
+// hybrid has the NIC pace each segment's packets at Config.NICRate: by the queue pair's
+// limit, or else by the path's static rate, which it has had since RTR.
+func (q *QP) hybrid() error {
+	err := q.limitNIC(q.shard.cfg.NICRate)
+	if err == nil || q.path == 0 {
+		return err
+	}
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	q.core.SetLimiter(units.Rate(q.path.BitsPerSecond()))
+	return nil
+}
+
+// staticRate gives the path that a sets a static rate and returns that, where it is to take
+// the place of the queue pair's own limit; else it returns 0.
+func (q *QP) staticRate(a *verbs.QPAttr, mask verbs.QPAttrMask) ib.StaticRate {
+	rate := q.shard.cfg.NICRate
+	if rate == 0 || mask&verbs.AttrAV == 0 || a.AV.StaticRate > 0 || !q.lacksLimiter() {
+		return 0
+	}
+	static := ib.StaticRateAtLeast(int64(rate))
+	port, err := q.shard.dev.Port(int(q.port))
+	if err != nil || static.BitsPerSecond() >= port.LinkRate {
+		return 0
+	}
+	a.AV.StaticRate = static.BitsPerSecond()
+	return static
+}
+
+// lacksLimiter reports whether the provider's queue pair has no rate limit in any state.
+func (q *QP) lacksLimiter() bool {
+	return q.limiter == nil || errors.Is(q.limiter.SetRateLimit(0), verbs.ErrNotSupported)
+}
+
+// keptRate returns the static rate of the path if the provider has it still.
+func (q *QP) keptRate(given ib.StaticRate) ib.StaticRate {
+	if given == 0 {
+		return 0
+	}
+	a, err := q.inner.Query()
+	if err != nil || a.AV.StaticRate != given.BitsPerSecond() {
+		return 0
+	}
+	return given
 }
 
 // steer takes the round trip of the segment that just succeeded, x, to the engine.

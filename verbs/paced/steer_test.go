@@ -215,14 +215,21 @@ func TestRoundTripsAreWithoutSerialisation(t *testing.T) {
 		read bool
 		tune func(*bench)
 		nic  units.Rate
+		want units.Rate // at which the NIC paces; 0 for line rate
 	}{
-		"a write":                 {size: 16 << 10},
-		"a read":                  {size: 16 << 10, read: true},
-		"one byte":                {size: 1},
-		"no byte":                 {size: 0},
-		"NIC limiter at 700 Mbps": {size: 16 << 10, nic: 700 * units.Mbps},
-		"limiter refused":         {size: 16 << 10, nic: 700 * units.Mbps, tune: func(p *bench) { p.a.Unlimited = true }},
-		"no limiter":              {size: 16 << 10, nic: 700 * units.Mbps, tune: func(p *bench) { p.a.Plain = true }},
+		"a write":                   {size: 16 << 10},
+		"a read":                    {size: 16 << 10, read: true},
+		"one byte":                  {size: 1},
+		"no byte":                   {size: 0},
+		"NIC limiter at 700 Mbps":   {size: 16 << 10, nic: 700 * units.Mbps, want: 700 * units.Mbps},
+		"limiter refused":           {size: 16 << 10, nic: 700 * units.Mbps, tune: func(p *bench) { p.a.Unlimited = true }},
+		"no limiter":                {size: 16 << 10, nic: 700 * units.Mbps, tune: func(p *bench) { p.a.Plain = true }},
+		"static rate":               {size: 16 << 10, nic: 3 * units.Gbps, want: 5 * units.Gbps, tune: func(p *bench) { p.a.Plain, p.a.Paths = true, fakenic.PathsKeep }},
+		"static rate, no limiter":   {size: 16 << 10, nic: 3 * units.Gbps, want: 5 * units.Gbps, tune: func(p *bench) { p.a.Unlimited, p.a.Paths = true, fakenic.PathsKeep }},
+		"limiter, and static rates": {size: 16 << 10, nic: 3 * units.Gbps, want: 3 * units.Gbps, tune: func(p *bench) { p.a.Paths = fakenic.PathsKeep }},
+		"static rate refused":       {size: 16 << 10, nic: 3 * units.Gbps, tune: func(p *bench) { p.a.Plain, p.a.Paths = true, fakenic.PathsRefuse }},
+		"static rate of line rate":  {size: 16 << 10, nic: line - 1, tune: func(p *bench) { p.a.Plain, p.a.Paths = true, fakenic.PathsKeep }},
+		"static rate, none wanted":  {size: 16 << 10, tune: func(p *bench) { p.a.Plain, p.a.Paths = true, fakenic.PathsKeep }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &fixed{control: cc.Control{Rate: 100 * units.Mbps, Window: cc.Unlimited}}
@@ -241,15 +248,15 @@ func TestRoundTripsAreWithoutSerialisation(t *testing.T) {
 			}
 			for _, a := range e.acks {
 				rate := line
-				if c.nic > 0 && c.tune == nil {
-					rate = c.nic
+				if c.want > 0 {
+					rate = c.want
 				}
 				if a.NetRTT != latency || a.RTT != latency+rate.Serialize(units.Bytes(c.size)) || a.Now-a.SentAt != a.RTT {
 					t.Errorf("RTT %v, net %v, want %v and the serialisation", a.RTT, a.NetRTT, latency)
 				}
 			}
-			if refused := p.shim.Stats().NICRateRefused; (refused > 0) != (c.tune != nil) {
-				t.Errorf("the limiter was refused %d times", refused)
+			if refused := p.shim.Stats().NICRateRefused; (refused > 0) != (c.nic > 0 && c.want == 0) {
+				t.Errorf("the rate was refused %d times", refused)
 			}
 		})
 	}

@@ -8,28 +8,20 @@ import (
 	"github.com/sluice-rdma/sluice/verbs/paced"
 )
 
-// Shimmed puts a shim with TIMELY over the device of each end, until the end of the test,
-// and leaves those devices open.
-func Shimmed(t *testing.T, e Ends) Ends {
+// Shimmed lays a shim with TIMELY over a device that has none. When the test ends it
+// closes both.
+func Shimmed(t *testing.T, dev verbs.Device) verbs.Device {
 	t.Helper()
-	wrap := func(dev verbs.Device) verbs.Device {
-		cfg := paced.DefaultConfig()
-		cfg.Scheme = "timely"
-		s, err := paced.Wrap(dev, cfg)
-		if err != nil {
-			t.Fatal(err)
+	cfg := paced.DefaultConfig()
+	cfg.Scheme = "timely"
+	s, err := paced.Wrap(dev, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
-		t.Cleanup(func() {
-			if err := s.CloseAdopted(); err != nil {
-				t.Error(err)
-			}
-		})
-		return s
-	}
-	same := e.A == e.B
-	e.A = wrap(e.A)
-	if e.B = e.A; !same {
-		e.B = wrap(e.B)
-	}
-	return e
+	})
+	return s
 }

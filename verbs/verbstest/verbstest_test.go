@@ -24,6 +24,13 @@ func open(t *testing.T, name string) verbs.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dev
+}
+
+// plain opens a device until the test ends.
+func plain(t *testing.T, name string) verbs.Device {
+	t.Helper()
+	dev := open(t, name)
 	t.Cleanup(func() {
 		if err := dev.Close(); err != nil {
 			t.Error(err)
@@ -32,23 +39,32 @@ func open(t *testing.T, name string) verbs.Device {
 	return dev
 }
 
+// shimmed opens a device with a shim over it.
+func shimmed(t *testing.T, name string) verbs.Device {
+	t.Helper()
+	return verbstest.Shimmed(t, open(t, name))
+}
+
 func run(t *testing.T, a, b string, port, gid int) {
 	t.Helper()
-	e := verbstest.Ends{A: open(t, a), Port: port, GIDA: gid, GIDB: gid}
-	if e.B = e.A; b != a {
-		e.B = open(t, b)
+	type opener func(*testing.T, string) verbs.Device
+	for _, c := range []struct {
+		name  string
+		a, b  opener
+		keeps bool
+	}{
+		{"plain", plain, plain, *keeps},
+		{"shim", shimmed, shimmed, false},
+		{"shim on one side", shimmed, plain, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := verbstest.Ends{A: c.a(t, a), Port: port, GIDA: gid, GIDB: gid, KeepsCompletions: c.keeps}
+			if e.B = e.A; b != a {
+				e.B = c.b(t, b)
+			}
+			verbstest.Run(t, e)
+		})
 	}
-	t.Run("plain", func(t *testing.T) {
-		plain := e
-		plain.KeepsCompletions = *keeps
-		verbstest.Run(t, plain)
-	})
-	t.Run("shim", func(t *testing.T) { verbstest.Run(t, verbstest.Shimmed(t, e)) })
-	t.Run("shim on one side", func(t *testing.T) {
-		s := verbstest.Shimmed(t, e)
-		s.B = e.B
-		verbstest.Run(t, s)
-	})
 }
 
 func TestModel(t *testing.T) { run(t, "sim:verbstest/h0", "sim:verbstest/h1", 1, -1) }

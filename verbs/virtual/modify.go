@@ -128,6 +128,9 @@ func (d *Device) attributes(req *uverbs.ModifyQPReq) (verbs.QPAttr, syscall.Errn
 			return verbs.QPAttr{}, errno
 		}
 		a.AV.TrafficClass, a.AV.HopLimit, a.AV.FlowLabel, a.AV.SL = req.Dest.TrafficClass, req.Dest.HopLimit, req.Dest.FlowLabel&0xfffff, req.Dest.SL&7
+		if d.clock.simulated { // other back ends have no limit; the attribute is kept, as where a card does not heed it
+			a.AV.StaticRate = ib.StaticRate(req.Dest.StaticRate).BitsPerSecond()
+		}
 	}
 	return a, 0
 }

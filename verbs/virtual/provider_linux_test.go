@@ -93,15 +93,9 @@ func started(t *testing.T) (from, to int64) {
 // openBoth opens the devices. Without options they have the test's way to post.
 func openBoth(t *testing.T, options ...string) (a, b verbs.Device) {
 	t.Helper()
-	if len(options) == 0 {
-		options = []string{"?direct=" + os.Getenv(direct)}
-	}
 	var both [2]verbs.Device
 	for i := range both {
-		dev, err := verbs.Open("ibv:mlx5_" + strconv.Itoa(i) + strings.Join(options, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		dev := openOne(t, i, options...)
 		t.Cleanup(func() {
 			if err := dev.Close(); err != nil {
 				t.Error(err)
@@ -112,6 +106,19 @@ func openBoth(t *testing.T, options ...string) (a, b verbs.Device) {
 	return both[0], both[1]
 }
 
+// openOne opens a device, which the caller closes.
+func openOne(t *testing.T, i int, options ...string) verbs.Device {
+	t.Helper()
+	if len(options) == 0 {
+		options = []string{"?direct=" + os.Getenv(direct)}
+	}
+	dev, err := verbs.Open("ibv:mlx5_" + strconv.Itoa(i) + strings.Join(options, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dev
+}
+
 func TestOverVerbs(t *testing.T) {
 	started(t)
 	for _, options := range [][]string{nil, {"?timestamps=wallclock"}} {
@@ -120,6 +127,10 @@ func TestOverVerbs(t *testing.T) {
 			verbstest.Run(t, verbstest.Ends{A: a, B: b, Port: 1, GIDA: -1, GIDB: -1})
 		})
 	}
+	t.Run("shim", func(t *testing.T) {
+		a, b := verbstest.Shimmed(t, openOne(t, 0)), verbstest.Shimmed(t, openOne(t, 1))
+		verbstest.Run(t, verbstest.Ends{A: a, B: b, Port: 1, GIDA: -1, GIDB: -1})
+	})
 }
 
 // The device's counter, read through libmlx5 from a page that traps, is that of the raw

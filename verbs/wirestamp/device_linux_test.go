@@ -330,6 +330,12 @@ func TestVerbs(t *testing.T) {
 	must(t, errors.Join(a.Close(), b.Close()))
 }
 
+func TestVerbsShimmed(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.wrap(t, w.open(t, 0, ""), defaults), w.open(t, 1, "")
+	verbstest.Run(t, verbstest.Ends{A: verbstest.Shimmed(t, a), B: verbstest.Shimmed(t, b)})
+}
+
 func TestPollingAllocatesNothing(t *testing.T) {
 	w := newWorld(t)
 	a := w.wrap(t, w.open(t, 0, ""), defaults)

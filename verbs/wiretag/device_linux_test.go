@@ -412,6 +412,13 @@ func TestVerbs(t *testing.T) {
 	must(t, errors.Join(a.Close(), b.Close()))
 }
 
+func TestVerbsShimmed(t *testing.T) {
+	cfg := DefaultConfig(telemetry.Value)
+	w := newWorld(t, &cfg.Format)
+	a, b := w.open(t, 0, cfg, defaults), w.open(t, 1, cfg, defaults)
+	verbstest.Run(t, verbstest.Ends{A: verbstest.Shimmed(t, a), B: verbstest.Shimmed(t, b)})
+}
+
 func TestPollingAllocatesNothing(t *testing.T) {
 	for _, mode := range []Mode{Tags, Probes} {
 		cfg := DefaultConfig(telemetry.Value)

@@ -28,7 +28,7 @@ func (e *examination) hybrid(s *Section) error {
 		return err
 	case heeded:
 		s.add(OK, what, "static_rate: %s. RC queue pairs have no packet pacing (%s)", static, pacing).
-			mend("paced.Config.NICRate will be refused: set verbs.RCParams.StaticRate in its place")
+			mend("paced.Config.NICRate sets it, rounded up to a step of enum ibv_rate")
 	default:
 		s.add(Note, what, "neither packet pacing (%s) nor static_rate (%s): segments leave at line rate, a gap apart", pacing, static)
 	}

@@ -47,6 +47,16 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
+func TestVerbsShimmed(t *testing.T) {
+	var both [2]verbs.Device
+	for i, name := range []string{"sim:overlay-shim/h0", "sim:overlay-shim/h1"} {
+		dev, err := verbs.Open(name)
+		must(t, err)
+		both[i] = verbstest.Shimmed(t, simulated{lay(t, dev, 8), dev.(verbs.Runner)})
+	}
+	verbstest.Run(t, verbstest.Ends{A: both[0], B: both[1], GIDA: -1, GIDB: -1})
+}
+
 // end is a queue pair with what it takes.
 type end struct {
 	simulated

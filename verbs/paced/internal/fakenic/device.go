@@ -14,6 +14,17 @@ import (
 
 type accessFlags = ib.AccessFlags
 
+// StaticRates is what a device does about the static rates of paths.
+type StaticRates int
+
+// Devices heed them, or forget them, as the kernel's soft-RoCE does, or refuse them, as
+// package softroce does.
+const (
+	PathsForget StaticRates = iota
+	PathsKeep
+	PathsRefuse
+)
+
 // Device is a NIC. Its exported fields may be set at any time.
 type Device struct {
 	World    *World
@@ -50,6 +61,8 @@ type Device struct {
 	Plain bool
 	// Unlimited makes SetRateLimit fail.
 	Unlimited bool
+	// Paths is what becomes of a path's static rate.
+	Paths StaticRates
 	// Attrs changes what Attr returns.
 	Attrs func(*verbs.DeviceAttr)
 

@@ -18,6 +18,7 @@ type QP struct {
 	num    uint32
 	state  ib.QPState
 	dest   uint32
+	av     verbs.AddressVector
 	limit  units.Rate
 	gen    int  // advanced by reset, error and destruction
 	sends  bool // has been to RTS since RESET: as mlx5's, it takes no sends before
@@ -55,7 +56,9 @@ func (q *QP) Num() uint32 { return q.num }
 func (q *QP) Type() ib.QPType { return q.attr.Type }
 
 // Query implements verbs.QP.
-func (q *QP) Query() (verbs.QPAttr, error) { return verbs.QPAttr{State: q.state, Cap: q.attr.Cap}, nil }
+func (q *QP) Query() (verbs.QPAttr, error) {
+	return verbs.QPAttr{State: q.state, Cap: q.attr.Cap, AV: q.av}, nil
+}
 
 // Queued is how many requests have no polled completion.
 func (q *QP) Queued() int { return q.queued }
@@ -82,6 +85,14 @@ func (q *QP) TelemetryKinds() verbs.TelemetryKinds { return q.dev.Kinds }
 
 // Modify implements verbs.QP.
 func (q *QP) Modify(a verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if mask&verbs.AttrAV != 0 {
+		if a.AV.StaticRate > 0 && q.dev.Paths == PathsRefuse {
+			return verbs.ErrNotSupported
+		}
+		if q.av = a.AV; q.dev.Paths != PathsKeep {
+			q.av.StaticRate = 0
+		}
+	}
 	if mask&verbs.AttrState != 0 {
 		if !q.state.CanBecome(a.State) {
 			return verbs.ErrState
@@ -216,8 +227,8 @@ func (q *QP) send(wr verbs.SendWR) {
 		back = data + d.LineRate.Serialize(n) + d.Latency/2
 	} else {
 		end := start + d.LineRate.Serialize(n)
-		if q.limit > 0 {
-			end = start + q.limit.Serialize(n)
+		if limit := max(q.limit, units.Rate(q.av.StaticRate)); limit > 0 {
+			end = start + limit.Serialize(n)
 			q.free = end
 		} else {
 			d.wireFree = end
