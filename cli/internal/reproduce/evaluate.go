@@ -58,7 +58,7 @@ func (p *plan) load(row *Row, st *store) ([]*seed, error) {
 // evaluate is a row's result.
 func (r *Row) evaluate(seeds []*seed) (*rowResult, error) {
 	out := &rowResult{
-		ID: r.ID, Paper: r.From.Name, Source: r.Paper.Source, Kind: r.Paper.Kind, What: r.Paper.What,
+		ID: r.ID, Beside: r.Paper.Beside, Paper: r.From.Name, Source: r.Paper.Source, Kind: r.Paper.Kind, What: r.Paper.What,
 		Scaling: r.Scaling, Note: joinNotes(r.Paper.Note, r.Note), Seeds: len(seeds),
 	}
 	figures := make([]*figureSet, len(seeds))

@@ -51,7 +51,11 @@ func (r *Report) Summary() string {
 		if c.Kind == kindReport {
 			parts = append(parts, fmt.Sprintf("%d reported, not counted", c.Rows))
 		} else {
-			parts = append(parts, fmt.Sprintf("%s rows %d of %d met", c.Kind, c.Met, c.Rows))
+			part := fmt.Sprintf("%s rows %d of %d met", c.Kind, c.Met, c.Rows)
+			if c.Artefact > 0 {
+				part += fmt.Sprintf(", %d of them in the artefact's set-up", c.Artefact)
+			}
+			parts = append(parts, part)
 		}
 	}
 	s := strings.Join(parts, "; ") + "."
