@@ -10,7 +10,7 @@ import (
 
 // evaluate reads the results of all rows and says what they show.
 func evaluate(p *plan, st *store) (*Report, error) {
-	r := &Report{Version: reportVersion, Listed: listed(), Defined: len(Rows())}
+	r := &Report{Version: reportVersion, Listed: listed(), Defined: papersRows(Rows())}
 	for _, row := range p.rows {
 		seeds, err := p.load(row, st)
 		if err != nil {
@@ -25,11 +25,27 @@ func evaluate(p *plan, st *store) (*Report, error) {
 	return r, nil
 }
 
-// listed counts the rows of the papers' list.
+// listed counts the rows of the papers' list, of which those that stand beside another
+// are none.
 func listed() int {
 	n := 0
 	for _, p := range Papers() {
-		n += len(p.Rows)
+		for _, r := range p.Rows {
+			if r.Beside == "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// papersRows counts rows as listed does.
+func papersRows(rows []*Row) int {
+	n := 0
+	for _, r := range rows {
+		if r.Paper.Beside == "" {
+			n++
+		}
 	}
 	return n
 }

@@ -130,7 +130,7 @@ func List(w io.Writer, rows []*Row) error {
 		}
 	}
 	writeTable(&b, grid)
-	fmt.Fprintf(&b, "\nTimes are of one core. %d of the papers' %d rows can be run.\n", len(rows), listed())
+	fmt.Fprintf(&b, "\nTimes are of one core. %d of the papers' %d rows can be run.\n", papersRows(rows), listed())
 	if len(missing) > 0 {
 		fmt.Fprintf(&b, "Not yet: %s.\n", strings.Join(missing, ", "))
 	}
