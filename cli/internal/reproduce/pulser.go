@@ -38,7 +38,7 @@ var pulserInSmall = []string{"params.stop=3ms", "warmup=1ms"}
 const (
 	pulserScaling = "flows that start within 4 ms are counted, some 9000 to 18000 short and 75 to 150 long ones a seed, at three of the paper's loads; it does not say for how long its network ran"
 
-	pulserNote = "the paper says neither what the ports' buffers are, nor the retransmission timer, nor the first window, nor how much of the short flows is in incasts: here 100 packets a port, which is a static buffer of DCTCP's paper and a default of ns-3, 8.4 ms next to that paper's 10, one packet, and all. The paper's simulator is ns-3, whose TCP began with one segment until version 3.32 of 2020 (its CHANGES); with RFC 3390's three Pulser's 99th percentiles are DCTCP's. " +
+	pulserNote = "the paper says neither what the ports' buffers are, nor the retransmission timer, nor the first window, nor how much of the short flows is in incasts: here 100 packets a port, which is a static buffer of DCTCP's paper and a default of ns-3, 8.4 ms next to that paper's 10, RFC 3390's three packets, and all. " +
 		"A load is that of the leaves' uplinks, half of the hosts' links, which above 50 percent could not be carried otherwise. Losses are repaired by a NIC's go-back-N, where the paper has TCP"
 )
 
@@ -58,7 +58,7 @@ func overLoads(f *figureSet, name string, of func(load int) float64) {
 
 func pulserFCT() *Row {
 	r := &Row{
-		ID: "pulser-fct", Seeds: 5, Varies: []string{"initial_cwnd"}, Seconds: 350,
+		ID: "pulser-fct", Seeds: 5, Seconds: 350,
 		Quick:   &quick{Sets: pulserInSmall, Seconds: 30},
 		Scaling: pulserScaling, Note: pulserNote,
 	}
@@ -123,7 +123,7 @@ func pulserByLoad(title, y, what string, f *figureSet) chart {
 
 func pulserThroughput() *Row {
 	r := &Row{
-		ID: "pulser-throughput", Seeds: 5, Varies: []string{"initial_cwnd"}, Seconds: 350,
+		ID: "pulser-throughput", Seeds: 5, Seconds: 350,
 		Quick:   &quick{Sets: pulserInSmall, Seconds: 30},
 		Scaling: pulserScaling,
 		Note:    "the paper does not say how it takes the throughput of long flows: here 1 MB over their mean completion time. " + pulserNote,
@@ -156,7 +156,7 @@ func pulserQueue() *Row {
 	const link, onset = "tor19->h399", 4000.0 // us
 	systems := []string{"DCTCP", "Pulser"}
 	return &Row{
-		ID: "pulser-queue", Varies: []string{"initial_cwnd"}, Runs: []Run{{}}, Seeds: 5, Seconds: 30,
+		ID: "pulser-queue", Runs: []Run{{}}, Seeds: 5, Seconds: 30,
 		Quick: &quick{Seconds: 6},
 		Read: func(s *seed, f *figureSet) {
 			for _, name := range systems {
@@ -205,7 +205,7 @@ func leastOver(c curve, span float64) float64 {
 func pulserDegree() *Row {
 	degrees, loads := []int{24, 32, 40}, []int{60, 80}
 	r := &Row{
-		ID: "pulser-degree", Seeds: 5, Varies: []string{"initial_cwnd"}, Seconds: 400,
+		ID: "pulser-degree", Seeds: 5, Seconds: 400,
 		Quick:   &quick{Sets: pulserInSmall, Seconds: 35},
 		Scaling: pulserScaling, Note: pulserNote,
 	}
