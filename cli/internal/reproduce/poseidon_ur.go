@@ -146,7 +146,7 @@ func poseidonBrownfield() *Row {
 				return f.get("victim_without_int_of_fair") >= 0.98 && f.get("victim_without_int_of_fair") < 2
 			}),
 		},
-		Scaling: "20 ms are measured after 2, and both racks of a pair send 960 Gbps. " + racks + ".",
+		Scaling: "10 ms are measured after 2, and both racks of a pair send 960 Gbps. " + racks + ".",
 		Note:    "flows begin with ten packets, as in poseidon-ur. The two ToRs are one of each pair of racks; the paper does not say which its are, nor who sends to whom among the four racks: here each rack has one that it exchanges with",
 	}
 }
