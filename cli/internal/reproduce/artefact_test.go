@@ -37,8 +37,8 @@ var (
 )
 
 // The tables of docs/artefact.md are what comes out: its incasts always, web search
-// traffic unless -short is given. Where the artefact has the law of the engine, nine of
-// ten cells lie within 15 percent of it.
+// traffic unless -short is given. Where the artefact has the law of the engine, four of
+// five cells or more lie within 15 percent of it.
 func TestArtefact(t *testing.T) {
 	var of map[string]map[string]artefactFigures
 	text, err := os.ReadFile("testdata/artefact/artefact.yaml")
@@ -148,13 +148,13 @@ func artefactRow(b *strings.Builder, name string, theirs, ours artefactFigures) 
 	cell := func(theirs, ours float64) {
 		cells++
 		off := ours/theirs - 1
-		mark := ""
+		text := fmt.Sprintf("%+.0f %%", 100*off)
 		if math.Abs(off) <= 0.15 {
 			near++
 		} else {
-			mark = " **"
+			text = "**" + text + "**"
 		}
-		fmt.Fprintf(b, " %s | %s | %+.0f %%%s |", short(theirs), short(ours), 100*off, mark+strings.TrimSpace(mark))
+		fmt.Fprintf(b, " %s | %s | %s |", short(theirs), short(ours), text)
 	}
 	if theirs.SlowdownP99 != nil {
 		for i := range theirs.SlowdownP99 {
@@ -170,7 +170,7 @@ func artefactRow(b *strings.Builder, name string, theirs, ours artefactFigures) 
 			b.WriteString(" stays | stays | |")
 		default:
 			cells++
-			fmt.Fprintf(b, " %s | %s | ** |", drained(theirs.DrainedUs), drained(ours.DrainedUs))
+			fmt.Fprintf(b, " %s | %s | **differs** |", drained(theirs.DrainedUs), drained(ours.DrainedUs))
 		}
 	}
 	b.WriteString("\n")
