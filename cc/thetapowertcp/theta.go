@@ -43,6 +43,7 @@ type params struct {
 	eta         float64
 	leastRTT    bool
 	eachAck     bool
+	perBase     float64    // one over the base RTT
 	packet      units.Time // of a full packet at the line rate
 }
 
@@ -138,7 +139,8 @@ func start(c Config, env cc.Env) engine {
 	p := params{
 		gamma: c.Gamma, beta: cwnd.BDP(env) / c.Flows,
 		minCurrent: c.MinCurrent, eta: c.Eta, leastRTT: c.LeastRTT, eachAck: c.EachAck,
-		packet: env.LineRate.Serialize(env.MTU),
+		perBase: 1 / float64(env.BaseRTT),
+		packet:  env.LineRate.Serialize(env.MTU),
 	}
 	// Equation 7 itself never goes below beta. Section 3.3: cwnd_init = HostBw tau.
 	w := cwnd.NewBytes(env, p.beta, c.MaxWindow)
@@ -150,6 +152,9 @@ func start(c Config, env cc.Env) engine {
 // OnAck updates the power from the RTT, and once a round trip the window.
 func (e *engine) OnAck(a *cc.Ack) cc.Control {
 	e.p.next(&e.state, a)
+	if e.p.leastRTT {
+		return e.AnswerOver(e.tau * e.p.perBase)
+	}
 	return e.Answer()
 }
 

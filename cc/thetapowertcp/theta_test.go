@@ -156,6 +156,23 @@ func TestEachAck(t *testing.T) {
 	}
 }
 
+// With the least round trip the window is what the rate fills in that, as the artefact's
+// (RdmaQueuePair::GetWin): in the receiver's rack a window of the topology's longest path
+// would let a queue stand that the rate alone never built.
+func TestLeastRTTBoundsWhatIsInFlight(t *testing.T) {
+	c := DefaultConfig()
+	c.EachAck, c.LeastRTT = true, true
+	e := mustNew(t, c, testEnv)
+	full := e.Control()
+	got := e.OnAck(&cc.Ack{Now: units.Millisecond, RTT: testEnv.BaseRTT / 4, Acked: 1000, Sent: 100_000})
+	if got.Rate != full.Rate || got.Window < full.Window/4 || got.Window > full.Window/4+testEnv.MTU {
+		t.Errorf("a quarter of the base RTT: %+v, want the rate and a quarter of the window of %+v", got, full)
+	}
+	if e.Control() != got || e.OnTimeout(2*units.Millisecond) != got {
+		t.Errorf("a timeout gives %+v, want %+v", e.Control(), got)
+	}
+}
+
 func TestAcknowledgementsAtOneInstant(t *testing.T) {
 	e := mustNew(t, DefaultConfig(), testEnv)
 	e.ack(us, 30*us, 1, 63)

@@ -68,6 +68,16 @@ func (w *Bytes) Answer() cc.Control {
 	return c
 }
 
+// AnswerOver is Answer with a window for another round trip than the base, share times
+// as long: what the rate fills in it.
+func (w *Bytes) AnswerOver(share float64) cc.Control {
+	c := w.Answer()
+	packets := max(math.Ceil(float64(float64(w.Cwnd*share)*w.perMTU)-1e-9), 1)
+	c.Window = units.Bytes(detmath.Int64(packets * w.mtu))
+	w.control = c
+	return c
+}
+
 // OnLoss changes nothing.
 func (w *Bytes) OnLoss(units.Time) cc.Control { return w.control }
 

@@ -10,7 +10,7 @@ import (
 
 // evaluate reads the results of all rows and says what they show.
 func evaluate(p *plan, st *store) (*Report, error) {
-	r := &Report{Version: reportVersion, Listed: listed(), Defined: len(Rows())}
+	r := &Report{Version: reportVersion, Listed: listed(), Defined: papersRows(Rows())}
 	for _, row := range p.rows {
 		seeds, err := p.load(row, st)
 		if err != nil {
@@ -25,11 +25,27 @@ func evaluate(p *plan, st *store) (*Report, error) {
 	return r, nil
 }
 
-// listed counts the rows of the papers' list.
+// listed counts the rows of the papers' list, of which those that stand beside another
+// are none.
 func listed() int {
 	n := 0
 	for _, p := range Papers() {
-		n += len(p.Rows)
+		for _, r := range p.Rows {
+			if r.Beside == "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// papersRows counts rows as listed does.
+func papersRows(rows []*Row) int {
+	n := 0
+	for _, r := range rows {
+		if r.Paper.Beside == "" {
+			n++
+		}
 	}
 	return n
 }
@@ -58,7 +74,7 @@ func (p *plan) load(row *Row, st *store) ([]*seed, error) {
 // evaluate is a row's result.
 func (r *Row) evaluate(seeds []*seed) (*rowResult, error) {
 	out := &rowResult{
-		ID: r.ID, Paper: r.From.Name, Source: r.Paper.Source, Kind: r.Paper.Kind, What: r.Paper.What,
+		ID: r.ID, Beside: r.Paper.Beside, Paper: r.From.Name, Source: r.Paper.Source, Kind: r.Paper.Kind, What: r.Paper.What,
 		Scaling: r.Scaling, Note: joinNotes(r.Paper.Note, r.Note), Seeds: len(seeds),
 	}
 	figures := make([]*figureSet, len(seeds))

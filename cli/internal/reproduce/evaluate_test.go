@@ -338,3 +338,29 @@ func TestChartsHoldNumbers(t *testing.T) {
 		}
 	})
 }
+
+// A row and the one in the artefact's set-up beside it count as one.
+func TestBeside(t *testing.T) {
+	for _, c := range []struct {
+		text, artefact status
+		want           string
+	}{
+		{met, met, "ratio rows 1 of 1 met."},
+		{met, missed, "ratio rows 1 of 1 met."},
+		{missed, met, "ratio rows 1 of 1 met, 1 of them in the artefact's set-up."},
+		{missed, missed, "ratio rows 0 of 1 met."},
+	} {
+		r := &Report{Rows: []*rowResult{
+			{ID: "a", Kind: kindRatio, Status: c.text},
+			{ID: "a-artefact", Beside: "a", Kind: kindRatio, Status: c.artefact},
+		}}
+		if got := r.Summary(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s and %s: %q, expected %q", c.text, c.artefact, got, c.want)
+		}
+	}
+	// Alone it is a row of its own.
+	r := &Report{Rows: []*rowResult{{ID: "a-artefact", Beside: "a", Kind: kindRatio, Status: met}}}
+	if got, want := r.Summary(), "ratio rows 1 of 1 met."; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, expected %q", got, want)
+	}
+}

@@ -27,6 +27,9 @@ against it depends on its kind:
 - **order**: a statement about what is more and what is less holds with every seed.
 - **report**: set by something that the paper does not state; shown, and not counted.
 
+A row whose id ends in -artefact has the figure in the set-up, and with the parameters, of the paper's public code, where
+they differ from its text ([artefact.md](artefact.md)). It counts with the row beside it, as one that is met if either is.
+
 All rows take their systems from one file,
 [scenario/systems.yaml](../scenario/systems.yaml); an experiment changes no parameter but what it is about.
 [D1] and so on are the [deviations](#deviations) below.

@@ -29,7 +29,10 @@ type paper struct {
 
 // paperRow is one figure or table of a paper, or a part of it.
 type paperRow struct {
-	ID     string             `yaml:"id"`
+	ID string `yaml:"id"`
+	// Beside is the row whose figure this is, in the set-up of the paper's public code
+	// in place of the text's. The two count as one.
+	Beside string             `yaml:"beside"`
 	Source string             `yaml:"source"` // figure, table or section
 	Kind   kind               `yaml:"kind"`
 	What   string             `yaml:"what"`

@@ -11,17 +11,30 @@ import (
 
 func powertcp() []*Row {
 	return []*Row{
-		powertcpIncast10(),
+		powertcpIncast10("98 percent", 0.98),
+		inArtefact(powertcpIncast10("94 percent, as its eta of 0.95 leaves", 0.94)),
 		powertcpIncast255(),
 		powertcpFairness(),
-		powertcpShort("powertcp-fig6-20", 20),
-		powertcpShort("powertcp-fig6-60", 60),
-		powertcpMedium(),
+		powertcpShort("powertcp-fig6-20", 20, webText),
+		inArtefactsWeb(powertcpShort("powertcp-fig6-20", 20, webArtefact)),
+		powertcpShort("powertcp-fig6-60", 60, webText),
+		inArtefactsWeb(powertcpShort("powertcp-fig6-60", 60, webArtefact)),
+		powertcpMedium(webText),
+		inArtefactsWeb(powertcpMedium(webArtefact)),
 		powertcpLong(),
-		powertcpBuffer(),
-		powertcpBursts(),
+		powertcpBuffer(webText),
+		inArtefactsWeb(powertcpBuffer(webArtefact)),
+		powertcpBursts(webText),
+		inArtefactsWeb(powertcpBursts(webArtefact)),
 		powertcpRDCN(),
 	}
+}
+
+// inArtefact is a row in the set-up of the paper's public simulation.
+func inArtefact(r *Row) *Row {
+	r.ID += "-artefact"
+	r.Note = "the set-up and the engines' parameters are those of the paper's public simulation (inet-tub/ns3-datacenter, commit 6ddb4a4), which differ from the text's; docs/artefact.md holds its own figures against these engines'"
+	return r
 }
 
 // keyed is a system, and what its figures' names begin with.
@@ -41,7 +54,8 @@ func queueAndUse(link string, systems []keyed) func(*seed, *figureSet) []chart {
 	}
 }
 
-func powertcpIncast10() *Row {
+// powertcpIncast10 takes how much of the link is to be busy for no throughput to be lost.
+func powertcpIncast10(percent string, share float64) *Row {
 	const link, start = "tor0->h0", 1000.0 // us
 	systems := []keyed{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}}
 	return &Row{
@@ -62,8 +76,8 @@ func powertcpIncast10() *Row {
 				return f.get("powertcp_later_queue_kb") < f.get("powertcp_peak_kb")/20
 			}),
 			holds("theta-PowerTCP: the same", func(f *figureSet) bool { return f.get("theta_later_queue_kb") < f.get("theta_peak_kb")/20 }),
-			holds("neither loses throughput: the link is 98 percent busy in every window after the onset", func(f *figureSet) bool {
-				return f.get("powertcp_least_busy") >= 0.98 && f.get("theta_least_busy") >= 0.98
+			holds("neither loses throughput: the link is busy in every window after the onset to "+percent, func(f *figureSet) bool {
+				return f.get("powertcp_least_busy") >= share && f.get("theta_least_busy") >= share
 			}),
 			holds("HPCC peaks at 1.5 times PowerTCP's queue or more", func(f *figureSet) bool { return f.get("hpcc_peak_kb") >= 1.5*f.get("powertcp_peak_kb") }),
 			holds("HPCC loses throughput afterwards, more than its target leaves free", func(f *figureSet) bool { return f.get("hpcc_least_busy") < 0.94 }),

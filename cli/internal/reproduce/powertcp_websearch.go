@@ -3,6 +3,7 @@ package reproduce
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-rdma/sluice/bench/results"
 )
@@ -16,6 +17,31 @@ var (
 	webAll   = []webSystem{{"powertcp", "PowerTCP"}, {"theta", "theta-PowerTCP"}, {"hpcc", "HPCC"}, {"timely", "TIMELY"}, {"dcqcn", "DCQCN"}, {"homa", "HOMA"}}
 	webThree = webAll[:3]
 )
+
+// web is a set-up of these rows.
+type web struct {
+	systems []webSystem
+	racks   int // whose switches' buffers are looked at
+	// Of the rows at 80 percent: from when to when they look at buffers, in us: from the
+	// end of the warm-up to the last arrivals. In small there is less, and what follows is
+	// empty.
+	from, until float64
+}
+
+var (
+	webText = web{webAll, 8, 5000, 35000}
+	// The artefact has no HOMA.
+	webArtefact = web{webAll[:5], 2, 5000, 105000}
+)
+
+// inArtefactsWeb is a row of webArtefact's in the set-up of the paper's public simulation.
+func inArtefactsWeb(r *Row) *Row {
+	r = inArtefact(r)
+	r.Checks = slices.DeleteFunc(r.Checks, func(c check) bool { return c.To == "homa_p999_us" })
+	r.Scaling = "in time: 100 or 200 ms of arrivals a seed, of the artefact's nine seconds. So that the tail of short flows rests on thousands, more of them are sent than there are among web search flows, by 0.4 percent of the hosts' links"
+	r.Note += ". It sends from one rack to the pod and from the other to itself; here hosts of both send to any of the pod's"
+	return r
+}
 
 // Ranges of sizes, as the scenarios have them.
 var (
@@ -41,11 +67,11 @@ func webQuick(seconds float64) *quick {
 func tail(x *system, sizes string) float64 { return x.completion(sizes).at(0.999) }
 
 // bufferOf returns what was taken of the leaf switches' buffers, in KB: a percentile over
-// all of them and the means of all steps from the end of the warm-up to the last arrival, in us.
-func bufferOf(x *system, share, from, until float64) float64 {
+// all of them and the means of all steps.
+func (w *web) bufferOf(x *system, share float64) float64 {
 	var all []weighted
-	for i := range 8 {
-		for _, v := range x.Series(results.SeriesBuffer, fmt.Sprintf("tor%d", i)).between(from, until).Y {
+	for i := range w.racks {
+		for _, v := range x.Series(results.SeriesBuffer, fmt.Sprintf("tor%d", i)).between(w.from, w.until).Y {
 			all = append(all, weighted{v, 1})
 		}
 	}
@@ -53,11 +79,11 @@ func bufferOf(x *system, share, from, until float64) float64 {
 }
 
 // powertcpShort is the completion times of short flows at a load of so many percent.
-func powertcpShort(id string, load int) *Row {
+func powertcpShort(id string, load int, w web) *Row {
 	r := &Row{
 		ID: id, Runs: []Run{{}}, Seeds: 5,
 		Read: func(s *seed, f *figureSet) {
-			for _, x := range webAll {
+			for _, x := range w.systems {
 				sys := s.system("", x.name)
 				f.add(x.key+"_p50_us", sys.completion(webShort).at(0.5))
 				f.add(x.key+"_p99_us", sys.completion(webShort).at(0.99))
@@ -65,7 +91,7 @@ func powertcpShort(id string, load int) *Row {
 				f.add(x.key+"_medium_p999_us", tail(sys, webMedium))
 			}
 		},
-		Charts:  sizesChart,
+		Charts:  sizesChart(w),
 		Scaling: webScaling, Note: webNote + ". HOMA is disputed and not counted",
 	}
 	less := func(text, of, to string, paper float64) check {
@@ -101,12 +127,16 @@ func reported(c check) check {
 }
 
 // sizesChart draws completion times by size, with one seed.
-func sizesChart(s *seed, _ *figureSet) []chart {
+func sizesChart(w web) func(*seed, *figureSet) []chart {
+	return func(s *seed, _ *figureSet) []chart { return bySize(s, w.systems) }
+}
+
+func bySize(s *seed, systems []webSystem) []chart {
 	ranges := []string{webShort, results.SizeRange(10_000, 100_000), webMedium, webLong}
 	var charts []chart
 	for i, what := range []string{"up to 10 KB", "10 to 100 KB", "100 KB to 1 MB", "above 1 MB"} {
 		c := chart{Title: "Completion of flows of " + what, X: axisUs, Y: "share of flows"}
-		for _, x := range webAll {
+		for _, x := range systems {
 			c.Lines = append(c.Lines, s.system("", x.name).completion(ranges[i]).line(x.name))
 		}
 		charts = append(charts, c)
@@ -114,11 +144,11 @@ func sizesChart(s *seed, _ *figureSet) []chart {
 	return charts
 }
 
-func powertcpMedium() *Row {
+func powertcpMedium(w web) *Row {
 	return &Row{
 		ID: "powertcp-fig6-medium", Runs: []Run{{}}, Seeds: 5, Seconds: 720, Quick: webQuick(10),
 		Read: func(s *seed, f *figureSet) {
-			for _, x := range webAll {
+			for _, x := range w.systems {
 				sys := s.system("", x.name)
 				f.add(x.key+"_p50_us", sys.completion(webMedium).at(0.5))
 				f.add(x.key+"_p99_us", sys.completion(webMedium).at(0.99))
@@ -186,7 +216,7 @@ func powertcpLong() *Row {
 	return r
 }
 
-func powertcpBuffer() *Row {
+func powertcpBuffer(w web) *Row {
 	return &Row{
 		ID: "powertcp-fig7g", Runs: []Run{{}}, Seeds: 5, Seconds: 220, Quick: webQuick(10),
 		Read: func(s *seed, f *figureSet) {
@@ -196,30 +226,26 @@ func powertcpBuffer() *Row {
 					name  string
 					share float64
 				}{{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}} {
-					f.add(x.key+"_buffer_"+p.name+"_kb", bufferOf(sys, p.share, webFrom, webUntil))
+					f.add(x.key+"_buffer_"+p.name+"_kb", w.bufferOf(sys, p.share))
 				}
 			}
 		},
 		Checks: []check{
 			below("99th percentile of the buffer: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.50),
 		},
-		Charts:  buffersChart(""),
+		Charts:  buffersChart("", w),
 		Scaling: webScaling, Note: webNote + "; nor which buffers it samples, nor how far out the tail is: here the shared buffers of the eight leaf switches, in means over 10us, and the 99th percentile",
 	}
 }
 
-// The span in which the rows at 80 percent look at buffers: from the end of the warm-up
-// to the last arrivals, in us. In small there is less, and what follows is empty.
-const webFrom, webUntil = 5000.0, 35000.0
-
 // buffersChart draws the distribution of the buffers' use in a run, with one seed.
-func buffersChart(run string) func(*seed, *figureSet) []chart {
+func buffersChart(run string, w web) func(*seed, *figureSet) []chart {
 	return func(s *seed, _ *figureSet) []chart {
 		c := chart{Title: "Shared buffer taken at leaf switches", X: "taken [KB]", Y: "share of the time"}
 		for _, x := range webThree {
 			line := curve{}
 			for _, share := range []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999} {
-				line.X, line.Y = append(line.X, bufferOf(s.system(run, x.name), share, webFrom, webUntil)), append(line.Y, share)
+				line.X, line.Y = append(line.X, w.bufferOf(s.system(run, x.name), share)), append(line.Y, share)
 			}
 			c.Lines = append(c.Lines, line.line(x.name))
 		}
@@ -228,7 +254,7 @@ func buffersChart(run string) func(*seed, *figureSet) []chart {
 }
 
 // powertcpBursts is web search traffic with incasts.
-func powertcpBursts() *Row {
+func powertcpBursts(w web) *Row {
 	runs := []struct {
 		name string
 		sets []string
@@ -256,7 +282,7 @@ func powertcpBursts() *Row {
 				f.add(x.key+"_long_p999_mean_us", math.Exp(long))
 			}
 			for _, x := range webThree {
-				f.add(x.key+"_buffer_p99_kb", bufferOf(s.system(busiest, x.name), 0.99, webFrom, webUntil))
+				f.add(x.key+"_buffer_p99_kb", w.bufferOf(s.system(busiest, x.name), 0.99))
 			}
 		},
 		Checks: []check{
@@ -265,7 +291,7 @@ func powertcpBursts() *Row {
 			below("99th percentile of the buffer with 16/s of 2 MB: PowerTCP over HPCC", "powertcp_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
 			below("the same, theta-PowerTCP over HPCC", "theta_buffer_p99_kb", "hpcc_buffer_p99_kb", 0.69),
 		},
-		Charts:  buffersChart(busiest),
+		Charts:  buffersChart(busiest, w),
 		Scaling: webScaling + ". Of the request rates 1, 4 and 16 a second are run, and of the sizes at four a second 2 and 8 MB",
 		Note:    webNote + "; nor how many servers send a part of a file: here 32, of any other racks; nor whose the request rate is: here each server's",
 	}

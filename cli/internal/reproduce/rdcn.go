@@ -75,7 +75,7 @@ func percentileOf(all []weighted, share float64) float64 {
 
 func powertcpRDCN() *Row {
 	return &Row{
-		ID: "powertcp-rdcn", Runs: []Run{{}}, Seconds: 100, Seeds: 5, Varies: []string{"once_per_rtt"},
+		ID: "powertcp-rdcn", Runs: []Run{{}}, Seconds: 100, Seeds: 5, Varies: []string{"once_per_rtt", "min_current"},
 		Quick: &quick{Sets: []string{"params.others=0", "params.last=0"}, Seconds: 2,
 			Unlike: "where one rack alone sends, reTCP with 600us falls a little short of filling the circuit"},
 		Read: func(s *seed, f *figureSet) {

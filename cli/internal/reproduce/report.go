@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -54,6 +55,7 @@ const (
 // rowResult is the outcome of a row, with its figures.
 type rowResult struct {
 	ID      string        `json:"id"`
+	Beside  string        `json:"beside,omitempty"` // the row that it counts with
 	Paper   string        `json:"paper"`
 	Source  string        `json:"source"`
 	Kind    kind          `json:"kind"`
@@ -164,23 +166,30 @@ func (r *Report) Missed() []string {
 	return ids
 }
 
-// count is how many rows of a kind there are, and how many were met.
+// count is how many rows of a kind there are, and how many were met: Artefact of them
+// in the set-up of the paper's public code alone.
 type count struct {
-	Kind      kind
-	Rows, Met int
+	Kind                kind
+	Rows, Met, Artefact int
 }
 
-// counts are those of the kinds that have rows; reports are never met.
+// counts are those of the kinds that have rows; reports are never met. A row and the one
+// beside it are one, and met if either is.
 func (r *Report) counts() []count {
 	var out []count
 	for _, kind := range []kind{kindValue, kindRatio, kindOrder, kindReport} {
 		c := count{Kind: kind}
 		for _, row := range r.Rows {
-			if row.Kind == kind {
-				c.Rows++
-				if row.Status == met {
-					c.Met++
-				}
+			if row.Kind != kind || row.Beside != "" && r.row(row.Beside) != nil {
+				continue
+			}
+			c.Rows++
+			switch {
+			case row.Status == met:
+				c.Met++
+			case r.metBeside(row.ID):
+				c.Met++
+				c.Artefact++
 			}
 		}
 		if c.Rows > 0 {
@@ -188,4 +197,9 @@ func (r *Report) counts() []count {
 		}
 	}
 	return out
+}
+
+// metBeside reports whether a row is met in the set-up of the paper's public code.
+func (r *Report) metBeside(id string) bool {
+	return slices.ContainsFunc(r.Rows, func(row *rowResult) bool { return row.Beside == id && row.Status == met })
 }

@@ -129,13 +129,16 @@ func TestPapers(t *testing.T) {
 			if !slices.Contains([]kind{kindValue, kindRatio, kindOrder, kindReport}, r.Kind) {
 				t.Errorf("%s is of kind %q", r.ID, r.Kind)
 			}
+			if r.Beside != "" && !seen[r.Beside] {
+				t.Errorf("%s stands beside %q, which is no row before it", r.ID, r.Beside)
+			}
 			if r.Kind == kindValue && (r.Within <= 0 || len(r.Values) == 0) {
 				t.Errorf("%s is a value without figures, or without how far they may be off", r.ID)
 			}
 		}
 	}
-	if n != 48 {
-		t.Errorf("there are %d rows", n)
+	if n != 48+6 {
+		t.Errorf("there are %d rows, want 48 and 6 of artefacts", n)
 	}
 }
 

@@ -51,7 +51,11 @@ func (r *Report) Summary() string {
 		if c.Kind == kindReport {
 			parts = append(parts, fmt.Sprintf("%d reported, not counted", c.Rows))
 		} else {
-			parts = append(parts, fmt.Sprintf("%s rows %d of %d met", c.Kind, c.Met, c.Rows))
+			part := fmt.Sprintf("%s rows %d of %d met", c.Kind, c.Met, c.Rows)
+			if c.Artefact > 0 {
+				part += fmt.Sprintf(", %d of them in the artefact's set-up", c.Artefact)
+			}
+			parts = append(parts, part)
 		}
 	}
 	s := strings.Join(parts, "; ") + "."
@@ -126,7 +130,7 @@ func List(w io.Writer, rows []*Row) error {
 		}
 	}
 	writeTable(&b, grid)
-	fmt.Fprintf(&b, "\nTimes are of one core. %d of the papers' %d rows can be run.\n", len(rows), listed())
+	fmt.Fprintf(&b, "\nTimes are of one core. %d of the papers' %d rows can be run.\n", papersRows(rows), listed())
 	if len(missing) > 0 {
 		fmt.Fprintf(&b, "Not yet: %s.\n", strings.Join(missing, ", "))
 	}

@@ -53,6 +53,17 @@ static struct sluice_control sluice_cwnd_bytes_answer(struct sluice_cwnd_bytes *
 	return c;
 }
 
+// sluice_cwnd_bytes_answer_over is Answer with a window for another round trip than the base, share times
+// as long: what the rate fills in it.
+static struct sluice_control sluice_cwnd_bytes_answer_over(struct sluice_cwnd_bytes *w, double share)
+{
+	struct sluice_control c = sluice_cwnd_bytes_answer(w);
+	double packets = sluice_fmax(sluice_ceil(w->cwnd * share * w->per_mtu - 1e-09), 1.0);
+	c.window = sluice_int64(packets * w->mtu);
+	w->control = c;
+	return c;
+}
+
 // sluice_cwnd_bytes_on_loss changes nothing.
 static struct sluice_control sluice_cwnd_bytes_on_loss(const struct sluice_cwnd_bytes *w, sluice_time unused)
 {

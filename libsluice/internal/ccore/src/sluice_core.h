@@ -1053,6 +1053,7 @@ struct sluice_theta_powertcp_params {
 	double eta;
 	bool least_rtt;
 	bool each_ack;
+	double per_base; // one over the base RTT
 	sluice_time packet; // of a full packet at the line rate
 };
 

@@ -101,6 +101,7 @@ struct sluice_theta_powertcp sluice_theta_powertcp_start(struct sluice_theta_pow
 		.eta = c.eta,
 		.least_rtt = c.least_rtt,
 		.each_ack = c.each_ack,
+		.per_base = 1.0 / (double)env.base_rtt,
 		.packet = sluice_rate_serialize(env.line_rate, env.mtu),
 	};
 	// Equation 7 itself never goes below beta. Section 3.3: cwnd_init = HostBw tau.
@@ -117,6 +118,9 @@ struct sluice_theta_powertcp sluice_theta_powertcp_start(struct sluice_theta_pow
 static struct sluice_control sluice_theta_powertcp_on_ack(struct sluice_theta_powertcp *e, const struct sluice_ack *a)
 {
 	sluice_theta_powertcp_params_next(&e->p, &e->state, a);
+	if (e->p.least_rtt) {
+		return sluice_cwnd_bytes_answer_over(&e->state.bytes, e->state.tau * e->p.per_base);
+	}
 	return sluice_cwnd_bytes_answer(&e->state.bytes);
 }
 
