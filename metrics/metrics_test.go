@@ -189,7 +189,7 @@ func TestPacedQueuePairs(t *testing.T) {
 		`^sluice_qp_rtt_seconds_count{device="sim:metrics/h0",qpn="[^"]*"} 7$`,
 		`^sluice_qp_rtt_seconds_bucket{device="sim:metrics/h0",qpn="[^"]*",le="\+Inf"} 7$`,
 		`^sluice_qp_rate_bps{device="sim:metrics/h0",qpn="[^"]*"} [1-9]`,
-		`^sluice_qp_rate_floor_bps{device="sim:metrics/h0",qpn="[^"]*"} 1e\+07$`,
+		`^sluice_qp_rate_floor_bps{device="sim:metrics/h0",qpn="[^"]*"} 1e\+08$`,
 		`^sluice_qp_rate_ceiling_bps{device="sim:metrics/h0",qpn="[^"]*"} [1-9]`,
 		`^sluice_qp_cuts_total{cause="rtt",device="sim:metrics/h0",qpn="[^"]*"} [0-9]+$`,
 		`^sluice_qp_engine{device="sim:metrics/h0",qpn="[^"]*",variable="gradient"} `,

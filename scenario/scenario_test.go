@@ -102,7 +102,7 @@ func TestErrors(t *testing.T) {
 		{"mtu of no queue pair", "mtu: 1024", "mtu: 1000", "small.yaml:11: nic.mtu: is 1000, no path MTU of InfiniBand: choose 256, 512, 1024, 2048 or 4096, or set nic.model to reduced"},
 		{"unknown model", "mtu: 1024", "model: tiny", `small.yaml:11: nic.model: unknown value "tiny", expected staged or reduced`},
 		{"headroom beyond the buffer", "buffer: 1MiB", "buffer: 16KiB", "small.yaml:8: fabric.buffer: is 16KiB, and the headroom of the 4 ports of switch tor0 takes "},
-		{"engine that the hosts' rate is too low for", "10Gbps", "1Mbps", "small.yaml:15: systems[0].config: min_rate is 10Mbps: choose at most the line rate, 1Mbps"},
+		{"engine that the hosts' rate is too low for", "10Gbps", "1Mbps", "small.yaml:15: systems[0].config: min_rate is 100Mbps: choose at most the line rate, 1Mbps"},
 		{"clock read too seldom", "mtu: 1024", "mtu: 1024\nshim: {calibrate_every: 100s}", "small.yaml:12: shim.calibrate_every: is 100s: choose a span of up to 60s"},
 		{"alias of nothing", "mtu: 1024", "mtu: *m", "small.yaml:11: nic.mtu: *m refers to an anchor that is not there"},
 		{"latency of a staged NIC", "mtu: 1024", "mtu: 1024\n  host_send: 1us", "small.yaml:12: nic.host_send: the staged NIC has the latencies of its preset"},

@@ -34,7 +34,7 @@ type Config struct {
 	// InitialRate is where a flow starts; zero is MaxRate. The paper gives
 	// none.
 	InitialRate units.Rate `yaml:"initial_rate" eg:"10Gbps"`
-	// MinRate is the lowest rate. The paper gives none.
+	// MinRate is the lowest rate. The paper gives none; public code has 100 and 120 Mbps.
 	MinRate units.Rate `yaml:"min_rate" eg:"50Mbps"`
 	// MaxRate caps the rate (section 5); zero, or anything above it, is the
 	// line rate.
@@ -65,10 +65,20 @@ func DefaultConfig() Config {
 		MinRTT:      20 * units.Microsecond,
 		HAICount:    5,
 		HAISteps:    5,
-		MinRate:     10 * units.Mbps,
+		MinRate:     100 * units.Mbps,
 		MaxDecrease: 0.5,
 		PatchedBeta: 0.008,
 	}
+}
+
+// ArtefactConfig returns the parameters of PowerTCP's public simulation. Its sixth
+// increase in a row is the first one that is larger, and counts from any reason to
+// increase; it updates a rate once a round trip, where Ack.Scale does here.
+func ArtefactConfig() Config {
+	c := DefaultConfig()
+	c.Alpha, c.Delta, c.HAICount, c.HAISteps = 0.875, 50*units.Mbps, 6, 2
+	c.MaxDecrease = 1
+	return c
 }
 
 // Validate reports the first field out of its range, by the name it has in a

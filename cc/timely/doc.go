@@ -9,6 +9,7 @@
 // Units: rates in bits per second, times in picoseconds.
 //
 // Departures: a floor under the rate, because Algorithm 1's decrease goes
-// negative for a gradient above 1/beta; and a bound of half on what one completion
-// may take (Config.MaxDecrease; 1 takes it away). docs/engines/timely.md lists the readings taken.
+// negative for a gradient above 1/beta; and, unless Config.MaxDecrease is 1, a bound
+// of half on what one completion may take. docs/engines/timely.md has the figures for
+// both, and the readings taken.
 package timely

@@ -15,6 +15,7 @@ func init() {
 		Name:    "timely",
 		Summary: "rate from the gradient of the RTT; needs only NIC timestamps",
 		Source:  "Mittal et al., SIGCOMM 2015, Algorithm 1; patched: Zhu et al., CoNEXT 2016, Algorithm 2",
+		Sets:    []cc.Set{cc.NewSet("artefact", "inet-tub/ns3-datacenter, 6ddb4a4, UpdateRateTimely", ArtefactConfig)},
 	}, DefaultConfig, New)
 }
 

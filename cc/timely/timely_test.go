@@ -43,7 +43,7 @@ func TestConforms(t *testing.T) {
 			change(&c)
 			enginetest.Conform(t, enginetest.Subject{
 				New:     func(env cc.Env) (cc.Engine, error) { return New(c, env) },
-				MinRate: func(cc.Env) units.Rate { return 10 * units.Mbps },
+				MinRate: func(cc.Env) units.Rate { return 100 * units.Mbps },
 			})
 		})
 	}
@@ -79,7 +79,7 @@ func TestBranches(t *testing.T) {
 		{"just above it the excess does", nil, []units.Time{501 * us}, R * (1 - 0.8*(1-500.0/501))},
 		{"above Thigh: by the excess", nil, []units.Time{600 * us}, R * (1 - 0.8*(1-500.0/600))},
 		{"above Thigh although the RTT falls", nil, []units.Time{900 * us, 800 * us}, R * (1 - 0.8*(1-500.0/900)) * (1 - 0.8*(1-500.0/800))},
-		{"a gradient above 1/beta would go below zero", nil, []units.Time{300 * us, 340 * us}, 10e6},
+		{"a gradient above 1/beta would go below zero", nil, []units.Time{300 * us, 340 * us}, 100e6},
 		{"unless a completion may take half at most", func(c *Config) { c.MaxDecrease = 0.5 }, []units.Time{300 * us, 340 * us}, (R + d) / 2},
 		{
 			"Tlow = Thigh is the queue-size scheme of section 4.4", func(c *Config) { c.TLow = c.THigh },

@@ -98,7 +98,7 @@ func timelyFig2() *Row {
 	}
 	percents := []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95}
 	return &Row{
-		ID: "timely-fig2", Runs: []Run{{}}, Seconds: 2,
+		ID: "timely-fig2", Runs: []Run{{}}, Seconds: 2, Varies: []string{"min_rate"},
 		Quick: &quick{Seconds: 2},
 		Read: func(s *seed, f *figureSet) {
 			x := s.system("", "TIMELY")
@@ -122,7 +122,7 @@ func timelyFig2() *Row {
 			return []chart{{Title: "Round trips and the queue", X: "us", Y: axisCDF,
 				Lines: []Line{x.cdf("rtt", "all").line("RTT"), queue(x).line("queue")}}}
 		},
-		Note: "the paper does not say what controlled the rates of these flows; here TIMELY does. The queue is looked at all the time, over a second, where the paper does every microsecond over a time it does not give",
+		Note: "the paper does not say what controlled the rates of these flows; here TIMELY does, with a least rate of 10 Mbps. The queue is looked at all the time, over a second, where the paper does every microsecond over a time it does not give",
 	}
 }
 

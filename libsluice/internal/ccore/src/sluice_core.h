@@ -491,7 +491,7 @@ struct sluice_timely_config {
 	// initial_rate is where a flow starts; zero is max_rate. The paper gives
 	// none.
 	sluice_rate initial_rate;
-	// min_rate is the lowest rate. The paper gives none.
+	// min_rate is the lowest rate. The paper gives none; public code has 100 and 120 Mbps.
 	sluice_rate min_rate;
 	// max_rate caps the rate (section 5); zero, or anything above it, is the
 	// line rate.

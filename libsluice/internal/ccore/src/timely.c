@@ -22,7 +22,7 @@ struct sluice_timely_config sluice_timely_default_config(void)
 		.min_rtt = 20 * SLUICE_MICROSECOND,
 		.hai_count = 5,
 		.hai_steps = 5,
-		.min_rate = 10 * SLUICE_MBPS,
+		.min_rate = 100 * SLUICE_MBPS,
 		.max_decrease = 0.5,
 		.patched_beta = 0.008,
 	};
