@@ -288,7 +288,8 @@ func (q *QP) rewind(why Rewind, eff *Effects) {
 		return
 	}
 	q.epoch++
-	q.next, q.cur, q.inflight, q.asked, q.beyond = q.una, q.head, 0, q.una, q.una
+	q.next, q.cur, q.inflight, q.asked = q.una, q.head, 0, q.una
+	q.beyond = q.una
 	eff.Rewind = why
 	eff.Do |= DoSend
 }
