@@ -62,12 +62,8 @@ func (s *stage) serve(ready, blocked units.Time, why Stall, cycles int64) units.
 		s.idle += at - s.free
 		s.free = at
 	}
-	if b := s.clock.CycleAfter(blocked); b > s.free {
-		s.stalled[why] += b - s.free
-		if s.watch != nil {
-			s.watch(s.clock.Begin(s.free), s.clock.Begin(b), why)
-		}
-		s.free = b
+	if blocked > ready {
+		s.stall(blocked, why)
 	}
 	if s.watch != nil && cycles > 0 {
 		s.watch(s.clock.Begin(s.free), s.clock.Begin(s.free+cycles), StallNone)
@@ -76,6 +72,19 @@ func (s *stage) serve(ready, blocked units.Time, why Stall, cycles int64) units.
 	s.busy += cycles
 	s.served++
 	return s.clock.Begin(s.free)
+}
+
+// stall accounts for a wait until blocked.
+func (s *stage) stall(blocked units.Time, why Stall) {
+	b := s.clock.CycleAfter(blocked)
+	if b <= s.free {
+		return
+	}
+	s.stalled[why] += b - s.free
+	if s.watch != nil {
+		s.watch(s.clock.Begin(s.free), s.clock.Begin(b), why)
+	}
+	s.free = b
 }
 
 // await accounts for the first part of a wait that serve goes on with.

@@ -48,13 +48,14 @@ type Source struct {
 // Engine holds the pending events of a simulation and the handlers they are for.
 // Make one with New.
 type Engine struct {
-	now      units.Time
-	queue    calendar
-	handlers []Handler
-	early    []Early // likewise, nil for those that are none
-	sources  uint32
-	events   uint64
-	stopped  bool
+	now       units.Time
+	queue     calendar
+	handlers  []Handler
+	early     []Early // likewise, nil for those that are none
+	announces bool    // some are not
+	sources   uint32
+	events    uint64
+	stopped   bool
 }
 
 // New returns an engine at time 0 with nothing scheduled.
@@ -64,8 +65,9 @@ func New() *Engine { return &Engine{queue: newCalendar()} }
 // order of simultaneous events, so it must be the same from run to run.
 func (e *Engine) AddHandler(h Handler) NodeID {
 	e.handlers = append(e.handlers, h)
-	early, _ := h.(Early)
+	early, is := h.(Early)
 	e.early = append(e.early, early)
+	e.announces = e.announces || is
 	return NodeID(len(e.handlers) - 1)
 }
 
@@ -131,7 +133,7 @@ func (e *Engine) RunUntil(end units.Time) {
 		if ev == nil || ev.At > end {
 			break
 		}
-		if e.queue.fresh {
+		if e.announces && e.queue.fresh {
 			e.announce()
 		}
 		e.deliver(ev)
