@@ -202,6 +202,6 @@ func swarmRows() []Measurement {
 	return []Measurement{
 		row("KS1", "thread t of each machine has so many queue pairs to thread t of each other one and takes one at random; 32 B; all have completions; a thread waits for its oldest request", ib.WRRDMARead),
 		row("KS2", "as KS1, the data inline", ib.WRRDMAWrite),
-		row("KS3", "as KS1; 384 are outstanding, as many as connectib holds elements", ib.WRRDMARead), row("KS4", "as KS1", ib.WRRDMARead),
+		row("KS3", "as KS1; 384 are outstanding", ib.WRRDMARead), row("KS4", "as KS1", ib.WRRDMARead),
 	}
 }
