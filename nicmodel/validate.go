@@ -36,7 +36,7 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(
 		c.PCIe.rules(), c.TxUnits.rules("tx_units"), c.RxUnits.rules("rx_units"), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
-		c.Compression.rules(), c.Limiter.rules(), c.Transport.rules(), c.Contexts.rules(), c.Translation.rules())
+		c.Compression.rules(), c.Limiter.rules(), c.Transport.rules(), c.Offload.rules(), c.Contexts.rules(), c.Translation.rules())
 }
 
 func (c *PCIeConfig) validate() error {
@@ -101,7 +101,7 @@ func (c *Config) ranges() []error {
 		in("max_sge", c.MaxSGE, 1, 256, ""),
 		in("max_rd_atomic", c.MaxRdAtomic, 1, 255, ""),
 		in("max_qp_wr", c.MaxQPWR, 1, 1<<16, ""),
-	}, c.Transport.ranges(), c.TxUnits.ranges("tx_units"), c.RxUnits.ranges("rx_units"))
+	}, c.Transport.ranges(), c.Offload.ranges(), c.TxUnits.ranges("tx_units"), c.RxUnits.ranges("rx_units"))
 }
 
 func (c *UnitsConfig) ranges(name string) []error {

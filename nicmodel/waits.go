@@ -28,6 +28,9 @@ func (n *NIC) Waits(now units.Time) []Wait {
 	if n.atomics.InFlight > 0 {
 		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit, true}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock, true})
 	}
+	if p := n.offload.processors; p != nil {
+		all = append(all, Wait{"processors", "a processor", p.waited, false})
+	}
 	for _, c := range n.icms() {
 		if c.capacity > 0 {
 			all = append(all, Wait{c.name, "an entry in host memory", c.waited, false})
