@@ -139,6 +139,8 @@ var flowFigures = map[string]func(*results.System, *results.Flows) float64{
 	"most queue [KiB]": func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[0].QueueMaxBytes) / 1024 },
 	"NIC drops":        func(s *results.System, _ *results.Flows) float64 { return float64(s.Network.NICDrops) },
 	"NIC marks":        func(s *results.System, _ *results.Flows) float64 { return float64(s.Network.NICMarks) },
+	"sent again":       func(_ *results.System, f *results.Flows) float64 { return float64(f.Retransmissions) },
+	"timeouts":         func(_ *results.System, f *results.Flows) float64 { return float64(f.Timeouts) },
 	"switch drops":     func(s *results.System, _ *results.Flows) float64 { return float64(s.Network.Drops) },
 	"link paused [%]":  func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[0].PauseUs) / 30 },
 	"acks [Gbps]":      func(s *results.System, _ *results.Flows) float64 { return float64(s.Links[1].WireGbps) },
@@ -156,6 +158,7 @@ var nicFigures = map[string]func(*results.NICUse) string{
 	"completions [B]":       func(n *results.NICUse) string { return purpose(n, 0, "cqe") },
 	"events [B]":            func(n *results.NICUse) string { return purpose(n, 0, "event") },
 	"busiest":               busiest,
+	"processors [%]":        processors,
 	"waits most":            waits,
 }
 
@@ -183,6 +186,16 @@ func busiest(n *results.NICUse) string {
 		}
 	}
 	return fmt.Sprintf("%s %.1f %%", name, 100*most)
+}
+
+// processors is how busy the processors of the engines are.
+func processors(n *results.NICUse) string {
+	for i := range n.Stages {
+		if s := &n.Stages[i]; s.Stage == "processors" {
+			return number(100 * float64(s.Busy) / float64(s.Elapsed))
+		}
+	}
+	return number(0)
 }
 
 // waits names the stage that waits most, and for what.

@@ -22,12 +22,15 @@ func (n *NIC) accounted() []accounted {
 	if n.atomics.InFlight > 0 {
 		all = append(all, &n.atomics)
 	}
+	if p := n.offload.processors; p != nil {
+		all = append(all, p)
+	}
 	return append(all, &n.pcie.sides[Upstream], &n.pcie.sides[Downstream])
 }
 
 // Accounts reports where each stage's cycles went until now. Processing units have
 // one account for all units. The atomics unit, for all operations that it can have
-// under way, and the two directions of PCIe count picoseconds.
+// under way, the processors of the engines, and the two directions of PCIe count picoseconds.
 func (n *NIC) Accounts(now units.Time) []Account {
 	var all []Account
 	for _, a := range n.accounted() {

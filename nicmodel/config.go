@@ -76,6 +76,8 @@ type Config struct {
 	State StateConfig `yaml:"state"`
 	// Translation is the host's page sizes.
 	Translation TranslationConfig `yaml:"translation"`
+	// Offload is what runs the engines inside the NIC, and its cost.
+	Offload OffloadConfig `yaml:"offload"`
 	// Transport is how reliable connections recover from losses.
 	Transport TransportConfig `yaml:"transport"`
 	// Framing is that of the port: RoCEv2 over Ethernet, or InfiniBand. The

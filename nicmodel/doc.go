@@ -46,6 +46,10 @@
 // by the receiving NIC. Where it chooses paths (cc.Pathed), requests wait until those
 // under way have been acknowledged; what the responder sends keeps its path.
 //
+// Engine events cost nothing, or time of a bounded number of processors with a bounded
+// queue (OffloadConfig). Lost packets are sent again by go-back-N or by selective repeat
+// (TransportConfig).
+//
 // # Memory
 //
 // Regions hold real bytes, of this program or of others (NIC.RegMemory), or are phantoms:

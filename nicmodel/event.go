@@ -23,6 +23,7 @@ const (
 	evRecordRequested        // the request for a doorbell record is at the host's memory: receivesEvent
 	evRecordArrived          // a doorbell record is in the NIC: receivesEvent
 	evSession                // a queue's compression session ends: completion queue
+	evEngine                 // a processor is done with an event of an engine: its index
 	evBuffer                 // the receive buffer may have emptied far enough: nothing
 )
 

@@ -50,7 +50,11 @@ type namedGauge struct {
 
 // gauges are all queues of the NIC, in the order in which work passes them.
 func (n *NIC) gauges() []namedGauge {
-	return []namedGauge{{"wqe", &n.elements.queued}, {"requests", &n.transport.requests}, {"queue pairs", &n.transport.active}, {"transmit", &n.mac.queued}, {"receive", &n.receiver.queued}, {"no receive", &n.receives.parked}, {"completions", &n.completions.unpolled}}
+	all := []namedGauge{{"wqe", &n.elements.queued}, {"requests", &n.transport.requests}, {"queue pairs", &n.transport.active}, {"transmit", &n.mac.queued}, {"receive", &n.receiver.queued}, {"no receive", &n.receives.parked}, {"completions", &n.completions.unpolled}}
+	if p := n.offload.processors; p != nil {
+		all = append(all, namedGauge{"engine events", &p.queued})
+	}
+	return all
 }
 
 // Queues reports what the NIC's queues held until now, in the order in which work
@@ -62,7 +66,8 @@ func (n *NIC) gauges() []namedGauge {
 //   - transmit: packets between scheduler and wire, acknowledgements apart;
 //   - receive: packets that have arrived and that the transport has not handled;
 //   - no receive: packets that wait for their receive to be fetched, and those behind them;
-//   - completions: those that the transport has produced and that the host has not polled.
+//   - completions: those that the transport has produced and that the host has not polled;
+//   - engine events: those that wait for a processor or are handled, where there are processors.
 func (n *NIC) Queues(now units.Time) []QueueUse {
 	var all []QueueUse
 	for _, g := range n.gauges() {

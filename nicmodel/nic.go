@@ -144,7 +144,7 @@ func (n *NIC) wire(limiter *ratelimiter.Scheduler) {
 	n.atomics = newAtomics(on)
 	n.atomics.pairs, n.atomics.regions, n.atomics.translation = &n.pairs, &n.regions, &n.translation
 	n.atomics.landings, n.atomics.transport, n.atomics.packetiser = &n.landings, &n.transport, &n.packetiser
-	n.offload = offload{chip: on, scheduler: &n.scheduler}
+	n.offload = offload{chip: on, scheduler: &n.scheduler, pairs: &n.pairs, processors: newProcessors(on)}
 	n.completions = completions{chip: on, stage: clocked("cqe"), regions: &n.regions, landings: &n.landings, async: &n.async, buffer: &n.receiver.buffer}
 }
 
@@ -303,6 +303,8 @@ func (n *NIC) Handle(ev des.Event) {
 		n.receives.recordArrived(now, unpackReceives(ev.Arg))
 	case evSession:
 		n.completions.sessionTimeout(now, uint32(ev.Arg))
+	case evEngine:
+		n.offload.finish(now, uint32(ev.Arg))
 	case evBuffer:
 		n.receiver.buffer.wake(now)
 	case evCompletion:

@@ -38,7 +38,7 @@ func (t *transport) cnpArrived(now units.Time, q *qp) {
 	if q.Engine() == nil || !q.hasFlow {
 		return
 	}
-	t.offload.steer(q, &q.steering, q.Engine().OnCNP(now))
+	t.offload.submit(now, q, eventCNP)
 	t.scheduler.file(now, q)
 	t.scheduler.choose(now)
 }

@@ -12,12 +12,15 @@ import (
 type steering struct {
 	cc.Driver
 	sent, acked units.Bytes
+	merged      merged
 }
 
 // offload is the engines inside the NIC.
 type offload struct {
 	*chip
-	scheduler *scheduler
+	scheduler  *scheduler
+	pairs      *queuePairs
+	processors *processors // nil where events cost nothing
 
 	ack   cc.Ack // that engines are given: kept here, for one on the stack would not stay there
 	onAck func(qpn uint32, a *cc.Ack)
@@ -46,7 +49,7 @@ func (o *offload) account(now units.Time, q *qp, eff *rc.Effects, f *frame) {
 		Bytes: acked, Packets: max(eff.AckedPackets, 1),
 		ECN: f.echo.ecn, EIN: f.echo.ein, Circuit: f.echo.circuit,
 	}
-	o.steer(q, &q.steering, o.inform(q, &q.steering, &o.ack))
+	o.submit(now, q, eventAck)
 }
 
 // rewound reports to an engine that the transport has gone back.
@@ -69,13 +72,13 @@ func (o *offload) rewound(now units.Time, q *qp, why rc.Rewind) {
 }
 
 // inform completes an acknowledgement and passes it to an engine.
-func (o *offload) inform(q *qp, s *steering, a *cc.Ack) cc.Control {
+func (o *offload) inform(q *qp, s *steering, a *cc.Ack, r *Report) cc.Control {
 	a.NetRTT = a.RTT - o.line.Serialize(q.mtu)
 	a.Acked, a.Sent = s.acked, s.sent
-	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = q.report.MaxHopDelay, q.report.ReverseMaxHopDelay, q.report.HasMaxDelay
+	a.MaxHopDelay, a.ReverseMaxHopDelay, a.HasMaxDelay = r.MaxHopDelay, r.ReverseMaxHopDelay, r.HasMaxDelay
 	s.Complete(a, q.rc.Inflight())
-	if q.report.Path.N > 0 {
-		a.Path = &q.report.Path
+	if r.Path.N > 0 {
+		a.Path = &r.Path
 	}
 	if o.onAck != nil {
 		o.onAck(q.num, a)

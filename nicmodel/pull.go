@@ -84,16 +84,7 @@ func (o *offload) readArrived(now units.Time, q *qp, f *frame, bytes units.Bytes
 		Now: now, SentAt: sentAt, RTT: now - sentAt, Bytes: bytes, Packets: 1,
 		ECN: q.report.ECN, EIN: q.report.EIN,
 	}
-	c := o.inform(q, &p.steering, &o.ack)
-	if q.report.ECN && q.cong.CNPInterval > 0 && now >= q.cnpAfter {
-		// Notification and reaction point are one.
-		q.cnpAfter = now + q.cong.CNPInterval
-		c = p.Engine().OnCNP(now)
-	}
-	if p.size > c.Window {
-		c.Rate = max(min(c.Rate, units.RateOf(c.Window, now-sentAt)), 1)
-	}
-	o.steer(q, &p.steering, c)
+	o.submit(now, q, eventRead)
 }
 
 // takeSteering applies the steering of the queue pair's next request.

@@ -36,7 +36,7 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(
 		c.PCIe.rules(), c.Units.rules(), c.Atomics.rules(), c.ReceiveBuffer.rules(), c.Receives.rules(),
-		c.Compression.rules(), c.Limiter.rules(), c.Transport.rules(), c.State.rules(), c.Translation.rules())
+		c.Compression.rules(), c.Limiter.rules(), c.Transport.rules(), c.Offload.rules(), c.State.rules(), c.Translation.rules())
 }
 
 func (c *PCIeConfig) validate() error {
@@ -101,7 +101,7 @@ func (c *Config) ranges() []error {
 		in("units.units", c.Units.Units, 0, 1<<12, "none"),
 		in("units.request", c.Units.Request, 0, mostCycles, ""),
 		in("units.answer", c.Units.Answer, 0, mostCycles, ""),
-	}, c.Transport.ranges())
+	}, c.Transport.ranges(), c.Offload.ranges())
 }
 
 func (c *PCIeConfig) ranges() []error {

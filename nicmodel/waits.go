@@ -25,6 +25,9 @@ func (n *NIC) Waits(now units.Time) []Wait {
 	if n.atomics.InFlight > 0 {
 		all = append(all, Wait{"atomics", "room in the unit", n.atomics.waits.Unit, true}, Wait{"atomics", "the lock of the address", n.atomics.waits.Lock, true})
 	}
+	if p := n.offload.processors; p != nil {
+		all = append(all, Wait{"processors", "a processor", p.waited, false})
+	}
 	if n.cfg.State.Bytes > 0 {
 		for i, u := range n.state.uses {
 			all = append(all, Wait{entryKinds[i].name, "an entry in host memory", u.waited, false})

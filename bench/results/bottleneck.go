@@ -22,7 +22,7 @@ type resource struct {
 // isBusy says how busy a resource is.
 func (r *resource) isBusy() string {
 	verb := " is busy "
-	if strings.HasPrefix(r.name, "the processing units") {
+	if strings.HasPrefix(r.name, "the process") { // units, or processors
 		verb = " are busy "
 	}
 	return r.name + verb + percentOf(r.busy)
@@ -296,6 +296,8 @@ func stageName(stage string) string {
 		return "the processing units"
 	case "atomics":
 		return "the atomics unit"
+	case "processors":
+		return "the processors of the engines"
 	}
 	return "stage " + stage
 }
