@@ -25,7 +25,7 @@ func (q *QP) PostSendAt(now units.LongTime, wrs []verbs.SendWR) (int, error) {
 
 // mostUnread is how many posts in a row may go without a reading of the clock, and so
 // without what is due. They are posts to queue pairs whose next segment waits for its
-// time, so that nothing of theirs can leave now. Each poll begins anew.
+// time, so that nothing of theirs can leave now. Each poll begins anew. Where time is simulated each post reads it.
 const mostUnread = 8
 
 // post takes requests up to the first that is wrong or has no room.
@@ -33,7 +33,7 @@ func (q *QP) post(t instant, wrs []verbs.SendWR) (int, error) {
 	s := q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.core.Filed() && t.clock != nil && s.unread < mostUnread {
+	if q.core.Filed() && t.clock != nil && !s.free && s.unread < mostUnread {
 		s.unread++ // the request waits behind a segment that has its time already
 	} else {
 		s.unread = 0

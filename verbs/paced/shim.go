@@ -20,6 +20,7 @@ type Shim struct {
 	dev     verbs.Device
 	attr    verbs.DeviceAttr
 	precise verbs.PreciseClock // nil if the device's clock counts nanoseconds
+	free    bool               // a reading of the device's clock costs nothing: time is simulated
 	cfg     Config
 	scheme  *cc.Scheme // nil with Config.Engine, or without an engine
 
@@ -46,7 +47,7 @@ func Wrap(dev verbs.Device, c Config) (*Shim, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Shim{dev: dev, attr: dev.Attr(), cfg: c, byInner: map[any]any{}}
+	s := &Shim{dev: dev, attr: dev.Attr(), free: verbs.Simulated(dev), cfg: c, byInner: map[any]any{}}
 	if c.Scheme != "" {
 		scheme, err := cc.Lookup(c.Scheme)
 		if err != nil {
