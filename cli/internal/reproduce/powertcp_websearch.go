@@ -34,9 +34,11 @@ var (
 	webArtefact = web{webAll[:5], 2, 5000, 105000}
 )
 
-// inArtefactsWeb is a row of webArtefact's in the set-up of the paper's public simulation.
-func inArtefactsWeb(r *Row) *Row {
+// inArtefactsWeb is a row of webArtefact's in the set-up of the paper's public simulation,
+// and how long it takes.
+func inArtefactsWeb(r *Row, seconds float64) *Row {
 	r = inArtefact(r)
+	r.Seconds = seconds
 	r.Checks = slices.DeleteFunc(r.Checks, func(c check) bool { return c.To == "homa_p999_us" })
 	r.Scaling = "in time: 100 or 200 ms of arrivals a seed, of the artefact's nine seconds. So that the tail of short flows rests on thousands, more of them are sent than there are among web search flows, by 0.4 percent of the hosts' links"
 	r.Note += ". It sends from one rack to the pod and from the other to itself; here hosts of both send to any of the pod's"
