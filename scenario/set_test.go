@@ -21,7 +21,7 @@ func TestParameterSets(t *testing.T) {
 	}
 	for system, want := range map[string]string{
 		"{engine: powertcp, set: artifact}": `systems[0].set: engine powertcp has no set of parameters called "artifact"`,
-		"{engine: hpcc, set: artefact}":     `systems[0].set: engine hpcc has no set of parameters called "artefact"`,
+		"{engine: swift, set: artefact}":    `systems[0].set: engine swift has no set of parameters called "artefact"`,
 	} {
 		if _, err := load(system); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", system, err, want)

@@ -165,6 +165,11 @@ func newNetwork(t testing.TB, s cc.Scheme, topo *fabric.Topology, rate units.Rat
 
 // add starts a flow of that size, 0 for one without end, at the engine's Now.
 func (n *network) add(src, dst int, size units.Bytes) *netFlow {
+	return n.addUntil(src, dst, size, units.Never)
+}
+
+// addUntil starts a flow which starts no further message at stop.
+func (n *network) addUntil(src, dst int, size units.Bytes, stop units.Time) *netFlow {
 	line := n.net.LineRate(src)
 	e, err := n.scheme.New(n.scheme.DefaultConfig(), cc.Env{LineRate: line, BaseRTT: n.base, MTU: netMTU, FlowSize: size})
 	if err != nil {
@@ -172,7 +177,7 @@ func (n *network) add(src, dst int, size units.Bytes) *netFlow {
 	}
 	f := &netFlow{engine: &witness{Engine: e, t: n.t, name: n.scheme.Name, line: line}}
 	f.Flow = reduced.Flow{
-		ID: uint64(len(n.flows)), Src: src, Dst: dst, Size: size, Stop: units.Never,
+		ID: uint64(len(n.flows)), Src: src, Dst: dst, Size: size, Stop: stop,
 		// Four are posted ahead: twice what the path holds.
 		Message:  max(units.MiB, line.BytesIn(n.base)/2),
 		FlowHash: uint32(len(n.flows)) * 2654435761,

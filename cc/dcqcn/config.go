@@ -45,6 +45,17 @@ func DefaultConfig() Config {
 	}
 }
 
+// ArtefactConfig returns the parameters of PowerTCP's public simulation. It has no byte
+// counter: its rises are by the timer alone, half of the way first, then by 50 Mbps, and
+// by 100 from the third on. The second of them is 100 here too.
+func ArtefactConfig() Config {
+	c := DefaultConfig()
+	c.AlphaTimer, c.IncreaseTimer, c.FastRecovery = units.Microsecond, 900*units.Microsecond, 1
+	c.AdditiveIncrease, c.HyperIncrease, c.MinRate = 100*units.Mbps, 100*units.Mbps, 100*units.Mbps
+	c.ByteCounter = units.GiB
+	return c
+}
+
 const (
 	// maxSpan and minBytes keep what is caught up with after a pause countable.
 	maxSpan  = units.Second

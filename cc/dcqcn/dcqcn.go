@@ -16,6 +16,7 @@ func init() {
 		Summary: "rate cut by congestion notification packets; needs ECN, and receivers that notify",
 		Source:  "Zhu et al., SIGCOMM 2015, section 3.1",
 		CNP:     true,
+		Sets:    []cc.Set{cc.NewSet("artefact", "inet-tub/ns3-datacenter, 6ddb4a4, UpdateAlphaMlx to HyperIncreaseMlx", ArtefactConfig)},
 	}, DefaultConfig, New)
 }
 

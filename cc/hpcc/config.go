@@ -36,6 +36,14 @@ func DefaultConfig() Config {
 	return Config{Eta: 0.95, MaxStage: 5, Flows: 100}
 }
 
+// ArtefactConfig returns the parameters of PowerTCP's public simulation, which adds 50 Mbps
+// at 25 Gbps whatever the rate.
+func ArtefactConfig() Config {
+	c := DefaultConfig()
+	c.Flows = 25
+	return c
+}
+
 // Validate reports the first field out of its range, by the name it has in a
 // scenario.
 func (c Config) Validate() error {

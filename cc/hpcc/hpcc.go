@@ -16,6 +16,7 @@ func init() {
 		Summary:   "window from what is in flight through the busiest hop; needs per-hop telemetry",
 		Source:    "Li et al., SIGCOMM 2019, Algorithm 1",
 		Telemetry: telemetry.PerHop,
+		Sets:      []cc.Set{cc.NewSet("artefact", "inet-tub/ns3-datacenter, 6ddb4a4, UpdateRateHp", ArtefactConfig)},
 	}, DefaultConfig, New)
 }
 
