@@ -125,7 +125,7 @@ func TestReducedConservation(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			if out.Bytes == 0 || out.PacketHops == 0 || sys.Fabric.PFC.Enabled && out.Drops > 0 && len(sys.Fabric.Failures) == 0 {
+			if out.Bytes == 0 || out.PacketHops == 0 || sys.Fabric.PFC.Enabled && out.Drops > 0 && len(sys.Fabric.Failures)+len(sys.Fabric.Faults) == 0 {
 				t.Errorf("%s, %s: %d bytes in %d packet-hops, %d drops", name, sys.Name, out.Bytes, out.PacketHops, out.Drops)
 			}
 		}

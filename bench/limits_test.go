@@ -281,20 +281,22 @@ func TestWhatLimits(t *testing.T) {
 			"stage wqe is busy ... 60 cycles for each", "",
 		},
 	} {
-		receiver, sender := c.load.limits(t)
-		for _, x := range []struct {
-			u    results.NICUse
-			want string
-		}{{sender, c.sender}, {receiver, c.receiver}} {
-			checkUse(t, &x.u, 100*units.Microsecond)
-			rest := x.u.Bottleneck
-			for _, part := range strings.Split(x.want, "...") {
-				var ok bool
-				if _, rest, ok = strings.Cut(rest, strings.TrimSpace(part)); !ok {
-					t.Errorf("%s: %s\nwant %s", c.name, x.u.Bottleneck, x.want)
-					break
+		t.Run(c.name, func(t *testing.T) {
+			receiver, sender := c.load.limits(t)
+			for _, x := range []struct {
+				u    results.NICUse
+				want string
+			}{{sender, c.sender}, {receiver, c.receiver}} {
+				checkUse(t, &x.u, 100*units.Microsecond)
+				rest := x.u.Bottleneck
+				for _, part := range strings.Split(x.want, "...") {
+					var ok bool
+					if _, rest, ok = strings.Cut(rest, strings.TrimSpace(part)); !ok {
+						t.Errorf("%s\nwant %s", x.u.Bottleneck, x.want)
+						break
+					}
 				}
 			}
-		}
+		})
 	}
 }

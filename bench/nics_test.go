@@ -47,9 +47,9 @@ func checkUse(t *testing.T, u *results.NICUse, span units.Time) {
 		if sum != s.Elapsed {
 			t.Errorf("%s: %s: busy, idle and stalled cycles are %d, and %d elapsed", u.NIC, s.Stage, sum, s.Elapsed)
 		}
-		// A piece in service at either end counts to its end, and PCIe takes in work
-		// ahead.
-		off := 0.02
+		// A piece in service at either end counts to its end, which may be several page walks
+		// away, and PCIe takes in work ahead.
+		off := 0.04
 		if strings.HasPrefix(s.Stage, "pcie_") {
 			off = 0.1
 		}
