@@ -11,6 +11,7 @@ import (
 // longest ago goes: estimates, as the hardware's policy is not known. It allocates when it is made only.
 type lineCache struct {
 	ways int
+	sets uint64
 	all  []line // set after set; of each the newest first, what holds nothing last
 }
 
@@ -23,13 +24,15 @@ type line struct {
 const dirtyLine = 1
 
 func newLineCache(count, ways int) *lineCache {
-	return &lineCache{ways: ways, all: make([]line, max(count/ways, 1)*ways)}
+	sets := max(count/ways, 1)
+	return &lineCache{ways: ways, sets: uint64(sets), all: make([]line, sets*ways)}
 }
 
 // set returns the lines that the one at an address can be in.
 func (l *lineCache) set(at uint64) []line {
-	i, _ := bits.Mul64(at/cacheLine*0x9e3779b97f4a7c15, uint64(len(l.all)/l.ways))
-	return l.all[int(i)*l.ways:][:l.ways]
+	i, _ := bits.Mul64(at/cacheLine*0x9e3779b97f4a7c15, l.sets)
+	first := int(i) * l.ways
+	return l.all[first : first+l.ways]
 }
 
 // touch makes a line the newest of its set and reports whether it was there. One that was not
@@ -37,7 +40,13 @@ func (l *lineCache) set(at uint64) []line {
 func (l *lineCache) touch(at uint64, dirty bool) (slot *line, hit bool, displaced uint64) {
 	set := l.set(at)
 	slot = &set[0]
-	k := 0
+	if slot.at&^dirtyLine == at { // as mostly
+		if dirty {
+			slot.at |= dirtyLine
+		}
+		return slot, true, 0
+	}
+	k := 1
 	for k < len(set) && set[k].at&^dirtyLine != at {
 		k++
 	}

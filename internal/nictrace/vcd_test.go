@@ -251,8 +251,11 @@ func TestVCDIsTheAccount(t *testing.T) {
 				end := units.Time(math.Round(float64(sys.SimS) * 1e12))
 				for _, q := range u.Queues {
 					v := all[in+"queues."+identifier(q.Queue)]
-					if got := float64(v.area(0, end)) / float64(end); math.Abs(got-float64(q.Mean)) > 1e-9+1e-9*got || slices.Max(v.v) != int64(q.Most) {
-						t.Errorf("%s: %s%s: %.6f on average in the dump, %.6f in the account; most %d and %d", c.name, in, q.Queue, got, float64(q.Mean), slices.Max(v.v), q.Most)
+					// What a packet takes that comes at the instant at which another leaves is in the account's most
+					// alone.
+					most := slices.Max(v.v)
+					if got := float64(v.area(0, end)) / float64(end); math.Abs(got-float64(q.Mean)) > 1e-9+1e-9*got || most > int64(q.Most) || most < int64(q.Most)-1 {
+						t.Errorf("%s: %s%s: %.6f on average in the dump, %.6f in the account; most %d and %d", c.name, in, q.Queue, got, float64(q.Mean), most, q.Most)
 					}
 				}
 			}

@@ -17,7 +17,7 @@ func TestHugePagesNeedFewTranslations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const size = 8 << 20
+		const size = 256 << 20 // 512 KiB of translations; on the chip are 256
 		remote, err := b.pd.RegMR(make([]byte, size), ib.AccessLocalWrite|ib.AccessRemoteWrite|flags)
 		if err != nil {
 			t.Fatal(err)
