@@ -220,7 +220,3 @@ func (n *network) capacities() (capacity []float64, paths [][]int) {
 
 // large reports whether the long variants are asked for.
 func large() bool { return os.Getenv("SLUICE_LARGE") != "" }
-
-func percent(part, whole int) string {
-	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(max(whole, 1)))
-}
