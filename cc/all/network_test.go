@@ -1,7 +1,6 @@
 package all_test
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"testing"
