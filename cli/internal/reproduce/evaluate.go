@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/internal/stats"
 )
 
 // evaluate reads the results of all rows and says what they show.
@@ -89,9 +90,9 @@ func (r *Row) evaluate(seeds []*seed) (*rowResult, error) {
 	out.WallS = math.Round(out.WallS*10) / 10
 	mean := &figureSet{}
 	for _, name := range figures[0].names {
-		m := meanOf(across(figures, name))
-		mean.add(name, m.mean)
-		out.Figures = append(out.Figures, figure{name, Number(r.Paper.value(name)), Number(m.mean), Number(m.low), Number(m.high)})
+		m := stats.MeanOf(across(figures, name))
+		mean.add(name, m.Mean)
+		out.Figures = append(out.Figures, figure{name, Number(r.Paper.value(name)), Number(m.Mean), Number(m.Low), Number(m.High)})
 	}
 	for i := range r.Checks {
 		out.Checks = append(out.Checks, r.Checks[i].result(figures))
@@ -127,12 +128,12 @@ func (c *check) result(figures []*figureSet) checkResult {
 	out := checkResult{Text: c.Text, Paper: Number(c.Paper), Ours: none, Low: none, High: none, Counts: !c.Reported}
 	switch {
 	case c.Figure != "":
-		m := meanOf(across(figures, c.Figure))
+		m := stats.MeanOf(across(figures, c.Figure))
 		out.set(m)
-		off := (m.mean - c.Paper) / c.Paper
+		off := (m.Mean - c.Paper) / c.Paper
 		out.Met = math.Abs(off) <= c.Within
 		out.Why = fmt.Sprintf("%+.1f percent, where %.0f are allowed", off*100, c.Within*100)
-		if math.IsNaN(m.mean) {
+		if math.IsNaN(m.Mean) {
 			out.Why = "not measured"
 		}
 	case c.Of != "":
@@ -144,14 +145,14 @@ func (c *check) result(figures []*figureSet) checkResult {
 			side = "above"
 		}
 		switch {
-		case math.IsNaN(m.mean):
+		case math.IsNaN(m.Mean):
 			out.Why = "not measured"
 		case len(figures) < 5:
-			out.Met = c.Above == (m.mean > 1) && m.mean != 1
+			out.Met = c.Above == (m.Mean > 1) && m.Mean != 1
 			out.Why = fmt.Sprintf("%d seeds are too few for an interval: only that it lies %s 1 was looked at", len(figures), side)
 		default:
-			out.Met = c.Above && m.low > 1 || !c.Above && m.high < 1
-			out.Why = fmt.Sprintf("95 percent interval %s to %s of %d seeds, to lie %s 1", short(m.low), short(m.high), len(figures), side)
+			out.Met = c.Above && m.Low > 1 || !c.Above && m.High < 1
+			out.Why = fmt.Sprintf("95 percent interval %s to %s of %d seeds, to lie %s 1", short(m.Low), short(m.High), len(figures), side)
 		}
 	default:
 		n := 0
@@ -173,8 +174,8 @@ func (c *check) result(figures []*figureSet) checkResult {
 	return out
 }
 
-func (c *checkResult) set(m interval) {
-	c.Ours, c.Low, c.High = Number(m.mean), Number(m.low), Number(m.high)
+func (c *checkResult) set(m stats.Interval) {
+	c.Ours, c.Low, c.High = Number(m.Mean), Number(m.Low), Number(m.High)
 }
 
 // status is what the checks come to.

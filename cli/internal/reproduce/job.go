@@ -4,13 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/sluice-rdma/sluice/bench"
 	"github.com/sluice-rdma/sluice/bench/results"
-	"github.com/sluice-rdma/sluice/internal/version"
 	"github.com/sluice-rdma/sluice/scenario"
 )
 
@@ -143,23 +141,4 @@ func (j *job) String() string {
 		sets = " " + strings.Join(j.sets, " ")
 	}
 	return fmt.Sprintf("%s%s, %s, seed %d", j.scenario, sets, j.system, j.seed)
-}
-
-// Program names the program that runs: what it was built from, and where that does
-// not settle it, a hash of the executable. Results of another one are not used again.
-func Program() (string, error) {
-	id := version.Get()
-	if id.Settled() {
-		return fmt.Sprintf("%v %s %s", id, id.Go, id.Arch), nil
-	}
-	name, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return fmt.Sprintf("%v %s", id, hex.EncodeToString(sum[:])[:12]), nil
 }

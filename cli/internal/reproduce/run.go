@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-rdma/sluice/bench/results"
+	"github.com/sluice-rdma/sluice/bench/sweep"
 )
 
 // Options is how to run rows.
@@ -48,9 +49,9 @@ func Do(ctx context.Context, rows []*Row, o Options) (*Report, error) {
 	if o.Jobs <= 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
 	}
-	program, err := Program()
-	if err != nil {
-		return nil, err
+	program := sweep.Program()
+	if program == "" {
+		return nil, errors.New("the program can't be told from others: its own file can't be read")
 	}
 	st := &store{dir: o.Dir, program: program, foreign: o.Foreign}
 	if err := st.open(); err != nil {
