@@ -93,7 +93,7 @@ workloads:
 }
 
 // TestFromOutside adds an engine and a NIC preset to the command from a module of its own.
-// Nothing is fetched: the module needs what Sluice itself is built with.
+// Building fetches nothing: the module needs what Sluice itself is built with.
 func TestFromOutside(t *testing.T) {
 	if testing.Short() {
 		t.Skipf("-short: a program is linked, which takes over ten seconds")
@@ -105,6 +105,7 @@ func TestFromOutside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fetchModules(t, root)
 	dir := t.TempDir()
 	files := maps.Clone(outside)
 	files["go.mod"] = "module example.com/outside\n\ngo 1.26\n\nrequire github.com/sluice-rdma/sluice v0.0.0\n\nreplace github.com/sluice-rdma/sluice => " + root + "\n"
